@@ -11,7 +11,6 @@
 #include "proto/tensor.h"
 
 enum {
-    BL_WIRE_MAX_DIMS = 64,          /* named dimensions of a document */
     BL_WIRE_MAX_ATTR_ITEMS = 65536, /* in all lists of all attributes of a graph */
     BL_WIRE_MAX_REPORTS = 1000000   /* steps / collect.every */
 };
@@ -32,6 +31,9 @@ typedef struct bl_decode_env {
 BL_NODISCARD bl_status bl_decode_body(bl_arena *arena, bl_span body, bool safetensors, const char *key,
                                       const bl_json_limits *json_limits, const bl_wire_limits *limits, bl_json_doc *doc,
                                       bl_tensor_file *file, bl_err *err);
+
+/* A range as documents say it: [least, most], [least, most, step], or one size.  |out| keeps its name. */
+BL_NODISCARD bl_status bl_decode_range(const bl_json *at, bl_wire_var *out, bl_err *err);
 
 /* Members that several documents have. */
 typedef struct bl_run_options {

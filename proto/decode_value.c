@@ -31,30 +31,48 @@ bl_status bl_decode_name(bl_decoder *d, const bl_json *at, const char *name, con
 
 /* ---- named dimensions */
 
+bl_status bl_decode_range(const bl_json *at, bl_wire_var *out, bl_err *err)
+{
+    int64_t ends[3] = {0, 0, 1};
+    bl_json_iter it = bl_json_each(at);
+    bl_json bound;
+    size_t count = at->kind == BL_JSON_ARRAY ? bl_json_count(at) : 0;
+
+    if (at->kind == BL_JSON_NUMBER) {
+        BL_TRY(bl_json_int(at, 0, BL_WIRE_MAX_EXTENT, &ends[0], err));
+        out->lo = out->hi = ends[0];
+        out->step = 1;
+        return BL_OK;
+    }
+    if (count != 2 && count != 3)
+        return bl_json_fail(at, err, BL_EINVAL, "expected [smallest, largest], [smallest, largest, step] or a size");
+    for (int i = 0; bl_json_next(&it, &bound); i++)
+        BL_TRY(bl_json_int(&bound, i == 2, BL_WIRE_MAX_EXTENT, &ends[i], err));
+    out->lo = ends[0];
+    out->hi = ends[1];
+    out->step = ends[2];
+    if (bl_wire_var_round(out))
+        return BL_OK;
+    if (ends[2] > 1)
+        return bl_json_fail(at, err, BL_EGRAPH, "the range %lld to %lld has no multiple of %lld", (long long)ends[0],
+                            (long long)ends[1], (long long)ends[2]);
+    return bl_json_fail(at, err, BL_EGRAPH, "the range %lld to %lld is empty", (long long)ends[0], (long long)ends[1]);
+}
+
 bl_status bl_decode_ranges(bl_decoder *d, const bl_json *doc, bl_err *err)
 {
-    bl_json dims, range, bound;
+    bl_json dims, range;
 
     if (!bl_json_find(doc, "dims", &dims))
         return BL_OK;
     BL_TRY(bl_json_expect(&dims, BL_JSON_OBJECT, err));
     bl_json_iter it = bl_json_each(&dims);
     while (bl_json_next(&it, &range)) {
-        int64_t ends[2];
         if (d->nranges == BL_WIRE_MAX_DIMS)
             return bl_json_fail(&dims, err, BL_ELIMIT, "more than %d named dimensions", BL_WIRE_MAX_DIMS);
         bl_dim_range *r = &d->ranges[d->nranges++];
         BL_TRY(bl_decode_name(d, &dims, range.key, &r->var.name, err));
-        if (range.kind != BL_JSON_ARRAY || bl_json_count(&range) != 2)
-            return bl_json_fail(&range, err, BL_EINVAL, "expected [smallest, largest]");
-        bl_json_iter bounds = bl_json_each(&range);
-        for (int i = 0; bl_json_next(&bounds, &bound); i++)
-            BL_TRY(bl_json_int(&bound, 0, BL_WIRE_MAX_EXTENT, &ends[i], err));
-        if (ends[0] > ends[1])
-            return bl_json_fail(&range, err, BL_EGRAPH, "the range %lld to %lld is empty", (long long)ends[0],
-                                (long long)ends[1]);
-        r->var.lo = ends[0];
-        r->var.hi = ends[1];
+        BL_TRY(bl_decode_range(&range, &r->var, err));
     }
     return BL_OK;
 }
@@ -105,9 +123,14 @@ bl_status bl_decode_bind(bl_decoder *d, const char *label, int use, int64_t size
     if (u->size >= 0 && u->size != size)
         return bl_fail(err, BL_EGRAPH, "%s: the dimension \"%s\" is %lld here and %lld elsewhere", label, u->var.name,
                        (long long)size, (long long)u->size);
-    if (u->ranged && (size < u->var.lo || size > u->var.hi))
-        return bl_fail(err, BL_EGRAPH, "%s: the dimension \"%s\" is %lld, outside its range %lld to %lld", label, u->var.name,
-                       (long long)size, (long long)u->var.lo, (long long)u->var.hi);
+    if (u->ranged && !bl_wire_var_has(&u->var, size)) {
+        bl_text range = {0};
+        bl_wire_var_print(&range, &u->var);
+        bl_status st = bl_fail(err, BL_EGRAPH, "%s: the dimension \"%s\" is %lld, outside its range %s", label, u->var.name,
+                               (long long)size, bl_text_get(&range));
+        bl_text_fini(&range);
+        return st;
+    }
     u->size = size;
     return BL_OK;
 }

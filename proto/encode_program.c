@@ -168,7 +168,7 @@ static void put_ranges(bl_text *out, const bl_program_doc *program)
             if (told)
                 continue;
             bl_encode_key(out, var->name);
-            bl_text_printf(out, "[%lld,%lld]", (long long)var->lo, (long long)var->hi);
+            bl_wire_var_encode(out, var);
         }
     }
     bl_text_putc(out, '}');

@@ -125,6 +125,7 @@ static void put_graph(writer *w, const bl_wire_graph *g)
         put_string(w, g->vars[i].name);
         put_i64(w, g->vars[i].lo);
         put_i64(w, g->vars[i].hi);
+        put_i64(w, bl_wire_var_step(&g->vars[i]));
     }
     put_u64(w, (uint64_t)g->program | (uint64_t)g->check_indices << 1);
     put_u64(w, (uint64_t)g->ninputs);

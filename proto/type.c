@@ -37,3 +37,31 @@ void bl_wire_type_print(bl_text *out, const bl_wire_type *type, const char *cons
     }
     bl_text_putc(out, ']');
 }
+
+/* ---- named dimensions */
+
+bool bl_wire_var_round(bl_wire_var *var)
+{
+    int64_t step = bl_wire_var_step(var);
+
+    if (var->hi < var->lo)
+        return false;
+    var->hi -= var->hi % step;
+    var->lo += (step - var->lo % step) % step;
+    return var->lo <= var->hi;
+}
+
+void bl_wire_var_print(bl_text *out, const bl_wire_var *var)
+{
+    bl_text_printf(out, "%lld to %lld", (long long)var->lo, (long long)var->hi);
+    if (var->hi > var->lo && bl_wire_var_step(var) > 1)
+        bl_text_printf(out, " in steps of %lld", (long long)var->step);
+}
+
+void bl_wire_var_encode(bl_text *out, const bl_wire_var *var)
+{
+    bl_text_printf(out, "[%lld,%lld", (long long)var->lo, (long long)var->hi);
+    if (bl_wire_var_step(var) > 1)
+        bl_text_printf(out, ",%lld", (long long)var->step);
+    bl_text_putc(out, ']');
+}

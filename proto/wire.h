@@ -13,11 +13,32 @@ typedef struct bl_wire_limits {
     uint64_t max_tensor_bytes;
 } bl_wire_limits;
 
-/* A named dimension with its range. */
+enum { BL_WIRE_MAX_DIMS = 64 }; /* named dimensions of a document */
+
+/* A named dimension with its range.  Its sizes are the multiples of |step| in the range, and both bounds are multiples; a step of
+ * 0 is 1. */
 typedef struct bl_wire_var {
     const char *name;
-    int64_t lo, hi;
+    int64_t lo, hi, step;
 } bl_wire_var;
+
+static inline int64_t bl_wire_var_step(const bl_wire_var *var)
+{
+    return var->step > 1 ? var->step : 1;
+}
+
+/* Is |size| one of the sizes of |var|? */
+static inline bool bl_wire_var_has(const bl_wire_var *var, int64_t size)
+{
+    return size >= var->lo && size <= var->hi && size % bl_wire_var_step(var) == 0;
+}
+
+/* Make both bounds multiples of the step, inside the range.  False: the range has no such multiple. */
+bool bl_wire_var_round(bl_wire_var *var);
+/* Append "32 to 1280", or "32 to 1280 in steps of 32". */
+void bl_wire_var_print(bl_text *out, const bl_wire_var *var);
+/* Append "[32,1280]", or "[32,1280,32]". */
+void bl_wire_var_encode(bl_text *out, const bl_wire_var *var);
 
 /* What ends a word of an attribute that stands for a size, such as "2 * (n + 1)".  Names have none of these in them. */
 #define BL_SIZE_BREAKS " ()"

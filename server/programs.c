@@ -214,7 +214,7 @@ static void put_entry(bl_text *out, const bl_program *program, int at)
     bl_text_puts(out, "{");
     for (int i = 0; i < graph->nvars; i++) {
         bl_encode_key(out, graph->vars[i].name);
-        bl_text_printf(out, "[%lld,%lld]", (long long)graph->vars[i].lo, (long long)graph->vars[i].hi);
+        bl_wire_var_encode(out, &graph->vars[i]);
     }
     bl_text_puts(out, "}");
     if (along != NULL) {

@@ -540,6 +540,22 @@ def named():
     return c
 
 
+def twice(g, x):
+    """Both sides of [n, 2, h / 4, w / 4], by copies of each element."""
+    wide = g("expand", g("reshape", x, shape=["n", 2, "h // 4", 1, "w // 4", 1]), shape=["n", 2, "h // 4", 2, "w // 4", 2])
+    return g("reshape", wide, shape=["n", 2, "h // 2", "w // 2"])
+
+
+def stepped():
+    """Sides that are multiples: a feature pyramid, whose levels meet where they are added, and patches."""
+    c = Cases("stepped", dims={"h": [16, 64, 16], "w": [8, 40, 8], "n": [1, 3]})
+    c.add("pyramid", lambda g: (lambda x: (lambda d: g("add", g("max_pool", x, kernel_size=[2, 2]), twice(g, g("max_pool", d, kernel_size=[2, 2]))))(
+        g("max_pool", x, kernel_size=[2, 2])))(g.x(["n", 2, "h", "w"])))
+    c.add("patches", lambda g: g("sum", g("reshape", g.x(["n", "h", "w"]), shape=["n", "h // 16", 16, "w // 8", 8]), axis=[2, 4]))
+    c.add("parts", lambda g: (lambda x: [g("reshape", x, shape=["h // 4", 4]), g("slice", x, stop="h // 2"), g("add", g("arange", stop="h"), 1)])(g.x(["h"])))
+    return c
+
+
 def regions():
     """Steps that change a part of a state, whose plans write it into the state itself, and steps that only look so."""
     c = Cases("regions", state={"s": [12, 6], "t": [12, 6], "v": [17], "w": [3, 12, 6]}, dims={"n": [1, 12]})
@@ -634,6 +650,6 @@ def scatter():
 
 
 if __name__ == "__main__":
-    for cases in (elementwise(), dtypes(), movement(), reductions(), products(), attentions(), matrix_units(), windows(), winograd(), gradients(), training(), randomness(), named(), regions(), scatter()):
+    for cases in (elementwise(), dtypes(), movement(), reductions(), products(), attentions(), matrix_units(), windows(), winograd(), gradients(), training(), randomness(), named(), stepped(), regions(), scatter()):
         cases.write()
         print(cases.file, len(cases.entries))

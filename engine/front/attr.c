@@ -112,7 +112,7 @@ static const bl_node *size_factor(size_reader *r)
     r->at += word.len;
     for (int i = 0; i < wire->nvars; i++) {
         if (bl_span_is(word, wire->vars[i].name))
-            return bl_var(r->c->ir, i, wire->vars[i].lo, wire->vars[i].hi);
+            return bl_front_extent(r->c->ir, i, &wire->vars[i]);
     }
     if (word.len > 0 && word.len < MAX_DIGITS &&
         strspn(word.data + (*word.data == '-'), "0123456789") == word.len - (*word.data == '-')) {

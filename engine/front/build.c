@@ -114,6 +114,13 @@ const bl_node *bl_build_rng(bl_call *c, bool step)
 
 /* ---- the parts of the wire graph */
 
+const bl_node *bl_front_extent(bl_ir *ir, int number, const bl_wire_var *var)
+{
+    int64_t step = bl_wire_var_step(var);
+    const bl_node *steps = bl_var(ir, number, var->lo / step, var->hi / step);
+    return step > 1 ? bl_mul(ir, steps, bl_index(ir, step)) : steps;
+}
+
 static const bl_node *make_input(bl_build *b, int slot, const bl_wire_type *type)
 {
     const bl_node *dim[BL_MAX_DIMS];
@@ -122,8 +129,7 @@ static const bl_node *make_input(bl_build *b, int slot, const bl_wire_type *type
         return bl_ir_fail(b->ir, BL_ELIMIT, "a tensor has at most %d dimensions", BL_MAX_DIMS);
     for (int i = 0; i < type->ndim; i++) {
         const bl_wire_dim *d = &type->dim[i];
-        dim[i] =
-            d->var < 0 ? bl_index(b->ir, d->size) : bl_var(b->ir, d->var, b->wire->vars[d->var].lo, b->wire->vars[d->var].hi);
+        dim[i] = d->var < 0 ? bl_index(b->ir, d->size) : bl_front_extent(b->ir, d->var, &b->wire->vars[d->var]);
     }
     return bl_input(b->ir, slot, type->dtype, type->ndim, dim);
 }
@@ -414,13 +420,17 @@ static bool alloc_graph(bl_build *b, bl_arena *arena)
     g->outputs = bl_arena_array(arena, (size_t)wire->noutputs, sizeof *g->outputs);
     g->updates = bl_arena_array(arena, nkept, sizeof *g->updates);
     const char **names = bl_arena_array(arena, (size_t)wire->nvars, sizeof *names);
+    int64_t *steps = bl_arena_array(arena, (size_t)wire->nvars, sizeof *steps);
     if (bl_arena_status(arena, NULL) != BL_OK)
         return false;
     for (int i = 0; i < wire->nvars; i++) {
         g->vars[i] = wire->vars[i];
+        g->vars[i].lo /= bl_wire_var_step(&wire->vars[i]);
+        g->vars[i].hi /= bl_wire_var_step(&wire->vars[i]);
         g->vars[i].name = names[i] = bl_arena_strdup(arena, wire->vars[i].name);
+        steps[i] = bl_wire_var_step(&wire->vars[i]);
     }
-    bl_ir_name_vars(b->ir, wire->nvars, names);
+    bl_ir_name_vars(b->ir, wire->nvars, names, steps);
     return bl_arena_status(arena, NULL) == BL_OK;
 }
 

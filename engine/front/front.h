@@ -45,7 +45,7 @@ typedef struct bl_index_check {
 typedef struct bl_graph {
     bl_ir *ir; /* owned */
     int nvars, ninputs, nstates, nhidden;
-    bl_wire_var *vars;      /* copied into the ir's arena */
+    bl_wire_var *vars;      /* copied into the ir's arena; lo and hi count steps, as the VAR nodes do */
     const bl_node **inputs; /* ninputs + nstates + nhidden INPUT nodes */
     bl_hidden_state *hidden;
     int noutputs; /* as in the wire graph */
@@ -82,6 +82,8 @@ typedef struct bl_front_options {
     /* Hidden state that earlier entries of the program already have: same name, dtype and shape is shared. */
 } bl_front_options;
 
+/* The extent of named dimension |number|: the VAR counts steps. */
+const bl_node *bl_front_extent(bl_ir *ir, int number, const bl_wire_var *var);
 /* *out is NULL on failure; errors name the wire node and say shapes and dtypes as a person would. */
 BL_NODISCARD bl_status bl_front_build(const bl_wire_graph *wire, const bl_front_options *options, bl_graph **out, bl_err *err);
 void bl_graph_destroy(bl_graph *graph); /* and its ir */

@@ -33,12 +33,14 @@ bl_status bl_typer_create(int nvars, const bl_wire_var *vars, size_t max_bytes, 
     bl_ir_limit_time(ir, max_seconds);
     typer->vars = bl_arena_array(arena, (size_t)nvars, sizeof *typer->vars);
     const char **names = bl_arena_array(arena, (size_t)nvars, sizeof *names);
-    for (int i = 0; i < nvars && typer->vars != NULL && names != NULL; i++) {
+    int64_t *steps = bl_arena_array(arena, (size_t)nvars, sizeof *steps);
+    for (int i = 0; i < nvars && typer->vars != NULL && names != NULL && steps != NULL; i++) {
         typer->vars[i] = vars[i];
         typer->vars[i].name = names[i] = bl_arena_strdup(arena, vars[i].name);
+        steps[i] = bl_wire_var_step(&vars[i]);
     }
     typer->nvars = nvars;
-    bl_ir_name_vars(ir, nvars, names);
+    bl_ir_name_vars(ir, nvars, names, steps);
     bl_status st = bl_arena_status(arena, err);
     if (st != BL_OK) {
         bl_ir_destroy(ir);

@@ -49,6 +49,7 @@ struct bl_ir {
     uint32_t asked; /* for nodes, so far: the clock is read now and then */
     bool late;
     const char *const *var_names;
+    const int64_t *var_steps;
     int nvar_names;
     const struct bl_scan **scans; /* by number */
     int nscans, cap_scans;

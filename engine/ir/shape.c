@@ -89,6 +89,7 @@ enum { LONGEST_TEXT = 400 };
 typedef struct short_text {
     bl_text text;
     const char *const *names; /* of the named dimensions, nnames of them */
+    const int64_t *steps;     /* likewise; NULL: all are 1 */
     int nnames;
 } short_text;
 
@@ -101,20 +102,52 @@ static const char *infix(bl_op op)
     return op == BL_OP_IDIV ? " // " : op == BL_OP_MOD ? " % " : NULL;
 }
 
+/* |times| of a VAR, as a multiple or a part of the dimension that it counts the steps of. */
+static void put_var(short_text *text, const bl_node *var, int64_t times)
+{
+    bool named = var->arg < text->nnames && text->names[var->arg] != NULL;
+    int64_t step = named && text->steps != NULL ? text->steps[var->arg] : 1;
+
+    if (times % step == 0 && times != step)
+        bl_text_printf(&text->text, "%lld*", (long long)(times / step));
+    else if (times % step != 0 && step % times != 0)
+        bl_text_printf(&text->text, "%lld*", (long long)times);
+    if (named)
+        bl_text_printf(&text->text, "%s", text->names[var->arg]);
+    else
+        bl_text_printf(&text->text, "d%lld", (long long)var->arg);
+    if (times % step != 0)
+        bl_text_printf(&text->text, "/%lld", (long long)(step % times == 0 ? step / times : step));
+}
+
+/* Is |extent| a VAR that counts steps, by a positive constant? */
+static bool is_scaled(const short_text *text, const bl_node *extent, const bl_node **var, int64_t *times)
+{
+    *var = extent;
+    *times = 1;
+    if (extent->op == BL_OP_MUL && extent->src[0]->op == BL_OP_VAR && extent->src[1]->op == BL_OP_CONST) {
+        *var = extent->src[0];
+        *times = extent->src[1]->arg;
+    }
+    return (*var)->op == BL_OP_VAR && *times > 0 && text->steps != NULL && (*var)->arg < text->nnames &&
+           text->steps[(*var)->arg] > 1;
+}
+
 /* Every leaf puts something and a full text ends the walk, so that a shared expression cannot take long. */
 static void put_extent(short_text *text, const bl_node *extent, int depth, bool grouped)
 {
     const char *sign = infix((bl_op)extent->op);
+    const bl_node *var;
+    int64_t times;
 
     if (text->text.len >= LONGEST_TEXT)
         return;
     if (extent->op == BL_OP_CONST) {
         bl_text_printf(&text->text, "%lld", (long long)extent->arg);
+    } else if (is_scaled(text, extent, &var, &times)) {
+        put_var(text, var, times);
     } else if (extent->op == BL_OP_VAR) {
-        if (extent->arg < text->nnames && text->names[extent->arg] != NULL)
-            bl_text_printf(&text->text, "%s", text->names[extent->arg]);
-        else
-            bl_text_printf(&text->text, "d%lld", (long long)extent->arg);
+        put_var(text, extent, 1);
     } else if (sign == NULL || depth > MAX_TEXT_DEPTH) {
         bl_text_printf(&text->text, "(...)");
     } else {
@@ -151,6 +184,7 @@ const char *bl_shape_text(bl_ir *ir, int ndim, const bl_node *const *dim, const 
 
     if (var_names == NULL) {
         text.names = ir->var_names;
+        text.steps = ir->var_steps;
         text.nnames = ir->nvar_names;
     }
     put_shape(&text, ndim, dim);
@@ -167,15 +201,16 @@ const char *bl_size_text(bl_ir *ir, const bl_node *extent)
 
 const char *bl_node_text(bl_ir *ir, const bl_node *node)
 {
-    short_text text = {.names = ir->var_names, .nnames = ir->nvar_names};
+    short_text text = {.names = ir->var_names, .steps = ir->var_steps, .nnames = ir->nvar_names};
 
     bl_text_printf(&text.text, "%s", bl_dtype_name((bl_dtype)node->dtype));
     put_shape(&text, node->ndim, node->dim);
     return keep_text(ir, &text);
 }
 
-void bl_ir_name_vars(bl_ir *ir, int count, const char *const *names)
+void bl_ir_name_vars(bl_ir *ir, int count, const char *const *names, const int64_t *steps)
 {
+    ir->var_steps = steps;
     ir->var_names = names;
     ir->nvar_names = count;
 }

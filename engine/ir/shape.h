@@ -19,7 +19,7 @@ const char *bl_size_text(bl_ir *ir, const bl_node *extent);
 const char *bl_shape_text(bl_ir *ir, int ndim, const bl_node *const *dim, const char *const *var_names);
 /* "float32[2, 3]". */
 const char *bl_node_text(bl_ir *ir, const bl_node *node);
-/* Names of the named dimensions for messages: borrowed, as long as the ir. */
-void bl_ir_name_vars(bl_ir *ir, int count, const char *const *names);
+/* Names of the named dimensions for messages, and how much one of a VAR is of its dimension: borrowed, as long as the ir. */
+void bl_ir_name_vars(bl_ir *ir, int count, const char *const *names, const int64_t *steps);
 
 #endif

@@ -118,7 +118,11 @@ static bl_plan_tensor *describe(compile *c, int n, const bl_node *const *nodes)
 {
     bl_plan_tensor *all = bl_arena_array(c->arena, (size_t)n + 1, sizeof *all);
     for (int i = 0; all != NULL && i < n; i++)
-        all[i] = (bl_plan_tensor){.dtype = (bl_dtype)nodes[i]->dtype, .ndim = nodes[i]->ndim, .dim = nodes[i]->dim};
+        all[i] = (bl_plan_tensor){.dtype = (bl_dtype)nodes[i]->dtype,
+                                  .ndim = nodes[i]->ndim,
+                                  .dim = nodes[i]->dim,
+                                  .vars = c->plan->graph->vars,
+                                  .nvars = c->plan->graph->nvars};
     return all;
 }
 
@@ -143,8 +147,8 @@ static bl_status fill_info(compile *c)
     for (int i = 0; i < nstates; i++)
         updated[i] = graph->updates[i] != NULL;
     for (int i = 0; i < graph->nvars; i++) {
-        lo[i] = graph->vars[i].lo;
-        hi[i] = graph->vars[i].hi;
+        lo[i] = graph->vars[i].lo * bl_wire_var_step(&graph->vars[i]);
+        hi[i] = graph->vars[i].hi * bl_wire_var_step(&graph->vars[i]);
     }
     info->hidden = hidden;
     info->device = c->dev->info.id;

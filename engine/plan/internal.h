@@ -205,6 +205,8 @@ BL_NODISCARD bl_status plan_count(const bl_plan *plan, const plan_work *work, co
                                   plan_counts *out, bl_err *err);
 /* Of each of the plan's kernels.  What cannot be counted for want of memory is as at the largest sizes. */
 void plan_count_all(const bl_plan *plan, const int64_t *vars, plan_counts *out);
+/* |size| of each named dimension in steps of it: in |counted|, or |size| itself where all steps are 1. */
+const int64_t *plan_count_steps(int nvars, const bl_wire_var *vars, const int64_t *size, int64_t *counted);
 /* ahead.c */
 /* Have the driver compile those of |sources| that are not in the device's cache on disk, many at once, and in |children| unless
  * that is NULL: bl_kernel_create then finds them there.  Some at a time, in between which |halt| may end it, and children at

@@ -48,13 +48,15 @@ typedef struct bl_plan_options {
     bl_plan_brief brief;          /* of plans whose kernels were compiled along: as those of the other */
 } bl_plan_options;
 
-/* A tensor that goes in or out.  |dim| are sizes, or, where var[i] >= 0... evaluated by bl_plan_sizes. */
+/* A tensor that goes in or out.  bl_plan_sizes evaluates |dim|, in which a named dimension counts steps. */
 typedef struct bl_plan_tensor {
     const char *name; /* hidden states only; else NULL: the request knows its own names */
     bl_dtype dtype;
     int ndim;
-    const bl_node *const *dim; /* in the plan's memory */
-    double init;               /* hidden states: what every element starts as */
+    const bl_node *const *dim; /* in the plan's memory, as |vars| */
+    const struct bl_wire_var *vars;
+    int nvars;
+    double init; /* hidden states: what every element starts as */
 } bl_plan_tensor;
 
 typedef struct bl_plan_info {

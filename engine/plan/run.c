@@ -27,6 +27,8 @@ typedef struct running {
     bl_run *run;
     bl_plan *plan;
     bl_err *err;
+    const int64_t *vars; /* of the run, in steps of each dimension; |counted|, unless all steps are 1 */
+    int64_t counted[BL_WIRE_MAX_DIMS];
     bl_buffer **next;    /* nstates: where the next value of an updated state goes; NULL: into the state */
     bl_buffer **lent;    /* nstates: those that were to be the next, but somebody else reads them; NULL for most */
     int nsets, set;      /* sets of outputs, and that of the step at hand */
@@ -36,8 +38,22 @@ typedef struct running {
     uint64_t report[REPORTS_IN_FLIGHT];
 } running;
 
+const int64_t *plan_count_steps(int nvars, const bl_wire_var *vars, const int64_t *size, int64_t *counted)
+{
+    bool any = false;
+
+    for (int i = 0; i < nvars; i++)
+        any |= bl_wire_var_step(&vars[i]) > 1;
+    for (int i = 0; any && i < nvars; i++)
+        counted[i] = size[i] / bl_wire_var_step(&vars[i]);
+    return any ? counted : size;
+}
+
 void bl_plan_sizes(const bl_plan_tensor *tensor, const int64_t *vars, int64_t *dim)
 {
+    int64_t counted[BL_WIRE_MAX_DIMS];
+
+    vars = plan_count_steps(tensor->nvars, tensor->vars, vars, counted);
     for (int i = 0; i < tensor->ndim; i++)
         dim[i] = bl_extent_eval(tensor->dim[i], vars);
 }
@@ -111,24 +127,24 @@ static bl_status bind_sizes(running *r)
 {
     bl_plan *plan = r->plan;
     for (int i = 0; i < plan->info.nvars; i++) {
-        int64_t value = r->run->vars[i];
-        if (value < plan->info.var_lo[i] || value > plan->info.var_hi[i])
-            return bl_fail(r->err, BL_EGRAPH, "dimension %d is %lld, its range is [%lld, %lld]", i, (long long)value,
-                           (long long)plan->info.var_lo[i], (long long)plan->info.var_hi[i]);
+        int64_t value = r->run->vars[i], every = bl_wire_var_step(&plan->graph->vars[i]);
+        if (value < plan->info.var_lo[i] || value > plan->info.var_hi[i] || value % every != 0)
+            return bl_fail(r->err, BL_EGRAPH, "dimension %d is %lld, its range is [%lld, %lld] in steps of %lld", i,
+                           (long long)value, (long long)plan->info.var_lo[i], (long long)plan->info.var_hi[i], (long long)every);
         if (value > INT32_MAX) /* kernels take them as int32 */
             return bl_fail(r->err, BL_ELIMIT, "dimension %d is %lld, the limit is %d", i, (long long)value, INT32_MAX);
-        plan->vars[i] = (int32_t)value;
+        plan->vars[i] = (int32_t)(value / every);
     }
     for (int i = 0; i < plan->ncountdowns; i++) {
         const plan_countdown *down = &plan->countdowns[i];
-        int64_t last = bl_extent_eval(down->steps, r->run->vars) - 1;
+        int64_t last = bl_extent_eval(down->steps, r->vars) - 1;
         for (int64_t k = 0; k < down->steps->hi; k++)
             plan->vars[down->first + k] = (int32_t)(k < last ? last - k : 0);
     }
     for (int i = 0; i < plan->nsteps; i++) {
-        bool runs = has_turn(&plan->steps[i], r->run->vars);
+        bool runs = has_turn(&plan->steps[i], r->vars);
         for (int k = 0; k < 3; k++)
-            plan->groups[i][k] = runs ? (uint32_t)bl_extent_eval(plan->steps[i].grid[k], r->run->vars) : 0;
+            plan->groups[i][k] = runs ? (uint32_t)bl_extent_eval(plan->steps[i].grid[k], r->vars) : 0;
     }
     return BL_OK;
 }
@@ -145,7 +161,7 @@ static bl_status alloc_outputs(running *r)
     size_t bytes = 0, all = 0;
 
     for (int i = 0; i < n; i++) {
-        BL_TRY(slot_bytes(plan, plan->root_slot[i], r->run->vars, &bytes, r->err));
+        BL_TRY(slot_bytes(plan, plan->root_slot[i], r->vars, &bytes, r->err));
         if (!bl_size_add(all, bytes, &all))
             all = SIZE_MAX;
     }
@@ -155,7 +171,7 @@ static bl_status alloc_outputs(running *r)
     if (r->outputs == NULL)
         return bl_fail(r->err, BL_ENOMEM, "run");
     for (int i = 0; i < r->nsets * n; i++) {
-        BL_TRY(slot_bytes(plan, plan->root_slot[i % n], r->run->vars, &bytes, r->err));
+        BL_TRY(slot_bytes(plan, plan->root_slot[i % n], r->vars, &bytes, r->err));
         BL_TRY(bl_pool_alloc(r->run->pool, bytes, &r->outputs[i], r->err));
     }
     return BL_OK;
@@ -184,7 +200,7 @@ static bl_status alloc_words(running *r)
     if (r->words == NULL)
         return bl_fail(r->err, BL_ENOMEM, "run");
     for (int i = 0; i < n; i++) {
-        BL_TRY(slot_bytes(plan, plan->root_slot[plan->nroots - n + i], r->run->vars, &bytes, r->err));
+        BL_TRY(slot_bytes(plan, plan->root_slot[plan->nroots - n + i], r->vars, &bytes, r->err));
         BL_TRY(bl_pool_alloc(r->run->pool, bytes, &r->words[i], r->err));
     }
     return BL_OK;
@@ -220,7 +236,7 @@ static bl_status alloc_results(running *r)
         int slot = plan->info.updated[i] ? plan->root_slot[root++] : -1;
         if (!needs_next(r, i))
             continue;
-        BL_TRY(slot_bytes(plan, slot, r->run->vars, &bytes, r->err));
+        BL_TRY(slot_bytes(plan, slot, r->vars, &bytes, r->err));
         BL_TRY(bl_pool_alloc(r->run->pool, bytes, &r->next[i], r->err));
     }
     return BL_OK;
@@ -370,7 +386,7 @@ static bl_status copy_states(running *r)
         int slot = plan->info.updated[i] ? plan->root_slot[root++] : -1;
         if (slot < 0 || !plan->info.in_place[i] || r->next[i] == NULL)
             continue;
-        BL_TRY(slot_bytes(plan, slot, r->run->vars, &bytes, r->err));
+        BL_TRY(slot_bytes(plan, slot, r->vars, &bytes, r->err));
         BL_TRY(bl_buffer_copy(r->next[i], 0, r->run->states[i], 0, bytes, r->err));
     }
     return BL_OK;
@@ -452,7 +468,7 @@ static bl_status run_steps(running *r, uint64_t *asked)
         BL_TRY(submit_step(r, ns));
         if (r->plan->info.checks_indices) {
             BL_TRY(bl_device_wait(r->plan->dev, r->err));
-            BL_TRY(plan_check_indices(r->plan, r->words, run->vars, r->err));
+            BL_TRY(plan_check_indices(r->plan, r->words, r->vars, r->err));
         }
         exchange_states(r);
         run->steps_done = i;
@@ -465,7 +481,7 @@ static bl_status run_steps(running *r, uint64_t *asked)
         }
         atomic_fetch_add_explicit(&r->plan->census.steps, 1, memory_order_relaxed);
         if (ns != NULL)
-            plan_census_end(r->plan, run->vars, ns);
+            plan_census_end(r->plan, r->vars, ns);
         for (int k = 0; ns != NULL && run->launch_ns != NULL && k < r->plan->nsteps; k++)
             run->launch_ns[k] += ns[k];
         if (in_flight == 0) {
@@ -482,6 +498,7 @@ static bl_status begin(running *r)
     bl_plan *plan = r->plan;
     int nstates = plan->info.nstates + plan->info.nhidden;
 
+    r->vars = plan_count_steps(plan->graph->nvars, plan->graph->vars, r->run->vars, r->counted);
     r->run->steps_done = 0;
     for (int i = 0; i < plan->info.noutputs; i++)
         r->run->outputs[i] = NULL;

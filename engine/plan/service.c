@@ -188,12 +188,13 @@ void bl_plan_report(const bl_plan *plan, const int64_t *vars, const uint64_t *la
                     bl_text *out)
 {
     plan_counts *all = bl_calloc((size_t)plan->nkernels + 1, sizeof *all);
+    int64_t counted[BL_WIRE_MAX_DIMS];
 
     if (all == NULL) { /* it is said, and the run's results are what matters */
         bl_text_puts(out, "no memory to say what the kernels did\n");
         return;
     }
-    plan_count_all(plan, vars, all);
+    plan_count_all(plan, plan_count_steps(plan->graph->nvars, plan->graph->vars, vars, counted), all);
     for (int i = 0, seen = -1; i < plan->nsteps; i++) {
         const step *s = &plan->steps[i];
         const plan_counts *did = &all[s->kernel];

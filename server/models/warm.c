@@ -30,8 +30,7 @@ static bl_status choose_shape(const bl_model_version *version, const bl_config_w
         int64_t size = d < skip ? warmup->batch_size : d - skip < said->ndim && d < ndim ? said->dim[d - skip] : tensor->dim[d];
         int var = tensor->var[d];
         const bl_wire_var *range = var >= 0 ? &version->instances[0].graph->vars[var] : NULL;
-        bool good = range == NULL ? size == tensor->dim[d]
-                                  : size >= range->lo && size <= range->hi && (vars[var] < 0 || vars[var] == size);
+        bool good = range == NULL ? size == tensor->dim[d] : bl_wire_var_has(range, size) && (vars[var] < 0 || vars[var] == size);
         if (!good)
             return bl_fail(err, BL_EGRAPH, "model_warmup \"%s\": input \"%s\" cannot have the size %lld", warmup->name,
                            tensor->name, (long long)size);

@@ -153,7 +153,7 @@ class BadInput(ServerTest):
 
     def test_t11_named_dimensions(self):
         entry = {"inputs": {"x": {"dtype": "float32", "shape": ["n"]}}, "nodes": nodes(("y", "sum", ["x"])), "outputs": ["y"]}
-        for dims in ({}, {"n": [1, 2**62]}, {"n": [0, -1]}, {"n": [4, 1]}, {"n": [1]}, {"n": 5}, {"m": [1, 2]}, {"n": [1, 2], "m": [1, 2]}):
+        for dims in ({}, {"n": [1, 2**62]}, {"n": [0, -1]}, {"n": [4, 1]}, {"n": [1]}, {"n": "5"}, {"n": -5}, {"n": [1, 8, 0]}, {"n": [9, 15, 8]}, {"n": [1, 8, 2, 2]}, {"m": [1, 2]}, {"n": [1, 2], "m": [1, 2]}):
             self.refused((400, 422), self.call("PUT", "/api/v1/programs/d", {**entry, "dims": dims}))
         self.ok(self.call("PUT", "/api/v1/programs/d", {**entry, "dims": {"n": [2, 4]}}), 201)
         for size, status in ((1, 422), (2, 200), (3, 200), (4, 200), (5, 422)):

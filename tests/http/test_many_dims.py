@@ -40,5 +40,26 @@ class ManyDims(ServerTest):
         self.assertIn("contiguous", problem["detail"])
 
 
+    def test_multiples(self):
+        """Sizes in steps of 32: parts of them are equal that are not for every size, on every back end."""
+        nodes = [{"id": "a", "op": "reshape", "in": ["x"], "attrs": {"shape": ["n", "(h + 31) // 32 * 2", 16]}},
+                 {"id": "b", "op": "sum", "in": ["a"], "attrs": {"axis": 2}}, {"id": "c", "op": "slice", "in": ["x"], "attrs": {"axis": 1, "stop": "h // 16"}},
+                 {"id": "y", "op": "add", "in": ["b", "c"]}]
+        program = {"inputs": {"x": {"dtype": "float32", "shape": ["n", "h"]}}, "dims": {"n": 2, "h": [1, 100, 32]}, "nodes": nodes, "outputs": ["y"]}
+        for device in [device["id"] for device in self.ok(self.call("GET", "/api/v1/devices")).json["devices"]]:
+            with self.subTest(device=device):
+                answer = self.call("PUT", "/api/v1/programs/multiples", {**program, "device": device}, timeout=120)
+                self.assertEqual({"n": [2, 2], "h": [32, 96, 32]}, self.ok(answer, 201 if device == "interp:0" else 200).json["entries"]["main"]["dims"])
+                for h in (32, 64, 96):
+                    rows = [[float(i % 7 + k) for i in range(h)] for k in range(2)]
+                    answer = self.ok(self.call("POST", "/api/v1/programs/multiples/run", {"inputs": {"x": rows}}, timeout=120))
+                    wanted = [sum(row[16 * i:16 * i + 16]) + row[i] for row in rows for i in range(h // 16)]
+                    self.assertEqual(([2, h // 16], wanted), (answer.json["outputs"]["y"]["shape"], answer.json["outputs"]["y"]["data"]))
+                problem = self.refused(422, self.call("POST", "/api/v1/programs/multiples/run", {"inputs": {"x": [[1.0] * 48] * 2}}))
+                self.assertIn("is 48, outside its range 32 to 96 in steps of 32", problem["detail"])
+        problem = self.refused(422, self.call("PUT", "/api/v1/programs/wrong", {**program, "nodes": [{"id": "y", "op": "add", "in": ["x", "c"]}, nodes[2]]}))
+        self.assertIn("[2, h] and [2, h/16]", problem["detail"])
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -14,13 +14,14 @@ static const bl_node *batch, *seq;
 
 static int start(void **state)
 {
-    static const char *const names[] = {"batch", "seq"};
+    static const char *const names[] = {"batch", "seq", "side"};
+    static const int64_t steps[] = {1, 1, 32};
 
     (void)state;
     ir = bl_ir_create(0);
     if (ir == NULL)
         return 1;
-    bl_ir_name_vars(ir, 2, names);
+    bl_ir_name_vars(ir, 3, names, steps);
     batch = bl_var(ir, 0, 1, 4096);
     seq = bl_var(ir, 1, 1, 100);
     return 0;
@@ -77,6 +78,18 @@ static void movement_infers_shapes(void **state)
     is_shape(bl_gather(ir, x, bl_input(ir, 1, BL_I64, 3, DIMS(n(2), n(9), n(4))), 1), "[2, 9, 4]");
     is_shape(bl_full_like(ir, x, 2.5), "[2, 3, 4]");
     is_shape(bl_iota(ir, BL_I32, n(9)), "[9]");
+}
+
+/* A VAR that counts steps of 32 is told as the dimension, or as a part or a multiple of it. */
+static void steps_are_told_as_sizes(void **state)
+{
+    const bl_node *steps = bl_var(ir, 2, 1, 40), *side = bl_mul(ir, steps, n(32));
+
+    (void)state;
+    is_shape(input(3, DIMS(side, steps, bl_mul(ir, side, n(2)))), "[side, side/32, 2*side]");
+    is_shape(input(2, DIMS(bl_idiv(ir, side, n(16)), bl_mul(ir, steps, n(24)))), "[side/16, 24*side/32]");
+    is_shape(input(1, DIMS(bl_add(ir, bl_idiv(ir, bl_add(ir, side, n(31)), n(32)), batch))), "[batch + side/32]");
+    assert_ptr_equal(bl_idiv(ir, bl_add(ir, side, n(15)), n(16)), bl_mul(ir, bl_idiv(ir, bl_add(ir, side, n(31)), n(32)), n(2)));
 }
 
 static void what_changes_nothing_is_the_same_node(void **state)
@@ -211,6 +224,7 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(movement_infers_shapes, start, stop),
+        cmocka_unit_test_setup_teardown(steps_are_told_as_sizes, start, stop),
         cmocka_unit_test_setup_teardown(what_changes_nothing_is_the_same_node, start, stop),
         cmocka_unit_test_setup_teardown(permutations_compose, start, stop),
         cmocka_unit_test_setup_teardown(named_dimensions_count_elements, start, stop),

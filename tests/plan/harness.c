@@ -118,6 +118,12 @@ static const bl_plan_tensor *tensor_in(const job *j, int i)
     return i < j->info->nstates ? &j->info->states[i] : &j->info->hidden[i - j->info->nstates];
 }
 
+static int64_t choose_size(const bl_wire_var *var, uint64_t seed)
+{
+    int64_t step = bl_wire_var_step(var);
+    return var->lo + (int64_t)(seed % (uint64_t)((var->hi - var->lo) / step + 1)) * step;
+}
+
 static bl_status prepare(job *j)
 {
     uint64_t seed = j->options->seed + 1;
@@ -184,6 +190,7 @@ static bl_status compare_all(job *j, const bl_wire_graph *wire, bool program)
     bl_front_options front = {.program = program, .max_bytes = ARENA_BYTES};
     bl_graph *graph = NULL;
     const bl_node **roots = NULL;
+    int64_t steps[BL_WIRE_MAX_DIMS]; /* of each named dimension, as the graph counts it */
     bl_buffer **got = NULL;
     void **want = NULL;
     int nroots = 0, all = j->info->noutputs + j->nstates;
@@ -191,6 +198,8 @@ static bl_status compare_all(job *j, const bl_wire_graph *wire, bool program)
 
     if (st != BL_OK)
         return st;
+    for (int i = 0; i < wire->nvars; i++)
+        steps[i] = j->vars[i] / bl_wire_var_step(&wire->vars[i]);
     roots = calloc((size_t)all + 1, sizeof *roots);
     want = calloc((size_t)all + 1, sizeof *want);
     got = calloc((size_t)all + 1, sizeof *got);
@@ -202,10 +211,10 @@ static bl_status compare_all(job *j, const bl_wire_graph *wire, bool program)
         got[nroots] = output ? j->outputs[i] : j->states[i - j->info->noutputs];
         roots[nroots++] = root;
     }
-    st = bl_interp_graph(graph->ir, nroots, roots, (const void *const *)j->data, j->vars, want, &j->result->err);
+    st = bl_interp_graph(graph->ir, nroots, roots, (const void *const *)j->data, steps, want, &j->result->err);
     for (int i = 0; st == BL_OK && i < nroots; i++) {
         bl_plan_tensor tensor = {.dtype = (bl_dtype)roots[i]->dtype, .ndim = roots[i]->ndim, .dim = roots[i]->dim};
-        int64_t count = count_of(&tensor, j->vars);
+        int64_t count = count_of(&tensor, steps);
         size_t bytes = (size_t)count * bl_dtype_bytes(tensor.dtype);
         void *data = calloc(1, bytes + 1);
         if (bytes > 0)
@@ -318,7 +327,7 @@ static bl_status run_entry(bl_device *dev, bl_pool *pool, const bl_wire_graph *w
         j.states = calloc((size_t)j.nstates + 1, sizeof(bl_buffer *));
         j.outputs = calloc((size_t)j.info->noutputs + 1, sizeof(bl_buffer *));
         for (int i = 0; i < j.info->nvars; i++)
-            j.vars[i] = j.info->var_lo[i] + (int64_t)(options->seed % (uint64_t)(j.info->var_hi[i] - j.info->var_lo[i] + 1));
+            j.vars[i] = choose_size(&wire->vars[i], options->seed);
         if (options->show)
             fputs(j.info->debug, stdout);
         result->kernels = j.info->kernels;

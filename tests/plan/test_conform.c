@@ -35,6 +35,7 @@ static const struct {
     {"winograd", 3, 1, {7}},
     {"randomness", 3, 1, {7}},
     {"named", 2, MOST_SEEDS, {0, 16, 1000003}},
+    {"stepped", 1, MOST_SEEDS, {0, 2, 1000003}},
     {"softmax", 1, 1, {7}},
     {"layer_norm", 1, 1, {7}},
     {"matmul", 1, 1, {7}},
