@@ -19,25 +19,54 @@ static bool read_bound(const char *text, char stop, int64_t *out, const char **e
     return errno == 0 && *text >= '0' && *text <= '9' && *after == stop;
 }
 
-/* "batch:1-64,length:1-512" */
-static bl_status read_ranges(bl_request *rq, const char *text, bl_wire_var **ranges, int *count)
+/* "1-64", "32-1280:32" or "8". */
+static bool read_sizes(const char *text, bl_wire_var *out)
+{
+    const char *at = text;
+
+    out->step = 1;
+    if (read_bound(text, '\0', &out->lo, &at)) {
+        out->hi = out->lo;
+        return true;
+    }
+    if (!read_bound(text, '-', &out->lo, &at))
+        return false;
+    text = at + 1;
+    if (read_bound(text, ':', &out->hi, &at))
+        return read_bound(at + 1, '\0', &out->step, &at);
+    return read_bound(text, '\0', &out->hi, &at);
+}
+
+/* |text| is NAME:SIZES.  Names may have a colon in them too: the sizes begin at the first one behind which there are any. */
+static bool read_range(char *text, bl_wire_var *out)
+{
+    for (char *colon = strchr(text, ':'); colon != NULL; colon = strchr(colon + 1, ':')) {
+        if (read_sizes(colon + 1, out)) {
+            *colon = '\0';
+            out->name = text;
+            return out->step > 0;
+        }
+    }
+    return false;
+}
+
+/* "batch:1-64,height:32-1280:32,n:8" */
+static bl_status read_ranges(bl_request *rq, const char *text, bl_onnx_range **ranges, int *count)
 {
     *ranges = bl_arena_array(rq->arena, BL_WIRE_MAX_DIMS, sizeof **ranges);
     if (*ranges == NULL)
         return bl_arena_status(rq->arena, &rq->err);
     for (*count = 0; text != NULL && *text != '\0'; ++*count) {
-        bl_wire_var range = {0};
         size_t len = strcspn(text, ",");
-        const char *one = bl_arena_strndup(rq->arena, text, len), *at = NULL;
-        char *colon = one != NULL ? strrchr(one, ':') : NULL; /* names may have them too */
+        char *one = bl_arena_strndup(rq->arena, text, len);
         if (one == NULL || *count == BL_WIRE_MAX_DIMS)
             return bl_fail(&rq->err, BL_ELIMIT, "dims: more than %d named dimensions", BL_WIRE_MAX_DIMS);
-        if (colon == NULL || !read_bound(colon + 1, '-', &range.lo, &at) || !read_bound(at + 1, '\0', &range.hi, &at) ||
-            range.lo > range.hi)
-            return bl_fail(&rq->err, BL_EINVAL, "dims: \"%.80s\" is not NAME:SMALLEST-LARGEST", one);
-        *colon = '\0';
-        range.name = one;
-        (*ranges)[*count] = range;
+        bl_wire_var *var = &(*ranges)[*count].var;
+        if (!read_range(one, var))
+            return bl_fail(&rq->err, BL_EINVAL, "dims: \"%.*s\" is not NAME:LEAST-MOST, NAME:LEAST-MOST:STEP or NAME:SIZE",
+                           (int)(len < 80 ? len : 80), text);
+        if (!bl_wire_var_round(var))
+            return bl_fail(&rq->err, BL_EINVAL, "dims: \"%.*s\" has no size in its range", (int)(len < 80 ? len : 80), text);
         text += len + (text[len] == ',');
     }
     return BL_OK;
@@ -54,7 +83,7 @@ bl_status bl_program_import(bl_request *rq, bl_program *program)
     bl_onnx_options options = {
         .limits = rq->server->limits, .max_bytes = settings->max_compile, .max_seconds = settings->max_compile_seconds};
     bl_onnx_model *model = bl_arena_alloc(rq->arena, sizeof *model);
-    bl_wire_var *ranges = NULL;
+    bl_onnx_range *ranges = NULL;
 
     if (model == NULL)
         return bl_arena_status(rq->arena, &rq->err);

@@ -570,10 +570,7 @@ static void write_program(bl_onnx_importer *m)
     m->model->inputs = bl_arena_array(m->arena, graph->n_input, sizeof *m->model->inputs);
     m->model->pictures = bl_arena_array(m->arena, graph->n_input, sizeof *m->model->pictures);
     m->taken = bl_onnx_open_names(m, NULL, NULL);
-    m->encoded = bl_onnx_open_names(m, NULL, NULL);
     (void)bl_onnx_wire_name(m, "rng"); /* every program has a state of that name */
-    if (bl_onnx_ok(m))
-        bl_onnx_find_pictures(m, graph, 0);
     if (bl_onnx_ok(m))
         bl_onnx_take_inputs(m, graph, inputs, &ninputs);
     if (!bl_onnx_ok(m))
@@ -618,28 +615,101 @@ static void finish(bl_onnx_importer *m)
     doc->options = (bl_run_options){.debug = -1, .beam = -1, .precision = -1};
 }
 
+/* What all attempts have in common: the list of dimensions, in |importer|, whose arena is that of the result. */
+typedef struct import_job {
+    bl_onnx_importer importer;
+    size_t max_bytes;
+} import_job;
+
+static bl_status attempt_import(void *arg, bl_arena *arena, bl_onnx_model *out, bl_err *err)
+{
+    const import_job *job = arg;
+    bl_onnx_importer m = job->importer;
+    bl_err problem = {0};
+
+    *out = (bl_onnx_model){0};
+    m.model = out;
+    m.arena = arena;
+    m.err = &problem;
+    m.scratch = bl_arena_create(job->max_bytes);
+    if (m.scratch == NULL)
+        return bl_fail(err, BL_ENOMEM, "an ONNX model");
+    write_program(&m);
+    if (bl_onnx_ok(&m))
+        finish(&m);
+    bl_status st = bl_onnx_ok(&m) ? BL_OK : problem.status != BL_OK ? problem.status : BL_EGRAPH;
+    if (st != BL_OK && err != NULL && err->status == BL_OK)
+        *err = problem;
+    bl_typer_destroy(m.typer);
+    bl_arena_destroy(m.scratch);
+    return st;
+}
+
+/* The dimensions and the pictures among the inputs, which are the same in each attempt. */
+static bl_status list_inputs(bl_onnx_importer *m)
+{
+    m->encoded = bl_onnx_open_names(m, NULL, NULL);
+    if (bl_onnx_ok(m))
+        bl_onnx_find_pictures(m, m->proto->graph, 0);
+    if (bl_onnx_ok(m))
+        bl_onnx_list_dims(m, m->proto->graph);
+    return bl_onnx_ok(m) ? BL_OK : m->err->status;
+}
+
+/* The ranges with which it succeeded. */
+static bl_status tell_ranges(const bl_onnx_importer *m, bl_onnx_model *out)
+{
+    out->ranges = bl_arena_array(m->arena, (size_t)m->ndims + 1, sizeof *out->ranges);
+    for (int i = 0; i < m->ndims && out->ranges != NULL; i++) {
+        int same = m->dims[i].same;
+        out->ranges[out->nranges++] = (bl_onnx_range){.var = m->dims[i].var, .same = same != i ? m->dims[same].var.name : NULL};
+    }
+    return bl_arena_status(m->arena, m->err);
+}
+
+/* With the ranges that are listed, or, where that fails, with others. */
+static bl_status import_somehow(import_job *job, bl_onnx_model *out, bl_err *err)
+{
+    bl_onnx_importer *m = &job->importer;
+    bl_err first = {0};
+    int attempts = 1;
+    bl_status st = attempt_import(job, m->arena, out, &first);
+
+    if (st != BL_OK && (st == BL_EGRAPH || st == BL_ELIMIT)) {
+        bl_onnx_fini(out);
+        st = bl_onnx_search(m->ndims, m->dims, job->max_bytes, m->options->max_seconds, attempt_import, job, &attempts, &first);
+        if (st == BL_OK)
+            st = attempt_import(job, m->arena, out, &first);
+    }
+    if (st != BL_OK)
+        *err = first;
+    out->attempts = attempts;
+    return st == BL_OK ? tell_ranges(m, out) : st;
+}
+
 bl_status bl_onnx_import(bl_span file, const bl_onnx_options *options, bl_arena *arena, bl_onnx_model *out, bl_err *err)
 {
-    bl_onnx_importer m = {.file = file, .options = options, .model = out, .arena = arena, .err = err};
+    bl_err problem = {0};
+    import_job job = {.importer = {.file = file, .options = options, .model = out, .arena = arena, .err = &problem},
+                      .max_bytes = options->max_bytes > 0 ? options->max_bytes : DEFAULT_BYTES};
     Onnx__ModelProto *proto = NULL;
     bl_status st;
 
     *out = (bl_onnx_model){0};
-    m.scratch = bl_arena_create(options->max_bytes > 0 ? options->max_bytes : DEFAULT_BYTES);
-    if (m.scratch == NULL)
+    job.importer.scratch = bl_arena_create(job.max_bytes);
+    if (job.importer.scratch == NULL)
         return bl_fail(err, BL_ENOMEM, "an ONNX model");
-    st = bl_onnx_open(file, m.scratch, &proto, err);
-    m.proto = proto;
+    st = bl_onnx_open(file, job.importer.scratch, &proto, &problem);
+    job.importer.proto = proto;
     if (st == BL_OK && proto->graph == NULL)
-        st = bl_fail(err, BL_EINVAL, "no ONNX model: there is no graph in it");
-    if (st == BL_OK) {
-        write_program(&m);
-        if (bl_onnx_ok(&m))
-            finish(&m);
-        st = bl_onnx_ok(&m) ? BL_OK : err != NULL ? err->status : BL_EGRAPH;
-    }
-    bl_typer_destroy(m.typer);
-    bl_arena_destroy(m.scratch);
+        st = bl_fail(&problem, BL_EINVAL, "no ONNX model: there is no graph in it");
+    if (st == BL_OK)
+        st = list_inputs(&job.importer);
+    if (st == BL_OK)
+        st = import_somehow(&job, out, &problem);
+    bl_arena_destroy(job.importer.scratch);
+    if (st != BL_OK && err != NULL && err->status == BL_OK)
+        *err = problem;
     return st;
 }
 

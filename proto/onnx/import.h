@@ -6,6 +6,7 @@
 #ifndef BL_ONNX_IMPORT_H
 #define BL_ONNX_IMPORT_H
 
+#include "engine/front/front.h"
 #include "engine/front/typer.h"
 #include "engine/ir/elements.h"
 #include "engine/ir/shape.h"
@@ -77,6 +78,26 @@ typedef struct bl_onnx_names {
     const struct bl_onnx_names *caller_names;
 } bl_onnx_names;
 
+/* What a dimension that the model leaves open is likely to be. */
+typedef enum bl_onnx_role {
+    BL_ONNX_BATCH,
+    BL_ONNX_SEQUENCE,
+    BL_ONNX_SIDE,
+    BL_ONNX_CHANNELS,
+    BL_ONNX_FRAMES,
+    BL_ONNX_SIGNAL,
+    BL_ONNX_DECODED /* a side of an encoded picture */
+} bl_onnx_role;
+
+typedef struct bl_onnx_dim {
+    bl_wire_var var; /* the range that the import is tried with */
+    bl_onnx_role role;
+    int64_t most; /* the largest size that is wanted */
+    int same;     /* the number of the dimension that it is; its own where it is its own */
+    int input;    /* that has it first, for who looks for dimensions of other inputs */
+    bool said;    /* by the options: it stays as it is */
+} bl_onnx_dim;
+
 typedef struct bl_onnx_importer {
     bl_span file;
     const bl_onnx_options *options;
@@ -88,7 +109,9 @@ typedef struct bl_onnx_importer {
     bl_ir *ir;
     bl_onnx_graph *main;
     int state_cap, value_cap, map_cap;
-    int nvars;
+    int ndims; /* that the model leaves open */
+    bl_onnx_dim *dims;
+    int nvars; /* of these, those that are their own and that an input has */
     bl_wire_var vars[BL_WIRE_MAX_DIMS];
     size_t nnodes; /* ONNX nodes so far */
     int depth;
@@ -142,6 +165,25 @@ void bl_onnx_write_graph(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__
 bl_onnx_value *bl_onnx_body_input(bl_onnx_importer *m, bl_onnx_graph *body, const char *name, bl_dtype dtype, int ndim,
                                   const bl_node *const *dim);
 void bl_onnx_body_outputs(bl_onnx_importer *m, bl_onnx_graph *body, int n, bl_onnx_value **value);
+
+/* ---- dimensions that the model leaves open (dims.c) */
+/* List them, with what the options say of them. */
+void bl_onnx_list_dims(bl_onnx_importer *m, const Onnx__GraphProto *graph);
+/* The name of one: of |from|, dimension |axis| of |input|. */
+const char *bl_onnx_dim_name(bl_onnx_importer *m, const char *input, int axis, const Onnx__TensorShapeProto__Dimension *from);
+bool bl_onnx_is_open(const Onnx__TensorShapeProto__Dimension *from);
+bool bl_onnx_is_initialiser(const Onnx__GraphProto *graph, const char *name);
+/* The tensor that an input is, an optional one too; NULL: it is none. */
+const Onnx__TypeProto__Tensor *bl_onnx_tensor_type(const Onnx__ValueInfoProto *info);
+const char *bl_onnx_side_name(bl_onnx_importer *m, const char *input, bool width);
+
+/* ---- ranges (search.c) */
+/* One import with the ranges that dims have, into |arena|. */
+typedef bl_status bl_onnx_attempt(void *arg, bl_arena *arena, bl_onnx_model *out, bl_err *err);
+/* The attempt failed as |first| says: choose ranges of what is not said with which it does not.  Changes |dims|; BL_OK or
+ * |first|'s status. */
+BL_NODISCARD bl_status bl_onnx_search(int ndims, bl_onnx_dim *dims, size_t max_bytes, double max_seconds,
+                                      bl_onnx_attempt *attempt, void *arg, int *attempts, const bl_err *first);
 
 /* ---- inputs (inputs.c) */
 /* Types of the inputs, and so the named dimensions; then what the names stand for. */

@@ -3,58 +3,40 @@
 #include "proto/onnx/import.h"
 #include "proto/picture.h"
 
-#include <stdio.h>
 #include <string.h>
 
-static bool is_initialiser(const Onnx__GraphProto *graph, const char *name)
+/* The named dimension of this name; -1 after a failure. */
+static int use_dimension(bl_onnx_importer *m, const char *name)
 {
-    for (size_t i = 0; i < graph->n_initializer; i++) {
-        if (graph->initializer[i]->name != NULL && strcmp(graph->initializer[i]->name, name) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* The named dimension of this text; -1 after a failure. */
-static int use_dimension(bl_onnx_importer *m, const char *text, int64_t most)
-{
-    bl_wire_var var = {.lo = 1, .hi = most};
-    const char *name = bl_onnx_legal_name(m, text);
+    const bl_onnx_dim *dim = NULL;
 
     if (name == NULL)
         return -1;
-    for (int i = 0; i < m->nvars; i++) {
-        if (strcmp(m->vars[i].name, name) == 0)
-            return i;
+    for (int i = 0; i < m->ndims && dim == NULL; i++) {
+        if (strcmp(m->dims[i].var.name, name) == 0)
+            dim = &m->dims[m->dims[i].same];
     }
-    if (m->nvars == BL_WIRE_MAX_DIMS) {
-        bl_onnx_stop(m, BL_ELIMIT, "more than %d named dimensions", BL_WIRE_MAX_DIMS);
+    if (dim == NULL) {
+        bl_onnx_stop(m, BL_EBUG, "the dimension \"%s\" is not listed", name);
         return -1;
     }
-    for (int i = 0; i < m->options->nranges; i++) {
-        if (strcmp(m->options->ranges[i].name, name) == 0) {
-            var.lo = m->options->ranges[i].lo;
-            var.hi = m->options->ranges[i].hi;
-        }
+    for (int i = 0; i < m->nvars; i++) {
+        if (strcmp(m->vars[i].name, dim->var.name) == 0)
+            return i;
     }
-    var.name = name;
-    m->vars[m->nvars] = var;
+    m->vars[m->nvars] = dim->var;
     return m->nvars++;
 }
 
 static bool input_dimension(bl_onnx_importer *m, const char *input, int axis, const Onnx__TensorShapeProto__Dimension *from,
                             bl_wire_dim *out)
 {
-    char place[160];
-
     *out = (bl_wire_dim){.var = -1};
-    if (from->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && from->dim_value >= 0) {
+    if (!bl_onnx_is_open(from)) {
         out->size = from->dim_value;
         return true;
     }
-    snprintf(place, sizeof place, "%.*s.%d", BL_ONNX_KEPT_NAME - 4, input, axis);
-    bool named = from->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && *from->dim_param != '\0';
-    out->var = use_dimension(m, named ? from->dim_param : place, BL_ONNX_LARGEST);
+    out->var = use_dimension(m, bl_onnx_dim_name(m, input, axis, from));
     return out->var >= 0;
 }
 
@@ -74,21 +56,16 @@ static bool measure_input(bl_onnx_importer *m, const char *name, const bl_wire_t
 /* The pixels of an input that is an encoded picture, of any length. */
 static bool picture_type(bl_onnx_importer *m, const Onnx__ValueInfoProto *info, bl_wire_type *out)
 {
-    const char *name = bl_onnx_clean(m, info->name != NULL ? info->name : ""), *const sides[] = {"height", "width"};
+    const char *name = bl_onnx_clean(m, info->name != NULL ? info->name : "");
     const Onnx__TypeProto *type = info->type;
     bool tensor = type != NULL && type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
-    int64_t most = BL_ONNX_LARGEST_PICTURE;
-    char side[160];
 
     if (!tensor || type->tensor_type->elem_type != ONNX__TENSOR_PROTO__DATA_TYPE__UINT8 ||
         (type->tensor_type->shape != NULL && type->tensor_type->shape->n_dim != 1))
         return bl_onnx_stop(m, BL_EGRAPH, "input \"%s\" is taken by ImageDecoder, and is not uint8 [n]", name) != NULL;
-    while (most > 1 && (uint64_t)(BL_PICTURE_CHANNELS * most * most) > m->options->limits.max_tensor_bytes)
-        most /= 2;
     *out = (bl_wire_type){.dtype = BL_U8, .ndim = 3, .dim[2] = {.size = BL_PICTURE_CHANNELS, .var = -1}};
     for (int i = 0; i < 2; i++) {
-        snprintf(side, sizeof side, "%.*s.%s", BL_ONNX_KEPT_NAME - 8, name, sides[i]);
-        out->dim[i].var = use_dimension(m, side, most);
+        out->dim[i].var = use_dimension(m, bl_onnx_side_name(m, name, i == 1));
         if (out->dim[i].var < 0)
             return false;
     }
@@ -98,13 +75,10 @@ static bool picture_type(bl_onnx_importer *m, const Onnx__ValueInfoProto *info, 
 static bool input_type(bl_onnx_importer *m, const Onnx__ValueInfoProto *info, bl_wire_type *out)
 {
     const char *name = bl_onnx_clean(m, info->name != NULL ? info->name : "");
-    const Onnx__TypeProto *type = info->type;
+    const Onnx__TypeProto__Tensor *tensor = bl_onnx_tensor_type(info);
 
-    if (type != NULL && type->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE) /* it is there, then */
-        type = type->optional_type->elem_type;
-    if (type == NULL || type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
+    if (tensor == NULL)
         return bl_onnx_stop(m, BL_EGRAPH, "input \"%s\" is no tensor", name) != NULL;
-    const Onnx__TypeProto__Tensor *tensor = type->tensor_type;
     if (tensor->shape == NULL)
         return bl_onnx_stop(m, BL_EGRAPH, "input \"%s\" has no shape: its rank must be known", name) != NULL;
     if (tensor->shape->n_dim > m->options->limits.max_dims || tensor->shape->n_dim > BL_MAX_DIMS)
@@ -125,7 +99,7 @@ void bl_onnx_take_inputs(bl_onnx_importer *m, const Onnx__GraphProto *graph, bl_
 {
     for (size_t i = 0; i < graph->n_input && bl_onnx_ok(m); i++) {
         const char *name = graph->input[i]->name != NULL ? graph->input[i]->name : "";
-        if (is_initialiser(graph, name)) /* a default that a caller could replace: here it is a weight */
+        if (bl_onnx_is_initialiser(graph, name)) /* a default that a caller could replace: here it is a weight */
             continue;
         if ((size_t)*ninputs >= m->options->limits.max_inputs) {
             bl_onnx_stop(m, BL_ELIMIT, "more than %zu inputs", m->options->limits.max_inputs);
@@ -149,13 +123,12 @@ void bl_onnx_put_inputs(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__G
     for (size_t i = 0; i < graph->n_input && bl_onnx_ok(m); i++) {
         const char *name = graph->input[i]->name != NULL ? graph->input[i]->name : "";
         const bl_node *dim[BL_MAX_DIMS] = {0};
-        if (is_initialiser(graph, name))
+        if (bl_onnx_is_initialiser(graph, name))
             continue;
         const bl_wire_type *type = &m->main->wire.inputs[at].type;
         for (int d = 0; d < type->ndim; d++)
-            dim[d] = type->dim[d].var < 0
-                         ? bl_index(m->ir, type->dim[d].size)
-                         : bl_var(m->ir, type->dim[d].var, m->vars[type->dim[d].var].lo, m->vars[type->dim[d].var].hi);
+            dim[d] = type->dim[d].var < 0 ? bl_index(m->ir, type->dim[d].size)
+                                          : bl_front_extent(m->ir, type->dim[d].var, &m->vars[type->dim[d].var]);
         bl_onnx_value *value = bl_onnx_new_value(m, name, bl_typer_input(m->main->typer, type->dtype, type->ndim, dim));
         if (value == NULL)
             return;

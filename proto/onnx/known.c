@@ -166,6 +166,15 @@ static const char *sign_of(const bl_node *size)
     return NULL;
 }
 
+/* The VAR counts steps, and the name is the dimension. */
+static void put_var(bl_text *text, const bl_wire_var *var)
+{
+    if (bl_wire_var_step(var) > 1)
+        bl_text_printf(text, "(%s // %lld)", var->name, (long long)var->step);
+    else
+        bl_text_puts(text, var->name);
+}
+
 static bool put_size(bl_onnx_importer *m, bl_text *text, const bl_node *size, bool inside, int depth)
 {
     const char *sign = sign_of(size);
@@ -173,7 +182,7 @@ static bool put_size(bl_onnx_importer *m, bl_text *text, const bl_node *size, bo
     if (size->op == BL_OP_CONST)
         bl_text_printf(text, "%lld", (long long)size->arg);
     if (size->op == BL_OP_VAR)
-        bl_text_puts(text, m->vars[size->arg].name);
+        put_var(text, &m->vars[size->arg]);
     if (sign == NULL)
         return size->op == BL_OP_CONST || size->op == BL_OP_VAR;
     if (depth > MAX_SIZE_DEPTH || text->len > MAX_SIZE_TEXT)

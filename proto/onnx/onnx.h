@@ -8,24 +8,38 @@
  * An input that ImageDecoder takes is an encoded picture in the model, and its pixels in the program: uint8 [INPUT.height,
  * INPUT.width, 3], red, green and blue, as proto/picture.h has them.
  *
- * A dimension without a size becomes a named one: dim_param's text, or "INPUT.AXIS" where it has none.  Arithmetic on shapes is
- * done here, with these names in it.  What cannot be expressed is BL_EGRAPH naming the node and its operator, bytes that are no
+ * A dimension without a size becomes a named one: dim_param's text, or "INPUT.AXIS" where that has no letter ("?").  A range that
+ * the options do not give follows from what the dimension is (dims.c), and where the model cannot be expressed over that range,
+ * the import finds one over which it can (search.c).  Arithmetic on shapes is done here, with these names in it.  What cannot be
+ * expressed is BL_EGRAPH naming the node and its operator, bytes that are no
  * model are BL_EINVAL, what is too large is BL_ELIMIT.  Thread: any, one arena each. */
 #ifndef BL_ONNX_ONNX_H
 #define BL_ONNX_ONNX_H
 
 #include "proto/decode.h"
 
+/* The largest size of a dimension whose range the options do not give. */
 enum {
-    BL_ONNX_LARGEST = 64,          /* of a dimension whose range nobody gives */
-    BL_ONNX_LARGEST_PICTURE = 8192 /* likewise, of a picture: rows, and pixels of a row */
+    BL_ONNX_LARGEST_BATCH = 64,
+    BL_ONNX_LARGEST_SEQUENCE = 512,
+    BL_ONNX_LARGEST_SIDE = 1280,     /* of a picture that is a tensor */
+    BL_ONNX_LARGEST_FRAMES = 4096,   /* of a signal with several channels: 40 s in steps of 10 ms */
+    BL_ONNX_LARGEST_SIGNAL = 480000, /* of a signal: 30 s at 16 kHz */
+    BL_ONNX_LARGEST_PICTURE = 8192   /* of an encoded picture: rows, and pixels of a row */
 };
+
+/* What is said of a named dimension: its range, or that it is another one. */
+typedef struct bl_onnx_range {
+    bl_wire_var var;
+    const char *same; /* the name of that; NULL: it is its own */
+} bl_onnx_range;
 
 typedef struct bl_onnx_options {
     bl_wire_limits limits;
     const char *folder; /* where external data lies, never outside it; NULL: there may be none */
-    int nranges;        /* of named dimensions; all others go from 1 to BL_ONNX_LARGEST */
-    const bl_wire_var *ranges;
+    int nranges;        /* of named dimensions; a name that the model does not have is BL_EINVAL */
+    const bl_onnx_range *ranges;
+    int64_t batch; /* the largest size of the dimension that the first input begins with, unless |ranges| has it; 0: not said */
     size_t max_bytes;   /* host memory of the import, its result and mapped files not counted; 0: 1 GiB */
     double max_seconds; /* 0: no limit */
 } bl_onnx_options;
@@ -41,7 +55,10 @@ typedef struct bl_onnx_model {
     const char **inputs;    /* of "main", in its order: their names in the model */
     const char **outputs;
     bool *pictures; /* of these inputs: it is encoded in the model */
-    int nmaps;      /* files of external data */
+    int nranges;    /* of all named dimensions, as they were chosen: with these options the import comes to the same at once */
+    bl_onnx_range *ranges;
+    int attempts; /* imports that it took */
+    int nmaps;    /* files of external data */
     bl_onnx_map *maps;
 } bl_onnx_model;
 

@@ -200,6 +200,28 @@ static bl_status read_tensors(reader *r, const bl_json *at, bool output, int *co
     return BL_OK;
 }
 
+/* {"seq": [1, 512], "height": [32, 1280, 32], "n": 8, "mask.1": "ids.1"} */
+static bl_status read_ranges(reader *r, const bl_json *at)
+{
+    bl_json one;
+    BL_TRY(bl_json_expect(at, BL_JSON_OBJECT, r->err));
+    if (bl_json_count(at) > BL_WIRE_MAX_DIMS)
+        return bl_json_fail(at, r->err, BL_ELIMIT, "over %d dimensions", BL_WIRE_MAX_DIMS);
+    r->out->dims = bl_arena_array(r->arena, bl_json_count(at) + 1, sizeof *r->out->dims);
+    if (r->out->dims == NULL)
+        return bl_arena_status(r->arena, r->err);
+    bl_json_iter it = bl_json_each(at);
+    while (bl_json_next(&it, &one)) {
+        bl_onnx_range *range = &r->out->dims[r->out->ndims++];
+        *range = (bl_onnx_range){.var.name = bl_arena_strdup(r->arena, one.key)};
+        if (one.kind == BL_JSON_STRING)
+            BL_TRY(bl_json_string(&one, &range->same, r->err));
+        else
+            BL_TRY(bl_decode_range(&one, &range->var, r->err));
+    }
+    return bl_arena_status(r->arena, r->err);
+}
+
 static bl_status read_queue_policy(reader *r, const bl_json *at)
 {
     static const char *const names[] = {"timeout_action", "default_timeout_microseconds", "allow_timeout_override",
@@ -446,7 +468,8 @@ static bl_status read_document(reader *r, const bl_json *root, const char *name)
     static const char *const names[] =
         {"name",       "platform",     "backend",          "version_policy",           "max_batch_size",
          "input",      "output",       "dynamic_batching", "sequence_batching",        "instance_group",
-         "parameters", "model_warmup", "response_cache",   "model_transaction_policy", NULL},
+         "parameters", "model_warmup", "response_cache",   "model_transaction_policy", "dims",
+         NULL},
                              *const cache[] = {"enable", NULL}, *const transactions[] = {"decoupled", NULL};
     bl_json at;
     bool decoupled = false;
@@ -458,6 +481,8 @@ static bl_status read_document(reader *r, const bl_json *root, const char *name)
         BL_TRY(read_policy(r, &at));
     if (bl_json_find(root, "input", &at))
         BL_TRY(read_tensors(r, &at, false, &r->out->ninputs, &r->out->inputs));
+    if (bl_json_find(root, "dims", &at))
+        BL_TRY(read_ranges(r, &at));
     if (bl_json_find(root, "output", &at))
         BL_TRY(read_tensors(r, &at, true, &r->out->noutputs, &r->out->outputs));
     if (bl_json_find(root, "dynamic_batching", &at))

@@ -4,6 +4,7 @@
 #define BL_SERVER_MODELS_CONFIG_H
 
 #include "proto/json.h"
+#include "proto/onnx/onnx.h"
 
 typedef enum bl_model_policy { BL_POLICY_LATEST, BL_POLICY_ALL, BL_POLICY_SPECIFIC } bl_model_policy;
 
@@ -50,6 +51,8 @@ typedef struct bl_model_config {
     int nspecific;
     uint64_t specific[BL_MOST_SPECIFIC];
     int64_t max_batch_size; /* -1: not said; 0: requests are never joined */
+    int ndims;              /* of an ONNX model: ranges of named dimensions */
+    bl_onnx_range *dims;
     int ninputs, noutputs;
     bl_config_tensor *inputs, *outputs;
     const char *entry; /* of the program; NULL: the only one, or "main" */

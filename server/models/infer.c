@@ -29,13 +29,28 @@ static bl_status fails_shape(const bl_infer *in, const bl_model_tensor *tensor, 
     return st;
 }
 
+static bl_status fails_size(const bl_infer *in, const bl_model_tensor *tensor, int var, int64_t size)
+{
+    bool batch = var == in->version->batch_var && in->version->max_batch > 0;
+    bl_wire_var range = in->version->instances[0].graph->vars[var];
+    bl_text sizes = {0};
+    bl_status st = BL_OK;
+    if (batch && in->version->max_batch < range.hi)
+        range.hi = in->version->max_batch;
+    bl_wire_var_print(&sizes, &range);
+    st = bl_fail(&in->rq->err, BL_EINVAL,
+                 "input \"%s\": %s is %lld, and model \"%s\" takes %s; \"%s\" in its config.json changes that", tensor->name,
+                 range.name, (long long)size, in->version->name, bl_text_get(&sizes), batch ? "max_batch_size" : "dims");
+    bl_text_fini(&sizes);
+    return st;
+}
+
 bl_status bl_infer_bind_var(const bl_infer *in, const bl_model_tensor *tensor, int var, int64_t size)
 {
     const bl_wire_var *range = &in->version->instances[0].graph->vars[var];
-    int64_t most = var == in->version->batch_var && in->version->max_batch > 0 ? in->version->max_batch : range->hi;
-    if (size < range->lo || size > most)
-        return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\": %s is %lld, and model \"%s\" takes %lld to %lld", tensor->name,
-                       range->name, (long long)size, in->version->name, (long long)range->lo, (long long)most);
+    bool batch = var == in->version->batch_var && in->version->max_batch > 0;
+    if (!bl_wire_var_has(range, size) || (batch && size > in->version->max_batch))
+        return fails_size(in, tensor, var, size);
     if (in->vars[var] >= 0 && in->vars[var] != size)
         return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\": %s is %lld here and %lld in another input", tensor->name,
                        range->name, (long long)size, (long long)in->vars[var]);

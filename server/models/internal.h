@@ -6,6 +6,7 @@
 #define BL_SERVER_MODELS_INTERNAL_H
 
 #include "proto/infer.h"
+#include "proto/onnx/onnx.h"
 #include "server/access/access.h"
 #include "server/models/config.h"
 #include "server/models/models.h"
@@ -92,6 +93,8 @@ struct bl_model_version {
     bl_model_config config;
     const char **input_names, **output_names; /* of an ONNX model, whose names need not be those of the program; or NULL */
     const bool *pictures;                     /* likewise: of its inputs, which are encoded */
+    int nranges;                              /* of an ONNX model: its named dimensions, as the import chose their ranges */
+    bl_onnx_range *ranges;
     int ninputs, noutputs;
     bl_model_tensor *inputs, *outputs;
     int nshown;

@@ -111,7 +111,28 @@ static bl_status read_part(load *l, bl_request *rq, uint64_t number, const char 
     return BL_OK;
 }
 
-static bl_status decode_program(load *l, bl_program_make *make, uint64_t number)
+/* What the configuration says of a named dimension counts more than the document. */
+static bl_status set_range(bl_program_doc *doc, const bl_onnx_range *range, bl_err *err)
+{
+    bool found = false;
+    for (int e = 0; e < doc->nentries; e++) {
+        bl_wire_graph *graph = &doc->entries[e].graph;
+        for (int i = 0; i < graph->nvars; i++) {
+            if (strcmp(graph->vars[i].name, range->var.name) != 0)
+                continue;
+            found = true;
+            graph->vars[i].lo = range->var.lo;
+            graph->vars[i].hi = range->var.hi;
+            graph->vars[i].step = range->var.step;
+        }
+    }
+    if (range->same != NULL)
+        return bl_fail(err, BL_EINVAL, "dims.%s of config.json: only dimensions of an ONNX model can be another one",
+                       range->var.name);
+    return found ? BL_OK : bl_fail(err, BL_EINVAL, "dims.%s of config.json: model.json names no such dimension", range->var.name);
+}
+
+static bl_status decode_program(load *l, bl_program_make *make, uint64_t number, const bl_model_config *config)
 {
     bl_request *rq = make->x->rq;
     bl_program *program = make->program;
@@ -135,6 +156,8 @@ static bl_status decode_program(load *l, bl_program_make *make, uint64_t number)
         st = bl_decode_program(&env, &root, &program->doc, &rq->err);
     }
     bl_json_fini(&doc);
+    for (int i = 0; st == BL_OK && i < config->ndims; i++)
+        st = set_range(&program->doc, &config->dims[i], &rq->err);
     return st;
 }
 
@@ -148,28 +171,6 @@ static bl_status import(bl_request *rq, bl_span file, const bl_onnx_options *opt
     bl_status st = bl_onnx_import(file, options, arena, out, &rq->err);
     BL_TRY(bl_request_defer(rq, end_onnx, out));
     return st;
-}
-
-/* The dimension that all inputs of a model begin with goes to |most|, and not to what an importer can only guess. */
-static bl_status import_range(bl_request *rq, bl_span file, bl_onnx_options options, int64_t most, bl_arena *arena,
-                              bl_onnx_model *out)
-{
-    const bl_wire_graph *graph = &out->program.entries[0].graph;
-    bool first = graph->ninputs > 0 && graph->inputs[0].type.ndim > 0 && !out->pictures[0];
-    int var = first ? graph->inputs[0].type.dim[0].var : -1;
-    bl_wire_var range = {0};
-    if (most <= 0 || var < 0 || graph->vars[var].hi == most)
-        return BL_OK;
-    range = (bl_wire_var){.name = graph->vars[var].name, .lo = 1, .hi = most};
-    options.nranges = 1;
-    options.ranges = &range;
-    bl_onnx_model *again = bl_arena_alloc(rq->arena, sizeof *again);
-    if (again == NULL)
-        return bl_arena_status(rq->arena, &rq->err);
-    BL_TRY(import(rq, file, &options, arena, again));
-    *out = *again;
-    out->nmaps = 0; /* |again| frees them */
-    return BL_OK;
 }
 
 static const char **copy_names(bl_arena *arena, const char *const *names, int count)
@@ -186,6 +187,31 @@ static const bool *copy_flags(bl_arena *arena, const bool *flags, int count)
     if (copy != NULL && count > 0)
         memcpy(copy, flags, (size_t)count * sizeof *copy);
     return copy;
+}
+
+/* The ranges of the named dimensions, for the instances that follow and for who is asked about them. */
+static bl_status keep_ranges(bl_model_version *version, const bl_onnx_model *model, bl_err *err)
+{
+    bl_text list = {0};
+    if (version->ranges != NULL)
+        return BL_OK;
+    version->ranges = bl_arena_array(version->arena, (size_t)model->nranges + 1, sizeof *version->ranges);
+    for (int i = 0; version->ranges != NULL && i < model->nranges; i++) {
+        bl_onnx_range *range = &version->ranges[version->nranges++];
+        *range = model->ranges[i];
+        range->var.name = bl_arena_strdup(version->arena, range->var.name);
+        range->same = range->same != NULL ? bl_arena_strdup(version->arena, range->same) : NULL;
+        bl_text_printf(&list, "%s\"%s\" ", i > 0 ? ", " : "", range->var.name);
+        if (range->same != NULL)
+            bl_text_printf(&list, "is \"%s\"", range->same);
+        else
+            bl_wire_var_print(&list, &range->var);
+    }
+    if (version->nranges > 0)
+        bl_log(BL_LOG_INFO, "model %s: sizes of dimensions: %s (\"dims\" in config.json changes them)%s", version->name,
+               bl_text_get(&list), model->attempts > 1 ? "; it does not import over the usual ranges" : "");
+    bl_text_fini(&list);
+    return bl_arena_status(version->arena, err);
 }
 
 static bl_status decode_onnx(load *l, bl_program_make *make, bl_model_version *version)
@@ -205,8 +231,11 @@ static bl_status decode_onnx(load *l, bl_program_make *make, bl_model_version *v
     BL_TRY(read_part(l, rq, version->number, "model.onnx", &file));
     if (file.data == NULL)
         return bl_fail(&rq->err, BL_ENOTFOUND, "version %llu has no model.onnx", (unsigned long long)version->number);
+    options.ranges = version->ranges != NULL ? version->ranges : version->config.dims;
+    options.nranges = version->ranges != NULL ? version->nranges : version->config.ndims;
+    options.batch = version->config.max_batch_size;
     BL_TRY(import(rq, file, &options, make->program->arena, model));
-    BL_TRY(import_range(rq, file, options, version->config.max_batch_size, make->program->arena, model));
+    BL_TRY(keep_ranges(version, model, &rq->err));
     make->program->doc = model->program;
     graph = &model->program.entries[0].graph;
     version->input_names = copy_names(version->arena, model->inputs, graph->ninputs);
@@ -252,7 +281,7 @@ static bl_status make_program(load *l, bl_model_version *version, bl_worker *wor
         make->installed = installed;
         make->arg = out;
         snprintf(make->program->name, sizeof make->program->name, "%s", l->op->name);
-        st = version->onnx ? decode_onnx(l, make, version) : decode_program(l, make, version->number);
+        st = version->onnx ? decode_onnx(l, make, version) : decode_program(l, make, version->number, &version->config);
     }
     if (st == BL_OK)
         st = read_tokenizer(l, rq, version);

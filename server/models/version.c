@@ -249,7 +249,7 @@ static bl_status describe_picture(bl_model_version *version, const bl_wire_graph
 static int find_batch(const bl_model_version *version, const bl_wire_graph *graph, const bl_plan_info *info)
 {
     int var = graph->ninputs > 0 && graph->inputs[0].type.ndim > 0 ? graph->inputs[0].type.dim[0].var : -1;
-    if (var < 0 || graph->vars[var].lo > 1)
+    if (var < 0 || graph->vars[var].lo > 1 || bl_wire_var_step(&graph->vars[var]) > 1)
         return -1;
     for (int i = 0; i < graph->ninputs; i++) {
         const bl_wire_type *type = &graph->inputs[i].type;
@@ -427,6 +427,42 @@ static void put_dims(bl_text *out, const bl_model_tensor *tensor, int from, bool
     bl_text_putc(out, ']');
 }
 
+/* The sizes that named dimensions may have in a request. */
+static void put_ranges(const bl_model_version *version, bl_text *out)
+{
+    const bl_wire_graph *graph = version->instances[0].graph;
+    if (version->nvars == 0)
+        return;
+    bl_encode_key(out, "dims");
+    bl_text_putc(out, '{');
+    for (int i = 0; i < version->nvars; i++) {
+        bl_wire_var range = graph->vars[i];
+        if (i == version->batch_var && version->max_batch > 0)
+            range.hi = version->max_batch;
+        bl_encode_key(out, range.name);
+        bl_wire_var_encode(out, &range);
+    }
+    bl_text_putc(out, '}');
+}
+
+/* The names of an input's dimensions, and the sizes of those without one. */
+static void put_names(const bl_model_version *version, const bl_model_tensor *tensor, bl_text *out)
+{
+    const bl_wire_graph *graph = version->instances[0].graph;
+    if (version->nvars == 0 || tensor->datatype == BL_INFER_BYTES)
+        return;
+    bl_encode_key(out, "dims");
+    bl_text_putc(out, '[');
+    for (int d = 0; d < tensor->ndim; d++) {
+        bl_text_puts(out, d > 0 ? "," : "");
+        if (tensor->var[d] >= 0)
+            bl_encode_string(out, graph->vars[tensor->var[d]].name);
+        else
+            bl_text_printf(out, "%lld", (long long)tensor->dim[d]);
+    }
+    bl_text_putc(out, ']');
+}
+
 static void put_config_tensors(const bl_model_version *version, const bl_model_tensor *tensors, int count, const char *key,
                                bl_text *out)
 {
@@ -506,6 +542,7 @@ void bl_model_version_put_config(const bl_model_version *version, bl_text *out)
     bl_text_puts(out, ",\"backend\":\"beamline\"");
     put_policy(config, out);
     bl_text_printf(out, ",\"max_batch_size\":%lld", (long long)version->max_batch);
+    put_ranges(version, out);
     put_config_tensors(version, version->shown, version->nshown, "input", out);
     put_config_tensors(version, version->outputs, version->noutputs, "output", out);
     if (version->sequential)
@@ -531,6 +568,8 @@ static void put_tensors(const bl_model_version *version, const bl_model_tensor *
         bl_encode_string(out, tensors[i].name);
         bl_text_printf(out, ",\"datatype\":\"%s\",\"shape\":", bl_infer_datatype(tensors[i].datatype));
         put_dims(out, &tensors[i], version->max_batch > 0 ? 1 : 0, version->max_batch > 0);
+        if (tensors == version->shown)
+            put_names(version, &tensors[i], out);
         bl_text_putc(out, '}');
     }
     bl_text_putc(out, ']');
@@ -549,5 +588,6 @@ void bl_model_version_put_metadata(const bl_model_version *version, const bl_mod
     bl_encode_string(out, version->platform);
     put_tensors(version, version->shown, version->nshown, "inputs", out);
     put_tensors(version, version->outputs, version->noutputs, "outputs", out);
+    put_ranges(version, out);
     bl_text_putc(out, '}');
 }

@@ -202,7 +202,8 @@ class Import(served.ServedCase):
             self.assertEqual(422, caught.exception.problem["status"])
 
     def test_bad_queries(self):
-        for query, words in (("?dims=batch", "NAME:SMALLEST-LARGEST"), ("?dims=batch:9-2", "NAME:SMALLEST-LARGEST"), ("?device=gpu:7", "gpu:7")):
+        for query, words in (("?dims=batch", "NAME:LEAST-MOST"), ("?dims=batch:9-2", "no size in its range"), ("?dims=batch:1-9:0", "NAME:LEAST-MOST"),
+                             ("?dims=batch:33-63:32", "no size in its range"), ("?dims=%3F:48-48", "named dimensions are \"batch\""), ("?device=gpu:7", "gpu:7")):
             with self.subTest(query), self.assertRaises(hosting.Refused) as caught:
                 self.host.put(floor_of_shape(), query)
             self.assertIn(words, str(caught.exception))
