@@ -301,22 +301,37 @@ bl_onnx_value *bl_onnx_write_slice(bl_onnx_call *c)
 /* ---- padding */
 
 /* Where the value is no number known at import: what was padded is told by a tensor of ones. */
-static bl_onnx_value *pad_with_value(bl_onnx_call *c, int n, const int64_t *pads, bl_onnx_value *value)
+static bl_onnx_value *pad_with_value(bl_onnx_call *c, int n, const bl_node *const *pads, bl_onnx_value *value)
 {
     return bl_onnx_make(c, "where(pad(ones_like(a, dtype=bool), padding=$0), pad(a, padding=$0), $1)",
-                        ARGS(IS(n, pads), V(value)));
+                        ARGS(ZS(n, pads), V(value)));
+}
+
+/* The amounts: before each axis, then after each; -1 after a failure. */
+static int take_pads(bl_onnx_call *c, const bl_node *const **out)
+{
+    const int64_t *given;
+    const bl_node **size;
+    int n;
+
+    if (c->opset >= 11)
+        return bl_onnx_in_sizes(c, 1, out);
+    n = bl_onnx_ints(c, c->opset < 2 ? "paddings" : "pads", &given);
+    *out = size = bl_arena_array(c->import->scratch, n < 0 ? 1 : (size_t)n, sizeof *size);
+    for (int i = 0; i < n && size != NULL; i++)
+        size[i] = bl_index(c->import->ir, given[i]);
+    return size != NULL ? n : -1;
 }
 
 bl_onnx_value *bl_onnx_write_pad(bl_onnx_call *c)
 {
     static const char *const modes[][2] = {
         {"constant", "constant"}, {"edge", "replicate"}, {"reflect", "reflect"}, {"wrap", "circular"}};
-    const int64_t *given, *axes = NULL;
-    int64_t pads[2 * BL_MAX_DIMS] = {0};
+    const bl_node *const *given, *pads[2 * BL_MAX_DIMS];
+    const int64_t *axes = NULL;
     const char *mode = bl_onnx_text(c, "mode", "constant"), *wire = NULL;
     bl_onnx_value *x = bl_onnx_in(c, 0), *value = c->opset < 11 ? NULL : bl_onnx_in(c, 2);
-    int rank = bl_onnx_rank(x),
-        n = c->opset < 11 ? bl_onnx_ints(c, c->opset < 2 ? "paddings" : "pads", &given) : bl_onnx_in_ints(c, 1, &given);
+    int rank = bl_onnx_rank(x), n = take_pads(c, &given);
     int naxes = bl_onnx_in_ints(c, 3, &axes), each = axes != NULL ? naxes : rank;
     double number = c->opset < 11 ? bl_onnx_float(c, "value", 0) : 0;
 
@@ -324,6 +339,8 @@ bl_onnx_value *bl_onnx_write_pad(bl_onnx_call *c)
         wire = strcmp(mode, modes[i][0]) == 0 ? modes[i][1] : wire;
     if (wire == NULL || n != 2 * each)
         return bl_onnx_fail(c, "needs two numbers for each axis, and mode constant, edge, reflect or wrap");
+    for (int i = 0; i < 2 * rank; i++)
+        pads[i] = bl_index(c->import->ir, 0);
     for (int i = 0; i < each && !c->import->failed; i++) {
         int axis = axes != NULL ? bl_onnx_axis(c, axes[i], rank) : i;
         pads[2 * axis] = given[i];
@@ -335,7 +352,7 @@ bl_onnx_value *bl_onnx_write_pad(bl_onnx_call *c)
             return pad_with_value(c, 2 * rank, pads, value);
         number = known->real != NULL ? known->real[0] : (double)known->size[0]->lo;
     }
-    return bl_onnx_make(c, "pad(a, padding=$0, value=$1, mode=$2)", ARGS(IS(2 * rank, pads), R(number), T(wire)));
+    return bl_onnx_make(c, "pad(a, padding=$0, value=$1, mode=$2)", ARGS(ZS(2 * rank, pads), R(number), T(wire)));
 }
 
 bl_onnx_value *bl_onnx_write_center_crop_pad(bl_onnx_call *c)

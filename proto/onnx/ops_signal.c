@@ -39,34 +39,49 @@ bl_onnx_value *bl_onnx_write_blackman_window(bl_onnx_call *c)
     return window(c, 0.42, 0.5, 0.08);
 }
 
-/* Places of a grid over [-1, 1] in each axis, turned by theta: x before y before z, as columns. */
+/* Column |j| of theta, [batch, 1, ..., 1, dims], to be multiplied with places along an axis of the grid. */
+static bl_onnx_value *theta_column(bl_onnx_call *c, int dims, int j, const bl_node *batch)
+{
+    const int64_t axis = 2;
+    const bl_node *shape[5];
+
+    for (int i = 0; i < dims + 2; i++)
+        shape[i] = bl_index(c->import->ir, i <= dims ? 1 : dims);
+    shape[0] = batch;
+    return bl_onnx_make(c, "reshape(slice(a, start=$0, stop=$1, axis=$2), shape=$3)",
+                        ARGS(I(j), I(j + 1), IS(1, &axis), ZS(dims + 2, shape)));
+}
+
+/* |size| places of a grid over [-1, 1] along axis |at| of its shape: the middles of as many parts, or from end to end. */
+static bl_onnx_value *grid_places(bl_onnx_call *c, const bl_node *size, int dims, int at)
+{
+    const char *recipe = bl_onnx_int(c, "align_corners", 0) != 0
+                             ? "reshape(sub(div(mul(cast(arange(stop=$0), dtype=$1), 2), maximum(sub($2, 1), 1)), 1), shape=$3)"
+                             : "reshape(sub(div(add(mul(cast(arange(stop=$0), dtype=$1), 2), 1), $2), 1), shape=$3)";
+    bl_dtype dtype = bl_onnx_type(bl_onnx_in(c, 0));
+    bl_onnx_value *count = bl_onnx_make(c, "cast($0, dtype=$1)", ARGS(V(bl_onnx_size_value(c, size)), D(dtype)));
+    const bl_node *shape[5];
+
+    for (int i = 0; i < dims + 2; i++)
+        shape[i] = i == at ? size : bl_index(c->import->ir, 1);
+    return bl_onnx_make(c, recipe, ARGS(ZS(-1, &size), D(dtype), V(count), ZS(dims + 2, shape)));
+}
+
+/* theta times (x, y, 1) or (x, y, z, 1) at each place of the grid; x goes along the last axis. */
 bl_onnx_value *bl_onnx_write_affine_grid(bl_onnx_call *c)
 {
-    const int64_t *size;
-    bool corners = bl_onnx_int(c, "align_corners", 0) != 0;
-    int n = bl_onnx_in_ints(c, 1, &size), dims = n - 2;
-    int64_t points = 1;
+    const bl_node *const *size;
+    int n = bl_onnx_in_sizes(c, 1, &size), dims = n - 2;
+    bl_onnx_value *sum;
 
     if (dims != 2 && dims != 3)
         return bl_onnx_fail(c, "needs a size of 4 or 5 numbers");
+    sum = theta_column(c, dims, dims, size[0]);
     for (int d = 0; d < dims; d++)
-        points *= size[2 + d] > 0 && size[2 + d] <= BL_ONNX_MAX_KNOWN && points <= BL_ONNX_MAX_KNOWN ? size[2 + d] : 0;
-    bl_onnx_known *base = bl_onnx_new_known(c->import, bl_onnx_type(bl_onnx_in(c, 0)), 2, (const int64_t[]){points, dims + 1});
-    if (base == NULL || base->real == NULL || points == 0)
-        return bl_onnx_fail_as(c, BL_ELIMIT, "a grid of more than %d numbers", BL_ONNX_MAX_KNOWN);
-    for (int64_t at = 0; at < points; at++) {
-        int64_t rest = at;
-        for (int d = dims - 1; d >= 0; d--) {
-            double extent = (double)size[2 + d], i = (double)(rest % size[2 + d]);
-            rest /= size[2 + d];
-            double place = corners ? (extent > 1 ? -1 + 2 * i / (extent - 1) : -1) : -1 + (2 * i + 1) / extent;
-            base->real[at * (dims + 1) + (dims - 1 - d)] = bl_scalar_fit(base->dtype, (bl_scalar){.f = place}).f;
-        }
-        base->real[at * (dims + 1) + dims] = 1;
-    }
-    int64_t shape[5] = {size[0], size[2], size[3], dims == 3 ? size[4] : dims, dims};
-    return bl_onnx_make(c, "reshape(matmul($0, transpose(a)), shape=$1)",
-                        ARGS(V(bl_onnx_known_value(c->import, base)), IS(dims + 2, shape)));
+        sum = bl_onnx_make(
+            c, "add($0, mul($1, $2))",
+            ARGS(V(sum), V(grid_places(c, size[2 + d], dims, 1 + d)), V(theta_column(c, dims, dims - 1 - d, size[0]))));
+    return sum;
 }
 
 /* ---- random numbers, from the program's state rng */

@@ -57,6 +57,19 @@ def masked_positions():
     return model(nodes, [tensor("x", [2, "length"])], [tensor("z", [2, None])], constants)
 
 
+def padded(mode):
+    """Amounts with named dimensions in them: n // 2 before the rows, and what makes the columns even behind them."""
+    nodes = [node("Shape", ["x"], ["s"]), node("Split", ["s"], ["n", "m"], num_outputs=2), node("Div", ["n", "two"], ["half"]), node("Mod", ["m", "two"], ["odd"]),
+             node("Concat", ["half", "none", "none", "odd"], ["pads"], axis=0), node("Pad", ["x", "pads"], ["y"], mode=mode)]
+    return model(nodes, [tensor("x", ["n", "m"])], [tensor("y", None)], [constant("two", [2], np.int64), constant("none", [0], np.int64)])
+
+
+def grid(corners):
+    """A grid of the picture's own size."""
+    nodes = [node("Shape", ["x"], ["s"]), node("AffineGrid", ["theta", "s"], ["y"], align_corners=corners)]
+    return model(nodes, [tensor("x", ["n", 1, "height", "width"]), tensor("theta", ["n", 2, 3])], [tensor("y", None)], opset=20)
+
+
 def condition(known):
     """If by a value: of the input, or an initialiser's; the branches use names from outside."""
     then = body([node("Add", ["x", "w"], ["t"])], [], [tensor("t", [3])])
@@ -130,6 +143,10 @@ def numbers(*shape):
 CASES = {
     "arithmetic on shapes": (floor_of_shape(), [[numbers(1, 4, 6)], [numbers(5, 4, 6)]]),
     "positions": (masked_positions(), [[numbers(2, 3)], [numbers(2, 17)]]),
+    "padding": (padded("constant"), [[numbers(1, 3)], [numbers(5, 4)]]),
+    "padding with the edge": (padded("edge"), [[numbers(1, 3)], [numbers(5, 4)]]),
+    "a grid": (grid(0), [[numbers(2, 1, 3, 4), numbers(2, 2, 3)], [numbers(1, 1, 1, 5), numbers(1, 2, 3)]]),
+    "a grid from corner to corner": (grid(1), [[numbers(2, 1, 3, 4), numbers(2, 2, 3)], [numbers(1, 1, 6, 5), numbers(1, 2, 3)]]),
     "a known condition": (condition(True), [[numbers(3)]]),
     "a condition": (condition(False), [[numbers(3), np.array(True)], [numbers(3), np.array(False)]]),
     "a loop": (counted_loop(), [[numbers(1, 3)]], looped),
