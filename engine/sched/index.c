@@ -165,7 +165,7 @@ static void limit_patterns(sched *s, const bl_node *node, int position, int patt
     while (bl_op_get_class((bl_op)computed->op) == BL_CLASS_MOVE && s->realised[sched_position(s, computed)] == INLINE)
         computed = computed->src[0];
     at = sched_position(s, computed);
-    if (s->realised[at] != INLINE || s->weight[at] == 0) /* the node only moves a value, and computes nothing */
+    if (s->realised[at] != INLINE || s->weight[at] == 0 || computed->dtype == BL_INDEX) /* it moves a value; it is a size */
         return;
     at = sched_position(s, moved(s, node));
     s->realised[at] = BUFFERED;

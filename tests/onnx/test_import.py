@@ -64,6 +64,16 @@ def padded(mode):
     return model(nodes, [tensor("x", ["n", "m"])], [tensor("y", None)], [constant("two", [2], np.int64), constant("none", [0], np.int64)])
 
 
+def pyramid():
+    """Three levels down, and back up by linear interpolation to the size of each."""
+    names, nodes = ["x", "p0", "p1", "p2"], []
+    for up, down in zip(names, names[1:]):
+        nodes += [node("AveragePool", [up], [down], kernel_shape=[2, 2], strides=[2, 2]), node("Shape", [up], [f"size of {up}"])]
+    for i, (up, small) in enumerate(zip(names[2::-1], ["p2", "r0", "r1"])):
+        nodes.append(node("Resize", [small, "", "", f"size of {up}"], [f"r{i}"], mode="linear"))
+    return model(nodes, [tensor("x", ["n", 1, "height", "width"])], [tensor("r2", None)])
+
+
 def grid(corners):
     """A grid of the picture's own size."""
     nodes = [node("Shape", ["x"], ["s"]), node("AffineGrid", ["theta", "s"], ["y"], align_corners=corners)]
@@ -145,6 +155,7 @@ CASES = {
     "positions": (masked_positions(), [[numbers(2, 3)], [numbers(2, 17)]]),
     "padding": (padded("constant"), [[numbers(1, 3)], [numbers(5, 4)]]),
     "padding with the edge": (padded("edge"), [[numbers(1, 3)], [numbers(5, 4)]]),
+    "a pyramid": (pyramid(), [[numbers(1, 1, 16, 24)], [numbers(2, 1, 9, 8)]]),
     "a grid": (grid(0), [[numbers(2, 1, 3, 4), numbers(2, 2, 3)], [numbers(1, 1, 1, 5), numbers(1, 2, 3)]]),
     "a grid from corner to corner": (grid(1), [[numbers(2, 1, 3, 4), numbers(2, 2, 3)], [numbers(1, 1, 6, 5), numbers(1, 2, 3)]]),
     "a known condition": (condition(True), [[numbers(3)]]),
