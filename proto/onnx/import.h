@@ -237,6 +237,8 @@ int bl_onnx_in_ints(bl_onnx_call *c, int i, const int64_t **out);
 /* The same, where named dimensions may be in them. */
 int bl_onnx_in_sizes(bl_onnx_call *c, int i, const bl_node *const **out);
 int bl_onnx_in_reals(bl_onnx_call *c, int i, const double **out);
+/* Input number |i|, one float, as num / den, where named dimensions may be in it. */
+bool bl_onnx_in_fraction(bl_onnx_call *c, int i, const bl_node **num, int64_t *den);
 /* An attribute up to some opset, an input from then on: whichever is there. */
 int bl_onnx_ints_or_in(bl_onnx_call *c, const char *name, int i, const int64_t **out);
 

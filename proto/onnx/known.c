@@ -365,6 +365,17 @@ int bl_onnx_in_reals(bl_onnx_call *c, int i, const double **out)
     return known->count;
 }
 
+bool bl_onnx_in_fraction(bl_onnx_call *c, int i, const bl_node **num, int64_t *den)
+{
+    const bl_onnx_known *known = bl_onnx_in(c, i) != NULL ? need_known(c, i) : NULL;
+    bl_ir *ir = c->import->ir;
+
+    if (known == NULL || known->count != 1 || !bl_dtype_is_float(known->dtype))
+        return false;
+    return bl_fraction_get(ir, known->real != NULL ? bl_const(ir, BL_F64, (bl_scalar){.f = known->real[0]}) : known->size[0], num,
+                           den);
+}
+
 int bl_onnx_ints_or_in(bl_onnx_call *c, const char *name, int i, const int64_t **out)
 {
     int n = bl_onnx_ints(c, name, out);

@@ -429,22 +429,47 @@ bl_onnx_value *bl_onnx_write_space_to_depth(bl_onnx_call *c)
 
 /* ---- made of nothing */
 
+/* Of floats with named dimensions in them: as many elements as there are whole steps. */
+static bl_onnx_value *range_of_fractions(bl_onnx_call *c)
+{
+    bl_ir *ir = c->import->ir;
+    const bl_node *num[3] = {NULL};
+    int64_t den[3] = {1, 1, 1};
+
+    for (int i = 0; i < 3; i++) {
+        if (!bl_onnx_in_fraction(c, i, &num[i], &den[i]))
+            return bl_onnx_fail(c, "input %d must be one number, known when the model is imported", i);
+    }
+    if (!bl_is_const(num[2]) || num[2]->lo <= 0)
+        return bl_onnx_fail(c, "a range between named dimensions needs a step that is a number above 0");
+    /* (stop - start) / step, rounded up */
+    const bl_node *difference = bl_sub(ir, bl_mul(ir, num[1], bl_index(ir, den[0])), bl_mul(ir, num[0], bl_index(ir, den[1])));
+    const bl_node *over = bl_mul(ir, difference, bl_index(ir, den[2])), *by = bl_index(ir, den[0] * den[1] * num[2]->lo);
+    const bl_node *count = bl_idiv(ir, bl_add(ir, over, bl_sub(ir, by, bl_index(ir, 1))), by);
+    return bl_onnx_make(c, "add(mul(cast(arange(stop=$0), dtype=$1), reshape(c, shape=$2)), reshape(a, shape=$2))",
+                        ARGS(ZS(-1, &count), D(bl_onnx_type(c->in[0])), IS(0, NULL)));
+}
+
 bl_onnx_value *bl_onnx_write_range(bl_onnx_call *c)
 {
-    bl_dtype dtype = bl_onnx_type(bl_onnx_in(c, 0));
+    const bl_onnx_known *known[3];
     const bl_node *const *stop, *const *start;
-    const double *low, *high, *step;
     const int64_t *whole;
+    bl_dtype dtype = bl_onnx_type(bl_onnx_in(c, 0));
 
-    if (bl_dtype_is_float(dtype)) {
-        if (bl_onnx_in_reals(c, 0, &low) != 1 || bl_onnx_in_reals(c, 1, &high) != 1 || bl_onnx_in_reals(c, 2, &step) != 1)
+    if (!bl_dtype_is_float(dtype)) {
+        if (bl_onnx_in_sizes(c, 0, &start) != 1 || bl_onnx_in_sizes(c, 1, &stop) != 1 || bl_onnx_in_ints(c, 2, &whole) != 1)
             return bl_onnx_fail(c, "needs three numbers");
-        return bl_onnx_make(c, "arange(start=$0, stop=$1, step=$2, dtype=$3)", ARGS(R(*low), R(*high), R(*step), D(dtype)));
+        return bl_onnx_make(c, "arange(start=$0, stop=$1, step=$2, dtype=$3)",
+                            ARGS(ZS(-1, start), ZS(-1, stop), I(*whole), D(dtype)));
     }
-    if (bl_onnx_in_sizes(c, 0, &start) != 1 || bl_onnx_in_sizes(c, 1, &stop) != 1 || bl_onnx_in_ints(c, 2, &whole) != 1)
-        return bl_onnx_fail(c, "needs three numbers");
+    for (int i = 0; i < 3; i++) {
+        known[i] = bl_onnx_know(c->import, bl_onnx_in(c, i));
+        if (known[i] == NULL || known[i]->count != 1 || known[i]->real == NULL)
+            return range_of_fractions(c);
+    }
     return bl_onnx_make(c, "arange(start=$0, stop=$1, step=$2, dtype=$3)",
-                        ARGS(ZS(-1, start), ZS(-1, stop), I(*whole), D(dtype)));
+                        ARGS(R(known[0]->real[0]), R(known[1]->real[0]), R(known[2]->real[0]), D(dtype)));
 }
 
 bl_onnx_value *bl_onnx_write_eye_like(bl_onnx_call *c)

@@ -144,7 +144,16 @@ def moved_sizes():
     return g.model(g("Reshape", "x", g("Concat", total, g("Slice", first, [0], [1], [0]), axis=0))), [(1, 2, 6), (3, 5, 6)]
 
 
+def grid_of_a_detector():
+    """Centres of the cells of a map, by a range of floats: width / 2 of them, half a cell on."""
+    g = Graph(["n", "width"])
+    width = g("Div", g("Cast", g("Gather", g("Shape", "x"), 1), to=F), np.float32(2))
+    centres = g("Add", g("Range", np.float32(0), width, np.float32(1)), np.float32(0.5))
+    return g.model(g("Add", g("ReduceSum", "x", [1], keepdims=1), g("Unsqueeze", centres, [0]))), [(1, 4), (3, 7), (2, 8)]
+
+
 MODELS = {
+    "detector": grid_of_a_detector(),
     "pad": torch_pad(), "reflect": torch_pad("reflect"), "constants": computed_constants(),
     **{f"interpolation of {mode}": interpolation(mode) for mode in ("nearest", "linear", "cubic")},
     **dict(resizes()), "scales": scales_of_sizes(), "rounded_up": rounded_up(), "chosen": chosen_shape(), "moved": moved_sizes(),
