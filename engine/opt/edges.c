@@ -202,7 +202,8 @@ static bool make_rows(bl_tune *tune, const bl_node *load, const bl_node *index, 
     }
     if (row.count == 0 || lo >= hi || extent - (hi - lo) > MOST_EDGE || !pack_renumber(tune, &below, to, packed))
         return false;
-    gate = bl_gate_without(ir, gate, &row);
+    gate =
+        bl_gate_without(ir, bl_substitute(ir, load->src[2], to), &row); /* again: it may read buffers, which have numbers now */
     value = bl_substitute(ir, load, to);
     value = bl_load(ir, value->src[0], value->src[1], bl_is_const(gate) ? NULL : gate);
     at = bl_add(ir, bl_range(ir, (int)loop->arg, BL_AXIS_LOOP, bl_index(ir, hi - lo)), bl_index(ir, lo));
