@@ -302,9 +302,9 @@ static bl_status take_vars(bl_decoder *d, bl_wire_graph *graph, int64_t **sizes,
 
 bl_status bl_decode_run(const bl_decode_env *env, const bl_json *doc, bl_run_request *out, bl_err *err)
 {
-    static const char *const names[] = {"inputs",     "nodes",   "outputs",  "keep",    "shapes",      "dims",
-                                        "sizes",      "device",  "lease",    "debug",   "beam",        "seed",
-                                        "timeout_ms", PRECISION, "priority", "dry_run", CHECK_INDICES, NULL};
+    static const char *const names[] = {"inputs",  "nodes",    "outputs", "rows",        "keep", "shapes", "dims",
+                                        "sizes",   "device",   "lease",   "debug",       "beam", "seed",   "timeout_ms",
+                                        PRECISION, "priority", "dry_run", CHECK_INDICES, NULL};
     bl_decoder *d = bl_decoder_make(env);
     named_values inputs;
     bl_json outputs;
@@ -368,7 +368,7 @@ static bl_status decode_entry(bl_decoder *d, const bl_json *doc, const bl_progra
 
 static bl_status decode_entries(bl_decoder *d, const bl_json *doc, const bl_json *entries, bl_program_doc *out, bl_err *err)
 {
-    static const char *const names[] = {"inputs", "nodes", "updates", "outputs", NULL};
+    static const char *const names[] = {"inputs", "nodes", "updates", "outputs", "rows", NULL};
     bl_json one;
 
     BL_TRY(bl_json_expect(entries, BL_JSON_OBJECT, err));
@@ -435,8 +435,9 @@ static bl_status decode_batching(const bl_json *doc, bl_wire_batching *out, bl_e
 
 bl_status bl_decode_program(const bl_decode_env *env, const bl_json *doc, bl_program_doc *out, bl_err *err)
 {
-    static const char *const names[] = {"inputs", "state", "nodes", "updates", "outputs",  "entries", "dims",        "device",
-                                        "lease",  "beam",  "seed",  "debug",   "batching", PRECISION, CHECK_INDICES, NULL};
+    static const char *const names[] = {"inputs",  "state",    "nodes",   "updates",     "outputs", "rows",
+                                        "entries", "dims",     "device",  "lease",       "beam",    "seed",
+                                        "debug",   "batching", PRECISION, CHECK_INDICES, NULL};
     bl_decoder *d = bl_decoder_make(env);
     named_values states;
     bl_json entries;
@@ -521,13 +522,13 @@ static bl_status take_reports(bl_decoder *d, const bl_json *collect, const bl_wi
                             BL_WIRE_MAX_REPORTS);
     BL_TRY(bl_json_expect(&outputs, BL_JSON_ARRAY, err));
     size_t n = bl_json_count(&outputs);
-    if (n > (size_t)graph->noutputs)
-        return bl_json_fail(&outputs, err, BL_EGRAPH, "%zu names, but the entry has %d outputs", n, graph->noutputs);
+    if (n > (size_t)bl_wire_shown(graph))
+        return bl_json_fail(&outputs, err, BL_EGRAPH, "%zu names, but the entry has %d outputs", n, bl_wire_shown(graph));
     const char **chosen = bl_arena_array(d->arena, n, sizeof *chosen);
     out->collect = bl_arena_array(d->arena, n, sizeof *out->collect);
     if (chosen == NULL || out->collect == NULL)
         return bl_arena_status(d->arena, err);
-    BL_TRY(make_index(d->arena, graph->outputs, (size_t)graph->noutputs, sizeof *graph->outputs, &index, err));
+    BL_TRY(make_index(d->arena, graph->outputs, (size_t)bl_wire_shown(graph), sizeof *graph->outputs, &index, err));
     bl_json_iter it = bl_json_each(&outputs);
     while (bl_json_next(&it, &one)) {
         BL_TRY(bl_json_string(&one, &chosen[out->ncollect], err));
@@ -562,7 +563,7 @@ static bl_status decode_keep(bl_decoder *d, const bl_json *doc, const bl_wire_gr
     out->kept = bl_arena_array(d->arena, (size_t)graph->noutputs + 1, sizeof *out->kept);
     if (out->kept == NULL)
         return bl_arena_status(d->arena, err);
-    BL_TRY(make_index(d->arena, graph->outputs, (size_t)graph->noutputs, sizeof *graph->outputs, &index, err));
+    BL_TRY(make_index(d->arena, graph->outputs, (size_t)bl_wire_shown(graph), sizeof *graph->outputs, &index, err));
     bl_json_iter it = bl_json_each(&keep);
     while (bl_json_next(&it, &one)) {
         const char *name = NULL, *held = NULL;
@@ -571,6 +572,9 @@ static bl_status decode_keep(bl_decoder *d, const bl_json *doc, const bl_wire_gr
         const bl_wire_output *output = find_named(&index, name);
         if (output == NULL)
             return bl_json_fail(&one, err, BL_EGRAPH, "the entry has no output \"%.140s\"", name);
+        if (output->count > 0)
+            return bl_json_fail(&one, err, BL_EGRAPH, "the length of the output \"%.140s\" is counted: it can be sent, not kept",
+                                name);
         if (out->kept[output - graph->outputs] != NULL)
             return bl_json_fail(&one, err, BL_EGRAPH, "the output \"%.140s\" is kept twice", name);
         out->kept[output - graph->outputs] = held;

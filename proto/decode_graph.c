@@ -478,10 +478,41 @@ static bl_status decode_target(const graph_decoder *g, const bl_json *at, const 
     return BL_OK;
 }
 
+/* {"OUTPUT": {"count": name, "axis": number}}: how long an axis of an output is, which is cut off there. */
+static bl_status decode_rows(graph_decoder *g, const bl_json *rows, int nsent)
+{
+    static const char *const names[] = {"count", "axis", NULL};
+    bl_wire_graph *w = g->graph;
+    bl_json one, count, axis;
+    int64_t at = 0;
+    bl_json_iter it = bl_json_each(rows);
+
+    while (bl_json_next(&it, &one)) {
+        bl_wire_output *out = w->outputs, *end = w->outputs + nsent;
+        BL_TRY(bl_json_allow(&one, names, g->err));
+        while (out < end && strcmp(out->name, one.key) != 0)
+            out++;
+        if (out == end)
+            return bl_json_fail(rows, g->err, BL_EGRAPH, "no output is named \"%.140s\"", one.key);
+        BL_TRY(bl_json_need(&one, "count", &count, g->err));
+        if (bl_json_find(&one, "axis", &axis))
+            BL_TRY(bl_json_int(&axis, 0, (int64_t)g->d->env->limits.max_dims - 1, &at, g->err));
+        else
+            at = 0;
+        out->count = w->noutputs;
+        out->axis = (int)at;
+        BL_TRY(decode_target(g, &count, &w->outputs[w->noutputs].name, &w->outputs[w->noutputs].ref));
+        w->noutputs++;
+        w->ncounts++;
+    }
+    return BL_OK;
+}
+
 static bl_status decode_outputs(graph_decoder *g, const bl_json *doc)
 {
-    bl_json outputs = {.kind = BL_JSON_ARRAY}, keep = {.kind = BL_JSON_OBJECT}, one;
-    bool sent = bl_json_find(doc, "outputs", &outputs), kept = bl_json_find(doc, "keep", &keep);
+    bl_json outputs = {.kind = BL_JSON_ARRAY}, keep = {.kind = BL_JSON_OBJECT}, rows = {.kind = BL_JSON_OBJECT}, one;
+    bool sent = bl_json_find(doc, "outputs", &outputs), kept = bl_json_find(doc, "keep", &keep),
+         cut = bl_json_find(doc, "rows", &rows);
     bl_wire_graph *w = g->graph;
     const char *name;
 
@@ -489,7 +520,10 @@ static bl_status decode_outputs(graph_decoder *g, const bl_json *doc)
         BL_TRY(bl_json_expect(&outputs, BL_JSON_ARRAY, g->err));
     if (kept)
         BL_TRY(bl_json_expect(&keep, BL_JSON_OBJECT, g->err));
-    size_t nsent = sent ? bl_json_count(&outputs) : 0, n = nsent + (kept ? bl_json_count(&keep) : 0);
+    if (cut)
+        BL_TRY(bl_json_expect(&rows, BL_JSON_OBJECT, g->err));
+    size_t nsent = sent ? bl_json_count(&outputs) : 0;
+    size_t n = nsent + (kept ? bl_json_count(&keep) : 0) + (cut ? bl_json_count(&rows) : 0);
     if (n > g->d->env->limits.max_inputs)
         return bl_json_fail(doc, g->err, BL_ELIMIT, "%zu outputs, the limit is %zu", n, g->d->env->limits.max_inputs);
     w->outputs = bl_arena_array(g->d->arena, n, sizeof *w->outputs);
@@ -510,7 +544,7 @@ static bl_status decode_outputs(graph_decoder *g, const bl_json *doc)
         BL_TRY(bl_decode_name(g->d, &keep, one.key, &out->name, g->err));
         BL_TRY(decode_target(g, &one, &name, &out->ref));
     }
-    return BL_OK;
+    return cut ? decode_rows(g, &rows, (int)nsent) : BL_OK;
 }
 
 static bl_status decode_updates(graph_decoder *g, const bl_json *doc)

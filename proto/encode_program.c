@@ -122,9 +122,22 @@ void bl_encode_type(bl_text *out, const bl_wire_tensor *tensor, const bl_wire_va
 static void put_outputs(bl_text *out, const bl_wire_graph *graph)
 {
     bl_text_puts(out, ",\"outputs\":[");
-    for (int i = 0; i < graph->noutputs; i++)
+    for (int i = 0; i < bl_wire_shown(graph); i++)
         put_ref(out, graph, &graph->outputs[i].ref);
     bl_text_putc(out, ']');
+    if (graph->ncounts == 0)
+        return;
+    bl_text_puts(out, ",\"rows\":{");
+    for (int i = 0; i < bl_wire_shown(graph); i++) {
+        const bl_wire_output *output = &graph->outputs[i];
+        if (output->count == 0)
+            continue;
+        put_ref(out, graph, &output->ref);
+        bl_text_puts(out, ":{\"count\":");
+        put_ref(out, graph, &graph->outputs[output->count].ref);
+        bl_text_printf(out, ",\"axis\":%d}", output->axis);
+    }
+    bl_text_putc(out, '}');
 }
 
 static void put_graph(bl_text *out, const bl_wire_graph *graph, bool body)

@@ -119,6 +119,8 @@ typedef struct bl_wire_node {
 typedef struct bl_wire_output {
     const char *name; /* as asked; for an update: the state's name */
     bl_wire_ref ref;
+    int count; /* number of the output that says how long axis |axis| of this one is; the rest of it is cut off.  0: nothing is */
+    int axis;
 } bl_wire_output;
 
 /* One entry of a program, or one run.  Nodes stand sources first. */
@@ -128,11 +130,18 @@ typedef struct bl_wire_graph {
     bl_wire_tensor *inputs;
     bl_wire_tensor *states; /* of the whole program, in the program's order */
     bl_wire_node *nodes;
-    bl_wire_output *outputs; /* "outputs", then "keep" */
+    bl_wire_output *outputs; /* "outputs", then "keep", then those that count others */
     bl_wire_output *updates; /* name is a state's; at most one for each */
+    int ncounts;             /* outputs that count others, which are not sent */
     bool program;            /* an optimiser may remember: what it does is named after ids and operands */
     bool check_indices;      /* an index out of range fails the step (engine/front/index_check.h); bodies follow the graph */
 } bl_wire_graph;
+
+/* Outputs that a request gets. */
+static inline int bl_wire_shown(const bl_wire_graph *graph)
+{
+    return graph->noutputs - graph->ncounts;
+}
 
 /* Structural identity: names of nodes, inputs and outputs do not count, their order and everything else does.  Names of states
  * and dimensions do, and in a program all of them: what an optimiser remembers is named after its id and operands.  With

@@ -124,7 +124,7 @@ bl_status bl_exec_document(bl_exec *x, bl_arena *arena, bool optional, bl_json_d
 bl_status bl_exec_check_kept(const bl_exec *x)
 {
     bl_request *rq = x->rq;
-    for (int i = 0; i < x->graph->noutputs; i++)
+    for (int i = 0; i < bl_wire_shown(x->graph); i++)
         if (bl_exec_keeps(x, i))
             BL_TRY(bl_shares_check_new(rq, x->options.lease, "tensor", x->kept[i]));
     return BL_OK;

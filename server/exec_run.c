@@ -282,6 +282,38 @@ static bl_status run_slice(bl_exec *x)
 
 /* ---- after the last step */
 
+static const char *contents_of(const bl_exec *x, int i)
+{
+    return x->copies[i] != NULL ? x->copies[i] : bl_held_mapped(x->results[i]);
+}
+
+/* How long the axis of output |i| is that another output counts. */
+static int64_t counted_length(const bl_exec *x, int i)
+{
+    const bl_wire_output *output = &x->graph->outputs[i];
+    int64_t n = 0, most = x->results[i]->dim[output->axis];
+    memcpy(&n, contents_of(x, output->count), sizeof n);
+    return n < 0 ? 0 : n > most ? most : n;
+}
+
+/* Rows in front of the axis: each is closed up to what counts of it. */
+static int64_t rows_before(const bl_exec *x, int i)
+{
+    int64_t rows = 1;
+    for (int d = 0; d < x->graph->outputs[i].axis; d++)
+        rows *= x->results[i]->dim[d];
+    return rows;
+}
+
+static void close_up(bl_exec *x, int i)
+{
+    const bl_held *held = x->results[i];
+    int64_t rows = rows_before(x, i), most = held->dim[x->graph->outputs[i].axis];
+    size_t each = rows * most > 0 ? held->bytes / (size_t)(rows * most) : 0, kept = each * (size_t)counted_length(x, i);
+    for (int64_t row = 1; row < rows; row++)
+        memmove(x->copies[i] + (size_t)row * kept, x->copies[i] + (size_t)(row * most) * each, kept);
+}
+
 static bl_status take_results(bl_exec *x, const bl_plan_info *info)
 {
     for (int i = 0; i < info->noutputs; i++) {
@@ -291,13 +323,18 @@ static bl_status take_results(bl_exec *x, const bl_plan_info *info)
         bl_plan_sizes(tensor, x->vars, dim);
         x->outputs[i] = NULL;
         BL_TRY(bl_held_wrap(x->worker, buffer, tensor->dtype, tensor->ndim, dim, &x->results[i], &x->rq->err));
-        if (bl_exec_keeps(x, i) || bl_held_mapped(x->results[i]) != NULL)
+        bool moves = x->graph->outputs[i].count > 0 && rows_before(x, i) > 1;
+        if (bl_exec_keeps(x, i) || (bl_held_mapped(x->results[i]) != NULL && !moves))
             continue;
         x->copies[i] = bl_request_alloc(x->rq, x->results[i]->bytes, "a result");
         if (x->copies[i] == NULL)
             return x->rq->err.status;
         BL_TRY(bl_held_read(x->results[i], x->copies[i], &x->rq->err));
         bl_held_empty(x->results[i]);
+    }
+    for (int i = 0; i < bl_wire_shown(x->graph); i++) {
+        if (x->graph->outputs[i].count > 0 && rows_before(x, i) > 1)
+            close_up(x, i);
     }
     return BL_OK;
 }
@@ -394,13 +431,17 @@ bl_step bl_exec_run(bl_request *rq)
 
 void bl_exec_take(const bl_exec *x, int64_t all, int64_t from, int64_t rows, bl_part *parts)
 {
-    int noutputs = bl_plan_get_info(x->plan)->noutputs;
-    for (int i = 0; i < noutputs; i++) {
+    for (int i = 0; i < bl_wire_shown(x->graph); i++) {
         const bl_held *held = x->results[i];
-        const char *data = x->copies[i] != NULL ? x->copies[i] : bl_held_mapped(held);
+        const char *data = contents_of(x, i);
         size_t bytes = held->bytes;
         parts[i].ndim = held->ndim;
         memcpy(parts[i].dim, held->dim, sizeof parts[i].dim);
+        if (x->graph->outputs[i].count > 0) {
+            int axis = x->graph->outputs[i].axis;
+            parts[i].dim[axis] = counted_length(x, i);
+            bytes = held->dim[axis] > 0 ? bytes / (size_t)held->dim[axis] * (size_t)parts[i].dim[axis] : 0;
+        }
         if (all > 0) {
             size_t each = bytes / (size_t)all;
             data += each * (size_t)from;
@@ -472,7 +513,7 @@ static int fill_results(const bl_exec *x, const bl_part *parts, int noutputs, bl
 /* The document; |data|: with the numbers.  The first |nsent| results are sent. */
 static void put_document(const bl_exec *x, const bl_result *results, int nsent, const bl_result *series, bl_text *out, bool data)
 {
-    int noutputs = bl_plan_get_info(x->plan)->noutputs;
+    int noutputs = bl_wire_shown(x->graph);
     bl_text_puts(out, "{");
     bl_encode_key(out, "outputs");
     bl_encode_results(out, results, (size_t)nsent, data);
@@ -512,7 +553,7 @@ static bl_status reply_file(bl_exec *x, bl_result *results, int nsent, bl_result
 bl_status bl_exec_reply(bl_request *rq)
 {
     bl_exec *x = rq->data;
-    int noutputs = bl_plan_get_info(x->plan)->noutputs;
+    int noutputs = bl_wire_shown(x->graph);
     bl_result *results = bl_arena_array(rq->arena, (size_t)noutputs + 1, sizeof *results);
     bl_result *series = bl_arena_array(rq->arena, (size_t)x->ncollect + 1, sizeof *series);
     bl_part *parts = bl_arena_array(rq->arena, (size_t)noutputs + 1, sizeof *parts);

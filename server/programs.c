@@ -208,7 +208,7 @@ static void put_entry(bl_text *out, const bl_program *program, int at)
     for (int i = 0; i < graph->ninputs; i++)
         bl_encode_type(out, &graph->inputs[i], graph->vars);
     bl_text_puts(out, "}");
-    put_names(out, "outputs", graph->outputs, graph->noutputs);
+    put_names(out, "outputs", graph->outputs, bl_wire_shown(graph));
     put_names(out, "updates", graph->updates, graph->nupdates);
     bl_encode_key(out, "dims");
     bl_text_puts(out, "{");

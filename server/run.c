@@ -29,7 +29,7 @@ static bl_status name_kept(bl_exec *x, int nsent)
     x->kept = bl_arena_array(x->rq->arena, (size_t)x->graph->noutputs + 1, sizeof *x->kept);
     if (x->kept == NULL)
         return bl_arena_status(x->rq->arena, &x->rq->err);
-    for (int i = nsent; i < x->graph->noutputs; i++)
+    for (int i = nsent; i < bl_wire_shown(x->graph); i++)
         x->kept[i] = x->graph->outputs[i].name;
     return bl_exec_check_kept(x);
 }

@@ -286,6 +286,23 @@ static void take_outputs(bl_build *b)
     }
 }
 
+/* A count is one whole number, of an axis that is there. */
+static void check_counts(bl_build *b)
+{
+    for (int i = 0; i < bl_wire_shown(b->wire); i++) {
+        const bl_wire_output *output = &b->wire->outputs[i];
+        if (output->count == 0)
+            continue;
+        const bl_node *count = b->graph->outputs[output->count], *value = b->graph->outputs[i];
+        if (count->dtype != BL_I64 || count->ndim > 0)
+            bl_ir_fail(b->ir, BL_EGRAPH, "rows of \"%s\": its count is %s; it must be an int64 without dimensions", output->name,
+                       bl_node_text(b->ir, count));
+        if (output->axis >= value->ndim)
+            bl_ir_fail(b->ir, BL_EGRAPH, "rows of \"%s\": axis is %d, of a tensor of %d dimensions", output->name, output->axis,
+                       value->ndim);
+    }
+}
+
 static void take_update(bl_build *b, const bl_wire_output *update)
 {
     int at = 0;
@@ -474,6 +491,7 @@ bl_status bl_front_build(const bl_wire_graph *wire, const bl_front_options *opti
             build_nodes(&b);
         if (bl_ir_status(b.ir, NULL) == BL_OK) {
             take_outputs(&b);
+            check_counts(&b);
             for (int i = 0; i < wire->nupdates; i++)
                 take_update(&b, &wire->updates[i]);
             take_checks(&b);

@@ -170,7 +170,8 @@ static void describe_input(const bl_wire_tensor *from, const char *name, bool pi
 }
 
 /* Sizes at the least and at the most: those that differ vary. */
-static void describe_output(const bl_wire_graph *graph, const bl_plan_tensor *from, const char *name, bl_model_tensor *to)
+static void describe_output(const bl_wire_graph *graph, const bl_plan_tensor *from, const bl_wire_output *output,
+                            const char *name, bl_model_tensor *to)
 {
     int64_t lo[BL_WIRE_MAX_DIMS] = {0}, hi[BL_WIRE_MAX_DIMS] = {0}, least[16] = {0}, most[16] = {0};
     for (int i = 0; i < graph->nvars; i++) {
@@ -181,7 +182,7 @@ static void describe_output(const bl_wire_graph *graph, const bl_plan_tensor *fr
     bl_plan_sizes(from, hi, most);
     *to = (bl_model_tensor){.name = name, .dtype = from->dtype, .datatype = (int)from->dtype, .ndim = from->ndim};
     for (int d = 0; d < to->ndim; d++)
-        to->dim[d] = least[d] == most[d] ? least[d] : -1;
+        to->dim[d] = least[d] == most[d] && !(output->count > 0 && output->axis == d) ? least[d] : -1;
 }
 
 /* Do the sizes of |tensor| stay when named dimension |var| is another, but for the first, which is that dimension? */
@@ -250,6 +251,8 @@ static int find_batch(const bl_model_version *version, const bl_wire_graph *grap
 {
     int var = graph->ninputs > 0 && graph->inputs[0].type.ndim > 0 ? graph->inputs[0].type.dim[0].var : -1;
     if (var < 0 || graph->vars[var].lo > 1 || bl_wire_var_step(&graph->vars[var]) > 1)
+        return -1;
+    if (graph->ncounts > 0) /* the data of all rows decide how many there are */
         return -1;
     for (int i = 0; i < graph->ninputs; i++) {
         const bl_wire_type *type = &graph->inputs[i].type;
@@ -383,7 +386,7 @@ bl_status bl_model_version_describe(bl_model_version *version, bl_err *err)
     const bl_plan_info *info = bl_plan_get_info(instance->plan);
     const bl_model_config *config = &version->config;
     version->ninputs = graph->ninputs;
-    version->noutputs = info->noutputs;
+    version->noutputs = bl_wire_shown(graph);
     version->nvars = graph->nvars;
     version->inputs = bl_arena_array(version->arena, (size_t)graph->ninputs + 1, sizeof *version->inputs);
     version->outputs = bl_arena_array(version->arena, (size_t)info->noutputs + 1, sizeof *version->outputs);
@@ -400,7 +403,7 @@ bl_status bl_model_version_describe(bl_model_version *version, bl_err *err)
     }
     for (int i = 0; i < version->noutputs; i++) {
         bl_model_tensor *tensor = &version->outputs[i];
-        describe_output(graph, &info->outputs[i],
+        describe_output(graph, &info->outputs[i], &graph->outputs[i],
                         version->output_names != NULL ? version->output_names[i] : graph->outputs[i].name, tensor);
         BL_TRY(check_tensor(version, tensor, find_tensor(config->outputs, config->noutputs, tensor->name), err));
     }
