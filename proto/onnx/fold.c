@@ -147,7 +147,7 @@ bool bl_onnx_fold(bl_onnx_call *c, const bl_onnx_op *op)
         bl_onnx_value *value = trial.out[i];
         if (!bl_onnx_wants(c, i))
             continue;
-        if (value == NULL || value->sequence || value->four_bits != 0 || value->type == NULL)
+        if (value == NULL || value->sequence || value->four_bits != 0 || value->type == NULL || value->count != NULL)
             return false;
         if (value->known == NULL && value->tensor == NULL) {
             if (value->graph != trial.graph || !bl_shape_max_count(value->type->ndim, value->type->dim, &count) ||

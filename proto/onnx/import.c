@@ -324,8 +324,11 @@ bl_onnx_value *bl_onnx_body_input(bl_onnx_importer *m, bl_onnx_graph *body, cons
 void bl_onnx_body_outputs(bl_onnx_importer *m, bl_onnx_graph *body, int n, bl_onnx_value **value)
 {
     body->wire.outputs = bl_arena_array(m->arena, (size_t)n, sizeof *body->wire.outputs);
-    for (int i = 0; i < n && body->wire.outputs != NULL && !m->failed; i++)
-        body->wire.outputs[body->wire.noutputs++] = (bl_wire_output){"", bl_onnx_use(m, body, value[i])};
+    for (int i = 0; i < n && body->wire.outputs != NULL && !m->failed; i++) {
+        if (value[i] != NULL && value[i]->count != NULL)
+            bl_onnx_stop(m, BL_EGRAPH, "output %d of the body of an If, a Loop or a Scan has a shape that the data decide", i);
+        body->wire.outputs[body->wire.noutputs++] = (bl_wire_output){.name = "", .ref = bl_onnx_use(m, body, value[i])};
+    }
 }
 
 /* ---- nodes */
@@ -439,8 +442,9 @@ static void write_call(bl_onnx_call *c, const char *domain)
     } else if (op == NULL) {
         bl_onnx_fail(c, "there is no operator \"%.60s\"%s%.60s in opset %lld here", bl_onnx_clean(c->import, c->node->op_type),
                      *domain != '\0' ? " of domain " : "", bl_onnx_clean(c->import, domain), (long long)c->opset);
-    } else if (!bl_onnx_fold(c, op) && !c->import->failed) {
+    } else if (bl_onnx_may_take_counted(c) && !bl_onnx_fold(c, op) && !c->import->failed) {
         bl_onnx_write_op(c, op);
+        bl_onnx_keep_counted(c);
     }
 }
 
@@ -531,12 +535,34 @@ void bl_onnx_write_graph(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__
 
 /* ---- the program */
 
+/* The counts behind the other outputs, each once. */
+static void take_counts(bl_onnx_importer *m, bl_onnx_value **value)
+{
+    bl_wire_graph *wire = &m->main->wire;
+    int shown = wire->noutputs;
+
+    for (int i = 0; i < shown && bl_onnx_ok(m); i++) {
+        int same = 0;
+        if (value[i]->count == NULL)
+            continue;
+        while (same < i && value[same]->count != value[i]->count)
+            same++;
+        wire->outputs[i].axis = value[i]->counted;
+        wire->outputs[i].count = same < i ? wire->outputs[same].count : wire->noutputs;
+        if (same < i)
+            continue;
+        wire->outputs[wire->noutputs++] = (bl_wire_output){.name = "count", .ref = bl_onnx_use(m, m->main, value[i]->count)};
+        wire->ncounts++;
+    }
+}
+
 static void take_outputs(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__GraphProto *graph)
 {
     bl_wire_graph *wire = &m->main->wire;
     bl_onnx_names *inputs_and_states = m->taken;
+    bl_onnx_value **taken = bl_arena_array(m->scratch, graph->n_output + 1, sizeof(bl_onnx_value *));
 
-    wire->outputs = bl_arena_array(m->arena, graph->n_output, sizeof *wire->outputs);
+    wire->outputs = bl_arena_array(m->arena, 2 * graph->n_output, sizeof *wire->outputs); /* each may have a count */
     m->model->outputs = bl_arena_array(m->arena, graph->n_output, sizeof *m->model->outputs);
     m->taken = bl_onnx_open_names(m, NULL, NULL); /* an output may be an input, and has its name then */
     if (graph->n_output > m->options->limits.max_inputs)
@@ -553,11 +579,14 @@ static void take_outputs(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__
         const char *unique = bl_onnx_wire_name(m, name);
         bl_onnx_names *own = m->taken;
         m->taken = inputs_and_states; /* what is known may become a state now */
-        wire->outputs[wire->noutputs++] = (bl_wire_output){unique, bl_onnx_use(m, m->main, value)};
+        taken[wire->noutputs] = value;
+        wire->outputs[wire->noutputs++] = (bl_wire_output){.name = unique, .ref = bl_onnx_use(m, m->main, value)};
         m->taken = own;
     }
     if (bl_onnx_ok(m) && wire->noutputs == 0)
         bl_onnx_stop(m, BL_EGRAPH, "a graph without outputs");
+    if (bl_onnx_ok(m))
+        take_counts(m, taken);
 }
 
 static void write_program(bl_onnx_importer *m)

@@ -46,6 +46,8 @@ typedef struct bl_onnx_value {
     struct bl_onnx_value **item;
     bool sequence;
     bool unknown;                 /* its elements were asked for, and are not known */
+    struct bl_onnx_value *count;  /* how long axis |counted| is for these data, an int64; NULL: all of it counts */
+    int counted;
     struct bl_onnx_value *pixels; /* of an encoded picture that is an input, which has no type: what it is in the program */
 } bl_onnx_value;
 
@@ -241,6 +243,14 @@ int bl_onnx_in_reals(bl_onnx_call *c, int i, const double **out);
 bool bl_onnx_in_fraction(bl_onnx_call *c, int i, const bl_node **num, int64_t *den);
 /* An attribute up to some opset, an input from then on: whichever is there. */
 int bl_onnx_ints_or_in(bl_onnx_call *c, const char *name, int i, const int64_t **out);
+
+/* ---- axes whose length the data decide (rows.c): as long as they can be, with a count of what is theirs */
+/* Axis |axis| of |value| has so many elements as |count| says.  |value|. */
+bl_onnx_value *bl_onnx_count(bl_onnx_value *value, bl_onnx_value *count, int axis);
+/* Whether the node can take such axes as its inputs have; else a failure. */
+bool bl_onnx_may_take_counted(bl_onnx_call *c);
+/* Which axes of its results are such ones. */
+void bl_onnx_keep_counted(bl_onnx_call *c);
 
 /* ---- pictures (ops_image.c) */
 /* Whether the node is an ImageDecoder. */

@@ -180,54 +180,6 @@ bl_onnx_value *bl_onnx_write_hardmax(bl_onnx_call *c)
     return bl_onnx_make(c, "reshape($0, shape=$1)", ARGS(V(y), ZS(rank, x->type->dim)));
 }
 
-/* Rows where the condition holds: how many there are decides a shape, so it must be known. */
-bl_onnx_value *bl_onnx_write_compress(bl_onnx_call *c)
-{
-    const int64_t *is;
-    bool flat = bl_onnx_attr(c, "axis") == NULL;
-    bl_onnx_value *x = bl_onnx_in(c, 0);
-    int n = bl_onnx_in_ints(c, 1, &is), count = 0;
-    int64_t *at = bl_arena_array(c->import->scratch, (size_t)(n < 0 ? 0 : n) + 1, sizeof *at);
-
-    if (n < 0 || at == NULL || x == NULL)
-        return bl_onnx_fail(c, "needs data and a condition");
-    for (int i = 0; i < n; i++) {
-        if (is[i] != 0)
-            at[count++] = i;
-    }
-    if (flat)
-        x = bl_onnx_make(c, "flatten(a)", NULL);
-    return bl_onnx_make(c, "take($0, $1, axis=$2)",
-                        ARGS(V(x), V(bl_onnx_known_ints(c->import, count, at)), I(flat ? 0 : bl_onnx_int(c, "axis", 0))));
-}
-
-bl_onnx_value *bl_onnx_write_non_zero(bl_onnx_call *c)
-{
-    const bl_onnx_known *x = bl_onnx_know(c->import, bl_onnx_in(c, 0));
-    int count = 0, at = 0;
-
-    if (x == NULL)
-        return bl_onnx_fail(
-            c, "how many elements are not zero decides a shape, so input 0 must be known when the model is imported");
-    for (int i = 0; i < x->count; i++) {
-        if (x->size != NULL && !bl_is_const(x->size[i]))
-            return bl_onnx_fail(c, "input 0 has a named dimension in it");
-        count += x->real != NULL ? x->real[i] != 0 : !bl_is_int(x->size[i], 0);
-    }
-    bl_onnx_known *out = bl_onnx_new_known(c->import, BL_I64, 2, (const int64_t[]){x->ndim, count});
-    for (int i = 0; out != NULL && i < x->count; i++) {
-        int64_t rest = i;
-        if (x->real != NULL ? x->real[i] == 0 : bl_is_int(x->size[i], 0))
-            continue;
-        for (int d = x->ndim - 1; d >= 0; d--) {
-            out->size[d * count + at] = bl_index(c->import->ir, rest % x->dim[d]);
-            rest /= x->dim[d];
-        }
-        at++;
-    }
-    return out != NULL ? bl_onnx_known_value(c->import, out) : bl_onnx_fail_as(c, BL_ELIMIT, "too many elements");
-}
-
 /* The first elements of each batch turned round, as many as its length says. */
 bl_onnx_value *bl_onnx_write_reverse_sequence(bl_onnx_call *c)
 {

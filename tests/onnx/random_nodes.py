@@ -536,3 +536,34 @@ def linear_attention(r):
     beta = r.uniform(0, 1, batch, rows, own) if "delta" in rule else None
     return Drawn([r.floats(batch, rows, heads * size), r.floats(batch, rows, own * size, scale=0.3), r.floats(batch, rows, own * values),
                   r.maybe(r.floats(batch, own, size, values)), decay, beta], 2, {"q_num_heads": heads, "kv_num_heads": own, "update_rule": rule})
+
+
+# ---- as many rows as the data say
+
+@draw("NonZero", domain="", opset=13, exact=True)
+def non_zero(r):
+    return Drawn([r.floats(*shape_of(r, r.size(1, 4))) * (r.rng.random() < 0.9)])
+
+
+@draw("Compress", domain="", opset=11, exact=True)
+def compress(r):
+    x, axis = r.floats(*shape_of(r, r.size(1, 3))), r.chance()
+    at = r.size(0, x.ndim - 1)
+    return Drawn([x, r.rng.random(r.size(1, x.shape[at] if axis else x.size)) < 0.5], 1, {"axis": at} if axis else {})
+
+
+@draw("Unique", count=8, domain="", opset=11, exact=True)
+def unique(r):
+    x = r.ints(0, 3, *shape_of(r, r.size(1, 3))) if r.chance() else r.ints(0, 3, *shape_of(r, r.size(1, 3))).astype(np.float32)
+    return Drawn([x], 4, {"sorted": int(r.chance()), **({"axis": r.size(-x.ndim, x.ndim - 1)} if r.chance() else {})})
+
+
+@draw("NonMaxSuppression", count=8, domain="", opset=11, exact=True)
+def non_max_suppression(r):
+    batch, classes, boxes = r.size(1, 2), r.size(1, 3), r.size(1, 12)
+    corner, size = r.uniform(0, 3, batch, boxes, 2), r.uniform(-1, 2, batch, boxes, 2)
+    centers = r.chance()
+    most = np.array([r.size(1, 6)])
+    return Drawn([np.concatenate([corner, np.abs(size) if centers else corner + size], axis=-1), r.uniform(0, 1, batch, classes, boxes), most,
+                  np.array([r.rng.uniform(0, 1)], np.float32), r.maybe(np.array([0.4], np.float32))], 1, {"center_point_box": int(centers)},
+                 known=r.one((), (2,)))

@@ -131,6 +131,25 @@ def odd_names():
                  [tensor("out put", [2]), tensor("out-put", [2])])
 
 
+def found_rows():
+    """NonZero, and what it finds in another tensor, as torch writes x[mask]; with a named length."""
+    return model([node("NonZero", ["m"], ["z"]), node("Transpose", ["z"], ["t"], perm=[1, 0]), node("GatherND", ["x", "t"], ["y"]),
+                  node("Mul", ["y", "two"], ["d"]), node("Unsqueeze", ["d", "zeros"], ["u"])],
+                 [tensor("m", ["n", 3], B), tensor("x", ["n", 3, 2])], [tensor("z", [2, None], L), tensor("d", [None, 2]), tensor("u", [1, None, 2])],
+                 [constant("two", 2), constant("zeros", [0], np.int64)])
+
+
+def kept_boxes():
+    """NonMaxSuppression, and the boxes and scores that it keeps, as detectors end."""
+    nodes = [node("NonMaxSuppression", ["boxes", "scores", "most", "iou", "least"], ["s"]), node("Slice", ["s", "two", "three", "one"], ["at"]),
+             node("Squeeze", ["at", "one"], ["i"]), node("Squeeze", ["boxes", "zero"], ["flat"]), node("Gather", ["flat", "i"], ["kept"], axis=0),
+             node("Concat", ["kept", "kept"], ["twice"], axis=1), node("ReduceMax", ["kept"], ["side"], axes=[1], keepdims=0)]
+    constants = [constant("most", [3], np.int64), constant("iou", [0.5]), constant("least", [0.1]), constant("zero", [0], np.int64), constant("one", [1], np.int64),
+                 constant("two", [2], np.int64), constant("three", [3], np.int64)]
+    return model(nodes, [tensor("boxes", [1, 6, 4]), tensor("scores", [1, 2, 6])],
+                 [tensor("s", [None, 3], L), tensor("kept", [None, 4]), tensor("twice", [None, 8]), tensor("side", [None])], constants)
+
+
 def looped(h):
     """What the loop gives, which the evaluator stacks in another shape."""
     weight, stacked = np.linspace(-1, 1, 9, dtype=np.float32).reshape(3, 3), []
@@ -146,10 +165,20 @@ def summed(x):
     return [sums[:, -1], sums[:, ::-1]]
 
 
+def detected(boxes, scores):
+    """By the evaluator, whose ReduceMax takes no attribute."""
+    wanted = ReferenceEvaluator(model([node("NonMaxSuppression", ["b", "s", "most", "iou", "least"], ["y"])], [tensor("b", [1, 6, 4]), tensor("s", [1, 2, 6])],
+                                      [tensor("y", [None, 3], L)], [constant("most", [3], np.int64), constant("iou", [0.5]), constant("least", [0.1])]))
+    rows, = wanted.run(None, {"b": boxes, "s": scores})
+    kept = boxes[0][rows[:, 2]]
+    return [rows, kept, np.concatenate([kept, kept], axis=1), kept.max(axis=1)]
+
+
 def numbers(*shape):
     return np.linspace(-2, 3, int(np.prod(shape)), dtype=np.float32).reshape(shape)
 
 
+BOXES = np.float32([[[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, 2, 1, 3], [0, 2.1, 1, 3], [4, 4, 5, 5], [4, 4.6, 5, 5.5]]])
 CASES = {
     "arithmetic on shapes": (floor_of_shape(), [[numbers(1, 4, 6)], [numbers(5, 4, 6)]]),
     "positions": (masked_positions(), [[numbers(2, 3)], [numbers(2, 17)]]),
@@ -163,6 +192,9 @@ CASES = {
     "a loop": (counted_loop(), [[numbers(1, 3)]], looped),
     "a loop that stops": (stopping_loop(), [[np.float32(3)], [np.float32(49)], [np.float32(0.0001)]]),
     "a scan": (scanned(), [[numbers(2, 4)]], summed),
+    "rows that are found": (found_rows(), [[np.eye(4, 3) > 0, numbers(4, 3, 2)], [np.zeros((2, 3), bool), numbers(2, 3, 2)], [np.ones((5, 3), bool), numbers(5, 3, 2)]]),
+    "boxes that are kept": (kept_boxes(), [[BOXES, np.float32([[[0.9, 0.8, 0.7, 0.05, 0.6, 0.5], [0.2, 0.3, 0.01, 0.02, 0.6, 0.4]]])],
+                                           [BOXES, np.zeros((1, 2, 6), np.float32)]], detected),
     "a function": (function(), [[numbers(4)]]),
     "odd names": (odd_names(), [[numbers(2), numbers(2)]]),
     "an input as output": (model([node("Neg", ["x"], ["y"])], [tensor("x", [2])], [tensor("x", [2]), tensor("y", [2])]), [[numbers(2)]]),
@@ -189,6 +221,10 @@ REFUSED = {
     "a loop of unknown length": (model([node("Loop", ["m", "", "x"], ["y"], body=body([node("Identity", ["g"], ["h"]), node("Neg", ["a"], ["b"])], [
         tensor("i", [], L), tensor("g", [], B), tensor("a", [2])], [tensor("h", [], B), tensor("b", [2])]))], [tensor("x", [2]), tensor("m", [], L)],
         [tensor("y", [2])]), 'node "y" (Loop): input 0, its trip count, must be known'),
+    "rows that are counted, summed": (model([node("NonZero", ["x"], ["z"]), node("ReduceSum", ["z"], ["y"])], [tensor("x", [4])], [tensor("y", None, L)]),
+                                      'node "y" (ReduceSum): the data decide how long axis 1 of input 0 is, at most [4]'),
+    "the shape of what is counted": (model([node("NonZero", ["x"], ["z"]), node("Shape", ["z"], ["y"])], [tensor("x", [4])], [tensor("y", None, L)]),
+                                     'node "y" (Shape): the data decide how long axis 1 of input 0 is'),
     "strings": (model([node("Identity", ["x"], ["y"])], [tensor("x", [2], TensorProto.STRING)], [tensor("y", [2], TensorProto.STRING)]),
                 'input "x" has element type 8'),
     "no outputs": (model([node("Neg", ["x"], ["y"])], [tensor("x", [2])], []), "without outputs"),
