@@ -45,8 +45,8 @@ typedef struct bl_onnx_value {
     int nitems;                      /* of a sequence: these are its tensors, and it has no type */
     struct bl_onnx_value **item;
     bool sequence;
-    bool unknown;                 /* its elements were asked for, and are not known */
-    struct bl_onnx_value *count;  /* how long axis |counted| is for these data, an int64; NULL: all of it counts */
+    bool unknown;                /* its elements were asked for, and are not known */
+    struct bl_onnx_value *count; /* how long axis |counted| is for these data, an int64; NULL: all of it counts */
     int counted;
     struct bl_onnx_value *pixels; /* of an encoded picture that is an input, which has no type: what it is in the program */
 } bl_onnx_value;
