@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: MIT
 """How long the first answer takes: a training program and a search, by a server that knows nothing, and again by one that starts with what it found.
 
-    bench/cold.py [--rounds 3] [--only first,search] [--device opencl:0] [--out FILE]
+    bench/cold.py [--rounds 3] [--only first,eager,search] [--device opencl:0] [--out FILE]
 
 Each round starts build/beamline with an empty cache folder (compiled kernels, the database of searches) and an empty one for PoCL, so that each kernel
 is compiled, then once more with the folders as they are now.  Before the clock starts each server has answered one tiny graph: its driver is loaded.
 
   first     beautiful_mnist, 64 pictures, Adam: from PUT of the program to the loss of its first step
+  eager     three residual blocks, 8 pictures, without a program: from the pictures to the loss of the first step (bench/small_resnet.py)
   search    1,024 cubed with "beam": 2: from the request to the result; and how long the kernel takes beside the heuristic's, in turns
 """
 import argparse
@@ -38,7 +39,8 @@ class Server:
         environment = {**os.environ, "BEAMLINE_CACHE": f"{folder}/beamline", "POCL_CACHE_DIR": f"{folder}/pocl"}
         command = [ROOT / "build" / "beamline", "serve", "--tune=off", "--state", "none", "--port", "0", "--log-level", "warn"]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
-        self.client = beamline.Client("http://" + self.process.stdout.readline().split("listening on ")[1].split()[0])
+        self.url = "http://" + self.process.stdout.readline().split("listening on ")[1].split()[0]
+        self.client = beamline.Client(self.url)
 
     def __enter__(self):
         self.client.wait_ready()
@@ -59,6 +61,11 @@ def seconds_of(call):
 def first(server):
     inputs = works.fill(server.client, server.device, {"x": [64, 1, 28, 28], "y": [64]}, {"y": 10})
     return {"seconds": seconds_of(lambda: server.client.put_program("first", works.mnist_program(64), device=server.device).run(inputs, steps=1))}
+
+
+def eager(server):
+    environment = {**os.environ, "BEAMLINE_URL": server.url}
+    return {"seconds": float(subprocess.run([sys.executable, HERE / "small_resnet.py"], env=environment, check=True, capture_output=True, text=True).stdout.split()[1])}
 
 
 def product(server, beam):
@@ -84,7 +91,7 @@ def spread(values, digits=2):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", default="first,search")
+    parser.add_argument("--only", default="first,eager,search")
     parser.add_argument("--device", default="opencl:0")
     parser.add_argument("--out", metavar="FILE", help="all figures as JSON")
     options = parser.parse_args()
@@ -96,7 +103,7 @@ def main():
                 figures = {}
                 for start in ("cold", "warm"):
                     with Server(folder, options.device) as server:
-                        figures[start] = {"first": first, "search": search}[name](server)
+                        figures[start] = {"first": first, "eager": eager, "search": search}[name](server)
                 rounds.append(figures)
         for start in ("cold", "warm"):
             for key in rounds[0][start]:
