@@ -41,10 +41,15 @@ class Framing(ServerTest):
         self.answer(head("POST", "/api/v1/run", TYPE, "Transfer-Encoding: chunked, foo") + b"abcd", 501)
 
     def test_t5_hole4_pinned_malformed_length_gives_two_status_lines(self):
-        for length in ("+5", "5x", "-1"):
+        for length, status in (("+5", 400), ("5x", 400), ("-1", 400), (2**64 + 5, 413)):
             with self.subTest(length):
-                got = self.answer(head("POST", "/api/v1/run", TYPE, f"Content-Length: {length}") + b"abcde", 400, problem=False)
-                self.assertEqual(2, got.count(b"HTTP/1.1 400"))
+                got = self.answer(head("POST", "/api/v1/run", TYPE, f"Content-Length: {length}") + b"abcde", status, problem=False)
+                self.assertEqual(2, got.count(b"HTTP/1.1 %d" % status))
+
+    def test_t5_heads_that_are_too_long_have_one_status_line(self):
+        for data, status in ((head("GET", "/", "X-A: " + "a" * 200000), 431), (head("GET", "/", *[f"X-{i}: a" for i in range(5000)]), 431),
+                             (head("GET", "/" + "a" * 200000), 414)):
+            self.assertEqual(1, self.answer(data, status, problem=False).count(b"HTTP/1.1 "))
 
     def test_t5_hole5_host_and_spaces(self):
         self.answer(b"GET /openapi.json HTTP/1.1\r\n\r\n", 400)
