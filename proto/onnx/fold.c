@@ -71,7 +71,9 @@ static const bl_node *const *input_elements(void *arg, const bl_node *input)
     const bl_onnx_known *known = NULL;
     bl_onnx_value *value = NULL;
 
-    if (x->graph != m->main) {
+    if (x->graph != m->main && x->graph->given != NULL && (x->graph->ncaptured == 0 || inside < 0)) {
+        return x->graph->given[slot] != NULL ? &x->graph->given[slot] : NULL;
+    } else if (x->graph != m->main) {
         value = inside >= 0 && inside < x->graph->ncaptured ? x->graph->captured[inside] : NULL;
     } else if (slot < m->main->wire.ninputs) {
         m->wanted[slot] = true;

@@ -242,6 +242,8 @@ static bl_wire_ref capture(bl_onnx_importer *m, bl_onnx_graph *graph, bl_onnx_va
         bl_onnx_stop(m, BL_EBUG, "a value of no graph around");
         return (bl_wire_ref){0};
     }
+    if (graph->ncaptured == 0)
+        graph->first_captured = graph->wire.ninputs;
     inside = bl_onnx_body_input(m, graph, "captured", bl_onnx_type(value), bl_onnx_rank(value), value->type->dim);
     if (inside == NULL || !bl_arena_reserve(m->scratch, &at, graph->ncaptured, &graph->captured_cap, sizeof value) ||
         !bl_arena_reserve(m->scratch, &in, graph->ncaptured, &graph->inside_cap, sizeof value))

@@ -62,6 +62,7 @@ struct bl_onnx_graph {
     bl_onnx_value **captured;
     bl_onnx_value **inside; /* what they are in the body */
     int inside_cap;
+    const bl_node **given; /* elements of a body's own inputs, of one element each, and NULL of others; NULL: of none */
 };
 
 typedef struct bl_onnx_slot {
@@ -257,6 +258,13 @@ void bl_onnx_keep_counted(bl_onnx_call *c);
 bool bl_onnx_decodes(const Onnx__NodeProto *node);
 /* Put what such nodes take into m->encoded. */
 void bl_onnx_find_pictures(bl_onnx_importer *m, const Onnx__GraphProto *graph, int depth);
+
+/* ---- trip counts (trips.c) */
+/* How many steps a loop's condition allows that holds before the first, an INDEX node; NULL where that is not known.  |body| was
+ * written with the number of the step as its first input and the carries of |c| behind it; |next| are the carries after a step,
+ * and |goes_on| is the condition. */
+const bl_node *bl_onnx_count_trips(bl_onnx_call *c, bl_onnx_graph *body, int ncarries, bl_onnx_value *const *next,
+                                   bl_onnx_value *goes_on);
 
 /* ---- writing nodes (recipe.c) */
 typedef enum bl_onnx_arg_kind {

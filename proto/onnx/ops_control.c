@@ -98,50 +98,87 @@ bl_onnx_value *bl_onnx_write_if(bl_onnx_call *c)
 /* ---- Loop */
 
 typedef struct loop {
-    const bl_node *steps;
-    int ncarries, nscans; /* of the model's, without the counter and the condition */
-    bool stops;           /* the condition is computed: steps after it has failed change nothing */
+    const Onnx__GraphProto *proto;
+    const bl_node *most, *steps; /* by the trip count, NULL where it is left out; and all in all */
+    int ncarries, nscans;        /* of the model's, without the counter and the condition */
+    bool *stays;                 /* of the carries: each step gives it as it came */
+    bool asks;                   /* there is a condition, and it may fail */
+    bool stops;                  /* it is computed: steps after it has failed change nothing */
     body body;
 } loop;
 
-/* The loop's body: counter, perhaps "goes on", carries.  Results likewise, then what is stacked.  *fixed: the condition holds
- * whatever happens. */
-static bool write_loop_body(bl_onnx_call *c, const Onnx__GraphProto *proto, loop *l, bool *fixed)
+/* The body's inputs: counter, perhaps "goes on", carries.  A carry that stays as it is is what stands outside.  |trial|: the body
+ * is looked at, and not used. */
+static bool open_loop_body(bl_onnx_call *c, loop *l, bool trial, bl_onnx_value **counter, bl_onnx_value **active)
 {
     bl_onnx_importer *m = c->import;
-    bl_onnx_value *counter, *active = NULL, *next, **result;
-    int n = 0, most = 2 + l->ncarries + l->nscans;
-    const bl_onnx_known *known;
-    bl_onnx_call inner = *c;
 
-    if (!open_body(c, proto, &l->body))
+    if (!open_body(c, l->proto, &l->body))
+        return false;
+    l->body.graph->folds = trial;
+    *counter = bl_onnx_body_input(m, l->body.graph, NULL, BL_I64, 0, NULL);
+    *active = l->stops ? bl_onnx_body_input(m, l->body.graph, NULL, BL_BOOL, 0, NULL) : NULL;
+    bl_onnx_put(m, l->body.names, l->proto->input[0]->name, *counter);
+    bl_onnx_put(m, l->body.names, l->proto->input[1]->name, bl_onnx_known_real(m, BL_BOOL, 1)); /* or the step would not matter */
+    for (int i = 0; i < l->ncarries && !m->failed; i++) {
+        bl_onnx_value *start = c->in[2 + i];
+        if (!l->stays[i])
+            start = bl_onnx_body_input(m, l->body.graph, NULL, bl_onnx_type(start), bl_onnx_rank(start), start->type->dim);
+        bl_onnx_put(m, l->body.names, l->proto->input[2 + i]->name, start);
+    }
+    bl_onnx_write_graph(m, l->body.names, l->proto);
+    return !m->failed;
+}
+
+/* Finds which carries stay as they are, and how many steps there are, by writing the body once. */
+static bool look_at_loop(bl_onnx_call *c, loop *l)
+{
+    bl_onnx_importer *m = c->import;
+    bl_onnx_value *counter, *active, **next = bl_arena_array(m->scratch, (size_t)l->ncarries + 1, sizeof *next), *goes_on;
+    const bl_node *trips = NULL;
+
+    if (next == NULL || !open_loop_body(c, l, true, &counter, &active))
+        return false;
+    for (int i = 0; i < l->ncarries && !m->failed; i++) {
+        next[i] = output_of(c, l->body.names, l->proto, (size_t)i + 1);
+        l->stays[i] = next[i] == bl_onnx_find(l->body.names, l->proto->input[2 + i]->name);
+    }
+    goes_on = output_of(c, l->body.names, l->proto, 0);
+    if (m->failed)
+        return false;
+    if (l->asks)
+        trips = bl_onnx_count_trips(c, l->body.graph, l->ncarries, next, goes_on);
+    if (trips != NULL && (l->most == NULL || !bl_may_be_negative(m->ir, bl_sub(m->ir, l->most, trips)))) {
+        l->steps = trips;
+        l->asks = false;
+    } else if (trips != NULL && !bl_may_be_negative(m->ir, bl_sub(m->ir, trips, l->most))) {
+        l->asks = false;
+    }
+    return true;
+}
+
+/* The body, with its results: next counter, perhaps "goes on", carries, then what is stacked. */
+static bool write_loop_body(bl_onnx_call *c, loop *l)
+{
+    bl_onnx_importer *m = c->import;
+    bl_onnx_value *counter, *active, **result = bl_arena_array(m->scratch, (size_t)(2 + l->ncarries + l->nscans), sizeof *result);
+    bl_onnx_call inner = *c;
+    int n = 0;
+
+    if (result == NULL || !open_loop_body(c, l, false, &counter, &active))
         return false;
     inner.graph = l->body.graph;
-    result = bl_arena_array(m->scratch, (size_t)most, sizeof *result);
-    counter = bl_onnx_body_input(m, inner.graph, NULL, BL_I64, 0, NULL);
-    if (l->stops)
-        active = bl_onnx_body_input(m, inner.graph, NULL, BL_BOOL, 0, NULL);
-    bl_onnx_put(m, l->body.names, proto->input[0]->name, counter);
-    bl_onnx_put(m, l->body.names, proto->input[1]->name, bl_onnx_known_real(m, BL_BOOL, 1)); /* or the step would not matter */
-    for (int i = 0; i < l->ncarries && !m->failed; i++) {
-        const bl_onnx_value *start = c->in[2 + i];
-        bl_onnx_put(m, l->body.names, proto->input[2 + i]->name,
-                    bl_onnx_body_input(m, inner.graph, NULL, bl_onnx_type(start), bl_onnx_rank(start), start->type->dim));
-    }
-    bl_onnx_write_graph(m, l->body.names, proto);
-    next = output_of(c, l->body.names, proto, 0);
-    known = bl_onnx_know(m, next);
-    *fixed = known != NULL && known->size != NULL && known->count == 1 && bl_is_int(known->size[0], 1);
-    if (result == NULL || m->failed || (!*fixed && !l->stops && bl_onnx_in(c, 1) != NULL))
-        return !m->failed;
     result[n++] = bl_onnx_make(&inner, "add($0, 1)", ARGS(V(counter)));
     if (l->stops)
-        result[n++] = bl_onnx_make(&inner, "logical_and($0, reshape($1, shape=[]))", ARGS(V(active), V(next)));
+        result[n++] = bl_onnx_make(&inner, "logical_and($0, reshape($1, shape=[]))",
+                                   ARGS(V(active), V(output_of(c, l->body.names, l->proto, 0))));
     for (int i = 0; i < l->ncarries + l->nscans; i++) {
-        bl_onnx_value *value = output_of(c, l->body.names, proto, (size_t)i + 1);
+        bl_onnx_value *value = output_of(c, l->body.names, l->proto, (size_t)i + 1);
+        if (i < l->ncarries && l->stays[i])
+            continue;
         if (l->stops && i < l->ncarries)
             value = bl_onnx_make(&inner, "where($0, $1, $2)",
-                                 ARGS(V(active), V(value), V(bl_onnx_find(l->body.names, proto->input[2 + i]->name))));
+                                 ARGS(V(active), V(value), V(bl_onnx_find(l->body.names, l->proto->input[2 + i]->name))));
         result[n++] = value;
     }
     if (!m->failed)
@@ -152,11 +189,13 @@ static bool write_loop_body(bl_onnx_call *c, const Onnx__GraphProto *proto, loop
 static bool take_loop(bl_onnx_call *c, const Onnx__GraphProto *proto, loop *l)
 {
     const bl_onnx_known *trips = bl_onnx_know(c->import, bl_onnx_in(c, 0)), *goes = bl_onnx_know(c->import, bl_onnx_in(c, 1));
+    const bl_node *first = goes != NULL && goes->count == 1 ? goes->size[0] : NULL;
 
-    *l = (loop){.ncarries = c->nin > 2 ? c->nin - 2 : 0};
-    if (trips == NULL || trips->size == NULL || trips->count != 1)
+    *l = (loop){.proto = proto, .ncarries = c->nin > 2 ? c->nin - 2 : 0};
+    if (trips != NULL && trips->size != NULL && trips->count == 1)
+        l->most = trips->size[0]->hi < 0 ? bl_index(c->import->ir, 0) : trips->size[0];
+    else if (bl_onnx_in(c, 0) != NULL)
         return bl_onnx_fail(c, "input 0, its trip count, must be known when the model is imported") != NULL;
-    l->steps = trips->size[0]->hi < 0 ? bl_index(c->import->ir, 0) : trips->size[0];
     if (proto == NULL || (int)proto->n_input != 2 + l->ncarries || (int)proto->n_output < 1 + l->ncarries ||
         c->nout > (int)proto->n_output - 1)
         return bl_onnx_fail(c, "its body does not have the inputs and outputs that a loop of %d carries wants", l->ncarries) !=
@@ -170,48 +209,60 @@ static bool take_loop(bl_onnx_call *c, const Onnx__GraphProto *proto, loop *l)
             return bl_onnx_fail(c, "an input of its body has no name") != NULL;
     }
     l->nscans = (int)proto->n_output - 1 - l->ncarries;
-    if (goes != NULL && goes->count == 1 && bl_is_int(goes->size[0], 0))
+    l->stays = bl_arena_array(c->import->scratch, (size_t)l->ncarries + 1, sizeof *l->stays);
+    l->steps = l->most;
+    if (first != NULL && bl_is_int(first, 0))
         l->steps = bl_index(c->import->ir, 0);
-    l->stops = bl_onnx_in(c, 1) != NULL && goes == NULL;
+    else
+        l->asks = bl_onnx_in(c, 1) != NULL;
+    if (l->stays == NULL || !look_at_loop(c, l))
+        return false;
+    l->stops = l->asks;
+    if (first == NULL || !bl_is_const(first)) /* it may fail before the first step */
+        l->stops = bl_onnx_in(c, 1) != NULL;
+    l->steps = l->stops ? l->most : l->steps;
+    if (l->steps == NULL)
+        return bl_onnx_fail(c,
+                            "input 0, its trip count, is left out, and how many steps its condition allows is not known when the "
+                            "model is imported") != NULL;
     return !c->import->failed;
 }
 
 bl_onnx_value *bl_onnx_write_loop(bl_onnx_call *c)
 {
-    const Onnx__GraphProto *proto = bl_onnx_body(c, "body");
     bl_onnx_importer *m = c->import;
     bl_onnx_value **operand, **result;
-    int n = 0, hidden;
-    bool fixed = false;
+    int n = 0, carries, at;
     loop l;
 
-    if (!take_loop(c, proto, &l) || !write_loop_body(c, proto, &l, &fixed))
+    if (!take_loop(c, bl_onnx_body(c, "body"), &l) || !write_loop_body(c, &l))
         return NULL;
-    if (!fixed && !l.stops && bl_onnx_in(c, 1) != NULL) { /* without a first condition none is asked for later */
-        l.stops = true;
-        if (!write_loop_body(c, proto, &l, &fixed))
-            return NULL;
-    }
     if (l.stops && l.nscans > 0)
         return bl_onnx_fail(c, "when it ends is computed, and what it stacks would have a length that nobody knows");
-    hidden = l.stops ? 2 : 1;
-    operand = bl_arena_array(m->scratch, (size_t)(hidden + l.ncarries + l.body.graph->ncaptured), sizeof *operand);
-    result = bl_arena_array(m->scratch, (size_t)(hidden + l.ncarries + l.nscans), sizeof *result);
+    operand = bl_arena_array(m->scratch, (size_t)(2 + l.ncarries + l.body.graph->ncaptured), sizeof *operand);
+    result = bl_arena_array(m->scratch, (size_t)(2 + l.ncarries + l.nscans), sizeof *result);
     if (operand == NULL || result == NULL)
         return NULL;
     operand[n++] = bl_onnx_known_real(m, BL_I64, 0);
     if (l.stops)
         operand[n++] = bl_onnx_make(c, "reshape(b, shape=[])", NULL);
-    for (int i = 0; i < l.ncarries; i++)
-        operand[n++] = c->in[2 + i];
+    at = n;
+    for (int i = 0; i < l.ncarries; i++) {
+        if (!l.stays[i])
+            operand[n++] = c->in[2 + i];
+    }
+    carries = n;
     for (int i = 0; i < l.body.graph->ncaptured; i++)
         operand[n++] = l.body.graph->captured[i];
     if (!bl_onnx_make_many(c, "scan($0..., body=$1, carries=$2, length=$3)",
-                           ARGS(VS(n, operand), G(&l.body.graph->wire), I(hidden + l.ncarries), ZS(-1, &l.steps)),
-                           hidden + l.ncarries + l.nscans, result))
+                           ARGS(VS(n, operand), G(&l.body.graph->wire), I(carries), ZS(-1, &l.steps)), carries + l.nscans,
+                           result))
         return NULL;
-    for (int i = 0; i < c->nout; i++)
-        c->out[i] = result[hidden + i];
+    for (int i = 0; i < l.ncarries + l.nscans; i++) {
+        bl_onnx_value *value = i < l.ncarries && l.stays[i] ? c->in[2 + i] : result[at++];
+        if (i < c->nout)
+            c->out[i] = value;
+    }
     return c->nout > 0 ? c->out[0] : NULL;
 }
 

@@ -81,6 +81,29 @@ def stopping():
     return model(nodes, [tensor("x", ["n"])], [tensor("y", [])], [constant("true", True, bool), constant("bound", 50)])
 
 
+def while_loop(stride, conditions):
+    """As other frameworks write a loop over a sequence: no trip count, and a condition on a carry that counts; what does not change is a carry too."""
+    steps = body([node("Gather", ["x", "i"], ["row"]), node("Mul", ["h", "scale"], ["m"]), node("Add", ["m", "row"], ["h2"]), node("Add", ["i", "stride"], ["i2"]),
+                  node("Cast", ["i2"], ["fi"], to=TensorProto.FLOAT), node("Cast", ["limit"], ["fl"], to=TensorProto.FLOAT), node("Less", ["fi", "fl"], ["first"]),
+                  node("Add", ["k", "one"], ["k1"]), node("GreaterOrEqual", ["k1", "limit"], ["over"]), node("Not", ["over"], ["second"]),
+                  node("And", ["first", "second"], ["both"]), node("Identity", ["limit"], ["limit2"])],
+                 [tensor("k", [], L), tensor("go", [], TensorProto.BOOL), tensor("i", [], L), tensor("h", [2]), tensor("limit", [], L), tensor("scale", [2])],
+                 [tensor(conditions, [], TensorProto.BOOL), tensor("i2", [], L), tensor("h2", [2]), tensor("limit2", [], L), tensor("scale", [2]), tensor("h2", [2])])
+    nodes = [node("Shape", ["x"], ["s"]), node("Gather", ["s", "zero"], ["n"]), node("Less", ["zero", "n"], ["some"]),
+             node("Loop", ["", "some", "zero", "start", "n", "half"], ["", "last", "same", "half2", "all"], body=steps), node("Mul", ["last", "half2"], ["y"])]
+    return model(nodes, [tensor("x", ["n", 2])], [tensor("y", [2]), tensor("all", None), tensor("same", [], L)],
+                 [constant("zero", 0, np.int64), constant("one", 1, np.int64), constant("stride", stride, np.int64), constant("half", [0.5, 0.25]), constant("start", [1, -1])])
+
+
+def counting():
+    """An If on the step's number, behind the use of a constant from outside."""
+    yes, no = body([node("Add", ["m", "two"], ["a"])], [], [tensor("a", [])]), body([node("Neg", ["m"], ["b"])], [], [tensor("b", [])])
+    steps = body([node("Mul", ["h", "two"], ["m"]), node("Less", ["i", "three"], ["early"]), node("If", ["early"], ["n"], then_branch=yes, else_branch=no)],
+                 [tensor("i", [], L), tensor("go", [], TensorProto.BOOL), tensor("h", [])], [tensor("go", [], TensorProto.BOOL), tensor("n", [])])
+    return model([node("Loop", ["trips", "", "x"], ["y"], body=steps)], [tensor("x", [])], [tensor("y", [])],
+                 [constant("trips", 5, np.int64), constant("two", 2), constant("three", 3, np.int64)])
+
+
 def sums():
     """Running sums along axis 1, read and stacked backward."""
     steps = body([node("Add", ["a", "b"], ["c"]), node("Identity", ["c"], ["d"])], [tensor("a", ["rows"]), tensor("b", ["rows"])], [tensor("c", ["rows"]), tensor("d", ["rows"])])
@@ -127,6 +150,24 @@ class Lengths(served.ServedCase):
                 every.append(h)
             self.close(self.host.run(program, [x]), [h, np.stack(every), np.arange(rows, dtype=np.float32)])
 
+    def test_loop_of_a_condition(self):
+        for stride, condition in ((1, "first"), (1, "second"), (1, "both"), (3, "first")):
+            program = self.host.put(while_loop(stride, condition), "?dims=n:1-12")
+            for n in (12, 1, 6, 7):
+                with self.subTest(stride=stride, condition=condition, n=n):
+                    x, h, every = drawn(n, 2), np.array([1, -1], np.float32), []
+                    for row in x[::stride]:
+                        h = h * np.array([0.5, 0.25], np.float32) + row
+                        every.append(h)
+                    self.close(self.host.run(program, [x]), [h * np.array([0.5, 0.25], np.float32), np.stack(every), n])
+            self.assertEqual({"half", "start"}, {name.split(".")[0] for name in program["state"]} - {"rng"})
+
+    def test_loop_that_counts(self):
+        value = 1.5
+        for step in range(5):
+            value = value * 2 + 2 if step < 3 else -value * 2
+        self.close(self.host.run(self.host.put(counting()), [np.float32(1.5)]), [np.float32(value)])
+
     def test_loop_that_stops(self):
         program = self.host.put(stopping(), "?dims=n:1-8")
         for n, first in ((8, 1), (3, 1), (1, 60), (7, 30)):
@@ -141,6 +182,15 @@ class Lengths(served.ServedCase):
             x = drawn(rows, n)
             every = np.cumsum(x[:, ::-1], axis=1)
             self.close(self.host.run(program, [x]), [every[:, -1], every[:, ::-1]])
+
+    def test_unknown(self):
+        """A condition that the data decide, and no trip count."""
+        loop = while_loop(1, "data")
+        graph = next(each for each in loop.graph.node if each.op_type == "Loop").attribute[0].g
+        graph.node.extend([node("ReduceMax", ["h2"], ["top"], keepdims=0), node("Cast", ["top"], ["data"], to=TensorProto.BOOL)])
+        with self.assertRaises(hosting.Refused) as caught:
+            self.host.put(loop)
+        self.assertIn("input 0, its trip count, is left out, and how many steps its condition allows is not known", str(caught.exception))
 
     def test_too_long(self):
         """A length that launches more than a plan has is a refusal that says so."""

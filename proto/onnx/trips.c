@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/* How often a loop runs whose condition compares what each step changes by a constant, as "i + 1 < n": exporters write a loop
+ * over a sequence so.  The elements of the condition are computed (engine/ir/elements.h) with a VAR in the place of the step's
+ * number, and the comparison is solved for the VAR. */
+#include "engine/ir/rewrite.h"
+#include "proto/onnx/import.h"
+
+/* More than a plan has steps, and small enough for exact arithmetic on what depends on it. */
+enum { ENDLESS = 1 << 24, MOST_TERMS = 16 };
+
+typedef struct trips {
+    bl_onnx_importer *m;
+    bl_onnx_graph *body; /* its inputs: the step's number, then the carries */
+    const bl_node *step; /* VAR */
+} trips;
+
+/* The one element of |value| in the body, or NULL. */
+static const bl_node *element_of(const trips *t, bl_onnx_value *value)
+{
+    const bl_onnx_known *known = value != NULL ? value->known : NULL;
+
+    if (value != NULL && known == NULL && value->graph == t->body)
+        known = bl_onnx_compute(t->m, t->body, value->type);
+    else if (known == NULL)
+        known = bl_onnx_know(t->m, value);
+    return known != NULL && known->count == 1 && known->size != NULL ? known->size[0] : NULL;
+}
+
+/* What a step adds to a carry of one integer; NULL where that is no constant. */
+static const bl_node *growth(const trips *t, int carry, bl_onnx_value *next)
+{
+    bl_ir *ir = t->m->ir;
+    const bl_node *now = bl_var(ir, t->m->nvars + 1, 0, ENDLESS), *then;
+
+    t->body->given[1 + carry] = now;
+    then = element_of(t, next);
+    t->body->given[1 + carry] = NULL;
+    then = then != NULL ? bl_sub(ir, then, now) : NULL;
+    return then != NULL && bl_is_const(then) ? then : NULL;
+}
+
+static const bl_node *least(bl_ir *ir, const bl_node *a, const bl_node *b)
+{
+    if (a == NULL || b == NULL || a == b)
+        return a != NULL && b != NULL ? a : NULL;
+    return !bl_may_be_negative(ir, bl_sub(ir, b, a)) ? a : !bl_may_be_negative(ir, bl_sub(ir, a, b)) ? b : NULL;
+}
+
+/* How many steps from 0 on |above| > 0 holds for. */
+static const bl_node *while_positive(const trips *t, const bl_node *above)
+{
+    bl_ir *ir = t->m->ir;
+    const bl_node *term[MOST_TERMS], *rest;
+    int64_t coefficient[MOST_TERMS], constant, by = 0;
+    int n = bl_index_terms(above, MOST_TERMS, term, coefficient, &constant);
+
+    if (n < 0)
+        return NULL;
+    rest = bl_index(ir, constant);
+    for (int i = 0; i < n; i++) {
+        if (term[i] == t->step)
+            by = -coefficient[i];
+        else
+            rest = bl_add(ir, rest, bl_mul(ir, term[i], bl_index(ir, coefficient[i])));
+    }
+    if (by <= 0)
+        return NULL;
+    rest = bl_add(ir, rest, bl_index(ir, by - 1));
+    return bl_may_be_negative(ir, rest) ? NULL : bl_idiv(ir, rest, bl_index(ir, by));
+}
+
+/* How many steps from 0 on |condition| (or its opposite) holds for; NULL where that is not known. */
+static const bl_node *while_true(const trips *t, const bl_node *condition, bool opposite)
+{
+    bl_ir *ir = t->m->ir;
+    const bl_node *x = condition->nsrc > 0 ? condition->src[0] : NULL, *y = condition->nsrc > 1 ? condition->src[1] : NULL;
+
+    if (bl_is_const(condition))
+        return bl_index(ir, (bl_const_value(condition).u != 0) != opposite ? ENDLESS : 0);
+    if (condition->op == BL_OP_NOT)
+        return while_true(t, x, !opposite);
+    if (condition->op == (opposite ? BL_OP_OR : BL_OP_AND))
+        return least(ir, while_true(t, x, opposite), while_true(t, y, opposite));
+    if (condition->op != BL_OP_CMPLT || x->dtype != BL_INDEX || y->dtype != BL_INDEX)
+        return NULL;
+    return while_positive(t, opposite ? bl_add(ir, bl_sub(ir, x, y), bl_index(ir, 1)) : bl_sub(ir, y, x));
+}
+
+const bl_node *bl_onnx_count_trips(bl_onnx_call *c, bl_onnx_graph *body, int ncarries, bl_onnx_value *const *next,
+                                   bl_onnx_value *goes_on)
+{
+    bl_ir *ir = c->import->ir;
+    trips t = {.m = c->import, .body = body, .step = bl_var(ir, c->import->nvars, 0, ENDLESS)};
+    const bl_node **carry = bl_arena_array(c->import->scratch, (size_t)ncarries + 1, sizeof *carry), *condition, *more;
+
+    body->given = bl_arena_array(c->import->scratch, (size_t)ncarries + 1, sizeof *body->given);
+    if (carry == NULL || body->given == NULL)
+        return NULL;
+    for (int i = 0; i < ncarries; i++) {
+        const bl_onnx_known *start = bl_dtype_is_float(bl_onnx_type(c->in[2 + i])) ? NULL : bl_onnx_know(c->import, c->in[2 + i]);
+        const bl_node *by = start != NULL && start->count == 1 && start->dtype != BL_BOOL ? growth(&t, i, next[i]) : NULL;
+        carry[i] = by != NULL ? bl_add(ir, start->size[0], bl_mul(ir, by, t.step)) : NULL;
+    }
+    body->given[0] = t.step;
+    for (int i = 0; i < ncarries; i++)
+        body->given[1 + i] = carry[i];
+    condition = element_of(&t, goes_on);
+    body->given = NULL;
+    more = condition != NULL ? while_true(&t, condition, false) : NULL;
+    return more != NULL ? bl_add(ir, more, bl_index(ir, 1)) : NULL;
+}
