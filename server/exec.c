@@ -313,8 +313,9 @@ bl_status bl_exec_admit(bl_exec *x, bl_err *err)
     size_t *count = bl_arena_array(x->rq->arena, (size_t)info->noutputs + 1, sizeof *count), listed = 0, need = info->peak_bytes;
     if (count == NULL)
         return bl_arena_status(x->rq->arena, err);
-    if (info->estimate_s > limit)
-        return bl_fail(err, BL_ELIMIT, "one run is estimated to take %.3g s, the limit is %g s", info->estimate_s, limit);
+    double seconds = info->estimate_s > limit ? bl_plan_estimate(x->plan, x->vars) : 0;
+    if (seconds > limit)
+        return bl_fail(err, BL_ELIMIT, "one run is estimated to take %.3g s, the limit is %g s", seconds, limit);
     for (int i = 0; i < info->noutputs; i++) {
         int64_t dim[BL_HELD_DIMS] = {0};
         size_t bytes = 0;

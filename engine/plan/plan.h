@@ -70,7 +70,7 @@ typedef struct bl_plan_info {
     const int64_t *var_lo, *var_hi;
     int64_t ops, bytes; /* one run at the largest sizes: arithmetic on values, and device memory traffic */
     size_t peak_bytes;  /* device memory beyond inputs, states and outputs, at the largest sizes */
-    double estimate_s;  /* rough device time of one run */
+    double estimate_s;  /* rough device time of one run, likewise */
     double compile_ms;  /* whole miss */
     double engine_ms;   /* of that, our own part: wire graph to kernel source */
     const char *debug;  /* text of the levels asked for, or "" */
@@ -113,6 +113,7 @@ void bl_plan_release(bl_plan *plan);
 const bl_plan_info *bl_plan_get_info(const bl_plan *plan);
 /* Sizes of a tensor when the named dimensions are |vars|. */
 void bl_plan_sizes(const bl_plan_tensor *tensor, const int64_t *vars, int64_t *dim);
+double bl_plan_estimate(const bl_plan *plan, const int64_t *vars); /* as info.estimate_s, at these sizes */
 
 /* ---- in service.  Thread: any.  A step a second is timed, whoever it is for. */
 enum { BL_PLAN_RECENT = 15 }; /* of which the times are kept */

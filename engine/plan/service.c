@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A plan in service: what its kernels take, counted while it runs for others, and the better plan that takes its place. */
 #include "engine/base/clock.h"
+#include "engine/plan/compile.h"
 #include "engine/plan/internal.h"
 
 #include <stdlib.h>
@@ -179,6 +180,21 @@ int bl_plan_list_kernels(const bl_plan *plan, int most, bl_kernel_use *out)
         n++;
     }
     return n;
+}
+
+double bl_plan_estimate(const bl_plan *plan, const int64_t *vars)
+{
+    int64_t counted[BL_WIRE_MAX_DIMS];
+    plan_counts *all = plan->graph->nvars > 0 ? bl_calloc((size_t)plan->nkernels + 1, sizeof *all) : NULL;
+    double seconds = 0;
+
+    if (all == NULL)
+        return plan->info.estimate_s;
+    plan_count_all(plan, plan_count_steps(plan->graph->nvars, plan->graph->vars, vars, counted), all);
+    for (int i = 0; i < plan->nsteps; i++)
+        seconds += compile_seconds(&plan->dev->info, all[plan->steps[i].kernel].ops, all[plan->steps[i].kernel].bytes);
+    free(all);
+    return seconds;
 }
 
 /* ---- in words */

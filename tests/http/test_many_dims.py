@@ -61,5 +61,20 @@ class ManyDims(ServerTest):
         self.assertIn("[2, h] and [2, h/16]", problem["detail"])
 
 
+class LimitOfTime(ServerTest):
+    ARGS = ("--backends", "interp", "--max-seconds", "1")
+
+    def test_a_run_is_judged_at_its_own_sizes(self):
+        """What its program would take at the largest sizes is over the limit."""
+        program = {"inputs": {"x": {"dtype": "float32", "shape": ["n", 256]}, "w": {"dtype": "float32", "shape": [256, 256]}}, "dims": {"n": [1, 16384]},
+                   "nodes": [{"id": "y", "op": "matmul", "in": ["x", "w"]}], "outputs": ["y"]}
+        w = {"dtype": "float32", "shape": [256, 256], "base64": "AAAA" * (256 * 256 * 4 // 3) + "AA=="}
+        self.assertEqual(201, self.call("PUT", "/api/v1/programs/product", program).status)
+        self.ok(self.call("POST", "/api/v1/programs/product/run", {"inputs": {"x": [[1.0] * 256] * 4, "w": w}}, timeout=120))
+        many = {"dtype": "float32", "shape": [16384, 256], "base64": "AAAA" * (16384 * 256 * 4 // 3) + "AA=="}
+        problem = self.refused(422, self.call("POST", "/api/v1/programs/product/run", {"inputs": {"x": many, "w": w}}, timeout=120))
+        self.assertIn("is estimated to take", problem["detail"])
+
+
 if __name__ == "__main__":
     unittest.main()
