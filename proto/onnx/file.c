@@ -2,6 +2,7 @@
 #include "proto/onnx/file.h"
 
 #include "engine/base/fault.h"
+#include "proto/onnx/onnx.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@ enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_LENGTH = 2, WIRE_32 = 5 };
 /* One walk over the file measures what is kept of each message, a second one writes it.  Both meet the messages in one order. */
 typedef struct thinner {
     bl_span file;
+    bool places;   /* a bl_onnx_place stands for raw_data; else raw_data over BL_ONNX_THIN_BYTES becomes empty */
     size_t *sizes; /* of messages, in the order in which they begin; heap */
     size_t nsizes, cap, next;
     char *out; /* NULL while measuring */
@@ -100,10 +102,13 @@ static bl_status thin_bytes(thinner *t, const ProtobufCMessageDescriptor *messag
         return malformed(t, *at, "a field goes past the end");
     size_t from = *at;
     *at += (size_t)len;
-    if (message == &onnx__tensor_proto__descriptor && tag == RAW_DATA) {
+    bool raw = message == &onnx__tensor_proto__descriptor && tag == RAW_DATA;
+    if (raw && t->places) {
         bl_onnx_place place = {from, len};
         put_varint(t, sizeof place);
         put(t, &place, sizeof place);
+    } else if (raw && len > BL_ONNX_THIN_BYTES) {
+        put_varint(t, 0);
     } else if (field != NULL && field->type == PROTOBUF_C_TYPE_MESSAGE) {
         return thin_field(t, field->descriptor, from, *at, depth + 1);
     } else {
@@ -158,14 +163,12 @@ static void arena_free(void *arena, void *memory)
     (void)memory;
 }
 
-bl_status bl_onnx_open(bl_span file, bl_arena *arena, Onnx__ModelProto **out, bl_err *err)
+static bl_status thin_file(bl_span file, bool places, bl_arena *arena, bl_span *out, bl_err *err)
 {
-    thinner t = {.file = file, .err = err};
-    ProtobufCAllocator allocator = {.alloc = arena_alloc, .free = arena_free, .allocator_data = arena};
+    thinner t = {.file = file, .places = places, .err = err};
     bl_status st = thin(&t, &onnx__model_proto__descriptor, 0, file.len, 0);
     size_t len = t.len;
 
-    *out = NULL;
     if (st != BL_OK)
         goto out;
     t.out = bl_arena_alloc(arena, len);
@@ -176,15 +179,31 @@ bl_status bl_onnx_open(bl_span file, bl_arena *arena, Onnx__ModelProto **out, bl
     }
     st = thin(&t, &onnx__model_proto__descriptor, 0, file.len, 0);
     BL_ASSERT(st != BL_OK || t.len == len);
+    *out = (bl_span){t.out, len};
+out:
+    free(t.sizes);
+    return st;
+}
+
+bl_status bl_onnx_thin(bl_span file, bl_arena *arena, bl_span *out, bl_err *err)
+{
+    return thin_file(file, false, arena, out, err);
+}
+
+bl_status bl_onnx_open(bl_span file, bl_arena *arena, Onnx__ModelProto **out, bl_err *err)
+{
+    ProtobufCAllocator allocator = {.alloc = arena_alloc, .free = arena_free, .allocator_data = arena};
+    bl_span bytes = {0};
+    bl_status st = thin_file(file, true, arena, &bytes, err);
+
+    *out = NULL;
     if (st != BL_OK)
-        goto out;
-    *out = onnx__model_proto__unpack(&allocator, len, (const uint8_t *)t.out);
+        return st;
+    *out = onnx__model_proto__unpack(&allocator, bytes.len, (const uint8_t *)bytes.data);
     if (*out == NULL) {
         st = bl_arena_status(arena, err);
         st = st != BL_OK ? st : bl_fail(err, BL_EINVAL, "no ONNX model: its fields are not those of the schema");
     }
-out:
-    free(t.sizes);
     return st;
 }
 

@@ -62,21 +62,34 @@ typedef struct context {
     bl_onnx_graph *graph;
 } context;
 
+typedef struct want {
+    bl_onnx_graph *graph;
+    const bl_node *node; /* written there */
+} want;
+
+/* What an input of a body stands for; NULL of what each step has anew. */
+static bl_onnx_value *captured_value(const bl_onnx_graph *graph, const bl_node *input)
+{
+    int inside = (int)input->arg - graph->first_captured;
+
+    return inside >= 0 && inside < graph->ncaptured ? graph->captured[inside] : NULL;
+}
+
 /* What an input of the graph stands for is known, or is a state of the program. */
 static const bl_node *const *input_elements(void *arg, const bl_node *input)
 {
     const context *x = arg;
     bl_onnx_importer *m = x->m;
-    int slot = (int)input->arg, state = slot - m->main->wire.ninputs, inside = slot - x->graph->first_captured;
+    int slot = (int)input->arg, state = slot - m->main->wire.ninputs;
     const bl_onnx_known *known = NULL;
     bl_onnx_value *value = NULL;
 
-    if (x->graph != m->main && x->graph->given != NULL && (x->graph->ncaptured == 0 || inside < 0)) {
+    if (x->graph != m->main && x->graph->given != NULL && (x->graph->ncaptured == 0 || slot < x->graph->first_captured)) {
         return x->graph->given[slot] != NULL ? &x->graph->given[slot] : NULL;
     } else if (x->graph != m->main) {
-        value = inside >= 0 && inside < x->graph->ncaptured ? x->graph->captured[inside] : NULL;
+        value = captured_value(x->graph, input);
     } else if (slot < m->main->wire.ninputs) {
-        m->wanted[slot] = true;
+        m->wanted[m->model->number[slot]] = true;
     } else if (state < m->model->program.nstates) {
         value = bl_onnx_content_value(m, &m->model->program.values[state]);
     }
@@ -92,6 +105,49 @@ const bl_onnx_known *bl_onnx_compute(bl_onnx_importer *m, bl_onnx_graph *graph, 
 
     at = m->failed ? NULL : bl_elements(m->ir, node, BL_ONNX_MAX_KNOWN, input_elements, &x, m->scratch);
     return at != NULL && read_elements(m, node, at, &known) ? known : NULL;
+}
+
+/* Every input of the model that |value| is made of, into m->wanted, whether its elements depend on it or not. */
+static void want_sources(bl_onnx_importer *m, const bl_onnx_value *value)
+{
+    void *pending = NULL;
+    int n = 0, cap = 0;
+    bl_ptrmap seen; /* the graph in which a node was met last: captures lead outwards only */
+
+    bl_ptrmap_init(&seen, m->scratch);
+    if (value != NULL && value->graph != NULL && bl_arena_reserve(m->scratch, &pending, n, &cap, sizeof(want)))
+        ((want *)pending)[n++] = (want){value->graph, value->type};
+    while (n > 0) {
+        want at = ((want *)pending)[--n];
+        const bl_onnx_value *outside =
+            at.graph != m->main && at.node->op == BL_OP_INPUT ? captured_value(at.graph, at.node) : NULL;
+        if (bl_ptrmap_get(&seen, at.node) == at.graph)
+            continue;
+        bl_ptrmap_put(&seen, at.node, at.graph);
+        if (at.node->op == BL_OP_INPUT && at.graph == m->main && at.node->arg < m->main->wire.ninputs)
+            m->wanted[m->model->number[at.node->arg]] = true;
+        int nsrc = (int)at.node->nsrc;
+        for (int i = 0; i < nsrc + (outside != NULL && outside->graph != NULL); i++) {
+            if (!bl_arena_reserve(m->scratch, &pending, n, &cap, sizeof(want)))
+                return;
+            ((want *)pending)[n++] = i < nsrc ? (want){at.graph, at.node->src[i]} : (want){outside->graph, outside->type};
+        }
+    }
+}
+
+bool bl_onnx_find_wanted(bl_onnx_importer *m, bl_onnx_value *value)
+{
+    bool any = false;
+
+    memset(m->wanted, 0, (size_t)m->model->ninputs * sizeof *m->wanted);
+    m->round++;
+    if (bl_onnx_know(m, value) != NULL)
+        return false;
+    for (int i = 0; i < m->model->ninputs; i++)
+        any = any || m->wanted[i];
+    if (!any)
+        want_sources(m, value);
+    return true;
 }
 
 /* ---- folding a node */

@@ -2,6 +2,7 @@
 #include "proto/onnx/import.h"
 
 #include "engine/base/map.h"
+#include "engine/base/size.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -59,6 +60,58 @@ void *bl_onnx_fail_as(bl_onnx_call *c, bl_status status, const char *fmt, ...)
     va_start(args, fmt);
     fail_at(c, status, fmt, args);
     va_end(args);
+    return NULL;
+}
+
+/* Can an input of this type have few enough elements for its value to be given? */
+static bool may_be_small(const bl_onnx_importer *m, const bl_wire_type *type)
+{
+    int64_t count = 1;
+
+    for (int d = 0; d < type->ndim; d++) {
+        int64_t least = type->dim[d].var < 0 ? type->dim[d].size : m->vars[type->dim[d].var].lo;
+        if (!bl_i64_mul(count, least, &count) || count > BL_ONNX_SMALL)
+            return false;
+    }
+    return true;
+}
+
+void bl_onnx_want(bl_onnx_call *c, int i)
+{
+    bl_onnx_importer *m = c->import;
+    bool failed = m->failed, any = false, all = true;
+
+    if (m->model->wanted != NULL)
+        return;
+    m->failed = false;
+    all = bl_onnx_find_wanted(m, bl_onnx_in(c, i));
+    m->failed = m->failed || failed;
+    for (int k = 0; k < m->main->wire.ninputs; k++) {
+        bool wanted = m->wanted[m->model->number[k]];
+        any = any || wanted;
+        all = all && (!wanted || (!m->model->pictures[k] && may_be_small(m, &m->main->wire.inputs[k].type)));
+    }
+    if (any && all)
+        m->model->wanted = m->wanted;
+}
+
+void *bl_onnx_fail_unknown(bl_onnx_call *c, int i, const char *what)
+{
+    bl_onnx_importer *m = c->import;
+    bl_text names = {0};
+
+    if (m->failed)
+        return NULL;
+    bl_onnx_want(c, i);
+    for (int k = 0; k < m->main->wire.ninputs; k++) {
+        if (m->wanted[m->model->number[k]])
+            bl_text_printf(&names, "%s\"%.80s\"", names.len > 0 ? ", " : "", m->model->inputs[k]);
+    }
+    bl_onnx_fail(
+        c, "input %d%s%s must be known when the model is imported: a constant, an initialiser, or made of these and shapes%s%s",
+        i, *what != '\0' ? ", " : "", what, names.len > 0 ? "; it depends on the elements of the model's input " : "",
+        names.len > 0 ? bl_text_get(&names) : "");
+    bl_text_fini(&names);
     return NULL;
 }
 
@@ -187,7 +240,7 @@ bl_onnx_value *bl_onnx_new_value(bl_onnx_importer *m, const char *name, const bl
 bl_wire_ref bl_onnx_add_state(bl_onnx_importer *m, const char *name, const bl_tensor_value *content)
 {
     bl_program_doc *doc = &m->model->program;
-    void *states = doc->states, *values = doc->values;
+    void *states = doc->states, *values = doc->values, *weight = m->model->weight;
     const bl_node *dim[BL_MAX_DIMS] = {0};
     bl_wire_ref ref = {.kind = BL_REF_STATE, .index = doc->nstates};
 
@@ -199,8 +252,10 @@ bl_wire_ref bl_onnx_add_state(bl_onnx_importer *m, const char *name, const bl_te
     }
     bl_arena_reserve(m->arena, &states, doc->nstates, &m->state_cap, sizeof *doc->states);
     bl_arena_reserve(m->arena, &values, doc->nstates, &m->value_cap, sizeof *doc->values);
+    bl_arena_reserve(m->arena, &weight, doc->nstates, &m->weight_cap, sizeof *m->model->weight);
     doc->states = states;
     doc->values = values;
+    m->model->weight = weight;
     const char *unique = bl_onnx_wire_name(m, name);
     if (!bl_onnx_ok(m))
         return ref;
@@ -210,6 +265,7 @@ bl_wire_ref bl_onnx_add_state(bl_onnx_importer *m, const char *name, const bl_te
         dim[i] = bl_index(m->ir, content->dim[i]);
     doc->values[doc->nstates] = *content;
     doc->values[doc->nstates].label = bl_arena_printf(m->arena, "state.%s", unique);
+    m->model->weight[doc->nstates] = -1;
     doc->nstates++;
     bl_typer_input(m->main->typer, content->dtype, content->ndim, dim); /* for the typer it is an input behind the others */
     (void)bl_onnx_ok(m);
@@ -282,6 +338,8 @@ bl_wire_ref bl_onnx_use(bl_onnx_importer *m, bl_onnx_graph *graph, bl_onnx_value
         }
         value->ref = bl_onnx_add_state(m, value->name != NULL ? value->name : "constant", &content);
         value->graph = m->main;
+        if (bl_onnx_ok(m))
+            m->model->weight[value->ref.index] = bl_onnx_weight_of(m, value->tensor);
     }
     if (!bl_onnx_ok(m) || value->graph == graph)
         return value->ref;
@@ -335,7 +393,7 @@ void bl_onnx_body_outputs(bl_onnx_importer *m, bl_onnx_graph *body, int n, bl_on
 
 /* ---- nodes */
 
-static int64_t opset_of(bl_onnx_importer *m, const bl_onnx_names *names, const char *domain)
+int64_t bl_onnx_opset(const bl_onnx_importer *m, const bl_onnx_names *names, const char *domain)
 {
     size_t n = m->proto->n_opset_import;
     Onnx__OperatorSetIdProto **import = m->proto->opset_import;
@@ -354,7 +412,7 @@ static int64_t opset_of(bl_onnx_importer *m, const bl_onnx_names *names, const c
     return 1;
 }
 
-static const Onnx__FunctionProto *find_function(const bl_onnx_importer *m, const char *domain, const Onnx__NodeProto *node)
+const Onnx__FunctionProto *bl_onnx_find_function(const bl_onnx_importer *m, const char *domain, const Onnx__NodeProto *node)
 {
     for (size_t i = 0; i < m->proto->n_functions; i++) {
         const Onnx__FunctionProto *f = m->proto->functions[i];
@@ -430,9 +488,15 @@ void bl_onnx_write_op(bl_onnx_call *c, const bl_onnx_op *op)
         c->out[0] = first;
 }
 
+void *bl_onnx_fail_operator(bl_onnx_call *c, const char *domain)
+{
+    return bl_onnx_fail(c, "there is no operator \"%.60s\"%s%.60s in opset %lld here", bl_onnx_clean(c->import, c->node->op_type),
+                        *domain != '\0' ? " of domain " : "", bl_onnx_clean(c->import, domain), (long long)c->opset);
+}
+
 static void write_call(bl_onnx_call *c, const char *domain)
 {
-    const Onnx__FunctionProto *function = find_function(c->import, domain, c->node);
+    const Onnx__FunctionProto *function = bl_onnx_find_function(c->import, domain, c->node);
     const bl_onnx_op *op = bl_onnx_op_find(domain, c->node->op_type, c->opset);
 
     if (function != NULL) {
@@ -442,36 +506,34 @@ static void write_call(bl_onnx_call *c, const char *domain)
             write_function(c, function);
         c->import->depth--;
     } else if (op == NULL) {
-        bl_onnx_fail(c, "there is no operator \"%.60s\"%s%.60s in opset %lld here", bl_onnx_clean(c->import, c->node->op_type),
-                     *domain != '\0' ? " of domain " : "", bl_onnx_clean(c->import, domain), (long long)c->opset);
+        bl_onnx_fail_operator(c, domain);
     } else if (bl_onnx_may_take_counted(c) && !bl_onnx_fold(c, op) && !c->import->failed) {
         bl_onnx_write_op(c, op);
         bl_onnx_keep_counted(c);
     }
 }
 
-/* Its name, or that of its first output. */
-static const char *name_of(const Onnx__NodeProto *node)
+const char *bl_onnx_node_label(bl_onnx_importer *m, const Onnx__NodeProto *node)
 {
     if (node->name != NULL && *node->name != '\0')
-        return node->name;
+        return bl_onnx_clean(m, node->name);
     for (size_t i = 0; i < node->n_output; i++) {
         if (*node->output[i] != '\0')
-            return node->output[i];
+            return bl_onnx_clean(m, node->output[i]);
     }
     return "";
 }
 
 static void write_node(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__NodeProto *node)
 {
-    bl_onnx_call c = {.import = m, .names = names, .graph = names->graph, .node = node, .label = bl_onnx_clean(m, name_of(node))};
+    bl_onnx_call c = {.import = m, .names = names, .graph = names->graph, .node = node, .label = bl_onnx_node_label(m, node)};
     const char *domain = node->domain == NULL || strcmp(node->domain, "ai.onnx") == 0 ? "" : node->domain;
 
     if (++m->nnodes > BL_ONNX_MAX_NODES || m->nnodes > 16 * m->options->limits.max_nodes) {
         bl_onnx_fail_as(&c, BL_ELIMIT, "too many nodes");
         return;
     }
-    c.opset = opset_of(m, names, domain);
+    c.opset = bl_onnx_opset(m, names, domain);
     if (node->op_type == NULL) {
         bl_onnx_fail(&c, "without an operator");
         return;
@@ -558,6 +620,17 @@ static void take_counts(bl_onnx_importer *m, bl_onnx_value **value)
     }
 }
 
+/* Where values are given the outline has said what is declared. */
+static bool has_declared_type(bl_onnx_importer *m, const Onnx__ValueInfoProto *info, const bl_onnx_value *value)
+{
+    bl_wire_type declared;
+
+    if (!bl_onnx_declared_type(info, &declared) || declared.dtype == bl_onnx_type(value))
+        return true;
+    return bl_onnx_stop(m, BL_EGRAPH, "output \"%s\": the model declares %s, and its nodes give %s", bl_onnx_clean(m, info->name),
+                        bl_dtype_name(declared.dtype), bl_dtype_name(bl_onnx_type(value))) != NULL;
+}
+
 static void take_outputs(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__GraphProto *graph)
 {
     bl_wire_graph *wire = &m->main->wire;
@@ -571,23 +644,26 @@ static void take_outputs(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__
         bl_onnx_stop(m, BL_ELIMIT, "more than %zu outputs", m->options->limits.max_inputs);
     for (size_t i = 0; i < graph->n_output && bl_onnx_ok(m); i++) {
         const char *name = graph->output[i]->name != NULL ? graph->output[i]->name : "";
-        bl_onnx_value *value = bl_onnx_find(names, name);
-        if (value == NULL || value->sequence || value->type == NULL) {
+        bl_onnx_value *value = m->outline ? NULL : bl_onnx_find(names, name);
+        if (!m->outline && (value == NULL || value->sequence || value->type == NULL)) {
             bl_onnx_stop(m, BL_EGRAPH, "output \"%s\": %s", bl_onnx_clean(m, name),
                          value == NULL ? "nothing gives it" : "it is no tensor");
             return;
         }
+        if (m->options->given != NULL && !has_declared_type(m, graph->output[i], value))
+            return;
         m->model->outputs[i] = bl_onnx_clean(m, name);
         const char *unique = bl_onnx_wire_name(m, name);
         bl_onnx_names *own = m->taken;
         m->taken = inputs_and_states; /* what is known may become a state now */
         taken[wire->noutputs] = value;
-        wire->outputs[wire->noutputs++] = (bl_wire_output){.name = unique, .ref = bl_onnx_use(m, m->main, value)};
+        wire->outputs[wire->noutputs++] =
+            (bl_wire_output){.name = unique, .ref = m->outline ? (bl_wire_ref){0} : bl_onnx_use(m, m->main, value)};
         m->taken = own;
     }
     if (bl_onnx_ok(m) && wire->noutputs == 0)
         bl_onnx_stop(m, BL_EGRAPH, "a graph without outputs");
-    if (bl_onnx_ok(m))
+    if (bl_onnx_ok(m) && !m->outline)
         take_counts(m, taken);
 }
 
@@ -600,6 +676,7 @@ static void write_program(bl_onnx_importer *m)
 
     m->model->inputs = bl_arena_array(m->arena, graph->n_input, sizeof *m->model->inputs);
     m->model->pictures = bl_arena_array(m->arena, graph->n_input, sizeof *m->model->pictures);
+    m->model->number = bl_arena_array(m->arena, graph->n_input, sizeof *m->model->number);
     m->taken = bl_onnx_open_names(m, NULL, NULL);
     (void)bl_onnx_wire_name(m, "rng"); /* every program has a state of that name */
     if (bl_onnx_ok(m))
@@ -614,13 +691,18 @@ static void write_program(bl_onnx_importer *m)
     m->ir = bl_typer_ir(m->typer);
     m->main = bl_onnx_open_graph(m, NULL);
     names = bl_onnx_open_names(m, NULL, m->main);
-    m->wanted = bl_arena_array(m->scratch, (size_t)ninputs + 1, sizeof *m->wanted);
+    m->wanted = bl_arena_array(m->arena, (size_t)m->model->ninputs + 1, sizeof *m->wanted);
     if (!bl_onnx_ok(m))
         return;
     m->main->wire.inputs = inputs;
     m->main->wire.ninputs = ninputs;
+    if (m->outline || m->options->given != NULL)
+        bl_onnx_find_weights(m);
     bl_onnx_put_inputs(m, names, graph);
-    bl_onnx_write_graph(m, names, graph);
+    if (m->outline)
+        bl_onnx_write_outline(m, graph);
+    else
+        bl_onnx_write_graph(m, names, graph);
     if (bl_onnx_ok(m))
         take_outputs(m, names, graph);
 }
@@ -698,7 +780,15 @@ static bl_status tell_ranges(const bl_onnx_importer *m, bl_onnx_model *out)
     return bl_arena_status(m->arena, m->err);
 }
 
-/* With the ranges that are listed, or, where that fails, with others. */
+/* Ranges with which an import succeeds, or would with values of inputs. */
+static bl_status attempt_ranges(void *arg, bl_arena *arena, bl_onnx_model *out, bl_err *err)
+{
+    bl_status st = attempt_import(arg, arena, out, err);
+
+    return out->wanted != NULL ? BL_OK : st;
+}
+
+/* With the ranges that are listed, or, where that fails, with others; where values are given the ranges are those of before. */
 static bl_status import_somehow(import_job *job, bl_onnx_model *out, bl_err *err)
 {
     bl_onnx_importer *m = &job->importer;
@@ -706,23 +796,28 @@ static bl_status import_somehow(import_job *job, bl_onnx_model *out, bl_err *err
     int attempts = 1;
     bl_status st = attempt_import(job, m->arena, out, &first);
 
-    if (st != BL_OK && (st == BL_EGRAPH || st == BL_ELIMIT)) {
+    if ((st == BL_EGRAPH || st == BL_ELIMIT) && out->wanted == NULL && !m->outline && m->options->given == NULL) {
         bl_onnx_fini(out);
-        st = bl_onnx_search(m->ndims, m->dims, job->max_bytes, m->options->max_seconds, attempt_import, job, &attempts, &first);
+        st = bl_onnx_search(m->ndims, m->dims, job->max_bytes, m->options->max_seconds, attempt_ranges, job, &attempts, &first);
+        first = st == BL_OK ? (bl_err){0} : first;
         if (st == BL_OK)
             st = attempt_import(job, m->arena, out, &first);
     }
     if (st != BL_OK)
         *err = first;
     out->attempts = attempts;
-    return st == BL_OK ? tell_ranges(m, out) : st;
+    bl_status told = st == BL_OK || out->wanted != NULL ? tell_ranges(m, out) : BL_OK;
+    return st == BL_OK ? told : st;
 }
 
-bl_status bl_onnx_import(bl_span file, const bl_onnx_options *options, bl_arena *arena, bl_onnx_model *out, bl_err *err)
+static bl_status import(bl_span file, const bl_onnx_options *options, bool outline, bl_arena *arena, bl_onnx_model *out,
+                        bl_err *err)
 {
     bl_err problem = {0};
-    import_job job = {.importer = {.file = file, .options = options, .model = out, .arena = arena, .err = &problem},
-                      .max_bytes = options->max_bytes > 0 ? options->max_bytes : DEFAULT_BYTES};
+    import_job job = {
+        .importer =
+            {.file = file, .options = options, .model = out, .arena = arena, .outline = outline, .round = 1, .err = &problem},
+        .max_bytes = options->max_bytes > 0 ? options->max_bytes : DEFAULT_BYTES};
     Onnx__ModelProto *proto = NULL;
     bl_status st;
 
@@ -742,6 +837,16 @@ bl_status bl_onnx_import(bl_span file, const bl_onnx_options *options, bl_arena 
     if (st != BL_OK && err != NULL && err->status == BL_OK)
         *err = problem;
     return st;
+}
+
+bl_status bl_onnx_import(bl_span file, const bl_onnx_options *options, bl_arena *arena, bl_onnx_model *out, bl_err *err)
+{
+    return import(file, options, false, arena, out, err);
+}
+
+bl_status bl_onnx_outline(bl_span file, const bl_onnx_options *options, bl_arena *arena, bl_onnx_model *out, bl_err *err)
+{
+    return import(file, options, true, arena, out, err);
 }
 
 void bl_onnx_fini(bl_onnx_model *model)

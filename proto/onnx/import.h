@@ -6,6 +6,7 @@
 #ifndef BL_ONNX_IMPORT_H
 #define BL_ONNX_IMPORT_H
 
+#include "engine/base/map.h"
 #include "engine/front/front.h"
 #include "engine/front/typer.h"
 #include "engine/ir/elements.h"
@@ -45,7 +46,7 @@ typedef struct bl_onnx_value {
     int nitems;                      /* of a sequence: these are its tensors, and it has no type */
     struct bl_onnx_value **item;
     bool sequence;
-    bool unknown;                /* its elements were asked for, and are not known */
+    unsigned unknown;            /* its elements were asked for in this round (bl_onnx_importer.round), and are not known */
     struct bl_onnx_value *count; /* how long axis |counted| is for these data, an int64; NULL: all of it counts */
     int counted;
     struct bl_onnx_value *pixels; /* of an encoded picture that is an input, which has no type: what it is in the program */
@@ -120,7 +121,11 @@ typedef struct bl_onnx_importer {
     int depth;
     bl_onnx_names *taken;   /* names of inputs and states */
     bl_onnx_names *encoded; /* of values that ImageDecoder takes */
-    bool *wanted;           /* of the inputs: something that must be known depends on their elements */
+    bool outline;           /* no nodes are written */
+    bl_ptrmap *weights;     /* of the file's large tensors: their numbers plus 1, as a pointer; NULL where nobody asks */
+    int nweights, weight_cap;
+    unsigned round; /* in which it is asked what is known: from 1 on */
+    bool *wanted;   /* of the model's inputs: something that was asked for depends on their elements */
     bl_err *err;
     bool failed;
 } bl_onnx_importer;
@@ -142,6 +147,12 @@ typedef struct bl_onnx_call {
 /* "node \"NAME\" (OP): ..."; NULL. */
 void *bl_onnx_fail(bl_onnx_call *c, const char *fmt, ...) BL_PRINTF(2, 3);
 void *bl_onnx_fail_as(bl_onnx_call *c, bl_status status, const char *fmt, ...) BL_PRINTF(3, 4);
+/* Input |i| of the node, |what| ("its trip count,"), is not known, and must be.  The failure names the model's inputs on which
+ * the elements depend, and bl_onnx_want is called. */
+void *bl_onnx_fail_unknown(bl_onnx_call *c, int i, const char *what);
+/* The import has failed, or will fail, and would not if input |i| of the node were known: model->wanted, where values of the
+ * model's inputs tell it. */
+void bl_onnx_want(bl_onnx_call *c, int i);
 
 /* ---- values (import.c) */
 bl_onnx_value *bl_onnx_find(const bl_onnx_names *names, const char *name); /* NULL if there is none */
@@ -193,6 +204,22 @@ BL_NODISCARD bl_status bl_onnx_search(int ndims, bl_onnx_dim *dims, size_t max_b
 void bl_onnx_take_inputs(bl_onnx_importer *m, const Onnx__GraphProto *graph, bl_wire_tensor *inputs, int *ninputs);
 void bl_onnx_put_inputs(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__GraphProto *graph);
 
+/* ---- outline.c */
+/* Number the weights, in an order that the file alone decides. */
+void bl_onnx_find_weights(bl_onnx_importer *m);
+/* From 0 on; -1 for what is none. */
+int bl_onnx_weight_of(const bl_onnx_importer *m, const Onnx__TensorProto *tensor);
+/* All that there is of an outline but its inputs and the names of its outputs. */
+void bl_onnx_write_outline(bl_onnx_importer *m, const Onnx__GraphProto *graph);
+/* What a value is declared as; false where it is no tensor of the wire. */
+bool bl_onnx_declared_type(const Onnx__ValueInfoProto *info, bl_wire_type *out);
+/* The opset of a domain for the nodes among |names|. */
+int64_t bl_onnx_opset(const bl_onnx_importer *m, const bl_onnx_names *names, const char *domain);
+const Onnx__FunctionProto *bl_onnx_find_function(const bl_onnx_importer *m, const char *domain, const Onnx__NodeProto *node);
+const char *bl_onnx_node_label(bl_onnx_importer *m, const Onnx__NodeProto *node); /* its name, or that of its first output */
+/* The failure of a node that has no operator. */
+void *bl_onnx_fail_operator(bl_onnx_call *c, const char *domain);
+
 /* ---- attributes (attribute.c); a wrong kind is a failure */
 const Onnx__AttributeProto *bl_onnx_attr(const bl_onnx_call *c, const char *name); /* NULL if left out */
 int64_t bl_onnx_int(bl_onnx_call *c, const char *name, int64_t preset);
@@ -220,6 +247,8 @@ BL_NODISCARD bl_status bl_onnx_external(bl_onnx_importer *m, const Onnx__TensorP
 /* ---- known values (known.c) */
 /* The elements of |value|, or NULL where they are not known (no failure). */
 const bl_onnx_known *bl_onnx_know(bl_onnx_importer *m, bl_onnx_value *value);
+/* NULL where they are too many or do not fit. */
+const bl_onnx_known *bl_onnx_read_content(bl_onnx_importer *m, const bl_tensor_value *content);
 bl_onnx_known *bl_onnx_new_known(bl_onnx_importer *m, bl_dtype dtype, int ndim, const int64_t *dim);
 bl_onnx_value *bl_onnx_known_value(bl_onnx_importer *m, const bl_onnx_known *known);
 bl_onnx_value *bl_onnx_known_ints(bl_onnx_importer *m, int count, const int64_t *value); /* int64 [count] */
@@ -329,6 +358,8 @@ void bl_onnx_write_op(bl_onnx_call *c, const bl_onnx_op *op);
 /* ---- folding (fold.c) */
 /* Compute the node at import, where all its inputs are known and small.  False: it is to be written. */
 bool bl_onnx_fold(bl_onnx_call *c, const bl_onnx_op *op);
+/* The elements of |value| are asked for again, and m->wanted says which inputs they depend on.  False: they are known. */
+bool bl_onnx_find_wanted(bl_onnx_importer *m, bl_onnx_value *value);
 /* The elements of |node|, the value of something written in |graph|; NULL where they are not known. */
 const bl_onnx_known *bl_onnx_compute(bl_onnx_importer *m, bl_onnx_graph *graph, const bl_node *node);
 

@@ -40,6 +40,21 @@ static bool input_dimension(bl_onnx_importer *m, const char *input, int axis, co
     return out->var >= 0;
 }
 
+/* The sizes of a value that is given are those of its named dimensions in this program. */
+static bool bind_given(bl_onnx_importer *m, const char *name, const bl_tensor_value *given, const bl_wire_type *type)
+{
+    bool same = given->kind == BL_VALUE_BYTES && given->dtype == type->dtype && given->ndim == type->ndim;
+
+    for (int d = 0; same && d < type->ndim; d++) {
+        bl_wire_var *var = type->dim[d].var >= 0 ? &m->vars[type->dim[d].var] : NULL;
+        same = var != NULL ? bl_wire_var_has(var, given->dim[d]) : given->dim[d] == type->dim[d].size;
+        if (same && var != NULL)
+            var->lo = var->hi = given->dim[d];
+    }
+    return same ||
+           bl_onnx_stop(m, BL_EINVAL, "the value of input \"%s\" has another dtype or shape than the input", name) != NULL;
+}
+
 /* Its largest one is a tensor that there may be. */
 static bool measure_input(bl_onnx_importer *m, const char *name, const bl_wire_type *type)
 {
@@ -72,6 +87,22 @@ static bool picture_type(bl_onnx_importer *m, const Onnx__ValueInfoProto *info, 
     return measure_input(m, name, out);
 }
 
+bool bl_onnx_declared_type(const Onnx__ValueInfoProto *info, bl_wire_type *out)
+{
+    const Onnx__TypeProto__Tensor *tensor = bl_onnx_tensor_type(info);
+
+    if (tensor == NULL || bl_onnx_dtype(tensor->elem_type) == BL_DTYPE_COUNT)
+        return false;
+    *out = (bl_wire_type){.dtype = bl_onnx_dtype(tensor->elem_type), .ndim = -1};
+    if (tensor->shape == NULL || tensor->shape->n_dim > BL_MAX_DIMS)
+        return true;
+    for (out->ndim = 0; (size_t)out->ndim < tensor->shape->n_dim; out->ndim++) {
+        const Onnx__TensorShapeProto__Dimension *dim = tensor->shape->dim[out->ndim];
+        out->dim[out->ndim] = (bl_wire_dim){bl_onnx_is_open(dim) ? -1 : dim->dim_value, -1};
+    }
+    return true;
+}
+
 static bool input_type(bl_onnx_importer *m, const Onnx__ValueInfoProto *info, bl_wire_type *out)
 {
     const char *name = bl_onnx_clean(m, info->name != NULL ? info->name : "");
@@ -95,6 +126,12 @@ static bool input_type(bl_onnx_importer *m, const Onnx__ValueInfoProto *info, bl
     return measure_input(m, name, out);
 }
 
+/* The value of the model's input |number|, or NULL. */
+static const bl_tensor_value *given_value(const bl_onnx_importer *m, int number)
+{
+    return m->options->given != NULL ? m->options->given[number] : NULL;
+}
+
 void bl_onnx_take_inputs(bl_onnx_importer *m, const Onnx__GraphProto *graph, bl_wire_tensor *inputs, int *ninputs)
 {
     for (size_t i = 0; i < graph->n_input && bl_onnx_ok(m); i++) {
@@ -106,25 +143,58 @@ void bl_onnx_take_inputs(bl_onnx_importer *m, const Onnx__GraphProto *graph, bl_
             return;
         }
         bool picture = bl_onnx_find(m->encoded, name) != NULL;
-        if (picture ? picture_type(m, graph->input[i], &inputs[*ninputs].type)
-                    : input_type(m, graph->input[i], &inputs[*ninputs].type)) {
-            m->model->pictures[*ninputs] = picture;
-            m->model->inputs[*ninputs] = bl_onnx_clean(m, name);
-            inputs[*ninputs].name = bl_onnx_wire_name(m, name);
-            ++*ninputs;
-        }
+        bl_wire_tensor *input = &inputs[*ninputs];
+        if (!(picture ? picture_type(m, graph->input[i], &input->type) : input_type(m, graph->input[i], &input->type)))
+            return;
+        const char *unique = bl_onnx_wire_name(m, name);
+        const bl_tensor_value *given = given_value(m, m->model->ninputs++);
+        if (given != NULL && !bind_given(m, bl_onnx_clean(m, name), given, &input->type))
+            return;
+        if (given != NULL)
+            continue;
+        m->model->pictures[*ninputs] = picture;
+        m->model->inputs[*ninputs] = bl_onnx_clean(m, name);
+        m->model->number[*ninputs] = m->model->ninputs - 1;
+        input->name = unique;
+        ++*ninputs;
     }
+}
+
+static int four_bits_of(const Onnx__ValueInfoProto *info)
+{
+    bool tensor = info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
+
+    return tensor ? bl_onnx_four_bits(info->type->tensor_type->elem_type) : 0;
+}
+
+static void put_given(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__ValueInfoProto *info, const bl_tensor_value *given)
+{
+    bl_onnx_value *value = bl_onnx_known_value(m, bl_onnx_read_content(m, given));
+
+    if (value == NULL && bl_onnx_ok(m))
+        bl_onnx_stop(m, BL_EGRAPH, "input \"%s\": an element of its value is over the largest int64",
+                     bl_onnx_clean(m, info->name));
+    if (value == NULL)
+        return;
+    value->name = info->name;
+    value->four_bits = four_bits_of(info);
+    bl_onnx_put(m, names, info->name, value);
 }
 
 void bl_onnx_put_inputs(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__GraphProto *graph)
 {
-    int at = 0;
+    int at = 0, number = 0;
 
     for (size_t i = 0; i < graph->n_input && bl_onnx_ok(m); i++) {
         const char *name = graph->input[i]->name != NULL ? graph->input[i]->name : "";
         const bl_node *dim[BL_MAX_DIMS] = {0};
         if (bl_onnx_is_initialiser(graph, name))
             continue;
+        const bl_tensor_value *given = given_value(m, number++);
+        if (given != NULL) {
+            put_given(m, names, graph->input[i], given);
+            continue;
+        }
         const bl_wire_type *type = &m->main->wire.inputs[at].type;
         for (int d = 0; d < type->ndim; d++)
             dim[d] = type->dim[d].var < 0 ? bl_index(m->ir, type->dim[d].size)
@@ -141,8 +211,7 @@ void bl_onnx_put_inputs(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__G
             bl_onnx_put(m, names, name, encoded);
             continue;
         }
-        if (graph->input[i]->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
-            value->four_bits = bl_onnx_four_bits(graph->input[i]->type->tensor_type->elem_type);
+        value->four_bits = four_bits_of(graph->input[i]);
         bl_onnx_put(m, names, name, value);
     }
 }

@@ -28,8 +28,7 @@ bl_onnx_known *bl_onnx_new_known(bl_onnx_importer *m, bl_dtype dtype, int ndim, 
     return known->real != NULL || known->size != NULL ? known : NULL;
 }
 
-/* NULL where they are too many or do not fit. */
-static const bl_onnx_known *read_content(bl_onnx_importer *m, const bl_tensor_value *content)
+const bl_onnx_known *bl_onnx_read_content(bl_onnx_importer *m, const bl_tensor_value *content)
 {
     bl_onnx_known *known = bl_onnx_new_known(m, content->dtype, content->ndim, content->dim);
 
@@ -56,24 +55,24 @@ static const bl_onnx_known *read_tensor(bl_onnx_importer *m, const Onnx__TensorP
     if (st == BL_OK)
         st = bl_onnx_tensor(m, tensor, &content, m->err);
     m->failed = m->failed || st != BL_OK;
-    return st == BL_OK ? read_content(m, &content) : NULL;
+    return st == BL_OK ? bl_onnx_read_content(m, &content) : NULL;
 }
 
 const bl_onnx_known *bl_onnx_know(bl_onnx_importer *m, bl_onnx_value *value)
 {
-    if (value == NULL || value->known != NULL || value->unknown || value->type == NULL || m->failed)
+    if (value == NULL || value->known != NULL || value->unknown == m->round || value->type == NULL || m->failed)
         return value != NULL ? value->known : NULL;
     if (value->tensor != NULL)
         value->known = read_tensor(m, value->tensor);
     else if (value->graph != NULL)
         value->known = bl_onnx_compute(m, value->graph, value->type);
-    value->unknown = value->known == NULL;
+    value->unknown = value->known == NULL ? m->round : 0;
     return value->known;
 }
 
 bl_onnx_value *bl_onnx_content_value(bl_onnx_importer *m, const bl_tensor_value *content)
 {
-    return content->kind == BL_VALUE_BYTES ? bl_onnx_known_value(m, read_content(m, content)) : NULL;
+    return content->kind == BL_VALUE_BYTES ? bl_onnx_known_value(m, bl_onnx_read_content(m, content)) : NULL;
 }
 
 static const bl_node *type_of(bl_onnx_importer *m, bl_dtype dtype, int ndim, const int64_t *extent)
@@ -306,8 +305,7 @@ static const bl_onnx_known *need_known(bl_onnx_call *c, int i)
     const bl_onnx_known *known = bl_onnx_know(c->import, c->in[i]);
 
     if (known == NULL)
-        bl_onnx_fail(
-            c, "input %d must be known when the model is imported: a constant, an initialiser, or made of these and shapes", i);
+        bl_onnx_fail_unknown(c, i, "");
     return known;
 }
 

@@ -11,8 +11,12 @@
  * A dimension without a size becomes a named one: dim_param's text, or "INPUT.AXIS" where that has no letter ("?").  A range that
  * the options do not give follows from what the dimension is (dims.c), and where the model cannot be expressed over that range,
  * the import finds one over which it can (search.c).  Arithmetic on shapes is done here, with these names in it.  What cannot be
- * expressed is BL_EGRAPH naming the node and its operator, bytes that are no
- * model are BL_EINVAL, what is too large is BL_ELIMIT.  Thread: any, one arena each. */
+ * expressed is BL_EGRAPH naming the node and its operator, bytes that are no model are BL_EINVAL, what is too large is BL_ELIMIT.
+ * Thread: any, one arena each.
+ *
+ * Where the elements of an input decide a shape, one import serves one value of the input: the import without the value fails and
+ * says which inputs are wanted, and an import with the value makes a program in which the input is a constant.  bl_onnx_outline
+ * gives what all these programs have in common; bl_onnx_thin gives the bytes that their imports need. */
 #ifndef BL_ONNX_ONNX_H
 #define BL_ONNX_ONNX_H
 
@@ -34,12 +38,19 @@ typedef struct bl_onnx_range {
     const char *same; /* the name of that; NULL: it is its own */
 } bl_onnx_range;
 
+enum {
+    BL_ONNX_SMALL = 1024,           /* elements of an input whose value may be given, at most; a weight has more */
+    BL_ONNX_THIN_BYTES = 512 * 1024 /* of a tensor that no import looks into: over BL_ONNX_MAX_KNOWN elements of any dtype */
+};
+
 typedef struct bl_onnx_options {
     bl_wire_limits limits;
     const char *folder; /* where external data lies, never outside it; NULL: there may be none */
     int nranges;        /* of named dimensions; a name that the model does not have is BL_EINVAL */
     const bl_onnx_range *ranges;
     int64_t batch; /* the largest size of the dimension that the first input begins with, unless |ranges| has it; 0: not said */
+    /* Of each input of the model: its value, BL_VALUE_BYTES, which makes it a constant; or NULL.  NULL: no value is given. */
+    const bl_tensor_value *const *given;
     size_t max_bytes;   /* host memory of the import, its result and mapped files not counted; 0: 1 GiB */
     double max_seconds; /* 0: no limit */
 } bl_onnx_options;
@@ -54,8 +65,13 @@ typedef struct bl_onnx_model {
     bl_program_doc program; /* options are left at "not given" */
     const char **inputs;    /* of "main", in its order: their names in the model */
     const char **outputs;
-    bool *pictures; /* of these inputs: it is encoded in the model */
-    int nranges;    /* of all named dimensions, as they were chosen: with these options the import comes to the same at once */
+    bool *pictures;             /* of these inputs: it is encoded in the model */
+    int *number;                /* of these inputs: which of the model's it is */
+    int ninputs;                /* of the model, the given ones among them; initialisers are none */
+    bool *wanted;               /* after a failure, of the model's inputs: their values are missing.  NULL: no value would help */
+    int *weight;                /* of the program's states, where values are given: its number among the outline's, or -1 */
+    bl_wire_type *output_types; /* of an outline, as declared: BL_DTYPE_COUNT, ndim -1 and size -1 where the model does not */
+    int nranges; /* of all named dimensions, as they were chosen: with these options the import comes to the same at once */
     bl_onnx_range *ranges;
     int attempts; /* imports that it took */
     int nmaps;    /* files of external data */
@@ -65,6 +81,12 @@ typedef struct bl_onnx_model {
 /* |out| lives in |arena|, but for what bl_onnx_fini frees, also after a failure. */
 BL_NODISCARD bl_status bl_onnx_import(bl_span file, const bl_onnx_options *options, bl_arena *arena, bl_onnx_model *out,
                                       bl_err *err);
+/* The same without nodes and values.  The states are the model's weights: all of its tensors that have more than BL_ONNX_SMALL
+ * elements, in bodies and functions too.  Operators that are missing are told. */
+BL_NODISCARD bl_status bl_onnx_outline(bl_span file, const bl_onnx_options *options, bl_arena *arena, bl_onnx_model *out,
+                                       bl_err *err);
+/* *out is the file without the bytes of tensors that have more than BL_ONNX_THIN_BYTES: an import with values needs no others. */
+BL_NODISCARD bl_status bl_onnx_thin(bl_span file, bl_arena *arena, bl_span *out, bl_err *err);
 void bl_onnx_fini(bl_onnx_model *model);
 
 #endif

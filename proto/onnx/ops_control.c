@@ -72,17 +72,12 @@ static bool write_branch(bl_onnx_call *c, const Onnx__GraphProto *branch, const 
     return value != NULL && !c->import->failed;
 }
 
-bl_onnx_value *bl_onnx_write_if(bl_onnx_call *c)
+/* Both branches, and a choice between what they give. */
+static bl_onnx_value *write_both(bl_onnx_call *c, const Onnx__GraphProto *yes, const Onnx__GraphProto *no)
 {
     bl_onnx_value *condition = bl_onnx_in(c, 0);
-    const bl_onnx_known *known = bl_onnx_know(c->import, condition);
-    const Onnx__GraphProto *yes = bl_onnx_body(c, "then_branch"), *no = bl_onnx_body(c, "else_branch");
     body then, otherwise;
 
-    if (condition == NULL || c->import->failed)
-        return bl_onnx_fail(c, "needs a condition");
-    if (known != NULL && known->count == 1 && known->size != NULL && bl_is_const(known->size[0]))
-        return take_branch(c, bl_is_int(known->size[0], 0) ? no : yes);
     if (!write_branch(c, yes, NULL, &then) || !write_branch(c, no, then.graph, &otherwise))
         return NULL;
     for (int i = then.graph->ncaptured; i < otherwise.graph->ncaptured; i++)
@@ -93,6 +88,22 @@ bl_onnx_value *bl_onnx_write_if(bl_onnx_call *c)
                              c->nout, c->out)
                ? c->out[0]
                : NULL;
+}
+
+bl_onnx_value *bl_onnx_write_if(bl_onnx_call *c)
+{
+    bl_onnx_value *condition = bl_onnx_in(c, 0), *value;
+    const bl_onnx_known *known = bl_onnx_know(c->import, condition);
+    const Onnx__GraphProto *yes = bl_onnx_body(c, "then_branch"), *no = bl_onnx_body(c, "else_branch");
+
+    if (condition == NULL || c->import->failed)
+        return bl_onnx_fail(c, "needs a condition");
+    if (known != NULL && known->count == 1 && known->size != NULL && bl_is_const(known->size[0]))
+        return take_branch(c, bl_is_int(known->size[0], 0) ? no : yes);
+    value = write_both(c, yes, no);
+    if (value == NULL) /* a branch that cannot be, or is unlike the other: one of them alone may do */
+        bl_onnx_want(c, 0);
+    return value;
 }
 
 /* ---- Loop */
@@ -194,6 +205,8 @@ static bool take_loop(bl_onnx_call *c, const Onnx__GraphProto *proto, loop *l)
     *l = (loop){.proto = proto, .ncarries = c->nin > 2 ? c->nin - 2 : 0};
     if (trips != NULL && trips->size != NULL && trips->count == 1)
         l->most = trips->size[0]->hi < 0 ? bl_index(c->import->ir, 0) : trips->size[0];
+    else if (trips == NULL && bl_onnx_in(c, 0) != NULL)
+        return bl_onnx_fail_unknown(c, 0, "its trip count,") != NULL;
     else if (bl_onnx_in(c, 0) != NULL)
         return bl_onnx_fail(c, "input 0, its trip count, must be known when the model is imported") != NULL;
     if (proto == NULL || (int)proto->n_input != 2 + l->ncarries || (int)proto->n_output < 1 + l->ncarries ||

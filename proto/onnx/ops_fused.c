@@ -89,6 +89,8 @@ bl_onnx_value *bl_onnx_write_bias_dropout(bl_onnx_call *c)
 {
     const bl_onnx_known *training = bl_onnx_know(c->import, bl_onnx_in(c, 4));
 
+    if (bl_onnx_in(c, 4) != NULL && training == NULL)
+        return bl_onnx_fail_unknown(c, 4, "training_mode,");
     if (bl_onnx_in(c, 4) != NULL &&
         (training == NULL || training->count != 1 || training->size == NULL || !bl_is_int(training->size[0], 0)))
         return bl_onnx_fail(c, "training_mode must be false");

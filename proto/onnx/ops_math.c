@@ -260,16 +260,20 @@ bl_onnx_value *bl_onnx_write_dropout(bl_onnx_call *c)
 
     if (x == NULL)
         return bl_onnx_fail(c, "needs an input");
-    if (training != NULL && (mode == NULL || mode->count != 1))
-        return bl_onnx_fail(c, "training_mode must be known when the model is imported");
+    if (training != NULL && mode == NULL)
+        return bl_onnx_fail_unknown(c, 2, "training_mode,");
+    if (mode != NULL && mode->count != 1)
+        return bl_onnx_fail(c, "training_mode has %d elements; it must be a scalar", mode->count);
     bool trains = mode != NULL && !bl_is_int(mode->size[0], 0) && p != 0;
     if (!trains) {
         if (bl_onnx_wants(c, 1))
             c->out[1] = bl_onnx_make(c, "ones_like(a, dtype=$0)", ARGS(D(c->opset < 10 ? bl_onnx_type(x) : BL_BOOL)));
         return x;
     }
-    if (p < 0)
-        return bl_onnx_fail(c, "ratio must be known when the model is imported");
+    if (ratio != NULL && share == NULL)
+        return bl_onnx_fail_unknown(c, 1, "the ratio,");
+    if (p < 0 || p > 1)
+        return bl_onnx_fail(c, "the ratio is not a number from 0 to 1");
     bl_onnx_value *kept = bl_onnx_make(c, "greater_equal(rand_like(a), $0)", ARGS(R(p)));
     if (bl_onnx_wants(c, 1))
         c->out[1] = kept;

@@ -437,6 +437,8 @@ static bl_onnx_value *range_of_fractions(bl_onnx_call *c)
     int64_t den[3] = {1, 1, 1};
 
     for (int i = 0; i < 3; i++) {
+        if (bl_onnx_in(c, i) != NULL && bl_onnx_know(c->import, c->in[i]) == NULL)
+            return bl_onnx_fail_unknown(c, i, "");
         if (!bl_onnx_in_fraction(c, i, &num[i], &den[i]))
             return bl_onnx_fail(c, "input %d must be one number, known when the model is imported", i);
     }

@@ -147,6 +147,8 @@ bl_status bl_onnx_tensor(bl_onnx_importer *m, const Onnx__TensorProto *tensor, b
         BL_TRY(bl_onnx_external(m, tensor, &raw, err));
     else if (!bl_onnx_raw(m->file, tensor, &raw))
         return convert_fields(m, tensor, out, err);
+    if (raw.len == 0 && out->bytes > BL_ONNX_THIN_BYTES && bl_onnx_weight_of(m, tensor) >= 0) /* left out of a thin file */
+        return BL_OK;
     if (is_four_bits(tensor))
         return widen_four_bits(m, raw, out, err);
     if (raw.len != out->bytes)

@@ -214,12 +214,12 @@ REFUSED = {
                                            domains=["delphi"]), 'node "last" (Oracle): there is no operator "Oracle" of domain delphi'),
     "a name that nobody gives": (model([node("Neg", ["z"], ["y"])], [tensor("x", [2])], [tensor("y", [2])]),
                                  'node "y" (Neg): no input, initialiser or node before it gives "z"'),
-    "a shape that is data": (model([node("Reshape", ["x", "s"], ["y"])], [tensor("x", [4]), tensor("s", [2], L)], [tensor("y", [2, 2])]),
+    "a shape that is data": (model([node("Reshape", ["x", "s"], ["y"])], [tensor("x", [4]), tensor("s", [2000], L)], [tensor("y", [2, 2])]),
                              'node "y" (Reshape): input 1 must be known when the model is imported'),
     "shapes that do not fit": (model([node("MatMul", ["x", "w"], ["y"])], [tensor("x", [2, 3])], [tensor("y", [2, 3])], [constant("w", numbers(2, 2))]),
                                'node "y" (MatMul): matmul: inner dimensions differ: [2, 3] @ [2, 2]'),
-    "a loop of unknown length": (model([node("Loop", ["m", "", "x"], ["y"], body=body([node("Identity", ["g"], ["h"]), node("Neg", ["a"], ["b"])], [
-        tensor("i", [], L), tensor("g", [], B), tensor("a", [2])], [tensor("h", [], B), tensor("b", [2])]))], [tensor("x", [2]), tensor("m", [], L)],
+    "a loop of unknown length": (model([node("ArgMax", ["w"], ["m"], keepdims=0), node("Loop", ["m", "", "x"], ["y"], body=body([node("Identity", ["g"], ["h"]), node("Neg", ["a"], ["b"])], [
+        tensor("i", [], L), tensor("g", [], B), tensor("a", [2])], [tensor("h", [], B), tensor("b", [2])]))], [tensor("x", [2]), tensor("w", [2000])],
         [tensor("y", [2])]), 'node "y" (Loop): input 0, its trip count, must be known'),
     "rows that are counted, summed": (model([node("NonZero", ["x"], ["z"]), node("ReduceSum", ["z"], ["y"])], [tensor("x", [4])], [tensor("y", None, L)]),
                                       'node "y" (ReduceSum): the data decide how long axis 1 of input 0 is, at most [4]'),
