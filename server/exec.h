@@ -107,7 +107,7 @@ BL_NODISCARD bl_status bl_exec_gather(bl_exec *x, const bl_wire_key *key, const 
 BL_NODISCARD bl_status bl_exec_admit(bl_exec *x, bl_err *err);
 static inline bool bl_exec_keeps(const bl_exec *x, int i)
 {
-    return x->kept != NULL && x->kept[i] != NULL;
+    return x->kept != NULL && i < bl_wire_shown(x->graph) && x->kept[i] != NULL;
 }
 /* Results may be held under the names in x->kept, which no share has. */
 BL_NODISCARD bl_status bl_exec_check_kept(const bl_exec *x);

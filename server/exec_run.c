@@ -414,8 +414,7 @@ bl_step bl_exec_run(bl_request *rq)
     if (st == BL_ENODEVMEM && rq->may_fly)
         return go_alone(x);
     if (x->program != NULL) {
-        atomic_fetch_add(&x->program->steps, x->done - before);
-        bl_metrics_add(&rq->server->metrics, BL_COUNT_STEPS, (long long)(x->done - before));
+        bl_program_count(x->program, x->done - before);
         rq->problem_step = (long long)x->done;
     }
     if (st == BL_OK && x->done < x->steps) {

@@ -2,6 +2,7 @@
 #include "server/program_make.h"
 
 #include "server/shelf.h"
+#include "server/variants.h"
 
 #include <string.h>
 
@@ -172,6 +173,13 @@ static bl_status make_state(bl_program_make *make, int i, bl_buffer **out, bl_er
     return st;
 }
 
+/* Its memory is the program's, and no other's that it has by reference. */
+static bool is_own(const bl_program_make *make, int i)
+{
+    const bl_program_doc *doc = &make->program->doc;
+    return i >= doc->nstates || doc->values[i].kind != BL_VALUE_HELD || !doc->values[i].share;
+}
+
 static bl_status fill_state(bl_program_make *make, int i, bl_err *err)
 {
     bl_state *state = &make->program->states[i];
@@ -187,8 +195,11 @@ static bl_status fill_state(bl_program_make *make, int i, bl_err *err)
         return make_state(make, i, &state->buffer, err);
     if (make->program->doc.values[i].share)
         state->shared = bl_held_retain(make->x->inputs[i]);
-    else
+    if (is_own(make, i)) {
         BL_TRY(bl_held_flush(make->x->inputs[i], err));
+        if (state->shared != NULL)
+            bl_held_settle(state->shared);
+    }
     return bl_held_wake(make->x->inputs[i], &state->buffer, err);
 }
 
@@ -196,14 +207,14 @@ static bl_status install(bl_program_make *make, bl_err *err)
 {
     bl_program *program = make->program;
     bl_request *rq = make->x->rq;
-    size_t bytes = 0;
+    size_t bytes = bl_variants_bytes(program->variants);
     program->generation = make->x->generation;
     BL_TRY(bl_program_check(program, err));
     for (int i = 0; i < program->nstates; i++) {
         BL_TRY(fill_state(make, i, err));
-        bytes += program->states[i].shared == NULL ? program->states[i].bytes : 0;
+        bytes += is_own(make, i) ? program->states[i].bytes : 0;
     }
-    BL_TRY(bl_shelf_charge(rq->server->shelf, rq->owner, bytes, bl_request_is_bound(rq), err));
+    BL_TRY(bl_shelf_charge(rq->server->shelf, program->owner, bytes, bl_request_is_bound(rq), err));
     program->charged = bytes;
     bl_program_settle(program);
     return make->installed(make, err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/program_onnx.h"
 
-#include "proto/onnx/onnx.h"
 #include "server/server.h"
+#include "server/variants.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -77,6 +77,31 @@ static void end_model(void *model)
     bl_onnx_fini(model);
 }
 
+bl_status bl_program_import_file(bl_request *rq, bl_program *program, bl_span file, const bl_onnx_options *options,
+                                 bl_onnx_model *out)
+{
+    bl_status st = bl_onnx_import(file, options, program->arena, out, &rq->err);
+    bl_onnx_model *outline = NULL;
+
+    BL_TRY(bl_request_defer(rq, end_model, out));
+    if (st != BL_OK && out->wanted != NULL) {
+        rq->err = (bl_err){0};
+        outline = bl_arena_alloc(rq->arena, sizeof *outline);
+        if (outline == NULL)
+            return bl_arena_status(rq->arena, &rq->err);
+        bl_onnx_options found = *options;
+        found.ranges = out->ranges;
+        found.nranges = out->nranges;
+        BL_TRY(bl_variants_create(rq, program, file, &found, out->wanted, outline));
+        bl_onnx_fini(out);
+        *out = *outline;
+        out->nmaps = 0; /* the outline's are freed with it */
+        return BL_OK;
+    }
+    program->doc = out->program;
+    return st;
+}
+
 bl_status bl_program_import(bl_request *rq, bl_program *program)
 {
     const bl_settings *settings = &rq->server->settings;
@@ -89,10 +114,7 @@ bl_status bl_program_import(bl_request *rq, bl_program *program)
         return bl_arena_status(rq->arena, &rq->err);
     BL_TRY(read_ranges(rq, bl_request_query(rq, "dims"), &ranges, &options.nranges));
     options.ranges = ranges;
-    bl_status st = bl_onnx_import(bl_request_body(rq), &options, program->arena, model, &rq->err);
-    BL_TRY(bl_request_defer(rq, end_model, model));
-    BL_TRY(st);
-    program->doc = model->program;
+    BL_TRY(bl_program_import_file(rq, program, bl_request_body(rq), &options, model));
     program->doc.options.device = bl_request_query(rq, "device");
     return BL_OK;
 }

@@ -9,6 +9,7 @@
 #include "server/shares.h"
 #include "server/shelf.h"
 #include "server/storage.h"
+#include "server/variants.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -117,6 +118,8 @@ bl_status bl_handle_program_put(bl_request *rq)
     program->durable = durable;
     program->saved = UINT64_MAX;
     BL_TRY(decode(job->make));
+    if (program->durable)
+        BL_TRY(bl_variants_refuse(program, "it ends with the server (durable is false)", &rq->err));
     if (program->durable && program->doc.options.lease != NULL)
         return bl_fail(&rq->err, BL_EGRAPH, "durable: what a lease holds goes with it");
     job->make->installed = install;

@@ -3,6 +3,7 @@
 #include "server/handlers.h"
 #include "server/jobs/jobs.h"
 #include "server/reply.h"
+#include "server/variants.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -158,6 +159,7 @@ bl_status bl_program_put_state(bl_request *rq, bl_program *program)
     bl_tensor_value *values = NULL;
     bl_exec *x = NULL;
     BL_TRY(bl_program_check(program, &rq->err));
+    BL_TRY(bl_variants_refuse(program, "its state is constant", &rq->err));
     BL_TRY(bl_exec_create(rq, &x));
     x->program = program;
     BL_TRY(decode_state(x, &values));

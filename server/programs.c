@@ -11,6 +11,7 @@
 #include "server/models/joined.h"
 #include "server/sequence.h"
 #include "server/shelf.h"
+#include "server/variants.h"
 
 #include <stdlib.h>
 
@@ -55,6 +56,7 @@ void bl_program_release(bl_program *program)
     for (int i = 0; program->entries != NULL && i < program->doc.nentries; i++)
         if (program->entries[i].plan != NULL)
             bl_plan_release(program->entries[i].plan);
+    bl_variants_destroy(program->variants);
     bl_sequences_free(program->sequences);
     bl_shelf_refund(program->server->shelf, program->owner, program->charged);
     bl_program_release(program->from);
@@ -65,6 +67,14 @@ void bl_program_release(bl_program *program)
 void bl_program_release_any(void *program)
 {
     bl_program_release(program);
+}
+
+void bl_program_count(bl_program *program, uint64_t steps)
+{
+    atomic_fetch_add(&program->steps, steps);
+    if (program->family != NULL)
+        atomic_fetch_add(&program->family->steps, steps);
+    bl_metrics_add(&program->server->metrics, BL_COUNT_STEPS, (long long)steps);
 }
 
 static bool is_reopened(const bl_program *program)
@@ -164,7 +174,9 @@ enum { MOST_PROFILED = 1000 };
 static void put_profile(bl_text *out, const bl_plan *plan, const bl_peaks *peaks)
 {
     bl_kernel_use *use = calloc(MOST_PROFILED, sizeof *use);
-    int n = use == NULL || bl_plan_get_service(plan).samples == 0 ? 0 : bl_plan_list_kernels(plan, MOST_PROFILED, use);
+    int n = use == NULL || plan == NULL || bl_plan_get_service(plan).samples == 0
+                ? 0
+                : bl_plan_list_kernels(plan, MOST_PROFILED, use);
 
     bl_encode_key(out, "profile");
     bl_text_puts(out, "[");
@@ -194,20 +206,27 @@ static void put_profile(bl_text *out, const bl_plan *plan, const bl_peaks *peaks
     free(use);
 }
 
-static void put_entry(bl_text *out, const bl_program *program, int at)
+/* What it takes and gives. */
+static void put_graph(bl_text *out, const bl_program *program, const bl_wire_graph *graph)
 {
-    const bl_program_entry *entry = &program->doc.entries[at];
-    const bl_wire_graph *graph = &entry->graph;
-    bl_plan *plan = bl_plan_current(program->entries[at].plan);
-    const char *along = bl_joined_along(program, at);
-    const bl_plan_info *info = bl_plan_get_info(plan);
-    bl_encode_key(out, entry->name);
-    bl_text_puts(out, "{");
     bl_encode_key(out, "inputs");
     bl_text_puts(out, "{");
     for (int i = 0; i < graph->ninputs; i++)
         bl_encode_type(out, &graph->inputs[i], graph->vars);
     bl_text_puts(out, "}");
+    if (program->variants != NULL) {
+        bl_encode_key(out, "by_value");
+        bl_text_puts(out, "[");
+        for (int i = 0; i < graph->ninputs; i++) {
+            if (!bl_variants_wants(program->variants, i))
+                continue;
+            bl_text_puts(out, bl_text_last(out) == '[' ? "" : ",");
+            bl_encode_string(out, graph->inputs[i].name);
+        }
+        bl_text_puts(out, "]");
+        bl_encode_key(out, "variants");
+        bl_encode_u64(out, (uint64_t)bl_variants_count(program->variants));
+    }
     put_names(out, "outputs", graph->outputs, bl_wire_shown(graph));
     put_names(out, "updates", graph->updates, graph->nupdates);
     bl_encode_key(out, "dims");
@@ -217,10 +236,13 @@ static void put_entry(bl_text *out, const bl_program *program, int at)
         bl_wire_var_encode(out, &graph->vars[i]);
     }
     bl_text_puts(out, "}");
-    if (along != NULL) {
-        bl_encode_key(out, "batch");
-        bl_encode_string(out, along);
-    }
+}
+
+/* How it is computed; |plan| NULL: it was not compiled yet. */
+static void put_plan(bl_text *out, const bl_program *program, const bl_plan *plan)
+{
+    static const bl_plan_info none;
+    const bl_plan_info *info = plan != NULL ? bl_plan_get_info(plan) : &none;
     bl_encode_key(out, "kernels");
     bl_encode_u64(out, info->kernels);
     bl_encode_key(out, "helpers");
@@ -230,6 +252,34 @@ static void put_entry(bl_text *out, const bl_program *program, int at)
     bl_encode_measured(out, "compile_ms", info->compile_ms);
     bl_encode_measured(out, "engine_ms", info->engine_ms); /* of that, from the graph to the source of its kernels */
     put_profile(out, plan, bl_worker_peaks(program->worker));
+}
+
+static void put_entry(bl_text *out, const bl_program *program, int at)
+{
+    const bl_program_entry *entry = &program->doc.entries[at];
+    bl_plan *plan = bl_plan_current(program->entries[at].plan);
+    const char *along = bl_joined_along(program, at);
+    bl_encode_key(out, entry->name);
+    bl_text_puts(out, "{");
+    put_graph(out, program, &entry->graph);
+    if (along != NULL) {
+        bl_encode_key(out, "batch");
+        bl_encode_string(out, along);
+    }
+    put_plan(out, program, plan);
+    bl_text_puts(out, "}");
+    bl_plan_release(plan);
+}
+
+/* The plan is that of the variant which was used last. */
+static void put_variants(bl_text *out, const bl_program *program)
+{
+    const bl_program_entry *entry = bl_variants_entry(program->variants);
+    bl_plan *plan = bl_variants_plan(program->variants);
+    bl_encode_key(out, entry->name);
+    bl_text_puts(out, "{");
+    put_graph(out, program, &entry->graph);
+    put_plan(out, program, plan);
     bl_text_puts(out, "}");
     bl_plan_release(plan);
 }
@@ -260,6 +310,8 @@ void bl_program_describe(bl_program *program, bl_text *out)
     bl_text_puts(out, "{");
     for (int i = 0; i < program->doc.nentries; i++)
         put_entry(out, program, i);
+    if (program->variants != NULL)
+        put_variants(out, program);
     bl_text_puts(out, "}");
     bl_encode_key(out, "state");
     bl_text_puts(out, "{");
@@ -331,7 +383,9 @@ static bl_status decode_run(bl_exec *x, const bl_program *program, bl_program_ru
     if (st == BL_OK) {
         bl_decode_env env = bl_exec_env(x, rq->arena, &file);
         bl_json root = bl_json_root(&doc);
-        st = bl_decode_program_run(&env, &root, program->doc.entries, program->doc.nentries, run, &rq->err);
+        const bl_program_entry *shared = program->variants != NULL ? bl_variants_entry(program->variants) : NULL;
+        st = bl_decode_program_run(&env, &root, shared != NULL ? shared : program->doc.entries,
+                                   shared != NULL ? 1 : program->doc.nentries, run, &rq->err);
     }
     bl_json_fini(&doc);
     return st;
@@ -427,6 +481,55 @@ static bl_status check_read_only(const bl_request *rq, const bl_program *program
     return BL_OK;
 }
 
+/* |program| is that of the document, or the variant for its values, which was |made| for this run. */
+static bl_status run_program(bl_exec *x, bl_program *program, bl_program_run *run, bool made)
+{
+    bl_request *rq = x->rq;
+    x->program = program;
+    x->entry = &program->entries[run->entry];
+    x->graph = &program->doc.entries[run->entry].graph;
+    BL_TRY(check_read_only(rq, program, x->entry, &rq->err));
+    x->vars = run->vars;
+    x->kept = run->kept;
+    BL_TRY(bl_exec_check_kept(x));
+    x->steps = run->steps;
+    x->every = run->every;
+    x->ncollect = run->every > 0 ? run->ncollect : 0;
+    x->collect = run->collect;
+    BL_TRY(choose_plan(x));
+    x->hit = x->hit && !made;
+    if (x->dry) {
+        x->values = run->values;
+        x->ninputs = x->graph->ninputs;
+        return bl_exec_dry_run(x);
+    }
+    if (bl_joined_takes(x, run))
+        return bl_joined_go(x, run);
+    BL_TRY(bl_exec_load(x, x->graph->ninputs, run->values, false));
+    x->serial = &program->serial;
+    x->work = bl_exec_run;
+    rq->then = bl_exec_reply;
+    if (run->sequenced)
+        BL_TRY(bl_sequence_begin(x, run->seq));
+    return bl_exec_advance(x);
+}
+
+static bl_status run_variant(bl_request *rq, void *arg, const bl_variant *variant, bool made)
+{
+    bl_exec *x = arg;
+    bl_program_run *run = x->extra;
+    rq->data = x;
+    const bl_wire_graph *graph = &variant->program->doc.entries[0].graph;
+    for (int i = 0; run->kept != NULL && i < bl_wire_shown(graph); i++)
+        if (run->kept[i] != NULL && graph->outputs[i].count > 0)
+            return bl_fail(&rq->err, BL_EGRAPH, "keep: the length of the output \"%.140s\" is counted: it can be sent, not kept",
+                           graph->outputs[i].name);
+    run->values = bl_variant_inputs(rq, variant, run->values);
+    if (run->values == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    return run_program(x, variant->program, run, made);
+}
+
 bl_status bl_handle_program_run(bl_request *rq)
 {
     bl_exec *x = NULL;
@@ -442,30 +545,16 @@ bl_status bl_handle_program_run(bl_request *rq)
         return bl_fail(&rq->err, BL_ELIMIT, "steps: %llu, the limit is %llu", (unsigned long long)run->steps,
                        (unsigned long long)rq->server->settings.max_steps);
     BL_TRY(bl_exec_choose(x, &run->options, program->worker));
-    x->program = program;
-    x->entry = &program->entries[run->entry];
-    x->graph = &program->doc.entries[run->entry].graph;
-    BL_TRY(check_read_only(rq, program, x->entry, &rq->err));
-    x->vars = run->vars;
-    x->kept = run->kept;
-    BL_TRY(bl_exec_check_kept(x));
-    x->steps = run->steps;
-    x->every = run->every;
-    x->ncollect = run->every > 0 ? run->ncollect : 0;
-    x->collect = run->collect;
-    BL_TRY(choose_plan(x));
-    if (x->dry) {
-        x->values = run->values;
-        x->ninputs = x->graph->ninputs;
-        return bl_exec_dry_run(x);
-    }
-    if (bl_joined_takes(x, run))
-        return bl_joined_go(x, run);
-    BL_TRY(bl_exec_load(x, x->graph->ninputs, run->values, false));
-    x->serial = &program->serial;
-    x->work = bl_exec_run;
-    rq->then = bl_exec_reply;
+    if (program->variants == NULL)
+        return run_program(x, program, run, false);
     if (run->sequenced)
-        BL_TRY(bl_sequence_begin(x, run->seq));
-    return bl_exec_advance(x);
+        BL_TRY(bl_variants_refuse(program, "its runs are not numbered (seq)", &rq->err));
+    x->extra = run;
+    return bl_variant_get(rq, &(bl_variant_call){.program = program,
+                                                 .x = x,
+                                                 .values = run->values,
+                                                 .sizes = run->vars,
+                                                 .priority = run->options.priority,
+                                                 .ready = run_variant,
+                                                 .arg = x});
 }

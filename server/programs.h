@@ -8,6 +8,8 @@
 #include "proto/decode.h"
 #include "server/held.h"
 
+typedef struct bl_variants bl_variants;
+
 typedef struct bl_state {
     bl_wire_tensor type; /* name, dtype, shape without named dimensions */
     size_t bytes;
@@ -42,14 +44,16 @@ typedef struct bl_program {
     bl_program_entry_state *entries; /* as doc.entries */
     int nstates;                     /* those of the document, then all hidden ones */
     bl_state *states;
-    size_t charged;          /* of the shelf's held bytes */
-    bool unpooled;           /* its memory goes back to the device, and is not kept for the next request */
-    char **away;             /* worker's thread: of each state, its copy on the host while it is not on the device; else NULL */
-    atomic_ullong steps;     /* taken since it was put */
-    atomic_ullong replaced;  /* how often its state was put since */
-    atomic_bool durable;     /* it outlives the server */
-    uint64_t saved;          /* saver's thread: steps + replaced when it was written down; UINT64_MAX: never */
-    struct bl_program *from; /* that it was made of, whose document it has; or NULL */
+    size_t charged;            /* of the shelf's held bytes */
+    bool unpooled;             /* its memory goes back to the device, and is not kept for the next request */
+    char **away;               /* worker's thread: of each state, its copy on the host while it is not on the device; else NULL */
+    atomic_ullong steps;       /* taken since it was put */
+    atomic_ullong replaced;    /* how often its state was put since */
+    atomic_bool durable;       /* it outlives the server */
+    uint64_t saved;            /* saver's thread: steps + replaced when it was written down; UINT64_MAX: never */
+    struct bl_program *from;   /* that it was made of, whose document it has; or NULL */
+    bl_variants *variants;     /* it is compiled for values of inputs (variants.h), and has no entry of its own; else NULL */
+    struct bl_program *family; /* of a variant: the program that has it, and whose request holds both; else NULL */
     struct bl_sequence *sequences;              /* of numbered runs; worker's thread */
     _Atomic(struct bl_model_version *) *joined; /* of each entry, what joins its runs (models/joined.h): as soon as it was needed;
                                                    NULL: none are */
@@ -59,8 +63,9 @@ typedef struct bl_program {
 
 bl_program *bl_program_create(bl_server *server, uint32_t owner); /* NULL if out of memory */
 void bl_program_retain(bl_program *program);
-void bl_program_release(bl_program *program); /* accepts NULL */
-void bl_program_release_any(void *program);   /* for bl_request_defer */
+void bl_program_release(bl_program *program);               /* accepts NULL */
+void bl_program_release_any(void *program);                 /* for bl_request_defer */
+void bl_program_count(bl_program *program, uint64_t steps); /* it has taken them */
 /* What a plan remembers besides the document's states: it outlives every run, so no named dimension is in it. */
 bl_wire_type bl_hidden_type(const bl_plan_tensor *hidden);
 /* BL_ECONFLICT where its state was lost: the device was reopened since, or a step failed half-way. */

@@ -6,6 +6,7 @@
 #include "server/handlers.h"
 #include "server/jobs/internal.h"
 #include "server/shelf.h"
+#include "server/variants.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +32,8 @@ static bl_status decode(bl_exec *x, bl_job *job, bl_job_doc *spec)
         st = bl_shelf_get_program(rq->server->shelf, rq->owner, name, &job->program, &rq->err);
     if (st == BL_OK)
         st = bl_program_check(job->program, &rq->err);
+    if (st == BL_OK)
+        st = bl_variants_refuse(job->program, "no job can run it", &rq->err);
     if (st == BL_OK)
         st = job_find_evaluator(x, job, evaluator, &evaluates);
     if (st == BL_OK) {

@@ -4,6 +4,7 @@
  * more. */
 #include "server/jobs/internal.h"
 #include "server/shelf.h"
+#include "server/variants.h"
 
 #include <string.h>
 
@@ -17,6 +18,7 @@ static bl_status find_program(bl_exec *x, const bl_job *job, const char *name, b
     BL_TRY(bl_shelf_read_program(rq->server->shelf, rq->owner, name, &found, &rq->err));
     BL_TRY(bl_request_defer(rq, bl_program_release_any, found));
     BL_TRY(bl_program_check(found, &rq->err));
+    BL_TRY(bl_variants_refuse(found, "no job can evaluate with it", &rq->err));
     if (found->doc.options.lease != NULL)
         return bl_fail(&rq->err, BL_EGRAPH,
                        "evaluate.program: \"%s\" belongs to a lease, and a job outlives it: put it without one", name);

@@ -10,6 +10,7 @@
 #include "server/models/sequence.h"
 #include "server/models/text_input.h"
 #include "server/offload.h"
+#include "server/variants.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -407,8 +408,9 @@ static bl_status reply_alone(bl_request *rq)
     in->queue_ns = rq->trail.time_ns[BL_TIME_QUEUE];
     in->compute_ns = rq->trail.time_ns[BL_TIME_COMPUTE];
     bl_exec_take(x, 0, 0, 0, in->got);
-    bl_instance_learn(in->version, in->instance, in->rows > 0 ? in->rows : 1, x->plan,
-                      in->compute_ns + rq->trail.time_ns[BL_TIME_COPY]);
+    if (in->variant == NULL) /* another value may take another time */
+        bl_instance_learn(in->version, in->instance, in->rows > 0 ? in->rows : 1, x->plan,
+                          in->compute_ns + rq->trail.time_ns[BL_TIME_COPY]);
     bl_infer_weigh(in);
     rq->then = reply_taken;
     return BL_OK;
@@ -416,8 +418,9 @@ static bl_status reply_alone(bl_request *rq)
 
 /* ---- the way there */
 
-bl_status bl_infer_prepare(bl_request *rq, const bl_model_version *version, bl_model_instance *instance, int64_t *vars,
-                           bl_exec **out)
+/* All but what is run. */
+static bl_status prepare(bl_request *rq, const bl_model_version *version, const bl_model_instance *instance, int64_t *vars,
+                         bl_exec **out)
 {
     bl_exec *x = NULL;
     BL_TRY(bl_exec_create(rq, &x));
@@ -429,17 +432,39 @@ bl_status bl_infer_prepare(bl_request *rq, const bl_model_version *version, bl_m
     if (bl_instance_is_lost(instance))
         return bl_fail(&rq->err, BL_EBUSY, "model \"%s\" was lost with %s; one of a folder is loaded again by itself",
                        instance->program->name, x->worker->dev->info.id);
-    x->graph = instance->graph;
     x->vars = vars;
-    x->lender = instance->program;
-    x->entry = instance->entry;
     x->unlisted = true;
     x->hit = true;
     x->work = bl_exec_run;
+    return BL_OK;
+}
+
+bl_status bl_infer_prepare(bl_request *rq, const bl_model_version *version, bl_model_instance *instance, int64_t *vars,
+                           bl_exec **out)
+{
+    bl_exec *x = NULL;
+    BL_TRY(prepare(rq, version, instance, vars, out));
+    x = *out;
+    x->graph = instance->graph;
+    x->lender = instance->program;
+    x->entry = instance->entry;
     x->plan = bl_exact_get(version, instance, vars);
     if (x->plan == NULL)
         x->plan = bl_plan_current(instance->plan);
     return bl_exec_admit(x, &rq->err);
+}
+
+static bl_status prepare_variant(bl_infer *in, bl_exec **out)
+{
+    bl_program *program = in->variant->program;
+    bl_exec *x = NULL;
+    BL_TRY(prepare(in->rq, in->version, in->instance, in->vars, out));
+    x = *out;
+    x->graph = &program->doc.entries[0].graph;
+    x->lender = program;
+    x->entry = &program->entries[0];
+    x->plan = bl_plan_current(x->entry->plan);
+    return bl_exec_admit(x, &in->rq->err);
 }
 
 bl_status bl_infer_read_sources(bl_infer *in)
@@ -470,7 +495,7 @@ static bl_status run_alone(bl_infer *in);
 static bool goes_elsewhere(bl_infer *in)
 {
     bl_request *rq = in->rq;
-    if (rq->err.status == BL_OK || atomic_load(&rq->cancel) || !bl_instance_is_lost(in->instance) ||
+    if (rq->err.status == BL_OK || atomic_load(&rq->cancel) || in->variant != NULL || !bl_instance_is_lost(in->instance) ||
         bl_model_version_is_lost(in->version))
         return false;
     rq->err = (bl_err){0};
@@ -496,10 +521,16 @@ static bl_status run_alone(bl_infer *in)
 {
     bl_request *rq = in->rq;
     bl_exec *x = NULL;
+    bl_tensor_value *values = in->variant != NULL ? bl_variant_inputs(rq, in->variant, in->values) : in->values;
+    if (values == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
     atomic_fetch_add(&in->instance->busy, 1);
-    BL_TRY(bl_infer_prepare(rq, in->version, in->instance, in->vars, &x));
+    if (in->variant != NULL)
+        BL_TRY(prepare_variant(in, &x));
+    else
+        BL_TRY(bl_infer_prepare(rq, in->version, in->instance, in->vars, &x));
     x->extra = in;
-    BL_TRY(bl_exec_load(x, in->version->ninputs, in->values, false));
+    BL_TRY(bl_exec_load(x, x->graph->ninputs, values, false));
     BL_TRY(bl_access_check_time(rq));
     in->input_ns = bl_clock_ns() - in->begin_ns;
     rq->then = reply_alone;
@@ -539,6 +570,15 @@ static bl_status run_in_sequence(bl_infer *in)
     return bl_request_submit(rq, x->worker->queue, bl_sequence_work, bl_sequence_serial(in->of));
 }
 
+static bl_status run_variant(bl_request *rq, void *arg, const bl_variant *variant, bool made)
+{
+    bl_infer *in = arg;
+    (void)rq;
+    (void)made;
+    in->variant = variant;
+    return run_somewhere(in);
+}
+
 /* Somebody asked the very same: the answer is there. */
 static bl_status answer_again(bl_infer *in, bool *found)
 {
@@ -570,7 +610,14 @@ static bl_status go(bl_infer *in)
         return BL_OK;
     if (in->version->max_batch == 0) {
         in->instance = bl_instance_choose(in->version);
-        return run_somewhere(in);
+        if (in->instance->program->variants == NULL)
+            return run_somewhere(in);
+        return bl_variant_get(in->rq, &(bl_variant_call){.program = in->instance->program,
+                                                         .values = in->values,
+                                                         .sizes = in->vars,
+                                                         .priority = (int)in->priority,
+                                                         .ready = run_variant,
+                                                         .arg = in});
     }
     in->claimed = bl_batch_claim(in->version, in->rows, &in->instance);
     return in->claimed ? run_somewhere(in) : bl_batch_join(in);

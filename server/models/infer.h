@@ -28,10 +28,11 @@ struct bl_infer {
     bl_part *got;                          /* of the version's outputs, in their order */
     int64_t begin_ns, input_ns, output_ns; /* when its body was there; from then to where the device, or a batch, has it */
     int64_t queue_ns, compute_ns;
-    bool answered, again; /* |again|: with what somebody else was given */
-    bool readable;        /* classes are JSON objects, and not texts of the protocol */
-    bl_sequence *of;      /* that it is part of, or NULL */
-    bool claimed;         /* |instance|, which runs nothing else of the model */
+    bool answered, again;             /* |again|: with what somebody else was given */
+    bool readable;                    /* classes are JSON objects, and not texts of the protocol */
+    bl_sequence *of;                  /* that it is part of, or NULL */
+    const struct bl_variant *variant; /* that runs in place of the instance's program, where that has variants; else NULL */
+    bool claimed;                     /* |instance|, which runs nothing else of the model */
 
     /* waiting for a batch */
     bl_infer *next;

@@ -42,7 +42,7 @@ static inline int bl_model_tensor_rank(const bl_model_tensor *tensor)
 typedef struct bl_model_instance {
     bl_program *program;
     const bl_wire_graph *graph; /* of the entry that is served */
-    bl_plan *plan;              /* the program's; bl_plan_current gives the best there is */
+    bl_plan *plan; /* the program's; bl_plan_current gives the best there is.  NULL, as |entry|: it has variants (variants.h) */
     const bl_program_entry_state *entry;
     _Atomic(bl_plan *) exact[BL_SIZES]; /* for 2^i rows and no others; NULL, or there for good */
     bool running;                       /* under the batcher's lock: it has a run of this model */

@@ -80,12 +80,6 @@ bool bl_joined_takes(bl_exec *x, const bl_program_run *run)
 
 /* ---- the answers */
 
-static void count_step(const bl_infer *in)
-{
-    atomic_fetch_add(&in->version->host->steps, 1);
-    bl_metrics_add(&in->rq->server->metrics, BL_COUNT_STEPS, 1);
-}
-
 /* Of one that had its run with others. */
 static bl_status reply_joined(bl_request *rq)
 {
@@ -94,7 +88,7 @@ static bl_status reply_joined(bl_request *rq)
     in->run->parts = in->got;
     in->answered = true;
     bl_metrics_add(&rq->server->metrics, BL_COUNT_JOINED, 1);
-    count_step(in);
+    bl_program_count(in->version->host, 1);
     return bl_exec_reply(rq);
 }
 

@@ -7,11 +7,12 @@
 #include "engine/base/fault.h"
 #include "engine/base/log.h"
 #include "engine/base/map.h"
-#include "proto/onnx/onnx.h"
 #include "server/models/infer.h"
 #include "server/models/text.h"
 #include "server/models/text_input.h"
+#include "server/program_onnx.h"
 #include "server/storage.h"
+#include "server/variants.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -161,18 +162,6 @@ static bl_status decode_program(load *l, bl_program_make *make, uint64_t number,
     return st;
 }
 
-static void end_onnx(void *model)
-{
-    bl_onnx_fini(model);
-}
-
-static bl_status import(bl_request *rq, bl_span file, const bl_onnx_options *options, bl_arena *arena, bl_onnx_model *out)
-{
-    bl_status st = bl_onnx_import(file, options, arena, out, &rq->err);
-    BL_TRY(bl_request_defer(rq, end_onnx, out));
-    return st;
-}
-
 static const char **copy_names(bl_arena *arena, const char *const *names, int count)
 {
     const char **copy = bl_arena_array(arena, (size_t)count + 1, sizeof *copy);
@@ -234,9 +223,8 @@ static bl_status decode_onnx(load *l, bl_program_make *make, bl_model_version *v
     options.ranges = version->ranges != NULL ? version->ranges : version->config.dims;
     options.nranges = version->ranges != NULL ? version->nranges : version->config.ndims;
     options.batch = version->config.max_batch_size;
-    BL_TRY(import(rq, file, &options, make->program->arena, model));
+    BL_TRY(bl_program_import_file(rq, make->program, file, &options, model));
     BL_TRY(keep_ranges(version, model, &rq->err));
-    make->program->doc = model->program;
     graph = &model->program.entries[0].graph;
     version->input_names = copy_names(version->arena, model->inputs, graph->ninputs);
     version->pictures = copy_flags(version->arena, model->pictures, graph->ninputs);
@@ -296,6 +284,10 @@ bl_status bl_model_fill_instance(bl_model_version *version, bl_model_instance *i
 {
     int at = 0;
     const bl_program_doc *doc = &instance->program->doc;
+    if (instance->program->variants != NULL) { /* whose plans are made when values are there */
+        instance->graph = &bl_variants_entry(instance->program->variants)->graph;
+        return BL_OK;
+    }
     BL_TRY(bl_decode_choose_entry(doc->entries, doc->nentries, version->config.entry, &at, err));
     instance->entry = &instance->program->entries[at];
     instance->graph = &doc->entries[at].graph;

@@ -7,6 +7,7 @@
 #include "server/models/internal.h"
 #include "server/shelf.h"
 #include "server/storage.h"
+#include "server/variants.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -168,6 +169,7 @@ bl_status bl_handle_program_promote(bl_request *rq)
     BL_TRY(bl_request_defer(rq, end_promotion, p));
     BL_TRY(decode(rq, p));
     BL_TRY(bl_program_find(rq, false, &p->program));
+    BL_TRY(bl_variants_refuse(p->program, "it cannot become a model: put model.onnx into the folder of models", &rq->err));
     rq->data = p;
     rq->then = make_version;
     return bl_request_submit(rq, p->program->worker->queue, freeze_it, &p->program->serial);

@@ -9,6 +9,7 @@
 #include "server/models/sequence.h"
 #include "server/models/text.h"
 #include "server/models/text_input.h"
+#include "server/variants.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -379,22 +380,52 @@ static void take_batching(bl_model_version *version)
     memcpy(config->preferred, said->preferred, sizeof said->preferred);
 }
 
+/* Of what is compiled for values of inputs: which texts, batches and warm-ups are made for none yet. */
+static bl_status check_variants(const bl_model_version *version, bl_err *err)
+{
+    const bl_program *program = version->instances[0].program;
+    if (version->text != NULL || version->words != NULL)
+        return bl_variants_refuse(program, "it cannot have a tokenizer.json", err);
+    if (version->config.max_batch_size > 0)
+        return bl_variants_refuse(program, "its requests run one by one (max_batch_size is 0)", err);
+    if (version->config.nwarmups > 0)
+        return bl_variants_refuse(program, "nothing can be warmed up (model_warmup)", err);
+    for (int i = 0; i < version->instances[0].graph->noutputs; i++) {
+        if (bl_variants_output(program->variants, i)->dtype == BL_DTYPE_COUNT)
+            return bl_variants_refuse(program, "each output needs a declared type", err);
+    }
+    return BL_OK;
+}
+
+static void describe_declared(const bl_wire_type *from, const char *name, bl_model_tensor *to)
+{
+    *to = (bl_model_tensor){.name = name, .dtype = from->dtype, .datatype = (int)from->dtype, .ndim = from->ndim};
+    if (from->ndim < 0) { /* of any shape */
+        to->ndim = 1;
+        to->dim[0] = -1;
+    }
+    for (int d = 0; d < from->ndim; d++)
+        to->dim[d] = from->dim[d].size;
+}
+
 bl_status bl_model_version_describe(bl_model_version *version, bl_err *err)
 {
     const bl_model_instance *instance = &version->instances[0];
     const bl_wire_graph *graph = instance->graph;
-    const bl_plan_info *info = bl_plan_get_info(instance->plan);
+    const bl_variants *variants = instance->program->variants;
+    const bl_plan_info *info = variants == NULL ? bl_plan_get_info(instance->plan) : NULL;
     const bl_model_config *config = &version->config;
     version->ninputs = graph->ninputs;
     version->noutputs = bl_wire_shown(graph);
     version->nvars = graph->nvars;
     version->inputs = bl_arena_array(version->arena, (size_t)graph->ninputs + 1, sizeof *version->inputs);
-    version->outputs = bl_arena_array(version->arena, (size_t)info->noutputs + 1, sizeof *version->outputs);
+    version->outputs = bl_arena_array(version->arena, (size_t)graph->noutputs + 1, sizeof *version->outputs);
     if (version->inputs == NULL || version->outputs == NULL)
         return bl_arena_status(version->arena, err);
     take_batching(version);
     BL_TRY(describe_picture(version, graph, err));
-    BL_TRY(choose_batch(version, graph, info, err));
+    version->batch_var = -1;
+    BL_TRY(variants != NULL ? check_variants(version, err) : choose_batch(version, graph, info, err));
     for (int i = 0; i < version->ninputs; i++) {
         bl_model_tensor *tensor = &version->inputs[i];
         describe_input(&graph->inputs[i], input_name(version, graph, i), version->pictures != NULL && version->pictures[i],
@@ -403,8 +434,11 @@ bl_status bl_model_version_describe(bl_model_version *version, bl_err *err)
     }
     for (int i = 0; i < version->noutputs; i++) {
         bl_model_tensor *tensor = &version->outputs[i];
-        describe_output(graph, &info->outputs[i], &graph->outputs[i],
-                        version->output_names != NULL ? version->output_names[i] : graph->outputs[i].name, tensor);
+        const char *name = version->output_names != NULL ? version->output_names[i] : graph->outputs[i].name;
+        if (variants != NULL)
+            describe_declared(bl_variants_output(variants, i), name, tensor);
+        else
+            describe_output(graph, &info->outputs[i], &graph->outputs[i], name, tensor);
         BL_TRY(check_tensor(version, tensor, find_tensor(config->outputs, config->noutputs, tensor->name), err));
     }
     BL_TRY(read_labels(version, err));
@@ -480,7 +514,9 @@ static void put_config_tensors(const bl_model_version *version, const bl_model_t
         put_dims(out, &tensors[i], version->max_batch > 0 ? 1 : 0, false);
         if (tensors == version->shown)
             bl_text_puts(out, ",\"optional\":false");
-        bl_text_puts(out, ",\"is_shape_tensor\":false}");
+        bl_variants *variants = version->instances[0].program->variants;
+        bool decides = variants != NULL && tensors == version->shown && bl_variants_wants(variants, i);
+        bl_text_puts(out, decides ? ",\"is_shape_tensor\":true}" : ",\"is_shape_tensor\":false}");
     }
     bl_text_putc(out, ']');
 }

@@ -3,7 +3,6 @@
 import base64
 import http.client
 import json
-import re
 
 import packages
 
@@ -77,40 +76,6 @@ def as_array(value):
     return np.array(data, dtype=dtype).reshape(value["shape"])
 
 
-def fix_inputs(model, arrays, fixed):
-    """The model with these inputs (by place) as initialisers, and the arrays of the others."""
-    changed = onnx.ModelProto()
-    changed.CopyFrom(model)
-    names = [each.name for each in model.graph.input]
-    for place in fixed:
-        changed.graph.initializer.append(numpy_helper.from_array(np.asarray(arrays[place]), names[place]))
-    return changed, [array for place, array in enumerate(arrays) if place not in fixed]
-
-
-def is_small(array):
-    """Whether this could say how large something is, or what of it is taken."""
-    return np.asarray(array).size <= 16
-
-
-def must_be_known(refused):
-    return re.search(r"known when the model is imported", str(refused)) is not None
-
-
 def put_and_run(host, model, arrays):
-    """Outputs; small inputs become initialisers where the server says that it must know one."""
-    arrays = [to_numpy(array) for array in arrays]
-    try:
-        return host.run(host.put(model), arrays)
-    except Refused as refused:
-        if not must_be_known(refused):
-            raise
-    whole = [place for place, array in enumerate(arrays) if is_small(array) and np.asarray(array).dtype.kind in "iub"]
-    small = [place for place, array in enumerate(arrays) if is_small(array)]
-    for fixed in (whole, small):
-        changed, rest = fix_inputs(model, arrays, fixed)
-        try:
-            return host.run(host.put(changed), rest)
-        except Refused as refused:
-            if not must_be_known(refused) or fixed is small:
-                raise
-    return None
+    """Outputs."""
+    return host.run(host.put(model), [to_numpy(array) for array in arrays])

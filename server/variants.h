@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* A program that is compiled for the values of some inputs: an ONNX model in which elements of these inputs decide shapes.
+ *
+ * The program itself has the weights, and no entry that could run.  A run brings the values, and for each set of values there is
+ * a variant: a program of one entry, "main", in which these inputs are constants, and whose weights are the program's own by
+ * reference.  The last few variants are kept.  Named dimensions stay named in a variant, unless the values fit the run's sizes of
+ * them alone ([8, 96] where the batch is 8).  Which inputs these are is found out by imports: an import that fails for want of a
+ * value says whose, and the next one has it.  Thread: any. */
+#ifndef BL_SERVER_VARIANTS_H
+#define BL_SERVER_VARIANTS_H
+
+#include "proto/onnx/onnx.h"
+#include "server/exec.h"
+
+enum {
+    BL_MOST_VARIANTS = 16
+}; /* of one program: as many as there are sizes of batches for which exact plans are made, and some */
+
+typedef struct bl_variants bl_variants;
+
+/* Lives as long as its program. */
+typedef struct bl_variant {
+    struct bl_variant *next;
+    bl_program *program;
+    int *input;                          /* of each of its inputs: which of the model's it is */
+    const bl_tensor_value *const *given; /* of each of the model's inputs: the value, or NULL where it is an input */
+    const int64_t *sizes;                /* of the named dimensions, where the values fit these alone; NULL: any */
+} bl_variant;
+
+/* program->variants and program->doc: of |file|, whose import with |options| failed for the values of |wanted| inputs.  *outline:
+ * what the model takes and gives.  What the values of the program's state need lives as long as the request. */
+BL_NODISCARD bl_status bl_variants_create(bl_request *rq, bl_program *program, bl_span file, const bl_onnx_options *options,
+                                          const bool *wanted, bl_onnx_model *outline);
+void bl_variants_destroy(bl_variants *variants);       /* accepts NULL */
+size_t bl_variants_bytes(const bl_variants *variants); /* of host memory that they keep; 0 of NULL */
+/* The entry that runs are decoded by: what all variants take and give, without nodes. */
+const bl_program_entry *bl_variants_entry(const bl_variants *variants);
+const bl_wire_type *bl_variants_output(const bl_variants *variants, int i); /* as the model declares it */
+bool bl_variants_wants(bl_variants *variants, int input);                   /* Is it compiled for the values of this input? */
+int bl_variants_count(bl_variants *variants);                               /* that are kept now */
+/* The plan of the variant that was used last, retained; NULL: there is none. */
+bl_plan *bl_variants_plan(bl_variants *variants);
+/* BL_OK of a program without variants; else |what| ("a job cannot train it") is a failure that says why, and the way out. */
+BL_NODISCARD bl_status bl_variants_refuse(const bl_program *program, const char *what, bl_err *err);
+
+/* The variant is there; |made| just now.  It lives as long as the request.  rq->data is the caller's to set. */
+typedef bl_status (*bl_variant_ready)(bl_request *rq, void *arg, const bl_variant *variant, bool made);
+typedef struct bl_variant_call {
+    bl_program *program;           /* that has the variants; the caller's, as long as the request */
+    const bl_exec *x;              /* which has the held tensors among the values; NULL: there are none */
+    const bl_tensor_value *values; /* of all inputs of the entry */
+    const int64_t *sizes;          /* of its named dimensions */
+    int priority;                  /* of its compilation */
+    bl_variant_ready ready;        /* called at once, or after |rq| has been to other queues */
+    void *arg;
+} bl_variant_call;
+/* The variant for these values, made where it is missing.  After BL_OK leave the request alone. */
+BL_NODISCARD bl_status bl_variant_get(bl_request *rq, const bl_variant_call *call);
+/* Of |values|, those of the variant's own inputs; NULL without memory. */
+bl_tensor_value *bl_variant_inputs(bl_request *rq, const bl_variant *variant, const bl_tensor_value *values);
+
+#endif
