@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: MIT
+"""Models as packages ship them, against onnxruntime: speech and pictures, with recurrent networks over named lengths."""
+import pathlib
+import unittest
+
+import packages
+
+packages.install(packages.RUNTIME)
+
+import files  # noqa: E402
+import hosting  # noqa: E402
+
+import served  # noqa: E402
+
+# package, file of its wheel -> sizes of named dimensions, values of inputs
+MODELS = {
+    ("faster-whisper==1.2.1", "faster_whisper/assets/silero_vad_v6.onnx"): ({"seq_len": [1, 40, 7]}, {}),
+    ("captcha-whisperer==0.1.0", "captcha_whisperer/models/captcha_crnn.onnx"): ({}, {}),
+    ("onnx-asr==0.12.0", "onnx_asr/preprocessors/data/whisper80_conv.onnx"): ({"batch_size": [1, 2, 3], "N": [1600, 3000, 4801]}, {"waveforms_lens": 1600}),
+}
+
+
+class Files(served.ServedCase):
+    options = ("--log-level", "error")
+
+    def test_like_onnxruntime(self):
+        for (package, member), (sizes, values) in MODELS.items():
+            with self.subTest(package, file=pathlib.PurePosixPath(member).name):
+                host = hosting.Host(self.server.port)
+                self.addCleanup(host.close)
+                worst, _ = files.compare(host, packages.model_file(package, member), sizes, values)
+                self.assertLess(worst, 1e-4)
+
+
+if __name__ == "__main__":
+    unittest.main()
