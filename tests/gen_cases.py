@@ -227,6 +227,8 @@ def products():
         "groups": ([2, 4, 8, 8], [6, 2, 3, 3], {"groups": 2}),
         "wide_groups": ([2, 6, 7, 7], [32, 3, 3, 3], {"groups": 2, "padding": 1}),
         "depthwise": ([1, 5, 9, 9], [5, 1, 3, 3], {"groups": 5, "padding": 1}),
+        "depthwise_apart": ([2, 16, 14, 12], [16, 1, 5, 5], {"groups": 16, "padding": 2, "stride": 2}),
+        "depthwise_wide": ([2, 32, 7, 9], [32, 1, 3, 3], {"groups": 32, "padding": 1}),
         "everything": ([2, 4, 13, 11], [6, 2, 3, 2], {"groups": 2, "padding": [2, 1], "stride": [2, 3], "dilation": [1, 2]}),
         "image": ([4, 1, 28, 28], [8, 1, 3, 3], {}),
         "wide": ([2, 8, 13, 13], [16, 8, 3, 3], {}),

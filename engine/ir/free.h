@@ -32,7 +32,8 @@ int64_t bl_free_places(bl_free *free, const bl_node *load);
 int64_t bl_free_work(bl_free *free, const bl_node *reduce);
 /* Does a REDUCE read two operands, or more, each element of which serves at least |times| of its iterations, as a matmul does?
  * Operands are loads, and the results of reductions further in, that differ along its loops.  |windows|: an element that
- * overlapping windows read counts once for all of them, so that a depthwise convolution reads its picture over and over too. */
+ * overlapping windows read counts once for all of them, and up to a quarter of what they read as edges, so that a depthwise
+ * convolution reads its picture over and over too. */
 bool bl_reads_over_and_over(bl_free *free, const bl_node *reduce, int64_t times, bool windows);
 
 #endif

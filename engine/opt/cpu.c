@@ -131,9 +131,9 @@ static void tile_turned(facts *f)
             int64_t copies = bl_extent_of(lanes) / 2;
             while (copies > bl_extent_of(range))
                 copies /= 2;
-            if (range->sub == BL_AXIS_GLOBAL && bl_is_fixed(range) && facts_contiguity(f, node, range) == 1 &&
-                (node->nsrc <= gate || !bl_depends(tune, node->src[gate], range)) && copies > 1 &&
-                bl_tune_apply(tune, (bl_move){BL_MOVE_TILE, i, copies}))
+            if (tune->axis[i].output && (range->sub == BL_AXIS_GLOBAL || range->sub == BL_AXIS_LOOP) && bl_is_fixed(range) &&
+                facts_contiguity(f, node, range) == 1 && (node->nsrc <= gate || !bl_depends(tune, node->src[gate], range)) &&
+                copies > 1 && bl_tune_apply(tune, (bl_move){BL_MOVE_TILE, i, copies}))
                 return;
         }
     }

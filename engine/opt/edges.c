@@ -132,7 +132,14 @@ typedef struct edge_axis {
     const bl_node *whole, *extent;
     int64_t stride; /* in the tensor */
     int lead;       /* whose range it is, among the signatures */
+    bool lanes;
 } edge_axis;
+
+/* Does |a| stand further out in a panel than |b|?  Axes are in the order of the tensor itself; lanes are innermost. */
+static bool is_further_out(const edge_axis *a, const edge_axis *b)
+{
+    return a->lanes == b->lanes ? a->stride > b->stride : b->lanes;
+}
 
 /* Ranges of fixed extents that only ever occur as one sum (y + ky, or 2 y + ky) are one axis, as long as that can get. */
 static int find_axes(bl_ir *ir, const signature *all, int n, edge_axis *axis, bl_ptrmap *to)
@@ -140,7 +147,11 @@ static int find_axes(bl_ir *ir, const signature *all, int n, edge_axis *axis, bl
     int naxes = 0;
 
     for (int i = 0; i < n; i++) {
-        edge_axis own = {.whole = all[i].range, .extent = all[i].range->src[0], .stride = all[i].index, .lead = i};
+        edge_axis own = {.whole = all[i].range,
+                         .extent = all[i].range->src[0],
+                         .stride = all[i].index,
+                         .lead = i,
+                         .lanes = all[i].range->sub == BL_AXIS_VECTOR};
         int64_t times = 0;
         int at = naxes;
         if (lead_of(all, n, &all[i], &times) != &all[i])
@@ -156,7 +167,7 @@ static int find_axes(bl_ir *ir, const signature *all, int n, edge_axis *axis, bl
             own.extent = bl_add(ir, own.extent, bl_mul(ir, last, bl_index(ir, times)));
             own.whole = bl_add(ir, own.whole, bl_mul(ir, other, bl_index(ir, times)));
         }
-        for (; at > 0 && axis[at - 1].stride < own.stride; at--) /* in the order of the tensor itself */
+        for (; at > 0 && is_further_out(&own, &axis[at - 1]); at--)
             axis[at] = axis[at - 1];
         axis[at] = own;
         naxes++;
@@ -182,8 +193,8 @@ static bool narrow(bl_ir *ir, const bl_node *clause, const bl_node *loop, int64_
     return true;
 }
 
-/* The helper by rows of |loop|, the last axis of the panel: zeros, what the tensor has of the row, which needs no gate along it,
- * and zeros.  False, and nothing changed, where the gate is no interval of the row or the edges are long. */
+/* The helper by rows of |loop|, the last axis of the panel but lanes: zeros, what the tensor has of the row, which needs no gate
+ * along it, and zeros.  False, and nothing changed, where the gate is no interval of the row or the edges are long. */
 static bool make_rows(bl_tune *tune, const bl_node *load, const bl_node *index, const bl_node *loop, bl_ptrmap *to,
                       bl_packed *packed)
 {
@@ -227,7 +238,7 @@ bool tune_edges(bl_tune *tune, int operand, int64_t amount)
     bl_packed packed = {.param = tune->nparams, .count = bl_index(ir, 1)};
     edge_axis axis[BL_MAX_DIMS];
     bl_ptrmap to;
-    int n = 0, naxes = 0;
+    int n = 0, naxes = 0, last = 0;
 
     if (load == NULL || load->nsrc < 3 || all == NULL || tune->npacked == BL_MAX_HELPERS ||
         (n = sign_ranges(tune, load, all)) == 0)
@@ -241,9 +252,10 @@ bool tune_edges(bl_tune *tune, int operand, int64_t amount)
         inner = bl_add(ir, bl_mul(ir, inner, axis[i].extent), loop);
         outer = bl_add(ir, bl_mul(ir, outer, axis[i].extent), axis[i].whole);
         packed.count = bl_mul(ir, packed.count, axis[i].extent);
+        last = axis[i].lanes ? last : i;
     }
     if ((amount >= 0 || naxes == 0 ||
-         !make_rows(tune, load, inner, bl_ptrmap_get(&to, all[axis[naxes - 1].lead].range), &to, &packed)) &&
+         !make_rows(tune, load, inner, bl_ptrmap_get(&to, all[axis[last].lead].range), &to, &packed)) &&
         !pack_make_helper(tune, 1, &load, &inner, &to, &packed))
         return false;
     open_products(tune, load, keep);

@@ -58,6 +58,16 @@ double tile_cost(facts *f, const bl_target *target, const bl_node *range, int la
 /* Lanes, tiles, panels and unrolling for a nest with a main reduction.  False where no axis suits. */
 bool tile_nest(facts *f, const bl_target *target, const bl_form *form);
 
+/* Are the operands of the main reduction read over and over by windows alone, as in a depthwise convolution? */
+bool tile_is_of_windows(facts *f, const bl_target *target);
+
+/* What writing the panels of |tune| costs, in vector instructions. */
+double tile_panels_cost(const bl_tune *tune);
+
+/* across.c: lanes along the channels of such a sum.  False, and nothing changed, where no axis suits, or this costs more than
+ * |most|. */
+bool across_nest(facts *f, const bl_target *target, double most);
+
 /* Padded operands of the main reduction are written out with their edges, so that no sum has a gate. */
 void tile_write_edges(facts *f, const bl_target *target);
 

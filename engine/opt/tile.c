@@ -6,6 +6,7 @@
 enum {
     REUSE_TO_PACK = 16, /* reads of each element from which writing a panel pays */
     PACK_COST = 6,      /* instructions that an element of a panel costs: 0.8 ns, where one of the product's takes 0.14 */
+    PANEL_COST = 2,     /* the same where rows of it are turned, or copied with their edges: 0.1 ns of two cores */
     REUSE_TO_WRITE = 8, /* reads of each element from which writing it with its edges pays */
     WINDOWS_TO_WRITE =
         2, /* the same on a CPU, where lanes ask one by one: 8 x 240 maps of 7 x 7, 5 x 5 two apart, 0.8 ms and 0.23 */
@@ -83,6 +84,15 @@ bool tile_vectorise(bl_tune *tune, int axis, int64_t lanes)
     return true;
 }
 
+double tile_panels_cost(const bl_tune *tune)
+{
+    double cost = 0;
+
+    for (int i = 0; i < tune->npacked; i++)
+        cost += PANEL_COST * (double)(bl_is_const(tune->packed[i].count) ? tune->packed[i].count->arg : 0);
+    return cost;
+}
+
 static bool can_pack(facts *f, const access *a, const bl_target *target)
 {
     bl_tune *tune = f->tune;
@@ -156,6 +166,7 @@ typedef struct tiling {
     const bl_node
         *window;   /* a loop of the sum that shifts the vector operand along the rows, which share what overlaps; or NULL */
     int64_t apart; /* ... by so many of its turns from row to row */
+    double cost;   /* of the lanes' axis */
 } tiling;
 
 /* The loop of the main reduction along which windows of |a| slide with |axis|, so that neighbours share what they read; |apart|:
@@ -311,6 +322,7 @@ static bool choose_lanes(facts *f, const bl_target *target, const bl_form *form,
             t->lanes = lanes;
         }
     }
+    t->cost = best;
     return t->lanes_axis != NULL;
 }
 
@@ -415,8 +427,7 @@ static bool write_operand(bl_tune *tune, const bl_target *target, const access *
     return false;
 }
 
-/* Are the operands of the main reduction read over and over by windows alone, as in a depthwise convolution? */
-static bool is_of_windows(facts *f, const bl_target *target)
+bool tile_is_of_windows(facts *f, const bl_target *target)
 {
     return f->main != NULL && !target->groups && f->focus == 0 &&
            !bl_reads_over_and_over(&f->tune->free, f->main, WINDOWS_TO_WRITE, false);
@@ -437,7 +448,7 @@ static void write_edges(const facts *before, const bl_target *target, int64_t un
             const access *a = &f.access[i];
             int64_t keep = 0;
             if (a->reduce != f.main || a->node->op != BL_OP_LOAD || a->node->nsrc < 3 ||
-                (!is_of_windows(&f, target) && edges_end_loops(tune, a->node, untiled, &keep)))
+                (!tile_is_of_windows(&f, target) && edges_end_loops(tune, a->node, untiled, &keep)))
                 continue;
             again = write_operand(tune, target, a, keep);
         }
@@ -451,21 +462,52 @@ void tile_write_edges(facts *f, const bl_target *target)
     facts_again(f, &before);
 }
 
+/* Do the lanes, or copies of a tile, of such a sum have to ask where an edge is? */
+static bool asks_of_windows(facts *f, const bl_target *target)
+{
+    bool asks = false;
+
+    for (int i = 0; i < f->naccesses; i++)
+        asks = asks || (f->access[i].reduce == f->main && f->access[i].node->op == BL_OP_LOAD && f->access[i].node->nsrc > 2);
+    return asks && tile_is_of_windows(f, target);
+}
+
+/* The nest with its edges written, in |copy|, and the lanes of |t| in the facts |f|.  False where it has none. */
+static bool choose_with_edges(const facts *before, const bl_target *target, const bl_form *form, bl_tune *copy, facts *f,
+                              tiling *t)
+{
+    facts as_copy = *before;
+
+    *copy = *before->tune;
+    tune_survey(copy, copy->sink); /* sets of its own */
+    as_copy.tune = copy;
+    write_edges(&as_copy, target, 0);
+    facts_again(f, &as_copy);
+    return f->main != NULL && choose_lanes(f, target, form, t);
+}
+
+/* What a sum of windows costs with lanes along its rows, as tile_panels_cost counts; infinitely much where these would ask. */
+static double cost_along(const facts *before, const bl_target *target, const bl_form *form)
+{
+    tiling t = {.rows = 1, .columns = 1};
+    bl_tune copy;
+    facts f;
+
+    if (!choose_with_edges(before, target, form, &copy, &f, &t) || asks_of_windows(&f, target))
+        return 1e300;
+    return t.cost + tile_panels_cost(&copy);
+}
+
 /* The grid axes that neither lanes nor rows go along once no gate is in the way. */
 static int64_t untiled_axes(const facts *before, const bl_target *target, const bl_form *form, int64_t gated)
 {
     const bl_tune *tune = before->tune;
-    bl_tune copy = *tune;
-    facts as_copy = *before;
     tiling t = {.rows = 1, .columns = 1};
     int64_t untiled = 0;
+    bl_tune copy;
     facts f;
 
-    tune_survey(&copy, tune->sink); /* sets of its own */
-    as_copy.tune = &copy;
-    write_edges(&as_copy, target, 0);
-    facts_again(&f, &as_copy);
-    if (f.main == NULL || !choose_lanes(&f, target, form, &t) || bl_binds(f.main, t.lanes_axis))
+    if (!choose_with_edges(before, target, form, &copy, &f, &t) || bl_binds(f.main, t.lanes_axis))
         return 0;
     t.row_axis = choose_rows(&f, t.lanes_axis, gated);
     for (int i = 0; i < tune->naxes; i++) {
@@ -621,16 +663,6 @@ static void make_last(bl_tune *tune, const bl_node *part)
     }
 }
 
-/* Do the lanes, or copies of a tile, of such a sum have to ask where an edge is? */
-static bool asks_of_windows(facts *f, const bl_target *target)
-{
-    bool asks = false;
-
-    for (int i = 0; i < f->naccesses; i++)
-        asks = asks || (f->access[i].reduce == f->main && f->access[i].node->op == BL_OP_LOAD && f->access[i].node->nsrc > 2);
-    return asks && is_of_windows(f, target);
-}
-
 /* Results that lie between those of a vector, as those of windows that lie two apart do, are in its tile: the stores of all are
  * turned into whole vectors (lower/turn.c). */
 static void tile_between(facts *f, const tiling *t)
@@ -658,6 +690,8 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
     const bl_node *crowded = NULL, *part = NULL;
 
     facts before = *f;
+    if (tile_is_of_windows(f, target) && across_nest(f, target, cost_along(f, target, form)))
+        return true;
     write_edges(&before, target, untiled_axes(f, target, form, gated));
     facts_again(f, &before);
     if (f->main == NULL || asks_of_windows(f, target) || !choose_lanes(f, target, form, &t))

@@ -109,8 +109,7 @@ static void conv_document(const convolution *c, part what, char *text, size_t si
  * of a pixel or four, do not fill vectors; windows that lie apart leave lanes apart. */
 static double most_for(const convolution *c, part what)
 {
-    static const double close[] = {5, 5, 5}, apart[] = {10, 22, 6}, close_depthwise[] = {8, 8, 11},
-                        apart_depthwise[] = {12, 52, 22};
+    static const double close[] = {5, 5, 5}, apart[] = {10, 22, 6}, close_depthwise[] = {3, 3, 3}, apart_depthwise[] = {4, 52, 5};
 
     if (c->groups > 1)
         return c->stride == 1 ? close_depthwise[what] : apart_depthwise[what];

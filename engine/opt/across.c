@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/* Sums whose operands are read over and over by windows alone, as those of a depthwise convolution and of its gradients: the
+ * lanes go along the channels, an axis that every operand and result depends on.  A vector is whole then, however short the rows
+ * of a map are and however far apart its windows lie.  EDGES and PACK write the operands with the lanes innermost.  The tile goes
+ * along the axes along which results lie side by side, and its stores are turned (lower/turn.c). */
+#include "engine/opt/facts.h"
+
+enum {
+    SUMS_AT_ONCE = 8,  /* accumulators that hide how long a multiply-add takes: 4 turns, two at a time */
+    OTHER_VECTORS = 6, /* registers beside the accumulators: with 14 of 16 for those, 8 x 240 maps of 14 x 14, 5 x 5, took 0.31
+                          ms, with 8 0.18 */
+    MOST_UNROLLED = 8  /* turns of the innermost loop that are all unrolled */
+};
+
+/* Does every operand of the main reduction, and every result, lie apart along |range|? */
+static bool lies_across(const facts *f, const bl_node *range)
+{
+    for (int i = 0; i < f->naccesses; i++) {
+        const access *a = &f->access[i];
+        int64_t stride = 0;
+        if ((a->reduce == f->main || a->node->op == BL_OP_STORE) &&
+            (!bl_access_stride(f->tune, a->node, range, &stride) || stride < 2))
+            return false;
+    }
+    return true;
+}
+
+/* The axis for the lanes, of which it is a multiple; NULL where there is none. */
+static const bl_node *choose_across(const facts *f, const bl_target *target, int *lanes)
+{
+    for (int i = 0; i < f->tune->naxes; i++) {
+        const bl_node *range = f->tune->axis[i].range;
+        if (!facts_may_tile(f, &f->tune->axis[i]) || !bl_is_fixed(range) || !lies_across(f, range))
+            continue;
+        *lanes = tile_lanes(f, target, range);
+        if (*lanes > 1 && bl_extent_of(range) % *lanes == 0)
+            return range;
+    }
+    return NULL;
+}
+
+/* The output axis but |lanes| along which results lie closest together, yet more than |apart|, which becomes how far they do;
+ * NULL where there is none. */
+static const bl_node *next_along(const facts *f, const bl_node *lanes, int64_t *apart)
+{
+    const bl_node *best = NULL;
+    int64_t least = INT64_MAX, stride = 0;
+
+    for (int i = 0; i < f->naccesses; i++) {
+        for (int k = 0; k < f->tune->naxes && f->access[i].node->op == BL_OP_STORE; k++) {
+            const bl_node *range = f->tune->axis[k].range;
+            if (range == lanes || !facts_may_tile(f, &f->tune->axis[k]) || !bl_is_fixed(range) ||
+                !bl_access_stride(f->tune, f->access[i].node, range, &stride) || stride <= *apart || stride >= least)
+                continue;
+            least = stride;
+            best = range;
+        }
+    }
+    *apart = least;
+    return best;
+}
+
+/* How many columns beside |rows| of results: the fewest multiply-adds that are computed twice, or wait for others. */
+static int64_t choose_columns(const bl_target *target, int64_t rows, int64_t extent)
+{
+    int64_t best = 1;
+    double least = 1e30;
+
+    for (int64_t c = 1; c <= extent && (c == 1 || rows * c + OTHER_VECTORS <= (int64_t)target->registers); c++) {
+        double waits = rows * c < SUMS_AT_ONCE ? (double)SUMS_AT_ONCE / (double)(rows * c) : 1;
+        double cost = (double)((extent + c - 1) / c * c) / (double)extent * waits;
+        if (cost < least) {
+            least = cost;
+            best = c;
+        }
+    }
+    return best;
+}
+
+static bool apply(bl_tune *tune, bl_move_kind kind, int number, int64_t amount)
+{
+    return number >= 0 && bl_tune_apply(tune, (bl_move){kind, number, amount});
+}
+
+/* The operands of the main reduction in panels with the lanes innermost.  False where one cannot be, or would be written once for
+ * each window. */
+static bool write_panels(facts *f, const bl_node *lanes)
+{
+    bl_free *free = &f->tune->free;
+    facts before = *f;
+
+    for (int i = 0; i < f->naccesses && f->main != NULL; i++) {
+        const bl_node *load = f->access[i].node;
+        bool windows = bl_free_places(free, load) < bl_free_size(free, bl_free_get(free, load));
+        if (f->access[i].reduce != f->main || facts_contiguity(f, load, lanes) == 1)
+            continue;
+        if ((windows && load->nsrc < 3) || !apply(f->tune, load->nsrc > 2 ? BL_MOVE_EDGES : BL_MOVE_PACK,
+                                                  tune_operand_number(f->tune, load), load->nsrc > 2 ? ~INT64_C(0) : 0))
+            return false;
+        facts_again(f, &before);
+        i = -1;
+    }
+    return f->main != NULL;
+}
+
+static const bl_node *lanes_of(const bl_tune *tune)
+{
+    for (int i = 0; i < tune->naxes; i++) {
+        if (tune->axis[i].range->sub == BL_AXIS_VECTOR)
+            return tune->axis[i].range;
+    }
+    return NULL;
+}
+
+static const bl_node *innermost_of(const bl_node *reduce)
+{
+    const bl_node *innermost = reduce->src[reduce->arg];
+
+    for (uint32_t i = (uint32_t)reduce->arg; i < reduce->nsrc; i++)
+        innermost = reduce->src[i]->arg > innermost->arg ? reduce->src[i] : innermost;
+    return innermost;
+}
+
+/* A tile of results, whole vectors or whole rows of them, and copies of the sum's innermost loop, if it is short: its turns share
+ * what windows have in common. */
+static void tile_results(facts *f, const bl_target *target, int lanes, const bl_node *row, const bl_node *column)
+{
+    const bl_node *innermost = innermost_of(f->main);
+    int64_t rows = bl_extent_of(row) < lanes ? bl_extent_of(row) : lanes;
+
+    (void)apply(f->tune, BL_MOVE_TILE, facts_axis_of(f->tune, row), rows);
+    if (column != NULL)
+        (void)apply(f->tune, BL_MOVE_TILE, facts_axis_of(f->tune, column), choose_columns(target, rows, bl_extent_of(column)));
+    if (bl_is_fixed(innermost) && bl_extent_of(innermost) <= MOST_UNROLLED)
+        (void)apply(f->tune, BL_MOVE_TILE, facts_axis_of(f->tune, innermost), bl_extent_of(innermost));
+}
+
+/* What the nest costs in this form, in vector instructions. */
+static double cost_across(const facts *f, int lanes)
+{
+    double cost = tile_panels_cost(f->tune);
+
+    for (int i = 0; i < f->naccesses; i++) {
+        if (f->access[i].reduce == f->main || f->access[i].node->op == BL_OP_STORE)
+            cost += (double)bl_free_size(&f->tune->free, f->access[i].loops) / lanes;
+    }
+    return cost;
+}
+
+bool across_nest(facts *f, const bl_target *target, double most)
+{
+    bl_tune *tune = f->tune, before = *tune;
+    facts as_before = *f;
+    int lanes = 0;
+    int64_t apart = 0;
+    const bl_node *across = choose_across(f, target, &lanes);
+    const bl_node *row = across == NULL ? NULL : next_along(f, across, &apart);
+    const bl_node *column = row == NULL ? NULL : next_along(f, across, &apart);
+
+    if (row == NULL || !apply(tune, BL_MOVE_VECTOR, facts_axis_of(tune, across), lanes))
+        return false;
+    facts_again(f, &as_before);
+    if (!write_panels(f, lanes_of(tune)) || cost_across(f, lanes) > most) {
+        *tune = before;
+        tune_survey(tune, tune->sink);
+        facts_again(f, &as_before);
+        return false;
+    }
+    tile_results(f, target, lanes, row, column);
+    facts_again(f, &as_before);
+    return true;
+}
