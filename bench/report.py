@@ -13,6 +13,7 @@ import picture
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- rows of docs/performance.md: begin -->", "<!-- rows of docs/performance.md: end -->"
+CROSSED = {"depthwise"}  # groups of so many rows that their table has one column for each part of a work, and no picture
 # row of docs/performance.md -> what README calls it
 README = {"MLP 784-128-10, b 128, SGD": "MLP 784-128-10, batch 128, SGD",
           "beautiful_mnist, b 64, Adam": "tinygrad's beautiful_mnist, batch 64, Adam",
@@ -51,6 +52,21 @@ def table(rows):
     return lines
 
 
+def cross_table(rows):
+    """Lines of titles "work, part" as a line for each work with a column for each part; the part of a title without one is "forward"."""
+    works, parts = {}, {}
+    for row in rows:
+        work, _, part = row["title"].partition(", ")
+        works.setdefault(work, {})[part or "forward"] = row
+        parts[part or "forward"] = True
+    lines = [f"| {rows[0]['unit']}; times {rows[0]['peer']}'s rate | " + " | ".join(parts) + " |", "| --- |" + " --- |" * len(parts)]
+    for work, found in works.items():
+        cells = [f"{rate(found[part]['beamline'])}; **{found[part]['ratio']:.2f}**" if part in found else "-" for part in parts]
+        lines.append(f"| {work} | " + " | ".join(cells) + " |")
+    missed = [f"{row['title']} ({row['ratio']:.2f})" for row in rows if row["ratio"] < row["goal"]]
+    return [*lines, "", f"Below {rows[0]['goal']:g}, the goal: " + (", ".join(missed) if missed else "none") + f" of {len(rows)}."]
+
+
 def moves(rows):
     """What the heuristic chose for each kernel of the rows that tell."""
     lines = []
@@ -60,14 +76,20 @@ def moves(rows):
     return ["", "```", *lines, "```"] if lines else []
 
 
-def section(report, group, rows):
+def measured(report, rows):
     dates = sorted(row["date"][:16].replace("T", " ") for row in rows)
+    return (f"Measured {dates[0]} to {dates[-1]} UTC, {report['machine']['cpu']}, {report['machine']['threads']} threads; peer: "
+            f"{', '.join(sorted({row['peer_version'] for row in rows}))}.")
+
+
+def section(report, group, rows):
+    if group in CROSSED:
+        return "\n".join([*cross_table(rows), "", measured(report, rows)])
     lines = table(rows) + moves(rows)
     if group == "matmul":
         flat = [row["ratio"] for row in rows if "³" not in row["title"]]
         lines += ["", f"Mean of the {len(flat)} that are no cubes: {statistics.mean(flat):.2f}." if flat else ""]
-    return "\n".join([f"![{group}](bench_{group}.svg)", "", *lines, "", f"Measured {dates[0]} to {dates[-1]} UTC, {report['machine']['cpu']}, "
-                      f"{report['machine']['threads']} threads; peer: {', '.join(sorted({row['peer_version'] for row in rows}))}."])
+    return "\n".join([f"![{group}](bench_{group}.svg)", "", *lines, "", measured(report, rows)])
 
 
 def write(report, docs):
@@ -77,7 +99,8 @@ def write(report, docs):
     for group, rows in groups(report).items():
         begin, end = f"<!-- {group}: begin -->", f"<!-- {group}: end -->"
         text = re.sub(re.escape(begin) + ".*?" + re.escape(end), lambda _: f"{begin}\n{section(report, group, rows)}\n{end}", text, flags=re.DOTALL)
-        (docs / f"bench_{group}.svg").write_text(picture.draw(report, group, rows))
+        if group not in CROSSED:
+            (docs / f"bench_{group}.svg").write_text(picture.draw(report, group, rows))
     path.write_text(text)
     write_readme()
 

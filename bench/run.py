@@ -52,10 +52,34 @@ def take_turns(ours, workers, options):
     return walls, computes, theirs
 
 
-def compare(name, work, client, options):
+class Peers:
+    """The processes that lines are compared with: a line of training has its own, so that the growth of their memory is that line's
+    alone, and lines of kernels share them from one to the next."""
+
+    def __init__(self, torch):
+        self.torch, self.kept = torch, {}
+
+    def start(self, work):
+        if work.by != "kernels":
+            return peers.start(work.peer, self.torch)
+        if work.peer not in self.kept:
+            self.kept[work.peer] = peers.start(work.peer, self.torch)
+        return self.kept[work.peer]
+
+    def end(self, work, workers):
+        for worker in workers if work.by != "kernels" else []:
+            worker.close()
+
+    def close(self):
+        for workers in self.kept.values():
+            for worker in workers:
+                worker.close()
+
+
+def compare(name, work, client, others, options):
     """One line of the table."""
     lease = client.lease(3600)
-    workers = peers.start(work.peer, options.torch)
+    workers = others.start(work)
     try:
         ours, extra = work.prepare(lease, options.device)
         ours(options.seconds / 4)
@@ -63,8 +87,7 @@ def compare(name, work, client, options):
         walls, computes, theirs = take_turns(ours, workers, options)
     finally:
         lease.end()
-        for worker in workers:
-            worker.close()
+        others.end(work, workers)
     counted = computes if work.by == "kernels" else walls
     row = {"name": name, "group": work.group, "title": work.title, "unit": work.unit, "goal": work.goal, "by": work.by, "date": now(),
            "peer": PEERS[work.peer], **extra, "beamline": work.amount / statistics.median(counted),
@@ -199,14 +222,16 @@ def measure(report, client, server, options):
     print(f"{'':<34} {'beamline':>9} {'(HTTP)':>9} {'peer':>9} {'':<8} {'ratio':>7} {'goal':>6}")
     done = {row["name"]: row for row in report["rows"]}
     names = [name for name in WORKS if any(name == word or name.startswith(word + "_") for word in only)]
+    others = Peers(options.torch)
     for name in names:
-        row = compare(name, WORKS[name], client, options)
+        row = compare(name, WORKS[name], client, others, options)
         if options.tinygrad:
             beside_tinygrad(row, WORKS[name], options.tinygrad)
         else:
             row.update({key: value for key, value in done.get(name, {}).items() if key.startswith("tinygrad")})
         print_row(row)
         done[name] = row
+    others.close()
     report["rows"] = [done[name] for name in WORKS if name in done]
     print()
     for row in (done[name] for name in names if done[name].get("state_bytes")):
