@@ -443,6 +443,7 @@ static void write_node(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__No
 
 static void write_nodes(bl_onnx_importer *m, bl_onnx_names *names, size_t n, Onnx__NodeProto **node)
 {
+    node = bl_onnx_order(m, n, node);
     for (size_t i = 0; i < n && bl_onnx_ok(m); i++)
         write_node(m, names, node[i]);
 }

@@ -220,6 +220,10 @@ const char *bl_onnx_node_label(bl_onnx_importer *m, const Onnx__NodeProto *node)
 /* The failure of a node that has no operator. */
 void *bl_onnx_fail_operator(bl_onnx_call *c, const char *domain);
 
+/* ---- order (order.c) */
+/* The nodes, each behind those whose outputs it takes: |node| itself where they are so. */
+Onnx__NodeProto **bl_onnx_order(bl_onnx_importer *m, size_t n, Onnx__NodeProto **node);
+
 /* ---- attributes (attribute.c); a wrong kind is a failure */
 const Onnx__AttributeProto *bl_onnx_attr(const bl_onnx_call *c, const char *name); /* NULL if left out */
 int64_t bl_onnx_int(bl_onnx_call *c, const char *name, int64_t preset);

@@ -80,6 +80,13 @@ def grid(corners):
     return model(nodes, [tensor("x", ["n", 1, "height", "width"]), tensor("theta", ["n", 2, 3])], [tensor("y", None)], opset=20)
 
 
+def unsorted():
+    """Each node before those whose outputs it takes, also those that only a body takes."""
+    then, other = body([node("Add", ["t", "w"], ["a"])], [], [tensor("a", [3])]), body([], [], [tensor("t", [3])])
+    nodes = [node("If", ["c"], ["y"], then_branch=then, else_branch=other), node("Mul", ["n", "w"], ["t"]), node("Neg", ["x"], ["n"])]
+    return model(nodes, [tensor("x", [3]), tensor("c", [], B)], [tensor("y", [3])], [constant("w", [1, 2, 3])])
+
+
 def condition(known):
     """If by a value: of the input, or an initialiser's; the branches use names from outside."""
     then = body([node("Add", ["x", "w"], ["t"])], [], [tensor("t", [3])])
@@ -187,6 +194,8 @@ CASES = {
     "a pyramid": (pyramid(), [[numbers(1, 1, 16, 24)], [numbers(2, 1, 9, 8)]]),
     "a grid": (grid(0), [[numbers(2, 1, 3, 4), numbers(2, 2, 3)], [numbers(1, 1, 1, 5), numbers(1, 2, 3)]]),
     "a grid from corner to corner": (grid(1), [[numbers(2, 1, 3, 4), numbers(2, 2, 3)], [numbers(1, 1, 6, 5), numbers(1, 2, 3)]]),
+    "nodes in another order": (unsorted(), [[numbers(3), np.array(True)], [numbers(3), np.array(False)]],
+                               lambda x, c: [-x * np.array([1, 2, 3], np.float32) + (np.array([1, 2, 3], np.float32) if c else 0)]),
     "a known condition": (condition(True), [[numbers(3)]]),
     "a condition": (condition(False), [[numbers(3), np.array(True)], [numbers(3), np.array(False)]]),
     "a loop": (counted_loop(), [[numbers(1, 3)]], looped),
