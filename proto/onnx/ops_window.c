@@ -24,13 +24,38 @@ static bool take_each(bl_onnx_call *c, const char *name, int n, int64_t preset, 
     return !c->import->failed;
 }
 
+static int64_t reach_of(const bl_onnx_window *w, int i)
+{
+    return (w->kernel[i] - 1) * w->dilation[i] + 1;
+}
+
+/* The padding of all steps of |extent|: reach - stride, and what the extent lacks to a multiple of the stride. */
+static bool pad_named(bl_onnx_call *c, const bl_node *extent, bool upper, int i, bl_onnx_window *w)
+{
+    bl_ir *ir = c->import->ir;
+    const bl_node *stride = bl_index(ir, w->stride[i]), *one = bl_index(ir, 1), *two = bl_index(ir, 2);
+    const bl_node *steps = bl_idiv(ir, bl_add(ir, extent, bl_sub(ir, stride, one)), stride);
+    const bl_node *lacks = bl_sub(ir, bl_mul(ir, steps, stride), extent);
+    const bl_node *total = bl_add(ir, lacks, bl_index(ir, reach_of(w, i) - w->stride[i]));
+
+    if (w->stride[i] > reach_of(w, i))
+        return bl_onnx_fail(c, "auto_pad of a dimension without a fixed size, with a stride larger than the window") != NULL;
+    const bl_node *less = bl_idiv(ir, total, two), *more = bl_sub(ir, total, less);
+    w->named[2 * i] = upper ? less : more;
+    w->named[2 * i + 1] = upper ? more : less;
+    return true;
+}
+
 /* Padding so that the output has ceil(input / stride): what is odd goes after for SAME_UPPER, before for SAME_LOWER. */
 static bool pad_same(bl_onnx_call *c, const bl_onnx_value *x, bool upper, bl_onnx_window *w)
 {
     for (int i = 0; i < w->n; i++) {
         const bl_node *extent = x->type->dim[bl_onnx_rank(x) - w->n + i];
-        if (!bl_is_const(extent) && w->stride[i] != 1)
-            return bl_onnx_fail(c, "auto_pad of a dimension without a fixed size needs a stride of 1") != NULL;
+        if (!bl_is_const(extent) && w->stride[i] != 1) {
+            if (!pad_named(c, extent, upper, i, w))
+                return false;
+            continue;
+        }
         int64_t size = bl_is_const(extent) ? bl_const_value(extent).i : w->kernel[i];
         int64_t steps = (size + w->stride[i] - 1) / w->stride[i];
         int64_t total = (steps - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] + 1 - size;
@@ -94,6 +119,43 @@ static bool take_kernel(bl_onnx_call *c, const bl_onnx_value *weight, int *n, in
     return true;
 }
 
+/* The pads of a window, and behind them what hangs over, for all axes of x. */
+static int all_pads(bl_onnx_call *c, const bl_onnx_value *x, const bl_onnx_window *w, bool pads, bool hang, const bl_node **out)
+{
+    int rank = bl_onnx_rank(x), first = rank - w->n;
+    bl_ir *ir = c->import->ir;
+
+    for (int i = 0; i < 2 * rank; i++)
+        out[i] = bl_index(ir, 0);
+    for (int i = 0; i < 2 * w->n; i++) {
+        const bl_node **at = &out[2 * first + i];
+        if (pads)
+            *at = w->named[i] != NULL ? w->named[i] : bl_index(ir, w->pads[i]);
+        if (hang && i % 2 == 1 && w->hang[i / 2] != NULL)
+            *at = bl_add(ir, *at, w->hang[i / 2]);
+    }
+    return 2 * rank;
+}
+
+static bool has_named(const bl_onnx_window *w)
+{
+    bool any = false;
+
+    for (int i = 0; i < 2 * w->n; i++)
+        any = any || w->named[i] != NULL;
+    return any;
+}
+
+/* x with all padding around it, so that the window has none. */
+static bl_onnx_value *pad_around(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_window *w, double value)
+{
+    const bl_node *pads[2 * BL_MAX_DIMS];
+    int n = all_pads(c, x, w, true, true, pads);
+
+    memset(w->pads, 0, sizeof w->pads);
+    return bl_onnx_make(c, "pad($0, padding=$1, value=$2)", ARGS(V(x), ZS(n, pads), R(value)));
+}
+
 bl_onnx_value *bl_onnx_convolve(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value *weight, bl_onnx_value *bias)
 {
     int64_t kernel[BL_MAX_DIMS];
@@ -102,6 +164,8 @@ bl_onnx_value *bl_onnx_convolve(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value
 
     if (weight == NULL || !take_kernel(c, weight, &n, kernel) || !bl_onnx_take_window(c, x, n, kernel, &w))
         return bl_onnx_fail(c, "needs data and a weight");
+    if (has_named(&w))
+        x = pad_around(c, x, &w, 0);
     return bl_onnx_make(
         c, "conv($0, $1, $2, stride=$3, padding=$4, dilation=$5, groups=$6)",
         ARGS(V(x), V(weight), V(bias), IS(n, w.stride), IS(2 * n, w.pads), IS(n, w.dilation), I(bl_onnx_int(c, "group", 1))));
@@ -118,16 +182,20 @@ bl_onnx_value *bl_onnx_write_conv(bl_onnx_call *c)
  * in it: then no pool needs to know of ceil_mode. */
 static bool pad_ceil(bl_onnx_call *c, const bl_onnx_value *x, bl_onnx_window *w)
 {
+    bl_ir *ir = c->import->ir;
+
     for (int i = 0; w->ceil && i < w->n; i++) {
-        const bl_node *extent = x->type->dim[bl_onnx_rank(x) - w->n + i];
-        if (!bl_is_const(extent))
-            return bl_onnx_fail(c, "ceil_mode needs a dimension of a fixed size") != NULL;
-        int64_t size = bl_const_value(extent).i, before = w->pads[2 * i], after = w->pads[2 * i + 1];
-        int64_t reach = (w->kernel[i] - 1) * w->dilation[i] + 1, room = size + before + after - reach;
-        int64_t steps = room < 0 ? 0 : (room + w->stride[i] - 1) / w->stride[i];
-        steps -= steps > 0 && steps * w->stride[i] >= size + before;
-        int64_t more = steps * w->stride[i] - room;
-        w->hang[i] = more > 0 ? more : 0;
+        const bl_node *size = x->type->dim[bl_onnx_rank(x) - w->n + i], *stride = bl_index(ir, w->stride[i]);
+        int64_t before = w->pads[2 * i], after = w->pads[2 * i + 1], reach = reach_of(w, i);
+        const bl_node *room = bl_add(ir, size, bl_index(ir, before + after - reach)), *steps;
+        bool begins_inside = after + w->stride[i] <= reach; /* whatever the size is */
+        if (w->named[2 * i] != NULL || (!bl_is_const(size) && !begins_inside))
+            return bl_onnx_fail(c, "ceil_mode with these pads needs a dimension of a fixed size") != NULL;
+        steps = room->lo < 0 ? bl_index(ir, 0) : bl_idiv(ir, bl_add(ir, room, bl_index(ir, w->stride[i] - 1)), stride);
+        if (!begins_inside && steps->lo > 0 && steps->lo * w->stride[i] >= size->lo + before)
+            steps = bl_index(ir, steps->lo - 1);
+        const bl_node *more = bl_sub(ir, bl_mul(ir, steps, stride), room);
+        w->hang[i] = more->hi > 0 ? more : NULL;
     }
     return true;
 }
@@ -137,14 +205,14 @@ static bool has_hang(const bl_onnx_window *w)
     bool any = false;
 
     for (int i = 0; i < w->n; i++)
-        any = any || w->hang[i] > 0;
+        any = any || w->hang[i] != NULL;
     return any;
 }
 
 /* The wire's pools take pads up to half a window. */
 static bool has_wide_pads(const bl_onnx_window *w)
 {
-    bool any = false;
+    bool any = has_named(w);
 
     for (int i = 0; i < 2 * w->n; i++)
         any = any || w->pads[i] > w->kernel[i / 2] / 2;
@@ -158,19 +226,6 @@ static bool take_pool(bl_onnx_call *c, bl_onnx_window *w)
 
     return take_kernel(c, NULL, &n, kernel) && bl_onnx_take_window(c, bl_onnx_in(c, 0), n, kernel, w) &&
            pad_ceil(c, bl_onnx_in(c, 0), w);
-}
-
-/* The pads of a window, and behind them what hangs over, for all axes of x. */
-static int all_pads(const bl_onnx_value *x, const bl_onnx_window *w, bool pads, bool hang, int64_t *out)
-{
-    int rank = bl_onnx_rank(x), first = rank - w->n;
-
-    memset(out, 0, 2 * (size_t)rank * sizeof *out);
-    for (int i = 0; i < w->n; i++) {
-        out[2 * (first + i)] = pads ? w->pads[2 * i] : 0;
-        out[2 * (first + i) + 1] = (pads ? w->pads[2 * i + 1] : 0) + (hang ? w->hang[i] : 0);
-    }
-    return 2 * rank;
 }
 
 static double lowest(bl_dtype dtype)
@@ -205,7 +260,6 @@ static bl_onnx_value *pool_indices(bl_onnx_call *c, const bl_onnx_window *w, bl_
 bl_onnx_value *bl_onnx_write_max_pool(bl_onnx_call *c)
 {
     bl_onnx_value *x = bl_onnx_in(c, 0), *out[2];
-    int64_t pads[2 * BL_MAX_DIMS];
     bl_onnx_window w;
 
     if (x == NULL || !take_pool(c, &w))
@@ -220,11 +274,8 @@ bl_onnx_value *bl_onnx_write_max_pool(bl_onnx_call *c)
         c->out[1] = pool_indices(c, &w, out[1]);
         return out[0];
     }
-    if (has_hang(&w) || has_wide_pads(&w)) {
-        int n = all_pads(x, &w, true, true, pads);
-        memset(w.pads, 0, sizeof w.pads);
-        x = bl_onnx_make(c, "pad(a, padding=$0, value=$1)", ARGS(IS(n, pads), R(lowest(bl_onnx_type(x)))));
-    }
+    if (has_hang(&w) || has_wide_pads(&w))
+        x = pad_around(c, x, &w, lowest(bl_onnx_type(x)));
     return bl_onnx_make(c, "max_pool($0, kernel_size=$1, stride=$2, padding=$3, dilation=$4, dims=$5)",
                         ARGS(V(x), IS(w.n, w.kernel), IS(w.n, w.stride), IS(2 * w.n, w.pads), IS(w.n, w.dilation), I(w.n)));
 }
@@ -246,7 +297,7 @@ bl_onnx_value *bl_onnx_write_average_pool(bl_onnx_call *c)
 {
     bl_onnx_value *x = bl_onnx_in(c, 0), *sum, *cells;
     bool counts_pads = bl_onnx_int(c, "count_include_pad", 0) != 0, dilated = false;
-    int64_t pads[2 * BL_MAX_DIMS], hang[2 * BL_MAX_DIMS];
+    const bl_node *pads[2 * BL_MAX_DIMS], *hang[2 * BL_MAX_DIMS];
     bl_onnx_window w;
 
     if (x == NULL || !take_pool(c, &w))
@@ -256,14 +307,13 @@ bl_onnx_value *bl_onnx_write_average_pool(bl_onnx_call *c)
     if (!has_hang(&w) && !has_wide_pads(&w) && !dilated)
         return bl_onnx_make(c, "avg_pool(a, kernel_size=$0, stride=$1, padding=$2, count_include_pad=$3, dims=$4)",
                             ARGS(IS(w.n, w.kernel), IS(w.n, w.stride), IS(2 * w.n, w.pads), B(counts_pads), I(w.n)));
-    int n = all_pads(x, &w, true, true, pads);
-    sum = window_sum(c, bl_onnx_make(c, "pad(a, padding=$0)", ARGS(IS(n, pads))), &w);
-    all_pads(x, &w, true, false, pads);
-    all_pads(x, &w, false, true, hang);
+    int n = all_pads(c, x, &w, true, false, pads);
+    all_pads(c, x, &w, false, true, hang);
+    sum = window_sum(c, bl_onnx_make(c, "pad(pad(a, padding=$0), padding=$1)", ARGS(ZS(n, pads), ZS(n, hang))), &w);
     if (counts_pads) /* what hangs over counts in no case */
-        cells = bl_onnx_make(c, "pad(pad(ones_like(a), padding=$0, value=1), padding=$1)", ARGS(IS(n, pads), IS(n, hang)));
+        cells = bl_onnx_make(c, "pad(pad(ones_like(a), padding=$0, value=1), padding=$1)", ARGS(ZS(n, pads), ZS(n, hang)));
     else
-        cells = bl_onnx_make(c, "pad(pad(ones_like(a), padding=$0), padding=$1)", ARGS(IS(n, pads), IS(n, hang)));
+        cells = bl_onnx_make(c, "pad(pad(ones_like(a), padding=$0), padding=$1)", ARGS(ZS(n, pads), ZS(n, hang)));
     return bl_onnx_make(c, "div($0, $1)", ARGS(V(sum), V(window_sum(c, cells, &w))));
 }
 
@@ -395,13 +445,11 @@ bl_onnx_value *bl_onnx_write_max_unpool(bl_onnx_call *c)
 bl_onnx_value *bl_onnx_write_lp_pool(bl_onnx_call *c)
 {
     double p = (double)bl_onnx_int(c, "p", 2);
-    int64_t pads[2 * BL_MAX_DIMS];
     bl_onnx_window w;
 
     if (bl_onnx_in(c, 0) == NULL || !take_pool(c, &w))
         return bl_onnx_fail(c, "needs an input");
-    int n = all_pads(c->in[0], &w, true, true, pads);
-    bl_onnx_value *x = bl_onnx_make(c, "pad(pow(abs(a), $0), padding=$1)", ARGS(R(p), IS(n, pads)));
+    bl_onnx_value *x = pad_around(c, bl_onnx_make(c, "pow(abs(a), $0)", ARGS(R(p))), &w, 0);
     return bl_onnx_make(c, "pow($0, $1)", ARGS(V(window_sum(c, x, &w)), R(1 / p)));
 }
 

@@ -8,8 +8,9 @@
 typedef struct bl_onnx_window {
     int n;
     int64_t kernel[BL_MAX_DIMS], stride[BL_MAX_DIMS], dilation[BL_MAX_DIMS];
-    int64_t pads[2 * BL_MAX_DIMS]; /* before and after each axis */
-    int64_t hang[BL_MAX_DIMS];     /* more padding after each, of which windows hang over the end (ceil_mode) */
+    int64_t pads[2 * BL_MAX_DIMS];         /* before and after each axis */
+    const bl_node *named[2 * BL_MAX_DIMS]; /* the same where there are named dimensions in it (auto_pad); else NULL */
+    const bl_node *hang[BL_MAX_DIMS];      /* more padding after each, of which windows hang over the end (ceil_mode); or NULL */
     bool ceil;
 } bl_onnx_window;
 

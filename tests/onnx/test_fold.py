@@ -152,7 +152,32 @@ def grid_of_a_detector():
     return g.model(g("Add", g("ReduceSum", "x", [1], keepdims=1), g("Unsqueeze", centres, [0]))), [(1, 4), (3, 7), (2, 8)]
 
 
+def windows(op, **attributes):
+    """A pool or a convolution whose padding depends on a named size."""
+    g = Graph(["n", 2, "h", 7])
+    weight = [np.random.default_rng(2).standard_normal((3, 2, *attributes["kernel_shape"])).astype(np.float32)] if op == "Conv" else []
+    return g.model(g(op, "x", *weight, **attributes)), [(1, 2, 5, 7), (2, 2, 6, 7), (1, 2, 7, 7), (1, 2, 16, 7)]
+
+
+def all_windows():
+    for op, pad in (("MaxPool", "SAME_UPPER"), ("AveragePool", "SAME_UPPER"), ("Conv", "SAME_UPPER"), ("Conv", "SAME_LOWER")):
+        yield f"{op} {pad}", windows(op, kernel_shape=[3, 3], strides=[2, 2], auto_pad=pad)
+    for op in ("MaxPool", "AveragePool"):
+        yield f"{op} rounded up", windows(op, kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1)
+        yield f"{op} rounded up with pads", windows(op, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1], ceil_mode=1)
+
+
+def padded_frames():
+    """Cut to whole frames by a remainder: x - (x + 1) % 4 is seen to be a multiple of 4 less 1."""
+    g = Graph([2, "length"])
+    length = g("Gather", g("Shape", "x"), [1])
+    cut = g("Add", g("Sub", length, g("Mod", g("Add", length, [1]), [4])), [1])
+    whole = g("Slice", g("Concat", "x", "x", axis=1), [0], cut, [1])
+    return g.model(g("Reshape", whole, [2, -1, 4])), [(2, 4), (2, 7), (2, 10)]
+
+
 MODELS = {
+    **dict(all_windows()), "frames": padded_frames(),
     "detector": grid_of_a_detector(),
     "pad": torch_pad(), "reflect": torch_pad("reflect"), "constants": computed_constants(),
     **{f"interpolation of {mode}": interpolation(mode) for mode in ("nearest", "linear", "cubic")},
