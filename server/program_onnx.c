@@ -102,6 +102,19 @@ bl_status bl_program_import_file(bl_request *rq, bl_program *program, bl_span fi
     return st;
 }
 
+/* Strings are read and written where a model is asked; a program has tensors. */
+static bl_status refuse_strings(bl_request *rq, const bl_onnx_port *ports, int count, const char *what)
+{
+    for (int i = 0; i < count; i++)
+        if (ports[i].coding == BL_ONNX_STRINGS)
+            return bl_fail(
+                &rq->err, BL_EGRAPH,
+                "%s \"%s\" is of strings, which a program cannot have; host the model instead, in the folder of --models "
+                "or with POST /v2/repository/models/NAME/load",
+                what, ports[i].name);
+    return BL_OK;
+}
+
 bl_status bl_program_import(bl_request *rq, bl_program *program)
 {
     const bl_settings *settings = &rq->server->settings;
@@ -115,6 +128,9 @@ bl_status bl_program_import(bl_request *rq, bl_program *program)
     BL_TRY(read_ranges(rq, bl_request_query(rq, "dims"), &ranges, &options.nranges));
     options.ranges = ranges;
     BL_TRY(bl_program_import_file(rq, program, bl_request_body(rq), &options, model));
+    const bl_wire_graph *graph = &model->program.entries[0].graph;
+    BL_TRY(refuse_strings(rq, model->inputs, graph->ninputs, "input"));
+    BL_TRY(refuse_strings(rq, model->outputs, bl_wire_shown(graph), "output"));
     program->doc.options.device = bl_request_query(rq, "device");
     return BL_OK;
 }

@@ -51,6 +51,8 @@ const char *bl_onnx_dim_name(bl_onnx_importer *m, const char *input, int axis, c
     bool named = from->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && is_name(from->dim_param);
 
     snprintf(place, sizeof place, "%.*s.%d", BL_ONNX_KEPT_NAME - 4, input, axis);
+    if (!named && axis == 0 && m->tabular) /* columns of one table */
+        return "rows";
     return bl_onnx_legal_name(m, named ? from->dim_param : place);
 }
 
@@ -162,11 +164,25 @@ static void list_sides(bl_onnx_importer *m, const char *name, int input)
     add_dim(m, bl_onnx_side_name(m, name, true), BL_ONNX_DECODED, most, input);
 }
 
+/* Its rows, and its keys where the model does not say how many there are. */
+static void list_map(bl_onnx_importer *m, const Onnx__ValueInfoProto *info, const char *name, int input)
+{
+    const Onnx__TensorShapeProto__Dimension open = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__INIT;
+
+    add_dim(m, bl_onnx_dim_name(m, name, 0, &open), BL_ONNX_BATCH, BL_ONNX_LARGEST_TABLE, input);
+    if (bl_onnx_count_keys(m->proto->graph, info->name) == 0)
+        add_dim(m, bl_onnx_dim_name(m, name, 1, &open), BL_ONNX_SEQUENCE, BL_ONNX_LARGEST_SEQUENCE, input);
+}
+
 static void list_input(bl_onnx_importer *m, const Onnx__ValueInfoProto *info, bool only, int input)
 {
     const char *name = bl_onnx_clean(m, info->name != NULL ? info->name : "");
     const Onnx__TypeProto__Tensor *tensor = bl_onnx_tensor_type(info);
 
+    if (info->type != NULL && info->type->value_case == ONNX__TYPE_PROTO__VALUE_MAP_TYPE) {
+        list_map(m, info, name, input);
+        return;
+    }
     if (info->name != NULL && bl_onnx_find(m->encoded, info->name) != NULL) {
         list_sides(m, name, input);
         return;
@@ -174,9 +190,11 @@ static void list_input(bl_onnx_importer *m, const Onnx__ValueInfoProto *info, bo
     if (tensor == NULL || tensor->shape == NULL || tensor->shape->n_dim > BL_MAX_DIMS) /* its import says so */
         return;
     for (size_t i = 0; i < tensor->shape->n_dim; i++) {
-        bl_onnx_role role = role_of(tensor, i, only);
+        bool row = i == 0 && m->tabular;
+        bl_onnx_role role = row ? BL_ONNX_BATCH : role_of(tensor, i, only);
+        int64_t most = row ? BL_ONNX_LARGEST_TABLE : largest(role);
         if (bl_onnx_is_open(tensor->shape->dim[i]))
-            add_dim(m, bl_onnx_dim_name(m, name, (int)i, tensor->shape->dim[i]), role, largest(role), input);
+            add_dim(m, bl_onnx_dim_name(m, name, (int)i, tensor->shape->dim[i]), role, most, input);
     }
 }
 

@@ -86,9 +86,9 @@ void bl_onnx_want(bl_onnx_call *c, int i)
     for (int k = 0; k < m->main->wire.ninputs; k++) {
         bool wanted = m->wanted[m->model->number[k]];
         any = any || wanted;
-        all = all && (!wanted || (!m->model->pictures[k] && may_be_small(m, &m->main->wire.inputs[k].type)));
+        all = all && (!wanted || (m->model->inputs[k].coding == BL_ONNX_PLAIN && may_be_small(m, &m->main->wire.inputs[k].type)));
     }
-    if (any && all)
+    if (any && all && m->model->texts.count == 0) /* each variant would have numbers of its own for strings */
         m->model->wanted = m->wanted;
 }
 
@@ -102,7 +102,7 @@ void *bl_onnx_fail_unknown(bl_onnx_call *c, int i, const char *what)
     bl_onnx_want(c, i);
     for (int k = 0; k < m->main->wire.ninputs; k++) {
         if (m->wanted[m->model->number[k]])
-            bl_text_printf(&names, "%s\"%.80s\"", names.len > 0 ? ", " : "", m->model->inputs[k]);
+            bl_text_printf(&names, "%s\"%.80s\"", names.len > 0 ? ", " : "", m->model->inputs[k].name);
     }
     bl_onnx_fail(
         c, "input %d%s%s must be known when the model is imported: a constant, an initialiser, or made of these and shapes%s%s",

@@ -174,6 +174,17 @@ static const bl_node *typer_type(bl_onnx_importer *m, const bl_tensor_value *ten
     return bl_input(m->ir, 0, tensor->dtype, tensor->ndim, dim);
 }
 
+bl_onnx_value *bl_onnx_state_value(bl_onnx_importer *m, const char *name, const bl_tensor_value *content)
+{
+    bl_onnx_value *value = bl_onnx_ok(m) ? bl_onnx_new_value(m, name, typer_type(m, content)) : NULL;
+
+    if (value != NULL) {
+        value->ref = bl_onnx_add_state(m, name, content);
+        value->graph = m->main;
+    }
+    return value;
+}
+
 /* The input of a body that stands for |value| of the graphs around it. */
 static bl_wire_ref capture(bl_onnx_importer *m, bl_onnx_graph *graph, bl_onnx_value *value)
 {
@@ -394,9 +405,12 @@ static void write_call(bl_onnx_call *c, const char *domain)
         c->import->depth--;
     } else if (op == NULL) {
         bl_onnx_fail_operator(c, domain);
-    } else if (bl_onnx_may_take_counted(c) && !bl_onnx_fold(c, op) && !c->import->failed) {
-        bl_onnx_write_op(c, op);
-        bl_onnx_keep_counted(c);
+    } else if (bl_onnx_check_texts(c) && bl_onnx_may_take_counted(c)) {
+        if (!bl_onnx_fold(c, op) && !c->import->failed) {
+            bl_onnx_write_op(c, op);
+            bl_onnx_keep_counted(c);
+        }
+        bl_onnx_mark_texts(c);
     }
 }
 
@@ -459,7 +473,8 @@ static void put_initialisers(bl_onnx_importer *m, bl_onnx_names *names, const On
             return;
         value->tensor = tensor;
         value->four_bits = bl_onnx_four_bits(tensor->data_type);
-        if (bl_onnx_dtype(tensor->data_type) != BL_DTYPE_COUNT) { /* else its first use is the failure */
+        value->texts = bl_onnx_is_strings(tensor->data_type);
+        if (bl_onnx_stored_dtype(tensor->data_type) != BL_DTYPE_COUNT) { /* else its first use is the failure */
             if (bl_onnx_shape(m, tensor, &content, m->err) != BL_OK)
                 m->failed = true;
             else
@@ -486,6 +501,27 @@ void bl_onnx_write_graph(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__
 }
 
 /* ---- the program */
+
+void bl_onnx_take_keys(bl_onnx_importer *m, const bl_onnx_value *keys, bl_onnx_port *port)
+{
+    const bl_onnx_known *known = keys->known;
+
+    port->keys = bl_arena_array(m->arena, (size_t)known->count, sizeof *port->keys);
+    for (int i = 0; port->keys != NULL && i < known->count; i++) {
+        long long key = (long long)bl_const_value(known->size[i]).i;
+        port->keys[i] = keys->texts ? m->model->texts.text[key].data : bl_arena_printf(m->arena, "%lld", key);
+        port->nkeys += port->keys[i] != NULL;
+    }
+}
+
+static void describe_output(bl_onnx_importer *m, const char *name, const bl_onnx_value *value, bl_onnx_port *out)
+{
+    *out = (bl_onnx_port){.name = bl_onnx_clean(m, name)};
+    if (value != NULL && value->texts)
+        out->coding = BL_ONNX_STRINGS;
+    if (value != NULL && value->keys != NULL)
+        bl_onnx_take_keys(m, value->keys, out);
+}
 
 /* The counts behind the other outputs, each once. */
 static void take_counts(bl_onnx_importer *m, bl_onnx_value **value)
@@ -540,7 +576,7 @@ static void take_outputs(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__
         }
         if (m->options->given != NULL && !has_declared_type(m, graph->output[i], value))
             return;
-        m->model->outputs[i] = bl_onnx_clean(m, name);
+        describe_output(m, name, value, &m->model->outputs[i]);
         const char *unique = bl_onnx_wire_name(m, name);
         bl_onnx_names *own = m->taken;
         m->taken = inputs_and_states; /* what is known may become a state now */
@@ -563,7 +599,6 @@ static void write_program(bl_onnx_importer *m)
     int ninputs = 0;
 
     m->model->inputs = bl_arena_array(m->arena, graph->n_input, sizeof *m->model->inputs);
-    m->model->pictures = bl_arena_array(m->arena, graph->n_input, sizeof *m->model->pictures);
     m->model->number = bl_arena_array(m->arena, graph->n_input, sizeof *m->model->number);
     m->taken = bl_onnx_open_names(m, NULL, NULL);
     (void)bl_onnx_wire_name(m, "rng"); /* every program has a state of that name */
@@ -591,6 +626,8 @@ static void write_program(bl_onnx_importer *m)
         bl_onnx_write_outline(m, graph);
     else
         bl_onnx_write_graph(m, names, graph);
+    if (m->options->given != NULL && m->model->texts.count > 0) /* each variant would have numbers of its own for them */
+        bl_onnx_stop(m, BL_EGRAPH, "a model whose inputs decide shapes cannot have strings");
     if (bl_onnx_ok(m))
         take_outputs(m, names, graph);
 }
@@ -650,6 +687,7 @@ static bl_status attempt_import(void *arg, bl_arena *arena, bl_onnx_model *out, 
 static bl_status list_inputs(bl_onnx_importer *m)
 {
     m->encoded = bl_onnx_open_names(m, NULL, NULL);
+    m->tabular = bl_onnx_is_tabular(m->proto->graph);
     if (bl_onnx_ok(m))
         bl_onnx_find_pictures(m, m->proto->graph, 0);
     if (bl_onnx_ok(m))

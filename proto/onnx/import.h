@@ -49,6 +49,8 @@ typedef struct bl_onnx_value {
     unsigned unknown;            /* its elements were asked for in this round (bl_onnx_importer.round), and are not known */
     struct bl_onnx_value *count; /* how long axis |counted| is for these data, an int64; NULL: all of it counts */
     int counted;
+    bool texts;                   /* a tensor of strings: int64, the numbers of its texts */
+    struct bl_onnx_value *keys;   /* of a sequence of maps, which is the tensor [rows, keys] here: the keys, known */
     struct bl_onnx_value *pixels; /* of an encoded picture that is an input, which has no type: what it is in the program */
 } bl_onnx_value;
 
@@ -126,6 +128,7 @@ typedef struct bl_onnx_importer {
     int nweights, weight_cap;
     unsigned round; /* in which it is asked what is known: from 1 on */
     bool *wanted;   /* of the model's inputs: something that was asked for depends on their elements */
+    bool tabular;   /* it has operators of ai.onnx.ml: inputs have rows */
     bl_err *err;
     bool failed;
 } bl_onnx_importer;
@@ -171,6 +174,8 @@ bl_onnx_value *bl_onnx_new_value(bl_onnx_importer *m, const char *name, const bl
 bl_wire_ref bl_onnx_use(bl_onnx_importer *m, bl_onnx_graph *graph, bl_onnx_value *value);
 /* A state of the program with this name (made unique) and content. */
 bl_wire_ref bl_onnx_add_state(bl_onnx_importer *m, const char *name, const bl_tensor_value *value);
+/* The same as a value. */
+bl_onnx_value *bl_onnx_state_value(bl_onnx_importer *m, const char *name, const bl_tensor_value *value);
 bl_onnx_graph *bl_onnx_open_graph(bl_onnx_importer *m, bl_onnx_graph *outer);
 bl_onnx_names *bl_onnx_open_names(bl_onnx_importer *m, bl_onnx_names *outer, bl_onnx_graph *graph);
 /* The nodes of a graph, one after the other. */
@@ -241,6 +246,9 @@ int bl_onnx_data_type(const bl_onnx_value *value);
 int bl_onnx_four_bits(int data_type);
 /* The wire's dtype, or BL_DTYPE_COUNT.  4-bit integers become those of 8 bits. */
 bl_dtype bl_onnx_dtype(int data_type);
+bool bl_onnx_is_strings(int data_type);
+/* The same, and int64 where it is strings. */
+bl_dtype bl_onnx_stored_dtype(int data_type);
 /* dtype, shape, elements and bytes, within the limits. */
 BL_NODISCARD bl_status bl_onnx_shape(bl_onnx_importer *m, const Onnx__TensorProto *tensor, bl_tensor_value *out, bl_err *err);
 /* These and where the bytes are: in the file where they can stay there, else in the result's arena. */
@@ -285,6 +293,23 @@ bl_onnx_value *bl_onnx_count(bl_onnx_value *value, bl_onnx_value *count, int axi
 bool bl_onnx_may_take_counted(bl_onnx_call *c);
 /* Which axes of its results are such ones. */
 void bl_onnx_keep_counted(bl_onnx_call *c);
+
+/* ---- strings (text.c) */
+/* The number of a text, a new one where the model does not have the text yet. */
+int64_t bl_onnx_text_number(bl_onnx_importer *m, bl_span text);
+/* False after a failure: the node is given strings that its operator does not take. */
+bool bl_onnx_check_texts(bl_onnx_call *c);
+/* Results of a node that moves strings are strings. */
+void bl_onnx_mark_texts(bl_onnx_call *c);
+
+/* ---- tables and maps (ops_ml_map.c) */
+/* The port's maps have these known keys. (import.c) */
+void bl_onnx_take_keys(bl_onnx_importer *m, const bl_onnx_value *keys, bl_onnx_port *port);
+/* Whether the graph has operators of ai.onnx.ml. */
+bool bl_onnx_is_tabular(const Onnx__GraphProto *graph);
+/* How many keys the map of this name has: those that the operator which takes it knows, 0 where it takes any number of them, -1
+ * where no such operator takes it. */
+int64_t bl_onnx_count_keys(const Onnx__GraphProto *graph, const char *name);
 
 /* ---- pictures (ops_image.c) */
 /* Whether the node is an ImageDecoder. */

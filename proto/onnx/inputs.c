@@ -103,11 +103,32 @@ bool bl_onnx_declared_type(const Onnx__ValueInfoProto *info, bl_wire_type *out)
     return true;
 }
 
-static bool input_type(bl_onnx_importer *m, const Onnx__ValueInfoProto *info, bl_wire_type *out)
+/* A map is a row of a float tensor, with a column for each key. */
+static bool map_type(bl_onnx_importer *m, const Onnx__GraphProto *graph, const Onnx__ValueInfoProto *info, bl_wire_type *out)
+{
+    const Onnx__TensorShapeProto__Dimension varies = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__INIT;
+    const Onnx__TypeProto *type = info->type->map_type->value_type;
+    const char *name = bl_onnx_clean(m, info->name != NULL ? info->name : "");
+    bool tensor = type != NULL && type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
+    int64_t keys = bl_onnx_count_keys(graph, info->name);
+
+    *out = (bl_wire_type){.ndim = 2, .dtype = tensor ? bl_onnx_dtype(type->tensor_type->elem_type) : BL_DTYPE_COUNT};
+    if (out->dtype == BL_DTYPE_COUNT || keys < 0)
+        return bl_onnx_stop(m, BL_EGRAPH,
+                            "input \"%s\" is a map; only a map to numbers that DictVectorizer or CastMap takes can be had",
+                            name) != NULL;
+    out->dim[1] = (bl_wire_dim){.size = keys, .var = -1};
+    return input_dimension(m, name, 0, &varies, &out->dim[0]) &&
+           (keys > 0 || input_dimension(m, name, 1, &varies, &out->dim[1])) && measure_input(m, name, out);
+}
+
+static bool input_type(bl_onnx_importer *m, const Onnx__GraphProto *graph, const Onnx__ValueInfoProto *info, bl_wire_type *out)
 {
     const char *name = bl_onnx_clean(m, info->name != NULL ? info->name : "");
     const Onnx__TypeProto__Tensor *tensor = bl_onnx_tensor_type(info);
 
+    if (info->type != NULL && info->type->value_case == ONNX__TYPE_PROTO__VALUE_MAP_TYPE)
+        return map_type(m, graph, info, out);
     if (tensor == NULL)
         return bl_onnx_stop(m, BL_EGRAPH, "input \"%s\" is no tensor", name) != NULL;
     if (tensor->shape == NULL)
@@ -115,7 +136,7 @@ static bool input_type(bl_onnx_importer *m, const Onnx__ValueInfoProto *info, bl
     if (tensor->shape->n_dim > m->options->limits.max_dims || tensor->shape->n_dim > BL_MAX_DIMS)
         return bl_onnx_stop(m, BL_ELIMIT, "input \"%s\" has %zu dimensions, the limit is %zu", name, tensor->shape->n_dim,
                             m->options->limits.max_dims) != NULL;
-    *out = (bl_wire_type){.dtype = bl_onnx_dtype(tensor->elem_type), .ndim = (int)tensor->shape->n_dim};
+    *out = (bl_wire_type){.dtype = bl_onnx_stored_dtype(tensor->elem_type), .ndim = (int)tensor->shape->n_dim};
     if (out->dtype == BL_DTYPE_COUNT)
         return bl_onnx_stop(m, BL_EGRAPH, "input \"%s\" has element type %d, which no tensor here has", name,
                             tensor->elem_type) != NULL;
@@ -132,6 +153,13 @@ static const bl_tensor_value *given_value(const bl_onnx_importer *m, int number)
     return m->options->given != NULL ? m->options->given[number] : NULL;
 }
 
+static bool takes_strings(const Onnx__ValueInfoProto *info)
+{
+    const Onnx__TypeProto__Tensor *tensor = bl_onnx_tensor_type(info);
+
+    return tensor != NULL && bl_onnx_is_strings(tensor->elem_type);
+}
+
 void bl_onnx_take_inputs(bl_onnx_importer *m, const Onnx__GraphProto *graph, bl_wire_tensor *inputs, int *ninputs)
 {
     for (size_t i = 0; i < graph->n_input && bl_onnx_ok(m); i++) {
@@ -144,7 +172,7 @@ void bl_onnx_take_inputs(bl_onnx_importer *m, const Onnx__GraphProto *graph, bl_
         }
         bool picture = bl_onnx_find(m->encoded, name) != NULL;
         bl_wire_tensor *input = &inputs[*ninputs];
-        if (!(picture ? picture_type(m, graph->input[i], &input->type) : input_type(m, graph->input[i], &input->type)))
+        if (!(picture ? picture_type(m, graph->input[i], &input->type) : input_type(m, graph, graph->input[i], &input->type)))
             return;
         const char *unique = bl_onnx_wire_name(m, name);
         const bl_tensor_value *given = given_value(m, m->model->ninputs++);
@@ -152,8 +180,10 @@ void bl_onnx_take_inputs(bl_onnx_importer *m, const Onnx__GraphProto *graph, bl_
             return;
         if (given != NULL)
             continue;
-        m->model->pictures[*ninputs] = picture;
-        m->model->inputs[*ninputs] = bl_onnx_clean(m, name);
+        m->model->inputs[*ninputs] = (bl_onnx_port){.name = bl_onnx_clean(m, name),
+                                                    .coding = picture                          ? BL_ONNX_PICTURE
+                                                              : takes_strings(graph->input[i]) ? BL_ONNX_STRINGS
+                                                                                               : BL_ONNX_PLAIN};
         m->model->number[*ninputs] = m->model->ninputs - 1;
         input->name = unique;
         ++*ninputs;
@@ -204,7 +234,8 @@ void bl_onnx_put_inputs(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__G
             return;
         value->graph = m->main;
         value->ref = (bl_wire_ref){.kind = BL_REF_INPUT, .index = at};
-        if (m->model->pictures[at++]) {
+        value->texts = m->model->inputs[at].coding == BL_ONNX_STRINGS;
+        if (m->model->inputs[at++].coding == BL_ONNX_PICTURE) {
             bl_onnx_value *encoded = bl_onnx_new_value(m, name, NULL);
             if (encoded != NULL)
                 encoded->pixels = value;

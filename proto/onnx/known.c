@@ -106,6 +106,7 @@ bl_onnx_value *bl_onnx_known_tensor(bl_onnx_importer *m, const Onnx__TensorProto
     if (value != NULL) {
         value->tensor = tensor;
         value->four_bits = bl_onnx_four_bits(tensor->data_type);
+        value->texts = bl_onnx_is_strings(tensor->data_type);
     }
     return value;
 }

@@ -8,7 +8,11 @@
  * An input that ImageDecoder takes is an encoded picture in the model, and its pixels in the program: uint8 [INPUT.height,
  * INPUT.width, 3], red, green and blue, as proto/picture.h has them.
  *
- * A dimension without a size becomes a named one: dim_param's text, or "INPUT.AXIS" where that has no letter ("?").  A range that
+ * A tensor of strings is one of int64 in the program: the numbers of its texts in the model's table, and from its end on those of
+ * texts that the model does not know.  A map, or a sequence of maps, is a tensor of a row for each map and a column for each key.
+ *
+ * A dimension without a size becomes a named one: dim_param's text, or "INPUT.AXIS" where that has no letter ("?").  In a model
+ * with operators of ai.onnx.ml the first dimensions without a name are one, "rows".  A range that
  * the options do not give follows from what the dimension is (dims.c), and where the model cannot be expressed over that range,
  * the import finds one over which it can (search.c).  Arithmetic on shapes is done here, with these names in it.  What cannot be
  * expressed is BL_EGRAPH naming the node and its operator, bytes that are no model are BL_EINVAL, what is too large is BL_ELIMIT.
@@ -21,10 +25,12 @@
 #define BL_ONNX_ONNX_H
 
 #include "proto/decode.h"
+#include "proto/texts.h"
 
 /* The largest size of a dimension whose range the options do not give. */
 enum {
     BL_ONNX_LARGEST_BATCH = 64,
+    BL_ONNX_LARGEST_TABLE = 1024, /* of the rows of a model with operators of ai.onnx.ml */
     BL_ONNX_LARGEST_SEQUENCE = 512,
     BL_ONNX_LARGEST_SIDE = 1280,     /* of a picture that is a tensor */
     BL_ONNX_LARGEST_FRAMES = 4096,   /* of a signal with several channels: 40 s in steps of 10 ms */
@@ -61,13 +67,27 @@ typedef struct bl_onnx_map {
     const char *name;
 } bl_onnx_map;
 
+/* What a tensor of the program is in the model. */
+typedef enum bl_onnx_coding {
+    BL_ONNX_PLAIN,
+    BL_ONNX_PICTURE, /* an encoded picture, of which the program takes the pixels */
+    BL_ONNX_STRINGS  /* strings, of which the program takes or gives the numbers */
+} bl_onnx_coding;
+
+/* An input or output in the model. */
+typedef struct bl_onnx_port {
+    const char *name;
+    bl_onnx_coding coding;
+    int nkeys; /* of maps, which are rows of the tensor: their keys as text, one for each column; else 0 */
+    const char **keys;
+} bl_onnx_port;
+
 typedef struct bl_onnx_model {
-    bl_program_doc program; /* options are left at "not given" */
-    const char **inputs;    /* of "main", in its order: their names in the model */
-    const char **outputs;
-    bool *pictures;             /* of these inputs: it is encoded in the model */
-    int *number;                /* of these inputs: which of the model's it is */
-    int ninputs;                /* of the model, the given ones among them; initialisers are none */
+    bl_program_doc program;         /* options are left at "not given" */
+    bl_onnx_port *inputs, *outputs; /* of "main", in its order */
+    bl_texts texts;                 /* all strings that the model knows, by their numbers */
+    int *number;                    /* of the inputs: which of the model's it is */
+    int ninputs;                    /* of the model, the given ones among them; initialisers are none */
     bool *wanted;               /* after a failure, of the model's inputs: their values are missing.  NULL: no value would help */
     int *weight;                /* of the program's states, where values are given: its number among the outline's, or -1 */
     bl_wire_type *output_types; /* of an outline, as declared: BL_DTYPE_COUNT, ndim -1 and size -1 where the model does not */

@@ -33,7 +33,6 @@ static bl_onnx_value *decode_constant(bl_onnx_call *c, const Onnx__TensorProto *
 {
     bl_onnx_importer *m = c->import;
     bl_tensor_value file, pixels = {.kind = BL_VALUE_BYTES, .dtype = BL_U8, .ndim = 3};
-    const bl_node *dim[BL_MAX_DIMS] = {0};
     bl_picture picture = {0};
     bl_err why = {0};
     char *data;
@@ -59,14 +58,7 @@ static bl_onnx_value *decode_constant(bl_onnx_call *c, const Onnx__TensorProto *
     if (bl_picture_read(&picture, data, &why) != BL_OK)
         return bl_onnx_fail(c, "its constant is no picture: %s", why.text);
     pixels.span = (bl_span){data, pixels.bytes};
-    for (int i = 0; i < 3; i++)
-        dim[i] = bl_index(m->ir, pixels.dim[i]);
-    bl_onnx_value *value = bl_onnx_new_value(m, c->label, bl_input(m->ir, 0, BL_U8, 3, dim));
-    if (value != NULL) {
-        value->ref = bl_onnx_add_state(m, c->label, &pixels);
-        value->graph = m->main;
-    }
-    return value;
+    return bl_onnx_state_value(m, c->label, &pixels);
 }
 
 bl_onnx_value *bl_onnx_write_image_decoder(bl_onnx_call *c)

@@ -207,11 +207,3 @@ bl_onnx_value *bl_onnx_write_optional_has_element(bl_onnx_call *c)
 {
     return bl_onnx_known_real(c->import, BL_BOOL, bl_onnx_in(c, 0) != NULL);
 }
-
-bl_onnx_value *bl_onnx_write_array_feature_extractor(bl_onnx_call *c)
-{
-    bl_onnx_value *x = bl_onnx_in(c, 0);
-
-    return bl_onnx_make(
-        c, bl_onnx_rank(x) == 1 ? "unsqueeze(take(a, flatten(b), axis=0), axis=0)" : "take(a, flatten(b), axis=-1)", NULL);
-}

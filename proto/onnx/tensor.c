@@ -35,6 +35,16 @@ bl_dtype bl_onnx_dtype(int data_type)
     return BL_DTYPE_COUNT;
 }
 
+bool bl_onnx_is_strings(int data_type)
+{
+    return data_type == TYPE(STRING);
+}
+
+bl_dtype bl_onnx_stored_dtype(int data_type)
+{
+    return bl_onnx_is_strings(data_type) ? BL_I64 : bl_onnx_dtype(data_type);
+}
+
 int bl_onnx_data_type(const bl_onnx_value *value)
 {
     for (size_t i = 0; value->four_bits == 0 && i < sizeof types / sizeof types[0]; i++) {
@@ -63,7 +73,8 @@ bl_status bl_onnx_shape(bl_onnx_importer *m, const Onnx__TensorProto *tensor, bl
 {
     size_t most = m->options->limits.max_dims < BL_MAX_DIMS ? m->options->limits.max_dims : BL_MAX_DIMS;
 
-    *out = (bl_tensor_value){.kind = BL_VALUE_BYTES, .label = name_of(m, tensor), .dtype = bl_onnx_dtype(tensor->data_type)};
+    *out =
+        (bl_tensor_value){.kind = BL_VALUE_BYTES, .label = name_of(m, tensor), .dtype = bl_onnx_stored_dtype(tensor->data_type)};
     if (out->dtype == BL_DTYPE_COUNT)
         return bl_fail(err, BL_EGRAPH, "tensor \"%s\" has element type %d, which no tensor here has", out->label,
                        tensor->data_type);
@@ -138,11 +149,28 @@ static bl_status convert_fields(bl_onnx_importer *m, const Onnx__TensorProto *t,
     return is_four_bits(t) ? widen_four_bits(m, out->span, out, err) : BL_OK;
 }
 
+/* The numbers of its texts. */
+static bl_status number_texts(bl_onnx_importer *m, const Onnx__TensorProto *t, bl_tensor_value *out, bl_err *err)
+{
+    int64_t *to = bl_arena_array(m->arena, out->count + 1, sizeof *to);
+
+    if (t->n_string_data != out->count)
+        return wrong_count(out, t->n_string_data, err);
+    if (to == NULL)
+        return bl_arena_status(m->arena, err);
+    for (size_t i = 0; i < out->count; i++)
+        to[i] = bl_onnx_text_number(m, (bl_span){(const char *)t->string_data[i].data, t->string_data[i].len});
+    out->span = (bl_span){(const char *)to, out->count * sizeof *to};
+    return m->failed ? m->err != NULL ? m->err->status : BL_ENOMEM : BL_OK;
+}
+
 bl_status bl_onnx_tensor(bl_onnx_importer *m, const Onnx__TensorProto *tensor, bl_tensor_value *out, bl_err *err)
 {
     bl_span raw = {0};
 
     BL_TRY(bl_onnx_shape(m, tensor, out, err));
+    if (bl_onnx_is_strings(tensor->data_type))
+        return number_texts(m, tensor, out, err);
     if (tensor->has_data_location && tensor->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL)
         BL_TRY(bl_onnx_external(m, tensor, &raw, err));
     else if (!bl_onnx_raw(m->file, tensor, &raw))

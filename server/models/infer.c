@@ -87,15 +87,15 @@ static bl_status take_texts(const bl_infer *in, const bl_model_tensor *tensor, c
     return BL_OK;
 }
 
-static bl_status bind_input(const bl_infer *in, const bl_infer_input *input, int at)
+static bl_status bind_input(bl_infer *in, const bl_infer_input *input, int at)
 {
     const bl_model_tensor *tensor = &in->version->inputs[at];
     bl_tensor_value *value = &in->values[at];
-    bool text = tensor->datatype == BL_INFER_BYTES;
+    bool text = tensor->datatype == BL_INFER_BYTES && tensor->coding == BL_MODEL_PLAIN;
     int ndim = bl_model_tensor_rank(tensor);
     if (value->label != NULL)
         return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" stands there twice", tensor->name);
-    if (tensor->picture)
+    if (tensor->coding == BL_MODEL_PICTURE)
         return bl_infer_take_picture(in, tensor, input, value);
     if (input->datatype != tensor->datatype)
         return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" of model \"%s\" is of %s, and not of %s", tensor->name,
@@ -111,6 +111,8 @@ static bl_status bind_input(const bl_infer *in, const bl_infer_input *input, int
         else if (tensor->dim[d] != value->dim[d])
             return fails_shape(in, tensor, &input->value);
     }
+    if (tensor->coding == BL_MODEL_STRINGS)
+        return bl_infer_take_strings(in, tensor, input, value);
     return text ? take_texts(in, tensor, input, value) : BL_OK;
 }
 
@@ -273,6 +275,8 @@ static bl_status fill_result(const bl_infer *in, int i, bl_infer_result *out)
     memcpy(out->dim, part->dim, sizeof out->dim);
     if (in->wants[i].classes > 0)
         return bl_infer_classify(in, tensor, part, in->wants[i].classes, out);
+    if (tensor->coding == BL_MODEL_STRINGS)
+        return bl_infer_give_strings(in, out);
     return tensor->datatype == BL_INFER_BYTES ? split_texts(in, part->data, out) : BL_OK;
 }
 
@@ -660,7 +664,7 @@ static bool takes_long(const bl_request *rq, const bl_model_version *version)
 {
     bool words = version->words != NULL || version->text != NULL;
     for (int i = 0; i < version->ninputs; i++)
-        if (version->inputs[i].picture)
+        if (version->inputs[i].coding == BL_MODEL_PICTURE)
             return true;
     return words && rq->body_len > WORDS_BYTES;
 }

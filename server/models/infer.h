@@ -21,6 +21,7 @@ struct bl_infer {
     bl_infer_request wire;
     bl_tensor_value *values; /* of the version's inputs, in their order */
     int64_t *vars;           /* of the named dimensions */
+    bl_texts strange;        /* strings that the model does not know: their numbers go on from the model's */
     int64_t rows;            /* of the batch; 0 where the model has none */
     int nasked;
     int *asked; /* which outputs, in the order of the answer */
@@ -72,6 +73,13 @@ BL_NODISCARD bl_status bl_infer_bind_var(const bl_infer *in, const bl_model_tens
 /* |value| becomes the pixels of the encoded picture that |input| is. */
 BL_NODISCARD bl_status bl_infer_take_picture(const bl_infer *in, const bl_model_tensor *tensor, const bl_infer_input *input,
                                              bl_tensor_value *value);
+
+/* ---- strings.c */
+/* |value| becomes the numbers of the texts that |input| has. */
+BL_NODISCARD bl_status bl_infer_take_strings(bl_infer *in, const bl_model_tensor *tensor, const bl_infer_input *input,
+                                             bl_tensor_value *value);
+/* The numbers in out->data become the texts in out->items. */
+BL_NODISCARD bl_status bl_infer_give_strings(const bl_infer *in, bl_infer_result *out);
 
 /* ---- classify.c */
 /* For a body without an envelope: what the answer is, by the query `classes` and by Accept. */

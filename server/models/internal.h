@@ -19,23 +19,32 @@
 
 enum { BL_MODEL_NAME_SIZE = 129, BL_MODEL_LOADERS = 2, BL_MODEL_REASON = 400, BL_MOST_VERSIONS = 1000, BL_MOST_CONFIG = 4 << 20 };
 
+/* What a tensor of BYTES is in the program, where that is not bytes. */
+typedef enum bl_model_coding {
+    BL_MODEL_PLAIN,
+    BL_MODEL_PICTURE, /* of an input: the pixels [height, width, 3] of an encoded picture */
+    BL_MODEL_STRINGS  /* int64, numbers of texts: see strings.c */
+} bl_model_coding;
+
 /* An input or output as a client sees it, the dimension of batches included. */
 typedef struct bl_model_tensor {
     const char *name;
     int datatype; /* of the protocol: BYTES where the model takes or gives the bytes of texts, padded with zeros */
     bl_dtype dtype;
-    bool picture;              /* of an input: BYTES of an encoded picture, whose pixels [height, width, 3] the program takes */
+    bl_model_coding coding;    /* BYTES that the program has in another form */
     int ndim;                  /* of the program; see bl_model_tensor_rank */
     int64_t dim[16];           /* -1: varies */
     int var[16];               /* of an input: the named dimension, or -1 */
     const char *const *labels; /* of an output: names of its classes, or NULL */
     size_t nlabels;
+    bool keyed; /* |labels| are the keys of maps: what the model gives is not to be understood without them */
 } bl_model_tensor;
 
 /* As a client sees it: the bytes of a text are no dimension, and a picture is one value. */
 static inline int bl_model_tensor_rank(const bl_model_tensor *tensor)
 {
-    return tensor->picture ? tensor->ndim - 3 : tensor->ndim - (tensor->datatype == BL_INFER_BYTES);
+    bool bytes = tensor->datatype == BL_INFER_BYTES && tensor->coding == BL_MODEL_PLAIN;
+    return tensor->coding == BL_MODEL_PICTURE ? tensor->ndim - 3 : tensor->ndim - bytes;
 }
 
 /* The program on one device. */
@@ -91,9 +100,9 @@ struct bl_model_version {
     const char *platform;
     bl_arena *arena;
     bl_model_config config;
-    const char **input_names, **output_names; /* of an ONNX model, whose names need not be those of the program; or NULL */
-    const bool *pictures;                     /* likewise: of its inputs, which are encoded */
-    int nranges;                              /* of an ONNX model: its named dimensions, as the import chose their ranges */
+    const bl_onnx_port *input_ports, *output_ports; /* where the model has them in another form than the program, or NULL */
+    bl_texts texts;                                 /* that an ONNX model knows by their numbers */
+    int nranges;                                    /* of an ONNX model: its named dimensions, as the import chose their ranges */
     bl_onnx_range *ranges;
     int ninputs, noutputs;
     bl_model_tensor *inputs, *outputs;

@@ -162,20 +162,28 @@ static bl_status decode_program(load *l, bl_program_make *make, uint64_t number,
     return st;
 }
 
-static const char **copy_names(bl_arena *arena, const char *const *names, int count)
+static const bl_onnx_port *copy_ports(bl_arena *arena, const bl_onnx_port *from, int count)
 {
-    const char **copy = bl_arena_array(arena, (size_t)count + 1, sizeof *copy);
-    for (int i = 0; copy != NULL && i < count; i++)
-        copy[i] = bl_arena_strdup(arena, names[i]);
+    bl_onnx_port *copy = bl_arena_array(arena, (size_t)count + 1, sizeof *copy);
+    for (int i = 0; copy != NULL && i < count; i++) {
+        copy[i] = (bl_onnx_port){.name = bl_arena_strdup(arena, from[i].name), .coding = from[i].coding};
+        copy[i].keys = bl_arena_array(arena, (size_t)from[i].nkeys + 1, sizeof *copy[i].keys);
+        for (int k = 0; copy[i].keys != NULL && k < from[i].nkeys; k++)
+            copy[i].keys[copy[i].nkeys++] = bl_arena_strdup(arena, from[i].keys[k]);
+    }
     return copy;
 }
 
-static const bool *copy_flags(bl_arena *arena, const bool *flags, int count)
+/* In the order of their numbers. */
+static bl_status copy_texts(bl_arena *arena, const bl_texts *from, bl_texts *to, bl_err *err)
 {
-    bool *copy = bl_arena_array(arena, (size_t)count + 1, sizeof *copy);
-    if (copy != NULL && count > 0)
-        memcpy(copy, flags, (size_t)count * sizeof *copy);
-    return copy;
+    for (int i = to->count; i < from->count; i++) {
+        const bl_span *text = &from->text[i];
+        char *kept = bl_arena_strndup(arena, text->data, text->len);
+        if (kept == NULL || bl_texts_add(to, arena, (bl_span){kept, text->len}) < 0)
+            return bl_fail(err, BL_ENOMEM, "the strings of a model");
+    }
+    return BL_OK;
 }
 
 /* The ranges of the named dimensions, for the instances that follow and for who is asked about them. */
@@ -226,9 +234,9 @@ static bl_status decode_onnx(load *l, bl_program_make *make, bl_model_version *v
     BL_TRY(bl_program_import_file(rq, make->program, file, &options, model));
     BL_TRY(keep_ranges(version, model, &rq->err));
     graph = &model->program.entries[0].graph;
-    version->input_names = copy_names(version->arena, model->inputs, graph->ninputs);
-    version->pictures = copy_flags(version->arena, model->pictures, graph->ninputs);
-    version->output_names = copy_names(version->arena, model->outputs, graph->noutputs);
+    version->input_ports = copy_ports(version->arena, model->inputs, graph->ninputs);
+    version->output_ports = copy_ports(version->arena, model->outputs, bl_wire_shown(graph));
+    BL_TRY(copy_texts(version->arena, &model->texts, &version->texts, &rq->err));
     return bl_arena_status(version->arena, &rq->err);
 }
 

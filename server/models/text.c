@@ -53,7 +53,7 @@ static const char *position_of(const bl_model_version *version)
 static const bl_wire_type *find_type(const bl_model_version *version, const bl_wire_graph *graph, const char *name)
 {
     for (int i = 0; i < graph->ninputs; i++)
-        if (strcmp(version->input_names != NULL ? version->input_names[i] : graph->inputs[i].name, name) == 0)
+        if (strcmp(version->input_ports != NULL ? version->input_ports[i].name : graph->inputs[i].name, name) == 0)
             return &graph->inputs[i].type;
     return NULL;
 }

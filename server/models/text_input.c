@@ -40,7 +40,7 @@ static const char *tokens_name(const bl_model_version *version)
 bool bl_text_input_has_rows(const bl_model_version *version, const bl_wire_graph *graph)
 {
     for (int i = 0; i < graph->ninputs; i++) {
-        const char *name = version->input_names != NULL ? version->input_names[i] : graph->inputs[i].name;
+        const char *name = version->input_ports != NULL ? version->input_ports[i].name : graph->inputs[i].name;
         if (strcmp(name, tokens_name(version)) == 0)
             return graph->inputs[i].type.ndim > 1;
     }

@@ -134,12 +134,12 @@ static bl_status check_tensor(const bl_model_version *version, bl_model_tensor *
     int skip = version->max_batch > 0 ? 1 : 0, shown = tensor->ndim;
     if (said == NULL)
         return BL_OK;
-    if (tensor->picture) {
+    if (tensor->coding == BL_MODEL_PICTURE) {
         if (said->datatype == BL_INFER_BYTES && (said->ndim < 0 || (said->ndim == 1 && said->dim[0] == 1)))
             return BL_OK;
         return bl_fail(err, BL_EGRAPH, "\"%s\" is an encoded picture: TYPE_STRING of dims [1]", tensor->name);
     }
-    if (said->datatype == BL_INFER_BYTES) {
+    if (said->datatype == BL_INFER_BYTES && tensor->coding == BL_MODEL_PLAIN) {
         if (tensor->dtype != BL_U8 || tensor->ndim < 1 || tensor->dim[tensor->ndim - 1] < 1)
             return bl_fail(err, BL_EGRAPH, "\"%s\" can be TYPE_STRING only where it is of uint8, with a last dimension of a size",
                            tensor->name);
@@ -157,22 +157,38 @@ static bl_status check_tensor(const bl_model_version *version, bl_model_tensor *
     return same ? BL_OK : fails_dims(tensor->name, said, shown - skip, &tensor->dim[skip], err);
 }
 
-static void describe_input(const bl_wire_tensor *from, const char *name, bool picture, bl_model_tensor *to)
+/* What the model has in another form than the program. */
+static void take_port(const bl_onnx_port *port, bl_model_tensor *to)
 {
-    to->name = name;
+    if (port == NULL)
+        return;
+    to->name = port->name;
+    to->coding = port->coding == BL_ONNX_PICTURE   ? BL_MODEL_PICTURE
+                 : port->coding == BL_ONNX_STRINGS ? BL_MODEL_STRINGS
+                                                   : BL_MODEL_PLAIN;
+    if (to->coding != BL_MODEL_PLAIN)
+        to->datatype = BL_INFER_BYTES;
+    to->labels = port->nkeys > 0 ? (const char *const *)port->keys : NULL;
+    to->nlabels = (size_t)port->nkeys;
+    to->keyed = port->nkeys > 0;
+}
+
+static void describe_input(const bl_wire_tensor *from, const bl_onnx_port *port, bl_model_tensor *to)
+{
+    to->name = from->name;
     to->dtype = from->type.dtype;
-    to->picture = picture;
-    to->datatype = picture ? BL_INFER_BYTES : (int)from->type.dtype;
+    to->datatype = (int)from->type.dtype;
     to->ndim = from->type.ndim;
     for (int d = 0; d < to->ndim; d++) {
         to->var[d] = from->type.dim[d].var;
         to->dim[d] = to->var[d] >= 0 ? -1 : from->type.dim[d].size;
     }
+    take_port(port, to);
 }
 
 /* Sizes at the least and at the most: those that differ vary. */
 static void describe_output(const bl_wire_graph *graph, const bl_plan_tensor *from, const bl_wire_output *output,
-                            const char *name, bl_model_tensor *to)
+                            const bl_onnx_port *port, bl_model_tensor *to)
 {
     int64_t lo[BL_WIRE_MAX_DIMS] = {0}, hi[BL_WIRE_MAX_DIMS] = {0}, least[16] = {0}, most[16] = {0};
     for (int i = 0; i < graph->nvars; i++) {
@@ -181,9 +197,10 @@ static void describe_output(const bl_wire_graph *graph, const bl_plan_tensor *fr
     }
     bl_plan_sizes(from, lo, least);
     bl_plan_sizes(from, hi, most);
-    *to = (bl_model_tensor){.name = name, .dtype = from->dtype, .datatype = (int)from->dtype, .ndim = from->ndim};
+    *to = (bl_model_tensor){.name = output->name, .dtype = from->dtype, .datatype = (int)from->dtype, .ndim = from->ndim};
     for (int d = 0; d < to->ndim; d++)
         to->dim[d] = least[d] == most[d] && !(output->count > 0 && output->axis == d) ? least[d] : -1;
+    take_port(port, to);
 }
 
 /* Do the sizes of |tensor| stay when named dimension |var| is another, but for the first, which is that dimension? */
@@ -205,7 +222,7 @@ static bool is_batch_of(const bl_wire_graph *graph, const bl_plan_tensor *tensor
 
 static const char *input_name(const bl_model_version *version, const bl_wire_graph *graph, int at)
 {
-    return version->input_names != NULL ? version->input_names[at] : graph->inputs[at].name;
+    return version->input_ports != NULL ? version->input_ports[at].name : graph->inputs[at].name;
 }
 
 /* [height, width, 3], both named or both numbers, or a batch of these with numbers, so that all pixels have one shape. */
@@ -223,7 +240,7 @@ static bool is_for_pixels(const bl_wire_type *type)
 static bl_status describe_picture(bl_model_version *version, const bl_wire_graph *graph, bl_err *err)
 {
     const char *name = version->config.picture;
-    bool *pictures = NULL;
+    bl_onnx_port *ports = NULL;
     int at = 0;
     if (name == NULL)
         return BL_OK;
@@ -237,12 +254,13 @@ static bl_status describe_picture(bl_model_version *version, const bl_wire_graph
             "parameters.picture: input \"%.100s\" must be of uint8 and [height, width, 3], or [batch, height, width, 3] "
             "with height and width as numbers",
             name);
-    pictures = bl_arena_array(version->arena, (size_t)graph->ninputs, sizeof *pictures);
-    if (pictures == NULL)
+    ports = bl_arena_array(version->arena, (size_t)graph->ninputs, sizeof *ports);
+    if (ports == NULL)
         return bl_arena_status(version->arena, err);
     for (int i = 0; i < graph->ninputs; i++)
-        pictures[i] = i == at || (version->pictures != NULL && version->pictures[i]);
-    version->pictures = pictures;
+        ports[i] = version->input_ports != NULL ? version->input_ports[i] : (bl_onnx_port){.name = graph->inputs[i].name};
+    ports[at].coding = BL_ONNX_PICTURE;
+    version->input_ports = ports;
     return BL_OK;
 }
 
@@ -257,7 +275,8 @@ static int find_batch(const bl_model_version *version, const bl_wire_graph *grap
         return -1;
     for (int i = 0; i < graph->ninputs; i++) {
         const bl_wire_type *type = &graph->inputs[i].type;
-        if (type->ndim == 0 || type->dim[0].var != var || (version->pictures != NULL && version->pictures[i] && type->ndim == 3))
+        bool picture = version->input_ports != NULL && version->input_ports[i].coding == BL_ONNX_PICTURE;
+        if (type->ndim == 0 || type->dim[0].var != var || (picture && type->ndim == 3))
             return -1;
         for (int d = 1; d < type->ndim; d++)
             if (type->dim[d].var == var)
@@ -428,17 +447,16 @@ bl_status bl_model_version_describe(bl_model_version *version, bl_err *err)
     BL_TRY(variants != NULL ? check_variants(version, err) : choose_batch(version, graph, info, err));
     for (int i = 0; i < version->ninputs; i++) {
         bl_model_tensor *tensor = &version->inputs[i];
-        describe_input(&graph->inputs[i], input_name(version, graph, i), version->pictures != NULL && version->pictures[i],
-                       tensor);
+        describe_input(&graph->inputs[i], version->input_ports != NULL ? &version->input_ports[i] : NULL, tensor);
         BL_TRY(check_tensor(version, tensor, find_tensor(config->inputs, config->ninputs, tensor->name), err));
     }
     for (int i = 0; i < version->noutputs; i++) {
         bl_model_tensor *tensor = &version->outputs[i];
-        const char *name = version->output_names != NULL ? version->output_names[i] : graph->outputs[i].name;
+        const bl_onnx_port *port = version->output_ports != NULL ? &version->output_ports[i] : NULL;
         if (variants != NULL)
-            describe_declared(bl_variants_output(variants, i), name, tensor);
+            describe_declared(bl_variants_output(variants, i), port != NULL ? port->name : graph->outputs[i].name, tensor);
         else
-            describe_output(graph, &info->outputs[i], &graph->outputs[i], name, tensor);
+            describe_output(graph, &info->outputs[i], &graph->outputs[i], port, tensor);
         BL_TRY(check_tensor(version, tensor, find_tensor(config->outputs, config->noutputs, tensor->name), err));
     }
     BL_TRY(read_labels(version, err));
@@ -459,7 +477,7 @@ static void put_dims(bl_text *out, const bl_model_tensor *tensor, int from, bool
         bl_text_printf(out, "%s-1", n++ > 0 ? "," : "");
     for (int d = from; d < ndim; d++)
         bl_text_printf(out, "%s%lld", n++ > 0 ? "," : "", (long long)tensor->dim[d]);
-    if (tensor->datatype == BL_INFER_BYTES && ndim <= from)
+    if (tensor->datatype == BL_INFER_BYTES && tensor->coding != BL_MODEL_STRINGS && ndim <= from)
         bl_text_printf(out, "%s1", n > 0 ? "," : "");
     bl_text_putc(out, ']');
 }
@@ -486,7 +504,7 @@ static void put_ranges(const bl_model_version *version, bl_text *out)
 static void put_names(const bl_model_version *version, const bl_model_tensor *tensor, bl_text *out)
 {
     const bl_wire_graph *graph = version->instances[0].graph;
-    if (version->nvars == 0 || tensor->datatype == BL_INFER_BYTES)
+    if (version->nvars == 0 || (tensor->datatype == BL_INFER_BYTES && tensor->coding != BL_MODEL_STRINGS))
         return;
     bl_encode_key(out, "dims");
     bl_text_putc(out, '[');
@@ -598,6 +616,20 @@ void bl_model_version_put_config(const bl_model_version *version, bl_text *out)
     bl_text_putc(out, '}');
 }
 
+/* Names of the columns of what is a map for each row in the model. */
+static void put_keys(bl_text *out, const bl_model_tensor *tensor)
+{
+    if (!tensor->keyed)
+        return;
+    bl_encode_key(out, "labels");
+    bl_text_putc(out, '[');
+    for (size_t i = 0; i < tensor->nlabels; i++) {
+        bl_text_puts(out, i > 0 ? "," : "");
+        bl_encode_string(out, tensor->labels[i]);
+    }
+    bl_text_putc(out, ']');
+}
+
 static void put_tensors(const bl_model_version *version, const bl_model_tensor *tensors, int count, const char *key, bl_text *out)
 {
     bl_encode_key(out, key);
@@ -609,6 +641,7 @@ static void put_tensors(const bl_model_version *version, const bl_model_tensor *
         put_dims(out, &tensors[i], version->max_batch > 0 ? 1 : 0, version->max_batch > 0);
         if (tensors == version->shown)
             put_names(version, &tensors[i], out);
+        put_keys(out, &tensors[i]);
         bl_text_putc(out, '}');
     }
     bl_text_putc(out, ']');

@@ -19,8 +19,9 @@ static bl_status choose_shape(const bl_model_version *version, const bl_config_w
 {
     const bl_model_tensor *tensor = &version->inputs[at];
     const bl_config_warmup_input *said = find_input(warmup, tensor->name);
-    int skip = version->max_batch > 0 ? 1 : 0, ndim = tensor->picture ? tensor->ndim : bl_model_tensor_rank(tensor);
-    int datatype = tensor->picture ? BL_U8 : tensor->datatype; /* of a picture its pixels */
+    bool picture = tensor->coding == BL_MODEL_PICTURE;
+    int skip = version->max_batch > 0 ? 1 : 0, ndim = picture ? tensor->ndim : bl_model_tensor_rank(tensor);
+    int datatype = picture ? BL_U8 : tensor->datatype; /* of a picture its pixels */
     if (said == NULL)
         return bl_fail(err, BL_EGRAPH, "model_warmup \"%s\" has no input \"%s\"", warmup->name, tensor->name);
     if (said->datatype != datatype || (said->ndim != ndim - skip && datatype != BL_INFER_BYTES))

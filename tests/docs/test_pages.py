@@ -83,6 +83,8 @@ class PagesTest(unittest.TestCase):
 
     def test_models(self):
         without = []
+        if not all(importlib.util.find_spec(name) for name in ("sklearn", "skl2onnx")):
+            without.append("python3 -c 'import sklearn, skl2onnx'")
         if not all((DATA / name).is_dir() for name in ("squeezenet", "photos")):
             without.append("BEAMLINE_URL=http://localhost:8471 examples/host_classifier.py")
         if not (DATA / "stories260K").is_dir():

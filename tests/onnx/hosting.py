@@ -39,7 +39,7 @@ class Host:
     def call(self, method, path, body, kind):
         self.connection.request(method, path, body, {"content-type": kind})
         reply = self.connection.getresponse()
-        document = json.loads(reply.read())
+        document = json.loads(reply.read() or b"{}")
         if reply.status >= 300:
             raise Refused(document)
         return document
@@ -55,6 +55,35 @@ class Host:
         inputs = {name: as_value(array) for name, array in zip(entry["inputs"], arrays, strict=True)}
         reply = self.call("POST", f"/api/v1/programs/{self.name}/run", json.dumps({"inputs": inputs}).encode(), "application/json")
         return [as_array(reply["outputs"][name]) for name in entry["outputs"]]
+
+    def ask(self, model, arrays, **config):
+        """The outputs of a hosted model: what has strings is no program."""
+        graph = model.graph
+        parameters = {"config": json.dumps(config), "file:1/model.onnx": base64.b64encode(model.SerializeToString()).decode()}
+        self.call("POST", f"/v2/repository/models/{self.name}/load", json.dumps({"parameters": parameters}), "application/json")
+        inputs = [as_infer_input(each.name, array) for each, array in zip(graph.input, arrays, strict=True)]
+        reply = self.call("POST", f"/v2/models/{self.name}/infer", json.dumps({"inputs": inputs}), "application/json")
+        self.call("POST", f"/v2/repository/models/{self.name}/unload", "{}", "application/json")
+        named = {each["name"]: from_infer_output(each) for each in reply["outputs"]}
+        return [named[each.name] for each in graph.output]
+
+
+def has_strings(model):
+    return any(each.type.tensor_type.elem_type == onnx.TensorProto.STRING for each in [*model.graph.input, *model.graph.output])
+
+
+INFER = {"float16": "FP16", "float32": "FP32", "float64": "FP64", "bool": "BOOL", **{f"{u}int{bits}": f"{u.upper()}INT{bits}" for u in ("", "u") for bits in (8, 16, 32, 64)}}
+
+
+def as_infer_input(name, array):
+    data = ["NaN" if value != value else value for value in array.ravel().tolist()]
+    return {"name": name, "shape": list(array.shape), "datatype": INFER.get(array.dtype.name, "BYTES"), "data": data}
+
+
+def from_infer_output(output):
+    dtype = next((name for name, datatype in INFER.items() if datatype == output["datatype"]), object)
+    data = [float(value) for value in output["data"]] if output["datatype"].startswith("FP") else output["data"]
+    return np.array(data, dtype).reshape(output["shape"])
 
 
 def to_numpy(value):
@@ -78,4 +107,5 @@ def as_array(value):
 
 def put_and_run(host, model, arrays):
     """Outputs."""
-    return host.run(host.put(model), [to_numpy(array) for array in arrays])
+    arrays = [to_numpy(array) for array in arrays]
+    return host.ask(model, arrays) if has_strings(model) else host.run(host.put(model), arrays)

@@ -34,6 +34,8 @@ def differs(case, got, wanted):
     """What is wrong with an output, or None."""
     wanted = hosting.to_numpy(wanted)
     wanted = wanted.astype(hosting.WIDER.get(wanted.dtype.name, wanted.dtype))
+    if wanted.dtype.kind in "OUS":
+        return None if (got.shape, got.tolist()) == (wanted.shape, wanted.tolist()) else f"{got.tolist()}, not {wanted.tolist()}"
     if (got.dtype, got.shape) != (wanted.dtype, wanted.shape):
         return f"{got.dtype}{list(got.shape)}, not {wanted.dtype}{list(wanted.shape)}"
     if got.dtype.kind in "iub":

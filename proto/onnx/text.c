@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/* Strings.  No tensor has strings: each text that the model knows has a number, and a tensor of strings is one of int64 with the
+ * numbers of its texts.  So what moves elements moves strings, and a table of texts is a table of numbers.  A text that the model
+ * does not know has a number from bl_onnx_model.texts.count on. */
+#include "proto/onnx/import.h"
+
+#include <string.h>
+
+/* Operators that take tensors of strings, and whether their results are strings too.  Where |gives| is false the operator says
+ * itself what they are. */
+static const struct {
+    const char *domain, *name;
+    bool gives;
+} movers[] = {
+    {"", "Compress", true},
+    {"", "Concat", true},
+    {"", "Equal", false},
+    {"", "Expand", true},
+    {"", "Flatten", true},
+    {"", "Gather", true},
+    {"", "GatherElements", true},
+    {"", "GatherND", true},
+    {"", "Identity", true},
+    {"", "Reshape", true},
+    {"", "Shape", false},
+    {"", "Size", false},
+    {"", "Slice", true},
+    {"", "Split", true},
+    {"", "Squeeze", true},
+    {"", "Tile", true},
+    {"", "Transpose", true},
+    {"", "Unsqueeze", true},
+    {"", "Where", true},
+    {"ai.onnx.ml", "ArrayFeatureExtractor", true},
+    {"ai.onnx.ml", "CategoryMapper", false},
+    {"ai.onnx.ml", "LabelEncoder", false},
+    {"ai.onnx.ml", "OneHotEncoder", false},
+};
+
+int64_t bl_onnx_text_number(bl_onnx_importer *m, bl_span text)
+{
+    bl_texts *texts = &m->model->texts;
+    int number = m->failed ? 0 : bl_texts_find(texts, text);
+    char *kept;
+
+    if (number >= 0)
+        return number;
+    kept = bl_arena_strndup(m->arena, text.len > 0 ? text.data : "", text.len);
+    number = kept != NULL ? bl_texts_add(texts, m->arena, (bl_span){kept, text.len}) : -1;
+    if (number < 0)
+        bl_onnx_stop(m, BL_ELIMIT, "no room for more than %d texts", texts->count);
+    return number < 0 ? 0 : number;
+}
+
+static int find_mover(const bl_onnx_call *c)
+{
+    const char *domain = c->node->domain == NULL || strcmp(c->node->domain, "ai.onnx") == 0 ? "" : c->node->domain;
+
+    for (int i = 0; i < (int)(sizeof movers / sizeof movers[0]); i++) {
+        if (strcmp(movers[i].name, c->node->op_type) == 0 && strcmp(movers[i].domain, domain) == 0)
+            return i;
+    }
+    return -1;
+}
+
+static bool takes_texts(const bl_onnx_call *c)
+{
+    bool texts = false;
+
+    for (int i = 0; i < c->nin; i++)
+        texts = texts || (c->in[i] != NULL && c->in[i]->texts);
+    return texts;
+}
+
+bool bl_onnx_check_texts(bl_onnx_call *c)
+{
+    return !takes_texts(c) || find_mover(c) >= 0 ||
+           bl_onnx_fail(c, "it is given strings; only operators that move, compare or look up elements take strings here") !=
+               NULL;
+}
+
+void bl_onnx_mark_texts(bl_onnx_call *c)
+{
+    int mover = takes_texts(c) ? find_mover(c) : -1;
+
+    for (int i = 0; i < c->nout && mover >= 0 && movers[mover].gives; i++) {
+        if (c->out[i] != NULL)
+            c->out[i]->texts = true;
+    }
+}

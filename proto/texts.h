@@ -1,0 +1,25 @@
+/* A table of texts: each has a number, from 0 in the order in which they came.  Nothing is copied but the table, which lives in
+ * the arena.  Thread: one at a time while it grows, any afterwards. */
+#ifndef BL_PROTO_TEXTS_H
+#define BL_PROTO_TEXTS_H
+
+#include "engine/base/arena.h"
+#include "engine/base/text.h"
+
+#include <stdint.h>
+
+enum { BL_TEXTS_MOST = 1 << 24 };
+
+typedef struct bl_texts {
+    int count, cap;
+    bl_span *text;
+    size_t nslots; /* a power of two */
+    int32_t *slot; /* a number + 1; 0: free */
+} bl_texts;
+
+/* The number, or -1. */
+int bl_texts_find(const bl_texts *texts, bl_span text);
+/* The number, a new one for a text that is not there yet; -1 where the table cannot grow. */
+int bl_texts_add(bl_texts *texts, bl_arena *arena, bl_span text);
+
+#endif
