@@ -6,18 +6,35 @@
 
 #include <math.h>
 
-enum { DIRECT = 64 };
+enum {
+    DIRECT = 64,
+    MOST_ROOTS = 1 << 20 /* of a matrix in a buffer, 4 MiB of float32; that of a large prime has its square */
+};
 
 typedef struct complex_node {
     const bl_node *re, *im; /* im NULL: all 0 */
 } complex_node;
 
-/* cos and sin of sign * 2 * pi * i * k / n for two axes of |like|.  The turn is divided exactly, as integers: i * k modulo n,
+/* |x|, a matrix, along two axes of |like|. */
+static const bl_node *spread_matrix(bl_ir *ir, const bl_node *x, const bl_node *like, int axis, int other)
+{
+    const bl_node *dim[BL_MAX_DIMS + 1];
+
+    for (int i = 0; i < like->ndim; i++)
+        dim[i] = i == axis || i == other ? like->dim[i] : bl_index(ir, 1);
+    return bl_expand(ir, bl_reshape(ir, x, like->ndim, dim), like->ndim, like->dim);
+}
+
+/* cos and sin of sign * 2 * pi * i * k / n for two axes of |like|, the first in front of the other.  They are the same for all
+ * others, so a small matrix of them is computed once, in a buffer.  The turn is divided exactly, as integers: i * k modulo n,
  * then into its quarter and the rest, so that sin is taken between 0 and pi / 2 and whole quarters give exact zeros and ones. */
 static complex_node roots(bl_ir *ir, const bl_node *like, int axis, int other, int64_t n, int sign)
 {
     bl_dtype dtype = (bl_dtype)like->dtype;
-    const bl_node *product = bl_mul(ir, bl_iota_like(ir, like, axis, BL_I64), bl_iota_like(ir, like, other, BL_I64));
+    const bl_node *dim[2] = {like->dim[axis], like->dim[other]};
+    const bl_node *row = bl_expand(ir, bl_add_axis(ir, bl_iota(ir, BL_I64, dim[0]), 1), 2, dim);
+    const bl_node *column = bl_expand(ir, bl_add_axis(ir, bl_iota(ir, BL_I64, dim[1]), 0), 2, dim);
+    const bl_node *product = bl_mul(ir, row, column);
     const bl_node *whole = bl_full_like(ir, product, (double)n), *one = bl_full_like(ir, product, 1);
     const bl_node *quarters = bl_mul(ir, bl_mod(ir, product, whole), bl_full_like(ir, product, 4));
     const bl_node *quarter = bl_idiv(ir, quarters, whole), *rest = bl_mod(ir, quarters, whole);
@@ -29,8 +46,14 @@ static complex_node roots(bl_ir *ir, const bl_node *like, int axis, int other, i
     const bl_node *left = bl_alu2(ir, BL_OP_CMPEQ, bl_idiv(ir, bl_add(ir, quarter, one), bl_full_like(ir, product, 2)), one);
     const bl_node *below = bl_alu2(ir, BL_OP_CMPLT, one, quarter);
 
-    cosine = bl_where(ir, left, bl_mul_real(ir, cosine, -1), cosine);
-    return (complex_node){cosine, bl_where(ir, below, bl_mul_real(ir, sine, -sign), bl_mul_real(ir, sine, sign))};
+    const bl_node *zero = bl_full_like(ir, cosine, 0); /* 0 - x, and not -x, which makes zeros negative */
+    cosine = bl_where(ir, left, bl_sub(ir, zero, cosine), cosine);
+    sine = sign > 0 ? bl_where(ir, below, bl_sub(ir, zero, sine), sine) : bl_where(ir, below, sine, bl_sub(ir, zero, sine));
+    if (dim[0]->hi * dim[1]->hi <= MOST_ROOTS) {
+        cosine = bl_contiguous(ir, cosine);
+        sine = bl_contiguous(ir, sine);
+    }
+    return (complex_node){spread_matrix(ir, cosine, like, axis, other), spread_matrix(ir, sine, like, axis, other)};
 }
 
 static complex_node multiply(bl_ir *ir, complex_node x, complex_node y)
