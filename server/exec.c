@@ -316,6 +316,8 @@ bl_status bl_exec_admit(bl_exec *x, bl_err *err)
     double seconds = info->estimate_s > limit ? bl_plan_estimate(x->plan, x->vars) : 0;
     if (seconds > limit)
         return bl_fail(err, BL_ELIMIT, "one run is estimated to take %.3g s, the limit is %g s", seconds, limit);
+    if (need > x->worker->dev->info.memory / 2 && info->nvars > 0)
+        BL_TRY(bl_plan_peak(x->plan, x->vars, &need, err));
     for (int i = 0; i < info->noutputs; i++) {
         int64_t dim[BL_HELD_DIMS] = {0};
         size_t bytes = 0;

@@ -366,18 +366,6 @@ size_t plan_host_bytes(const bl_plan *plan)
            atomic_load_explicit(&plan->keeps.bytes, memory_order_relaxed);
 }
 
-void plan_unbind_scratch(bl_plan *plan)
-{
-    for (int i = 0; plan->slots != NULL && i < plan->nslots; i++) {
-        if (plan->slot_offset[i] == SIZE_MAX)
-            continue;
-        bl_buffer_release(plan->slots[i]);
-        plan->slots[i] = NULL;
-    }
-    bl_buffer_release(plan->scratch);
-    plan->scratch = NULL;
-}
-
 void plan_destroy(bl_plan *plan)
 {
     if (plan == NULL)

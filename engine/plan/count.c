@@ -4,8 +4,7 @@
 #include "engine/ir/shape.h"
 #include "engine/plan/internal.h"
 
-/* Of a buffer, in bytes; INT64_MAX: more than can be counted. */
-static int64_t slot_bytes(const bl_plan *plan, int slot, const int64_t *vars)
+int64_t plan_slot_bytes(const bl_plan *plan, int slot, const int64_t *vars)
 {
     const bl_graph *graph = plan->graph;
     int64_t count = 1, bytes = 0;
@@ -28,7 +27,7 @@ bl_status plan_count(const bl_plan *plan, const plan_work *work, const int64_t *
         if (!bl_i64_add(out->ops, cost.ops, &out->ops))
             out->ops = INT64_MAX;
         for (int k = 0; k < work->nparams; k++) {
-            int64_t whole = slot_bytes(plan, work->slot[k], vars);
+            int64_t whole = plan_slot_bytes(plan, work->slot[k], vars);
             int64_t moved = cost.moved[k] < whole ? cost.moved[k] : whole; /* what is read again comes from a cache */
             if (!bl_i64_add(out->bytes, moved, &out->bytes))
                 out->bytes = INT64_MAX;

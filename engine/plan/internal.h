@@ -5,6 +5,7 @@
 #include "engine/base/fault.h"
 #include "engine/lower/cost.h"
 #include "engine/plan/plan.h"
+#include "engine/sched/memory.h"
 
 #include <pthread.h>
 
@@ -143,9 +144,12 @@ struct bl_plan {
     const int *root_slot;             /* outputs, updates in order of state, checks of indices */
     const bl_node *const *slot_count; /* elements; NULL for inputs and unused */
     const bl_dtype *slot_dtype;
-    const size_t *slot_offset; /* in the scratch memory, for temporaries; SIZE_MAX for others */
-    size_t scratch_bytes;
+    const size_t *slot_offset; /* in the scratch memory at the largest sizes, for temporaries; SIZE_MAX for others */
+    const bl_lifetime *lives;  /* of the slots, likewise */
+    size_t scratch_bytes, alignment;
     bl_buffer *scratch; /* the device's, retained; worker thread only, as all below */
+    size_t laid_bytes;  /* of the layout that is bound, where it is that of a run's sizes (scratch.c) ... */
+    int64_t *laid_vars; /* ... and these, counted in steps */
     bl_buffer **slots;
     int nvars;
     int32_t *vars; /* named dimensions; 0, 1, ... for the steps of loops; those of the countdowns */
@@ -166,7 +170,11 @@ BL_NODISCARD bl_status plan_tune(bl_tune *tune, const bl_search_nest *nest, cons
                                  bool helper, bl_err *err);
 /* Roughly, with what a driver keeps for a launch, and values that are kept between runs; any thread. */
 size_t plan_host_bytes(const bl_plan *plan);
+/* scratch.c: what temporaries are at the sizes |vars|, counted in steps */
+BL_NODISCARD bl_status plan_bind_scratch(bl_plan *plan, const int64_t *vars, bl_pool *pool, bl_err *err);
 void plan_unbind_scratch(bl_plan *plan);
+/* Does the device let kernels see whole tensors of these sizes? */
+BL_NODISCARD bl_status plan_check_bindings(const bl_plan *plan, const int64_t *vars, bl_err *err);
 /* join.c */
 /* A kernel to be, or what several have become. */
 typedef struct plan_piece {
@@ -200,6 +208,8 @@ bool plan_census_is_short(const bl_plan *plan,
 void plan_census_end(bl_plan *plan, const int64_t *vars, const uint64_t *launch_ns);
 void plan_census_wall(bl_plan *plan, uint64_t steps, int64_t ns); /* a run took so long */
 /* count.c */
+/* Bytes of a buffer when the named dimensions are |vars|; INT64_MAX: more than can be counted. */
+int64_t plan_slot_bytes(const bl_plan *plan, int slot, const int64_t *vars);
 /* What a launch of a kernel does when the named dimensions are |vars|; uses |arena| and leaves it dirty. */
 BL_NODISCARD bl_status plan_count(const bl_plan *plan, const plan_work *work, const int64_t *vars, bl_arena *arena,
                                   plan_counts *out, bl_err *err);

@@ -3,7 +3,6 @@
 #include "engine/base/size.h"
 #include "engine/ir/shape.h"
 #include "engine/plan/compile.h"
-#include "engine/sched/memory.h"
 
 #include <string.h>
 
@@ -58,7 +57,8 @@ static void live_through_loops(const compile *c, bl_lifetime *lives)
 /* When each place that is neither input nor root is first written and last read. */
 static bl_status place_memory(compile *c, size_t *offset)
 {
-    bl_lifetime *lives = bl_arena_array(c->arena, (size_t)c->nslots, sizeof *lives);
+    bl_lifetime *lives = bl_arena_array(c->arena, (size_t)c->nslots + 1, sizeof *lives);
+    bool fixed = c->plan->graph->nvars == 0;
 
     BL_TRY(bl_arena_status(c->arena, c->err));
     for (int i = 0; i < c->nslots; i++) {
@@ -78,20 +78,23 @@ static bl_status place_memory(compile *c, size_t *offset)
         if (c->places[i].kind != BL_PLACE_TEMP)
             lives[i] = (bl_lifetime){.bytes = 1, .first = c->nmade, .last = -1};
     }
-    c->plan->scratch_bytes =
-        bl_memory_plan(c->nslots, lives, c->dev->info.alignment < 64 ? 64 : c->dev->info.alignment, c->arena);
+    c->plan->lives = lives;
+    c->plan->alignment = c->dev->info.alignment < 64 ? 64 : c->dev->info.alignment;
+    c->plan->scratch_bytes = bl_memory_plan(c->nslots, lives, c->plan->alignment, c->arena);
+    c->plan->laid_vars = bl_arena_array(c->arena, (size_t)c->plan->graph->nvars + 1, sizeof *c->plan->laid_vars);
     for (int i = 0; i < c->nslots; i++)
         offset[i] = lives[i].first <= lives[i].last ? lives[i].offset : SIZE_MAX;
-    if (c->plan->scratch_bytes > c->dev->info.max_alloc)
+    if (fixed && c->plan->scratch_bytes > c->dev->info.max_alloc)
         return bl_fail(c->err, BL_ENODEVMEM, "the graph needs %zu bytes for intermediate results at once, %s gives out %llu",
                        c->plan->scratch_bytes, c->dev->info.id, (unsigned long long)c->dev->info.max_alloc);
     return bl_arena_status(c->arena, c->err);
 }
 
-/* A kernel may see less of a buffer than the device can allocate (128 MiB on lavapipe). */
+/* A kernel may see less of a buffer than the device can allocate (128 MiB on lavapipe).  With named dimensions each run asks for
+ * its sizes. */
 static bl_status check_bindings(compile *c)
 {
-    uint64_t most = c->dev->info.max_binding;
+    uint64_t most = c->plan->graph->nvars == 0 ? c->dev->info.max_binding : 0;
 
     for (int i = 0; i < c->nslots; i++) {
         const bl_place *place = &c->places[i];

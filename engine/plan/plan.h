@@ -114,6 +114,8 @@ const bl_plan_info *bl_plan_get_info(const bl_plan *plan);
 /* Sizes of a tensor when the named dimensions are |vars|. */
 void bl_plan_sizes(const bl_plan_tensor *tensor, const int64_t *vars, int64_t *dim);
 double bl_plan_estimate(const bl_plan *plan, const int64_t *vars); /* as info.estimate_s, at these sizes */
+/* As info.peak_bytes, at these sizes.  Takes as long as a small run. */
+BL_NODISCARD bl_status bl_plan_peak(const bl_plan *plan, const int64_t *vars, size_t *bytes, bl_err *err);
 
 /* ---- in service.  Thread: any.  A step a second is timed, whoever it is for. */
 enum { BL_PLAN_RECENT = 15 }; /* of which the times are kept */

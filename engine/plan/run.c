@@ -66,42 +66,6 @@ static bl_status slot_bytes(const bl_plan *plan, int slot, const int64_t *vars, 
     return BL_OK;
 }
 
-/* Views of the device's scratch memory stay bound until that is another buffer.  They are taken at the largest sizes. */
-static bl_status bind_scratch(bl_plan *plan, bl_pool *pool, bl_err *err)
-{
-    bl_buffer *scratch = NULL;
-    bl_status st = BL_OK;
-
-    if (plan->scratch_bytes == 0)
-        return BL_OK;
-    BL_TRY(bl_pool_scratch(pool, plan->scratch_bytes, &scratch, err));
-    if (scratch == plan->scratch) {
-        bl_buffer_release(scratch);
-        return BL_OK;
-    }
-    if (plan->scratch != NULL) { /* the plan may be in flight, and its views are about to go */
-        st = bl_device_wait(plan->dev, err);
-        if (st != BL_OK) {
-            bl_buffer_release(scratch);
-            return st;
-        }
-    }
-    plan_unbind_scratch(plan);
-    plan->scratch = scratch;
-    for (int i = 0; i < plan->nslots; i++) {
-        size_t bytes = 0;
-        if (plan->slot_offset[i] == SIZE_MAX)
-            continue;
-        (void)bl_size_mul((size_t)plan->slot_count[i]->hi, bl_dtype_bytes(plan->slot_dtype[i]), &bytes);
-        st = bl_buffer_view(plan->scratch, plan->slot_offset[i], bytes == 0 ? 1 : bytes, &plan->slots[i], err);
-        if (st != BL_OK) {
-            plan_unbind_scratch(plan); /* the next run begins anew: half of the views would look like all */
-            return st;
-        }
-    }
-    return BL_OK;
-}
-
 static bl_status record(bl_plan *plan, bl_err *err)
 {
     for (int i = 0; i < plan->nparts; i++) {
@@ -507,8 +471,9 @@ static bl_status begin(running *r)
         return bl_fail(r->err, BL_ENOMEM, "run");
     r->lent = r->next + nstates;
     BL_TRY(record(plan, r->err));
-    BL_TRY(bind_scratch(plan, r->run->pool, r->err));
     BL_TRY(bind_sizes(r));
+    BL_TRY(plan_check_bindings(plan, r->vars, r->err));
+    BL_TRY(plan_bind_scratch(plan, r->vars, r->run->pool, r->err));
     return alloc_results(r);
 }
 
