@@ -259,3 +259,20 @@ void bl_onnx_list_dims(bl_onnx_importer *m, const Onnx__GraphProto *graph)
     for (int i = 0; i < m->options->nranges && bl_onnx_ok(m); i++)
         say(m, &m->options->ranges[i]);
 }
+
+void bl_onnx_blame_dims(const bl_onnx_importer *m, bl_err *err)
+{
+    bl_text list = {0};
+    size_t len = strlen(err->text);
+
+    for (int i = 0; i < m->ndims; i++) {
+        if (!m->dims[i].said || m->dims[i].same != i)
+            continue;
+        bl_text_printf(&list, "%s\"%s\" ", list.len > 0 ? ", " : "", m->dims[i].var.name);
+        bl_wire_var_print(&list, &m->dims[i].var);
+    }
+    if (list.len > 0)
+        snprintf(err->text + len, sizeof err->text - len, "; \"dims\" says %s, which may be too wide a range",
+                 bl_text_get(&list));
+    bl_text_fini(&list);
+}

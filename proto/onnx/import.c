@@ -731,6 +731,8 @@ static bl_status import_somehow(import_job *job, bl_onnx_model *out, bl_err *err
     }
     if (st != BL_OK)
         *err = first;
+    if (st == BL_EGRAPH && out->wanted == NULL)
+        bl_onnx_blame_dims(m, err);
     out->attempts = attempts;
     bl_status told = st == BL_OK || out->wanted != NULL ? tell_ranges(m, out) : BL_OK;
     return st == BL_OK ? told : st;

@@ -188,6 +188,8 @@ void bl_onnx_body_outputs(bl_onnx_importer *m, bl_onnx_graph *body, int n, bl_on
 /* ---- dimensions that the model leaves open (dims.c) */
 /* List them, with what the options say of them. */
 void bl_onnx_list_dims(bl_onnx_importer *m, const Onnx__GraphProto *graph);
+/* An import failed: add to |err| the ranges that the options say, which may be the reason. */
+void bl_onnx_blame_dims(const bl_onnx_importer *m, bl_err *err);
 /* The name of one: of |from|, dimension |axis| of |input|. */
 const char *bl_onnx_dim_name(bl_onnx_importer *m, const char *input, int axis, const Onnx__TensorShapeProto__Dimension *from);
 bool bl_onnx_is_open(const Onnx__TensorShapeProto__Dimension *from);

@@ -17,7 +17,13 @@
 
 #include <pthread.h>
 
-enum { BL_MODEL_NAME_SIZE = 129, BL_MODEL_LOADERS = 2, BL_MODEL_REASON = 400, BL_MOST_VERSIONS = 1000, BL_MOST_CONFIG = 4 << 20 };
+enum {
+    BL_MODEL_NAME_SIZE = 129,
+    BL_MODEL_MOST_LOADERS = 16,
+    BL_MODEL_REASON = 400,
+    BL_MOST_VERSIONS = 1000,
+    BL_MOST_CONFIG = 4 << 20
+};
 
 /* What a tensor of BYTES is in the program, where that is not bytes. */
 typedef enum bl_model_coding {
@@ -221,15 +227,15 @@ struct bl_models {
     pthread_cond_t changed; /* an op is there, one is through, or a loader's own request came back */
     bl_namemap *names;      /* "OWNER NAME" to bl_model */
     bl_model_op *first_op;
-    bl_request *own[BL_MODEL_LOADERS]; /* that a loader waits for */
-    bool back[BL_MODEL_LOADERS];
+    bl_request *own[BL_MODEL_MOST_LOADERS]; /* that a loader waits for */
+    bool back[BL_MODEL_MOST_LOADERS];
     bl_model_tracing tracing; /* of all models */
-    int to_start;             /* ops of the start that are not through */
+    int nstart, to_start;     /* ops of the start, and those of them that are not through */
     int64_t last_kept;        /* the last row of versions at the start: those after it are all known here */
     pthread_mutex_t writing;  /* before the other lock: held while the store is brought to what the registry says */
     bool stop;
     int nthreads;
-    pthread_t thread[BL_MODEL_LOADERS], looker;
+    pthread_t thread[BL_MODEL_MOST_LOADERS], looker;
     bool looks;           /* that thread is there */
     pthread_cond_t clock; /* it waits */
     bool woken;

@@ -594,6 +594,19 @@ static void drop_others(load *l, const bl_model_config *config)
 
 /* ---- all of it */
 
+/* At the start with how many of the models are through. */
+static void tell_ready(const load *l, uint64_t number, double seconds)
+{
+    bl_models *models = l->models;
+    char progress[48] = "";
+    pthread_mutex_lock(&models->lock);
+    if (l->op->initial)
+        snprintf(progress, sizeof progress, " (%d of %d models)", models->nstart - models->to_start + 1, models->nstart);
+    pthread_mutex_unlock(&models->lock);
+    bl_log(BL_LOG_INFO, "model %s, version %llu is ready, loaded in %.1f s%s", l->op->name, (unsigned long long)number, seconds,
+           progress);
+}
+
 static bl_status load_one(load *l, const bl_source_version *from)
 {
     bl_model_version *version = NULL;
@@ -612,8 +625,7 @@ static bl_status load_one(load *l, const bl_source_version *from)
     else if (st == BL_OK)
         st = bl_models_publish(l->models, version, &l->unloads, &problem);
     if (st == BL_OK) {
-        bl_log(BL_LOG_INFO, "model %s, version %llu is ready, loaded in %.1f s", l->op->name, (unsigned long long)from->number,
-               bl_clock_ms(begin, bl_clock_ns()) * 1e-3);
+        tell_ready(l, from->number, bl_clock_ms(begin, bl_clock_ns()) * 1e-3);
         return BL_OK;
     }
     bl_models_publish_failure(l->models, l->op->owner, l->op->name, from->number, &problem);

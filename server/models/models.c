@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 /* ---- names */
 
@@ -641,6 +642,7 @@ static void order_initial(void *arg, const char *name)
     op->initial = true;
     pthread_mutex_lock(&models->lock);
     models->to_start++;
+    models->nstart++;
     pthread_mutex_unlock(&models->lock);
     if (bl_models_order(models, op, &err) != BL_OK)
         bl_log(BL_LOG_ERROR, "model %s: %s", name, err.text);
@@ -648,7 +650,9 @@ static void order_initial(void *arg, const char *name)
 
 static bl_status start_threads(bl_models *models, bl_err *err)
 {
-    for (int i = 0; i < BL_MODEL_LOADERS; i++) {
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int count = cores < 2 ? 2 : cores > BL_MODEL_MOST_LOADERS ? BL_MODEL_MOST_LOADERS : (int)cores;
+    for (int i = 0; i < count; i++) {
         loader *one = bl_calloc(1, sizeof *one);
         if (one != NULL)
             *one = (loader){models, i};
@@ -701,7 +705,7 @@ void bl_models_stop(bl_models *models)
         return;
     pthread_mutex_lock(&models->lock);
     models->stop = true;
-    for (int i = 0; i < BL_MODEL_LOADERS; i++)
+    for (int i = 0; i < models->nthreads; i++)
         if (models->own[i] != NULL)
             atomic_store(&models->own[i]->cancel, true);
     pthread_cond_broadcast(&models->changed);

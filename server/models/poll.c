@@ -20,8 +20,8 @@ static bool is_new(const bl_model *model)
     return model == NULL || (model->nrows == 0 && !model->loading && model->choice == BL_CHOICE_NONE);
 }
 
-/* Does the model need an op, now that its files look like |source|? */
-static bool is_changed(bl_models *models, const char *name, const bl_source *source)
+/* Does the model need an op, now that its files look like |source|?  *fresh: because nothing of it was ever tried. */
+static bool is_changed(bl_models *models, const char *name, const bl_source *source, bool *fresh)
 {
     bl_model *model = NULL;
     bool changed = false;
@@ -34,6 +34,7 @@ static bool is_changed(bl_models *models, const char *name, const bl_source *sou
     }
     if (model != NULL && model->wanted && !model->loading && source->fingerprint != model->fingerprint) {
         changed = source->fingerprint == model->seen;
+        *fresh = model->fingerprint == 0;
         model->seen = source->fingerprint;
         if (changed)
             model->fingerprint = source->fingerprint; /* whatever comes of it: once is enough */
@@ -49,13 +50,14 @@ static void look_at(void *arg, const char *name)
     bl_model_op *op = NULL;
     bl_source source;
     bl_err err = {0};
+    bool fresh = false;
     if (arena != NULL && bl_source_look(models, arena, name, &source, &err) == BL_OK && source.found &&
-        is_changed(models, name, &source))
+        is_changed(models, name, &source, &fresh))
         op = bl_model_op_create(0, name);
     bl_arena_destroy(arena);
     if (op == NULL)
         return;
-    bl_log(BL_LOG_INFO, "model %s: its files changed", name);
+    bl_log(BL_LOG_INFO, "model %s: %s", name, fresh ? "it is new" : "its files changed");
     if (bl_models_order(models, op, &err) != BL_OK)
         bl_log(BL_LOG_ERROR, "model %s: %s", name, err.text);
 }

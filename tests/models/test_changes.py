@@ -129,12 +129,17 @@ class Broken(ModelsTest):
             self.repository.put(f"{marker}-{number}", 1, elementwise("mul", 2))
             self.server.wait_log(lambda lines: any(f"model {marker}-{number}, version 1 is ready" in line for line in lines), 30)
             self.assertEqual("READY", self.index()[f"{marker}-{number}", "1"][0])
+            said = [line for line in self.server.log_text().splitlines() if f"model {marker}-{number}: " in line]
+            self.assertEqual(1, len(said), said)
+            self.assertIn("it is new", said[0])
 
     def test_at_the_start(self):
         self.assertEqual("UNAVAILABLE", self.reason("bad", None, self.BAD)[0])
         self.assertEqual("UNAVAILABLE", self.reason("large", None, "the limit is")[0])
         self.reason("empty", None, "version")
         self.refused(404, self.infer("bad", ROW), "no version that is ready")
+        self.assertEqual(1, sum("model bad: " in line for line in self.server.log_text().splitlines()))
+        self.assertRegex(self.server.log_text(), r"model fine, version 1 is ready, loaded in [0-9.]+ s \([1-9] of [1-9] models\)")
         self.polls("start")
         lines = self.server.log_text().splitlines()
         for model in "bad", "large", "empty":
@@ -148,7 +153,7 @@ class Broken(ModelsTest):
 
     def reason_gone(self, model, version):
         end = time.monotonic() + 30
-        while (row := self.index().get((model, version), ("", "none")))[1] != "":
+        while (row := self.index().get((model, version), ("", "none")))[1] != "" or row[0] == "LOADING":
             self.assertLess(time.monotonic(), end, f"{model} {version}: {row}")
             time.sleep(0.02)
         return row[0]
