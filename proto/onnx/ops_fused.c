@@ -63,6 +63,23 @@ bl_onnx_value *bl_onnx_write_fused_conv(bl_onnx_call *c)
     return activate(c, y, n > 0, n > 0 ? (double)given[0] : 0, n > 1 ? (double)given[1] : 0);
 }
 
+/* The same with the channels last in all but the weight. */
+bl_onnx_value *bl_onnx_write_nhwc_fused_conv(bl_onnx_call *c)
+{
+    static const int64_t front[4] = {0, 3, 1, 2}, back[4] = {0, 2, 3, 1};
+    bl_onnx_call inner = *c;
+    bl_onnx_value *in[4] = {NULL}, *y;
+
+    for (int i = 0; i < 4 && i < c->nin; i++)
+        in[i] =
+            c->in[i] != NULL && i % 3 == 0 ? bl_onnx_make(c, "permute($0, axes=$1)", ARGS(V(c->in[i]), IS(4, front))) : c->in[i];
+    inner.in = in;
+    inner.nwritten = c->nwritten;
+    y = bl_onnx_write_fused_conv(&inner);
+    c->nwritten = inner.nwritten;
+    return bl_onnx_make(c, "permute($0, axes=$1)", ARGS(V(y), IS(4, back)));
+}
+
 bl_onnx_value *bl_onnx_write_gemm_fast_gelu(bl_onnx_call *c)
 {
     bl_onnx_value *y = bl_onnx_make(c, "matmul(a, b)", NULL);

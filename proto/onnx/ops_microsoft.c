@@ -229,24 +229,27 @@ static bool take_grouped(grouped *g)
     return !c->import->failed;
 }
 
-/* How many keys there are before the new ones and with them, and how many the present has room for: as many as the past, or those
- * and the new ones where total_sequence_length does not say another size. */
+/* How long the present is: what total_sequence_length says, but not shorter than a past of a fixed length; without a word of it
+ * the past and the new keys. */
+static const bl_node *present_length(const grouped *g, const bl_node *had)
+{
+    const bl_onnx_known *said = bl_onnx_know(g->c->import, bl_onnx_in(g->c, 6));
+
+    if (said == NULL || said->count != 1 || said->size == NULL)
+        return bl_add(g->c->import->ir, had, g->k->type->dim[1]);
+    return bl_is_const(said->size[0]) && bl_is_const(had) && said->size[0]->hi < had->hi ? had : said->size[0];
+}
+
+/* How many keys there are before the new ones and with them, for each batch. */
 static void count_keys(grouped *g)
 {
     bl_onnx_call *c = g->c;
     bl_ir *ir = c->import->ir;
     bl_onnx_value *past = bl_onnx_in(c, 3);
     const bl_node *one = bl_index(ir, 1), *rows = g->k->type->dim[1], *each[4] = {g->q->type->dim[0], one, one, one};
-    const bl_onnx_known *said = bl_onnx_know(c->import, bl_onnx_in(c, 6));
 
     g->total = bl_onnx_make(c, "add(cast(reshape(f, shape=$0), dtype=int64), 1)", ARGS(ZS(4, each)));
-    g->keys = rows;
-    if (past != NULL && bl_onnx_rank(past) == 4) {
-        const bl_node *had = past->type->dim[2], *grown = bl_add(ir, had, rows);
-        g->keys = grown;
-        if (said != NULL && said->count == 1 && said->size != NULL && said->size[0] != grown)
-            g->keys = bl_is_const(said->size[0]) && bl_is_const(had) && said->size[0]->hi > had->hi ? said->size[0] : had;
-    }
+    g->keys = past != NULL && bl_onnx_rank(past) == 4 ? present_length(g, past->type->dim[2]) : rows;
     /* a first prompt may be filled up behind its end */
     bl_onnx_value *length = bl_onnx_size_value(c, rows);
     bl_onnx_value *first = bl_onnx_make(c, "equal(cast(reshape(g, shape=[]), dtype=int64), $0)", ARGS(V(length)));

@@ -317,3 +317,51 @@ bl_onnx_value *bl_onnx_write_gather_block_quantized(bl_onnx_call *c)
     }
     return bl_onnx_dequantize(c, x, scale, zero);
 }
+
+/* data, packed weight, the largest magnitude of each block: the codes of 4 bits stand for 16 numbers of a table (bitsandbytes).
+ */
+bl_onnx_value *bl_onnx_write_matmul_bnb4(bl_onnx_call *c)
+{
+    static const double tables[2][16] = {
+        {0, 0.0052083333333333333, 0.66666666666666667, 1, 0.33333333333333333, 0.5, 0.16666666666666667, 0.25, -0.0,
+         -0.0052083333333333333, -0.66666666666666667, -1, -0.33333333333333333, -0.5, -0.16666666666666667, -0.25},
+        {-1, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334,
+         -0.09105003625154495, 0, 0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224,
+         0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1}};
+    int64_t block = bl_onnx_int(c, "block_size", 0), kind = bl_onnx_int(c, "quant_type", 1), n = bl_onnx_int(c, "N", 0),
+            k = bl_onnx_int(c, "K", 0), shape[2] = {n, k};
+    bl_onnx_value *w = bl_onnx_in(c, 1), *scale = bl_onnx_in(c, 2);
+    bl_dtype dtype = bl_onnx_type(bl_onnx_in(c, 0));
+    bl_onnx_known *table = bl_onnx_new_known(c->import, BL_F32, 1, (const int64_t[]){16});
+
+    if (block < 1 || n < 1 || k < 1 || n > INT32_MAX || k > INT32_MAX || kind < 0 || kind > 1 || w == NULL || scale == NULL ||
+        table == NULL || bl_onnx_int(c, "transB", 1) == 0)
+        return bl_onnx_fail(c, "needs a weight, its scales, K, N and block_size, a quant_type of 0 or 1, and transB of 1");
+    memcpy(table->real, tables[kind], sizeof tables[kind]);
+    w = bl_onnx_make(c, "flip(reshape($0, shape=[-1, 2]), axis=[-1])", ARGS(V(unpack(c, w, 4)))); /* the first number is high */
+    w = bl_onnx_make(c, "take($0, slice(flatten($1), stop=$2))", ARGS(V(bl_onnx_known_value(c->import, table)), V(w), I(n * k)));
+    scale = bl_onnx_make(c, "slice(repeat_interleave(flatten($0), repeats=$1), stop=$2)", ARGS(V(scale), I(block), I(n * k)));
+    return bl_onnx_make(c, "linear(a, reshape(mul(cast($0, dtype=$1), $2), shape=$3))",
+                        ARGS(V(w), D(dtype), V(scale), IS(2, shape)));
+}
+
+/* EmbedLayerNormalization's inputs, of which five are quantised; their scales, and their zero points. */
+bl_onnx_value *bl_onnx_write_qembed_layer_normalization(bl_onnx_call *c)
+{
+    bl_onnx_call inner = *c;
+    bl_onnx_value *in[8] = {NULL}, *y;
+
+    if (c->nin != 18)
+        return bl_onnx_fail(c, "has %d inputs; it needs 18, of which some may be left out", c->nin);
+    memcpy(in, c->in, sizeof in);
+    for (int i = 0; i < 5; i++) {
+        if (in[2 + i] != NULL && c->in[8 + i] != NULL)
+            in[2 + i] = bl_onnx_dequantize(c, in[2 + i], c->in[8 + i], c->in[13 + i]);
+    }
+    inner.in = in;
+    inner.nin = in[7] != NULL ? 8 : 7;
+    inner.nwritten = c->nwritten;
+    y = bl_onnx_write_embed_layer_normalization(&inner);
+    c->nwritten = inner.nwritten;
+    return y;
+}

@@ -264,7 +264,7 @@ static bool select_boxes(bl_onnx_call *c, bl_onnx_value *scores, bl_onnx_value *
     bl_onnx_body_outputs(c->import, inner.graph, 3, made);
     if (c->import->failed || !bl_onnx_make_many(c, "scan($0..., $1..., body=$2, carries=1, length=$3)",
                                                 ARGS(VS(n, operand), VS(inner.graph->ncaptured, inner.graph->captured),
-                                                     G(&inner.graph->wire), I(steps->hi)),
+                                                     G(&inner.graph->wire), ZS(-1, &steps)),
                                                 3, result))
         return false;
     out[0] = result[1];
@@ -300,13 +300,13 @@ bl_onnx_value *bl_onnx_write_non_max_suppression(bl_onnx_call *c)
     kept = bl_onnx_make(c, "greater($0, $1)", ARGS(V(selected[1]), V(nothing)));
     if (!few) /* their number is an input */
         kept = bl_onnx_make(c, "logical_and($0, less(arange(stop=$1), $2))",
-                            ARGS(V(kept), I(steps->hi), V(scalar_in(c, 2, BL_I64, 0))));
+                            ARGS(V(kept), ZS(-1, &steps), V(scalar_in(c, 2, BL_I64, 0))));
     at = places_of(c, kept, &count); /* batch, class, step */
     bl_onnx_value *flat = bl_onnx_make(c, "flatten($0)", ARGS(V(selected[0])));
     bl_onnx_value *place =
         bl_onnx_make(c, "mul(slice($0, stop=1, axis=[1]), $1)", ARGS(V(at), V(bl_onnx_size_value(c, scores->type->dim[1]))));
     place = bl_onnx_make(c, "add(mul(add($0, slice($1, start=1, stop=2, axis=[1])), $2), slice($1, start=2, axis=[1]))",
-                         ARGS(V(place), V(at), I(steps->hi)));
+                         ARGS(V(place), V(at), V(bl_onnx_size_value(c, steps))));
     at = bl_onnx_make(c, "cat(slice($0, stop=2, axis=[1]), take($1, $2), axis=1)", ARGS(V(at), V(flat), V(place)));
     return bl_onnx_count(at, count, 0);
 }

@@ -336,6 +336,24 @@ def matmul_nbits(r):
                   r.maybe(r.floats(n))], 1, {"K": k, "N": n, "bits": bits, "block_size": block}, known=(1, 2, 3, 5))
 
 
+@draw("MatMulBnb4")
+def matmul_bnb4(r):
+    n, k, block = r.size(1, 6), 16 * r.size(1, 4), r.one(16, 32)
+    return Drawn([r.floats(*batched(r, k)), r.bytes(np.uint8, (n * k + 1) // 2), r.uniform(0.1, 1, -(-n * k // block))], 1,
+                 {"K": k, "N": n, "block_size": block, "quant_type": r.one(0, 1)}, known=(1, 2))
+
+
+@draw("QEmbedLayerNormalization")
+def qembed_layer_normalization(r):
+    batch, rows, width, segments = r.size(1, 3), r.size(1, 6), r.size(2, 9), r.chance()
+    mask = np.ones((batch, rows), np.int32)
+    tables = [(9, width), (rows + 3, width), (2, width) if segments else None, (width,), (width,)]
+    return Drawn([r.ints(0, 9, batch, rows, dtype=np.int32), r.ints(0, 2, batch, rows, dtype=np.int32) if segments else None,
+                  *[None if shape is None else r.bytes(np.uint8, *shape) for shape in tables], mask,
+                  *[None if shape is None else np.float32(r.rng.uniform(0.01, 0.05)) for shape in tables],
+                  *[None if shape is None else r.bytes(np.uint8) for shape in tables]], 2, {"epsilon": 1e-5}, known=(8, 9, 10, 11, 12, 13, 14, 15, 16, 17))
+
+
 @draw("GatherBlockQuantized")
 def gather_block_quantized(r):
     bits, block, rows, width = r.one(4, 8, 2), r.one(16, 32), r.size(3, 9), 8 * r.size(1, 9)

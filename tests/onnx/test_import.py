@@ -157,6 +157,13 @@ def kept_boxes():
                  [tensor("s", [None, 3], L), tensor("kept", [None, 4]), tensor("twice", [None, 8]), tensor("side", [None])], constants)
 
 
+def boxes_of_any_number():
+    """NonMaxSuppression whose numbers of boxes and of those that are kept are in no constant."""
+    return model([node("NonMaxSuppression", ["boxes", "scores", "most", "iou", "least"], ["y"])],
+                 [tensor("boxes", ["n", "k", 4]), tensor("scores", ["n", 2, "k"]), tensor("most", [1], L)], [tensor("y", [None, 3], L)],
+                 [constant("iou", [0.5]), constant("least", [0.2])])
+
+
 def looped(h):
     """What the loop gives, which the evaluator stacks in another shape."""
     weight, stacked = np.linspace(-1, 1, 9, dtype=np.float32).reshape(3, 3), []
@@ -204,6 +211,8 @@ CASES = {
     "rows that are found": (found_rows(), [[np.eye(4, 3) > 0, numbers(4, 3, 2)], [np.zeros((2, 3), bool), numbers(2, 3, 2)], [np.ones((5, 3), bool), numbers(5, 3, 2)]]),
     "boxes that are kept": (kept_boxes(), [[BOXES, np.float32([[[0.9, 0.8, 0.7, 0.05, 0.6, 0.5], [0.2, 0.3, 0.01, 0.02, 0.6, 0.4]]])],
                                            [BOXES, np.zeros((1, 2, 6), np.float32)]], detected),
+    "boxes of any number": (boxes_of_any_number(), [[BOXES[:, :k].repeat(n, 0), np.sin(np.arange(n * 2 * k, dtype=np.float32)).reshape(n, 2, k) + 1, np.array([most])]
+                                                    for n, k, most in ((1, 1, 1), (2, 6, 2), (1, 4, 9))]),
     "a function": (function(), [[numbers(4)]]),
     "odd names": (odd_names(), [[numbers(2), numbers(2)]]),
     "an input as output": (model([node("Neg", ["x"], ["y"])], [tensor("x", [2])], [tensor("x", [2]), tensor("y", [2])]), [[numbers(2)]]),

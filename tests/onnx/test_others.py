@@ -76,6 +76,34 @@ IDS, SEGMENTS = np.array([[1, 3, 0], [2, 2, 1]], np.int32), np.array([[0, 0, 1],
 WORDS, PLACES, KINDS = numbers(4, 8), numbers(5, 8) / 2, numbers(2, 8) / 3
 EMBEDDED = WORDS[IDS] + PLACES[:3] + KINDS[SEGMENTS]
 
+Q, K, V = numbers(2, 5, 8), np.cos(numbers(2, 5, 8)), np.sin(numbers(2, 5, 8))
+PICTURE, ADDED = np.sin(7 * numbers(2, 3, 4, 8)), np.cos(5 * numbers(2, 3, 4, 8))
+WEIGHT = np.sin(3 * numbers(8, 8))
+
+
+def heads_attention(q, k, v, heads=2):
+    """Of queries, keys and values [batch, length, heads * size]."""
+    a, b, c = (split(part, heads) for part in (q, k, v))
+    return (softmax(a @ b.transpose(0, 1, 3, 2) / math.sqrt(a.shape[-1])) @ c).transpose(0, 2, 1, 3).reshape(q.shape)
+
+
+def packed(*parts, heads=2):
+    """[batch, length, heads, parts, size]"""
+    return np.stack([part.reshape(*part.shape[:2], heads, -1) for part in parts], axis=3)
+
+
+def group_norm(x, groups, gamma, beta, eps=1e-5):
+    """x [N, H, W, C]"""
+    n, h, w, c = x.shape
+    y = x.reshape(n, h * w, groups, c // groups)
+    mean, var = y.mean((1, 3), keepdims=True), y.var((1, 3), keepdims=True)
+    return ((y - mean) / np.sqrt(var + eps)).reshape(x.shape) * gamma + beta
+
+
+def silu(x):
+    return x / (1 + np.exp(-x))
+
+
 # name -> (operator, domain, inputs, attributes, outputs as they must be)
 CASES = {
     "BiasGelu": ("BiasGelu", MS, [X, GAMMA], {}, [gelu(X + GAMMA)]),
@@ -92,6 +120,24 @@ CASES = {
     "Attention with lengths": ("Attention", MS, [X, W, B, np.array([3, 5], np.int32)], {"num_heads": 2}, [attention(X, W, B, 2, MASK > 0)[0]]),
     "Attention with a past": ("Attention", MS, [X, W, B, None, PAST], {"num_heads": 2, "unidirectional": 1},
                               list(attention(X, W, B, 2, causal=True, past=PAST))),
+    "MultiHeadAttention, all packed": ("MultiHeadAttention", MS, [packed(Q, K, V)], {"num_heads": 2}, [heads_attention(Q, K, V)]),
+    "MultiHeadAttention, keys and values packed": ("MultiHeadAttention", MS, [Q, packed(K, V)], {"num_heads": 2}, [heads_attention(Q, K, V)]),
+    "BiasAdd": ("BiasAdd", MS, [X, GAMMA, X], {}, [X + GAMMA + X]),
+    "BiasDropout": ("BiasDropout", MS, [X, GAMMA, X], {}, [X + GAMMA + X, np.ones(X.shape, bool)]),
+    "BiasSoftmax": ("BiasSoftmax", MS, [X, numbers(2, 1, 8)], {"axis": 2, "is_inner_broadcast": 0}, [softmax(X + numbers(2, 1, 8))]),
+    "BiasSplitGelu": ("BiasSplitGelu", MS, [X, GAMMA], {}, [(X + GAMMA)[..., :4] * gelu((X + GAMMA)[..., 4:])]),
+    "GemmFastGelu": ("GemmFastGelu", MS, [X, WEIGHT, GAMMA], {}, [tanh_gelu(X @ WEIGHT + GAMMA)]),
+    "TransposeMatMul": ("TransposeMatMul", MS, [X, WEIGHT], {"transB": 1, "alpha": 0.5}, [X @ WEIGHT.T / 2]),
+    "GroupNorm": ("GroupNorm", MS, [PICTURE, GAMMA, BETA], {"groups": 4, "activation": 0}, [group_norm(PICTURE, 4, GAMMA, BETA)]),
+    "GroupNorm, silu": ("GroupNorm", MS, [PICTURE, GAMMA, BETA], {"groups": 2, "activation": 1}, [silu(group_norm(PICTURE, 2, GAMMA, BETA))]),
+    "GroupNorm, channels first": ("GroupNorm", MS, [PICTURE.transpose(0, 3, 1, 2).copy(), GAMMA, BETA], {"groups": 4, "activation": 0, "channels_last": 0},
+                                  [group_norm(PICTURE, 4, GAMMA, BETA).transpose(0, 3, 1, 2)]),
+    "SkipGroupNorm": ("SkipGroupNorm", MS, [PICTURE, GAMMA, BETA, ADDED, BETA], {"groups": 4, "activation": 0},
+                      [group_norm(PICTURE + ADDED + BETA, 4, GAMMA, BETA), PICTURE + ADDED + BETA]),
+    "SkipGroupNorm of rows": ("SkipGroupNorm", MS, [PICTURE, GAMMA, BETA, ADDED[:, 0, 0]], {"groups": 4, "activation": 1},
+                              [silu(group_norm(PICTURE + ADDED[:, :1, :1], 4, GAMMA, BETA))]),
+    "NhwcFusedConv": ("NhwcFusedConv", MS, [PICTURE, WEIGHT.reshape(8, 8, 1, 1), BETA, ADDED], {"activation": "Relu"},
+                      [np.maximum(PICTURE @ WEIGHT.T + BETA + ADDED, 0)]),
     "RotaryEmbedding": ("RotaryEmbedding", MS, [X, AT, COS, SIN], {}, [rotate(X, COS, SIN, AT)]),
     "RotaryEmbedding from a place": ("RotaryEmbedding", MS, [X, np.array([3]), COS, SIN], {}, [rotate(X, COS, SIN, AT[[0, 0]])]),
     "QLinearAdd": ("QLinearAdd", MS, [A8, *QA, B8, *QB, np.float32(0.2), np.uint8(90)], {}, [quantized(REAL_A + REAL_B, np.float32(0.2), 90)]),
@@ -133,7 +179,7 @@ class Others(served.ServedCase):
                 got = self.host.run(self.host.put(built), arrays)
                 for one, wanted in zip(got, (each for each in outputs if each is not None), strict=True):
                     self.assertEqual(wanted.shape, one.shape)
-                    if one.dtype.kind in "iu":
+                    if one.dtype.kind in "iub":
                         np.testing.assert_array_equal(one, wanted)
                     else:
                         np.testing.assert_allclose(one, wanted, rtol=2e-5, atol=2e-5)

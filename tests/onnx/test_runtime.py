@@ -71,6 +71,30 @@ class Runtime(served.ServedCase):
         got = host.run(host.put(model), list(arrays.values()))
         return next(filter(None, (differs(node, *pair) for pair in zip(got, wanted, strict=True))), None)
 
+    def test_a_step_of_generation(self):
+        """The past grows by new keys; numbers of keys come from a mask of a named length, as exporters of language models write it."""
+        node, size = helper.make_node, 16
+        nodes = [node("ReduceSum", ["mask", "one"], ["sum"], keepdims=0), node("Sub", ["sum", "unit"], ["last"]), node("Cast", ["last"], ["seqlens"], to=onnx.TensorProto.INT32),
+                 node("Shape", ["mask"], ["shape"]), node("Gather", ["shape", "unit"], ["length"]), node("Cast", ["length"], ["total"], to=onnx.TensorProto.INT32),
+                 node("GroupQueryAttention", ["q", "k", "v", "past_k", "past_v", "seqlens", "total", "cos", "sin"], ["y", "present_k", "present_v"], domain=random_nodes.MS,
+                      num_heads=4, kv_num_heads=2, do_rotary=1)]
+        angle = np.linspace(0, 3, 64 * size // 2, dtype=np.float32).reshape(64, size // 2)
+        inputs = {"mask": ["b", "total"], "q": ["b", "s", 4 * size], "k": ["b", "s", 2 * size], "v": ["b", "s", 2 * size], "past_k": ["b", 2, "past", size], "past_v": ["b", 2, "past", size]}
+        graph = helper.make_graph(nodes, "step", [helper.make_tensor_value_info(name, onnx.TensorProto.INT64 if name == "mask" else onnx.TensorProto.FLOAT, shape)
+                                                  for name, shape in inputs.items()], [onnx.ValueInfoProto(name=name) for name in ("y", "present_k", "present_v")],
+                                  [numpy_helper.from_array(np.array(value), name) for name, value in (("one", [1]), ("unit", 1))]
+                                  + [numpy_helper.from_array(array, name) for name, array in (("cos", np.cos(angle)), ("sin", np.sin(angle)))])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18), helper.make_opsetid(random_nodes.MS, 1)], ir_version=10)
+        host, r = hosting.Host(self.server.port), random_nodes.Random("step", 0)
+        self.addCleanup(host.close)
+        program = host.put(model, "?dims=past:0-64,s:1-16,total:1-64,b:1-4")
+        for batch, rows, past in ((1, 7, 0), (2, 1, 7), (1, 3, 4)):
+            with self.subTest(batch=batch, rows=rows, past=past):
+                arrays = {"mask": np.ones((batch, rows + past), np.int64), "q": r.floats(batch, rows, 4 * size), "k": r.floats(batch, rows, 2 * size),
+                          "v": r.floats(batch, rows, 2 * size), "past_k": r.floats(batch, 2, past, size), "past_v": r.floats(batch, 2, past, size)}
+                for got, wanted in zip(host.run(program, [arrays[name] for name in program["entries"]["main"]["inputs"]]), expect(model, arrays), strict=True):
+                    self.assertIsNone(differs(random_nodes.Drawn([]), got, wanted))
+
     def test_like_onnxruntime(self):
         host = hosting.Host(self.server.port)
         self.addCleanup(host.close)
