@@ -166,7 +166,7 @@ static bool is_small_known(bl_onnx_importer *m, bl_onnx_value *value)
 {
     int64_t count = 0;
 
-    if (value->sequence || value->four_bits != 0 || value->type == NULL || (value->known == NULL && value->tensor == NULL))
+    if (value->sequence || value->narrow != NULL || value->type == NULL || (value->known == NULL && value->tensor == NULL))
         return false;
     return bl_shape_max_count(value->type->ndim, value->type->dim, &count) && count <= MOST_EAGER &&
            bl_onnx_know(m, value) != NULL;
@@ -205,7 +205,7 @@ bool bl_onnx_fold(bl_onnx_call *c, const bl_onnx_op *op)
         bl_onnx_value *value = trial.out[i];
         if (!bl_onnx_wants(c, i))
             continue;
-        if (value == NULL || value->sequence || value->four_bits != 0 || value->type == NULL || value->count != NULL)
+        if (value == NULL || value->sequence || value->narrow != NULL || value->type == NULL || value->count != NULL)
             return false;
         if (value->known == NULL && value->tensor == NULL) {
             if (value->graph != trial.graph || !bl_shape_max_count(value->type->ndim, value->type->dim, &count) ||

@@ -472,7 +472,7 @@ static void put_initialisers(bl_onnx_importer *m, bl_onnx_names *names, const On
         if (value == NULL)
             return;
         value->tensor = tensor;
-        value->four_bits = bl_onnx_four_bits(tensor->data_type);
+        value->narrow = bl_onnx_narrow_find(tensor->data_type);
         value->texts = bl_onnx_is_strings(tensor->data_type);
         if (bl_onnx_stored_dtype(tensor->data_type) != BL_DTYPE_COUNT) { /* else its first use is the failure */
             if (bl_onnx_shape(m, tensor, &content, m->err) != BL_OK)

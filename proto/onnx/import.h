@@ -35,6 +35,17 @@ typedef struct bl_onnx_known {
     double *real; /* of floats without named dimensions; else NULL */
 } bl_onnx_known;
 
+/* An element type that no tensor here has, and the dtype that holds its values (narrow.c). */
+typedef struct bl_onnx_narrow {
+    int data_type; /* TensorProto's */
+    bl_dtype dtype;
+    int bits;               /* of an element in the file, the first in the low ones */
+    int mantissa, exponent; /* of floats: bits behind the leading one; the exponent of the smallest normal value */
+    double least, most;
+    bool has_nan;  /* and no infinities, and one zero */
+    bool is_power; /* a float without sign and mantissa */
+} bl_onnx_narrow;
+
 typedef struct bl_onnx_value {
     const char *name;
     const bl_node *type; /* some node of its dtype and shape */
@@ -42,7 +53,7 @@ typedef struct bl_onnx_value {
     const Onnx__TensorProto *tensor; /* an initialiser that no state is made of yet */
     bl_onnx_graph *graph;            /* in which it is written, or NULL */
     bl_wire_ref ref;                 /* there */
-    int four_bits;                   /* TensorProto's INT4 or UINT4, whose elements have 8 bits here; else 0 */
+    const bl_onnx_narrow *narrow;    /* its type in the model, where that is narrower; else NULL */
     int nitems;                      /* of a sequence: these are its tensors, and it has no type */
     struct bl_onnx_value **item;
     bool sequence;
@@ -244,9 +255,7 @@ const Onnx__GraphProto *bl_onnx_body(bl_onnx_call *c, const char *name);
 /* ---- tensors of the file (tensor.c, external.c) */
 /* TensorProto's number for the elements of a value. */
 int bl_onnx_data_type(const bl_onnx_value *value);
-/* |data_type| where that is INT4 or UINT4, else 0. */
-int bl_onnx_four_bits(int data_type);
-/* The wire's dtype, or BL_DTYPE_COUNT.  4-bit integers become those of 8 bits. */
+/* The wire's dtype, or BL_DTYPE_COUNT; of narrower types the one that holds their values. */
 bl_dtype bl_onnx_dtype(int data_type);
 bool bl_onnx_is_strings(int data_type);
 /* The same, and int64 where it is strings. */
@@ -257,6 +266,17 @@ BL_NODISCARD bl_status bl_onnx_shape(bl_onnx_importer *m, const Onnx__TensorProt
 BL_NODISCARD bl_status bl_onnx_tensor(bl_onnx_importer *m, const Onnx__TensorProto *tensor, bl_tensor_value *out, bl_err *err);
 /* The bytes of external data, mapped. */
 BL_NODISCARD bl_status bl_onnx_external(bl_onnx_importer *m, const Onnx__TensorProto *tensor, bl_span *out, bl_err *err);
+
+/* ---- narrower element types (narrow.c) */
+const bl_onnx_narrow *bl_onnx_narrow_find(int data_type); /* NULL: it is none */
+size_t bl_onnx_narrow_bytes(const bl_onnx_narrow *narrow, size_t count);
+/* The elements of |out| from |raw|, where they are packed. */
+BL_NODISCARD bl_status bl_onnx_widen(bl_onnx_importer *m, const bl_onnx_narrow *narrow, bl_span raw, bl_tensor_value *out,
+                                     bl_err *err);
+/* |x| as Cast has it: of integers the low bits, of floats the nearest value; what is too large saturates, or is NaN. */
+bl_onnx_value *bl_onnx_narrow_cast(bl_onnx_call *c, bl_onnx_value *x, const bl_onnx_narrow *narrow, bool saturates);
+/* A float |x| as quantisation has it: what is too large or too small saturates. */
+bl_onnx_value *bl_onnx_narrow_clamp(bl_onnx_call *c, bl_onnx_value *x, const bl_onnx_narrow *narrow);
 
 /* ---- known values (known.c) */
 /* The elements of |value|, or NULL where they are not known (no failure). */

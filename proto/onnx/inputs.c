@@ -190,11 +190,11 @@ void bl_onnx_take_inputs(bl_onnx_importer *m, const Onnx__GraphProto *graph, bl_
     }
 }
 
-static int four_bits_of(const Onnx__ValueInfoProto *info)
+static const bl_onnx_narrow *narrow_of(const Onnx__ValueInfoProto *info)
 {
     bool tensor = info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
 
-    return tensor ? bl_onnx_four_bits(info->type->tensor_type->elem_type) : 0;
+    return tensor ? bl_onnx_narrow_find(info->type->tensor_type->elem_type) : NULL;
 }
 
 static void put_given(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__ValueInfoProto *info, const bl_tensor_value *given)
@@ -207,7 +207,7 @@ static void put_given(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__Val
     if (value == NULL)
         return;
     value->name = info->name;
-    value->four_bits = four_bits_of(info);
+    value->narrow = narrow_of(info);
     bl_onnx_put(m, names, info->name, value);
 }
 
@@ -242,7 +242,7 @@ void bl_onnx_put_inputs(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__G
             bl_onnx_put(m, names, name, encoded);
             continue;
         }
-        value->four_bits = four_bits_of(graph->input[i]);
+        value->narrow = narrow_of(graph->input[i]);
         bl_onnx_put(m, names, name, value);
     }
 }

@@ -105,7 +105,7 @@ bl_onnx_value *bl_onnx_known_tensor(bl_onnx_importer *m, const Onnx__TensorProto
     value = bl_onnx_new_value(m, NULL, type_of(m, content.dtype, content.ndim, content.dim));
     if (value != NULL) {
         value->tensor = tensor;
-        value->four_bits = bl_onnx_four_bits(tensor->data_type);
+        value->narrow = bl_onnx_narrow_find(tensor->data_type);
         value->texts = bl_onnx_is_strings(tensor->data_type);
     }
     return value;

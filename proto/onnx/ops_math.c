@@ -164,24 +164,18 @@ bl_onnx_value *bl_onnx_write_identity(bl_onnx_call *c)
     return bl_onnx_in(c, 0) != NULL ? c->in[0] : bl_onnx_fail(c, "needs an input");
 }
 
-/* Of 4 bits are left the low ones, of what is too large for a float8 the largest unless saturate says no. */
+/* Of what is too large for a float8 the largest is left, unless saturate says no. */
 static bl_onnx_value *cast_to(bl_onnx_call *c, int data_type)
 {
+    const bl_onnx_narrow *narrow = bl_onnx_narrow_find(data_type);
     bl_dtype dtype = bl_onnx_dtype(data_type);
     bl_onnx_value *x = bl_onnx_in(c, 0);
 
     if (dtype == BL_DTYPE_COUNT || x == NULL)
         return bl_onnx_fail(c, "there are no tensors of element type %d here", data_type);
-    if (bl_onnx_four_bits(data_type) != 0) {
-        x = bl_onnx_make(c,
-                         dtype == BL_I8 ? "cast(sub(mod(add(cast(a, dtype=int32), 8), 16), 8), dtype=int8)"
-                                        : "cast(mod(cast(a, dtype=int32), 16), dtype=uint8)",
-                         NULL);
-        if (x != NULL)
-            x->four_bits = data_type;
-        return x;
-    }
-    if (bl_onnx_type(x) == dtype && x->four_bits == 0)
+    if (narrow != NULL)
+        return bl_onnx_narrow_cast(c, x, narrow, bl_onnx_int(c, "saturate", 1) != 0);
+    if (bl_onnx_type(x) == dtype && x->narrow == NULL)
         return x;
     if (bl_dtype_is_float8(dtype) && bl_dtype_is_float(bl_onnx_type(x)) && bl_onnx_int(c, "saturate", 1) != 0)
         x = bl_onnx_make(c, "clamp(a, min=$0, max=$1)",
@@ -202,8 +196,12 @@ bl_onnx_value *bl_onnx_write_cast(bl_onnx_call *c)
 
 bl_onnx_value *bl_onnx_write_bit_cast(bl_onnx_call *c)
 {
-    bl_dtype dtype = bl_onnx_dtype((int)bl_onnx_int(c, "to", 0));
+    int to = (int)bl_onnx_int(c, "to", 0);
+    bl_dtype dtype = bl_onnx_dtype(to);
+    bl_onnx_value *x = bl_onnx_in(c, 0);
 
+    if (bl_onnx_narrow_find(to) != NULL || (x != NULL && x->narrow != NULL))
+        return bl_onnx_fail(c, "a tensor of an element type below 8 bits, or of a float8 that no device has, is wider here");
     if (bl_dtype_bytes(dtype < BL_DTYPE_COUNT ? dtype : BL_I64) == 1 &&
         (dtype == BL_BOOL || bl_onnx_type(bl_onnx_in(c, 0)) == BL_BOOL)) /* a byte that is 0 or 1 */
         return bl_onnx_make(c, "cast(a, dtype=$0)", ARGS(D(dtype)));

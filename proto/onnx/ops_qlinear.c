@@ -289,7 +289,7 @@ bl_onnx_value *bl_onnx_write_gather_block_quantized(bl_onnx_call *c)
     bl_onnx_value *x = bl_onnx_in(c, 0), *index = bl_onnx_in(c, 1), *scale = bl_onnx_in(c, 2), *zero = bl_onnx_in(c, 3);
     int rank = bl_onnx_rank(x), from = bl_onnx_axis(c, bl_onnx_int(c, "gather_axis", 0), rank),
         along = bl_onnx_axis(c, bl_onnx_int(c, "quantize_axis", 1), rank);
-    bool packed = x != NULL && bl_onnx_four_bits(bl_onnx_data_type(x)) == 0;
+    bool packed = x != NULL && x->narrow == NULL;
 
     if (x == NULL || index == NULL || scale == NULL || block < 1 || bl_dtype_is_float(bl_onnx_type(x)) || !packs_evenly(bits))
         return bl_onnx_fail(c, "needs data of 2, 4 or 8 bits, indices and scales");

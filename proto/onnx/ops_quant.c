@@ -79,17 +79,15 @@ bl_onnx_value *bl_onnx_write_quantize_linear(bl_onnx_call *c)
     if (!bl_dtype_is_float(bl_onnx_type(x)))
         x = bl_onnx_make(c, "cast(a, dtype=$0)", ARGS(D(bl_onnx_type(scale))));
     bl_onnx_value *each = bl_onnx_spread(c, scale, x, axis), *zeros = bl_onnx_spread(c, zero, x, axis);
-    if (bl_onnx_four_bits(data_type) == 0)
+    const bl_onnx_narrow *narrow = bl_onnx_narrow_find(data_type);
+    if (narrow == NULL)
         return bl_onnx_quantize(c, x, each, zeros, dtype);
-    /* 4 bits of the 8 that an element has here */
-    x = bl_onnx_make(c, "round(div($0, cast($1, dtype=$2)))", ARGS(V(x), V(each), D(bl_onnx_type(x))));
-    if (zeros != NULL)
+    x = bl_onnx_make(c, "div($0, cast($1, dtype=$2))", ARGS(V(x), V(each), D(bl_onnx_type(x))));
+    if (!bl_dtype_is_float(dtype))
+        x = bl_onnx_make(c, "round($0)", ARGS(V(x)));
+    if (zeros != NULL && !bl_dtype_is_float(dtype))
         x = bl_onnx_make(c, "add($0, cast($1, dtype=$2))", ARGS(V(x), V(zeros), D(bl_onnx_type(x))));
-    x = bl_onnx_make(c, "cast(clamp($0, min=$1, max=$2), dtype=$3)",
-                     ARGS(V(x), I(dtype == BL_I8 ? -8 : 0), I(dtype == BL_I8 ? 7 : 15), D(dtype)));
-    if (x != NULL)
-        x->four_bits = data_type;
-    return x;
+    return bl_onnx_narrow_clamp(c, x, narrow);
 }
 
 bl_onnx_value *bl_onnx_write_dequantize_linear(bl_onnx_call *c)

@@ -8,23 +8,14 @@
 static const struct {
     int data_type;
     bl_dtype dtype;
-} types[] = {{TYPE(FLOAT), BL_F32},
-             {TYPE(UINT8), BL_U8},
-             {TYPE(INT8), BL_I8},
-             {TYPE(UINT16), BL_U16},
-             {TYPE(INT16), BL_I16},
-             {TYPE(INT32), BL_I32},
-             {TYPE(INT64), BL_I64},
-             {TYPE(BOOL), BL_BOOL},
-             {TYPE(FLOAT16), BL_F16},
-             {TYPE(DOUBLE), BL_F64},
-             {TYPE(UINT32), BL_U32},
-             {TYPE(UINT64), BL_U64},
-             {TYPE(BFLOAT16), BL_BF16},
-             {TYPE(FLOAT8E4M3FN), BL_F8E4M3},
-             {TYPE(FLOAT8E5M2), BL_F8E5M2},
-             {TYPE(UINT4), BL_U8},
-             {TYPE(INT4), BL_I8}}; /* behind those of 8 bits: see bl_onnx_data_type */
+} types[] = {{TYPE(FLOAT), BL_F32},        {TYPE(UINT8), BL_U8},
+             {TYPE(INT8), BL_I8},          {TYPE(UINT16), BL_U16},
+             {TYPE(INT16), BL_I16},        {TYPE(INT32), BL_I32},
+             {TYPE(INT64), BL_I64},        {TYPE(BOOL), BL_BOOL},
+             {TYPE(FLOAT16), BL_F16},      {TYPE(DOUBLE), BL_F64},
+             {TYPE(UINT32), BL_U32},       {TYPE(UINT64), BL_U64},
+             {TYPE(BFLOAT16), BL_BF16},    {TYPE(FLOAT8E4M3FN), BL_F8E4M3},
+             {TYPE(FLOAT8E5M2), BL_F8E5M2}};
 
 bl_dtype bl_onnx_dtype(int data_type)
 {
@@ -32,7 +23,8 @@ bl_dtype bl_onnx_dtype(int data_type)
         if (types[i].data_type == data_type)
             return types[i].dtype;
     }
-    return BL_DTYPE_COUNT;
+    const bl_onnx_narrow *narrow = bl_onnx_narrow_find(data_type);
+    return narrow != NULL ? narrow->dtype : BL_DTYPE_COUNT;
 }
 
 bool bl_onnx_is_strings(int data_type)
@@ -47,21 +39,11 @@ bl_dtype bl_onnx_stored_dtype(int data_type)
 
 int bl_onnx_data_type(const bl_onnx_value *value)
 {
-    for (size_t i = 0; value->four_bits == 0 && i < sizeof types / sizeof types[0]; i++) {
+    for (size_t i = 0; value->narrow == NULL && i < sizeof types / sizeof types[0]; i++) {
         if (types[i].dtype == bl_onnx_type(value))
             return types[i].data_type;
     }
-    return value->four_bits;
-}
-
-int bl_onnx_four_bits(int data_type)
-{
-    return data_type == TYPE(INT4) || data_type == TYPE(UINT4) ? data_type : 0;
-}
-
-static bool is_four_bits(const Onnx__TensorProto *tensor)
-{
-    return bl_onnx_four_bits(tensor->data_type) != 0;
+    return value->narrow != NULL ? value->narrow->data_type : 0;
 }
 
 static const char *name_of(bl_onnx_importer *m, const Onnx__TensorProto *tensor)
@@ -94,27 +76,12 @@ static bl_status wrong_count(const bl_tensor_value *value, size_t count, bl_err 
     return bl_fail(err, BL_EINVAL, "tensor \"%s\" has %zu elements, but its shape is of %zu", value->label, count, value->count);
 }
 
-/* Two of them to a byte, the first in the low half. */
-static bl_status widen_four_bits(bl_onnx_importer *m, bl_span raw, bl_tensor_value *out, bl_err *err)
-{
-    if (raw.len != (out->count + 1) / 2)
-        return wrong_count(out, raw.len * 2, err);
-    signed char *to = bl_arena_alloc(m->arena, out->count);
-    if (to == NULL)
-        return bl_arena_status(m->arena, err);
-    for (size_t i = 0; i < out->count; i++) {
-        int value = (unsigned char)raw.data[i / 2] >> (i % 2 * 4) & 15;
-        to[i] = (signed char)(out->dtype == BL_I8 && value > 7 ? value - 16 : value);
-    }
-    out->span = (bl_span){(const char *)to, out->count};
-    return BL_OK;
-}
-
 /* Elements that stand in fields of numbers, as bytes.  int32_data holds everything of 32 bits and less, floats of 16 bits as
  * their bits. */
 static bl_status convert_fields(bl_onnx_importer *m, const Onnx__TensorProto *t, bl_tensor_value *out, bl_err *err)
 {
-    size_t width = bl_dtype_bytes(out->dtype), n = 0;
+    const bl_onnx_narrow *narrow = bl_onnx_narrow_find(t->data_type);
+    size_t width = narrow != NULL ? 1 : bl_dtype_bytes(out->dtype), n = 0;
     const void *from = NULL;
     char *to;
 
@@ -133,7 +100,7 @@ static bl_status convert_fields(bl_onnx_importer *m, const Onnx__TensorProto *t,
     } else {
         n = out->dtype == BL_U32 ? t->n_uint64_data : t->n_int32_data;
     }
-    if (n != (is_four_bits(t) ? (out->count + 1) / 2 : out->count))
+    if (n != (narrow != NULL ? bl_onnx_narrow_bytes(narrow, out->count) : out->count))
         return wrong_count(out, n, err);
     to = bl_arena_alloc(m->arena, n * width);
     if (to == NULL)
@@ -146,7 +113,7 @@ static bl_status convert_fields(bl_onnx_importer *m, const Onnx__TensorProto *t,
         memcpy(to + i * width, &bits, width); /* the low bytes, as this is a little-endian machine */
     }
     out->span = (bl_span){to, n * width};
-    return is_four_bits(t) ? widen_four_bits(m, out->span, out, err) : BL_OK;
+    return narrow != NULL ? bl_onnx_widen(m, narrow, out->span, out, err) : BL_OK;
 }
 
 /* The numbers of its texts. */
@@ -166,6 +133,7 @@ static bl_status number_texts(bl_onnx_importer *m, const Onnx__TensorProto *t, b
 
 bl_status bl_onnx_tensor(bl_onnx_importer *m, const Onnx__TensorProto *tensor, bl_tensor_value *out, bl_err *err)
 {
+    const bl_onnx_narrow *narrow = bl_onnx_narrow_find(tensor->data_type);
     bl_span raw = {0};
 
     BL_TRY(bl_onnx_shape(m, tensor, out, err));
@@ -177,8 +145,8 @@ bl_status bl_onnx_tensor(bl_onnx_importer *m, const Onnx__TensorProto *tensor, b
         return convert_fields(m, tensor, out, err);
     if (raw.len == 0 && out->bytes > BL_ONNX_THIN_BYTES && bl_onnx_weight_of(m, tensor) >= 0) /* left out of a thin file */
         return BL_OK;
-    if (is_four_bits(tensor))
-        return widen_four_bits(m, raw, out, err);
+    if (narrow != NULL)
+        return bl_onnx_widen(m, narrow, raw, out, err);
     if (raw.len != out->bytes)
         return bl_fail(err, BL_EINVAL, "tensor \"%s\" has %zu bytes of data, but its shape is of %zu", out->label, raw.len,
                        out->bytes);

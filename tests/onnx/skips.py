@@ -10,8 +10,6 @@ REASONS = (
     (r"test_(string|regex)_?\w+|test_strnorm\w*|test_strnormalizer\w*", "strings that are computed"),
     (r"test_tfidfvectorizer_\w+", "no such operator here"),
     (r"test_image_decoder_\w+", "encoded pictures, which an endpoint takes: test_pictures.py has them"),
-    (r"test_(cast|castlike|quantizelinear|dequantizelinear|cast_no_saturate|castlike_no_saturate|cast_e8m0)_\w*"
-     r"(FNUZ|FLOAT4E2M1|INT2|E8M0|float4e2m1|e8m0|int2|fnuz|FLOAT6\w*)\w*", "an element type that the wire does not have"),
     (r"test_(sequence_\w+|split_to_sequence_\w+|identity_sequence|identity_opt|loop13_seq|loop16_seq_none|optional_get_element\w*sequence|if_seq|if_opt"
      r"|optional_has_element_\w*empty_optional_input)", "sequences and optionals as inputs or outputs"),
     # random numbers
