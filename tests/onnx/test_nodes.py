@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The official cases of each operator, from the onnx package, through the server: all on the interpreter, some on the default device."""
+import collections
 import concurrent.futures
 import re
 import threading
@@ -98,6 +99,12 @@ class Nodes(served.ServedCase):
         random = {case.name for case in skipped if why_skipped(case.name) == "other random numbers"}
         self.assertEqual(set(), {case.name for case in skipped} - set(wrong) - random)
 
+    def test_the_page_counts_them(self):
+        page = (served.ROOT / "docs" / "onnx.md").read_text()
+        why = collections.Counter(why_skipped(name) for name in self.cases)
+        self.assertIn(f"as they stand; {why.pop(None):,} pass", page)
+        self.assertEqual([], [reason for reason, count in why.items() if f"| {reason} | {count} |" not in page])
+
     def test_every_pattern_names_a_case(self):
         self.assertEqual([], [pattern for pattern, _ in REASONS if not any(re.fullmatch(pattern, name) for name in self.cases)])
 
@@ -109,7 +116,7 @@ class OnTheDefaultDevice(Nodes):
         run = [case for name, case in self.cases.items() if why_skipped(name) is None and not name.endswith("_expanded")]
         self.assertEqual({}, self.check(run[::len(run) // SAMPLE]))
 
-    test_what_is_skipped_would_fail = test_every_pattern_names_a_case = None
+    test_what_is_skipped_would_fail = test_every_pattern_names_a_case = test_the_page_counts_them = None
 
 
 if __name__ == "__main__":
