@@ -16,7 +16,7 @@ const bl_node *expand_reshape(bl_call *c)
     for (int i = 0; i < shape->count; i++) {
         dim[i] = shape->sizes[i];
         if (!bl_is_int(dim[i], -1)) {
-            if (dim[i]->lo < 0)
+            if (bl_may_be_negative(ir, dim[i]))
                 return bl_call_fail(c, "a size may not be negative: %s", bl_shape_text(ir, shape->count, shape->sizes, NULL));
             others = bl_mul(ir, others, dim[i]);
         } else if (hole >= 0) {

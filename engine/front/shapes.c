@@ -68,7 +68,7 @@ static bool check_shape(bl_call *c, int ndim, const bl_node *const *dim)
     for (int i = 0; i < ndim; i++) {
         if (dim[i]->op == BL_OP_POISON)
             return false;
-        if (dim[i]->lo < 0) {
+        if (bl_may_be_negative(c->ir, dim[i])) {
             bl_call_fail(c, "a size may not be negative: %s", bl_shape_text(c->ir, ndim, dim, NULL));
             return false;
         }

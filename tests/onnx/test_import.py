@@ -244,7 +244,7 @@ REFUSED = {
     "the shape of what is counted": (model([node("NonZero", ["x"], ["z"]), node("Shape", ["z"], ["y"])], [tensor("x", [4])], [tensor("y", None, L)]),
                                      'node "y" (Shape): the data decide how long axis 1 of input 0 is'),
     "strings": (model([node("Identity", ["x"], ["y"])], [tensor("x", [2], TensorProto.STRING)], [tensor("y", [2], TensorProto.STRING)]),
-                'input "x" has element type 8'),
+                'input "x" is of strings, which a program cannot have'),
     "no outputs": (model([node("Neg", ["x"], ["y"])], [tensor("x", [2])], []), "without outputs"),
     "a name given twice": (model([node("Neg", ["x"], ["y"]), node("Abs", ["x"], ["y"])], [tensor("x", [2])], [tensor("y", [2])]),
                            'the name "y" is given twice'),
