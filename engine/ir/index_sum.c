@@ -368,16 +368,24 @@ static int64_t common_divisor(int64_t a, int64_t b)
     return a;
 }
 
-/* A sum without quotients: where that is not negative, |sum| is not either.  In a multiple by m each c * floor(x / c) is between
- * x - (c - 1) and x; and the sum, which is whole, is at least 0 where the multiple is more than -m.  False where there are no
- * quotients, or the numbers are too large. */
-static bool without_quotients(const bl_sum *sum, bl_sum *least)
+enum { ALL = -1, FEW_TERMS = 4 };
+
+/* Of term |i|, or 0 where |only| is another one. */
+static int64_t taken_divisor(const bl_sum *sum, int i, int only)
+{
+    return only == ALL || only == i ? divisor_of(sum->at[i].node) : 0;
+}
+
+/* A sum without quotients, or without the one |only|: where that is not negative, |sum| is not either.  In a multiple by m each
+ * c * floor(x / c) is between x - (c - 1) and x; and the sum, which is whole, is at least 0 where the multiple is more than -m.
+ * False where there are no quotients, or the numbers are too large. */
+static bool without_quotients(const bl_sum *sum, int only, bl_sum *least)
 {
     int64_t m = 1, constant = 0;
     bool any = false;
 
     for (int i = 0; i < sum->count; i++) {
-        int64_t by = divisor_of(sum->at[i].node), coefficient = sum->at[i].coefficient, scaled = 0;
+        int64_t by = taken_divisor(sum, i, only), coefficient = sum->at[i].coefficient, scaled = 0;
         any = any || by > 0;
         if (by > 0 && (!bl_i64_mul(m, coefficient, &scaled) || scaled == INT64_MIN ||
                        !bl_i64_mul(m, by / common_divisor(by, scaled < 0 ? -scaled : scaled), &m)))
@@ -388,7 +396,7 @@ static bool without_quotients(const bl_sum *sum, bl_sum *least)
     bl_sum_init(least, constant);
     bl_sum_add_constant(least, m - 1);
     for (int i = 0; i < sum->count; i++) {
-        int64_t by = divisor_of(sum->at[i].node), times = 0, room = 0;
+        int64_t by = taken_divisor(sum, i, only), times = 0, room = 0;
         if (!bl_i64_mul(sum->at[i].coefficient, m, &times))
             return false;
         bl_sum_add(least, by > 0 ? sum->at[i].node->src[0] : sum->at[i].node, by > 0 ? times / by : times);
@@ -402,7 +410,18 @@ static bool without_quotients(const bl_sum *sum, bl_sum *least)
 bool bl_sum_never_negative(bl_ir *ir, const bl_sum *sum)
 {
     bl_sum least;
-    return is_never_negative(ir, sum) || (!sum->failed && without_quotients(sum, &least) && is_never_negative(ir, &least));
+
+    if (is_never_negative(ir, sum))
+        return true;
+    if (sum->failed || !without_quotients(sum, ALL, &least))
+        return false;
+    if (is_never_negative(ir, &least))
+        return true;
+    for (int i = 0; i < sum->count && sum->count <= FEW_TERMS; i++) { /* the quotient of another one, which is a term too */
+        if (divisor_of(sum->at[i].node) > 0 && without_quotients(sum, i, &least) && is_never_negative(ir, &least))
+            return true;
+    }
+    return false;
 }
 
 bool bl_may_be_negative(bl_ir *ir, const bl_node *index)
@@ -414,12 +433,32 @@ bool bl_may_be_negative(bl_ir *ir, const bl_node *index)
     return !bl_sum_never_negative(ir, &sum);
 }
 
-/* Can k * c * floor(x / c) be among the terms beside k * (x mod c)?  A cheap no, for most sums. */
+/* Is a term of -k * x among the terms beside k * (x mod c)? */
+static bool has_opposite(const bl_sum *sum, int at)
+{
+    int64_t opposite = 0;
+    bl_sum x;
+
+    bl_sum_of(&x, sum->at[at].node->src[0]);
+    for (int k = 0; k < x.count; k++) {
+        if (!bl_i64_mul(x.at[k].coefficient, sum->at[at].coefficient, &opposite))
+            return false;
+        for (int i = 0; i < sum->count; i++) {
+            if (i != at && sum->at[i].node == x.at[k].node && opposite != INT64_MIN && sum->at[i].coefficient == -opposite)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Can k * c * floor(x / c) be among the terms beside k * (x mod c), or -k * x?  A cheap no, for most sums. */
 static bool has_partner(const bl_sum *sum, int at)
 {
     const bl_node *c = sum->at[at].node->src[1];
     int64_t whole = 0;
 
+    if (bl_is_const(c) && has_opposite(sum, at))
+        return true;
     if (bl_is_const(c) && (!bl_i64_mul(c->arg, sum->at[at].coefficient, &whole) || whole == 0 || whole == -1))
         return false;
     for (int i = 0; i < sum->count; i++) {

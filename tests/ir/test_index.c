@@ -2,6 +2,7 @@
 /* Index expressions: the ones that schedules make must come out clean, and random ones must keep their value. */
 #include "engine/ir/gate.h"
 #include "engine/ir/rewrite.h"
+#include "engine/ir/shape.h"
 #include "tests/ir/node_value.h"
 
 #include <setjmp.h>
@@ -124,6 +125,20 @@ static void splits_and_diagonals_resolve(void **state)
     SAME(add(u, v), add(v, u));
     SAME(bl_sub(ir, add(u, num(7)), u), num(7));
     SAME(bl_mul(ir, add(u, num(1)), add(v, num(1))), add(add(bl_mul(ir, u, v), add(u, v)), num(1)));
+    SAME(bl_sub(ir, add(u, num(7)), rem(add(u, num(3)), 16)), add(mul(quo(add(u, num(3)), 16), 16), num(4)));
+    SAME(add(u, rem(mul(u, -1), 4)), mul(quo(mul(u, -1), 4), -4)); /* rounded up */
+}
+
+/* What padding to a multiple adds is not negative, also to a quotient. */
+static void sizes_are_compared(void **state)
+{
+    const bl_node *h = bl_var(ir, 0, 64, 640), *y = quo(h, 4), *up = mul(quo(mul(y, -1), 4), -4);
+
+    (void)state;
+    assert_false(bl_may_be_negative(ir, bl_sub(ir, up, y)));
+    assert_false(bl_may_be_negative(ir, bl_sub(ir, add(y, num(3)), up)));
+    assert_true(bl_may_be_negative(ir, bl_sub(ir, add(y, num(2)), up)));
+    assert_true(bl_may_be_negative(ir, bl_sub(ir, y, up)));
 }
 
 static void gates_imply_what_asks_less(void **state)
@@ -414,6 +429,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_convolution_splits_into_its_digits),
         cmocka_unit_test(splits_and_diagonals_resolve),
+        cmocka_unit_test(sizes_are_compared),
         cmocka_unit_test(gates_imply_what_asks_less),
         cmocka_unit_test(quotients_and_remainders_obey_their_laws),
         cmocka_unit_test(comparisons_are_decided_or_small),
