@@ -270,6 +270,23 @@ class Import(served.ServedCase):
                         self.assertEqual((wanted.shape, wanted.dtype), (got.shape, got.dtype))
                         np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
 
+    def test_windows_over_named_sizes(self):
+        """As over the same sizes as numbers, which the official cases have."""
+        weight = constant("w", np.linspace(-1, 1, 2 * 9).reshape(2, 1, 3, 3))
+        for op, attributes in (("Conv", {"auto_pad": "SAME_UPPER"}), ("Conv", {"auto_pad": "SAME_LOWER"}), ("MaxPool", {"auto_pad": "SAME_UPPER"}),
+                               ("MaxPool", {"ceil_mode": 1}), ("MaxPool", {"ceil_mode": 1, "pads": [0, 1, 1, 0]}), ("AveragePool", {"auto_pad": "SAME_LOWER"}),
+                               ("AveragePool", {"ceil_mode": 1}), ("AveragePool", {"ceil_mode": 1, "pads": [1, 1, 0, 0], "count_include_pad": 1})):
+            made = node(op, ["x", "w"] if op == "Conv" else ["x"], ["y"], kernel_shape=[3, 3], strides=[2, 2], **attributes)
+            weights = [weight] if op == "Conv" else []
+            named = self.host.put(model([made], [tensor("x", [1, 1, "h", "w2"])], [tensor("y", None)], weights), "?dims=h:4-12,w2:4-12")
+            for h, w in ((4, 5), (7, 8), (6, 12)):
+                with self.subTest(op, h=h, w=w, **attributes):
+                    got = self.host.run(named, [numbers(1, 1, h, w)])
+                    other = hosting.Host(self.server.port, "fixed")
+                    self.addCleanup(other.close)
+                    fixed = other.put(model([made], [tensor("x", [1, 1, h, w])], [tensor("y", None)], weights))
+                    np.testing.assert_allclose(got[0], other.run(fixed, [numbers(1, 1, h, w)])[0], rtol=1e-5, atol=1e-6)
+
     def test_names_and_ranges(self):
         entry = self.host.put(floor_of_shape(), "?dims=batch:2-9")["entries"]["main"]
         self.assertEqual(({"batch": [2, 9]}, [[ "batch", 4, 6]]), (entry["dims"], [each["shape"] for each in entry["inputs"].values()]))
