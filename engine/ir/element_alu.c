@@ -212,14 +212,6 @@ static const bl_node *bool_alu(bl_ir *ir, bl_op op, const bl_node *const *x)
     }
 }
 
-/* By a quotient, so that what is taken away to reach a multiple, x - x % y, is seen to be one. */
-static const bl_node *remainder_of(bl_ir *ir, const bl_node *x, const bl_node *y)
-{
-    const bl_node *multiple = product(ir, bl_idiv(ir, x, y), y);
-
-    return multiple != NULL ? bl_sub(ir, x, multiple) : bl_mod(ir, x, y);
-}
-
 static const bl_node *int_alu(bl_ir *ir, bl_op op, const bl_node *const *x)
 {
     switch ((int)op) {
@@ -231,9 +223,8 @@ static const bl_node *int_alu(bl_ir *ir, bl_op op, const bl_node *const *x)
     case BL_OP_MUL:
         return product(ir, x[0], x[1]);
     case BL_OP_IDIV:
-        return x[1]->lo > 0 ? bl_idiv(ir, x[0], x[1]) : NULL;
     case BL_OP_MOD:
-        return x[1]->lo > 0 ? remainder_of(ir, x[0], x[1]) : NULL;
+        return x[1]->lo > 0 ? bl_alu2(ir, op, x[0], x[1]) : NULL;
     case BL_OP_MIN:
         return x[0]->hi <= x[1]->lo ? x[0] : x[1]->hi <= x[0]->lo ? x[1] : choose(ir, bl_less(ir, x[0], x[1]), x[0], x[1]);
     case BL_OP_MAX:
