@@ -165,7 +165,7 @@ import i;
     assert_int_equal(1, doc->entries[0].graph.nnodes);
     assert_string_equal("add", doc->entries[0].graph.nodes[0].op);
     assert_string_equal("x", i.model.inputs[0].name);
-    assert_string_equal("y", i.model.outputs[0]);
+    assert_string_equal("y", i.model.outputs[0].name);
     end(&i);
     bl_text_fini(&file);
 }
