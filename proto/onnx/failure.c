@@ -114,6 +114,11 @@ void *bl_onnx_fail_unknown(bl_onnx_call *c, int i, const char *what)
 
 void *bl_onnx_fail_operator(bl_onnx_call *c, const char *domain)
 {
-    return bl_onnx_fail(c, "there is no operator \"%.60s\"%s%.60s in opset %lld here", bl_onnx_clean(c->import, c->node->op_type),
-                        *domain != '\0' ? " of domain " : "", bl_onnx_clean(c->import, domain), (long long)c->opset);
+    const char *hint = strcmp(domain, "com.microsoft.nchwc") == 0 ? ": onnxruntime optimised the file for one kind of processor; "
+                                                                    "optimise it with ORT_ENABLE_EXTENDED instead"
+                                                                  : "";
+
+    return bl_onnx_fail(c, "there is no operator \"%.60s\"%s%.60s in opset %lld here%s",
+                        bl_onnx_clean(c->import, c->node->op_type), *domain != '\0' ? " of domain " : "",
+                        bl_onnx_clean(c->import, domain), (long long)c->opset, hint);
 }

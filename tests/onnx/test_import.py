@@ -230,6 +230,8 @@ CASES = {
 REFUSED = {
     "an operator that is not here": (model([node("Oracle", ["x"], ["y"], name="last", domain="delphi")], [tensor("x", [2])], [tensor("y", [2])],
                                            domains=["delphi"]), 'node "last" (Oracle): there is no operator "Oracle" of domain delphi'),
+    "a file for one processor": (model([node("Conv", ["x", "x"], ["y"], domain="com.microsoft.nchwc")], [tensor("x", [1, 8, 4, 4])], [tensor("y", None)],
+                                       domains=["com.microsoft.nchwc"]), "optimise it with ORT_ENABLE_EXTENDED instead"),
     "a name that nobody gives": (model([node("Neg", ["z"], ["y"])], [tensor("x", [2])], [tensor("y", [2])]),
                                  'node "y" (Neg): no input, initialiser or node before it gives "z"'),
     "a shape that is data": (model([node("Reshape", ["x", "s"], ["y"])], [tensor("x", [4]), tensor("s", [2000], L)], [tensor("y", [2, 2])]),
