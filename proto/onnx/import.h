@@ -132,6 +132,7 @@ typedef struct bl_onnx_importer {
     bl_wire_var vars[BL_WIRE_MAX_DIMS];
     size_t nnodes; /* ONNX nodes so far */
     int depth;
+    int64_t launches;       /* of all loops, at the largest sizes, roughly */
     bl_onnx_names *taken;   /* names of inputs and states */
     bl_onnx_names *encoded; /* of values that ImageDecoder takes */
     bool outline;           /* no nodes are written */
@@ -345,6 +346,8 @@ void bl_onnx_find_pictures(bl_onnx_importer *m, const Onnx__GraphProto *graph, i
  * and |goes_on| is the condition. */
 const bl_node *bl_onnx_count_trips(bl_onnx_call *c, bl_onnx_graph *body, int ncarries, bl_onnx_value *const *next,
                                    bl_onnx_value *goes_on);
+/* A loop of so many steps is written; false, and a failure, where the loops of the model have too many. */
+bool bl_onnx_add_steps(bl_onnx_call *c, const bl_node *length, const bl_onnx_graph *body);
 
 /* ---- writing nodes (recipe.c) */
 typedef enum bl_onnx_arg_kind {

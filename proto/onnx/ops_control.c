@@ -254,7 +254,7 @@ bl_onnx_value *bl_onnx_write_loop(bl_onnx_call *c)
         return bl_onnx_fail(c, "when it ends is computed, and what it stacks would have a length that nobody knows");
     operand = bl_arena_array(m->scratch, (size_t)(2 + l.ncarries + l.body.graph->ncaptured), sizeof *operand);
     result = bl_arena_array(m->scratch, (size_t)(2 + l.ncarries + l.nscans), sizeof *result);
-    if (operand == NULL || result == NULL)
+    if (operand == NULL || result == NULL || !bl_onnx_add_steps(c, l.steps, l.body.graph))
         return NULL;
     operand[n++] = bl_onnx_known_real(m, BL_I64, 0);
     if (l.stops)
@@ -360,7 +360,7 @@ bl_onnx_value *bl_onnx_write_scan(bl_onnx_call *c)
     bl_onnx_value **all = bl_arena_array(c->import->scratch, (size_t)(n + b.graph->ncaptured), sizeof *all);
     for (int i = 0; all != NULL && i < n + b.graph->ncaptured; i++)
         all[i] = i < n ? operand[i] : b.graph->captured[i - n];
-    if (all == NULL ||
+    if (all == NULL || !bl_onnx_add_steps(c, operand[ncarries]->type->dim[0], b.graph) ||
         !bl_onnx_make_many(c, "scan($0..., body=$1, carries=$2, sequences=$3)",
                            ARGS(VS(n + b.graph->ncaptured, all), G(&b.graph->wire), I(ncarries), I(nsequences)), c->nout, c->out))
         return NULL;

@@ -254,7 +254,7 @@ static bool run_direction(const recurrence *r, bl_onnx_value *x, int d, bool bac
         out[1] = hold(&inner, runs, cell, in[1]);
     out[states] = runs == NULL ? h : bl_onnx_make(&inner, "where($0, $1, 0)", ARGS(V(runs), V(h)));
     bl_onnx_body_outputs(c->import, inner.graph, states + 1, out);
-    if (c->import->failed)
+    if (c->import->failed || !bl_onnx_add_steps(c, x->type->dim[0], inner.graph))
         return false;
     return bl_onnx_make_many(c, "scan($0..., $1..., body=$2, carries=$3, sequences=$4, reverse=$5)",
                              ARGS(VS(states + sequences, operand), VS(inner.graph->ncaptured, inner.graph->captured),

@@ -8,6 +8,10 @@
 /* More than a plan has steps, and small enough for exact arithmetic on what depends on it. */
 enum { ENDLESS = 1 << 24, MOST_TERMS = 16 };
 
+/* A plan launches at most so many kernels (MOST_LAUNCHES in engine/plan/launches.c).  LSTMs of several exporters had one for
+ * about 12 nodes of a step.  Over named dimensions there is room for what another device makes of them. */
+enum { MOST_LAUNCHES = 1 << 16, NODES_OF_KERNEL = 12, ROOM = 3, LEAST_IN_STEP = 4 };
+
 typedef struct trips {
     bl_onnx_importer *m;
     bl_onnx_graph *body; /* its inputs: the step's number, then the carries */
@@ -84,6 +88,20 @@ static const bl_node *while_true(const trips *t, const bl_node *condition, bool 
     if (condition->op != BL_OP_CMPLT || x->dtype != BL_INDEX || y->dtype != BL_INDEX)
         return NULL;
     return while_positive(t, opposite ? bl_add(ir, bl_sub(ir, x, y), bl_index(ir, 1)) : bl_sub(ir, y, x));
+}
+
+bool bl_onnx_add_steps(bl_onnx_call *c, const bl_node *length, const bl_onnx_graph *body)
+{
+    bl_onnx_importer *m = c->import;
+    int64_t each = body->wire.nnodes / NODES_OF_KERNEL + 1;
+
+    if (!bl_is_const(length))
+        each = ROOM * each < LEAST_IN_STEP ? LEAST_IN_STEP : ROOM * each;
+    m->launches += length->hi > MOST_LAUNCHES ? MOST_LAUNCHES + 1 : length->hi * each;
+    if (m->launches > MOST_LAUNCHES)
+        bl_onnx_fail_as(c, BL_ELIMIT, "it has up to %lld steps of about %lld kernels; all loops together may launch %d",
+                        (long long)length->hi, (long long)each, MOST_LAUNCHES);
+    return m->launches <= MOST_LAUNCHES;
 }
 
 const bl_node *bl_onnx_count_trips(bl_onnx_call *c, bl_onnx_graph *body, int ncarries, bl_onnx_value *const *next,

@@ -196,7 +196,7 @@ class Lengths(served.ServedCase):
         """A length that launches more than a plan has is a refusal that says so."""
         with self.assertRaises(hosting.Refused) as caught:
             self.host.put(positions(), "?dims=rows:1-100000")
-        self.assertIn("a scan of 100000 steps", str(caught.exception))
+        self.assertIn("it has up to 100000 steps of about", str(caught.exception))
 
 
 if __name__ == "__main__":
