@@ -2,6 +2,28 @@
 /* The same elements seen otherwise: nothing here computes, but for cat. */
 #include "engine/front/build.h"
 
+/* The one size that is not said.  Sizes that both shapes have cancel: of sums of named dimensions a quotient may not show that.
+ */
+static const bl_node *size_left(bl_call *c, const bl_node *x, const bl_value *shape)
+{
+    const bl_node *above = bl_index(c->ir, 1), *below = bl_index(c->ir, 1);
+    bool cancelled[BL_MAX_DIMS] = {0};
+
+    for (int i = 0; i < shape->count; i++) {
+        const bl_node *size = shape->sizes[i];
+        uint32_t k = 0;
+        while (k < x->ndim && (cancelled[k] || x->dim[k] != size || size->lo <= 0))
+            k++;
+        if (k < x->ndim)
+            cancelled[k] = true;
+        else if (!bl_is_int(size, -1))
+            below = bl_mul(c->ir, below, size);
+    }
+    for (uint32_t k = 0; k < x->ndim; k++)
+        above = cancelled[k] ? above : bl_mul(c->ir, above, x->dim[k]);
+    return bl_is_int(below, 0) ? below : bl_idiv(c->ir, above, below);
+}
+
 const bl_node *expand_reshape(bl_call *c)
 {
     bl_ir *ir = c->ir;
@@ -27,7 +49,7 @@ const bl_node *expand_reshape(bl_call *c)
     }
     const bl_node *count = bl_shape_count(ir, x->ndim, x->dim);
     if (hole >= 0) {
-        dim[hole] = bl_is_int(others, 0) ? bl_index(ir, 0) : bl_idiv(ir, count, others);
+        dim[hole] = size_left(c, x, shape);
         others = bl_mul(ir, others, dim[hole]);
     }
     if (others != count)

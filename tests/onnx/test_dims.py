@@ -58,6 +58,13 @@ def signal():
     return model(nodes, [tensor("x", ["batch", "samples"])], [ints("one", [1]), ints("pads", [0, 0, 200, 0, 0, 200]), weights("a", 2, 1, 400)])
 
 
+def heads():
+    """Rows of a convolution of a named length, split into as many heads as there are: a quotient in which two named sizes cancel."""
+    nodes = [node("Unsqueeze", ["x", "one"], ["u"]), node("Conv", ["u", "a"], ["p"], strides=[320]), node("Transpose", ["p"], ["q"], perm=[0, 2, 1]),
+             node("Reshape", ["q", "heads"], ["y"])]
+    return model(nodes, [tensor("x", ["b", "t"])], [ints("one", [1]), weights("a", 8, 1, 400), ints("heads", [0, 0, -1, 2])])
+
+
 def embedding(ids, mask, positions=512):
     nodes = [node("Gather", ["words", "ids"], ["e"]), node("Shape", ["ids"], ["s"]), node("Slice", ["s", "one", "two"], ["length"]),
              node("Slice", ["positions", "zero", "length"], ["p"]), node("Add", ["e", "p"], ["x"]), node("Cast", ["mask"], ["m"], to=TensorProto.FLOAT),
@@ -86,6 +93,7 @@ FOUND = {
                                 [((1, 1, 13, 20), "h is 13, and model \"m\" takes 14 to 1280")]),
     "a height that is found": (rows_of_text(), {"x.0": [1, 64], "x.2": [45, 92], "x.3": [1, 1280]}, pixels((1, 3, 48, 1), (2, 3, 45, 33), (1, 3, 92, 100)), []),
     "a signal": (signal(), {"batch": [1, 64], "samples": [201, 480000]}, pixels((1, 201), (2, 1000), (1, 16000)), [((1, 200), "takes 201 to 480000")]),
+    "heads over a signal": (heads(), {"b": [1, 64], "t": [400, 480000]}, pixels((1, 400), (2, 1000), (3, 2000)), []),
     "a text": (embedding(["b", "s"], ["b", "s"]), {"b": [1, 64], "s": [1, 512]}, texts((1, 1), (2, 77), (1, 512)), []),
     "two inputs of unnamed sizes": (embedding(["?", "?"], ["?", "?"]), {"ids.0": [1, 64], "ids.1": [1, 512]}, texts((1, 1), (2, 77), (1, 512)), []),
     "as many positions as there are": (embedding(["b", "s"], ["b", "s"], 77), {"b": [1, 64], "s": [1, 77]}, texts((1, 1), (2, 40), (1, 77)), []),
