@@ -29,6 +29,16 @@ class Example(ModelsTest):
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertEqual(["Wonderful actors!: good", "What a terrible, loud story: bad", "great: good"], done.stdout.splitlines()[-3:])
 
+    def test_host_onnx(self):
+        done = subprocess.run([sys.executable, ROOT / "examples" / "host_onnx.py"], capture_output=True, text=True, check=False,
+                              env={**os.environ, "BEAMLINE_URL": f"http://127.0.0.1:{self.server.port}"}, timeout=120)
+        self.assertEqual(0, done.returncode, done.stderr)
+        lines = done.stdout.splitlines()
+        self.assertEqual('sizes: {"n": [1, 64], "height": [2, 1280, 2], "width": [2, 1280, 2]}', lines[0])
+        self.assertEqual("2 x 2: [0.375, 0.625, 0.875, 1.125]", lines[1])
+        self.assertIn("height is 3, and model \"halves\" takes 2 to 1280 in steps of 2", lines[3])
+        self.assertEqual('sizes: {"n": [1, 1], "height": [2, 640, 2], "width": [2, 2]}', lines[4])
+
     @unittest.skipUnless((DATA / "squeezenet").is_dir() and (DATA / "photos").is_dir(), f"there is no squeezenet, or no photos, in {DATA}")
     def test_host_classifier(self):
         done = subprocess.run([sys.executable, ROOT / "examples" / "host_classifier.py", self.repository.path], capture_output=True, text=True, check=False,
