@@ -14,7 +14,9 @@ int64_t bl_ml_numbers(bl_onnx_call *c, const char *name, const double **out);
 
 /* ---- constants (ops_ml.c) */
 
-/* A state of the program with these elements, in |dtype|. */
+/* A state of the program, whose bytes the caller writes to |to|; NULL after a failure. */
+bl_onnx_value *bl_ml_store(bl_onnx_call *c, const char *name, bl_dtype dtype, int ndim, const int64_t *dim, char **to);
+/* The same with these elements, in |dtype|. */
 bl_onnx_value *bl_ml_store_numbers(bl_onnx_call *c, const char *name, bl_dtype dtype, int ndim, const int64_t *dim,
                                    const double *number);
 bl_onnx_value *bl_ml_store_ints(bl_onnx_call *c, const char *name, int64_t count, const int32_t *whole);

@@ -68,7 +68,7 @@ int64_t bl_ml_numbers(bl_onnx_call *c, const char *name, const double **out)
 
 /* ---- constants */
 
-static bl_onnx_value *store(bl_onnx_call *c, const char *name, bl_dtype dtype, int ndim, const int64_t *dim, char **to)
+bl_onnx_value *bl_ml_store(bl_onnx_call *c, const char *name, bl_dtype dtype, int ndim, const int64_t *dim, char **to)
 {
     bl_onnx_importer *m = c->import;
     bl_tensor_value content = {.kind = BL_VALUE_BYTES, .dtype = dtype, .ndim = ndim};
@@ -92,7 +92,7 @@ bl_onnx_value *bl_ml_store_numbers(bl_onnx_call *c, const char *name, bl_dtype d
                                    const double *number)
 {
     char *to;
-    bl_onnx_value *value = store(c, name, dtype, ndim, dim, &to);
+    bl_onnx_value *value = bl_ml_store(c, name, dtype, ndim, dim, &to);
     int64_t count = 1;
 
     for (int i = 0; i < ndim; i++)
@@ -108,7 +108,7 @@ bl_onnx_value *bl_ml_store_numbers(bl_onnx_call *c, const char *name, bl_dtype d
 bl_onnx_value *bl_ml_store_ints(bl_onnx_call *c, const char *name, int64_t count, const int32_t *whole)
 {
     char *to;
-    bl_onnx_value *value = store(c, name, BL_I32, 1, &count, &to);
+    bl_onnx_value *value = bl_ml_store(c, name, BL_I32, 1, &count, &to);
 
     if (value != NULL)
         memcpy(to, whole, (size_t)count * sizeof *whole);

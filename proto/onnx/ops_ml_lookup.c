@@ -138,20 +138,22 @@ static entry *sort_keys(bl_onnx_call *c, const list *keys, int64_t *count, int64
     return e;
 }
 
-static bl_onnx_value *store_whole(bl_onnx_call *c, const char *name, bl_dtype dtype, int64_t n, const entry *e,
-                                  const list *values)
+/* The keys, or, where |values| are given, the values at their places. */
+static bl_onnx_value *store_entries(bl_onnx_call *c, const char *name, bl_dtype dtype, int64_t n, const entry *e,
+                                    const list *values)
 {
-    bl_onnx_known *known = n <= BL_ONNX_MAX_KNOWN ? bl_onnx_new_known(c->import, dtype, 1, &n) : NULL;
+    char *to;
+    bl_onnx_value *table = bl_ml_store(c, name, dtype, 1, &n, &to);
 
-    if (known == NULL)
-        return bl_onnx_fail_as(c, BL_ELIMIT, "%lld keys of \"%s\", the limit is %d", (long long)n, name, BL_ONNX_MAX_KNOWN);
-    for (int64_t i = 0; i < n; i++) {
-        if (known->real != NULL)
-            known->real[i] = values != NULL ? values->real[e[i].at] : e[i].real;
+    for (int64_t i = 0; table != NULL && i < n; i++) {
+        bl_scalar value = {.f = 0};
+        if (bl_dtype_is_float(dtype))
+            value.f = values != NULL ? values->real[e[i].at] : e[i].real;
         else
-            known->size[i] = bl_index(c->import->ir, values != NULL ? values->whole[e[i].at] : e[i].whole);
+            value.i = values != NULL ? values->whole[e[i].at] : e[i].whole;
+        bl_scalar_write(dtype, value, to + (size_t)i * bl_dtype_bytes(dtype));
     }
-    return bl_onnx_known_value(c->import, known);
+    return table;
 }
 
 /* The value of each element of |x|, or |missing|. */
@@ -164,18 +166,18 @@ static bl_onnx_value *look_up(bl_onnx_call *c, bl_onnx_value *x, const list *key
     if (e == NULL || keys->count < 1 || c->import->failed)
         return bl_onnx_fail(c, "has no keys");
     if (n > 0) {
-        key = store_whole(c, "keys", keys->dtype, n, e, NULL);
+        key = store_entries(c, "keys", keys->dtype, n, e, NULL);
         at = bl_onnx_make(c, "full_like($0, value=0, dtype=int32)", ARGS(V(x)));
         for (int64_t step = n / 2; step > 0; step /= 2)
             at = bl_onnx_make(c, "where(less_equal(take($0, add($1, $2), axis=0), $3), add($1, $2), $1)",
                               ARGS(V(key), V(at), I(step), V(x)));
         y = bl_onnx_make(c, "where(equal(take($0, $1, axis=0), $2), take($3, $1, axis=0), $4)",
-                         ARGS(V(key), V(at), V(x), V(store_whole(c, "values", values->dtype, n, e, values)), V(missing)));
+                         ARGS(V(key), V(at), V(x), V(store_entries(c, "values", values->dtype, n, e, values)), V(missing)));
     }
     if (nan >= 0 && c->opset >= 4) { /* before, NaN was no key */
         const entry only = {.at = nan};
         y = bl_onnx_make(c, "where(isnan($0), $1, $2)",
-                         ARGS(V(x), V(store_whole(c, "values", values->dtype, 1, &only, values)), V(y)));
+                         ARGS(V(x), V(store_entries(c, "values", values->dtype, 1, &only, values)), V(y)));
     }
     return y;
 }

@@ -449,6 +449,9 @@ static bl_onnx_value *evaluate(ensemble *e)
     bl_onnx_value *at, *y;
     const bl_node *features;
 
+    if (e->weights.ntargets < 1 || e->weights.ntargets > BL_ONNX_MAX_KNOWN)
+        return bl_onnx_fail(c, "it has %lld classes or targets; it must have 1 to %d", (long long)e->weights.ntargets,
+                            BL_ONNX_MAX_KNOWN);
     if (e->x == NULL || c->import->failed || !bl_tree_walk_make(c, &e->trees, e->dtype == BL_F64, &e->walk))
         return NULL;
     features = e->x->type->dim[1];

@@ -309,7 +309,7 @@ class Tables(served.ServedCase):
         rows = np.zeros((1, 1), "f4")
         for change, words in (({"nodes_truenodeids": [0, 0, 0]}, ("trees",)), ({"nodes_truenodeids": [9, 0, 0]}, ("child",)), ({"nodes_featureids": [1, 0, 0]}, ("feature 1", "1")),
                               ({"nodes_modes": ["BRANCH_X", "LEAF", "LEAF"]}, ("BRANCH_X",)), ({"target_ids": [0, 5]}, ("5",)), ({"nodes_values": [1.0]}, ("nodes_values", "3")),
-                              ({"nodes_nodeids": [0, 1, 1]}, ("twice",)), ({"aggregate_function": "MEDIAN"}, ("MEDIAN",)), ({"post_transform": "CUBE", "n_targets": 2}, ("CUBE",))):
+                              ({"nodes_nodeids": [0, 1, 1]}, ("twice",)), ({"n_targets": 2**40}, ("targets",)), ({"aggregate_function": "MEDIAN"}, ("MEDIAN",)), ({"post_transform": "CUBE", "n_targets": 2}, ("CUBE",))):
             with self.subTest(change):
                 self.refused(*one("TreeEnsembleRegressor", rows, **{**good, **change}), *words)
         ring = ensemble([(0, 0.0, "BRANCH_LEQ", False, (0, 1.0, "BRANCH_LEQ", False, {0: 1.0}, {0: 1.0}), {0: 2.0})])
@@ -365,6 +365,12 @@ class Tables(served.ServedCase):
         got, = self.ask(proto, {"x": np.array([[1, 0, 2, 3]], "f4")})
         self.assertEqual(got.tolist(), [[1, 0, 2, 3]])
 
+    def test_many_keys(self):
+        keys = rng.permutation(100000)
+        asked = np.array([[int(keys[7])], [100000], [int(keys[99999])]])
+        got, = self.ask(*one("LabelEncoder", asked, kinds=("i8",), ml=2, keys_int64s=keys.tolist(), values_int64s=list(range(100000))))
+        self.assertEqual(got.tolist(), [[7], [-1], [99999]])
+
     def test_features_side_by_side(self):
         pair = {"x": np.nan_to_num(X), "k": np.arange(18).reshape(9, 2)}
         node = helper.make_node("FeatureVectorizer", ["x", "k"], ["y"], domain=ML, inputdimensions=[3, 3])
@@ -394,7 +400,7 @@ class OnTheDefaultDevice(Tables):
                 self.close(each.ravel(), numbers["data"], 1e-4)
 
     test_each_comparison_and_aggregate = test_what_is_no_tree = test_a_program_has_no_strings = test_dtypes = None
-    test_columns_of_strings_and_numbers = test_maps_are_tensors = test_maps_as_inputs = test_features_side_by_side = None
+    test_columns_of_strings_and_numbers = test_maps_are_tensors = test_maps_as_inputs = test_features_side_by_side = test_many_keys = None
 
 
 def record():
