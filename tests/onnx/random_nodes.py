@@ -585,3 +585,19 @@ def non_max_suppression(r):
     return Drawn([np.concatenate([corner, np.abs(size) if centers else corner + size], axis=-1), r.uniform(0, 1, batch, classes, boxes), most,
                   np.array([r.rng.uniform(0, 1)], np.float32), r.maybe(np.array([0.4], np.float32))], 1, {"center_point_box": int(centers)},
                  known=r.one((), (2,)))
+
+
+# ---- n-grams
+
+@draw("TfIdfVectorizer", count=6, domain="", opset=9)
+def tf_idf_vectorizer(r):
+    grams = [sorted({tuple(r.ints(0, 4, n).tolist()) for _ in range(r.size(1, 4))}) for n in (1, 2, 3)]
+    pool, starts = [], []
+    for group in grams:
+        starts.append(len(pool))
+        pool += [number for gram in group for number in gram]
+    count = sum(map(len, grams))
+    least = r.size(1, 3)
+    attributes = {"mode": r.one("TF", "IDF", "TFIDF"), "min_gram_length": least, "max_gram_length": r.size(least, 3), "max_skip_count": r.size(0, 3), "pool_int64s": pool,
+                  "ngram_counts": starts, "ngram_indexes": r.rng.permutation(count).tolist(), "weights": r.uniform(0.1, 2, count).tolist()}
+    return Drawn([r.ints(0, 4, *([r.size(1, 3)] if r.chance() else []), r.size(1, 9), dtype=r.one(np.int32, np.int64))], 1, attributes)

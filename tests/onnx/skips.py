@@ -8,7 +8,6 @@ REASONS = (
     (r"test_loop11", "slices by the loop's own counter, so that each step has another shape"),
     # what tensors cannot be
     (r"test_(string|regex)_?\w+|test_strnorm\w*|test_strnormalizer\w*", "strings that are computed"),
-    (r"test_tfidfvectorizer_\w+", "no such operator here"),
     (r"test_image_decoder_\w+", "encoded pictures, which an endpoint takes: test_pictures.py has them"),
     (r"test_(sequence_\w+|split_to_sequence_\w+|identity_sequence|identity_opt|loop13_seq|loop16_seq_none|optional_get_element\w*sequence|if_seq|if_opt"
      r"|optional_has_element_\w*empty_optional_input)", "sequences and optionals as inputs or outputs"),

@@ -164,6 +164,12 @@ def boxes_of_any_number():
                  [constant("iou", [0.5]), constant("least", [0.2])])
 
 
+def counted_words():
+    """N-grams of rows that may be shorter than they are."""
+    return model([node("TfIdfVectorizer", ["x"], ["y"], mode="TF", min_gram_length=1, max_gram_length=3, max_skip_count=1, pool_int64s=[1, 2, 1, 2, 2, 1, 1, 1, 1],
+                       ngram_counts=[0, 2, 6], ngram_indexes=[0, 1, 2, 3, 4])], [tensor("x", ["n", "t"], L)], [tensor("y", ["n", 5])])
+
+
 def looped(h):
     """What the loop gives, which the evaluator stacks in another shape."""
     weight, stacked = np.linspace(-1, 1, 9, dtype=np.float32).reshape(3, 3), []
@@ -213,6 +219,7 @@ CASES = {
                                            [BOXES, np.zeros((1, 2, 6), np.float32)]], detected),
     "boxes of any number": (boxes_of_any_number(), [[BOXES[:, :k].repeat(n, 0), np.sin(np.arange(n * 2 * k, dtype=np.float32)).reshape(n, 2, k) + 1, np.array([most])]
                                                     for n, k, most in ((1, 1, 1), (2, 6, 2), (1, 4, 9))]),
+    "n-grams": (counted_words(), [[np.array([[1]])], [np.array([[1, 2, 1], [0, 1, 1]])], [np.arange(60).reshape(3, 20) % 7 % 3]]),
     "a function": (function(), [[numbers(4)]]),
     "odd names": (odd_names(), [[numbers(2), numbers(2)]]),
     "an input as output": (model([node("Neg", ["x"], ["y"])], [tensor("x", [2])], [tensor("x", [2]), tensor("y", [2])]), [[numbers(2)]]),
