@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+enum { MOST_BATCH = 64 }; /* of Scan of opset 8, each written by itself */
+
 /* A body on its way: its graph, and what its names stand for. */
 typedef struct body {
     bl_onnx_graph *graph;
@@ -345,8 +347,6 @@ bl_onnx_value *bl_onnx_write_scan(bl_onnx_call *c)
     bl_onnx_value **operand;
     body b;
 
-    if (c->opset < 9)
-        return bl_onnx_fail(c, "is that of opset 8, with a batch axis: only that of opset 9 and later can be had");
     if (proto == NULL || nsequences < 1 || ncarries < 0 || (int)proto->n_input != c->nin || (int)proto->n_output != c->nout ||
         c->nout < ncarries)
         return bl_onnx_fail(c, "its body does not have the inputs and outputs that its operands want");
@@ -367,4 +367,35 @@ bl_onnx_value *bl_onnx_write_scan(bl_onnx_call *c)
     for (int i = ncarries; i < c->nout; i++)
         c->out[i] = back(c, c->out[i], each_of(out_axes, nout, i - ncarries), each_of(out_turned, nouts, i - ncarries) != 0);
     return c->out[0];
+}
+
+/* That of opset 8: each of a batch, the first axis of all inputs, by itself.  The first input says how long each sequence is. */
+bl_onnx_value *bl_onnx_write_batch_scan(bl_onnx_call *c)
+{
+    bl_onnx_call inner = *c;
+    const bl_node *batch = bl_onnx_rank(bl_onnx_in(c, 1)) > 0 ? c->in[1]->type->dim[0] : NULL;
+    bl_arena *arena = c->import->scratch;
+
+    if (batch == NULL || !bl_is_const(batch) || batch->hi < 1 || batch->hi > MOST_BATCH || c->in[0] != NULL ||
+        bl_onnx_attr(c, "directions") != NULL)
+        return bl_onnx_fail(c, "of opset 8 needs a batch of 1 to %d, without sequence_lens and directions", MOST_BATCH);
+    bl_onnx_value **part = bl_arena_array(arena, (size_t)(c->nout * batch->hi), sizeof(bl_onnx_value *));
+    inner.opset = 9;
+    inner.nin = c->nin - 1;
+    inner.in = bl_arena_array(arena, (size_t)inner.nin, sizeof *inner.in);
+    inner.out = bl_arena_array(arena, (size_t)c->nout + 1, sizeof *inner.out);
+    for (int64_t b = 0; part != NULL && inner.in != NULL && inner.out != NULL && b < batch->hi && !c->import->failed; b++) {
+        for (int i = 0; i < inner.nin; i++)
+            inner.in[i] =
+                bl_onnx_make(&inner, "squeeze(slice($0, start=$1, stop=$2), axis=0)", ARGS(V(c->in[1 + i]), I(b), I(b + 1)));
+        memset(inner.out, 0, ((size_t)c->nout + 1) * sizeof *inner.out);
+        if (bl_onnx_write_scan(&inner) == NULL)
+            return NULL;
+        for (int i = 0; i < c->nout; i++)
+            part[i * batch->hi + b] = inner.out[i];
+    }
+    c->nwritten = inner.nwritten;
+    for (int i = 0; part != NULL && i < c->nout && !c->import->failed; i++)
+        c->out[i] = bl_onnx_make(c, "stack($0...)", ARGS(VS((int)batch->hi, part + i * batch->hi)));
+    return c->import->failed ? NULL : c->out[0];
 }

@@ -15,6 +15,4 @@ REASONS = (
     (r"test_bernoulli\w*|test_training_dropout_(default|default_mask|mask)|test_training_dropout", "other random numbers"),
     # rounding
     (r"test_dft_inverse(_opset19)?", "the result has noise of 2e-7 where 0 is exact, and the case allows 1e-7"),
-    # operators that are not there
-    (r"(?!.*_expanded)test_scan_sum", "no such operator here"),
 )
