@@ -110,6 +110,7 @@ struct bl_model_version {
     bl_texts texts;                                 /* that an ONNX model knows by their numbers */
     int nranges;                                    /* of an ONNX model: its named dimensions, as the import chose their ranges */
     bl_onnx_range *ranges;
+    int narrowed; /* how often a device could not have the largest sizes */
     int ninputs, noutputs;
     bl_model_tensor *inputs, *outputs;
     int nshown;
@@ -322,6 +323,13 @@ BL_NODISCARD bl_status bl_model_warm(bl_request *rq, bl_model_version *version, 
 /* ---- place.c */
 /* At most BL_MOST_INSTANCES, each another; NULL: where the program wants it, or the best one. */
 BL_NODISCARD bl_status bl_model_place(bl_server *server, const bl_model_config *config, bl_worker **out, int *count, bl_err *err);
+
+/* ---- ranges.c */
+/* Keep the ranges that the import of an ONNX model chose, for the instances that follow and for who is asked about them. */
+BL_NODISCARD bl_status bl_model_keep_ranges(bl_model_version *version, const bl_onnx_model *model, bl_err *err);
+/* The first instance could not be made, as |why| says: where that is a limit of the device, take less of a dimension whose range
+ * the configuration does not say.  False: that is not the reason, or there is nothing to take. */
+bool bl_model_narrow_ranges(bl_model_version *version, const bl_err *why);
 
 /* ---- load.c */
 /* The entry that the configuration chooses, of instance->program. */

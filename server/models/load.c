@@ -186,31 +186,6 @@ static bl_status copy_texts(bl_arena *arena, const bl_texts *from, bl_texts *to,
     return BL_OK;
 }
 
-/* The ranges of the named dimensions, for the instances that follow and for who is asked about them. */
-static bl_status keep_ranges(bl_model_version *version, const bl_onnx_model *model, bl_err *err)
-{
-    bl_text list = {0};
-    if (version->ranges != NULL)
-        return BL_OK;
-    version->ranges = bl_arena_array(version->arena, (size_t)model->nranges + 1, sizeof *version->ranges);
-    for (int i = 0; version->ranges != NULL && i < model->nranges; i++) {
-        bl_onnx_range *range = &version->ranges[version->nranges++];
-        *range = model->ranges[i];
-        range->var.name = bl_arena_strdup(version->arena, range->var.name);
-        range->same = range->same != NULL ? bl_arena_strdup(version->arena, range->same) : NULL;
-        bl_text_printf(&list, "%s\"%s\" ", i > 0 ? ", " : "", range->var.name);
-        if (range->same != NULL)
-            bl_text_printf(&list, "is \"%s\"", range->same);
-        else
-            bl_wire_var_print(&list, &range->var);
-    }
-    if (version->nranges > 0)
-        bl_log(BL_LOG_INFO, "model %s: sizes of dimensions: %s (\"dims\" in config.json changes them)%s", version->name,
-               bl_text_get(&list), model->attempts > 1 ? "; it does not import over the usual ranges" : "");
-    bl_text_fini(&list);
-    return bl_arena_status(version->arena, err);
-}
-
 static bl_status decode_onnx(load *l, bl_program_make *make, bl_model_version *version)
 {
     bl_request *rq = make->x->rq;
@@ -232,7 +207,7 @@ static bl_status decode_onnx(load *l, bl_program_make *make, bl_model_version *v
     options.nranges = version->ranges != NULL ? version->nranges : version->config.ndims;
     options.batch = version->config.max_batch_size;
     BL_TRY(bl_program_import_file(rq, make->program, file, &options, model));
-    BL_TRY(keep_ranges(version, model, &rq->err));
+    BL_TRY(bl_model_keep_ranges(version, model, &rq->err));
     graph = &model->program.entries[0].graph;
     version->input_ports = copy_ports(version->arena, model->inputs, graph->ninputs);
     version->output_ports = copy_ports(version->arena, model->outputs, bl_wire_shown(graph));
@@ -314,7 +289,12 @@ static void drop_instance(bl_model_version *version)
 static bl_status add_instance(load *l, bl_model_version *version, bl_worker *worker)
 {
     bl_model_instance *instance = &version->instances[version->ninstances];
-    BL_TRY(make_program(l, version, worker, &instance->program));
+    bl_status st = make_program(l, version, worker, &instance->program);
+    while (st != BL_OK && bl_model_narrow_ranges(version, l->err)) {
+        *l->err = (bl_err){0};
+        st = make_program(l, version, worker, &instance->program);
+    }
+    BL_TRY(st);
     version->ninstances++; /* from now on it is freed with the version */
     for (int i = 0; i + 1 < version->ninstances; i++) {
         if (version->instances[i].program->worker != instance->program->worker)

@@ -180,5 +180,19 @@ class Dims(served.ServedCase):
         self.assertIn("8 to 64 in steps of 8", str(caught.exception))
 
 
+class Narrowed(Dims):
+    """A device that cannot have the largest sizes: lavapipe ends loops after 65,535 turns."""
+    options = ("--backends", "vulkan", "--device", "vulkan:0", "--log-level", "error")
+
+    def test_a_device_with_less(self):
+        case = windows()
+        self.assertEqual((200, {}), self.load(case))
+        self.assertEqual([14, 14], [self.call("GET", "/v2/models/m")[1]["dims"][name][0] for name in ("h", "w")])
+        for feeds in pixels((1, 1, 14, 20), (1, 1, 60, 41)):
+            self.check(case, feeds)
+
+    test_found = test_said = test_names_in_the_metadata = test_a_program = None
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/* The ranges of an ONNX model's named dimensions: what the import chose, and less where a device cannot have the largest sizes.
+ */
+#include "server/models/internal.h"
+
+#include "engine/base/log.h"
+
+#include <string.h>
+
+bl_status bl_model_keep_ranges(bl_model_version *version, const bl_onnx_model *model, bl_err *err)
+{
+    bl_text list = {0};
+    if (version->ranges != NULL)
+        return BL_OK;
+    version->ranges = bl_arena_array(version->arena, (size_t)model->nranges + 1, sizeof *version->ranges);
+    for (int i = 0; version->ranges != NULL && i < model->nranges; i++) {
+        bl_onnx_range *range = &version->ranges[version->nranges++];
+        *range = model->ranges[i];
+        range->var.name = bl_arena_strdup(version->arena, range->var.name);
+        range->same = range->same != NULL ? bl_arena_strdup(version->arena, range->same) : NULL;
+        bl_text_printf(&list, "%s\"%s\" ", i > 0 ? ", " : "", range->var.name);
+        if (range->same != NULL)
+            bl_text_printf(&list, "is \"%s\"", range->same);
+        else
+            bl_wire_var_print(&list, &range->var);
+    }
+    if (version->nranges > 0)
+        bl_log(BL_LOG_INFO, "model %s: sizes of dimensions: %s (\"dims\" in config.json changes them)%s", version->name,
+               bl_text_get(&list), model->attempts > 1 ? "; it does not import over the usual ranges" : "");
+    bl_text_fini(&list);
+    return bl_arena_status(version->arena, err);
+}
+
+/* ---- less */
+
+enum { MOST_NARROWED = 8 }; /* each is an import and a compilation */
+
+static bool is_said(const bl_model_version *version, int at)
+{
+    if (at == 0 && version->config.max_batch_size > 0)
+        return true;
+    for (int i = 0; i < version->config.ndims; i++)
+        if (strcmp(version->config.dims[i].var.name, version->ranges[at].var.name) == 0)
+            return true;
+    return false;
+}
+
+static bool can_shrink(const bl_model_version *version, int at)
+{
+    const bl_onnx_range *range = &version->ranges[at];
+    return range->same == NULL && range->var.hi > range->var.lo && !is_said(version, at);
+}
+
+/* The first one, which is the batch for most models and which a client can send in parts; then that of the widest range. */
+static int choose_range(const bl_model_version *version)
+{
+    int widest = -1;
+    for (int i = 0; i < version->nranges; i++) {
+        const bl_wire_var *var = &version->ranges[i].var;
+        if (!can_shrink(version, i))
+            continue;
+        if (i == 0)
+            return i;
+        if (widest < 0 || var->hi - var->lo > version->ranges[widest].var.hi - version->ranges[widest].var.lo)
+            widest = i;
+    }
+    return widest;
+}
+
+bool bl_model_narrow_ranges(bl_model_version *version, const bl_err *why)
+{
+    bool limit = why->status == BL_EUNSUPPORTED && version->onnx && version->ninstances == 0;
+    int at = limit && version->narrowed++ < MOST_NARROWED ? choose_range(version) : -1;
+    bl_wire_var *var = at >= 0 ? &version->ranges[at].var : NULL;
+    if (var == NULL)
+        return false;
+    int64_t too_much = var->hi;
+    var->hi /= at == 0 ? 4 : 2;
+    if (var->hi < var->lo || !bl_wire_var_round(var))
+        var->hi = var->lo;
+    bl_log(BL_LOG_INFO, "model %s: \"%s\" up to %lld is too much for the device, %lld is tried: %s", version->name, var->name,
+           (long long)too_much, (long long)var->hi, why->text);
+    return true;
+}
