@@ -77,7 +77,7 @@ static bl_status describe_tokens(const bl_model_version *version, const bl_model
     text->var = tensor->ndim > 0 ? tensor->var[tensor->ndim - 1] : -1;
     text->var = text->var == version->batch_var ? -1 : text->var;
     text->chunk = text->var >= 0 ? graph->vars[text->var].hi : 1;
-    good = good && (text->var < 0 || graph->vars[text->var].lo <= 1);
+    good = good && (text->var < 0 || (graph->vars[text->var].lo <= 1 && bl_wire_var_step(&graph->vars[text->var]) == 1));
     for (int d = 0; good && d < tensor->ndim - (text->var >= 0); d++)
         good = tensor->var[d] >= 0 ? tensor->var[d] != text->var && graph->vars[tensor->var[d]].lo <= 1 : tensor->dim[d] == 1;
     text->rows = version->max_batch > 1 && !version->sequential ? version->batch_var : -1;

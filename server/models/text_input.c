@@ -96,6 +96,7 @@ static bl_status describe_tokens(const bl_model_version *version, bl_text_input 
         return bl_fail(err, BL_EGRAPH,
                        "\"%s\" takes the tokens of texts: it is of int32 or int64, and [tokens] or [texts, tokens]",
                        tokens->name);
+    words->step = var >= 0 ? bl_wire_var_step(&graph->vars[var]) : 1;
     words->least = var >= 0 ? graph->vars[var].lo : tokens->dim[tokens->ndim - 1];
     words->most = var >= 0 ? graph->vars[var].hi : tokens->dim[tokens->ndim - 1];
     if (words->most > MOST_ROW)
@@ -211,6 +212,7 @@ static int64_t choose_length(const bl_text_input *words, const rows *r)
     }
     if (layout->multiple > 0)
         length = (length + layout->multiple - 1) / layout->multiple * layout->multiple;
+    length = (length + words->step - 1) / words->step * words->step;
     return length < words->most ? length : words->most;
 }
 

@@ -9,7 +9,8 @@
 struct bl_text_input {
     bl_tokenizer *tokenizer;
     int tokens, mask, types; /* inputs of the program; -1: it has none */
-    int64_t least, most;     /* tokens of a row */
+    int64_t least, most;     /* tokens of a row ... */
+    int64_t step;            /* ... and a number of which they are a multiple */
 };
 
 /* The version takes texts, with the tokenizer in |file|. */

@@ -90,6 +90,7 @@ class TextInput(TextInputTest):
         cls.put(repository, "strict", counter(("batch", 6), batch), **text)
         cls.put(repository, "eights", counter(("batch", "n"), both), {"padding": {"strategy": "BatchLongest", "pad_id": 0, "pad_to_multiple_of": 8, "direction": "Left"}},
                 dynamic_batching={"max_queue_delay_microseconds": 60000000, "preferred_batch_size": [3]}, **text)
+        cls.put(repository, "fours", counter(("batch", "n"), both), dims={"n": [1, 12, 4]}, **text)
         cls.put(repository, "single", counter(("n",), {"n": [1, 9]}), **parameters(text="sentence", tokens="input_ids", mask="attention_mask"))
 
     def rows(self, model, *items, **members):
@@ -153,6 +154,9 @@ class TextInput(TextInputTest):
         self.assertEqual([2, 5, 7, 12, 13, 3], self.rows("fixed", "badly caf\u00e9 \u6f22xyz")["ids"])  # cut, as the file says
         self.refused(400, self.infer("strict", document(texts("good", "badly caf\u00e9 \u6f22xyz"))), 'input "text", text 1: the text has over 6 tokens')
         self.assertEqual([2, 9, 9, 9, 9, 3], self.rows("strict", "film " * 4)["ids"])
+        self.assertEqual([2, 9, 9, 9, 9, 3, 0, 0], self.rows("fours", "film " * 4)["ids"])  # as the configuration says: in steps
+        self.assertEqual({"ids": [2, 8, 4, 3], "mask": [1, 1, 1, 1]}, self.rows("fours", "Not good"))
+        self.assertEqual({"batch": [1, 8], "n": [4, 12, 4]}, self.ok(self.call("GET", V2 + "fours/config")).json["dims"])
 
     def test_batches(self):
         """Texts of several lengths meet in one run where the file has them padded to a multiple, here on the left."""
