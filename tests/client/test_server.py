@@ -123,6 +123,14 @@ class RunTest(ClientCase):
         again = self.client.run(g, {"x": [[1, 2], [3, 4], [5, 6]]})
         self.assertEqual((again["s"].tolist(), again.stats["plan"]), ([9, 12], "cached"))
 
+    def test_named_dimensions_in_steps(self):
+        g = beamline.Graph()
+        x = g.input("x", [g.dim("n", 1, 9, 4)])
+        g.output(y=x.reshape(["n // 4", 4]).sum(axis=1))
+        self.assertEqual(self.client.run(g, {"x": list(range(8))})["y"].tolist(), [6, 22])
+        with self.assertRaisesRegex(beamline.BeamlineError, "4 to 8 in steps of 4"):
+            self.client.run(g, {"x": list(range(6))})
+
     def test_a_document_as_the_wire_has_it(self):
         result = self.client.run({"inputs": {"x": [1, 2]}, "nodes": [{"id": "y", "op": "neg", "in": ["x"]}], "outputs": ["y"]})
         self.assertEqual(result["y"].tolist(), [-1, -2])
@@ -328,6 +336,9 @@ class ProgramTest(ClientCase):
                 program = self.client.put_onnx("relu", given, dims={"batch": (1, 3)}, device="interp:0")
                 self.assertEqual({"batch": [1, 3]}, program.info["entries"]["main"]["dims"])
                 self.assertEqual([[0, 1], [2, 0]], program.run({"x": [[-1, 1], [2, -2]]})["y"].tolist())
+            for dims, wanted in (((1, 9, 2), [2, 8, 2]), (2, [2, 2])):
+                program = self.client.put_onnx("relu", relu(), dims={"batch": dims}, device="interp:0")
+                self.assertEqual({"batch": wanted}, program.info["entries"]["main"]["dims"])
         self.assertRaises(beamline.Conflict, self.client.put_onnx, "relu", relu(), if_absent=True)
         with self.assertRaisesRegex(beamline.BeamlineError, "Rolu"):
             self.client.put_onnx("relu", relu(b"Rolu"))

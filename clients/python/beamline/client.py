@@ -13,7 +13,7 @@ from .blobs import Blob, upload
 from .connection import Connection, NotFound, make_error
 from .graph import Graph, Init, Program
 from .jobs import Job, submit
-from .models import Model, content
+from .models import Model, content, range_text
 from .sharing import Sharing
 from .values import (DTYPES, Array, array, as_array, as_result, count, dtype_name, exact, is_numpy, numpy, read_safetensors, restore,
                      write_safetensors)
@@ -338,11 +338,11 @@ class Client(Sharing):
         """Define a program by an ONNX model, whose inputs and outputs keep their names.
 
         model: its bytes, or the name of its file
-        dims: {name: (least, most)}: ranges of named dimensions; others go from 1 to 64
+        dims: {name: range}: of named dimensions (least, most), or (least, most, step), or one size; the server finds the others
         InvalidGraph where an operator is not known; its detail names it, with its node.
         """
         headers = {"Content-Type": "application/x-onnx", **({"If-None-Match": "*"} if if_absent else {})}
-        ranges = {"dims": ",".join(f"{each}:{low}-{high}" for each, (low, high) in dims.items())} if dims else {}
+        ranges = {"dims": ",".join(f"{each}:{range_text(sizes)}" for each, sizes in dims.items())} if dims else {}
         return RemoteProgram(self, name, self.answer("PUT", self.path("programs", name, **ranges, **place(device, durable)), content(model), headers))
 
     def program(self, name) -> RemoteProgram:

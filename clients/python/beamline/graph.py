@@ -129,9 +129,9 @@ class Graph(GraphOps):
             name = f"{op}{number}"
         return name
 
-    def dim(self, name, least, most) -> str:
-        """Give the range of a named dimension; sizes may then say the name."""
-        self.dims[name] = [least, most]
+    def dim(self, name, least, most, step=1) -> str:
+        """Give the range of a named dimension, of whose multiples of |step| it has the sizes; sizes may then say the name."""
+        self.dims[name] = [least, most] if step == 1 else [least, most, step]
         return name
 
     def input(self, name, shape=None, dtype="float32") -> Node:

@@ -210,3 +210,11 @@ def content(value) -> bytes:
         with open(value, "rb") as file:
             return file.read()
     return bytes(value)
+
+
+def range_text(sizes) -> str:
+    """(1, 8) is "1-8", (32, 1280, 32) is "32-1280:32", and 7 is "7"."""
+    if isinstance(sizes, int):
+        return str(sizes)
+    low, high, *step = sizes
+    return "".join([f"{low}-{high}", *(f":{each}" for each in step)])
