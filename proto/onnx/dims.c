@@ -121,6 +121,19 @@ static bl_onnx_role role_of(const Onnx__TypeProto__Tensor *tensor, size_t axis, 
     return BL_ONNX_FRAMES;
 }
 
+/* Whether a first axis is no batch by its name: time comes first in many recurrent networks, and graphs have nodes and edges. */
+static bool names_steps(const Onnx__TensorShapeProto__Dimension *dim)
+{
+    static const char *const words[] = {"seq", "time", "frame", "len", "step", "token", "node", "edge", "atom"};
+    bool any = false;
+
+    if (dim->value_case != ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM || dim->dim_param == NULL)
+        return false;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        any = any || strcasestr(dim->dim_param, words[i]) != NULL;
+    return any;
+}
+
 static int64_t largest(bl_onnx_role role)
 {
     static const int64_t most[] = {[BL_ONNX_BATCH] = BL_ONNX_LARGEST_BATCH,    [BL_ONNX_SEQUENCE] = BL_ONNX_LARGEST_SEQUENCE,
@@ -192,6 +205,8 @@ static void list_input(bl_onnx_importer *m, const Onnx__ValueInfoProto *info, bo
     for (size_t i = 0; i < tensor->shape->n_dim; i++) {
         bool row = i == 0 && m->tabular;
         bl_onnx_role role = row ? BL_ONNX_BATCH : role_of(tensor, i, only);
+        if (i == 0 && role == BL_ONNX_BATCH && !row && names_steps(tensor->shape->dim[0]))
+            role = is_float(tensor) ? BL_ONNX_FRAMES : BL_ONNX_SEQUENCE;
         int64_t most = row ? BL_ONNX_LARGEST_TABLE : largest(role);
         if (bl_onnx_is_open(tensor->shape->dim[i]))
             add_dim(m, bl_onnx_dim_name(m, name, (int)i, tensor->shape->dim[i]), role, most, input);

@@ -152,6 +152,14 @@ class Dims(served.ServedCase):
                     self.assertEqual(400, status)
                     self.assertIn(words, document["error"])
 
+    def test_first_axes_that_are_no_batch(self):
+        """By their names: the time of a recurrent network that has it first, and what a graph has."""
+        for name, kind, most in (("seq_len", TensorProto.FLOAT, 4096), ("Time", TensorProto.INT64, 512), ("num_edges", TensorProto.FLOAT, 4096), ("n", TensorProto.FLOAT, 64)):
+            with self.subTest(name):
+                case = model([node("Abs", ["x"], ["y"])], [tensor("x", [name, 4], kind)], [])
+                self.assertEqual((200, {}), self.load(case))
+                self.assertEqual({name: [1, most]}, self.call("GET", "/v2/models/m/config")[1]["dims"])
+
     def test_said(self):
         for what, (case, dims, wanted) in SAID.items():
             with self.subTest(what):
