@@ -84,7 +84,8 @@ bl_status bl_onnx_widen(bl_onnx_importer *m, const bl_onnx_narrow *narrow, bl_sp
     if (to == NULL)
         return bl_arena_status(m->arena, err);
     for (size_t i = 0; i < out->count; i++) {
-        unsigned code = (unsigned char)raw.data[i / each] >> (i % each * (size_t)narrow->bits) & ((1u << narrow->bits) - 1);
+        unsigned code =
+            (unsigned)(unsigned char)raw.data[i / each] >> (i % each * (size_t)narrow->bits) & ((1u << narrow->bits) - 1);
         bl_scalar value = {.i = code};
         if (is_float(narrow))
             value.f = read_code(narrow, code);
