@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "proto/onnx/import.h"
 
-#include "engine/base/map.h"
-
 #include <string.h>
 #include <sys/mman.h>
 
-enum { MAX_NAME = 128, DEFAULT_BYTES = 1 << 30 };
+enum { DEFAULT_BYTES = 1 << 30 };
 
 bool bl_onnx_ok(bl_onnx_importer *m)
 {
@@ -14,108 +12,6 @@ bool bl_onnx_ok(bl_onnx_importer *m)
                        (m->ir != NULL && bl_ir_status(m->ir, m->err) != BL_OK)))
         m->failed = true;
     return !m->failed;
-}
-
-/* ---- names */
-
-const char *bl_onnx_clean(bl_onnx_importer *m, const char *text)
-{
-    char *clean = bl_arena_strndup(m->arena, text, strnlen(text, MAX_NAME));
-
-    for (char *at = clean; at != NULL && *at != '\0'; at++)
-        *at = *at > ' ' && *at < 0x7f ? *at : '_';
-    return clean != NULL ? clean : "";
-}
-
-bl_onnx_names *bl_onnx_open_names(bl_onnx_importer *m, bl_onnx_names *outer, bl_onnx_graph *graph)
-{
-    bl_onnx_names *names = bl_arena_alloc(m->scratch, sizeof *names);
-
-    if (names == NULL)
-        return bl_onnx_stop(m, BL_ENOMEM, "names of an ONNX graph");
-    *names = (bl_onnx_names){.outer = outer, .graph = graph};
-    return names;
-}
-
-/* Where |name| is or belongs. */
-static bl_onnx_slot *find_slot(bl_onnx_slot *slot, size_t cap, const char *name)
-{
-    size_t at = (size_t)bl_hash_bytes(name, strlen(name), 0) & (cap - 1);
-
-    while (slot[at].name != NULL && strcmp(slot[at].name, name) != 0)
-        at = (at + 1) & (cap - 1);
-    return &slot[at];
-}
-
-static bool grow_names(bl_onnx_importer *m, bl_onnx_names *names)
-{
-    size_t cap = names->cap == 0 ? 16 : 2 * names->cap;
-    bl_onnx_slot *slot;
-
-    if (2 * (names->count + 1) <= names->cap)
-        return true;
-    slot = bl_arena_array(m->scratch, cap, sizeof *slot);
-    if (slot == NULL)
-        return bl_onnx_stop(m, BL_ENOMEM, "names of an ONNX graph") != NULL;
-    for (size_t i = 0; i < names->cap; i++) {
-        if (names->slot[i].name != NULL)
-            *find_slot(slot, cap, names->slot[i].name) = names->slot[i];
-    }
-    names->slot = slot;
-    names->cap = cap;
-    return true;
-}
-
-void bl_onnx_put(bl_onnx_importer *m, bl_onnx_names *names, const char *name, bl_onnx_value *value)
-{
-    bl_onnx_slot *slot;
-
-    if (value == NULL || m->failed || !grow_names(m, names))
-        return;
-    slot = find_slot(names->slot, names->cap, name);
-    if (slot->name != NULL) {
-        bl_onnx_stop(m, BL_EGRAPH, "the name \"%s\" is given twice", bl_onnx_clean(m, name));
-        return;
-    }
-    *slot = (bl_onnx_slot){name, value};
-    names->count++;
-}
-
-bl_onnx_value *bl_onnx_find(const bl_onnx_names *names, const char *name)
-{
-    for (; names != NULL; names = names->outer) {
-        const bl_onnx_slot *found = names->cap > 0 ? find_slot(names->slot, names->cap, name) : NULL;
-        if (found != NULL && found->name != NULL)
-            return found->value;
-    }
-    return NULL;
-}
-
-char *bl_onnx_legal_name(bl_onnx_importer *m, const char *text)
-{
-    static const char first[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
-    static const char rest[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789.:/-";
-    bool begins = *text != '\0' && strchr(first, *text) != NULL && strcmp(text, "NaN") != 0 && strcmp(text, "Infinity") != 0;
-    char *name = bl_arena_printf(m->arena, "%s%.*s", begins ? "" : "_", BL_ONNX_KEPT_NAME, text);
-
-    for (char *at = name; at != NULL && *at != '\0'; at++) {
-        if (strchr(rest, *at) == NULL)
-            *at = '_';
-    }
-    return name;
-}
-
-const char *bl_onnx_wire_name(bl_onnx_importer *m, const char *text)
-{
-    static bl_onnx_value nothing;
-    const char *first = bl_onnx_legal_name(m, text), *name = first;
-
-    for (int number = 2; bl_onnx_ok(m) && bl_onnx_find(m->taken, name) != NULL; number++)
-        name = bl_arena_printf(m->arena, "%s.%d", first, number);
-    if (!bl_onnx_ok(m))
-        return "";
-    bl_onnx_put(m, m->taken, name, &nothing);
-    return name;
 }
 
 /* ---- values */
@@ -630,6 +526,8 @@ static void write_program(bl_onnx_importer *m)
         bl_onnx_stop(m, BL_EGRAPH, "a model whose inputs decide shapes cannot have strings");
     if (bl_onnx_ok(m))
         take_outputs(m, names, graph);
+    if (bl_onnx_ok(m))
+        bl_onnx_name_outputs(m);
 }
 
 /* What the import made, as a decoded document would stand there. */

@@ -181,6 +181,9 @@ const char *bl_onnx_clean(bl_onnx_importer *m, const char *text); /* fit to be p
 char *bl_onnx_legal_name(bl_onnx_importer *m, const char *text);
 /* The same, unlike all others so far. */
 const char *bl_onnx_wire_name(bl_onnx_importer *m, const char *text);
+/* Nodes that give outputs get their names, where nothing else has them: a program that is stored is a document, whose outputs
+ * are called what they refer to. */
+void bl_onnx_name_outputs(bl_onnx_importer *m);
 bl_onnx_value *bl_onnx_new_value(bl_onnx_importer *m, const char *name, const bl_node *type);
 /* What stands for |value| in |graph|, written there if it is not yet. */
 bl_wire_ref bl_onnx_use(bl_onnx_importer *m, bl_onnx_graph *graph, bl_onnx_value *value);

@@ -2,7 +2,10 @@
 """What the import makes of shapes, names, control flow and functions, and how it refuses what it cannot do: against the onnx package's
 own evaluator where there is a result."""
 import http.client
+import os
+import tempfile
 import unittest
+import unittest.mock
 
 import hosting
 import numpy as np
@@ -301,6 +304,22 @@ class Import(served.ServedCase):
         self.assertEqual(({"batch": [2, 9]}, [[ "batch", 4, 6]]), (entry["dims"], [each["shape"] for each in entry["inputs"].values()]))
         entry = self.host.put(odd_names())["entries"]["main"]
         self.assertEqual((["_1_a", "_1/a"], ["out_put", "out-put"]), (list(entry["inputs"]), entry["outputs"]))
+
+    def test_outputs_keep_their_names_on_the_disk(self):
+        case = model([node("Relu", ["x"], ["y"], name="first"), node("Split", ["y"], ["a", "b"], name="second", num_outputs=2)], [tensor("x", [4])],
+                     [tensor("b", [2]), tensor("y", [4]), tensor("a", [2])])
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, BEAMLINE_STATE=folder):
+            for start in range(2):
+                server = served.Server(*self.options)
+                try:
+                    served.beamline.Client(server.url).wait_ready()
+                    host = hosting.Host(server.port)
+                    program = host.put(case, "?durable=true") if start == 0 else host.call("GET", "/api/v1/programs/model", None, "application/json")
+                    self.assertEqual(["b", "y", "a"], program["entries"]["main"]["outputs"])
+                    self.assertEqual([[3, 4], [0, 2, 3, 4], [0, 2]], [each.tolist() for each in host.run(program, [np.float32([-1, 2, 3, 4])])])
+                    host.close()
+                finally:
+                    server.stop()
 
     def test_refused(self):
         for what, (case, words) in REFUSED.items():
