@@ -9,7 +9,8 @@
 enum {
     MOST_AT_ONCE = 16, /* copies that one move makes */
     GATE_TURNS = 2,    /* of a loop that asks: that which finds it closed, or ends it, is counted too */
-    GRID_DIMS = 3
+    GRID_DIMS = 3,
+    MOST_SHARES = 65536 /* tried: a tenth of a millisecond */
 };
 
 static bool is_loop(const bl_node *range)
@@ -155,10 +156,13 @@ static int grid_axes(const bl_tune *tune, int *axis)
     return n;
 }
 
-/* How many iterations a work-item takes so that |extent| becomes |times| less at least: without a rest if not twice as many. */
+/* How many iterations a work-item takes so that |extent| becomes |times| less at least: without a rest if not twice as many, and
+ * if one of the next MOST_SHARES numbers divides |extent|: an extent from a request may be as large as an int64. */
 static int64_t share_of(int64_t extent, int64_t times)
 {
-    for (int64_t n = times; n < 2 * times && n < extent; n++) {
+    int64_t most = times < MOST_SHARES ? 2 * times : times + MOST_SHARES;
+
+    for (int64_t n = times; n < most && n < extent; n++) {
         if (extent % n == 0)
             return n;
     }

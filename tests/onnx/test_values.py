@@ -3,9 +3,12 @@
 import concurrent.futures
 import http.client
 import json
+import os
 import pathlib
+import subprocess
 import tempfile
 import unittest
+import unittest.mock
 
 import hosting
 import numpy as np
@@ -224,6 +227,44 @@ class Programs(Served):
 
 class OnTheDefaultDevice(Programs):
     options = ("--log-level", "error")
+
+
+STAGING = {"BEAMLINE_VULKAN_STAGING": "1"}
+
+
+def has_vulkan():
+    if not served.SERVER.exists():
+        return False
+    done = subprocess.run([served.SERVER, "devices", "--backends", "vulkan"], capture_output=True, text=True, env={**os.environ, **STAGING, "BEAMLINE_STATE": "none"})
+    return "vulkan:0" in done.stdout
+
+
+@unittest.skipUnless(has_vulkan(), "needs a Vulkan device")
+class WhereTheHostDoesNotSeeMemory(Programs):
+    """Of which there is little, so that weights wait on the host too."""
+    options = ("--backends", "vulkan", "--device-memory", "24M", "--pool", "8M", "--tune=off", "--log-level", "error")
+
+    @classmethod
+    def setUpClass(cls):
+        with unittest.mock.patch.dict(os.environ, STAGING):
+            super().setUpClass()
+
+    def test_weights_that_wait_on_the_host(self):
+        hosts = [hosting.Host(self.server.port, f"large{i}") for i in range(5)]
+        weight = np.ones((6, 1 << 18), np.float32)  # 6 MiB
+        for i, host in enumerate(hosts):
+            self.addCleanup(host.close)
+            host.put(model([node("MatMul", ["x", "w"], ["y"]), node("Slice", ["y", "from", "to"], ["z"])],
+                           [tensor("x", F, [1, 6]), tensor("from", L, [2]), tensor("to", L, [2])], [tensor("z", F, None)], [("w", weight * i)]))
+        for turn in range(2):
+            for i, host in enumerate(hosts):
+                inputs = {"x": X[:1], "from": np.array([0, turn]), "to": np.array([1, turn + 2])}
+                document = {"inputs": {name: hosting.as_value(value) for name, value in inputs.items()}}
+                reply = host.call("POST", f"/api/v1/programs/large{i}/run", json.dumps(document).encode(), "application/json")
+                np.testing.assert_allclose(hosting.as_array(reply["outputs"]["z"]), [[X[0].sum() * i] * 2])
+        for host in hosts:
+            host.connection.request("DELETE", f"/api/v1/programs/{host.name}")
+            self.assertEqual(204, host.connection.getresponse().status)
 
 
 class Hosted(served.ServedCase):
