@@ -440,30 +440,6 @@ static void take_counts(bl_onnx_importer *m, bl_onnx_value **value)
     }
 }
 
-/* Its smallest one is a tensor that there may be: else a compilation would take long, and no run of it succeed. */
-static bool measure_output(bl_onnx_importer *m, const char *name, const bl_node *type)
-{
-    int64_t least[BL_MAX_DIMS];
-    size_t count, bytes;
-
-    for (int i = 0; i < type->ndim; i++)
-        least[i] = type->dim[i]->lo > 0 ? type->dim[i]->lo : 0;
-    if (bl_tensor_measure(name, (bl_dtype)type->dtype, type->ndim, least, &m->options->limits, &count, &bytes, m->err) != BL_OK)
-        m->failed = true;
-    return !m->failed;
-}
-
-/* Where values are given the outline has said what is declared. */
-static bool has_declared_type(bl_onnx_importer *m, const Onnx__ValueInfoProto *info, const bl_onnx_value *value)
-{
-    bl_wire_type declared;
-
-    if (!bl_onnx_declared_type(info, &declared) || declared.dtype == bl_onnx_type(value))
-        return true;
-    return bl_onnx_stop(m, BL_EGRAPH, "output \"%s\": the model declares %s, and its nodes give %s", bl_onnx_clean(m, info->name),
-                        bl_dtype_name(declared.dtype), bl_dtype_name(bl_onnx_type(value))) != NULL;
-}
-
 static void take_outputs(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__GraphProto *graph)
 {
     bl_wire_graph *wire = &m->main->wire;
@@ -483,9 +459,7 @@ static void take_outputs(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__
                          value == NULL ? "nothing gives it" : "it is no tensor");
             return;
         }
-        if (m->options->given != NULL && !has_declared_type(m, graph->output[i], value))
-            return;
-        if (!m->outline && !measure_output(m, bl_onnx_clean(m, name), value->type))
+        if (!m->outline && !bl_onnx_check_output(m, graph->output[i], value))
             return;
         describe_output(m, name, value, &m->model->outputs[i]);
         const char *unique = bl_onnx_wire_name(m, name);

@@ -233,6 +233,8 @@ void bl_onnx_find_weights(bl_onnx_importer *m);
 int bl_onnx_weight_of(const bl_onnx_importer *m, const Onnx__TensorProto *tensor);
 /* All that there is of an outline but its inputs and the names of its outputs. */
 void bl_onnx_write_outline(bl_onnx_importer *m, const Onnx__GraphProto *graph);
+/* An output of the program that is written: it can be one, and is what an outline has said. */
+bool bl_onnx_check_output(bl_onnx_importer *m, const Onnx__ValueInfoProto *info, const bl_onnx_value *value);
 /* What a value is declared as; false where it is no tensor of the wire. */
 bool bl_onnx_declared_type(const Onnx__ValueInfoProto *info, bl_wire_type *out);
 /* The opset of a domain for the nodes among |names|. */
