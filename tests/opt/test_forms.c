@@ -277,8 +277,9 @@ static void test_few_groups(void **state)
          "chunk 1 4, chunk 0 2",
          {16, 24, 1}},
         /* a prime: no share of it is without a rest, and not all can be tried */
-        {"{'inputs': {'x': " F32(1) "}, 'nodes': [{'id': 'y', 'op': 'expand', 'in': ['x'], 'attrs': {'shape': [2305843009213693951]}}], "
-         "'outputs': ['y']}",
+        {"{'inputs': {'x': " F32(
+             1) "}, 'nodes': [{'id': 'y', 'op': 'expand', 'in': ['x'], 'attrs': {'shape': [2305843009213693951]}}], "
+                "'outputs': ['y']}",
          "chunk 0 35184908967937",
          {65535, 1, 1}},
     };
