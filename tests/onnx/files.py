@@ -5,7 +5,7 @@
     tests/onnx/files.py [--device ID] [--size NAME=N,N,N]... [--value INPUT=NUMBER]... FILE...
 
 A row for each file: what it says where it does not load, else the seconds until it could be asked, and the largest difference, relative to the largest
-number of the output.  Three sizes of a dimension's range are chosen where --size names none.  Inputs are random numbers where --value names none; of a mask,
+number of the output.  Three sizes of a dimension's range are chosen where --size names none.  Inputs are random numbers where --value names none, integers 0 or 1; of a mask,
 ones.  Files with external data cannot be sent by themselves.
 """
 import argparse
@@ -66,7 +66,7 @@ def make_array(name, kind, sizes, given, random):
     if dtype.kind == "b" or (dtype.kind in "iu" and "mask" in name):
         return np.ones(shape, dtype)
     if dtype.kind in "iu":
-        return random.integers(0, 3, shape).astype(dtype)
+        return random.integers(0, 2, shape).astype(dtype)
     return (random.standard_normal(shape) * 0.5).astype(dtype)
 
 
