@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* A program that is compiled for the values of some inputs: an ONNX model in which elements of these inputs decide shapes.
  *
- * The program itself has the weights, and no entry that could run.  A run brings the values, and for each set of values there is
- * a variant: a program of one entry, "main", in which these inputs are constants, and whose weights are the program's own by
- * reference.  The last few variants are kept.  Named dimensions stay named in a variant, unless the values fit the run's sizes of
- * them alone ([8, 96] where the batch is 8).  Which inputs these are is found out by imports: an import that fails for want of a
- * value says whose, and the next one has it.  Thread: any. */
+ * The program holds the weights and has no entry of its own.  A run brings the values, and each set of values has a variant: a
+ * program of one entry, "main", in which these inputs are constants.  A variant has the program's weights by reference.  A cache
+ * keeps the variants that were used last.  A variant keeps the named dimensions, unless the values fit one size of them alone
+ * ([8, 96] fits batch = 8).  An import that fails because a value is missing says which inputs it needs, and the next import of
+ * the same run has their values.  Thread: any. */
 #ifndef BL_SERVER_VARIANTS_H
 #define BL_SERVER_VARIANTS_H
 
 #include "proto/onnx/onnx.h"
 #include "server/exec.h"
 
-enum {
-    BL_MOST_VARIANTS = 16
-}; /* of one program: as many as there are sizes of batches for which exact plans are made, and some */
+/* Of one program.  A variant costs a plan and its small constants, a missing one costs a compilation. */
+enum { BL_MOST_VARIANTS = 16 };
 
 typedef struct bl_variants bl_variants;
 
@@ -36,11 +35,11 @@ size_t bl_variants_bytes(const bl_variants *variants); /* of host memory that th
 /* The entry that runs are decoded by: what all variants take and give, without nodes. */
 const bl_program_entry *bl_variants_entry(const bl_variants *variants);
 const bl_wire_type *bl_variants_output(const bl_variants *variants, int i); /* as the model declares it */
-bool bl_variants_wants(bl_variants *variants, int input);                   /* Is it compiled for the values of this input? */
-int bl_variants_count(bl_variants *variants);                               /* that are kept now */
+bool bl_variants_wants(bl_variants *variants, int input);                   /* a variant is made for the value of this input */
+int bl_variants_count(bl_variants *variants);                               /* in the cache */
 /* The plan of the variant that was used last, retained; NULL: there is none. */
 bl_plan *bl_variants_plan(bl_variants *variants);
-/* BL_OK of a program without variants; else |what| ("a job cannot train it") is a failure that says why, and the way out. */
+/* BL_OK for a program without variants.  Otherwise a failure with |what| ("no job can run it"), the inputs, and what to do. */
 BL_NODISCARD bl_status bl_variants_refuse(const bl_program *program, const char *what, bl_err *err);
 
 /* The variant is there; |made| just now.  It lives as long as the request.  rq->data is the caller's to set. */
