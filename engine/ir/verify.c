@@ -133,14 +133,14 @@ static const char *check_permute(const bl_node *node)
     return seen + 1 == 1U << node->ndim ? NULL : "no permutation";
 }
 
-static const char *check_move(const bl_node *node)
+static const char *check_move(bl_ir *ir, const bl_node *node)
 {
     const bl_node *x = node->src[0];
 
     if (x->dtype != node->dtype || x->lanes != 1)
         return "dtype";
     for (uint32_t i = 1; i < node->nsrc; i++) {
-        if (node->src[i]->dtype != BL_INDEX || node->src[i]->ndim != 0 || node->src[i]->lo < 0)
+        if (node->src[i]->dtype != BL_INDEX || node->src[i]->ndim != 0 || bl_may_be_negative(ir, node->src[i]))
             return "an amount is no size";
     }
     switch (node->op) {
@@ -406,7 +406,7 @@ static const char *check_loop(const bl_node *node)
     }
 }
 
-static const char *check_class(const bl_node *node)
+static const char *check_class(bl_ir *ir, const bl_node *node)
 {
     switch (bl_op_get_class((bl_op)node->op)) {
     case BL_CLASS_LEAF:
@@ -414,7 +414,7 @@ static const char *check_class(const bl_node *node)
     case BL_CLASS_ALU:
         return check_alu(node);
     case BL_CLASS_MOVE:
-        return check_move(node);
+        return check_move(ir, node);
     case BL_CLASS_REDUCE:
         return check_reduce(node);
     case BL_CLASS_TENSOR:
@@ -529,7 +529,7 @@ static bl_status verify(bl_ir *ir, int nroots, const bl_node *const *roots, cons
         if (wrong == NULL)
             wrong = node->op == BL_OP_SCAN     ? check_scan(ir, node)
                     : node->op == BL_OP_RESULT ? check_result(ir, node)
-                                               : check_class(node);
+                                               : check_class(ir, node);
         if (wrong == NULL && level >= 2)
             wrong = check_inferred(ir, node);
         wrong = wrong != NULL ? wrong : check_stage(node, stage);
