@@ -9,8 +9,9 @@
 enum { ENDLESS = 1 << 24, MOST_TERMS = 16 };
 
 /* A plan launches at most so many kernels (MOST_LAUNCHES in engine/plan/launches.c).  LSTMs of several exporters had one for
- * about 12 nodes of a step.  Over named dimensions there is room for what another device makes of them. */
-enum { MOST_LAUNCHES = 1 << 16, NODES_OF_KERNEL = 12, ROOM = 3, LEAST_IN_STEP = 4 };
+ * about 12 nodes of a step; there is room for what another device makes of them.  A fixed length counts as a named one does: the
+ * search for ranges widens the sizes that it finds. */
+enum { MOST_LAUNCHES = 1 << 16, NODES_OF_KERNEL = 12, ROOM = 2 };
 
 typedef struct trips {
     bl_onnx_importer *m;
@@ -93,14 +94,12 @@ static const bl_node *while_true(const trips *t, const bl_node *condition, bool 
 bool bl_onnx_add_steps(bl_onnx_call *c, const bl_node *length, const bl_onnx_graph *body)
 {
     bl_onnx_importer *m = c->import;
-    int64_t each = body->wire.nnodes / NODES_OF_KERNEL + 1;
+    int64_t each = ROOM * (body->wire.nnodes / NODES_OF_KERNEL + 1);
 
-    if (!bl_is_const(length))
-        each = ROOM * each < LEAST_IN_STEP ? LEAST_IN_STEP : ROOM * each;
     m->launches += length->hi > MOST_LAUNCHES ? MOST_LAUNCHES + 1 : length->hi * each;
     if (m->launches > MOST_LAUNCHES)
-        bl_onnx_fail_as(c, BL_ELIMIT, "it has up to %lld steps of about %lld kernels; all loops together may launch %d",
-                        (long long)length->hi, (long long)each, MOST_LAUNCHES);
+        bl_onnx_fail_as(c, BL_ELIMIT, "it has %s%lld steps of about %lld kernels; all loops together may launch %d",
+                        bl_is_const(length) ? "" : "up to ", (long long)length->hi, (long long)each, MOST_LAUNCHES);
     return m->launches <= MOST_LAUNCHES;
 }
 
