@@ -49,7 +49,8 @@ static complex_node roots(bl_ir *ir, const bl_node *like, int axis, int other, i
     const bl_node *zero = bl_full_like(ir, cosine, 0); /* 0 - x, and not -x, which makes zeros negative */
     cosine = bl_where(ir, left, bl_sub(ir, zero, cosine), cosine);
     sine = sign > 0 ? bl_where(ir, below, bl_sub(ir, zero, sine), sine) : bl_where(ir, below, sine, bl_sub(ir, zero, sine));
-    if (dim[0]->hi * dim[1]->hi <= MOST_ROOTS) {
+    int64_t count = 0;
+    if (bl_shape_max_count(2, dim, &count) && count <= MOST_ROOTS) {
         cosine = bl_contiguous(ir, cosine);
         sine = bl_contiguous(ir, sine);
     }

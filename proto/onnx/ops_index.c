@@ -150,7 +150,8 @@ bl_onnx_value *bl_onnx_write_one_hot(bl_onnx_call *c)
     number = bl_onnx_in(c, 1);
     const bl_onnx_known *known = bl_onnx_know(c->import, number);
     if (known != NULL && known->real != NULL && known->count == 1)
-        c->in[1] = bl_onnx_known_ints(c->import, 1, &(int64_t){(int64_t)known->real[0]});
+        c->in[1] = bl_onnx_known_ints(
+            c->import, 1, &(int64_t){bl_scalar_cast(BL_I64, BL_F64, (bl_scalar){.f = known->real[0]}).i}); /* saturates */
     if (bl_onnx_in_sizes(c, 1, &depth) != 1 || index == NULL || values == NULL || rank > BL_MAX_DIMS)
         return bl_onnx_fail(c, "needs indices, one depth and two values");
     index = bl_onnx_make(c, "cast(a, dtype=int64)", NULL);

@@ -157,6 +157,8 @@ static bl_onnx_value *pair_probabilities(machine *s, bl_onnx_value *decision, co
     int64_t *at = bl_arena_array(c->import->scratch, (size_t)(n * n), sizeof *at);
     bl_onnx_value *p;
 
+    if (decision == NULL)
+        return NULL;
     if (at == NULL)
         return bl_onnx_fail_as(c, BL_ENOMEM, "no memory for %lld pairs of classes", (long long)s->npairs);
     for (int64_t i = 0; i < n; i++) {

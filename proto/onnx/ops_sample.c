@@ -270,6 +270,8 @@ bl_onnx_value *bl_onnx_write_roi_align(bl_onnx_call *c)
     if (taken != NULL)
         y = bl_onnx_make(c, "where(unsqueeze($0, axis=-1), $1, $2)",
                          ARGS(V(taken), V(y), R(largest ? bl_scalar_lowest(bl_onnx_type(y)).f : 0)));
+    if (y == NULL)
+        return NULL;
     const bl_node *bins[5] = {y->type->dim[0], all[0], all[1], all[2], bl_index(ir, axis[0].samples * axis[1].samples * 4)};
     y = bl_onnx_make(c, "transpose(reshape($0, shape=$1), axis0=0, axis1=1)", ARGS(V(y), ZS(5, bins)));
     if (largest) {

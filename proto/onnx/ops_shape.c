@@ -238,6 +238,9 @@ bl_onnx_value *bl_onnx_write_split(bl_onnx_call *c)
     int64_t extent = x->type->dim[axis]->hi, part = (extent + c->nout - 1) / c->nout;
     for (int i = 0; i < c->nout; i++) {
         sizes[i] = n >= 0 ? given[i] : part < extent ? part : extent;
+        if (sizes[i] < 0 || sizes[i] > extent)
+            return bl_onnx_fail(c, "part %d has the size %lld of the %lld that are left", i, (long long)sizes[i],
+                                (long long)extent);
         extent -= sizes[i];
     }
     if (c->nout == 1 && bl_is_int(x->type->dim[axis], sizes[0]))
@@ -327,7 +330,8 @@ bl_onnx_value *bl_onnx_write_pad(bl_onnx_call *c)
 {
     static const char *const modes[][2] = {
         {"constant", "constant"}, {"edge", "replicate"}, {"reflect", "reflect"}, {"wrap", "circular"}};
-    const bl_node *const *given, *pads[2 * BL_MAX_DIMS];
+    const bl_node *const *given;
+    const bl_node *pads[2 * BL_MAX_DIMS];
     const int64_t *axes = NULL;
     const char *mode = bl_onnx_text(c, "mode", "constant"), *wire = NULL;
     bl_onnx_value *x = bl_onnx_in(c, 0), *value = c->opset < 11 ? NULL : bl_onnx_in(c, 2);

@@ -206,12 +206,14 @@ bl_onnx_value *bl_onnx_write_stft(bl_onnx_call *c)
     bl_onnx_value *x = bl_onnx_in(c, 0), *window = bl_onnx_in(c, 2), *part[2] = {x, NULL};
     const int64_t *step, *length;
     int n = bl_onnx_in_ints(c, 3, &length), rank = bl_onnx_rank(x);
-    const bl_node *size = bl_onnx_rank(window) == 1 ? window->type->dim[0] : rank >= 2 ? x->type->dim[1] : NULL;
+    const bl_node *size = rank >= 2 ? x->type->dim[1] : NULL;
 
     if (bl_onnx_in_ints(c, 1, &step) != 1 || rank < 2 || rank > 3 || step[0] < 1)
         return bl_onnx_fail(c, "needs a signal [batch, length, 1 or 2] and a step of at least 1");
     if (n == 1)
         size = bl_index(c->import->ir, length[0]);
+    else if (window != NULL && bl_onnx_rank(window) == 1)
+        size = window->type->dim[0];
     if (!bl_is_const(size) || size->hi < 1)
         return bl_onnx_fail(c, "the length of a frame must be fixed: give frame_length or a window");
     bool is_complex = rank == 3 && bl_is_int(x->type->dim[2], 2);

@@ -184,7 +184,7 @@ class LimitsTest(unittest.TestCase):
     """docs/server.md has every limit, those with a flag and those without."""
 
     page = (ROOT / "docs" / "server.md").read_text()
-    fixed = (("proto/json.h", "BL_JSON_VALUES"), ("proto/decode_value.c", "MAX_NAME"), ("proto/decode.h", "BL_WIRE_MAX_DIMS"),
+    fixed = (("proto/json.h", "BL_JSON_VALUES"), ("proto/decode_value.c", "MAX_NAME"), ("proto/wire.h", "BL_WIRE_MAX_DIMS"),
              ("proto/decode.h", "BL_WIRE_MAX_ATTR_ITEMS"), ("proto/decode.h", "BL_WIRE_MAX_REPORTS"), ("server/jobs/report.c", "MOST_ELEMENTS"),
              ("server/grants.c", "MOST_GRANTS"), ("server/models/sequence.c", "MOST_SEQUENCES"))
 

@@ -38,7 +38,7 @@ def about(client):
     check("ready", client.is_server_ready())
     check("model ready", client.is_model_ready("double") and client.is_model_ready("double", "1") and not client.is_model_ready("nobody"))
     check("server metadata", "binary_tensor_data" in client.get_server_metadata()["extensions"])
-    check("model metadata", client.get_model_metadata("double")["inputs"][0], {"name": "x", "datatype": "FP32", "shape": [-1, 4]})
+    check("model metadata", client.get_model_metadata("double")["inputs"][0], {"name": "x", "datatype": "FP32", "shape": [-1, 4], "dims": ["batch", 4]})
     check("config", client.get_model_config("double")["max_batch_size"], 64)
     check("index", {row["name"] for row in client.get_model_repository_index()} >= {"double", "upper"})
     check("statistics", client.get_inference_statistics("double")["model_stats"][0]["version"], "1")
