@@ -76,7 +76,7 @@ bl_typer_graph *bl_typer_open(bl_typer *typer, bl_typer_graph *outer)
                           .wire = &g->wire,
                           .options = &typer->options,
                           .graph = &g->graph};
-    g->build.rng = bl_input(typer->ir, 0, BL_U32, 1, &two); /* of which only the type matters */
+    g->build.rng = bl_input(typer->ir, BL_TYPER_RNG, BL_U32, 1, &two);
     g->build.rng_update = &g->build.unread;
     return g;
 }

@@ -11,6 +11,9 @@
 typedef struct bl_typer bl_typer;
 typedef struct bl_typer_graph bl_typer_graph;
 
+/* The slot of the INPUT that random numbers are made of: no input of a graph has it, and its elements are never known. */
+enum { BL_TYPER_RNG = INT32_MAX };
+
 /* |vars| are the named dimensions of every graph, copied.  |max_bytes| bounds the memory, |max_seconds| the time (0: no limit).
  */
 BL_NODISCARD bl_status bl_typer_create(int nvars, const bl_wire_var *vars, size_t max_bytes, double max_seconds, bl_typer **out,

@@ -141,12 +141,6 @@ static const bl_node *indicator(bl_ir *ir, const bl_node *condition, int depth)
     return bl_idiv(ir, bl_add(ir, d, bl_index(ir, most - 1)), bl_index(ir, most));
 }
 
-/* |value| is the quotient of |over| by some number, rounded down: that number, else 0. */
-static int64_t divisor_of(const bl_node *value, const bl_node *over)
-{
-    return value->op == BL_OP_IDIV && value->src[0] == over && bl_is_const(value->src[1]) ? value->src[1]->lo : 0;
-}
-
 /* floor(x / d) + 1 where d does not divide x, else floor(x / d): the quotient rounded up, in the form that shapes have. */
 static const bl_node *rounded_up(bl_ir *ir, const bl_node *condition, const bl_node *above, const bl_node *floor)
 {
@@ -155,7 +149,7 @@ static const bl_node *rounded_up(bl_ir *ir, const bl_node *condition, const bl_n
     if (condition->op != BL_OP_CMPLT || !bl_is_int(rest, 1) || floor->op != BL_OP_IDIV)
         return NULL;
     const bl_node *x = floor->src[0], *d = floor->src[1];
-    if (divisor_of(floor, x) < 2)
+    if (!bl_is_const(d) || d->lo < 2)
         return NULL;
     const bl_node *wanted = bl_less(ir, bl_mul(ir, floor, d), x);
     return wanted == condition ? bl_idiv(ir, bl_add(ir, x, bl_index(ir, d->lo - 1)), d) : NULL;

@@ -84,6 +84,8 @@ static const bl_node *const *input_elements(void *arg, const bl_node *input)
     const bl_onnx_known *known = NULL;
     bl_onnx_value *value = NULL;
 
+    if (slot == BL_TYPER_RNG)
+        return NULL;
     if (x->graph != m->main && x->graph->given != NULL && (x->graph->ncaptured == 0 || slot < x->graph->first_captured)) {
         return x->graph->given[slot] != NULL ? &x->graph->given[slot] : NULL;
     } else if (x->graph != m->main) {
@@ -193,11 +195,12 @@ bool bl_onnx_fold(bl_onnx_call *c, const bl_onnx_op *op)
 
     if (!can_fold(c) || !bl_onnx_ok(m))
         return false;
-    trial.graph = bl_onnx_open_graph(m, m->main);
+    trial.graph = bl_onnx_open_graph(m, NULL); /* no body: it may draw random numbers, and is then written */
     trial.in = bl_arena_array(m->scratch, (size_t)c->nin, sizeof *trial.in);
     trial.out = bl_arena_array(m->scratch, (size_t)c->nout + 1, sizeof *trial.out);
     if (!bl_onnx_ok(m))
         return false;
+    trial.graph->outer = m->main;
     trial.graph->folds = true;
     memcpy(trial.in, c->in, (size_t)c->nin * sizeof *trial.in);
     bl_onnx_write_op(&trial, op);

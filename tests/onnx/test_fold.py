@@ -209,6 +209,14 @@ class Folded(served.ServedCase):
         with self.assertRaisesRegex(hosting.Refused, r"input 1 must be known when the model is imported.*the elements of the model's input \"x\""):
             self.host.put(bad)
 
+    def test_random_numbers_are_not_constants(self):
+        """Of known operands too, of one element or as many as the state of the generator has."""
+        for like in (np.zeros(1, np.float32), np.zeros(2, np.float32), np.zeros(4, np.float32)):
+            g = Graph([1])
+            program = self.host.put(g.model(g("Add", "x", g("RandomUniformLike", like))))
+            runs = [tuple(self.host.run(program, [np.zeros(1, np.float32)])[0]) for _ in range(2)]
+            self.assertNotEqual(*runs)
+
 
 if __name__ == "__main__":
     unittest.main()
