@@ -15,7 +15,7 @@
 static void put(bl_text *file, uint64_t value, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
-        bl_text_putc(file, i < sizeof value ? (char)(value >> 8 * i & 0xff) : '\0');
+        bl_text_putc(file, (char)(i < sizeof value ? value >> 8 * i & 0xff : 0));
 }
 
 static void put_text(bl_text *file, const char *text)
