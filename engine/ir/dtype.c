@@ -304,6 +304,24 @@ bl_scalar bl_scalar_read(bl_dtype dtype, const void *bytes)
     return bl_scalar_fit(dtype, value); /* extends the sign */
 }
 
+void bl_floats_read(bl_dtype dtype, const void *bytes, size_t count, float *out)
+{
+    const char *from = bytes;
+    if (dtype == BL_F32) {
+        memcpy(out, from, count * sizeof *out);
+        return;
+    }
+    for (size_t i = 0; i < count && dtype == BL_BF16; i++) { /* the upper half of a float */
+        uint16_t half = 0;
+        uint32_t bits = 0;
+        memcpy(&half, from + i * sizeof half, sizeof half);
+        bits = (uint32_t)half << 16;
+        memcpy(&out[i], &bits, sizeof bits);
+    }
+    for (size_t i = 0; i < count && dtype != BL_BF16; i++)
+        out[i] = (float)bl_scalar_read(dtype, from + i * bl_dtype_bytes(dtype)).f;
+}
+
 void bl_scalar_write(bl_dtype dtype, bl_scalar value, void *bytes)
 {
     uint64_t bits = value.u;

@@ -59,6 +59,8 @@ bl_scalar bl_scalar_cast(bl_dtype to, bl_dtype from, bl_scalar value);
 /* Little-endian bytes of an element, bl_dtype_bytes long. */
 bl_scalar bl_scalar_read(bl_dtype dtype, const void *bytes);
 void bl_scalar_write(bl_dtype dtype, bl_scalar value, void *bytes);
+/* |count| elements of a float dtype, each rounded to float. */
+void bl_floats_read(bl_dtype dtype, const void *bytes, size_t count, float *out);
 /* Smallest and largest value (for floats -inf and +inf, but -448 and 448 for float8_e4m3): the identities of max and min. */
 bl_scalar bl_scalar_lowest(bl_dtype dtype);
 bl_scalar bl_scalar_highest(bl_dtype dtype);

@@ -42,7 +42,7 @@ static void release(void *arg)
     free(g->tokens.id);
     free(g->bytes);
     free(g->logits);
-    free(g->room);
+    bl_sampler_destroy(g->sampler);
     bl_text_fini(&g->pending);
     bl_text_fini(&g->out);
     pthread_mutex_destroy(&g->lock);
@@ -256,11 +256,9 @@ static bl_status make_room(bl_infer *in, bl_generation *g)
     g->outputs = bl_calloc((size_t)in->version->noutputs + 1, sizeof(bl_buffer *));
     g->bytes = bl_calloc(count, bl_dtype_bytes(output->dtype));
     g->logits = bl_calloc(count, sizeof *g->logits);
-    g->room = g->options.sampling.temperature > 0 ? bl_calloc(count, sizeof *g->room) : NULL;
-    if (ids == NULL || g->inputs == NULL || g->buffers == NULL || g->outputs == NULL || g->bytes == NULL || g->logits == NULL ||
-        (g->room == NULL && g->options.sampling.temperature > 0))
+    if (ids == NULL || g->inputs == NULL || g->buffers == NULL || g->outputs == NULL || g->bytes == NULL || g->logits == NULL)
         return bl_fail(&in->rq->err, BL_ENOMEM, "a text");
-    return BL_OK;
+    return g->text->chooses ? BL_OK : bl_sampler_create(&g->options.sampling, count, &g->sampler, &in->rq->err);
 }
 
 /* Memory of its own on one of the instances, where a run of the longest kind is admitted. */

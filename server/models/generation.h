@@ -57,8 +57,8 @@ struct bl_generation {
     size_t prompt, fed; /* tokens */
     bool silent;        /* no text was there yet */
     char *bytes;        /* the logits of the last token as they come */
-    double *logits;
-    bl_sample *room;
+    float *logits;
+    bl_sampler *sampler;          /* NULL: the model chooses the tokens */
     bl_text pending;              /* bytes that are not told yet: half a character, or what may become a stop */
     const char *finish;           /* why it is over; NULL: it is not */
     int64_t compute_ns, queue_ns; /* queue_ns: before all of its runs, known when it is over */

@@ -8,6 +8,7 @@
 
 #include "proto/tokenizer.h"
 #include "server/models/infer.h"
+#include "server/models/sampler.h"
 
 enum { BL_TEXT_ENDS = 16, BL_TEXT_STOPS = 16 };
 
@@ -47,29 +48,13 @@ bool bl_text_model_has_rows(const bl_model_version *version, const bl_wire_graph
 BL_NODISCARD bl_status bl_text_model_describe(bl_model_version *version, bl_err *err);
 void bl_text_model_fini(bl_model_version *version);
 
-/* ---- sampling.c */
-/* How the next token is chosen; zeroed but for |top_p| 1: the likeliest. */
-typedef struct bl_sampling {
-    double temperature; /* 0: the likeliest */
-    double top_p;       /* among the likeliest that have so much of the probability together */
-    int64_t top_k;      /* among so many of the likeliest; 0: of all */
-    uint64_t state;     /* of the random numbers: the seed at first */
-} bl_sampling;
-/* A token that may be drawn; the caller's memory for |count| of them. */
-typedef struct bl_sample {
-    double weight;
-    int32_t id;
-} bl_sample;
-/* -1: no logit is a number.  |room| may be NULL where the temperature is 0. */
-int32_t bl_sampling_choose(bl_sampling *sampling, const double *logits, size_t count, bl_sample *room);
-
 /* ---- text_options.c */
 /* What a request says of the text that it wants; its prompt is the request's, the stops are the heap's. */
 typedef struct bl_text_options {
     const char *prompt;
     int64_t max_tokens;
     bl_sampling sampling;
-    bool seeded, goes_on, without_prompt; /* |goes_on|: past the tokens that end a text */
+    bool goes_on, without_prompt; /* |goes_on|: past the tokens that end a text */
     int nstops;
     bl_span stops[BL_TEXT_STOPS];
 } bl_text_options;

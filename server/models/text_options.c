@@ -24,12 +24,12 @@ typedef struct parser {
     bl_err *err;
 } parser;
 
-static bl_status number_between(const parser *p, const bl_json *at, double lo, double hi, double *out)
+static bl_status float_between(const parser *p, const bl_json *at, double lo, double hi, float *out)
 {
     bl_wire_number number;
     BL_TRY(bl_json_number(at, &number, p->err));
-    *out = number.value;
-    if (*out >= lo && *out <= hi)
+    *out = (float)number.value;
+    if (number.value >= lo && number.value <= hi)
         return BL_OK;
     return bl_json_fail(at, p->err, BL_EINVAL, "it is a number from %g to %g", lo, hi);
 }
@@ -73,26 +73,28 @@ static bl_status take_max_tokens(parser *p, const bl_json *at)
 
 static bl_status take_temperature(parser *p, const bl_json *at)
 {
-    return number_between(p, at, 0, 1e6, &p->out->sampling.temperature);
+    return float_between(p, at, 0, 1e6, &p->out->sampling.temperature);
 }
 
 static bl_status take_top_p(parser *p, const bl_json *at)
 {
-    return number_between(p, at, 0, 1, &p->out->sampling.top_p);
+    return float_between(p, at, 0, 1, &p->out->sampling.top_p);
 }
 
 static bl_status take_top_k(parser *p, const bl_json *at)
 {
-    int64_t *k = &p->out->sampling.top_k;
-    BL_TRY(bl_json_int(at, -1, INT32_MAX, k, p->err));
-    *k = *k < 0 ? 0 : *k; /* as others say: among all */
+    int64_t k = 0;
+    BL_TRY(bl_json_int(at, -1, INT32_MAX, &k, p->err));
+    p->out->sampling.top_k = k < 0 ? 0 : (int)k; /* as others say: among all */
     return BL_OK;
 }
 
 static bl_status take_seed(parser *p, const bl_json *at)
 {
-    p->out->seeded = true;
-    return bl_json_u64(at, &p->out->sampling.state, p->err);
+    uint64_t seed = 0;
+    BL_TRY(bl_json_u64(at, &seed, p->err));
+    p->out->sampling.seed = (int64_t)(uint32_t)seed;
+    return BL_OK;
 }
 
 static bl_status take_goes_on(parser *p, const bl_json *at)
@@ -178,9 +180,9 @@ bl_status bl_text_options_read(bl_infer *in, bool stream, bl_text_options *out)
     bl_json_limits limits = {.depth = (int)rq->server->settings.max_depth};
     bl_json_doc doc = {0};
     parser p = {.in = in, .stream = stream, .out = out, .err = &rq->err};
-    bl_sampling *sampling = &out->sampling;
+    uint32_t seed = 0;
     bl_status st = bl_json_parse(&doc, rq->arena, bl_request_body(rq), &limits, &rq->err);
-    sampling->top_p = 1;
+    bl_sampling_init_greedy(&out->sampling);
     out->max_tokens = USUAL_TOKENS;
     if (st == BL_OK) {
         bl_json root = bl_json_root(&doc);
@@ -191,8 +193,10 @@ bl_status bl_text_options_read(bl_infer *in, bool stream, bl_text_options *out)
     if (st == BL_OK)
         out->prompt = bl_arena_strdup(rq->arena, out->prompt); /* it may be the document's */
     bl_json_fini(&doc);
-    if (st == BL_OK && sampling->temperature > 0 && !out->seeded &&
-        getrandom(&sampling->state, sizeof sampling->state, 0) != (ssize_t)sizeof sampling->state)
-        return bl_fail(&rq->err, BL_ENOMEM, "random numbers: %s", strerror(errno));
+    if (st == BL_OK && out->sampling.seed == BL_SEED_RANDOM) {
+        if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed)
+            return bl_fail(&rq->err, BL_ENOMEM, "random numbers: %s", strerror(errno));
+        out->sampling.seed = seed;
+    }
     return st == BL_OK ? bl_arena_status(rq->arena, &rq->err) : st;
 }

@@ -290,9 +290,8 @@ static bl_status read_last(const step *s, bl_generation *g, int32_t *id, bl_err 
         *id = value >= 0 && value < INT32_MAX ? (int32_t)value : INT32_MAX;
         return BL_OK;
     }
-    for (size_t i = 0; i < count; i++)
-        g->logits[i] = bl_scalar_read(tensor->dtype, g->bytes + i * each).f;
-    *id = bl_sampling_choose(&g->options.sampling, g->logits, count, g->room);
+    bl_floats_read(tensor->dtype, g->bytes, count, g->logits);
+    BL_TRY(bl_sampler_choose(g->sampler, g->logits, g->tokens.id, g->tokens.count, id, err));
     return *id >= 0 ? BL_OK : bl_fail(err, BL_EGRAPH, "no logit of model \"%s\" is a number", g->version->name);
 }
 
