@@ -21,7 +21,19 @@ typedef struct bl_text_past {
     size_t times, inner; /* all places stand there so often, and one has so many bytes there */
 } bl_text_past;
 
+/* What the files of a language model say besides its program: the version's arena.  Zeroed: nothing is known. */
+typedef struct bl_text_about {
+    const char *chat_template;         /* Jinja; NULL: the model has none */
+    const char *bos_token, *eos_token; /* texts of the tokens; NULL: the model has none */
+    const char *architecture, *quantisation;
+    const char *file; /* that the weights come from */
+    int64_t trained_context, parameters, bytes, width;
+    bl_sampling sampling; /* where requests of /v1 do not say it; used where |samples| */
+    bool samples;
+} bl_text_about;
+
 struct bl_text_model {
+    bl_text_about about;
     bl_tokenizer *tokenizer;
     int tokens, position; /* inputs; position -1: there is none */
     int var;              /* the named dimension of |tokens|; -1: one at a time */
