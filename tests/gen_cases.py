@@ -560,7 +560,7 @@ def stepped():
 
 def regions():
     """Steps that change a part of a state, whose plans write it into the state itself, and steps that only look so."""
-    c = Cases("regions", state={"s": [12, 6], "t": [12, 6], "v": [17], "w": [3, 12, 6]}, dims={"n": [1, 12]})
+    c = Cases("regions", state={"s": [12, 6], "t": [12, 6], "v": [17], "w": [3, 12, 6], "keys": [3, 2, 4, 5], "values": [3, 2, 5, 4]}, dims={"n": [1, 12]})
 
     def place(g, dtype="int32"):
         return g.x([1], dtype)
@@ -596,6 +596,41 @@ def regions():
     add("from_each_other_elsewhere", lambda g: ({"s": put(g, place(g), "t", "s"), "t": put(g, place(g), "s", "t", axis=1)}, []))
     add("from_the_other_as_it_was", lambda g: ({"s": put(g, place(g), g.x([1, 6]), "s"), "t": put(g, place(g), g("exp", "s"), "t", axis=1)}, []))
     add("from_the_other_as_it_is", lambda g: (lambda new: ({"s": new, "t": put(g, place(g), g("sum", new, axis=1, keepdim=True), "t", axis=1)}, []))(put(g, place(g), g.x([1, 6]), "s")))
+    def numbers(g, count, step=3):
+        """Of places: some are there several times, some are none."""
+        return g("sub", g("mul", g.x([count], "int32"), step), 9)
+
+    def in_pages(g, state, order, new, places):
+        """[pages, 2, 4, 5] or [pages, 2, 5, 4], of which the places are the axis of 5, with |new| at |places|."""
+        moved = g("reshape", g("permute", state, axes=order), shape=[15, 2, 4])
+        put = g("reshape", g("index_put", moved, new, places), shape=[3, 5, 2, 4])
+        return g("permute", put, axes=[order.index(axis) for axis in range(4)])
+
+    def attend(g, places, count, product=False):
+        """New keys and values at their places, then an attention over the pages of a table, in which only |places| are seen."""
+        new = lambda: g("reshape", g("matmul", g.x([count, 3]), g.x([3, 8])), shape=[count, 2, 4]) if product else g.x([count, 2, 4])
+        keys, values = in_pages(g, "keys", [0, 3, 1, 2], new(), places), in_pages(g, "values", [0, 2, 1, 3], new(), places)
+        table = g("mod", g.x([2], "int32"), 3)
+        seen = lambda shape: g("reshape", g("less", g("arange", stop=10, dtype="int32"), 7), shape=shape)
+        k = g("where", seen([2, 1, 1, 5]), g("take", keys, table), 0)
+        v = g("where", seen([2, 1, 5, 1]), g("take", values, table), 0)
+        scores = g("sum", g("mul", g("reshape", g.x([2, 4]), shape=[1, 2, 4, 1]), k), axis=2)
+        weights = g("exp", g("sub", g("where", seen([2, 1, 5]), scores, -1e30), g("max", scores, axis=[0, 2], keepdim=True)))
+        return {"keys": keys, "values": values}, [g("sum", g("mul", g("reshape", weights, shape=[2, 2, 5, 1]), v), axis=[0, 2])]
+
+    add("at_places", lambda g: ({"s": g("index_put", "s", g.x([7, 6]), numbers(g, 7))}, []))
+    add("at_one_place", lambda g: ({"s": g("index_put", "s", g.x([1, 6]), numbers(g, 1))}, []))
+    add("at_named_places", lambda g: ({"s": g("index_put", "s", g.x(["n", 6]), numbers(g, "n"))}, []))
+    add("at_places_far_away", lambda g: ({"s": g("index_put", "s", g.x([7, 6]), g("mul", g.x([7], "int64"), 1431655766))}, []))
+    add("at_pairs_of_places", lambda g: ({"w": g("index_put", "w", g.x([7, 6]), numbers(g, 7, 2), numbers(g, 7))}, []))
+    add("at_places_of_columns", lambda g: ({"s": g("index_put", "s", g.x([12, 4]), numbers(g, 4, 2), axis=1)}, [g("sum", "s")]))
+    add("at_places_and_as_it_was", lambda g: ({"s": g("index_put", "s", g("mul", g("take", "s", g.x([7], "int32")), 2), numbers(g, 7))}, []))
+    add("added_at_places", lambda g: ({"s": g("index_put", "s", g.x([7, 6]), numbers(g, 7), accumulate=True)}, []))
+    add("scattered", lambda g: ({"s": g("scatter", "s", g("mod", g.x([5, 6], "int32"), 12), g.x([5, 6]))}, []))
+    add("pages", lambda g: attend(g, numbers(g, 6), 6))
+    add("pages_of_one", lambda g: attend(g, numbers(g, 1), 1))
+    add("pages_of_named", lambda g: attend(g, numbers(g, "n"), "n"))
+    add("pages_of_products", lambda g: attend(g, numbers(g, 6), 6, product=True))
     add("slice", lambda g: ({"s": g("cat", g("slice", "s", stop=[3]), g.x([4, 6]), g("slice", "s", start=[7]))}, []))
     add("slice_of_a_product", lambda g: ({"s": g("cat", g("slice", "s", stop=[3]), g("matmul", g.x([4, 5]), g.x([5, 6])), g("slice", "s", start=[7]))}, [g("sum", "s", axis=0)]))
     add("part_of_a_join", lambda g: (lambda p, x, y: ({"s": g("cat", g("where", g("reshape", g("equal", g("arange", stop=6, dtype="int32"), p), shape=[6, 1]), x, g("slice", "s", stop=[6])),

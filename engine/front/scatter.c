@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Writing by integer tensors, and finding what a mask chooses.  There are no writes to computed places: a place is a fold over
  * all that may have been sent to it, so that the order of sums is fixed and the last of several assignments stays, on every
- * device.  That not every place has to look at everything is the optimiser's affair (engine/opt/send.c). */
+ * device.  That not every place has to look at everything is the optimiser's affair (engine/opt/send.c), and that an update of a
+ * state goes over the indices alone the scheduler's (engine/sched/scatter_store.c). */
 #include "engine/front/build.h"
 #include "engine/ir/shape.h"
 
@@ -46,11 +47,13 @@ static bl_scalar number_of(bl_dtype dtype, int value)
     return bl_dtype_is_float(dtype) ? (bl_scalar){.f = value} : (bl_scalar){.i = value};
 }
 
+/* |sent| may have extents of 1 where one index says it of all elements along an axis of |x|. */
 static const bl_node *assign(bl_ir *ir, const bl_node *x, const bl_node *src, const bl_node *sent)
 {
     const bl_node *latest = last_sent(ir, sent);
     const bl_node *written = bl_not(ir, bl_less(ir, latest, bl_full_like(ir, latest, 0)));
-    return bl_where(ir, written, bl_gather(ir, src, latest, src->ndim - 1), x);
+    const bl_node *at = bl_expand(ir, latest, x->ndim, x->dim);
+    return bl_where(ir, bl_expand(ir, written, x->ndim, x->dim), bl_gather(ir, src, at, src->ndim - 1), x);
 }
 
 /* |how| is 's'um, 'p'rod, 'm'ean, or the fifth letter of am'a'x, am'i'n as 'x', 'n'. */
@@ -242,8 +245,11 @@ const bl_node *expand_index_put(bl_call *c)
     const bl_node *flat[3] = {m.x->dim[0], m.index->dim[0], m.x->dim[2]};
     const bl_node *src = bl_to_last(ir, bl_reshape(ir, both[0], 3, flat), 1), *self = bl_to_last(ir, m.x, 1);
     const bl_node *shape[3] = {flat[0], flat[2], flat[1]}, *one[3] = {bl_index(ir, 1), bl_index(ir, 1), flat[1]};
-    const bl_node *sent = sent_to(ir, bl_expand(ir, bl_reshape(ir, m.index, 3, one), 3, shape), m.x->dim[1]);
-    const bl_node *y = bl_attr(c, "accumulate")->flag ? fold_into(ir, 's', true, self, src, sent) : assign(ir, self, src, sent);
+    const bl_node *index = bl_reshape(ir, m.index, 3, one), *y = NULL;
+    if (bl_attr(c, "accumulate")->flag)
+        y = fold_into(ir, 's', true, self, src, sent_to(ir, bl_expand(ir, index, 3, shape), m.x->dim[1]));
+    else
+        y = assign(ir, self, src, sent_to(ir, index, m.x->dim[1]));
     return bl_call_reshape(c, bl_from_last(ir, y, 1), x->ndim, x->dim);
 }
 

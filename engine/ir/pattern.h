@@ -13,6 +13,7 @@
 /* Captured constants, and constants of a given value (integers by value, floats with the sign of zero). */
 #define K                 (&(const bl_pat){.kind = BL_PAT_CONST, .slot = 4})
 #define K2                (&(const bl_pat){.kind = BL_PAT_CONST, .slot = 5})
+#define K3                (&(const bl_pat){.kind = BL_PAT_CONST, .slot = 6})
 #define C(number)         (&(const bl_pat){.kind = BL_PAT_VALUE, .value = (number)})
 #define P1(name, x)       (&(const bl_pat){.kind = BL_PAT_OP, .op = BL_OP_##name, .nsrc = 1, .src = {(x)}})
 #define P2(name, x, y)    (&(const bl_pat){.kind = BL_PAT_OP, .op = BL_OP_##name, .nsrc = 2, .src = {(x), (y)}})

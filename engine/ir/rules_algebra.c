@@ -114,6 +114,13 @@ static const bl_node *cast_where(bl_ir *ir, const bl_match *m)
                     bl_const_like(ir, m->root, bl_scalar_cast(to, from, value_of(m->at[5]))));
 }
 
+/* A comparison of a choice between constants with a constant is a choice between what is known of each. */
+static const bl_node *compare_choice(bl_ir *ir, const bl_match *m)
+{
+    return bl_where(ir, m->at[0], bl_alu2(ir, (bl_op)m->root->op, m->at[4], m->at[6]),
+                    bl_alu2(ir, (bl_op)m->root->op, m->at[5], m->at[6]));
+}
+
 static const bl_node *bitcast_bitcast(bl_ir *ir, const bl_match *m)
 {
     return bl_bitcast(ir, (bl_dtype)m->root->dtype, m->at[0]);
@@ -249,6 +256,8 @@ static const bl_rule rows[] = {
     RULE_FN("equal_flag", P2(CMPEQ, P1(CAST, X), K), compare_flag, NULL),
     RULE_FN("flag_less", P2(CMPLT, P1(CAST, X), K), compare_flag, NULL),
     RULE_FN("less_flag", P2(CMPLT, K, P1(CAST, X)), compare_flag, NULL),
+    RULE_FN("choice_less", P2(CMPLT, P3(WHERE, X, K, K2), K3), compare_choice, NULL),
+    RULE_FN("choice_equal", P2(CMPEQ, P3(WHERE, X, K, K2), K3), compare_choice, NULL),
     /* choices */
     RULE("where_true", P3(WHERE, C(1), X, Y), X),
     RULE("where_false", P3(WHERE, C(0), X, Y), Y),

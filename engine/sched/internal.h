@@ -112,6 +112,25 @@ const char *sched_nest_name(bl_ir *ir, const bl_node *sink);
 /* The BUFFERs of its sink, numbered as places are, become its parameters. */
 void sched_bind_params(bl_ir *ir, bl_nest *nest);
 
+/* scatter_store.c: places that an index tensor names.  In |latest|, the greatest j for which key(j), an integer, is the number
+ * that |range| count in a mixed radix; or |latest| is NULL and there is one key. */
+typedef struct sched_scatter {
+    const bl_node *clause; /* of the condition under which an element changes: there is such a j */
+    const bl_node *latest, *key;
+    int nranges;
+    const bl_node *range[BL_MAX_DIMS];
+    int64_t step[BL_MAX_DIMS], count;
+} sched_scatter;
+struct bl_clauses;
+bool sched_find_scatter(bl_ir *ir, const struct bl_clauses *all, sched_scatter *out);
+/* Iteration |turn| has the last of all keys that are equal to its own. */
+const bl_node *sched_scatter_is_last(bl_ir *ir, const sched_scatter *s, const bl_node *turn);
+/* Nest |at| with the expressions of integers and bools that other nests have stored in place of their LOADs, and with the
+ * parameters of these nests behind its own.  False where there are none. */
+bool sched_read_through(bl_ir *ir, const bl_schedule *schedule, int at, bl_nest *out);
+/* Nests that store what no nest reads are dropped. */
+void sched_drop_unread(bl_schedule *schedule);
+
 /* scan.c: what a loop, and each of its results, waits for, as LOADs below |st|; and the nests and the loop of a SCAN. */
 static inline bool sched_is_loop(const bl_node *node)
 {

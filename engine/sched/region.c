@@ -7,6 +7,8 @@
  * - where no nest behind it, and no loop, reads what was there before: it is moved behind those that do, if nothing that it
  *   passes needs it.
  *
+ * Where an index tensor names the elements that change, the loops over them become one over the indices (scatter_store.c).
+ *
  * needs: nests in the order they run.  keeps: values.  leaves: a place that nothing names for each root that is its state. */
 #include "engine/sched/region.h"
 
@@ -30,6 +32,7 @@ typedef struct regions {
 /* What a nest stores, if it is parts of states. */
 typedef struct region {
     const bl_nest *nest;
+    int at;              /* its number */
     const bl_node *sink; /* of it */
     int nstores;
     int root[MOST_STORES];
@@ -37,7 +40,9 @@ typedef struct region {
     const bl_node *cond;   /* where they change: of all of them the same */
     bl_clauses used;       /* those that loops' bounds stand for now */
     const bl_node *inside; /* the region is in the state: what bounds of nodes cannot say */
-    bl_ptrmap moved;       /* RANGE -> which index that turn has now */
+    bool scatters;         /* by index tensors, as |scatter| says */
+    sched_scatter scatter;
+    bl_ptrmap moved; /* RANGE -> which index that turn has now */
 } region;
 
 /* ---- which elements change */
@@ -113,12 +118,12 @@ static bool uses(const bl_nest *nest, int place, bool writes)
     return any;
 }
 
-/* Does this nest alone store to |place|?  Of a concatenation each part may have its own (join.c). */
-static bool stores_all(const regions *r, const bl_nest *nest, int place)
+/* Does nest |at| alone store to |place|?  Of a concatenation each part may have its own (join.c). */
+static bool stores_all(const regions *r, int at, int place)
 {
     bool all = true;
     for (int i = 0; i < r->schedule->nnests; i++)
-        all = all && (&r->schedule->nests[i] == nest || !uses(&r->schedule->nests[i], place, true));
+        all = all && (i == at || !uses(&r->schedule->nests[i], place, true));
     return all;
 }
 
@@ -164,17 +169,17 @@ static const bl_node *compare_indices(bl_ir *ir, const bl_node *sink)
 }
 
 /* Is all that the nest stores the same part of states? */
-static bool is_region(const regions *r, const bl_nest *nest, region *g)
+static bool is_region(const regions *r, int at, const bl_nest *nest, region *g)
 {
     const bl_node *sink = compare_indices(r->ir, nest->sink);
 
-    *g = (region){.nest = nest, .sink = sink, .nstores = (int)sink->nsrc, .inside = yes(r->ir)};
+    *g = (region){.nest = nest, .at = at, .sink = sink, .nstores = (int)sink->nsrc, .inside = yes(r->ir)};
     if (sink->op != BL_OP_SINK || sink->nsrc > MOST_STORES || nest->helper || has_op(r->ir, sink, BL_OP_STAGE))
         return false;
     for (int i = 0; i < g->nstores; i++) {
         const bl_node *store = sink->src[i], *cond = NULL;
         g->root[i] = updated_root(r, nest->param[store->src[0]->arg]);
-        if (g->root[i] < 0 || store->nsrc > 3 || store->lanes > 1 || !stores_all(r, nest, r->schedule->root_place[g->root[i]]) ||
+        if (g->root[i] < 0 || store->nsrc > 3 || store->lanes > 1 || !stores_all(r, at, r->schedule->root_place[g->root[i]]) ||
             !split_value(r->ir, nest, store, r->state[g->root[i]], &cond, &g->value[i]) || (i > 0 && cond != g->cond))
             return false;
         g->cond = cond;
@@ -304,6 +309,28 @@ static bool move_loop(bl_ir *ir, region *g, const bl_clauses *all, const bl_node
     return true;
 }
 
+/* The loops over the places that the keys name become one over the keys, number 0: the number of loops that this is. */
+static int move_scatter(bl_ir *ir, region *g)
+{
+    sched_scatter *s = &g->scatter;
+    const bl_node *key = s->key, *turn = NULL, *place = NULL;
+
+    if (s->latest != NULL) {
+        const bl_node *range = s->latest->src[1];
+        turn = bl_is_int(range->src[0], 1) ? bl_index(ir, 0) : bl_range(ir, 0, BL_AXIS_LOOP, range->src[0]);
+        g->inside = bl_and(ir, g->inside, sched_scatter_is_last(ir, s, turn));
+        key = bl_replace(ir, key, range, turn);
+        bl_ptrmap_put(&g->moved, s->latest, (void *)(uintptr_t)bl_cast(ir, (bl_dtype)s->latest->dtype, turn));
+    }
+    place = clamp(ir, g, key, bl_index(ir, s->count));
+    for (int k = 0; k < s->nranges; k++) {
+        const bl_node *at = bl_idiv(ir, place, bl_index(ir, s->step[k]));
+        bl_ptrmap_put(&g->moved, s->range[k], (void *)(uintptr_t)bl_mod(ir, at, s->range[k]->src[0]));
+    }
+    g->used.at[g->used.count++] = s->clause;
+    return turn != NULL && turn->op == BL_OP_RANGE;
+}
+
 /* The loops around the stores, numbered anew as those of values are; false where none of them is shorter now. */
 static bool move_loops(bl_ir *ir, region *g)
 {
@@ -319,10 +346,13 @@ static bool move_loops(bl_ir *ir, region *g)
         set |= bl_free_get(&free, g->sink->src[i]);
     if (free.failed || !bl_clauses_add(&all, g->cond) || all.count > BL_MAX_CLAUSES / 4)
         return false;
+    g->scatters = sched_find_scatter(ir, &all, &g->scatter);
+    number = g->scatters ? move_scatter(ir, g) : 0;
+    any = g->scatters;
     for (int arg = 0; arg < RANGES_PER_LEVEL; arg++) {
         for (int i = 0; i < free.nranges; i++) {
             const bl_node *range = free.range[i], *at = NULL;
-            if ((set >> i & 1) == 0 || range->arg != arg)
+            if ((set >> i & 1) == 0 || range->arg != arg || bl_ptrmap_has(&g->moved, range))
                 continue;
             any = move_loop(ir, g, &all, range, number, &at) || any;
             number += has_op(ir, at, BL_OP_RANGE);
@@ -446,13 +476,14 @@ static bool rename_places(const regions *r, const region *g)
     return true;
 }
 
-static bool take(const regions *r, int at)
+/* |nest| is nest |at|, or what it is with the expressions of others' values. */
+static bool take_nest(const regions *r, int at, const bl_nest *nest)
 {
     bl_nest *nests = r->schedule->nests, now;
     region g;
     int to = 0;
 
-    if (!is_region(r, &nests[at], &g) || !move_loops(r->ir, &g) || (to = find_time(r, &g, at)) < 0 || !build(r, &g, &now))
+    if (!is_region(r, at, nest, &g) || !move_loops(r->ir, &g) || (to = find_time(r, &g, at)) < 0 || !build(r, &g, &now))
         return false;
     memmove(&nests[at], &nests[at + 1], (size_t)(to - at) * sizeof *nests);
     nests[to] = now;
@@ -461,11 +492,33 @@ static bool take(const regions *r, int at)
     return rename_places(r, &g);
 }
 
+static bool stores_update(const regions *r, const bl_nest *nest)
+{
+    bool any = false;
+    for (int i = 0; i < r->nroots && !any; i++)
+        any = r->state[i] >= 0 && uses(nest, r->schedule->root_place[i], true);
+    return any;
+}
+
+static bool take(const regions *r, int at)
+{
+    const bl_nest *nest = &r->schedule->nests[at];
+    bl_nest through;
+    return stores_update(r, nest) &&
+           (take_nest(r, at, nest) || (sched_read_through(r->ir, r->schedule, at, &through) && take_nest(r, at, &through)));
+}
+
 bl_status bl_schedule_in_place(bl_ir *ir, bl_schedule *schedule, int nroots, const int *state, bool *in_place, bl_err *err)
 {
     regions r = {ir, schedule, nroots, state, in_place};
+    bool any = false;
 
-    for (int i = 0; i < schedule->nnests;)
-        i += take(&r, i) ? 0 : 1; /* another may stand there now */
+    for (int i = 0; i < schedule->nnests;) {
+        bool taken = take(&r, i);
+        any = any || taken;
+        i += taken ? 0 : 1; /* another may stand there now */
+    }
+    if (any)
+        sched_drop_unread(schedule);
     return bl_ir_status(ir, err);
 }

@@ -283,6 +283,30 @@ static const char part[] =
     "[5]}}, {'id': 'w1', 'op': 'cat', 'in': ['a', 'v', 'c']}, {'id': 'y', 'op': 'sum', 'in': ['w']}], 'updates': {'w': 'w1', "
     "'n': 'n1'}, 'outputs': ['y']}";
 
+/* Rows of w that an index tensor names are x. */
+static const char places[] =
+    "{'inputs': {'x': {'dtype': 'float32', 'shape': [3, 8]}, 'i': {'dtype': 'int32', 'shape': [3]}}, 'state': {'w': {'dtype': "
+    "'float32', 'shape': [4096, 8]}}, 'nodes': [{'id': 'w1', 'op': 'index_put', 'in': ['w', 'x', 'i']}], 'updates': {'w': 'w1'}, "
+    "'outputs': ['i']}";
+
+/* Rows of a state that an index tensor names are stored to the state, and nothing goes over all of its rows. */
+static void test_places_of_state(void **state)
+{
+    bench b = open_bench(4);
+    document d = open_document(places);
+    bl_plan *plan = NULL;
+    bl_err err = {0};
+    bool hit = false;
+
+    (void)state;
+    assert_int_equal(get_plan(&b, &d, &plan, &hit, &err), BL_OK);
+    assert_true(bl_plan_get_info(plan)->in_place[0]);
+    assert_in_range(bl_plan_get_info(plan)->peak_bytes, 0, 256);
+    bl_plan_release(plan);
+    bl_arena_destroy(d.arena);
+    close_bench(&b);
+}
+
 /* A part of a state is written where it is, unless somebody else has it: then once into another, and there from then on. */
 static void test_part_of_state(void **state)
 {
@@ -575,6 +599,7 @@ int main(void)
         cmocka_unit_test(test_steps),
         cmocka_unit_test(test_lent_state),
         cmocka_unit_test(test_part_of_state),
+        cmocka_unit_test(test_places_of_state),
         cmocka_unit_test(test_collect_and_stop),
         cmocka_unit_test(test_yield),
         cmocka_unit_test(test_cancelled_and_late),
