@@ -25,6 +25,7 @@ void bl_tokenizer_destroy(bl_tokenizer *tokenizer)
     pcre2_match_context_free(tokenizer->limits);
     pcre2_compile_context_free(tokenizer->rules);
     pcre2_general_context_free(tokenizer->memory);
+    free(tokenizer->edges);
     bl_arena_destroy(tokenizer->arena);
     free(tokenizer);
 }
@@ -73,14 +74,15 @@ static bool prints(unsigned value)
     return (value >= 0x21 && value <= 0x7e) || (value >= 0xa1 && value != 0xad && value <= 0xff);
 }
 
+/* The code points from U+0100 on, in the order of the values that do not print. */
+enum { SPACES = 0x21, DELETE = 0x7f, DELETES = 0xa1 - 0x7f, HYPHEN = 0xad, OTHERS = 256 };
+
 size_t bl_token_byte_put(unsigned char value, char *to)
 {
-    unsigned point = value;
-    if (!prints(value)) {
-        point = 256;
-        for (unsigned i = 0; i < value; i++)
-            point += !prints(i);
-    }
+    unsigned point = prints(value)     ? value
+                     : value < SPACES  ? OTHERS + value
+                     : value == HYPHEN ? OTHERS + SPACES + DELETES
+                                       : OTHERS + SPACES + value - DELETE;
     if (point < 0x80) {
         to[0] = (char)point;
         return 1;
@@ -92,13 +94,13 @@ size_t bl_token_byte_put(unsigned char value, char *to)
 
 int bl_token_byte_get(uint32_t point)
 {
-    unsigned rank = point - 256;
-    if (point < 256)
+    unsigned rank = point - OTHERS;
+    if (point < OTHERS)
         return prints(point) ? (int)point : -1;
-    for (unsigned value = 0; value < 256; value++)
-        if (!prints(value) && rank-- == 0)
-            return (int)value;
-    return -1;
+    return rank < SPACES              ? (int)rank
+           : rank < SPACES + DELETES  ? (int)(rank - SPACES + DELETE)
+           : rank == SPACES + DELETES ? HYPHEN
+                                      : -1;
 }
 
 /* ---- one call */

@@ -1,23 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* tokenizer.json.  Members that say nothing about ids and bytes, such as offsets, are passed over; a member that does, with a
  * value that is not known here, fails: other tokens than its author's would be worse than none. */
-#include "engine/base/fault.h"
-#include "engine/base/map.h"
 #include "proto/tokenizer_reader.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum {
-    TOKENIZER_BYTES = 512 * 1024 * 1024, /* a vocabulary of 256,000 and its 600,000 merges take about a tenth */
-    MOST_VALUES = 4 * 1024 * 1024,
-    MOST_IDS = 1024 * 1024,
-    MOST_ADDED = 65536,
-    MOST_PATTERN = 4096,
-    MATCH_LIMIT = 200000, /* of PCRE2, in one place of a text; the patterns that are in use need some hundreds */
-    HEAP_KIB = 4096
-};
+enum { MOST_BYTES = 512 * 1024 * 1024, MOST_VALUES = 4 * 1024 * 1024 };
 
 typedef bl_token_reader reader;
 
@@ -62,6 +51,13 @@ bl_status bl_token_need_text(reader *r, const bl_json *object, const char *name,
     return bl_token_read_text(r, &at, out);
 }
 
+bl_status bl_token_place(reader *r, const bl_json *at, bl_status st, const bl_err *problem)
+{
+    if (st == BL_OK || st == BL_ENOMEM)
+        return st == BL_OK ? BL_OK : bl_fail(r->err, st, "%s", problem->text);
+    return bl_json_fail(at, r->err, st, "%s", problem->text);
+}
+
 bl_status bl_token_not_known(reader *r, const bl_json *at, const char *what, bl_span type)
 {
     return bl_json_fail(at, r->err, BL_EUNSUPPORTED, "the %s \"%.60s\" is not supported", what, type.data);
@@ -81,53 +77,32 @@ static bl_status must_be_off(reader *r, const bl_json *object, const char *name)
 
 /* ---- the vocabulary */
 
-static void add_slot(bl_tokenizer *t, int32_t id)
-{
-    bl_span text = t->tokens[id].text;
-    size_t mask = t->slots - 1, at = bl_hash_bytes(text.data, text.len, 1) & mask;
-    while (t->by_text[at] >= 0)
-        at = (at + 1) & mask;
-    t->by_text[at] = id;
-}
-
 static bl_status add_token(reader *r, const bl_json *at, int64_t id, bl_span text)
 {
     bl_token *token = &r->t->tokens[id];
     if (token->text.data != NULL)
         return bl_json_fail(at, r->err, BL_EINVAL, "the id %lld is that of \"%.60s\" already", (long long)id, token->text.data);
-    token->text = text;
-    if (text.len > r->t->longest)
-        r->t->longest = text.len;
-    add_slot(r->t, (int32_t)id);
+    bl_token_add(r->t, (int32_t)id, text);
     return BL_OK;
-}
-
-static size_t slots_for(size_t count)
-{
-    size_t slots = 16;
-    while (slots < count * 2)
-        slots *= 2;
-    return slots;
 }
 
 bl_status bl_token_read_id(reader *r, const bl_json *at, int64_t *out)
 {
-    return bl_json_int(at, 0, MOST_IDS - 1, out, r->err);
+    return bl_json_int(at, 0, BL_TOKEN_IDS - 1, out, r->err);
 }
 
 /* Where the ids end. */
-static bl_status measure(reader *r, const bl_json *vocab, const bl_json *added)
+static bl_status measure(reader *r, const bl_json *vocab, const bl_json *added, size_t *size)
 {
-    bl_tokenizer *t = r->t;
     bl_json one, id;
     bl_json_iter it = bl_json_each(vocab);
     int64_t value = 0;
-    t->size = vocab->kind == BL_JSON_ARRAY ? bl_json_count(vocab) : 0;
-    if (t->size > MOST_IDS)
-        return bl_json_fail(vocab, r->err, BL_ELIMIT, "over %d tokens", MOST_IDS);
+    *size = vocab->kind == BL_JSON_ARRAY ? bl_json_count(vocab) : 0;
+    if (*size > BL_TOKEN_IDS)
+        return bl_json_fail(vocab, r->err, BL_ELIMIT, "over %d tokens", BL_TOKEN_IDS);
     while (vocab->kind == BL_JSON_OBJECT && bl_json_next(&it, &one)) {
         BL_TRY(bl_token_read_id(r, &one, &value));
-        t->size = (size_t)value >= t->size ? (size_t)value + 1 : t->size;
+        *size = (size_t)value >= *size ? (size_t)value + 1 : *size;
     }
     if (added == NULL)
         return BL_OK;
@@ -135,22 +110,16 @@ static bl_status measure(reader *r, const bl_json *vocab, const bl_json *added)
     while (bl_json_next(&it, &one)) {
         BL_TRY(bl_json_need(&one, "id", &id, r->err));
         BL_TRY(bl_token_read_id(r, &id, &value));
-        t->size = (size_t)value >= t->size ? (size_t)value + 1 : t->size;
+        *size = (size_t)value >= *size ? (size_t)value + 1 : *size;
     }
     return BL_OK;
 }
 
 static bl_status make_room(reader *r, const bl_json *vocab, const bl_json *added)
 {
-    bl_tokenizer *t = r->t;
-    BL_TRY(measure(r, vocab, added));
-    t->slots = slots_for(bl_json_count(vocab) + (added != NULL ? bl_json_count(added) : 0));
-    t->tokens = bl_arena_array(t->arena, t->size + 1, sizeof *t->tokens);
-    t->by_text = bl_arena_array(t->arena, t->slots, sizeof *t->by_text);
-    if (t->tokens == NULL || t->by_text == NULL)
-        return bl_token_read_without_memory(r);
-    memset(t->by_text, 0xff, t->slots * sizeof *t->by_text);
-    return BL_OK;
+    size_t size = 0;
+    BL_TRY(measure(r, vocab, added, &size));
+    return bl_token_make_room(r->t, size, bl_json_count(vocab) + (added != NULL ? bl_json_count(added) : 0), r->err);
 }
 
 static bl_status read_vocab(reader *r, const bl_json *vocab)
@@ -204,7 +173,6 @@ static bl_status add_merge(reader *r, const bl_json *at, int32_t rank)
     bl_tokenizer *t = r->t;
     bl_span left = {0}, right = {0}, whole = {0};
     bl_token_pair pair = {.rank = rank};
-    size_t slot = 0, mask = t->pair_slots - 1;
     char *text = NULL;
     BL_TRY(read_merge(r, at, &left, &right));
     whole.len = left.len + right.len;
@@ -217,24 +185,16 @@ static bl_status add_merge(reader *r, const bl_json *at, int32_t rank)
     BL_TRY(find_part(r, at, left, &pair.left));
     BL_TRY(find_part(r, at, right, &pair.right));
     BL_TRY(find_part(r, at, whole, &pair.joined));
-    slot = bl_hash_mix((uint64_t)(uint32_t)pair.left << 32 | (uint32_t)pair.right) & mask;
-    while (t->pairs[slot].left >= 0 && (t->pairs[slot].left != pair.left || t->pairs[slot].right != pair.right))
-        slot = (slot + 1) & mask;
-    t->pairs[slot] = pair; /* one that stands twice has the rank of the last, as others read it */
+    bl_token_add_pair(t, pair); /* one that stands twice has the rank of the last, as others read it */
     return BL_OK;
 }
 
 static bl_status read_merges(reader *r, const bl_json *merges)
 {
-    bl_tokenizer *t = r->t;
     bl_json_iter it = bl_json_each(merges);
     bl_json one;
     int32_t rank = 0;
-    t->pair_slots = slots_for(bl_json_count(merges));
-    t->pairs = bl_arena_array(t->arena, t->pair_slots, sizeof *t->pairs);
-    if (t->pairs == NULL)
-        return bl_token_read_without_memory(r);
-    memset(t->pairs, 0xff, t->pair_slots * sizeof *t->pairs);
+    BL_TRY(bl_token_make_pairs(r->t, bl_json_count(merges), r->err));
     while (bl_json_next(&it, &one))
         BL_TRY(add_merge(r, &one, rank++));
     return BL_OK;
@@ -258,69 +218,6 @@ static bl_status read_bpe(reader *r, const bl_json *model)
 }
 
 /* ---- Unigram */
-
-static int compare_texts(const void *a, const void *b)
-{
-    bl_span x = (*(const bl_token *const *)a)->text, y = (*(const bl_token *const *)b)->text;
-    int differs = memcmp(x.data, y.data, x.len < y.len ? x.len : y.len);
-    return differs != 0 ? differs : x.len < y.len ? -1 : x.len > y.len;
-}
-
-static bl_token_edge *need_edge(bl_tokenizer *t, uint32_t node, char byte, uint32_t *nodes)
-{
-    uint64_t key = (uint64_t)node << 8 | (unsigned char)byte;
-    size_t mask = t->edge_slots - 1, at = bl_hash_mix(key) & mask;
-    while (t->edges[at].key != key && t->edges[at].key != UINT64_MAX)
-        at = (at + 1) & mask;
-    if (t->edges[at].key != key)
-        t->edges[at] = (bl_token_edge){key, ++*nodes, -1};
-    return &t->edges[at];
-}
-
-/* |sorted|: the tokens, so that what two have in common shows side by side. */
-static bl_status make_edges(reader *r, const bl_token **sorted, size_t count)
-{
-    bl_tokenizer *t = r->t;
-    size_t edges = 0;
-    uint32_t nodes = 0;
-    for (size_t i = 0; i < count; i++) {
-        bl_span text = sorted[i]->text, before = i > 0 ? sorted[i - 1]->text : BL_S("");
-        size_t same = 0;
-        while (same < text.len && same < before.len && text.data[same] == before.data[same])
-            same++;
-        edges += text.len - same;
-    }
-    t->edge_slots = slots_for(edges);
-    t->edges = bl_arena_array(t->arena, t->edge_slots, sizeof *t->edges);
-    if (t->edges == NULL)
-        return bl_token_read_without_memory(r);
-    memset(t->edges, 0xff, t->edge_slots * sizeof *t->edges);
-    for (size_t i = 0; i < count; i++) {
-        uint32_t node = 0;
-        bl_token_edge *edge = NULL;
-        for (size_t k = 0; k < sorted[i]->text.len; k++) {
-            edge = need_edge(t, node, sorted[i]->text.data[k], &nodes);
-            node = edge->node;
-        }
-        if (edge != NULL)
-            edge->id = (int32_t)(sorted[i] - t->tokens);
-    }
-    return BL_OK;
-}
-
-static bl_status make_trie(reader *r, size_t count)
-{
-    const bl_token **sorted = bl_calloc(count + 1, sizeof *sorted);
-    bl_status st = BL_OK;
-    if (sorted == NULL)
-        return bl_fail(r->err, BL_ENOMEM, "a vocabulary");
-    for (size_t i = 0; i < count; i++)
-        sorted[i] = &r->t->tokens[i];
-    qsort(sorted, count, sizeof *sorted, compare_texts);
-    st = make_edges(r, sorted, count);
-    free(sorted);
-    return st;
-}
 
 /* ["text", score] */
 static bl_status read_piece(reader *r, const bl_json *at, int32_t id)
@@ -361,7 +258,7 @@ static bl_status read_unigram(reader *r, const bl_json *model)
         count++;
     }
     t->unknown_score = least - penalty;
-    BL_TRY(make_trie(r, (size_t)count));
+    BL_TRY(bl_token_make_trie(t, NULL, r->err));
     if (bl_token_find(model, "unk_id", &unknown))
         BL_TRY(bl_json_int(&unknown, 0, (int64_t)count - 1, &id, r->err));
     t->unknown = (int32_t)id;
@@ -413,17 +310,6 @@ static bl_status choose_model(reader *r, const bl_json *model)
     return bl_token_not_known(r, model, "type", type);
 }
 
-static void find_byte_tokens(bl_tokenizer *t)
-{
-    static const char digits[] = "0123456789ABCDEF";
-    for (unsigned i = 0; i < 256; i++) {
-        char text[] = "<0x00>";
-        text[3] = digits[i >> 4];
-        text[4] = digits[i & 15];
-        t->byte[i] = bl_tokenizer_find(t, (bl_span){text, 6});
-    }
-}
-
 static bl_status read_model(reader *r, const bl_json *root, const bl_json *added)
 {
     bl_tokenizer *t = r->t;
@@ -437,21 +323,12 @@ static bl_status read_model(reader *r, const bl_json *root, const bl_json *added
     BL_TRY(make_room(r, &vocab, added));
     if (vocab.kind == BL_JSON_OBJECT)
         BL_TRY(read_vocab(r, &vocab));
-    t->unknown = -1;
     BL_TRY(models[t->model].read(r, &model));
-    find_byte_tokens(t);
+    bl_token_find_byte_tokens(t);
     return BL_OK;
 }
 
 /* ---- added tokens */
-
-static int compare_added(const void *a, const void *b)
-{
-    const bl_added_token *x = a, *y = b;
-    if (x->text.data[0] != y->text.data[0])
-        return (unsigned char)x->text.data[0] < (unsigned char)y->text.data[0] ? -1 : 1;
-    return x->text.len != y->text.len ? (x->text.len > y->text.len ? -1 : 1) : x->id - y->id;
-}
 
 /* |normalised|: it is looked for in what the normaliser gives. */
 static bl_status read_added_token(reader *r, const bl_json *at, bl_added_token *out, bool *normalised)
@@ -495,23 +372,10 @@ static bl_status normalise_added(reader *r, bl_token_encoder *e, bl_added_token 
     return st;
 }
 
-static void sort_added(bl_added_tokens *among)
-{
-    if (among->count > 1)
-        qsort(among->token, among->count, sizeof *among->token, compare_added);
-    for (size_t i = 0; i < among->count; i++)
-        among->from[(unsigned char)among->token[i].text.data[0] + 1]++;
-    for (size_t i = 0; i < 256; i++)
-        among->from[i + 1] += among->from[i];
-}
-
 static bl_status make_added_room(reader *r, const bl_json *added, bl_added_tokens *among)
 {
-    size_t count = bl_json_count(added);
-    if (count > MOST_ADDED)
-        return bl_json_fail(added, r->err, BL_ELIMIT, "over %d added tokens", MOST_ADDED);
-    among->token = bl_arena_array(r->t->arena, count + 1, sizeof *among->token);
-    return among->token != NULL ? BL_OK : bl_token_read_without_memory(r);
+    bl_err problem = {0};
+    return bl_token_place(r, added, bl_token_make_added(r->t, among, bl_json_count(added), &problem), &problem);
 }
 
 static bl_status read_added(reader *r, const bl_json *added)
@@ -529,7 +393,7 @@ static bl_status read_added(reader *r, const bl_json *added)
         among = normalised ? &t->normalised : &t->as_written;
         among->token[among->count++] = token;
     }
-    sort_added(&t->as_written);
+    bl_token_sort_added(&t->as_written);
     return BL_OK;
 }
 
@@ -555,7 +419,7 @@ static bl_status normalise_all_added(reader *r)
     if (st != BL_OK)
         return st;
     among->count = kept;
-    sort_added(among);
+    bl_token_sort_added(among);
     return BL_OK;
 }
 
@@ -603,42 +467,11 @@ static bl_status read_root(reader *r, const bl_json *root)
     return bl_token_read_decoder(r, root);
 }
 
-static void *take_memory(size_t bytes, void *arg)
-{
-    (void)arg;
-    return bl_calloc(1, bytes);
-}
-
-static void give_memory(void *data, void *arg)
-{
-    (void)arg;
-    free(data);
-}
-
-static bl_tokenizer *create(void)
-{
-    bl_tokenizer *t = bl_calloc(1, sizeof *t);
-    if (t == NULL)
-        return NULL;
-    t->arena = bl_arena_create(TOKENIZER_BYTES);
-    t->memory = pcre2_general_context_create(take_memory, give_memory, NULL);
-    t->rules = pcre2_compile_context_create(t->memory);
-    t->limits = pcre2_match_context_create(t->memory);
-    if (t->arena == NULL || t->memory == NULL || t->rules == NULL || t->limits == NULL) {
-        bl_tokenizer_destroy(t);
-        return NULL;
-    }
-    pcre2_set_max_pattern_length(t->rules, MOST_PATTERN);
-    pcre2_set_match_limit(t->limits, MATCH_LIMIT);
-    pcre2_set_heap_limit(t->limits, HEAP_KIB);
-    return t;
-}
-
 bl_status bl_tokenizer_read(bl_span file, bl_tokenizer **out, bl_err *err)
 {
     const bl_json_limits limits = {.values = MOST_VALUES};
-    reader r = {.t = create(), .err = err};
-    bl_arena *scratch = bl_arena_create(TOKENIZER_BYTES);
+    reader r = {.t = bl_token_create(), .err = err};
+    bl_arena *scratch = bl_arena_create(MOST_BYTES);
     bl_json_doc doc = {0};
     bl_status st = BL_OK;
     *out = NULL;

@@ -5,7 +5,7 @@
 #define BL_PROTO_TOKENIZER_READER_H
 
 #include "proto/json.h"
-#include "proto/tokenizer_parts.h"
+#include "proto/tokenizer_build.h"
 
 typedef struct bl_token_reader {
     bl_tokenizer *t;
@@ -18,8 +18,6 @@ typedef struct bl_token_row {
     bl_status (*read)(bl_token_reader *r, const bl_json *at);
 } bl_token_row;
 
-#define BL_TOKEN_BLANK "\xe2\x96\x81" /* U+2581, as SentencePiece writes a blank */
-
 /* ---- tokenizer_read.c */
 bl_status bl_token_read_without_memory(bl_token_reader *r); /* what the arena says */
 BL_NODISCARD bl_status bl_token_read_text(bl_token_reader *r, const bl_json *at, bl_span *out);
@@ -29,6 +27,8 @@ BL_NODISCARD bl_status bl_token_find_flag(bl_token_reader *r, const bl_json *obj
 BL_NODISCARD bl_status bl_token_find_text(bl_token_reader *r, const bl_json *object, const char *name, bl_span *out);
 BL_NODISCARD bl_status bl_token_need_text(bl_token_reader *r, const bl_json *object, const char *name, bl_span *out);
 BL_NODISCARD bl_status bl_token_read_id(bl_token_reader *r, const bl_json *at, int64_t *out);
+/* What tokenizer_build.c says of |st|, with the place in the file. */
+bl_status bl_token_place(bl_token_reader *r, const bl_json *at, bl_status st, const bl_err *problem);
 bl_status bl_token_not_known(bl_token_reader *r, const bl_json *at, const char *what, bl_span type);
 /* One of the rows, which {NULL} ends, or a Sequence of them in |list|. */
 BL_NODISCARD bl_status bl_token_read_rows(bl_token_reader *r, const bl_json *at, const bl_token_row *rows, const char *list);
