@@ -55,6 +55,21 @@ static bool is_there(const bl_tokenizer *tokenizer, int32_t id)
     return id >= 0 && (size_t)id < tokenizer->size && tokenizer->tokens[id].text.data != NULL;
 }
 
+bl_span bl_tokenizer_text(const bl_tokenizer *tokenizer, int32_t id)
+{
+    return is_there(tokenizer, id) ? tokenizer->tokens[id].text : (bl_span){0};
+}
+
+bool bl_tokenizer_is_end(const bl_tokenizer *tokenizer, int32_t id)
+{
+    return is_there(tokenizer, id) && tokenizer->tokens[id].end;
+}
+
+const bl_token_marks *bl_tokenizer_marks(const bl_tokenizer *tokenizer)
+{
+    return &tokenizer->marks;
+}
+
 bool bl_tokenizer_is_special(const bl_tokenizer *tokenizer, int32_t id)
 {
     return is_there(tokenizer, id) && tokenizer->tokens[id].special;
@@ -65,6 +80,17 @@ bl_span bl_tokenizer_bytes(const bl_tokenizer *tokenizer, int32_t id, bool first
     if (!is_there(tokenizer, id) || tokenizer->tokens[id].special)
         return BL_S("");
     return first ? tokenizer->tokens[id].first : tokenizer->tokens[id].bytes;
+}
+
+void bl_tokenizer_decode(const bl_tokenizer *tokenizer, const int32_t *ids, size_t count, bool special, bl_text *out)
+{
+    bool first = true;
+    for (size_t i = 0; i < count; i++) {
+        bool mark = bl_tokenizer_is_special(tokenizer, ids[i]);
+        bl_span bytes = mark && special ? bl_tokenizer_text(tokenizer, ids[i]) : bl_tokenizer_bytes(tokenizer, ids[i], first);
+        bl_text_append(out, bytes.data, bytes.len);
+        first = first && mark;
+    }
 }
 
 /* ---- bytes as code points: those that print stand for themselves, the others for what follows U+0100 */
@@ -107,7 +133,7 @@ int bl_token_byte_get(uint32_t point)
 
 void bl_token_encoder_init(bl_token_encoder *e, const bl_tokenizer *tokenizer, bl_err *err)
 {
-    *e = (bl_token_encoder){.tokenizer = tokenizer, .begin_ns = bl_clock_ns(), .err = err};
+    *e = (bl_token_encoder){.tokenizer = tokenizer, .begin_ns = bl_clock_ns(), .parse_special = true, .err = err};
 }
 
 void bl_token_encoder_fini(bl_token_encoder *e)
@@ -159,12 +185,15 @@ bl_status bl_token_fits(bl_token_encoder *e, size_t len)
 
 /* ---- added tokens, and what lies between them */
 
-static const bl_added_token *find_added(const bl_added_tokens *among, bl_span rest)
+static const bl_added_token *find_added(const bl_token_encoder *e, const bl_added_tokens *among, bl_span rest)
 {
     unsigned char first = (unsigned char)rest.data[0];
-    for (uint32_t i = among->from[first]; i < among->from[first + 1]; i++)
-        if (rest.len >= among->token[i].text.len && memcmp(rest.data, among->token[i].text.data, among->token[i].text.len) == 0)
-            return &among->token[i];
+    for (uint32_t i = among->from[first]; i < among->from[first + 1]; i++) {
+        const bl_added_token *added = &among->token[i];
+        if (rest.len >= added->text.len && memcmp(rest.data, added->text.data, added->text.len) == 0 &&
+            (e->parse_special || !e->tokenizer->tokens[added->id].special))
+            return added;
+    }
     return NULL;
 }
 
@@ -203,7 +232,7 @@ static bl_status take_apart(bl_token_encoder *e, const bl_added_tokens *among, b
 {
     size_t from = 0, at = 0;
     while (at < text.len) {
-        const bl_added_token *added = find_added(among, (bl_span){text.data + at, text.len - at});
+        const bl_added_token *added = find_added(e, among, (bl_span){text.data + at, text.len - at});
         size_t to = at;
         if (added == NULL) {
             at++;
@@ -257,23 +286,31 @@ static bl_status put_around(bl_token_encoder *e, const int32_t *ids, int count)
     return BL_OK;
 }
 
-static bl_status encode_all(bl_token_encoder *e, bl_span text)
+static bl_status encode_all(bl_token_encoder *e, bl_span text, bool around)
 {
     const bl_tokenizer *t = e->tokenizer;
     BL_TRY(check_text(e, text));
-    BL_TRY(put_around(e, t->before, t->nbefore));
+    BL_TRY(put_around(e, t->before, around ? t->nbefore : 0));
     BL_TRY(take_apart(e, &t->as_written, text, take_text));
-    return put_around(e, t->after, t->nafter);
+    return put_around(e, t->after, around ? t->nafter : 0);
 }
 
 bl_status bl_tokenizer_encode(const bl_tokenizer *tokenizer, bl_span text, size_t most, bl_tokens *out, bl_err *err)
+{
+    const bl_encode_options both = {.add_special = true, .parse_special = true};
+    return bl_tokenizer_encode_as(tokenizer, text, both, most, out, err);
+}
+
+bl_status bl_tokenizer_encode_as(const bl_tokenizer *tokenizer, bl_span text, bl_encode_options options, size_t most,
+                                 bl_tokens *out, bl_err *err)
 {
     bl_token_encoder e;
     bl_status st = BL_OK;
     bl_token_encoder_init(&e, tokenizer, err);
     e.out = out;
     e.most = most;
-    st = encode_all(&e, text);
+    e.parse_special = options.parse_special;
+    st = encode_all(&e, text, options.add_special);
     bl_token_encoder_fini(&e);
     return st;
 }
@@ -325,7 +362,7 @@ bl_status bl_tokenizer_encode_row(const bl_tokenizer *tokenizer, bl_span text, s
     if (layout->cuts)
         st = encode_cut(&e, text, layout->longest > 0 && (size_t)layout->longest < most ? (size_t)layout->longest : most);
     else
-        st = encode_all(&e, text);
+        st = encode_all(&e, text, true);
     bl_token_encoder_fini(&e);
     return st;
 }

@@ -69,6 +69,7 @@ bl_status bl_token_make_room(bl_tokenizer *t, size_t size, size_t texts, bl_err 
         return bl_arena_status(t->arena, err);
     memset(t->by_text, 0xff, t->slots * sizeof *t->by_text);
     t->unknown = -1;
+    bl_token_clear_marks(t);
     return BL_OK;
 }
 

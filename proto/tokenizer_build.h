@@ -29,6 +29,12 @@ BL_NODISCARD bl_status bl_token_make_trie(bl_tokenizer *t, const bool *in, bl_er
 /* The tokens "<0x00>" and so on. */
 void bl_token_find_byte_tokens(bl_tokenizer *t);
 
+/* ---- marks: tokenizer_marks.c */
+void bl_token_clear_marks(bl_tokenizer *t); /* none is known */
+/* Those that the file did not name, and the ends of what a model writes.  |doubts|: a text that is a mark elsewhere is one here,
+ * whatever the file says of it, as converters to GGUF were not careful. */
+void bl_token_find_marks(bl_tokenizer *t, bool doubts);
+
 /* Room for so many; the caller fills |among->token| and counts, then sorts. */
 BL_NODISCARD bl_status bl_token_make_added(bl_tokenizer *t, bl_added_tokens *among, size_t count, bl_err *err);
 void bl_token_sort_added(bl_added_tokens *among);

@@ -43,6 +43,7 @@ typedef struct bl_token {
     bl_span text;         /* as the file has it; data NULL: there is no such id */
     bl_span bytes, first; /* within a text, and where it begins one */
     bool special, added;  /* |added|: the model does not know it */
+    bool end;             /* of what a model writes */
 } bl_token;
 
 /* Two tokens that become one; the least rank first. */
@@ -71,7 +72,7 @@ typedef struct bl_added_tokens {
     uint32_t from[257];
 } bl_added_tokens;
 
-typedef enum bl_token_model { BL_TOKENS_BPE, BL_TOKENS_UNIGRAM, BL_TOKENS_WORDPIECE } bl_token_model;
+typedef enum bl_token_model { BL_TOKENS_BPE, BL_TOKENS_UNIGRAM, BL_TOKENS_WORDPIECE, BL_TOKENS_SPM } bl_token_model;
 
 enum { BL_TOKEN_STEPS = 32, BL_TOKEN_AROUND = 16 };
 
@@ -91,9 +92,11 @@ struct bl_tokenizer {
     double *scores; /* by id */
     double unknown_score;
     size_t edge_slots;
-    bl_token_edge *edges;
+    bl_token_edge *edges; /* bl_calloc */
+    /* SPM */
+    int32_t *ranks; /* by id: the least is made first */
     /* WORDPIECE */
-    bl_span continues; /* what a token begins with that does not begin a word */
+    bl_span begins, continues; /* what a token begins with that begins a word, and that does not */
     size_t most_characters;
 
     bl_added_tokens as_written, normalised; /* where they are looked for: before the normalisation, or after it */
@@ -108,6 +111,7 @@ struct bl_tokenizer {
     int nbefore, nafter;
     int32_t before[BL_TOKEN_AROUND], after[BL_TOKEN_AROUND];
     bl_token_layout layout;
+    bl_token_marks marks;
 };
 
 /* ---- tokenizer.c */
@@ -124,6 +128,7 @@ struct bl_token_encoder {
     size_t most;
     bool started; /* something of the text was there */
     bool full;    /* what failed is that there are |most| tokens */
+    bool parse_special;
     int64_t begin_ns;
     unsigned looks;
     pcre2_match_data *found;

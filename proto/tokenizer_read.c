@@ -461,6 +461,7 @@ static bl_status read_root(reader *r, const bl_json *root)
     BL_TRY(read_model(r, root, more ? &added : NULL));
     if (more)
         BL_TRY(read_added(r, &added));
+    bl_token_find_marks(r->t, false);
     BL_TRY(bl_token_read_steps(r, root));
     BL_TRY(normalise_all_added(r));
     BL_TRY(bl_token_read_around(r, root));

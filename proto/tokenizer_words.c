@@ -7,10 +7,12 @@
 
 #include <string.h>
 
-/* A part of a word: a token, or the rest of one that was joined (id -1). */
+/* A part of a word: a token, a character that is none, or the rest of one that was joined. */
 typedef struct bl_token_symbol {
-    int32_t id;
+    int32_t id;     /* or -1 */
     int prev, next; /* -1: none */
+    const char *text;
+    int len; /* bytes; 0: joined */
 } symbol;
 
 /* Two symbols that could be joined. */
@@ -56,17 +58,30 @@ static bool is_before(const candidate *a, const candidate *b)
     return a->rank != b->rank ? a->rank < b->rank : a->at < b->at;
 }
 
+/* What two symbols become, and when. */
+static bool find_joined(const bl_tokenizer *t, const symbol *left, const symbol *right, candidate *out)
+{
+    if (t->model == BL_TOKENS_SPM) {
+        bl_span both = {left->text, (size_t)left->len + (size_t)right->len}; /* they lie side by side */
+        int32_t id = both.len <= t->longest ? bl_tokenizer_find(t, both) : -1;
+        *out = (candidate){id >= 0 ? t->ranks[id] : 0, id, 0};
+        return id >= 0;
+    }
+    const bl_token_pair *pair = bl_tokenizer_pair(t, left->id, right->id);
+    if (pair != NULL)
+        *out = (candidate){pair->rank, pair->joined, 0};
+    return pair != NULL;
+}
+
 static bl_status push_candidate(bl_token_encoder *e, int left, int right)
 {
-    const bl_token_pair *pair = NULL;
+    candidate found;
     size_t i = e->heaped;
-    if (left < 0 || right < 0)
+    if (left < 0 || right < 0 || !find_joined(e->tokenizer, &e->symbols[left], &e->symbols[right], &found))
         return BL_OK;
-    pair = bl_tokenizer_pair(e->tokenizer, e->symbols[left].id, e->symbols[right].id);
-    if (pair == NULL)
-        return BL_OK;
+    found.at = left;
     BL_TRY(bl_token_grow(e, &e->heap, e->heaped + 1, &e->heap_cap, sizeof *e->heap));
-    e->heap[e->heaped++] = (candidate){pair->rank, pair->joined, left};
+    e->heap[e->heaped++] = found;
     for (; i > 0 && is_before(&e->heap[i], &e->heap[(i - 1) / 2]); i = (i - 1) / 2) {
         candidate swap = e->heap[i];
         e->heap[i] = e->heap[(i - 1) / 2];
@@ -94,12 +109,14 @@ static candidate pop_candidate(bl_token_encoder *e)
 /* One of the heap may be out of date: its symbols were joined with others meanwhile. */
 static bool still_holds(const bl_token_encoder *e, const candidate *c)
 {
-    const symbol *left = &e->symbols[c->at];
-    const bl_token_pair *pair = NULL;
-    if (left->id < 0 || left->next < 0)
+    const bl_tokenizer *t = e->tokenizer;
+    const symbol *left = &e->symbols[c->at], *right = left->next >= 0 ? &e->symbols[left->next] : NULL;
+    candidate now;
+    if (left->len == 0 || right == NULL)
         return false;
-    pair = bl_tokenizer_pair(e->tokenizer, left->id, e->symbols[left->next].id);
-    return pair != NULL && pair->joined == c->joined && pair->rank == c->rank;
+    if (t->model == BL_TOKENS_SPM) /* the token's text begins here, so that its length is enough */
+        return (size_t)left->len + (size_t)right->len == t->tokens[c->joined].text.len;
+    return find_joined(t, left, right, &now) && now.joined == c->joined && now.rank == c->rank;
 }
 
 static bl_status join(bl_token_encoder *e)
@@ -115,7 +132,8 @@ static bl_status join(bl_token_encoder *e)
             continue;
         right = &e->symbols[left->next];
         left->id = c.joined;
-        right->id = -1;
+        left->len += right->len;
+        right->len = 0;
         left->next = right->next;
         if (left->next >= 0)
             e->symbols[left->next].prev = c.at;
@@ -125,12 +143,12 @@ static bl_status join(bl_token_encoder *e)
     return BL_OK;
 }
 
-static bl_status add_symbol(bl_token_encoder *e, int32_t id)
+static bl_status add_symbol(bl_token_encoder *e, int32_t id, bl_span text)
 {
     BL_TRY(bl_token_grow(e, &e->symbols, e->nsymbols + 1, &e->symbols_cap, sizeof *e->symbols));
     if (e->nsymbols > 0)
         e->symbols[e->nsymbols - 1].next = (int)e->nsymbols;
-    e->symbols[e->nsymbols] = (symbol){id, (int)e->nsymbols - 1, -1};
+    e->symbols[e->nsymbols] = (symbol){id, (int)e->nsymbols - 1, -1, text.data, (int)text.len};
     e->nsymbols++;
     return BL_OK;
 }
@@ -142,8 +160,8 @@ static bl_status add_unknown(bl_token_encoder *e, bl_span character, bool *unkno
     bool bytes = has_byte_tokens(t, character), again = *unknown;
     *unknown = !bytes;
     for (size_t i = 0; bytes && i < character.len; i++)
-        BL_TRY(add_symbol(e, t->byte[(unsigned char)character.data[i]]));
-    return bytes || t->unknown < 0 || (again && t->fuse_unknown) ? BL_OK : add_symbol(e, t->unknown);
+        BL_TRY(add_symbol(e, t->byte[(unsigned char)character.data[i]], (bl_span){character.data + i, 1}));
+    return bytes || t->unknown < 0 || (again && t->fuse_unknown) ? BL_OK : add_symbol(e, t->unknown, character);
 }
 
 static bl_status encode_bpe(bl_token_encoder *e, bl_span word)
@@ -161,11 +179,41 @@ static bl_status encode_bpe(bl_token_encoder *e, bl_span word)
             continue;
         }
         unknown = false;
-        BL_TRY(add_symbol(e, id));
+        BL_TRY(add_symbol(e, id, character));
     }
     BL_TRY(join(e));
     for (int i = e->nsymbols > 0 ? 0 : -1; i >= 0; i = e->symbols[i].next)
         BL_TRY(bl_token_put(e, e->symbols[i].id));
+    return BL_OK;
+}
+
+/* ---- SPM: joined where the two are a token, that of the best score first */
+
+/* A character that is no token; what is unknown side by side is one. */
+static bl_status put_character(bl_token_encoder *e, const symbol *s, bool *unknown)
+{
+    const bl_tokenizer *t = e->tokenizer;
+    bool bytes = has_byte_tokens(t, (bl_span){s->text, (size_t)s->len}), again = *unknown;
+    *unknown = !bytes;
+    for (int i = 0; bytes && i < s->len; i++)
+        BL_TRY(bl_token_put(e, t->byte[(unsigned char)s->text[i]]));
+    return bytes || again || t->unknown < 0 ? BL_OK : bl_token_put(e, t->unknown);
+}
+
+static bl_status encode_spm(bl_token_encoder *e, bl_span word)
+{
+    bool unknown = false;
+    e->nsymbols = 0;
+    for (size_t at = 0, n = 0; at < word.len; at += n) {
+        bl_span character = {word.data + at, n = next_length(word, at)};
+        BL_TRY(add_symbol(e, bl_tokenizer_find(e->tokenizer, character), character));
+    }
+    BL_TRY(join(e));
+    for (int i = e->nsymbols > 0 ? 0 : -1; i >= 0; i = e->symbols[i].next) {
+        const symbol *s = &e->symbols[i];
+        unknown = unknown && s->id < 0;
+        BL_TRY(s->id >= 0 ? bl_token_put(e, s->id) : put_character(e, s, &unknown));
+    }
     return BL_OK;
 }
 
@@ -282,12 +330,12 @@ static bl_status encode_wordpiece(bl_token_encoder *e, bl_span word)
     for (size_t at = 0; at < word.len && characters <= t->most_characters; at += n) {
         int32_t id = -1;
         bl_text_clear(&e->piece);
-        if (at > 0)
-            bl_text_append(&e->piece, t->continues.data, t->continues.len);
+        bl_span front = at > 0 ? t->continues : t->begins;
+        bl_text_append(&e->piece, front.data, front.len);
         BL_TRY(find_longest(e, (bl_span){word.data + at, word.len - at}, &n, &id));
         if (n == 0)
             break;
-        BL_TRY(add_symbol(e, id));
+        BL_TRY(add_symbol(e, id, (bl_span){word.data + at, n}));
     }
     if (n == 0)
         return bl_token_put(e, t->unknown);
@@ -301,6 +349,8 @@ bl_status bl_token_encode_word(bl_token_encoder *e, bl_span word)
     switch (e->tokenizer->model) {
     case BL_TOKENS_BPE:
         return encode_bpe(e, word);
+    case BL_TOKENS_SPM:
+        return encode_spm(e, word);
     case BL_TOKENS_UNIGRAM:
         return encode_unigram(e, word);
     case BL_TOKENS_WORDPIECE:

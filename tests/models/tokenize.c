@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* tokenize FILE: a tokenizer.json, and lines to answer, each with a line: "encode HEX" with ids, "decode ID..." with bytes in
- * hexadecimal; "error: TEXT" where it cannot be.  For test_tokenizers.py. */
-#include "proto/tokenizer.h"
+/* tokenize FILE: a tokenizer.json or a GGUF file, and lines to answer, each with a line: "encode HEX" with ids, "decode ID..."
+ * with bytes in hexadecimal, "marks" with what the tokenizer knows of its tokens; "error: TEXT" where it cannot be.  "options ADD
+ * PARSE" has no answer: are tokens put around the texts that follow, and are marks in them tokens?  For test_tokenizers.py. */
+#include "engine/base/clock.h"
+#include "proto/gguf/vocab.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +25,8 @@ static char *read_file(const char *path, size_t *len)
     return data;
 }
 
+static bl_encode_options options = {.add_special = true, .parse_special = true};
+
 static void encode(const bl_tokenizer *tokenizer, const char *hex)
 {
     bl_text text = {0};
@@ -31,7 +35,7 @@ static void encode(const bl_tokenizer *tokenizer, const char *hex)
     unsigned byte = 0;
     for (; sscanf(hex, "%2x", &byte) == 1; hex += 2)
         bl_text_putc(&text, (char)byte);
-    if (bl_tokenizer_encode(tokenizer, (bl_span){bl_text_get(&text), text.len}, 1 << 20, &tokens, &err) != BL_OK)
+    if (bl_tokenizer_encode_as(tokenizer, (bl_span){bl_text_get(&text), text.len}, options, 1 << 22, &tokens, &err) != BL_OK)
         printf("error: %s", err.text);
     else
         for (size_t i = 0; i < tokens.count; i++)
@@ -54,6 +58,38 @@ static void decode(const bl_tokenizer *tokenizer, char *ids)
     printf("\n");
 }
 
+static void tell_marks(const bl_tokenizer *tokenizer)
+{
+    const bl_token_marks *m = bl_tokenizer_marks(tokenizer);
+    printf("bos=%d eos=%d eot=%d eom=%d unknown=%d separator=%d pad=%d adds=%d%d ends=", m->bos, m->eos, m->eot, m->eom,
+           m->unknown, m->separator, m->pad, m->adds_bos, m->adds_eos);
+    for (size_t i = 0; i < bl_tokenizer_size(tokenizer); i++)
+        if (bl_tokenizer_is_end(tokenizer, (int32_t)i))
+            printf("%zu,", i);
+    printf("\n");
+}
+
+/* The time it took goes to stderr. */
+static bl_status read_tokenizer(bl_span file, bl_tokenizer **out, bl_err *err)
+{
+    int64_t begin = bl_clock_ns();
+    bl_arena *arena = bl_arena_create(0);
+    bl_gguf *gguf = NULL;
+    bl_status st = BL_ENOMEM;
+    if (arena == NULL)
+        return bl_fail(err, st, "a file");
+    if (file.len >= 4 && memcmp(file.data, "GGUF", 4) == 0) {
+        st = bl_gguf_open(arena, &file, 1, &gguf, err);
+        if (st == BL_OK)
+            st = bl_gguf_tokenizer(gguf, out, err);
+    } else {
+        st = bl_tokenizer_read(file, out, err);
+    }
+    bl_arena_destroy(arena);
+    fprintf(stderr, "%.1f ms\n", bl_clock_ms(begin, bl_clock_ns()));
+    return st;
+}
+
 int main(int argc, char **argv)
 {
     bl_tokenizer *tokenizer = NULL;
@@ -62,7 +98,7 @@ int main(int argc, char **argv)
     char *file = argc == 2 ? read_file(argv[1], &len) : NULL, *line = NULL;
     if (file == NULL)
         return 2;
-    if (bl_tokenizer_read((bl_span){file, len}, &tokenizer, &err) != BL_OK) {
+    if (read_tokenizer((bl_span){file, len}, &tokenizer, &err) != BL_OK) {
         printf("error: %s\n", err.text);
         return 1;
     }
@@ -71,6 +107,10 @@ int main(int argc, char **argv)
             encode(tokenizer, line + 7);
         else if (strncmp(line, "decode ", 7) == 0)
             decode(tokenizer, line + 7);
+        else if (strncmp(line, "options ", 8) == 0)
+            options = (bl_encode_options){line[8] == '1', line[10] == '1'};
+        else if (strncmp(line, "marks", 5) == 0)
+            tell_marks(tokenizer);
     }
     free(line);
     free(file);

@@ -1,0 +1,530 @@
+/* SPDX-License-Identifier: MIT */
+#include "proto/gguf/vocab.h"
+
+#include "proto/tokenizer_build.h"
+#include "proto/utf8.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#define KEY "tokenizer.ggml."
+
+/* The file's types of tokens. */
+enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };
+
+/* Of forms of pre-tokenizers. */
+enum { WHOLE = 1, BOS = 2, BLANKS = 4 };
+
+typedef struct vocab {
+    const bl_gguf *gguf;
+    bl_tokenizer *t;
+    bl_err *err;
+    bl_gguf_values types, scores; /* count 0: the file has none */
+    bool prefix;                  /* a blank begins a text */
+} vocab;
+
+/* How to show a text that may be long. */
+#define SHOWN(text) (int)((text).len < 60 ? (text).len : 60), (text).data
+
+/* ---- tokens */
+
+static int64_t type_of(const vocab *v, size_t id)
+{
+    int64_t type = NORMAL;
+    if (v->types.count > 0)
+        (void)bl_gguf_i64_at(&v->types, id, &type);
+    return type;
+}
+
+static double score_of(const vocab *v, size_t id)
+{
+    double score = 0;
+    if (v->scores.count > 0)
+        (void)bl_gguf_f64_at(&v->scores, id, &score);
+    return score;
+}
+
+static bool is_utf8(bl_span text)
+{
+    size_t at = 0, n = 1;
+    for (; at < text.len && n > 0; at += n)
+        n = bl_utf8_length(text.data + at, text.len - at);
+    return n > 0;
+}
+
+static bl_status add_token(vocab *v, int32_t id, bl_span text)
+{
+    bl_tokenizer *t = v->t;
+    int64_t type = type_of(v, (size_t)id);
+    if (text.len == 0) {
+        text.data = bl_arena_printf(t->arena, "[EMPTY_%d]", id);
+        if (text.data == NULL)
+            return bl_arena_status(t->arena, v->err);
+        text.len = strlen(text.data);
+    }
+    if (!is_utf8(text))
+        return bl_fail(v->err, BL_EINVAL, "GGUF: token %d is not UTF-8", id);
+    if (bl_tokenizer_find(t, text) >= 0)
+        return bl_fail(v->err, BL_EINVAL, "GGUF: the tokens %d and %d are both \"%.*s\"", bl_tokenizer_find(t, text), id,
+                       SHOWN(text));
+    bl_token_add(t, id, text);
+    t->tokens[id].special = type == CONTROL || type == UNKNOWN;
+    t->tokens[id].added = t->tokens[id].special || type == USER_DEFINED;
+    return BL_OK;
+}
+
+/* An array with a value for each token, if there is one. */
+static bl_status find_column(const vocab *v, const char *key, size_t count, bl_gguf_values *out)
+{
+    if (!bl_gguf_array(v->gguf, key, false, out))
+        return BL_OK;
+    if (out->count < count)
+        return bl_fail(v->err, BL_EINVAL, "GGUF: %s has %zu values for %zu tokens", key, out->count, count);
+    return BL_OK;
+}
+
+/* The texts are copied in one piece, as the file has them. */
+static bl_status read_tokens(vocab *v)
+{
+    bl_tokenizer *t = v->t;
+    bl_gguf_values tokens;
+    bl_span text;
+    char *copy = NULL;
+    int32_t id = 0;
+    if (!bl_gguf_array(v->gguf, KEY "tokens", true, &tokens) || tokens.count == 0)
+        return bl_fail(v->err, BL_EINVAL, "GGUF: there is no list of tokens, " KEY "tokens");
+    if (tokens.count > BL_TOKEN_IDS)
+        return bl_fail(v->err, BL_ELIMIT, "GGUF: %zu tokens; the most is %d", tokens.count, BL_TOKEN_IDS);
+    BL_TRY(find_column(v, KEY "token_type", tokens.count, &v->types));
+    BL_TRY(find_column(v, KEY "scores", tokens.count, &v->scores));
+    BL_TRY(bl_token_make_room(t, tokens.count, tokens.count, v->err));
+    copy = bl_arena_alloc(t->arena, tokens.data.len);
+    if (copy == NULL)
+        return bl_arena_status(t->arena, v->err);
+    memcpy(copy, tokens.data.data, tokens.data.len);
+    tokens.data.data = copy;
+    for (size_t place = 0; bl_gguf_next_text(&tokens, &place, &text); id++)
+        BL_TRY(add_token(v, id, text));
+    return BL_OK;
+}
+
+/* ---- marks */
+
+static void read_ids(vocab *v)
+{
+    static const struct {
+        size_t member;
+        const char *key;
+    } keys[] = {
+#define BL_MARK_KEY(member, key) {offsetof(bl_token_marks, member), KEY key},
+#include "proto/token_marks.def"
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        char *member = (char *)&v->t->marks + keys[i].member;
+        uint64_t found = 0;
+        int32_t id = -1;
+        memcpy(&id, member, sizeof id);
+        if (bl_gguf_u64(v->gguf, keys[i].key, &found) && found < v->t->size)
+            id = (int32_t)found;
+        if (id >= 0 && (size_t)id >= v->t->size)
+            id = -1; /* a usual one of a larger vocabulary */
+        memcpy(member, &id, sizeof id);
+    }
+}
+
+/* |usual|: the ids and flags of a model of this kind whose file does not say them. */
+static void read_marks(vocab *v, const bl_token_marks *usual)
+{
+    bl_tokenizer *t = v->t;
+    t->marks = *usual;
+    read_ids(v);
+    (void)bl_gguf_bool(v->gguf, KEY "add_bos_token", &t->marks.adds_bos);
+    (void)bl_gguf_bool(v->gguf, KEY "add_eos_token", &t->marks.adds_eos);
+    bl_token_find_marks(t, true);
+    t->layout.pad = t->marks.pad >= 0 ? t->marks.pad : 0;
+}
+
+static void put_around(vocab *v, int32_t before, int32_t after)
+{
+    bl_tokenizer *t = v->t;
+    if (t->marks.adds_bos && before >= 0)
+        t->before[t->nbefore++] = before;
+    if (t->marks.adds_eos && after >= 0)
+        t->after[t->nafter++] = after;
+}
+
+/* ---- tokens that are found in a text before anything else */
+
+static bool text_has(const vocab *v, const char *key, const char *part)
+{
+    bl_span text;
+    size_t len = strlen(part);
+    if (!bl_gguf_text(v->gguf, key, &text))
+        return false;
+    for (size_t i = 0; i + len <= text.len; i++)
+        if (strncasecmp(text.data + i, part, len) == 0)
+            return true;
+    return false;
+}
+
+/* The blanks around a mark are not in the metadata, but known of some models by their names. */
+typedef struct eaten {
+    const char *mask; /* has none on its left */
+    bool right;       /* none on the right of any but the usual ones */
+} eaten;
+
+static eaten find_eaten(const vocab *v)
+{
+    eaten e = {0};
+    if (text_has(v, KEY "pre", "jina-v2-") || text_has(v, "general.architecture", "nomic-bert-moe") ||
+        text_has(v, "general.architecture", "jina-bert-v3"))
+        e.mask = "<mask>";
+    if (text_has(v, "general.name", "modern-bert"))
+        e.mask = "[MASK]";
+    e.right = text_has(v, "general.name", "phi-3") || text_has(v, "general.name", "phi3");
+    return e;
+}
+
+static bl_status read_added(vocab *v)
+{
+    bl_tokenizer *t = v->t;
+    bl_added_tokens *among = &t->as_written;
+    eaten e = find_eaten(v);
+    size_t count = 0;
+    for (size_t i = 0; i < t->size; i++)
+        count += t->tokens[i].special || t->tokens[i].added;
+    BL_TRY(bl_token_make_added(t, among, count, v->err));
+    for (size_t i = 0; i < t->size; i++) {
+        bl_token *token = &t->tokens[i];
+        bl_span text = token->text;
+        if (!token->special && !token->added)
+            continue;
+        token->added = true;
+        among->token[among->count++] =
+            (bl_added_token){.text = text,
+                             .id = (int32_t)i,
+                             .eats_left = e.mask != NULL && bl_span_is(text, e.mask),
+                             .eats_right = e.right && !bl_span_is(text, "<unk>") && !bl_span_is(text, "<s>") &&
+                                           !bl_span_is(text, "<|endoftext|>")};
+    }
+    bl_token_sort_added(among);
+    return BL_OK;
+}
+
+/* ---- byte pairs */
+
+typedef struct pre_form {
+    int flags;
+    const char *patterns[8]; /* NULL behind the last */
+} pre_form;
+
+typedef enum pre_id {
+#define BL_PRE_FORM(id, flags, ...) PRE_##id,
+#include "proto/gguf/pre.def"
+    PRE_COUNT
+} pre_id;
+
+static const pre_form *find_pre(const char *name, size_t len)
+{
+    static const pre_form forms[PRE_COUNT] = {
+#define BL_PRE_FORM(id, flags, ...) [PRE_##id] = {flags, {__VA_ARGS__}},
+#include "proto/gguf/pre.def"
+    };
+    static const struct {
+        const char *name;
+        pre_id form;
+    } names[] = {
+#define BL_PRE(name, id) {name, PRE_##id},
+#include "proto/gguf/pre.def"
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strlen(names[i].name) == len && memcmp(names[i].name, name, len) == 0)
+            return &forms[names[i].form];
+    return NULL;
+}
+
+/* "left right"; a token may begin with a blank. */
+static bl_status add_merge(vocab *v, bl_span text, int32_t rank, bl_text *room)
+{
+    bl_tokenizer *t = v->t;
+    const char *blank = text.len > 1 ? memchr(text.data + 1, ' ', text.len - 1) : NULL;
+    bl_token_pair pair = {.rank = rank};
+    if (blank == NULL)
+        return bl_fail(v->err, BL_EINVAL, "GGUF: the merge \"%.*s\" is not two tokens with a blank between them", SHOWN(text));
+    bl_span left = {text.data, (size_t)(blank - text.data)}, right = {blank + 1, text.len - left.len - 1};
+    bl_text_clear(room);
+    bl_text_append(room, left.data, left.len);
+    bl_text_append(room, right.data, right.len);
+    BL_TRY(bl_text_status(room, v->err));
+    pair.left = bl_tokenizer_find(t, left);
+    pair.right = bl_tokenizer_find(t, right);
+    pair.joined = bl_tokenizer_find(t, (bl_span){bl_text_get(room), room->len});
+    if (pair.left < 0 || pair.right < 0 || pair.joined < 0)
+        return bl_fail(v->err, BL_EINVAL, "GGUF: the merge %d, \"%.*s\", has a token that is not in the vocabulary", rank,
+                       SHOWN(text));
+    if (bl_tokenizer_pair(t, pair.left, pair.right) == NULL)
+        bl_token_add_pair(t, pair);
+    return BL_OK;
+}
+
+static bl_status read_merges(vocab *v)
+{
+    bl_gguf_values merges;
+    bl_text room = {0};
+    bl_span text;
+    bl_status st = BL_OK;
+    int32_t rank = 0;
+    if (!bl_gguf_array(v->gguf, KEY "merges", true, &merges) || merges.count > INT32_MAX)
+        return bl_fail(v->err, BL_EINVAL, "GGUF: there is no list of merges, " KEY "merges");
+    BL_TRY(bl_token_make_pairs(v->t, merges.count, v->err));
+    for (size_t place = 0; st == BL_OK && bl_gguf_next_text(&merges, &place, &text); rank++)
+        st = add_merge(v, text, rank, &room);
+    bl_text_fini(&room);
+    return st;
+}
+
+static bl_status build_bpe(vocab *v, const pre_form *pre)
+{
+    bl_tokenizer *t = v->t;
+    bl_token_decoder decoder = {1, {{.kind = BL_DECODE_BYTES, .model = true}}};
+    BL_TRY(read_merges(v));
+    t->whole_words = (pre->flags & WHOLE) != 0;
+    t->byte_fallback = (pre->flags & BLANKS) != 0;
+    if (t->byte_fallback) {
+        BL_TRY(bl_token_add_replace(t, BL_S(" "), BL_S(BL_TOKEN_BLANK), v->err));
+        t->unknown = t->marks.unknown;
+        t->fuse_unknown = true;
+        decoder = (bl_token_decoder){2,
+                                     {{.kind = BL_DECODE_REPLACE, .from = BL_S(BL_TOKEN_BLANK), .to = BL_S(" "), .model = true},
+                                      {.kind = BL_DECODE_BYTE_TOKEN}}};
+    }
+    t->nnormal = t->nsteps;
+    for (const char *const *pattern = pre->patterns; *pattern != NULL; pattern++)
+        BL_TRY(
+            bl_token_add_split(t, (bl_span){*pattern, strlen(*pattern)}, BL_PATTERN_ONIGURUMA, BL_SPLIT_ISOLATED, false, v->err));
+    if (!t->byte_fallback)
+        BL_TRY(bl_token_add_map(t, bl_token_map_bytes, v->err));
+    return bl_token_fill_bytes(t, &decoder, v->err);
+}
+
+static bl_status read_bpe(vocab *v, const char *name, size_t len)
+{
+    bl_token_marks usual = v->t->marks;
+    const pre_form *pre = find_pre(name, len);
+    if (pre == NULL)
+        return bl_fail(v->err, BL_EUNSUPPORTED, "GGUF: the pre-tokenizer \"%.*s\" is not supported", (int)(len < 60 ? len : 60),
+                       name);
+    usual.adds_bos = (pre->flags & BOS) != 0;
+    read_marks(v, &usual);
+    /* converters wrote that none is added, but all these models begin with one */
+    v->t->marks.adds_bos = v->t->marks.adds_bos || (pre->flags & (BLANKS | BOS)) == (BLANKS | BOS);
+    put_around(v, v->t->marks.bos, v->t->marks.eos);
+    BL_TRY(read_added(v));
+    return build_bpe(v, pre);
+}
+
+static bl_status read_gpt2(vocab *v)
+{
+    bl_span pre = BL_S("");
+    (void)bl_gguf_text(v->gguf, KEY "pre", &pre);
+    return read_bpe(v, pre.data, pre.len);
+}
+
+static bl_status read_gemma4(vocab *v)
+{
+    return read_bpe(v, "gemma4", strlen("gemma4"));
+}
+
+/* ---- SentencePiece: pairs by scores, and Unigram */
+
+/* U+2581 is a blank, of which the first one goes where the tokenizer put it there. */
+static bl_status fill_pieces(vocab *v)
+{
+    bl_token_decoder decoder = {2,
+                                {{.kind = BL_DECODE_REPLACE, .from = BL_S(BL_TOKEN_BLANK), .to = BL_S(" "), .model = true},
+                                 {.kind = BL_DECODE_BYTE_TOKEN}}};
+    if (v->prefix)
+        decoder.op[decoder.count++] =
+            (bl_token_decode){.kind = BL_DECODE_STRIP, .from = BL_S(" "), .start = 1, .whole = true, .model = true};
+    return bl_token_fill_bytes(v->t, &decoder, v->err);
+}
+
+/* In the order of floats: the greatest first. */
+static int32_t rank_of(float score)
+{
+    int32_t bits = 0;
+    score += 0.0F; /* no negative zero */
+    memcpy(&bits, &score, sizeof bits);
+    return ~(bits < 0 ? bits ^ INT32_MAX : bits);
+}
+
+static bl_status read_llama(vocab *v)
+{
+    bl_tokenizer *t = v->t;
+    bl_token_marks usual = t->marks;
+    usual.bos = 1;
+    usual.eos = 2;
+    usual.unknown = 0;
+    usual.adds_bos = v->prefix = true;
+    read_marks(v, &usual);
+    (void)bl_gguf_bool(v->gguf, KEY "add_space_prefix", &v->prefix);
+    put_around(v, t->marks.bos, t->marks.eos);
+    BL_TRY(read_added(v));
+    t->unknown = t->marks.unknown;
+    t->byte_fallback = true;
+    t->ranks = bl_arena_array(t->arena, t->size, sizeof *t->ranks);
+    if (t->ranks == NULL)
+        return bl_arena_status(t->arena, v->err);
+    for (size_t i = 0; i < t->size; i++)
+        t->ranks[i] = rank_of((float)score_of(v, i));
+    if (v->prefix)
+        BL_TRY(bl_token_add_step(t, (bl_token_step){.kind = BL_STEP_MAP, .map = bl_token_map_prepend, .to = BL_S(" ")}, NULL,
+                                 v->err));
+    BL_TRY(bl_token_add_replace(t, BL_S(" "), BL_S(BL_TOKEN_BLANK), v->err));
+    t->nnormal = t->nsteps;
+    return fill_pieces(v);
+}
+
+static bl_status read_scores(vocab *v)
+{
+    const double penalty = 10; /* of what is unknown, as SentencePiece has it: below the least score */
+    bl_tokenizer *t = v->t;
+    bool *in = bl_arena_array(t->arena, t->size, sizeof *in);
+    double least = INFINITY;
+    t->scores = bl_arena_array(t->arena, t->size, sizeof *t->scores);
+    if (in == NULL || t->scores == NULL)
+        return bl_arena_status(t->arena, v->err);
+    for (size_t i = 0; i < t->size; i++) {
+        int64_t type = type_of(v, i);
+        double score = score_of(v, i);
+        if (!isfinite(score))
+            return bl_fail(v->err, BL_EINVAL, "GGUF: the score of token %zu is not finite", i);
+        in[i] = type == NORMAL || type == USER_DEFINED || type == UNUSED;
+        t->scores[i] = type == USER_DEFINED ? 0 : score;
+        least = type == NORMAL && score < least ? score : least;
+    }
+    t->unknown_score = least - penalty;
+    return bl_token_make_trie(t, in, v->err);
+}
+
+/* What SentencePiece does to a text: its map of characters, and blanks that are too many. */
+static bl_status add_normalizer(vocab *v)
+{
+    bl_tokenizer *t = v->t;
+    bl_gguf_values map;
+    bool squeezes = false;
+    (void)bl_gguf_bool(v->gguf, KEY "remove_extra_whitespaces", &squeezes);
+    if (bl_gguf_array(v->gguf, KEY "precompiled_charsmap", false, &map) && map.count == map.data.len) {
+        char *copy = bl_arena_alloc(t->arena, map.data.len);
+        if (copy == NULL)
+            return bl_arena_status(t->arena, v->err);
+        memcpy(copy, map.data.data, map.data.len);
+        BL_TRY(bl_token_add_chars(t, (bl_span){copy, map.data.len}, v->err));
+    }
+    if (squeezes) {
+        bl_token_step strip = {.kind = BL_STEP_MAP, .map = bl_token_map_strip, .left = true, .right = true}, *step = NULL;
+        BL_TRY(bl_token_add_step(t, strip, NULL, v->err));
+        BL_TRY(bl_token_add_step(t, (bl_token_step){.kind = BL_STEP_MAP, .map = bl_token_map_replace, .to = BL_S(" ")}, &step,
+                                 v->err));
+        BL_TRY(bl_token_compile(t, BL_S(" {2,}"), BL_PATTERN_PCRE, &step->code, v->err));
+    }
+    return bl_token_add_replace(t, BL_S(" "), BL_S(BL_TOKEN_BLANK), v->err);
+}
+
+static bl_status read_t5(vocab *v)
+{
+    bl_tokenizer *t = v->t;
+    bl_token_marks usual = t->marks;
+    usual.eos = 1;
+    usual.unknown = 2;
+    usual.pad = 0;
+    usual.adds_eos = true;
+    read_marks(v, &usual);
+    (void)bl_gguf_bool(v->gguf, KEY "add_space_prefix", &v->prefix);
+    put_around(v, t->marks.bos, t->marks.eos);
+    BL_TRY(read_added(v));
+    BL_TRY(read_scores(v));
+    t->unknown = t->marks.unknown;
+    if (t->unknown < 0)
+        return bl_fail(v->err, BL_EINVAL, "GGUF: " KEY "unknown_token_id is missing");
+    BL_TRY(add_normalizer(v));
+    t->nnormal = t->nsteps;
+    if (v->prefix)
+        BL_TRY(bl_token_add_step(t, (bl_token_step){.kind = BL_STEP_PREFIX, .to = BL_S(BL_TOKEN_BLANK)}, NULL, v->err));
+    return fill_pieces(v);
+}
+
+/* ---- WordPiece, with U+2581 in front of what begins a word and nothing in front of what does not */
+
+static bl_status read_bert(vocab *v)
+{
+    bl_tokenizer *t = v->t;
+    bl_bert_options options = {.cleans = true, .chinese = true, .lowers = true};
+    bl_token_marks usual = t->marks;
+    usual.bos = 101;
+    usual.unknown = 100;
+    usual.separator = 102;
+    usual.pad = 0;
+    usual.mask = 103;
+    read_marks(v, &usual);
+    t->marks.adds_bos = t->marks.adds_eos = true;
+    put_around(v, t->marks.bos, t->marks.separator);
+    BL_TRY(read_added(v));
+    t->unknown = t->marks.unknown;
+    if (t->unknown < 0)
+        return bl_fail(v->err, BL_EINVAL, "GGUF: " KEY "unknown_token_id is missing");
+    (void)bl_gguf_bool(v->gguf, KEY "normalizer.lowercase", &options.lowers);
+    options.strips = options.lowers;
+    (void)bl_gguf_bool(v->gguf, KEY "normalizer.strip_accents", &options.strips);
+    t->begins = BL_S(BL_TOKEN_BLANK);
+    t->most_characters = 100; /* as in all files of this kind */
+    BL_TRY(bl_token_add_bert(t, options, v->err));
+    t->nnormal = t->nsteps;
+    BL_TRY(bl_token_add_blanks(t, v->err));
+    BL_TRY(bl_token_add_punctuation(t, BL_SPLIT_ISOLATED, v->err));
+    v->prefix = true;
+    return fill_pieces(v);
+}
+
+/* ---- the whole */
+
+static bl_status read_vocab(vocab *v)
+{
+    static const struct {
+        const char *name;
+        bl_token_model model;
+        bl_status (*read)(vocab *v);
+    } models[] = {{"gpt2", BL_TOKENS_BPE, read_gpt2},
+                  {"gemma4", BL_TOKENS_BPE, read_gemma4},
+                  {"llama", BL_TOKENS_SPM, read_llama},
+                  {"bert", BL_TOKENS_WORDPIECE, read_bert},
+                  {"t5", BL_TOKENS_UNIGRAM, read_t5}};
+    bl_span name = {0};
+    BL_TRY(bl_gguf_need_text(v->gguf, KEY "model", &name, v->err));
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
+        if (!bl_span_is(name, models[i].name))
+            continue;
+        v->t->model = models[i].model;
+        BL_TRY(read_tokens(v));
+        bl_token_find_byte_tokens(v->t);
+        return models[i].read(v);
+    }
+    return bl_fail(v->err, BL_EUNSUPPORTED, "GGUF: the tokenizer \"%.*s\" is not supported; gpt2, gemma4, llama, bert and t5 are",
+                   SHOWN(name));
+}
+
+bl_status bl_gguf_tokenizer(const bl_gguf *gguf, bl_tokenizer **out, bl_err *err)
+{
+    vocab v = {.gguf = gguf, .t = bl_token_create(), .err = err};
+    bl_status st = BL_OK;
+    *out = NULL;
+    if (v.t == NULL)
+        return bl_fail(err, BL_ENOMEM, "a tokenizer");
+    st = read_vocab(&v);
+    if (st == BL_OK)
+        *out = v.t;
+    else
+        bl_tokenizer_destroy(v.t);
+    return st;
+}
