@@ -76,7 +76,7 @@ uint64_t bl_poller_draw(bl_poller *poller)
 /* ---- from other threads */
 
 /* Either the poller sees |called| before it sleeps, or this sees that it sleeps. */
-static void call(bl_poller *poller)
+void bl_poller_call(bl_poller *poller)
 {
     uint64_t one = 1;
     atomic_store(&poller->called, true);
@@ -91,7 +91,7 @@ void bl_poller_resume(bl_poller *poller, struct MHD_Connection *connection)
 {
     atomic_fetch_add(&poller->resuming, 1);
     MHD_resume_connection(connection);
-    call(poller);
+    bl_poller_call(poller);
     atomic_fetch_sub(&poller->resuming, 1);
 }
 
@@ -130,7 +130,7 @@ void bl_pollers_give(bl_pollers *pollers, int fd, const struct sockaddr_storage 
     atomic_fetch_add(&poller->connections, 1);
     poller->given[at % pollers->most_open] = (given){fd, size, *address};
     atomic_store(&poller->ngiven, at + 1);
-    call(poller);
+    bl_poller_call(poller);
 }
 
 /* ---- the thread */
@@ -287,7 +287,7 @@ static void join(bl_poller *poller)
     if (!poller->started)
         return;
     atomic_store(&poller->stop, true);
-    call(poller);
+    bl_poller_call(poller);
     pthread_join(poller->thread, NULL);
 }
 

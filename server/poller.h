@@ -32,6 +32,8 @@ bl_server *bl_poller_server(const bl_poller *poller);
 uint64_t bl_poller_draw(bl_poller *poller);
 /* One of its connections is over.  Its own thread, or that which stops. */
 void bl_poller_ended(bl_poller *poller);
+/* Have its daemon run once more.  Any thread. */
+void bl_poller_call(bl_poller *poller);
 /* Go on with a connection of this poller's that is suspended.  Any thread. */
 void bl_poller_resume(bl_poller *poller, struct MHD_Connection *connection);
 

@@ -129,6 +129,17 @@ static ssize_t read_next(bl_stream *stream, char *to, size_t most)
     return left > 0 ? (ssize_t)left : BL_STREAM_END;
 }
 
+/* libmicrohttpd 0.9.75 closes a connection whose content reader fails, and frees it when its daemon runs again, if the connection
+ * is the oldest of those with the daemon's timeout, or has another timeout. */
+static ssize_t fail_content(const bl_stream *stream)
+{
+    const bl_request *rq = stream->rq;
+    unsigned other = (unsigned)rq->server->settings.idle + 1;
+    (void)MHD_set_connection_option(rq->connection, MHD_CONNECTION_OPTION_TIMEOUT, other);
+    bl_poller_call(rq->poller);
+    return MHD_CONTENT_READER_END_WITH_ERROR;
+}
+
 ssize_t bl_stream_content(void *arg, uint64_t at, char *to, size_t most)
 {
     bl_stream *stream = arg;
@@ -139,7 +150,7 @@ ssize_t bl_stream_content(void *arg, uint64_t at, char *to, size_t most)
         stream->woken = false;
         pthread_mutex_unlock(&stream->lock);
         if (atomic_load(&stream->rq->cancel))
-            return MHD_CONTENT_READER_END_WITH_ERROR;
+            return fail_content(stream);
         n = read_next(stream, to, most);
         if (n != 0)
             return n == BL_STREAM_END ? MHD_CONTENT_READER_END_OF_STREAM : n;

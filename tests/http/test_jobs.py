@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Jobs: submitted, watched, cancelled; their reports as events and as a history."""
 
+import http.client
 import json
 import select
 import socket
@@ -106,6 +107,28 @@ class Jobs(ServerTest):
                 self.assertEqual(1, self.server.settled("streams", 1))
             self.assertEqual(0, self.server.settled("streams", 0))
         self.assertEqual("running", self.call("GET", f"{J}/{job}").json["state"])
+        self.cancel(job)
+
+    def test_t27_connections_of_streams_end(self):
+        """Also where their HTTP threads have nothing else to do, and older connections."""
+        self.put("followed", counter())
+        job = self.submit("followed", inputs={}, steps=SLOW_STEPS)
+        wait(self.server, job, ("running",))
+        idle = [http.client.HTTPConnection("127.0.0.1", self.server.port) for _ in range(2)]
+        for connection in idle:
+            connection.request("GET", f"{J}/{job}")
+            connection.getresponse().read()
+        for reset in (False, True):
+            with socket.create_connection(("127.0.0.1", self.server.port)) as sock:
+                sock.sendall(head("GET", f"{J}/{job}/events"))
+                sock.recv(65536)
+                self.assertEqual(1, self.server.settled("streams", 1))
+                if reset:
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.assertEqual(0, self.server.settled("streams", 0))
+            self.assertEqual(3, self.server.settled("connections", 3))
+        for connection in idle:
+            connection.close()
         self.cancel(job)
 
     def test_t27_a_slow_reader_holds_up_nobody(self):
