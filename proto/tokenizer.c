@@ -82,6 +82,11 @@ bl_span bl_tokenizer_bytes(const bl_tokenizer *tokenizer, int32_t id, bool first
     return first ? tokenizer->tokens[id].first : tokenizer->tokens[id].bytes;
 }
 
+bl_span bl_tokenizer_piece(const bl_tokenizer *tokenizer, int32_t id)
+{
+    return bl_tokenizer_is_special(tokenizer, id) ? tokenizer->tokens[id].text : bl_tokenizer_bytes(tokenizer, id, false);
+}
+
 void bl_tokenizer_decode(const bl_tokenizer *tokenizer, const int32_t *ids, size_t count, bool special, bl_text *out)
 {
     bool first = true;

@@ -73,6 +73,8 @@ BL_NODISCARD bl_status bl_tokenizer_encode_row(const bl_tokenizer *tokenizer, bl
 /* The bytes of a token within a text, which need not be whole characters; nothing for marks and for ids that there are not.
  * |first|: nothing but marks is in front of it, so that a blank which the tokenizer put there is left out. */
 bl_span bl_tokenizer_bytes(const bl_tokenizer *tokenizer, int32_t id, bool first);
+/* The same, but of a mark its text, such as "</s>". */
+bl_span bl_tokenizer_piece(const bl_tokenizer *tokenizer, int32_t id);
 /* Append the bytes of |count| tokens, the first of which begins a text.  |special|: marks too, as their texts. */
 void bl_tokenizer_decode(const bl_tokenizer *tokenizer, const int32_t *ids, size_t count, bool special, bl_text *out);
 

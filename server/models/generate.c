@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* The generate extension: a document whose members are the inputs of a model, answered with one whose members are its outputs.
  * "text_input" and "text_output" also stand for the only input and output that are texts.  A model answers once, so the stream
- * has one event; a text model, which writes on, has generation.c. */
+ * has one event; the texts of a text model are completion.c's. */
 #include "server/models/infer.h"
 
 #include "engine/base/clock.h"
 #include "proto/encode.h"
 #include "server/handlers.h"
-#include "server/models/text.h"
+#include "server/models/generation.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static bool is_text(const bl_model_tensor *tensor)
@@ -206,6 +207,122 @@ static bl_status write_event(bl_infer *in, const bl_infer_result *results)
     return BL_OK;
 }
 
+/* ---- of a text model: what is written, as the members of Triton's back end for vLLM */
+
+static void put_text_head(const bl_completion *c, bl_text *out)
+{
+    bl_text_putc(out, '{');
+    if (c->id != NULL) {
+        bl_encode_key(out, "id");
+        bl_encode_string(out, c->id);
+    }
+    bl_encode_key(out, "model_name");
+    bl_encode_string(out, c->version->name);
+    bl_text_printf(out, ",\"model_version\":\"%llu\"", (unsigned long long)c->version->number);
+}
+
+static void put_text(const bl_generation *g, bl_span text, bl_text *out)
+{
+    put_text_head(g->completion, out);
+    bl_encode_key(out, "text_output");
+    bl_encode_span(out, text);
+    if (g->finish != NULL)
+        bl_text_printf(out, ",\"finish_reason\":\"%s\",\"num_input_tokens\":%zu,\"num_output_tokens\":%zu", g->finish, g->prompt,
+                       g->tokens.count - g->prompt);
+    bl_text_putc(out, '}');
+}
+
+static void put_text_document(bl_completion *c, bl_text *out)
+{
+    const bl_generation *g = c->texts[0];
+    put_text(g, (bl_span){bl_text_get(&g->written), g->written.len}, out);
+}
+
+static void put_text_event(bl_generation *g, bl_span text, bl_text *out)
+{
+    bl_text_puts(out, "data: ");
+    put_text(g, text, out);
+    bl_text_puts(out, "\n\n");
+}
+
+/* As Triton tells it in the midst of a stream. */
+static void put_text_failure(const bl_err *err, bl_text *out)
+{
+    bl_text_puts(out, "data: {\"error\":");
+    bl_encode_string(out, err->text);
+    bl_text_puts(out, "}\n\n");
+}
+
+static const bl_text_form text_form = {.document = put_text_document, .event = put_text_event, .fail = put_text_failure};
+
+static bl_status check_options(const bl_text_reading *r, bool stream)
+{
+    if (r->out->stream != stream)
+        return bl_fail(r->err, BL_EINVAL, "stream: generate_stream answers with events, and generate does not");
+    return r->prompt != NULL ? BL_OK : bl_fail(r->err, BL_EINVAL, "the member \"text_input\" is missing");
+}
+
+static bl_status read_text_options(bl_infer *in, bl_completion *c, bool stream, bl_text_reading *r)
+{
+    bl_request *rq = in->rq;
+    bl_json_limits limits = {.depth = (int)rq->server->settings.max_depth};
+    bl_json_doc doc = {0};
+    bl_status st = bl_json_parse(&doc, rq->arena, bl_request_body(rq), &limits, &rq->err);
+    *r = (bl_text_reading){
+        .arena = c->arena, .text = c->text, .api = BL_TEXT_API_V2, .out = &c->options, .wire = &in->wire, .err = &rq->err};
+    bl_text_options_init(&c->options, r->api);
+    c->options.stream = stream;
+    c->options.echo = !stream;
+    if (st == BL_OK) {
+        bl_json root = bl_json_root(&doc);
+        st = bl_text_options_read(r, &root);
+    }
+    if (st == BL_OK)
+        st = check_options(r, stream);
+    if (st == BL_OK) {
+        r->prompt = bl_arena_strdup(c->arena, r->prompt); /* they may be the document's */
+        c->id = in->wire.id != NULL ? bl_arena_strdup(c->arena, in->wire.id) : NULL;
+    }
+    bl_json_fini(&doc);
+    return st == BL_OK ? bl_text_options_finish(r) : st;
+}
+
+/* Not streamed, the text begins with the prompt as it came. */
+static bl_status add_text(bl_completion *c, const char *prompt, bl_tokens *tokens)
+{
+    bl_err *err = &c->rq->err, problem = {0};
+    bl_span text = {prompt, strlen(prompt)};
+    bool echo = c->options.echo;
+    if (bl_tokenizer_encode(c->text->tokenizer, text, (size_t)c->text->context - 1, tokens, &problem) != BL_OK)
+        return bl_fail(err, problem.status, "text_input: %s; model \"%s\" has room for %lld, and writes one more", problem.text,
+                       c->version->name, (long long)c->text->context);
+    if (tokens->count == 0)
+        return bl_fail(err, BL_EINVAL,
+                       "text_input: model \"%s\" begins with nothing of its own: it takes a text of one token at "
+                       "least",
+                       c->version->name);
+    c->options.echo = false; /* the tokens need not be the same text */
+    BL_TRY(bl_completion_add(c, tokens, 0));
+    if (echo)
+        bl_text_append(&c->texts[0]->written, text.data, text.len);
+    return bl_text_status(&c->texts[0]->written, err);
+}
+
+static bl_status generate_text(bl_infer *in, bool stream)
+{
+    bl_completion *c = NULL;
+    bl_text_reading r;
+    bl_tokens tokens = {0};
+    bl_status st = BL_OK;
+    BL_TRY(bl_completion_create(in, &text_form, &c));
+    BL_TRY(read_text_options(in, c, stream, &r));
+    st = add_text(c, r.prompt, &tokens);
+    free(tokens.id);
+    BL_TRY(st);
+    c->streams = stream;
+    return bl_completion_begin(c);
+}
+
 static bl_status generate(bl_request *rq, bl_infer_write write)
 {
     bl_infer *in = NULL;
@@ -213,7 +330,7 @@ static bl_status generate(bl_request *rq, bl_infer_write write)
     if (in == NULL)
         return BL_OK;
     if (in->version->text != NULL)
-        return bl_generation_begin(in, write == write_event);
+        return generate_text(in, write == write_event);
     BL_TRY(decode(in));
     return bl_infer_go(in);
 }

@@ -240,9 +240,10 @@ struct bl_models {
     bool looks;           /* that thread is there */
     pthread_cond_t clock; /* it waits */
     bool woken;
-    bool asked;             /* to look at the folder now */
-    atomic_int generations; /* streams of texts that are not over */
-    atomic_int batches;     /* runs that several share, and that are not over */
+    bool asked;                     /* to look at the folder now */
+    atomic_int generations;         /* texts that are not over */
+    struct bl_completion *streamed; /* requests that stream texts, for pings; under the lock */
+    atomic_int batches;             /* runs that several share, and that are not over */
     bl_model_version *first_due;
 };
 

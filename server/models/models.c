@@ -4,6 +4,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/fault.h"
 #include "engine/base/log.h"
+#include "server/models/completion.h"
 #include "server/models/infer.h"
 #include "server/models/sequence.h"
 #include "server/shelf.h"
@@ -541,6 +542,7 @@ static int64_t look(bl_models *models, watched *w, int64_t now)
     gather_versions(models, w);
     pthread_mutex_unlock(&models->lock);
     bl_workers_mend(models->server);
+    bl_completions_ping(models);
     for (size_t i = 0; i < w->n; i++) {
         bl_model_version *version = w->version[i];
         int64_t due = bl_batch_look(version, now);

@@ -214,6 +214,16 @@ static int find_only(const bl_model_version *version, const bl_text_model *text)
     return only;
 }
 
+/* How many elements the output of a run of |count| tokens has. */
+static int64_t count_output(const bl_model_version *version, const bl_text_model *text, int64_t count)
+{
+    int64_t dim[16] = {0}, all = 1;
+    output_sizes(version, text, text->output, count, dim);
+    for (int d = 0; d < version->outputs[text->output].ndim; d++)
+        all *= dim[d];
+    return all;
+}
+
 /* Logits: floats, of which the last dimension is the vocabulary.  An integer for each token: the next. */
 static bl_status describe_output(const bl_model_version *version, bl_text_model *text, bl_err *err)
 {
@@ -228,6 +238,7 @@ static bl_status describe_output(const bl_model_version *version, bl_text_model 
                        name);
     tensor = &version->outputs[text->output];
     text->chooses = is_integer(tensor);
+    text->gives_all = text->chunk > 1 && count_output(version, text, text->chunk) > count_output(version, text, 1);
     if (text->chooses || (bl_dtype_is_float(tensor->dtype) && tensor->ndim > 0 && tensor->dim[tensor->ndim - 1] > 0))
         return BL_OK;
     return bl_fail(err, BL_EGRAPH,

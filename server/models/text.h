@@ -46,7 +46,8 @@ struct bl_text_model {
     int64_t chunk;       /* tokens of a run at the most */
     int64_t context;     /* tokens of a text at the most */
     int output;
-    bool chooses; /* the output is the next token */
+    bool chooses;   /* the output is the next token */
+    bool gives_all; /* the logits of every token of a run, and not only of the last */
     int nends;
     int32_t ends[BL_TEXT_ENDS]; /* tokens after which there is nothing */
 };
@@ -61,21 +62,41 @@ BL_NODISCARD bl_status bl_text_model_describe(bl_model_version *version, bl_err 
 void bl_text_model_fini(bl_model_version *version);
 
 /* ---- text_options.c */
-/* What a request says of the text that it wants; its prompt is the request's, the stops are the heap's. */
+/* Whose members a document has: those of Triton's back end for vLLM, or those of OpenAI's API, llama.cpp's server and vLLM. */
+typedef enum bl_text_api { BL_TEXT_API_V2 = 1, BL_TEXT_API_V1 = 2 } bl_text_api;
+
+/* What a request says of the texts that it wants.  What is pointed to is the arena's. */
 typedef struct bl_text_options {
-    const char *prompt;
-    int64_t max_tokens;
+    int64_t max_tokens; /* -1: as many as fit */
+    int64_t min_tokens;
     bl_sampling sampling;
-    bool goes_on, without_prompt; /* |goes_on|: past the tokens that end a text */
+    bool goes_on; /* past the tokens that end a text */
+    bool stream, echo;
+    int n;              /* texts for each prompt */
+    int logprobs;       /* likeliest tokens that are told in each place; 0: the written one alone; -1: nothing is */
+    bool post_sampling; /* their probabilities are what the sampler left */
+    bool include_usage, timings, progress, verbose, return_tokens;
+    int nfields; /* of the answer, by the paths of llama.cpp; 0: all */
+    const char **fields;
     int nstops;
     bl_span stops[BL_TEXT_STOPS];
 } bl_text_options;
-/* From the request's document; also what in->wire has of it.  bl_text_options_fini also after a failure. */
-BL_NODISCARD bl_status bl_text_options_read(bl_infer *in, bool stream, bl_text_options *out);
-void bl_text_options_fini(bl_text_options *options);
 
-/* ---- generation.c */
-/* The request's document is a prompt: write on, as one answer or as events. */
-BL_NODISCARD bl_status bl_generation_begin(bl_infer *in, bool stream);
+typedef struct bl_text_reading {
+    bl_arena *arena; /* of what the options point to */
+    const bl_text_model *text;
+    bl_text_api api;
+    bl_text_options *out;
+    bl_infer_request *wire; /* gets id, priority and timeout; or NULL */
+    const char *prompt;     /* of /v2; its document's */
+    bl_err *err;
+} bl_text_reading;
+/* The neutral values of an API. */
+void bl_text_options_init(bl_text_options *options, bl_text_api api);
+/* The members of |object| that the API has.  What it does not have is a mistake in /v2; in /v1 it is ignored, unless its name is
+ * near a known one. */
+BL_NODISCARD bl_status bl_text_options_read(bl_text_reading *reading, const bl_json *object);
+/* After the last of them: seeds are drawn, and what needs the vocabulary is made. */
+BL_NODISCARD bl_status bl_text_options_finish(bl_text_reading *reading);
 
 #endif

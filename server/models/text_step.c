@@ -32,7 +32,7 @@ static size_t next_token(const bl_generation *g)
 
 static size_t next_count(const bl_generation *g)
 {
-    size_t left = g->tokens.count - next_token(g), most = (size_t)g->text->chunk;
+    size_t left = g->tokens.count - next_token(g), most = bl_generation_steps_singly(g) ? 1 : (size_t)g->text->chunk;
     return left < most ? left : most;
 }
 
@@ -268,39 +268,61 @@ static void end_run(step *s)
 
 /* ---- what came of it */
 
-/* What the output says of the last token of a row. */
-static bl_status read_last(const step *s, bl_generation *g, int32_t *id, bl_err *err)
+/* The logits of a row into g->logits: those of its token |back| before the last, of which there are |*count|.  Of a model that
+ * chooses tokens, |*id| is that token. */
+static bl_status read_logits(const step *s, bl_generation *g, size_t back, size_t *count, int32_t *id, bl_err *err)
 {
     bl_generation *lead = s->lead;
     const bl_plan_tensor *tensor = &bl_plan_get_info(s->plan)->outputs[g->text->output];
     int64_t dim[16] = {0};
-    size_t all = 1, count = 1, each = bl_dtype_bytes(tensor->dtype);
+    size_t all = 1, each = bl_dtype_bytes(tensor->dtype), from = 0;
     bl_plan_sizes(tensor, lead->vars, dim);
     for (int d = 0; d < tensor->ndim; d++)
         all *= (size_t)dim[d]; /* a run makes no more than was admitted, or fails */
     all /= (size_t)s->rows;
-    if (!g->text->chooses)
-        count = (size_t)dim[tensor->ndim - 1];
-    if (all < count)
+    *count = g->text->chooses ? 1 : (size_t)dim[tensor->ndim - 1];
+    if (all < (back + 1) * *count)
         return bl_fail(err, BL_EGRAPH, "model \"%s\" gave nothing", g->version->name);
-    BL_TRY(
-        bl_buffer_read(lead->outputs[g->text->output], (((size_t)g->at + 1) * all - count) * each, g->bytes, count * each, err));
+    from = ((size_t)g->at + 1) * all - (back + 1) * *count;
+    BL_TRY(bl_buffer_read(lead->outputs[g->text->output], from * each, g->bytes, *count * each, err));
     if (g->text->chooses) {
         int64_t value = bl_scalar_read(tensor->dtype, g->bytes).i;
         *id = value >= 0 && value < INT32_MAX ? (int32_t)value : INT32_MAX;
-        return BL_OK;
+    } else {
+        bl_floats_read(tensor->dtype, g->bytes, *count, g->logits);
     }
-    bl_floats_read(tensor->dtype, g->bytes, count, g->logits);
-    BL_TRY(bl_sampler_choose(g->sampler, g->logits, g->tokens.id, g->tokens.count, id, err));
-    return *id >= 0 ? BL_OK : bl_fail(err, BL_EGRAPH, "no logit of model \"%s\" is a number", g->version->name);
+    return BL_OK;
+}
+
+/* How likely are the tokens of the prompt that follow those of the run? */
+static bl_status score_prompt(const step *s, bl_generation *g)
+{
+    size_t first = g->fed - s->count, count = 0;
+    int32_t id = 0;
+    for (size_t i = 0; i < s->count && first + i + 1 < g->prompt; i++) {
+        BL_TRY(read_logits(s, g, s->count - 1 - i, &count, &id, &g->rq->err));
+        BL_TRY(bl_generation_score(g, first + i + 1, count, &g->rq->err));
+    }
+    return BL_OK;
 }
 
 static bl_status write_on(const step *s, bl_generation *g)
 {
+    size_t count = 0;
     int32_t id = 0;
+    if (g->options->echo && g->options->logprobs >= 0 && !g->text->chooses && g->fed <= g->prompt)
+        BL_TRY(score_prompt(s, g));
+    if (g->fed <= g->prompt)
+        bl_generation_tell_progress(g);
     if (g->fed < g->tokens.count) /* the prompt is not through */
         return BL_OK;
-    BL_TRY(read_last(s, g, &id, &g->rq->err));
+    if (g->fed == g->prompt)
+        g->prompt_ns = g->compute_ns;
+    if (g->tokens.count >= g->tokens.cap)
+        return bl_generation_close(g, &g->rq->err);
+    BL_TRY(read_logits(s, g, 0, &count, &id, &g->rq->err));
+    if (!g->text->chooses)
+        BL_TRY(bl_generation_choose(g, count, &id, &g->rq->err));
     bl_metrics_add(&g->rq->server->metrics, BL_COUNT_TOKENS, 1);
     return bl_generation_take(g, id, &g->rq->err);
 }
@@ -320,21 +342,15 @@ static void conclude(const step *s, const bl_err *err)
     }
 }
 
-/* Under the lock. */
-static bool is_unread(const bl_generation *g)
-{
-    return g->streams && g->out.len - g->sent > BL_MOST_UNREAD;
-}
-
 /* It may well rest: then it holds no rows of those that go on; without memory for a copy it does. */
 static void prepare_to_rest(bl_generation *g)
 {
     bl_err ignored = {0};
     bl_status st = BL_OK;
     bool unread = false;
-    pthread_mutex_lock(&g->lock);
-    unread = is_unread(g);
-    pthread_mutex_unlock(&g->lock);
+    pthread_mutex_lock(&g->completion->lock);
+    unread = bl_generation_is_unread(g);
+    pthread_mutex_unlock(&g->completion->lock);
     if (unread)
         st = bl_text_memory_part(g, &ignored);
     (void)st;
@@ -347,11 +363,11 @@ static bl_step choose_step(bl_generation *g)
     if (g->rq->err.status != BL_OK || g->finish != NULL)
         return BL_STEP_DONE;
     prepare_to_rest(g);
-    pthread_mutex_lock(&g->lock);
+    pthread_mutex_lock(&g->completion->lock);
     gone = atomic_load(&g->rq->cancel);
-    rests = !gone && is_unread(g);
+    rests = !gone && bl_generation_is_unread(g);
     g->rests = rests;
-    pthread_mutex_unlock(&g->lock);
+    pthread_mutex_unlock(&g->completion->lock);
     if (!gone)
         return rests ? BL_STEP_MOVED : BL_STEP_AGAIN;
     (void)bl_fail(&g->rq->err, BL_ECANCELLED, "the client went away");

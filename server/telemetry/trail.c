@@ -20,6 +20,16 @@ void bl_trail_add(bl_trail *trail, int time, int64_t begin_ns, int64_t end_ns)
         trail->more = true;
 }
 
+void bl_trail_join(bl_trail *trail, const bl_trail *other)
+{
+    for (int time = 0; time < BL_TIME_COUNT; time++)
+        trail->time_ns[time] += other->time_ns[time];
+    trail->seen |= other->seen;
+    for (unsigned i = 0; trail->traced && i < other->nstays && trail->nstays < BL_TRAIL_SPANS; i++)
+        trail->stay[trail->nstays++] = other->stay[i];
+    trail->more = trail->more || (trail->traced && (other->more || trail->nstays == BL_TRAIL_SPANS));
+}
+
 void bl_trail_count(const bl_trail *trail, bl_metrics *metrics, int route)
 {
     for (int time = 0; time < BL_TIME_COUNT; time++)

@@ -55,6 +55,8 @@ typedef struct bl_trail {
 
 /* The request was in phase |time| from |begin_ns| to |end_ns|. */
 void bl_trail_add(bl_trail *trail, int time, int64_t begin_ns, int64_t end_ns);
+/* What |other| was in, too. */
+void bl_trail_join(bl_trail *trail, const bl_trail *other);
 /* All phases into the histograms of |route|, and the answer. */
 void bl_trail_count(const bl_trail *trail, bl_metrics *metrics, int route);
 /* |uri| up to its query, as |path| has it. */
