@@ -13,6 +13,7 @@
 #include "engine/ir/shape.h"
 #include "proto/onnx/file.h"
 #include "proto/onnx/onnx.h"
+#include "proto/write/write.h"
 
 enum {
     BL_ONNX_MAX_KNOWN = 65536, /* elements of a tensor that is computed with at import */
@@ -354,49 +355,10 @@ const bl_node *bl_onnx_count_trips(bl_onnx_call *c, bl_onnx_graph *body, int nca
 /* A loop of so many steps is written; false, and a failure, where the loops of the model have too many. */
 bool bl_onnx_add_steps(bl_onnx_call *c, const bl_node *length, const bl_onnx_graph *body);
 
-/* ---- writing nodes (recipe.c) */
-typedef enum bl_onnx_arg_kind {
-    BL_ONNX_ARG_VALUE,
-    BL_ONNX_ARG_INT,
-    BL_ONNX_ARG_REAL,
-    BL_ONNX_ARG_FLAG,
-    BL_ONNX_ARG_TEXT,
-    BL_ONNX_ARG_INTS,
-    BL_ONNX_ARG_SIZES,
-    BL_ONNX_ARG_BODY
-} bl_onnx_arg_kind;
-
-typedef struct bl_onnx_arg {
-    bl_onnx_arg_kind kind;
-    bl_onnx_value *value;
-    int64_t whole;
-    double real;
-    const char *text;
-    int count; /* of ints, sizes, or the values of "$0..." */
-    const int64_t *ints;
-    const bl_node *const *sizes;
-    const bl_wire_graph *body;
-    bl_onnx_value *const *values;
-} bl_onnx_arg;
-#define V(v)      ((bl_onnx_arg){.kind = BL_ONNX_ARG_VALUE, .value = (v)})
-#define VS(n, v)  ((bl_onnx_arg){.kind = BL_ONNX_ARG_VALUE, .count = (n), .values = (v)})
-#define I(n)      ((bl_onnx_arg){.kind = BL_ONNX_ARG_INT, .whole = (n)})
-#define R(x)      ((bl_onnx_arg){.kind = BL_ONNX_ARG_REAL, .real = (x)})
-#define B(x)      ((bl_onnx_arg){.kind = BL_ONNX_ARG_FLAG, .whole = (x)})
-#define T(s)      ((bl_onnx_arg){.kind = BL_ONNX_ARG_TEXT, .text = (s)})
-#define D(d)      T(bl_dtype_name(d))
-#define IS(n, a)  ((bl_onnx_arg){.kind = BL_ONNX_ARG_INTS, .count = (n), .ints = (a)})
-#define ZS(n, a)  ((bl_onnx_arg){.kind = BL_ONNX_ARG_SIZES, .count = (n), .sizes = (a)})
-#define G(g)      ((bl_onnx_arg){.kind = BL_ONNX_ARG_BODY, .body = (g)})
-#define ARGS(...) ((const bl_onnx_arg[]){__VA_ARGS__})
-
-/* The wire nodes that |text| says, "add(mul(a, $0), b)": OP(operands, attribute=value, ...).  Operands are other such calls,
- * numbers, the node's inputs by the letters a to h (one left out ends the operands), and $0 to $9, which are |args|; "$0..."
- * stands for all values of VS.  Attributes are numbers, words, true, false, [lists], $0, and @name:preset, an attribute of the
- * node (:preset may be missing where it must be there), which may stand for an operand too.  The value, or NULL. */
-bl_onnx_value *bl_onnx_make(bl_onnx_call *c, const char *text, const bl_onnx_arg *args);
-/* The same where the outermost op has |n| results. */
-bool bl_onnx_make_many(bl_onnx_call *c, const char *text, const bl_onnx_arg *args, int n, bl_onnx_value **out);
+/* ---- writing nodes (nodes.c) */
+/* bl_write_one and bl_write_many of proto/write for a node: the letters are its inputs, and @name is an attribute of the node. */
+bl_onnx_value *bl_onnx_make(bl_onnx_call *c, const char *text, const bl_write_arg *args);
+bool bl_onnx_make_many(bl_onnx_call *c, const char *text, const bl_write_arg *args, int n, bl_onnx_value **out);
 
 /* ---- operators (ops.c) */
 typedef struct bl_onnx_op {

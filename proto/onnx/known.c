@@ -244,13 +244,13 @@ static bl_onnx_value *write_fraction(bl_onnx_call *c, const bl_onnx_known *known
 /* "full" of one element, in a shape. */
 static bl_onnx_value *write_full(bl_onnx_call *c, const bl_onnx_known *known, int at, int ndim)
 {
-    bl_onnx_arg value = R(known->real != NULL && known->count > 0 ? known->real[at] : 0);
+    bl_write_arg value = R(known->real != NULL && known->count > 0 ? known->real[at] : 0);
 
     if (known->size != NULL && known->count > 0 && bl_dtype_is_float(known->dtype))
         return write_fraction(c, known, at, ndim);
     if (known->size != NULL && known->count > 0)
         value = bl_is_const(known->size[at]) ? I(bl_const_value(known->size[at]).i) : ZS(-1, &known->size[at]);
-    if (known->dtype == BL_BOOL && value.kind == BL_ONNX_ARG_INT)
+    if (known->dtype == BL_BOOL && value.kind == BL_WRITE_INT)
         value = B(value.whole != 0);
     return bl_onnx_make(c, "full(shape=$0, value=$1, dtype=$2)", ARGS(IS(ndim, known->dim), value, D(known->dtype)));
 }
