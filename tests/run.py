@@ -120,7 +120,7 @@ def build(tally, name, folder, options, targets):
 
 
 def build_plain(tally):
-    return build(tally, "build", PLAIN, ["--buildtype=release", "-Dwerror=false", "-Dtests=false"], ["beamline", "ops", "check_moves", "tokenize", "try", "idle_layer.so", *EMULATED])
+    return build(tally, "build", PLAIN, ["--buildtype=release", "-Dwerror=false", "-Dtests=false"], ["beamline", "ops", "check_moves", "planes", "tokenize", "try", "idle_layer.so", *EMULATED])
 
 
 def build_asan(tally):

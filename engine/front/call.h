@@ -127,6 +127,8 @@ const bl_node *bl_is_nan(bl_ir *ir, const bl_node *x);
 const bl_node *bl_wrap_index(bl_ir *ir, const bl_node *index, const bl_node *extent);
 /* The same for an index of a client into an axis of x; checked if the graph asks for checks. */
 const bl_node *bl_call_index(bl_call *c, const bl_node *index, const bl_node *x, int axis);
+/* x[.., index, ..] along |axis|, by what bl_call_index made: the index's axes in place of that one. */
+const bl_node *bl_call_take(bl_call *c, const bl_node *x, const bl_node *index, int axis);
 /* Add a check of |index|, of any shape, if the graph asks for checks. */
 void bl_call_check_index(bl_call *c, const bl_node *index, const bl_index_bound *bound);
 bool bl_call_checks_indices(const bl_call *c);

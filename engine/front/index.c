@@ -40,18 +40,13 @@ const bl_node *expand_gather(bl_call *c)
 }
 
 /* The index flat, repeated over the other axes, and the result's axis unfolded to its shape. */
-const bl_node *expand_take(bl_call *c)
+const bl_node *bl_call_take(bl_call *c, const bl_node *x, const bl_node *index, int axis)
 {
     bl_ir *ir = c->ir;
-    const bl_node *x = c->in[0];
-    const bl_node *index = c->in[1];
     const bl_node *flat[BL_MAX_DIMS], *wide[BL_MAX_DIMS], *shape[2 * BL_MAX_DIMS];
-    int axis = bl_call_axis(c, bl_attr(c, "axis")->whole, x->ndim);
-
-    if (axis < 0)
-        return x;
     const bl_node *count = bl_shape_count(ir, index->ndim, index->dim);
     int ndim = 0;
+
     for (int i = 0; i < x->ndim; i++) {
         flat[i] = i == axis ? count : bl_index(ir, 1);
         wide[i] = i == axis ? count : x->dim[i];
@@ -60,9 +55,15 @@ const bl_node *expand_take(bl_call *c)
         if (i != axis)
             shape[ndim++] = x->dim[i];
     }
-    index = bl_call_index(c, index, x, axis);
     index = bl_call_expand(c, bl_reshape(ir, index, x->ndim, flat), x->ndim, wide);
     return bl_call_reshape(c, bl_gather(ir, x, index, axis), ndim, shape);
+}
+
+const bl_node *expand_take(bl_call *c)
+{
+    const bl_node *x = c->in[0];
+    int axis = bl_call_axis(c, bl_attr(c, "axis")->whole, x->ndim);
+    return axis < 0 ? x : bl_call_take(c, x, bl_call_index(c, c->in[1], x, axis), axis);
 }
 
 const bl_node *expand_one_hot(bl_call *c)

@@ -51,6 +51,10 @@ class PagesTest(unittest.TestCase):
     def test_python_of_the_tutorial(self):
         self.check(self.desk.python("docs/tutorial.md"))
 
+    @unittest.skipUnless(importlib.util.find_spec("numpy"), "python3-numpy is not installed")
+    def test_python_of_quantised_weights(self):
+        self.check(self.desk.python("docs/quantised.md"))
+
     def test_api(self):
         self.check(self.desk.shell("docs/api.md"))
 

@@ -1435,6 +1435,18 @@ class GraphOps:
         """
         return self.op("linear", [x, weight, bias], {}, name)
 
+    def block_linear(self, x, planes, format, *, name=None) -> Node:
+        """x @ weight^T with a block-quantised weight [.., out, in], given as the planes of its format: see [quantised
+            weights](quantised.md); elements of the weight are float32, and computed where they are used
+
+        x: tensor of floats (integers and bool become float32)
+        planes: list, each a tensor of any dtype
+        format: "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs" or
+            "mxfp4"
+        Returns: a tensor of floats
+        """
+        return self.op("block_linear", [x, *planes], {"format": format}, name)
+
     def attention(self, q, k, v, mask=None, causal=False, scale=None, grouped=False, *, name=None) -> Node:
         """softmax(q @ k^T * scale + mask) @ v over [..., length, size]; scale is 1 / sqrt(size) unless given; a bool
             mask says where to look; causal: not ahead; grouped: k and v have fewer heads (axis -3)
@@ -1799,6 +1811,18 @@ class GraphOps:
         Returns: a tensor
         """
         return self.op("take", [x, index], {"axis": axis}, name)
+
+    def block_take(self, index, planes, format, *, name=None) -> Node:
+        """rows of a block-quantised matrix [rows, columns], given as the planes of its format (see [quantised
+            weights](quantised.md)), as float32
+
+        index: tensor of integers
+        planes: list, each a tensor of any dtype
+        format: "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs" or
+            "mxfp4"
+        Returns: a tensor of floats
+        """
+        return self.op("block_take", [index, *planes], {"format": format}, name)
 
     def index(self, x, indices, axis=0, *, name=None) -> Node:
         """x[i, j, ...] by index tensors for neighbouring axes, broadcast together; an index out of range reads 0, or is
@@ -3780,6 +3804,17 @@ class NodeOps:
         """
         return self.graph.linear(self, weight, bias, name=name)
 
+    def block_linear(self, planes, format, *, name=None) -> Node:
+        """x @ weight^T with a block-quantised weight [.., out, in], given as the planes of its format: see [quantised
+            weights](quantised.md); elements of the weight are float32, and computed where they are used
+
+        planes: list, each a tensor of any dtype
+        format: "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs" or
+            "mxfp4"
+        Returns: a tensor of floats
+        """
+        return self.graph.block_linear(self, planes, format, name=name)
+
     def attention(self, k, v, mask=None, causal=False, scale=None, grouped=False, *, name=None) -> Node:
         """softmax(q @ k^T * scale + mask) @ v over [..., length, size]; scale is 1 / sqrt(size) unless given; a bool
             mask says where to look; causal: not ahead; grouped: k and v have fewer heads (axis -3)
@@ -4104,6 +4139,17 @@ class NodeOps:
         Returns: a tensor
         """
         return self.graph.take(self, index, axis, name=name)
+
+    def block_take(self, planes, format, *, name=None) -> Node:
+        """rows of a block-quantised matrix [rows, columns], given as the planes of its format (see [quantised
+            weights](quantised.md)), as float32
+
+        planes: list, each a tensor of any dtype
+        format: "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs" or
+            "mxfp4"
+        Returns: a tensor of floats
+        """
+        return self.graph.block_take(self, planes, format, name=name)
 
     def index(self, indices, axis=0, *, name=None) -> Node:
         """x[i, j, ...] by index tensors for neighbouring axes, broadcast together; an index out of range reads 0, or is

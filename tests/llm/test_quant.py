@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: MIT
+"""Block-quantised weights: values beside those of gguf-py 0.19's ``dequantize``, products beside float64, on every device."""
+import pathlib
+import subprocess
+import sys
+import unittest
+import zlib
+
+import numpy as np
+
+import beamline
+from blocks import TYPES, blocks
+from beamline.graph import Graph
+from served import SERVER, ServedCase
+
+PLANES = SERVER.parent / "planes"
+ROWS, SEED = 7, 1
+# format: CRC-32 of the float32 that gguf-py makes of blocks(format, ROWS, columns_of(format))
+CRCS = {
+    "q8_0": 0x97dcef0f, "q4_0": 0xe6f66464, "q4_1": 0xb718839e, "q5_0": 0xba42bb4a, "q5_1": 0x659d3fb7, "q2_k": 0xae5a6ef0, "q3_k": 0xee2a18da,
+    "q4_k": 0x9b72b727, "q5_k": 0xae014bf8, "q6_k": 0x29ba5ffd, "iq4_nl": 0x7e4be301, "iq4_xs": 0x65439d27, "mxfp4": 0x15a56aad,
+}
+MOST_ERROR = 1e-10  # of a product of float32: mean square over that of the result
+
+
+def columns_of(form):
+    return 768 if TYPES[form][0] == 256 else 288
+
+
+def planes_of(form, rows, columns, data):
+    """bl_quant_fill's, as (dtype, array)."""
+    done = subprocess.run([PLANES, form, str(rows), str(columns)], input=data.tobytes(), capture_output=True, check=True)
+    planes, at = [], 0
+    for line in done.stderr.decode().splitlines():
+        dtype, *shape = line.split()
+        kind = np.dtype("uint16" if dtype == "bfloat16" else dtype)
+        shape = [int(extent) for extent in shape]
+        count = int(np.prod(shape))
+        array = np.frombuffer(done.stdout, kind, count, at).reshape(shape)
+        at += count * kind.itemsize
+        if dtype == "bfloat16":  # numpy has none
+            array = (array.astype(np.uint32) << 16).view(np.float32)
+        planes.append((dtype, array))
+    assert at == len(done.stdout)
+    return planes
+
+
+class Quantised(ServedCase):
+    def inputs(self, graph, planes):
+        nodes = [graph.input(f"plane{i}", list(array.shape), str(array.dtype)) for i, (_, array) in enumerate(planes)]
+        nodes = [node if dtype != "bfloat16" else node.cast(dtype) for node, (dtype, _) in zip(nodes, planes)]
+        return nodes, {f"plane{i}": array for i, (_, array) in enumerate(planes)}
+
+    def devices(self):
+        return [device["id"] for device in self.client.devices()]
+
+    def values(self, form, device, index):
+        planes = planes_of(form, ROWS, columns_of(form), blocks(form, ROWS, columns_of(form), SEED))
+        graph = Graph()
+        nodes, inputs = self.inputs(graph, planes)
+        graph.output(rows=graph.input("index", list(np.shape(index)), "int32").block_take(nodes, form))
+        return planes, self.client.run(graph, {"index": np.array(index, np.int32), **inputs}, **({"device": device} if device else {}))["rows"]
+
+    def test_values(self):
+        for form in TYPES:
+            for device in self.devices():
+                with self.subTest(form=form, device=device):
+                    _, rows = self.values(form, device, list(range(ROWS)))
+                    self.assertEqual((ROWS, columns_of(form)), rows.shape)
+                    self.assertEqual(f"{CRCS[form]:08x}", f"{zlib.crc32(np.ascontiguousarray(rows).tobytes()):08x}")
+
+    def test_products(self):
+        draw = np.random.default_rng(5)
+        for form in TYPES:
+            for device in self.devices():
+                planes, rows = self.values(form, device, list(range(ROWS)))
+                for shape in ((1,), (3,), (2, 17)):
+                    with self.subTest(form=form, device=device, shape=shape):
+                        x = draw.normal(size=(*shape, columns_of(form))).astype(np.float32)
+                        graph = Graph()
+                        nodes, inputs = self.inputs(graph, planes)
+                        graph.output(y=graph.input("x", list(x.shape)).block_linear(nodes, form))
+                        y = self.client.run(graph, {"x": x, **inputs}, device=device)["y"]
+                        exact = x.astype(np.float64) @ rows.astype(np.float64).T
+                        self.assertEqual(exact.shape, y.shape)
+                        self.assertLess(((y - exact) ** 2).sum() / (exact ** 2).sum(), MOST_ERROR)
+
+    def test_odd_numbers_of_rows_and_one_block(self):
+        for form in ("q4_0", "q5_1", "q6_k", "q8_0"):
+            block = TYPES[form][0]
+            for rows in (1, 2, 33):
+                planes = planes_of(form, rows, block, blocks(form, rows, block, 9))
+                graph = Graph()
+                nodes, inputs = self.inputs(graph, planes)
+                graph.output(y=graph.input("x", [3, block]).block_linear(nodes, form),
+                             w=graph.arange(stop=rows, dtype="int32").block_take(nodes, form))
+                x = np.random.default_rng(rows).normal(size=(3, block)).astype(np.float32)
+                got = self.client.run(graph, {"x": x, **inputs})
+                exact = x.astype(np.float64) @ got["w"].astype(np.float64).T
+                self.assertLess(((got["y"] - exact) ** 2).sum() / (exact ** 2).sum(), MOST_ERROR)
+
+    def test_named_sizes_and_indices(self):
+        planes, rows = self.values("q4_1", None, list(range(ROWS)))
+        graph = Graph()
+        nodes, inputs = self.inputs(graph, planes)
+        graph.dim("n", 1, 40)
+        graph.output(y=graph.input("x", ["n", columns_of("q4_1")]).block_linear(nodes, "q4_1"),
+                     w=graph.input("index", ["n"], "int32").block_take(nodes, "q4_1"))
+        for n in (1, 5, 40):
+            x = np.random.default_rng(n).normal(size=(n, columns_of("q4_1"))).astype(np.float32)
+            index = np.arange(n, dtype=np.int32) % (2 * ROWS) - ROWS  # the negative ones count from the end
+            got = self.client.run(graph, {"x": x, "index": index, **inputs})
+            np.testing.assert_array_equal(rows[index], got["w"])
+            exact = x.astype(np.float64) @ rows.astype(np.float64).T
+            self.assertLess(((got["y"] - exact) ** 2).sum() / (exact ** 2).sum(), MOST_ERROR)
+
+    def test_leading_dimensions(self):
+        """Matrices chosen by ``take`` of each plane, as experts are."""
+        experts, chosen = 3, np.array([2, 0, 2, 1, 1], np.int32)
+        form, columns = "q4_k", 256
+        planes = planes_of(form, experts * ROWS, columns, blocks(form, experts * ROWS, columns, 3))
+        graph = Graph()
+        nodes, inputs = self.inputs(graph, planes)
+        which = graph.input("which", [5], "int32")
+        shaped = [node.reshape([experts, ROWS, *array.shape[1:]]).take(which) for node, (_, array) in zip(nodes, planes)]
+        x = np.random.default_rng(0).normal(size=(5, 2, columns)).astype(np.float32)
+        graph.output(y=graph.input("x", list(x.shape)).block_linear(shaped, form),
+                     w=graph.arange(stop=experts * ROWS, dtype="int32").block_take(nodes, form))
+        got = self.client.run(graph, {"x": x, "which": chosen, **inputs})
+        w = got["w"].astype(np.float64).reshape(experts, ROWS, columns)[chosen]
+        exact = np.einsum("enk,erk->enr", x.astype(np.float64), w)
+        self.assertLess(((got["y"] - exact) ** 2).sum() / (exact ** 2).sum(), MOST_ERROR)
+
+    def test_gradients(self):
+        for form in ("q4_1", "q3_k", "q5_0", "q8_0"):
+            planes, rows = self.values(form, None, list(range(ROWS)))
+            graph = Graph()
+            nodes, inputs = self.inputs(graph, planes)
+            x = graph.input("x", [4, columns_of(form)])
+            y = x.block_linear(nodes, form)
+            scale = np.arange(4 * ROWS, dtype=np.float32).reshape(4, ROWS)
+            loss = (y * graph.input("scale", [4, ROWS])).sum()
+            graph.output(g=graph.grad(loss, [x])[0])
+            zeros = np.zeros((4, columns_of(form)), np.float32)
+            got = self.client.run(graph, {"x": zeros, "scale": scale, **inputs})["g"]
+            np.testing.assert_allclose(scale @ rows, got, rtol=1e-5, atol=1e-5)
+            graph.output(wrong=graph.grad(loss, [nodes[0]])[0])
+            with self.assertRaisesRegex(beamline.BeamlineError, "must be floats, not u?int8"):
+                self.client.run(graph, {"x": zeros, "scale": scale, **inputs})
+
+    def test_refusals(self):
+        planes = planes_of("q4_1", ROWS, 64, blocks("q4_1", ROWS, 64))
+        cases = [("q4_1", [0, 1], 64, "format q4_1 has 3 planes, got 2"), ("q4_0", [0, 1, 2], 64, "format q4_0 has 2 planes, got 3"),
+                 ("q4_1", [1, 0, 2], 64, r"codes must have shape \[.., rows, units, 16\]"), ("q5_1", [0, 1, 2, 2], 64, "plane high of format q5_1 must be uint32"),
+                 ("q4_1", [0, 1, 2], 32, r"x must have shape \[.., 64\]"), ("q4_k", [0, 1, 1, 1, 1], 64, "2 units of 32 codes are no whole number of blocks of 256"),
+                 ("q9", [0, 1, 2], 64, "format")]
+        for form, which, width, message in cases:
+            graph = Graph()
+            nodes, inputs = self.inputs(graph, planes)
+            graph.output(y=graph.input("x", [2, width]).block_linear([nodes[i] for i in which], form))
+            with self.assertRaisesRegex(beamline.BeamlineError, message):
+                self.client.run(graph, {"x": np.zeros((2, width), np.float32), **inputs})
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+    unittest.main()
