@@ -49,3 +49,22 @@ bool bl_base64_decode(bl_span text, void *out)
         *to = (unsigned char)(b << 4 | c >> 2);
     return true;
 }
+
+void bl_base64_encode(bl_text *out, const void *data, size_t bytes)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *from = data;
+    char *to = bl_text_reserve(out, (bytes + 2) / 3 * 4);
+    if (to == NULL)
+        return;
+    for (size_t i = 0; i < bytes; i += 3, to += 4) {
+        size_t n = bytes - i < 3 ? bytes - i : 3;
+        uint32_t word = (uint32_t)from[i] << 16 | (n > 1 ? (uint32_t)from[i + 1] << 8 : 0) | (n > 2 ? from[i + 2] : 0U);
+        to[0] = digits[word >> 18];
+        to[1] = digits[word >> 12 & 63];
+        to[2] = n > 1 ? digits[word >> 6 & 63] : '=';
+        to[3] = n > 2 ? digits[word & 63] : '=';
+    }
+    out->len += (bytes + 2) / 3 * 4;
+    out->data[out->len] = '\0';
+}

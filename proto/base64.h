@@ -8,5 +8,7 @@
 bool bl_base64_size(bl_span text, size_t *bytes);
 /* |out| has room for bl_base64_size bytes.  False at the first byte that does not belong. */
 bool bl_base64_decode(bl_span text, void *out);
+/* Append the text of |bytes| bytes. */
+void bl_base64_encode(bl_text *out, const void *data, size_t bytes);
 
 #endif

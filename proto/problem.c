@@ -32,3 +32,49 @@ void bl_problem_write(bl_text *out, const bl_err *err, const uint64_t *step)
     }
     bl_text_putc(out, '}');
 }
+
+int bl_problem_status_openai(bl_status status)
+{
+    int code = bl_status_http(status);
+    return code == 422 || code == 409 || code == 412 ? 400 : code;
+}
+
+/* The type, and the code where OpenAI has one. */
+static const char *type_of(int http, const char **code)
+{
+    static const struct {
+        int http;
+        const char *type, *code;
+    } types[] = {{401, "authentication_error", "invalid_api_key"},
+                 {403, "permission_error", NULL},
+                 {404, "not_found_error", "model_not_found"},
+                 {405, "invalid_request_error", NULL},
+                 {429, "rate_limit_error", "rate_limit_exceeded"},
+                 {501, "not_supported_error", NULL},
+                 {503, "unavailable_error", NULL}};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (types[i].http == http) {
+            *code = types[i].code;
+            return types[i].type;
+        }
+    *code = NULL;
+    return http < 500 ? "invalid_request_error" : "server_error";
+}
+
+void bl_problem_write_openai(bl_text *out, const bl_err *err, const char *type, const char *members)
+{
+    const char *code = NULL, *usual = type_of(bl_problem_status_openai(err->status), &code);
+    char detail[sizeof err->text + sizeof err->node + 16];
+    bl_err_describe(err, detail, sizeof detail);
+    bl_text_puts(out, "{\"error\":{\"message\":");
+    bl_encode_string(out, detail);
+    bl_encode_key(out, "type");
+    bl_encode_string(out, type != NULL ? type : usual);
+    bl_text_puts(out, ",\"param\":null,\"code\":");
+    if (code != NULL)
+        bl_encode_string(out, code);
+    else
+        bl_text_puts(out, "null");
+    bl_text_puts(out, members != NULL ? members : "");
+    bl_text_puts(out, "}}");
+}

@@ -7,5 +7,10 @@
 /* Append {"type","title","status","detail"} and, where known, "node"; with |step| also how many steps were applied.
  * Give NULL for no step. */
 void bl_problem_write(bl_text *out, const bl_err *err, const uint64_t *step);
+/* OpenAI's error object, {"error":{"message","type","param","code"}}.  |type| NULL: what is usual for the status; |members|: more
+ * members of the inner object, each after a comma, or NULL. */
+void bl_problem_write_openai(bl_text *out, const bl_err *err, const char *type, const char *members);
+/* The HTTP status that OpenAI's clients know for it. */
+int bl_problem_status_openai(bl_status status);
 
 #endif

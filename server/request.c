@@ -390,6 +390,7 @@ static int v2_status(bl_status status)
 void bl_request_reply_problem(bl_request *rq)
 {
     bool v2 = rq->route != NULL ? (rq->route->flags & BL_ROUTE_ERRORV2) != 0 : strncmp(rq->uri, "/v2/", 4) == 0;
+    bool openai = rq->route != NULL ? (rq->route->flags & BL_ROUTE_ERROROPENAI) != 0 : strncmp(rq->uri, "/v1/", 4) == 0;
     uint64_t step = (uint64_t)rq->problem_step;
     bl_text_clear(&rq->out);
     rq->out.failed = false;
@@ -398,7 +399,9 @@ void bl_request_reply_problem(bl_request *rq)
     rq->envelope = 0;
     rq->coding = NULL;
     rq->coding_done = false;
-    rq->status = v2 ? v2_status(rq->err.status) : bl_status_http(rq->err.status);
+    rq->status = v2       ? v2_status(rq->err.status)
+                 : openai ? bl_problem_status_openai(rq->err.status)
+                          : bl_status_http(rq->err.status);
     if (rq->status >= 500 && rq->err.status != BL_EBUSY && rq->err.status != BL_ECANCELLED)
         bl_log(BL_LOG_WARN, "request %s: %s (%s:%d)", rq->id, rq->err.text, rq->err.file ? rq->err.file : "?", rq->err.line);
     if (rq->err.status == BL_EQUOTA)
@@ -409,6 +412,11 @@ void bl_request_reply_problem(bl_request *rq)
         bl_text_puts(&rq->out, "{\"error\":");
         bl_encode_string(&rq->out, rq->err.text);
         bl_text_puts(&rq->out, "}");
+        rq->content_type = "application/json";
+        return;
+    }
+    if (openai) {
+        bl_problem_write_openai(&rq->out, &rq->err, rq->problem_type, rq->problem_members);
         rq->content_type = "application/json";
         return;
     }

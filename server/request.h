@@ -155,6 +155,8 @@ struct bl_request {
     size_t envelope;        /* bytes of |out| that the same header of the answer tells; 0: it has none */
     bl_stream *stream;      /* arena, in place of |out|; NULL */
     long long problem_step; /* "step" of the problem document, or -1 */
+    const char *problem_type,
+        *problem_members; /* of OpenAI's error object: in place of the usual type, and more members; or NULL */
 
     /* waiting: guarded by the lock of |queue| */
     bl_request *next, *prev;

@@ -27,7 +27,8 @@ enum {
     BL_ROUTE_SECRET = 16,
     BL_ROUTE_ANYTYPE = 32,
     BL_ROUTE_CODES = 64,
-    BL_ROUTE_PROBE = 128
+    BL_ROUTE_PROBE = 128,
+    BL_ROUTE_ERROROPENAI = 256
 };
 
 struct bl_route {

@@ -42,7 +42,7 @@ struct bl_completion {
     bl_request *rq; /* the client's; only while its handler, its answer or its stream is at work */
     bl_infer *in;   /* of that */
     bl_stream *stream;
-    bool streams;
+    bool streams, listed; /* |listed|: the prompts were a list, and so is the answer */
     pthread_mutex_t lock; /* of what follows, and of |stream|, once a text has begun */
     bl_text out;          /* events, of which |sent| bytes are sent */
     size_t sent;

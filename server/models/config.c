@@ -414,12 +414,14 @@ static bl_status read_context(reader *r, const bl_json *at, const char *text)
 /* {"entry": {"string_value": "main"}} */
 static bl_status read_parameters(reader *r, const bl_json *at)
 {
-    static const char *const names[] = {"entry", "tokens", "position", "logits",  "end", "text",
-                                        "mask",  "types",  "picture",  "context", NULL};
+    static const char *const names[] = {"entry",   "tokens", "position",  "logits",  "end",           "text",
+                                        "mask",    "types",  "picture",   "context", "chat_template", "defaults",
+                                        "aliases", "tags",   "reasoning", NULL};
     static const char *const values[] = {"string_value", NULL};
     bl_model_config *out = r->out;
-    const char *context = NULL, **to[] = {&out->entry, &out->tokens, &out->position, &out->logits,  &out->end,
-                                          &out->text,  &out->mask,   &out->types,    &out->picture, &context};
+    const char *context = NULL, **to[] = {&out->entry,         &out->tokens,   &out->position, &out->logits,  &out->end,
+                                          &out->text,          &out->mask,     &out->types,    &out->picture, &context,
+                                          &out->chat_template, &out->defaults, &out->aliases,  &out->tags,    &out->reasoning};
     bl_json one, value;
     BL_TRY(bl_json_allow(at, names, r->err));
     for (int i = 0; names[i] != NULL; i++) {

@@ -60,8 +60,12 @@ typedef struct bl_model_config {
     const char *tokens, *position, *logits, *end;
     const char *text; /* the input that clients give it as texts (text_input.h), or NULL: it writes them, or has no tokenizer */
     const char *mask, *types;
-    const char *picture; /* the input that takes the pixels of an encoded picture */
-    int64_t context;     /* 0: not said */
+    const char *chat_template;  /* in place of the one that the model's files have */
+    const char *defaults;       /* of /v1: a JSON object of the members of a request */
+    const char *aliases, *tags; /* of /v1: other names of the model, and words about it, with commas between them */
+    const char *reasoning;      /* "off": a model that can think before it answers does not */
+    const char *picture;        /* the input that takes the pixels of an encoded picture */
+    int64_t context;            /* 0: not said */
 
     /* dynamic_batching */
     bool batching; /* it is there */

@@ -284,6 +284,7 @@ static bl_status tell_text(bl_generation *g, size_t len, bl_err *err)
     bl_text told = {.budget = g->pending.budget};
     bl_status st = BL_OK;
     put_characters(&g->pending, len, c->streams ? &told : &g->written);
+    g->new_line = g->new_line || (len > 0 && memchr(g->pending.data, '\n', len) != NULL);
     if (len > 0)
         memmove(g->pending.data, g->pending.data + len, g->pending.len - len);
     g->pending.len -= len;

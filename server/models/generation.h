@@ -62,7 +62,9 @@ struct bl_generation {
     int64_t row;
     bl_tokens tokens;   /* the prompt's, and those that were made */
     size_t prompt, fed; /* tokens */
+    size_t reused;      /* tokens of the prompt that need not be run again */
     bool silent;        /* no text was there yet */
+    bool new_line;      /* the text has one */
     char *bytes;        /* the logits of the last token as they come */
     float *logits;
     bl_sampler *sampler;                     /* NULL: the model chooses the tokens */

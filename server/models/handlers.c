@@ -96,8 +96,7 @@ bl_status bl_handle_model_stats(bl_request *rq)
     return BL_OK;
 }
 
-/* May |owner| see it: its own, and what is everybody's unless its own has that name. */
-static bool is_seen(bl_models *models, uint32_t owner, const bl_model *model)
+bool bl_model_is_seen(bl_models *models, uint32_t owner, const bl_model *model)
 {
     return model->owner == owner || (model->owner == 0 && bl_models_find(models, owner, model->name) == NULL);
 }
@@ -108,7 +107,7 @@ bl_status bl_handle_models_stats(bl_request *rq)
     bl_text_puts(&rq->out, "{\"model_stats\":[");
     pthread_mutex_lock(&models->lock);
     for (bl_model_rows it = {0}; bl_model_rows_next(models, &it);)
-        if (it.version != NULL && is_seen(models, rq->owner, it.model))
+        if (it.version != NULL && bl_model_is_seen(models, rq->owner, it.model))
             put_statistics(it.version, &rq->out);
     pthread_mutex_unlock(&models->lock);
     bl_text_puts(&rq->out, "]}");
@@ -210,7 +209,7 @@ bl_status bl_handle_repository_index(bl_request *rq)
     pthread_mutex_lock(&models->lock);
     for (bl_model_rows it = {0}; bl_model_rows_next(models, &it);) {
         char version[24];
-        if (!is_seen(models, rq->owner, it.model) || (it.row == NULL && !is_lost(it.model)))
+        if (!bl_model_is_seen(models, rq->owner, it.model) || (it.row == NULL && !is_lost(it.model)))
             continue;
         if (it.row == NULL) {
             put_row(&list, it.model->name, NULL, it.model->loading ? BL_MODEL_LOADING : BL_MODEL_UNAVAILABLE, it.model->reason);

@@ -16,6 +16,7 @@ typedef bl_status (*bl_infer_write)(bl_infer *in, const bl_infer_result *results
 struct bl_infer {
     bl_request *rq;
     bl_infer_write write;
+    void *extra; /* |write|'s */
     bl_model_version *version;
     bl_model_instance *instance; /* that has it by itself, or NULL */
     bl_infer_request wire;

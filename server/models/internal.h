@@ -99,6 +99,7 @@ struct bl_model_version {
     uint32_t owner;
     char name[BL_MODEL_NAME_SIZE];
     uint64_t number, fingerprint;
+    int64_t created; /* seconds since 1970 */
     uint64_t purges; /* of its owner, when it was begun */
     int64_t kept;    /* made of a program: its row in the store; 0: it is none, or goes with the server */
     bl_sent *sent;   /* its files, which came in a request; NULL: they are in the folder, or not to be had again */
@@ -286,6 +287,10 @@ BL_NODISCARD bl_status bl_models_withdraw(bl_models *models, const char *name, b
 void bl_models_forget_names(bl_models *models, uint32_t owner);
 /* Is there room for |name| among the names of |owner|?  Names that stand for nothing make some.  BL_ENODEVMEM: no. */
 BL_NODISCARD bl_status bl_models_admit(bl_models *models, uint32_t owner, const char *name, bl_err *err);
+
+/* ---- handlers.c */
+/* May |owner| see it: its own, and what is everybody's unless its own has that name.  Under the lock. */
+bool bl_model_is_seen(bl_models *models, uint32_t owner, const bl_model *model);
 
 /* ---- source.c */
 const char *bl_models_folder(const bl_models *models); /* NULL: there is none */

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { VERSION_BYTES = 64 * 1024 * 1024 };
 
@@ -29,6 +30,7 @@ bl_model_version *bl_model_version_create(bl_models *models, uint32_t owner, con
     version->owner = owner;
     version->placed = atomic_load(&models->server->drains);
     version->number = number;
+    version->created = (int64_t)time(NULL);
     version->purges = bl_access_purges(models->server->access, owner);
     snprintf(version->name, sizeof version->name, "%s", name);
     version->arena = bl_arena_create(VERSION_BYTES);
@@ -574,9 +576,20 @@ static void put_parameters(const bl_model_config *config, bl_text *out)
     char context[24] = "";
     const struct {
         const char *name, *value;
-    } rows[] = {{"entry", config->entry},   {"tokens", config->tokens}, {"position", config->position},
-                {"logits", config->logits}, {"end", config->end},       {"text", config->text},
-                {"mask", config->mask},     {"types", config->types},   {"context", config->context > 0 ? context : NULL}};
+    } rows[] = {{"entry", config->entry},
+                {"tokens", config->tokens},
+                {"position", config->position},
+                {"logits", config->logits},
+                {"end", config->end},
+                {"text", config->text},
+                {"mask", config->mask},
+                {"types", config->types},
+                {"context", config->context > 0 ? context : NULL},
+                {"chat_template", config->chat_template},
+                {"defaults", config->defaults},
+                {"aliases", config->aliases},
+                {"tags", config->tags},
+                {"reasoning", config->reasoning}};
     int n = 0;
     snprintf(context, sizeof context, "%lld", (long long)config->context);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

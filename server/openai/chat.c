@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: MIT */
+/* Conversations: messages become one text by the model's chat template. */
+#include "server/openai/openai.h"
+
+#include "proto/chat/template.h"
+#include "proto/encode.h"
+#include "server/handlers.h"
+
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_VARIABLES = 32 };
+
+/* How a model thinks before it answers, as far as its template does not know that it should not. */
+static const struct thinking {
+    const char *begin, *end;
+    bool always; /* the template never begins it */
+} thinkings[] = {{"<think>", "</think>", false}, {"<|START_THINKING|>", "<|END_THINKING|>", true}};
+
+typedef struct conversation {
+    const bl_openai_call *call;
+    const bl_text_model *text;
+    cJSON *messages; /* what the template is given: contents are texts */
+    char *prefill;   /* the beginning of the answer, or NULL */
+    bool generates;  /* the text ends where the answer begins */
+    bool thinks;
+    bl_chat_variable variables[MOST_VARIABLES];
+    size_t nvariables;
+} conversation;
+
+/* ---- messages */
+
+/* The texts of a content's parts with |between| between them, as one string; heap. */
+static bl_status join_parts(const bl_openai_call *call, const bl_json *content, const char *between, char **out)
+{
+    bl_err *err = &call->rq->err;
+    bl_json_iter it = bl_json_each(content);
+    bl_json part, type, at;
+    bl_text text = {.budget = &call->rq->server->memory};
+    bl_status st = BL_OK;
+    while (st == BL_OK && bl_json_next(&it, &part)) {
+        const char *one = NULL;
+        st = bl_json_expect(&part, BL_JSON_OBJECT, err);
+        if (st == BL_OK)
+            st = bl_json_need(&part, "type", &type, err);
+        if (st == BL_OK && !bl_span_is(type.text, "text"))
+            st = bl_json_fail(&type, err, BL_EINVAL, "the model takes texts alone, and no part of this type");
+        if (st == BL_OK)
+            st = bl_json_need(&part, "text", &at, err);
+        if (st == BL_OK)
+            st = bl_json_string(&at, &one, err);
+        if (st != BL_OK)
+            break;
+        bl_text_puts(&text, text.len > 0 ? between : "");
+        bl_text_puts(&text, one);
+    }
+    if (st == BL_OK)
+        st = bl_text_status(&text, err);
+    *out = st == BL_OK ? strdup(bl_text_get(&text)) : NULL;
+    bl_text_fini(&text);
+    return st != BL_OK || *out != NULL ? st : bl_fail(err, BL_ENOMEM, "a conversation");
+}
+
+/* A value of the document as a tree of cJSON's; NULL without memory. */
+static cJSON *copy_value(const bl_json *at, bl_err *err)
+{
+    bl_json_iter it = bl_json_each(at);
+    bl_wire_number number;
+    const char *text = NULL;
+    bl_json one;
+    cJSON *out = NULL;
+    switch (at->kind) {
+    case BL_JSON_NULL:
+        return cJSON_CreateNull();
+    case BL_JSON_BOOL:
+        return cJSON_CreateBool(at->boolean);
+    case BL_JSON_NUMBER:
+        return bl_json_number(at, &number, err) == BL_OK ? cJSON_CreateNumber(number.value) : NULL;
+    case BL_JSON_STRING:
+        return bl_json_string(at, &text, err) == BL_OK ? cJSON_CreateString(text) : NULL;
+    case BL_JSON_ARRAY:
+    case BL_JSON_OBJECT:
+        break;
+    }
+    out = at->kind == BL_JSON_ARRAY ? cJSON_CreateArray() : cJSON_CreateObject();
+    while (out != NULL && bl_json_next(&it, &one)) {
+        cJSON *item = copy_value(&one, err);
+        bool added = item != NULL &&
+                     (at->kind == BL_JSON_ARRAY ? cJSON_AddItemToArray(out, item) : cJSON_AddItemToObject(out, one.key, item));
+        if (!added) {
+            cJSON_Delete(item);
+            cJSON_Delete(out);
+            return NULL;
+        }
+    }
+    return out;
+}
+
+static bl_status read_content(const bl_openai_call *call, const bl_json *message, bool prefill, char **out)
+{
+    bl_err *err = &call->rq->err;
+    const char *text = NULL;
+    bl_json at;
+    *out = NULL;
+    if (!bl_json_find(message, "content", &at) || at.kind == BL_JSON_NULL)
+        return bl_json_find(message, "tool_calls", &at)
+                   ? BL_OK
+                   : bl_json_fail(message, err, BL_EINVAL, "a message has a \"content\": a text, or a list of parts");
+    if (at.kind == BL_JSON_ARRAY)
+        return join_parts(call, &at, prefill ? "\n\n" : "\n", out);
+    BL_TRY(bl_json_string(&at, &text, err));
+    *out = strdup(text);
+    return *out != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "a conversation");
+}
+
+static bl_status add_message(conversation *v, const bl_json *message, char *content)
+{
+    bl_err *err = &v->call->rq->err;
+    cJSON *copy = copy_value(message, err);
+    if (copy != NULL && content != NULL)
+        cJSON_DeleteItemFromObjectCaseSensitive(copy, "content");
+    if (copy == NULL || (content != NULL && cJSON_AddStringToObject(copy, "content", content) == NULL) ||
+        !cJSON_AddItemToArray(v->messages, copy)) {
+        cJSON_Delete(copy);
+        return bl_fail(err, BL_ENOMEM, "a conversation");
+    }
+    return BL_OK;
+}
+
+/* Does the conversation end with the beginning of the answer? */
+static bl_status find_prefill(conversation *v, const bl_json *messages, bool *prefills)
+{
+    bl_err *err = &v->call->rq->err;
+    const bl_json *root = &v->call->root;
+    bl_json_iter it = bl_json_each(messages);
+    bl_json one, role, at;
+    bool asked = false, last = false, before = false;
+    while (bl_json_next(&it, &one)) {
+        before = last;
+        last = bl_json_find(&one, "role", &role) && role.kind == BL_JSON_STRING && bl_span_is(role.text, "assistant");
+    }
+    v->generates = true;
+    if (bl_json_find(root, "add_generation_prompt", &at) && at.kind != BL_JSON_NULL)
+        BL_TRY(bl_json_bool(&at, &v->generates, err));
+    if (bl_json_find(root, "continue_final_message", &at) && at.kind != BL_JSON_NULL)
+        BL_TRY(bl_json_bool(&at, &asked, err));
+    if (asked && v->generates && bl_json_find(root, "add_generation_prompt", &at))
+        return bl_fail(err, BL_EINVAL, "\"add_generation_prompt\" and \"continue_final_message\" exclude each other");
+    if (last && before)
+        return bl_fail(err, BL_EINVAL, "messages: two messages of the assistant stand at the end; the answer goes on with one");
+    if (asked && !last)
+        return bl_fail(err, BL_EINVAL, "continue_final_message: the last message is not the assistant's");
+    *prefills = last;
+    return BL_OK;
+}
+
+static bl_status read_messages(conversation *v)
+{
+    bl_err *err = &v->call->rq->err;
+    bl_json messages, one, role;
+    bl_json_iter it;
+    size_t count = 0;
+    bool prefills = false;
+    BL_TRY(bl_json_need(&v->call->root, "messages", &messages, err));
+    BL_TRY(bl_json_expect(&messages, BL_JSON_ARRAY, err));
+    count = bl_json_count(&messages);
+    if (count == 0)
+        return bl_json_fail(&messages, err, BL_EINVAL, "a conversation has at least one message");
+    BL_TRY(find_prefill(v, &messages, &prefills));
+    it = bl_json_each(&messages);
+    while (bl_json_next(&it, &one)) {
+        char *content = NULL;
+        bl_status st = BL_OK;
+        BL_TRY(bl_json_expect(&one, BL_JSON_OBJECT, err));
+        BL_TRY(bl_json_need(&one, "role", &role, err));
+        BL_TRY(bl_json_expect(&role, BL_JSON_STRING, err));
+        count--;
+        BL_TRY(read_content(v->call, &one, prefills && count == 0, &content));
+        if (prefills && count == 0) {
+            v->prefill = content;
+            v->generates = true;
+            continue;
+        }
+        st = add_message(v, &one, content);
+        free(content);
+        BL_TRY(st);
+    }
+    return BL_OK;
+}
+
+/* ---- the template */
+
+/* The members of chat_template_kwargs; and whether the model is to think. */
+static bl_status read_variables(conversation *v, bl_json_doc *thinks)
+{
+    bl_err *err = &v->call->rq->err;
+    const char *reasoning = v->call->in->version->config.reasoning;
+    bl_json object, one;
+    bl_json_iter it;
+    v->thinks = reasoning == NULL || strcmp(reasoning, "off") != 0;
+    if (bl_json_find(&v->call->root, "chat_template_kwargs", &object) && object.kind != BL_JSON_NULL) {
+        BL_TRY(bl_json_expect(&object, BL_JSON_OBJECT, err));
+        it = bl_json_each(&object);
+        while (bl_json_next(&it, &one)) {
+            if (v->nvariables == MOST_VARIABLES - 1)
+                return bl_json_fail(&object, err, BL_EINVAL, "over %d variables", MOST_VARIABLES - 1);
+            if (strcmp(one.key, "enable_thinking") == 0) {
+                BL_TRY(bl_json_bool(&one, &v->thinks, err));
+                continue;
+            }
+            v->variables[v->nvariables++] = (bl_chat_variable){one.key, one};
+        }
+    }
+    thinks->root = cJSON_CreateBool(v->thinks);
+    if (thinks->root == NULL)
+        return bl_fail(err, BL_ENOMEM, "a conversation");
+    v->variables[v->nvariables++] = (bl_chat_variable){"enable_thinking", bl_json_root(thinks)};
+    return BL_OK;
+}
+
+/* Does the text end with |end|, or with that and a line feed? */
+static bool ends_with(const bl_text *text, const char *end)
+{
+    size_t len = strlen(end), have = text->len;
+    have -= have > 0 && text->data[have - 1] == '\n';
+    return have >= len && memcmp(text->data + have - len, end, len) == 0;
+}
+
+/* A model that is not to think finds that it has thought already. */
+static void close_thinking(const conversation *v, const char *source, bl_text *out)
+{
+    for (size_t i = 0; i < sizeof thinkings / sizeof thinkings[0] && !v->thinks && v->generates; i++) {
+        const struct thinking *t = &thinkings[i];
+        bool begun = ends_with(out, t->begin);
+        if (!begun && (!t->always || strstr(source, t->begin) == NULL || ends_with(out, t->end)))
+            continue;
+        bl_text_puts(out, begun ? "" : t->begin);
+        bl_text_puts(out, t->end);
+    }
+}
+
+static bl_status render(conversation *v, const char *source, bl_text *out)
+{
+    bl_err *err = &v->call->rq->err;
+    bl_json_doc messages = {.root = v->messages}, thinks = {0};
+    bl_chat_input input = {
+        .add_generation_prompt = v->generates, .bos_token = v->text->about.bos_token, .eos_token = v->text->about.eos_token};
+    bl_chat_template *chat = NULL;
+    bl_json tools;
+    bl_status st = bl_chat_template_parse((bl_span){source, strlen(source)}, &chat, err);
+    input.messages = bl_json_root(&messages);
+    if (bl_json_find(&v->call->root, "tools", &tools) && tools.kind == BL_JSON_ARRAY && bl_json_count(&tools) > 0)
+        input.tools = tools;
+    if (st == BL_OK)
+        st = read_variables(v, &thinks);
+    input.variables = v->variables;
+    input.nvariables = v->nvariables;
+    if (st == BL_OK)
+        st = bl_chat_template_render(chat, &input, NULL, out, err);
+    if (st == BL_OK) {
+        close_thinking(v, source, out);
+        bl_text_puts(out, v->prefill != NULL ? v->prefill : "");
+        st = bl_text_status(out, err);
+    }
+    cJSON_Delete(thinks.root);
+    bl_chat_template_destroy(chat);
+    return st;
+}
+
+bl_status bl_openai_render(const bl_openai_call *call, bl_text *out)
+{
+    const bl_model_version *version = call->in->version;
+    const char *source = version->config.chat_template;
+    conversation v = {.call = call, .text = version->text, .messages = cJSON_CreateArray()};
+    bl_status st = BL_OK;
+    if (source == NULL)
+        source = version->text->about.chat_template;
+    if (v.messages == NULL)
+        return bl_fail(&call->rq->err, BL_ENOMEM, "a conversation");
+    st = read_messages(&v);
+    if (st == BL_OK)
+        st = render(&v, source != NULL ? source : bl_chat_template_chatml, out);
+    cJSON_Delete(v.messages);
+    free(v.prefill);
+    return st;
+}
+
+/* ---- handlers */
+
+/* Tools are told to the model by /apply-template alone: what it would call is not understood yet. */
+static bl_status check_tools(const bl_openai_call *call)
+{
+    bl_json tools, choice;
+    if (!bl_json_find(&call->root, "tools", &tools) || tools.kind == BL_JSON_NULL || bl_json_count(&tools) == 0)
+        return BL_OK;
+    if (bl_json_find(&call->root, "tool_choice", &choice) && choice.kind == BL_JSON_STRING && bl_span_is(choice.text, "none"))
+        return BL_OK;
+    return bl_json_fail(&tools, &call->rq->err, BL_EINVAL, "calls of tools are not supported by this server; leave them out");
+}
+
+/* The template often writes the token with which the tokenizer begins a text, too: once is enough. */
+static bl_status tokenize_chat(const bl_openai_call *call, const bl_text *text, bl_tokens *out)
+{
+    const bl_text_model *model = call->in->version->text;
+    const char *bos = model->about.bos_token;
+    bl_span rest = {bl_text_get(text), text->len};
+    bl_tokens probe = {0};
+    bl_err *err = &call->rq->err;
+    bl_status st = bl_tokenizer_encode(model->tokenizer, BL_S(""), SIZE_MAX, &probe, err);
+    bool adds =
+        st == BL_OK && probe.count > 0 && bos != NULL && bl_span_is(bl_tokenizer_piece(model->tokenizer, probe.id[0]), bos);
+    free(probe.id);
+    BL_TRY(st);
+    if (adds && rest.len >= strlen(bos) && memcmp(rest.data, bos, strlen(bos)) == 0)
+        rest = (bl_span){rest.data + strlen(bos), rest.len - strlen(bos)};
+    return bl_tokenizer_encode(model->tokenizer, rest, SIZE_MAX, out, err);
+}
+
+/* The tokens of the conversation, which the caller frees. */
+static bl_status read_conversation(const bl_openai_call *call, bl_tokens *tokens)
+{
+    bl_text text = {.budget = &call->rq->server->memory};
+    bl_status st = check_tools(call);
+    if (st == BL_OK)
+        st = bl_openai_render(call, &text);
+    if (st == BL_OK)
+        st = tokenize_chat(call, &text, tokens);
+    bl_text_fini(&text);
+    return st;
+}
+
+bl_status bl_handle_openai_chat(bl_request *rq)
+{
+    bl_openai_call call;
+    bl_tokens tokens = {0};
+    bl_status st = BL_OK;
+    BL_TRY(bl_openai_open(rq, &call));
+    if (call.in == NULL)
+        return BL_OK;
+    BL_TRY(bl_openai_make(&call, &bl_openai_chat_form, "chatcmpl-"));
+    st = read_conversation(&call, &tokens);
+    if (st == BL_OK)
+        st = bl_openai_add(&call, &tokens);
+    free(tokens.id);
+    BL_TRY(st);
+    return bl_completion_begin(call.c);
+}
+
+bl_status bl_handle_openai_count(bl_request *rq)
+{
+    bl_openai_call call;
+    bl_tokens tokens = {0};
+    bl_status st = BL_OK;
+    BL_TRY(bl_openai_open(rq, &call));
+    if (call.in == NULL)
+        return BL_OK;
+    st = read_conversation(&call, &tokens);
+    free(tokens.id);
+    BL_TRY(st);
+    bl_text_printf(&rq->out, "{\"object\":\"response.input_tokens\",\"input_tokens\":%zu}", tokens.count);
+    bl_request_reply_json(rq, 200);
+    call.in->answered = true;
+    return BL_OK;
+}
+
+bl_status bl_handle_llama_template(bl_request *rq)
+{
+    bl_openai_call call;
+    bl_text text = {.budget = &rq->server->memory};
+    bl_status st = BL_OK;
+    BL_TRY(bl_openai_open(rq, &call));
+    if (call.in == NULL)
+        return BL_OK;
+    st = bl_openai_render(&call, &text);
+    if (st == BL_OK) {
+        bl_text_puts(&rq->out, "{\"prompt\":");
+        bl_encode_span(&rq->out, (bl_span){bl_text_get(&text), text.len});
+        bl_text_putc(&rq->out, '}');
+        bl_request_reply_json(rq, 200);
+        call.in->answered = true;
+    }
+    bl_text_fini(&text);
+    return st;
+}
