@@ -25,6 +25,7 @@ from beamline.graph import Graph, Node
 from beamline.nn.datasets import find_file
 
 HEADS, GROUPS, CONTEXT, CHUNK, ROWS, EPS = 8, 4, 512, 64, 32, 1e-5
+PAGE, PAGES = 32, 256  # tokens of a page, as the server has them; pages for all texts
 BLANK = "\u2581"  # how SentencePiece writes a blank
 
 
@@ -75,8 +76,8 @@ def tokenizer(data: bytes) -> dict:
                   "merges": [[left, right] for *_, left, right in sorted(joins)]}}
 
 
-# ---- the program: of each text tokens and the position of the first go in, logits of each token come out.  The keys and values of
-# all tokens before go in, and those of the new ones come out, for the server to put at their places; several texts are rows of one run
+# ---- the program: of each text tokens and the position of the first go in, logits of the last token come out.  Keys and values are
+# state in pages of 32 tokens; the server says which page and place each token has, and which pages a text has (docs/models.md)
 
 class Llama:
     def __init__(self, sizes: dict):
@@ -102,30 +103,30 @@ class Llama:
         turned = self.graph.stack([a * self.cos - b * self.sin, a * self.sin + b * self.cos], axis=-1)
         return turned.reshape(["rows", "n", heads, self.size]).permute([0, 2, 1, 3])
 
-    def split(self, x):
-        """[rows, tokens, GROUPS * size], as of keys and values, with an axis for the heads that share them."""
-        return x.reshape(["rows", "n", GROUPS, 1, self.size]).permute([0, 2, 3, 1, 4])
-
-    def remember(self, name, new):
-        """What there was, as |new| is, which goes out for the next run."""
-        old = self.graph.input(f"past.{name}", ["rows", CONTEXT, GROUPS, self.size])
-        self.graph.output(**{f"present.{name}": new.permute([0, 3, 1, 2, 4]).reshape(["rows", "n", GROUPS, self.size])})
-        return old.reshape(["rows", CONTEXT, GROUPS, 1, self.size]).permute([0, 2, 3, 1, 4])
+    def store(self, name, new, order):
+        """The state |name| with |new| [rows, n, GROUPS, size] at the places of the tokens; |order| has its axes of pages and of
+        tokens in a page first."""
+        moved = Node(self.graph, name).permute(order)
+        flat = moved.reshape([PAGES * PAGE, GROUPS, self.size])
+        put = self.graph.index_put(flat, new.reshape([-1, GROUPS, self.size]), [self.slots])
+        state = put.reshape([PAGES, PAGE, GROUPS, self.size]).permute([order.index(axis) for axis in range(4)])
+        self.updates[name] = state
+        return state
 
     def attention(self, x, layer):
-        """One softmax over the scores of what was there and of what is new."""
-        name = f"layers.{layer}.attention"
-        shared = ["rows", GROUPS, -1, "n", self.size]
-        q = self.turn(self.linear(x, f"{name}.wq"), HEADS).reshape(shared) * self.size ** -0.5
-        k = self.turn(self.linear(x, f"{name}.wk"), GROUPS).reshape(shared)
-        v = self.split(self.linear(x, f"{name}.wv"))
-        keys, values = self.remember(f"keys.{layer}", k), self.remember(f"values.{layer}", v)
-        before = self.graph.where(self.is_there, q @ keys.transpose(), -1e30)
-        now = self.graph.where(self.is_behind, q @ k.transpose(), -1e30)
-        most = self.graph.maximum(before.max(axis=-1, keepdim=True), now.max(axis=-1, keepdim=True))
-        before, now = (before - most).exp(), (now - most).exp()
-        total = before.sum(axis=-1, keepdim=True) + now.sum(axis=-1, keepdim=True)
-        y = (before @ values + now @ v) / total
+        """A softmax over the places of the text's pages.  Those behind a token, where anything may be, are not looked at."""
+        g, name = self.graph, f"layers.{layer}.attention"
+        q = self.turn(self.linear(x, f"{name}.wq"), HEADS).reshape(["rows", GROUPS, -1, "n", self.size, 1, 1]) * self.size ** -0.5
+        k = self.turn(self.linear(x, f"{name}.wk"), GROUPS).permute([0, 2, 1, 3])
+        v = self.linear(x, f"{name}.wv").reshape(["rows", "n", GROUPS, self.size])
+        keys = self.store(f"keys.{layer}", k, [0, 3, 1, 2]).take(self.table)      # [rows, pages, groups, size, 32]
+        values = self.store(f"values.{layer}", v, [0, 2, 1, 3]).take(self.table)  # [rows, pages, groups, 32, size]
+        keys = keys.permute([0, 2, 3, 1, 4]).reshape(["rows", GROUPS, 1, 1, self.size, "pages", PAGE])
+        values = g.where(self.is_there, values.permute([0, 2, 1, 3, 4]).reshape(["rows", GROUPS, 1, 1, "pages", PAGE, self.size]), 0)
+        scores = g.where(self.is_behind, (q * keys).sum(axis=4), -1e30)
+        weights = (scores - scores.max(axis=[4, 5], keepdim=True)).exp()
+        weights = weights / weights.sum(axis=[4, 5], keepdim=True)
+        y = (weights.reshape(["rows", GROUPS, -1, "n", "pages", PAGE, 1]) * values).sum(axis=[4, 5])
         return self.linear(y.permute([0, 3, 1, 2, 4]).reshape(["rows", "n", self.width]), f"{name}.wo")
 
     def feed_forward(self, x, layer):
@@ -133,23 +134,30 @@ class Llama:
         return self.linear(self.linear(x, f"{name}.w1").silu() * self.linear(x, f"{name}.w3"), f"{name}.w2")
 
     def build(self, rows) -> dict:
-        g = self.graph
+        g, self.updates = self.graph, {}
         g.dim("rows", 1, rows)
         g.dim("n", 1, CHUNK)
+        g.dim("pages", 1, CONTEXT // PAGE)
         tokens, position = g.input("tokens", ["rows", "n"], "int32"), g.input("position", ["rows"], "int32")
-        each = g.arange(stop="n", dtype="int32")
-        place = each + position.reshape(["rows", 1])
+        self.slots, self.table = g.input("slots", ["rows", "n"], "int32").reshape([-1]), g.input("table", ["rows", "pages"], "int32")
+        place = g.arange(stop="n", dtype="int32") + position.reshape(["rows", 1])
         turns = (g.arange(stop=self.size // 2, dtype="float32") * (-math.log(10000) * 2 / self.size)).exp()
         angles = place.reshape(["rows", "n", 1, 1]).cast("float32") * turns
         self.cos, self.sin = angles.cos(), angles.sin()
-        self.is_there = g.arange(stop=CONTEXT, dtype="int32") < position.reshape(["rows", 1, 1, 1, 1])
-        self.is_behind = each <= each.reshape(["n", 1])
+        places = g.arange(stop="pages", dtype="int32").reshape(["pages", 1]) * PAGE + g.arange(stop=PAGE, dtype="int32")
+        last = place.slice(start=[0, "n - 1"])
+        self.is_there = places.reshape(["pages", PAGE, 1]) <= last.reshape(["rows", 1, 1, 1, 1, 1, 1])
+        self.is_behind = places <= place.reshape(["rows", 1, 1, "n", 1, 1])
         x = self.weight("tok_embeddings.weight").take(tokens)
         for layer in range(self.layers):
             x = x + self.attention(self.norm(x, f"layers.{layer}.attention_norm"), layer)
             x = x + self.feed_forward(self.norm(x, f"layers.{layer}.ffn_norm"), layer)
-        g.output(logits=self.norm(x, "norm") @ self.weight("tok_embeddings.weight").transpose())
-        return {"dims": g.dims, **g.entry()}
+        x = self.norm(x, "norm").slice(start=[0, "n - 1"]).reshape(["rows", self.width])
+        g.output(logits=x @ self.weight("tok_embeddings.weight").transpose())
+        g.update(self.updates)
+        shape = {"keys": [PAGES, GROUPS, self.size, PAGE], "values": [PAGES, GROUPS, PAGE, self.size]}
+        state = {name: {"dtype": "float32", "shape": shape[name.split(".")[0]]} for name in self.updates}
+        return {"dims": g.dims, "state": state, **g.entry()}
 
 
 def write(models: pathlib.Path, data: pathlib.Path, name="story", rows=ROWS):

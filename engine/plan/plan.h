@@ -173,6 +173,8 @@ typedef struct bl_run {
                             |pool|; the old one goes back there) only when all steps asked for, or those before a failure, are whole */
     int holders;         /* references to each state that are for this run alone; 0: one.  Of a state that others have nothing
                             is written in place */
+    bool torn;           /* what is written in place is as good where a step ends between two of its parts, or fails: no state is
+                            copied or lost for that */
     bl_buffer **outputs; /* noutputs, filled from |pool| with those of the last step; the caller releases them there */
     uint64_t steps;      /* at least 1 */
     const atomic_bool *cancel; /* looked at between launches' flushes; may be NULL */

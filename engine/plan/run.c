@@ -184,7 +184,7 @@ static bool needs_next(const running *r, int state)
     const bl_plan_info *info = &r->plan->info;
     if (!info->updated[state])
         return false;
-    return !info->in_place[state] || r->plan->pauses ||
+    return !info->in_place[state] || (r->plan->pauses && !r->run->torn) ||
            atomic_load_explicit(&r->run->states[state]->refs, memory_order_acquire) > (r->run->holders > 1 ? r->run->holders : 1);
 }
 
@@ -258,7 +258,7 @@ static bl_status look_around(const bl_run *run, bl_err *err)
 static void lose_states(const running *r)
 {
     const bl_plan_info *info = &r->plan->info;
-    for (int i = 0; i < info->nstates + info->nhidden; i++) {
+    for (int i = 0; i < info->nstates + info->nhidden && !r->run->torn; i++) {
         if (info->in_place[i] && r->next[i] == NULL)
             bl_buffer_lose(r->run->states[i]);
     }
@@ -379,7 +379,7 @@ static void exchange_states(running *r)
             r->run->states[i] = r->next[i];
             r->next[i] = old;
         }
-        if (r->next[i] != NULL && r->plan->info.in_place[i] && !r->plan->pauses) { /* it is the run's own now */
+        if (r->next[i] != NULL && r->plan->info.in_place[i] && (!r->plan->pauses || r->run->torn)) { /* it is the run's own now */
             r->lent[i] = r->next[i];
             r->next[i] = NULL;
         }

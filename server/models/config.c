@@ -414,14 +414,15 @@ static bl_status read_context(reader *r, const bl_json *at, const char *text)
 /* {"entry": {"string_value": "main"}} */
 static bl_status read_parameters(reader *r, const bl_json *at)
 {
-    static const char *const names[] = {"entry",   "tokens", "position",  "logits",  "end",           "text",
-                                        "mask",    "types",  "picture",   "context", "chat_template", "defaults",
-                                        "aliases", "tags",   "reasoning", NULL};
+    static const char *const names[] = {"entry",     "tokens",       "position", "logits",        "end",      "text",    "mask",
+                                        "types",     "picture",      "context",  "chat_template", "defaults", "aliases", "tags",
+                                        "reasoning", "share_prefix", NULL};
     static const char *const values[] = {"string_value", NULL};
     bl_model_config *out = r->out;
-    const char *context = NULL, **to[] = {&out->entry,         &out->tokens,   &out->position, &out->logits,  &out->end,
-                                          &out->text,          &out->mask,     &out->types,    &out->picture, &context,
-                                          &out->chat_template, &out->defaults, &out->aliases,  &out->tags,    &out->reasoning};
+    const char *context = NULL, *share = NULL,
+               **to[] = {&out->entry,   &out->tokens, &out->position,  &out->logits, &out->end,           &out->text,
+                         &out->mask,    &out->types,  &out->picture,   &context,     &out->chat_template, &out->defaults,
+                         &out->aliases, &out->tags,   &out->reasoning, &share};
     bl_json one, value;
     BL_TRY(bl_json_allow(at, names, r->err));
     for (int i = 0; names[i] != NULL; i++) {
@@ -432,6 +433,9 @@ static bl_status read_parameters(reader *r, const bl_json *at)
         BL_TRY(bl_json_string(&value, to[i], r->err));
         if (to[i] == &context)
             BL_TRY(read_context(r, &value, context));
+        if (to[i] == &share && strcmp(share, "all") != 0 && strcmp(share, "key") != 0)
+            return bl_json_fail(&value, r->err, BL_EINVAL, "share_prefix is \"%.100s\"; it must be \"key\" or \"all\"", share);
+        out->shares_prefix = share != NULL && strcmp(share, "all") == 0;
     }
     return BL_OK;
 }

@@ -19,6 +19,7 @@ static void end_runs(bl_generation *g)
 {
     bl_text_memory_release(g->memory);
     g->memory = NULL;
+    bl_text_pages_end(&g->pages);
     if (g->sequence != NULL)
         bl_sequence_release(g->sequence);
     g->sequence = NULL;
@@ -37,6 +38,7 @@ void bl_generation_destroy(bl_generation *g)
     free(g->inputs);
     free(g->buffers);
     free(g->outputs);
+    free(g->states);
     free(g->tokens.id);
     free(g->bytes);
     free(g->logits);
@@ -134,9 +136,11 @@ static bl_status make_room(bl_generation *g, bl_err *err)
     g->inputs = bl_calloc((size_t)g->version->ninputs + 1, sizeof *g->inputs);
     g->buffers = bl_calloc((size_t)g->version->ninputs + 1, sizeof(bl_buffer *));
     g->outputs = bl_calloc((size_t)g->version->noutputs + 1, sizeof(bl_buffer *));
+    g->states = bl_calloc((size_t)bl_plan_get_info(g->instance->plan)->nstates + 1, sizeof(bl_buffer *));
     g->bytes = bl_calloc(count, bl_dtype_bytes(output->dtype));
     g->logits = bl_calloc(count, sizeof *g->logits);
-    if (ids == NULL || g->inputs == NULL || g->buffers == NULL || g->outputs == NULL || g->bytes == NULL || g->logits == NULL)
+    if (ids == NULL || g->inputs == NULL || g->buffers == NULL || g->outputs == NULL || g->states == NULL || g->bytes == NULL ||
+        g->logits == NULL)
         return bl_fail(err, BL_ENOMEM, "a text");
     return g->text->chooses ? BL_OK : bl_sampler_create(&g->sampling, count, &g->sampler, err);
 }
@@ -153,8 +157,13 @@ bl_status bl_generation_prepare(bl_generation *g, bl_infer *in)
         g->vars[i] = graph->vars[i].lo > 1 ? graph->vars[i].lo : 1;
     if (g->text->var >= 0)
         g->vars[g->text->var] = g->text->chunk;
-    BL_TRY(bl_sequence_create(in, g->text->past_bytes, &g->sequence));
-    g->instance = bl_sequence_instance(g->sequence);
+    if (g->text->pool > 0) {
+        g->vars[g->text->pages] = graph->vars[g->text->pages].hi;
+        g->instance = bl_instance_choose(g->version);
+    } else {
+        BL_TRY(bl_sequence_create(in, g->text->past_bytes, &g->sequence));
+        g->instance = bl_sequence_instance(g->sequence);
+    }
     atomic_fetch_add(&g->instance->busy, 1);
     BL_TRY(bl_infer_prepare(in->rq, g->version, g->instance, g->vars, &x));
     g->worker = x->worker;

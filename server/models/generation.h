@@ -8,6 +8,7 @@
 #define BL_SERVER_MODELS_GENERATION_H
 
 #include "server/models/completion.h"
+#include "server/models/pages.h"
 #include "server/models/sequence.h"
 #include "server/residents.h"
 enum {
@@ -60,12 +61,14 @@ struct bl_generation {
     unsigned device_generation;
     bl_text_memory *memory; /* in which it has |row|; NULL: it remembers nothing yet */
     int64_t row;
-    bl_tokens tokens;   /* the prompt's, and those that were made */
-    size_t prompt, fed; /* tokens */
-    size_t reused;      /* tokens of the prompt that need not be run again */
-    bool silent;        /* no text was there yet */
-    bool new_line;      /* the text has one */
-    char *bytes;        /* the logits of the last token as they come */
+    bl_text_pages pages; /* where keys and values are in pages */
+    bl_buffer **states;  /* of a run that it leads: the program's */
+    bl_tokens tokens;    /* the prompt's, and those that were made */
+    size_t prompt, fed;  /* tokens */
+    size_t reused;       /* tokens of the prompt that need not be run again */
+    bool silent;         /* no text was there yet */
+    bool new_line;       /* the text has one */
+    char *bytes;         /* the logits of the last token as they come */
     float *logits;
     bl_sampler *sampler;                     /* NULL: the model chooses the tokens */
     bl_text pending;                         /* bytes that are not told yet: half a character, or what may become a stop */

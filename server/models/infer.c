@@ -606,6 +606,11 @@ static bl_status go(bl_infer *in)
     bool found = false;
     if (in->version->sequential)
         return run_in_sequence(in);
+    if (in->version->instances[0].pages != NULL)
+        return bl_fail(&in->rq->err, BL_EINVAL,
+                       "model \"%s\" keeps keys and values in pages that the server deals out: it writes texts, by generate and "
+                       "generate_stream",
+                       in->version->name);
     if (in->wire.sequenced)
         return bl_fail(&in->rq->err, BL_EINVAL, "model \"%s\" remembers nothing: it has no sequences", in->version->name);
     if (in->version->answers != NULL)

@@ -60,11 +60,14 @@ typedef struct bl_model_instance {
     bl_plan *plan; /* the program's; bl_plan_current gives the best there is.  NULL, as |entry|: it has variants (variants.h) */
     const bl_program_entry_state *entry;
     _Atomic(bl_plan *) exact[BL_SIZES]; /* for 2^i rows and no others; NULL, or there for good */
+    struct bl_pages *pages;             /* of a text model with keys and values in pages (pages.h); else NULL */
     bool running;                       /* under the batcher's lock: it has a run of this model */
     atomic_int busy;                    /* requests that it has by themselves, where they are not joined */
 
     /* worker's thread: so many rows of texts were too much for the device's memory, and when */
     int64_t crowd, crowded_ns;
+    double token_ns; /* what a token of a prompt takes; 0: not known */
+    double write_ns; /* what a run takes in which texts write one token each; likewise */
 
     /* under that lock */
     bl_sizes sizes;              /* what runs take */

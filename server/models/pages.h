@@ -20,6 +20,50 @@
 #ifndef BL_SERVER_MODELS_PAGES_H
 #define BL_SERVER_MODELS_PAGES_H
 
+#include "server/models/internal.h"
+
 enum { BL_PAGE_TOKENS = 32 };
+
+/* The pages of an instance, and a tree of the full ones by their tokens: a text that begins with the same tokens takes them.
+ * Pages that no text has stay in the tree.  Where all places are taken, the page that was used longest ago leaves for the host,
+ * then those of the youngest texts, which wait.
+ * Any thread, but for what says worker's thread: the program's state is touched there alone. */
+typedef struct bl_pages bl_pages;
+typedef struct bl_page bl_page;
+
+/* What a text has of them.  Zeroed is nothing. */
+typedef struct bl_text_pages bl_text_pages;
+struct bl_text_pages {
+    bl_pages *pool; /* NULL: it has not begun */
+    uint32_t owner;
+    uint64_t number; /* of later texts it is greater */
+    bl_page **page;
+    size_t count, cap;
+    size_t full;                  /* so many of them are in the tree */
+    bool busy;                    /* a run has them */
+    bool rests;                   /* no run will soon */
+    bl_text_pages *before, *next; /* of the pool */
+};
+
+/* Is this the form above?  Then |*count| is how many pages the state has. */
+BL_NODISCARD bl_status bl_pages_describe(const bl_model_version *version, int64_t *count, bl_err *err);
+/* Of an instance of a version that has the form.  |shared|: all keys share what they wrote. */
+BL_NODISCARD bl_status bl_pages_create(bl_model_instance *instance, int64_t count, bool shared, bl_pages **out, bl_err *err);
+void bl_pages_destroy(bl_pages *pages); /* accepts NULL */
+
+/* A text begins with |tokens|: it has the longest chain of full pages that are known of them; returns how many tokens these have,
+ * fewer than |count|.  |found| false: none is looked for. */
+BL_NODISCARD bl_status bl_text_pages_begin(bl_text_pages *text, bl_pages *pages, uint32_t owner, const int32_t *tokens,
+                                           size_t count, bool found, size_t *fed, bl_err *err);
+/* Pages for |count| tokens, on the device until bl_text_pages_rest; |*ready| false: older texts have the places, and this one has
+ * to wait.  Worker's thread. */
+BL_NODISCARD bl_status bl_text_pages_reserve(bl_text_pages *text, size_t count, bool *ready, bl_err *err);
+/* A run is over, and the first |count| of |tokens| are in pages: those that are full can be found from now on. */
+void bl_text_pages_rest(bl_text_pages *text, const int32_t *tokens, size_t count);
+/* It waits for its client until its next run: older or not, its pages may leave. */
+void bl_text_pages_wait(bl_text_pages *text);
+int64_t bl_text_pages_place(const bl_text_pages *text, size_t token); /* in a state: page * BL_PAGE_TOKENS + place */
+int64_t bl_text_pages_page(const bl_text_pages *text, size_t i);      /* 0: it has no such page */
+void bl_text_pages_end(bl_text_pages *text);
 
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/models/text.h"
 
+#include "server/models/pages.h"
+
 #include <string.h>
 
 /* What ends a text in models that are in use, where the configuration does not say it. */
@@ -21,8 +23,11 @@ bl_status bl_text_model_read(bl_model_version *version, bl_span file, bl_err *er
 
 void bl_text_model_fini(bl_model_version *version)
 {
-    if (version->text != NULL)
-        bl_tokenizer_destroy(version->text->tokenizer);
+    if (version->text == NULL)
+        return;
+    bl_tokenizer_destroy(version->text->tokenizer);
+    for (int i = 0; i < version->ninstances; i++)
+        bl_pages_destroy(version->instances[i].pages);
 }
 
 /* ---- which tensor is what */
@@ -66,6 +71,11 @@ bool bl_text_model_has_rows(const bl_model_version *version, const bl_wire_graph
     if (tokens == NULL || tokens->ndim != 1)
         return tokens != NULL && tokens->ndim > 1;
     return position != NULL && position->ndim > 0 && tokens->dim[0].var >= 0 && position->dim[0].var == tokens->dim[0].var;
+}
+
+bool bl_text_model_has_pages(const bl_model_version *version, const bl_wire_graph *graph)
+{
+    return version->text != NULL && graph->nupdates > 0 && find_type(version, graph, "slots") != NULL;
 }
 
 /* [n], [rows, n], [rows, 1], or [rows], of which each has one: a last dimension that has a name and is not the rows' varies, and
@@ -168,8 +178,11 @@ static bl_status describe_past(const bl_model_version *version, const bl_text_mo
 
 static bl_status describe_inputs(const bl_model_version *version, bl_text_model *text, bl_err *err)
 {
+    bool pages = bl_text_model_has_pages(version, version->instances[0].graph);
     text->tokens = find(version->inputs, version->ninputs, tokens_of(version));
     text->position = find(version->inputs, version->ninputs, position_of(version));
+    text->slots = pages ? find(version->inputs, version->ninputs, "slots") : -1;
+    text->table = pages ? find(version->inputs, version->ninputs, "table") : -1;
     if (text->tokens < 0)
         return bl_fail(err, BL_EGRAPH, "a text model has an input for its tokens: there is no \"%.100s\" (parameters.tokens)",
                        tokens_of(version));
@@ -180,7 +193,7 @@ static bl_status describe_inputs(const bl_model_version *version, bl_text_model 
     for (int i = 0; i < version->ninputs; i++) {
         const bl_model_tensor *tensor = &version->inputs[i];
         int present = find_present(version, tensor->name);
-        if (i == text->tokens || (i == text->position && is_position(version, tensor)))
+        if (i == text->tokens || (i == text->position && is_position(version, tensor)) || i == text->slots || i == text->table)
             continue;
         if (present < 0)
             return bl_fail(
@@ -193,7 +206,7 @@ static bl_status describe_inputs(const bl_model_version *version, bl_text_model 
         text->grows = (text->grows || text->npasts == 0) && text->pasts[text->npasts].places > 0;
         text->npasts++;
     }
-    text->remembers = version->sequential || text->npasts > 0;
+    text->remembers = version->sequential || pages || text->npasts > 0;
     return text->position >= 0 || version->config.position == NULL
                ? BL_OK
                : bl_fail(err, BL_EGRAPH, "there is no input \"%.100s\" (parameters.position)", position_of(version));
@@ -247,9 +260,34 @@ static bl_status describe_output(const bl_model_version *version, bl_text_model 
                    tensor->name);
 }
 
+static bl_status describe_pages(bl_model_version *version, bl_text_model *text, bl_err *err)
+{
+    if (text->slots < 0)
+        return BL_OK;
+    if (text->table < 0 || text->position < 0 || text->npasts > 0)
+        return bl_fail(
+            err, BL_EGRAPH,
+            "a text model with an input \"slots\" keeps keys and values in pages: it has inputs \"table\" and \"position\" "
+            "and no \"past.X\"");
+    BL_TRY(bl_pages_describe(version, &text->pool, err));
+    text->pages = version->inputs[text->table].var[1];
+    for (int i = 0; i < version->ninstances; i++)
+        BL_TRY(bl_pages_create(&version->instances[i], text->pool, version->config.shares_prefix, &version->instances[i].pages,
+                               err));
+    return BL_OK;
+}
+
 static bl_status describe_context(const bl_model_version *version, bl_text_model *text, bl_err *err)
 {
     text->context = version->config.context;
+    if (text->pool > 0) {
+        int64_t most = version->instances[0].graph->vars[text->pages].hi * BL_PAGE_TOKENS;
+        most = most < text->pool * BL_PAGE_TOKENS ? most : text->pool * BL_PAGE_TOKENS;
+        if (text->context > most)
+            return bl_fail(err, BL_EGRAPH, "parameters.context is %lld, and a table has pages for %lld tokens",
+                           (long long)text->context, (long long)most);
+        text->context = text->context > 0 ? text->context : most;
+    }
     if (!text->remembers && text->var < 0)
         return bl_fail(err, BL_EGRAPH,
                        "a text model that remembers nothing is given all tokens each time: its tokens need a named "
@@ -299,6 +337,7 @@ bl_status bl_text_model_describe(bl_model_version *version, bl_err *err)
     bl_text_model *text = version->text;
     BL_TRY(describe_inputs(version, text, err));
     BL_TRY(describe_output(version, text, err));
+    BL_TRY(describe_pages(version, text, err));
     BL_TRY(describe_context(version, text, err));
     return describe_ends(version, text, err);
 }

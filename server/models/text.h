@@ -42,7 +42,10 @@ struct bl_text_model {
     bl_text_past *pasts; /* the version's arena */
     size_t past_bytes;   /* of all */
     bool grows;          /* all of them have places: what is there stays there */
-    bool remembers;      /* these, or state */
+    bool remembers;      /* these, or state, or pages */
+    int slots, table;    /* inputs of a program with keys and values in pages (pages.h); -1: it has none */
+    int pages;           /* the named dimension of |table| */
+    int64_t pool;        /* pages of a state; 0: it has none */
     int64_t chunk;       /* tokens of a run at the most */
     int64_t context;     /* tokens of a text at the most */
     int output;
@@ -57,6 +60,8 @@ struct bl_text_model {
 BL_NODISCARD bl_status bl_text_model_read(bl_model_version *version, bl_span file, bl_err *err);
 /* Is the first dimension of its tokens one of rows, each with a text of its own?  Else it is that of the tokens. */
 bool bl_text_model_has_rows(const bl_model_version *version, const bl_wire_graph *graph);
+/* Does it keep keys and values in pages (pages.h)? */
+bool bl_text_model_has_pages(const bl_model_version *version, const bl_wire_graph *graph);
 /* Its inputs and outputs are known: which of them are what. */
 BL_NODISCARD bl_status bl_text_model_describe(bl_model_version *version, bl_err *err);
 void bl_text_model_fini(bl_model_version *version);

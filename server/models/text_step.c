@@ -11,12 +11,17 @@
 #include <string.h>
 
 static const int64_t CROWDED_NS = 10000000000; /* for so long fewer rows run where more were too much for the device */
+static const double PIECE_NS = 5e7;            /* of a prompt's run where others wait, or ... */
+static const double PIECE_RUNS = 2;            /* ... so many runs in which texts write: the queue shares out time, not runs */
+static const double NEW_RUN = 0.25;            /* weight of a run in a mean of what runs take */
+enum { LEAST_PIECE = BL_PAGE_TOKENS };
 
 typedef struct step {
     bl_generation *lead; /* whose turn it is, and the first of all that have a row */
     bl_generation **last;
     int64_t rows;
     size_t count; /* tokens of each */
+    size_t piece; /* the most of them that a prompt has in a run */
     int64_t begin_ns, took_ns;
     bl_plan *plan;                 /* retained */
     bl_text_memory *before, *next; /* likewise; |next| is NULL where what there was grows */
@@ -30,18 +35,46 @@ static size_t next_token(const bl_generation *g)
     return g->text->remembers ? g->fed : 0;
 }
 
-static size_t next_count(const bl_generation *g)
+static size_t next_count(const step *s, const bl_generation *g)
 {
-    size_t left = g->tokens.count - next_token(g), most = bl_generation_steps_singly(g) ? 1 : (size_t)g->text->chunk;
+    size_t left = g->tokens.count - next_token(g), most = bl_generation_steps_singly(g) ? 1 : s->piece;
     return left < most ? left : most;
+}
+
+/* While others wait for the device a piece of a prompt takes about as long as they may have to. */
+static size_t choose_piece(const bl_generation *g)
+{
+    const bl_model_instance *instance = g->instance;
+    double most_ns = PIECE_RUNS * instance->write_ns > PIECE_NS ? PIECE_RUNS * instance->write_ns : PIECE_NS;
+    int64_t piece = 0;
+    if (!g->text->remembers || instance->token_ns <= 0 || !bl_queue_is_wanted(g->worker->queue))
+        return (size_t)g->text->chunk;
+    piece = (int64_t)(most_ns / instance->token_ns) / LEAST_PIECE * LEAST_PIECE;
+    piece = piece < LEAST_PIECE ? LEAST_PIECE : piece;
+    return (size_t)(piece < g->text->chunk ? piece : g->text->chunk);
+}
+
+static void learn_run(const step *s)
+{
+    bl_model_instance *instance = s->lead->instance;
+    double *mean = s->count == 1 ? &instance->write_ns : s->count >= LEAST_PIECE ? &instance->token_ns : NULL;
+    double ns = s->count == 1 ? (double)s->took_ns : (double)s->took_ns / (double)s->count / (double)s->rows;
+    if (mean != NULL)
+        *mean = *mean > 0 ? *mean + NEW_RUN * (ns - *mean) : ns;
+}
+
+/* Before its first run nobody knows how much of its prompt there is already. */
+static bool is_begun(const bl_generation *g)
+{
+    return g->text->pool == 0 || g->pages.pool != NULL;
 }
 
 static bool fits(void *arg, const bl_request *rq)
 {
     const step *s = arg;
     const bl_generation *g = rq->work == bl_text_work ? rq->data : NULL;
-    return g != NULL && g->instance == s->lead->instance && g->device_generation == s->lead->device_generation &&
-           next_count(g) == s->count && !atomic_load(&rq->cancel) && (rq->deadline_ns == 0 || rq->deadline_ns > s->begin_ns);
+    return g != NULL && g->instance == s->lead->instance && g->device_generation == s->lead->device_generation && is_begun(g) &&
+           next_count(s, g) == s->count && !atomic_load(&rq->cancel) && (rq->deadline_ns == 0 || rq->deadline_ns > s->begin_ns);
 }
 
 /* Of sizes that the configuration prefers the largest that waits, else all. */
@@ -88,6 +121,56 @@ static void join(step *s, bl_request *rq)
     s->rows++;
 }
 
+static bl_status check_device(const bl_generation *g, bl_err *err)
+{
+    if (g->device_generation == atomic_load(&g->worker->dev->generation))
+        return BL_OK;
+    return bl_fail(err, BL_EBUSY, "%s was reopened while the text was written; send it again", g->worker->dev->info.id);
+}
+
+/* The text finds what is known of its prompt. */
+static bl_status begin_pages(bl_generation *g, bl_request *rq)
+{
+    bool found = !(g->options->echo && g->options->logprobs >= 0); /* else all of them are to be computed */
+    if (is_begun(g))
+        return BL_OK;
+    BL_TRY(bl_text_pages_begin(&g->pages, g->instance->pages, rq->owner, g->tokens.id, g->prompt, found, &g->fed, &rq->err));
+    g->reused = g->fed;
+    return BL_OK;
+}
+
+/* Where keys and values are in pages: are those of the next run there?  Else the text is over, or waits as |*outcome| says. */
+static bool has_pages(const step *s, bl_request *rq, bl_step *outcome)
+{
+    bl_generation *g = rq->data;
+    bl_status st = BL_OK;
+    bool ready = true;
+    if (g->text->pool > 0)
+        st = bl_text_pages_reserve(&g->pages, g->fed + s->count, &ready, &rq->err);
+    if (st != BL_OK)
+        (void)bl_fail(&rq->err, st, "pages of a text");
+    *outcome = st == BL_OK && !ready && !atomic_load(&rq->cancel) ? BL_STEP_AGAIN : BL_STEP_DONE;
+    if (st == BL_OK && *outcome == BL_STEP_DONE && !ready)
+        (void)bl_fail(&rq->err, BL_ECANCELLED, "the client went away");
+    return st == BL_OK && ready;
+}
+
+/* The same of who leads, whose program's state is on the device from now on. */
+static bool may_lead(step *s, bl_request *rq, bl_step *outcome)
+{
+    bl_generation *g = rq->data;
+    const bl_program *program = g->instance->program;
+    *outcome = BL_STEP_DONE;
+    if (g->text->pool > 0) {
+        if (check_device(g, &rq->err) != BL_OK || bl_program_check(program, &rq->err) != BL_OK ||
+            bl_program_wake(g->instance->program, &rq->err) != BL_OK || begin_pages(g, rq) != BL_OK)
+            return false;
+    }
+    s->piece = choose_piece(g);
+    s->count = next_count(s, g);
+    return has_pages(s, rq, outcome);
+}
+
 static void take_along(step *s)
 {
     bl_queue *queue = s->lead->worker->queue;
@@ -99,12 +182,13 @@ static void take_along(step *s)
     rq = rows > 1 ? bl_queue_take_along(queue, fits, s, (size_t)rows - 1) : NULL;
     for (; rq != NULL; rq = next) {
         next = rq->next;
+        bl_step outcome = BL_STEP_DONE;
         bl_trail_add(&rq->trail, BL_TIME_QUEUE, rq->queued_ns, s->begin_ns);
-        if (bl_access_check_time(rq) == BL_OK) {
+        if (bl_access_check_time(rq) == BL_OK && has_pages(s, rq, &outcome)) {
             join(s, rq);
         } else {
             bl_seat seat = bl_queue_seat(queue, rq);
-            bl_queue_settle(queue, &seat, BL_STEP_DONE, 0);
+            bl_queue_settle(queue, &seat, outcome, 0);
         }
     }
 }
@@ -129,14 +213,25 @@ static void let_go(step *s, bl_status why)
 
 /* ---- the run */
 
-/* The tokens of each row, or where the first of them stands. */
-static void write_rows(const step *s, const bl_model_tensor *tensor, bool position, char *to)
+/* What stands at |k| of a row of input |i|. */
+static int64_t row_value(const bl_generation *g, int i, size_t k)
 {
-    size_t width = position ? 1 : s->count, each = bl_dtype_bytes(tensor->dtype);
+    const bl_text_model *text = g->text;
+    size_t from = next_token(g);
+    if (i == text->slots)
+        return bl_text_pages_place(&g->pages, from + k);
+    if (i == text->table)
+        return bl_text_pages_page(&g->pages, k);
+    return i == text->position ? (int64_t)from : g->tokens.id[from + k];
+}
+
+static void write_rows(const step *s, int i, size_t width, char *to)
+{
+    const bl_model_tensor *tensor = &s->lead->version->inputs[i];
+    size_t each = bl_dtype_bytes(tensor->dtype);
     for (const bl_generation *g = s->lead; g != NULL; g = g->beside) {
-        size_t from = next_token(g);
         for (size_t k = 0; k < width; k++) {
-            int64_t wide = position ? (int64_t)from : g->tokens.id[from + k];
+            int64_t wide = row_value(g, i, k);
             int32_t narrow = (int32_t)wide;
             char *at = to + ((size_t)g->at * width + k) * each;
             if (tensor->dtype == BL_I64)
@@ -147,7 +242,8 @@ static void write_rows(const step *s, const bl_model_tensor *tensor, bool positi
     }
 }
 
-static bl_status fill_input(const step *s, int i, bool position, bl_err *err)
+/* |width| numbers of each row. */
+static bl_status fill_input(const step *s, int i, size_t width, bl_err *err)
 {
     bl_generation *lead = s->lead;
     const bl_model_tensor *tensor = &lead->version->inputs[i];
@@ -160,10 +256,28 @@ static bl_status fill_input(const step *s, int i, bool position, bl_err *err)
     to = bl_held_host(*held);
     if (to == NULL)
         return bl_fail(err, BL_ENOMEM, "tokens");
-    write_rows(s, tensor, position, to);
+    write_rows(s, i, width, to);
     BL_TRY(bl_held_flush(*held, err));
     lead->buffers[i] = (*held)->buffer;
     return BL_OK;
+}
+
+/* With as many pages as the longest of the texts has tokens for. */
+static bl_status fill_paged(step *s, bl_err *err)
+{
+    bl_generation *lead = s->lead;
+    const bl_text_model *text = lead->text;
+    size_t most = 0, row = 0;
+    for (bl_generation *g = lead; g != NULL; g = g->beside) {
+        most = g->fed + s->count > most ? g->fed + s->count : most;
+        g->at = (int64_t)row++;
+    }
+    most = (most + BL_PAGE_TOKENS - 1) / BL_PAGE_TOKENS;
+    lead->vars[text->pages] = (int64_t)most;
+    BL_TRY(fill_input(s, text->tokens, s->count, err));
+    BL_TRY(fill_input(s, text->position, 1, err));
+    BL_TRY(fill_input(s, text->slots, s->count, err));
+    return fill_input(s, text->table, most, err);
 }
 
 static bl_status fill_inputs(step *s, bl_err *err)
@@ -174,13 +288,39 @@ static bl_status fill_inputs(step *s, bl_err *err)
         lead->vars[text->var] = (int64_t)s->count;
     if (text->rows >= 0)
         lead->vars[text->rows] = s->rows;
+    if (text->pool > 0)
+        return fill_paged(s, err);
     BL_TRY(bl_text_memory_gather(lead, s->rows, &s->before, err)); /* which says who is which row */
     if (!text->grows)
         BL_TRY(bl_text_memory_create(lead->worker, text, s->rows, &s->next, err));
     for (int i = 0; i < text->npasts; i++)
         lead->buffers[text->pasts[i].input] = s->before->parts[i].buffer;
-    BL_TRY(fill_input(s, text->tokens, false, err));
-    return text->position >= 0 ? fill_input(s, text->position, true, err) : BL_OK;
+    BL_TRY(fill_input(s, text->tokens, s->count, err));
+    return text->position >= 0 ? fill_input(s, text->position, 1, err) : BL_OK;
+}
+
+/* The program's own states, of which all texts have pages. */
+static bl_status lend_states(bl_generation *lead, bl_run *run, bl_err *err)
+{
+    const bl_program *program = lead->instance->program;
+    if (lead->sequence != NULL)
+        return bl_sequence_lend(lead->sequence, &run->states, err);
+    for (int i = 0; i < bl_plan_get_info(lead->instance->plan)->nstates; i++)
+        lead->states[i] = program->states[lead->instance->entry->state[i]].buffer;
+    run->states = lead->states;
+    run->torn = true; /* places of texts that are not in the run stay, and the others are written again */
+    return BL_OK;
+}
+
+static void keep_states(bl_generation *lead)
+{
+    bl_program *program = lead->instance->program;
+    if (lead->sequence != NULL) {
+        bl_sequence_keep(lead->sequence);
+        return;
+    }
+    for (int i = 0; i < bl_plan_get_info(lead->instance->plan)->nstates; i++)
+        bl_program_take_back(program, &program->states[lead->instance->entry->state[i]], lead->states[i]);
 }
 
 /* With the best plan that there is for so many rows.  What one alone runs ends when its client leaves. */
@@ -201,9 +341,9 @@ static bl_status run_plan(step *s, bl_err *err)
     if (s->plan == NULL)
         s->plan = bl_plan_current(lead->instance->plan);
     run.plan = s->plan;
-    BL_TRY(bl_sequence_lend(lead->sequence, &run.states, err));
+    BL_TRY(lend_states(lead, &run, err));
     st = bl_plan_run(&run, err);
-    bl_sequence_keep(lead->sequence);
+    keep_states(lead);
     s->took_ns = bl_clock_ns() - start;
     atomic_store(&lead->worker->busy_ns, start + s->took_ns);
     return st;
@@ -214,6 +354,11 @@ static bl_status keep(step *s, bl_err *err)
 {
     bl_generation *lead = s->lead;
     const bl_text_model *text = lead->text;
+    if (text->pool > 0) {
+        for (bl_generation *g = lead; g != NULL; g = g->beside)
+            g->fed += s->count;
+        return BL_OK;
+    }
     BL_TRY(bl_text_memory_append(s->before, lead, s->count, lead->outputs, err));
     for (int i = 0; i < text->npasts && !text->grows; i++) {
         bl_buffer **output = &lead->outputs[text->pasts[i].output];
@@ -234,12 +379,12 @@ static bl_status keep(step *s, bl_err *err)
 static bl_status run(step *s, bl_err *err)
 {
     bl_generation *lead = s->lead;
-    if (lead->device_generation != atomic_load(&lead->worker->dev->generation))
-        return bl_fail(err, BL_EBUSY, "%s was reopened while the text was written; send it again", lead->worker->dev->info.id);
+    BL_TRY(check_device(lead, err));
     BL_TRY(fill_inputs(s, err));
     BL_TRY(run_plan(s, err));
     BL_TRY(keep(s, err));
     bl_metrics_add(&lead->rq->server->metrics, BL_COUNT_TEXT_RUNS, 1);
+    learn_run(s);
     if (is_measured(s))
         bl_instance_learn(lead->version, lead->instance, s->rows, s->plan, s->took_ns);
     return BL_OK;
@@ -257,6 +402,9 @@ static void end_run(step *s)
         bl_pool_release(lead->worker->pool, lead->outputs[i]);
         lead->outputs[i] = NULL;
     }
+    for (bl_generation *g = lead; g != NULL && lead->text->pool > 0; g = g->beside)
+        if (g->pages.pool != NULL)
+            bl_text_pages_rest(&g->pages, g->tokens.id, g->fed);
     bl_text_memory_let_go(s->before);
     bl_text_memory_let_go(s->next);
     bl_text_memory_release(s->before);
@@ -367,6 +515,8 @@ static bl_step choose_step(bl_generation *g)
     gone = atomic_load(&g->rq->cancel);
     rests = !gone && bl_generation_is_unread(g);
     g->rests = rests;
+    if (rests)
+        bl_text_pages_wait(&g->pages);
     pthread_mutex_unlock(&g->completion->lock);
     if (!gone)
         return rests ? BL_STEP_MOVED : BL_STEP_AGAIN;
@@ -397,11 +547,11 @@ bl_step bl_text_work(bl_request *rq)
     step s = {.lead = rq->data, .begin_ns = bl_clock_ns()};
     bl_err err = {0};
     bl_status st = BL_OK;
+    bl_step outcome = BL_STEP_DONE;
     s.last = &s.lead;
-    s.count = next_count(s.lead);
+    if (bl_access_check_time(rq) != BL_OK || !may_lead(&s, rq, &outcome))
+        return outcome;
     join(&s, rq);
-    if (bl_access_check_time(rq) != BL_OK)
-        return BL_STEP_DONE;
     take_along(&s);
     st = run(&s, &err);
     if (st != BL_OK && s.rows > 1) {

@@ -353,7 +353,7 @@ static bl_status read_labels(bl_model_version *version, bl_err *err)
 /* What it remembers from one request to the next, and which answers are kept. */
 static bl_status choose_memory(bl_model_version *version, const bl_wire_graph *graph, bl_err *err)
 {
-    version->sequential = graph->nupdates > 0;
+    version->sequential = graph->nupdates > 0 && !bl_text_model_has_pages(version, graph);
     if (version->config.sequences && !version->sequential)
         return bl_fail(err, BL_EGRAPH, "sequence_batching is for a program that updates state, and this one has no updates");
     if (version->config.cached && version->sequential)

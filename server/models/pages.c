@@ -1,0 +1,545 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/models/pages.h"
+
+#include "engine/base/fault.h"
+#include "server/residents.h"
+#include "server/shelf.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { NO_PLACE = -1 };
+
+/* In the tree a page is found by what stands before it, by its owner and by its tokens.  The number of a page in the tree is
+ * never given again, so what stood behind one that was dropped is not found any more. */
+struct bl_page {
+    int64_t place; /* among those of the state; NO_PLACE: it is on the host, or has nothing yet */
+    char *away;    /* what it has, on the host; or NULL */
+    int texts;     /* that have it */
+    bool stays;    /* while a place is looked for: it may not leave */
+    uint32_t payer;
+    uint64_t number, behind; /* its own; that of the page before it, 0 of the first.  |number| 0: it is not in the tree */
+    uint32_t owner;
+    int32_t token[BL_PAGE_TOKENS];
+    bl_page *before, *next; /* of those that no text has and that are where this one is, by their last use */
+    bl_page *chained;       /* in the same bucket */
+};
+
+typedef struct order {
+    bl_page *oldest, *youngest;
+    int64_t count;
+} order;
+
+typedef struct census {
+    int64_t used, kept, free, away; /* by texts; by none; places with nothing in them; on the host */
+} census;
+
+struct bl_pages {
+    pthread_mutex_t lock;
+    bl_program *program; /* the version's, which has this */
+    bl_server *server;
+    int nstates;
+    int *state;    /* of the program: those with pages */
+    size_t *bytes; /* of a page in each of them */
+    size_t page_bytes;
+    int64_t count; /* of places */
+    bool shared;
+    int64_t *free, nfree;
+    bl_text_pages *texts;
+    order here, away; /* that no text has, on the device and on the host */
+    int64_t naway;    /* on the host, also of texts */
+    census told;      /* what the metrics say */
+    uint64_t last_text, last_page;
+    size_t nbuckets;
+    bl_page **bucket;
+};
+
+/* ---- the form */
+
+static int find_input(const bl_model_version *version, const char *name)
+{
+    for (int i = 0; i < version->ninputs; i++)
+        if (strcmp(version->inputs[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+static bl_status check_input(const bl_model_version *version, const char *name, bl_err *err)
+{
+    int i = find_input(version, name);
+    const bl_model_tensor *tensor = i >= 0 ? &version->inputs[i] : NULL;
+    bool good = tensor != NULL && tensor->dtype == BL_I32 && tensor->ndim == 2 && tensor->var[0] == version->batch_var;
+    good = good && (strcmp(name, "table") != 0 || (tensor->var[1] >= 0 && tensor->var[1] != version->batch_var));
+    return good
+               ? BL_OK
+               : bl_fail(
+                     err, BL_EGRAPH,
+                     "a text model with an input \"slots\" keeps keys and values in pages: its input \"%s\" must be int32 [rows, "
+                     "%s], with rows the first dimension of all inputs and outputs",
+                     name, strcmp(name, "table") == 0 ? "pages], a named dimension" : "n]");
+}
+
+bl_status bl_pages_describe(const bl_model_version *version, int64_t *count, bl_err *err)
+{
+    const bl_model_instance *instance = &version->instances[0];
+    const bl_plan_info *info = bl_plan_get_info(instance->plan);
+    *count = 0;
+    BL_TRY(check_input(version, "slots", err));
+    BL_TRY(check_input(version, "table", err));
+    for (int i = 0; i < info->nstates + info->nhidden; i++) {
+        const bl_state *state = &instance->program->states[instance->entry->state[i]];
+        if (!info->updated[i])
+            continue;
+        if (i >= info->nstates || state->type.type.ndim == 0 || (*count > 0 && state->type.type.dim[0].size != *count))
+            return bl_fail(
+                err, BL_EGRAPH,
+                "state \"%s\": every state that a text model with pages updates has as many pages as its first axis as the "
+                "others",
+                i < info->nstates ? state->type.name : "of random numbers");
+        *count = state->type.type.dim[0].size;
+    }
+    return *count > 0 ? BL_OK : bl_fail(err, BL_EGRAPH, "a text model with an input \"slots\" must update states of pages");
+}
+
+/* ---- the pool */
+
+bl_status bl_pages_create(bl_model_instance *instance, int64_t count, bool shared, bl_pages **out, bl_err *err)
+{
+    const bl_plan_info *info = bl_plan_get_info(instance->plan);
+    bl_pages *p = bl_calloc(1, sizeof *p);
+    *out = p;
+    if (p == NULL)
+        return bl_fail(err, BL_ENOMEM, "pages of texts");
+    pthread_mutex_init(&p->lock, NULL);
+    p->program = instance->program;
+    p->server = instance->program->server;
+    p->count = count;
+    p->shared = shared;
+    for (p->nbuckets = 64; p->nbuckets < 2 * (size_t)count;)
+        p->nbuckets *= 2;
+    p->bucket = bl_calloc(p->nbuckets, sizeof *p->bucket);
+    p->free = bl_calloc((size_t)count, sizeof *p->free);
+    p->state = bl_calloc((size_t)info->nstates, sizeof *p->state);
+    p->bytes = bl_calloc((size_t)info->nstates, sizeof *p->bytes);
+    if (p->bucket == NULL || p->free == NULL || p->state == NULL || p->bytes == NULL)
+        return bl_fail(err, BL_ENOMEM, "pages of texts");
+    while (p->nfree < count) { /* the first place is taken first */
+        p->free[p->nfree] = count - 1 - p->nfree;
+        p->nfree++;
+    }
+    for (int i = 0; i < info->nstates; i++) {
+        int at = instance->entry->state[i];
+        if (!info->updated[i])
+            continue;
+        p->state[p->nstates] = at;
+        p->bytes[p->nstates] = p->program->states[at].bytes / (size_t)count;
+        p->page_bytes += p->bytes[p->nstates++];
+    }
+    return BL_OK;
+}
+
+static void free_away(bl_pages *p, bl_page *page)
+{
+    p->naway -= page->away != NULL;
+    bl_resident_free_copy(p->program->worker, page->away, p->page_bytes);
+    page->away = NULL;
+}
+
+static void unlock_pages(bl_pages *p)
+{
+    census now = {.used = p->count - p->nfree - p->here.count, .kept = p->here.count, .free = p->nfree, .away = p->naway};
+    bl_metrics *metrics = &p->server->metrics;
+    bl_metrics_add(metrics, BL_COUNT_PAGES_USED, now.used - p->told.used);
+    bl_metrics_add(metrics, BL_COUNT_PAGES_KEPT, now.kept - p->told.kept);
+    bl_metrics_add(metrics, BL_COUNT_PAGES_FREE, now.free - p->told.free);
+    bl_metrics_add(metrics, BL_COUNT_PAGES_AWAY, now.away - p->told.away);
+    p->told = now;
+    pthread_mutex_unlock(&p->lock);
+}
+
+void bl_pages_destroy(bl_pages *p)
+{
+    if (p == NULL)
+        return;
+    for (size_t i = 0; p->bucket != NULL && i < p->nbuckets; i++) /* texts have none: they hold the version */
+        for (bl_page *page = p->bucket[i], *next = NULL; page != NULL; page = next) {
+            next = page->chained;
+            free_away(p, page);
+            free(page);
+        }
+    pthread_mutex_lock(&p->lock);
+    p->count = p->nfree = p->here.count = p->naway = 0;
+    unlock_pages(p);
+    pthread_mutex_destroy(&p->lock);
+    free(p->bucket);
+    free(p->free);
+    free(p->state);
+    free(p->bytes);
+    free(p);
+}
+
+/* ---- by the last use */
+
+static order *order_of(bl_pages *p, const bl_page *page)
+{
+    return page->place >= 0 ? &p->here : &p->away;
+}
+
+static void append(order *o, bl_page *page)
+{
+    page->before = o->youngest;
+    page->next = NULL;
+    *(o->youngest != NULL ? &o->youngest->next : &o->oldest) = page;
+    o->youngest = page;
+    o->count++;
+}
+
+static void take_out(order *o, bl_page *page)
+{
+    *(page->before != NULL ? &page->before->next : &o->oldest) = page->next;
+    *(page->next != NULL ? &page->next->before : &o->youngest) = page->before;
+    page->before = page->next = NULL;
+    o->count--;
+}
+
+/* ---- the tree */
+
+static bl_page **bucket_of(bl_pages *p, uint64_t behind, uint32_t owner, const int32_t *tokens)
+{
+    uint64_t hash = (behind + owner) * UINT64_C(0x9e3779b97f4a7c15);
+    for (int i = 0; i < BL_PAGE_TOKENS; i++)
+        hash = (hash ^ (uint32_t)tokens[i]) * UINT64_C(0x100000001b3); /* FNV-1a, by tokens */
+    return &p->bucket[(hash ^ hash >> 29) & (p->nbuckets - 1)];
+}
+
+static bl_page *find_page(bl_pages *p, uint64_t behind, uint32_t owner, const int32_t *tokens)
+{
+    bl_page *page = *bucket_of(p, behind, owner, tokens);
+    while (page != NULL &&
+           (page->behind != behind || page->owner != owner || memcmp(page->token, tokens, sizeof page->token) != 0))
+        page = page->chained;
+    return page;
+}
+
+static void list_page(bl_pages *p, bl_page *page, uint64_t behind, uint32_t owner, const int32_t *tokens)
+{
+    bl_page **bucket = bucket_of(p, behind, owner, tokens);
+    page->number = ++p->last_page;
+    page->behind = behind;
+    page->owner = owner;
+    memcpy(page->token, tokens, sizeof page->token);
+    page->chained = *bucket;
+    *bucket = page;
+}
+
+/* No text has it, and it is in no order: gone. */
+static void drop_page(bl_pages *p, bl_page *page)
+{
+    if (page->number != 0) {
+        bl_page **at = bucket_of(p, page->behind, page->owner, page->token);
+        while (*at != page)
+            at = &(*at)->chained;
+        *at = page->chained;
+    }
+    if (page->place >= 0)
+        p->free[p->nfree++] = page->place;
+    free_away(p, page);
+    free(page);
+}
+
+/* ---- texts have pages */
+
+static bl_status give_page(bl_pages *p, bl_text_pages *text, bl_page *page, bl_err *err)
+{
+    if (page->texts == 0) {
+        BL_TRY(bl_shelf_charge(p->server->shelf, text->owner, p->page_bytes, true, err));
+        page->payer = text->owner;
+    }
+    if (page->texts == 0 && page->number != 0)
+        take_out(order_of(p, page), page);
+    page->texts++;
+    text->page[text->count++] = page;
+    return BL_OK;
+}
+
+static void leave_page(bl_pages *p, bl_page *page)
+{
+    if (--page->texts > 0)
+        return;
+    bl_shelf_refund(p->server->shelf, page->payer, p->page_bytes);
+    if (page->number != 0)
+        append(order_of(p, page), page);
+    else
+        drop_page(p, page);
+}
+
+static bl_status make_room(bl_text_pages *text, size_t count, bl_err *err)
+{
+    bl_page **page = text->page;
+    if (count <= text->cap)
+        return BL_OK;
+    page = bl_realloc(text->page, 2 * count * sizeof(bl_page *));
+    if (page == NULL)
+        return bl_fail(err, BL_ENOMEM, "pages of a text");
+    text->page = page;
+    text->cap = 2 * count;
+    return BL_OK;
+}
+
+static bl_status find_pages(bl_pages *p, bl_text_pages *text, const int32_t *tokens, size_t count, bl_err *err)
+{
+    uint64_t behind = 0;
+    for (size_t at = 0; at + BL_PAGE_TOKENS < count; at += BL_PAGE_TOKENS) {
+        bl_page *page = find_page(p, behind, p->shared ? 0 : text->owner, tokens + at);
+        if (page == NULL)
+            break;
+        BL_TRY(make_room(text, text->count + 1, err));
+        BL_TRY(give_page(p, text, page, err));
+        behind = page->number;
+        text->full++;
+    }
+    return BL_OK;
+}
+
+bl_status bl_text_pages_begin(bl_text_pages *text, bl_pages *p, uint32_t owner, const int32_t *tokens, size_t count, bool found,
+                              size_t *fed, bl_err *err)
+{
+    bl_status st = BL_OK;
+    pthread_mutex_lock(&p->lock);
+    *text = (bl_text_pages){.pool = p, .owner = owner, .number = ++p->last_text, .next = p->texts};
+    if (p->texts != NULL)
+        p->texts->before = text;
+    p->texts = text;
+    if (found)
+        st = find_pages(p, text, tokens, count, err);
+    *fed = text->count * BL_PAGE_TOKENS;
+    unlock_pages(p);
+    bl_metrics_add(&p->server->metrics, BL_COUNT_PREFIX_TOKENS, (int64_t)*fed);
+    return st;
+}
+
+void bl_text_pages_end(bl_text_pages *text)
+{
+    bl_pages *p = text->pool;
+    if (p == NULL)
+        return;
+    pthread_mutex_lock(&p->lock);
+    while (text->count > 0) /* the last first: what stands behind another is never younger in the order than that */
+        leave_page(p, text->page[--text->count]);
+    *(text->before != NULL ? &text->before->next : &p->texts) = text->next;
+    if (text->next != NULL)
+        text->next->before = text->before;
+    unlock_pages(p);
+    free(text->page);
+    *text = (bl_text_pages){0};
+}
+
+/* ---- places */
+
+/* What |page| has goes to the host, and its place is free.  Under the lock, worker's thread. */
+static bl_status send_away(bl_pages *p, bl_page *page, bl_err *err)
+{
+    bl_budget *memory = &p->server->memory;
+    bl_status st = BL_OK;
+    size_t at = 0;
+    char *copy = NULL;
+    BL_TRY(bl_budget_take(memory, p->page_bytes, BL_ENOMEM, "pages of texts that wait on the host", err));
+    copy = bl_calloc(1, p->page_bytes);
+    if (copy == NULL) {
+        bl_budget_give(memory, p->page_bytes);
+        return bl_fail(err, BL_ENOMEM, "pages of texts that wait on the host");
+    }
+    for (int i = 0; st == BL_OK && i < p->nstates; at += p->bytes[i++])
+        st = bl_buffer_read(p->program->states[p->state[i]].buffer, (size_t)page->place * p->bytes[i], copy + at, p->bytes[i],
+                            err);
+    if (st != BL_OK) {
+        bl_resident_free_copy(p->program->worker, copy, p->page_bytes);
+        return st;
+    }
+    page->away = copy;
+    p->naway++;
+    p->free[p->nfree++] = page->place;
+    page->place = NO_PLACE;
+    bl_metrics_add(&p->server->metrics, BL_COUNT_PAGES_OUT, 1);
+    return BL_OK;
+}
+
+static bl_status bring_back(bl_pages *p, bl_page *page, bl_err *err)
+{
+    size_t at = 0;
+    for (int i = 0; page->away != NULL && i < p->nstates; at += p->bytes[i++])
+        BL_TRY(bl_buffer_write(p->program->states[p->state[i]].buffer, (size_t)page->place * p->bytes[i], page->away + at,
+                               p->bytes[i], err));
+    if (page->away != NULL)
+        bl_metrics_add(&p->server->metrics, BL_COUNT_PAGES_IN, 1);
+    free_away(p, page);
+    return BL_OK;
+}
+
+/* Of what no text has, what was used longest ago leaves; the host keeps as many of those as the state has. */
+static bool send_kept(bl_pages *p)
+{
+    bl_page *page = p->here.oldest;
+    bl_err ignored = {0};
+    if (page == NULL)
+        return false;
+    take_out(&p->here, page);
+    if (p->away.count >= p->count) {
+        bl_page *oldest = p->away.oldest;
+        take_out(&p->away, oldest);
+        drop_page(p, oldest);
+    }
+    if (send_away(p, page, &ignored) == BL_OK)
+        append(&p->away, page);
+    else
+        drop_page(p, page);
+    return true;
+}
+
+/* Does |t| keep its pages while |text| looks for a place? */
+static bool is_before(const bl_text_pages *t, const bl_text_pages *text)
+{
+    return t == text || t->busy || (!t->rests && t->number < text->number);
+}
+
+/* The youngest text that has a page on the device which no text has that keeps its pages. */
+static bl_text_pages *find_youngest(const bl_pages *p, const bl_text_pages *text)
+{
+    bl_text_pages *found = NULL;
+    for (int keeps = 0; keeps < 2; keeps++)
+        for (bl_text_pages *t = p->texts; t != NULL; t = t->next)
+            for (size_t i = 0; i < t->count && (!keeps || is_before(t, text)); i++)
+                t->page[i]->stays = keeps;
+    for (bl_text_pages *t = p->texts; t != NULL; t = t->next) {
+        bool has = false;
+        for (size_t i = 0; i < t->count && !has; i++)
+            has = t->page[i]->place >= 0 && !t->page[i]->stays;
+        if (has && (found == NULL || t->number > found->number))
+            found = t;
+    }
+    return found;
+}
+
+static bl_status send_text(bl_pages *p, bl_text_pages *text, bl_err *err)
+{
+    for (size_t i = text->count; i-- > 0;)
+        if (text->page[i]->place >= 0 && !text->page[i]->stays)
+            BL_TRY(send_away(p, text->page[i], err));
+    return BL_OK;
+}
+
+/* A place for |page|; none where older texts have them all. */
+static bl_status take_place(bl_pages *p, const bl_text_pages *text, bl_page *page, bl_err *err)
+{
+    while (p->nfree == 0 && send_kept(p))
+        continue;
+    if (p->nfree == 0) {
+        bl_text_pages *youngest = find_youngest(p, text);
+        if (youngest == NULL)
+            return BL_OK;
+        BL_TRY(send_text(p, youngest, err));
+    }
+    page->place = p->free[--p->nfree];
+    bl_status st = bring_back(p, page, err);
+    if (st != BL_OK) {
+        p->free[p->nfree++] = page->place;
+        page->place = NO_PLACE;
+    }
+    return st;
+}
+
+static bl_status add_page(bl_pages *p, bl_text_pages *text, bl_err *err)
+{
+    bl_page *page = bl_calloc(1, sizeof *page);
+    bl_status st = page != NULL ? make_room(text, text->count + 1, err) : bl_fail(err, BL_ENOMEM, "a page of a text");
+    if (st == BL_OK) {
+        page->place = NO_PLACE;
+        st = give_page(p, text, page, err);
+    }
+    if (st != BL_OK)
+        free(page);
+    return st;
+}
+
+static bl_status reserve(bl_pages *p, bl_text_pages *text, size_t count, bool *ready, bl_err *err)
+{
+    size_t pages = (count + BL_PAGE_TOKENS - 1) / BL_PAGE_TOKENS;
+    *ready = false;
+    text->rests = false;
+    for (size_t i = 0; i < pages; i++) {
+        if (i == text->count)
+            BL_TRY(add_page(p, text, err));
+        if (text->page[i]->place < 0)
+            BL_TRY(take_place(p, text, text->page[i], err));
+        if (text->page[i]->place < 0)
+            return BL_OK;
+    }
+    *ready = text->busy = true;
+    return BL_OK;
+}
+
+bl_status bl_text_pages_reserve(bl_text_pages *text, size_t count, bool *ready, bl_err *err)
+{
+    bl_status st = BL_OK;
+    pthread_mutex_lock(&text->pool->lock);
+    st = reserve(text->pool, text, count, ready, err);
+    unlock_pages(text->pool);
+    return st;
+}
+
+/* Page |i| of the text is full: it is in the tree from now on, or gives way to the one that is there already. */
+static void finish_page(bl_pages *p, bl_text_pages *text, size_t i, const int32_t *tokens)
+{
+    uint64_t behind = i > 0 ? text->page[i - 1]->number : 0;
+    uint32_t owner = p->shared ? 0 : text->owner;
+    bl_page *own = text->page[i], *twin = find_page(p, behind, owner, tokens);
+    bl_err ignored = {0};
+    if (twin == NULL) {
+        list_page(p, own, behind, owner, tokens);
+        return;
+    }
+    text->count = i;
+    if (give_page(p, text, twin, &ignored) != BL_OK) {
+        text->count = i + 1; /* its own, which nobody finds */
+        return;
+    }
+    if (twin->place < 0) { /* what it had is here again */
+        free_away(p, twin);
+        twin->place = own->place;
+        own->place = NO_PLACE;
+    }
+    leave_page(p, own);
+}
+
+void bl_text_pages_rest(bl_text_pages *text, const int32_t *tokens, size_t count)
+{
+    bl_pages *p = text->pool;
+    size_t pages = text->count;
+    pthread_mutex_lock(&p->lock);
+    text->busy = false;
+    while ((text->full + 1) * BL_PAGE_TOKENS <= count && (text->full == 0 || text->page[text->full - 1]->number != 0)) {
+        finish_page(p, text, text->full, tokens + text->full * BL_PAGE_TOKENS);
+        text->count = pages;
+        text->full++;
+    }
+    unlock_pages(p);
+}
+
+void bl_text_pages_wait(bl_text_pages *text)
+{
+    if (text->pool == NULL)
+        return;
+    pthread_mutex_lock(&text->pool->lock);
+    text->rests = true;
+    pthread_mutex_unlock(&text->pool->lock);
+}
+
+int64_t bl_text_pages_place(const bl_text_pages *text, size_t token)
+{
+    return text->page[token / BL_PAGE_TOKENS]->place * BL_PAGE_TOKENS + (int64_t)(token % BL_PAGE_TOKENS);
+}
+
+int64_t bl_text_pages_page(const bl_text_pages *text, size_t i)
+{
+    return i < text->count ? text->page[i]->place : 0;
+}
