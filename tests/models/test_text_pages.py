@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: MIT
+"""Keys and values in pages: each text is what it is alone, beside others, behind a prefix that was known, and after its pages were on the host."""
+
+import concurrent.futures
+import math
+import pathlib
+import struct
+import sys
+import time
+import unittest
+
+from repository import Repository, V2, document, numbers, safetensors
+from test_text import LETTERS, TextTest, logits, node, parameters
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "http"))
+from test_keys import KeyedCase  # noqa: E402
+
+PAGE, PAGES, CONTEXT = 32, 12, 320
+
+
+def chain(chunk=48, rows=8, pages=PAGES, context=CONTEXT):
+    """The next letter is that of the sum of all tokens, times their places, which are read from pages alone."""
+    small = {"dtype": "int32", "shape": ["rows"]}
+    return {"inputs": {"tokens": {"dtype": "int32", "shape": ["rows", "n"]}, "position": small, "slots": {"dtype": "int32", "shape": ["rows", "n"]},
+                       "table": {"dtype": "int32", "shape": ["rows", "pages"]}},
+            "dims": {"rows": [1, rows], "n": [1, chunk], "pages": [1, context // PAGE]},
+            "nodes": [node("flat", "reshape", "seen", shape=[pages * PAGE]), node("new", "cast", "tokens", dtype="float32"), node("put", "index_put", "flat", "new", "slots"),
+                      node("kept", "reshape", "put", shape=[pages, PAGE]), node("mine", "take", "kept", "table"),
+                      node("line", "reshape", "mine", shape=["rows", "pages * 32"]), node("places", "arange", stop="pages * 32", dtype="int32"),
+                      node("each", "arange", stop="n", dtype="int32"), node("column", "reshape", "position", shape=["rows", 1]), node("at", "add", "each", "column"),
+                      node("last", "max", "at", axis=1, keepdim=True), node("there", "less_equal", "places", "last"), node("value", "where", "there", "line", 0),
+                      node("weights", "add", "places", 1), node("factors", "mod", "weights", 26), node("parts", "mul", "value", "factors"), node("sum", "sum", "parts", axis=1),
+                      node("odd", "mul", "sum", 15), node("whole", "cast", "odd", dtype="int32"), node("letter", "mod", "whole", 26), *logits("letter")],
+            "outputs": ["logits"], "updates": {"seen": "kept"}}
+
+
+def tell(prompt, count):
+    """What it writes on."""
+    tokens = [LETTERS.index(letter) for letter in prompt]
+    while len(tokens) < len(prompt) + count:
+        tokens.append(15 * sum((place + 1) % 26 * token for place, token in enumerate(tokens)) % 26)
+    return "".join(LETTERS[token] for token in tokens[len(prompt):])
+
+
+def nothing(pages=PAGES):
+    """A state of which nothing may be read before it was written."""
+    return safetensors({"seen": ("F32", [pages, PAGE], struct.pack("<f", math.nan) * (pages * PAGE))})
+
+
+def prompt(seed, length):
+    return "".join(LETTERS[(seed * 7 + i * i * (seed + 3) + i // 5) % 26] for i in range(length))
+
+
+class PagesTest(TextTest):
+    @classmethod
+    def put_chain(cls, repository, name, tensors=None, document=None, **config):
+        cls.put(repository, name, document or chain(), **config)
+        (repository.path / name / "1" / "model.safetensors").write_bytes(tensors or nothing())
+
+    def at_once(self, calls):
+        with concurrent.futures.ThreadPoolExecutor(len(calls)) as pool:
+            return [each.result() for each in [pool.submit(call) for call in calls]]
+
+    def write(self, model, text, count):
+        self.assertEqual(tell(text, count), self.written(model, text, max_tokens=count, ignore_eos=True))
+
+    def wait_for(self, name, value):
+        for _ in range(200):
+            if self.server.metric(name) == value:
+                return
+            time.sleep(0.05)
+        self.assertEqual(value, self.server.metric(name), name)
+
+
+class Pages(PagesTest):
+    @classmethod
+    def fill(cls, repository):
+        for device in ("opencl:0", "interp:0"):
+            cls.put_chain(repository, f"chain.{device[:6]}", instance_group=[{"device": device}])
+        cls.put_chain(repository, "short", document=chain(chunk=5))
+        cls.put_chain(repository, "alone", max_batch_size=1)
+        cls.put_chain(repository, "large", document=chain(pages=64), tensors=nothing(64))
+
+    def test_alone(self):
+        for model in ("chain.opencl", "chain.interp", "short", "alone"):
+            for length in (1, 31, 32, 33, 64, 150):
+                self.write(model, prompt(length, length), 40)
+
+    def test_beside_others(self):
+        before = self.server.metric("text_runs_total"), self.server.metric("generated_tokens_total")
+        self.at_once([lambda i=i: self.write("large", prompt(100 + i, 10 + 7 * i), 90) for i in range(8)])
+        runs, tokens = self.server.metric("text_runs_total") - before[0], self.server.metric("generated_tokens_total") - before[1]
+        self.assertEqual(720, tokens)
+        self.assertLess(runs, tokens)
+
+    def test_known_prefix(self):
+        begin, known = prompt(5, 200), lambda: self.server.metric("prefix_tokens_total")
+        self.write("large", begin, 5)
+        for rest, tokens in (("", 192), ("abc", 192), (tell(begin, 5)[:4] + "z" * 40, 192), (tell(begin, 5)[:3], 192)):
+            before = known()
+            self.write("large", begin + rest, 30)
+            self.assertEqual(tokens, known() - before, rest)
+        for text, tokens in ((begin[:100] + "zz", 96), ("b" + begin[1:], 0), (begin[:32], 0), (begin[:33], 32)):
+            before = known()
+            self.write("large", text, 30)
+            self.assertEqual(tokens, known() - before, text)
+        before = known()  # what was written is known too
+        self.write("large", begin + tell(begin, 30), 10)
+        self.assertEqual(224, known() - before)
+
+    def test_same_prompt_at_once(self):
+        text = prompt(77, 130)
+        self.at_once([lambda: self.write("large", text, 60)] * 6)
+
+    def test_others_need_the_places(self):
+        """Eight texts of ten pages each have twelve places: younger ones wait on the host, and kept pages leave first."""
+        moved = self.server.metric("text_pages_moved_out_total"), self.server.metric("text_pages_moved_in_total")
+        self.at_once([lambda i=i: self.write("chain.opencl", prompt(200 + i, 150 + i), 150) for i in range(8)])
+        self.assertGreater(self.server.metric("text_pages_moved_out_total"), moved[0])
+        self.assertGreater(self.server.metric("text_pages_moved_in_total"), moved[1])
+        self.wait_for("text_pages_used", 0)
+        before = self.server.metric("prefix_tokens_total")
+        for i in (6, 7):  # from the host
+            self.write("chain.opencl", prompt(200 + i, 150 + i), 20)
+        self.assertGreater(self.server.metric("prefix_tokens_total"), before)
+
+    def test_client_leaves(self):
+        held = self.server.metric("held_bytes")
+        connection, reader = self.open("large", prompt(9, 100), max_tokens=200, ignore_eos=True)
+        self.read(reader, 3)
+        connection.close()
+        self.wait_for("text_pages_used", 0)
+        self.wait_for("held_bytes", held)
+        self.write("large", prompt(9, 100), 40)
+
+    def test_pages_are_charged_while_they_are_used(self):
+        held = self.server.metric("held_bytes")
+        self.write("large", prompt(3, 100), 100)
+        self.wait_for("held_bytes", held)
+        self.wait_for("text_pages_used", 0)
+        self.assertGreater(self.server.metric("text_pages_kept"), 0)
+
+    def test_whole_context(self):
+        text = prompt(11, CONTEXT - 3)
+        answer = self.ok(self.generate("large", text, max_tokens=50, ignore_eos=True, exclude_input_in_output=True)).json
+        self.assertEqual((tell(text, 3), "length"), (answer["text_output"], answer["finish_reason"]))
+
+    def test_no_inference(self):
+        body = document(numbers("tokens", [1, 1], [0], "INT32"), numbers("position", [1], [0], "INT32"), numbers("slots", [1, 1], [0], "INT32"), numbers("table", [1, 1], [0], "INT32"))
+        self.refused(400, self.infer("large", body), "generate")
+
+
+class Wrong(PagesTest):
+    """Programs that have no such form."""
+
+    def test_refused(self):
+        two = chain()
+        two["state"] = {"more": {"dtype": "float32", "shape": [3, PAGE]}}
+        two["nodes"].append(node("most", "add", "more", 1))
+        two["updates"]["more"] = "most"
+        fixed = chain()
+        fixed["inputs"]["table"]["shape"] = ["rows", 4]
+        fixed["dims"].pop("pages")
+        fixed["nodes"] = [{**each, "attrs": {key: [128 if size == "pages * 32" else size for size in value] if isinstance(value, list) else 128 if value == "pages * 32" else value
+                                             for key, value in each.get("attrs", {}).items()}} for each in fixed["nodes"]]
+        wide = chain()
+        wide["inputs"]["slots"]["dtype"] = "int64"
+        for name, program, word, config in (("two", two, "first axis", {}), ("fixed", fixed, "table", {}), ("wide", wide, "slots", {}), ("far", chain(), "context", parameters(context=321)),
+                                            ("share", chain(), "share_prefix", parameters(share_prefix="some"))):
+            self.put_chain(self.repository, name, document=program, **config)
+            answer = self.load(name)
+            self.assertIn(answer.status, (400, 422), (name, answer.body))
+            self.assertIn(word, answer.json["error"], name)
+
+
+class Keys(KeyedCase):
+    """What one key wrote is not known to another, unless the model says so."""
+
+    KEYS = {"one": ("infer",), "two": ("infer",), "root": ("admin,metrics",)}
+
+    @classmethod
+    def setUpClass(cls):
+        cls.repository = Repository()
+        for name, config in (("own", {}), ("all", parameters(share_prefix="all"))):
+            PagesTest.put_chain(cls.repository, name, **config)
+        cls.ARGS = ("--backends", "interp", "--models", str(cls.repository.path), "--log-level", "error")
+        super().setUpClass()
+        for _ in range(600):
+            if cls.server.call("GET", "/v2/health/ready").status == 200:
+                return
+            time.sleep(0.05)
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.repository.remove()
+
+    def known(self, key, model, text):
+        """How many tokens of it were."""
+        read = lambda: float(next(line for line in self.call("root", "GET", "/metrics").body.decode().splitlines() if line.startswith("beamline_prefix_tokens_total")).split()[1])
+        before = read()
+        answer = self.ok(self.call(key, "POST", f"{V2}{model}/generate", {"text_input": text, "max_tokens": 9, "ignore_eos": True, "exclude_input_in_output": True})).json
+        self.assertEqual(tell(text, 9), answer["text_output"])
+        return read() - before
+
+    def test_own(self):
+        text = prompt(1, 100)
+        self.assertEqual([0, 96, 0, 96, 96], [self.known(key, "own", text) for key in ("one", "one", "two", "two", "one")])
+
+    def test_all(self):
+        text = prompt(1, 100)
+        self.assertEqual([0, 96, 96], [self.known(key, "all", text) for key in ("one", "two", "one")])
+
+
+if __name__ == "__main__":
+    unittest.main()
