@@ -35,13 +35,40 @@ size_t bl_tokenizer_size(const bl_tokenizer *tokenizer)
     return tokenizer->size;
 }
 
+static int32_t find_hashed(const bl_tokenizer *t, bl_span text, uint64_t hash)
+{
+    size_t mask = t->slots - 1;
+    for (size_t at = hash & mask; t->by_text[at].id >= 0; at = (at + 1) & mask)
+        if (t->by_text[at].hash == (uint32_t)(hash >> 32) && bl_span_eq(t->tokens[t->by_text[at].id].text, text))
+            return t->by_text[at].id;
+    return -1;
+}
+
 int32_t bl_tokenizer_find(const bl_tokenizer *tokenizer, bl_span text)
 {
-    size_t mask = tokenizer->slots - 1;
-    for (size_t at = bl_hash_bytes(text.data, text.len, 1) & mask; tokenizer->by_text[at] >= 0; at = (at + 1) & mask)
-        if (bl_span_eq(tokenizer->tokens[tokenizer->by_text[at]].text, text))
-            return tokenizer->by_text[at];
-    return -1;
+    return find_hashed(tokenizer, text, bl_hash_bytes(text.data, text.len, 1));
+}
+
+void bl_token_find_all(const bl_tokenizer *t, const bl_span *texts, int32_t *ids, int count)
+{
+    uint64_t hash[BL_TOKEN_BATCH];
+    size_t mask = t->slots - 1;
+    for (int i = 0; i < count; i++) {
+        hash[i] = bl_hash_bytes(texts[i].data, texts[i].len, 1);
+        __builtin_prefetch(&t->by_text[hash[i] & mask]);
+    }
+    for (int i = 0; i < count; i++) {
+        const bl_token_slot *slot = &t->by_text[hash[i] & mask];
+        if (slot->id >= 0)
+            __builtin_prefetch(&t->tokens[slot->id].text);
+    }
+    for (int i = 0; i < count; i++) {
+        const bl_token_slot *slot = &t->by_text[hash[i] & mask];
+        if (slot->id >= 0)
+            __builtin_prefetch(t->tokens[slot->id].text.data);
+    }
+    for (int i = 0; i < count; i++)
+        ids[i] = find_hashed(t, texts[i], hash[i]);
 }
 
 int32_t bl_token_find_in_model(const bl_tokenizer *tokenizer, bl_span text)

@@ -73,15 +73,19 @@ bl_status bl_token_make_room(bl_tokenizer *t, size_t size, size_t texts, bl_err 
     return BL_OK;
 }
 
-void bl_token_add(bl_tokenizer *t, int32_t id, bl_span text)
+int32_t bl_token_add(bl_tokenizer *t, int32_t id, bl_span text)
 {
-    size_t mask = t->slots - 1, at = bl_hash_bytes(text.data, text.len, 1) & mask;
-    while (t->by_text[at] >= 0)
-        at = (at + 1) & mask;
-    t->by_text[at] = id;
+    uint64_t hash = bl_hash_bytes(text.data, text.len, 1);
+    uint32_t tag = (uint32_t)(hash >> 32);
+    size_t mask = t->slots - 1, at = hash & mask;
     t->tokens[id].text = text;
     if (text.len > t->longest)
         t->longest = text.len;
+    for (; t->by_text[at].id >= 0; at = (at + 1) & mask)
+        if (t->by_text[at].hash == tag && bl_span_eq(t->tokens[t->by_text[at].id].text, text))
+            return t->by_text[at].id;
+    t->by_text[at] = (bl_token_slot){tag, id};
+    return id;
 }
 
 void bl_token_find_byte_tokens(bl_tokenizer *t)
@@ -107,12 +111,22 @@ bl_status bl_token_make_pairs(bl_tokenizer *t, size_t count, bl_err *err)
     return BL_OK;
 }
 
-void bl_token_add_pair(bl_tokenizer *t, bl_token_pair pair)
+static size_t pair_slot(const bl_tokenizer *t, const bl_token_pair *pair)
 {
-    size_t mask = t->pair_slots - 1, at = bl_hash_mix((uint64_t)(uint32_t)pair.left << 32 | (uint32_t)pair.right) & mask;
-    while (t->pairs[at].left >= 0 && (t->pairs[at].left != pair.left || t->pairs[at].right != pair.right))
-        at = (at + 1) & mask;
-    t->pairs[at] = pair;
+    return bl_hash_mix((uint64_t)(uint32_t)pair->left << 32 | (uint32_t)pair->right) & (t->pair_slots - 1);
+}
+
+void bl_token_add_pairs(bl_tokenizer *t, const bl_token_pair *pairs, int count, bool again)
+{
+    for (int i = 0; i < count; i++)
+        __builtin_prefetch(&t->pairs[pair_slot(t, &pairs[i])], 1);
+    for (int i = 0; i < count; i++) {
+        size_t at = pair_slot(t, &pairs[i]);
+        while (t->pairs[at].left >= 0 && (t->pairs[at].left != pairs[i].left || t->pairs[at].right != pairs[i].right))
+            at = (at + 1) & (t->pair_slots - 1);
+        if (t->pairs[at].left < 0 || again)
+            t->pairs[at] = pairs[i];
+    }
 }
 
 /* ---- Unigram */

@@ -17,13 +17,13 @@ enum { BL_TOKEN_IDS = 1024 * 1024, BL_TOKEN_ADDED = 65536 }; /* the most of a fi
 bl_tokenizer *bl_token_create(void); /* NULL without memory */
 /* |size|: ids are below it; |texts|: how many tokens there will be. */
 BL_NODISCARD bl_status bl_token_make_room(bl_tokenizer *t, size_t size, size_t texts, bl_err *err);
-/* |id| has no token yet. |text| lives as long as |t|. */
-void bl_token_add(bl_tokenizer *t, int32_t id, bl_span text);
+/* |id| has no token yet.  |text| lives as long as |t|.  Which id the text is found as: another one, where that has it already. */
+int32_t bl_token_add(bl_tokenizer *t, int32_t id, bl_span text);
 
 /* BPE. */
 BL_NODISCARD bl_status bl_token_make_pairs(bl_tokenizer *t, size_t count, bl_err *err);
-/* |rank|: the place in the file.  A pair that is there already gets the new rank. */
-void bl_token_add_pair(bl_tokenizer *t, bl_token_pair pair);
+/* |again|: a pair that is there already gets the new rank. */
+void bl_token_add_pairs(bl_tokenizer *t, const bl_token_pair *pairs, int count, bool again);
 /* Unigram: of those tokens that |in| says, or of all. */
 BL_NODISCARD bl_status bl_token_make_trie(bl_tokenizer *t, const bool *in, bl_err *err);
 /* The tokens "<0x00>" and so on. */

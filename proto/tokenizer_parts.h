@@ -39,6 +39,12 @@ struct bl_token_step {
     bool invert; /* SPLIT: what lies between counts as the matches */
 };
 
+/* Where a text was put by its hash. */
+typedef struct bl_token_slot {
+    uint32_t hash; /* spares the look at most texts that are others */
+    int32_t id;    /* -1: free */
+} bl_token_slot;
+
 typedef struct bl_token {
     bl_span text;         /* as the file has it; data NULL: there is no such id */
     bl_span bytes, first; /* within a text, and where it begins one */
@@ -80,8 +86,8 @@ struct bl_tokenizer {
     bl_arena *arena;
     size_t size; /* of |tokens|, by id */
     bl_token *tokens;
-    size_t slots; /* a power of two, of |by_text|: ids, -1 is free */
-    int32_t *by_text;
+    size_t slots; /* a power of two, of |by_text| */
+    bl_token_slot *by_text;
     size_t longest; /* bytes of a token's text */
     bl_token_model model;
     /* BPE */
@@ -120,6 +126,10 @@ struct bl_tokenizer {
 size_t bl_token_byte_put(unsigned char value, char *to);
 int bl_token_byte_get(uint32_t point);
 int32_t bl_token_find_in_model(const bl_tokenizer *tokenizer, bl_span text); /* as bl_tokenizer_find, less added tokens */
+
+/* bl_tokenizer_find of BL_TOKEN_BATCH texts at the most: memory is waited for once, and not for each of them. */
+enum { BL_TOKEN_BATCH = 96 };
+void bl_token_find_all(const bl_tokenizer *tokenizer, const bl_span *texts, int32_t *ids, int count);
 
 /* One call. */
 struct bl_token_encoder {

@@ -82,7 +82,7 @@ static bl_status add_token(reader *r, const bl_json *at, int64_t id, bl_span tex
     bl_token *token = &r->t->tokens[id];
     if (token->text.data != NULL)
         return bl_json_fail(at, r->err, BL_EINVAL, "the id %lld is that of \"%.60s\" already", (long long)id, token->text.data);
-    bl_token_add(r->t, (int32_t)id, text);
+    (void)bl_token_add(r->t, (int32_t)id, text);
     return BL_OK;
 }
 
@@ -185,7 +185,7 @@ static bl_status add_merge(reader *r, const bl_json *at, int32_t rank)
     BL_TRY(find_part(r, at, left, &pair.left));
     BL_TRY(find_part(r, at, right, &pair.right));
     BL_TRY(find_part(r, at, whole, &pair.joined));
-    bl_token_add_pair(t, pair); /* one that stands twice has the rank of the last, as others read it */
+    bl_token_add_pairs(t, &pair, 1, true); /* one that stands twice has the rank of the last, as others read it */
     return BL_OK;
 }
 

@@ -57,6 +57,7 @@ static bl_status add_token(vocab *v, int32_t id, bl_span text)
 {
     bl_tokenizer *t = v->t;
     int64_t type = type_of(v, (size_t)id);
+    int32_t found = -1;
     if (text.len == 0) {
         text.data = bl_arena_printf(t->arena, "[EMPTY_%d]", id);
         if (text.data == NULL)
@@ -65,10 +66,9 @@ static bl_status add_token(vocab *v, int32_t id, bl_span text)
     }
     if (!is_utf8(text))
         return bl_fail(v->err, BL_EINVAL, "GGUF: token %d is not UTF-8", id);
-    if (bl_tokenizer_find(t, text) >= 0)
-        return bl_fail(v->err, BL_EINVAL, "GGUF: the tokens %d and %d are both \"%.*s\"", bl_tokenizer_find(t, text), id,
-                       SHOWN(text));
-    bl_token_add(t, id, text);
+    found = bl_token_add(t, id, text);
+    if (found != id)
+        return bl_fail(v->err, BL_EINVAL, "GGUF: the tokens %d and %d are both \"%.*s\"", found, id, SHOWN(text));
     t->tokens[id].special = type == CONTROL || type == UNKNOWN;
     t->tokens[id].added = t->tokens[id].special || type == USER_DEFINED;
     return BL_OK;
@@ -244,43 +244,59 @@ static const pre_form *find_pre(const char *name, size_t len)
     return NULL;
 }
 
-/* "left right"; a token may begin with a blank. */
-static bl_status add_merge(vocab *v, bl_span text, int32_t rank, bl_text *room)
+enum { LEFT, RIGHT, JOINED, PARTS, MERGES = BL_TOKEN_BATCH / PARTS }; /* of a merge; merges that are looked up together */
+
+/* "left right"; a token may begin with a blank.  What they become is written to |room|. */
+static bl_status split_merge(const vocab *v, bl_span text, int32_t rank, bl_text *room, bl_span parts[PARTS])
 {
-    bl_tokenizer *t = v->t;
     const char *blank = text.len > 1 ? memchr(text.data + 1, ' ', text.len - 1) : NULL;
-    bl_token_pair pair = {.rank = rank};
+    char *to = bl_text_reserve(room, text.len);
+    if (to == NULL)
+        return bl_text_status(room, v->err);
     if (blank == NULL)
-        return bl_fail(v->err, BL_EINVAL, "GGUF: the merge \"%.*s\" is not two tokens with a blank between them", SHOWN(text));
-    bl_span left = {text.data, (size_t)(blank - text.data)}, right = {blank + 1, text.len - left.len - 1};
-    bl_text_clear(room);
-    bl_text_append(room, left.data, left.len);
-    bl_text_append(room, right.data, right.len);
-    BL_TRY(bl_text_status(room, v->err));
-    pair.left = bl_tokenizer_find(t, left);
-    pair.right = bl_tokenizer_find(t, right);
-    pair.joined = bl_tokenizer_find(t, (bl_span){bl_text_get(room), room->len});
-    if (pair.left < 0 || pair.right < 0 || pair.joined < 0)
-        return bl_fail(v->err, BL_EINVAL, "GGUF: the merge %d, \"%.*s\", has a token that is not in the vocabulary", rank,
+        return bl_fail(v->err, BL_EINVAL, "GGUF: the merge %d, \"%.*s\", is not two tokens with a blank between them", rank,
                        SHOWN(text));
-    if (bl_tokenizer_pair(t, pair.left, pair.right) == NULL)
-        bl_token_add_pair(t, pair);
+    parts[LEFT] = (bl_span){text.data, (size_t)(blank - text.data)};
+    parts[RIGHT] = (bl_span){blank + 1, text.len - parts[LEFT].len - 1};
+    memcpy(to, text.data, parts[LEFT].len);
+    memcpy(to + parts[LEFT].len, parts[RIGHT].data, parts[RIGHT].len);
+    parts[JOINED] = (bl_span){to, text.len - 1};
+    return BL_OK;
+}
+
+/* Up to MERGES of them, the first of which has the rank |rank|; *count is less at the end of the list. */
+static bl_status add_merges(vocab *v, const bl_gguf_values *merges, size_t *place, int32_t rank, bl_text room[MERGES], int *count)
+{
+    bl_span text[MERGES], parts[MERGES][PARTS];
+    int32_t ids[MERGES][PARTS];
+    bl_token_pair pairs[MERGES];
+    for (*count = 0; *count < MERGES && bl_gguf_next_text(merges, place, &text[*count]); (*count)++)
+        BL_TRY(split_merge(v, text[*count], rank + *count, &room[*count], parts[*count]));
+    bl_token_find_all(v->t, parts[0], ids[0], *count * PARTS);
+    for (int i = 0; i < *count; i++) {
+        if (ids[i][LEFT] < 0 || ids[i][RIGHT] < 0 || ids[i][JOINED] < 0)
+            return bl_fail(v->err, BL_EINVAL, "GGUF: the merge %d, \"%.*s\", has a token that is not in the vocabulary", rank + i,
+                           SHOWN(text[i]));
+        pairs[i] = (bl_token_pair){ids[i][LEFT], ids[i][RIGHT], rank + i, ids[i][JOINED]};
+    }
+    bl_token_add_pairs(v->t, pairs, *count, false);
     return BL_OK;
 }
 
 static bl_status read_merges(vocab *v)
 {
     bl_gguf_values merges;
-    bl_text room = {0};
-    bl_span text;
+    bl_text room[MERGES] = {{0}};
     bl_status st = BL_OK;
-    int32_t rank = 0;
-    if (!bl_gguf_array(v->gguf, KEY "merges", true, &merges) || merges.count > INT32_MAX)
+    size_t place = 0;
+    int count = MERGES;
+    if (!bl_gguf_array(v->gguf, KEY "merges", true, &merges) || merges.count > INT32_MAX - MERGES)
         return bl_fail(v->err, BL_EINVAL, "GGUF: there is no list of merges, " KEY "merges");
     BL_TRY(bl_token_make_pairs(v->t, merges.count, v->err));
-    for (size_t place = 0; st == BL_OK && bl_gguf_next_text(&merges, &place, &text); rank++)
-        st = add_merge(v, text, rank, &room);
-    bl_text_fini(&room);
+    for (int32_t rank = 0; st == BL_OK && count == MERGES; rank += MERGES)
+        st = add_merges(v, &merges, &place, rank, room, &count);
+    for (int i = 0; i < MERGES; i++)
+        bl_text_fini(&room[i]);
     return st;
 }
 
@@ -359,6 +375,21 @@ static int32_t rank_of(float score)
     return ~(bits < 0 ? bits ^ INT32_MAX : bits);
 }
 
+/* No token has a blank behind something else, as in nearly all vocabularies: words can then be taken one by one. */
+static bool has_words(const bl_tokenizer *t)
+{
+    const bl_span blank = BL_S(BL_TOKEN_BLANK);
+    for (size_t i = 0; i < t->size; i++) {
+        bl_span text = t->tokens[i].text;
+        size_t at = 0;
+        while (at + blank.len <= text.len && memcmp(text.data + at, blank.data, blank.len) == 0)
+            at += blank.len;
+        if (memmem(text.data + at, text.len - at, blank.data, blank.len) != NULL)
+            return false;
+    }
+    return true;
+}
+
 static bl_status read_llama(vocab *v)
 {
     bl_tokenizer *t = v->t;
@@ -383,6 +414,8 @@ static bl_status read_llama(vocab *v)
                                  v->err));
     BL_TRY(bl_token_add_replace(t, BL_S(" "), BL_S(BL_TOKEN_BLANK), v->err));
     t->nnormal = t->nsteps;
+    if (has_words(t))
+        BL_TRY(bl_token_add_split(t, BL_S(BL_TOKEN_BLANK "+"), BL_PATTERN_PCRE, BL_SPLIT_WITH_NEXT, false, v->err));
     return fill_pieces(v);
 }
 

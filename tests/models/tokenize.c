@@ -25,6 +25,8 @@ static char *read_file(const char *path, size_t *len)
     return data;
 }
 
+enum { LONG = 100000 }; /* bytes: the time of such a text goes to stderr */
+
 static bl_encode_options options = {.add_special = true, .parse_special = true};
 
 static void encode(const bl_tokenizer *tokenizer, const char *hex)
@@ -32,10 +34,17 @@ static void encode(const bl_tokenizer *tokenizer, const char *hex)
     bl_text text = {0};
     bl_tokens tokens = {0};
     bl_err err = {0};
-    unsigned byte = 0;
-    for (; sscanf(hex, "%2x", &byte) == 1; hex += 2)
-        bl_text_putc(&text, (char)byte);
-    if (bl_tokenizer_encode_as(tokenizer, (bl_span){bl_text_get(&text), text.len}, options, 1 << 22, &tokens, &err) != BL_OK)
+    static const char digits[] = "0123456789abcdef";
+    const char *high = NULL, *low = NULL;
+    int64_t begin = 0;
+    bl_status st = BL_OK;
+    for (; hex[0] != '\0' && (high = strchr(digits, hex[0])) != NULL && (low = strchr(digits, hex[1])) != NULL; hex += 2)
+        bl_text_putc(&text, (char)((high - digits) << 4 | (low - digits)));
+    begin = bl_clock_ns();
+    st = bl_tokenizer_encode_as(tokenizer, (bl_span){bl_text_get(&text), text.len}, options, 1 << 22, &tokens, &err);
+    if (text.len >= LONG)
+        fprintf(stderr, "%zu bytes: %.1f ms\n", text.len, bl_clock_ms(begin, bl_clock_ns()));
+    if (st != BL_OK)
         printf("error: %s", err.text);
     else
         for (size_t i = 0; i < tokens.count; i++)
