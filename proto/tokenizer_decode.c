@@ -9,11 +9,6 @@
 /* |text|, which is token |token|'s so far, as it goes on to |out|.  |first|: it begins a text. */
 typedef void (*apply)(const bl_token_decode *op, const bl_token *token, bl_span text, bool first, bl_text *out);
 
-static bool begins_with(bl_span text, bl_span with)
-{
-    return text.len >= with.len && memcmp(text.data, with.data, with.len) == 0;
-}
-
 /* ---- what is done */
 
 static void replace(const bl_token_decode *op, const bl_token *token, bl_span text, bool first, bl_text *out)
@@ -21,7 +16,7 @@ static void replace(const bl_token_decode *op, const bl_token *token, bl_span te
     (void)token;
     (void)first;
     for (size_t i = 0; i < text.len;) {
-        if (begins_with((bl_span){text.data + i, text.len - i}, op->from)) {
+        if (bl_token_begins((bl_span){text.data + i, text.len - i}, op->from)) {
             bl_text_append(out, op->to.data, op->to.len);
             i += op->from.len;
         } else {
@@ -54,7 +49,7 @@ static int hex(char c)
 
 static void byte_token(const bl_token_decode *op, const bl_token *token, bl_span text, bool first, bl_text *out)
 {
-    bool is_one = text.len == 6 && begins_with(text, BL_S("<0x")) && text.data[5] == '>' && hex(text.data[3]) >= 0 &&
+    bool is_one = text.len == 6 && bl_token_begins(text, BL_S("<0x")) && text.data[5] == '>' && hex(text.data[3]) >= 0 &&
                   hex(text.data[4]) >= 0;
     (void)op;
     (void)token;
@@ -90,7 +85,7 @@ static void draw_together(const bl_token *token, bl_text *text)
 
 static void words(const bl_token_decode *op, const bl_token *token, bl_span text, bool first, bl_text *out)
 {
-    bool goes_on = !first && begins_with(text, op->from);
+    bool goes_on = !first && bl_token_begins(text, op->from);
     if (!first && !goes_on)
         bl_text_putc(out, ' ');
     bl_text_append(out, text.data + (goes_on ? op->from.len : 0), text.len - (goes_on ? op->from.len : 0));
@@ -101,7 +96,7 @@ static void words(const bl_token_decode *op, const bl_token *token, bl_span text
 static void strip(const bl_token_decode *op, const bl_token *token, bl_span text, bool first, bl_text *out)
 {
     (void)token;
-    for (size_t i = 0; i < op->start && (first || !op->whole) && begins_with(text, op->from); i++)
+    for (size_t i = 0; i < op->start && (first || !op->whole) && bl_token_begins(text, op->from); i++)
         text = (bl_span){text.data + op->from.len, text.len - op->from.len};
     for (size_t i = 0; i < op->stop && text.len >= op->from.len &&
                        memcmp(text.data + text.len - op->from.len, op->from.data, op->from.len) == 0;

@@ -6,6 +6,8 @@
 
 #include "proto/tokenizer.h"
 
+#include <string.h>
+
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
@@ -119,6 +121,11 @@ struct bl_tokenizer {
     bl_token_layout layout;
     bl_token_marks marks;
 };
+
+static inline bool bl_token_begins(bl_span text, bl_span with)
+{
+    return text.len >= with.len && memcmp(text.data, with.data, with.len) == 0;
+}
 
 /* ---- tokenizer.c */
 /* The code points that stand for bytes where a tokenizer works on bytes, as GPT-2 chose them: |value|'s in UTF-8, at most two

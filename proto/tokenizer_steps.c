@@ -5,11 +5,6 @@
 
 #include <string.h>
 
-static bool begins_with(bl_span text, bl_span with)
-{
-    return text.len >= with.len && memcmp(text.data, with.data, with.len) == 0;
-}
-
 /* ---- one text becomes another */
 
 bl_status bl_token_map_prepend(bl_token_encoder *e, const bl_token_step *step, bl_span text, bl_text *out)
@@ -25,7 +20,7 @@ static bl_status replace_literal(bl_token_encoder *e, const bl_token_step *step,
     size_t i = 0;
     while (i < text.len) {
         bl_span rest = {text.data + i, text.len - i};
-        if (begins_with(rest, step->from)) {
+        if (bl_token_begins(rest, step->from)) {
             bl_text_append(out, step->to.data, step->to.len);
             BL_TRY(bl_token_fits(e, out->len));
             i += step->from.len;
@@ -135,7 +130,7 @@ static bl_status take_prefix(bl_token_encoder *e, int at, bl_span text, bool fir
 {
     const bl_token_step *step = &e->tokenizer->steps[at];
     bl_text changed = {0};
-    if ((step->at_start && !first) || begins_with(text, step->to))
+    if ((step->at_start && !first) || bl_token_begins(text, step->to))
         return take_steps(e, at + 1, text, first);
     bl_text_append(&changed, step->to.data, step->to.len);
     bl_text_append(&changed, text.data, text.len);

@@ -329,10 +329,13 @@ static bl_status encode_wordpiece(bl_token_encoder *e, bl_span word)
         characters++;
     for (size_t at = 0; at < word.len && characters <= t->most_characters; at += n) {
         int32_t id = -1;
+        bl_span front = at > 0 ? t->continues : t->begins, rest = {word.data + at, word.len - at};
+        bool other = at > 0 && t->begins.len > 0 && bl_token_begins(rest, t->begins); /* would be a token that begins a word */
         bl_text_clear(&e->piece);
-        bl_span front = at > 0 ? t->continues : t->begins;
         bl_text_append(&e->piece, front.data, front.len);
-        BL_TRY(find_longest(e, (bl_span){word.data + at, word.len - at}, &n, &id));
+        n = 0;
+        if (!other)
+            BL_TRY(find_longest(e, rest, &n, &id));
         if (n == 0)
             break;
         BL_TRY(add_symbol(e, id, (bl_span){word.data + at, n}));

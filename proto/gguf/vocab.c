@@ -14,7 +14,7 @@
 enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };
 
 /* Of forms of pre-tokenizers. */
-enum { WHOLE = 1, BOS = 2, BLANKS = 4 };
+enum { WHOLE = 1, BOS = 2, BLANKS = 4, COMPOSED = 8 };
 
 typedef struct vocab {
     const bl_gguf *gguf;
@@ -145,13 +145,13 @@ static void read_marks(vocab *v, const bl_token_marks *usual)
     t->layout.pad = t->marks.pad >= 0 ? t->marks.pad : 0;
 }
 
-static void put_around(vocab *v, int32_t before, int32_t after)
+static void put_around(vocab *v)
 {
     bl_tokenizer *t = v->t;
-    if (t->marks.adds_bos && before >= 0)
-        t->before[t->nbefore++] = before;
-    if (t->marks.adds_eos && after >= 0)
-        t->after[t->nafter++] = after;
+    if (t->marks.adds_bos && t->marks.bos >= 0)
+        t->before[t->nbefore++] = t->marks.bos;
+    if (t->marks.adds_eos && t->marks.eos >= 0)
+        t->after[t->nafter++] = t->marks.eos;
 }
 
 /* ---- tokens that are found in a text before anything else */
@@ -315,6 +315,8 @@ static bl_status build_bpe(vocab *v, const pre_form *pre)
                                      {{.kind = BL_DECODE_REPLACE, .from = BL_S(BL_TOKEN_BLANK), .to = BL_S(" "), .model = true},
                                       {.kind = BL_DECODE_BYTE_TOKEN}}};
     }
+    if ((pre->flags & COMPOSED) != 0)
+        BL_TRY(bl_token_add_form(t, false, true, v->err));
     t->nnormal = t->nsteps;
     for (const char *const *pattern = pre->patterns; *pattern != NULL; pattern++)
         BL_TRY(
@@ -335,7 +337,7 @@ static bl_status read_bpe(vocab *v, const char *name, size_t len)
     read_marks(v, &usual);
     /* converters wrote that none is added, but all these models begin with one */
     v->t->marks.adds_bos = v->t->marks.adds_bos || (pre->flags & (BLANKS | BOS)) == (BLANKS | BOS);
-    put_around(v, v->t->marks.bos, v->t->marks.eos);
+    put_around(v);
     BL_TRY(read_added(v));
     return build_bpe(v, pre);
 }
@@ -400,7 +402,7 @@ static bl_status read_llama(vocab *v)
     usual.adds_bos = v->prefix = true;
     read_marks(v, &usual);
     (void)bl_gguf_bool(v->gguf, KEY "add_space_prefix", &v->prefix);
-    put_around(v, t->marks.bos, t->marks.eos);
+    put_around(v);
     BL_TRY(read_added(v));
     t->unknown = t->marks.unknown;
     t->byte_fallback = true;
@@ -441,8 +443,8 @@ static bl_status read_scores(vocab *v)
     return bl_token_make_trie(t, in, v->err);
 }
 
-/* What SentencePiece does to a text: its map of characters, and blanks that are too many. */
-static bl_status add_normalizer(vocab *v)
+/* SentencePiece's map of characters; then words, each with a blank in front, where blanks that are too many do not count. */
+static bl_status add_words(vocab *v)
 {
     bl_tokenizer *t = v->t;
     bl_gguf_values map;
@@ -455,14 +457,14 @@ static bl_status add_normalizer(vocab *v)
         memcpy(copy, map.data.data, map.data.len);
         BL_TRY(bl_token_add_chars(t, (bl_span){copy, map.data.len}, v->err));
     }
-    if (squeezes) {
-        bl_token_step strip = {.kind = BL_STEP_MAP, .map = bl_token_map_strip, .left = true, .right = true}, *step = NULL;
-        BL_TRY(bl_token_add_step(t, strip, NULL, v->err));
-        BL_TRY(bl_token_add_step(t, (bl_token_step){.kind = BL_STEP_MAP, .map = bl_token_map_replace, .to = BL_S(" ")}, &step,
-                                 v->err));
-        BL_TRY(bl_token_compile(t, BL_S(" {2,}"), BL_PATTERN_PCRE, &step->code, v->err));
-    }
-    return bl_token_add_replace(t, BL_S(" "), BL_S(BL_TOKEN_BLANK), v->err);
+    if (!squeezes)
+        BL_TRY(bl_token_add_replace(t, BL_S(" "), BL_S(BL_TOKEN_BLANK), v->err));
+    t->nnormal = t->nsteps;
+    if (squeezes)
+        BL_TRY(bl_token_add_blanks(t, v->err));
+    if (squeezes || v->prefix)
+        BL_TRY(bl_token_add_step(t, (bl_token_step){.kind = BL_STEP_PREFIX, .to = BL_S(BL_TOKEN_BLANK)}, NULL, v->err));
+    return BL_OK;
 }
 
 static bl_status read_t5(vocab *v)
@@ -475,16 +477,13 @@ static bl_status read_t5(vocab *v)
     usual.adds_eos = true;
     read_marks(v, &usual);
     (void)bl_gguf_bool(v->gguf, KEY "add_space_prefix", &v->prefix);
-    put_around(v, t->marks.bos, t->marks.eos);
+    put_around(v);
     BL_TRY(read_added(v));
     BL_TRY(read_scores(v));
     t->unknown = t->marks.unknown;
     if (t->unknown < 0)
         return bl_fail(v->err, BL_EINVAL, "GGUF: " KEY "unknown_token_id is missing");
-    BL_TRY(add_normalizer(v));
-    t->nnormal = t->nsteps;
-    if (v->prefix)
-        BL_TRY(bl_token_add_step(t, (bl_token_step){.kind = BL_STEP_PREFIX, .to = BL_S(BL_TOKEN_BLANK)}, NULL, v->err));
+    BL_TRY(add_words(v));
     return fill_pieces(v);
 }
 
@@ -501,8 +500,11 @@ static bl_status read_bert(vocab *v)
     usual.pad = 0;
     usual.mask = 103;
     read_marks(v, &usual);
-    t->marks.adds_bos = t->marks.adds_eos = true;
-    put_around(v, t->marks.bos, t->marks.separator);
+    t->marks.adds_bos = true; /* whatever the file says */
+    t->marks.adds_eos = false;
+    put_around(v);
+    if (t->marks.separator >= 0)
+        t->after[t->nafter++] = t->marks.separator;
     BL_TRY(read_added(v));
     t->unknown = t->marks.unknown;
     if (t->unknown < 0)

@@ -28,6 +28,26 @@ static void touch_values(const bl_gguf_values *values)
                                        bl_gguf_bool_at(values, i, &flag)));
 }
 
+static void use_tokenizer(const bl_gguf *gguf)
+{
+    static const char text[] = "ab abc, 1234 <s>\xc3\xa9\xe2\x96\x81 \n\n a<|im_end|>\xe6\xbc\xa2 bb";
+    bl_tokenizer *tokenizer = NULL;
+    bl_tokens tokens = {0};
+    bl_text back = {0};
+    bl_err err = {0};
+    if (bl_gguf_tokenizer(gguf, &tokenizer, &err) != BL_OK)
+        return;
+    for (int i = 0; i < 4; i++) {
+        bl_encode_options options = {.add_special = (i & 1) != 0, .parse_special = (i & 2) != 0};
+        if (bl_tokenizer_encode_as(tokenizer, BL_S(text), options, 1000, &tokens, &err) == BL_OK)
+            bl_tokenizer_decode(tokenizer, tokens.id, tokens.count, i > 1, &back);
+    }
+    touch((bl_span){bl_text_get(&back), back.len});
+    bl_text_fini(&back);
+    free(tokens.id);
+    bl_tokenizer_destroy(tokenizer);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     bl_span files[2] = {{(const char *)data, size}};
@@ -57,6 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             touch(bl_gguf_key(gguf, i, &values));
             touch_values(&values);
         }
+        use_tokenizer(gguf);
     }
     bl_arena_destroy(arena);
     return 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* tokenize FILE: a tokenizer.json or a GGUF file, and lines to answer, each with a line: "encode HEX" with ids, "decode ID..."
- * with bytes in hexadecimal, "marks" with what the tokenizer knows of its tokens; "error: TEXT" where it cannot be.  "options ADD
- * PARSE" has no answer: are tokens put around the texts that follow, and are marks in them tokens?  For test_tokenizers.py. */
+ * with bytes in hexadecimal, "piece ID" with its bytes within a text, "marks" with what the tokenizer knows of its tokens;
+ * "error: TEXT" where it cannot be.  "options ADD PARSE" has no answer: are tokens put around the texts that follow, and are
+ * marks in them tokens?  For test_tokenizers.py. */
 #include "engine/base/clock.h"
 #include "proto/gguf/vocab.h"
 
@@ -78,6 +79,14 @@ static void tell_marks(const bl_tokenizer *tokenizer)
     printf("\n");
 }
 
+static void tell_piece(const bl_tokenizer *tokenizer, int32_t id)
+{
+    bl_span bytes = bl_tokenizer_bytes(tokenizer, id, false);
+    for (size_t i = 0; i < bytes.len; i++)
+        printf("%02x", (unsigned char)bytes.data[i]);
+    printf("\n");
+}
+
 /* The time it took goes to stderr. */
 static bl_status read_tokenizer(bl_span file, bl_tokenizer **out, bl_err *err)
 {
@@ -118,6 +127,8 @@ int main(int argc, char **argv)
             decode(tokenizer, line + 7);
         else if (strncmp(line, "options ", 8) == 0)
             options = (bl_encode_options){line[8] == '1', line[10] == '1'};
+        else if (strncmp(line, "piece ", 6) == 0)
+            tell_piece(tokenizer, (int32_t)strtol(line + 6, NULL, 10));
         else if (strncmp(line, "marks", 5) == 0)
             tell_marks(tokenizer);
     }

@@ -240,4 +240,5 @@ def main():
         (folder / (name + ".cases")).write_text(json.dumps([[text, *encode(made, text)] for text in texts]))
 
 
-main()
+if __name__ == "__main__":
+    main()
