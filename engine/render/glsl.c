@@ -384,6 +384,72 @@ static const char double_functions[] =
     "dvec4 trunc_each(dvec4 x) { return dvec4(trunc_each(x.xy), trunc_each(x.zw)); }\n"
     "#define trunc trunc_each\n";
 
+/* exp and log of float64, of which GLSL has none.  exp(x) = 2^n exp(r), |r| <= ln(2) / 2, by its Taylor series to r^13, whose
+ * rest is 4e-18; log is that of FreeBSD's msun (e_log.c, Sun Microsystems, 1993), at most 1 unit in the last place off. */
+static const char double_elementary_functions[] =
+    "double scale_of(int k) { return packDouble2x32(uvec2(0u, uint(k + 1023) << 20)); }\n"
+    "double exp(double x) { double c = clamp(x, -746.0lf, 710.0lf), n = floor(c * 1.4426950408889634lf + 0.5lf);\n"
+    "  precise double r = c - n * 0.6931471803691238lf; r = r - n * 1.9082149292705877e-10lf;\n"
+    "  double y = 1.6059043836821613e-10lf; y = fma(y, r, 2.08767569878681e-09lf); y = fma(y, r, 2.505210838544172e-08lf);\n"
+    "  y = fma(y, r, 2.755731922398589e-07lf); y = fma(y, r, 2.7557319223985893e-06lf); y = fma(y, r, 2.48015873015873e-05lf);\n"
+    "  y = fma(y, r, 0.0001984126984126984lf); y = fma(y, r, 0.001388888888888889lf); y = fma(y, r, 0.008333333333333333lf);\n"
+    "  y = fma(y, r, 0.041666666666666664lf); y = fma(y, r, 0.16666666666666666lf); y = fma(y, r, 0.5lf);\n"
+    "  y = fma(fma(y, r, 1.0lf), r, 1.0lf);\n"
+    "  int k = int(n), h = k >> 1; y = y * scale_of(h) * scale_of(k - h);\n"
+    "  if (x > 709.782712893384lf) y = packDouble2x32(uvec2(0u, 0x7ff00000u));\n"
+    "  if (x < -745.1332191019412lf) y = 0.0lf;\n"
+    "  return x != x ? x : y; }\n"
+    "double log(double x) {\n"
+    "  int k = -1023; double m = x; if (x < 2.2250738585072014e-308lf) { m = x * 1.8014398509481984e+16lf; k -= 54; }\n"
+    "  uvec2 b = unpackDouble2x32(m); b.y += 0x3ff00000u - 0x3fe6a09eu;\n"
+    "  k += int(b.y >> 20); b.y = (b.y & 0xfffffu) + 0x3fe6a09eu;\n"
+    "  precise double f = packDouble2x32(b) - 1.0lf, q = 0.5lf * f * f, s = f / (2.0lf + f), z = s * s, w = z * z;\n"
+    "  precise double t = w * (0.3999999999940942lf + w * (0.22222198432149784lf + w * 0.15313837699209373lf));\n"
+    "  precise double u = w * (0.2857142874366239lf + w * (0.1818357216161805lf + w * 0.14798198605116586lf));\n"
+    "  precise double e = double(k), y = s * (q + (t + z * (0.6666666666666735lf + u)));\n"
+    "  y = y + e * 1.9082149292705877e-10lf - q + f + e * 0.6931471803691238lf;\n"
+    "  if (x == 0.0lf) y = packDouble2x32(uvec2(0u, 0xfff00000u));\n"
+    "  if (x < 0.0lf) y = packDouble2x32(uvec2(0u, 0x7ff80000u));\n"
+    "  return x < packDouble2x32(uvec2(0u, 0x7ff00000u)) ? y : x; }\n"
+    "#define EACH_LANE(F) dvec2 F(dvec2 x) { return dvec2(F(x.x), F(x.y)); } dvec3 F(dvec3 x) { return dvec3(F(x.xy), F(x.z)); } "
+    "dvec4 F(dvec4 x) { return dvec4(F(x.xy), F(x.zw)); }\n"
+    "EACH_LANE(exp)\nEACH_LANE(log)\n";
+
+/* sin of float64 as that of float32 below: pi in parts of 33 bits up to 2^20, above that those 192 bits of 1/pi that the exponent
+ * calls for (no double is nearer than 2^-62 to a multiple of pi), and the Taylor series to r^21, whose rest is 1.3e-18. */
+static const char double_sine_functions[] =
+    "const uint inverse_of_pi[39] = uint[39](0x00000000u, 0x28be60dbu, 0x9391054au, 0x7f09d5f4u, 0x7d4d3770u, 0x36d8a566u, "
+    "0x4f10e410u, 0x7f9458eau, 0xf7aef158u, 0x6dc91b8eu, 0x909374b8u, 0x01924bbau, 0x82746487u, 0x3f877ac7u, 0x2c4a69cfu, "
+    "0xba208d7du, 0x4baed121u, 0x3a671c09u, 0xad17df90u, 0x4e64758eu, 0x60d4ce7du, 0x272117e2u, 0xef7e4a0eu, 0xc7fe25ffu, "
+    "0xf7816603u, 0xfbcbc462u, 0xd6829b47u, 0xdb4d9fb3u, 0xc9f2c26du, 0xd3d18fd9u, 0xa797fa8bu, 0x5d49eeb1u, 0xfaf97c5eu, "
+    "0xcf41ce7du, 0xe294a4bau, 0x9afed7ecu, 0x47e35742u, 0x1580cc11u, 0xbf1edaeau);\n"
+    "double far_angle(uvec2 b, out uint k) {\n"
+    "  uint at = (b.y >> 20) - 1043u, l = at & 31u, r = 31u - l, high, low, carry = 0u, c, p[6], w[6];\n"
+    "  for (int i = 0; i < 6; i++) { uint j = (at >> 5) + 5u - uint(i);\n"
+    "    w[i] = (inverse_of_pi[j] << l) | (inverse_of_pi[j + 1u] >> 1 >> r); }\n"
+    "  for (int i = 0; i < 6; i++) { umulExtended(b.x, w[i], high, low); p[i] = uaddCarry(low, carry, c); carry = high + c; }\n"
+    "  carry = 0u; b.y = (b.y & 0xfffffu) | 0x100000u;\n"
+    "  for (int i = 1; i < 6; i++) { umulExtended(b.y, w[i - 1], high, low); low = uaddCarry(low, carry, c); high += c;\n"
+    "    p[i] = uaddCarry(p[i], low, c); carry = high + c; }\n"
+    "  k = (p[5] >> 31) ^ (p[5] >> 30 & 1u); uint s = 0u - (p[5] >> 30 & 1u); double y = 0.0lf;\n"
+    "  for (int i = 1; i < 6; i++) y = y * 2.3283064365386963e-10lf + double(((p[i] << 1) | (p[i - 1] >> 31)) ^ s);\n"
+    "  y *= 7.314590396335798e-10lf; return s == 0u ? y : -y; }\n"
+    "double sin_each(double x) {\n"
+    "  double a = abs(x), n = floor(a * 0.3183098861837907lf + 0.5lf); uvec2 b = unpackDouble2x32(a); uint k; precise double r;\n"
+    "  if (a < 1048576.0lf) { k = uint(n);\n"
+    "    r = a - n * 3.1415926534682512lf; r = r - n * 1.2154201012607932e-10lf; r = r - n * 4.044532497422333e-21lf;\n"
+    "    r = r - n * 1.69568553207378e-31lf;\n"
+    "  } else r = far_angle(b, k);\n"
+    "  double s = r * r, y = 1.9572941063391263e-20lf; y = fma(y, s, -8.22063524662433e-18lf);\n"
+    "  y = fma(y, s, 2.8114572543455206e-15lf); y = fma(y, s, -7.647163731819816e-13lf); y = fma(y, s, "
+    "1.6059043836821613e-10lf);\n"
+    "  y = fma(y, s, -2.505210838544172e-08lf); y = fma(y, s, 2.7557319223985893e-06lf); y = fma(y, s, "
+    "-0.0001984126984126984lf);\n"
+    "  y = fma(y, s, 0.008333333333333333lf); y = fma(y, s, -0.16666666666666666lf); y = fma(y * s, r, r);\n"
+    "  uvec2 v = unpackDouble2x32(y); v.y ^= (k << 31) ^ (unpackDouble2x32(x).y & 0x80000000u);\n"
+    "  return b.y < 0x7ff00000u ? packDouble2x32(v) : packDouble2x32(uvec2(0u, 0x7ff80000u)); }\n"
+    "EACH_LANE(sin_each)\n";
+
 /* GLSL says nothing of sin outside of [-pi, pi] and allows an error of 2^-11 inside (Vulkan, "Precision of GLSL.std.450
  * Instructions"); some drivers' is noise for large numbers.  So |x| = k * pi + r, |r| <= pi / 2.
  *
@@ -423,7 +489,7 @@ static const char sine_functions[] =
     "vec4 sin_each(vec4 x) { return vec4(sin_each(x.xy), sin_each(x.zw)); }\n";
 
 typedef struct needs {
-    bool half, f64, i64, byte, word, narrow, sine, rolled;
+    bool half, f64, i64, byte, word, narrow, sine, rolled, elementary64, sine64;
 } needs;
 
 static void need(needs *n, bl_dtype dtype, bool stored)
@@ -435,18 +501,15 @@ static void need(needs *n, bl_dtype dtype, bool stored)
     n->word = n->word || (stored && bl_dtype_bytes(dtype) == 2);
 }
 
-/* Functions of doubles that GLSL has none of. */
-static const char *missing_double(const bl_linear *linear)
+static void need_function(needs *n, const bl_inst *inst)
 {
-    for (uint32_t i = 0; i < linear->ninst; i++) {
-        const bl_inst *inst = &linear->inst[i];
-        if (inst->dtype == BL_F64 && (inst->op == BL_OP_EXP || inst->op == BL_OP_LOG || inst->op == BL_OP_SIN))
-            return bl_op_name((bl_op)inst->op);
-    }
-    return NULL;
+    bool wide = inst->dtype == BL_F64;
+    n->sine = n->sine || inst->op == BL_OP_SIN;
+    n->sine64 = n->sine64 || (wide && inst->op == BL_OP_SIN);
+    n->elementary64 = n->elementary64 || n->sine64 || (wide && (inst->op == BL_OP_EXP || inst->op == BL_OP_LOG));
 }
 
-static bl_status check_features(const bl_linear *linear, const bl_device_info *info, const needs *n, bl_err *err)
+static bl_status check_features(const bl_device_info *info, const needs *n, bl_err *err)
 {
     if (n->f64 && (info->features & BL_FEATURE_F64) == 0)
         return bl_fail(err, BL_EUNSUPPORTED, "%s has no float64", info->id);
@@ -456,8 +519,6 @@ static bl_status check_features(const bl_linear *linear, const bl_device_info *i
         return bl_fail(err, BL_EUNSUPPORTED, "%s has no 8-bit storage", info->id);
     if (n->word && (info->features & BL_FEATURE_STORE16) == 0)
         return bl_fail(err, BL_EUNSUPPORTED, "%s has no 16-bit storage", info->id);
-    if (missing_double(linear) != NULL)
-        return bl_fail(err, BL_EUNSUPPORTED, "%s has no %s of float64", info->id, missing_double(linear));
     return BL_OK;
 }
 
@@ -497,7 +558,7 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bool
     for (uint32_t i = 0; i < linear->ninst; i++)
         need(&n, (bl_dtype)linear->inst[i].dtype, false);
     for (uint32_t i = 0; i < linear->ninst; i++)
-        n.sine = n.sine || linear->inst[i].op == BL_OP_SIN;
+        need_function(&n, &linear->inst[i]);
     for (uint32_t i = 0; i < linear->ninst; i++)
         n.rolled = n.rolled || render_is_rolled(linear, info, i);
     for (uint32_t i = 0; i < linear->ninst; i++)
@@ -505,7 +566,7 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bool
     for (uint32_t i = 0; i < linear->nbuffers; i++)
         need(&n, linear->buffer_dtype[i], true);
     n.word = n.word || n.narrow; /* the feature is that a shader has such integers */
-    BL_TRY(check_features(linear, info, &n, err));
+    BL_TRY(check_features(info, &n, err));
     bl_text_puts(out, "#version 450\n");
     if (n.i64 || (n.f64 && (info->features & BL_FEATURE_I64) != 0))
         bl_text_puts(out, "#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require\n");
@@ -540,6 +601,10 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bool
     }
     if (n.f64)
         bl_text_puts(out, double_functions);
+    if (n.elementary64)
+        bl_text_puts(out, double_elementary_functions);
+    if (n.sine64)
+        bl_text_puts(out, double_sine_functions);
     if (n.f64 && n.i64)
         bl_text_puts(out, "SATURATE_64(double)\n");
     bl_text_puts(out, "void main() {\n");

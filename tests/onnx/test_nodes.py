@@ -2,6 +2,7 @@
 """The official cases of each operator, from the onnx package, through the server: all on the interpreter, some on the default device."""
 import collections
 import concurrent.futures
+import os
 import re
 import threading
 import unittest
@@ -14,7 +15,8 @@ from skips import REASONS
 import served
 
 warnings.filterwarnings("ignore")
-SAMPLE = 40  # cases that a driver's compiler is given too
+SAMPLE = 40  # cases that each driver's compiler is given too
+ALL = os.environ.get("BEAMLINE_TEST_ALL", "") not in ("", "0")  # gives them all
 
 
 def collect():
@@ -61,10 +63,11 @@ def run_case(host, case):
 
 
 class Nodes(served.ServedCase):
-    options = ("--device", "interp:0", "--log-level", "error")
+    device = "interp:0"
 
     @classmethod
     def setUpClass(cls):
+        cls.options = ("--device", cls.device, "--log-level", "error")
         super().setUpClass()
         cls.cases = collect()
 
@@ -109,14 +112,18 @@ class Nodes(served.ServedCase):
         self.assertEqual([], [pattern for pattern, _ in REASONS if not any(re.fullmatch(pattern, name) for name in self.cases)])
 
 
-class OnTheDefaultDevice(Nodes):
-    options = ("--log-level", "error")
+class OnOpencl(Nodes):
+    device = "opencl:0"
 
     def test_every_case_passes_or_has_a_reason(self):
-        run = [case for name, case in self.cases.items() if why_skipped(name) is None and not name.endswith("_expanded")]
-        self.assertEqual({}, self.check(run[::len(run) // SAMPLE]))
+        run = [case for name, case in self.cases.items() if why_skipped(name) is None and (ALL or not name.endswith("_expanded"))]
+        self.assertEqual({}, self.check(run if ALL else run[::len(run) // SAMPLE]))
 
     test_what_is_skipped_would_fail = test_every_pattern_names_a_case = test_the_page_counts_them = None
+
+
+class OnVulkan(OnOpencl):
+    device = "vulkan:0"
 
 
 if __name__ == "__main__":

@@ -138,18 +138,13 @@ static bool takes(bl_op op, bl_dtype dtype)
     return !is_bool || (op != BL_OP_NEG && op != BL_OP_SUB);
 }
 
-static bool is_missing(const bench *b, bl_op op, bl_dtype dtype)
-{
-    return b->dev->info.dialect == BL_DIALECT_GLSL && dtype == BL_F64 && (op == BL_OP_EXP || op == BL_OP_LOG || op == BL_OP_SIN);
-}
-
 static void list_alu(bench *b)
 {
     for (int op = 0; op < BL_OP_COUNT; op++) {
         bool guards = op == BL_OP_IDIV || op == BL_OP_MOD || op == BL_OP_SHL || op == BL_OP_SHR;
         if (bl_op_get_class((bl_op)op) != BL_CLASS_ALU || op == BL_OP_CAST || op == BL_OP_BITCAST || (b->tame && !guards))
             continue;
-        if (!takes((bl_op)op, b->dtype) || is_missing(b, (bl_op)op, b->dtype))
+        if (!takes((bl_op)op, b->dtype))
             continue;
         add_output(b, (bl_op)op, (bl_op_flags((bl_op)op) & BL_OPF_COMPARE) != 0 ? BL_BOOL : b->dtype);
     }

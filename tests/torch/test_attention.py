@@ -77,8 +77,6 @@ class Attention(DeviceTest):
     def test_shapes(self):
         for name, (shape, kv, attrs, dtype) in SHAPES.items():
             with self.subTest(name):
-                if dtype == "float64" and self.device == "vulkan:0":
-                    continue  # GLSL has no exp of it
                 kind, loose = DTYPES[dtype]
                 self.check(name, [{"id": "y", "op": "attention", "in": ["q", "k", "v"], "attrs": attrs}], draw(shape, kv, kind),
                            lambda q, k, v, attrs=attrs: attend(q, k, v, **attrs), loose)

@@ -40,7 +40,7 @@ class Decomposition(DeviceTest):
         self.close("v v^T", v @ v.mT, identity_like(v @ v.mT), bound, bound)
 
     def dtypes(self):
-        return (torch.float32,) if self.device.startswith("vulkan") else (torch.float32, torch.float64)
+        return torch.float32, torch.float64
 
     def test_shapes(self):
         shapes = SHAPES if self.device.startswith("interp") else SHAPES[::3]
