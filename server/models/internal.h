@@ -53,6 +53,9 @@ static inline int bl_model_tensor_rank(const bl_model_tensor *tensor)
     return tensor->coding == BL_MODEL_PICTURE ? tensor->ndim - 3 : tensor->ndim - bytes;
 }
 
+/* What the files of a version are: model.json, model.onnx, or a language model (proto/llm). */
+typedef enum bl_model_form { BL_MODEL_PROGRAM, BL_MODEL_ONNX, BL_MODEL_LLM } bl_model_form;
+
 /* The program on one device. */
 typedef struct bl_model_instance {
     bl_program *program;
@@ -106,7 +109,8 @@ struct bl_model_version {
     uint64_t purges; /* of its owner, when it was begun */
     int64_t kept;    /* made of a program: its row in the store; 0: it is none, or goes with the server */
     bl_sent *sent;   /* its files, which came in a request; NULL: they are in the folder, or not to be had again */
-    bool onnx;
+    bl_model_form form;
+    const char *path; /* of a language model, as in bl_source_version; else NULL */
     const char *platform;
     bl_arena *arena;
     bl_model_config config;
@@ -215,7 +219,8 @@ struct bl_model_op {
 typedef struct bl_source_version {
     uint64_t number, fingerprint;
     int64_t kept; /* made of a program: its row in the store; 0: it goes with the server */
-    bool onnx;    /* model.onnx, and not model.json */
+    bl_model_form form;
+    const char *path; /* of a language model in the folder of models: a file or a folder there; else NULL */
 } bl_source_version;
 
 typedef struct bl_source {
@@ -352,6 +357,11 @@ void bl_models_publish_failure(bl_models *models, uint32_t owner, const char *na
  * was replaced or unloaded meanwhile nobody wants it. */
 void bl_models_mend(bl_models *models, bl_model_version *version);
 void bl_model_load(bl_models *models, int loader, bl_model_op *op, bl_err *err);
+
+/* ---- load_llm.c */
+/* The language model at |path| in the folder of models as |program|, and the version becomes a text model.  Its files stay mapped as
+ * long as the request. */
+BL_NODISCARD bl_status bl_model_import_llm(bl_request *rq, bl_program *program, bl_model_version *version, const char *path);
 
 /* ---- sent.c */
 /* The files that came with |op|, written down. */

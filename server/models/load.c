@@ -237,6 +237,19 @@ static bl_status installed(bl_program_make *make, bl_err *err)
     return BL_OK;
 }
 
+static bl_status decode_model(load *l, bl_program_make *make, bl_model_version *version)
+{
+    switch (version->form) {
+    case BL_MODEL_ONNX:
+        return decode_onnx(l, make, version);
+    case BL_MODEL_LLM:
+        return bl_model_import_llm(make->x->rq, make->program, version, version->path);
+    case BL_MODEL_PROGRAM:
+        break;
+    }
+    return decode_program(l, make, version->number, &version->config);
+}
+
 static bl_status make_program(load *l, bl_model_version *version, bl_worker *worker, bl_program **out)
 {
     waiter w;
@@ -252,7 +265,7 @@ static bl_status make_program(load *l, bl_model_version *version, bl_worker *wor
         make->installed = installed;
         make->arg = out;
         snprintf(make->program->name, sizeof make->program->name, "%s", l->op->name);
-        st = version->onnx ? decode_onnx(l, make, version) : decode_program(l, make, version->number, &version->config);
+        st = decode_model(l, make, version);
     }
     if (st == BL_OK)
         st = read_tokenizer(l, rq, version);
@@ -379,11 +392,15 @@ static bl_status warm(load *l, bl_model_version *version)
 
 static bl_status fill_version(load *l, bl_model_version *version, const bl_source_version *from)
 {
+    static const char *const platforms[] = {
+        [BL_MODEL_PROGRAM] = "beamline_program", [BL_MODEL_ONNX] = "onnx", [BL_MODEL_LLM] = "llm"};
+
     version->purges = l->op->purges;
     version->fingerprint = from->fingerprint;
     version->sent = bl_sent_retain(l->op->sent);
-    version->onnx = from->onnx;
-    version->platform = from->onnx ? "onnx" : "beamline_program";
+    version->form = from->form;
+    version->path = from->path != NULL ? bl_arena_strdup(version->arena, from->path) : NULL;
+    version->platform = platforms[from->form];
     BL_TRY(bl_model_config_read(version->arena, version->name, l->config, &version->config, l->err));
     BL_TRY(add_instances(l, version));
     BL_TRY(bl_model_version_describe(version, l->err));
@@ -632,7 +649,8 @@ static bl_status load_all(load *l)
     }
     if (l->source.nversions == 0)
         return bl_fail(err, BL_EGRAPH,
-                       "there is no version: no folder named by a number from 1 on with a model.json or model.onnx");
+                       "there is no version: no GGUF file, no files of a Hugging Face folder, and no folder named by a number from 1 "
+                       "on with these, a model.json or a model.onnx");
     if (wanted == 0)
         return bl_fail(err, BL_EGRAPH, "there is no version that the policy wants");
     if (err->status == BL_OK && !l->op->mends)

@@ -69,7 +69,7 @@ static int choose_range(const bl_model_version *version)
 
 bool bl_model_narrow_ranges(bl_model_version *version, const bl_err *why)
 {
-    bool limit = why->status == BL_EUNSUPPORTED && version->onnx && version->ninstances == 0;
+    bool limit = why->status == BL_EUNSUPPORTED && version->form == BL_MODEL_ONNX && version->ninstances == 0;
     int at = limit && version->narrowed++ < MOST_NARROWED ? choose_range(version) : -1;
     bl_wire_var *var = at >= 0 ? &version->ranges[at].var : NULL;
     if (var == NULL)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Where models come from: the folder NAME/VERSION/ of --models, or the files of a request. */
+/* Where models come from: the folder of --models, or the files of a request.  In the folder a model is NAME/VERSION/ with the files
+ * of |parts|; a language model is NAME.gguf, or lies in NAME/ or NAME/VERSION/. */
 #include "server/models/internal.h"
 
 #include "engine/base/map.h"
@@ -77,8 +78,49 @@ static bl_status add_version(bl_arena *arena, bl_source *out, int *cap, const bl
     return BL_OK;
 }
 
+static bool ends_with(const char *name, const char *end)
+{
+    size_t n = strlen(name), m = strlen(end);
+    return n > m && strcmp(name + n - m, end) == 0;
+}
+
+/* The language model in a folder: GGUF files, or config.json and safetensors files. */
+typedef struct llm_look {
+    bool gguf, tensors, config;
+    uint64_t hash; /* of its files, in any order */
+} llm_look;
+
+static llm_look look_llm(int dir)
+{
+    llm_look look = {0};
+    int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *list = copy >= 0 ? fdopendir(copy) : NULL;
+    if (list == NULL && copy >= 0)
+        close(copy);
+    for (const struct dirent *entry = NULL; list != NULL && (entry = readdir(list)) != NULL;) {
+        size_t bytes = 0;
+        bool gguf = ends_with(entry->d_name, ".gguf"), tensors = ends_with(entry->d_name, ".safetensors");
+        bool config = strcmp(entry->d_name, "config.json") == 0;
+        uint64_t hash = gguf || tensors || ends_with(entry->d_name, ".json") ? stamp(dir, entry->d_name, &bytes) : 0;
+        if (hash == 0)
+            continue;
+        look.gguf |= gguf;
+        look.tensors |= tensors;
+        look.config |= config;
+        look.hash += bl_hash_bytes(entry->d_name, strlen(entry->d_name), hash);
+    }
+    if (list != NULL)
+        closedir(list);
+    return look;
+}
+
+static bool is_llm(const llm_look *look)
+{
+    return look->gguf || (look->tensors && look->config);
+}
+
 /* One folder of a version; left out where it holds nothing to load. */
-static bl_status look_version(int dir, const char *name, bl_arena *arena, bl_source *out, int *cap, bl_err *err)
+static bl_status look_version(int dir, const char *model, const char *name, bl_arena *arena, bl_source *out, int *cap, bl_err *err)
 {
     bl_source_version version = {0};
     uint64_t hash[PART_COUNT];
@@ -94,15 +136,39 @@ static bl_status look_version(int dir, const char *name, bl_arena *arena, bl_sou
         hash[i] = stamp(at, parts[i], &bytes);
         version.fingerprint = bl_hash_add(version.fingerprint, hash[i]);
     }
+    version.form = hash[JSON_PART] == 0 && hash[ONNX_PART] != 0 ? BL_MODEL_ONNX : BL_MODEL_PROGRAM;
+    llm_look look = hash[JSON_PART] == 0 && hash[ONNX_PART] == 0 ? look_llm(at) : (llm_look){0};
     close(at);
-    version.onnx = hash[JSON_PART] == 0 && hash[ONNX_PART] != 0;
-    return hash[JSON_PART] == 0 && hash[ONNX_PART] == 0 ? BL_OK : add_version(arena, out, cap, &version, err);
+    if (is_llm(&look)) {
+        version.form = BL_MODEL_LLM;
+        version.fingerprint = bl_hash_add(version.fingerprint, look.hash);
+        version.path = bl_arena_printf(arena, "%s/%s", model, name);
+    }
+    return hash[JSON_PART] == 0 && hash[ONNX_PART] == 0 && !is_llm(&look) ? BL_OK
+                                                                           : add_version(arena, out, cap, &version, err);
 }
 
-static bl_status read_config(int dir, bl_arena *arena, bl_source *out, bl_err *err)
+/* The folder of the model itself, where it has no other version. */
+static bl_status look_whole(int dir, const char *model, bl_arena *arena, bl_source *out, int *cap, bl_err *err)
+{
+    llm_look look = look_llm(dir);
+    bl_source_version version = {.number = 1, .form = BL_MODEL_LLM, .path = bl_arena_strdup(arena, model)};
+    if (out->nversions > 0 || !is_llm(&look))
+        return BL_OK;
+    version.fingerprint = bl_hash_add(out->fingerprint, look.hash);
+    return add_version(arena, out, cap, &version, err);
+}
+
+/* Is |text| a config.json of Hugging Face, which says what the model is and not how it is served? */
+static bool is_hub_config(bl_span text)
+{
+    return text.len > 0 && (memmem(text.data, text.len, "\"model_type\"", 12) != NULL || memmem(text.data, text.len, "\"architectures\"", 15) != NULL);
+}
+
+static bl_status read_config(int dir, const char *name, bl_arena *arena, bl_source *out, bl_err *err)
 {
     size_t bytes = 0;
-    uint64_t hash = stamp(dir, "config.json", &bytes);
+    uint64_t hash = stamp(dir, name, &bytes);
     char *text = NULL;
     ssize_t got = 0;
     int file = -1;
@@ -110,22 +176,23 @@ static bl_status read_config(int dir, bl_arena *arena, bl_source *out, bl_err *e
         return BL_OK;
     out->fingerprint = bl_hash_add(out->fingerprint, hash);
     if (bytes > BL_MOST_CONFIG)
-        return bl_fail(err, BL_ELIMIT, "config.json has %zu bytes, the limit is %d", bytes, BL_MOST_CONFIG);
+        return bl_fail(err, BL_ELIMIT, "%s has %zu bytes, the limit is %d", name, bytes, BL_MOST_CONFIG);
     text = bl_arena_alloc(arena, bytes + 1);
     if (text == NULL)
         return bl_arena_status(arena, err);
-    file = openat(dir, "config.json", O_RDONLY | O_CLOEXEC);
+    file = openat(dir, name, O_RDONLY | O_CLOEXEC);
     if (file >= 0)
         got = read(file, text, bytes);
     if (file >= 0)
         close(file);
     if (file < 0 || got < 0)
-        return bl_fail(err, BL_EINVAL, "config.json cannot be read: %s", strerror(errno));
-    out->config = (bl_span){text, (size_t)got};
+        return bl_fail(err, BL_EINVAL, "%s cannot be read: %s", name, strerror(errno));
+    if (!is_hub_config((bl_span){text, (size_t)got}))
+        out->config = (bl_span){text, (size_t)got};
     return BL_OK;
 }
 
-static bl_status look_in(int dir, bl_arena *arena, bl_source *out, bl_err *err)
+static bl_status look_in(int dir, const char *model, bl_arena *arena, bl_source *out, bl_err *err)
 {
     DIR *list = fdopendir(dir);
     bl_status st = BL_OK;
@@ -134,15 +201,34 @@ static bl_status look_in(int dir, bl_arena *arena, bl_source *out, bl_err *err)
         close(dir);
         return bl_fail(err, BL_ENOMEM, "listing the folder of a model");
     }
-    st = read_config(dirfd(list), arena, out, err);
+    st = read_config(dirfd(list), "config.json", arena, out, err);
+    if (st == BL_OK)
+        st = read_config(dirfd(list), "serving.json", arena, out, err);
     for (const struct dirent *entry = NULL; st == BL_OK && (entry = readdir(list)) != NULL;)
-        st = look_version(dirfd(list), entry->d_name, arena, out, &cap, err);
+        st = look_version(dirfd(list), model, entry->d_name, arena, out, &cap, err);
+    if (st == BL_OK)
+        st = look_whole(dirfd(list), model, arena, out, &cap, err);
     closedir(list);
     if (out->nversions > 1)
         qsort(out->versions, (size_t)out->nversions, sizeof *out->versions, compare_versions);
     for (int i = 0; i < out->nversions; i++)
         out->fingerprint = bl_hash_add(out->fingerprint, out->versions[i].fingerprint + out->versions[i].number);
     return st;
+}
+
+/* NAME.gguf, where there is no folder NAME. */
+static bl_status look_file(const char *folder, const char *name, bl_arena *arena, bl_source *out, bl_err *err)
+{
+    bl_source_version version = {.number = 1, .form = BL_MODEL_LLM, .path = bl_arena_printf(arena, "%s.gguf", name)};
+    char *path = bl_arena_printf(arena, "%s/%s.gguf", folder, name);
+    size_t bytes = 0;
+    int cap = 0;
+    version.fingerprint = path != NULL ? stamp(AT_FDCWD, path, &bytes) : 0;
+    if (version.fingerprint == 0)
+        return bl_arena_status(arena, err);
+    out->found = true;
+    out->fingerprint = version.fingerprint;
+    return add_version(arena, out, &cap, &version, err);
 }
 
 bl_status bl_source_look(bl_models *models, bl_arena *arena, const char *name, bl_source *out, bl_err *err)
@@ -155,9 +241,9 @@ bl_status bl_source_look(bl_models *models, bl_arena *arena, const char *name, b
         return bl_arena_status(arena, err);
     dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0)
-        return BL_OK;
+        return look_file(folder, name, arena, out, err);
     out->found = true;
-    return look_in(dir, arena, out, err);
+    return look_in(dir, name, arena, out, err);
 }
 
 bl_status bl_source_of_files(bl_arena *arena, const bl_model_op *op, bl_source *out, bl_err *err)
@@ -166,7 +252,7 @@ bl_status bl_source_of_files(bl_arena *arena, const bl_model_op *op, bl_source *
     *out = (bl_source){.found = true};
     for (int i = 0; i < op->nfiles; i++) {
         const bl_model_file *file = &op->files[i];
-        bl_source_version version = {.number = file->version, .onnx = strcmp(file->name, parts[ONNX_PART]) == 0};
+        bl_source_version version = {.number = file->version, .form = strcmp(file->name, parts[ONNX_PART]) == 0 ? BL_MODEL_ONNX : BL_MODEL_PROGRAM};
         bool known = strcmp(file->name, parts[TENSORS_PART]) == 0 || strcmp(file->name, parts[TOKENIZER_PART]) == 0;
         for (int k = 0; k < out->nversions && !known; k++)
             known = out->versions[k].number == file->version;
@@ -233,18 +319,22 @@ bl_status bl_source_read_lines(bl_models *models, const char *model, const char 
     return bl_arena_status(arena, err);
 }
 
-bool bl_source_has(bl_models *models, const char *name)
+/* Is |name|, with |end| behind it, a file of this kind in the folder of models? */
+static bool has_file(const char *folder, const char *name, const char *end, mode_t kind)
 {
-    const char *folder = bl_models_folder(models);
     bl_text path = {0};
     struct stat st;
     bool has = false;
-    if (folder == NULL)
-        return false;
-    bl_text_printf(&path, "%s/%s", folder, name);
-    has = !path.failed && stat(path.data, &st) == 0 && S_ISDIR(st.st_mode);
+    bl_text_printf(&path, "%s/%s%s", folder, name, end);
+    has = !path.failed && stat(path.data, &st) == 0 && (st.st_mode & S_IFMT) == kind;
     bl_text_fini(&path);
     return has;
+}
+
+bool bl_source_has(bl_models *models, const char *name)
+{
+    const char *folder = bl_models_folder(models);
+    return folder != NULL && (has_file(folder, name, "", S_IFDIR) || has_file(folder, name, ".gguf", S_IFREG));
 }
 
 bool bl_source_is_there(bl_models *models)
@@ -260,9 +350,13 @@ void bl_source_each(bl_models *models, void (*each)(void *arg, const char *name)
 {
     const char *folder = bl_models_folder(models);
     DIR *list = folder != NULL ? opendir(folder) : NULL;
-    for (const struct dirent *entry = NULL; list != NULL && (entry = readdir(list)) != NULL;)
-        if (bl_model_name_ok(entry->d_name))
-            each(arg, entry->d_name);
+    for (const struct dirent *entry = NULL; list != NULL && (entry = readdir(list)) != NULL;) {
+        char name[sizeof entry->d_name];
+        bool file = ends_with(entry->d_name, ".gguf");
+        snprintf(name, sizeof name, "%.*s", (int)(strlen(entry->d_name) - (file ? strlen(".gguf") : 0)), entry->d_name);
+        if (bl_model_name_ok(name) && (!file || !has_file(folder, name, "", S_IFDIR)))
+            each(arg, name);
+    }
     if (list != NULL)
         closedir(list);
 }

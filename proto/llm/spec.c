@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+/* What a model computes, from the row of its architecture and the keys of its files. */
+#include "proto/llm/importer.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { CHUNK = 64, ROWS = 8, MOST_LAYERS = 1024, MOST_SIZE = 1 << 20, MOST_ROPE = 4096 };
+
+static const bl_llm_arch archs[] = {
+#define BL_LLM(name, hub, rope, act, period, flags) {name, hub, BL_ROPE_##rope, BL_ACT_##act, period, flags},
+#include "proto/llm/archs.def"
+#undef BL_LLM
+};
+
+/* Is |word| one of those in |words|, with blanks between them? */
+static bool has_word(const char *words, bl_span word)
+{
+    while (*(words += strspn(words, " ")) != '\0') {
+        size_t n = strcspn(words, " ");
+        if (n == word.len && memcmp(words, word.data, n) == 0)
+            return true;
+        words += n;
+    }
+    return false;
+}
+
+const bl_llm_arch *bl_llm_arch_find(bl_span name, bool hub)
+{
+    for (size_t i = 0; i < sizeof archs / sizeof archs[0]; i++)
+        if (has_word(hub ? archs[i].hub : archs[i].name, name))
+            return &archs[i];
+    return NULL;
+}
+
+/* ---- numbers */
+
+typedef struct reading {
+    bl_llm_source *source;
+    bl_err *err;
+} reading;
+
+static double number_or(const reading *r, const char *key, double preset)
+{
+    double value = preset;
+    return bl_llm_number(r->source, key, 0, &value) ? value : preset;
+}
+
+/* A whole number in a range; |preset| 0: it must be there. */
+static bl_status read_size(const reading *r, const char *key, int64_t preset, int64_t most, int64_t *out)
+{
+    double value = 0;
+    *out = preset;
+    if (!bl_llm_number(r->source, key, 0, &value))
+        return preset != 0 ? BL_OK
+                           : bl_fail(r->err, BL_EINVAL, "the key \"%.*s.%s\" is missing", (int)r->source->arch.len,
+                                     r->source->arch.data, key);
+    if (!(value >= 1 && value <= (double)most) || value != floor(value))
+        return bl_fail(r->err, BL_EINVAL, "the key \"%.*s.%s\" is %g; it must be a whole number from 1 to %lld",
+                       (int)r->source->arch.len, r->source->arch.data, key, value, (long long)most);
+    *out = (int64_t)value;
+    return BL_OK;
+}
+
+/* A number for each block, all of which must be equal here. */
+static bl_status read_same(const reading *r, const char *key, int64_t layers, int64_t preset, int64_t *out)
+{
+    double value = 0;
+    BL_TRY(read_size(r, key, preset, MOST_SIZE, out));
+    for (int64_t i = 0; i < layers && bl_llm_number(r->source, key, (int)i, &value); i++)
+        if (value != (double)*out)
+            return bl_fail(r->err, BL_EUNSUPPORTED,
+                           "the key \"%.*s.%s\" has %g for block %lld and %lld for block 0; blocks must be alike here",
+                           (int)r->source->arch.len, r->source->arch.data, key, value, (long long)i, (long long)*out);
+    return BL_OK;
+}
+
+/* ---- parts */
+
+static bl_status read_heads(const reading *r, bl_llm_spec *s)
+{
+    int64_t heads_size;
+    BL_TRY(read_same(r, "attention.head_count", s->layers, 0, &s->heads));
+    BL_TRY(read_same(r, "attention.head_count_kv", s->layers, s->heads, &s->groups));
+    heads_size = s->width / s->heads;
+    BL_TRY(read_size(r, "attention.key_length", heads_size > 0 ? heads_size : 1, MOST_SIZE, &s->key_size));
+    BL_TRY(read_size(r, "attention.value_length", s->key_size, MOST_SIZE, &s->value_size));
+    if (s->heads % s->groups != 0)
+        return bl_fail(r->err, BL_EINVAL, "attention.head_count is %lld, which is no multiple of attention.head_count_kv, %lld",
+                       (long long)s->heads, (long long)s->groups);
+    return BL_OK;
+}
+
+static bl_status read_norm(const reading *r, bl_llm_spec *s)
+{
+    double eps;
+    s->rms = bl_llm_number(r->source, "attention.layer_norm_rms_epsilon", 0, &eps);
+    if (!s->rms && !bl_llm_number(r->source, "attention.layer_norm_epsilon", 0, &eps))
+        return bl_fail(r->err, BL_EINVAL, "neither attention.layer_norm_rms_epsilon nor attention.layer_norm_epsilon is there");
+    s->eps = eps;
+    return eps >= 0 && eps < 1 ? BL_OK : bl_fail(r->err, BL_EINVAL, "the epsilon of norms is %g; it must be from 0 to 1", eps);
+}
+
+static bl_status read_rope(const reading *r, bl_llm_spec *s)
+{
+    const bl_llm_arch *row = s->arch;
+    s->rope = row->rope == BL_ROPE_PERMUTED ? r->source->gguf != NULL ? BL_ROPE_PAIRS : BL_ROPE_HALVES : row->rope;
+    BL_TRY(read_size(r, "rope.dimension_count", s->key_size, MOST_ROPE, &s->rope_size));
+    s->rope_base = number_or(r, "rope.freq_base", 10000);
+    s->rope_local_base =
+        number_or(r, "rope.freq_base_swa", s->window_period > 0 && (row->flags & BL_LLM_EMBED_SQRT) != 0 ? 10000 : s->rope_base);
+    if (s->rope_size % 2 != 0 || s->rope_size > s->key_size)
+        return bl_fail(r->err, BL_EINVAL, "rope.dimension_count is %lld; it must be even and at most the size of a head, %lld",
+                       (long long)s->rope_size, (long long)s->key_size);
+    if (!(s->rope_base > 0 && s->rope_base < 1e12))
+        return bl_fail(r->err, BL_EINVAL, "rope.freq_base is %g; it must be above 0", s->rope_base);
+    return BL_OK;
+}
+
+static bl_status read_experts(const reading *r, bl_llm_spec *s)
+{
+    double gating = number_or(r, "expert_gating_func", 0);
+    s->experts = (int64_t)number_or(r, "expert_count", 0);
+    s->experts_used = (int64_t)number_or(r, "expert_used_count", 0);
+    s->experts_norm = number_or(r, "expert_weights_norm", (s->arch->flags & BL_LLM_EXPERTS_NORM) != 0) != 0;
+    s->experts_scale = number_or(r, "expert_weights_scale", 1);
+    s->experts_scale = s->experts_scale == 0 ? 1 : s->experts_scale;
+    s->experts_sigmoid = gating == 2; /* llama.cpp's numbers: 1 softmax, 2 sigmoid, 3 softmax of the chosen ones */
+    if (gating < 0 || gating > 3)
+        return bl_fail(r->err, BL_EUNSUPPORTED, "expert_gating_func is %g; 1, 2 and 3 are known here", gating);
+    if (s->experts < 0 || s->experts > 4096 || s->experts_used < 0 || s->experts_used > s->experts ||
+        (s->experts > 0 && s->experts_used == 0))
+        return bl_fail(r->err, BL_EINVAL, "%lld of %lld experts (expert_used_count, expert_count): that cannot be",
+                       (long long)s->experts_used, (long long)s->experts);
+    return BL_OK;
+}
+
+static void read_scales(const reading *r, bl_llm_spec *s)
+{
+    const unsigned flags = s->arch->flags;
+    s->attention_scale = number_or(r, "attention.scale", 0);
+    if (s->attention_scale == 0)
+        s->attention_scale = 1 / sqrt((double)s->key_size);
+    s->embedding_scale = number_or(r, "embedding_scale", (flags & BL_LLM_EMBED_SQRT) != 0 ? sqrt((double)s->width) : 1);
+    s->residual_scale = number_or(r, "residual_scale", 1);
+    s->logit_scale = number_or(r, "logit_scale", 1);
+    s->logit_scale = s->logit_scale == 0 ? 1 : s->logit_scale;
+    s->residual_scale = s->residual_scale == 0 ? 1 : s->residual_scale;
+    s->embedding_scale = s->embedding_scale == 0 ? 1 : s->embedding_scale;
+    if ((flags & BL_LLM_LOGIT_DIVIDED) != 0)
+        s->logit_scale = 1 / s->logit_scale;
+    s->score_cap = number_or(r, "attn_logit_softcapping", 0);
+    s->logit_cap = number_or(r, "final_logit_softcapping", 0);
+}
+
+static bl_status read_window(const reading *r, bl_llm_spec *s)
+{
+    double window = number_or(r, "attention.sliding_window", 0), period = s->arch->window_period;
+    bool counts = s->arch->window_period > 0 || (s->arch->flags & BL_LLM_WINDOWED) != 0 || r->source->gguf == NULL;
+    (void)bl_llm_number(r->source, "attention.sliding_window_pattern", 0, &period);
+    s->window = counts && window > 0 && window < (double)s->context ? (int64_t)window : 0;
+    s->window_period = s->arch->window_period;
+    if (period >= 2)
+        s->window_period = (int)period;
+    return window >= 0 ? BL_OK : bl_fail(r->err, BL_EINVAL, "attention.sliding_window is %g; it must be at least 0", window);
+}
+
+static bl_status read_sizes(const reading *r, const bl_llm_options *options, bl_llm_spec *s)
+{
+    const bl_llm_tensor *embed = bl_llm_find_tensor(r->source, "token_embd.weight");
+    BL_TRY(read_size(r, "block_count", 0, MOST_LAYERS, &s->layers));
+    BL_TRY(read_size(r, "embedding_length", 0, MOST_SIZE, &s->width));
+    BL_TRY(read_size(r, "context_length", 0, (int64_t)1 << 40, &s->trained_context));
+    if (embed == NULL || embed->ndim != 2)
+        return bl_fail(r->err, BL_EINVAL, "there is no matrix \"token_embd.weight\"");
+    if (embed->dim[0] != s->width)
+        return bl_fail(r->err, BL_EINVAL, "\"token_embd.weight\" has rows of %lld, and embedding_length is %lld",
+                       (long long)embed->dim[0], (long long)s->width);
+    s->vocabulary = embed->dim[1];
+    s->context = options->context > 0                  ? options->context
+                 : s->trained_context < BL_LLM_CONTEXT ? s->trained_context
+                                                       : BL_LLM_CONTEXT;
+    s->rows = options->rows > 0 ? options->rows : ROWS;
+    s->chunk = options->chunk > 0 ? options->chunk : CHUNK;
+    s->chunk = s->chunk < s->context ? s->chunk : s->context;
+    return BL_OK;
+}
+
+bl_status bl_llm_read_spec(bl_llm_source *source, const bl_llm_options *options, bl_llm_spec *out, bl_err *err)
+{
+    reading r = {source, err};
+    *out = (bl_llm_spec){.arch = source->row, .act = source->row->act};
+    BL_TRY(read_sizes(&r, options, out));
+    BL_TRY(read_heads(&r, out));
+    BL_TRY(read_norm(&r, out));
+    BL_TRY(read_window(&r, out));
+    BL_TRY(read_rope(&r, out));
+    BL_TRY(read_experts(&r, out));
+    read_scales(&r, out);
+    out->parallel = number_or(&r, "use_parallel_residual", (source->row->flags & BL_LLM_PARALLEL) != 0) != 0;
+    return BL_OK;
+}
+
+/* ---- rotation */
+
+/* The corrections of YaRN (Peng et al. 2023): between |low| and |high| pairs go over from their own speed to the slower one. */
+static double yarn_edge(double rotations, const bl_llm_spec *s, double base, double trained)
+{
+    return (double)s->rope_size * log(trained / (rotations * 2 * M_PI)) / (2 * log(base));
+}
+
+static void apply_yarn(const reading *r, const bl_llm_spec *s, double base, double factor, float *angles, double *mscale)
+{
+    double trained = number_or(r, "rope.scaling.original_context_length", (double)s->trained_context);
+    double fast = number_or(r, "rope.scaling.yarn_beta_fast", 32), slow = number_or(r, "rope.scaling.yarn_beta_slow", 1);
+    double low = fmax(0, floor(yarn_edge(fast, s, base, trained))), high = ceil(yarn_edge(slow, s, base, trained));
+    double set = number_or(r, "rope.scaling.attn_factor", 0);
+    high = fmin((double)s->rope_size - 1, high);
+    for (int64_t i = 0; i < s->rope_size / 2; i++) {
+        double ramp = fmin(1, fmax(0, ((double)i - low) / fmax(0.001, high - low)));
+        angles[i] = (float)(angles[i] * (ramp / factor + 1 - ramp));
+    }
+    *mscale = set > 0 && r->source->gguf == NULL ? set : (set > 0 ? set : 1) * (1 + 0.1 * log(factor));
+}
+
+/* Factors of Llama 3.1 and of LongRoPE, which are a tensor in GGUF. */
+static bl_status divide_angles(const reading *r, const bl_llm_spec *s, const char *name, float *angles)
+{
+    const bl_llm_tensor *factors = bl_llm_find_tensor(r->source, name);
+    float factor;
+    if (factors == NULL)
+        return BL_OK;
+    if (factors->type->id != BL_GGML_F32 || factors->ndim != 1 || factors->dim[0] != s->rope_size / 2)
+        return bl_fail(r->err, BL_EINVAL, "\"%s\" must be %lld numbers of F32", name, (long long)s->rope_size / 2);
+    for (int64_t i = 0; i < s->rope_size / 2; i++) {
+        memcpy(&factor, factors->parts[0].data + (size_t)i * sizeof factor, sizeof factor);
+        angles[i] /= factor;
+    }
+    return BL_OK;
+}
+
+bl_status bl_llm_rope_angles(bl_llm_source *source, const bl_llm_spec *spec, double base, bool scaled, float *angles,
+                             double *factor, bl_err *err)
+{
+    reading r = {source, err};
+    bl_span type = {"none", 4};
+    double by = number_or(&r, "rope.scaling.factor", 1),
+           trained = number_or(&r, "rope.scaling.original_context_length", (double)spec->trained_context);
+    bool longer = (double)spec->context > trained;
+    *factor = 1;
+    (void)bl_llm_text(source, "rope.scaling.type", &type);
+    if (by == 0)
+        by = 1;
+    if (type.len == 0)
+        type = (bl_span){"none", 4};
+    for (int64_t i = 0; i < spec->rope_size / 2; i++)
+        angles[i] = (float)pow(base, -2 * (double)i / (double)spec->rope_size);
+    if (scaled && has_word("linear", type)) {
+        for (int64_t i = 0; i < spec->rope_size / 2; i++)
+            angles[i] = (float)(angles[i] / by);
+    } else if (scaled && has_word("yarn", type)) {
+        apply_yarn(&r, spec, base, by, angles, factor);
+    } else if (scaled && has_word("longrope", type)) {
+        *factor = number_or(&r, "rope.scaling.attn_factor", 1);
+    } else if (!has_word("none linear yarn longrope", type)) {
+        return bl_fail(err, BL_EUNSUPPORTED, "rope.scaling.type is \"%.*s\"; none, linear, yarn and longrope are known here",
+                       (int)(type.len < 40 ? type.len : 40), type.data);
+    }
+    (void)bl_llm_find_tensor(source, longer ? "rope_factors_short.weight" : "rope_factors_long.weight");
+    BL_TRY(divide_angles(&r, spec, longer ? "rope_factors_long.weight" : "rope_factors_short.weight", angles));
+    return divide_angles(&r, spec, "rope_freqs.weight", angles);
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/* Language models from their files: what proto/llm makes of them, and a text model. */
+#include "server/models/internal.h"
+
+#include "engine/base/log.h"
+#include "proto/llm/llm.h"
+#include "server/models/text.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MOST_FILES = 1024 };
+
+/* The files of a model, mapped. */
+typedef struct llm_files {
+    int count;
+    bl_llm_file file[MOST_FILES];
+} llm_files;
+
+static void unmap_files(void *arg)
+{
+    llm_files *files = arg;
+    for (int i = 0; i < files->count; i++)
+        if (files->file[i].data.len > 0)
+            munmap((void *)(uintptr_t)files->file[i].data.data, files->file[i].data.len);
+}
+
+static bl_status map_file(bl_request *rq, int dir, const char *name, llm_files *files)
+{
+    bl_llm_file *file = &files->file[files->count];
+    int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    void *data = NULL;
+    if (fd < 0)
+        return bl_fail(&rq->err, BL_EINVAL, "%s cannot be opened: %s", name, strerror(errno));
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0)
+        data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    close(fd);
+    if (data == MAP_FAILED)
+        return bl_fail(&rq->err, BL_ENOMEM, "%s cannot be mapped: %s", name, strerror(errno));
+    *file = (bl_llm_file){.name = bl_arena_strdup(rq->arena, name)};
+    if (data != NULL)
+        file->data = (bl_span){data, (size_t)st.st_size};
+    files->count++;
+    return bl_arena_status(rq->arena, &rq->err);
+}
+
+static bool is_wanted(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return name[0] != '.' && dot != NULL && strncmp(name, "mmproj", 6) != 0 &&
+           (strcmp(dot, ".gguf") == 0 || strcmp(dot, ".json") == 0 || strcmp(dot, ".safetensors") == 0 || strcmp(dot, ".jinja") == 0);
+}
+
+static int compare_files(const void *a, const void *b)
+{
+    return strcmp(((const bl_llm_file *)a)->name, ((const bl_llm_file *)b)->name);
+}
+
+static bl_status map_folder(bl_request *rq, int dir, llm_files *files)
+{
+    DIR *list = fdopendir(dir);
+    bl_status st = BL_OK;
+    if (list == NULL) {
+        close(dir);
+        return bl_fail(&rq->err, BL_ENOMEM, "listing the folder of a model");
+    }
+    for (const struct dirent *entry = NULL; st == BL_OK && (entry = readdir(list)) != NULL;) {
+        struct stat info;
+        if (!is_wanted(entry->d_name) || fstatat(dirfd(list), entry->d_name, &info, 0) != 0 || !S_ISREG(info.st_mode))
+            continue;
+        st = files->count < MOST_FILES ? map_file(rq, dirfd(list), entry->d_name, files)
+                                       : bl_fail(&rq->err, BL_ELIMIT, "a model of over %d files", MOST_FILES);
+    }
+    closedir(list);
+    if (files->count > 1)
+        qsort(files->file, (size_t)files->count, sizeof files->file[0], compare_files);
+    return st;
+}
+
+static bl_status map_model(bl_request *rq, const char *path, llm_files **out)
+{
+    const char *full = bl_arena_printf(rq->arena, "%s/%s", rq->server->settings.models, path);
+    llm_files *files = bl_arena_alloc(rq->arena, sizeof *files);
+    int dir;
+    *out = files;
+    if (full == NULL || files == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    BL_TRY(bl_request_defer(rq, unmap_files, files));
+    dir = open(full, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir >= 0)
+        return map_folder(rq, dir, files);
+    BL_TRY(map_file(rq, AT_FDCWD, full, files));
+    files->file[0].name = path;
+    return BL_OK;
+}
+
+/* ---- the text model */
+
+static void fill_sampling(bl_text_about *about, const bl_llm_sampling *from)
+{
+    about->samples = !isnan(from->temperature) || !isnan(from->top_p) || !isnan(from->min_p) || !isnan(from->repeat_penalty) || from->top_k >= 0;
+    XX
+}
+
+static const char *token_text(bl_model_version *version, const bl_tokenizer *tokenizer, int32_t id)
+{
+    YY
+}
+
+static bl_status fill_text(bl_model_version *version, bl_llm_model *model, const char *path, bl_err *err)
+{
+    bl_text_model *text = bl_arena_alloc(version->arena, sizeof *text);
+    if (text == NULL)
+        return bl_arena_status(version->arena, err);
+    text->tokenizer = model->tokenizer;
+    model->tokenizer = NULL;
+    version->text = text; /* which destroys the tokenizer from now on */
+    text->nends = model->nends;
+    memcpy(text->ends, model->ends, (size_t)model->nends * sizeof *text->ends);
+    text->about = (bl_text_about){
+        .chat_template = model->chat_template != NULL ? bl_arena_strdup(version->arena, model->chat_template) : NULL,
+        .bos_token = token_text(version, text->tokenizer, model->bos),
+        .eos_token = model->nends > 0 ? token_text(version, text->tokenizer, model->ends[0]) : NULL,
+        .architecture = bl_arena_strdup(version->arena, model->architecture),
+        .quantisation = model->quantisation != NULL ? bl_arena_strdup(version->arena, model->quantisation) : NULL,
+        .file = bl_arena_strdup(version->arena, path),
+        .trained_context = model->trained_context,
+        .parameters = model->parameters,
+        .bytes = model->bytes,
+        .width = model->width};
+    fill_sampling(&text->about, &model->sampling);
+    return bl_arena_status(version->arena, err);
+}
+
+bl_status bl_model_import_llm(bl_request *rq, bl_program *program, bl_model_version *version, const char *path)
+{
+    const bl_settings *set = &rq->server->settings;
+    bl_llm_options options = {.limits = rq->server->limits,
+                              .context = version->config.context,
+                              .rows = version->config.max_batch_size > 0 ? version->config.max_batch_size : 0,
+                              .max_bytes = set->max_compile,
+                              .max_seconds = set->max_compile_seconds};
+    llm_files *files = NULL;
+    bl_llm_model model;
+    bl_status st = BL_OK;
+    BL_TRY(map_model(rq, path, &files));
+    st = bl_llm_import(program->arena, files->file, files->count, &options, &model, &rq->err);
+    if (st == BL_OK && version->text == NULL)
+        st = fill_text(version, &model, path, &rq->err);
+    bl_tokenizer_destroy(model.tokenizer);
+    program->doc = model.program;
+    return st;
+}
