@@ -326,6 +326,9 @@ bl_status bl_tensor_scan(const bl_tensor_value *value, void *out, bl_err *err)
     case BL_VALUE_ZEROS:
         memset(out, 0, value->bytes);
         return BL_OK;
+    case BL_VALUE_FILLED:
+        value->fill(value->source, out);
+        return BL_OK;
     case BL_VALUE_HELD:
     case BL_VALUE_MADE:
         return bl_fail(err, BL_EBUG, "%s: the value is not in the request", value->label);

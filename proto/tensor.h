@@ -11,6 +11,7 @@ typedef enum bl_value_kind {
     BL_VALUE_BYTES,  /* the same, raw: safetensors or an octet stream */
     BL_VALUE_ZEROS,  /* {"dtype", "shape"} of a program's state */
     BL_VALUE_HELD,   /* a tensor that the server holds */
+    BL_VALUE_FILLED, /* what |fill| writes, of files that an importer has mapped */
     BL_VALUE_MADE    /* the result of |graph|: {"op", "attrs"} of a program's state */
 } bl_value_kind;
 
@@ -20,20 +21,22 @@ typedef struct bl_tensor_value {
     bl_dtype dtype;
     int ndim;
     int64_t dim[16];
-    size_t count;               /* elements */
-    size_t bytes;               /* count * bl_dtype_bytes, at most the limit of one tensor */
-    bl_list list;               /* BL_VALUE_LIST */
-    bl_span span;               /* BL_VALUE_BASE64, BL_VALUE_BYTES */
-    const char *held;           /* BL_VALUE_HELD */
-    bool share;                 /* of those: read-only and by reference */
-    const bl_wire_graph *graph; /* BL_VALUE_MADE: one node, one output */
+    size_t count;                                /* elements */
+    size_t bytes;                                /* count * bl_dtype_bytes, at most the limit of one tensor */
+    bl_list list;                                /* BL_VALUE_LIST */
+    bl_span span;                                /* BL_VALUE_BASE64, BL_VALUE_BYTES */
+    const char *held;                            /* BL_VALUE_HELD */
+    bool share;                                  /* of those: read-only and by reference */
+    const bl_wire_graph *graph;                  /* BL_VALUE_MADE: one node, one output */
+    void (*fill)(const void *source, void *out); /* BL_VALUE_FILLED */
+    const void *source;
 } bl_tensor_value;
 
 /* Elements and bytes of a shape, checked: BL_ELIMIT over |limits| or where a product overflows, even one that a zero extent
  * hides. */
 BL_NODISCARD bl_status bl_tensor_measure(const char *label, bl_dtype dtype, int ndim, const int64_t *dim,
                                          const bl_wire_limits *limits, size_t *count, size_t *bytes, bl_err *err);
-/* Write the elements of |value| to |out|, which has room for value->bytes.  For LIST, BASE64, BYTES and ZEROS. */
+/* Write the elements of |value| to |out|, which has room for value->bytes.  For LIST, BASE64, BYTES, ZEROS and FILLED. */
 BL_NODISCARD bl_status bl_tensor_scan(const bl_tensor_value *value, void *out, bl_err *err);
 /* Append |count| elements as "[12,30]". */
 void bl_tensor_print(bl_text *out, bl_dtype dtype, const void *data, size_t count);

@@ -7,10 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-/* Tokens that end a text where they are special; files rarely name all of them. */
-static const char *const usual_ends[] = {"</s>",    "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<|im_end|>",
-                                         "<|end|>", "<eos>",         "<end_of_turn>",   "<|return|>", "<|END_OF_TURN_TOKEN|>"};
-
 void bl_llm_add_end(bl_llm_model *out, int64_t id)
 {
     if (id < 0 || id > INT32_MAX || out->nends == BL_LLM_ENDS)
@@ -60,10 +56,10 @@ bl_status bl_llm_describe(bl_llm_source *source, const bl_llm_file *files, int n
     } else {
         BL_TRY(bl_hub_describe(source->arena, files, nfiles, out, err));
     }
-    for (size_t i = 0; i < sizeof usual_ends / sizeof usual_ends[0]; i++) {
-        int32_t id = bl_tokenizer_find(out->tokenizer, (bl_span){usual_ends[i], strlen(usual_ends[i])});
-        if (id >= 0 && bl_tokenizer_is_special(out->tokenizer, id))
-            bl_llm_add_end(out, id);
-    }
+    if (out->bos < 0)
+        out->bos = bl_tokenizer_marks(out->tokenizer)->bos;
+    for (size_t id = 0; id < bl_tokenizer_size(out->tokenizer); id++)
+        if (bl_tokenizer_is_end(out->tokenizer, (int32_t)id))
+            bl_llm_add_end(out, (int64_t)id);
     return bl_arena_status(source->arena, err);
 }

@@ -47,6 +47,7 @@ typedef struct bl_llm_value {
     bl_wire_ref ref;
 } bl_llm_value;
 
+enum { BL_LLM_PLANES = 6 };
 typedef struct bl_llm_tensor {
     const char *name;
     const bl_ggml_type *type;
@@ -56,7 +57,8 @@ typedef struct bl_llm_tensor {
     const bl_span *parts;
     bool transposed; /* a matrix whose contiguous dimension is that of its outputs */
     bool used;
-    bl_llm_value *value;
+    int nvalues; /* states: one, or the planes of a quantised matrix; 0 before they are made */
+    bl_llm_value *value[BL_LLM_PLANES];
 } bl_llm_tensor;
 
 typedef struct bl_llm_key {
@@ -155,6 +157,8 @@ bl_llm_value *bl_llm_make(bl_llm_graph *g, const char *recipe, const bl_write_ar
 /* "blk.3.attn_q": a name of block |layer|. */
 const char *bl_llm_block(bl_llm_graph *g, int64_t layer, const char *what);
 bl_llm_value *bl_llm_input(bl_llm_graph *g, const char *name, const bl_wire_type *type); /* before any state */
+bl_llm_value *bl_llm_add_state(bl_llm_graph *g, const char *name, const bl_tensor_value *content);
+/* ---- weights (llm_weights.c) */
 /* A tensor of the source, "NAME.weight" or whatever |part| is, as a state; NULL where there is none, which is no failure. */
 bl_llm_value *bl_llm_state(bl_llm_graph *g, const char *name, const char *part);
 bl_llm_value *bl_llm_constant(bl_llm_graph *g, const char *name, int ndim, const int64_t *dim, const float *values);

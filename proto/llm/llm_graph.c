@@ -110,7 +110,7 @@ bl_llm_value *bl_llm_input(bl_llm_graph *g, const char *name, const bl_wire_type
 }
 
 /* A state with these contents. */
-static bl_llm_value *add_state(bl_llm_graph *g, const char *name, const bl_tensor_value *content)
+bl_llm_value *bl_llm_add_state(bl_llm_graph *g, const char *name, const bl_tensor_value *content)
 {
     bl_program_doc *doc = &g->model->program;
     void *states = doc->states, *values = doc->values;
@@ -144,86 +144,10 @@ bl_llm_value *bl_llm_constant(bl_llm_graph *g, const char *name, int ndim, const
         return NULL;
     memcpy(copy, values, content.bytes);
     content.span = (bl_span){copy, content.bytes};
-    return add_state(g, name, &content);
-}
-
-static bl_dtype plain_dtype(const bl_ggml_type *type)
-{
-    switch ((int)type->id) {
-    case BL_GGML_F32:
-        return BL_F32;
-    case BL_GGML_F16:
-        return BL_F16;
-    case BL_GGML_BF16:
-        return BL_BF16;
-    default:
-        return BL_DTYPE_COUNT;
-    }
-}
-
-static bl_llm_tensor *find_part(bl_llm_graph *g, const char *name, const char *part)
-{
-    const char *full = bl_arena_printf(g->scratch, "%s.%s", name, part);
-    return full != NULL ? bl_llm_find_tensor(g->source, full) : NULL;
-}
-
-static bl_llm_value *tensor_state(bl_llm_graph *g, bl_llm_tensor *tensor)
-{
-    bl_tensor_value content = {
-        .kind = BL_VALUE_BYTES, .dtype = plain_dtype(tensor->type), .ndim = tensor->ndim, .span = tensor->parts[0]};
-    if (tensor->value != NULL)
-        return tensor->value;
-    if (content.dtype == BL_DTYPE_COUNT)
-        return bl_llm_stop(g, BL_EUNSUPPORTED, "the tensor \"%.100s\" is of %s; only matrices may be quantised", tensor->name,
-                           tensor->type->name);
-    for (int i = 0; i < tensor->ndim; i++)
-        content.dim[i] = tensor->dim[tensor->ndim - 1 - i];
-    if (bl_tensor_measure(tensor->name, content.dtype, content.ndim, content.dim, &g->options->limits, &content.count,
-                          &content.bytes, g->err) != BL_OK)
-        return bl_llm_stop(g, BL_ELIMIT, "the tensor \"%.100s\"", tensor->name);
-    if (content.span.len != content.bytes)
-        return bl_llm_stop(g, BL_EINVAL, "the tensor \"%.100s\" has %zu bytes, and its shape %zu", tensor->name, content.span.len,
-                           content.bytes);
-    tensor->value = add_state(g, tensor->name, &content);
-    return tensor->value;
-}
-
-bl_llm_value *bl_llm_state(bl_llm_graph *g, const char *name, const char *part)
-{
-    bl_llm_tensor *tensor = is_ok(g) ? find_part(g, name, part) : NULL;
-    return tensor != NULL ? tensor_state(g, tensor) : NULL;
-}
-
-bool bl_llm_has(bl_llm_graph *g, const char *name)
-{
-    return find_part(g, name, "weight") != NULL;
-}
-
-int64_t bl_llm_columns(bl_llm_graph *g, const char *name)
-{
-    const bl_llm_tensor *tensor = find_part(g, name, "weight");
-    return tensor != NULL ? tensor->dim[tensor->transposed] : 0;
+    return bl_llm_add_state(g, name, &content);
 }
 
 /* ---- parts of blocks */
-
-bl_llm_value *bl_llm_linear(bl_llm_graph *g, bl_llm_value *x, const char *name)
-{
-    bl_llm_tensor *tensor = is_ok(g) ? find_part(g, name, "weight") : NULL;
-    bl_llm_value *bias = bl_llm_state(g, name, "bias"), *weight;
-    if (x == NULL || g->failed)
-        return NULL;
-    if (tensor == NULL)
-        return bl_llm_stop(g, BL_EINVAL, "there is no tensor \"%.100s.weight\"", name);
-    if (tensor->ndim != 2 || tensor->dim[tensor->transposed] != bl_llm_size(x, -1))
-        return bl_llm_stop(g, BL_EINVAL, "the tensor \"%.100s\" is no matrix for %lld elements", tensor->name,
-                           (long long)bl_llm_size(x, -1));
-    weight = tensor_state(g, tensor);
-    if (tensor->transposed)
-        return bias != NULL ? bl_llm_make(g, "add(matmul($0, $1), $2)", ARGS(V(x), V(weight), V(bias)))
-                            : bl_llm_make(g, "matmul($0, $1)", ARGS(V(x), V(weight)));
-    return bl_llm_make(g, "linear($0, $1, $2)", ARGS(V(x), V(weight), V(bias)));
-}
 
 /* Normalised over the last axis, with weights that broadcast. */
 static bl_llm_value *normalise(bl_llm_graph *g, bl_llm_value *x, bl_llm_value *weight, bl_llm_value *bias)
@@ -291,12 +215,6 @@ static bl_llm_value *write_block(bl_llm_graph *g, bl_llm_value *x, int64_t layer
     return add_residual(g, x, bl_llm_norm(g, fed, bl_llm_block(g, layer, "post_ffw_norm")));
 }
 
-bl_llm_value *bl_llm_embed(bl_llm_graph *g, const char *name, bl_llm_value *ids)
-{
-    bl_llm_value *table = bl_llm_state(g, name, "weight");
-    return table == NULL || ids == NULL ? NULL : bl_llm_make(g, "cast(take($0, $1), dtype=float32)", ARGS(V(table), V(ids)));
-}
-
 static void write_model(bl_llm_graph *g)
 {
     bl_llm_value *x, *places;
@@ -314,7 +232,7 @@ static void write_model(bl_llm_graph *g)
     }
     g->w.label = "head";
     g->w.nwritten = 0;
-    x = bl_llm_make(g, "slice($0, start=[-1], axis=[1])", ARGS(V(x)));
+    x = bl_llm_make(g, "slice($0, start=[$1], axis=[1])", ARGS(V(x), T("n - 1")));
     x = bl_llm_norm(g, bl_llm_make(g, "squeeze($0, axis=1)", ARGS(V(x))), "output_norm");
     x = bl_llm_linear(g, x, bl_llm_has(g, "output") ? "output" : "token_embd");
     bl_llm_output(g, "logits", bl_llm_cap(g, bl_llm_scale(g, x, g->spec.logit_scale), g->spec.logit_cap));

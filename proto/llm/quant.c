@@ -189,7 +189,7 @@ void bl_quant_fill(const bl_quant_type *type, int64_t first, int64_t last, int64
 {
     static const char *const suffix[BL_QUANT_PLANES] = {"codes", "high", "scale", "scales", "minimum", "minimums"};
     bl_quant_plane plane[BL_QUANT_PLANES];
-    uint8_t *base[BL_QUANT_PLANES];
+    uint8_t *base[BL_QUANT_PLANES], unwanted[BL_QUANT_PLANES][MOST_BLOCK];
     size_t step[BL_QUANT_PLANES];
     int n = bl_quant_planes(type, 1, type->block, plane);
     int64_t per_row = columns / type->block;
@@ -199,7 +199,7 @@ void bl_quant_fill(const bl_quant_type *type, int64_t first, int64_t last, int64
     for (int64_t b = first * per_row; b < last * per_row; b++) {
         uint8_t *to[BL_QUANT_PLANES];
         for (int i = 0; i < BL_QUANT_PLANES; i++)
-            to[i] = base[i] == NULL ? NULL : base[i] + (size_t)b * step[i];
+            to[i] = base[i] != NULL ? base[i] + (size_t)b * step[i] : step[i] > 0 ? unwanted[i] : NULL;
         fill_block(type, (const uint8_t *)blocks + (size_t)b * (size_t)type->bytes,
                    &(places){to[0], to[1], to[2], to[3], to[4], to[5]});
     }

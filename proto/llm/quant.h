@@ -9,7 +9,8 @@
 #include <stdint.h>
 
 /* Rows |first| up to |last| of a matrix of |columns| columns, a multiple of type->block.  |blocks| is the whole matrix as the
- * file has it.  planes[i] is the whole plane number i of bl_quant_planes, writable memory of its size, aligned to 16 bytes. */
+ * file has it.  planes[i] is the whole plane number i of bl_quant_planes, writable memory of its size, aligned to 16 bytes; NULL:
+ * that plane is not wanted. */
 void bl_quant_fill(const bl_quant_type *type, int64_t first, int64_t last, int64_t columns, const void *blocks,
                    void *const *planes);
 

@@ -359,8 +359,8 @@ void bl_models_mend(bl_models *models, bl_model_version *version);
 void bl_model_load(bl_models *models, int loader, bl_model_op *op, bl_err *err);
 
 /* ---- load_llm.c */
-/* The language model at |path| in the folder of models as |program|, and the version becomes a text model.  Its files stay mapped as
- * long as the request. */
+/* The language model at |path| in the folder of models as |program|, and the version becomes a text model.  Its files stay mapped
+ * as long as the request. */
 BL_NODISCARD bl_status bl_model_import_llm(bl_request *rq, bl_program *program, bl_model_version *version, const char *path);
 
 /* ---- sent.c */

@@ -648,9 +648,10 @@ static bl_status load_all(load *l)
         l->err = err;
     }
     if (l->source.nversions == 0)
-        return bl_fail(err, BL_EGRAPH,
-                       "there is no version: no GGUF file, no files of a Hugging Face folder, and no folder named by a number from 1 "
-                       "on with these, a model.json or a model.onnx");
+        return bl_fail(
+            err, BL_EGRAPH,
+            "there is no version: no GGUF file, no files of a Hugging Face folder, and no folder named by a number from 1 "
+            "on with these, a model.json or a model.onnx");
     if (wanted == 0)
         return bl_fail(err, BL_EGRAPH, "there is no version that the policy wants");
     if (err->status == BL_OK && !l->op->mends)

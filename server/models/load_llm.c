@@ -57,7 +57,8 @@ static bool is_wanted(const char *name)
 {
     const char *dot = strrchr(name, '.');
     return name[0] != '.' && dot != NULL && strncmp(name, "mmproj", 6) != 0 &&
-           (strcmp(dot, ".gguf") == 0 || strcmp(dot, ".json") == 0 || strcmp(dot, ".safetensors") == 0 || strcmp(dot, ".jinja") == 0);
+           (strcmp(dot, ".gguf") == 0 || strcmp(dot, ".json") == 0 || strcmp(dot, ".safetensors") == 0 ||
+            strcmp(dot, ".jinja") == 0);
 }
 
 static int compare_files(const void *a, const void *b)
@@ -107,13 +108,25 @@ static bl_status map_model(bl_request *rq, const char *path, llm_files **out)
 
 static void fill_sampling(bl_text_about *about, const bl_llm_sampling *from)
 {
-    about->samples = !isnan(from->temperature) || !isnan(from->top_p) || !isnan(from->min_p) || !isnan(from->repeat_penalty) || from->top_k >= 0;
-    XX
+    about->samples = !isnan(from->temperature) || !isnan(from->top_p) || !isnan(from->min_p) || !isnan(from->repeat_penalty) ||
+                     from->top_k >= 0;
+    bl_sampling_init_usual(&about->sampling);
+    if (!isnan(from->temperature))
+        about->sampling.temperature = (float)from->temperature;
+    if (!isnan(from->top_p))
+        about->sampling.top_p = (float)from->top_p;
+    if (!isnan(from->min_p))
+        about->sampling.min_p = (float)from->min_p;
+    if (!isnan(from->repeat_penalty))
+        about->sampling.repeat_penalty = (float)from->repeat_penalty;
+    if (from->top_k >= 0 && from->top_k < INT32_MAX)
+        about->sampling.top_k = (int)from->top_k;
 }
 
 static const char *token_text(bl_model_version *version, const bl_tokenizer *tokenizer, int32_t id)
 {
-    YY
+    bl_span text = bl_tokenizer_text(tokenizer, id);
+    return id >= 0 && text.data != NULL ? bl_arena_strndup(version->arena, text.data, text.len) : NULL;
 }
 
 static bl_status fill_text(bl_model_version *version, bl_llm_model *model, const char *path, bl_err *err)

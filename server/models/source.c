@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Where models come from: the folder of --models, or the files of a request.  In the folder a model is NAME/VERSION/ with the files
- * of |parts|; a language model is NAME.gguf, or lies in NAME/ or NAME/VERSION/. */
+/* Where models come from: the folder of --models, or the files of a request.  In the folder a model is NAME/VERSION/ with the
+ * files of |parts|; a language model is NAME.gguf, or lies in NAME/ or NAME/VERSION/. */
 #include "server/models/internal.h"
 
 #include "engine/base/map.h"
@@ -120,7 +120,8 @@ static bool is_llm(const llm_look *look)
 }
 
 /* One folder of a version; left out where it holds nothing to load. */
-static bl_status look_version(int dir, const char *model, const char *name, bl_arena *arena, bl_source *out, int *cap, bl_err *err)
+static bl_status look_version(int dir, const char *model, const char *name, bl_arena *arena, bl_source *out, int *cap,
+                              bl_err *err)
 {
     bl_source_version version = {0};
     uint64_t hash[PART_COUNT];
@@ -144,8 +145,7 @@ static bl_status look_version(int dir, const char *model, const char *name, bl_a
         version.fingerprint = bl_hash_add(version.fingerprint, look.hash);
         version.path = bl_arena_printf(arena, "%s/%s", model, name);
     }
-    return hash[JSON_PART] == 0 && hash[ONNX_PART] == 0 && !is_llm(&look) ? BL_OK
-                                                                           : add_version(arena, out, cap, &version, err);
+    return hash[JSON_PART] == 0 && hash[ONNX_PART] == 0 && !is_llm(&look) ? BL_OK : add_version(arena, out, cap, &version, err);
 }
 
 /* The folder of the model itself, where it has no other version. */
@@ -162,7 +162,8 @@ static bl_status look_whole(int dir, const char *model, bl_arena *arena, bl_sour
 /* Is |text| a config.json of Hugging Face, which says what the model is and not how it is served? */
 static bool is_hub_config(bl_span text)
 {
-    return text.len > 0 && (memmem(text.data, text.len, "\"model_type\"", 12) != NULL || memmem(text.data, text.len, "\"architectures\"", 15) != NULL);
+    return text.len > 0 && (memmem(text.data, text.len, "\"model_type\"", 12) != NULL ||
+                            memmem(text.data, text.len, "\"architectures\"", 15) != NULL);
 }
 
 static bl_status read_config(int dir, const char *name, bl_arena *arena, bl_source *out, bl_err *err)
@@ -252,7 +253,8 @@ bl_status bl_source_of_files(bl_arena *arena, const bl_model_op *op, bl_source *
     *out = (bl_source){.found = true};
     for (int i = 0; i < op->nfiles; i++) {
         const bl_model_file *file = &op->files[i];
-        bl_source_version version = {.number = file->version, .form = strcmp(file->name, parts[ONNX_PART]) == 0 ? BL_MODEL_ONNX : BL_MODEL_PROGRAM};
+        bl_source_version version = {.number = file->version,
+                                     .form = strcmp(file->name, parts[ONNX_PART]) == 0 ? BL_MODEL_ONNX : BL_MODEL_PROGRAM};
         bool known = strcmp(file->name, parts[TENSORS_PART]) == 0 || strcmp(file->name, parts[TOKENIZER_PART]) == 0;
         for (int k = 0; k < out->nversions && !known; k++)
             known = out->versions[k].number == file->version;

@@ -313,7 +313,9 @@ static bl_status describe_context(const bl_model_version *version, bl_text_model
 static bl_status describe_ends(const bl_model_version *version, bl_text_model *text, bl_err *err)
 {
     const char *at = version->config.end;
-    for (size_t i = 0; at == NULL && i < sizeof usual_ends / sizeof usual_ends[0]; i++) {
+    if (at != NULL)
+        text->nends = 0;
+    for (size_t i = 0; at == NULL && text->nends == 0 && i < sizeof usual_ends / sizeof usual_ends[0]; i++) {
         int32_t id = bl_tokenizer_find(text->tokenizer, (bl_span){usual_ends[i], strlen(usual_ends[i])});
         if (id >= 0 && bl_tokenizer_is_special(text->tokenizer, id))
             text->ends[text->nends++] = id;

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+/* Tensors of the files as states of the program: plain ones as they are, quantised ones as planes (engine/front/quant.h). */
+#include "proto/llm/importer.h"
+#include "proto/llm/quant.h"
+
+#include <string.h>
+
+static bl_dtype plain_dtype(const bl_ggml_type *type)
+{
+    switch ((int)type->id) {
+    case BL_GGML_F32:
+        return BL_F32;
+    case BL_GGML_F16:
+        return BL_F16;
+    case BL_GGML_BF16:
+        return BL_BF16;
+    default:
+        return BL_DTYPE_COUNT;
+    }
+}
+
+static bl_llm_tensor *find_part(bl_llm_graph *g, const char *name, const char *part)
+{
+    const char *full = bl_arena_printf(g->scratch, "%s.%s", name, part);
+    return full != NULL ? bl_llm_find_tensor(g->source, full) : NULL;
+}
+
+bool bl_llm_has(bl_llm_graph *g, const char *name)
+{
+    return find_part(g, name, "weight") != NULL;
+}
+
+int64_t bl_llm_columns(bl_llm_graph *g, const char *name)
+{
+    const bl_llm_tensor *tensor = find_part(g, name, "weight");
+    return tensor != NULL ? tensor->dim[tensor->transposed] : 0;
+}
+
+/* ---- filling states from the files */
+
+typedef struct plane_source {
+    const bl_llm_tensor *tensor;
+    const bl_quant_type *type; /* NULL: a plain tensor */
+    int plane;
+    int64_t rows; /* of a part */
+    size_t bytes; /* of the plane, of a part */
+} plane_source;
+
+static void fill_plane(const void *source, void *out)
+{
+    const plane_source *from = source;
+    for (int i = 0; i < from->tensor->nparts; i++) {
+        void *planes[BL_QUANT_PLANES] = {NULL};
+        char *to = (char *)out + (size_t)i * from->bytes;
+        planes[from->plane] = to;
+        if (from->type == NULL)
+            memcpy(to, from->tensor->parts[i].data, from->bytes);
+        else
+            bl_quant_fill(from->type, 0, from->rows, from->tensor->dim[0], from->tensor->parts[i].data, planes);
+    }
+}
+
+static bool add_part(bl_llm_graph *g, bl_llm_tensor *tensor, const char *name, const plane_source *source,
+                     bl_tensor_value *content)
+{
+    plane_source *kept = bl_arena_alloc(g->arena, sizeof *kept);
+    if (kept == NULL || bl_tensor_measure(name, content->dtype, content->ndim, content->dim, &g->options->limits, &content->count,
+                                          &content->bytes, g->err) != BL_OK)
+        return bl_llm_stop(g, BL_ELIMIT, "the tensor \"%.100s\"", tensor->name) != NULL;
+    *kept = *source;
+    kept->bytes = content->bytes / (size_t)tensor->nparts;
+    content->kind = BL_VALUE_FILLED;
+    content->fill = fill_plane;
+    content->source = kept;
+    tensor->value[tensor->nvalues] = bl_llm_add_state(g, name, content);
+    return tensor->value[tensor->nvalues++] != NULL;
+}
+
+static bool add_plain(bl_llm_graph *g, bl_llm_tensor *tensor, bl_dtype dtype)
+{
+    bl_tensor_value content = {.dtype = dtype, .ndim = tensor->ndim};
+    for (int i = 0; i < tensor->ndim; i++)
+        content.dim[i] = tensor->dim[tensor->ndim - 1 - i];
+    return add_part(g, tensor, tensor->name, &(plane_source){.tensor = tensor}, &content);
+}
+
+/* [.., rows, columns] as planes, whose first axes are those of the tensor. */
+static bool add_planes(bl_llm_graph *g, bl_llm_tensor *tensor, const bl_quant_type *type)
+{
+    bl_quant_plane plane[BL_QUANT_PLANES];
+    int64_t rows = 1;
+    for (int i = 1; i < tensor->ndim; i++)
+        rows *= tensor->dim[i];
+    int n = tensor->ndim < 2 ? 0 : bl_quant_planes(type, rows, tensor->dim[0], plane);
+    if (n == 0)
+        return bl_llm_stop(g, BL_EINVAL, "the tensor \"%.100s\" of %s has rows of %lld, which must be whole blocks of %d",
+                           tensor->name, type->name, (long long)tensor->dim[0], type->block) != NULL;
+    for (int i = 0; i < n; i++) {
+        bl_tensor_value content = {.dtype = plane[i].dtype};
+        const char *name = bl_arena_printf(g->scratch, "%s.%s", tensor->name, plane[i].suffix);
+        for (int d = tensor->ndim - 1; d > 0; d--)
+            content.dim[content.ndim++] = tensor->dim[d];
+        for (int d = 1; d < plane[i].ndim; d++)
+            content.dim[content.ndim++] = plane[i].dim[d];
+        if (name == NULL || !add_part(g, tensor, name, &(plane_source){tensor, type, i, rows / tensor->nparts, 0}, &content))
+            return false;
+    }
+    return true;
+}
+
+/* The tensor is states of the program.  False after a failure. */
+static bool make_states(bl_llm_graph *g, bl_llm_tensor *tensor)
+{
+    bl_dtype dtype = plain_dtype(tensor->type);
+    const bl_quant_type *type = bl_quant_find((int)tensor->type->id);
+    if (tensor->nvalues > 0)
+        return tensor->value[0] != NULL;
+    if (dtype != BL_DTYPE_COUNT)
+        return add_plain(g, tensor, dtype);
+    if (type != NULL)
+        return add_planes(g, tensor, type);
+    return bl_llm_stop(g, BL_EUNSUPPORTED,
+                       "the tensor \"%.100s\" is of type %s, which no model here has; convert it with llama-quantize",
+                       tensor->name, tensor->type->name) != NULL;
+}
+
+/* ---- uses */
+
+bl_llm_value *bl_llm_state(bl_llm_graph *g, const char *name, const char *part)
+{
+    bl_llm_tensor *tensor = g->failed ? NULL : find_part(g, name, part);
+    if (tensor == NULL)
+        return NULL;
+    if (plain_dtype(tensor->type) == BL_DTYPE_COUNT)
+        return bl_llm_stop(g, BL_EUNSUPPORTED, "the tensor \"%.100s\" is of type %s; here it must be F32, F16 or BF16",
+                           tensor->name, tensor->type->name);
+    return make_states(g, tensor) ? tensor->value[0] : NULL;
+}
+
+bl_llm_value *bl_llm_linear(bl_llm_graph *g, bl_llm_value *x, const char *name)
+{
+    bl_llm_tensor *tensor = g->failed ? NULL : find_part(g, name, "weight");
+    bl_llm_value *bias = bl_llm_state(g, name, "bias");
+    const char *recipe = "linear($0, $1)";
+    if (x == NULL || g->failed)
+        return NULL;
+    if (tensor == NULL)
+        return bl_llm_stop(g, BL_EINVAL, "there is no tensor \"%.100s.weight\"", name);
+    if (tensor->ndim != 2 || tensor->dim[tensor->transposed] != bl_llm_size(x, -1))
+        return bl_llm_stop(g, BL_EINVAL, "the tensor \"%.100s\" is no matrix for vectors of %lld", tensor->name,
+                           (long long)bl_llm_size(x, -1));
+    if (!make_states(g, tensor))
+        return NULL;
+    if (tensor->transposed)
+        recipe = "matmul($0, $1)";
+    else if (plain_dtype(tensor->type) == BL_DTYPE_COUNT)
+        recipe = "block_linear($0, $2..., format=$3)";
+    const bl_quant_type *type = bl_quant_find((int)tensor->type->id);
+    x = bl_llm_make(g, recipe,
+                    ARGS(V(x), V(tensor->value[0]), VS(tensor->nvalues, tensor->value), T(type != NULL ? type->name : "")));
+    return bias != NULL ? bl_llm_make(g, "add($0, $1)", ARGS(V(x), V(bias))) : x;
+}
+
+bl_llm_value *bl_llm_embed(bl_llm_graph *g, const char *name, bl_llm_value *ids)
+{
+    bl_llm_tensor *tensor = g->failed ? NULL : find_part(g, name, "weight");
+    if (tensor == NULL || ids == NULL || !make_states(g, tensor))
+        return NULL;
+    if (tensor->ndim != 2)
+        return bl_llm_stop(g, BL_EINVAL, "the tensor \"%.100s\" is no matrix", tensor->name);
+    const bl_quant_type *type = bl_quant_find((int)tensor->type->id);
+    if (type != NULL)
+        return bl_llm_make(g, "block_take($0, $1..., format=$2)",
+                           ARGS(V(ids), VS(tensor->nvalues, tensor->value), T(type->name)));
+    return bl_llm_make(g, "cast(take($0, $1), dtype=float32)", ARGS(V(tensor->value[0]), V(ids)));
+}
