@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: MIT
+"""GGUF files for tests: written from numpy arrays, and a tiny llama with the arithmetic of its logits."""
+import struct
+
+import numpy as np
+
+F32, F16 = 0, 1
+KINDS = {"u32": (4, "<I"), "i32": (5, "<i"), "f32": (6, "<f"), "bool": (7, "<?")}
+
+
+def text(value):
+    data = value.encode()
+    return struct.pack("<Q", len(data)) + data
+
+
+def packed(kind, value):
+    return text(value) if kind == "text" else struct.pack(KINDS[kind][1], value)
+
+
+def number_of(kind):
+    return 8 if kind == "text" else KINDS[kind][0]
+
+
+def key(name, kind, value):
+    if isinstance(value, list):
+        return text(name) + struct.pack("<IIQ", 9, number_of(kind), len(value)) + b"".join(packed(kind, item) for item in value)
+    return text(name) + struct.pack("<I", number_of(kind)) + packed(kind, value)
+
+
+def gguf(keys, tensors):
+    """The bytes of a file.  |keys|: name -> (kind, value); |tensors|: name -> array of float32 or float16."""
+    head, data = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys)), b""
+    head += b"".join(key(name, *value) for name, value in keys.items())
+    for name, array in tensors.items():
+        shape = array.shape[::-1]
+        head += text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, F16 if array.dtype == np.float16 else F32, len(data))
+        data += array.tobytes() + bytes(-array.nbytes % 32)
+    return head + bytes(-len(head) % 32) + data
+
+
+WIDTH, FEED, HEADS, GROUPS, LAYERS, CONTEXT, EPS, BASE = 64, 96, 4, 2, 2, 64, 1e-5, 10000.0
+SIZE = WIDTH // HEADS
+PIECES = ["<unk>", "<s>", "</s>", *(f"<0x{i:02X}>" for i in range(256)), "\u2581", *"abcdefghijklmnopqrstuvwxyz", "\u2581a", "he", "\u2581the"]
+
+
+def vocabulary():
+    kinds = [2, 3, 3, *([6] * 256), *([1] * (len(PIECES) - 259))]
+    return {"tokenizer.ggml.model": ("text", "llama"), "tokenizer.ggml.tokens": ("text", PIECES),
+            "tokenizer.ggml.scores": ("f32", [0.0] * 259 + [-float(i) for i in range(len(PIECES) - 259)]),
+            "tokenizer.ggml.token_type": ("i32", kinds), "tokenizer.ggml.bos_token_id": ("u32", 1), "tokenizer.ggml.eos_token_id": ("u32", 2)}
+
+
+def llama_keys():
+    return {"general.architecture": ("text", "llama"), "llama.context_length": ("u32", CONTEXT), "llama.embedding_length": ("u32", WIDTH),
+            "llama.block_count": ("u32", LAYERS), "llama.feed_forward_length": ("u32", FEED), "llama.attention.head_count": ("u32", HEADS),
+            "llama.attention.head_count_kv": ("u32", GROUPS), "llama.attention.layer_norm_rms_epsilon": ("f32", EPS),
+            "llama.rope.freq_base": ("f32", BASE), **vocabulary()}
+
+
+def llama_tensors(seed=1, dtype=np.float32):
+    rng = np.random.default_rng(seed)
+    shapes = {"token_embd": (len(PIECES), WIDTH)}
+    for i in range(LAYERS):
+        shapes |= {f"blk.{i}.attn_q": (WIDTH, WIDTH), f"blk.{i}.attn_k": (GROUPS * SIZE, WIDTH), f"blk.{i}.attn_v": (GROUPS * SIZE, WIDTH),
+                   f"blk.{i}.attn_output": (WIDTH, WIDTH), f"blk.{i}.ffn_gate": (FEED, WIDTH), f"blk.{i}.ffn_up": (FEED, WIDTH),
+                   f"blk.{i}.ffn_down": (WIDTH, FEED)}
+    tensors = {f"{name}.weight": (rng.standard_normal(shape) / np.sqrt(shape[1])).astype(dtype) for name, shape in shapes.items()}
+    for name in ("output_norm", *(f"blk.{i}.{part}" for i in range(LAYERS) for part in ("attn_norm", "ffn_norm"))):
+        tensors[f"{name}.weight"] = (1 + rng.standard_normal(WIDTH) / 10).astype(np.float32)
+    return tensors
+
+
+def norm(x, weight):
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + EPS) * weight
+
+
+def turned(x):
+    """[tokens, heads, SIZE], pairs by their positions."""
+    angle = np.arange(len(x))[:, None, None] * BASE ** (-np.arange(SIZE // 2) * 2 / SIZE)
+    pairs = x.reshape(*x.shape[:2], SIZE // 2, 2)
+    a, b = pairs[..., 0], pairs[..., 1]
+    return np.stack([a * np.cos(angle) - b * np.sin(angle), a * np.sin(angle) + b * np.cos(angle)], -1).reshape(x.shape)
+
+
+def llama_logits(tensors, tokens):
+    """Logits after each token, in float64."""
+    w = {name.removesuffix(".weight"): array.astype(np.float64) for name, array in tensors.items()}
+    x, n = w["token_embd"][tokens], len(tokens)
+    for i in range(LAYERS):
+        h = norm(x, w[f"blk.{i}.attn_norm"])
+        q = turned((h @ w[f"blk.{i}.attn_q"].T).reshape(n, HEADS, SIZE))
+        k = turned((h @ w[f"blk.{i}.attn_k"].T).reshape(n, GROUPS, SIZE)).repeat(HEADS // GROUPS, 1)
+        v = (h @ w[f"blk.{i}.attn_v"].T).reshape(n, GROUPS, SIZE).repeat(HEADS // GROUPS, 1)
+        scores = np.einsum("ihd,jhd->hij", q, k) / np.sqrt(SIZE)
+        scores = np.exp(np.where(np.tri(n, dtype=bool), scores, -np.inf))
+        y = np.einsum("hij,jhd->ihd", scores / scores.sum(-1, keepdims=True), v).reshape(n, WIDTH)
+        x = x + y @ w[f"blk.{i}.attn_output"].T
+        h = norm(x, w[f"blk.{i}.ffn_norm"])
+        gate = h @ w[f"blk.{i}.ffn_gate"].T
+        x = x + gate / (1 + np.exp(-gate)) * (h @ w[f"blk.{i}.ffn_up"].T) @ w[f"blk.{i}.ffn_down"].T
+    return norm(x, w["output_norm"]) @ w["token_embd"].T

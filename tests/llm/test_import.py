@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT
+"""GGUF files as models: a tiny llama beside the same arithmetic in float64, how files are found, and what is refused."""
+import pathlib
+import tempfile
+import unittest
+
+import numpy as np
+
+import asking
+import gguf_files
+from served import Server
+
+TOKENS = [1, 260, 261, 286, 287, 270, 265, 288, 259, 280, 273, 262]
+
+
+def changed(tensors, **more):
+    """With tensors added, or taken away where they are None; _ stands for a dot."""
+    tensors = dict(tensors)
+    for name, array in more.items():
+        tensors[name] = array
+        if array is None:
+            del tensors[name]
+    return tensors
+
+
+class Files(unittest.TestCase):
+    def serve(self, files):
+        """A server with these files in its folder of models: name -> bytes."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        for name, data in files.items():
+            path = pathlib.Path(folder.name) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        server = Server("--models", folder.name)
+        self.addCleanup(server.stop)
+        while "error" in asking.call(f"{server.url}/v2/health/ready"):
+            pass
+        return server
+
+    def test_logits(self):
+        tensors, halves = gguf_files.llama_tensors(), gguf_files.llama_tensors(dtype=np.float16)
+        own = {"output.weight": np.float32(2) * tensors["token_embd.weight"][::-1]}
+        keys = gguf_files.llama_keys()
+        server = self.serve({"tiny.gguf": gguf_files.gguf(keys, tensors), "half/any.gguf": gguf_files.gguf(keys, halves),
+                             "head/3/any.gguf": gguf_files.gguf(keys, tensors | own)})
+        for model, arrays, most in (("tiny", tensors, 1e-10), ("half", halves, 1e-10)):
+            wanted = gguf_files.llama_logits(arrays, TOKENS)
+            for n in (1, 5, len(TOKENS)):
+                with self.subTest(model, n=n):
+                    self.assertLess(asking.error(asking.logits(server.url, model, TOKENS[:n]), wanted[n - 1]), most)
+        wanted = 2 * gguf_files.llama_logits(tensors, TOKENS)[-1][::-1]
+        self.assertLess(asking.error(asking.logits(server.url, "head", TOKENS), wanted), 1e-10)
+
+    def test_text(self):
+        tensors = gguf_files.llama_tensors()
+        server = self.serve({"tiny.gguf": gguf_files.gguf(gguf_files.llama_keys(), tensors)})
+        answer = asking.call(f"{server.url}/v2/models/tiny/generate", {"text_input": "abc", "max_tokens": 8, "ignore_eos": True, "exclude_input_in_output": True})
+        tokens = [1, *(gguf_files.PIECES.index(piece) for piece in ("\u2581a", "b", "c"))]
+        self.assertEqual(answer["num_input_tokens"], len(tokens))
+        written = []
+        for _ in range(8):
+            written.append(int(gguf_files.llama_logits(tensors, tokens + written)[-1].argmax()))
+        pieces = [gguf_files.PIECES[token] for token in written]
+        data = b"".join(bytes([int(piece[3:5], 16)]) if piece.startswith("<0x") else piece.replace("\u2581", " ").encode() for piece in pieces)
+        self.assertEqual(answer["text_output"], data.decode(errors="replace"))
+
+    def test_refused(self):
+        tensors, keys = gguf_files.llama_tensors(), gguf_files.llama_keys()
+        cases = {
+            "arch": (keys | {"general.architecture": ("text", "strange")}, tensors, "strange"),
+            "missing": ({k: v for k, v in keys.items() if k != "llama.block_count"}, tensors, "llama.block_count"),
+            "layers": (keys | {"llama.block_count": ("u32", 3)}, tensors, "blk.2.attn"),
+            "fewer": (keys | {"llama.block_count": ("u32", 1)}, tensors, "blk.1."),
+            "key": (keys | {"llama.attention.new_kind": ("u32", 1)}, tensors, "llama.attention.new_kind"),
+            "tensor": (keys, changed(tensors, **{"blk.0.attn_gate.weight": tensors["output_norm.weight"]}), "blk.0.attn_gate.weight"),
+            "gone": (keys, changed(tensors, **{"blk.1.ffn_up.weight": None}), "blk.1.ffn_up.weight"),
+            "shape": (keys, changed(tensors, **{"blk.1.ffn_up.weight": tensors["blk.1.ffn_up.weight"][:, :32]}), "blk.1.ffn_up.weight"),
+            "heads": (keys | {"llama.attention.head_count_kv": ("u32", 3)}, tensors, "head_count"),
+            "none": (keys | {"llama.attention.head_count": ("u32", 0)}, tensors, "head_count"),
+            "scaling": (keys | {"llama.rope.scaling.type": ("text", "su")}, tensors, "rope.scaling.type"),
+            "odd": (keys | {"llama.rope.dimension_count": ("u32", 3)}, tensors, "rope.dimension_count"),
+        }
+        files = {f"{name}.gguf": gguf_files.gguf(k, t) for name, (k, t, _) in cases.items()}
+        whole = gguf_files.gguf(keys, tensors)
+        files |= {"short.gguf": whole[:len(whole) // 2], "empty.gguf": b"", "head.gguf": whole[:40]}
+        server = self.serve(files)
+        rows = {row["name"]: row for row in asking.call(f"{server.url}/v2/repository/index", {})}
+        for name, (_, _, word) in cases.items():
+            with self.subTest(name):
+                self.assertEqual(rows[name]["state"], "UNAVAILABLE")
+                self.assertIn(word, rows[name]["reason"])
+        for name in ("short", "empty", "head"):
+            self.assertEqual(rows[name]["state"], "UNAVAILABLE", name)
+
+
+if __name__ == "__main__":
+    unittest.main()
