@@ -21,9 +21,9 @@ typedef struct bl_text_form {
     /* Events, under the completion's lock. */
     void (*begin)(bl_completion *c, bl_text *out);
     void (*event)(bl_generation *g, bl_span text, bl_text *out); /* |text| was written; and the end, where g->finish is set */
-    void (*progress)(bl_generation *g, bl_text *out);            /* a piece of the prompt is through */
-    void (*end)(bl_completion *c, bl_text *out);                 /* all texts are over */
-    void (*fail)(const bl_err *err, bl_text *out);               /* in the place of |end| */
+    void (*progress)(bl_generation *g, size_t processed, bl_text *out); /* so many tokens of the prompt are through */
+    void (*end)(bl_completion *c, bl_text *out);                        /* all texts are over */
+    void (*fail)(const bl_err *err, bl_text *out);                      /* in the place of |end| */
 } bl_text_form;
 
 struct bl_completion {

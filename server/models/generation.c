@@ -392,7 +392,10 @@ void bl_generation_tell_progress(bl_generation *g)
     if (!c->streams || !g->options->progress || c->form->progress == NULL)
         return;
     pthread_mutex_lock(&c->lock);
-    c->form->progress(g, &c->out);
+    if (!g->begun)
+        c->form->progress(g, g->reused, &c->out);
+    g->begun = true;
+    c->form->progress(g, g->fed, &c->out);
     bl_completion_wake(c);
     pthread_mutex_unlock(&c->lock);
 }

@@ -68,6 +68,7 @@ struct bl_generation {
     size_t reused;       /* tokens of the prompt that need not be run again */
     bool silent;         /* no text was there yet */
     bool new_line;       /* the text has one */
+    bool begun;          /* the progress of its prompt was told */
     char *bytes;         /* the logits of the last token as they come */
     float *logits;
     bl_sampler *sampler;                     /* NULL: the model chooses the tokens */

@@ -89,10 +89,10 @@ static void put_verbose(const bl_generation *g, bl_text *out)
     bl_llama_put_text(g, out);
 }
 
-static void put_progress(const bl_generation *g, bl_text *out)
+static void put_progress(const bl_generation *g, size_t processed, bl_text *out)
 {
     bl_encode_key(out, "prompt_progress");
-    bl_text_printf(out, "{\"total\":%zu,\"cache\":%zu,\"processed\":%zu,\"time_ms\":%.3f}", g->prompt, g->reused, g->fed,
+    bl_text_printf(out, "{\"total\":%zu,\"cache\":%zu,\"processed\":%zu,\"time_ms\":%.3f}", g->prompt, g->reused, processed,
                    (double)g->compute_ns * 1e-6);
 }
 
@@ -173,11 +173,11 @@ static void put_chat_event(bl_generation *g, bl_span text, bl_text *out)
     end_event(out);
 }
 
-static void put_chat_progress(bl_generation *g, bl_text *out)
+static void put_chat_progress(bl_generation *g, size_t processed, bl_text *out)
 {
     begin_chat_event(g->completion, g->index, out);
     bl_text_puts(out, "},\"finish_reason\":null}]");
-    put_progress(g, out);
+    put_progress(g, processed, out);
     end_event(out);
 }
 
@@ -306,12 +306,12 @@ static void put_text_event(bl_generation *g, bl_span text, bl_text *out)
         put_text_chunk(g, BL_S(""), to, true, out);
 }
 
-static void put_text_progress(bl_generation *g, bl_text *out)
+static void put_text_progress(bl_generation *g, size_t processed, bl_text *out)
 {
     bl_text_puts(out, "data: ");
     put_openai_head(g->completion, "text_completion", out);
     bl_text_puts(out, ",\"choices\":[]");
-    put_progress(g, out);
+    put_progress(g, processed, out);
     end_event(out);
 }
 
@@ -376,10 +376,10 @@ static void put_llama_event(bl_generation *g, bl_span text, bl_text *out)
     bl_text_puts(out, "\n\n");
 }
 
-static void put_llama_progress(bl_generation *g, bl_text *out)
+static void put_llama_progress(bl_generation *g, size_t processed, bl_text *out)
 {
     put_llama_piece(g, BL_S(""), g->ntold, out);
-    put_progress(g, out);
+    put_progress(g, processed, out);
     end_event(out);
 }
 

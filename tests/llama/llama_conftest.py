@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: MIT
+"""In place of the conftest.py of llama.cpp's server tests, which downloads every model that they use."""
+import pytest
+from utils import server_instances
+
+
+@pytest.fixture(autouse=True)
+def stop_server_after_each_test():
+    yield
+    for server in set(server_instances):
+        server.stop()
