@@ -402,40 +402,76 @@ static bl_status read_warmups(reader *r, const bl_json *at)
     return BL_OK;
 }
 
-static bl_status read_context(reader *r, const bl_json *at, const char *text)
+/* Tokens, from 1 to BL_MOST_CONTEXT. */
+static bl_status read_tokens(reader *r, const bl_json *at, const char *text, int64_t *out)
 {
     char *end = NULL;
-    r->out->context = strtoll(text, &end, 10);
-    if (*end == '\0' && end != text && r->out->context > 0 && r->out->context <= BL_MOST_CONTEXT)
+    *out = strtoll(text, &end, 10);
+    if (*end == '\0' && end != text && *out > 0 && *out <= BL_MOST_CONTEXT)
         return BL_OK;
-    return bl_json_fail(at, r->err, BL_EINVAL, "the context is a number of tokens, from 1 to %d", BL_MOST_CONTEXT);
+    return bl_json_fail(at, r->err, BL_EINVAL, "it is \"%.40s\"; it must be a number of tokens, from 1 to %d", text,
+                        BL_MOST_CONTEXT);
 }
 
-/* {"entry": {"string_value": "main"}} */
+static bl_status read_context(reader *r, const bl_json *at, const char *text)
+{
+    return read_tokens(r, at, text, &r->out->context);
+}
+
+static bl_status read_chunk(reader *r, const bl_json *at, const char *text)
+{
+    return read_tokens(r, at, text, &r->out->chunk);
+}
+
+static bl_status read_share(reader *r, const bl_json *at, const char *text)
+{
+    r->out->shares_prefix = strcmp(text, "all") == 0;
+    return r->out->shares_prefix || strcmp(text, "key") == 0
+               ? BL_OK
+               : bl_json_fail(at, r->err, BL_EINVAL, "share_prefix is \"%.100s\"; it must be \"key\" or \"all\"", text);
+}
+
+/* {"entry": {"string_value": "main"}}: a text of the configuration, or what |read| makes of one. */
 static bl_status read_parameters(reader *r, const bl_json *at)
 {
-    static const char *const names[] = {"entry",     "tokens",       "position", "logits",        "end",      "text",    "mask",
-                                        "types",     "picture",      "context",  "chat_template", "defaults", "aliases", "tags",
-                                        "reasoning", "share_prefix", NULL};
     static const char *const values[] = {"string_value", NULL};
     bl_model_config *out = r->out;
-    const char *context = NULL, *share = NULL,
-               **to[] = {&out->entry,   &out->tokens, &out->position,  &out->logits, &out->end,           &out->text,
-                         &out->mask,    &out->types,  &out->picture,   &context,     &out->chat_template, &out->defaults,
-                         &out->aliases, &out->tags,   &out->reasoning, &share};
+    const struct {
+        const char *name, **text;
+        bl_status (*read)(reader *r, const bl_json *at, const char *text);
+    } rows[] = {{"entry", &out->entry, NULL},
+                {"tokens", &out->tokens, NULL},
+                {"position", &out->position, NULL},
+                {"logits", &out->logits, NULL},
+                {"end", &out->end, NULL},
+                {"text", &out->text, NULL},
+                {"mask", &out->mask, NULL},
+                {"types", &out->types, NULL},
+                {"picture", &out->picture, NULL},
+                {"context", NULL, read_context},
+                {"chunk", NULL, read_chunk},
+                {"share_prefix", NULL, read_share},
+                {"chat_template", &out->chat_template, NULL},
+                {"defaults", &out->defaults, NULL},
+                {"aliases", &out->aliases, NULL},
+                {"tags", &out->tags, NULL},
+                {"reasoning", &out->reasoning, NULL}};
+    enum { ROWS = sizeof rows / sizeof rows[0] };
+    const char *names[ROWS + 1] = {NULL}, *text = NULL;
     bl_json one, value;
+    for (int i = 0; i < ROWS; i++)
+        names[i] = rows[i].name;
     BL_TRY(bl_json_allow(at, names, r->err));
-    for (int i = 0; names[i] != NULL; i++) {
-        if (!bl_json_find(at, names[i], &one))
+    for (int i = 0; i < ROWS; i++) {
+        if (!bl_json_find(at, rows[i].name, &one))
             continue;
         BL_TRY(bl_json_allow(&one, values, r->err));
         BL_TRY(bl_json_need(&one, "string_value", &value, r->err));
-        BL_TRY(bl_json_string(&value, to[i], r->err));
-        if (to[i] == &context)
-            BL_TRY(read_context(r, &value, context));
-        if (to[i] == &share && strcmp(share, "all") != 0 && strcmp(share, "key") != 0)
-            return bl_json_fail(&value, r->err, BL_EINVAL, "share_prefix is \"%.100s\"; it must be \"key\" or \"all\"", share);
-        out->shares_prefix = share != NULL && strcmp(share, "all") == 0;
+        BL_TRY(bl_json_string(&value, &text, r->err));
+        if (rows[i].text != NULL)
+            *rows[i].text = text;
+        else
+            BL_TRY(rows[i].read(r, &value, text));
     }
     return BL_OK;
 }

@@ -66,6 +66,7 @@ typedef struct bl_model_config {
     const char *reasoning;      /* "off": a model that can think before it answers does not */
     const char *picture;        /* the input that takes the pixels of an encoded picture */
     int64_t context;            /* 0: not said */
+    int64_t chunk;              /* tokens of a prompt in one run, where the program is made of a model's files; 0: not said */
     bool shares_prefix;         /* keys share the pages of texts that begin alike; else each has its own */
 
     /* dynamic_batching */

@@ -159,6 +159,7 @@ bl_status bl_model_import_llm(bl_request *rq, bl_program *program, bl_model_vers
     const bl_settings *set = &rq->server->settings;
     bl_llm_options options = {.limits = rq->server->limits,
                               .context = version->config.context,
+                              .chunk = version->config.chunk,
                               .rows = version->config.max_batch_size > 0 ? version->config.max_batch_size : 0,
                               .max_bytes = set->max_compile,
                               .max_seconds = set->max_compile_seconds};

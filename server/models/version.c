@@ -573,7 +573,7 @@ static void put_batching(const bl_model_config *config, bl_text *out)
 
 static void put_parameters(const bl_model_config *config, bl_text *out)
 {
-    char context[24] = "";
+    char context[24] = "", chunk[24] = "";
     const struct {
         const char *name, *value;
     } rows[] = {{"entry", config->entry},
@@ -585,6 +585,8 @@ static void put_parameters(const bl_model_config *config, bl_text *out)
                 {"mask", config->mask},
                 {"types", config->types},
                 {"context", config->context > 0 ? context : NULL},
+                {"chunk", config->chunk > 0 ? chunk : NULL},
+                {"share_prefix", config->shares_prefix ? "all" : NULL},
                 {"chat_template", config->chat_template},
                 {"defaults", config->defaults},
                 {"aliases", config->aliases},
@@ -592,6 +594,7 @@ static void put_parameters(const bl_model_config *config, bl_text *out)
                 {"reasoning", config->reasoning}};
     int n = 0;
     snprintf(context, sizeof context, "%lld", (long long)config->context);
+    snprintf(chunk, sizeof chunk, "%lld", (long long)config->chunk);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (rows[i].value == NULL)
             continue;

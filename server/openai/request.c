@@ -46,7 +46,7 @@ bl_status bl_openai_choose_model(bl_request *rq, const char *name)
     bl_models *models = rq->server->models;
     const bl_model *model = NULL;
     uint32_t other = 0;
-    bool known = false;
+    bool known = false, loading = false;
     rq->param[0] = name;
     if (name != NULL && bl_shelf_shared(rq->server->shelf, rq->owner, "model", name, &other) != NULL)
         return BL_OK;
@@ -55,7 +55,10 @@ bl_status bl_openai_choose_model(bl_request *rq, const char *name)
     model = known ? NULL : find_alias(rq, name);
     if (model != NULL)
         rq->param[0] = bl_arena_strdup(rq->arena, model->name);
+    loading = models->to_start > 0;
     pthread_mutex_unlock(&models->lock);
+    if (rq->param[0] == NULL && loading)
+        return bl_fail(&rq->err, BL_EBUSY, "the models are being loaded; send it again");
     if (rq->param[0] == NULL)
         return bl_fail(&rq->err, BL_EINVAL, "the member \"model\" is missing; GET /v1/models lists the models");
     return bl_arena_status(rq->arena, &rq->err);

@@ -5,17 +5,16 @@ import base64
 import http.client
 import json
 import math
-import os
 import struct
 import subprocess
 import unittest
 
 import test_text_input
 from environment import HERE, environment
-from repository import Repository, Server, weights
+from repository import Repository, Server
 from test_keys import Keys
 from test_openapi import check
-from test_text import SIZE, TextTest, alphabet, counter, counters, parameters
+from test_text import DATA, SIZE, TextTest, alphabet, counter, counters, parameters
 
 CHAT = [{"role": "user", "content": "hello"}]  # as ChatML it ends with "assistant", and u follows t
 GREEDY = {"temperature": 0}
@@ -231,6 +230,27 @@ class OpenAI(OpenAITest):
             self.skipTest("pip cannot get openai")
         done = subprocess.run([folder / "bin" / "python", HERE / "openai_calls.py", f"http://127.0.0.1:{self.server.port}/v1"], capture_output=True, text=True, check=False, timeout=120)
         self.assertEqual((0, "done"), (done.returncode, "".join(done.stdout.splitlines()[-1:])), done.stdout + done.stderr)
+
+
+GGUF = DATA / "stories260K" / "stories260K-f32.gguf"
+
+
+@unittest.skipUnless(GGUF.exists(), f"there is no {GGUF}")
+class AsLlamaCpp(OpenAITest):
+    """The same seed gives the same text as llama-server (0c1e570, its cache in float32) writes with stories260K, by every sampler."""
+
+    @classmethod
+    def fill(cls, repository):
+        folder = repository.path / "story"
+        folder.mkdir()
+        (folder / GGUF.name).symlink_to(GGUF)
+        (folder / "config.json").write_text(json.dumps(parameters(context=512)))
+
+    def test_texts(self):
+        for case in json.loads((HERE / "llama_texts.json").read_text()):
+            with self.subTest(case["members"]):
+                answer = self.post("/completion", **{"seed": 42, "prompt": case["prompt"], "n_predict": 60, "return_tokens": True, **case["members"]})
+                self.assertEqual((case["text"], case["tokens"]), (answer["content"], answer["tokens"]))
 
 
 class WithKeys(unittest.TestCase):

@@ -342,7 +342,7 @@ class Loading(TextTest):
                 (alphabet(), TOKENIZER, parameters(tokens="ids"), 'no "ids" (parameters.tokens)'),
                 (alphabet(), TOKENIZER, parameters(logits="x"), "parameters.logits"), (alphabet(), TOKENIZER, parameters(position="x"), "parameters.position"),
                 (alphabet(), TOKENIZER, parameters(end="<stop>"), 'no token "<stop>"'), (counter(), TOKENIZER, {}, "parameters.context"),
-                (counter(), TOKENIZER, parameters(context="many"), "the context is a number"), (two, TOKENIZER, {}, 'the input "mask"'),
+                (counter(), TOKENIZER, parameters(context="many"), "must be a number of tokens"), (two, TOKENIZER, {}, 'the input "mask"'),
                 ({**alphabet(), "dims": {"n": [2, 64]}}, TOKENIZER, {}, "named dimension from 1 on")):
             with self.subTest(word):
                 self.put(self.repository, "bad", document, tokenizer, **(config or parameters()))
