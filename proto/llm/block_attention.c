@@ -81,6 +81,10 @@ void bl_llm_prepare_attention(bl_llm_graph *g)
     add_masks(g, 0, 0);
     if (mixed)
         add_masks(g, 1, s->window);
+    if (s->temperature_scale != 0)
+        g->growth = bl_llm_make(
+            g, "add(mul(log(add(floor(mul(cast(reshape($0, shape=[rows, n, 1, 1]), dtype=float32), $1)), 1)), $2), 1)",
+            ARGS(V(g->place), R(1 / s->temperature_length), R(s->temperature_scale)));
     if (s->rope == BL_ROPE_NONE)
         return;
     add_angles(g, 0, s->rope_base, true);
@@ -230,6 +234,8 @@ bl_llm_value *bl_llm_attention(bl_llm_graph *g, bl_llm_value *x, int64_t layer)
         v = bl_llm_linear(g, x, bl_llm_block(g, layer, "attn_v"));
     }
     q = bl_llm_scale(g, finish_heads(g, q, "attn_q_norm", layer, s->heads), s->attention_scale);
+    if (s->temperature_scale != 0)
+        q = bl_llm_make(g, "mul($0, $1)", ARGS(V(q), V(g->growth)));
     k = finish_heads(g, k, "attn_k_norm", layer, s->groups);
     v = bl_llm_make(g, "reshape($0, shape=[rows, n, $1, $2])", ARGS(V(v), I(s->groups), I(s->value_size)));
     keys[0] = remember(g, "keys", g->past_keys[layer], k, layer, s->key_size);

@@ -48,13 +48,136 @@ static void describe_gguf(bl_llm_source *source, bl_llm_model *out)
                                       .top_k = (int64_t)read_sampling(source, "general.sampling.top_k", -1)};
 }
 
+/* ---- a Hugging Face folder */
+
+static bl_span find_data(const bl_llm_file *files, int nfiles, const char *name)
+{
+    for (int i = 0; i < nfiles; i++)
+        if (strcmp(files[i].name, name) == 0)
+            return files[i].data;
+    return (bl_span){0};
+}
+
+/* A text, or the member |name| of an object. */
+static bool json_text(const bl_json *at, const char *name, bl_span *out)
+{
+    bl_json inner = *at;
+    if (at->kind == BL_JSON_OBJECT && !bl_json_find(at, name, &inner))
+        return false;
+    *out = inner.text;
+    return inner.kind == BL_JSON_STRING;
+}
+
+/* The template itself, or the one that is called "default" among several. */
+static void take_template(bl_arena *arena, const bl_json *config, bl_llm_model *out)
+{
+    bl_json templates, at;
+    bl_span text, name;
+    if (!bl_json_find(config, "chat_template", &templates))
+        return;
+    if (json_text(&templates, "template", &text)) {
+        out->chat_template = bl_arena_strndup(arena, text.data, text.len);
+        return;
+    }
+    bl_json_iter it = bl_json_each(&templates);
+    while (templates.kind == BL_JSON_ARRAY && bl_json_next(&it, &at))
+        if (json_text(&at, "name", &name) && bl_span_is(name, "default") && json_text(&at, "template", &text))
+            out->chat_template = bl_arena_strndup(arena, text.data, text.len);
+}
+
+static int32_t find_token(const bl_llm_model *out, const bl_json *config, const char *name)
+{
+    bl_json at;
+    bl_span text;
+    return bl_json_find(config, name, &at) && json_text(&at, "content", &text) ? bl_tokenizer_find(out->tokenizer, text) : -1;
+}
+
+static void take_tokenizer_config(bl_arena *arena, const bl_json *config, bl_llm_model *out)
+{
+    int32_t bos = find_token(out, config, "bos_token");
+    take_template(arena, config, out);
+    bl_llm_add_end(out, find_token(out, config, "eos_token"));
+    if (bos >= 0)
+        out->bos = bos;
+}
+
+static double take_number(const bl_json *config, const char *name, double preset)
+{
+    bl_json at;
+    bl_wire_number number;
+    bl_err ignored = {0};
+    return bl_json_find(config, name, &at) && at.kind == BL_JSON_NUMBER && bl_json_number(&at, &number, &ignored) == BL_OK
+               ? number.value
+               : preset;
+}
+
+static void take_generation_config(bl_arena *arena, const bl_json *config, bl_llm_model *out)
+{
+    bl_json ends, at, samples;
+    (void)arena;
+    bl_llm_add_end(out, (int64_t)take_number(config, "eos_token_id", -1));
+    if (bl_json_find(config, "eos_token_id", &ends) && ends.kind == BL_JSON_ARRAY) {
+        bl_json_iter it = bl_json_each(&ends);
+        int64_t id;
+        bl_err ignored = {0};
+        while (bl_json_next(&it, &at))
+            if (bl_json_int(&at, 0, INT32_MAX, &id, &ignored) == BL_OK)
+                bl_llm_add_end(out, id);
+    }
+    if (bl_json_find(config, "do_sample", &samples) && samples.kind == BL_JSON_BOOL && !samples.boolean)
+        return;
+    out->sampling = (bl_llm_sampling){.temperature = take_number(config, "temperature", NAN),
+                                      .top_p = take_number(config, "top_p", NAN),
+                                      .min_p = take_number(config, "min_p", NAN),
+                                      .repeat_penalty = take_number(config, "repetition_penalty", NAN),
+                                      .top_k = (int64_t)take_number(config, "top_k", -1)};
+}
+
+static bl_status read_json(bl_arena *arena, const bl_llm_file *files, int nfiles, const char *name,
+                           void (*take)(bl_arena *arena, const bl_json *config, bl_llm_model *out), bl_llm_model *out,
+                           bl_err *err)
+{
+    bl_span data = find_data(files, nfiles, name);
+    bl_json_limits limits = {0};
+    bl_json_doc doc = {0};
+    bl_err problem = {0};
+    bl_status st = BL_OK;
+    if (data.len == 0)
+        return BL_OK;
+    st = bl_json_parse(&doc, arena, data, &limits, &problem);
+    if (st == BL_OK) {
+        bl_json root = bl_json_root(&doc);
+        take(arena, &root, out);
+    }
+    bl_json_fini(&doc);
+    return st == BL_OK ? BL_OK : bl_fail(err, st, "%s: %s", name, problem.text);
+}
+
+static bl_status describe_hub(bl_arena *arena, const bl_llm_file *files, int nfiles, bl_llm_model *out, bl_err *err)
+{
+    bl_span tokenizer = find_data(files, nfiles, "tokenizer.json"), jinja = find_data(files, nfiles, "chat_template.jinja");
+    bl_err problem = {0};
+    out->sampling = (bl_llm_sampling){NAN, NAN, NAN, NAN, -1};
+    if (tokenizer.len == 0)
+        return bl_fail(err, BL_EINVAL,
+                       "there is no tokenizer.json; transformers writes one with "
+                       "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)");
+    if (bl_tokenizer_read(tokenizer, &out->tokenizer, &problem) != BL_OK)
+        return bl_fail(err, problem.status, "tokenizer.json: %s", problem.text);
+    BL_TRY(read_json(arena, files, nfiles, "generation_config.json", take_generation_config, out, err));
+    BL_TRY(read_json(arena, files, nfiles, "tokenizer_config.json", take_tokenizer_config, out, err));
+    if (jinja.len > 0)
+        out->chat_template = bl_arena_strndup(arena, jinja.data, jinja.len);
+    return bl_arena_status(arena, err);
+}
+
 bl_status bl_llm_describe(bl_llm_source *source, const bl_llm_file *files, int nfiles, bl_llm_model *out, bl_err *err)
 {
     if (source->gguf != NULL) {
         describe_gguf(source, out);
         BL_TRY(bl_gguf_tokenizer(source->gguf, &out->tokenizer, err));
     } else {
-        BL_TRY(bl_hub_describe(source->arena, files, nfiles, out, err));
+        BL_TRY(describe_hub(source->arena, files, nfiles, out, err));
     }
     if (out->bos < 0)
         out->bos = bl_tokenizer_marks(out->tokenizer)->bos;

@@ -39,6 +39,8 @@ typedef struct bl_llm_arch {
     int window_period; /* of so many blocks the last one sees everything, the others a window; 0: all are alike */
     unsigned flags;
 } bl_llm_arch;
+/* Is |word| one of those in |words|, with blanks between them? */
+bool bl_llm_has_word(const char *words, bl_span word);
 const bl_llm_arch *bl_llm_arch_find(bl_span name, bool hub);
 
 /* ---- sources (llm_source.c, hub.c) */
@@ -97,7 +99,6 @@ BL_NODISCARD bl_status bl_hub_open(bl_llm_source *source, const bl_llm_file *fil
 BL_NODISCARD bl_status bl_llm_describe(bl_llm_source *source, const bl_llm_file *files, int nfiles, bl_llm_model *out,
                                        bl_err *err);
 void bl_llm_add_end(bl_llm_model *out, int64_t id); /* once; one that is no token is left out */
-BL_NODISCARD bl_status bl_hub_describe(bl_arena *arena, const bl_llm_file *files, int nfiles, bl_llm_model *out, bl_err *err);
 
 /* ---- what is computed (spec.c) */
 typedef struct bl_llm_spec {
@@ -113,7 +114,8 @@ typedef struct bl_llm_spec {
     int64_t window;                    /* 0: none */
     int window_period;
     double attention_scale, embedding_scale, residual_scale, logit_scale;
-    double score_cap, logit_cap; /* 0: none */
+    double temperature_scale, temperature_length; /* queries grow with the logarithm of their place; 0: they do not */
+    double score_cap, logit_cap;                  /* 0: none */
     bool parallel;
     int64_t experts, experts_used;
     bool experts_norm;
@@ -146,6 +148,7 @@ typedef struct bl_llm_graph {
     bl_wire_tensor *inputs;
     bl_llm_value *tokens, *place, *each, *position;
     bl_llm_value *cosines[BL_LLM_ROPES], *sines[BL_LLM_ROPES]; /* of blocks without and with a window */
+    bl_llm_value *growth;                                      /* of queries, by their places (temperature_scale) */
     bl_llm_value *there[BL_LLM_MASKS], *behind[BL_LLM_MASKS];  /* places that are seen: of the past, of this run */
     bl_llm_value **past_keys, **past_values;
     bl_err *err;

@@ -165,9 +165,15 @@ static bl_llm_value *normalise(bl_llm_graph *g, bl_llm_value *x, bl_llm_value *w
 
 bl_llm_value *bl_llm_norm(bl_llm_graph *g, bl_llm_value *x, const char *name)
 {
-    bool bare = (g->spec.arch->flags & BL_LLM_BARE_NORM) != 0;
     bl_llm_value *weight = bl_llm_state(g, name, "weight"), *bias = bl_llm_state(g, name, "bias");
-    return x == NULL || (weight == NULL && !bare) ? x : normalise(g, x, weight, bias);
+    return x == NULL || weight == NULL ? x : normalise(g, x, weight, bias);
+}
+
+/* A norm in front of a part, which an architecture may have without weights. */
+static bl_llm_value *norm_before(bl_llm_graph *g, bl_llm_value *x, const char *name)
+{
+    bool bare = (g->spec.arch->flags & BL_LLM_BARE_NORM) != 0 && !bl_llm_has(g, name);
+    return x != NULL && bare ? normalise(g, x, NULL, NULL) : bl_llm_norm(g, x, name);
 }
 
 bl_llm_value *bl_llm_scale(bl_llm_graph *g, bl_llm_value *x, double factor)
@@ -201,7 +207,7 @@ static bl_llm_value *write_block(bl_llm_graph *g, bl_llm_value *x, int64_t layer
 {
     unsigned flags = g->spec.arch->flags;
     const char *feed_norm = bl_llm_block(g, layer, (flags & BL_LLM_LATE_NORM) != 0 ? "post_attention_norm" : "ffn_norm");
-    bl_llm_value *first = bl_llm_norm(g, x, bl_llm_block(g, layer, "attn_norm")), *attended, *fed;
+    bl_llm_value *first = norm_before(g, x, bl_llm_block(g, layer, "attn_norm")), *attended, *fed;
     const char *second_norm = bl_llm_block(g, layer, "attn_norm_2");
     attended = bl_llm_attention(g, bl_llm_has(g, second_norm) ? bl_llm_norm(g, x, second_norm) : first, layer);
     if ((flags & BL_LLM_LATE_NORM) == 0)
@@ -211,7 +217,7 @@ static bl_llm_value *write_block(bl_llm_graph *g, bl_llm_value *x, int64_t layer
         return add_residual(g, add_residual(g, x, attended), fed);
     }
     x = add_residual(g, x, attended);
-    fed = bl_llm_feed(g, bl_llm_norm(g, x, feed_norm), layer);
+    fed = bl_llm_feed(g, norm_before(g, x, feed_norm), layer);
     return add_residual(g, x, bl_llm_norm(g, fed, bl_llm_block(g, layer, "post_ffw_norm")));
 }
 
@@ -233,7 +239,7 @@ static void write_model(bl_llm_graph *g)
     g->w.label = "head";
     g->w.nwritten = 0;
     x = bl_llm_make(g, "slice($0, start=[$1], axis=[1])", ARGS(V(x), T("n - 1")));
-    x = bl_llm_norm(g, bl_llm_make(g, "squeeze($0, axis=1)", ARGS(V(x))), "output_norm");
+    x = norm_before(g, bl_llm_make(g, "squeeze($0, axis=1)", ARGS(V(x))), "output_norm");
     x = bl_llm_linear(g, x, bl_llm_has(g, "output") ? "output" : "token_embd");
     bl_llm_output(g, "logits", bl_llm_cap(g, bl_llm_scale(g, x, g->spec.logit_scale), g->spec.logit_cap));
 }

@@ -13,8 +13,7 @@ static const bl_llm_arch archs[] = {
 #undef BL_LLM
 };
 
-/* Is |word| one of those in |words|, with blanks between them? */
-static bool has_word(const char *words, bl_span word)
+bool bl_llm_has_word(const char *words, bl_span word)
 {
     while (*(words += strspn(words, " ")) != '\0') {
         size_t n = strcspn(words, " ");
@@ -28,7 +27,7 @@ static bool has_word(const char *words, bl_span word)
 const bl_llm_arch *bl_llm_arch_find(bl_span name, bool hub)
 {
     for (size_t i = 0; i < sizeof archs / sizeof archs[0]; i++)
-        if (has_word(hub ? archs[i].hub : archs[i].name, name))
+        if (bl_llm_has_word(hub ? archs[i].hub : archs[i].name, name))
             return &archs[i];
     return NULL;
 }
@@ -95,7 +94,9 @@ static bl_status read_norm(const reading *r, bl_llm_spec *s)
 {
     double eps;
     s->rms = bl_llm_number(r->source, "attention.layer_norm_rms_epsilon", 0, &eps);
-    if (!s->rms && !bl_llm_number(r->source, "attention.layer_norm_epsilon", 0, &eps))
+    if (!s->rms && (s->arch->flags & BL_LLM_BARE_NORM) != 0)
+        eps = number_or(r, "attention.layer_norm_epsilon", 1e-5);
+    else if (!s->rms && !bl_llm_number(r->source, "attention.layer_norm_epsilon", 0, &eps))
         return bl_fail(r->err, BL_EINVAL, "neither attention.layer_norm_rms_epsilon nor attention.layer_norm_epsilon is there");
     s->eps = eps;
     return eps >= 0 && eps < 1 ? BL_OK : bl_fail(r->err, BL_EINVAL, "the epsilon of norms is %g; it must be from 0 to 1", eps);
@@ -149,6 +150,9 @@ static void read_scales(const reading *r, bl_llm_spec *s)
     s->embedding_scale = s->embedding_scale == 0 ? 1 : s->embedding_scale;
     if ((flags & BL_LLM_LOGIT_DIVIDED) != 0)
         s->logit_scale = 1 / s->logit_scale;
+    s->temperature_scale = number_or(r, "attention.temperature_scale", 0);
+    s->temperature_length =
+        number_or(r, "attention.temperature_length", number_or(r, "rope.scaling.original_context_length", 8192));
     s->score_cap = number_or(r, "attn_logit_softcapping", 0);
     s->logit_cap = number_or(r, "final_logit_softcapping", 0);
 }
@@ -158,11 +162,35 @@ static bl_status read_window(const reading *r, bl_llm_spec *s)
     double window = number_or(r, "attention.sliding_window", 0), period = s->arch->window_period;
     bool counts = s->arch->window_period > 0 || (s->arch->flags & BL_LLM_WINDOWED) != 0 || r->source->gguf == NULL;
     (void)bl_llm_number(r->source, "attention.sliding_window_pattern", 0, &period);
+    counts = counts && number_or(r, "attention.no_window", 0) == 0;
     s->window = counts && window > 0 && window < (double)s->context ? (int64_t)window : 0;
     s->window_period = s->arch->window_period;
     if (period >= 2)
         s->window_period = (int)period;
     return window >= 0 ? BL_OK : bl_fail(r->err, BL_EINVAL, "attention.sliding_window is %g; it must be at least 0", window);
+}
+
+/* A folder names its activation; that of Gemma is the one of its row, whatever old files say. */
+static bl_status read_act(const reading *r, bl_llm_spec *s)
+{
+    static const struct {
+        const char *names;
+        bl_llm_act act;
+    } rows[] = {{"silu swish", BL_ACT_SILU},
+                {"gelu", BL_ACT_GELU},
+                {"gelu_new gelu_pytorch_tanh gelu_fast", BL_ACT_GELU_TANH},
+                {"relu2", BL_ACT_RELU2}};
+    bl_span name;
+    if (!bl_llm_text(r->source, "hidden_act", &name) || s->act == BL_ACT_SWIGLU_CLAMPED ||
+        (s->arch->flags & BL_LLM_EMBED_SQRT) != 0)
+        return BL_OK;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        s->act = rows[i].act;
+        if (bl_llm_has_word(rows[i].names, name))
+            return BL_OK;
+    }
+    return bl_fail(r->err, BL_EUNSUPPORTED, "hidden_act is \"%.*s\"; silu, gelu, gelu_new and relu2 are known here",
+                   (int)(name.len < 40 ? name.len : 40), name.data);
 }
 
 static bl_status read_sizes(const reading *r, const bl_llm_options *options, bl_llm_spec *s)
@@ -197,6 +225,7 @@ bl_status bl_llm_read_spec(bl_llm_source *source, const bl_llm_options *options,
     BL_TRY(read_rope(&r, out));
     BL_TRY(read_experts(&r, out));
     read_scales(&r, out);
+    BL_TRY(read_act(&r, out));
     out->parallel = number_or(&r, "use_parallel_residual", (source->row->flags & BL_LLM_PARALLEL) != 0) != 0;
     return BL_OK;
 }
@@ -209,25 +238,46 @@ static double yarn_edge(double rotations, const bl_llm_spec *s, double base, dou
     return (double)s->rope_size * log(trained / (rotations * 2 * M_PI)) / (2 * log(base));
 }
 
+static double yarn_scale(double factor, double by)
+{
+    return factor <= 1 ? 1 : 0.1 * by * log(factor) + 1;
+}
+
+/* What cosines and sines are multiplied with; a folder says it whole, GGUF what there is besides. */
+static double yarn_factor(const reading *r, double factor)
+{
+    double set = number_or(r, "rope.scaling.attn_factor", 0), by = number_or(r, "rope.scaling.yarn_log_multiplier", 0);
+    if (set > 0 && r->source->gguf == NULL)
+        return set;
+    return (set > 0 ? set : 1) * yarn_scale(factor, 1) / (by != 0 ? yarn_scale(factor, by) : 1);
+}
+
 static void apply_yarn(const reading *r, const bl_llm_spec *s, double base, double factor, float *angles, double *mscale)
 {
     double trained = number_or(r, "rope.scaling.original_context_length", (double)s->trained_context);
     double fast = number_or(r, "rope.scaling.yarn_beta_fast", 32), slow = number_or(r, "rope.scaling.yarn_beta_slow", 1);
-    double low = fmax(0, floor(yarn_edge(fast, s, base, trained))), high = ceil(yarn_edge(slow, s, base, trained));
-    double set = number_or(r, "rope.scaling.attn_factor", 0);
+    double low = yarn_edge(fast, s, base, trained), high = yarn_edge(slow, s, base, trained);
+    if (number_or(r, "rope.scaling.yarn_truncate", 1) != 0) {
+        low = floor(low);
+        high = ceil(high);
+    }
+    low = fmax(0, low);
     high = fmin((double)s->rope_size - 1, high);
     for (int64_t i = 0; i < s->rope_size / 2; i++) {
         double ramp = fmin(1, fmax(0, ((double)i - low) / fmax(0.001, high - low)));
         angles[i] = (float)(angles[i] * (ramp / factor + 1 - ramp));
     }
-    *mscale = set > 0 && r->source->gguf == NULL ? set : (set > 0 ? set : 1) * (1 + 0.1 * log(factor));
+    *mscale = yarn_factor(r, factor);
 }
 
 /* Factors of Llama 3.1 and of LongRoPE, which are a tensor in GGUF. */
-static bl_status divide_angles(const reading *r, const bl_llm_spec *s, const char *name, float *angles)
+static bl_status divide_angles(const reading *r, const bl_llm_spec *s, const char *name, const char *key, float *angles)
 {
     const bl_llm_tensor *factors = bl_llm_find_tensor(r->source, name);
     float factor;
+    double value;
+    for (int64_t i = 0; r->source->gguf == NULL && i < s->rope_size / 2 && bl_llm_number(r->source, key, (int)i, &value); i++)
+        angles[i] = (float)(angles[i] / value);
     if (factors == NULL)
         return BL_OK;
     if (factors->type->id != BL_GGML_F32 || factors->ndim != 1 || factors->dim[0] != s->rope_size / 2)
@@ -255,18 +305,20 @@ bl_status bl_llm_rope_angles(bl_llm_source *source, const bl_llm_spec *spec, dou
         type = (bl_span){"none", 4};
     for (int64_t i = 0; i < spec->rope_size / 2; i++)
         angles[i] = (float)pow(base, -2 * (double)i / (double)spec->rope_size);
-    if (scaled && has_word("linear", type)) {
+    if (scaled && bl_llm_has_word("linear", type)) {
         for (int64_t i = 0; i < spec->rope_size / 2; i++)
             angles[i] = (float)(angles[i] / by);
-    } else if (scaled && has_word("yarn", type)) {
+    } else if (scaled && bl_llm_has_word("yarn", type)) {
         apply_yarn(&r, spec, base, by, angles, factor);
-    } else if (scaled && has_word("longrope", type)) {
-        *factor = number_or(&r, "rope.scaling.attn_factor", 1);
-    } else if (!has_word("none linear yarn longrope", type)) {
+    } else if (scaled && bl_llm_has_word("longrope", type)) {
+        double longer_by = (double)spec->trained_context / trained;
+        *factor = number_or(&r, "rope.scaling.attn_factor", longer_by > 1 ? sqrt(1 + log(longer_by) / log(trained)) : 1);
+    } else if (!bl_llm_has_word("none linear yarn longrope", type)) {
         return bl_fail(err, BL_EUNSUPPORTED, "rope.scaling.type is \"%.*s\"; none, linear, yarn and longrope are known here",
                        (int)(type.len < 40 ? type.len : 40), type.data);
     }
     (void)bl_llm_find_tensor(source, longer ? "rope_factors_short.weight" : "rope_factors_long.weight");
-    BL_TRY(divide_angles(&r, spec, longer ? "rope_factors_long.weight" : "rope_factors_short.weight", angles));
-    return divide_angles(&r, spec, "rope_freqs.weight", angles);
+    BL_TRY(divide_angles(&r, spec, longer ? "rope_factors_long.weight" : "rope_factors_short.weight",
+                         longer ? "rope.long_factors" : "rope.short_factors", angles));
+    return divide_angles(&r, spec, "rope_freqs.weight", "rope.factors", angles);
 }

@@ -650,8 +650,8 @@ static bl_status load_all(load *l)
     if (l->source.nversions == 0)
         return bl_fail(
             err, BL_EGRAPH,
-            "there is no version: no GGUF file, no files of a Hugging Face folder, and no folder named by a number from 1 "
-            "on with these, a model.json or a model.onnx");
+            "there is no version: no folder named by a number from 1 on with a model.json or model.onnx, no GGUF file and no "
+            "Hugging Face folder");
     if (wanted == 0)
         return bl_fail(err, BL_EGRAPH, "there is no version that the policy wants");
     if (err->status == BL_OK && !l->op->mends)

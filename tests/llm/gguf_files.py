@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """GGUF files for tests: written from numpy arrays, and a tiny llama with the arithmetic of its logits."""
+import json
 import struct
 
 import numpy as np
@@ -68,6 +69,44 @@ def llama_tensors(seed=1, dtype=np.float32):
     for name in ("output_norm", *(f"blk.{i}.{part}" for i in range(LAYERS) for part in ("attn_norm", "ffn_norm"))):
         tensors[f"{name}.weight"] = (1 + rng.standard_normal(WIDTH) / 10).astype(np.float32)
     return tensors
+
+
+HUB_NAMES = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head", "attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm",
+             "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj",
+             "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj"}
+
+
+def hub_config():
+    return {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": WIDTH, "intermediate_size": FEED, "num_hidden_layers": LAYERS,
+            "num_attention_heads": HEADS, "num_key_value_heads": GROUPS, "max_position_embeddings": CONTEXT, "rms_norm_eps": EPS, "rope_theta": BASE,
+            "hidden_act": "silu", "tie_word_embeddings": True, "vocab_size": len(PIECES), "torch_dtype": "float32"}
+
+
+def hub_tokenizer():
+    """Byte pairs without merges."""
+    return {"version": "1.0", "added_tokens": [{"id": i, "content": PIECES[i], "special": True, "normalized": False} for i in range(3)],
+            "normalizer": None, "pre_tokenizer": None, "post_processor": None, "decoder": {"type": "Fuse"},
+            "model": {"type": "BPE", "unk_token": "<unk>", "vocab": {piece: i for i, piece in enumerate(PIECES)}, "merges": []}}
+
+
+def hub_tensors(tensors):
+    """The same model with Hugging Face's names; there halves of a head turn, and not pairs."""
+    out = {}
+    for name, array in tensors.items():
+        words = name.split(".")
+        if words[-2] in ("attn_q", "attn_k"):
+            array = array.reshape(-1, SIZE // 2, 2, WIDTH).swapaxes(1, 2).reshape(array.shape)
+        out[(f"model.layers.{words[1]}." if words[0] == "blk" else "") + HUB_NAMES[words[-2]] + ".weight"] = array
+    return out
+
+
+def safetensors(tensors):
+    header, data = {}, b""
+    for name, array in tensors.items():
+        header[name] = {"dtype": "F16" if array.dtype == np.float16 else "F32", "shape": array.shape, "data_offsets": [len(data), len(data) + array.nbytes]}
+        data += array.tobytes()
+    head = json.dumps(header).encode()
+    return struct.pack("<Q", len(head)) + head + data
 
 
 def norm(x, weight):

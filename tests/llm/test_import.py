@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """GGUF files as models: a tiny llama beside the same arithmetic in float64, how files are found, and what is refused."""
+import json
 import pathlib
 import tempfile
 import unittest
@@ -21,6 +22,16 @@ def changed(tensors, **more):
         if array is None:
             del tensors[name]
     return tensors
+
+
+def folder(name, tensors, **more):
+    """A Hugging Face folder: its files, of which the weights are in two parts."""
+    hub = list(gguf_files.hub_tensors(tensors).items())
+    parts = {f"model-0000{i + 1}-of-00002.safetensors": dict(hub[i::2]) for i in range(2)}
+    index = {"weight_map": {key: part for part, arrays in parts.items() for key in arrays}}
+    texts = {"config.json": gguf_files.hub_config() | more, "tokenizer.json": gguf_files.hub_tokenizer(), "model.safetensors.index.json": index}
+    return {f"{name}/{file}": json.dumps(document).encode() for file, document in texts.items()} | {
+        f"{name}/{part}": gguf_files.safetensors(arrays) for part, arrays in parts.items()}
 
 
 class Files(unittest.TestCase):
@@ -51,6 +62,34 @@ class Files(unittest.TestCase):
                     self.assertLess(asking.error(asking.logits(server.url, model, TOKENS[:n]), wanted[n - 1]), most)
         wanted = 2 * gguf_files.llama_logits(tensors, TOKENS)[-1][::-1]
         self.assertLess(asking.error(asking.logits(server.url, "head", TOKENS), wanted), 1e-10)
+
+    def test_folders(self):
+        tensors = gguf_files.llama_tensors()
+        tokens = json.dumps({"eos_token_id": [2, 7], "temperature": 0.5}).encode()
+        server = self.serve(folder("plain", tensors) | {"plain/generation_config.json": tokens, "plain/consolidated.safetensors": b"not read"})
+        wanted = gguf_files.llama_logits(tensors, TOKENS)
+        for n in (1, 5, len(TOKENS)):
+            self.assertLess(asking.error(asking.logits(server.url, "plain", TOKENS[:n]), wanted[n - 1]), 1e-10)
+        answer = asking.call(f"{server.url}/v2/models/plain/generate", {"text_input": "abc", "max_tokens": 4, "ignore_eos": True})
+        self.assertEqual(answer["num_input_tokens"], 3)
+
+    def test_refused_folders(self):
+        tensors = gguf_files.llama_tensors()
+        cases = {"type": ({"model_type": "strange"}, "strange"), "member": ({"attention_kind": "new"}, "attention_kind"), "act": ({"hidden_act": "softsign"}, "softsign"),
+                 "quantised": ({"quantization_config": {"bits": 4}}, "quantization_config"), "rope": ({"rope_scaling": {"type": "strange"}}, "strange"),
+                 "layers": ({"num_hidden_layers": 3}, "blk.2."), "windows": ({"layer_types": ["full_attention", "other"]}, "layer_types")}
+        files = {}
+        for name, (more, _) in cases.items():
+            files |= folder(name, tensors, **more)
+        files |= {path: data for path, data in folder("untold", tensors).items() if not path.endswith("tokenizer.json")}
+        files |= {path: data for path, data in folder("part", tensors).items() if "00002-of" not in path}
+        files |= {path: data if not path.endswith(".safetensors") else data[:900] for path, data in folder("short", tensors).items()}
+        server = self.serve(files)
+        rows = {row["name"]: row for row in asking.call(f"{server.url}/v2/repository/index", {})}
+        for name, word in [(name, word) for name, (_, word) in cases.items()] + [("untold", "tokenizer.json"), ("part", "blk."), ("short", "safetensors")]:
+            with self.subTest(name):
+                self.assertEqual(rows[name]["state"], "UNAVAILABLE")
+                self.assertIn(word, rows[name]["reason"])
 
     def test_text(self):
         tensors = gguf_files.llama_tensors()
