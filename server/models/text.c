@@ -5,10 +5,6 @@
 
 #include <string.h>
 
-/* What ends a text in models that are in use, where the configuration does not say it. */
-static const char *const usual_ends[] = {"</s>",       "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>",
-                                         "<|im_end|>", "<|end|>",       "<eos>",           "<end_of_turn>"};
-
 bl_status bl_text_model_read(bl_model_version *version, bl_span file, bl_err *err)
 {
     bl_text_model *text = bl_arena_alloc(version->arena, sizeof *text);
@@ -313,13 +309,12 @@ static bl_status describe_context(const bl_model_version *version, bl_text_model
 static bl_status describe_ends(const bl_model_version *version, bl_text_model *text, bl_err *err)
 {
     const char *at = version->config.end;
+    bool known = at != NULL || text->nends > 0;
     if (at != NULL)
         text->nends = 0;
-    for (size_t i = 0; at == NULL && text->nends == 0 && i < sizeof usual_ends / sizeof usual_ends[0]; i++) {
-        int32_t id = bl_tokenizer_find(text->tokenizer, (bl_span){usual_ends[i], strlen(usual_ends[i])});
-        if (id >= 0 && bl_tokenizer_is_special(text->tokenizer, id))
-            text->ends[text->nends++] = id;
-    }
+    for (size_t id = 0; !known && id < bl_tokenizer_size(text->tokenizer) && text->nends < BL_TEXT_ENDS; id++)
+        if (bl_tokenizer_is_end(text->tokenizer, (int32_t)id))
+            text->ends[text->nends++] = (int32_t)id;
     while (at != NULL && *(at += strspn(at, " ")) != '\0') {
         bl_span name = {at, strcspn(at, " ")};
         int32_t id = bl_tokenizer_find(text->tokenizer, name);
