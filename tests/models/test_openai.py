@@ -11,7 +11,7 @@ import unittest
 
 import test_text_input
 from environment import HERE, environment
-from repository import Repository, Server
+from repository import AllocationsFail, Repository, Server
 from test_keys import Keys
 from test_openapi import check
 from test_text import DATA, SIZE, TextTest, alphabet, counter, counters, parameters
@@ -251,6 +251,45 @@ class AsLlamaCpp(OpenAITest):
             with self.subTest(case["members"]):
                 answer = self.post("/completion", **{"seed": 42, "prompt": case["prompt"], "n_predict": 60, "return_tokens": True, **case["members"]})
                 self.assertEqual((case["text"], case["tokens"]), (answer["content"], answer["tokens"]))
+
+
+class EveryAllocation(AllocationsFail, OpenAITest):
+    """Each allocation of a request fails once: there is an answer that says so, and neither a stream nor state is left of it."""
+
+    @classmethod
+    def fill(cls, repository):
+        cls.put(repository, "counter", counter(), **parameters(context=300))
+
+    ASKED = (("/v1/completions", {"prompt": ["zz", [1, 2]], "n": 2, "max_tokens": 3, "logprobs": 2, "echo": True, "seed": 1, "logit_bias": {"1": -1}}),
+             ("/v1/chat/completions", {"messages": CHAT, "max_tokens": 2, "stream": True, "logprobs": True, "dry_multiplier": 1, "stop": ["xyz"]}),
+             ("/completion", {"prompt": "z", "n_predict": 2, "response_fields": ["content", "generation_settings/seed"]}),
+             ("/apply-template", {"messages": [*CHAT, {"role": "assistant", "content": [{"type": "text", "text": "a"}]}], "chat_template_kwargs": {"a": [1]}}),
+             ("/tokenize", {"content": "abc", "with_pieces": True}), ("/detokenize", {"tokens": [1, 2]}))
+
+    def test_t26_each_of_a_request(self):
+        held = self.server.metric("held_bytes")
+        for path, members in self.ASKED:
+            with self.subTest(path):
+                self.check(self.server.call("POST", path, {"model": "counter", **members}))
+                struck = 0
+                for nth in range(1, 3000):
+                    before = self.arm(nth)
+                    answer = self.server.call("POST", path, {"model": "counter", **members})
+                    if self.arm(0) == before:
+                        break
+                    struck += 1
+                    self.check(answer)
+                self.assertEqual(200, answer.status)
+                self.assertGreater(struck, 3)
+        self.assertEqual(0, self.server.settled("streams", 0))
+        self.assertEqual(held, self.server.settled("held_bytes", held))
+
+    def check(self, answer):
+        if answer.status != 200:
+            self.assertEqual(503, answer.status, answer.body)
+        elif answer.type.startswith("text/event-stream"):
+            last = answer.body.rstrip().rpartition(b"data: ")[2]
+            self.assertTrue(last == b"[DONE]" or "error" in json.loads(last), answer.body)
 
 
 class WithKeys(unittest.TestCase):
