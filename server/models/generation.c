@@ -50,6 +50,14 @@ void bl_generation_destroy(bl_generation *g)
     free(g);
 }
 
+/* |bytes| of the server's memory are the text's until it is destroyed. */
+static bl_status charge(bl_generation *g, size_t bytes, bl_err *err)
+{
+    BL_TRY(bl_budget_borrow(g->pending.budget, bytes, BL_ENOMEM, "a text", err));
+    g->charged += bytes;
+    return BL_OK;
+}
+
 /* Room for |count| more tokens of the answer, with their likeliest. */
 static bl_status reserve_said(bl_generation *g, size_t count, bl_err *err)
 {
@@ -61,8 +69,7 @@ static bl_status reserve_said(bl_generation *g, size_t count, bl_err *err)
     while (cap < g->nsaid + count)
         cap = cap > 0 ? 2 * cap : 64;
     bytes = (cap - g->said_cap) * (sizeof *g->said + each * sizeof *g->top);
-    BL_TRY(bl_budget_borrow(g->pending.budget, bytes, BL_ENOMEM, "the tokens of an answer", err));
-    g->charged += bytes;
+    BL_TRY(charge(g, bytes, err));
     said = bl_realloc(g->said, cap * sizeof *g->said);
     g->said = said != NULL ? said : g->said;
     top = bl_realloc(g->top, (cap * each + 1) * sizeof *g->top);
@@ -125,11 +132,13 @@ bl_status bl_generation_create(bl_completion *c, const bl_tokens *prompt, int sh
 static bl_status make_room(bl_generation *g, bl_err *err)
 {
     const bl_model_tensor *output = &g->version->outputs[g->text->output];
-    size_t count = g->text->chooses ? 1 : (size_t)output->dim[output->ndim - 1];
+    size_t count = g->text->chooses ? 1 : (size_t)output->dim[output->ndim - 1], bytes = 0;
     int64_t most = g->text->context;
     int32_t *ids = NULL;
     if (g->options->max_tokens >= 0 && (int64_t)g->prompt + g->options->max_tokens < most)
         most = (int64_t)g->prompt + g->options->max_tokens;
+    bytes = count * (bl_dtype_bytes(output->dtype) + sizeof *g->logits) + bl_sampler_bytes(count) + (size_t)most * sizeof *ids;
+    BL_TRY(charge(g, bytes, err));
     ids = bl_realloc(g->tokens.id, ((size_t)most + 1) * sizeof *ids);
     g->tokens.id = ids != NULL ? ids : g->tokens.id;
     g->tokens.cap = (size_t)most; /* at which it ends */

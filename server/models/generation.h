@@ -83,7 +83,7 @@ struct bl_generation {
     bl_text_token *said;
     size_t nsaid, said_cap, ntold;
     bl_token_chance *top;
-    size_t ntop, top_cap, charged; /* bytes of the server's memory for the two */
+    size_t ntop, charged; /* |charged|: bytes of the server's memory, for these and for its runs */
 
     /* the run at hand */
     bl_request *rq;

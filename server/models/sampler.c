@@ -103,6 +103,11 @@ float bl_twister_float(bl_twister *t)
 
 /* ---- lifetime */
 
+size_t bl_sampler_bytes(size_t count)
+{
+    return sizeof(bl_sampler) + count * (3 * sizeof(float) + sizeof(int32_t));
+}
+
 bl_status bl_sampler_create(const bl_sampling *sampling, size_t count, bl_sampler **out, bl_err *err)
 {
     bl_sampler *s = bl_calloc(1, sizeof *s);

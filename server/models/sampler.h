@@ -79,6 +79,8 @@ typedef struct bl_token_chance {
 } bl_token_chance;
 
 typedef struct bl_sampler bl_sampler;
+/* Bytes of one for |count| logits, but for those of a sort of all of them. */
+size_t bl_sampler_bytes(size_t count);
 /* |sampling| outlives the sampler; |count| logits are given each time. */
 BL_NODISCARD bl_status bl_sampler_create(const bl_sampling *sampling, size_t count, bl_sampler **out, bl_err *err);
 void bl_sampler_destroy(bl_sampler *sampler); /* accepts NULL */

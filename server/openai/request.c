@@ -2,6 +2,7 @@
 #include "server/openai/openai.h"
 
 #include "server/models/models.h"
+#include "server/offload.h"
 #include "server/shelf.h"
 
 #include <stdlib.h>
@@ -69,6 +70,15 @@ static void end_document(void *arg)
     bl_json_fini(arg);
 }
 
+/* A template may take 10^6 steps, and for DRY each token of the vocabulary is looked at: not on the thread of other connections.
+ */
+static bool takes_long(const bl_json *root)
+{
+    bl_json at;
+    return bl_json_find(root, "messages", &at) || bl_json_find(root, "dry_multiplier", &at) ||
+           bl_json_find(root, "dry_sequence_breakers", &at);
+}
+
 bl_status bl_openai_open_any(bl_request *rq, bl_infer_write write, bl_openai_call *call)
 {
     bl_json_limits limits = {.depth = (int)rq->server->settings.max_depth};
@@ -87,6 +97,8 @@ bl_status bl_openai_open_any(bl_request *rq, bl_infer_write write, bl_openai_cal
     if (bl_json_find(&call->root, "model", &at) && at.kind != BL_JSON_NULL)
         BL_TRY(bl_json_string(&at, &name, &rq->err));
     BL_TRY(bl_openai_choose_model(rq, name != NULL && *name != '\0' ? name : NULL));
+    if (!rq->apart && takes_long(&call->root))
+        return bl_offload_handler(rq);
     return bl_infer_create(rq, write, &call->in);
 }
 
