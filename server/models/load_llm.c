@@ -129,7 +129,18 @@ static const char *token_text(bl_model_version *version, const bl_tokenizer *tok
     return id >= 0 && text.data != NULL ? bl_arena_strndup(version->arena, text.data, text.len) : NULL;
 }
 
-static bl_status fill_text(bl_model_version *version, bl_llm_model *model, const char *path, bl_err *err)
+/* The GGUF file in a folder, or |path| itself. */
+static const char *find_weights(bl_arena *arena, const llm_files *files, const char *path)
+{
+    for (int i = 0; i < files->count; i++) {
+        const char *name = files->file[i].name, *end = strrchr(name, '.');
+        if (end != NULL && strcmp(end, ".gguf") == 0 && strcmp(name, path) != 0)
+            return bl_arena_printf(arena, "%s/%s", path, name);
+    }
+    return bl_arena_strdup(arena, path);
+}
+
+static bl_status fill_text(bl_model_version *version, bl_llm_model *model, const char *file, bl_err *err)
 {
     bl_text_model *text = bl_arena_alloc(version->arena, sizeof *text);
     if (text == NULL)
@@ -145,7 +156,7 @@ static bl_status fill_text(bl_model_version *version, bl_llm_model *model, const
         .eos_token = model->nends > 0 ? token_text(version, text->tokenizer, model->ends[0]) : NULL,
         .architecture = bl_arena_strdup(version->arena, model->architecture),
         .quantisation = model->quantisation != NULL ? bl_arena_strdup(version->arena, model->quantisation) : NULL,
-        .file = bl_arena_strdup(version->arena, path),
+        .file = file,
         .trained_context = model->trained_context,
         .parameters = model->parameters,
         .bytes = model->bytes,
@@ -169,7 +180,7 @@ bl_status bl_model_import_llm(bl_request *rq, bl_program *program, bl_model_vers
     BL_TRY(map_model(rq, path, &files));
     st = bl_llm_import(program->arena, files->file, files->count, &options, &model, &rq->err);
     if (st == BL_OK && version->text == NULL)
-        st = fill_text(version, &model, path, &rq->err);
+        st = fill_text(version, &model, find_weights(version->arena, files, path), &rq->err);
     bl_tokenizer_destroy(model.tokenizer);
     program->doc = model.program;
     return st;

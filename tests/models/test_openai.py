@@ -246,6 +246,9 @@ class AsLlamaCpp(OpenAITest):
         (folder / GGUF.name).symlink_to(GGUF)
         (folder / "config.json").write_text(json.dumps(parameters(context=512)))
 
+    def test_where_it_is_from(self):
+        self.assertEqual("story/" + GGUF.name, self.ok(self.call("GET", "/props")).json["model_path"].removeprefix(str(self.repository.path) + "/"))
+
     def test_texts(self):
         for case in json.loads((HERE / "llama_texts.json").read_text()):
             with self.subTest(case["members"]):
