@@ -187,7 +187,21 @@ def png(width, height, data):
             chunk(b"IEND", b""))
 
 
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def put_alphabet(models):
+    """A text model: after each letter the next one, and after z an a."""
+    folder = pathlib.Path(models, "alphabet", "1")
+    folder.mkdir(parents=True)
+    nodes = [row("next", "add", ["tokens", 1]), row("wrapped", "mod", ["next", 26]), row("hot", "one_hot", ["wrapped"], num_classes=26), row("logits", "cast", ["hot"], dtype="float32")]
+    (folder / "model.json").write_text(json.dumps({"inputs": {"tokens": {"dtype": "int32", "shape": ["n"]}}, "dims": {"n": [1, 64]}, "nodes": nodes, "outputs": ["logits"]}))
+    (folder / "tokenizer.json").write_text(json.dumps({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}, "decoder": {"type": "ByteLevel"},
+                                                       "model": {"type": "BPE", "vocab": {letter: number for number, letter in enumerate(LETTERS)}, "merges": []}}))
+
+
 def fill(models, clients):
+    put_alphabet(models)
     put_model(models, "steady", 2, dynamic_batching={"max_queue_delay_microseconds": 2000})
     put_model(models, "cached", 3, response_cache={"enable": True})
     put_model(models, "reloaded", 2)
@@ -220,6 +234,32 @@ def model(c):
         c.same(True, y in [[f * v for v in x] for f in FACTORS], "an answer of a model that is being loaded")
     c.call("POST", f"{M}/steady/infer", {"inputs": []}, expect=(400,))
     c.call("GET", c.random.choice([f"{M}/steady", f"{M}/steady/config", f"{M}/cached/stats", f"{M}/stats"]))
+
+
+def text(c):
+    """What follows letters, in several forms, streamed or not; and requests that are refused."""
+    starts, count = [c.random.choice(LETTERS) for _ in range(c.random.randrange(1, 4))], c.random.randrange(1, 30)
+    want = ["".join(LETTERS[(LETTERS.index(start) + 1 + i) % 26] for i in range(count)) for start in starts]
+    asked = {"model": "alphabet", "prompt": starts, "max_tokens": count, "temperature": 0}
+    kind = c.random.randrange(5)
+    if kind == 0:
+        answer = c.call("POST", "/v1/completions", {**asked, "logprobs": c.random.randrange(5), "echo": True})
+        c.same([a + b for a, b in zip(starts, want)], [choice["text"] for choice in answer["choices"]], "texts that begin with their prompts")
+    elif kind == 1:
+        events = c.call("POST", "/v1/completions", {**asked, "stream": True}).split(b"\n\n")
+        found = [""] * len(starts)
+        for event in events[:-2]:
+            for choice in json.loads(event.removeprefix(b"data: "))["choices"]:
+                found[choice["index"]] += choice["text"]
+        c.same((want, b"data: [DONE]"), (found, events[-2]), "streamed texts")
+    elif kind == 2:
+        c.same(want, [one["content"] for one in c.call("POST", "/completion", asked)], "texts")
+    elif kind == 3:
+        answer = c.call("POST", "/v1/chat/completions", {"model": "alphabet", "messages": [{"role": "user", "content": "a"}], "max_tokens": 3, "n": 2, "temperature": 1.5})
+        c.same(2, len(answer["choices"]), "texts of one prompt")
+    else:
+        c.call("POST", "/v1/completions", {**asked, c.random.choice(("grammar", "temprature", "n")): "x"}, expect=(400,))
+        c.call("POST", "/v1/completions", {**asked, "prompt": "a" * 100}, expect=(400,))
 
 
 def picture(c):
@@ -310,7 +350,7 @@ def share(c):
     c.call("DELETE", f"{T}/{name}", expect=(204,))
 
 
-MIX = [(job, 3), (sequence, 2), (blob, 3), (durable, 3), (model, 12), (picture, 4), (reload, 3), (changed, 1), (promoted, 1), (key, 2), (share, 3)]
+MIX = [(job, 3), (sequence, 2), (blob, 3), (durable, 3), (model, 12), (text, 4), (picture, 4), (reload, 3), (changed, 1), (promoted, 1), (key, 2), (share, 3)]
 
 
 def kept_files(state):
