@@ -50,8 +50,78 @@ static bl_llm_value *feed_dense(bl_llm_graph *g, bl_llm_value *x, const char *ga
     return bl_llm_linear(g, up, down_name);
 }
 
+/* ---- experts */
+
+/* Which experts each token has, [rows, n, used], and how much of each. */
+static bool choose_experts(bl_llm_graph *g, bl_llm_value *x, int64_t layer, bl_llm_value **chosen, bl_llm_value **weights)
+{
+    const bl_llm_spec *s = &g->spec;
+    bl_llm_value *most[2] = {NULL}, *bias = bl_llm_state(g, bl_llm_block(g, layer, "exp_probs_b"), "bias");
+    bl_llm_value *scores = bl_llm_linear(g, x, bl_llm_block(g, layer, "ffn_gate_inp"));
+    scores = bl_llm_make(g, s->experts_sigmoid ? "sigmoid($0)" : "softmax($0)", ARGS(V(scores)));
+    bl_llm_value *ranked = bias != NULL ? bl_llm_make(g, "add($0, $1)", ARGS(V(scores), V(bias))) : scores;
+    if (ranked == NULL || !bl_write_many(&g->w, "topk($0, k=$1)", ARGS(V(ranked), I(s->experts_used)), 2, most))
+        return false;
+    *chosen = most[1];
+    *weights = bias != NULL ? bl_llm_make(g, "gather($0, $1, axis=-1)", ARGS(V(scores), V(most[1]))) : most[0];
+    if (s->experts_norm)
+        *weights = bl_llm_make(g, "div($0, maximum(sum($0, axis=-1, keepdim=true), 6.103515625e-5))", ARGS(V(*weights)));
+    *weights = bl_llm_scale(g, *weights, s->experts_scale);
+    return *weights != NULL;
+}
+
+/* Gate and up of a folder of gpt-oss stand element by element beside each other. */
+static bl_llm_value *join_pairs(bl_llm_graph *g, bl_llm_value *both)
+{
+    bl_llm_value *pairs = bl_llm_make(g, "unflatten($0, axis=-1, sizes=[-1, 2])", ARGS(V(both)));
+    return join_gate(g, bl_llm_make(g, "squeeze(slice($0, stop=[1], axis=[-1]), axis=-1)", ARGS(V(pairs))),
+                     bl_llm_make(g, "squeeze(slice($0, start=[1], axis=[-1]), axis=-1)", ARGS(V(pairs))));
+}
+
+static bl_llm_value *feed_experts(bl_llm_graph *g, bl_llm_value *x, int64_t layer)
+{
+    const char *gate = bl_llm_block(g, layer, "ffn_gate_exps"), *up = bl_llm_block(g, layer, "ffn_up_exps"),
+               *both = bl_llm_block(g, layer, "ffn_gate_up_exps");
+    bool pairs = g->source->gguf == NULL && g->spec.act == BL_ACT_SWIGLU_CLAMPED;
+    bl_llm_value *chosen = NULL, *weights = NULL, *y;
+    if (!choose_experts(g, x, layer, &chosen, &weights))
+        return NULL;
+    x = bl_llm_make(g, "unsqueeze($0, axis=-2)", ARGS(V(x)));
+    if (bl_llm_has(g, both)) {
+        y = bl_llm_linear_chosen(g, x, both, chosen);
+        y = pairs ? join_pairs(g, y) : join_halves(g, y);
+    } else if (bl_llm_has(g, gate)) {
+        y = join_gate(g, bl_llm_linear_chosen(g, x, gate, chosen), bl_llm_linear_chosen(g, x, up, chosen));
+    } else {
+        y = bl_llm_activate(g, bl_llm_linear_chosen(g, x, up, chosen));
+    }
+    y = bl_llm_linear_chosen(g, y, bl_llm_block(g, layer, "ffn_down_exps"), chosen);
+    return bl_llm_make(g, "sum(mul($0, unsqueeze($1, axis=-1)), axis=-2)", ARGS(V(y), V(weights)));
+}
+
+/* An expert that all tokens have, as much of it as its gate says. */
+static bl_llm_value *feed_shared(bl_llm_graph *g, bl_llm_value *x, int64_t layer)
+{
+    const char *gate = bl_llm_block(g, layer, "ffn_gate_inp_shexp");
+    bl_llm_value *y = feed_dense(g, x, bl_llm_block(g, layer, "ffn_gate_shexp"), bl_llm_block(g, layer, "ffn_up_shexp"),
+                                 bl_llm_block(g, layer, "ffn_down_shexp"));
+    bl_llm_value *weight = bl_llm_state(g, gate, "weight");
+    if (weight == NULL)
+        return y;
+    return bl_llm_make(g, "mul($0, sigmoid(sum(mul($1, reshape($2, shape=[-1])), axis=-1, keepdim=true)))",
+                       ARGS(V(y), V(x), V(weight)));
+}
+
 bl_llm_value *bl_llm_feed(bl_llm_graph *g, bl_llm_value *x, int64_t layer)
 {
-    return feed_dense(g, x, bl_llm_block(g, layer, "ffn_gate"), bl_llm_block(g, layer, "ffn_up"),
-                      bl_llm_block(g, layer, "ffn_down"));
+    bl_llm_value *y;
+    if (!bl_llm_has(g, bl_llm_block(g, layer, "ffn_gate_inp")))
+        return feed_dense(g, x, bl_llm_block(g, layer, "ffn_gate"), bl_llm_block(g, layer, "ffn_up"),
+                          bl_llm_block(g, layer, "ffn_down"));
+    if (g->spec.experts == 0)
+        return bl_llm_stop(g, BL_EINVAL, "block %lld has experts, and expert_count is missing", (long long)layer);
+    y = feed_experts(g, x, layer);
+    if (bl_llm_has(g, bl_llm_block(g, layer, "ffn_up_shexp")))
+        y = bl_llm_make(g, "add($0, $1)", ARGS(V(y), V(feed_shared(g, x, layer))));
+    return y;
 }

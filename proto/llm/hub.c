@@ -225,7 +225,8 @@ static bl_status read_scaling(hub *h, const bl_json *rope, double base)
                    {"attention_factor", "rope.scaling.attn_factor"},
                    {"beta_fast", "rope.scaling.yarn_beta_fast"},
                    {"beta_slow", "rope.scaling.yarn_beta_slow"},
-                   {"llama_4_scaling_beta", "attention.temperature_scale"}};
+                   {"llama_4_scaling_beta", "attention.temperature_scale"},
+                   {"truncate", "rope.scaling.yarn_truncate"}};
     bl_json at;
     double value, all, by = 1;
     const char *type = "default";

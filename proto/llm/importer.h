@@ -169,6 +169,9 @@ bl_llm_value *bl_llm_constant(bl_llm_graph *g, const char *name, int ndim, const
 bl_llm_value *bl_llm_linear(bl_llm_graph *g, bl_llm_value *x, const char *name);
 bool bl_llm_has(bl_llm_graph *g, const char *name);        /* NAME.weight is there */
 int64_t bl_llm_columns(bl_llm_graph *g, const char *name); /* elements that the matrix NAME takes; 0: there is none */
+/* x [rows, n, used or 1, columns] times those of the matrices |name| [experts, .., columns] that |chosen| [rows, n, used]
+ * numbers. */
+bl_llm_value *bl_llm_linear_chosen(bl_llm_graph *g, bl_llm_value *x, const char *name, bl_llm_value *chosen);
 /* x normalised by |name|, or x itself where there is no such norm. */
 bl_llm_value *bl_llm_norm(bl_llm_graph *g, bl_llm_value *x, const char *name);
 bl_llm_value *bl_llm_scale(bl_llm_graph *g, bl_llm_value *x, double factor);

@@ -161,6 +161,41 @@ bl_llm_value *bl_llm_linear(bl_llm_graph *g, bl_llm_value *x, const char *name)
     return bias != NULL ? bl_llm_make(g, "add($0, $1)", ARGS(V(x), V(bias))) : x;
 }
 
+/* Of each state the parts that |chosen| numbers. */
+static bool take_chosen(bl_llm_graph *g, const bl_llm_tensor *tensor, bl_llm_value *chosen, bl_llm_value **out)
+{
+    for (int i = 0; i < tensor->nvalues; i++) {
+        out[i] = bl_llm_make(g, "take($0, $1)", ARGS(V(tensor->value[i]), V(chosen)));
+        if (out[i] == NULL)
+            return false;
+    }
+    return true;
+}
+
+bl_llm_value *bl_llm_linear_chosen(bl_llm_graph *g, bl_llm_value *x, const char *name, bl_llm_value *chosen)
+{
+    bl_llm_tensor *tensor = g->failed ? NULL : find_part(g, name, "weight");
+    bl_llm_value *bias = bl_llm_state(g, name, "bias"), *part[BL_LLM_PLANES];
+    const char *recipe = "matmul(unsqueeze($0, axis=-2), transpose($1))";
+    if (x == NULL || chosen == NULL || g->failed)
+        return NULL;
+    if (tensor == NULL)
+        return bl_llm_stop(g, BL_EINVAL, "there is no tensor \"%.100s.weight\"", name);
+    if (tensor->ndim != 3 || tensor->dim[tensor->transposed] != bl_llm_size(x, -1) || tensor->dim[2] != g->spec.experts)
+        return bl_llm_stop(g, BL_EINVAL, "the tensor \"%.100s\" is no %lld matrices for vectors of %lld", tensor->name,
+                           (long long)g->spec.experts, (long long)bl_llm_size(x, -1));
+    if (!make_states(g, tensor) || !take_chosen(g, tensor, chosen, part))
+        return NULL;
+    const bl_quant_type *type = bl_quant_find((int)tensor->type->id);
+    if (tensor->transposed)
+        recipe = "matmul(unsqueeze($0, axis=-2), $1)";
+    else if (type != NULL)
+        recipe = "block_linear(unsqueeze($0, axis=-2), $2..., format=$3)";
+    x = bl_llm_make(g, recipe, ARGS(V(x), V(part[0]), VS(tensor->nvalues, part), T(type != NULL ? type->name : "")));
+    x = bl_llm_make(g, "squeeze($0, axis=-2)", ARGS(V(x)));
+    return bias != NULL ? bl_llm_make(g, "add($0, take($1, $2))", ARGS(V(x), V(bias), V(chosen))) : x;
+}
+
 bl_llm_value *bl_llm_embed(bl_llm_graph *g, const char *name, bl_llm_value *ids)
 {
     bl_llm_tensor *tensor = g->failed ? NULL : find_part(g, name, "weight");
