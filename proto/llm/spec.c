@@ -90,16 +90,18 @@ static bl_status read_heads(const reading *r, bl_llm_spec *s)
     return BL_OK;
 }
 
+/* Which epsilon there is tells the kind of the norms; a file of nemotron has both, and centres. */
 static bl_status read_norm(const reading *r, bl_llm_spec *s)
 {
-    double eps;
-    s->rms = bl_llm_number(r->source, "attention.layer_norm_rms_epsilon", 0, &eps);
-    if (!s->rms && (s->arch->flags & BL_LLM_BARE_NORM) != 0)
-        eps = number_or(r, "attention.layer_norm_epsilon", 1e-5);
-    else if (!s->rms && !bl_llm_number(r->source, "attention.layer_norm_epsilon", 0, &eps))
+    double root = 0, centred = 0;
+    bool has_root = bl_llm_number(r->source, "attention.layer_norm_rms_epsilon", 0, &root);
+    bool has_centred = bl_llm_number(r->source, "attention.layer_norm_epsilon", 0, &centred);
+    if (!has_root && !has_centred && (s->arch->flags & BL_LLM_BARE_NORM) == 0)
         return bl_fail(r->err, BL_EINVAL, "neither attention.layer_norm_rms_epsilon nor attention.layer_norm_epsilon is there");
-    s->eps = eps;
-    return eps >= 0 && eps < 1 ? BL_OK : bl_fail(r->err, BL_EINVAL, "the epsilon of norms is %g; it must be from 0 to 1", eps);
+    s->rms = has_root && !has_centred;
+    s->eps = s->rms ? root : has_centred ? centred : 1e-5;
+    return s->eps >= 0 && s->eps < 1 ? BL_OK
+                                     : bl_fail(r->err, BL_EINVAL, "the epsilon of norms is %g; it must be from 0 to 1", s->eps);
 }
 
 static bl_status read_rope(const reading *r, bl_llm_spec *s)
