@@ -5,16 +5,17 @@ import base64
 import http.client
 import json
 import math
+import os
 import struct
 import subprocess
 import unittest
 
 import test_text_input
 from environment import HERE, environment
-from repository import AllocationsFail, Repository, Server
+from repository import HTTP, AllocationsFail, Repository, Server, sanitizers
 from test_keys import Keys
 from test_openapi import check
-from test_text import DATA, SIZE, TextTest, alphabet, counter, counters, parameters
+from test_text import DATA, SIZE, TextTest, alphabet, counter, counters, node, parameters
 
 CHAT = [{"role": "user", "content": "hello"}]  # as ChatML it ends with "assistant", and u follows t
 GREEDY = {"temperature": 0}
@@ -293,6 +294,33 @@ class EveryAllocation(AllocationsFail, OpenAITest):
         elif answer.type.startswith("text/event-stream"):
             last = answer.body.rstrip().rpartition(b"data: ")[2]
             self.assertTrue(last == b"[DONE]" or "error" in json.loads(last), answer.body)
+
+
+class Silence(OpenAITest):
+    """A stream of which nothing is known in a quarter of a minute has comments, so that no proxy closes it.  The server's clock is four times as fast."""
+
+    @classmethod
+    def fill(cls, repository):
+        size = 1100  # a product of which takes the interpreter seconds
+        slow = [node("row", "arange", stop=size, dtype="float32"), node("column", "unsqueeze", "row", axis=1), node("grid", "add", "row", "column"), node("x", "mul", "grid", "first"), node("product", "matmul", "x", "x"), node("most", "max", "product"),
+                node("none", "mul", "most", 0.0), node("logits", "add", "fast", "none")]
+        program = alphabet()
+        program["nodes"] = [*program["nodes"][:-1], {**program["nodes"][-1], "id": "fast"}, node("number", "cast", "tokens", dtype="float32"), node("first", "mean", "number"), *slow]
+        cls.put(repository, "slow", program)
+
+    @classmethod
+    def start(cls):
+        library = cls.repository.path.parent / (cls.repository.path.name + ".so")
+        cls.trigger = library.with_suffix(".clock")
+        cls.addClassCleanup(lambda: [path.unlink(missing_ok=True) for path in (library, cls.trigger)])
+        subprocess.run([os.environ.get("CC", "cc"), "-O1", "-shared", "-fPIC", "-D_GNU_SOURCE", "-o", library, HTTP / "slow_clock.c"], check=True)
+        return Server("--models", str(cls.repository.path), "--backends", "interp", env={"LD_PRELOAD": " ".join([*sanitizers(), str(library)]), "SLOW_CLOCK": str(cls.trigger)})
+
+    def test_comments(self):
+        self.trigger.touch()
+        answer = self.call("POST", "/v1/completions", {"model": "slow", "prompt": "a", "max_tokens": 1, "temperature": 0, "stream": True})
+        self.assertIn(b"\n:\n\n", b"\n" + answer.body)
+        self.assertTrue(answer.body.endswith(b"data: [DONE]\n\n"), answer.body)
 
 
 class WithKeys(unittest.TestCase):
