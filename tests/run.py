@@ -346,6 +346,7 @@ def run_long(tally):
     """Thousands of random graphs, then of random moves; what they are at is shown while they run."""
     if not build_plain(tally):
         return
+    simple(tally, "soak of texts", sys.executable, "tests/soak_texts.py")
     status = subprocess.run([sys.executable, "tests/fuzz/fuzz.py", "--long"], cwd=ROOT).returncode
     if status == 0:
         tally.add(passed=1)

@@ -14,6 +14,7 @@ enum {
     MOST_STAGES = 1000,   /* in a graph: their RANGEs are numbered in an int */
     SMALL_SERIAL = 16384, /* elements up to which it does not matter how few rows run side by side */
     SMALL_PART = 8,       /* of what is read for a value may be a bias, or statistics of its rows, and does not count */
+    MOST_AGAIN = 1 << 19, /* bytes of inputs that every iteration of the outer loops reads: a part of a core's cache */
     COSTLY_AGAIN = 8      /* ops per element from which a value that two phases compute is one of its own: an exp */
 };
 
@@ -140,6 +141,34 @@ static bool is_cheap(sched *s, const bl_node *value)
     return phase_cost(s, value) < COSTLY_AGAIN;
 }
 
+/* Bytes of the inputs that |value| reads in each iteration of the outer loops, because no index differs from one to the next: the
+ * weights of a feed-forward block, which a product of all rows would read once. */
+static int64_t bytes_again(sched *s, const bl_node *value, uint64_t prefix)
+{
+    bl_nodes below = bl_reach(s->ir, 1, &value, false);
+    int64_t total = 0;
+
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *load = below.at[i];
+        int64_t bytes = (int64_t)bl_dtype_bytes((bl_dtype)load->dtype);
+        bool outer = load->op != BL_OP_LOAD || load->src[0]->op != BL_OP_BUFFER || load->src[0]->sub != 0 ||
+                     sched_stored(s, load->src[0]) != NULL;
+        bl_nodes index = outer ? (bl_nodes){0} : bl_reach(s->ir, 1, &load->src[1], false);
+        for (size_t k = 0; k < index.count && !outer; k++) {
+            const bl_node *range = index.at[k];
+            if (range->op != BL_OP_RANGE)
+                outer = range->op == BL_OP_LOAD; /* a table says where */
+            else if (range->arg < RANGES_PER_LEVEL && (prefix >> range->arg & 1) != 0)
+                outer = true;
+            else if (!bl_i64_mul(bytes, range->hi + 1, &bytes))
+                return INT64_MAX;
+        }
+        if (!outer && !bl_i64_add(total, bytes, &total))
+            return INT64_MAX;
+    }
+    return total;
+}
+
 const bl_node *sched_staged_element(sched *s, const bl_node *node, const bl_node *const *index, const bl_node *gate)
 {
     bl_ir *ir = s->ir;
@@ -153,6 +182,8 @@ const bl_node *sched_staged_element(sched *s, const bl_node *node, const bl_node
     s->staging = &stage;
     value = sched_fresh(s, node, at, NULL);
     s->staging = stage.outer;
+    if (bytes_again(s, value, stage.prefix) > MOST_AGAIN)
+        return misfit(s, node);
     if (is_cheap(s, value)) {
         s->prefix = prefix;
         return sched_fresh(s, node, index, gate);

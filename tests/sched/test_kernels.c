@@ -277,6 +277,42 @@ static void test_cheap_is_no_stage(void **state)
     test_graph_close(&g);
 }
 
+/* The weights of a large feed-forward block would be read again for each row of its hidden values: these get a buffer, and
+ * products of all rows read the weights once.  A small block has its hidden values in local memory. */
+static void test_large_is_no_stage(void **state)
+{
+    static const struct {
+        const char *document;
+        bool staged;
+    } cases[] = {{"{'inputs': {'x': " F32(16384, 64) ", 'w1': " F32(256, 64) ", 'w2': " F32(
+                      64, 256) "}, 'nodes': ["
+                               "{'id': 'h', 'op': 'linear', 'in': ['x', 'w1']}, {'id': 'a', 'op': 'silu', 'in': ['h']}, "
+                               "{'id': 'o', 'op': 'linear', 'in': ['a', 'w2']}], 'outputs': ['o']}",
+                  true},
+                 {"{'inputs': {'x': " F32(16384, 512) ", 'w1': " F32(2048, 512) ", 'w2': " F32(
+                      512, 2048) "}, 'nodes': ["
+                                 "{'id': 'h', 'op': 'linear', 'in': ['x', 'w1']}, {'id': 'a', 'op': 'silu', 'in': ['h']}, "
+                                 "{'id': 'o', 'op': 'linear', 'in': ['a', 'w2']}], 'outputs': ['o']}",
+                  false}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        test_graph g;
+        const bl_schedule *schedule = NULL;
+        bool staged = false;
+        test_graph_open(cases[i].document, &g);
+        schedule = test_graph_schedule(&g, 2);
+        for (int n = 0; n < schedule->nnests; n++) {
+            bl_nodes below = bl_reach(g.graph->ir, 1, &schedule->nests[n].sink, false);
+            for (size_t k = 0; k < below.count; k++)
+                staged = staged || below.at[k]->op == BL_OP_STAGE;
+        }
+        if (staged != cases[i].staged)
+            fail_msg("case %zu: the hidden values are %s local memory", i, staged ? "in" : "not in");
+        test_graph_close(&g);
+    }
+}
+
 #define FIRE(more, outputs)                                                                                                      \
     "{'inputs': {'x': " F32(4, 16, 10, 10) ", 'u': " F32(32, 16, 1, 1) ", 'v': " F32(24, 16, 3, 3) ", 'w': " F32(                \
         8, 56, 1,                                                                                                                \
@@ -321,6 +357,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_kernels),           cmocka_unit_test(test_groups),
                                        cmocka_unit_test(test_optimisers),        cmocka_unit_test(test_relu),
-                                       cmocka_unit_test(test_cheap_is_no_stage), cmocka_unit_test(test_parts_in_place)};
+                                       cmocka_unit_test(test_cheap_is_no_stage), cmocka_unit_test(test_large_is_no_stage),
+                                       cmocka_unit_test(test_parts_in_place)};
     return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }
