@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* libFuzzer: bytes as a GGUF file, and each byte of its names, texts and tensors touched.  Two parts of a split file lie side by
- * side where the first four bytes are the length of the first one. */
-#include "proto/gguf/gguf.h"
+/* libFuzzer: bytes as a GGUF file, each byte of its names, texts and tensors touched, and its tokenizer made and used.  Two parts
+ * of a split file lie side by side where the first four bytes are the length of the first one. */
+#include "proto/gguf/vocab.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
