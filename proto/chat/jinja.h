@@ -1,0 +1,340 @@
+/* The parts of the Jinja interpreter: tokens, nodes, values, and a rendering ("run").
+ *
+ * jinja_lex.c makes tokens of a source, jinja_parse.c nodes of tokens, jinja_run.c executes the nodes.  Values live in the arena
+ * of the run and are not changed once they are made, but for namespaces and for the position of a stream; strings may be views of
+ * the source or of the input.  A failure is sticky: it sets run->failed, every function then returns soon with a value that has
+ * no meaning, and loops test run->failed.  Thread: a run belongs to one thread. */
+#ifndef BL_PROTO_CHAT_JINJA_H
+#define BL_PROTO_CHAT_JINJA_H
+
+#include "engine/base/arena.h"
+#include "engine/base/text.h"
+#include "proto/chat/template.h"
+
+/* ---- tokens */
+
+typedef enum bl_jinja_kind_of_token {
+#define BL_JINJA_TOKEN(id, says)    BL_JINJA_T_##id,
+#define BL_JINJA_OPERATOR(id, text) BL_JINJA_T_##id,
+#include "proto/chat/tokens.def"
+    BL_JINJA_TOKENS
+} bl_jinja_kind_of_token;
+
+typedef struct bl_jinja_token {
+    bl_jinja_kind_of_token kind;
+    int line;
+    bl_span text; /* of data, a name, or a string whose escapes are resolved */
+    int64_t integer;
+    double number;
+} bl_jinja_token;
+
+/* The tokens of |source|, which is UTF-8 and outlives them; the last one is EOF. */
+BL_NODISCARD bl_status bl_jinja_lex(bl_arena *arena, bl_span source, bl_jinja_token **out, bl_err *err);
+const char *bl_jinja_token_says(bl_jinja_kind_of_token kind);
+
+/* ---- values */
+
+typedef enum bl_jinja_kind {
+#define BL_JINJA_KIND(id, type) BL_JINJA_##id,
+#include "proto/chat/kinds.def"
+    BL_JINJA_KINDS
+} bl_jinja_kind;
+
+/* Why a value is undefined; its text is then a name or a message. */
+typedef enum bl_jinja_reason { BL_JINJA_NO_NAME, BL_JINJA_NO_MEMBER, BL_JINJA_MESSAGE } bl_jinja_reason;
+
+typedef struct bl_jinja_value bl_jinja_value;
+typedef struct bl_jinja_list {
+    bl_jinja_value *at;
+    size_t count;
+    bool grouped; /* a tuple of groupby: its elements are also the attributes `grouper` and `list` */
+} bl_jinja_list;
+typedef struct bl_jinja_entry bl_jinja_entry;
+/* In the order of insertion; looked up one after the other. */
+typedef struct bl_jinja_dict {
+    bl_jinja_entry *at;
+    size_t count, cap;
+} bl_jinja_dict;
+typedef struct bl_jinja_range {
+    int64_t start, stop, step;
+    size_t count;
+} bl_jinja_range;
+/* What Python has as a generator: it is read once, has no length, and its truth is true. */
+typedef struct bl_jinja_stream {
+    bl_jinja_list items;
+    size_t next;
+    const bl_err *failure; /* that reading past the last item raises, or NULL */
+} bl_jinja_stream;
+typedef struct bl_jinja_function bl_jinja_function;
+typedef struct bl_jinja_method bl_jinja_method;
+typedef struct bl_jinja_macro bl_jinja_macro;
+typedef struct bl_jinja_loop bl_jinja_loop;
+
+struct bl_jinja_value {
+    bl_jinja_kind kind;
+    uint8_t
+        flag;   /* of a string: it is marked as safe (Markup); of an undefined value: bl_jinja_reason; of a view: 'k', 'v', 'i' */
+    uint8_t of; /* of an undefined member: the kind of its object */
+    size_t len; /* bytes of a string, of an undefined value's text */
+    union {
+        bool boolean;
+        int64_t integer;
+        double number;
+        const char *data;
+        const bl_jinja_list *list;
+        bl_jinja_dict *dict; /* of a dict, a view, a namespace */
+        const bl_jinja_range *range;
+        bl_jinja_stream *stream;
+        const bl_jinja_method *method;
+        const bl_jinja_macro *macro;
+        const bl_jinja_function *function;
+        bl_jinja_loop *loop;
+    } as;
+};
+struct bl_jinja_entry {
+    bl_jinja_value key, value;
+};
+
+/* ---- functions: filters, tests, methods and globals are rows of tables */
+
+typedef struct bl_jinja_args {
+    bl_jinja_value *at;
+    size_t count;
+    bl_jinja_dict named;
+} bl_jinja_args;
+
+typedef struct bl_jinja_run bl_jinja_run;
+/* |at|: the parameters in the order of the row, BL_JINJA_ABSENT where an optional one was not given; |args| has all of them. */
+typedef bl_jinja_value bl_jinja_call(bl_jinja_run *run, bl_jinja_value self, const bl_jinja_value *at, const bl_jinja_args *args);
+
+struct bl_jinja_function {
+    const char *name;
+    /* Names of parameters; NAME? is optional, $NAME cannot be given by its name; * alone: the function looks at |args| itself. */
+    const char *params;
+    bl_jinja_call *call;
+};
+struct bl_jinja_method {
+    const bl_jinja_function *row;
+    bl_jinja_value self;
+};
+enum { BL_JINJA_PARAMS = 6 };
+
+const bl_jinja_function *bl_jinja_find_filter(bl_span name);
+const bl_jinja_function *bl_jinja_find_test(bl_span name);
+const bl_jinja_function *bl_jinja_find_global(bl_span name);
+/* A row whose call is NULL: the sandbox does not let a template use this method. */
+const bl_jinja_function *bl_jinja_find_method(bl_jinja_kind kind, bl_span name);
+
+/* ---- nodes */
+
+typedef enum bl_jinja_op {
+    /* expressions */
+    BL_JINJA_CONST,
+    BL_JINJA_NAME,
+    BL_JINJA_UNARY,  /* token is SUB, ADD or NAME (not) */
+    BL_JINJA_BINARY, /* token is the operator */
+    BL_JINJA_AND,
+    BL_JINJA_OR,
+    BL_JINJA_JOIN, /* ~ */
+    BL_JINJA_COMPARE,
+    BL_JINJA_OPERAND, /* of a COMPARE; token is the operator, NAME for in, |flag| for not in */
+    BL_JINJA_CONDITIONAL,
+    BL_JINJA_ATTRIBUTE,
+    BL_JINJA_ITEM,
+    BL_JINJA_SLICE,
+    BL_JINJA_CALL,
+    BL_JINJA_FILTER,
+    BL_JINJA_TEST,
+    BL_JINJA_MAKE_LIST,
+    BL_JINJA_MAKE_TUPLE,
+    BL_JINJA_MAKE_DICT,
+    /* statements */
+    BL_JINJA_DATA,
+    BL_JINJA_PRINT,
+    BL_JINJA_FOR,
+    BL_JINJA_IF,
+    BL_JINJA_SET,
+    BL_JINJA_SET_BLOCK,
+    BL_JINJA_DEFINE_MACRO,
+    BL_JINJA_CALL_BLOCK,
+    BL_JINJA_FILTER_BLOCK,
+    BL_JINJA_WITH,
+    BL_JINJA_SCOPE,
+    BL_JINJA_BREAK,
+    BL_JINJA_CONTINUE,
+    BL_JINJA_FIELD /* a target: an attribute of a namespace */
+} bl_jinja_op;
+
+/* What a macro's body reads of its call. */
+enum { BL_JINJA_READS_CALLER = 1, BL_JINJA_READS_KWARGS = 2, BL_JINJA_READS_VARARGS = 4 };
+
+typedef struct bl_jinja_node bl_jinja_node;
+typedef struct bl_jinja_nodes {
+    bl_jinja_node **at;
+    int count, cap;
+} bl_jinja_nodes;
+
+/* What the members are for each op stands in jinja_parts.h. */
+struct bl_jinja_node {
+    bl_jinja_op op;
+    bl_jinja_kind_of_token token;
+    bool flag;
+    int line, height; /* |height|: of the tree below, bounded by the parser */
+    bl_span name;
+    bl_jinja_node *a, *b, *c;
+    bl_jinja_nodes items, more;
+    bl_jinja_value value;
+    const bl_jinja_function *row; /* of a filter or test; NULL: there is none, which is an error when it is run */
+};
+
+/* The statements of a template.  |names|: every name that it reads. */
+BL_NODISCARD bl_status bl_jinja_parse(bl_arena *arena, const bl_jinja_token *tokens, bl_jinja_nodes *out, bl_jinja_nodes *names,
+                                      bl_err *err);
+
+/* ---- a run */
+
+typedef struct bl_jinja_variable {
+    struct bl_jinja_variable *next;
+    bl_span name;
+    bl_jinja_value value;
+} bl_jinja_variable;
+typedef struct bl_jinja_scope {
+    struct bl_jinja_scope *parent;
+    bl_jinja_variable *first;
+    bool kept; /* a macro may read it later */
+} bl_jinja_scope;
+
+/* A growing text in the arena, or the rendering itself. */
+typedef struct bl_jinja_buffer {
+    char *data;
+    size_t len, cap;
+    bl_text *text; /* the rendering, or NULL */
+} bl_jinja_buffer;
+
+struct bl_jinja_run {
+    bl_arena *arena;
+    bl_err *err;
+    bool failed;
+    int line; /* of the node that is executed */
+    uint64_t steps, most_steps;
+    int depth;             /* of nested calls of the interpreter's functions */
+    int calls, most_calls; /* nested calls of macros and loops */
+    size_t most_output;    /* length that the rendering may reach */
+    bl_jinja_buffer *out;
+    bl_jinja_variable *spare; /* variables to use again */
+    bl_jinja_scope *top;      /* the caller's */
+    enum { BL_JINJA_ON, BL_JINJA_BROKEN, BL_JINJA_CONTINUED } flow;
+    int64_t now;
+};
+
+/* Execute |body| with |top| as the outermost scope. */
+void bl_jinja_execute(bl_jinja_run *run, const bl_jinja_nodes *body, bl_jinja_scope *top);
+
+/* Fail with the line of the template.  Returns an undefined value for callers that return one. */
+bl_jinja_value bl_jinja_fail(bl_jinja_run *run, bl_status status, const char *fmt, ...) BL_PRINTF(3, 4);
+/* Count a step, and one more for each 256 of |bytes|; false once the run has failed. */
+bool bl_jinja_work(bl_jinja_run *run, size_t bytes);
+void *bl_jinja_alloc(bl_jinja_run *run, size_t count, size_t size); /* NULL once the run has failed */
+/* Enter a function that calls itself; false where the run failed or nests too deeply.  Leave it in any case. */
+bool bl_jinja_enter(bl_jinja_run *run);
+void bl_jinja_leave(bl_jinja_run *run);
+
+void bl_jinja_put(bl_jinja_run *run, bl_jinja_buffer *buffer, const char *data, size_t len);
+void bl_jinja_puts(bl_jinja_run *run, bl_jinja_buffer *buffer, const char *text);
+void bl_jinja_put_span(bl_jinja_run *run, bl_jinja_buffer *buffer, bl_span text);
+bl_jinja_value bl_jinja_take(bl_jinja_buffer *buffer); /* as a string; the buffer is not used again */
+
+bl_jinja_scope *bl_jinja_scope_open(bl_jinja_run *run, bl_jinja_scope *parent); /* NULL once the run has failed */
+void bl_jinja_scope_close(bl_jinja_run *run,
+                          bl_jinja_scope *scope); /* its variables are used again unless it is kept; accepts NULL */
+void bl_jinja_scope_keep(bl_jinja_scope *scope);  /* and those around it */
+bl_jinja_value bl_jinja_look_up(bl_jinja_run *run, bl_span name, const bl_jinja_scope *scope);
+void bl_jinja_bind(bl_jinja_run *run, bl_jinja_scope *scope, bl_span name, bl_jinja_value value);
+
+/* ---- making values (jinja_value.c) */
+
+bl_jinja_value bl_jinja_none(void);
+bl_jinja_value bl_jinja_absent(void);
+bl_jinja_value bl_jinja_bool(bool value);
+bl_jinja_value bl_jinja_int(int64_t value);
+bl_jinja_value bl_jinja_float(double value);
+bl_jinja_value bl_jinja_string(bl_span text); /* borrowed */
+bl_jinja_value bl_jinja_undefined(bl_jinja_reason reason, bl_span text);
+bl_jinja_value bl_jinja_no_member(bl_jinja_value of, bl_span name);
+bl_jinja_value bl_jinja_list_of(bl_jinja_run *run, bl_jinja_kind kind, bl_jinja_value *at,
+                                size_t count); /* list or tuple; taken */
+bl_jinja_value bl_jinja_stream_of(bl_jinja_run *run, bl_jinja_value *at, size_t count, const bl_err *failure);
+bl_jinja_value bl_jinja_dict_make(bl_jinja_run *run);
+bl_jinja_value bl_jinja_pair(bl_jinja_run *run, bl_jinja_value a, bl_jinja_value b);
+/* Fails for a key that Python cannot hash. */
+void bl_jinja_dict_set(bl_jinja_run *run, bl_jinja_dict *dict, bl_jinja_value key, bl_jinja_value value);
+const bl_jinja_value *bl_jinja_dict_get(bl_jinja_run *run, const bl_jinja_dict *dict, bl_jinja_value key);
+bl_jinja_value bl_jinja_from_json(bl_jinja_run *run, const bl_json *json);
+bl_jinja_value bl_jinja_copy(bl_jinja_run *run, bl_jinja_value value); /* with strings that are the arena's */
+void bl_jinja_push(bl_jinja_run *run, bl_jinja_list *list, size_t *cap, bl_jinja_value value);
+
+/* ---- what Python does with values */
+
+bl_span bl_jinja_text(bl_jinja_value string);
+bool bl_jinja_is_true(bl_jinja_value value);
+bool bl_jinja_is_hashable(bl_jinja_value value);
+bool bl_jinja_as_int(bl_jinja_value value, int64_t *out); /* an integer or a bool */
+bool bl_jinja_equal(bl_jinja_run *run, bl_jinja_value a, bl_jinja_value b);
+bool bl_jinja_less(bl_jinja_run *run, bl_jinja_value a, bl_jinja_value b);
+bool bl_jinja_contains(bl_jinja_run *run, bl_jinja_value in, bl_jinja_value what);
+bool bl_jinja_length(bl_jinja_value value, size_t *out); /* false: len() is a TypeError */
+/* The items that iterating over |value| gives, borrowed or made; a stream is then read.  Fails with a TypeError. */
+bl_jinja_list bl_jinja_items(bl_jinja_run *run, bl_jinja_value value);
+bool bl_jinja_is_iterable(bl_jinja_value value);
+const char *bl_jinja_type(bl_jinja_value value);
+bl_jinja_value bl_jinja_get_item(bl_jinja_run *run, bl_jinja_value of, bl_jinja_value key);
+bl_jinja_value bl_jinja_get_attribute(bl_jinja_run *run, bl_jinja_value of, bl_span name);
+bl_jinja_value bl_jinja_slice(bl_jinja_run *run, bl_jinja_value of, bl_jinja_value start, bl_jinja_value stop,
+                              bl_jinja_value step);
+bl_jinja_value bl_jinja_binary(bl_jinja_run *run, bl_jinja_kind_of_token op, bl_jinja_value a, bl_jinja_value b);
+/* Call a function, method, macro or loop. */
+bl_jinja_value bl_jinja_invoke(bl_jinja_run *run, bl_jinja_value callee, const bl_jinja_args *args);
+/* Call a row with its parameters bound. */
+bl_jinja_value bl_jinja_call_row(bl_jinja_run *run, const bl_jinja_function *row, bl_jinja_value self, const bl_jinja_args *args);
+/* Absent: there is no such attribute. */
+bl_jinja_value bl_jinja_loop_attribute(bl_jinja_run *run, bl_jinja_loop *loop, bl_span name);
+bl_jinja_call bl_jinja_loop_cycle, bl_jinja_loop_changed; /* methods of a loop */
+
+/* ---- text (jinja_text.c, jinja_print.c) */
+
+void bl_jinja_put_str(bl_jinja_run *run, bl_jinja_buffer *buffer, bl_jinja_value value);
+void bl_jinja_put_repr(bl_jinja_run *run, bl_jinja_buffer *buffer, bl_jinja_value value);
+bl_jinja_value bl_jinja_str(bl_jinja_run *run, bl_jinja_value value); /* str(): a string that is not marked */
+size_t bl_jinja_print_float(char *out, double value);                 /* repr(); at most 32 bytes */
+typedef struct bl_jinja_json_style {
+    bl_span item, key; /* separators */
+    bl_span indent;    /* of one level; NULL: all on one line */
+    bool ascii, sorted;
+} bl_jinja_json_style;
+void bl_jinja_put_json(bl_jinja_run *run, bl_jinja_buffer *buffer, bl_jinja_value value, const bl_jinja_json_style *style);
+/* "..." % value, and "...".format(*args) */
+bl_jinja_value bl_jinja_percent(bl_jinja_run *run, bl_span format, bl_jinja_value value);
+bl_jinja_value bl_jinja_format(bl_jinja_run *run, bl_span format, const bl_jinja_args *args);
+
+/* The code point at |p| and the bytes that it takes; text is valid UTF-8. */
+uint32_t bl_jinja_point(const char *p, const char *end, size_t *bytes);
+void bl_jinja_put_point(bl_jinja_run *run, bl_jinja_buffer *buffer, uint32_t point);
+size_t bl_jinja_points(bl_span text);                /* how many there are */
+size_t bl_jinja_offset(bl_span text, size_t points); /* bytes of the first |points| */
+bool bl_jinja_is_space(uint32_t point);
+bool bl_jinja_is_printable(uint32_t point);
+bool bl_jinja_is_word(uint32_t point); /* \w */
+bool bl_jinja_is_digit(uint32_t point);
+bool bl_jinja_is_numeric(uint32_t point); /* a number that is no digit, too */
+typedef enum bl_jinja_case { BL_JINJA_UPPER, BL_JINJA_LOWER, BL_JINJA_TITLE, BL_JINJA_CAPITAL, BL_JINJA_SWAP } bl_jinja_case;
+bl_jinja_value bl_jinja_recase(bl_jinja_run *run, bl_span text, bl_jinja_case to);
+bl_jinja_value bl_jinja_casefold(bl_jinja_run *run, bl_span text);
+bl_span bl_jinja_strip(bl_span text, const bl_span *chars, bool left, bool right); /* |chars| NULL: whitespace */
+/* The next of str.splitlines(): a line without its end; *end is advanced past the end of the line. */
+bl_span bl_jinja_next_line(bl_span text, size_t *at, size_t *whole);
+bl_jinja_value bl_jinja_replace(bl_jinja_run *run, bl_span text, bl_span old, bl_span new, int64_t count);
+/* First place of |what| at or after |from|, or -1, in bytes. */
+int64_t bl_jinja_find(bl_span text, bl_span what, size_t from);
+void bl_jinja_put_escaped(bl_jinja_run *run, bl_jinja_buffer *buffer, bl_jinja_value value); /* HTML, unless it is marked */
+
+#endif

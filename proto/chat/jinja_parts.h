@@ -1,0 +1,53 @@
+/* The parser of Jinja2, by recursive descent: jinja_parse.c has its helpers and the expressions, jinja_statements.c the
+ * statements. A failure is sticky: functions then return NULL or do nothing.  What each node holds:
+ *
+ *   CONST value; NAME name; UNARY, BINARY token a b; AND, OR a b; JOIN items; COMPARE a, items of OPERAND (token, flag: not in,
+ * a); CONDITIONAL a if b else c; ATTRIBUTE a.name; ITEM a[b]; SLICE a[b:c:more[0]]; CALL, FILTER, TEST a(items, more of OPERAND
+ *   (name=a), *b, **c); MAKE_LIST, MAKE_TUPLE items; MAKE_DICT items, a key before its value
+ *   DATA name; PRINT a; FOR b in a if c: items, else more, flag: recursive; IF a: items, else more; SET b = a; SET_BLOCK b =
+ * items through the filters a; DEFINE_MACRO name(more of OPERAND (name, a: default)): items, value: bits of BL_JINJA_READS_;
+ *   CALL_BLOCK a(more): items; FILTER_BLOCK items through the filters a; WITH more of SET: items; SCOPE items; FIELD name.value
+ */
+#ifndef BL_PROTO_CHAT_JINJA_PARTS_H
+#define BL_PROTO_CHAT_JINJA_PARTS_H
+
+#include "proto/chat/jinja.h"
+
+typedef struct bl_jinja_parser {
+    bl_arena *arena;
+    bl_err *err;
+    const bl_jinja_token *t;
+    bl_jinja_nodes *names;
+    int64_t reads; /* BL_JINJA_READS_ bits of the innermost macro */
+    int depth, loops;
+    bool failed;
+} bl_jinja_parser;
+
+bl_jinja_node *bl_jinja_refuse(bl_jinja_parser *p, int line, const char *what, bl_span name); /* NULL */
+bl_span bl_jinja_says(const bl_jinja_token *t);                                               /* what an error calls it */
+bool bl_jinja_deepen(bl_jinja_parser *p); /* false: too deep; the caller takes one from |depth| when it returns */
+
+void bl_jinja_advance(bl_jinja_parser *p);
+bool bl_jinja_is_name(const bl_jinja_token *t, const char *name);
+bool bl_jinja_skip(bl_jinja_parser *p, bl_jinja_kind_of_token kind);
+bool bl_jinja_skip_name(bl_jinja_parser *p, const char *name);
+const bl_jinja_token *bl_jinja_expect(bl_jinja_parser *p, bl_jinja_kind_of_token kind); /* NULL and a failure: another token */
+bool bl_jinja_expect_name(bl_jinja_parser *p, const char *name);
+
+bl_jinja_node *bl_jinja_node_make(bl_jinja_parser *p, bl_jinja_op op, int line);
+bl_jinja_node *bl_jinja_node_of(bl_jinja_parser *p, bl_jinja_op op, int line, bl_jinja_node *a, bl_jinja_node *b,
+                                bl_jinja_node *c);
+bl_jinja_node *bl_jinja_node_named(bl_jinja_parser *p, bl_jinja_op op, const bl_jinja_token *t, bl_jinja_node *a);
+void bl_jinja_node_add(bl_jinja_parser *p, bl_jinja_node *owner, bl_jinja_nodes *list, bl_jinja_node *node);
+void bl_jinja_node_grow(bl_jinja_parser *p, bl_jinja_node *node, const bl_jinja_node *child); /* |node| is higher than |child| */
+
+enum { BL_JINJA_WITH_CONDITION = 1, BL_JINJA_SIMPLE = 2, BL_JINJA_IN_PARENTHESES = 4, BL_JINJA_WITH_FIELDS = 8 };
+/* One expression, or several with commas between them.  |end|: a name that ends it. */
+bl_jinja_node *bl_jinja_parse_tuple(bl_jinja_parser *p, int how, const char *end);
+bl_jinja_node *bl_jinja_parse_expression(bl_jinja_parser *p, bool conditional);
+/* Filters behind |node|; |starts|: the first one stands there without its "|". */
+bl_jinja_node *bl_jinja_parse_filters(bl_jinja_parser *p, bl_jinja_node *node, bool starts);
+/* Statements up to the tag of one of |ends|, whose name is then the token at hand; NULL: to the end of the template. */
+void bl_jinja_parse_body(bl_jinja_parser *p, const char *const *ends, bl_jinja_nodes *out);
+
+#endif
