@@ -193,6 +193,7 @@ static bl_status fill_state(bl_program_make *make, int i, bl_err *err)
         return bl_state_begin(worker, make->hidden[i], dim, make->x->options.seed, &state->buffer, &state->bytes, err);
     if (make->made[i] != NULL) /* hidden ones are past its end, but went above */
         return make_state(make, i, &state->buffer, err);
+    state->bytes = make->x->inputs[i]->bytes; /* of pages of texts fewer than its type says (models/pages.h) */
     if (make->program->doc.values[i].share)
         state->shared = bl_held_retain(make->x->inputs[i]);
     if (is_own(make, i)) {

@@ -8,6 +8,7 @@
 #include "engine/base/log.h"
 #include "engine/base/map.h"
 #include "server/models/infer.h"
+#include "server/models/pages.h"
 #include "server/models/text.h"
 #include "server/models/text_input.h"
 #include "server/program_onnx.h"
@@ -269,6 +270,8 @@ static bl_status make_program(load *l, bl_model_version *version, bl_worker *wor
     }
     if (st == BL_OK)
         st = read_tokenizer(l, rq, version);
+    if (st == BL_OK)
+        bl_pages_shrink(version, &make->program->doc);
     if (st == BL_OK)
         st = bl_program_make_begin(make, worker);
     if (st == BL_OK)

@@ -2,13 +2,18 @@
 #include "server/models/pages.h"
 
 #include "engine/base/fault.h"
+#include "server/models/text.h"
 #include "server/residents.h"
 #include "server/shelf.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { NO_PLACE = -1 };
+enum {
+    NO_PLACE = -1,
+    FIRST_PAGES = 16, /* of a state that begins as zeros, and the fewest that it grows by */
+    GROWTH = 4        /* it grows by a part of what it has: few copies, and little memory that has nothing in it */
+};
 
 /* In the tree a page is found by what stands before it, by its owner and by its tokens.  The number of a page in the tree is
  * never given again, so what stood behind one that was dropped is not found any more. */
@@ -43,12 +48,15 @@ struct bl_pages {
     size_t *bytes; /* of a page in each of them */
     size_t page_bytes;
     int64_t count; /* of places */
+    int64_t most;  /* as many as the program's states may have */
+    bool whole;    /* a plan writes all of them: the state has as many as it may have before the first run */
     bool shared;
     int64_t *free, nfree;
     bl_text_pages *texts;
     order here, away; /* that no text has, on the device and on the host */
     int64_t naway;    /* on the host, also of texts */
     census told;      /* what the metrics say */
+    size_t charged;   /* to the program's owner, for what the states have grown by */
     uint64_t last_text, last_page;
     size_t nbuckets;
     bl_page **bucket;
@@ -101,7 +109,38 @@ bl_status bl_pages_describe(const bl_model_version *version, int64_t *count, bl_
     return *count > 0 ? BL_OK : bl_fail(err, BL_EGRAPH, "a text model with an input \"slots\" must update states of pages");
 }
 
+void bl_pages_shrink(const bl_model_version *version, bl_program_doc *doc)
+{
+    bl_err ignored = {0};
+    const bl_wire_graph *graph = NULL;
+    int at = 0;
+    if (version->text == NULL ||
+        bl_decode_choose_entry(doc->entries, doc->nentries, version->config.entry, &at, &ignored) != BL_OK)
+        return;
+    graph = &doc->entries[at].graph;
+    for (int i = 0; i < doc->nstates && bl_text_model_has_pages(version, graph); i++) {
+        bl_tensor_value *value = &doc->values[i];
+        bool updated = false;
+        for (int k = 0; k < graph->nupdates; k++)
+            updated = updated || strcmp(graph->updates[k].name, doc->states[i].name) == 0;
+        if (!updated || value->kind != BL_VALUE_ZEROS || value->ndim == 0 || value->dim[0] <= FIRST_PAGES)
+            continue;
+        value->count = value->count / (size_t)value->dim[0] * FIRST_PAGES;
+        value->bytes = value->bytes / (size_t)value->dim[0] * FIRST_PAGES;
+        value->dim[0] = FIRST_PAGES;
+    }
+}
+
 /* ---- the pool */
+
+/* Of what a state has on its axes behind the first. */
+static size_t bytes_of_page(const bl_state *state)
+{
+    size_t bytes = bl_dtype_bytes(state->type.type.dtype);
+    for (int d = 1; d < state->type.type.ndim; d++)
+        bytes *= (size_t)state->type.type.dim[d].size; /* the product was checked with the program */
+    return bytes;
+}
 
 bl_status bl_pages_create(bl_model_instance *instance, int64_t count, bool shared, bl_pages **out, bl_err *err)
 {
@@ -113,7 +152,7 @@ bl_status bl_pages_create(bl_model_instance *instance, int64_t count, bool share
     pthread_mutex_init(&p->lock, NULL);
     p->program = instance->program;
     p->server = instance->program->server;
-    p->count = count;
+    p->count = p->most = count;
     p->shared = shared;
     for (p->nbuckets = 64; p->nbuckets < 2 * (size_t)count;)
         p->nbuckets *= 2;
@@ -123,17 +162,23 @@ bl_status bl_pages_create(bl_model_instance *instance, int64_t count, bool share
     p->bytes = bl_calloc((size_t)info->nstates, sizeof *p->bytes);
     if (p->bucket == NULL || p->free == NULL || p->state == NULL || p->bytes == NULL)
         return bl_fail(err, BL_ENOMEM, "pages of texts");
-    while (p->nfree < count) { /* the first place is taken first */
-        p->free[p->nfree] = count - 1 - p->nfree;
-        p->nfree++;
-    }
     for (int i = 0; i < info->nstates; i++) {
         int at = instance->entry->state[i];
+        size_t each = bytes_of_page(&p->program->states[at]);
         if (!info->updated[i])
             continue;
+        if (each == 0)
+            return bl_fail(err, BL_EGRAPH, "state \"%s\" has nothing in its pages", p->program->states[at].type.name);
         p->state[p->nstates] = at;
-        p->bytes[p->nstates] = p->program->states[at].bytes / (size_t)count;
-        p->page_bytes += p->bytes[p->nstates++];
+        p->bytes[p->nstates++] = each;
+        p->page_bytes += each;
+        p->whole = p->whole || !info->in_place[i];
+        if ((int64_t)(p->program->states[at].bytes / each) < p->count)
+            p->count = (int64_t)(p->program->states[at].bytes / each);
+    }
+    while (p->nfree < p->count) { /* the first place is taken first */
+        p->free[p->nfree] = p->count - 1 - p->nfree;
+        p->nfree++;
     }
     return BL_OK;
 }
@@ -168,6 +213,7 @@ void bl_pages_destroy(bl_pages *p)
             free(page);
         }
     pthread_mutex_lock(&p->lock);
+    bl_shelf_refund(p->server->shelf, p->program->owner, p->charged);
     p->count = p->nfree = p->here.count = p->naway = 0;
     unlock_pages(p);
     pthread_mutex_destroy(&p->lock);
@@ -376,6 +422,46 @@ static bl_status bring_back(bl_pages *p, bl_page *page, bl_err *err)
     return BL_OK;
 }
 
+/* The states have |count| pages from now on. */
+static bl_status widen(bl_pages *p, int64_t count, bl_err *err)
+{
+    bl_program *program = p->program;
+    bl_pool *pool = program->worker->pool;
+    for (int i = 0; i < p->nstates; i++) {
+        bl_state *state = &program->states[p->state[i]];
+        size_t bytes = (size_t)count * p->bytes[i], more = bytes > state->bytes ? bytes - state->bytes : 0;
+        bl_buffer *wide = NULL;
+        bl_status st = BL_OK;
+        if (more == 0)
+            continue;
+        BL_TRY(bl_shelf_charge(p->server->shelf, program->owner, more, false, err));
+        st = bl_pool_alloc(pool, bytes, &wide, err);
+        if (st == BL_OK)
+            st = bl_buffer_copy(wide, 0, state->buffer, 0, state->bytes, err);
+        if (st != BL_OK) {
+            bl_pool_release(pool, wide);
+            bl_shelf_refund(p->server->shelf, program->owner, more);
+            return st;
+        }
+        p->charged += more;
+        bl_pool_release(pool, state->buffer);
+        state->buffer = wide;
+        state->bytes = bytes;
+    }
+    for (int64_t at = count; at-- > p->count;)
+        p->free[p->nfree++] = at;
+    p->count = count;
+    return BL_OK;
+}
+
+/* By a part, while the device and the server's limit of memory have room. */
+static bool grow(bl_pages *p)
+{
+    int64_t more = p->count / GROWTH > FIRST_PAGES ? p->count / GROWTH : FIRST_PAGES;
+    bl_err ignored = {0};
+    return p->count < p->most && widen(p, p->count + more < p->most ? p->count + more : p->most, &ignored) == BL_OK;
+}
+
 /* Of what no text has, what was used longest ago leaves; the host keeps as many of those as the state has. */
 static bool send_kept(bl_pages *p)
 {
@@ -384,7 +470,7 @@ static bool send_kept(bl_pages *p)
     if (page == NULL)
         return false;
     take_out(&p->here, page);
-    if (p->away.count >= p->count) {
+    if (p->away.count >= p->most) {
         bl_page *oldest = p->away.oldest;
         take_out(&p->away, oldest);
         drop_page(p, oldest);
@@ -431,7 +517,7 @@ static bl_status send_text(bl_pages *p, bl_text_pages *text, bl_err *err)
 /* A place for |page|; none where older texts have them all. */
 static bl_status take_place(bl_pages *p, const bl_text_pages *text, bl_page *page, bl_err *err)
 {
-    while (p->nfree == 0 && send_kept(p))
+    while (p->nfree == 0 && (grow(p) || send_kept(p)))
         continue;
     if (p->nfree == 0) {
         bl_text_pages *youngest = find_youngest(p, text);
@@ -466,6 +552,8 @@ static bl_status reserve(bl_pages *p, bl_text_pages *text, size_t count, bool *r
     size_t pages = (count + BL_PAGE_TOKENS - 1) / BL_PAGE_TOKENS;
     *ready = false;
     text->rests = false;
+    if (p->whole && p->count < p->most)
+        BL_TRY(widen(p, p->most, err));
     for (size_t i = 0; i < pages; i++) {
         if (i == text->count)
             BL_TRY(add_page(p, text, err));

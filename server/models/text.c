@@ -265,6 +265,8 @@ static bl_status describe_pages(bl_model_version *version, bl_text_model *text, 
             err, BL_EGRAPH,
             "a text model with an input \"slots\" keeps keys and values in pages: it has inputs \"table\" and \"position\" "
             "and no \"past.X\"");
+    if (version->config.nwarmups > 0)
+        return bl_fail(err, BL_EGRAPH, "model_warmup: a text model with pages cannot be asked for tensors");
     BL_TRY(bl_pages_describe(version, &text->pool, err));
     text->pages = version->inputs[text->table].var[1];
     for (int i = 0; i < version->ninstances; i++)

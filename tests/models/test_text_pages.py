@@ -80,6 +80,7 @@ class Pages(PagesTest):
         cls.put_chain(repository, "short", document=chain(chunk=5))
         cls.put_chain(repository, "alone", max_batch_size=1)
         cls.put_chain(repository, "large", document=chain(pages=64), tensors=nothing(64))
+        cls.put(repository, "growing", {**chain(pages=4096), "state": {"seen": {"dtype": "float32", "shape": [4096, PAGE]}}})
 
     def test_alone(self):
         for model in ("chain.opencl", "chain.interp", "short", "alone"):
@@ -139,6 +140,15 @@ class Pages(PagesTest):
         self.wait_for("held_bytes", held)
         self.wait_for("text_pages_used", 0)
         self.assertGreater(self.server.metric("text_pages_kept"), 0)
+
+    def test_memory_comes_with_use(self):
+        """Of 4,096 pages there are 16 at first, and more when texts need them."""
+        places = lambda: sum(self.server.metric(f"text_pages_{kind}") for kind in ("used", "kept", "free"))
+        before, device = places(), self.server.metric("held_bytes")
+        self.at_once([lambda i=i: self.write("growing", prompt(300 + i, 150), 150) for i in range(6)])
+        self.wait_for("text_pages_used", 0)
+        self.assertIn(places() - before, range(32, 96))
+        self.assertIn(self.server.metric("held_bytes") - device, range(32 * 128, 96 * 128))
 
     def test_whole_context(self):
         text = prompt(11, CONTEXT - 3)
