@@ -116,7 +116,7 @@ static size_t pair_slot(const bl_tokenizer *t, const bl_token_pair *pair)
     return bl_hash_mix((uint64_t)(uint32_t)pair->left << 32 | (uint32_t)pair->right) & (t->pair_slots - 1);
 }
 
-void bl_token_add_pairs(bl_tokenizer *t, const bl_token_pair *pairs, int count, bool again)
+static void add_pairs(bl_tokenizer *t, const bl_token_pair *pairs, int count, bool again)
 {
     for (int i = 0; i < count; i++)
         __builtin_prefetch(&t->pairs[pair_slot(t, &pairs[i])], 1);
@@ -127,6 +127,48 @@ void bl_token_add_pairs(bl_tokenizer *t, const bl_token_pair *pairs, int count, 
         if (t->pairs[at].left < 0 || again)
             t->pairs[at] = pairs[i];
     }
+}
+
+enum { LEFT, RIGHT, JOINED, PARTS };
+
+bl_status bl_token_put_merge(bl_token_merges *merges, bl_span left, bl_span right, bl_err *err)
+{
+    bl_text *room = &merges->room[merges->count];
+    bl_span *part = merges->part[merges->count];
+    bl_text_clear(room);
+    bl_text_append(room, left.data, left.len);
+    bl_text_append(room, right.data, right.len);
+    BL_TRY(bl_text_status(room, err));
+    part[LEFT] = left;
+    part[RIGHT] = right;
+    part[JOINED] = (bl_span){bl_text_get(room), room->len};
+    merges->count++;
+    return BL_OK;
+}
+
+int bl_token_add_merges(bl_tokenizer *t, bl_token_merges *merges, int32_t rank, bool again, bl_span *missing)
+{
+    int32_t ids[BL_TOKEN_MERGES][PARTS];
+    bl_token_pair pairs[BL_TOKEN_MERGES];
+    int count = merges->count;
+    bl_token_find_all(t, merges->part[0], ids[0], count * PARTS);
+    for (int i = 0; i < count; i++) {
+        for (int k = 0; k < PARTS; k++)
+            if (ids[i][k] < 0) {
+                *missing = merges->part[i][k];
+                return i;
+            }
+        pairs[i] = (bl_token_pair){ids[i][LEFT], ids[i][RIGHT], rank + i, ids[i][JOINED]};
+    }
+    add_pairs(t, pairs, count, again);
+    merges->count = 0;
+    return -1;
+}
+
+void bl_token_fini_merges(bl_token_merges *merges)
+{
+    for (int i = 0; i < BL_TOKEN_MERGES; i++)
+        bl_text_fini(&merges->room[i]);
 }
 
 /* ---- Unigram */

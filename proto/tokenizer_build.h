@@ -20,10 +20,20 @@ BL_NODISCARD bl_status bl_token_make_room(bl_tokenizer *t, size_t size, size_t t
 /* |id| has no token yet.  |text| lives as long as |t|.  Which id the text is found as: another one, where that has it already. */
 int32_t bl_token_add(bl_tokenizer *t, int32_t id, bl_span text);
 
-/* BPE. */
+/* BPE: merges are added some at a time, so that memory is waited for once and not for each of their texts.  Zeroed is empty. */
+enum { BL_TOKEN_MERGES = BL_TOKEN_BATCH / 3 };
+typedef struct bl_token_merges {
+    int count;
+    bl_span part[BL_TOKEN_MERGES][3]; /* left, right, and what they become, which is in |room| */
+    bl_text room[BL_TOKEN_MERGES];
+} bl_token_merges;
 BL_NODISCARD bl_status bl_token_make_pairs(bl_tokenizer *t, size_t count, bl_err *err);
-/* |again|: a pair that is there already gets the new rank. */
-void bl_token_add_pairs(bl_tokenizer *t, const bl_token_pair *pairs, int count, bool again);
+/* There is room for one more.  |left| and |right| live until they are added. */
+BL_NODISCARD bl_status bl_token_put_merge(bl_token_merges *merges, bl_span left, bl_span right, bl_err *err);
+/* The first of them has the rank |rank|; |again|: a pair that is there already gets the new one.  -1, or the place of the first
+ * merge of which a text is no token, |*missing|. */
+int bl_token_add_merges(bl_tokenizer *t, bl_token_merges *merges, int32_t rank, bool again, bl_span *missing);
+void bl_token_fini_merges(bl_token_merges *merges);
 /* Unigram: of those tokens that |in| says, or of all. */
 BL_NODISCARD bl_status bl_token_make_trie(bl_tokenizer *t, const bool *in, bl_err *err);
 /* The tokens "<0x00>" and so on. */

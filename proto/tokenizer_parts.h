@@ -135,7 +135,7 @@ int bl_token_byte_get(uint32_t point);
 int32_t bl_token_find_in_model(const bl_tokenizer *tokenizer, bl_span text); /* as bl_tokenizer_find, less added tokens */
 
 /* bl_tokenizer_find of BL_TOKEN_BATCH texts at the most: memory is waited for once, and not for each of them. */
-enum { BL_TOKEN_BATCH = 96 };
+enum { BL_TOKEN_BATCH = 96 }; /* three for each of BL_TOKEN_MERGES */
 void bl_token_find_all(const bl_tokenizer *tokenizer, const bl_span *texts, int32_t *ids, int count);
 
 /* One call. */

@@ -137,15 +137,26 @@ static bl_status read_vocab(reader *r, const bl_json *vocab)
     return BL_OK;
 }
 
+static bl_status fail_part(reader *r, const bl_json *at, bl_span text)
+{
+    return bl_json_fail(at, r->err, BL_EINVAL, "\"%.*s\" is not in the vocabulary", (int)(text.len < 60 ? text.len : 60),
+                        text.data);
+}
+
 static bl_status find_part(reader *r, const bl_json *at, bl_span text, int32_t *out)
 {
     *out = bl_tokenizer_find(r->t, text);
-    return *out >= 0 ? BL_OK
-                     : bl_json_fail(at, r->err, BL_EINVAL, "\"%.*s\" is not in the vocabulary",
-                                    (int)(text.len < 60 ? text.len : 60), text.data);
+    return *out >= 0 ? BL_OK : fail_part(r, at, text);
 }
 
 /* ---- BPE */
+
+static bl_status read_half(reader *r, const bl_json *at, bl_span *out)
+{
+    BL_TRY(bl_json_string(at, &out->data, r->err));
+    out->len = strlen(out->data);
+    return BL_OK;
+}
 
 /* "A B", or ["A", "B"]. */
 static bl_status read_merge(reader *r, const bl_json *at, bl_span *left, bl_span *right)
@@ -156,10 +167,10 @@ static bl_status read_merge(reader *r, const bl_json *at, bl_span *left, bl_span
     if (at->kind == BL_JSON_ARRAY) {
         if (!bl_json_next(&it, &one) || !bl_json_next(&it, &two) || bl_json_next(&it, &more))
             return bl_json_fail(at, r->err, BL_EINVAL, "a merge is of two tokens");
-        BL_TRY(bl_token_read_text(r, &one, left));
-        return bl_token_read_text(r, &two, right);
+        BL_TRY(read_half(r, &one, left));
+        return read_half(r, &two, right);
     }
-    BL_TRY(bl_token_read_text(r, at, left));
+    BL_TRY(read_half(r, at, left));
     blank = memchr(left->data, ' ', left->len);
     if (blank == NULL || strchr(blank + 1, ' ') != NULL)
         return bl_json_fail(at, r->err, BL_EINVAL, "a merge is of two tokens with a blank between them");
@@ -168,36 +179,38 @@ static bl_status read_merge(reader *r, const bl_json *at, bl_span *left, bl_span
     return BL_OK;
 }
 
-static bl_status add_merge(reader *r, const bl_json *at, int32_t rank)
+/* |at|: each of them in the file.  A pair that stands there twice has the rank of the last, as others read it. */
+static bl_status add_merges(reader *r, const bl_json at[BL_TOKEN_MERGES], bl_token_merges *merges, int32_t rank)
 {
-    bl_tokenizer *t = r->t;
-    bl_span left = {0}, right = {0}, whole = {0};
-    bl_token_pair pair = {.rank = rank};
-    char *text = NULL;
-    BL_TRY(read_merge(r, at, &left, &right));
-    whole.len = left.len + right.len;
-    text = bl_arena_alloc(t->arena, whole.len + 1);
-    if (text == NULL)
-        return bl_token_read_without_memory(r);
-    memcpy(text, left.data, left.len);
-    memcpy(text + left.len, right.data, right.len);
-    whole.data = text;
-    BL_TRY(find_part(r, at, left, &pair.left));
-    BL_TRY(find_part(r, at, right, &pair.right));
-    BL_TRY(find_part(r, at, whole, &pair.joined));
-    bl_token_add_pairs(t, &pair, 1, true); /* one that stands twice has the rank of the last, as others read it */
-    return BL_OK;
+    bl_span missing = {0};
+    int bad = bl_token_add_merges(r->t, merges, rank, true, &missing);
+    return bad < 0 ? BL_OK : fail_part(r, &at[bad], missing);
 }
 
-static bl_status read_merges(reader *r, const bl_json *merges)
+static bl_status take_merges(reader *r, const bl_json *all, bl_token_merges *merges)
 {
-    bl_json_iter it = bl_json_each(merges);
-    bl_json one;
+    bl_json at[BL_TOKEN_MERGES];
+    bl_json_iter it = bl_json_each(all);
     int32_t rank = 0;
-    BL_TRY(bl_token_make_pairs(r->t, bl_json_count(merges), r->err));
-    while (bl_json_next(&it, &one))
-        BL_TRY(add_merge(r, &one, rank++));
-    return BL_OK;
+    for (bl_json one; bl_json_next(&it, &one); rank++) {
+        bl_span left = {0}, right = {0};
+        if (merges->count == BL_TOKEN_MERGES)
+            BL_TRY(add_merges(r, at, merges, rank - BL_TOKEN_MERGES));
+        at[merges->count] = one;
+        BL_TRY(read_merge(r, &one, &left, &right));
+        BL_TRY(bl_token_put_merge(merges, left, right, r->err));
+    }
+    return add_merges(r, at, merges, rank - merges->count);
+}
+
+static bl_status read_merges(reader *r, const bl_json *all)
+{
+    bl_token_merges merges = {0};
+    bl_status st = BL_OK;
+    BL_TRY(bl_token_make_pairs(r->t, bl_json_count(all), r->err));
+    st = take_merges(r, all, &merges);
+    bl_token_fini_merges(&merges);
+    return st;
 }
 
 static bl_status read_bpe(reader *r, const bl_json *model)

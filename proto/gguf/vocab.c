@@ -244,59 +244,49 @@ static const pre_form *find_pre(const char *name, size_t len)
     return NULL;
 }
 
-enum { LEFT, RIGHT, JOINED, PARTS, MERGES = BL_TOKEN_BATCH / PARTS }; /* of a merge; merges that are looked up together */
-
-/* "left right"; a token may begin with a blank.  What they become is written to |room|. */
-static bl_status split_merge(const vocab *v, bl_span text, int32_t rank, bl_text *room, bl_span parts[PARTS])
+/* "left right"; a token may begin with a blank. */
+static bl_status put_merge(const vocab *v, bl_span text, int32_t rank, bl_token_merges *merges)
 {
     const char *blank = text.len > 1 ? memchr(text.data + 1, ' ', text.len - 1) : NULL;
-    char *to = bl_text_reserve(room, text.len);
-    if (to == NULL)
-        return bl_text_status(room, v->err);
     if (blank == NULL)
         return bl_fail(v->err, BL_EINVAL, "GGUF: the merge %d, \"%.*s\", is not two tokens with a blank between them", rank,
                        SHOWN(text));
-    parts[LEFT] = (bl_span){text.data, (size_t)(blank - text.data)};
-    parts[RIGHT] = (bl_span){blank + 1, text.len - parts[LEFT].len - 1};
-    memcpy(to, text.data, parts[LEFT].len);
-    memcpy(to + parts[LEFT].len, parts[RIGHT].data, parts[RIGHT].len);
-    parts[JOINED] = (bl_span){to, text.len - 1};
-    return BL_OK;
+    bl_span left = {text.data, (size_t)(blank - text.data)}, right = {blank + 1, text.len - left.len - 1};
+    return bl_token_put_merge(merges, left, right, v->err);
 }
 
-/* Up to MERGES of them, the first of which has the rank |rank|; *count is less at the end of the list. */
-static bl_status add_merges(vocab *v, const bl_gguf_values *merges, size_t *place, int32_t rank, bl_text room[MERGES], int *count)
+/* |rank|: of the first of them. */
+static bl_status add_merges(const vocab *v, bl_token_merges *merges, int32_t rank)
 {
-    bl_span text[MERGES], parts[MERGES][PARTS];
-    int32_t ids[MERGES][PARTS];
-    bl_token_pair pairs[MERGES];
-    for (*count = 0; *count < MERGES && bl_gguf_next_text(merges, place, &text[*count]); (*count)++)
-        BL_TRY(split_merge(v, text[*count], rank + *count, &room[*count], parts[*count]));
-    bl_token_find_all(v->t, parts[0], ids[0], *count * PARTS);
-    for (int i = 0; i < *count; i++) {
-        if (ids[i][LEFT] < 0 || ids[i][RIGHT] < 0 || ids[i][JOINED] < 0)
-            return bl_fail(v->err, BL_EINVAL, "GGUF: the merge %d, \"%.*s\", has a token that is not in the vocabulary", rank + i,
-                           SHOWN(text[i]));
-        pairs[i] = (bl_token_pair){ids[i][LEFT], ids[i][RIGHT], rank + i, ids[i][JOINED]};
-    }
-    bl_token_add_pairs(v->t, pairs, *count, false);
-    return BL_OK;
+    bl_span missing = {0};
+    int bad = bl_token_add_merges(v->t, merges, rank, false, &missing);
+    return bad < 0 ? BL_OK
+                   : bl_fail(v->err, BL_EINVAL, "GGUF: the merge %d is of \"%.*s\", which is not in the vocabulary", rank + bad,
+                             SHOWN(missing));
 }
 
-static bl_status read_merges(vocab *v)
+static bl_status take_merges(const vocab *v, const bl_gguf_values *all, bl_token_merges *merges)
 {
-    bl_gguf_values merges;
-    bl_text room[MERGES] = {{0}};
-    bl_status st = BL_OK;
     size_t place = 0;
-    int count = MERGES;
-    if (!bl_gguf_array(v->gguf, KEY "merges", true, &merges) || merges.count > INT32_MAX - MERGES)
+    int32_t rank = 0;
+    for (bl_span text; bl_gguf_next_text(all, &place, &text); rank++) {
+        if (merges->count == BL_TOKEN_MERGES)
+            BL_TRY(add_merges(v, merges, rank - BL_TOKEN_MERGES));
+        BL_TRY(put_merge(v, text, rank, merges));
+    }
+    return add_merges(v, merges, rank - merges->count);
+}
+
+static bl_status read_merges(const vocab *v)
+{
+    bl_token_merges merges = {0};
+    bl_gguf_values all;
+    bl_status st = BL_OK;
+    if (!bl_gguf_array(v->gguf, KEY "merges", true, &all) || all.count > INT32_MAX)
         return bl_fail(v->err, BL_EINVAL, "GGUF: there is no list of merges, " KEY "merges");
-    BL_TRY(bl_token_make_pairs(v->t, merges.count, v->err));
-    for (int32_t rank = 0; st == BL_OK && count == MERGES; rank += MERGES)
-        st = add_merges(v, &merges, &place, rank, room, &count);
-    for (int i = 0; i < MERGES; i++)
-        bl_text_fini(&room[i]);
+    BL_TRY(bl_token_make_pairs(v->t, all.count, v->err));
+    st = take_merges(v, &all, &merges);
+    bl_token_fini_merges(&merges);
     return st;
 }
 

@@ -339,7 +339,7 @@ static void refused(void **state)
         {{.model = "gpt2", .tokens = {{"a", NORMAL, 0}}, .merges = {"aa"}}, BL_EINVAL, "the merge 0, \"aa\", is not two tokens"},
         {{.model = "gpt2", .tokens = {{"a", NORMAL, 0}}, .merges = {"a a"}},
          BL_EINVAL,
-         "the merge 0, \"a a\", has a token that is not in"},
+         "the merge 0 is of \"aa\", which is not in"},
         {{.model = "llama", .tokens = {{"a", NORMAL, 0}, {"b", NORMAL, 0}, {"a", NORMAL, 0}}},
          BL_EINVAL,
          "the tokens 0 and 2 are both \"a\""},
