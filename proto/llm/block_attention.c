@@ -13,42 +13,41 @@ static bl_wire_type named_type(bl_dtype dtype, int ndim, const int64_t *size)
 }
 
 /* Sizes of inputs: a number, or a named dimension as its negative. */
-enum { ROWS = -BL_LLM_ROWS, N = -BL_LLM_N };
-
-static bl_llm_value *past_input(bl_llm_graph *g, const char *what, int64_t layer, int64_t size)
-{
-    const char *name = bl_arena_printf(g->arena, "past.%s.%lld", what, (long long)layer);
-    bl_wire_type type = named_type(BL_F32, 4, (const int64_t[]){ROWS, g->spec.context, g->spec.groups, size});
-    return name != NULL ? bl_llm_input(g, name, &type) : NULL;
-}
+enum { ROWS = -BL_LLM_ROWS, N = -BL_LLM_N, PAGES = -BL_LLM_PAGES };
 
 static void add_inputs(bl_llm_graph *g)
 {
     bl_wire_type tokens = named_type(BL_I32, 2, (const int64_t[]){ROWS, N}),
                  position = named_type(BL_I32, 1, (const int64_t[]){ROWS});
+    bl_wire_type table = named_type(BL_I32, 2, (const int64_t[]){ROWS, PAGES});
     g->tokens = bl_llm_input(g, "tokens", &tokens);
     g->position = bl_llm_input(g, "position", &position);
-    g->past_keys = bl_arena_array(g->scratch, (size_t)g->spec.layers, sizeof(bl_llm_value *));
-    g->past_values = bl_arena_array(g->scratch, (size_t)g->spec.layers, sizeof(bl_llm_value *));
-    for (int64_t i = 0; g->past_keys != NULL && g->past_values != NULL && i < g->spec.layers; i++) {
-        g->past_keys[i] = past_input(g, "keys", i, g->spec.key_size);
-        g->past_values[i] = past_input(g, "values", i, g->spec.value_size);
-    }
+    g->slots = bl_llm_input(g, "slots", &tokens);
+    g->table = bl_llm_input(g, "table", &table);
+    g->slots = bl_llm_make(g, "reshape($0, shape=[-1])", ARGS(V(g->slots)));
 }
 
-static void add_masks(bl_llm_graph *g, int which, int64_t window)
+/* Which places [rows, 1, 1, n, pages, 32] each token sees: those up to its own, and within its window. */
+static void add_mask(bl_llm_graph *g, int which, int64_t window)
 {
-    bl_llm_value *there = bl_llm_make(g, "arange(stop=$0, dtype=int32)", ARGS(I(g->spec.context)));
-    bl_llm_value *seen = bl_llm_make(g, "less($0, reshape($1, shape=[rows, 1, 1, 1, 1]))", ARGS(V(there), V(g->position)));
-    bl_llm_value *behind = bl_llm_make(g, "less_equal($0, reshape($0, shape=[n, 1]))", ARGS(V(g->each)));
-    if (window > 0) {
-        seen = bl_llm_make(g, "logical_and($0, less(sub(reshape($1, shape=[rows, 1, 1, n, 1]), $2), $3))",
-                           ARGS(V(seen), V(g->place), V(there), I(window)));
-        behind = bl_llm_make(g, "logical_and($0, less(sub(reshape($1, shape=[n, 1]), $1), $2))",
-                             ARGS(V(behind), V(g->each), I(window)));
-    }
-    g->there[which] = seen;
-    g->behind[which] = behind;
+    bl_llm_value *at = bl_llm_make(g, "reshape($0, shape=[rows, 1, 1, n, 1, 1])", ARGS(V(g->place)));
+    bl_llm_value *seen = bl_llm_make(g, "less_equal($0, $1)", ARGS(V(g->places), V(at)));
+    if (window > 0)
+        seen = bl_llm_make(g, "logical_and($0, less(sub($1, $2), $3))", ARGS(V(seen), V(at), V(g->places), I(window)));
+    g->seen[which] = seen;
+}
+
+static void add_places(bl_llm_graph *g)
+{
+    bl_llm_value *last;
+    g->each = bl_llm_make(g, "arange(stop=n, dtype=int32)", NULL);
+    g->place = bl_llm_make(g, "add($0, reshape($1, shape=[rows, 1]))", ARGS(V(g->each), V(g->position)));
+    g->places =
+        bl_llm_make(g, "add(mul(reshape(arange(stop=pages, dtype=int32), shape=[pages, 1]), $0), arange(stop=$0, dtype=int32))",
+                    ARGS(I(BL_LLM_PAGE)));
+    last =
+        bl_llm_make(g, "reshape(slice($0, start=[$1], axis=[1]), shape=[rows, 1, 1, 1, 1, 1, 1])", ARGS(V(g->place), T("n - 1")));
+    g->written = bl_llm_make(g, "less_equal(reshape($0, shape=[pages, $2, 1]), $1)", ARGS(V(g->places), V(last), I(BL_LLM_PAGE)));
 }
 
 static void add_angles(bl_llm_graph *g, int which, double base, bool scaled)
@@ -74,13 +73,12 @@ void bl_llm_prepare_attention(bl_llm_graph *g)
     const bl_llm_spec *s = &g->spec;
     bool mixed = false, same = s->rope_base == s->rope_local_base;
     add_inputs(g);
-    g->each = bl_llm_make(g, "arange(stop=n, dtype=int32)", NULL);
-    g->place = bl_llm_make(g, "add($0, reshape($1, shape=[rows, 1]))", ARGS(V(g->each), V(g->position)));
+    add_places(g);
     for (int64_t i = 0; i < s->layers; i++)
         mixed = mixed || bl_llm_has_window(s, i);
-    add_masks(g, 0, 0);
+    add_mask(g, 0, 0);
     if (mixed)
-        add_masks(g, 1, s->window);
+        add_mask(g, 1, s->window);
     if (s->temperature_scale != 0)
         g->growth = bl_llm_make(
             g, "add(mul(log(add(floor(mul(cast(reshape($0, shape=[rows, n, 1, 1]), dtype=float32), $1)), 1)), $2), 1)",
@@ -175,56 +173,79 @@ static void split_fused(bl_llm_graph *g, bl_llm_value *x, bl_llm_value **q, bl_l
 
 /* ---- attention */
 
-/* [rows, n, heads, size] as [rows, groups, heads of a group, n, size]. */
-static bl_llm_value *by_groups(bl_llm_graph *g, bl_llm_value *x, int64_t each, int64_t size)
+/* The state of keys or values: that of all pages, in which the new ones [rows, n, groups, size] are put at their slots.  Of it
+ * the pages of each text.  |keys|: [pages of all, groups, size, 32], so that scores of a page lie side by side; else
+ * [.., groups, 32, size]. */
+static bl_llm_value *remember(bl_llm_graph *g, bool keys, bl_llm_value *now, int64_t layer, int64_t size)
 {
-    return bl_llm_make(g, "permute(reshape($0, shape=[rows, n, $1, $2, $3]), axes=[0, 2, 3, 1, 4])",
-                       ARGS(V(x), I(g->spec.groups), I(each), I(size)));
+    const bl_llm_spec *s = &g->spec;
+    const char *name = bl_arena_printf(g->arena, "kv.%lld.%s", (long long)layer, keys ? "k" : "v");
+    bl_tensor_value zeros = {.kind = BL_VALUE_ZEROS,
+                             .dtype = s->kv_dtype,
+                             .ndim = 4,
+                             .dim = {s->pool, s->groups, keys ? size : BL_LLM_PAGE, keys ? BL_LLM_PAGE : size}};
+    const int64_t there[4] = {0, keys ? 3 : 2, 1, keys ? 2 : 3}, back[4] = {0, 2, keys ? 3 : 1, keys ? 1 : 3};
+    bl_llm_value *state, *put;
+    if (name == NULL || now == NULL || g->failed)
+        return NULL;
+    if (bl_tensor_measure(name, zeros.dtype, zeros.ndim, zeros.dim, &g->options->limits, &zeros.count, &zeros.bytes, g->err) !=
+        BL_OK)
+        return bl_llm_stop(g, BL_ELIMIT, "keys and values");
+    state = bl_llm_add_state(g, name, &zeros);
+    now = bl_llm_make(g, "cast(reshape($0, shape=[-1, $1, $2]), dtype=$3)", ARGS(V(now), I(s->groups), I(size), D(s->kv_dtype)));
+    put = bl_llm_make(g, "index_put(reshape(permute($0, axes=$1), shape=[$2, $3, $4]), $5, $6)",
+                      ARGS(V(state), IS(4, there), I(s->pool * BL_LLM_PAGE), I(s->groups), I(size), V(now), V(g->slots)));
+    state = bl_llm_make(g, "permute(reshape($0, shape=[$1, $2, $3, $4]), axes=$5)",
+                        ARGS(V(put), I(s->pool), I(BL_LLM_PAGE), I(s->groups), I(size), IS(4, back)));
+    bl_llm_update(g, name, state);
+    return bl_llm_make(g, "cast(take($0, $1), dtype=float32)", ARGS(V(state), V(g->table)));
 }
 
-static bl_llm_value *remember(bl_llm_graph *g, const char *what, bl_llm_value *past, bl_llm_value *now, int64_t layer,
-                              int64_t size)
+/* Weights [rows, groups, heads of a group, n, pages, 32] of the places: a softmax over their scores, and the block's sinks. */
+static bl_llm_value *weigh(bl_llm_graph *g, bl_llm_value *scores, int64_t layer)
 {
-    const char *name = bl_arena_printf(g->arena, "present.%s.%lld", what, (long long)layer);
-    if (name != NULL)
-        bl_llm_output(g, name, now);
-    return bl_llm_make(g, "permute(reshape($0, shape=[rows, $1, $2, 1, $3]), axes=[0, 2, 3, 1, 4])",
-                       ARGS(V(past), I(g->spec.context), I(g->spec.groups), I(size)));
-}
-
-static bl_llm_value *score(bl_llm_graph *g, bl_llm_value *q, bl_llm_value *k, bl_llm_value *mask)
-{
-    bl_llm_value *x = bl_llm_cap(g, bl_llm_make(g, "matmul($0, transpose($1))", ARGS(V(q), V(k))), g->spec.score_cap);
-    return bl_llm_make(g, "where($0, $1, -1e30)", ARGS(V(mask), V(x)));
-}
-
-/* One softmax over the scores of what was there and of what is new, and of a sink where the block has one. */
-static bl_llm_value *attend(bl_llm_graph *g, bl_llm_value *q, bl_llm_value *const *k, bl_llm_value *const *v, int64_t layer)
-{
-    int which = bl_llm_has_window(&g->spec, layer);
-    bl_llm_value *sink = bl_llm_state(g, bl_llm_block(g, layer, "attn_sinks"), "weight");
-    bl_llm_value *before = score(g, q, k[0], g->there[which]), *now = score(g, q, k[1], g->behind[which]);
-    bl_llm_value *most =
-        bl_llm_make(g, "maximum(max($0, axis=-1, keepdim=true), max($1, axis=-1, keepdim=true))", ARGS(V(before), V(now)));
+    const bl_llm_spec *s = &g->spec;
+    bl_llm_value *sink = bl_llm_state(g, bl_llm_block(g, layer, "attn_sinks"), "weight"), *most, *total;
+    scores = bl_llm_make(g, "where($0, $1, -1e30)",
+                         ARGS(V(g->seen[bl_llm_has_window(s, layer)]), V(bl_llm_cap(g, scores, s->score_cap))));
+    most = bl_llm_make(g, "max($0, axis=[4, 5], keepdim=true)", ARGS(V(scores)));
     if (sink != NULL) {
-        sink = bl_llm_make(g, "cast(reshape($0, shape=[1, $1, $2, 1, 1]), dtype=float32)",
-                           ARGS(V(sink), I(g->spec.groups), I(g->spec.heads / g->spec.groups)));
+        sink = bl_llm_make(g, "cast(reshape($0, shape=[1, $1, $2, 1, 1, 1]), dtype=float32)",
+                           ARGS(V(sink), I(s->groups), I(s->heads / s->groups)));
         most = bl_llm_make(g, "maximum($0, $1)", ARGS(V(most), V(sink)));
     }
-    before = bl_llm_make(g, "exp(sub($0, $1))", ARGS(V(before), V(most)));
-    now = bl_llm_make(g, "exp(sub($0, $1))", ARGS(V(now), V(most)));
-    bl_llm_value *total =
-        bl_llm_make(g, "add(sum($0, axis=-1, keepdim=true), sum($1, axis=-1, keepdim=true))", ARGS(V(before), V(now)));
+    scores = bl_llm_make(g, "exp(sub($0, $1))", ARGS(V(scores), V(most)));
+    total = bl_llm_make(g, "sum($0, axis=[4, 5], keepdim=true)", ARGS(V(scores)));
     if (sink != NULL)
         total = bl_llm_make(g, "add($0, exp(sub($1, $2)))", ARGS(V(total), V(sink), V(most)));
-    return bl_llm_make(g, "div(add(matmul($0, $1), matmul($2, $3)), $4)", ARGS(V(before), V(v[0]), V(now), V(v[1]), V(total)));
+    return bl_llm_make(g, "div($0, $1)", ARGS(V(scores), V(total)));
+}
+
+/* q [rows, n, heads, size], k and v [rows, n, groups, size]: [rows, n, heads * size]. */
+static bl_llm_value *attend(bl_llm_graph *g, bl_llm_value *q, bl_llm_value *k, bl_llm_value *v, int64_t layer)
+{
+    const bl_llm_spec *s = &g->spec;
+    int64_t each = s->heads / s->groups;
+    bl_llm_value *keys = remember(g, true, k, layer, s->key_size), *values = remember(g, false, v, layer, s->value_size),
+                 *weights;
+    q = bl_llm_make(
+        g, "reshape(permute(reshape($0, shape=[rows, n, $1, $2, $3]), axes=[0, 2, 3, 1, 4]), shape=[rows, $1, $2, n, $3, 1, 1])",
+        ARGS(V(q), I(s->groups), I(each), I(s->key_size)));
+    keys = bl_llm_make(g, "reshape(permute($0, axes=[0, 2, 3, 1, 4]), shape=[rows, $1, 1, 1, $2, pages, $3])",
+                       ARGS(V(keys), I(s->groups), I(s->key_size), I(BL_LLM_PAGE)));
+    values = bl_llm_make(g, "reshape(permute($0, axes=[0, 2, 1, 3, 4]), shape=[rows, $1, 1, 1, pages, $2, $3])",
+                         ARGS(V(values), I(s->groups), I(BL_LLM_PAGE), I(s->value_size)));
+    values = bl_llm_make(g, "where($0, $1, 0)", ARGS(V(g->written), V(values)));
+    weights = weigh(g, bl_llm_make(g, "sum(mul($0, $1), axis=4)", ARGS(V(q), V(keys))), layer);
+    bl_llm_value *y = bl_llm_make(g, "sum(mul(unsqueeze($0, axis=-1), $1), axis=[4, 5])", ARGS(V(weights), V(values)));
+    return bl_llm_make(g, "reshape(permute($0, axes=[0, 3, 1, 2, 4]), shape=[rows, n, $1])",
+                       ARGS(V(y), I(s->heads * s->value_size)));
 }
 
 bl_llm_value *bl_llm_attention(bl_llm_graph *g, bl_llm_value *x, int64_t layer)
 {
     const bl_llm_spec *s = &g->spec;
-    int64_t each = s->heads / s->groups;
-    bl_llm_value *q = NULL, *k = NULL, *v = NULL, *keys[2], *values[2], *y;
+    bl_llm_value *q = NULL, *k = NULL, *v = NULL;
     const char *fused = bl_llm_block(g, layer, "attn_qkv");
     if (bl_llm_has(g, fused)) {
         split_fused(g, bl_llm_linear(g, x, fused), &q, &k, &v);
@@ -238,12 +259,5 @@ bl_llm_value *bl_llm_attention(bl_llm_graph *g, bl_llm_value *x, int64_t layer)
         q = bl_llm_make(g, "mul($0, $1)", ARGS(V(q), V(g->growth)));
     k = finish_heads(g, k, "attn_k_norm", layer, s->groups);
     v = bl_llm_make(g, "reshape($0, shape=[rows, n, $1, $2])", ARGS(V(v), I(s->groups), I(s->value_size)));
-    keys[0] = remember(g, "keys", g->past_keys[layer], k, layer, s->key_size);
-    values[0] = remember(g, "values", g->past_values[layer], v, layer, s->value_size);
-    keys[1] = by_groups(g, k, 1, s->key_size);
-    values[1] = by_groups(g, v, 1, s->value_size);
-    y = attend(g, by_groups(g, q, each, s->key_size), keys, values, layer);
-    y = bl_llm_make(g, "reshape(permute($0, axes=[0, 3, 1, 2, 4]), shape=[rows, n, $1])",
-                    ARGS(V(y), I(s->heads * s->value_size)));
-    return bl_llm_linear(g, y, bl_llm_block(g, layer, "attn_output"));
+    return bl_llm_linear(g, attend(g, q, k, v, layer), bl_llm_block(g, layer, "attn_output"));
 }

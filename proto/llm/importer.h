@@ -107,6 +107,8 @@ typedef struct bl_llm_spec {
     bl_llm_act act;
     int64_t layers, width, vocabulary, trained_context, context, rows, chunk;
     int64_t heads, groups, key_size, value_size;
+    bl_dtype kv_dtype; /* of keys and values */
+    int64_t pool;      /* pages of them, for all texts */
     bool rms;
     double eps;
     int64_t rope_size;                 /* elements of a head that rotate */
@@ -133,8 +135,9 @@ static inline bool bl_llm_has_window(const bl_llm_spec *spec, int64_t layer)
 }
 
 /* ---- the graph that is written (graph.c) */
+enum { BL_LLM_PAGE = 32 }; /* tokens of a page: server/models/pages.h */
 enum { BL_LLM_ROPES = 2, BL_LLM_MASKS = 2 };
-enum { BL_LLM_ROWS, BL_LLM_N }; /* named dimensions */
+enum { BL_LLM_ROWS, BL_LLM_N, BL_LLM_PAGES, BL_LLM_VARS }; /* named dimensions */
 typedef struct bl_llm_graph {
     bl_llm_source *source;
     const bl_llm_options *options;
@@ -144,13 +147,14 @@ typedef struct bl_llm_graph {
     bl_typer *typer;
     bl_wire_graph *wire;
     bl_write w;
-    int node_cap, input_cap, state_cap, value_cap, output_cap;
+    int node_cap, input_cap, state_cap, value_cap, output_cap, update_cap;
     bl_wire_tensor *inputs;
-    bl_llm_value *tokens, *place, *each, *position;
+    bl_llm_value *tokens, *place, *each, *position;            /* |place|: of each token in its text, [rows, n] */
     bl_llm_value *cosines[BL_LLM_ROPES], *sines[BL_LLM_ROPES]; /* of blocks without and with a window */
     bl_llm_value *growth;                                      /* of queries, by their places (temperature_scale) */
-    bl_llm_value *there[BL_LLM_MASKS], *behind[BL_LLM_MASKS];  /* places that are seen: of the past, of this run */
-    bl_llm_value **past_keys, **past_values;
+    bl_llm_value *slots, *table, *places;                      /* [rows * n], [rows, pages], [pages, 32] */
+    bl_llm_value *seen[BL_LLM_MASKS];                          /* places that a token sees, in blocks without and with a window */
+    bl_llm_value *written;                                     /* places that have something of the text */
     bl_err *err;
     bool failed;
 } bl_llm_graph;
@@ -176,6 +180,8 @@ bl_llm_value *bl_llm_linear_chosen(bl_llm_graph *g, bl_llm_value *x, const char 
 bl_llm_value *bl_llm_norm(bl_llm_graph *g, bl_llm_value *x, const char *name);
 bl_llm_value *bl_llm_scale(bl_llm_graph *g, bl_llm_value *x, double factor);
 bl_llm_value *bl_llm_cap(bl_llm_graph *g, bl_llm_value *x, double cap); /* cap * tanh(x / cap); 0: x */
+/* The state |name| becomes |value|. */
+void bl_llm_update(bl_llm_graph *g, const char *name, bl_llm_value *value);
 void bl_llm_output(bl_llm_graph *g, const char *name, bl_llm_value *value);
 int64_t bl_llm_size(const bl_llm_value *x, int axis); /* from the end where negative; -1: it has a name */
 

@@ -6,10 +6,9 @@
  * attention and feed-forward, fused products, a tied head, experts.  A tensor, a key that may change what the model computes, or
  * an architecture that is not known here is refused by name, never ignored.
  *
- * The program has one entry, "main", in the form of server/models/text.h: inputs "tokens" int32[rows, n] and "position"
- * int32[rows], "past.X" and "present.X" for the keys and values of each block, and the output "logits" float32[rows, vocabulary]
- * of the last token.  Values of states are views into the files' bytes, which must outlive the loading of the program.  Thread:
- * any, one arena each. */
+ * The program has one entry, "main", with keys and values in pages (server/models/pages.h), and gives the logits
+ * float32[rows, vocabulary] of the last token of each text.  Values of states are views into the files' bytes, which must outlive
+ * the loading of the program.  Thread: any, one arena each. */
 #ifndef BL_PROTO_LLM_LLM_H
 #define BL_PROTO_LLM_LLM_H
 

@@ -196,6 +196,16 @@ void bl_llm_output(bl_llm_graph *g, const char *name, bl_llm_value *value)
     g->wire->outputs[g->wire->noutputs++] = (bl_wire_output){.name = bl_arena_strdup(g->arena, name), .ref = value->ref};
 }
 
+void bl_llm_update(bl_llm_graph *g, const char *name, bl_llm_value *value)
+{
+    void *updates = g->wire->updates;
+    if (value == NULL || !is_ok(g) ||
+        !bl_arena_reserve(g->arena, &updates, g->wire->nupdates, &g->update_cap, sizeof *g->wire->updates))
+        return;
+    g->wire->updates = updates;
+    g->wire->updates[g->wire->nupdates++] = (bl_wire_output){.name = bl_arena_strdup(g->arena, name), .ref = value->ref};
+}
+
 /* ---- the model */
 
 static bl_llm_value *add_residual(bl_llm_graph *g, bl_llm_value *x, bl_llm_value *more)
@@ -259,19 +269,22 @@ static void finish_program(bl_llm_graph *g)
     doc->options = (bl_run_options){.debug = -1, .beam = -1, .precision = -1};
 }
 
-/* rows and n, the named dimensions. */
+/* With its named dimensions. */
 static bl_status open_graph(bl_llm_graph *g)
 {
     static const bl_write_calls calls = {is_ok, fail_recipe, use_value, make_value, find_number, size_text};
     const bl_llm_options *o = g->options;
-    bl_wire_var *vars = bl_arena_array(g->arena, 2, sizeof *vars);
+    bl_wire_var *vars = bl_arena_array(g->arena, BL_LLM_VARS, sizeof *vars);
     g->wire = bl_arena_alloc(g->arena, sizeof *g->wire);
     if (vars == NULL || g->wire == NULL)
         return bl_arena_status(g->arena, g->err);
     vars[BL_LLM_ROWS] = (bl_wire_var){.name = "rows", .lo = 1, .hi = g->spec.rows, .step = 1};
     vars[BL_LLM_N] = (bl_wire_var){.name = "n", .lo = 1, .hi = g->spec.chunk, .step = 1};
-    *g->wire = (bl_wire_graph){.nvars = 2, .vars = vars};
-    BL_TRY(bl_typer_create(2, vars, o->max_bytes > 0 ? o->max_bytes : DEFAULT_BYTES, o->max_seconds, &g->typer, g->err));
+    vars[BL_LLM_PAGES] =
+        (bl_wire_var){.name = "pages", .lo = 1, .hi = (g->spec.context + BL_LLM_PAGE - 1) / BL_LLM_PAGE, .step = 1};
+    *g->wire = (bl_wire_graph){.nvars = BL_LLM_VARS, .vars = vars};
+    BL_TRY(
+        bl_typer_create(BL_LLM_VARS, vars, o->max_bytes > 0 ? o->max_bytes : DEFAULT_BYTES, o->max_seconds, &g->typer, g->err));
     g->w = (bl_write){.calls = &calls,
                       .owner = g,
                       .arena = g->arena,

@@ -5,7 +5,14 @@
 #include <math.h>
 #include <string.h>
 
-enum { CHUNK = 64, ROWS = 8, MOST_LAYERS = 1024, MOST_SIZE = 1 << 20, MOST_ROPE = 4096 };
+enum {
+    CHUNK = 256,
+    ROWS = 32,
+    POOL_BYTES = 64 << 20 /* of pages, where one text needs less */,
+    MOST_LAYERS = 1024,
+    MOST_SIZE = 1 << 20,
+    MOST_ROPE = 4096
+};
 
 static const bl_llm_arch archs[] = {
 #define BL_LLM(name, hub, rope, act, period, flags) {name, hub, BL_ROPE_##rope, BL_ACT_##act, period, flags},
@@ -172,6 +179,20 @@ static bl_status read_window(const reading *r, bl_llm_spec *s)
     return window >= 0 ? BL_OK : bl_fail(r->err, BL_EINVAL, "attention.sliding_window is %g; it must be at least 0", window);
 }
 
+/* Keys and values are as exact as the weights; pages for one whole text, and for more where they cost little. */
+static void size_pages(const reading *r, bl_llm_spec *s)
+{
+    const bl_llm_tensor *tensor = bl_llm_find_tensor(r->source, "blk.0.ffn_down.weight");
+    int64_t one = (s->context + BL_LLM_PAGE - 1) / BL_LLM_PAGE, bytes;
+    s->kv_dtype = tensor == NULL || tensor->type->id == BL_GGML_F32 ? BL_F32 : BL_F16;
+    bytes = s->layers * s->groups * (s->key_size + s->value_size) * BL_LLM_PAGE * (int64_t)bl_dtype_bytes(s->kv_dtype);
+    s->pool = POOL_BYTES / bytes;
+    if (s->pool > one * s->rows)
+        s->pool = one * s->rows;
+    if (s->pool < one)
+        s->pool = one;
+}
+
 /* A folder names its activation; that of Gemma is the one of its row, whatever old files say. */
 static bl_status read_act(const reading *r, bl_llm_spec *s)
 {
@@ -226,6 +247,7 @@ bl_status bl_llm_read_spec(bl_llm_source *source, const bl_llm_options *options,
     BL_TRY(read_window(&r, out));
     BL_TRY(read_rope(&r, out));
     BL_TRY(read_experts(&r, out));
+    size_pages(&r, out);
     read_scales(&r, out);
     BL_TRY(read_act(&r, out));
     out->parallel = number_or(&r, "use_parallel_residual", (source->row->flags & BL_LLM_PARALLEL) != 0) != 0;

@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Raw logits of a hosted language model, whatever form its program has."""
+"""What hosted language models are asked in tests."""
 import json
 import urllib.error
 import urllib.request
 
 import numpy as np
-
-DTYPES = {"INT32": np.int32, "FP32": np.float32, "FP16": np.float16}
-PAGE = 32
-
 
 def call(url, document=None):
     """The answer, or the error's text."""
@@ -20,26 +16,20 @@ def call(url, document=None):
         return {"error": error.read().decode()}
 
 
-def inputs(tokens, tensors):
-    """Arrays for the inputs of a text that begins with |tokens|."""
-    n, pages = len(tokens), (len(tokens) + PAGE - 1) // PAGE
-    known = {"tokens": np.array([tokens]), "position": np.zeros(1), "slots": np.arange(n)[None], "table": np.arange(pages)[None]}
-    return {t["name"]: np.asarray(known.get(t["name"], np.zeros([1 if size < 0 else size for size in t["shape"]])), DTYPES[t["datatype"]])
-            for t in tensors}, {t["name"]: t["datatype"] for t in tensors}
-
-
-def logits(url, model, tokens):
-    """Of the last of the tokens."""
-    arrays, kinds = inputs(tokens, call(f"{url}/v2/models/{model}")["inputs"])
-    answer = call(f"{url}/v2/models/{model}/infer", {
-        "inputs": [{"name": name, "shape": list(array.shape), "datatype": kinds[name], "data": array.ravel().tolist()} for name, array in arrays.items()],
-        "outputs": [{"name": "logits"}]})
+def logits(url, model, tokens, vocabulary):
+    """Logarithms of the probabilities of the 100 likeliest tokens that may follow; NaN of the others."""
+    answer = call(f"{url}/completion", {"model": model, "prompt": list(tokens), "n_predict": 1, "n_probs": 100, "temperature": 0, "cache_prompt": False})
     if "error" in answer:
         raise AssertionError(answer["error"])
-    out = answer["outputs"][0]
-    return np.array(out["data"], np.float64).reshape(out["shape"])[0].reshape(-1, out["shape"][-1])[-1]
+    out = np.full(vocabulary, np.nan)
+    for row in answer["completion_probabilities"][0]["top_logprobs"]:
+        out[row["id"]] = row["logprob"]
+    return out
 
 
-def error(got, wanted):
-    """Normalised mean square error."""
+def error(got, logits):
+    """Normalised mean square error of logarithms of probabilities, beside logits."""
+    wanted = logits - logits.max()
+    wanted = wanted - np.log(np.exp(wanted).sum())
+    got, wanted = got[~np.isnan(got)], wanted[~np.isnan(got)]
     return float(((got - wanted) ** 2).mean() / (wanted ** 2).mean())
