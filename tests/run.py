@@ -358,7 +358,7 @@ def run_long(tally):
 
 def run_moves(tally, device, pairs):
     """Pairs of a kernel and a list of moves, in slices on all cores: what was done is in a file, and the next run goes on from there."""
-    program, state = PLAIN / "check_moves", "render", PLAIN / "fuzz" / f"moves-{device}.json"
+    program, state = PLAIN / "check_moves", PLAIN / "fuzz" / f"moves-{device}.json"
     made = hashlib.sha256(program.read_bytes()).hexdigest()
     done = json.loads(state.read_text()) if state.exists() else {}
     if done.get("program") != made or "counts" not in done:
