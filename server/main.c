@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/device/device.h"
 #include "server/access/access.h"
+#include "server/client.h"
 #include "server/drain.h"
 #include "server/kernels.h"
 #include "server/server.h"
@@ -50,6 +51,17 @@ static const command commands[] = {
     {"top", "[URL] [--interval SECONDS] [--times N]", "who uses which device of a running server, now",
      "URL is by default $BEAMLINE_URL or http://127.0.0.1:8470; $BEAMLINE_KEY has a key of the scope admin.\n", bl_top_main,
      false, false},
+    {"chat", "[MODEL] [--url URL] [--system TEXT] [--max-tokens N] [--temperature X] [--seed N]",
+     "talk with a language model of a running server",
+     "MODEL may be left out where the server has one language model alone.  Without a terminal, standard input is one message.\n"
+     "URL is by default $BEAMLINE_URL or http://127.0.0.1:8470; $BEAMLINE_KEY has a key of the scope infer.  In the terminal:\n"
+     "/clear, /system TEXT, /regen, /save FILE, /quit; a line that ends with \\ goes on, and Ctrl-C ends the answer.\n",
+     bl_chat_main, false, false},
+    {"pull", "hf:ORG/NAME[@REV][:FILE] --to MODELS [--as NAME]", "fetch a language model from a hub into a folder of models",
+     "FILE is a .gguf file or a quantisation such as Q4_K_M; without it a GGUF of the repository, else its config.json,\n"
+     "tokenizer and .safetensors.  What was cut short is taken up again; sizes and sha256 are compared with the hub's.\n"
+     "$HF_ENDPOINT is the hub (https://huggingface.co), $HF_TOKEN a token for it, $https_proxy a proxy.\n",
+     bl_pull_main, false, false},
     {"version", "", "print the version", NULL, print_version, false, false},
     {"man", "", "print the manual page", NULL, man, false, false},
     {"help", "", "print this; `beamline COMMAND --help` says more of a command", NULL, help, false, false},
@@ -106,6 +118,8 @@ static int man(int argc, char *const *argv)
         "NAME\" |\n.BI adopt \" NAME\" }\n"
         ".br\n.B beamline usage\n.RI [ DAYS ]\n"
         ".br\n.B beamline top\n.RI [ URL ]\n"
+        ".br\n.B beamline chat\n.RI [ MODEL ]\n.br\n.B beamline pull\n.BI hf: ORG / NAME "
+        "\\fR[\\fB@\\fIREV\\fR][\\fB:\\fIFILE\\fR] \\-\\-to\n.I MODELS\n"
         ".br\n.B beamline kernels\n.RB { list | show\n.IR KEY |\n.BI export \" FILE\" |\n.BI import \" FILE\" }\n.br\n.B "
         "beamline version\n"
         ".br\n.B beamline man\n"
@@ -132,11 +146,16 @@ static int man(int argc, char *const *argv)
         "others within a second.\nOptions:\n.BR \\-\\-scopes , \\-\\-ttl\n(seconds, or with s, m, "
         "h or d),\n.BR");
     bl_keys_man(&out);
-    bl_text_puts(&out,
-                 "\nand\n.BR \\-\\-state .\n"
-                 ".TP\n.B usage\nrequests, device seconds and bytes of each key and day.\n.TP\n.B top\nshow every two seconds "
-                 "who uses which device; the key, with the scope admin, is in\n.IR $BEAMLINE_KEY .\n.B \\-\\-interval\nand\n.B "
-                 "\\-\\-times\nsay how often.\n");
+    bl_text_puts(
+        &out,
+        "\nand\n.BR \\-\\-state .\n"
+        ".TP\n.B usage\nrequests, device seconds and bytes of each key and day.\n.TP\n.B top\nshow every two seconds "
+        "who uses which device; the key, with the scope admin, is in\n.IR $BEAMLINE_KEY .\n.B \\-\\-interval\nand\n.B "
+        "\\-\\-times\nsay how often.\n"
+        ".TP\n.B chat\ntalk with a language model of a running server: in a terminal line by line, else standard input is one "
+        "message.\nThe key, with the scope infer, is in\n.IR $BEAMLINE_KEY .\n.TP\n.B pull\nfetch a language model from a "
+        "hub into a folder of models.\n.I FILE\nis a .gguf file or a quantisation; a transfer that was cut short goes on, "
+        "and sizes and sha256 are compared with the hub's.\n");
     bl_text_puts(
         &out, ".SH ENVIRONMENT\nBeside the variables of the options:\n"
               ".TP\n.BR BEAMLINE_CACHE \", else \" XDG_CACHE_HOME \", \" HOME\nwhere the folder of compiled kernels is.\n"
@@ -144,6 +163,7 @@ static int man(int argc, char *const *argv)
               ".TP\n.B TMPDIR\nwhere files lie that are never named, instead of /tmp.\n"
               ".TP\n.BR BEAMLINE_URL \", \" BEAMLINE_KEY \", \" SSL_CERT_FILE\nof the commands that ask a running server: its "
               "address, a key, and the certificate to trust.\n"
+              ".TP\n.BR HF_ENDPOINT \", \" HF_TOKEN\nof pull: the hub, and a token for it.\n"
               ".TP\n.B BEAMLINE_INTERP_DEVICES\nhow many interpreters there are (1).\n"
               ".TP\n.B BEAMLINE_VULKAN_STAGING\n2: copies and kernels on queues of their own, on one that Vulkan has, to try "
               "that out.\n");

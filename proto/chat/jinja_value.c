@@ -489,7 +489,9 @@ static bl_jinja_list items_of_dict(bl_jinja_run *run, const bl_jinja_dict *dict,
 
 static bl_jinja_list items_of_stream(bl_jinja_run *run, bl_jinja_stream *stream)
 {
-    bl_jinja_list rest = {.at = stream->items.at + stream->next, .count = stream->items.count - stream->next};
+    bl_jinja_list rest = {.count = stream->items.count - stream->next};
+    if (rest.count > 0)
+        rest.at = stream->items.at + stream->next;
     stream->next = stream->items.count;
     if (stream->failure != NULL && !run->failed) {
         run->failed = true;

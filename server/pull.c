@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT */
+/* `beamline pull`: fetch a language model from a hub into a folder of models.  The files lie in MODELS/.NAME.part until all are
+ * there and their sizes and hashes are those of the hub; then the folder is renamed to MODELS/NAME.  What was cut short is taken
+ * up by the next pull of the same model.  No request to a server ever fetches: an administrator does. */
+#include "server/pull.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/file.h"
+#include "server/client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gnutls/crypto.h>
+#include <gnutls/gnutls.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+enum { SPARE = 64 << 20 /* bytes of the disk that stay free */, PIECE = 1 << 20, MILLION = 1000000 };
+
+typedef struct pull {
+    bl_hub hub;
+    const char *models, *as;
+    char folder[4400], staging[4400];
+    const bl_hub_file *file; /* that is being fetched */
+    int64_t shown_ns;
+    bool terminal;
+} pull;
+
+/* ---- what is told */
+
+static void show(void *arg, int64_t bytes)
+{
+    pull *p = arg;
+    int64_t now = bl_clock_ns();
+    bool done = bytes == p->file->size;
+    if (!p->terminal ? !done : !done && now - p->shown_ns < 200 * (int64_t)MILLION)
+        return;
+    p->shown_ns = now;
+    fprintf(stderr, "%s%s  %.1f of %.1f MB%s", p->terminal ? "\r" : "", bl_hub_base(p->file), (double)bytes / MILLION,
+            (double)p->file->size / MILLION, done || !p->terminal ? "\n" : "");
+}
+
+/* ---- hashes */
+
+static bl_status hash_file(int fd, gnutls_digest_algorithm_t algorithm, const char *head, size_t head_len, char *hex, bl_err *err)
+{
+    gnutls_hash_hd_t hash;
+    unsigned char digest[64];
+    char *piece = malloc(PIECE);
+    ssize_t n = 0;
+    if (piece == NULL || gnutls_hash_init(&hash, algorithm) < 0) {
+        free(piece);
+        return bl_fail(err, BL_ENOMEM, "a hash");
+    }
+    gnutls_hash(hash, head, head_len);
+    (void)lseek(fd, 0, SEEK_SET);
+    while ((n = read(fd, piece, PIECE)) > 0 || (n < 0 && errno == EINTR)) {
+        if (n > 0)
+            gnutls_hash(hash, piece, (size_t)n);
+    }
+    gnutls_hash_deinit(hash, digest);
+    free(piece);
+    for (size_t i = 0; i < (size_t)gnutls_hash_get_len(algorithm); i++)
+        (void)snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+    return n == 0 ? BL_OK : bl_fail(err, BL_ESTORAGE, "the file cannot be read again");
+}
+
+/* Has the file the size and the hash that the hub's list says? */
+static bl_status check_file(int fd, const bl_hub_file *file, bl_err *err)
+{
+    char hex[130], head[64];
+    struct stat st;
+    bool lfs = file->sha256[0] != '\0';
+    const char *wanted = lfs ? file->sha256 : file->oid;
+    if (fstat(fd, &st) != 0 || st.st_size != file->size)
+        return bl_fail(err, BL_EINVAL, "%s has another size than the hub says: pull it again", bl_hub_base(file));
+    if (wanted[0] == '\0')
+        return bl_fail(err, BL_EINVAL, "the hub has no hash of %s", bl_hub_base(file));
+    int n = snprintf(head, sizeof head, "blob %lld", (long long)file->size);
+    BL_TRY(hash_file(fd, lfs ? GNUTLS_DIG_SHA256 : GNUTLS_DIG_SHA1, head, lfs ? 0 : (size_t)n + 1, hex, err));
+    if (strcmp(hex, wanted) != 0)
+        return bl_fail(err, BL_EINVAL, "%s has the %s %s and not %s, as the hub says: it was deleted, pull it again",
+                       bl_hub_base(file), lfs ? "sha256" : "git hash", hex, wanted);
+    return BL_OK;
+}
+
+/* ---- files */
+
+static bool path_of(char *out, size_t size, const char *folder, const char *name, const char *end)
+{
+    int n = snprintf(out, size, "%s/%s%s", folder, name, end);
+    return n > 0 && (size_t)n < size;
+}
+
+static bl_status fetch_file(pull *p, const bl_hub_file *file, bl_err *err)
+{
+    char part[4700], whole[4700];
+    struct stat st = {0};
+    if (!path_of(part, sizeof part, p->staging, bl_hub_base(file), ".part") ||
+        !path_of(whole, sizeof whole, p->staging, bl_hub_base(file), ""))
+        return bl_fail(err, BL_EINVAL, "the path of %s is too long", bl_hub_base(file));
+    if (stat(whole, &st) == 0 && st.st_size == file->size)
+        return BL_OK; /* it was compared when it got its name */
+    int fd = open(part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (fd < 0 || fstat(fd, &st) != 0) {
+        if (fd >= 0)
+            close(fd);
+        return bl_fail(err, BL_ESTORAGE, "%.200s cannot be written: %s", part, strerror(errno));
+    }
+    p->file = file;
+    bl_status status = bl_hub_fetch(&p->hub, file, fd, st.st_size <= file->size ? st.st_size : 0, show, p, err);
+    if (status == BL_OK) {
+        status = check_file(fd, file, err);
+        if (status != BL_OK)
+            (void)unlink(part);
+    }
+    if (status == BL_OK && (fsync(fd) != 0 || rename(part, whole) != 0))
+        status = bl_fail(err, BL_ESTORAGE, "%.200s cannot be written: %s", whole, strerror(errno));
+    close(fd);
+    return status;
+}
+
+/* The bytes that are to come fit the disk. */
+static bl_status check_space(const pull *p, bl_err *err)
+{
+    int64_t wanted = SPARE;
+    struct statvfs disk;
+    for (size_t i = 0; i < p->hub.count; i++) {
+        char path[4700];
+        struct stat st;
+        int64_t there = 0;
+        if (!p->hub.files[i].chosen)
+            continue;
+        for (int k = 0; k < 2; k++) {
+            if (path_of(path, sizeof path, p->staging, bl_hub_base(&p->hub.files[i]), k == 0 ? "" : ".part") &&
+                stat(path, &st) == 0)
+                there += st.st_size;
+        }
+        if (__builtin_add_overflow(wanted, p->hub.files[i].size > there ? p->hub.files[i].size - there : 0, &wanted))
+            wanted = INT64_MAX;
+    }
+    if (statvfs(p->models, &disk) != 0)
+        return bl_fail(err, BL_ESTORAGE, "%.300s: %s", p->models, strerror(errno));
+    double room = (double)disk.f_bavail * (double)disk.f_frsize;
+    return (double)wanted <= room ? BL_OK
+                                  : bl_fail(err, BL_ESTORAGE, "the model takes %.1f MB, and the disk of %.200s has %.1f",
+                                            (double)wanted / MILLION, p->models, room / MILLION);
+}
+
+static bl_status make_folders(pull *p, bl_err *err)
+{
+    struct stat st;
+    const char *name = p->as != NULL ? p->as : strchr(p->hub.name.repository, '/') + 1;
+    size_t len = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
+    char hidden[256];
+    if (len == 0 || len > 100 || name[len] != '\0' || name[0] == '.' || name[0] == '-')
+        return bl_fail(err, BL_EINVAL, "\"%.100s\" cannot be the name of a model; --as NAME gives it another", name);
+    (void)snprintf(hidden, sizeof hidden, ".%s.part", name);
+    if (!path_of(p->folder, sizeof p->folder, p->models, name, "") ||
+        !path_of(p->staging, sizeof p->staging, p->models, hidden, ""))
+        return bl_fail(err, BL_EINVAL, "the path of the folder is too long");
+    if (lstat(p->folder, &st) == 0)
+        return bl_fail(err, BL_ECONFLICT, "%.300s is there already; --as NAME fetches it under another name", p->folder);
+    if (mkdir(p->staging, 0755) != 0 && errno != EEXIST)
+        return bl_fail(err, BL_ESTORAGE, "%.300s cannot be made: %s", p->staging, strerror(errno));
+    return BL_OK;
+}
+
+/* A file of another choice, of an earlier pull, is not the model's. */
+static void drop_others(const pull *p)
+{
+    for (size_t i = 0; i < p->hub.count; i++) {
+        char path[4700];
+        const char *base = bl_hub_base(&p->hub.files[i]);
+        bool chosen = p->hub.files[i].chosen;
+        for (size_t k = 0; k < p->hub.count && !chosen; k++)
+            chosen = p->hub.files[k].chosen && strcmp(bl_hub_base(&p->hub.files[k]), base) == 0;
+        for (int k = 0; k < 2 && !chosen && base[0] != '\0' && base[0] != '.'; k++) {
+            if (path_of(path, sizeof path, p->staging, base, k == 0 ? "" : ".part"))
+                (void)unlink(path);
+        }
+    }
+}
+
+static bl_status fetch_model(pull *p, bl_err *err)
+{
+    BL_TRY(bl_hub_list(&p->hub, err));
+    BL_TRY(bl_hub_choose(&p->hub, err));
+    BL_TRY(make_folders(p, err));
+    BL_TRY(check_space(p, err));
+    drop_others(p);
+    for (size_t i = 0; i < p->hub.count; i++) {
+        if (p->hub.files[i].chosen)
+            BL_TRY(fetch_file(p, &p->hub.files[i], err));
+    }
+    if (rename(p->staging, p->folder) != 0 || !bl_file_sync_folder(p->folder))
+        return bl_fail(err, BL_ESTORAGE, "%.300s cannot be made: %s", p->folder, strerror(errno));
+    printf("%s\n", p->folder);
+    return BL_OK;
+}
+
+int bl_pull_main(int argc, char *const *argv)
+{
+    const char *endpoint = getenv("HF_ENDPOINT"), *what = NULL;
+    static const char usual[] = "https://huggingface.co";
+    pull p = {.hub = {.endpoint = endpoint != NULL && *endpoint != '\0' ? endpoint : usual, .token = getenv("HF_TOKEN")},
+              .terminal = isatty(STDERR_FILENO)};
+    bl_err err = {0};
+    bool fits = true;
+    for (int i = 0; i < argc && fits; i++) {
+        const char **to = strcmp(argv[i], "--to") == 0 ? &p.models : strcmp(argv[i], "--as") == 0 ? &p.as : NULL;
+        if (to != NULL && i + 1 < argc)
+            *to = argv[++i];
+        else if (to == NULL && argv[i][0] != '-' && what == NULL)
+            what = argv[i];
+        else
+            fits = false;
+    }
+    if (!fits || what == NULL || p.models == NULL) {
+        fprintf(stderr, "beamline: pull hf:ORG/NAME[@REV][:FILE] --to MODELS [--as NAME]\n");
+        return EXIT_FAILURE;
+    }
+    if (bl_pull_name_parse(what, &p.hub.name, &err) != BL_OK || fetch_model(&p, &err) != BL_OK)
+        fprintf(stderr, "%sbeamline: %s\n", p.terminal ? "\n" : "", err.text);
+    bl_hub_fini(&p.hub);
+    return err.status == BL_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+}

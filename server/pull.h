@@ -1,0 +1,39 @@
+/* Fetching a language model from a hub: what is to be fetched, and the hub that has it.  Thread: one. */
+#ifndef BL_SERVER_PULL_H
+#define BL_SERVER_PULL_H
+
+#include "engine/base/text.h"
+
+/* hf:ORG/NAME[@REV][:FILE] */
+typedef struct bl_pull_name {
+    char repository[200], revision[100], file[200];
+} bl_pull_name;
+
+typedef struct bl_hub_file {
+    char *path;
+    int64_t size;
+    char sha256[65]; /* of the content; "" where the hub keeps it in git */
+    char oid[41];    /* git's: the SHA-1 of "blob SIZE", NUL and the content */
+    bool chosen;
+} bl_hub_file;
+
+typedef struct bl_hub {
+    const char *endpoint, *token; /* borrowed; |token| may be NULL */
+    bl_pull_name name;
+    bl_hub_file *files; /* of the repository; owned */
+    size_t count;
+} bl_hub;
+
+BL_NODISCARD bl_status bl_pull_name_parse(const char *text, bl_pull_name *out, bl_err *err);
+/* The files of the repository. */
+BL_NODISCARD bl_status bl_hub_list(bl_hub *hub, bl_err *err);
+/* Mark the files that make the model; BL_EINVAL tells what there is where the choice is not clear. */
+BL_NODISCARD bl_status bl_hub_choose(bl_hub *hub, bl_err *err);
+/* The name of a chosen file without its folders: letters, digits, ".", "_" and "-" alone. */
+const char *bl_hub_base(const bl_hub_file *file);
+/* Fetch a file to the descriptor |fd|, which has |have| bytes of it already; |show| is called with how many there are then. */
+BL_NODISCARD bl_status bl_hub_fetch(const bl_hub *hub, const bl_hub_file *file, int fd, int64_t have,
+                                    void (*show)(void *arg, int64_t bytes), void *arg, bl_err *err);
+void bl_hub_fini(bl_hub *hub);
+
+#endif
