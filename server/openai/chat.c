@@ -9,8 +9,9 @@
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-enum { MOST_VARIABLES = 32 };
+enum { MOST_VARIABLES = 32, MADE = 4 };
 
 /* How a model thinks before it answers, as far as its template does not know that it should not. */
 static const struct thinking {
@@ -27,6 +28,8 @@ typedef struct conversation {
     bool thinks;
     bl_chat_variable variables[MOST_VARIABLES];
     size_t nvariables;
+    bl_json_doc made[MADE]; /* values of variables that are not the request's */
+    int nmade;
 } conversation;
 
 /* ---- messages */
@@ -191,8 +194,57 @@ static bl_status read_messages(conversation *v)
 
 /* ---- the template */
 
+/* A variable that the template reads, unless the request says it; |value| moves in. */
+static bl_status add_variable(conversation *v, const bl_chat_template *chat, const char *name, cJSON *value)
+{
+    bool said = !bl_chat_template_reads(chat, name);
+    for (size_t i = 0; i < v->nvariables; i++)
+        said = said || strcmp(v->variables[i].name, name) == 0;
+    if (said) {
+        cJSON_Delete(value);
+        return BL_OK;
+    }
+    if (value == NULL || v->nmade == MADE)
+        return bl_fail(&v->call->rq->err, BL_ENOMEM, "a conversation");
+    v->made[v->nmade] = (bl_json_doc){.root = value};
+    v->variables[v->nvariables++] = (bl_chat_variable){name, bl_json_root(&v->made[v->nmade++])};
+    return BL_OK;
+}
+
+/* What templates have of the day, and of tools that they read as text, by the names that llama.cpp gives them. */
+static bl_status add_usual_variables(conversation *v, const bl_chat_template *chat)
+{
+    bl_err *err = &v->call->rq->err;
+    time_t now = time(NULL);
+    struct tm day = {0};
+    char date[32] = "", moment[48] = "";
+    cJSON *tools = NULL;
+    char *text = NULL;
+    bl_json at;
+    bl_status st = BL_OK;
+    (void)localtime_r(&now, &day);
+    (void)strftime(date, sizeof date, "%d %b %Y", &day);
+    (void)strftime(moment, sizeof moment, "%b %d %Y %H:%M:%S", &day);
+    BL_TRY(add_variable(v, chat, "enable_thinking", cJSON_CreateBool(v->thinks)));
+    BL_TRY(add_variable(v, chat, "date_string", cJSON_CreateString(date)));
+    BL_TRY(add_variable(v, chat, "datetime", cJSON_CreateString(moment)));
+    if (!bl_chat_template_reads(chat, "functions"))
+        return BL_OK;
+    if (bl_json_find(&v->call->root, "tools", &at) && at.kind == BL_JSON_ARRAY && bl_json_count(&at) > 0) {
+        tools = copy_value(&at, err);
+        text = tools != NULL ? cJSON_Print(tools) : NULL;
+        if (text == NULL)
+            st = bl_fail(err, BL_ENOMEM, "a conversation");
+    }
+    if (st == BL_OK)
+        st = add_variable(v, chat, "functions", cJSON_CreateString(text != NULL ? text : ""));
+    cJSON_free(text);
+    cJSON_Delete(tools);
+    return st;
+}
+
 /* The members of chat_template_kwargs; and whether the model is to think. */
-static bl_status read_variables(conversation *v, bl_json_doc *thinks)
+static bl_status read_variables(conversation *v)
 {
     bl_err *err = &v->call->rq->err;
     const char *reasoning = v->call->in->version->config.reasoning;
@@ -203,8 +255,8 @@ static bl_status read_variables(conversation *v, bl_json_doc *thinks)
         BL_TRY(bl_json_expect(&object, BL_JSON_OBJECT, err));
         it = bl_json_each(&object);
         while (bl_json_next(&it, &one)) {
-            if (v->nvariables == MOST_VARIABLES - 1)
-                return bl_json_fail(&object, err, BL_EINVAL, "over %d variables", MOST_VARIABLES - 1);
+            if (v->nvariables == MOST_VARIABLES - MADE)
+                return bl_json_fail(&object, err, BL_EINVAL, "over %d variables", MOST_VARIABLES - MADE);
             if (strcmp(one.key, "enable_thinking") == 0) {
                 BL_TRY(bl_json_bool(&one, &v->thinks, err));
                 continue;
@@ -212,10 +264,6 @@ static bl_status read_variables(conversation *v, bl_json_doc *thinks)
             v->variables[v->nvariables++] = (bl_chat_variable){one.key, one};
         }
     }
-    thinks->root = cJSON_CreateBool(v->thinks);
-    if (thinks->root == NULL)
-        return bl_fail(err, BL_ENOMEM, "a conversation");
-    v->variables[v->nvariables++] = (bl_chat_variable){"enable_thinking", bl_json_root(thinks)};
     return BL_OK;
 }
 
@@ -243,7 +291,7 @@ static void close_thinking(const conversation *v, const char *source, bl_text *o
 static bl_status render(conversation *v, const char *source, bl_text *out)
 {
     bl_err *err = &v->call->rq->err;
-    bl_json_doc messages = {.root = v->messages}, thinks = {0};
+    bl_json_doc messages = {.root = v->messages};
     bl_chat_input input = {
         .add_generation_prompt = v->generates, .bos_token = v->text->about.bos_token, .eos_token = v->text->about.eos_token};
     bl_chat_template *chat = NULL;
@@ -253,7 +301,9 @@ static bl_status render(conversation *v, const char *source, bl_text *out)
     if (bl_json_find(&v->call->root, "tools", &tools) && tools.kind == BL_JSON_ARRAY && bl_json_count(&tools) > 0)
         input.tools = tools;
     if (st == BL_OK)
-        st = read_variables(v, &thinks);
+        st = read_variables(v);
+    if (st == BL_OK)
+        st = add_usual_variables(v, chat);
     input.variables = v->variables;
     input.nvariables = v->nvariables;
     if (st == BL_OK)
@@ -263,7 +313,8 @@ static bl_status render(conversation *v, const char *source, bl_text *out)
         bl_text_puts(out, v->prefill != NULL ? v->prefill : "");
         st = bl_text_status(out, err);
     }
-    cJSON_Delete(thinks.root);
+    for (int i = 0; i < v->nmade; i++)
+        cJSON_Delete(v->made[i].root);
     bl_chat_template_destroy(chat);
     return st;
 }

@@ -28,6 +28,10 @@ class OpenAITest(TextTest):
         cls.put(repository, "alphabet", alphabet(), **parameters(aliases="letters, abc", tags="small"))
         cls.put(repository, "counters", counters(), max_batch_size=4, **parameters(context=300, defaults=json.dumps({"temperature": 0, "max_tokens": 5, "seed": 7})))
         cls.put(repository, "counter", counter(), **parameters(context=1000))
+        template = "{% for m in messages %}[{{ m.role }}{{ mark }}]{{ m.content }}{% endfor %}{% if add_generation_prompt %}<think>\n{% endif %}"
+        cls.put(repository, "thinker", alphabet(), **parameters(chat_template=template, reasoning="off"))
+        cls.put(repository, "dated", alphabet(), **parameters(chat_template="{{ date_string }} {{ datetime }} {{ functions }}"))
+        cls.put(repository, "broken", alphabet(), **parameters(chat_template="{{ bos_token"))
         test_text_input.TextInputTest.put(repository, "mood", test_text_input.classifier(), None, test_text_input.weights(), **parameters(text="text"))
         repository.put("plain", 1, alphabet())
 
@@ -137,7 +141,7 @@ class OpenAI(OpenAITest):
 
     def test_models(self):
         answer = self.ok(self.call("GET", "/v1/models")).json
-        self.assertEqual(["alphabet", "counter", "counters", "mood"], sorted(model["id"] for model in answer["data"]))
+        self.assertEqual(["alphabet", "broken", "counter", "counters", "dated", "mood", "thinker"], sorted(model["id"] for model in answer["data"]))
         one = self.ok(self.call("GET", "/v1/models/alphabet")).json
         self.assertEqual((["alphabet", "letters", "abc"], ["small"], 64, SIZE), (one["aliases"], one["tags"], one["meta"]["n_ctx"], one["meta"]["n_vocab"]))
         for document, schema in ((answer, "TextModels"), (one, "TextModel")):
@@ -187,6 +191,18 @@ class OpenAI(OpenAITest):
         self.assertEqual("<|im_start|>user\nhi<|im_end|>\n", prompt(("user", "hi"), add_generation_prompt=False))
         self.assertEqual("<|im_start|>user\na\nb<|im_end|>\n<|im_start|>assistant\n", prompt(("user", [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])))
         self.assertEqual("<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\nSo", prompt(("user", "hi"), ("assistant", "So")))  # the answer goes on there
+
+    def test_templates(self):
+        def prompt(**members):
+            return self.post("/apply-template", model="thinker", messages=[{"role": "user", "content": "hi"}], **members)["prompt"]
+        self.assertEqual("[user]hi<think>\n</think>", prompt())
+        self.assertEqual("[user!]hi<think>\n", prompt(chat_template_kwargs={"enable_thinking": True, "mark": "!"}))
+        self.assertEqual("[user]hi", prompt(add_generation_prompt=False))
+        today = self.post("/apply-template", model="dated", messages=CHAT, tools=[{"type": "function", "function": {"name": "f"}}])["prompt"]
+        self.assertRegex(today, r"^\d\d \w{3} \d{4} \w{3} \d\d \d{4} [\d:]{8} \[[^\0]*\"name\":\s*\"f\"[^\0]*\]$")
+        self.assertRegex(self.post("/apply-template", model="dated", messages=CHAT, chat_template_kwargs={"date_string": "never"})["prompt"], "^never ")
+        self.refusal("/apply-template", 400, "line 1", model="broken", messages=CHAT)
+        self.refusal("/v1/chat/completions", 400, "line 1", model="broken", messages=CHAT)
 
     def test_tokens(self):
         self.assertEqual([7, 8], self.post("/tokenize", model="alphabet", content="hi")["tokens"])
