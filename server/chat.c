@@ -328,6 +328,8 @@ static bl_status answer_input(conversation *chat, bl_err *err)
     char piece[4096];
     for (size_t n = 0; (n = fread(piece, 1, sizeof piece, stdin)) > 0;)
         bl_text_append(&message, piece, n);
+    while (bl_text_last(&message) == '\n') /* the end of the last line, and no part of the message */
+        message.data[--message.len] = '\0';
     bl_status st = message.failed || message.len == 0 ? bl_fail(err, BL_EINVAL, "standard input has no message") : BL_OK;
     if (st == BL_OK) {
         add_message(chat, "user", message.data);

