@@ -143,7 +143,7 @@ class Llama:
         place = g.arange(stop="n", dtype="int32") + position.reshape(["rows", 1])
         turns = (g.arange(stop=self.size // 2, dtype="float32") * (-math.log(10000) * 2 / self.size)).exp()
         angles = place.reshape(["rows", "n", 1, 1]).cast("float32") * turns
-        self.cos, self.sin = angles.cos(), angles.sin()
+        self.cos, self.sin = angles.cos().contiguous(), angles.sin().contiguous()  # once for all layers
         places = g.arange(stop="pages", dtype="int32").reshape(["pages", 1]) * PAGE + g.arange(stop=PAGE, dtype="int32")
         last = place.slice(start=[0, "n - 1"])
         self.is_there = places.reshape(["pages", PAGE, 1]) <= last.reshape(["rows", 1, 1, 1, 1, 1, 1])

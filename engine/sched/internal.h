@@ -123,8 +123,19 @@ typedef struct sched_scatter {
 } sched_scatter;
 struct bl_clauses;
 bool sched_find_scatter(bl_ir *ir, const struct bl_clauses *all, sched_scatter *out);
-/* Iteration |turn| has the last of all keys that are equal to its own. */
-const bl_node *sched_scatter_is_last(bl_ir *ir, const sched_scatter *s, const bl_node *turn);
+/* What was stored of several scatters by nests of their own: for each key the last that is equal. */
+enum { SCHED_MOST_LASTS = 8 };
+typedef struct sched_lasts {
+    int count;
+    const bl_node *value[SCHED_MOST_LASTS];
+    int place[SCHED_MOST_LASTS];
+} sched_lasts;
+/* Iteration |turn| has the last of all keys that are equal to its own, as an expression of |nest| (sched_copy_nest), which is
+ * number |*at| and may become another where a nest is added before it.  NULL: there is no room. */
+const bl_node *sched_scatter_is_last(bl_ir *ir, bl_schedule *schedule, const sched_scatter *s, sched_lasts *lasts, bl_nest *nest,
+                                     int *at, const bl_node *turn);
+/* A copy with room for more parameters; false where there is none. */
+bool sched_copy_nest(bl_ir *ir, const bl_nest *nest, bl_nest *out);
 /* Nest |at| with the expressions of integers and bools that other nests have stored in place of their LOADs, and with the
  * parameters of these nests behind its own.  False where there are none. */
 bool sched_read_through(bl_ir *ir, const bl_schedule *schedule, int at, bl_nest *out);

@@ -27,11 +27,12 @@ typedef struct regions {
     int nroots;
     const int *state;
     bool *in_place;
+    sched_lasts *lasts;
 } regions;
 
 /* What a nest stores, if it is parts of states. */
 typedef struct region {
-    const bl_nest *nest;
+    bl_nest *nest;       /* a copy */
     int at;              /* its number */
     const bl_node *sink; /* of it */
     int nstores;
@@ -169,7 +170,7 @@ static const bl_node *compare_indices(bl_ir *ir, const bl_node *sink)
 }
 
 /* Is all that the nest stores the same part of states? */
-static bool is_region(const regions *r, int at, const bl_nest *nest, region *g)
+static bool is_region(const regions *r, int at, bl_nest *nest, region *g)
 {
     const bl_node *sink = compare_indices(r->ir, nest->sink);
 
@@ -309,16 +310,21 @@ static bool move_loop(bl_ir *ir, region *g, const bl_clauses *all, const bl_node
     return true;
 }
 
-/* The loops over the places that the keys name become one over the keys, number 0: the number of loops that this is. */
-static int move_scatter(bl_ir *ir, region *g)
+/* The loops over the places that the keys name become one over the keys, number 0: the number of loops that this is, -1: it
+ * cannot be. */
+static int move_scatter(const regions *r, region *g)
 {
+    bl_ir *ir = r->ir;
     sched_scatter *s = &g->scatter;
-    const bl_node *key = s->key, *turn = NULL, *place = NULL;
+    const bl_node *key = s->key, *turn = NULL, *place = NULL, *last = NULL;
 
     if (s->latest != NULL) {
         const bl_node *range = s->latest->src[1];
         turn = bl_is_int(range->src[0], 1) ? bl_index(ir, 0) : bl_range(ir, 0, BL_AXIS_LOOP, range->src[0]);
-        g->inside = bl_and(ir, g->inside, sched_scatter_is_last(ir, s, turn));
+        last = sched_scatter_is_last(ir, r->schedule, s, r->lasts, g->nest, &g->at, turn);
+        if (last == NULL)
+            return -1;
+        g->inside = bl_and(ir, g->inside, last);
         key = bl_replace(ir, key, range, turn);
         bl_ptrmap_put(&g->moved, s->latest, (void *)(uintptr_t)bl_cast(ir, (bl_dtype)s->latest->dtype, turn));
     }
@@ -332,8 +338,9 @@ static int move_scatter(bl_ir *ir, region *g)
 }
 
 /* The loops around the stores, numbered anew as those of values are; false where none of them is shorter now. */
-static bool move_loops(bl_ir *ir, region *g)
+static bool move_loops(const regions *r, region *g)
 {
+    bl_ir *ir = r->ir;
     bl_clauses all = {0};
     bl_free free;
     uint64_t set = 0;
@@ -347,7 +354,9 @@ static bool move_loops(bl_ir *ir, region *g)
     if (free.failed || !bl_clauses_add(&all, g->cond) || all.count > BL_MAX_CLAUSES / 4)
         return false;
     g->scatters = sched_find_scatter(ir, &all, &g->scatter);
-    number = g->scatters ? move_scatter(ir, g) : 0;
+    number = g->scatters ? move_scatter(r, g) : 0;
+    if (number < 0)
+        return false;
     any = g->scatters;
     for (int arg = 0; arg < RANGES_PER_LEVEL; arg++) {
         for (int i = 0; i < free.nranges; i++) {
@@ -476,17 +485,17 @@ static bool rename_places(const regions *r, const region *g)
     return true;
 }
 
-/* |nest| is nest |at|, or what it is with the expressions of others' values. */
-static bool take_nest(const regions *r, int at, const bl_nest *nest)
+/* |nest| is a copy of nest |at|, or what it is with the expressions of others' values. */
+static bool take_nest(const regions *r, int at, bl_nest *nest)
 {
-    bl_nest *nests = r->schedule->nests, now;
+    bl_nest now;
     region g;
     int to = 0;
 
-    if (!is_region(r, at, nest, &g) || !move_loops(r->ir, &g) || (to = find_time(r, &g, at)) < 0 || !build(r, &g, &now))
+    if (!is_region(r, at, nest, &g) || !move_loops(r, &g) || (to = find_time(r, &g, g.at)) < 0 || !build(r, &g, &now))
         return false;
-    memmove(&nests[at], &nests[at + 1], (size_t)(to - at) * sizeof *nests);
-    nests[to] = now;
+    memmove(&r->schedule->nests[g.at], &r->schedule->nests[g.at + 1], (size_t)(to - g.at) * sizeof now);
+    r->schedule->nests[to] = now;
     for (int k = 0; k < g.nstores; k++)
         r->in_place[g.root[k]] = true;
     return rename_places(r, &g);
@@ -502,21 +511,28 @@ static bool stores_update(const regions *r, const bl_nest *nest)
 
 static bool take(const regions *r, int at)
 {
-    const bl_nest *nest = &r->schedule->nests[at];
-    bl_nest through;
-    return stores_update(r, nest) &&
-           (take_nest(r, at, nest) || (sched_read_through(r->ir, r->schedule, at, &through) && take_nest(r, at, &through)));
+    int before = r->schedule->nnests;
+    bl_nest copy;
+
+    if (!stores_update(r, &r->schedule->nests[at]))
+        return false;
+    if (sched_copy_nest(r->ir, &r->schedule->nests[at], &copy) && take_nest(r, at, &copy))
+        return true;
+    at += r->schedule->nnests - before; /* nests may stand before it now */
+    return sched_read_through(r->ir, r->schedule, at, &copy) && take_nest(r, at, &copy);
 }
 
 bl_status bl_schedule_in_place(bl_ir *ir, bl_schedule *schedule, int nroots, const int *state, bool *in_place, bl_err *err)
 {
-    regions r = {ir, schedule, nroots, state, in_place};
+    sched_lasts lasts = {0};
+    regions r = {ir, schedule, nroots, state, in_place, &lasts};
     bool any = false;
 
     for (int i = 0; i < schedule->nnests;) {
+        int before = schedule->nnests;
         bool taken = take(&r, i);
-        any = any || taken;
-        i += taken ? 0 : 1; /* another may stand there now */
+        any = any || taken || schedule->nnests > before;
+        i += schedule->nnests - before + (taken ? 0 : 1); /* another may stand there now */
     }
     if (any)
         sched_drop_unread(schedule);

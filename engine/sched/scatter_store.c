@@ -9,6 +9,9 @@
  * becomes a loop over j that stores values[j] to index[j].  Of several j with one index the last counts, so j stores nothing
  * unless latest(index[j]) == j: every place is stored at most once, and no order of iterations matters.
  *
+ * The nests of all states with the same index share these comparisons: they are a nest of their own, whose buffer has the last
+ * j of equal indices.
+ *
  * |latest|, which the nests of all states share, is a buffer of its own after scheduling.  sched_read_through puts its expression
  * in place of the LOAD, and sched_drop_unread drops the nest that filled the buffer. */
 #include "engine/base/size.h"
@@ -19,7 +22,10 @@
 
 #include <string.h>
 
-enum { MOST_PARAMS = 32 /* bits of bl_nest.writes */ };
+enum {
+    MOST_PARAMS = 32, /* bits of bl_nest.writes */
+    FEW_KEYS = 33     /* fewer are compared where they are used, in each nest */
+};
 
 static bool is_used(const bl_nest *nest, int place, bool writes)
 {
@@ -113,19 +119,28 @@ static const bl_node *stored_value(bl_ir *ir, const bl_nest *from, int place, co
     return bl_substitute(ir, store->src[2], &to);
 }
 
+bool sched_copy_nest(bl_ir *ir, const bl_nest *nest, bl_nest *out)
+{
+    int *param = bl_arena_array(bl_ir_arena(ir), MOST_PARAMS, sizeof *param);
+    if (param == NULL || nest->nparams > MOST_PARAMS)
+        return false;
+    memcpy(param, nest->param, (size_t)nest->nparams * sizeof *param);
+    *out = *nest;
+    out->param = param;
+    return true;
+}
+
 bool sched_read_through(bl_ir *ir, const bl_schedule *schedule, int at, bl_nest *out)
 {
     const bl_nest *nest = &schedule->nests[at];
     bl_nodes below = bl_reach(ir, 1, &nest->sink, false);
-    int *param = bl_arena_array(bl_ir_arena(ir), MOST_PARAMS, sizeof *param);
+    int *param = NULL;
     bool any = false;
     bl_ptrmap to;
 
-    if (param == NULL || nest->nparams > MOST_PARAMS || is_inside_loop(schedule, at))
+    if (is_inside_loop(schedule, at) || !sched_copy_nest(ir, nest, out))
         return false;
-    *out = *nest;
-    memcpy(param, nest->param, (size_t)nest->nparams * sizeof *param);
-    out->param = param;
+    param = (int *)(uintptr_t)out->param;
     bl_ptrmap_init(&to, bl_ir_arena(ir));
     for (size_t i = 0; i < below.count; i++) {
         const bl_node *load = below.at[i], *value = NULL;
@@ -252,12 +267,83 @@ bool sched_find_scatter(bl_ir *ir, const bl_clauses *all, sched_scatter *out)
     return false;
 }
 
-const bl_node *sched_scatter_is_last(bl_ir *ir, const sched_scatter *s, const bl_node *turn)
+/* ---- which of equal indices is the last */
+
+/* The last j whose key is key(|turn|), by comparing all of them. */
+static const bl_node *last_equal(bl_ir *ir, const sched_scatter *s, const bl_node *key, const bl_node *turn)
 {
     const bl_node *where = s->latest->src[0], *range = s->latest->src[1];
-    const bl_node *equal = bl_alu2(ir, BL_OP_CMPEQ, s->key, bl_replace(ir, s->key, range, turn));
+    const bl_node *equal = bl_alu2(ir, BL_OP_CMPEQ, key, bl_replace(ir, key, range, turn));
     const bl_node *value = bl_where(ir, equal, where->src[1], where->src[2]);
-    const bl_node *latest = bl_reduce_over(ir, BL_OP_MAX, 1, &value, 1, &range);
+    return bl_reduce_over(ir, BL_OP_MAX, 1, &value, 1, &range);
+}
 
-    return bl_alu2(ir, BL_OP_CMPEQ, latest, bl_cast(ir, (bl_dtype)latest->dtype, turn));
+/* |node| with BUFFERs numbered as places instead of as parameters of |nest|. */
+static const bl_node *by_places(bl_ir *ir, const bl_nest *nest, const bl_node *node)
+{
+    bl_nodes below = bl_reach(ir, 1, &node, false);
+    bl_ptrmap to;
+
+    bl_ptrmap_init(&to, bl_ir_arena(ir));
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *buffer = below.at[i];
+        if (buffer->op == BL_OP_BUFFER && buffer->sub == 0)
+            bl_ptrmap_put(&to, buffer, (void *)(uintptr_t)bl_param(ir, nest->param[buffer->arg], (bl_dtype)buffer->dtype, false));
+    }
+    return bl_substitute(ir, node, &to);
+}
+
+/* A place for |count| of int32 and, as nest |at|, the one that stores |value| there; its number, or -1 without memory. */
+static int add_store(bl_ir *ir, bl_schedule *schedule, int at, const bl_node *value, const bl_node *range)
+{
+    bl_arena *arena = bl_ir_arena(ir);
+    int place = schedule->nplaces;
+    bl_place *places = bl_arena_array(arena, (size_t)place + 1, sizeof *places);
+    bl_nest *nests = bl_arena_array(arena, (size_t)schedule->nnests + 1, sizeof *nests);
+    const bl_node *store = bl_store(ir, bl_param(ir, place, (bl_dtype)value->dtype, false), range, value, NULL);
+
+    if (places == NULL || nests == NULL)
+        return -1;
+    memcpy(places, schedule->places, (size_t)place * sizeof *places);
+    places[place] = (bl_place){.kind = BL_PLACE_TEMP, .dtype = (bl_dtype)value->dtype, .count = range->src[0]};
+    memcpy(nests, schedule->nests, (size_t)at * sizeof *nests);
+    memcpy(nests + at + 1, schedule->nests + at, (size_t)(schedule->nnests - at) * sizeof *nests);
+    nests[at] = (bl_nest){.sink = bl_sink(ir, 1, &store)};
+    nests[at].name = sched_nest_name(ir, nests[at].sink);
+    schedule->places = places;
+    schedule->nests = nests;
+    schedule->nplaces++;
+    schedule->nnests++;
+    sched_bind_params(ir, &nests[at]);
+    for (int j = 0; j < schedule->nloops; j++) {
+        schedule->loops[j].first += schedule->loops[j].first >= at;
+        schedule->loops[j].end += schedule->loops[j].end > at;
+    }
+    return place;
+}
+
+const bl_node *sched_scatter_is_last(bl_ir *ir, bl_schedule *schedule, const sched_scatter *s, sched_lasts *lasts, bl_nest *nest,
+                                     int *at, const bl_node *turn)
+{
+    const bl_node *last = NULL, *value = NULL, *range = s->latest->src[1];
+    int place = -1, number = 0;
+
+    if (range->hi < FEW_KEYS) {
+        last = last_equal(ir, s, s->key, turn);
+        return bl_alu2(ir, BL_OP_CMPEQ, last, bl_cast(ir, (bl_dtype)last->dtype, turn));
+    }
+    value = last_equal(ir, s, by_places(ir, nest, s->key), bl_range(ir, 0, BL_AXIS_LOOP, range->src[0]));
+    for (int i = 0; i < lasts->count; i++)
+        place = lasts->value[i] == value ? lasts->place[i] : place;
+    if (place < 0 && lasts->count < SCHED_MOST_LASTS) {
+        place = add_store(ir, schedule, *at, value, bl_range(ir, 0, BL_AXIS_LOOP, range->src[0]));
+        lasts->value[lasts->count] = value;
+        lasts->place[lasts->count++] = place;
+        *at += place >= 0;
+    }
+    number = place >= 0 ? param_of(nest, (int *)(uintptr_t)nest->param, place) : -1;
+    if (number < 0)
+        return NULL;
+    last = bl_load(ir, bl_param(ir, number, (bl_dtype)value->dtype, false), turn, NULL);
+    return bl_alu2(ir, BL_OP_CMPEQ, last, bl_cast(ir, (bl_dtype)last->dtype, turn));
 }
