@@ -267,6 +267,36 @@ static void limits(void **state)
     free(tokens.id);
 }
 
+/* What tokenizer.json does not name is known by its text, where the file calls it special; and a text may be taken as it is
+ * written. */
+static void known_marks(void **state)
+{
+    bl_tokenizer *tokenizer = read_ok(BYTES);
+    bl_tokens tokens = {0};
+    bl_text text = {0};
+    bl_err err = {0};
+    (void)state;
+    assert_int_equal(bl_tokenizer_marks(tokenizer)->eot, 14);
+    assert_int_equal(bl_tokenizer_marks(tokenizer)->eos, -1);
+    assert_true(bl_tokenizer_is_end(tokenizer, 14));
+    assert_false(bl_tokenizer_is_end(tokenizer, 9));
+    assert_int_equal(bl_tokenizer_encode_as(tokenizer, BL_S("hello<|end|>"), (bl_encode_options){0}, 10, &tokens, &err), BL_OK);
+    assert_int_equal(tokens.count, 2);
+    assert_int_equal(tokens.id[1], 1); /* of "<|end|>" the vocabulary has an e alone */
+    assert_int_equal(bl_tokenizer_encode(tokenizer, BL_S("<|end|>"), 10, &tokens, &err), BL_OK);
+    bl_tokenizer_decode(tokenizer, tokens.id, tokens.count, false, &text);
+    assert_string_equal(bl_text_get(&text), "helloe");
+    bl_tokenizer_decode(tokenizer, tokens.id, tokens.count, true, &text);
+    assert_string_equal(bl_text_get(&text), "helloehelloe<|end|>");
+    bl_text_fini(&text);
+    free(tokens.id);
+    bl_tokenizer_destroy(tokenizer);
+
+    tokenizer = read_ok(META);
+    assert_int_equal(bl_tokenizer_marks(tokenizer)->unknown, 0);
+    bl_tokenizer_destroy(tokenizer);
+}
+
 /* Each allocation may fail: what was there is given back, and the error says so. */
 static void no_memory(void **state)
 {
@@ -445,8 +475,8 @@ static void gpt2(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(texts),     cmocka_unit_test(refused), cmocka_unit_test(limits),
-                                       cmocka_unit_test(no_memory), cmocka_unit_test(rows),    cmocka_unit_test(marks),
-                                       cmocka_unit_test(gpt2)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(texts),       cmocka_unit_test(refused),   cmocka_unit_test(limits),
+                                       cmocka_unit_test(known_marks), cmocka_unit_test(no_memory), cmocka_unit_test(rows),
+                                       cmocka_unit_test(marks),       cmocka_unit_test(gpt2)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
