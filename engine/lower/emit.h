@@ -77,6 +77,16 @@ void emit_insert_range(const bl_node **list, int n, const bl_node *range, bool l
 /* The loops that |node| depends on. */
 uint64_t emit_loops_of(build *b, const bl_node *node);
 
+/* What dtype a node's value has in a kernel: INDEX becomes that of the build. */
+bl_dtype emit_dtype(const build *b, const bl_node *node);
+
+/* ---- fuse.c */
+/* |sum| and one more term of a REDUCE. */
+value *emit_sum(build *b, scope *at, const bl_node *reduce, const bl_node *term, value *sum);
+/* Is it a sum x * y + z whose product is exact, so that one rounding gives what two would? */
+bool emit_is_fused(const bl_node *node);
+value *emit_fused(build *b, scope *at, const bl_node *node);
+
 /* ---- stages.c */
 /* The local buffer of |stage|, filled for the turn that the loops around are at. */
 value *emit_stage(build *b, scope *at, const bl_node *stage);

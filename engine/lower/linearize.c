@@ -15,7 +15,7 @@
 
 enum { FOLD_AT_ONCE = 64 }; /* work-items: fewer fold each other's values in one loop */
 
-static bl_dtype lowered_dtype(const build *b, const bl_node *node)
+bl_dtype emit_dtype(const build *b, const bl_node *node)
 {
     return node->dtype == BL_INDEX ? b->index : (bl_dtype)node->dtype;
 }
@@ -180,31 +180,11 @@ static value *emit_running(build *b, scope *at, const bl_node *node)
 
     if (acc == NULL) {
         (void)bl_ir_fail(b->ir, BL_EBUG, "a running fold stands outside of its loop");
-        return emit_const(b, at, lowered_dtype(b, node), 0);
+        return emit_const(b, at, emit_dtype(b, node), 0);
     }
     if (node->arg == 0)
         return acc; /* it is set at the end of the turn, when all is computed */
-    return emit_alu(b, at, (bl_op)reduce->sub, lowered_dtype(b, reduce), acc, emit_node(b, at, reduce->src[0]));
-}
-
-/* |sum| and one more value; a product is fused with its addition, and so is what scales the sum before it. */
-static value *add_value(build *b, scope *inner, const bl_node *reduce, const bl_node *term, value *sum)
-{
-    bl_dtype dtype = lowered_dtype(b, reduce);
-    value *x = NULL, *y = NULL;
-
-    if (term->op == BL_OP_RESCALED) {
-        x = emit_node(b, inner, term->src[0]);
-        y = emit_node(b, inner, term->src[1]);
-        if (dtype == BL_F32 || dtype == BL_F64)
-            return emit_inst(b, inner, BL_OP_FMA, dtype, reduce->lanes, 3, ARGS(sum, y, x));
-        return emit_alu(b, inner, BL_OP_ADD, dtype, emit_alu(b, inner, BL_OP_MUL, dtype, sum, y), x);
-    }
-    if (reduce->sub != BL_OP_ADD || term->op != BL_OP_MUL || (dtype != BL_F32 && dtype != BL_F64))
-        return emit_alu(b, inner, (bl_op)reduce->sub, dtype, sum, emit_node(b, inner, term));
-    x = emit_node(b, inner, term->src[0]);
-    y = emit_node(b, inner, term->src[1]);
-    return emit_inst(b, inner, BL_OP_FMA, dtype, reduce->lanes, 3, ARGS(x, y, sum));
+    return emit_alu(b, at, (bl_op)reduce->sub, emit_dtype(b, reduce), acc, emit_node(b, at, reduce->src[0]));
 }
 
 /* Each accumulator takes its values in turn.  All take their first before any takes its second, so that what a step of an
@@ -220,16 +200,16 @@ static void accumulate(build *b, scope *inner, int n, const bl_node *const *memb
     for (int64_t k = 0; k < most; k++) {
         for (int i = 0; i < n; i++) {
             if (k < members[i]->arg)
-                sums[i] = add_value(b, inner, members[i], members[i]->src[k], sums[i]);
+                sums[i] = emit_sum(b, inner, members[i], members[i]->src[k], sums[i]);
         }
     }
     for (int i = 0; i < n; i++)
-        emit_inst(b, inner, BL_OP_SET, lowered_dtype(b, members[i]), members[i]->lanes, 2, ARGS(accs[i], sums[i]));
+        emit_inst(b, inner, BL_OP_SET, emit_dtype(b, members[i]), members[i]->lanes, 2, ARGS(accs[i], sums[i]));
 }
 
 static value *emit_acc(build *b, scope *at, const bl_node *reduce)
 {
-    bl_dtype dtype = lowered_dtype(b, reduce);
+    bl_dtype dtype = emit_dtype(b, reduce);
     value *start = emit_const(b, at, dtype, (int64_t)bl_fold_identity((bl_op)reduce->sub, dtype).u);
     return emit_inst(b, at, BL_OP_ACC, dtype, reduce->lanes, 1, &start);
 }
@@ -252,7 +232,7 @@ static value *fold_buffer(build *b, bl_dtype dtype, int64_t elements)
 /* |count| values of a buffer, from |first| on, every |step|th. */
 static value *fold_values(build *b, scope *at, const bl_node *reduce, value *buffer, value *first, value *count, value *step)
 {
-    bl_dtype dtype = lowered_dtype(b, reduce), index = b->index;
+    bl_dtype dtype = emit_dtype(b, reduce), index = b->index;
     int lanes = reduce->lanes;
     scope *inner = open_scope(b, at, 0);
     value *total = emit_acc(b, at, reduce), *loop = emit_inst(b, at, BL_OP_LOOP, index, 1, 1, &count), *from = loop, *load = NULL;
@@ -287,7 +267,7 @@ static int64_t fold_step(int64_t items)
  * for a driver to unroll. */
 static value *fold_group(build *b, scope *at, const bl_node *reduce, value *acc, const bl_node *group)
 {
-    bl_dtype dtype = lowered_dtype(b, reduce), index = b->index;
+    bl_dtype dtype = emit_dtype(b, reduce), index = b->index;
     value *buffer = NULL, *id = emit_node(b, at, group), *row = emit_const(b, at, index, 0), *mine = NULL, *count = NULL;
     value *lanes = emit_const(b, at, index, reduce->lanes);
     int64_t items = 1, members = group->src[0]->arg, step = fold_step(members); /* a group's extents are constant */
@@ -570,9 +550,9 @@ value *emit_plain(build *b, scope *at, const bl_node *node, value *memory)
     value *args[BL_MAX_LANES] = {memory}, *v = NULL;
     for (uint32_t i = memory != NULL; i < node->nsrc; i++)
         args[i] = emit_node(b, at, node->src[i]);
-    if (node->op == BL_OP_CAST && args[0]->inst.dtype == lowered_dtype(b, node) && args[0]->inst.lanes == node->lanes)
+    if (node->op == BL_OP_CAST && args[0]->inst.dtype == emit_dtype(b, node) && args[0]->inst.lanes == node->lanes)
         return args[0];
-    v = emit_inst(b, at, (bl_op)node->op, lowered_dtype(b, node), node->lanes, node->nsrc, args);
+    v = emit_inst(b, at, (bl_op)node->op, emit_dtype(b, node), node->lanes, node->nsrc, args);
     v->inst.arg = node->arg;
     v->inst.sub = (uint8_t)(node->sub | emit_known_facts(node));
     return v;
@@ -594,7 +574,7 @@ value *emit_node(build *b, scope *at, const bl_node *node)
         return v == NULL ? emit_const(b, at, b->index, 0) : v; /* only where the arena ran out */
     }
     if (node->op == BL_OP_CONST)
-        v = emit_const(b, at, lowered_dtype(b, node), node->arg);
+        v = emit_const(b, at, emit_dtype(b, node), node->arg);
     else if (node->op == BL_OP_VAR)
         v = emit_var(b, node);
     else if (node->op == BL_OP_RANGE)
@@ -605,6 +585,8 @@ value *emit_node(build *b, scope *at, const bl_node *node)
         v = emit_stage(b, at, node);
     else if (node->op == BL_OP_RUNNING)
         v = emit_running(b, at, node);
+    else if (emit_is_fused(node))
+        v = emit_fused(b, at, node);
     else
         v = emit_plain(b, at, node, NULL);
     bl_ptrmap_put(&at->values, node, v);
