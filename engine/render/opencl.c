@@ -227,7 +227,7 @@ static const char *load(bl_arena *arena, place p)
     if (p.local && !p.narrow) /* a bool is 0 or 1 there, whether one or a vector of them was stored */
         return p.dtype == BL_BOOL && p.lanes > 1 ? SAY(arena, "(%s != 0)", whole) : whole;
     if (p.dtype == BL_F16 && p.lanes == 1)
-        return SAY(arena, "vload_half(0, %s + %s)", p.buffer, p.index);
+        return SAY(arena, "load_half(%s + %s)", p.buffer, p.index);
     if (p.dtype == BL_F16) /* PoCL 3.1's vload_halfN crashes where the address is no multiple of the vector */
         return SAY(arena, "uint16_as_float16_%d(%s)", p.lanes, whole);
     if (p.dtype == BL_BF16)
@@ -248,7 +248,7 @@ static const char *store(bl_arena *arena, place p, const char *value)
         return SAY(arena, "vstore_half%s_rte(%s, 0, (__local half *)(%s + %s))", lanes_of(arena, p.lanes), value, p.buffer,
                    p.index);
     if (p.dtype == BL_F16 && p.lanes == 1 && !p.local)
-        return SAY(arena, "vstore_half_rte(%s, 0, %s + %s)", value, p.buffer, p.index);
+        return SAY(arena, "store_half(%s, %s + %s)", value, p.buffer, p.index);
     if (p.dtype == BL_F16 && (!p.local || p.narrow))
         value = SAY(arena, "float16_as_uint16_%d(%s)", p.lanes, value);
     if (p.dtype == BL_BF16 && (!p.local || p.narrow))
@@ -348,6 +348,43 @@ static void prelude_sin(bl_text *out, const char *real, int lanes)
     bl_text_puts(out, "); }\n");
 }
 
+/* vcvtph2ps and vcvtps2ph, of 4 and of 8 numbers.  PoCL 3.1's vload_half and vstore_half compute the bits one by one, with
+ * branches: 12 instructions for a number. */
+static const char prelude_f16c[] =
+    "#if defined(__clang__) && defined(__F16C__)\n"
+    "#define FLOAT_OF_HALVES\n"
+    "inline float4 float_of_4(ushort8 x) { return __builtin_ia32_vcvtph2ps(as_short8(x)); }\n"
+    "inline float8 float_of_8(ushort8 x) { return __builtin_ia32_vcvtph2ps256(as_short8(x)); }\n"
+    "inline ushort8 half_of_4(float4 x) { return as_ushort8(__builtin_ia32_vcvtps2ph(x, 0)); }\n"
+    "inline ushort8 half_of_8(float8 x) { return as_ushort8(__builtin_ia32_vcvtps2ph256(x, 0)); }\n"
+    "#define load_half(p) uint16_as_float16(*(const __global ushort *)(p))\n"
+    "#define store_half(x, p) (*(__global ushort *)(p) = float16_as_uint16(x))\n"
+    "#endif\n";
+
+static void prelude_f16c_once(bl_text *out, const char *real, int lanes)
+{
+    (void)real; /* one for all */
+    (void)lanes;
+    bl_text_puts(out, prelude_f16c);
+}
+
+/* Conversions of |lanes| numbers, of type |f| and their bits |s|. */
+static void prelude_half_by_instruction(bl_text *out, const char *f, const char *s, const char *n, int lanes)
+{
+    static const char *const to_float[] = {[1] = "float_of_4((ushort8)(x, 0, 0, 0, 0, 0, 0, 0)).s0",
+                                           [2] = "float_of_4((ushort8)(x, 0, 0, 0, 0, 0, 0)).lo",
+                                           [4] = "float_of_4((ushort8)(x, 0, 0, 0, 0))",
+                                           [8] = "float_of_8(x)",
+                                           [16] = "(float16)(float_of_8(x.lo), float_of_8(x.hi))"};
+    static const char *const to_half[] = {[1] = "half_of_4((float4)(x, 0, 0, 0)).s0",
+                                          [2] = "half_of_4((float4)(x, 0, 0)).s01",
+                                          [4] = "half_of_4(x).lo",
+                                          [8] = "half_of_8(x)",
+                                          [16] = "(ushort16)(half_of_8(x.lo), half_of_8(x.hi))"};
+    bl_text_printf(out, "inline %s float16_as_uint16%s(%s x) { return %s; }\n", s, n, f, to_half[lanes]);
+    bl_text_printf(out, "inline %s uint16_as_float16%s(%s x) { return %s; }\n", f, n, s, to_float[lanes]);
+}
+
 static void prelude_half(bl_text *out, const char *real, int lanes)
 {
     char f[24] = "float", u[24] = "uint", s[24] = "ushort", n[16] = "";
@@ -368,22 +405,22 @@ static void prelude_half(bl_text *out, const char *real, int lanes)
         bl_text_printf(out, "  return as_%s(select(r, (b | 0x400000u) & 0xffff0000u, (x != x))); }\n", f);
     else
         bl_text_puts(out, "  return as_float(x != x ? (b | 0x400000u) & 0xffff0000u : r); }\n");
+    bl_text_puts(out, "#ifdef FLOAT_OF_HALVES\n");
+    prelude_half_by_instruction(out, f, s, n, lanes);
+    bl_text_puts(out, "#else\n");
     if (lanes > 1)
         bl_text_printf(out,
-                       "inline %s round_f16%s(%s x) { ushort h[%d] __attribute__((aligned(32))); vstore_half%d_rte(x, 0, (half "
-                       "*)h); return vload_half%d(0, (half *)h); "
-                       "}\n"
                        "inline %s float16_as_uint16%s(%s x) { ushort h[%d] __attribute__((aligned(32))); vstore_half%d_rte(x, 0, "
                        "(half *)h); return vload%d(0, h); }\n"
                        "inline %s uint16_as_float16%s(%s x) { ushort h[%d] __attribute__((aligned(32))); vstore%d(x, 0, h); "
                        "return vload_half%d(0, (half *)h); }\n",
-                       f, n, f, lanes, lanes, lanes, s, n, f, lanes, lanes, lanes, f, n, s, lanes, lanes, lanes);
+                       s, n, f, lanes, lanes, lanes, f, n, s, lanes, lanes, lanes);
     else
-        bl_text_puts(
-            out,
-            "inline float round_f16(float x) { ushort h; vstore_half_rte(x, 0, (half *)&h); return vload_half(0, (half *)&h); }\n"
-            "inline ushort float16_as_uint16(float x) { ushort h; vstore_half_rte(x, 0, (half *)&h); return h; }\n"
-            "inline float uint16_as_float16(ushort x) { ushort h = x; return vload_half(0, (half *)&h); }\n");
+        bl_text_puts(out, "inline ushort float16_as_uint16(float x) { ushort h; vstore_half_rte(x, 0, (half *)&h); return h; }\n"
+                          "inline float uint16_as_float16(ushort x) { ushort h = x; return vload_half(0, (half *)&h); }\n"
+                          "#define load_half(p) vload_half(0, p)\n#define store_half(x, p) vstore_half_rte(x, 0, p)\n");
+    bl_text_printf(out, "#endif\ninline %s round_f16%s(%s x) { return uint16_as_float16%s(float16_as_uint16%s(x)); }\n", f, n, f,
+                   n, n);
 }
 
 /* Rounding a double to odd in float first makes the second rounding exact (Boldo and Melquiond, 2008). */
@@ -506,6 +543,8 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bool
         bl_text_puts(out, prelude_stream);
     if (n.whole)
         once(out, "whole", "any", 1, prelude_whole);
+    if (n.half)
+        once(out, "f16c", "float", 1, prelude_f16c_once);
     for (int lanes = 1; lanes <= BL_MAX_LANES; lanes++) {
         if (!n.lanes[lanes])
             continue;
