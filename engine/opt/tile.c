@@ -33,7 +33,8 @@ enum {
     FAR_ROWS = 8      /* rows of a tile whose elements are pages apart: 12 took 1.1 to 1.3 times as long */
 };
 
-static const double CROWDED = 1.5; /* what a sum takes where it does not: 27 of them 2.3 times as long as 12, 26 1.4 times */
+static const double UNPACKING = 0.5; /* of a load: an operation that makes an operand of it */
+static const double CROWDED = 1.5;   /* what a sum takes where it does not: 27 of them 2.3 times as long as 12, 26 1.4 times */
 
 static int64_t at_most(int64_t n, int64_t most)
 {
@@ -99,6 +100,8 @@ static bool can_pack(facts *f, const access *a, const bl_target *target)
     uint64_t set = bl_free_get(&tune->free, a->node);
     if (a->reduce != f->main || f->main == NULL || a->node->op != BL_OP_LOAD || a->node->src[0]->op != BL_OP_BUFFER)
         return false;
+    if (!target->groups && bl_dtype_is_int((bl_dtype)a->node->dtype) && bl_dtype_is_float((bl_dtype)f->main->dtype))
+        return false; /* a panel of codes would be a second copy of a quantised weight */
     if ((uint32_t)tune->nparams + 1 > target->max_params || tune->npacked == BL_MAX_HELPERS)
         return false;
     for (int i = 0; i < tune->naxes; i++) {
@@ -128,9 +131,50 @@ static int picked_cost(const facts *f, const bl_target *target, const bl_node *n
     return (int)(2 * stride - 1);
 }
 
+/* Is it one of the sums that a tile holds side by side: of the same loops as the main one, as those of a gate and of what it
+ * gates? */
+static bool is_side_by_side(facts *f, const bl_node *node)
+{
+    bl_free *free = &f->tune->free;
+    return node == f->main || (node->op == BL_OP_REDUCE && bl_free_bound(free, node) == bl_free_bound(free, f->main) &&
+                               bl_free_get(free, node) == bl_free_get(free, f->main));
+}
+
+static int count_sums(facts *f)
+{
+    int n = 0;
+    for (size_t i = 0; i < f->below.count; i++)
+        n += is_side_by_side(f, f->below.at[i]);
+    return n;
+}
+
+/* Operations, for each product of the main reduction, that make an operand of what is loaded, as those that take the codes of a
+ * quantised weight apart: such as depend on |range|, and not on all that the product depends on.  NULL: all such. */
+static double unpacking(facts *f, const bl_node *range)
+{
+    bl_free *free = &f->tune->free;
+    uint64_t all = f->main == NULL ? 0 : bl_free_get(free, f->main) | bl_free_bound(free, f->main), bound = 0;
+    int operations = 0, products = 0;
+
+    if (f->main == NULL)
+        return 0;
+    bound = bl_free_bound(free, f->main);
+    bl_nodes below = bl_reach(f->tune->ir, (int)f->main->arg, f->main->src, false);
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *node = below.at[i];
+        uint64_t set = bl_free_get(free, node);
+        if (bl_op_get_class((bl_op)node->op) != BL_CLASS_ALU || node->dtype == BL_INDEX || node->dtype == BL_BOOL)
+            continue;
+        products += node->op == BL_OP_MUL && set == all;
+        operations += set != all && (set & bound) == bound && (range == NULL || bl_depends(f->tune, node, range));
+    }
+    return products == 0 ? 0 : (double)operations / products;
+}
+
 double tile_cost(facts *f, const bl_target *target, const bl_node *range, int lanes)
 {
-    double cost = 0;
+    double along = target->groups ? 0 : unpacking(f, range), unpacked = target->groups ? 0 : unpacking(f, NULL);
+    double cost = UNPACKING * (along / lanes + unpacked - along) * (double)f->total;
     int64_t extent = bl_extent_of(range);
     double waste = (double)((extent + lanes - 1) / lanes * lanes) / (double)extent;
     uint64_t bit = bl_free_bit(&f->tune->free, range);
@@ -167,6 +211,8 @@ typedef struct tiling {
         *window;   /* a loop of the sum that shifts the vector operand along the rows, which share what overlaps; or NULL */
     int64_t apart; /* ... by so many of its turns from row to row */
     double cost;   /* of the lanes' axis */
+    int sums;      /* of the same loops, each with accumulators of its own */
+    double row_load, column_load; /* what an operand costs, in loads: more than 1 where it is unpacked */
 } tiling;
 
 /* The loop of the main reduction along which windows of |a| slide with |axis|, so that neighbours share what they read; |apart|:
@@ -220,7 +266,8 @@ static double loads_of(const tiling *t, int64_t rows, int64_t columns)
 {
     double taps = t->window == NULL ? 1 : (double)bl_extent_of(t->window);
     double vectors = t->window == NULL ? 1 : ((double)t->apart * (double)(rows - 1) + taps) / taps;
-    return ((double)columns * vectors + (t->window == NULL ? (double)rows : 1)) / (double)(rows * columns);
+    return ((double)columns * vectors * t->column_load + (t->window == NULL ? (double)rows * t->row_load : 1)) /
+           (double)(rows * columns);
 }
 
 /* The best rows by columns for the registers: accumulators, one vector of each column, and one of a row.  |vectors| is how many
@@ -235,12 +282,12 @@ static void choose_tile(tiling *t, const bl_target *target, int64_t vectors, int
     for (int64_t columns = 1; columns <= most_columns && columns <= vectors; columns++) {
         for (int64_t rows = 1; rows <= most_rows && rows <= extent; rows++) {
             double waste, loads, cost;
-            if (rows * columns + columns + 1 > (int64_t)target->registers - 1)
+            if (rows * columns * t->sums + columns + 1 > (int64_t)target->registers - 1)
                 continue;
             waste = (double)((extent + rows - 1) / rows * rows) / (double)extent *
                     (double)((vectors + columns - 1) / columns * columns) / (double)vectors;
             loads = loads_of(t, rows, columns);
-            cost = waste * ((loads > 1.0 ? loads : 1.0) + 0.25 * loads + (rows * columns < 8 ? 0.5 : 0));
+            cost = waste * ((loads > 1.0 ? loads : 1.0) + 0.25 * loads + (rows * columns * t->sums < 8 ? 0.5 : 0));
             if (t->slides && is_crowded(target, rows, columns) && rows * columns > MOST_SLIDING)
                 cost *= CROWDED;
             if (cost < best) {
@@ -250,6 +297,17 @@ static void choose_tile(tiling *t, const bl_target *target, int64_t vectors, int
             }
         }
     }
+}
+
+/* What a tile with |columns| along an axis loads, and how many sums it holds. */
+static void weigh_operands(facts *f, const bl_target *target, tiling *t, const bl_node *columns)
+{
+    t->sums = target->groups ? 1 : count_sums(f);
+    t->row_load = t->column_load = 1;
+    if (target->groups)
+        return;
+    t->row_load += UNPACKING * unpacking(f, t->row_axis);
+    t->column_load += UNPACKING * unpacking(f, columns);
 }
 
 /* How many of |rows| along |axis| share each vector of |a|: all where it stays the same, and where windows overlap as many as
@@ -398,6 +456,7 @@ static bool tile_along_reduction(facts *f, const bl_target *target, tiling *t)
     t->row_axis = choose_rows(f, columns, 0);
     t->columns = at_most(bl_extent_of(columns), ALONG_TILE);
     if (t->row_axis != NULL) {
+        weigh_operands(f, target, t, columns);
         choose_tile(t, target, bl_extent_of(columns), ALONG_TILE, MOST_ROWS);
         (void)apply(tune, BL_MOVE_TILE, facts_axis_of(tune, t->row_axis), t->rows);
     }
@@ -489,7 +548,7 @@ static bool choose_with_edges(const facts *before, const bl_target *target, cons
 /* What a sum of windows costs with lanes along its rows, as tile_panels_cost counts; infinitely much where these would ask. */
 static double cost_along(const facts *before, const bl_target *target, const bl_form *form)
 {
-    tiling t = {.rows = 1, .columns = 1};
+    tiling t = {.rows = 1, .columns = 1, .sums = 1, .row_load = 1, .column_load = 1};
     bl_tune copy;
     facts f;
 
@@ -502,7 +561,7 @@ static double cost_along(const facts *before, const bl_target *target, const bl_
 static int64_t untiled_axes(const facts *before, const bl_target *target, const bl_form *form, int64_t gated)
 {
     const bl_tune *tune = before->tune;
-    tiling t = {.rows = 1, .columns = 1};
+    tiling t = {.rows = 1, .columns = 1, .sums = 1, .row_load = 1, .column_load = 1};
     int64_t untiled = 0;
     bl_tune copy;
     facts f;
@@ -685,7 +744,7 @@ static void tile_between(facts *f, const tiling *t)
 bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
 {
     bl_tune *tune = f->tune;
-    tiling t = {.rows = 1, .columns = 1};
+    tiling t = {.rows = 1, .columns = 1, .sums = 1, .row_load = 1, .column_load = 1};
     int64_t gated = edges_gated_axes(tune);
     const bl_node *crowded = NULL, *part = NULL;
 
@@ -702,6 +761,7 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
     if (t.row_axis != NULL) {
         int64_t width = t.lanes * (int64_t)form->local;
         t.slides = sliding_loop(f, &t) != NULL;
+        weigh_operands(f, target, &t, t.lanes_axis);
         find_window(f, &t);
         choose_tile(&t, target, (bl_extent_of(t.lanes_axis) + width - 1) / width, MOST_COLUMNS, most_rows(f, target, &t));
     }

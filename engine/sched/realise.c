@@ -6,12 +6,13 @@
 #include "engine/sched/internal.h"
 
 enum {
-    MOST_DEPTH = 1000,    /* nodes on one path of an expression: bounds recursion in index.c and the linearizer */
-    SMALL_NEST = 4096,    /* iterations that one work-item may as well do alone */
-    SMALL_SERIAL = 16384, /* iterations up to which few parallel rows, or repeated iterations, cost little */
-    COSTLY = 8,           /* ops per element from which a value used over and over is worth a buffer */
-    COSTLY_TWICE = 64,    /* ops per element from which one used in two nests is */
-    REUSED = 8,           /* uses of each element that count as over and over */
+    MOST_DEPTH = 1000,       /* nodes on one path of an expression: bounds recursion in index.c and the linearizer */
+    SMALL_NEST = 4096,       /* iterations that one work-item may as well do alone */
+    SMALL_SERIAL = 16384,    /* iterations up to which few parallel rows, or repeated iterations, cost little */
+    COSTLY = 8,              /* ops per element from which a value used over and over is worth a buffer */
+    COSTLY_TWICE = 64,       /* ops per element from which one used in two nests is */
+    LARGE_PRODUCT = 1 << 20, /* iterations, some 20 us, beside which another launch is little */
+    REUSED = 8,              /* uses of each element that count as over and over */
     MOST_WEIGHT = 1 << 20
 };
 
@@ -348,6 +349,7 @@ typedef struct view {
     uint64_t stages;  /* RANGEs of its stages */
     uint64_t chain;   /* the smallest set of outputs that some reduction is computed for, all others being loops inside */
     bool tiled;       /* some reduction reads its operands over and over, as a matmul does */
+    int products;     /* how many large ones do, of those without a buffer */
 } view;
 
 /* The loops that the stages of a store stand in. */
@@ -419,6 +421,15 @@ static bool is_repeated(view *v, size_t at)
     return bl_free_size(&v->free, v->around[at] | bound) > SMALL_SERIAL || innermost(&v->free, bound) >= FIRST_STAGE_LEVEL;
 }
 
+/* Is it a product that fills a tile's registers by itself?  On a CPU two of them in one nest, as of a gate and of what it gates,
+ * get half a tile each: 64 x 1536 x 576 twice took 3.6 ms in one nest, and 1.6 ms in two.  Groups of work-items have registers
+ * for both, and read the shared operand once. */
+static bool is_large_product(view *v, const bl_node *reduce)
+{
+    return v->s->options->group_columns == 0 && v->stages == 0 && bl_free_get(&v->free, reduce) == v->outputs &&
+           bl_free_work(&v->free, reduce) > LARGE_PRODUCT && bl_reads_over_and_over(&v->free, reduce, REUSED, false);
+}
+
 /* Does this reduction have to have a buffer? */
 static bool must_cut(view *v, size_t at, const bl_node *tensor)
 {
@@ -435,6 +446,10 @@ static bool must_cut(view *v, size_t at, const bl_node *tensor)
         return true;
     if (v->stages != 0 && free == stage_outputs(v))
         return false;
+    if (v->products > 1 && is_large_product(v, reduce)) {
+        v->products--;
+        return true;
+    }
     if (v->tiled)
         return free != v->outputs || is_side_sum(v, reduce);
     if (free == v->outputs)
@@ -489,6 +504,49 @@ static bool is_outer(view *v, const bl_node *node)
     return node->nsrc > 1;
 }
 
+enum {
+    MOST_UNPACKED = 16,  /* bytes of float32 for each byte of codes: of 2 bits */
+    MOST_UNPACKING = 128 /* nodes that take codes apart; those of block_linear are up to 60 */
+};
+
+/* Does the value only take apart codes that inputs hold several to a byte, as a quantised weight?  Then it is larger than all
+ * that it is made of: to write it and to read it again costs more memory, and more of its bandwidth, than to take the codes apart
+ * where they are used. */
+static bool is_unpacked(const bl_node *tensor)
+{
+    const bl_node *seen[MOST_UNPACKING] = {tensor};
+    int64_t bytes = 0, own = 0;
+    bool bits = false;
+    int n = 1;
+
+    for (int i = 0; i < n; i++) {
+        const bl_node *node = seen[i];
+        bl_op_class class = bl_op_get_class((bl_op)node->op);
+        int64_t elements = sched_elements(node);
+        if (elements > INT32_MAX)
+            return false;
+        if (node->op == BL_OP_INPUT)
+            bytes += elements * (int64_t)bl_dtype_bytes((bl_dtype)node->dtype);
+        else if (class == BL_CLASS_ALU
+                     ? sched_own_weight(node) > 1
+                     : class != BL_CLASS_MOVE && node->op != BL_OP_GATHER && node->op != BL_OP_CONST && node->op != BL_OP_IOTA)
+            return false;
+        bits = bits || node->op == BL_OP_AND || node->op == BL_OP_SHR;
+        for (uint32_t k = 0; k < node->nsrc; k++) {
+            int at = 0;
+            while (at < n && seen[at] != node->src[k])
+                at++;
+            if (node->src[k]->dtype == BL_INDEX || at < n)
+                continue;
+            if (n == MOST_UNPACKING)
+                return false;
+            seen[n++] = node->src[k];
+        }
+    }
+    own = sched_elements(tensor) * (int64_t)bl_dtype_bytes((bl_dtype)tensor->dtype);
+    return bits && own > bytes && own <= MOST_UNPACKED * bytes;
+}
+
 /* Inside a reduction, a costly value that does not depend on all of its loops is computed over and over: the topmost such
  * values get buffers. */
 static int cut_costly(view *v, const bl_node *reduce)
@@ -510,7 +568,7 @@ static int cut_costly(view *v, const bl_node *reduce)
             !is_outer(v, node)) {
             int cost = s->weight[sched_position(s, tensor)] + 2 * (count_loads(s, node) - 1);
             cost = sched_is_join(s, tensor) ? COSTLY : cost; /* each part would be written out by itself, with edges around */
-            if (cost >= COSTLY && all / REUSED >= sched_elements(tensor)) {
+            if (cost >= COSTLY && all / REUSED >= sched_elements(tensor) && !is_unpacked(tensor)) {
                 marked += mark(s, sched_position(s, tensor));
                 cover = true;
             }
@@ -537,6 +595,7 @@ static void look_at(view *v, sched *s, stored *st)
             v->stages |= bl_free_bound(&v->free, node);
         if (node->op == BL_OP_REDUCE && bl_free_get(&v->free, node) == v->outputs)
             v->tiled = v->tiled || bl_reads_over_and_over(&v->free, node, REUSED, true);
+        v->products += node->op == BL_OP_REDUCE && is_large_product(v, node);
         st->sums = st->sums || (node->op == BL_OP_REDUCE && is_side_sum(v, node));
     }
     st->tiled = v->tiled;
