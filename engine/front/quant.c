@@ -338,7 +338,7 @@ static const bl_node *sub_scale(matrix *m, int plane, int part)
     if (m->apart || x->op == BL_OP_POISON)
         return x;
     x = bl_shrink_axis(ir, x, x->ndim - 2, bl_index(ir, part), bl_index(ir, 1));
-    return bl_drop_axes(ir, x, 1u << (x->ndim - 2));
+    return x->op == BL_OP_POISON ? x : bl_drop_axes(ir, x, 1u << (x->ndim - 2));
 }
 
 static const bl_node *as_float(matrix *m, const bl_node *x)
@@ -412,17 +412,21 @@ const bl_node *expand_block_linear(bl_call *c)
     const bl_node *folded = fold_columns(&m, x);
     for (int part = 0; part < m.parts; part++) {
         const bl_node *w = take_part(&m, part);
-        if (w->op == BL_OP_POISON || folded->op == BL_OP_POISON)
+        if (w->op == BL_OP_POISON || folded->op == BL_OP_POISON || (sum != NULL && sum->op == BL_OP_POISON))
             return bl_call_failed(c);
         if (m.nlead > 1)
             w = bl_add_axis(ir, w, m.nlead - 1);
         const bl_node *some = bl_shrink_axis(ir, folded, folded->ndim - 2, bl_index(ir, part), bl_index(ir, 1));
+        if (some->op == BL_OP_POISON || w->op == BL_OP_POISON)
+            return bl_call_failed(c);
         some = bl_drop_axes(ir, some, 1u << (some->ndim - 2));
         const bl_node *product = both(&m, BL_OP_MUL, some, w);
         if (product->op == BL_OP_POISON)
             return product;
         sum = sum == NULL ? product : bl_add(ir, sum, product);
     }
+    if (sum->op == BL_OP_POISON)
+        return sum;
     uint32_t axes = ((1u << (m.nloops + 1)) - 1) << (sum->ndim - m.nloops - 1);
     return bl_cast(ir, (bl_dtype)c->in[0]->dtype, bl_drop_axes(ir, bl_reduce(ir, BL_OP_ADD, sum, axes), axes));
 }
