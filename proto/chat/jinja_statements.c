@@ -31,7 +31,7 @@ static void parse_statements(bl_jinja_parser *p, const char *const *ends, bl_jin
     (void)bl_jinja_expect(p, BL_JINJA_T_BLOCK_END);
     bl_jinja_parse_body(p, ends, out);
     if (!p->failed && p->t->kind == BL_JINJA_T_EOF)
-        (void)bl_jinja_refuse(p, p->t->line, "Unexpected end of template; it was looking for",
+        (void)bl_jinja_refuse(p, owner->line, "the end of the template comes before the end of a statement; expected",
                               (bl_span){ends[0], strlen(ends[0])});
     for (int i = 0; i < out->count; i++)
         bl_jinja_node_grow(p, owner, out->at[i]);
@@ -70,7 +70,7 @@ static bl_jinja_node *parse_if(bl_jinja_parser *p)
     bl_jinja_advance(p);
     node->a = bl_jinja_parse_tuple(p, 0, NULL);
     bl_jinja_node_grow(p, node, node->a);
-    parse_statements(p, ENDS("elif", "else", "endif"), node, &node->items);
+    parse_statements(p, ENDS("endif", "elif", "else"), node, &node->items);
     if (bl_jinja_is_name(p->t, "elif")) {
         bl_jinja_node_add(p, node, &node->more, parse_if(p));
     } else {

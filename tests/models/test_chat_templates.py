@@ -143,7 +143,7 @@ class Limits(unittest.TestCase):
             self.assertIsInstance(got, tuple, template)
 
     def test_errors_name_the_line(self):
-        for template, line, words in (("a\n{% if %}", 2, "expression"), ("a\n\n{{ x", 3, "expected"), ("{% for a in b %}\nx", 2, "endfor"), ("{# x", 1, "comment"), ("\n{{ 'x }}", 2, "string"),
+        for template, line, words in (("a\n{% if %}", 2, "expression"), ("a\n\n{{ x", 3, "expected"), ("{% for a in b %}\nx", 1, "endfor"), ("{# x", 1, "comment"), ("\n{{ 'x }}", 2, "string"),
                                       ("\n\n{{ x|nothing }}", 3, "No filter named 'nothing'"), ("{{ x is nothing }}", 1, "No test named"), ("{% nothing %}", 1, "unknown tag 'nothing'"),
                                       ("\n{{ x.y }}", 2, "'x' is undefined"), ("\n{{ raise_exception('no ' ~ 1) }}", 2, "no 1"), ("{{ 1 + 'a' }}", 1, "unsupported operand"),
                                       ("{% break %}", 1, "loop"), ("{% set 1 = 2 %}", 1, "assign")):
