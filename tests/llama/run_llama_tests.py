@@ -28,12 +28,12 @@ def lay_out(source, folder):
     return tests
 
 
-def run(source, words=(), **options):
+def run(source, words=(), python=sys.executable, **options):
     with tempfile.TemporaryDirectory() as folder:
         tests = lay_out(pathlib.Path(source), pathlib.Path(folder))
         env = {"LLAMA_SERVER_BIN_PATH": str(HERE / "llama-server"), "PYTHONDONTWRITEBYTECODE": "1", **os.environ}
         words = words or [f"unit/test_{name}.py" for name in FILES]
-        return subprocess.run([sys.executable, "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", "--tb=short", "-rfE", *words], cwd=tests, env=env, **options)
+        return subprocess.run([python, "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", "--tb=short", "-rfE", *words], cwd=tests, env=env, **options)
 
 
 if __name__ == "__main__":
