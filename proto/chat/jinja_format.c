@@ -272,10 +272,12 @@ bl_jinja_value bl_jinja_percent(bl_jinja_run *run, bl_span format, bl_jinja_valu
         if (mark != NULL)
             percent_field(&f);
     }
-    bool all = value.kind == BL_JINJA_TUPLE ? f.next == value.as.list->count
-               : value.kind == BL_JINJA_DICT || value.kind == BL_JINJA_LIST || value.kind == BL_JINJA_RANGE
-                   ? true
-                   : f.next > 0 || f.named;
+    bool all = f.next > 0 || f.named;
+    if (value.kind == BL_JINJA_TUPLE)
+        all = f.next == value.as.list->count;
+    else if (value.kind == BL_JINJA_DICT || value.kind == BL_JINJA_LIST || value.kind == BL_JINJA_RANGE ||
+             value.kind == BL_JINJA_UNDEFINED)
+        all = true; /* what has items need not be used */
     if (!all && !run->failed)
         return fail_format(run, "not all arguments converted during string formatting");
     return bl_jinja_take(&f.out);

@@ -413,7 +413,7 @@ FILTER(batch)
         size = (int32_t)at[0].as.number;
     if (size == 0 && bl_jinja_equal(run, at[0], bl_jinja_int(0))) /* as Jinja2's loop has it */
         yield(&g, part_of(run, items, 0, 0, 0, at[1]));
-    if (is_given(at[1]) && at[0].kind != BL_JINJA_INT && at[0].kind != BL_JINJA_BOOL)
+    if (items.count > 0 && is_given(at[1]) && at[0].kind != BL_JINJA_INT && at[0].kind != BL_JINJA_BOOL)
         (void)bl_jinja_fail(run, BL_EINVAL, "batch takes a number of items, not %s", bl_jinja_type(at[0]));
     if (size < 1)
         size = (int64_t)items.count + !items.count;

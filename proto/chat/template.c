@@ -11,8 +11,13 @@ enum {
     MOST_SOURCE = 1 << 20,    /* bytes of a template; the largest one known has 20 KB */
     SOURCE_MEMORY = 64 << 20, /* for its nodes */
     MEMORY = 16 << 20,
+    MEMORY_MESSAGE = 64 << 10,
+    MEMORY_FACTOR = 16, /* for each byte of the input: a template may copy a message several times */
+    MOST_MEMORY = 256 << 20,
     OUTPUT = 16 << 20,
     STEPS = 1000000,
+    STEPS_MESSAGE = 10000, /* templates look back over the messages for each message */
+    MOST_STEPS = 20000000, /* two seconds */
     CALLS = 64,
 };
 
@@ -149,11 +154,41 @@ static void bind_input(bl_jinja_run *run, const bl_chat_input *input)
         bind_text(run, input->variables[i].name, bl_jinja_from_json(run, &input->variables[i].value));
 }
 
+/* Bytes of the strings. */
+static size_t measure(const bl_json *json)
+{
+    bl_json_iter each = bl_json_each(json);
+    size_t bytes = json->text.len;
+    bl_json item;
+    while ((json->kind == BL_JSON_ARRAY || json->kind == BL_JSON_OBJECT) && json->item != NULL && bl_json_next(&each, &item))
+        bytes += measure(&item);
+    return bytes;
+}
+
+/* A long conversation may take more. */
+static bl_chat_limits limits_for(const bl_chat_input *input, const bl_chat_limits *given)
+{
+    bl_chat_limits most = given != NULL ? *given : (bl_chat_limits){0};
+    size_t messages = input->messages.kind == BL_JSON_ARRAY ? bl_json_count(&input->messages) : 0;
+    size_t bytes = measure(&input->messages);
+    size_t memory = messages < MOST_MEMORY / MEMORY_MESSAGE && bytes < MOST_MEMORY / MEMORY_FACTOR
+                        ? MEMORY + messages * MEMORY_MESSAGE + bytes * MEMORY_FACTOR
+                        : MOST_MEMORY;
+    uint64_t steps = messages < MOST_STEPS / STEPS_MESSAGE ? STEPS + messages * STEPS_MESSAGE : MOST_STEPS;
+    if (most.memory == 0)
+        most.memory = memory < MOST_MEMORY ? memory : MOST_MEMORY;
+    if (most.steps == 0)
+        most.steps = steps < MOST_STEPS ? steps : MOST_STEPS;
+    most.output = most.output > 0 ? most.output : OUTPUT;
+    most.depth = most.depth > 0 ? most.depth : CALLS;
+    return most;
+}
+
 bl_status bl_chat_template_render(const bl_chat_template *chat, const bl_chat_input *input, const bl_chat_limits *limits,
                                   bl_text *out, bl_err *err)
 {
-    bl_chat_limits most = limits != NULL ? *limits : (bl_chat_limits){0};
-    bl_arena *arena = bl_arena_create(most.memory > 0 ? most.memory : MEMORY);
+    bl_chat_limits most = limits_for(input, limits);
+    bl_arena *arena = bl_arena_create(most.memory);
     bl_jinja_scope top = {.kept = true};
     bl_jinja_buffer buffer = {.text = out};
     bl_err first = {0};
@@ -162,9 +197,9 @@ bl_status bl_chat_template_render(const bl_chat_template *chat, const bl_chat_in
         return bl_fail(err, BL_ENOMEM, "a chat template");
     bl_jinja_run run = {.arena = arena,
                         .err = &first,
-                        .most_steps = most.steps > 0 ? most.steps : STEPS,
-                        .most_calls = most.depth > 0 ? most.depth : CALLS,
-                        .most_output = before + (most.output > 0 ? most.output : OUTPUT),
+                        .most_steps = most.steps,
+                        .most_calls = most.depth,
+                        .most_output = before + most.output,
                         .out = &buffer,
                         .top = &top,
                         .now = input->now};

@@ -45,9 +45,11 @@ typedef struct bl_chat_input {
 
 /* 0: the default. */
 typedef struct bl_chat_limits {
-    size_t memory;  /* of the template's values; 16 MiB.  Strings of the input are borrowed and do not count */
+    size_t memory;  /* of the template's values; 16 MiB, 64 KiB for each message and 16 times the bytes of the messages, at most
+                       256 MiB.  Strings of the input are borrowed and do not count */
     size_t output;  /* bytes of the text; 16 MiB */
-    uint64_t steps; /* expressions and statements, and one for each 256 bytes that a step reads or writes; 10^6 */
+    uint64_t steps; /* expressions and statements, and one for each 256 bytes that a step reads or writes; 10^6, and
+                       10^4 for each message, at most 2 * 10^7 */
     int depth;      /* nested calls of macros; 64 */
 } bl_chat_limits;
 

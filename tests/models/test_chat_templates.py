@@ -142,6 +142,14 @@ class Limits(unittest.TestCase):
             got, = render([{"template": template, "variables": {}}])
             self.assertIsInstance(got, tuple, template)
 
+    def test_long_conversations(self):
+        """Limits grow with the conversation."""
+        template = "{% for m in messages %}{% set before = messages[:loop.index0] | selectattr('role', 'equalto', 'tool') | list %}{{ (m.content | trim) + '\n' }}{% endfor %}"
+        long = [{"role": "user", "content": f"number {i}"} for i in range(800)]
+        large = [{"role": "user", "content": "word " * 1000000}] * 2
+        texts = render([{"template": template, "variables": {"messages": messages}} for messages in (long, large)])
+        self.assertEqual(["".join(m["content"].strip() + "\n" for m in messages) for messages in (long, large)], texts)
+
     def test_errors_name_the_line(self):
         for template, line, words in (("a\n{% if %}", 2, "expression"), ("a\n\n{{ x", 3, "expected"), ("{% for a in b %}\nx", 1, "endfor"), ("{# x", 1, "comment"), ("\n{{ 'x }}", 2, "string"),
                                       ("\n\n{{ x|nothing }}", 3, "No filter named 'nothing'"), ("{{ x is nothing }}", 1, "No test named"), ("{% nothing %}", 1, "unknown tag 'nothing'"),
