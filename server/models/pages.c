@@ -49,7 +49,6 @@ struct bl_pages {
     size_t page_bytes;
     int64_t count; /* of places */
     int64_t most;  /* as many as the program's states may have */
-    bool whole;    /* a plan writes all of them: the state has as many as it may have before the first run */
     bool shared;
     int64_t *free, nfree;
     bl_text_pages *texts;
@@ -172,7 +171,6 @@ bl_status bl_pages_create(bl_model_instance *instance, int64_t count, bool share
         p->state[p->nstates] = at;
         p->bytes[p->nstates++] = each;
         p->page_bytes += each;
-        p->whole = p->whole || !info->in_place[i];
         if ((int64_t)(p->program->states[at].bytes / each) < p->count)
             p->count = (int64_t)(p->program->states[at].bytes / each);
     }
@@ -462,6 +460,22 @@ static bool grow(bl_pages *p)
     return p->count < p->most && widen(p, p->count + more < p->most ? p->count + more : p->most, &ignored) == BL_OK;
 }
 
+bl_status bl_pages_admit(bl_pages *p, const bl_plan *plan, bl_err *err)
+{
+    const bl_plan_info *info = bl_plan_get_info(plan);
+    bl_status st = BL_OK;
+    bool whole = false;
+    for (int i = 0; i < info->nstates; i++)
+        whole = whole || (info->updated[i] && !info->in_place[i]);
+    if (!whole)
+        return BL_OK;
+    pthread_mutex_lock(&p->lock);
+    if (p->count < p->most)
+        st = widen(p, p->most, err);
+    unlock_pages(p);
+    return st;
+}
+
 /* Of what no text has, what was used longest ago leaves; the host keeps as many of those as the state has. */
 static bool send_kept(bl_pages *p)
 {
@@ -552,8 +566,6 @@ static bl_status reserve(bl_pages *p, bl_text_pages *text, size_t count, bool *r
     size_t pages = (count + BL_PAGE_TOKENS - 1) / BL_PAGE_TOKENS;
     *ready = false;
     text->rests = false;
-    if (p->whole && p->count < p->most)
-        BL_TRY(widen(p, p->most, err));
     for (size_t i = 0; i < pages; i++) {
         if (i == text->count)
             BL_TRY(add_page(p, text, err));

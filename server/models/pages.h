@@ -53,6 +53,8 @@ void bl_pages_shrink(const bl_model_version *version, bl_program_doc *doc);
 /* Of an instance of a version that has the form.  |shared|: all keys share what they wrote. */
 BL_NODISCARD bl_status bl_pages_create(bl_model_instance *instance, int64_t count, bool shared, bl_pages **out, bl_err *err);
 void bl_pages_destroy(bl_pages *pages); /* accepts NULL */
+/* Before a run of |plan|: one that goes over whole states needs as many pages as their types say.  Worker's thread. */
+BL_NODISCARD bl_status bl_pages_admit(bl_pages *pages, const bl_plan *plan, bl_err *err);
 
 /* A text begins with |tokens|: it has the longest chain of full pages that are known of them; returns how many tokens these have,
  * fewer than |count|.  |found| false: none is looked for. */

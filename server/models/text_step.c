@@ -341,6 +341,8 @@ static bl_status run_plan(step *s, bl_err *err)
     if (s->plan == NULL)
         s->plan = bl_plan_current(lead->instance->plan);
     run.plan = s->plan;
+    if (lead->text->pool > 0)
+        BL_TRY(bl_pages_admit(lead->instance->pages, s->plan, err));
     BL_TRY(lend_states(lead, &run, err));
     st = bl_plan_run(&run, err);
     keep_states(lead);
