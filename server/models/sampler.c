@@ -325,7 +325,7 @@ double bl_logits_log_sum(const float *logits, size_t count)
         max = logits[i] > max ? logits[i] : max;
     for (size_t i = 0; i < count; i++)
         sum += isnan(logits[i]) ? 0 : (double)expf(logits[i] - max);
-    return (double)max + log(sum);
+    return sum > 0 ? (double)max + log(sum) : 0; /* 0: no logit is a number */
 }
 
 size_t bl_logits_likeliest(const float *logits, size_t count, double log_sum, bl_token_chance *out, size_t most)
