@@ -217,13 +217,31 @@ bl_status bl_token_fits(bl_token_encoder *e, size_t len)
 
 /* ---- added tokens, and what lies between them */
 
+/* The place behind the last one that is not greater than |rest|, or that |rest| begins with. */
+static uint32_t after_least(const bl_added_tokens *among, bl_span rest)
+{
+    uint32_t low = among->from[(unsigned char)rest.data[0]], high = among->from[(unsigned char)rest.data[0] + 1];
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        bl_span text = among->token[middle].text;
+        int differs = memcmp(text.data, rest.data, text.len < rest.len ? text.len : rest.len);
+        if (differs < 0 || (differs == 0 && text.len <= rest.len))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The longest one that |rest| begins with. */
 static const bl_added_token *find_added(const bl_token_encoder *e, const bl_added_tokens *among, bl_span rest)
 {
     unsigned char first = (unsigned char)rest.data[0];
-    for (uint32_t i = among->from[first]; i < among->from[first + 1]; i++) {
-        const bl_added_token *added = &among->token[i];
-        if (rest.len >= added->text.len && memcmp(rest.data, added->text.data, added->text.len) == 0 &&
-            (e->parse_special || !e->tokenizer->tokens[added->id].special))
+    if (among->from[first] == among->from[first + 1])
+        return NULL;
+    for (int32_t at = (int32_t)after_least(among, rest) - 1; at >= 0; at = among->token[at].shorter) {
+        const bl_added_token *added = &among->token[at];
+        if (bl_token_begins(rest, added->text) && (e->parse_special || !e->tokenizer->tokens[added->id].special))
             return added;
     }
     return NULL;

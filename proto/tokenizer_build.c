@@ -231,9 +231,10 @@ bl_status bl_token_make_trie(bl_tokenizer *t, const bool *in, bl_err *err)
 static int compare_added(const void *a, const void *b)
 {
     const bl_added_token *x = a, *y = b;
-    if (x->text.data[0] != y->text.data[0])
-        return (unsigned char)x->text.data[0] < (unsigned char)y->text.data[0] ? -1 : 1;
-    return x->text.len != y->text.len ? (x->text.len > y->text.len ? -1 : 1) : x->id - y->id;
+    int differs = memcmp(x->text.data, y->text.data, x->text.len < y->text.len ? x->text.len : y->text.len);
+    if (differs != 0)
+        return differs;
+    return x->text.len != y->text.len ? (x->text.len < y->text.len ? -1 : 1) : y->id - x->id; /* of two the last is found */
 }
 
 bl_status bl_token_make_added(bl_tokenizer *t, bl_added_tokens *among, size_t count, bl_err *err)
@@ -248,8 +249,13 @@ void bl_token_sort_added(bl_added_tokens *among)
 {
     if (among->count > 1)
         qsort(among->token, among->count, sizeof *among->token, compare_added);
-    for (size_t i = 0; i < among->count; i++)
-        among->from[(unsigned char)among->token[i].text.data[0] + 1]++;
+    for (size_t i = 0; i < among->count; i++) {
+        bl_added_token *token = &among->token[i];
+        token->shorter = (int32_t)i - 1; /* what this one begins with, the one before it begins with too */
+        while (token->shorter >= 0 && !bl_token_begins(token->text, among->token[token->shorter].text))
+            token->shorter = among->token[token->shorter].shorter;
+        among->from[(unsigned char)token->text.data[0] + 1]++;
+    }
     for (size_t i = 0; i < 256; i++)
         among->from[i + 1] += among->from[i];
 }

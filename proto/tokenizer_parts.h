@@ -71,9 +71,10 @@ typedef struct bl_added_token {
     bl_span text;
     int32_t id;
     bool eats_left, eats_right; /* the blanks beside it */
+    int32_t shorter;            /* the longest other one that its text begins with, by place; or -1 */
 } bl_added_token;
 
-/* By their first bytes, the longest first. */
+/* By their texts; |from|: where those with a first byte begin. */
 typedef struct bl_added_tokens {
     size_t count;
     bl_added_token *token;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "engine/base/clock.h"
 #include "engine/base/fault.h"
 #include "proto/gguf/vocab.h"
 #include "tests/proto/gguf_writer.h"
@@ -166,6 +167,19 @@ static const vocab_file gemma = {
     .merges = {M " a", "\n \n"},
     .ids = {{"tokenizer.ggml.bos_token_id", 2}, {"tokenizer.ggml.eos_token_id", 1}, {"tokenizer.ggml.unknown_token_id", 3}},
     .flags = {{"tokenizer.ggml.add_bos_token", 0}}};
+/* Tokens that begin with others. */
+static const vocab_file nested = {.model = "gpt2",
+                                  .tokens = {{"<", NORMAL, 0},
+                                             {"a", NORMAL, 0},
+                                             {"<a", USER_DEFINED, 0},
+                                             {"<a>b", CONTROL, 0},
+                                             {"<a>", USER_DEFINED, 0},
+                                             {"b", NORMAL, 0},
+                                             {">", NORMAL, 0},
+                                             {"<b", USER_DEFINED, 0},
+                                             {"<ab", CONTROL, 0},
+                                             {"ab", NORMAL, 0}},
+                                  .merges = {"a b"}};
 static const vocab_file sentence = {.model = "llama",
                                     .tokens = {{"<unk>", UNKNOWN, 0},
                                                {"<s>", CONTROL, 0},
@@ -251,6 +265,8 @@ static void encodes(void **state)
         {&composed, "e\xcc\x81", ALL, "1 2", "\xc3\xa9"},
         {&gemma, " a\n\na\xc3\xa9z", ALL, "2 6 8 5 9 10 3", "<bos> a\n\na\xc3\xa9<unk>"},
         {&gemma, "</s>", ALL, "2 3", "<bos><unk>"}, /* here it is a text like any other */
+        {&nested, "<a>b<a>a<ab<a<", PARSED, "3 4 1 8 2 0", "<a>b<a>a<ab<a<"},
+        {&nested, "<a>b<ab<ac<c", PLAIN, "4 5 2 5 2 0", "<a>b<ab<a<"},
         {&sentence, "aba", ALL, "1 8 7", "<s>aba"}, /* "ba" is better than M "a", but that is a way, and then it is joined */
         {&sentence, "ba ", ALL, "1 3 7 3", "<s>ba "},
         {&sentence, "  b", ALL, "1 12 3 5", "<s>  b"},
@@ -379,6 +395,45 @@ static void sparse(void **state)
     bl_tokenizer_destroy(t);
 }
 
+/* Thousands of marks begin alike, as in vocabularies with places for more: a text that nearly has one at each character is none
+ * the slower for that. */
+static void many_marks(void **state)
+{
+    enum { MARKS = 4000, TEXT = 300000, MOST_MS = 10000 };
+    bl_text file = {0}, text = {0};
+    bl_tokenizer *tokenizer = NULL;
+    bl_tokens tokens = {0};
+    bl_err err = {0};
+    char name[32];
+    int64_t begin = 0;
+    (void)state;
+    put_header(&file, 3, 0, 3);
+    put_text_key(&file, "tokenizer.ggml.model", "llama");
+    put_array(&file, "tokenizer.ggml.tokens", BL_GGUF_TEXT, MARKS + 1);
+    put_text(&file, "<");
+    for (int i = 0; i < MARKS; i++) {
+        (void)snprintf(name, sizeof name, "<unused%d>", i);
+        put_text(&file, name);
+    }
+    put_array(&file, "tokenizer.ggml.token_type", BL_GGUF_I32, MARKS + 1);
+    for (int i = 0; i <= MARKS; i++)
+        put(&file, i == 0 ? NORMAL : CONTROL, 4);
+    assert_int_equal(make_from((bl_span){bl_text_get(&file), file.len}, &tokenizer, &err), BL_OK);
+    for (int i = 0; i < TEXT; i++)
+        bl_text_putc(&text, '<');
+    bl_text_puts(&text, "<unused77>");
+    begin = bl_clock_ns();
+    assert_int_equal(bl_tokenizer_encode_as(tokenizer, (bl_span){text.data, text.len}, (bl_encode_options){.parse_special = true},
+                                            TEXT + 10, &tokens, &err),
+                     BL_OK);
+    assert_true(bl_clock_ms(begin, bl_clock_ns()) < MOST_MS);
+    assert_int_equal(tokens.id[tokens.count - 1], 78);
+    free(tokens.id);
+    bl_tokenizer_destroy(tokenizer);
+    bl_text_fini(&file);
+    bl_text_fini(&text);
+}
+
 /* Each allocation may fail: what was there is given back, and the error says so. */
 static void no_memory(void **state)
 {
@@ -410,8 +465,8 @@ static void no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(encodes), cmocka_unit_test(marks),     cmocka_unit_test(refused),
-        cmocka_unit_test(sparse),  cmocka_unit_test(no_memory),
+        cmocka_unit_test(encodes), cmocka_unit_test(marks),      cmocka_unit_test(refused),
+        cmocka_unit_test(sparse),  cmocka_unit_test(many_marks), cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
