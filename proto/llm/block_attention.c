@@ -133,7 +133,7 @@ static bool rotates(const bl_llm_spec *s, int64_t layer)
 {
     if (s->rope == BL_ROPE_NONE || ((s->arch->flags & BL_LLM_SKIP_ROPE) != 0 && layer % 4 == 3))
         return false;
-    return (s->arch->flags & BL_LLM_WINDOW_ROPE) == 0 || bl_llm_has_window(s, layer);
+    return (s->arch->flags & BL_LLM_WINDOW_ROPE) == 0 || s->window == 0 || bl_llm_has_window(s, layer);
 }
 
 /* Of queries or keys. */

@@ -7,6 +7,12 @@
 #include <math.h>
 #include <string.h>
 
+/* A number of the files as a token; -1: it is none. */
+static int64_t token_of(double number)
+{
+    return number >= 0 && number <= INT32_MAX ? (int64_t)number : -1;
+}
+
 void bl_llm_add_end(bl_llm_model *out, int64_t id)
 {
     if (id < 0 || id > INT32_MAX || out->nends == BL_LLM_ENDS)
@@ -40,12 +46,12 @@ static void describe_gguf(bl_llm_source *source, bl_llm_model *out)
         out->bos = (int32_t)id;
     for (size_t i = 0; i < sizeof end_keys / sizeof end_keys[0]; i++)
         if (bl_llm_number(source, end_keys[i], 0, &id))
-            bl_llm_add_end(out, (int64_t)id);
+            bl_llm_add_end(out, token_of(id));
     out->sampling = (bl_llm_sampling){.temperature = read_sampling(source, "general.sampling.temp", NAN),
                                       .top_p = read_sampling(source, "general.sampling.top_p", NAN),
                                       .min_p = read_sampling(source, "general.sampling.min_p", NAN),
                                       .repeat_penalty = read_sampling(source, "general.sampling.penalty_repeat", NAN),
-                                      .top_k = (int64_t)read_sampling(source, "general.sampling.top_k", -1)};
+                                      .top_k = token_of(read_sampling(source, "general.sampling.top_k", -1))};
 }
 
 /* ---- a Hugging Face folder */
@@ -115,7 +121,7 @@ static void take_generation_config(bl_arena *arena, const bl_json *config, bl_ll
 {
     bl_json ends, at, samples;
     (void)arena;
-    bl_llm_add_end(out, (int64_t)take_number(config, "eos_token_id", -1));
+    bl_llm_add_end(out, token_of(take_number(config, "eos_token_id", -1)));
     if (bl_json_find(config, "eos_token_id", &ends) && ends.kind == BL_JSON_ARRAY) {
         bl_json_iter it = bl_json_each(&ends);
         int64_t id;
@@ -130,7 +136,7 @@ static void take_generation_config(bl_arena *arena, const bl_json *config, bl_ll
                                       .top_p = take_number(config, "top_p", NAN),
                                       .min_p = take_number(config, "min_p", NAN),
                                       .repeat_penalty = take_number(config, "repetition_penalty", NAN),
-                                      .top_k = (int64_t)take_number(config, "top_k", -1)};
+                                      .top_k = token_of(take_number(config, "top_k", -1))};
 }
 
 static bl_status read_json(bl_arena *arena, const bl_llm_file *files, int nfiles, const char *name,

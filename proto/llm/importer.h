@@ -23,11 +23,12 @@ enum {
     BL_LLM_BARE_NORM = 16,       /* norms have no weights */
     BL_LLM_QK_AFTER = 32,        /* norms of queries and keys stand behind the rotation */
     BL_LLM_HUB_GROUPED = 64,     /* the fused product of a Hugging Face folder has q, k and v by groups */
-    BL_LLM_WINDOW_ROPE = 128,    /* only blocks with a window rotate */
+    BL_LLM_WINDOW_ROPE = 128,    /* only blocks with a window rotate, where there are any */
     BL_LLM_SKIP_ROPE = 256,      /* every fourth block does not rotate */
     BL_LLM_EXPERTS_NORM = 512,   /* weights of the chosen experts sum to 1 */
     BL_LLM_LOGIT_DIVIDED = 1024, /* "logit_scale" divides */
     BL_LLM_ENCODER = 2048,       /* no causal mask: bert */
+    BL_LLM_NEEDS_SCALES = 8192,  /* embedding_scale, residual_scale and logit_scale are there */
     BL_LLM_WINDOWED = 4096       /* "attention.sliding_window" counts */
 };
 

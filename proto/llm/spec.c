@@ -10,6 +10,7 @@ enum {
     ROWS = 32,
     POOL_BYTES = 64 << 20 /* of pages, where one text needs less */,
     MOST_LAYERS = 1024,
+    MOST_EXPERTS = 4096,
     MOST_SIZE = 1 << 20,
     MOST_ROPE = 4096
 };
@@ -130,24 +131,30 @@ static bl_status read_rope(const reading *r, bl_llm_spec *s)
 static bl_status read_experts(const reading *r, bl_llm_spec *s)
 {
     double gating = number_or(r, "expert_gating_func", 0);
-    s->experts = (int64_t)number_or(r, "expert_count", 0);
-    s->experts_used = (int64_t)number_or(r, "expert_used_count", 0);
+    double experts = number_or(r, "expert_count", 0), used = number_or(r, "expert_used_count", 0);
     s->experts_norm = number_or(r, "expert_weights_norm", (s->arch->flags & BL_LLM_EXPERTS_NORM) != 0) != 0;
     s->experts_scale = number_or(r, "expert_weights_scale", 1);
     s->experts_scale = s->experts_scale == 0 ? 1 : s->experts_scale;
     s->experts_sigmoid = gating == 2; /* llama.cpp's numbers: 1 softmax, 2 sigmoid, 3 softmax of the chosen ones */
     if (gating < 0 || gating > 3)
         return bl_fail(r->err, BL_EUNSUPPORTED, "expert_gating_func is %g; 1, 2 and 3 are known here", gating);
-    if (s->experts < 0 || s->experts > 4096 || s->experts_used < 0 || s->experts_used > s->experts ||
-        (s->experts > 0 && s->experts_used == 0))
-        return bl_fail(r->err, BL_EINVAL, "%lld of %lld experts (expert_used_count, expert_count): that cannot be",
-                       (long long)s->experts_used, (long long)s->experts);
+    if (!(experts >= 0 && experts <= MOST_EXPERTS && used >= 0 && used <= experts) || (experts > 0 && used < 1))
+        return bl_fail(r->err, BL_EINVAL,
+                       "expert_used_count is %g and expert_count is %g; of up to %d experts at least one must be used", used,
+                       experts, MOST_EXPERTS);
+    s->experts = (int64_t)experts;
+    s->experts_used = (int64_t)used;
     return BL_OK;
 }
 
-static void read_scales(const reading *r, bl_llm_spec *s)
+static bl_status read_scales(const reading *r, bl_llm_spec *s)
 {
+    static const char *const needed[] = {"embedding_scale", "residual_scale", "logit_scale"};
     const unsigned flags = s->arch->flags;
+    double value;
+    for (size_t i = 0; (flags & BL_LLM_NEEDS_SCALES) != 0 && i < sizeof needed / sizeof needed[0]; i++)
+        if (!bl_llm_number(r->source, needed[i], 0, &value))
+            return bl_fail(r->err, BL_EINVAL, "the key \"%s.%s\" is missing; convert the model anew", s->arch->name, needed[i]);
     s->attention_scale = number_or(r, "attention.scale", 0);
     if (s->attention_scale == 0)
         s->attention_scale = 1 / sqrt((double)s->key_size);
@@ -164,19 +171,40 @@ static void read_scales(const reading *r, bl_llm_spec *s)
         number_or(r, "attention.temperature_length", number_or(r, "rope.scaling.original_context_length", 8192));
     s->score_cap = number_or(r, "attn_logit_softcapping", 0);
     s->logit_cap = number_or(r, "final_logit_softcapping", 0);
+    return BL_OK;
+}
+
+/* Some files say of each block whether it has a window: the period of which the last block has none; 0: all have one. */
+static bl_status read_window_flags(const reading *r, bl_llm_spec *s)
+{
+    double flag = 1;
+    int first = -1;
+    for (int i = 0; i < s->layers && bl_llm_number(r->source, "attention.sliding_window_pattern", i, &flag); i++)
+        if (flag == 0 && first < 0)
+            first = i;
+    s->window_period = first + 1;
+    if (first == 0)
+        s->window = 0;
+    for (int i = 0; i < s->layers && bl_llm_number(r->source, "attention.sliding_window_pattern", i, &flag); i++)
+        if ((flag != 0) != bl_llm_has_window(s, i))
+            return bl_fail(r->err, BL_EUNSUPPORTED,
+                           "attention.sliding_window_pattern: blocks without a window must be the last of each period here, "
+                           "and block %d is not",
+                           i);
+    return BL_OK;
 }
 
 static bl_status read_window(const reading *r, bl_llm_spec *s)
 {
-    double window = number_or(r, "attention.sliding_window", 0), period = s->arch->window_period;
+    double window = number_or(r, "attention.sliding_window", 0), period = 0;
     bool counts = s->arch->window_period > 0 || (s->arch->flags & BL_LLM_WINDOWED) != 0 || r->source->gguf == NULL;
-    (void)bl_llm_number(r->source, "attention.sliding_window_pattern", 0, &period);
+    bool said = bl_llm_number(r->source, "attention.sliding_window_pattern", 0, &period);
+    if (!(window >= 0 && window <= (double)INT32_MAX))
+        return bl_fail(r->err, BL_EINVAL, "attention.sliding_window is %g; it must be at least 0", window);
     counts = counts && number_or(r, "attention.no_window", 0) == 0;
-    s->window = counts && window > 0 && window < (double)s->context ? (int64_t)window : 0;
-    s->window_period = s->arch->window_period;
-    if (period >= 2)
-        s->window_period = (int)period;
-    return window >= 0 ? BL_OK : bl_fail(r->err, BL_EINVAL, "attention.sliding_window is %g; it must be at least 0", window);
+    s->window = counts ? (int64_t)window : 0;
+    s->window_period = said && period >= 2 && period <= MOST_LAYERS ? (int)period : s->arch->window_period;
+    return s->window > 0 && said && period < 2 ? read_window_flags(r, s) : BL_OK;
 }
 
 /* Keys and values are as exact as the weights; pages for one whole text, and for more where they cost little. */
@@ -248,7 +276,7 @@ bl_status bl_llm_read_spec(bl_llm_source *source, const bl_llm_options *options,
     BL_TRY(read_rope(&r, out));
     BL_TRY(read_experts(&r, out));
     size_pages(&r, out);
-    read_scales(&r, out);
+    BL_TRY(read_scales(&r, out));
     BL_TRY(read_act(&r, out));
     out->parallel = number_or(&r, "use_parallel_residual", (source->row->flags & BL_LLM_PARALLEL) != 0) != 0;
     return BL_OK;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """GGUF files as models: a tiny llama beside the same arithmetic in float64, how files are found, and what is refused."""
 import json
+import os
 import pathlib
 import tempfile
 import unittest
@@ -32,6 +33,9 @@ def folder(name, tensors, **more):
     texts = {"config.json": gguf_files.hub_config() | more, "tokenizer.json": gguf_files.hub_tokenizer(), "model.safetensors.index.json": index}
     return {f"{name}/{file}": json.dumps(document).encode() for file, document in texts.items()} | {
         f"{name}/{part}": gguf_files.safetensors(arrays) for part, arrays in parts.items()}
+
+
+DATA = pathlib.Path(os.environ.get("BEAMLINE_DATA", pathlib.Path(__file__).resolve().parents[3] / "shared" / "data")) / "stories260K"
 
 
 class Files(unittest.TestCase):
@@ -103,6 +107,14 @@ class Files(unittest.TestCase):
         pieces = [gguf_files.PIECES[token] for token in written]
         data = b"".join(bytes([int(piece[3:5], 16)]) if piece.startswith("<0x") else piece.replace("\u2581", " ").encode() for piece in pieces)
         self.assertEqual(answer["text_output"], data.decode(errors="replace"))
+
+    @unittest.skipUnless((DATA / "stories260K-f32.gguf").is_file(), "stories260K is not on this machine: $BEAMLINE_DATA says where")
+    def test_story(self):
+        """The likeliest tokens, as llama2.c and llama.cpp choose them."""
+        wanted = json.loads((DATA / "expected_greedy.json").read_text())["cases"][0]["tokens"][:201]
+        server = self.serve({"story.gguf": (DATA / "stories260K-f32.gguf").read_bytes()})
+        answer = asking.call(f"{server.url}/completion", {"model": "story", "prompt": wanted[:1], "n_predict": 200, "temperature": 0, "return_tokens": True})
+        self.assertEqual(answer["tokens"], wanted[1:])
 
     def test_refused(self):
         tensors, keys = gguf_files.llama_tensors(), gguf_files.llama_keys()
