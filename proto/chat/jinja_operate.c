@@ -159,8 +159,10 @@ bl_jinja_value bl_jinja_slice(bl_jinja_run *run, bl_jinja_value of, bl_jinja_val
         !slice_bound(run, start, count, by, by < 0 ? count - 1 : 0, &from) ||
         !slice_bound(run, stop, count, by, by < 0 ? -1 : count, &to))
         return bl_jinja_none();
-    if (by > 0 ? to > from : to < from)
-        n = (size_t)(by > 0 ? (to - from - 1) / by + 1 : (from - to - 1) / -by + 1);
+    if (by > 0 && to > from)
+        n = (size_t)((to - from - 1) / by + 1);
+    else if (by < 0 && to < from)
+        n = (size_t)((from - to - 1) / -by + 1);
     if (of.kind == BL_JINJA_STRING)
         return slice_string(run, of, from, by, n);
     bl_jinja_value *at = bl_jinja_alloc(run, n, sizeof *at);

@@ -219,27 +219,25 @@ typedef struct generator {
     bl_jinja_run *run;
     bl_jinja_list out;
     size_t cap;
-    bl_err *outer, inner; /* what the stream raises */
 } generator;
 
-/* From here on a failure of the template is the stream's.  Limits are the run's: they end it at once. */
 static void start_generator(generator *g, bl_jinja_run *run)
 {
-    *g = (generator){.run = run, .outer = run->err};
+    *g = (generator){.run = run};
 }
 
+/* A failure since the start becomes the stream's, which raises it when it is read; the run goes on.  Limits are the run's. */
 static bl_jinja_value end_generator(generator *g)
 {
     bl_jinja_run *run = g->run;
-    run->err = g->outer;
     bl_err *failure = NULL;
-    if (run->failed && g->inner.status == BL_EINVAL) {
+    if (run->failed && run->err->status == BL_EINVAL) {
+        bl_err why = *run->err;
+        *run->err = (bl_err){0};
         run->failed = false;
         failure = bl_jinja_alloc(run, 1, sizeof *failure);
         if (failure != NULL)
-            *failure = g->inner;
-    } else if (run->failed && g->inner.status != BL_OK) {
-        (void)bl_fail(run->err, g->inner.status, "%s", g->inner.text);
+            *failure = why;
     }
     return bl_jinja_stream_of(run, g->out.at, g->out.count, failure);
 }
@@ -289,7 +287,6 @@ FILTER(map)
     generator g;
     (void)at;
     start_generator(&g, run);
-    run->err = &g.inner;
     if (bl_jinja_is_true(self)) {
         bool attribute = args->count == 0 && named(run, args, "attribute") != NULL;
         bl_jinja_list items = bl_jinja_items(run, self);
@@ -322,7 +319,6 @@ static bl_jinja_value choose(bl_jinja_run *run, bl_jinja_value self, const bl_ji
 {
     generator g;
     start_generator(&g, run);
-    run->err = &g.inner;
     if (bl_jinja_is_true(self)) {
         bl_jinja_list items = bl_jinja_items(run, self);
         for (size_t i = 0; i < items.count && bl_jinja_work(run, 0); i++) {
@@ -363,7 +359,6 @@ FILTER(unique)
     bl_jinja_value seen = bl_jinja_dict_make(run);
     (void)args;
     start_generator(&g, run);
-    run->err = &g.inner;
     bl_jinja_list items = bl_jinja_items(run, self);
     for (size_t i = 0; i < items.count && bl_jinja_work(run, 0); i++) {
         bl_jinja_value key = ignore_case(run, get_path(run, items.at[i], at[1], bl_jinja_absent()), bl_jinja_is_true(at[0]));
@@ -382,7 +377,6 @@ FILTER(items)
     (void)at;
     (void)args;
     start_generator(&g, run);
-    run->err = &g.inner;
     if (self.kind == BL_JINJA_DICT) {
         g.out = bl_jinja_items(run, (bl_jinja_value){.kind = BL_JINJA_VIEW, .flag = 'i', .as.dict = self.as.dict});
     } else if (self.kind != BL_JINJA_UNDEFINED) {
@@ -407,7 +401,6 @@ FILTER(batch)
     int64_t size = 0;
     (void)args;
     start_generator(&g, run);
-    run->err = &g.inner;
     bl_jinja_list items = bl_jinja_items(run, self);
     if (!bl_jinja_as_int(at[0], &size) && at[0].kind == BL_JINJA_FLOAT && at[0].as.number == (double)(int32_t)at[0].as.number)
         size = (int32_t)at[0].as.number;
@@ -430,7 +423,6 @@ FILTER(slice)
     int64_t slices = 0;
     (void)args;
     start_generator(&g, run);
-    run->err = &g.inner;
     bl_jinja_list items = bl_jinja_items(run, self);
     if (!bl_jinja_as_int(at[0], &slices) || slices == 0)
         (void)bl_jinja_fail(run, BL_EINVAL, "slice takes a number of slices other than 0, not %s", bl_jinja_type(at[0]));
