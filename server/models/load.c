@@ -270,7 +270,8 @@ static bl_status make_program(load *l, bl_model_version *version, bl_worker *wor
     }
     if (st == BL_OK)
         st = read_tokenizer(l, rq, version);
-    if (st == BL_OK)
+    if (st == BL_OK &&
+        version->form == BL_MODEL_LLM) /* whose program reads pages by its table alone, and so none that are not there */
         bl_pages_shrink(version, &make->program->doc);
     if (st == BL_OK)
         st = bl_program_make_begin(make, worker);

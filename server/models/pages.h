@@ -47,8 +47,8 @@ struct bl_text_pages {
 
 /* Is this the form above?  Then |*count| is how many pages the state has. */
 BL_NODISCARD bl_status bl_pages_describe(const bl_model_version *version, int64_t *count, bl_err *err);
-/* A document that was decoded for |version|: states of pages that begin as zeros have few of them at first, and more when texts
- * need them. */
+/* A document that was made for |version| by an importer, which knows that no entry reads a page but those of its table: states of
+ * pages that begin as zeros have few of them at first, and more when texts need them. */
 void bl_pages_shrink(const bl_model_version *version, bl_program_doc *doc);
 /* Of an instance of a version that has the form.  |shared|: all keys share what they wrote. */
 BL_NODISCARD bl_status bl_pages_create(bl_model_instance *instance, int64_t count, bool shared, bl_pages **out, bl_err *err);

@@ -80,7 +80,12 @@ class Pages(PagesTest):
         cls.put_chain(repository, "short", document=chain(chunk=5))
         cls.put_chain(repository, "alone", max_batch_size=1)
         cls.put_chain(repository, "large", document=chain(pages=64), tensors=nothing(64))
-        cls.put(repository, "growing", {**chain(pages=4096), "state": {"seen": {"dtype": "float32", "shape": [4096, PAGE]}}})
+        program = chain()  # reads all of the state: a program of a client has all of its pages
+        program["state"] = {"seen": {"dtype": "float32", "shape": [4096, PAGE]}}
+        program["nodes"] = [node("flat", "reshape", "seen", shape=[4096 * PAGE]), node("most", "max", "flat"), node("none", "mul", "most", 0),
+                            *(each | {"attrs": {"shape": [4096, PAGE]}} if each["id"] == "kept" else each for each in program["nodes"][1:]),
+                            node("told", "add", "logits", "none")]
+        cls.put(repository, "reads_all", program | {"outputs": ["told"]}, **parameters(logits="told"))
 
     def test_alone(self):
         for model in ("chain.opencl", "chain.interp", "short", "alone"):
@@ -141,14 +146,8 @@ class Pages(PagesTest):
         self.wait_for("text_pages_used", 0)
         self.assertGreater(self.server.metric("text_pages_kept"), 0)
 
-    def test_memory_comes_with_use(self):
-        """Of 4,096 pages there are 16 at first, and more when texts need them."""
-        places = lambda: sum(self.server.metric(f"text_pages_{kind}") for kind in ("used", "kept", "free"))
-        before, device = places(), self.server.metric("held_bytes")
-        self.at_once([lambda i=i: self.write("growing", prompt(300 + i, 150), 150) for i in range(6)])
-        self.wait_for("text_pages_used", 0)
-        self.assertIn(places() - before, range(32, 96))
-        self.assertIn(self.server.metric("held_bytes") - device, range(32 * 128, 96 * 128))
+    def test_reads_all(self):
+        self.write("reads_all", prompt(3, 70), 70)
 
     def test_whole_context(self):
         text = prompt(11, CONTEXT - 3)
