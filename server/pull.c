@@ -205,12 +205,15 @@ static bl_status fetch_model(pull *p, bl_err *err)
 
 int bl_pull_main(int argc, char *const *argv)
 {
-    const char *endpoint = getenv("HF_ENDPOINT"), *what = NULL;
+    const char *given = getenv("HF_ENDPOINT"), *what = NULL;
     static const char usual[] = "https://huggingface.co";
-    pull p = {.hub = {.endpoint = endpoint != NULL && *endpoint != '\0' ? endpoint : usual, .token = getenv("HF_TOKEN")},
-              .terminal = isatty(STDERR_FILENO)};
+    char endpoint[500];
+    pull p = {.hub = {.endpoint = endpoint, .token = getenv("HF_TOKEN")}, .terminal = isatty(STDERR_FILENO)};
     bl_err err = {0};
     bool fits = true;
+    (void)snprintf(endpoint, sizeof endpoint, "%s", given != NULL && *given != '\0' ? given : usual);
+    for (size_t len = strlen(endpoint); len > 0 && endpoint[len - 1] == '/'; len--)
+        endpoint[len - 1] = '\0';
     for (int i = 0; i < argc && fits; i++) {
         const char **to = strcmp(argv[i], "--to") == 0 ? &p.models : strcmp(argv[i], "--as") == 0 ? &p.as : NULL;
         if (to != NULL && i + 1 < argc)

@@ -543,7 +543,7 @@ bl_jinja_value bl_jinja_filter_from_json(bl_jinja_run *run, bl_jinja_value self,
     bl_span text = bl_jinja_text(self);
     bl_json_doc doc = {0};
     bl_err err = {0};
-    bl_jinja_value value = bl_jinja_none();
+    bl_jinja_value value;
     char *copy = bl_jinja_alloc(run, text.len + 1, 1);
     (void)at;
     (void)args;

@@ -58,7 +58,7 @@ static void gather_arguments(bl_jinja_run *run, const bl_jinja_node *node, bl_ji
         out->at[out->count++] = eval(run, node->items.at[i], scope);
     if (node->b != NULL)
         more = bl_jinja_items(run, eval(run, node->b, scope));
-    if (more.count > 0) {
+    if (more.count > 0 && !run->failed) {
         bl_jinja_value *at = bl_jinja_alloc(run, count + more.count, sizeof *at);
         for (size_t i = 0; at != NULL && i < count + more.count; i++)
             at[i] = i < count ? out->at[i] : more.at[i - count];
@@ -627,7 +627,7 @@ static bl_jinja_value run_block(bl_jinja_run *run, const bl_jinja_node *node, bl
 
 static void execute_node(bl_jinja_run *run, const bl_jinja_node *node, bl_jinja_scope *scope)
 {
-    bl_jinja_value value = bl_jinja_none();
+    bl_jinja_value value;
     switch ((int)node->op) {
     case BL_JINJA_DATA:
         bl_jinja_put_span(run, run->out, node->name);

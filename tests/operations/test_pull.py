@@ -121,7 +121,7 @@ class Pull(unittest.TestCase):
         self.assertIn(str(self.models / "model"), self.pull())
         self.assertEqual(["model/model.Q4_K_M.gguf"], self.there())
         self.assertEqual(GGUF, (self.models / "model" / "model.Q4_K_M.gguf").read_bytes())
-        self.pull("hf:org/model:q8_0", "--as", "eight")
+        self.pull("hf:org/model:q8_0", "--as", "eight", HF_ENDPOINT=self.hub.url + "/")
         self.pull("hf:org/model@main:model.Q4_K.gguf", "--as", "four")
         self.assertEqual(["eight/model.Q8_0.gguf", "four/model.Q4_K.gguf", "model/model.Q4_K_M.gguf"], self.there())
         self.assertIn("is there already", self.pull(status=1))
