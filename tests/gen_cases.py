@@ -623,6 +623,7 @@ def regions():
     add("at_named_places", lambda g: ({"s": g("index_put", "s", g.x(["n", 6]), numbers(g, "n"))}, []))
     add("at_places_far_away", lambda g: ({"s": g("index_put", "s", g.x([7, 6]), g("mul", g.x([7], "int64"), 1431655766))}, []))
     add("at_many_places", lambda g: (lambda at: ({"s": g("index_put", "s", g.x([50, 6]), at), "t": g("index_put", "t", g.x([50, 6]), at)}, []))(numbers(g, 50)))
+    add("rows_of_one_and_columns_of_another", lambda g: ({"s": g("index_put", "s", g.x([1, 6]), numbers(g, 1)), "t": g("index_put", "t", g.x([12, 1]), numbers(g, 1, 2), axis=1)}, []))
     add("at_pairs_of_places", lambda g: ({"w": g("index_put", "w", g.x([7, 6]), numbers(g, 7, 2), numbers(g, 7))}, []))
     add("at_places_of_columns", lambda g: ({"s": g("index_put", "s", g.x([12, 4]), numbers(g, 4, 2), axis=1)}, [g("sum", "s")]))
     add("at_places_and_as_it_was", lambda g: ({"s": g("index_put", "s", g("mul", g("take", "s", g.x([7], "int32")), 2), numbers(g, 7))}, []))

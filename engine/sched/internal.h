@@ -139,6 +139,8 @@ bool sched_copy_nest(bl_ir *ir, const bl_nest *nest, bl_nest *out);
 /* Nest |at| with the expressions of integers and bools that other nests have stored in place of their LOADs, and with the
  * parameters of these nests behind its own.  False where there are none. */
 bool sched_read_through(bl_ir *ir, const bl_schedule *schedule, int at, bl_nest *out);
+/* Each store of nest |at| becomes a nest of its own.  False where there is one, or no memory. */
+bool sched_split_stores(bl_ir *ir, bl_schedule *schedule, int at);
 /* Nests that store what no nest reads are dropped. */
 void sched_drop_unread(bl_schedule *schedule);
 

@@ -522,6 +522,21 @@ static bool take(const regions *r, int at)
     return sched_read_through(r->ir, r->schedule, at, &copy) && take_nest(r, at, &copy);
 }
 
+/* Stores of one nest to parts of several states, which differ in where they are. */
+static bool has_regions(const regions *r, int at)
+{
+    const bl_nest *nest = &r->schedule->nests[at];
+    region g;
+    bool all = nest->sink->op == BL_OP_SINK && nest->sink->nsrc > 1;
+
+    for (uint32_t i = 0; i < nest->sink->nsrc && all; i++) {
+        bl_nest one = *nest;
+        one.sink = bl_sink(r->ir, 1, &nest->sink->src[i]);
+        all = is_region(r, at, &one, &g);
+    }
+    return all;
+}
+
 bl_status bl_schedule_in_place(bl_ir *ir, bl_schedule *schedule, int nroots, const int *state, bool *in_place, bl_err *err)
 {
     sched_lasts lasts = {0};
@@ -531,6 +546,9 @@ bl_status bl_schedule_in_place(bl_ir *ir, bl_schedule *schedule, int nroots, con
     for (int i = 0; i < schedule->nnests;) {
         int before = schedule->nnests;
         bool taken = take(&r, i);
+        if (!taken && schedule->nnests == before && stores_update(&r, &schedule->nests[i]) && has_regions(&r, i) &&
+            sched_split_stores(ir, schedule, i))
+            continue;
         any = any || taken || schedule->nnests > before;
         i += schedule->nnests - before + (taken ? 0 : 1); /* another may stand there now */
     }

@@ -36,6 +36,21 @@ static bool is_used(const bl_nest *nest, int place, bool writes)
     return false;
 }
 
+/* |node| with BUFFERs numbered as places instead of as parameters of |nest|. */
+static const bl_node *by_places(bl_ir *ir, const bl_nest *nest, const bl_node *node)
+{
+    bl_nodes below = bl_reach(ir, 1, &node, false);
+    bl_ptrmap to;
+
+    bl_ptrmap_init(&to, bl_ir_arena(ir));
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *buffer = below.at[i];
+        if (buffer->op == BL_OP_BUFFER && buffer->sub == 0)
+            bl_ptrmap_put(&to, buffer, (void *)(uintptr_t)bl_param(ir, nest->param[buffer->arg], (bl_dtype)buffer->dtype, false));
+    }
+    return bl_substitute(ir, node, &to);
+}
+
 /* ---- the expression of a buffer in place of its LOAD */
 
 /* The only nest that stores to |place|, if it runs before nest |at|; or -1. */
@@ -163,6 +178,32 @@ bool sched_read_through(bl_ir *ir, const bl_schedule *schedule, int at, bl_nest 
     return any && out->sink->op == BL_OP_SINK;
 }
 
+bool sched_split_stores(bl_ir *ir, bl_schedule *schedule, int at)
+{
+    bl_nest whole = schedule->nests[at];
+    int more = (int)whole.sink->nsrc - 1;
+    bl_nest *nests = bl_arena_array(bl_ir_arena(ir), (size_t)(schedule->nnests + more), sizeof *nests);
+
+    if (nests == NULL || more < 1 || is_inside_loop(schedule, at))
+        return false;
+    memcpy(nests, schedule->nests, (size_t)at * sizeof *nests);
+    memcpy(nests + at + 1 + more, schedule->nests + at + 1, (size_t)(schedule->nnests - at - 1) * sizeof *nests);
+    for (int i = 0; i <= more; i++) {
+        const bl_node *store = by_places(ir, &whole, whole.sink->src[i]), *sink = bl_sink(ir, 1, &store);
+        if (whole.sink->sub == BL_PRECISION_HIGH)
+            sink = bl_sink_relax(ir, sink);
+        nests[at + i] = (bl_nest){.sink = sink, .name = sched_nest_name(ir, sink)};
+        sched_bind_params(ir, &nests[at + i]);
+    }
+    schedule->nests = nests;
+    schedule->nnests += more;
+    for (int j = 0; j < schedule->nloops; j++) {
+        schedule->loops[j].first += schedule->loops[j].first > at ? more : 0;
+        schedule->loops[j].end += schedule->loops[j].end > at ? more : 0;
+    }
+    return true;
+}
+
 void sched_drop_unread(bl_schedule *schedule)
 {
     for (int i = schedule->nnests; i-- > 0;) {
@@ -276,21 +317,6 @@ static const bl_node *last_equal(bl_ir *ir, const sched_scatter *s, const bl_nod
     const bl_node *equal = bl_alu2(ir, BL_OP_CMPEQ, key, bl_replace(ir, key, range, turn));
     const bl_node *value = bl_where(ir, equal, where->src[1], where->src[2]);
     return bl_reduce_over(ir, BL_OP_MAX, 1, &value, 1, &range);
-}
-
-/* |node| with BUFFERs numbered as places instead of as parameters of |nest|. */
-static const bl_node *by_places(bl_ir *ir, const bl_nest *nest, const bl_node *node)
-{
-    bl_nodes below = bl_reach(ir, 1, &node, false);
-    bl_ptrmap to;
-
-    bl_ptrmap_init(&to, bl_ir_arena(ir));
-    for (size_t i = 0; i < below.count; i++) {
-        const bl_node *buffer = below.at[i];
-        if (buffer->op == BL_OP_BUFFER && buffer->sub == 0)
-            bl_ptrmap_put(&to, buffer, (void *)(uintptr_t)bl_param(ir, nest->param[buffer->arg], (bl_dtype)buffer->dtype, false));
-    }
-    return bl_substitute(ir, node, &to);
 }
 
 /* A place for |count| of int32 and, as nest |at|, the one that stores |value| there; its number, or -1 without memory. */
