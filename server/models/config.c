@@ -489,7 +489,7 @@ static bl_status check_name(reader *r, const bl_json *root, const char *name)
 static bl_status check_platform(reader *r, const bl_json *root)
 {
     static const char *const members[] = {"platform", "backend"};
-    static const char *const good[] = {"", "beamline_program", "beamline", "onnx", "onnxruntime_onnx", "onnxruntime"};
+    static const char *const good[] = {"", "beamline_program", "beamline", "onnx", "onnxruntime_onnx", "onnxruntime", "llm"};
     for (int i = 0; i < 2; i++) {
         bl_json at;
         bool known = false;
@@ -499,8 +499,9 @@ static bl_status check_platform(reader *r, const bl_json *root)
         for (size_t k = 0; k < sizeof good / sizeof good[0]; k++)
             known |= bl_span_is(at.text, good[k]);
         if (!known)
-            return bl_json_fail(&at, r->err, BL_EUNSUPPORTED,
-                                "models are model.json (\"beamline_program\") or model.onnx (\"onnx\")");
+            return bl_json_fail(
+                &at, r->err, BL_EUNSUPPORTED,
+                "models are model.json (\"beamline_program\"), model.onnx (\"onnx\") or language models (\"llm\")");
     }
     return BL_OK;
 }

@@ -11,7 +11,7 @@ def call(url, document=None):
     data = None if document is None else json.dumps(document).encode()
     try:
         with urllib.request.urlopen(urllib.request.Request(url, data)) as answer:
-            return json.load(answer)
+            return json.loads(answer.read() or b"{}")
     except urllib.error.HTTPError as error:
         return {"error": error.read().decode()}
 

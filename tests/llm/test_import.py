@@ -76,6 +76,11 @@ class Files(unittest.TestCase):
             self.assertLess(asking.error(asking.logits(server.url, "plain", TOKENS[:n], len(gguf_files.PIECES)), wanted[n - 1]), 1e-10)
         answer = asking.call(f"{server.url}/v2/models/plain/generate", {"text_input": "abc", "max_tokens": 4, "ignore_eos": True})
         self.assertEqual(answer["num_input_tokens"], 3)
+        config = asking.call(f"{server.url}/v2/models/plain/config")
+        self.assertEqual(config["platform"], "llm")
+        again = {"parameters": {"config": json.dumps(config | {"parameters": {"chunk": {"string_value": "4"}}})}}
+        self.assertNotIn("error", asking.call(f"{server.url}/v2/repository/models/plain/load", again))  # and now in pieces of 4 tokens
+        self.assertLess(asking.error(asking.logits(server.url, "plain", TOKENS, len(gguf_files.PIECES)), wanted[-1]), 1e-10)
 
     def test_refused_folders(self):
         tensors = gguf_files.llama_tensors()
