@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from fixture import JSON, OCTETS, PROGRAM, ROOT, SAFETENSORS, Server, counter, graph
 
 SCOPES = ("infer", "run", "train", "admin", "metrics")
-OPEN = {"/", "/openapi.json", "/v2", "/v2/", "/v2/health/live", "/v2/health/ready"}  # the allow-list: what asks for no key
+OPEN = {"/", "/openapi.json", "/health", "/v2", "/v2/", "/v2/health/live", "/v2/health/ready"}  # the allow-list: what asks for no key
 NAMES = {"INFER": {"infer"}, "RUN": {"run"}, "TRAIN": {"train"}, "ADMIN": {"admin"}, "METRICS": {"metrics"}, "WORK": {"run", "train"},
          "ANY": set(SCOPES), "NONE": set()}
 
@@ -112,7 +112,7 @@ class Matrix(KeyedCase):
                         self.assertEqual(403, status, name)
 
     def test_t19_unknown_addresses_tell_nothing_without_a_key(self):
-        for method, path in (("GET", "/nothing"), ("GET", "/api/v1/nothing"), ("BREW", "/api/v1/run"), ("PUT", "/api/v1/run"), ("GET", "/v1/models/x")):
+        for method, path in (("GET", "/nothing"), ("GET", "/api/v1/nothing"), ("BREW", "/api/v1/run"), ("PUT", "/api/v1/run"), ("GET", "/v1/nothing/x")):
             answer = self.server.call(method, path)
             self.assertEqual(401, answer.status, path)
             self.assertNotIn("allow", answer.headers)
