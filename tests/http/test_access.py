@@ -72,10 +72,15 @@ class Site(ServerTest):
         self.assertEqual(405, self.call("BREW", "/v2").status)
 
     def test_not_found_and_query(self):
-        for path in ("/nothing", "/api/v1", "/api/v1/nothing", "/v1/nothing", "/api/v1/run/", "/api/v1/programs/a/b", "/api/v1/tensors/"):
+        for path in ("/nothing", "/api/v1", "/api/v1/nothing", "/api/v1/run/", "/api/v1/programs/a/b", "/api/v1/tensors/"):
             self.refused(404, self.call("GET", path))
         for path in ("/api/v1/tensors?x=1", "/api/v1/tensors?lease", "/api/v1/devices?lease=1", "/api/v1/tensors?lease=a&lease=b"):
             self.refused((400, 404), self.call("GET", path))
+
+    def test_v1_tells_errors_as_openai_does(self):
+        answer = self.call("GET", "/v1/nothing")
+        self.assertEqual((404, "application/json"), (answer.status, answer.type))
+        self.assertEqual({"message", "type", "param", "code"}, set(answer.json["error"]))
 
     def test_v2_tells_errors_as_triton_does(self):
         answer = self.call("POST", "/v2/health/live", "", JSON)
