@@ -199,6 +199,10 @@ bl_status compile_keeps(compile *c)
     find_writers(&a);
     find_sources(&a);
     BL_TRY(list_launches(&a));
+    for (int i = 0; i < keeps->n; i++) {
+        size_t room = MOST_KEPT_BYTES - c->plan->info.keep_bytes;
+        c->plan->info.keep_bytes += !keeps->kept[i].outside ? 0 : keeps->kept[i].bytes < room ? keeps->kept[i].bytes : room;
+    }
     return bl_arena_status(c->arena, c->err);
 }
 

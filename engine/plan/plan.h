@@ -70,6 +70,7 @@ typedef struct bl_plan_info {
     const int64_t *var_lo, *var_hi;
     int64_t ops, bytes; /* one run at the largest sizes: arithmetic on values, and device memory traffic */
     size_t peak_bytes;  /* device memory beyond inputs, states and outputs, at the largest sizes */
+    size_t keep_bytes;  /* device memory that it may keep between runs, besides: panels and transforms of weights (keep.c) */
     double estimate_s;  /* rough device time of one run, likewise */
     double compile_ms;  /* whole miss */
     double engine_ms;   /* of that, our own part: wire graph to kernel source */

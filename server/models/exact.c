@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Plans for runs of one size.  Where the number of rows is a constant, and of a text that of its tokens, the compiler knows how
- * far each loop goes; such a plan takes the model's place for runs of just that size.  It has the model's weights, but keeps what
- * it computes of them anew (engine/plan/keep.c), so that there are few of them, and for large models none. */
+ * far each loop goes; such a plan takes the model's place for runs of just that size.  All plans of an instance read the same
+ * weights. Each may keep panels of its own that it makes of them (engine/plan/keep.c): a plan that would take these over
+ * MOST_BYTES is released. */
 #include "server/models/internal.h"
 
 #include "engine/base/log.h"
@@ -9,7 +10,7 @@
 
 #include <string.h>
 
-enum { MOST_EXACT = 5, MOST_BYTES = 256 << 20 /* of weights, counted once for each plan */ };
+enum { MOST_EXACT = 5, MOST_BYTES = 256 << 20 /* that an instance's may keep together */ };
 
 typedef struct making {
     bl_model_version *version; /* the loader's */
@@ -72,7 +73,7 @@ static bool may_have(bl_model_version *version, const bl_model_instance *instanc
     for (int i = 0; i < BL_SIZES; i++)
         n += instance->sizes.at[i].ordered;
     pthread_mutex_unlock(&version->batcher.lock);
-    return n <= MOST_EXACT && n * instance->program->charged <= MOST_BYTES;
+    return n <= MOST_EXACT;
 }
 
 bool bl_exact_claim(bl_model_version *version, bl_model_instance *instance, int64_t rows)
@@ -126,6 +127,17 @@ static bool is_like(const bl_plan *plan, const bl_plan *other)
     return a->ninputs == b->ninputs && a->noutputs == b->noutputs && a->nstates == b->nstates && a->nhidden == b->nhidden;
 }
 
+/* May the instance have the plan beside those that are there? */
+static bool fits(const bl_model_instance *instance, const bl_plan *plan)
+{
+    size_t bytes = bl_plan_get_info(plan)->keep_bytes;
+    for (int i = 0; i < BL_SIZES; i++) {
+        const bl_plan *other = atomic_load(&instance->exact[i]);
+        bytes += other == NULL ? 0 : bl_plan_get_info(other)->keep_bytes;
+    }
+    return bytes <= MOST_BYTES;
+}
+
 /* On a compile thread. */
 static bl_status compile(bl_exec *x, bl_err *err)
 {
@@ -135,7 +147,7 @@ static bl_status compile(bl_exec *x, bl_err *err)
     bool hit = false;
     BL_TRY(bl_exec_key(x, &make->graph, true, &key));
     BL_TRY(bl_exec_make_plan(x, &key, &make->graph, true, &plan, &hit, err));
-    if (is_like(plan, make->instance->plan) &&
+    if (is_like(plan, make->instance->plan) && fits(make->instance, plan) &&
         atomic_compare_exchange_strong(&make->instance->exact[bl_size_of(make->rows)], &none, plan)) {
         bl_log(BL_LOG_INFO, "model %s has a plan for runs of %lld rows", make->version->name, (long long)make->rows);
         return BL_OK;
