@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <string.h>
 
 void bl_problem_write(bl_text *out, const bl_err *err, const uint64_t *step)
 {
@@ -71,7 +72,7 @@ void bl_problem_write_openai(bl_text *out, const bl_err *err, const char *type, 
     bl_encode_key(out, "type");
     bl_encode_string(out, type != NULL ? type : usual);
     bl_text_puts(out, ",\"param\":null,\"code\":");
-    if (code != NULL)
+    if (code != NULL && (type == NULL || strcmp(type, usual) == 0))
         bl_encode_string(out, code);
     else
         bl_text_puts(out, "null");

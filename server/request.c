@@ -416,7 +416,8 @@ void bl_request_reply_problem(bl_request *rq)
         return;
     }
     if (openai) {
-        bl_problem_write_openai(&rq->out, &rq->err, rq->problem_type, rq->problem_members);
+        bl_problem_write_openai(&rq->out, &rq->err, rq->route == NULL ? "invalid_request_error" : rq->problem_type,
+                                rq->problem_members);
         rq->content_type = "application/json";
         return;
     }

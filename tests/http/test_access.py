@@ -81,6 +81,7 @@ class Site(ServerTest):
         answer = self.call("GET", "/v1/nothing")
         self.assertEqual((404, "application/json"), (answer.status, answer.type))
         self.assertEqual({"message", "type", "param", "code"}, set(answer.json["error"]))
+        self.assertEqual(("invalid_request_error", None), (answer.json["error"]["type"], answer.json["error"]["code"]))
 
     def test_v2_tells_errors_as_triton_does(self):
         answer = self.call("POST", "/v2/health/live", "", JSON)
