@@ -62,37 +62,91 @@ static bool add_leaf(leafset *set, const bl_node *leaf, int most)
     return true;
 }
 
-/* Keep what one expression reads within what a kernel may bind: where a node's sources together read too much, the source that
- * reads most gets a buffer.  Returns how many got one. */
-static int limit_leaves(sched *s, leafset *sets, const bl_node *node, int position)
+static bool is_inline(const sched *s, const bl_node *node, int position)
+{
+    return position >= 0 && node->op != BL_OP_INPUT && (s->realised[position] == INLINE || s->realised[position] == STAGED);
+}
+
+/* The buffers that |node| reads.  Gives the source that reads most of them, or -1 where all fit in. */
+static int gather_leaves(const sched *s, leafset *sets, const bl_node *node, int position, int most)
+{
+    leafset *set = &sets[position];
+    bool fits = true;
+    int largest = -1;
+
+    set->count = 0;
+    for (uint32_t i = 0; i < node->nsrc; i++) {
+        int from = sched_position(s, node->src[i]);
+        if (from < 0)
+            continue;
+        if (!is_inline(s, node->src[i], from)) {
+            fits = add_leaf(set, node->src[i], most) && fits;
+            continue;
+        }
+        for (int k = 0; k < sets[from].count; k++)
+            fits = add_leaf(set, sets[from].leaf[k], most) && fits;
+        if (largest < 0 || sets[from].count > sets[largest].count)
+            largest = from;
+    }
+    return fits ? -1 : largest;
+}
+
+enum { SMALLER = 4 }; /* times: then a buffer further down is worth another look at what is above */
+
+/* Which value gets the buffer where the one at |top| reads too much: it, or, among those below that read nearly as much, one with
+ * far fewer elements.  The products of a matmul have as many as the matmul has multiplications, its sums far fewer. */
+static int choose_small(const sched *s, const leafset *sets, int top, int most)
+{
+    int best = top;
+
+    for (int at = top; at >= 0;) {
+        const bl_node *node = s->order.at[at];
+        int next = -1;
+        for (uint32_t i = 0; i < node->nsrc; i++) {
+            int from = sched_position(s, node->src[i]);
+            if (is_inline(s, node->src[i], from) && (next < 0 || sets[from].count > sets[next].count))
+                next = from;
+        }
+        at = next >= 0 && sets[next].count * 2 > most ? next : -1;
+        if (at >= 0 && sched_elements(s->order.at[at]) <= sched_elements(s->order.at[best]) / SMALLER)
+            best = at;
+    }
+    return best;
+}
+
+/* The value at |from| has got a buffer: what is made of it, up to before |to|, reads that. */
+static void gather_again(const sched *s, leafset *sets, int from, int to, int most, bool *above)
+{
+    above[from] = true;
+    for (int at = from + 1; at < to; at++) {
+        const bl_node *node = s->order.at[at];
+        above[at] = false;
+        for (uint32_t i = 0; i < node->nsrc && !above[at]; i++) {
+            int source = sched_position(s, node->src[i]);
+            above[at] = source >= from && above[source];
+        }
+        if (above[at])
+            (void)gather_leaves(s, sets, node, at, most);
+    }
+}
+
+/* Keep what one expression reads within what a kernel may bind: where a node's sources together read too much, one gets a
+ * buffer.  |above| is room for a flag of each position.  Returns how many got one. */
+static int limit_leaves(sched *s, leafset *sets, bool *above, const bl_node *node, int position)
 {
     int most = (int)s->options->max_params - 4;
     int marked = 0;
-    leafset *set = &sets[position];
 
     if (most > BL_MAX_DIMS * 4)
         most = BL_MAX_DIMS * 4;
     for (;;) {
-        bool fits = true;
-        int largest = -1;
-        set->count = 0;
-        for (uint32_t i = 0; i < node->nsrc; i++) {
-            int from = sched_position(s, node->src[i]);
-            if (from < 0)
-                continue;
-            if ((s->realised[from] != INLINE && s->realised[from] != STAGED) || node->src[i]->op == BL_OP_INPUT) {
-                fits = add_leaf(set, node->src[i], most) && fits;
-                continue;
-            }
-            for (int k = 0; k < sets[from].count; k++)
-                fits = add_leaf(set, sets[from].leaf[k], most) && fits;
-            if (largest < 0 || sets[from].count > sets[largest].count)
-                largest = from;
-        }
-        if (fits || largest < 0)
+        int largest = gather_leaves(s, sets, node, position, most);
+        if (largest < 0)
             return marked;
+        largest = choose_small(s, sets, largest, most);
         s->realised[largest] = BUFFERED;
         s->round_marked[largest] = s->round;
+        gather_again(s, sets, largest, position, most, above);
         marked++;
     }
 }
@@ -309,8 +363,9 @@ void sched_mark_first(sched *s, int nroots, const bl_node *const *roots)
     bl_arena *arena = bl_ir_arena(s->ir);
     int *depth = bl_arena_array(arena, s->order.count, sizeof *depth);
     leafset *sets = bl_arena_array(arena, s->order.count, sizeof *sets);
+    bool *above = bl_arena_array(arena, s->order.count, sizeof *above);
 
-    if (depth == NULL || sets == NULL)
+    if (depth == NULL || sets == NULL || above == NULL)
         return;
     mark_roots(s, nroots, roots);
     mark_loops(s);
@@ -319,7 +374,7 @@ void sched_mark_first(sched *s, int nroots, const bl_node *const *roots)
     for (int at = 0; at < (int)s->order.count; at++) {
         const bl_node *node = s->order.at[at];
         depth[at] = depth_of(s, depth, node);
-        (void)limit_leaves(s, sets, node, at);
+        (void)limit_leaves(s, sets, above, node, at);
         if (node->op == BL_OP_CONTIGUOUS)
             s->realised[at] = BUFFERED;
         else if (depth[at] >= MOST_DEPTH && sched_own_weight(node) > 0)
@@ -568,10 +623,9 @@ static int cut_costly(view *v, const bl_node *reduce)
             !is_outer(v, node)) {
             int cost = s->weight[sched_position(s, tensor)] + 2 * (count_loads(s, node) - 1);
             cost = sched_is_join(s, tensor) ? COSTLY : cost; /* each part would be written out by itself, with edges around */
-            if (cost >= COSTLY && all / REUSED >= sched_elements(tensor) && !is_unpacked(tensor)) {
+            cover = cost >= COSTLY && all / REUSED >= sched_elements(tensor);
+            if (cover && !is_unpacked(tensor)) /* of which no part gets a buffer either */
                 marked += mark(s, sched_position(s, tensor));
-                cover = true;
-            }
         }
         for (uint32_t k = 0; cover && k < node->nsrc; k++)
             bl_ptrmap_put(&covered, node->src[k], s);
@@ -649,15 +703,18 @@ static bool binds_too_much(const sched *s, const stored *st)
 static int limit_again(sched *s)
 {
     leafset *sets = NULL;
+    bool *above = NULL;
     int marked = 0;
     bool over = false;
 
     for (int i = 0; i < s->nstored && !over; i++)
         over = binds_too_much(s, &s->stored[i]);
-    if (over)
+    if (over) {
         sets = bl_arena_array(bl_ir_arena(s->ir), s->order.count, sizeof *sets);
-    for (int at = 0; sets != NULL && at < (int)s->order.count; at++)
-        marked += limit_leaves(s, sets, s->order.at[at], at);
+        above = bl_arena_array(bl_ir_arena(s->ir), s->order.count, sizeof *above);
+    }
+    for (int at = 0; sets != NULL && above != NULL && at < (int)s->order.count; at++)
+        marked += limit_leaves(s, sets, above, s->order.at[at], at);
     return marked;
 }
 

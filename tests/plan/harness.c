@@ -335,6 +335,7 @@ static bl_status run_entry(bl_device *dev, bl_pool *pool, const bl_wire_graph *w
         result->engine_ms = j.info->engine_ms;
         result->compile_ms = j.info->compile_ms;
         result->peak_bytes = j.info->peak_bytes;
+        result->keep_bytes = j.info->keep_bytes;
         st = options->compile_only ? BL_OK : run_job(&j, wire);
         release(&j);
     }

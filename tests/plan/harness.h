@@ -13,7 +13,7 @@ typedef struct harness_result {
     char where[160]; /* of that: output, element, both values */
     uint32_t kernels, helpers;
     double engine_ms, compile_ms, run_us;
-    size_t peak_bytes;
+    size_t peak_bytes, keep_bytes;
 } harness_result;
 
 typedef struct harness_options {
