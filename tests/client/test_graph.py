@@ -48,6 +48,14 @@ class GraphTest(unittest.TestCase):
             with self.subTest(expected):
                 self.assertEqual([(node["op"], node.get("attrs")) for node in nodes(lambda g, x: build(x))], expected)
 
+    def test_a_node_is_no_list(self):
+        """Python would ask a node that has parts for one after the other, without end."""
+        g = beamline.Graph()
+        x, at = g.input("x", [4], "float32"), g.input("at", [2], "int32")
+        for wrong in (lambda: g.index_put(x, 1.0, at), lambda: list(x), lambda: g.cat(x)):
+            with self.assertRaisesRegex(TypeError, "no list"):
+                wrong()
+
     def test_defaults_are_not_sent(self):
         self.assertEqual(nodes(lambda g, x: x.softmax(axis=-1)), [{"id": "softmax", "op": "softmax", "in": ["x"]}])
         self.assertEqual(nodes(lambda g, x: x.sum(axis=[0, 1], keepdim=True))[0]["attrs"], {"axis": [0, 1], "keepdim": True})

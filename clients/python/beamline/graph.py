@@ -66,6 +66,9 @@ class Node(NodeOps):
             raise TypeError("a power may be 2, 0.5, -0.5 or -1; for others write (x.log() * p).exp()")
         return known[power]()
 
+    def __iter__(self) -> Any:
+        raise TypeError("a node is one tensor and no list: give [node] where a list is asked for, and take parts as node[0]")
+
     def __getitem__(self, key) -> Node:
         keys = key if isinstance(key, tuple) else (key,)
         if len(keys) == 1 and isinstance(keys[0], Node):
