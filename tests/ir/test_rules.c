@@ -85,7 +85,7 @@ typedef struct maker {
     int ncasts;
     unsigned swap; /* bit i: operands of the i-th commuting op are exchanged */
     int ncommute;
-    int constant[2]; /* which odd value K and K2 are */
+    int constant[3]; /* which odd value K, K2 and K3 are */
     int leaf_kind[BL_MAX_CAPTURES];
     bl_dtype slot_type[BL_MAX_CAPTURES];
     const bl_node *slot[BL_MAX_CAPTURES];
@@ -271,7 +271,7 @@ static bool try_row(const bl_rule *rule, maker *m)
 /* All types, orders, constants and kinds of leaves for one row.  Returns how often it fired. */
 static int try_row_everywhere(const bl_rule *rule)
 {
-    int nconstants = (has_slot(rule->find, 4) ? 15 : 1) * (has_slot(rule->find, 5) ? 15 : 1);
+    int nconstants = (has_slot(rule->find, 4) ? 15 : 1) * (has_slot(rule->find, 5) ? 15 : 1) * (has_slot(rule->find, 6) ? 15 : 1);
     int ncasts = count_op(rule->find, 0, true);
     int orders = 1 << count_op(rule->find, BL_OPF_COMMUTES, false);
     int from = ncasts == 0 ? 1 : ncasts == 1 ? BL_DTYPE_COUNT : BL_DTYPE_COUNT * BL_DTYPE_COUNT;
@@ -286,7 +286,8 @@ static int try_row_everywhere(const bl_rule *rule)
             m.from[0] = (bl_dtype)(i / orders % from % BL_DTYPE_COUNT);
             m.from[1] = (bl_dtype)(i / orders % from / BL_DTYPE_COUNT);
             m.constant[0] = constants % 15;
-            m.constant[1] = constants / 15;
+            m.constant[1] = constants / 15 % 15;
+            m.constant[2] = constants / 225;
             m.leaf_kind[0] = kind;
             m.leaf_kind[1] = kind == 0 ? 0 : 3 - kind;
             fired += try_row(rule, &m);

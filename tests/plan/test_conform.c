@@ -46,15 +46,6 @@ static const struct {
 };
 enum { NFILES = sizeof files / sizeof files[0] };
 
-/* What a target cannot do and says so: BL_EUNSUPPORTED.  Anything else that is refused, and any of these that passes, fails. */
-static const struct {
-    bl_dialect dialect;
-    const char *file, *entry;
-} unsupported[] = {
-    {BL_DIALECT_GLSL, "dtypes", "functions_float64"}, /* GLSL has exp, log and sin of float only */
-    {BL_DIALECT_GLSL, "dtypes", "softmax_float64"},
-};
-
 typedef struct pass {
     bl_device *dev;
     int file;
@@ -64,29 +55,14 @@ typedef struct pass {
 static bl_device *devices[MOST_DEVICES];
 static harness_result results[MOST_ENTRIES];
 
-static bool is_unsupported(const pass *p, const char *entry)
-{
-    for (size_t i = 0; i < sizeof unsupported / sizeof unsupported[0]; i++) {
-        if (unsupported[i].dialect == p->dev->info.dialect && strcmp(unsupported[i].file, files[p->file].file) == 0 &&
-            strcmp(unsupported[i].entry, entry) == 0)
-            return true;
-    }
-    return false;
-}
-
 static void check(pass *p, const harness_result *r, const harness_options *options)
 {
     const char *file = files[p->file].file, *how = options->noopt ? "without moves" : "with moves";
-    bool refused = is_unsupported(p, r->name);
 
     if (r->skipped)
         return;
     p->checked++;
-    if (refused && r->err.status == BL_OK)
-        print_error("%s %s/%s %s: passes, but stands in the list of what it cannot do\n", p->dev->info.id, file, r->name, how);
-    else if (refused && r->err.status == BL_EUNSUPPORTED)
-        return;
-    else if (r->err.status != BL_OK)
+    if (r->err.status != BL_OK)
         print_error("%s %s/%s %s, seed %llu: %s: %s\n", p->dev->info.id, file, r->name, how, (unsigned long long)options->seed,
                     bl_status_name(r->err.status), r->err.text);
     else if (r->worst > 1)
