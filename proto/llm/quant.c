@@ -189,7 +189,7 @@ void bl_quant_fill(const bl_quant_type *type, int64_t first, int64_t last, int64
 {
     static const char *const suffix[BL_QUANT_PLANES] = {"codes", "high", "scale", "scales", "minimum", "minimums"};
     bl_quant_plane plane[BL_QUANT_PLANES];
-    uint8_t *base[BL_QUANT_PLANES], unwanted[BL_QUANT_PLANES][MOST_BLOCK];
+    uint8_t *base[BL_QUANT_PLANES], unwanted[BL_QUANT_PLANES][MOST_BLOCK] = {{0}};
     size_t step[BL_QUANT_PLANES];
     int n = bl_quant_planes(type, 1, type->block, plane);
     int64_t per_row = columns / type->block;

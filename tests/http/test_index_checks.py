@@ -13,6 +13,8 @@ from training import J, wait
 P = "/api/v1/programs"
 KIND = "urn:beamline:error:eindex"
 ROWS = {"dtype": "float32", "shape": [2, 3], "data": [1, 2, 3, 4, 5, 6]}
+VALUES = {"x": ROWS, "p": [[[1, 2]]], "codes": {"dtype": "uint8", "shape": [2, 1, 16], "data": list(range(32))},
+          "scale": {"dtype": "float16", "shape": [2, 1], "data": [1, 2]}}
 NO_INDEX = {"left_shift", "right_shift"}  # ops of integers that are numbers; keys of random numbers are told by their name
 
 
@@ -27,6 +29,8 @@ def node(id, op, *sources, **attrs):
 # op, its sources and attributes, good indices by input, bad ones, what the message says of these.
 OPS = (
     ("take", ("x", "i"), {"axis": 1}, {"i": ints(0, -3, 2)}, {"i": ints(0, 3, 5)}, "take: index 3 at [1] is out of range: axis 1 of x has size 3; it must be from -3 to 2"),
+    ("block_take", ("i", "codes", "scale"), {"format": "q4_0"}, {"i": ints(0, -2, 1)}, {"i": ints(0, 2)},
+     "block_take: index 2 at [1] is out of range: axis 0 of x has size 2; it must be from -2 to 1"),
     ("gather", ("x", "i"), {"axis": 0}, {"i": ints(-2, 1, 0, shape=[1, 3])}, {"i": ints(0, 1, -3, shape=[1, 3])},
      "gather: index -3 at [0, 2] is out of range: axis 0 of x has size 2; it must be from -2 to 1"),
     ("index", ("x", "i", "j"), {}, {"i": ints(1, -1), "j": ints(2, -3, shape=[2])}, {"i": ints(1, 0), "j": ints(2, 3)},
@@ -78,7 +82,7 @@ class Checks(ServerTest):
 
     def test_every_op(self):
         for op, sources, attrs, good, bad, detail in OPS:
-            inputs = {name: value for name, value in (("x", ROWS), ("p", [[[1, 2]]])) if name in sources}
+            inputs = {name: value for name, value in VALUES.items() if name in sources}
             nodes = [node("y", op, *sources, **attrs)]
             with self.subTest(op):
                 plain = self.numbers(run(nodes, {**inputs, **good}))
