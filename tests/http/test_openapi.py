@@ -40,6 +40,12 @@ class OpenApi(ServerTest):
     def setUp(self):
         self.api = self.ok(self.call("GET", "/openapi.json")).json
 
+    def test_names_of_schemas_are_there_once(self):
+        with open(ROOT + "/proto/openapi.yaml") as file:
+            names = re.findall(r"^    (\w+):", file.read().partition("\n  schemas:\n")[2], re.M)
+        self.assertEqual([], sorted({name for name in names if names.count(name) > 1}))
+        self.assertEqual(set(names), set(self.api["components"]["schemas"]))
+
     def test_paths_are_the_routes(self):
         with open(ROOT + "/server/routes.def") as file:
             routes = set(re.findall(r'^BL_ROUTE\("(\w+)", "([^"]+)"', file.read(), re.M))

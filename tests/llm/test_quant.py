@@ -148,6 +148,24 @@ class Quantised(ServedCase):
             with self.assertRaisesRegex(beamline.BeamlineError, "must be floats, not u?int8"):
                 self.client.run(graph, {"x": zeros, "scale": scale, **inputs})
 
+    def test_gradients_of_scales(self):
+        """And the gradient of these to x: a product is linear in each."""
+        (_, codes), (_, scale) = planes_of("q8_0", ROWS, 96, blocks("q8_0", ROWS, 96))
+        draw = np.random.default_rng(2)
+        given = {"x": draw.normal(size=(4, 96)), "ct": draw.normal(size=(4, ROWS)), "v": draw.normal(size=scale.shape), "scale": scale}
+        given = {name: value.astype(np.float32) for name, value in given.items()}
+        graph = Graph()
+        x, ct, v, s = [graph.input(name, list(value.shape)) for name, value in given.items()]
+        planes = [graph.input("codes", list(codes.shape), "int8"), s.cast("float16")]
+        first = graph.grad((x.block_linear(planes, "q8_0") * ct).sum(), [s])[0]
+        rows = graph.arange(stop=ROWS, dtype="int32").block_take(planes, "q8_0")
+        graph.output(first=first, second=graph.grad((first * v).sum(), [x])[0], rows=graph.grad(rows.sum(), [s])[0])
+        got = self.client.run(graph, {**given, "codes": codes})
+        weighed = (given["ct"].T @ given["x"]).reshape(codes.shape)
+        for name, wanted in (("first", (codes * weighed).sum(-1)), ("second", given["ct"] @ (codes * given["v"][..., None]).reshape(ROWS, 96)),
+                             ("rows", codes.astype(np.float32).sum(-1))):
+            np.testing.assert_allclose(got[name], wanted, rtol=2e-3, atol=2e-3 * np.abs(wanted).max(), err_msg=name)
+
     def test_refusals(self):
         planes = planes_of("q4_1", ROWS, 64, blocks("q4_1", ROWS, 64))
         cases = [("q4_1", [0, 1], 64, "format q4_1 has 3 planes, got 2"), ("q4_0", [0, 1, 2], 64, "format q4_0 has 2 planes, got 3"),

@@ -30,6 +30,7 @@ ELSEWHERE = {
                      "one_cycle_lr"), "test_training.py"),
     **dict.fromkeys(("dropout", "uniform", "normal", "randint", "randperm", "rand_like", "randn_like", "kaiming_uniform", "kaiming_normal",
                      "glorot_uniform", "scaled_uniform", "bernoulli", "multinomial", "random_bits", "threefry", "step", "batch_index"), "test_random.py"),
+    **dict.fromkeys(("block_linear", "block_take"), "../llm/test_quant.py"),
 }
 
 
