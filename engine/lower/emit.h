@@ -83,7 +83,7 @@ bl_dtype emit_dtype(const build *b, const bl_node *node);
 /* ---- fuse.c */
 /* |sum| and one more term of a REDUCE. */
 value *emit_sum(build *b, scope *at, const bl_node *reduce, const bl_node *term, value *sum);
-/* Is it a sum x * y + z whose product is exact, so that one rounding gives what two would? */
+/* Is |node| an addition x * y + z whose product is exact?  Then a fused multiply-add, which rounds once, gives the same value. */
 bool emit_is_fused(const bl_node *node);
 value *emit_fused(build *b, scope *at, const bl_node *node);
 

@@ -91,10 +91,11 @@ static int gather_leaves(const sched *s, leafset *sets, const bl_node *node, int
     return fits ? -1 : largest;
 }
 
-enum { SMALLER = 4 }; /* times: then a buffer further down is worth another look at what is above */
+enum { SMALLER = 4 }; /* a value further down is preferred if it has at most 1 / SMALLER of the elements */
 
-/* Which value gets the buffer where the one at |top| reads too much: it, or, among those below that read nearly as much, one with
- * far fewer elements.  The products of a matmul have as many as the matmul has multiplications, its sums far fewer. */
+/* The position of the value that gets a buffer where the value at |top| reads too many buffers: |top|, or a value below it that
+ * reads at least half as many as are allowed and has far fewer elements.  The products of a matmul are an example: they have an
+ * element for each multiplication, and the sums below them, of the matmul before, have one for each result. */
 static int choose_small(const sched *s, const leafset *sets, int top, int most)
 {
     int best = top;
@@ -114,7 +115,7 @@ static int choose_small(const sched *s, const leafset *sets, int top, int most)
     return best;
 }
 
-/* The value at |from| has got a buffer: what is made of it, up to before |to|, reads that. */
+/* The value at |from| has a buffer now.  Count again what the values read that are computed from it, at positions before |to|. */
 static void gather_again(const sched *s, leafset *sets, int from, int to, int most, bool *above)
 {
     above[from] = true;
@@ -404,7 +405,7 @@ typedef struct view {
     uint64_t stages;  /* RANGEs of its stages */
     uint64_t chain;   /* the smallest set of outputs that some reduction is computed for, all others being loops inside */
     bool tiled;       /* some reduction reads its operands over and over, as a matmul does */
-    int products;     /* how many large ones do, of those without a buffer */
+    int products;     /* the number of large products (is_large_product) that have no buffer yet */
 } view;
 
 /* The loops that the stages of a store stand in. */

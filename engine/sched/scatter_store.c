@@ -9,11 +9,9 @@
  * becomes a loop over j that stores values[j] to index[j].  Of several j with one index the last counts, so j stores nothing
  * unless latest(index[j]) == j: every place is stored at most once, and no order of iterations matters.
  *
- * The nests of all states with the same index share these comparisons: they are a nest of their own, whose buffer has the last
- * j of equal indices.
- *
- * |latest|, which the nests of all states share, is a buffer of its own after scheduling.  sched_read_through puts its expression
- * in place of the LOAD, and sched_drop_unread drops the nest that filled the buffer. */
+ * After scheduling, |latest| is a buffer that the nests of all states with one index read.  sched_read_through puts its
+ * expression in place of the LOAD, and sched_drop_unread drops the nest that filled the buffer.  From FEW_KEYS indices on, the
+ * comparisons that find the last j of equal indices are one nest, and the nests of all states read its result. */
 #include "engine/base/size.h"
 
 #include "engine/ir/gate.h"
@@ -310,7 +308,7 @@ bool sched_find_scatter(bl_ir *ir, const bl_clauses *all, sched_scatter *out)
 
 /* ---- which of equal indices is the last */
 
-/* The last j whose key is key(|turn|), by comparing all of them. */
+/* The largest j with key(j) == key(|turn|), by a loop over all j. */
 static const bl_node *last_equal(bl_ir *ir, const sched_scatter *s, const bl_node *key, const bl_node *turn)
 {
     const bl_node *where = s->latest->src[0], *range = s->latest->src[1];

@@ -23,7 +23,7 @@ typedef enum bl_jinja_kind_of_token {
 typedef struct bl_jinja_token {
     bl_jinja_kind_of_token kind;
     int line;
-    bl_span text; /* of data, a name, or a string whose escapes are resolved */
+    bl_span text; /* the text of data, of a name, or of a string, with its escapes resolved */
     int64_t integer;
     double number;
 } bl_jinja_token;
@@ -122,7 +122,7 @@ enum { BL_JINJA_PARAMS = 6 };
 const bl_jinja_function *bl_jinja_find_filter(bl_span name);
 const bl_jinja_function *bl_jinja_find_test(bl_span name);
 const bl_jinja_function *bl_jinja_find_global(bl_span name);
-/* A row whose call is NULL: the sandbox does not let a template use this method. */
+/* NULL: there is no such method.  A row whose |call| is NULL: there is one, and the sandbox forbids it. */
 const bl_jinja_function *bl_jinja_find_method(bl_jinja_kind kind, bl_span name);
 
 /* ---- nodes */
