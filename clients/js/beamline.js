@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: MIT
+// The JavaScript client of a beamline server: one import for all of it.
+export {Client, Lease} from "./client.js";
+export {BeamlineError, ConnectionError} from "./errors.js";
+export {JobFailed} from "./jobs.js";
+export {readSafetensors, writeSafetensors} from "./safetensors.js";
+export {Tensor} from "./tensor.js";

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT
+// The server's API as calls.
+import {address} from "./address.js";
+import {Blobs} from "./blobs.js";
+import {Connection} from "./connection.js";
+import {Jobs} from "./jobs.js";
+import {parse, stringify} from "./json.js";
+import {Keys, Shares} from "./keys.js";
+import {Models} from "./models.js";
+import {Programs} from "./programs.js";
+import {SAFETENSORS, readSafetensors, writeSafetensors} from "./safetensors.js";
+import {Tensors} from "./tensors.js";
+import {decodeValues, encodeValues} from "./values.js";
+
+const JSON_TYPE = "application/json";
+
+/**
+ * A server.
+ *
+ * url: by default $BEAMLINE_URL, in a page its own server, else "http://127.0.0.1:8470"
+ * key: where the server asks for one; by default $BEAMLINE_KEY
+ * fetch: what is called in place of the global `fetch`
+ * retries: how often a request is sent again: where the server is full and says when to come back, and where a connection breaks and
+ *     asking twice does no harm
+ * binary: whether tensors travel as safetensors (the default) or in the JSON documents
+ *
+ * All calls take an AbortSignal, `signal`, among their options. They throw BeamlineError where the server refuses, and ConnectionError
+ * where there is no whole answer. Documents have the names of members that docs/api.md has. Integers beyond 2^53 are BigInts.
+ */
+export class Client {
+  constructor({url, key, fetch, retries, binary = true} = {}) {
+    this.connection = new Connection({url, key, fetch, retries});
+    this.binary = binary;
+    this.leaseId = undefined;
+    this.tensors = new Tensors(this);
+    this.programs = new Programs(this);
+    this.jobs = new Jobs(this);
+    this.models = new Models(this);
+    this.blobs = new Blobs(this);
+    this.keys = new Keys(this);
+    this.shares = new Shares(this);
+  }
+
+  // ---- requests
+
+  /** One exchange of JSON documents, at any address of the API; undefined where the answer is empty. */
+  async call(method, path, document = undefined, {headers, signal, repeat} = {}) {
+    const content = document === undefined ? {} : {"Content-Type": JSON_TYPE};
+    const body = document === undefined ? undefined : stringify(document);
+    const {bytes} = await this.connection.request(method, path, {body, headers: {...content, ...headers}, signal, repeat});
+    return readDocument(bytes);
+  }
+
+  /** Send a document with tensors beside it: {document, tensors} of the answer; tensors is undefined where the document has all. */
+  async send(method, path, document, tensors, {headers, signal, repeat} = {}) {
+    const text = stringify(document);
+    const isBinary = Object.keys(tensors ?? {}).length > 0;
+    const {headers: got, bytes} = await this.connection.request(method, path, {
+      body: isBinary ? writeSafetensors(tensors, {request: text}) : text,
+      headers: {"Content-Type": isBinary ? SAFETENSORS : JSON_TYPE, Accept: this.binary ? SAFETENSORS : JSON_TYPE, ...headers},
+      signal,
+      repeat,
+    });
+    if (!(got.get("content-type") ?? "").startsWith(SAFETENSORS)) return {document: readDocument(bytes)};
+    const file = readSafetensors(bytes);
+    return {document: parse(file.metadata.response ?? "{}"), tensors: file.tensors};
+  }
+
+  /** The tensors of an answer by name. */
+  async fetchTensors(path, {signal} = {}) {
+    const {bytes} = await this.connection.request("GET", path, {headers: {Accept: SAFETENSORS}, signal});
+    return readSafetensors(bytes).tensors;
+  }
+
+  /** An object for the tensors of a request; undefined where they stand in its document. */
+  makeTensors() {
+    return this.binary ? {} : undefined;
+  }
+
+  /** A document that means the names of the lease, where this client has one. */
+  withLease(document) {
+    return this.leaseId === undefined ? document : {...document, lease: this.leaseId};
+  }
+
+  // ---- graphs
+
+  /**
+   * Run a graph once: {outputs, stats, kept, collected}, of which outputs are Tensors by name.
+   *
+   * graph: a Graph, or a document as the wire has it
+   * inputs: values by name: numbers, nested lists, typed arrays (which take a declared shape), Tensors, or {tensor: "NAME"}
+   * keep: {name: node or its id}: results to leave on the server under these names
+   * other options are members of the request: device, seed, debug, beam, check_indices, timeout_ms, priority, sizes, dry_run and so on;
+   *     with dry_run the server tells the cost, which is given as it is
+   */
+  async run(graph, inputs = {}, {keep, signal, ...options} = {}) {
+    const {document, declared} = typeof graph.request === "function" ? graph.request() : {document: graph, declared: {}};
+    const tensors = this.makeTensors();
+    const request = {
+      ...document,
+      ...options,
+      inputs: {...document.inputs, ...encodeValues(inputs, tensors, {declared})},
+      keep: keep && Object.fromEntries(Object.entries(keep).map(([name, node]) => [name, node.id ?? node])),
+    };
+    return this.readResult(await this.send("POST", "/api/v1/run", this.withLease(request), tensors, {signal}));
+  }
+
+  /** The answer of a run. */
+  readResult({document, tensors}) {
+    if (document.dry_run !== undefined) return document;
+    return {
+      outputs: decodeValues(document.outputs, tensors),
+      stats: document.stats ?? {},
+      kept: document.kept ?? {},
+      collected: decodeValues(document.collected, tensors, (name) => `collected[${name}]`),
+    };
+  }
+
+  // ---- leases
+
+  /** A Lease: a client whose tensors and programs live until it ends, or for `ttl` seconds after its last use. */
+  async lease(ttl = 60, {signal} = {}) {
+    const {lease} = await this.call("POST", "/api/v1/leases", {ttl}, {signal});
+    return new Lease(this, lease);
+  }
+
+  // ---- language models, by OpenAI's API
+
+  /**
+   * The next message of a conversation as it is written: the chunks of /v1/chat/completions.
+   *
+   * request: {model, messages, max_tokens, temperature, ...}
+   */
+  chat(request, options) {
+    return this.chunks("/v1/chat/completions", request, options);
+  }
+
+  /** What follows a text, {model, prompt, ...}, as it is written: the chunks of /v1/completions. */
+  completions(request, options) {
+    return this.chunks("/v1/completions", request, options);
+  }
+
+  async *chunks(path, request, {signal} = {}) {
+    const body = stringify({...request, stream: true});
+    for await (const {data} of this.connection.events("POST", path, {body, headers: {"Content-Type": JSON_TYPE}, signal})) {
+      if (data === null) return;
+      yield data;
+    }
+    throw this.connection.broken(new Error("the stream ended before [DONE]"));
+  }
+
+  /** Vectors of texts, {model, input, ...}: the answer of /v1/embeddings. */
+  embeddings(request, options) {
+    return this.call("POST", "/v1/embeddings", request, options);
+  }
+
+  // ---- the server
+
+  /** Who asks: {name, keys, scopes, expires, quotas, used}. */
+  me(options) {
+    return this.call("GET", "/api/v1/me", undefined, options);
+  }
+
+  /** What the devices do now, and for whom. */
+  now(options) {
+    return this.call("GET", "/api/v1/now", undefined, options);
+  }
+
+  /** The same of the last `seconds`, a sample each second or minute. */
+  nowHistory(seconds = 600, options = {}) {
+    return this.call("GET", `/api/v1/now/history?seconds=${seconds}`, undefined, options);
+  }
+
+  /** The devices: a list of {id, name, type, memory, ...}. */
+  async devices(options) {
+    return (await this.call("GET", "/api/v1/devices", undefined, options)).devices;
+  }
+
+  /** {kernels, service, history}: what searches found, plans in service, and what was swapped. */
+  kernels(options) {
+    return this.call("GET", "/api/v1/kernels", undefined, options);
+  }
+
+  /** What happened in the last `seconds`, as events that Perfetto and chrome://tracing open. */
+  trace(seconds = 10, options = {}) {
+    return this.call("GET", `/api/v1/trace?seconds=${seconds}`, undefined, options);
+  }
+
+  /** What this key has used, or for the scope admin every key; days: so many up to today. */
+  async usage({days, ...options} = {}) {
+    return (await this.call("GET", address("usage", undefined, "", {days}), undefined, options)).usage;
+  }
+
+  /** Who has which part of which device now, and for what (scope admin). */
+  top(options) {
+    return this.call("GET", "/api/v1/top", undefined, options);
+  }
+
+  /** {name, version, extensions} of the server. */
+  server(options) {
+    return this.call("GET", "/v2", undefined, options);
+  }
+
+  /** Whether the server takes requests. */
+  async ready({signal} = {}) {
+    try {
+      await this.connection.exchange("GET", "/v2/health/ready", {signal});
+      return true;
+    } catch (error) {
+      if (signal?.aborted) throw error;
+      return false;
+    }
+  }
+}
+
+/** A client with names of its own: what it keeps, and the programs that it puts, go when it ends. */
+export class Lease extends Client {
+  constructor(client, id) {
+    super({binary: client.binary});
+    this.connection = client.connection;
+    this.leaseId = id;
+  }
+
+  /** Begin its time again, with another `ttl` if one is given. BeamlineError of status 404 where it is over. */
+  renew(ttl = undefined, options = {}) {
+    return this.call("PUT", leasePath(this), ttl === undefined ? undefined : {ttl}, options);
+  }
+
+  /** Free all that it holds. Does nothing where it is over already. */
+  async end(options) {
+    try {
+      await this.call("DELETE", leasePath(this), undefined, options);
+    } catch (error) {
+      if (error.status !== 404) throw error;
+    }
+  }
+}
+
+function readDocument(bytes) {
+  return bytes.length > 0 ? parse(new TextDecoder().decode(bytes)) : undefined;
+}
+
+function leasePath(lease) {
+  return address("leases", lease.leaseId);
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+// Hosted models, asked by the Open Inference Protocol with its extension for binary tensors.
+import {DTYPES, dtypeInfo} from "./dtype.js";
+import {parse, stringify} from "./json.js";
+import {Tensor, flatten, nest, shapeOf} from "./tensor.js";
+import {toBytes} from "./values.js";
+
+const HEADER = "Inference-Header-Content-Length";
+const JSON_HEADERS = {"Content-Type": "application/json"};
+const DTYPE_OF_DATATYPE = new Map(Object.entries(DTYPES).map(([name, {datatype}]) => [datatype, name]));
+
+/** The hosted models: `client.models`. `version`, an option of most calls, is the newest by default. */
+export class Models {
+  constructor(client) {
+    this.client = client;
+    this.inputs = new Map(); // address of a model -> the datatype of its inputs, by name
+  }
+
+  path(name, version, rest = "") {
+    return `/v2/models/${encodeURIComponent(name)}${version === undefined ? "" : `/versions/${version}`}${rest}`;
+  }
+
+  // ---- what there is
+
+  /** The models that this key may ask, one of each version: {name, version, state, reason}. ready: only what can be asked now */
+  index({ready = false, ...options} = {}) {
+    return this.client.call("POST", "/v2/repository/index", {ready}, options);
+  }
+
+  /** {name, versions, platform, inputs, outputs} of a model; a size of -1 varies. */
+  metadata(name, {version, ...options} = {}) {
+    return this.client.call("GET", this.path(name, version), undefined, options);
+  }
+
+  /** How a model is served, as Triton's ModelConfig has it. */
+  config(name, {version, ...options} = {}) {
+    return this.client.call("GET", this.path(name, version, "/config"), undefined, options);
+  }
+
+  /** Counts, and times in nanoseconds, of the inferences of a model, or of all; one of each version. */
+  async statistics(name = undefined, {version, ...options} = {}) {
+    const path = name === undefined ? "/v2/models/stats" : this.path(name, version, "/stats");
+    return (await this.client.call("GET", path, undefined, options)).model_stats;
+  }
+
+  // ---- asking
+
+  /**
+   * Ask a model: {outputs, stats}. Outputs are Tensors by name, texts nested lists of strings; stats has model_name, model_version and the
+   * parameters of the answer.
+   *
+   * inputs: values by name: Tensors or typed arrays; numbers and nested lists, which take the dtype that the model declares; strings or
+   *     nested lists of strings
+   * outputs: a list of those to send, by default all     classes: {output: n}: its n largest elements, as texts "VALUE:INDEX[:LABEL]"
+   * parameters: sequence_id, sequence_start, sequence_end, priority, timeout (microseconds)
+   */
+  async infer(name, inputs, {version, outputs, classes = {}, parameters = {}, signal} = {}) {
+    const chunks = [];
+    const types = await this.inputTypes(name, version, inputs, signal);
+    const entries = Object.entries(inputs).map(([input, value]) => this.encodeInput(input, value, types, chunks));
+    const wanted = (outputs ?? Object.keys(classes)).map((output) => requestOutput(output, classes));
+    const document = {
+      inputs: entries,
+      outputs: wanted.length > 0 ? wanted : undefined,
+      parameters: {...parameters, binary_data_output: this.client.binary},
+    };
+    return this.readInference(await this.post(this.path(name, version, "/infer"), stringify(document), chunks, signal));
+  }
+
+  /**
+   * Ask a model with a document of its inputs. A text model takes {text_input, max_tokens, temperature, stop, seed, ...} and gives
+   * {text_output, finish_reason, ...}; another one takes its inputs by name and gives its outputs.
+   */
+  generate(name, document, {version, ...options} = {}) {
+    return this.client.call("POST", this.path(name, version, "/generate"), document, options);
+  }
+
+  /** The same as it is written: a document for each token, of which text_output is what came to the text. */
+  async *stream(name, document, {version, signal} = {}) {
+    const path = this.path(name, version, "/generate_stream");
+    const request = {body: stringify(document), headers: JSON_HEADERS, signal};
+    for await (const {data} of this.client.connection.events("POST", path, request)) yield data;
+  }
+
+  post(path, text, chunks, signal) {
+    const head = new TextEncoder().encode(text);
+    if (chunks.length === 0) return this.client.connection.request("POST", path, {body: head, headers: JSON_HEADERS, signal});
+    const headers = {"Content-Type": "application/octet-stream", [HEADER]: String(head.length)};
+    return this.client.connection.request("POST", path, {body: joinBytes([head, ...chunks]), headers, signal});
+  }
+
+  /** The datatypes of a model's inputs, which are asked for once, and where a value has none of its own. */
+  async inputTypes(name, version, inputs, signal) {
+    if (Object.values(inputs).every((value) => isText(value) || value instanceof Tensor || ArrayBuffer.isView(value))) return new Map();
+    const path = this.path(name, version);
+    if (!this.inputs.has(path)) {
+      const {inputs: declared} = await this.metadata(name, {version, signal});
+      this.inputs.set(path, new Map(declared.map((input) => [input.name, input.datatype])));
+    }
+    return this.inputs.get(path);
+  }
+
+  encodeInput(name, value, types, chunks) {
+    if (isText(value)) return encodeTexts(name, value, chunks);
+    const tensor = Tensor.from(value, {dtype: isTyped(value) ? undefined : DTYPE_OF_DATATYPE.get(types.get(name) ?? "FP32")});
+    const {datatype} = dtypeInfo(tensor.dtype);
+    if (datatype === undefined) throw new TypeError(`${name}: the protocol has no ${tensor.dtype}`);
+    const entry = {name, datatype, shape: tensor.shape};
+    return this.client.binary ? attach(entry, tensor.bytes, chunks) : {...entry, data: Array.from(tensor.values())};
+  }
+
+  readInference({headers, bytes}) {
+    const size = Number(headers.get(HEADER) ?? bytes.length);
+    const {outputs, ...stats} = parse(new TextDecoder().decode(bytes.subarray(0, size)));
+    let at = size;
+    const values = outputs.map((entry) => {
+      const length = entry.parameters?.binary_data_size;
+      const raw = length === undefined ? undefined : bytes.subarray(at, at + length);
+      at += length ?? 0;
+      return [entry.name, decodeOutput(entry, raw)];
+    });
+    return {outputs: Object.fromEntries(values), stats};
+  }
+
+  // ---- loading
+
+  /**
+   * Load a model from the folder of models, or again (scope admin); with `files` as this key's own (scope train).
+   *
+   * config: what takes the place of its config.json     files: {"1/model.json": bytes, a text or a document, ...}
+   */
+  async load(name, {config, files = {}, signal} = {}) {
+    const parameters = config === undefined && Object.keys(files).length === 0 ? {} : {config: JSON.stringify(config ?? {})};
+    for (const [file, content] of Object.entries(files)) parameters[`file:${file}`] = encodeBase64(toBytes(isPlainObject(content) ? stringify(content) : content));
+    this.inputs.clear();
+    await this.client.call("POST", repository(name, "load"), {parameters}, {signal});
+  }
+
+  /** End a model, all versions; requests under way are answered. */
+  async unload(name, options) {
+    this.inputs.clear();
+    await this.client.call("POST", repository(name, "unload"), {}, options);
+  }
+}
+
+function repository(name, verb) {
+  return `/v2/repository/models/${encodeURIComponent(name)}/${verb}`;
+}
+
+function requestOutput(name, classes) {
+  return Object.hasOwn(classes, name) ? {name, parameters: {classification: classes[name]}} : {name};
+}
+
+function attach(entry, data, chunks) {
+  chunks.push(data);
+  return {...entry, parameters: {binary_data_size: data.length}};
+}
+
+function isTyped(value) {
+  return value instanceof Tensor || ArrayBuffer.isView(value);
+}
+
+function isText(value) {
+  return Array.isArray(value) && value.length > 0 ? isText(value[0]) : typeof value === "string";
+}
+
+function isPlainObject(value) {
+  return Object.getPrototypeOf(value) === Object.prototype;
+}
+
+/** Texts as the binary extension packs them: each behind its length. */
+function encodeTexts(name, value, chunks) {
+  const texts = flatten(value, []).map((text) => new TextEncoder().encode(text));
+  const packed = texts.flatMap((text) => [new Uint8Array(Uint32Array.of(text.length).buffer), text]);
+  const shape = Array.isArray(value) ? shapeOf(value) : [1];
+  return attach({name, datatype: "BYTES", shape}, joinBytes(packed), chunks);
+}
+
+function decodeTexts(bytes) {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const texts = [];
+  for (let at = 0; at < bytes.length; ) {
+    const length = view.getUint32(at, true);
+    texts.push(new TextDecoder().decode(bytes.subarray(at + 4, at + 4 + length)));
+    at += 4 + length;
+  }
+  return texts;
+}
+
+function decodeOutput({datatype, shape, data}, raw) {
+  if (datatype === "BYTES") return nest(raw === undefined ? flatten(data, []) : decodeTexts(raw), shape);
+  const dtype = DTYPE_OF_DATATYPE.get(datatype);
+  return raw === undefined ? Tensor.from(data, {dtype, shape}) : Tensor.fromBytes(dtype, shape, raw);
+}
+
+function joinBytes(chunks) {
+  const joined = new Uint8Array(chunks.reduce((total, chunk) => total + chunk.length, 0));
+  let at = 0;
+  for (const chunk of chunks) {
+    joined.set(chunk, at);
+    at += chunk.length;
+  }
+  return joined;
+}
+
+function encodeBase64(bytes) {
+  let text = "";
+  for (let at = 0; at < bytes.length; at += 0x8000) text += String.fromCharCode(...bytes.subarray(at, at + 0x8000));
+  return btoa(text);
+}

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: MIT
+"""Scripts of the JavaScript client's tests, run by node."""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from served import ROOT, ServedCase
+
+HERE = pathlib.Path(__file__).resolve().parent
+CLIENT = ROOT / "clients" / "js"
+OLDEST = 18  # the major version in clients/js/package.json
+
+
+def node_lacks():
+    """Why scripts cannot be run here; None where they can."""
+    program = shutil.which("node")
+    if program is None:
+        return f"no node >= {OLDEST}"
+    version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    major = re.match(r"v(\d+)", version)
+    return None if major and int(major.group(1)) >= OLDEST else f"no node >= {OLDEST}: {program} is {version}"
+
+
+LACKS = node_lacks()
+
+
+def run_node(script, *arguments, text="", seconds=120, **environment):
+    """What a script of this folder prints, given |text|; AssertionError, with all that it said, where it fails."""
+    done = subprocess.run(["node", HERE / script, *map(str, arguments)], input=text, capture_output=True, text=True, timeout=seconds, check=False,
+                          env={**os.environ, **{name: str(value) for name, value in environment.items()}})
+    if done.returncode != 0:
+        raise AssertionError(f"{script} ended with {done.returncode}:\n{done.stdout[-6000:]}{done.stderr[-6000:]}")
+    return done.stdout
+
+
+@unittest.skipIf(LACKS, LACKS)
+class NodeCase(ServedCase):
+    """Tests with a server and node."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.options = ("--backends", "interp", "--log-level", "error", "--state", folder.name)
+        super().setUpClass()
+
+    def run_script(self, script, *arguments, **options):
+        """run_node, with the address of the server for the client."""
+        return run_node(script, *arguments, BEAMLINE_URL=self.server.url, BEAMLINE_KEY="", **options)
