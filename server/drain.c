@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* One device is taken out of service while the others go on: nothing new is placed on it, what is under way there ends, and
- * hosted models and jobs move to others.  And `beamline devices drain` and `resume`, which ask a running server for that. */
+ * hosted models and jobs move to others. */
 #include "server/drain.h"
 
 #include "engine/base/log.h"
-#include "server/ask.h"
 #include "server/handlers.h"
 #include "server/jobs/jobs.h"
 #include "server/models/models.h"
 #include "server/storage.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- how it stands */
@@ -136,26 +133,4 @@ bl_status bl_drain_load(bl_server *server, bl_err *err)
 {
     return bl_storage_run(server->storage, "SELECT device FROM drained_devices ORDER BY device", 0, NULL, drain_again, server,
                           err);
-}
-
-/* ---- the command */
-
-int bl_drain_main(int argc, char *const *argv)
-{
-    bl_text path = {0};
-    bl_ask ask = {0};
-    bl_err err = {0};
-    if (argc < 2 || argc > 3 || argv[1][0] == '-') {
-        fprintf(stderr, "beamline: devices drain ID [URL] | resume ID [URL]; the key is in $BEAMLINE_KEY\n");
-        return EXIT_FAILURE;
-    }
-    bl_text_printf(&path, "/api/v1/devices/%s/%s", argv[1], argv[0]);
-    if (bl_ask_open(&ask, bl_ask_url(argc > 2 ? argv[2] : NULL), bl_text_get(&path), true, &err) == BL_OK &&
-        bl_ask_send(&ask, &err) == BL_OK)
-        printf("%s\n", bl_text_get(&ask.body));
-    else
-        fprintf(stderr, "beamline: %s\n", err.text);
-    bl_ask_close(&ask);
-    bl_text_fini(&path);
-    return err.status == BL_OK ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -24,7 +24,4 @@ const char *bl_drain_state(const bl_drain_left *left);
 /* Into the reply: what it is, how it stands, and for the scope admin what is on it. */
 void bl_device_describe(bl_request *rq, bl_worker *worker);
 
-/* `beamline devices drain ID` and `resume ID`: the exit status. */
-int bl_drain_main(int argc, char *const *argv);
-
 #endif

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The kernel database from outside: GET /api/v1/kernels, and `beamline kernels`. */
+/* The kernel database from outside: GET /api/v1/kernels. */
 #include "server/kernels.h"
 
 #include "proto/encode.h"
-#include "proto/json.h"
 #include "server/background.h"
 #include "server/handlers.h"
 #include "server/server.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static void put_text(bl_text *out, const char *name, const char *value)
 {
@@ -43,8 +38,6 @@ void bl_encode_kernel(bl_text *out, const bl_kernel_row *row, bool whole)
     bl_text_puts(out, "}");
 }
 
-/* ---- the route */
-
 static bool list_row(void *arg, const bl_kernel_row *row)
 {
     bl_text *out = arg;
@@ -65,153 +58,4 @@ bl_status bl_handle_kernels(bl_request *rq)
     bl_text_puts(&rq->out, "}");
     bl_request_reply_json(rq, 200);
     return BL_OK;
-}
-
-/* ---- the command */
-
-static bool print_row(void *arg, const bl_kernel_row *row)
-{
-    FILE *to = arg;
-    double before = (double)row->heuristic_ns / 1e3, after = (double)row->best_ns / 1e3;
-    fprintf(to, "%s  %-32s %10.1f us %10.1f us  %s%s\n", row->key, row->name, before, after, row->moves,
-            row->version == BL_MOVES_VERSION ? "" : " (of another version)");
-    return true;
-}
-
-static bool show_row(void *arg, const bl_kernel_row *row)
-{
-    int *n = arg;
-    ++*n;
-    printf("%s %s\non %s (%s)\n%lld candidates, beam %lld: %.3f us by the heuristic, %.3f us by the best\nmoves: %s\n%s",
-           row->key, row->name, row->device, row->driver, (long long)row->tried, (long long)row->width,
-           (double)row->heuristic_ns / 1e3, (double)row->best_ns / 1e3, row->moves, row->nest);
-    return true;
-}
-
-static bool export_row(void *arg, const bl_kernel_row *row)
-{
-    FILE *to = arg;
-    bl_text line = {0};
-    bool good = false;
-    bl_encode_kernel(&line, row, true);
-    bl_text_puts(&line, "\n");
-    good = !line.failed && fwrite(line.data, 1, line.len, to) == line.len;
-    bl_text_fini(&line);
-    return good;
-}
-
-static bl_status read_row(const bl_json *object, bl_kernel_row *row, bl_err *err)
-{
-    const struct {
-        const char *name;
-        const char **text;
-        int64_t *number;
-    } members[] = {{"key", &row->key, NULL},         {"name", &row->name, NULL},
-                   {"device", &row->device, NULL},   {"driver", &row->driver, NULL},
-                   {"moves", &row->moves, NULL},     {"nest", &row->nest, NULL},
-                   {"version", NULL, &row->version}, {"heuristic_ns", NULL, &row->heuristic_ns},
-                   {"best_ns", NULL, &row->best_ns}, {"candidates", NULL, &row->tried},
-                   {"beam", NULL, &row->width},      {"searched", NULL, &row->searched}};
-    bl_json at;
-
-    BL_TRY(bl_json_expect(object, BL_JSON_OBJECT, err));
-    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
-        BL_TRY(bl_json_need(object, members[i].name, &at, err));
-        if (members[i].text != NULL)
-            BL_TRY(bl_json_string(&at, members[i].text, err));
-        else
-            BL_TRY(bl_json_int(&at, 0, INT64_MAX, members[i].number, err));
-    }
-    return BL_OK;
-}
-
-static bl_status import_line(bl_kernels *kernels, const char *line, size_t len, bl_err *err)
-{
-    bl_arena *arena = bl_arena_create(0);
-    bl_json_limits limits = {0};
-    bl_json_doc doc = {0};
-    bl_kernel_row row = {0};
-    bl_status st = bl_json_parse(&doc, arena, (bl_span){line, len}, &limits, err);
-    if (st == BL_OK) {
-        bl_json root = bl_json_root(&doc);
-        st = read_row(&root, &row, err);
-    }
-    if (st == BL_OK)
-        st = bl_kernels_put(kernels, &row, err);
-    bl_json_fini(&doc);
-    bl_arena_destroy(arena);
-    return st;
-}
-
-/* Lines that cannot be are told and left out. */
-static bool import_file(bl_kernels *kernels, FILE *from)
-{
-    char *line = NULL;
-    size_t cap = 0;
-    ssize_t len = 0;
-    int number = 0, good = 0;
-
-    while ((len = getline(&line, &cap, from)) >= 0) {
-        bl_err err = {0};
-        number++;
-        if (len <= 1)
-            continue;
-        if (import_line(kernels, line, (size_t)len, &err) == BL_OK)
-            good++;
-        else
-            fprintf(stderr, "beamline: line %d: %s\n", number, err.text);
-    }
-    free(line);
-    printf("%d of %d kernels\n", good, number);
-    return good == number;
-}
-
-static bool run_command(bl_kernels *kernels, const char *verb, const char *operand, bl_err *err)
-{
-    bool import = strcmp(verb, "import") == 0;
-    FILE *file = NULL;
-    int n = 0;
-
-    if (strcmp(verb, "list") == 0)
-        return bl_kernels_list(kernels, NULL, print_row, stdout, err) == BL_OK;
-    if (strcmp(verb, "show") == 0) {
-        if (bl_kernels_list(kernels, operand, show_row, &n, err) == BL_OK && n == 0)
-            (void)bl_fail(err, BL_ENOTFOUND, "there is no kernel \"%.40s\"", operand);
-        return err->status == BL_OK;
-    }
-    file = strcmp(operand, "-") == 0 ? (import ? stdin : stdout) : fopen(operand, import ? "re" : "we");
-    if (file == NULL) {
-        (void)bl_fail(err, BL_ENOTFOUND, "%.200s cannot be opened", operand);
-        return false;
-    }
-    bool good = import ? import_file(kernels, file) : bl_kernels_list(kernels, NULL, export_row, file, err) == BL_OK;
-    if (file != stdin && fflush(file) != 0)
-        good = false;
-    if (file != stdin && file != stdout)
-        good = fclose(file) == 0 && good;
-    else if (file == stdin)
-        clearerr(file);
-    return good;
-}
-
-int bl_kernels_main(int argc, char *const *argv)
-{
-    static bl_server server;
-    const char *verb = argc > 0 ? argv[0] : "", *operand = argc > 1 ? argv[1] : "";
-    bool list = strcmp(verb, "list") == 0;
-    int flags = list ? 1 : 2;
-    bl_err err = {0};
-    bool good = false;
-
-    if (!list && (argc < 2 || (strcmp(verb, "show") != 0 && strcmp(verb, "export") != 0 && strcmp(verb, "import") != 0))) {
-        fprintf(stderr, "beamline: kernels list | show KEY | export FILE | import FILE\n");
-        return EXIT_FAILURE;
-    }
-    if (bl_settings_load(&server.settings, argc - flags, argv + flags, &err) == BL_OK && bl_tuning_start(&server, &err) == BL_OK)
-        good = run_command(server.tuner.kernels, verb, operand, &err);
-    if (err.status != BL_OK)
-        fprintf(stderr, "beamline: %s\n", err.text);
-    bl_tuning_stop(&server);
-    bl_settings_fini(&server.settings);
-    return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -10,13 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum setting_kind { TEXT, COUNT, BYTES, SECONDS, SWITCH } setting_kind;
-
 typedef struct setting_row {
     const char *flag, *def, *argument, *help;
     size_t offset;
     double least, most;
-    setting_kind kind;
+    bl_setting_kind kind;
 } setting_row;
 
 static const setting_row rows[] = {
@@ -28,7 +26,7 @@ static const setting_row rows[] = {
      .offset = offsetof(bl_settings, field),                                                                                     \
      .least = least_,                                                                                                            \
      .most = most_,                                                                                                              \
-     .kind = kind_},
+     .kind = BL_SETTING_##kind_},
 #include "server/settings.def"
 #undef BL_SETTING
 };
@@ -58,13 +56,13 @@ static void env_name(const setting_row *row, char *name, size_t size)
         name[i] = name[i] == '-' ? '_' : (char)toupper((unsigned char)name[i]);
 }
 
-static bl_status parse_number(const setting_row *row, const char *text, const char *from, double *out, bl_err *err)
+bl_status bl_setting_number(bl_setting_kind kind, double least, double most, const char *text, const char *from, double *out,
+                            bl_err *err)
 {
     static const char units[] = "kMGT";
     char *end = NULL;
-    double value = 0;
-    value = strtod(text, &end);
-    if (end != text && row->kind == BYTES && *end != '\0') {
+    double value = strtod(text, &end);
+    if (end != text && kind == BL_SETTING_BYTES && *end != '\0') {
         const char *unit = strchr(units, *end);
         if (unit != NULL) {
             value = ldexp(value, 10 * (int)(unit - units + 1));
@@ -73,10 +71,10 @@ static bl_status parse_number(const setting_row *row, const char *text, const ch
     }
     if (end == text || *end != '\0' || !isfinite(value))
         return bl_fail(err, BL_EINVAL, "%s: \"%s\" is not a number", from, text);
-    if (row->kind != SECONDS && value != floor(value))
+    if (kind != BL_SETTING_SECONDS && value != floor(value))
         return bl_fail(err, BL_EINVAL, "%s: %s is not a whole number", from, text);
-    if (value < row->least || value > row->most)
-        return bl_fail(err, BL_EINVAL, "%s: %s is not between %.15g and %.15g", from, text, row->least, row->most);
+    if (value < least || value > most)
+        return bl_fail(err, BL_EINVAL, "%s: %s is not between %.15g and %.15g", from, text, least, most);
     *out = value;
     return BL_OK;
 }
@@ -106,23 +104,23 @@ static bl_status set_row(bl_settings *settings, const setting_row *row, const ch
     char *copy = NULL;
 
     switch (row->kind) {
-    case TEXT:
+    case BL_SETTING_TEXT:
         copy = strdup(text);
         if (copy == NULL)
             return bl_fail(err, BL_ENOMEM, "settings");
         free(*(bl_setting_text *)field);
         *(bl_setting_text *)field = copy;
         return BL_OK;
-    case COUNT:
-    case BYTES:
-        BL_TRY(parse_number(row, text, from, &number, err));
+    case BL_SETTING_COUNT:
+    case BL_SETTING_BYTES:
+        BL_TRY(bl_setting_number(row->kind, row->least, row->most, text, from, &number, err));
         *(uint64_t *)field = (uint64_t)number;
         return BL_OK;
-    case SECONDS:
-        BL_TRY(parse_number(row, text, from, &number, err));
+    case BL_SETTING_SECONDS:
+        BL_TRY(bl_setting_number(row->kind, row->least, row->most, text, from, &number, err));
         *(bl_setting_seconds *)field = number;
         return BL_OK;
-    case SWITCH:
+    case BL_SETTING_SWITCH:
         return parse_switch(text, from, field, err);
     }
     return BL_OK;
@@ -203,7 +201,7 @@ static bl_status load_flags(bl_settings *settings, int argc, char *const *argv, 
                            near_flag(&near, flag + 2, len));
         if (flag[2 + len] == '=')
             value = flag + 3 + len;
-        else if (row->kind == SWITCH)
+        else if (row->kind == BL_SETTING_SWITCH)
             value = "on";
         else if (i + 1 < argc)
             value = argv[++i];
@@ -233,7 +231,7 @@ bl_status bl_settings_load(bl_settings *settings, int argc, char *const *argv, b
 void bl_settings_fini(bl_settings *settings)
 {
     for (size_t i = 0; i < ROW_COUNT; i++)
-        if (rows[i].kind == TEXT)
+        if (rows[i].kind == BL_SETTING_TEXT)
             free(*(bl_setting_text *)(void *)((char *)settings + rows[i].offset));
     *settings = (bl_settings){0};
 }
@@ -243,14 +241,14 @@ void bl_settings_fini(bl_settings *settings)
 static size_t row_bytes(const setting_row *row)
 {
     switch (row->kind) {
-    case TEXT:
+    case BL_SETTING_TEXT:
         return sizeof(bl_setting_text);
-    case COUNT:
-    case BYTES:
+    case BL_SETTING_COUNT:
+    case BL_SETTING_BYTES:
         return sizeof(bl_setting_count);
-    case SECONDS:
+    case BL_SETTING_SECONDS:
         return sizeof(bl_setting_seconds);
-    case SWITCH:
+    case BL_SETTING_SWITCH:
         return sizeof(bl_setting_switch);
     }
     return 0;
@@ -261,8 +259,8 @@ const char *bl_settings_difference(const bl_settings *a, const bl_settings *b, i
     while (*at < ROW_COUNT) {
         const setting_row *row = &rows[(*at)++];
         const void *left = (const char *)a + row->offset, *right = (const char *)b + row->offset;
-        bool same = row->kind == TEXT ? strcmp(*(const bl_setting_text *)left, *(const bl_setting_text *)right) == 0
-                                      : memcmp(left, right, row_bytes(row)) == 0;
+        bool same = row->kind == BL_SETTING_TEXT ? strcmp(*(const bl_setting_text *)left, *(const bl_setting_text *)right) == 0
+                                                 : memcmp(left, right, row_bytes(row)) == 0;
         if (!same)
             return row->flag;
     }
@@ -285,6 +283,14 @@ static void print_default(const setting_row *row, bl_text *out)
 {
     if (*row->def != '\0')
         bl_text_printf(out, " [%s]", row->def);
+}
+
+const char *bl_settings_flag(size_t i, const char **argument)
+{
+    if (i >= ROW_COUNT)
+        return NULL;
+    *argument = rows[i].argument;
+    return rows[i].flag;
 }
 
 void bl_settings_help(bl_text *out)

@@ -18,6 +18,18 @@ typedef bool bl_setting_switch;
 #define BL_SETTING_TYPE_SECONDS bl_setting_seconds
 #define BL_SETTING_TYPE_SWITCH  bl_setting_switch
 
+typedef enum bl_setting_kind {
+    BL_SETTING_TEXT,
+    BL_SETTING_COUNT,
+    BL_SETTING_BYTES,
+    BL_SETTING_SECONDS, /* any number */
+    BL_SETTING_SWITCH
+} bl_setting_kind;
+
+/* The number in |text|; |from| says where it stands, for the message. */
+BL_NODISCARD bl_status bl_setting_number(bl_setting_kind kind, double least, double most, const char *text, const char *from,
+                                         double *out, bl_err *err);
+
 typedef struct bl_settings {
 #define BL_SETTING(field, flag, kind, def, least, most, argument, help) BL_SETTING_TYPE_##kind field;
 #include "server/settings.def"
@@ -33,6 +45,8 @@ const char *bl_settings_difference(const bl_settings *a, const bl_settings *b, i
 /* The values of |flag| change places: what is read again is moved, and the old one freed, with the settings that it came with. */
 void bl_settings_exchange(bl_settings *a, bl_settings *b, const char *flag);
 
+/* The flag of row |i| and what stands behind it, "" of a switch; NULL behind the last row. */
+const char *bl_settings_flag(size_t i, const char **argument);
 /* The options part of --help, and the man page in man(7) format. */
 void bl_settings_help(bl_text *out);
 void bl_settings_man(bl_text *out);

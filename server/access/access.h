@@ -60,10 +60,4 @@ void bl_access_count(bl_access *access, uint32_t owner, uint64_t bytes_in, uint6
 void bl_access_name(bl_access *access, uint32_t owner, char *out, size_t size);
 bool bl_access_find(bl_access *access, const char *name, uint32_t *owner);
 
-/* Commands, which give the exit status of the process: `beamline keys`, `beamline usage` and `beamline top`. */
-int bl_keys_main(int argc, char *const *argv);
-void bl_keys_man(bl_text *out); /* the flags of the quotas, for a .BR of the manual page */
-int bl_usage_main(int argc, char *const *argv);
-int bl_top_main(int argc, char *const *argv);
-
 #endif

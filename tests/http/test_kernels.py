@@ -196,9 +196,9 @@ class Commands(unittest.TestCase):
         self.assertEqual("", self.command("kernels", "list"))
 
     def test_words_that_are_none(self):
-        self.assertIn("list | show", self.command("kernels", "fly", status=1))
-        self.assertIn("list | show", self.command("kernels", status=1))
-        self.assertIn("tune PROGRAM.json", self.command("tune", status=1))
+        self.assertIn("list | show", self.command("kernels", "fly", status=2))
+        self.assertIn("list | show", self.command("kernels", status=2))
+        self.assertIn("tune PROGRAM.json", self.command("tune", status=2))
         self.assertIn("none cannot be opened", self.command("tune", self.path("none"), status=1))
         self.assertIn("cannot be opened", self.command("kernels", "import", self.path("none"), status=1))
 

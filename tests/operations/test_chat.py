@@ -87,9 +87,9 @@ class Chat(unittest.TestCase):
         self.assertEqual("BROKEN \n", out)
         self.assertIn("the device failed", told)
         self.assertIn("no message", self.pipe("", status=1)[1])
-        self.assertIn("no answer", self.pipe("x", status=1, BEAMLINE_URL="http://127.0.0.1:1")[1])
-        self.assertIn("--nothing", self.pipe("x", "--nothing", status=1)[1])
-        self.assertIn("--max-tokens", self.pipe("x", "--max-tokens", "many", status=1)[1])
+        self.assertIn("no answer", self.pipe("x", status=3, BEAMLINE_URL="http://127.0.0.1:1")[1])
+        self.assertIn("--nothing", self.pipe("x", "--nothing", status=2)[1])
+        self.assertIn("--max-tokens", self.pipe("x", "--max-tokens", "many", status=2)[1])
 
     def test_in_a_terminal(self):
         controller, terminal = pty.openpty()

@@ -179,7 +179,7 @@ class Pull(unittest.TestCase):
             self.assertIn("whose name", self.pull(status=1), name)
         self.hub.files = {"../../escape.gguf": GGUF}
         self.hub.files["x/" * 3 + "escape.gguf"] = GGUF
-        self.pull("hf:org/model:../../escape.gguf", status=1)
+        self.pull("hf:org/model:../../escape.gguf", status=2)
         self.assertEqual([], self.there())
         for what in ("org/model", "hf:org", "hf:../model", "hf:org/../x", "hf:org/mo del", "hf:org/model@../x", "hf:org/model@", "hf:org/model:"):
             self.assertIn("hf:ORG/NAME", self.pull(what, status=1), what)

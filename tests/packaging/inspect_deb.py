@@ -11,6 +11,8 @@ import tempfile
 
 FILES = {"/usr/bin/beamline": "-rwxr-xr-x", "/etc/beamline.conf": "-rw-r--r--", "/lib/systemd/system/beamline.service": "-rw-r--r--",
          "/usr/lib/sysusers.d/beamline.conf": "-rw-r--r--", "/usr/share/man/man1/beamline.1.gz": "-rw-r--r--",
+         "/usr/share/bash-completion/completions/beamline": "-rw-r--r--", "/usr/share/zsh/vendor-completions/_beamline": "-rw-r--r--",
+         "/usr/share/fish/vendor_completions.d/beamline.fish": "-rw-r--r--",
          "/usr/share/beamline/grafana-dashboard.json": "-rw-r--r--", "/usr/share/beamline/prometheus-alerts.yml": "-rw-r--r--",
          "/usr/share/doc/beamline/copyright": "-rw-r--r--", "/usr/share/doc/beamline/docs/api.md": "-rw-r--r--",
          "/usr/share/doc/beamline/proto/openapi.yaml": "-rw-r--r--", "/usr/share/doc/beamline/changelog.gz": "-rw-r--r--"}

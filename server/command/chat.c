@@ -3,25 +3,23 @@
  *
  * In a terminal each line is a message; a line that ends with a backslash goes on in the next one, and Ctrl-C ends the answer
  * that is being written.  Otherwise standard input is one message, and standard output is the answer. */
-#include "server/client.h"
+#include "server/command/command.h"
 
 #include "engine/base/file.h"
-#include "server/ask.h"
+#include "server/command/events.h"
+#include "server/command/terminal.h"
 
-#include <cjson/cJSON.h>
-#include <curl/curl.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 typedef struct conversation {
-    const char *url, *model;
+    bl_ask *ask;
+    const char *model;
     cJSON *messages, *options; /* |options|: members of each request, such as max_tokens */
     int interrupts;            /* a descriptor that is readable after Ctrl-C */
     bool terminal;
@@ -29,7 +27,6 @@ typedef struct conversation {
 
 typedef struct answer {
     conversation *chat;
-    bl_text events; /* what has come and is not read yet */
     bl_text text, error;
     bool thinks; /* the model's reasoning is being printed */
 } answer;
@@ -83,9 +80,13 @@ static void show_thinking(answer *a, bool thinks)
     a->thinks = thinks;
 }
 
-static void take_event(answer *a, const char *data, size_t len)
+/* A chunk of the answer.  A failure in its midst is an event too, and the last one. */
+static bool take_event(void *arg, const char *name, const char *id, const char *data, size_t len)
 {
+    answer *a = arg;
     cJSON *event = cJSON_ParseWithLength(data, len);
+    (void)name;
+    (void)id;
     const cJSON *choice = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(event, "choices"), 0);
     const cJSON *delta = cJSON_GetObjectItemCaseSensitive(choice, "delta"),
                 *error = cJSON_GetObjectItemCaseSensitive(event, "error");
@@ -104,44 +105,7 @@ static void take_event(answer *a, const char *data, size_t len)
         bl_text_puts(&a->text, content->valuestring);
     }
     cJSON_Delete(event);
-}
-
-static size_t on_data(char *data, size_t size, size_t n, void *arg)
-{
-    answer *a = arg;
-    size_t from = 0;
-    bl_text_append(&a->events, data, size * n);
-    for (const char *end = NULL; (end = memchr(bl_text_get(&a->events) + from, '\n', a->events.len - from)) != NULL;) {
-        const char *line = a->events.data + from;
-        size_t len = (size_t)(end - line);
-        if (len > 6 && memcmp(line, "data: ", 6) == 0)
-            take_event(a, line + 6, len - 6);
-        from += len + 1;
-    }
-    if (from > 0) {
-        memmove(a->events.data, a->events.data + from, a->events.len - from + 1);
-        a->events.len -= from;
-    }
-    return a->events.failed ? 0 : size * n;
-}
-
-static bool is_interrupted(int fd)
-{
-    struct signalfd_siginfo info;
-    bool any = false;
-    while (read(fd, &info, sizeof info) == (ssize_t)sizeof info)
-        any = true;
-    return any;
-}
-
-static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
-{
-    const answer *now = arg;
-    (void)a;
-    (void)b;
-    (void)c;
-    (void)d;
-    return is_interrupted(now->chat->interrupts);
+    return true;
 }
 
 static char *make_request(const conversation *chat)
@@ -156,53 +120,27 @@ static char *make_request(const conversation *chat)
     return body;
 }
 
-static bl_status explain(const answer *a, CURLcode code, long status, bl_err *err)
-{
-    cJSON *body = cJSON_ParseWithLength(bl_text_get(&a->events), a->events.len);
-    const cJSON *message = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(body, "error"), "message");
-    bl_status st = BL_OK;
-    if (code != CURLE_OK)
-        st = bl_fail(err, BL_EINVAL, "no answer: %s", curl_easy_strerror(code));
-    else if (a->error.len > 0)
-        st = bl_fail(err, BL_EINVAL, "%.500s", bl_text_get(&a->error));
-    else if (status != 200)
-        st = bl_fail(err, BL_EINVAL, "the server says %ld: %.400s", status,
-                     cJSON_IsString(message) ? message->valuestring : bl_text_get(&a->events));
-    cJSON_Delete(body);
-    return st;
-}
-
 /* Send the conversation and print what the model answers, which becomes its last message.  An answer that Ctrl-C ended stays. */
 static bl_status ask_model(conversation *chat, bl_err *err)
 {
     answer a = {.chat = chat};
-    bl_ask ask = {0};
-    long status = 0;
+    bl_events events = {.event = take_event, .arg = &a};
     char *body = make_request(chat);
-    bl_status st =
-        body != NULL ? bl_ask_open(&ask, chat->url, "/v1/chat/completions", true, err) : bl_fail(err, BL_ENOMEM, "a message");
-    if (st == BL_OK) {
-        ask.headers = curl_slist_append(ask.headers, "Content-Type: application/json");
-        curl_easy_setopt(ask.curl, CURLOPT_HTTPHEADER, ask.headers);
-        curl_easy_setopt(ask.curl, CURLOPT_POSTFIELDS, body);
-        curl_easy_setopt(ask.curl, CURLOPT_TIMEOUT, 0L);
-        curl_easy_setopt(ask.curl, CURLOPT_WRITEFUNCTION, on_data);
-        curl_easy_setopt(ask.curl, CURLOPT_WRITEDATA, &a);
-        curl_easy_setopt(ask.curl, CURLOPT_NOPROGRESS, 0L);
-        curl_easy_setopt(ask.curl, CURLOPT_XFERINFOFUNCTION, on_progress);
-        curl_easy_setopt(ask.curl, CURLOPT_XFERINFODATA, &a);
-        CURLcode code = curl_easy_perform(ask.curl);
-        curl_easy_getinfo(ask.curl, CURLINFO_RESPONSE_CODE, &status);
-        st = code == CURLE_ABORTED_BY_CALLBACK ? BL_OK : explain(&a, code, status, err);
-    }
+    bl_ask_request request = {.path = "/v1/chat/completions",
+                              .body = {body, body != NULL ? strlen(body) : 0},
+                              .take = bl_events_take,
+                              .arg = &events,
+                              .interrupts = chat->interrupts};
+    bl_status st = body != NULL ? bl_ask_send(chat->ask, &request, err) : bl_fail(err, BL_ENOMEM, "a message");
+    if (st == BL_OK && a.error.len > 0)
+        st = bl_fail(err, BL_EINVAL, "%.500s", bl_text_get(&a.error));
     show_thinking(&a, false);
     if (a.text.len > 0 || st == BL_OK)
         printf("\n");
     if (a.text.len > 0)
         add_message(chat, "assistant", bl_text_get(&a.text));
     fflush(stdout);
-    bl_ask_close(&ask);
-    bl_text_fini(&a.events);
+    bl_events_fini(&events);
     bl_text_fini(&a.text);
     bl_text_fini(&a.error);
     free(body);
@@ -268,7 +206,7 @@ static int read_line(const conversation *chat, char **line, size_t *room)
     struct pollfd fds[2] = {{.fd = STDIN_FILENO, .events = POLLIN}, {.fd = chat->interrupts, .events = POLLIN}};
     while (poll(fds, 2, -1) < 0 && errno == EINTR)
         continue;
-    if (fds[1].revents != 0 && is_interrupted(chat->interrupts))
+    if (fds[1].revents != 0 && bl_terminal_is_interrupted(chat->interrupts))
         return -1;
     ssize_t len = getline(line, room, stdin);
     if (len > 0 && (*line)[len - 1] == '\n')
@@ -341,70 +279,36 @@ static bl_status answer_input(conversation *chat, bl_err *err)
 
 /* ---- the command */
 
-/* Take "--flag value"; false: there is no such flag, or the value does not fit. */
-static bool take_flag(conversation *chat, const char *flag, const char *value)
+/* What the options say of each request. */
+static void read_options(const bl_call *call, conversation *chat)
 {
     static const struct {
         const char *flag, *member;
-    } numbers[] = {{"--max-tokens", "max_tokens"}, {"--temperature", "temperature"}, {"--seed", "seed"}};
-    if (strcmp(flag, "--url") == 0) {
-        chat->url = value;
-        return true;
-    }
-    if (strcmp(flag, "--system") == 0) {
-        begin_anew(chat, value);
-        return true;
-    }
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        char *end = NULL;
-        if (strcmp(flag, numbers[i].flag) != 0)
-            continue;
-        cJSON_AddNumberToObject(chat->options, numbers[i].member, strtod(value, &end));
-        return end != value && *end == '\0';
-    }
-    return false;
+    } numbers[] = {{"max-tokens", "max_tokens"}, {"temperature", "temperature"}, {"seed", "seed"}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (bl_call_has(call, numbers[i].flag))
+            cJSON_AddNumberToObject(chat->options, numbers[i].member, bl_call_number(call, numbers[i].flag, 0));
+    if (bl_call_has(call, "system"))
+        begin_anew(chat, bl_call_text(call, "system"));
 }
 
-static bool read_arguments(conversation *chat, int argc, char *const *argv)
+bl_status bl_command_chat(bl_call *call, bl_err *err)
 {
-    for (int i = 0; i < argc; i++) {
-        bool is_flag = argv[i][0] == '-';
-        if (!is_flag && chat->model == NULL) {
-            chat->model = argv[i];
-        } else if (is_flag && i + 1 < argc && take_flag(chat, argv[i], argv[i + 1])) {
-            i++;
-        } else {
-            fprintf(stderr, "beamline: chat does not take \"%s\" so; beamline chat --help says how\n", argv[i]);
-            return false;
-        }
-    }
-    return true;
-}
-
-int bl_chat_main(int argc, char *const *argv)
-{
-    conversation chat = {
-        .url = bl_ask_url(NULL), .messages = cJSON_CreateArray(), .options = cJSON_CreateObject(), .interrupts = -1};
-    bl_err err = {0};
-    sigset_t interrupt;
-    sigemptyset(&interrupt);
-    sigaddset(&interrupt, SIGINT);
-    chat.terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
-    if (chat.terminal)
-        sigprocmask(SIG_BLOCK, &interrupt, NULL);
-    else
-        sigemptyset(&interrupt);
-    chat.interrupts = signalfd(-1, &interrupt, SFD_NONBLOCK | SFD_CLOEXEC);
-    if (!read_arguments(&chat, argc, argv)) {
-        (void)bl_fail(&err, BL_EINVAL, "arguments");
-    } else if (chat.terminal) {
+    conversation chat = {.ask = &call->ask,
+                         .model = call->noperands > 0 ? call->operands[0] : NULL,
+                         .messages = cJSON_CreateArray(),
+                         .options = cJSON_CreateObject(),
+                         .terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)};
+    read_options(call, &chat);
+    bl_status st = bl_call_connect(call, err);
+    chat.interrupts = bl_terminal_catch_interrupts(chat.terminal);
+    if (st == BL_OK && chat.terminal)
         converse(&chat);
-    } else if (answer_input(&chat, &err) != BL_OK) {
-        fprintf(stderr, "beamline: %s\n", err.text);
-    }
+    else if (st == BL_OK)
+        st = answer_input(&chat, err);
     cJSON_Delete(chat.messages);
     cJSON_Delete(chat.options);
     if (chat.interrupts >= 0)
         close(chat.interrupts);
-    return err.status == BL_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+    return st;
 }

@@ -2,11 +2,11 @@
 /* `beamline pull`: fetch a language model from a hub into a folder of models.  The files lie in MODELS/.NAME.part until all are
  * there and their sizes and hashes are those of the hub; then the folder is renamed to MODELS/NAME.  What was cut short is taken
  * up by the next pull of the same model.  No request to a server ever fetches: an administrator does. */
-#include "server/pull.h"
+#include "server/command/pull.h"
 
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
-#include "server/client.h"
+#include "server/command/command.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -203,32 +203,26 @@ static bl_status fetch_model(pull *p, bl_err *err)
     return BL_OK;
 }
 
-int bl_pull_main(int argc, char *const *argv)
+bl_status bl_command_pull(bl_call *call, bl_err *err)
 {
-    const char *given = getenv("HF_ENDPOINT"), *what = NULL;
+    const char *given = getenv("HF_ENDPOINT");
     static const char usual[] = "https://huggingface.co";
     char endpoint[500];
-    pull p = {.hub = {.endpoint = endpoint, .token = getenv("HF_TOKEN")}, .terminal = isatty(STDERR_FILENO)};
-    bl_err err = {0};
-    bool fits = true;
+    pull p = {.hub = {.endpoint = endpoint, .token = getenv("HF_TOKEN")},
+              .models = bl_call_text(call, "to"),
+              .as = bl_call_text(call, "as"),
+              .terminal = isatty(STDERR_FILENO)};
     (void)snprintf(endpoint, sizeof endpoint, "%s", given != NULL && *given != '\0' ? given : usual);
     for (size_t len = strlen(endpoint); len > 0 && endpoint[len - 1] == '/'; len--)
         endpoint[len - 1] = '\0';
-    for (int i = 0; i < argc && fits; i++) {
-        const char **to = strcmp(argv[i], "--to") == 0 ? &p.models : strcmp(argv[i], "--as") == 0 ? &p.as : NULL;
-        if (to != NULL && i + 1 < argc)
-            *to = argv[++i];
-        else if (to == NULL && argv[i][0] != '-' && what == NULL)
-            what = argv[i];
-        else
-            fits = false;
-    }
-    if (!fits || what == NULL || p.models == NULL) {
-        fprintf(stderr, "beamline: pull hf:ORG/NAME[@REV][:FILE] --to MODELS [--as NAME]\n");
-        return EXIT_FAILURE;
-    }
-    if (bl_pull_name_parse(what, &p.hub.name, &err) != BL_OK || fetch_model(&p, &err) != BL_OK)
-        fprintf(stderr, "%sbeamline: %s\n", p.terminal ? "\n" : "", err.text);
+    if (p.models == NULL)
+        return bl_call_misuse(call, err, "option \"--to MODELS\" is missing: the folder of models");
+    bl_status st = bl_pull_name_parse(call->operands[0], &p.hub.name, err);
+    call->misused = st != BL_OK;
+    if (st == BL_OK)
+        st = fetch_model(&p, err);
+    if (st != BL_OK && p.terminal)
+        fputs("\n", stderr); /* behind a line of progress */
     bl_hub_fini(&p.hub);
-    return err.status == BL_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+    return st;
 }

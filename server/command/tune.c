@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* `beamline tune`: the kernels of a program document, searched before anyone asks for them. */
+#include "server/command/command.h"
+
 #include "engine/base/log.h"
 #include "server/exec.h"
-#include "server/kernels.h"
 #include "server/server.h"
 
 #include <signal.h>
@@ -136,34 +137,29 @@ static bl_status start(bl_server *server, int argc, char *const *argv, bl_err *e
     return bl_tuning_start(server, err);
 }
 
-int bl_tune_main(int argc, char *const *argv)
+bl_status bl_command_tune(bl_call *call, bl_err *err)
 {
     static bl_server server;
     static tuning t;
     bl_arena *arena = bl_arena_create(0);
-    bl_err err = {0};
     size_t len = 0;
-    char *text = argc > 0 ? read_file(argv[0], &len) : NULL;
+    char *text = read_file(call->operands[0], &len);
     bl_status st = BL_OK;
 
     t.server = &server;
     signal(SIGPIPE, SIG_IGN);
     t.live = isatty(STDOUT_FILENO) != 0;
-    if (argc == 0)
-        st = bl_fail(&err, BL_EINVAL, "tune PROGRAM.json [options]: the document, as PUT /api/v1/programs/NAME takes it");
-    else if (text == NULL)
-        st = bl_fail(&err, BL_ENOTFOUND, "%s cannot be opened", argv[0]);
+    if (text == NULL)
+        st = bl_fail(err, BL_ENOTFOUND, "%s cannot be opened", call->operands[0]);
     else if (arena == NULL)
-        st = bl_fail(&err, BL_ENOMEM, "out of host memory");
+        st = bl_fail(err, BL_ENOMEM, "out of host memory");
     if (st == BL_OK)
-        st = start(&server, argc - 1, argv + 1, &err);
+        st = start(&server, call->nsettings, call->settings, err);
     t.beam = server.settings.beam > 0 ? (int)server.settings.beam : USUAL_BEAM;
     if (st == BL_OK)
-        st = tune_document(&t, arena, (bl_span){text, len}, &err);
+        st = tune_document(&t, arena, (bl_span){text, len}, err);
     if (st == BL_OK)
         print_table(&t);
-    else
-        fprintf(stderr, "beamline: %s\n", err.text);
     bl_workers_stop(&server);
     if (server.plans != NULL)
         bl_plans_destroy(server.plans);
@@ -173,5 +169,5 @@ int bl_tune_main(int argc, char *const *argv)
     bl_settings_fini(&server.settings);
     bl_arena_destroy(arena);
     free(text);
-    return st == BL_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+    return st;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "server/pull.h"
+#include "server/command/pull.h"
 
 #include "engine/base/file.h"
 

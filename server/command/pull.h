@@ -1,6 +1,6 @@
 /* Fetching a language model from a hub: what is to be fetched, and the hub that has it.  Thread: one. */
-#ifndef BL_SERVER_PULL_H
-#define BL_SERVER_PULL_H
+#ifndef BL_SERVER_COMMAND_PULL_H
+#define BL_SERVER_COMMAND_PULL_H
 
 #include "engine/base/text.h"
 

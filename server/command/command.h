@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* The command line: a table of commands (commands.def), and a call of one of them with its arguments parsed by that table.
+ * Thread: one. */
+#ifndef BL_SERVER_COMMAND_COMMAND_H
+#define BL_SERVER_COMMAND_COMMAND_H
+
+#include "server/command/ask.h"
+#include "server/settings.h"
+
+enum {
+    BL_COMMAND_ASKS = 1,     /* it asks a running server */
+    BL_COMMAND_ANSWERS = 2,  /* --json prints the server's document */
+    BL_COMMAND_SETTINGS = 4, /* it takes the options of the server */
+    BL_COMMAND_LISTS = 8,    /* and its help lists them */
+    BL_COMMAND_MUST = 16     /* it needs a verb */
+};
+
+/* What the process ends with. */
+enum { BL_EXIT_DONE = 0, BL_EXIT_FAILED = 1, BL_EXIT_MISUSED = 2, BL_EXIT_SILENT = 3 /* no server answered */ };
+
+typedef struct bl_call bl_call;
+
+typedef struct bl_command {
+    const char *name;
+    /* A failure with an empty text has been told already. */
+    bl_status (*run)(bl_call *call, bl_err *err);
+    unsigned takes;
+    const char *arguments, *doc, *more;
+} bl_command;
+
+typedef struct bl_verb_row {
+    const char *command, *verb, *arguments, *doc;
+} bl_verb_row;
+
+typedef struct bl_option_row {
+    const char *command, *flag, *letter;
+    bl_setting_kind kind;
+    double least, most;
+    const char *argument, *doc;
+} bl_option_row;
+
+/* The rows of commands.def, in its order; NULL behind the last. */
+const bl_command *bl_command_at(size_t i);
+const bl_command *bl_command_find(const char *name);
+/* The next row of |command| from *at on, which is then behind it; NULL: there is none. */
+const bl_verb_row *bl_command_verb(const bl_command *command, size_t *at);
+const bl_option_row *bl_command_option(const bl_command *command, size_t *at);
+
+enum { BL_CALL_OPERANDS = 64, BL_CALL_OPTIONS = 256 };
+
+typedef struct bl_call_option {
+    const bl_option_row *row;
+    const char *text;
+    double number; /* of a COUNT, BYTES or NUMBER */
+} bl_call_option;
+
+struct bl_call {
+    const bl_command *command;
+    const char *verb; /* NULL: none */
+    const char *operands[BL_CALL_OPERANDS];
+    int noperands;
+    bl_call_option options[BL_CALL_OPTIONS];
+    int noptions;
+    char *settings[BL_CALL_OPTIONS]; /* options of the server, as bl_settings_load takes them */
+    int nsettings;
+    bool helps; /* --help was given */
+    bool misused;
+    bl_ask ask; /* of the server that the command asks; closed when the command has ended */
+};
+
+/* |argv| is what stands behind the command's name. */
+BL_NODISCARD bl_status bl_call_parse(bl_call *call, int argc, char *const *argv, bl_err *err);
+/* The failure that the command was used wrongly, with the usage behind it. */
+bl_status bl_call_misuse(bl_call *call, bl_err *err, const char *fmt, ...) BL_PRINTF(3, 4);
+
+/* An option of the command's rows, the last one given; what was not given is NULL, |usual| or false. */
+const char *bl_call_text(const bl_call *call, const char *flag);
+double bl_call_number(const bl_call *call, const char *flag, double usual);
+bool bl_call_has(const bl_call *call, const char *flag);
+/* Of an option that is given several times the next from *at on. */
+const char *bl_call_next(const bl_call *call, const char *flag, int *at);
+/* Of a command that works on this machine too: it was told to ask a server. */
+bool bl_call_is_remote(const bl_call *call);
+
+/* Make call->ask ready: --url and --key-file, or the environment. */
+BL_NODISCARD bl_status bl_call_connect(bl_call *call, bl_err *err);
+/* Ask with call->ask.  With --json the answer is printed, and *told is true. */
+BL_NODISCARD bl_status bl_call_ask(bl_call *call, const bl_ask_request *request, bool *told, bl_err *err);
+
+/* ---- help.c, completion.c */
+void bl_command_usage_line(const bl_command *command, bl_text *out); /* "beamline run GRAPH [options]" */
+void bl_command_print_help(const bl_command *command);
+
+/* ---- the commands: bl_command_serve and so on */
+#define BL_COMMAND(name, handler, takes, arguments, doc, more) bl_status handler(bl_call *call, bl_err *err);
+#define BL_VERB(command, verb, arguments, doc)
+#define BL_OPTION(command, flag, letter, kind, least, most, argument, doc)
+#include "server/command/commands.def"
+#undef BL_COMMAND
+#undef BL_VERB
+#undef BL_OPTION
+
+#endif
