@@ -32,17 +32,16 @@ static void put_left(const bl_drain_left *left, bl_text *out)
     bl_text_puts(out, "}");
 }
 
-void bl_device_describe(bl_request *rq, bl_worker *worker)
+void bl_device_put_members(bl_request *rq, bl_worker *worker, bl_drain_left *left)
 {
     bl_text *out = &rq->out;
-    bl_drain_left left;
     static const char *const types[] = {"cpu", "gpu", "accelerator", "none"};
     static const struct {
         unsigned bit;
         const char *dtype;
     } features[] = {{BL_FEATURE_F64, "float64"}, {BL_FEATURE_I64, "int64"}};
     const bl_device_info *info = &worker->dev->info;
-    bl_drain_look(worker, &left);
+    bl_drain_look(worker, left);
     bl_text_puts(out, "{");
     put_text(out, "id", info->id);
     put_text(out, "name", info->name);
@@ -50,9 +49,9 @@ void bl_device_describe(bl_request *rq, bl_worker *worker)
     put_text(out, "type", types[info->type]);
     bl_encode_key(out, "default");
     bl_text_puts(out, worker == &worker->server->workers[worker->server->default_worker] ? "true" : "false");
-    put_text(out, "state", bl_drain_state(&left));
+    put_text(out, "state", bl_drain_state(left));
     if ((rq->scopes & BL_SCOPE_ADMIN) != 0)
-        put_left(&left, out);
+        put_left(left, out);
     put_number(out, "memory", info->memory);
     put_number(out, "memory_used", atomic_load(&worker->dev->bytes_used));
     put_number(out, "memory_peak", atomic_load(&worker->dev->bytes_peak));
@@ -65,7 +64,14 @@ void bl_device_describe(bl_request *rq, bl_worker *worker)
     for (size_t i = 0, n = 0; i < sizeof features / sizeof features[0]; i++)
         if ((info->features & features[i].bit) != 0)
             bl_text_printf(out, "%s\"%s\"", n++ > 0 ? "," : "", features[i].dtype);
-    bl_text_puts(out, "]}");
+    bl_text_puts(out, "]");
+}
+
+void bl_device_describe(bl_request *rq, bl_worker *worker)
+{
+    bl_drain_left left;
+    bl_device_put_members(rq, worker, &left);
+    bl_text_puts(&rq->out, "}");
 }
 
 bl_status bl_handle_devices(bl_request *rq)

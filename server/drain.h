@@ -21,6 +21,8 @@ void bl_drain_look(bl_worker *worker, bl_drain_left *left);
 /* "ready", "draining", "drained" when nothing is left, "lost". */
 const char *bl_drain_state(const bl_drain_left *left);
 /* ---- devices.c */
+/* The members of a device, after "{", into the reply, for whoever adds more; *left: what is on the device. */
+void bl_device_put_members(bl_request *rq, bl_worker *worker, bl_drain_left *left);
 /* Into the reply: what it is, how it stands, and for the scope admin what is on it. */
 void bl_device_describe(bl_request *rq, bl_worker *worker);
 

@@ -3,13 +3,17 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/folder.h"
+#include "server/access/samples.h"
 #include "server/data/saver.h"
 #include "server/server.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { LOOK_SECONDS = 10 }; /* a search writes some megabytes in that time, and a look at 10,000 files takes 20 ms */
+enum {
+    TICK_NS = 1000000000, /* between two samples of the devices */
+    LOOK_TICKS = 10       /* a search writes some megabytes in that time, and a look at 10,000 files takes 20 ms */
+};
 
 struct bl_keeper {
     bl_server *server;
@@ -27,17 +31,28 @@ static void look(bl_keeper *keeper)
     keeper->bytes = bytes;
 }
 
+static void tick(bl_keeper *keeper, uint64_t number)
+{
+    bl_samples_take(keeper->server->access);
+    if (number % LOOK_TICKS != 0)
+        return;
+    look(keeper);
+    if (keeper->server->saver != NULL)
+        bl_saver_tick(keeper->server->saver);
+}
+
+/* Ticks have fixed times, so that the samples of a minute span a minute. */
 static void *run_thread(void *arg)
 {
     bl_keeper *keeper = arg;
+    int64_t begin = bl_clock_ns();
+    uint64_t number = 0;
     pthread_mutex_lock(&keeper->lock);
     while (!keeper->ends) {
         struct timespec until;
         pthread_mutex_unlock(&keeper->lock);
-        look(keeper);
-        if (keeper->server->saver != NULL)
-            bl_saver_tick(keeper->server->saver);
-        until = bl_clock_after(CLOCK_MONOTONIC, LOOK_SECONDS * INT64_C(1000000000));
+        tick(keeper, number++);
+        until = bl_clock_after(CLOCK_MONOTONIC, TICK_NS - (bl_clock_ns() - begin) % TICK_NS);
         pthread_mutex_lock(&keeper->lock);
         if (!keeper->ends)
             pthread_cond_timedwait(&keeper->ending, &keeper->lock, &until);

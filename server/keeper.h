@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* One thread that keeps the cache folder within --cache-size: at the start, and from then on every few seconds, since child
- * processes and other servers write to it as well. */
+/* One thread for what is done at fixed times: every second a sample of what the devices do (access/samples.h); at the start and
+ * every few seconds the cache folder is kept within --cache-size, since child processes and other servers write to it as well,
+ * and durable programs are saved. */
 #ifndef BL_SERVER_KEEPER_H
 #define BL_SERVER_KEEPER_H
 

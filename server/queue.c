@@ -17,6 +17,7 @@ enum {
 typedef struct note {
     bool used;
     uint32_t owner;
+    int64_t since_ns;
     char purpose[BL_PURPOSE_SIZE];
 } note;
 
@@ -137,6 +138,34 @@ void bl_queue_list_purposes(bl_queue *queue, void (*each)(void *arg, uint32_t ow
             bl_request_print_purpose(rq, purpose);
             each(arg, rq->owner, purpose);
         }
+    pthread_mutex_unlock(&queue->lock);
+}
+
+size_t bl_queue_count_of(bl_queue *queue, uint32_t owner)
+{
+    size_t n = 0;
+    pthread_mutex_lock(&queue->lock);
+    for (const bl_waiter *waiter = queue->fair.first; waiter != NULL; waiter = waiter->next)
+        n += waiter->owner == owner ? waiter->count : 0;
+    pthread_mutex_unlock(&queue->lock);
+    return n;
+}
+
+/* Turns in flight together share the time since the first of them began. */
+void bl_queue_list_running(bl_queue *queue, void (*each)(void *arg, uint32_t owner, int64_t ns), void *arg)
+{
+    int64_t since = INT64_MAX, ns = 0;
+    int running = 0;
+    pthread_mutex_lock(&queue->lock);
+    for (int i = 0; i < MOST_FLYING; i++) {
+        running += queue->notes[i].used;
+        if (queue->notes[i].used && queue->notes[i].since_ns < since)
+            since = queue->notes[i].since_ns;
+    }
+    ns = running > 0 ? bl_clock_ns() - since - atomic_load_explicit(&queue->settled_ns, memory_order_relaxed) : 0;
+    for (int i = 0; i < MOST_FLYING; i++)
+        if (queue->notes[i].used && ns > 0)
+            each(arg, queue->notes[i].owner, ns / running);
     pthread_mutex_unlock(&queue->lock);
 }
 
@@ -280,6 +309,7 @@ static void take_note(bl_queue *queue, turn *at)
         return;
     at->note->used = true;
     at->note->owner = at->owner;
+    at->note->since_ns = bl_clock_ns();
     bl_request_print_purpose(at->rq, at->note->purpose);
 }
 

@@ -39,6 +39,10 @@ void bl_queue_list(bl_queue *queue, void (*each)(void *arg, uint32_t owner, size
 /* The same for every request that waits for a device, or is at work there for longer than is worth waking a thread, with
  * what it is for (bl_request_print_purpose). */
 void bl_queue_list_purposes(bl_queue *queue, void (*each)(void *arg, uint32_t owner, const char *purpose), void *arg);
+size_t bl_queue_count_of(bl_queue *queue, uint32_t owner); /* those of |owner| that wait or are at work */
+/* Call |each|, under the lock, for every request that the one thread of |queue| works on, with the time that it has taken so far
+ * and that no call of |charge| had yet. */
+void bl_queue_list_running(bl_queue *queue, void (*each)(void *arg, uint32_t owner, int64_t ns), void *arg);
 /* Does anybody wait?  Whoever works for long looks at it between steps, and lets the others in. */
 bool bl_queue_is_wanted(bl_queue *queue);
 

@@ -218,6 +218,7 @@ int bl_server_main(int argc, char *const *argv)
     signal(SIGPIPE, SIG_IGN);
     server.argc = argc;
     server.argv = argv;
+    server.start_ns = bl_clock_ns();
     if (bl_settings_load(&server.settings, argc, argv, &err) != BL_OK ||
         bl_reload_log(&server, &server.settings, &err) != BL_OK || bl_server_precision(&server, &err) != BL_OK) {
         fprintf(stderr, "beamline: %s\n", err.text);

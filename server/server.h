@@ -50,6 +50,7 @@ struct bl_server {
     bl_settings settings;
     int argc; /* what they were read from: main's */
     char *const *argv;
+    int64_t start_ns;      /* of bl_clock_ns: when the process began */
     bl_wire_limits limits; /* as the settings say */
     bl_precision precision;
     bl_metrics metrics;

@@ -130,6 +130,7 @@ size_t bl_shelf_held_on(bl_shelf *shelf, uint32_t owner, const bl_worker *worker
     const space *s = NULL;
     pthread_mutex_lock(&shelf->lock);
     s = find_space(shelf, owner);
+    bytes = s != NULL && worker == NULL ? s->held_bytes : 0;
     for (size_t i = 0; s != NULL && bl_namemap_at(s->names, i, &name, &value); i++)
         bytes += ((const bl_held *)value)->worker == worker ? ((const bl_held *)value)->bytes : 0;
     for (size_t i = 0; s != NULL && bl_namemap_at(s->programs, i, &name, &value); i++)

@@ -51,7 +51,7 @@ void bl_shelf_all_programs(bl_shelf *shelf, void (*each)(void *arg, const char *
 
 /* Account |bytes| of held memory: BL_ENODEVMEM over the limit of the server, BL_EQUOTA, where |bound|, over that of the key. */
 BL_NODISCARD bl_status bl_shelf_charge(bl_shelf *shelf, uint32_t owner, size_t bytes, bool bound, bl_err *err);
-/* What of |owner|'s tensors and programs lies on one device.  A lease's do not count. */
+/* Bytes of |owner|'s tensors and programs on one device, without those of leases; NULL: all that is accounted to |owner|. */
 size_t bl_shelf_held_on(bl_shelf *shelf, uint32_t owner, const bl_worker *worker);
 void bl_shelf_refund(bl_shelf *shelf, uint32_t owner, size_t bytes);
 

@@ -334,7 +334,7 @@ def key(c):
     c.same(["k"], [t["name"] for t in c.call("GET", T, headers=fresh)["tensors"]], "tensors of a key")
     c.call("DELETE", f"{K}/{name}?purge=true", None, root, expect=(204,))
     c.call("GET", T, headers=fresh, expect=(401,))
-    c.call("GET", c.random.choice([K, "/api/v1/usage", "/api/v1/top"]), headers=root)
+    c.call("GET", c.random.choice([K, "/api/v1/usage", "/api/v1/me", "/api/v1/now", "/api/v1/now/history?seconds=9"]), headers=root)
 
 
 def share(c):

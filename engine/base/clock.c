@@ -16,6 +16,11 @@ int64_t bl_clock_ns(void)
     return read_clock(CLOCK_MONOTONIC);
 }
 
+int64_t bl_clock_wall_ns(void)
+{
+    return read_clock(CLOCK_REALTIME);
+}
+
 int64_t bl_clock_thread_ns(void)
 {
     return read_clock(CLOCK_THREAD_CPUTIME_ID);

@@ -9,6 +9,8 @@
 
 /* Nanoseconds on a clock that never goes back. */
 int64_t bl_clock_ns(void);
+/* Nanoseconds since 1970, as the system has them: they may go back. */
+int64_t bl_clock_wall_ns(void);
 /* Processor time in nanoseconds: of this thread; of all threads of the process |pid| (0: the process has ended). */
 int64_t bl_clock_thread_ns(void);
 int64_t bl_clock_process_ns(pid_t pid);

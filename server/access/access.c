@@ -271,6 +271,8 @@ bl_status bl_access_admit(bl_request *rq)
     pthread_mutex_lock(&access->lock);
     o = owner_by_id(access, rq->owner);
     rate = o != NULL ? o->row.quota[BL_QUOTA_RATE] : -1;
+    if (o != NULL)
+        o->arrivals++;
     if (rate >= 0)
         wait = take_token(o, rate, rq->start_ns);
     pthread_mutex_unlock(&access->lock);
@@ -460,6 +462,12 @@ bl_status bl_access_create(bl_server *server, bl_access **out, bl_err *err)
     if (access == NULL)
         return bl_fail(err, BL_ENOMEM, "keys");
     access->server = server;
+    access->samples = samples_create();
+    if (access->samples == NULL) {
+        free(access);
+        *out = NULL;
+        return bl_fail(err, BL_ENOMEM, "samples of the devices");
+    }
     access->nobody.row.scopes = BL_SCOPE_ANY;
     access->nobody.day = usage_day();
     for (int i = 0; i < BL_QUOTA_COUNT; i++)
@@ -492,6 +500,7 @@ void bl_access_destroy(bl_access *access)
         access->owners = o->next;
         free(o);
     }
+    samples_destroy(access->samples);
     pthread_cond_destroy(&access->ending);
     pthread_mutex_destroy(&access->lock);
     pthread_mutex_destroy(&access->saving);

@@ -6,6 +6,7 @@
 #ifndef BL_SERVER_ACCESS_ACCESS_H
 #define BL_SERVER_ACCESS_ACCESS_H
 
+#include "server/access/keys.h"
 #include "server/head.h"
 #include "server/settings.h"
 
@@ -59,5 +60,8 @@ void bl_access_count(bl_access *access, uint32_t owner, uint64_t bytes_in, uint6
 /* The name of a key, "" for nobody; and back: false where there is none of that name. */
 void bl_access_name(bl_access *access, uint32_t owner, char *out, size_t size);
 bool bl_access_find(bl_access *access, const char *name, uint32_t *owner);
+
+/* The key that |rq| came with, and what it has used of each quota of quotas.def up to now. */
+void bl_access_look_at_own(const bl_request *rq, bl_key_row *row, double used[BL_QUOTA_COUNT]);
 
 #endif

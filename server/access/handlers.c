@@ -230,6 +230,36 @@ bl_status bl_handle_key_rotate(bl_request *rq)
     return reply_key(rq, rq->param[0], secret, 200);
 }
 
+bl_status bl_handle_me(bl_request *rq)
+{
+    bl_key_row row;
+    double used[BL_QUOTA_COUNT] = {0};
+    bl_text *out = &rq->out;
+    bl_access_look_at_own(rq, &row, used);
+    bl_text_puts(out, "{");
+    bl_encode_key(out, "name");
+    if (row.id != 0)
+        bl_encode_string(out, row.name);
+    else
+        bl_text_puts(out, "null");
+    bl_encode_key(out, "keys");
+    bl_text_puts(out, bl_access_has_keys(rq->server->access) ? "true" : "false");
+    bl_encode_key(out, "scopes");
+    bl_scopes_encode(out, rq->scopes);
+    bl_encode_key(out, "expires");
+    if (row.expires != 0)
+        bl_text_printf(out, "%lld", (long long)row.expires);
+    else
+        bl_text_puts(out, "null");
+    bl_encode_key(out, "quotas");
+    bl_quotas_encode(out, row.quota);
+    bl_encode_key(out, "used");
+    bl_quotas_encode(out, used);
+    bl_text_puts(out, "}");
+    bl_request_reply_json(rq, 200);
+    return BL_OK;
+}
+
 /* ---- usage */
 
 static bool put_usage(void *arg, const bl_cell *cells, int n)

@@ -29,8 +29,14 @@ typedef struct owner {
     uint64_t purges;  /* since the start */
     double tokens;    /* requests that may come at once; below 0: not begun */
     int64_t filled_ns;
-    int64_t device_ns[BL_MAX_DEVICES]; /* since the start */
+    int64_t device_ns[BL_MAX_DEVICES];  /* since the start */
+    int64_t sampled_ns[BL_MAX_DEVICES]; /* of that, and of what is under way, what samples had (samples.c) */
+    float busy[BL_MAX_DEVICES];         /* share of each device in the last second */
+    uint64_t arrivals, sampled;         /* requests that came, since the start; at the last sample */
+    double rate;                        /* of them, in the last second */
 } owner;
+
+typedef struct samples samples;
 
 struct bl_access {
     bl_server *server;
@@ -39,6 +45,7 @@ struct bl_access {
     owner nobody, *owners;
     owner *bucket[KEY_BUCKETS]; /* by the first bits of the hash */
     size_t count;
+    samples *samples; /* has a lock of its own */
     bool ends;
     int64_t version; /* of the store, at the last look */
     pthread_cond_t ending;
@@ -49,6 +56,10 @@ struct bl_access {
 /* Under the lock.  NULL: there is none. */
 owner *owner_by_id(bl_access *access, uint32_t id);
 owner *owner_by_name(bl_access *access, const char *name);
+
+/* ---- samples.c */
+samples *samples_create(void); /* NULL: out of memory */
+void samples_destroy(samples *s);
 
 /* ---- usage.c */
 int64_t usage_day(void);

@@ -125,6 +125,26 @@ static void put_time(bl_text *out, const char *name, int64_t seconds)
     bl_encode_string(out, text);
 }
 
+void bl_scopes_encode(bl_text *out, unsigned scopes)
+{
+    bl_text_puts(out, "[");
+    for (int i = 0, n = 0; i < SCOPE_COUNT; i++)
+        if ((scopes & 1U << i) != 0)
+            bl_text_printf(out, "%s\"%s\"", n++ > 0 ? "," : "", scope_names[i]);
+    bl_text_puts(out, "]");
+}
+
+void bl_quotas_encode(bl_text *out, const double *values)
+{
+    bl_text_puts(out, "{");
+    for (int i = 0; i < BL_QUOTA_COUNT; i++)
+        if (values[i] >= 0) {
+            bl_encode_key(out, quotas[i].name);
+            bl_encode_number(out, values[i]);
+        }
+    bl_text_puts(out, "}");
+}
+
 void bl_key_encode(bl_text *out, const bl_key_row *row)
 {
     bl_encode_key(out, "name");
@@ -132,22 +152,12 @@ void bl_key_encode(bl_text *out, const bl_key_row *row)
     bl_encode_key(out, "hint");
     bl_encode_string(out, row->hint);
     bl_encode_key(out, "scopes");
-    bl_text_puts(out, "[");
-    for (int i = 0, n = 0; i < SCOPE_COUNT; i++)
-        if ((row->scopes & 1U << i) != 0)
-            bl_text_printf(out, "%s\"%s\"", n++ > 0 ? "," : "", scope_names[i]);
-    bl_text_puts(out, "]");
+    bl_scopes_encode(out, row->scopes);
     put_time(out, "created", row->created);
     put_time(out, "expires", row->expires);
     put_time(out, "revoked", row->revoked);
     bl_encode_key(out, "quotas");
-    bl_text_puts(out, "{");
-    for (int i = 0; i < BL_QUOTA_COUNT; i++)
-        if (row->quota[i] >= 0) {
-            bl_encode_key(out, quotas[i].name);
-            bl_encode_number(out, row->quota[i]);
-        }
-    bl_text_puts(out, "}");
+    bl_quotas_encode(out, row->quota);
 }
 
 /* ---- secrets */

@@ -67,6 +67,9 @@ const char *bl_quota_help(int quota);
 /* "10G" as its row of quotas.def wants it, "none" below 0. */
 BL_NODISCARD bl_status bl_quota_parse(int quota, const char *text, double *out, bl_err *err);
 BL_NODISCARD bl_status bl_quota_check(int quota, double value, bl_err *err);
+/* {"memory":N,...}: the quotas that are set, of BL_QUOTA_COUNT values. */
+void bl_quotas_encode(bl_text *out, const double *values);
+void bl_scopes_encode(bl_text *out, unsigned scopes); /* ["run",...] */
 /* The members of a row as JSON; never its hash. */
 void bl_key_encode(bl_text *out, const bl_key_row *row);
 /* "2026-11-22T17:00:00Z" */

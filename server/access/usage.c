@@ -3,6 +3,7 @@
 #include "server/access/internal.h"
 
 #include "engine/base/log.h"
+#include "server/shelf.h"
 
 #include <string.h>
 #include <time.h>
@@ -50,6 +51,32 @@ void bl_access_charge(bl_access *access, uint32_t id, int device, int64_t ns)
 {
     usage more = {.device_ns = ns};
     count(access, id, device, &more);
+}
+
+/* The most requests of a key in the queue of one device: the quota is for each. */
+static size_t longest_queue(const bl_request *rq)
+{
+    size_t most = 0;
+    for (uint32_t i = 0; i < rq->server->nworkers; i++) {
+        size_t n = bl_queue_count_of(rq->server->workers[i].queue, rq->owner);
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+void bl_access_look_at_own(const bl_request *rq, bl_key_row *row, double used[BL_QUOTA_COUNT])
+{
+    bl_access *access = rq->server->access;
+    owner *o = NULL;
+    pthread_mutex_lock(&access->lock);
+    o = owner_by_id(access, rq->owner); /* it is there: the request came with it */
+    *row = o->row;
+    used[BL_QUOTA_SECONDS] = (double)usage_today(o)->device_ns * 1e-9;
+    used[BL_QUOTA_DISK] = (double)o->disk;
+    used[BL_QUOTA_RATE] = o->rate;
+    pthread_mutex_unlock(&access->lock);
+    used[BL_QUOTA_MEMORY] = (double)bl_shelf_held_on(rq->server->shelf, rq->owner, NULL);
+    used[BL_QUOTA_QUEUE] = (double)longest_queue(rq);
 }
 
 void bl_access_count(bl_access *access, uint32_t id, uint64_t bytes_in, uint64_t bytes_out)

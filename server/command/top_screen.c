@@ -6,23 +6,7 @@
 #include "server/command/terminal.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-enum { MOST_ROWS = 1024 };
-
-typedef struct figure {
-    char device[32], key[128];
-    double seconds;
-} figure;
-
-typedef struct screen {
-    double clock; /* of the answer before; 0: there was none */
-    int count;
-    figure before[MOST_ROWS];
-    bl_text out;
-} screen;
 
 static bl_status need_number(const bl_json *object, const char *name, double *out, bl_err *err)
 {
@@ -41,94 +25,72 @@ static bl_status need_text(const bl_json *object, const char *name, const char *
     return bl_json_string(&at, out, err);
 }
 
-/* What the row had at the answer before, and from now on has. */
-static double exchange(screen *s, const char *device, const char *key, double seconds)
-{
-    double before = 0;
-    for (int i = 0; i < s->count; i++)
-        if (strcmp(s->before[i].device, device) == 0 && strcmp(s->before[i].key, key) == 0) {
-            before = s->before[i].seconds;
-            s->before[i].seconds = seconds;
-            return before;
-        }
-    if (s->count < MOST_ROWS) {
-        figure *f = &s->before[s->count++];
-        snprintf(f->device, sizeof f->device, "%s", device);
-        snprintf(f->key, sizeof f->key, "%s", key);
-        f->seconds = seconds;
-    }
-    return 0;
-}
-
 /* "    job 4f2a of line, model m (3)" */
-static bl_status show_work(screen *s, const bl_json *row, bl_err *err)
+static bl_status show_work(bl_text *out, const bl_json *row, bl_err *err)
 {
     bl_json list, one;
+    const char *what = "";
     int shown = 0;
-    if (!bl_json_find(row, "work", &list)) /* of an older server */
-        return BL_OK;
+    BL_TRY(bl_json_need(row, "what", &list, err));
     for (bl_json_iter each = bl_json_each(&list); bl_json_next(&each, &one);) {
-        const char *what = "";
-        double requests = 0;
-        BL_TRY(need_text(&one, "for", &what, err));
-        BL_TRY(need_number(&one, "requests", &requests, err));
-        bl_text_puts(&s->out, shown++ > 0 ? ", " : "    ");
-        bl_text_puts(&s->out, what);
-        if (requests > 1)
-            bl_text_printf(&s->out, " (%.0f)", requests);
+        BL_TRY(bl_json_string(&one, &what, err));
+        bl_text_puts(out, shown++ > 0 ? ", " : "    ");
+        bl_text_puts(out, what);
     }
-    bl_text_puts(&s->out, shown > 0 ? "\n" : "");
+    bl_text_puts(out, shown > 0 ? "\n" : "");
     return BL_OK;
 }
 
-static bl_status show_key(screen *s, const char *device, const bl_json *row, double passed, bl_err *err)
+static bl_status show_key(bl_text *out, const bl_json *row, bl_err *err)
 {
-    const char *key = "";
-    double requests = 0, seconds = 0, held = 0, before = 0;
-    BL_TRY(need_text(row, "key", &key, err));
-    BL_TRY(need_number(row, "requests", &requests, err));
-    BL_TRY(need_number(row, "device_seconds", &seconds, err));
-    BL_TRY(need_number(row, "held_bytes", &held, err));
-    before = exchange(s, device, key, seconds);
-    bl_text_printf(&s->out, "  %-20s ", *key != '\0' ? key : "(no key)");
-    if (passed > 0)
-        bl_text_printf(&s->out, "%6.1f%%", 100 * (seconds - before) / passed);
+    bl_json name;
+    const char *key = "(no key)";
+    double requests = 0, seconds = 0, held = 0, busy = 0;
+    bl_json known;
+    BL_TRY(bl_json_need(row, "name", &name, err));
+    if (name.kind != BL_JSON_NULL)
+        BL_TRY(bl_json_string(&name, &key, err));
+    BL_TRY(need_number(row, "busy", &busy, err));
+    BL_TRY(need_number(row, "queue", &requests, err));
+    if (bl_json_find(row, "device_seconds", &known))
+        BL_TRY(need_number(row, "device_seconds", &seconds, err));
+    BL_TRY(need_number(row, "memory_used", &held, err));
+    bl_text_printf(out, "  %-20s %6.1f%% ", key, 100 * busy);
+    if (seconds > 0)
+        bl_text_printf(out, "%12.3f s", seconds);
     else
-        bl_text_puts(&s->out, "      -");
-    bl_text_printf(&s->out, " %12.3f s %8.0f %10.1f MB\n", seconds, requests, held / 1e6);
-    return show_work(s, row, err);
+        bl_text_puts(out, "             -");
+    bl_text_printf(out, " %8.0f %10.1f MB\n", requests, held / 1e6);
+    return show_work(out, row, err);
 }
 
-static bl_status show(screen *s, const bl_json *root, bl_err *err)
+static bl_status show(bl_text *out, const bl_json *root, bl_err *err)
 {
     bl_json devices, device, keys, row;
-    double clock = 0, passed = 0;
-    BL_TRY(need_number(root, "seconds", &clock, err));
-    passed = s->clock > 0 ? clock - s->clock : 0;
-    s->clock = clock;
     BL_TRY(bl_json_need(root, "devices", &devices, err));
-    bl_text_puts(&s->out, "  key                     busy       since start requests         held\n");
+    bl_text_puts(out, "  key                     busy       since start requests         held\n");
     for (bl_json_iter each = bl_json_each(&devices); bl_json_next(&each, &device);) {
         const char *id = "";
-        double queue = 0, used = 0, moved = 0;
+        double busy = 0, queue = 0, used = 0, moved = 0;
         BL_TRY(need_text(&device, "id", &id, err));
+        BL_TRY(need_number(&device, "busy", &busy, err));
         BL_TRY(need_number(&device, "queue", &queue, err));
         BL_TRY(need_number(&device, "memory_used", &used, err));
         BL_TRY(need_number(&device, "memory_moved", &moved, err));
         BL_TRY(bl_json_need(&device, "keys", &keys, err));
-        bl_text_printf(&s->out, "%s: %.0f in the queue, %.1f MB", id, queue, used / 1e6);
+        bl_text_printf(out, "%s: %.1f%% busy, %.0f in the queue, %.1f MB", id, 100 * busy, queue, used / 1e6);
         if (moved > 0)
-            bl_text_printf(&s->out, ", %.1f MB more wait on the host", moved / 1e6);
-        bl_text_puts(&s->out, "\n");
+            bl_text_printf(out, ", %.1f MB more wait on the host", moved / 1e6);
+        bl_text_puts(out, "\n");
         for (bl_json_iter rows = bl_json_each(&keys); bl_json_next(&rows, &row);)
-            BL_TRY(show_key(s, id, &row, passed, err));
+            BL_TRY(show_key(out, &row, err));
     }
-    return bl_text_status(&s->out, err);
+    return bl_text_status(out, err);
 }
 
-static bl_status look_once(screen *s, bl_call *call, bool clear, bl_err *err)
+static bl_status look_once(bl_text *out, bl_call *call, bool clear, bl_err *err)
 {
-    bl_ask_request request = {.path = "/api/v1/top", .seconds = BL_ASK_SECONDS};
+    bl_ask_request request = {.path = "/api/v1/now", .seconds = BL_ASK_SECONDS};
     bl_arena *arena = NULL;
     bl_json_limits limits = {0};
     bl_json_doc doc = {0};
@@ -138,13 +100,13 @@ static bl_status look_once(screen *s, bl_call *call, bool clear, bl_err *err)
         return BL_OK;
     arena = bl_arena_create(0);
     bl_status st = bl_json_parse(&doc, arena, (bl_span){bl_text_get(&call->ask.body), call->ask.body.len}, &limits, err);
-    bl_text_clear(&s->out);
+    bl_text_clear(out);
     if (st == BL_OK) {
         bl_json root = bl_json_root(&doc);
-        st = show(s, &root, err);
+        st = show(out, &root, err);
     }
     if (st == BL_OK) {
-        printf("%s%s", clear ? "\033[H\033[2J" : "", bl_text_get(&s->out));
+        printf("%s%s", clear ? "\033[H\033[2J" : "", bl_text_get(out));
         fflush(stdout);
     }
     bl_json_fini(&doc);
@@ -154,7 +116,7 @@ static bl_status look_once(screen *s, bl_call *call, bool clear, bl_err *err)
 
 bl_status bl_command_top(bl_call *call, bl_err *err)
 {
-    static screen shown;
+    bl_text shown = {0};
     double interval = bl_call_number(call, "interval", 2);
     bool once = bl_call_has(call, "json");
     long times = (long)bl_call_number(call, "times", once ? 1 : 0);
@@ -167,7 +129,7 @@ bl_status bl_command_top(bl_call *call, bl_err *err)
             break;
         st = look_once(&shown, call, clear, err);
     }
-    bl_text_fini(&shown.out);
+    bl_text_fini(&shown);
     close(interrupts);
     return st;
 }

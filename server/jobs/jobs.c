@@ -22,9 +22,7 @@ enum {
 
 double job_now(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    return 1e-9 * (double)bl_clock_wall_ns();
 }
 
 /* ---- one job */
@@ -608,6 +606,24 @@ size_t bl_jobs_count_on(bl_jobs *jobs, const bl_worker *worker)
     }
     pthread_mutex_unlock(&jobs->lock);
     return n;
+}
+
+double bl_jobs_seconds_left(bl_jobs *jobs, const bl_worker *worker)
+{
+    const char *id = NULL;
+    void *value = NULL;
+    double most = 0;
+    if (jobs == NULL)
+        return 0;
+    pthread_mutex_lock(&jobs->lock);
+    for (size_t i = 0; most >= 0 && bl_namemap_at(jobs->names, i, &id, &value); i++) {
+        const bl_job *job = value;
+        double left = job->rate > 0 ? (double)(job->steps - job->step) / job->rate : -1;
+        if (job->worker == worker && !job_is_final(job))
+            most = left < 0 || left > most ? left : most;
+    }
+    pthread_mutex_unlock(&jobs->lock);
+    return most;
 }
 
 /* By a job that nobody knows yet?  Who deletes the program holds the grants until it is gone: that is waited for. */

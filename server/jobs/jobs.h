@@ -27,6 +27,10 @@ BL_NODISCARD bl_status bl_jobs_guard_restoring(bl_jobs *jobs, uint32_t owner, co
 /* How many that have not ended are on |worker|.  Accepts NULL. */
 size_t bl_jobs_count_on(bl_jobs *jobs, const bl_worker *worker);
 
+/* Seconds after which the jobs on |worker| have ended, at the rate at which each makes steps now; 0: there is none, below 0: one
+ * of them has made too few steps to say.  Accepts NULL. */
+double bl_jobs_seconds_left(bl_jobs *jobs, const bl_worker *worker);
+
 bool bl_jobs_has(bl_jobs *jobs, uint32_t owner, const char *id);
 
 /* The jobs of a key that is purged end as cancelled, also where the server is killed before they do, and leave no program; then

@@ -145,9 +145,7 @@ static void tell(bl_exporter *exporter, outcome what, const char *why, long stat
 
 static int64_t epoch_offset(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - bl_clock_ns();
+    return bl_clock_wall_ns() - bl_clock_ns();
 }
 
 static outcome post(bl_exporter *exporter, size_t count)

@@ -16,7 +16,7 @@ LEFT_OUT = {("GET", "/"), ("GET", "/v2/"), *(("POST", "/v2/repository/{repositor
 
 def every_call(client):
     """What the client offers, once."""
-    client.description(), client.server(), client.live(), client.ready(), client.metrics(), client.devices(), client.top(), client.usage(), client.kernels()
+    client.description(), client.server(), client.live(), client.ready(), client.metrics(), client.devices(), client.me(), client.now(), client.now_history(), client.usage(), client.kernels()
     client.trace(), client.trace(trace_rate=1), client.logging(), client.logging(log_info=False), client.statistics(), client.models()
     with contextlib.suppress(beamline.Conflict):  # of one device, the last
         client.drain(client.devices()[0]["id"])

@@ -34,7 +34,7 @@ class SharingTest(unittest.TestCase):
         alice = self.client(secret)
         self.assertEqual([], alice.tensors())
         self.assertRaises(beamline.Conflict, self.root.create_key, "alice", ["run"])
-        for refused in (alice.keys, alice.jobs, alice.top, alice.kernels):
+        for refused in (alice.keys, alice.jobs, alice.kernels):
             self.assertRaises(beamline.Forbidden, refused)
         shown = {key["name"]: key for key in self.root.keys()}
         self.assertEqual((["alice", "root"], {"memory": 1 << 20, "rate": 100}), (sorted(shown), shown["alice"]["quotas"]))
@@ -84,7 +84,7 @@ class SharingTest(unittest.TestCase):
     def test_what_was_used(self):
         alice = self.person("alice")
         alice.run(double(), {"x": [1, 2]})
-        self.assertEqual({"interp:0"}, {each["id"] for each in self.root.top()["devices"]})
+        self.assertEqual({"interp:0"}, {each["id"] for each in self.root.now()["devices"]})
         self.assertEqual(["history", "kernels", "service"], sorted(self.root.kernels()))
         until = time.monotonic() + 60
         while not any(each["requests"] for each in alice.usage(1)):  # it is counted once a second

@@ -16,9 +16,13 @@ def check(schema, value, root, path="$"):
         return check(target, value, root, path)
     if "anyOf" in schema and all(check(s, value, root, path) for s in schema["anyOf"]):
         return [f"{path}: fits none"]
+    for part in schema.get("allOf", []):
+        wrong = check(part, value, root, path)
+        if wrong:
+            return wrong
     if "enum" in schema and value not in schema["enum"]:
         return [f"{path}: {value!r} is not among {schema['enum']}"]
-    kinds = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int, "number": (int, float)}
+    kinds = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None), "integer": int, "number": (int, float)}
     types = schema.get("type", [])
     types = [types] if isinstance(types, str) else types
     if types and not any(isinstance(value, kinds[t]) and (t == "boolean" or not isinstance(value, bool)) for t in types):
@@ -114,7 +118,7 @@ class OpenApi(ServerTest):
         self.conforms(self.call("GET", jobs), "get", jobs)
         self.conforms(self.call("DELETE", at), "delete", one)
         self.conforms(self.call("DELETE", at + "?remove=true"), "delete", one)
-        for path in ("/", "/metrics", "/v2", "/v2/", "/v2/health/live", "/v2/health/ready", "/openapi.json", "/api/v1/devices",
+        for path in ("/", "/metrics", "/v2", "/v2/", "/v2/health/live", "/v2/health/ready", "/openapi.json", "/api/v1/devices", "/api/v1/me", "/api/v1/now", "/api/v1/now/history",
                      "/api/v1/tensors", "/api/v1/programs"):
             self.conforms(self.call("GET", path), "get", path)
 

@@ -164,7 +164,7 @@ class TensorsTest(ServerTest):
     def moved(self):
         """What the host has of the device, as all who tell it say."""
         one = self.ok(self.call("GET", "/api/v1/devices")).json["devices"][0]["memory_moved"]
-        self.assertEqual([one, one], [self.ok(self.call("GET", "/api/v1/top")).json["devices"][0]["memory_moved"], self.server.metric('device_moved_bytes{device="vulkan:0"}')])
+        self.assertEqual([one, one], [self.ok(self.call("GET", "/api/v1/now")).json["devices"][0]["memory_moved"], self.server.metric('device_moved_bytes{device="vulkan:0"}')])
         return one
 
 

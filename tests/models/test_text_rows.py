@@ -355,12 +355,12 @@ class Shared(KeyedCase):
 
     def work(self):
         """What the requests of each key are for, as an administrator sees it."""
-        keys = self.ok(self.call("root", "GET", "/api/v1/top")).json["devices"][0]["keys"]
-        return {key["key"]: {one["for"]: one["requests"] for one in key["work"]} for key in keys if key["work"]}
+        keys = self.ok(self.call("root", "GET", "/api/v1/now")).json["devices"][0]["keys"]
+        return {key["name"]: key["what"] for key in keys if key["what"]}
 
     def test_top_shows_the_texts_of_each(self):
         """Of each key those that are rows of one run."""
-        stop, want, seen, end = threading.Event(), {"one": {"model walker": 1}, "five": {"model walker": 5}}, {}, time.monotonic() + 60
+        stop, want, seen, end = threading.Event(), {"one": ["model walker"], "five": ["model walker (5)"]}, {}, time.monotonic() + 60
         with concurrent.futures.ThreadPoolExecutor(6) as pool:
             writers = [pool.submit(self.write, "one", "b", stop, 400)] + [pool.submit(self.write, "five", letter, stop, 400) for letter in "cdefg"]
             try:

@@ -85,9 +85,20 @@ class Sharing:
         """
         return self.call("GET", "/api/v1/usage" + (f"?days={days}" if days is not None else ""))["usage"]
 
-    def top(self) -> dict:
-        """{"seconds": of a clock, "devices"}: who has which part of which device now, and for what.  The difference of two answers is what was used in between."""
-        return self.call("GET", "/api/v1/top")
+    def me(self) -> dict:
+        """{"name", "keys", "scopes", "expires", "quotas", "used"} of this key; where the server has no keys, name is None."""
+        return self.call("GET", "/api/v1/me")
+
+    def now(self) -> dict:
+        """{"time", "uptime", "devices", "models", "jobs"}: how busy each device is, what waits there, with whose work, and when it is free."""
+        return self.call("GET", "/api/v1/now")
+
+    def now_history(self, seconds=None) -> dict:
+        """{"interval", "until", "devices"}: samples of each device and of its busiest keys, the oldest first.
+
+        seconds: the last so many, by default 600; over 600 the samples are of minutes
+        """
+        return self.call("GET", "/api/v1/now/history" + (f"?seconds={seconds}" if seconds is not None else ""))
 
     def kernels(self) -> dict:
         """{"kernels", "service", "history"}: what searches found, plans in service with what their kernels take, and what was swapped."""
