@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Write the files that are made from tables: proto/ops.json, docs/ops.md, the tables in docs/onnx.md and docs/llm.md, and clients/python/beamline/ops.py.
+"""Write the files that are made from tables: proto/ops.json, docs/ops.md, the tables in docs/onnx.md and docs/llm.md, and the ops of
+the clients (tools/clients).
 
     tools/generate.py BUILD           write them; BUILD is a build folder with its target "ops" made
     tools/generate.py BUILD --check   say which are not current (exit status 1 if any)
@@ -10,7 +11,7 @@ import re
 import subprocess
 import sys
 
-import gen_client
+import clients
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -50,7 +51,7 @@ def main():
     words, mark, rest = page.read_text().partition("<!-- Made from proto/llm/archs.def by tools/generate.py -->\n")
     rest = rest.partition("<!-- end -->")
     current.append(put(page, f"{words}{mark}{architectures()}{rest[1]}{rest[2]}", check))
-    current.append(put(gen_client.TARGET, gen_client.render(), check))
+    current += [put(ROOT / path, text, check) for path, text in clients.files().items()]
     return 0 if all(current) else 1
 
 

@@ -3,7 +3,7 @@
 import {DTYPES, dtypeInfo} from "./dtype.js";
 import {parse, stringify} from "./json.js";
 import {Tensor, flatten, nest, shapeOf} from "./tensor.js";
-import {toBytes} from "./values.js";
+import {isPlainObject, toBytes} from "./values.js";
 
 const HEADER = "Inference-Header-Content-Length";
 const JSON_HEADERS = {"Content-Type": "application/json"};
@@ -131,7 +131,9 @@ export class Models {
    */
   async load(name, {config, files = {}, signal} = {}) {
     const parameters = config === undefined && Object.keys(files).length === 0 ? {} : {config: JSON.stringify(config ?? {})};
-    for (const [file, content] of Object.entries(files)) parameters[`file:${file}`] = encodeBase64(toBytes(isPlainObject(content) ? stringify(content) : content));
+    for (const [file, content] of Object.entries(files)) {
+      parameters[`file:${file}`] = encodeBase64(toBytes(isPlainObject(content) ? stringify(content) : content));
+    }
     this.inputs.clear();
     await this.client.call("POST", repository(name, "load"), {parameters}, {signal});
   }
@@ -162,10 +164,6 @@ function isTyped(value) {
 
 function isText(value) {
   return Array.isArray(value) && value.length > 0 ? isText(value[0]) : typeof value === "string";
-}
-
-function isPlainObject(value) {
-  return Object.getPrototypeOf(value) === Object.prototype;
 }
 
 /** Texts as the binary extension packs them: each behind its length. */

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Tensor values in the documents of requests and answers.
-import {dtypeInfo} from "./dtype.js";
 import {Tensor, countElements} from "./tensor.js";
 
 /**
@@ -54,7 +53,7 @@ export function toBytes(data) {
   return ArrayBuffer.isView(data) ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength) : new Uint8Array(data);
 }
 
-/** The size in bytes of an element of a dtype. */
-export function elementSize(dtype) {
-  return dtypeInfo(dtype).array.BYTES_PER_ELEMENT;
+/** Whether a value is an object as {...} makes it. */
+export function isPlainObject(value) {
+  return value !== null && typeof value === "object" && [Object.prototype, null].includes(Object.getPrototypeOf(value));
 }

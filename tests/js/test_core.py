@@ -21,6 +21,9 @@ class CallsTest(NodeCase):
     def test_calls(self):
         self.run_script("calls.mjs")
 
+    def test_graphs(self):
+        self.run_script("graphs.mjs")
+
     def test_the_page_can_load_the_client_without_the_ops(self):
         """What client.js imports, and what those do, names no op: a page need not load the graph builder."""
         reached, waiting = set(), ["client.js"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Made by tools/gen_client.py from proto/ops.json; change those.
+# Made by tools/clients/python.py from proto/ops.json; change those.
 """A method for every op of the wire: of a graph, and, where the op begins with a tensor, of a tensor too.
 
 Where a tensor is wanted, a number will do; a whole one takes the dtype of the other operand.  Sizes are whole numbers or

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: MIT
+"""Every example of the table of ops, by the JavaScript client's own methods: the document of the Python client, its result, and its plan."""
+import base64
+import json
+import math
+import unittest
+
+import beamline
+from beamline.values import as_array
+from node import NodeCase
+from served import ROOT
+
+OPS = {op["name"]: op for op in json.loads((ROOT / "proto" / "ops.json").read_text())["ops"]}
+
+
+def by_name(op, operands):
+    """The values of an op's inputs by name: an input that is a list takes what the ones behind it leave."""
+    rest, values = list(operands), {}
+    for place, param in enumerate(op["inputs"]):
+        if param.get("many"):
+            taken = len(rest) - (len(op["inputs"]) - 1 - place)
+            values[param["name"]], rest = rest[:taken], rest[taken:]
+        elif rest:
+            values[param["name"]] = rest.pop(0)
+    return values
+
+
+def build(graph, node, nodes):
+    """A node by the graph's method of its op."""
+    values = [nodes[operand] if isinstance(operand, str) else operand for operand in node.get("in", [])]
+    attrs = node.get("attrs", {})
+    if node["op"] == "grad":
+        *xs, last = values[1:]
+        return graph.grad(values[0], xs, last) if attrs.get("cotangent") else graph.grad(values[0], values[1:])
+    if node["op"] == "scan":
+        return build_scan(graph, values, **attrs)
+    if node["op"] == "cond":
+        return graph.cond(values[0], replay(attrs["then"]), replay(attrs["otherwise"]), values[1:])
+    if node["op"] in ("split", "chunk"):
+        attrs = {**attrs, "results": node["results"]}
+    return getattr(graph, node["op"])(**by_name(OPS[node["op"]], values), **attrs)
+
+
+def build_scan(graph, values, body, carries=1, sequences=0, length=None, reverse=False):
+    def step(*params):
+        results = replay(body)(*params)
+        return results[:carries], results[carries:]
+    carried, outputs = graph.scan(step, values[:carries], values[carries:carries + sequences], values[carries + sequences:], length, reverse)
+    return carried + outputs
+
+
+def listed(made):
+    return made if isinstance(made, list) else [made]
+
+
+def replay(body):
+    """A function that makes the nodes of a body's document of what it is handed."""
+    def make(*params):
+        nodes = dict(zip(body["inputs"], params))
+        for node in body["nodes"]:
+            ids = node["id"] if isinstance(node["id"], list) else [node["id"]]
+            nodes.update(zip(ids, listed(build(params[0].graph, node, nodes))))
+        return [nodes[output] for output in body["outputs"]]
+    return make
+
+
+def build_example(example):
+    graph = beamline.Graph()
+    nodes = {name: graph.input(name) for name in example["inputs"]}
+    return graph.output(*listed(build(graph, example, nodes)))
+
+
+def examples():
+    """{op, in, attrs, inputs, results: how many} of each example, and what its result is to be."""
+    made = []
+    for op in OPS.values():
+        for example in op.get("examples", []):
+            wanted = example["results"].split("; ")
+            made.append(({**example["node"], "inputs": example["inputs"], "results": len(wanted)}, wanted))
+    return made
+
+
+def canonical(value):
+    """A document as one text: members in the order of their names, and a whole number in one form."""
+    def plain(value):
+        if isinstance(value, dict):
+            return {name: plain(member) for name, member in value.items()}
+        if isinstance(value, list):
+            return [plain(item) for item in value]
+        return int(value) if isinstance(value, float) and value.is_integer() else value
+    return json.dumps(plain(value), sort_keys=True, separators=(",", ":"))
+
+
+def is_told(array, text):
+    """Whether numbers are those of a text such as "float32[2] 4 3", which has as many digits as the dtype."""
+    head, _, numbers = text.partition("]")
+    if f"{array.dtype}{list(array.shape)}" != head + "]":
+        return False
+    wanted = [float({"true": 1, "false": 0}.get(number, number)) for number in numbers.split()]
+    near = 2 ** -10 if array.dtype in ("float16", "bfloat16") else 2e-6
+    return len(wanted) == len(array.flat()) and all(
+        math.isclose(float(a), b, rel_tol=near, abs_tol=1e-7) or (math.isnan(a) and math.isnan(b)) for a, b in zip(array.flat(), wanted))
+
+
+class ConformanceTest(NodeCase):
+    def run_here(self, example, graph):
+        """What the Python client gets: the outputs in their order.  An op that remembers something is run as a program, here and by the script."""
+        try:
+            result = self.client.run(graph, example["inputs"])
+        except beamline.InvalidGraph as error:
+            self.assertIn("remembers state, which only a program has", error.detail)
+            example["remembers"] = True
+            result = self.client.put_program("example", {**graph.document(), "state": example["inputs"]}).run()
+        return [as_array(result[output.id]) for output in graph.outputs]
+
+    def test_examples(self):
+        every = examples()
+        self.assertGreater(len(every), 300)
+        graphs = [build_example(example) for example, _ in every]
+        results = [self.run_here(example, graph) for (example, _), graph in zip(every, graphs)]
+        lines = self.run_script("conformance.mjs", text=json.dumps([example for example, _ in every])).splitlines()
+        self.assertEqual(len(every), len(lines))
+        for (example, wanted), graph, mine, line in zip(every, graphs, results, lines):
+            with self.subTest(json.dumps(example)):
+                theirs = json.loads(line)
+                self.assertEqual(canonical({**graph.document(), "inputs": example["inputs"]}), canonical(json.loads(theirs["document"])))
+                self.assertNotIn("error", theirs)
+                arrays = [beamline.Array(each["dtype"], each["shape"], base64.b64decode(each["base64"])) for each in theirs["results"]]
+                self.assertEqual([(each.dtype, each.shape, bytes(each.data)) for each in mine], [(each.dtype, each.shape, each.data) for each in arrays])
+                for array, text in zip(arrays, wanted):
+                    self.assertTrue(is_told(array, text), f"{array.dtype}{list(array.shape)} {array.flat()} is not {text}")
+                self.assertEqual("cached", theirs["plan"])
+
+
+if __name__ == "__main__":
+    unittest.main()

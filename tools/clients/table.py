@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: MIT
+"""The table of ops as the dialects see it."""
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2] / "proto" / "ops.json"
+
+# What a reader should know of a type (engine/front/sig.h); a dialect has words of its own for the names in braces.
+TYPES = {
+    "T": "tensor of any dtype",
+    "Float": "tensor of floats (integers and bool become float32)",
+    "Int": "tensor of integers",
+    "Bits": "tensor of integers or bool",
+    "Bool": "tensor of bool (numbers become \"not zero\")",
+    "Any": "tensor of any dtype",
+    "Wrt": "input, state or other tensor of floats",
+    "int": "whole number",
+    "float": "number",
+    "bool": "{true} or {false}",
+    "ints": "whole number or list of them",
+    "floats": "list of numbers",
+    "number": "number",
+    "size": "size",
+    "sizes": "size or list of sizes",
+    "bound": "number or size",
+    "pairs": "list of pairs",
+    "dtype": "dtype",
+    "rate": "number, or float32 scalar tensor",
+    "text": "string",
+    "graph": "{object} of a body: inputs (names), nodes, outputs (names)",
+    "count": "how many there are, which the server checks",
+}
+RESULTS = {
+    "T": "tensor",
+    "Float": "tensor of floats",
+    "Int": "tensor of integers",
+    "Bits": "tensor of integers or bool",
+    "Bool": "tensor of bool",
+    "Int64": "tensor of int64",
+}
+SHARED = ("T", "Float", "Int", "Bits")  # types whose inputs are brought to one dtype
+BY_HAND = ("grad", "scan", "cond")      # the clients' graphs have these: what they take is not operands and attributes one by one
+
+
+@dataclasses.dataclass(frozen=True)
+class Param:
+    """An input, an attribute, or the number of results where the caller says it (type "count").  is_optional: it has a default, which may be None."""
+
+    name: str
+    type: str
+    is_optional: bool = False
+    default: object = None
+    many: bool = False
+    choices: tuple = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Op:
+    """A row of the table."""
+
+    name: str
+    doc: str
+    inputs: tuple[Param, ...]
+    attrs: tuple[Param, ...]
+    results: tuple[str, ...]
+    many_results: bool
+
+    @property
+    def many(self) -> str | None:
+        """The name of the input that is a list; an op has one at most."""
+        return next((param.name for param in self.inputs if param.many), None)
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the results are a list, even of one."""
+        return self.many_results or len(self.results) > 1
+
+    @property
+    def count(self) -> Param | None:
+        """The parameter that says how many results there are, where nothing else does."""
+        return Param("results", "count") if self.many_results and self.many is None else None
+
+    @property
+    def begins_with_tensor(self) -> bool:
+        """Whether it is a method of a tensor too."""
+        return bool(self.inputs) and not self.inputs[0].is_optional and not self.inputs[0].many
+
+    @property
+    def defaults(self) -> dict:
+        """What the server takes where an attribute is left out."""
+        return {param.name: param.default for param in self.attrs if param.default is not None}
+
+
+def read_param(row) -> Param:
+    return Param(row["name"], row["type"], "default" in row, row.get("default"), row.get("many", False), tuple(row.get("choices", ())))
+
+
+def read_ops() -> list[Op]:
+    """The rows of proto/ops.json."""
+    return [Op(row["name"], row["doc"], tuple(map(read_param, row["inputs"])), tuple(map(read_param, row["attrs"])), tuple(row["results"]),
+               row["many_results"]) for row in json.loads(SOURCE.read_text())["ops"]]
+
+
+def describe(param, op, words) -> str:
+    """What a parameter is, for a person.  words: the language's "true", "false", "none" and "object"."""
+    if param.choices:
+        quoted = [f'"{word}"' for word in param.choices]
+        return " or ".join([", ".join(quoted[:-1]), quoted[-1]])
+    text = TYPES[param.type].format(**words)
+    if param.many:
+        return f"list, each a {text}" if text[0] not in "aeiou" else f"list, each an {text}"
+    peers = [other.name for other in op.inputs if other.type == param.type and other is not param]
+    if param.type in SHARED and peers:
+        text += f", brought to one dtype with {', '.join(peers)}"
+    if param.name == "key":
+        text = "integer scalar that fixes what this place of the graph draws; by default every step draws anew"
+    if param.name == "seed":
+        text = "whole number; by default the seed of the run"
+    if (param.name, param.type) == ("axis", "ints") and param.is_optional and param.default is None and "unless given" not in op.doc:
+        text += f"; {words['none']} for all"
+    return text
+
+
+def describe_results(op) -> str:
+    """What an op gives, for a person."""
+    results = [f"a {RESULTS[result]}" for result in op.results]
+    if op.many_results:
+        return f"a list, each {results[0]}"
+    return results[0] if len(results) == 1 else "a list of " + ", ".join(results)
