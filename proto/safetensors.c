@@ -172,6 +172,8 @@ bl_status bl_safetensors_parse(bl_arena *arena, bl_span header, size_t data_byte
 bl_status bl_safetensors_open(bl_arena *arena, bl_span body, const bl_wire_limits *limits, bl_tensor_file *out, bl_err *err)
 {
     size_t bytes = 0;
+    char *header = NULL;
+    bl_status st = BL_OK;
 
     *out = (bl_tensor_file){0};
     if (body.len < LENGTH_BYTES)
@@ -179,8 +181,13 @@ bl_status bl_safetensors_open(bl_arena *arena, bl_span body, const bl_wire_limit
     BL_TRY(bl_safetensors_header_size(body.data, &bytes, err));
     if (bytes > body.len - LENGTH_BYTES)
         return bl_fail(err, BL_EINVAL, "safetensors: a header of %zu bytes in a file of %zu", bytes, body.len);
-    BL_TRY(bl_safetensors_parse(arena, (bl_span){body.data + LENGTH_BYTES, bytes}, body.len - LENGTH_BYTES - bytes, limits, out,
-                                err));
+    header = bl_calloc(1, bytes); /* a mapped file may change; the parser reads lists more than once */
+    if (header == NULL)
+        return bl_fail(err, BL_ENOMEM, "the header of a safetensors file");
+    memcpy(header, body.data + LENGTH_BYTES, bytes);
+    st = bl_safetensors_parse(arena, (bl_span){header, bytes}, body.len - LENGTH_BYTES - bytes, limits, out, err);
+    free(header);
+    BL_TRY(st);
     for (size_t i = 0; i < out->ntensors; i++)
         out->tensors[i].data = body.data + out->data_offset + out->tensors[i].offset;
     return BL_OK;

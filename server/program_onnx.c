@@ -72,18 +72,12 @@ static bl_status read_ranges(bl_request *rq, const char *text, bl_onnx_range **r
     return BL_OK;
 }
 
-static void end_model(void *model)
-{
-    bl_onnx_fini(model);
-}
-
 bl_status bl_program_import_file(bl_request *rq, bl_program *program, bl_span file, const bl_onnx_options *options,
                                  bl_onnx_model *out)
 {
     bl_status st = bl_onnx_import(file, options, program->arena, out, &rq->err);
     bl_onnx_model *outline = NULL;
 
-    BL_TRY(bl_request_defer(rq, end_model, out));
     if (st != BL_OK && out->wanted != NULL) {
         rq->err = (bl_err){0};
         outline = bl_arena_alloc(rq->arena, sizeof *outline);
@@ -93,9 +87,7 @@ bl_status bl_program_import_file(bl_request *rq, bl_program *program, bl_span fi
         found.ranges = out->ranges;
         found.nranges = out->nranges;
         BL_TRY(bl_variants_create(rq, program, file, &found, out->wanted, outline));
-        bl_onnx_fini(out);
         *out = *outline;
-        out->nmaps = 0; /* the outline's are freed with it */
         return BL_OK;
     }
     program->doc = out->program;

@@ -43,9 +43,9 @@ void bl_variants_destroy(bl_variants *variants)
     pthread_mutex_destroy(&variants->lock);
 }
 
-static void end_model(void *model)
+static void unmap_files(void *files)
 {
-    bl_onnx_fini(model);
+    bl_mapped_fini(files);
 }
 
 /* Options that live as long as |arena|. */
@@ -56,6 +56,7 @@ static bl_status keep_options(bl_arena *arena, const bl_onnx_options *from, bl_o
     *to = *from;
     to->ranges = ranges;
     to->folder = from->folder != NULL ? bl_arena_strdup(arena, from->folder) : NULL;
+    to->files = NULL; /* each import has its own */
     for (int i = 0; ranges != NULL && i < from->nranges; i++) {
         ranges[i] = from->ranges[i];
         ranges[i].var.name = bl_arena_strdup(arena, ranges[i].var.name);
@@ -70,7 +71,6 @@ bl_status bl_variants_create(bl_request *rq, bl_program *program, bl_span file, 
     bl_variants *variants = bl_arena_alloc(program->arena, sizeof *variants);
     bl_status st = bl_onnx_outline(file, options, program->arena, outline, &rq->err);
 
-    BL_TRY(bl_request_defer(rq, end_model, outline));
     BL_TRY(st);
     if (variants == NULL)
         return bl_arena_status(program->arena, &rq->err);
@@ -164,6 +164,7 @@ typedef struct search {
     const bl_tensor_value **given; /* of each input: the value, once it was needed and read */
     bl_variant *found;
     bool made;
+    bl_mapped files; /* of external data, for the import */
 } search;
 
 /* Whether |variant| is for these values; those of its own inputs do not count. */
@@ -370,7 +371,7 @@ static bl_status installed(bl_program_make *make, bl_err *err)
     search *s = make->arg;
     bl_variant *old = NULL;
 
-    (void)err;
+    BL_TRY(bl_mapped_check(&s->files, BL_OK, err)); /* the values are on the device */
     bl_program_retain(s->found->program);
     pthread_mutex_lock(&s->variants->lock);
     if (*find_place(s) == NULL)
@@ -407,12 +408,11 @@ static bool want_more(search *s, const bl_onnx_model *model)
 }
 
 /* |sized|: with the run's sizes of named dimensions. */
-static bl_status import_values(bl_request *rq, const search *s, bool sized, bl_arena *arena, bl_onnx_model *model)
+static bl_status import_values(bl_request *rq, search *s, bool sized, bl_arena *arena, bl_onnx_model *model)
 {
     const bl_wire_graph *graph = &s->variants->entry.graph;
     bl_onnx_options options = s->variants->options;
     bl_onnx_range *ranges = bl_arena_array(rq->arena, (size_t)options.nranges + 1, sizeof *ranges);
-    bl_status st = BL_OK;
 
     if (ranges == NULL)
         return bl_arena_status(rq->arena, &rq->err);
@@ -425,9 +425,8 @@ static bl_status import_values(bl_request *rq, const search *s, bool sized, bl_a
     }
     options.ranges = ranges;
     options.given = s->given;
-    st = bl_onnx_import(s->variants->file, &options, arena, model, &rq->err);
-    BL_TRY(bl_request_defer(rq, end_model, model));
-    return st;
+    options.files = &s->files;
+    return bl_mapped_check(&s->files, bl_onnx_import(s->variants->file, &options, arena, model, &rq->err), &rq->err);
 }
 
 /* *more: it cannot be made with these values alone.  Otherwise the request is in another queue. */
@@ -516,6 +515,7 @@ bl_status bl_variant_get(bl_request *rq, const bl_variant_call *call)
     if (s == NULL)
         return bl_arena_status(rq->arena, &rq->err);
     *s = (search){.call = *call, .variants = call->program->variants};
+    BL_TRY(bl_request_defer(rq, unmap_files, &s->files));
     s->given = bl_arena_array(rq->arena, (size_t)s->variants->entry.graph.ninputs + 1, sizeof *s->given);
     return s->given != NULL ? go_on(rq, s) : bl_arena_status(rq->arena, &rq->err);
 }

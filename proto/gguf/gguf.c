@@ -100,7 +100,8 @@ typedef struct reader {
     bl_arena *arena;
     bl_err *err;
     bl_span file;
-    size_t at; /* below the file's length, or at it */
+    bl_span head; /* all before the data of tensors: where the other members are read */
+    size_t at;    /* below the length of |head|, or at it */
     int part, nparts;
     size_t keys, tensors; /* how many this file has */
     uint64_t alignment;
@@ -110,14 +111,14 @@ typedef struct reader {
 static bl_status fail_short(const reader *r, const char *what, uint64_t bytes)
 {
     return bl_fail(r->err, BL_EINVAL, "GGUF: %s takes %llu bytes at byte %zu, but the file ends at byte %zu", what,
-                   (unsigned long long)bytes, r->at, r->file.len);
+                   (unsigned long long)bytes, r->at, r->head.len);
 }
 
 static bl_status take_bytes(reader *r, const char *what, uint64_t bytes, bl_span *out)
 {
-    if (bytes > r->file.len - r->at)
+    if (bytes > r->head.len - r->at)
         return fail_short(r, what, bytes);
-    *out = (bl_span){r->file.data + r->at, (size_t)bytes};
+    *out = (bl_span){r->head.data + r->at, (size_t)bytes};
     r->at += (size_t)bytes;
     return BL_OK;
 }
@@ -218,7 +219,7 @@ static bl_status take_values(reader *r, bl_span name, bl_gguf_values *out)
         BL_TRY(take_bytes(r, "a key's value", bytes, &values));
     }
     out->count = (size_t)count; /* the file has so many at least */
-    out->data = (bl_span){r->file.data + begin, r->at - begin};
+    out->data = (bl_span){r->head.data + begin, r->at - begin};
     return BL_OK;
 }
 
@@ -400,7 +401,7 @@ static bl_status take_header(reader *r)
 
 static void start_file(reader *r, const bl_span *files, int part)
 {
-    r->file = files[part];
+    r->file = r->head = files[part];
     r->part = part;
     r->at = 0;
 }
@@ -421,8 +422,35 @@ static bl_status make_tensor_room(reader *r, const bl_span *files)
     return BL_OK;
 }
 
+/* The file may change while it is mapped: what was checked must stay as it is, and so it is copied before it is checked. */
+static bl_status copy_head(reader *r)
+{
+    bl_span name = {0}, rest = {0};
+    uint32_t ndim = 0;
+    char *copy = NULL;
+    BL_TRY(take_header(r));
+    for (size_t i = 0; i < r->keys; i++) {
+        bl_gguf_values values = {0};
+        BL_TRY(take_name(r, "the name of a key", LONGEST_KEY, &name));
+        BL_TRY(take_values(r, name, &values));
+    }
+    for (size_t i = 0; i < r->tensors; i++) {
+        BL_TRY(take_name(r, "the name of a tensor", LONGEST_NAME, &name));
+        BL_TRY(take_u32(r, "the number of a tensor's dimensions", &ndim));
+        BL_TRY(take_bytes(r, "a tensor", (uint64_t)ndim * sizeof(uint64_t) + sizeof(uint32_t) + sizeof(uint64_t), &rest));
+    }
+    copy = bl_arena_alloc(r->arena, r->at + 1);
+    if (copy == NULL)
+        return bl_arena_status(r->arena, r->err);
+    memcpy(copy, r->file.data, r->at);
+    r->head = (bl_span){copy, r->at};
+    r->at = 0;
+    return BL_OK;
+}
+
 static bl_status read_file(reader *r)
 {
+    BL_TRY(copy_head(r));
     BL_TRY(take_header(r));
     BL_TRY(take_keys(r));
     BL_TRY(read_alignment(r));

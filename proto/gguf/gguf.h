@@ -2,10 +2,10 @@
 /* The GGUF format, versions 2 and 3: metadata keys with typed values, then tensors.  A large model is split into several files,
  * of which the first one has the metadata.
  *
- * Nothing is copied: names, values and tensors are views into the files' bytes, which are usually mapped and must outlive the
- * bl_gguf.  Each count, length, offset and size is checked against the file before it is used, so that every view is readable;
- * what is not well-formed is BL_EINVAL, a big-endian file, another version or another type of tensor BL_EUNSUPPORTED, both with
- * the name of the key or tensor.  A bl_gguf lives in its arena and is constant: any thread. */
+ * Metadata and the list of tensors are copied; tensors are views into the files' bytes, which are usually mapped and must outlive
+ * the bl_gguf.  Each count, length, offset and size is checked against the file before it is used, so that every view is
+ * readable; what is not well-formed is BL_EINVAL, a big-endian file, another version or another type of tensor BL_EUNSUPPORTED,
+ * both with the name of the key or tensor.  A bl_gguf lives in its arena and is constant: any thread. */
 #ifndef BL_PROTO_GGUF_GGUF_H
 #define BL_PROTO_GGUF_GGUF_H
 

@@ -7,8 +7,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MAX_PARTS = 16, MAX_PART = 255 };
@@ -56,39 +54,17 @@ static int open_inside(const char *folder, const char *location, bl_err *err)
 
 static bl_status map_file(bl_onnx_importer *m, const char *location, bl_span *out, bl_err *err)
 {
-    bl_onnx_model *model = m->model;
-    void *maps = model->maps;
-    struct stat info;
+    int file = -1;
     bl_status st = BL_OK;
 
-    for (int i = 0; i < model->nmaps; i++) {
-        if (strcmp(model->maps[i].name, location) == 0) {
-            *out = (bl_span){model->maps[i].data, model->maps[i].bytes};
-            return BL_OK;
-        }
-    }
-    if (!bl_arena_reserve(m->arena, &maps, model->nmaps, &m->map_cap, sizeof *model->maps))
-        return bl_arena_status(m->arena, err);
-    model->maps = maps;
-    bl_onnx_map map = {.name = bl_arena_strdup(m->arena, location)};
-    int file = open_inside(m->options->folder, location, err);
+    if (bl_mapped_find(m->options->files, location, out))
+        return BL_OK;
+    file = open_inside(m->options->folder, location, err);
     if (file < 0)
         return BL_EINVAL;
-    if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode))
-        st = refuse(location, "is no regular file", err);
-    map.bytes = st == BL_OK ? (size_t)info.st_size : 0;
-    if (st == BL_OK && map.bytes > 0)
-        map.data = mmap(NULL, map.bytes, PROT_READ, MAP_PRIVATE, file, 0);
-    if (map.data == MAP_FAILED) {
-        map.data = NULL;
-        st = refuse(location, "cannot be mapped", err);
-    }
+    st = bl_mapped_add(m->options->files, file, location, out, err);
     close(file);
-    if (st != BL_OK)
-        return st;
-    model->maps[model->nmaps++] = map;
-    *out = (bl_span){map.data, map.bytes};
-    return bl_arena_status(m->arena, err);
+    return st;
 }
 
 static bool read_size(const char *text, size_t *out)
@@ -130,7 +106,7 @@ bl_status bl_onnx_external(bl_onnx_importer *m, const Onnx__TensorProto *tensor,
     }
     if (location == NULL)
         return bl_fail(err, BL_EINVAL, "external data without a location");
-    if (m->options->folder == NULL)
+    if (m->options->folder == NULL || m->options->files == NULL)
         return refuse(location, "a model that is sent by itself has no files beside it", err);
     BL_TRY(map_file(m, location, &file, err));
     if (offset > file.len || (!whole && length > file.len - offset))

@@ -2,7 +2,6 @@
 #include "proto/onnx/import.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 enum { DEFAULT_BYTES = 1 << 30 };
 
@@ -610,7 +609,6 @@ static bl_status import_somehow(import_job *job, bl_onnx_model *out, bl_err *err
     bl_status st = attempt_import(job, m->arena, out, &first);
 
     if ((st == BL_EGRAPH || st == BL_ELIMIT) && out->wanted == NULL && !m->outline && m->options->given == NULL) {
-        bl_onnx_fini(out);
         st = bl_onnx_search(m->ndims, m->dims, job->max_bytes, m->options->max_seconds, attempt_ranges, job, &attempts, &first);
         first = st == BL_OK ? (bl_err){0} : first;
         if (st == BL_OK)
@@ -662,13 +660,4 @@ bl_status bl_onnx_import(bl_span file, const bl_onnx_options *options, bl_arena 
 bl_status bl_onnx_outline(bl_span file, const bl_onnx_options *options, bl_arena *arena, bl_onnx_model *out, bl_err *err)
 {
     return import(file, options, true, arena, out, err);
-}
-
-void bl_onnx_fini(bl_onnx_model *model)
-{
-    for (int i = 0; i < model->nmaps; i++) {
-        if (model->maps[i].data != NULL)
-            munmap(model->maps[i].data, model->maps[i].bytes);
-    }
-    model->nmaps = 0;
 }

@@ -126,7 +126,7 @@ typedef struct bl_onnx_importer {
     bl_typer *typer;
     bl_ir *ir;
     bl_onnx_graph *main;
-    int state_cap, value_cap, map_cap;
+    int state_cap, value_cap;
     int ndims; /* that the model leaves open */
     bl_onnx_dim *dims;
     int nvars; /* of these, those that are their own and that an input has */

@@ -24,6 +24,7 @@
 #ifndef BL_ONNX_ONNX_H
 #define BL_ONNX_ONNX_H
 
+#include "engine/base/mapped.h"
 #include "proto/decode.h"
 #include "proto/texts.h"
 
@@ -52,6 +53,7 @@ enum {
 typedef struct bl_onnx_options {
     bl_wire_limits limits;
     const char *folder; /* where external data lies, never outside it; NULL: there may be none */
+    bl_mapped *files;   /* of external data: the import adds them; they must outlive its result.  NULL without |folder| */
     int nranges;        /* of named dimensions; a name that the model does not have is BL_EINVAL */
     const bl_onnx_range *ranges;
     int64_t batch; /* the largest size of the dimension that the first input begins with, unless |ranges| has it; 0: not said */
@@ -60,12 +62,6 @@ typedef struct bl_onnx_options {
     size_t max_bytes;   /* host memory of the import, its result and mapped files not counted; 0: 1 GiB */
     double max_seconds; /* 0: no limit */
 } bl_onnx_options;
-
-typedef struct bl_onnx_map {
-    void *data;
-    size_t bytes;
-    const char *name;
-} bl_onnx_map;
 
 /* What a tensor of the program is in the model. */
 typedef enum bl_onnx_coding {
@@ -94,11 +90,9 @@ typedef struct bl_onnx_model {
     int nranges; /* of all named dimensions, as they were chosen: with these options the import comes to the same at once */
     bl_onnx_range *ranges;
     int attempts; /* imports that it took */
-    int nmaps;    /* files of external data */
-    bl_onnx_map *maps;
 } bl_onnx_model;
 
-/* |out| lives in |arena|, but for what bl_onnx_fini frees, also after a failure. */
+/* |out| lives in |arena|, and values that are external data are views into options->files. */
 BL_NODISCARD bl_status bl_onnx_import(bl_span file, const bl_onnx_options *options, bl_arena *arena, bl_onnx_model *out,
                                       bl_err *err);
 /* The same without nodes and values.  The states are the model's weights: all of its tensors that have more than BL_ONNX_SMALL
@@ -107,6 +101,5 @@ BL_NODISCARD bl_status bl_onnx_outline(bl_span file, const bl_onnx_options *opti
                                        bl_err *err);
 /* *out is the file without the bytes of tensors that have more than BL_ONNX_THIN_BYTES: an import with values needs no others. */
 BL_NODISCARD bl_status bl_onnx_thin(bl_span file, bl_arena *arena, bl_span *out, bl_err *err);
-void bl_onnx_fini(bl_onnx_model *model);
 
 #endif

@@ -44,8 +44,6 @@ static bool succeeds(search *s)
     s->last = (bl_err){0};
     if (arena != NULL)
         st = s->attempt(s->arg, arena, &model, &s->last);
-    if (arena != NULL)
-        bl_onnx_fini(&model);
     bl_arena_destroy(arena);
     return st == BL_OK;
 }

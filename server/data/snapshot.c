@@ -3,6 +3,7 @@
 
 #include "engine/base/fault.h"
 #include "engine/base/file.h"
+#include "engine/base/mapped.h"
 #include "proto/encode_program.h"
 #include "proto/safetensors.h"
 #include "server/await.h"
@@ -14,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -174,15 +174,13 @@ static bl_status take_document(bl_request *rq, bl_span file)
 
 bl_status bl_recall_document(bl_request *rq, int fd)
 {
-    size_t bytes = 0;
-    void *data = NULL;
-    BL_TRY(file_bytes(fd, &bytes, &rq->err));
-    data = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (data == MAP_FAILED)
-        return bl_fail(&rq->err, BL_ESTORAGE, "its file cannot be read: %s", strerror(errno));
-    rq->err.status = take_document(rq, (bl_span){data, bytes});
-    (void)munmap(data, bytes);
-    return rq->err.status;
+    bl_mapped files = {0};
+    bl_span data = {0};
+    bl_status st = bl_mapped_add(&files, fd, "its file", &data, &rq->err);
+    if (st == BL_OK)
+        st = bl_mapped_check(&files, take_document(rq, data), &rq->err);
+    bl_mapped_fini(&files);
+    return st;
 }
 
 static bl_status installed(bl_program_make *make, bl_err *err)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A job's files, read again: the writer's thread. */
 #include "engine/base/file.h"
+#include "engine/base/mapped.h"
 #include "proto/safetensors.h"
 #include "server/jobs/internal.h"
 
@@ -9,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -151,16 +151,14 @@ static bl_status load_file(bl_request *rq, bl_job *job, char *path, void *out,
 {
     int fd = -1;
     size_t bytes = 0;
-    void *data = MAP_FAILED;
+    bl_mapped files = {0};
+    bl_span data = {0};
     bl_status st = job_open_file(path, &fd, &bytes, &rq->err);
     if (st == BL_OK)
-        data = mmap(NULL, bytes > 0 ? bytes : 1, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (st == BL_OK && data == MAP_FAILED)
-        st = bl_fail(&rq->err, BL_ESTORAGE, "the checkpoint cannot be read: %s", strerror(errno));
+        st = bl_mapped_add(&files, fd, "the checkpoint", &data, &rq->err);
     if (st == BL_OK)
-        st = read(rq, job, (bl_span){data, bytes}, out);
-    if (data != MAP_FAILED)
-        (void)munmap(data, bytes > 0 ? bytes : 1);
+        st = bl_mapped_check(&files, read(rq, job, data, out), &rq->err);
+    bl_mapped_fini(&files);
     if (fd >= 0)
         (void)close(fd);
     return st;

@@ -5,6 +5,7 @@
 #ifndef BL_SERVER_MODELS_INTERNAL_H
 #define BL_SERVER_MODELS_INTERNAL_H
 
+#include "engine/base/mapped.h"
 #include "proto/infer.h"
 #include "proto/onnx/onnx.h"
 #include "server/access/access.h"
@@ -200,9 +201,8 @@ struct bl_model_op {
     bl_model_file *files;
     bl_arena *arena; /* of the files; NULL without */
     size_t charged;  /* of the server's memory, for them */
-    bl_sent *sent;   /* retained: they are those, mapped at |map|, |mapped| bytes; else NULL */
-    void *map;
-    size_t mapped;
+    bl_sent *sent;   /* retained: they are those, |mapped|; else NULL */
+    bl_mapped mapped;
     bl_request *rq; /* that waits, or NULL; under the lock */
     bool taken, initial;
     bool told;       /* the row of a version has the reason of its failure */
@@ -310,6 +310,8 @@ bool bl_source_has(bl_models *models, const char *name);
 bool bl_model_file_parse(const char *text, bl_model_file *out);
 /* The same of the files of a request. */
 BL_NODISCARD bl_status bl_source_of_files(bl_arena *arena, const bl_model_op *op, bl_source *out, bl_err *err);
+/* The whole of the open file |fd|, |file| in errors, in the request's memory. */
+BL_NODISCARD bl_status bl_source_read_open(bl_request *rq, int fd, const char *file, bl_span *out);
 /* A whole file, in the request's memory; data NULL where it is missing. */
 BL_NODISCARD bl_status bl_source_read(bl_request *rq, const char *model, uint64_t version, const char *file, bl_span *out);
 /* Call |each| for every name in the folder that could be a model's. */
@@ -359,9 +361,15 @@ void bl_models_mend(bl_models *models, bl_model_version *version);
 void bl_model_load(bl_models *models, int loader, bl_model_op *op, bl_err *err);
 
 /* ---- load_llm.c */
-/* The language model at |path| in the folder of models as |program|, and the version becomes a text model.  Its files stay mapped
- * as long as the request. */
-BL_NODISCARD bl_status bl_model_import_llm(bl_request *rq, bl_program *program, bl_model_version *version, const char *path);
+/* The language model at |path| in the folder of models as |program|, and the version becomes a text model.  Values of states are
+ * views into |mapped|. */
+BL_NODISCARD bl_status bl_model_import_llm(bl_request *rq, bl_program *program, bl_model_version *version, const char *path,
+                                           bl_mapped *mapped);
+
+/* ---- load_onnx.c */
+/* The ONNX model in |file| likewise.  |mapped| NULL: the model came in a request, and no files lie beside it. */
+BL_NODISCARD bl_status bl_model_import_onnx(bl_request *rq, bl_program *program, bl_model_version *version, bl_span file,
+                                            bl_mapped *mapped);
 
 /* ---- sent.c */
 /* The files that came with |op|, written down. */

@@ -11,7 +11,6 @@
 #include "server/models/pages.h"
 #include "server/models/text.h"
 #include "server/models/text_input.h"
-#include "server/program_onnx.h"
 #include "server/storage.h"
 #include "server/variants.h"
 
@@ -163,57 +162,14 @@ static bl_status decode_program(load *l, bl_program_make *make, uint64_t number,
     return st;
 }
 
-static const bl_onnx_port *copy_ports(bl_arena *arena, const bl_onnx_port *from, int count)
-{
-    bl_onnx_port *copy = bl_arena_array(arena, (size_t)count + 1, sizeof *copy);
-    for (int i = 0; copy != NULL && i < count; i++) {
-        copy[i] = (bl_onnx_port){.name = bl_arena_strdup(arena, from[i].name), .coding = from[i].coding};
-        copy[i].keys = bl_arena_array(arena, (size_t)from[i].nkeys + 1, sizeof *copy[i].keys);
-        for (int k = 0; copy[i].keys != NULL && k < from[i].nkeys; k++)
-            copy[i].keys[copy[i].nkeys++] = bl_arena_strdup(arena, from[i].keys[k]);
-    }
-    return copy;
-}
-
-/* In the order of their numbers. */
-static bl_status copy_texts(bl_arena *arena, const bl_texts *from, bl_texts *to, bl_err *err)
-{
-    for (int i = to->count; i < from->count; i++) {
-        const bl_span *text = &from->text[i];
-        char *kept = bl_arena_strndup(arena, text->data, text->len);
-        if (kept == NULL || bl_texts_add(to, arena, (bl_span){kept, text->len}) < 0)
-            return bl_fail(err, BL_ENOMEM, "the strings of a model");
-    }
-    return BL_OK;
-}
-
-static bl_status decode_onnx(load *l, bl_program_make *make, bl_model_version *version)
+static bl_status decode_onnx(load *l, bl_program_make *make, bl_model_version *version, bl_mapped *files)
 {
     bl_request *rq = make->x->rq;
-    const bl_settings *set = &rq->server->settings;
-    bl_onnx_model *model = bl_arena_alloc(rq->arena, sizeof *model);
-    bl_onnx_options options = {
-        .limits = rq->server->limits, .max_bytes = set->max_compile, .max_seconds = set->max_compile_seconds};
-    const bl_wire_graph *graph = NULL;
     bl_span file;
-    if (model == NULL)
-        return bl_arena_status(rq->arena, &rq->err);
-    if (l->op->nfiles == 0) /* where its weights may lie beside it */
-        options.folder =
-            bl_arena_printf(rq->arena, "%s/%s/%llu", set->models, version->name, (unsigned long long)version->number);
     BL_TRY(read_part(l, rq, version->number, "model.onnx", &file));
     if (file.data == NULL)
         return bl_fail(&rq->err, BL_ENOTFOUND, "version %llu has no model.onnx", (unsigned long long)version->number);
-    options.ranges = version->ranges != NULL ? version->ranges : version->config.dims;
-    options.nranges = version->ranges != NULL ? version->nranges : version->config.ndims;
-    options.batch = version->config.max_batch_size;
-    BL_TRY(bl_program_import_file(rq, make->program, file, &options, model));
-    BL_TRY(bl_model_keep_ranges(version, model, &rq->err));
-    graph = &model->program.entries[0].graph;
-    version->input_ports = copy_ports(version->arena, model->inputs, graph->ninputs);
-    version->output_ports = copy_ports(version->arena, model->outputs, bl_wire_shown(graph));
-    BL_TRY(copy_texts(version->arena, &model->texts, &version->texts, &rq->err));
-    return bl_arena_status(version->arena, &rq->err);
+    return bl_model_import_onnx(rq, make->program, version, file, l->op->nfiles == 0 ? files : NULL);
 }
 
 /* A tokenizer beside the program: it writes texts, or takes them. */
@@ -238,17 +194,26 @@ static bl_status installed(bl_program_make *make, bl_err *err)
     return BL_OK;
 }
 
-static bl_status decode_model(load *l, bl_program_make *make, bl_model_version *version)
+static bl_status decode_model(load *l, bl_program_make *make, bl_model_version *version, bl_mapped *files)
 {
     switch (version->form) {
     case BL_MODEL_ONNX:
-        return decode_onnx(l, make, version);
+        return decode_onnx(l, make, version, files);
     case BL_MODEL_LLM:
-        return bl_model_import_llm(make->x->rq, make->program, version, version->path);
+        return bl_model_import_llm(make->x->rq, make->program, version, version->path, files);
     case BL_MODEL_PROGRAM:
         break;
     }
     return decode_program(l, make, version->number, &version->config);
+}
+
+/* When nobody reads the files any more: |st|, unless they could not be read. */
+static bl_status check_files(const load *l, bl_request *rq, const bl_mapped *files, bl_status st)
+{
+    if (st == BL_OK)
+        st = rq->err.status;
+    st = bl_mapped_check(files, st, &rq->err);
+    return bl_mapped_check(&l->op->mapped, st, &rq->err);
 }
 
 static bl_status make_program(load *l, bl_model_version *version, bl_worker *worker, bl_program **out)
@@ -256,6 +221,7 @@ static bl_status make_program(load *l, bl_model_version *version, bl_worker *wor
     waiter w;
     bl_request *rq = make_own(l, &w);
     bl_program_make *make = NULL;
+    bl_mapped files = {0};
     bl_status st = BL_OK;
     *out = NULL;
     if (rq == NULL)
@@ -266,7 +232,7 @@ static bl_status make_program(load *l, bl_model_version *version, bl_worker *wor
         make->installed = installed;
         make->arg = out;
         snprintf(make->program->name, sizeof make->program->name, "%s", l->op->name);
-        st = decode_model(l, make, version);
+        st = decode_model(l, make, version, &files);
     }
     if (st == BL_OK)
         st = read_tokenizer(l, rq, version);
@@ -277,7 +243,13 @@ static bl_status make_program(load *l, bl_model_version *version, bl_worker *wor
         st = bl_program_make_begin(make, worker);
     if (st == BL_OK)
         wait_for(l);
-    return end_own(l, rq, st);
+    st = end_own(l, rq, check_files(l, rq, &files, st));
+    bl_mapped_fini(&files);
+    if (st != BL_OK) {
+        bl_program_release(*out);
+        *out = NULL;
+    }
+    return st;
 }
 
 bl_status bl_model_fill_instance(bl_model_version *version, bl_model_instance *instance, bl_err *err)
@@ -746,7 +718,7 @@ static bl_status keep_files(load *l)
     bl_err why = {0};
     bl_status st = BL_OK;
     if (l->op->sent != NULL)
-        return bl_sent_read(l->op->sent, l->op, l->err);
+        return bl_mapped_check(&l->op->mapped, bl_sent_read(l->op->sent, l->op, l->err), l->err);
     if (l->op->nfiles > 0)
         st = bl_sent_create(server, l->op, &l->op->sent, &why);
     if (st != BL_OK && bl_storage_folder(server->storage) != NULL)

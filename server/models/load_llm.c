@@ -13,52 +13,43 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum { MOST_FILES = 1024 };
 
-/* The files of a model, mapped. */
 typedef struct llm_files {
     int count;
     bl_llm_file file[MOST_FILES];
 } llm_files;
 
-static void unmap_files(void *arg)
+static bool has_end(const char *name, const char *end)
 {
-    llm_files *files = arg;
-    for (int i = 0; i < files->count; i++)
-        if (files->file[i].data.len > 0)
-            munmap((void *)(uintptr_t)files->file[i].data.data, files->file[i].data.len);
+    const char *dot = strrchr(name, '.');
+    return dot != NULL && strcmp(dot, end) == 0;
 }
 
-static bl_status map_file(bl_request *rq, int dir, const char *name, llm_files *files)
+/* Files of weights are mapped.  The others are small texts, which their parsers read more than once: these must not change. */
+static bl_status open_file(bl_request *rq, int dir, const char *name, bl_mapped *mapped, llm_files *files)
 {
     bl_llm_file *file = &files->file[files->count];
     int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
-    struct stat st;
-    void *data = NULL;
+    bl_status st = BL_OK;
     if (fd < 0)
         return bl_fail(&rq->err, BL_EINVAL, "%s cannot be opened: %s", name, strerror(errno));
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0)
-        data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    close(fd);
-    if (data == MAP_FAILED)
-        return bl_fail(&rq->err, BL_ENOMEM, "%s cannot be mapped: %s", name, strerror(errno));
     *file = (bl_llm_file){.name = bl_arena_strdup(rq->arena, name)};
-    if (data != NULL)
-        file->data = (bl_span){data, (size_t)st.st_size};
+    st = has_end(name, ".gguf") || has_end(name, ".safetensors")
+             ? bl_mapped_add(mapped, fd, strrchr(name, '/') != NULL ? strrchr(name, '/') + 1 : name, &file->data, &rq->err)
+             : bl_source_read_open(rq, fd, name, &file->data);
+    close(fd);
     files->count++;
-    return bl_arena_status(rq->arena, &rq->err);
+    return st == BL_OK ? bl_arena_status(rq->arena, &rq->err) : st;
 }
 
 static bool is_wanted(const char *name)
 {
-    const char *dot = strrchr(name, '.');
-    return name[0] != '.' && dot != NULL && strncmp(name, "mmproj", 6) != 0 &&
-           (strcmp(dot, ".gguf") == 0 || strcmp(dot, ".json") == 0 || strcmp(dot, ".safetensors") == 0 ||
-            strcmp(dot, ".jinja") == 0);
+    return name[0] != '.' && strncmp(name, "mmproj", 6) != 0 &&
+           (has_end(name, ".gguf") || has_end(name, ".json") || has_end(name, ".safetensors") || has_end(name, ".jinja"));
 }
 
 static int compare_files(const void *a, const void *b)
@@ -66,7 +57,7 @@ static int compare_files(const void *a, const void *b)
     return strcmp(((const bl_llm_file *)a)->name, ((const bl_llm_file *)b)->name);
 }
 
-static bl_status map_folder(bl_request *rq, int dir, llm_files *files)
+static bl_status open_folder(bl_request *rq, int dir, bl_mapped *mapped, llm_files *files)
 {
     DIR *list = fdopendir(dir);
     bl_status st = BL_OK;
@@ -78,7 +69,7 @@ static bl_status map_folder(bl_request *rq, int dir, llm_files *files)
         struct stat info;
         if (!is_wanted(entry->d_name) || fstatat(dirfd(list), entry->d_name, &info, 0) != 0 || !S_ISREG(info.st_mode))
             continue;
-        st = files->count < MOST_FILES ? map_file(rq, dirfd(list), entry->d_name, files)
+        st = files->count < MOST_FILES ? open_file(rq, dirfd(list), entry->d_name, mapped, files)
                                        : bl_fail(&rq->err, BL_ELIMIT, "a model of over %d files", MOST_FILES);
     }
     closedir(list);
@@ -87,7 +78,7 @@ static bl_status map_folder(bl_request *rq, int dir, llm_files *files)
     return st;
 }
 
-static bl_status map_model(bl_request *rq, const char *path, llm_files **out)
+static bl_status open_model(bl_request *rq, const char *path, bl_mapped *mapped, llm_files **out)
 {
     const char *full = bl_arena_printf(rq->arena, "%s/%s", rq->server->settings.models, path);
     llm_files *files = bl_arena_alloc(rq->arena, sizeof *files);
@@ -95,11 +86,10 @@ static bl_status map_model(bl_request *rq, const char *path, llm_files **out)
     *out = files;
     if (full == NULL || files == NULL)
         return bl_arena_status(rq->arena, &rq->err);
-    BL_TRY(bl_request_defer(rq, unmap_files, files));
     dir = open(full, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir >= 0)
-        return map_folder(rq, dir, files);
-    BL_TRY(map_file(rq, AT_FDCWD, full, files));
+        return open_folder(rq, dir, mapped, files);
+    BL_TRY(open_file(rq, AT_FDCWD, full, mapped, files));
     files->file[0].name = path;
     return BL_OK;
 }
@@ -133,8 +123,8 @@ static const char *token_text(bl_model_version *version, const bl_tokenizer *tok
 static const char *find_weights(bl_arena *arena, const llm_files *files, const char *path)
 {
     for (int i = 0; i < files->count; i++) {
-        const char *name = files->file[i].name, *end = strrchr(name, '.');
-        if (end != NULL && strcmp(end, ".gguf") == 0 && strcmp(name, path) != 0)
+        const char *name = files->file[i].name;
+        if (has_end(name, ".gguf") && strcmp(name, path) != 0)
             return bl_arena_printf(arena, "%s/%s", path, name);
     }
     return bl_arena_strdup(arena, path);
@@ -165,7 +155,7 @@ static bl_status fill_text(bl_model_version *version, bl_llm_model *model, const
     return bl_arena_status(version->arena, err);
 }
 
-bl_status bl_model_import_llm(bl_request *rq, bl_program *program, bl_model_version *version, const char *path)
+bl_status bl_model_import_llm(bl_request *rq, bl_program *program, bl_model_version *version, const char *path, bl_mapped *mapped)
 {
     const bl_settings *set = &rq->server->settings;
     bl_llm_options options = {.limits = rq->server->limits,
@@ -177,7 +167,7 @@ bl_status bl_model_import_llm(bl_request *rq, bl_program *program, bl_model_vers
     llm_files *files = NULL;
     bl_llm_model model;
     bl_status st = BL_OK;
-    BL_TRY(map_model(rq, path, &files));
+    BL_TRY(open_model(rq, path, mapped, &files));
     st = bl_llm_import(program->arena, files->file, files->count, &options, &model, &rq->err);
     if (st == BL_OK && version->text == NULL)
         st = fill_text(version, &model, find_weights(version->arena, files, path), &rq->err);

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 /* ---- names */
@@ -327,8 +326,7 @@ void bl_model_op_destroy(bl_models *models, bl_model_op *op)
 {
     if (op == NULL)
         return;
-    if (op->map != NULL)
-        (void)munmap(op->map, op->mapped);
+    bl_mapped_fini(&op->mapped);
     bl_sent_release(op->sent);
     bl_arena_destroy(op->arena);
     bl_model_version_release(op->version);

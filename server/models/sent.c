@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -200,19 +199,17 @@ bl_status bl_sent_sweep(bl_server *server, bl_err *err)
 }
 
 /* The pages of a file are the system's to give and take: they count against nothing. */
-static bl_status map(const bl_sent *sent, bl_model_op *op, bl_err *err)
+static bl_status map(const bl_sent *sent, bl_model_op *op, bl_span *out, bl_err *err)
 {
-    uint64_t bytes = sent->bytes;
+    uint64_t bytes = 0;
     int fd = sent->fd;
+    bl_status st = BL_OK;
     if (fd < 0)
         BL_TRY(bl_kept_open(sent->server, PART, sent->file, &fd, &bytes, err));
-    op->mapped = bytes > 0 ? (size_t)bytes : 1;
-    op->map = mmap(NULL, op->mapped, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (op->map == MAP_FAILED)
-        op->map = NULL;
+    st = bl_mapped_add(&op->mapped, fd, "the file with its files", out, err);
     if (fd != sent->fd)
         (void)close(fd);
-    return op->map != NULL && bytes > 0 ? BL_OK : bl_fail(err, BL_ESTORAGE, "its files cannot be read");
+    return st;
 }
 
 bl_status bl_sent_read(bl_sent *sent, bl_model_op *op, bl_err *err)
@@ -220,11 +217,12 @@ bl_status bl_sent_read(bl_sent *sent, bl_model_op *op, bl_err *err)
     static const bl_wire_limits limits = {.max_inputs = 4 * BL_MOST_VERSIONS, .max_tensor_bytes = SIZE_MAX, .max_dims = 1};
     bl_tensor_file file = {0};
     bl_err why = {0};
+    bl_span data = {0};
     op->arena = bl_arena_create(0);
     if (op->arena == NULL)
         return bl_fail(err, BL_ENOMEM, "the files of a model");
-    BL_TRY(map(sent, op, err));
-    if (bl_safetensors_open(op->arena, (bl_span){op->map, op->mapped}, &limits, &file, &why) != BL_OK)
+    BL_TRY(map(sent, op, &data, err));
+    if (bl_safetensors_open(op->arena, data, &limits, &file, &why) != BL_OK)
         return bl_fail(err, why.status == BL_ENOMEM ? BL_ENOMEM : BL_ESTORAGE, "the file with its files is damaged: %s",
                        why.text);
     op->files = bl_arena_array(op->arena, file.ntensors + 1, sizeof *op->files);

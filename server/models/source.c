@@ -266,21 +266,12 @@ bl_status bl_source_of_files(bl_arena *arena, const bl_model_op *op, bl_source *
     return BL_OK;
 }
 
-bl_status bl_source_read(bl_request *rq, const char *model, uint64_t version, const char *file, bl_span *out)
+bl_status bl_source_read_open(bl_request *rq, int fd, const char *file, bl_span *out)
 {
-    char *path =
-        bl_arena_printf(rq->arena, "%s/%s/%llu/%s", rq->server->settings.models, model, (unsigned long long)version, file);
     struct stat st;
     char *data = NULL;
     size_t done = 0;
-    int fd = -1;
     bl_status status = BL_OK;
-    *out = (bl_span){0};
-    if (path == NULL)
-        return bl_arena_status(rq->arena, &rq->err);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return errno == ENOENT ? BL_OK : bl_fail(&rq->err, BL_EINVAL, "%s cannot be opened: %s", file, strerror(errno));
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
         status = bl_fail(&rq->err, BL_EINVAL, "%s is no file", file);
     else
@@ -288,12 +279,29 @@ bl_status bl_source_read(bl_request *rq, const char *model, uint64_t version, co
     while (data != NULL && status == BL_OK && done < (size_t)st.st_size) {
         ssize_t got = read(fd, data + done, (size_t)st.st_size - done);
         if (got <= 0 && !(got < 0 && errno == EINTR))
-            status = bl_fail(&rq->err, BL_EINVAL, "%s %s", file, got == 0 ? "became shorter while it was read" : strerror(errno));
+            status =
+                bl_fail(&rq->err, BL_ESTORAGE, "%s %s", file, got == 0 ? "became shorter while it was read" : strerror(errno));
         done += got > 0 ? (size_t)got : 0;
     }
-    close(fd);
     *out = (bl_span){data, done};
     return rq->err.status;
+}
+
+bl_status bl_source_read(bl_request *rq, const char *model, uint64_t version, const char *file, bl_span *out)
+{
+    char *path =
+        bl_arena_printf(rq->arena, "%s/%s/%llu/%s", rq->server->settings.models, model, (unsigned long long)version, file);
+    int fd = -1;
+    bl_status st = BL_OK;
+    *out = (bl_span){0};
+    if (path == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? BL_OK : bl_fail(&rq->err, BL_EINVAL, "%s cannot be opened: %s", file, strerror(errno));
+    st = bl_source_read_open(rq, fd, file, out);
+    close(fd);
+    return st;
 }
 
 bl_status bl_source_read_lines(bl_models *models, const char *model, const char *file, bl_arena *arena, const char *const **lines,

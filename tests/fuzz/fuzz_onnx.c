@@ -19,7 +19,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (bl_onnx_import((bl_span){(const char *)data, size}, &options, arena, &model, &err) == BL_OK &&
         bl_wire_make_key(arena, &model.program.entries[0].graph, "", &key, &err) != BL_OK)
         err = (bl_err){0};
-    bl_onnx_fini(&model);
     bl_arena_destroy(arena);
     return 0;
 }

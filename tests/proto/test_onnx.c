@@ -123,12 +123,14 @@ typedef struct import {
     bl_onnx_model model;
     bl_err err;
     bl_status st;
+    bl_mapped files;
 } import;
 
 static void run(import *i, bl_span file, const char *folder)
 {
     bl_onnx_options options = {.limits = {.max_nodes = 1000, .max_inputs = 100, .max_dims = 12, .max_tensor_bytes = 1 << 24},
                                .folder = folder,
+                               .files = &i->files,
                                .max_bytes = 256 << 20,
                                .max_seconds = 20};
 
@@ -139,7 +141,7 @@ static void run(import *i, bl_span file, const char *folder)
 
 static void end(import *i)
 {
-    bl_onnx_fini(&i->model);
+    bl_mapped_fini(&i->files);
     bl_arena_destroy(i->arena);
 }
 
