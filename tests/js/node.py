@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Scripts of the JavaScript client's tests, run by node."""
+import hashlib
 import os
 import pathlib
 import re
@@ -35,6 +36,23 @@ def run_node(script, *arguments, text="", seconds=120, **environment):
     if done.returncode != 0:
         raise AssertionError(f"{script} ended with {done.returncode}:\n{done.stdout[-6000:]}{done.stderr[-6000:]}")
     return done.stdout
+
+
+def npm_folder(manifest):
+    """A folder with the packages of a package.json, made once and kept in the build folder; None where npm cannot get them."""
+    folder = ROOT / "build" / f"npm-{hashlib.sha256(manifest.read_bytes()).hexdigest()[:12]}"
+    if (folder / "whole").exists():
+        return folder
+    if shutil.which("npm") is None:
+        return None
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(manifest, folder / "package.json")
+    done = subprocess.run(["npm", "install", "--silent", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries", "1"], cwd=folder,
+                          capture_output=True, timeout=120, check=False)
+    if done.returncode != 0:
+        return None
+    (folder / "whole").touch()
+    return folder
 
 
 @unittest.skipIf(LACKS, LACKS)

@@ -1,0 +1,2 @@
+// SPDX-License-Identifier: MIT
+export {Client, Lease} from "./beamline.js";
