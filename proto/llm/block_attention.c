@@ -72,13 +72,17 @@ void bl_llm_prepare_attention(bl_llm_graph *g)
 {
     const bl_llm_spec *s = &g->spec;
     bool mixed = false, same = s->rope_base == s->rope_local_base;
-    add_inputs(g);
-    add_places(g);
     for (int64_t i = 0; i < s->layers; i++)
         mixed = mixed || bl_llm_has_window(s, i);
-    add_mask(g, 0, 0);
-    if (mixed)
-        add_mask(g, 1, s->window);
+    if (s->embeds) {
+        bl_llm_prepare_texts(g, mixed);
+    } else {
+        add_inputs(g);
+        add_places(g);
+        add_mask(g, 0, 0);
+        if (mixed)
+            add_mask(g, 1, s->window);
+    }
     if (s->temperature_scale != 0)
         g->growth = bl_llm_make(
             g, "add(mul(log(add(floor(mul(cast(reshape($0, shape=[rows, n, 1, 1]), dtype=float32), $1)), 1)), $2), 1)",
@@ -259,5 +263,6 @@ bl_llm_value *bl_llm_attention(bl_llm_graph *g, bl_llm_value *x, int64_t layer)
         q = bl_llm_make(g, "mul($0, $1)", ARGS(V(q), V(g->growth)));
     k = finish_heads(g, k, "attn_k_norm", layer, s->groups);
     v = bl_llm_make(g, "reshape($0, shape=[rows, n, $1, $2])", ARGS(V(v), I(s->groups), I(s->value_size)));
-    return bl_llm_linear(g, attend(g, q, k, v, layer), bl_llm_block(g, layer, "attn_output"));
+    x = s->embeds ? bl_llm_attend_texts(g, q, k, v, layer) : attend(g, q, k, v, layer);
+    return bl_llm_linear(g, x, bl_llm_block(g, layer, "attn_output"));
 }

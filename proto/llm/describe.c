@@ -58,10 +58,8 @@ static void describe_gguf(bl_llm_source *source, bl_llm_model *out)
 
 static bl_span find_data(const bl_llm_file *files, int nfiles, const char *name)
 {
-    for (int i = 0; i < nfiles; i++)
-        if (strcmp(files[i].name, name) == 0)
-            return files[i].data;
-    return (bl_span){0};
+    const bl_llm_file *file = bl_llm_find_file(files, nfiles, name);
+    return file != NULL ? file->data : (bl_span){0};
 }
 
 /* A text, or the member |name| of an object. */

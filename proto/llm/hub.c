@@ -17,14 +17,6 @@ typedef struct hub {
     bl_err *err;
 } hub;
 
-static const bl_llm_file *find_file(const bl_llm_file *files, int nfiles, const char *name)
-{
-    for (int i = 0; i < nfiles; i++)
-        if (strcmp(files[i].name, name) == 0)
-            return &files[i];
-    return NULL;
-}
-
 /* ---- keys */
 
 static bl_status add_key(hub *h, const bl_llm_key *key)
@@ -112,7 +104,8 @@ static bl_status check_must(hub *h)
             continue;
         bool empty = at.kind == BL_JSON_ARRAY && bl_json_count(&at) == 0 && strcmp(rows[i].value, "[]") == 0;
         bool number = json_number(&at, &value) && strcmp(rows[i].value, "null") != 0;
-        if (!empty && (!number || value != wanted))
+        bool text = at.kind == BL_JSON_STRING && bl_span_is(at.text, rows[i].value);
+        if (!empty && !text && (!number || value != wanted))
             return bl_json_fail(&at, h->err, BL_EUNSUPPORTED, "here it must be %s, or not be there", rows[i].value);
     }
     return BL_OK;
@@ -212,7 +205,7 @@ static double rotating(hub *h, const bl_json *rope)
     if (!find_number(&h->config, "head_dim", &size) || size == 0)
         size = floor(width / fmax(1, heads));
     (void)(find_number(rope, "partial_rotary_factor", &part) || find_number(&h->config, "partial_rotary_factor", &part) ||
-           find_number(&h->config, "rotary_pct", &part));
+           find_number(&h->config, "rotary_pct", &part) || find_number(&h->config, "rotary_emb_fraction", &part));
     return find_number(&h->config, "rotary_dim", &dims) ? dims : floor(size * part);
 }
 
@@ -352,6 +345,27 @@ static bl_status read_falcon(hub *h)
     return multi != 0 && fresh == 0 ? add_number(h, "attention.head_count_kv", 1) : BL_OK;
 }
 
+/* ---- encoders */
+
+/* An encoder is bert itself, and not the decoder that its code can be; a context that was not trained is left out. */
+static bl_status read_encoder(hub *h)
+{
+    const bl_llm_arch *row = bl_llm_arch_find(h->source->arch, true);
+    double trained = 0, length = 0;
+    bl_json at;
+    if ((row->flags & BL_LLM_ENCODER) == 0)
+        return BL_OK;
+    if (bl_json_find(&h->config, "is_decoder", &at) && at.kind == BL_JSON_BOOL && at.boolean)
+        return bl_json_fail(&at, h->err, BL_EUNSUPPORTED, "here it must be false, or not be there");
+    for (int i = 0; find_number(&h->config, "max_trained_positions", &trained) && i < h->source->nkeys; i++) {
+        if (strcmp(h->source->keys[i].name, "context_length") == 0 && (length = h->source->keys[i].number[0]) > trained) {
+            h->source->keys[i].name = "";
+            return add_number(h, "context_length", trained);
+        }
+    }
+    return BL_OK;
+}
+
 static bl_status read_config(hub *h)
 {
     bl_json type;
@@ -370,6 +384,7 @@ static bl_status read_config(hub *h)
     BL_TRY(read_windows(h));
     BL_TRY(check_no_rope(h));
     BL_TRY(read_scales(h));
+    BL_TRY(read_encoder(h));
     return read_falcon(h);
 }
 
@@ -432,8 +447,8 @@ typedef struct place {
 /* "model.layers.3.mlp.up_proj.weight" is "blk.3.ffn_up.weight". */
 static bl_status find_place(hub *h, const char *name, place *out)
 {
-    static const char *const fronts[] = {"model.", "transformer.", "gpt_neox.", "language_model."}, *const blocks[] = {"layers.",
-                                                                                                                       "h."};
+    static const char *const fronts[] = {"model.", "transformer.", "gpt_neox.", "language_model.", "bert.", "encoder."};
+    static const char *const blocks[] = {"layers.", "h.", "layer."};
     const char *at = name, *dot = strrchr(name, '.'), *part = "weight";
     long layer = -1;
     *out = (place){.number = -1};
@@ -560,13 +575,13 @@ static void mark_transposed(bl_llm_source *source)
 /* Is the file one of those that the index names, or the only one? */
 static bool is_part(const bl_llm_file *files, int nfiles, const bl_llm_file *file)
 {
-    const bl_llm_file *index = find_file(files, nfiles, "model.safetensors.index.json");
+    const bl_llm_file *index = bl_llm_find_file(files, nfiles, "model.safetensors.index.json");
     size_t n = strlen(file->name);
     if (n < 12 || strcmp(file->name + n - 12, ".safetensors") != 0)
         return false;
     if (index != NULL)
         return index->data.len > 0 && memmem(index->data.data, index->data.len, file->name, n) != NULL;
-    return find_file(files, nfiles, "model.safetensors") == NULL || strcmp(file->name, "model.safetensors") == 0;
+    return bl_llm_find_file(files, nfiles, "model.safetensors") == NULL || strcmp(file->name, "model.safetensors") == 0;
 }
 
 static bl_status add_file(hub *h, const bl_llm_file *file, const bl_wire_limits *limits)
@@ -583,7 +598,8 @@ static bl_status add_file(hub *h, const bl_llm_file *file, const bl_wire_limits 
 
 bl_status bl_hub_open(bl_llm_source *source, const bl_llm_file *files, int nfiles, const bl_wire_limits *limits, bl_err *err)
 {
-    const bl_llm_file *config = find_file(files, nfiles, "config.json");
+    const bl_llm_file *config = bl_llm_find_file(files, nfiles, "config.json");
+    double pooling = -1;
     bl_json_doc doc = {0};
     bl_json_limits json_limits = {0};
     hub h = {.source = source, .arena = source->arena, .err = err};
@@ -595,6 +611,10 @@ bl_status bl_hub_open(bl_llm_source *source, const bl_llm_file *files, int nfile
         h.config = bl_json_root(&doc);
         st = read_config(&h);
     }
+    if (st == BL_OK)
+        st = bl_hub_read_modules(source->arena, files, nfiles, &pooling, err);
+    if (st == BL_OK && pooling >= 0)
+        st = add_number(&h, "pooling_type", pooling);
     for (int i = 0; st == BL_OK && bl_llm_arch_find(source->arch, true) != NULL && i < nfiles; i++)
         if (is_part(files, nfiles, &files[i]))
             st = add_file(&h, &files[i], limits);

@@ -27,7 +27,7 @@ enum {
     BL_LLM_SKIP_ROPE = 256,      /* every fourth block does not rotate */
     BL_LLM_EXPERTS_NORM = 512,   /* weights of the chosen experts sum to 1 */
     BL_LLM_LOGIT_DIVIDED = 1024, /* "logit_scale" divides */
-    BL_LLM_ENCODER = 2048,       /* no causal mask: bert */
+    BL_LLM_ENCODER = 2048,       /* each token sees all of its text, and the model gives vectors of texts */
     BL_LLM_NEEDS_SCALES = 8192,  /* embedding_scale, residual_scale and logit_scale are there */
     BL_LLM_WINDOWED = 4096       /* "attention.sliding_window" counts */
 };
@@ -93,15 +93,21 @@ bool bl_llm_number(bl_llm_source *source, const char *key, int at, double *out);
 bool bl_llm_text(bl_llm_source *source, const char *key, bl_span *out);
 /* The first tensor or key that nobody asked for; NULL: there is none. */
 BL_NODISCARD bl_status bl_llm_check_used(const bl_llm_source *source, bl_err *err);
+const bl_llm_file *bl_llm_find_file(const bl_llm_file *files, int nfiles, const char *name); /* NULL: there is none */
 /* Add to |source| (hub.c). */
 BL_NODISCARD bl_status bl_hub_open(bl_llm_source *source, const bl_llm_file *files, int nfiles, const bl_wire_limits *limits,
                                    bl_err *err);
+/* The pooling of a folder of sentence-transformers, a bl_llm_pooling; *out stays as it is where modules.json is missing or has
+ * none (modules.c). */
+BL_NODISCARD bl_status bl_hub_read_modules(bl_arena *arena, const bl_llm_file *files, int nfiles, double *out, bl_err *err);
 /* The tokenizer, the chat template, tokens and sampling (describe.c). */
 BL_NODISCARD bl_status bl_llm_describe(bl_llm_source *source, const bl_llm_file *files, int nfiles, bl_llm_model *out,
                                        bl_err *err);
 void bl_llm_add_end(bl_llm_model *out, int64_t id); /* once; one that is no token is left out */
 
 /* ---- what is computed (spec.c) */
+/* What the vector of a text is made of: llama.cpp's numbers. */
+typedef enum bl_llm_pooling { BL_POOLING_NONE, BL_POOLING_MEAN, BL_POOLING_CLS, BL_POOLING_LAST, BL_POOLINGS } bl_llm_pooling;
 typedef struct bl_llm_spec {
     const bl_llm_arch *arch;
     bl_llm_rope rope;
@@ -119,7 +125,9 @@ typedef struct bl_llm_spec {
     double attention_scale, embedding_scale, residual_scale, logit_scale;
     double temperature_scale, temperature_length; /* queries grow with the logarithm of their place; 0: they do not */
     double score_cap, logit_cap;                  /* 0: none */
-    bool parallel;
+    bool parallel, causal;
+    bool embeds; /* the model gives vectors of whole texts (|pooling|), and has no cache of keys and values */
+    bl_llm_pooling pooling;
     int64_t experts, experts_used;
     bool experts_norm;
     double experts_scale;
@@ -151,6 +159,7 @@ typedef struct bl_llm_graph {
     int node_cap, input_cap, state_cap, value_cap, output_cap, update_cap;
     bl_wire_tensor *inputs;
     bl_llm_value *tokens, *place, *each, *position;            /* |place|: of each token in its text, [rows, n] */
+    bl_llm_value *there;                                       /* of whole texts: 1 for a token, 0 behind the text, [rows, n] */
     bl_llm_value *cosines[BL_LLM_ROPES], *sines[BL_LLM_ROPES]; /* of blocks without and with a window */
     bl_llm_value *growth;                                      /* of queries, by their places (temperature_scale) */
     bl_llm_value *slots, *table, *places;                      /* [rows * n], [rows, pages], [pages, 32] */
@@ -188,6 +197,13 @@ int64_t bl_llm_size(const bl_llm_value *x, int axis); /* from the end where nega
 
 /* Rows of the table NAME, float32; NULL where there is none. */
 bl_llm_value *bl_llm_embed(bl_llm_graph *g, const char *name, bl_llm_value *ids);
+
+/* ---- whole texts (encoder.c), of a model that embeds */
+void bl_llm_prepare_texts(bl_llm_graph *g, bool windows); /* inputs and masks */
+/* The attention of q [rows, n, heads, size] to k and v [rows, n, groups, size]: [rows, n, heads * size]. */
+bl_llm_value *bl_llm_attend_texts(bl_llm_graph *g, bl_llm_value *q, bl_llm_value *k, bl_llm_value *v, int64_t layer);
+/* The vectors [rows, width] of texts, of length 1; [rows, n, width] without pooling, as they are. */
+bl_llm_value *bl_llm_pool(bl_llm_graph *g, bl_llm_value *x);
 
 void bl_llm_prepare_attention(bl_llm_graph *g);                                  /* attention.c: inputs, masks and angles */
 bl_llm_value *bl_llm_attention(bl_llm_graph *g, bl_llm_value *x, int64_t layer); /* attention.c */

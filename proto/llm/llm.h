@@ -6,9 +6,10 @@
  * attention and feed-forward, fused products, a tied head, experts.  A tensor, a key that may change what the model computes, or
  * an architecture that is not known here is refused by name, never ignored.
  *
- * The program has one entry, "main", with keys and values in pages (server/models/pages.h), and gives the logits
- * float32[rows, vocabulary] of the last token of each text.  Values of states are views into the files' bytes, which must outlive
- * the loading of the program.  Thread: any, one arena each. */
+ * The program has one entry, "main".  A model that writes texts has its keys and values in pages (server/models/pages.h), and
+ * gives the logits float32[rows, vocabulary] of the last token of each text.  A model that |embeds| takes whole texts, input_ids
+ * and attention_mask int32[rows, n], and gives "embedding": float32[rows, width], or [rows, n, width] without pooling.  Values of
+ * states are views into the files' bytes, which must outlive the loading of the program.  Thread: any, one arena each. */
 #ifndef BL_PROTO_LLM_LLM_H
 #define BL_PROTO_LLM_LLM_H
 
@@ -29,6 +30,7 @@ typedef struct bl_llm_options {
     int64_t rows, chunk;   /* texts of a run, and tokens of one of them, at the most; 0: a usual number */
     size_t max_bytes;      /* host memory of the import, its result not counted; 0: 1 GiB */
     double max_seconds;    /* 0: no limit */
+    const char *pooling;   /* "none", "mean", "cls" or "last": the model gives vectors of texts; NULL: as its files say */
 } bl_llm_options;
 
 /* How the model's makers sample from it; NAN and -1: they do not say. */
@@ -47,7 +49,7 @@ typedef struct bl_llm_model {
     int nends;
     int32_t ends[BL_LLM_ENDS];                                              /* tokens that end a text */
     int64_t trained_context, context, vocabulary, width, parameters, bytes; /* |bytes|: of all tensors in the files */
-    bool embeds;                                                            /* an encoder: no text is written with it */
+    bool embeds;                                                            /* it gives vectors of texts and writes none */
     bl_llm_sampling sampling;
 } bl_llm_model;
 

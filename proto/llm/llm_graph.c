@@ -226,21 +226,46 @@ static bl_llm_value *write_block(bl_llm_graph *g, bl_llm_value *x, int64_t layer
         fed = bl_llm_feed(g, bl_llm_has(g, feed_norm) ? bl_llm_norm(g, x, feed_norm) : first, layer);
         return add_residual(g, add_residual(g, x, attended), fed);
     }
-    x = add_residual(g, x, attended);
+    x = bl_llm_norm(g, add_residual(g, x, attended), bl_llm_block(g, layer, "attn_output_norm"));
     fed = bl_llm_feed(g, norm_before(g, x, feed_norm), layer);
-    return add_residual(g, x, bl_llm_norm(g, fed, bl_llm_block(g, layer, "post_ffw_norm")));
+    x = add_residual(g, x, bl_llm_norm(g, fed, bl_llm_block(g, layer, "post_ffw_norm")));
+    return bl_llm_norm(g, x, bl_llm_block(g, layer, "layer_output_norm"));
+}
+
+/* The vectors of the tokens, [rows, n, width]. */
+static bl_llm_value *embed_tokens(bl_llm_graph *g)
+{
+    bl_llm_value *x = bl_llm_scale(g, bl_llm_embed(g, "token_embd", g->tokens), g->spec.embedding_scale);
+    bl_llm_value *types = bl_llm_state(g, "token_types", "weight"), *places = bl_llm_embed(g, "position_embd", g->place);
+    if (types != NULL) /* of which all tokens have the first one */
+        x = bl_llm_make(g, "add($0, slice($1, stop=[1], axis=[0]))", ARGS(V(x), V(types)));
+    if (places != NULL)
+        x = bl_llm_make(g, "add($0, $1)", ARGS(V(x), V(places)));
+    return bl_llm_has(g, "token_embd_norm") ? bl_llm_norm(g, x, "token_embd_norm") : x;
+}
+
+/* The likelihoods of the tokens that may follow each text. */
+static void write_head(bl_llm_graph *g, bl_llm_value *x)
+{
+    x = bl_llm_make(g, "slice($0, start=[$1], axis=[1])", ARGS(V(x), T("n - 1")));
+    x = norm_before(g, bl_llm_make(g, "squeeze($0, axis=1)", ARGS(V(x))), "output_norm");
+    x = bl_llm_linear(g, x, bl_llm_has(g, "output") ? "output" : "token_embd");
+    bl_llm_output(g, "logits", bl_llm_cap(g, bl_llm_scale(g, x, g->spec.logit_scale), g->spec.logit_cap));
+}
+
+static void write_vectors(bl_llm_graph *g, bl_llm_value *x)
+{
+    (void)bl_llm_has(g, "output"); /* a head that texts are written with, and vectors are not */
+    (void)bl_llm_find_tensor(g->source, "output.bias");
+    bl_llm_output(g, "embedding", bl_llm_pool(g, norm_before(g, x, "output_norm")));
 }
 
 static void write_model(bl_llm_graph *g)
 {
-    bl_llm_value *x, *places;
+    bl_llm_value *x;
     bl_llm_prepare_attention(g);
     g->w.label = "embed";
-    x = bl_llm_scale(g, bl_llm_embed(g, "token_embd", g->tokens), g->spec.embedding_scale);
-    places = bl_llm_embed(g, "position_embd", g->place);
-    if (places != NULL)
-        x = bl_llm_make(g, "add($0, $1)", ARGS(V(x), V(places)));
-    x = bl_llm_has(g, "token_embd_norm") ? bl_llm_norm(g, x, "token_embd_norm") : x;
+    x = embed_tokens(g);
     for (int64_t layer = 0; layer < g->spec.layers && !g->failed; layer++) {
         g->w.label = bl_arena_printf(g->arena, "block%lld", (long long)layer);
         g->w.nwritten = 0;
@@ -248,10 +273,10 @@ static void write_model(bl_llm_graph *g)
     }
     g->w.label = "head";
     g->w.nwritten = 0;
-    x = bl_llm_make(g, "slice($0, start=[$1], axis=[1])", ARGS(V(x), T("n - 1")));
-    x = norm_before(g, bl_llm_make(g, "squeeze($0, axis=1)", ARGS(V(x))), "output_norm");
-    x = bl_llm_linear(g, x, bl_llm_has(g, "output") ? "output" : "token_embd");
-    bl_llm_output(g, "logits", bl_llm_cap(g, bl_llm_scale(g, x, g->spec.logit_scale), g->spec.logit_cap));
+    if (g->spec.embeds)
+        write_vectors(g, x);
+    else
+        write_head(g, x);
 }
 
 static void finish_program(bl_llm_graph *g)
@@ -279,12 +304,12 @@ static bl_status open_graph(bl_llm_graph *g)
     if (vars == NULL || g->wire == NULL)
         return bl_arena_status(g->arena, g->err);
     vars[BL_LLM_ROWS] = (bl_wire_var){.name = "rows", .lo = 1, .hi = g->spec.rows, .step = 1};
-    vars[BL_LLM_N] = (bl_wire_var){.name = "n", .lo = 1, .hi = g->spec.chunk, .step = 1};
+    vars[BL_LLM_N] = (bl_wire_var){.name = "n", .lo = 1, .hi = g->spec.embeds ? g->spec.context : g->spec.chunk, .step = 1};
     vars[BL_LLM_PAGES] =
         (bl_wire_var){.name = "pages", .lo = 1, .hi = (g->spec.context + BL_LLM_PAGE - 1) / BL_LLM_PAGE, .step = 1};
-    *g->wire = (bl_wire_graph){.nvars = BL_LLM_VARS, .vars = vars};
-    BL_TRY(
-        bl_typer_create(BL_LLM_VARS, vars, o->max_bytes > 0 ? o->max_bytes : DEFAULT_BYTES, o->max_seconds, &g->typer, g->err));
+    *g->wire = (bl_wire_graph){.nvars = g->spec.embeds ? BL_LLM_PAGES : BL_LLM_VARS, .vars = vars};
+    BL_TRY(bl_typer_create(g->wire->nvars, vars, o->max_bytes > 0 ? o->max_bytes : DEFAULT_BYTES, o->max_seconds, &g->typer,
+                           g->err));
     g->w = (bl_write){.calls = &calls,
                       .owner = g,
                       .arena = g->arena,
@@ -349,6 +374,7 @@ bl_status bl_llm_import(bl_arena *arena, const bl_llm_file *files, int nfiles, c
     out->context = g.spec.context;
     out->vocabulary = g.spec.vocabulary;
     out->width = g.spec.width;
+    out->embeds = g.spec.embeds;
     describe_weights(&source, out);
     return bl_llm_describe(&source, files, nfiles, out, err);
 }

@@ -137,6 +137,14 @@ static bl_status open_gguf(bl_llm_source *source, const bl_llm_file *files, int 
 
 /* ---- both */
 
+const bl_llm_file *bl_llm_find_file(const bl_llm_file *files, int nfiles, const char *name)
+{
+    for (int i = 0; i < nfiles; i++)
+        if (strcmp(files[i].name, name) == 0)
+            return &files[i];
+    return NULL;
+}
+
 bool bl_llm_is_model(const bl_llm_file *files, int nfiles)
 {
     bool config = false, tensors = false;

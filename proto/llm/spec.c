@@ -221,13 +221,36 @@ static void size_pages(const reading *r, bl_llm_spec *s)
         s->pool = one;
 }
 
+/* Whether the model gives vectors of texts, and of what: as the options say, or the files, or mean for an encoder. */
+static bl_status read_pooling(const reading *r, const bl_llm_options *options, bl_llm_spec *s)
+{
+    static const char *const names[BL_POOLINGS] = {"none", "mean", "cls", "last"};
+    const bool encoder = (s->arch->flags & BL_LLM_ENCODER) != 0;
+    double said = -1;
+    s->causal = number_or(r, "attention.causal", !encoder) != 0;
+    (void)bl_llm_number(r->source, "pooling_type", 0, &said);
+    for (int i = 0; options->pooling != NULL && i < BL_POOLINGS; i++)
+        if (strcmp(options->pooling, names[i]) == 0)
+            said = i;
+    s->embeds = encoder || said > 0 || options->pooling != NULL;
+    if (s->embeds && (said >= BL_POOLINGS || said != floor(said)))
+        return bl_fail(r->err, BL_EUNSUPPORTED, "pooling_type is %g%s; 0 (none), 1 (mean), 2 (cls) and 3 (last) are known here",
+                       said, said == 4 ? " (rank: the model compares texts)" : "");
+    s->pooling = said >= 0 && said < BL_POOLINGS ? (bl_llm_pooling)said : BL_POOLING_MEAN;
+    if (!s->embeds && !s->causal)
+        return bl_fail(
+            r->err, BL_EUNSUPPORTED,
+            "attention.causal is false and pooling_type is missing: the parameter \"pooling\" says what a vector is made of");
+    return BL_OK;
+}
+
 /* A folder names its activation; that of Gemma is the one of its row, whatever old files say. */
 static bl_status read_act(const reading *r, bl_llm_spec *s)
 {
     static const struct {
         const char *names;
         bl_llm_act act;
-    } rows[] = {{"silu swish", BL_ACT_SILU},
+    } rows[] = {{"silu swish swiglu", BL_ACT_SILU},
                 {"gelu", BL_ACT_GELU},
                 {"gelu_new gelu_pytorch_tanh gelu_fast", BL_ACT_GELU_TANH},
                 {"relu2", BL_ACT_RELU2}};
@@ -278,6 +301,7 @@ bl_status bl_llm_read_spec(bl_llm_source *source, const bl_llm_options *options,
     size_pages(&r, out);
     BL_TRY(read_scales(&r, out));
     BL_TRY(read_act(&r, out));
+    BL_TRY(read_pooling(&r, options, out));
     out->parallel = number_or(&r, "use_parallel_residual", (source->row->flags & BL_LLM_PARALLEL) != 0) != 0;
     return BL_OK;
 }

@@ -124,6 +124,19 @@ static bl_status fetch_file(pull *p, const bl_hub_file *file, bl_err *err)
     return status;
 }
 
+/* The folder of a file that has one in the model's folder. */
+static bl_status make_folder_of(const pull *p, const bl_hub_file *file, bl_err *err)
+{
+    const char *base = bl_hub_base(file), *slash = strchr(base, '/');
+    char path[4700];
+    int n = slash != NULL ? snprintf(path, sizeof path, "%s/%.*s", p->staging, (int)(slash - base), base) : 0;
+    if (n < 0 || (size_t)n >= sizeof path)
+        return bl_fail(err, BL_EINVAL, "the path of %s is too long", base);
+    return n == 0 || mkdir(path, 0755) == 0 || errno == EEXIST
+               ? BL_OK
+               : bl_fail(err, BL_ESTORAGE, "%.300s cannot be made: %s", path, strerror(errno));
+}
+
 /* The bytes that are to come fit the disk. */
 static bl_status check_space(const pull *p, bl_err *err)
 {
@@ -194,8 +207,10 @@ static bl_status fetch_model(pull *p, bl_err *err)
     BL_TRY(check_space(p, err));
     drop_others(p);
     for (size_t i = 0; i < p->hub.count; i++) {
-        if (p->hub.files[i].chosen)
-            BL_TRY(fetch_file(p, &p->hub.files[i], err));
+        if (!p->hub.files[i].chosen)
+            continue;
+        BL_TRY(make_folder_of(p, &p->hub.files[i], err));
+        BL_TRY(fetch_file(p, &p->hub.files[i], err));
     }
     if (rename(p->staging, p->folder) != 0 || !bl_file_sync_folder(p->folder))
         return bl_fail(err, BL_ESTORAGE, "%.300s cannot be made: %s", p->folder, strerror(errno));

@@ -29,7 +29,8 @@ BL_NODISCARD bl_status bl_pull_name_parse(const char *text, bl_pull_name *out, b
 BL_NODISCARD bl_status bl_hub_list(bl_hub *hub, bl_err *err);
 /* Mark the files that make the model; BL_EINVAL tells what there is where the choice is not clear. */
 BL_NODISCARD bl_status bl_hub_choose(bl_hub *hub, bl_err *err);
-/* The name of a chosen file without its folders: letters, digits, ".", "_" and "-" alone. */
+/* The name of a chosen file in the model's folder: without its folders, of letters, digits, ".", "_" and "-" alone; or
+ * "1_Pooling/config.json". */
 const char *bl_hub_base(const bl_hub_file *file);
 /* Fetch a file to the descriptor |fd|, which has |have| bytes of it already; |show| is called with how many there are then. */
 BL_NODISCARD bl_status bl_hub_fetch(const bl_hub *hub, const bl_hub_file *file, int fd, int64_t have,

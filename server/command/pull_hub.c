@@ -233,8 +233,12 @@ bl_status bl_hub_list(bl_hub *hub, bl_err *err)
 
 /* ---- the choice */
 
+static const char pooling_path[] = "1_Pooling/config.json"; /* the one file of a folder that lies in another folder */
+
 const char *bl_hub_base(const bl_hub_file *file)
 {
+    if (strcmp(file->path, pooling_path) == 0)
+        return file->path;
     const char *slash = strrchr(file->path, '/');
     return slash != NULL ? slash + 1 : file->path;
 }
@@ -311,9 +315,11 @@ static bl_status fail_choice(const bl_hub *hub, const char *why, bl_err *err)
 
 static bool is_part_of_folder(const bl_hub_file *file)
 {
-    static const char *const names[] = {"config.json",           "generation_config.json", "tokenizer.json",
-                                        "tokenizer_config.json", "chat_template.jinja",    "model.safetensors.index.json",
-                                        "added_tokens.json",     "special_tokens_map.json"};
+    static const char *const names[] = {"config.json",         "generation_config.json",
+                                        "tokenizer.json",      "tokenizer_config.json",
+                                        "chat_template.jinja", "model.safetensors.index.json",
+                                        "added_tokens.json",   "special_tokens_map.json",
+                                        "modules.json",        pooling_path};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(file->path, names[i]) == 0)
             return true;
@@ -341,7 +347,7 @@ static bl_status check_names(const bl_hub *hub, bl_err *err)
         const char *base = bl_hub_base(file);
         if (!file->chosen)
             continue;
-        if (!is_name(base, strlen(base), "._-") || strlen(base) > 200 || file->size < 0)
+        if ((!is_name(base, strlen(base), "._-") && strcmp(base, pooling_path) != 0) || strlen(base) > 200 || file->size < 0)
             return bl_fail(err, BL_EINVAL,
                            "the hub has a file \"%.100s\", whose name is not of letters, digits, '.', '_' and '-'", file->path);
         for (size_t k = 0; k < i; k++) {

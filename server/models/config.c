@@ -431,6 +431,18 @@ static bl_status read_share(reader *r, const bl_json *at, const char *text)
                : bl_json_fail(at, r->err, BL_EINVAL, "share_prefix is \"%.100s\"; it must be \"key\" or \"all\"", text);
 }
 
+static bl_status read_pooling(reader *r, const bl_json *at, const char *text)
+{
+    static const char *const known[] = {"none", "mean", "cls", "last"};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(text, known[i]) == 0)
+            r->out->pooling = known[i];
+    return r->out->pooling != NULL
+               ? BL_OK
+               : bl_json_fail(at, r->err, BL_EINVAL, "pooling is \"%.40s\"; it must be \"none\", \"mean\", \"cls\" or \"last\"",
+                              text);
+}
+
 /* {"entry": {"string_value": "main"}}: a text of the configuration, or what |read| makes of one. */
 static bl_status read_parameters(reader *r, const bl_json *at)
 {
@@ -439,23 +451,15 @@ static bl_status read_parameters(reader *r, const bl_json *at)
     const struct {
         const char *name, **text;
         bl_status (*read)(reader *r, const bl_json *at, const char *text);
-    } rows[] = {{"entry", &out->entry, NULL},
-                {"tokens", &out->tokens, NULL},
-                {"position", &out->position, NULL},
-                {"logits", &out->logits, NULL},
-                {"end", &out->end, NULL},
-                {"text", &out->text, NULL},
-                {"mask", &out->mask, NULL},
-                {"types", &out->types, NULL},
-                {"picture", &out->picture, NULL},
-                {"context", NULL, read_context},
-                {"chunk", NULL, read_chunk},
-                {"share_prefix", NULL, read_share},
-                {"chat_template", &out->chat_template, NULL},
-                {"defaults", &out->defaults, NULL},
-                {"aliases", &out->aliases, NULL},
-                {"tags", &out->tags, NULL},
-                {"reasoning", &out->reasoning, NULL}};
+    } rows[] = {{"entry", &out->entry, NULL},       {"tokens", &out->tokens, NULL},
+                {"position", &out->position, NULL}, {"logits", &out->logits, NULL},
+                {"end", &out->end, NULL},           {"text", &out->text, NULL},
+                {"mask", &out->mask, NULL},         {"types", &out->types, NULL},
+                {"picture", &out->picture, NULL},   {"context", NULL, read_context},
+                {"chunk", NULL, read_chunk},        {"share_prefix", NULL, read_share},
+                {"pooling", NULL, read_pooling},    {"chat_template", &out->chat_template, NULL},
+                {"defaults", &out->defaults, NULL}, {"aliases", &out->aliases, NULL},
+                {"tags", &out->tags, NULL},         {"reasoning", &out->reasoning, NULL}};
     enum { ROWS = sizeof rows / sizeof rows[0] };
     const char *names[ROWS + 1] = {NULL}, *text = NULL;
     bl_json one, value;

@@ -60,6 +60,7 @@ typedef struct bl_model_config {
     const char *tokens, *position, *logits, *end;
     const char *text; /* the input that clients give it as texts (text_input.h), or NULL: it writes them, or has no tokenizer */
     const char *mask, *types;
+    const char *pooling;        /* "none", "mean", "cls" or "last": a language model gives vectors of texts */
     const char *chat_template;  /* in place of the one that the model's files have */
     const char *defaults;       /* of /v1: a JSON object of the members of a request */
     const char *aliases, *tags; /* of /v1: other names of the model, and words about it, with commas between them */

@@ -369,39 +369,55 @@ static bl_status reply(bl_infer *in)
     return in->write(in, results);
 }
 
-bl_status bl_infer_reply(bl_request *rq)
+static void count_reply(bl_infer *in, int64_t end_ns)
 {
-    bl_infer *in = rq->data;
     bl_model_statistics *s = &in->version->statistics;
-    int64_t start = bl_clock_ns(), end = 0;
-    BL_TRY(reply(in));
-    end = bl_clock_ns();
-    in->answered = true;
-    if (in->version->answers != NULL && !in->again)
-        bl_answers_keep(in->version->answers, in);
-    in->output_ns = end - start;
-    bl_statistics_add(s, BL_STAT_SUCCESS, end - rq->start_ns);
+    if (!in->more)
+        bl_statistics_add(s, BL_STAT_SUCCESS, end_ns - in->rq->start_ns);
     bl_statistics_add(s, BL_STAT_QUEUE, in->queue_ns);
     if (in->again) /* nothing was computed */
-        return BL_OK;
+        return;
     bl_statistics_add(s, BL_STAT_INPUT, in->input_ns);
     bl_statistics_add(s, BL_STAT_INFER, in->compute_ns);
     bl_statistics_add(s, BL_STAT_OUTPUT, in->output_ns);
-    return BL_OK;
+    if (in->counts)
+        bl_statistics_run(s, in->rows > 0 ? in->rows : 1, in->input_ns, in->compute_ns, in->output_ns);
+}
+
+/* The next run of a request of several: what the last one had is given back. */
+static bl_status go_on(bl_infer *in)
+{
+    bl_batch_leave(in->batch);
+    in->batch = NULL;
+    if (in->instance != NULL)
+        atomic_fetch_sub(&in->instance->busy, 1);
+    in->instance = NULL;
+    in->variant = NULL;
+    in->source = NULL;
+    in->again = in->counts = in->more = false;
+    in->queue_ns = in->compute_ns = 0;
+    in->begin_ns = bl_clock_ns();
+    return bl_infer_go_filled(in);
+}
+
+bl_status bl_infer_reply(bl_request *rq)
+{
+    bl_infer *in = rq->data;
+    int64_t start = bl_clock_ns(), end = 0;
+    BL_TRY(reply(in));
+    end = bl_clock_ns();
+    in->answered = !in->more;
+    if (in->version->answers != NULL && !in->again)
+        bl_answers_keep(in->version->answers, in);
+    in->output_ns = end - start;
+    count_reply(in, end);
+    return in->more ? go_on(in) : BL_OK;
 }
 
 void bl_infer_weigh(bl_infer *in)
 {
     for (int i = 0; i < in->nasked; i++)
         in->rq->listed += in->wants[i].binary ? 0 : in->got[in->asked[i]].count;
-}
-
-static bl_status reply_taken(bl_request *rq)
-{
-    bl_infer *in = rq->data;
-    BL_TRY(bl_infer_reply(rq));
-    bl_statistics_run(&in->version->statistics, in->rows > 0 ? in->rows : 1, in->input_ns, in->compute_ns, in->output_ns);
-    return BL_OK;
 }
 
 static bl_status reply_alone(bl_request *rq)
@@ -416,7 +432,8 @@ static bl_status reply_alone(bl_request *rq)
         bl_instance_learn(in->version, in->instance, in->rows > 0 ? in->rows : 1, x->plan,
                           in->compute_ns + rq->trail.time_ns[BL_TIME_COPY]);
     bl_infer_weigh(in);
-    rq->then = reply_taken;
+    in->counts = true;
+    rq->then = bl_infer_reply;
     return BL_OK;
 }
 
@@ -698,6 +715,11 @@ bl_status bl_infer_go(bl_infer *in)
 {
     if (in->version->words != NULL)
         BL_TRY(bl_text_input_take(in));
+    return bl_infer_go_filled(in);
+}
+
+bl_status bl_infer_go_filled(bl_infer *in)
+{
     BL_TRY(bind_inputs(in));
     BL_TRY(choose_outputs(in));
     BL_TRY(bl_infer_choose_turn(in));

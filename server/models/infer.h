@@ -10,7 +10,8 @@
 typedef struct bl_batch bl_batch;
 typedef struct bl_sequence bl_sequence;
 
-/* Fill the reply with the results, one for each output that was asked for. */
+/* Fill the reply with the results, one for each output that was asked for; or keep what is needed of them, fill in->wire for
+ * another run, and set in->more. */
 typedef bl_status (*bl_infer_write)(bl_infer *in, const bl_infer_result *results);
 
 struct bl_infer {
@@ -31,6 +32,8 @@ struct bl_infer {
     int64_t begin_ns, input_ns, output_ns; /* when its body was there; from then to where the device, or a batch, has it */
     int64_t queue_ns, compute_ns;
     bool answered, again;             /* |again|: with what somebody else was given */
+    bool more;                        /* |write| set it: in->wire has the inputs of another run of the request */
+    bool counts;                      /* the run was the request's alone, and is counted with its answer */
     bool readable;                    /* classes are JSON objects, and not texts of the protocol */
     bl_sequence *of;                  /* that it is part of, or NULL */
     const struct bl_variant *variant; /* that runs in place of the instance's program, where that has variants; else NULL */
@@ -59,6 +62,8 @@ void bl_infer_end(void *in);
 BL_NODISCARD bl_status bl_infer_choose_turn(bl_infer *in);
 /* in->wire is filled: on to a device, or the answer at once. */
 BL_NODISCARD bl_status bl_infer_go(bl_infer *in);
+/* The same where in->wire has the inputs of the program already, and no texts. */
+BL_NODISCARD bl_status bl_infer_go_filled(bl_infer *in);
 /* Write the answer from the outputs in |got|; a failure is in rq->err.  For rq->then. */
 BL_NODISCARD bl_status bl_infer_reply(bl_request *rq);
 /* What a run on the instance needs but its inputs, with the best plan that there is for |vars|. */

@@ -4,7 +4,7 @@
 
 #include "engine/base/log.h"
 #include "proto/llm/llm.h"
-#include "server/models/text.h"
+#include "server/models/text_input.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -57,6 +57,15 @@ static int compare_files(const void *a, const void *b)
     return strcmp(((const bl_llm_file *)a)->name, ((const bl_llm_file *)b)->name);
 }
 
+/* Where sentence-transformers say what the vector of a text is made of. */
+static bl_status open_pooling(bl_request *rq, int dir, bl_mapped *mapped, llm_files *files)
+{
+    static const char name[] = "1_Pooling/config.json";
+    struct stat info;
+    bool there = files->count < MOST_FILES && fstatat(dir, name, &info, 0) == 0 && S_ISREG(info.st_mode);
+    return there ? open_file(rq, dir, name, mapped, files) : BL_OK;
+}
+
 static bl_status open_folder(bl_request *rq, int dir, bl_mapped *mapped, llm_files *files)
 {
     DIR *list = fdopendir(dir);
@@ -72,6 +81,8 @@ static bl_status open_folder(bl_request *rq, int dir, bl_mapped *mapped, llm_fil
         st = files->count < MOST_FILES ? open_file(rq, dirfd(list), entry->d_name, mapped, files)
                                        : bl_fail(&rq->err, BL_ELIMIT, "a model of over %d files", MOST_FILES);
     }
+    if (st == BL_OK)
+        st = open_pooling(rq, dirfd(list), mapped, files);
     closedir(list);
     if (files->count > 1)
         qsort(files->file, (size_t)files->count, sizeof files->file[0], compare_files);
@@ -130,6 +141,24 @@ static const char *find_weights(bl_arena *arena, const llm_files *files, const c
     return bl_arena_strdup(arena, path);
 }
 
+static bl_text_about describe_files(bl_model_version *version, const bl_llm_model *model, const bl_tokenizer *tokenizer,
+                                    const char *file)
+{
+    bl_text_about about = {
+        .chat_template = model->chat_template != NULL ? bl_arena_strdup(version->arena, model->chat_template) : NULL,
+        .bos_token = token_text(version, tokenizer, model->bos),
+        .eos_token = model->nends > 0 ? token_text(version, tokenizer, model->ends[0]) : NULL,
+        .architecture = bl_arena_strdup(version->arena, model->architecture),
+        .quantisation = model->quantisation != NULL ? bl_arena_strdup(version->arena, model->quantisation) : NULL,
+        .file = file,
+        .trained_context = model->trained_context,
+        .parameters = model->parameters,
+        .bytes = model->bytes,
+        .width = model->width};
+    fill_sampling(&about, &model->sampling);
+    return about;
+}
+
 static bl_status fill_text(bl_model_version *version, bl_llm_model *model, const char *file, bl_err *err)
 {
     bl_text_model *text = bl_arena_alloc(version->arena, sizeof *text);
@@ -140,18 +169,23 @@ static bl_status fill_text(bl_model_version *version, bl_llm_model *model, const
     version->text = text; /* which destroys the tokenizer from now on */
     text->nends = model->nends;
     memcpy(text->ends, model->ends, (size_t)model->nends * sizeof *text->ends);
-    text->about = (bl_text_about){
-        .chat_template = model->chat_template != NULL ? bl_arena_strdup(version->arena, model->chat_template) : NULL,
-        .bos_token = token_text(version, text->tokenizer, model->bos),
-        .eos_token = model->nends > 0 ? token_text(version, text->tokenizer, model->ends[0]) : NULL,
-        .architecture = bl_arena_strdup(version->arena, model->architecture),
-        .quantisation = model->quantisation != NULL ? bl_arena_strdup(version->arena, model->quantisation) : NULL,
-        .file = file,
-        .trained_context = model->trained_context,
-        .parameters = model->parameters,
-        .bytes = model->bytes,
-        .width = model->width};
-    fill_sampling(&text->about, &model->sampling);
+    text->about = describe_files(version, model, text->tokenizer, file);
+    return bl_arena_status(version->arena, err);
+}
+
+/* A model that gives vectors of texts, which clients of /v2 send as the input "text". */
+static bl_status fill_words(bl_model_version *version, bl_llm_model *model, const char *file, bl_err *err)
+{
+    bl_text_input *words = bl_arena_alloc(version->arena, sizeof *words);
+    if (words == NULL)
+        return bl_arena_status(version->arena, err);
+    words->tokenizer = model->tokenizer;
+    model->tokenizer = NULL;
+    version->words = words; /* likewise */
+    words->whole = true;
+    words->about = describe_files(version, model, words->tokenizer, file);
+    if (version->config.text == NULL)
+        version->config.text = "text";
     return bl_arena_status(version->arena, err);
 }
 
@@ -162,6 +196,7 @@ bl_status bl_model_import_llm(bl_request *rq, bl_program *program, bl_model_vers
                               .context = version->config.context,
                               .chunk = version->config.chunk,
                               .rows = version->config.max_batch_size > 0 ? version->config.max_batch_size : 0,
+                              .pooling = version->config.pooling,
                               .max_bytes = set->max_compile,
                               .max_seconds = set->max_compile_seconds};
     llm_files *files = NULL;
@@ -169,8 +204,8 @@ bl_status bl_model_import_llm(bl_request *rq, bl_program *program, bl_model_vers
     bl_status st = BL_OK;
     BL_TRY(open_model(rq, path, mapped, &files));
     st = bl_llm_import(program->arena, files->file, files->count, &options, &model, &rq->err);
-    if (st == BL_OK && version->text == NULL)
-        st = fill_text(version, &model, find_weights(version->arena, files, path), &rq->err);
+    if (st == BL_OK && version->text == NULL && version->words == NULL) /* else with the instance before */
+        st = (model.embeds ? fill_words : fill_text)(version, &model, find_weights(version->arena, files, path), &rq->err);
     bl_tokenizer_destroy(model.tokenizer);
     program->doc = model.program;
     return st;

@@ -152,65 +152,78 @@ bl_status bl_text_input_describe(bl_model_version *version, bl_err *err)
 
 /* ---- a request */
 
+int64_t bl_text_input_most(const bl_model_version *version)
+{
+    const bl_model_tensor *tokens = &version->inputs[version->words->tokens];
+    if (version->max_batch > 0)
+        return version->max_batch;
+    if (tokens->ndim == 2)
+        return tokens->var[0] >= 0 ? version->instances[0].graph->vars[tokens->var[0]].hi : tokens->dim[0];
+    return 1;
+}
+
+bl_status bl_text_input_encode(const bl_infer *in, bl_span text, bl_tokens *row, bl_err *err)
+{
+    const bl_text_input *words = in->version->words;
+    row->count = 0;
+    if (words->whole)
+        BL_TRY(bl_tokenizer_encode(words->tokenizer, text, (size_t)words->most, row, err));
+    else
+        BL_TRY(bl_tokenizer_encode_row(words->tokenizer, text, (size_t)words->most, row, err));
+    return bl_clock_ms(in->begin_ns, bl_clock_ns()) <= MOST_MS
+               ? BL_OK
+               : bl_fail(err, BL_ELIMIT, "splitting the texts into words takes too long");
+}
+
 /* The tokens of all rows, one after the other. */
-typedef struct rows {
-    size_t count;
+typedef struct encoded {
     size_t *end;   /* of each row */
     bl_tokens all; /* the heap's */
-} rows;
+} encoded;
 
-static bl_status add_row(const bl_infer *in, rows *r, bl_tokens *row, size_t i)
+static bl_status add_row(const bl_infer *in, encoded *e, const bl_tokens *row, size_t i)
 {
-    size_t need = r->all.count + row->count;
-    if (need > r->all.cap) {
-        int32_t *grown = bl_realloc(r->all.id, (need * 2 + 64) * sizeof *grown);
+    size_t need = e->all.count + row->count;
+    if (need > e->all.cap) {
+        int32_t *grown = bl_realloc(e->all.id, (need * 2 + 64) * sizeof *grown);
         if (grown == NULL)
             return bl_fail(&in->rq->err, BL_ENOMEM, "the tokens of a text");
-        r->all.id = grown;
-        r->all.cap = need * 2 + 64;
+        e->all.id = grown;
+        e->all.cap = need * 2 + 64;
     }
     if (row->count > 0)
-        memcpy(r->all.id + r->all.count, row->id, row->count * sizeof *row->id);
-    r->all.count = need;
-    r->end[i] = need;
+        memcpy(e->all.id + e->all.count, row->id, row->count * sizeof *row->id);
+    e->all.count = need;
+    e->end[i] = need;
     return BL_OK;
 }
 
-static bl_status encode_rows(const bl_infer *in, const bl_infer_input *texts, rows *r)
+static bl_status encode_rows(const bl_infer *in, const bl_infer_input *texts, encoded *e)
 {
-    const bl_text_input *words = in->version->words;
-    int64_t begin_ns = bl_clock_ns();
     bl_tokens row = {0};
     bl_status st = BL_OK;
-    for (size_t i = 0; i < r->count && st == BL_OK; i++) {
+    for (size_t i = 0; i < texts->value.count && st == BL_OK; i++) {
         bl_err problem = {0};
-        st = bl_tokenizer_encode_row(words->tokenizer, texts->items[i], (size_t)words->most, &row, &problem);
+        st = bl_text_input_encode(in, texts->items[i], &row, &problem);
         if (st != BL_OK)
             st = bl_fail(&in->rq->err, st, "input \"%s\", text %zu: %s", texts->name, i, problem.text);
-        else if (bl_clock_ms(begin_ns, bl_clock_ns()) > MOST_MS)
-            st = bl_fail(&in->rq->err, BL_ELIMIT, "input \"%s\": splitting the texts into words takes too long", texts->name);
         else
-            st = add_row(in, r, &row, i);
+            st = add_row(in, e, &row, i);
     }
     free(row.id);
     return st;
 }
 
-static size_t begin_of(const rows *r, size_t i)
-{
-    return i > 0 ? r->end[i - 1] : 0;
-}
-
 /* Of every row. */
-static int64_t choose_length(const bl_text_input *words, const rows *r)
+static int64_t choose_length(const bl_text_input *words, const bl_text_row *rows, size_t nrows)
 {
     const bl_token_layout *layout = bl_tokenizer_layout(words->tokenizer);
-    int64_t length = words->least > layout->padded ? words->least : layout->padded;
-    for (size_t i = 0; i < r->count; i++) {
-        int64_t own = (int64_t)(r->end[i] - begin_of(r, i));
-        length = own > length ? own : length;
-    }
-    if (layout->multiple > 0)
+    int64_t length = words->least;
+    if (!words->whole && layout->padded > length)
+        length = layout->padded;
+    for (size_t i = 0; i < nrows; i++)
+        length = (int64_t)rows[i].count > length ? (int64_t)rows[i].count : length;
+    if (!words->whole && layout->multiple > 0)
         length = (length + layout->multiple - 1) / layout->multiple * layout->multiple;
     length = (length + words->step - 1) / words->step * words->step;
     return length < words->most ? length : words->most;
@@ -227,27 +240,29 @@ static void put_number(bl_dtype dtype, char *data, size_t i, int32_t value)
 }
 
 /* |at|: which of the program's inputs. */
-static bl_status fill(const bl_infer *in, int at, const rows *r, int64_t length, bl_infer_input *out)
+static bl_status fill_input(const bl_infer *in, int at, const bl_text_row *rows, size_t nrows, int64_t length,
+                            bl_infer_input *out)
 {
     const bl_text_input *words = in->version->words;
     const bl_token_layout *layout = bl_tokenizer_layout(words->tokenizer);
     const bl_model_tensor *tensor = &in->version->inputs[at];
+    bool left = layout->pads_left && !words->whole;
     bl_tensor_value *value = &out->value;
     char *data = NULL;
     *out = (bl_infer_input){.name = tensor->name, .datatype = tensor->datatype};
     *value = (bl_tensor_value){.kind = BL_VALUE_BYTES, .label = tensor->name, .dtype = tensor->dtype, .ndim = tensor->ndim};
-    value->dim[0] = (int64_t)r->count;
+    value->dim[0] = (int64_t)nrows;
     value->dim[tensor->ndim - 1] = length;
     BL_TRY(bl_tensor_measure(tensor->name, tensor->dtype, value->ndim, value->dim, &in->rq->server->limits, &value->count,
                              &value->bytes, &in->rq->err));
     data = bl_request_alloc(in->rq, value->bytes, "the tokens of texts");
     if (data == NULL)
         return in->rq->err.status;
-    for (size_t i = 0; i < r->count; i++) {
-        size_t own = r->end[i] - begin_of(r, i), pads = (size_t)length - own, to = i * (size_t)length;
+    for (size_t i = 0; i < nrows; i++) {
+        size_t own = rows[i].count, pads = (size_t)length - own, to = i * (size_t)length;
         for (size_t k = 0; k < (size_t)length; k++) {
-            bool there = layout->pads_left ? k >= pads : k < own;
-            int32_t id = there ? r->all.id[begin_of(r, i) + k - (layout->pads_left ? pads : 0)] : layout->pad;
+            bool there = left ? k >= pads : k < own;
+            int32_t id = there ? rows[i].id[k - (left ? pads : 0)] : layout->pad;
             put_number(tensor->dtype, data, to + k, at == words->tokens ? id : at == words->mask ? there : 0);
         }
     }
@@ -255,16 +270,23 @@ static bl_status fill(const bl_infer *in, int at, const rows *r, int64_t length,
     return BL_OK;
 }
 
+bl_status bl_text_input_fill(const bl_infer *in, const bl_text_row *rows, size_t nrows, bl_infer_input *out, int *count)
+{
+    const bl_text_input *words = in->version->words;
+    const int which[] = {words->tokens, words->mask, words->types};
+    int64_t length = choose_length(words, rows, nrows);
+    for (int i = 0; i < 3; i++)
+        if (which[i] >= 0)
+            BL_TRY(fill_input(in, which[i], rows, nrows, length, &out[(*count)++]));
+    return BL_OK;
+}
+
 /* [texts], or [texts, 1] as Triton has one for each of a batch. */
 static bl_status check_texts(const bl_infer *in, const bl_infer_input *texts)
 {
     const bl_model_version *version = in->version;
-    const bl_model_tensor *tokens = &version->inputs[version->words->tokens];
     const bl_tensor_value *value = &texts->value;
-    int64_t most = version->max_batch > 0                     ? version->max_batch
-                   : tokens->ndim == 2 && tokens->var[0] >= 0 ? version->instances[0].graph->vars[tokens->var[0]].hi
-                   : tokens->ndim == 2                        ? tokens->dim[0]
-                                                              : 1;
+    int64_t most = bl_text_input_most(version);
     if (texts->datatype != BL_INFER_BYTES)
         return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" of model \"%s\" is of BYTES, and not of %s", texts->name,
                        version->name, bl_infer_datatype(texts->datatype));
@@ -277,21 +299,20 @@ static bl_status check_texts(const bl_infer *in, const bl_infer_input *texts)
     return BL_OK;
 }
 
-static bl_status fill_all(bl_infer *in, int at, const rows *r)
+static bl_status fill_all(bl_infer *in, int at, const encoded *e)
 {
-    const bl_text_input *words = in->version->words;
-    const int which[] = {words->tokens, words->mask, words->types};
+    size_t nrows = in->wire.inputs[at].value.count;
     bl_infer_input *inputs = bl_arena_array(in->rq->arena, (size_t)in->wire.ninputs + 3, sizeof *inputs);
-    int64_t length = choose_length(words, r);
+    bl_text_row *rows = bl_arena_array(in->rq->arena, nrows, sizeof *rows);
     int count = 0;
-    if (inputs == NULL)
+    if (inputs == NULL || rows == NULL)
         return bl_arena_status(in->rq->arena, &in->rq->err);
     for (int i = 0; i < in->wire.ninputs; i++)
         if (i != at)
             inputs[count++] = in->wire.inputs[i];
-    for (int i = 0; i < 3; i++)
-        if (which[i] >= 0)
-            BL_TRY(fill(in, which[i], r, length, &inputs[count++]));
+    for (size_t i = 0, begin = 0; i < nrows; begin = e->end[i++])
+        rows[i] = (bl_text_row){e->all.id + begin, e->end[i] - begin};
+    BL_TRY(bl_text_input_fill(in, rows, nrows, inputs, &count));
     in->wire.inputs = inputs;
     in->wire.ninputs = count;
     return BL_OK;
@@ -322,18 +343,17 @@ static bl_status find_texts(const bl_infer *in, int *out)
 
 bl_status bl_text_input_take(bl_infer *in)
 {
-    rows r = {0};
+    encoded e = {0};
     int at = -1;
     bl_status st = BL_OK;
     BL_TRY(find_texts(in, &at));
     BL_TRY(check_texts(in, &in->wire.inputs[at]));
-    r.count = in->wire.inputs[at].value.count;
-    r.end = bl_arena_array(in->rq->arena, r.count, sizeof *r.end);
-    if (r.end == NULL)
+    e.end = bl_arena_array(in->rq->arena, in->wire.inputs[at].value.count, sizeof *e.end);
+    if (e.end == NULL)
         return bl_arena_status(in->rq->arena, &in->rq->err);
-    st = encode_rows(in, &in->wire.inputs[at], &r);
+    st = encode_rows(in, &in->wire.inputs[at], &e);
     if (st == BL_OK)
-        st = fill_all(in, at, &r);
-    free(r.all.id);
+        st = fill_all(in, at, &e);
+    free(e.all.id);
     return st;
 }

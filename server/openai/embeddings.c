@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Vectors of texts: a model that takes texts (server/models/text_input.h) and gives a row of floats for each. */
+/* Vectors of texts: a model that takes texts (server/models/text_input.h) and gives a row of floats for each.
+ *
+ * The texts of a request are rows of one run, or of several that follow one another where they are many or of different lengths;
+ * between these the runs of others have their turn. */
 #include "server/openai/openai.h"
 
 #include "proto/base64.h"
@@ -12,17 +15,66 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_TEXTS = 2048 /* as OpenAI */ };
+enum {
+    MOST_TEXTS = 2048, /* as OpenAI */
+    RUN_TOKENS = 8192, /* of a run, with what fills its rows up; one text may have more */
+    ALIKE = 16         /* texts share a run where the longest has at most 5/4 of the tokens of the shortest, and so many more */
+};
 
-/* What the answer needs of the request; the arena's. */
+/* A text of the request. */
+typedef struct embedding_text {
+    bl_tokens tokens;
+    size_t index;
+} embedding_text;
+
+/* What the runs and the answer need of the request; the arena's. */
 typedef struct embedding_call {
-    size_t texts;
+    size_t count;
+    embedding_text *texts; /* the shortest first, once all are read */
     bool base64;
     int64_t dimensions; /* 0: as many as the model gives */
     size_t tokens;
+    size_t begin, end; /* texts of the run at hand */
+    size_t width;      /* of a vector, once there is one */
+    float *vectors;    /* by index; the request's */
 } embedding_call;
 
-/* ---- the answer */
+/* ---- runs */
+
+static int compare_lengths(const void *a, const void *b)
+{
+    const embedding_text *x = a, *y = b;
+    if (x->tokens.count != y->tokens.count)
+        return x->tokens.count < y->tokens.count ? -1 : 1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+/* The texts of the next run, and its inputs. */
+static bl_status fill_run(bl_infer *in)
+{
+    embedding_call *e = in->extra;
+    size_t most = (size_t)bl_text_input_most(in->version), first = e->texts[e->end].tokens.count, rows = 1;
+    bl_text_row *row = NULL;
+    bl_infer_input *inputs = bl_arena_array(in->rq->arena, 3, sizeof *inputs);
+    int count = 0;
+    e->begin = e->end;
+    for (; e->begin + rows < e->count && rows < most; rows++) {
+        size_t longest = e->texts[e->begin + rows].tokens.count;
+        if ((rows + 1) * longest > RUN_TOKENS || longest > first + first / 4 + ALIKE)
+            break;
+    }
+    e->end = e->begin + rows;
+    row = bl_arena_array(in->rq->arena, rows, sizeof *row);
+    if (inputs == NULL || row == NULL)
+        return bl_arena_status(in->rq->arena, &in->rq->err);
+    for (size_t i = 0; i < rows; i++)
+        row[i] = (bl_text_row){e->texts[e->begin + i].tokens.id, e->texts[e->begin + i].tokens.count};
+    BL_TRY(bl_text_input_fill(in, row, rows, inputs, &count));
+    in->wire.inputs = inputs;
+    in->wire.ninputs = count;
+    in->wire.all = true;
+    return BL_OK;
+}
 
 /* The first output that has a row of floats for each text. */
 static const bl_infer_result *find_vectors(const bl_infer *in, const bl_infer_result *results, size_t texts)
@@ -33,6 +85,45 @@ static const bl_infer_result *find_vectors(const bl_infer *in, const bl_infer_re
             return &results[i];
     return NULL;
 }
+
+/* Room for the vectors of all texts, which the first run shows the size of. */
+static bl_status make_room(bl_infer *in, embedding_call *e, size_t width)
+{
+    bl_request *rq = in->rq;
+    size_t most = (size_t)rq->server->settings.max_list;
+    if ((size_t)e->dimensions > width)
+        return bl_fail(&rq->err, BL_EINVAL, "dimensions: it is %lld, and the vectors of model \"%s\" have %zu",
+                       (long long)e->dimensions, in->version->name, width);
+    if (!e->base64 && width > most / e->count)
+        return bl_fail(&rq->err, BL_ELIMIT,
+                       "the answer has %zu vectors of %zu elements, a JSON answer at most %zu elements (--max-list): send fewer "
+                       "texts, or ask for \"encoding_format\": \"base64\"",
+                       e->count, width, most);
+    e->width = width;
+    e->vectors = bl_request_alloc(rq, e->count * (width + 1) * sizeof *e->vectors, "vectors");
+    return rq->err.status;
+}
+
+static bl_status keep_vectors(bl_infer *in, const bl_infer_result *results)
+{
+    embedding_call *e = in->extra;
+    size_t rows = e->end - e->begin, each = 0;
+    const bl_infer_result *found = find_vectors(in, results, rows);
+    if (found == NULL)
+        return bl_fail(&in->rq->err, BL_EINVAL, "model \"%s\" gives no vector for each text", in->version->name);
+    if (e->vectors == NULL)
+        BL_TRY(make_room(in, e, (size_t)found->dim[1]));
+    if ((size_t)found->dim[1] != e->width)
+        return bl_fail(&in->rq->err, BL_EINVAL, "model \"%s\" gives vectors of different sizes for texts of different lengths",
+                       in->version->name);
+    each = bl_dtype_bytes((bl_dtype)found->datatype) * e->width;
+    for (size_t i = 0; i < rows; i++)
+        bl_floats_read((bl_dtype)found->datatype, (const char *)found->data + i * each, e->width,
+                       e->vectors + e->texts[e->begin + i].index * e->width);
+    return BL_OK;
+}
+
+/* ---- the answer */
 
 /* The first |count| numbers; fewer than all of them have the length of all again, which is 1. */
 static void shorten(float *vector, size_t count, size_t all)
@@ -57,85 +148,80 @@ static void put_vector(const embedding_call *call, const float *vector, size_t c
 
 static bl_status write_vectors(bl_infer *in, const bl_infer_result *results)
 {
-    const embedding_call *call = in->extra;
+    embedding_call *e = in->extra;
     bl_request *rq = in->rq;
-    size_t texts = call->texts, all = 0, count = 0;
-    const bl_infer_result *found = NULL;
-    float *row = NULL;
-    found = find_vectors(in, results, texts);
-    if (found == NULL)
-        return bl_fail(&rq->err, BL_EINVAL, "model \"%s\" gives no vector for each text", in->version->name);
-    all = (size_t)found->dim[1];
-    count = call->dimensions > 0 ? (size_t)call->dimensions : all;
-    if (count > all)
-        return bl_fail(&rq->err, BL_EINVAL, "dimensions: it is %zu, and the vectors of model \"%s\" have %zu", count,
-                       in->version->name, all);
-    row = bl_request_alloc(rq, (all + 1) * sizeof *row, "vectors");
-    if (row == NULL)
-        return rq->err.status;
+    size_t count = 0;
+    BL_TRY(keep_vectors(in, results));
+    if (e->end < e->count) {
+        in->more = true;
+        return fill_run(in);
+    }
+    count = e->dimensions > 0 ? (size_t)e->dimensions : e->width;
     bl_text_puts(&rq->out, "{\"object\":\"list\",\"model\":");
     bl_encode_string(&rq->out, in->version->name);
     bl_text_puts(&rq->out, ",\"data\":[");
-    for (size_t i = 0; i < texts; i++) {
-        size_t each = bl_dtype_bytes((bl_dtype)found->datatype);
-        bl_floats_read((bl_dtype)found->datatype, (const char *)found->data + i * all * each, all, row);
-        shorten(row, count, all);
+    for (size_t i = 0; i < e->count; i++) {
+        shorten(e->vectors + i * e->width, count, e->width);
         bl_text_printf(&rq->out, "%s{\"object\":\"embedding\",\"index\":%zu,\"embedding\":", i > 0 ? "," : "", i);
-        put_vector(call, row, count, &rq->out);
+        put_vector(e, e->vectors + i * e->width, count, &rq->out);
         bl_text_putc(&rq->out, '}');
     }
-    bl_text_printf(&rq->out, "],\"usage\":{\"prompt_tokens\":%zu,\"total_tokens\":%zu}}", call->tokens, call->tokens);
+    bl_text_printf(&rq->out, "],\"usage\":{\"prompt_tokens\":%zu,\"total_tokens\":%zu}}", e->tokens, e->tokens);
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }
 
 /* ---- the request */
 
-static bl_status add_text(bl_openai_call *call, embedding_call *e, const bl_json *at, bl_span *items)
+static void free_texts(void *arg)
 {
-    bl_err *err = &call->rq->err;
-    bl_tokens tokens = {0};
+    embedding_call *e = arg;
+    for (size_t i = 0; i < e->count; i++)
+        free(e->texts[i].tokens.id);
+}
+
+/* A text, or a list of its tokens. */
+static bl_status add_text(bl_openai_call *call, embedding_call *e, const bl_json *at)
+{
+    bl_err *err = &call->rq->err, problem = {0};
+    const bl_text_input *words = call->in->version->words;
+    embedding_text *one = &e->texts[e->count];
     const char *text = NULL;
-    bl_status st = BL_OK;
-    if (e->texts == MOST_TEXTS)
+    if (e->count == MOST_TEXTS)
         return bl_json_fail(at, err, BL_EINVAL, "over %d texts", MOST_TEXTS);
-    if (at->kind == BL_JSON_NUMBER || at->kind == BL_JSON_ARRAY)
-        return bl_json_fail(at, err, BL_EINVAL, "tokens are not taken here; send the text");
-    BL_TRY(bl_json_string(at, &text, err));
-    items[e->texts++] = (bl_span){text, strlen(text)};
-    st = bl_tokenizer_encode(call->in->version->words->tokenizer, (bl_span){text, strlen(text)}, SIZE_MAX, &tokens, err);
-    e->tokens += tokens.count;
-    free(tokens.id);
-    return st;
+    one->index = e->count++;
+    if (at->kind == BL_JSON_ARRAY) {
+        BL_TRY(bl_openai_read_tokens(call, at, false, &one->tokens));
+        if ((int64_t)one->tokens.count > words->most)
+            return bl_json_fail(at, err, BL_EINVAL, "it has %zu tokens, and model \"%s\" takes %lld", one->tokens.count,
+                                call->in->version->name, (long long)words->most);
+    } else {
+        BL_TRY(bl_json_string(at, &text, err));
+        if (bl_text_input_encode(call->in, (bl_span){text, strlen(text)}, &one->tokens, &problem) != BL_OK)
+            return bl_json_fail(at, err, problem.status, "%s", problem.text);
+    }
+    e->tokens += one->tokens.count;
+    return one->tokens.count > 0 ? BL_OK : bl_json_fail(at, err, BL_EINVAL, "it has no token");
 }
 
 static bl_status read_texts(bl_openai_call *call, embedding_call *e)
 {
-    bl_infer *in = call->in;
-    bl_infer_input *input = bl_arena_array(call->rq->arena, (size_t)in->version->ninputs + 1, sizeof *input);
-    bl_span *items = bl_arena_array(call->rq->arena, MOST_TEXTS, sizeof *items);
     bl_json at, one;
     bl_json_iter it;
-    if (input == NULL || items == NULL)
+    e->texts = bl_arena_array(call->rq->arena, MOST_TEXTS, sizeof *e->texts);
+    if (e->texts == NULL)
         return bl_arena_status(call->rq->arena, &call->rq->err);
+    BL_TRY(bl_request_defer(call->rq, free_texts, e));
     BL_TRY(bl_json_need(&call->root, "input", &at, &call->rq->err));
-    if (at.kind == BL_JSON_ARRAY) {
-        it = bl_json_each(&at);
+    it = bl_json_each(&at);
+    if (bl_openai_is_one_prompt(&at))
+        BL_TRY(add_text(call, e, &at));
+    else
         while (bl_json_next(&it, &one))
-            BL_TRY(add_text(call, e, &one, items));
-    } else {
-        BL_TRY(add_text(call, e, &at, items));
-    }
-    if (e->texts == 0)
+            BL_TRY(add_text(call, e, &one));
+    if (e->count == 0)
         return bl_json_fail(&at, &call->rq->err, BL_EINVAL, "there is no text");
-    *input = (bl_infer_input){.name = in->version->config.text, .datatype = BL_INFER_BYTES, .items = items};
-    input->value.label = input->name;
-    input->value.ndim = 1;
-    input->value.dim[0] = (int64_t)e->texts;
-    input->value.count = e->texts;
-    in->wire.inputs = input;
-    in->wire.ninputs = 1;
-    in->wire.all = true;
+    qsort(e->texts, e->count, sizeof *e->texts, compare_lengths);
     return BL_OK;
 }
 
@@ -152,19 +238,32 @@ static bl_status read_options(const bl_openai_call *call, embedding_call *e)
     return BL_OK;
 }
 
+static bl_status check_model(const bl_model_version *version, bl_err *err)
+{
+    if (version->words == NULL)
+        return bl_fail(err, BL_EINVAL, "model \"%s\" makes no vectors of texts%s", version->name,
+                       version->form == BL_MODEL_LLM ? "; the parameter \"pooling\" of its configuration has it make them" : "");
+    if (version->words->whole && version->outputs[0].ndim != 2)
+        return bl_fail(err, BL_EINVAL,
+                       "model \"%s\" gives a vector for each token (pooling none); the parameter \"pooling\" of its "
+                       "configuration has it give one for each text",
+                       version->name);
+    return BL_OK;
+}
+
 bl_status bl_handle_openai_embeddings(bl_request *rq)
 {
     bl_openai_call call;
     embedding_call *e = bl_arena_alloc(rq->arena, sizeof *e);
     if (e == NULL)
         return bl_arena_status(rq->arena, &rq->err);
-    BL_TRY(bl_openai_open_any(rq, write_vectors, &call));
+    BL_TRY(bl_openai_open_any(rq, write_vectors, true, &call));
     if (call.in == NULL)
         return BL_OK;
-    if (call.in->version->words == NULL)
-        return bl_fail(&rq->err, BL_EINVAL, "model \"%s\" makes no vectors of texts", call.in->version->name);
+    BL_TRY(check_model(call.in->version, &rq->err));
     call.in->extra = e;
     BL_TRY(read_options(&call, e));
     BL_TRY(read_texts(&call, e));
-    return bl_infer_go(call.in);
+    BL_TRY(fill_run(call.in));
+    return bl_infer_go_filled(call.in);
 }

@@ -8,6 +8,7 @@
 #include "server/drain.h"
 #include "server/handlers.h"
 #include "server/models/models.h"
+#include "server/models/text_input.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +63,7 @@ bl_status bl_handle_llama_tokenize(bl_request *rq)
     bl_encode_options options;
     bool pieces = false;
     bl_status st = BL_OK;
-    BL_TRY(bl_openai_open(rq, &call));
+    BL_TRY(bl_openai_open_tokens(rq, &call));
     if (call.in == NULL)
         return BL_OK;
     BL_TRY(bl_json_need(&call.root, "content", &at, &rq->err));
@@ -70,10 +71,10 @@ bl_status bl_handle_llama_tokenize(bl_request *rq)
     BL_TRY(find_switch(&call, "parse_special", true, &options.parse_special));
     BL_TRY(find_switch(&call, "with_pieces", false, &pieces));
     BL_TRY(bl_json_string(&at, &text, &rq->err));
-    st = bl_tokenizer_encode_as(call.in->version->text->tokenizer, (bl_span){text, strlen(text)}, options, SIZE_MAX, &tokens,
+    st = bl_tokenizer_encode_as(bl_model_tokenizer(call.in->version), (bl_span){text, strlen(text)}, options, SIZE_MAX, &tokens,
                                 &rq->err);
     if (st == BL_OK) {
-        put_tokens(call.in->version->text->tokenizer, &tokens, pieces, &rq->out);
+        put_tokens(bl_model_tokenizer(call.in->version), &tokens, pieces, &rq->out);
         bl_request_reply_json(rq, 200);
         call.in->answered = true;
     }
@@ -88,14 +89,14 @@ bl_status bl_handle_llama_detokenize(bl_request *rq)
     bl_tokens tokens = {0};
     bl_text text = {.budget = &rq->server->memory};
     bl_status st = BL_OK;
-    BL_TRY(bl_openai_open(rq, &call));
+    BL_TRY(bl_openai_open_tokens(rq, &call));
     if (call.in == NULL)
         return BL_OK;
     BL_TRY(bl_json_need(&call.root, "tokens", &at, &rq->err));
     BL_TRY(bl_json_expect(&at, BL_JSON_ARRAY, &rq->err));
     st = bl_openai_read_tokens(&call, &at, false, &tokens);
     if (st == BL_OK)
-        bl_tokenizer_decode(call.in->version->text->tokenizer, tokens.id, tokens.count, true, &text);
+        bl_tokenizer_decode(bl_model_tokenizer(call.in->version), tokens.id, tokens.count, true, &text);
     if (st == BL_OK && (st = bl_text_status(&text, &rq->err)) == BL_OK) {
         bl_text_puts(&rq->out, "{\"content\":");
         bl_encode_span(&rq->out, (bl_span){bl_text_get(&text), text.len});
@@ -122,7 +123,7 @@ bl_status bl_handle_llama_health(bl_request *rq)
 /* The language model that the query names, or the only one. */
 static bl_status find_version(bl_request *rq, bl_model_version **out)
 {
-    BL_TRY(bl_openai_choose_model(rq, bl_request_query(rq, "model")));
+    BL_TRY(bl_openai_choose_model(rq, bl_request_query(rq, "model"), false));
     BL_TRY(bl_model_get(rq, out));
     return (*out)->text != NULL ? BL_OK : bl_fail(&rq->err, BL_EINVAL, "model \"%s\" is no language model", (*out)->name);
 }

@@ -5,6 +5,7 @@
 #include "proto/encode.h"
 #include "server/handlers.h"
 #include "server/models/models.h"
+#include "server/models/text_input.h"
 
 #include <string.h>
 
@@ -43,11 +44,12 @@ static void put_count(bl_text *out, const char *name, int64_t value)
 }
 
 /* Members by llama.cpp's names. */
-static void put_meta(const bl_text_model *text, bl_text *out)
+static void put_meta(const bl_model_version *version, bl_text *out)
 {
-    const bl_text_about *about = &text->about;
+    const bl_text_about *about = version->text != NULL ? &version->text->about : &version->words->about;
+    int64_t context = version->text != NULL ? version->text->context : version->words->most;
     bl_encode_key(out, "meta");
-    bl_text_printf(out, "{\"n_vocab\":%zu,\"n_ctx\":%lld", bl_tokenizer_size(text->tokenizer), (long long)text->context);
+    bl_text_printf(out, "{\"n_vocab\":%zu,\"n_ctx\":%lld", bl_tokenizer_size(bl_model_tokenizer(version)), (long long)context);
     put_count(out, "n_ctx_train", about->trained_context);
     put_count(out, "n_embd", about->width);
     put_count(out, "n_params", about->parameters);
@@ -67,14 +69,13 @@ static void put_model(const bl_model_version *version, bl_text *out)
     put_words(out, "tags", NULL, config->tags);
     bl_encode_key(out, "capabilities");
     bl_text_puts(out, version->text != NULL ? "[\"completion\"]" : "[\"embedding\"]");
-    if (version->text != NULL)
-        put_meta(version->text, out);
+    put_meta(version, out);
     bl_text_putc(out, '}');
 }
 
 static bool is_for_texts(const bl_model_version *version)
 {
-    return version != NULL && (version->text != NULL || version->words != NULL);
+    return version != NULL && bl_model_tokenizer(version) != NULL;
 }
 
 /* The newest version of each. */
@@ -108,7 +109,7 @@ bl_status bl_handle_openai_models(bl_request *rq)
 bl_status bl_handle_openai_model(bl_request *rq)
 {
     bl_model_version *version = NULL;
-    BL_TRY(bl_openai_choose_model(rq, rq->param[0]));
+    BL_TRY(bl_openai_choose_model(rq, rq->param[0], false));
     BL_TRY(bl_model_get(rq, &version));
     if (!is_for_texts(version))
         return bl_fail(&rq->err, BL_ENOTFOUND, "model \"%s\" neither writes texts nor makes vectors of texts", version->name);

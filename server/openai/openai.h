@@ -17,18 +17,23 @@ typedef struct bl_openai_call {
 /* ---- request.c */
 /* Read the document and find its model: a text model, of which call->in->version->text is then known. */
 BL_NODISCARD bl_status bl_openai_open(bl_request *rq, bl_openai_call *call);
-/* The same for any model, without a text of it: only |root| and |in| are filled. */
-BL_NODISCARD bl_status bl_openai_open_any(bl_request *rq, bl_infer_write write, bl_openai_call *call);
+/* The same for any model with a tokenizer. */
+BL_NODISCARD bl_status bl_openai_open_tokens(bl_request *rq, bl_openai_call *call);
+/* The same for any model, without a text of it: only |root| and |in| are filled.  |vectors|: a request that names no model is for
+ * one that makes vectors of texts. */
+BL_NODISCARD bl_status bl_openai_open_any(bl_request *rq, bl_infer_write write, bool vectors, bl_openai_call *call);
 /* The completion and its options, which are told as |form| says; |id|: what its identifier begins with. */
 BL_NODISCARD bl_status bl_openai_make(bl_openai_call *call, const bl_text_form *form, const char *id);
 /* n texts for a prompt of these tokens.  The error has both numbers where they do not fit. */
 BL_NODISCARD bl_status bl_openai_add(bl_openai_call *call, const bl_tokens *prompt);
 /* The prompts of the member "prompt": texts, tokens, or lists of them.  *several: it is a list of prompts. */
 BL_NODISCARD bl_status bl_openai_add_prompts(bl_openai_call *call, bool *several);
+/* A list is one prompt where it has numbers, and many where it has texts or lists. */
+bool bl_openai_is_one_prompt(const bl_json *at);
 /* The tokens of a text, or of a list of tokens and texts, to |out|. */
 BL_NODISCARD bl_status bl_openai_read_tokens(const bl_openai_call *call, const bl_json *at, bool special, bl_tokens *out);
 /* The name of the model that a request without one, or with a name that is an alias, means: rq->param[0]. */
-BL_NODISCARD bl_status bl_openai_choose_model(bl_request *rq, const char *name);
+BL_NODISCARD bl_status bl_openai_choose_model(bl_request *rq, const char *name, bool vectors);
 /* Begins with |prefix|, and is not to be guessed. */
 const char *bl_openai_make_id(bl_arena *arena, const char *prefix);
 

@@ -2,6 +2,7 @@
 #include "server/openai/openai.h"
 
 #include "server/models/models.h"
+#include "server/models/text_input.h"
 #include "server/offload.h"
 #include "server/shelf.h"
 
@@ -24,14 +25,18 @@ static bool is_alias(const char *list, const char *name)
     return false;
 }
 
-/* Under the lock: the model that |name| is an alias of; NULL: of none, or, without a name, of several. */
-static const bl_model *find_alias(bl_request *rq, const char *name)
+/* Under the lock: the model that |name| is an alias of; NULL: of none.  Without a name: the only one that writes texts, or, where
+ * |vectors|, that takes them. */
+static const bl_model *find_alias(bl_request *rq, const char *name, bool vectors)
 {
     bl_models *models = rq->server->models;
     const bl_model *found = NULL;
     for (bl_model_rows it = {0}; bl_model_rows_next(models, &it);) {
-        bool text = it.version != NULL && it.version->text != NULL;
-        if (!text || it.model == found || !bl_model_is_seen(models, rq->owner, it.model))
+        bool text = it.version != NULL && it.version->text != NULL, words = it.version != NULL && it.version->words != NULL;
+        if (!(name != NULL ? text || words
+              : vectors    ? words
+                           : text) ||
+            it.model == found || !bl_model_is_seen(models, rq->owner, it.model))
             continue;
         if (name != NULL && is_alias(it.version->config.aliases, name))
             return it.model;
@@ -42,7 +47,7 @@ static const bl_model *find_alias(bl_request *rq, const char *name)
     return found;
 }
 
-bl_status bl_openai_choose_model(bl_request *rq, const char *name)
+bl_status bl_openai_choose_model(bl_request *rq, const char *name, bool vectors)
 {
     bl_models *models = rq->server->models;
     const bl_model *model = NULL;
@@ -53,7 +58,7 @@ bl_status bl_openai_choose_model(bl_request *rq, const char *name)
         return BL_OK;
     pthread_mutex_lock(&models->lock);
     known = name != NULL && (bl_models_find(models, rq->owner, name) != NULL || bl_models_find(models, 0, name) != NULL);
-    model = known ? NULL : find_alias(rq, name);
+    model = known ? NULL : find_alias(rq, name, vectors);
     if (model != NULL)
         rq->param[0] = bl_arena_strdup(rq->arena, model->name);
     loading = models->to_start > 0;
@@ -79,7 +84,7 @@ static bool takes_long(const bl_json *root)
            bl_json_find(root, "dry_sequence_breakers", &at);
 }
 
-bl_status bl_openai_open_any(bl_request *rq, bl_infer_write write, bl_openai_call *call)
+bl_status bl_openai_open_any(bl_request *rq, bl_infer_write write, bool vectors, bl_openai_call *call)
 {
     bl_json_limits limits = {.depth = (int)rq->server->settings.max_depth};
     bl_json_doc *doc = bl_arena_alloc(rq->arena, sizeof *doc);
@@ -96,7 +101,7 @@ bl_status bl_openai_open_any(bl_request *rq, bl_infer_write write, bl_openai_cal
     BL_TRY(bl_json_expect(&call->root, BL_JSON_OBJECT, &rq->err));
     if (bl_json_find(&call->root, "model", &at) && at.kind != BL_JSON_NULL)
         BL_TRY(bl_json_string(&at, &name, &rq->err));
-    BL_TRY(bl_openai_choose_model(rq, name != NULL && *name != '\0' ? name : NULL));
+    BL_TRY(bl_openai_choose_model(rq, name != NULL && *name != '\0' ? name : NULL, vectors));
     if (!rq->apart && takes_long(&call->root))
         return bl_offload_handler(rq);
     return bl_infer_create(rq, write, &call->in);
@@ -109,11 +114,22 @@ static bl_status write_nothing(bl_infer *in, const bl_infer_result *results)
     return BL_OK;
 }
 
+bl_status bl_openai_open_tokens(bl_request *rq, bl_openai_call *call)
+{
+    BL_TRY(bl_openai_open_any(rq, write_nothing, false, call));
+    if (call->in == NULL || bl_model_tokenizer(call->in->version) != NULL)
+        return BL_OK;
+    return bl_fail(&rq->err, BL_EINVAL, "model \"%s\" has no tokenizer", call->in->version->name);
+}
+
 bl_status bl_openai_open(bl_request *rq, bl_openai_call *call)
 {
-    BL_TRY(bl_openai_open_any(rq, write_nothing, call));
+    BL_TRY(bl_openai_open_any(rq, write_nothing, false, call));
     if (call->in == NULL || call->in->version->text != NULL)
         return BL_OK;
+    if (call->in->version->words != NULL)
+        return bl_fail(&rq->err, BL_EINVAL, "model \"%s\" writes no texts: it makes vectors of them, by POST /v1/embeddings",
+                       call->in->version->name);
     return bl_fail(&rq->err, BL_EINVAL, "model \"%s\" writes no texts: it has no tokenizer, or is no language model",
                    call->in->version->name);
 }
@@ -193,7 +209,7 @@ bl_status bl_openai_add(bl_openai_call *call, const bl_tokens *prompt)
 static bl_status add_token(const bl_openai_call *call, const bl_json *at, bl_tokens *out)
 {
     bl_err *err = &call->rq->err;
-    int64_t size = (int64_t)bl_tokenizer_size(call->in->version->text->tokenizer), id = 0;
+    int64_t size = (int64_t)bl_tokenizer_size(bl_model_tokenizer(call->in->version)), id = 0;
     BL_TRY(bl_json_int(at, INT32_MIN, INT32_MAX, &id, err));
     if (id < 0 || id >= size)
         return bl_json_fail(at, err, BL_EINVAL, "%lld is no token: they are from 0 to %lld", (long long)id, (long long)size - 1);
@@ -225,7 +241,7 @@ static bl_status find_text(const bl_openai_call *call, const bl_json *at, bl_jso
 
 bl_status bl_openai_read_tokens(const bl_openai_call *call, const bl_json *at, bool special, bl_tokens *out)
 {
-    const bl_tokenizer *tokenizer = call->in->version->text->tokenizer;
+    const bl_tokenizer *tokenizer = bl_model_tokenizer(call->in->version);
     bl_err *err = &call->rq->err;
     bl_json_iter it = bl_json_each(at);
     const char *text = NULL;
@@ -244,8 +260,7 @@ bl_status bl_openai_read_tokens(const bl_openai_call *call, const bl_json *at, b
                                   (bl_encode_options){.add_special = special, .parse_special = true}, SIZE_MAX, out, err);
 }
 
-/* A list is one prompt where it has numbers, and many where it has texts or lists. */
-static bool is_one_prompt(const bl_json *at)
+bool bl_openai_is_one_prompt(const bl_json *at)
 {
     bl_json_iter it = bl_json_each(at);
     bl_json one;
@@ -272,7 +287,7 @@ bl_status bl_openai_add_prompts(bl_openai_call *call, bool *several)
     bl_json at, one;
     bl_json_iter it;
     BL_TRY(bl_json_need(&call->root, "prompt", &at, &call->rq->err));
-    *several = !is_one_prompt(&at);
+    *several = !bl_openai_is_one_prompt(&at);
     if (!*several)
         return add_prompt(call, &at);
     it = bl_json_each(&at);

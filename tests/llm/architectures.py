@@ -3,7 +3,8 @@
 
     PYTHON architectures.py FOLDER [LLAMA_CPP]    PYTHON has transformers; LLAMA_CPP: the source of llama.cpp, and PYTHON has llama_cpp
 
-FOLDER/hub/NAME is a folder with expected.npy in it, FOLDER/gguf/NAME has model.gguf with expected.npy: logits after each of TOKENS.
+FOLDER/hub/NAME is a folder with expected.npy in it, FOLDER/gguf/NAME has model.gguf with expected.npy: logits after each of TOKENS.  FOLDER/encoders/hub and
+FOLDER/encoders/gguf have models of vectors: expected.npy has a vector for each of LENGTHS first tokens.
 """
 import json
 import logging
@@ -12,6 +13,7 @@ import sys
 
 VOCABULARY = 320
 TOKENS = [1, 20, 37, 5, 199, 64, 300, 8, 77, 100, 111, 45, 230, 12, 9, 88, 270, 13, 14, 15]
+LENGTHS = (1, 7, len(TOKENS))
 USUAL = {"vocab_size": VOCABULARY, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
          "max_position_embeddings": 128, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
 OLD = {"vocab_size": VOCABULARY, "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 128, "bos_token_id": 1, "eos_token_id": 2}
@@ -54,6 +56,16 @@ MODELS = {
     "gpt_oss": ("gpt_oss", usual(num_local_experts=4, num_experts_per_tok=2, head_dim=16, sliding_window=8)),
 }
 
+NO_GROUPS = "num_key_value_heads bos_token_id eos_token_id"
+# name: (model_type, members of the configuration, pooling as sentence-transformers name it)
+ENCODERS = {
+    "bert_mean": ("bert", usual(NO_GROUPS, hidden_act="gelu"), "mean"), "bert_cls": ("bert", usual(NO_GROUPS, hidden_act="gelu", type_vocab_size=1), "cls"),
+    "nomic_bert": ("nomic_bert", usual(NO_GROUPS), "mean"),
+    "qwen3_last": ("qwen3", usual(head_dim=32), "lasttoken"), "llama_mean": ("llama", usual(), "mean"),
+}
+NOMIC = {"n_positions": 8192, "activation_function": "swiglu", "causal": False, "qkv_proj_bias": False, "mlp_fc1_bias": False, "mlp_fc2_bias": False, "prenorm": False,
+         "rotary_emb_fraction": 1.0, "rotary_emb_interleaved": False, "rotary_emb_scale_base": None, "rotary_emb_base": 1000.0, "layer_norm_epsilon": 1e-12}
+
 
 def write_tokenizer(folder):
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
@@ -69,20 +81,45 @@ def write_tokenizer(folder):
         {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}))
 
 
-def write_folder(folder, kind, members):
-    import numpy
+def make_model(auto, kind, members):
     import torch
     import transformers
     torch.manual_seed(0)
-    model = transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.for_model(kind, **members), attn_implementation="eager").float().eval()
+    model = getattr(transformers, auto).from_config(transformers.AutoConfig.for_model(kind, **members), attn_implementation="eager").float().eval()
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in model.parameters():
             noise = torch.randn(parameter.shape, generator=generator)
             parameter.copy_(parameter + noise * 0.1 if parameter.ndim == 1 else noise / parameter.shape[-1] ** 0.5)
+    return model
+
+
+def write_folder(folder, kind, members):
+    import numpy
+    import torch
+    model = make_model("AutoModelForCausalLM", kind, members)
+    with torch.no_grad():
         model.save_pretrained(folder)
         numpy.save(folder / "expected.npy", model(torch.tensor([TOKENS])).logits[0].numpy())
     write_tokenizer(folder)
+
+
+def write_encoder(folder, kind, members, pooling):
+    import numpy
+    import torch
+    model = make_model("AutoModel", kind, members)
+    with torch.no_grad():
+        model.save_pretrained(folder)
+        states = [model(torch.tensor([TOKENS[:n]])).last_hidden_state[0].numpy() for n in LENGTHS]
+    vectors = numpy.array([{"mean": x.mean(0), "cls": x[0], "lasttoken": x[-1]}[pooling] for x in states])
+    numpy.save(folder / "expected.npy", vectors / numpy.linalg.norm(vectors, axis=1, keepdims=True))
+    write_tokenizer(folder)
+    modules = [{"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{name}"} for i, (path, name) in
+               enumerate((("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")))]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "1_Pooling").mkdir()
+    chosen = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token", "lasttoken": "pooling_mode_lasttoken"}
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps({"word_embedding_dimension": 64} | {name: key == pooling for key, name in chosen.items()}))
 
 
 def usual_members(members):
@@ -93,7 +130,15 @@ def usual_members(members):
         members["n_ctx"] = members["n_positions"]
     if members["model_type"] == "falcon" and not members.get("new_decoder_architecture"):
         members["num_kv_heads"] = members["n_head_kv"] = 1
+    if members["model_type"] == "nomic_bert":
+        members |= NOMIC
     return members
+
+
+def set_vocab(writer):
+    writer._set_vocab_gpt2()  # which no other tokenizer fits
+    if "type_vocab_size" in writer.hparams:
+        writer.gguf_writer.add_token_type_count(writer.hparams["type_vocab_size"])
 
 
 def convert(source, folder, out):
@@ -105,23 +150,43 @@ def convert(source, folder, out):
         base.ModelBase.load_hparams = staticmethod(lambda *args, **words: usual_members(base.ModelBase.usual_load(*args, **words)))
         base.TextModel.get_vocab_base_pre = lambda self, tokenizer: "gpt-2"
     kind = get_model_class(get_model_architecture(base.ModelBase.load_hparams(folder, False), ModelType.TEXT))
-    kind.set_vocab = base.TextModel._set_vocab_gpt2  # which no other tokenizer fits
+    kind.set_vocab = set_vocab
+    kind._is_tokenizer_xlmroberta = lambda self: False
     kind(folder, gguf.LlamaFileType.ALL_F32, out).write()
 
 
-def write_gguf(source, folder, out):
-    import numpy
+def llama_logits(path):
     from llama_cpp import Llama
+    llama = Llama(path, n_ctx=128, logits_all=True, verbose=False, type_k=0, type_v=0, n_threads=1, flash_attn=False)
+    llama.eval(TOKENS)
+    return llama.scores[:len(TOKENS)]
+
+
+def llama_vectors(path, pooling):
+    from llama_cpp import Llama
+    llama = Llama(path, n_ctx=128, embedding=True, pooling_type=pooling, verbose=False, type_k=0, type_v=0, n_threads=1, flash_attn=False)
+    llama.tokenize = lambda text, *_, **__: TOKENS[:int(text)]
+    return [llama.embed(str(n), normalize=True) for n in LENGTHS]
+
+
+def write_gguf(source, folder, out, expect):
+    import numpy
     out.mkdir(parents=True)
     try:
         convert(source, folder, out / "model.gguf")
-        llama = Llama(str(out / "model.gguf"), n_ctx=128, logits_all=True, verbose=False, type_k=0, type_v=0, n_threads=1, flash_attn=False)
-        llama.eval(TOKENS)
+        expected = expect(str(out / "model.gguf"))
     except Exception as error:  # the architecture, or this form of it, is none that llama.cpp converts and runs
         (out / "model.gguf").unlink(missing_ok=True)
         (out / "refused.txt").write_text(f"{type(error).__name__}: {error}")
         return
-    numpy.save(out / "expected.npy", numpy.array(llama.scores[:len(TOKENS)]))
+    numpy.save(out / "expected.npy", numpy.array(expected))
+
+
+def write_encoder_gguf(source, folder, name):
+    kind, _, pooling = ENCODERS[name]
+    write_gguf(source, folder / "hub" / name, folder / "gguf" / name, lambda path: llama_vectors(path, {"mean": 1, "cls": 2, "lasttoken": 3}[pooling]))
+    if kind == "llama":  # whose converter leaves the pooling out
+        (folder / "gguf" / name / "config.json").write_text(json.dumps({"parameters": {"pooling": {"string_value": pooling}}}))
 
 
 def main():
@@ -130,7 +195,11 @@ def main():
     for name, (kind, members) in MODELS.items():
         write_folder(folder / "hub" / name, kind, members)
         if len(sys.argv) > 2 and name not in HUB_ALONE:
-            write_gguf(pathlib.Path(sys.argv[2]), folder / "hub" / name, folder / "gguf" / name)
+            write_gguf(pathlib.Path(sys.argv[2]), folder / "hub" / name, folder / "gguf" / name, llama_logits)
+    for name, row in ENCODERS.items():
+        write_encoder(folder / "encoders" / "hub" / name, *row)
+        if len(sys.argv) > 2:
+            write_encoder_gguf(pathlib.Path(sys.argv[2]), folder / "encoders", name)
 
 
 if __name__ == "__main__":

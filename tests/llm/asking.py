@@ -27,6 +27,15 @@ def logits(url, model, tokens, vocabulary):
     return out
 
 
+def vectors(url, model, texts, **more):
+    """float64 [texts, width]; a text is a str or a list of tokens."""
+    answer = call(f"{url}/v1/embeddings", {"model": model, "input": texts, **more})
+    if "error" in answer:
+        raise AssertionError(answer["error"])
+    rows = sorted(answer["data"], key=lambda row: row["index"])
+    return np.array([row["embedding"] for row in rows])
+
+
 def error(got, logits):
     """Normalised mean square error of logarithms of probabilities, beside logits."""
     wanted = logits - logits.max()

@@ -19,7 +19,6 @@ from served import Server
 
 PYTHON, SOURCE = os.environ.get("BEAMLINE_TRANSFORMERS"), os.environ.get("BEAMLINE_LLAMA_CPP")
 MOST = {"hub": 1e-9, "gguf": 1e-6}  # llama.cpp's GELU is a table of float16
-LENGTHS = (1, 7, len(architectures.TOKENS))
 
 
 @unittest.skipUnless(PYTHON, "$BEAMLINE_TRANSFORMERS names no Python with transformers")
@@ -33,18 +32,33 @@ class Architectures(unittest.TestCase):
             words = [PYTHON, architectures.__file__, str(cls.folder), *([SOURCE] if SOURCE else [])]
             subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
-    def compare(self, kind):
-        server = Server("--models", str(self.folder / kind))
+    def serve(self, folder):
+        """A server with the models of the folder, and what each must give."""
+        server = Server("--models", str(folder))
         self.addCleanup(server.stop)
         while "error" in asking.call(f"{server.url}/v2/health/ready"):
             time.sleep(0.1)
+        expected = {path.parent.name: np.load(path).astype(np.float64) for path in sorted(folder.glob("*/expected.npy"))}
         reasons = {row["name"]: row.get("reason") for row in asking.call(f"{server.url}/v2/repository/index", {})}
-        expected = {path.parent.name: np.load(path).astype(np.float64) for path in sorted((self.folder / kind).glob("*/expected.npy"))}
+        self.assertEqual({}, {name: reasons[name] for name in expected if reasons[name] != ""})
+        return server, expected
+
+    def compare(self, kind):
+        server, expected = self.serve(self.folder / kind)
         for name, logits in expected.items():
-            for n in LENGTHS:
+            for n in architectures.LENGTHS:
                 with self.subTest(name, n=n):
-                    self.assertEqual(reasons[name], "")
                     self.assertLess(asking.error(asking.logits(server.url, name, architectures.TOKENS[:n], architectures.VOCABULARY), logits[n - 1]), MOST[kind])
+        return len(expected)
+
+    def compare_vectors(self, kind):
+        server, expected = self.serve(self.folder / "encoders" / kind)
+        texts = [architectures.TOKENS[:n] for n in architectures.LENGTHS]
+        for name, wanted in expected.items():
+            for asked in ([0], [1], [2], [0, 1, 2]):
+                with self.subTest(name, asked=asked):
+                    got = asking.vectors(server.url, name, [texts[i] for i in asked])
+                    self.assertLess(((got - wanted[asked]) ** 2).sum() / (wanted[asked] ** 2).sum(), MOST[kind])
         return len(expected)
 
     def test_folders(self):
@@ -53,6 +67,13 @@ class Architectures(unittest.TestCase):
     @unittest.skipUnless(SOURCE, "$BEAMLINE_LLAMA_CPP names no source of llama.cpp")
     def test_files(self):
         self.assertGreaterEqual(self.compare("gguf"), 35)
+
+    def test_vectors_of_folders(self):
+        self.assertEqual(self.compare_vectors("hub"), len(architectures.ENCODERS))
+
+    @unittest.skipUnless(SOURCE, "$BEAMLINE_LLAMA_CPP names no source of llama.cpp")
+    def test_vectors_of_files(self):
+        self.assertEqual(self.compare_vectors("gguf"), len(architectures.ENCODERS))
 
 
 if __name__ == "__main__":

@@ -134,8 +134,9 @@ class Pull(unittest.TestCase):
         self.assertEqual([f"model/model-Q8_0-{i:05}-of-00003.gguf" for i in (1, 2, 3)], self.there())
 
     def test_a_folder(self):
-        kept = {"config.json": b"{}", "model.safetensors": b"tensors", "tokenizer.json": b'{"a": 1}', "tokenizer_config.json": b"{}"}
-        self.hub.files = {**kept, "pytorch_model.bin": b"pickle", "onnx/model.safetensors": b"no", "run.py": b"import os"}
+        kept = {"config.json": b"{}", "model.safetensors": b"tensors", "tokenizer.json": b'{"a": 1}', "tokenizer_config.json": b"{}", "modules.json": b"[]",
+                "1_Pooling/config.json": b"{}"}
+        self.hub.files = {**kept, "2_Dense/config.json": b"{}", "pytorch_model.bin": b"pickle", "onnx/model.safetensors": b"no", "run.py": b"import os"}
         self.pull()
         self.assertEqual(sorted(f"model/{name}" for name in kept), self.there())
 
