@@ -3,6 +3,7 @@
 import {address} from "./address.js";
 import {Blobs} from "./blobs.js";
 import {Connection} from "./connection.js";
+import {ConnectionError} from "./errors.js";
 import {Jobs} from "./jobs.js";
 import {parse, stringify} from "./json.js";
 import {Keys, Shares} from "./keys.js";
@@ -62,14 +63,14 @@ export class Client {
       repeat,
     });
     if (!(got.get("content-type") ?? "").startsWith(SAFETENSORS)) return {document: readDocument(bytes)};
-    const file = readSafetensors(bytes);
-    return {document: parse(file.metadata.response ?? "{}"), tensors: file.tensors};
+    const {metadata, tensors: received} = readAnswer(readSafetensors, bytes);
+    return {document: parse(metadata.response ?? "{}"), tensors: received};
   }
 
   /** The tensors of an answer by name. */
   async fetchTensors(path, {signal} = {}) {
     const {bytes} = await this.connection.request("GET", path, {headers: {Accept: SAFETENSORS}, signal});
-    return readSafetensors(bytes).tensors;
+    return readAnswer(readSafetensors, bytes).tensors;
   }
 
   /** An object for the tensors of a request; undefined where they stand in its document. */
@@ -237,7 +238,16 @@ export class Lease extends Client {
 }
 
 function readDocument(bytes) {
-  return bytes.length > 0 ? parse(new TextDecoder().decode(bytes)) : undefined;
+  return bytes.length > 0 ? readAnswer((whole) => parse(new TextDecoder().decode(whole)), bytes) : undefined;
+}
+
+/** What `read` makes of an answer; ConnectionError where the bytes are not those of a whole one. */
+function readAnswer(read, bytes) {
+  try {
+    return read(bytes);
+  } catch (error) {
+    throw new ConnectionError(`the answer cannot be read: ${error.message}`, error);
+  }
 }
 
 function leasePath(lease) {

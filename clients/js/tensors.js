@@ -35,7 +35,8 @@ export class Tensors {
 
   /** A held tensor. BeamlineError of status 404 where there is none of that name. */
   async get(name, {signal} = {}) {
-    return (await this.client.fetchTensors(this.path(name), {signal}))[name];
+    const [tensor] = Object.values(await this.client.fetchTensors(this.path(name), {signal}));
+    return tensor;
   }
 
   /** The held tensors: a list of {name, dtype, shape, bytes, device, ...}. */

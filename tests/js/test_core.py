@@ -11,6 +11,9 @@ class UnitTest(unittest.TestCase):
     def test_units(self):
         run_node("units.mjs")
 
+    def test_faults(self):
+        run_node("faults.mjs")
+
     def test_syntax(self):
         for module in sorted(CLIENT.glob("*.js")):
             with self.subTest(module.name):
