@@ -84,6 +84,23 @@ class Description(unittest.TestCase):
         self.assertNotRegex(self.server.log_text(), "bug")
         self.assertEqual(200, self.server.call("GET", "/v2/health/live").status)
 
+    def meta_schema(self, api):
+        """What the meta-schema of OpenAPI 3.1, and the rules beyond it, say of a description: (exit status, output)."""
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump(api, file)
+            file.flush()
+            done = subprocess.run([FOLDER / "bin" / "python", "-m", "openapi_spec_validator", "--schema", "3.1", file.name], capture_output=True, text=True,
+                                  timeout=SECONDS, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    def test_meta_schema(self):
+        api = self.server.call("GET", "/openapi.json", headers=self.key).json
+        status, output = self.meta_schema(api)
+        self.assertEqual(0, status, output[-3000:])
+        del api["paths"]["/api/v1/run"]["post"]["responses"]
+        api["paths"]["/api/v1/run"]["post"]["responses"] = {"200": {"description": "it ran", "and it is not a member": None}}
+        self.assertEqual(1, self.meta_schema(api)[0])
+
     def test_what_it_found(self):
         """Before the description was true: method, address, body, status, and what the answer says."""
         lease, other = (self.server.call("POST", "/api/v1/leases", body, self.key).json["lease"] for body in (None, {}))

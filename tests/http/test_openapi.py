@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The description of the API against the table of routes and against what the server answers."""
 
+import json
 import re
 import unittest
 
@@ -32,6 +33,8 @@ def check(schema, value, root, path="$"):
         wrong += [f"{path}: no {name}" for name in schema.get("required", []) if name not in value]
         for name, member in value.items():
             known = schema.get("properties", {}).get(name, schema.get("additionalProperties"))
+            if known is False:
+                wrong.append(f"{path}: {name} is not known")
             if isinstance(known, dict):
                 wrong += check(known, member, root, f"{path}.{name}")
     if isinstance(value, list) and "items" in schema:
@@ -56,19 +59,44 @@ class OpenApi(ServerTest):
         described = {(verb.upper(), path) for path, item in self.api["paths"].items() for verb in item if verb != "parameters"}
         self.assertEqual(routes, described)
 
+    def test_operations_have_names(self):
+        """camelCase with a verb first, each once, since generated clients call their methods so; and a tag that the description explains."""
+        operations = [one for item in self.api["paths"].values() for verb, one in item.items() if verb != "parameters"]
+        names = [one.get("operationId", "") for one in operations]
+        self.assertEqual([], [name for name in names if not re.fullmatch(r"[a-z]+([A-Z][a-z]*)*", name)])
+        self.assertEqual([], sorted({name for name in names if names.count(name) > 1}))
+        tags = [tag["name"] for tag in self.api["tags"]]
+        self.assertEqual([], [one["operationId"] for one in operations if len(one.get("tags", [])) != 1 or one["tags"][0] not in tags])
+        self.assertEqual(sorted(tags), sorted({one["tags"][0] for one in operations}))
+
+    def walk(self, node, path=""):
+        """Every value with its place."""
+        yield path, node
+        if isinstance(node, (dict, list)):
+            for name, value in node.items() if isinstance(node, dict) else enumerate(node):
+                yield from self.walk(value, f"{path}/{name}")
+
+    def test_nothing_is_null(self):
+        """A comma that is not quoted in YAML's flow style ends the text, and what follows is a member without a value."""
+        self.assertEqual([], [path for path, value in self.walk(self.api) if value is None])
+
     def test_references_lead_somewhere(self):
-        def walk(node):
-            if isinstance(node, dict):
-                if "$ref" in node:
-                    target = self.api
-                    for part in node["$ref"][2:].split("/"):
-                        target = target[part]
-                for value in node.values():
-                    walk(value)
-            elif isinstance(node, list):
-                for value in node:
-                    walk(value)
-        walk(self.api)
+        for path, value in self.walk(self.api):
+            if isinstance(value, dict) and isinstance(value.get("$ref"), str):
+                target = self.api
+                for part in value["$ref"][2:].split("/"):
+                    self.assertIn(part, target, path)
+                    target = target[part]
+
+    def test_bodies_of_loops_fit(self):
+        """Each example of the op table is a Node, loops and conditions too; a body with a member that is not known is none."""
+        with open(ROOT + "/proto/ops.json") as file:
+            nodes = [{"id": "y", **example["node"]} for op in json.load(file)["ops"] for example in op.get("examples", [])]
+        schema = {"$ref": "#/components/schemas/Node"}
+        self.assertEqual([], [node for node in nodes if check(schema, node, self.api)])
+        loop = next(node for node in nodes if node["op"] == "scan")
+        loop["attrs"]["body"]["updates"] = {}
+        self.assertNotEqual([], check(schema, loop, self.api))
 
     def conforms(self, answer, verb, path):
         item = self.api["paths"][path][verb]["responses"]
