@@ -80,7 +80,8 @@ static bl_status need_space(bl_shelf *shelf, uint32_t owner, space **out, bl_err
     return BL_OK;
 }
 
-static bl_status charge_locked(bl_shelf *shelf, uint32_t owner, size_t bytes, size_t quota, bl_err *err)
+/* |all|: bytes of the sum of all owners. */
+static bl_status charge_locked(bl_shelf *shelf, uint32_t owner, size_t bytes, size_t all, size_t quota, bl_err *err)
 {
     unsigned long long limit = shelf->server->settings.max_held;
     space *s = NULL;
@@ -89,37 +90,37 @@ static bl_status charge_locked(bl_shelf *shelf, uint32_t owner, size_t bytes, si
         return bl_fail(err, BL_EQUOTA,
                        "the key may hold %zu bytes and holds %llu: %zu more are too many; delete tensors or programs", quota,
                        s->held_bytes, bytes);
-    if (shelf->held_bytes + bytes > limit)
+    if (all > 0 && shelf->held_bytes + all > limit)
         return bl_fail(err, BL_ENODEVMEM,
                        "%zu bytes more would be over the limit of %llu for what is held (--max-held); delete tensors or programs",
-                       bytes, limit);
+                       all, limit);
     s->held_bytes += bytes;
-    shelf->held_bytes += bytes;
+    shelf->held_bytes += all;
     return BL_OK;
 }
 
-bl_status bl_shelf_charge(bl_shelf *shelf, uint32_t owner, size_t bytes, bool bound, bl_err *err)
+bl_status bl_shelf_charge_of(bl_shelf *shelf, uint32_t owner, size_t bytes, size_t all, bool bound, bl_err *err)
 {
     size_t quota = bound ? bl_access_memory_quota(shelf->server->access, owner) : SIZE_MAX;
     bl_status st = BL_OK;
     pthread_mutex_lock(&shelf->lock);
-    st = charge_locked(shelf, owner, bytes, quota, err);
+    st = charge_locked(shelf, owner, bytes, all, quota, err);
     pthread_mutex_unlock(&shelf->lock);
     if (st == BL_OK)
-        bl_metrics_add(&shelf->server->metrics, BL_COUNT_HELD_BYTES, (long long)bytes);
+        bl_metrics_add(&shelf->server->metrics, BL_COUNT_HELD_BYTES, (long long)all);
     return st;
 }
 
-void bl_shelf_refund(bl_shelf *shelf, uint32_t owner, size_t bytes)
+void bl_shelf_refund_of(bl_shelf *shelf, uint32_t owner, size_t bytes, size_t all)
 {
     space *s = NULL;
     pthread_mutex_lock(&shelf->lock);
     s = find_space(shelf, owner);
     if (s != NULL)
         s->held_bytes -= bytes;
-    shelf->held_bytes -= s != NULL ? bytes : 0;
+    shelf->held_bytes -= s != NULL ? all : 0;
     pthread_mutex_unlock(&shelf->lock);
-    bl_metrics_add(&shelf->server->metrics, BL_COUNT_HELD_BYTES, s != NULL ? -(long long)bytes : 0);
+    bl_metrics_add(&shelf->server->metrics, BL_COUNT_HELD_BYTES, s != NULL ? -(long long)all : 0);
 }
 
 size_t bl_shelf_held_on(bl_shelf *shelf, uint32_t owner, const bl_worker *worker)

@@ -28,8 +28,11 @@ bool bl_fault_hit(bl_fault_kind kind)
 /* Before main, so that a whole run of the server can be made to fail at its n-th call. */
 static void __attribute__((constructor)) arm_from_environment(void)
 {
-    static const char *const names[] = {
-        [BL_FAULT_ALLOC] = "alloc", [BL_FAULT_DEVICE] = "device", [BL_FAULT_LAUNCH] = "launch", [BL_FAULT_CHILD] = "child"};
+    static const char *const names[] = {[BL_FAULT_ALLOC] = "alloc",
+                                        [BL_FAULT_DEVICE] = "device",
+                                        [BL_FAULT_LAUNCH] = "launch",
+                                        [BL_FAULT_CHILD] = "child",
+                                        [BL_FAULT_PAGE] = "page"};
     const char *spec = getenv("BEAMLINE_FAULT");
     size_t len = spec != NULL ? strcspn(spec, ":") : 0;
 

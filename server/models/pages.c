@@ -2,6 +2,7 @@
 #include "server/models/pages.h"
 
 #include "engine/base/fault.h"
+#include "engine/base/log.h"
 #include "server/models/text.h"
 #include "server/residents.h"
 #include "server/shelf.h"
@@ -11,12 +12,12 @@
 
 enum {
     NO_PLACE = -1,
-    FIRST_PAGES = 16, /* of a state that begins as zeros, and the fewest that it grows by */
-    GROWTH = 4        /* it grows by a part of what it has: few copies, and little memory that has nothing in it */
+    GROWTH = 4 /* it grows by a part of what it has: few copies, and little memory that has nothing in it */
 };
 
-/* In the tree a page is found by what stands before it, by its owner and by its tokens.  The number of a page in the tree is
- * never given again, so what stood behind one that was dropped is not found any more. */
+/* The tree finds a page by the number of the page before it, by its owner and by its tokens.  The last page of a text that ended
+ * may have fewer tokens than BL_PAGE_TOKENS; no page stands behind such a page.  The number of a page in the tree is never given
+ * again, so the pages behind a dropped page are not found any more. */
 struct bl_page {
     int64_t place; /* among those of the state; NO_PLACE: it is on the host, or has nothing yet */
     char *away;    /* what it has, on the host; or NULL */
@@ -25,6 +26,7 @@ struct bl_page {
     uint32_t payer;
     uint64_t number, behind; /* its own; that of the page before it, 0 of the first.  |number| 0: it is not in the tree */
     uint32_t owner;
+    size_t tokens; /* that it has keys and values of */
     int32_t token[BL_PAGE_TOKENS];
     bl_page *before, *next; /* of those that no text has and that are where this one is, by their last use */
     bl_page *chained;       /* in the same bucket */
@@ -51,6 +53,8 @@ struct bl_pages {
     int64_t most;  /* as many as the program's states may have */
     bool shared;
     int64_t *free, nfree;
+    bool *stale; /* what was freed is to be filled with NaN: for BL_FAULT_PAGE */
+    int64_t nstale;
     bl_text_pages *texts;
     order here, away; /* that no text has, on the device and on the host */
     int64_t naway;    /* on the host, also of texts */
@@ -61,75 +65,6 @@ struct bl_pages {
     bl_page **bucket;
 };
 
-/* ---- the form */
-
-static int find_input(const bl_model_version *version, const char *name)
-{
-    for (int i = 0; i < version->ninputs; i++)
-        if (strcmp(version->inputs[i].name, name) == 0)
-            return i;
-    return -1;
-}
-
-static bl_status check_input(const bl_model_version *version, const char *name, bl_err *err)
-{
-    int i = find_input(version, name);
-    const bl_model_tensor *tensor = i >= 0 ? &version->inputs[i] : NULL;
-    bool good = tensor != NULL && tensor->dtype == BL_I32 && tensor->ndim == 2 && tensor->var[0] == version->batch_var;
-    good = good && (strcmp(name, "table") != 0 || (tensor->var[1] >= 0 && tensor->var[1] != version->batch_var));
-    return good
-               ? BL_OK
-               : bl_fail(
-                     err, BL_EGRAPH,
-                     "a text model with an input \"slots\" keeps keys and values in pages: its input \"%s\" must be int32 [rows, "
-                     "%s], with rows the first dimension of all inputs and outputs",
-                     name, strcmp(name, "table") == 0 ? "pages], a named dimension" : "n]");
-}
-
-bl_status bl_pages_describe(const bl_model_version *version, int64_t *count, bl_err *err)
-{
-    const bl_model_instance *instance = &version->instances[0];
-    const bl_plan_info *info = bl_plan_get_info(instance->plan);
-    *count = 0;
-    BL_TRY(check_input(version, "slots", err));
-    BL_TRY(check_input(version, "table", err));
-    for (int i = 0; i < info->nstates + info->nhidden; i++) {
-        const bl_state *state = &instance->program->states[instance->entry->state[i]];
-        if (!info->updated[i])
-            continue;
-        if (i >= info->nstates || state->type.type.ndim == 0 || (*count > 0 && state->type.type.dim[0].size != *count))
-            return bl_fail(
-                err, BL_EGRAPH,
-                "state \"%s\": every state that a text model with pages updates has as many pages as its first axis as the "
-                "others",
-                i < info->nstates ? state->type.name : "of random numbers");
-        *count = state->type.type.dim[0].size;
-    }
-    return *count > 0 ? BL_OK : bl_fail(err, BL_EGRAPH, "a text model with an input \"slots\" must update states of pages");
-}
-
-void bl_pages_shrink(const bl_model_version *version, bl_program_doc *doc)
-{
-    bl_err ignored = {0};
-    const bl_wire_graph *graph = NULL;
-    int at = 0;
-    if (version->text == NULL ||
-        bl_decode_choose_entry(doc->entries, doc->nentries, version->config.entry, &at, &ignored) != BL_OK)
-        return;
-    graph = &doc->entries[at].graph;
-    for (int i = 0; i < doc->nstates && bl_text_model_has_pages(version, graph); i++) {
-        bl_tensor_value *value = &doc->values[i];
-        bool updated = false;
-        for (int k = 0; k < graph->nupdates; k++)
-            updated = updated || strcmp(graph->updates[k].name, doc->states[i].name) == 0;
-        if (!updated || value->kind != BL_VALUE_ZEROS || value->ndim == 0 || value->dim[0] <= FIRST_PAGES)
-            continue;
-        value->count = value->count / (size_t)value->dim[0] * FIRST_PAGES;
-        value->bytes = value->bytes / (size_t)value->dim[0] * FIRST_PAGES;
-        value->dim[0] = FIRST_PAGES;
-    }
-}
-
 /* ---- the pool */
 
 /* Of what a state has on its axes behind the first. */
@@ -139,6 +74,13 @@ static size_t bytes_of_page(const bl_state *state)
     for (int d = 1; d < state->type.type.ndim; d++)
         bytes *= (size_t)state->type.type.dim[d].size; /* the product was checked with the program */
     return bytes;
+}
+
+static void push_place(bl_pages *p, int64_t place)
+{
+    p->free[p->nfree++] = place;
+    p->stale[place] = bl_fault_hit(BL_FAULT_PAGE);
+    p->nstale += p->stale[place];
 }
 
 bl_status bl_pages_create(bl_model_instance *instance, int64_t count, bool shared, bl_pages **out, bl_err *err)
@@ -157,9 +99,10 @@ bl_status bl_pages_create(bl_model_instance *instance, int64_t count, bool share
         p->nbuckets *= 2;
     p->bucket = bl_calloc(p->nbuckets, sizeof *p->bucket);
     p->free = bl_calloc((size_t)count, sizeof *p->free);
+    p->stale = bl_calloc((size_t)count, sizeof *p->stale);
     p->state = bl_calloc((size_t)info->nstates, sizeof *p->state);
     p->bytes = bl_calloc((size_t)info->nstates, sizeof *p->bytes);
-    if (p->bucket == NULL || p->free == NULL || p->state == NULL || p->bytes == NULL)
+    if (p->bucket == NULL || p->free == NULL || p->stale == NULL || p->state == NULL || p->bytes == NULL)
         return bl_fail(err, BL_ENOMEM, "pages of texts");
     for (int i = 0; i < info->nstates; i++) {
         int at = instance->entry->state[i];
@@ -175,8 +118,8 @@ bl_status bl_pages_create(bl_model_instance *instance, int64_t count, bool share
             p->count = (int64_t)(p->program->states[at].bytes / each);
     }
     while (p->nfree < p->count) { /* the first place is taken first */
-        p->free[p->nfree] = p->count - 1 - p->nfree;
-        p->nfree++;
+        int64_t at = p->count - 1 - p->nfree;
+        push_place(p, at);
     }
     return BL_OK;
 }
@@ -217,6 +160,7 @@ void bl_pages_destroy(bl_pages *p)
     pthread_mutex_destroy(&p->lock);
     free(p->bucket);
     free(p->free);
+    free(p->stale);
     free(p->state);
     free(p->bytes);
     free(p);
@@ -246,62 +190,115 @@ static void take_out(order *o, bl_page *page)
     o->count--;
 }
 
+/* ---- places */
+
+/* The program's owner is charged for all places, and a text's owner for its pages: each place counts once. */
+static void count_lent(bl_pages *p, bool lent)
+{
+    bl_shelf *shelf = p->server->shelf;
+    bl_err ignored = {0};
+    if (lent)
+        bl_shelf_refund_of(shelf, p->program->owner, p->page_bytes, 0);
+    else if (bl_shelf_charge_of(shelf, p->program->owner, p->page_bytes, 0, false, &ignored) != BL_OK)
+        bl_log(BL_LOG_ERROR, "bug: the owner of a program has no account");
+}
+
+static void free_place(bl_pages *p, bl_page *page)
+{
+    push_place(p, page->place);
+    page->place = NO_PLACE;
+}
+
 /* ---- the tree */
 
-static bl_page **bucket_of(bl_pages *p, uint64_t behind, uint32_t owner, const int32_t *tokens)
+static bl_page **bucket_of(bl_pages *p, uint64_t behind, uint32_t owner, int32_t first)
 {
     uint64_t hash = (behind + owner) * UINT64_C(0x9e3779b97f4a7c15);
-    for (int i = 0; i < BL_PAGE_TOKENS; i++)
-        hash = (hash ^ (uint32_t)tokens[i]) * UINT64_C(0x100000001b3); /* FNV-1a, by tokens */
+    hash = (hash ^ (uint32_t)first) * UINT64_C(0xff51afd7ed558ccd);
     return &p->bucket[(hash ^ hash >> 29) & (p->nbuckets - 1)];
 }
 
-static bl_page *find_page(bl_pages *p, uint64_t behind, uint32_t owner, const int32_t *tokens)
+static size_t count_common(const bl_page *page, const int32_t *tokens, size_t count)
 {
-    bl_page *page = *bucket_of(p, behind, owner, tokens);
-    while (page != NULL &&
-           (page->behind != behind || page->owner != owner || memcmp(page->token, tokens, sizeof page->token) != 0))
-        page = page->chained;
-    return page;
+    size_t n = 0;
+    while (n < count && n < page->tokens && page->token[n] == tokens[n])
+        n++;
+    return n;
 }
 
-static void list_page(bl_pages *p, bl_page *page, uint64_t behind, uint32_t owner, const int32_t *tokens)
+static bool is_behind(const bl_page *page, uint64_t behind, uint32_t owner)
 {
-    bl_page **bucket = bucket_of(p, behind, owner, tokens);
-    page->number = ++p->last_page;
-    page->behind = behind;
-    page->owner = owner;
-    memcpy(page->token, tokens, sizeof page->token);
-    page->chained = *bucket;
-    *bucket = page;
+    return page->behind == behind && page->owner == owner;
+}
+
+/* The page behind |behind| that begins with the most of |tokens|, which are |*common|; NULL: no page begins with the first one.
+ */
+static bl_page *find_page(bl_pages *p, uint64_t behind, uint32_t owner, const int32_t *tokens, size_t count, size_t *common)
+{
+    bl_page *found = NULL;
+    *common = 0;
+    for (bl_page *page = *bucket_of(p, behind, owner, tokens[0]); page != NULL && *common < count; page = page->chained) {
+        size_t n = is_behind(page, behind, owner) ? count_common(page, tokens, count) : 0;
+        if (n > *common) {
+            found = page;
+            *common = n;
+        }
+    }
+    return found;
 }
 
 /* No text has it, and it is in no order: gone. */
 static void drop_page(bl_pages *p, bl_page *page)
 {
     if (page->number != 0) {
-        bl_page **at = bucket_of(p, page->behind, page->owner, page->token);
+        bl_page **at = bucket_of(p, page->behind, page->owner, page->token[0]);
         while (*at != page)
             at = &(*at)->chained;
         *at = page->chained;
     }
     if (page->place >= 0)
-        p->free[p->nfree++] = page->place;
+        free_place(p, page);
     free_away(p, page);
     free(page);
 }
 
+/* The tree has the page from now on, in place of a page without texts that has the first of its tokens. */
+static void list_page(bl_pages *p, bl_page *page, uint64_t behind, uint32_t owner)
+{
+    bl_page **bucket = bucket_of(p, behind, owner, page->token[0]);
+    for (bl_page *old = *bucket, *next = NULL; old != NULL; old = next) {
+        next = old->chained;
+        if (old->texts == 0 && is_behind(old, behind, owner) && count_common(old, page->token, page->tokens) == old->tokens) {
+            take_out(order_of(p, old), old);
+            drop_page(p, old);
+        }
+    }
+    page->number = ++p->last_page;
+    page->behind = behind;
+    page->owner = owner;
+    page->chained = *bucket;
+    *bucket = page;
+}
+
 /* ---- texts have pages */
 
-static bl_status give_page(bl_pages *p, bl_text_pages *text, bl_page *page, bl_err *err)
+static bl_status hold_page(bl_pages *p, const bl_text_pages *text, bl_page *page, bl_err *err)
 {
     if (page->texts == 0) {
-        BL_TRY(bl_shelf_charge(p->server->shelf, text->owner, p->page_bytes, true, err));
+        BL_TRY(bl_shelf_charge_of(p->server->shelf, text->owner, p->page_bytes, 0, true, err));
         page->payer = text->owner;
+        if (page->place >= 0)
+            count_lent(p, true);
     }
     if (page->texts == 0 && page->number != 0)
         take_out(order_of(p, page), page);
     page->texts++;
+    return BL_OK;
+}
+
+static bl_status give_page(bl_pages *p, bl_text_pages *text, bl_page *page, bl_err *err)
+{
+    BL_TRY(hold_page(p, text, page, err));
     text->page[text->count++] = page;
     return BL_OK;
 }
@@ -310,7 +307,9 @@ static void leave_page(bl_pages *p, bl_page *page)
 {
     if (--page->texts > 0)
         return;
-    bl_shelf_refund(p->server->shelf, page->payer, p->page_bytes);
+    bl_shelf_refund_of(p->server->shelf, page->payer, p->page_bytes, 0);
+    if (page->place >= 0)
+        count_lent(p, false);
     if (page->number != 0)
         append(order_of(p, page), page);
     else
@@ -330,17 +329,29 @@ static bl_status make_room(bl_text_pages *text, size_t count, bl_err *err)
     return BL_OK;
 }
 
-static bl_status find_pages(bl_pages *p, bl_text_pages *text, const int32_t *tokens, size_t count, bl_err *err)
+/* Full pages are shared.  Of the page behind them the text gets a copy (reserve), as far as the tokens are the same. */
+static bl_status find_pages(bl_pages *p, bl_text_pages *text, const int32_t *tokens, size_t count, size_t *fed, bl_err *err)
 {
     uint64_t behind = 0;
-    for (size_t at = 0; at + BL_PAGE_TOKENS < count; at += BL_PAGE_TOKENS) {
-        bl_page *page = find_page(p, behind, p->shared ? 0 : text->owner, tokens + at);
+    bl_err ignored = {0};
+    for (*fed = 0; *fed + 1 < count;) {
+        size_t left = count - 1 - *fed, common = 0; /* the last token is to be run */
+        bl_page *page = find_page(p, behind, p->shared ? 0 : text->owner, tokens + *fed,
+                                  left < BL_PAGE_TOKENS ? left : BL_PAGE_TOKENS, &common);
         if (page == NULL)
             break;
+        if (common < BL_PAGE_TOKENS) {
+            if (hold_page(p, text, page, &ignored) == BL_OK) {
+                text->source = page;
+                *fed += common;
+            }
+            break;
+        }
         BL_TRY(make_room(text, text->count + 1, err));
         BL_TRY(give_page(p, text, page, err));
         behind = page->number;
         text->full++;
+        *fed += BL_PAGE_TOKENS;
     }
     return BL_OK;
 }
@@ -354,12 +365,26 @@ bl_status bl_text_pages_begin(bl_text_pages *text, bl_pages *p, uint32_t owner, 
     if (p->texts != NULL)
         p->texts->before = text;
     p->texts = text;
+    *fed = 0;
     if (found)
-        st = find_pages(p, text, tokens, count, err);
-    *fed = text->count * BL_PAGE_TOKENS;
+        st = find_pages(p, text, tokens, count, fed, err);
     unlock_pages(p);
     bl_metrics_add(&p->server->metrics, BL_COUNT_PREFIX_TOKENS, (int64_t)*fed);
     return st;
+}
+
+/* The page behind the full ones: a later text may begin with its tokens too. */
+static void list_last(bl_pages *p, const bl_text_pages *text)
+{
+    bl_page *page = text->full < text->count ? text->page[text->full] : NULL;
+    uint64_t behind = text->full > 0 ? text->page[text->full - 1]->number : 0;
+    uint32_t owner = p->shared ? 0 : text->owner;
+    size_t common = 0;
+    if (page == NULL || page->tokens == 0 || page->number != 0 || (text->full > 0 && behind == 0))
+        return;
+    (void)find_page(p, behind, owner, page->token, page->tokens, &common);
+    if (common < page->tokens)
+        list_page(p, page, behind, owner);
 }
 
 void bl_text_pages_end(bl_text_pages *text)
@@ -368,6 +393,9 @@ void bl_text_pages_end(bl_text_pages *text)
     if (p == NULL)
         return;
     pthread_mutex_lock(&p->lock);
+    if (text->source != NULL)
+        leave_page(p, text->source);
+    list_last(p, text);
     while (text->count > 0) /* the last first: what stands behind another is never younger in the order than that */
         leave_page(p, text->page[--text->count]);
     *(text->before != NULL ? &text->before->next : &p->texts) = text->next;
@@ -378,9 +406,9 @@ void bl_text_pages_end(bl_text_pages *text)
     *text = (bl_text_pages){0};
 }
 
-/* ---- places */
+/* ---- places, on the worker's thread */
 
-/* What |page| has goes to the host, and its place is free.  Under the lock, worker's thread. */
+/* What |page| has goes to the host, and its place is free.  Under the lock. */
 static bl_status send_away(bl_pages *p, bl_page *page, bl_err *err)
 {
     bl_budget *memory = &p->server->memory;
@@ -402,21 +430,67 @@ static bl_status send_away(bl_pages *p, bl_page *page, bl_err *err)
     }
     page->away = copy;
     p->naway++;
-    p->free[p->nfree++] = page->place;
-    page->place = NO_PLACE;
+    free_place(p, page);
+    if (page->texts > 0)
+        count_lent(p, false);
     bl_metrics_add(&p->server->metrics, BL_COUNT_PAGES_OUT, 1);
+    return BL_OK;
+}
+
+/* |bytes|: of all states, one after the other. */
+static bl_status write_place(bl_pages *p, int64_t place, const char *bytes, bl_err *err)
+{
+    size_t at = 0;
+    for (int i = 0; i < p->nstates; at += p->bytes[i++])
+        BL_TRY(
+            bl_buffer_write(p->program->states[p->state[i]].buffer, (size_t)place * p->bytes[i], bytes + at, p->bytes[i], err));
     return BL_OK;
 }
 
 static bl_status bring_back(bl_pages *p, bl_page *page, bl_err *err)
 {
-    size_t at = 0;
-    for (int i = 0; page->away != NULL && i < p->nstates; at += p->bytes[i++])
-        BL_TRY(bl_buffer_write(p->program->states[p->state[i]].buffer, (size_t)page->place * p->bytes[i], page->away + at,
-                               p->bytes[i], err));
-    if (page->away != NULL)
-        bl_metrics_add(&p->server->metrics, BL_COUNT_PAGES_IN, 1);
+    if (page->away == NULL)
+        return BL_OK;
+    BL_TRY(write_place(p, page->place, page->away, err));
+    bl_metrics_add(&p->server->metrics, BL_COUNT_PAGES_IN, 1);
     free_away(p, page);
+    return BL_OK;
+}
+
+/* |to| has nothing yet; |from| may be on the host. */
+static bl_status copy_page(bl_pages *p, bl_page *to, const bl_page *from, bl_err *err)
+{
+    if (from->place < 0)
+        return write_place(p, to->place, from->away, err);
+    for (int i = 0; i < p->nstates; i++) {
+        bl_buffer *buffer = p->program->states[p->state[i]].buffer;
+        BL_TRY(
+            bl_buffer_copy(buffer, (size_t)to->place * p->bytes[i], buffer, (size_t)from->place * p->bytes[i], p->bytes[i], err));
+    }
+    return BL_OK;
+}
+
+/* For tests: a run that reads what stood in a freed place computes NaN. */
+static bl_status fill_place(bl_pages *p, int64_t place, bl_err *err)
+{
+    char *nan = p->stale[place] ? bl_calloc(1, p->page_bytes) : NULL;
+    bl_status st = BL_OK;
+    if (!p->stale[place])
+        return BL_OK;
+    if (nan == NULL)
+        return bl_fail(err, BL_ENOMEM, "pages of texts");
+    memset(nan, 0xff, p->page_bytes); /* NaN of every float */
+    st = write_place(p, place, nan, err);
+    p->stale[place] = false;
+    p->nstale--;
+    free(nan);
+    return st;
+}
+
+static bl_status fill_free(bl_pages *p, bl_err *err)
+{
+    for (int64_t i = 0; p->nstale > 0 && i < p->nfree; i++)
+        BL_TRY(fill_place(p, p->free[i], err));
     return BL_OK;
 }
 
@@ -446,8 +520,9 @@ static bl_status widen(bl_pages *p, int64_t count, bl_err *err)
         state->buffer = wide;
         state->bytes = bytes;
     }
-    for (int64_t at = count; at-- > p->count;)
-        p->free[p->nfree++] = at;
+    for (int64_t at = count; at-- > p->count;) {
+        push_place(p, at);
+    }
     p->count = count;
     return BL_OK;
 }
@@ -455,7 +530,7 @@ static bl_status widen(bl_pages *p, int64_t count, bl_err *err)
 /* By a part, while the device and the server's limit of memory have room. */
 static bool grow(bl_pages *p)
 {
-    int64_t more = p->count / GROWTH > FIRST_PAGES ? p->count / GROWTH : FIRST_PAGES;
+    int64_t more = p->count / GROWTH > BL_FIRST_PAGES ? p->count / GROWTH : BL_FIRST_PAGES;
     bl_err ignored = {0};
     return p->count < p->most && widen(p, p->count + more < p->most ? p->count + more : p->most, &ignored) == BL_OK;
 }
@@ -502,18 +577,26 @@ static bool is_before(const bl_text_pages *t, const bl_text_pages *text)
     return t == text || t->busy || (!t->rests && t->number < text->number);
 }
 
-/* The youngest text that has a page on the device which no text has that keeps its pages. */
+static bool may_send(const bl_page *page)
+{
+    return page != NULL && page->place >= 0 && !page->stays;
+}
+
+/* The youngest text that has a page on the device, or is to copy one, which no text has that keeps its pages. */
 static bl_text_pages *find_youngest(const bl_pages *p, const bl_text_pages *text)
 {
     bl_text_pages *found = NULL;
     for (int keeps = 0; keeps < 2; keeps++)
-        for (bl_text_pages *t = p->texts; t != NULL; t = t->next)
+        for (bl_text_pages *t = p->texts; t != NULL; t = t->next) {
             for (size_t i = 0; i < t->count && (!keeps || is_before(t, text)); i++)
                 t->page[i]->stays = keeps;
+            if (t->source != NULL && !keeps)
+                t->source->stays = false;
+        }
     for (bl_text_pages *t = p->texts; t != NULL; t = t->next) {
-        bool has = false;
+        bool has = may_send(t->source);
         for (size_t i = 0; i < t->count && !has; i++)
-            has = t->page[i]->place >= 0 && !t->page[i]->stays;
+            has = may_send(t->page[i]);
         if (has && (found == NULL || t->number > found->number))
             found = t;
     }
@@ -523,9 +606,9 @@ static bl_text_pages *find_youngest(const bl_pages *p, const bl_text_pages *text
 static bl_status send_text(bl_pages *p, bl_text_pages *text, bl_err *err)
 {
     for (size_t i = text->count; i-- > 0;)
-        if (text->page[i]->place >= 0 && !text->page[i]->stays)
+        if (may_send(text->page[i]))
             BL_TRY(send_away(p, text->page[i], err));
-    return BL_OK;
+    return may_send(text->source) ? send_away(p, text->source, err) : BL_OK;
 }
 
 /* A place for |page|; none where older texts have them all. */
@@ -540,11 +623,13 @@ static bl_status take_place(bl_pages *p, const bl_text_pages *text, bl_page *pag
         BL_TRY(send_text(p, youngest, err));
     }
     page->place = p->free[--p->nfree];
-    bl_status st = bring_back(p, page, err);
-    if (st != BL_OK) {
-        p->free[p->nfree++] = page->place;
-        page->place = NO_PLACE;
-    }
+    bl_status st = fill_place(p, page->place, err);
+    if (st == BL_OK)
+        st = bring_back(p, page, err);
+    if (st == BL_OK)
+        count_lent(p, true);
+    else
+        free_place(p, page);
     return st;
 }
 
@@ -574,8 +659,13 @@ static bl_status reserve(bl_pages *p, bl_text_pages *text, size_t count, bool *r
         if (text->page[i]->place < 0)
             return BL_OK;
     }
+    if (text->source != NULL) {
+        BL_TRY(copy_page(p, text->page[text->full], text->source, err));
+        leave_page(p, text->source);
+        text->source = NULL;
+    }
     *ready = text->busy = true;
-    return BL_OK;
+    return fill_free(p, err);
 }
 
 bl_status bl_text_pages_reserve(bl_text_pages *text, size_t count, bool *ready, bl_err *err)
@@ -588,14 +678,15 @@ bl_status bl_text_pages_reserve(bl_text_pages *text, size_t count, bool *ready, 
 }
 
 /* Page |i| of the text is full: it is in the tree from now on, or gives way to the one that is there already. */
-static void finish_page(bl_pages *p, bl_text_pages *text, size_t i, const int32_t *tokens)
+static void finish_page(bl_pages *p, bl_text_pages *text, size_t i)
 {
     uint64_t behind = i > 0 ? text->page[i - 1]->number : 0;
     uint32_t owner = p->shared ? 0 : text->owner;
-    bl_page *own = text->page[i], *twin = find_page(p, behind, owner, tokens);
+    size_t common = 0;
+    bl_page *own = text->page[i], *twin = find_page(p, behind, owner, own->token, BL_PAGE_TOKENS, &common);
     bl_err ignored = {0};
-    if (twin == NULL) {
-        list_page(p, own, behind, owner, tokens);
+    if (common < BL_PAGE_TOKENS) {
+        list_page(p, own, behind, owner);
         return;
     }
     text->count = i;
@@ -617,8 +708,14 @@ void bl_text_pages_rest(bl_text_pages *text, const int32_t *tokens, size_t count
     size_t pages = text->count;
     pthread_mutex_lock(&p->lock);
     text->busy = false;
-    while ((text->full + 1) * BL_PAGE_TOKENS <= count && (text->full == 0 || text->page[text->full - 1]->number != 0)) {
-        finish_page(p, text, text->full, tokens + text->full * BL_PAGE_TOKENS);
+    for (size_t i = text->full; i * BL_PAGE_TOKENS < count; i++) {
+        bl_page *page = text->page[i];
+        size_t left = count - i * BL_PAGE_TOKENS;
+        page->tokens = left < BL_PAGE_TOKENS ? left : BL_PAGE_TOKENS;
+        memcpy(page->token, tokens + i * BL_PAGE_TOKENS, page->tokens * sizeof *tokens);
+        if (page->tokens < BL_PAGE_TOKENS || (i > 0 && text->page[i - 1]->number == 0))
+            break;
+        finish_page(p, text, i);
         text->count = pages;
         text->full++;
     }

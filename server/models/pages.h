@@ -28,9 +28,13 @@
 
 #include "server/models/internal.h"
 
-enum { BL_PAGE_TOKENS = 32 };
+enum {
+    BL_PAGE_TOKENS = 32,
+    BL_FIRST_PAGES = 16 /* of a state that begins as zeros, and the fewest that it grows by */
+};
 
-/* The pages of an instance, and a tree of the full ones by their tokens: a text that begins with the same tokens takes them.
+/* The pages of an instance, and a tree of the full ones by their tokens, and of the last ones of texts that ended: a text that
+ * begins with the same tokens shares full pages, and copies the page in which its own tokens begin.
  * Pages that no text has stay in the tree.  Where all places are taken, the page that was used longest ago leaves for the host,
  * then those of the youngest texts, which wait.
  * Any thread, but for what says worker's thread: the program's state is touched there alone. */
@@ -46,30 +50,35 @@ struct bl_text_pages {
     bl_page **page;
     size_t count, cap;
     size_t full;                  /* so many of them are in the tree */
+    bl_page *source;              /* the page behind those begins as this one, and is to be copied; or NULL */
     bool busy;                    /* a run has them */
     bool rests;                   /* no run will soon */
     bl_text_pages *before, *next; /* of the pool */
 };
 
+/* ---- pages_form.c */
 /* Is this the form above?  Then |*count| is how many pages the state has. */
 BL_NODISCARD bl_status bl_pages_describe(const bl_model_version *version, int64_t *count, bl_err *err);
 /* A document that was made for |version| by an importer, which knows that no entry reads a page but those of its table: states of
  * pages that begin as zeros have few of them at first, and more when texts need them. */
 void bl_pages_shrink(const bl_model_version *version, bl_program_doc *doc);
+
+/* ---- pages.c */
 /* Of an instance of a version that has the form.  |shared|: all keys share what they wrote. */
 BL_NODISCARD bl_status bl_pages_create(bl_model_instance *instance, int64_t count, bool shared, bl_pages **out, bl_err *err);
 void bl_pages_destroy(bl_pages *pages); /* accepts NULL */
 /* Before a run of |plan|: one that goes over whole states needs as many pages as their types say.  Worker's thread. */
 BL_NODISCARD bl_status bl_pages_admit(bl_pages *pages, const bl_plan *plan, bl_err *err);
 
-/* A text begins with |tokens|: it has the longest chain of full pages that are known of them; returns how many tokens these have,
+/* A text begins with |tokens|: it has the longest chain of pages that are known of them; *fed is how many tokens these have,
  * fewer than |count|.  |found| false: none is looked for. */
 BL_NODISCARD bl_status bl_text_pages_begin(bl_text_pages *text, bl_pages *pages, uint32_t owner, const int32_t *tokens,
                                            size_t count, bool found, size_t *fed, bl_err *err);
 /* Pages for |count| tokens, on the device until bl_text_pages_rest; |*ready| false: older texts have the places, and this one has
  * to wait.  Worker's thread. */
 BL_NODISCARD bl_status bl_text_pages_reserve(bl_text_pages *text, size_t count, bool *ready, bl_err *err);
-/* A run is over, and the first |count| of |tokens| are in pages: those that are full can be found from now on. */
+/* A run is over, and the first |count| of |tokens| are in pages: full pages can be found from now on, the last one when the text
+ * ends. */
 void bl_text_pages_rest(bl_text_pages *text, const int32_t *tokens, size_t count);
 /* It waits for its client until its next run: older or not, its pages may leave. */
 void bl_text_pages_wait(bl_text_pages *text);
