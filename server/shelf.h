@@ -53,13 +53,13 @@ void bl_shelf_all_programs(bl_shelf *shelf, void (*each)(void *arg, const char *
  * for them as a part of more.  BL_ENODEVMEM over the limit of the server, BL_EQUOTA, where |bound|, over that of the key. */
 BL_NODISCARD bl_status bl_shelf_charge_of(bl_shelf *shelf, uint32_t owner, size_t bytes, size_t all, bool bound, bl_err *err);
 void bl_shelf_refund_of(bl_shelf *shelf, uint32_t owner, size_t bytes, size_t all);
-static inline bl_status bl_shelf_charge(bl_shelf *shelf, uint32_t owner, size_t bytes, bool bound, bl_err *err)
+static inline bl_status bl_shelf_charge(bl_shelf *shelf, uint32_t payer, size_t bytes, bool bound, bl_err *err)
 {
-    return bl_shelf_charge_of(shelf, owner, bytes, bytes, bound, err);
+    return bl_shelf_charge_of(shelf, payer, bytes, bytes, bound, err);
 }
-static inline void bl_shelf_refund(bl_shelf *shelf, uint32_t owner, size_t bytes)
+static inline void bl_shelf_refund(bl_shelf *shelf, uint32_t payer, size_t bytes)
 {
-    bl_shelf_refund_of(shelf, owner, bytes, bytes);
+    bl_shelf_refund_of(shelf, payer, bytes, bytes);
 }
 /* Bytes of |owner|'s tensors and programs on one device, without those of leases; NULL: all that is accounted to |owner|. */
 size_t bl_shelf_held_on(bl_shelf *shelf, uint32_t owner, const bl_worker *worker);
