@@ -20,11 +20,11 @@ def random_bytes(seed, count):
     return (words >> 24).astype(np.uint8)
 
 
-def blocks(form, rows, columns, seed=1):
+def blocks(form, rows, columns, seed=1, draw=random_bytes):
     """uint8 [rows, bytes of a row]; scales between 2^-14 and 2^-2, of either sign; of mxfp4 powers of two from 2^-37 to 2^26."""
     elements, size, halves = TYPES[form]
     count = rows * (columns // elements)
-    raw = random_bytes(seed, count * size).reshape(count, size)
+    raw = draw(seed, count * size).reshape(count, size)
     for at in halves:
         raw[:, at + 1] = raw[:, at + 1] % 48 + 4 | raw[:, at + 1] & 0x80
     if form == "mxfp4":

@@ -6,6 +6,9 @@ import struct
 import numpy as np
 
 F32, F16 = 0, 1
+# ggml's numbers of types
+TYPES = {"f32": F32, "f16": F16, "q4_0": 2, "q4_1": 3, "q5_0": 6, "q5_1": 7, "q8_0": 8, "q2_k": 10, "q3_k": 11, "q4_k": 12, "q5_k": 13, "q6_k": 14, "iq4_nl": 20, "iq4_xs": 23,
+         "mxfp4": 39}
 KINDS = {"u32": (4, "<I"), "i32": (5, "<i"), "f32": (6, "<f"), "bool": (7, "<?")}
 
 
@@ -28,13 +31,27 @@ def key(name, kind, value):
     return text(name) + struct.pack("<I", number_of(kind)) + packed(kind, value)
 
 
+class Blocks:
+    """A tensor of a type of blocks: uint8 [.., bytes of a row]."""
+
+    def __init__(self, form, shape, data):
+        self.form, self.shape, self.data, self.nbytes = form, shape, data, data.nbytes
+
+    def tobytes(self):
+        return self.data.tobytes()
+
+
+def type_of(array):
+    return TYPES[array.form] if isinstance(array, Blocks) else F16 if array.dtype == np.float16 else F32
+
+
 def gguf(keys, tensors):
-    """The bytes of a file.  |keys|: name -> (kind, value); |tensors|: name -> array of float32 or float16."""
+    """The bytes of a file.  |keys|: name -> (kind, value); |tensors|: name -> Blocks, or an array of float32 or float16."""
     head, data = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys)), b""
     head += b"".join(key(name, *value) for name, value in keys.items())
     for name, array in tensors.items():
         shape = array.shape[::-1]
-        head += text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, F16 if array.dtype == np.float16 else F32, len(data))
+        head += text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, type_of(array), len(data))
         data += array.tobytes() + bytes(-array.nbytes % 32)
     return head + bytes(-len(head) % 32) + data
 
