@@ -86,6 +86,21 @@ static bl_status read_plain_keys(hub *h)
     return BL_OK;
 }
 
+/* Weights that are quantised, which gpt-oss alone may have here, and in one form. */
+static bl_status check_quantization(hub *h)
+{
+    bl_json at, method;
+    if (!bl_json_find(&h->config, "quantization_config", &at) || at.kind == BL_JSON_NULL)
+        return BL_OK;
+    if (bl_span_is(h->source->arch, "gpt_oss") && bl_json_find(&at, "quant_method", &method) && method.kind == BL_JSON_STRING &&
+        bl_span_is(method.text, "mxfp4"))
+        return BL_OK;
+    return bl_json_fail(
+        &at, h->err, BL_EUNSUPPORTED,
+        "of quantised folders those of gpt_oss with the quant_method mxfp4 are known here; a GGUF file of the model "
+        "may be");
+}
+
 static bl_status check_must(hub *h)
 {
     static const struct {
@@ -378,6 +393,7 @@ static bl_status read_config(hub *h)
         return BL_OK;
     BL_TRY(check_members(h));
     BL_TRY(check_must(h));
+    BL_TRY(check_quantization(h));
     BL_TRY(read_plain_keys(h));
     BL_TRY(read_act(h));
     BL_TRY(read_rope(h));
@@ -440,16 +456,41 @@ static const tensor_row *find_row(const hub *h, const tensor_row *rows, size_t c
 
 /* Where a tensor of the files goes. */
 typedef struct place {
-    const char *name; /* ours; NULL: nowhere */
-    long number;      /* among those that are stacked; -1: it is alone */
+    const char *name;                   /* ours; NULL: nowhere */
+    long number;                        /* among those that are stacked; -1: it is alone */
+    enum { WHOLE, CODES, SCALES } kind; /* of MXFP4 there are the codes and the scales */
 } place;
+
+/* The stem of a tensor's name, which is [at, at + stem->len], and "weight" or "bias". */
+static const char *cut_name(const hub *h, bl_span *stem, place *out)
+{
+    const struct {
+        const char *end, *part;
+        int kind;
+        bool packed;
+    } rows[] = {{".weight", "weight", WHOLE, false},
+                {".bias", "bias", WHOLE, false},
+                {"_bias", "bias", WHOLE, false},
+                {"_blocks", "weight", CODES, true},
+                {"_scales", "weight", SCALES, true}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        size_t n = strlen(rows[i].end);
+        if (stem->len <= n || memcmp(stem->data + stem->len - n, rows[i].end, n) != 0 ||
+            (rows[i].packed && !bl_span_is(h->source->arch, "gpt_oss")))
+            continue;
+        stem->len -= n;
+        out->kind = rows[i].kind;
+        return rows[i].part;
+    }
+    return "weight";
+}
 
 /* "model.layers.3.mlp.up_proj.weight" is "blk.3.ffn_up.weight". */
 static bl_status find_place(hub *h, const char *name, place *out)
 {
     static const char *const fronts[] = {"model.", "transformer.", "gpt_neox.", "language_model.", "bert.", "encoder."};
     static const char *const blocks[] = {"layers.", "h.", "layer."};
-    const char *at = name, *dot = strrchr(name, '.'), *part = "weight";
+    const char *at = name, *part;
     long layer = -1;
     *out = (place){.number = -1};
     for (size_t i = 0; i < sizeof fronts / sizeof fronts[0]; i++)
@@ -464,13 +505,7 @@ static bl_status find_place(hub *h, const char *name, place *out)
     }
     bl_span stem = {at, strlen(at)};
     size_t n = strlen(at);
-    if (dot != NULL && dot > at && (strcmp(dot, ".weight") == 0 || strcmp(dot, ".bias") == 0)) {
-        part = dot + 1;
-        stem.len = (size_t)(dot - at);
-    } else if (n > 5 && strcmp(at + n - 5, "_bias") == 0) {
-        part = "bias";
-        stem.len = n - 5;
-    }
+    part = cut_name(h, &stem, out);
     const tensor_row *row = layer < 0 ? find_row(h, outer_rows, sizeof outer_rows / sizeof outer_rows[0], stem, &out->number)
                                       : find_row(h, block_rows, sizeof block_rows / sizeof block_rows[0], stem, &out->number);
     bool mask = layer >= 0 && (bl_span_is((bl_span){at, n}, "attn.bias") || bl_span_is((bl_span){at, n}, "attention.bias"));
@@ -520,14 +555,50 @@ static bl_status add_to_stack(hub *h, bl_llm_tensor *tensor, const bl_file_tenso
     return BL_OK;
 }
 
-static bl_status add_tensor(hub *h, const bl_file_tensor *from)
+/* One more of the source's tensors, with room for so many parts; NULL without memory. */
+static bl_llm_tensor *make_tensor(hub *h, const char *name, size_t nparts)
 {
     bl_llm_source *source = h->source;
     void *tensors = source->tensors;
+    bl_span *parts = bl_arena_array(h->arena, nparts, sizeof *parts);
+    if (parts == NULL || !bl_arena_reserve(h->arena, &tensors, source->ntensors, &source->tensor_cap, sizeof *source->tensors))
+        return NULL;
+    source->tensors = tensors;
+    source->tensors[source->ntensors] = (bl_llm_tensor){.name = name, .nparts = 1, .parts = parts, .dim = {1, 1, 1, 1}};
+    return &source->tensors[source->ntensors++];
+}
+
+/* Codes [experts, rows, blocks, 16] or scales [experts, rows, blocks] of MXFP4. */
+static bl_status add_packed(hub *h, const bl_file_tensor *from, const place *at)
+{
+    bl_llm_tensor *tensor = find_stack(h->source, at->name);
+    bool codes = at->kind == CODES, fits = from->dtype == BL_U8 && from->ndim == 3 + codes && (!codes || from->dim[3] == 16);
+    if (tensor == NULL && (tensor = make_tensor(h, at->name, 1)) == NULL)
+        return bl_arena_status(h->arena, h->err);
+    bool first = tensor->type == NULL;
+    for (int d = 0; fits && d < 3; d++) {
+        int64_t size = from->dim[2 - d] * (d == 0 ? 32 : 1);
+        tensor->dim[d] = first ? size : tensor->dim[d];
+        fits = tensor->dim[d] == size && from->dim[2 - d] > 0 && from->dim[2 - d] < INT64_MAX / 32;
+    }
+    bl_span *to = codes ? (bl_span *)(uintptr_t)tensor->parts : &tensor->scales;
+    if (!fits || to->data != NULL || (!first && tensor->type->id != BL_GGML_MXFP4))
+        return bl_fail(h->err, BL_EINVAL, "the tensor \"%.100s\" does not fit those that it belongs to", from->name);
+    tensor->type = bl_ggml_type_find(BL_GGML_MXFP4);
+    tensor->ndim = 3;
+    *to = (bl_span){from->data, from->bytes};
+    return BL_OK;
+}
+
+static bl_status add_tensor(hub *h, const bl_file_tensor *from)
+{
+    bl_llm_source *source = h->source;
     place at;
     BL_TRY(find_place(h, from->name, &at));
     if (at.name == NULL)
         return BL_OK;
+    if (at.kind != WHOLE)
+        return add_packed(h, from, &at);
     if (type_of(from->dtype) == NULL || from->ndim < 1 || from->ndim + (at.number >= 0) > BL_GGUF_DIMS)
         return bl_fail(h->err, BL_EUNSUPPORTED,
                        "the tensor \"%.100s\" is of %s with %d axes; weights are float32, float16 or bfloat16 here", from->name,
@@ -535,17 +606,15 @@ static bl_status add_tensor(hub *h, const bl_file_tensor *from)
     bl_llm_tensor *stack = at.number >= 0 ? find_stack(source, at.name) : NULL;
     if (stack != NULL)
         return add_to_stack(h, stack, from, &at);
-    bl_span *parts = bl_arena_array(h->arena, at.number >= 0 ? MOST_PARTS : 1, sizeof *parts);
-    if (parts == NULL || !bl_arena_reserve(h->arena, &tensors, source->ntensors, &source->tensor_cap, sizeof *source->tensors))
+    bl_llm_tensor *tensor = make_tensor(h, at.name, at.number >= 0 ? MOST_PARTS : 1);
+    if (tensor == NULL)
         return bl_arena_status(h->arena, h->err);
-    source->tensors = tensors;
-    bl_llm_tensor *tensor = &source->tensors[source->ntensors++];
-    *tensor = (bl_llm_tensor){
-        .name = at.name, .type = type_of(from->dtype), .ndim = from->ndim, .nparts = 1, .parts = parts, .dim = {1, 1, 1, 1}};
+    tensor->type = type_of(from->dtype);
+    tensor->ndim = from->ndim;
     for (int d = 0; d < from->ndim; d++)
         tensor->dim[d] = from->dim[from->ndim - 1 - d];
     if (at.number < 0) {
-        parts[0] = (bl_span){from->data, from->bytes};
+        *(bl_span *)(uintptr_t)tensor->parts = (bl_span){from->data, from->bytes};
         return BL_OK;
     }
     tensor->ndim++;
@@ -555,20 +624,27 @@ static bl_status add_tensor(hub *h, const bl_file_tensor *from)
 
 static bl_status check_stacks(const hub *h)
 {
-    for (int i = 0; i < h->source->ntensors; i++)
-        for (int p = 0; p < h->source->tensors[i].nparts; p++)
-            if (h->source->tensors[i].parts[p].data == NULL)
-                return bl_fail(h->err, BL_EINVAL, "part %d of \"%.100s\" is missing", p, h->source->tensors[i].name);
+    for (int i = 0; i < h->source->ntensors; i++) {
+        const bl_llm_tensor *tensor = &h->source->tensors[i];
+        bool packed = tensor->type->id == BL_GGML_MXFP4;
+        for (int p = 0; p < tensor->nparts; p++)
+            if (tensor->parts[p].data == NULL)
+                return packed ? bl_fail(h->err, BL_EINVAL, "the blocks of \"%.100s\" are missing", tensor->name)
+                              : bl_fail(h->err, BL_EINVAL, "part %d of \"%.100s\" is missing", p, tensor->name);
+        if (packed && tensor->scales.data == NULL)
+            return bl_fail(h->err, BL_EINVAL, "the scales of \"%.100s\" are missing", tensor->name);
+    }
     return BL_OK;
 }
 
-/* GPT-2's matrices have their outputs contiguous, as have the experts of gpt-oss. */
+/* GPT-2's matrices have their outputs contiguous, as have the experts of gpt-oss that are not packed. */
 static void mark_transposed(bl_llm_source *source)
 {
     bool gpt2 = bl_span_is(source->arch, "gpt2"), oss = bl_span_is(source->arch, "gpt_oss");
     for (int i = 0; i < source->ntensors; i++) {
         bl_llm_tensor *t = &source->tensors[i];
-        t->transposed = (gpt2 && t->ndim == 2 && strncmp(t->name, "blk.", 4) == 0) || (oss && t->ndim == 3);
+        t->transposed =
+            (gpt2 && t->ndim == 2 && strncmp(t->name, "blk.", 4) == 0) || (oss && t->ndim == 3 && t->type->id != BL_GGML_MXFP4);
     }
 }
 

@@ -58,6 +58,7 @@ typedef struct bl_llm_tensor {
     int64_t dim[BL_GGUF_DIMS]; /* dim[0] is contiguous */
     int nparts;                /* stacked along the last dimension; usually 1 */
     const bl_span *parts;
+    bl_span scales;  /* MXFP4 of a folder: a byte for each block, whose 32 codes in |parts| stand in pairs of neighbours */
     bool transposed; /* a matrix whose contiguous dimension is that of its outputs */
     bool used;
     int nvalues; /* states: one, or the planes of a quantised matrix; 0 before they are made */

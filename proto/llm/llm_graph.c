@@ -334,6 +334,7 @@ static void describe_weights(const bl_llm_source *source, bl_llm_model *out)
         out->parameters += count;
         for (int p = 0; p < t->nparts; p++)
             out->bytes += (int64_t)t->parts[p].len;
+        out->bytes += (int64_t)t->scales.len;
         if (t->type->id < 64 && (of_type[t->type->id] += count) > most) {
             most = of_type[t->type->id];
             out->quantisation = t->type->name;

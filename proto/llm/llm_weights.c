@@ -46,9 +46,33 @@ typedef struct plane_source {
     size_t bytes; /* of the plane, of a part */
 } plane_source;
 
+/* A plane of MXFP4 whose scales are apart: row by row as ggml has it. */
+static void fill_packed(const plane_source *from, char *to)
+{
+    const bl_llm_tensor *tensor = from->tensor;
+    const int64_t per_row = tensor->dim[0] / from->type->block;
+    const size_t bytes = from->bytes / (size_t)from->rows;
+    const char *codes = tensor->parts[0].data, *scales = tensor->scales.data;
+    for (int64_t b = 0; b < from->rows * per_row; b++) {
+        uint8_t block[17];
+        void *planes[BL_QUANT_PLANES] = {NULL};
+        block[0] = (uint8_t)scales[b];
+        for (int i = 0; i < 16; i++) { /* elements i and i + 16 */
+            uint8_t low = (uint8_t)codes[b * 16 + i / 2], high = (uint8_t)codes[b * 16 + 8 + i / 2];
+            block[1 + i] = (uint8_t)((low >> (i % 2 * 4) & 15) | (high >> (i % 2 * 4) & 15) << 4);
+        }
+        planes[from->plane] = to + (size_t)b * (bytes / (size_t)per_row);
+        bl_quant_fill(from->type, 0, 1, from->type->block, block, planes);
+    }
+}
+
 static void fill_plane(const void *source, void *out)
 {
     const plane_source *from = source;
+    if (from->tensor->scales.data != NULL) {
+        fill_packed(from, out);
+        return;
+    }
     for (int i = 0; i < from->tensor->nparts; i++) {
         void *planes[BL_QUANT_PLANES] = {NULL};
         char *to = (char *)out + (size_t)i * from->bytes;

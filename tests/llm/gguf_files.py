@@ -120,7 +120,7 @@ def hub_tensors(tensors):
 def safetensors(tensors):
     header, data = {}, b""
     for name, array in tensors.items():
-        header[name] = {"dtype": "F16" if array.dtype == np.float16 else "F32", "shape": array.shape, "data_offsets": [len(data), len(data) + array.nbytes]}
+        header[name] = {"dtype": {"float16": "F16", "uint8": "U8"}.get(str(array.dtype), "F32"), "shape": array.shape, "data_offsets": [len(data), len(data) + array.nbytes]}
         data += array.tobytes()
     head = json.dumps(header).encode()
     return struct.pack("<Q", len(head)) + head + data

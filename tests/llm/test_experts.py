@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Experts of block-quantised types: a tiny model of each architecture beside the same file with the experts' values as F32."""
+"""Experts of block-quantised types: a tiny model of each architecture beside the same file with the experts' values as F32, and folders of gpt-oss with MXFP4."""
+import json
 import pathlib
 import tempfile
 import unittest
@@ -68,6 +69,45 @@ def expert_blocks(form):
     return out
 
 
+FP4 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6], np.float32)
+HUB = {"attn_norm": "input_layernorm", "post_attention_norm": "post_attention_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
+       "attn_output": "self_attn.o_proj", "attn_sinks": "self_attn.sinks", "ffn_gate_inp": "mlp.router"}
+OUTER = {"token_embd.weight": "model.embed_tokens.weight", "output_norm.weight": "model.norm.weight"}
+HUB_CONFIG = {"model_type": "gpt_oss", "architectures": ["GptOssForCausalLM"], "hidden_size": WIDTH, "intermediate_size": FEED, "num_hidden_layers": 1, "num_attention_heads": HEADS,
+              "num_key_value_heads": GROUPS, "head_dim": SIZE, "max_position_embeddings": CONTEXT, "num_local_experts": EXPERTS, "num_experts_per_tok": USED, "experts_per_token": USED,
+              "initial_context_length": CONTEXT, "sliding_window": 4, "layer_types": ["sliding_attention"], "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "hidden_act": "silu",
+              "swiglu_limit": 7.0, "attention_bias": True, "tie_word_embeddings": True, "vocab_size": len(gguf_files.PIECES)}
+MXFP4 = {"quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "lm_head"]}}
+
+
+def hub_tensors():
+    """gpt-oss without its experts, and these: codes uint8 [EXPERTS, rows, blocks, 16], scales uint8 [EXPERTS, rows, blocks]."""
+    out, rng = {}, np.random.default_rng(11)
+    for name, array in tensors("gpt-oss").items():
+        words = name.split(".")
+        if "_exps" not in name:
+            out[OUTER.get(name) or f"model.layers.0.{HUB[words[2]]}" + ("" if "sinks" in name else "." + words[-1])] = array
+    for name, rows in (("gate_up_proj", 2 * FEED), ("down_proj", WIDTH)):
+        out[f"model.layers.0.mlp.experts.{name}_bias"] = (rng.standard_normal((EXPERTS, rows)) / 10).astype(np.float32)
+    packed = {name: (rng.integers(0, 256, (EXPERTS, rows, columns // 32, 16), np.uint8), rng.integers(118, 124, (EXPERTS, rows, columns // 32), np.uint8))
+              for name, rows, columns in (("gate_up_proj", 2 * FEED, WIDTH), ("down_proj", WIDTH, FEED))}
+    return out, packed
+
+
+def unpacked(codes, scales):
+    """[EXPERTS, columns, rows], as folders have them that are not quantised."""
+    values = np.stack([FP4[codes & 15], FP4[codes >> 4]], -1).reshape(*codes.shape[:3], 32) * np.exp2(scales.astype(np.float32) - 127)[..., None]
+    return np.ascontiguousarray(values.reshape(*codes.shape[:2], -1).swapaxes(1, 2))
+
+
+def folder(name, config, arrays):
+    half = len(arrays) // 2
+    files = {"config.json": json.dumps(config).encode(), "tokenizer.json": json.dumps(gguf_files.hub_tokenizer()).encode()}
+    files |= {f"model-0000{i + 1}-of-00002.safetensors": gguf_files.safetensors(dict(part)) for i, part in enumerate((list(arrays.items())[:half], list(arrays.items())[half:]))}
+    index = {key: f"model-0000{1 + (i >= half)}-of-00002.safetensors" for i, key in enumerate(arrays)}
+    return {f"{name}/{file}": data for file, data in (files | {"model.safetensors.index.json": json.dumps({"weight_map": index}).encode()}).items()}
+
+
 class Experts(ServedCase):
     def values(self, form, raw):
         """float32 [EXPERTS, FEED, WIDTH]."""
@@ -77,28 +117,55 @@ class Experts(ServedCase):
         graph.output(rows=graph.arange(stop=EXPERTS * FEED, dtype="int32").block_take(nodes, form))
         return self.client.run(graph, inputs)["rows"].reshape(EXPERTS, FEED, WIDTH)
 
-    def test_types(self):
+    def serve(self, files):
         own = tempfile.TemporaryDirectory()
         self.addCleanup(own.cleanup)
+        for name, data in files.items():
+            path = pathlib.Path(own.name) / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(data)
+        server = Server("--models", own.name)
+        self.addCleanup(server.stop)
+        while "error" in asking.call(f"{server.url}/v2/health/ready"):
+            pass
+        return server
+
+    def compare(self, server, name, exact):
+        for n in (1, len(TOKENS)):
+            got, want = (asking.logits(server.url, model, TOKENS[:n], len(gguf_files.PIECES)) for model in (name, exact))
+            both = ~np.isnan(got) & ~np.isnan(want)
+            self.assertGreater(both.sum(), 97)
+            self.assertLess(((got - want)[both] ** 2).sum() / (want[both] ** 2).sum(), MOST)
+
+    def test_types(self):
+        files = {}
         raw = {form: expert_blocks(form) for form in TYPES}
         exact = {form: {name: self.values(form, array) for name, array in raw[form].items()} for form in TYPES}
         for name, (arch, form) in CASES.items():
             rest, said = tensors(arch), keys(arch, **MORE.get(arch, {}))
             packed = {key: gguf_files.Blocks(form, (EXPERTS, FEED, WIDTH), array) for key, array in raw[form].items()}
-            (pathlib.Path(own.name) / f"{name}.gguf").write_bytes(gguf_files.gguf(said, rest | packed))
-            (pathlib.Path(own.name) / f"{name}_exact.gguf").write_bytes(gguf_files.gguf(said, rest | exact[form]))
-        server = Server("--models", own.name)
-        self.addCleanup(server.stop)
-        while "error" in asking.call(f"{server.url}/v2/health/ready"):
-            pass
+            files |= {f"{name}.gguf": gguf_files.gguf(said, rest | packed), f"{name}_exact.gguf": gguf_files.gguf(said, rest | exact[form])}
+        server = self.serve(files)
         for name in CASES:
             with self.subTest(name):
-                for n in (1, len(TOKENS)):
-                    got, want = (asking.logits(server.url, model, TOKENS[:n], len(gguf_files.PIECES)) for model in (name, f"{name}_exact"))
-                    self.assertEqual(100, (~np.isnan(got)).sum())
-                    both = ~np.isnan(got) & ~np.isnan(want)
-                    self.assertGreater(both.sum(), 97)
-                    self.assertLess(((got - want)[both] ** 2).sum() / (want[both] ** 2).sum(), MOST)
+                self.compare(server, name, f"{name}_exact")
+
+    def test_folders(self):
+        """Codes and scales in different files, beside the values; and what does not fit."""
+        rest, packed = hub_tensors()
+        front = "model.layers.0.mlp.experts."
+        codes, scales = ({f"{front}{name}_{end}": pair[i] for name, pair in packed.items()} for i, end in enumerate(("blocks", "scales")))
+        exact = {f"{front}{name}": unpacked(*pair) for name, pair in packed.items()}
+        short = {f"{front}down_proj_scales": scales[f"{front}down_proj_scales"][:, :-1]}
+        server = self.serve(folder("packed", HUB_CONFIG | MXFP4, codes | rest | scales) | folder("exact", HUB_CONFIG, rest | exact)
+                            | folder("short", HUB_CONFIG | MXFP4, codes | rest | scales | short)
+                            | folder("lost", HUB_CONFIG | MXFP4, rest | {f"{front}gate_up_proj_scales": scales[f"{front}gate_up_proj_scales"]} | codes)
+                            | folder("other", HUB_CONFIG | {"quantization_config": {"quant_method": "awq"}}, rest | exact))
+        self.compare(server, "packed", "exact")
+        rows = {row["name"]: row for row in asking.call(f"{server.url}/v2/repository/index", {})}
+        for name, word in (("short", "down_proj_scales"), ("lost", 'scales of "blk.0.ffn_down_exps.weight"'), ("other", "quantization_config")):
+            self.assertIn(word, rows[name]["reason"])
+        self.assertEqual("MXFP4", asking.call(f"{server.url}/v1/models/packed")["meta"]["quantisation"])
 
 
 if __name__ == "__main__":
