@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -11,6 +12,7 @@ import unittest
 import beamline
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+OLDEST_NODE = 18  # the major version in clients/js/package.json
 SERVER = pathlib.Path(os.environ.get("BEAMLINE", ROOT / "build" / "beamline"))
 
 
@@ -65,3 +67,13 @@ class ServedCase(unittest.TestCase):
         status = cls.server.stop()
         if status != 0:
             raise AssertionError(f"the server ended with status {status}")
+
+
+def node_lacks():
+    """Why scripts cannot be run here; None where they can."""
+    program = shutil.which("node")
+    if program is None:
+        return f"no node >= {OLDEST_NODE}"
+    version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    major = re.match(r"v(\d+)", version)
+    return None if major and int(major.group(1)) >= OLDEST_NODE else f"no node >= {OLDEST_NODE}: {program} is {version}"

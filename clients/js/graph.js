@@ -48,7 +48,7 @@ export class Graph extends GraphOps {
   constructor(program = undefined) {
     super();
     this.program = program;
-    this.inputs = new Map(); // name -> {dtype, shape}; shape is undefined where the values give it
+    this.inputs = new Map(); // name -> {dtype, shape}, undefined where the values say it
     this.dims = {};
     this.names = new Set();
     this.steps = []; // {results, op, operands, attrs}, tensors as Nodes
@@ -87,9 +87,10 @@ export class Graph extends GraphOps {
    * An input. A program needs its shape; in a run the values have one, and typed arrays take this one.
    *
    * shape: sizes, some of which may be names of dimensions
+   * dtype: what numbers and typed arrays become; by default a typed array keeps its own, and numbers are float32, as is an input of a program
    */
-  input(name, shape = undefined, dtype = "float32") {
-    dtypeInfo(dtype);
+  input(name, shape = undefined, dtype = undefined) {
+    if (dtype !== undefined) dtypeInfo(dtype);
     this.inputs.set(this.takeName(name), {dtype, shape: shape && [...shape]});
     return new Node(this, name);
   }
@@ -236,7 +237,8 @@ export class Graph extends GraphOps {
     for (const [name, {shape}] of this.inputs) {
       if (shape === undefined) throw new RangeError(`the input "${name}" of a program needs a shape`);
     }
-    return {inputs: Object.fromEntries(this.inputs), ...this.document()};
+    const inputs = [...this.inputs].map(([name, {dtype = "float32", shape}]) => [name, {dtype, shape}]);
+    return {inputs: Object.fromEntries(inputs), ...this.document()};
   }
 }
 

@@ -3,7 +3,7 @@
 import {DTYPES, dtypeInfo} from "./dtype.js";
 import {parse, stringify} from "./json.js";
 import {Tensor, flatten, nest, shapeOf} from "./tensor.js";
-import {isPlainObject, toBytes} from "./values.js";
+import {completeShape, isPlainObject, toBytes} from "./values.js";
 
 const HEADER = "Inference-Header-Content-Length";
 const JSON_HEADERS = {"Content-Type": "application/json"};
@@ -13,7 +13,7 @@ const DTYPE_OF_DATATYPE = new Map(Object.entries(DTYPES).map(([name, {datatype}]
 export class Models {
   constructor(client) {
     this.client = client;
-    this.inputs = new Map(); // address of a model -> the datatype of its inputs, by name
+    this.inputs = new Map(); // address of a model -> what it declares of its inputs, by name
   }
 
   path(name, version, rest = "") {
@@ -49,15 +49,15 @@ export class Models {
    * Ask a model: {outputs, stats}. Outputs are Tensors by name, texts nested lists of strings; stats has model_name, model_version and the
    * parameters of the answer.
    *
-   * inputs: values by name: Tensors or typed arrays; numbers and nested lists, which take the dtype that the model declares; strings or
-   *     nested lists of strings
+   * inputs: values by name: Tensors; typed arrays, which take the shape that the model declares; numbers and nested lists, which take its
+   *     dtype; strings or nested lists of strings
    * outputs: a list of those to send, by default all     classes: {output: n}: its n largest elements, as texts "VALUE:INDEX[:LABEL]"
    * parameters: sequence_id, sequence_start, sequence_end, priority, timeout (microseconds)
    */
   async infer(name, inputs, {version, outputs, classes = {}, parameters = {}, signal} = {}) {
     const chunks = [];
-    const types = await this.inputTypes(name, version, inputs, signal);
-    const entries = Object.entries(inputs).map(([input, value]) => this.encodeInput(input, value, types, chunks));
+    const declared = await this.declared(name, version, inputs, signal);
+    const entries = Object.entries(inputs).map(([input, value]) => this.encodeInput(input, value, declared, chunks));
     const wanted = (outputs ?? Object.keys(classes)).map((output) => requestOutput(output, classes));
     const document = {
       inputs: entries,
@@ -89,20 +89,20 @@ export class Models {
     return this.client.connection.request("POST", path, {body: joinBytes([head, ...chunks]), headers, signal});
   }
 
-  /** The datatypes of a model's inputs, which are asked for once, and where a value has none of its own. */
-  async inputTypes(name, version, inputs, signal) {
-    if (Object.values(inputs).every((value) => isText(value) || value instanceof Tensor || ArrayBuffer.isView(value))) return new Map();
+  /** What a model declares of its inputs, by name; asked for once, and where a value needs it. */
+  async declared(name, version, inputs, signal) {
+    if (Object.values(inputs).every((value) => isText(value) || value instanceof Tensor)) return new Map();
     const path = this.path(name, version);
     if (!this.inputs.has(path)) {
       const {inputs: declared} = await this.metadata(name, {version, signal});
-      this.inputs.set(path, new Map(declared.map((input) => [input.name, input.datatype])));
+      this.inputs.set(path, new Map(declared.map((input) => [input.name, input])));
     }
     return this.inputs.get(path);
   }
 
-  encodeInput(name, value, types, chunks) {
+  encodeInput(name, value, declared, chunks) {
     if (isText(value)) return encodeTexts(name, value, chunks);
-    const tensor = Tensor.from(value, {dtype: isTyped(value) ? undefined : DTYPE_OF_DATATYPE.get(types.get(name) ?? "FP32")});
+    const tensor = inputTensor(value, declared.get(name) ?? {datatype: "FP32"});
     const {datatype} = dtypeInfo(tensor.dtype);
     if (datatype === undefined) throw new TypeError(`${name}: the protocol has no ${tensor.dtype}`);
     const entry = {name, datatype, shape: tensor.shape};
@@ -158,8 +158,10 @@ function attach(entry, data, chunks) {
   return {...entry, parameters: {binary_data_size: data.length}};
 }
 
-function isTyped(value) {
-  return value instanceof Tensor || ArrayBuffer.isView(value);
+/** A value as a Tensor: what has no shape or no dtype of its own takes the declared one. */
+function inputTensor(value, {datatype, shape}) {
+  if (ArrayBuffer.isView(value)) return Tensor.from(value, {shape: completeShape(value.length, shape)});
+  return Tensor.from(value, {dtype: value instanceof Tensor ? undefined : DTYPE_OF_DATATYPE.get(datatype)});
 }
 
 function isText(value) {

@@ -27,13 +27,14 @@ function toTensor(value, {dtype, shape}) {
   return isPlain && dtype !== "float32" ? Tensor.from(value, {dtype}) : value; // the server takes numbers for float32
 }
 
-/** A declared shape for so many elements, of which one size may be a name; undefined where it does not say one. */
-function completeShape(length, shape) {
+/** A declared shape for so many elements, of which one size may be open: a name or -1; undefined where the shape does not say it. */
+export function completeShape(length, shape) {
   if (shape === undefined || shape === null) return undefined;
-  const known = countElements(shape.filter((size) => typeof size === "number"));
-  const named = shape.filter((size) => typeof size === "string");
-  if (named.length > 1 || (named.length === 1 && length % known !== 0)) return undefined;
-  return shape.map((size) => (typeof size === "string" ? length / known : size));
+  const isOpen = (size) => typeof size === "string" || size < 0;
+  const known = countElements(shape.filter((size) => !isOpen(size)));
+  const open = shape.filter(isOpen).length;
+  if (open > 1 || (open === 1 && length % known !== 0)) return undefined;
+  return shape.map((size) => (isOpen(size) ? length / known : size));
 }
 
 /** Tensors by name, of the entries of an answer; `tensors`: those that came as bytes, or undefined where the entries have numbers. */

@@ -140,15 +140,24 @@ class Desk:
 
     def python(self, page, without=()):
         """Paste the page's Python blocks into one interpreter; a list of what went wrong."""
-        found = blocks(page, "python", without)
+        return self.paste(page, blocks(page, "python", without), [sys.executable, "-"], "print({!r}, flush=True)", "#")
+
+    def javascript(self, page):
+        """Paste the page's JavaScript blocks into one module; a list of what went wrong."""
+        (self.path / "node_modules").mkdir()
+        (self.path / "node_modules" / "beamline-client").symlink_to(ROOT / "clients" / "js")
+        return self.paste(page, blocks(page, "js"), ["node", "--input-type=module", "-"], "console.log({!r});", "//")
+
+    def paste(self, page, found, words, say, comment):
+        """Paste blocks into one script; |say| prints a text in its language."""
         mark = "-" * 20 + "{}"
-        script = "\n".join(f"{self.here(text)}\nprint({mark.format(i)!r}, flush=True)\n" for i, (_, text) in enumerate(found))
-        out, wrong = self.run([sys.executable, "-"], script), []
+        script = "\n".join(f"{self.here(text)}\n{say.format(mark.format(i))}\n" for i, (_, text) in enumerate(found))
+        out, wrong = self.run(words, script), []
         for i, (line, text) in enumerate(found):
             printed, end, out = out.partition(mark.format(i) + "\n")
             if not end:
                 return [*wrong, f"{page}:{line}: {text}\nended with:\n{printed}"]
-            told = "\n".join(each[1:] for each in text.splitlines() if each.startswith("#"))
+            told = "\n".join(each[len(comment):] for each in text.splitlines() if each.startswith(comment))
             if told and not matches(told, printed):
                 wrong.append(f"{page}:{line}: {text}\nprinted: {printed}")
         return wrong

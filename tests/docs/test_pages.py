@@ -10,7 +10,7 @@ import unittest
 import unittest.mock
 
 from pages import Desk, blocks
-from served import ROOT, SERVER
+from served import ROOT, SERVER, node_lacks
 
 
 DATA = pathlib.Path(os.environ.get("BEAMLINE_DATA", ROOT.parent / "shared" / "data"))
@@ -55,6 +55,12 @@ class PagesTest(unittest.TestCase):
     @unittest.skipUnless(importlib.util.find_spec("numpy"), "python3-numpy is not installed")
     def test_python_of_quantised_weights(self):
         self.check(self.desk.python("docs/quantised.md"))
+
+    def test_javascript_of_the_client(self):
+        lacks = node_lacks()
+        if lacks:
+            self.skipTest(lacks)
+        self.check(self.desk.javascript("clients/js/README.md"))
 
     def test_api(self):
         self.check(self.desk.shell("docs/api.md"))

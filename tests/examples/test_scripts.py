@@ -8,7 +8,7 @@ import sys
 import tempfile
 import unittest
 
-from served import ROOT, SERVER, ServedCase
+from served import ROOT, SERVER, ServedCase, node_lacks
 
 
 class ScriptTest(ServedCase):
@@ -34,6 +34,22 @@ class ScriptTest(ServedCase):
         self.assertLess(float(last[2]), 0.01)
         numbers = [float(text.strip('"[]')) for text in last[3:]]
         self.assertEqual([0, 1, 1, 0], [round(number) for number in numbers], done.stdout)
+
+    def test_mnist_in_javascript(self):
+        lacks = node_lacks()
+        if lacks:
+            self.skipTest(lacks)
+        done = subprocess.run(["node", ROOT / "examples" / "mnist.mjs", "200"], capture_output=True, text=True, timeout=600, check=False,
+                              env={"BEAMLINE_DATA": str(ROOT.parent / "shared" / "data"), **os.environ, "BEAMLINE_URL": self.server.url})
+        if done.stderr.startswith("skipped:"):
+            self.skipTest(done.stderr.strip())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        losses = [float(each) for each in re.findall(r"loss ([\d.]+)", done.stdout)]
+        self.assertEqual(20, len(losses))
+        self.assertLess(losses[-1], losses[0] / 2)
+        self.assertGreater(float(re.search(r"test accuracy ([\d.]+) %", done.stdout)[1]), 85)
+        written, guessed = (re.search(f"{word}: ([\\d ]+)", done.stdout)[1].split() for word in ("written", "guessed"))
+        self.assertGreaterEqual(sum(a == b for a, b in zip(written, guessed)), 7)
 
     def test_keys(self):
         if shutil.which("curl") is None or shutil.which("jq") is None:

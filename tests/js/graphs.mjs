@@ -65,6 +65,10 @@ test("parts", async () => {
 test("64-bit literals and inputs of a dtype", async () => {
   const results = await run((g) => g.output({y: g.input("x", [2], "int64").add(2n ** 60n)}), {x: [1, 2]});
   assert.deepEqual(results, {y: [2n ** 60n + 1n, 2n ** 60n + 2n]});
+  const plain = (g) => g.output({y: g.input("x").add(1)});
+  assert.deepEqual(await run(plain, {x: BigInt64Array.of(2n ** 60n)}), {y: [2n ** 60n + 1n]});
+  const half = (g) => g.output({y: g.input("x", [2], "bfloat16").add(0)});
+  assert.deepEqual(await run(half, {x: Float32Array.of(1.001, -3)}), {y: [1, -3]});
 });
 
 test("a program: state, updates, an optimiser", async () => {

@@ -3,27 +3,15 @@
 import hashlib
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import tempfile
 import unittest
 
-from served import ROOT, ServedCase
+from served import ROOT, ServedCase, node_lacks
 
 HERE = pathlib.Path(__file__).resolve().parent
 CLIENT = ROOT / "clients" / "js"
-OLDEST = 18  # the major version in clients/js/package.json
-
-
-def node_lacks():
-    """Why scripts cannot be run here; None where they can."""
-    program = shutil.which("node")
-    if program is None:
-        return f"no node >= {OLDEST}"
-    version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.strip()
-    major = re.match(r"v(\d+)", version)
-    return None if major and int(major.group(1)) >= OLDEST else f"no node >= {OLDEST}: {program} is {version}"
 
 
 LACKS = node_lacks()

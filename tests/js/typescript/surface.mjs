@@ -19,7 +19,7 @@ const INNER = {
   HeldTensors: ["client", "path"],
   Programs: ["client"],
   Jobs: ["client", "connect", "rest"],
-  Models: ["client", "inputs", "path", "post", "inputTypes", "encodeInput", "readInference"],
+  Models: ["client", "inputs", "path", "post", "declared", "encodeInput", "readInference"],
   Blobs: ["client", "sendAll", "received", "sendPiece", "send"],
   Keys: ["client"],
   Shares: ["client"],
