@@ -131,11 +131,41 @@ bl_status bl_handle_job_checkpoint(bl_request *rq)
     return BL_OK;
 }
 
+/* ---- what was asked for */
+
+static bl_step read_document(bl_request *rq)
+{
+    rq->err.status = job_load_document(rq, rq->data, &rq->out);
+    return BL_STEP_DONE;
+}
+
+static bl_status reply_document(bl_request *rq)
+{
+    bl_request_reply_json(rq, 200);
+    return BL_OK;
+}
+
+bl_status bl_handle_job_document(bl_request *rq)
+{
+    bl_job *job = NULL;
+    BL_TRY(job_find_to_read(rq, &job));
+    if (job->document != NULL) {
+        bl_text_puts(&rq->out, job->document);
+        return reply_document(rq);
+    }
+    rq->data = job;
+    rq->then = reply_document;
+    return bl_request_submit(rq, job->jobs->writer, read_document, NULL);
+}
+
 /* ---- history */
+
+enum { MOST_STRETCHES = 100000 };
 
 typedef struct history {
     bl_job *job;
     uint64_t from, most;
+    uint64_t points; /* stretches of a curve; 0: all reports */
     bool csv;
 } history;
 
@@ -188,12 +218,34 @@ static void put_head(bl_request *rq)
     bl_text_puts(&rq->out, h->csv ? "\r\n" : "],\"rows\":[");
 }
 
+static uint64_t last_step(bl_job *job)
+{
+    uint64_t step = 0;
+    pthread_mutex_lock(&job->jobs->lock);
+    step = job->step;
+    pthread_mutex_unlock(&job->jobs->lock);
+    return step;
+}
+
+static bl_status put_curve(bl_request *rq)
+{
+    const history *h = rq->data;
+    job_curve *c = job_curve_create(h->job->ncolumns, h->from, last_step(h->job), h->points, put_row, rq);
+    bl_status st = c != NULL ? BL_OK : bl_fail(&rq->err, BL_ENOMEM, "a curve");
+    if (st == BL_OK)
+        st = job_each_report(h->job, h->from, h->most, job_curve_add, c, &rq->err);
+    if (st == BL_OK && !job_curve_end(c))
+        st = bl_fail(&rq->err, BL_ENOMEM, "a curve");
+    job_curve_destroy(c);
+    return st;
+}
+
 static bl_step read_history(bl_request *rq)
 {
     const history *h = rq->data;
     put_head(rq);
     if (job_flush(h->job, &rq->err) == BL_OK)
-        rq->err.status = job_each_report(h->job, h->from, h->most, put_row, rq, &rq->err);
+        rq->err.status = h->points > 0 ? put_curve(rq) : job_each_report(h->job, h->from, h->most, put_row, rq, &rq->err);
     if (!h->csv)
         bl_text_puts(&rq->out, "]}");
     return BL_STEP_DONE;
@@ -219,6 +271,7 @@ bl_status bl_handle_job_history(bl_request *rq)
     BL_TRY(job_find_to_read(rq, &h->job));
     BL_TRY(bl_request_query_count(rq, "from", 0, UINT64_MAX, &h->from));
     BL_TRY(bl_request_query_count(rq, "limit", 0, UINT64_MAX, &h->most));
+    BL_TRY(bl_request_query_count(rq, "points", 1, MOST_STRETCHES, &h->points));
     if (format != NULL) {
         h->csv = strcmp(format, "csv") == 0;
         if (!h->csv && strcmp(format, "json") != 0)

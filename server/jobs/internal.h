@@ -6,6 +6,7 @@
 #ifndef BL_SERVER_JOBS_INTERNAL_H
 #define BL_SERVER_JOBS_INTERNAL_H
 
+#include "proto/safetensors.h"
 #include "server/exec.h"
 #include "server/jobs/jobs.h"
 #include "server/names.h"
@@ -99,6 +100,7 @@ struct bl_job {
     char id[JOB_ID];
     uint32_t owner;
     const char *program_name, *entry_name, *device;
+    const char *document; /* as JSON, with the types of its inputs; NULL: it is in the file of the request */
     uint64_t steps;
     bool starved; /* of something that its key lacks; under the lock */
     int priority;
@@ -293,6 +295,8 @@ void job_written(bl_request *rq);
 bool job_add_mark(bl_job *job, job_mark mark); /* under the lock; false if out of memory */
 /* job->writing is set; any thread.  False: there is no memory, and the next tick tries again. */
 bool job_submit_write(bl_job *job);
+/* What was asked for, with the types of the inputs in place of their values. */
+void job_put_document(const char *request, const bl_file_tensor *inputs, size_t ninputs, bl_text *out);
 /* Reports that are not in the store yet. */
 BL_NODISCARD bl_status job_flush(bl_job *job, bl_err *err);
 
@@ -332,6 +336,21 @@ BL_NODISCARD bl_status job_load_reports(bl_job *job, bl_err *err); /* the last o
 BL_NODISCARD bl_status job_rewind(bl_job *job, uint64_t step, bl_err *err);
 /* All jobs of the store. */
 BL_NODISCARD bl_status jobs_load(bl_jobs *jobs, bl_err *err);
+
+/* ---- load.c */
+/* The document of a job whose request is in a file, as job_put_document writes it; writer's thread. */
+BL_NODISCARD bl_status job_load_document(bl_request *rq, const bl_job *job, bl_text *out);
+
+/* ---- curve.c */
+typedef struct job_curve job_curve;
+/* Give |each| those of the reports from step |from| to |last| that make a curve of |stretches| stretches; NULL: out of memory.
+ * Reports come in order by job_curve_add, whose |arg| is the curve; it and job_curve_end return false where |each| did, or memory
+ * is out. */
+job_curve *job_curve_create(int ncolumns, uint64_t from, uint64_t last, uint64_t stretches,
+                            bool (*each)(void *arg, const job_report *report), void *arg);
+bool job_curve_add(void *arg, const job_report *report);
+BL_NODISCARD bool job_curve_end(job_curve *c);
+void job_curve_destroy(job_curve *c); /* accepts NULL */
 
 /* ---- history.c: the writer's thread */
 /* Make room for the reports of |row|, of which *bytes are to be written. */

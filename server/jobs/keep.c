@@ -421,6 +421,39 @@ static bl_status add_inputs(const bl_job *job, const job_part *part, const char 
     return BL_OK;
 }
 
+void job_put_document(const char *request, const bl_file_tensor *inputs, size_t ninputs, bl_text *out)
+{
+    bl_text_append(out, request, strlen(request) - 1); /* without its brace */
+    bl_encode_key(out, "inputs");
+    bl_text_puts(out, "{");
+    for (size_t i = 0; i < ninputs; i++) {
+        bl_encode_key(out, inputs[i].name);
+        bl_text_puts(out, "{");
+        bl_encode_key(out, "dtype");
+        bl_encode_string(out, bl_dtype_name(inputs[i].dtype));
+        bl_encode_key(out, "shape");
+        bl_text_puts(out, "[");
+        for (int d = 0; d < inputs[i].ndim; d++)
+            bl_text_printf(out, "%s%lld", d > 0 ? "," : "", (long long)inputs[i].dim[d]);
+        bl_text_puts(out, "]}");
+    }
+    bl_text_puts(out, "}}");
+}
+
+/* For GET of the document, as long as the server runs. */
+static bl_status remember_document(bl_job *job, const char *request, const file_parts *parts, bl_err *err)
+{
+    bl_text document = {0};
+    bl_status st = BL_OK;
+    job_put_document(request, parts->tensors, parts->n, &document);
+    st = bl_text_status(&document, err);
+    if (st == BL_OK)
+        job->document = bl_arena_strndup(job->arena, document.data, document.len);
+    bl_text_fini(&document);
+    return st == BL_OK ? bl_arena_status(job->arena, err) : st;
+}
+
+/* To the disk, where anything is kept there. */
 static bl_status write_request(bl_job *job, bl_err *err)
 {
     size_t n = (size_t)job_count_held(job);
@@ -437,7 +470,9 @@ static bl_status write_request(bl_job *job, bl_err *err)
         st = add_inputs(job, &job->train, "", &parts, err);
     if (st == BL_OK)
         st = add_inputs(job, &job->evaluation, JOB_EVALUATE, &parts, err);
-    if (st == BL_OK) {
+    if (st == BL_OK)
+        st = remember_document(job, bl_text_get(&request), &parts, err);
+    if (st == BL_OK && job->jobs->folder != NULL) {
         bl_file_text texts[] = {{"request", bl_text_get(&request)}, {"program", bl_text_get(&program)}};
         st = write_file(job, job_path(job, "request.safetensors"), &parts, texts, 2, err);
     }
@@ -475,7 +510,7 @@ bl_status job_keep_first(bl_job *job, bl_err *err)
     bl_status st = bl_storage_check(job->jobs->server->storage, err);
     if (folder != NULL && st == BL_OK && !bl_folder_make(folder))
         st = bl_fail(err, BL_ESTORAGE, "the folder of a job cannot be made: %s", strerror(errno));
-    if (folder != NULL && st == BL_OK)
+    if (st == BL_OK)
         st = write_request(job, err);
     if (folder != NULL && st == BL_OK && job->evaluator.name != NULL)
         st = write_evaluator(job, err);

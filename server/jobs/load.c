@@ -41,6 +41,44 @@ bl_status job_load_file(bl_request *rq, char *path)
     return st;
 }
 
+/* What stands before the tensors. */
+static bl_status read_head(bl_request *rq, int fd, size_t bytes, bl_tensor_file *out)
+{
+    char first[8], *text = NULL;
+    size_t size = 0;
+    if (bytes < sizeof first || !bl_read_all(fd, first, sizeof first))
+        return bl_fail(&rq->err, BL_ESTORAGE, "a file of the job ends too soon");
+    BL_TRY(bl_safetensors_header_size(first, &size, &rq->err));
+    if (size > bytes - sizeof first)
+        return bl_fail(&rq->err, BL_ESTORAGE, "a file of the job ends too soon");
+    text = bl_request_alloc(rq, size, "the head of a file");
+    if (text == NULL)
+        return rq->err.status;
+    if (!bl_read_all(fd, text, size))
+        return bl_fail(&rq->err, BL_ESTORAGE, "a file of the job ends too soon");
+    return bl_safetensors_parse(rq->arena, (bl_span){text, size}, bytes - sizeof first - size, &rq->server->limits, out,
+                                &rq->err);
+}
+
+bl_status job_load_document(bl_request *rq, const bl_job *job, bl_text *out)
+{
+    bl_tensor_file head = {0};
+    const char *request = NULL;
+    int fd = -1;
+    size_t bytes = 0;
+    bl_status st = job_open_file(job_path(job, "request.safetensors"), &fd, &bytes, &rq->err);
+    if (st == BL_OK)
+        st = read_head(rq, fd, bytes, &head);
+    if (fd >= 0)
+        (void)close(fd);
+    request = st == BL_OK ? bl_safetensors_text(&head, "request") : NULL;
+    if (st == BL_OK && (request == NULL || *request == '\0'))
+        st = bl_fail(&rq->err, BL_ESTORAGE, "a file of the job has no document");
+    if (st == BL_OK)
+        job_put_document(request, head.tensors, head.ntensors, out);
+    return st;
+}
+
 static bl_status load_state(bl_request *rq, const bl_job *job, const bl_tensor_file *file, const bl_wire_tensor *state,
                             bl_held **out)
 {

@@ -31,7 +31,7 @@ def every_call(client):
     program = client.put_program("line", line())
     client.program("line"), client.programs(), program.run(POINTS), program.set_state(program.state())
     job = program.train(POINTS, steps=2, collect=["loss"])
-    client.jobs(), list(job.events()), job.wait(60), job.checkpoint(), job.history(), job.remove()
+    client.jobs(), list(job.events()), job.wait(60), job.checkpoint(), job.document(), job.history(), job.history(points=3), job.remove()
     program.delete()
     for model in (client.put_program("scaled", scaled()).promote("scaled", 1), client.model("scaled")):
         model.metadata(), model.config(), model.ready(), model.statistics(), model.infer({"x": [[1, 2]]}), model.trace(), model.trace(trace_rate=1)

@@ -69,9 +69,17 @@ class Job:
                     report["evaluation" if name.startswith(EVALUATE) else "metrics"][name.removeprefix(EVALUATE)] = value
             yield {name: value for name, value in report.items() if value != {}}
 
-    def history(self, start=0, limit=None) -> tuple[list, list]:
-        """(columns, rows) of its reports from step |start| on, at most |limit| of them; None was not measured after that step."""
-        document = self.client.answer("GET", self.history_path(start, limit), repeat=True)
+    def document(self) -> dict:
+        """What the job was asked to do, with dtype and shape of each input in place of its values."""
+        return self.client.answer("GET", self.path("/document"), repeat=True)
+
+    def history(self, start=0, limit=None, points=None) -> tuple[list, list]:
+        """(columns, rows) of its reports from step |start| on, at most |limit| of them; None was not measured after that step.
+
+        points: fewer rows that make the same curve, those with the least and the greatest values of so many stretches
+        """
+        path = self.history_path(start, limit) + (f"&points={points}" if points is not None else "")
+        document = self.client.answer("GET", path, repeat=True)
         return document["columns"], document["rows"]
 
     def csv(self, start=0, limit=None) -> str:
