@@ -14,11 +14,10 @@ enum {
     FAST_LEVEL = 1     /* tensors gain little by a better one, and wait for it */
 };
 
-/* The weight that |list| gives |coding|, 1 where it names none; 0: it does not take it. */
-static double weigh(const char *list, const char *coding)
+double bl_coding_weigh(const char *list, const char *coding)
 {
     size_t len = strlen(coding);
-    while (*list != '\0') {
+    while (list != NULL && *list != '\0') {
         size_t n = strcspn(list, ","), skip = strspn(list, " \t");
         const char *at = list + skip, *weight = NULL;
         size_t name = strcspn(at, ",; \t");
@@ -50,8 +49,9 @@ static size_t deflate_all(const bl_request *rq, bool gzip, char *to, size_t room
 
 void bl_reply_code(bl_request *rq)
 {
-    const char *list = rq->accept_coding != NULL ? rq->accept_coding : "";
-    double zipped = weigh(list, "gzip"), deflated = weigh(list, "deflate"), plain = weigh(list, "identity");
+    const char *list = rq->accept_coding;
+    double zipped = bl_coding_weigh(list, "gzip"), deflated = bl_coding_weigh(list, "deflate"),
+           plain = bl_coding_weigh(list, "identity");
     bool gzip = zipped >= deflated, coded = zipped + deflated > 0 && (gzip ? zipped : deflated) >= plain;
     size_t bytes = rq->out.len, room = 0;
     bl_err before = rq->err;

@@ -9,4 +9,8 @@
  * asks for no coding, if the reply is short, or without memory. */
 void bl_reply_code(bl_request *rq);
 
+/* The weight that |list|, an Accept-Encoding or NULL, gives |coding|, 1 where the list names none; 0: the client does not take
+ * it. */
+double bl_coding_weigh(const char *list, const char *coding);
+
 #endif

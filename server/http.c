@@ -100,6 +100,8 @@ static enum MHD_Result send_reply(bl_request *rq, bool close)
     add_header(response, "inference-header-content-length", rq->envelope > 0 ? length : NULL);
     add_header(response, "allow", rq->allow);
     add_header(response, "location", rq->location);
+    for (const bl_header *header = rq->headers; header != NULL && header->name != NULL; header++)
+        add_header(response, header->name, header->value);
     if (rq->status == 503 || rq->status == 429) {
         char seconds[16];
         snprintf(seconds, sizeof seconds, "%d", rq->retry_after > 0 ? rq->retry_after : 1);

@@ -398,6 +398,7 @@ void bl_request_reply_problem(bl_request *rq)
     rq->npieces = 0;
     rq->envelope = 0;
     rq->coding = NULL;
+    rq->headers = NULL;
     rq->coding_done = false;
     rq->status = v2       ? v2_status(rq->err.status)
                  : openai ? bl_problem_status_openai(rq->err.status)

@@ -61,6 +61,11 @@ typedef struct bl_query {
     const char *name, *value;
 } bl_query;
 
+/* A header of a reply beyond those of every reply. */
+typedef struct bl_header {
+    const char *name, *value;
+} bl_header;
+
 typedef struct bl_defer {
     struct bl_defer *next;
     void (*fn)(void *arg);
@@ -137,8 +142,9 @@ struct bl_request {
     /* the reply */
     int status;
     const char *content_type;
-    const char *allow;    /* 405 */
-    const char *location; /* or NULL */
+    const char *allow;        /* 405 */
+    const char *location;     /* or NULL */
+    const bl_header *headers; /* arena, more of them, the last one with a NULL name; or NULL */
     bl_text out;
     bl_piece *pieces; /* arena, sent after |out|; NULL */
     unsigned npieces;

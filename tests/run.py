@@ -35,7 +35,7 @@ PLAIN, ASAN, TSAN = ROOT / "build", ROOT / "build-asan", ROOT / "build-tsan"
 JOBS = str(os.cpu_count() or 2)
 LANES = 2             # parts at a time
 # Parts that only --full or their name begins.
-FULL = ("clang", "cppcheck", "tidy", "tsan", "amx", "api", "drivers", "fuzz", "packaging", "ptx")
+FULL = ("clang", "cppcheck", "tidy", "tsan", "amx", "api", "drivers", "fuzz", "packaging", "page", "ptx")
 # Files of Python tests, by folder, that take minutes and that only --full or their folder's name begins.
 FULL_FILES = {"http": ("test_job_restarts", "test_faults", "test_lifecycle", "test_caches", "test_children", "test_fair", "test_background"), "torch": ("test_attention",)}
 SLOWEST = ("unit", "http", "models", "torch", "tsan")  # these begin first, so that the lanes end together

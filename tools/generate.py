@@ -4,8 +4,9 @@
 the clients (tools/clients).
 
     tools/generate.py BUILD           write them; BUILD is a build folder with its target "ops" made
-    tools/generate.py BUILD --check   say which are not current (exit status 1 if any)
+    tools/generate.py BUILD --check   say which are not current (exit status 1 if any), and which files of other projects are not those of server/page/vendor/vendored.txt
 """
+import hashlib
 import pathlib
 import re
 import subprocess
@@ -34,6 +35,19 @@ def architectures():
         f"| `{name}` | {' '.join(f'`{each}`' for each in types.split())} |\n" for name, types in rows)
 
 
+def vendored_are_whole():
+    """Whether the files of other projects are those of the table beside them."""
+    folder, whole = ROOT / "server" / "page" / "vendor", True
+    rows = [line.split() for line in (folder / "vendored.txt").read_text().splitlines() if not line.startswith("#")]
+    wanted = {name: digest for digest, name, *_ in rows}
+    for name in sorted(wanted.keys() | {path.name for path in folder.iterdir()} - {"vendored.txt"}):
+        found = hashlib.sha256((folder / name).read_bytes()).hexdigest() if (folder / name).exists() else "missing"
+        if found != wanted.get(name):
+            print(f"server/page/vendor/{name}: SHA-256 is {found}, vendored.txt has {wanted.get(name)}")
+            whole = False
+    return whole
+
+
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
@@ -52,6 +66,7 @@ def main():
     rest = rest.partition("<!-- end -->")
     current.append(put(page, f"{words}{mark}{architectures()}{rest[1]}{rest[2]}", check))
     current += [put(ROOT / path, text, check) for path, text in clients.files().items()]
+    current.append(vendored_are_whole())
     return 0 if all(current) else 1
 
 

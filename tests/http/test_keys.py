@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from fixture import JSON, OCTETS, PROGRAM, ROOT, SAFETENSORS, Server, counter, graph
 
 SCOPES = ("infer", "run", "train", "admin", "metrics")
-OPEN = {"/", "/openapi.json", "/health", "/v2", "/v2/", "/v2/health/live", "/v2/health/ready"}  # the allow-list: what asks for no key
+OPEN = {"/", "/ui/{name}", "/openapi.json", "/health", "/v2", "/v2/", "/v2/health/live", "/v2/health/ready"}  # the allow-list: what asks for no key
 NAMES = {"INFER": {"infer"}, "RUN": {"run"}, "TRAIN": {"train"}, "ADMIN": {"admin"}, "METRICS": {"metrics"}, "WORK": {"run", "train"},
          "ANY": set(SCOPES), "NONE": set()}
 

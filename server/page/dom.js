@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+// Elements of the document. Text becomes text nodes, never markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+const SVG_TAGS = new Set(["svg", "path", "g", "rect", "circle", "line", "text", "title", "pattern", "defs", "polyline", "marker"]);
+
+/**
+ * An element. Attributes by name: `on...` are listeners, true is an attribute without a value, false and undefined are none; `key` names
+ * the element among its siblings for morph(), `keep` has morph() leave its content alone. Children: elements, texts, lists of them.
+ */
+export function h(tag, attributes = {}, ...children) {
+  const element = SVG_TAGS.has(tag) && tag !== "title" || attributes?.svg ? document.createElementNS(SVG, tag) : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes ?? {})) setAttribute(element, name, value);
+  element.append(...flatten(children));
+  return element;
+}
+
+function setAttribute(element, name, value) {
+  if (value === undefined || value === null || value === false || name === "svg") return;
+  if (name.startsWith("on")) {
+    element[name] = value;
+    (element.listeners ??= new Set()).add(name);
+  } else if (name === "value" || name === "checked" || name === "disabled" || name === "selected" || name === "indeterminate") element[name] = value;
+  else if (name === "key") element.morphKey = value;
+  else if (name === "keep") element.morphKeep = value;
+  else if (name === "style") Object.entries(value).forEach(([property, each]) => element.style.setProperty(property, each));
+  else element.setAttribute(name, value === true ? "" : value);
+}
+
+function flatten(children) {
+  return children.flat(Infinity).filter((child) => child !== undefined && child !== null && child !== false && child !== true)
+    .map((child) => (child instanceof Node ? child : document.createTextNode(String(child))));
+}
+
+/** Make the content of `element` these children, and keep the elements that are there where they match: focus and selection stay. */
+export function morph(element, ...children) {
+  morphChildren(element, flatten(children));
+}
+
+function morphChildren(element, wanted) {
+  const keyed = new Map();
+  for (const child of element.childNodes) if (child.morphKey !== undefined) keyed.set(child.morphKey, child);
+  let at = element.firstChild;
+  for (const next of wanted) {
+    const match = next.morphKey !== undefined ? keyed.get(next.morphKey) : at?.morphKey === undefined ? at : null;
+    if (match && match.nodeName === next.nodeName) {
+      if (match === at) at = at.nextSibling;
+      else element.insertBefore(match, at);
+      if (match !== next) morphNode(match, next);
+    } else element.insertBefore(next, at);
+  }
+  while (at) {
+    const gone = at;
+    at = at.nextSibling;
+    gone.remove();
+  }
+}
+
+function morphNode(old, next) {
+  if (old.nodeType === Node.TEXT_NODE) {
+    if (old.data !== next.data) old.data = next.data;
+    return;
+  }
+  for (const {name} of [...old.attributes]) if (!next.hasAttribute(name) && !(old.nodeName === "DETAILS" && name === "open") && name !== "style") old.removeAttribute(name);
+  for (const {name, value} of next.attributes) if (old.getAttribute(name) !== value && name !== "style") old.setAttribute(name, value);
+  if (old.style && old.style.cssText !== next.style.cssText) old.style.cssText = next.style.cssText;
+  for (const name of old.listeners ?? []) old[name] = null;
+  for (const name of next.listeners ?? []) old[name] = next[name];
+  old.listeners = next.listeners;
+  if (old.nodeName === "BUTTON" || old.nodeName === "INPUT" || old.nodeName === "SELECT") old.disabled = next.disabled;
+  if (next.morphKeep || old.nodeName === "TEXTAREA" || old.nodeName === "SELECT") return;
+  morphChildren(old, [...next.childNodes]);
+}
+
+/** A table: `head` of texts or {text, number}; rows of cells, each a text or an element. */
+export function table(head, rows, {caption, empty = "There are none.", label} = {}) {
+  if (rows.length === 0) return h("p", {class: "quiet"}, empty);
+  const number = head.map((each) => each.number && "number");
+  return h("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": label ?? caption ?? "Table"},
+    h("table", {}, caption && h("caption", {}, caption),
+      h("thead", {}, h("tr", {}, head.map((each, i) => h("th", {scope: "col", class: number[i]}, each.text ?? each)))),
+      h("tbody", {}, rows.map((row) => h("tr", {key: row.key, class: row.class}, (row.cells ?? row).map((cell, i) => h("td", {class: number[i]}, cell)))))));
+}
+
+/** The numbers of a chart, as a table that opens. */
+export function numbers(head, rows, label) {
+  return h("details", {class: "numbers", key: `numbers ${label}`}, h("summary", {}, "Numbers"), table(head, rows, {label}));
+}
+
+/** A button. */
+export function button(text, onclick, attributes = {}) {
+  return h("button", {type: "button", onclick, ...attributes}, text);
+}
+
+/** A state in a word with a mark whose form tells it too. */
+export function chip(state, kind = state) {
+  return h("span", {class: `chip ${kind}`}, state);
+}
+
+/** A labelled control. */
+export function field(label, control, hint) {
+  return h("label", {class: "field"}, h("span", {}, label), control, hint && h("small", {}, hint));
+}
+
+/** The title of a page, with what stands beside it. */
+export function heading(text, ...beside) {
+  return h("div", {class: "heading"}, h("h1", {tabindex: "-1"}, text), beside);
+}
+
+/** A definition list: pairs of a term and what it is; those without a value are left out. */
+export function facts(pairs) {
+  return h("dl", {class: "facts"}, pairs.filter(([, value]) => value !== undefined && value !== null && value !== "")
+    .map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, value))));
+}
+
+/** Colours of Okabe and Ito in an order of their own, each with a dash pattern and a hatch for eyes that see no colours. */
+const SERIES = 7;
+const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3], [5, 5], [1, 4], [12, 4]];
+
+export function seriesClass(index) {
+  return `series-${index % SERIES}`;
+}
+
+export function seriesDash(index) {
+  return DASHES[index % SERIES];
+}
+
+export function seriesColour(index) {
+  return getComputedStyle(document.documentElement).getPropertyValue(`--series-${index % SERIES}`).trim();
+}
+
+/** A swatch of a series: a line with its colour and dashes. */
+export function swatch(index) {
+  return h("svg", {class: `swatch ${seriesClass(index)}`, width: 22, height: 10, "aria-hidden": "true"},
+    h("line", {x1: 1, y1: 5, x2: 21, y2: 5, "stroke-dasharray": seriesDash(index).join(" ") || undefined}));
+}
+
+let announced;
+
+/** Tell of a change to those who do not see it, when they are ready. */
+export function announce(text) {
+  announced ??= document.body.appendChild(h("div", {role: "status", "aria-live": "polite", class: "unseen"}));
+  announced.textContent = text;
+}
+
+/** Ask before something is done that cannot be undone; with `word`, which is to be typed. Gives whether to do it. */
+export function confirmed(question, {word, action = "Do it"} = {}) {
+  return new Promise((resolve) => {
+    const entry = word && h("input", {required: true, pattern: undefined, autocomplete: "off", oninput: () => { done.disabled = entry.value !== word; }});
+    const done = h("button", {type: "submit", class: "danger", disabled: Boolean(word)}, action);
+    const dialog = h("dialog", {"aria-labelledby": "question", onclose: () => {
+      dialog.remove();
+      resolve(dialog.returnValue === "yes");
+    }}, h("form", {method: "dialog", onsubmit: (event) => { event.preventDefault(); dialog.close("yes"); }},
+      h("p", {id: "question"}, question), word && field(["Type ", h("code", {}, word), " to go on"], entry),
+      h("div", {class: "row"}, done, button("Cancel", () => dialog.close("no")))));
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
+/** Offer bytes as a file. */
+export function download(name, parts, type) {
+  const url = URL.createObjectURL(new Blob(parts, {type}));
+  h("a", {href: url, download: name}).click();
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
+}
