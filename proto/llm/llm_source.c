@@ -94,6 +94,16 @@ bool bl_llm_text(bl_llm_source *source, const char *key, bl_span *out)
     return name != NULL && bl_gguf_text(source->gguf, name, out);
 }
 
+/* ---- files */
+
+const bl_llm_file *bl_llm_find_file(const bl_llm_file *files, int nfiles, const char *name)
+{
+    for (int i = 0; i < nfiles; i++)
+        if (strcmp(files[i].name, name) == 0)
+            return &files[i];
+    return NULL;
+}
+
 /* ---- GGUF */
 
 static bl_status add_gguf_tensors(bl_llm_source *source, bl_err *err)
@@ -119,6 +129,23 @@ static bl_status add_gguf_tensors(bl_llm_source *source, bl_err *err)
     return BL_OK;
 }
 
+/* All parts of a split model are there, by their names. */
+static bl_status check_parts(const bl_llm_source *source, const bl_llm_file *files, int nfiles, bl_err *err)
+{
+    size_t stem = 0;
+    int at = 0, no = 0, count = 0;
+    while (at < nfiles && !bl_gguf_part_name((bl_span){files[at].name, strlen(files[at].name)}, &stem, &no, &count))
+        at++;
+    for (int i = 1; at < nfiles && i <= count; i++) {
+        const char *name = bl_arena_printf(source->arena, "%.*s-%05d-of-%05d.gguf", (int)stem, files[at].name, i, count);
+        if (name == NULL)
+            return bl_arena_status(source->arena, err);
+        if (bl_llm_find_file(files, nfiles, name) == NULL)
+            return bl_fail(err, BL_EINVAL, "the part \"%.200s\" is missing", name);
+    }
+    return BL_OK;
+}
+
 static bl_status open_gguf(bl_llm_source *source, const bl_llm_file *files, int nfiles, bl_err *err)
 {
     bl_span *data = bl_arena_array(source->arena, (size_t)nfiles, sizeof *data);
@@ -129,6 +156,7 @@ static bl_status open_gguf(bl_llm_source *source, const bl_llm_file *files, int 
     for (int i = 0; i < nfiles; i++)
         if (ends_with(files[i].name, ".gguf"))
             data[n++] = files[i].data;
+    BL_TRY(check_parts(source, files, nfiles, err));
     BL_TRY(bl_gguf_open(source->arena, data, n, &gguf, err));
     source->gguf = gguf;
     BL_TRY(bl_gguf_need_text(gguf, "general.architecture", &source->arch, err));
@@ -136,14 +164,6 @@ static bl_status open_gguf(bl_llm_source *source, const bl_llm_file *files, int 
 }
 
 /* ---- both */
-
-const bl_llm_file *bl_llm_find_file(const bl_llm_file *files, int nfiles, const char *name)
-{
-    for (int i = 0; i < nfiles; i++)
-        if (strcmp(files[i].name, name) == 0)
-            return &files[i];
-    return NULL;
-}
 
 bool bl_llm_is_model(const bl_llm_file *files, int nfiles)
 {

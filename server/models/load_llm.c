@@ -3,6 +3,7 @@
 #include "server/models/internal.h"
 
 #include "engine/base/log.h"
+#include "proto/gguf/gguf.h"
 #include "proto/llm/llm.h"
 #include "server/models/text_input.h"
 
@@ -89,17 +90,39 @@ static bl_status open_folder(bl_request *rq, int dir, bl_mapped *mapped, llm_fil
     return st;
 }
 
+/* The parts of a split model that are in the folder of models; the import names those that are missing. */
+static bl_status open_parts(bl_request *rq, const char *path, size_t stem, int count, bl_mapped *mapped, llm_files *files)
+{
+    if (count > MOST_FILES)
+        return bl_fail(&rq->err, BL_ELIMIT, "a model of over %d files", MOST_FILES);
+    for (int i = 1; i <= count; i++) {
+        const char *name = bl_arena_printf(rq->arena, "%.*s-%05d-of-%05d.gguf", (int)stem, path, i, count);
+        const char *full = name != NULL ? bl_arena_printf(rq->arena, "%s/%s", rq->server->settings.models, name) : NULL;
+        struct stat info;
+        if (full == NULL)
+            return bl_arena_status(rq->arena, &rq->err);
+        if (stat(full, &info) != 0)
+            continue;
+        BL_TRY(open_file(rq, AT_FDCWD, full, mapped, files));
+        files->file[files->count - 1].name = name;
+    }
+    return BL_OK;
+}
+
 static bl_status open_model(bl_request *rq, const char *path, bl_mapped *mapped, llm_files **out)
 {
     const char *full = bl_arena_printf(rq->arena, "%s/%s", rq->server->settings.models, path);
     llm_files *files = bl_arena_alloc(rq->arena, sizeof *files);
-    int dir;
+    size_t stem = 0;
+    int dir, no = 0, count = 0;
     *out = files;
     if (full == NULL || files == NULL)
         return bl_arena_status(rq->arena, &rq->err);
     dir = open(full, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir >= 0)
         return open_folder(rq, dir, mapped, files);
+    if (bl_gguf_part_name((bl_span){path, strlen(path)}, &stem, &no, &count))
+        return open_parts(rq, path, stem, count, mapped, files);
     BL_TRY(open_file(rq, AT_FDCWD, full, mapped, files));
     files->file[0].name = path;
     return BL_OK;
@@ -133,11 +156,9 @@ static const char *token_text(bl_model_version *version, const bl_tokenizer *tok
 /* The GGUF file in a folder, or |path| itself. */
 static const char *find_weights(bl_arena *arena, const llm_files *files, const char *path)
 {
-    for (int i = 0; i < files->count; i++) {
-        const char *name = files->file[i].name;
-        if (has_end(name, ".gguf") && strcmp(name, path) != 0)
-            return bl_arena_printf(arena, "%s/%s", path, name);
-    }
+    for (int i = 0; i < files->count && !has_end(path, ".gguf"); i++)
+        if (has_end(files->file[i].name, ".gguf"))
+            return bl_arena_printf(arena, "%s/%s", path, files->file[i].name);
     return bl_arena_strdup(arena, path);
 }
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Where models come from: the folder of --models, or the files of a request.  In the folder a model is NAME/VERSION/ with the
- * files of |parts|; a language model is NAME.gguf, or lies in NAME/ or NAME/VERSION/. */
+ * files of |parts|; a language model is NAME.gguf, or the parts NAME-00001-of-00003.gguf and so on of one, or lies in NAME/ or
+ * NAME/VERSION/. */
 #include "server/models/internal.h"
 
 #include "engine/base/map.h"
+#include "proto/gguf/gguf.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -217,14 +219,41 @@ static bl_status look_in(int dir, const char *model, bl_arena *arena, bl_source 
     return st;
 }
 
-/* NAME.gguf, where there is no folder NAME. */
+/* Is |file| a part of the split model |name|? */
+static bool is_part_of(const char *file, const char *name, int *count)
+{
+    size_t stem = 0;
+    int no = 0;
+    return bl_gguf_part_name((bl_span){file, strlen(file)}, &stem, &no, count) && stem == strlen(name) &&
+           memcmp(file, name, stem) == 0;
+}
+
+/* The parts of NAME that are in the folder: their fingerprint, and how many there are to be; 0: there is none. */
+static uint64_t look_parts(const char *folder, const char *name, int *count)
+{
+    DIR *list = opendir(folder);
+    uint64_t hash = 0;
+    for (const struct dirent *entry = NULL; list != NULL && (entry = readdir(list)) != NULL;) {
+        size_t bytes = 0;
+        uint64_t one = is_part_of(entry->d_name, name, count) ? stamp(dirfd(list), entry->d_name, &bytes) : 0;
+        if (one != 0)
+            hash += bl_hash_bytes(entry->d_name, strlen(entry->d_name), one);
+    }
+    if (list != NULL)
+        closedir(list);
+    return hash;
+}
+
+/* NAME.gguf or its parts, where there is no folder NAME. */
 static bl_status look_file(const char *folder, const char *name, bl_arena *arena, bl_source *out, bl_err *err)
 {
     bl_source_version version = {.number = 1, .form = BL_MODEL_LLM, .path = bl_arena_printf(arena, "%s.gguf", name)};
     char *path = bl_arena_printf(arena, "%s/%s.gguf", folder, name);
     size_t bytes = 0;
-    int cap = 0;
+    int cap = 0, count = 0;
     version.fingerprint = path != NULL ? stamp(AT_FDCWD, path, &bytes) : 0;
+    if (version.fingerprint == 0 && (version.fingerprint = look_parts(folder, name, &count)) != 0)
+        version.path = bl_arena_printf(arena, "%s-00001-of-%05d.gguf", name, count);
     if (version.fingerprint == 0)
         return bl_arena_status(arena, err);
     out->found = true;
@@ -344,7 +373,9 @@ static bool has_file(const char *folder, const char *name, const char *end, mode
 bool bl_source_has(bl_models *models, const char *name)
 {
     const char *folder = bl_models_folder(models);
-    return folder != NULL && (has_file(folder, name, "", S_IFDIR) || has_file(folder, name, ".gguf", S_IFREG));
+    int count = 0;
+    return folder != NULL && (has_file(folder, name, "", S_IFDIR) || has_file(folder, name, ".gguf", S_IFREG) ||
+                              look_parts(folder, name, &count) != 0);
 }
 
 bool bl_source_is_there(bl_models *models)
@@ -356,6 +387,18 @@ bool bl_source_is_there(bl_models *models)
     return list != NULL;
 }
 
+/* The part of a split model by which the model is listed: the first of those that are in the folder. */
+static bool is_first_part(const char *folder, const char *name, int no, int count)
+{
+    char end[40];
+    bool first = !has_file(folder, name, ".gguf", S_IFREG);
+    for (int i = 1; i < no && first; i++) {
+        snprintf(end, sizeof end, "-%05d-of-%05d.gguf", i, count);
+        first = !has_file(folder, name, end, S_IFREG);
+    }
+    return first;
+}
+
 void bl_source_each(bl_models *models, void (*each)(void *arg, const char *name), void *arg)
 {
     const char *folder = bl_models_folder(models);
@@ -363,8 +406,12 @@ void bl_source_each(bl_models *models, void (*each)(void *arg, const char *name)
     for (const struct dirent *entry = NULL; list != NULL && (entry = readdir(list)) != NULL;) {
         char name[sizeof entry->d_name];
         bool file = ends_with(entry->d_name, ".gguf");
-        snprintf(name, sizeof name, "%.*s", (int)(strlen(entry->d_name) - (file ? strlen(".gguf") : 0)), entry->d_name);
-        if (bl_model_name_ok(name) && (!file || !has_file(folder, name, "", S_IFDIR)))
+        size_t stem = strlen(entry->d_name) - (file ? strlen(".gguf") : 0);
+        int no = 0, count = 0;
+        bool part = bl_gguf_part_name((bl_span){entry->d_name, strlen(entry->d_name)}, &stem, &no, &count);
+        snprintf(name, sizeof name, "%.*s", (int)stem, entry->d_name);
+        if (bl_model_name_ok(name) && (!file || !has_file(folder, name, "", S_IFDIR)) &&
+            (!part || is_first_part(folder, name, no, count)))
             each(arg, name);
     }
     if (list != NULL)

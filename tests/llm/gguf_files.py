@@ -9,7 +9,7 @@ F32, F16 = 0, 1
 # ggml's numbers of types
 TYPES = {"f32": F32, "f16": F16, "q4_0": 2, "q4_1": 3, "q5_0": 6, "q5_1": 7, "q8_0": 8, "q2_k": 10, "q3_k": 11, "q4_k": 12, "q5_k": 13, "q6_k": 14, "iq4_nl": 20, "iq4_xs": 23,
          "mxfp4": 39}
-KINDS = {"u32": (4, "<I"), "i32": (5, "<i"), "f32": (6, "<f"), "bool": (7, "<?")}
+KINDS = {"u16": (2, "<H"), "u32": (4, "<I"), "i32": (5, "<i"), "f32": (6, "<f"), "bool": (7, "<?")}
 
 
 def text(value):
@@ -54,6 +54,16 @@ def gguf(keys, tensors):
         head += text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, type_of(array), len(data))
         data += array.tobytes() + bytes(-array.nbytes % 32)
     return head + bytes(-len(head) % 32) + data
+
+
+def split(name, keys, tensors, count):
+    """The files of a model in parts, as llama-gguf-split writes them."""
+    names, parts = list(tensors), {}
+    for i in range(count):
+        own = {key: tensors[key] for key in names[i * len(names) // count:(i + 1) * len(names) // count]}
+        said = {"split.no": ("u16", i), "split.count": ("u16", count), "split.tensors.count": ("i32", len(names))}
+        parts[f"{name}-{i + 1:05}-of-{count:05}.gguf"] = gguf((keys if i == 0 else {}) | said, own)
+    return parts
 
 
 WIDTH, FEED, HEADS, GROUPS, LAYERS, CONTEXT, EPS, BASE = 64, 96, 4, 2, 2, 64, 1e-5, 10000.0

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import tempfile
+import time
 import unittest
 
 import numpy as np
@@ -43,6 +44,7 @@ class Files(unittest.TestCase):
         """A server with these files in its folder of models: name -> bytes."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
         for name, data in files.items():
             path = pathlib.Path(folder.name) / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -66,6 +68,28 @@ class Files(unittest.TestCase):
                     self.assertLess(asking.error(asking.logits(server.url, model, TOKENS[:n], len(gguf_files.PIECES)), wanted[n - 1]), most)
         wanted = 2 * gguf_files.llama_logits(tensors, TOKENS)[-1][::-1]
         self.assertLess(asking.error(asking.logits(server.url, "head", TOKENS, len(gguf_files.PIECES)), wanted), 1e-10)
+
+    def test_splits(self):
+        """A model in parts is one model, in a folder of its own or beside the others; a part that comes later completes it."""
+        tensors, keys = gguf_files.llama_tensors(), gguf_files.llama_keys()
+        late = gguf_files.split("late", keys, tensors, 3)
+        files = gguf_files.split("flat", keys, tensors, 3) | {f"own/{name}": data for name, data in gguf_files.split("any", keys, tensors, 2).items()} | late
+        files |= {f"lost/{name}": data for name, data in gguf_files.split("x", keys, tensors, 3).items()}
+        for name in ("late-00002-of-00003.gguf", "lost/x-00001-of-00003.gguf"):
+            del files[name]
+        server = self.serve(files)
+        rows = {row["name"]: row for row in asking.call(f"{server.url}/v2/repository/index", {})}
+        self.assertEqual({"flat", "own", "late", "lost"}, {*rows})
+        self.assertIn('"late-00002-of-00003.gguf" is missing', rows["late"]["reason"])
+        self.assertIn('"x-00001-of-00003.gguf" is missing', rows["lost"]["reason"])
+        wanted = gguf_files.llama_logits(tensors, TOKENS)[-1]
+        for model in ("flat", "own"):
+            self.assertLess(asking.error(asking.logits(server.url, model, TOKENS, len(gguf_files.PIECES)), wanted), 1e-10)
+        (self.folder / "late-00002-of-00003.gguf").write_bytes(late["late-00002-of-00003.gguf"])
+        end = time.monotonic() + 60
+        while "error" in asking.call(f"{server.url}/v1/models/late") and time.monotonic() < end:
+            time.sleep(0.1)
+        self.assertLess(asking.error(asking.logits(server.url, "late", TOKENS, len(gguf_files.PIECES)), wanted), 1e-10)
 
     def test_folders(self):
         tensors = gguf_files.llama_tensors()
