@@ -44,6 +44,7 @@ export class Connection {
   async *events(method, path, {body, headers, signal} = {}) {
     const response = await this.open(method, path, {body, headers: {...headers, Accept: "text/event-stream"}, signal});
     for await (const {name, id, data} of this.readBody(response.body, signal)) {
+      signal?.throwIfAborted(); // of events that have come already
       const document = data === "[DONE]" ? null : parse(data);
       const error = eventError(name, document);
       if (error !== undefined) throw error;
