@@ -94,6 +94,8 @@ test("jobs: events until the end, history, checkpoints", async () => {
   assert.deepEqual(late, [[2000, "number"], [3000, "number"]]);
   assert.equal((await client.jobs.wait(job)).step, 3000);
   assert.deepEqual((await client.jobs.history(job, {from: 2000})).rows.length, 2);
+  assert.ok((await client.jobs.history(job, {points: 2})).rows.length <= 3);
+  assert.equal((await client.jobs.document(job)).steps, 3000);
   assert.ok(Math.abs((await client.jobs.checkpoint(job)).w.item() - 2) < 1e-3);
   await client.jobs.remove(job);
   await assert.rejects(client.jobs.get(job), {status: 404});
@@ -146,6 +148,10 @@ test("the server: devices, usage, readiness; a language model that is not there"
   assert.equal((await client.devices())[0].id, "interp:0");
   assert.ok(Array.isArray(await client.usage({days: 1})));
   assert.equal((await client.server()).name, "beamline");
+  const me = await client.me();
+  assert.deepEqual([me.name, me.keys, Array.isArray(me.scopes)], [null, false, true]);
+  assert.equal((await client.now()).devices[0].id, "interp:0");
+  assert.equal((await client.nowHistory(60)).devices[0].busy.length > 0, true);
   assert.equal(await client.ready(), true);
   const text = client.chat({model: "none", messages: [{role: "user", content: "Hello"}]});
   await assert.rejects(text.next(), (error) => error.status === 404 && /none/.test(error.detail));
