@@ -3,6 +3,7 @@
 import base64
 import json
 import math
+import sys
 import unittest
 
 import beamline
@@ -10,7 +11,11 @@ from beamline.values import as_array
 from node import NodeCase
 from served import ROOT
 
-OPS = {op["name"]: op for op in json.loads((ROOT / "proto" / "ops.json").read_text())["ops"]}
+sys.path.append(str(ROOT / "tests" / "page"))
+from browser import BrowserCase  # noqa: E402
+
+TABLE = (ROOT / "proto" / "ops.json").read_text()
+OPS = {op["name"]: op for op in json.loads(TABLE)["ops"]}
 
 
 def by_name(op, operands):
@@ -102,34 +107,66 @@ def is_told(array, text):
         math.isclose(float(a), b, rel_tol=near, abs_tol=1e-7) or (math.isnan(a) and math.isnan(b)) for a, b in zip(array.flat(), wanted))
 
 
-class ConformanceTest(NodeCase):
-    def run_here(self, example, graph):
-        """What the Python client gets: the outputs in their order.  An op that remembers something is run as a program, here and by the script."""
+class Examples:
+    """The examples, which the Python client runs first."""
+
+    def __init__(self, client):
+        self.every = examples()
+        self.graphs = [build_example(example) for example, _ in self.every]
+        self.results = [self.run(client, example, graph) for (example, _), graph in zip(self.every, self.graphs)]
+        self.text = json.dumps([example for example, _ in self.every])
+
+    @staticmethod
+    def run(client, example, graph):
+        """The outputs in their order.  An op that remembers something is run as a program, here and by other clients."""
         try:
-            result = self.client.run(graph, example["inputs"])
+            result = client.run(graph, example["inputs"])
         except beamline.InvalidGraph as error:
-            self.assertIn("remembers state, which only a program has", error.detail)
+            if "remembers state, which only a program has" not in error.detail:
+                raise
             example["remembers"] = True
-            result = self.client.put_program("example", {**graph.document(), "state": example["inputs"]}).run()
+            result = client.put_program("example", {**graph.document(), "state": example["inputs"]}).run()
         return [as_array(result[output.id]) for output in graph.outputs]
 
-    def test_examples(self):
-        every = examples()
-        self.assertGreater(len(every), 300)
-        graphs = [build_example(example) for example, _ in every]
-        results = [self.run_here(example, graph) for (example, _), graph in zip(every, graphs)]
-        lines = self.run_script("conformance.mjs", text=json.dumps([example for example, _ in every])).splitlines()
-        self.assertEqual(len(every), len(lines))
-        for (example, wanted), graph, mine, line in zip(every, graphs, results, lines):
-            with self.subTest(json.dumps(example)):
-                theirs = json.loads(line)
-                self.assertEqual(canonical({**graph.document(), "inputs": example["inputs"]}), canonical(json.loads(theirs["document"])))
-                self.assertNotIn("error", theirs)
+    def check(self, case, answers):
+        """That another client sent the same documents, and got the same results, which are those of the table, by plans that were there."""
+        case.assertGreater(len(self.every), 300)
+        case.assertEqual(len(self.every), len(answers))
+        for (example, wanted), graph, mine, theirs in zip(self.every, self.graphs, self.results, answers):
+            with case.subTest(json.dumps(example)):
+                case.assertEqual(canonical({**graph.document(), "inputs": example["inputs"]}), canonical(json.loads(theirs["document"])))
+                case.assertNotIn("error", theirs)
                 arrays = [beamline.Array(each["dtype"], each["shape"], base64.b64decode(each["base64"])) for each in theirs["results"]]
-                self.assertEqual([(each.dtype, each.shape, bytes(each.data)) for each in mine], [(each.dtype, each.shape, each.data) for each in arrays])
+                case.assertEqual([(each.dtype, each.shape, bytes(each.data)) for each in mine], [(each.dtype, each.shape, each.data) for each in arrays])
                 for array, text in zip(arrays, wanted):
-                    self.assertTrue(is_told(array, text), f"{array.dtype}{list(array.shape)} {array.flat()} is not {text}")
-                self.assertEqual("cached", theirs["plan"])
+                    case.assertTrue(is_told(array, text), f"{array.dtype}{list(array.shape)} {array.flat()} is not {text}")
+                case.assertEqual("cached", theirs["plan"])
+
+
+class NodeTest(NodeCase):
+    def test_examples(self):
+        every = Examples(self.client)
+        every.check(self, json.loads(self.run_script("conformance.mjs", text=every.text)))
+
+
+class BrowserTest(BrowserCase):
+    """The same in a page of the server's origin, which the test puts there."""
+
+    def test_examples(self):
+        server = self.serve("--log-level", "error")
+        with beamline.Client(server.url) as client:
+            every = Examples(client)
+        context = self.browser.new_context()
+        self.addCleanup(context.close)
+        page = context.new_page()
+        page.route("**/*.html", lambda route: route.fulfill(body="<!doctype html><title>examples</title>", content_type="text/html"))
+        page.route("**/*js", lambda route: route.fulfill(body=(ROOT / route.request.url.removeprefix(server.url + "/")).read_text(), content_type="text/javascript"))
+        page.goto(server.url + "/examples.html")
+        answers = page.evaluate("""async ([table, examples]) => {
+            const {answerAll} = await import("/tests/js/examples.mjs");
+            return answerAll(table, examples);
+        }""", [TABLE, every.text])
+        every.check(self, answers)
 
 
 if __name__ == "__main__":
