@@ -205,9 +205,20 @@ static bl_status set_request(bl_ask *ask, const bl_ask_request *request, struct 
 
 /* ---- an answer */
 
+const char *bl_ask_header(const bl_ask *ask, const char *name)
+{
+    struct curl_header *header = NULL;
+    return curl_easy_header(ask->curl, name, 0, CURLH_HEADER, -1, &header) == CURLHE_OK ? header->value : NULL;
+}
+
 const cJSON *bl_answer_at(const cJSON *object, const char *name)
 {
     return cJSON_GetObjectItemCaseSensitive(object, name);
+}
+
+const cJSON *bl_answer_first(const cJSON *list)
+{
+    return list != NULL ? list->child : NULL;
 }
 
 const char *bl_answer_text(const cJSON *object, const char *name)
@@ -249,9 +260,9 @@ static bl_status explain_refusal(const bl_ask *ask, bl_err *err)
         bl_text_printf(&text, ": %.400s", detail);
     if (step >= 0)
         bl_text_printf(&text, " (after %.0f steps)", step);
+    bl_status st = bl_fail(err, ask->status == 404 ? BL_ENOTFOUND : BL_EINVAL, "%s", bl_text_get(&text));
     if (*node != '\0')
         bl_err_blame(err, node);
-    bl_status st = bl_fail(err, ask->status == 404 ? BL_ENOTFOUND : BL_EINVAL, "%s", bl_text_get(&text));
     bl_text_fini(&text);
     cJSON_Delete(body);
     return st;

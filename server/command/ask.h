@@ -43,11 +43,14 @@ BL_NODISCARD bl_status bl_ask_open(bl_ask *ask, const char *url, const char *key
 BL_NODISCARD bl_status bl_ask_send(bl_ask *ask, const bl_ask_request *request, bl_err *err);
 void bl_ask_close(bl_ask *ask);
 
+/* A header of the last answer, or NULL; until the next request. */
+const char *bl_ask_header(const bl_ask *ask, const char *name);
 /* The last answer as a document, which the caller deletes; and members of one: "" or |usual| where it is no text or number. */
 BL_NODISCARD bl_status bl_ask_document(const bl_ask *ask, cJSON **out, bl_err *err);
 const char *bl_answer_text(const cJSON *object, const char *name);
 double bl_answer_number(const cJSON *object, const char *name, double usual);
 const cJSON *bl_answer_at(const cJSON *object, const char *name);
+const cJSON *bl_answer_first(const cJSON *list); /* its element or member, and ->next the one behind it; NULL: none */
 
 /* "/v2/models/" + |name| with what an address may not have escaped + |end|. */
 void bl_ask_path(bl_text *out, const char *begin, const char *name, const char *end);

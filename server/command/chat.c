@@ -62,15 +62,16 @@ static void drop_last(conversation *chat)
 
 /* ---- an answer */
 
-/* Text of a model, without what a terminal would take for commands. */
+/* Text of a model; in a terminal without what that would take for commands. */
 static void print_text(const char *text, bool terminal)
 {
-    for (; *text != '\0'; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (!terminal || (c >= 0x20 && c != 0x7f) || c == '\n' || c == '\t')
-            putchar(c);
-    }
-    fflush(stdout);
+    bl_text safe = {0};
+    if (terminal)
+        bl_text_put_words(&safe, text);
+    else
+        bl_text_puts(&safe, text);
+    (void)bl_terminal_print(&safe);
+    bl_text_fini(&safe);
 }
 
 static void show_thinking(answer *a, bool thinks)
@@ -255,7 +256,7 @@ static void converse(conversation *chat)
                 drop_last(chat);
         }
         if (err.status != BL_OK)
-            fprintf(stderr, "beamline: %s\n", err.text);
+            bl_call_tell(&err);
     }
     bl_text_fini(&message);
 }

@@ -87,7 +87,12 @@ BL_NODISCARD bl_status bl_call_connect(bl_call *call, bl_err *err);
 /* Ask with call->ask.  With --json the answer is printed, and *told is true. */
 BL_NODISCARD bl_status bl_call_ask(bl_call *call, const bl_ask_request *request, bool *told, bl_err *err);
 
-/* ---- help.c, completion.c */
+/* A document as it is, with a newline; for a terminal what that would obey is escaped. */
+bool bl_call_print_json(const char *document);
+/* What went wrong, and the node that is to blame, on standard error. */
+void bl_call_tell(const bl_err *err);
+
+/* ---- help.c */
 void bl_command_usage_line(const bl_command *command, bl_text *out); /* "beamline run GRAPH [options]" */
 void bl_command_print_help(const bl_command *command);
 

@@ -54,15 +54,13 @@ static bl_status list_there(bl_call *call, bl_err *err)
 {
     bl_table table = {.heads = {"device", "name", "driver", "state", ">memory", ">used"}};
     bl_ask_request request = {.path = "/api/v1/devices", .seconds = BL_ASK_SECONDS};
-    const cJSON *row = NULL;
     cJSON *body = NULL;
     bool told = false;
     BL_TRY(bl_call_ask(call, &request, &told, err));
     if (told)
         return BL_OK;
     BL_TRY(bl_ask_document(&call->ask, &body, err));
-    cJSON_ArrayForEach(row, bl_answer_at(body, "devices"))
-    {
+    for (const cJSON *row = bl_answer_first(bl_answer_at(body, "devices")); row != NULL; row = row->next) {
         static const char *const sizes[] = {"memory", "memory_used"};
         static const char *const texts[] = {"id", "name", "driver", "state"};
         for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
@@ -90,7 +88,7 @@ static bl_status change_device(bl_call *call, bl_err *err)
     if (st == BL_OK)
         st = bl_ask_send(&call->ask, &request, err);
     if (st == BL_OK)
-        printf("%s\n", bl_text_get(&call->ask.body));
+        (void)bl_call_print_json(bl_text_get(&call->ask.body));
     bl_text_fini(&path);
     bl_text_fini(&end);
     return st;

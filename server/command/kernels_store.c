@@ -141,15 +141,13 @@ static bl_status ask_kernels(bl_call *call, bl_err *err)
 {
     bl_table table = {.heads = {"key", "kernel", ">before us", ">after us", "moves"}};
     bl_ask_request request = {.path = "/api/v1/kernels", .seconds = BL_ASK_SECONDS};
-    const cJSON *row = NULL;
     cJSON *body = NULL;
     bool told = false;
     BL_TRY(bl_call_ask(call, &request, &told, err));
     if (told)
         return BL_OK;
     BL_TRY(bl_ask_document(&call->ask, &body, err));
-    cJSON_ArrayForEach(row, bl_answer_at(body, "kernels"))
-    {
+    for (const cJSON *row = bl_answer_first(bl_answer_at(body, "kernels")); row != NULL; row = row->next) {
         bl_table_add(&table, bl_answer_text(row, "key"));
         bl_table_add(&table, bl_answer_text(row, "name"));
         bl_table_addf(&table, "%.1f", bl_answer_number(row, "heuristic_ns", 0) / 1e3);

@@ -159,11 +159,9 @@ static bool print_usage(void *arg, const bl_cell *cells, int n)
 static bl_status print_answer(const bl_ask *ask, bl_err *err)
 {
     bl_table table = {.heads = {"day", "key", ">requests", ">device s", ">received bytes", ">sent bytes"}};
-    const cJSON *row = NULL;
     cJSON *body = NULL;
     BL_TRY(bl_ask_document(ask, &body, err));
-    cJSON_ArrayForEach(row, bl_answer_at(body, "usage"))
-    {
+    for (const cJSON *row = bl_answer_first(bl_answer_at(body, "usage")); row != NULL; row = row->next) {
         bl_table_add(&table, bl_answer_text(row, "day"));
         bl_table_add(&table, bl_answer_text(row, "key"));
         bl_table_addf(&table, "%.0f", bl_answer_number(row, "requests", 0));

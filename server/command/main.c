@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- the server that a command asks */
 
@@ -26,14 +27,26 @@ bl_status bl_call_ask(bl_call *call, const bl_ask_request *request, bool *told, 
     if (!bl_call_has(call, "json"))
         return BL_OK;
     *told = true;
-    bl_text_puts(&call->ask.body, bl_text_last(&call->ask.body) == '\n' ? "" : "\n");
-    return bl_terminal_print(&call->ask.body) ? BL_OK : bl_fail(err, BL_ESTORAGE, "standard output cannot be written");
+    return bl_call_print_json(bl_text_get(&call->ask.body)) ? BL_OK
+                                                            : bl_fail(err, BL_ESTORAGE, "standard output cannot be written");
+}
+
+bool bl_call_print_json(const char *document)
+{
+    bl_text out = {0};
+    if (isatty(STDOUT_FILENO))
+        bl_text_put_words(&out, document);
+    else
+        bl_text_puts(&out, document);
+    bl_text_puts(&out, out.len == 0 || bl_text_last(&out) == '\n' ? "" : "\n");
+    bool whole = bl_terminal_print(&out);
+    bl_text_fini(&out);
+    return whole;
 }
 
 /* ---- the command */
 
-/* What went wrong, and the node that is to blame, on standard error. */
-static void tell_failure(const bl_err *err)
+void bl_call_tell(const bl_err *err)
 {
     bl_text out = {0};
     if (err->text[0] == '\0')
@@ -61,7 +74,7 @@ static int run_command(const bl_command *command, int argc, char *const *argv)
     else if (st == BL_OK)
         st = command->run(&call, &err);
     if (st != BL_OK) {
-        tell_failure(&err);
+        bl_call_tell(&err);
         status = call.misused ? BL_EXIT_MISUSED : call.ask.silent ? BL_EXIT_SILENT : BL_EXIT_FAILED;
     }
     bl_ask_close(&call.ask);
@@ -76,7 +89,7 @@ static int refuse_name(const char *name)
     for (size_t i = 0; bl_command_at(i) != NULL; i++)
         bl_near_offer(&near, (bl_span){bl_command_at(i)->name, strlen(bl_command_at(i)->name)});
     (void)bl_fail(&err, BL_EINVAL, "unknown command \"%.100s\"; beamline help lists the commands%s", name, bl_near_hint(&near));
-    tell_failure(&err);
+    bl_call_tell(&err);
     return BL_EXIT_MISUSED;
 }
 

@@ -77,7 +77,7 @@ static bool is_obeyed(utf8proc_int32_t c)
            (c >= 0x2066 && c <= 0x2069) || c == 0xfeff;
 }
 
-void bl_text_put_safe(bl_text *out, const char *text)
+static void put_escaped(bl_text *out, const char *text, const char *let)
 {
     for (size_t left = strlen(text); left > 0;) {
         utf8proc_int32_t c = 0;
@@ -86,14 +86,24 @@ void bl_text_put_safe(bl_text *out, const char *text)
             (void)utf8proc_iterate((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)len, &c);
         if (len == 0)
             bl_text_printf(out, "\\x%02x", (unsigned char)*text);
-        else if (is_obeyed(c))
-            bl_text_printf(out, c < 0x100 ? "\\x%02x" : "\\u%04x", (unsigned)c);
+        else if (is_obeyed(c) && (c == 0 || c >= 0x80 || strchr(let, (int)c) == NULL))
+            bl_text_printf(out, "\\u%04x", (unsigned)c);
         else
             bl_text_append(out, text, len);
         len += len == 0;
         text += len;
         left -= len;
     }
+}
+
+void bl_text_put_safe(bl_text *out, const char *text)
+{
+    put_escaped(out, text, "");
+}
+
+void bl_text_put_words(bl_text *out, const char *text)
+{
+    put_escaped(out, text, "\n\t");
 }
 
 int bl_terminal_width(const char *text)
@@ -112,9 +122,35 @@ int bl_terminal_width(const char *text)
     return width;
 }
 
+void bl_text_put_line(bl_text *out, const char *text, size_t len, int columns)
+{
+    int width = 0;
+    for (size_t at = 0, step = 0; at < len; at += step) {
+        char one[8] = "";
+        step = bl_utf8_length(text + at, len - at);
+        step += step == 0;
+        memcpy(one, text + at, step);
+        width += bl_terminal_width(one);
+        if (width > columns)
+            break;
+        bl_text_append(out, text + at, step);
+    }
+    bl_text_puts(out, "\n");
+}
+
 bool bl_terminal_print(const bl_text *text)
 {
     return !text->failed && (text->len == 0 || fwrite(text->data, 1, text->len, stdout) == text->len) && fflush(stdout) == 0;
+}
+
+bool bl_terminal_print_line(const char *text)
+{
+    bl_text line = {0};
+    bl_text_put_safe(&line, text);
+    bl_text_puts(&line, "\n");
+    bool whole = bl_terminal_print(&line);
+    bl_text_fini(&line);
+    return whole;
 }
 
 /* ---- tables */

@@ -16,13 +16,18 @@ bool bl_terminal_sleep(int fd, double seconds);
 void bl_terminal_size(int *columns, int *rows);
 bool bl_terminal_has_unicode(void); /* its locale has UTF-8 */
 
-/* Text of others: control characters, marks of direction and bytes that are no UTF-8 are escaped as \x1b, newlines too, so that
- * the terminal obeys none. */
+/* Text of others: control characters, newlines too, and marks of direction are escaped as \u001b, bytes that are no UTF-8 as
+ * \xff, so that the terminal obeys none. */
 void bl_text_put_safe(bl_text *out, const char *text);
-int bl_terminal_width(const char *text); /* columns that it takes, if it was put so */
+void bl_text_put_words(bl_text *out, const char *text); /* the same of a text of several lines, or of JSON */
+int bl_terminal_width(const char *text);                /* columns that it takes, if it was put so */
+
+/* So much of a line, put so, as fits |columns|, and a newline. */
+void bl_text_put_line(bl_text *out, const char *text, size_t len, int columns);
 
 /* Print and flush; false where standard output takes it not. */
 bool bl_terminal_print(const bl_text *text);
+bool bl_terminal_print_line(const char *text); /* text of others, and a newline */
 
 /* ---- tables */
 

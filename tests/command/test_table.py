@@ -109,7 +109,7 @@ class Completion(unittest.TestCase):
     def test_fish(self):
         if shutil.which("fish") is None:
             self.skipTest("no fish")
-        script = beamline("completion", "fish")[1] + 'complete -C "beamline keys "\necho ---\ncomplete -C "beamline top --ti"\necho ---\ncomplete -C "beamline u"'
+        script = beamline("completion", "fish")[1] + 'complete -C "beamline keys "\necho ---\ncomplete -C "beamline top --ti"\necho ---\ncomplete -C "beamline us"'
         verbs, flags, commands = subprocess.run(["fish", "--no-config"], input=script, capture_output=True, text=True, check=True).stdout.split("---\n")
         self.assertLessEqual({verb for command, verb in VERBS if command == "keys"}, set(verbs.split()))
         self.assertTrue(flags.startswith("--times"), flags)

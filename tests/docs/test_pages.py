@@ -81,6 +81,9 @@ class PagesTest(unittest.TestCase):
     def test_jobs(self):
         self.check(self.desk.shell("docs/jobs.md", before=[LINE]))
 
+    def test_the_command_line(self):
+        self.check(self.desk.shell("docs/cli.md"))
+
     def test_data(self):
         self.check(self.desk.shell("docs/data.md"))
 

@@ -259,7 +259,7 @@ class CommandLine(unittest.TestCase):
 
     def test_each_command_has_help(self):
         listed = re.findall(r"^  beamline (\w+)", self.run_it("--help").stdout, re.M)
-        self.assertEqual(["serve", "devices", "tune", "kernels", "keys", "usage", "top", "chat", "pull", "completion", "version", "man", "help"], listed)
+        self.assertLessEqual({"serve", "devices", "tune", "kernels", "keys", "usage", "top", "run", "train", "chat", "pull", "man", "help"}, set(listed))
         for name in listed:
             run = self.run_it(name, "--help")
             self.assertEqual((0, ""), (run.returncode, run.stderr), name)

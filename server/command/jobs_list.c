@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/* `beamline jobs` and `beamline cancel`. */
+#include "server/command/command.h"
+
+#include "server/command/terminal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void add_seconds(bl_table *table, double seconds)
+{
+    bl_text text = {0};
+    if (seconds >= 0)
+        bl_text_put_seconds(&text, seconds);
+    bl_table_add(table, bl_text_get(&text));
+    bl_text_fini(&text);
+}
+
+/* The last value of the metric that is called loss, else of the first. */
+static void add_metric(bl_table *table, const cJSON *job)
+{
+    const cJSON *metrics = bl_answer_at(job, "metrics"), *item = bl_answer_at(metrics, "loss");
+    if (item == NULL && metrics != NULL)
+        item = metrics->child;
+    if (cJSON_IsNumber(item))
+        bl_table_addf(table, "%.60s %.5g", item->string, item->valuedouble);
+    else
+        bl_table_add(table, "");
+}
+
+static bl_status print_jobs(const cJSON *answer, bl_err *err)
+{
+    bl_table table = {.heads = {"job", "program", "state", ">step", ">of", ">steps/s", ">left", "metric"}};
+    for (const cJSON *job = bl_answer_first(bl_answer_at(answer, "jobs")); job != NULL; job = job->next) {
+        double rate = bl_answer_number(job, "rate", 0);
+        bl_table_add(&table, bl_answer_text(job, "job"));
+        bl_table_add(&table, bl_answer_text(job, "program"));
+        bl_table_add(&table, bl_answer_text(job, "state"));
+        bl_table_addf(&table, "%.0f", bl_answer_number(job, "step", 0));
+        bl_table_addf(&table, "%.0f", bl_answer_number(job, "steps", 0));
+        if (rate > 0)
+            bl_table_addf(&table, "%.4g", rate);
+        else
+            bl_table_add(&table, "");
+        add_seconds(&table, bl_answer_number(job, "seconds_left", -1));
+        add_metric(&table, job);
+    }
+    return bl_table_end(&table, err);
+}
+
+bl_status bl_command_jobs(bl_call *call, bl_err *err)
+{
+    bl_ask_request request = {.path = "/api/v1/jobs", .seconds = BL_ASK_SECONDS};
+    cJSON *answer = NULL;
+    bool told = false;
+    BL_TRY(bl_call_ask(call, &request, &told, err));
+    if (told)
+        return BL_OK;
+    BL_TRY(bl_ask_document(&call->ask, &answer, err));
+    if (bl_call_has(call, "quiet"))
+        for (const cJSON *job = bl_answer_first(bl_answer_at(answer, "jobs")); job != NULL; job = job->next)
+            (void)bl_terminal_print_line(bl_answer_text(job, "job"));
+    bl_status st = bl_call_has(call, "quiet") ? BL_OK : print_jobs(answer, err);
+    cJSON_Delete(answer);
+    return st;
+}
+
+bl_status bl_command_cancel(bl_call *call, bl_err *err)
+{
+    bl_text path = {0}, out = {0};
+    bl_ask_request request = {.method = "DELETE", .seconds = BL_ASK_SECONDS};
+    cJSON *answer = NULL;
+    bool told = false;
+    bl_ask_path(&path, "/api/v1/jobs/", call->operands[0], bl_call_has(call, "remove") ? "?remove=true" : "");
+    request.path = bl_text_get(&path);
+    bl_status st = bl_call_ask(call, &request, &told, err);
+    if (st == BL_OK && !told && call->ask.status != 204)
+        st = bl_ask_document(&call->ask, &answer, err);
+    if (st == BL_OK && !told) {
+        bl_text_put_safe(&out, call->operands[0]);
+        bl_text_puts(&out, answer != NULL ? " " : " is removed\n");
+    }
+    if (answer != NULL) {
+        bl_text_put_safe(&out, bl_answer_text(answer, "state"));
+        bl_text_printf(&out, " at step %.0f\n", bl_answer_number(answer, "step", 0));
+    }
+    (void)bl_terminal_print(&out);
+    cJSON_Delete(answer);
+    bl_text_fini(&path);
+    bl_text_fini(&out);
+    return st;
+}

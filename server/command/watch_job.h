@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* A job that is watched until it has ended, or Ctrl-C detaches. */
+#ifndef BL_SERVER_COMMAND_WATCH_JOB_H
+#define BL_SERVER_COMMAND_WATCH_JOB_H
+
+#include "server/command/command.h"
+
+/* |metric| is the one that is drawn, NULL: one that is called loss, else the first.  A job that failed or was cancelled is a
+ * failure. */
+BL_NODISCARD bl_status bl_job_watch(bl_call *call, const char *id, const char *metric, bl_err *err);
+
+#endif
