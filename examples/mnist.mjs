@@ -15,8 +15,13 @@ const BATCH = 128;
 
 function findFile(name) {
   const {BEAMLINE_DATA: data, XDG_CACHE_HOME: cache} = process.env;
-  const folders = [...(data ? [join(data, "mnist"), data] : []), join(cache || join(homedir(), ".cache"), "beamline", "data", "mnist")];
-  const path = folders.flatMap((folder) => [join(folder, `${name}.gz`), join(folder, name)]).find((file) => existsSync(file));
+  const folders = [
+    ...(data ? [join(data, "mnist"), data] : []),
+    join(cache || join(homedir(), ".cache"), "beamline", "data", "mnist"),
+  ];
+  const path = folders
+    .flatMap((folder) => [join(folder, `${name}.gz`), join(folder, name)])
+    .find((file) => existsSync(file));
   if (path === undefined) {
     console.error(`skipped: there is no ${name}; examples/mnist_data.py downloads it`);
     process.exit(1);
@@ -45,7 +50,10 @@ function start(shape, fanIn, seed) {
 function buildProgram(counts) {
   const held = ["train.pictures", "train.labels", "test.pictures", "test.labels"];
   const program = new Program({
-    w1: start([128, 784], 784, 1), b1: start([128], 784, 2), w2: start([10, 128], 128, 3), b2: start([10], 128, 4),
+    w1: start([128, 784], 784, 1),
+    b1: start([128], 784, 2),
+    w2: start([10, 128], 128, 3),
+    b2: start([10], 128, 4),
     ...Object.fromEntries(held.map((name) => [name, {tensor: name, share: true}])),
   });
 
@@ -54,7 +62,11 @@ function buildProgram(counts) {
   const logits = classify(train, train.state("train.pictures").take(rows));
   const loss = logits.crossEntropy(train.state("train.labels").take(rows));
   const names = ["w1", "b1", "w2", "b2"];
-  const updated = loss.sgd(names.map((name) => train.state(name)), 0.1, {momentum: 0.9, name: names.map((name) => `sgd.${name}`)});
+  const updated = loss.sgd(
+    names.map((name) => train.state(name)),
+    0.1,
+    {momentum: 0.9, name: names.map((name) => `sgd.${name}`)},
+  );
   train.update(Object.fromEntries(names.map((name, i) => [name, updated[i]]))).output({loss});
 
   const test = program.entry("test");
@@ -69,11 +81,16 @@ function buildProgram(counts) {
 
 async function sendDigits(client) {
   const counts = {};
-  for (const [part, prefix] of [["train", "train"], ["test", "t10k"]]) {
+  for (const [part, prefix] of [
+    ["train", "train"],
+    ["test", "t10k"],
+  ]) {
     const labels = readIdx(`${prefix}-labels-idx1-ubyte`, 8);
     counts[part] = labels.length;
     await client.tensors.put(`${part}.labels`, Int32Array.from(labels));
-    await client.tensors.put(`${part}.pictures`, readIdx(`${prefix}-images-idx3-ubyte`, 16), {shape: [labels.length, 784]});
+    await client.tensors.put(`${part}.pictures`, readIdx(`${prefix}-images-idx3-ubyte`, 16), {
+      shape: [labels.length, 784],
+    });
   }
   return counts;
 }
@@ -81,12 +98,17 @@ async function sendDigits(client) {
 async function train(client, steps) {
   const every = Math.max(1, Math.floor(steps / 20));
   const {job} = await client.jobs.submit({
-    program: "mnist.js", entry: "train", steps,
+    program: "mnist.js",
+    entry: "train",
+    steps,
     collect: {every, outputs: ["loss"]},
     evaluate: {entry: "test", every: steps, outputs: ["accuracy"]},
   });
   for await (const {step, metrics, evaluation} of client.jobs.reports(job)) {
-    if (metrics) console.log(`step ${String(step).padStart(6)}  loss ${metrics.loss.toFixed(4)}  ${"#".repeat(Math.min(60, Math.round(metrics.loss * 25)))}`);
+    if (metrics)
+      console.log(
+        `step ${String(step).padStart(6)}  loss ${metrics.loss.toFixed(4)}  ${"#".repeat(Math.min(60, Math.round(metrics.loss * 25)))}`,
+      );
     if (evaluation) console.log(`test accuracy ${(evaluation.accuracy * 100).toFixed(2)} %`);
   }
   await client.jobs.wait(job);
@@ -98,7 +120,13 @@ async function ask(client) {
   await client.programs.promote("mnist.js", {model: "mnist.js", version: 1, entry: "guess"});
   const {outputs} = await client.models.infer("mnist.js", {picture: pictures}, {classes: {probabilities: 1}});
   console.log("written:", [...labels].join(" "));
-  console.log("guessed:", outputs.probabilities.flat().map((text) => text.split(":")[1]).join(" "));
+  console.log(
+    "guessed:",
+    outputs.probabilities
+      .flat()
+      .map((text) => text.split(":")[1])
+      .join(" "),
+  );
 }
 
 const client = new Client();

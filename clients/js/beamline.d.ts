@@ -5,11 +5,33 @@ import {GraphOps, NodeOps} from "./ops.js";
 // ---- values
 
 export type DType =
-  | "bool" | "int8" | "int16" | "int32" | "int64" | "uint8" | "uint16" | "uint32" | "uint64"
-  | "float16" | "bfloat16" | "float32" | "float64" | "float8_e4m3" | "float8_e5m2";
+  | "bool"
+  | "int8"
+  | "int16"
+  | "int32"
+  | "int64"
+  | "uint8"
+  | "uint16"
+  | "uint32"
+  | "uint64"
+  | "float16"
+  | "bfloat16"
+  | "float32"
+  | "float64"
+  | "float8_e4m3"
+  | "float8_e5m2";
 export type TypedArray =
-  | Int8Array | Int16Array | Int32Array | BigInt64Array | Uint8Array | Uint8ClampedArray | Uint16Array | Uint32Array | BigUint64Array
-  | Float32Array | Float64Array;
+  | Int8Array
+  | Int16Array
+  | Int32Array
+  | BigInt64Array
+  | Uint8Array
+  | Uint8ClampedArray
+  | Uint16Array
+  | Uint32Array
+  | BigUint64Array
+  | Float32Array
+  | Float64Array;
 /** An element: "NaN", "Infinity" and "-Infinity" are numbers as the wire writes them. */
 export type Element = number | bigint | boolean | "NaN" | "Infinity" | "-Infinity";
 export type Nested<T> = T | readonly Nested<T>[];
@@ -20,7 +42,10 @@ export type Document = Record<string, Json>;
 /** A tensor in this process, in row-major order. Of small floats `data` has the codes; `values()` and `toArray()` give numbers. */
 export class Tensor {
   constructor(dtype: DType, shape: readonly number[], data: TypedArray);
-  static from(values: Nested<Element> | TypedArray | Tensor, options?: {dtype?: DType; shape?: readonly number[]}): Tensor;
+  static from(
+    values: Nested<Element> | TypedArray | Tensor,
+    options?: {dtype?: DType; shape?: readonly number[]},
+  ): Tensor;
   static fromBytes(dtype: DType, shape: readonly number[], bytes: Uint8Array): Tensor;
   readonly dtype: DType;
   readonly shape: number[];
@@ -95,12 +120,31 @@ export class Graph extends GraphOps {
   state(name: string): Node;
   output(...outputs: (Node | Record<string, Node>)[]): this;
   update(nodes: Record<string, Node>): this;
-  op(op: string, operands: readonly (Operand | null | undefined)[], attrs?: Document, options?: NamesOption & {results?: undefined}): Node;
-  op(op: string, operands: readonly (Operand | null | undefined)[], attrs: Document, options: NamesOption & {results: number}): Node[];
+  op(
+    op: string,
+    operands: readonly (Operand | null | undefined)[],
+    attrs?: Document,
+    options?: NamesOption & {results?: undefined},
+  ): Node;
+  op(
+    op: string,
+    operands: readonly (Operand | null | undefined)[],
+    attrs: Document,
+    options: NamesOption & {results: number},
+  ): Node[];
   grad(y: Node, xs: readonly Node[], options?: NamesOption & {cotangent?: Node}): Node[];
-  scan(step: (...nodes: Node[]) => readonly [Node[], Node[]], init: readonly Operand[],
-    options?: NamesOption & {xs?: readonly Node[]; args?: readonly Operand[]; length?: Size; reverse?: boolean}): [Node[], Node[]];
-  cond(p: Operand, then: (...nodes: Node[]) => Node[], otherwise: (...nodes: Node[]) => Node[], xs?: readonly Operand[], options?: NamesOption): Node[];
+  scan(
+    step: (...nodes: Node[]) => readonly [Node[], Node[]],
+    init: readonly Operand[],
+    options?: NamesOption & {xs?: readonly Node[]; args?: readonly Operand[]; length?: Size; reverse?: boolean},
+  ): [Node[], Node[]];
+  cond(
+    p: Operand,
+    then: (...nodes: Node[]) => Node[],
+    otherwise: (...nodes: Node[]) => Node[],
+    xs?: readonly Operand[],
+    options?: NamesOption,
+  ): Node[];
   document(): Document;
 }
 
@@ -131,7 +175,11 @@ export interface Result {
   collected: Tensors;
 }
 /** Members of a request that are passed on as they are: device, seed, debug, timeout_ms, priority, sizes and others. */
-export type RunOptions = CallOptions & {keep?: Record<string, Node | string>; dry_run?: false | undefined; [member: string]: Json};
+export type RunOptions = CallOptions & {
+  keep?: Record<string, Node | string>;
+  dry_run?: false | undefined;
+  [member: string]: Json;
+};
 export type DryRun = CallOptions & {dry_run: true; [member: string]: Json};
 
 /** A server. */
@@ -144,7 +192,12 @@ export class Client {
   readonly blobs: Blobs;
   readonly keys: Keys;
   readonly shares: Shares;
-  call(method: string, path: string, document?: Json, options?: CallOptions & {headers?: Record<string, string>; repeat?: boolean}): Promise<Json>;
+  call(
+    method: string,
+    path: string,
+    document?: Json,
+    options?: CallOptions & {headers?: Record<string, string>; repeat?: boolean},
+  ): Promise<Json>;
   run(graph: Graph | Document, inputs: Values | undefined, options: DryRun): Promise<Document>;
   run(graph: Graph | Document, inputs?: Values, options?: RunOptions): Promise<Result>;
   lease(ttl?: number, options?: CallOptions): Promise<Lease>;
@@ -171,7 +224,11 @@ export class Lease extends Client {
 }
 
 export interface HeldTensors {
-  put(name: string, value: Value, options?: CallOptions & {dtype?: DType; shape?: readonly number[]; device?: string; durable?: boolean}): Promise<void>;
+  put(
+    name: string,
+    value: Value,
+    options?: CallOptions & {dtype?: DType; shape?: readonly number[]; device?: string; durable?: boolean},
+  ): Promise<void>;
   get(name: string, options?: CallOptions): Promise<Tensor>;
   list(options?: CallOptions): Promise<Document[]>;
   delete(names: string | readonly string[], options?: CallOptions): Promise<void>;
@@ -180,13 +237,25 @@ export interface HeldTensors {
 export interface Programs {
   list(options?: CallOptions): Promise<Document[]>;
   get(name: string, options?: CallOptions): Promise<Document>;
-  put(name: string, program: Program | Document, options?: CallOptions & {ifAbsent?: boolean; durable?: boolean; [member: string]: Json}): Promise<Document>;
+  put(
+    name: string,
+    program: Program | Document,
+    options?: CallOptions & {ifAbsent?: boolean; durable?: boolean; [member: string]: Json},
+  ): Promise<Document>;
   delete(name: string, options?: CallOptions): Promise<void>;
   run(name: string, inputs: Values | undefined, options: DryRun): Promise<Document>;
-  run(name: string, inputs?: Values, options?: RunOptions & {entry?: string; steps?: number; seq?: number}): Promise<Result>;
+  run(
+    name: string,
+    inputs?: Values,
+    options?: RunOptions & {entry?: string; steps?: number; seq?: number},
+  ): Promise<Result>;
   state(name: string, options?: CallOptions): Promise<Tensors>;
   setState(name: string, values: Values, options?: CallOptions): Promise<void>;
-  promote(name: string, target: {model: string; version: number; entry?: string}, options?: CallOptions): Promise<Document>;
+  promote(
+    name: string,
+    target: {model: string; version: number; entry?: string},
+    options?: CallOptions,
+  ): Promise<Document>;
   plan(name: string, options?: CallOptions & {entry?: string}): Promise<Document>;
 }
 
@@ -202,11 +271,17 @@ export type JobEvent = {type: "report"; data: Report} | {type: "state"; data: Do
 export interface Jobs {
   list(options?: CallOptions): Promise<Document[]>;
   get(id: string, options?: CallOptions): Promise<Document>;
-  submit(request: {program: string; steps: number; inputs?: Values; [member: string]: Json}, options?: CallOptions): Promise<Document>;
+  submit(
+    request: {program: string; steps: number; inputs?: Values; [member: string]: Json},
+    options?: CallOptions,
+  ): Promise<Document>;
   document(id: string, options?: CallOptions): Promise<Document>;
   events(id: string, options?: CallOptions & {after?: number}): AsyncGenerator<JobEvent, void, void>;
   reports(id: string, options?: CallOptions & {after?: number}): AsyncGenerator<Report, void, void>;
-  history(id: string, options?: CallOptions & {from?: number; limit?: number; points?: number}): Promise<{columns: string[]; rows: (number | null)[][]}>;
+  history(
+    id: string,
+    options?: CallOptions & {from?: number; limit?: number; points?: number},
+  ): Promise<{columns: string[]; rows: (number | null)[][]}>;
   wait(id: string, options?: CallOptions): Promise<Document>;
   cancel(id: string, options?: CallOptions): Promise<Document>;
   remove(id: string, options?: CallOptions): Promise<void>;
@@ -227,11 +302,17 @@ export interface Models {
   metadata(name: string, options?: VersionOptions): Promise<Document>;
   config(name: string, options?: VersionOptions): Promise<Document>;
   statistics(name?: string, options?: VersionOptions): Promise<Document[]>;
-  infer(name: string, inputs: Record<string, Nested<Element> | Nested<string> | TypedArray | Tensor>,
-    options?: InferOptions): Promise<{outputs: Record<string, any>; stats: Document}>;
+  infer(
+    name: string,
+    inputs: Record<string, Nested<Element> | Nested<string> | TypedArray | Tensor>,
+    options?: InferOptions,
+  ): Promise<{outputs: Record<string, any>; stats: Document}>;
   generate(name: string, document: Document, options?: VersionOptions): Promise<Document>;
   stream(name: string, document: Document, options?: VersionOptions): AsyncGenerator<Document, void, void>;
-  load(name: string, options?: CallOptions & {config?: Document; files?: Record<string, TypedArray | ArrayBuffer | string | Document>}): Promise<void>;
+  load(
+    name: string,
+    options?: CallOptions & {config?: Document; files?: Record<string, TypedArray | ArrayBuffer | string | Document>},
+  ): Promise<void>;
   unload(name: string, options?: CallOptions): Promise<void>;
 }
 
@@ -240,13 +321,23 @@ export interface Blobs {
   exists(digest: string, options?: CallOptions): Promise<boolean>;
   get(digest: string, options?: CallOptions): Promise<Uint8Array>;
   delete(digest: string, options?: CallOptions): Promise<void>;
-  upload(data: Blob | TypedArray | ArrayBuffer | string, options?: CallOptions & {progress?: (done: number, total: number) => void}): Promise<string>;
+  upload(
+    data: Blob | TypedArray | ArrayBuffer | string,
+    options?: CallOptions & {progress?: (done: number, total: number) => void},
+  ): Promise<string>;
 }
 
 export interface Keys {
   list(options?: CallOptions): Promise<Document[]>;
-  create(key: {name: string; scopes: readonly string[]; ttl?: number; quotas?: Document}, options?: CallOptions): Promise<string>;
-  change(name: string, changes: {scopes?: readonly string[]; ttl?: number | null; quotas?: Document}, options?: CallOptions): Promise<Document>;
+  create(
+    key: {name: string; scopes: readonly string[]; ttl?: number; quotas?: Document},
+    options?: CallOptions,
+  ): Promise<string>;
+  change(
+    name: string,
+    changes: {scopes?: readonly string[]; ttl?: number | null; quotas?: Document},
+    options?: CallOptions,
+  ): Promise<Document>;
   rotate(name: string, options?: CallOptions): Promise<string>;
   revoke(name: string, options?: CallOptions & {purge?: boolean}): Promise<void>;
 }

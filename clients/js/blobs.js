@@ -61,7 +61,10 @@ export class Blobs {
     let failures = 0;
     do {
       try {
-        done = done === undefined ? await this.received(digest, source.size, signal) : await this.sendPiece(digest, source, done, signal);
+        done =
+          done === undefined
+            ? await this.received(digest, source.size, signal)
+            : await this.sendPiece(digest, source, done, signal);
         progress(done, source.size);
         failures = 0;
       } catch (error) {

@@ -48,7 +48,12 @@ export class Client {
   async call(method, path, document = undefined, {headers, signal, repeat} = {}) {
     const content = document === undefined ? {} : {"Content-Type": JSON_TYPE};
     const body = document === undefined ? undefined : stringify(document);
-    const {bytes} = await this.connection.request(method, path, {body, headers: {...content, ...headers}, signal, repeat});
+    const {bytes} = await this.connection.request(method, path, {
+      body,
+      headers: {...content, ...headers},
+      signal,
+      repeat,
+    });
     return readDocument(bytes);
   }
 
@@ -58,7 +63,11 @@ export class Client {
     const isBinary = Object.keys(tensors ?? {}).length > 0;
     const {headers: got, bytes} = await this.connection.request(method, path, {
       body: isBinary ? writeSafetensors(tensors, {request: text}) : text,
-      headers: {"Content-Type": isBinary ? SAFETENSORS : JSON_TYPE, Accept: this.binary ? SAFETENSORS : JSON_TYPE, ...headers},
+      headers: {
+        "Content-Type": isBinary ? SAFETENSORS : JSON_TYPE,
+        Accept: this.binary ? SAFETENSORS : JSON_TYPE,
+        ...headers,
+      },
       signal,
       repeat,
     });
@@ -95,7 +104,8 @@ export class Client {
    *     with dry_run the server tells the cost, which is given as it is
    */
   async run(graph, inputs = {}, {keep, signal, ...options} = {}) {
-    const {document, declared} = typeof graph.request === "function" ? graph.request() : {document: graph, declared: {}};
+    const {document, declared} =
+      typeof graph.request === "function" ? graph.request() : {document: graph, declared: {}};
     const tensors = this.makeTensors();
     const request = {
       ...document,
@@ -143,7 +153,11 @@ export class Client {
 
   async *chunks(path, request, {signal} = {}) {
     const body = stringify({...request, stream: true});
-    for await (const {data} of this.connection.events("POST", path, {body, headers: {"Content-Type": JSON_TYPE}, signal})) {
+    for await (const {data} of this.connection.events("POST", path, {
+      body,
+      headers: {"Content-Type": JSON_TYPE},
+      signal,
+    })) {
       if (data === null) return;
       yield data;
     }

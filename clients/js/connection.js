@@ -34,7 +34,11 @@ export class Connection {
 
   async exchange(method, path, options) {
     const response = await this.open(method, path, options);
-    return {status: response.status, headers: response.headers, bytes: new Uint8Array(await this.receive(response, "arrayBuffer", options.signal))};
+    return {
+      status: response.status,
+      headers: response.headers,
+      bytes: new Uint8Array(await this.receive(response, "arrayBuffer", options.signal)),
+    };
   }
 
   /**
@@ -73,7 +77,9 @@ export class Connection {
     try {
       return await this.fetch(this.url + path, {method, body, headers: signed, signal});
     } catch (error) {
-      throw signal?.aborted ? signal.reason : new ConnectionError(`no server answers at ${this.url} (${reason(error)})`, error);
+      throw signal?.aborted
+        ? signal.reason
+        : new ConnectionError(`no server answers at ${this.url} (${reason(error)})`, error);
     }
   }
 

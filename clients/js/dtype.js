@@ -32,7 +32,8 @@ export const DTYPES = {
 
 /** The row of a dtype. TypeError where there is none of that name. */
 export function dtypeInfo(name) {
-  if (!Object.hasOwn(DTYPES, name)) throw new TypeError(`${JSON.stringify(name)} is not a dtype; the dtypes are ${Object.keys(DTYPES).join(", ")}`);
+  if (!Object.hasOwn(DTYPES, name))
+    throw new TypeError(`${JSON.stringify(name)} is not a dtype; the dtypes are ${Object.keys(DTYPES).join(", ")}`);
   return DTYPES[name];
 }
 
@@ -58,7 +59,8 @@ export function encodeFloat(dtype, value) {
   if (Number.isNaN(size)) return format.nan;
   if (size === Infinity) return sign | format.infinity;
   const exponent = Math.max(binaryExponent(size), 1 - format.bias);
-  const code = (exponent + format.bias - 1) * 2 ** format.fraction + roundEven(size / 2 ** (exponent - format.fraction));
+  const code =
+    (exponent + format.bias - 1) * 2 ** format.fraction + roundEven(size / 2 ** (exponent - format.fraction));
   if (code > format.largest) throw new RangeError(`${value} does not fit ${dtype}`);
   return sign | code;
 }

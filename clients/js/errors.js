@@ -28,7 +28,11 @@ export class ConnectionError extends Error {
 export function makeError(status, headers, text) {
   const retry = headers.get("retry-after") ?? "";
   const document = (headers.get("content-type") ?? "").includes("json") ? parseObject(text) : {};
-  return new BeamlineError(status, {detail: text.slice(0, 200), ...readFailure(document)}, /^\d+$/.test(retry) ? Number(retry) : undefined);
+  return new BeamlineError(
+    status,
+    {detail: text.slice(0, 200), ...readFailure(document)},
+    /^\d+$/.test(retry) ? Number(retry) : undefined,
+  );
 }
 
 /** The error that an event of a stream reports; undefined where it reports none. */
@@ -43,7 +47,12 @@ function readFailure(document) {
   const {error} = document;
   if (typeof error === "string") return {...document, detail: error};
   if (error === null || typeof error !== "object") return document;
-  return {status: Number.isInteger(error.code) ? error.code : undefined, detail: error.message, type: error.type, code: error.code};
+  return {
+    status: Number.isInteger(error.code) ? error.code : undefined,
+    detail: error.message,
+    type: error.type,
+    code: error.code,
+  };
 }
 
 function parseObject(text) {

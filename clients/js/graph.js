@@ -137,7 +137,8 @@ export class Graph extends GraphOps {
    * name: the id, or the list of ids of an op with several results     results: how many those are; then a list comes back
    */
   op(op, operands, attrs = {}, {name, results} = {}) {
-    if (LISTED.has(op) && results === undefined) throw new TypeError(`${op}: say how many results there are, as in {results: 2}`);
+    if (LISTED.has(op) && results === undefined)
+      throw new TypeError(`${op}: say how many results there are, as in {results: 2}`);
     if (!LISTED.has(op) && results !== undefined) throw new TypeError(`${op} has one result, which is no list`);
     const given = dropLast(operands);
     given.forEach((operand) => this.checkOperand(op, operand));
@@ -148,12 +149,18 @@ export class Graph extends GraphOps {
 
   /** What the methods of ops do: options are name, results, the inputs that are optional, and attributes. */
   call(op, operands, required, options = {}, {optional = [], results} = {}) {
-    if (!isPlainObject(options)) throw new TypeError(`${op}: options go into one object, as in {name: "y"}, and not ${describe(options)}`);
+    if (!isPlainObject(options))
+      throw new TypeError(`${op}: options go into one object, as in {name: "y"}, and not ${describe(options)}`);
     operands.forEach((operand) => this.checkOperand(op, operand)); // of those that must be given, none may be left out
     const {name, results: count, ...members} = options;
     const inputs = optional.map((input) => members[input] ?? undefined);
     const attrs = Object.entries(members).filter(([member]) => !optional.includes(member));
-    return this.op(op, [...operands, ...inputs], {...required, ...Object.fromEntries(attrs)}, {name, results: results ?? count});
+    return this.op(
+      op,
+      [...operands, ...inputs],
+      {...required, ...Object.fromEntries(attrs)},
+      {name, results: results ?? count},
+    );
   }
 
   makeIds(op, name, count) {
@@ -167,7 +174,9 @@ export class Graph extends GraphOps {
     if (operand instanceof Node) {
       if (operand.graph !== this) throw new RangeError(`${op}: "${operand.id}" belongs to another graph`);
     } else if (!["number", "bigint", "boolean"].includes(typeof operand)) {
-      throw new TypeError(`${op}: an operand is a Node of the graph or a number, not ${describe(operand)}; other values go in as inputs`);
+      throw new TypeError(
+        `${op}: an operand is a Node of the graph or a number, not ${describe(operand)}; other values go in as inputs`,
+      );
     }
   }
 
@@ -178,7 +187,12 @@ export class Graph extends GraphOps {
    * xs: inputs, states or other Nodes of floats; zeros come for one that y does not depend on
    */
   grad(y, xs, {cotangent, name} = {}) {
-    return this.op("grad", [y, ...xs, cotangent], {cotangent: cotangent === undefined ? null : true}, {name, results: xs.length});
+    return this.op(
+      "grad",
+      [y, ...xs, cotangent],
+      {cotangent: cotangent === undefined ? null : true},
+      {name, results: xs.length},
+    );
   }
 
   /**
@@ -195,7 +209,8 @@ export class Graph extends GraphOps {
   scan(step, init, {xs = [], args = [], length, reverse, name} = {}) {
     const {body, lists} = makeBody(step, init.length + xs.length + args.length, 2);
     const [carries, outputs] = lists;
-    if (carries.length !== init.length) throw new RangeError(`the body of scan makes ${carries.length} carries of ${init.length}`);
+    if (carries.length !== init.length)
+      throw new RangeError(`the body of scan makes ${carries.length} carries of ${init.length}`);
     const attrs = {body, carries: init.length, sequences: xs.length, length, reverse};
     const made = this.op("scan", [...init, ...xs, ...args], attrs, {name, results: carries.length + outputs.length});
     return [made.slice(0, carries.length), made.slice(carries.length)];
@@ -210,7 +225,8 @@ export class Graph extends GraphOps {
     const yes = makeBody((...params) => [then(...params)], xs.length, 1);
     const no = makeBody((...params) => [otherwise(...params)], xs.length, 1);
     const results = yes.lists[0].length;
-    if (results !== no.lists[0].length) throw new RangeError(`the bodies of cond give ${results} and ${no.lists[0].length} results`);
+    if (results !== no.lists[0].length)
+      throw new RangeError(`the bodies of cond give ${results} and ${no.lists[0].length} results`);
     return this.op("cond", [p, ...xs], {then: yes.body, otherwise: no.body}, {name, results});
   }
 
@@ -298,7 +314,11 @@ function makeBody(make, count, parts) {
 
 function describeStep({results, op, operands, attrs}) {
   const ids = results.map(({id}) => id);
-  const node = {id: LISTED.has(op) ? ids : ids[0], op, in: operands.map((operand) => (typeof operand === "boolean" ? Number(operand) : idOf(operand)))};
+  const node = {
+    id: LISTED.has(op) ? ids : ids[0],
+    op,
+    in: operands.map((operand) => (typeof operand === "boolean" ? Number(operand) : idOf(operand))),
+  };
   const given = Object.entries(attrs).map(([name, value]) => [name, idOf(value)]);
   return given.length > 0 ? {...node, attrs: Object.fromEntries(given)} : node;
 }
@@ -321,7 +341,8 @@ function dropLast(operands) {
 /** The attributes that are given, but for those that the server takes anyway. */
 function dropPresets(op, attrs) {
   const presets = Object.hasOwn(DEFAULTS, op) ? DEFAULTS[op] : {};
-  const isGiven = ([name, value]) => value !== undefined && value !== null && !(Object.hasOwn(presets, name) && isPreset(value, presets[name]));
+  const isGiven = ([name, value]) =>
+    value !== undefined && value !== null && !(Object.hasOwn(presets, name) && isPreset(value, presets[name]));
   return Object.fromEntries(Object.entries(attrs).filter(isGiven));
 }
 

@@ -44,7 +44,9 @@ export class Jobs {
     const document = {...request, inputs: encodeValues(request.inputs ?? {}, tensors)};
     if (request.evaluate !== undefined) document.evaluate = encodeEvaluation(request.evaluate, tensors);
     const headers = {Accept: "application/json"};
-    return (await this.client.send("POST", address("jobs"), this.client.withLease(document), tensors, {headers, signal})).document;
+    return (
+      await this.client.send("POST", address("jobs"), this.client.withLease(document), tensors, {headers, signal})
+    ).document;
   }
 
   /** The document that a job was submitted with, without the numbers of its tensors. */
@@ -89,7 +91,10 @@ export class Jobs {
 
   async *connect(id, step, signal) {
     const headers = step > 0 ? {"Last-Event-ID": String(step)} : {};
-    for await (const {name, data} of this.client.connection.events("GET", address("jobs", id, "/events"), {headers, signal})) {
+    for await (const {name, data} of this.client.connection.events("GET", address("jobs", id, "/events"), {
+      headers,
+      signal,
+    })) {
       yield {type: name === "" ? "report" : name, data};
     }
   }
@@ -140,7 +145,10 @@ function encodeEvaluation(evaluate, tensors) {
 }
 
 function isPassing(error) {
-  return error instanceof ConnectionError || (error instanceof BeamlineError && (error.status === 429 || error.status === 503));
+  return (
+    error instanceof ConnectionError ||
+    (error instanceof BeamlineError && (error.status === 429 || error.status === 503))
+  );
 }
 
 function makeReport(columns, row) {

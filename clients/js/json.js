@@ -11,7 +11,8 @@ export function stringify(value) {
   if (typeof value === "number") return stringifyNumber(value);
   if (value === null || typeof value !== "object") return JSON.stringify(value) ?? "null";
   if (typeof value.toJSON === "function") return stringify(value.toJSON());
-  if (Array.isArray(value) || ArrayBuffer.isView(value)) return `[${Array.from(value, (item) => stringify(item)).join(",")}]`;
+  if (Array.isArray(value) || ArrayBuffer.isView(value))
+    return `[${Array.from(value, (item) => stringify(item)).join(",")}]`;
   const members = Object.entries(value).filter(([, member]) => member !== undefined);
   return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${stringify(member)}`).join(",")}}`;
 }
@@ -26,7 +27,9 @@ export function parse(text) {
   if (!/\d{16}/.test(text)) return JSON.parse(text);
   const mark = `integer ${Math.random()} `; // drawn anew, so that no string of the text begins with it
   const marked = text.replace(TOKEN, (token) => (isUnsafe(token) ? `"${mark}${token}"` : token));
-  return JSON.parse(marked, (_, value) => (typeof value === "string" && value.startsWith(mark) ? BigInt(value.slice(mark.length)) : value));
+  return JSON.parse(marked, (_, value) =>
+    typeof value === "string" && value.startsWith(mark) ? BigInt(value.slice(mark.length)) : value,
+  );
 }
 
 function isUnsafe(token) {

@@ -84,7 +84,8 @@ export class Models {
 
   post(path, text, chunks, signal) {
     const head = new TextEncoder().encode(text);
-    if (chunks.length === 0) return this.client.connection.request("POST", path, {body: head, headers: JSON_HEADERS, signal});
+    if (chunks.length === 0)
+      return this.client.connection.request("POST", path, {body: head, headers: JSON_HEADERS, signal});
     const headers = {"Content-Type": "application/octet-stream", [HEADER]: String(head.length)};
     return this.client.connection.request("POST", path, {body: joinBytes([head, ...chunks]), headers, signal});
   }
@@ -130,7 +131,8 @@ export class Models {
    * config: what takes the place of its config.json     files: {"1/model.json": bytes, a text or a document, ...}
    */
   async load(name, {config, files = {}, signal} = {}) {
-    const parameters = config === undefined && Object.keys(files).length === 0 ? {} : {config: JSON.stringify(config ?? {})};
+    const parameters =
+      config === undefined && Object.keys(files).length === 0 ? {} : {config: JSON.stringify(config ?? {})};
     for (const [file, content] of Object.entries(files)) {
       parameters[`file:${file}`] = encodeBase64(toBytes(isPlainObject(content) ? stringify(content) : content));
     }

@@ -31,9 +31,15 @@ export class Programs {
     const document = typeof program.document === "function" ? program.document() : program;
     const tensors = this.client.makeTensors();
     const state = encodeValues(document.state ?? {}, tensors);
-    const request = this.client.withLease({...document, ...options, state: Object.keys(state).length > 0 ? state : undefined});
+    const request = this.client.withLease({
+      ...document,
+      ...options,
+      state: Object.keys(state).length > 0 ? state : undefined,
+    });
     const headers = {Accept: "application/json", ...(ifAbsent ? {"If-None-Match": "*"} : {})};
-    return (await this.client.send("PUT", address("programs", name, "", {durable}), request, tensors, {headers, signal})).document;
+    return (
+      await this.client.send("PUT", address("programs", name, "", {durable}), request, tensors, {headers, signal})
+    ).document;
   }
 
   /** Remove a program, its state included. */
@@ -54,7 +60,9 @@ export class Programs {
     const values = encodeValues(inputs, tensors);
     const request = this.client.withLease({...options, inputs: Object.keys(values).length > 0 ? values : undefined});
     const repeat = options.seq !== undefined;
-    return this.client.readResult(await this.client.send("POST", address("programs", name, "/run"), request, tensors, {signal, repeat}));
+    return this.client.readResult(
+      await this.client.send("POST", address("programs", name, "/run"), request, tensors, {signal, repeat}),
+    );
   }
 
   /** The state: Tensors by name, what optimisers remember and `rng` among them. */

@@ -17,7 +17,11 @@ export function writeSafetensors(tensors, metadata) {
     header.push([name, {dtype: dtypeInfo(dtype).code, shape, data_offsets: [end, end + bytes.length]}]);
     end += bytes.length;
   }
-  return joinFile(stringify(Object.fromEntries(header)), entries.map(([, tensor]) => tensor.bytes), end);
+  return joinFile(
+    stringify(Object.fromEntries(header)),
+    entries.map(([, tensor]) => tensor.bytes),
+    end,
+  );
 }
 
 function joinFile(header, chunks, size) {
@@ -51,7 +55,8 @@ export function readSafetensors(bytes) {
 
 function readTensor(name, {dtype: code, shape, data_offsets: [begin, end]}, body) {
   const dtype = DTYPE_OF_CODE.get(code);
-  if (dtype === undefined || !(begin >= 0 && begin <= end && end <= body.length)) throw new RangeError(`no safetensors file: bad entry of "${name}"`);
+  if (dtype === undefined || !(begin >= 0 && begin <= end && end <= body.length))
+    throw new RangeError(`no safetensors file: bad entry of "${name}"`);
   if (end - begin !== countElements(shape) * dtypeInfo(dtype).array.BYTES_PER_ELEMENT) {
     throw new RangeError(`no safetensors file: the size of "${name}" is wrong`);
   }

@@ -57,21 +57,46 @@ export class Sha256 {
     for (let i = 16; i < 64; i++) {
       const a = w[i - 15];
       const b = w[i - 2];
-      w[i] = (w[i - 16] + (rotate(a, 7) ^ rotate(a, 18) ^ (a >>> 3)) + w[i - 7] + (rotate(b, 17) ^ rotate(b, 19) ^ (b >>> 10))) | 0;
+      w[i] =
+        (w[i - 16] +
+          (rotate(a, 7) ^ rotate(a, 18) ^ (a >>> 3)) +
+          w[i - 7] +
+          (rotate(b, 17) ^ rotate(b, 19) ^ (b >>> 10))) |
+        0;
     }
     this.mix(w);
   }
 
   mix(w) {
     const s = this.state;
-    let a = s[0], b = s[1], c = s[2], d = s[3], e = s[4], f = s[5], g = s[6], h = s[7];
+    let a = s[0],
+      b = s[1],
+      c = s[2],
+      d = s[3],
+      e = s[4],
+      f = s[5],
+      g = s[6],
+      h = s[7];
     for (let i = 0; i < 64; i++) {
       const one = (h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & f) ^ (~e & g)) + ROUNDS[i] + w[i]) | 0;
       const two = ((rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) ^ (a & c) ^ (b & c))) | 0;
-      h = g; g = f; f = e; e = (d + one) | 0;
-      d = c; c = b; b = a; a = (one + two) | 0;
+      h = g;
+      g = f;
+      f = e;
+      e = (d + one) | 0;
+      d = c;
+      c = b;
+      b = a;
+      a = (one + two) | 0;
     }
-    s[0] += a; s[1] += b; s[2] += c; s[3] += d; s[4] += e; s[5] += f; s[6] += g; s[7] += h;
+    s[0] += a;
+    s[1] += b;
+    s[2] += c;
+    s[3] += d;
+    s[4] += e;
+    s[5] += f;
+    s[6] += g;
+    s[7] += h;
   }
 }
 

@@ -14,7 +14,8 @@ export class Tensor {
     const {array} = dtypeInfo(dtype);
     if (!(data instanceof array)) throw new TypeError(`the data of a tensor of ${dtype} is a ${array.name}`);
     const size = countElements(shape);
-    if (data.length !== size) throw new RangeError(`a tensor of shape [${shape}] has ${size} elements, not ${data.length}`);
+    if (data.length !== size)
+      throw new RangeError(`a tensor of shape [${shape}] has ${size} elements, not ${data.length}`);
     this.dtype = dtype;
     this.shape = [...shape];
     this.data = data;
@@ -28,10 +29,17 @@ export class Tensor {
    * RangeError where a number does not fit the dtype.
    */
   static from(values, {dtype, shape} = {}) {
-    if (values instanceof Tensor) return dtype === undefined || dtype === values.dtype ? values : Tensor.from(values.values(), {dtype, shape: shape ?? values.shape});
+    if (values instanceof Tensor)
+      return dtype === undefined || dtype === values.dtype
+        ? values
+        : Tensor.from(values.values(), {dtype, shape: shape ?? values.shape});
     const flat = ArrayBuffer.isView(values) ? values : flatten(values, []);
     const type = dtype ?? (ArrayBuffer.isView(values) ? dtypeOf(values) : guessDtype(flat[0]));
-    return new Tensor(type, shape ?? (ArrayBuffer.isView(values) ? [values.length] : shapeOf(values)), fill(type, flat));
+    return new Tensor(
+      type,
+      shape ?? (ArrayBuffer.isView(values) ? [values.length] : shapeOf(values)),
+      fill(type, flat),
+    );
   }
 
   /** A tensor of the bytes of its elements, little-endian. The bytes are shared where their alignment allows. */
@@ -39,7 +47,11 @@ export class Tensor {
     const {array} = dtypeInfo(dtype);
     const width = array.BYTES_PER_ELEMENT;
     const aligned = bytes.byteOffset % width === 0 ? bytes : bytes.slice();
-    return new Tensor(dtype, shape, new array(aligned.buffer, aligned.byteOffset, Math.floor(aligned.byteLength / width)));
+    return new Tensor(
+      dtype,
+      shape,
+      new array(aligned.buffer, aligned.byteOffset, Math.floor(aligned.byteLength / width)),
+    );
   }
 
   /** How many elements there are. */
@@ -83,7 +95,8 @@ export function countElements(shape) {
 /** A flat list as nested lists of a shape; for the shape [] its one element. */
 export function nest(flat, shape) {
   let values = flat;
-  for (let axis = shape.length - 1; axis > 0; axis--) values = chunk(values, shape[axis], countElements(shape.slice(0, axis)));
+  for (let axis = shape.length - 1; axis > 0; axis--)
+    values = chunk(values, shape[axis], countElements(shape.slice(0, axis)));
   return shape.length > 0 ? values : values[0];
 }
 
@@ -95,7 +108,8 @@ function chunk(values, size, count) {
 export function shapeOf(values) {
   if (!Array.isArray(values)) return [];
   const shapes = values.map(shapeOf);
-  if (shapes.some((shape) => String(shape) !== String(shapes[0]))) throw new RangeError("the lists are not of one length");
+  if (shapes.some((shape) => String(shape) !== String(shapes[0])))
+    throw new RangeError("the lists are not of one length");
   return [values.length, ...(shapes[0] ?? [])];
 }
 
@@ -141,7 +155,9 @@ function checkFit(stored, value, dtype) {
 }
 
 function toNumber(value) {
-  if (typeof value === "string" ? !NUMBER_WORDS.includes(value) : !["number", "bigint", "boolean"].includes(typeof value)) {
+  if (
+    typeof value === "string" ? !NUMBER_WORDS.includes(value) : !["number", "bigint", "boolean"].includes(typeof value)
+  ) {
     throw new TypeError(`${JSON.stringify(value)} is no number`);
   }
   return Number(value);
@@ -156,6 +172,7 @@ function toBigInt(value, dtype) {
 
 function toFloat32(value) {
   const number = toNumber(value);
-  if (Number.isFinite(number) && !Number.isFinite(Math.fround(number))) throw new RangeError(`${value} does not fit float32`);
+  if (Number.isFinite(number) && !Number.isFinite(Math.fround(number)))
+    throw new RangeError(`${value} does not fit float32`);
   return number;
 }

@@ -26,11 +26,15 @@ export class Tensors {
       return;
     }
     const tensor = Tensor.from(value, {dtype, shape});
-    await this.client.connection.request("PUT", this.path(name, {dtype: tensor.dtype, shape: tensor.shape.join(","), device, durable}), {
-      body: tensor.bytes,
-      headers: {"Content-Type": "application/octet-stream"},
-      signal,
-    });
+    await this.client.connection.request(
+      "PUT",
+      this.path(name, {dtype: tensor.dtype, shape: tensor.shape.join(","), device, durable}),
+      {
+        body: tensor.bytes,
+        headers: {"Content-Type": "application/octet-stream"},
+        signal,
+      },
+    );
   }
 
   /** A held tensor. BeamlineError of status 404 where there is none of that name. */

@@ -51,7 +51,9 @@ function setOwn(object, name, value) {
 /** The bytes of a typed array, of an ArrayBuffer, or of a text in UTF-8. */
 export function toBytes(data) {
   if (typeof data === "string") return new TextEncoder().encode(data);
-  return ArrayBuffer.isView(data) ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength) : new Uint8Array(data);
+  return ArrayBuffer.isView(data)
+    ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
+    : new Uint8Array(data);
 }
 
 /** Whether a value is an object as {...} makes it. */

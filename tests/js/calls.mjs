@@ -8,8 +8,12 @@ const LINE = {
   inputs: {x: {dtype: "float32", shape: [4]}, t: {dtype: "float32", shape: [4]}},
   state: {w: [0], b: [0]},
   nodes: [
-    {id: "wx", op: "mul", in: ["x", "w"]}, {id: "p", op: "add", in: ["wx", "b"]}, {id: "e", op: "sub", in: ["p", "t"]}, {id: "e2", op: "mul", in: ["e", "e"]},
-    {id: "loss", op: "mean", in: ["e2"]}, {id: ["w1", "b1"], op: "sgd", in: ["loss", "w", "b"], attrs: {lr: 0.1}},
+    {id: "wx", op: "mul", in: ["x", "w"]},
+    {id: "p", op: "add", in: ["wx", "b"]},
+    {id: "e", op: "sub", in: ["p", "t"]},
+    {id: "e2", op: "mul", in: ["e", "e"]},
+    {id: "loss", op: "mean", in: ["e2"]},
+    {id: ["w1", "b1"], op: "sgd", in: ["loss", "w", "b"], attrs: {lr: 0.1}},
   ],
   updates: {w: "w1", b: "b1"},
   outputs: ["loss"],
@@ -32,20 +36,48 @@ test("run: tensors as bytes and in JSON, 64-bit integers exact", async () => {
 
 test("run: a graph that cannot be names its node", async () => {
   const graph = {nodes: [{id: "y", op: "matmul", in: ["x", "x"]}], outputs: ["y"]};
-  await assert.rejects(client.run(graph, {x: [[1, 2, 3]]}), (error) => error instanceof BeamlineError && error.status === 422 && error.node === "y");
+  await assert.rejects(
+    client.run(graph, {x: [[1, 2, 3]]}),
+    (error) => error instanceof BeamlineError && error.status === 422 && error.node === "y",
+  );
 });
 
 test("tensors: every dtype there and back", async () => {
-  const dtypes = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32", "float64", "float8_e4m3", "float8_e5m2"];
+  const dtypes = [
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "float8_e4m3",
+    "float8_e5m2",
+  ];
   for (const dtype of dtypes) {
-    const value = Tensor.from([[0, 1], [1, 0]], {dtype});
+    const value = Tensor.from(
+      [
+        [0, 1],
+        [1, 0],
+      ],
+      {dtype},
+    );
     await client.tensors.put(`t.${dtype}`, value);
     assert.deepEqual(await client.tensors.get(`t.${dtype}`), value);
   }
   assert.equal((await client.tensors.list()).length, dtypes.length);
   const {kept} = await client.run(ADD_ONE, {x: {tensor: "t.float32"}}, {keep: {sum: "y"}});
   assert.deepEqual(Object.keys(kept), ["sum"]);
-  assert.deepEqual((await client.tensors.get("sum")).toArray(), [[1, 2], [2, 1]]);
+  assert.deepEqual((await client.tensors.get("sum")).toArray(), [
+    [1, 2],
+    [2, 1],
+  ]);
   await client.tensors.delete("sum");
   await client.tensors.delete(dtypes.map((dtype) => `t.${dtype}`));
   assert.deepEqual(await client.tensors.list(), []);
@@ -67,7 +99,11 @@ test("leases: names of their own, which go when they end", async () => {
 test("programs: put, run, state, once and no more", async () => {
   await client.programs.put("line", LINE, {ifAbsent: true});
   await assert.rejects(client.programs.put("line", LINE, {ifAbsent: true}), {status: 412});
-  const {collected} = await client.programs.run("line", DATA, {steps: 500, seq: 1, collect: {every: 100, outputs: ["loss"]}});
+  const {collected} = await client.programs.run("line", DATA, {
+    steps: 500,
+    seq: 1,
+    collect: {every: 100, outputs: ["loss"]},
+  });
   assert.equal(collected.loss.size, 5);
   await client.programs.run("line", DATA, {steps: 500, seq: 1, collect: {every: 100, outputs: ["loss"]}});
   await assert.rejects(client.programs.run("line", DATA, {seq: 5}), {status: 409});
@@ -76,12 +112,20 @@ test("programs: put, run, state, once and no more", async () => {
   assert.ok(Math.abs(state.w.item() - 2) < 1e-3 && Math.abs(state.b.item() - 1) < 1e-3);
   await client.programs.setState("line", {...state, w: [5]});
   assert.equal((await client.programs.state("line")).w.item(), 5);
-  assert.deepEqual((await client.programs.list()).map(({name}) => name), ["line"]);
+  assert.deepEqual(
+    (await client.programs.list()).map(({name}) => name),
+    ["line"],
+  );
 });
 
 test("jobs: events until the end, history, checkpoints", async () => {
   await client.programs.put("line", LINE);
-  const {job} = await client.jobs.submit({program: "line", inputs: DATA, steps: 3000, collect: {every: 1000, outputs: ["loss"]}});
+  const {job} = await client.jobs.submit({
+    program: "line",
+    inputs: DATA,
+    steps: 3000,
+    collect: {every: 1000, outputs: ["loss"]},
+  });
   const steps = [];
   let last;
   for await (const {type, data} of client.jobs.events(job)) {
@@ -90,8 +134,12 @@ test("jobs: events until the end, history, checkpoints", async () => {
   }
   assert.deepEqual([steps, last.state], [[1000, 2000, 3000], "done"]);
   const late = [];
-  for await (const report of client.jobs.reports(job, {after: 1000})) late.push([report.step, typeof report.metrics.loss]);
-  assert.deepEqual(late, [[2000, "number"], [3000, "number"]]);
+  for await (const report of client.jobs.reports(job, {after: 1000}))
+    late.push([report.step, typeof report.metrics.loss]);
+  assert.deepEqual(late, [
+    [2000, "number"],
+    [3000, "number"],
+  ]);
   assert.equal((await client.jobs.wait(job)).step, 3000);
   assert.deepEqual((await client.jobs.history(job, {from: 2000})).rows.length, 2);
   assert.ok((await client.jobs.history(job, {points: 2})).rows.length <= 3);
@@ -103,10 +151,16 @@ test("jobs: events until the end, history, checkpoints", async () => {
 
 test("jobs: one that is cancelled, and a signal", async () => {
   await client.programs.put("line", LINE);
-  const {job} = await client.jobs.submit({program: "line", inputs: DATA, steps: 1e9, collect: {every: 1e6, outputs: ["loss"]}});
+  const {job} = await client.jobs.submit({
+    program: "line",
+    inputs: DATA,
+    steps: 1e9,
+    collect: {every: 1e6, outputs: ["loss"]},
+  });
   const abort = new AbortController();
   const followed = (async () => {
-    for await (const {type} of client.jobs.events(job, {signal: abort.signal})) if (type === "state") abort.abort(new Error("enough"));
+    for await (const {type} of client.jobs.events(job, {signal: abort.signal}))
+      if (type === "state") abort.abort(new Error("enough"));
   })();
   await assert.rejects(followed, /enough/);
   await client.jobs.cancel(job);
@@ -122,10 +176,16 @@ test("hosted models: asked by binary tensors, by JSON and by lists", async () =>
     assert.equal(outputs.loss.item(), 21);
     assert.equal(stats.model_version, "1");
   }
-  assert.deepEqual((await client.models.metadata("asked")).inputs.map(({name}) => name), ["x", "t"]);
+  assert.deepEqual(
+    (await client.models.metadata("asked")).inputs.map(({name}) => name),
+    ["x", "t"],
+  );
   assert.equal((await client.models.statistics("asked"))[0].name, "asked");
   assert.equal((await client.models.index())[0].state, "READY");
-  await assert.rejects(client.models.infer("asked", {x: [1]}), (error) => error.status === 400 && error.detail.length > 0);
+  await assert.rejects(
+    client.models.infer("asked", {x: [1]}),
+    (error) => error.status === 400 && error.detail.length > 0,
+  );
   await client.models.unload("asked");
   await assert.rejects(client.models.metadata("asked"), {status: 404});
 });
@@ -159,7 +219,10 @@ test("the server: devices, usage, readiness; a language model that is not there"
 
 test("no server, and a signal that is aborted already", async () => {
   const away = new Client({url: "http://127.0.0.1:9", retries: 0});
-  await assert.rejects(away.devices(), (error) => error instanceof ConnectionError && error.message.includes("http://127.0.0.1:9"));
+  await assert.rejects(
+    away.devices(),
+    (error) => error instanceof ConnectionError && error.message.includes("http://127.0.0.1:9"),
+  );
   assert.equal(await away.ready(), false);
   await assert.rejects(client.devices({signal: AbortSignal.abort(new Error("not now"))}), /not now/);
 });

@@ -12,7 +12,12 @@ function camel(name) {
 /** The values of an op's inputs by name, of a list of operands: an input that is a list takes what the ones behind it leave. */
 function byName(op, operands) {
   const rest = [...operands];
-  return Object.fromEntries(op.inputs.map((input, i) => [input.name, input.many ? rest.splice(0, rest.length - (op.inputs.length - 1 - i)) : rest.shift()]));
+  return Object.fromEntries(
+    op.inputs.map((input, i) => [
+      input.name,
+      input.many ? rest.splice(0, rest.length - (op.inputs.length - 1 - i)) : rest.shift(),
+    ]),
+  );
 }
 
 /** A node, by the method of its op: of the first operand where that is a Node, else of the graph. */
@@ -26,10 +31,16 @@ function build(graph, {op: name, in: operands = [], attrs = {}, results}, nodes)
   const isRequired = (param) => !("default" in param);
   const params = [...op.inputs, ...op.attrs];
   const required = params.filter(isRequired).map((param) => given[param.name]);
-  const options = Object.fromEntries(params.filter((param) => !isRequired(param) && given[param.name] !== undefined).map((param) => [param.name, given[param.name]]));
+  const options = Object.fromEntries(
+    params
+      .filter((param) => !isRequired(param) && given[param.name] !== undefined)
+      .map((param) => [param.name, given[param.name]]),
+  );
   if (["split", "chunk"].includes(name)) options.results = results;
   const first = values[0];
-  return first?.graph && camel(name) in first ? first[camel(name)](...required.slice(1), options) : graph[camel(name)](...required, options);
+  return first?.graph && camel(name) in first
+    ? first[camel(name)](...required.slice(1), options)
+    : graph[camel(name)](...required, options);
 }
 
 function buildGrad(graph, [y, ...xs], {cotangent}) {
@@ -41,7 +52,12 @@ function buildScan(graph, values, {body, carries = 1, sequences = 0, length, rev
     const results = replay(body)(...params);
     return [results.slice(0, carries), results.slice(carries)];
   };
-  const options = {xs: values.slice(carries, carries + sequences), args: values.slice(carries + sequences), length, reverse};
+  const options = {
+    xs: values.slice(carries, carries + sequences),
+    args: values.slice(carries + sequences),
+    length,
+    reverse,
+  };
   return graph.scan(step, values.slice(0, carries), options).flat();
 }
 

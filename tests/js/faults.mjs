@@ -32,21 +32,35 @@ async function serve(answer) {
 
 function reply(status, headers, body) {
   const bytes = Buffer.from(body);
-  const lines = [`HTTP/1.1 ${status} Word`, `Content-Length: ${bytes.length}`, "Connection: close", ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`)];
+  const lines = [
+    `HTTP/1.1 ${status} Word`,
+    `Content-Length: ${bytes.length}`,
+    "Connection: close",
+    ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
+  ];
   return Buffer.concat([Buffer.from(`${lines.join("\r\n")}\r\n\r\n`), bytes]);
 }
 
 function chunked(body) {
-  const head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n";
+  const head =
+    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n";
   const pieces = body.match(/[^]{1,40}/g).map((piece) => `${Buffer.byteLength(piece).toString(16)}\r\n${piece}\r\n`);
   return Buffer.from(`${head}${pieces.join("")}0\r\n\r\n`);
 }
 
-const json = (status, document, headers = {}) => reply(status, {"Content-Type": "application/json", ...headers}, JSON.stringify(document));
-const problem = (status, members, headers) => json(status, {type: "urn:x", title: "no", status, detail: "not now", ...members}, headers);
+const json = (status, document, headers = {}) =>
+  reply(status, {"Content-Type": "application/json", ...headers}, JSON.stringify(document));
+const problem = (status, members, headers) =>
+  json(status, {type: "urn:x", title: "no", status, detail: "not now", ...members}, headers);
 const DEVICES = json(200, {devices: [{id: "interp:0"}]});
-const RUN = reply(200, {"Content-Type": "application/x-safetensors"},
-  writeSafetensors({y: Tensor.from([1, 2, 3])}, {response: '{"outputs":{"y":{"dtype":"float32","shape":[3]}},"stats":{"plan":"cached"}}'}));
+const RUN = reply(
+  200,
+  {"Content-Type": "application/x-safetensors"},
+  writeSafetensors(
+    {y: Tensor.from([1, 2, 3])},
+    {response: '{"outputs":{"y":{"dtype":"float32","shape":[3]}},"stats":{"plan":"cached"}}'},
+  ),
+);
 
 async function atEveryByte(whole, check) {
   const cuts = Array.from({length: whole.length}, (_, i) => i);
@@ -87,10 +101,25 @@ test("a problem document that is cut is no refusal", async () => {
 });
 
 test("a wrong Content-Length is an error", async () => {
-  for (const [whole, ask] of [[DEVICES, (client) => client.devices()], [RUN, (client) => client.run({nodes: [], outputs: []})]]) {
+  for (const [whole, ask] of [
+    [DEVICES, (client) => client.devices()],
+    [RUN, (client) => client.run({nodes: [], outputs: []})],
+  ]) {
     const length = /Content-Length: (\d+)/.exec(whole.toString("latin1"))[1];
-    for (const wrong of [Number(length) - 1, Number(length) - 5, Number(length) + 1, Number(length) + 1000, "x", "-1"]) {
-      const {url} = await serve(() => Buffer.from(whole.toString("latin1").replace(`Content-Length: ${length}`, `Content-Length: ${wrong}`), "latin1"));
+    for (const wrong of [
+      Number(length) - 1,
+      Number(length) - 5,
+      Number(length) + 1,
+      Number(length) + 1000,
+      "x",
+      "-1",
+    ]) {
+      const {url} = await serve(() =>
+        Buffer.from(
+          whole.toString("latin1").replace(`Content-Length: ${length}`, `Content-Length: ${wrong}`),
+          "latin1",
+        ),
+      );
       await assert.rejects(ask(new Client({url, retries: 0})), ConnectionError, `${wrong} in place of ${length}`);
     }
   }
@@ -105,7 +134,11 @@ test("503 and 429: come back when the server says so, and only then", async () =
     assert.equal(requests.length, 2);
     assert.equal(requests[0].body, requests[1].body);
   }
-  for (const answer of [problem(503, {}), problem(503, {step: 3}, {"Retry-After": "1"}), problem(500, {}, {"Retry-After": "1"})]) {
+  for (const answer of [
+    problem(503, {}),
+    problem(503, {step: 3}, {"Retry-After": "1"}),
+    problem(500, {}, {"Retry-After": "1"}),
+  ]) {
     const {url, requests} = await serve(() => answer);
     await assert.rejects(new Client({url}).run({nodes: [], outputs: []}), BeamlineError);
     assert.equal(requests.length, 1);
@@ -121,7 +154,10 @@ test("a signal ends a wait, a request and a stream", async () => {
   const silent = createServer(() => {});
   await new Promise((resolve) => silent.listen(0, "127.0.0.1", resolve));
   OPEN.push(silent);
-  await assert.rejects(new Client({url: `http://127.0.0.1:${silent.address().port}`}).devices({signal: AbortSignal.timeout(50)}), {name: "TimeoutError"});
+  await assert.rejects(
+    new Client({url: `http://127.0.0.1:${silent.address().port}`}).devices({signal: AbortSignal.timeout(50)}),
+    {name: "TimeoutError"},
+  );
 });
 
 // ---- streams
@@ -136,22 +172,33 @@ function serveJob(cut) {
     if (path === "/api/v1/jobs/j") return json(200, {job: "j", state: streams < 2 ? "running" : "done", step: 30});
     if (path.startsWith("/api/v1/jobs/j/history")) {
       const from = Number(new URL(path, "http://x").searchParams.get("from"));
-      return json(200, {columns: ["step", "time", "loss"], rows: REPORTS.filter(({step}) => step >= from).map(({step, time, metrics}) => [step, time, metrics.loss])});
+      return json(200, {
+        columns: ["step", "time", "loss"],
+        rows: REPORTS.filter(({step}) => step >= from).map(({step, time, metrics}) => [step, time, metrics.loss]),
+      });
     }
     const behind = Number(/last-event-id: (\d+)/i.exec(head)?.[1] ?? 0);
-    const reports = REPORTS.filter(({step}) => step > behind).map((report) => `id: ${report.step}\ndata: ${JSON.stringify(report)}\n\n`);
+    const reports = REPORTS.filter(({step}) => step > behind).map(
+      (report) => `id: ${report.step}\ndata: ${JSON.stringify(report)}\n\n`,
+    );
     const whole = chunked(`${state("running")}${reports.join("")}: é\n\n${state("done")}`);
     return ++streams === 1 ? whole.subarray(0, cut) : whole;
   });
 }
 
 test("the events of a job go on behind the last report, wherever the connection breaks", async () => {
-  const whole = chunked(`${state("running")}${REPORTS.map((report) => `id: ${report.step}\ndata: ${JSON.stringify(report)}\n\n`).join("")}: é\n\n${state("done")}`);
+  const whole = chunked(
+    `${state("running")}${REPORTS.map((report) => `id: ${report.step}\ndata: ${JSON.stringify(report)}\n\n`).join("")}: é\n\n${state("done")}`,
+  );
   await atEveryByte(whole, async (cut) => {
     const {url} = await serveJob(cut);
     const events = [];
     for await (const event of new Client({url}).jobs.events("j")) events.push(event);
-    assert.deepEqual(events.filter(({type}) => type === "report").map(({data}) => data), REPORTS, `cut at ${cut}`);
+    assert.deepEqual(
+      events.filter(({type}) => type === "report").map(({data}) => data),
+      REPORTS,
+      `cut at ${cut}`,
+    );
     assert.equal(events.at(-1).data.state, "done");
   });
 });
@@ -180,7 +227,9 @@ test("the stream of a chat that is cut at any byte is an error behind what came"
 });
 
 test("an error in the midst of a stream", async () => {
-  const {url} = await serve(() => chunked('data: {"choices":[]}\n\ndata: {"error":{"message":"out of memory","type":"server_error","code":507}}\n\n'));
+  const {url} = await serve(() =>
+    chunked('data: {"choices":[]}\n\ndata: {"error":{"message":"out of memory","type":"server_error","code":507}}\n\n'),
+  );
   const stream = new Client({url}).completions({model: "m", prompt: "a"});
   assert.deepEqual((await stream.next()).value, {choices: []});
   await assert.rejects(stream.next(), {status: 507, detail: "out of memory", type: "server_error"});

@@ -14,12 +14,15 @@ async function run(build, inputs = {}) {
 }
 
 test("gradients", async () => {
-  const results = await run((g) => {
-    const [a, b] = [g.input("a"), g.input("b")];
-    const c = a.mul(b).add(a);
-    const [da, db] = g.grad(c.sum(), [a, b]);
-    g.output({c, da, db});
-  }, {a: [1, 2, 3], b: [4, 5, 6]});
+  const results = await run(
+    (g) => {
+      const [a, b] = [g.input("a"), g.input("b")];
+      const c = a.mul(b).add(a);
+      const [da, db] = g.grad(c.sum(), [a, b]);
+      g.output({c, da, db});
+    },
+    {a: [1, 2, 3], b: [4, 5, 6]},
+  );
   assert.deepEqual(results, {c: [5, 12, 21], da: [5, 6, 7], db: [1, 2, 3]});
 });
 
@@ -30,36 +33,78 @@ test("named dimensions: a typed array takes the declared shape", async () => {
     g.output({y: x.sum({axis: 1}), n: x.reshape(["2 * batch"])});
   };
   assert.deepEqual(await run(build, {x: Float32Array.of(1, 2, 3, 4)}), {y: [3, 7], n: [1, 2, 3, 4]});
-  assert.deepEqual(await run(build, {x: [[1, 2], [3, 4], [5, 6]]}), {y: [3, 7, 11], n: [1, 2, 3, 4, 5, 6]});
+  assert.deepEqual(
+    await run(build, {
+      x: [
+        [1, 2],
+        [3, 4],
+        [5, 6],
+      ],
+    }),
+    {y: [3, 7, 11], n: [1, 2, 3, 4, 5, 6]},
+  );
 });
 
 test("optional inputs, several results, lists of inputs", async () => {
-  const results = await run((g) => {
-    const x = g.input("x");
-    const [values, places] = x.topk(2);
-    const [first, second] = g.stack([x, x.neg()]).split([1, 1], {results: 2});
-    g.output({values, places, first, second, linear: x.linear(g.eye(3), {bias: g.full([3], 10)})});
-  }, {x: [3, 1, 2]});
-  assert.deepEqual(results, {values: [3, 2], places: [0n, 2n], first: [[3, 1, 2]], second: [[-3, -1, -2]], linear: [13, 11, 12]});
+  const results = await run(
+    (g) => {
+      const x = g.input("x");
+      const [values, places] = x.topk(2);
+      const [first, second] = g.stack([x, x.neg()]).split([1, 1], {results: 2});
+      g.output({values, places, first, second, linear: x.linear(g.eye(3), {bias: g.full([3], 10)})});
+    },
+    {x: [3, 1, 2]},
+  );
+  assert.deepEqual(results, {
+    values: [3, 2],
+    places: [0n, 2n],
+    first: [[3, 1, 2]],
+    second: [[-3, -1, -2]],
+    linear: [13, 11, 12],
+  });
 });
 
 test("loops and choices", async () => {
-  const results = await run((g) => {
-    const x = g.input("x");
-    const [[total], [sums]] = g.scan((h, slice) => [[h.add(slice)], [h.add(slice)]], [0], {xs: [x]});
-    const [root] = g.cond(total.greater(0), (y) => [y.sqrt()], (y) => [y.neg()], [x]);
-    g.output({total, sums, root});
-  }, {x: [1, 4, 9]});
+  const results = await run(
+    (g) => {
+      const x = g.input("x");
+      const [[total], [sums]] = g.scan((h, slice) => [[h.add(slice)], [h.add(slice)]], [0], {xs: [x]});
+      const [root] = g.cond(
+        total.greater(0),
+        (y) => [y.sqrt()],
+        (y) => [y.neg()],
+        [x],
+      );
+      g.output({total, sums, root});
+    },
+    {x: [1, 4, 9]},
+  );
   assert.deepEqual(results, {total: 14, sums: [1, 5, 14], root: [1, 2, 3]});
 });
 
 test("parts", async () => {
-  const results = await run((g) => {
-    const x = g.input("x");
-    g.output({a: x.at(0), b: x.at(-1, [1, 3]), c: x.at(null, [null, null, 2]), d: x.at([1])});
-    assert.equal(x.at(null), x);
-  }, {x: [[1, 2, 3], [4, 5, 6]]});
-  assert.deepEqual(results, {a: [1, 2, 3], b: [5, 6], c: [[1, 3], [4, 6]], d: [[4, 5, 6]]});
+  const results = await run(
+    (g) => {
+      const x = g.input("x");
+      g.output({a: x.at(0), b: x.at(-1, [1, 3]), c: x.at(null, [null, null, 2]), d: x.at([1])});
+      assert.equal(x.at(null), x);
+    },
+    {
+      x: [
+        [1, 2, 3],
+        [4, 5, 6],
+      ],
+    },
+  );
+  assert.deepEqual(results, {
+    a: [1, 2, 3],
+    b: [5, 6],
+    c: [
+      [1, 3],
+      [4, 6],
+    ],
+    d: [[4, 5, 6]],
+  });
 });
 
 test("64-bit literals and inputs of a dtype", async () => {
@@ -90,7 +135,10 @@ test("a name that is taken: a copy gets it", () => {
   const y = x.add(1);
   g.output({a: y, b: y, c: x});
   assert.deepEqual(g.document().outputs, ["a", "b", "c"]);
-  assert.deepEqual(g.document().nodes.map(({op}) => op), ["add", "contiguous", "contiguous"]);
+  assert.deepEqual(
+    g.document().nodes.map(({op}) => op),
+    ["add", "contiguous", "contiguous"],
+  );
 });
 
 test("mistakes are told where they are made", () => {
@@ -105,7 +153,10 @@ test("mistakes are told where they are made", () => {
   assert.throws(() => x.split([1, 1]), /split: say how many results there are, as in \{results: 2\}/);
   assert.throws(() => x.relu({results: 2}), /relu has one result/);
   assert.throws(() => x.topk(2, {name: ["a"]}), /topk has 2 results, but 1 names were given/);
-  assert.throws(() => x.layerNorm({bias: x}), /layer_norm: an operand is a Node of the graph or a number, not undefined/);
+  assert.throws(
+    () => x.layerNorm({bias: x}),
+    /layer_norm: an operand is a Node of the graph or a number, not undefined/,
+  );
   assert.throws(() => g.scan((h) => [h], [0]), /a body gives lists of Nodes/);
   assert.throws(() => new Program().entry().state("w"), /the program has no state "w"/);
 });
@@ -113,5 +164,8 @@ test("mistakes are told where they are made", () => {
 test("an attribute that there is none of is refused by the server, by name", async () => {
   const g = new Graph();
   g.output(g.input("x").softmax({axes: 0}));
-  await assert.rejects(client.run(g, {x: [1]}), (error) => [400, 422].includes(error.status) && error.detail.includes("axes"));
+  await assert.rejects(
+    client.run(g, {x: [1]}),
+    (error) => [400, 422].includes(error.status) && error.detail.includes("axes"),
+  );
 });

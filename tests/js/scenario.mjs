@@ -17,7 +17,13 @@ async function refusal(promise) {
     return "not refused";
   } catch (error) {
     if (!(error instanceof BeamlineError)) throw error;
-    return [error.status, error.node && `node ${error.node}`, error.retryAfter !== undefined && "says when to come back"].filter(Boolean).join(", ");
+    return [
+      error.status,
+      error.node && `node ${error.node}`,
+      error.retryAfter !== undefined && "says when to come back",
+    ]
+      .filter(Boolean)
+      .join(", ");
   }
 }
 
@@ -31,7 +37,10 @@ function buildLine() {
       g.output({p});
       continue;
     }
-    const loss = p.sub(g.input("t", [4])).square().mean();
+    const loss = p
+      .sub(g.input("t", [4]))
+      .square()
+      .mean();
     const [w, b] = loss.sgd([g.state("w"), g.state("b")], 0.1);
     g.update({w, b}).output({loss});
   }
@@ -42,23 +51,49 @@ const alice = new Client({key: await makeKey("alice", {}), retries: 20});
 const direct = new Client({url: process.env.DIRECT_URL, key: alice.connection.key});
 await direct.programs.put("line", buildLine());
 const {job} = await direct.jobs.submit({
-  program: "line", entry: "train", steps: 5000, inputs: {x: [0, 1, 2, 3], t: [1, 3, 5, 7]}, collect: {every: 100, outputs: ["loss"]},
+  program: "line",
+  entry: "train",
+  steps: 5000,
+  inputs: {x: [0, 1, 2, 3], t: [1, 3, 5, 7]},
+  collect: {every: 100, outputs: ["loss"]},
 });
 
 // The wire breaks in the midst of it: a report is neither lost nor told twice.
 const steps = [];
 for await (const {step} of alice.jobs.reports(job)) steps.push(step);
-say("reports", steps.length, "from", steps[0], "to", steps.at(-1), steps.every((step, i) => step === 100 * (i + 1)) ? "in order" : "out of order");
+say(
+  "reports",
+  steps.length,
+  "from",
+  steps[0],
+  "to",
+  steps.at(-1),
+  steps.every((step, i) => step === 100 * (i + 1)) ? "in order" : "out of order",
+);
 
 const {version} = await alice.programs.promote("line", {model: "line", version: 1, entry: "guess"});
 const {outputs} = await alice.models.infer("line", {x: Float32Array.of(0, 1, 2, 10)});
-say("promoted version", version, "answers", outputs.p.toArray().map((value) => value.toFixed(2)).join(" "));
+say(
+  "promoted version",
+  version,
+  "answers",
+  outputs.p
+    .toArray()
+    .map((value) => value.toFixed(2))
+    .join(" "),
+);
 
 const bob = new Client({key: await makeKey("bob", {memory: 4096}), retries: 0, url: process.env.DIRECT_URL});
 say("a stranger's model:", await refusal(bob.models.infer("alice:line", {x: [0, 1, 2, 3]})));
 await alice.shares.add({model: "line"}, "bob");
-say("a shared model answers", (await bob.models.infer("alice:line", {x: [0, 1, 2, 3]})).outputs.p.toArray().map(Math.round).join(" "));
-await alice.tensors.put("w", [[1, 2], [3, 4]]);
+say(
+  "a shared model answers",
+  (await bob.models.infer("alice:line", {x: [0, 1, 2, 3]})).outputs.p.toArray().map(Math.round).join(" "),
+);
+await alice.tensors.put("w", [
+  [1, 2],
+  [3, 4],
+]);
 await alice.shares.add({tensor: "w"}, "bob");
 say("a shared tensor", JSON.stringify((await bob.tensors.get("alice:w")).toArray()));
 await alice.shares.remove({tensor: "w"}, "bob");

@@ -22,14 +22,20 @@ async function streams() {
 
 test("a model of one's own files", async () => {
   await client.models.load("letters", {files});
-  assert.deepEqual((await client.call("GET", "/v1/models")).data.map(({id}) => id), ["letters"]);
+  assert.deepEqual(
+    (await client.call("GET", "/v1/models")).data.map(({id}) => id),
+    ["letters"],
+  );
 });
 
 test("generate and stream", async () => {
   const answer = await client.models.generate("letters", {text_input: "ab", max_tokens: 3});
   assert.deepEqual([answer.text_output, answer.finish_reason], ["abcde", "length"]);
   const events = await collect(client.models.stream("letters", {text_input: "x", max_tokens: 50}));
-  assert.deepEqual(events.map(({text_output: text}) => text), ["y", "z", "é", " ", ""]);
+  assert.deepEqual(
+    events.map(({text_output: text}) => text),
+    ["y", "z", "é", " ", ""],
+  );
   assert.equal(events.at(-1).finish_reason, "stop");
 });
 
@@ -45,7 +51,10 @@ test("chat and completions", async () => {
 
 test("a refusal of OpenAI's API", async () => {
   const long = client.completions({model: "letters", prompt: "a".repeat(64)});
-  await assert.rejects(long.next(), (error) => error.status === 400 && error.type === "exceed_context_size_error" && /context size/.test(error.detail));
+  await assert.rejects(
+    long.next(),
+    (error) => error.status === 400 && error.type === "exceed_context_size_error" && /context size/.test(error.detail),
+  );
 });
 
 test("who leaves the loop, or aborts, ends the text", async () => {
@@ -56,7 +65,8 @@ test("who leaves the loop, or aborts, ends the text", async () => {
   }
   const abort = new AbortController();
   await assert.rejects(async () => {
-    for await (const chunk of client.chat(long, {signal: abort.signal})) abort.abort(new Error(`enough of ${chunk.model}`));
+    for await (const chunk of client.chat(long, {signal: abort.signal}))
+      abort.abort(new Error(`enough of ${chunk.model}`));
   }, /enough of letters/);
   for (let tries = 0; (await streams()) > 0; tries++) {
     assert.ok(tries < 200, "the streams do not end");

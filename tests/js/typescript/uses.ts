@@ -11,12 +11,21 @@ g.dim("batch", 1, 64);
 const x: Node = g.input("x", ["batch", 784]);
 const w = g.input("w", [784, 10], "bfloat16");
 const bias = g.input("b");
-const y = x.matmul(w).add(1).add(2n ** 60n).relu({name: "hidden"});
+const y = x
+  .matmul(w)
+  .add(1)
+  .add(2n ** 60n)
+  .relu({name: "hidden"});
 const [values, places]: Node[] = y.topk(2, {axis: 0});
 const [first] = y.split([1, 2], {results: 2, axis: 1});
 const [dw] = g.grad(y.sum(), [w], {name: ["dw"]});
 const [[total], [sums]] = g.scan((h, slice) => [[h.add(slice)], [h]], [0], {xs: [x]});
-const [chosen] = g.cond(total.greater(0), (a) => [a.sqrt()], (a) => [a.neg()], [x]);
+const [chosen] = g.cond(
+  total.greater(0),
+  (a) => [a.sqrt()],
+  (a) => [a.neg()],
+  [x],
+);
 g.output(values, places, {first, dw, sums, chosen, part: x.at(0, [1, 3], null)});
 x.conv2d(w, {bias, stride: 2, padding: [1, 1], form: "winograd"});
 x.interpolate([2, 2], {mode: "bilinear"});
@@ -28,17 +37,26 @@ function loss(node: Node): Node[] {
 }
 
 async function calls(signal: AbortSignal): Promise<void> {
-  const {outputs, stats} = await client.run(g, {x: new Float32Array(784), w: [[1, "NaN"]], i: Tensor.from([1n]), held: {tensor: "w"}}, {keep: {kept: y}, signal, device: "opencl:0"});
+  const {outputs, stats} = await client.run(
+    g,
+    {x: new Float32Array(784), w: [[1, "NaN"]], i: Tensor.from([1n]), held: {tensor: "w"}},
+    {keep: {kept: y}, signal, device: "opencl:0"},
+  );
   const tensor: Tensor = outputs.first;
   const seconds: number = (await client.run(g, {}, {dry_run: true})).seconds;
   const program = new Program({w: [0], b: {op: "zeros", attrs: {shape: [1]}}}, {batching: false});
   await client.programs.put("line", program, {durable: true, seed: 1});
-  const {collected} = await client.programs.run("line", {x: [1]}, {steps: 3, seq: 1, collect: {every: 1, outputs: ["loss"]}});
+  const {collected} = await client.programs.run(
+    "line",
+    {x: [1]},
+    {steps: 3, seq: 1, collect: {every: 1, outputs: ["loss"]}},
+  );
   const {job} = await client.jobs.submit({program: "line", steps: 10, inputs: {x: new Float32Array(4)}});
   for await (const event of client.jobs.events(job, {signal, after: 3})) {
     if (event.type === "report") console.log(event.data.metrics?.loss.toFixed(3));
   }
-  for await (const chunk of client.chat({model: "m", messages: []}, {signal})) console.log(chunk.choices[0].delta.content);
+  for await (const chunk of client.chat({model: "m", messages: []}, {signal}))
+    console.log(chunk.choices[0].delta.content);
   const digest: string = await client.blobs.upload(new Blob([]), {progress: (done, all) => console.log(done / all)});
   const lease = await client.lease(60);
   await lease.tensors.put("x", new BigInt64Array(2), {shape: [2, 1], durable: true});
