@@ -346,6 +346,14 @@ static bl_status read_scales(hub *h)
     return BL_OK;
 }
 
+/* The key has another name from now on; "": it is none. */
+static void rename_key(hub *h, const char *from, const char *to)
+{
+    for (int i = 0; i < h->source->nkeys; i++)
+        if (strcmp(h->source->keys[i].name, from) == 0)
+            h->source->keys[i].name = to;
+}
+
 /* Falcon's first form has one group, whatever num_kv_heads says. */
 static bl_status read_falcon(hub *h)
 {
@@ -354,10 +362,10 @@ static bl_status read_falcon(hub *h)
         return BL_OK;
     (void)find_number(&h->config, "multi_query", &multi);
     (void)find_number(&h->config, "new_decoder_architecture", &fresh);
-    for (int i = 0; multi != 0 && fresh == 0 && i < h->source->nkeys; i++)
-        if (strcmp(h->source->keys[i].name, "attention.head_count_kv") == 0)
-            h->source->keys[i].name = "";
-    return multi != 0 && fresh == 0 ? add_number(h, "attention.head_count_kv", 1) : BL_OK;
+    if (multi == 0 || fresh != 0)
+        return BL_OK;
+    rename_key(h, "attention.head_count_kv", "");
+    return add_number(h, "attention.head_count_kv", 1);
 }
 
 /* ---- encoders */
@@ -372,13 +380,11 @@ static bl_status read_encoder(hub *h)
         return BL_OK;
     if (bl_json_find(&h->config, "is_decoder", &at) && at.kind == BL_JSON_BOOL && at.boolean)
         return bl_json_fail(&at, h->err, BL_EUNSUPPORTED, "here it must be false, or not be there");
-    for (int i = 0; find_number(&h->config, "max_trained_positions", &trained) && i < h->source->nkeys; i++) {
-        if (strcmp(h->source->keys[i].name, "context_length") == 0 && (length = h->source->keys[i].number[0]) > trained) {
-            h->source->keys[i].name = "";
-            return add_number(h, "context_length", trained);
-        }
-    }
-    return BL_OK;
+    if (!find_number(&h->config, "max_trained_positions", &trained) || !find_number(&h->config, "n_positions", &length) ||
+        length <= trained)
+        return BL_OK;
+    rename_key(h, "context_length", "");
+    return add_number(h, "context_length", trained);
 }
 
 static bl_status read_config(hub *h)
@@ -401,6 +407,8 @@ static bl_status read_config(hub *h)
     BL_TRY(check_no_rope(h));
     BL_TRY(read_scales(h));
     BL_TRY(read_encoder(h));
+    if (bl_span_is(h->source->arch, "exaone")) /* whose norms do not centre, whatever their epsilon is called */
+        rename_key(h, "attention.layer_norm_epsilon", "attention.layer_norm_rms_epsilon");
     return read_falcon(h);
 }
 

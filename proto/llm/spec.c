@@ -98,7 +98,8 @@ static bl_status read_heads(const reading *r, bl_llm_spec *s)
     return BL_OK;
 }
 
-/* Which epsilon there is tells the kind of the norms; a file of nemotron has both, and centres. */
+/* Which epsilon there is tells the kind of the norms.  Where both are there, norms with a bias centre (nemotron), and others do
+ * not (exaone). */
 static bl_status read_norm(const reading *r, bl_llm_spec *s)
 {
     double root = 0, centred = 0;
@@ -106,7 +107,7 @@ static bl_status read_norm(const reading *r, bl_llm_spec *s)
     bool has_centred = bl_llm_number(r->source, "attention.layer_norm_epsilon", 0, &centred);
     if (!has_root && !has_centred && (s->arch->flags & BL_LLM_BARE_NORM) == 0)
         return bl_fail(r->err, BL_EINVAL, "neither attention.layer_norm_rms_epsilon nor attention.layer_norm_epsilon is there");
-    s->rms = has_root && !has_centred;
+    s->rms = has_root && (!has_centred || bl_llm_find_tensor(r->source, "output_norm.bias") == NULL);
     s->eps = s->rms ? root : has_centred ? centred : 1e-5;
     return s->eps >= 0 && s->eps < 1 ? BL_OK
                                      : bl_fail(r->err, BL_EINVAL, "the epsilon of norms is %g; it must be from 0 to 1", s->eps);
@@ -389,8 +390,14 @@ bl_status bl_llm_rope_angles(bl_llm_source *source, const bl_llm_spec *spec, dou
     } else if (scaled && bl_llm_has_word("longrope", type)) {
         double longer_by = (double)spec->trained_context / trained;
         *factor = number_or(&r, "rope.scaling.attn_factor", longer_by > 1 ? sqrt(1 + log(longer_by) / log(trained)) : 1);
+    } else if (bl_llm_has_word("dynamic", type)) { /* which changes angles of texts that are longer than the trained ones */
+        if (spec->context > spec->trained_context)
+            return bl_fail(err, BL_EUNSUPPORTED,
+                           "rope.scaling.type is \"dynamic\", and the context is %lld; it must be at most what was trained, %lld",
+                           (long long)spec->context, (long long)spec->trained_context);
     } else if (!bl_llm_has_word("none linear yarn longrope", type)) {
-        return bl_fail(err, BL_EUNSUPPORTED, "rope.scaling.type is \"%.*s\"; none, linear, yarn and longrope are known here",
+        return bl_fail(err, BL_EUNSUPPORTED,
+                       "rope.scaling.type is \"%.*s\"; none, linear, yarn, longrope and dynamic are known here",
                        (int)(type.len < 40 ? type.len : 40), type.data);
     }
     (void)bl_llm_find_tensor(source, longer ? "rope_factors_short.weight" : "rope_factors_long.weight");

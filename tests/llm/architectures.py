@@ -4,12 +4,16 @@
     PYTHON architectures.py FOLDER [LLAMA_CPP]    PYTHON has transformers; LLAMA_CPP: the source of llama.cpp, and PYTHON has llama_cpp
 
 FOLDER/hub/NAME is a folder with expected.npy in it, FOLDER/gguf/NAME has model.gguf with expected.npy: logits after each of TOKENS.  FOLDER/encoders/hub and
-FOLDER/encoders/gguf have models of vectors: expected.npy has a vector for each of LENGTHS first tokens.
+FOLDER/encoders/gguf have models of vectors: expected.npy has a vector for each of LENGTHS first tokens.  FOLDER/foreign/hub has folders of what transformers does not
+have; what is expected of them is what llama.cpp makes of them, in FOLDER/foreign/gguf.
 """
 import json
 import logging
 import pathlib
+import shutil
 import sys
+
+import gguf_files
 
 VOCABULARY = 320
 TOKENS = [1, 20, 37, 5, 199, 64, 300, 8, 77, 100, 111, 45, 230, 12, 9, 88, 270, 13, 14, 15]
@@ -67,6 +71,16 @@ NOMIC = {"n_positions": 8192, "activation_function": "swiglu", "causal": False, 
          "rotary_emb_fraction": 1.0, "rotary_emb_interleaved": False, "rotary_emb_scale_base": None, "rotary_emb_base": 1000.0, "layer_norm_epsilon": 1e-12}
 
 
+OWN = usual("pad_token_id", rms_norm_eps=1e-5, rope_theta=10000.0, hidden_act="silu", tie_word_embeddings=False)
+# name: (class, members of the configuration, names of tensors, in front of a block's)
+FOREIGN = {
+    "internlm2": ("InternLM2ForCausalLM", OWN | {"model_type": "internlm2", "bias": False}, gguf_files.INTERNLM2_NAMES, "model.layers."),
+    "minicpm": ("MiniCPMForCausalLM", OWN | {"model_type": "minicpm", "scale_emb": 12, "dim_model_base": 16, "scale_depth": 1.4}, gguf_files.HUB_NAMES, "model.layers."),
+    "exaone": ("ExaoneForCausalLM", {name: value for name, value in OWN.items() if name not in ("num_hidden_layers", "rms_norm_eps", "hidden_act")} | {
+        "model_type": "exaone", "num_layers": 2, "layer_norm_epsilon": 1e-5, "activation_function": "silu", "embed_dropout": 0.0}, gguf_files.EXAONE_NAMES, "transformer.h."),
+}
+
+
 def write_tokenizer(folder):
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -122,10 +136,23 @@ def write_encoder(folder, kind, members, pooling):
     (folder / "1_Pooling" / "config.json").write_text(json.dumps({"word_embedding_dimension": 64} | {name: key == pooling for key, name in chosen.items()}))
 
 
+def write_foreign(folder, name, members, names, block):
+    import numpy
+    rng = numpy.random.default_rng(3)
+    tensors = gguf_files.llama_tensors() | {f"{part}.weight": (rng.standard_normal((VOCABULARY, 64)) / 8).astype(numpy.float32) for part in ("token_embd", "output")}
+    hub = gguf_files.hub_tensors(gguf_files.joined(tensors) if members["model_type"] == "internlm2" else tensors, names, block)
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(members | {"architectures": [name]}))
+    (folder / "model.safetensors").write_bytes(gguf_files.safetensors(hub))
+    write_tokenizer(folder)
+
+
 def usual_members(members):
     """What converters for older versions of transformers look for."""
     rope = members.get("rope_parameters") or {}
     members.setdefault("rotary_pct", rope.get("partial_rotary_factor", 1.0))
+    if members["model_type"] == "exaone":
+        members |= {"num_hidden_layers": 2, "activation_function": "silu", "layer_norm_epsilon": 1e-5}
     if members["model_type"] == "gpt2":
         members["n_ctx"] = members["n_positions"]
     if members["model_type"] == "falcon" and not members.get("new_decoder_architecture"):
@@ -189,6 +216,12 @@ def write_encoder_gguf(source, folder, name):
         (folder / "gguf" / name / "config.json").write_text(json.dumps({"parameters": {"pooling": {"string_value": pooling}}}))
 
 
+def write_foreign_gguf(source, folder, name):
+    write_gguf(source, folder / "hub" / name, folder / "gguf" / name, llama_logits)
+    if (folder / "gguf" / name / "expected.npy").exists():
+        shutil.copy(folder / "gguf" / name / "expected.npy", folder / "hub" / name)
+
+
 def main():
     logging.disable(logging.WARNING)
     folder = pathlib.Path(sys.argv[1])
@@ -196,6 +229,10 @@ def main():
         write_folder(folder / "hub" / name, kind, members)
         if len(sys.argv) > 2 and name not in HUB_ALONE:
             write_gguf(pathlib.Path(sys.argv[2]), folder / "hub" / name, folder / "gguf" / name, llama_logits)
+    for name, row in FOREIGN.items():
+        if len(sys.argv) > 2:
+            write_foreign(folder / "foreign" / "hub" / name, *row)
+            write_foreign_gguf(pathlib.Path(sys.argv[2]), folder / "foreign", name)
     for name, row in ENCODERS.items():
         write_encoder(folder / "encoders" / "hub" / name, *row)
         if len(sys.argv) > 2:

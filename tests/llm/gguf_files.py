@@ -116,14 +116,34 @@ def hub_tokenizer():
             "model": {"type": "BPE", "unk_token": "<unk>", "vocab": {piece: i for i, piece in enumerate(PIECES)}, "merges": []}}
 
 
-def hub_tensors(tensors):
-    """The same model with Hugging Face's names; there halves of a head turn, and not pairs."""
+INTERNLM2_NAMES = {"token_embd": "model.tok_embeddings", "output_norm": "model.norm", "output": "output", "attn_norm": "attention_norm", "ffn_norm": "ffn_norm",
+                   "attn_qkv": "attention.wqkv", "attn_output": "attention.wo", "ffn_gate": "feed_forward.w1", "ffn_up": "feed_forward.w3", "ffn_down": "feed_forward.w2"}
+EXAONE_NAMES = {"token_embd": "transformer.wte", "output_norm": "transformer.ln_f", "output": "lm_head", "attn_norm": "ln_1", "ffn_norm": "ln_2",
+                "attn_q": "attn.attention.q_proj", "attn_k": "attn.attention.k_proj", "attn_v": "attn.attention.v_proj", "attn_output": "attn.attention.out_proj",
+                "ffn_gate": "mlp.c_fc_0", "ffn_up": "mlp.c_fc_1", "ffn_down": "mlp.c_proj"}
+
+
+def joined(tensors):
+    """With one matrix for q, k and v, which stand there group by group."""
+    out = {name: array for name, array in tensors.items() if name.split(".")[-2] not in ("attn_q", "attn_k", "attn_v")}
+    for i in range(LAYERS):
+        parts = [tensors[f"blk.{i}.attn_{part}.weight"].reshape(GROUPS, -1, SIZE, WIDTH) for part in "qkv"]
+        out[f"blk.{i}.attn_qkv.weight"] = np.concatenate(parts, 1).reshape(-1, WIDTH)
+    return out
+
+
+def halves(tensors):
+    """With halves of a head that turn, and not pairs, as folders have it."""
+    return {name: array.reshape(-1, SIZE // 2, 2, WIDTH).swapaxes(1, 2).reshape(array.shape) if name.split(".")[-2] in ("attn_q", "attn_k") else array
+            for name, array in tensors.items()}
+
+
+def hub_tensors(tensors, names=None, block="model.layers."):
+    """The same model with Hugging Face's names."""
     out = {}
     for name, array in tensors.items():
         words = name.split(".")
-        if words[-2] in ("attn_q", "attn_k"):
-            array = array.reshape(-1, SIZE // 2, 2, WIDTH).swapaxes(1, 2).reshape(array.shape)
-        out[(f"model.layers.{words[1]}." if words[0] == "blk" else "") + HUB_NAMES[words[-2]] + ".weight"] = array
+        out[(f"{block}{words[1]}." if words[0] == "blk" else "") + (names or HUB_NAMES)[words[-2]] + ".weight"] = array
     return out
 
 
@@ -148,10 +168,10 @@ def turned(x):
     return np.stack([a * np.cos(angle) - b * np.sin(angle), a * np.sin(angle) + b * np.cos(angle)], -1).reshape(x.shape)
 
 
-def llama_logits(tensors, tokens):
-    """Logits after each token, in float64."""
+def llama_logits(tensors, tokens, embed=1, residual=1, logits=1):
+    """Logits after each token, in float64; the embeddings, what each part adds, and the logits times these numbers."""
     w = {name.removesuffix(".weight"): array.astype(np.float64) for name, array in tensors.items()}
-    x, n = w["token_embd"][tokens], len(tokens)
+    x, n = w["token_embd"][tokens] * embed, len(tokens)
     for i in range(LAYERS):
         h = norm(x, w[f"blk.{i}.attn_norm"])
         q = turned((h @ w[f"blk.{i}.attn_q"].T).reshape(n, HEADS, SIZE))
@@ -160,8 +180,8 @@ def llama_logits(tensors, tokens):
         scores = np.einsum("ihd,jhd->hij", q, k) / np.sqrt(SIZE)
         scores = np.exp(np.where(np.tri(n, dtype=bool), scores, -np.inf))
         y = np.einsum("hij,jhd->ihd", scores / scores.sum(-1, keepdims=True), v).reshape(n, WIDTH)
-        x = x + y @ w[f"blk.{i}.attn_output"].T
+        x = x + y @ w[f"blk.{i}.attn_output"].T * residual
         h = norm(x, w[f"blk.{i}.ffn_norm"])
         gate = h @ w[f"blk.{i}.ffn_gate"].T
-        x = x + gate / (1 + np.exp(-gate)) * (h @ w[f"blk.{i}.ffn_up"].T) @ w[f"blk.{i}.ffn_down"].T
-    return norm(x, w["output_norm"]) @ w["token_embd"].T
+        x = x + gate / (1 + np.exp(-gate)) * (h @ w[f"blk.{i}.ffn_up"].T) @ w[f"blk.{i}.ffn_down"].T * residual
+    return norm(x, w["output_norm"]) @ w.get("output", w["token_embd"]).T * logits

@@ -18,7 +18,7 @@ import asking
 from served import Server
 
 PYTHON, SOURCE = os.environ.get("BEAMLINE_TRANSFORMERS"), os.environ.get("BEAMLINE_LLAMA_CPP")
-MOST = {"hub": 1e-9, "gguf": 1e-6}  # llama.cpp's GELU is a table of float16
+MOST = {"hub": 1e-9, "gguf": 1e-6, "foreign/hub": 1e-6, "foreign/gguf": 1e-6}  # llama.cpp's GELU is a table of float16
 
 
 @unittest.skipUnless(PYTHON, "$BEAMLINE_TRANSFORMERS names no Python with transformers")
@@ -67,6 +67,11 @@ class Architectures(unittest.TestCase):
     @unittest.skipUnless(SOURCE, "$BEAMLINE_LLAMA_CPP names no source of llama.cpp")
     def test_files(self):
         self.assertGreaterEqual(self.compare("gguf"), 35)
+
+    @unittest.skipUnless(SOURCE, "$BEAMLINE_LLAMA_CPP names no source of llama.cpp")
+    def test_what_transformers_lacks(self):
+        for kind in ("foreign/hub", "foreign/gguf"):
+            self.assertEqual(self.compare(kind), len(architectures.FOREIGN))
 
     def test_vectors_of_folders(self):
         self.assertEqual(self.compare_vectors("hub"), len(architectures.ENCODERS))

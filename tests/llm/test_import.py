@@ -27,11 +27,16 @@ def changed(tensors, **more):
 
 
 def folder(name, tensors, **more):
+    """A Hugging Face folder of a llama."""
+    return folder_of(name, gguf_files.hub_tensors(gguf_files.halves(tensors)), gguf_files.hub_config() | more)
+
+
+def folder_of(name, hub, config):
     """A Hugging Face folder: its files, of which the weights are in two parts."""
-    hub = list(gguf_files.hub_tensors(tensors).items())
+    hub = list(hub.items())
     parts = {f"model-0000{i + 1}-of-00002.safetensors": dict(hub[i::2]) for i in range(2)}
     index = {"weight_map": {key: part for part, arrays in parts.items() for key in arrays}}
-    texts = {"config.json": gguf_files.hub_config() | more, "tokenizer.json": gguf_files.hub_tokenizer(), "model.safetensors.index.json": index}
+    texts = {"config.json": config, "tokenizer.json": gguf_files.hub_tokenizer(), "model.safetensors.index.json": index}
     return {f"{name}/{file}": json.dumps(document).encode() for file, document in texts.items()} | {
         f"{name}/{part}": gguf_files.safetensors(arrays) for part, arrays in parts.items()}
 
@@ -59,9 +64,11 @@ class Files(unittest.TestCase):
         tensors, halves = gguf_files.llama_tensors(), gguf_files.llama_tensors(dtype=np.float16)
         own = {"output.weight": np.float32(2) * tensors["token_embd.weight"][::-1]}
         keys = gguf_files.llama_keys()
+        both = {name.replace("llama.", "exaone."): value for name, value in keys.items()} | {
+            "general.architecture": ("text", "exaone"), "exaone.attention.layer_norm_epsilon": ("f32", gguf_files.EPS)}  # as converters write it
         server = self.serve({"tiny.gguf": gguf_files.gguf(keys, tensors), "half/any.gguf": gguf_files.gguf(keys, halves),
-                             "head/3/any.gguf": gguf_files.gguf(keys, tensors | own)})
-        for model, arrays, most in (("tiny", tensors, 1e-10), ("half", halves, 1e-7)):
+                             "head/3/any.gguf": gguf_files.gguf(keys, tensors | own), "both.gguf": gguf_files.gguf(both, gguf_files.halves(tensors))})
+        for model, arrays, most in (("tiny", tensors, 1e-10), ("half", halves, 1e-7), ("both", tensors, 1e-10)):
             wanted = gguf_files.llama_logits(arrays, TOKENS)
             for n in (1, 5, len(TOKENS)):
                 with self.subTest(model, n=n):
@@ -105,6 +112,36 @@ class Files(unittest.TestCase):
         again = {"parameters": {"config": json.dumps(config | {"parameters": {"chunk": {"string_value": "4"}}})}}
         self.assertNotIn("error", asking.call(f"{server.url}/v2/repository/models/plain/load", again))  # and now in pieces of 4 tokens
         self.assertLess(asking.error(asking.logits(server.url, "plain", TOKENS, len(gguf_files.PIECES)), wanted[-1]), 1e-10)
+
+    def test_forms_of_folders(self):
+        """Relatives of llama whose folders have other names, one matrix for q, k and v, or scales."""
+        own = {"output.weight": np.float32(2) * gguf_files.llama_tensors(2)["token_embd.weight"]}
+        tensors = gguf_files.llama_tensors() | own
+        hub, config = gguf_files.halves(tensors), gguf_files.hub_config() | {"tie_word_embeddings": False}
+        exaone = config | {"model_type": "exaone", "num_layers": gguf_files.LAYERS, "layer_norm_epsilon": gguf_files.EPS, "activation_function": "silu", "embed_dropout": 0.0}
+        for name in ("num_hidden_layers", "rms_norm_eps", "hidden_act"):
+            del exaone[name]
+        scales = {"scale_emb": 12, "dim_model_base": 16, "scale_depth": 1.4}
+        named = {"internlm2": (gguf_files.joined(hub), gguf_files.INTERNLM2_NAMES, "model.layers.",
+                               config | {"model_type": "internlm2", "bias": False, "attn_implementation": "eager", "rope_scaling": {"type": "dynamic", "factor": 2.0}}),
+                 "minicpm": (hub, gguf_files.HUB_NAMES, "model.layers.", config | {"model_type": "minicpm", **scales}),
+                 "exaone": (hub, gguf_files.EXAONE_NAMES, "transformer.h.", exaone)}
+        files = {}
+        for name, (arrays, names, block, members) in named.items():
+            files |= folder_of(name, gguf_files.hub_tensors(arrays, names, block), members)
+        files |= folder_of("longer", gguf_files.hub_tensors(gguf_files.joined(hub), gguf_files.INTERNLM2_NAMES), named["internlm2"][3])
+        files["longer/serving.json"] = json.dumps({"parameters": {"context": {"string_value": str(2 * gguf_files.CONTEXT)}}}).encode()
+        files |= folder_of("scaleless", gguf_files.hub_tensors(hub), config | {"model_type": "minicpm"})
+        server = self.serve(files)
+        for name in named:
+            words = {"embed": 12, "residual": 1.4 / gguf_files.LAYERS ** 0.5, "logits": 16 / gguf_files.WIDTH} if name == "minicpm" else {}
+            wanted = gguf_files.llama_logits(tensors, TOKENS, **words)
+            for n in (1, len(TOKENS)):
+                with self.subTest(name, n=n):
+                    self.assertLess(asking.error(asking.logits(server.url, name, TOKENS[:n], len(gguf_files.PIECES)), wanted[n - 1]), 1e-10)
+        rows = {row["name"]: row for row in asking.call(f"{server.url}/v2/repository/index", {})}
+        self.assertIn("dynamic", rows["longer"]["reason"])
+        self.assertIn("scale", rows["scaleless"]["reason"])
 
     def test_refused_folders(self):
         tensors = gguf_files.llama_tensors()
