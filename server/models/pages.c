@@ -528,11 +528,10 @@ static bl_status widen(bl_pages *p, int64_t count, bl_err *err)
 }
 
 /* By a part, while the device and the server's limit of memory have room. */
-static bool grow(bl_pages *p)
+static bool grow(bl_pages *p, bl_err *why)
 {
     int64_t more = p->count / GROWTH > BL_FIRST_PAGES ? p->count / GROWTH : BL_FIRST_PAGES;
-    bl_err ignored = {0};
-    return p->count < p->most && widen(p, p->count + more < p->most ? p->count + more : p->most, &ignored) == BL_OK;
+    return p->count < p->most && widen(p, p->count + more < p->most ? p->count + more : p->most, why) == BL_OK;
 }
 
 bl_status bl_pages_admit(bl_pages *p, const bl_plan *plan, bl_err *err)
@@ -611,15 +610,28 @@ static bl_status send_text(bl_pages *p, bl_text_pages *text, bl_err *err)
     return may_send(text->source) ? send_away(p, text->source, err) : BL_OK;
 }
 
+/* Other texts have all places that |text| does not have.  Where no other text has one, |text| would wait for ever. */
+static bl_status check_others(const bl_pages *p, const bl_text_pages *text, const bl_err *why, bl_err *err)
+{
+    int64_t own = 0;
+    for (size_t i = 0; i < text->count; i++)
+        own += text->page[i]->place >= 0;
+    if (own < p->count || why->status == BL_OK)
+        return BL_OK;
+    return bl_fail(err, why->status, "a text has %lld pages of %d tokens already, and there is no memory for more: %s",
+                   (long long)own, BL_PAGE_TOKENS, why->text);
+}
+
 /* A place for |page|; none where older texts have them all. */
 static bl_status take_place(bl_pages *p, const bl_text_pages *text, bl_page *page, bl_err *err)
 {
-    while (p->nfree == 0 && (grow(p) || send_kept(p)))
+    bl_err why = {0};
+    while (p->nfree == 0 && (grow(p, &why) || send_kept(p)))
         continue;
     if (p->nfree == 0) {
         bl_text_pages *youngest = find_youngest(p, text);
         if (youngest == NULL)
-            return BL_OK;
+            return check_others(p, text, &why, err);
         BL_TRY(send_text(p, youngest, err));
     }
     page->place = p->free[--p->nfree];
