@@ -105,10 +105,11 @@ async function train(client, steps) {
     evaluate: {entry: "test", every: steps, outputs: ["accuracy"]},
   });
   for await (const {step, metrics, evaluation} of client.jobs.reports(job)) {
-    if (metrics)
+    if (metrics) {
       console.log(
         `step ${String(step).padStart(6)}  loss ${metrics.loss.toFixed(4)}  ${"#".repeat(Math.min(60, Math.round(metrics.loss * 25)))}`,
       );
+    }
     if (evaluation) console.log(`test accuracy ${(evaluation.accuracy * 100).toFixed(2)} %`);
   }
   await client.jobs.wait(job);

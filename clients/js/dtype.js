@@ -32,8 +32,9 @@ export const DTYPES = {
 
 /** The row of a dtype. TypeError where there is none of that name. */
 export function dtypeInfo(name) {
-  if (!Object.hasOwn(DTYPES, name))
+  if (!Object.hasOwn(DTYPES, name)) {
     throw new TypeError(`${JSON.stringify(name)} is not a dtype; the dtypes are ${Object.keys(DTYPES).join(", ")}`);
+  }
   return DTYPES[name];
 }
 

@@ -104,8 +104,9 @@ export class Graph extends GraphOps {
   /** Results to send back: Nodes, under their ids, and objects of Nodes by the names that they get. */
   output(...outputs) {
     for (const output of outputs) {
-      if (output instanceof Node) this.outputs.push(output);
-      else for (const [name, node] of Object.entries(output)) this.outputs.push(this.rename(node, name));
+      const named = output instanceof Node ? [[output.id, output]] : Object.entries(output);
+      // One by one: a Node that is an output already is copied.
+      for (const [name, node] of named) this.outputs.push(this.rename(node, name));
     }
     return this;
   }
@@ -137,8 +138,9 @@ export class Graph extends GraphOps {
    * name: the id, or the list of ids of an op with several results     results: how many those are; then a list comes back
    */
   op(op, operands, attrs = {}, {name, results} = {}) {
-    if (LISTED.has(op) && results === undefined)
+    if (LISTED.has(op) && results === undefined) {
       throw new TypeError(`${op}: say how many results there are, as in {results: 2}`);
+    }
     if (!LISTED.has(op) && results !== undefined) throw new TypeError(`${op} has one result, which is no list`);
     const given = dropLast(operands);
     given.forEach((operand) => this.checkOperand(op, operand));
@@ -149,8 +151,9 @@ export class Graph extends GraphOps {
 
   /** What the methods of ops do: options are name, results, the inputs that are optional, and attributes. */
   call(op, operands, required, options = {}, {optional = [], results} = {}) {
-    if (!isPlainObject(options))
+    if (!isPlainObject(options)) {
       throw new TypeError(`${op}: options go into one object, as in {name: "y"}, and not ${describe(options)}`);
+    }
     operands.forEach((operand) => this.checkOperand(op, operand)); // of those that must be given, none may be left out
     const {name, results: count, ...members} = options;
     const inputs = optional.map((input) => members[input] ?? undefined);
@@ -209,8 +212,9 @@ export class Graph extends GraphOps {
   scan(step, init, {xs = [], args = [], length, reverse, name} = {}) {
     const {body, lists} = makeBody(step, init.length + xs.length + args.length, 2);
     const [carries, outputs] = lists;
-    if (carries.length !== init.length)
+    if (carries.length !== init.length) {
       throw new RangeError(`the body of scan makes ${carries.length} carries of ${init.length}`);
+    }
     const attrs = {body, carries: init.length, sequences: xs.length, length, reverse};
     const made = this.op("scan", [...init, ...xs, ...args], attrs, {name, results: carries.length + outputs.length});
     return [made.slice(0, carries.length), made.slice(carries.length)];
@@ -225,8 +229,9 @@ export class Graph extends GraphOps {
     const yes = makeBody((...params) => [then(...params)], xs.length, 1);
     const no = makeBody((...params) => [otherwise(...params)], xs.length, 1);
     const results = yes.lists[0].length;
-    if (results !== no.lists[0].length)
+    if (results !== no.lists[0].length) {
       throw new RangeError(`the bodies of cond give ${results} and ${no.lists[0].length} results`);
+    }
     return this.op("cond", [p, ...xs], {then: yes.body, otherwise: no.body}, {name, results});
   }
 

@@ -11,8 +11,9 @@ export function stringify(value) {
   if (typeof value === "number") return stringifyNumber(value);
   if (value === null || typeof value !== "object") return JSON.stringify(value) ?? "null";
   if (typeof value.toJSON === "function") return stringify(value.toJSON());
-  if (Array.isArray(value) || ArrayBuffer.isView(value))
+  if (Array.isArray(value) || ArrayBuffer.isView(value)) {
     return `[${Array.from(value, (item) => stringify(item)).join(",")}]`;
+  }
   const members = Object.entries(value).filter(([, member]) => member !== undefined);
   return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${stringify(member)}`).join(",")}}`;
 }

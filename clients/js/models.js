@@ -64,7 +64,14 @@ export class Models {
       outputs: wanted.length > 0 ? wanted : undefined,
       parameters: {...parameters, binary_data_output: this.client.binary},
     };
-    return this.readInference(await this.post(this.path(name, version, "/infer"), stringify(document), chunks, signal));
+    try {
+      return this.readInference(
+        await this.post(this.path(name, version, "/infer"), stringify(document), chunks, signal),
+      );
+    } catch (error) {
+      this.inputs.delete(this.path(name, version)); // another model may have the name by now
+      throw error;
+    }
   }
 
   /**
@@ -84,8 +91,9 @@ export class Models {
 
   post(path, text, chunks, signal) {
     const head = new TextEncoder().encode(text);
-    if (chunks.length === 0)
+    if (chunks.length === 0) {
       return this.client.connection.request("POST", path, {body: head, headers: JSON_HEADERS, signal});
+    }
     const headers = {"Content-Type": "application/octet-stream", [HEADER]: String(head.length)};
     return this.client.connection.request("POST", path, {body: joinBytes([head, ...chunks]), headers, signal});
   }

@@ -55,8 +55,9 @@ export function readSafetensors(bytes) {
 
 function readTensor(name, {dtype: code, shape, data_offsets: [begin, end]}, body) {
   const dtype = DTYPE_OF_CODE.get(code);
-  if (dtype === undefined || !(begin >= 0 && begin <= end && end <= body.length))
+  if (dtype === undefined || !(begin >= 0 && begin <= end && end <= body.length)) {
     throw new RangeError(`no safetensors file: bad entry of "${name}"`);
+  }
   if (end - begin !== countElements(shape) * dtypeInfo(dtype).array.BYTES_PER_ELEMENT) {
     throw new RangeError(`no safetensors file: the size of "${name}" is wrong`);
   }

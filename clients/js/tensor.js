@@ -14,32 +14,28 @@ export class Tensor {
     const {array} = dtypeInfo(dtype);
     if (!(data instanceof array)) throw new TypeError(`the data of a tensor of ${dtype} is a ${array.name}`);
     const size = countElements(shape);
-    if (data.length !== size)
+    if (data.length !== size) {
       throw new RangeError(`a tensor of shape [${shape}] has ${size} elements, not ${data.length}`);
+    }
     this.dtype = dtype;
     this.shape = [...shape];
     this.data = data;
   }
 
   /**
-   * A tensor of a number, of nested lists or of a typed array.
+   * A tensor of a number, of nested lists, of a typed array, or of another tensor.
    *
-   * dtype: by default that of a typed array; else bool of booleans, int64 of BigInts and float32 of numbers
-   * shape: by default that of the lists, and [length] of a typed array
+   * dtype: by default that of the typed array or tensor; else bool of booleans, int64 of BigInts and float32 of numbers
+   * shape: by default that of the lists or the tensor, and [length] of a typed array
    * RangeError where a number does not fit the dtype.
    */
   static from(values, {dtype, shape} = {}) {
-    if (values instanceof Tensor)
-      return dtype === undefined || dtype === values.dtype
-        ? values
-        : Tensor.from(values.values(), {dtype, shape: shape ?? values.shape});
-    const flat = ArrayBuffer.isView(values) ? values : flatten(values, []);
-    const type = dtype ?? (ArrayBuffer.isView(values) ? dtypeOf(values) : guessDtype(flat[0]));
-    return new Tensor(
-      type,
-      shape ?? (ArrayBuffer.isView(values) ? [values.length] : shapeOf(values)),
-      fill(type, flat),
-    );
+    if (values instanceof Tensor && (dtype ?? values.dtype) === values.dtype) {
+      return shape === undefined ? values : new Tensor(values.dtype, shape, values.data);
+    }
+    const found = elementsOf(values);
+    const type = dtype ?? found.dtype;
+    return new Tensor(type, shape ?? found.shape, fill(type, found.data));
   }
 
   /** A tensor of the bytes of its elements, little-endian. The bytes are shared where their alignment allows. */
@@ -95,8 +91,9 @@ export function countElements(shape) {
 /** A flat list as nested lists of a shape; for the shape [] its one element. */
 export function nest(flat, shape) {
   let values = flat;
-  for (let axis = shape.length - 1; axis > 0; axis--)
+  for (let axis = shape.length - 1; axis > 0; axis--) {
     values = chunk(values, shape[axis], countElements(shape.slice(0, axis)));
+  }
   return shape.length > 0 ? values : values[0];
 }
 
@@ -104,24 +101,30 @@ function chunk(values, size, count) {
   return Array.from({length: count}, (_, i) => values.slice(i * size, (i + 1) * size));
 }
 
-/** The shape of nested lists. RangeError where lists of one depth have different lengths. */
+/** The shape of nested lists, of which the inner ones may be typed arrays. RangeError where lists of one depth have different lengths. */
 export function shapeOf(values) {
+  if (ArrayBuffer.isView(values)) return [values.length];
   if (!Array.isArray(values)) return [];
   const shapes = values.map(shapeOf);
-  if (shapes.some((shape) => String(shape) !== String(shapes[0])))
+  if (shapes.some((shape) => String(shape) !== String(shapes[0]))) {
     throw new RangeError("the lists are not of one length");
+  }
   return [values.length, ...(shapes[0] ?? [])];
 }
 
 /** The elements of nested lists, appended to a list. */
 export function flatten(values, into) {
-  if (Array.isArray(values)) values.forEach((value) => flatten(value, into));
+  if (Array.isArray(values) || ArrayBuffer.isView(values)) for (const value of values) flatten(value, into);
   else into.push(values);
   return into;
 }
 
-function guessDtype(value) {
-  return {boolean: "bool", bigint: "int64"}[typeof value] ?? "float32";
+/** {dtype, shape, data} of what a tensor is made of; data is a list or a typed array. */
+function elementsOf(values) {
+  if (values instanceof Tensor) return {dtype: values.dtype, shape: values.shape, data: values.values()};
+  if (ArrayBuffer.isView(values)) return {dtype: dtypeOf(values), shape: [values.length], data: values};
+  const data = flatten(values, []);
+  return {dtype: {boolean: "bool", bigint: "int64"}[typeof data[0]] ?? "float32", shape: shapeOf(values), data};
 }
 
 /** The typed array of a dtype with these elements, each of which must fit. */
@@ -172,7 +175,8 @@ function toBigInt(value, dtype) {
 
 function toFloat32(value) {
   const number = toNumber(value);
-  if (Number.isFinite(number) && !Number.isFinite(Math.fround(number)))
+  if (Number.isFinite(number) && !Number.isFinite(Math.fround(number))) {
     throw new RangeError(`${value} does not fit float32`);
+  }
   return number;
 }

@@ -17,7 +17,7 @@ CLIENT = ROOT / "clients" / "js"
 LACKS = node_lacks()
 
 
-def run_node(script, *arguments, text="", seconds=120, **environment):
+def run_node(script, *arguments, text="", seconds=300, **environment):
     """What a script of this folder prints, given |text|; AssertionError, with all that it said, where it fails."""
     done = subprocess.run(["node", HERE / script, *map(str, arguments)], input=text, capture_output=True, text=True, timeout=seconds, check=False,
                           env={**os.environ, **{name: str(value) for name, value in environment.items()}})

@@ -102,9 +102,18 @@ say("a tensor that is shared no more:", await refusal(bob.tensors.get("alice:w")
 await bob.tensors.put("small", new Float32Array(512));
 say("over quota:", await refusal(bob.tensors.put("large", new Float32Array(1024))));
 
+await admin.keys.change("bob", {quotas: {memory: null}});
+await bob.tensors.put("large", new Float32Array(1024));
+say("without a quota:", (await bob.tensors.list()).length, "tensors");
+const renewed = new Client({key: await admin.keys.rotate("bob"), url: process.env.DIRECT_URL});
+say("with an old secret:", await refusal(bob.me()), "- with the new one:", (await renewed.me()).name);
+
 const g = new Graph();
 g.output({y: g.input("x").matmul(g.input("z"))});
-say("a graph that cannot be:", await refusal(bob.run(g, {x: [[1, 2]], z: [[1, 2]]})));
+say("a graph that cannot be:", await refusal(renewed.run(g, {x: [[1, 2]], z: [[1, 2]]})));
 
 const digest = await alice.blobs.upload(new Uint8Array(200000).fill(7));
 say("uploaded", (await alice.blobs.get(digest)).length, "bytes");
+
+await admin.keys.revoke("bob", {purge: true});
+say("a key that was revoked:", await refusal(renewed.me()));

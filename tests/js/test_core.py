@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 """The modules of the JavaScript client by themselves, and its calls beside a server."""
-import subprocess
 import unittest
 
 from node import CLIENT, LACKS, NodeCase, run_node
@@ -13,11 +12,6 @@ class UnitTest(unittest.TestCase):
 
     def test_faults(self):
         run_node("faults.mjs")
-
-    def test_syntax(self):
-        for module in sorted(CLIENT.glob("*.js")):
-            with self.subTest(module.name):
-                subprocess.run(["node", "--check", module], check=True)
 
 
 class CallsTest(NodeCase):

@@ -86,6 +86,19 @@ test("tensors of lists and of typed arrays", () => {
     ],
   );
   assert.deepEqual(Tensor.from([[], []]).toArray(), [[], []]);
+  const rows = Tensor.from([Float32Array.of(1, 2), Float32Array.of(3, 4)]);
+  assert.deepEqual(
+    [rows.shape, Tensor.from(rows, {shape: [4]}).toArray()],
+    [
+      [2, 2],
+      [1, 2, 3, 4],
+    ],
+  );
+  assert.deepEqual(Tensor.from(rows, {dtype: "int64"}).toArray(), [
+    [1n, 2n],
+    [3n, 4n],
+  ]);
+  assert.equal(Tensor.from(rows), rows);
 });
 
 test("numbers that do not fit are refused", () => {
@@ -122,8 +135,9 @@ test("safetensors there and back, at any alignment", () => {
     assert.deepEqual(Object.entries(back.tensors).sort(), Object.entries(tensors).sort());
     assert.equal(back.metadata.request, '{"x":1}');
   }
-  for (let size = 0; size < file.length; size++)
+  for (let size = 0; size < file.length; size++) {
     assert.throws(() => readSafetensors(file.subarray(0, size)), `${size} bytes`);
+  }
 });
 
 test("values of a document: which travel as bytes", () => {
