@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Blobs: bytes on the server under their own SHA-256, sent once, and from where a broken connection left off.
+// Blobs: bytes on the server, named by their SHA-256. An upload that breaks off is resumed.
 import {address} from "./address.js";
 import {pause, sleep} from "./connection.js";
 import {ConnectionError} from "./errors.js";
@@ -36,18 +36,17 @@ export class Blobs {
     return (await this.client.connection.request("GET", address("blobs", digest), {signal})).bytes;
   }
 
-  /** Remove a blob, or what was sent of it. */
+  /** Removes a blob, or an unfinished upload. */
   delete(digest, options) {
     return this.client.call("DELETE", address("blobs", digest), undefined, options);
   }
 
   /**
-   * Send bytes that the server does not have from this key yet; gives their digest.
+   * Sends bytes, unless the server has them from this key. Returns their digest.
    *
    * data: a Blob or File of the browser or of Node, a typed array, an ArrayBuffer or a text
-   * progress: called with (bytes that are there, bytes in all) after each 16 MiB
-   * A connection that breaks is opened again, and so is an upload that ended early within the last day: both go on where the server has
-   * the bytes up to.
+   * progress: called with (bytes received, bytes in all) after each 16 MiB
+   * If the connection breaks, or an earlier upload of the last day broke off, the upload is resumed after the bytes that the server has.
    */
   async upload(data, {progress = () => {}, signal} = {}) {
     const source = data instanceof Blob ? data : new Blob([toBytes(data)]);
@@ -68,7 +67,7 @@ export class Blobs {
         progress(done, source.size);
         failures = 0;
       } catch (error) {
-        // 409: the server may not have seen yet that a connection has ended
+        // 409: the server may not know yet that the broken connection has ended
         const passing = error instanceof ConnectionError || error.status === 409;
         if (!passing || ++failures > this.client.connection.retries) throw error;
         await sleep(pause(failures), signal);
@@ -87,7 +86,7 @@ export class Blobs {
     return (await this.send(digest, piece, place, signal)).received;
   }
 
-  /** Send bytes of which `place` is the Content-Range; undefined: they are all. */
+  /** Sends bytes; `place` is their Content-Range, undefined if they are the whole blob. */
   async send(digest, body, place, signal) {
     const headers = {"Content-Type": OCTETS, ...(place === undefined ? {} : {"Content-Range": place})};
     const {bytes} = await this.client.connection.request("PUT", address("blobs", digest), {body, headers, signal});

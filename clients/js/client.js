@@ -20,13 +20,13 @@ const JSON_TYPE = "application/json";
  *
  * url: by default $BEAMLINE_URL, in a page its own server, else "http://127.0.0.1:8470"
  * key: where the server asks for one; by default $BEAMLINE_KEY
- * fetch: what is called in place of the global `fetch`
- * retries: how often a request is sent again: where the server is full and says when to come back, and where a connection breaks and
- *     asking twice does no harm
+ * fetch: a replacement of the global `fetch`
+ * retries: how often a request is repeated if the server is full and sends Retry-After, or if the connection breaks and a repetition is
+ *     safe
  * binary: whether tensors travel as safetensors (the default) or in the JSON documents
  *
- * All calls take an AbortSignal, `signal`, among their options. They throw BeamlineError where the server refuses, and ConnectionError
- * where there is no whole answer. Documents have the names of members that docs/api.md has. Integers beyond 2^53 are BigInts.
+ * The options of every call include `signal`, an AbortSignal. Calls throw BeamlineError if the server refuses, and ConnectionError if
+ * there is no complete answer. Members of documents have the names of docs/api.md. Integers beyond 2^53 are BigInts.
  */
 export class Client {
   constructor({url, key, fetch, retries, binary = true} = {}) {
@@ -44,7 +44,7 @@ export class Client {
 
   // ---- requests
 
-  /** One exchange of JSON documents, at any address of the API; undefined where the answer is empty. */
+  /** One exchange of JSON documents, at any address of the API. Returns undefined if the answer is empty. */
   async call(method, path, document = undefined, {headers, signal, repeat} = {}) {
     const content = document === undefined ? {} : {"Content-Type": JSON_TYPE};
     const body = document === undefined ? undefined : stringify(document);
@@ -57,7 +57,7 @@ export class Client {
     return readDocument(bytes);
   }
 
-  /** Send a document with tensors beside it: {document, tensors} of the answer; tensors is undefined where the document has all. */
+  /** Sends a document and tensors; returns {document, tensors} of the answer. tensors is undefined if the answer is JSON. */
   async send(method, path, document, tensors, {headers, signal, repeat} = {}) {
     const text = stringify(document);
     const isBinary = Object.keys(tensors ?? {}).length > 0;
@@ -82,12 +82,12 @@ export class Client {
     return readAnswer(readSafetensors, bytes).tensors;
   }
 
-  /** An object for the tensors of a request; undefined where they stand in its document. */
+  /** An object that collects the tensors of a request; undefined if the document has their numbers. */
   makeTensors() {
     return this.binary ? {} : undefined;
   }
 
-  /** A document that means the names of the lease, where this client has one. */
+  /** The document with the lease of this client, if the client has one. */
   withLease(document) {
     return this.leaseId === undefined ? document : {...document, lease: this.leaseId};
   }
@@ -95,13 +95,13 @@ export class Client {
   // ---- graphs
 
   /**
-   * Run a graph once: {outputs, stats, kept, collected}, of which outputs are Tensors by name.
+   * Runs a graph once. Returns {outputs, stats, kept, collected}; outputs are Tensors by name.
    *
    * graph: a Graph, or a document as the wire has it
    * inputs: values by name: numbers, nested lists, typed arrays (which take a declared shape), Tensors, or {tensor: "NAME"}
    * keep: {name: node or its id}: results to leave on the server under these names
-   * other options are members of the request: device, seed, debug, beam, check_indices, timeout_ms, priority, sizes, dry_run and so on;
-   *     with dry_run the server tells the cost, which is given as it is
+   * other options are members of the request: device, seed, debug, beam, check_indices, timeout_ms, priority, sizes and others.
+   *     With dry_run the result is the server's estimate of the cost
    */
   async run(graph, inputs = {}, {keep, signal, ...options} = {}) {
     const {document, declared} =
@@ -129,7 +129,7 @@ export class Client {
 
   // ---- leases
 
-  /** A Lease: a client whose tensors and programs live until it ends, or for `ttl` seconds after its last use. */
+  /** Begins a lease: a client whose tensors and programs live until the lease ends, or for `ttl` seconds after its last use. */
   async lease(ttl = 60, {signal} = {}) {
     const {lease} = await this.call("POST", "/api/v1/leases", {ttl}, {signal});
     return new Lease(this, lease);
@@ -138,7 +138,7 @@ export class Client {
   // ---- language models, by OpenAI's API
 
   /**
-   * The next message of a conversation as it is written: the chunks of /v1/chat/completions.
+   * Yields the next message of a conversation while the model writes it: the chunks of /v1/chat/completions.
    *
    * request: {model, messages, max_tokens, temperature, ...}
    */
@@ -146,7 +146,7 @@ export class Client {
     return this.chunks("/v1/chat/completions", request, options);
   }
 
-  /** What follows a text, {model, prompt, ...}, as it is written: the chunks of /v1/completions. */
+  /** Yields the continuation of a text, {model, prompt, ...}, while the model writes it: the chunks of /v1/completions. */
   completions(request, options) {
     return this.chunks("/v1/completions", request, options);
   }
@@ -171,17 +171,17 @@ export class Client {
 
   // ---- the server
 
-  /** Who asks: {name, keys, scopes, expires, quotas, used}. */
+  /** The key of this client: {name, keys, scopes, expires, quotas, used}. */
   me(options) {
     return this.call("GET", "/api/v1/me", undefined, options);
   }
 
-  /** What the devices do now, and for whom. */
+  /** The load of the devices now, by key. */
   now(options) {
     return this.call("GET", "/api/v1/now", undefined, options);
   }
 
-  /** The same of the last `seconds`, a sample each second or minute. */
+  /** The load of the devices over the last `seconds`, in samples of a second or a minute. */
   nowHistory(seconds = 600, options = {}) {
     return this.call("GET", `/api/v1/now/history?seconds=${seconds}`, undefined, options);
   }
@@ -191,22 +191,22 @@ export class Client {
     return (await this.call("GET", "/api/v1/devices", undefined, options)).devices;
   }
 
-  /** {kernels, service, history}: what searches found, plans in service, and what was swapped. */
+  /** {kernels, service, history}: kernels that searches found, plans in service, and exchanged kernels. */
   kernels(options) {
     return this.call("GET", "/api/v1/kernels", undefined, options);
   }
 
-  /** What happened in the last `seconds`, as events that Perfetto and chrome://tracing open. */
+  /** A trace of the last `seconds`, as Perfetto and chrome://tracing read it. */
   trace(seconds = 10, options = {}) {
     return this.call("GET", `/api/v1/trace?seconds=${seconds}`, undefined, options);
   }
 
-  /** What this key has used, or for the scope admin every key; days: so many up to today. */
+  /** The usage of this key, or with the scope admin of every key. days: the number of days up to today */
   async usage({days, ...options} = {}) {
     return (await this.call("GET", address("usage", undefined, "", {days}), undefined, options)).usage;
   }
 
-  /** Who has which part of which device now, and for what (scope admin). */
+  /** The share of each key in each device now (scope admin). */
   top(options) {
     return this.call("GET", "/api/v1/top", undefined, options);
   }
@@ -228,7 +228,7 @@ export class Client {
   }
 }
 
-/** A client with names of its own: what it keeps, and the programs that it puts, go when it ends. */
+/** A client with names of its own. The tensors and programs under these names are freed when the lease ends. */
 export class Lease extends Client {
   constructor(client, id) {
     super({binary: client.binary});
@@ -236,12 +236,12 @@ export class Lease extends Client {
     this.leaseId = id;
   }
 
-  /** Begin its time again, with another `ttl` if one is given. BeamlineError of status 404 where it is over. */
+  /** Renews the lease, with another `ttl` if one is given. Throws BeamlineError of status 404 if the lease has ended. */
   renew(ttl = undefined, options = {}) {
     return this.call("PUT", leasePath(this), ttl === undefined ? undefined : {ttl}, options);
   }
 
-  /** Free all that it holds. Does nothing where it is over already. */
+  /** Ends the lease and frees its tensors and programs. Does nothing if the lease has ended. */
   async end(options) {
     try {
       await this.call("DELETE", leasePath(this), undefined, options);
@@ -255,7 +255,7 @@ function readDocument(bytes) {
   return bytes.length > 0 ? readAnswer((whole) => parse(new TextDecoder().decode(whole)), bytes) : undefined;
 }
 
-/** What `read` makes of an answer; ConnectionError where the bytes are not those of a whole one. */
+/** Reads an answer. Throws ConnectionError if its bytes are not complete. */
 function readAnswer(read, bytes) {
   try {
     return read(bytes);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// HTTP to one server: requests that are repeated where that is safe, and streams of events.
+// HTTP to one server: requests, repeated where a repetition is safe, and streams of events.
 import {ConnectionError, eventError, makeError} from "./errors.js";
 import {readEvents} from "./events.js";
 import {parse} from "./json.js";
 
 const LONGEST_PAUSE = 10; // seconds between two tries
 
-/** A server by its address, with the key for it. */
+/** The address of a server, and the key for it. */
 export class Connection {
   constructor({url, key, fetch, retries = 5} = {}) {
     this.url = (url ?? defaultUrl()).replace(/\/+$/, "");
@@ -16,9 +16,9 @@ export class Connection {
   }
 
   /**
-   * One exchange: {status, headers, bytes}. BeamlineError where the server refuses, ConnectionError where there is no whole answer.
-   * The request is sent again where the server is full and says when to come back; and, if `repeat` (of a GET by default), where the
-   * connection breaks.
+   * One exchange: {status, headers, bytes}. Throws BeamlineError if the server refuses, ConnectionError if there is no complete answer.
+   * The request is repeated if the server is full and sends Retry-After; and, with `repeat` (the default of GET), if the connection
+   * breaks.
    */
   async request(method, path, {body, headers, signal, repeat = method === "GET" || method === "HEAD"} = {}) {
     for (let attempt = 1; ; attempt++) {
@@ -42,13 +42,13 @@ export class Connection {
   }
 
   /**
-   * The events of an answer as they come: {name, id, data}, of which data is a document, and null of the "[DONE]" that ends a stream of
-   * OpenAI's API. Not repeated: the caller knows where to go on. BeamlineError where an event reports a failure.
+   * Yields the events of an answer: {name, id, data}; data is a document, or null for the "[DONE]" at the end of a stream of OpenAI's
+   * API. The request is not repeated: the caller knows where to resume. Throws BeamlineError if an event reports a failure.
    */
   async *events(method, path, {body, headers, signal} = {}) {
     const response = await this.open(method, path, {body, headers: {...headers, Accept: "text/event-stream"}, signal});
     for await (const {name, id, data} of this.readBody(response.body, signal)) {
-      signal?.throwIfAborted(); // of events that have come already
+      signal?.throwIfAborted(); // also between events that arrived together
       const document = data === "[DONE]" ? null : parse(data);
       const error = eventError(name, document);
       if (error !== undefined) throw error;
@@ -65,7 +65,7 @@ export class Connection {
     }
   }
 
-  /** The answer of which the head has come; BeamlineError where it is a failure. */
+  /** The answer as soon as its head is read. Throws BeamlineError if its status is 400 or more. */
   async open(method, path, {body, headers, signal}) {
     const response = await this.send(method, path, {body, headers, signal});
     if (response.ok) return response;
@@ -96,14 +96,14 @@ export class Connection {
   }
 }
 
-/** How many seconds to wait before a request that failed is sent again; undefined where it must not be. */
+/** The seconds to wait before a failed request is repeated; undefined if the request must not be repeated. */
 function pauseBefore(error, attempt, repeat) {
   if (error instanceof ConnectionError) return repeat ? pause(attempt) : undefined;
   const full = error.status === 429 || error.status === 503;
   return full && error.retryAfter !== undefined && !error.step ? Math.min(error.retryAfter, LONGEST_PAUSE) : undefined;
 }
 
-/** Seconds before the next try after so many failures. */
+/** The seconds before the next try, after a number of failures in a row. */
 export function pause(failures) {
   return Math.min(LONGEST_PAUSE, 0.05 * 2 ** failures);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The dtypes of tensors, and floats of 16 and 8 bits, which JavaScript has no arrays of.
+// The dtypes of tensors; JavaScript has no arrays of 16-bit and 8-bit floats, so this file converts these.
 
 // Small floats: bits of the fraction, bias of the exponent, code of the largest value, of infinity and of NaN.
 // float8: Micikevicius et al., arXiv:2209.05433; float8_e4m3 has no infinity, so NaN takes its place.
@@ -30,7 +30,7 @@ export const DTYPES = {
   float8_e5m2: {array: Uint8Array, code: "F8_E5M2"},
 };
 
-/** The row of a dtype. TypeError where there is none of that name. */
+/** The row of a dtype. Throws TypeError if there is no dtype of this name. */
 export function dtypeInfo(name) {
   if (!Object.hasOwn(DTYPES, name)) {
     throw new TypeError(`${JSON.stringify(name)} is not a dtype; the dtypes are ${Object.keys(DTYPES).join(", ")}`);
@@ -38,7 +38,7 @@ export function dtypeInfo(name) {
   return DTYPES[name];
 }
 
-/** The dtype of a typed array's elements. A Uint16Array is of uint16: its elements are numbers, and no codes. */
+/** The dtype of a typed array's elements. The dtype of a Uint16Array is uint16, not a 16-bit float. */
 export function dtypeOf(array) {
   const name = array[Symbol.toStringTag] ?? array.constructor.name; // "Uint8Array" of a Buffer too
   if (name === "Uint8ClampedArray") return "uint8"; // the pixels of a canvas
@@ -52,7 +52,7 @@ export function isSmallFloat(dtype) {
   return Object.hasOwn(FORMATS, dtype);
 }
 
-/** The code of the nearest value of a small float, of two as near of the even one. RangeError past the largest value. */
+/** The code of the nearest small float, ties to even. Throws RangeError past the largest value. */
 export function encodeFloat(dtype, value) {
   const format = FORMATS[dtype];
   const sign = value < 0 || Object.is(value, -0) ? 1 << (format.bits - 1) : 0;
@@ -66,7 +66,7 @@ export function encodeFloat(dtype, value) {
   return sign | code;
 }
 
-/** The value of a code of a small float. */
+/** The number that a code of a small float stands for. */
 export function decodeFloat(dtype, code) {
   const format = FORMATS[dtype];
   const sign = code >> (format.bits - 1) ? -1 : 1;

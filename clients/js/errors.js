@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Errors: what the server refuses or fails at, and connections that break.
+// Errors of the server and of the connection.
 
 /**
  * A refusal or a failure that the server reports.
  *
- * status: the HTTP status        title: the kind of failure        detail: the failure, as a person would describe it
- * node: the id of the node of the graph at fault, or undefined     step: how many steps of a program were applied, or undefined
- * type: the URN of the kind, or the `type` of an OpenAI error      retryAfter: seconds after which to ask again, or undefined
+ * status: the HTTP status        title: the kind of failure        detail: the reason, in words
+ * node: the id of the node at fault, if the graph has one     step: the number of steps of a program that were applied, if any
+ * type: the URN of the kind, or the `type` of an OpenAI error      retryAfter: seconds until the next try, if the server says so
  */
 export class BeamlineError extends Error {
   constructor(status, {title, detail, node, step, type, code} = {}, retryAfter = undefined) {
@@ -16,7 +16,7 @@ export class BeamlineError extends Error {
   }
 }
 
-/** A server that cannot be reached, or a connection that broke before the answer was whole. `cause` is the error of `fetch`. */
+/** The server cannot be reached, or the connection broke before the answer was complete. `cause` is the error of `fetch`. */
 export class ConnectionError extends Error {
   constructor(message, cause) {
     super(message, {cause});
@@ -24,7 +24,7 @@ export class ConnectionError extends Error {
   }
 }
 
-/** The error for an answer with a failure, of which `text` is the body. */
+/** The error for an answer of status 400 or more; `text` is its body. */
 export function makeError(status, headers, text) {
   const retry = headers.get("retry-after") ?? "";
   const document = (headers.get("content-type") ?? "").includes("json") ? parseObject(text) : {};
@@ -35,7 +35,7 @@ export function makeError(status, headers, text) {
   );
 }
 
-/** The error that an event of a stream reports; undefined where it reports none. */
+/** The error that an event of a stream reports; undefined if the event reports none. */
 export function eventError(name, document) {
   if (name !== "error" && !document?.error) return undefined;
   const failure = readFailure(document);

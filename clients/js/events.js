@@ -2,8 +2,8 @@
 // Server-sent events (WHATWG HTML, 9.2) of the body of an answer.
 
 /**
- * The events of a stream of bytes, as they come: {name, id, data}, of which data is text. Comments are skipped.
- * An event that the end of the stream cuts off is dropped. Leaving the loop ends the stream.
+ * Yields the events of a stream of bytes: {name, id, data}; data is text. Comments are skipped, and so is an incomplete last event.
+ * A caller that leaves the loop cancels the stream.
  */
 export async function* readEvents(body) {
   let event = emptyEvent();

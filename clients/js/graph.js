@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Graphs and programs as one builds them: nothing here speaks to a server.
+// Builders of graphs and programs. This file does not use the network.
 import {dtypeInfo} from "./dtype.js";
 import {DEFAULTS, GraphOps, LISTED, NodeOps} from "./ops.js";
 import {isPlainObject} from "./values.js";
@@ -15,8 +15,8 @@ export class Node extends NodeOps {
   }
 
   /**
-   * A part: for each axis from the first on a whole number, which takes that place and drops the axis, a list [start, stop] or
-   * [start, stop, step], or null for all of it. `x.at(0, [1, 3])` is Python's x[0, 1:3].
+   * A part of the tensor. Each argument selects along one axis, from the first axis on: an integer selects one place and drops the axis,
+   * [start, stop] or [start, stop, step] is a range, null selects all. `x.at(0, [1, 3])` is Python's x[0, 1:3].
    */
   at(...places) {
     const cuts = places.map(cutOf).filter((cut) => cut !== undefined);
@@ -28,7 +28,7 @@ export class Node extends NodeOps {
   }
 }
 
-/** What is cut out of an axis; undefined where all of it stays. */
+/** The selection along an axis; undefined if it selects all. */
 function cutOf(place, axis) {
   if (place === null) return undefined;
   if (Number.isInteger(place)) return {axis, start: place, stop: place === -1 ? END : place + 1, step: 1, drops: true};
@@ -58,7 +58,7 @@ export class Graph extends GraphOps {
 
   // ---- names
 
-  /** Whether an input, a state or a node has the name: they share one namespace. */
+  /** Whether an input, a state or a node has the name; all of them share one namespace. */
   isTaken(name) {
     return this.names.has(name) || (this.program?.states.has(name) ?? false);
   }
@@ -75,19 +75,19 @@ export class Graph extends GraphOps {
     return name;
   }
 
-  // ---- what goes in and comes out
+  // ---- inputs and outputs
 
-  /** Give the range of a named dimension, which has the sizes least, least + step, ... up to most; sizes may then say the name. */
+  /** Declares a named dimension with the sizes least, least + step, ..., most. Returns the name, which is a size in shapes. */
   dim(name, least, most, step = 1) {
     this.dims[name] = step === 1 ? [least, most] : [least, most, step];
     return name;
   }
 
   /**
-   * An input. A program needs its shape; in a run the values have one, and typed arrays take this one.
+   * An input. An input of a program needs a shape; in a run the shape is that of the value, and typed arrays get the declared shape.
    *
    * shape: sizes, some of which may be names of dimensions
-   * dtype: what numbers and typed arrays become; by default a typed array keeps its own, and numbers are float32, as is an input of a program
+   * dtype: values are converted to it; by default a typed array keeps its dtype, and numbers and inputs of programs are float32
    */
   input(name, shape = undefined, dtype = undefined) {
     if (dtype !== undefined) dtypeInfo(dtype);
@@ -101,23 +101,23 @@ export class Graph extends GraphOps {
     return new Node(this, name);
   }
 
-  /** Results to send back: Nodes, under their ids, and objects of Nodes by the names that they get. */
+  /** Declares outputs: Nodes, whose ids are their names, and objects of Nodes by name. */
   output(...outputs) {
     for (const output of outputs) {
       const named = output instanceof Node ? [[output.id, output]] : Object.entries(output);
-      // One by one: a Node that is an output already is copied.
+      // One after the other, because rename() copies a Node that is an output already.
       for (const [name, node] of named) this.outputs.push(this.rename(node, name));
     }
     return this;
   }
 
-  /** What the states become after a step: Nodes by name of the state. */
+  /** Declares the new values of states after a step: Nodes by name of the state. */
   update(nodes) {
     for (const [name, node] of Object.entries(nodes)) this.updates.set(name, node);
     return this;
   }
 
-  /** The Node under another id; a copy of it where its id is taken: an input, a state, an output. */
+  /** Gives a Node another id. An input, a state or an output keeps its id, and the result is a copy. */
   rename(node, name) {
     if (node.id === name) return node;
     const isMade = this.steps.some(({results}) => results.includes(node));
@@ -131,11 +131,11 @@ export class Graph extends GraphOps {
   // ---- nodes
 
   /**
-   * Add a node by the name of its op; every other method comes to this.
+   * Adds a node by the name of its op. All methods of ops end here.
    *
-   * operands: Nodes and numbers; undefined leaves an optional one out, which only the last may be
-   * attrs: attributes by name; null and undefined are left out
-   * name: the id, or the list of ids of an op with several results     results: how many those are; then a list comes back
+   * operands: Nodes and numbers; undefined omits an optional operand, which only the last ones may be
+   * attrs: attributes by name; null and undefined are omitted
+   * name: the id, or the list of ids of an op with several results     results: the number of results of such an op; the result is a list
    */
   op(op, operands, attrs = {}, {name, results} = {}) {
     if (LISTED.has(op) && results === undefined) {
@@ -149,12 +149,12 @@ export class Graph extends GraphOps {
     return results === undefined ? made[0] : made;
   }
 
-  /** What the methods of ops do: options are name, results, the inputs that are optional, and attributes. */
+  /** The body of the methods of ops. options: name, results, optional inputs and attributes. */
   call(op, operands, required, options = {}, {optional = [], results} = {}) {
     if (!isPlainObject(options)) {
       throw new TypeError(`${op}: options go into one object, as in {name: "y"}, and not ${describe(options)}`);
     }
-    operands.forEach((operand) => this.checkOperand(op, operand)); // of those that must be given, none may be left out
+    operands.forEach((operand) => this.checkOperand(op, operand)); // none of these is optional
     const {name, results: count, ...members} = options;
     const inputs = optional.map((input) => members[input] ?? undefined);
     const attrs = Object.entries(members).filter(([member]) => !optional.includes(member));
@@ -184,10 +184,10 @@ export class Graph extends GraphOps {
   }
 
   /**
-   * The gradient of y with respect to each of xs: a list of Nodes.
+   * The gradients of y with respect to xs: a list of Nodes.
    *
-   * y: floats, one element; of any shape if `cotangent`, dL/dy in the shape of y, is given
-   * xs: inputs, states or other Nodes of floats; zeros come for one that y does not depend on
+   * y: a Node of floats with one element, or of any shape if `cotangent` (dL/dy in the shape of y) is given
+   * xs: inputs, states or other Nodes of floats; the gradient of one on which y does not depend is zero
    */
   grad(y, xs, {cotangent, name} = {}) {
     return this.op(
@@ -199,15 +199,15 @@ export class Graph extends GraphOps {
   }
 
   /**
-   * A loop on the server: [carries, outputs], two lists of Nodes.
+   * A loop on the server. Returns [carries, outputs], two lists of Nodes.
    *
    *     const [[total], [sums]] = g.scan((h, x) => [[h.add(x)], [h.add(x)]], [0], {xs: [xs]});
    *
-   * step: from Nodes of the body, step(...carries, ...slices, ...args), to [next carries, outputs], two lists. It is called once, and sees
-   *     these Nodes alone: what else it needs goes through args
-   * init: what each carry starts as; the next carry has its dtype and shape
-   * xs: Nodes [length, ...] that are gone through by their first axis     args: Nodes that are the same in each step
-   * length: the number of steps, where there are no xs     reverse: from the last slice to the first
+   * step: builds the body: step(...carries, ...slices, ...args) returns [next carries, outputs], two lists. It is called once, and can use
+   *     only its arguments: other Nodes of the graph are passed by args
+   * init: the first values of the carries; the next carries have their dtypes and shapes
+   * xs: Nodes [length, ...]; each step gets a slice of their first axis     args: Nodes that are the same in each step
+   * length: the number of steps, if there are no xs     reverse: from the last slice to the first
    */
   scan(step, init, {xs = [], args = [], length, reverse, name} = {}) {
     const {body, lists} = makeBody(step, init.length + xs.length + args.length, 2);
@@ -221,9 +221,9 @@ export class Graph extends GraphOps {
   }
 
   /**
-   * then(...xs) where p, of one element, holds, else otherwise(...xs); each gives a list of Nodes of its body.
+   * then(...xs) if p, of one element, is true, else otherwise(...xs); each builds a body and returns a list of Nodes.
    *
-   * Both are computed and one is taken; gradients flow through that one.
+   * The server computes both and selects one; gradients flow through the selected one.
    */
   cond(p, then, otherwise, xs = [], {name} = {}) {
     const yes = makeBody((...params) => [then(...params)], xs.length, 1);
@@ -237,14 +237,14 @@ export class Graph extends GraphOps {
 
   // ---- documents
 
-  /** What the graph is on the wire: nodes, outputs and updates. */
+  /** The document of the graph: nodes, outputs and updates. */
   document() {
     const document = {nodes: this.steps.map(describeStep), outputs: this.outputs.map(({id}) => id)};
     if (this.updates.size > 0) document.updates = idsOf(this.updates);
     return document;
   }
 
-  /** For Client.run: the document, and what is declared of the inputs. */
+  /** For Client.run: the document, and the declared inputs. */
   request() {
     const named = [...this.inputs].filter(([, {shape}]) => shape?.some((size) => typeof size === "string"));
     const document = this.document();
@@ -264,14 +264,14 @@ export class Graph extends GraphOps {
 }
 
 /**
- * State, and the graphs that work on it: what `client.programs.put` sends.
+ * State, and graphs over this state. `client.programs.put` defines it on the server.
  *
  *     const p = new Program({w: [0], b: {op: "zeros", attrs: {shape: [1]}}});
  *     const g = p.entry("main");
  *     const w = g.state("w");
  *
  * states: the first values by name: numbers, typed arrays, Tensors; {dtype, shape}, which is zeros; {op, attrs}, any creation or random op; {tensor}
- * batching: how runs that several clients ask for at once are joined: {max_rows, delay_us, preferred_rows, max_waiting}, or false for not at all
+ * batching: how the server joins runs of several clients: {max_rows, delay_us, preferred_rows, max_waiting}; false: not at all
  */
 export class Program {
   constructor(states = {}, {batching} = {}) {
@@ -280,20 +280,20 @@ export class Program {
     this.batching = batching;
   }
 
-  /** Declare a state by its first value. */
+  /** Declares a state by its first value. */
   state(name, value) {
     this.states.set(name, value);
     return this;
   }
 
-  /** A new graph over the states, which runs and jobs call by this name. */
+  /** Adds an entry: a graph over the states, which runs and jobs select by name. */
   entry(name = "main") {
     if (this.entries.has(name)) throw new RangeError(`the entry "${name}" is there twice`);
     this.entries.set(name, new Graph(this));
     return this.entries.get(name);
   }
 
-  /** The document of the program, of whose state the values may be typed arrays and Tensors. */
+  /** The document of the program; the values of its state may be typed arrays and Tensors. */
   document() {
     const dims = Object.assign({}, ...[...this.entries.values()].map((graph) => graph.dims));
     const document = Object.keys(dims).length > 0 ? {dims} : {};
@@ -304,7 +304,7 @@ export class Program {
   }
 }
 
-/** {body, lists}: the graph that a function makes of so many Nodes, as an attribute, and the lists of results that the function gave. */
+/** {body, lists}: the graph that a function builds from `count` Nodes, as an attribute, and the lists that the function returned. */
 function makeBody(make, count, parts) {
   const inner = new Graph();
   const params = Array.from({length: count}, () => new Node(inner, inner.takeName(inner.freshName("x"))));
@@ -337,13 +337,13 @@ function idsOf(nodes) {
   return Object.fromEntries([...nodes].map(([name, node]) => [name, node.id]));
 }
 
-/** A list without the undefined ones at its end. */
+/** A list without undefined operands at its end. */
 function dropLast(operands) {
   const last = operands.findLastIndex((operand) => operand !== undefined && operand !== null);
   return operands.slice(0, last + 1);
 }
 
-/** The attributes that are given, but for those that the server takes anyway. */
+/** The given attributes, without those that equal the server's default. */
 function dropPresets(op, attrs) {
   const presets = Object.hasOwn(DEFAULTS, op) ? DEFAULTS[op] : {};
   const isGiven = ([name, value]) =>

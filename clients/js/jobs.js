@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Jobs: training that goes on in the server, whoever watches.
+// Jobs: training that runs in the server without a client.
 import {address} from "./address.js";
 import {pause, sleep} from "./connection.js";
 import {BeamlineError, ConnectionError} from "./errors.js";
@@ -8,7 +8,7 @@ import {encodeValues} from "./values.js";
 const EVALUATE = "evaluate."; // before the names of what an evaluation takes and gives
 const FINAL = new Set(["done", "failed", "cancelled"]);
 
-/** A job that was waited for has failed, or was cancelled. `job` is its description. */
+/** Thrown by `wait`: the job failed or was cancelled. `job` is its description. */
 export class JobFailed extends Error {
   constructor(job) {
     super(job.reason ? `the job is ${job.state}: ${job.reason}` : `the job is ${job.state}`);
@@ -28,16 +28,16 @@ export class Jobs {
     return (await this.client.call("GET", address("jobs"), undefined, options)).jobs;
   }
 
-  /** How a job stands: {job, state, reason, step, steps, rate, seconds_left, checkpoints, ...}. */
+  /** The state of a job: {job, state, reason, step, steps, rate, seconds_left, checkpoints, ...}. */
   get(id, options) {
     return this.client.call("GET", address("jobs", id), undefined, options);
   }
 
   /**
-   * Begin a job; gives its description, of which `job` is the id.
+   * Begins a job. Returns its description; `job` in it is the id.
    *
    * request: {program, steps, inputs, entry, collect, evaluate, early_stop, checkpoint, accumulate, compute, loss_scale, priority}, as in
-   *     docs/jobs.md; the values of its inputs, and of those of `evaluate`, may be typed arrays and Tensors
+   *     docs/jobs.md. Inputs, and those of `evaluate`, may be typed arrays and Tensors
    */
   async submit(request, {signal} = {}) {
     const tensors = this.client.makeTensors();
@@ -49,16 +49,17 @@ export class Jobs {
     ).document;
   }
 
-  /** The document that a job was submitted with, without the numbers of its tensors. */
+  /** The document of the request that began a job, without the numbers of its tensors. */
   document(id, options) {
     return this.client.call("GET", address("jobs", id, "/document"), undefined, options);
   }
 
   /**
-   * Follow a job until it ends: {type: "report", data} of each report behind step `after`, {type: "state", data} whenever something changed,
-   * of which the first says how the job stands and the last how it ended.
+   * Follows a job until it ends. Yields {type: "report", data} for each report after step `after`, and {type: "state", data} first, at each
+   * change, and when the job has ended.
    *
-   * A connection that breaks is opened again behind the last report. The server keeps the last 1,024 reports for that; `history` has all.
+   * If the connection breaks, it is opened again after the last report. The server keeps the last 1,024 reports for this purpose;
+   * `history` has all reports.
    */
   async *events(id, {after = 0, signal} = {}) {
     let step = after;
@@ -82,7 +83,7 @@ export class Jobs {
     }
   }
 
-  /** The reports alone: {step, time, metrics, evaluation, rate}, as far as a report has them. */
+  /** As `events`, but yields the reports only: {step, time, metrics, evaluation, rate}; a report may lack some members. */
   async *reports(id, options) {
     for await (const {type, data} of this.events(id, options)) {
       if (type === "report") yield data;
@@ -106,15 +107,15 @@ export class Jobs {
   }
 
   /**
-   * {columns, rows} of the reports, null where something was not measured after that step.
+   * {columns, rows} of the reports; a value is null if it was not measured after the step of its row.
    *
-   * from: the first step     limit: how many rows at most     points: thin them out to about so many
+   * from: the first step     limit: the most rows     points: the number of rows to which the server thins the reports
    */
   history(id, {from, limit, points, ...options} = {}) {
     return this.client.call("GET", address("jobs", id, "/history", {from, limit, points}), undefined, options);
   }
 
-  /** Wait until a job is done; gives its description. JobFailed where it ends otherwise. */
+  /** Waits until a job is done; returns its description. Throws JobFailed if the job fails or is cancelled. */
   async wait(id, {signal} = {}) {
     for await (const {type, data} of this.events(id, {signal})) {
       if (type !== "state" || !FINAL.has(data.state)) continue;
@@ -124,17 +125,17 @@ export class Jobs {
     throw new Error("unreachable: events() ends with the last state");
   }
 
-  /** Stop a job at its next step; gives its description. One that has ended stays as it is. */
+  /** Stops a job at its next step; returns its description. A job that has ended does not change. */
   cancel(id, options) {
     return this.client.call("DELETE", address("jobs", id), undefined, options);
   }
 
-  /** Forget a job that has ended, with history and checkpoints. */
+  /** Removes a job that has ended, with its history and checkpoints. */
   remove(id, options) {
     return this.client.call("DELETE", address("jobs", id, "", {remove: true}), undefined, options);
   }
 
-  /** The state of the program as a checkpoint has it: Tensors by name. step: a number, or "last" */
+  /** The state of the program in a checkpoint: Tensors by name. step: a number, or "last" */
   checkpoint(id, step = "last", options = {}) {
     return this.client.fetchTensors(address("jobs", id, `/checkpoints/${step}`), options);
   }

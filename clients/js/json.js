@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// JSON without loss: 64-bit integers are exact, and NaN and the infinities are the strings that the wire has for them.
+// JSON without loss: 64-bit integers are exact; NaN and the infinities are the wire's strings.
 
 // A string or a number of a JSON text.
 const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 const INTEGER = /^-?\d+$/;
 
-/** The text of a value. BigInts are written as digits, typed arrays as lists; an object with `toJSON` is what that gives. */
+/** The text of a value. BigInts are written as digits, typed arrays as lists; `toJSON` of an object is honoured. */
 export function stringify(value) {
   if (typeof value === "bigint") return String(value);
   if (typeof value === "number") return stringifyNumber(value);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Keys and shares, of a server that several people use.
+// Keys and shares of a server with several users.
 import {address} from "./address.js";
 
 /** The keys of a server: `client.keys`, for the scope admin. */
@@ -13,44 +13,44 @@ export class Keys {
     return (await this.client.call("GET", address("keys"), undefined, options)).keys;
   }
 
-  /** Make a key of {name, scopes, ttl, quotas}; gives its secret, which the server tells this once. */
+  /** Makes a key of {name, scopes, ttl, quotas}; returns its secret, which cannot be read again. */
   async create(key, options) {
     return (await this.client.call("POST", address("keys"), key, options)).key;
   }
 
-  /** Change what `changes`, {scopes, ttl, quotas}, says of a key; gives the key. null takes an expiry or a quota away. */
+  /** Changes a key by {scopes, ttl, quotas}; returns the key. null removes an expiry or a quota. */
   change(name, changes, options) {
     return this.client.call("PUT", address("keys", name), changes, options);
   }
 
-  /** A new secret in place of the old one. */
+  /** Replaces the secret of a key; returns the new secret. */
   async rotate(name, options) {
     return (await this.client.call("POST", address("keys", name, "/rotate"), undefined, options)).key;
   }
 
-  /** Make a key good for nothing. purge: what it holds goes too */
+  /** Revokes a key. purge: also delete the data of the key */
   revoke(name, {purge, ...options} = {}) {
     return this.client.call("DELETE", address("keys", name, "", {purge}), undefined, options);
   }
 }
 
-/** What a key shares with others: `client.shares`. A thing is {tensor: "NAME"}, or program, model or job. */
+/** The shares of a key: `client.shares`. A thing is {tensor: "NAME"}, {program}, {model} or {job}. */
 export class Shares {
   constructor(client) {
     this.client = client;
   }
 
-  /** {given, taken}: what this key shares, and what is shared with it. */
+  /** {given, taken}: the things that this key shares, and the things that others share with this key. */
   list(options) {
     return this.client.call("GET", address("shares"), undefined, options);
   }
 
-  /** Let another key, or "*" for every one, read a thing; its name there is OWNER:NAME. */
+  /** Shares a thing with another key, or with every key ("*"), for reading; its name for the other key is OWNER:NAME. */
   add(thing, to, options) {
     return this.client.call("POST", address("shares"), {...thing, to}, options);
   }
 
-  /** Take that back. */
+  /** Ends a share. */
   remove(thing, to, options) {
     return this.client.call("DELETE", address("shares", undefined, "", {...thing, to}), undefined, options);
   }

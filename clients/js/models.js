@@ -9,49 +9,50 @@ const HEADER = "Inference-Header-Content-Length";
 const JSON_HEADERS = {"Content-Type": "application/json"};
 const DTYPE_OF_DATATYPE = new Map(Object.entries(DTYPES).map(([name, {datatype}]) => [datatype, name]));
 
-/** The hosted models: `client.models`. `version`, an option of most calls, is the newest by default. */
+/** The hosted models: `client.models`. `version`, an option of most calls, is by default the newest. */
 export class Models {
   constructor(client) {
     this.client = client;
-    this.inputs = new Map(); // address of a model -> what it declares of its inputs, by name
+    this.inputs = new Map(); // address of a model -> its declared inputs, by name
   }
 
   path(name, version, rest = "") {
     return `/v2/models/${encodeURIComponent(name)}${version === undefined ? "" : `/versions/${version}`}${rest}`;
   }
 
-  // ---- what there is
+  // ---- descriptions
 
-  /** The models that this key may ask, one of each version: {name, version, state, reason}. ready: only what can be asked now */
+  /** The models that this key may use, a row for each version: {name, version, state, reason}. ready: only models that are ready */
   index({ready = false, ...options} = {}) {
     return this.client.call("POST", "/v2/repository/index", {ready}, options);
   }
 
-  /** {name, versions, platform, inputs, outputs} of a model; a size of -1 varies. */
+  /** {name, versions, platform, inputs, outputs} of a model; a size of -1 is variable. */
   metadata(name, {version, ...options} = {}) {
     return this.client.call("GET", this.path(name, version), undefined, options);
   }
 
-  /** How a model is served, as Triton's ModelConfig has it. */
+  /** The configuration of a model, in the form of Triton's ModelConfig. */
   config(name, {version, ...options} = {}) {
     return this.client.call("GET", this.path(name, version, "/config"), undefined, options);
   }
 
-  /** Counts, and times in nanoseconds, of the inferences of a model, or of all; one of each version. */
+  /** Counts, and times in nanoseconds, of the inferences of a model, or of all models; a row for each version. */
   async statistics(name = undefined, {version, ...options} = {}) {
     const path = name === undefined ? "/v2/models/stats" : this.path(name, version, "/stats");
     return (await this.client.call("GET", path, undefined, options)).model_stats;
   }
 
-  // ---- asking
+  // ---- inference
 
   /**
-   * Ask a model: {outputs, stats}. Outputs are Tensors by name, texts nested lists of strings; stats has model_name, model_version and the
-   * parameters of the answer.
+   * Runs a model. Returns {outputs, stats}: outputs are Tensors by name (texts are nested lists of strings); stats has model_name,
+   * model_version and the parameters of the answer.
    *
-   * inputs: values by name: Tensors; typed arrays, which take the shape that the model declares; numbers and nested lists, which take its
-   *     dtype; strings or nested lists of strings
-   * outputs: a list of those to send, by default all     classes: {output: n}: its n largest elements, as texts "VALUE:INDEX[:LABEL]"
+   * inputs: values by name: Tensors; typed arrays, which get the declared shape; numbers and nested lists, which get the declared dtype;
+   *     strings or nested lists of strings
+   * outputs: the names of the outputs to send, by default all     classes: {output: n}: the n largest elements of an output, as texts
+   *     "VALUE:INDEX[:LABEL]"
    * parameters: sequence_id, sequence_start, sequence_end, priority, timeout (microseconds)
    */
   async infer(name, inputs, {version, outputs, classes = {}, parameters = {}, signal} = {}) {
@@ -69,20 +70,20 @@ export class Models {
         await this.post(this.path(name, version, "/infer"), stringify(document), chunks, signal),
       );
     } catch (error) {
-      this.inputs.delete(this.path(name, version)); // another model may have the name by now
+      this.inputs.delete(this.path(name, version)); // the model may have been replaced by another one
       throw error;
     }
   }
 
   /**
-   * Ask a model with a document of its inputs. A text model takes {text_input, max_tokens, temperature, stop, seed, ...} and gives
-   * {text_output, finish_reason, ...}; another one takes its inputs by name and gives its outputs.
+   * Runs a model with a document of its inputs. A text model takes {text_input, max_tokens, temperature, stop, seed, ...} and returns
+   * {text_output, finish_reason, ...}; any other model takes its inputs by name and returns its outputs.
    */
   generate(name, document, {version, ...options} = {}) {
     return this.client.call("POST", this.path(name, version, "/generate"), document, options);
   }
 
-  /** The same as it is written: a document for each token, of which text_output is what came to the text. */
+  /** As `generate`, but yields a document for each piece of text while the model writes it. */
   async *stream(name, document, {version, signal} = {}) {
     const path = this.path(name, version, "/generate_stream");
     const request = {body: stringify(document), headers: JSON_HEADERS, signal};
@@ -98,7 +99,7 @@ export class Models {
     return this.client.connection.request("POST", path, {body: joinBytes([head, ...chunks]), headers, signal});
   }
 
-  /** What a model declares of its inputs, by name; asked for once, and where a value needs it. */
+  /** The declared inputs of a model, by name; requested once, and only if a value needs them. */
   async declared(name, version, inputs, signal) {
     if (Object.values(inputs).every((value) => isText(value) || value instanceof Tensor)) return new Map();
     const path = this.path(name, version);
@@ -134,9 +135,9 @@ export class Models {
   // ---- loading
 
   /**
-   * Load a model from the folder of models, or again (scope admin); with `files` as this key's own (scope train).
+   * Loads or reloads a model of the folder of models (scope admin), or, with `files`, a model of this key (scope train).
    *
-   * config: what takes the place of its config.json     files: {"1/model.json": bytes, a text or a document, ...}
+   * config: replaces config.json     files: {"1/model.json": bytes, a text or a document, ...}
    */
   async load(name, {config, files = {}, signal} = {}) {
     const parameters =
@@ -148,7 +149,7 @@ export class Models {
     await this.client.call("POST", repository(name, "load"), {parameters}, {signal});
   }
 
-  /** End a model, all versions; requests under way are answered. */
+  /** Unloads all versions of a model; requests in flight are answered. */
   async unload(name, options) {
     this.inputs.clear();
     await this.client.call("POST", repository(name, "unload"), {}, options);
@@ -168,7 +169,7 @@ function attach(entry, data, chunks) {
   return {...entry, parameters: {binary_data_size: data.length}};
 }
 
-/** A value as a Tensor: what has no shape or no dtype of its own takes the declared one. */
+/** A value as a Tensor; a typed array gets the declared shape, numbers and lists the declared dtype. */
 function inputTensor(value, {datatype, shape}) {
   if (ArrayBuffer.isView(value)) return Tensor.from(value, {shape: completeShape(value.length, shape)});
   return Tensor.from(value, {dtype: value instanceof Tensor ? undefined : DTYPE_OF_DATATYPE.get(datatype)});
@@ -178,7 +179,7 @@ function isText(value) {
   return Array.isArray(value) && value.length > 0 ? isText(value[0]) : typeof value === "string";
 }
 
-/** Texts as the binary extension packs them: each behind its length. */
+/** Texts in the format of the binary extension: the length of each text, then its bytes. */
 function encodeTexts(name, value, chunks) {
   const texts = flatten(value, []).map((text) => new TextEncoder().encode(text));
   const packed = texts.flatMap((text) => [new Uint8Array(Uint32Array.of(text.length).buffer), text]);

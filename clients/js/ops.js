@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Made by tools/clients/javascript.py from proto/ops.json; change those.
 //
-// A method for every op of the wire: of a graph, and, where the op begins with a tensor, of a tensor too. Where a tensor is wanted, a number will do;
-// a whole one takes the dtype of the other operand. Sizes are whole numbers or names of dimensions, or formulas of them such as "2 * n + 1". `name` is
-// the id of the node, or the list of its ids where the op has several results; by default one is made up. Shapes and dtypes are checked by the server:
-// the BeamlineError of what cannot be has status 422, says why and names the node.
+// A method for each op of the wire: of a graph, and of a Node if the first operand of the op is a tensor. A number can stand for a tensor; a whole
+// number gets the dtype of the other operand. A size is a whole number, the name of a dimension, or a formula of names such as "2 * n + 1". `name` is
+// the id of the node, or the list of the ids of an op with several results. The server checks shapes and dtypes; the BeamlineError of a graph that
+// cannot be has status 422, a reason, and the id of the node.
 
-// What the server takes where an attribute is left out: these are not sent.
+// The defaults of the server. An attribute that equals its default is not sent.
 export const DEFAULTS = {
   hardtanh: {min: -1, max: 1},
   hardsigmoid: {alpha: 0.16666666666666666, beta: 0.5},
@@ -137,7 +137,7 @@ export const DEFAULTS = {
   one_cycle_lr: {pct_start: 0.3, div: 25, final_div: 10000},
 };
 
-// Ops whose results are a list, even of one.
+// Ops that return a list of results.
 export const LISTED = new Set([
   "var_mean", "std_mean", "cummax", "cummin", "sort", "topk", "lstm_cell", "max_pool_indices", "qr", "svd", "fft",
   "ifft", "rfft", "masked_select", "nonzero", "split", "chunk", "meshgrid", "scan", "cond", "grad", "sgd", "adam",

@@ -14,17 +14,17 @@ export class Programs {
     return (await this.client.call("GET", address("programs"), undefined, options)).programs;
   }
 
-  /** What a program takes, gives and remembers. */
+  /** The description of a program: its inputs, outputs and state. */
   get(name, options) {
     return this.client.call("GET", address("programs", name), undefined, options);
   }
 
   /**
-   * Define a program, its state included; gives its description.
+   * Defines a program and its state. Returns the description.
    *
-   * program: a Program, or a document as the wire has it, of whose state the values may be Tensors too
-   * ifAbsent: BeamlineError of status 412 where there is one already, instead of replacing it
-   * durable: it is there again after a restart
+   * program: a Program, or a document of the wire; the values of its state may be Tensors
+   * ifAbsent: if there is a program of this name, throw BeamlineError of status 412 instead of replacing the program
+   * durable: the program survives a restart of the server
    * other options are members of the document: device, seed, debug, beam, check_indices
    */
   async put(name, program, {ifAbsent, durable, signal, ...options} = {}) {
@@ -42,18 +42,19 @@ export class Programs {
     ).document;
   }
 
-  /** Remove a program, its state included. */
+  /** Removes a program and its state. */
   delete(name, options) {
     return this.client.call("DELETE", address("programs", name), undefined, options);
   }
 
   /**
-   * Run steps of a program: {outputs, stats, kept, collected}, as Client.run; outputs are those of the last step.
+   * Runs steps of a program. Returns {outputs, stats, kept, collected}, as Client.run; outputs are those of the last step.
    *
-   * inputs: values by name, each of the dtype that the program declares
+   * inputs: values by name; numbers get the dtype that the program declares. A typed array is a vector: Tensor.from(array, {shape})
+   *     gives it another shape
    * options: members of the request: entry, steps, collect ({every, outputs}), keep, debug, timeout_ms, priority, sizes, dry_run
-   * seq: the number of this run, one more than that of the last (from 1, for each program and key): where the connection breaks the run is
-   *     asked for again, and applied once
+   * seq: the number of this run: 1, then one more than the number of the last run (for each program and key). If the connection breaks,
+   *     the request is repeated, and the run is applied once
    */
   async run(name, inputs = {}, {signal, ...options} = {}) {
     const tensors = this.client.makeTensors();
@@ -65,12 +66,12 @@ export class Programs {
     );
   }
 
-  /** The state: Tensors by name, what optimisers remember and `rng` among them. */
+  /** The state: Tensors by name, with the state of the optimisers and `rng`. */
   state(name, options) {
     return this.client.fetchTensors(address("programs", name, "/state"), options);
   }
 
-  /** Replace the state, whole. */
+  /** Replaces the whole state. */
   async setState(name, values, {signal} = {}) {
     const tensors = this.client.makeTensors();
     const state = encodeValues(values, tensors);
@@ -80,15 +81,15 @@ export class Programs {
   }
 
   /**
-   * Make the state as it is now a version of a hosted model, without a copy: {model, version, steps}.
+   * Makes the present state a version of a hosted model, without a copy. Returns {model, version, steps}.
    *
-   * target: {model, version, entry}; entry: which one answers, by default the only one or `main`
+   * target: {model, version, entry}; entry: the entry that the model runs, by default the only one or `main`
    */
   promote(name, target, options) {
     return this.client.call("POST", address("programs", name, "/promote"), target, options);
   }
 
-  /** How an entry is computed: its nodes, its kernels and which node went into which. */
+  /** The plan of an entry: its nodes, its kernels, and the kernels of each node. */
   plan(name, {entry, ...options} = {}) {
     return this.client.call("GET", address("programs", name, "/plan", {entry}), undefined, options);
   }

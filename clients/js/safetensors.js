@@ -7,7 +7,7 @@ import {Tensor, countElements} from "./tensor.js";
 export const SAFETENSORS = "application/x-safetensors";
 const DTYPE_OF_CODE = new Map(Object.entries(DTYPES).map(([name, {code}]) => [code, name]));
 
-/** A file as bytes, of tensors by name and of metadata, an object of strings. */
+/** The bytes of a file with these tensors (by name) and metadata (an object of strings). */
 export function writeSafetensors(tensors, metadata) {
   // The widest first, so that every tensor begins at a multiple of the size of its elements.
   const entries = Object.entries(tensors).sort(([, a], [, b]) => b.data.BYTES_PER_ELEMENT - a.data.BYTES_PER_ELEMENT);
@@ -39,7 +39,7 @@ function joinFile(header, chunks, size) {
   return file;
 }
 
-/** {tensors, metadata} of a file's bytes. RangeError where it is none. */
+/** {tensors, metadata} of a file's bytes. Throws RangeError if the bytes are no such file. */
 export function readSafetensors(bytes) {
   if (bytes.length < 8) throw new RangeError("no safetensors file: shorter than its length");
   const size = Number(new DataView(bytes.buffer, bytes.byteOffset).getBigUint64(0, true));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// SHA-256 (FIPS 180-4), piece by piece. Web Crypto has no digest of pieces, and a page without TLS has no Web Crypto.
+// SHA-256 (FIPS 180-4) of a sequence of pieces. Web Crypto has no such digest, and a page without TLS has no Web Crypto.
 
 const ROUNDS = fractions(64, 1 / 3); // of the cube roots of the first 64 primes
 const START = fractions(8, 1 / 2); // of the square roots of the first 8
@@ -13,7 +13,7 @@ function fractions(count, power) {
   return Int32Array.from(primes, (prime) => (prime ** power % 1) * 2 ** 32);
 }
 
-/** A digest under way. */
+/** An incremental digest. */
 export class Sha256 {
   constructor() {
     this.state = Int32Array.from(START);
@@ -22,7 +22,7 @@ export class Sha256 {
     this.length = 0;
   }
 
-  /** Take more bytes. */
+  /** Adds bytes. */
   update(bytes) {
     let at = 0;
     const filled = this.length % 64;
@@ -38,7 +38,7 @@ export class Sha256 {
     return this;
   }
 
-  /** The digest of what was taken, in hexadecimal digits. The end: nothing may be taken after it. */
+  /** The digest in hexadecimal digits. Ends the object: no update may follow. */
   hex() {
     const bits = BigInt(this.length) * 8n;
     const padding = new Uint8Array(((119 - (this.length % 64)) % 64) + 9);

@@ -27,7 +27,7 @@ export class Tensor {
    *
    * dtype: by default that of the typed array or tensor; else bool of booleans, int64 of BigInts and float32 of numbers
    * shape: by default that of the lists or the tensor, and [length] of a typed array
-   * RangeError where a number does not fit the dtype.
+   * Throws RangeError if a number does not fit the dtype.
    */
   static from(values, {dtype, shape} = {}) {
     if (values instanceof Tensor && (dtype ?? values.dtype) === values.dtype) {
@@ -60,7 +60,7 @@ export class Tensor {
     return new Uint8Array(this.data.buffer, this.data.byteOffset, this.data.byteLength);
   }
 
-  /** The elements in one list: `data` itself where that has numbers, numbers of small floats, booleans of bool. */
+  /** The elements in one list: booleans of bool, a Float32Array of small floats, else `data`. */
   values() {
     if (isSmallFloat(this.dtype)) return Float32Array.from(this.data, (code) => decodeFloat(this.dtype, code));
     return this.dtype === "bool" ? Array.from(this.data, Boolean) : this.data;
@@ -71,7 +71,7 @@ export class Tensor {
     return nest(Array.from(this.values()), this.shape);
   }
 
-  /** The element of a tensor that has one. */
+  /** The element of a tensor of one element. */
   item() {
     if (this.size !== 1) throw new RangeError(`item() of a tensor of shape [${this.shape}]; it must have one element`);
     return this.values()[0];
@@ -101,7 +101,7 @@ function chunk(values, size, count) {
   return Array.from({length: count}, (_, i) => values.slice(i * size, (i + 1) * size));
 }
 
-/** The shape of nested lists, of which the inner ones may be typed arrays. RangeError where lists of one depth have different lengths. */
+/** The shape of nested lists; the inner ones may be typed arrays. Throws RangeError if lists at one depth differ in length. */
 export function shapeOf(values) {
   if (ArrayBuffer.isView(values)) return [values.length];
   if (!Array.isArray(values)) return [];
@@ -112,14 +112,14 @@ export function shapeOf(values) {
   return [values.length, ...(shapes[0] ?? [])];
 }
 
-/** The elements of nested lists, appended to a list. */
+/** Appends the elements of nested lists to a list. */
 export function flatten(values, into) {
   if (Array.isArray(values) || ArrayBuffer.isView(values)) for (const value of values) flatten(value, into);
   else into.push(values);
   return into;
 }
 
-/** {dtype, shape, data} of what a tensor is made of; data is a list or a typed array. */
+/** {dtype, shape, data} of the argument of Tensor.from; data is a list or a typed array. */
 function elementsOf(values) {
   if (values instanceof Tensor) return {dtype: values.dtype, shape: values.shape, data: values.values()};
   if (ArrayBuffer.isView(values)) return {dtype: dtypeOf(values), shape: [values.length], data: values};
@@ -127,7 +127,7 @@ function elementsOf(values) {
   return {dtype: {boolean: "bool", bigint: "int64"}[typeof data[0]] ?? "float32", shape: shapeOf(values), data};
 }
 
-/** The typed array of a dtype with these elements, each of which must fit. */
+/** A typed array with these elements. Throws RangeError if one does not fit the dtype. */
 function fill(dtype, values) {
   const {array} = dtypeInfo(dtype);
   if (values instanceof array && !isSmallFloat(dtype) && dtype !== "bool") return values;
@@ -151,7 +151,7 @@ function converter(dtype, array) {
   };
 }
 
-/** |stored|, which must equal the value that it was made of; == since a BigInt may come of a number, and a number of a boolean. */
+/** Returns `stored`, which must equal `value`. The comparison is ==, because the one may be a BigInt and the other a number or a boolean. */
 function checkFit(stored, value, dtype) {
   if (stored != value) throw new RangeError(`${value} does not fit ${dtype}`);
   return stored;

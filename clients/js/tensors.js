@@ -3,7 +3,7 @@
 import {address} from "./address.js";
 import {Tensor} from "./tensor.js";
 
-/** The held tensors of a client: `client.tensors`. As an input or a state one is {tensor: "NAME"}. */
+/** The held tensors of a client: `client.tensors`. {tensor: "NAME"} is a held tensor as an input or a state. */
 export class Tensors {
   constructor(client) {
     this.client = client;
@@ -14,11 +14,11 @@ export class Tensors {
   }
 
   /**
-   * Hold a tensor under a name.
+   * Holds a tensor under a name.
    *
-   * value: numbers, nested lists, a typed array or a Tensor; or {file} or {blob: digest} and options of docs/data.md, of which the server
-   *     makes a tensor of bytes that it has
-   * dtype, shape: as of Tensor.from     device: where     durable: it is on the disk before the call returns
+   * value: numbers, nested lists, a typed array or a Tensor; or {file} or {blob: digest} with the options of docs/data.md: then the
+   *     server reads the tensor from a file or blob that it has
+   * dtype, shape: as of Tensor.from     device: the device that holds it     durable: it is on the disk before the call returns
    */
   async put(name, value, {dtype, shape, device, durable, signal} = {}) {
     if (value?.file !== undefined || value?.blob !== undefined) {
@@ -37,7 +37,7 @@ export class Tensors {
     );
   }
 
-  /** A held tensor. BeamlineError of status 404 where there is none of that name. */
+  /** The numbers of a held tensor. Throws BeamlineError of status 404 if there is no tensor of this name. */
   async get(name, {signal} = {}) {
     const [tensor] = Object.values(await this.client.fetchTensors(this.path(name), {signal}));
     return tensor;
@@ -48,7 +48,7 @@ export class Tensors {
     return (await this.client.call("GET", this.path(), undefined, options)).tensors;
   }
 
-  /** Free a tensor, or a list of names: of a list, those that are there. */
+  /** Frees one tensor, or the tensors of a list of names; names in a list that are not held are ignored. */
   async delete(names, options) {
     if (Array.isArray(names)) await this.client.call("POST", this.path("delete"), {names}, options);
     else await this.client.call("DELETE", this.path(names), undefined, options);

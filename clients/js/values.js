@@ -3,11 +3,12 @@
 import {Tensor, countElements} from "./tensor.js";
 
 /**
- * The values of a document by name. Those that travel as bytes go into `tensors` under `prefix` and their name instead.
+ * Encodes values for a document, by name. Values that travel as bytes go into `tensors`, under `prefix` and their name, and not into the
+ * result.
  *
- * values: numbers, nested lists, typed arrays, Tensors; objects are values as the wire has them: {tensor: "w"}, {dtype, shape}, {op, attrs}
- * declared: {dtype, shape} by name, as a graph declares its inputs: the dtype of numbers, and the shape of typed arrays
- * tensors: an object; undefined: everything stands in the document
+ * values: numbers, nested lists, typed arrays, Tensors; plain objects are passed on: {tensor: "w"}, {dtype, shape}, {op, attrs}
+ * declared: {dtype, shape} of the inputs, by name: the dtype of numbers and typed arrays, and the shape of typed arrays
+ * tensors: an object; if undefined, all values stand in the document
  */
 export function encodeValues(values, tensors, {declared = {}, prefix = ""} = {}) {
   const encoded = [];
@@ -19,7 +20,7 @@ export function encodeValues(values, tensors, {declared = {}, prefix = ""} = {})
   return Object.fromEntries(encoded);
 }
 
-/** A Tensor of what has a dtype of its own or a declared one; other values as they are. */
+/** A Tensor, if the value has a dtype or its input declares one; else the value. */
 function toTensor(value, {dtype, shape}) {
   if (ArrayBuffer.isView(value)) return Tensor.from(value, {dtype, shape: completeShape(value.length, shape)});
   if (value instanceof Tensor || dtype === undefined) return value;
@@ -27,7 +28,7 @@ function toTensor(value, {dtype, shape}) {
   return isPlain && dtype !== "float32" ? Tensor.from(value, {dtype}) : value; // the server takes numbers for float32
 }
 
-/** A declared shape for so many elements, of which one size may be open: a name or -1; undefined where the shape does not say it. */
+/** A declared shape with its one open size (a name or -1) computed from the number of elements; undefined if that is not possible. */
 export function completeShape(length, shape) {
   if (shape === undefined || shape === null) return undefined;
   const isOpen = (size) => typeof size === "string" || size < 0;
@@ -37,13 +38,13 @@ export function completeShape(length, shape) {
   return shape.map((size) => (isOpen(size) ? length / known : size));
 }
 
-/** Tensors by name, of the entries of an answer; `tensors`: those that came as bytes, or undefined where the entries have numbers. */
+/** The tensors of an answer, by name. `tensors`: those that came as bytes; undefined if the entries have the numbers. */
 export function decodeValues(entries = {}, tensors = undefined, form = (name) => name) {
   const decode = (name, entry) => (tensors === undefined ? Tensor.from(entry.data, entry) : tensors[form(name)]);
   return Object.fromEntries(Object.entries(entries).map(([name, entry]) => [name, decode(name, entry)]));
 }
 
-/** Define a member, also one of the name "__proto__", which an assignment would not. */
+/** Defines a member. An assignment would not define one with the name "__proto__". */
 function setOwn(object, name, value) {
   Object.defineProperty(object, name, {value, enumerable: true, configurable: true, writable: true});
 }
@@ -56,7 +57,7 @@ export function toBytes(data) {
     : new Uint8Array(data);
 }
 
-/** Whether a value is an object as {...} makes it. */
+/** Whether a value is a plain object, as an object literal makes it. */
 export function isPlainObject(value) {
   return value !== null && typeof value === "object" && [Object.prototype, null].includes(Object.getPrototypeOf(value));
 }

@@ -84,7 +84,7 @@ test("tensors: every dtype there and back", async () => {
   await assert.rejects(client.tensors.get("sum"), {status: 404});
 });
 
-test("leases: names of their own, which go when they end", async () => {
+test("leases: names of their own, freed at the end of the lease", async () => {
   const lease = await client.lease(30);
   await lease.tensors.put("mine", [1]);
   assert.equal((await lease.tensors.list()).length, 1);
@@ -149,7 +149,7 @@ test("jobs: events until the end, history, checkpoints", async () => {
   await assert.rejects(client.jobs.get(job), {status: 404});
 });
 
-test("jobs: one that is cancelled, and a signal", async () => {
+test("jobs: a cancelled job, and a signal", async () => {
   await client.programs.put("line", LINE);
   const {job} = await client.jobs.submit({
     program: "line",
@@ -190,7 +190,7 @@ test("hosted models: asked by binary tensors, by JSON and by lists", async () =>
   await assert.rejects(client.models.metadata("asked"), {status: 404});
 });
 
-test("blobs: by digest, and nothing that is there is sent again", async () => {
+test("blobs: by digest; a blob that the server has is not sent again", async () => {
   const bytes = new Uint8Array(40 << 20).map((_, i) => i);
   const seen = [];
   const digest = await client.blobs.upload(bytes, {progress: (done) => seen.push(done)});

@@ -67,7 +67,7 @@ async function atEveryByte(whole, check) {
   for (let at = 0; at < cuts.length; at += 64) await Promise.all(cuts.slice(at, at + 64).map(check));
 }
 
-test("a GET that is cut at any byte is asked again", async () => {
+test("a GET whose answer is cut at any byte is repeated", async () => {
   await atEveryByte(DEVICES, async (cut) => {
     const {url, requests} = await serve((_, n) => (n === 1 ? DEVICES.subarray(0, cut) : DEVICES));
     assert.deepEqual(await new Client({url}).devices(), [{id: "interp:0"}], `cut at ${cut}`);
@@ -75,7 +75,7 @@ test("a GET that is cut at any byte is asked again", async () => {
   });
 });
 
-test("a run that is cut at any byte is an error, and is not asked again", async () => {
+test("a run whose answer is cut at any byte is an error, and is not repeated", async () => {
   await atEveryByte(RUN, async (cut) => {
     const {url, requests} = await serve(() => RUN.subarray(0, cut));
     await assert.rejects(new Client({url}).run({nodes: [], outputs: []}), ConnectionError, `cut at ${cut}`);
@@ -85,14 +85,14 @@ test("a run that is cut at any byte is an error, and is not asked again", async 
   assert.deepEqual((await new Client({url}).run({nodes: [], outputs: []})).outputs.y.toArray(), [1, 2, 3]);
 });
 
-test("a numbered run of a program that is cut is asked again, in the same words", async () => {
+test("a numbered run whose answer is cut is repeated, with the same body", async () => {
   const {url, requests} = await serve((_, n) => (n === 1 ? RUN.subarray(0, RUN.length - 5) : RUN));
   await new Client({url}).programs.run("p", {x: [1]}, {seq: 4});
   assert.equal(requests.length, 2);
   assert.equal(requests[0].body, requests[1].body);
 });
 
-test("a problem document that is cut is no refusal", async () => {
+test("a cut problem document is a ConnectionError", async () => {
   const refusal = problem(422, {node: "y"});
   await atEveryByte(refusal, async (cut) => {
     const {url} = await serve(() => refusal.subarray(0, cut));
@@ -125,7 +125,7 @@ test("a wrong Content-Length is an error", async () => {
   }
 });
 
-test("503 and 429: come back when the server says so, and only then", async () => {
+test("503 and 429 are repeated after Retry-After, and only then", async () => {
   for (const status of [503, 429]) {
     const {url, requests} = await serve((_, n) => (n === 1 ? problem(status, {}, {"Retry-After": "1"}) : RUN));
     const start = performance.now();
@@ -186,7 +186,7 @@ function serveJob(cut) {
   });
 }
 
-test("the events of a job go on behind the last report, wherever the connection breaks", async () => {
+test("the events of a job resume after the last report, wherever the connection breaks", async () => {
   const whole = chunked(
     `${state("running")}${REPORTS.map((report) => `id: ${report.step}\ndata: ${JSON.stringify(report)}\n\n`).join("")}: é\n\n${state("done")}`,
   );
@@ -203,7 +203,7 @@ test("the events of a job go on behind the last report, wherever the connection 
   });
 });
 
-test("the stream of a chat that is cut at any byte is an error behind what came", async () => {
+test("a chat stream that is cut at any byte ends with an error", async () => {
   const chunks = ["Hel", "lo é", "!"].map((content) => ({choices: [{index: 0, delta: {content}}]}));
   const whole = chunked(`${chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join("")}data: [DONE]\n\n`);
   const ask = async (url) => {
@@ -226,7 +226,7 @@ test("the stream of a chat that is cut at any byte is an error behind what came"
   assert.deepEqual(await ask((await serve(() => whole)).url), {got: chunks, end: "done"});
 });
 
-test("an error in the midst of a stream", async () => {
+test("an error event in a stream", async () => {
   const {url} = await serve(() =>
     chunked('data: {"choices":[]}\n\ndata: {"error":{"message":"out of memory","type":"server_error","code":507}}\n\n'),
   );

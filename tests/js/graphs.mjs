@@ -129,7 +129,7 @@ test("a program: state, updates, an optimiser", async () => {
   assert.ok(Math.abs(state.w.item() - 2) < 1e-3 && Math.abs(state.b.item() - 1) < 1e-3);
 });
 
-test("a name that is taken: a copy gets it", () => {
+test("an output whose name is taken is a copy", () => {
   const g = new Graph();
   const x = g.input("x");
   const y = x.add(1);
@@ -141,7 +141,7 @@ test("a name that is taken: a copy gets it", () => {
   );
 });
 
-test("mistakes are told where they are made", () => {
+test("mistakes throw at the call", () => {
   const g = new Graph();
   const x = g.input("x");
   assert.throws(() => x.sum(1), /sum: options go into one object, as in \{name: "y"\}, and not 1/);
@@ -161,7 +161,7 @@ test("mistakes are told where they are made", () => {
   assert.throws(() => new Program().entry().state("w"), /the program has no state "w"/);
 });
 
-test("an attribute that there is none of is refused by the server, by name", async () => {
+test("the server refuses an unknown attribute by name", async () => {
   const g = new Graph();
   g.output(g.input("x").softmax({axes: 0}));
   await assert.rejects(

@@ -20,7 +20,7 @@ async function streams() {
   return Number(/^beamline_streams (\d+)$/m.exec(new TextDecoder().decode(bytes))[1]);
 }
 
-test("a model of one's own files", async () => {
+test("a model from files of the client", async () => {
   await client.models.load("letters", {files});
   assert.deepEqual(
     (await client.call("GET", "/v1/models")).data.map(({id}) => id),
@@ -57,7 +57,7 @@ test("a refusal of OpenAI's API", async () => {
   );
 });
 
-test("who leaves the loop, or aborts, ends the text", async () => {
+test("leaving the loop or aborting ends the text", async () => {
   const long = {...CHAT, messages: [{role: "user", content: ""}], ignore_eos: true, max_tokens: 40};
   for await (const chunk of client.chat(long)) {
     assert.ok(chunk.choices);

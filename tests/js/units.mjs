@@ -140,7 +140,7 @@ test("safetensors there and back, at any alignment", () => {
   }
 });
 
-test("values of a document: which travel as bytes", () => {
+test("values of a document: tensors and typed arrays travel as bytes", () => {
   const tensors = {};
   const declared = {x: {dtype: "float32", shape: ["batch", 2]}, i: {dtype: "int64", shape: null}};
   const document = encodeValues({x: new Float32Array(6), i: [1, 2], n: [[1, 2]], w: {tensor: "w"}}, tensors, {

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """clients/js/ops.js and clients/js/ops.d.ts.
 
-Inputs and attributes that must be given are parameters, in their order; the others are members of one last parameter.  Methods and parameters
-are in camelCase; members are attributes of the wire and keep its names.
+Required inputs and attributes are parameters, in their order; optional ones are members of the last parameter.  Methods and parameters are in
+camelCase; members keep the names of the wire.
 """
 import json
 import re
@@ -14,10 +14,10 @@ HEAD = """// SPDX-License-Identifier: MIT
 // Made by tools/clients/javascript.py from proto/ops.json; change those.
 """
 ABOUT = """//
-// A method for every op of the wire: of a graph, and, where the op begins with a tensor, of a tensor too. Where a tensor is wanted, a number will do;
-// a whole one takes the dtype of the other operand. Sizes are whole numbers or names of dimensions, or formulas of them such as "2 * n + 1". `name` is
-// the id of the node, or the list of its ids where the op has several results; by default one is made up. Shapes and dtypes are checked by the server:
-// the BeamlineError of what cannot be has status 422, says why and names the node.
+// A method for each op of the wire: of a graph, and of a Node if the first operand of the op is a tensor. A number can stand for a tensor; a whole
+// number gets the dtype of the other operand. A size is a whole number, the name of a dimension, or a formula of names such as "2 * n + 1". `name` is
+// the id of the node, or the list of the ids of an op with several results. The server checks shapes and dtypes; the BeamlineError of a graph that
+// cannot be has status 422, a reason, and the id of the node.
 """
 TYPES_IMPORT = """import type {Body, DType, Integer, NameOption, NamesOption, Node, Operand, Size} from "./beamline.js";
 
@@ -78,7 +78,7 @@ def parameters(op):
 
 
 def comment(lines, indent):
-    """A JSDoc comment; what is too long goes on below, indented."""
+    """A JSDoc comment; long lines are wrapped and indented."""
     wrapped = []
     for line in lines:
         wrapped += textwrap.wrap(line.replace("*/", "* /"), WIDTH - len(indent) - 3, subsequent_indent="    ", break_on_hyphens=False, break_long_words=False)
@@ -107,7 +107,7 @@ def sentences(op, params, members, types):
 # ---- ops.js
 
 def form(op):
-    """What Graph.call should know of an op: its optional inputs, and how many results it has, where it gives a list and the caller does not say so."""
+    """The last argument of Graph.call: the optional inputs of an op, and the number of its results, if it returns a list and the caller does not give the number."""
     optional = [literal(param.name) for param in op.inputs if param.is_optional]
     members = [f"optional: [{', '.join(optional)}]"] if optional else []
     if op.is_listed and not op.count:
@@ -136,12 +136,12 @@ def node_method(op):
 
 def defaults(ops):
     rows = [f"  {op.name}: {literal(op.defaults)}," for op in ops if op.defaults]
-    return "// What the server takes where an attribute is left out: these are not sent.\nexport const DEFAULTS = {\n" + "\n".join(rows) + "\n};\n"
+    return "// The defaults of the server. An attribute that equals its default is not sent.\nexport const DEFAULTS = {\n" + "\n".join(rows) + "\n};\n"
 
 
 def listed(ops):
     names = textwrap.fill(", ".join(f'"{op.name}"' for op in ops if op.is_listed), WIDTH, initial_indent="  ", subsequent_indent="  ")
-    return f"// Ops whose results are a list, even of one.\nexport const LISTED = new Set([\n{names},\n]);\n"
+    return f"// Ops that return a list of results.\nexport const LISTED = new Set([\n{names},\n]);\n"
 
 
 def class_text(name, doc, methods):
