@@ -27,7 +27,7 @@ IMPORT = re.compile(r'^import\s+(?:\{([^}]*)\}|\*\s+as\s+(\w+)|(\w+))\s+from\s+"
 REEXPORT = re.compile(r'^export\s+(?:\{([^}]*)\}|\*)\s+from\s+"(?:[\w.-]+/)+([\w.-]+)";\n', re.M)
 LISTED = re.compile(r"^export\s+\{([^}]*)\};\n", re.M)
 DECLARED = re.compile(r"^export\s+((?:async\s+)?function\s*\*?|class|const)\s+(\w+)", re.M)
-ANY_PATH = re.compile(r'(\b(?:from|import)\s*\(?\s*")(\.(?:[\w.-]*/)+)([\w.-]+)(")')
+ANY_PATH = re.compile(r'(\b(?:from|import|makeWorker)\s*\(?\s*")(\.(?:[\w.-]*/)+)([\w.-]+)(")')
 
 
 def names_of(words):
@@ -90,13 +90,13 @@ class Modules:
         return f"const {variable(name)} = (() => {{\n{text}\nreturn {{ {', '.join(members)} }};\n}})();\n"
 
     def bundle(self):
-        """One module of all that page.js imports statically, which exports what each of them does."""
+        """One module of all that page.js imports statically, which exports what other modules import of them."""
         self.visit(ENTRY)
-        owner = {}
-        for name in self.bundled:
-            for each in self.exports(name):
-                owner.setdefault(each, name)
-        lines = [f"export const {{ {each} }} = {variable(name)};" for each, name in owner.items()]
+        wanted = {(match.group(4), each) for name in self.sources if name not in self.bundled
+                  for match in IMPORT.finditer(self.sources[name]) if match.group(4) in self.bundled for each, _ in names_of(match.group(1) or "")}
+        if len({each for _, each in wanted}) < len(wanted):
+            sys.exit(f"two modules of the bundle export the same name: {sorted(wanted)}")
+        lines = [f"const exported_{each} = {variable(name)}.{each};\nexport {{ exported_{each} as {each} }};" for name, each in sorted(wanted)]
         return ANY_PATH.sub(r"\1./\3\4", "".join(self.wrap(name) for name in self.bundled)) + "\n".join(lines) + "\n"
 
     def alone(self, name):

@@ -78,7 +78,7 @@ export function table(head, rows, {caption, empty = "There are none.", label} = 
   const number = head.map((each) => each.number && "number");
   return h("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": label ?? caption ?? "Table"},
     h("table", {}, caption && h("caption", {}, caption),
-      h("thead", {}, h("tr", {}, head.map((each, i) => h("th", {scope: "col", class: number[i]}, each.text ?? each)))),
+      h("thead", {}, h("tr", {}, head.map((each, i) => h("th", {scope: "col", class: number[i]}, (each.text ?? each) || h("span", {class: "unseen"}, "More"))))),
       h("tbody", {}, rows.map((row) => h("tr", {key: row.key, class: row.class}, (row.cells ?? row).map((cell, i) => h("td", {class: number[i]}, cell)))))));
 }
 

@@ -2,7 +2,7 @@
 // A job: its curves as they grow, how far it is, and what can be done with it.
 import {announce, button, chip, confirmed, download, facts, field, h, heading, morph, numbers, table} from "./dom.js";
 import {bytes, clock, count, duration, percent, short} from "./format.js";
-import {historyOf, notice, optional, session} from "./session.js";
+import {notice, optional, session} from "./session.js";
 import {Chart, smooth} from "./chart.js";
 
 const POINTS = 500;     // of a curve are asked for
@@ -19,7 +19,7 @@ class Curves {
   }
 
   async load(options) {
-    const {columns, rows} = await historyOf(this.id, POINTS, options);
+    const {columns, rows} = await session.client.jobs.history(this.id, {points: POINTS, ...options});
     Object.assign(this, {columns: [...columns], rows});
   }
 

@@ -2,7 +2,7 @@
 // Jobs: all of them in a table.
 import {chip, h, heading, morph, table} from "./dom.js";
 import {clock, duration, percent, short} from "./format.js";
-import {historyOf, session} from "./session.js";
+import {session} from "./session.js";
 import {sparkline} from "./chart.js";
 import {showJob} from "./page_job.js";
 
@@ -48,7 +48,7 @@ export function first(value) {
 async function refreshSpark(sparks, job, options) {
   const known = sparks.get(job.job);
   if (known?.step === job.step || Date.now() - (known?.time ?? 0) < SPARK_SECONDS * 1000 || !job.metrics) return false;
-  const {columns, rows} = await historyOf(job.job, SPARK_POINTS, options);
+  const {columns, rows} = await session.client.jobs.history(job.job, {points: SPARK_POINTS, ...options});
   const at = columns.findIndex((name, i) => i > 1 && !name.startsWith("evaluate."));
   const values = rows.map((row) => row[at]).filter((value) => typeof value === "number");
   sparks.set(job.job, {step: job.step, time: Date.now(), drawn: sparkline(values, `${columns[at]} from ${short(values[0])} to ${short(values.at(-1))}`)});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Who looks at the page, how it talks to the server, and what it says where that fails.
-import {Client} from "../../clients/js/beamline.js";
+import {Client} from "../../clients/js/client.js";
 import {button, h} from "./dom.js";
 
 const KEY = "beamline key";
@@ -135,15 +135,5 @@ export async function optional(promise, other = undefined) {
   } catch (error) {
     if (error?.status === 404 || error?.status === 403) return other;
     throw error;
-  }
-}
-
-/** About so many rows of a job's history, from its whole length; the first ones where this server does not thin it out. */
-export async function historyOf(id, points, options) {
-  try {
-    return await session.client.jobs.history(id, {points, ...options});
-  } catch (error) {
-    if (error.status !== 400) throw error;
-    return session.client.jobs.history(id, {limit: points, ...options});
   }
 }

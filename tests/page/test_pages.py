@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: MIT
+"""Each page against a server that has something to show, with the keys of a reader, a user and an administrator."""
+import json
+import pathlib
+import re
+import sys
+import tempfile
+import time
+import unittest
+import urllib.request
+
+from browser import NARROW, BrowserCase, Keys
+from served import ROOT
+
+sys.path.append(str(ROOT / "tests" / "http"))
+import training  # noqa: E402
+
+PAGES = {"jobs": ["train"], "models": ["infer"], "data": ["run", "train"], "usage": [], "api": []}
+DOUBLE = {"inputs": {"x": {"dtype": "float32", "shape": ["batch", 4]}}, "dims": {"batch": [1, 64]}, "nodes": [{"id": "y", "op": "mul", "in": ["x", 2]}], "outputs": ["y"]}
+STORY = pathlib.Path(ROOT, "..", "shared", "data", "stories260K", "stories260K-f32.gguf")
+
+
+class Scene(BrowserCase):
+    """A server with keys, models, programs, jobs and tensors."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.keys = Keys(cls)
+        cls.reader, cls.user, cls.admin = cls.keys.make("reader", "infer"), cls.keys.make("user", "run,train,infer"), cls.keys.make("admin", "admin,run,train,infer,metrics")
+        models = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(models.cleanup)
+        for name, document in (("double", DOUBLE), ("broken", {"inputs": {}})):
+            place = pathlib.Path(models.name, name, "1")
+            place.mkdir(parents=True)
+            (place / "model.json").write_text(json.dumps(document))
+        if STORY.exists():
+            pathlib.Path(models.name, "story.gguf").write_bytes(STORY.read_bytes())
+        cls.server = cls.serve("--state", cls.keys.folder.name, "--models", models.name)
+        cls.fill()
+
+    @classmethod
+    def fill(cls):
+        cls.call("PUT", "/api/v1/programs/noisy", training.noisy())
+        cls.call("PUT", "/api/v1/programs/line", training.line())
+        cls.call("PUT", "/api/v1/tensors/weights", {"dtype": "float32", "shape": [4, 8], "data": [(i * 37 % 17) / 17 - 0.5 for i in range(32)]})
+        cls.done, cls.trained = cls.submit("line", steps=2000, every=10), cls.submit("noisy", steps=100, every=10)
+        end = time.monotonic() + 60
+        while cls.call("GET", f"/api/v1/jobs/{cls.trained}")["state"] != "done" and time.monotonic() < end:
+            time.sleep(0.1)
+
+    @classmethod
+    def submit(cls, program, steps, every):
+        inputs = {"entry": "train", "inputs": training.noisy_inputs()} if program == "noisy" else {"inputs": training.POINTS}
+        return cls.call("POST", "/api/v1/jobs", {"program": program, **inputs, "steps": steps, "collect": {"every": every, "outputs": ["loss"]}})["job"]
+
+    @classmethod
+    def call(cls, method, path, document=None, key=None):
+        request = urllib.request.Request(cls.server.url + path, None if document is None else json.dumps(document).encode(), method=method,
+                                         headers={"content-type": "application/json", "authorization": f"Bearer {key or cls.user}"})
+        with urllib.request.urlopen(request) as answer:
+            return json.loads(answer.read() or b"null")
+
+    def show(self, address, key=None, **options):
+        page = self.open(f"{self.server.url}/#/{address}", key=key or self.user, **options)
+        page.wait_for_selector("h1")
+        page.wait_for_load_state("networkidle") if not address.startswith("jobs/") else page.wait_for_selector(".u-legend")
+        return page
+
+
+class Looks(Scene):
+    def test_no_violation_on_any_page(self):
+        """axe, light and dark, and no page wider than a narrow screen."""
+        for address in [*PAGES, f"jobs/{self.done}", "models/double"]:
+            for scheme, viewport in (("light", None), ("dark", NARROW)):
+                with self.subTest(address=address, scheme=scheme):
+                    page = self.show(address, self.admin if address in ("usage", "models") else None, scheme=scheme, viewport=viewport)
+                    self.check_axe(page, address)
+                    self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth - innerWidth"), 0)
+                    page.context.close()
+
+    def test_scopes(self):
+        for key, scopes in ((self.reader, {"infer"}), (self.user, {"run", "train", "infer"}), (self.admin, {"admin", "run", "train", "infer"})):
+            page = self.show("api", key)
+            found = [link.split("/")[-1] for link in page.eval_on_selector_all("nav a", "links => links.map((link) => link.getAttribute('href'))")]
+            for name, needed in PAGES.items():
+                self.assertEqual(not needed or bool(scopes & set(needed)), name in found, name)
+            page.goto(f"{self.server.url}/#/usage")
+            page.wait_for_selector("h1:has-text('sage')")
+            self.assertEqual("admin" in scopes, page.get_by_text("New key…").count() > 0)
+
+
+class Jobs(Scene):
+    def test_curve_has_the_points_of_the_history(self):
+        page = self.show(f"jobs/{self.done}")
+        page.get_by_text("Numbers").first.click()
+        rows = self.call("GET", f"/api/v1/jobs/{self.done}/history")["rows"]
+        self.assertEqual(200, len(rows))
+        self.assertEqual(f"{rows[-1][0]:,}", page.locator(".numbers tbody tr").first.locator("td").first.text_content())
+        page.wait_for_selector("text=loss goes down")
+
+    def test_live_compare_and_cancel(self):
+        job = self.submit("noisy", steps=1000000, every=500)
+        page = self.show(f"jobs/{job}")
+        first = page.locator("dd").first.text_content()
+        page.wait_for_function("before => document.querySelector('dd').textContent !== before", arg=first)
+        streams = [url for url in page.requests if url.endswith("/events")]
+        self.assertEqual(1, len(streams))
+        page.get_by_text("Compare").click()
+        page.get_by_label(re.compile("^line")).first.check()
+        page.wait_for_selector(".u-legend >> text=/line [0-9a-f]{4}/")
+        page.get_by_label("Log scale").check()
+        page.get_by_label("Over time").check()
+        page.get_by_role("button", name="Cancel").click()
+        page.get_by_role("button", name="Cancel the job").click()
+        page.wait_for_selector(".chip.cancelled")
+        self.assertEqual("cancelled", self.call("GET", f"/api/v1/jobs/{job}")["state"])
+        page.wait_for_selector("[aria-live] >> text=The job is cancelled", state="attached")
+
+    def test_promote_and_ask(self):
+        page = self.show(f"jobs/{self.trained}")
+        page.get_by_role("button", name="Promote…").click()
+        page.get_by_label(re.compile("^Entry")).select_option("test")
+        page.get_by_label("Model", exact=True).fill("straight")
+        page.get_by_role("button", name="Promote", exact=True).click()
+        page.wait_for_selector("text=answers now")
+        page.goto(f"{self.server.url}/#/models/straight")
+        page.get_by_role("button", name="Ask").click()
+        page.wait_for_selector("text=Answered in")
+
+
+class Others(Scene):
+    def test_model_with_numbers(self):
+        page = self.show("models/double")
+        page.get_by_label(re.compile("^x,")).fill("[[1, 2, 3, 4.5]]")
+        page.get_by_role("button", name="Ask").click()
+        page.wait_for_selector("text=Answered in")
+        self.assertEqual(["2", "4", "6", "9"], page.locator("table:has-text('Index') tbody tr td:nth-child(2)").all_text_contents())
+        page.get_by_label(re.compile("^x,")).fill("[[1, 2")
+        page.get_by_role("button", name="Ask").click()
+        page.wait_for_selector("text=x: this is no JSON")
+
+    def test_broken_model_says_why(self):
+        page = self.show("models")
+        page.wait_for_selector("text=\"nodes\" is missing")
+
+    def test_text_that_is_stopped(self):
+        if not STORY.exists():
+            self.skipTest("stories260K is not here")
+        page = self.show("models/story")
+        page.get_by_text("Options").click()
+        page.get_by_label("Write").select_option("text")
+        page.get_by_label("Tokens at most").fill("400")
+        page.get_by_label("Message").fill("Once upon a time")
+        page.keyboard.press("Enter")
+        page.wait_for_function("document.querySelectorAll('.said')[1]?.textContent.length > 20")
+        page.get_by_role("button", name="Stop").click()
+        page.wait_for_selector("text=stopped")
+        deadline = time.monotonic() + 10
+        while any(slot["is_processing"] for slot in self.call("GET", "/slots?model=story")) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        self.assertFalse(any(slot["is_processing"] for slot in self.call("GET", "/slots?model=story")))
+        said = page.locator(".said").nth(1).text_content()
+        page.reload()
+        page.wait_for_selector(".said")
+        self.assertEqual(said, page.locator(".said").nth(1).text_content())
+
+    def test_histogram(self):
+        page = self.show("data")
+        page.get_by_role("button", name="Histogram of weights").click()
+        page.wait_for_selector("section[aria-label='Histogram of weights']")
+        page.locator("section[aria-label='Histogram of weights'] summary").click()
+        counts = page.locator("section[aria-label='Histogram of weights'] tbody td:nth-child(2)").all_text_contents()
+        self.assertEqual(32, sum(map(int, counts)))
+
+    def test_keys_are_made_rotated_and_revoked(self):
+        page = self.show("usage", self.admin)
+        page.get_by_role("button", name="New key…").click()
+        page.get_by_label("Name", exact=True).fill("carol")
+        page.get_by_role("button", name="Make").click()
+        secret = page.get_by_label("Secret", exact=True).text_content()
+        self.assertEqual("carol", self.call("GET", "/api/v1/me", key=secret)["name"])
+        for action in ("Rotate", "Revoke"):
+            page.get_by_role("button", name=f"{action} carol").click()
+            page.locator("dialog input").fill("carol")
+            page.get_by_role("button", name=action, exact=True).click()
+            page.locator("dialog").wait_for(state="detached")
+        page.wait_for_selector("tr:has-text('carol') >> text=revoked")
+
+    def test_who_used_the_most(self):
+        page = self.show("usage", self.admin)
+        page.wait_for_selector("text=user used the most")
+
+
+if __name__ == "__main__":
+    unittest.main()
