@@ -173,6 +173,7 @@ export interface Result {
   stats: Document;
   kept: Record<string, Document>;
   collected: Tensors;
+  plan_detail?: Document;
 }
 /** Members of a request that are passed on as they are: device, seed, debug, timeout_ms, priority, sizes and others. */
 export type RunOptions = CallOptions & {

@@ -120,6 +120,7 @@ export class Client {
   readResult({document, tensors}) {
     if (document.dry_run !== undefined) return document;
     return {
+      ...document, // plan_detail, if the request has `explain`
       outputs: decodeValues(document.outputs, tensors),
       stats: document.stats ?? {},
       kept: document.kept ?? {},

@@ -109,7 +109,8 @@ export class Jobs {
   /**
    * {columns, rows} of the reports; a value is null if it was not measured after the step of its row.
    *
-   * from: the first step     limit: the most rows     points: the number of rows to which the server thins the reports
+   * from: the first step     limit: the most rows     points: thins the reports: the number of stretches of steps,
+   *     of each of which the rows with the least and the greatest value of each metric remain
    */
   history(id, {from, limit, points, ...options} = {}) {
     return this.client.call("GET", address("jobs", id, "/history", {from, limit, points}), undefined, options);
