@@ -496,7 +496,8 @@ static const char *cut_name(const hub *h, bl_span *stem, place *out)
 /* "model.layers.3.mlp.up_proj.weight" is "blk.3.ffn_up.weight". */
 static bl_status find_place(hub *h, const char *name, place *out)
 {
-    static const char *const fronts[] = {"model.", "transformer.", "gpt_neox.", "language_model.", "bert.", "encoder."};
+    static const char *const fronts[] = {"model.", "transformer.", "gpt_neox.", "language_model.",
+                                         "bert.",  "roberta.",     "encoder."};
     static const char *const blocks[] = {"layers.", "h.", "layer."};
     const char *at = name, *part;
     long layer = -1;
@@ -645,6 +646,27 @@ static bl_status check_stacks(const hub *h)
     return BL_OK;
 }
 
+/* The first vectors of RoBERTa's places are for tokens that fill a row up, and the token of the first place has the next one. */
+static bl_status drop_places(hub *h)
+{
+    bl_llm_tensor *places = find_stack(h->source, "position_embd.weight");
+    double pad = 1;
+    int64_t skipped;
+    size_t bytes;
+    if (places == NULL || !bl_llm_has_word("roberta xlm-roberta camembert", h->source->arch))
+        return BL_OK;
+    (void)find_number(&h->config, "pad_token_id", &pad);
+    if (places->ndim != 2 || !(pad >= 0 && pad + 1 < (double)places->dim[1]))
+        return bl_fail(h->err, BL_EINVAL, "pad_token_id is %g, and there are vectors of %lld places", pad,
+                       (long long)places->dim[1]);
+    skipped = (int64_t)pad + 1;
+    bytes = places->parts[0].len / (size_t)places->dim[1] * (size_t)skipped;
+    *(bl_span *)(uintptr_t)places->parts = (bl_span){places->parts[0].data + bytes, places->parts[0].len - bytes};
+    places->dim[1] -= skipped;
+    rename_key(h, "context_length", "");
+    return add_number(h, "context_length", (double)places->dim[1]);
+}
+
 /* GPT-2's matrices have their outputs contiguous, as have the experts of gpt-oss that are not packed. */
 static void mark_transposed(bl_llm_source *source)
 {
@@ -702,6 +724,8 @@ bl_status bl_hub_open(bl_llm_source *source, const bl_llm_file *files, int nfile
     for (int i = 0; st == BL_OK && bl_llm_arch_find(source->arch, true) != NULL && i < nfiles; i++)
         if (is_part(files, nfiles, &files[i]))
             st = add_file(&h, &files[i], limits);
+    if (st == BL_OK && bl_llm_arch_find(source->arch, true) != NULL)
+        st = drop_places(&h);
     source->arch.data = bl_arena_strndup(source->arena, source->arch.data != NULL ? source->arch.data : "", source->arch.len);
     bl_json_fini(&doc);
     if (st == BL_OK && source->arch.data == NULL)

@@ -271,6 +271,7 @@ static bl_status read_act(const reading *r, bl_llm_spec *s)
 static bl_status read_sizes(const reading *r, const bl_llm_options *options, bl_llm_spec *s)
 {
     const bl_llm_tensor *embed = bl_llm_find_tensor(r->source, "token_embd.weight");
+    const bl_llm_tensor *places = bl_llm_find_tensor(r->source, "position_embd.weight");
     BL_TRY(read_size(r, "block_count", 0, MOST_LAYERS, &s->layers));
     BL_TRY(read_size(r, "embedding_length", 0, MOST_SIZE, &s->width));
     BL_TRY(read_size(r, "context_length", 0, (int64_t)1 << 40, &s->trained_context));
@@ -283,6 +284,8 @@ static bl_status read_sizes(const reading *r, const bl_llm_options *options, bl_
     s->context = options->context > 0                  ? options->context
                  : s->trained_context < BL_LLM_CONTEXT ? s->trained_context
                                                        : BL_LLM_CONTEXT;
+    if (places != NULL && places->ndim == 2 && places->dim[1] < s->context) /* no token has another place */
+        s->context = places->dim[1];
     s->rows = options->rows > 0 ? options->rows : ROWS;
     s->chunk = options->chunk > 0 ? options->chunk : CHUNK;
     s->chunk = s->chunk < s->context ? s->chunk : s->context;

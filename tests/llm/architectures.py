@@ -65,6 +65,8 @@ NO_GROUPS = "num_key_value_heads bos_token_id eos_token_id"
 ENCODERS = {
     "bert_mean": ("bert", usual(NO_GROUPS, hidden_act="gelu"), "mean"), "bert_cls": ("bert", usual(NO_GROUPS, hidden_act="gelu", type_vocab_size=1), "cls"),
     "nomic_bert": ("nomic_bert", usual(NO_GROUPS), "mean"),
+    "roberta": ("roberta", usual(NO_GROUPS, hidden_act="gelu", max_position_embeddings=129), "cls"),
+    "xlm_roberta": ("xlm-roberta", usual(NO_GROUPS, hidden_act="gelu"), "mean"),
     "qwen3_last": ("qwen3", usual(head_dim=32), "lasttoken"), "llama_mean": ("llama", usual(), "mean"),
 }
 NOMIC = {"n_positions": 8192, "activation_function": "swiglu", "causal": False, "qkv_proj_bias": False, "mlp_fc1_bias": False, "mlp_fc2_bias": False, "prenorm": False,

@@ -202,10 +202,12 @@ class Encoders(unittest.TestCase):
         whole = gguf_files.gguf(mean, cls.bert)
         cls.cases = {"mean": ("bert", cls.bert, "mean"), "cls": ("bert", cls.bert, "cls"), "last": ("bert", cls.bert, "last"), "usual": ("bert", cls.bert, "mean"),
                      "said": ("bert", cls.bert, "cls"), "nomic": ("nomic-bert", cls.nomic, "mean"), "folder": ("bert", cls.bert, "cls"), "plain": ("bert", cls.bert, "mean"),
-                     "nomic_folder": ("nomic-bert", cls.nomic, "mean")}
+                     "nomic_folder": ("nomic-bert", cls.nomic, "mean"), "roberta": ("bert", cls.bert, "mean")}
         nomic_keys = keys("nomic-bert", pooling_type=("u32", 1), **{"rope.freq_base": ("f32", 1000.0)})
         head = {"pooler.dense.weight": np.ones((WIDTH, WIDTH), np.float32), "pooler.dense.bias": np.ones(WIDTH, np.float32)}
         arrays = hub_tensors(cls.bert, HUB, "encoder.layer.")
+        padded = arrays | {"embeddings.position_embeddings.weight": np.concatenate([np.full((2, WIDTH), 9, np.float32), arrays["embeddings.position_embeddings.weight"]]),
+                           "lm_head.dense.weight": np.ones((WIDTH, WIDTH), np.float32), "lm_head.bias": np.ones(WIDTH, np.float32)}
         plain = folder("plain", BERT_CONFIG, {f"bert.{name}": array for name, array in (arrays | head).items()})
         del plain["plain/modules.json"]
         cls.server = cls.serve(
@@ -214,11 +216,14 @@ class Encoders(unittest.TestCase):
              "said/any.gguf": whole, "said/config.json": parameters(pooling="cls", aliases="text-embedding-3-small"),
              "nomic.gguf": gguf_files.gguf(nomic_keys, cls.nomic), "story.gguf": gguf_files.gguf(gguf_files.llama_keys(), cls.llama),
              "decoder/any.gguf": gguf_files.gguf(gguf_files.llama_keys(), cls.llama), "decoder/config.json": parameters(pooling="last"),
-             "wrong/any.gguf": whole, "wrong/config.json": parameters(pooling="max"),
+             "small.gguf": gguf_files.gguf(keys("bert", context_length=("u32", 2 * CONTEXT)), cls.bert), "wrong/any.gguf": whole, "wrong/config.json": parameters(pooling="max"),
              "alibi.gguf": gguf_files.gguf(keys("bert", **{"attention.max_alibi_bias": ("f32", 8.0)}), cls.bert)}
             | folder("folder", BERT_CONFIG, arrays | head, pooling={"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False})
             | folder("nomic_folder", NOMIC_CONFIG, hub_tensors(cls.nomic, NOMIC, "encoder.layers."), pooling={"pooling_mode": "mean"}) | plain
             | folder("dense", BERT_CONFIG, arrays, modules=("Transformer", "Pooling", "Dense"), pooling={"pooling_mode_mean_tokens": True})
+            | folder("roberta", BERT_CONFIG | {"model_type": "roberta", "pad_token_id": 1, "max_position_embeddings": CONTEXT + 2},
+                     {f"roberta.{name}": array for name, array in padded.items()}, pooling={"pooling_mode": "mean"})
+            | folder("padless", BERT_CONFIG | {"model_type": "roberta", "pad_token_id": CONTEXT}, arrays, pooling={"pooling_mode": "mean"})
             | folder("most", BERT_CONFIG, arrays, pooling={"pooling_mode_max_tokens": True}) | folder("lost", BERT_CONFIG, arrays)
             | folder("relative", BERT_CONFIG | {"position_embedding_type": "relative_key"}, arrays, pooling={"pooling_mode": "mean"})
             | folder("writer", BERT_CONFIG | {"is_decoder": True}, arrays, pooling={"pooling_mode": "mean"}))
@@ -298,13 +303,14 @@ class Encoders(unittest.TestCase):
         one = asking.call(f"{self.url}/v1/models/mean")
         self.assertEqual((["embedding"], len(WORDS), CONTEXT, WIDTH, "bert"),
                          (one["capabilities"], one["meta"]["n_vocab"], one["meta"]["n_ctx"], one["meta"]["n_embd"], one["meta"]["architecture"]))
-        self.assertEqual(CONTEXT, asking.call(f"{self.url}/v1/models/nomic_folder")["meta"]["n_ctx"])
+        for name in ("nomic_folder", "roberta", "small"):
+            self.assertEqual(CONTEXT, asking.call(f"{self.url}/v1/models/{name}")["meta"]["n_ctx"])
         self.assertEqual(tokens_of(TEXTS[2]), asking.call(f"{self.url}/tokenize", {"model": "mean", "content": TEXTS[2], "add_special": True})["tokens"])
 
     def test_refused(self):
         rows = {row["name"]: row for row in asking.call(f"{self.url}/v2/repository/index", {})}
         for name, word in (("rank", "rank"), ("alibi", "bert.attention.max_alibi_bias"), ("dense", "sentence_transformers.models.Dense"), ("most", "pooling_mode_max_tokens"),
-                           ("lost", "1_Pooling/config.json"), ("relative", "position_embedding_type"), ("writer", "is_decoder"), ("wrong", "pooling")):
+                           ("lost", "1_Pooling/config.json"), ("relative", "position_embedding_type"), ("writer", "is_decoder"), ("wrong", "pooling"), ("padless", "pad_token_id")):
             with self.subTest(name):
                 self.assertEqual("UNAVAILABLE", rows[name]["state"])
                 self.assertIn(word, rows[name]["reason"])
