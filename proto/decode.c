@@ -83,6 +83,8 @@ static bl_status decode_options(bl_decoder *d, const bl_json *doc, bl_run_option
     }
     if (bl_json_find(doc, "dry_run", &at))
         BL_TRY(bl_json_bool(&at, &out->dry_run, err));
+    if (bl_json_find(doc, "explain", &at))
+        BL_TRY(bl_json_bool(&at, &out->explain, err));
     if (bl_json_find(doc, CHECK_INDICES, &at))
         BL_TRY(bl_json_bool(&at, &out->check_indices, err));
     return BL_OK;
@@ -302,9 +304,9 @@ static bl_status take_vars(bl_decoder *d, bl_wire_graph *graph, int64_t **sizes,
 
 bl_status bl_decode_run(const bl_decode_env *env, const bl_json *doc, bl_run_request *out, bl_err *err)
 {
-    static const char *const names[] = {"inputs",  "nodes",    "outputs", "rows",        "keep", "shapes", "dims",
-                                        "sizes",   "device",   "lease",   "debug",       "beam", "seed",   "timeout_ms",
-                                        PRECISION, "priority", "dry_run", CHECK_INDICES, NULL};
+    static const char *const names[] = {"inputs",  "nodes",    "outputs", "rows",    "keep",        "shapes", "dims",
+                                        "sizes",   "device",   "lease",   "debug",   "beam",        "seed",   "timeout_ms",
+                                        PRECISION, "priority", "dry_run", "explain", CHECK_INDICES, NULL};
     bl_decoder *d = bl_decoder_make(env);
     named_values inputs;
     bl_json outputs;

@@ -47,6 +47,7 @@ typedef struct bl_run_options {
     int64_t timeout_ms; /* 0: not given */
     int priority;       /* among the requests of the same key, the lower first */
     bool dry_run;       /* only tell what it would cost */
+    bool explain;       /* tell which kernels compute it */
     bool check_indices; /* an index out of range is an error */
 } bl_run_options;
 

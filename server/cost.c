@@ -94,6 +94,7 @@ bl_status bl_exec_reply_cost(bl_request *rq)
     put_kernels(x->plan, out);
     bl_encode_key(out, "schedule");
     bl_encode_string(out, info->debug);
+    bl_exec_put_explained(x, out);
     bl_text_puts(out, "}");
     bl_request_reply_json(rq, 200);
     return BL_OK;

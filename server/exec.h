@@ -6,6 +6,7 @@
 #define BL_SERVER_EXEC_H
 
 #include "proto/decode.h"
+#include "server/explain.h"
 #include "server/held.h"
 #include "server/programs.h"
 
@@ -68,6 +69,7 @@ struct bl_exec {
     char **copies;        /* of results that the host does not see */
     const bl_part *parts; /* in place of both: of a run that somebody else has, and shares; or NULL */
     bool begun, flies;
+    bl_explained *explained;    /* or NULL: nobody asks which kernels compute it */
     bool dry;                   /* nothing runs: rq->then tells what it would cost */
     bool unlisted;              /* who answers checks how much of it is JSON */
     uint64_t steps, done, pace; /* pace: steps at a time, so that a slice takes its time and no more */
@@ -129,6 +131,9 @@ uint64_t bl_pace_learn(uint64_t did, int64_t took_ns, int64_t slice_ns);
 /* Write what hidden state starts with.  Worker's thread. */
 BL_NODISCARD bl_status bl_state_begin(bl_worker *worker, const bl_plan_tensor *hidden, const int64_t *dim, uint64_t seed,
                                       bl_buffer **out, size_t *bytes, bl_err *err);
+
+/* The member plan_detail of an answer, where it was asked for. */
+void bl_exec_put_explained(const bl_exec *x, bl_text *out);
 
 /* ---- cost.c */
 /* rq->then of a dry run. */

@@ -493,6 +493,14 @@ static void put_stats(const bl_exec *x, bl_text *out)
     bl_encode_stats(out, &stats);
 }
 
+void bl_exec_put_explained(const bl_exec *x, bl_text *out)
+{
+    if (x->explained == NULL)
+        return;
+    bl_encode_key(out, "plan_detail");
+    bl_explain_put(out, x->explained);
+}
+
 /* The results to send, then those that were kept. */
 static int fill_results(const bl_exec *x, const bl_part *parts, int noutputs, bl_result *results)
 {
@@ -525,6 +533,7 @@ static void put_document(const bl_exec *x, const bl_result *results, int nsent, 
         bl_encode_results(out, series, (size_t)x->ncollect, data);
     }
     put_stats(x, out);
+    bl_exec_put_explained(x, out);
     bl_text_puts(out, "}");
 }
 

@@ -7,6 +7,10 @@
 #include "server/handlers.h"
 #include "server/server.h"
 
+#include <string.h>
+
+enum { KEY_DIGITS = 16 };
+
 static void put_text(bl_text *out, const char *name, const char *value)
 {
     bl_encode_key(out, name);
@@ -47,6 +51,31 @@ static bool list_row(void *arg, const bl_kernel_row *row)
         bl_text_puts(out, ",");
     bl_encode_kernel(out, row, false);
     return !out->failed;
+}
+
+/* Of one nest: a row for each device and driver. */
+static bool list_whole(void *arg, const bl_kernel_row *row)
+{
+    bl_text *out = arg;
+    if (row->version != BL_MOVES_VERSION)
+        return true;
+    bl_text_puts(out, bl_text_last(out) == '[' ? "" : ",");
+    bl_encode_kernel(out, row, true);
+    return !out->failed;
+}
+
+bl_status bl_handle_kernel(bl_request *rq)
+{
+    const char *key = rq->param[0];
+    if (strlen(key) != KEY_DIGITS || strspn(key, "0123456789abcdef") != KEY_DIGITS)
+        return bl_fail(&rq->err, BL_ENOTFOUND, "the key of a kernel is 16 hexadecimal digits, not \"%.40s\"", key);
+    bl_text_puts(&rq->out, "{\"kernels\":[");
+    BL_TRY(bl_kernels_list(rq->server->tuner.kernels, key, list_whole, &rq->out, &rq->err));
+    if (bl_text_last(&rq->out) == '[')
+        return bl_fail(&rq->err, BL_ENOTFOUND, "no search found anything for kernel \"%s\"", key);
+    bl_text_puts(&rq->out, "]}");
+    bl_request_reply_json(rq, 200);
+    return BL_OK;
 }
 
 bl_status bl_handle_kernels(bl_request *rq)

@@ -4,8 +4,13 @@
 
 static bl_status compile(bl_exec *x, bl_err *err)
 {
-    BL_TRY(bl_exec_make_plan(x, &x->key, x->graph, false, &x->plan, &x->hit, err));
-    return bl_exec_admit(x, err);
+    if (x->plan == NULL)
+        BL_TRY(bl_exec_make_plan(x, &x->key, x->graph, false, &x->plan, &x->hit, err));
+    BL_TRY(bl_exec_admit(x, err));
+    if (x->explained == NULL)
+        return BL_OK;
+    *x->explained = (bl_explained){.wire = x->graph, .entry = "main", .worker = x->worker, .plan = x->plan};
+    return bl_explain_make(x->rq, x->explained, err);
 }
 
 static bl_status decode(bl_exec *x, bl_run_request *run)
@@ -52,7 +57,11 @@ bl_status bl_handle_run(bl_request *rq)
     x->hit = x->plan != NULL;
     if (x->hit)
         BL_TRY(bl_exec_admit(x, &rq->err));
-    else
+    if (run->options.explain) {
+        x->explained = bl_arena_alloc(rq->arena, sizeof *x->explained);
+        BL_TRY(bl_arena_status(rq->arena, &rq->err));
+    }
+    if (!x->hit || x->explained != NULL)
         x->compile = compile;
     if (x->dry) {
         x->values = run->values;

@@ -343,12 +343,25 @@ static void take_checks(bl_build *b)
 }
 
 /* At the end, when no gradient is taken any more. */
+static void keep_values(bl_build *b)
+{
+    bl_graph *g = b->graph;
+    size_t n = 0;
+
+    for (int i = 0; i < b->wire->nnodes; i++)
+        n += (size_t)b->wire->nodes[i].nids;
+    g->values = bl_arena_array(bl_ir_arena(b->ir), n + 1, sizeof *g->values);
+    for (int i = 0; g->values != NULL && i < b->wire->nnodes; i++)
+        for (int k = 0; k < b->wire->nodes[i].nids; k++)
+            g->values[g->nvalues++] = b->value[i][k];
+}
+
 static void drop_aliases(bl_build *b)
 {
     bl_graph *g = b->graph;
     int nupdates = g->nstates + g->nhidden, n = 0;
     bl_arena *arena = bl_ir_arena(b->ir);
-    size_t most = (size_t)(g->noutputs + nupdates + g->nchecks) + 1;
+    size_t most = (size_t)(g->noutputs + nupdates + g->nchecks + g->nvalues) + 1;
     const bl_node ***at = bl_arena_array(arena, most, sizeof *at); /* the member of the graph that holds each root */
     const bl_node **root = bl_arena_array(arena, most, sizeof *root);
 
@@ -362,6 +375,8 @@ static void drop_aliases(bl_build *b)
     }
     for (int i = 0; i < g->nchecks; i++)
         at[n++] = &g->checks[i].first;
+    for (int i = 0; i < g->nvalues; i++)
+        at[n++] = &g->values[i];
     for (int i = 0; i < n; i++)
         root[i] = *at[i];
     bl_drop_aliases(b->ir, n, root);
@@ -495,6 +510,8 @@ bl_status bl_front_build(const bl_wire_graph *wire, const bl_front_options *opti
             for (int i = 0; i < wire->nupdates; i++)
                 take_update(&b, &wire->updates[i]);
             take_checks(&b);
+            if (options->keeps_values)
+                keep_values(&b);
             drop_aliases(&b);
             drop_unchanged(&b);
         }

@@ -51,6 +51,8 @@ typedef struct bl_graph {
     int noutputs; /* as in the wire graph */
     const bl_node **outputs;
     const bl_node **updates; /* nstates + nhidden: the new value, or NULL where the state stays */
+    int nvalues;             /* where options.keeps_values: the results of the wire's nodes, in their order */
+    const bl_node **values;
     int nchecks;
     bl_index_check *checks; /* of indices, in the order of the nodes; none unless the wire graph asks for checks */
     bool uses_rng;          /* some node draws; then the hidden state "rng" (uint32[2]: seed, step) is there */
@@ -79,6 +81,7 @@ typedef struct bl_front_options {
     int lanes; /* float32 in a vector of the device; 0: work-items do what lanes would, and no transform is sure to win */
     bl_training training;
     uint64_t max_buffer; /* bytes that a transform may write; 0: no limit */
+    bool keeps_values;   /* for explanations of the plan */
     /* Hidden state that earlier entries of the program already have: same name, dtype and shape is shared. */
 } bl_front_options;
 

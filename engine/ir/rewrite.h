@@ -49,6 +49,8 @@ extern const bl_ruleset bl_rules_index;   /* INDEX and bool-of-INDEX expressions
 
 /* Replace each root by what both sets make of it and of all below it, tensors too, when nothing fits any more. */
 void bl_simplify(bl_ir *ir, int nroots, const bl_node **roots);
+/* The same, where each of |tracked| that stands below the roots becomes what it has become there. */
+void bl_simplify_tracked(bl_ir *ir, int nroots, const bl_node **roots, int ntracked, const bl_node **tracked);
 
 /* |index| as a sum: its value is the sum of coefficient[i] * term[i], plus *constant.  Returns the number of terms, or -1 if they
  * are more than |max|.  Terms are distinct and not sums. */

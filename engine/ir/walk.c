@@ -213,6 +213,11 @@ static const bl_node *simplify_node(bl_ir *ir, const bl_node *node)
 
 void bl_simplify(bl_ir *ir, int nroots, const bl_node **roots)
 {
+    bl_simplify_tracked(ir, nroots, roots, 0, NULL);
+}
+
+void bl_simplify_tracked(bl_ir *ir, int nroots, const bl_node **roots, int ntracked, const bl_node **tracked)
+{
     bool changed = true;
 
     for (int pass = 0; changed && pass < MAX_PASSES; pass++) {
@@ -225,6 +230,9 @@ void bl_simplify(bl_ir *ir, int nroots, const bl_node **roots)
                 return; /* out of memory: the roots stay as they are, and the ir says so */
             ir->value[node->id] = made;
         }
+        for (int i = 0; i < ntracked; i++)
+            if (ir->mark[tracked[i]->id] == ir->epoch)
+                tracked[i] = ir->value[tracked[i]->id];
         changed = false;
         for (int i = 0; i < nroots; i++) {
             const bl_node *made = ir->value[roots[i]->id];

@@ -85,6 +85,18 @@ static int find_rows(compile *c)
     return bl_rows_are_apart(c->ir, (int)rows->arg, graph->ninputs, graph->noutputs, c->roots) ? (int)rows->arg : -1;
 }
 
+/* The values of the wire's nodes, to be followed into the schedule. */
+static bl_status track_values(compile *c)
+{
+    const bl_graph *graph = c->plan->graph;
+
+    c->ntracked = graph->nvalues;
+    c->tracked = bl_arena_array(c->arena, (size_t)c->ntracked + 1, sizeof *c->tracked);
+    for (int i = 0; c->tracked != NULL && i < c->ntracked; i++)
+        c->tracked[i] = graph->values[i];
+    return bl_arena_status(c->arena, c->err);
+}
+
 static bl_status gather_roots(compile *c)
 {
     const bl_graph *graph = c->plan->graph;
@@ -104,8 +116,10 @@ static bl_status gather_roots(compile *c)
     for (int i = 0; i < graph->nchecks; i++)
         c->roots[c->nroots++] = graph->checks[i].first;
     compile_dump(c, 5, "tensor graph", c->nroots, c->roots);
-    bl_simplify(c->ir, c->nroots, c->roots);
+    BL_TRY(track_values(c));
+    bl_simplify_tracked(c->ir, c->nroots, c->roots, c->ntracked, c->tracked);
     bl_lower_float8(c->ir, c->nroots, c->roots);
+    bl_lower_float8(c->ir, c->ntracked, c->tracked);
     BL_TRY(bl_ir_status(c->ir, c->err));
     compile_dump(c, 5, "simplified", c->nroots, c->roots);
     c->plan->info.rows = find_rows(c);
@@ -193,8 +207,8 @@ static bl_status update_in_place(compile *c)
     return BL_OK;
 }
 
-/* Everything that needs no driver: its time is info.engine_ms. */
-static bl_status compile_to_source(compile *c)
+/* Its time is info.engine_ms. */
+bl_status compile_to_source(compile *c)
 {
     bl_sched_options options = {.units = c->target.units,
                                 .max_params = c->target.max_params - BL_MAX_HELPERS,
@@ -209,13 +223,16 @@ static bl_status compile_to_source(compile *c)
                               .winograd = c->options->winograd,
                               .training = c->options->training,
                               .lanes = c->target.groups ? 0 : (int)c->target.vector_bits / 32,
-                              .max_buffer = c->dev->info.max_alloc / BUFFER_SHARE};
+                              .max_buffer = c->dev->info.max_alloc / BUFFER_SHARE,
+                              .keeps_values = c->explains};
 
     BL_TRY(bl_front_build(c->wire, &front, &c->plan->graph, c->err));
     c->ir = c->plan->graph->ir;
     c->arena = bl_ir_arena(c->ir);
     BL_TRY(gather_roots(c));
     bl_ir_tell(c->ir, "the schedule");
+    options.ntracked = c->ntracked;
+    options.tracked = c->tracked;
     BL_TRY(bl_schedule_make(c->ir, c->nroots, c->roots, &options, &c->schedule, c->err));
     BL_TRY(compile_is_wanted(c));
     BL_TRY(update_in_place(c));
@@ -252,7 +269,7 @@ static bl_status compile_all(compile *c)
     return bl_ir_status(c->ir, c->err);
 }
 
-static bl_status begin(compile *c)
+bl_status compile_begin(compile *c)
 {
     const bl_plan_options *options = c->options;
 
@@ -278,7 +295,7 @@ static bl_status begin(compile *c)
 }
 
 /* Give up what only the compilation needed, and, unless |keep|, the plan. */
-static void end(compile *c, bool keep)
+void compile_end(compile *c, bool keep)
 {
     if (c->ir != NULL) /* which outlives who waits */
         bl_ir_obey(c->ir, &(bl_halt){0});
@@ -294,9 +311,9 @@ bl_status plan_compile(const bl_wire_graph *wire, bl_device *dev, const bl_plan_
     bl_status st;
 
     *out = NULL;
-    BL_TRY(begin(&c));
+    BL_TRY(compile_begin(&c));
     st = compile_all(&c);
-    end(&c, st == BL_OK);
+    compile_end(&c, st == BL_OK);
     if (st == BL_OK)
         *out = c.plan;
     return st;
@@ -343,13 +360,13 @@ bl_status bl_plan_gather(const bl_wire_graph *graph, bl_device *dev, const bl_pl
     compile c = {.wire = graph, .options = options, .dev = dev, .err = err};
     bl_status st;
 
-    BL_TRY(begin(&c));
+    BL_TRY(compile_begin(&c));
     st = compile_to_source(&c);
     for (int i = 0; i < c.nmade && st == BL_OK; i++) {
         bl_kernel_source source = compile_source(&c, &c.made[i]);
         st = add_source(sources, &source, arena, err);
     }
-    end(&c, false);
+    compile_end(&c, false);
     return st;
 }
 

@@ -26,6 +26,9 @@ typedef struct made {
 } made;
 
 typedef struct compile {
+    bool explains; /* |tracked| is wanted */
+    int ntracked;
+    const bl_node **tracked; /* of the graph's values, what the schedule has of them */
     const bl_wire_graph *wire;
     const bl_plan_options *options;
     bl_device *dev;
@@ -45,6 +48,10 @@ typedef struct compile {
 } compile;
 
 /* compile.c */
+/* In this order; compile_end gives up the plan unless |keep|. */
+BL_NODISCARD bl_status compile_begin(compile *c);
+BL_NODISCARD bl_status compile_to_source(compile *c); /* everything that needs no driver */
+void compile_end(compile *c, bool keep);
 int compile_spec(const compile *c);                   /* the level that bl_ir_verify is asked for */
 BL_NODISCARD bl_status compile_is_wanted(compile *c); /* asked between kernels; the IR asks meanwhile */
 BL_NODISCARD bl_status compile_verify(compile *c, int n, const bl_node *const *roots, bl_stage stage, const char *pass);

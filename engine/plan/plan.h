@@ -163,6 +163,41 @@ const bl_plan_options *bl_plan_get_options(const bl_plan *plan);
  * device and driver.  Of helpers it has none: theirs follow from the nest's. */
 const char *bl_plan_get_moves(const bl_plan *plan);
 
+/* ---- explained */
+
+typedef struct bl_plan_detail_kernel {
+    const char *name, *moves;
+    const char *nest, *source; /* the loop nest before its moves, as DEBUG=5 prints it; what the driver compiles */
+    uint64_t key;              /* of its nest; 0 where several were joined */
+    bool helper;
+    int nnodes, *nodes; /* of the wire graph, of which the kernel computes some part */
+} bl_plan_detail_kernel;
+
+typedef struct bl_plan_detail_value {
+    bl_dtype dtype;
+    int ndim;
+    const char **dim; /* "3", or "2 * batch" */
+} bl_plan_detail_value;
+
+/* A temporary: launches from |first| to |last| need it. */
+typedef struct bl_plan_detail_buffer {
+    size_t bytes;
+    int first, last;
+} bl_plan_detail_buffer;
+
+typedef struct bl_plan_detail {
+    int nkernels, nbuffers;
+    bl_plan_detail_kernel *kernels; /* by their number (bl_kernel_use) */
+    bl_plan_detail_value *values;   /* the first result of each node of the wire graph */
+    bl_plan_detail_buffer *buffers;
+    bool truncated; /* there was too much to tell */
+} bl_plan_detail;
+
+/* How |plan| computes |wire|, a graph of the same key: by another compilation up to the source of its kernels, which takes as
+ * long as info.engine_ms and is bounded as the plan's own; for a compile thread.  All is in |arena|. */
+BL_NODISCARD bl_status bl_plan_explain(const bl_plan *plan, const bl_wire_graph *wire, const bl_halt *halt, bl_arena *arena,
+                                       bl_plan_detail *out, bl_err *err);
+
 /* ---- running.  Only on the device's worker thread. */
 typedef struct bl_run {
     bl_plan *plan;

@@ -393,6 +393,39 @@ static bool place_params(sched *s, bl_nest *nest)
     return param != NULL;
 }
 
+/* The tensor nodes of which some element is computed in |group|. */
+static void note_from(sched *s, int group, bl_nest *nest)
+{
+    bl_ptrmap seen;
+
+    bl_ptrmap_init(&seen, bl_ir_arena(s->ir));
+    nest->from = bl_arena_array(bl_ir_arena(s->ir), s->order.count + 1, sizeof *nest->from);
+    for (int i = 0; nest->from != NULL && i < s->nstored; i++) {
+        const stored *st = &s->stored[i];
+        for (size_t k = 0; st->group == group && k <= st->below.count; k++) {
+            int at = k < st->below.count ? (int)(intptr_t)bl_ptrmap_get(&s->origin, st->below.at[k]) - 1 : -1;
+            const bl_node *node = k == st->below.count ? st->node : at >= 0 ? s->order.at[at] : NULL;
+            /* an op that was simplified away stands for a constant, or for what another tensor node is computed as */
+            if (node == NULL || bl_ptrmap_has(&seen, node) || (node != st->node && node->op != st->below.at[k]->op))
+                continue;
+            bl_ptrmap_put(&seen, node, s);
+            nest->from[nest->nfrom++] = node;
+        }
+    }
+}
+
+/* A loop is one node, whatever its body is made of. */
+static void note_loop(sched *s, int first_nest, const bl_node *scan)
+{
+    const bl_node **from = bl_arena_array(bl_ir_arena(s->ir), 1, sizeof *from);
+
+    for (int i = first_nest; from != NULL && i < s->out->nnests; i++) {
+        from[0] = scan;
+        s->out->nests[i].from = from;
+        s->out->nests[i].nfrom = 1;
+    }
+}
+
 /* One nest of |group|. */
 static bool build_nest(sched *s, int group, bl_nest *nest)
 {
@@ -412,6 +445,8 @@ static bool build_nest(sched *s, int group, bl_nest *nest)
     if (s->options->precision == BL_PRECISION_HIGH)
         nest->sink = bl_sink_relax(ir, nest->sink);
     nest->name = sched_nest_name(ir, nest->sink);
+    if (s->options->ntracked > 0)
+        note_from(s, group, nest);
     sched_bind_params(ir, nest);
     return place_params(s, nest);
 }
@@ -494,9 +529,12 @@ static bl_status finish(sched *s, int ngroups, bl_err *err)
     for (int g = 0; g < ngroups; g++) {
         const bl_node *scan = scan_of(s, g);
         bl_nest nest = {0};
-        if (scan != NULL)
+        int first_nest = s->out->nnests;
+        if (scan != NULL) {
             BL_TRY(sched_add_scan(s, scan, err));
-        else if (build_nest(s, g, &nest) && !sched_add_nest(s, &nest))
+            if (s->options->ntracked > 0)
+                note_loop(s, first_nest, scan);
+        } else if (build_nest(s, g, &nest) && !sched_add_nest(s, &nest))
             break;
     }
     return bl_ir_status(s->ir, err);

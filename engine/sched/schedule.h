@@ -36,6 +36,8 @@ typedef struct bl_nest {
     uint32_t writes;  /* bit i: parameter i is stored to */
     const char *name; /* "r_64_10_1600": r if it reduces, e if it does not, and the extents */
     bool helper;      /* first half of a split reduction, or a packed operand */
+    int nfrom;        /* where options.ntracked: the tensor nodes that it computes */
+    const bl_node **from;
 } bl_nest;
 
 /* What goes from step to step.  Two places take turns, so that a step reads one and writes the other. */
@@ -70,7 +72,9 @@ typedef struct bl_sched_options {
     int64_t group_columns;  /* where groups have work-items, which share such values: outputs that a group may have of one row;
                                else  0: a group is one work-item */
     bl_precision precision; /* of float32's products */
-    int first_var;          /* VARs from this number on are free: those that count steps, by depth */
+    int ntracked;           /* tensor nodes that somebody asks after (bl_nest.from): what they are called in the schedule */
+    const bl_node **tracked;
+    int first_var; /* VARs from this number on are free: those that count steps, by depth */
 } bl_sched_options;
 
 /* Everything lives in the ir's arena.  Roots are tensor nodes; each gets a place of its own, also where two are one node. */

@@ -92,4 +92,8 @@ void sched_split(sched *s, int nroots, const bl_node **roots)
         const bl_node *moved = bl_ptrmap_get(&to, roots[i]);
         roots[i] = moved == NULL ? roots[i] : moved;
     }
+    for (int i = 0; s->depth == 0 && i < s->options->ntracked; i++) {
+        const bl_node *moved = bl_ptrmap_get(&to, s->options->tracked[i]);
+        s->options->tracked[i] = moved == NULL ? s->options->tracked[i] : moved;
+    }
 }

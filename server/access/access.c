@@ -334,10 +334,19 @@ bl_status bl_access_check_search(bl_request *rq, int beam, int debug)
         return BL_OK;
     if (beam > (int)set->key_beam && beam > (int)set->beam)
         return bl_fail(&rq->err, BL_EFORBIDDEN, "beam: %d needs the scope admin, others have up to %d", beam, (int)set->key_beam);
-    if (debug > (int)set->key_debug && debug > (int)set->debug)
+    if (debug > bl_access_debug_level(rq))
         return bl_fail(&rq->err, BL_EFORBIDDEN, "debug: %d needs the scope admin, others have up to %d", debug,
                        (int)set->key_debug);
     return BL_OK;
+}
+
+int bl_access_debug_level(const bl_request *rq)
+{
+    const bl_settings *set = &rq->server->settings;
+    enum { MOST = 7 };
+    if (rq->done != NULL || (rq->scopes & BL_SCOPE_ADMIN) != 0)
+        return MOST;
+    return (int)(set->key_debug > set->debug ? set->key_debug : set->debug);
 }
 
 static size_t quota_of(bl_access *access, uint32_t id, int quota)

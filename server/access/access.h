@@ -42,6 +42,7 @@ bool bl_access_has_time(bl_access *access, uint32_t owner);
 const char *bl_access_why_not(bl_access *access, uint32_t owner);
 /* BL_EFORBIDDEN where a search of that width, or a report of that level, is the scope admin's: --key-beam, --key-debug. */
 BL_NODISCARD bl_status bl_access_check_search(bl_request *rq, int beam, int debug);
+int bl_access_debug_level(const bl_request *rq); /* the highest that bl_access_check_search lets it have */
 /* Requests that the owner may have in one queue; SIZE_MAX: no quota. */
 size_t bl_access_queue_quota(bl_access *access, uint32_t owner);
 /* Bytes that the owner may hold; SIZE_MAX: no quota. */

@@ -14,9 +14,14 @@ from test_server import INTERPRETER, POINTS, double, line
 LEFT_OUT = {("GET", "/"), ("GET", "/v2/"), *(("POST", "/v2/repository/{repository}/" + rest) for rest in ("index", "models/{name}/load", "models/{name}/unload"))}
 
 
+def suppressed(call, *arguments):
+    with contextlib.suppress(beamline.NotFound):
+        call(*arguments)
+
+
 def every_call(client):
     """What the client offers, once."""
-    client.description(), client.server(), client.live(), client.ready(), client.metrics(), client.devices(), client.me(), client.now(), client.now_history(), client.usage(), client.kernels()
+    client.description(), client.server(), client.live(), client.ready(), client.metrics(), client.devices(), client.me(), client.now(), client.now_history(), client.usage(), client.kernels(), suppressed(client.kernel, "0" * 16)
     client.trace(), client.trace(trace_rate=1), client.logging(), client.logging(log_info=False), client.statistics(), client.models()
     with contextlib.suppress(beamline.Conflict):  # of one device, the last
         client.drain(client.devices()[0]["id"])
@@ -29,7 +34,7 @@ def every_call(client):
     with client.lease() as mine:
         mine.renew()
     program = client.put_program("line", line())
-    client.program("line"), client.programs(), program.run(POINTS), program.set_state(program.state())
+    client.program("line"), client.programs(), program.run(POINTS), program.plan(), program.set_state(program.state())
     job = program.train(POINTS, steps=2, collect=["loss"])
     client.jobs(), list(job.events()), job.wait(60), job.checkpoint(), job.document(), job.history(), job.history(points=3), job.remove()
     program.delete()

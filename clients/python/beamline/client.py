@@ -542,6 +542,10 @@ class RemoteProgram:
         arrays, _ = read_safetensors(data, self.client.use_numpy)
         return arrays
 
+    def plan(self, entry=None) -> dict:
+        """Which kernels compute an entry, with its nodes, their moves, nests, sources and times; entry: by default the only one, or "main"."""
+        return self.client.answer("GET", self.path("/plan" + (f"?entry={entry}" if entry is not None else "")), repeat=True)
+
     def set_state(self, values) -> None:
         """Replace the state, whole.  InvalidGraph where one is missing or does not fit."""
         tensors = {}

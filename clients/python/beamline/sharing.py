@@ -100,6 +100,10 @@ class Sharing:
         """
         return self.call("GET", "/api/v1/now/history" + (f"?seconds={seconds}" if seconds is not None else ""))
 
+    def kernel(self, key) -> list:
+        """What searches found for the loop nest of that key, a dict with its nest for each device."""
+        return self.call("GET", self.path("kernels", key))["kernels"]
+
     def kernels(self) -> dict:
         """{"kernels", "service", "history"}: what searches found, plans in service with what their kernels take, and what was swapped."""
         return self.call("GET", "/api/v1/kernels")
