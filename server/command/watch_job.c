@@ -236,14 +236,13 @@ static bool on_event(void *arg, const char *name, const char *id, const char *da
 
 /* ---- asking */
 
-static bl_status ask_job(watched *w, const char *end, bool *found, bl_err *err)
+static bl_status ask_job(watched *w, const char *end, bl_err *err)
 {
     bl_text path = {0};
     bl_ask_request request = {.seconds = BL_ASK_SECONDS, .interrupts = w->interrupts};
     bl_ask_path(&path, "/api/v1/jobs/", w->id, end);
     request.path = bl_text_get(&path);
     bl_status st = bl_ask_send(&w->call->ask, &request, err);
-    *found = st == BL_OK;
     bl_text_fini(&path);
     return st;
 }
@@ -254,8 +253,7 @@ static bl_status take_history(watched *w, bl_err *err)
     const cJSON *columns = NULL;
     cJSON *history = NULL;
     int step = -1, metric = -1, at = 0;
-    bool found = false;
-    BL_TRY(ask_job(w, "/history", &found, err));
+    BL_TRY(ask_job(w, "/history?points=1000", err));
     if (w->call->ask.stopped)
         return BL_OK;
     BL_TRY(bl_ask_document(&w->call->ask, &history, err));
@@ -334,22 +332,28 @@ static bl_status follow_job(watched *w, bl_err *err)
     return BL_OK;
 }
 
-static bl_status watch_job(watched *w, bl_err *err)
+static bl_status look_at_job(watched *w, bl_err *err)
 {
-    bool found = false;
     cJSON *job = NULL;
-    BL_TRY(ask_job(w, "", &found, err));
+    BL_TRY(ask_job(w, "", err));
+    if (w->call->ask.stopped)
+        return BL_OK;
     BL_TRY(bl_ask_document(&w->call->ask, &job, err));
     take_state(w, job);
-    if (w->terminal)
+    if (w->terminal) {
         BL_TRY(take_history(w, err));
-    if (!w->call->ask.stopped) {
-        if (w->terminal)
-            draw_picture(w);
-        BL_TRY(follow_job(w, err));
+        draw_picture(w);
     }
+    if (!w->call->ask.stopped)
+        BL_TRY(follow_job(w, err));
     if (w->terminal)
         draw_picture(w);
+    return BL_OK;
+}
+
+static bl_status watch_job(watched *w, bl_err *err)
+{
+    BL_TRY(look_at_job(w, err));
     if (is_final(w->job))
         return strcmp(bl_answer_text(w->job, "state"), "done") == 0
                    ? BL_OK

@@ -12,7 +12,10 @@ import tempfile
 import unittest
 import urllib.request
 
-import numpy as np
+try:
+    import numpy as np
+except ImportError as missing:
+    raise unittest.SkipTest("python3-numpy is not installed") from missing
 
 from served import ROOT, SERVER, ServedCase, Server
 from screen import Screen

@@ -192,7 +192,7 @@ class Drain(ModelsTest):
         self.assertIn("the last device", refused.stderr)
         self.assertEqual(0, run("resume", "interp:1", f"http://127.0.0.1:{self.server.port}").returncode)
         self.assertEqual("ready", self.device("interp:1")["state"])
-        self.assertEqual(1, run("drain").returncode)
+        self.assertEqual(2, run("drain").returncode)
 
 
 class Restarts(unittest.TestCase):
