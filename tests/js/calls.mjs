@@ -34,6 +34,18 @@ test("run: tensors as bytes and in JSON, 64-bit integers exact", async () => {
   assert.ok((await client.run(ADD_ONE, {x: [1]}, {dry_run: true})).dry_run);
 });
 
+test("the plan of a run and of a program", async () => {
+  const {plan_detail: detail, outputs} = await client.run(ADD_ONE, {x: [1, 2]}, {explain: true});
+  assert.deepEqual(outputs.y.toArray(), [2, 3]);
+  assert.ok(detail.nodes.some(({id}) => id === "y") && detail.kernels.length === 1, JSON.stringify(detail));
+  await client.programs.put("planned", LINE);
+  await client.programs.run("planned", DATA);
+  const plan = await client.programs.plan("planned", {entry: "main"});
+  assert.equal(plan.entry, "main");
+  assert.ok(plan.kernels.length > 0);
+  await client.programs.delete("planned");
+});
+
 test("run: a graph that cannot be names its node", async () => {
   const graph = {nodes: [{id: "y", op: "matmul", in: ["x", "x"]}], outputs: ["y"]};
   await assert.rejects(
