@@ -211,6 +211,8 @@ typedef struct bl_jinja_buffer {
     bl_text *text; /* the rendering, or NULL */
 } bl_jinja_buffer;
 
+enum { BL_JINJA_TAILS = 8 };
+
 struct bl_jinja_run {
     bl_arena *arena;
     bl_err *err;
@@ -221,8 +223,10 @@ struct bl_jinja_run {
     int calls, most_calls; /* nested calls of macros and loops */
     size_t most_output;    /* length that the rendering may reach */
     bl_jinja_buffer *out;
-    bl_jinja_variable *spare; /* variables to use again */
-    bl_jinja_scope *top;      /* the caller's */
+    bl_jinja_buffer tail[BL_JINJA_TAILS]; /* of strings that were joined last, with room behind them; data NULL: none */
+    int next_tail;                        /* the oldest of them */
+    bl_jinja_variable *spare;             /* variables to use again */
+    bl_jinja_scope *top;                  /* the caller's */
     enum { BL_JINJA_ON, BL_JINJA_BROKEN, BL_JINJA_CONTINUED } flow;
     int64_t now;
 };
@@ -243,6 +247,10 @@ void bl_jinja_put(bl_jinja_run *run, bl_jinja_buffer *buffer, const char *data, 
 void bl_jinja_puts(bl_jinja_run *run, bl_jinja_buffer *buffer, const char *text);
 void bl_jinja_put_span(bl_jinja_run *run, bl_jinja_buffer *buffer, bl_span text);
 bl_jinja_value bl_jinja_take(bl_jinja_buffer *buffer); /* as a string; the buffer is not used again */
+/* A buffer that begins with |text|.  Templates join one text for each message to what they have: the text that was joined last is
+ * not copied, but its memory grows, and both strings share it. */
+bl_jinja_buffer bl_jinja_continue(bl_jinja_run *run, bl_span text);
+bl_jinja_value bl_jinja_take_joined(bl_jinja_run *run, bl_jinja_buffer *buffer); /* bl_jinja_take, of what may be continued */
 
 bl_jinja_scope *bl_jinja_scope_open(bl_jinja_run *run, bl_jinja_scope *parent); /* NULL once the run has failed */
 void bl_jinja_scope_close(bl_jinja_run *run,

@@ -267,10 +267,10 @@ static bl_jinja_value add_strings(bl_jinja_run *run, bl_jinja_value a, bl_jinja_
         bl_jinja_put_escaped(run, &out, a);
         bl_jinja_put_escaped(run, &out, b);
     } else {
-        bl_jinja_put_span(run, &out, bl_jinja_text(a));
+        out = bl_jinja_continue(run, bl_jinja_text(a));
         bl_jinja_put_span(run, &out, bl_jinja_text(b));
     }
-    bl_jinja_value value = bl_jinja_take(&out);
+    bl_jinja_value value = bl_jinja_take_joined(run, &out);
     value.flag = safe;
     return value;
 }

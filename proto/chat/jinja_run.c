@@ -439,10 +439,15 @@ static bl_jinja_value eval_unary(bl_jinja_run *run, const bl_jinja_node *node, b
 
 static bl_jinja_value eval_join(bl_jinja_run *run, const bl_jinja_node *node, bl_jinja_scope *scope)
 {
+    bl_jinja_value first = eval(run, node->items.at[0], scope);
     bl_jinja_buffer buffer = {0};
-    for (int i = 0; i < node->items.count && !run->failed; i++)
+    if (first.kind == BL_JINJA_STRING)
+        buffer = bl_jinja_continue(run, bl_jinja_text(first));
+    else
+        bl_jinja_put_str(run, &buffer, first);
+    for (int i = 1; i < node->items.count && !run->failed; i++)
         bl_jinja_put_str(run, &buffer, eval(run, node->items.at[i], scope));
-    return bl_jinja_take(&buffer);
+    return bl_jinja_take_joined(run, &buffer);
 }
 
 static bl_jinja_value eval_items(bl_jinja_run *run, const bl_jinja_node *node, bl_jinja_scope *scope)

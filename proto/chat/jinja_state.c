@@ -6,7 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_NESTED = 800 /* calls of the functions that execute, print and compare; a frame is below 1 KiB */ };
+enum {
+    MOST_NESTED = 800, /* calls of the functions that execute, print and compare; a frame is below 1 KiB */
+    LONG_JOINED = 256  /* bytes of a string; shorter ones are copied in one step */
+};
 
 /* ---- limits and failures */
 
@@ -100,6 +103,30 @@ void bl_jinja_put_span(bl_jinja_run *run, bl_jinja_buffer *buffer, bl_span text)
 bl_jinja_value bl_jinja_take(bl_jinja_buffer *buffer)
 {
     return bl_jinja_string((bl_span){buffer->data, buffer->len});
+}
+
+/* The tail is no longer listed: a string may be continued only once. */
+bl_jinja_buffer bl_jinja_continue(bl_jinja_run *run, bl_span text)
+{
+    bl_jinja_buffer buffer = {0};
+    for (int i = 0; i < BL_JINJA_TAILS; i++) {
+        if (run->tail[i].data != NULL && run->tail[i].data == text.data && run->tail[i].len == text.len) {
+            buffer = run->tail[i];
+            run->tail[i] = (bl_jinja_buffer){0};
+            return buffer;
+        }
+    }
+    bl_jinja_put_span(run, &buffer, text);
+    return buffer;
+}
+
+bl_jinja_value bl_jinja_take_joined(bl_jinja_run *run, bl_jinja_buffer *buffer)
+{
+    if (buffer->len >= LONG_JOINED) {
+        run->tail[run->next_tail] = *buffer;
+        run->next_tail = (run->next_tail + 1) % BL_JINJA_TAILS;
+    }
+    return bl_jinja_take(buffer);
 }
 
 /* ---- scopes */

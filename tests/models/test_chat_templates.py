@@ -122,6 +122,22 @@ class Limits(unittest.TestCase):
         self.fails("{{ 'x'.center(10000000000) }}", "ELIMIT")
         self.fails("{{ 'x'|indent(10000000000) }}", "ELIMIT")
 
+    def test_long_conversations(self):
+        """A template that joins each message to one string takes memory for the string, not for all its prefixes."""
+        for join in ("ns.out ~ m.role ~ ': ' ~ f(m.content) ~ '<sep>'", "ns.out + m.role + ': ' + f(m.content) + '<sep>'"):
+            template = "{% macro f(x) %}{{ x }}{% endmacro %}{% set ns = namespace(out='') %}{% for m in messages %}{% set ns.out = " + join + " %}{% endfor %}{{ ns.out }}"
+            messages = [{"role": ("user", "assistant")[i % 2], "content": f"message {i} " + "word " * (i % 97)} for i in range(5000)]
+            got, = render([{"template": template, "variables": {"messages": messages}}])
+            self.assertEqual("".join(f"{m['role']}: {m['content']}<sep>" for m in messages), got)
+
+    def test_strings_that_share_a_beginning(self):
+        """What is joined to a string changes no other string that was made of it."""
+        got, = render([{"template": "{% set a = 'x' * 300 ~ '|' %}{% set b = a ~ 'b' %}{% set c = a ~ 'c' %}{% set d = b ~ b ~ 'd' %}{% set e = b + ('e' ~ (b ~ 'f')) + b %}"
+                                    "{% set g = a ~ (a ~ (a ~ 'g') ~ 'h') ~ a %}{{ [a, b, c, d, e, g]|join(' ') }}", "variables": {}}])
+        a = "x" * 300 + "|"
+        b = a + "b"
+        self.assertEqual([a, b, a + "c", b + b + "d", b + "e" + b + "f" + b, a + a + a + "gh" + a], got.split(" "))
+
     def test_t18_output(self):
         self.fails("{% for i in range(1000) %}{{ 'x' * 1000 }}{% endfor %}", "ELIMIT", "too long", limits={"output": 10000})
 
