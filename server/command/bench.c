@@ -139,12 +139,15 @@ static void put_percentiles(const samples *s, bool json, const char *name, bl_te
         bl_text_printf(out, ",\"%s_ms\":{", name);
     else
         bl_text_printf(out, "%-20s", name);
-    for (size_t i = 0; i < sizeof shares / sizeof shares[0]; i++)
-        bl_text_printf(out, json ? "%s\"p%.0f\":%.6g" : "%sp%.0f %.3g ms",
-                       i == 0 ? ""
-                       : json ? ","
-                              : "   ",
-                       100 * shares[i], 1e3 * percentile(s, shares[i]));
+    for (size_t i = 0; i < sizeof shares / sizeof shares[0]; i++) {
+        double value = percentile(s, shares[i]);
+        if (json) {
+            bl_text_printf(out, "%s\"p%.0f\":%.6g", i > 0 ? "," : "", 100 * shares[i], 1e3 * value);
+        } else {
+            bl_text_printf(out, "%sp%.0f ", i > 0 ? "   " : "", 100 * shares[i]);
+            bl_text_put_time(out, value);
+        }
+    }
     bl_text_puts(out, json ? "}" : "\n");
 }
 

@@ -9,16 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static void put_time(bl_text *out, double seconds)
-{
-    if (seconds < 1e-3)
-        bl_text_printf(out, "%.1f us", seconds * 1e6);
-    else if (seconds < 1)
-        bl_text_printf(out, "%.2f ms", seconds * 1e3);
-    else
-        bl_text_printf(out, "%.2f s", seconds);
-}
-
 /* "opencl:0, 1 kernel, compiled, 0.38 ms" */
 static void tell_stats(const cJSON *answer)
 {
@@ -29,7 +19,7 @@ static void tell_stats(const cJSON *answer)
     bl_text_printf(&out, ", %.0f kernel%s, plan ", kernels, kernels == 1 ? "" : "s");
     bl_text_put_safe(&out, bl_answer_text(stats, "plan"));
     bl_text_puts(&out, ", ");
-    put_time(&out, bl_answer_number(stats, "time_ms", 0) * 1e-3);
+    bl_text_put_time(&out, bl_answer_number(stats, "time_ms", 0) * 1e-3);
     (void)fprintf(stderr, "%s\n", bl_text_get(&out));
     bl_text_fini(&out);
 }
@@ -43,7 +33,7 @@ static bl_status print_dry_run(const bl_ask *ask, bl_err *err)
     BL_TRY(bl_ask_document(ask, &answer, err));
     bl_text_put_safe(&out, bl_answer_text(answer, "device"));
     bl_text_puts(&out, ": ");
-    put_time(&out, bl_answer_number(answer, "seconds", 0));
+    bl_text_put_time(&out, bl_answer_number(answer, "seconds", 0));
     bl_text_printf(&out, " estimated, %.0f kernels, %.3g operations, ", bl_answer_number(answer, "kernels", 0),
                    bl_answer_number(answer, "ops", 0));
     bl_text_put_bytes(&out, bl_answer_number(answer, "bytes", 0));

@@ -285,6 +285,18 @@ void bl_text_put_seconds(bl_text *out, double seconds)
         bl_text_printf(out, "%ld d %ld h", whole / 86400, whole / 3600 % 24);
 }
 
+void bl_text_put_time(bl_text *out, double seconds)
+{
+    static const struct {
+        double least, factor;
+        const char *unit;
+    } units[] = {{1, 1, "s"}, {1e-3, 1e3, "ms"}, {0, 1e6, "us"}};
+    size_t i = 0;
+    while (seconds < units[i].least)
+        i++;
+    bl_text_printf(out, "%.3g %s", seconds * units[i].factor, units[i].unit);
+}
+
 void bl_text_put_count(bl_text *out, double count)
 {
     char digits[400];

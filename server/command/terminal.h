@@ -46,9 +46,10 @@ void bl_table_addf(bl_table *table, const char *fmt, ...) BL_PRINTF(2, 3);
 /* Print, and free. */
 BL_NODISCARD bl_status bl_table_end(bl_table *table, bl_err *err);
 
-/* "12.5 MB", "1 h 05 min", "12,000" */
+/* "12.5 MB"; "1 h 05 min"; "12,000" */
 void bl_text_put_bytes(bl_text *out, double bytes);
 void bl_text_put_seconds(bl_text *out, double seconds);
+void bl_text_put_time(bl_text *out, double seconds); /* "84.1 us" */
 void bl_text_put_count(bl_text *out, double count);
 
 #endif

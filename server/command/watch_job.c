@@ -383,6 +383,11 @@ bl_status bl_job_watch(bl_call *call, const char *id, const char *metric, bl_err
 
 bl_status bl_command_watch(bl_call *call, bl_err *err)
 {
+    bl_text id = {0};
     BL_TRY(bl_call_connect(call, err));
-    return bl_job_watch(call, call->operands[0], bl_call_text(call, "metric"), err);
+    bl_status st = bl_job_find(call, call->operands[0], &id, err);
+    if (st == BL_OK)
+        st = bl_job_watch(call, bl_text_get(&id), bl_call_text(call, "metric"), err);
+    bl_text_fini(&id);
+    return st;
 }

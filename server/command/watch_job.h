@@ -9,4 +9,8 @@
  * failure. */
 BL_NODISCARD bl_status bl_job_watch(bl_call *call, const char *id, const char *metric, bl_err *err);
 
+/* ---- jobs_list.c */
+/* The number of the one job of this key whose number begins with |given|; what is no such beginning stays as it is. */
+BL_NODISCARD bl_status bl_job_find(bl_call *call, const char *given, bl_text *out, bl_err *err);
+
 #endif

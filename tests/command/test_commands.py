@@ -180,10 +180,19 @@ class Train(CommandCase):
         self.assertEqual(("done", 500), (events[-1]["state"], events[-2]["step"]))
         rows = self.beamline("jobs").splitlines()
         self.assertRegex(rows[0], "^job +program +state +step +of +steps/s +left +metric$")
-        self.assertRegex(next(row for row in rows if row.startswith(job)), r"line +done +500 +500 .* loss \S+$")
+        self.assertRegex(next(row for row in rows if row.startswith(job[:8])), rf"^{job[:8]} +line +done +500 +500 .* loss \S+$")
         self.assertIn(job, self.beamline("jobs", "-q").split())
         self.assertIn(job, [one["job"] for one in self.document("jobs")["jobs"]])
-        self.assertEqual(f"{job} done at step 500\n", self.beamline("cancel", job))
+        self.assertEqual(f"{job} done at step 500\n", self.beamline("cancel", job[:8]))
+        self.assertIn(f"job {job} of line: done", self.beamline("watch", job[:12]))
+        screen = Screen(SERVER, "jobs", BEAMLINE_URL=self.server.url)
+        self.addCleanup(screen.close)
+        self.assertEqual(0, screen.end())
+        self.assertLessEqual(max(len(line) for line in screen.lines()), 80)
+        many = [self.beamline("train", "line.json", *DATA, "-n", "1", "--name", f"n{i}") for i in range(17)]
+        self.assertEqual(17, len(many))
+        digit = next(d for d in "0123456789abcdef" if sum(one.startswith(d) for one in self.beamline("jobs", "-q").split()) > 1)
+        self.assertIn(f"begin with {digit}", self.beamline("watch", digit, status=1))
         self.assertEqual(f"{job} is removed\n", self.beamline("cancel", job, "--remove"))
         self.assertNotIn(job, self.beamline("jobs", "-q"))
 
@@ -303,7 +312,7 @@ class Models(CommandCase):
 
     def test_bench(self):
         shown = self.beamline("bench", "double", "-c", "3", "--seconds", "0.3")
-        self.assertRegex(shown, r"^requests +[\d.e+]+/s +\(\d+ in [\d.]+ s by 3 clients\)\nlatency +p50 [\d.]+ ms   p95 [\d.]+ ms   p99 [\d.]+ ms\n$")
+        self.assertRegex(shown, r"^requests +[\d.e+]+/s +\(\d+ in [\d.]+ s by 3 clients\)\nlatency +p50 [\d.]+ [mu]?s   p95 [\d.]+ [mu]?s   p99 [\d.]+ [mu]?s\n$")
         figures = self.document("bench", "double", "--seconds", "0.3", "--in", "x=[[1,2,3,4],[1,2,3,4]]")
         self.assertEqual((1, True), (figures["clients"], figures["requests"] > 5))
         self.assertAlmostEqual(figures["requests"] / figures["seconds"], figures["requests_per_second"], delta=1)
