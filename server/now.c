@@ -30,11 +30,6 @@ static void put_share(bl_text *out, double busy)
     bl_encode_number(out, (double)(int)(busy * SHARE_SCALE + 0.5) / SHARE_SCALE);
 }
 
-static bool tells_names(const bl_request *rq, uint32_t owner)
-{
-    return rq->owner == owner || rq->server->settings.show_names || (rq->scopes & BL_SCOPE_ADMIN) != 0;
-}
-
 static bool knows_usage(const bl_request *rq, uint32_t owner)
 {
     return rq->owner == owner || (rq->scopes & BL_SCOPE_ADMIN) != 0;
@@ -174,7 +169,7 @@ static bl_status put_keys(bl_request *rq, int device)
         uint32_t owner = parts[i].owner;
         figures f = {parts[i].busy, knows_usage(rq, owner) ? (double)parts[i].device_ns * 1e-9 : 0,
                      bl_queue_count_of(worker->queue, owner), bl_shelf_held_on(rq->server->shelf, owner, worker)};
-        if (!tells_names(rq, owner))
+        if (!bl_access_tells_names(rq, owner))
             others = (figures){others.busy + f.busy, 0, others.queue + f.queue, others.memory + f.memory};
         else if (!is_empty(&f))
             BL_TRY(put_key(rq, &parts[i], &f, &all));
@@ -292,7 +287,7 @@ static void find_series(const bl_request *rq, curves *c)
         for (int k = 0; k < BL_SAMPLE_KEYS; k++) {
             const bl_key_share *share = &c->samples[i].key[k];
             if (share->busy > 0)
-                add_share(c, share->owner, !tells_names(rq, share->owner), (double)share->busy);
+                add_share(c, share->owner, !bl_access_tells_names(rq, share->owner), (double)share->busy);
         }
     qsort(c->all, (size_t)c->count, sizeof *c->all, by_sum);
 }
@@ -302,7 +297,7 @@ static double share_in(const bl_request *rq, const bl_sample *sample, const seri
     double busy = 0;
     for (int k = 0; k < BL_SAMPLE_KEYS; k++) {
         const bl_key_share *share = &sample->key[k];
-        bool others = share->busy > 0 && !tells_names(rq, share->owner);
+        bool others = share->busy > 0 && !bl_access_tells_names(rq, share->owner);
         if (others == s->others && (others || share->owner == s->owner))
             busy += (double)share->busy;
     }

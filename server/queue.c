@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     MAX_THREADS = 64,
@@ -34,8 +35,11 @@ struct bl_queue {
     bool visited;            /* another thread is: then its own is not */
     bool stop;
     note notes[MOST_FLYING]; /* of a queue with one thread */
-    bl_request *along;       /* those that its work took along */
-    bl_request *lent;        /* at work, which goes on without them (by |next|) */
+    uint64_t nturns;         /* ever, of which the last are in |turns| */
+    bl_turn_record *turns;
+    atomic_uint lanes; /* threads that have started */
+    bl_request *along; /* those that its work took along */
+    bl_request *lent;  /* at work, which goes on without them (by |next|) */
     bl_queue_hooks hooks;
     unsigned nthreads;
     pthread_t thread[MAX_THREADS];
@@ -56,6 +60,9 @@ typedef struct turn {
     note *note; /* or NULL */
     uint32_t owner;
     int64_t expected, weight, took;
+    int64_t queued_ns, begin_ns, end_ns;
+    unsigned lane;
+    char purpose[BL_PURPOSE_SIZE];
     bl_step step;
     bool over;
     bool along; /* it was taken along by the work of another */
@@ -291,7 +298,13 @@ void bl_queue_expire(bl_queue *queue, int64_t now_ns)
 /* Under the lock: the turn of |rq|, which waited here. */
 static turn begin_turn(bl_queue *queue, bl_request *rq)
 {
-    turn at = {.rq = rq, .waiter = rq->waiter, .serial = rq->serial, .owner = rq->owner, .weight = rq->expected_ns};
+    turn at = {.rq = rq,
+               .waiter = rq->waiter,
+               .serial = rq->serial,
+               .owner = rq->owner,
+               .weight = rq->expected_ns,
+               .queued_ns = rq->queued_ns};
+    bl_request_print_purpose(rq, at.purpose);
     unlink_waiting(queue, rq);
     at.expected = bl_fair_begin(&queue->fair, rq->waiter);
     rq->waiter->working++;
@@ -310,7 +323,7 @@ static void take_note(bl_queue *queue, turn *at)
     at->note->used = true;
     at->note->owner = at->owner;
     at->note->since_ns = bl_clock_ns();
-    bl_request_print_purpose(at->rq, at->note->purpose);
+    memcpy(at->note->purpose, at->purpose, sizeof at->purpose);
 }
 
 /* The next one, taken out; NULL: the queue ends, or, where |flying|, none is here that may join those. */
@@ -365,6 +378,31 @@ static int64_t charge_shares(bl_queue *queue, const bl_request *rq, int64_t took
     return left;
 }
 
+/* Under the lock: the turn is over. */
+static void record_turn(bl_queue *queue, const turn *at)
+{
+    bl_turn_record *record = &queue->turns[queue->nturns++ % BL_QUEUE_TURNS];
+    size_t len = strnlen(at->purpose, sizeof record->what - 1);
+    record->queued_ns = at->queued_ns;
+    record->begin_ns = at->begin_ns;
+    record->end_ns = at->end_ns;
+    record->owner = at->owner;
+    record->lane = at->lane;
+    while (len > 0 && (at->purpose[len] & 0xC0) == 0x80) /* not within a character */
+        len--;
+    memcpy(record->what, at->purpose, len);
+    record->what[len] = '\0';
+}
+
+void bl_queue_list_turns(bl_queue *queue, int64_t since_ns, void (*each)(void *arg, const bl_turn_record *turn), void *arg)
+{
+    pthread_mutex_lock(&queue->lock);
+    for (uint64_t i = queue->nturns < BL_QUEUE_TURNS ? 0 : queue->nturns - BL_QUEUE_TURNS; i < queue->nturns; i++)
+        if (queue->turns[i % BL_QUEUE_TURNS].end_ns > since_ns)
+            each(arg, &queue->turns[i % BL_QUEUE_TURNS]);
+    pthread_mutex_unlock(&queue->lock);
+}
+
 /* |took| nanoseconds of this thread went into |at|, of whose request its work said |step|. */
 static void settle(bl_queue *queue, const turn *at, bl_step step, int64_t took)
 {
@@ -375,6 +413,8 @@ static void settle(bl_queue *queue, const turn *at, bl_step step, int64_t took)
     pthread_mutex_lock(&queue->lock);
     if (at->note != NULL)
         at->note->used = false;
+    if (!at->along) /* else it is part of a turn */
+        record_turn(queue, at);
     bl_fair_charge(at->waiter, at->expected, took);
     at->waiter->working -= !at->along;
     if (step == BL_STEP_AGAIN) {
@@ -489,8 +529,12 @@ static void land_all(bl_queue *queue, flights *up)
     for (unsigned i = 0; i < up->n; i++)
         step[i] = up->at[i].rq->work(up->at[i].rq);
     took = bl_clock_ns() - up->start_ns;
-    for (unsigned i = 0; i < up->n; i++)
-        settle(queue, &up->at[i], step[i], (int64_t)((double)took * (double)up->at[i].weight / (double)up->weight));
+    for (unsigned i = 0; i < up->n; i++) {
+        int64_t part = (int64_t)((double)took * (double)up->at[i].weight / (double)up->weight);
+        up->at[i].begin_ns = i == 0 ? up->start_ns : up->at[i - 1].end_ns; /* they are told one after the other */
+        up->at[i].end_ns = up->at[i].begin_ns + part;
+        settle(queue, &up->at[i], step[i], part);
+    }
     up->n = 0;
     up->weight = 0;
 }
@@ -511,7 +555,9 @@ static void take_turn(bl_queue *queue, flights *up, turn *at)
         bl_metrics_add(&at->rq->server->metrics, BL_COUNT_TOGETHER, up->n > 1);
         return;
     }
-    at->took = bl_clock_ns() - start - atomic_load_explicit(&queue->settled_ns, memory_order_relaxed);
+    at->begin_ns = start;
+    at->end_ns = bl_clock_ns();
+    at->took = at->end_ns - start - atomic_load_explicit(&queue->settled_ns, memory_order_relaxed);
     at->step = step;
     at->over = true;
 }
@@ -534,11 +580,13 @@ static bool begin_visit(bl_queue *queue, bl_request *rq, turn *out)
     return free;
 }
 
-static void end_visit(bl_queue *queue, const turn *at, int64_t took)
+static void end_visit(bl_queue *queue, const turn *at)
 {
+    int64_t took = at->end_ns - at->begin_ns;
     if (queue->hooks.charge != NULL)
         queue->hooks.charge(queue->hooks.arg, at->owner, took);
     pthread_mutex_lock(&queue->lock);
+    record_turn(queue, at);
     bl_fair_charge(at->waiter, at->expected, took);
     at->waiter->working--;
     bl_fair_leave(&queue->fair, at->waiter);
@@ -565,7 +613,9 @@ bool bl_queue_visit(bl_queue *queue, bl_request *rq)
         step = rq->work(rq);
     if (queue->hooks.visit != NULL)
         queue->hooks.visit(queue->hooks.arg, false);
-    end_visit(queue, &at, bl_clock_ns() - start);
+    at.begin_ns = start;
+    at.end_ns = bl_clock_ns();
+    end_visit(queue, &at);
     return true;
 }
 
@@ -573,11 +623,13 @@ static void *run_thread(void *arg)
 {
     bl_queue *queue = arg;
     flights up = {0};
+    unsigned lane = atomic_fetch_add(&queue->lanes, 1);
     if (queue->hooks.start != NULL)
         queue->hooks.start(queue->hooks.arg);
     for (;;) {
         turn at = {0};
         bl_request *rq = take_next(queue, up.n > 0, &at);
+        at.lane = lane;
         if (rq == NULL && up.n == 0)
             return NULL;
         if (up.n == 0 && queue->hooks.before != NULL)
@@ -601,6 +653,11 @@ bl_status bl_queue_create(const char *name, size_t max, unsigned threads, const 
     *out = NULL;
     if (queue == NULL)
         return bl_fail(err, BL_ENOMEM, "queue");
+    queue->turns = calloc(BL_QUEUE_TURNS, sizeof *queue->turns);
+    if (queue->turns == NULL) {
+        free(queue);
+        return bl_fail(err, BL_ENOMEM, "queue");
+    }
     queue->name = name;
     queue->max = max;
     if (hooks != NULL)
@@ -633,5 +690,6 @@ void bl_queue_destroy(bl_queue *queue)
     bl_fair_fini(&queue->fair);
     pthread_cond_destroy(&queue->some);
     pthread_mutex_destroy(&queue->lock);
+    free(queue->turns);
     free(queue);
 }

@@ -7,6 +7,12 @@
 
 #include "server/request.h"
 
+enum {
+    BL_QUEUE_TURNS =
+        1024, /* that are remembered: of runs of 0.1 ms each a tenth of a second, of slices of jobs a minute and a half */
+    BL_TURN_WHAT = 96
+};
+
 /* Called on the thread of a piece of work with |arg|; they may be NULL: |before| and |after| it, or |visit| before and after it
  * where that thread is none of the queue's, and |charge| with the nanoseconds that it took; |start| when a thread of the queue
  * begins.  The requests of one owner never have the last |spare| threads. */
@@ -39,6 +45,16 @@ void bl_queue_list(bl_queue *queue, void (*each)(void *arg, uint32_t owner, size
 /* The same for every request that waits for a device, or is at work there for longer than is worth waking a thread, with
  * what it is for (bl_request_print_purpose). */
 void bl_queue_list_purposes(bl_queue *queue, void (*each)(void *arg, uint32_t owner, const char *purpose), void *arg);
+/* A turn that a thread of the queue gave to a request.  Turns of one lane follow each other. */
+typedef struct bl_turn_record {
+    int64_t queued_ns, begin_ns, end_ns; /* of bl_clock_ns; queued_ns: since when the request waited */
+    uint32_t owner;
+    unsigned lane; /* which of the threads */
+    char what[BL_TURN_WHAT];
+} bl_turn_record;
+/* Call |each|, under the lock, for those of the last BL_QUEUE_TURNS turns that ended after |since_ns|, in the order of their
+ * ends. */
+void bl_queue_list_turns(bl_queue *queue, int64_t since_ns, void (*each)(void *arg, const bl_turn_record *turn), void *arg);
 size_t bl_queue_count_of(bl_queue *queue, uint32_t owner); /* those of |owner| that wait or are at work */
 /* Call |each|, under the lock, for every request that the one thread of |queue| works on, with the time that it has taken so far
  * and that no call of |charge| had yet. */

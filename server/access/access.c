@@ -380,6 +380,11 @@ void bl_access_name(bl_access *access, uint32_t id, char *out, size_t size)
     pthread_mutex_unlock(&access->lock);
 }
 
+bool bl_access_tells_names(const bl_request *rq, uint32_t owner_id)
+{
+    return rq->owner == owner_id || rq->server->settings.show_names || (rq->scopes & BL_SCOPE_ADMIN) != 0;
+}
+
 uint64_t bl_access_purges(bl_access *access, uint32_t id)
 {
     const owner *o = NULL;

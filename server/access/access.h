@@ -62,6 +62,8 @@ void bl_access_count(bl_access *access, uint32_t owner, uint64_t bytes_in, uint6
 void bl_access_name(bl_access *access, uint32_t owner, char *out, size_t size);
 bool bl_access_find(bl_access *access, const char *name, uint32_t *owner);
 
+/* Whether |rq| is told what the key |owner| is called, and what it runs: --show-names. */
+bool bl_access_tells_names(const bl_request *rq, uint32_t owner);
 /* The key that |rq| came with, and what it has used of each quota of quotas.def up to now. */
 void bl_access_look_at_own(const bl_request *rq, bl_key_row *row, double used[BL_QUOTA_COUNT]);
 

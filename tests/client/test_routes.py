@@ -11,7 +11,7 @@ from test_hosting import TEXTS, SHOUT, scaled
 from test_server import INTERPRETER, POINTS, double, line
 
 # A page for people; other spellings of addresses that are offered.
-LEFT_OUT = {("GET", "/"), ("GET", "/v2/"), *(("POST", "/v2/repository/{repository}/" + rest) for rest in ("index", "models/{name}/load", "models/{name}/unload"))}
+LEFT_OUT = {("GET", "/"), ("GET", "/ui/{name}"), ("GET", "/v2/"), *(("POST", "/v2/repository/{repository}/" + rest) for rest in ("index", "models/{name}/load", "models/{name}/unload"))}
 
 
 def suppressed(call, *arguments):
@@ -21,7 +21,7 @@ def suppressed(call, *arguments):
 
 def every_call(client):
     """What the client offers, once."""
-    client.description(), client.server(), client.live(), client.ready(), client.metrics(), client.devices(), client.me(), client.now(), client.now_history(), client.usage(), client.kernels(), suppressed(client.kernel, "0" * 16)
+    client.description(), client.server(), client.live(), client.ready(), client.metrics(), client.devices(), client.me(), client.now(), client.now_history(), client.timeline(), client.usage(), client.kernels(), suppressed(client.kernel, "0" * 16)
     client.trace(), client.trace(trace_rate=1), client.logging(), client.logging(log_info=False), client.statistics(), client.models()
     with contextlib.suppress(beamline.Conflict):  # of one device, the last
         client.drain(client.devices()[0]["id"])

@@ -100,6 +100,10 @@ class Sharing:
         """
         return self.call("GET", "/api/v1/now/history" + (f"?seconds={seconds}" if seconds is not None else ""))
 
+    def timeline(self, seconds=None) -> dict:
+        """{"traceEvents"}: what devices and compilers did in the last seconds (10), in the format that Perfetto opens."""
+        return self.call("GET", "/api/v1/trace" + (f"?seconds={seconds}" if seconds is not None else ""))
+
     def kernel(self, key) -> list:
         """What searches found for the loop nest of that key, a dict with its nest for each device."""
         return self.call("GET", self.path("kernels", key))["kernels"]

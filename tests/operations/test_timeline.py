@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT
+"""GET /api/v1/trace: turns of devices and compilers as Chrome trace events whose tracks nest, so that Perfetto takes them."""
+
+import pathlib
+import sys
+import unittest
+from concurrent.futures import ThreadPoolExecutor
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "http"))
+from fixture import Server, graph  # noqa: E402
+from test_keys import KeyedCase  # noqa: E402
+
+T = "/api/v1/trace"
+SLOW = {"inputs": {}, "state": {"n": {"dtype": "float32", "shape": [1000]}}, "nodes": [{"id": "m", "op": "add", "in": ["n", 1]}],
+        "updates": {"n": "m"}, "outputs": ["m"]}
+
+
+class Timeline(KeyedCase):
+    ARGS = ("--backends", "interp", "--slice", "0.02")
+    KEYS = {"root": ("admin,run",), "alice": ("run,train",), "bob": ("run",), "meter": ("metrics",)}
+
+    def events(self, who, query=""):
+        document = self.ok(self.call(who, "GET", T + query)).json
+        names = {event["tid"]: event["args"]["name"] for event in document["traceEvents"] if event["ph"] == "M" and event["name"] == "thread_name"}
+        spans = [event for event in document["traceEvents"] if event["ph"] == "X"]
+        self.assertEqual({"X", "M"}, {event["ph"] for event in document["traceEvents"]} | {"X"})
+        self.assertLessEqual({event["tid"] for event in spans}, set(names))
+        self.nests(spans)
+        return names, spans
+
+    def nests(self, spans):
+        """Of a track each event is over before the next one begins."""
+        for track in {event["tid"] for event in spans}:
+            rows = sorted((event["ts"], event["ts"] + event["dur"]) for event in spans if event["tid"] == track)
+            overlaps = [(one, other) for one, other in zip(rows, rows[1:]) if one[1] > other[0] + 0.002]
+            self.assertEqual([], overlaps)
+
+    def work(self):
+        for who in ("alice", "bob"):
+            self.call(who, "PUT", "/api/v1/programs/p", SLOW)
+        with ThreadPoolExecutor(6) as pool:
+            runs = [pool.submit(self.call, who, "POST", "/api/v1/programs/p/run", {"steps": 1000000000, "timeout_ms": 700}) for who in ("alice", "bob") for _ in range(3)]
+            for i in range(20):
+                self.ok(self.call("bob", "POST", "/api/v1/run", graph(nodes=[{"id": "y", "op": "mul", "in": ["x", i % 7 + 2]}], outputs=["y"])))
+            self.assertEqual([504] * 6, [run.result().status for run in runs])
+
+    def test_turns_and_waits(self):
+        self.work()
+        names, spans = self.events("alice")
+        device = [event for event in spans if names[event["tid"]] == "interp:0"]
+        self.assertLessEqual({"alice", "bob"}, {event["args"]["key"] for event in device})
+        self.assertIn("run of p", {event["name"] for event in device})
+        self.assertTrue(any(names[event["tid"]] == "compiler" for event in spans))
+        busy = sum(event["dur"] for event in device)
+        length = max(event["ts"] + event["dur"] for event in device) - min(event["ts"] for event in device)
+        self.assertTrue(0.5 < busy / length <= 1.001, busy / length)
+        waits = [event for event in spans if event["cat"] == "queue"]
+        self.assertEqual({"alice"}, {event["args"]["key"] for event in waits}, "of others no waits are told")
+        self.assertEqual([], [event for event in self.events("meter")[1] if event["cat"] == "queue"])
+
+    def test_seconds(self):
+        self.work()
+        self.assertTrue(self.events("bob", "?seconds=3600")[1])
+        for seconds in ("0", "-1", "1e9", "3601", "x", ""):
+            self.refused(400, self.call("bob", "GET", T + "?seconds=" + seconds))
+        self.refused(401, self.server.call("GET", T))
+
+
+class Hidden(Timeline):
+    ARGS = (*Timeline.ARGS, "--show-names=off")
+
+    def test_turns_and_waits(self):
+        self.work()
+        _, spans = self.events("alice")
+        self.assertEqual({("busy", "others")}, {(event["name"], event["args"]["key"]) for event in spans if event["args"]["key"] != "alice"})
+        self.assertNotIn(b"bob", self.call("alice", "GET", T).body)
+        self.assertIn("bob", {event["args"]["key"] for event in self.events("root")[1]})
+
+
+class Short(unittest.TestCase):
+    def test_thousands_of_short_runs(self):
+        """Only the last turns are kept, those on the thread that reads too, and tracks still nest."""
+        server = Server("--backends", "opencl,interp")
+        self.addCleanup(server.stop)
+        with ThreadPoolExecutor(4) as pool:
+            self.assertEqual({200}, {answer.status for answer in pool.map(lambda _: server.call("POST", "/api/v1/run", graph()), range(1500))})
+        document = server.call("GET", T + "?seconds=3600").json
+        spans = [event for event in document["traceEvents"] if event["ph"] == "X" and event["cat"] not in ("queue", "compiler", "search")]
+        self.assertEqual(1024, len(spans))
+        Timeline.nests(self, spans)
+
+
+if __name__ == "__main__":
+    unittest.main()
