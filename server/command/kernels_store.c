@@ -158,6 +158,49 @@ static bl_status ask_kernels(bl_call *call, bl_err *err)
     return bl_table_end(&table, err);
 }
 
+/* One of them, with its loop nest, for each device that it was searched on: GET /api/v1/kernels/KEY. */
+static bl_status ask_kernel(bl_call *call, bl_err *err)
+{
+    bl_text path = {0}, out = {0};
+    bl_ask_request request = {.seconds = BL_ASK_SECONDS};
+    cJSON *body = NULL;
+    bool told = false;
+    bl_ask_path(&path, "/api/v1/kernels/", call->operands[0], "");
+    request.path = bl_text_get(&path);
+    bl_status st = bl_call_ask(call, &request, &told, err);
+    if (st == BL_OK && !told)
+        st = bl_ask_document(&call->ask, &body, err);
+    for (const cJSON *row = bl_answer_first(bl_answer_at(body, "kernels")); row != NULL; row = row->next) {
+        bl_text_put_safe(&out, bl_answer_text(row, "key"));
+        bl_text_puts(&out, " ");
+        bl_text_put_safe(&out, bl_answer_text(row, "name"));
+        bl_text_puts(&out, "\non ");
+        bl_text_put_safe(&out, bl_answer_text(row, "device"));
+        bl_text_puts(&out, " (");
+        bl_text_put_safe(&out, bl_answer_text(row, "driver"));
+        bl_text_printf(&out, ")\n%.0f candidates, beam %.0f: %.3f us by the heuristic, %.3f us by the best\nmoves: ",
+                       bl_answer_number(row, "candidates", 0), bl_answer_number(row, "beam", 0),
+                       bl_answer_number(row, "heuristic_ns", 0) / 1e3, bl_answer_number(row, "best_ns", 0) / 1e3);
+        bl_text_put_safe(&out, bl_answer_text(row, "moves"));
+        bl_text_puts(&out, "\n");
+        bl_text_put_words(&out, bl_answer_text(row, "nest"));
+    }
+    (void)bl_terminal_print(&out);
+    cJSON_Delete(body);
+    bl_text_fini(&path);
+    bl_text_fini(&out);
+    return st;
+}
+
+static bl_status ask_verb(bl_call *call, bl_err *err)
+{
+    if (strcmp(call->verb, "list") == 0)
+        return ask_kernels(call, err);
+    if (strcmp(call->verb, "show") == 0)
+        return ask_kernel(call, err);
+    return bl_call_misuse(call, err, "of a running server there are `kernels list` and `kernels show` alone");
+}
+
 bl_status bl_command_kernels(bl_call *call, bl_err *err)
 {
     static bl_server server;
@@ -165,8 +208,7 @@ bl_status bl_command_kernels(bl_call *call, bl_err *err)
     bool good = false;
 
     if (bl_call_is_remote(call))
-        return strcmp(call->verb, "list") == 0 ? ask_kernels(call, err)
-                                               : bl_call_misuse(call, err, "of a running server there is `kernels list` alone");
+        return ask_verb(call, err);
     if (bl_settings_load(&server.settings, call->nsettings, call->settings, err) == BL_OK &&
         bl_tuning_start(&server, err) == BL_OK)
         good = run_verb(server.tuner.kernels, call->verb, operand, err);

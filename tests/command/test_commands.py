@@ -52,7 +52,8 @@ class CommandCase(ServedCase):
         cls.write("graph.json", GRAPH)
         cls.write("line.json", LINE)
         (cls.folder / "orange.png").write_bytes(base64.b64decode(PICTURE))
-        cls.options = ("--backends", "interp", "--models", str(cls.folder / "models"), "--state", str(cls.folder / "state"), *cls.more_options())
+        cls.options = ("--backends", "interp", "--models", str(cls.folder / "models"), "--state", str(cls.folder / "state"),
+                       "--kernel-db", str(cls.folder / "kernels.db"), *cls.more_options())
         super().setUpClass()
 
     @classmethod
@@ -364,6 +365,11 @@ class Standing(CommandCase):
         self.assertEqual("interp:0", self.document("devices")["devices"][0]["id"])
         self.assertIn("kernels", self.document("kernels", "list"))
         self.assertRegex(self.beamline("kernels", "list", "--url", self.server.url), "^key +kernel +before us +after us +moves\n")
+        self.assertIn("16 hexadecimal digits", self.beamline("kernels", "show", "nothing", "--url", self.server.url, status=1))
+        self.client.call("POST", "/api/v1/run", {"inputs": {"a": [[1] * 20] * 12, "b": [[1] * 18] * 20}, "nodes": [{"id": "y", "op": "matmul", "in": ["a", "b"]}], "outputs": ["y"], "beam": 1})
+        key = self.document("kernels", "list")["kernels"][0]["key"]
+        self.assertRegex(self.beamline("kernels", "show", key, "--url", self.server.url), rf"^{key} r_12_18_20\non .*\n\d+ candidates, beam 1: .*\nmoves: .*\n(.*\n)+")
+        self.assertEqual(key, self.document("kernels", "show", key)["kernels"][0]["key"])
         self.assertIn("interp:0: ", self.beamline("top", "--times", "1"))
         self.assertIn("interp:0", json.dumps(self.document("top")))
         self.beamline("run", "graph.json")

@@ -23,6 +23,7 @@ ANSWERS = {
     "/api/v1/me": {"keys": True, "name": EVIL, "scopes": [EVIL], "expires": 2e9, "used": {EVIL: 1, "memory": 3}, "quotas": {"memory": 5}},
     "/api/v1/usage": {"usage": [{"day": EVIL, "key": EVIL, "requests": 1, "device_seconds": 1, "received_bytes": 1, "sent_bytes": 1}]},
     "/api/v1/kernels": {"kernels": [{"key": EVIL, "name": EVIL, "moves": EVIL, "heuristic_ns": 1, "best_ns": 1}]},
+    "/api/v1/kernels/k": {"kernels": [{"key": EVIL, "name": EVIL, "device": EVIL, "driver": EVIL, "moves": EVIL, "nest": EVIL}]},
     "/v2": {"name": EVIL, "version": EVIL}, "/v2/health/ready": {}, "/v2/repository/index": [{"name": EVIL, "version": EVIL, "state": EVIL, "reason": EVIL}],
     "/v2/models/m": {"name": "m", "inputs": [{"name": "t", "datatype": "BYTES", "shape": [-1, 1]}], "outputs": []},
     "/v2/models/m/infer": {"outputs": [{"name": EVIL, "datatype": EVIL, "shape": [1], "data": [EVIL]}, {"name": "c", "classes": [{"label": EVIL, "score": 1, "index": 0}]}]},
@@ -108,7 +109,7 @@ class HostileCase(unittest.TestCase):
         self.assertIsNone(found, (words, text))
 
 
-COMMANDS = (("jobs",), ("watch", "x"), ("top", "--times", "1"), ("devices", "--url", "URL"), ("me",), ("usage", "--url", "URL"), ("kernels", "list", "--url", "URL"), ("status",), ("models",),
+COMMANDS = (("jobs",), ("watch", "x"), ("top", "--times", "1"), ("devices", "--url", "URL"), ("me",), ("usage", "--url", "URL"), ("kernels", "list", "--url", "URL"), ("kernels", "show", "k", "--url", "URL"), ("status",), ("models",),
             ("infer", "m", "--text", "x"), ("infer", "w", "--text", "x"), ("run", "GRAPH", "--dry-run"), ("cancel", "x"))
 
 
@@ -136,7 +137,7 @@ class Hostile(HostileCase):
             shown = screen.written.decode().replace("\r\n", "\n")
             self.harmless(re.sub(r"\x1b\[\d+A\r\x1b\[J", "", shown), words)
             if "--json" not in words and "-q" not in words:
-                self.assertLessEqual(max(len(line) for line in screen.lines()[words[0] == "watch":]), 10_000 if words[0] in ("infer", "status", "me", "run", "cancel", "top") else 80, words)
+                self.assertLessEqual(max(len(line) for line in screen.lines()[words[0] == "watch":]), 10_000 if words[0] in ("infer", "status", "me", "run", "cancel", "top", "kernels") else 80, words)
 
     def test_problems(self):
         self.server.mode = "problem"

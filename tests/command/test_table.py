@@ -48,7 +48,7 @@ class Table(unittest.TestCase):
                             (("top", "--intervall", "1"), 'did you mean "interval"'), (("top", "--interval"), "needs a value"), (("top", "--interval", "soon"), "not a number"),
                             (("top", "--interval=0"), "between"), (("top", "--times", "1.5"), "whole"), (("top", "--json=1"), "takes no value"), (("top", "-x"), "-x"),
                             (("serve", "--prot", "1"), 'did you mean "port"'), (("help", "nothing"), "nothing"), (("completion", "csh"), "csh"), (("usage", "x"), "DAYS"),
-                            (("pull", "hf:a/b"), "--to"), (("kernels", "show", "k", "--url", "x"), "kernels list"), (("usage", "--state"), "needs a value")):
+                            (("pull", "hf:a/b"), "--to"), (("kernels", "export", "k", "--url", "x"), "kernels list"), (("usage", "--state"), "needs a value")):
             status, out, told = beamline(*words)
             self.assertEqual((2, ""), (status, out), words)
             self.assertIn(says, told, words)
