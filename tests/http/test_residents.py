@@ -189,7 +189,7 @@ class Tensors(TensorsTest):
         listed = self.ok(self.call("GET", "/api/v1/tensors")).json["tensors"]
         self.assertEqual({"t0", "t1", "t2", "t3"}, {"t0", "t1", "t2", "t3"} & {one["name"] for one in listed if one.get("moved")})
         shown = subprocess.run([PROGRAM, "top", f"http://127.0.0.1:{self.server.port}", "--times", "1"], capture_output=True, text=True, timeout=60).stdout
-        self.assertRegex(shown, r"vulkan:0: [\d.]+% busy, \d+ in the queue, [\d.]+ MB of [\d.]+ GB, [\d.]+ MB more wait on the host")
+        self.assertRegex(shown, r"vulkan:0: [\d.]+% busy, \d+ in the queue, [\d.]+ MB of [\d.]+ [MG]B, [\d.]+ MB more wait on the host")
         before = self.server.metric("tensors_moved_in_total")
         for i in range(10):
             self.assertEqual(content(i), self.get(f"t{i}"), i)
