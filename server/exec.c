@@ -179,7 +179,7 @@ static bl_status load_held(bl_exec *x, const bl_tensor_value *value, bool copy, 
     if (value->share)
         return bl_fail(err, BL_EGRAPH, "tensor \"%s\" is on %s and cannot be shared with %s", value->held,
                        from->worker->dev->info.id, x->worker->dev->info.id);
-    BL_TRY(bl_held_create(x->worker, from->dtype, from->ndim, from->dim, out, err));
+    BL_TRY((copy ? bl_held_create_exact : bl_held_create)(x->worker, from->dtype, from->ndim, from->dim, out, err));
     if (bl_held_mapped(from) != NULL) {
         host = bl_held_host(*out);
         if (host == NULL)
@@ -203,7 +203,7 @@ static bl_status load_value(bl_exec *x, const bl_tensor_value *value, bool copy,
         return BL_OK;
     if (value->kind == BL_VALUE_HELD)
         return load_held(x, value, copy, out);
-    BL_TRY(bl_held_create(x->worker, value->dtype, value->ndim, value->dim, out, err));
+    BL_TRY((copy ? bl_held_create_exact : bl_held_create)(x->worker, value->dtype, value->ndim, value->dim, out, err));
     host = bl_held_host(*out);
     if (host == NULL)
         return bl_fail(err, BL_ENOMEM, "tensor of %zu bytes", value->bytes);

@@ -96,7 +96,8 @@ bl_decode_env bl_exec_env(bl_exec *x, bl_arena *arena, const bl_tensor_file *fil
 BL_NODISCARD bl_status bl_exec_document(bl_exec *x, bl_arena *arena, bool optional, bl_json_doc *doc, bl_tensor_file *file);
 /* After decoding: options decide device, debug level and deadline. */
 BL_NODISCARD bl_status bl_exec_choose(bl_exec *x, const bl_run_options *options, bl_worker *worker);
-/* Bring values[0..n) into memory of the device.  |copy|: held tensors are copied even where they are on the device. */
+/* Bring values[0..n) into memory of the device.  |copy|: held tensors are copied even where they are on the device, and all of
+ * them stay for long. */
 BL_NODISCARD bl_status bl_exec_load(bl_exec *x, int n, bl_tensor_value *values, bool copy);
 /* A plan for |graph| on the chosen device: looked up, or (compile threads only) made.  A failure without a word in |err| is one
  * of a client that was answered meanwhile: its request is to be left alone, but for what it owns. */

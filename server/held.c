@@ -31,14 +31,24 @@ bl_status bl_held_wrap(bl_worker *worker, bl_buffer *buffer, bl_dtype dtype, int
     return BL_OK;
 }
 
-bl_status bl_held_create(bl_worker *worker, bl_dtype dtype, int ndim, const int64_t *dim, bl_held **out, bl_err *err)
+static bl_status create(bl_worker *worker, bl_dtype dtype, int ndim, const int64_t *dim, bool stays, bl_held **out, bl_err *err)
 {
     bl_buffer *buffer = NULL;
     size_t count = 0, bytes = 0;
     *out = NULL;
     BL_TRY(bl_tensor_measure("tensor", dtype, ndim, dim, &worker->server->limits, &count, &bytes, err));
-    BL_TRY(bl_pool_alloc(worker->pool, bytes, &buffer, err));
+    BL_TRY((stays ? bl_pool_alloc_exact : bl_pool_alloc)(worker->pool, bytes, &buffer, err));
     return bl_held_wrap(worker, buffer, dtype, ndim, dim, out, err);
+}
+
+bl_status bl_held_create(bl_worker *worker, bl_dtype dtype, int ndim, const int64_t *dim, bl_held **out, bl_err *err)
+{
+    return create(worker, dtype, ndim, dim, false, out, err);
+}
+
+bl_status bl_held_create_exact(bl_worker *worker, bl_dtype dtype, int ndim, const int64_t *dim, bl_held **out, bl_err *err)
+{
+    return create(worker, dtype, ndim, dim, true, out, err);
 }
 
 bl_held *bl_held_retain(bl_held *held)

@@ -30,6 +30,9 @@ typedef struct bl_held {
 /* BL_ELIMIT over the server's limits. */
 BL_NODISCARD bl_status bl_held_create(bl_worker *worker, bl_dtype dtype, int ndim, const int64_t *dim, bl_held **out,
                                       bl_err *err);
+/* The same for what stays for long: without the rounding of the pool. */
+BL_NODISCARD bl_status bl_held_create_exact(bl_worker *worker, bl_dtype dtype, int ndim, const int64_t *dim, bl_held **out,
+                                            bl_err *err);
 /* Around a buffer of the worker's pool, which moves in, on failure too. */
 BL_NODISCARD bl_status bl_held_wrap(bl_worker *worker, bl_buffer *buffer, bl_dtype dtype, int ndim, const int64_t *dim,
                                     bl_held **out, bl_err *err);

@@ -78,7 +78,7 @@ void bl_resident_free_copy(bl_worker *worker, char *copy, size_t bytes)
 
 bl_status bl_resident_bring(bl_worker *worker, const char *copy, size_t bytes, bl_buffer **out, bl_err *err)
 {
-    bl_status st = bl_pool_alloc(worker->pool, bytes, out, err);
+    bl_status st = bl_pool_alloc_exact(worker->pool, bytes, out, err);
     if (st == BL_OK)
         st = bl_buffer_write(*out, 0, copy, bytes, err);
     if (st != BL_OK) {
@@ -201,7 +201,7 @@ static bool make_room(void *arg, size_t bytes)
     pthread_mutex_lock(&r->lock);
     any = r->first != NULL;
     pthread_mutex_unlock(&r->lock);
-    return (any || bl_pool_has_spares(r->worker->pool)) && ask_worker(r, bytes);
+    return (any || bl_pool_spare_bytes(r->worker->pool) > 0) && ask_worker(r, bytes);
 }
 
 /* ---- one of them */

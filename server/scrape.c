@@ -43,6 +43,11 @@ static size_t pool_bytes(const bl_worker *worker)
     return bl_pool_idle_bytes(worker->pool);
 }
 
+static size_t spare_bytes(const bl_worker *worker)
+{
+    return bl_pool_spare_bytes(worker->pool);
+}
+
 static size_t moved_bytes(const bl_worker *worker)
 {
     return bl_residents_away(worker->residents);
@@ -76,9 +81,12 @@ bl_status bl_handle_metrics(bl_request *rq)
     bl_text_printf(out, "beamline_queue_length{device=\"compiler\"} %zu\n", bl_queue_length(server->compiler));
     bl_text_printf(out, "beamline_queue_length{device=\"offload\"} %zu\n", bl_queue_length(server->offload));
     print_devices(server, "beamline_device_drained", "1 where a device takes no new work, since it is drained", is_drained, out);
-    print_devices(server, "beamline_device_bytes", "device memory in use, idle pool included", used_bytes, out);
+    print_devices(server, "beamline_device_bytes", "device memory in use, idle pool and packed weights included", used_bytes,
+                  out);
     print_devices(server, "beamline_device_peak_bytes", "the most device memory ever in use", peak_bytes, out);
     print_devices(server, "beamline_device_pool_bytes", "device memory kept for the next request", pool_bytes, out);
+    print_devices(server, "beamline_device_spare_bytes",
+                  "packed weights and the like, which can be made again and go when memory is wanted", spare_bytes, out);
     print_devices(server, "beamline_device_moved_bytes", "what of the device's waits in host memory", moved_bytes, out);
     print_devices(server, "beamline_device_limit_bytes", "device memory that there is", memory_bytes, out);
     BL_TRY(bl_models_print_metrics(server->models, rq->arena, out, &rq->err));

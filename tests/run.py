@@ -37,7 +37,8 @@ LANES = 2             # parts at a time
 # Parts that only --full or their name begins.
 FULL = ("clang", "cppcheck", "tidy", "tsan", "amx", "api", "drivers", "fuzz", "packaging", "page", "ptx")
 # Files of Python tests, by folder, that take minutes and that only --full or their folder's name begins.
-FULL_FILES = {"http": ("test_job_restarts", "test_faults", "test_lifecycle", "test_caches", "test_children", "test_fair", "test_background"), "torch": ("test_attention",)}
+FULL_FILES = {"http": ("test_job_restarts", "test_faults", "test_lifecycle", "test_caches", "test_children", "test_fair", "test_background"), "torch": ("test_attention",),
+              "llm": ("test_device_memory",)}
 SLOWEST = ("unit", "http", "models", "torch", "tsan")  # these begin first, so that the lanes end together
 FOLDER_SECONDS = 1500  # of Python tests
 TSAN_MINUTES = 0.5     # of mixed requests under ThreadSanitizer

@@ -8,8 +8,9 @@
 #include <string.h>
 
 enum {
-    SMALLEST = 4096, /* a page: drivers round up to it anyway */
-    MAX_IDLE = 1024  /* buffers; a plan has tens */
+    SMALLEST = 4096,   /* a page: drivers round up to it anyway */
+    MAX_IDLE = 1024,   /* buffers; a plan has tens */
+    SCRATCH_GROWTH = 8 /* scratch memory grows at least by a part of its bytes, so that many sizes are few growths */
 };
 
 struct bl_pool {
@@ -108,12 +109,14 @@ static bool is_current(const bl_pool *pool, const bl_buffer *buffer)
     return !atomic_load(&pool->dev->lost) && buffer->generation == atomic_load(&pool->dev->generation);
 }
 
-/* What is idle here, or what the device has left. */
-static bl_status alloc_free(bl_pool *pool, size_t bytes, bl_buffer **out, bl_err *err)
+/* What is idle here, or what the device has left; |exact|: not one byte more than |bytes|. */
+static bl_status alloc_free(bl_pool *pool, size_t bytes, bool exact, bl_buffer **out, bl_err *err)
 {
     size_t size = class_bytes(pool, bytes);
     bl_buffer *found;
 
+    if (exact && size != bytes)
+        return bl_buffer_alloc(pool->dev, bytes, out, err);
     while ((found = take_size(pool, size)) != NULL) {
         if (is_current(pool, found)) {
             bl_buffer_change(found);
@@ -125,7 +128,7 @@ static bl_status alloc_free(bl_pool *pool, size_t bytes, bl_buffer **out, bl_err
     return bl_buffer_alloc(pool->dev, size, out, err);
 }
 
-bl_status bl_pool_alloc(bl_pool *pool, size_t bytes, bl_buffer **out, bl_err *err)
+static bl_status alloc(bl_pool *pool, size_t bytes, bool exact, bl_buffer **out, bl_err *err)
 {
     bl_err last = {0};
     bl_status st;
@@ -133,7 +136,7 @@ bl_status bl_pool_alloc(bl_pool *pool, size_t bytes, bl_buffer **out, bl_err *er
     *out = NULL;
     if (bytes > pool->dev->info.max_alloc || bytes > pool->dev->info.memory)
         return bl_buffer_alloc(pool->dev, bytes, out, err); /* fails, and is no reason to empty the pool */
-    st = alloc_free(pool, bytes, out, &last);
+    st = alloc_free(pool, bytes, exact, out, &last);
     if (st == BL_ENODEVMEM) {
         do {
             bl_pool_trim(pool);
@@ -147,6 +150,16 @@ bl_status bl_pool_alloc(bl_pool *pool, size_t bytes, bl_buffer **out, bl_err *er
     return st;
 }
 
+bl_status bl_pool_alloc(bl_pool *pool, size_t bytes, bl_buffer **out, bl_err *err)
+{
+    return alloc(pool, bytes, false, out, err);
+}
+
+bl_status bl_pool_alloc_exact(bl_pool *pool, size_t bytes, bl_buffer **out, bl_err *err)
+{
+    return alloc(pool, bytes, true, out, err);
+}
+
 void bl_pool_set_room(bl_pool *pool, bool (*make_room)(void *arg, size_t bytes), void *arg)
 {
     pool->make_room = make_room;
@@ -155,11 +168,16 @@ void bl_pool_set_room(bl_pool *pool, bool (*make_room)(void *arg, size_t bytes),
 
 bl_status bl_pool_scratch(bl_pool *pool, size_t bytes, bl_buffer **out, bl_err *err)
 {
+    size_t least = pool->scratch != NULL ? pool->scratch->bytes : 0;
     *out = NULL;
-    if (pool->scratch == NULL || pool->scratch->bytes < bytes || !is_current(pool, pool->scratch)) {
+    if (pool->scratch == NULL || least < bytes || !is_current(pool, pool->scratch)) {
         bl_buffer_release(pool->scratch);
         pool->scratch = NULL;
-        BL_TRY(bl_pool_alloc(pool, bytes, &pool->scratch, err)); /* its size classes keep the number of growths small */
+        least += least / SCRATCH_GROWTH;
+        if (least > bytes && bl_pool_alloc_exact(pool, least, &pool->scratch, NULL) != BL_OK)
+            pool->scratch = NULL;
+        if (pool->scratch == NULL)
+            BL_TRY(bl_pool_alloc_exact(pool, bytes, &pool->scratch, err));
     }
     *out = bl_buffer_retain(pool->scratch);
     return BL_OK;
@@ -201,7 +219,7 @@ bool bl_pool_spare_alloc(bl_pool *pool, size_t bytes, atomic_size_t *total, bl_s
     bl_status st;
 
     *spare = (bl_spare){.pool = pool, .total = total, .bytes = bytes, .used = ++pool->uses};
-    st = alloc_free(pool, bytes, &spare->buffer, &err);
+    st = alloc_free(pool, bytes, false, &spare->buffer, &err);
     if (st == BL_ENODEVMEM) {
         bl_pool_trim(pool);
         err = (bl_err){0};
@@ -273,20 +291,21 @@ static bl_buffer *take_oldest_spare(bl_pool *pool)
     return buffer;
 }
 
-bool bl_pool_has_spares(bl_pool *pool)
+size_t bl_pool_spare_bytes(bl_pool *pool)
 {
-    bool has;
+    size_t bytes = 0;
 
     pthread_mutex_lock(&pool->lock);
-    has = pool->spares != NULL;
+    for (const bl_spare *spare = pool->spares; spare != NULL; spare = spare->next)
+        bytes += spare->buffer->bytes;
     pthread_mutex_unlock(&pool->lock);
-    return has;
+    return bytes;
 }
 
 size_t bl_pool_drop_spares(bl_pool *pool, size_t bytes)
 {
     bl_err ignored = {0};
-    bl_status waited = bl_pool_has_spares(pool) ? bl_device_wait(pool->dev, &ignored) : BL_OK;
+    bl_status waited = bl_pool_spare_bytes(pool) > 0 ? bl_device_wait(pool->dev, &ignored) : BL_OK;
     bl_buffer *buffer = NULL;
     size_t freed = 0;
 

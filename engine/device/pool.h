@@ -13,6 +13,8 @@ void bl_pool_destroy(bl_pool *pool);
 /* A buffer of at least |bytes| with one reference; after its last bl_pool_release it returns here.  Out of memory
  * empties the pool and tries again, for as long as somebody makes room, before it is BL_ENODEVMEM. */
 BL_NODISCARD bl_status bl_pool_alloc(bl_pool *pool, size_t bytes, bl_buffer **out, bl_err *err);
+/* The same without the rounding to a size class: for what stays there for long.  Its release mostly frees it. */
+BL_NODISCARD bl_status bl_pool_alloc_exact(bl_pool *pool, size_t bytes, bl_buffer **out, bl_err *err);
 void bl_pool_release(bl_pool *pool, bl_buffer *buffer);
 /* Called, without a lock, where the device has no |bytes| even with the pool empty: true where it freed some of its memory, upon
  * which the pool tries again.  Before any thread allocates, or after all; NULL: nobody can. */
@@ -42,7 +44,7 @@ void bl_pool_spare_release(bl_spare *spare);
 /* Free spares until |bytes| of them are free, those used longest ago first, and what was submitted is waited for before: how many
  * bytes that were. */
 size_t bl_pool_drop_spares(bl_pool *pool, size_t bytes);
-bool bl_pool_has_spares(bl_pool *pool); /* any thread */
+size_t bl_pool_spare_bytes(bl_pool *pool); /* of all spares; any thread */
 
 size_t bl_pool_idle_bytes(bl_pool *pool);
 

@@ -3,14 +3,15 @@
  *
  * A plan lays them out for its largest sizes when it is compiled, and as long as that is little memory every run has this layout.
  * A plan that needs much at its largest sizes is laid out again for the sizes of a run, unless those are the last run's: a
- * network for pictures of any size would else need the memory of 64 large pictures for a small one. */
+ * network for pictures of any size would else need the memory of 64 large pictures for a small one, and a small language model
+ * several times its weights for texts as long as its context. */
 #include "engine/base/size.h"
 #include "engine/ir/shape.h"
 #include "engine/plan/internal.h"
 
 #include <string.h>
 
-enum { LAID_OUT_ONCE = 64 * 1024 * 1024 }; /* bytes up to which sizes do not matter */
+enum { LAID_OUT_ONCE = 4 * 1024 * 1024 }; /* bytes up to which sizes do not matter */
 
 static bool is_elastic(const bl_plan *plan)
 {

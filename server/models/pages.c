@@ -12,7 +12,8 @@
 
 enum {
     NO_PLACE = -1,
-    GROWTH = 4 /* it grows by a part of what it has: few copies, and little memory that has nothing in it */
+    LEAST_GROWTH = 4, /* pages that the states grow by at once, or ... */
+    GROWTH = 16       /* ... a part of what they have: the free pages are little memory, and a page is copied at most 16 times */
 };
 
 /* The tree finds a page by the number of the page before it, by its owner and by its tokens.  The last page of a text that ended
@@ -507,7 +508,7 @@ static bl_status widen(bl_pages *p, int64_t count, bl_err *err)
         if (more == 0)
             continue;
         BL_TRY(bl_shelf_charge(p->server->shelf, program->owner, more, false, err));
-        st = bl_pool_alloc(pool, bytes, &wide, err);
+        st = bl_pool_alloc_exact(pool, bytes, &wide, err);
         if (st == BL_OK)
             st = bl_buffer_copy(wide, 0, state->buffer, 0, state->bytes, err);
         if (st != BL_OK) {
@@ -516,13 +517,12 @@ static bl_status widen(bl_pages *p, int64_t count, bl_err *err)
             return st;
         }
         p->charged += more;
-        bl_pool_release(pool, state->buffer);
+        bl_buffer_release(state->buffer); /* of a size that is not asked for again */
         state->buffer = wide;
         state->bytes = bytes;
     }
-    for (int64_t at = count; at-- > p->count;) {
+    for (int64_t at = count; at-- > p->count;)
         push_place(p, at);
-    }
     p->count = count;
     return BL_OK;
 }
@@ -530,7 +530,7 @@ static bl_status widen(bl_pages *p, int64_t count, bl_err *err)
 /* By a part, while the device and the server's limit of memory have room. */
 static bool grow(bl_pages *p, bl_err *why)
 {
-    int64_t more = p->count / GROWTH > BL_FIRST_PAGES ? p->count / GROWTH : BL_FIRST_PAGES;
+    int64_t more = p->count / GROWTH > LEAST_GROWTH ? p->count / GROWTH : LEAST_GROWTH;
     return p->count < p->most && widen(p, p->count + more < p->most ? p->count + more : p->most, why) == BL_OK;
 }
 

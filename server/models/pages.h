@@ -30,7 +30,7 @@
 
 enum {
     BL_PAGE_TOKENS = 32,
-    BL_FIRST_PAGES = 16 /* of a state that begins as zeros, and the fewest that it grows by */
+    BL_FIRST_PAGES = 8 /* of a state that begins as zeros */
 };
 
 /* The pages of an instance, and a tree of the full ones by their tokens, and of the last ones of texts that ended: a text that

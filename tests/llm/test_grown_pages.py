@@ -10,7 +10,7 @@ import asking
 import gguf_files
 import test_import
 
-LONG, PAGE, FIRST = 2048, 32, 16
+LONG, PAGE, FIRST = 2048, 32, 8
 
 
 class Grown(unittest.TestCase):
