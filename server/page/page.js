@@ -9,6 +9,7 @@ const PAGES = [
   ["now", "Now", [], () => showNow],
   ["jobs", "Jobs", ["train"], async () => (await import("./page_jobs.js")).showJobs],
   ["models", "Models", ["infer"], async () => (await import("./page_models.js")).showModels],
+  ["programs", "Programs", ["run", "train"], async () => (await import("./page_programs.js")).showPrograms],
   ["data", "Data", ["run", "train"], async () => (await import("./page_data.js")).showData],
   ["usage", "Keys & usage", [], async () => (await import("./page_usage.js")).showUsage],
   ["api", "API", [], async () => (await import("./page_api.js")).showApi],

@@ -7,6 +7,7 @@ import {Chart, smooth} from "./chart.js";
 
 const POINTS = 500;     // of a curve are asked for
 const MOST_ROWS = 2000; // after so many the curve is asked for anew, thinned out
+const MOST_ELEMENTS = 8; // of a metric that is a list get a curve
 const FRAME = 250;      // milliseconds between two drawings
 const ENDED = new Set(["done", "failed", "cancelled"]);
 
@@ -20,7 +21,24 @@ class Curves {
 
   async load(options) {
     const {columns, rows} = await session.client.jobs.history(this.id, {points: POINTS, ...options});
-    Object.assign(this, {columns: [...columns], rows});
+    Object.assign(this, {columns: columns.slice(0, 2), rows: []});
+    for (const [step, time, ...values] of rows) {
+      const row = [step, time];
+      this.rows.push(row);
+      values.forEach((value, i) => this.put(row, columns[i + 2], value));
+    }
+  }
+
+  /** Put a value into its column; each of a list into one of its own. */
+  put(row, name, value) {
+    if (value === null) return;
+    if (Array.isArray(value)) {
+      value.flat(Infinity).slice(0, MOST_ELEMENTS).forEach((each, i) => this.put(row, `${name}[${i}]`, each));
+      return;
+    }
+    let at = this.columns.indexOf(name);
+    if (at < 0) at = this.columns.push(name) - 1;
+    row[at] = value;
   }
 
   get lastStep() {
@@ -29,17 +47,9 @@ class Curves {
 
   add({step, time, metrics = {}, evaluation = {}}) {
     if (step <= this.lastStep) return;
-    const row = this.columns.map(() => null);
-    row[0] = step;
-    row[1] = time;
-    const put = (name, value) => {
-      if (Array.isArray(value)) return value.flat(Infinity).forEach((each, i) => put(`${name}[${i}]`, each));
-      let at = this.columns.indexOf(name);
-      if (at < 0) at = this.columns.push(name) - 1;
-      row[at] = value;
-    };
-    Object.entries(metrics).forEach(([name, value]) => put(name, value));
-    Object.entries(evaluation).forEach(([name, value]) => put(`evaluate.${name}`, value));
+    const row = [step, time];
+    Object.entries(metrics).forEach(([name, value]) => this.put(row, name, value));
+    Object.entries(evaluation).forEach(([name, value]) => this.put(row, `evaluate.${name}`, value));
     this.rows.push(row);
   }
 

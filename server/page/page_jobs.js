@@ -50,7 +50,7 @@ async function refreshSpark(sparks, job, options) {
   if (known?.step === job.step || Date.now() - (known?.time ?? 0) < SPARK_SECONDS * 1000 || !job.metrics) return false;
   const {columns, rows} = await session.client.jobs.history(job.job, {points: SPARK_POINTS, ...options});
   const at = columns.findIndex((name, i) => i > 1 && !name.startsWith("evaluate."));
-  const values = rows.map((row) => row[at]).filter((value) => typeof value === "number");
+  const values = rows.map((row) => first(row[at])).filter((value) => typeof value === "number");
   sparks.set(job.job, {step: job.step, time: Date.now(), drawn: sparkline(values, `${columns[at]} from ${short(values[0])} to ${short(values.at(-1))}`)});
   return true;
 }

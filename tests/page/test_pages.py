@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Each page against a server that has something to show, with the keys of a reader, a user and an administrator."""
 import json
+import os
 import pathlib
 import re
 import sys
@@ -15,9 +16,9 @@ from served import ROOT
 sys.path.append(str(ROOT / "tests" / "http"))
 import training  # noqa: E402
 
-PAGES = {"jobs": ["train"], "models": ["infer"], "data": ["run", "train"], "usage": [], "api": []}
+PAGES = {"jobs": ["train"], "models": ["infer"], "programs": ["run", "train"], "data": ["run", "train"], "usage": [], "api": []}
 DOUBLE = {"inputs": {"x": {"dtype": "float32", "shape": ["batch", 4]}}, "dims": {"batch": [1, 64]}, "nodes": [{"id": "y", "op": "mul", "in": ["x", 2]}], "outputs": ["y"]}
-STORY = pathlib.Path(ROOT, "..", "shared", "data", "stories260K", "stories260K-f32.gguf")
+STORY = pathlib.Path(os.environ.get("BEAMLINE_DATA", ROOT.parent / "shared" / "data"), "stories260K", "stories260K-f32.gguf")
 
 
 class Scene(BrowserCase):
@@ -71,7 +72,7 @@ class Scene(BrowserCase):
 class Looks(Scene):
     def test_no_violation_on_any_page(self):
         """axe, light and dark, and no page wider than a narrow screen."""
-        for address in [*PAGES, f"jobs/{self.done}", "models/double"]:
+        for address in [*PAGES, f"jobs/{self.done}", "models/double", "programs/noisy/train"]:
             for scheme, viewport in (("light", None), ("dark", NARROW)):
                 with self.subTest(address=address, scheme=scheme):
                     page = self.show(address, self.admin if address in ("usage", "models") else None, scheme=scheme, viewport=viewport)
@@ -129,6 +130,29 @@ class Jobs(Scene):
         page.wait_for_selector("text=Answered in")
 
 
+class Programs(Scene):
+    def test_kernels_and_graph(self):
+        """The kernels of the page are those of the plan, the slowest first, and each box has the colours of its kernels."""
+        for _ in range(12):
+            self.call("POST", "/api/v1/programs/noisy/run", {"entry": "train", "inputs": training.noisy_inputs(), "steps": 20})
+        page = self.show("programs/noisy/train")
+        page.wait_for_selector("g.node")
+        plan = self.call("GET", "/api/v1/programs/noisy/plan?entry=train")
+        shown = page.locator(".panel:has(h2:text-is('Kernels')) tbody tr")
+        self.assertEqual(len(plan["kernels"]), shown.count())
+        self.assertEqual(len(plan["nodes"]), page.locator("g.node").count())
+        self.assertEqual(sum(len(node["kernels"]) for node in plan["nodes"]), page.locator("g.node .strip").count())
+        slowest = page.locator(".lead strong").text_content()
+        self.assertIn(slowest, shown.first.text_content())
+        page.get_by_role("button", name=slowest).first.click()
+        page.wait_for_selector("pre[aria-label=Nest]")
+        kernel = next(each for each in plan["kernels"] if each["name"] == slowest)
+        self.assertEqual(kernel["nest"].strip(), page.locator("pre[aria-label=Nest]").text_content().strip())
+        self.assertGreater(page.locator("g.node.marked").count(), 0)
+        page.get_by_role("link", name="test").click()
+        page.wait_for_selector("h1:has-text('noisy')")
+
+
 class Others(Scene):
     def test_model_with_numbers(self):
         page = self.show("models/double")
@@ -146,14 +170,14 @@ class Others(Scene):
 
     def test_text_that_is_stopped(self):
         if not STORY.exists():
-            self.skipTest("stories260K is not here")
+            self.skipTest("stories260K is not on this machine: $BEAMLINE_DATA says where")
         page = self.show("models/story")
         page.get_by_text("Options").click()
         page.get_by_label("Write").select_option("text")
         page.get_by_label("Tokens at most").fill("400")
         page.get_by_label("Message").fill("Once upon a time")
         page.keyboard.press("Enter")
-        page.wait_for_function("document.querySelectorAll('.said')[1]?.textContent.length > 20")
+        page.wait_for_function("() => document.querySelectorAll('.said')[1]?.textContent.length > 20")
         page.get_by_role("button", name="Stop").click()
         page.wait_for_selector("text=stopped")
         deadline = time.monotonic() + 10
