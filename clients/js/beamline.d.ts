@@ -210,6 +210,7 @@ export class Client {
   nowHistory(seconds?: number, options?: CallOptions): Promise<Document>;
   devices(options?: CallOptions): Promise<Document[]>;
   kernels(options?: CallOptions): Promise<Document>;
+  kernel(key: string, options?: CallOptions): Promise<Document>;
   trace(seconds?: number, options?: CallOptions): Promise<Document>;
   usage(options?: CallOptions & {days?: number}): Promise<Document[]>;
   top(options?: CallOptions): Promise<Document>;

@@ -197,6 +197,11 @@ export class Client {
     return this.call("GET", "/api/v1/kernels", undefined, options);
   }
 
+  /** The record of one kernel, with its loop nest; `key` is that of a row of `kernels` or of a plan. */
+  kernel(key, options) {
+    return this.call("GET", address("kernels", key), undefined, options);
+  }
+
   /** A trace of the last `seconds`, as Perfetto and chrome://tracing read it. */
   trace(seconds = 10, options = {}) {
     return this.call("GET", `/api/v1/trace?seconds=${seconds}`, undefined, options);

@@ -224,6 +224,8 @@ test("the server: devices, usage, readiness; a language model that is not there"
   assert.deepEqual([me.name, me.keys, Array.isArray(me.scopes)], [null, false, true]);
   assert.equal((await client.now()).devices[0].id, "interp:0");
   assert.equal((await client.nowHistory(60)).devices[0].busy.length > 0, true);
+  assert.ok(Array.isArray((await client.trace(1)).traceEvents));
+  await assert.rejects(client.kernel("none"), {status: 404});
   assert.equal(await client.ready(), true);
   const text = client.chat({model: "none", messages: [{role: "user", content: "Hello"}]});
   await assert.rejects(text.next(), (error) => error.status === 404 && /none/.test(error.detail));
