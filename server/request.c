@@ -461,7 +461,7 @@ static void say_word(phrase *p, const char *word)
 static void say_route(phrase *p, const bl_request *rq)
 {
     int param = 0;
-    say_word(p, rq->method);
+    say_word(p, rq->route->method); /* rq->method is invalid while the body of an answer is sent */
     say_word(p, " ");
     for (const char *at = rq->route->pattern; *at != '\0';) {
         size_t plain = strcspn(at, "{");
@@ -479,7 +479,7 @@ void bl_request_print_purpose(const bl_request *rq, char *to)
 {
     const char *pattern = rq->route != NULL ? rq->route->pattern : "";
     phrase p = {to, 0};
-    bool asks = strcmp(rq->method != NULL ? rq->method : "", "POST") == 0;
+    bool asks = rq->route != NULL && strcmp(rq->route->method, "POST") == 0;
     to[0] = '\0';
     if (rq->done != NULL) {
         say_word(&p, rq->purpose.kind != NULL ? rq->purpose.kind : "the server's own");
