@@ -39,6 +39,9 @@ function sentence(device) {
   const active = (device.keys ?? []).filter((key) => key.busy >= 0.01 || key.queue > 0);
   if (device.busy === undefined) return `${device.id} is here.`;
   if (isFree(device)) return `${device.id} is free.`;
+  if (active.length > 0 && active.every((key) => !key.what?.length)) {
+    return `${device.id} is ${percent(device.busy)} busy: ${listed(active.map(nameOf))} ${active.length > 1 ? "use" : "uses"} it.`;
+  }
   const who = active.map((key) => `${nameOf(key)} ${key.what?.length ? listed([...new Set(key.what.map(verb))].slice(0, 2)) : "uses it"}`.trim());
   return `${device.id} is ${percent(device.busy)} busy${who.length ? `: ${listed(who)}` : ""}.`;
 }
