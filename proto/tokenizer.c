@@ -171,6 +171,7 @@ void bl_token_encoder_init(bl_token_encoder *e, const bl_tokenizer *tokenizer, b
 void bl_token_encoder_fini(bl_token_encoder *e)
 {
     pcre2_match_data_free(e->found);
+    pcre2_match_context_free(e->limits);
     free(e->symbols);
     free(e->heap);
     free(e->path);

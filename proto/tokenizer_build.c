@@ -11,7 +11,6 @@
 enum {
     TOKENIZER_BYTES = 512 * 1024 * 1024, /* a vocabulary of 256,000 and its 600,000 merges take about a tenth */
     MOST_PATTERN = 4096,
-    MATCH_LIMIT = 200000, /* of PCRE2, in one place of a text; the patterns that are in use need some hundreds */
     HEAP_KIB = 4096,
     FIRST_EDGES = 1024
 };
@@ -44,7 +43,7 @@ bl_tokenizer *bl_token_create(void)
         return NULL;
     }
     pcre2_set_max_pattern_length(t->rules, MOST_PATTERN);
-    pcre2_set_match_limit(t->limits, MATCH_LIMIT);
+    pcre2_set_match_limit(t->limits, BL_TOKEN_MATCHES);
     pcre2_set_heap_limit(t->limits, HEAP_KIB);
     return t;
 }

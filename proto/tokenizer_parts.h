@@ -83,7 +83,11 @@ typedef struct bl_added_tokens {
 
 typedef enum bl_token_model { BL_TOKENS_BPE, BL_TOKENS_UNIGRAM, BL_TOKENS_WORDPIECE, BL_TOKENS_SPM } bl_token_model;
 
-enum { BL_TOKEN_STEPS = 32, BL_TOKEN_AROUND = 16 };
+enum {
+    BL_TOKEN_STEPS = 32,
+    BL_TOKEN_AROUND = 16,
+    BL_TOKEN_MATCHES = 200000 /* steps of PCRE2 in one place of a text; the patterns that are in use need some hundreds */
+};
 
 struct bl_tokenizer {
     bl_arena *arena;
@@ -150,6 +154,7 @@ struct bl_token_encoder {
     int64_t begin_ns;
     unsigned looks;
     pcre2_match_data *found;
+    pcre2_match_context *limits; /* for a long text; else NULL */
     /* of one word, kept for the next */
     struct bl_token_symbol *symbols;
     struct bl_token_candidate *heap;

@@ -74,16 +74,34 @@ bl_status bl_token_normalise(bl_token_encoder *e, bl_text room[2], bl_span *text
 
 /* ---- expressions */
 
+enum { STEPS_BYTE = 4 }; /* \s*[\r\n]+ goes back over a run of blanks once, and takes a step for each; so may others */
+
+/* One place of a long text may take steps in proportion to the text. */
+static bl_status raise_limit(bl_token_encoder *e, size_t len)
+{
+    if (e->limits == NULL)
+        e->limits = pcre2_match_context_copy(e->tokenizer->limits);
+    if (e->limits == NULL)
+        return bl_fail(e->err, BL_ENOMEM, "splitting a text");
+    pcre2_set_match_limit(e->limits, (uint32_t)(BL_TOKEN_MATCHES + STEPS_BYTE * len));
+    return BL_OK;
+}
+
 bl_status bl_token_match(bl_token_encoder *e, const bl_token_step *step, bl_span text, size_t at, size_t *from, size_t *to)
 {
     const bl_tokenizer *t = e->tokenizer;
+    pcre2_match_context *limits = t->limits;
     size_t begin = at;
     *from = *to = 0;
+    if (text.len > BL_TOKEN_MATCHES / STEPS_BYTE) {
+        BL_TRY(raise_limit(e, text.len));
+        limits = e->limits;
+    }
     if (e->found == NULL && (e->found = pcre2_match_data_create(1, t->memory)) == NULL)
         return bl_fail(e->err, BL_ENOMEM, "splitting a text");
     while (at < text.len) {
         const PCRE2_SIZE *range = NULL;
-        int got = pcre2_match(step->code, (PCRE2_SPTR)text.data, text.len, at, PCRE2_NO_UTF_CHECK, e->found, t->limits);
+        int got = pcre2_match(step->code, (PCRE2_SPTR)text.data, text.len, at, PCRE2_NO_UTF_CHECK, e->found, limits);
         BL_TRY(bl_token_look_at_clock(e));
         if (got == PCRE2_ERROR_NOMATCH)
             return BL_OK;

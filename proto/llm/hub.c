@@ -464,9 +464,9 @@ static const tensor_row *find_row(const hub *h, const tensor_row *rows, size_t c
 
 /* Where a tensor of the files goes. */
 typedef struct place {
-    const char *name;                   /* ours; NULL: nowhere */
-    long number;                        /* among those that are stacked; -1: it is alone */
-    enum { WHOLE, CODES, SCALES } kind; /* of MXFP4 there are the codes and the scales */
+    const char *name;                              /* ours; NULL: nowhere */
+    long number;                                   /* among those that are stacked; -1: it is alone */
+    enum place_kind { WHOLE, CODES, SCALES } kind; /* of MXFP4 there are the codes and the scales */
 } place;
 
 /* The stem of a tensor's name, which is [at, at + stem->len], and "weight" or "bias". */
@@ -474,7 +474,7 @@ static const char *cut_name(const hub *h, bl_span *stem, place *out)
 {
     const struct {
         const char *end, *part;
-        int kind;
+        enum place_kind kind;
         bool packed;
     } rows[] = {{".weight", "weight", WHOLE, false},
                 {".bias", "bias", WHOLE, false},

@@ -267,6 +267,24 @@ static void limits(void **state)
     free(tokens.id);
 }
 
+/* An expression that goes back over a long run once, as \s*[\r\n]+ does over blanks, ends in time. */
+static void long_runs(void **state)
+{
+    enum { RUN = 300000 };
+    bl_tokenizer *tokenizer = read_ok(SPLIT("a*1|a+", "Isolated"));
+    bl_tokens tokens = {0};
+    bl_err err = {0};
+    char *run = malloc(RUN);
+    (void)state;
+    assert_non_null(run);
+    memset(run, 'a', RUN);
+    assert_int_equal(bl_tokenizer_encode(tokenizer, (bl_span){run, RUN}, SIZE_MAX, &tokens, &err), BL_OK);
+    assert_int_equal(tokens.count, RUN);
+    bl_tokenizer_destroy(tokenizer);
+    free(tokens.id);
+    free(run);
+}
+
 /* What tokenizer.json does not name is known by its text, where the file calls it special; and a text may be taken as it is
  * written. */
 static void known_marks(void **state)
@@ -475,8 +493,8 @@ static void gpt2(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(texts),       cmocka_unit_test(refused),   cmocka_unit_test(limits),
-                                       cmocka_unit_test(known_marks), cmocka_unit_test(no_memory), cmocka_unit_test(rows),
-                                       cmocka_unit_test(marks),       cmocka_unit_test(gpt2)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(texts),     cmocka_unit_test(refused),     cmocka_unit_test(limits),
+                                       cmocka_unit_test(long_runs), cmocka_unit_test(known_marks), cmocka_unit_test(no_memory),
+                                       cmocka_unit_test(rows),      cmocka_unit_test(marks),       cmocka_unit_test(gpt2)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
