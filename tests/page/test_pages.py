@@ -13,7 +13,7 @@ import urllib.request
 from browser import NARROW, BrowserCase, Keys
 from served import ROOT
 
-sys.path.append(str(ROOT / "tests" / "http"))
+sys.path.insert(0, str(ROOT / "tests" / "http"))
 import training  # noqa: E402
 
 PAGES = {"jobs": ["train"], "models": ["infer"], "programs": ["run", "train"], "data": ["run", "train"], "usage": [], "api": []}
