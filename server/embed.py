@@ -4,9 +4,9 @@
 
     embed.py OUT.c OUT.d openapi.yaml [FOLDER]      FOLDER: index.html, page.js, *.css, vendor/*.css, and what page.js imports
 
-The modules that page.js imports statically, directly or through other modules, become one file with page.js, so that a first visit is
-three requests.  Modules that are imported when they are needed, `import("./file.js")`, are served each under its own name, and their
-imports of a bundled module then name page.js.  All CSS becomes page.css.  A module may export functions, classes and constants at the
+The modules that page.js imports statically, directly or through other modules, become one file with page.js: one file compresses better
+than many, and a first visit needs three.  What is imported where it is needed, `import("./file.js")`, and workers are sent under their own
+names.  All CSS becomes page.css.  A module may export functions, classes and constants at the
 beginning of a line, and re-export with `export { a, b } from "./file.js"` or `export * from "./file.js"`.
 """
 import gzip
@@ -90,20 +90,16 @@ class Modules:
         return f"const {variable(name)} = (() => {{\n{text}\nreturn {{ {', '.join(members)} }};\n}})();\n"
 
     def bundle(self):
-        """One module of all that page.js imports statically, which exports what other modules import of them."""
+        """One script of all that page.js imports statically."""
         self.visit(ENTRY)
-        wanted = {(match.group(4), each) for name in self.sources if name not in self.bundled
-                  for match in IMPORT.finditer(self.sources[name]) if match.group(4) in self.bundled for each, _ in names_of(match.group(1) or "")}
-        if len({each for _, each in wanted}) < len(wanted):
-            sys.exit(f"two modules of the bundle export the same name: {sorted(wanted)}")
-        lines = [f"const exported_{each} = {variable(name)}.{each};\nexport {{ exported_{each} as {each} }};" for name, each in sorted(wanted)]
-        return ANY_PATH.sub(r"\1./\3\4", "".join(self.wrap(name) for name in self.bundled)) + "\n".join(lines) + "\n"
+        return ANY_PATH.sub(r"\1./\3\4", "".join(map(self.wrap, self.bundled)))
 
     def alone(self, name):
         """A module outside the bundle."""
-        def served(match):
-            return f"{match[1]}./{ENTRY if match[3] in self.bundled else match[3]}{match[4]}"
-        return ANY_PATH.sub(served, self.sources[name])
+        shared = [source for _, _, source, _ in ANY_PATH.findall(self.sources[name]) if source in self.bundled]
+        if shared:
+            sys.exit(f"{name}: a module that is sent alone cannot import {shared[0]}, which is in {ENTRY}")
+        return ANY_PATH.sub(r"\1./\3\4", self.sources[name])
 
 
 def variable(name):

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT
 // Curves over steps or time, drawn by uPlot.
-import uPlot from "./vendor/uPlot.iife.min.js";
 import {h, seriesColour, seriesDash} from "./dom.js";
 import {duration, short} from "./format.js";
 
 const HEIGHT = 260;
+let uPlot;
+
+/** To be awaited before the first chart is made. */
+export async function loadPlot() {
+  uPlot ??= (await import("./vendor/uPlot.iife.min.js")).default;
+}
 
 function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();

@@ -2,17 +2,23 @@
 // The frame of the page: where things are, who looks, light or dark.
 import {announce, button, field, h, heading, morph} from "./dom.js";
 import {explain, fail, hasKey, identify, Life, may, notice, noticeArea, clearNotice, session, useKey} from "./session.js";
+import {showApi} from "./page_api.js";
+import {showData} from "./page_data.js";
+import {showJobs} from "./page_jobs.js";
+import {showModels} from "./page_models.js";
 import {showNow} from "./page_now.js";
+import {showPrograms} from "./page_programs.js";
+import {showUsage} from "./page_usage.js";
 
 // name of the address, words of the link, scopes that are needed (any of them), what shows it
 const PAGES = [
-  ["now", "Now", [], () => showNow],
-  ["jobs", "Jobs", ["train"], async () => (await import("./page_jobs.js")).showJobs],
-  ["models", "Models", ["infer"], async () => (await import("./page_models.js")).showModels],
-  ["programs", "Programs", ["run", "train"], async () => (await import("./page_programs.js")).showPrograms],
-  ["data", "Data", ["run", "train"], async () => (await import("./page_data.js")).showData],
-  ["usage", "Keys & usage", [], async () => (await import("./page_usage.js")).showUsage],
-  ["api", "API", [], async () => (await import("./page_api.js")).showApi],
+  ["now", "Now", [], showNow],
+  ["jobs", "Jobs", ["train"], showJobs],
+  ["models", "Models", ["infer"], showModels],
+  ["programs", "Programs", ["run", "train"], showPrograms],
+  ["data", "Data", ["run", "train"], showData],
+  ["usage", "Keys & usage", [], showUsage],
+  ["api", "API", [], showApi],
 ];
 const THEMES = ["auto", "light", "dark"];
 
@@ -71,7 +77,7 @@ session.onsignout = () => {
 
 async function show() {
   const {page, rest} = place();
-  const [name, words, scopes, load] = PAGES.find(([each]) => each === page) ?? PAGES[0];
+  const [name, words, scopes, view] = PAGES.find(([each]) => each === page) ?? PAGES[0];
   life.end();
   life = new Life();
   const mine = life;
@@ -83,15 +89,12 @@ async function show() {
     return;
   }
   try {
-    const view = await load();
-    if (mine.signal.aborted) return;
     main.replaceChildren();
     await view(main, rest, mine);
     if (!mine.signal.aborted && show.before !== undefined && show.before !== name) main.querySelector("h1")?.focus({preventScroll: true});
     show.before = name;
   } catch (error) {
-    if (error instanceof TypeError && /import|module/i.test(error.message)) notice("A part of the page did not come. Reload the page: the server may be a newer one.");
-    else fail(error, mine.signal);
+    fail(error, mine.signal);
   }
 }
 

@@ -3,7 +3,7 @@
 import {announce, button, chip, confirmed, download, facts, field, h, heading, morph, numbers, table} from "./dom.js";
 import {bytes, clock, count, duration, percent, short} from "./format.js";
 import {notice, optional, session} from "./session.js";
-import {Chart, smooth} from "./chart.js";
+import {Chart, loadPlot, smooth} from "./chart.js";
 
 const POINTS = 500;     // of a curve are asked for
 const MOST_ROWS = 2000; // after so many the curve is asked for anew, thinned out
@@ -81,7 +81,7 @@ class Curves {
 export async function showJob(root, id, life) {
   const top = h("div"), word = h("p", {class: "lead"}), charts = h("div", {class: "stack"}), below = h("div");
   root.append(h("p", {}, h("a", {href: "#/jobs"}, "All jobs")), top, word, charts, below);
-  const job = await life.attempt((options) => session.client.jobs.get(id, options));
+  const job = await life.attempt(async (options) => (await Promise.all([session.client.jobs.get(id, options), loadPlot()]))[0]);
   if (!job) return;
   const view = {id, life, job, curves: new Curves(id), others: new Map(), charts: new Map(), options: {smoothing: 0.6, log: false, time: false}, places: {top, word, charts, below}};
   view.controls = drawControls(view);

@@ -61,6 +61,7 @@ export function clearNotice() {
 export function explain(error) {
   if (error?.status === undefined) {
     if (error?.name === "ConnectionError") return "The server does not answer. The page tries again by itself.";
+    if (error instanceof TypeError && /import|module/i.test(error.message)) return "A part of the page is missing. Reload the page: the server may have changed.";
     return error?.message ?? String(error);
   }
   const again = error.retryAfter ? ` It takes more in ${error.retryAfter} s.` : "";
