@@ -619,7 +619,7 @@ double bl_jobs_seconds_left(bl_jobs *jobs, const bl_worker *worker)
     for (size_t i = 0; most >= 0 && bl_namemap_at(jobs->names, i, &id, &value); i++) {
         const bl_job *job = value;
         double left = job->rate > 0 ? (double)(job->steps - job->step) / job->rate : -1;
-        if (job->worker == worker && !job_is_final(job))
+        if (job->worker == worker && !job_is_final(job) && !atomic_load(&job->cancel))
             most = left < 0 || left > most ? left : most;
     }
     pthread_mutex_unlock(&jobs->lock);
