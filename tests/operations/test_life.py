@@ -138,7 +138,7 @@ class Reload(unittest.TestCase):
     def test_an_option_that_there_is_not(self):
         done = subprocess.run([PROGRAM, "serve", "--prot", "0"], capture_output=True, text=True, check=False)
         self.assertEqual((done.returncode, done.stderr),
-                         (1, 'beamline: unknown option "--prot"; beamline --help lists the options; did you mean "port"?\n'))
+                         (2, 'beamline: serve: unknown option "--prot"; beamline serve --help lists the options; did you mean "port"?\n'))
 
     def test_t25_under_load_nothing_fails(self):
         statuses, stop = [], threading.Event()

@@ -183,7 +183,7 @@ class Pull(unittest.TestCase):
         self.pull("hf:org/model:../../escape.gguf", status=2)
         self.assertEqual([], self.there())
         for what in ("org/model", "hf:org", "hf:../model", "hf:org/../x", "hf:org/mo del", "hf:org/model@../x", "hf:org/model@", "hf:org/model:"):
-            self.assertIn("hf:ORG/NAME", self.pull(what, status=1), what)
+            self.assertIn("hf:ORG/NAME", self.pull(what, status=2), what)
         self.hub.files = {"model.gguf": GGUF}
         for name in ("../x", ".x", "a/b", ""):
             self.pull("hf:org/model", "--as", name, status=1)
