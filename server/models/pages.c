@@ -13,7 +13,8 @@
 enum {
     NO_PLACE = -1,
     LEAST_GROWTH = 4, /* pages that the states grow by at once, or ... */
-    GROWTH = 16       /* ... a part of what they have: the free pages are little memory, and a page is copied at most 16 times */
+    GROWTH = 16,      /* ... a part of what they have: the free pages are little memory, and a page is copied at most 16 times */
+    ROOM_PART = 32    /* room for a run is at most this part of the device's memory */
 };
 
 /* The tree finds a page by the number of the page before it, by its owner and by its tokens.  The last page of a text that ended
@@ -61,6 +62,7 @@ struct bl_pages {
     int64_t naway;    /* on the host, also of texts */
     census told;      /* what the metrics say */
     size_t charged;   /* to the program's owner, for what the states have grown by */
+    size_t run_bytes; /* what the largest run so far needs beside the states */
     uint64_t last_text, last_page;
     size_t nbuckets;
     bl_page **bucket;
@@ -527,11 +529,26 @@ static bl_status widen(bl_pages *p, int64_t count, bl_err *err)
     return BL_OK;
 }
 
+/* The device has memory for states of |count| pages, and for a run beside them: a growth that takes the last bytes of the device,
+ * or ends after half of the states, leaves none for the runs of any text.  widen() needs the most when it copies the last state. */
+static bl_status check_room(bl_pages *p, int64_t count, bl_err *err)
+{
+    bl_pool *pool = p->program->worker->pool;
+    const bl_device_info *device = &p->program->worker->dev->info;
+    size_t run = p->run_bytes < device->memory / ROOM_PART ? p->run_bytes : (size_t)(device->memory / ROOM_PART);
+    size_t need = run + (size_t)p->count * p->bytes[p->nstates - 1] + (size_t)(count - p->count) * p->page_bytes;
+    bl_buffer *room = NULL;
+    BL_TRY(bl_pool_alloc_exact(pool, need < device->max_alloc ? need : (size_t)device->max_alloc, &room, err));
+    bl_buffer_release(room);
+    return BL_OK;
+}
+
 /* By a part, while the device and the server's limit of memory have room. */
 static bool grow(bl_pages *p, bl_err *why)
 {
     int64_t more = p->count / GROWTH > LEAST_GROWTH ? p->count / GROWTH : LEAST_GROWTH;
-    return p->count < p->most && widen(p, p->count + more < p->most ? p->count + more : p->most, why) == BL_OK;
+    int64_t count = p->count + more < p->most ? p->count + more : p->most;
+    return p->count < p->most && check_room(p, count, why) == BL_OK && widen(p, count, why) == BL_OK;
 }
 
 bl_status bl_pages_admit(bl_pages *p, const bl_plan *plan, bl_err *err)
@@ -541,10 +558,9 @@ bl_status bl_pages_admit(bl_pages *p, const bl_plan *plan, bl_err *err)
     bool whole = false;
     for (int i = 0; i < info->nstates; i++)
         whole = whole || (info->updated[i] && !info->in_place[i]);
-    if (!whole)
-        return BL_OK;
     pthread_mutex_lock(&p->lock);
-    if (p->count < p->most)
+    p->run_bytes = info->peak_bytes > p->run_bytes ? info->peak_bytes : p->run_bytes;
+    if (whole && p->count < p->most)
         st = widen(p, p->most, err);
     unlock_pages(p);
     return st;

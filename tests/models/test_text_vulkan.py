@@ -65,9 +65,6 @@ class Imported(test_text_faults.Lost):
         self.assertGreater(self.pages(), few)
         self.end()
 
-    def pages(self):
-        return sum(self.server.metric(f"text_pages_{kind}") for kind in ("used", "kept", "free"))
-
 
 if __name__ == "__main__":
     unittest.main()
