@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/ir/shape.h"
 
+#include "engine/base/map.h"
 #include "engine/base/size.h"
 #include "engine/base/text.h"
 #include "engine/ir/eval.h"
@@ -81,6 +82,25 @@ int64_t bl_extent_eval(const bl_node *extent, const int64_t *vars)
     for (uint32_t i = 0; i < extent->nsrc; i++)
         operand[i].i = bl_extent_eval(extent->src[i], vars);
     return bl_eval((bl_op)extent->op, (bl_dtype)extent->src[extent->nsrc == 1 ? 0 : 1]->dtype, operand).i;
+}
+
+const bl_node *bl_extent_copy(bl_arena *arena, bl_ptrmap *copies, const bl_node *extent)
+{
+    bl_node *copy = bl_ptrmap_get(copies, extent);
+    const bl_node **src = NULL;
+
+    if (copy != NULL)
+        return copy;
+    copy = bl_arena_alloc(arena, sizeof *copy);
+    src = bl_arena_array(arena, extent->nsrc, sizeof *src);
+    if (copy == NULL || src == NULL)
+        return NULL;
+    for (uint32_t i = 0; i < extent->nsrc; i++)
+        src[i] = bl_extent_copy(arena, copies, extent->src[i]);
+    *copy = *extent;
+    copy->src = src;
+    bl_ptrmap_put(copies, extent, copy);
+    return copy;
 }
 
 /* A text of bounded length: it ends with what goes over. */

@@ -13,6 +13,10 @@ bool bl_shape_equal(const bl_node *a, const bl_node *b);
 bool bl_may_be_negative(bl_ir *ir, const bl_node *index);
 /* Value of an extent when named dimension i is vars[i].  |extent| is any INDEX expression of CONST and VAR. */
 int64_t bl_extent_eval(const bl_node *extent, const int64_t *vars);
+/* |extent| in |arena|, which may outlive the ir, as far as bl_extent_eval reads it.  |copies| has the nodes that were copied
+ * before, so that equal extents stay one pointer.  NULL without memory, which |arena| remembers. */
+struct bl_ptrmap;
+const bl_node *bl_extent_copy(bl_arena *arena, struct bl_ptrmap *copies, const bl_node *extent);
 /* "2 * n", in the arena. */
 const char *bl_size_text(bl_ir *ir, const bl_node *extent);
 /* "[2, batch, 3]", in the arena.  |var_names| may be NULL. */

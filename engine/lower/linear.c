@@ -82,6 +82,34 @@ int64_t bl_linear_split(const bl_linear *linear, uint32_t index, uint32_t *base)
     return last->arg;
 }
 
+bl_linear *bl_linear_copy(bl_arena *arena, const bl_linear *linear)
+{
+    bl_linear *copy = bl_arena_alloc(arena, sizeof *copy);
+    bl_inst *inst = bl_arena_array(arena, linear->ninst, sizeof *inst);
+    bl_dtype *dtypes = bl_arena_array(arena, linear->nbuffers, sizeof *dtypes);
+    uint32_t *args = NULL;
+    size_t nargs = 0;
+
+    for (uint32_t i = 0; i < linear->ninst; i++)
+        nargs += linear->inst[i].nargs;
+    args = bl_arena_array(arena, nargs, sizeof *args);
+    if (copy == NULL || inst == NULL || dtypes == NULL || args == NULL)
+        return NULL;
+    for (uint32_t i = 0; i < linear->ninst; i++) {
+        inst[i] = linear->inst[i];
+        inst[i].args = args;
+        for (uint32_t k = 0; k < inst[i].nargs; k++)
+            *args++ = linear->inst[i].args[k];
+    }
+    for (uint32_t i = 0; i < linear->nbuffers; i++)
+        dtypes[i] = linear->buffer_dtype[i];
+    *copy = *linear;
+    copy->name = bl_arena_strdup(arena, linear->name);
+    copy->inst = inst;
+    copy->buffer_dtype = dtypes;
+    return copy;
+}
+
 void bl_linear_print(const bl_linear *linear, bl_text *out)
 {
     bl_text_printf(out, "linear %s buffers=", linear->name);

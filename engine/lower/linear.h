@@ -75,6 +75,8 @@ enum {
  * MATRIX_ADD and FRAGMENT_STORE have no dtype field, STORE only where it has several lanes.  Instructions of fragments end with
  * shape= and the shape as bl_matrix_print has it, FRAGMENT_LOAD with layout= before it. */
 void bl_linear_print(const bl_linear *linear, bl_text *out);
+/* A copy in |arena|; NULL without memory. */
+bl_linear *bl_linear_copy(bl_arena *arena, const bl_linear *linear);
 /* A scalar index as |*base|, an instruction, and the number returned: itself and 0 where it is no sum with one. */
 int64_t bl_linear_split(const bl_linear *linear, uint32_t index, uint32_t *base);
 /* Check everything that running a kernel relies on: operands are made before and in scope, loops nest, dtypes and lanes agree.

@@ -77,8 +77,8 @@ bl_status plan_check_indices(const bl_plan *plan, bl_buffer *const *words, const
 {
     bl_status st = BL_OK;
 
-    for (int i = 0; i < plan->graph->nchecks && st == BL_OK; i++) {
-        const bl_index_check *check = &plan->graph->checks[i];
+    for (int i = 0; i < plan->nchecks && st == BL_OK; i++) {
+        const bl_index_check *check = &plan->checks[i];
         int64_t n = count_words(check, vars);
         int64_t *found = bl_calloc((size_t)n, sizeof *found);
         if (found == NULL)

@@ -74,7 +74,7 @@ void compile_dump(compile *c, int level, const char *title, int n, const bl_node
 /* The named dimension along which runs can be joined, or -1. */
 static int find_rows(compile *c)
 {
-    const bl_graph *graph = c->plan->graph;
+    const bl_graph *graph = c->graph;
     const bl_node *rows = graph->ninputs > 0 && graph->inputs[0]->ndim > 0 ? graph->inputs[0]->dim[0] : NULL;
 
     if (rows == NULL || rows->op != BL_OP_VAR || c->nroots > graph->noutputs)
@@ -88,7 +88,7 @@ static int find_rows(compile *c)
 /* The values of the wire's nodes, to be followed into the schedule. */
 static bl_status track_values(compile *c)
 {
-    const bl_graph *graph = c->plan->graph;
+    const bl_graph *graph = c->graph;
 
     c->ntracked = graph->nvalues;
     c->tracked = bl_arena_array(c->arena, (size_t)c->ntracked + 1, sizeof *c->tracked);
@@ -99,7 +99,7 @@ static bl_status track_values(compile *c)
 
 static bl_status gather_roots(compile *c)
 {
-    const bl_graph *graph = c->plan->graph;
+    const bl_graph *graph = c->graph;
     int nstates = graph->nstates + graph->nhidden;
 
     for (int i = 0; !c->options->program && i < nstates; i++)
@@ -128,34 +128,99 @@ static bl_status gather_roots(compile *c)
 }
 /* ---- what the caller learns */
 
+const bl_node *compile_keep_extent(compile *c, const bl_node *extent)
+{
+    return bl_extent_copy(c->plan->arena, &c->extents, extent);
+}
+
+static const bl_node **keep_extents(compile *c, int n, const bl_node *const *extents)
+{
+    const bl_node **kept = bl_arena_array(c->plan->arena, (size_t)n, sizeof *kept);
+    for (int i = 0; kept != NULL && i < n; i++)
+        kept[i] = compile_keep_extent(c, extents[i]);
+    return kept;
+}
+
 static bl_plan_tensor *describe(compile *c, int n, const bl_node *const *nodes)
 {
-    bl_plan_tensor *all = bl_arena_array(c->arena, (size_t)n + 1, sizeof *all);
+    bl_plan_tensor *all = bl_arena_array(c->plan->arena, (size_t)n + 1, sizeof *all);
     for (int i = 0; all != NULL && i < n; i++)
         all[i] = (bl_plan_tensor){.dtype = (bl_dtype)nodes[i]->dtype,
                                   .ndim = nodes[i]->ndim,
-                                  .dim = nodes[i]->dim,
-                                  .vars = c->plan->graph->vars,
-                                  .nvars = c->plan->graph->nvars};
+                                  .dim = keep_extents(c, nodes[i]->ndim, nodes[i]->dim),
+                                  .vars = c->plan->dims,
+                                  .nvars = c->graph->nvars};
     return all;
+}
+
+static void keep_dims(compile *c)
+{
+    const bl_graph *graph = c->graph;
+    bl_wire_var *dims = bl_arena_array(c->plan->arena, (size_t)graph->nvars + 1, sizeof *dims);
+
+    for (int i = 0; dims != NULL && i < graph->nvars; i++) {
+        dims[i] = graph->vars[i];
+        dims[i].name = bl_arena_strdup(c->plan->arena, dims[i].name);
+    }
+    c->plan->dims = dims;
+}
+
+/* |tensor| without its sources: its dtype and its extents. */
+static const bl_node *keep_axes(compile *c, const bl_node *tensor)
+{
+    bl_node *kept = bl_arena_alloc(c->plan->arena, sizeof *kept);
+
+    if (kept == NULL)
+        return NULL;
+    *kept = *tensor;
+    kept->nsrc = 0;
+    kept->src = NULL;
+    kept->dim = keep_extents(c, tensor->ndim, tensor->dim);
+    return kept;
+}
+
+static void keep_checks(compile *c)
+{
+    bl_arena *arena = c->plan->arena;
+    bl_index_check *checks = bl_arena_array(arena, (size_t)c->graph->nchecks + 1, sizeof *checks);
+
+    for (int i = 0; checks != NULL && i < c->graph->nchecks; i++) {
+        bl_index_check *check = &checks[i];
+        *check = c->graph->checks[i];
+        check->next = NULL;
+        check->op = bl_arena_strdup(arena, check->op);
+        check->node = bl_arena_strdup(arena, check->node);
+        check->bound.what = bl_arena_strdup(arena, check->bound.what);
+        check->bound.before = bl_arena_strdup(arena, check->bound.before);
+        check->bound.after = bl_arena_strdup(arena, check->bound.after);
+        check->bound.extent = compile_keep_extent(c, check->bound.extent);
+        check->dim = keep_extents(c, check->ndim, check->dim);
+        check->first = keep_axes(c, check->first);
+    }
+    c->plan->checks = checks;
+    c->plan->nchecks = c->graph->nchecks;
 }
 
 static bl_status fill_info(compile *c)
 {
-    const bl_graph *graph = c->plan->graph;
+    const bl_graph *graph = c->graph;
     bl_plan_info *info = &c->plan->info;
     int nstates = graph->nstates + graph->nhidden;
-    bool *updated = bl_arena_array(c->arena, (size_t)nstates + 1, sizeof *updated);
-    int64_t *lo = bl_arena_array(c->arena, (size_t)graph->nvars + 1, sizeof *lo);
-    int64_t *hi = bl_arena_array(c->arena, (size_t)graph->nvars + 1, sizeof *hi);
-    bl_plan_tensor *hidden = describe(c, graph->nhidden, graph->inputs + graph->ninputs + graph->nstates);
+    bl_arena *arena = c->plan->arena;
+    bool *updated = bl_arena_array(arena, (size_t)nstates + 1, sizeof *updated);
+    int64_t *lo = bl_arena_array(arena, (size_t)graph->nvars + 1, sizeof *lo);
+    int64_t *hi = bl_arena_array(arena, (size_t)graph->nvars + 1, sizeof *hi);
+    bl_plan_tensor *hidden = NULL;
 
+    keep_dims(c);
+    keep_checks(c);
+    hidden = describe(c, graph->nhidden, graph->inputs + graph->ninputs + graph->nstates);
     info->inputs = describe(c, graph->ninputs, graph->inputs);
     info->states = describe(c, graph->nstates, graph->inputs + graph->ninputs);
     info->outputs = describe(c, graph->noutputs, graph->outputs);
-    BL_TRY(bl_arena_status(c->arena, c->err));
+    BL_TRY(bl_arena_status(arena, c->err));
     for (int i = 0; i < graph->nhidden; i++) {
-        hidden[i].name = graph->hidden[i].name;
+        hidden[i].name = bl_arena_strdup(arena, graph->hidden[i].name);
         hidden[i].init = graph->hidden[i].init;
     }
     for (int i = 0; i < nstates; i++)
@@ -178,19 +243,20 @@ static bl_status fill_info(compile *c)
     info->uses_rng = graph->uses_rng;
     info->checks_indices = graph->nchecks > 0;
     info->debug = c->plan->debug.data == NULL ? "" : c->plan->debug.data;
-    return BL_OK;
+    return bl_arena_status(arena, c->err);
 }
 /* The states that a step updates in place, because it changes only a part of them.  A step with checks updates no state in place:
  * the step may fail after its kernels ran. */
 static bl_status update_in_place(compile *c)
 {
-    const bl_graph *graph = c->plan->graph;
+    const bl_graph *graph = c->graph;
     int nstates = graph->nstates + graph->nhidden, root = graph->noutputs;
     int *state = bl_arena_array(c->arena, (size_t)c->nroots + 1, sizeof *state);
     bool *in_place = bl_arena_array(c->arena, (size_t)c->nroots + 1, sizeof *in_place);
-    bool *states = bl_arena_array(c->arena, (size_t)nstates + 1, sizeof *states);
+    bool *states = bl_arena_array(c->plan->arena, (size_t)nstates + 1, sizeof *states);
 
     BL_TRY(bl_arena_status(c->arena, c->err));
+    BL_TRY(bl_arena_status(c->plan->arena, c->err));
     c->plan->info.in_place = states;
     if (c->options->noopt || graph->nchecks > 0)
         return BL_OK;
@@ -226,9 +292,10 @@ bl_status compile_to_source(compile *c)
                               .max_buffer = c->dev->info.max_alloc / BUFFER_SHARE,
                               .keeps_values = c->explains};
 
-    BL_TRY(bl_front_build(c->wire, &front, &c->plan->graph, c->err));
-    c->ir = c->plan->graph->ir;
+    BL_TRY(bl_front_build(c->wire, &front, &c->graph, c->err));
+    c->ir = c->graph->ir;
     c->arena = bl_ir_arena(c->ir);
+    bl_ptrmap_init(&c->extents, c->arena);
     BL_TRY(gather_roots(c));
     bl_ir_tell(c->ir, "the schedule");
     options.ntracked = c->ntracked;
@@ -261,8 +328,8 @@ static bl_status compile_all(compile *c)
                        c->plan->info.kernels, c->plan->info.helpers, bl_clock_ms(start, source_done),
                        bl_clock_ms(source_done, bl_clock_ns()), c->plan->scratch_bytes);
     BL_TRY(fill_info(c));
-    c->plan->wire = bl_wire_copy(c->arena, c->wire);
-    BL_TRY(bl_arena_status(c->arena, c->err));
+    c->plan->wire = bl_wire_copy(c->plan->arena, c->wire);
+    BL_TRY(bl_arena_status(c->plan->arena, c->err));
     BL_TRY(bl_text_status(&c->plan->moves, c->err));
     c->plan->info.engine_ms = bl_clock_ms(start, source_done);
     c->plan->info.compile_ms = bl_clock_ms(start, bl_clock_ns());
@@ -283,6 +350,11 @@ bl_status compile_begin(compile *c)
     atomic_init(&c->plan->refs, 1);
     pthread_mutex_init(&c->plan->lock, NULL);
     c->plan->dev = c->dev;
+    c->plan->arena = bl_arena_create(options->max_compile_bytes);
+    if (c->plan->arena == NULL) {
+        plan_destroy(c->plan);
+        return bl_fail(c->err, BL_ENOMEM, "plan");
+    }
     c->plan->options = *options;
     c->plan->options.halt = (bl_halt){0}; /* and the rest of whoever asked */
     c->plan->options.progress = NULL;
@@ -297,10 +369,9 @@ bl_status compile_begin(compile *c)
 /* Give up what only the compilation needed, and, unless |keep|, the plan. */
 void compile_end(compile *c, bool keep)
 {
-    if (c->ir != NULL) /* which outlives who waits */
-        bl_ir_obey(c->ir, &(bl_halt){0});
     for (int i = 0; i < c->nmade; i++)
         bl_text_fini(&c->made[i].source);
+    bl_graph_destroy(c->graph);
     if (!keep)
         plan_destroy(c->plan);
 }
@@ -379,7 +450,7 @@ enum { BYTES_A_LAUNCH = 1500 /* that a driver keeps: measured on PoCL and lavapi
 
 size_t plan_host_bytes(const bl_plan *plan)
 {
-    return bl_arena_used(bl_ir_arena(plan->graph->ir)) + (size_t)plan->nsteps * BYTES_A_LAUNCH +
+    return bl_arena_used(plan->arena) + (size_t)plan->nsteps * BYTES_A_LAUNCH +
            atomic_load_explicit(&plan->keeps.bytes, memory_order_relaxed);
 }
 
@@ -407,6 +478,6 @@ void plan_destroy(bl_plan *plan)
     free(plan->groups);
     bl_text_fini(&plan->debug);
     bl_text_fini(&plan->moves);
-    bl_graph_destroy(plan->graph);
+    bl_arena_destroy(plan->arena);
     free(plan);
 }

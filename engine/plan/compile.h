@@ -33,8 +33,10 @@ typedef struct compile {
     const bl_plan_options *options;
     bl_device *dev;
     bl_plan *plan;
+    bl_graph *graph; /* owned, with the ir and the arena of all that only the compilation needs */
     bl_ir *ir;
     bl_arena *arena;
+    bl_ptrmap extents; /* that the plan has, by those of the ir */
     bl_target target;
     int nroots;
     const bl_node **roots;
@@ -52,8 +54,9 @@ typedef struct compile {
 BL_NODISCARD bl_status compile_begin(compile *c);
 BL_NODISCARD bl_status compile_to_source(compile *c); /* everything that needs no driver */
 void compile_end(compile *c, bool keep);
-int compile_spec(const compile *c);                   /* the level that bl_ir_verify is asked for */
-BL_NODISCARD bl_status compile_is_wanted(compile *c); /* asked between kernels; the IR asks meanwhile */
+int compile_spec(const compile *c);                                    /* the level that bl_ir_verify is asked for */
+const bl_node *compile_keep_extent(compile *c, const bl_node *extent); /* in the plan's arena */
+BL_NODISCARD bl_status compile_is_wanted(compile *c);                  /* asked between kernels; the IR asks meanwhile */
 BL_NODISCARD bl_status compile_verify(compile *c, int n, const bl_node *const *roots, bl_stage stage, const char *pass);
 void compile_dump(compile *c, int level, const char *title, int n, const bl_node *const *roots); /* for DEBUG=level */
 /* kernels.c: the schedule's nests with their moves, lowered, joined and as text; then what the driver makes of that. */

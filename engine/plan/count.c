@@ -4,17 +4,68 @@
 #include "engine/ir/shape.h"
 #include "engine/plan/internal.h"
 
+/* Of an input or a state; NULL for another slot. */
+static const bl_plan_tensor *tensor_of(const bl_plan_info *info, int slot)
+{
+    if (slot < info->ninputs)
+        return &info->inputs[slot];
+    slot -= info->ninputs;
+    if (slot < info->nstates)
+        return &info->states[slot];
+    slot -= info->nstates;
+    return slot < info->nhidden ? &info->hidden[slot] : NULL;
+}
+
 int64_t plan_slot_bytes(const bl_plan *plan, int slot, const int64_t *vars)
 {
-    const bl_graph *graph = plan->graph;
+    const bl_plan_tensor *tensor = tensor_of(&plan->info, slot);
     int64_t count = 1, bytes = 0;
 
     if (plan->slot_count[slot] != NULL)
         count = bl_extent_eval(plan->slot_count[slot], vars);
-    else if (slot < graph->ninputs + graph->nstates + graph->nhidden)
-        for (uint32_t i = 0; i < graph->inputs[slot]->ndim; i++)
-            count = bl_i64_mul(count, bl_extent_eval(graph->inputs[slot]->dim[i], vars), &count) ? count : INT64_MAX;
+    else if (tensor != NULL)
+        for (int i = 0; i < tensor->ndim; i++)
+            count = bl_i64_mul(count, bl_extent_eval(tensor->dim[i], vars), &count) ? count : INT64_MAX;
     return bl_i64_mul(count, (int64_t)bl_dtype_bytes(plan->slot_dtype[slot]), &bytes) ? bytes : INT64_MAX;
+}
+
+static bl_lowered *copy_lowered(bl_arena *arena, bl_ptrmap *extents, const bl_lowered *lowered, bl_linear *linear)
+{
+    bl_lowered *copy = bl_arena_alloc(arena, sizeof *copy);
+    int *vars = bl_arena_array(arena, (size_t)lowered->nvars, sizeof *vars);
+
+    if (linear == NULL)
+        linear = bl_linear_copy(arena, lowered->linear);
+    if (copy == NULL || vars == NULL || linear == NULL)
+        return NULL;
+    for (int i = 0; i < lowered->nvars; i++)
+        vars[i] = lowered->vars[i];
+    *copy = (bl_lowered){.linear = linear, .nvars = lowered->nvars, .vars = vars};
+    for (int i = 0; i < BL_GRID_DIMS; i++)
+        copy->grid[i] = bl_extent_copy(arena, extents, lowered->grid[i]);
+    return copy;
+}
+
+const plan_work *plan_work_copy(bl_arena *arena, bl_ptrmap *extents, const plan_work *work, const plan_work *like)
+{
+    const plan_work *first = NULL, **last = &first;
+
+    for (; work != NULL; work = work->next) {
+        plan_work *copy = bl_arena_alloc(arena, sizeof *copy);
+        int *slot = bl_arena_array(arena, (size_t)work->nparams, sizeof *slot);
+        if (copy == NULL || slot == NULL)
+            return NULL;
+        for (int i = 0; i < work->nparams; i++)
+            slot[i] = work->slot[i];
+        *copy = (plan_work){.nparams = work->nparams, .slot = slot};
+        copy->lowered = copy_lowered(arena, extents, work->lowered, like != NULL ? like->lowered->linear : NULL);
+        if (copy->lowered == NULL)
+            return NULL;
+        *last = copy;
+        last = &copy->next;
+        like = like != NULL ? like->next : NULL;
+    }
+    return first;
 }
 
 bl_status plan_count(const bl_plan *plan, const plan_work *work, const int64_t *vars, bl_arena *arena, plan_counts *out,
@@ -23,7 +74,7 @@ bl_status plan_count(const bl_plan *plan, const plan_work *work, const int64_t *
     *out = (plan_counts){0};
     for (; work != NULL; work = work->next) {
         bl_cost cost;
-        BL_TRY(bl_cost_count(arena, work->lowered, plan->graph->nvars, vars, &cost, err));
+        BL_TRY(bl_cost_count(arena, work->lowered, plan->info.nvars, vars, &cost, err));
         if (!bl_i64_add(out->ops, cost.ops, &out->ops))
             out->ops = INT64_MAX;
         for (int k = 0; k < work->nparams; k++) {
@@ -38,7 +89,7 @@ bl_status plan_count(const bl_plan *plan, const plan_work *work, const int64_t *
 
 void plan_count_all(const bl_plan *plan, const int64_t *vars, plan_counts *out)
 {
-    bl_arena *arena = plan->graph->nvars > 0 ? bl_arena_create(0) : NULL;
+    bl_arena *arena = plan->info.nvars > 0 ? bl_arena_create(0) : NULL;
 
     for (int i = 0; i < plan->nsteps; i++)
         out[plan->steps[i].kernel] = (plan_counts){.ops = plan->steps[i].ops, .bytes = plan->steps[i].bytes};

@@ -32,7 +32,7 @@ static int shorter_first(const void *a, const void *b)
 static double interpreted_seconds(const compile *c, const made *m, const int64_t *most)
 {
     const bl_linear *linear = m->lowered->linear;
-    const int64_t *runs = bl_cost_runs(c->arena, m->lowered, c->plan->graph->nvars, most);
+    const int64_t *runs = bl_cost_runs(c->arena, m->lowered, c->graph->nvars, most);
     double ns = 0;
 
     for (uint32_t i = 0; runs != NULL && i < linear->ninst; i++)
@@ -42,7 +42,7 @@ static double interpreted_seconds(const compile *c, const made *m, const int64_t
 
 static int64_t *largest_sizes(const compile *c)
 {
-    const bl_graph *graph = c->plan->graph;
+    const bl_graph *graph = c->graph;
     int64_t *most = bl_arena_array(c->arena, (size_t)graph->nvars + 1, sizeof *most);
 
     for (int i = 0; most != NULL && i < graph->nvars; i++)

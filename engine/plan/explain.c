@@ -147,7 +147,7 @@ static bl_status tell_kernel(explain *e, int number, bl_plan_detail_kernel *to)
 
 static bl_status tell_nodes(explain *e)
 {
-    const bl_graph *graph = e->c.plan->graph;
+    const bl_graph *graph = e->c.graph;
     const bl_wire_graph *wire = e->c.wire;
     int at = 0;
 

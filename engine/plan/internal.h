@@ -3,6 +3,7 @@
 #define BL_PLAN_INTERNAL_H
 
 #include "engine/base/fault.h"
+#include "engine/base/map.h"
 #include "engine/lower/cost.h"
 #include "engine/plan/plan.h"
 #include "engine/sched/memory.h"
@@ -121,9 +122,12 @@ typedef struct plan_keeps {
 struct bl_plan {
     atomic_int refs;
     bl_plan_info info;
-    bl_graph *graph; /* owns the arena in which all that is const here lives */
+    bl_arena *arena; /* has all that is const here */
     bl_device *dev;
     const bl_wire_graph *wire; /* what it was made of, to make it again */
+    const bl_wire_var *dims;   /* info.nvars: the named dimensions, lo and hi in steps */
+    int nchecks;
+    const bl_index_check *checks; /* of indices */
     bl_plan_options options;
     pthread_mutex_t lock;
     bl_plan *better; /* retained; under the lock */
@@ -215,6 +219,9 @@ BL_NODISCARD bl_status plan_count(const bl_plan *plan, const plan_work *work, co
                                   plan_counts *out, bl_err *err);
 /* Of each of the plan's kernels.  What cannot be counted for want of memory is as at the largest sizes. */
 void plan_count_all(const bl_plan *plan, const int64_t *vars, plan_counts *out);
+/* A copy of |work| in |arena|.  |like| is the copy for a kernel of the same source, of which |work| then has the linear kernels,
+ * or NULL; |extents| as in bl_extent_copy.  NULL without memory. */
+const plan_work *plan_work_copy(bl_arena *arena, bl_ptrmap *extents, const plan_work *work, const plan_work *like);
 /* |size| of each named dimension in steps of it: in |counted|, or |size| itself where all steps are 1. */
 const int64_t *plan_count_steps(int nvars, const bl_wire_var *vars, const int64_t *size, int64_t *counted);
 /* ahead.c */

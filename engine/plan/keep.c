@@ -78,7 +78,7 @@ static bool is_fixed(const made *m)
 /* May a launch that depends on sources alone read this slot, or write it?  It was asked of all before it. */
 static bool may_use(const analysis *a, int launch, int slot, bool written)
 {
-    const bl_graph *graph = a->c->plan->graph;
+    const bl_graph *graph = a->c->graph;
     const bl_place *place = &a->c->places[slot];
     int state = slot - graph->ninputs;
 
@@ -110,7 +110,7 @@ static void find_sources(analysis *a)
         bool all = is_fixed(m);
         for (int k = 0; all && k < m->nparams; k++)
             all = may_use(a, i, slot_of(a, i, k), writes(m, k));
-        if (!all || (a->from[i] = bl_arena_array(a->c->arena, words(plan->keeps.nsources) + 1, sizeof(uint64_t))) == NULL)
+        if (!all || (a->from[i] = bl_arena_array(plan->arena, words(plan->keeps.nsources) + 1, sizeof(uint64_t))) == NULL)
             continue;
         for (int k = 0; k < m->nparams; k++) {
             int slot = slot_of(a, i, k);
@@ -142,11 +142,11 @@ static bl_status add_launch(analysis *a, int launch)
 {
     plan_keeps *keeps = &a->c->plan->keeps;
     const made *m = kernel_of(a, launch);
-    int *value = bl_arena_array(a->c->arena, (size_t)m->nparams + 1, sizeof *value);
+    int *value = bl_arena_array(a->c->plan->arena, (size_t)m->nparams + 1, sizeof *value);
     plan_spared *spared = &keeps->spared[keeps->nspared];
 
     if (value == NULL)
-        return bl_arena_status(a->c->arena, a->c->err);
+        return bl_arena_status(a->c->plan->arena, a->c->err);
     *spared = (plan_spared){.step = launch, .from = a->from[launch], .value = value};
     for (int k = 0; k < m->nparams; k++) {
         int number = a->number[slot_of(a, launch, k)];
@@ -181,6 +181,7 @@ static bl_status list_launches(analysis *a)
 bl_status compile_keeps(compile *c)
 {
     plan_keeps *keeps = &c->plan->keeps;
+    bl_arena *arena = c->plan->arena;
     size_t nslots = (size_t)c->nslots + 1, nsteps = (size_t)c->plan->nsteps + 1;
     analysis a = {.c = c,
                   .writers = bl_arena_array(c->arena, nslots, sizeof(int)),
@@ -190,12 +191,13 @@ bl_status compile_keeps(compile *c)
 
     while (keeps->nsources < c->nslots && c->places[keeps->nsources].kind == BL_PLACE_INPUT) /* all up to the last one read */
         keeps->nsources++;
-    keeps->kept = bl_arena_array(c->arena, nslots, sizeof *keeps->kept);
-    keeps->spared = bl_arena_array(c->arena, nsteps, sizeof *keeps->spared);
-    keeps->sources = bl_arena_array(c->arena, (size_t)keeps->nsources + 1, sizeof *keeps->sources);
-    keeps->same = bl_arena_array(c->arena, words(keeps->nsources) + 1, sizeof(uint64_t));
-    keeps->before = bl_arena_array(c->arena, words(keeps->nsources) + 1, sizeof(uint64_t));
+    keeps->kept = bl_arena_array(arena, nslots, sizeof *keeps->kept);
+    keeps->spared = bl_arena_array(arena, nsteps, sizeof *keeps->spared);
+    keeps->sources = bl_arena_array(arena, (size_t)keeps->nsources + 1, sizeof *keeps->sources);
+    keeps->same = bl_arena_array(arena, words(keeps->nsources) + 1, sizeof(uint64_t));
+    keeps->before = bl_arena_array(arena, words(keeps->nsources) + 1, sizeof(uint64_t));
     BL_TRY(bl_arena_status(c->arena, c->err));
+    BL_TRY(bl_arena_status(arena, c->err));
     find_writers(&a);
     find_sources(&a);
     BL_TRY(list_launches(&a));
@@ -203,7 +205,7 @@ bl_status compile_keeps(compile *c)
         size_t room = MOST_KEPT_BYTES - c->plan->info.keep_bytes;
         c->plan->info.keep_bytes += !keeps->kept[i].outside ? 0 : keeps->kept[i].bytes < room ? keeps->kept[i].bytes : room;
     }
-    return bl_arena_status(c->arena, c->err);
+    return bl_arena_status(arena, c->err);
 }
 
 /* ---- around each step */

@@ -9,7 +9,7 @@
 /* How many elements a slot has at the largest sizes. */
 int64_t compile_slot_elements(const compile *c, int slot)
 {
-    const bl_graph *graph = c->plan->graph;
+    const bl_graph *graph = c->graph;
     const bl_place *place = &c->places[slot];
     int64_t count = place->count == NULL ? 0 : place->count->hi;
 
@@ -57,10 +57,10 @@ static void live_through_loops(const compile *c, bl_lifetime *lives)
 /* When each place that is neither input nor root is first written and last read. */
 static bl_status place_memory(compile *c, size_t *offset)
 {
-    bl_lifetime *lives = bl_arena_array(c->arena, (size_t)c->nslots + 1, sizeof *lives);
-    bool fixed = c->plan->graph->nvars == 0;
+    bl_lifetime *lives = bl_arena_array(c->plan->arena, (size_t)c->nslots + 1, sizeof *lives);
+    bool fixed = c->graph->nvars == 0;
 
-    BL_TRY(bl_arena_status(c->arena, c->err));
+    BL_TRY(bl_arena_status(c->plan->arena, c->err));
     for (int i = 0; i < c->nslots; i++) {
         size_t bytes = 0;
         lives[i] = (bl_lifetime){.first = c->nmade, .last = -1};
@@ -81,20 +81,21 @@ static bl_status place_memory(compile *c, size_t *offset)
     c->plan->lives = lives;
     c->plan->alignment = c->dev->info.alignment < 64 ? 64 : c->dev->info.alignment;
     c->plan->scratch_bytes = bl_memory_plan(c->nslots, lives, c->plan->alignment, c->arena);
-    c->plan->laid_vars = bl_arena_array(c->arena, (size_t)c->plan->graph->nvars + 1, sizeof *c->plan->laid_vars);
+    c->plan->laid_vars = bl_arena_array(c->plan->arena, (size_t)c->graph->nvars + 1, sizeof *c->plan->laid_vars);
     for (int i = 0; i < c->nslots; i++)
         offset[i] = lives[i].first <= lives[i].last ? lives[i].offset : SIZE_MAX;
     if (fixed && c->plan->scratch_bytes > c->dev->info.max_alloc)
         return bl_fail(c->err, BL_ENODEVMEM, "the graph needs %zu bytes for intermediate results at once, %s gives out %llu",
                        c->plan->scratch_bytes, c->dev->info.id, (unsigned long long)c->dev->info.max_alloc);
-    return bl_arena_status(c->arena, c->err);
+    BL_TRY(bl_arena_status(c->arena, c->err));
+    return bl_arena_status(c->plan->arena, c->err);
 }
 
 /* A kernel may see less of a buffer than the device can allocate (128 MiB on lavapipe).  With named dimensions each run asks for
  * its sizes. */
 static bl_status check_bindings(compile *c)
 {
-    uint64_t most = c->plan->graph->nvars == 0 ? c->dev->info.max_binding : 0;
+    uint64_t most = c->graph->nvars == 0 ? c->dev->info.max_binding : 0;
 
     for (int i = 0; i < c->nslots; i++) {
         const bl_place *place = &c->places[i];
@@ -107,23 +108,27 @@ static bl_status check_bindings(compile *c)
     return BL_OK;
 }
 
-static const plan_countdown *find_countdown(const bl_plan *plan, const bl_loop *loop)
+static const plan_countdown *find_countdown(compile *c, const bl_loop *loop)
 {
+    const bl_plan *plan = c->plan;
+    const bl_node *steps = compile_keep_extent(c, loop->steps);
+
     for (int i = 0; i < plan->ncountdowns; i++) {
-        if (plan->countdowns[i].steps == loop->steps)
+        if (plan->countdowns[i].steps == steps)
             return &plan->countdowns[i];
     }
     return NULL;
 }
 
 /* Where plan->vars has the slice of step |now|. */
-static int counter_of(const bl_plan *plan, const bl_loop *loop, int64_t now)
+static int counter_of(compile *c, const bl_loop *loop, int64_t now)
 {
     if (!loop->reverse)
-        return plan->graph->nvars + (int)now;
+        return c->graph->nvars + (int)now;
     if (bl_is_const(loop->steps))
-        return plan->graph->nvars + (int)(loop->steps->hi - 1 - now);
-    return find_countdown(plan, loop)->first + (int)now;
+        return c->graph->nvars + (int)(loop->steps->hi - 1 - now);
+    const plan_countdown *countdown = find_countdown(c, loop);
+    return countdown != NULL ? countdown->first + (int)now : 0; /* NULL without memory, which the arena remembers */
 }
 
 /* Named dimensions, then the numbers that a loop's steps have: a launch names the one that it is at.  The last one is the first
@@ -133,49 +138,53 @@ static bl_status make_vars(compile *c)
     bl_plan *plan = c->plan;
     int64_t steps = 0, all = 0;
 
-    plan->countdowns = bl_arena_array(c->arena, (size_t)c->schedule->nloops + 1, sizeof *plan->countdowns);
-    BL_TRY(bl_arena_status(c->arena, c->err));
+    plan->countdowns = bl_arena_array(plan->arena, (size_t)c->schedule->nloops + 1, sizeof *plan->countdowns);
+    BL_TRY(bl_arena_status(plan->arena, c->err));
     for (int i = 0; i < c->schedule->nloops; i++)
         steps = c->schedule->loops[i].steps->hi > steps ? c->schedule->loops[i].steps->hi : steps;
     all = steps;
     for (int i = 0; i < c->schedule->nloops && all < UINT16_MAX; i++) {
         const bl_loop *loop = &c->schedule->loops[i];
-        if (!loop->reverse || bl_is_const(loop->steps) || find_countdown(plan, loop) != NULL)
+        if (!loop->reverse || bl_is_const(loop->steps) || find_countdown(c, loop) != NULL)
             continue;
-        plan->countdowns[plan->ncountdowns++] = (plan_countdown){.steps = loop->steps, .first = plan->graph->nvars + (int)all};
+        plan->countdowns[plan->ncountdowns++] =
+            (plan_countdown){.steps = compile_keep_extent(c, loop->steps), .first = c->graph->nvars + (int)all};
         all += loop->steps->hi;
     }
-    if (all >= UINT16_MAX - plan->graph->nvars)
+    if (all >= UINT16_MAX - c->graph->nvars)
         return bl_fail(c->err, BL_ELIMIT, "a scan of %lld steps; at most %d, and fewer where several go backwards",
-                       (long long)steps, UINT16_MAX - plan->graph->nvars - 1);
-    plan->nvars = plan->graph->nvars + (int)all + 1;
+                       (long long)steps, UINT16_MAX - c->graph->nvars - 1);
+    plan->nvars = c->graph->nvars + (int)all + 1;
     plan->vars = bl_calloc((size_t)plan->nvars + 1, sizeof *plan->vars);
     if (plan->vars == NULL)
         return bl_fail(c->err, BL_ENOMEM, "plan");
     for (int i = 0; i < (int)steps; i++)
-        plan->vars[plan->graph->nvars + i] = i;
+        plan->vars[c->graph->nvars + i] = i;
     return BL_OK;
 }
 
 bl_status compile_slots(compile *c)
 {
     bl_plan *plan = c->plan;
-    size_t *offset = bl_arena_array(c->arena, (size_t)c->nslots + 1, sizeof *offset);
-    const bl_node **count = bl_arena_array(c->arena, (size_t)c->nslots + 1, sizeof *count);
-    bl_dtype *dtype = bl_arena_array(c->arena, (size_t)c->nslots + 1, sizeof *dtype);
+    size_t *offset = bl_arena_array(plan->arena, (size_t)c->nslots + 1, sizeof *offset);
+    const bl_node **count = bl_arena_array(plan->arena, (size_t)c->nslots + 1, sizeof *count);
+    bl_dtype *dtype = bl_arena_array(plan->arena, (size_t)c->nslots + 1, sizeof *dtype);
+    int *roots = bl_arena_array(plan->arena, (size_t)c->nroots + 1, sizeof *roots);
 
-    BL_TRY(bl_arena_status(c->arena, c->err));
+    BL_TRY(bl_arena_status(plan->arena, c->err));
     if (c->nslots > UINT16_MAX) /* what a launch names them by */
         return bl_fail(c->err, BL_ELIMIT, "the graph needs %d buffers, at most %d", c->nslots, UINT16_MAX);
     BL_TRY(check_bindings(c));
     BL_TRY(place_memory(c, offset));
     for (int i = 0; i < c->nslots; i++) {
-        count[i] = c->places[i].kind == BL_PLACE_INPUT ? NULL : c->places[i].count;
+        if (c->places[i].kind != BL_PLACE_INPUT && c->places[i].count != NULL)
+            count[i] = compile_keep_extent(c, c->places[i].count);
         dtype[i] = c->places[i].dtype;
     }
     plan->nslots = c->nslots;
     plan->nroots = c->nroots;
-    plan->root_slot = c->schedule->root_place;
+    memcpy(roots, c->schedule->root_place, (size_t)c->nroots * sizeof *roots);
+    plan->root_slot = roots;
     plan->slot_offset = offset;
     plan->slot_count = count;
     plan->slot_dtype = dtype;
@@ -207,10 +216,10 @@ typedef struct emission {
 
 static void emit_launch(emission *e, int which)
 {
-    const compile *c = e->c;
+    compile *c = e->c;
     const made *m = &c->made[which];
     bl_launch *launch = &e->launches[e->end];
-    int nvars = c->plan->graph->nvars;
+    int nvars = c->graph->nvars;
 
     e->steps[e->end] = (step){.name = m->name,
                               .helper = m->helper,
@@ -223,7 +232,8 @@ static void emit_launch(emission *e, int which)
                               .cut = m->cut,
                               .ops = m->ops,
                               .bytes = m->bytes};
-    memcpy(e->steps[e->end].grid, m->lowered->grid, sizeof m->lowered->grid);
+    for (int i = 0; i < BL_GRID_DIMS; i++)
+        e->steps[e->end].grid[i] = compile_keep_extent(c, m->lowered->grid[i]);
     launch->kernel = c->plan->kernels[which];
     for (int k = 0; k < m->nparams; k++) {
         const bl_place *place = &c->places[m->slot[k]];
@@ -244,13 +254,13 @@ static int bound_place(const emission *e, int place)
 
 static void bind_step(emission *e, const bl_loop *loop, int64_t now)
 {
-    plan_turn *turn = now >= loop->steps->lo ? bl_arena_alloc(e->c->arena, sizeof *turn) : NULL;
+    plan_turn *turn = now >= loop->steps->lo ? bl_arena_alloc(e->c->plan->arena, sizeof *turn) : NULL;
 
     if (turn != NULL) {
-        *turn = (plan_turn){.steps = loop->steps, .number = now, .outer = e->turn};
+        *turn = (plan_turn){.steps = compile_keep_extent(e->c, loop->steps), .number = now, .outer = e->turn};
         e->turn = turn;
     }
-    e->at[e->depth] = counter_of(e->c->plan, loop, now);
+    e->at[e->depth] = counter_of(e->c, loop, now);
     for (int i = 0; i < loop->ncarries; i++) {
         const bl_carry *carry = &loop->carries[i];
         e->bound[carry->out] = bound_place(e, carry->place[now % 2]);
@@ -343,7 +353,7 @@ void compile_count_launches(compile *c, int64_t *out)
 /* What one launch of each kernel costs. */
 bl_status compile_estimate(compile *c)
 {
-    const bl_graph *graph = c->plan->graph;
+    const bl_graph *graph = c->graph;
     int64_t *most = bl_arena_array(c->arena, (size_t)graph->nvars + 1, sizeof *most);
 
     if (most == NULL)
@@ -366,9 +376,25 @@ bl_status compile_estimate(compile *c)
     return BL_OK;
 }
 
+/* Names, moves and work of the kernels, in the plan's arena. */
+static bl_status keep_kernels(compile *c)
+{
+    bl_arena *arena = c->plan->arena;
+    const plan_work **work = bl_arena_array(arena, (size_t)c->nmade + 1, sizeof *work);
+
+    for (int i = 0; work != NULL && i < c->nmade; i++) {
+        made *m = &c->made[i];
+        int like = compile_first_like(c, i);
+        work[i] = plan_work_copy(arena, &c->extents, m->work, like < i ? work[like] : NULL);
+        m->name = bl_arena_strdup(arena, m->name);
+        m->moves = bl_arena_strdup(arena, m->moves);
+    }
+    c->plan->work = work;
+    return bl_arena_status(arena, c->err);
+}
+
 static bl_status make_launches(compile *c)
 {
-    const plan_work **work = bl_arena_array(c->arena, (size_t)c->nmade + 1, sizeof *work);
     bl_plan *plan = c->plan;
     emission e = {.c = c};
     size_t n = 0;
@@ -380,19 +406,19 @@ static bl_status make_launches(compile *c)
     n = (size_t)e.end + 1;
     plan->nsteps = (int)e.end;
     plan->groups = bl_calloc(n, sizeof *plan->groups);
-    plan->launches = e.launches = bl_arena_array(c->arena, n, sizeof *e.launches);
-    plan->steps = e.steps = bl_arena_array(c->arena, n, sizeof *e.steps);
+    plan->launches = e.launches = bl_arena_array(plan->arena, n, sizeof *e.launches);
+    plan->steps = e.steps = bl_arena_array(plan->arena, n, sizeof *e.steps);
     e.bound = bl_arena_array(c->arena, (size_t)c->nslots + 1, sizeof *e.bound);
     e.at = bl_arena_array(c->arena, (size_t)c->schedule->nloops + 1, sizeof *e.at);
     BL_TRY(bl_arena_status(c->arena, c->err));
+    BL_TRY(bl_arena_status(plan->arena, c->err));
     if (plan->groups == NULL)
         return bl_fail(c->err, BL_ENOMEM, "plan");
-    for (int i = 0; i < c->nmade; i++)
-        work[i] = c->made[i].work;
-    plan->work = work;
+    BL_TRY(keep_kernels(c));
     e.next_loop = 0;
     e.end = 0;
     emit(&e, 0, c->schedule->nnests);
+    BL_TRY(bl_arena_status(plan->arena, c->err));
     for (int i = 0; i < plan->nsteps; i++) {
         const step *s = &plan->steps[i];
         plan->info.kernels += (uint32_t)s->kernels;
@@ -411,9 +437,9 @@ static bl_status make_parts(compile *c)
     bl_plan *plan = c->plan;
     double seconds = 0;
 
-    BL_TRY(plan_census_init(&plan->census, c->nmade, plan->nsteps, plan->graph->nvars, c->err));
-    plan->parts = bl_arena_array(c->arena, (size_t)plan->nsteps + 1, sizeof *plan->parts);
-    BL_TRY(bl_arena_status(c->arena, c->err));
+    BL_TRY(plan_census_init(&plan->census, c->nmade, plan->nsteps, c->graph->nvars, c->err));
+    plan->parts = bl_arena_array(plan->arena, (size_t)plan->nsteps + 1, sizeof *plan->parts);
+    BL_TRY(bl_arena_status(plan->arena, c->err));
     for (int i = 0; i < plan->nsteps; i++) {
         const step *s = &plan->steps[i];
         part *last = plan->nparts == 0 ? NULL : &plan->parts[plan->nparts - 1];

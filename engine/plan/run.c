@@ -91,7 +91,7 @@ static bl_status bind_sizes(running *r)
 {
     bl_plan *plan = r->plan;
     for (int i = 0; i < plan->info.nvars; i++) {
-        int64_t value = r->run->vars[i], every = bl_wire_var_step(&plan->graph->vars[i]);
+        int64_t value = r->run->vars[i], every = bl_wire_var_step(&plan->dims[i]);
         if (value < plan->info.var_lo[i] || value > plan->info.var_hi[i] || value % every != 0)
             return bl_fail(r->err, BL_EGRAPH, "dimension %d is %lld, its range is [%lld, %lld] in steps of %lld", i,
                            (long long)value, (long long)plan->info.var_lo[i], (long long)plan->info.var_hi[i], (long long)every);
@@ -157,7 +157,7 @@ static void free_outputs(running *r, bl_status st)
 static bl_status alloc_words(running *r)
 {
     const bl_plan *plan = r->plan;
-    int n = plan->graph->nchecks;
+    int n = plan->nchecks;
     size_t bytes = 0;
 
     r->words = bl_calloc((size_t)n + 1, sizeof *r->words);
@@ -172,7 +172,7 @@ static bl_status alloc_words(running *r)
 
 static void free_words(running *r)
 {
-    for (int i = 0; r->words != NULL && i < r->plan->graph->nchecks; i++)
+    for (int i = 0; r->words != NULL && i < r->plan->nchecks; i++)
         bl_pool_release(r->run->pool, r->words[i]);
     free(r->words);
 }
@@ -240,7 +240,7 @@ static void bind_slots(running *r)
             plan->slots[ninputs + i] = r->next[i];
         plan->slots[plan->root_slot[root++]] = r->next[i];
     }
-    for (int i = 0; i < plan->graph->nchecks; i++)
+    for (int i = 0; i < plan->nchecks; i++)
         plan->slots[plan->root_slot[root++]] = r->words[i];
     fill_unused(plan);
 }
@@ -462,7 +462,7 @@ static bl_status begin(running *r)
     bl_plan *plan = r->plan;
     int nstates = plan->info.nstates + plan->info.nhidden;
 
-    r->vars = plan_count_steps(plan->graph->nvars, plan->graph->vars, r->run->vars, r->counted);
+    r->vars = plan_count_steps(plan->info.nvars, plan->dims, r->run->vars, r->counted);
     r->run->steps_done = 0;
     for (int i = 0; i < plan->info.noutputs; i++)
         r->run->outputs[i] = NULL;

@@ -15,7 +15,7 @@ enum { LAID_OUT_ONCE = 4 * 1024 * 1024 }; /* bytes up to which sizes do not matt
 
 static bool is_elastic(const bl_plan *plan)
 {
-    return plan->graph->nvars > 0 && plan->scratch_bytes > LAID_OUT_ONCE;
+    return plan->info.nvars > 0 && plan->scratch_bytes > LAID_OUT_ONCE;
 }
 
 static bl_status slot_size(const bl_plan *plan, int slot, const int64_t *vars, size_t *bytes, bl_err *err)
@@ -48,7 +48,7 @@ bl_status bl_plan_peak(const bl_plan *plan, const int64_t *vars, size_t *bytes, 
     bl_status st = BL_OK;
 
     *bytes = plan->scratch_bytes;
-    vars = plan_count_steps(plan->graph->nvars, plan->graph->vars, vars, counted);
+    vars = plan_count_steps(plan->info.nvars, plan->dims, vars, counted);
     if (lives != NULL)
         st = lay_out(plan, vars, arena, lives, bytes, err);
     bl_arena_destroy(arena);
@@ -91,7 +91,7 @@ static bl_status bind_views(bl_plan *plan, bl_buffer *scratch, const bl_lifetime
 /* The layout of the sizes |vars|, on another buffer or for other sizes than the last one. */
 static bl_status bind_layout(bl_plan *plan, const int64_t *vars, bl_pool *pool, bl_err *err)
 {
-    size_t each = (size_t)plan->graph->nvars * sizeof *vars, bytes = 0;
+    size_t each = (size_t)plan->info.nvars * sizeof *vars, bytes = 0;
     bl_arena *arena = bl_arena_create(0);
     bl_lifetime *lives = arena != NULL ? bl_arena_array(arena, (size_t)plan->nslots, sizeof *lives) : NULL;
     bl_buffer *scratch = NULL;
@@ -115,7 +115,7 @@ static bl_status bind_layout(bl_plan *plan, const int64_t *vars, bl_pool *pool, 
 
 bl_status plan_check_bindings(const bl_plan *plan, const int64_t *vars, bl_err *err)
 {
-    uint64_t most = plan->graph->nvars > 0 ? plan->dev->info.max_binding : 0;
+    uint64_t most = plan->info.nvars > 0 ? plan->dev->info.max_binding : 0;
 
     for (int i = 0; most > 0 && i < plan->nslots; i++) {
         int64_t bytes = plan_slot_bytes(plan, i, vars);
@@ -128,7 +128,7 @@ bl_status plan_check_bindings(const bl_plan *plan, const int64_t *vars, bl_err *
 
 bl_status plan_bind_scratch(bl_plan *plan, const int64_t *vars, bl_pool *pool, bl_err *err)
 {
-    size_t each = (size_t)plan->graph->nvars * sizeof *vars, bytes = plan->scratch_bytes;
+    size_t each = (size_t)plan->info.nvars * sizeof *vars, bytes = plan->scratch_bytes;
     bl_buffer *scratch = NULL;
 
     if (plan->scratch_bytes == 0)

@@ -69,7 +69,7 @@ bool bl_plan_is_due(const bl_plan *plan)
 static void add_counts(bl_plan *plan, unsigned samples, const int64_t *vars)
 {
     plan_census *census = &plan->census;
-    size_t bytes = (size_t)plan->graph->nvars * sizeof *vars;
+    size_t bytes = (size_t)plan->info.nvars * sizeof *vars;
 
     if (census->counted == NULL)
         return;
@@ -185,12 +185,12 @@ int bl_plan_list_kernels(const bl_plan *plan, int most, bl_kernel_use *out)
 double bl_plan_estimate(const bl_plan *plan, const int64_t *vars)
 {
     int64_t counted[BL_WIRE_MAX_DIMS];
-    plan_counts *all = plan->graph->nvars > 0 ? bl_calloc((size_t)plan->nkernels + 1, sizeof *all) : NULL;
+    plan_counts *all = plan->info.nvars > 0 ? bl_calloc((size_t)plan->nkernels + 1, sizeof *all) : NULL;
     double seconds = 0;
 
     if (all == NULL)
         return plan->info.estimate_s;
-    plan_count_all(plan, plan_count_steps(plan->graph->nvars, plan->graph->vars, vars, counted), all);
+    plan_count_all(plan, plan_count_steps(plan->info.nvars, plan->dims, vars, counted), all);
     for (int i = 0; i < plan->nsteps; i++)
         seconds += compile_seconds(&plan->dev->info, all[plan->steps[i].kernel].ops, all[plan->steps[i].kernel].bytes);
     free(all);
@@ -210,7 +210,7 @@ void bl_plan_report(const bl_plan *plan, const int64_t *vars, const uint64_t *la
         bl_text_puts(out, "no memory to say what the kernels did\n");
         return;
     }
-    plan_count_all(plan, plan_count_steps(plan->graph->nvars, plan->graph->vars, vars, counted), all);
+    plan_count_all(plan, plan_count_steps(plan->info.nvars, plan->dims, vars, counted), all);
     for (int i = 0, seen = -1; i < plan->nsteps; i++) {
         const step *s = &plan->steps[i];
         const plan_counts *did = &all[s->kernel];
