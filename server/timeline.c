@@ -33,6 +33,7 @@ typedef struct timeline {
     bl_request *rq;
     int nqueues, queue; /* queue: the one that is listed */
     const char *name[MOST_QUEUES];
+    int64_t whole_since_ns; /* no later turn is missing */
     size_t n, cap;
     span *spans;
     bool used[MOST_QUEUES][MOST_LANES];
@@ -47,11 +48,15 @@ static void keep_turn(void *arg, const bl_turn_record *turn)
     t->spans[t->n++].queue = t->queue;
 }
 
+/* A queue keeps its last turns: where all of them are listed, earlier ones may be missing. */
 static void list_queue(timeline *t, bl_queue *queue, const char *name, int64_t since_ns)
 {
+    size_t before = t->n;
     t->queue = t->nqueues;
     t->name[t->nqueues++] = name;
     bl_queue_list_turns(queue, since_ns, keep_turn, t);
+    if (t->n - before == BL_QUEUE_TURNS && t->spans[before].turn.end_ns > t->whole_since_ns)
+        t->whole_since_ns = t->spans[before].turn.end_ns;
 }
 
 /* ---- events */
@@ -161,6 +166,7 @@ bl_status bl_handle_timeline(bl_request *rq)
     t->spans = bl_arena_array(rq->arena, t->cap, sizeof *t->spans);
     BL_TRY(bl_arena_status(rq->arena, &rq->err));
     since_ns = bl_clock_ns() - (int64_t)seconds * 1000000000;
+    t->whole_since_ns = since_ns > server->start_ns ? since_ns : server->start_ns;
     for (uint32_t i = 0; i < server->nworkers; i++)
         list_queue(t, server->workers[i].queue, server->workers[i].dev->info.id, since_ns);
     list_queue(t, server->compiler, "compiler", since_ns);
@@ -169,7 +175,10 @@ bl_status bl_handle_timeline(bl_request *rq)
     put_track(t, "process_name", 0, "beamline");
     put_turns(t);
     put_waits(t);
-    bl_text_puts(&rq->out, "]}");
+    bl_text_puts(&rq->out, "],\"otherData\":{");
+    put_time(t, "from_us", t->whole_since_ns - server->start_ns);
+    put_time(t, "now_us", bl_clock_ns() - server->start_ns);
+    bl_text_puts(&rq->out, "}}");
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }

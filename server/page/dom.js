@@ -92,6 +92,11 @@ export function button(text, onclick, attributes = {}) {
   return h("button", {type: "button", onclick, ...attributes}, text);
 }
 
+/** Buttons for a drawing: rows of text, what it does in words, action. */
+export function toolbar(label, rows) {
+  return h("div", {class: "row tools", role: "group", "aria-label": label}, rows.map(([text, words, action]) => button(text, action, {"aria-label": words, title: words})));
+}
+
 /** A state in a word with a mark whose form tells it too. */
 export function chip(state, kind = state) {
   return h("span", {class: `chip ${kind}`}, state);

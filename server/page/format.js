@@ -64,3 +64,8 @@ export function shape(dims) {
 export function listed(words) {
   return words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`;
 }
+
+/** What a request is for, with the beginning of the id of a job: "job 4f2a19b0 of net". */
+export function shorter(what) {
+  return what.replace(/^(job [0-9a-f]{8})[0-9a-f]+/, "$1");
+}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A graph as a drawing that can be moved and scaled; each node has the colour of the kernel that computes it, or a strip of each of several.
-import {button, h, morph, seriesClass, table} from "./dom.js";
+import {h, morph, seriesClass, table, toolbar} from "./dom.js";
 import {count, shape} from "./format.js";
 
 const MOST_NODES = 800;   // of more, a kernel is a node
@@ -132,6 +132,5 @@ function makeMovable(svg, {width, height}) {
     view = {x: (width - svg.clientWidth * factor) / 2, y: 0, width: svg.clientWidth * factor, height: svg.clientHeight * factor};
     if (svg.clientWidth > 0) apply();
   });
-  return h("div", {class: "row tools", role: "group", "aria-label": "View of the graph"}, [["+", "Closer", () => scale(1 / 1.4)], ["−", "Farther", () => scale(1.4)], ["↑", "Up", shift(0, -0.3)], ["↓", "Down", shift(0, 0.3)],
-    ["All", "The whole graph", set(whole)]].map(([text, label, action]) => button(text, action, {"aria-label": label, title: label})));
+  return toolbar("View of the graph", [["+", "Closer", () => scale(1 / 1.4)], ["−", "Farther", () => scale(1.4)], ["↑", "Up", shift(0, -0.3)], ["↓", "Down", shift(0, 0.3)], ["All", "The whole graph", set(whole)]]);
 }

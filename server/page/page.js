@@ -8,6 +8,7 @@ import {showJobs} from "./page_jobs.js";
 import {showModels} from "./page_models.js";
 import {showNow} from "./page_now.js";
 import {showPrograms} from "./page_programs.js";
+import {showTimeline} from "./page_timeline.js";
 import {showUsage} from "./page_usage.js";
 
 // name of the address, words of the link, scopes that are needed (any of them), what shows it
@@ -16,6 +17,7 @@ const PAGES = [
   ["jobs", "Jobs", ["train"], showJobs],
   ["models", "Models", ["infer"], showModels],
   ["programs", "Programs", ["run", "train"], showPrograms],
+  ["timeline", "Timeline", [], showTimeline],
   ["data", "Data", ["run", "train"], showData],
   ["usage", "Keys & usage", [], showUsage],
   ["api", "API", [], showApi],

@@ -13,7 +13,7 @@ export async function showApi(root, _, life) {
   const draw = () => {
     const word = filter.value.toLowerCase();
     morph(list, groups.map(([group, operations]) => [group, operations.filter((each) => `${each.method} ${each.path} ${each.summary}`.toLowerCase().includes(word))])
-      .filter(([, operations]) => operations.length > 0).map(([group, operations]) => h("section", {class: "panel", key: group}, h("h2", {}, group), operations.map(drawOperation))));
+      .filter(([, operations]) => operations.length > 0).map(([group, operations]) => h("section", {class: "panel", key: group}, h("h2", {}, group[0].toUpperCase() + group.slice(1)), operations.map(drawOperation))));
   };
   draw();
 }
@@ -36,7 +36,7 @@ function groupOperations({paths}) {
 function drawOperation({method, path, summary, kinds}) {
   const line = curl(method, path, kinds[0]);
   return h("details", {key: `${method} ${path}`, class: "operation"},
-    h("summary", {}, h("span", {class: "method"}, method), h("code", {}, path), h("span", {class: "quiet"}, ` ${summary}`)),
+    h("summary", {}, h("span", {class: "method"}, method), h("code", {}, path), h("span", {class: "quiet"}, summary)),
     h("div", {class: "row"}, h("pre", {tabindex: "0", "aria-label": `curl for ${method} ${path}`}, line),
       button("Copy", async () => {
         await navigator.clipboard?.writeText(line);

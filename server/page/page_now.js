@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Now: is a device free, who has it, and until when.
 import {chip, facts, h, heading, morph, numbers, seriesClass, swatch} from "./dom.js";
-import {bytes, clock, count, duration, listed, percent} from "./format.js";
+import {bytes, clock, count, duration, listed, percent, shorter} from "./format.js";
 import {optional, session} from "./session.js";
 
 const SECONDS = 600;    // of the past are shown
@@ -96,11 +96,6 @@ function drawKeys(device, keys) {
         h("td", {class: "nowrap"}, swatch(keys.indexOf(key.name)), " ", key.mine && key.name ? h("strong", {}, `${key.name} (you)`) : nameOf(key)),
         h("td", {}, (key.what ?? []).map((what) => [describeWhat(what, key.mine), " "])),
         h("td", {class: "number"}, percent(key.busy)), h("td", {class: "number"}, key.queue || ""), h("td", {class: "number"}, bytes(key.memory_used)))))));
-}
-
-/** Ids of jobs are long, and their beginnings are enough. */
-function shorter(what) {
-  return what.replace(/^(job [0-9a-f]{8})[0-9a-f]+/, "$1");
 }
 
 /** "job 4f2a of net", as a link where it is one's own. */

@@ -21,12 +21,33 @@ class Timeline(KeyedCase):
 
     def events(self, who, query=""):
         document = self.ok(self.call(who, "GET", T + query)).json
-        names = {event["tid"]: event["args"]["name"] for event in document["traceEvents"] if event["ph"] == "M" and event["name"] == "thread_name"}
-        spans = [event for event in document["traceEvents"] if event["ph"] == "X"]
-        self.assertEqual({"X", "M"}, {event["ph"] for event in document["traceEvents"]} | {"X"})
-        self.assertLessEqual({event["tid"] for event in spans}, set(names))
+        self.is_trace(document)
+        names = {event["tid"]: event["args"]["name"] for event in document["traceEvents"] if event["name"] == "thread_name"}
+        return names, [event for event in document["traceEvents"] if event["ph"] == "X"]
+
+    def is_trace(self, document):
+        """The rules of Chrome's Trace Event Format, as far as complete events and metadata go."""
+        self.assertIn(document["displayTimeUnit"], ("ms", "ns"))
+        processes, threads, spans = set(), set(), []
+        for event in document["traceEvents"]:
+            self.assertTrue(type(event["pid"]) is int and type(event["tid"]) is int, event)
+            self.assertIsInstance(event["args"], dict)
+            if event["ph"] == "M":
+                self.assertTrue(event["args"]["name"], event)
+                named, key = {"process_name": (processes, event["pid"]), "thread_name": (threads, (event["pid"], event["tid"]))}[event["name"]]
+                self.assertNotIn(key, named, "named twice")
+                named.add(key)
+            else:
+                self.assertEqual("X", event["ph"])
+                self.assertTrue(event["name"] and event["cat"], event)
+                self.assertTrue(type(event["ts"]) in (int, float) and event["ts"] >= 0 and type(event["dur"]) in (int, float) and event["dur"] >= 0, event)
+                spans.append(event)
+        self.assertLessEqual({(event["pid"], event["tid"]) for event in spans}, threads)
+        self.assertEqual({pid for pid, _ in threads} | {1}, processes)
         self.nests(spans)
-        return names, spans
+        whole = document["otherData"]
+        self.assertLessEqual(0, whole["from_us"])
+        self.assertGreaterEqual(whole["now_us"], max((event["ts"] + event["dur"] for event in spans), default=0))
 
     def nests(self, spans):
         """Of a track each event is over before the next one begins."""
@@ -61,6 +82,8 @@ class Timeline(KeyedCase):
     def test_seconds(self):
         self.work()
         self.assertTrue(self.events("bob", "?seconds=3600")[1])
+        whole = self.ok(self.call("bob", "GET", T + "?seconds=1")).json["otherData"]
+        self.assertTrue(0 < whole["now_us"] - whole["from_us"] < 1.2e6, whole)
         for seconds in ("0", "-1", "1e9", "3601", "x", ""):
             self.refused(400, self.call("bob", "GET", T + "?seconds=" + seconds))
         self.refused(401, self.server.call("GET", T))
@@ -88,6 +111,9 @@ class Short(unittest.TestCase):
         spans = [event for event in document["traceEvents"] if event["ph"] == "X" and event["cat"] not in ("queue", "compiler", "search")]
         self.assertEqual(1024, len(spans))
         Timeline.nests(self, spans)
+        device = max({event["cat"] for event in spans}, key=lambda cat: sum(event["cat"] == cat for event in spans))
+        first = min(event["ts"] + event["dur"] for event in spans if event["cat"] == device)
+        self.assertAlmostEqual(first, document["otherData"]["from_us"], 2, "what is before the first turn that is kept is unknown")
 
 
 if __name__ == "__main__":

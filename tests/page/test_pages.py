@@ -16,7 +16,7 @@ from served import ROOT
 sys.path.insert(0, str(ROOT / "tests" / "http"))
 import training  # noqa: E402
 
-PAGES = {"jobs": ["train"], "models": ["infer"], "programs": ["run", "train"], "data": ["run", "train"], "usage": [], "api": []}
+PAGES = {"jobs": ["train"], "models": ["infer"], "programs": ["run", "train"], "timeline": [], "data": ["run", "train"], "usage": [], "api": []}
 DOUBLE = {"inputs": {"x": {"dtype": "float32", "shape": ["batch", 4]}}, "dims": {"batch": [1, 64]}, "nodes": [{"id": "y", "op": "mul", "in": ["x", 2]}], "outputs": ["y"]}
 STORY = pathlib.Path(os.environ.get("BEAMLINE_DATA", ROOT.parent / "shared" / "data"), "stories260K", "stories260K-f32.gguf")
 
@@ -88,7 +88,9 @@ class Looks(Scene):
                 self.assertEqual(not needed or bool(scopes & set(needed)), name in found, name)
             page.goto(f"{self.server.url}/#/usage")
             page.wait_for_selector("h1:has-text('sage')")
-            self.assertEqual("admin" in scopes, page.get_by_text("New key…").count() > 0)
+            made = page.get_by_text("New key…")
+            made.wait_for() if "admin" in scopes else page.wait_for_timeout(500)
+            self.assertEqual("admin" in scopes, made.count() > 0)
 
 
 class Jobs(Scene):
@@ -151,6 +153,65 @@ class Programs(Scene):
         self.assertGreater(page.locator("g.node.marked").count(), 0)
         page.get_by_role("link", name="test").click()
         page.wait_for_selector("h1:has-text('noisy')")
+
+
+class Timeline(Scene):
+    def show_trace(self, seconds="10"):
+        """The page with a whole trace, and the trace that the server gave it."""
+        page = self.show("timeline")
+        with page.expect_response("**/api/v1/trace*") as answer:
+            page.get_by_label("How far back").select_option(seconds)
+        page.wait_for_selector(".timeline .turn")
+        return page, answer.value.json()
+
+    def point(self, page, event, start, end):
+        """Put the pointer on an event of the first lane of interp:0 while all of the timeline is shown."""
+        lane, drawing = page.locator(".timeline .lane").first.bounding_box(), page.locator(".timeline").bounding_box()
+        page.mouse.move(drawing["x"] + (event["ts"] + event["dur"] / 2 - start) / (end - start) * drawing["width"], lane["y"] + lane["height"] / 2)
+
+    def test_events_are_those_of_the_trace(self):
+        page, trace = self.show_trace("600")
+        start, end = trace["otherData"]["from_us"], trace["otherData"]["now_us"]
+        spans = [event for event in trace["traceEvents"] if event["ph"] == "X" and event["ts"] + event["dur"] > start]
+        names = {event["args"]["name"] for event in trace["traceEvents"] if event["name"] == "thread_name"}
+        self.assertEqual(names, set(page.locator(".timeline text.second").all_text_contents()) & names)
+        page.locator(".numbers summary").click()
+        self.assertEqual(min(300, len(spans)), page.locator(".numbers tbody tr").count())
+        longest = max((event for event in spans if event["cat"] == "interp:0"), key=lambda event: event["dur"])
+        self.point(page, longest, start, end)
+        page.wait_for_selector(f".readout:has-text('interp:0 · user · at {(longest['ts'] - start) / 1e6:.6f}')")
+        page.wait_for_selector(".timeline .mark", state="attached")
+
+    def test_keys_move_and_scale_it(self):
+        page, _ = self.show_trace("600")
+        ticks = lambda: page.locator(".timeline text.second:has-text(' s')").all_text_contents()
+        page.locator(".canvas").focus()
+        for keys in (["+"], ["ArrowRight"], ["-"], ["+", "+"]):
+            before = ticks()
+            for key in keys:
+                page.keyboard.press(key)
+            page.wait_for_function("before => [...document.querySelectorAll('.timeline text.second')].map((each) => each.textContent).filter((each) => each.endsWith(' s')).join() !== before", arg=",".join(before))
+        told = set()
+        for key in ("ArrowDown", "ArrowDown", "ArrowUp", "ArrowDown"):
+            page.keyboard.press(key)
+            page.wait_for_selector(".timeline .mark", state="attached")
+            told.add(page.locator("[aria-live] >> text=/ · at .* · takes /").text_content())
+        self.assertEqual(2, len(told))
+        page.keyboard.press("0")
+        page.wait_for_selector(".timeline text:text-matches('^0(\\.0+)? s$')")
+
+    def test_download(self):
+        page, trace = self.show_trace("3600")
+        with page.expect_download() as got:
+            page.get_by_role("button", name="Download").click()
+        self.assertEqual("trace.json", got.value.suggested_filename)
+        self.assertEqual(trace, json.loads(pathlib.Path(got.value.path()).read_text()))
+
+    def test_nothing_ran(self):
+        page = self.show("timeline")
+        page.route("**/api/v1/trace*", lambda route: route.fulfill(json={"displayTimeUnit": "ms", "traceEvents": [], "otherData": {"from_us": 0, "now_us": 1e7}}))
+        page.get_by_role("button", name="Refresh").click()
+        page.wait_for_selector("text=Nothing ran in the last 10 s")
 
 
 class Others(Scene):

@@ -43,6 +43,13 @@ class Shots(Scene):
         page.wait_for_selector("g.node")
         page.wait_for_timeout(500)
         self.shoot(page, "programs")
+        page = self.show("timeline")
+        page.locator(".canvas").focus()
+        for key in ("ArrowUp", "ArrowUp", "ArrowUp", "+", "+", "+"):
+            page.keyboard.press(key)
+        page.locator(".canvas").blur()
+        page.wait_for_timeout(500)
+        self.shoot(page, "timeline")
         for key, job in zip((self.user, self.admin), busy):
             self.call("DELETE", f"/api/v1/jobs/{job}", key=key)
         page = self.show("models/double")
