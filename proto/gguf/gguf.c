@@ -509,12 +509,17 @@ bool bl_gguf_part_name(bl_span name, size_t *stem, int *no, int *count)
     static const char shape[] = "-00001-of-00001.gguf";
     enum { NO = 1, OF = 6, COUNT = 10, END = 15 };
     const size_t len = sizeof shape - 1;
+    int part = 0, parts = 0;
     if (name.len <= len)
         return false;
+    const bl_span end = {name.data + name.len - len, len};
+    if (end.data[0] != '-' || !take_number(end, NO, &part) || memcmp(end.data + OF, shape + OF, COUNT - OF) != 0 ||
+        !take_number(end, COUNT, &parts) || memcmp(end.data + END, shape + END, len - END) != 0 || part < 1 || part > parts)
+        return false;
     *stem = name.len - len;
-    name = (bl_span){name.data + *stem, len};
-    return name.data[0] == '-' && take_number(name, NO, no) && memcmp(name.data + OF, shape + OF, COUNT - OF) == 0 &&
-           take_number(name, COUNT, count) && memcmp(name.data + END, shape + END, len - END) == 0 && *no >= 1 && *no <= *count;
+    *no = part;
+    *count = parts;
+    return true;
 }
 
 /* ---- what is there */

@@ -66,7 +66,8 @@ typedef struct bl_gguf bl_gguf;
 
 /* |files|: a file, or all parts of a split one in their order.  They and |arena| must outlive *out. */
 BL_NODISCARD bl_status bl_gguf_open(bl_arena *arena, const bl_span *files, int nfiles, bl_gguf **out, bl_err *err);
-/* Is |name| that of a part of a split file, such as "model-00002-of-00004.gguf"?  |*stem|: the length of "model"; *no: 2. */
+/* Is |name| that of a part of a split file, such as "model-00002-of-00004.gguf"?  |*stem|: the length of "model"; *no: 2.
+ * The outputs of another name stay as they are. */
 bool bl_gguf_part_name(bl_span name, size_t *stem, int *no, int *count);
 
 const bl_gguf_tensor *bl_gguf_tensors(const bl_gguf *gguf, size_t *count);

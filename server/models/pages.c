@@ -530,7 +530,7 @@ static bl_status widen(bl_pages *p, int64_t count, bl_err *err)
 }
 
 /* The device has memory for states of |count| pages, and for a run beside them: a growth that takes the last bytes of the device,
- * or ends after half of the states, leaves none for the runs of any text.  widen() needs the most when it copies the last state. */
+ * or ends after half of the states, leaves none for the runs of any text.  widen() needs the most at the last state. */
 static bl_status check_room(bl_pages *p, int64_t count, bl_err *err)
 {
     bl_pool *pool = p->program->worker->pool;

@@ -445,16 +445,16 @@ static void part_names(void **state)
         const char *name;
         size_t stem;
         int no, count;
-    } rows[] = {{"m-00002-of-00004.gguf", 1, 2, 4}, {"a-b-00001-of-00001.gguf", 3, 1, 1}, {"-00001-of-00001.gguf", 0, 0, 0},
-                {"m-00005-of-00004.gguf", 0, 0, 0}, {"m-00000-of-00004.gguf", 0, 0, 0},   {"m-0001-of-00004.gguf", 0, 0, 0},
-                {"m-00001-of-00004.ggu", 0, 0, 0},  {"m-00001-fo-00004.gguf", 0, 0, 0},   {"m.gguf", 0, 0, 0},
-                {"m-00001-of-00004.gguf2", 0, 0, 0}};
+    } rows[] = {{"m-00002-of-00004.gguf", 1, 2, 4},  {"a-b-00001-of-00001.gguf", 3, 1, 1},     {"-00001-of-00001.gguf", 0, 0, 0},
+                {"m-00005-of-00004.gguf", 0, 0, 0},  {"m-00000-of-00004.gguf", 0, 0, 0},       {"m-0001-of-00004.gguf", 0, 0, 0},
+                {"m-00001-of-00004.ggu", 0, 0, 0},   {"m-00001-fo-00004.gguf", 0, 0, 0},       {"m.gguf", 0, 0, 0},
+                {"m-00001-of-00004.gguf2", 0, 0, 0}, {"a-name-of-over-20-bytes.gguf", 0, 0, 0}};
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         size_t stem = 0;
         int no = 0, count = 0;
         bool is_part = bl_gguf_part_name((bl_span){rows[i].name, strlen(rows[i].name)}, &stem, &no, &count);
-        if (is_part != (rows[i].count > 0) || (is_part && (stem != rows[i].stem || no != rows[i].no || count != rows[i].count)))
+        if (is_part != (rows[i].count > 0) || stem != rows[i].stem || no != rows[i].no || count != rows[i].count)
             fail_msg("%s: %d, %zu, %d, %d", rows[i].name, is_part, stem, no, count);
     }
 }
