@@ -11,7 +11,7 @@ the suite "full".
 Two parts run at a time, since most tests wait more than they work; what a part has to say comes when it ends.  A Python test that fails is run once more at
 the end, alone, and named as unsteady where it passes then: servers are timed beside their neighbours' load here.  More than a few are not unsteady but broken.
 
-Parts: generated files, layers, format, clang (its warnings), cppcheck, tidy; unit (cmocka tests, with ASan and UBSan); and one for each folder of
+Parts: generated files, layers, texts (the text golden), format, clang (its warnings), cppcheck, tidy; unit (cmocka tests, with ASan and UBSan); and one for each folder of
 Python tests (test_*.py, unittest) under tests/, against the plain build of the server; tsan, mixed requests to a server with ThreadSanitizer.  --long adds
 long, which takes hours: random graphs between levels and devices, kernels with random moves, all taken up where it was stopped (`--long long` runs it
 alone); and races, the Python tests of the server under ThreadSanitizer.
@@ -121,7 +121,7 @@ def build(tally, name, folder, options, targets):
 
 
 def build_plain(tally):
-    return build(tally, "build", PLAIN, ["--buildtype=release", "-Dwerror=false", "-Dtests=false"], ["beamline", "ops", "check_moves", "render", "planes", "tokenize", "try", "idle_layer.so", *EMULATED])
+    return build(tally, "build", PLAIN, ["--buildtype=release", "-Dwerror=false", "-Dtests=false"], ["beamline", "ops", "check_moves", "render", "planes", "tokenize", "try", "documents", "idle_layer.so", *EMULATED])
 
 
 def build_asan(tally):
@@ -145,6 +145,20 @@ def run_generated(tally):
 
 def run_layers(tally):
     simple(tally, "layers", sys.executable, "tools/layers")
+
+
+def run_texts(tally):
+    """The rendered text of each kernel is that of the golden, tests/texts."""
+    if not build_plain(tally):
+        return
+    status, output = command(sys.executable, "tools/texts.py", "--build", PLAIN)
+    if status == 77:
+        tally.add(skipped=1)
+        tally.say(f"skipped texts: {output}")
+    elif status == 0:
+        tally.add(passed=1)
+    else:
+        tally.fail("texts", output)
 
 
 def run_format(tally):
@@ -388,11 +402,11 @@ def run_moves(tally, device, pairs):
 
 def parts():
     """Name -> function of what there is to run: the quickest answers, then the slowest parts, then the others."""
-    found = {"generated": run_generated, "layers": run_layers, "format": run_format, "clang": run_clang, "cppcheck": run_cppcheck, "tidy": run_tidy,
+    found = {"generated": run_generated, "layers": run_layers, "texts": run_texts, "format": run_format, "clang": run_clang, "cppcheck": run_cppcheck, "tidy": run_tidy,
              "unit": run_unit, "tsan": run_tsan}
     for folder in sorted({path.parent for path in (ROOT / "tests").rglob("test_*.py")}):
         found[str(folder.relative_to(ROOT / "tests"))] = lambda tally, folder=folder: run_python(tally, folder)
-    first = ["generated", "layers", "format", *SLOWEST]
+    first = ["generated", "layers", "texts", "format", *SLOWEST]
     return {name: found[name] for name in first + [name for name in found if name not in first]}
 
 

@@ -2,9 +2,10 @@
 /* try DEVICE FILE [debug] [noopt] [matrix] [winograd] [high] [fast] [only ENTRY] [compile] [repeat N] [beam N] [seconds S]:
  * compile a program document for a device, compare one run with the interpreter, and say what became of it; of N more runs, the
  * least time of each kernel; with |compile| it is compiled alone.  With a beam kernels are searched, in this process.  For people
- * who work on the compiler.  as:h100 is a device that need not be there: with |compile|, what would be made for it. */
+ * who work on the compiler.  The devices of tests/render/described.c, such as as:h100, need not be there: |compile| shows what
+ * would be made for them. */
 #include "tests/plan/harness.h"
-#include "tests/ptx/described.h"
+#include "tests/render/described.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,16 @@ static void show(void *arg, const bl_search_report *report)
     printf("search %s: %d tried, %d refused, %.1f s, %.3f us, best %.3f us: %s\n", report->name, report->tried, report->refused,
            report->seconds, (double)report->heuristic_ns / 1e3, (double)report->best_ns / 1e3, bl_text_get(&moves));
     bl_text_fini(&moves);
+}
+
+static void print_usage(void)
+{
+    fprintf(stderr,
+            "try DEVICE FILE [debug] [noopt] [matrix] [winograd] [high] [fast] [only ENTRY] [compile] [repeat N] [beam N] "
+            "[seconds S]\nwith compile, DEVICE may be one that is described:");
+    for (int i = 0; described_id(i) != NULL; i++)
+        fprintf(stderr, " %s", described_id(i));
+    fprintf(stderr, "\ncompiled by " __VERSION__ "\n");
 }
 
 int main(int argc, char **argv)
@@ -61,9 +72,7 @@ int main(int argc, char **argv)
             options.debug = atoi(argv[i]);
     }
     if (text == NULL) {
-        fprintf(stderr,
-                "try DEVICE FILE [debug] [noopt] [matrix] [winograd] [high] [fast] [only ENTRY] [compile] [repeat N] [beam N] "
-                "[seconds S]\n");
+        print_usage();
         return 2;
     }
     devices[0] = described_open(argv[1]);
