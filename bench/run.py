@@ -175,12 +175,12 @@ def compile_time(client, device):
 # ---- the whole
 
 class Server:
-    """build/beamline on a port, 0 for any that is free, or one that runs already."""
+    """A program, build/beamline by default, on a port, 0 for any that is free; or a server that runs already."""
 
-    def __init__(self, url, port):
+    def __init__(self, url, port, program=ROOT / "build" / "beamline"):
         self.process, self.url = None, url
         if url is None:
-            self.process = subprocess.Popen([ROOT / "build" / "beamline", "serve", "--tune=off", "--state", "none", "--port", str(port), "--log-level", "warn"], stdout=subprocess.PIPE,
+            self.process = subprocess.Popen([program, "serve", "--tune=off", "--state", "none", "--port", str(port), "--log-level", "warn"], stdout=subprocess.PIPE,
                                             text=True)
             self.url = "http://127.0.0.1:" + re.search(r"listening on \S+:(\d+)", self.process.stdout.readline()).group(1)
 
