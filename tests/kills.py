@@ -24,7 +24,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "http"))
 from fixture import Server, read_safetensors  # noqa: E402
-from training import J, judge, noisy, noisy_inputs, wait  # noqa: E402
+from training_jobs import J, judge, noisy, noisy_inputs, wait  # noqa: E402
 
 P = "/api/v1/programs"
 

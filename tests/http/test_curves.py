@@ -7,7 +7,7 @@ import unittest
 
 from fixture import Server
 from test_keys import KeyedCase
-from training import J, POINTS, line, noisy, noisy_inputs, wait
+from training_jobs import J, POINTS, line, noisy, noisy_inputs, wait
 
 STEPS = 20_000
 # Two columns of the number of the step: a wave, with one spike that lasts one step, and its square root, which only grows.

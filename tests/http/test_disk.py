@@ -16,7 +16,7 @@ import unittest
 from fixture import OCTETS, SLOW_STEPS, Server, counter, graph, sanitizers
 from test_keys import Keys
 from test_promote import grows
-from training import J, wait
+from training_jobs import J, wait
 
 HERE = pathlib.Path(__file__).resolve().parent
 FAKETIME = glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")

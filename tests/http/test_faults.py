@@ -16,7 +16,7 @@ import time
 import unittest
 
 from fixture import JSON, OCTETS, SAFETENSORS, Server, counter, graph, read_safetensors, safetensors, sanitizers
-from training import J, places, wait
+from training_jobs import J, places, wait
 
 HERE = pathlib.Path(__file__).resolve().parent
 RUN, PROGRAMS, TENSORS = "/api/v1/run", "/api/v1/programs", "/api/v1/tensors"

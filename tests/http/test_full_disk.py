@@ -12,7 +12,7 @@ import unittest
 
 from fixture import OCTETS, PROGRAM, Server, counter
 from test_keys import Keys
-from training import J, wait
+from training_jobs import J, wait
 
 MIB = 1 << 20
 BLOBS = "/api/v1/blobs/sha256:"

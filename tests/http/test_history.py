@@ -7,7 +7,7 @@ import time
 import unittest
 
 from fixture import Server, counter
-from training import J, noisy, noisy_inputs, wait
+from training_jobs import J, noisy, noisy_inputs, wait
 
 MOST = 65536
 STEPS = 20_000

@@ -8,7 +8,7 @@ import unittest
 
 from fixture import ROOT, Server, ServerTest
 from test_residents import has_vulkan
-from training import J, wait
+from training_jobs import J, wait
 
 P = "/api/v1/programs"
 KIND = "urn:beamline:error:eindex"

@@ -13,7 +13,7 @@ import unittest
 
 from fixture import OCTETS, SAFETENSORS, SLOW_STEPS, Server, counter
 from test_residents import VULKAN, has_vulkan
-from training import J, POINTS, events, judge, line, noisy, noisy_inputs, places, wait
+from training_jobs import J, POINTS, events, judge, line, noisy, noisy_inputs, places, wait
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import kills  # noqa: E402

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from fixture import SAFETENSORS, SLOW_STEPS, Server, ServerTest, counter, head, read_safetensors, safetensors
 from test_residents import VULKAN, has_vulkan
-from training import J, POINTS, events, judge, line, noisy, noisy_inputs, wait
+from training_jobs import J, POINTS, events, judge, line, noisy, noisy_inputs, wait
 
 P = "/api/v1/programs"
 

@@ -19,7 +19,7 @@ import unittest
 
 from fixture import JSON, SLOW_STEPS, Server, ServerTest, counter, graph, head
 from test_search_ends import product
-from training import J, wait
+from training_jobs import J, wait
 
 HERE = pathlib.Path(__file__).resolve().parent
 P = "/api/v1/programs"

@@ -12,7 +12,7 @@ import tempfile
 import unittest
 
 from fixture import JSON, OCTETS, SAFETENSORS, Server, ServerTest, counter, graph, safetensors
-from training import J, wait
+from training_jobs import J, wait
 
 NAMES = ("..%2fx", "..", ".", "%2e%2e", "%2fetc%2fpasswd", "a%5c..%5cx", "%20", "%09", "a%20b", "a" * 256, "a%00b", "caf%c3%a9",
          "%e2%80%ae", "%f0%9f%92%a9", "%ff", "-", "a%0d%0ab")

@@ -7,7 +7,7 @@ import unittest
 
 from fixture import SLOW_STEPS, counter
 from test_keys import Keys, KeyedCase
-from training import J
+from training_jobs import J
 
 P = "/api/v1/programs"
 GONE = "the key has had its device time of today"

@@ -10,7 +10,7 @@ import time
 import unittest
 
 from fixture import PROGRAM, SLOW_STEPS, Server, ServerTest
-from training import J, wait
+from training_jobs import J, wait
 
 P, M = "/api/v1/programs", "/v2/models"
 

@@ -10,7 +10,7 @@ import unittest
 from concurrent.futures import ThreadPoolExecutor
 
 from fixture import OCTETS, PROGRAM, SLOW_STEPS, Server, ServerTest
-from training import J, wait
+from training_jobs import J, wait
 
 N = 1 << 20  # elements of a program's weights: 4 MiB
 VULKAN = {"BEAMLINE_VULKAN_STAGING": "1"}

@@ -12,7 +12,7 @@ import time
 import unittest
 
 from fixture import JSON, SAFETENSORS, SLOW_STEPS, Server, ServerTest, counter, head
-from training import J, wait
+from training_jobs import J, wait
 
 P = "/api/v1/programs"
 

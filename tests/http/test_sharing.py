@@ -16,7 +16,7 @@ import unittest
 
 from fixture import JSON, OCTETS, PROGRAM, SAFETENSORS, SLOW_STEPS, Server, counter, graph
 from test_keys import KeyedCase, routes
-from training import J
+from training_jobs import J
 
 T, P = "/api/v1/tensors", "/api/v1/programs"
 

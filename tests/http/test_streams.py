@@ -8,7 +8,7 @@ import unittest
 
 from fixture import SLOW_STEPS, Server, counter
 from test_keys import Keys
-from training import J
+from training_jobs import J
 
 
 class Ends(unittest.TestCase):

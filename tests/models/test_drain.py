@@ -14,7 +14,7 @@ from repository import PROGRAM, V2, ModelsTest, Server, document, numbers  # fir
 from fixture import SAFETENSORS, counter, graph
 import test_devices  # noqa: E402
 import test_keys
-from training import J, noisy, noisy_inputs, wait
+from training_jobs import J, noisy, noisy_inputs, wait
 
 TWO = test_devices.Several.TWO
 D, P = "/api/v1/devices", "/api/v1/programs"

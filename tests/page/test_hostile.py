@@ -5,7 +5,7 @@ import time
 import unittest
 import urllib.parse
 
-from test_pages import PAGES, Scene, training
+from test_pages import PAGES, Scene, training_jobs
 
 HOSTILE = "<script>hacked=1</script>\"><img src=x onerror=hacked=1>'`${hacked=1}\u202e"
 ODD = ["__proto__", "constructor", "toString", "_", "a:b/c.d-e", "x" * 100]  # names that the server takes
@@ -70,14 +70,14 @@ class Hostile(Scene):
 class Large(Scene):
     @classmethod
     def fill(cls):
-        cls.call("PUT", "/api/v1/programs/line", training.line())
+        cls.call("PUT", "/api/v1/programs/line", training_jobs.line())
 
     def worst(self, page):
         return max(page.evaluate("window.longTasks"), default=0)
 
     def test_many_reports(self):
         """Reports come faster than they can be drawn; the page asks for a thinned curve and stays quick."""
-        job = self.call("POST", "/api/v1/jobs", {"program": "line", "inputs": training.POINTS, "steps": 1000000, "collect": {"every": 1, "outputs": ["loss"]}})["job"]
+        job = self.call("POST", "/api/v1/jobs", {"program": "line", "inputs": training_jobs.POINTS, "steps": 1000000, "collect": {"every": 1, "outputs": ["loss"]}})["job"]
         time.sleep(2)
         page = self.show(f"jobs/{job}")
         page.wait_for_timeout(3000)

@@ -14,7 +14,7 @@ from browser import NARROW, BrowserCase, Keys
 from served import ROOT
 
 sys.path.insert(0, str(ROOT / "tests" / "http"))
-import training  # noqa: E402
+import training_jobs  # noqa: E402
 
 PAGES = {"jobs": ["train"], "models": ["infer"], "programs": ["run", "train"], "timeline": [], "data": ["run", "train"], "usage": [], "api": []}
 DOUBLE = {"inputs": {"x": {"dtype": "float32", "shape": ["batch", 4]}}, "dims": {"batch": [1, 64]}, "nodes": [{"id": "y", "op": "mul", "in": ["x", 2]}], "outputs": ["y"]}
@@ -42,8 +42,8 @@ class Scene(BrowserCase):
 
     @classmethod
     def fill(cls):
-        cls.call("PUT", "/api/v1/programs/noisy", training.noisy())
-        cls.call("PUT", "/api/v1/programs/line", training.line())
+        cls.call("PUT", "/api/v1/programs/noisy", training_jobs.noisy())
+        cls.call("PUT", "/api/v1/programs/line", training_jobs.line())
         cls.call("PUT", "/api/v1/tensors/weights", {"dtype": "float32", "shape": [4, 8], "data": [(i * 37 % 17) / 17 - 0.5 for i in range(32)]})
         cls.done, cls.trained = cls.submit("line", steps=2000, every=10), cls.submit("noisy", steps=100, every=10)
         end = time.monotonic() + 60
@@ -52,7 +52,7 @@ class Scene(BrowserCase):
 
     @classmethod
     def submit(cls, program, steps, every):
-        inputs = {"entry": "train", "inputs": training.noisy_inputs()} if program == "noisy" else {"inputs": training.POINTS}
+        inputs = {"entry": "train", "inputs": training_jobs.noisy_inputs()} if program == "noisy" else {"inputs": training_jobs.POINTS}
         return cls.call("POST", "/api/v1/jobs", {"program": program, **inputs, "steps": steps, "collect": {"every": every, "outputs": ["loss"]}})["job"]
 
     @classmethod
@@ -136,7 +136,7 @@ class Programs(Scene):
     def test_kernels_and_graph(self):
         """The kernels of the page are those of the plan, the slowest first, and each box has the colours of its kernels."""
         for _ in range(12):
-            self.call("POST", "/api/v1/programs/noisy/run", {"entry": "train", "inputs": training.noisy_inputs(), "steps": 20})
+            self.call("POST", "/api/v1/programs/noisy/run", {"entry": "train", "inputs": training_jobs.noisy_inputs(), "steps": 20})
         page = self.show("programs/noisy/train")
         page.wait_for_selector("g.node")
         plan = self.call("GET", "/api/v1/programs/noisy/plan?entry=train")

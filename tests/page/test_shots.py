@@ -5,7 +5,7 @@ import pathlib
 import unittest
 
 from served import ROOT
-from test_pages import STORY, Scene, training
+from test_pages import STORY, Scene, training_jobs
 
 FOLDER = os.environ.get("BEAMLINE_TEST_SHOTS")
 COLOURS = 200
@@ -23,9 +23,9 @@ class Shots(Scene):
         image.crop((0, 0, image.width, min(image.height, MOST_HEIGHT * image.width // 1280 if image.width > 400 else MOST_HEIGHT))).quantize(COLOURS, method=2).save(path, optimize=True)
 
     def test_all(self):
-        self.call("PUT", "/api/v1/programs/noisy", training.noisy(), self.admin)
-        busy = [self.call("POST", "/api/v1/jobs", {"program": "noisy", "entry": "train", "inputs": training.noisy_inputs(), "steps": 80000, "collect": {"every": 20, "outputs": ["loss"]},
-                                                   "evaluate": {"entry": "test", "inputs": training.noisy_inputs(), "every": 400, "outputs": ["loss"]}}, key)["job"] for key in (self.user, self.admin)]
+        self.call("PUT", "/api/v1/programs/noisy", training_jobs.noisy(), self.admin)
+        busy = [self.call("POST", "/api/v1/jobs", {"program": "noisy", "entry": "train", "inputs": training_jobs.noisy_inputs(), "steps": 80000, "collect": {"every": 20, "outputs": ["loss"]},
+                                                   "evaluate": {"entry": "test", "inputs": training_jobs.noisy_inputs(), "every": 400, "outputs": ["loss"]}}, key)["job"] for key in (self.user, self.admin)]
         page = self.show("now")
         page.wait_for_timeout(6000)
         self.shoot(page, "now")
