@@ -551,7 +551,7 @@ class Claims(unittest.TestCase):
 
     def test_put(self):
         self.assertEqual(201, self.server.call("PUT", f"{P}/p", counter()).status)
-        matrix = [[1.0] * 97] * 97
+        matrix = [[1.0] * 197] * 197  # a search of many seconds, which ends with its client
         search = self.begin("POST", "/api/v1/run", {"inputs": {"a": matrix}, "nodes": [{"id": "y", "op": "matmul", "in": ["a", "a"]}], "outputs": ["y"], "beam": 16}, 1)
         put = self.begin("PUT", f"{P}/p", counter(beam=2), 2)  # waits for the search
         job = self.train("p")
