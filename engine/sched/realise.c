@@ -23,9 +23,10 @@ int sched_own_weight(const bl_node *node)
     if (bl_op_get_class((bl_op)node->op) != BL_CLASS_ALU)
         return 0;
     switch ((int)node->op) {
+    case BL_OP_SIN: /* 131,072 sines of float32 take 206 us on two cores, exponentials 62, and absolute values 13 */
+        return COSTLY_TWICE;
     case BL_OP_EXP:
     case BL_OP_LOG:
-    case BL_OP_SIN:
         return 8;
     case BL_OP_SQRT:
     case BL_OP_IDIV:
@@ -665,6 +666,14 @@ static int either(int store, int also)
     return also == NO_STORE ? store : SEVERAL_STORES;
 }
 
+/* Does the value at |at| have several users, or does what only moves the value? */
+static bool has_users(const sched *s, int at)
+{
+    while (s->nusers[at] == 1 && s->user[at] != NULL && bl_op_get_class((bl_op)s->user[at]->op) == BL_CLASS_MOVE)
+        at = sched_position(s, s->user[at]);
+    return s->nusers[at] >= 2;
+}
+
 /* Give buffers to costly values that several stores compute.  Users come first: once a value has a buffer, only one store
  * computes its sources. */
 static int cut_twice(sched *s)
@@ -676,7 +685,7 @@ static int cut_twice(sched *s)
         store[at] = NO_STORE;
     for (int at = store == NULL ? 0 : (int)s->order.count; at-- > 0;) {
         const bl_node *node = s->order.at[at];
-        if (s->realised[at] == INLINE && store[at] == SEVERAL_STORES && s->nusers[at] >= 2 && s->weight[at] >= COSTLY_TWICE &&
+        if (s->realised[at] == INLINE && store[at] == SEVERAL_STORES && s->weight[at] >= COSTLY_TWICE && has_users(s, at) &&
             bl_op_get_class((bl_op)node->op) == BL_CLASS_ALU && sched_elements(node) > 1)
             marked += mark(s, at);
         for (uint32_t i = 0; i < node->nsrc; i++) {
