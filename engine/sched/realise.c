@@ -13,6 +13,8 @@ enum {
     COSTLY_TWICE = 64,       /* ops per element from which one used in two nests is */
     LARGE_PRODUCT = 1 << 20, /* iterations, some 20 us, beside which another launch is little */
     REUSED = 8,              /* uses of each element that count as over and over */
+    COSTLY_MANY = 6,         /* ops per element from which a CPU gives one with MANY_USES a buffer, as a weighted RMS norm: ... */
+    MANY_USES = 64,          /* ... 128 x 1536 x 576 took 9.9 ms where each tile computed the norm, and 2.7 where it was read */
     MOST_WEIGHT = 1 << 20
 };
 
@@ -625,7 +627,8 @@ static int cut_costly(view *v, const bl_node *reduce)
             !is_outer(v, node)) {
             int cost = s->weight[sched_position(s, tensor)] + 2 * (count_loads(s, node) - 1);
             cost = sched_is_join(s, tensor) ? COSTLY : cost; /* each part would be written out by itself, with edges around */
-            cover = cost >= COSTLY && all / REUSED >= sched_elements(tensor);
+            int64_t uses = all / sched_elements(tensor);
+            cover = uses >= REUSED && cost >= (uses >= MANY_USES && s->options->group_columns == 0 ? COSTLY_MANY : COSTLY);
             if (cover && !is_unpacked(tensor)) /* of which no part gets a buffer either */
                 marked += mark(s, sched_position(s, tensor));
         }
