@@ -296,6 +296,7 @@ bl_status compile_to_source(compile *c)
     c->ir = c->graph->ir;
     c->arena = bl_ir_arena(c->ir);
     bl_ptrmap_init(&c->extents, c->arena);
+    bl_ptrmap_init(&c->tuned, c->arena);
     BL_TRY(gather_roots(c));
     bl_ir_tell(c->ir, "the schedule");
     options.ntracked = c->ntracked;

@@ -37,6 +37,7 @@ typedef struct compile {
     bl_ir *ir;
     bl_arena *arena;
     bl_ptrmap extents; /* that the plan has, by those of the ir */
+    bl_ptrmap tuned;   /* nests with their moves, by their sinks: layers of a model are nests of the same sinks */
     bl_target target;
     int nroots;
     const bl_node **roots;

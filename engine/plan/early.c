@@ -67,19 +67,34 @@ static bl_status make_exact(const compile *c, made *m, const int64_t *most)
     return BL_OK;
 }
 
+/* Once for all that have the kernel |m| has; |exact| has what such kernels became. */
+static bl_status make_exact_once(const compile *c, bl_ptrmap *exact, made *m, const int64_t *most)
+{
+    bl_lowered *before = m->lowered, *known = bl_ptrmap_get(exact, before);
+
+    if (known != NULL) {
+        m->lowered = known;
+        return BL_OK;
+    }
+    BL_TRY(make_exact(c, m, most));
+    bl_ptrmap_put(exact, before, m->lowered);
+    return BL_OK;
+}
+
 /* Whatever may be interpreted must not need the driver's functions.  This does not ask whether there is a stand-in, or the bits
  * would depend on it. */
 bl_status compile_exact(compile *c)
 {
     const int64_t *most = largest_sizes(c);
+    bl_ptrmap exact;
 
     BL_TRY(bl_arena_status(c->arena, c->err));
+    bl_ptrmap_init(&exact, c->arena);
     for (int i = 0; rounds(c) && i < c->nmade; i++) {
-        made *m = &c->made[i];
         BL_TRY(compile_is_wanted(c));
-        BL_TRY(make_exact(c, m, most));
+        BL_TRY(make_exact_once(c, &exact, &c->made[i], most));
     }
-    return BL_OK;
+    return bl_arena_status(c->arena, c->err);
 }
 
 /* Does the graph draw random numbers?  One seed must give the same bits, whether kernels are compiled or not. */

@@ -31,6 +31,32 @@ static bl_search_nest search_nest(const compile *c, const char *name, const bl_n
     return (bl_search_nest){.name = name, .ir = c->ir, .sink = sink, .nparams = nparams, .dev = c->dev, .target = &c->target};
 }
 
+/* A nest with its moves. */
+typedef struct tuned {
+    int nparams;
+    bool helper;
+    bl_tune tune;
+} tuned;
+
+/* The moves of |nest|, chosen once for all nests of its sink.  A search reports on each nest. */
+static bl_status choose_moves(compile *c, const bl_search_nest *nest, bool helper, bl_tune *tune)
+{
+    bool once = c->options->beam == 0;
+    tuned *known = once ? bl_ptrmap_get(&c->tuned, nest->sink) : NULL;
+
+    if (known != NULL && known->nparams == nest->nparams && known->helper == helper) {
+        *tune = known->tune;
+        return BL_OK;
+    }
+    BL_TRY(plan_tune(tune, nest, c->options, c->plan, helper, c->err));
+    known = once ? bl_arena_alloc(c->arena, sizeof *known) : NULL;
+    if (known != NULL) {
+        *known = (tuned){.nparams = nest->nparams, .helper = helper, .tune = *tune};
+        bl_ptrmap_put(&c->tuned, nest->sink, known);
+    }
+    return BL_OK;
+}
+
 /* The kernel that writes a panel, and stands before the nest that reads it; or that sums what the nest wrote. */
 static bl_status add_helper(compile *c, const made *of, const bl_packed *packed, int panel)
 {
@@ -40,7 +66,7 @@ static bl_status add_helper(compile *c, const made *of, const bl_packed *packed,
     int *slot = bl_arena_array(c->arena, (size_t)packed->nfrom + 1, sizeof *slot);
 
     helper = search_nest(c, of->name, packed->sink, packed->nfrom + 1);
-    BL_TRY(plan_tune(&tune, &helper, c->options, c->plan, true, c->err));
+    BL_TRY(choose_moves(c, &helper, true, &tune));
     m = add_made(c);
     if (m == NULL || slot == NULL)
         return bl_arena_status(c->arena, c->err);
@@ -72,7 +98,7 @@ static bl_status tune_nest(compile *c, bl_tune *tune, const bl_nest *nest, uint6
     subject.elements = elements;
     subject.writes = nest->writes;
     subject.key = key;
-    return plan_tune(tune, &subject, c->options, c->plan, false, c->err);
+    return choose_moves(c, &subject, false, tune);
 }
 
 static bl_status add_nest(compile *c, const bl_nest *nest)
@@ -112,19 +138,55 @@ static bl_status add_nest(compile *c, const bl_nest *nest)
     return bl_ir_status(c->ir, c->err);
 }
 
-static bl_status lower_made(compile *c, made *m)
+/* The first kernel before |m| that was made of the same nest; |lowered| has the kernels by their sinks.  NULL: there is none. */
+static const made *find_lowered(const bl_ptrmap *lowered, const made *m)
 {
-    BL_TRY(compile_verify(c, 1, &m->sink, BL_STAGE_KERNEL, "moves"));
-    BL_TRY(bl_lower(c->ir, m->sink, m->name, (uint32_t)m->nparams, compile_spec(c), &m->lowered, c->err));
+    const made *like = bl_ptrmap_get(lowered, m->sink);
+    return like != NULL && like->nparams == m->nparams && strcmp(like->name, m->name) == 0 ? like : NULL;
+}
+
+static bl_status lower_made(compile *c, bl_ptrmap *lowered, made *m)
+{
+    const made *like = find_lowered(lowered, m);
+
+    if (like != NULL) {
+        m->lowered = like->lowered;
+    } else {
+        BL_TRY(compile_verify(c, 1, &m->sink, BL_STAGE_KERNEL, "moves"));
+        BL_TRY(bl_lower(c->ir, m->sink, m->name, (uint32_t)m->nparams, compile_spec(c), &m->lowered, c->err));
+        bl_ptrmap_put(lowered, m->sink, m);
+    }
     compile_dump(c, 5, "expanded", 1, &m->lowered->sink);
     if (c->options->debug >= 5)
         bl_linear_print(m->lowered->linear, &c->plan->debug);
     return BL_OK;
 }
 
-static bl_status render_made(compile *c, made *m)
+static bl_status lower_all(compile *c)
 {
-    BL_TRY(bl_render(m->lowered->linear, &c->dev->info, &m->source, c->err));
+    bl_ptrmap lowered;
+
+    bl_ptrmap_init(&lowered, c->arena);
+    for (int i = 0; i < c->nmade; i++) {
+        BL_TRY(compile_is_wanted(c));
+        bl_ir_tell(c->ir, c->made[i].name);
+        BL_TRY(lower_made(c, &lowered, &c->made[i]));
+    }
+    return bl_arena_status(c->arena, c->err);
+}
+
+/* |rendered| has the kernels by their linear kernels. */
+static bl_status render_made(compile *c, bl_ptrmap *rendered, made *m)
+{
+    const made *like = bl_ptrmap_get(rendered, m->lowered);
+
+    if (like != NULL) {
+        bl_text_append(&m->source, like->source.data, like->source.len);
+        BL_TRY(bl_text_status(&m->source, c->err));
+    } else {
+        BL_TRY(bl_render(m->lowered->linear, &c->dev->info, &m->source, c->err));
+        bl_ptrmap_put(rendered, m->lowered, m);
+    }
     if (c->options->debug >= 3)
         bl_text_printf(&c->plan->debug, "kernel %s: %s\n", m->name, m->moves);
     if (c->options->debug >= 4)
@@ -222,6 +284,8 @@ static bl_status cut_made(compile *c, made *m)
 
 bl_status compile_nests(compile *c)
 {
+    bl_ptrmap rendered;
+
     for (int i = 0; i < c->schedule->nnests; i++) {
         c->first_made[i] = c->nmade;
         bl_ir_tell(c->ir, c->schedule->nests[i].name);
@@ -229,21 +293,18 @@ bl_status compile_nests(compile *c)
         BL_TRY(compile_is_wanted(c));
     }
     c->first_made[c->schedule->nnests] = c->nmade;
-    for (int i = 0; i < c->nmade; i++) {
-        BL_TRY(compile_is_wanted(c));
-        bl_ir_tell(c->ir, c->made[i].name);
-        BL_TRY(lower_made(c, &c->made[i]));
-    }
+    BL_TRY(lower_all(c));
     BL_TRY(compile_estimate(c));
     BL_TRY(compile_exact(c));
     if (!c->options->noopt)
         BL_TRY(join_small(c));
+    bl_ptrmap_init(&rendered, c->arena);
     for (int i = 0; i < c->nmade; i++) {
         BL_TRY(compile_is_wanted(c));
         BL_TRY(cut_made(c, &c->made[i]));
-        BL_TRY(render_made(c, &c->made[i]));
+        BL_TRY(render_made(c, &rendered, &c->made[i]));
     }
-    return BL_OK;
+    return bl_arena_status(c->arena, c->err);
 }
 
 /* ---- the driver */

@@ -594,17 +594,13 @@ static void test_beam_without_result(void **state)
     close_bench(&b);
 }
 
-/* A plan has what its runs need of the compilation, which is little for each launch: nodes and maps of the compiler are gone. */
-static void test_host_bytes(void **state)
+/* A model of LAYERS layers that are alike. */
+enum { LAYERS = 40 };
+static document open_layers(void)
 {
-    enum { LAYERS = 40, BYTES_A_LAUNCH = 4 << 10 }; /* 2,500 measured, and 86,000 with the memory of the compilation */
-    bench b = open_bench(4);
     bl_text text = {0};
     document d;
-    bl_plan *plan = NULL;
-    bool hit = false;
 
-    (void)state;
     bl_text_puts(&text, "{'dims': {'n': [1, 64]}, 'inputs': {'a0': {'dtype': 'float32', 'shape': ['n', 16]}, "
                         "'w': {'dtype': 'float32', 'shape': [16, 16]}}, 'nodes': [");
     for (int i = 0; i < LAYERS; i++)
@@ -613,12 +609,46 @@ static void test_host_bytes(void **state)
                        i > 0 ? ", " : "", i, i, i + 1, i);
     bl_text_printf(&text, "], 'outputs': ['a%d']}", LAYERS);
     d = open_document(bl_text_get(&text));
+    bl_text_fini(&text);
+    return d;
+}
+
+/* A plan has what its runs need of the compilation, which is little for each launch: nodes and maps of the compiler are gone. */
+static void test_host_bytes(void **state)
+{
+    enum { BYTES_A_LAUNCH = 4 << 10 }; /* 2,500 measured, and 86,000 with the memory of the compilation */
+    bench b = open_bench(4);
+    document d = open_layers();
+    bl_plan *plan = NULL;
+    bool hit = false;
+
+    (void)state;
     assert_int_equal(get_plan(&b, &d, &plan, &hit, NULL), BL_OK);
     assert_true(plan->nsteps >= LAYERS);
     if (plan_host_bytes(plan) > (size_t)plan->nsteps * BYTES_A_LAUNCH)
         fail_msg("a plan of %d launches takes %zu bytes", plan->nsteps, plan_host_bytes(plan));
     bl_plan_release(plan);
-    bl_text_fini(&text);
+    bl_arena_destroy(d.arena);
+    close_bench(&b);
+}
+
+/* Moves are chosen once for nests that are alike: those of the first layer stand for all. */
+static void test_layers_share_moves(void **state)
+{
+    bench b = open_bench(4);
+    document d = open_layers();
+    bl_plan *plan = NULL;
+    bool hit = false;
+    int chosen = 0;
+
+    (void)state;
+    assert_int_equal(get_plan(&b, &d, &plan, &hit, NULL), BL_OK);
+    for (const char *at = bl_plan_get_moves(plan); *at != '\0'; at++)
+        chosen += *at == '\n';
+    assert_in_range(chosen, 1, plan->nsteps / LAYERS + 1); /* the output may be written otherwise */
+    for (int i = 2 * plan->nsteps / LAYERS; i < plan->nsteps; i++)
+        assert_ptr_equal(plan->work[i]->lowered->linear, plan->work[i - plan->nsteps / LAYERS]->lowered->linear);
+    bl_plan_release(plan);
     bl_arena_destroy(d.arena);
     close_bench(&b);
 }
@@ -626,12 +656,19 @@ static void test_host_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_times_in_service),    cmocka_unit_test(test_the_least),
-        cmocka_unit_test(test_counts_at_the_sizes), cmocka_unit_test(test_joined),
-        cmocka_unit_test(test_fixed_moves),         cmocka_unit_test(test_superseded),
-        cmocka_unit_test(test_panels_are_kept),     cmocka_unit_test(test_panels_take_nothing_from_others),
-        cmocka_unit_test(test_transforms_are_kept), cmocka_unit_test(test_kept_bytes),
-        cmocka_unit_test(test_host_bytes),          cmocka_unit_test(test_beam),
+        cmocka_unit_test(test_times_in_service),
+        cmocka_unit_test(test_the_least),
+        cmocka_unit_test(test_counts_at_the_sizes),
+        cmocka_unit_test(test_joined),
+        cmocka_unit_test(test_fixed_moves),
+        cmocka_unit_test(test_superseded),
+        cmocka_unit_test(test_panels_are_kept),
+        cmocka_unit_test(test_panels_take_nothing_from_others),
+        cmocka_unit_test(test_transforms_are_kept),
+        cmocka_unit_test(test_kept_bytes),
+        cmocka_unit_test(test_host_bytes),
+        cmocka_unit_test(test_layers_share_moves),
+        cmocka_unit_test(test_beam),
         cmocka_unit_test(test_beam_without_result),
     };
     return cmocka_run_group_tests_name("service", tests, NULL, NULL);
