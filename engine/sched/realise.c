@@ -627,8 +627,8 @@ static int cut_costly(view *v, const bl_node *reduce)
             !is_outer(v, node)) {
             int cost = s->weight[sched_position(s, tensor)] + 2 * (count_loads(s, node) - 1);
             cost = sched_is_join(s, tensor) ? COSTLY : cost; /* each part would be written out by itself, with edges around */
-            int64_t uses = all / sched_elements(tensor);
-            cover = uses >= REUSED && cost >= (uses >= MANY_USES && s->options->group_columns == 0 ? COSTLY_MANY : COSTLY);
+            bool many = s->options->group_columns == 0 && all / MANY_USES >= sched_elements(tensor);
+            cover = cost >= (many ? COSTLY_MANY : COSTLY) && all / REUSED >= sched_elements(tensor);
             if (cover && !is_unpacked(tensor)) /* of which no part gets a buffer either */
                 marked += mark(s, sched_position(s, tensor));
         }
