@@ -99,7 +99,8 @@ void bl_fair_remove(bl_fair *fair, bl_request *rq)
 /* May |rq| be worked on now? */
 static bool is_free(const bl_request *rq)
 {
-    return rq->serial == NULL || rq->serial->holder == NULL || rq->serial->holder == rq;
+    bool mine = rq->serial == NULL || rq->serial->holder == NULL || rq->serial->holder == rq;
+    return mine && !bl_request_is_gated(rq);
 }
 
 static bl_request *first_free(const bl_fair *fair, const bl_waiter *waiter)

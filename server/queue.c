@@ -115,6 +115,14 @@ void bl_queue_push(bl_queue *queue, bl_request *rq)
     pthread_mutex_unlock(&queue->lock);
 }
 
+void bl_queue_open(bl_queue *queue, bl_gate *gate)
+{
+    pthread_mutex_lock(&queue->lock);
+    atomic_fetch_add(&gate->changes, 1);
+    pthread_cond_broadcast(&queue->some);
+    pthread_mutex_unlock(&queue->lock);
+}
+
 size_t bl_queue_length(bl_queue *queue)
 {
     return atomic_load(&queue->length);

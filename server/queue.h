@@ -39,6 +39,8 @@ void bl_queue_push(bl_queue *queue, bl_request *rq);
 /* Instead of that: do the work of |rq| on this thread, if the queue has one thread and that has nothing to do, and nobody waits;
  * else false.  After true it is done, and rq->err says how, unless it moved on. */
 bool bl_queue_visit(bl_queue *queue, bl_request *rq);
+/* |gate| changed: the requests that wait for it have their turns again. */
+void bl_queue_open(bl_queue *queue, bl_gate *gate);
 size_t bl_queue_length(bl_queue *queue);
 /* Call |each|, under the lock, for every owner that has requests there: waiting or at work. */
 void bl_queue_list(bl_queue *queue, void (*each)(void *arg, uint32_t owner, size_t requests), void *arg);

@@ -36,6 +36,12 @@ typedef struct bl_serial {
     bl_request *holder; /* at work, or between two slices of it; compared only */
 } bl_serial;
 
+/* What a request that is in a queue waits for: it has no turn until the gate has changed since the request looked at it
+ * (bl_queue_open).  Zeroed is ready. */
+typedef struct bl_gate {
+    atomic_ullong changes;
+} bl_gate;
+
 /* Of the requests of one owner that wait for a device, and of those of several where it is nobody's turn, the first are served
  * before the last: who waits for an answer, before what runs for long. */
 typedef enum bl_rank { BL_RANK_INFER = -1, BL_RANK_RUN = 0, BL_RANK_TRAIN = 1 } bl_rank;
@@ -170,6 +176,8 @@ struct bl_request {
     _Atomic(bl_queue *) queue; /* where it waits now, or NULL; changed under the lock of that queue */
     struct bl_waiter *waiter;  /* of that queue, where it has a place: waiting or at work */
     bl_serial *serial;
+    bl_gate *gate;      /* NULL: it waits for its turn alone.  Set by its work, before that says AGAIN */
+    uint64_t gate_seen; /* the changes of |gate| that its work knew of */
     bl_work work;
     bl_rank rank;
     int priority;               /* among those of its rank and owner, the lower first */
@@ -245,6 +253,12 @@ void bl_request_reply_problem(bl_request *rq);
 bool bl_request_accepts(const bl_request *rq, const char *type);
 /* The query |name|, a whole number from |lo| to |hi|; *out stays as it is where there is none. */
 BL_NODISCARD bl_status bl_request_query_count(bl_request *rq, const char *name, uint64_t lo, uint64_t hi, uint64_t *out);
+
+/* Does it wait in its queue for what has not changed yet? */
+static inline bool bl_request_is_gated(const bl_request *rq)
+{
+    return rq->gate != NULL && atomic_load(&rq->gate->changes) == rq->gate_seen;
+}
 
 /* Suspend the connection (if it is not yet) and put the request into |queue|, where |work| is called on a worker's thread; or,
  * where it is |brief| and nobody waits there, do it now.  BL_EBUSY where the queue is full.  After BL_OK the caller must not

@@ -58,11 +58,15 @@ struct bl_pages {
     bool *stale; /* what was freed is to be filled with NaN: for BL_FAULT_PAGE */
     int64_t nstale;
     bl_text_pages *texts;
-    order here, away; /* that no text has, on the device and on the host */
-    int64_t naway;    /* on the host, also of texts */
-    census told;      /* what the metrics say */
-    size_t charged;   /* to the program's owner, for what the states have grown by */
-    size_t run_bytes; /* what the largest run so far needs beside the states */
+    bl_gate gate;      /* for texts that wait for places */
+    bool refused;      /* such a text is there, since the gate changed last, ... */
+    bool refused_busy; /* ... and may have a place of a younger one when a run is over */
+    bool changed;      /* a place is there that was not, or a text keeps its places no more */
+    order here, away;  /* that no text has, on the device and on the host */
+    int64_t naway;     /* on the host, also of texts */
+    census told;       /* what the metrics say */
+    size_t charged;    /* to the program's owner, for what the states have grown by */
+    size_t run_bytes;  /* what the largest run so far needs beside the states */
     uint64_t last_text, last_page;
     size_t nbuckets;
     bl_page **bucket;
@@ -138,12 +142,18 @@ static void unlock_pages(bl_pages *p)
 {
     census now = {.used = p->count - p->nfree - p->here.count, .kept = p->here.count, .free = p->nfree, .away = p->naway};
     bl_metrics *metrics = &p->server->metrics;
+    bool opens = false;
     bl_metrics_add(metrics, BL_COUNT_PAGES_USED, now.used - p->told.used);
     bl_metrics_add(metrics, BL_COUNT_PAGES_KEPT, now.kept - p->told.kept);
     bl_metrics_add(metrics, BL_COUNT_PAGES_FREE, now.free - p->told.free);
     bl_metrics_add(metrics, BL_COUNT_PAGES_AWAY, now.away - p->told.away);
     p->told = now;
+    opens = p->refused && p->changed;
+    p->changed = false;
+    p->refused = p->refused && !opens;
     pthread_mutex_unlock(&p->lock);
+    if (opens)
+        bl_queue_open(p->program->worker->queue, &p->gate);
 }
 
 void bl_pages_destroy(bl_pages *p)
@@ -310,6 +320,7 @@ static void leave_page(bl_pages *p, bl_page *page)
 {
     if (--page->texts > 0)
         return;
+    p->changed = true;
     bl_shelf_refund_of(p->server->shelf, page->payer, p->page_bytes, 0);
     if (page->place >= 0)
         count_lent(p, false);
@@ -526,6 +537,7 @@ static bl_status widen(bl_pages *p, int64_t count, bl_err *err)
     for (int64_t at = count; at-- > p->count;)
         push_place(p, at);
     p->count = count;
+    p->changed = true;
     return BL_OK;
 }
 
@@ -696,13 +708,28 @@ static bl_status reserve(bl_pages *p, bl_text_pages *text, size_t count, bool *r
     return fill_free(p, err);
 }
 
+/* Under the lock: |text| has to wait.  Memory that others free for a growth of the states does not end that; older texts end. */
+static void note_refusal(bl_pages *p, const bl_text_pages *text)
+{
+    p->refused = true;
+    for (const bl_text_pages *t = p->texts; t != NULL; t = t->next)
+        p->refused_busy = p->refused_busy || (t->busy && t->number > text->number);
+}
+
 bl_status bl_text_pages_reserve(bl_text_pages *text, size_t count, bool *ready, bl_err *err)
 {
     bl_status st = BL_OK;
     pthread_mutex_lock(&text->pool->lock);
     st = reserve(text->pool, text, count, ready, err);
+    if (st == BL_OK && !*ready)
+        note_refusal(text->pool, text);
     unlock_pages(text->pool);
     return st;
+}
+
+bl_gate *bl_text_pages_gate(const bl_text_pages *text)
+{
+    return &text->pool->gate;
 }
 
 /* Page |i| of the text is full: it is in the tree from now on, or gives way to the one that is there already. */
@@ -736,6 +763,8 @@ void bl_text_pages_rest(bl_text_pages *text, const int32_t *tokens, size_t count
     size_t pages = text->count;
     pthread_mutex_lock(&p->lock);
     text->busy = false;
+    p->changed = p->changed || p->refused_busy;
+    p->refused_busy = false;
     for (size_t i = text->full; i * BL_PAGE_TOKENS < count; i++) {
         bl_page *page = text->page[i];
         size_t left = count - i * BL_PAGE_TOKENS;
@@ -755,8 +784,8 @@ void bl_text_pages_wait(bl_text_pages *text)
     if (text->pool == NULL)
         return;
     pthread_mutex_lock(&text->pool->lock);
-    text->rests = true;
-    pthread_mutex_unlock(&text->pool->lock);
+    text->rests = text->pool->changed = true;
+    unlock_pages(text->pool);
 }
 
 int64_t bl_text_pages_place(const bl_text_pages *text, size_t token)

@@ -75,8 +75,10 @@ BL_NODISCARD bl_status bl_pages_admit(bl_pages *pages, const bl_plan *plan, bl_e
 BL_NODISCARD bl_status bl_text_pages_begin(bl_text_pages *text, bl_pages *pages, uint32_t owner, const int32_t *tokens,
                                            size_t count, bool found, size_t *fed, bl_err *err);
 /* Pages for |count| tokens, on the device until bl_text_pages_rest; |*ready| false: older texts have the places, and this one has
- * to wait.  Worker's thread. */
+ * to wait until the gate of its pool changes.  Worker's thread. */
 BL_NODISCARD bl_status bl_text_pages_reserve(bl_text_pages *text, size_t count, bool *ready, bl_err *err);
+/* It changes when a text that was not given a place may be given one. */
+bl_gate *bl_text_pages_gate(const bl_text_pages *text);
 /* A run is over, and the first |count| of |tokens| are in pages: full pages can be found from now on, the last one when the text
  * ends. */
 void bl_text_pages_rest(bl_text_pages *text, const int32_t *tokens, size_t count);

@@ -73,8 +73,9 @@ static bool fits(void *arg, const bl_request *rq)
 {
     const step *s = arg;
     const bl_generation *g = rq->work == bl_text_work ? rq->data : NULL;
-    return g != NULL && g->instance == s->lead->instance && g->device_generation == s->lead->device_generation && is_begun(g) &&
-           next_count(s, g) == s->count && !atomic_load(&rq->cancel) && (rq->deadline_ns == 0 || rq->deadline_ns > s->begin_ns);
+    return g != NULL && !bl_request_is_gated(rq) && g->instance == s->lead->instance &&
+           g->device_generation == s->lead->device_generation && is_begun(g) && next_count(s, g) == s->count &&
+           !atomic_load(&rq->cancel) && (rq->deadline_ns == 0 || rq->deadline_ns > s->begin_ns);
 }
 
 /* Of sizes that the configuration prefers the largest that waits, else all. */
@@ -143,10 +144,14 @@ static bl_status begin_pages(bl_generation *g, bl_request *rq)
 static bool has_pages(const step *s, bl_request *rq, bl_step *outcome)
 {
     bl_generation *g = rq->data;
+    bl_gate *gate = g->text->pool > 0 ? bl_text_pages_gate(&g->pages) : NULL;
+    uint64_t seen = gate != NULL ? atomic_load(&gate->changes) : 0;
     bl_status st = BL_OK;
     bool ready = true;
-    if (g->text->pool > 0)
+    if (gate != NULL)
         st = bl_text_pages_reserve(&g->pages, g->fed + s->count, &ready, &rq->err);
+    rq->gate = ready ? NULL : gate;
+    rq->gate_seen = seen;
     if (st != BL_OK)
         (void)bl_fail(&rq->err, st, "pages of a text");
     *outcome = st == BL_OK && !ready && !atomic_load(&rq->cancel) ? BL_STEP_AGAIN : BL_STEP_DONE;

@@ -87,6 +87,7 @@ class Pages(PagesTest):
             cls.put_chain(repository, f"chain.{device[:6]}", instance_group=[{"device": device}])
         cls.put_chain(repository, "short", document=chain(chunk=5))
         cls.put_chain(repository, "alone", max_batch_size=1)
+        cls.put_chain(repository, "waits")
         cls.put_chain(repository, "large", document=chain(pages=64), tensors=nothing(64))
         cls.put_chain(repository, "long", document=chain(chunk=256, pages=160, context=2048), tensors=nothing(160))
         unmasked = chain()
@@ -158,6 +159,19 @@ class Pages(PagesTest):
         for i in (6, 7):  # from the host
             self.write("chain.opencl", prompt(200 + i, 150 + i), 20)
         self.assertGreater(self.server.metric("prefix_tokens_total"), before)
+
+    def turns(self, model):
+        """Of the device, in the last minute, for texts of the model."""
+        events = self.ok(self.call("GET", "/api/v1/trace?seconds=60")).json["traceEvents"]
+        return sum(event["ph"] == "X" and event["tid"] < 10000 and model in event["name"] for event in events)
+
+    def test_waiting_costs_no_turns(self):
+        """Texts without a place for their pages have turns again when another text frees some, and not between its runs."""
+        before = self.server.metric("text_runs_total")
+        self.at_once([lambda i=i: self.write("waits", prompt(500 + i, 200), 60) for i in range(4)])
+        runs = self.server.metric("text_runs_total") - before
+        self.assertGreater(runs, 120)  # no two have room beside each other
+        self.assertLess(self.turns("waits") - runs, 30)
 
     def test_t27_a_client_that_leaves_frees_its_pages(self):
         connection, reader = self.open("long", prompt(9, 100), max_tokens=1900, ignore_eos=True)
