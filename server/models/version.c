@@ -250,6 +250,8 @@ static bl_status describe_picture(bl_model_version *version, const bl_wire_graph
         at++;
     if (at == graph->ninputs)
         return bl_fail(err, BL_EGRAPH, "parameters.picture is \"%.100s\"; the model has no such input", name);
+    if (version->input_ports != NULL && version->input_ports[at].coding == BL_ONNX_PICTURE)
+        return BL_OK;
     if (!is_for_pixels(&graph->inputs[at].type))
         return bl_fail(
             err, BL_EGRAPH,
@@ -571,8 +573,18 @@ static void put_batching(const bl_model_config *config, bl_text *out)
                    (long long)config->timeout_us, config->may_override ? "true" : "false", (long long)config->max_queue);
 }
 
-static void put_parameters(const bl_model_config *config, bl_text *out)
+/* The input that is an encoded picture, by the configuration or by the ImageDecoder of an ONNX model. */
+static const char *picture_name(const bl_model_version *version)
 {
+    for (int i = 0; i < version->ninputs; i++)
+        if (version->inputs[i].coding == BL_MODEL_PICTURE)
+            return version->inputs[i].name;
+    return NULL;
+}
+
+static void put_parameters(const bl_model_version *version, bl_text *out)
+{
+    const bl_model_config *config = &version->config;
     char context[24] = "", chunk[24] = "";
     const struct {
         const char *name, *value;
@@ -584,6 +596,8 @@ static void put_parameters(const bl_model_config *config, bl_text *out)
                 {"text", config->text},
                 {"mask", config->mask},
                 {"types", config->types},
+                {"picture", picture_name(version)},
+                {"pooling", config->pooling},
                 {"context", config->context > 0 ? context : NULL},
                 {"chunk", config->chunk > 0 ? chunk : NULL},
                 {"share_prefix", config->shares_prefix ? "all" : NULL},
@@ -628,7 +642,7 @@ void bl_model_version_put_config(const bl_model_version *version, bl_text *out)
                        version->instances[i].program->worker->dev->info.id);
     bl_text_puts(out, "],\"model_transaction_policy\":{\"decoupled\":false}");
     bl_text_printf(out, ",\"response_cache\":{\"enable\":%s}", config->cached ? "true" : "false");
-    put_parameters(config, out);
+    put_parameters(version, out);
     bl_text_putc(out, '}');
 }
 

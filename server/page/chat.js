@@ -39,7 +39,19 @@ export function showChat(place, name, model, life) {
     running = new AbortController();
     Object.assign(send, {disabled: true});
     stop.disabled = false;
-    let tokens = 0;
+    let tokens = 0, pending = "", frame;
+    const write = () => {
+      cancelAnimationFrame(frame);
+      frame = undefined;
+      text.append(pending);
+      pending = "";
+      log.scrollTop = log.scrollHeight;
+    };
+    // Once a frame: a fast model writes many tokens in the time that one layout takes.
+    const draw = () => {
+      write();
+      status.textContent = `${short(tokens / Math.max(0.001, (performance.now() - began) / 1000))} tokens/s`;
+    };
     const options = {signal: AbortSignal.any([running.signal, life.signal])}, limits = {model: name, max_tokens: Number(most.value), temperature: Number(heat.value)};
     try {
       const chunks = kind.value === "chat" ? session.client.chat({...limits, messages}, options) : session.client.completions({...limits, prompt: asked.content}, options);
@@ -48,16 +60,17 @@ export function showChat(place, name, model, life) {
         if (piece === "") continue;
         tokens++;
         answer.content += piece;
-        text.append(piece);
-        log.scrollTop = log.scrollHeight;
-        status.textContent = `${short(tokens / Math.max(0.001, (performance.now() - began) / 1000))} tokens/s`;
+        pending += piece;
+        frame ??= requestAnimationFrame(draw);
       }
+      draw();
       announce(`The answer: ${answer.content.slice(0, 300)}`);
     } catch (error) {
       if (running.signal.aborted) status.textContent = "stopped";
       else if (error.status === 401) session.onsignout();
       else if (!life.signal.aborted) status.textContent = explain(error);
     }
+    write();
     if (answer.content) messages.push(answer);
     keep();
     send.disabled = false;

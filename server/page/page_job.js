@@ -2,7 +2,7 @@
 // A job: its curves as they grow, how far it is, and what can be done with it.
 import {announce, button, chip, confirmed, download, facts, field, h, heading, morph, numbers, table} from "./dom.js";
 import {bytes, clock, count, duration, percent, short} from "./format.js";
-import {notice, optional, session} from "./session.js";
+import {clearNotice, notice, optional, session} from "./session.js";
 import {Chart, loadPlot, smooth} from "./chart.js";
 
 const POINTS = 500;     // of a curve are asked for
@@ -95,7 +95,7 @@ export async function showJob(root, id, life) {
 
 /** Take what the server reports until the job ends. This is the one stream of events of the tab. */
 async function follow(view) {
-  let drawn = 0, timer;
+  let drawn = 0, timer, failed = false;
   const draw = () => {
     clearTimeout(timer);
     const wait = drawn + FRAME - performance.now();
@@ -108,8 +108,10 @@ async function follow(view) {
   };
   document.addEventListener("visibilitychange", draw, {signal: view.life.signal});
   while (!ENDED.has(view.job.state) && !view.life.signal.aborted) {
-    await view.life.attempt(async (options) => {
+    failed = !(await view.life.attempt(async (options) => {
       for await (const {type, data} of session.client.jobs.events(view.id, {after: view.curves.lastStep, ...options})) {
+        if (failed) clearNotice();
+        failed = false;
         if (type === "state") changeState(view, data);
         else {
           view.curves.add(data);
@@ -119,7 +121,8 @@ async function follow(view) {
         }
         draw();
       }
-    });
+      return true;
+    }));
     if (!ENDED.has(view.job.state)) await new Promise((resolve) => setTimeout(resolve, 2000));
   }
   draw();

@@ -62,6 +62,13 @@ class Pictures(ModelsTest):
             self.assertEqual(want, self.classes(self.send(model, picture, {**RAW, "accept": "application/json"})))
             self.assertEqual(want, self.classes(self.send(model, picture, query="?classes=99")))
 
+    def test_configuration_names_the_picture(self):
+        """So that a client knows what to send, and what the configuration said may be given back."""
+        told = self.ok(self.call("GET", "/v2/models/rows/config")).json
+        self.assertEqual(config()["parameters"], told["parameters"])
+        self.ok(self.call("POST", "/v2/repository/models/rows/load", {"parameters": {"config": json.dumps(told)}}))
+        self.assertEqual(("red", 0, 250), self.classes(self.send("rows", png(5, 3, ORANGE)))[0])
+
     def test_bytes_where_they_are_asked_for(self):
         picture, want = png(5, 3, ORANGE), struct.pack("<3f", *ORANGE)
         for headers in (RAW, {**PNG, "accept": OCTETS}, {**RAW, "accept": OCTETS + ", application/json"}):

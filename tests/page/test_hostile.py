@@ -68,6 +68,8 @@ class Hostile(Scene):
 
 
 class Large(Scene):
+    OPTIONS = ("--max-reports", "256M")
+
     @classmethod
     def fill(cls):
         cls.call("PUT", "/api/v1/programs/line", training_jobs.line())
@@ -75,13 +77,46 @@ class Large(Scene):
     def worst(self, page):
         return max(page.evaluate("window.longTasks"), default=0)
 
+    def enter(self, address, selector):
+        """A page that goes to an address, and the milliseconds until the selector was there."""
+        page = self.open(self.server.url, key=self.user)
+        page.wait_for_selector("h1")
+        page.evaluate("address => { window.began = performance.now(); location.hash = `#/${address}`; }", address)
+        page.wait_for_selector(selector, timeout=30000)
+        return page, page.evaluate("performance.now() - window.began")
+
+    def test_200_programs(self):
+        for i in range(200):
+            self.call("PUT", f"/api/v1/programs/p{i:03}", {"inputs": {"x": {"dtype": "float32", "shape": [4]}}, "nodes": [{"id": "y", "op": "neg", "in": ["x"]}], "outputs": ["y"]})
+        page, took = self.enter("programs", "td:has-text('p199')")
+        self.assertEqual(201, page.locator("tbody tr").count())
+        self.assertLess(took, FIRST_PAINT)
+        self.assertLess(self.worst(page), LONGEST_TASK)
+        page.get_by_role("link", name="p117").click()
+        page.wait_for_selector("h1:has-text('p117')")
+        for i in range(200):
+            self.call("DELETE", f"/api/v1/programs/p{i:03}")
+
+    def test_a_million_stored_reports(self):
+        job = self.call("POST", "/api/v1/jobs", {"program": "line", "inputs": training_jobs.POINTS, "steps": 1000000, "collect": {"every": 1, "outputs": ["loss"]}})["job"]
+        end = time.monotonic() + 300
+        while (told := self.call("GET", f"/api/v1/jobs/{job}"))["state"] != "done" and time.monotonic() < end:
+            time.sleep(0.5)
+        self.assertEqual(("done", None), (told["state"], told.get("thinned")))
+        self.assertEqual([999998, 999999, 1000000], [row[0] for row in self.call("GET", f"/api/v1/jobs/{job}/history?from=999998")["rows"]])
+        page, took = self.enter(f"jobs/{job}", ".u-legend")
+        self.assertLess(took, FIRST_PAINT)
+        asked = [url for url in page.requests if "/jobs/" in url and "/history" in url]
+        self.assertTrue(asked and all("points=500" in url for url in asked), asked)
+        self.assertLess(self.worst(page), LONGEST_TASK)
+
     def test_many_reports(self):
         """Reports come faster than they can be drawn; the page asks for a thinned curve and stays quick."""
         job = self.call("POST", "/api/v1/jobs", {"program": "line", "inputs": training_jobs.POINTS, "steps": 1000000, "collect": {"every": 1, "outputs": ["loss"]}})["job"]
         time.sleep(2)
         page = self.show(f"jobs/{job}")
         page.wait_for_timeout(3000)
-        asked = [url for url in page.requests if "/history" in url]
+        asked = [url for url in page.requests if "/jobs/" in url and "/history" in url]
         self.assertTrue(asked and all("points=500" in url for url in asked), asked)
         self.assertLess(self.worst(page), LONGEST_TASK)
         self.call("DELETE", f"/api/v1/jobs/{job}")

@@ -13,7 +13,9 @@ import urllib.request
 from browser import NARROW, BrowserCase, Keys
 from served import ROOT
 
-sys.path.insert(0, str(ROOT / "tests" / "http"))
+sys.path[:0] = [str(ROOT / "tests" / "http"), str(ROOT / "tests" / "models")]
+import test_pictures  # noqa: E402
+import test_text  # noqa: E402
 import training_jobs  # noqa: E402
 
 PAGES = {"jobs": ["train"], "models": ["infer"], "programs": ["run", "train"], "timeline": [], "data": ["run", "train"], "usage": [], "api": []}
@@ -24,6 +26,8 @@ STORY = pathlib.Path(os.environ.get("BEAMLINE_DATA", ROOT.parent / "shared" / "d
 class Scene(BrowserCase):
     """A server with keys, models, programs, jobs and tensors."""
 
+    OPTIONS = ()
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -31,13 +35,17 @@ class Scene(BrowserCase):
         cls.reader, cls.user, cls.admin = cls.keys.make("reader", "infer"), cls.keys.make("user", "run,train,infer"), cls.keys.make("admin", "admin,run,train,infer,metrics")
         models = tempfile.TemporaryDirectory()
         cls.addClassCleanup(models.cleanup)
-        for name, document in (("double", DOUBLE), ("broken", {"inputs": {}})):
+        for name, document in (("double", DOUBLE), ("broken", {"inputs": {}}), ("colours", test_pictures.colours(8, 8, 3)), ("letters", test_text.counter(64))):
             place = pathlib.Path(models.name, name, "1")
             place.mkdir(parents=True)
             (place / "model.json").write_text(json.dumps(document))
+        pathlib.Path(models.name, "letters", "config.json").write_text(json.dumps(test_text.parameters(context=1000000)))
+        pathlib.Path(models.name, "letters", "1", "tokenizer.json").write_text(json.dumps(test_text.TOKENIZER))
+        pathlib.Path(models.name, "colours", "config.json").write_text(json.dumps(test_pictures.config()))
+        pathlib.Path(models.name, "colours", "names").write_text("red\ngreen\nblue\n")
         if STORY.exists():
             pathlib.Path(models.name, "story.gguf").write_bytes(STORY.read_bytes())
-        cls.server = cls.serve("--state", cls.keys.folder.name, "--models", models.name)
+        cls.server = cls.serve("--state", cls.keys.folder.name, "--models", models.name, *cls.OPTIONS)
         cls.fill()
 
     @classmethod
@@ -229,23 +237,40 @@ class Others(Scene):
         page = self.show("models")
         page.wait_for_selector("text=\"nodes\" is missing")
 
+    def test_picture(self):
+        page = self.show("models/colours")
+        page.get_by_label(re.compile("^Picture")).set_input_files({"name": "orange.png", "mimeType": "image/png", "buffer": test_pictures.png(5, 3, test_pictures.ORANGE)})
+        page.wait_for_function("() => document.querySelector('.preview').naturalWidth === 5")
+        with page.expect_request("**/infer*") as asked:
+            page.get_by_role("button", name="Ask").click()
+        page.wait_for_selector("text=Answered in")
+        self.assertEqual(("POST", "image/png"), (asked.value.method, asked.value.headers["content-type"]))
+        rows = page.locator("table:has(caption:text-is('y')) tbody tr").all_text_contents()
+        self.assertEqual(["red250", "green120", "blue30"], rows)
+        self.check_axe(page, "a picture")
+
+    def writing(self):
+        return any(slot["is_processing"] for slot in self.call("GET", "/slots?model=letters"))
+
     def test_text_that_is_stopped(self):
-        if not STORY.exists():
-            self.skipTest("stories260K is not on this machine: $BEAMLINE_DATA says where")
-        page = self.show("models/story")
+        page = self.show("models/letters")
         page.get_by_text("Options").click()
         page.get_by_label("Write").select_option("text")
-        page.get_by_label("Tokens at most").fill("400")
-        page.get_by_label("Message").fill("Once upon a time")
+        page.get_by_label("Tokens at most").fill("100000")
+        page.get_by_label("Temperature").fill("0")
+        page.get_by_label("Message").fill("hello")
         page.keyboard.press("Enter")
         page.wait_for_function("() => document.querySelectorAll('.said')[1]?.textContent.length > 20")
+        self.assertTrue(self.writing())
         page.get_by_role("button", name="Stop").click()
         page.wait_for_selector("text=stopped")
         deadline = time.monotonic() + 10
-        while any(slot["is_processing"] for slot in self.call("GET", "/slots?model=story")) and time.monotonic() < deadline:
+        while self.writing() and time.monotonic() < deadline:
             time.sleep(0.1)
-        self.assertFalse(any(slot["is_processing"] for slot in self.call("GET", "/slots?model=story")))
+        self.assertFalse(self.writing())
         said = page.locator(".said").nth(1).text_content()
+        self.assertRegex(said[:80], "^[a-z]*fghijklmnopqrstuvwxyzabcdefg")
+        self.assertLess(len(said), 100000)
         page.reload()
         page.wait_for_selector(".said")
         self.assertEqual(said, page.locator(".said").nth(1).text_content())
