@@ -244,8 +244,9 @@ const bl_node *bl_sink(bl_ir *ir, int n, const bl_node *const *stores)
 }
 
 /* A sum, in float32, of products of it. */
-static bool sums_products(const bl_node *node)
+static bool sums_products(const bl_node *node, const void *none)
 {
+    (void)none;
     bool any = false;
 
     if (node->op != BL_OP_REDUCE || node->sub != BL_OP_ADD || node->dtype != BL_F32)
@@ -259,13 +260,8 @@ static bool sums_products(const bl_node *node)
 
 const bl_node *bl_sink_relax(bl_ir *ir, const bl_node *sink)
 {
-    bl_nodes below = bl_reach(ir, 1, &sink, false);
     bl_node relaxed = *sink;
 
     relaxed.sub = BL_PRECISION_HIGH;
-    for (size_t i = 0; i < below.count; i++) {
-        if (sums_products(below.at[i]))
-            return bl_node_make(ir, &relaxed);
-    }
-    return sink;
+    return bl_find(ir, 1, &sink, sums_products, NULL) != NULL ? bl_node_make(ir, &relaxed) : sink;
 }

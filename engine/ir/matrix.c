@@ -167,16 +167,6 @@ static bool is_part(const bl_node *term, bl_op op, const bl_node *range, int64_t
     return term->op == op && term->src[0] == range && bl_is_int(term->src[1], group);
 }
 
-static bool contains(bl_ir *ir, const bl_node *node, const bl_node *range)
-{
-    bl_nodes below = bl_reach(ir, 1, &node, false);
-    for (size_t i = 0; i < below.count; i++) {
-        if (below.at[i] == range)
-            return true;
-    }
-    return false;
-}
-
 static bool find_strides(bl_ir *ir, bl_matrix matrix, const bl_node *index, const bl_node *across, const bl_node *depth,
                          strides *s)
 {
@@ -195,7 +185,7 @@ static bool find_strides(bl_ir *ir, bl_matrix matrix, const bl_node *index, cons
         else if (matrix.group > 1 && is_part(term[i], BL_OP_IDIV, depth, matrix.group)) {
             s->groups = true;
             s->depth += coefficient[i];
-        } else if (contains(ir, term[i], across) || contains(ir, term[i], depth))
+        } else if (bl_reaches(ir, 1, &term[i], 2, (const bl_node *[]){across, depth}))
             return false;
     }
     if (matrix.group > 1 && matrix.group == matrix.k && s->depth == 1 && s->across == matrix.group) { /* one group: no quotient */

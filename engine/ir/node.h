@@ -233,6 +233,13 @@ typedef struct bl_nodes {
 /* All nodes that |roots| reach, extents included where |dims| is set, in ascending order of id (sources first).
  * The array lives in the arena; count 0 if it could not be had (see bl_ir_status). */
 bl_nodes bl_reach(bl_ir *ir, int nroots, const bl_node *const *roots, bool dims);
+/* Of all nodes that |roots| reach, the first one, sources first, of which |is| holds; NULL where there is none.  |is| looks at
+ * the node alone: it walks nowhere. */
+const bl_node *bl_find(bl_ir *ir, int nroots, const bl_node *const *roots, bool (*is)(const bl_node *node, const void *arg),
+                       const void *arg);
+const bl_node *bl_find_op(bl_ir *ir, const bl_node *root, bl_op op); /* the same for nodes of |op| */
+/* Do |roots| reach one of |nodes|? */
+bool bl_reaches(bl_ir *ir, int nroots, const bl_node *const *roots, int n, const bl_node *const *nodes);
 /* |node| (whose sources are simple) rebuilt over other sources and extents, simplified where it is a scalar op. */
 const bl_node *bl_node_rebuild(bl_ir *ir, const bl_node *node, const bl_node *const *src, const bl_node *const *dim);
 /* Rebuild |root| with every node in |map| (bl_node to bl_node) replaced, sources first, simplifying scalars on the way. */

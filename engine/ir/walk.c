@@ -46,8 +46,8 @@ static void sort_queue(bl_ir *ir, size_t count)
     }
 }
 
-/* Fill the queue with what |roots| reach without passing through a node of |stop| (NULL: all), in order of id. */
-static size_t reach(bl_ir *ir, int nroots, const bl_node *const *roots, bool dims, const bl_ptrmap *stop)
+/* Fill the queue with what |roots| reach without passing through a node of |stop| (NULL: all). */
+static size_t collect(bl_ir *ir, int nroots, const bl_node *const *roots, bool dims, const bl_ptrmap *stop)
 {
     size_t count = 0;
 
@@ -63,6 +63,14 @@ static size_t reach(bl_ir *ir, int nroots, const bl_node *const *roots, bool dim
         for (int i = 0; dims && i < node->ndim; i++)
             count = visit(ir, node->dim[i], count);
     }
+    return count;
+}
+
+/* The same, in order of id. */
+static size_t reach(bl_ir *ir, int nroots, const bl_node *const *roots, bool dims, const bl_ptrmap *stop)
+{
+    size_t count = collect(ir, nroots, roots, dims, stop);
+
     sort_queue(ir, count);
     return count;
 }
@@ -76,6 +84,40 @@ bl_nodes bl_reach(bl_ir *ir, int nroots, const bl_node *const *roots, bool dims)
         return (bl_nodes){NULL, 0};
     memcpy(nodes.at, ir->queue, count * sizeof *nodes.at);
     return nodes;
+}
+
+const bl_node *bl_find(bl_ir *ir, int nroots, const bl_node *const *roots, bool (*is)(const bl_node *node, const void *arg),
+                       const void *arg)
+{
+    size_t count = collect(ir, nroots, roots, false, NULL);
+    const bl_node *first = NULL;
+
+    for (size_t i = 0; i < count; i++) {
+        const bl_node *node = ir->queue[i];
+        if ((first == NULL || node->id < first->id) && is(node, arg))
+            first = node;
+    }
+    return first;
+}
+
+static bool has_op(const bl_node *node, const void *op)
+{
+    return node->op == *(const bl_op *)op;
+}
+
+const bl_node *bl_find_op(bl_ir *ir, const bl_node *root, bl_op op)
+{
+    return bl_find(ir, 1, &root, has_op, &op);
+}
+
+bool bl_reaches(bl_ir *ir, int nroots, const bl_node *const *roots, int n, const bl_node *const *nodes)
+{
+    collect(ir, nroots, roots, false, NULL);
+    for (int i = 0; i < n; i++) {
+        if (ir->mark[nodes[i]->id] == ir->epoch)
+            return true;
+    }
+    return false;
 }
 
 static const bl_node *rebuild_load(bl_ir *ir, const bl_node *node, const bl_node *const *src)

@@ -55,7 +55,5 @@ const bl_node *bl_lower_trim(bl_ir *ir, const bl_node *sink);
 const bl_node *bl_lower_turn(bl_ir *ir, const bl_node *sink);
 /* widen.c.  needs: no TILE or VECTOR. */
 const bl_node *bl_lower_widen(bl_ir *ir, const bl_node *sink);
-/* The LANE that |node|, an index with lanes, is made of; NULL: there is none, or no memory. */
-const bl_node *bl_lower_lane_below(bl_ir *ir, const bl_node *node);
 
 #endif

@@ -117,25 +117,12 @@ static bool waits_for(build *b, const scope *at, const bl_node *stage)
     return at->level > 0 && at->level < TOGETHER && (intptr_t)bl_ptrmap_get(&b->level, stage) >= at->level;
 }
 
-/* Does |stage| read what another of the |n| in |list| holds? */
-static bool reads_one_of(build *b, const bl_node *stage, int n, const bl_node *const *list)
-{
-    bl_nodes below = bl_reach(b->ir, 1, &stage, false);
-    for (size_t i = 0; i < below.count; i++) {
-        for (int k = 0; k < n; k++) {
-            if (list[k] == below.at[i] && list[k] != stage)
-                return true;
-        }
-    }
-    return false;
-}
-
 /* Those of |list| that a turn fills at its head: first all that wait for none of the others, then what reads these, and so on,
  * with a barrier behind each such step.  |list| is in that order, as sources stand before their users. */
 static void fill_in_steps(build *b, scope *at, int n, const bl_node *const *list)
 {
     for (int first = 0, end = 0; first < n; first = end) {
-        for (end = first + 1; end < n && !reads_one_of(b, list[end], end - first, list + first);)
+        for (end = first + 1; end < n && !bl_reaches(b->ir, (int)list[end]->nsrc, list[end]->src, end - first, list + first);)
             end++;
         fill(b, at, end - first, list + first, THIS_TURN, false);
         fill(b, at, end - first, list + first, THIS_TURN, true);

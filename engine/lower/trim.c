@@ -56,18 +56,6 @@ static bl_clauses shared_clauses(const bl_nodes *below, const bl_node *reduce, c
     return all;
 }
 
-static bool depends_on_any(bl_ir *ir, const bl_node *node, const bl_node *reduce)
-{
-    bl_nodes below = bl_reach(ir, 1, &node, false);
-    for (size_t i = 0; i < below.count; i++) {
-        for (uint32_t k = (uint32_t)reduce->arg; k < reduce->nsrc; k++) {
-            if (below.at[i] == reduce->src[k])
-                return true;
-        }
-    }
-    return false;
-}
-
 /* |clause| as 0 < times * range + rest, where |rest| is the same in all loops of |reduce|. */
 static bool solve(bl_ir *ir, const bl_node *clause, const bl_node *reduce, const bl_node *range, int64_t *times,
                   const bl_node **rest)
@@ -88,7 +76,7 @@ static bool solve(bl_ir *ir, const bl_node *clause, const bl_node *reduce, const
     if (*times == 0)
         return false;
     *rest = bl_sub(ir, difference, bl_mul(ir, range, bl_index(ir, *times)));
-    return !depends_on_any(ir, *rest, reduce);
+    return !bl_reaches(ir, 1, rest, (int)reduce->nsrc - (int)reduce->arg, reduce->src + reduce->arg);
 }
 
 /* The first turn of a loop and the one behind the last, by what bounds it; |used| gets the comparisons. */
@@ -171,14 +159,10 @@ static void open_gates(bl_ir *ir, const bl_node *reduce, const bl_clauses *used,
 
 /* Does a group fill local memory together in loops of |reduce|?  Its barriers stand there: the loops must end for all work-items
  * at once. */
-static bool has_barriers(bl_ir *ir, const bl_node *reduce)
+static bool has_barriers(const bl_node *node, const void *none)
 {
-    bl_nodes below = bl_reach(ir, 1, &reduce, false);
-    for (size_t i = 0; i < below.count; i++) {
-        if (below.at[i]->op == BL_OP_STAGE && (below.at[i]->sub & BL_STAGE_SHARED) != 0)
-            return true;
-    }
-    return false;
+    (void)none;
+    return node->op == BL_OP_STAGE && (node->sub & BL_STAGE_SHARED) != 0;
 }
 
 /* |reduce|, which was |before| among the nodes |below|. */
@@ -189,7 +173,8 @@ static const bl_node *trim(bl_ir *ir, const bl_nodes *below, const bl_node *befo
     const bl_node **values = bl_arena_array(bl_ir_arena(ir), (size_t)reduce->arg, sizeof *values);
     int n = (int)reduce->nsrc - (int)reduce->arg, nmoved = 0;
 
-    if (common_clauses(reduce).count == 0 || n > BL_MAX_DIMS * 2 || values == NULL || has_barriers(ir, reduce))
+    if (common_clauses(reduce).count == 0 || n > BL_MAX_DIMS * 2 || values == NULL ||
+        bl_find(ir, 1, &reduce, has_barriers, NULL) != NULL)
         return reduce;
     for (int i = 0; i < n; i++) {
         const bl_node *range = reduce->src[reduce->arg + i], *first = NULL, *end = NULL;

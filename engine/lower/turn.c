@@ -200,7 +200,7 @@ static void turn_loads(turn *t, const member *m, int n)
 static int turn_stores(turn *t, const member *m, int n, const bl_node **stores)
 {
     const bl_node *row[BL_MAX_LANES], *each[BL_MAX_LANES];
-    const bl_node *lane = bl_lower_lane_below(t->ir, m->node->src[1]);
+    const bl_node *lane = bl_find_op(t->ir, m->node->src[1], BL_OP_LANE);
     int lanes = m->node->src[1]->lanes;
 
     if (lane == NULL || lane->lanes != lanes)

@@ -57,16 +57,6 @@ static const bl_node *vector_around(bl_ir *ir, const bl_node *load, bool grouped
     return bl_node_make(ir, &vector);
 }
 
-const bl_node *bl_lower_lane_below(bl_ir *ir, const bl_node *node)
-{
-    bl_nodes below = bl_reach(ir, 1, &node, false);
-    for (size_t i = 0; i < below.count; i++) {
-        if (below.at[i]->op == BL_OP_LANE)
-            return below.at[i];
-    }
-    return NULL;
-}
-
 /* |stage| with each store of a vector to places apart as stores of its lanes. */
 static const bl_node *store_lanes(bl_ir *ir, const bl_node *stage)
 {
@@ -75,7 +65,7 @@ static const bl_node *store_lanes(bl_ir *ir, const bl_node *stage)
 
     for (int64_t i = 0; stores != NULL && i < stage->arg; i++) {
         const bl_node *store = stage->src[i], *gate = store->nsrc > 3 ? store->src[3] : NULL;
-        const bl_node *lane = store->src[1]->lanes > 1 ? bl_lower_lane_below(ir, store->src[1]) : NULL;
+        const bl_node *lane = store->src[1]->lanes > 1 ? bl_find_op(ir, store->src[1], BL_OP_LANE) : NULL;
         if (lane == NULL || store->src[2]->lanes != lane->lanes || (gate != NULL && gate->lanes > 1)) {
             stores[n++] = store;
             continue;

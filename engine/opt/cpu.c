@@ -79,17 +79,6 @@ static void vectorise_best(facts *f, const bl_target *target, bool windows)
     (void)vectorise_inner(f, target);
 }
 
-/* The LOAD that the index of another one depends on, or NULL. */
-static const bl_node *looked_up(const facts *f, const bl_node *load)
-{
-    bl_nodes below = bl_reach(f->tune->ir, 1, &load->src[1], false);
-    for (size_t i = 0; i < below.count; i++) {
-        if (below.at[i]->op == BL_OP_LOAD)
-            return below.at[i];
-    }
-    return NULL;
-}
-
 /* Rows of a gather: an axis along which the place of a row is looked up, and that has no lanes.  A row has elements. */
 static void tile_gathered(facts *f)
 {
@@ -98,7 +87,7 @@ static void tile_gathered(facts *f)
     facts_init(f, tune);
     for (int k = 0; k < f->naccesses; k++) {
         const bl_node *load = f->access[k].node;
-        const bl_node *place = load->op == BL_OP_LOAD ? looked_up(f, load) : NULL;
+        const bl_node *place = load->op == BL_OP_LOAD ? bl_find_op(f->tune->ir, load->src[1], BL_OP_LOAD) : NULL;
         if (place != NULL && bl_free_get(&tune->free, place) == bl_free_get(&tune->free, load))
             continue;
         for (int i = tune->naxes - 1; place != NULL && i >= 0; i--) {

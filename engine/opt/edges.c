@@ -280,17 +280,10 @@ static bool ends_loop(bl_tune *tune, const bl_node *clause, int64_t untiled, int
     return clause->op == BL_OP_CMPLT && clause->src[0]->dtype == BL_INDEX && bounded == 1 && others == 0;
 }
 
-/* The gate above a product with |load|, or NULL. */
-static const bl_node *gate_of_product(bl_tune *tune, const bl_node *load)
+/* Is |node| a product with |load| behind a gate? */
+static bool is_gated_product(const bl_node *node, const void *load)
 {
-    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
-    for (size_t i = 0; i < below.count; i++) {
-        const bl_node *value = below.at[i];
-        if (bl_is_gated(value) && value->src[1]->op == BL_OP_MUL &&
-            (value->src[1]->src[0] == load || value->src[1]->src[1] == load))
-            return value->src[0];
-    }
-    return NULL;
+    return bl_is_gated(node) && node->src[1]->op == BL_OP_MUL && (node->src[1]->src[0] == load || node->src[1]->src[1] == load);
 }
 
 int64_t edges_gated_axes(bl_tune *tune)
@@ -311,12 +304,12 @@ int64_t edges_gated_axes(bl_tune *tune)
 
 bool edges_end_loops(bl_tune *tune, const bl_node *load, int64_t untiled, int64_t *keep)
 {
-    const bl_node *gate = gate_of_product(tune, load);
+    const bl_node *product = bl_find(tune->ir, 1, &tune->sink, is_gated_product, load);
     bl_clauses above = {0}, own = {0};
     int64_t all = 0;
 
     *keep = 0;
-    if (gate == NULL || !bl_clauses_add(&above, gate) || !bl_clauses_add(&own, load->src[2]))
+    if (product == NULL || !bl_clauses_add(&above, product->src[0]) || !bl_clauses_add(&own, load->src[2]))
         return false;
     *keep = untiled;
     for (int i = 0; i < own.count; i++) {

@@ -27,22 +27,11 @@ int bl_tune_operands(bl_tune *tune, int most, const bl_node **load)
     return n;
 }
 
-/* Its place is looked up in local memory, which a helper has none of. */
-static bool needs_stage(bl_tune *tune, const bl_node *load)
-{
-    bl_nodes below = bl_reach(tune->ir, 1, &load, false);
-    for (size_t i = 0; i < below.count; i++) {
-        if (below.at[i]->op == BL_OP_STAGE)
-            return true;
-    }
-    return false;
-}
-
 const bl_node *tune_operand_load(bl_tune *tune, int operand)
 {
     const bl_node *load[MOST_OPERANDS];
     int n = bl_tune_operands(tune, MOST_OPERANDS, load);
-    return operand >= 0 && operand < n && !needs_stage(tune, load[operand]) ? load[operand] : NULL;
+    return operand >= 0 && operand < n && bl_find_op(tune->ir, load[operand], BL_OP_STAGE) == NULL ? load[operand] : NULL;
 }
 
 int tune_operand_number(bl_tune *tune, const bl_node *load)

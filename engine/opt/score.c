@@ -60,14 +60,14 @@ static bool has_nested(bl_free *free, bl_ir *ir, const bl_node *node, const bl_n
     return false;
 }
 
+static bool runs_over(const bl_node *node, const void *range)
+{
+    return node->op == BL_OP_RUNNING && (range == NULL || node->src[1] == range);
+}
+
 bool tune_is_running(const bl_tune *tune, const bl_node *range)
 {
-    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
-    for (size_t i = 0; i < below.count; i++) {
-        if (below.at[i]->op == BL_OP_RUNNING && (range == NULL || below.at[i]->src[1] == range))
-            return true;
-    }
-    return false;
+    return bl_find(tune->ir, 1, &tune->sink, runs_over, range) != NULL;
 }
 
 /* The outputs along which reductions in the loop of |range| stay the same; |*work| gets how much the largest of these adds up, 0:
@@ -383,14 +383,9 @@ static bool find_rows(scores *c)
 }
 
 /* Is all that is over |range| a fold of one value? */
-static bool is_plain(bl_tune *tune, const bl_node *range)
+static bool binds_otherwise(const bl_node *node, const void *range)
 {
-    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
-    for (size_t i = 0; i < below.count; i++) {
-        if (bl_binds(below.at[i], range) && (below.at[i]->op != BL_OP_REDUCE || below.at[i]->arg != 1))
-            return false;
-    }
-    return true;
+    return bl_binds(node, range) && (node->op != BL_OP_REDUCE || node->arg != 1);
 }
 
 bool tune_score(bl_tune *tune, int axis, int64_t amount)
@@ -400,7 +395,8 @@ bool tune_score(bl_tune *tune, int axis, int64_t amount)
     int64_t step = tune_room_behind(tune, range), blocks = 0, work = 0;
 
     if (tune->axis[axis].output || range->sub != BL_AXIS_REDUCE || !bl_is_fixed(range) || tune_has_stages(tune) || tune->shared ||
-        tune->matrix || amount < 1 || amount > MOST_AMOUNT || step < 2 || !is_plain(tune, range))
+        tune->matrix || amount < 1 || amount > MOST_AMOUNT || step < 2 ||
+        bl_find(tune->ir, 1, &tune->sink, binds_otherwise, range) != NULL)
         return false;
     bl_free_init(&c.free, tune->ir);
     for (int i = 0; i < tune->free.nranges; i++) /* in the order of |tune|'s, so that its sets are good here too */

@@ -81,15 +81,9 @@ static bool is_read_by_nest(bl_tune *tune, const bl_node *load)
 }
 
 /* Is its place made of other loads or reductions?  Then a copy would do that work again, or wait for it. */
-static bool is_computed_place(bl_tune *tune, const bl_node *load)
+static bool computes_place(const bl_node *node, const void *load)
 {
-    bl_nodes below = bl_reach(tune->ir, 1, &load, false);
-    for (size_t i = 0; i < below.count; i++) {
-        if (bl_binds_ranges(below.at[i]) || (below.at[i]->op == BL_OP_LOAD && below.at[i] != load) ||
-            below.at[i]->op == BL_OP_MATRIX)
-            return true;
-    }
-    return false;
+    return bl_binds_ranges(node) || (node->op == BL_OP_LOAD && node != load) || node->op == BL_OP_MATRIX;
 }
 
 /* Where |load| reads, but for last parts that overlap those before them: as if they did not. */
@@ -421,8 +415,9 @@ bool tune_share(bl_tune *tune, int operand, int64_t amount)
     const bl_node *at[BL_MAX_AXES], *stage = NULL, *made = NULL;
     copy c = {.tune = tune, .load = tune_operand_load(tune, operand), .rows = 1, .columns = 1, .lanes = 1};
 
-    if (c.load == NULL || !bl_share_unpack(amount, &c.how) || is_computed_place(tune, c.load) || !is_read_by_nest(tune, c.load) ||
-        !find_digits(&c) || (c.how.twice && (c.turn == NULL || bl_extent_of(c.turn) < 2)) || !suits_readers(&c))
+    if (c.load == NULL || !bl_share_unpack(amount, &c.how) || bl_find(tune->ir, 1, &c.load, computes_place, c.load) != NULL ||
+        !is_read_by_nest(tune, c.load) || !find_digits(&c) || (c.how.twice && (c.turn == NULL || bl_extent_of(c.turn) < 2)) ||
+        !suits_readers(&c))
         return false;
     choose_vector(&c);
     if (!measure(&c))

@@ -105,12 +105,8 @@ static int outer_part(const bl_tune *tune, int origin, int64_t *extent)
 /* The axis of the tiles' columns. */
 static int find_columns(const bl_tune *tune)
 {
-    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
-    for (size_t i = 0; i < below.count; i++) {
-        if (below.at[i]->op == BL_OP_MATRIX)
-            return bl_axis_origin(below.at[i]->src[2]);
-    }
-    return -1;
+    const bl_node *product = bl_find_op(tune->ir, tune->sink, BL_OP_MATRIX);
+    return product == NULL ? -1 : bl_axis_origin(product->src[2]);
 }
 
 typedef struct form {

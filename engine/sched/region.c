@@ -128,15 +128,6 @@ static bool stores_all(const regions *r, int at, int place)
     return all;
 }
 
-static bool has_op(bl_ir *ir, const bl_node *node, bl_op op)
-{
-    bl_nodes below = bl_reach(ir, 1, &node, false);
-    bool any = below.count == 0;
-    for (size_t i = 0; i < below.count; i++)
-        any = any || below.at[i]->op == op;
-    return any;
-}
-
 /* The INDEX that an integer is, for certain; or NULL. */
 static const bl_node *as_index(bl_ir *ir, const bl_node *node)
 {
@@ -175,7 +166,7 @@ static bool is_region(const regions *r, int at, bl_nest *nest, region *g)
     const bl_node *sink = compare_indices(r->ir, nest->sink);
 
     *g = (region){.nest = nest, .at = at, .sink = sink, .nstores = (int)sink->nsrc, .inside = yes(r->ir)};
-    if (sink->op != BL_OP_SINK || sink->nsrc > MOST_STORES || nest->helper || has_op(r->ir, sink, BL_OP_STAGE))
+    if (sink->op != BL_OP_SINK || sink->nsrc > MOST_STORES || nest->helper || bl_find_op(r->ir, sink, BL_OP_STAGE) != NULL)
         return false;
     for (int i = 0; i < g->nstores; i++) {
         const bl_node *store = sink->src[i], *cond = NULL;
@@ -205,7 +196,7 @@ static bool solve(bl_ir *ir, const bl_node *x, const bl_node *y, const bl_node *
     if (*sign == 0)
         return false;
     *rest = *sign > 0 ? bl_sub(ir, difference, range) : bl_add(ir, difference, range);
-    return !has_op(ir, *rest, BL_OP_RANGE);
+    return bl_find_op(ir, *rest, BL_OP_RANGE) == NULL;
 }
 
 /* |clause| holds at one turn of the loop, if at all: which, as an integer of any dtype, or NULL. */
@@ -219,7 +210,7 @@ static const bl_node *only_turn(bl_ir *ir, const bl_node *clause, const bl_node 
         if (turn->dtype == BL_INDEX && solve(ir, turn, other, range, &sign, &rest))
             return sign > 0 ? bl_sub(ir, bl_index(ir, 0), rest) : rest;
         if (turn->op == BL_OP_CAST && bl_dtype_is_int((bl_dtype)turn->dtype) && turn->dtype != BL_U64 && turn->src[0] == range &&
-            turn->lo == range->lo && turn->hi == range->hi && !has_op(ir, other, BL_OP_RANGE))
+            turn->lo == range->lo && turn->hi == range->hi && bl_find_op(ir, other, BL_OP_RANGE) == NULL)
             return other;
     }
     return NULL;
@@ -261,7 +252,7 @@ static bool narrow(bl_ir *ir, region *g, const bounds *from, const bounds *end, 
         for (int k = 0; k < end->n; k++) {
             const bl_node *turns = bl_sub(ir, end->at[k], from->at[i]), *over = bl_sub(ir, extent, end->at[k]);
             if (turns->lo < 1 || turns->hi > (*count)->hi || turns == *count || from->at[i]->lo < 0 || over->lo < 0 ||
-                has_op(ir, turns, BL_OP_LOAD))
+                bl_find_op(ir, turns, BL_OP_LOAD) != NULL)
                 continue;
             *first = from->at[i];
             *count = turns;
@@ -364,7 +355,7 @@ static bool move_loops(const regions *r, region *g)
             if ((set >> i & 1) == 0 || range->arg != arg || bl_ptrmap_has(&g->moved, range))
                 continue;
             any = move_loop(ir, g, &all, range, number, &at) || any;
-            number += has_op(ir, at, BL_OP_RANGE);
+            number += bl_find_op(ir, at, BL_OP_RANGE) != NULL;
             bl_ptrmap_put(&g->moved, range, (void *)(uintptr_t)at);
         }
     }

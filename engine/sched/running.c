@@ -106,7 +106,7 @@ static bool differs(run *r, const bl_node *node)
     return (bl_free_get(&r->free, node) & bl_free_bit(&r->free, r->range)) != 0;
 }
 
-static bool folds_over(const bl_node *node, const bl_node *range)
+static bool folds_over(const bl_node *node, const void *range)
 {
     return node->op == BL_OP_REDUCE && node->arg == 1 && node->nsrc == 2 && node->src[1] == range;
 }
@@ -114,12 +114,7 @@ static bool folds_over(const bl_node *node, const bl_node *range)
 /* Is a fold over the whole loop part of |node|? */
 static bool has_fold(run *r, const bl_node *node)
 {
-    bl_nodes below = bl_reach(r->ir, 1, &node, false);
-    for (size_t i = 0; i < below.count; i++) {
-        if (folds_over(below.at[i], r->range))
-            return true;
-    }
-    return false;
+    return bl_find(r->ir, 1, &node, folds_over, r->range) != NULL;
 }
 
 /* |x| op |y|, where NULL is 1. */
@@ -346,20 +341,20 @@ static const bl_node *outer_loop(bl_ir *ir, const bl_node *sink)
     return free.failed || range == NULL || !bl_is_const(range->src[0]) ? NULL : range;
 }
 
+static bool binds(const bl_node *node, const void *range)
+{
+    return bl_binds(node, range);
+}
+
 /* Does some sum over |range|, and over others too, wait for one that ends with it?  They cannot go on together. */
 static bool has_late_fold(bl_ir *ir, const bl_node *sink, const bl_node *range)
 {
     bl_nodes below = bl_reach(ir, 1, &sink, false);
 
     for (size_t i = 0; i < below.count; i++) {
-        bl_nodes inside = {0};
-        if (!bl_binds(below.at[i], range) || folds_over(below.at[i], range))
-            continue;
-        inside = bl_reach(ir, 1, below.at[i]->src, false);
-        for (size_t k = 0; k < inside.count; k++) {
-            if (bl_binds(inside.at[k], range))
-                return true;
-        }
+        if (bl_binds(below.at[i], range) && !folds_over(below.at[i], range) &&
+            bl_find(ir, 1, below.at[i]->src, binds, range) != NULL)
+            return true;
     }
     return false;
 }

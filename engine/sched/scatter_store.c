@@ -252,15 +252,9 @@ static bool take_radix(const bl_node *place, sched_scatter *out)
     return true;
 }
 
-/* Do RANGEs other than |turn| stand free in |node|? */
-static bool is_free_of_ranges(bl_ir *ir, const bl_node *node, const bl_node *turn)
+static bool is_range_beside(const bl_node *node, const void *turn)
 {
-    bl_nodes below = bl_reach(ir, 1, &node, false);
-    for (size_t i = 0; i < below.count; i++) {
-        if (below.at[i]->op == BL_OP_RANGE && below.at[i] != turn)
-            return false;
-    }
-    return below.count > 0;
+    return node->op == BL_OP_RANGE && node != turn;
 }
 
 /* |equal| as key == place. */
@@ -272,8 +266,8 @@ static bool take_equal(bl_ir *ir, const bl_node *equal, const bl_node *turn, sch
             place->lo == place->src[0]->lo && place->hi == place->src[0]->hi)
             place = place->src[0];
         out->key = key;
-        if (place->dtype == BL_INDEX && key->dtype == equal->src[side]->dtype && is_free_of_ranges(ir, key, turn) &&
-            take_radix(place, out))
+        if (place->dtype == BL_INDEX && key->dtype == equal->src[side]->dtype &&
+            bl_find(ir, 1, &key, is_range_beside, turn) == NULL && take_radix(place, out))
             return true;
     }
     return false;

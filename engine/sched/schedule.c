@@ -354,16 +354,6 @@ static const bl_node *group_sink(sched *s, int group)
     return n == 0 ? NULL : bl_sink(ir, n, stores);
 }
 
-static bool has_stages(bl_ir *ir, const bl_node *sink)
-{
-    bl_nodes below = bl_reach(ir, 1, &sink, false);
-    for (size_t i = 0; i < below.count; i++) {
-        if (below.at[i]->op == BL_OP_STAGE)
-            return true;
-    }
-    return false;
-}
-
 /* Where groups have work-items: the nests with stages that have no form for these do without.  How many values get a buffer. */
 static int limit_to_running(sched *s, int ngroups)
 {
@@ -374,7 +364,7 @@ static int limit_to_running(sched *s, int ngroups)
     find_readers(s);
     for (int g = 0; g < ngroups; g++) {
         const bl_node *sink = group_sink(s, g);
-        if (sink != NULL && has_stages(s->ir, sink) && sched_run(s, sink) == NULL)
+        if (sink != NULL && bl_find_op(s->ir, sink, BL_OP_STAGE) != NULL && sched_run(s, sink) == NULL)
             marked += sched_unstage(s, sink);
     }
     return marked;
@@ -436,7 +426,7 @@ static bool build_nest(sched *s, int group, bl_nest *nest)
         return false;
     for (int i = 0; i < s->nstored; i++)
         nest->helper = nest->helper || (s->stored[i].group == group && bl_ptrmap_has(&s->halves, s->stored[i].node));
-    if (s->options->group_columns > 0 && has_stages(ir, nest->sink))
+    if (s->options->group_columns > 0 && bl_find_op(ir, nest->sink, BL_OP_STAGE) != NULL)
         nest->sink = sched_run(s, nest->sink);
     if (nest->sink == NULL) {
         (void)bl_ir_fail(ir, BL_EBUG, "a nest has stages that no group can have");

@@ -133,12 +133,8 @@ static int phase_cost(sched *s, const bl_node *node)
  * finds that product in a buffer (a feed-forward block's activation, for the gradient to the weight behind it). */
 static bool is_cheap(sched *s, const bl_node *value)
 {
-    bl_nodes below = bl_reach(s->ir, 1, &value, false);
-    for (size_t i = 0; i < below.count; i++) {
-        if (below.at[i]->op == BL_OP_REDUCE || below.at[i]->op == BL_OP_STAGE)
-            return false;
-    }
-    return phase_cost(s, value) < COSTLY_AGAIN;
+    return bl_find_op(s->ir, value, BL_OP_REDUCE) == NULL && bl_find_op(s->ir, value, BL_OP_STAGE) == NULL &&
+           phase_cost(s, value) < COSTLY_AGAIN;
 }
 
 /* Bytes of the inputs that |value| reads in each iteration of the outer loops, because no index differs from one to the next: the
@@ -197,18 +193,9 @@ const bl_node *sched_staged_element(sched *s, const bl_node *node, const bl_node
 bool sched_breaks_stage(sched *s, const bl_node *reduce, const bl_node *const *index)
 {
     const staging *stage = s->staging;
-    bl_nodes below;
 
-    if (stage == NULL || reduce->ndim == 0 || sched_elements(reduce) > sched_elements(stage->node) / 2)
-        return false;
-    below = bl_reach(s->ir, reduce->ndim, index, false);
-    for (size_t i = 0; i < below.count; i++) {
-        for (int k = 0; k < stage->nranges; k++) {
-            if (below.at[i] == stage->range[k])
-                return true;
-        }
-    }
-    return false;
+    return stage != NULL && reduce->ndim > 0 && sched_elements(reduce) <= sched_elements(stage->node) / 2 &&
+           bl_reaches(s->ir, reduce->ndim, index, stage->nranges, stage->range);
 }
 
 /* ---- which values */

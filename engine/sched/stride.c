@@ -30,19 +30,6 @@ static int64_t inverse(int64_t a, int64_t s)
     return r != 1 ? 0 : x < 0 ? x + s : x;
 }
 
-static bool depends_on(bl_ir *ir, const bl_node *node, int n, const bl_node *const *ranges)
-{
-    bl_nodes below = bl_reach(ir, 1, &node, false);
-
-    for (size_t i = 0; i < below.count; i++) {
-        for (int k = 0; k < n; k++) {
-            if (below.at[i] == ranges[k])
-                return true;
-        }
-    }
-    return false;
-}
-
 /* Is |clause| (f - a * range) mod s < 1, where f is the same in all turns of |ranges|? */
 static bool find_hole(bl_ir *ir, const bl_node *clause, const bl_node *range, int n, const bl_node *const *ranges, hole *out)
 {
@@ -66,7 +53,7 @@ static bool find_hole(bl_ir *ir, const bl_node *clause, const bl_node *range, in
     out->factor = a == 1 ? 1 : inverse(-a, by->arg);
     out->f = bl_sub(ir, clause->src[0]->src[0], bl_mul(ir, range, bl_index(ir, a)));
     out->f = a == 1 ? bl_sub(ir, bl_index(ir, 0), out->f) : out->f;
-    return out->factor != 0 && !depends_on(ir, out->f, n, ranges);
+    return out->factor != 0 && !bl_reaches(ir, 1, &out->f, n, ranges);
 }
 
 /* Under what |value| is more than zero, NULL where that is not said. */
@@ -90,7 +77,7 @@ static const bl_node *load_under(bl_ir *ir, const bl_node *const *src, const bl_
 static bool is_guarded(sched *s, const bl_node *load, const bl_node *range)
 {
     const bl_node *bounded = bl_ptrmap_get(&s->bounded, load);
-    return bounded != NULL && range != NULL && !depends_on(s->ir, bounded, 1, &range);
+    return bounded != NULL && range != NULL && !bl_reaches(s->ir, 1, &bounded, 1, &range);
 }
 
 /* |value| with what |map| has replaced, but for what binds |range| again further inside, and with loads that its bounds keep
@@ -214,18 +201,6 @@ static const bl_node *close_hole(sched *s, const bl_node *value, const hole *h, 
     return replace(s, value, &back, NULL, NULL);
 }
 
-/* What a STAGE stores serves others too, who know it by what it is. */
-static bool has_stage(bl_ir *ir, const bl_node *value)
-{
-    bl_nodes below = bl_reach(ir, 1, &value, false);
-
-    for (size_t i = 0; i < below.count; i++) {
-        if (below.at[i]->op == BL_OP_STAGE)
-            return true;
-    }
-    return false;
-}
-
 const bl_node *sched_close_holes(sched *s, const bl_node *value, int *n, const bl_node **ranges)
 {
     for (int i = 0; i < *n; i++) {
@@ -237,7 +212,7 @@ const bl_node *sched_close_holes(sched *s, const bl_node *value, int *n, const b
             return value;
         for (int k = 0; k < all.count && !found; k++)
             found = find_hole(s->ir, all.at[k], ranges[i], *n, ranges, &h) && bounds_are_small(h.f);
-        if (!found || has_stage(s->ir, value))
+        if (!found || bl_find_op(s->ir, value, BL_OP_STAGE) != NULL)
             continue;
         value = close_hole(s, value, &h, &turns);
         ranges[i] = turns;
