@@ -247,5 +247,13 @@ struct bl_ptrmap;
 const bl_node *bl_substitute(bl_ir *ir, const bl_node *root, const struct bl_ptrmap *map);
 /* The same for one node. */
 const bl_node *bl_replace(bl_ir *ir, const bl_node *root, const bl_node *from, const bl_node *to);
+/* What |node| becomes, over |src|, which are what its sources have become; a RANGE that it binds stays itself there. */
+typedef const bl_node *bl_rewriter(void *arg, const bl_node *node, const bl_node *const *src);
+/* Rewrite all that |root| reaches, sources first, each node once.  |become| may walk and make nodes; where it has nothing to say
+ * it returns bl_node_with(ir, node, src).  Without memory |root| stays as it is, and the ir says so. */
+const bl_node *bl_rewrite(bl_ir *ir, const bl_node *root, bl_rewriter *become, void *arg);
+/* The same for several roots, where each of |tracked| that stands below the roots becomes what it has become there. */
+void bl_rewrite_tracked(bl_ir *ir, int nroots, const bl_node **roots, int ntracked, const bl_node **tracked, bl_rewriter *become,
+                        void *arg);
 
 #endif

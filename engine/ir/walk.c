@@ -234,6 +234,47 @@ const bl_node *bl_replace(bl_ir *ir, const bl_node *root, const bl_node *from, c
     return bl_substitute(ir, root, &map);
 }
 
+static const bl_node *successor(const bl_ptrmap *made, const bl_node *node)
+{
+    const bl_node *to = bl_ptrmap_get(made, node);
+    return to == NULL ? node : to;
+}
+
+void bl_rewrite_tracked(bl_ir *ir, int nroots, const bl_node **roots, int ntracked, const bl_node **tracked, bl_rewriter *become,
+                        void *arg)
+{
+    bl_nodes below = bl_reach(ir, nroots, roots, false);
+    const bl_node **src = NULL;
+    uint32_t most = 0;
+    bl_ptrmap made;
+
+    for (size_t i = 0; i < below.count; i++)
+        most = below.at[i]->nsrc > most ? below.at[i]->nsrc : most;
+    src = bl_arena_array(ir->arena, (size_t)most + 1, sizeof *src);
+    if (src == NULL)
+        return;
+    bl_ptrmap_init(&made, ir->arena);
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *node = below.at[i], *to = NULL;
+        for (uint32_t k = 0; k < node->nsrc; k++)
+            src[k] =
+                node->src[k]->op == BL_OP_RANGE && bl_binds(node, node->src[k]) ? node->src[k] : successor(&made, node->src[k]);
+        to = become(arg, node, src);
+        if (to != node)
+            bl_ptrmap_put(&made, node, (void *)(uintptr_t)to);
+    }
+    for (int i = 0; i < nroots; i++)
+        roots[i] = successor(&made, roots[i]);
+    for (int i = 0; i < ntracked; i++)
+        tracked[i] = successor(&made, tracked[i]);
+}
+
+const bl_node *bl_rewrite(bl_ir *ir, const bl_node *root, bl_rewriter *become, void *arg)
+{
+    bl_rewrite_tracked(ir, 1, &root, 0, NULL, become, arg);
+    return root;
+}
+
 enum {
     MAX_STEPS = 64, /* rows applied one after the other to one node */
     MAX_PASSES = 16

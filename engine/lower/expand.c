@@ -9,12 +9,6 @@
 
 enum { MOST_VALUES = 4096 };
 
-static const bl_node *replaced(const bl_ptrmap *map, const bl_node *node)
-{
-    const bl_node *to = bl_ptrmap_get(map, node);
-    return to == NULL ? node : to;
-}
-
 /* A fold, or a stage, over what is left after |range| was taken out of |reduce|'s ranges. */
 static const bl_node *fold_rest(bl_ir *ir, const bl_node *reduce, const bl_node *range, int nvalues, const bl_node *const *values)
 {
@@ -183,32 +177,27 @@ static const bl_node *in_lanes(bl_ir *ir, const bl_node *made, const bl_node *no
 
 /* ---- one range after the other */
 
+typedef struct expansion {
+    bl_ir *ir;
+    const bl_node *range, *lane; /* lane NULL: |range| is a tile */
+} expansion;
+
+static const bl_node *expand_node(void *arg, const bl_node *node, const bl_node *const *src)
+{
+    const expansion *e = arg;
+    const bl_node *made = bl_node_with(e->ir, node, src);
+
+    if (e->lane != NULL)
+        return in_lanes(e->ir, made, node, e->range, e->lane);
+    return bl_binds(node, e->range) ? tile_reduce(e->ir, made, e->range) : made;
+}
+
 static const bl_node *expand_range(bl_ir *ir, const bl_node *sink, const bl_node *range)
 {
-    const bl_node *lane = range->sub == BL_AXIS_VECTOR ? bl_lane(ir, range->arg, (int)range->hi + 1) : NULL; /* NULL: a tile */
-    bl_nodes below = bl_reach(ir, 1, &sink, false);
-    bl_ptrmap done;
+    expansion e = {ir, range, range->sub == BL_AXIS_VECTOR ? bl_lane(ir, range->arg, (int)range->hi + 1) : NULL};
 
-    bl_ptrmap_init(&done, bl_ir_arena(ir));
-    for (size_t i = 0; i < below.count; i++) {
-        const bl_node *node = below.at[i], *made = NULL;
-        const bl_node **src = bl_arena_array(bl_ir_arena(ir), node->nsrc, sizeof *src);
-        bool bound = bl_binds(node, range);
-
-        for (uint32_t k = 0; src != NULL && k < node->nsrc; k++)
-            src[k] = bound && node->src[k] == range ? range : replaced(&done, node->src[k]);
-        if (src == NULL)
-            return sink;
-        made = bl_node_with(ir, node, src);
-        if (lane != NULL)
-            made = in_lanes(ir, made, node, range, lane);
-        else if (bound)
-            made = tile_reduce(ir, made, range);
-        if (made != node)
-            bl_ptrmap_put(&done, node, (void *)(uintptr_t)made);
-    }
-    sink = replaced(&done, sink);
-    return lane != NULL ? sink : tile_stores(ir, sink, range);
+    sink = bl_rewrite(ir, sink, expand_node, &e);
+    return e.lane != NULL ? sink : tile_stores(ir, sink, range);
 }
 
 const bl_node *bl_lower_expand(bl_ir *ir, const bl_node *sink)

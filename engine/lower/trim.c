@@ -210,27 +210,22 @@ static const bl_node *drop_gates(bl_ir *ir, const bl_node *reduce)
     return src == NULL ? reduce : bl_node_with(ir, reduce, src);
 }
 
+typedef struct trimming {
+    bl_ir *ir;
+    bl_nodes below; /* of the nest as it was */
+} trimming;
+
+static const bl_node *trim_sum(void *arg, const bl_node *node, const bl_node *const *src)
+{
+    const trimming *t = arg;
+    const bl_node *made = bl_node_with(t->ir, node, src);
+
+    return made->op == BL_OP_REDUCE && made->sub == BL_OP_ADD ? drop_gates(t->ir, trim(t->ir, &t->below, node, made)) : made;
+}
+
 const bl_node *bl_lower_trim(bl_ir *ir, const bl_node *sink)
 {
-    bl_nodes below = bl_reach(ir, 1, &sink, false);
-    bl_ptrmap done;
+    trimming t = {ir, bl_reach(ir, 1, &sink, false)};
 
-    bl_ptrmap_init(&done, bl_ir_arena(ir));
-    for (size_t i = 0; i < below.count; i++) {
-        const bl_node *node = below.at[i], *made = NULL;
-        const bl_node **src = bl_arena_array(bl_ir_arena(ir), node->nsrc, sizeof *src);
-        for (uint32_t k = 0; src != NULL && k < node->nsrc; k++) {
-            src[k] = bl_ptrmap_get(&done, node->src[k]);
-            src[k] = src[k] == NULL ? node->src[k] : src[k];
-        }
-        if (src == NULL)
-            return sink;
-        made = bl_node_with(ir, node, src);
-        if (made->op == BL_OP_REDUCE && made->sub == BL_OP_ADD)
-            made = drop_gates(ir, trim(ir, &below, node, made));
-        if (made != node)
-            bl_ptrmap_put(&done, node, (void *)(uintptr_t)made);
-    }
-    const bl_node *to = bl_ptrmap_get(&done, sink);
-    return to == NULL ? sink : to;
+    return bl_rewrite(ir, sink, trim_sum, &t);
 }

@@ -127,32 +127,29 @@ static const bl_node *widened(bl_tune *tune, const bl_node *stage, const bl_node
     return bl_stage_over(ir, made->sub, (int)made->arg, stores, nranges, ranges);
 }
 
+typedef struct widening {
+    bl_tune *tune;
+    const bl_node *row;
+} widening;
+
+static const bl_node *widen_stage(void *arg, const bl_node *node, const bl_node *const *src)
+{
+    const widening *w = arg;
+    bl_ir *ir = w->tune->ir;
+    const bl_node *made = bl_node_with(ir, node, src);
+
+    if (node->op == BL_OP_STAGE && bl_depends(w->tune, node, w->row))
+        return widened(w->tune, node, made, w->row);
+    if (node->op == BL_OP_LOAD && node->src[0]->op == BL_OP_STAGE && bl_depends(w->tune, node->src[0], w->row))
+        return bl_load(ir, src[0], at_row(ir, w->row, row_elements(node->src[0]), src[1]), node->nsrc > 2 ? src[2] : NULL);
+    return made;
+}
+
 void tune_widen_stages(bl_tune *tune, const bl_node *row)
 {
-    bl_ir *ir = tune->ir;
-    bl_nodes below = bl_reach(ir, 1, &tune->sink, false);
-    bl_ptrmap done;
+    const bl_node *sink = bl_rewrite(tune->ir, tune->sink, widen_stage, &(widening){tune, row});
 
-    bl_ptrmap_init(&done, bl_ir_arena(ir));
-    for (size_t i = 0; i < below.count; i++) {
-        const bl_node *node = below.at[i], *made = NULL;
-        const bl_node **src = bl_arena_array(bl_ir_arena(ir), node->nsrc, sizeof *src);
-        if (src == NULL)
-            return;
-        for (uint32_t k = 0; k < node->nsrc; k++) {
-            const bl_node *to = bl_ptrmap_get(&done, node->src[k]);
-            src[k] = to == NULL ? node->src[k] : to;
-        }
-        made = bl_node_with(ir, node, src);
-        if (node->op == BL_OP_STAGE && bl_depends(tune, node, row))
-            made = widened(tune, node, made, row);
-        else if (node->op == BL_OP_LOAD && node->src[0]->op == BL_OP_STAGE && bl_depends(tune, node->src[0], row))
-            made = bl_load(ir, src[0], at_row(ir, row, row_elements(node->src[0]), src[1]), node->nsrc > 2 ? src[2] : NULL);
-        if (made != node)
-            bl_ptrmap_put(&done, node, (void *)(uintptr_t)made);
-    }
-    const bl_node *sink = bl_ptrmap_get(&done, tune->sink);
-    if (sink != NULL)
+    if (sink != tune->sink)
         tune_survey(tune, sink);
 }
 
@@ -191,35 +188,34 @@ static const bl_node *staged(bl_ir *ir, const bl_node *value, int number)
     return bl_load(ir, bl_stage_over(ir, BL_STAGE_FILLS, 1, &store, 0, NULL), zero, NULL);
 }
 
+typedef struct parting {
+    bl_tune *tune;
+    bl_nodes below; /* of the nest as it was */
+    int seen;       /* nodes of these */
+} parting;
+
+static const bl_node *part_reduction(void *arg, const bl_node *node, const bl_node *const *src)
+{
+    parting *p = arg;
+    bl_ir *ir = p->tune->ir;
+    const bl_node *made = bl_node_with(ir, node, src), *range = NULL;
+    int number = p->seen++;
+
+    if (!is_of_rows(p->tune, &p->below, node))
+        return made;
+    while ((range = shared_range(p->tune, &p->below, made)) != NULL) {
+        const bl_node *own =
+            bl_range(ir, (int)(range->arg + (LEVELS_APART * BL_MAX_DIMS << PART_BITS)), BL_AXIS_REDUCE, range->src[0]);
+        made = tune_replace(ir, made, range, own, 1, &own);
+    }
+    return staged(ir, made, number);
+}
+
 void tune_part_reductions(bl_tune *tune)
 {
-    bl_ir *ir = tune->ir;
-    bl_nodes below = bl_reach(ir, 1, &tune->sink, false);
-    bl_ptrmap done;
+    parting p = {.tune = tune, .below = bl_reach(tune->ir, 1, &tune->sink, false)};
+    const bl_node *sink = bl_rewrite(tune->ir, tune->sink, part_reduction, &p);
 
-    bl_ptrmap_init(&done, bl_ir_arena(ir));
-    for (size_t i = 0; i < below.count; i++) {
-        const bl_node *node = below.at[i], *made = NULL, *range = NULL;
-        const bl_node **src = bl_arena_array(bl_ir_arena(ir), node->nsrc, sizeof *src);
-        if (src == NULL)
-            return;
-        for (uint32_t k = 0; k < node->nsrc; k++) {
-            const bl_node *to = bl_ptrmap_get(&done, node->src[k]);
-            src[k] = to == NULL || bl_binds(node, node->src[k]) ? node->src[k] : to;
-        }
-        made = bl_node_with(ir, node, src);
-        if (is_of_rows(tune, &below, node)) {
-            while ((range = shared_range(tune, &below, made)) != NULL) {
-                const bl_node *own =
-                    bl_range(ir, (int)(range->arg + (LEVELS_APART * BL_MAX_DIMS << PART_BITS)), BL_AXIS_REDUCE, range->src[0]);
-                made = tune_replace(ir, made, range, own, 1, &own);
-            }
-            made = staged(ir, made, (int)i);
-        }
-        if (made != node)
-            bl_ptrmap_put(&done, node, (void *)(uintptr_t)made);
-    }
-    const bl_node *sink = bl_ptrmap_get(&done, tune->sink);
-    if (sink != NULL)
+    if (sink != tune->sink)
         tune_survey(tune, sink);
 }

@@ -68,36 +68,32 @@ static const bl_node *bind_parts(bl_ir *ir, const bl_node *reduce, const bl_node
     return bl_reduce_over(ir, (bl_op)reduce->sub, (int)reduce->arg, src, count, ranges);
 }
 
+typedef struct replacement {
+    bl_ir *ir;
+    const bl_node *range, *value;
+    int n;
+    const bl_node *const *parts;
+} replacement;
+
+static const bl_node *replace_range(void *arg, const bl_node *node, const bl_node *const *src)
+{
+    const replacement *r = arg;
+
+    if (node == r->range)
+        return r->value;
+    if (bl_binds(node, r->range))
+        return bind_parts(r->ir, node, src, r->range, r->n, r->parts);
+    for (uint32_t k = 0; k < node->nsrc; k++) {
+        if (src[k] != node->src[k]) /* simplified: indices of merged loops lose their divisions here */
+            return bl_node_rebuild(r->ir, node, src, node->dim);
+    }
+    return node;
+}
+
 const bl_node *tune_replace(bl_ir *ir, const bl_node *sink, const bl_node *range, const bl_node *value, int n,
                             const bl_node *const *parts)
 {
-    bl_nodes below = bl_reach(ir, 1, &sink, false);
-    bl_ptrmap done;
-
-    bl_ptrmap_init(&done, bl_ir_arena(ir));
-    bl_ptrmap_put(&done, range, (void *)(uintptr_t)value);
-    for (size_t i = 0; i < below.count; i++) {
-        const bl_node *node = below.at[i], *made = NULL;
-        const bl_node **src = bl_arena_array(bl_ir_arena(ir), node->nsrc, sizeof *src);
-        bool changed = false;
-        if (src == NULL)
-            return sink;
-        if (node == range)
-            continue;
-        for (uint32_t k = 0; k < node->nsrc; k++) {
-            const bl_node *to = bl_ptrmap_get(&done, node->src[k]);
-            src[k] = to == NULL || (bl_binds_ranges(node) && k >= node->arg) ? node->src[k] : to;
-            changed = changed || src[k] != node->src[k];
-        }
-        if (bl_binds(node, range))
-            made = bind_parts(ir, node, src, range, n, parts);
-        else if (changed) /* simplified: indices of merged loops lose their divisions here */
-            made = bl_node_rebuild(ir, node, src, node->dim);
-        if (made != NULL)
-            bl_ptrmap_put(&done, node, (void *)(uintptr_t)made);
-    }
-    const bl_node *to = bl_ptrmap_get(&done, sink);
-    return to == NULL ? sink : to;
+    return bl_rewrite(ir, sink, replace_range, &(replacement){ir, range, value, n, parts});
 }
 
 /* Outer output axes: in every store, and free in every reduction and stage that stands in no other's loop. */
@@ -327,6 +323,25 @@ int64_t tune_room_behind(const bl_tune *tune, const bl_node *range)
     return (end - range->arg) / 2;
 }
 
+/* A reduction in a loop over whole parts, and one over the rest. */
+typedef struct peeling {
+    bl_ir *ir;
+    const bl_node *range, *inside, *const *parts; /* |range| as |inside| of the loops |parts| */
+    const bl_node *tail, *whole;                  /* the loop over the rest, and where it begins */
+} peeling;
+
+static const bl_node *peel_reduction(void *arg, const bl_node *node, const bl_node *const *src)
+{
+    const peeling *p = arg;
+    const bl_node *made = bl_node_with(p->ir, node, src), *main = NULL, *last = NULL;
+
+    if (!bl_binds(made, p->range))
+        return made;
+    main = tune_replace(p->ir, made, p->range, p->inside, 2, p->parts);
+    last = tune_replace(p->ir, made, p->range, bl_add(p->ir, p->tail, p->whole), 1, &p->tail);
+    return bl_alu2(p->ir, (bl_op)node->sub, main, last);
+}
+
 /* The whole parts of a reduction's axis folded, then the rest: each REDUCE over |range| becomes two.  A named extent may have no
  * whole parts, or no rest. */
 static const bl_node *peel(bl_ir *ir, const bl_node *sink, const bl_node *range, int64_t amount, const bl_node *const *parts,
@@ -335,30 +350,8 @@ static const bl_node *peel(bl_ir *ir, const bl_node *sink, const bl_node *range,
     const bl_node *size = bl_index(ir, amount), *extent = range->src[0];
     const bl_node *whole = bl_mul(ir, bl_idiv(ir, extent, size), size);
     const bl_node *tail = bl_range(ir, (int)range->arg + 1, BL_AXIS_REDUCE, bl_mod(ir, extent, size));
-    bl_nodes below = bl_reach(ir, 1, &sink, false);
-    bl_ptrmap done;
 
-    bl_ptrmap_init(&done, bl_ir_arena(ir));
-    for (size_t i = 0; i < below.count; i++) {
-        const bl_node *node = below.at[i], *made = NULL;
-        const bl_node **src = bl_arena_array(bl_ir_arena(ir), node->nsrc, sizeof *src);
-        if (src == NULL)
-            return sink;
-        for (uint32_t k = 0; k < node->nsrc; k++) {
-            const bl_node *to = bl_ptrmap_get(&done, node->src[k]);
-            src[k] = to == NULL || node->src[k] == range ? node->src[k] : to;
-        }
-        made = bl_node_with(ir, node, src);
-        if (bl_binds(made, range)) {
-            const bl_node *main = tune_replace(ir, made, range, inside, 2, parts);
-            const bl_node *last = tune_replace(ir, made, range, bl_add(ir, tail, whole), 1, &tail);
-            made = bl_alu2(ir, (bl_op)node->sub, main, last);
-        }
-        if (made != node)
-            bl_ptrmap_put(&done, node, (void *)(uintptr_t)made);
-    }
-    const bl_node *to = bl_ptrmap_get(&done, sink);
-    return to == NULL ? sink : to;
+    return bl_rewrite(ir, sink, peel_reduction, &(peeling){ir, range, inside, parts, tail, whole});
 }
 
 /* May an axis of this extent, which is named, be shorter than |amount|? */

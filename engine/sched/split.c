@@ -67,33 +67,15 @@ static const bl_node *split_one(sched *s, const bl_node *node)
     return bl_reshape(ir, bl_reduce(ir, (bl_op)node->sub, partial, UINT32_C(1) << axis), node->ndim, node->dim);
 }
 
+static const bl_node *split_reduction(void *arg, const bl_node *node, const bl_node *const *src)
+{
+    sched *s = arg;
+    const bl_node *made = bl_node_with(s->ir, node, src);
+
+    return made->op == BL_OP_REDUCE ? split_one(s, made) : made;
+}
+
 void sched_split(sched *s, int nroots, const bl_node **roots)
 {
-    bl_nodes all = bl_reach(s->ir, nroots, roots, false);
-    bl_ptrmap to;
-
-    bl_ptrmap_init(&to, bl_ir_arena(s->ir));
-    for (size_t i = 0; i < all.count; i++) {
-        const bl_node *node = all.at[i], *made = NULL;
-        const bl_node **src = bl_arena_array(bl_ir_arena(s->ir), node->nsrc, sizeof *src);
-        if (src == NULL)
-            return;
-        for (uint32_t k = 0; k < node->nsrc; k++) {
-            const bl_node *moved = bl_ptrmap_get(&to, node->src[k]);
-            src[k] = moved == NULL ? node->src[k] : moved;
-        }
-        made = bl_node_with(s->ir, node, src);
-        if (made->op == BL_OP_REDUCE)
-            made = split_one(s, made);
-        if (made != node)
-            bl_ptrmap_put(&to, node, (void *)(uintptr_t)made);
-    }
-    for (int i = 0; i < nroots; i++) {
-        const bl_node *moved = bl_ptrmap_get(&to, roots[i]);
-        roots[i] = moved == NULL ? roots[i] : moved;
-    }
-    for (int i = 0; s->depth == 0 && i < s->options->ntracked; i++) {
-        const bl_node *moved = bl_ptrmap_get(&to, s->options->tracked[i]);
-        s->options->tracked[i] = moved == NULL ? s->options->tracked[i] : moved;
-    }
+    bl_rewrite_tracked(s->ir, nroots, roots, s->depth == 0 ? s->options->ntracked : 0, s->options->tracked, split_reduction, s);
 }
