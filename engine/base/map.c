@@ -60,7 +60,7 @@ static bool grow(bl_ptrmap *map)
     return true;
 }
 
-void bl_ptrmap_put(bl_ptrmap *map, const void *key, void *value)
+void bl_ptrmap_put(bl_ptrmap *map, const void *key, const void *value)
 {
     struct bl_ptrmap_entry *at;
 
@@ -69,7 +69,7 @@ void bl_ptrmap_put(bl_ptrmap *map, const void *key, void *value)
         return; /* the arena keeps the reason */
     at = find(map, key);
     map->count += at->key == NULL;
-    *at = (struct bl_ptrmap_entry){key, value};
+    *at = (struct bl_ptrmap_entry){key, (void *)(uintptr_t)value};
 }
 
 void *bl_ptrmap_get(const bl_ptrmap *map, const void *key)

@@ -32,8 +32,8 @@ typedef struct bl_ptrmap {
 } bl_ptrmap;
 
 void bl_ptrmap_init(bl_ptrmap *map, bl_arena *arena);
-void bl_ptrmap_put(bl_ptrmap *map, const void *key, void *value); /* replaces */
-void *bl_ptrmap_get(const bl_ptrmap *map, const void *key);       /* NULL if absent */
+void bl_ptrmap_put(bl_ptrmap *map, const void *key, const void *value); /* replaces; the map does not write to |value| */
+void *bl_ptrmap_get(const bl_ptrmap *map, const void *key);             /* NULL if absent */
 bool bl_ptrmap_has(const bl_ptrmap *map, const void *key);
 void bl_ptrmap_clear(bl_ptrmap *map);
 

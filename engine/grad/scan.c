@@ -151,7 +151,7 @@ static bool differentiate(backward *b)
         return false;
     bl_ptrmap_init(&now, arena);
     for (int i = 0; i < nsrc; i++)
-        bl_ptrmap_put(&now, bl_scan_bound(b->ir, b->of, b->node->src, i), (void *)(uintptr_t)b->now[i]);
+        bl_ptrmap_put(&now, bl_scan_bound(b->ir, b->of, b->node->src, i), b->now[i]);
     for (int i = 0; i < nroots; i++) {
         const bl_node *given = i < b->of->ncarries ? b->sum[i] : b->y[i];
         if (given == NULL)

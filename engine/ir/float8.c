@@ -85,7 +85,7 @@ static const bl_node *stand_in(const lowering *w, const bl_node *node)
 static const bl_node *from_code(lowering *w, bl_dtype dtype, const bl_node *code)
 {
     const bl_node *value = decode(w->ir, dtype, code);
-    bl_ptrmap_put(&w->codes, value, (void *)(uintptr_t)code);
+    bl_ptrmap_put(&w->codes, value, code);
     return value;
 }
 
@@ -193,7 +193,7 @@ void bl_lower_float8(bl_ir *ir, int nroots, const bl_node **roots)
             changed = changed || src[k] != node->src[k];
         }
         if (src != NULL && changed)
-            bl_ptrmap_put(&w.made, node, (void *)(uintptr_t)lower_node(&w, node, src));
+            bl_ptrmap_put(&w.made, node, lower_node(&w, node, src));
     }
     for (int i = 0; i < nroots; i++)
         roots[i] = is_float8(roots[i]) ? to_code(&w, (bl_dtype)roots[i]->dtype, stand_in(&w, roots[i])) : stand_in(&w, roots[i]);

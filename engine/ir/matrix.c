@@ -149,8 +149,8 @@ static const bl_node *at_zero(bl_ir *ir, const bl_node *index, const bl_node *ac
     bl_ptrmap map;
 
     bl_ptrmap_init(&map, bl_ir_arena(ir));
-    bl_ptrmap_put(&map, across, (void *)(uintptr_t)bl_index(ir, 0));
-    bl_ptrmap_put(&map, depth, (void *)(uintptr_t)bl_index(ir, 0));
+    bl_ptrmap_put(&map, across, bl_index(ir, 0));
+    bl_ptrmap_put(&map, depth, bl_index(ir, 0));
     return bl_substitute(ir, index, &map);
 }
 

@@ -252,7 +252,7 @@ static bool walk_all(walk *w, int nroots, const bl_node *const *roots)
         results = through_scan(w, node);
         if (results == NULL)
             return false;
-        bl_ptrmap_put(&w->axes, node, (void *)(uintptr_t)results);
+        bl_ptrmap_put(&w->axes, node, results);
     }
     return nodes.count > 0;
 }

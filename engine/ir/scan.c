@@ -54,7 +54,7 @@ static void drop_unread(bl_ir *ir, bl_scan *scan, const bl_node **root, const bl
             const bl_node *const *dim = src[i]->dim + sequence;
             int ndim = src[i]->ndim - sequence;
             bl_dtype dtype = (bl_dtype)src[i]->dtype;
-            bl_ptrmap_put(&to, bl_bound(ir, i, dtype, ndim, dim), (void *)(uintptr_t)bl_bound(ir, kept, dtype, ndim, dim));
+            bl_ptrmap_put(&to, bl_bound(ir, i, dtype, ndim, dim), bl_bound(ir, kept, dtype, ndim, dim));
         }
         src[kept++] = src[i];
     }
@@ -205,7 +205,7 @@ static void move_sources(bl_ir *ir, const bl_node *node, bl_ptrmap *map)
         any = any || src[i] != node->src[i];
     }
     if (any)
-        bl_ptrmap_put(map, node, (void *)(uintptr_t)bl_node_rebuild(ir, node, src, node->dim));
+        bl_ptrmap_put(map, node, bl_node_rebuild(ir, node, src, node->dim));
 }
 
 static const bl_node *without_aliases(bl_ir *ir, const bl_node *node, const bl_ptrmap *map)
@@ -235,9 +235,9 @@ void bl_drop_aliases(bl_ir *ir, int nroots, const bl_node **roots)
     for (size_t i = 0; i < nodes.count; i++) {
         const bl_node *node = nodes.at[i];
         if (node->op == BL_OP_ALIAS)
-            bl_ptrmap_put(&map, node, (void *)(uintptr_t)moved(&map, node->src[0]));
+            bl_ptrmap_put(&map, node, moved(&map, node->src[0]));
         else if (node->op == BL_OP_SCAN)
-            bl_ptrmap_put(&map, node, (void *)(uintptr_t)without_aliases(ir, node, &map));
+            bl_ptrmap_put(&map, node, without_aliases(ir, node, &map));
         else
             move_sources(ir, node, &map);
     }

@@ -230,7 +230,7 @@ const bl_node *bl_replace(bl_ir *ir, const bl_node *root, const bl_node *from, c
     bl_ptrmap map;
 
     bl_ptrmap_init(&map, bl_ir_arena(ir));
-    bl_ptrmap_put(&map, from, (void *)(uintptr_t)to);
+    bl_ptrmap_put(&map, from, to);
     return bl_substitute(ir, root, &map);
 }
 
@@ -261,7 +261,7 @@ void bl_rewrite_tracked(bl_ir *ir, int nroots, const bl_node **roots, int ntrack
                 node->src[k]->op == BL_OP_RANGE && bl_binds(node, node->src[k]) ? node->src[k] : successor(&made, node->src[k]);
         to = become(arg, node, src);
         if (to != node)
-            bl_ptrmap_put(&made, node, (void *)(uintptr_t)to);
+            bl_ptrmap_put(&made, node, to);
     }
     for (int i = 0; i < nroots; i++)
         roots[i] = successor(&made, roots[i]);

@@ -111,7 +111,7 @@ static void shield(const bl_nodes *below, int n, const bl_node *const *ranges, b
         for (uint32_t k = (uint32_t)node->arg; bl_binds_ranges(node) && k < node->nsrc; k++) {
             for (int r = 0; r < n; r++) {
                 if (node->src[k] == ranges[r])
-                    bl_ptrmap_put(map, node, (void *)(uintptr_t)node);
+                    bl_ptrmap_put(map, node, node);
             }
         }
     }
@@ -124,7 +124,7 @@ static const bl_node *move_range(bl_ir *ir, const bl_node *value, const bl_node 
     bl_ptrmap map;
 
     bl_ptrmap_init(&map, bl_ir_arena(ir));
-    bl_ptrmap_put(&map, range, (void *)(uintptr_t)to);
+    bl_ptrmap_put(&map, range, to);
     shield(&below, 1, &range, &map);
     return bl_substitute(ir, value, &map);
 }
@@ -145,7 +145,7 @@ static void open_gates(bl_ir *ir, const bl_node *reduce, const bl_clauses *used,
             const bl_node *src[3] = {load->src[0], load->src[1], gate};
             loose.src = src;
             loose.nsrc = bl_is_int(gate, 1) ? 2 : 3;
-            bl_ptrmap_put(&open, load, (void *)(uintptr_t)bl_node_make(ir, &loose));
+            bl_ptrmap_put(&open, load, bl_node_make(ir, &loose));
         }
     }
     shield(&below, n, ranges, &open);

@@ -192,7 +192,7 @@ static void turn_loads(turn *t, const member *m, int n)
     }
     turn_rows(t->ir, row, n, n);
     for (int j = 0; j < n; j++)
-        bl_ptrmap_put(&t->to, m[j].node, (void *)(uintptr_t)row[j]);
+        bl_ptrmap_put(&t->to, m[j].node, row[j]);
     t->found = true;
 }
 

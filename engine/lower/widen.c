@@ -96,7 +96,7 @@ const bl_node *bl_lower_widen(bl_ir *ir, const bl_node *sink)
         if (vector == NULL || (uintptr_t)bl_ptrmap_get(&lanes, vector) != ((uintptr_t)1 << vector->lanes) - 1)
             continue;
         vector = bl_substitute(ir, vector, &to); /* what fills its stage may read another */
-        bl_ptrmap_put(&to, below.at[i], (void *)(uintptr_t)bl_extract(ir, vector, lane));
+        bl_ptrmap_put(&to, below.at[i], bl_extract(ir, vector, lane));
         found++;
     }
     sink = found > 0 ? bl_substitute(ir, sink, &to) : sink;
@@ -107,7 +107,7 @@ const bl_node *bl_lower_widen(bl_ir *ir, const bl_node *sink)
         const bl_node *stage = below.at[i];
         if (stage->op != BL_OP_STAGE || (stage->sub & BL_STAGE_SHARED) == 0 || stage->nsrc != stage->arg)
             continue;
-        bl_ptrmap_put(&to, stage, (void *)(uintptr_t)store_lanes(ir, bl_substitute(ir, stage, &to)));
+        bl_ptrmap_put(&to, stage, store_lanes(ir, bl_substitute(ir, stage, &to)));
         found++;
     }
     return found > 0 ? bl_substitute(ir, sink, &to) : sink;

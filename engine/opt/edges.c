@@ -99,7 +99,7 @@ static void open_products(bl_tune *tune, const bl_node *load, int64_t keep)
             (value->src[1]->src[0] != load && value->src[1]->src[1] != load))
             continue;
         gate = bl_gate_without(tune->ir, value->src[0], &known);
-        bl_ptrmap_put(&to, value, (void *)(uintptr_t)bl_where(tune->ir, gate, value->src[1], value->src[2]));
+        bl_ptrmap_put(&to, value, bl_where(tune->ir, gate, value->src[1], value->src[2]));
     }
     tune_survey(tune, bl_substitute(tune->ir, tune->sink, &to));
 }
@@ -160,7 +160,7 @@ static int find_axes(bl_ir *ir, const signature *all, int n, edge_axis *axis, bl
             const bl_node *other = all[k].range, *last = bl_index(ir, bl_extent_of(other) - 1);
             if (k == i || lead_of(all, n, &all[k], &times) != &all[i])
                 continue;
-            bl_ptrmap_put(to, other, (void *)(uintptr_t)(times > 0 ? bl_index(ir, 0) : last));
+            bl_ptrmap_put(to, other, times > 0 ? bl_index(ir, 0) : last);
             if (times < 0) /* y - ky is (y + last - ky) - last */
                 other = bl_sub(ir, last, other);
             times = times < 0 ? -times : times;
@@ -248,7 +248,7 @@ bool tune_edges(bl_tune *tune, int operand, int64_t amount)
     naxes = find_axes(ir, all, n, axis, &to);
     for (int i = 0; i < naxes; i++) {
         const bl_node *loop = bl_range(ir, i, BL_AXIS_LOOP, axis[i].extent);
-        bl_ptrmap_put(&to, all[axis[i].lead].range, (void *)(uintptr_t)loop);
+        bl_ptrmap_put(&to, all[axis[i].lead].range, loop);
         inner = bl_add(ir, bl_mul(ir, inner, axis[i].extent), loop);
         outer = bl_add(ir, bl_mul(ir, outer, axis[i].extent), axis[i].whole);
         packed.count = bl_mul(ir, packed.count, axis[i].extent);

@@ -92,14 +92,12 @@ bool tune_kblock(bl_tune *tune, int axis, int64_t amount)
     bl_ptrmap_init(&to, bl_ir_arena(ir));
     for (int i = 0; i < n; i++) { /* the first of the outputs, its rows, innermost: they share what is read for a column */
         own[1 + i] = bl_range(ir, tune_new_number(tune, n - i), BL_AXIS_LOOP, loop[i]->src[0]);
-        bl_ptrmap_put(&to, loop[i], (void *)(uintptr_t)own[1 + i]);
+        bl_ptrmap_put(&to, loop[i], own[1 + i]);
     }
     store =
         bl_store(ir, bl_param(ir, 0, (bl_dtype)fold->dtype, true), place_of(ir, n, own + 1), bl_substitute(ir, value, &to), NULL);
     bl_ptrmap_init(&to, bl_ir_arena(ir));
-    bl_ptrmap_put(
-        &to, fold,
-        (void *)(uintptr_t)bl_load(ir, bl_stage_over(ir, fold->sub, 1, &store, n + 1, own), place_of(ir, n, loop), NULL));
+    bl_ptrmap_put(&to, fold, bl_load(ir, bl_stage_over(ir, fold->sub, 1, &store, n + 1, own), place_of(ir, n, loop), NULL));
     tune_survey(tune, bl_substitute(ir, tune->sink, &to));
     if (bl_ir_status(ir, NULL) == BL_OK && tune_has_room(tune))
         return true;

@@ -238,11 +238,11 @@ static void deal_elements(bl_tune *tune, bl_matrix shape, const bl_node *rows, c
     row = bl_idiv(ir, place, wide);
     column = bl_add(ir, bl_mul(ir, bl_mod(ir, place, wide), step), lane);
     bl_ptrmap_init(&to, bl_ir_arena(ir));
-    bl_ptrmap_put(&to, rows, (void *)(uintptr_t)row);
-    bl_ptrmap_put(&to, columns, (void *)(uintptr_t)column);
-    bl_ptrmap_put(&to, sum,
-                  (void *)(uintptr_t)bl_matrix_element(ir, bl_matrix_node(ir, shape, sum, rows, columns),
-                                                       bl_add(ir, bl_mul(ir, place, step), lane)));
+    bl_ptrmap_put(&to, rows, row);
+    bl_ptrmap_put(&to, columns, column);
+    bl_ptrmap_put(
+        &to, sum,
+        bl_matrix_element(ir, bl_matrix_node(ir, shape, sum, rows, columns), bl_add(ir, bl_mul(ir, place, step), lane)));
     tune_survey(tune, bl_substitute(ir, tune->sink, &to));
 }
 

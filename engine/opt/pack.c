@@ -63,7 +63,7 @@ bool pack_renumber(bl_tune *tune, const bl_nodes *below, bl_ptrmap *to, bl_packe
             continue;
         if (packed->nfrom == (int)(sizeof packed->from / sizeof packed->from[0]))
             return false;
-        bl_ptrmap_put(to, node, (void *)(uintptr_t)bl_param(tune->ir, packed->nfrom + 1, (bl_dtype)node->dtype, false));
+        bl_ptrmap_put(to, node, bl_param(tune->ir, packed->nfrom + 1, (bl_dtype)node->dtype, false));
         packed->from[packed->nfrom++] = (int)node->arg;
     }
     return true;
@@ -103,7 +103,7 @@ static bool make_words(bl_tune *tune, int n, const bl_node *const *value, const 
         const bl_node *word = NULL;
         for (int64_t k = group - 1; k >= 0; k--) {
             const bl_node *part = NULL;
-            bl_ptrmap_put(to, depth, (void *)(uintptr_t)bl_add(ir, bl_mul(ir, number, by), bl_index(ir, k)));
+            bl_ptrmap_put(to, depth, bl_add(ir, bl_mul(ir, number, by), bl_index(ir, k)));
             part = bl_bitcast(ir, bits == 16 ? BL_U16 : BL_U8, bl_substitute(ir, value[i], to));
             part = bl_alu2(ir, BL_OP_SHL, bl_cast(ir, BL_U32, part), bl_const_int(ir, BL_U32, k * bits));
             word = word == NULL ? part : bl_alu2(ir, BL_OP_OR, word, part);
@@ -181,7 +181,7 @@ static int begin_panel(bl_tune *tune, const bl_node *load, const bl_node **range
     bl_ptrmap_init(to, bl_ir_arena(tune->ir));
     for (int i = 0; i < n; i++) {
         packed->count = bl_mul(tune->ir, packed->count, range[i]->src[0]);
-        bl_ptrmap_put(to, range[i], (void *)(uintptr_t)bl_range(tune->ir, i, BL_AXIS_LOOP, range[i]->src[0]));
+        bl_ptrmap_put(to, range[i], bl_range(tune->ir, i, BL_AXIS_LOOP, range[i]->src[0]));
     }
     return n;
 }

@@ -165,7 +165,7 @@ static const bl_node *filled(scores *c, const bl_node *value, int64_t columns, c
     for (int i = 0; i < c->nrows; i++) {
         if (c->own[i] == c->row[i])
             continue;
-        bl_ptrmap_put(&to, c->row[i], (void *)(uintptr_t)c->own[i]);
+        bl_ptrmap_put(&to, c->row[i], c->own[i]);
         ranges[n++] = c->own[i];
     }
     if (turn != NULL && turn->op == BL_OP_RANGE)
@@ -269,7 +269,7 @@ static void stage_scores(scores *c, const bl_node *value, bl_ptrmap *to)
         if (!bl_ptrmap_has(&open, node))
             continue;
         if (is_score(c, node)) {
-            bl_ptrmap_put(to, node, (void *)(uintptr_t)staged(c, node));
+            bl_ptrmap_put(to, node, staged(c, node));
             continue;
         }
         for (uint32_t k = 0; !bl_binds_ranges(node) && node->op != BL_OP_RUNNING && k < node->nsrc; k++)
@@ -347,7 +347,7 @@ static const bl_node *rewritten(scores *c)
         else if (folds_over(node, c->turn))
             made = blocked(c, node, bl_substitute(ir, node->src[0], &done), is_followed(&below, node));
         if (made != NULL)
-            bl_ptrmap_put(&done, node, (void *)(uintptr_t)made);
+            bl_ptrmap_put(&done, node, made);
     }
     return bl_substitute(ir, c->tune->sink, &done);
 }

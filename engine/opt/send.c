@@ -238,11 +238,11 @@ static const bl_node *turned(const turning *t, const sent *s, int which)
     for (int i = 0; i < n; i++) { /* the columns innermost: they lie side by side, and have one key */
         const bl_node *range = i < nturns ? s->fold->src[1 + i] : t->column[i - nturns];
         own[i] = bl_range(ir, tune_new_number(t->tune, i), BL_AXIS_LOOP, range->src[0]);
-        bl_ptrmap_put(&to, range, (void *)(uintptr_t)own[i]);
+        bl_ptrmap_put(&to, range, own[i]);
     }
     gate = bl_substitute(ir, is_here(t, s), &to);
     at = bl_substitute(ir, which_place(t, s), &to);
-    bl_ptrmap_put(&to, t->place, (void *)(uintptr_t)at);
+    bl_ptrmap_put(&to, t->place, at);
     for (int i = 0; i < s->besides.count; i++)
         gate = bl_and(ir, gate, bl_substitute(ir, s->besides.at[i], &to));
     store = bl_store(ir, bl_local(ir, which, (bl_dtype)s->fold->dtype, t->elements), element_of(t, at, own + nturns),
@@ -284,7 +284,7 @@ bool tune_send(bl_tune *tune, const bl_node *place)
         return false;
     bl_ptrmap_init(&to, bl_ir_arena(t.ir));
     for (int i = 0; i < n; i++)
-        bl_ptrmap_put(&to, folds[i].fold, (void *)(uintptr_t)turned(&t, &folds[i], i));
+        bl_ptrmap_put(&to, folds[i].fold, turned(&t, &folds[i], i));
     tune_survey(tune, bl_substitute(t.ir, tune->sink, &to));
     return bl_ir_status(t.ir, NULL) == BL_OK;
 }

@@ -95,7 +95,7 @@ static const bl_node *rough_place(bl_ir *ir, const bl_node *load)
     bl_ptrmap_init(&to, bl_ir_arena(ir));
     for (size_t i = 0; i < below.count; i++) {
         if (below.at[i]->op == BL_OP_MIN && bl_is_const(below.at[i]->src[1]))
-            bl_ptrmap_put(&to, below.at[i], (void *)(uintptr_t)below.at[i]->src[0]);
+            bl_ptrmap_put(&to, below.at[i], below.at[i]->src[0]);
     }
     return bl_substitute(ir, load->src[1], &to);
 }
@@ -361,7 +361,7 @@ static const bl_node *fill(const copy *c)
             ranges[nranges] = bl_range(ir, number + (1 << PART_BITS), BL_AXIS_VECTOR, bl_index(ir, lanes));
             own[order[i]] = bl_add(ir, bl_mul(ir, own[order[i]], bl_index(ir, lanes)), ranges[nranges++]);
         }
-        bl_ptrmap_put(&to, c->at[order[i]].range, (void *)(uintptr_t)own[order[i]]);
+        bl_ptrmap_put(&to, c->at[order[i]].range, own[order[i]]);
     }
     const bl_node *value = bl_substitute(ir, c->load, &to);
     if (gate != NULL && value->op == BL_OP_LOAD)

@@ -123,18 +123,18 @@ static bool make_rest(const parting *p, bl_packed *rest)
     bl_ptrmap_init(&to, bl_ir_arena(ir));
     for (int i = 0; i < tune->naxes; i++) {
         const bl_node *old = tune->axis[i].range;
-        bl_ptrmap_put(&to, old, (void *)(uintptr_t)bl_range(ir, (int)(old->arg >> PART_BITS), BL_AXIS_LOOP, old->src[0]));
+        bl_ptrmap_put(&to, old, bl_range(ir, (int)(old->arg >> PART_BITS), BL_AXIS_LOOP, old->src[0]));
     }
     for (int i = 0; i < p->naxes; i++)
         at[i] = bl_ptrmap_get(&to, p->axis[i]);
     for (int i = 0; i < p->nsums; i++) {
         const bl_node *load = bl_load(ir, partial, place_of(p, i, part, at), NULL);
-        bl_ptrmap_put(&to, p->sum[i], (void *)(uintptr_t)bl_reduce_over(ir, (bl_op)p->sum[i]->sub, 1, &load, 1, &part));
+        bl_ptrmap_put(&to, p->sum[i], bl_reduce_over(ir, (bl_op)p->sum[i]->sub, 1, &load, 1, &part));
     }
     sink = bl_substitute(ir, tune->sink, &to);
     below = bl_reach(ir, 1, &sink, false);
     bl_ptrmap_init(&to, bl_ir_arena(ir));
-    bl_ptrmap_put(&to, partial, (void *)(uintptr_t)bl_param(ir, 0, rest->dtype, false));
+    bl_ptrmap_put(&to, partial, bl_param(ir, 0, rest->dtype, false));
     if (!pack_renumber(tune, &below, &to, rest))
         return false;
     rest->sink = bl_substitute(ir, sink, &to);

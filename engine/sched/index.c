@@ -317,7 +317,7 @@ static void outside_of_loads(bl_nodes below, bl_ptrmap *outside, bl_ptrmap *map)
     for (size_t i = below.count; i-- > 0;) {
         const bl_node *node = below.at[i];
         if (node->op == BL_OP_LOAD)
-            bl_ptrmap_put(map, node, (void *)(uintptr_t)node);
+            bl_ptrmap_put(map, node, node);
         for (uint32_t k = 0; node->op != BL_OP_LOAD && bl_ptrmap_has(outside, node) && k < node->nsrc; k++)
             bl_ptrmap_put(outside, node->src[k], outside);
     }
@@ -339,7 +339,7 @@ const bl_node *sched_given(bl_ir *ir, const bl_node *index, const bl_node *gate)
         in_range = inside(ir, node->src[0], node->src[1]);
         if (!bl_gate_implies(ir, gate, in_range))
             continue;
-        bl_ptrmap_put(&map, node, (void *)(uintptr_t)(node->op == BL_OP_MOD ? node->src[0] : bl_index(ir, 0)));
+        bl_ptrmap_put(&map, node, node->op == BL_OP_MOD ? node->src[0] : bl_index(ir, 0));
         return sched_given(ir, bl_substitute(ir, index, &map), gate);
     }
     return index;
@@ -376,7 +376,7 @@ static const bl_node *element_load(sched *s, const bl_node *node, const bl_node 
         gate = needed;
     load = bl_load(s->ir, sched_buffer(s, node), offset == NULL ? flat : bl_add(s->ir, offset, flat), gate);
     if (known)
-        bl_ptrmap_put(&s->bounded, load, (void *)(uintptr_t)bounded);
+        bl_ptrmap_put(&s->bounded, load, bounded);
     return load;
 }
 

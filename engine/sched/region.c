@@ -155,7 +155,7 @@ static const bl_node *compare_indices(bl_ir *ir, const bl_node *sink)
         x = as_index(ir, node->src[0]);
         y = as_index(ir, node->src[1]);
         if (x != NULL && y != NULL)
-            bl_ptrmap_put(&to, node, (void *)(uintptr_t)bl_alu2(ir, (bl_op)node->op, x, y));
+            bl_ptrmap_put(&to, node, bl_alu2(ir, (bl_op)node->op, x, y));
     }
     return bl_substitute(ir, sink, &to);
 }
@@ -317,12 +317,12 @@ static int move_scatter(const regions *r, region *g)
             return -1;
         g->inside = bl_and(ir, g->inside, last);
         key = bl_replace(ir, key, range, turn);
-        bl_ptrmap_put(&g->moved, s->latest, (void *)(uintptr_t)bl_cast(ir, (bl_dtype)s->latest->dtype, turn));
+        bl_ptrmap_put(&g->moved, s->latest, bl_cast(ir, (bl_dtype)s->latest->dtype, turn));
     }
     place = clamp(ir, g, key, bl_index(ir, s->count));
     for (int k = 0; k < s->nranges; k++) {
         const bl_node *at = bl_idiv(ir, place, bl_index(ir, s->step[k]));
-        bl_ptrmap_put(&g->moved, s->range[k], (void *)(uintptr_t)bl_mod(ir, at, s->range[k]->src[0]));
+        bl_ptrmap_put(&g->moved, s->range[k], bl_mod(ir, at, s->range[k]->src[0]));
     }
     g->used.at[g->used.count++] = s->clause;
     return turn != NULL && turn->op == BL_OP_RANGE;
@@ -356,7 +356,7 @@ static bool move_loops(const regions *r, region *g)
                 continue;
             any = move_loop(ir, g, &all, range, number, &at) || any;
             number += bl_find_op(ir, at, BL_OP_RANGE) != NULL;
-            bl_ptrmap_put(&g->moved, range, (void *)(uintptr_t)at);
+            bl_ptrmap_put(&g->moved, range, at);
         }
     }
     return any;
@@ -383,7 +383,7 @@ static const bl_node *name_places(const regions *r, const region *g, const bl_no
             else if (place == r->state[g->root[k]])
                 return NULL; /* read still */
         }
-        bl_ptrmap_put(&to, buffer, (void *)(uintptr_t)bl_param(r->ir, place, (bl_dtype)buffer->dtype, false));
+        bl_ptrmap_put(&to, buffer, bl_param(r->ir, place, (bl_dtype)buffer->dtype, false));
     }
     return bl_substitute(r->ir, sink, &to);
 }

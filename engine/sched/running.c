@@ -44,7 +44,7 @@ static bool match_loops(bl_ir *ir, const bl_node *stage, const bl_node *load, bl
     int m = bl_index_terms(load->src[1], BL_MAX_DIMS, at, other, &from);
 
     if (n == 1 && own[0]->op == BL_OP_RANGE && step[0] == 1 && constant == 0) {
-        bl_ptrmap_put(to, own[0], (void *)(uintptr_t)load->src[1]);
+        bl_ptrmap_put(to, own[0], load->src[1]);
         return (int64_t)stage->nsrc == stage->arg + 1;
     }
     if (n < 1 || m < 0 || constant != 0 || from != 0 || (int64_t)stage->nsrc != stage->arg + n)
@@ -62,7 +62,7 @@ static bool match_loops(bl_ir *ir, const bl_node *stage, const bl_node *load, bl
     for (int i = 0; i < n; i++) {
         if (own[i]->op != BL_OP_RANGE || part[i]->lo < 0 || part[i]->hi > own[i]->hi)
             return false; /* it would reach into the steps of another */
-        bl_ptrmap_put(to, own[i], (void *)(uintptr_t)part[i]);
+        bl_ptrmap_put(to, own[i], part[i]);
     }
     return true;
 }
@@ -416,7 +416,7 @@ static bool has_peak(const sched *s, const bl_node *sink)
         if (peak && node->op == BL_OP_EXP)
             return true;
         if (peak)
-            bl_ptrmap_put(&peaks, node, (void *)(uintptr_t)node);
+            bl_ptrmap_put(&peaks, node, node);
     }
     return false;
 }
@@ -442,7 +442,7 @@ const bl_node *sched_run(sched *s, const bl_node *sink)
         if (node == NULL || r.free.failed)
             return NULL;
         if (node != below.at[i])
-            bl_ptrmap_put(&done, below.at[i], (void *)(uintptr_t)node);
+            bl_ptrmap_put(&done, below.at[i], node);
     }
     sink = bl_substitute(ir, sink, &done);
     return has_peak(s, sink) && bl_ir_status(ir, NULL) == BL_OK ? sink : NULL;

@@ -116,7 +116,7 @@ static void bind_roots(splice *p)
 
     bl_ptrmap_init(&to, bl_ir_arena(p->s->ir));
     for (int i = 0; i < (int)p->node->nsrc; i++)
-        bl_ptrmap_put(&to, bl_scan_bound(p->s->ir, p->scan, p->node->src, i), (void *)(uintptr_t)as_input(p, i));
+        bl_ptrmap_put(&to, bl_scan_bound(p->s->ir, p->scan, p->node->src, i), as_input(p, i));
     for (int i = 0; i < p->nroots; i++)
         p->root[i] = bl_substitute(p->s->ir, p->root[i], &to);
 }

@@ -44,7 +44,7 @@ static const bl_node *by_places(bl_ir *ir, const bl_nest *nest, const bl_node *n
     for (size_t i = 0; i < below.count; i++) {
         const bl_node *buffer = below.at[i];
         if (buffer->op == BL_OP_BUFFER && buffer->sub == 0)
-            bl_ptrmap_put(&to, buffer, (void *)(uintptr_t)bl_param(ir, nest->param[buffer->arg], (bl_dtype)buffer->dtype, false));
+            bl_ptrmap_put(&to, buffer, bl_param(ir, nest->param[buffer->arg], (bl_dtype)buffer->dtype, false));
     }
     return bl_substitute(ir, node, &to);
 }
@@ -126,9 +126,9 @@ static const bl_node *stored_value(bl_ir *ir, const bl_nest *from, int place, co
         number = param_of(nest, param, from->param[buffer->arg]);
         if (number < 0)
             return NULL;
-        bl_ptrmap_put(&to, buffer, (void *)(uintptr_t)bl_param(ir, number, (bl_dtype)buffer->dtype, false));
+        bl_ptrmap_put(&to, buffer, bl_param(ir, number, (bl_dtype)buffer->dtype, false));
     }
-    bl_ptrmap_put(&to, store->src[1], (void *)(uintptr_t)index);
+    bl_ptrmap_put(&to, store->src[1], index);
     return bl_substitute(ir, store->src[2], &to);
 }
 
@@ -168,7 +168,7 @@ bool sched_read_through(bl_ir *ir, const bl_schedule *schedule, int at, bl_nest 
         value = stored_value(ir, &schedule->nests[producer], place, load->src[1], out, param);
         if (value == NULL)
             continue;
-        bl_ptrmap_put(&to, load, (void *)(uintptr_t)value);
+        bl_ptrmap_put(&to, load, value);
         any = true;
     }
     if (any)

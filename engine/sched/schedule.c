@@ -306,7 +306,7 @@ void sched_bind_params(bl_ir *ir, bl_nest *nest)
     nest->nparams = order_buffers(ir, nest->sink, &below, bounds);
     for (int i = 0; i < nest->nparams; i++) {
         const bl_node *buffer = bounds[i].buffer;
-        bl_ptrmap_put(&to, buffer, (void *)(uintptr_t)bl_param(ir, i, (bl_dtype)buffer->dtype, false));
+        bl_ptrmap_put(&to, buffer, bl_param(ir, i, (bl_dtype)buffer->dtype, false));
         param[i] = (int)buffer->arg;
     }
     nest->param = param;
@@ -349,7 +349,7 @@ static const bl_node *group_sink(sched *s, int group)
         value = bl_substitute(ir, st->value, &forward);
         if (st->read_elsewhere || st->within != NULL)
             stores[n++] = bl_store(ir, st->buffer, st->index, value, NULL);
-        bl_ptrmap_put(&forward, bl_load(ir, st->buffer, st->index, NULL), (void *)(uintptr_t)value);
+        bl_ptrmap_put(&forward, bl_load(ir, st->buffer, st->index, NULL), value);
     }
     return n == 0 ? NULL : bl_sink(ir, n, stores);
 }

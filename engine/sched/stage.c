@@ -424,7 +424,7 @@ const bl_node *sched_number_stages(bl_ir *ir, const bl_node *sink)
         else if (node->op == BL_OP_BUFFER && node->sub == 1)
             own = bl_param(ir, buffers++, (bl_dtype)node->dtype, true);
         if (own != NULL)
-            bl_ptrmap_put(&to, node, (void *)(uintptr_t)own);
+            bl_ptrmap_put(&to, node, own);
     }
     return bl_substitute(ir, sink, &to);
 }

@@ -112,7 +112,7 @@ static const bl_node *replace(sched *s, const bl_node *value, bl_ptrmap *map, co
         made = node->op == BL_OP_LOAD ? load_under(s->ir, src, node->nsrc > 2 ? src[2] : NULL,
                                                    bl_ptrmap_has(&depend, node) && !is_guarded(s, node, range) ? gate : NULL)
                                       : bl_node_rebuild(s->ir, node, src, node->dim);
-        bl_ptrmap_put(map, node, (void *)(uintptr_t)made);
+        bl_ptrmap_put(map, node, made);
         if (node->op == BL_OP_LOAD && (range == NULL || is_guarded(s, node, range)) && bl_ptrmap_has(&s->bounded, node))
             bl_ptrmap_put(&s->bounded, made, bl_ptrmap_get(&s->bounded, node));
         if (bl_ptrmap_has(&s->origin, node) && !bl_ptrmap_has(&s->origin, made))
@@ -184,20 +184,20 @@ static const bl_node *close_hole(sched *s, const bl_node *value, const hole *h, 
     k = *turns == NULL ? k : bl_add(ir, k, bl_mul(ir, *turns, step));
     gate = bl_less(ir, k, extent);
     bl_ptrmap_init(&map, bl_ir_arena(ir));
-    bl_ptrmap_put(&map, h->range, (void *)(uintptr_t)k);
+    bl_ptrmap_put(&map, h->range, k);
     if (c != NULL) {
         const bl_node *rest = sign > 0 ? bl_sub(ir, h->f, c) : bl_add(ir, h->f, c);
         const bl_node *q = bl_add(ir, p.held_q, bl_index(ir, p.lowest));
         const bl_node *to = bl_sub(ir, bl_add(ir, bl_mul(ir, q, step), r), rest);
-        bl_ptrmap_put(&map, c, (void *)(uintptr_t)bl_mul(ir, to, bl_index(ir, sign)));
+        bl_ptrmap_put(&map, c, bl_mul(ir, to, bl_index(ir, sign)));
     }
     value = replace(s, value, &map, h->range, bl_is_int(gate, 1) ? NULL : gate);
     value = bl_where(ir, gate, value, bl_const_int(ir, (bl_dtype)value->dtype, 0));
     if (c == NULL)
         return value;
     bl_ptrmap_init(&back, bl_ir_arena(ir));
-    bl_ptrmap_put(&back, p.held_q, (void *)(uintptr_t)bl_sub(ir, p.q, bl_index(ir, p.lowest)));
-    bl_ptrmap_put(&back, p.held_r, (void *)(uintptr_t)p.r);
+    bl_ptrmap_put(&back, p.held_q, bl_sub(ir, p.q, bl_index(ir, p.lowest)));
+    bl_ptrmap_put(&back, p.held_r, p.r);
     return replace(s, value, &back, NULL, NULL);
 }
 

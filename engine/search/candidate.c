@@ -73,7 +73,7 @@ bool subject_tune(const subject *s, bl_ir *ir, bl_tune *tune)
             src[k] = bl_ptrmap_get(&made, proto.src[k]);
         proto.src = src;
         sink = bl_node_make(ir, &proto);
-        bl_ptrmap_put(&made, s->nodes.at[i], (void *)(uintptr_t)sink);
+        bl_ptrmap_put(&made, s->nodes.at[i], sink);
     }
     if (bl_ir_status(ir, NULL) != BL_OK || bl_arena_status(bl_ir_arena(ir), NULL) != BL_OK)
         return false;

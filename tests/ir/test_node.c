@@ -232,15 +232,15 @@ static void substitution_simplifies_on_the_way(void **state)
 
     (void)state;
     bl_ptrmap_init(&map, bl_ir_arena(ir));
-    bl_ptrmap_put(&map, r, (void *)(uintptr_t)both);
+    bl_ptrmap_put(&map, r, both);
     got = bl_substitute(ir, e, &map);
     assert_ptr_equal(got, bl_add(ir, bl_load(ir, buffer, both, bl_less(ir, both, bl_index(ir, 20))), bl_cast(ir, BL_F32, i)));
     bl_ptrmap_clear(&map);
-    bl_ptrmap_put(&map, r, (void *)(uintptr_t)bl_index(ir, 3));
+    bl_ptrmap_put(&map, r, bl_index(ir, 3));
     got = bl_substitute(ir, e, &map); /* the gate is decided */
     assert_ptr_equal(got, bl_add(ir, bl_load(ir, buffer, bl_index(ir, 3), NULL), bl_const_float(ir, BL_F32, 3)));
     bl_ptrmap_clear(&map);
-    bl_ptrmap_put(&map, r, (void *)(uintptr_t)bl_lane(ir, 0, 4));
+    bl_ptrmap_put(&map, r, bl_lane(ir, 0, 4));
     got = bl_substitute(ir, e, &map); /* a range becomes lanes: so does all above it */
     assert_int_equal(got->lanes, 4);
     assert_int_equal(bl_ir_status(ir, NULL), BL_OK);
@@ -254,7 +254,7 @@ static void a_fold_of_equal_lanes_stays_a_fold(void **state)
 
     (void)state;
     bl_ptrmap_init(&map, bl_ir_arena(ir));
-    bl_ptrmap_put(&map, vector, (void *)(uintptr_t)scalar);
+    bl_ptrmap_put(&map, vector, scalar);
     got = bl_substitute(ir, bl_fold(ir, BL_OP_ADD, vector), &map);
     assert_int_equal(got->op, BL_OP_FOLD);
     assert_int_equal(got->src[0]->op, BL_OP_STACK);
