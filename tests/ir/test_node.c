@@ -261,6 +261,58 @@ static void a_fold_of_equal_lanes_stays_a_fold(void **state)
     assert_int_equal(got->src[0]->nsrc, 4);
 }
 
+static bool is_load_of(const bl_node *node, const void *buffer)
+{
+    return node->op == BL_OP_LOAD && node->src[0]->arg == *(const int *)buffer;
+}
+
+static void a_search_finds_the_first(void **state)
+{
+    const bl_node *a = load(0, BL_F32), *b = load(1, BL_F32), *apart = load(2, BL_F32);
+    const bl_node *sum = bl_add(ir, bl_mul(ir, b, b), bl_alu1(ir, BL_OP_EXP, a)), *roots[] = {b, sum};
+    const int first = 0, second = 1, third = 2;
+
+    (void)state;
+    assert_ptr_equal(bl_find_op(ir, sum, BL_OP_LOAD), a);
+    assert_ptr_equal(bl_find_op(ir, sum, BL_OP_ADD), sum);
+    assert_null(bl_find_op(ir, sum, BL_OP_MAX));
+    assert_ptr_equal(bl_find(ir, 1, &sum, is_load_of, &first), a);
+    assert_ptr_equal(bl_find(ir, 2, roots, is_load_of, &second), b);
+    assert_null(bl_find(ir, 1, roots, is_load_of, &first)); /* b alone does not reach a */
+    assert_null(bl_find(ir, 1, &sum, is_load_of, &third));
+    assert_true(bl_reaches(ir, 1, &sum, 2, (const bl_node *[]){apart, a}));
+    assert_true(bl_reaches(ir, 1, &sum, 1, &sum));
+    assert_false(bl_reaches(ir, 2, roots, 1, &apart));
+    assert_false(bl_reaches(ir, 2, roots, 0, NULL));
+}
+
+/* Each LOAD becomes its root, and |range| a constant. */
+static const bl_node *take_roots(void *arg, const bl_node *node, const bl_node *const *src)
+{
+    const bl_node *range = arg, *made = bl_node_with(ir, node, src);
+    if (node == range)
+        return bl_index(ir, 3);
+    return node->op == BL_OP_LOAD ? bl_alu1(ir, BL_OP_SQRT, made) : made;
+}
+
+static void a_rewrite_goes_sources_first(void **state)
+{
+    const bl_node *buffer = bl_param(ir, 0, BL_F32, false), *range = bl_range(ir, 0, BL_AXIS_REDUCE, bl_index(ir, 10));
+    const bl_node *value = bl_load(ir, buffer, range, NULL), *reduce = bl_reduce_over(ir, BL_OP_ADD, 1, &value, 1, &range);
+    const bl_node *other = bl_alu1(ir, BL_OP_EXP, load(1, BL_F32)), *roots[] = {reduce, other},
+                  *tracked[] = {value, load(2, BL_F32)};
+    const bl_node *moved = bl_alu1(ir, BL_OP_SQRT, bl_load(ir, buffer, bl_index(ir, 3), NULL)), *apart = tracked[1];
+
+    (void)state;
+    bl_rewrite_tracked(ir, 2, roots, 2, tracked, take_roots, (void *)(uintptr_t)range);
+    assert_ptr_equal(roots[0], bl_reduce_over(ir, BL_OP_ADD, 1, &moved, 1, &range)); /* which still binds its range */
+    assert_ptr_equal(roots[1], bl_alu1(ir, BL_OP_EXP, bl_alu1(ir, BL_OP_SQRT, load(1, BL_F32))));
+    assert_ptr_equal(tracked[0], moved);
+    assert_ptr_equal(tracked[1], apart);
+    assert_ptr_equal(bl_rewrite(ir, range, take_roots, NULL), range);
+    assert_int_equal(bl_ir_status(ir, NULL), BL_OK);
+}
+
 /* Make |n| nodes. */
 static void make_many(int n)
 {
@@ -304,6 +356,8 @@ int main(void)
         cmocka_unit_test(any_allocation_may_fail),
         cmocka_unit_test_setup_teardown(substitution_simplifies_on_the_way, start, stop),
         cmocka_unit_test_setup_teardown(a_fold_of_equal_lanes_stays_a_fold, start, stop),
+        cmocka_unit_test_setup_teardown(a_search_finds_the_first, start, stop),
+        cmocka_unit_test_setup_teardown(a_rewrite_goes_sources_first, start, stop),
     };
 
     return cmocka_run_group_tests_name("ir/node", tests, NULL, NULL);
