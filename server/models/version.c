@@ -522,6 +522,15 @@ static void put_names(const bl_model_version *version, const bl_model_tensor *te
     bl_text_putc(out, ']');
 }
 
+static void put_label_file(const bl_model_version *version, const char *output, bl_text *out)
+{
+    const bl_config_tensor *said = find_tensor(version->config.outputs, version->config.noutputs, output);
+    if (said == NULL || said->labels == NULL)
+        return;
+    bl_encode_key(out, "label_filename");
+    bl_encode_string(out, said->labels);
+}
+
 static void put_config_tensors(const bl_model_version *version, const bl_model_tensor *tensors, int count, const char *key,
                                bl_text *out)
 {
@@ -536,6 +545,8 @@ static void put_config_tensors(const bl_model_version *version, const bl_model_t
         put_dims(out, &tensors[i], version->max_batch > 0 ? 1 : 0, false);
         if (tensors == version->shown)
             bl_text_puts(out, ",\"optional\":false");
+        else
+            put_label_file(version, tensors[i].name, out);
         bl_variants *variants = version->instances[0].program->variants;
         bool decides = variants != NULL && tensors == version->shown && bl_variants_wants(variants, i);
         bl_text_puts(out, decides ? ",\"is_shape_tensor\":true}" : ",\"is_shape_tensor\":false}");
