@@ -23,14 +23,14 @@ typedef struct bl_file_id {
 } bl_file_id;
 
 typedef struct bl_disk {
-    char *folder; /* NULL: nothing is kept */
+    char *folder; /* NULL: nothing is stored */
     int folder_fd, lock_fd;
     bl_file_id lock, database; /* of the files that this process has open */
 } bl_disk;
 
 /* Takes |folder|, which must exist.  With |alone| the folder is locked: BL_ECONFLICT if another process has the lock. */
 BL_NODISCARD bl_status bl_disk_open(bl_disk *disk, char *folder, bool alone, bl_err *err);
-void bl_disk_close(bl_disk *disk);         /* afterwards nothing is kept */
+void bl_disk_close(bl_disk *disk);         /* afterwards nothing is stored */
 void bl_disk_note_database(bl_disk *disk); /* after the database in the folder was opened */
 
 /* False if the path of the folder leads to another folder, or to none: a restart would not find what is written now. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A device that takes no new work, since somebody is about to take it away or to look at it, until a request brings it back: the
- * store remembers it. */
+/* Drained devices.  A drained device takes no new work, because an operator wants to remove or inspect it, until a request
+ * resumes the device.  The store keeps the drained state across restarts. */
 #ifndef BL_SERVER_DRAIN_H
 #define BL_SERVER_DRAIN_H
 
@@ -8,22 +8,24 @@
 
 /* ---- drain.c */
 
-/* What is on a device still. */
+/* What remains on a device. */
 typedef struct bl_drain_left {
     bl_worker *worker;
     size_t requests, models, jobs, programs, tensors;
 } bl_drain_left;
 
-/* Those that were drained before are so again, but for the last one.  At the start, before anything is placed. */
+/* Call at the start, before anything is placed: drain the devices that were drained before the restart, except the last
+ * device. */
 BL_NODISCARD bl_status bl_drain_load(bl_server *server, bl_err *err);
-/* Any thread. */
+/* Count what remains on the device of |worker|.  Thread: any. */
 void bl_drain_look(bl_worker *worker, bl_drain_left *left);
-/* "ready", "draining", "drained" when nothing is left, "lost". */
+/* "ready", "draining", "drained" when nothing remains on the device, or "lost". */
 const char *bl_drain_state(const bl_drain_left *left);
 /* ---- devices.c */
-/* The members of a device, after "{", into the reply, for whoever adds more; *left: what is on the device. */
+/* Write the members of a device, after "{", into the reply; the caller may add members.  *left becomes what remains on the
+ * device. */
 void bl_device_put_members(bl_request *rq, bl_worker *worker, bl_drain_left *left);
-/* Into the reply: what it is, how it stands, and for the scope admin what is on it. */
+/* Write the device into the reply: its properties and its state, and what is on it if the request has the scope admin. */
 void bl_device_describe(bl_request *rq, bl_worker *worker);
 
 #endif

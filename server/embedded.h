@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Files inside the program: the description of the API and the web page, compressed by server/embed.py at build time.
- * All of it is constant. */
+/* Files inside the executable: the API description and the web page, compressed by server/embed.py at build time.  All of them
+ * are constant. */
 #ifndef BL_SERVER_EMBEDDED_H
 #define BL_SERVER_EMBEDDED_H
 
@@ -9,7 +9,7 @@
 typedef struct bl_embedded {
     const char *name; /* "page.js" */
     const char *type; /* content-type */
-    const char *etag; /* with its quotes */
+    const char *etag; /* with quotes */
     const void *gzip;
     size_t gzip_bytes, plain_bytes;
 } bl_embedded;

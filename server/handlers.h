@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The handlers of routes.def.  Each is called on an HTTP thread with the whole body read; it fills the reply, submits the request
- * to a queue, or fails. */
+/* The handlers of routes.def.  The server calls a handler on an HTTP thread after it has read the whole body.  A handler fills
+ * the reply, submits the request to a queue, or fails. */
 #ifndef BL_SERVER_HANDLERS_H
 #define BL_SERVER_HANDLERS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* HTTP: what libmicrohttpd calls, with the head of a request, its body, and when it is over. */
+/* The HTTP layer: the callbacks of libmicrohttpd for the head of a request, its body, and its end. */
 #ifndef BL_SERVER_HTTP_H
 #define BL_SERVER_HTTP_H
 
@@ -11,11 +11,11 @@ typedef struct bl_server bl_server;
 
 /* Listen; fills server->listener, server->pollers and server->port. */
 BL_NODISCARD bl_status bl_http_start(bl_server *server, bl_err *err);
-/* Nothing may be suspended any more: libmicrohttpd would abort. */
+/* No connection may be suspended when this is called: libmicrohttpd would abort. */
 void bl_http_stop(bl_server *server);
 
 /* ---- poller.c */
-/* A daemon whose thread |poller| is; NULL where there is no memory for one. */
+/* A daemon that |poller|'s thread runs; NULL if out of memory. */
 struct MHD_Daemon *bl_http_create_daemon(bl_poller *poller);
 
 #endif

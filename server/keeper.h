@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* One thread for what is done at fixed times: every second a sample of what the devices do (access/samples.h); at the start and
- * every few seconds the cache folder is kept within --cache-size, since child processes and other servers write to it as well,
- * and durable programs are saved. */
+/* One thread for periodic work.  Every second it takes a sample of what the devices do (access/samples.h).  At the start and
+ * every few seconds it keeps the cache folder within --cache-size, since child processes and other servers write to the folder
+ * too, and it saves durable programs. */
 #ifndef BL_SERVER_KEEPER_H
 #define BL_SERVER_KEEPER_H
 

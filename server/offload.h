@@ -8,17 +8,17 @@
 
 #include "server/request.h"
 
-/* The queue and its threads, into server->offload. */
+/* Create the queue and its threads, in server->offload. */
 BL_NODISCARD bl_status bl_offload_create(bl_server *server, bl_err *err);
 
 /* Continue |rq|, whose body has ended or whose work is over, until its answer is complete, until rq->err has a failure, or until
- * *moved: then another thread has the request.  |moved| equals rq->moved. */
+ * *moved is set: then another thread owns the request.  |moved| equals rq->moved. */
 void bl_offload_proceed(bl_request *rq, const bool *moved);
 
 /* For a handler that will take long: call the handler again, from its beginning, on an offload thread, where rq->apart is true.
  * After BL_OK the caller must not use the request. */
 BL_NODISCARD bl_status bl_offload_handler(bl_request *rq);
-/* The same with |work|, while the body is read. */
+/* Call |work| on an offload thread while the body is read.  After BL_OK the caller must not use the request. */
 BL_NODISCARD bl_status bl_offload_work(bl_request *rq, bl_work work);
 
 #endif

@@ -16,7 +16,7 @@ typedef enum bl_phase {
     BL_PHASE_IDLE, /* the first byte of the next head */
     BL_PHASE_BODY, /* more of a body */
     BL_PHASE_WORK, /* the server */
-    BL_PHASE_SEND  /* the client to read the answer */
+    BL_PHASE_SEND  /* the client, which reads the answer */
 } bl_phase;
 
 typedef struct bl_progress {

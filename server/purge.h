@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* All that a key holds goes: its jobs are cancelled; what it shares and what is shared with it, tensors, programs, leases,
- * versions of models, blobs, and what is on the disk of these. */
+/* Deletion of everything that a key holds: its jobs are cancelled; its shares, the shares that it got, its tensors, programs,
+ * leases, model versions and blobs are deleted, in memory and on disk. */
 #ifndef BL_SERVER_PURGE_H
 #define BL_SERVER_PURGE_H
 
 #include "server/request.h"
 
-/* For an administrator's request, which |then| answers on the HTTP thread.  After BL_OK leave the request alone. */
+/* Purge for an administrator's request; |then| fills the answer on the HTTP thread.  After BL_OK the caller must not touch the
+ * request. */
 BL_NODISCARD bl_status bl_purge(bl_request *rq, uint32_t owner, bl_status (*then)(bl_request *rq));
 
 #endif

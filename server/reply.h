@@ -6,9 +6,9 @@
 #include "proto/encode.h"
 #include "server/request.h"
 
-/* BL_ELIMIT where the answer would be JSON and so many elements are too many for that; else rq->listed says how many. */
+/* BL_ELIMIT if the answer would be JSON and |elements| exceeds the limit for JSON; else sets rq->listed. */
 BL_NODISCARD bl_status bl_reply_check_list(bl_request *rq, size_t elements, bl_err *err);
-/* Answer with a safetensors file; |document| (may be NULL) stands in its metadata under |key|.  The tensors' data must live until
+/* Answer with a safetensors file; |document| (may be NULL) goes into its metadata under |key|.  The tensors' data must live until
  * the request ends. */
 BL_NODISCARD bl_status bl_reply_safetensors(bl_request *rq, const bl_result *results, size_t count, const char *key,
                                             const char *document);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What lies in a device's memory where the host does not see it, and need not while nobody uses it: states of programs and of
- * sequences, what texts remember, and held tensors, in one order.  When that memory is full, first what plans keep and can make
- * again goes; then what was used longest ago moves to host memory, from where it comes back when it is used.  So only who asks
- * for more than there is at all is told so. */
+/* Eviction of device memory to host memory.  The list has what lies in device memory that the host does not see and may be
+ * evicted while unused: states of programs and of sequences, caches of texts, and held tensors, in one least-recently-used order.
+ * When the device memory is full, first what plans keep and can make again is freed.  Then the least recently used members move
+ * to host memory; they return when they are used.  So an allocation fails only if it exceeds the whole memory. */
 #ifndef BL_SERVER_RESIDENTS_H
 #define BL_SERVER_RESIDENTS_H
 
@@ -13,46 +13,48 @@ typedef struct bl_resident bl_resident;
 
 typedef struct bl_resident_kind {
     const char *name;
-    int left, back; /* metrics: how often one did */
-    bool stays;     /* the one that was used last stays for as long as that piece of work lasts */
-    /* Under the lock of the list: a reference, or false where its end has begun. */
+    int left, back; /* metrics: number of evictions and of returns */
+    bool stays;     /* the member that was used last is not evicted during the current piece of work */
+    /* Under the lock of the list: take a reference, or false if the object is being destroyed. */
     bool (*retain)(bl_resident *resident);
     void (*release)(bl_resident *resident);
-    bool (*may_leave)(bl_resident *resident); /* worker's thread, under the lock: nothing uses it */
-    /* Worker's thread: copied to the host and off the device, all of it or nothing; *bytes is how much. */
+    bool (*may_leave)(bl_resident *resident); /* worker's thread, under the lock: nothing uses the object */
+    /* Worker's thread: copy the object to the host and free its device memory, wholly or not at all; *bytes is its size. */
     bl_status (*leave)(bl_resident *resident, size_t *bytes, bl_err *err);
 } bl_resident_kind;
 
-/* Its first member, in what is one.  Zeroed is none. */
+/* First member of an object that can be evicted.  A zeroed object is not in a list. */
 struct bl_resident {
-    const bl_resident_kind *kind; /* NULL: it was not added */
+    const bl_resident_kind *kind; /* NULL: not added to a list */
     bl_worker *worker;
     bl_resident *before, *next; /* under the lock of the list */
-    bool listed;                /* likewise: it is on the device */
-    size_t away;                /* bytes of it on the host; worker's thread, or whoever ends it */
+    bool listed;                /* likewise: the object is on the device */
+    size_t away;                /* bytes of it on the host; accessed by the worker's thread, or by the thread that destroys it */
 };
 
-/* Of |worker|, whose pool is there: from now on it makes room where it has none. */
+/* Create the list of |worker|, whose pool must exist: from now on the pool evicts members when it is full. */
 BL_NODISCARD bl_status bl_residents_create(bl_worker *worker, bl_residents **out, bl_err *err);
 void bl_residents_destroy(bl_residents *residents); /* accepts NULL */
-/* The thread that calls is the worker's, and begins another piece of work: nothing is in use. */
+/* The calling thread is the worker's and begins another piece of work: nothing is in use. */
 void bl_residents_begin(bl_residents *residents);
-size_t bl_residents_away(const bl_residents *residents); /* bytes that wait on the host; any thread */
-/* The thread that calls takes the worker's place, or gives it back. */
+size_t bl_residents_away(const bl_residents *residents); /* bytes evicted to the host; thread: any */
+/* The calling thread takes the worker's place, or gives it back. */
 void bl_residents_visit(bl_residents *residents, bool begins);
 
-/* It is on the device, in memory that the host does not see, and may leave from now on.  Any thread. */
+/* Add an object that is on the device, in memory that the host does not see.  From now on it may be evicted.  Thread: any. */
 void bl_resident_add(bl_resident *resident, const bl_resident_kind *kind, bl_worker *worker);
-/* It ends; before its memory does.  Accepts one that was not added.  Any thread. */
+/* Remove the object before its memory is freed.  Accepts an object that was not added.  Thread: any. */
 void bl_resident_remove(bl_resident *resident);
-/* It is used, being on the device, or it came back to it.  Worker's thread; not one that was not added. */
+/* The object is used on the device (use), or has returned to the device (back).  The object must have been added.  Thread: the
+ * worker's. */
 void bl_resident_use(bl_resident *resident);
 void bl_resident_back(bl_resident *resident);
 
-/* One reference more, unless the last has gone: then its end has begun.  Any thread, under the lock of the list. */
+/* Take a reference unless the count is zero: then the object is being destroyed.  Thread: any, under the lock of the list. */
 bool bl_resident_retain_living(atomic_int *refs);
 
-/* A buffer's contents on the host, counted there; and on the device again, while the copy stays.  Worker's thread. */
+/* bl_resident_copy copies a buffer to host memory, which is counted.  bl_resident_bring makes a buffer from the copy, and keeps
+ * the copy.  Thread: the worker's. */
 BL_NODISCARD bl_status bl_resident_copy(bl_worker *worker, bl_buffer *buffer, size_t bytes, char **out, bl_err *err);
 BL_NODISCARD bl_status bl_resident_bring(bl_worker *worker, const char *copy, size_t bytes, bl_buffer **out, bl_err *err);
 void bl_resident_free_copy(bl_worker *worker, char *copy, size_t bytes); /* accepts NULL */

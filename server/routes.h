@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of routes, and finding one. */
+/* The table of routes, and the look-up. */
 #ifndef BL_SERVER_ROUTES_H
 #define BL_SERVER_ROUTES_H
 
 #include "server/request.h"
 #include "server/telemetry/metrics.h"
 
-/* What a key may be good for.  INFER: hosted models.  RUN: graphs, tensors, programs.  TRAIN: the same but single graphs, and
- * jobs. ADMIN: keys, and what concerns everybody.  METRICS: /metrics. */
+/* What a key may do.  INFER: hosted models.  RUN: graphs, tensors, programs.  TRAIN: jobs, tensors, programs.  ADMIN: keys, and
+ * what concerns all keys.  METRICS: /metrics. */
 enum {
     BL_SCOPE_NONE = 0,
     BL_SCOPE_INFER = 1,
@@ -34,9 +34,9 @@ enum {
 struct bl_route {
     const char *method, *pattern;
     bl_status (*handler)(bl_request *rq);
-    unsigned takes; /* of bl_media */
+    unsigned takes; /* bl_media bits */
     const char *queries;
-    unsigned scope; /* of BL_SCOPE_: one of them is enough; 0: no key is asked for */
+    unsigned scope; /* BL_SCOPE_ bits, of which one suffices; 0: no key is required */
     unsigned flags;
     const char *doc;
 };
@@ -44,7 +44,7 @@ struct bl_route {
 /* Decode rq->uri, find its route and fill route, param and query.  Unknown: 404, or 405 with rq->allow. */
 BL_NODISCARD bl_status bl_route_find(bl_request *rq);
 
-/* For metrics: which labels are those of |route|, or of NULL; and all of them. */
+/* For metrics: the index of the labels of |route| (NULL: of requests without a route), and the table of all labels. */
 int bl_route_index(const bl_route *route);
 const bl_metric_route *bl_route_labels(int *count);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Every setting of the server, from one table: command line over environment over configuration file over default.
- * Read once at the start, and by SIGHUP (server/reload.c); borrowed by everything, and but for what that file names constant. */
+/* All settings of the server, from one table: the command line takes precedence over the environment, the configuration file and
+ * the default.  They are read once at the start, and by SIGHUP (server/reload.c).  All other code borrows them; only reload.c
+ * changes them. */
 #ifndef BL_SERVER_SETTINGS_H
 #define BL_SERVER_SETTINGS_H
 
@@ -26,7 +27,7 @@ typedef enum bl_setting_kind {
     BL_SETTING_SWITCH
 } bl_setting_kind;
 
-/* The number in |text|; |from| says where it stands, for the message. */
+/* Read the number in |text|; |from| names its source in error messages. */
 BL_NODISCARD bl_status bl_setting_number(bl_setting_kind kind, double least, double most, const char *text, const char *from,
                                          double *out, bl_err *err);
 
@@ -36,16 +37,17 @@ typedef struct bl_settings {
 #undef BL_SETTING
 } bl_settings;
 
-/* |argv| are the arguments after the command's name.  On failure |settings| may still be given to fini. */
+/* |argv| are the arguments after the command's name.  Call bl_settings_fini after a failure too. */
 BL_NODISCARD bl_status bl_settings_load(bl_settings *settings, int argc, char *const *argv, bl_err *err);
 void bl_settings_fini(bl_settings *settings);
 
-/* The flag of the first setting from row |*at| on that differs, which is then left behind; NULL: none does. */
+/* The flag of the first setting from row |*at| on that differs; *at becomes the next row.  NULL: none differs. */
 const char *bl_settings_difference(const bl_settings *a, const bl_settings *b, int *at);
-/* The values of |flag| change places: what is read again is moved, and the old one freed, with the settings that it came with. */
+/* Exchange the values of |flag|.  reload.c moves a new value in this way; the old value is freed with the settings that were read
+ * again. */
 void bl_settings_exchange(bl_settings *a, bl_settings *b, const char *flag);
 
-/* The flag of row |i| and what stands behind it, "" of a switch; NULL behind the last row. */
+/* The flag of row |i| and the placeholder of its argument, "" for a switch; NULL past the last row. */
 const char *bl_settings_flag(size_t i, const char **argument);
 /* The options part of --help, and the man page in man(7) format. */
 void bl_settings_help(bl_text *out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What clients keep here by name: tensors, in their owner's namespace or in that of a lease, and programs.  What belongs to
- * another owner is not there, unless it is shared: then its name is OWNER:NAME, and it can be read.  Thread: any.
- * One lock, held for look-ups only; nothing is freed under it. */
+/* The registry of named objects of clients: tensors, in the namespace of their owner or of a lease, and programs.  A look-up does
+ * not find objects of another owner unless they are shared; a shared object is read-only and has the name OWNER:NAME.  Thread:
+ * any.  One lock is held for look-ups only; no object is freed under the lock. */
 #ifndef BL_SERVER_SHELF_H
 #define BL_SERVER_SHELF_H
 
@@ -12,45 +12,47 @@ typedef struct bl_program bl_program;
 BL_NODISCARD bl_status bl_shelf_create(bl_server *server, bl_shelf **out, bl_err *err);
 void bl_shelf_destroy(bl_shelf *shelf);
 
-/* |lease| NULL is the namespace of the owner itself.  Every use of a lease renews it; an unknown one is BL_ENOTFOUND. */
-/* Retains.  For |rq|'s owner: BL_ECONFLICT where all that it has was purged since the request came. */
+/* |lease| NULL: the owner's own namespace.  Every use of a lease renews it; an unknown lease is BL_ENOTFOUND. */
+/* Retains |held|.  BL_ECONFLICT if |rq|'s owner was purged since the request arrived. */
 BL_NODISCARD bl_status bl_shelf_put(bl_shelf *shelf, const bl_request *rq, const char *lease, const char *name, bl_held *held,
                                     bl_err *err);
-/* The lease's own names first, then the owner's, then what others share, of which *foreign (or NULL) tells.  *out is retained. */
+/* Searches the lease's names first, then the owner's, then the shared ones; *foreign (may be NULL) tells whether the tensor is
+ * shared.  *out is retained. */
 BL_NODISCARD bl_status bl_shelf_get(bl_shelf *shelf, uint32_t owner, const char *lease, const char *name, bl_held **out,
                                     bool *foreign, bl_err *err);
 BL_NODISCARD bl_status bl_shelf_delete(bl_shelf *shelf, uint32_t owner, const char *lease, const char *name, bl_err *err);
-/* Call |each| for every tensor of one namespace, under the lock. */
+/* Call |each|, under the lock, for every tensor of one namespace. */
 BL_NODISCARD bl_status bl_shelf_list(bl_shelf *shelf, uint32_t owner, const char *lease,
                                      void (*each)(void *arg, const char *name, const bl_held *held), void *arg, bl_err *err);
 
 enum { BL_LEASE_SIZE = 33 };
 BL_NODISCARD bl_status bl_lease_create(bl_shelf *shelf, uint32_t owner, double ttl, char id[BL_LEASE_SIZE], bl_err *err);
-/* |ttl| 0 keeps the one it has; *ttl_now is what it has then. */
+/* |ttl| in seconds; 0 keeps the present value.  *ttl_now becomes the value that applies. */
 BL_NODISCARD bl_status bl_lease_renew(bl_shelf *shelf, uint32_t owner, const char *id, double ttl, double *ttl_now, bl_err *err);
 BL_NODISCARD bl_status bl_lease_end(bl_shelf *shelf, uint32_t owner, const char *id, bl_err *err);
-/* End all leases that nobody renewed. */
+/* End all leases whose time has passed. */
 void bl_shelf_expire(bl_shelf *shelf, int64_t now_ns);
 
-/* Takes a reference.  |fresh|: BL_EPRECONDITION where the name is taken; else the one that is there goes.  BL_ECONFLICT where
- * that is claimed (program->claim), which then stays, and where all of the owner was purged since (program->purges). */
+/* Put a program; takes a reference.  |fresh|: BL_EPRECONDITION if the name is taken; otherwise the present program is replaced.
+ * BL_ECONFLICT if the present program is claimed (program->claim), which stays, or if the owner was purged since
+ * (program->purges). */
 BL_NODISCARD bl_status bl_shelf_put_program(bl_shelf *shelf, uint32_t owner, const char *name, bl_program *program, bool fresh,
                                             bl_err *err);
 BL_NODISCARD bl_status bl_shelf_get_program(bl_shelf *shelf, uint32_t owner, const char *name, bl_program **out,
-                                            bl_err *err); /* retained */
-/* The same; also where another owner shares it, which program->owner then tells. */
+                                            bl_err *err); /* *out is retained */
+/* The same, but also finds a program that another owner shares; program->owner is that owner. */
 BL_NODISCARD bl_status bl_shelf_read_program(bl_shelf *shelf, uint32_t owner, const char *name, bl_program **out, bl_err *err);
-/* BL_ECONFLICT where there is one that is claimed; so that cannot be deleted. */
+/* BL_ECONFLICT if a program of this name exists and is claimed, so that it cannot be deleted. */
 BL_NODISCARD bl_status bl_shelf_check_program(bl_shelf *shelf, uint32_t owner, const char *name, bl_err *err);
 BL_NODISCARD bl_status bl_shelf_delete_program(bl_shelf *shelf, uint32_t owner, const char *name, bl_err *err);
 void bl_shelf_list_programs(bl_shelf *shelf, uint32_t owner, void (*each)(void *arg, const char *name, bl_program *program),
                             void *arg);
 
-/* Everybody's; program->owner says whose. */
+/* The programs of all owners; program->owner is the owner. */
 void bl_shelf_all_programs(bl_shelf *shelf, void (*each)(void *arg, const char *name, bl_program *program), void *arg);
 
-/* Account |bytes| of held memory to |owner|, of which |all| count in the sum of all owners: none where another owner was charged
- * for them as a part of more.  BL_ENODEVMEM over the limit of the server, BL_EQUOTA, where |bound|, over that of the key. */
+/* Charge |bytes| of held memory to |owner|.  |all| bytes count in the sum over all owners: 0 if another owner was charged for
+ * them as a part of more.  BL_ENODEVMEM over the server's limit; if |bound|, BL_EQUOTA over the key's limit. */
 BL_NODISCARD bl_status bl_shelf_charge_of(bl_shelf *shelf, uint32_t owner, size_t bytes, size_t all, bool bound, bl_err *err);
 void bl_shelf_refund_of(bl_shelf *shelf, uint32_t owner, size_t bytes, size_t all);
 static inline bl_status bl_shelf_charge(bl_shelf *shelf, uint32_t payer, size_t bytes, bool bound, bl_err *err)
@@ -61,16 +63,17 @@ static inline void bl_shelf_refund(bl_shelf *shelf, uint32_t payer, size_t bytes
 {
     bl_shelf_refund_of(shelf, payer, bytes, bytes);
 }
-/* Bytes of |owner|'s tensors and programs on one device, without those of leases; NULL: all that is accounted to |owner|. */
+/* Bytes of |owner|'s tensors and programs on one device, without those of leases; NULL: all bytes charged to |owner|. */
 size_t bl_shelf_held_on(bl_shelf *shelf, uint32_t owner, const bl_worker *worker);
 
-/* All that |owner| holds goes: leases, tensors, programs.  How many tensors and programs those were. */
+/* Delete all objects of |owner|: leases, tensors, programs.  Returns the number of tensors and programs. */
 size_t bl_shelf_purge(bl_shelf *shelf, uint32_t owner);
 
-/* Is there such a tensor (|kind| "tensor") or program? */
+/* Does the tensor (|kind| "tensor") or program exist? */
 bool bl_shelf_has(bl_shelf *shelf, uint32_t owner, const char *kind, const char *name);
-/* What |full|, "alice:net", is called by the key that shares it with |reader|, and whose it is; NULL: nothing is shared so. */
+/* The name that the owner uses for the shared name |full|, such as "alice:net", and its *owner; NULL if nothing is shared with
+ * |reader| under that name. */
 const char *bl_shelf_shared(bl_shelf *shelf, uint32_t reader, const char *kind, const char *full, uint32_t *owner);
-struct bl_grants *bl_shelf_grants(bl_shelf *shelf); /* what is shared; as long as the shelf */
+struct bl_grants *bl_shelf_grants(bl_shelf *shelf); /* the shares; live as long as the shelf */
 
 #endif

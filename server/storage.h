@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What outlives the server: a folder with a database and files, --state.
+/* Durable storage: the folder --state with a database and files.
  *
- * One server has it at a time.  With `--state none`, or where the default folder is in use, the database is in memory and there
- * is no folder, so that who keeps something here needs no second way.  A damaged store, and one of a later version, is set aside
- * under another name, files and all.  Thread: any; a lock inside, which device workers must not wait for in a step. */
+ * One server uses the folder at a time.  With `--state none`, or if the default folder is in use, the database is in memory and
+ * there is no folder; callers use the same interface.  A damaged store, and a store of a later version, is renamed with all its
+ * files, and a new one is created.  Thread: any, with an internal lock; a device worker must not wait for this lock during a
+ * step. */
 #ifndef BL_SERVER_STORAGE_H
 #define BL_SERVER_STORAGE_H
 
@@ -13,8 +14,8 @@
 
 typedef struct bl_storage bl_storage;
 
-/* A value that goes into a statement, or a column of a row that comes out: then text and blobs are borrowed until the callback
- * returns, and a text's |data| ends with a NUL. */
+/* A parameter of a statement, or a column of a row.  Texts and blobs of a row are borrowed until the callback returns, and a
+ * text's |data| ends with a NUL. */
 typedef struct bl_cell {
     enum { BL_CELL_NULL, BL_CELL_INT, BL_CELL_REAL, BL_CELL_TEXT, BL_CELL_BLOB } kind;
     int64_t integer;
@@ -34,35 +35,36 @@ static inline bl_cell bl_cell_blob(const void *data, size_t len)
 {
     return (bl_cell){.kind = BL_CELL_BLOB, .bytes = {data, len}};
 }
-bl_cell bl_cell_text(const char *text); /* NULL is NULL */
+bl_cell bl_cell_text(const char *text); /* NULL becomes SQL's NULL */
 
-/* |folder|: the setting; "" is the default folder, "none" keeps nothing.  BL_ECONFLICT where another server has the folder that
- * was named, BL_ESTORAGE where it cannot be written. */
+/* |folder|: the setting; "" is the default folder, "none" stores nothing.  BL_ECONFLICT if another server uses the named folder,
+ * BL_ESTORAGE if the folder cannot be written. */
 BL_NODISCARD bl_status bl_storage_open(const char *folder, bl_storage **out, bl_err *err);
-/* For a command, beside the server that may have it.  BL_ECONFLICT where there is no folder. */
+/* Open the store for a command, beside a server that may use it.  BL_ECONFLICT if there is no folder. */
 BL_NODISCARD bl_status bl_storage_join(const char *folder, bl_storage **out, bl_err *err);
 void bl_storage_close(bl_storage *store); /* accepts NULL */
-/* For files beside the database; NULL where nothing is kept. */
+/* For files beside the database; NULL if nothing is stored. */
 const char *bl_storage_folder(const bl_storage *store);
-/* FOLDER/|part|, one of the parts that storage.c lists, made if need be; freed by the caller.  NULL where nothing is kept or it
- * cannot be made. */
+/* The path FOLDER/|part|, for a part that storage.c lists; creates the folder if it is missing.  The caller frees the path.  NULL
+ * if nothing is stored or the folder cannot be created. */
 char *bl_storage_make_folder(const bl_storage *store, const char *part);
 
-/* Is the folder that this server opened still where its path leads? */
+/* Does the path still lead to the folder that this server opened? */
 bool bl_storage_is_there(const bl_storage *store);
-BL_NODISCARD bl_status bl_storage_check(const bl_storage *store, bl_err *err); /* BL_ESTORAGE if not */
+BL_NODISCARD bl_status bl_storage_check(const bl_storage *store, bl_err *err); /* BL_ESTORAGE unless bl_storage_is_there */
 /* Before data is added: BL_ESTORAGE if |bytes| more would leave less than |least| free (bl_disk_check_room). */
 BL_NODISCARD bl_status bl_storage_check_room(const bl_storage *store, uint64_t bytes, uint64_t least, bl_err *err);
 /* Call about once a second: run owed statements, make the reserve whole, and log that the folder has gone or is back. */
 void bl_storage_tend(bl_storage *store);
 
-/* One statement with its parameters ?1 to ?n, and |row| (or NULL) for every row, until it returns false; it must not use the
- * store. BL_ECONFLICT for a row that may not be twice, BL_ESTORAGE where the disk fails.  *changed (or NULL): the rows it
- * inserted, updated or deleted. */
+/* Run one statement with the parameters ?1 to ?n.  |row| (or NULL) is called for every row until it returns false; it must not
+ * use the store.  BL_ECONFLICT if a row violates uniqueness, BL_ESTORAGE if the disk fails.  *changed (or NULL) becomes the
+ * number of inserted, updated and deleted rows. */
 typedef bool (*bl_storage_row)(void *arg, const bl_cell *cells, int n);
 BL_NODISCARD bl_status bl_storage_run(bl_storage *store, const char *sql, int n, const bl_cell *cells, bl_storage_row row,
                                       void *arg, bl_err *err);
-/* The same, all rows being read before the first is told, so that |row| may use the store.  BL_ENOMEM: none was told. */
+/* The same, but all rows are read before the first call of |row|, so |row| may use the store.  BL_ENOMEM: |row| was not
+ * called. */
 BL_NODISCARD bl_status bl_storage_each(bl_storage *store, const char *sql, bl_storage_row row, void *arg, bl_err *err);
 BL_NODISCARD bl_status bl_storage_change(bl_storage *store, const char *sql, int n, const bl_cell *cells, int64_t *changed,
                                          bl_err *err);

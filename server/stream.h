@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* An answer that is sent as it comes, such as server-sent events: while there is nothing to send its connection is suspended, so
- * that it costs no thread, and a client that reads slowly holds up nobody. */
+/* An answer that is sent in pieces as they become available, such as server-sent events.  While there is nothing to send the
+ * connection is suspended: it uses no thread, and a client that reads slowly blocks no other connection. */
 #ifndef BL_SERVER_STREAM_H
 #define BL_SERVER_STREAM_H
 
@@ -13,11 +13,11 @@ typedef struct bl_stream bl_stream;
 
 enum { BL_STREAM_END = -1 };
 
-/* Puts at most |most| bytes to |to| and says how many: 0 where there is nothing yet, which bl_stream_wake is to be called after,
- * or BL_STREAM_END.  Called on the HTTP thread, without a lock. */
+/* Write at most |most| bytes to |to| and return their number: 0 if nothing is available yet (bl_stream_wake follows later), or
+ * BL_STREAM_END.  Called on the HTTP thread, without a lock. */
 typedef ssize_t (*bl_stream_read)(void *arg, char *to, size_t most);
 
-/* The handler's: answer |rq| with the server-sent events that |read| gives, until it ends or the client goes away.  Each event
+/* For handlers: answer |rq| with the server-sent events that |read| gives, until it ends or the client goes away.  Each event
  * ends with an empty line.  |by| is the share by which the request reads data of another key, and its name outlives the stream;
  * NULL: the data is the key's own.  Once the key or the share is no longer valid, the event "error" replaces the next event, and
  * the stream ends. */
@@ -25,11 +25,11 @@ BL_NODISCARD bl_status bl_stream_begin(bl_request *rq, const char *content_type,
                                        void *arg);
 /* May the client of the stream still get the next event?  Thread: any. */
 bool bl_stream_is_granted(const bl_stream *stream);
-/* There is something new.  Thread: any, until the request ends; a lock of the caller's may be held that |read| takes. */
+/* New data is available.  Thread: any, until the request ends; the caller may hold a lock that |read| takes. */
 void bl_stream_wake(bl_stream *stream);
 
 /* ---- http.c */
-/* A content reader of libmicrohttpd, whose |arg| is the stream. */
+/* The content reader for libmicrohttpd; |arg| is the stream. */
 ssize_t bl_stream_content(void *arg, uint64_t at, char *to, size_t most);
 
 #endif

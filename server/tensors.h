@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* What the upload needs of the handlers of tensors. */
+/* Functions of the tensor handlers that uploads use. */
 #ifndef BL_SERVER_TENSORS_H
 #define BL_SERVER_TENSORS_H
 
 #include "server/held.h"
 
-/* The name in the path must be one. */
+/* Check that the name in the path is valid. */
 BL_NODISCARD bl_status bl_tensors_check_name(bl_request *rq);
-/* The same, of a PUT: and none by which another key shares something. */
+/* The same for a PUT: the name must also not be the name of a share. */
 BL_NODISCARD bl_status bl_tensors_check_put(bl_request *rq);
-/* Hold |held| under the name in the path, and answer. */
+/* Register |held| under the name in the path, and answer. */
 BL_NODISCARD bl_status bl_tensors_keep(bl_request *rq, bl_held *held);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A body that goes straight into a tensor: into the buffer itself where the host sees it, else through one small chunk at a time,
- * which the device's worker writes while the connection waits. */
+/* A body that is written straight into a tensor: into the buffer itself if the host sees it, else through one small chunk at a
+ * time, which the device's worker writes while the connection is suspended. */
 #ifndef BL_SERVER_UPLOAD_H
 #define BL_SERVER_UPLOAD_H
 
@@ -9,9 +9,10 @@
 
 typedef struct bl_upload bl_upload;
 
-/* For PUT of a tensor as octets: reads dtype, shape and device from the query.  |coded|: Content-Length is not the tensor's. */
+/* For PUT of a tensor as octets: reads dtype, shape and device from the query.  |coded|: the body has a content coding, so
+ * Content-Length is not the tensor's size. */
 BL_NODISCARD bl_status bl_upload_begin(bl_request *rq, bool coded);
-/* The body ended: hold the tensor and answer. */
+/* The body has ended: register the tensor and answer. */
 BL_NODISCARD bl_status bl_upload_finish(bl_request *rq);
 
 #endif
