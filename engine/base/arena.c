@@ -11,13 +11,13 @@
 #include <string.h>
 
 #ifndef __has_feature
-#define __has_feature(x) 0 /* gcc says __SANITIZE_ADDRESS__ instead */
+#define __has_feature(x) 0 /* gcc defines __SANITIZE_ADDRESS__ instead */
 #endif
 #if (defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)) && __has_include(<sanitizer/asan_interface.h>)
 #include <sanitizer/asan_interface.h>
 #define POISON(at, size)   ASAN_POISON_MEMORY_REGION((at), (size))
 #define UNPOISON(at, size) ASAN_UNPOISON_MEMORY_REGION((at), (size))
-enum { RED_ZONE = 16 }; /* so that running off one allocation does not land in the next */
+enum { RED_ZONE = 16 }; /* an overrun of one allocation hits poisoned bytes, not the next allocation */
 #else
 #define POISON(at, size)   ((void)(at), (void)(size))
 #define UNPOISON(at, size) ((void)(at), (void)(size))
@@ -27,20 +27,20 @@ enum { RED_ZONE = 0 };
 enum {
     ALIGN = 16,
     FIRST_BLOCK = 4096,       /* most requests fit in a few of these */
-    LARGEST_STEP = 1 << 20,   /* blocks double up to here, so that at most this much lies unused */
-    KEEP_AT_RESET = 256 << 10 /* a busy arena keeps this much for its next use */
+    LARGEST_STEP = 1 << 20,   /* each block is twice as large as the last, up to this size */
+    KEEP_AT_RESET = 256 << 10 /* bl_arena_reset keeps this many bytes for the next use */
 };
 
 typedef struct block {
     struct block *next;
-    size_t size; /* of data */
+    size_t size; /* bytes of |data| */
     _Alignas(ALIGN) unsigned char data[];
 } block;
 
 struct bl_arena {
     block *first, *last; /* in order of use */
-    block *current;      /* those after it are empty, left over from before a reset */
-    size_t filled;       /* of current */
+    block *current;      /* the blocks after |current| are empty: bl_arena_reset kept them */
+    size_t filled;       /* bytes used in |current| */
     size_t used, limit;
     bl_status status; /* sticky */
 };
@@ -116,7 +116,7 @@ static bool next_block(bl_arena *arena, size_t size)
         step = size;
     if (!bl_size_add(sizeof *fresh, step, &total))
         return false;
-    fresh = bl_realloc(NULL, total); /* each allocation is zeroed when it is handed out */
+    fresh = bl_realloc(NULL, total); /* bl_arena_alloc zeroes each allocation */
     if (fresh == NULL)
         return false;
     fresh->next = NULL;
@@ -209,7 +209,7 @@ char *bl_arena_printf(bl_arena *arena, const char *fmt, ...)
     len = vsnprintf(NULL, 0, fmt, args);
     va_end(args);
     if (len < 0)
-        return bl_arena_array(arena, SIZE_MAX, 2); /* over 2 GiB of text: as sticky as any other overflow */
+        return bl_arena_array(arena, SIZE_MAX, 2); /* over 2 GiB of text: fail with BL_ELIMIT */
     text = bl_arena_alloc(arena, (size_t)len + 1);
     if (text == NULL)
         return NULL;

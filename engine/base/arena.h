@@ -1,6 +1,6 @@
-/* Bump allocation with one end of life and a byte limit.
- * An arena that is out of memory or over its limit stays so ("sticky"): every later call gives NULL,
- * and bl_arena_status says why, so that code building graphs checks once.  Thread: one at a time. */
+/* Arena: bump allocation with a byte limit, freed as a whole. A failure is sticky: once the arena is out of memory or over its
+ * limit, every later allocation returns NULL and bl_arena_status returns the reason. Code that builds graphs therefore checks
+ * once, at the end. Thread: an arena belongs to one thread at a time. */
 #ifndef BL_BASE_ARENA_H
 #define BL_BASE_ARENA_H
 
@@ -10,17 +10,18 @@
 
 typedef struct bl_arena bl_arena;
 
-/* |limit| bytes at the most; 0 is no limit.  NULL if the host is out of memory. */
+/* Create an arena of at most |limit| bytes; 0 means no limit. NULL if the host is out of memory. */
 bl_arena *bl_arena_create(size_t limit);
 void bl_arena_destroy(bl_arena *arena);
-/* Forget everything allocated but keep the first blocks for the next use. */
+/* Free all allocations. The arena keeps its first blocks for the next use. */
 void bl_arena_reset(bl_arena *arena);
 
-/* 16-byte aligned and zeroed, or NULL.  |size| 0 gives a valid pointer. */
+/* Allocate |size| zeroed bytes, aligned to 16 bytes; NULL on failure. |size| 0 gives a valid pointer. */
 void *bl_arena_alloc(bl_arena *arena, size_t size) __attribute__((malloc));
-/* |count| items of |size| bytes; an overflow of the product is BL_ELIMIT. */
+/* Allocate |count| items of |size| bytes. BL_ELIMIT if the product overflows. */
 void *bl_arena_array(bl_arena *arena, size_t count, size_t size);
-/* The array |*at| of |count| items with room for one more: itself, or a larger copy.  False without memory. */
+/* Make room for one more item in the array |*at|, which has |count| items of |size| bytes and room for |*cap|. May move the
+ * array. False if the arena has no memory. */
 bool bl_arena_reserve(bl_arena *arena, void **at, int count, int *cap, size_t size);
 char *bl_arena_strdup(bl_arena *arena, const char *text);
 char *bl_arena_strndup(bl_arena *arena, const char *text, size_t len);

@@ -2,9 +2,9 @@
 #include "engine/base/budget.h"
 
 enum {
-    SPARE_PART = 16, /* one part in so many */
+    SPARE_PART = 16, /* 1/16 of the limit is spare */
     MOST_SPARE = 64 * 1024 * 1024,
-    SMALL_PART = 4 /* what is borrowed at once from the spare bytes is at most one part in so many of them */
+    SMALL_PART = 4 /* one call of bl_budget_borrow gets at most 1/4 of the spare bytes */
 };
 
 size_t bl_budget_spare(const bl_budget *budget)
@@ -12,7 +12,7 @@ size_t bl_budget_spare(const bl_budget *budget)
     return budget->limit / SPARE_PART < MOST_SPARE ? budget->limit / SPARE_PART : MOST_SPARE;
 }
 
-/* |spare| of the limit are left alone. */
+/* Take |bytes|, and leave |spare| bytes of the limit free. */
 static bl_status take(bl_budget *budget, size_t bytes, size_t spare, bl_status status, const char *what, bl_err *err)
 {
     size_t used = atomic_load(&budget->used), most = budget->limit - spare;

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 enum {
-    BUSY_MS = 2000, /* that another server may hold the lock: one insertion takes milliseconds */
+    BUSY_MS = 2000, /* how long a call waits for the lock of another process; one insertion takes milliseconds */
     MOST_ASIDE = 1000
 };
 
@@ -50,10 +50,10 @@ static bl_opened prepare(sqlite3 *db, const bl_database_kind *kind)
         return BL_DATABASE_FOREIGN;
     if (schema > kind->schema)
         return BL_DATABASE_NEWER;
-    /* Only if the values change: each pragma writes a page, and the disk may be full. */
+    /* Set these only if they change: each pragma writes a page, and the disk may be full. */
     if (owner != kind->ours || schema != kind->schema)
         snprintf(set_up, sizeof set_up, "PRAGMA application_id = %d; PRAGMA user_version = %d", kind->ours, kind->schema);
-    /* WAL: readers wait for nobody. */
+    /* In WAL mode a reader does not wait for a writer. */
     if (!bl_database_run(db, "PRAGMA journal_mode = WAL") ||
         !bl_database_run(db, kind->durable ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL") ||
         !bl_database_run(db, set_up) || !bl_database_run(db, kind->create) ||

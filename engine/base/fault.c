@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Calls left until the one that fails; 0 is disarmed.  Process-wide on purpose: a fault strikes whichever call comes n-th. */
+/* Calls left until a call fails; 0 means disarmed. The counters belong to the process, since a fault hits the n-th call of any
+ * thread. */
 static atomic_long countdown[BL_FAULT_KINDS];
-static long again[BL_FAULT_KINDS]; /* calls from one that failed to the next; set before main */
+static long again[BL_FAULT_KINDS]; /* calls from one fault to the next; set before main */
 
 void bl_fault_arm(bl_fault_kind kind, long nth)
 {
@@ -25,7 +26,7 @@ bool bl_fault_hit(bl_fault_kind kind)
     return false;
 }
 
-/* Before main, so that a whole run of the server can be made to fail at its n-th call. */
+/* Runs before main, so that a test can make the n-th call of a whole server run fail. */
 static void __attribute__((constructor)) arm_from_environment(void)
 {
     static const char *const names[] = {[BL_FAULT_ALLOC] = "alloc",
@@ -52,6 +53,6 @@ void *bl_calloc(unsigned long count, unsigned long size)
 
 void *bl_realloc(void *old, unsigned long size)
 {
-    /* realloc(p, 0) may free p and give NULL, which a caller would take for a failure and free again. */
+    /* realloc(p, 0) may free p and return NULL. A caller would take that for a failure and free p again. */
     return bl_fault_hit(BL_FAULT_ALLOC) ? NULL : realloc(old, size > 0 ? size : 1);
 }

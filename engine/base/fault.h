@@ -1,9 +1,8 @@
-/* Fault points for tests: the n-th allocation or device call fails, the n-th launch finds no memory in the driver (where that
- * takes many at once, the n-th submission), the n-th request to a child process kills it, or the n-th freed page of texts is
- * filled with NaN, on purpose.
- * Compiled in always (one relaxed load when off), armed by tests or by BEAMLINE_FAULT=alloc:N | device:N | launch:N | child:N |
- * page:N,
- * where N+M is the N-th and then every M-th after one. */
+/* Fault injection for tests. A fault point makes one of these fail on purpose: the n-th allocation, the n-th device call, the
+ * n-th launch (the driver finds no memory; where the driver takes many launches at once, the n-th submission), or the n-th
+ * request to a child process (the child is killed). BL_FAULT_PAGE fills the n-th freed page of the key-value cache with NaN.
+ * Fault points are always compiled in; a disarmed point costs one relaxed load. Tests arm a point by bl_fault_arm or by
+ * BEAMLINE_FAULT=alloc:N | device:N | launch:N | child:N | page:N. N+M means the N-th call and then every M-th call. */
 #ifndef BL_BASE_FAULT_H
 #define BL_BASE_FAULT_H
 
@@ -18,12 +17,12 @@ typedef enum bl_fault_kind {
     BL_FAULT_KINDS
 } bl_fault_kind;
 
-/* Fail the |nth| call from now (1 is the next one), once; 0 disarms.  Thread: any. */
+/* Make the |nth| call from now fail, once; 1 is the next call, 0 disarms. Thread: any. */
 void bl_fault_arm(bl_fault_kind kind, long nth);
 /* True if this call must fail. */
 bool bl_fault_hit(bl_fault_kind kind);
 
-/* malloc, calloc and realloc that pass a fault point. */
+/* malloc, calloc and realloc with the fault point BL_FAULT_ALLOC. */
 void *bl_calloc(unsigned long count, unsigned long size) __attribute__((malloc));
 void *bl_realloc(void *old, unsigned long size);
 

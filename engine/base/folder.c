@@ -15,14 +15,14 @@
 #include <unistd.h>
 
 enum {
-    UNFINISHED_SECONDS = 3600, /* after which a file that is being written never will be */
-    SMALLEST = 512             /* what a file counts for at the least: an entry of its folder, and a block */
+    UNFINISHED_SECONDS = 3600, /* age in seconds at which an unfinished file counts as abandoned */
+    SMALLEST = 512             /* smallest size that a file counts for: a folder entry and a disk block */
 };
 
-/* What there is in the cache folder: nothing else in it is ever touched. */
+/* The files that bl_cache_trim may delete. It touches no other file in the cache folder. */
 static const struct {
     const char *part, *prefix, *suffix;
-    bool unfinished; /* renamed when it is whole */
+    bool unfinished; /* a temporary file, which its writer renames when it is complete */
 } kinds[] = {
     {"opencl", "", ".clbin", false},
     {"opencl", "new-", "", true},
@@ -30,7 +30,7 @@ static const struct {
     {"vulkan", "pipeline-", "", false},
 };
 
-/* One that is there after a power failure too, as what is written into it is to be. */
+/* Make one folder. Sync its parent, so that the folder survives a power failure. */
 static bool make_one(const char *path)
 {
     return mkdir(path, 0700) == 0 ? bl_file_sync_folder(path) : errno == EEXIST;
@@ -49,13 +49,13 @@ bool bl_folder_make(char *path)
     return path[strlen(path) - 1] == '/' || make_one(path);
 }
 
-/* The first of $|own|, $|shared|/beamline and ~/|home|/beamline that can be said; empty where none can. */
+/* Append the first of $|own|, $|shared|/beamline and ~/|home|/beamline whose variable is set; append nothing if none is set. */
 static void choose_folder(const char *own, const char *shared, const char *home, bl_text *out)
 {
     const char *mine = getenv(own), *common = getenv(shared), *user = getenv("HOME");
     if (mine != NULL && mine[0] != '\0')
         bl_text_printf(out, "%s", mine);
-    else if (common != NULL && common[0] == '/') /* the XDG specification ignores a relative one */
+    else if (common != NULL && common[0] == '/') /* the XDG specification ignores a relative path */
         bl_text_printf(out, "%s/beamline", common);
     else if (user != NULL && user[0] != '\0')
         bl_text_printf(out, "%s/%s/beamline", user, home);
@@ -112,7 +112,7 @@ static bool is_kind(const char *name, const char *prefix, const char *suffix)
     return strncmp(name, prefix, strlen(prefix)) == 0 && len >= after && strcmp(name + len - after, suffix) == 0;
 }
 
-/* One for which there is no memory is not listed, and stays. */
+/* Without memory the file is not listed, and so not deleted. */
 static void add(listing *list, const char *part, const char *name, const struct stat *info)
 {
     cached *file = NULL;
@@ -166,7 +166,7 @@ static void drop(const char *base, const cached *file)
 
     bl_text_printf(&path, "%s/%s/%s", base, file->part, file->name);
     if (!path.failed)
-        (void)unlink(path.data); /* another one may have been faster */
+        (void)unlink(path.data); /* another process may have deleted the file already */
     bl_text_fini(&path);
 }
 

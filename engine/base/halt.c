@@ -19,7 +19,7 @@ void bl_audience_leave(bl_audience *audience)
     atomic_fetch_sub(&audience->others, 1);
 }
 
-/* Nobody is there, nor will be. */
+/* Close the audience if it has no members. True if it is closed: no other request waits for the work. */
 static bool close_audience(bl_audience *audience)
 {
     int others = 0;

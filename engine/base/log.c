@@ -11,7 +11,7 @@
 
 enum {
     MAX_MESSAGE = 2048,
-    MAX_ESCAPED = 6, /* bytes that one byte becomes at the most: \u001b */
+    MAX_ESCAPED = 6, /* one byte becomes at most 6: \u001b */
     MAX_STAMP = 128,
     MAX_FIELDS = 16,
     MAX_NAME = 32,
@@ -35,7 +35,7 @@ void bl_log_set_level(bl_log_level level)
     atomic_store(&threshold, (int)level);
 }
 
-/* Bytes of the UTF-8 character at |text| if it is well formed and no control character, else 0. */
+/* The length in bytes of the UTF-8 character at |text|; 0 if the character is malformed or a control character. */
 static size_t printable(const unsigned char *text)
 {
     if (text[0] >= 0x20 && text[0] < 0x7f)
@@ -44,9 +44,9 @@ static size_t printable(const unsigned char *text)
         return text[0] == 0xc2 && text[1] < 0xa0 ? 0 : 2; /* U+0080 to U+009F are controls too: CSI, next line */
     if ((text[0] & 0xf0) == 0xe0 && (text[1] & 0xc0) == 0x80 && (text[2] & 0xc0) == 0x80) {
         if ((text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xed && text[1] >= 0xa0))
-            return 0; /* longer than need be, or half of a surrogate pair */
+            return 0; /* an overlong encoding, or one half of a surrogate pair */
         if (text[0] == 0xe2 && text[1] == 0x80 && (text[2] == 0xa8 || text[2] == 0xa9))
-            return 0; /* line and paragraph separator */
+            return 0; /* line separator and paragraph separator */
         return 3;
     }
     if (text[0] >= 0xf0 && text[0] <= 0xf4 && (text[1] & 0xc0) == 0x80 && (text[2] & 0xc0) == 0x80 && (text[3] & 0xc0) == 0x80)
@@ -69,7 +69,8 @@ static size_t escape(const char *text, bool json, char *out)
             memcpy(out + n, at, len);
             n += len;
             at += len;
-        } else { /* in JSON the byte's number stands for itself, as if it were Latin-1: it must not be lost, nor be invalid */
+        } else { /* in JSON an invalid byte is written as the Latin-1 character of the same number: the JSON stays valid, the byte
+                    is not lost */
             n += (size_t)sprintf(out + n, json ? "\\u00%02x" : "\\x%02x", (unsigned)*at);
             at++;
         }
@@ -85,7 +86,7 @@ static void write_all(const char *data, size_t len)
         if (done < 0 && errno == EINTR)
             continue;
         if (done <= 0)
-            return; /* nobody to tell */
+            return; /* an error of stderr cannot be reported */
         data += done;
         len -= (size_t)done;
     }
@@ -96,7 +97,7 @@ bool bl_log_is_on(bl_log_level level)
     return (int)level <= atomic_load(&threshold);
 }
 
-/* The time and the level; returns the bytes written, of which there may be MAX_STAMP. */
+/* Write the time and the level. Returns the bytes written, at most MAX_STAMP. */
 static size_t put_stamp(bl_log_level level, bool json, char *line)
 {
     struct timespec now;
@@ -140,7 +141,7 @@ void bl_log(bl_log_level level, const char *fmt, ...)
     errno = saved_errno;
 }
 
-/* One word without anything that ends or begins something else. */
+/* A word that needs no quotes: no blank, quote, backslash or equals sign. */
 static bool is_plain(const char *text)
 {
     for (const char *at = text; *at != '\0'; at++)

@@ -21,7 +21,7 @@ uint64_t bl_hash_bytes(const void *data, size_t len, uint64_t seed)
     return hash;
 }
 
-/* Open addressing, at most half full. */
+/* Open addressing; the table is at most half full. */
 enum { FIRST_PTRMAP_CAP = 32 };
 
 struct bl_ptrmap_entry {
@@ -34,7 +34,7 @@ void bl_ptrmap_init(bl_ptrmap *map, bl_arena *arena)
     *map = (bl_ptrmap){.arena = arena};
 }
 
-/* Where |key| is, or where it would go.  There is always a free place, so this ends. */
+/* The entry of |key|, or the free entry where |key| belongs. The search ends because the table always has a free entry. */
 static struct bl_ptrmap_entry *find(const bl_ptrmap *map, const void *key)
 {
     size_t mask = map->cap - 1;
@@ -66,7 +66,7 @@ void bl_ptrmap_put(bl_ptrmap *map, const void *key, const void *value)
 
     BL_ASSERT(key != NULL);
     if (map->count >= map->cap / 2 && !bl_ptrmap_has(map, key) && !grow(map))
-        return; /* the arena keeps the reason */
+        return; /* the arena keeps the error */
     at = find(map, key);
     map->count += at->key == NULL;
     *at = (struct bl_ptrmap_entry){key, (void *)(uintptr_t)value};

@@ -1,5 +1,5 @@
-/* Hashes, and the hash map of compiler passes, from pointers to pointers.
- * Thread: one at a time.  A map that could not grow keeps what it has; its arena is sticky and says so. */
+/* Hash functions, and the hash map from pointer to pointer that compiler passes use. A map that cannot grow keeps its entries
+ * and drops the new one; its arena records the failure. Thread: a map belongs to one thread at a time. */
 #ifndef BL_BASE_MAP_H
 #define BL_BASE_MAP_H
 
@@ -24,7 +24,7 @@ static inline uint64_t bl_hash_add(uint64_t seed, uint64_t value)
 
 uint64_t bl_hash_bytes(const void *data, size_t len, uint64_t seed);
 
-/* Pointer keys; NULL is no key.  Lives in an arena and is never freed by itself. */
+/* Keys are pointers other than NULL. The table lives in an arena, which frees it. */
 typedef struct bl_ptrmap {
     bl_arena *arena;
     struct bl_ptrmap_entry *entries;

@@ -18,13 +18,13 @@ typedef struct bl_mapped {
     bl_mapped_file *first;
 } bl_mapped;
 
-/* Map the whole regular file |fd|; the caller closes |fd| at any time.  |name| stands in errors.  *out is valid until
- * bl_mapped_fini, and empty for a file without bytes.  BL_EINVAL: no regular file; BL_ESTORAGE, BL_ENOMEM. */
+/* Map the whole regular file |fd|; the caller may close |fd| afterwards. Errors and bl_mapped_find use |name|. *out is valid
+ * until bl_mapped_fini, and empty for an empty file. BL_EINVAL: no regular file; BL_ESTORAGE; BL_ENOMEM. */
 BL_NODISCARD bl_status bl_mapped_add(bl_mapped *files, int fd, const char *name, bl_span *out, bl_err *err);
-/* The bytes of the file that was added as |name|; false: there is none. */
+/* Store in *out the bytes of the file that was added as |name|. False if no file has that name. */
 bool bl_mapped_find(const bl_mapped *files, const char *name, bl_span *out);
-/* |st|, with which the reader ended, where all files could be read; else BL_ESTORAGE, and |err| names the lost file whatever it
- * held before. */
+/* Return |st|, the reader's own status, if all files could be read. Otherwise return BL_ESTORAGE, and |err| names the lost file
+ * instead of what it held before. */
 BL_NODISCARD bl_status bl_mapped_check(const bl_mapped *files, bl_status st, bl_err *err);
 void bl_mapped_fini(bl_mapped *files);
 

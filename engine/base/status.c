@@ -30,7 +30,7 @@ int bl_status_http(bl_status status)
     return (unsigned)status < BL_STATUS_COUNT ? rows[status].http : 500;
 }
 
-/* |text| was cut at |len| bytes: drop the UTF-8 character that the cut may have split, for this text goes into JSON. */
+/* |text| was cut at |len| bytes. Drop the UTF-8 character that the cut may have split: the text goes into JSON. */
 static void drop_split_character(char *text, size_t len)
 {
     size_t start = len;

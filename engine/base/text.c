@@ -55,7 +55,7 @@ char *bl_text_reserve(bl_text *text, size_t extra)
         text->data = grown;
         text->cap = cap;
     }
-    text->data[need - 1] = '\0'; /* a caller who fills all of it has a terminated text */
+    text->data[need - 1] = '\0'; /* text of |extra| bytes that the caller writes is NUL-terminated */
     return text->data + text->len;
 }
 
@@ -96,11 +96,11 @@ void bl_text_printf(bl_text *text, const char *fmt, ...)
     va_start(args, fmt);
     len = vsnprintf(room > 0 ? text->data + text->len : NULL, room, fmt, args);
     va_end(args);
-    if (len < 0) { /* over 2 GiB */
+    if (len < 0) { /* the text is over 2 GiB */
         text->failed = true;
         if (room > 0)
             text->data[text->len] = '\0';
-    } else if ((size_t)len >= room) { /* the first try only measured */
+    } else if ((size_t)len >= room) { /* the first call only measured the text */
         char *at = bl_text_reserve(text, (size_t)len);
 
         if (at == NULL) {
@@ -122,7 +122,7 @@ char *bl_text_take(bl_text *text)
 
     if (data == NULL)
         free(text->data);
-    bl_budget_give(text->budget, text->cap); /* the caller's from now on */
+    bl_budget_give(text->budget, text->cap); /* the caller owns the memory, which no longer counts against the budget */
     *text = (bl_text){0};
     return data;
 }
