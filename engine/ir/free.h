@@ -1,5 +1,5 @@
-/* Free RANGEs: which loops an expression of a kernel must stand in.  A REDUCE binds the RANGEs that it folds over, a STAGE those
- * that it is filled over. */
+/* Free variables of kernel expressions: the RANGEs (loops) that an expression depends on and that no node below it binds. A
+ * REDUCE binds the RANGEs it folds over. A STAGE binds the RANGEs it is filled over. */
 #ifndef BL_IR_FREE_H
 #define BL_IR_FREE_H
 
@@ -8,7 +8,7 @@
 
 enum { BL_MAX_RANGES = 64 };
 
-/* The RANGEs of one kernel, numbered in order of first sight, and for each node the set of those it is free in. */
+/* The RANGEs of one kernel, numbered in order of discovery, and the set of free RANGEs of each node as a bit set. */
 typedef struct bl_free {
     bl_ir *ir;
     int nranges;
@@ -18,22 +18,24 @@ typedef struct bl_free {
 } bl_free;
 
 void bl_free_init(bl_free *free, bl_ir *ir);
-/* The set of |node|, computed for all below it on the way (no recursion). */
+/* The set of |node|. Also computes the sets of all nodes below it; not recursive. */
 uint64_t bl_free_get(bl_free *free, const bl_node *node);
-/* The bit of a RANGE, numbering it if it is new. */
+/* The bit of |range|; a new RANGE gets the next number. */
 uint64_t bl_free_bit(bl_free *free, const bl_node *range);
-/* The RANGEs that a REDUCE or a STAGE binds. */
+/* The RANGEs that |reduce|, a REDUCE or a STAGE, binds. */
 uint64_t bl_free_bound(bl_free *free, const bl_node *reduce);
-/* The product of the largest extents in |set|; INT64_MAX where that does not fit. */
+/* The largest number of iterations of the loops in |set| together: the product of their largest extents. INT64_MAX on
+ * overflow. */
 int64_t bl_free_size(const bl_free *free, uint64_t set);
-/* How many places |load| reads in all its loops together: windows that overlap share theirs. */
+/* The number of distinct elements that |load| reads over all its loops. Overlapping windows count their common elements
+ * once. */
 int64_t bl_free_places(bl_free *free, const bl_node *load);
-/* How often the value of a REDUCE is added to, all loops around it counted. */
+/* The number of values that a REDUCE folds, over all iterations of the loops around it. */
 int64_t bl_free_work(bl_free *free, const bl_node *reduce);
-/* Does a REDUCE read two operands, or more, each element of which serves at least |times| of its iterations, as a matmul does?
- * Operands are loads, and the results of reductions further in, that differ along its loops.  |windows|: an element that
- * overlapping windows read counts once for all of them, and up to a quarter of what they read as edges, so that a depthwise
- * convolution reads its picture over and over too. */
+/* Does |reduce| reuse its operands, as a matmul does: does each element of at least two operands serve |times| or more of its
+ * iterations? Operands are loads, and results of inner reductions, that vary along its loops. With |windows| set, an element
+ * that overlapping windows read counts once for all windows, and edge elements may add up to a quarter; then a depthwise
+ * convolution reuses its input too. */
 bool bl_reads_over_and_over(bl_free *free, const bl_node *reduce, int64_t times, bool windows);
 
 #endif

@@ -1,4 +1,5 @@
-/* Gates: bools that say where an access, or a value, is.  A conjunction is a tree of AND; its clauses are what stands between. */
+/* Gates: bool expressions that say where an access is in bounds or a value is not padding. A gate is a conjunction, a tree of
+ * AND nodes; the operands of the tree are its clauses. */
 #ifndef BL_IR_GATE_H
 #define BL_IR_GATE_H
 
@@ -11,18 +12,18 @@ typedef struct bl_clauses {
     const bl_node *at[BL_MAX_CLAUSES];
 } bl_clauses;
 
-/* All clauses of |gate|, NULL having none.  False, and some of them, where they are too many. */
+/* Add all clauses of |gate| to |all|; NULL has none. False if they are too many; |all| then has some of them. */
 bool bl_clauses_add(bl_clauses *all, const bl_node *gate);
 bool bl_clauses_hold(const bl_clauses *all, const bl_node *clause);
-/* |gate| less the clauses in |gone|; the constant true where none is left. */
+/* |gate| without the clauses in |gone|; the constant true if no clause is left. */
 const bl_node *bl_gate_without(bl_ir *ir, const bl_node *gate, const bl_clauses *gone);
-/* Does |condition| hold wherever |gate| is open, as its clauses alone tell: each is one of the gate's, or less than one of them
- * asks for (x < 8 holds where x < 7 does)? */
+/* Do the clauses of |gate| alone prove |condition|? Each clause of |condition| must be a clause of |gate| or weaker than one: x
+ * < 7 implies x < 8. */
 bool bl_gate_implies(bl_ir *ir, const bl_node *gate, const bl_node *condition);
-/* Is |value| a where(gate, v, 0)? */
+/* Is |value| of the form where(gate, v, 0)? */
 bool bl_is_gated(const bl_node *value);
-/* Is the value under a bl_is_gated one zero by itself outside: a product with a load that is closed there?  (As an edge of zeros
- * multiplies: a factor that is no number is one all the same.) */
+/* Is v, in |value| = where(gate, v, 0), zero by itself where the gate is closed, because v is a product with a load that is
+ * closed there? (A NaN in the other factor does not count: padding with zeros multiplies to zero.) */
 bool bl_is_zero_outside(const bl_node *value);
 
 #endif

@@ -1,7 +1,7 @@
-/* INDEX expressions as polynomials: a sum of coefficient * term + constant, terms distinct and in order of id.
- * A term is a RANGE, VAR, LANE, quotient, remainder or another opaque value, or a product of such ("n*i").  Equal expressions
- * become the same sum, and building it gives the same node.  Sums are values on the stack; one that outgrows its room or an
- * int64 is |failed|, and the caller leaves the expression as it is. */
+/* Affine normal form of INDEX expressions: a sum of coefficient * term, plus a constant. Terms are distinct and in order of
+ * node id. A term is a RANGE, a VAR, a LANE, a quotient, a remainder or another opaque value, or a product of such terms
+ * ("n*i"). Equal expressions have the same sum, and bl_sum_build gives the same node for the same sum. Sums live on the stack.
+ * A sum that has too many terms or overflows an int64 is |failed|; the caller then keeps the expression as it is. */
 #ifndef BL_IR_INDEX_SUM_H
 #define BL_IR_INDEX_SUM_H
 
@@ -31,22 +31,22 @@ void bl_sum_of(bl_sum *sum, const bl_node *index);
 void bl_sum_add(bl_sum *sum, const bl_node *index, int64_t factor); /* + factor * index */
 void bl_sum_add_constant(bl_sum *sum, int64_t value);
 void bl_sum_add_sum(bl_sum *sum, const bl_sum *other, int64_t factor);
-/* + factor * term * other, multiplied out. */
+/* Add factor * term * other, multiplied out. */
 void bl_sum_add_product(bl_ir *ir, bl_sum *sum, const bl_sum *other, const bl_node *term, int64_t factor);
-/* The node of |op| over what is in normal form, which it is not simplified with: an INDEX, or a bool of a comparison or AND. */
+/* Intern a node of |op|, an INDEX or a bool of a comparison or AND, without simplification: the operands are in normal form
+ * already. */
 const bl_node *bl_index_make(bl_ir *ir, bl_op op, const bl_node *x, const bl_node *y);
 /* The difference x - y. */
 void bl_sum_difference(bl_sum *d, const bl_node *x, const bl_node *y);
-/* The node of a sum, in normal form (the sum is recombined). */
+/* The node of a sum, in normal form. Recombines the sum. */
 const bl_node *bl_sum_build(bl_ir *ir, bl_sum *sum);
-/* Bounds by interval arithmetic; false where they leave int64. */
+/* Bounds of the sum by interval arithmetic. False on overflow of int64. */
 bool bl_sum_bounds(const bl_sum *sum, int64_t *lo, int64_t *hi);
-/* |term| / |by| where that is a product of what is left of its factors; NULL if |by| does not divide it.  The quotient of equal
- * terms is 1. */
+/* |term| / |by|, both products of factors; NULL if |by| does not divide |term|. The quotient of equal terms is 1. */
 const bl_node *bl_term_divide(bl_ir *ir, const bl_node *term, const bl_node *by);
-/* Is it proved that the sum is at least 0, with extents of ranges taken as symbols? */
+/* Is the sum proved to be at least 0? Extents of ranges are treated as symbols. */
 bool bl_sum_never_negative(bl_ir *ir, const bl_sum *sum);
-/* c * floor(x / c) + x mod c is x: put pairs together again.  True if there were any. */
+/* Apply c * floor(x / c) + x mod c = x to all such pairs of terms. True if a pair was found. */
 bool bl_sum_recombine(bl_ir *ir, bl_sum *sum);
 
 #endif

@@ -1,5 +1,5 @@
-/* How rows of rules are written: patterns as nested compound literals, in static storage.  Included by the files that hold
- * rules only, for its names are short. */
+/* Macros for rows of rewrite rules: patterns as nested compound literals in static storage. Only files of rules include this
+ * header, since its macro names are short. */
 #ifndef BL_IR_PATTERN_H
 #define BL_IR_PATTERN_H
 
@@ -10,7 +10,7 @@
 #define Y               PAT_ANY(1)
 #define Z               PAT_ANY(2)
 #define W               PAT_ANY(3)
-/* Captured constants, and constants of a given value (integers by value, floats with the sign of zero). */
+/* Captured constants, and constants of a given value. Integers match by value, floats by value and sign of zero. */
 #define K                 (&(const bl_pat){.kind = BL_PAT_CONST, .slot = 4})
 #define K2                (&(const bl_pat){.kind = BL_PAT_CONST, .slot = 5})
 #define K3                (&(const bl_pat){.kind = BL_PAT_CONST, .slot = 6})
@@ -19,7 +19,7 @@
 #define P2(name, x, y)    (&(const bl_pat){.kind = BL_PAT_OP, .op = BL_OP_##name, .nsrc = 2, .src = {(x), (y)}})
 #define P3(name, x, y, z) (&(const bl_pat){.kind = BL_PAT_OP, .op = BL_OP_##name, .nsrc = 3, .src = {(x), (y), (z)}})
 
-/* Guards say something of the node that is found (DTYPE), or of its first operand (FROM). */
+/* A guard is a condition on the matched node (DTYPE) or on its first operand (FROM). */
 #define GUARD(name, holds)                                                                                                       \
     static bool name(const bl_match *m)                                                                                          \
     {                                                                                                                            \

@@ -1,4 +1,4 @@
-/* What the files of engine/ir share and nobody else includes: the inside of a bl_ir. */
+/* The inside of a bl_ir, for the files of engine/ir only. */
 #ifndef BL_IR_PRIVATE_H
 #define BL_IR_PRIVATE_H
 
@@ -7,13 +7,14 @@
 
 #include <pthread.h>
 
-enum { BL_MAX_RULES = 256 }; /* rows of one built-in set */
+enum { BL_MAX_RULES = 256 }; /* most rows of one built-in rule set */
 
-/* Rows of a set by the op at the root of their pattern: entry[begin[op]] to entry[begin[op + 1] - 1], in the set's order.
- * A node whose operands lack what |needs| says cannot match the row: most rows go by without a look at the pattern. */
+/* The rules of a set, grouped by the root op of their pattern: entry[begin[op]] to entry[begin[op + 1] - 1], in the order of
+ * the set. |needs| is a mask that rejects most rules without matching the pattern: a node whose operands lack a needed op
+ * cannot match. */
 typedef struct bl_rule_entry {
     const bl_rule *rule;
-    uint64_t needs; /* bits by op of operands, and BL_NEEDS_EQUAL */
+    uint64_t needs; /* a bit for each op that must occur among the operands, and BL_NEEDS_EQUAL */
 } bl_rule_entry;
 
 typedef struct bl_rule_table {
@@ -28,25 +29,27 @@ struct bl_ir {
     bl_arena *arena;
     bl_err err;
     const char *blame;
-    bl_node poison; /* of rank 1 with its own extents all around, so that who looks at those of a bad call meets it again */
+    /* its rank is 1 and its extents are POISON, so that code that reads the extents of a failed call gets POISON again */
+    bl_node poison;
     const bl_node *poison_dim[BL_MAX_DIMS + 2];
-    /* The intern table, open addressing over a power of two.  On the heap, as what follows: it grows. */
+    /* The intern table: open addressing, a power of two of entries. This table and the arrays below grow, so they are on the
+     * heap and not in the arena. */
     const bl_node **table;
     size_t table_cap;
-    /* By id, all of one capacity: the node, and what a walk notes down. */
+    /* Indexed by id, all of one capacity: the nodes, and scratch data of graph walks. */
     const bl_node **by_id;
-    uint32_t *mark;        /* equal to |epoch|: this walk has seen the node */
-    const bl_node **value; /* what this walk made of a marked node */
+    uint32_t *mark;        /* equal to |epoch|: the current walk has visited the node */
+    const bl_node **value; /* the current walk's result for a marked node */
     const bl_node **queue;
     size_t cap, count;
     uint32_t epoch;
-    int recombining;            /* how deep in bl_sum_recombine */
-    int64_t limit_ns, spent_ns; /* of processor time; limit 0: none */
-    int64_t read_ns;            /* the clock of |thread| when it was last read */
+    int recombining;            /* depth of recursion of bl_sum_recombine */
+    int64_t limit_ns, spent_ns; /* processor time in nanoseconds; limit 0 means none */
+    int64_t read_ns;            /* the last reading of the clock of |thread| */
     pthread_t thread;
-    const char *doing; /* for an error: what takes the time, or NULL */
+    const char *doing; /* for an error text: the stage that takes the time, or NULL */
     bl_halt halt;
-    uint32_t asked; /* for nodes, so far: the clock is read now and then */
+    uint32_t asked; /* number of nodes requested so far: the clock is read once in many requests */
     bool late;
     const char *const *var_names;
     const int64_t *var_steps;
@@ -66,22 +69,22 @@ static inline const bl_node *bl_poison(bl_ir *ir)
     return &ir->poison;
 }
 
-/* Fill in the bounds from op, dtype, arg and sources; those of a VAR stay as given. */
+/* Compute the bounds from op, dtype, arg and sources. A VAR keeps the bounds it has. */
 void bl_node_set_bounds(bl_node *node);
-/* Does every value between x's bounds survive a conversion to |to| unchanged? */
+/* Does a conversion to |to| preserve every value within the bounds of x? */
 bool bl_cast_keeps(bl_dtype to, const bl_node *x);
-/* Lanes of a node of this op over these sources; |lanes| is what it had, or 1. */
+/* The number of lanes of |node| with the sources |src|; |node->lanes| is its old number, or 1. */
 uint8_t bl_node_lanes(const bl_node *node, const bl_node *const *src);
-/* The first simplification that fits a scalar ALU node, which need not be interned; NULL if it is simple. */
+/* The first simplification that matches a scalar ALU node, which need not be interned. NULL if none matches. */
 const bl_node *bl_scalar_simplify(bl_ir *ir, const bl_node *node);
-/* The node that the first fitting row makes of |node| (whose sources are already simplified), or NULL. */
+/* The result of the first rule that matches |node|, whose sources are simplified already; NULL if none matches. */
 const bl_node *bl_rules_apply(bl_ir *ir, const bl_rule_table *table, const bl_node *node);
 void bl_rule_table_init(bl_rule_table *table, const bl_ruleset *set);
 
 /* A constant in the shape and dtype of |like|. */
 const bl_node *bl_const_like(bl_ir *ir, const bl_node *like, bl_scalar value);
 
-/* Sums: the normal form of INDEX expressions (index_sum.c). */
+/* Rules on the affine normal form of INDEX expressions (index_sum.c). */
 const bl_node *bl_fn_sum(bl_ir *ir, const bl_match *m);
 const bl_node *bl_fn_idiv(bl_ir *ir, const bl_match *m);
 const bl_node *bl_fn_mod(bl_ir *ir, const bl_match *m);
@@ -91,7 +94,7 @@ const bl_node *bl_fn_extremum(bl_ir *ir, const bl_match *m);
 const bl_node *bl_fn_conjunction(bl_ir *ir, const bl_match *m);
 const bl_node *bl_fn_not_less(bl_ir *ir, const bl_match *m);
 
-/* True if an extent is small enough to be evaluated anywhere (bl_extent_eval). */
+/* Can bl_extent_eval evaluate |extent|? */
 bool bl_extent_is_simple(const bl_node *extent);
 
 #endif

@@ -1,6 +1,6 @@
-/* Rewrite rules as data, and the engine that applies them.
- * A rule is a row: a name, a pattern to find, what to put in its place (a pattern over the same captures, or a function
- * where only code can say it), and a guard.  tests/rules evaluates both sides of every row on odd values. */
+/* Rewrite rules as data, and the engine that applies them. A rule is a row: a name, a pattern to find, a replacement and a
+ * guard. The replacement is a pattern over the same captures, or a function where a pattern cannot express it. tests/rules
+ * evaluates both sides of every row on edge-case values. */
 #ifndef BL_IR_REWRITE_H
 #define BL_IR_REWRITE_H
 
@@ -9,10 +9,10 @@
 enum { BL_MAX_CAPTURES = 8 };
 
 typedef enum bl_pat_kind {
-    BL_PAT_OP,    /* a node of |op| whose sources match in order (either order where op commutes) */
-    BL_PAT_ANY,   /* capture |slot|: any node; a second time, the same node */
-    BL_PAT_CONST, /* capture |slot|: a constant */
-    BL_PAT_VALUE  /* a constant equal to |value| in its own dtype */
+    BL_PAT_OP,    /* a node of |op| whose sources match in order, or in either order if |op| commutes */
+    BL_PAT_ANY,   /* captures any node in |slot|; where a slot occurs twice, both must be the same node */
+    BL_PAT_CONST, /* captures a constant in |slot| */
+    BL_PAT_VALUE  /* a constant that equals |value| converted to its dtype */
 } bl_pat_kind;
 
 typedef struct bl_pat {
@@ -29,12 +29,12 @@ typedef struct bl_match {
     const bl_node *root;
 } bl_match;
 
-/* A row is exact, for NaN, infinities, signed zeros and wrapping integers too. */
+/* A rule must be exact, also for NaN, infinities, signed zeros and wrapping integers. */
 typedef struct bl_rule {
     const char *name;
     const bl_pat *find;
-    const bl_pat *put;                                  /* or NULL and */
-    const bl_node *(*fn)(bl_ir *ir, const bl_match *m); /* NULL result: no change */
+    const bl_pat *put;                                  /* NULL: |fn| makes the replacement */
+    const bl_node *(*fn)(bl_ir *ir, const bl_match *m); /* returns NULL to decline */
     bool (*guard)(const bl_match *m);
 } bl_rule;
 
@@ -44,16 +44,16 @@ typedef struct bl_ruleset {
     size_t count;
 } bl_ruleset;
 
-extern const bl_ruleset bl_rules_algebra; /* scalar ops of every dtype: rules_algebra.c */
-extern const bl_ruleset bl_rules_index;   /* INDEX and bool-of-INDEX expressions, by their bounds: rules_index.c */
+extern const bl_ruleset bl_rules_algebra; /* scalar ops of every dtype (rules_algebra.c) */
+extern const bl_ruleset bl_rules_index;   /* INDEX expressions and comparisons of them, by their bounds (rules_index.c) */
 
-/* Replace each root by what both sets make of it and of all below it, tensors too, when nothing fits any more. */
+/* Apply both rule sets to each root and to all nodes below it, tensors included, until no rule matches. Replaces the roots. */
 void bl_simplify(bl_ir *ir, int nroots, const bl_node **roots);
-/* The same, where each of |tracked| that stands below the roots becomes what it has become there. */
+/* The same, and each node in |tracked| that is below the roots is replaced by its simplified form. */
 void bl_simplify_tracked(bl_ir *ir, int nroots, const bl_node **roots, int ntracked, const bl_node **tracked);
 
-/* |index| as a sum: its value is the sum of coefficient[i] * term[i], plus *constant.  Returns the number of terms, or -1 if they
- * are more than |max|.  Terms are distinct and not sums. */
+/* |index| as an affine sum: coefficient[i] * term[i] over all i, plus *constant. Terms are distinct and are not sums
+ * themselves. Returns the number of terms, or -1 if there are more than |max|. */
 int bl_index_terms(const bl_node *index, int max, const bl_node **term, int64_t *coefficient, int64_t *constant);
 
 #endif

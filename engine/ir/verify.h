@@ -1,6 +1,6 @@
-/* The invariants of a graph, checked after every pass in checking builds and by the setting SPEC.
- * Level 1 checks arity, dtypes, shapes, lanes and that sources precede users; level 2 also recomputes every inferred shape,
- * dtype and bound.  A violation is BL_EBUG and names the pass, the node and the rule. */
+/* The verifier of graph invariants. It runs after every pass in checking builds, and elsewhere if the setting SPEC asks for it.
+ * Level 1 checks arity, dtypes, shapes, lanes and that sources precede users. Level 2 also recomputes every inferred shape,
+ * dtype and bound. A violation is BL_EBUG; the error names the pass, the node and the rule. */
 #ifndef BL_IR_VERIFY_H
 #define BL_IR_VERIFY_H
 
