@@ -1,5 +1,5 @@
-/* A kernel as a list of instructions: what the renderers print and the interpreter runs.
- * An instruction's op is a node's op (engine/ir/ops.def); values are numbered by the instruction that makes them. */
+/* A linear kernel: a list of instructions, which the renderers print and the interpreter runs. Opcodes are those of nodes
+ * (engine/ir/ops.def). A value has the number of the instruction that computes it. */
 #ifndef BL_LOWER_LINEAR_H
 #define BL_LOWER_LINEAR_H
 
@@ -8,53 +8,55 @@
 
 typedef enum bl_buffer_place {
     BL_PARAM,
-    BL_LOCAL,       /* memory of the group, where values are of the types that they are computed in */
-    BL_LOCAL_NARROW /* where float16 and bfloat16 take 16 bits, as in a parameter */
+    BL_LOCAL,       /* local memory of the group; elements have the type in which they are computed */
+    BL_LOCAL_NARROW /* local memory in which float16 and bfloat16 take 16 bits, as in a parameter */
 } bl_buffer_place;
 
 typedef struct bl_inst {
-    uint8_t op;    /* bl_op: CONST, VAR, BUFFER, GROUP_ID, LOCAL_ID, ALU ops, LOAD, STORE, LANE, EXTRACT, STACK, FOLD, LOOP, END,
-                      ACC, SET,    BARRIER */
-    uint8_t dtype; /* of the value; INDEX was lowered to I32 or I64 */
+    /* bl_op: CONST, VAR, BUFFER, GROUP_ID, LOCAL_ID, ALU ops, LOAD, STORE, LANE, EXTRACT, STACK, FOLD, LOOP, END, ACC, SET,
+     * BARRIER */
+    uint8_t op;
+    uint8_t dtype; /* dtype of the value; INDEX was lowered to I32 or I64 */
     uint8_t lanes;
-    uint8_t
-        sub; /* FOLD: the op.  BUFFER: a bl_buffer_place.  IDIV, MOD: 1 where the first operand is not negative and the
-                second positive.  ADD, SUB, MUL, NEG: 1 where it does not overflow.  SHL, SHR: 1 where the amount is below the
-                width.  Vector LOAD, STORE: 1 where the index is a multiple of the lanes.  FRAGMENT_LOAD: a bl_matrix_layout */
+    /* FOLD: the op. BUFFER: a bl_buffer_place. IDIV, MOD: 1 if the first operand is not negative and the second positive. ADD,
+     * SUB, MUL, NEG: 1 if it cannot overflow. SHL, SHR: 1 if the amount is below the width. Vector LOAD, STORE: 1 if the index
+     * is a multiple of the lanes. FRAGMENT_LOAD: a bl_matrix_layout */
+    uint8_t sub;
     uint32_t nargs;
-    const uint32_t *args; /* numbers of the instructions that give the operands; arena */
-    int64_t arg; /* CONST: bits of the bl_scalar.  VAR: which scalar parameter.  BUFFER: which.  GROUP_ID, LOCAL_ID: which
-                    dimension.  STORE: BL_STORE_STREAMS or 0.  EXTRACT: which lane.  BUFFER of local memory: elements.  FRAGMENT,
-                    FRAGMENT_LOAD, MATRIX_ADD, FRAGMENT_STORE: the shape (bl_matrix_pack) */
+    const uint32_t *args; /* numbers of the instructions that compute the operands; in the arena */
+    /* CONST: bits of the bl_scalar. VAR: number of the scalar parameter. BUFFER: number of the parameter. GROUP_ID, LOCAL_ID:
+     * the dimension. STORE: BL_STORE_STREAMS or 0. EXTRACT: the lane. BUFFER of local memory: number of elements. FRAGMENT,
+     * FRAGMENT_LOAD, MATRIX_ADD, FRAGMENT_STORE: the shape (bl_matrix_pack) */
+    int64_t arg;
 } bl_inst;
 
-/* Rules of the list: operands stand before their users and in an enclosing loop; LOOP and END nest; a vector LOAD (lanes > 1) has
- * a scalar index and reads consecutive elements from there, or a vector index and gathers; STORE likewise; a gate is a bool with
- * as many lanes as the value or one; operands of an ALU op have as many lanes as the result, or one, which is then repeated;
- * loops around a BARRIER end for all work-items of a group at the same turn: their ends are made of constants, VARs, GROUP_IDs
- * and such loops' counters alone.
- *
- * Fragments are what a matrix unit multiplies (engine/ir/matrix.h); only these four instructions name them.  A FRAGMENT is an
- * accumulator, zeros whenever it is come by; MATRIX_ADD adds the product of two FRAGMENT_LOADs, an a and a b, to it;
- * FRAGMENT_STORE writes its rows, n elements each, to local memory.  The |scope| work-items of the unit, which are all of the
- * group's first dimension where the scope is over 1, do each of them together: operands and loops around are the same for all. */
+/* Rules of the list. Operands precede their users and stand in an enclosing loop. LOOP and END nest. A vector LOAD (lanes > 1)
+ * has a scalar index and reads consecutive elements, or has a vector index and gathers; STORE likewise. A gate is a bool with
+ * as many lanes as the value, or one lane. Operands of an ALU op have as many lanes as the result, or one lane, which is
+ * broadcast. Every loop around a BARRIER has the same number of iterations for all work-items of a group: its bound is made of
+ * constants, VARs, GROUP_IDs and counters of such loops only.
+ * Fragments are the operands of matrix units (engine/ir/matrix.h); only four instructions use them. A FRAGMENT is an
+ * accumulator, set to zero whenever the instruction runs. MATRIX_ADD adds the product of two FRAGMENT_LOADs, an a and a b.
+ * FRAGMENT_STORE writes the rows, n elements each, to local memory. The |scope| work-items of the unit execute each of them
+ * together (with a scope over 1 they are the whole first dimension of the group), so operands and loop bounds must be the same
+ * for all of them. */
 typedef struct bl_linear {
     const char *name; /* [a-z0-9_] */
     bl_inst *inst;
     uint32_t ninst;
     uint32_t nbuffers;
-    const bl_dtype *buffer_dtype; /* nbuffers */
-    uint32_t writes;              /* bit i: buffer i is stored to */
-    uint32_t nscalars;            /* VARs: int32 parameters */
+    const bl_dtype *buffer_dtype; /* nbuffers entries */
+    uint32_t writes;              /* bit i: the kernel stores to buffer i */
+    uint32_t nscalars;            /* number of VARs, which are int32 parameters */
     uint32_t local[3];
     uint32_t local_bytes;
 } bl_linear;
 
 enum {
     BL_LINEAR_MAX_INST = 1 << 20,
-    BL_LINEAR_MAX_BUFFERS = 32,    /* bits of |writes| */
+    BL_LINEAR_MAX_BUFFERS = 32,    /* number of bits of |writes| */
     BL_LINEAR_MAX_SCALARS = 32,    /* as many as a device takes (BL_MAX_SCALARS) */
-    BL_LINEAR_MAX_DEPTH = 32,      /* of loops */
+    BL_LINEAR_MAX_DEPTH = 32,      /* depth of loops */
     BL_LINEAR_MAX_LOCAL = 1 << 16, /* work-items of a group */
     BL_LINEAR_MAX_NAME = 127
 };
@@ -75,15 +77,16 @@ enum {
  * MATRIX_ADD and FRAGMENT_STORE have no dtype field, STORE only where it has several lanes.  Instructions of fragments end with
  * shape= and the shape as bl_matrix_print has it, FRAGMENT_LOAD with layout= before it. */
 void bl_linear_print(const bl_linear *linear, bl_text *out);
-/* A copy in |arena|; NULL without memory. */
+/* A copy of |linear| in |arena|; NULL without memory. */
 bl_linear *bl_linear_copy(bl_arena *arena, const bl_linear *linear);
-/* A scalar index as |*base|, an instruction, and the number returned: itself and 0 where it is no sum with one. */
+/* Split the scalar index |index| into an instruction, *base, and a constant, which is returned. If it is not a sum with a
+ * constant: itself and 0. */
 int64_t bl_linear_split(const bl_linear *linear, uint32_t index, uint32_t *base);
-/* Check everything that running a kernel relies on: operands are made before and in scope, loops nest, dtypes and lanes agree.
- * CONST, VAR, BUFFER, GROUP_ID, LOCAL_ID and LOOP have one lane; VAR, the ids, LANE, LOOP and the indices of LOAD and STORE are
- * int32 or int64; |writes| is exactly the set of parameters that a STORE names; local buffers take at most |local_bytes|
- * together; a BARRIER stands in loops only that end for all work-items alike.  |arena| is for scratch.  A violation is BL_EBUG
- * and names the instruction. */
+/* Check everything that running a kernel relies on. Operands precede their users and are in scope; loops nest; dtypes and lanes
+ * agree. CONST, VAR, BUFFER, GROUP_ID, LOCAL_ID and LOOP have one lane. VAR, the ids, LANE, LOOP and the indices of LOAD and
+ * STORE are int32 or int64. |writes| is exactly the set of parameters that are stored to. Local buffers take at most
+ * |local_bytes| together. Loops around a BARRIER are uniform over the group. |arena| is for scratch. A violation is BL_EBUG and
+ * names the instruction. */
 BL_NODISCARD bl_status bl_linear_check(bl_arena *arena, const bl_linear *linear, bl_err *err);
 
 #endif
