@@ -1,7 +1,7 @@
-/* Vectors that are read or written lane by lane, a constant step apart, in parts of a kernel that seldom run: what follows a
- * product whose lanes go along another axis than the result's.  Said lane by lane, the 16 x 2 x 8 elements of a tile with an
- * optimiser's moments are 1,500 statements, and take a compiler longer than all the rest; a call for each vector costs the kernel
- * nothing. */
+/* Strided vector accesses in rarely executed code, such as the epilogue of a product whose lanes run along another axis than
+ * the result's. Rendered lane by lane, the 16 x 2 x 8 elements of a tile with an optimiser's moments are 1,500 statements, and
+ * the driver spends more time on them than on the rest of the kernel. A function call per vector has no measurable cost at run
+ * time. */
 #ifndef BL_RENDER_COLD_H
 #define BL_RENDER_COLD_H
 
@@ -9,11 +9,11 @@
 
 typedef enum cold_kind {
     COLD_NOT,
-    COLD_CALL, /* a call makes it: a LOAD or STORE whose index is a vector, or a STACK of ... */
-    COLD_PART  /* ... LOADs, which nothing else uses */
+    COLD_CALL, /* rendered as a call: a LOAD or STORE whose index is a vector, or a STACK of LOADs */
+    COLD_PART  /* a LOAD that only such a STACK uses */
 } cold_kind;
 
-/* By instruction.  NULL where memory ran out. */
+/* The kind of each instruction. NULL without memory. */
 cold_kind *cold_find(bl_arena *arena, const bl_linear *linear);
 
 #endif

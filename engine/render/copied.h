@@ -1,12 +1,12 @@
-/* Numbers of 16 bits that a kernel only copies, from a buffer to local memory. */
+/* 16-bit floats that a kernel only copies from a buffer to local memory. */
 #ifndef BL_RENDER_COPIED_H
 #define BL_RENDER_COPIED_H
 
 #include "engine/base/arena.h"
 #include "engine/lower/linear.h"
 
-/* By instruction: is it a LOAD, or a lane of one, of float16 or bfloat16 that is nothing but stored to local memory where such
- * take 16 bits?  Then it needs no conversion to float and back.  NULL where memory ran out. */
+/* For each instruction: is it a LOAD of float16 or bfloat16, or a lane of such a LOAD, whose only use is a store to local
+ * memory that holds 16-bit floats? Then it needs no conversion to float and back. NULL without memory. */
 const bool *copied_find(bl_arena *arena, const bl_linear *linear);
 
 #endif

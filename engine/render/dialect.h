@@ -1,4 +1,4 @@
-/* What a target's text needs beyond the walker: each row gives expressions, the walker gives statements. */
+/* A dialect: how a target language writes the expressions of a kernel. The walker (render.c) writes the statements. */
 #ifndef BL_RENDER_DIALECT_H
 #define BL_RENDER_DIALECT_H
 
@@ -7,16 +7,17 @@
 
 struct unit_inst;
 
-/* Text of an operand, as many lanes as it has. */
+/* Text of an operand, and its type. */
 typedef struct operand {
     const char *text;
     bl_dtype dtype;
     int lanes;
 } operand;
 
-/* Where an access goes: |lanes| elements from |index| on; |aligned|: the index is a multiple of the lanes;
- * |whole|: so are addresses, and it is worth saying; |streams|: a store is to go past the caches, if it can; |quads|: local
- * memory of render_has_quads; |narrow|: local memory where float16 and bfloat16 take 16 bits. */
+/* The elements that an access touches: |lanes| elements from |index| on. |aligned|: the index is a multiple of the lanes.
+ * |whole|: addresses are too, and the dialect should say so. |streams|: a store should bypass the caches. |bits|: copy the bits
+ * without conversion. |quads|: local memory of render_has_quads. |narrow|: local memory in which float16 and bfloat16 take 16
+ * bits. */
 typedef struct place {
     const char *buffer, *index;
     bl_dtype dtype;
@@ -24,70 +25,73 @@ typedef struct place {
     bool aligned, whole, streams, local, narrow, bits, quads;
 } place;
 
-/* Expressions are texts in the arena of the walk. */
+/* All functions return expressions as texts in |arena|, the arena of the walk. */
 typedef struct dialect {
-    const char *const *
-        wraps[2]; /* by op, for int32 and for int64: the text where overflow must wrap and the language leaves it open; or NULL */
+    /* by op, for int32 and for int64: the text of an op that must wrap on overflow where the language leaves overflow
+     * undefined; or NULL */
+    const char *const *wraps[2];
     const char *const
-        *alu; /* by op: overrides the text of alu.def for scalars and vectors alike; NULL, the table too: no override */
+        *alu; /* by op: replaces the text of alu.def for scalars and vectors; NULL (also the table): keep that text */
     /* The type of a value, "float16". */
     const char *(*type)(bl_arena *arena, bl_dtype dtype, int lanes);
     const char *(*literal)(bl_arena *arena, bl_dtype dtype, bl_scalar value);
-    /* |x| with |lanes| lanes, all the same. */
+    /* Broadcast the scalar |x| to |lanes| lanes. */
     const char *(*repeat)(bl_arena *arena, operand x, int lanes);
     /* Lane |lane| of |x|. */
     const char *(*lane)(bl_arena *arena, operand x, int lane);
-    /* The first (0) or the last (1) half of the lanes of |x|, which has four or more. */
+    /* The first (|which| 0) or the second (1) half of the lanes of |x|, which has at least four. */
     const char *(*half)(bl_arena *arena, operand x, int which);
-    /* Lanes of |x|, which are no bools: |count| of them, each |step| behind the one before.  NULL: one by one. */
+    /* |count| lanes of |x|, starting at |first|, |step| apart. Not for bools. NULL: lane by lane. */
     const char *(*pick)(bl_arena *arena, operand x, int first, int step, int count);
-    /* A vector of |lanes| lanes: |n| parts, most of them scalars. */
+    /* A vector of |lanes| lanes made of |n| parts, most of them scalars. */
     const char *(*stack)(bl_arena *arena, bl_dtype dtype, int lanes, int n, const operand *parts);
     const char *(*cast)(bl_arena *arena, bl_dtype to, operand x);
     const char *(*bitcast)(bl_arena *arena, bl_dtype to, operand x);
-    /* After an ALU op on a dtype that is computed in a wider type: round or wrap |x|. */
+    /* Round or wrap |x| after an ALU op on a dtype that is computed in a wider type. */
     const char *(*fit)(bl_arena *arena, bl_dtype dtype, int lanes, const char *x);
-    const char *(*compare)(bl_arena *arena, bl_op op, operand x, operand y); /* both of the same lanes */
+    const char *(*compare)(bl_arena *arena, bl_op op, operand x, operand y); /* both have the same number of lanes */
     const char *(*where)(bl_arena *arena, operand condition, operand yes, operand no);
     const char *(*load)(bl_arena *arena, place from);
     const char *(*store)(bl_arena *arena, place to, const char *value); /* a statement without its semicolon */
-    /* |to.lanes| elements, |stride| apart, by a call (cold.h); NULL, the text or the function: there is none for the dtype. */
+    /* Access |to.lanes| elements, |stride| apart, by a function call (cold.h). The function pointer or its result is NULL if
+     * the dialect has no such call for the dtype. */
     const char *(*gather)(bl_arena *arena, place from, int64_t stride);
     const char *(*scatter)(bl_arena *arena, place to, int64_t stride, const char *value);
-    /* A declaration of local memory, |offset| bytes into the function's (-1: of its own); NULL: they stand before the function.
-     */
+    /* Declare local memory, at |offset| bytes of the function's local memory (-1: as a variable of its own). NULL: local memory
+     * is declared before the function. */
     const char *(*local_buffer)(bl_arena *arena, const char *name, const bl_inst *buffer, int64_t offset);
     const char *false_text; /* a false bool that compares with vectors too */
-    bool bool_functions;    /* and, or, xor of bools are bool_and() ...: the language has no such operators on vectors */
+    bool bool_functions;    /* and, or, xor of bools are bool_and() and so on: the language has no such operators on vectors */
     bool narrow_index;      /* buffers are indexed by 32 bits only */
-    bool pointers;          /* (b + i)[j] is b[i + j] */
-    bool moves_bits;        /* load and store know |bits| */
-    const char *rolled;     /* stands before a loop that the driver shall leave as it is; NULL: it is not asked to */
+    bool pointers;          /* (b + i)[j] may be written for b[i + j] */
+    bool moves_bits;        /* load and store support |bits| */
+    const char *rolled;     /* written before a loop that the driver must not unroll; NULL: the language has no such hint */
     const char *group_id[3], *local_id[3], *barrier;
     const char *group_parameter[3]; /* in a function (bl_render_source); NULL: the language has kernels only */
-    const char *scalar;             /* printf form of scalar parameter %u */
+    const char *scalar;             /* printf format of scalar parameter %u */
     const char *(*unit)(bl_arena *arena, const struct unit_inst *u); /* a whole statement: see unit.h */
-    /* All up to the first statement; |function|: not of a kernel; |cold|: cold.h, or NULL. */
+    /* Write everything up to the first statement. |function|: as a function rather than a kernel. |cold|: see cold.h, or NULL. */
     bl_status (*begin)(const bl_linear *linear, const bl_device_info *info, bool function, const cold_kind *cold, bl_text *out,
                        bl_err *err);
 } dialect;
 
-/* Is local buffer |number| one of whole fours of floats, some of which are loaded as such?  GLSL says vec4 then, or u16vec4. */
+/* Is local buffer |number| an array of whole groups of four floats, some of which are loaded as a group? GLSL then declares it
+ * as vec4 or u16vec4. */
 bool render_has_quads(const bl_linear *linear, uint32_t number);
 
-/* Is instruction |number| a loop that a GPU's driver shall not unroll? */
+/* Is instruction |number| a loop that a GPU's driver must not unroll? */
 bool render_is_rolled(const bl_linear *linear, const bl_device_info *info, uint32_t number);
 
 extern const dialect dialect_opencl, dialect_glsl;
 
-/* Where memory ran out a text is empty; the arena says so in the end. */
+/* Without memory a text is empty; the arena records the failure. */
 static inline const char *or_empty(const char *text)
 {
     return text != NULL ? text : "";
 }
 #define SAY(...) or_empty(bl_arena_printf(__VA_ARGS__))
 
-/* The texts of |n| operands, with commas between. */
+/* The texts of |n| operands, separated by commas. */
 static inline const char *list_of(bl_arena *arena, int n, const operand *x)
 {
     const char *list = x[0].text;

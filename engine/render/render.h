@@ -1,18 +1,20 @@
-/* A linear kernel as text: one walker (render.c) and a dialect row per target (opencl.c, glsl.c).  BL_DIALECT_LINEAR is the
- * linear kernel's own text. */
+/* Renders a linear kernel as source text: one walker (render.c) and one dialect per target language (opencl.c, glsl.c).
+ * BL_DIALECT_LINEAR is the text of the linear kernel itself. */
 #ifndef BL_RENDER_RENDER_H
 #define BL_RENDER_RENDER_H
 
 #include "engine/device/device.h"
 #include "engine/lower/linear.h"
 
-/* Append the source of |linear| for a device with these properties.  BL_EUNSUPPORTED names what the device lacks. */
+/* Append the source of |linear| to |out| for a device with the properties |info|. BL_EUNSUPPORTED names what the device
+ * lacks. */
 BL_NODISCARD bl_status bl_render(const bl_linear *linear, const bl_device_info *info, bl_text *out, bl_err *err);
 
-/* What a device is to know of |linear|, whose text that is; all of it stays the caller's.
- * Where a group is one work-item, OpenCL C is written as a function of the kernel's parameters (buffers, then scalars), of local
- * memory if it has any (local_bytes of it, at a multiple of 128), and of the three numbers of its group.  Then a program of many
- * kernels has a single one, which calls them (opencl/program.c): PoCL compiles each kernel three times over, and links each. */
+/* Describe |linear| and its source |text| for bl_kernel_create; all memory stays the caller's.
+ * If a group is one work-item, OpenCL C text is a function rather than a kernel. Its parameters are the kernel's parameters
+ * (buffers, then scalars), its local memory if it has any (local_bytes, aligned to 128 bytes), and the three coordinates of its
+ * group. A program of many kernels then needs one kernel that calls them all (opencl/program.c): PoCL compiles each kernel
+ * three times and links each. */
 bl_kernel_source bl_render_source(const bl_linear *linear, const bl_device_info *info, const char *text, size_t len);
 
 #endif
