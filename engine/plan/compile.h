@@ -1,39 +1,39 @@
-/* Between the stages of a compilation: compile.c is the road, kernels.c goes from nests to compiled kernels, launches.c from
- * there to memory and launches. */
+/* Shared by the stages of a compilation. compile.c calls the stages in order; kernels.c goes from loop nests to compiled
+ * kernels; launches.c goes from kernels to the memory plan and the launches. */
 #ifndef BL_PLAN_COMPILE_H
 #define BL_PLAN_COMPILE_H
 
 #include "engine/ir/verify.h"
 #include "engine/plan/internal.h"
 
-/* A kernel to be: what one nest, or one helper of it, becomes. */
+/* A kernel under construction, made from one nest or from one helper of a nest. */
 typedef struct made {
     const bl_nest *nest;
     const char *name;
     bool helper;
-    bool panel; /* it writes the operand of another, parameter 0 */
+    bool panel; /* it writes a packed panel: the operand, parameter 0, of another kernel */
     const bl_node *sink;
     int nparams;
-    const int *slot; /* of each parameter */
+    const int *slot; /* the slot of each parameter */
     bl_lowered *lowered;
     bl_text source;
     const char *moves;
-    uint64_t key;         /* of the nest */
-    int64_t ops, bytes;   /* of a launch */
-    plan_work *work;      /* what these are counted of */
-    int kernels, helpers; /* that it does */
-    int cut;              /* 1 + the dimension of the grid along which its launches are cut; 0: they are not */
+    uint64_t key;         /* hash of the nest (bl_kernels_key) */
+    int64_t ops, bytes;   /* of one launch */
+    plan_work *work;      /* how |ops| and |bytes| are counted at other sizes */
+    int kernels, helpers; /* number of the scheduler's kernels and of helpers that are joined in it */
+    int cut;              /* 1 + the grid dimension along which its launches are split into slices; 0: not split */
 } made;
 
 typedef struct compile {
     bool explains; /* |tracked| is wanted */
     int ntracked;
-    const bl_node **tracked; /* of the graph's values, what the schedule has of them */
+    const bl_node **tracked; /* the values of the graph's nodes after scheduling */
     const bl_wire_graph *wire;
     const bl_plan_options *options;
     bl_device *dev;
     bl_plan *plan;
-    bl_graph *graph; /* owned, with the ir and the arena of all that only the compilation needs */
+    bl_graph *graph; /* owned, with its ir and the arena of everything that only the compilation needs */
     bl_ir *ir;
     bl_arena *arena;
     bl_ptrmap extents; /* that the plan has, by those of the ir */
@@ -42,42 +42,47 @@ typedef struct compile {
     int nroots;
     const bl_node **roots;
     bl_schedule *schedule;
-    int *first_made; /* of each nest, and where the last one's end */
+    int *first_made; /* index of the first kernel of each nest, and one more entry: the end of the last nest's kernels */
     int nmade, cap_made;
     made *made;
     int nslots;
-    bl_place *places; /* the schedule's, then panels */
+    bl_place *places; /* slots of the schedule, then packed panels */
     bl_err *err;
 } compile;
 
 /* compile.c */
-/* In this order; compile_end gives up the plan unless |keep|. */
+/* Called in this order. compile_end releases the plan unless |keep|. */
 BL_NODISCARD bl_status compile_begin(compile *c);
-BL_NODISCARD bl_status compile_to_source(compile *c); /* everything that needs no driver */
+BL_NODISCARD bl_status compile_to_source(compile *c); /* everything up to the source of the kernels, without the driver */
 void compile_end(compile *c, bool keep);
-int compile_spec(const compile *c);                                    /* the level that bl_ir_verify is asked for */
-const bl_node *compile_keep_extent(compile *c, const bl_node *extent); /* in the plan's arena */
-BL_NODISCARD bl_status compile_is_wanted(compile *c);                  /* asked between kernels; the IR asks meanwhile */
+int compile_spec(const compile *c);                                    /* the level for bl_ir_verify */
+const bl_node *compile_keep_extent(compile *c, const bl_node *extent); /* copy an extent into the plan's arena */
+BL_NODISCARD bl_status compile_is_wanted(
+    compile *c); /* fails if the compilation was cancelled; called between kernels (the IR checks while a kernel is built) */
 BL_NODISCARD bl_status compile_verify(compile *c, int n, const bl_node *const *roots, bl_stage stage, const char *pass);
-void compile_dump(compile *c, int level, const char *title, int n, const bl_node *const *roots); /* for DEBUG=level */
-/* kernels.c: the schedule's nests with their moves, lowered, joined and as text; then what the driver makes of that. */
+void compile_dump(compile *c, int level, const char *title, int n,
+                  const bl_node *const *roots); /* print the graph if DEBUG is at least |level| */
+/* kernels.c. compile_nests: choose the moves of each nest, lower, join and render the kernels. compile_kernels: have the driver
+ * compile them. */
 BL_NODISCARD bl_status compile_nests(compile *c);
 bl_kernel_source compile_source(const compile *c, const made *m);
-int compile_first_like(const compile *c, int which); /* the first kernel of the same source: itself, or one that is as good */
+int compile_first_like(const compile *c, int which); /* the first kernel with the same source; may be |which| itself */
 BL_NODISCARD bl_status compile_kernels(compile *c);
-/* early.c: kernels that take the interpreter little time are made such that they give the same bits there. */
+/* early.c. Remove library functions from kernels that the interpreter may run, so that the interpreter and the device give the
+ * same bits. */
 BL_NODISCARD bl_status compile_exact(compile *c);
-/* The kernels that are interpreted until they are compiled; plan->kernels of all others stay NULL. */
+/* Create the kernels that run on the interpreter until the driver has compiled them. plan->kernels of the other kernels stay
+ * NULL. */
 BL_NODISCARD bl_status compile_early(compile *c);
 /* launches.c */
-BL_NODISCARD bl_status compile_estimate(compile *c);                            /* what one launch of each kernel costs */
-double compile_seconds(const bl_device_info *info, int64_t ops, int64_t bytes); /* rough device time of that */
-bool compile_is_brief(compile *c);                         /* is a run over before others were woken for it? */
-void compile_count_launches(compile *c, int64_t *out);     /* of each kernel, in a run */
+BL_NODISCARD bl_status compile_estimate(compile *c);                            /* count the cost of one launch of each kernel */
+double compile_seconds(const bl_device_info *info, int64_t ops, int64_t bytes); /* rough device time of that work */
+bool compile_is_brief(compile *c);                         /* does a run end before another thread could be woken for it? */
+void compile_count_launches(compile *c, int64_t *out);     /* launches of each kernel in one run */
 int64_t compile_slot_elements(const compile *c, int slot); /* at the largest sizes */
-BL_NODISCARD bl_status compile_slots(compile *c);          /* where every value lies */
-BL_NODISCARD bl_status compile_launches(compile *c);       /* and the launches, in parts */
-/* keep.c: which values need not be made by each run. */
+BL_NODISCARD bl_status compile_slots(compile *c);          /* the memory plan: where each value lies */
+BL_NODISCARD bl_status compile_launches(compile *c);       /* the launches, grouped into parts */
+/* keep.c. Find the values that may be kept between runs. */
 BL_NODISCARD bl_status compile_keeps(compile *c);
 
 #endif

@@ -1,4 +1,4 @@
-/* Between the files of a plan. */
+/* Shared by the files of engine/plan. */
 #ifndef BL_PLAN_INTERNAL_H
 #define BL_PLAN_INTERNAL_H
 
@@ -10,27 +10,28 @@
 
 #include <pthread.h>
 
-/* What a kernel does, to be counted at the sizes of a run (count.c). */
+/* What a kernel computes, to count its cost at the sizes of a run (count.c). */
 typedef struct plan_work {
-    const struct plan_work *next; /* where several were joined: of each, as it was before */
+    const struct plan_work *next; /* of a joined kernel: the next of the kernels it was made of */
     const bl_lowered *lowered;
     int nparams;
-    const int *slot; /* of each parameter */
+    const int *slot; /* the slot of each parameter */
 } plan_work;
 
-/* Of a launch: arithmetic on values, and device memory traffic. */
+/* Cost of a launch: arithmetic operations on values, and bytes of device memory traffic. */
 typedef struct plan_counts {
     int64_t ops, bytes;
 } plan_counts;
 
-/* A step of a loop that has fewer steps at some sizes: its launches do nothing in a run of |number| steps or less. */
+/* One step of an unrolled loop whose number of steps depends on named dimensions. The launches of the step do nothing in a run
+ * of |number| or fewer steps. */
 typedef struct plan_turn {
     const bl_node *steps;
-    int64_t number;                /* of this step, from 0 on */
-    const struct plan_turn *outer; /* of a loop around it; NULL: no other has fewer */
+    int64_t number;                /* number of this step, from 0 */
+    const struct plan_turn *outer; /* the same for an outer loop; NULL if no outer loop has a variable number of steps */
 } plan_turn;
 
-/* The slices of a loop that goes backwards over a length that a run decides: vars[first + i] is length - 1 - i. */
+/* The slice numbers of a reverse loop whose length depends on named dimensions: vars[first + i] is length - 1 - i. */
 typedef struct plan_countdown {
     const bl_node *steps;
     int first;
@@ -40,89 +41,93 @@ typedef struct plan_countdown {
 typedef struct step {
     const char *name;
     bool helper;
-    int kernels, helpers; /* that it does: several where they were joined */
+    int kernels,
+        helpers; /* number of the scheduler's kernels and of helpers in it; more than one in all if kernels were joined */
     const bl_node *grid[3];
-    const plan_turn *turn; /* NULL: it runs at all sizes */
+    const plan_turn *turn; /* NULL: launched at all sizes */
     uint32_t groups[3];    /* at the sizes of the last run */
     int64_t ops, bytes;    /* at the largest sizes */
     const char *moves;
-    uint64_t key; /* of its nest (bl_kernels_key); 0 where several were joined */
-    int kernel;   /* which of the plan's it launches */
-    int cut;      /* as its |made| */
+    uint64_t key; /* hash of its nest (bl_kernels_key); 0 if several nests were joined */
+    int kernel;   /* index in the plan's kernels */
+    int cut;      /* made.cut of its kernel */
 } step;
 
-/* Launches that are submitted together: as many as take a fraction of a second, so that a run can be cancelled between two. */
+/* Launches that are submitted together. The work of a part takes a fraction of a second, so that a run can be cancelled between
+ * two parts. */
 typedef struct part {
     int first, count;
-    int cut;        /* of the one launch of this part: it is submitted a slice at a time */
-    double seconds; /* by the estimate, at the largest sizes */
+    int cut;        /* of a part with one launch: it is submitted in slices */
+    double seconds; /* estimated, at the largest sizes */
     bl_recording *recording;
 } part;
 
-/* What a plan's steps take in service.  Written by the worker thread; the atomics are read by any. */
+/* Timing statistics of a plan in service. The device's worker thread writes them; any thread may read the atomics. */
 typedef struct plan_census {
     atomic_ullong steps;
-    atomic_ullong wall_ns; /* of all steps but the first run's, waits included */
+    atomic_ullong wall_ns; /* of all steps but those of the first run, waits included */
     atomic_ullong wall_steps;
     atomic_uint samples;
-    atomic_ullong recent_ns[BL_PLAN_RECENT]; /* of the last timed steps, all launches together */
-    atomic_ullong *kernel_ns;                /* sums over all timed steps */
-    atomic_ullong *kernel_ops;               /* of a launch; likewise.  NULL, as all that follows it, without named dimensions */
+    atomic_ullong recent_ns[BL_PLAN_RECENT]; /* number of steps counted in |wall_ns| */
+    atomic_ullong *kernel_ns;                /* device time of the last timed steps, all launches together */
+    atomic_ullong *kernel_ops;               /* per kernel, summed over all timed steps */
     atomic_ullong *kernel_bytes;
-    plan_counts *counted; /* of each kernel's launch at |vars| */
-    int64_t *vars;        /* of the last timed step */
-    int64_t next_ns;      /* when a step is timed again */
-    uint64_t *launch_ns;  /* of the step at hand */
+    /* operations of one launch, per kernel, summed likewise. NULL, like all fields below, if the plan has no named dimensions */
+    plan_counts *counted;
+    int64_t *vars;       /* cost of a launch of each kernel at |vars| */
+    int64_t next_ns;     /* sizes of the last timed step */
+    uint64_t *launch_ns; /* when the next step is to be timed, in bl_clock_ns */
 } plan_census;
 
-/* A value that is made of nothing but what the plan is given, and may be kept from one step to the next (keep.c). */
+/* of the current step */
 typedef struct plan_kept {
     int slot;
     size_t bytes;
-    const uint64_t *from; /* bit i: it is made of source i */
-    bool panel;           /* of a source itself */
-    bool outside;         /* what is no plan_spared reads it */
-    bool stable;          /* its sources are what they were at the last step */
-    bool wanted;          /* what is launched in this step reads it */
-    bool full;            /* |own| has it */
-    bool given;           /* |own| was: where it has no buffer all the same, that was dropped */
-    bl_spare own;         /* its own, once it is worth it */
-    bl_buffer *scratch;   /* meanwhile: what else stands in the plan */
+    /* A value that depends only on the plan's inputs and states, and that may be kept from one step to the next (keep.c). */
+    const uint64_t *from;
+    bool panel;         /* bit i: the value depends on source i */
+    bool outside;       /* it is a packed panel of a source */
+    bool stable;        /* a launch that is not in |spared| reads it */
+    bool wanted;        /* its sources are unchanged since the last step */
+    bool full;          /* a launch of this step reads it */
+    bool given;         /* |own| holds the value */
+    bl_spare own;       /* |own| had a buffer; if it has none now, the pool has dropped it */
+    bl_buffer *scratch; /* its own buffer, once keeping pays */
 } plan_kept;
 
-/* A launch that makes such values, and is left out where those that are wanted are there. */
+/* the plan's own buffer, while |own| replaces it in the plan's slots */
 typedef struct plan_spared {
     int step;
     const uint64_t *from;
     int nreads, nwrites;
-    const int *value; /* numbers of those that it reads, then of those that it writes */
+    const int *value; /* A launch that computes such values, and that is skipped when all wanted values are kept. */
     bool out;
-    uint32_t groups[3]; /* meanwhile: what else stands in the plan */
+    uint32_t groups[3]; /* the numbers of the values that it reads, then of those that it writes */
 } plan_spared;
 
-/* What a plan was given at the last step, to be compared only. */
+/* the plan's own grid, while the launch is skipped */
 typedef struct plan_source {
     const bl_buffer *last;
     uint64_t version;
 } plan_source;
 
-/* What need not be made by each step.  Worker thread, but for |bytes|. */
+/* What the last step had for an input or state; only compared, never dereferenced. */
 typedef struct plan_keeps {
-    int n, nspared, nsources; /* sources: inputs and states */
+    int n, nspared, nsources; /* Values kept between steps. Used on the worker thread only, except |bytes|. */
     plan_kept *kept;
-    plan_spared *spared; /* in their order */
+    plan_spared *spared; /* sources: inputs and states */
     plan_source *sources;
-    uint64_t *same, *before; /* bit i: source i is what it was at the last step; and so at that one */
-    bool seen;               /* a step */
-    bool settled;            /* the step before was as this one: the same sources, the same values there */
-    int denied;              /* steps until one asks again for memory that there was none of; 0: all who asked have theirs */
-    atomic_size_t bytes;     /* of all buffers; read by any */
+    uint64_t *same, *before; /* in the order of the launches */
+    bool seen;               /* bit i: source i is unchanged since the last step; and likewise one step earlier */
+    bool settled;            /* at least one step has run */
+    int denied;              /* the last step had the same sources and the same kept values as the step before it */
+    atomic_size_t bytes;     /* steps until the plan asks again for memory that was refused; 0: no request was refused */
 } plan_keeps;
 
 struct bl_plan {
     atomic_int refs;
     bl_plan_info info;
-    bl_arena *arena; /* has all that is const here */
+    bl_arena *arena; /* of all kept buffers; read by any thread */
     bl_device *dev;
     const bl_wire_graph *wire; /* what it was made of, to make it again */
     const bl_wire_var *dims;   /* info.nvars: the named dimensions, lo and hi in steps */
