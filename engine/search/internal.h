@@ -1,4 +1,4 @@
-/* Between the files of the search. */
+/* Shared by the files of engine/search. */
 #ifndef BL_SEARCH_INTERNAL_H
 #define BL_SEARCH_INTERNAL_H
 
@@ -6,28 +6,31 @@
 #include "engine/search/search.h"
 
 enum {
-    BATCH = 16, /* trials at once: what a driver compiles cheaper together (PoCL: 46 ms each for 150) */
+    /* number of trials per batch: a driver compiles several kernels at once more cheaply (PoCL: 46 ms each for 150) */
+    BATCH = 16,
     MOST_VARS = 96,
     MOST_LOADS = 128,
     MOST_AMOUNTS = 40,
-    MOST_VARIANTS = 512 /* of one candidate */
+    MOST_VARIANTS = 512 /* variants of one candidate */
 };
 
-/* What is searched, in a form that each candidate begins from. */
+/* The nest to search, and what every candidate needs of it. */
 typedef struct subject {
     const bl_search_nest *nest;
-    bl_nodes nodes;                          /* of the nest, sources first */
-    int64_t vars[MOST_VARS];                 /* named dimensions and steps of loops, at their largest */
-    bl_trial_buffer buffer[BL_MAX_BINDINGS]; /* of each parameter */
+    bl_nodes nodes;                          /* nodes of the nest, sources first */
+    int64_t vars[MOST_VARS];                 /* named dimensions and step numbers of loops, at their largest */
+    bl_trial_buffer buffer[BL_MAX_BINDINGS]; /* one for each parameter */
     int spec;
 } subject;
 
-/* A move by what it splits.  Every move renumbers the axes, but what an axis is part of stays: so a move can be left out of a
- * list, or changed, and those behind it still mean the same. */
+/* A move in a form that does not depend on axis numbers. Every move renumbers the axes, but the origin of an axis stays: a move
+ * can therefore be dropped from a list or changed, and the later moves keep their meaning. */
 typedef struct step {
     bl_move_kind kind;
-    int origin; /* bl_axis_origin; of EDGES and PACK: the parameter that the operand reads; of STREAM: that it writes */
-    int part;   /* which part of that, outermost first; which of the operands that read it */
+    /* bl_axis_origin; for EDGES and PACK the parameter that the operand reads; for STREAM the parameter that it writes */
+    int origin;
+    /* number of the part of that origin, outermost first; for operands: number among the operands that read the parameter */
+    int part;
     int64_t amount;
 } step;
 
@@ -36,59 +39,59 @@ typedef struct steps {
     step at[BL_MAX_MOVES];
 } steps;
 
-/* What a candidate would ask of the device, counted without a compiler. */
+/* The static cost of a candidate, counted without a driver. */
 typedef struct measure {
-    double issue;         /* vector instructions that one core is given */
-    int64_t accumulators; /* registers that hold sums, at the most at once */
-    int64_t instructions; /* of all kernels' text */
+    double issue;         /* vector instructions that one core issues */
+    int64_t accumulators; /* largest number of accumulator registers that are live at once */
+    int64_t instructions; /* instructions in the text of all kernels */
     int64_t groups;
-    int64_t local; /* bytes of local memory that a group takes */
-    int64_t panel; /* bytes of panels that one group reads */
+    int64_t local; /* bytes of local memory of a group */
+    int64_t panel; /* bytes of packed panels that one group reads */
 } measure;
 
-/* One way to compute the nest, ready to be timed. */
+/* A candidate: one schedule of the nest, rendered and ready to be timed. */
 typedef struct candidate {
     steps steps;
-    int nmoves; /* as applied, with those that the device's bounds ask for */
+    int nmoves; /* moves as applied, including those that the device's limits require */
     bl_move moves[BL_MAX_MOVES];
     bl_ir *ir;
     int npanels;
     bl_trial_buffer panel[BL_MAX_HELPERS];
     bl_trial trial;
     measure measure;
-    uint64_t hash;          /* of the kernels' text and how they are launched */
-    double expected, ratio; /* time by that of the heuristic's choice: before and after it was measured */
-    int family;             /* of changes from its parent */
+    uint64_t hash;          /* hash of the kernels' text and of their launches */
+    double expected, ratio; /* time relative to the heuristic's choice: predicted, and measured */
+    int family;             /* the kind of change that made it from its parent */
     bool expanded;
 } candidate;
 
 /* ---- candidate.c */
-/* False where the nest cannot be tried: nothing is in it, or its buffers are larger than the device has room for twice. */
+/* False if the nest cannot be tried: it is empty, or the device has no room for two copies of its buffers. */
 bool subject_init(subject *s, const bl_search_nest *nest, int spec);
-/* The nest before any move, in an ir of its own.  False without memory. */
+/* Make the nest, without moves, in the new |ir|. False without memory. */
 bool subject_tune(const subject *s, bl_ir *ir, bl_tune *tune);
-/* The axis of |tune| that a step splits, or the operand that it is for; -1: there is none. */
+/* The number of the axis or operand of |tune| that the step applies to; -1 if it does not exist. */
 int step_axis(bl_tune *tune, const step *s);
-step step_of(bl_tune *tune, bl_move move); /* the other way */
+step step_of(bl_tune *tune, bl_move move); /* the inverse */
 step step_of_operand(bl_tune *tune, bl_move_kind kind, int operand);
 step step_of_store(const bl_tune *tune, int number);
-/* False where a step is not legal here. */
+/* Apply all steps. False if a step is not legal. */
 bool steps_apply(bl_tune *tune, const steps *what);
-/* Apply |what|, or, where it is NULL, the heuristic's choice for |target|, and render the kernels.  NULL where a move is not
- * legal, or this device cannot have the kernel; then |err|, which may be NULL, is BL_EBUG where moves that were legal led to
- * something that is against the compiler's own rules. */
+/* Apply |what| and render the kernels. |what| NULL: apply the heuristic's choice for |target|. NULL if a move is not legal or
+ * the device does not support the kernel. |err|, which may be NULL, is set to BL_EBUG if legal moves led to an invalid nest. */
 candidate *candidate_make(const subject *s, const steps *what, const bl_target *target, bl_err *err);
 void candidate_destroy(candidate *c); /* accepts NULL */
-/* Its kernels can no longer be timed: the memory goes, the moves stay. */
+/* Free the kernels of a candidate that will not be timed again; its moves stay. */
 void candidate_strip(candidate *c);
 
 /* ---- space.c: the lists of moves one change away from |from|; how many, at most |most|. */
 int space_variants(const subject *s, const steps *from, int most, steps *out);
 
 /* ---- measure.c */
-/* Add what one launch asks; the panels of |tune| where it is the nest itself and not a helper. */
+/* Add the cost of one launch of |lowered|. If |tune| is the nest itself rather than a helper, add its packed panels too. */
 bool measure_add(measure *m, const subject *s, bl_tune *tune, const bl_lowered *lowered);
-/* Is this not worth a compile, where the heuristic's choice asks |first| of the device? */
+/* Is the candidate predicted to be so much slower than the heuristic's choice, with cost |first|, that compiling it is not
+ * worth while? */
 bool measure_is_hopeless(const measure *m, const measure *first, const bl_target *target);
 
 #endif

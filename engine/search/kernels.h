@@ -1,8 +1,6 @@
-/* The kernel database: what searches found, kept from one start to the next and shared by servers of one machine.
- *
- * A row is about one nest on one device with one driver.  In front of the file stands a table in memory, so that a nest that was
- * asked for before costs no look at the disk.  A file that is damaged is moved aside and begun anew, one that is not ours is left
- * alone; either way the server runs.  Thread: any. */
+/* The kernel database: results of searches, stored in a file that all servers of a machine share. A row belongs to one nest on
+ * one device with one driver. A cache in memory answers repeated look-ups without the file. A damaged file is renamed and
+ * replaced by a new one; a file of another program is left alone; the server runs in either case. Thread: any. */
 #ifndef BL_SEARCH_KERNELS_H
 #define BL_SEARCH_KERNELS_H
 
@@ -12,52 +10,52 @@
 
 typedef struct bl_kernels bl_kernels;
 
-/* What is known of a nest. */
+/* A search result for a nest. */
 typedef struct bl_kernel_record {
     int nmoves;
     bl_move moves[BL_MAX_MOVES];
-    int width; /* of the widest search so far */
-    int tried; /* candidates of that */
+    int width; /* beam width of the widest search so far */
+    int tried; /* number of candidates of that search */
     uint64_t heuristic_ns, best_ns;
 } bl_kernel_record;
 
-/* A row as it is listed, exported and imported: all text is borrowed. */
+/* A row for listing, export and import. All text is borrowed. */
 typedef struct bl_kernel_row {
-    const char *key; /* 16 hexadecimal digits: the hash of the nest's structure */
+    const char *key; /* hash of the nest's structure: 16 hexadecimal digits */
     const char *device, *driver;
-    const char *name;  /* of the kernel, "r_64_10_1600" */
-    const char *nest;  /* printed, before any move */
-    const char *moves; /* "vector 1 16, tile 0 6" */
-    int64_t version;   /* BL_MOVES_VERSION of the moves */
+    const char *name;  /* name of the kernel, for instance "r_64_10_1600" */
+    const char *nest;  /* the nest as text, before its moves */
+    const char *moves; /* for instance "vector 1 16, tile 0 6" */
+    int64_t version;   /* BL_MOVES_VERSION of |moves| */
     int64_t width, tried;
     int64_t heuristic_ns, best_ns;
-    int64_t searched; /* seconds since 1970 */
+    int64_t searched; /* time of the search in seconds since 1970 */
 } bl_kernel_row;
 
-/* |path| NULL: nothing is kept on disk.  Fails only without memory. */
+/* Open the database at |path|; NULL keeps everything in memory. Fails only without memory. */
 BL_NODISCARD bl_status bl_kernels_open(const char *path, bl_kernels **out, bl_err *err);
 void bl_kernels_close(bl_kernels *kernels); /* accepts NULL */
 
-/* False where nothing is known.  |ir| is the nest's, for its text. */
+/* Look up the nest |sink| of |ir|. False if nothing is known of it. */
 bool bl_kernels_find(bl_kernels *kernels, const bl_device_info *info, bl_ir *ir, const bl_node *sink, bl_kernel_record *out);
-/* Keep what a search found, in place of what was known. */
+/* Store a search result; it replaces an older one. */
 void bl_kernels_store(bl_kernels *kernels, const bl_device_info *info, bl_ir *ir, const bl_node *sink, const char *name,
                       const bl_kernel_record *record);
 
-/* The nest's structure as a number: the key of its row. */
+/* The key of a nest: the hash of its structure. */
 uint64_t bl_kernels_key(bl_ir *ir, const bl_node *sink);
-/* What was found for |key| did not hold in service: |moves|, which are back in its place, are the best that is known from now on,
- * and it is not searched again with the same width. */
+/* Replace the moves of |key| by |moves|, because the stored ones were slower in service than |moves|. The nest is then not
+ * searched again with the same beam width. */
 void bl_kernels_withdraw(bl_kernels *kernels, const bl_device_info *info, uint64_t key, const char *moves);
 
-/* What the device can do at most, if it was ever measured. */
+/* The measured peaks of the device. False if they were never measured. */
 bool bl_kernels_find_peaks(bl_kernels *kernels, const bl_device_info *info, bl_peaks *out);
 void bl_kernels_store_peaks(bl_kernels *kernels, const bl_device_info *info, const bl_peaks *peaks);
 
-/* Rows by name, those of |key| alone where it is not NULL; ends where |row| returns false. */
+/* Call |row| for every row in order of name, or for the rows of |key| if it is not NULL, until |row| returns false. */
 BL_NODISCARD bl_status bl_kernels_list(bl_kernels *kernels, const char *key, bool (*row)(void *arg, const bl_kernel_row *row),
                                        void *arg, bl_err *err);
-/* A row from elsewhere.  BL_EINVAL where it says no moves, or a key that is none; kept if it is better than what is known. */
+/* Import a row. BL_EINVAL if its moves or its key are malformed. The row is stored if it is faster than the known one. */
 BL_NODISCARD bl_status bl_kernels_put(bl_kernels *kernels, const bl_kernel_row *row, bl_err *err);
 
 #endif

@@ -1,61 +1,60 @@
-/* BEAM: the moves of one nest, chosen by timing (engine/opt says what moves are, engine/device/trial.h how they are timed).
- *
- * The heuristic's choice is the first candidate and is never lost: what is found must beat it, timed side by side.  From there on
- * a candidate's neighbours (a move more, a move less, another amount) are tried, those that a count of their instructions
- * favours first, and the best few are the next to be varied.  A search works on a copy of the nest and leaves the compilation
- * that asks for it alone.  Thread: any; a search is one call. */
+/* Beam search over the moves of one nest, by timing (engine/opt defines the moves, engine/device/trial.h times them). The
+ * heuristic's choice is the first candidate, and a result must beat it, timed side by side. The search then tries neighbours of
+ * the best candidates (one more move, one less, another amount), in the order of their static cost, and continues from the best
+ * few. A search works on a copy of the nest; the compilation that asks for it is unaffected. Thread: any; a search is one
+ * call. */
 #ifndef BL_SEARCH_SEARCH_H
 #define BL_SEARCH_SEARCH_H
 
 #include "engine/device/trial.h"
 #include "engine/opt/heuristic.h"
 
-/* A nest of the scheduler, and what it is to run on. */
+/* A nest of the schedule, and its device. */
 typedef struct bl_search_nest {
-    const char *name; /* of its kernel */
-    uint64_t key;     /* bl_kernels_key, where it is known; else 0 */
+    const char *name; /* name of its kernel */
+    uint64_t key;     /* bl_kernels_key if known, else 0 */
     bl_ir *ir;
     const bl_node *sink;
     int nparams;
-    const int64_t *elements; /* of each parameter at the largest sizes */
-    uint32_t writes;         /* bit i: parameter i is stored to */
+    const int64_t *elements; /* elements of each parameter at the largest sizes */
+    uint32_t writes;         /* bit i: the nest stores to parameter i */
     bl_device *dev;
     const bl_target *target;
 } bl_search_nest;
 
-/* How far a search has come, or what came of it. */
+/* Progress or result of a search. */
 typedef struct bl_search_report {
     const char *name;
-    int tried;                      /* candidates that were compiled and timed */
-    int refused;                    /* of these: did not compile, or computed something else */
-    uint64_t heuristic_ns, best_ns; /* helpers included */
+    int tried;                      /* number of candidates that were compiled and timed */
+    int refused;                    /* number of these that did not compile or computed a wrong result */
+    uint64_t heuristic_ns, best_ns; /* kernel times, helpers included */
     double seconds;
     int nmoves;
-    bl_move moves[BL_MAX_MOVES]; /* the best ones: the heuristic's where nothing beats them */
+    bl_move moves[BL_MAX_MOVES]; /* the best moves found; the heuristic's moves if nothing beats them */
 } bl_search_report;
 
 typedef struct bl_search_options {
-    int width;      /* of the beam, at least 1 */
-    double seconds; /* after which no batch is begun, and one that is timed is given up; but the heuristic's choice is timed
-                       always */
-    bl_halt halt;   /* looked at between candidates, and by who times them */
-    int spec;       /* bl_ir_verify level of each candidate */
-    /* Time a batch: bl_trials_run, or bl_children_time around it. */
+    int width; /* beam width, at least 1 */
+    /* time limit: after it no batch starts, and a batch that is being timed is dropped. The heuristic's choice is always timed */
+    double seconds;
+    bl_halt halt; /* checked between candidates and during timing */
+    int spec;     /* bl_ir_verify level for each candidate */
+    /* Times a batch: bl_trials_run, or a wrapper of bl_children_time. */
     bl_status (*time)(void *arg, bl_device *dev, bl_trials *trials, bl_err *err);
     void *time_arg;
     void (*progress)(void *arg, const bl_search_report *report); /* after each batch; may be NULL */
     void *progress_arg;
 } bl_search_options;
 
-/* BL_ECANCELLED, BL_ETIMEOUT or the timer's own failure end a search without a result; so does a nest that has no memory for its
- * trials. */
+/* Search one nest. Fails without a result on BL_ECANCELLED, BL_ETIMEOUT, an error of the timer, or if there is no memory for
+ * the trials. */
 BL_NODISCARD bl_status bl_search_run(const bl_search_nest *nest, const bl_search_options *options, bl_search_report *report,
                                      bl_err *err);
 
-/* After the moves that were chosen: those that the device's bounds ask for.  False where it ends loops after fewer turns than
- * this nest can be brought to take. */
+/* Apply, after the chosen moves, the moves that the device's limits require. False if the device limits the number of
+ * iterations per work-item and this nest cannot be brought below that limit. */
 bool bl_search_fit(bl_tune *tune, const bl_device_info *info);
-/* What the choices follow from. */
+/* The target description, from which all choices follow. */
 bl_target bl_search_target(const bl_device_info *info);
 
 #endif
