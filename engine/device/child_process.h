@@ -1,4 +1,4 @@
-/* The processes themselves, between child.c, which keeps them, and child_ask.c, which asks them. */
+/* The child processes: child.c starts and ends them, child_ask.c gives them work. */
 #ifndef BL_DEVICE_CHILD_PROCESS_H
 #define BL_DEVICE_CHILD_PROCESS_H
 
@@ -9,12 +9,12 @@
 
 enum { BL_MOST_CHILDREN = 64 };
 
-/* Its owner is who took it, else the keeper. */
+/* Owned by the thread that took it, otherwise by the keeper thread. */
 typedef struct child_process {
-    pid_t pid;    /* 0: there is none */
-    int to, from; /* do not block */
+    pid_t pid;    /* 0: not running */
+    int to, from; /* non-blocking pipes */
     bool busy;
-    bool greeted; /* it said that it is there */
+    bool greeted; /* its first message has arrived */
     int64_t idle_ns;
 } child_process;
 
@@ -25,18 +25,19 @@ struct bl_children {
     int count;
     double max_seconds;
     child_process child[BL_MOST_CHILDREN];
-    int misses;       /* that never said a word, in a row */
-    int64_t retry_ns; /* none is started before */
+    int misses;       /* number of children in a row that ended without a first message */
+    int64_t retry_ns; /* no child is started before this time */
     bool stop, ends;
     bool has_keeper;
-    pthread_t keeper; /* ends those that are idle */
+    pthread_t keeper; /* the thread that ends idle children */
 };
 
-/* One that is free, started if need be; where all are busy wait for one if |wait|, until |halt| says so.  NULL: there is none. */
+/* Take a free child; start one if needed. If all are busy and |wait|, wait for one until |halt| says so. NULL: no child is
+ * available. */
 child_process *child_take(bl_children *children, bool wait, const bl_halt *halt);
-/* Back, with all that was asked answered ... */
+/* Return a child that has answered all requests. */
 void child_give(bl_children *children, child_process *child);
-/* ... or killed, since it hangs, or cannot be trusted any more; or through no fault of its own, since nobody waits for it. */
+/* Kill a child: it hangs, its state is unknown, or no request waits for it any more. */
 void child_kill(bl_children *children, child_process *child);
 void child_stop(bl_children *children, child_process *child);
 bool child_stopped(bl_children *children);

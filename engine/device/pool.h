@@ -1,5 +1,5 @@
-/* Device memory kept for the next user: buffers by size class, most recently used first.
- * A pooled buffer's contents are undefined; whoever takes one writes all of it before anything can read it.  Thread: any. */
+/* A pool of device memory: freed buffers are kept by size class and reused, most recently used first. The contents of a new
+ * buffer are undefined; its owner must write all of it before any read. Thread: any. */
 #ifndef BL_DEVICE_POOL_H
 #define BL_DEVICE_POOL_H
 
@@ -7,44 +7,46 @@
 
 typedef struct bl_pool bl_pool;
 
-/* Keeps at most |max_idle| bytes that nobody uses. */
+/* The pool keeps at most |max_idle| bytes of unused buffers. */
 bl_pool *bl_pool_create(bl_device *dev, size_t max_idle);
 void bl_pool_destroy(bl_pool *pool);
-/* A buffer of at least |bytes| with one reference; after its last bl_pool_release it returns here.  Out of memory
- * empties the pool and tries again, for as long as somebody makes room, before it is BL_ENODEVMEM. */
+/* A buffer of at least |bytes| with one reference; after the last bl_pool_release the pool keeps it for reuse. If the device is
+ * out of memory, the pool frees its unused buffers and tries again, then repeats while make_room frees memory; in the end it
+ * fails with BL_ENODEVMEM. */
 BL_NODISCARD bl_status bl_pool_alloc(bl_pool *pool, size_t bytes, bl_buffer **out, bl_err *err);
-/* The same without the rounding to a size class: for what stays there for long.  Its release mostly frees it. */
+/* The same without rounding up to a size class, for long-lived buffers. A release usually frees the buffer. */
 BL_NODISCARD bl_status bl_pool_alloc_exact(bl_pool *pool, size_t bytes, bl_buffer **out, bl_err *err);
 void bl_pool_release(bl_pool *pool, bl_buffer *buffer);
-/* Called, without a lock, where the device has no |bytes| even with the pool empty: true where it freed some of its memory, upon
- * which the pool tries again.  Before any thread allocates, or after all; NULL: nobody can. */
+/* Set the function that frees device memory when the pool cannot. It is called without a lock and returns true if it freed
+ * memory; the pool then tries again. Set it before any thread allocates, or after all have finished; NULL: none. */
 void bl_pool_set_room(bl_pool *pool, bool (*make_room)(void *arg, size_t bytes), void *arg);
-/* Memory for intermediate results, shared by all plans of the device since its worker thread runs one at a time: at least
- * |bytes|, one reference for the caller.  The same buffer as last time unless it had to grow.  Only on the device's worker
- * thread. */
+/* Scratch memory for intermediate results, at least |bytes|, with one reference for the caller. All plans of the device share
+ * one buffer, since its worker thread runs one plan at a time. Returns the same buffer as the last call unless the buffer had
+ * to grow. Worker thread only. */
 BL_NODISCARD bl_status bl_pool_scratch(bl_pool *pool, size_t bytes, bl_buffer **out, bl_err *err);
-void bl_pool_trim(bl_pool *pool); /* free all idle buffers */
+void bl_pool_trim(bl_pool *pool); /* free all unused buffers */
 
-/* What can be made again, and is kept only while nobody else wants its memory.  Zeroed is none.  The device's worker thread, but
- * for bl_pool_spare_release. */
+/* A buffer whose contents can be recomputed, and which the pool drops when its memory is needed elsewhere. Zero-initialised: no
+ * buffer. Worker thread only, except bl_pool_spare_release. */
 typedef struct bl_spare {
-    struct bl_spare *before, *next; /* the pool's, under its lock */
+    struct bl_spare *before, *next; /* the pool's list, under its lock */
     bl_pool *pool;
-    bl_buffer *buffer;    /* under the lock; NULL: it was not given, or was dropped, which only the worker's thread does */
-    atomic_size_t *total; /* its owner's, which has the bytes of all that are there */
+    bl_buffer *buffer;    /* under the lock; NULL: not allocated, or dropped; only the worker thread drops it */
+    atomic_size_t *total; /* the owner's counter of bytes of all its buffers that exist */
     size_t bytes;
     uint64_t used; /* worker's thread */
 } bl_spare;
 
-/* From memory that is free: nothing is freed for it.  False where there is none; else |bytes| are added to *total. */
+/* Allocate from free device memory; nothing is freed to make room. On success *total grows by |bytes|. False if there is no
+ * memory. */
 bool bl_pool_spare_alloc(bl_pool *pool, size_t bytes, atomic_size_t *total, bl_spare *spare);
-void bl_pool_spare_use(bl_spare *spare); /* it is the one that was used last */
-/* What was submitted does not use it any more.  Any thread that owns the spare; accepts one that is none. */
+void bl_pool_spare_use(bl_spare *spare); /* mark as most recently used */
+/* Free the buffer. No submitted work may use it. Any thread that owns the spare; accepts a spare without a buffer. */
 void bl_pool_spare_release(bl_spare *spare);
-/* Free spares until |bytes| of them are free, those used longest ago first, and what was submitted is waited for before: how many
- * bytes that were. */
+/* Wait for submitted work, then drop spares, least recently used first, until |bytes| are freed. Returns the number of bytes
+ * freed. */
 size_t bl_pool_drop_spares(bl_pool *pool, size_t bytes);
-size_t bl_pool_spare_bytes(bl_pool *pool); /* of all spares; any thread */
+size_t bl_pool_spare_bytes(bl_pool *pool); /* bytes of all spares; any thread */
 
 size_t bl_pool_idle_bytes(bl_pool *pool);
 
