@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Block-quantised matrices as planes.  A matrix [rows, columns] of one of the types of quant.def is stored as several tensors of
- * plain dtypes, its planes, so that no op has to take blocks of mixed fields apart.  Thread: any, all data is constant.
+/* Block-quantised matrices as planes. A matrix [rows, columns] of a type of quant.def is stored as several tensors of plain
+ * dtypes, its planes, so that no op has to unpack blocks of mixed fields. Thread: any; all data is constant.
  *
- * Planes, in the order in which ops take them (bl_quant_planes lists those that a type has).  A lane is one of 16 neighbouring
- * elements; the bits of element e are in the byte of lane e % 16.
- *   codes     uint8 [rows, columns / unit, 16]; a unit is 16 * 8 / codes elements, and its element e has the bits from
- *             codes * (e / 16) on of byte e % 16.  Codes of 8 bits are int8 [rows, columns / 32, 32].
- *   high      further bits above those: uint8 [rows, columns / span, 16], a span is 16 * 8 / high elements, laid out as a unit;
- *             where a block is smaller than a span, uint32 [rows, columns / 32], bit e for element e
+ * Planes, in the order in which ops take them (bl_quant_planes lists the planes of a type). A lane is one of 16 consecutive
+ * elements; the bits of element e are in byte e % 16.
+ *   codes     uint8 [rows, columns / unit, 16]; a unit is 16 * 8 / codes elements, and its element e starts at bit
+ *             codes * (e / 16) of byte e % 16. Codes of 8 bits are int8 [rows, columns / 32, 32].
+ *   high      the upper bits of the codes: uint8 [rows, columns / span, 16]; a span is 16 * 8 / high elements, laid out as a
+ *             unit. If a block is smaller than a span: uint32 [rows, columns / 32], bit e for element e
  *   scale     float16 (mxfp4: bfloat16) [rows, columns / block]
  *   scales    sub-scales: uint8 or int8 [rows, columns / sub], a sub-block is 16 or 32 elements
  *   minimum   float16 [rows, columns / block]
@@ -39,34 +39,35 @@ typedef enum bl_quant_minimum { BL_QUANT_MINIMUM_NONE, BL_QUANT_MINIMUM_ADDED, B
 typedef struct bl_quant_type {
     bl_quant_id id;
     const char *name;
-    int ggml;         /* ggml's number of the type */
-    int block, bytes; /* elements and bytes of one of ggml's blocks */
-    int codes, high;  /* bits */
+    int ggml;         /* number of the type in ggml */
+    int block, bytes; /* elements and bytes of a block in ggml */
+    int codes, high;  /* bits per element */
     bl_quant_scales scales;
     int zero;
     bl_quant_minimum minimum;
-    const int8_t *values; /* 16, or NULL */
+    const int8_t *values; /* 16 values, or NULL */
 } bl_quant_type;
 
 typedef struct bl_quant_plane {
     const char *suffix; /* "codes", "high", ... */
     bl_dtype dtype;
     int ndim;
-    int64_t dim[3]; /* rows, then as above */
+    int64_t dim[3]; /* rows, then the extents given above */
     size_t bytes;
 } bl_quant_plane;
 
-/* By quant.def's name, and by ggml's number; NULL if there is none. */
+/* Find a type by its name in quant.def, or by its number in ggml; NULL if there is none. */
 const bl_quant_type *bl_quant_get(const char *name);
 const bl_quant_type *bl_quant_find(int ggml);
 
-/* Elements of one sub-scale; of a block where there are none. */
+/* Number of elements per sub-scale; per block if there are no sub-scales. */
 int bl_quant_sub(const bl_quant_type *type);
-/* Elements that share the bytes of a row of the plane "codes". */
+/* Number of elements that share the bytes of a row of the plane "codes". */
 int bl_quant_unit(const bl_quant_type *type);
-/* Elements that share the bytes of a row of the plane "high"; 32 where that is a word; 0 without that plane. */
+/* Number of elements that share the bytes of a row of the plane "high"; 32 if the row is a word; 0 without that plane. */
 int bl_quant_span(const bl_quant_type *type);
-/* The planes of a matrix; how many there are.  0: columns is no multiple of a block, or a plane is too large. */
+/* Describe the planes of a matrix. Returns their number, or 0 if |columns| is no multiple of a block or a plane is too
+ * large. */
 int bl_quant_planes(const bl_quant_type *type, int64_t rows, int64_t columns, bl_quant_plane plane[BL_QUANT_PLANES]);
 
 #endif

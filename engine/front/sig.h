@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Signatures of wire ops, as text in wire_ops.def: "x: T, axis: ints=all, keepdim: bool=false -> T".
- * Types that begin with a capital are inputs, the others are attributes; "=" gives what stands where one is left out (none and
- * all: nothing), "..." any number of them.  After the arrow stand the results, one node's ids.  Parsing allocates nothing: spans
- * point into the text.  Thread: any. */
+/* Signatures of wire ops, as text in wire_ops.def: "x: T, axis: ints=all, keepdim: bool=false -> T". A type with a capital
+ * letter is an input, other types are attributes. "=" gives the default of an optional parameter (none and all: no value);
+ * "..." makes a parameter variadic. The results follow the arrow; a node has one id per result. Parsing allocates nothing:
+ * spans point into the text. Thread: any. */
 #ifndef BL_FRONT_SIG_H
 #define BL_FRONT_SIG_H
 
@@ -11,14 +11,14 @@
 enum { BL_SIG_MAX = 12, BL_SIG_RESULTS = 4 };
 
 typedef enum bl_sig_kind {
-    /* Inputs.  Those of one kind among T, Float, Int and Bits are brought to one dtype. */
+    /* Inputs. All inputs of one of the kinds T, Float, Int and Bits are promoted to one dtype. */
     BL_SIG_T,     /* any dtype */
     BL_SIG_FLOAT, /* floats; integers and bool become float32 */
     BL_SIG_INT,   /* integers */
     BL_SIG_BITS,  /* integers or bool */
-    BL_SIG_BOOL,  /* bool; numbers become "not zero" */
-    BL_SIG_ANY,   /* left as it is */
-    BL_SIG_WRT,   /* a float tensor that a gradient is taken to: left as it is */
+    BL_SIG_BOOL,  /* bool; a number becomes "not zero" */
+    BL_SIG_ANY,   /* any dtype, not promoted */
+    BL_SIG_WRT,   /* a float tensor with respect to which a gradient is taken; not promoted */
     /* Attributes. */
     BL_SIG_WHOLE,  /* int */
     BL_SIG_REAL,   /* float */
@@ -26,10 +26,10 @@ typedef enum bl_sig_kind {
     BL_SIG_WHOLES, /* ints: one or a list */
     BL_SIG_REALS,  /* floats: a list */
     BL_SIG_NUMBER, /* number: an exact literal */
-    BL_SIG_SIZE,   /* size: a whole number, or text: the name of a dimension or a formula */
-    BL_SIG_SIZES,  /* sizes: one or a list */
+    BL_SIG_SIZE,   /* size: an integer, or text: the name of a dimension or a formula */
+    BL_SIG_SIZES,  /* sizes: one size or a list */
     BL_SIG_BOUND,  /* bound: a number or a size */
-    BL_SIG_PAIRS,  /* pairs: a list of [a, b], or flat */
+    BL_SIG_PAIRS,  /* pairs: a list of [a, b], or a flat list */
     BL_SIG_DTYPE,  /* dtype */
     BL_SIG_RATE,   /* rate: a number or the name of a float32 scalar */
     BL_SIG_TEXT,   /* text */
@@ -40,7 +40,7 @@ typedef enum bl_sig_kind {
 
 typedef struct bl_sig_param {
     bl_span name;
-    bl_span type; /* as written */
+    bl_span type; /* as it is written */
     bl_span preset;
     bl_sig_kind kind;
     bool optional;
@@ -53,10 +53,10 @@ typedef struct bl_sig {
     bl_sig_param attr[BL_SIG_MAX];
     int nresults;
     bl_span result[BL_SIG_RESULTS];
-    bool many_results; /* as many of result[0] as the inputs of the last parameter */
+    bool many_results; /* as many results of kind result[0] as the last parameter has operands */
 } bl_sig;
 
-/* False where the text is no signature: a bug in wire_ops.def. */
+/* False if the text is malformed: a bug in wire_ops.def. */
 BL_NODISCARD bool bl_sig_parse(const char *text, bl_sig *sig);
 
 #endif
