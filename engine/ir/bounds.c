@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Bounds of integers by interval arithmetic.  Intervals are computed in 128 bits, where no sum or product of two int64
- * overflows; one that leaves its dtype may have wrapped, and then nothing is known.  uint64 values from 2^63 on have no
- * place in int64 bounds: an unknown uint64 has the whole range of int64. */
+/* Bounds of integers by interval arithmetic. Intervals are computed in 128 bits, in which no sum or product of two int64
+ * overflows. An interval that exceeds its dtype may have wrapped; the bounds are then unknown. int64 bounds cannot hold uint64
+ * values from 2^63 on: an unknown uint64 has the whole range of int64. */
 #include "engine/ir/private.h"
 
 __extension__ typedef __int128 wide;
@@ -68,7 +68,7 @@ static wide floor_div(wide x, wide y)
     return (x % y != 0 && ((x < 0) != (y < 0))) ? q - 1 : q;
 }
 
-/* What lies between four corners. */
+/* The interval between the least and the greatest of four corners. */
 static interval hull(wide a, wide b, wide c, wide d)
 {
     return (interval){least(least(a, b), least(c, d)), most(most(a, b), most(c, d))};
@@ -148,7 +148,7 @@ static interval binary(bl_op op, bl_dtype dtype, interval a, interval b)
 
     if (dtype == BL_BOOL)
         return boolean(op, a, b);
-    /* Ops that are not listed are known to nobody; the switch is over the few that are. */
+    /* An op that is not listed has unknown bounds. */
     if (op == BL_OP_ADD)
         return (interval){a.lo + b.lo, a.hi + b.hi};
     if (op == BL_OP_SUB)
@@ -231,7 +231,7 @@ static interval folded(const bl_node *node)
         }
     } else {
         if (node->arg != 1)
-            return whole(dtype); /* a chain of values */
+            return whole(dtype); /* several values */
         for (uint32_t i = 1; i < node->nsrc; i++) {
             const bl_node *range = node->src[i];
             if (range->op != BL_OP_RANGE)
@@ -261,10 +261,12 @@ static interval leaf_or_loop(const bl_node *node)
     case BL_OP_CONST:
         return bl_dtype_is_float((bl_dtype)node->dtype) ? whole((bl_dtype)node->dtype) : (interval){node->arg, node->arg};
     case BL_OP_VAR:
-        return b; /* given */
+        return b; /* given by the builder */
     case BL_OP_IOTA:
         return bl_dtype_is_float((bl_dtype)node->dtype) ? whole((bl_dtype)node->dtype) : below(node->dim[0]);
-    case BL_OP_RANGE: /* were that of none or one iteration known to be 0, what it reads could be read before it is asked */
+    /* a RANGE of 0 or 1 iterations keeps the bounds 0 to 1: if it were simplified to 0, its loads could be hoisted out of a
+     * loop that does not run */
+    case BL_OP_RANGE:
         b = below(node->src[0]);
         return node->src[0]->lo < 1 && node->src[0]->hi == 1 ? (interval){0, 1} : b;
     case BL_OP_LOOP:
@@ -328,7 +330,7 @@ bool bl_cast_keeps(bl_dtype to, const bl_node *x)
     if (bl_dtype_is_float(from))
         return to == BL_F64 || (to == BL_F32 && from != BL_F64);
     if (bl_dtype_is_float(to)) {
-        /* Whole numbers up to 2^(digits of the significand) are exact. */
+        /* Integers up to 2^(bits of the significand) are exact. */
         int digits = to == BL_F64 ? 53 : to == BL_F32 ? 24 : to == BL_F16 ? 11 : to == BL_BF16 ? 8 : to == BL_F8E4M3 ? 4 : 3;
         range = (interval){-((wide)1 << digits), (wide)1 << digits};
     }

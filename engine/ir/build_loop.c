@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/ir/private.h"
 
-/* Loop nests are built by our own passes: what is wrong with them is our bug, never a request's. */
+/* The compiler builds loop nests, so an error here is a bug of the compiler, never of a request. */
 #define BUG(ir, ...) bl_ir_fail((ir), BL_EBUG, __VA_ARGS__)
 
 static const bl_node *first_poison(int n, const bl_node *const *nodes)
@@ -44,7 +44,8 @@ const bl_node *bl_range(bl_ir *ir, int number, bl_axis_kind kind, const bl_node 
     return make(ir, BL_OP_RANGE, BL_INDEX, 1, kind, number, 1, &extent);
 }
 
-/* What is wrong with the |n| operands of an access, the gate (or NULL) behind them; else NULL. */
+/* Check the |n| operands of an access and the gate behind them, which may be NULL. Returns POISON for a bad access, else
+ * NULL. */
 static const bl_node *check_access(bl_ir *ir, const char *what, uint32_t n, const bl_node *const *src)
 {
     const bl_node *bad = first_poison(src[n] != NULL ? (int)n + 1 : (int)n, src), *index = src[1], *gate = src[n];
@@ -243,7 +244,7 @@ const bl_node *bl_sink(bl_ir *ir, int n, const bl_node *const *stores)
     return make(ir, BL_OP_SINK, BL_BOOL, 1, 0, 0, (size_t)n, stores);
 }
 
-/* A sum, in float32, of products of it. */
+/* Is |node| a float32 sum of products of float32 loads? */
 static bool sums_products(const bl_node *node, const void *none)
 {
     (void)none;

@@ -10,10 +10,10 @@ static const char *kind_text(unsigned flags)
     return flags & BL_OPF_BOOL ? "integers or bools" : "integers";
 }
 
-/* POISON where the operands do not go together, else NULL. */
+/* POISON if the dtypes, shapes or lanes of the operands do not match, else NULL. */
 static const bl_node *check_operands(bl_ir *ir, bl_op op, int nsrc, const bl_node *const *src)
 {
-    int first = op == BL_OP_WHERE ? 1 : 0; /* the first of those that share a dtype */
+    int first = op == BL_OP_WHERE ? 1 : 0; /* the first of the operands that share a dtype */
     bl_dtype dtype = (bl_dtype)src[first]->dtype;
 
     if (op == BL_OP_WHERE && src[0]->dtype != BL_BOOL)
@@ -46,14 +46,15 @@ static const bl_node *fold(bl_ir *ir, const bl_node *node)
             return NULL;
         operand[i] = bl_const_value(node->src[i]);
     }
+    /* the bounds of such an op on constants are exact unless it overflows */
     if (node->dtype == BL_INDEX && node->lo != node->hi &&
         (node->op == BL_OP_ADD || node->op == BL_OP_SUB || node->op == BL_OP_MUL || node->op == BL_OP_NEG))
-        return bl_ir_fail(ir, BL_ELIMIT, "a size does not fit in 64 bits"); /* such bounds are exact unless they overflow */
+        return bl_ir_fail(ir, BL_ELIMIT, "a size does not fit in 64 bits");
     return bl_const(ir, (bl_dtype)node->dtype,
                     bl_eval((bl_op)node->op, (bl_dtype)node->src[node->nsrc == 1 ? 0 : 1]->dtype, operand));
 }
 
-/* Constants last, else the older node first: f(x, y) and f(y, x) become one node. */
+/* The order of commutative operands: constants last, otherwise the older node first. f(x, y) and f(y, x) then are one node. */
 static bool out_of_order(const bl_node *x, const bl_node *y)
 {
     if (bl_is_const(x) != bl_is_const(y))

@@ -10,7 +10,7 @@ static const char *text_of(bl_ir *ir, const bl_node *x)
     return bl_shape_text(ir, x->ndim, x->dim, NULL);
 }
 
-/* POISON where these cannot be a shape, else NULL. */
+/* POISON if the extents are not a valid shape, else NULL. */
 static const bl_node *check_shape(bl_ir *ir, const char *what, int ndim, const bl_node *const *dim)
 {
     if (ndim < 0 || ndim > BL_MAX_DIMS)
@@ -40,7 +40,7 @@ static const bl_node *make_typed(bl_ir *ir, bl_op op, bl_dtype dtype, uint32_t n
     return bl_node_make(ir, &proto);
 }
 
-/* A node of |op| over |src| in shape |dim|, its dtype that of the first source. */
+/* A node of |op| over |src| with shape |dim| and the dtype of the first source. */
 static const bl_node *make(bl_ir *ir, bl_op op, uint32_t nsrc, const bl_node *const *src, int ndim, const bl_node *const *dim,
                            int64_t arg)
 {
@@ -85,7 +85,7 @@ const bl_node *bl_reshape(bl_ir *ir, const bl_node *x, int ndim, const bl_node *
     if (from != to)
         return FAIL(ir, "reshape: %s does not have as many elements as %s", text_of(ir, x), bl_shape_text(ir, ndim, dim, NULL));
     if (x->op == BL_OP_RESHAPE)
-        return bl_reshape(ir, x->src[0], ndim, dim); /* whose source is no reshape */
+        return bl_reshape(ir, x->src[0], ndim, dim); /* the source of a RESHAPE is never a RESHAPE */
     return make(ir, BL_OP_RESHAPE, 1, &x, ndim, dim, 0);
 }
 

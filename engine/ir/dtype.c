@@ -35,7 +35,7 @@ size_t bl_dtype_bytes(bl_dtype dtype)
 
 size_t bl_dtype_local_bytes(bl_dtype dtype)
 {
-    return rows[dtype].bytes < 4 ? 4 : rows[dtype].bytes; /* GLSL computes in 32 bits what is narrower */
+    return rows[dtype].bytes < 4 ? 4 : rows[dtype].bytes; /* GLSL computes narrower types in 32 bits */
 }
 
 bl_dtype_kind bl_dtype_get_kind(bl_dtype dtype)
@@ -128,7 +128,7 @@ static format format_of(bl_dtype dtype)
     return dtype == BL_BF16 ? (format){8, 7, 0x7f80} : (format){8, 23, 0x7f800000};
 }
 
-/* To nearest even in one step: through float it would be rounded twice. */
+/* Round to nearest even in one step: a detour through float would round twice. */
 static uint64_t narrow(bl_dtype dtype, double value)
 {
     format to = format_of(dtype);
@@ -137,7 +137,7 @@ static uint64_t narrow(bl_dtype dtype, double value)
     uint64_t fraction = bits & ((UINT64_C(1) << F64_MANTISSA) - 1);
     int biased = (int)(bits >> F64_MANTISSA & F64_SPECIAL);
     int smallest = 2 - (1 << (to.exponent - 1)); /* exponent of the smallest normal number */
-    int drop = F64_MANTISSA - to.mantissa;       /* bits to round away */
+    int drop = F64_MANTISSA - to.mantissa;       /* number of bits to round off */
     int exponent = biased - F64_BIAS;
     uint64_t whole, rest, half, result;
 
@@ -145,11 +145,11 @@ static uint64_t narrow(bl_dtype dtype, double value)
         uint64_t payload = fraction >> drop;
 
         if (fraction != 0 && payload == 0)
-            payload = UINT64_C(1) << (to.mantissa - 1); /* still a NaN */
+            payload = UINT64_C(1) << (to.mantissa - 1); /* keeps a NaN a NaN */
         return sign | to.special | payload;
     }
     if (biased == 0)
-        return sign; /* zero, or below half of any of these formats' smallest number */
+        return sign; /* zero, or below half the smallest number of any of these formats */
     if (exponent < smallest)
         drop += smallest - exponent;
     if (drop > F64_MANTISSA + 1)
@@ -160,7 +160,7 @@ static uint64_t narrow(bl_dtype dtype, double value)
     half = UINT64_C(1) << (drop - 1);
     if (rest > half || (rest == half && (whole & 1) != 0))
         whole++;
-    /* The leading 1 of |whole| adds one to the exponent of a normal number, and so does a carry out of the rounding. */
+    /* The leading 1 of |whole| adds one to the exponent of a normal number. A carry out of the rounding also does. */
     result = whole + (exponent > smallest ? (uint64_t)(exponent - smallest) << to.mantissa : 0);
     return sign | (result < to.special ? result : to.special);
 }
@@ -195,7 +195,7 @@ uint16_t bl_bf16_from_f64(double value)
     return (uint16_t)narrow(BL_BF16, value);
 }
 
-/* The processor converts float32, except NaNs: it would set the quiet bit, and a bitcast must keep them as they are. */
+/* The processor's conversion to float32 sets the quiet bit of a NaN, and a bitcast must keep the bits of a NaN. */
 static uint64_t real_bits(bl_dtype dtype, double value)
 {
     float narrowed = (float)value;
@@ -248,7 +248,8 @@ static bl_scalar float_to_int(bl_dtype to, double value)
 {
     bl_scalar lowest = bl_scalar_lowest(to), highest = bl_scalar_highest(to);
     bool with_sign = bl_dtype_get_kind(to) == BL_KIND_INT;
-    double above = ldexp(1.0, width(to) - with_sign); /* the first value past the bound, exact where the bound may not be */
+    /* the first value beyond the bound; exact, while the bound itself may not be */
+    double above = ldexp(1.0, width(to) - with_sign);
 
     if (isnan(value))
         return (bl_scalar){.u = 0};
@@ -259,8 +260,8 @@ static bl_scalar float_to_int(bl_dtype to, double value)
     return value <= 0 ? lowest : (bl_scalar){.u = (uint64_t)value};
 }
 
-/* A double that rounds to every narrower format as |magnitude| does: what does not fit is kept as one sticky bit
- * ("rounding to odd"; Boldo and Melquiond, 2008: right where the target has at most 51 bits). */
+/* A double that rounds to every narrower format as |magnitude| does. Bits that do not fit are merged into one sticky bit
+ * (rounding to odd; Boldo and Melquiond, 2008; correct for targets of at most 51 bits). */
 static double to_double_for_rounding(uint64_t magnitude)
 {
     if (magnitude >> DBL_MANT_DIG != 0) {
@@ -311,7 +312,7 @@ void bl_floats_read(bl_dtype dtype, const void *bytes, size_t count, float *out)
         memcpy(out, from, count * sizeof *out);
         return;
     }
-    for (size_t i = 0; i < count && dtype == BL_BF16; i++) { /* the upper half of a float */
+    for (size_t i = 0; i < count && dtype == BL_BF16; i++) { /* a bfloat16 is the upper half of a float */
         uint16_t half = 0;
         uint32_t bits = 0;
         memcpy(&half, from + i * sizeof half, sizeof half);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Scalar ops on elements.  Integers become INDEX expressions, which do not wrap: an operation that could leave the range of an
- * int64 is not decided.  Floats with named dimensions in them are exact fractions: what a float would have rounded is not seen.
- */
+/* Scalar ops on elements. Integers become INDEX expressions, which do not wrap: the result of an operation that may leave the
+ * range of int64 is unknown. Floats that contain named dimensions are exact fractions, without the rounding of floats. */
 #include "engine/base/size.h"
 #include "engine/ir/elements.h"
 #include "engine/ir/eval.h"
@@ -37,7 +36,7 @@ static const bl_node *product(bl_ir *ir, const bl_node *x, const bl_node *y)
     return is_moderate(x, LARGEST_FACTOR) && is_moderate(y, LARGEST_FACTOR) ? bl_mul(ir, x, y) : NULL;
 }
 
-/* x / y where y divides x whatever the sizes are, else NULL. */
+/* x / y if y divides x for all sizes, else NULL. */
 static const bl_node *exact_quotient(bl_ir *ir, const bl_node *x, const bl_node *y)
 {
     const bl_node *quotient, *back;
@@ -63,7 +62,7 @@ const bl_node *bl_fraction_make(bl_ir *ir, const bl_node *num, int64_t den)
     }
     if (bl_is_const(num))
         return bl_const(ir, BL_F64, (bl_scalar){.f = (double)num->lo / (double)den});
-    for (int64_t p = 2; p <= den; p++) { /* lowest terms */
+    for (int64_t p = 2; p <= den; p++) { /* reduce to lowest terms */
         while (den % p == 0 && (whole = exact_quotient(ir, num, bl_index(ir, p))) != NULL) {
             num = whole;
             den /= p;
@@ -93,7 +92,8 @@ bool bl_fraction_get(bl_ir *ir, const bl_node *element, const bl_node **num, int
     if (element->op != BL_OP_CONST)
         return false;
     double value = bl_const_value(element).f;
-    for (; *den <= MAX_DENOMINATOR && fabs(value) < 1e9; ++*den) { /* the nearest with a small denominator, if it is the float */
+    for (; *den <= MAX_DENOMINATOR && fabs(value) < 1e9;
+         ++*den) { /* find the fraction with the smallest denominator that rounds to the float */
         double top = nearbyint(value * (double)*den);
         if (fabs(top / (double)*den - value) <= ldexp(fabs(value), -24)) {
             *num = bl_index(ir, (int64_t)top);
@@ -105,7 +105,7 @@ bool bl_fraction_get(bl_ir *ir, const bl_node *element, const bl_node **num, int
 
 /* ---- conditions */
 
-/* 1 where |condition| holds, else 0, as an INDEX expression of sums, products and quotients; NULL where there is none. */
+/* An INDEX expression of sums, products and quotients that is 1 if |condition| holds, else 0. NULL if there is none. */
 static const bl_node *indicator(bl_ir *ir, const bl_node *condition, int depth)
 {
     const bl_node *one = bl_index(ir, 1), *a = NULL, *b = NULL;
@@ -133,7 +133,7 @@ static const bl_node *indicator(bl_ir *ir, const bl_node *condition, int depth)
     }
     if (condition->op != BL_OP_CMPLT)
         return NULL;
-    /* d > 0 as floor((d + D - 1) / D), for D at least as large as d and more than -d */
+    /* d > 0 is floor((d + D - 1) / D) for D >= d and D > -d */
     const bl_node *d = bl_sub(ir, condition->src[1], condition->src[0]);
     if (!is_moderate(d, LARGEST_FACTOR))
         return NULL;
@@ -141,7 +141,8 @@ static const bl_node *indicator(bl_ir *ir, const bl_node *condition, int depth)
     return bl_idiv(ir, bl_add(ir, d, bl_index(ir, most - 1)), bl_index(ir, most));
 }
 
-/* floor(x / d) + 1 where d does not divide x, else floor(x / d): the quotient rounded up, in the form that shapes have. */
+/* Recognise a quotient rounded up: floor(x / d) + 1 if d does not divide x, else floor(x / d). Returns it in the form that
+ * shapes use, or NULL. */
 static const bl_node *rounded_up(bl_ir *ir, const bl_node *condition, const bl_node *above, const bl_node *floor)
 {
     const bl_node *rest = bl_sub(ir, above, floor);
@@ -155,7 +156,7 @@ static const bl_node *rounded_up(bl_ir *ir, const bl_node *condition, const bl_n
     return wanted == condition ? bl_idiv(ir, bl_add(ir, x, bl_index(ir, d->lo - 1)), d) : NULL;
 }
 
-/* |yes| or |no|, both INDEX. */
+/* |yes| if |condition| holds, else |no|; both are INDEX. NULL if the result is unknown. */
 static const bl_node *choose(bl_ir *ir, const bl_node *condition, const bl_node *yes, const bl_node *no)
 {
     const bl_node *zero = bl_index(ir, 0), *difference, *made;
@@ -233,7 +234,7 @@ static const bl_node *int_alu(bl_ir *ir, bl_op op, const bl_node *const *x)
     }
 }
 
-/* x / y, both fractions. */
+/* The quotient of two fractions; NULL if it is not a fraction with a constant denominator. */
 static const bl_node *fraction_quotient(bl_ir *ir, const bl_node *const *num, const int64_t *den)
 {
     const bl_node *top = product(ir, num[0], bl_index(ir, den[1])), *bottom = product(ir, num[1], bl_index(ir, den[0]));
@@ -250,7 +251,7 @@ static const bl_node *fraction_quotient(bl_ir *ir, const bl_node *const *num, co
     return quotient != NULL && bl_is_const(quotient) ? bl_fraction_make(ir, bl_index(ir, 1), quotient->lo) : NULL;
 }
 
-/* Towards zero. */
+/* The fraction truncated towards zero. */
 static const bl_node *fraction_whole(bl_ir *ir, const bl_node *num, int64_t den)
 {
     const bl_node *zero = bl_index(ir, 0), *by = bl_index(ir, den);
@@ -344,7 +345,8 @@ static const bl_node *symbolic_alu(bl_ir *ir, bl_op op, bl_dtype to, bl_dtype fr
     return from == BL_BOOL ? bool_alu(ir, op, operand) : int_alu(ir, op, operand);
 }
 
-/* An expression that is used twice in each of the next grows exponentially, as a tree. */
+/* Is the expression small enough? An expression whose operand occurs twice at each of many levels grows exponentially when it
+ * is expanded as a tree. */
 static bool is_bounded(bl_ir *ir, const bl_node *element)
 {
     const bl_node *num = element;

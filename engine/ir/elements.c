@@ -7,22 +7,22 @@
 
 #include <string.h>
 
-/* A value: its extents and its elements. */
+/* The extents and elements of a node. */
 typedef struct value {
     const bl_node *node;
     int64_t dim[BL_MAX_DIMS];
     int64_t count;
-    const bl_node *const *at; /* NULL: not known */
+    const bl_node *const *at; /* NULL: unknown */
 } value;
 
 typedef struct evaluator {
     bl_ir *ir;
     bl_arena *arena;
-    bl_ptrmap values; /* of nodes */
+    bl_ptrmap values; /* node -> value */
     int64_t most;
     bl_elements_input input;
     void *arg;
-    bool *missing; /* an input whose elements are not known */
+    bool *missing; /* set if an input has unknown elements */
 } evaluator;
 
 static const value *value_of(const evaluator *e, const bl_node *node)
@@ -70,7 +70,7 @@ static int64_t amount(const bl_node *index)
     return bl_is_const(index) ? index->lo : -1;
 }
 
-/* The place in |x| of the element of a movement op's result at |index|; -1: there is none, the element is 0; -2: not known. */
+/* Map |index|, an element of a movement op's result, to its position in |x|. -1: the element is padding, zero. -2: unknown. */
 static int64_t moved_from(const value *v, const value *x, const int64_t *index)
 {
     int64_t from[BL_MAX_DIMS] = {0}, stride = 0, dilation = 0;
@@ -162,7 +162,7 @@ static bool reduce(const evaluator *e, const value *v, const bl_node **out)
             return false;
     }
     for (int64_t i = 0; i < v->count; i++) {
-        if (out[i] == NULL) /* of no elements */
+        if (out[i] == NULL) /* a reduction over no elements */
             out[i] = bl_element_const(e->ir, dtype, bl_fold_identity((bl_op)v->node->sub, dtype));
     }
     return true;
@@ -268,7 +268,7 @@ const bl_node *const *bl_elements(bl_ir *ir, const bl_node *root, int64_t most, 
             return NULL;
         v->node = nodes.at[i];
         if (!evaluate(&e, v))
-            v->at = NULL; /* perhaps of a derivative, which no element is made of */
+            v->at = NULL; /* the root may not need it: for instance, it may belong to a derivative */
         if (missing)
             return NULL;
         bl_ptrmap_put(&e.values, nodes.at[i], v);

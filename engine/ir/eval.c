@@ -3,11 +3,11 @@
 
 #include <math.h>
 
-/* Signed integers are computed where no operation of alu.def can overflow (the largest is the FMA's, below 2^127), and wrap
- * when the result is fitted. */
+/* Signed integers are computed in 128 bits, where no operation of alu.def overflows (the largest result is that of FMA, below
+ * 2^127). They wrap when the result is fitted. */
 __extension__ typedef __int128 wide;
 
-/* Operands are int64: only the quotient by -1 may need more, and a division in 128 bits is slow. */
+/* The operands are int64. Only the quotient by -1 may exceed int64, and a division in 128 bits is slow. */
 static wide signed_floor_div(wide x, wide y)
 {
     int64_t a = (int64_t)x, b = (int64_t)y;
@@ -27,7 +27,7 @@ static wide signed_floor_mod(wide x, wide y)
     return rest != 0 && (a ^ b) < 0 ? rest + b : rest;
 }
 
-/* A negative amount is a huge one, as its bits say. */
+/* A negative amount counts as its unsigned value, which is at least 2^63. */
 static wide signed_shift_left(wide x, wide y)
 {
     return y < 0 || y > 63 ? 0 : x * ((wide)1 << y);
@@ -58,14 +58,15 @@ static uint64_t unsigned_shift_right(uint64_t x, uint64_t y)
     return y > 63 ? 0 : x >> y;
 }
 
-/* An op where alu.def says NONE: the builders and the verifier let none through. */
+/* Stands for NONE in alu.def. Builders and verifier reject such an op. */
 static int no_meaning(void)
 {
     BL_ASSERT(false);
     return 0;
 }
 
-/* Each function below is a column of alu.def, a loop a row: |member| of the operands as |type|. */
+/* Each function below evaluates one column of alu.def with one loop per row. |member| of the operands is converted to
+ * |type|. */
 #define LOOP(ID, type, member, result)                                                                                           \
     case BL_OP_##ID:                                                                                                             \
         for (size_t i = 0; i < n; i++) {                                                                                         \
@@ -120,7 +121,7 @@ static void eval_unsigned(bl_op op, size_t n, bl_scalar *restrict out, const bl_
 #undef BL_INT
 #undef BL_ALU
 
-/* bl_scalar_fit of each; what is frequent has a loop of its own. */
+/* Apply bl_scalar_fit to each value. Frequent dtypes have a loop of their own. */
 static void fit(bl_dtype dtype, size_t n, bl_scalar *v)
 {
     if (dtype == BL_I64 || dtype == BL_U64 || dtype == BL_F64 || dtype == BL_INDEX)
@@ -143,8 +144,9 @@ static void cast(bl_dtype to, bl_dtype from, size_t n, bl_scalar *restrict out, 
     bool whole = !bl_dtype_is_float(from);
 
     if (whole ? bl_dtype_is_float(to) && bl_dtype_bytes(from) < 8 : bl_dtype_is_float(to)) {
+        /* exact; an unsigned integer of up to 32 bits is not negative as an int64 */
         for (size_t i = 0; i < n; i++)
-            out[i].f = whole ? (double)in[i].i : in[i].f; /* exact; unsigned ones of 32 bits are no negative int64 */
+            out[i].f = whole ? (double)in[i].i : in[i].f;
         fit(to, n, out);
     } else if (whole && !bl_dtype_is_float(to)) {
         for (size_t i = 0; i < n; i++)
@@ -169,9 +171,9 @@ void bl_eval_many(bl_op op, bl_dtype to, bl_dtype from, size_t n, bl_scalar *res
         for (size_t i = 0; i < n; i++) {
             if (op == BL_OP_BITCAST)
                 out[i] = bl_eval_bitcast(to, from, a[i]);
-            else if (op == BL_OP_WHERE) /* as the table says, but the chosen value must keep the bits of a NaN */
+            else if (op == BL_OP_WHERE) /* as in alu.def, but the chosen value keeps the bits of a NaN */
                 out[i].u = a[i].u != 0 ? b[i].u : c[i].u;
-            else /* bool's other ops come out right once the result is fitted: 1 + 1 is 2, true */
+            else /* other ops on bool give the right value when the result is fitted: 1 + 1 is 2, which is true */
                 out[i].u = a[i].u == 0;
         }
         return;

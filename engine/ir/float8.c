@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* float8 on devices that know none, which is all: values are computed as float32 and rounded after each op, as the 16-bit floats
- * are, and stored as uint8.  The conversions are written in primitives, so that no later stage and no device hears of float8.
- * Formats: Micikevicius et al., "FP8 formats for deep learning", arXiv:2209.05433; E4M3 has no infinity. */
+/* Lowering of float8, which no device supports. Values are computed as float32 and rounded after each op, like 16-bit floats,
+ * and stored as uint8. The conversions consist of primitives, so later stages and devices need no support for float8. Formats:
+ * Micikevicius et al., "FP8 formats for deep learning", arXiv:2209.05433; E4M3 has no infinity. */
 #include "engine/ir/float8.h"
 
 #include "engine/base/map.h"
@@ -15,8 +15,8 @@ static bool is_float8(const bl_node *node)
 
 typedef struct format {
     int mantissa, bias;
-    uint32_t highest; /* the largest finite value's bits */
-    uint32_t beyond;  /* what is over it: infinity, or NaN where there is none */
+    uint32_t highest; /* bits of the largest finite value */
+    uint32_t beyond;  /* the code of an overflow: infinity, or NaN in a format without infinity */
 } format;
 
 static format format_of(bl_dtype dtype)
@@ -29,17 +29,17 @@ static const bl_node *word(bl_ir *ir, const bl_node *like, uint32_t value)
     return bl_full_like(ir, like, value);
 }
 
-/* The value of |code| (uint8) as float32. */
+/* Decode |code| (uint8) to float32. */
 static const bl_node *decode(bl_ir *ir, bl_dtype dtype, const bl_node *code)
 {
     const bl_node *bits = bl_cast(ir, BL_U32, code);
-    if (dtype == BL_F8E5M2) { /* the upper half of a float16 */
+    if (dtype == BL_F8E5M2) { /* E5M2 is the upper half of a float16 */
         const bl_node *half = bl_cast(ir, BL_U16, bl_alu2(ir, BL_OP_SHL, bits, word(ir, bits, 8)));
         return bl_cast(ir, BL_F32, bl_bitcast(ir, BL_F16, half));
     }
     const bl_node *size = bl_and(ir, bits, word(ir, bits, 0x7f));
     const bl_node *sign = bl_alu2(ir, BL_OP_SHL, bl_and(ir, bits, word(ir, bits, 0x80)), word(ir, bits, 24));
-    const bl_node *small = bl_cast(ir, BL_F32, size); /* below 8 it counts in units of 2^-9 */
+    const bl_node *small = bl_cast(ir, BL_F32, size); /* a subnormal: counts in units of 2^-9 */
     small = bl_bitcast(ir, BL_U32, bl_mul(ir, small, bl_full_like(ir, small, 0x1p-9)));
     const bl_node *normal = bl_add(ir, bl_alu2(ir, BL_OP_SHL, size, word(ir, bits, 20)), word(ir, bits, (127 - 7) << 23));
     const bl_node *value = bl_where(ir, bl_less(ir, size, word(ir, bits, 8)), small, normal);
@@ -47,7 +47,7 @@ static const bl_node *decode(bl_ir *ir, bl_dtype dtype, const bl_node *code)
     return bl_bitcast(ir, BL_F32, bl_alu2(ir, BL_OP_OR, sign, value));
 }
 
-/* |x| (float32) to the nearest code, uint8; of two as near to the even one. */
+/* Encode |x| (float32) as the nearest code, uint8; ties go to the even code. */
 static const bl_node *encode(bl_ir *ir, bl_dtype dtype, const bl_node *x)
 {
     format f = format_of(dtype);
@@ -58,7 +58,7 @@ static const bl_node *encode(bl_ir *ir, bl_dtype dtype, const bl_node *x)
     const bl_node *odd = bl_and(ir, bl_alu2(ir, BL_OP_SHR, size, word(ir, bits, (uint32_t)drop)), word(ir, bits, 1));
     const bl_node *normal = bl_add(ir, bl_sub(ir, size, word(ir, bits, rebias)), word(ir, bits, (1u << (drop - 1)) - 1));
     normal = bl_alu2(ir, BL_OP_SHR, bl_add(ir, normal, odd), word(ir, bits, (uint32_t)drop));
-    /* Below the smallest normal number the addition of 2^k rounds to the format's last place by itself. */
+    /* Below the smallest normal number, adding 2^k rounds to the last place of the format. */
     uint32_t lift = (uint32_t)(127 + 1 - f.bias - f.mantissa + 23) << 23;
     const bl_node *lifted = bl_add(ir, bl_bitcast(ir, BL_F32, size), bl_bitcast(ir, BL_F32, word(ir, bits, lift)));
     const bl_node *tiny = bl_sub(ir, bl_bitcast(ir, BL_U32, lifted), word(ir, bits, lift));
@@ -69,10 +69,10 @@ static const bl_node *encode(bl_ir *ir, bl_dtype dtype, const bl_node *x)
     return bl_cast(ir, BL_U8, bl_alu2(ir, BL_OP_OR, code, sign));
 }
 
-/* The walk: what stands for each node, and the codes of the values that were rounded. */
+/* The walk. It maps each node to its replacement, and each rounded value to its code. */
 typedef struct lowering {
     bl_ir *ir;
-    bl_ptrmap made;  /* node -> its stand-in: float32 for float8 */
+    bl_ptrmap made;  /* node -> its replacement, float32 for float8 */
     bl_ptrmap codes; /* such a float32 -> uint8 */
 } lowering;
 
@@ -107,7 +107,7 @@ static const bl_node *convert(lowering *w, const bl_node *node, const bl_node *x
     return bits ? bl_bitcast(w->ir, to, x) : bl_cast(w->ir, to, x);
 }
 
-/* Their results are values that an operand had. */
+/* Is the result of the op exact, since it equals an operand up to its sign? */
 static bool is_exact(bl_op op)
 {
     return op == BL_OP_NEG || op == BL_OP_TRUNC || op == BL_OP_MAX || op == BL_OP_MIN || op == BL_OP_WHERE;
@@ -166,7 +166,7 @@ static const bl_node *lower_node(lowering *w, const bl_node *node, const bl_node
     return bl_node_make(w->ir, &proto);
 }
 
-/* A body may have some where the graph around it has none. */
+/* Does the graph have float8? A SCAN counts, since its body may have float8 where the surrounding graph has none. */
 static bool any_float8(bl_nodes nodes)
 {
     bool any = false;

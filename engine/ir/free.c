@@ -39,12 +39,12 @@ static uint64_t own_set(bl_free *free, const bl_node *node)
     if (node->op == BL_OP_RANGE)
         return bl_free_bit(free, node);
     if (bl_binds_ranges(node))
-        first_bound = (uint32_t)node->arg; /* arg values or stores, then the ranges that it binds */
+        first_bound = (uint32_t)node->arg; /* |arg| values or stores, then the bound ranges */
     if (node->op == BL_OP_MATRIX)
-        first_bound = 1; /* the sum, then the ranges of its rows and columns */
+        first_bound = 1; /* the sum, then the bound ranges of rows and columns */
     for (uint32_t i = 0; i < first_bound; i++)
         set |= stored_set(free, node->src[i]);
-    for (uint32_t i = first_bound; i < node->nsrc; i++) /* a bound may itself be that of another loop */
+    for (uint32_t i = first_bound; i < node->nsrc; i++) /* the extent of a bound range may depend on another loop */
         set |= stored_set(free, node->src[i]->src[0]);
     for (uint32_t i = first_bound; i < node->nsrc; i++)
         set &= ~bl_free_bit(free, node->src[i]);
@@ -97,12 +97,12 @@ int64_t bl_free_work(bl_free *free, const bl_node *reduce)
     return bl_free_size(free, bl_free_get(free, reduce) | bl_free_bound(free, reduce));
 }
 
-/* A loop that an index grows with, and by how much; sorted by that. */
+/* A loop whose iterations advance an index by |by| elements. Sorted by |by|. */
 typedef struct step {
     int64_t by, extent;
 } step;
 
-/* The loops of a plain sum of ranges; -1 where the index is anything else. */
+/* The loops of an affine index; -1 if the index is not affine in RANGEs. */
 static int sorted_steps(bl_free *free, const bl_node *index, step *steps)
 {
     const bl_node *term[MOST_TERMS];
@@ -124,7 +124,7 @@ static int sorted_steps(bl_free *free, const bl_node *index, step *steps)
     return n < 0 ? -1 : count;
 }
 
-/* Loops whose steps leave no gaps between those of the loops before are one row of places. */
+/* Two loops whose accesses leave no gap are merged into one contiguous span. */
 int64_t bl_free_places(bl_free *free, const bl_node *load)
 {
     step steps[MOST_TERMS];
@@ -157,14 +157,14 @@ bool bl_reads_over_and_over(bl_free *free, const bl_node *reduce, int64_t times,
     bl_ptrmap_init(&inside, bl_ir_arena(free->ir));
     for (int64_t i = 0; i < reduce->arg; i++)
         bl_ptrmap_put(&inside, reduce->src[i], free);
-    for (size_t i = below.count; i-- > 0;) { /* users first, so that what only an inner reduction sees is never entered */
+    for (size_t i = below.count; i-- > 0;) { /* users first, so that a node that only an inner reduction reads is not visited */
         const bl_node *node = below.at[i];
         if (!bl_ptrmap_has(&inside, node))
             continue;
         if (node->op == BL_OP_LOAD || node->op == BL_OP_REDUCE) {
             uint64_t set = bl_free_get(free, node);
             int64_t size = bl_free_size(free, set);
-            if (windows && node->op == BL_OP_LOAD) /* as few as three of four lie within the edges */
+            if (windows && node->op == BL_OP_LOAD) /* as few as three quarters of the elements may lie inside the padding */
                 size = bl_free_places(free, node) / 4 * 3;
             reused += (set & bound) != 0 && size <= work / times;
             continue;

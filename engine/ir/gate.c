@@ -36,7 +36,7 @@ const bl_node *bl_gate_without(bl_ir *ir, const bl_node *gate, const bl_clauses 
     return left;
 }
 
-/* Is |weak|, a comparison of indices, a constant less than |strong| asks for? */
+/* Is |weak| a comparison of indices that |strong| implies because the two differ by a constant? */
 static bool asks_less(bl_ir *ir, const bl_node *weak, const bl_node *strong)
 {
     const bl_node *more = NULL;

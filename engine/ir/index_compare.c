@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Comparisons of INDEX expressions, and the conjunctions of them that gates are. */
+/* Comparisons of INDEX expressions, and their conjunctions, which are gates. */
 #include "engine/base/size.h"
 #include "engine/ir/index_sum.h"
 
@@ -8,7 +8,8 @@ static int64_t magnitude(int64_t x)
     return x < 0 ? -x : x;
 }
 
-/* d = g * high + low, |high| the terms that g divides; low keeps the others and the constant.  False if high has no term. */
+/* Split d = g * high + low. |high| has the terms that g divides, |low| the other terms and the constant. False if |high| has no
+ * term. */
 static bool part(const bl_sum *d, int64_t g, bl_sum *high, bl_sum *low)
 {
     bl_sum_init(high, 0);
@@ -22,8 +23,8 @@ static bool part(const bl_sum *d, int64_t g, bl_sum *high, bl_sum *low)
     return high->count > 0;
 }
 
-/* d > 0 to a smaller sum's > 0: with d = g*e + r and g > 1, that is e > -r/g, i.e. e + floor((r - 1) / g) + 1 > 0, and the
- * floor may be one number for all r. */
+/* Simplify d > 0. With d = g*e + r and g > 1, d > 0 is e > -r/g, that is e + floor((r - 1) / g) + 1 > 0. Applies if the floor
+ * is the same for all values of r. */
 static bool reduce_positive(bl_sum *d)
 {
     for (int i = 0; i < d->count; i++) {
@@ -45,7 +46,8 @@ static bool reduce_positive(bl_sum *d)
     return false;
 }
 
-/* A lone quotient: floor(x / c) + k > 0 is x + c*k - c + 1 > 0;  k - floor(x / c) > 0 is c*k - x > 0. */
+/* Simplify d > 0 for a single quotient: floor(x / c) + k > 0 is x + c*k - c + 1 > 0, and k - floor(x / c) > 0 is c*k - x >
+ * 0. */
 static bool open_quotient(bl_sum *d)
 {
     const bl_node *quotient = NULL;
@@ -78,8 +80,8 @@ static const bl_node *make_compare(bl_ir *ir, bl_op op, const bl_node *x, const 
     return swapped ? bl_index_make(ir, op, y, x) : bl_index_make(ir, op, x, y);
 }
 
-/* The two sides of "d > 0" or "d = 0": negative terms move to the left, and the constant stands beside the positive terms, or
- * alone where one side is empty. */
+/* Build "d > 0" or "d = 0" with two sides: negative terms move to the left. The constant stands on the side of the positive
+ * terms, or alone on an empty side. */
 static const bl_node *build_sides(bl_ir *ir, bl_op op, const bl_sum *d)
 {
     bl_sum left, right;
@@ -113,7 +115,7 @@ static const bl_node *truth(bl_ir *ir, bool value)
     return bl_const(ir, BL_BOOL, (bl_scalar){.u = value});
 }
 
-/* Is d > 0?  1 or 0 where that is proved, else -1. */
+/* Is d > 0? 1 or 0 if it is proved, -1 if it is unknown. */
 static int decide_positive(bl_ir *ir, const bl_sum *d)
 {
     bl_sum less_one, opposite;
@@ -144,7 +146,8 @@ const bl_node *bl_fn_less(bl_ir *ir, const bl_match *m)
     return build_sides(ir, BL_OP_CMPLT, &d);
 }
 
-/* d = g*e + r is 0 only where r is a multiple of g, -g*e: NULL, or what follows where r can be at most one such. */
+/* Simplify d = 0. d = g*e + r is 0 only if r is a multiple of g. If the bounds of r contain no multiple of g: false. If they
+ * contain one: two smaller comparisons. Otherwise NULL. */
 static const bl_node *split_equal(bl_ir *ir, const bl_sum *d)
 {
     for (int i = 0; i < d->count; i++) {
@@ -156,8 +159,8 @@ static const bl_node *split_equal(bl_ir *ir, const bl_sum *d)
         if (g == 1 || !part(d, g, &high, &low) || !bl_sum_bounds(&low, &lo, &hi))
             continue;
         if (lo < INT64_MIN / 4 || hi > INT64_MAX / 4 || g > INT64_MAX / 4)
-            continue;                        /* so that nothing below overflows */
-        multiple = bl_floor_quotient(hi, g); /* the last multiple of g up to hi */
+            continue;                        /* keeps the products below within int64 */
+        multiple = bl_floor_quotient(hi, g); /* the largest multiple of g that is at most hi, divided by g */
         if (lo > multiple * g)
             return truth(ir, false);
         if (lo <= multiple * g - g)
@@ -188,7 +191,7 @@ const bl_node *bl_fn_equal(bl_ir *ir, const bl_match *m)
     if (decide_positive(ir, &d) == 1 || decide_positive(ir, &opposite) == 1)
         return truth(ir, false);
     if (d.at[0].coefficient < 0)
-        d = opposite; /* one sign for both ways to write it */
+        d = opposite; /* one sign for both orders of the operands */
     made = split_equal(ir, &d);
     return made != NULL ? made : build_sides(ir, BL_OP_CMPEQ, &d);
 }
@@ -220,7 +223,8 @@ static bool is_choice_of(const bl_node *node, const bl_node *clause)
     return node->op == BL_OP_OR && (node->src[0] == clause || node->src[1] == clause);
 }
 
-/* How two clauses go together: the one that implies the other, or *never where they exclude each other; NULL if neither. */
+/* Merge two clauses of a conjunction. Returns the clause that implies the other, or NULL if neither does; sets *never if they
+ * exclude each other. */
 static const bl_node *merge(const bl_node *a, const bl_node *b, bool *never)
 {
     if (a == b || is_choice_of(b, a))

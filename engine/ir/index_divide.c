@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums, products, quotients and remainders of INDEX expressions in normal form. */
+/* Rules for sums, products, quotients and remainders of INDEX expressions in affine normal form. */
 #include "engine/base/size.h"
 #include "engine/ir/index_sum.h"
 
-/* The sum of a node that may not be interned. */
+/* The sum of |root|, which need not be interned. */
 static void sum_of(bl_ir *ir, bl_sum *sum, const bl_node *root)
 {
     bl_sum left, right;
@@ -29,8 +29,8 @@ const bl_node *bl_fn_sum(bl_ir *ir, const bl_match *m)
     return sum.failed ? NULL : bl_sum_build(ir, &sum);
 }
 
-/* x = c * quotient + rest: whole multiples of c go to the quotient, so that every coefficient of the rest is between -c and
- * c (exclusive) and its constant from 0 to c - 1. */
+/* Divide x = c * quotient + rest term by term. Coefficients of the rest lie between -c and c (exclusive), its constant between
+ * 0 and c - 1. */
 static void split(bl_sum *x, int64_t c, bl_sum *quotient, bl_sum *rest)
 {
     bl_sum_init(quotient, bl_floor_quotient(x->constant, c));
@@ -44,7 +44,7 @@ static void split(bl_sum *x, int64_t c, bl_sum *quotient, bl_sum *rest)
     }
 }
 
-/* True if all values of |x| have one quotient by c, *multiple. */
+/* Do all values of |x| have the same quotient by c? Stores it in *multiple. */
 static bool one_multiple(bl_sum *x, int64_t c, int64_t *multiple)
 {
     int64_t lo = 0;
@@ -56,8 +56,9 @@ static bool one_multiple(bl_sum *x, int64_t c, int64_t *multiple)
     return *multiple == bl_floor_quotient(hi, c);
 }
 
-/* With other coefficients for the rest, equal modulo c, the bounds may tell more: 6*q - 5*q, or the nearest to 0.
- * On success |rest| and |quotient| are those, and the rest has the one quotient *multiple. */
+/* Find coefficients of the rest, equal modulo c, with which the bounds prove that the rest has one quotient by c, *multiple.
+ * Tries coefficients from 0 to c - 1, then coefficients nearest to 0. On success |rest| and |quotient| have the new
+ * coefficients. */
 static bool resolve(bl_sum *quotient, bl_sum *rest, int64_t c, int64_t *multiple)
 {
     bl_sum up;
@@ -70,7 +71,7 @@ static bool resolve(bl_sum *quotient, bl_sum *rest, int64_t c, int64_t *multiple
         bl_sum_init(&other, rest->constant);
         for (int i = 0; i < rest->count; i++) {
             bl_term term = rest->at[i];
-            int64_t carry = term.coefficient < 0 ? -1 : 0; /* all from 0 to c - 1 */
+            int64_t carry = term.coefficient < 0 ? -1 : 0; /* makes all coefficients 0 to c - 1 */
             if (way == 1)
                 carry = term.coefficient > c / 2 ? 1 : term.coefficient < -(c / 2) ? -1 : 0;
             bl_sum_add(&up, term.node, carry);
@@ -85,7 +86,7 @@ static bool resolve(bl_sum *quotient, bl_sum *rest, int64_t c, int64_t *multiple
     return false;
 }
 
-/* x - multiple * c */
+/* Subtract multiple * c from x. */
 static void subtract_multiple(bl_sum *x, int64_t multiple, int64_t c)
 {
     int64_t product = 0;
@@ -106,8 +107,8 @@ static int64_t gcd(int64_t a, int64_t b)
     return a;
 }
 
-/* The largest divisor g of c, shared with some coefficient, by which x = g * high + low where all values of low have one quotient
- * by g (added to |high|; |low| gets what is left, from 0 to g - 1).  1 if there is none. */
+/* The largest common divisor g of c and some coefficient for which x = g * high + low and all values of |low| have one quotient
+ * by g. That quotient is added to |high|; |low| keeps 0 to g - 1. 1 if there is none. */
 static int64_t common_part(bl_sum *x, int64_t c, bl_sum *high, bl_sum *low)
 {
     int64_t best = 1;
@@ -140,8 +141,8 @@ static const bl_node *plus(bl_ir *ir, bl_sum *sum, const bl_node *node)
     return sum->count == 0 && sum->constant == 0 ? node : bl_add(ir, bl_sum_build(ir, sum), node);
 }
 
-/* The quotient by c of a sum of one term that has two values is linear in the term: (r + 1) div 2 is r where r is 0 or 1, as
- * which pixel of two under windows that lie two apart is.  False where |x| is another sum. */
+/* Divide a sum with one term that has two values: the quotient by c is then linear in the term. Example: (r + 1) div 2 is r for
+ * r in {0, 1}. False if |x| has another form. */
 static bool divide_two_valued(const bl_sum *x, int64_t c, bl_sum *quotient)
 {
     const bl_node *term = x->count == 1 ? x->at[0].node : NULL;
@@ -159,7 +160,7 @@ static bool divide_two_valued(const bl_sum *x, int64_t c, bl_sum *quotient)
     return !quotient->failed;
 }
 
-/* The quotient of a rest that |split| left and nothing resolves. */
+/* The quotient by c of a rest that neither split nor resolve simplified. */
 static const bl_node *divide_rest(bl_ir *ir, bl_sum *rest, int64_t c)
 {
     bl_sum high, low, two;
@@ -182,7 +183,7 @@ static const bl_node *divide_rest(bl_ir *ir, bl_sum *rest, int64_t c)
     return bl_index_make(ir, BL_OP_IDIV, bl_sum_build(ir, rest), bl_index(ir, c));
 }
 
-/* In the rest, k * (y mod m) is k * y modulo c where c divides k * m.  True if any was replaced. */
+/* Replace k * (y mod m) by k * y, modulo c, if c divides k * m. True if a term was replaced. */
 static bool open_remainders(bl_sum *x, int64_t c)
 {
     bl_sum opened;
@@ -235,7 +236,7 @@ static const bl_node *remainder_of(bl_ir *ir, bl_sum *x, int64_t c)
     return bl_index_make(ir, BL_OP_MOD, bl_sum_build(ir, &rest), bl_index(ir, c));
 }
 
-/* Long division by a sum of symbols: x becomes the rest, multiples of |by| go to the quotient. */
+/* Polynomial long division by a sum of symbols: |x| becomes the remainder, |quotient| grows. */
 static void divide_symbolic(bl_ir *ir, bl_sum *x, bl_sum *by, bl_sum *quotient)
 {
     const bl_term *lead = &by->at[0];
@@ -259,7 +260,8 @@ static void divide_symbolic(bl_ir *ir, bl_sum *x, bl_sum *by, bl_sum *quotient)
     }
 }
 
-/* By g*n: (g*y + r) div (g*n) is y div n and (g*y + r) mod (g*n) is g*(y mod n) + r, where r is from 0 to g - 1.  Else NULL. */
+/* Division by g*n: (g*y + r) div (g*n) is y div n, and (g*y + r) mod (g*n) is g*(y mod n) + r, for 0 <= r < g. NULL if |x| and
+ * |by| have another form. */
 static const bl_node *by_scaled_symbol(bl_ir *ir, bl_sum *x, bl_sum *by, bool remainder)
 {
     bl_sum high, low, n, unused;
@@ -288,7 +290,7 @@ static const bl_node *by_scaled_symbol(bl_ir *ir, bl_sum *x, bl_sum *by, bool re
     return remainder ? plus(ir, &low, bl_mul(ir, made, bl_index(ir, g))) : made;
 }
 
-/* x div n or x mod n by an expression n of extents that is at least 1. */
+/* x div n or x mod n for an expression n of extents that is at least 1. */
 static const bl_node *by_symbol(bl_ir *ir, const bl_node *root, bool remainder)
 {
     bl_sum x, by, quotient, room;
@@ -316,7 +318,7 @@ static const bl_node *by_symbol(bl_ir *ir, const bl_node *root, bool remainder)
     return remainder ? rest : plus(ir, &quotient, rest);
 }
 
-/* The divisor's sign moves into x: floor(x / -c) = floor(-x / c), x mod -c = -(-x mod c). */
+/* Move the sign of the divisor into x: floor(x / -c) = floor(-x / c), x mod -c = -(-x mod c). */
 static bool constant_divisor(const bl_node *root, bl_sum *x, int64_t *c)
 {
     bool negative = root->src[1]->arg < 0;
@@ -347,7 +349,7 @@ const bl_node *bl_fn_idiv(bl_ir *ir, const bl_match *m)
         split(&x, c, &part, &rest);
         bl_sum_add_sum(&quotient, &part, 1);
         x = rest;
-    } while (bl_sum_recombine(ir, &x)); /* which may make whole multiples of c */
+    } while (bl_sum_recombine(ir, &x)); /* recombination may create multiples of c */
     if (resolve(&quotient, &rest, c, &multiple)) {
         bl_sum_add_constant(&quotient, multiple);
         return quotient.failed ? NULL : bl_sum_build(ir, &quotient);

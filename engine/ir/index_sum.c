@@ -10,8 +10,8 @@ __extension__ typedef __int128 wide;
 
 enum {
     MAX_FACTORS = 12,
-    MAX_PENDING = 64, /* nodes of a sum still to be looked at */
-    /* Quotients that are tried may hold sums to recombine, and so on down a nest of remainders: so far and no deeper. */
+    MAX_PENDING = 64, /* nodes of a sum that are still to be expanded */
+    /* Recombining builds quotients, whose sums are recombined in turn. This limits the recursion into nested remainders. */
     MAX_RECOMBINING = 3
 };
 
@@ -67,7 +67,7 @@ static void add_term(bl_sum *sum, const bl_node *node, int64_t coefficient)
     sum->count++;
 }
 
-/* What an addend is made of: up to two addends with factors, or nothing (a term). */
+/* Split an addend into up to two addends with factors. Returns 0 if it is a term. */
 static int take_apart(const bl_term *from, bl_term out[2], bool *overflow)
 {
     const bl_node *node = from->node;
@@ -157,7 +157,7 @@ const bl_node *bl_index_make(bl_ir *ir, bl_op op, const bl_node *x, const bl_nod
     return bl_node_make(ir, &made);
 }
 
-/* The factors of a term, in order of id.  Returns how many, 0 if they do not fit. */
+/* The factors of a term, sorted by id. Returns their number, or 0 if there are too many. */
 static int factors_of(const bl_node *term, const bl_node *factor[MAX_FACTORS])
 {
     int n = 0;
@@ -271,7 +271,8 @@ bool bl_sum_bounds(const bl_sum *sum, int64_t *lo, int64_t *hi)
     return true;
 }
 
-/* The least or greatest value of a factor as an expression of extents only: what is the same in every iteration. */
+/* Add a bound of a factor, the greatest or the least value, as an expression of extents: a value that is the same in every
+ * iteration. */
 static void add_extreme_factor(bl_sum *sum, const bl_node *factor, bool greatest)
 {
     if (bl_extent_is_simple(factor)) {
@@ -298,7 +299,7 @@ static void add_extreme(bl_ir *ir, bl_sum *sum, const bl_term *term)
 
     for (int i = 0; n > 1 && i < n; i++) {
         if (factor[i]->lo < 0)
-            n = 0; /* the extreme of the product is not that of its factors */
+            n = 0; /* the bound of the product is not the product of the bounds */
     }
     if (n == 0) {
         add_scaled_constant(sum, greatest ? term->node->hi : term->node->lo, term->coefficient);
@@ -328,7 +329,8 @@ static bool is_symbolic(const bl_node *term)
     return term->op == BL_OP_VAR || term->op == BL_OP_MUL;
 }
 
-/* The least value is minus the greatest of what is negated: extremes are taken by the sign of each coefficient. */
+/* The sum is not negative if the greatest value of its negation is at most 0. Bounds of terms are chosen by the sign of their
+ * coefficients. */
 static bool is_never_negative(bl_ir *ir, const bl_sum *sum)
 {
     int64_t lo = 0;
@@ -351,7 +353,7 @@ static bool is_never_negative(bl_ir *ir, const bl_sum *sum)
     return symbolic && bl_sum_bounds(&least, &lo, &hi) && hi <= 0;
 }
 
-/* What floor(x / c), c a number, is divided by; 0 for any other term. */
+/* The constant c of a term floor(x / c); 0 for any other term. */
 static int64_t divisor_of(const bl_node *term)
 {
     bool quotient = term->op == BL_OP_IDIV && bl_is_const(term->src[1]) && term->src[1]->arg > 0;
@@ -370,15 +372,15 @@ static int64_t common_divisor(int64_t a, int64_t b)
 
 enum { ALL = -1, FEW_TERMS = 4 };
 
-/* Of term |i|, or 0 where |only| is another one. */
+/* The divisor of term |i|; 0 if |only| selects another term. */
 static int64_t taken_divisor(const bl_sum *sum, int i, int only)
 {
     return only == ALL || only == i ? divisor_of(sum->at[i].node) : 0;
 }
 
-/* A sum without quotients, or without the one |only|: where that is not negative, |sum| is not either.  In a multiple by m each
- * c * floor(x / c) is between x - (c - 1) and x; and the sum, which is whole, is at least 0 where the multiple is more than -m.
- * False where there are no quotients, or the numbers are too large. */
+/* Bound |sum| from below by a sum without quotients, or without the quotient of term |only|: if |least| is never negative,
+ * |sum| is not either. Scale by m so that every c * floor(x / c) is a multiple; such a term lies between x - (c - 1) and x. The
+ * scaled sum is a multiple of m, so it is at least 0 if it is more than -m. False if there is no quotient, or on overflow. */
 static bool without_quotients(const bl_sum *sum, int only, bl_sum *least)
 {
     int64_t m = 1, constant = 0;
@@ -417,7 +419,8 @@ bool bl_sum_never_negative(bl_ir *ir, const bl_sum *sum)
         return false;
     if (is_never_negative(ir, &least))
         return true;
-    for (int i = 0; i < sum->count && sum->count <= FEW_TERMS; i++) { /* the quotient of another one, which is a term too */
+    for (int i = 0; i < sum->count && sum->count <= FEW_TERMS;
+         i++) { /* a quotient may also be a term of another quotient's sum, so try each one alone */
         if (divisor_of(sum->at[i].node) > 0 && without_quotients(sum, i, &least) && is_never_negative(ir, &least))
             return true;
     }
@@ -433,7 +436,7 @@ bool bl_may_be_negative(bl_ir *ir, const bl_node *index)
     return !bl_sum_never_negative(ir, &sum);
 }
 
-/* Is a term of -k * x among the terms beside k * (x mod c)? */
+/* Does the sum contain a term of -k * x beside k * (x mod c)? */
 static bool has_opposite(const bl_sum *sum, int at)
 {
     int64_t opposite = 0;
@@ -451,7 +454,7 @@ static bool has_opposite(const bl_sum *sum, int at)
     return false;
 }
 
-/* Can k * c * floor(x / c) be among the terms beside k * (x mod c), or -k * x?  A cheap no, for most sums. */
+/* A cheap test: may the sum contain k * c * floor(x / c), or -k * x, beside k * (x mod c)? False for most sums. */
 static bool has_partner(const bl_sum *sum, int at)
 {
     const bl_node *c = sum->at[at].node->src[1];
@@ -468,7 +471,7 @@ static bool has_partner(const bl_sum *sum, int at)
     return false;
 }
 
-/* Replace the remainder at |at|, x mod c with coefficient k, by k*x - k*c*floor(x / c), if that leaves fewer terms. */
+/* Replace term |at|, k * (x mod c), by k*x - k*c*floor(x / c) if that leaves fewer terms. */
 static bool try_recombine(bl_ir *ir, bl_sum *sum, int at)
 {
     const bl_node *mod = sum->at[at].node;
@@ -497,7 +500,7 @@ static bool try_recombine(bl_ir *ir, bl_sum *sum, int at)
     return true;
 }
 
-/* x mod a + a * (floor(x / a) mod b) is x mod (a*b). */
+/* Join x mod a + a * (floor(x / a) mod b) into x mod (a*b). */
 static bool try_join(bl_ir *ir, bl_sum *sum, int at)
 {
     const bl_node *mod = sum->at[at].node;

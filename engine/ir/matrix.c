@@ -8,11 +8,11 @@
 #include <string.h>
 
 enum {
-    ROW_BYTES = 16, /* what the start of a fragment's row must be a multiple of, or of its length if that is less */
-    SPLIT = 128     /* the last bit of the layouts' byte */
+    ROW_BYTES = 16, /* required alignment in bytes of a fragment's rows, or their length if that is smaller */
+    SPLIT = 128     /* the top bit of the byte |layouts| */
 };
 
-static const char split_mark[] = "x3"; /* behind the dtype that operands are split into */
+static const char split_mark[] = "x3"; /* suffix of the dtype into which the operands are split */
 
 int64_t bl_matrix_pack(bl_matrix matrix)
 {
@@ -154,8 +154,8 @@ static const bl_node *at_zero(bl_ir *ir, const bl_node *index, const bl_node *ac
     return bl_substitute(ir, index, &map);
 }
 
-/* By how much |index| grows with each of the two ranges: *groups where depth comes as its quotient and remainder by |group|, and
- * then the quotient's is strides[1], the remainder's must be 1.  False where it is no such sum. */
+/* The strides of |index| along two ranges. |groups|: depth occurs as its quotient and remainder by |group|; |depth| is then the
+ * stride of the quotient, and the stride of the remainder must be 1. */
 typedef struct strides {
     int64_t across, depth;
     bool groups;
@@ -188,7 +188,8 @@ static bool find_strides(bl_ir *ir, bl_matrix matrix, const bl_node *index, cons
         } else if (bl_reaches(ir, 1, &term[i], 2, (const bl_node *[]){across, depth}))
             return false;
     }
-    if (matrix.group > 1 && matrix.group == matrix.k && s->depth == 1 && s->across == matrix.group) { /* one group: no quotient */
+    if (matrix.group > 1 && matrix.group == matrix.k && s->depth == 1 &&
+        s->across == matrix.group) { /* a single group: the quotient is always 0 */
         s->groups = true;
         s->depth = matrix.n * matrix.group;
         remainder = 1;
@@ -196,7 +197,7 @@ static bool find_strides(bl_ir *ir, bl_matrix matrix, const bl_node *index, cons
     return n >= 0 && (s->groups ? remainder == 1 && s->across == matrix.group : remainder == 0);
 }
 
-/* Do rows of the fragment start at multiples of |least| elements? */
+/* Are the starts of all rows multiples of |least| elements? */
 static bool starts_even(const bl_node *first, int64_t stride, int64_t least)
 {
     const bl_node *term[BL_MAX_DIMS * 2];
@@ -219,7 +220,7 @@ const bl_node *bl_matrix_operand(bl_ir *ir, bl_matrix matrix, const bl_node *loa
     bl_matrix_layout layout = BL_MATRIX_LAYOUTS;
     strides s;
 
-    matrix.group = is_a ? 1 : matrix.group; /* only b's rows are ever interleaved */
+    matrix.group = is_a ? 1 : matrix.group; /* only rows of b are interleaved */
     if (load->nsrc != 2 || (load->src[0]->op != BL_OP_BUFFER && load->src[0]->op != BL_OP_STAGE) ||
         !find_strides(ir, matrix, load->src[1], across, depth, &s))
         return NULL;
@@ -243,7 +244,7 @@ const bl_node *bl_matrix_operand(bl_ir *ir, bl_matrix matrix, const bl_node *loa
     return bl_node_make(ir, &proto);
 }
 
-/* |node| without a cast from |from| to |to|, if that is a load of |from|; else NULL. */
+/* |node| without its cast from |from| to |to|, if that is a load of |from|; else NULL. */
 static const bl_node *loaded(const bl_node *node, bl_dtype from, bl_dtype to)
 {
     if (from != to && (node->op != BL_OP_CAST || node->dtype != to))

@@ -19,7 +19,7 @@ static bool grow(void *array, size_t cap, size_t size)
 {
     void *old, *grown;
 
-    memcpy(&old, array, sizeof old); /* a pointer to whatever the array is of */
+    memcpy(&old, array, sizeof old); /* |array| points to a pointer of any type */
     grown = bl_realloc(old, cap * size);
     if (grown != NULL)
         memcpy(array, &grown, sizeof grown);
@@ -38,7 +38,7 @@ static bool grow_ids(bl_ir *ir)
     return true;
 }
 
-/* Twice as many slots as ids, so that a probe is short. */
+/* The table has twice as many slots as there are ids, which keeps probes short. */
 static bool grow_table(bl_ir *ir)
 {
     size_t cap = ir->cap * 2;
@@ -130,10 +130,10 @@ const bl_node *bl_ir_fail(bl_ir *ir, bl_status status, const char *fmt, ...)
 
 size_t bl_ir_count(const bl_ir *ir)
 {
-    return ir->count - 1; /* without POISON */
+    return ir->count - 1; /* POISON is not counted */
 }
 
-/* A node's hash depends on its structure only, not on addresses or ids: it is the same in every process. */
+/* The hash depends on the structure of a node only, not on addresses or ids, so it is the same in every process. */
 static uint64_t hash_node(const bl_node *proto)
 {
     uint64_t head = (uint64_t)proto->op | (uint64_t)proto->dtype << 8 | (uint64_t)proto->lanes << 16 |
@@ -228,7 +228,7 @@ void bl_ir_tell(bl_ir *ir, const char *doing)
     ir->doing = doing;
 }
 
-/* Another thread may continue the compilation: its time counts from this call on. */
+/* Another thread may continue the compilation. Its time counts from its first call. */
 static bool spent_all(bl_ir *ir)
 {
     int64_t now = bl_clock_thread_ns();
@@ -244,7 +244,8 @@ void bl_ir_obey(bl_ir *ir, const bl_halt *halt)
     ir->halt = *halt;
 }
 
-/* Every stage asks for nodes, so that this is where an endless one is seen, and one that nobody waits for. */
+/* Has the compilation exceeded its time, or was it cancelled? Every stage makes nodes, so this check also ends an endless
+ * stage. */
 static bool is_late(bl_ir *ir)
 {
     if (ir->late || (++ir->asked & 1023) != 0)
@@ -315,7 +316,7 @@ uint8_t bl_node_lanes(const bl_node *node, const bl_node *const *src)
     case BL_CLASS_INST:
         return node->lanes;
     }
-    /* A load or store whose index is scalar but which has lanes takes consecutive elements, and goes on doing so. */
+    /* A LOAD or STORE with a scalar index and several lanes accesses consecutive elements, and keeps its lanes. */
     if ((node->op == BL_OP_LOAD || node->op == BL_OP_STORE) && src[1]->lanes == 1 && node->src[1]->lanes == 1 && node->lanes > 1)
         return node->lanes;
     if (node->op == BL_OP_LOAD)
@@ -350,7 +351,7 @@ const bl_node *bl_const(bl_ir *ir, bl_dtype dtype, bl_scalar value)
 
     value = bl_scalar_fit(dtype, value);
     if (bl_dtype_is_float(dtype) && isnan(value.f))
-        value.f = NAN; /* one NaN, so that interning sees equal nodes */
+        value.f = NAN; /* one bit pattern for NaN, so that equal constants are one node */
     proto.arg = value.i;
     return bl_node_make(ir, &proto);
 }

@@ -50,7 +50,7 @@ bool bl_op_folds(bl_op op)
 
 const char *bl_alu_wrong(bl_op op, bl_dtype result, const bl_dtype *from)
 {
-    int first = op == BL_OP_WHERE ? 1 : 0; /* of those that share a dtype */
+    int first = op == BL_OP_WHERE ? 1 : 0; /* the first operand of those that share a dtype */
     bl_dtype dtype = from[first];
 
     if (op == BL_OP_CAST)

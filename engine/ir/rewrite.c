@@ -37,7 +37,7 @@ static bool match_sources(const bl_pat *pat, const bl_node *node, bl_match *m, b
     return true;
 }
 
-/* Recursion as deep as the pattern, which is ours. */
+/* Recursive; the depth is that of the pattern, which is static. */
 static bool match(const bl_pat *pat, const bl_node *node, bl_match *m)
 {
     bl_match before;
@@ -68,7 +68,8 @@ static bool match(const bl_pat *pat, const bl_node *node, bl_match *m)
     return true;
 }
 
-/* A constant in |put| takes the dtype of the captured operand beside it; alone it is the whole result. */
+/* Build |pat|. A constant takes the dtype of the captured operand next to it; a constant that is the whole pattern takes the
+ * dtype of |like|. */
 static const bl_node *build(bl_ir *ir, const bl_pat *pat, const bl_match *m, const bl_node *like)
 {
     const bl_node *src[3] = {NULL, NULL, NULL};
@@ -105,10 +106,10 @@ static const bl_node *apply_row(bl_ir *ir, const bl_rule *rule, const bl_node *n
     return made == node ? NULL : made;
 }
 
-/* An op's bit in a mask; ops that have none left, which no rule looks for so far, are neither needed nor offered. */
+/* The bit of an op in a mask. Ops from 63 on have no bit: no rule requires them. */
 static uint64_t bit_of(unsigned op)
 {
-    return op < 63 ? UINT64_C(1) << op : 0; /* the last is BL_NEEDS_EQUAL */
+    return op < 63 ? UINT64_C(1) << op : 0; /* bit 63 is BL_NEEDS_EQUAL */
 }
 
 static uint64_t needs_of(const bl_pat *pat)
@@ -135,7 +136,7 @@ static uint64_t offers_of(const bl_node *node)
     for (uint32_t i = 0; i < node->nsrc; i++) {
         offers |= bit_of(node->src[i]->op);
         if (node->src[i]->op == BL_OP_EXPAND || node->src[i]->op == BL_OP_RESHAPE)
-            offers |= UINT64_C(1) << BL_OP_CONST; /* perhaps: see bl_uniform_const */
+            offers |= UINT64_C(1) << BL_OP_CONST; /* may hide a constant: see bl_uniform_const */
     }
     return node->nsrc == 2 && node->src[0] == node->src[1] ? offers | BL_NEEDS_EQUAL : offers;
 }

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* Each node is given the axis along which it has its rows, sources first.  With r rows the extent of that axis is r * n: row i
- * has the places from i * n on, so an axis that was merged with ones behind it still tells rows apart.  What has no rows is the
- * same for all of them; no extent of it may depend on their number. */
+/* The analysis assigns each node the axis of its rows, in topological order. For r rows the extent of that axis is r * n: row i
+ * has the positions from i * n on, so a row axis that was merged with later axes still separates the rows. A node without a row
+ * axis is the same for all rows; none of its extents may depend on the number of rows. */
 #include "engine/ir/rows.h"
 
 #include "engine/base/map.h"
 #include "engine/ir/scan.h"
 #include "engine/ir/shape.h"
 
-enum { MIXED = -2, NONE = -1 }; /* rows meet; there are none */
+enum { MIXED = -2, NONE = -1 }; /* rows are combined; there is no row axis */
 
 typedef struct walk {
     bl_ir *ir;
     int var, ninputs;
-    const int *bound; /* of each parameter of the body at hand; NULL: it is no body */
-    bl_ptrmap axes;   /* of what was met: node to its entry of |all|, of a SCAN to the first of its results */
+    const int *bound; /* in a body: the axis of each BOUND; NULL outside a body */
+    bl_ptrmap axes;   /* node -> its axis; for a SCAN, the axes of its results */
 } walk;
 
 /* ---- extents */
@@ -29,7 +29,7 @@ static bool has_var(const walk *w, const bl_node *extent)
     return false;
 }
 
-/* Is it the number of rows, times something else? */
+/* Is |extent| the number of rows times an expression without it? */
 static bool is_rows(const walk *w, const bl_node *extent)
 {
     if (extent->op == BL_OP_VAR)
@@ -40,7 +40,8 @@ static bool is_rows(const walk *w, const bl_node *extent)
            (is_rows(w, extent->src[1]) && !has_var(w, extent->src[0]));
 }
 
-/* The axis that |node|'s shape allows it to have rows along: NONE where no extent depends on their number. */
+/* The only axis of |node| whose extent depends on the number of rows; NONE if there is none, MIXED if the shape is not
+ * possible. */
 static int axis_of_shape(const walk *w, const bl_node *node)
 {
     int axis = NONE;
@@ -62,7 +63,7 @@ static int axis_of(const walk *w, const bl_node *node)
     return axis != NULL ? *axis : MIXED;
 }
 
-/* Of all sources that have rows. */
+/* The common row axis of all sources that have one. */
 static int common_axis(const walk *w, const bl_node *node)
 {
     int axis = NONE;
@@ -75,7 +76,7 @@ static int common_axis(const walk *w, const bl_node *node)
     return axis;
 }
 
-/* As many elements stand before a row as did: what is behind follows, since all elements stay. */
+/* A reshape keeps the row axis if the number of elements before it does not change; the elements after it then match too. */
 static int through_reshape(const walk *w, const bl_node *node)
 {
     const bl_node *from = node->src[0];
@@ -85,7 +86,7 @@ static int through_reshape(const walk *w, const bl_node *node)
     return bl_shape_count(w->ir, axis, from->dim) == bl_shape_count(w->ir, to, node->dim) ? to : MIXED;
 }
 
-/* One value for all rows has them from now on. */
+/* Broadcasting a value without rows gives it a row axis. */
 static int through_expand(const walk *w, const bl_node *node)
 {
     const bl_node *from = node->src[0];
@@ -104,7 +105,7 @@ static int through_permute(const walk *w, const bl_node *node)
     return axis;
 }
 
-/* Nothing comes in front of the rows, nor is cut off there. */
+/* A PAD or SHRINK must not shift or cut the row axis. */
 static int through_box(const walk *w, const bl_node *node)
 {
     int axis = axis_of(w, node->src[0]);
@@ -127,7 +128,7 @@ static int through_axes(const walk *w, const bl_node *node)
     return axis >= 0 && (node->arg >> axis & 1) != 0 ? MIXED : axis;
 }
 
-/* Each row looks up what is there for all of them, or in itself. */
+/* Each row looks up in a table that all rows share, or in itself. */
 static int through_gather(const walk *w, const bl_node *node)
 {
     int from = axis_of(w, node->src[0]), index = axis_of(w, node->src[1]);
@@ -138,7 +139,7 @@ static int through_gather(const walk *w, const bl_node *node)
 
 static bool walk_all(walk *w, int nroots, const bl_node *const *roots);
 
-/* Of source |which| as the body has it: of a sequence, a slice. */
+/* The axis of source |which| inside the body: a slice of a sequence lacks the first axis. */
 static int axis_of_bound(const walk *w, const bl_node *node, const bl_scan *scan, int which)
 {
     int axis = axis_of(w, node->src[which]);
@@ -147,7 +148,8 @@ static int axis_of_bound(const walk *w, const bl_node *node, const bl_scan *scan
     return axis > 0 ? axis - 1 : MIXED;
 }
 
-/* Of the results: what is carried has its rows where it began, in every step, and what is stacked has an axis in front. */
+/* The axes of the results. A carry must keep its initial row axis in every step; a stacked output has one more axis in
+ * front. */
 static const int *through_scan(const walk *w, const bl_node *node)
 {
     const bl_scan *scan = bl_scan_get(w->ir, node);
@@ -190,7 +192,7 @@ static int axis_of_tensor(const walk *w, const bl_node *node)
 {
     switch ((int)node->op) {
     case BL_OP_CONST:
-    case BL_OP_IOTA: /* with rows it would number them: its shape says so below */
+    case BL_OP_IOTA: /* an IOTA along the rows would number them: then its shape has a row axis, and give_axis fails */
         return NONE;
     case BL_OP_VAR:
         return node->arg == w->var ? MIXED : NONE;
@@ -224,7 +226,7 @@ static int axis_of_tensor(const walk *w, const bl_node *node)
     }
 }
 
-/* Whatever the op says, the shape must agree: with rows along that axis, and none but that. */
+/* The axis from the op must equal the axis from the shape. */
 static bool give_axis(walk *w, const bl_node *node)
 {
     int *axis = bl_arena_alloc(bl_ir_arena(w->ir), sizeof *axis);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Laws of scalar ops on every dtype.  A row without a flag is exact: for floats that includes NaN, infinities and the sign of
- * zero, for integers the wrap at their width. */
+/* Algebraic laws of scalar ops of every dtype. A rule is exact: for floats with NaN, infinities and the sign of zero, for
+ * integers with wrapping. */
 #include "engine/ir/eval.h"
 #include "engine/ir/pattern.h"
 #include "engine/ir/private.h"
@@ -15,7 +15,7 @@ GUARD(is_no_index, DTYPE != BL_INDEX && DTYPE != BL_BOOL)
 GUARD(is_bool, DTYPE == BL_BOOL)
 GUARD(of_whole, !bl_dtype_is_float(FROM))
 GUARD(of_bool, FROM == BL_BOOL)
-/* Decided by bounds: max, min, and remainders and quotients of what is smaller than the divisor. */
+/* Bounds decide max, min, and the quotient and remainder of a value below the divisor. */
 GUARD(bounds_are_known, is_whole(m) && FROM != BL_U64)
 
 /* ---- functions */
@@ -24,7 +24,7 @@ static bl_scalar value_of(const bl_node *uniform)
     return bl_const_value(bl_uniform_const(uniform));
 }
 
-/* K with all bits set, in its dtype. */
+/* Is K the constant with all bits set? */
 static bool ones_k(const bl_match *m)
 {
     bl_scalar minus_one = bl_scalar_fit((bl_dtype)m->root->dtype, (bl_scalar){.i = -1});
@@ -32,19 +32,19 @@ static bool ones_k(const bl_match *m)
     return is_whole(m) && value_of(m->at[4]).i == minus_one.i;
 }
 
-/* Arithmetic with a NaN: what compilers fold of it by themselves may be anything (PoCL's truncation of one is). */
+/* Arithmetic with a NaN constant is folded here, since compilers fold it wrongly (PoCL's truncation of a NaN). */
 static bool nan_k(const bl_match *m)
 {
     return !is_whole(m) && isnan(value_of(m->at[4]).f);
 }
 
-/* (x op K) op K2 = x op (K op K2): for integers modulo 2^width, and for max and min of any dtype. */
+/* (x op K) op K2 = x op (K op K2), for integers modulo 2^width, and for max and min of any dtype. */
 static const bl_node *join_constants(bl_ir *ir, const bl_match *m)
 {
     const bl_node *both = NULL;
 
     if (m->root->dtype == BL_INDEX && (m->root->op == BL_OP_ADD || m->root->op == BL_OP_MUL))
-        return NULL; /* has a normal form of its own */
+        return NULL; /* INDEX has its own normal form */
     both = bl_alu2(ir, (bl_op)m->root->op, bl_uniform_const(m->at[4]), bl_uniform_const(m->at[5]));
     if (!bl_is_const(both))
         return NULL;
@@ -63,7 +63,7 @@ static const bl_node *sub_constant(bl_ir *ir, const bl_match *m) /* x - K = x + 
     return bl_alu2(ir, BL_OP_ADD, m->at[0], bl_const_like(ir, m->root, bl_scalar_fit(dtype, k)));
 }
 
-/* x / 2^n = x * 2^-n exactly, as long as 2^-n is a normal number of the dtype. */
+/* x / 2^n = x * 2^-n is exact while 2^-n is a normal number of the dtype. */
 static const bl_node *div_power(bl_ir *ir, const bl_match *m)
 {
     bl_dtype dtype = (bl_dtype)m->root->dtype;
@@ -76,7 +76,7 @@ static const bl_node *div_power(bl_ir *ir, const bl_match *m)
     return bl_alu2(ir, BL_OP_MUL, m->at[0], bl_const_like(ir, m->root, (bl_scalar){.f = 1 / k}));
 }
 
-/* A conversion of a conversion that kept every value is one conversion. */
+/* Two conversions, of which the first preserves every value, are one conversion. */
 static const bl_node *cast_cast(bl_ir *ir, const bl_match *m)
 {
     const bl_node *inner = m->root->src[0];
@@ -84,7 +84,7 @@ static const bl_node *cast_cast(bl_ir *ir, const bl_match *m)
 
     if (!bl_cast_keeps((bl_dtype)inner->dtype, inner->src[0]))
         return NULL;
-    /* From a float to an integer saturates, from an integer it wraps. */
+    /* A conversion to integer saturates from a float and wraps from an integer. */
     if (bl_dtype_is_int(to) && bl_dtype_is_float((bl_dtype)inner->dtype) != bl_dtype_is_float((bl_dtype)inner->src[0]->dtype) &&
         !bl_cast_keeps(to, inner->src[0]))
         return NULL;
@@ -104,7 +104,7 @@ static const bl_node *cast_constant(bl_ir *ir, const bl_match *m)
     return bl_const_like(ir, m->root, bl_scalar_cast((bl_dtype)m->root->dtype, (bl_dtype)k->dtype, bl_const_value(k)));
 }
 
-/* A conversion of a choice between constants is a choice between their conversions. */
+/* Convert the constants of a choice. */
 static const bl_node *cast_where(bl_ir *ir, const bl_match *m)
 {
     bl_dtype to = (bl_dtype)m->root->dtype;
@@ -114,7 +114,7 @@ static const bl_node *cast_where(bl_ir *ir, const bl_match *m)
                     bl_const_like(ir, m->root, bl_scalar_cast(to, from, value_of(m->at[5]))));
 }
 
-/* A comparison of a choice between constants with a constant is a choice between what is known of each. */
+/* A comparison of a choice between constants with a constant: compare each constant. */
 static const bl_node *compare_choice(bl_ir *ir, const bl_match *m)
 {
     return bl_where(ir, m->at[0], bl_alu2(ir, (bl_op)m->root->op, m->at[4], m->at[6]),
@@ -126,7 +126,7 @@ static const bl_node *bitcast_bitcast(bl_ir *ir, const bl_match *m)
     return bl_bitcast(ir, (bl_dtype)m->root->dtype, m->at[0]);
 }
 
-/* A comparison of a converted bool with a constant has two cases. */
+/* A comparison of a converted bool with a constant: evaluate both cases. */
 static const bl_node *compare_flag(bl_ir *ir, const bl_match *m)
 {
     const bl_node *flag = m->at[0];
@@ -215,7 +215,7 @@ static const bl_rule rows[] = {
     RULE("min_self", P2(MIN, X, X), X),
     RULE_IF("max_is_or", P2(MAX, X, Y), P2(OR, X, Y), is_bool),
     RULE_IF("min_is_and", P2(MIN, X, Y), P2(AND, X, Y), is_bool),
-    RULE_IF("max_max", P2(MAX, X, P2(MAX, X, Y)), P2(MAX, X, Y), is_whole), /* floats: the sign of zero */
+    RULE_IF("max_max", P2(MAX, X, P2(MAX, X, Y)), P2(MAX, X, Y), is_whole), /* not for floats: the sign of zero */
     RULE_IF("min_min", P2(MIN, X, P2(MIN, X, Y)), P2(MIN, X, Y), is_whole),
     RULE_IF("max_nan", P2(MAX, X, K), K, nan_k),
     RULE_IF("min_nan", P2(MIN, X, K), K, nan_k),
@@ -265,7 +265,7 @@ static const bl_rule rows[] = {
     RULE("where_not", P3(WHERE, P1(NOT, X), Y, Z), P3(WHERE, X, Z, Y)),
     RULE("where_where_yes", P3(WHERE, X, P3(WHERE, X, Y, Z), W), P3(WHERE, X, Y, W)),
     RULE("where_where_no", P3(WHERE, X, Y, P3(WHERE, X, Z, W)), P3(WHERE, X, Y, W)),
-    /* Gates nest: x where both hold. */
+    /* Nested gates are one gate: the conjunction. */
     RULE("where_gates", P3(WHERE, X, P3(WHERE, Y, Z, W), W), P3(WHERE, P2(AND, X, Y), Z, W)),
     RULE_IF("where_is_condition", P3(WHERE, X, C(1), C(0)), X, is_bool),
     RULE_IF("where_is_not", P3(WHERE, X, C(0), C(1)), P1(NOT, X), is_bool),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* INDEX expressions and the bools made of them.  These are mathematical integers that do not wrap, so that all laws of floor
- * division hold; each function puts its node into normal form in one step.  A row may say no by giving NULL. */
+/* INDEX expressions and comparisons of them. INDEX is the mathematical integers, which do not wrap, so all laws of floor
+ * division hold. Each function brings its node into normal form in one step, or returns NULL. */
 #include "engine/ir/index_sum.h"
 #include "engine/ir/pattern.h"
 

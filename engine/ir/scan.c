@@ -25,7 +25,7 @@ const bl_node *bl_scan_bound(bl_ir *ir, const bl_scan *scan, const bl_node *cons
     return bl_is_poison(from) ? from : bl_bound(ir, which, (bl_dtype)from->dtype, from->ndim - slice, from->dim + slice);
 }
 
-/* Find which parameters the body reads, by number. */
+/* Mark the numbers of the BOUND nodes that the body reads. */
 static void mark_bound(bl_ir *ir, const bl_scan *scan, bool *used)
 {
     bl_nodes below = bl_reach(ir, count_roots(scan), scan->root, false);
@@ -35,7 +35,7 @@ static void mark_bound(bl_ir *ir, const bl_scan *scan, bool *used)
     }
 }
 
-/* Leave out the sequences and constants that the body does not read, and number the parameters that are left anew. */
+/* Drop the sequences and constants that the body does not read, and renumber the remaining BOUND nodes. */
 static void drop_unread(bl_ir *ir, bl_scan *scan, const bl_node **root, const bl_node **src)
 {
     int n = bl_scan_sources(scan), sequences = scan->ncarries + scan->nsequences, kept = 0;
@@ -68,7 +68,7 @@ static void drop_unread(bl_ir *ir, bl_scan *scan, const bl_node **root, const bl
         root[i] = bl_substitute(ir, root[i], &to);
 }
 
-/* The scan as it is kept, with its roots simplified, and its sources; NULL without memory. */
+/* A copy of the scan with simplified roots, and its sources. NULL without memory. */
 static bl_scan *prepare(bl_ir *ir, const bl_scan *given, const bl_node *const *from, const bl_node ***src)
 {
     size_t nroots = (size_t)count_roots(given), nsrc = (size_t)bl_scan_sources(given);
@@ -89,7 +89,7 @@ static bl_scan *prepare(bl_ir *ir, const bl_scan *given, const bl_node *const *f
     return scan;
 }
 
-/* -1 without memory. */
+/* The number of |scan|, shared by equal scans. -1 without memory. */
 static int number_of(bl_ir *ir, const bl_scan *scan)
 {
     if (!bl_arena_reserve(ir->arena, (void **)&ir->scans, ir->nscans, &ir->cap_scans, sizeof(const bl_scan *)))
@@ -161,7 +161,7 @@ const bl_node *bl_scan_result(bl_ir *ir, const bl_node *node, int which)
                                        .arg = which});
 }
 
-/* Whether |size| is not 0, for each element of |like|. */
+/* Is |size| not 0? A bool in the shape of |like|. */
 static const bl_node *is_nonzero(bl_ir *ir, const bl_node *size, const bl_node *like)
 {
     return bl_expand(ir, bl_cast(ir, BL_BOOL, bl_cast(ir, BL_I32, size)), like->ndim, like->dim);
@@ -194,7 +194,7 @@ static const bl_node *moved(const bl_ptrmap *map, const bl_node *node)
     return to == NULL ? node : to;
 }
 
-/* |map| gets the node over what its sources became, where that is something else. */
+/* Rebuild |node| over its replaced sources, and store the result in |map| if it differs. */
 static void move_sources(bl_ir *ir, const bl_node *node, bl_ptrmap *map)
 {
     const bl_node **src = bl_arena_array(ir->arena, (size_t)node->nsrc + 1, sizeof *src);

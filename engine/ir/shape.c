@@ -10,7 +10,7 @@
 #include <limits.h>
 
 enum {
-    MAX_EXTENT_STEPS = 512, /* of bl_extent_eval, which looks at a node as often as it is used, and calls itself no deeper */
+    MAX_EXTENT_STEPS = 512, /* limit of visits of bl_extent_eval, which visits a node once per use; also limits its recursion */
     MAX_TEXT_DEPTH = 24
 };
 
@@ -103,12 +103,12 @@ const bl_node *bl_extent_copy(bl_arena *arena, bl_ptrmap *copies, const bl_node 
     return copy;
 }
 
-/* A text of bounded length: it ends with what goes over. */
+/* A text of bounded length. */
 enum { LONGEST_TEXT = 400 };
 
 typedef struct short_text {
     bl_text text;
-    const char *const *names; /* of the named dimensions, nnames of them */
+    const char *const *names; /* names of the |nnames| named dimensions */
     const int64_t *steps;     /* likewise; NULL: all are 1 */
     int nnames;
 } short_text;
@@ -122,7 +122,7 @@ static const char *infix(bl_op op)
     return op == BL_OP_IDIV ? " // " : op == BL_OP_MOD ? " % " : NULL;
 }
 
-/* |times| of a VAR, as a multiple or a part of the dimension that it counts the steps of. */
+/* Print |times| VARs as a multiple or a fraction of the named dimension whose steps the VAR counts. */
 static void put_var(short_text *text, const bl_node *var, int64_t times)
 {
     bool named = var->arg < text->nnames && text->names[var->arg] != NULL;
@@ -140,7 +140,7 @@ static void put_var(short_text *text, const bl_node *var, int64_t times)
         bl_text_printf(&text->text, "/%lld", (long long)(step % times == 0 ? step / times : step));
 }
 
-/* Is |extent| a VAR that counts steps, by a positive constant? */
+/* Is |extent| a VAR that counts steps, times a positive constant? */
 static bool is_scaled(const short_text *text, const bl_node *extent, const bl_node **var, int64_t *times)
 {
     *var = extent;
@@ -153,7 +153,7 @@ static bool is_scaled(const short_text *text, const bl_node *extent, const bl_no
            text->steps[(*var)->arg] > 1;
 }
 
-/* Every leaf puts something and a full text ends the walk, so that a shared expression cannot take long. */
+/* Every leaf prints something, and a full text ends the walk, so a shared expression cannot take exponential time. */
 static void put_extent(short_text *text, const bl_node *extent, int depth, bool grouped)
 {
     const char *sign = infix((bl_op)extent->op);

@@ -31,7 +31,7 @@ int64_t bl_stage_memory_bytes(const bl_stage_memory *plan)
     return total;
 }
 
-/* Facts about one nest, by the position of a node in |below|. */
+/* Facts about one nest, indexed by the position of a node in |below|. */
 typedef struct nest {
     bl_ir *ir;
     bl_free *free;
@@ -45,14 +45,14 @@ static size_t position_of(const nest *n, const bl_node *node)
     return (size_t)(uintptr_t)bl_ptrmap_get(&n->position, node) - 1;
 }
 
-/* Is |node|, which is part of what |stage| stores, a loop that is done before any of the stage's begins: it stands in no loops
- * but those that the stage stands in? */
+/* Is |node|, which |stage| depends on, a loop that ends before any loop of the stage begins: does it depend on no loops but
+ * those around the stage? */
 static bool is_done_before(nest *n, const bl_node *node, const bl_node *stage)
 {
     return bl_binds_ranges(node) && (bl_free_get(n->free, node) & ~bl_free_get(n->free, stage)) == 0;
 }
 
-/* Mark what |stage| is made of. */
+/* Mark all nodes that |stage| depends on. */
 static void mark_below(nest *n, const bl_node *stage)
 {
     for (size_t i = 0; i < n->below.count; i++)
@@ -65,7 +65,8 @@ static void mark_below(nest *n, const bl_node *stage)
     }
 }
 
-/* Do two of its stores write one element?  Copies of an unrolled loop whose last part overlaps the one before do. */
+/* May two stores of the stage write the same element? Stores of an unrolled loop do, if the last copy overlaps the copy
+ * before. */
 static bool stores_overlap(nest *n, const bl_node *stage)
 {
     for (int64_t i = 0; i < stage->arg; i++) {
@@ -73,7 +74,7 @@ static bool stores_overlap(nest *n, const bl_node *stage)
             const bl_node *a = stage->src[i], *b = stage->src[k], *apart = NULL;
             int64_t lanes = a->lanes > b->lanes ? a->lanes : b->lanes;
             if (a->src[1]->lanes > 1 || b->src[1]->lanes > 1)
-                return true; /* lanes that go their own way */
+                return true; /* a scatter: the lanes have arbitrary indices */
             apart = bl_sub(n->ir, a->src[1], b->src[1]);
             if (!bl_is_const(apart) || (apart->lo < lanes && apart->lo > -lanes))
                 return true;
@@ -82,8 +83,8 @@ static bool stores_overlap(nest *n, const bl_node *stage)
     return false;
 }
 
-/* Does |store| of |stage| load from |other| what it does not overwrite, in its own loops or in loops within?  What was done
- * |before| has been read. */
+/* Does |store| of |stage| load elements of |other| that it does not overwrite, inside the loops of the stage? Nodes in |before|
+ * have been computed earlier. */
 static bool reads_elsewhere(nest *n, const bl_node *stage, const bl_node *store, const bl_node *other, const bl_ptrmap *before)
 {
     bl_nodes below = bl_reach(n->ir, 1, &store->src[2], false);
@@ -105,17 +106,18 @@ static bool reads_elsewhere(nest *n, const bl_node *stage, const bl_node *store,
     return false;
 }
 
-/* Does each store of |stage| load from |other| only what it overwrites, and each element of it once? */
+/* In-place update: does each store of |stage| load from |other| only the element that it overwrites, and write each element
+ * once? */
 static bool is_in_place(nest *n, const bl_node *stage, const bl_node *other, const bl_ptrmap *before)
 {
-    if (BL_STAGE_FOLDS(stage) || stores_overlap(n, stage)) /* one that folds begins with its identity everywhere */
+    if (BL_STAGE_FOLDS(stage) || stores_overlap(n, stage)) /* a stage that folds starts with every element at the identity */
         return false;
     for (int64_t i = 0; i < stage->arg; i++) {
         const bl_node *store = stage->src[i];
         bl_nodes index = bl_reach(n->ir, 1, &store->src[1], false);
         for (size_t k = 0; k < index.count; k++) {
             if (index.at[k]->op == BL_OP_MIN)
-                return false; /* a last part overlaps the one before */
+                return false; /* the last iteration overlaps the iteration before */
         }
         if (reads_elsewhere(n, stage, store, other, before))
             return false;
@@ -123,15 +125,15 @@ static bool is_in_place(nest *n, const bl_node *stage, const bl_node *other, con
     return true;
 }
 
-/* May |stage| be filled where |other| was: is nothing of |other| read from the sink but through what is done before |stage|, or,
- * where |in_place|, by |stage| itself? */
+/* May |stage| share memory with |other|: is |other| dead when |stage| is filled, except for reads by |stage| itself if
+ * |in_place|? */
 static bool may_follow(nest *n, const bl_node *sink, const bl_node *other, const bl_node *stage, bool in_place)
 {
     bool *live = n->mark;
     bl_ptrmap before;
 
     if (((other->sub | stage->sub) & BL_STAGE_SHARED) != 0)
-        return false; /* other work-items may be filling one while some still read the other */
+        return false; /* some work-items may still read the one while others fill the other */
     if (other->dtype != stage->dtype || bl_free_get(n->free, other) != bl_free_get(n->free, stage))
         return false;
     bl_ptrmap_init(&before, bl_ir_arena(n->ir));
@@ -141,7 +143,7 @@ static bool may_follow(nest *n, const bl_node *sink, const bl_node *other, const
             bl_ptrmap_put(&before, n->below.at[i], n);
     }
     if (!bl_ptrmap_has(&before, other))
-        return false; /* it might be filled later */
+        return false; /* |other| might be filled later */
     for (size_t i = 0; i < n->below.count; i++)
         live[i] = false;
     live[position_of(n, sink)] = true;

@@ -6,7 +6,7 @@ static uint64_t at(const bl_ptrmap *map, const bl_node *node)
     return *(const uint64_t *)bl_ptrmap_get(map, node);
 }
 
-/* |*sum| is what |node| adds to a sum of indices that it is a term of, or a part of. */
+/* Hash |node|. *sum is what it contributes to the hash of a sum of indices of which it is a term or a part. */
 static uint64_t hash_node(const bl_structure *s, const bl_node *node, bool named, uint64_t *sum)
 {
     bool is_sum = node->op == BL_OP_ADD && node->dtype == BL_INDEX,

@@ -18,7 +18,7 @@ void bl_scalar_print(bl_dtype dtype, bl_scalar value, bl_text *out)
 
     switch (bl_dtype_get_kind(dtype)) {
     case BL_KIND_FLOAT:
-        snprintf(text, sizeof text, "%.17g", value.f); /* 17 digits tell every double apart */
+        snprintf(text, sizeof text, "%.17g", value.f); /* 17 digits identify every double */
         back.f = strtod(text, NULL);
         if (back.u == value.u)
             bl_text_puts(out, text);
@@ -77,13 +77,13 @@ static void print_node(const bl_node *node, const uint32_t *number, bl_text *out
     bl_text_putc(out, '\n');
 }
 
-/* A node still to be printed after its |next|-th and later operands. */
+/* A node that is printed after its operands from number |next| on. */
 typedef struct pending {
     const bl_node *node;
     uint32_t next;
 } pending;
 
-/* The operand that must stand before |node|: sources, then extents that are not plain numbers.  NULL past the last. */
+/* The i-th operand to print before |node|: sources, then extents; *skip is set for constant extents. NULL after the last. */
 static const bl_node *operand_at(const bl_node *node, uint32_t i, bool *skip)
 {
     *skip = false;
@@ -95,7 +95,7 @@ static const bl_node *operand_at(const bl_node *node, uint32_t i, bool *skip)
     return node->dim[i - node->nsrc];
 }
 
-/* Depth first from each root, so that the order depends on the graph only, not on ids. */
+/* Depth-first from each root, so that the order depends on the structure only, not on ids. */
 void bl_ir_print(bl_ir *ir, int nroots, const bl_node *const *roots, bl_text *out)
 {
     size_t reachable = bl_reach(ir, nroots, roots, true).count;

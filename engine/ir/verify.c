@@ -10,14 +10,14 @@
 
 #include <string.h>
 
-/* Each check gives NULL or what is wrong with the node. */
+/* Each check returns NULL, or what is wrong with the node. */
 
 static bool is_scalar_int(const bl_node *node)
 {
     return node->ndim == 0 && bl_dtype_is_int((bl_dtype)node->dtype);
 }
 
-/* How many sources a node may have. */
+/* The allowed number of sources of a node. */
 static void count_sources(const bl_node *node, uint32_t *fewest, uint32_t *most)
 {
     int exact = bl_op_sources((bl_op)node->op);
@@ -38,7 +38,7 @@ static void count_sources(const bl_node *node, uint32_t *fewest, uint32_t *most)
         *most = UINT32_MAX;
 }
 
-/* What a LOAD reads from and a STORE writes to. */
+/* Is it a node that a LOAD reads or a STORE writes? */
 static bool is_memory(const bl_node *node)
 {
     return node->op == BL_OP_BUFFER || node->op == BL_OP_STAGE || node->op == BL_OP_MATRIX;
@@ -326,7 +326,7 @@ static const char *check_matrix(const bl_node *node)
     return depth == matrix.k ? NULL : "depth";
 }
 
-/* Stores to one local buffer, then the ranges that they are done over. */
+/* Check a STAGE: stores to one local buffer, then the ranges they run over. */
 static const char *check_filled(const bl_node *node)
 {
     if (node->arg < 1 || node->arg > node->nsrc || node->lanes != 1)
@@ -346,7 +346,7 @@ static const char *check_filled(const bl_node *node)
     return NULL;
 }
 
-/* A fold that others follow: over one RANGE, in whose loop they stand. */
+/* Check a RUNNING: the reduction must be over exactly one RANGE. */
 static const char *check_running(const bl_node *node)
 {
     const bl_node *fold = node->src[0];
@@ -427,7 +427,7 @@ static const char *check_class(bl_ir *ir, const bl_node *node)
     return "only a linear kernel has this";
 }
 
-/* The node that its builder makes of the same sources: its shape must be the node's.  NULL if the op has no such builder. */
+/* Build the node again from its sources, to compare shapes. NULL if no builder infers its shape. */
 static const bl_node *build_again(bl_ir *ir, const bl_node *node)
 {
     const bl_node *x = node->nsrc > 0 ? node->src[0] : NULL;
@@ -467,7 +467,7 @@ static const bl_node *build_again(bl_ir *ir, const bl_node *node)
 static const char *check_inferred(bl_ir *ir, const bl_node *node)
 {
     bl_node again = *node;
-    bl_err before = ir->err; /* a builder that says no must not condemn the graph by itself */
+    bl_err before = ir->err; /* an error of a builder must not become the status of the ir */
     const bl_node *built = build_again(ir, node);
 
     ir->err = before;
@@ -489,7 +489,7 @@ static const char *check_stage(const bl_node *node, bl_stage stage)
                                                                                                        : NULL;
 }
 
-/* A body is closed: what it takes are the parameters of its scan, in the form that the scan gives them. */
+/* Check a leaf of a body: a BOUND must have the type that its scan gives it. */
 static const char *check_bound(const bl_ir *ir, const bl_node *node, const bl_node *scan)
 {
     const bl_scan *body = scan == NULL ? NULL : bl_scan_get(ir, scan);
@@ -513,7 +513,7 @@ static const char *check_bound(const bl_ir *ir, const bl_node *node, const bl_no
     return NULL;
 }
 
-/* |scan| is the one whose body the roots are, or NULL. */
+/* Verify |roots|, which are the roots of the body of |scan| if that is not NULL. */
 static bl_status verify(bl_ir *ir, int nroots, const bl_node *const *roots, const bl_node *scan, bl_stage stage, const char *pass,
                         int level, bl_err *err)
 {

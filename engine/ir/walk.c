@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The walks of one ir share its scratch arrays (queue, mark, value) and so do not nest.  Builders leave these alone. */
+/* The walks of an ir share its scratch arrays (queue, mark, value) and therefore do not nest. Builders do not use these
+ * arrays. */
 static void begin_walk(bl_ir *ir)
 {
     if (++ir->epoch == 0) {
@@ -31,7 +32,7 @@ static int by_id(const void *a, const void *b)
     return (*x)->id < (*y)->id ? -1 : (*x)->id > (*y)->id;
 }
 
-/* Sort the queue by id: by the marks where it holds a good part of all nodes. */
+/* Sort the queue by id. If it holds a large part of all nodes, scan the marks instead. */
 static void sort_queue(bl_ir *ir, size_t count)
 {
     size_t at = 0;
@@ -46,7 +47,7 @@ static void sort_queue(bl_ir *ir, size_t count)
     }
 }
 
-/* Fill the queue with what |roots| reach without passing through a node of |stop| (NULL: all). */
+/* Fill the queue with all nodes reachable from |roots| without passing through a node of |stop| (NULL: none). */
 static size_t collect(bl_ir *ir, int nroots, const bl_node *const *roots, bool dims, const bl_ptrmap *stop)
 {
     size_t count = 0;
@@ -134,7 +135,7 @@ static const bl_node *rebuild_load(bl_ir *ir, const bl_node *node, const bl_node
     return bl_node_make(ir, &proto);
 }
 
-/* A store whose gate has turned out to be open always. */
+/* Rebuild a store; a gate that is always open is dropped. */
 static const bl_node *rebuild_store(bl_ir *ir, const bl_node *node, const bl_node *const *src)
 {
     bl_node proto = *node;
@@ -166,13 +167,13 @@ const bl_node *bl_node_rebuild(bl_ir *ir, const bl_node *node, const bl_node *co
     if (node->op == BL_OP_STORE && node->nsrc == 4 && bl_is_int(src[3], 1))
         return rebuild_store(ir, node, src);
     if (node->op == BL_OP_FOLD && src[0]->lanes == 1 && !bl_is_poison(src[0])) {
-        /* All lanes became one value; folding them still takes as many. */
+        /* All lanes became one value, but the fold must still count it once per lane. */
         for (int i = 0; i < node->src[0]->lanes; i++)
             copies[i] = src[0];
         return bl_fold(ir, (bl_op)node->sub, bl_stack(ir, node->src[0]->lanes, copies));
     }
     if (node->op == BL_OP_EXTRACT &&
-        src[0]->lanes == 1) /* a vector whose lanes became one value, as a load's behind a closed gate */
+        src[0]->lanes == 1) /* the lanes of a vector became one scalar, for instance a load behind a closed gate */
         return src[0];
     for (uint32_t i = 0; i < node->nsrc; i++) {
         if (bl_is_poison(src[i]))
@@ -184,7 +185,8 @@ const bl_node *bl_node_rebuild(bl_ir *ir, const bl_node *node, const bl_node *co
     return bl_node_make(ir, &proto);
 }
 
-/* |node| over what the walk made of its sources and extents; itself where nothing changed and |always| is not set. */
+/* Rebuild |node| over the results of the walk for its sources and extents; |node| itself if nothing changed and |always| is not
+ * set. */
 static const bl_node *remake(bl_ir *ir, const bl_node *node, bool always)
 {
     const bl_node *small[32];
@@ -192,7 +194,7 @@ static const bl_node *remake(bl_ir *ir, const bl_node *node, bool always)
     const bl_node **src = small;
     bool same = true;
 
-    if (bl_is_poison(node)) /* it has no number of its own by which its dimensions could be found */
+    if (bl_is_poison(node)) /* POISON is not in the tables that hold the results for extents */
         return node;
     if (node->nsrc > sizeof small / sizeof small[0]) {
         src = bl_arena_array(ir->arena, node->nsrc, sizeof *src);
@@ -276,7 +278,7 @@ const bl_node *bl_rewrite(bl_ir *ir, const bl_node *root, bl_rewriter *become, v
 }
 
 enum {
-    MAX_STEPS = 64, /* rows applied one after the other to one node */
+    MAX_STEPS = 64, /* rules applied in succession to one node */
     MAX_PASSES = 16
 };
 
@@ -310,7 +312,7 @@ void bl_simplify_tracked(bl_ir *ir, int nroots, const bl_node **roots, int ntrac
             const bl_node *node = ir->queue[i];
             const bl_node *made = simplify_node(ir, node);
             if (bl_is_poison(made))
-                return; /* out of memory: the roots stay as they are, and the ir says so */
+                return; /* out of memory: the roots stay unchanged, and the ir has the error */
             ir->value[node->id] = made;
         }
         for (int i = 0; i < ntracked; i++)

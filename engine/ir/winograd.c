@@ -3,11 +3,11 @@
 
 enum { WEIGHT = 3, MOST = 6, MOST_PARTS = MOST * MOST };
 
-/* The transforms of F(m x m, 3 x 3): points 0, 1, -1 and infinity, and for m = 4 also 2 and -2. */
+/* The transform matrices of F(m x m, 3 x 3): interpolation points 0, 1, -1 and infinity, and for m = 4 also 2 and -2. */
 typedef struct transforms {
-    double in[MOST][MOST];       /* B^T, of a tile's inputs */
-    double weight[MOST][WEIGHT]; /* G */
-    double out[MOST - 2][MOST];  /* A^T */
+    double in[MOST][MOST];       /* B^T: transforms an input tile */
+    double weight[MOST][WEIGHT]; /* G: transforms the weight */
+    double out[MOST - 2][MOST];  /* A^T: transforms products back */
 } transforms;
 
 static const transforms small = {
@@ -52,10 +52,10 @@ bl_correlation bl_correlation_turned(bl_correlation c)
 
 /* ---- small matrices of tensors */
 
-/* A matrix of constants, read along its rows or (turned) its columns. */
+/* A matrix of constants, read by rows or, if |turned|, by columns. */
 typedef struct factors {
     const double *at;
-    int rows, columns, step; /* of the table: elements from one row to the next */
+    int rows, columns, step; /* |step|: elements of the table from one row to the next */
     bool turned;
 } factors;
 
@@ -64,7 +64,7 @@ static double factor(const factors *f, int row, int column)
     return f->turned ? f->at[column * f->step + row] : f->at[row * f->step + column];
 }
 
-/* The sum of n parts, |stride| apart, each by its factor in a row. */
+/* The sum of n parts, |stride| apart, each times its factor of the row. */
 static const bl_node *combine(bl_ir *ir, const factors *f, int row, const bl_node *const *part, int stride)
 {
     const bl_node *sum = NULL;
@@ -81,7 +81,7 @@ static const bl_node *combine(bl_ir *ir, const factors *f, int row, const bl_nod
     return sum;
 }
 
-/* f part f^T: from columns x columns parts to rows x rows. */
+/* f part f^T: from columns x columns parts to rows x rows parts. */
 static void transform(bl_ir *ir, const factors *f, const bl_node *const *part, const bl_node **out)
 {
     const bl_node *half[MOST_PARTS];
@@ -96,8 +96,8 @@ static void transform(bl_ir *ir, const factors *f, const bl_node *const *part, c
     }
 }
 
-/* Which part an element is of is asked of its place along |axis|, and no part reads anything else for it: so the scheduler sees
- * loads that do not depend on the axis, and unrolls it (engine/opt/select.c).  Each part has extent 1 there. */
+/* Select a part by the position along |axis|; each part has extent 1 there. No load of a part depends on the axis, so the
+ * scheduler can unroll the axis (engine/opt/select.c). */
 static const bl_node *choose(bl_ir *ir, int axis, int first, int n, const bl_node *const *part, const bl_node *iota)
 {
     if (n == 1)
@@ -131,7 +131,7 @@ typedef struct winograd {
     bl_ir *ir;
     const transforms *t;
     int tile, places;                                         /* m, and (m + 2)^2 */
-    int64_t pictures, ins, outs, height, width, down, across; /* N, C, O, the result's, and how many tiles */
+    int64_t pictures, ins, outs, height, width, down, across; /* N, C, O, the size of the result, and the number of tiles */
     int before[2];
 } winograd;
 
@@ -169,7 +169,8 @@ static const bl_node *reshape(bl_ir *ir, const bl_node *x, int n, const int64_t 
     return bl_reshape(ir, x, n, dim);
 }
 
-/* x [N, C, H, W] with zeros around it as tiles of |size| by |size|, m apart: size^2 tensors [1, N, down, across, C]. */
+/* Cut x [N, C, H, W], with zero padding, into tiles of |size| by |size| elements, m apart: size^2 tensors [1, N, down, across,
+ * C]. */
 static void cut(const winograd *g, const bl_node *x, const int *before, int size, const bl_node **part)
 {
     static const int channels_last[] = {0, 2, 3, 1, 4, 5};
@@ -194,8 +195,8 @@ static void cut(const winograd *g, const bl_node *x, const int *before, int size
     }
 }
 
-/* Transformed parts as rows for a product: [places, tiles, channels], in a buffer of its own, since each is read over and over.
- */
+/* Transformed parts as the rows of a matrix product: [places, tiles, channels]. They get a buffer, since each element is read
+ * many times. */
 static const bl_node *rows(const winograd *g, const bl_node *const *part, int64_t channels)
 {
     const bl_node *x = bl_contiguous(g->ir, join(g->ir, 0, g->places, part));
@@ -213,7 +214,7 @@ static const bl_node *transformed_input(const winograd *g, const bl_node *x)
     return rows(g, out, g->ins);
 }
 
-/* w [O, C, 3, 3] as [places, C, O]. */
+/* Transform w [O, C, 3, 3] to [places, C, O]. */
 static const bl_node *transformed_weight(const winograd *g, const bl_node *w)
 {
     static const int outs_last[] = {2, 3, 1, 0};
@@ -231,7 +232,7 @@ static const bl_node *transformed_weight(const winograd *g, const bl_node *w)
     return bl_contiguous(ir, join(ir, 0, g->places, out));
 }
 
-/* a [P, M, K] by b [P, K, N]. */
+/* The product of a [P, M, K] and b [P, K, N]. */
 static const bl_node *product(bl_ir *ir, const bl_node *a, const bl_node *b)
 {
     static const int turn[] = {0, 2, 1};
@@ -246,7 +247,7 @@ static const bl_node *product(bl_ir *ir, const bl_node *a, const bl_node *b)
     return bl_contiguous(ir, bl_reshape(ir, a, 3, dim));
 }
 
-/* Part |i| of [parts, ..], whose other axes become |size|. */
+/* Part |i| of x [parts, ..], with its other axes reshaped to |size|. */
 static const bl_node *part_of(bl_ir *ir, const bl_node *x, int i, int n, const int64_t *size)
 {
     const bl_node *from[BL_MAX_DIMS], *dim[BL_MAX_DIMS];
@@ -258,7 +259,7 @@ static const bl_node *part_of(bl_ir *ir, const bl_node *x, int i, int n, const i
     return x->op == BL_OP_POISON ? x : reshape(ir, bl_shrink(ir, x, from, dim), n, size);
 }
 
-/* n * n parts side by side along the axes |down| and |across|, where each has extent 1. */
+/* Join n * n parts along the axes |down| and |across|, where each part has extent 1. */
 static const bl_node *join_square(bl_ir *ir, int down, int across, int n, const bl_node *const *part)
 {
     const bl_node *row[MOST];
@@ -268,7 +269,7 @@ static const bl_node *join_square(bl_ir *ir, int down, int across, int n, const 
     return join(ir, down, n, row);
 }
 
-/* Products [places, tiles, O] to [N, O, H, W]. */
+/* Transform products [places, tiles, O] back to [N, O, H, W]. */
 static const bl_node *transformed_back(const winograd *g, const bl_node *m)
 {
     static const int rows_apart[] = {0, 3, 1, 4, 2, 5};
@@ -284,7 +285,7 @@ static const bl_node *transformed_back(const winograd *g, const bl_node *m)
     const bl_node *y = join_square(ir, 3, 5, g->tile, out);
     int64_t height = g->down * g->tile, width = g->across * g->tile;
     bool cropped = height != g->height || width != g->width;
-    if (cropped) /* whole tiles, so that the axes within them can be unrolled */
+    if (cropped) /* whole tiles, so that the axes inside a tile can be unrolled */
         y = bl_contiguous(ir, y);
     y = reshape(ir, y, 4, (const int64_t[]){g->pictures, g->outs, height, width});
     if (!cropped || y->op == BL_OP_POISON)
@@ -326,7 +327,7 @@ const bl_node *bl_winograd_turned(bl_ir *ir, const bl_node *w)
     return bl_flip(ir, bl_permute(ir, w, exchanged), 1u << 2 | 1u << 3);
 }
 
-/* The gradient to the weight as windows, a product and a sum. */
+/* The gradient with respect to the weight, as windows, a product and a sum. */
 static const bl_node *correlate_weight(bl_ir *ir, const bl_node *x, const bl_node *g, bl_correlation c)
 {
     static const int windows_first[] = {1, 4, 5, 0, 2, 3}, outs_first[] = {1, 0, 2, 3};
