@@ -20,8 +20,8 @@ static int64_t plus(int64_t a, int64_t b)
     return bl_i64_add(a, b, &sum) ? sum : INT64_MAX;
 }
 
-/* Which instructions compute what is stored, rather than where: |of_value| has one flag for each and starts as false.  Users
- * stand behind what they use, but for SET, whose variable is read further behind still. */
+/* Mark the instructions that compute stored values, rather than indices. |of_value| has one flag per instruction, initially
+ * false. Users follow their operands, except that the readers of a variable follow its SET. */
 static void mark_values(const bl_linear *linear, bool *of_value)
 {
     for (uint32_t i = linear->ninst; i-- > 0;) {
@@ -52,7 +52,8 @@ typedef struct sizes {
     const int64_t *vars;
 } sizes;
 
-/* What follows from constants and named dimensions alone; false where it does not, or asks for too long a way. */
+/* The value of an instruction that depends on constants and named dimensions only. False if it depends on anything else, or if
+ * the expression is deeper than |depth|. */
 static bool is_known(const sizes *s, uint32_t at, int depth, int64_t *value)
 {
     const bl_inst *inst = &s->lowered->linear->inst[at];
@@ -84,8 +85,8 @@ static bool is_known(const sizes *s, uint32_t at, int depth, int64_t *value)
 
 static int64_t turns_of(const sizes *s, uint32_t at, int depth);
 
-/* What stands for a number that is not known: GUESS, or the largest it may be where that is less, as of a remainder, of a loop's
- * own place, or of a group's number. */
+/* An estimate for an unknown number: GUESS, or its upper bound if that is less. Bounds are known for a remainder, a quotient, a
+ * loop counter and a group number. */
 static int64_t guess_of(const sizes *s, const bl_inst *inst, int depth)
 {
     int64_t below = INT64_MAX, by = 0;
@@ -101,8 +102,8 @@ static int64_t guess_of(const sizes *s, const bl_inst *inst, int depth)
     return below < 1 ? 0 : below - 1 < GUESS ? below - 1 : GUESS;
 }
 
-/* How many turns a loop takes: what is known, sums and products of it, and a guess for what is not: the loop's own place in a
- * causal sum, say. */
+/* The number of iterations of a loop: exact for known values, sums and products; an estimate for the rest, for instance for an
+ * outer loop's counter in a causal sum. */
 static int64_t turns_of(const sizes *s, uint32_t at, int depth)
 {
     const bl_inst *inst = &s->lowered->linear->inst[at];
@@ -110,7 +111,7 @@ static int64_t turns_of(const sizes *s, uint32_t at, int depth)
 
     if (is_known(s, at, depth, &x))
         return x;
-    if (inst->dtype == BL_BOOL) /* what is done only where that is so (stages.c) */
+    if (inst->dtype == BL_BOOL) /* a gate that was lowered to a loop of one iteration (stages.c) */
         return 1;
     if (inst->op == BL_OP_CAST && depth > 0)
         return turns_of(s, inst->args[0], depth - 1);
@@ -120,9 +121,9 @@ static int64_t turns_of(const sizes *s, uint32_t at, int depth)
     y = turns_of(s, inst->args[1], depth - 1);
     if (inst->op == BL_OP_MUL)
         return times(x, y);
-    if (inst->op == BL_OP_MIN) /* where a sum ends by its gate */
+    if (inst->op == BL_OP_MIN) /* a reduction that ends where its gate closes */
         return x < y ? x : y;
-    return plus(x > 0 ? x : 0, y > 0 ? y : 0); /* what is taken off may be nothing */
+    return plus(x > 0 ? x : 0, y > 0 ? y : 0); /* a negative operand is often small */
 }
 
 int64_t *bl_cost_runs(bl_arena *arena, const bl_lowered *lowered, int nvars, const int64_t *vars)

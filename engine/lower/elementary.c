@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* exp, log and sin of float32 as arithmetic that every device with BL_FEATURE_EXACT rounds alike.  Drivers' own functions are
- * faster in long kernels, but their last bits differ from the interpreter's.
- *
- * exp and log are those of Cephes (Moshier, Methods and Programs for Mathematical Functions, 1989; expf.c, logf.c), at most 1
- * unit in the last place off.  sin is that of the GLSL dialect (engine/render/glsl.c).  All steps that may round are FMA, MUL,
- * ADD and CAST. */
+/* exp, log and sin of float32 as arithmetic that every device with BL_FEATURE_EXACT rounds alike. The functions of drivers are
+ * faster in long kernels, but their last bits differ from the interpreter's. exp and log follow Cephes (Moshier, Methods and
+ * Programs for Mathematical Functions, 1989; expf.c, logf.c); their error is at most 1 unit in the last place. sin is that of
+ * the GLSL dialect (engine/render/glsl.c). All steps that may round are FMA, MUL, ADD and CAST. */
 #include "engine/lower/lower.h"
 
 #include <math.h>
@@ -13,7 +11,7 @@ typedef struct writer {
     bl_arena *arena;
     bl_linear *out;
     int capacity;
-    uint8_t lanes; /* of the values being written */
+    uint8_t lanes; /* lanes of the values being written */
 } writer;
 
 static uint32_t put_inst(writer *w, bl_inst inst, const uint32_t *args)
@@ -31,7 +29,7 @@ static uint32_t put_inst(writer *w, bl_inst inst, const uint32_t *args)
 
 #define ARGS(...) ((const uint32_t[]){__VA_ARGS__})
 
-/* |sub| as in bl_inst. */
+/* Append an ALU instruction; |sub| as in bl_inst. */
 static uint32_t put_known(writer *w, bl_op op, bl_dtype dtype, uint8_t sub, uint32_t nargs, const uint32_t *args)
 {
     bl_inst inst = {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .lanes = w->lanes, .sub = sub, .nargs = nargs};
@@ -88,13 +86,13 @@ static uint32_t choose(writer *w, bl_dtype dtype, uint32_t condition, uint32_t y
     return put(w, BL_OP_WHERE, dtype, 3, ARGS(condition, yes, no));
 }
 
-/* |op| of integers, the second a constant: shifts are by less than the width. */
+/* Integer |op| with a constant as second operand. Shift amounts are below the width. */
 static uint32_t with(writer *w, bl_op op, bl_dtype dtype, uint32_t x, uint64_t value)
 {
     return put_known(w, op, dtype, op == BL_OP_SHL || op == BL_OP_SHR, 2, ARGS(x, whole(w, dtype, value)));
 }
 
-/* The polynomial of x with |n| coefficients, the highest first. */
+/* The polynomial of x with |n| coefficients, highest degree first. */
 static uint32_t horner(writer *w, uint32_t x, int n, const float *coefficients)
 {
     uint32_t sum = real(w, coefficients[0]);
@@ -110,11 +108,11 @@ static uint32_t power_of_two(writer *w, uint32_t k)
     return put_cast(w, BL_OP_BITCAST, BL_F32, with(w, BL_OP_SHL, BL_I32, with(w, BL_OP_ADD, BL_I32, k, 127), 23));
 }
 
-/* exp(x) = 2^n exp(r), |r| <= ln(2) / 2.  Two factors make 2^n, so that a denormal result is rounded once. */
+/* exp(x) = 2^n exp(r), |r| <= ln(2) / 2. 2^n is applied as two factors, so that a denormal result is rounded once. */
 static uint32_t write_exp(writer *w, uint32_t x)
 {
     static const float p[] = {1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 0.5f};
-    /* beyond these exp is 0 or infinite */
+    /* beyond these bounds exp is 0 or infinite */
     uint32_t c = put(w, BL_OP_MIN, BL_F32, 2, ARGS(put(w, BL_OP_MAX, BL_F32, 2, ARGS(x, real(w, -104))), real(w, 89)));
     uint32_t half = choose(w, BL_F32, is_less(w, c, real(w, 0)), real(w, -0.5f), real(w, 0.5f));
     uint32_t n = put_cast(w, BL_OP_TRUNC, BL_F32, fma_of(w, c, real(w, 1.44269504089f), half));
@@ -131,7 +129,7 @@ static uint32_t write_log(writer *w, uint32_t x)
 {
     static const float p[] = {7.0376836292e-2f,  -1.1514610310e-1f, 1.1676998740e-1f,  -1.2420140846e-1f, 1.4249322787e-1f,
                               -1.6668057665e-1f, 2.0000714765e-1f,  -2.4999993993e-1f, 3.3333331174e-1f};
-    const int64_t root_bits = 0x3f3504f3; /* of sqrt(1/2) */
+    const int64_t root_bits = 0x3f3504f3; /* bits of sqrt(1/2) */
     uint32_t zero = real(w, 0), small = is_less(w, x, real(w, 0x1p-126f));
     uint32_t normal = choose(w, BL_F32, small, mul(w, x, real(w, 0x1p25f)), x);
     uint32_t bits = put_cast(w, BL_OP_BITCAST, BL_I32, normal);
@@ -147,13 +145,13 @@ static uint32_t write_log(writer *w, uint32_t x)
     y = add(w, f, fma_of(w, z, real(w, -0.5f), y));
     y = fma_of(w, e, real(w, 0.693359375f), y);
     is = is_less(w, x, real(w, INFINITY));
-    y = choose(w, BL_F32, is, y, x); /* itself: infinity and NaN */
+    y = choose(w, BL_F32, is, y, x); /* infinity and NaN give themselves */
     y = choose(w, BL_F32, is_less(w, x, zero), real(w, NAN), y);
     return choose(w, BL_F32, put(w, BL_OP_CMPEQ, BL_BOOL, 2, ARGS(x, zero)), real(w, -INFINITY), y);
 }
 
-/* x / pi for x = |x| >= 2^14 with these bits, modulo 2, as a fixed-point number whose highest bit is worth 1: the mantissa times
- * those 96 bits of 1/pi that the exponent calls for (Payne and Hanek, Radian Reduction for Trigonometric Functions, SIGNUM
+/* x / pi modulo 2, for x = |x| >= 2^14 given by its bits, as a fixed-point number whose highest bit is worth 1: the mantissa
+ * times the 96 bits of 1/pi that the exponent selects (Payne and Hanek, Radian Reduction for Trigonometric Functions, SIGNUM
  * 1983). */
 static uint32_t far_turns(writer *w, uint32_t bits)
 {
@@ -181,7 +179,7 @@ static uint32_t far_turns(writer *w, uint32_t bits)
     return put(w, BL_OP_ADD, BL_U64, 2, ARGS(put(w, BL_OP_ADD, BL_U64, 2, ARGS(product[0], product[1])), product[2]));
 }
 
-/* |x| = k pi + r, |r| <= pi / 2, and sin(x) = +-sin(r). */
+/* |x| = k pi + r, |r| <= pi / 2, so sin(x) = +-sin(r). */
 static uint32_t write_sin(writer *w, uint32_t x)
 {
     static const float p[] = {2.6083159809786593541503e-6f, -1.981069071916863322258e-4f, 8.33307858556509017944336e-3f,
@@ -210,7 +208,7 @@ static bool is_function(bl_op op)
     return op == BL_OP_EXP || op == BL_OP_LOG || op == BL_OP_SIN;
 }
 
-/* In float32, as the narrower dtypes are computed. */
+/* Expand a function. Narrower dtypes are computed in float32. */
 static uint32_t write_function(writer *w, const bl_inst *inst, uint32_t x)
 {
     bool narrow = inst->dtype != BL_F32;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Turn TILE ranges into copies and VECTOR ranges into lanes.  Equal copies are one node, so what does not depend on a tile's axis
- * is computed once for all of it: that is register reuse. needs: ranges of any kind.  keeps: values and their order of summation
- * per lane.  leaves no TILE or VECTOR. */
+/* Unroll TILE ranges into copies, and turn VECTOR ranges into lanes. Nodes are hash-consed, so equal copies are one node: a
+ * value that does not depend on a tile's axis is computed once for the whole tile. That is register blocking. Needs: ranges of
+ * any kind. Keeps: values and their order of summation per lane. Leaves no TILE or VECTOR. */
 #include "engine/base/map.h"
 #include "engine/ir/rewrite.h"
 #include "engine/lower/lower.h"
@@ -9,7 +9,7 @@
 
 enum { MOST_VALUES = 4096 };
 
-/* A fold, or a stage, over what is left after |range| was taken out of |reduce|'s ranges. */
+/* A REDUCE or a STAGE over the ranges of |reduce| other than |range|. */
 static const bl_node *fold_rest(bl_ir *ir, const bl_node *reduce, const bl_node *range, int nvalues, const bl_node *const *values)
 {
     const bl_node *ranges[BL_MAX_DIMS * 2];
@@ -21,7 +21,7 @@ static const bl_node *fold_rest(bl_ir *ir, const bl_node *reduce, const bl_node 
     }
     if (reduce->op == BL_OP_STAGE)
         return bl_stage_over(ir, reduce->sub, nvalues, values, nranges, ranges);
-    return bl_reduce_over(ir, (bl_op)reduce->sub, nvalues, values, nranges, ranges); /* a chain of values where none is left */
+    return bl_reduce_over(ir, (bl_op)reduce->sub, nvalues, values, nranges, ranges); /* a chain of values if no range is left */
 }
 
 static const bl_node *tile_reduce(bl_ir *ir, const bl_node *reduce, const bl_node *range)
@@ -42,7 +42,7 @@ static const bl_node *tile_reduce(bl_ir *ir, const bl_node *reduce, const bl_nod
     return fold_rest(ir, reduce, range, nvalues, values);
 }
 
-/* Copies of each store that |range| is free in. */
+/* Copy each store that depends on |range|, once per iteration. */
 static const bl_node *tile_stores(bl_ir *ir, const bl_node *sink, const bl_node *range)
 {
     const bl_node **stores = bl_arena_array(bl_ir_arena(ir), (size_t)sink->nsrc * (size_t)(range->hi + 1), sizeof *stores);
@@ -61,7 +61,7 @@ static const bl_node *tile_stores(bl_ir *ir, const bl_node *sink, const bl_node 
 
 /* ---- lanes */
 
-/* What |index| grows by from lane to lane, if that is one number. */
+/* Is the stride of |index| from lane to lane a constant? Stores it in *stride. */
 static bool lane_stride(const bl_node *index, int64_t *stride)
 {
     const bl_node *term[BL_MAX_DIMS * 2];
@@ -80,7 +80,7 @@ static bool lane_stride(const bl_node *index, int64_t *stride)
     return true;
 }
 
-/* The vector at |ahead| places behind the first lane of |load|. */
+/* The vector load that starts |ahead| elements after the first lane of |load|. */
 static const bl_node *vector_at(bl_ir *ir, const bl_node *load, const bl_node *lane, int64_t ahead)
 {
     bl_node vector = *load;
@@ -92,8 +92,8 @@ static const bl_node *vector_at(bl_ir *ir, const bl_node *load, const bl_node *l
     return bl_node_make(ir, &vector);
 }
 
-/* Lanes that are |stride| places apart, out of as many vectors: all that is between the first and the last of them, and nothing
- * else, so the last vector overlaps the one before. */
+/* A strided load: load all elements between the first and the last lane as |stride| contiguous vectors, then pick the lanes.
+ * The last vector overlaps the vector before, so nothing beyond the last lane is read. */
 static const bl_node *strided_load(bl_ir *ir, const bl_node *load, const bl_node *lane, int64_t stride)
 {
     const bl_node *each[BL_MAX_LANES];
@@ -107,7 +107,7 @@ static const bl_node *strided_load(bl_ir *ir, const bl_node *load, const bl_node
     return bl_stack(ir, (int)lanes, each);
 }
 
-/* |load| has its lanes; |scalar| is what it was made from, over |range|. */
+/* Vectorise |load|, whose index has lanes now; |scalar| is the load it was made from, over |range|. */
 static const bl_node *vector_load(bl_ir *ir, const bl_node *load, const bl_node *lane, const bl_node *scalar,
                                   const bl_node *range)
 {
@@ -123,8 +123,8 @@ static const bl_node *vector_load(bl_ir *ir, const bl_node *load, const bl_node 
         lane_stride(load->src[1], &stride))
         return strided_load(ir, load, lane, stride);
     const bl_node *src[3] = {load->src[0], scalar->src[1], gate == NULL ? NULL : scalar->src[2]};
-    scalar = bl_node_with(ir, scalar, src); /* a stage that it reads may have got lanes inside */
-    for (int i = 0; i < lane->lanes; i++)   /* an index may itself be loaded: that load has no lanes to pick from */
+    scalar = bl_node_with(ir, scalar, src); /* a stage that it reads may have been vectorised inside */
+    for (int i = 0; i < lane->lanes; i++)   /* the index may depend on another load, which is then scalar in each copy */
         each[i] = bl_replace(ir, scalar, range, bl_index(ir, i));
     return bl_stack(ir, lane->lanes, each);
 }
@@ -142,7 +142,7 @@ static const bl_node *vector_store(bl_ir *ir, const bl_node *store, const bl_nod
     return bl_node_make(ir, &vector);
 }
 
-/* A fold over lanes, or a stage: the lanes are folded one by one after the loop. */
+/* Vectorise a REDUCE over lanes, or a STAGE. The lanes are folded after the loop. */
 static const bl_node *vector_reduce(bl_ir *ir, const bl_node *reduce, const bl_node *range, const bl_node *lane)
 {
     const bl_node **values = bl_arena_array(bl_ir_arena(ir), (size_t)reduce->arg, sizeof *values);
@@ -150,24 +150,24 @@ static const bl_node *vector_reduce(bl_ir *ir, const bl_node *reduce, const bl_n
 
     if (values == NULL)
         return reduce;
-    if (reduce->op == BL_OP_STAGE) /* its stores have the lanes */
+    if (reduce->op == BL_OP_STAGE) /* the stores of a stage have the lanes */
         return fold_rest(ir, reduce, range, (int)reduce->arg, reduce->src);
     for (int64_t i = 0; i < reduce->arg; i++) {
         values[i] = reduce->src[i];
         for (int k = 0; k < lane->lanes; k++)
             all[k] = values[i];
-        if (values[i]->lanes == 1) /* the same in every lane, and folded as often */
+        if (values[i]->lanes == 1) /* the same value in every lane counts once per lane */
             values[i] = bl_stack(ir, lane->lanes, all);
     }
     return bl_fold(ir, (bl_op)reduce->sub, fold_rest(ir, reduce, range, (int)reduce->arg, values));
 }
 
-/* |made|, to which |node| has come where |range| is the lanes of |lane|. */
+/* Vectorise |made|, which is |node| over its rewritten sources, along |range|; |lane| is the vector of lane numbers. */
 static const bl_node *in_lanes(bl_ir *ir, const bl_node *made, const bl_node *node, const bl_node *range, const bl_node *lane)
 {
     if (node == range)
         return lane;
-    /* A load or store that has lanes has those of another range, and keeps them. */
+    /* A load or store that had lanes before is vectorised along another range and keeps its lanes. */
     if (made->op == BL_OP_LOAD && node->lanes == 1)
         return vector_load(ir, made, lane, node, range);
     if (made->op == BL_OP_STORE && node->lanes == 1 && (made->src[1]->lanes > 1 || made->src[2]->lanes > 1))
@@ -179,7 +179,7 @@ static const bl_node *in_lanes(bl_ir *ir, const bl_node *made, const bl_node *no
 
 typedef struct expansion {
     bl_ir *ir;
-    const bl_node *range, *lane; /* lane NULL: |range| is a tile */
+    const bl_node *range, *lane; /* lane NULL: |range| is a TILE */
 } expansion;
 
 static const bl_node *expand_node(void *arg, const bl_node *node, const bl_node *const *src)

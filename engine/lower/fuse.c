@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Products that are fused with the addition behind them.  In a sum over a loop each product is: the order of such a sum is free,
- * and so is its rounding.  Elsewhere x * y + z is rounded twice, as PyTorch rounds it, unless the product is exact: then one
- * rounding gives the same bits.  Products of a quantised weight's code and scales are. */
+/* Fused multiply-add. In a reduction each product is fused with its addition: the order of such a sum is free, and so is its
+ * rounding. Elsewhere x * y + z rounds twice, as in PyTorch, unless the product is exact: then one rounding gives the same
+ * bits. Products of a quantised weight's code and its scales are exact. */
 #include "engine/lower/emit.h"
 
 enum { F32_BITS = 24, MOST_DEPTH = 8 };
@@ -14,7 +14,7 @@ static int bits_of(uint64_t x)
     return n;
 }
 
-/* Significant bits that a float32 value has at the most. */
+/* An upper bound of the number of significant bits of a float32 value. */
 static int significant_bits(const bl_node *node, int depth)
 {
     const bl_node *x = node->nsrc > 0 ? node->src[0] : NULL;
@@ -35,7 +35,7 @@ static int significant_bits(const bl_node *node, int depth)
         return bits;
     case BL_OP_CAST:
         if (x->dtype == BL_F16)
-            return 11; /* of the mantissa, the hidden one too */
+            return 11; /* significand of a float16, with its hidden bit */
         if (bl_dtype_is_int((bl_dtype)x->dtype) && x->lo > -INT32_MAX && x->hi < INT32_MAX)
             return bits_of((uint64_t)(x->hi > -x->lo ? x->hi : -x->lo));
         return F32_BITS;
@@ -44,7 +44,7 @@ static int significant_bits(const bl_node *node, int depth)
     }
 }
 
-/* Which operand of an addition is an exact product; -1: none. */
+/* The operand of an addition that is an exact product; -1 if there is none. */
 static int exact_product(const bl_node *node)
 {
     if (node->op != BL_OP_ADD || node->dtype != BL_F32)
@@ -70,7 +70,7 @@ value *emit_fused(build *b, scope *at, const bl_node *node)
     return emit_inst(b, at, BL_OP_FMA, BL_F32, node->lanes, 3, ARGS(x, y, emit_node(b, at, node->src[1 - which])));
 }
 
-/* A product, what scales the sum before it, and each of several products that are added first. */
+/* Fuses a product with the sum, a rescaling factor with the sum, and each of several products that are added first. */
 value *emit_sum(build *b, scope *at, const bl_node *reduce, const bl_node *term, value *sum)
 {
     bl_dtype dtype = emit_dtype(b, reduce);

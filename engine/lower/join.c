@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Several kernels as one: a single work-item does what their groups did, kernel after kernel and group after group.  Where all of
- * them together take less than a launch costs, that is what makes them fast. */
+/* Joins several kernels into one: a single work-item runs all groups of the first kernel, then those of the second, and so on.
+ * This pays where all of them together take less time than a launch. */
 #include "engine/lower/lower.h"
 
 #include <string.h>
@@ -8,8 +8,8 @@
 typedef struct joiner {
     bl_arena *arena;
     bl_linear *out;
-    uint32_t *buffer; /* of each parameter: 1 + its instruction, or 0 */
-    uint32_t *to;     /* of each instruction of the part at hand: which it has become */
+    uint32_t *buffer; /* for each parameter: 1 + its BUFFER instruction, or 0 */
+    uint32_t *to;     /* for each instruction of the current part: its number in the joined kernel */
 } joiner;
 
 static uint32_t add(joiner *j, bl_inst inst, uint32_t nargs, const uint32_t *args)
@@ -20,7 +20,7 @@ static uint32_t add(joiner *j, bl_inst inst, uint32_t nargs, const uint32_t *arg
     return j->out->ninst++;
 }
 
-/* What stands in the place of a group's number: a loop, or 0 where there is one group. */
+/* Replace a group number: by a loop, or by 0 if there is one group. */
 static uint32_t open_loop(joiner *j, bl_dtype index, int64_t groups, int *depth)
 {
     bl_inst count = {.op = BL_OP_CONST, .dtype = (uint8_t)index, .lanes = 1, .arg = groups > 1 ? groups : 0};
@@ -61,7 +61,7 @@ static void add_part(joiner *j, const bl_join_part *part)
     uint32_t group[BL_GRID_DIMS];
     int depth = 0;
 
-    /* before any loop, since other parts use them too */
+    /* before any loop, since other parts use the buffers too */
     for (uint32_t i = 0; i < linear->ninst; i++) {
         const bl_inst *inst = &linear->inst[i];
         if (inst->op == BL_OP_BUFFER)
@@ -72,7 +72,7 @@ static void add_part(joiner *j, const bl_join_part *part)
     for (uint32_t i = 0; i < linear->ninst; i++) {
         const bl_inst *inst = &linear->inst[i];
         uint32_t *args = NULL;
-        if (inst->op == BL_OP_BUFFER || inst->op == BL_OP_BARRIER) /* a work-item need not wait for itself */
+        if (inst->op == BL_OP_BUFFER || inst->op == BL_OP_BARRIER) /* a single work-item needs no barrier */
             continue;
         if (inst->op == BL_OP_GROUP_ID) {
             j->to[i] = group[inst->arg];

@@ -10,28 +10,29 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What is true of an op's instructions. */
+/* Properties of an op's instructions. */
 enum {
-    VALUE = 1,      /* users may name them; they are printed with their dtype and lanes */
+    VALUE = 1,      /* has a value: users may name it, and it is printed with its dtype and lanes */
     ONE_LANE = 2,   /* never a vector */
     INT_RESULT = 4, /* int32 or int64 */
-    OF_MATRIX = 8   /* |arg| is a shape */
+    OF_MATRIX = 8   /* |arg| is a matrix shape */
 };
 
 typedef struct checker {
     const bl_linear *linear;
-    uint32_t number; /* of the instruction in hand */
-    uint32_t *scope; /* of each instruction: 1 + the innermost LOOP around it, or 0 */
-    bool *open;      /* of each LOOP: not yet ended */
-    bool *uniform;   /* of each instruction: its value is the same in all work-items of a group */
+    uint32_t number; /* number of the current instruction */
+    uint32_t *scope; /* for each instruction: 1 + the number of the innermost LOOP around it, or 0 */
+    bool *open;      /* for each LOOP: has it not ended yet? */
+    bool *uniform;   /* for each instruction: is its value the same in all work-items of a group? */
     uint32_t loop[BL_LINEAR_MAX_DEPTH];
     uint32_t depth;
-    uint32_t stored; /* bit i: a STORE names parameter i */
+    uint32_t stored; /* bit i: parameter i is stored to */
     uint64_t local_bytes;
     bl_err *err;
 } checker;
 
-/* How an op stands in a kernel; |check| NULL: not at all.  It sees operands that are there and in scope. */
+/* The rules for an op. |check| is NULL for an op that is not allowed in a kernel; it may rely on operands that exist and are in
+ * scope. */
 typedef struct form {
     uint8_t min_args, max_args;
     uint8_t is;
@@ -171,7 +172,7 @@ static bl_status check_const(checker *c, const bl_inst *in)
                                                                             : bad(c, "%s cannot hold the value", dtype_of(in));
 }
 
-/* VAR and the ids count something. */
+/* VAR, GROUP_ID and LOCAL_ID: |arg| must be in range. */
 static bl_status check_number(checker *c, const bl_inst *in)
 {
     int64_t limit = in->op == BL_OP_VAR ? c->linear->nscalars : 3;
@@ -218,7 +219,7 @@ static bl_status check_alu(checker *c, const bl_inst *in)
     return wrong == NULL ? BL_OK : bad(c, "%s: %s", bl_op_name(op), wrong);
 }
 
-/* Buffer, index and perhaps a gate, after the |values| operands that are always there. */
+/* Check the buffer, the index, and the gate behind the |values| operands that are always present. */
 static bl_status check_access(const checker *c, const bl_inst *in, uint32_t values)
 {
     const bl_inst *index = operand(c, in, 1);
@@ -288,7 +289,7 @@ static bl_status check_loop(checker *c, const bl_inst *in)
         return bad(c, "loops are nested more than %d deep", BL_LINEAR_MAX_DEPTH);
     c->loop[c->depth++] = c->number;
     c->open[c->number] = true;
-    c->scope[c->number] = c->number + 1; /* the counter is seen inside only */
+    c->scope[c->number] = c->number + 1; /* the counter is in scope inside the loop only */
     return BL_OK;
 }
 
@@ -301,7 +302,7 @@ static bl_status check_end(checker *c, const bl_inst *in)
     return BL_OK;
 }
 
-/* ACC and SET: the variable and its value, which is the last operand. */
+/* ACC and SET: the variable, and its value, which is the last operand. */
 static bl_status check_variable(checker *c, const bl_inst *in)
 {
     const bl_inst *variable = in->op == BL_OP_SET ? operand(c, in, 0) : in, *value = operand(c, in, in->nargs - 1);
@@ -313,7 +314,7 @@ static bl_status check_variable(checker *c, const bl_inst *in)
     return BL_OK;
 }
 
-/* All work-items of the unit's scope are there, and are the first dimension of the group. */
+/* The work-items of the unit's scope must be the whole first dimension of the group. */
 static bl_status check_fragment(checker *c, const bl_inst *in)
 {
     bl_matrix x = bl_matrix_unpack(in->arg);
@@ -364,7 +365,7 @@ static bl_status check_fragment_store(checker *c, const bl_inst *in)
     return BL_OK;
 }
 
-/* All work-items come to it as often. */
+/* All work-items must reach a barrier equally often. */
 static bl_status check_barrier(checker *c, const bl_inst *in)
 {
     (void)in;
@@ -375,7 +376,7 @@ static bl_status check_barrier(checker *c, const bl_inst *in)
     return BL_OK;
 }
 
-/* Is the value the same in all work-items of a group?  What is loaded, or changes, counts as different. */
+/* Is the value the same in all work-items of a group? Loaded values and variables count as different. */
 static bool is_uniform(const checker *c, const bl_inst *in)
 {
     if (in->op == BL_OP_CONST || in->op == BL_OP_VAR || in->op == BL_OP_GROUP_ID)
@@ -419,7 +420,7 @@ static form form_of(bl_op op)
     return bl_op_get_class(op) == BL_CLASS_ALU ? (form){n, n, VALUE, check_alu} : forms[op];
 }
 
-/* Operand |i| was made before, in a loop that is still open, and is of a kind that the instruction can use. */
+/* Operand |i| must precede the instruction, be in scope, and be of a kind that the instruction accepts. */
 static bl_status check_operand(const checker *c, const bl_inst *in, uint32_t i)
 {
     bool memory = i == 0 && (in->op == BL_OP_LOAD || in->op == BL_OP_STORE || in->op == BL_OP_FRAGMENT_LOAD ||

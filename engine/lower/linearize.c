@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Loops, accumulators and the order of everything.
- *
- * A value stands in the innermost loop that it depends on, and no deeper: hoisting is where a value is put, not a pass.
- * Reductions of one scope over the same ranges that do not need each other share a loop.  Stores over the same LOOP ranges share
- * a loop too; a value that two loops need is computed in each. needs: no TILE or VECTOR.  leaves: a linear kernel. Recursion is
- * as deep as the expression, which the scheduler bounds. */
+/* Linearization: loops, accumulators and instruction order. A value is emitted in the innermost loop that it depends on.
+ * Placing it there hoists loop invariants; there is no separate hoisting pass. Independent reductions of one scope over the
+ * same ranges share a loop (loop fusion). Stores over the same LOOP ranges also share a loop; a value that two loops need is
+ * computed in each. Needs: no TILE or VECTOR. Leaves: a linear kernel. Recursion is as deep as the expression, which the
+ * scheduler limits. */
 #include "engine/ir/eval.h"
 #include "engine/ir/matrix.h"
 #include "engine/ir/rewrite.h"
@@ -13,7 +12,7 @@
 
 #include <string.h>
 
-enum { FOLD_AT_ONCE = 64 }; /* work-items: fewer fold each other's values in one loop */
+enum { FOLD_AT_ONCE = 64 }; /* groups with fewer work-items fold their partial results in a single loop */
 
 bl_dtype emit_dtype(const build *b, const bl_node *node)
 {
@@ -91,7 +90,7 @@ void emit_close_loops(build *b, scope *inner, const scope *outer)
     }
 }
 
-/* Keep |list| in order of number. */
+/* Insert into |list|, which is sorted by number. */
 void emit_insert_range(const bl_node **list, int n, const bl_node *range, bool largest_first)
 {
     int at = n;
@@ -114,7 +113,8 @@ value *emit_alu(build *b, scope *at, bl_op op, bl_dtype dtype, value *x, value *
 
 /* ---- ids: RANGEs that are no loops */
 
-/* Outputs that the work-items of a shared reduction have between them (BL_AXIS_GROUP) go by the same number. */
+/* The position of a work-item along |range|. A GROUP range over outputs uses the local dimension of the reduction whose
+ * work-items share these outputs. */
 static value *emit_local_id(build *b, const bl_node *range)
 {
     value *v = emit_inst(b, b->root, BL_OP_LOCAL_ID, b->index, 1, 0, NULL);
@@ -129,7 +129,8 @@ static value *emit_local_id(build *b, const bl_node *range)
     return v;
 }
 
-/* The ranges that share grid dimension |dim| are the digits of its id, the last the fastest. */
+/* The position of the group along |range|. Ranges that share a grid dimension are the digits of its id, the last range varying
+ * fastest. */
 static value *emit_group_id(build *b, const bl_node *range)
 {
     int at = 0, dim = 0;
@@ -172,7 +173,7 @@ uint64_t emit_loops_of(build *b, const bl_node *node)
     return bl_free_get(&b->free, node) & b->loops;
 }
 
-/* What a REDUCE that goes on in the loop at hand has folded so far. */
+/* The value that |node| takes in the current iteration: what its REDUCE, which runs in the same loop, has folded so far. */
 static value *emit_running(build *b, scope *at, const bl_node *node)
 {
     const bl_node *reduce = node->src[0];
@@ -183,12 +184,12 @@ static value *emit_running(build *b, scope *at, const bl_node *node)
         return emit_const(b, at, emit_dtype(b, node), 0);
     }
     if (node->arg == 0)
-        return acc; /* it is set at the end of the turn, when all is computed */
+        return acc; /* the accumulator is set at the end of the iteration */
     return emit_alu(b, at, (bl_op)reduce->sub, emit_dtype(b, reduce), acc, emit_node(b, at, reduce->src[0]));
 }
 
-/* Each accumulator takes its values in turn.  All take their first before any takes its second, so that what a step of an
- * unrolled loop loads is used at once and few registers hold it. */
+/* Add one iteration's values to each accumulator. All accumulators take their first value before any takes its second: a value
+ * that an unrolled iteration loads is then used at once, which keeps register pressure low. */
 static void accumulate(build *b, scope *inner, int n, const bl_node *const *members, value *const *accs, value **sums)
 {
     int64_t most = 0;
@@ -214,14 +215,15 @@ static value *emit_acc(build *b, scope *at, const bl_node *reduce)
     return emit_inst(b, at, BL_OP_ACC, dtype, reduce->lanes, 1, &start);
 }
 
-/* Local memory for one value of each work-item.  All folds of a dtype and size have one: each ends with a barrier. */
+/* Local memory for one value per work-item. All folds of one dtype and size share it, since each fold ends with a barrier. */
 static value *fold_buffer(build *b, bl_dtype dtype, int64_t elements)
 {
     value *buffer = b->fold_buffer[dtype];
 
     if (buffer != NULL && buffer->inst.arg == elements)
         return buffer;
-    buffer = emit_inst(b, b->root, BL_OP_BUFFER, dtype, 1, 0, NULL); /* OpenCL knows none in a loop */
+    /* OpenCL does not allow local memory to be declared in a loop */
+    buffer = emit_inst(b, b->root, BL_OP_BUFFER, dtype, 1, 0, NULL);
     buffer->inst.sub = BL_LOCAL;
     buffer->inst.arg = elements;
     b->local_bytes += (uint32_t)bl_local_bytes(dtype, false, elements);
@@ -229,7 +231,7 @@ static value *fold_buffer(build *b, bl_dtype dtype, int64_t elements)
     return buffer;
 }
 
-/* |count| values of a buffer, from |first| on, every |step|th. */
+/* Fold |count| values of |buffer|: number |first| and then every |step|-th. */
 static value *fold_values(build *b, scope *at, const bl_node *reduce, value *buffer, value *first, value *count, value *step)
 {
     bl_dtype dtype = emit_dtype(b, reduce), index = b->index;
@@ -249,8 +251,8 @@ static value *fold_values(build *b, scope *at, const bl_node *reduce, value *buf
     return total;
 }
 
-/* So many values does a work-item fold first, of a group that has |items|, a power of two: about its square root.  1: all of them
- * at once, since two barriers more cost as much as a few values do. */
+/* How many strided partial sums the group makes first: about the square root of |items|, a power of two. 1: fold all at once,
+ * since two more barriers cost as much as the loads they save in a small group. */
 static int64_t fold_step(int64_t items)
 {
     int64_t step = 1;
@@ -262,20 +264,20 @@ static int64_t fold_step(int64_t items)
     return step;
 }
 
-/* The work-items of a group fold their partial results: each writes its own, all wait, and each folds all of them in order.  In a
- * larger group each first folds every 16th, say, and then 16 of those: 32 values instead of 256, in loops that are short enough
- * for a driver to unroll. */
+/* Reduce across the work-items of a group: each writes its partial result to local memory, all wait at a barrier, and each
+ * folds all results in order. In a larger group each first folds every 16th result, for instance, and then 16 of those: 32
+ * loads instead of 256, in loops short enough for a driver to unroll. */
 static value *fold_group(build *b, scope *at, const bl_node *reduce, value *acc, const bl_node *group)
 {
     bl_dtype dtype = emit_dtype(b, reduce), index = b->index;
     value *buffer = NULL, *id = emit_node(b, at, group), *row = emit_const(b, at, index, 0), *mine = NULL, *count = NULL;
     value *lanes = emit_const(b, at, index, reduce->lanes);
-    int64_t items = 1, members = group->src[0]->arg, step = fold_step(members); /* a group's extents are constant */
+    int64_t items = 1, members = group->src[0]->arg, step = fold_step(members); /* extents of a group are constant */
 
     for (int i = 0; i < b->nlocal; i++)
         items *= b->local[i];
     buffer = fold_buffer(b, dtype, items * reduce->lanes);
-    /* one row of |group|'s items for each position of the others */
+    /* a row of |group|'s work-items for each position along the other dimensions */
     for (int i = 0; i < b->nlocal; i++) {
         if (b->local_range[i] == group)
             continue;
@@ -301,8 +303,9 @@ static value *fold_group(build *b, scope *at, const bl_node *reduce, value *acc,
     return acc;
 }
 
-/* Folds that some value of the loop over |ranges| follows and that are none of its |n| members: they go on here too.  Which is so
- * where a loop over outputs stands between: the fold itself is done once, outside of it.  How many there are now. */
+/* Add the reductions that values of this loop follow (RUNNING) and that are not among its |n| members: they are repeated in
+ * this loop. This happens if a loop over outputs lies between the reduction and its followers. Returns the new number of
+ * members. */
 static int add_followed(build *b, scope *at, int nranges, const bl_node *const *ranges, int n, const bl_node **members,
                         value **accs)
 {
@@ -323,7 +326,7 @@ static int add_followed(build *b, scope *at, int nranges, const bl_node *const *
     return n;
 }
 
-/* All wanted reductions of this scope that share |first|'s loop. */
+/* Emit all wanted reductions of this scope that share the loop of |first|. */
 static void emit_reductions(build *b, scope *at, const bl_node *first)
 {
     scope *inner = NULL;
@@ -365,10 +368,10 @@ static const bl_node *depth_of(const bl_node *sum)
         if (sum->src[i]->sub == BL_AXIS_MATRIX)
             return sum->src[i];
     }
-    return NULL; /* the verifier says no */
+    return NULL; /* the verifier rejects such a node */
 }
 
-/* |acc| += the product of the two loads in |term|. */
+/* Emit |acc| += the product of the two loads in |term|. */
 static void add_product(build *b, scope *inner, const bl_node *matrix, const bl_node *term, value *acc)
 {
     bl_matrix shape = bl_matrix_unpack(matrix->arg);
@@ -390,7 +393,7 @@ static void add_product(build *b, scope *inner, const bl_node *matrix, const bl_
     add->inst.arg = matrix->arg;
 }
 
-/* All tiles take their first product before any takes its second, as accumulate does it. */
+/* As accumulate does: all tiles take their first product before any takes its second. */
 static void add_products(build *b, scope *inner, int n, const bl_node *const *members, value *const *accs)
 {
     int64_t most = 0;
@@ -405,7 +408,7 @@ static void add_products(build *b, scope *inner, int n, const bl_node *const *me
     }
 }
 
-/* Tiles of a group: each scope has its own. */
+/* Number of tiles in a group: one per scope of the unit. */
 static int64_t count_tiles(const build *b, bl_matrix shape)
 {
     int64_t tiles = 1;
@@ -414,7 +417,7 @@ static int64_t count_tiles(const build *b, bl_matrix shape)
     return tiles;
 }
 
-/* Where the tile of a work-item's scope begins among those of the group. */
+/* The offset of the current scope's tile among the tiles of the group. */
 static value *tile_start(build *b, bl_matrix shape)
 {
     value *at = NULL;
@@ -432,17 +435,19 @@ static value *tile_start(build *b, bl_matrix shape)
     return emit_alu(b, b->root, BL_OP_MUL, b->index, at, emit_const(b, b->root, b->index, shape.m * shape.n));
 }
 
-/* Fragments to local memory, where their elements are found from then on. */
+/* Store the fragments to local memory, from which their elements are read. */
 static void leave_tiles(build *b, scope *at, int n, const bl_node *const *members, value *const *accs)
 {
     bl_matrix shape = bl_matrix_unpack(members[0]->arg);
     bl_dtype dtype = (bl_dtype)members[0]->dtype;
     value *start = tile_start(b, shape);
 
+    /* some work-items may still read the tiles of the last iteration */
     if (shape.scope > 1 && at != b->root)
-        emit_inst(b, at, BL_OP_BARRIER, b->index, 1, 0, NULL); /* some may still read what the last turn of a loop left */
+        emit_inst(b, at, BL_OP_BARRIER, b->index, 1, 0, NULL);
     for (int i = 0; i < n; i++) {
-        value *buffer = emit_inst(b, b->root, BL_OP_BUFFER, dtype, 1, 0, NULL); /* OpenCL knows none in a loop */
+        /* OpenCL does not allow local memory to be declared in a loop */
+        value *buffer = emit_inst(b, b->root, BL_OP_BUFFER, dtype, 1, 0, NULL);
         buffer->inst.sub = BL_LOCAL;
         buffer->inst.arg = count_tiles(b, shape) * shape.m * shape.n;
         b->local_bytes += (uint32_t)bl_local_bytes(dtype, false, buffer->inst.arg);
@@ -453,7 +458,7 @@ static void leave_tiles(build *b, scope *at, int n, const bl_node *const *member
         emit_inst(b, at, BL_OP_BARRIER, b->index, 1, 0, NULL);
 }
 
-/* All wanted tiles of this scope that share |first|'s loops. */
+/* Emit all wanted tiles of this scope that share the loops of |first|. */
 static void emit_matrices(build *b, scope *at, const bl_node *first)
 {
     const bl_node *ranges[BL_MAX_DIMS * 2], *sum = first->src[0];
@@ -483,7 +488,7 @@ static void emit_matrices(build *b, scope *at, const bl_node *first)
         leave_tiles(b, at, n, members, accs);
 }
 
-/* An element of a tile. */
+/* Load an element of a tile. */
 static value *emit_element(build *b, scope *at, const bl_node *load)
 {
     bl_matrix shape = bl_matrix_unpack(load->src[0]->arg);
@@ -516,7 +521,7 @@ static value *emit_var(build *b, const bl_node *node)
     return b->index == BL_I32 ? v : emit_inst(b, b->root, BL_OP_CAST, b->index, 1, 1, &v);
 }
 
-/* Is |index| a multiple of |lanes|, whatever the loops are at? */
+/* Is |index| a multiple of |lanes| in every iteration? */
 static bool is_aligned(const bl_node *index, int lanes)
 {
     const bl_node *term[BL_MAX_DIMS];
@@ -530,7 +535,7 @@ static bool is_aligned(const bl_node *index, int lanes)
     return n >= 0 && constant % lanes == 0 && index->lanes == 1;
 }
 
-/* What the renderers may rely on: see bl_inst.sub. */
+/* Facts for the renderers: see bl_inst.sub. */
 uint8_t emit_known_facts(const bl_node *node)
 {
     if (node->op == BL_OP_ADD || node->op == BL_OP_SUB || node->op == BL_OP_MUL || node->op == BL_OP_NEG)
@@ -544,7 +549,7 @@ uint8_t emit_known_facts(const bl_node *node)
     return 0;
 }
 
-/* |memory|: what a STORE writes to, if not to its BUFFER; else NULL. */
+/* |memory| is the destination of a STORE if that is not its BUFFER, else NULL. */
 value *emit_plain(build *b, scope *at, const bl_node *node, value *memory)
 {
     value *args[BL_MAX_LANES] = {memory}, *v = NULL;
@@ -571,14 +576,15 @@ value *emit_node(build *b, scope *at, const bl_node *node)
     if (node->op == BL_OP_REDUCE || node->op == BL_OP_MATRIX) {
         (node->op == BL_OP_REDUCE ? emit_reductions : emit_matrices)(b, at, node);
         v = bl_ptrmap_get(&at->values, node);
-        return v == NULL ? emit_const(b, at, b->index, 0) : v; /* only where the arena ran out */
+        return v == NULL ? emit_const(b, at, b->index, 0) : v; /* only if the arena is out of memory */
     }
     if (node->op == BL_OP_CONST)
         v = emit_const(b, at, emit_dtype(b, node), node->arg);
     else if (node->op == BL_OP_VAR)
         v = emit_var(b, node);
+    /* a loop's counter is in the values of its scope */
     else if (node->op == BL_OP_RANGE)
-        v = node->sub == BL_AXIS_GLOBAL ? emit_group_id(b, node) : emit_local_id(b, node); /* loops are values of their scope */
+        v = node->sub == BL_AXIS_GLOBAL ? emit_group_id(b, node) : emit_local_id(b, node);
     else if (node->op == BL_OP_LOAD && node->src[0]->op == BL_OP_MATRIX)
         v = emit_element(b, at, node);
     else if (node->op == BL_OP_STAGE)
@@ -595,7 +601,7 @@ value *emit_node(build *b, scope *at, const bl_node *node)
 
 /* ---- the whole */
 
-/* The STOREs of |sink| over exactly the loops in |set|, in one nest of loops. */
+/* Emit the STOREs of |sink| that depend on exactly the loops in |set|, in one loop nest. */
 static void emit_stores(build *b, const bl_node *sink, uint64_t set)
 {
     const bl_node *ranges[BL_MAX_RANGES], **stores = bl_arena_array(b->arena, sink->nsrc, sizeof *stores);
@@ -617,8 +623,8 @@ static void emit_stores(build *b, const bl_node *sink, uint64_t set)
     emit_close_loops(b, inner, b->root);
 }
 
-/* How many reductions |node| must wait for.  One that goes on with another, turn by turn, waits for what that folds, and not for
- * its end; so all that go on over one RANGE are of one level, and share its loop. */
+/* The number of reductions that |node| depends on. A RUNNING depends on the values that its reduction folds, not on the result.
+ * All reductions that run together over one RANGE have one level, so they share its loop. */
 static intptr_t level_of(build *b, const bl_ptrmap *together, const bl_node *node)
 {
     intptr_t level = 0;
@@ -634,12 +640,12 @@ static intptr_t level_of(build *b, const bl_ptrmap *together, const bl_node *nod
     return level + (node->op == BL_OP_REDUCE);
 }
 
-/* Loops, groups and work-items among the ranges; how wide an index must be; how deep reductions wait for each other. */
+/* Classify the ranges as loops, groups and work-items; choose the width of indices; find the level of each node. */
 static void survey(build *b, const bl_node *sink)
 {
     bl_nodes below = bl_reach(b->ir, 1, &sink, false);
-    bl_ptrmap together; /* RANGEs over which reductions go on together */
-    bl_ptrmap folded;   /* those of work-items that a reduction is shared by */
+    bl_ptrmap together; /* RANGEs over which reductions run together (RUNNING) */
+    bl_ptrmap folded;   /* ranges of work-items that share a reduction */
 
     b->index = BL_I32;
     bl_ptrmap_init(&together, b->arena);
@@ -662,8 +668,9 @@ static void survey(build *b, const bl_node *sink)
             bl_ptrmap_put(&b->level, node, (void *)level);
         if (node->op != BL_OP_RANGE)
             continue;
+        /* the range with the largest number is the fastest dimension */
         if (node->sub == BL_AXIS_GLOBAL)
-            emit_insert_range(b->global, b->nglobal++, node, true); /* the largest number is the fastest dimension */
+            emit_insert_range(b->global, b->nglobal++, node, true);
         else if (node->sub == BL_AXIS_LOCAL || (node->sub == BL_AXIS_GROUP && bl_ptrmap_has(&folded, node)))
             emit_insert_range(b->local_range, b->nlocal++, node, true);
         else if (node->sub != BL_AXIS_MATRIX && node->sub != BL_AXIS_GROUP)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* A kernel of which a launch does a part: its groups are numbered from a scalar parameter on, along one dimension of the grid. */
+/* A kernel whose grid can be launched in slices: along one dimension, its group numbers start at a scalar parameter. */
 #include "engine/lower/lower.h"
 
 #include <string.h>
 
-/* |out| with one more scalar parameter, which is added to each GROUP_ID of dimension |dim| of |from|. */
+/* Copy |from| to |out|, and add a new scalar parameter to each GROUP_ID of dimension |dim|. */
 static void copy_offset(bl_arena *arena, const bl_linear *from, int dim, uint32_t *to, bl_linear *out)
 {
     for (uint32_t i = 0; i < from->ninst; i++) {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Stages: local memory that is filled before it is read, by one work-item for itself or by all of a group. */
+/* Stages: local memory that is filled before it is read, by one work-item for itself or by all work-items of a group
+ * (shared-memory tiles). */
 #include "engine/ir/eval.h"
 #include "engine/ir/rewrite.h"
 #include "engine/lower/emit.h"
 
-/* The local memory that |stage| has, alone or after others. */
+/* The local buffer of |stage|, which other stages may share. */
 static value *stage_memory(build *b, const bl_node *stage)
 {
     const bl_stage_memory *plan = &b->stages;
@@ -41,15 +42,14 @@ static value *stage_memory(build *b, const bl_node *stage)
  * With two, loads from far away are under way while a turn computes, and one barrier a turn is enough: a copy is written again
  * only after the barrier behind the turn that read it. */
 
-/* |node| with the loop of |at| at |turn|. */
+/* |node| with the loop of |at| at iteration |turn|. */
 static const bl_node *at_turn(build *b, const scope *at, const bl_node *node, const bl_node *turn)
 {
     return bl_replace(b->ir, node, at->range, turn);
 }
 
-/* What |store| is to do for the turn after that of |at|'s loop.  The last turn has none: it loads once more what it reads itself,
- * which goes where nobody looks any more, so that nothing is asked.  The place depends on whether the turn is an even one, no
- * more. */
+/* The |store| for the next iteration of |at|'s loop. The last iteration loads its own elements again, into the buffer that is
+ * not read any more, which avoids a condition. The buffer depends on the parity of the iteration only. */
 static const bl_node *for_next_turn(build *b, const scope *at, const bl_node *store)
 {
     const bl_node *next = bl_add(b->ir, at->range, bl_index(b->ir, 1));
@@ -61,10 +61,10 @@ static const bl_node *for_next_turn(build *b, const scope *at, const bl_node *st
     return bl_node_make(b->ir, &made);
 }
 
-/* Which of the stores of a STAGE. */
+/* The iteration whose elements a STAGE loads or stores. */
 typedef enum turn { THIS_TURN, FIRST_TURN, NEXT_TURN } turn;
 
-/* The values that the |n| stages will store, all of them before the first is stored; or the stores. */
+/* Emit the values that the |n| stages store, or, with |store|, the stores. All values are loaded before the first is stored. */
 static void fill(build *b, scope *at, int n, const bl_node *const *stages, turn which, bool store)
 {
     scope *to = which == FIRST_TURN ? at->parent : at;
@@ -94,13 +94,13 @@ void emit_end_turn(build *b, scope *at)
     emit_inst(b, at, BL_OP_BARRIER, b->index, 1, 0, NULL);
     if (!twice)
         return;
-    /* Right before the loop: another before it may use the same memory. */
+    /* Directly before the loop: an earlier loop may use the same memory. */
     fill(b, at, at->nshared, at->shared, FIRST_TURN, false);
     fill(b, at, at->nshared, at->shared, FIRST_TURN, true);
     emit_inst(b, at->parent, BL_OP_BARRIER, b->index, 1, 0, NULL);
 }
 
-/* Does |stage| stand in |at|: in this loop, and in no others but those around it? */
+/* Does |stage| belong in the loop of |at|: does it depend on that loop, and on no loops but those around it? */
 static bool stands_in(build *b, const scope *at, const bl_node *stage)
 {
     uint64_t loops = emit_loops_of(b, stage), around = at->bit;
@@ -110,15 +110,15 @@ static bool stands_in(build *b, const scope *at, const bl_node *stage)
     return (loops & ~around) == 0 && (at->parent == NULL || (loops & at->bit) != 0);
 }
 
-/* Does |stage| wait for what the loop of |at| folds?  It is filled in a later loop over the same range.  (Of folds that go on
- * together none waits for the end of another.) */
+/* Does |stage| depend on the result of the reduction whose loop is |at|? Then it is filled in a later loop over the same range.
+ * (Reductions that run together do not depend on each other's results.) */
 static bool waits_for(build *b, const scope *at, const bl_node *stage)
 {
     return at->level > 0 && at->level < TOGETHER && (intptr_t)bl_ptrmap_get(&b->level, stage) >= at->level;
 }
 
-/* Those of |list| that a turn fills at its head: first all that wait for none of the others, then what reads these, and so on,
- * with a barrier behind each such step.  |list| is in that order, as sources stand before their users. */
+/* Fill the stages of |list| at the start of an iteration: first those that depend on no other stage in the list, then those
+ * that read these, and so on, with a barrier after each step. |list| is in topological order. */
 static void fill_in_steps(build *b, scope *at, int n, const bl_node *const *list)
 {
     for (int first = 0, end = 0; first < n; first = end) {
@@ -130,7 +130,7 @@ static void fill_in_steps(build *b, scope *at, int n, const bl_node *const *list
     }
 }
 
-/* All wanted stages of this scope, so that they have their barriers in common. */
+/* Fill all wanted stages of this scope together, so that they share barriers. */
 static value *emit_shared(build *b, scope *at, const bl_node *stage)
 {
     const bl_node **list = bl_arena_array(b->arena, b->wanted.count, sizeof *list);
@@ -164,7 +164,7 @@ static value *emit_shared(build *b, scope *at, const bl_node *stage)
 
 /* ---- stages that one work-item fills */
 
-/* Every element that |stage| folds into begins as the fold's identity. */
+/* Set every element that |stage| folds into to the identity of the fold. */
 static void emit_identities(build *b, scope *at, const bl_node *stage, value *buffer)
 {
     int64_t elements = bl_stage_elements(stage);
@@ -187,8 +187,8 @@ static const bl_node *gate_of(const bl_node *store)
     return store->nsrc > 3 ? store->src[3] : NULL;
 }
 
-/* What is done only where |gate| holds: a loop of one turn, or of none.  It stands in |at|'s own loop, as far as values know, and
- * what it needs is computed in it. */
+/* Open a block that runs only if |gate| is true: a loop of one iteration or none. For hoisting, the block belongs to |at|'s own
+ * loop, and operands are computed inside the block. */
 static scope *emit_open_gate(build *b, scope *at, const bl_node *gate)
 {
     value *holds = emit_node(b, at, gate);
@@ -199,7 +199,7 @@ static scope *emit_open_gate(build *b, scope *at, const bl_node *gate)
     return inner;
 }
 
-/* What |store| holds, folded into what is in its place; where |gate| holds, if it is not NULL. */
+/* Fold the value of |store| into its element, if |gate| is true or NULL. */
 static void emit_folded(build *b, scope *inner, const bl_node *stage, const bl_node *store, const bl_node *gate, value *buffer)
 {
     bl_dtype dtype = (bl_dtype)store->dtype;
@@ -213,7 +213,7 @@ static void emit_folded(build *b, scope *inner, const bl_node *stage, const bl_n
     v->inst.sub = emit_known_facts(store);
 }
 
-/* All that |stage| folds, in loops over the |n| |ranges|; those that no gate asks about stand inside of the gate. */
+/* Emit the stores that |stage| folds, in loops over the |n| |ranges|. Loops that no gate depends on go inside the gate. */
 static void emit_folds(build *b, scope *at, const bl_node *stage, int n, const bl_node *const *ranges, value *buffer)
 {
     uint64_t asked = 0;
@@ -236,7 +236,7 @@ static void emit_folds(build *b, scope *at, const bl_node *stage, int n, const b
     emit_close_loops(b, around, at);
 }
 
-/* Fill local memory in loops of its own, before what reads it.  A group of one work-item needs no barrier. */
+/* Fill local memory in loops of its own, before the first use. A group of one work-item needs no barrier. */
 value *emit_stage(build *b, scope *at, const bl_node *stage)
 {
     const bl_node *ranges[BL_MAX_DIMS * 2];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums end where their gate closes: in a sum of where(gate, v, 0), a comparison that bounds a loop of the sum, with what is known
- * outside, becomes the first and the last turn of that loop, and no gate asks again inside.  A convolution's gradient adds
- * windows that reach over the edge; so it adds nothing there, rather than zeros. needs: no TILE or VECTOR.  keeps: values.
- * leaves: REDUCE ranges whose extents may depend on other RANGEs. */
+/* Trim reductions to the iterations in which their gate is open. In a sum of where(gate, v, 0), a comparison that bounds a loop
+ * of the sum by values known outside the loop becomes the first and the last iteration of that loop, and the gate is dropped.
+ * Example: the gradient of a convolution, whose windows reach beyond the edge; it then skips these elements instead of adding
+ * zeros. Needs: no TILE or VECTOR. Keeps: values. Leaves: REDUCE ranges whose extents may depend on other RANGEs. */
 #include "engine/base/map.h"
 #include "engine/ir/gate.h"
 #include "engine/ir/rewrite.h"
 #include "engine/lower/lower.h"
 
-/* The comparisons that all values of |reduce| are gated by; none where some value is no where(gate, v, 0). */
+/* The clauses that gate all values of |reduce|; none if some value is not of the form where(gate, v, 0). */
 static bl_clauses common_clauses(const bl_node *reduce)
 {
     bl_clauses all = {0}, none = {0};
@@ -30,8 +30,8 @@ static bl_clauses common_clauses(const bl_node *reduce)
     return all;
 }
 
-/* Sums over one range share its loop (linearize.c), the copies of a tile above all: what |reduce| has in common with all others
- * of |below| that are over |range|. */
+/* Reductions over one range share its loop (linearize.c), above all the copies of a tile. So only clauses that |reduce| has in
+ * common with all other reductions of |below| over |range| may trim it. */
 static bl_clauses shared_clauses(const bl_nodes *below, const bl_node *reduce, const bl_node *range)
 {
     bl_clauses all = common_clauses(reduce);
@@ -56,7 +56,7 @@ static bl_clauses shared_clauses(const bl_nodes *below, const bl_node *reduce, c
     return all;
 }
 
-/* |clause| as 0 < times * range + rest, where |rest| is the same in all loops of |reduce|. */
+/* Solve |clause| for |range|: 0 < times * range + rest, where |rest| does not depend on the loops of |reduce|. */
 static bool solve(bl_ir *ir, const bl_node *clause, const bl_node *reduce, const bl_node *range, int64_t *times,
                   const bl_node **rest)
 {
@@ -79,7 +79,8 @@ static bool solve(bl_ir *ir, const bl_node *clause, const bl_node *reduce, const
     return !bl_reaches(ir, 1, rest, (int)reduce->nsrc - (int)reduce->arg, reduce->src + reduce->arg);
 }
 
-/* The first turn of a loop and the one behind the last, by what bounds it; |used| gets the comparisons. */
+/* The first iteration of a loop, and the end behind the last, from the clauses that bound it. These clauses are added to
+ * |used|. */
 static bool bound_loop(bl_ir *ir, const bl_node *reduce, const bl_node *range, const bl_clauses *all, bl_clauses *used,
                        const bl_node **first, const bl_node **end)
 {
@@ -92,18 +93,18 @@ static bool bound_loop(bl_ir *ir, const bl_node *reduce, const bl_node *range, c
         int64_t times = 0;
         if (bl_clauses_hold(used, all->at[i]) || !solve(ir, all->at[i], reduce, range, &times, &rest))
             continue;
-        if (times > 0) /* -rest < times * range: from floor(-rest / times) + 1 on */
+        if (times > 0) /* -rest < times * range: starts at floor(-rest / times) + 1 */
             *first = bl_alu2(ir, BL_OP_MAX, *first,
                              bl_add(ir, bl_idiv(ir, bl_sub(ir, bl_index(ir, 0), rest), bl_index(ir, times)), bl_index(ir, 1)));
-        else /* below rest / -times, rounded up */
+        else /* range < rest / -times: ends at that quotient, rounded up */
             *end = bl_alu2(ir, BL_OP_MIN, *end, bl_idiv(ir, bl_add(ir, rest, bl_index(ir, -times - 1)), bl_index(ir, -times)));
         used->at[used->count++] = all->at[i];
     }
     return used->count > before;
 }
 
-/* Loops have canonical numbers, so further inside there may be others over one of the |n| ranges: what binds it again stays as it
- * is. */
+/* Range numbers are canonical, so an inner reduction may bind one of the |n| ranges again. Such nodes are excluded from the
+ * substitution. */
 static void shield(const bl_nodes *below, int n, const bl_node *const *ranges, bl_ptrmap *map)
 {
     for (size_t i = 0; i < below->count; i++) {
@@ -117,7 +118,7 @@ static void shield(const bl_nodes *below, int n, const bl_node *const *ranges, b
     }
 }
 
-/* |value| where |range|, as far as it is that of the sum around it, is |to|. */
+/* |value| with |range| replaced by |to|, except where an inner reduction binds |range|. */
 static const bl_node *move_range(bl_ir *ir, const bl_node *value, const bl_node *range, const bl_node *to)
 {
     bl_nodes below = bl_reach(ir, 1, &value, false);
@@ -129,7 +130,7 @@ static const bl_node *move_range(bl_ir *ir, const bl_node *value, const bl_node 
     return bl_substitute(ir, value, &map);
 }
 
-/* The values of |reduce| without the gates that its loops over |ranges| keep now. */
+/* The values of |reduce| without the clauses that the bounds of its loops over |ranges| imply. */
 static void open_gates(bl_ir *ir, const bl_node *reduce, const bl_clauses *used, int n, const bl_node *const *ranges,
                        const bl_node **values)
 {
@@ -157,15 +158,15 @@ static void open_gates(bl_ir *ir, const bl_node *reduce, const bl_clauses *used,
     }
 }
 
-/* Does a group fill local memory together in loops of |reduce|?  Its barriers stand there: the loops must end for all work-items
- * at once. */
+/* Does a group fill local memory inside the loops of |reduce|? Then the loops contain barriers and must have the same length
+ * for all work-items. */
 static bool has_barriers(const bl_node *node, const void *none)
 {
     (void)none;
     return node->op == BL_OP_STAGE && (node->sub & BL_STAGE_SHARED) != 0;
 }
 
-/* |reduce|, which was |before| among the nodes |below|. */
+/* Trim |reduce|; |before| is the same node before the rewrite, one of |below|. */
 static const bl_node *trim(bl_ir *ir, const bl_nodes *below, const bl_node *before, const bl_node *reduce)
 {
     bl_clauses used = {0};
@@ -196,7 +197,7 @@ static const bl_node *trim(bl_ir *ir, const bl_nodes *below, const bl_node *befo
     return bl_reduce_over(ir, BL_OP_ADD, (int)reduce->arg, values, n, ranges);
 }
 
-/* Gates that are left where the value is zero by itself. */
+/* Drop gates of values that are zero by themselves where the gate is closed. */
 static const bl_node *drop_gates(bl_ir *ir, const bl_node *reduce)
 {
     const bl_node **src = bl_arena_array(bl_ir_arena(ir), reduce->nsrc, sizeof *src);
@@ -212,7 +213,7 @@ static const bl_node *drop_gates(bl_ir *ir, const bl_node *reduce)
 
 typedef struct trimming {
     bl_ir *ir;
-    bl_nodes below; /* of the nest as it was */
+    bl_nodes below; /* nodes of the original nest */
 } trimming;
 
 static const bl_node *trim_sum(void *arg, const bl_node *node, const bl_node *const *src)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Lanes that lie apart in memory, which the copies of a tile load or store at places side by side, are a matrix that is turned:
- * each lane's places are one vector in memory, and rows become columns in registers, in as many steps as the columns' number has
- * bits (Eklundh, "A fast computer method for matrix transposing", IEEE Transactions on Computers, 1972).
- * needs: no TILE or VECTOR; no LOAD of what another STORE of the kernel writes, since stores change their order.  keeps: values.
- */
+/* Transposition in registers. Lanes that are strided in memory, but contiguous across the copies of a tile, form a transposed
+ * matrix: each lane's elements across the copies are one vector in memory. The pass loads or stores these vectors and
+ * transposes them in registers, in log2(columns) steps (Eklundh, "A fast computer method for matrix transposing", IEEE
+ * Transactions on Computers, 1972). Needs: no TILE or VECTOR; no LOAD of a buffer that another STORE of the kernel writes,
+ * since the order of stores changes. Keeps: values. */
 #include "engine/base/map.h"
 #include "engine/ir/rewrite.h"
 #include "engine/lower/lower.h"
@@ -12,11 +12,12 @@
 
 enum { MOST_TERMS = 2 * BL_MAX_DIMS };
 
-/* Loads (STACKs of them) or STOREs whose lanes go to the same places but for a number, which is one for all lanes. */
+/* A STACK of loads, or a STORE; the members of a family access the same elements up to a constant |offset| that is the same for
+ * all lanes. */
 typedef struct member {
     const bl_node *node;
     int64_t offset;
-    uint32_t at; /* of the SINK's stores */
+    uint32_t at; /* index in the stores of the SINK */
 } member;
 
 typedef struct family {
@@ -26,7 +27,7 @@ typedef struct family {
 } family;
 
 typedef struct families {
-    bl_ptrmap of; /* a node that is the same for all of a family -> the family */
+    bl_ptrmap of; /* a node that is common to all members of a family -> the family */
     family *first, **last;
 } families;
 
@@ -53,7 +54,7 @@ static const bl_node *ahead(bl_ir *ir, const bl_node *index, int64_t places)
     return bl_add(ir, index, bl_index(ir, places));
 }
 
-/* |access|, a LOAD or a STORE, at another place, with as many lanes, and of that value. */
+/* A copy of |access|, a LOAD or a STORE, at |index| with |lanes| lanes; a STORE stores |value|. */
 static const bl_node *access_at(bl_ir *ir, const bl_node *access, const bl_node *index, int lanes, const bl_node *value)
 {
     bl_node made = *access;
@@ -92,8 +93,8 @@ static int by_offset(const void *a, const void *b)
     return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* Of the members from |i| on, how many are to be turned together: a power of two that are side by side, 1 where there is no
- * second one. */
+/* How many members from |i| on are transposed together: a power of two with consecutive offsets; 1 if the next one is not
+ * consecutive. */
 static int side_by_side(const family *f, int i, int lanes)
 {
     int n = 1, count = 1;
@@ -104,7 +105,7 @@ static int side_by_side(const family *f, int i, int lanes)
     return count;
 }
 
-/* What is the same for all loads of a family: the first |offset| places back. */
+/* The key of a family of loads: the stack with the offset of its first load subtracted. */
 static const bl_node *loads_key(bl_ir *ir, const bl_node *stack, int64_t *offset)
 {
     const bl_node *each[BL_MAX_LANES];
@@ -134,7 +135,7 @@ static const bl_node *store_key(bl_ir *ir, const bl_node *store, int64_t *offset
 
 /* ---- in registers */
 
-/* Every second lane of a, then of b, from |first| on. */
+/* Every second lane of a, then of b, starting with lane |first|. */
 static const bl_node *every_second(bl_ir *ir, const bl_node *a, const bl_node *b, int first)
 {
     const bl_node *each[BL_MAX_LANES];
@@ -147,8 +148,8 @@ static const bl_node *every_second(bl_ir *ir, const bl_node *a, const bl_node *b
     return bl_stack(ir, a->lanes, each);
 }
 
-/* |n| rows are one list of elements, whose numbers are bits: those of the row, then those of the lane.  Each step has the last
- * bit be the first one; after as many as a part has, that is before the other. */
+/* Transpose |n| rows. The number of an element is the bits of its row followed by the bits of its lane. Each step rotates that
+ * number by one bit; after log2(elements) steps the two parts have swapped. */
 static void turn_rows(bl_ir *ir, const bl_node **row, int n, int elements)
 {
     const bl_node *made[BL_MAX_LANES];
@@ -161,7 +162,7 @@ static void turn_rows(bl_ir *ir, const bl_node **row, int n, int elements)
     }
 }
 
-/* |n| vectors, one behind the other; two at a time, as which compilers see that it is no more than that. */
+/* Concatenate |n| vectors pairwise, a form that compilers recognise as a concatenation. */
 static const bl_node *put_together(bl_ir *ir, int n, const bl_node *const *part)
 {
     const bl_node *each[BL_MAX_LANES];
@@ -196,7 +197,7 @@ static void turn_loads(turn *t, const member *m, int n)
     t->found = true;
 }
 
-/* The stores of |m|'s values in their stead; 0: there are none. */
+/* Replace the stores of |m| by stores of transposed values. Returns their number, or 0 if that is not possible. */
 static int turn_stores(turn *t, const member *m, int n, const bl_node **stores)
 {
     const bl_node *row[BL_MAX_LANES], *each[BL_MAX_LANES];

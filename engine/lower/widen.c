@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* What work-items share in local memory is loaded in vectors: neighbouring elements that the copies of a tile load one by one,
- * which are the rows of a product's tile.  So is what the work-items of a group load from afar, as the keys of an attention.  A
- * vector that goes to places apart, as a transposed operand does, is stored one by
- * one, at places that are a number behind a common one.  needs: no TILE or VECTOR.  keeps: values. */
+/* Merge contiguous scalar loads into vector loads: loads of shared local memory by the copies of a tile, as for the rows of a
+ * product's tile, and loads of global memory by the work-items of a group, as for the keys of an attention. A vector that is
+ * stored with a stride, as for a transposed operand, is stored lane by lane, at constant offsets from a common index. Needs: no
+ * TILE or VECTOR. Keeps: values. */
 #include "engine/base/map.h"
 #include "engine/ir/rewrite.h"
 #include "engine/lower/lower.h"
 
-enum { WIDEST = 16 /* bytes that a GPU loads at once */, MOST_LANES = 4 /* that every language has */ };
+enum { WIDEST = 16 /* bytes that a GPU loads at once */, MOST_LANES = 4 /* every language has vectors of 4 */ };
 
-/* Where are vectors of its elements worth loading?  |grouped|: the nest's groups have work-items. */
+/* Are vector loads worth while for |load|? |grouped|: the groups of the nest have several work-items. */
 static bool is_widened(const bl_node *load, bool grouped)
 {
     const bl_node *from = load->op == BL_OP_LOAD && load->lanes == 1 && load->nsrc == 2 ? load->src[0] : NULL;
@@ -18,7 +18,8 @@ static bool is_widened(const bl_node *load, bool grouped)
         return false;
     if (from->op == BL_OP_STAGE)
         return (from->sub & BL_STAGE_SHARED) != 0;
-    return grouped && from->op == BL_OP_BUFFER && load->dtype != BL_BOOL; /* of bools one is not an element of a vector of them */
+    /* a bool in memory is not an element of a vector of bools */
+    return grouped && from->op == BL_OP_BUFFER && load->dtype != BL_BOOL;
 }
 
 static bool has_items(const bl_nodes *below)
@@ -30,8 +31,8 @@ static bool has_items(const bl_nodes *below)
     return any;
 }
 
-/* The aligned vector in which the element of |load| lies, and which lane it is; NULL where that is not known.  Such nodes are
- * made for many loads, and interned, so loads of one vector find one node. */
+/* The aligned vector load that contains the element of |load|, and the element's lane; NULL if unknown. Nodes are interned, so
+ * all loads of one vector find the same node. */
 static const bl_node *vector_around(bl_ir *ir, const bl_node *load, bool grouped, int *lane)
 {
     const bl_node *term[BL_MAX_DIMS], *src[2];
@@ -57,7 +58,7 @@ static const bl_node *vector_around(bl_ir *ir, const bl_node *load, bool grouped
     return bl_node_make(ir, &vector);
 }
 
-/* |stage| with each store of a vector to places apart as stores of its lanes. */
+/* |stage| with each strided vector store split into stores of its lanes. */
 static const bl_node *store_lanes(bl_ir *ir, const bl_node *stage)
 {
     const bl_node **stores = bl_arena_array(bl_ir_arena(ir), (size_t)stage->arg * BL_MAX_LANES, sizeof *stores);
@@ -84,7 +85,7 @@ const bl_node *bl_lower_widen(bl_ir *ir, const bl_node *sink)
     bool grouped = has_items(&below);
     int lane = 0, found = 0;
 
-    bl_ptrmap_init(&lanes, bl_ir_arena(ir)); /* vector -> the set of lanes that are loaded */
+    bl_ptrmap_init(&lanes, bl_ir_arena(ir)); /* vector -> the set of its lanes that are loaded */
     bl_ptrmap_init(&to, bl_ir_arena(ir));
     for (size_t i = 0; i < below.count; i++) {
         const bl_node *vector = vector_around(ir, below.at[i], grouped, &lane);
@@ -95,7 +96,7 @@ const bl_node *bl_lower_widen(bl_ir *ir, const bl_node *sink)
         const bl_node *vector = vector_around(ir, below.at[i], grouped, &lane);
         if (vector == NULL || (uintptr_t)bl_ptrmap_get(&lanes, vector) != ((uintptr_t)1 << vector->lanes) - 1)
             continue;
-        vector = bl_substitute(ir, vector, &to); /* what fills its stage may read another */
+        vector = bl_substitute(ir, vector, &to); /* the stage it reads may itself contain such loads */
         bl_ptrmap_put(&to, below.at[i], bl_extract(ir, vector, lane));
         found++;
     }
