@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/plan/internal.h"
 
-enum { AT_ONCE = 16 }; /* what a back end compiles as one program at the most */
+enum { AT_ONCE = 16 }; /* most kernels that a back end compiles as one program */
 
-/* In this process; two or more, since one is compiled as well where it is created. */
+/* Compile in this process. A single kernel is skipped: bl_kernel_create compiles it just as well. */
 static bl_status compile_here(bl_device *dev, const bl_halt *halt, bl_arena *arena, int n, const bl_kernel_source *sources,
                               bl_err *err)
 {
@@ -36,7 +36,7 @@ bl_status plan_compile_ahead(bl_device *dev, bl_children *children, const bl_hal
         if (bl_kernel_wants_compiling(dev, &sources[i]))
             missing[nmissing++] = sources[i];
     }
-    if (nmissing == 0) /* a warm start begins no process */
+    if (nmissing == 0) /* a warm start starts no child process */
         return BL_OK;
     return children != NULL ? bl_children_compile(children, dev, nmissing, missing, halt, err)
                             : compile_here(dev, halt, arena, nmissing, missing, err);

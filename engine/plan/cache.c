@@ -8,32 +8,32 @@
 
 typedef struct entry {
     struct entry *bucket_next;
-    struct entry *newer, *older; /* by last use */
+    struct entry *newer, *older; /* neighbours in the order of last use */
     uint64_t hash;
     void *bytes;
     size_t len;
-    bl_plan *plan; /* NULL while the first one compiles */
+    bl_plan *plan; /* NULL while the first plan compiles */
     size_t plan_bytes;
     bl_device *dev;
-    int beam;  /* width that its kernels were searched with */
-    bool busy; /* a thread compiles for it: its first plan, or one whose kernels are searched */
+    int beam;  /* beam width of the search of its kernels */
+    bool busy; /* a thread compiles for the entry: its first plan, or one whose kernels it searches */
     bool failed;
-    bl_err err;           /* why, for those who waited */
-    int waiting;          /* threads that still look at it */
-    unsigned compilation; /* how many there have been */
-    bl_audience audience; /* of the one at hand: who waits for that */
-    bool dropped;         /* no longer found; freed by the last who looks */
+    bl_err err;           /* the error, for the threads that waited */
+    int waiting;          /* number of threads that hold a pointer to the entry */
+    unsigned compilation; /* counts the compilations */
+    bl_audience audience; /* the requests that wait for the current compilation */
+    bool dropped;         /* removed from the table; the last thread with a pointer frees it */
 } entry;
 
 struct bl_plans {
     pthread_mutex_t lock; /* never held while a plan compiles or a device works */
     pthread_cond_t ready;
     size_t max, count, nbuckets;
-    size_t max_bytes, bytes; /* of host memory, roughly */
+    size_t max_bytes, bytes; /* host memory, estimated */
     size_t waiting;
     entry **bucket;
     entry *newest, *oldest;
-    entry *dead; /* to be freed without the lock, since that calls the device */
+    entry *dead; /* entries to free without the lock, since freeing a plan calls the device */
 };
 
 bl_plans *bl_plans_create(size_t max_plans, size_t max_bytes)
@@ -84,14 +84,14 @@ static void link_newest(bl_plans *plans, entry *e)
         plans->oldest = e;
 }
 
-/* Locked: nobody looks at |e|, which is no longer found. */
+/* Under the lock: queue |e| to be freed; it is in no list, and no thread has a pointer to it. */
 static void bury(bl_plans *plans, entry *e)
 {
     e->bucket_next = plans->dead;
     plans->dead = e;
 }
 
-/* Unlock, then free what was buried. */
+/* Unlock, then free the queued entries. */
 static void unlock(bl_plans *plans)
 {
     entry *dead = plans->dead;
@@ -104,7 +104,7 @@ static void unlock(bl_plans *plans)
     }
 }
 
-/* Out of the table; gone after the unlock unless somebody still looks at it. */
+/* Remove |e| from the table. It is freed after the unlock, or by the last thread that has a pointer to it. */
 static void drop(bl_plans *plans, entry *e)
 {
     entry **at = &plans->bucket[e->hash % plans->nbuckets];
@@ -142,7 +142,7 @@ static entry *find(bl_plans *plans, const bl_wire_key *key)
     return e;
 }
 
-/* Locked. */
+/* Under the lock: has the best plan of |e| no interpreted kernels? */
 static bool is_compiled(const entry *e)
 {
     bl_plan *current = bl_plan_current(e->plan);
@@ -151,7 +151,7 @@ static bool is_compiled(const entry *e)
     return compiled;
 }
 
-/* Locked.  The best plan of |e| was searched as widely as that, and is compiled unless |early|. */
+/* Under the lock: was the best plan of |e| searched with at least this width, and is it compiled unless |early|? */
 static bool will_do(const entry *e, int beam, bool early)
 {
     return e->plan != NULL && e->beam >= beam && (early || is_compiled(e));
@@ -204,7 +204,8 @@ static entry *insert(bl_plans *plans, const bl_wire_key *key, bl_device *dev)
     return e;
 }
 
-/* Locked.  What the plans of |e| take by now: the first one, which others hold, and the best, which keep values between runs. */
+/* Under the lock: update the memory of the plans of |e|, which keep values between runs: the first plan, to which requests may
+ * hold references, and the best plan. */
 static void count_bytes(bl_plans *plans, entry *e)
 {
     bl_plan *current = NULL;
@@ -219,7 +220,7 @@ static void count_bytes(bl_plans *plans, entry *e)
     bl_plan_release(current);
 }
 
-/* What is over the bounds; the newest stays, whatever it takes. */
+/* Drop least recently used entries while the cache is over its limits. The newest entry stays in any case. */
 static void evict(bl_plans *plans)
 {
     entry *e = plans->oldest;
@@ -231,7 +232,7 @@ static void evict(bl_plans *plans)
     }
 }
 
-/* Locked, but for a moment: until a compilation ends, or it is time to look at a bl_halt. */
+/* Release the lock until a compilation ends, or until it is time to check a bl_halt. */
 static void wait_for_change(bl_plans *plans)
 {
     struct timespec until = bl_clock_after(CLOCK_MONOTONIC, BL_HALT_LOOK_NS);
@@ -239,7 +240,7 @@ static void wait_for_change(bl_plans *plans)
     pthread_cond_timedwait(&plans->ready, &plans->lock, &until);
 }
 
-/* Wait, locked, until there is a plan that will do, or nobody compiles it any more. */
+/* Wait, under the lock, until the entry has a plan that satisfies |options|, or no thread compiles it any more. */
 static bl_status wait_for_plan(bl_plans *plans, entry *e, const bl_plan_options *options, bl_err *err)
 {
     unsigned compilation = 0;
@@ -261,15 +262,15 @@ static bl_status wait_for_plan(bl_plans *plans, entry *e, const bl_plan_options 
     return st;
 }
 
-/* Wait, locked, for what another thread compiles.  *out stays NULL where that will not do for a beam as wide, or has come to
- * nothing since who asked for it waits no more. */
+/* Wait, under the lock, for another thread's compilation. *out stays NULL if its plan does not satisfy |options|, or if it was
+ * cancelled. */
 static bl_status wait_for(bl_plans *plans, entry *e, const bl_plan_options *options, bl_plan **out, bl_err *err)
 {
     bl_status st = BL_OK;
     e->waiting++;
     st = wait_for_plan(plans, e, options, err);
     if (st != BL_OK) {
-        ; /* it goes on for whoever has asked for it */
+        ; /* the compilation goes on for the request that started it */
     } else if (e->failed) {
         st = e->err.status;
         if (err != NULL)
@@ -283,8 +284,8 @@ static bl_status wait_for(bl_plans *plans, entry *e, const bl_plan_options *opti
     return st;
 }
 
-/* The entry of |key|, locked: with a plan for the caller in *out, or without and marked as busy, for the caller to compile.  NULL
- * where it failed. */
+/* Find or make the entry of |key|, under the lock. *out is a plan for the caller; if it is NULL, the entry is marked busy and
+ * the caller must compile. NULL on failure. */
 static entry *claim(bl_plans *plans, const bl_wire_key *key, bl_device *dev, const bl_plan_options *options, bl_plan **out,
                     bl_err *err)
 {
@@ -308,7 +309,7 @@ static entry *claim(bl_plans *plans, const bl_wire_key *key, bl_device *dev, con
     return e;
 }
 
-/* Locked.  The first plan of its entry, or one that another was compared with. */
+/* Under the lock: record |plan|, which is the first plan of the entry, or was compared with the current plan. */
 static void put(bl_plans *plans, entry *e, bl_plan *plan)
 {
     e->beam = plan->beam > e->beam ? plan->beam : e->beam;
@@ -317,13 +318,12 @@ static void put(bl_plans *plans, entry *e, bl_plan *plan)
     count_bytes(plans, e);
 }
 
-/* Not locked, since plans may go here.  The plan that |e| has, superseded by |plan| or, where a search came to the same kernels,
- * left as it is: what is recorded already need not be so once more. */
+/* Without the lock, since plans may be freed here. |plan| supersedes the current plan of |e| unless a search found the same
+ * kernels: then the current plan stays, since it is recorded already. */
 static void supersede(const entry *e, bl_plan *plan)
 {
     bl_plan *current = bl_plan_current(e->plan);
-    bool better = plan->options.debug > 0 ||
-                  !bl_plan_same_moves(current, plan) || /* the debug text of the plan describes the search */
+    bool better = plan->options.debug > 0 || !bl_plan_same_moves(current, plan) || /* the debug text describes the search */
                   current->info.interpreted > plan->info.interpreted;
     if (better)
         bl_plan_supersede(e->plan, plan);
@@ -352,9 +352,9 @@ bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_gr
         *err = failure;
     if (*hit)
         return failure.status;
-    own.halt.audience = options->beam > 0 ? NULL : &e->audience; /* nobody else need wait for a search */
+    own.halt.audience = options->beam > 0 ? NULL : &e->audience; /* other requests need not wait for a search */
     st = plan_compile(graph, dev, &own, &plan, &failure);
-    if (st == BL_OK && e->plan != NULL) /* which nobody else changes while it is busy */
+    if (st == BL_OK && e->plan != NULL) /* no other thread changes e->plan while the entry is busy */
         supersede(e, plan);
     pthread_mutex_lock(&plans->lock);
     e->waiting--;
@@ -365,7 +365,7 @@ bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_gr
         put(plans, e, plan);
         *out = bl_plan_current(e->plan);
         evict(plans);
-    } else if (e->plan == NULL) { /* failures are not kept: the next one to ask tries again */
+    } else if (e->plan == NULL) { /* failures are not cached: the next request compiles again */
         e->failed = failure.status != BL_ECANCELLED && failure.status != BL_ETIMEOUT;
         e->err = failure;
         if (!e->dropped)

@@ -64,7 +64,7 @@ static bl_status fail_check(const bl_index_check *check, int64_t word, int64_t f
     return st;
 }
 
-/* One for each step of the scans around it. */
+/* Number of words of the check: one for each step of the surrounding scans. */
 static int64_t count_words(const bl_index_check *check, const int64_t *vars)
 {
     int64_t n = 1;

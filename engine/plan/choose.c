@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which moves a nest of the schedule gets: what was searched, or the heuristic's choice. */
+/* Chooses the moves of a nest: a search result, or the heuristic's choice. */
 #include "engine/base/clock.h"
 #include "engine/plan/internal.h"
 
@@ -14,7 +14,7 @@ static void tell(bl_plan *plan, const bl_search_nest *nest, bl_tuned how, const 
                        nest->name, record->tried, (double)record->heuristic_ns / 1e3, (double)record->best_ns / 1e3);
 }
 
-/* To who follows a search: this one was made before. */
+/* Report a search result from the database as if the search had just run. */
 static void report_known(const bl_plan_options *options, const bl_search_nest *nest, const bl_kernel_record *record)
 {
     bl_search_report report = {.name = nest->name,
@@ -26,7 +26,7 @@ static void report_known(const bl_plan_options *options, const bl_search_nest *n
     options->progress(options->progress_arg, &report);
 }
 
-/* The moves of |record|; false where they do not all apply: a row may come from anywhere. */
+/* Apply the moves of |record|. False if a move is not legal: a row may have been imported. */
 static bool apply_known(bl_tune *tune, const bl_kernel_record *record)
 {
     for (int i = 0; i < record->nmoves; i++) {
@@ -36,7 +36,7 @@ static bool apply_known(bl_tune *tune, const bl_kernel_record *record)
     return true;
 }
 
-/* Known or searched moves, if there are any. */
+/* Use known or searched moves. False if there are none. */
 static bool tune_by_search(bl_tune *tune, const bl_search_nest *nest, const bl_plan_options *options, bl_plan *plan)
 {
     bl_tuner_request request = {.width = options->only == NULL || strcmp(options->only, nest->name) == 0 ? options->beam : 0,
@@ -48,8 +48,9 @@ static bool tune_by_search(bl_tune *tune, const bl_search_nest *nest, const bl_p
     int64_t start = bl_clock_thread_ns();
     bl_tuned how = bl_tuner_find(options->tuner, nest, &request, &record);
 
+    /* the time limit is for the compiler, not for the search */
     if (how == BL_TUNED_SEARCHED || how == BL_TUNED_FAILED)
-        bl_ir_add_time(nest->ir, bl_clock_ms(start, bl_clock_thread_ns()) / 1e3); /* it bounds the compiler, not the search */
+        bl_ir_add_time(nest->ir, bl_clock_ms(start, bl_clock_thread_ns()) / 1e3);
     if (how == BL_TUNED_KNOWN && options->beam > 0 && options->progress != NULL)
         report_known(options, nest, &record);
     if (options->debug >= 1)
@@ -62,7 +63,7 @@ static bool tune_by_search(bl_tune *tune, const bl_search_nest *nest, const bl_p
     return false;
 }
 
-/* The moves that stand for the nest in |fixed|; false where it has none, or they do not all apply. */
+/* Apply the moves that |fixed| has for the nest. False if it has none, or if a move is not legal. */
 static bool tune_as_fixed(bl_tune *tune, const bl_search_nest *nest, const char *fixed)
 {
     char key[20];

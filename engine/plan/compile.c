@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A miss: wire graph -> IR -> schedule -> moves -> linear kernels -> source -> compiled kernels -> memory plan -> recording.
- * The road of docs/engine.md, one call a stage. */
+/* Compilation of a plan: wire graph -> IR -> schedule -> moves -> linear kernels -> source -> compiled kernels -> memory plan
+ * -> recording. One function per stage; docs/engine.md describes them. */
 #include "engine/plan/compile.h"
 #include "engine/sched/region.h"
 
@@ -16,10 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A convolution's transforms write more than it reads: what part of the largest buffer they may ask for. */
+/* A convolution's transforms write more than the convolution reads. They may need at most this fraction of the largest
+ * buffer. */
 enum { BUFFER_SHARE = 4 };
 
-/* As the setting says; builds with assertions always check. */
+/* The verification level: the setting's, but at least 2 in builds with assertions. */
 int compile_spec(const compile *c)
 {
 #ifndef NDEBUG
@@ -40,7 +41,7 @@ bl_status compile_verify(compile *c, int n, const bl_node *const *roots, bl_stag
     return level == 0 ? BL_OK : bl_ir_verify(c->ir, n, roots, stage, pass, level, c->err);
 }
 
-/* The bodies of the scans that |roots| reach, each once. */
+/* Print the bodies of the scans reachable from |roots|, each once. */
 static void dump_bodies(compile *c, int n, const bl_node *const *roots, bl_ptrmap *seen)
 {
     bl_nodes nodes = bl_reach(c->ir, n, roots, false);
@@ -71,7 +72,7 @@ void compile_dump(compile *c, int level, const char *title, int n, const bl_node
 
 /* ---- roots: outputs, the new values of states, the checks of indices */
 
-/* The named dimension along which runs can be joined, or -1. */
+/* The named dimension along which runs can be batched, or -1. */
 static int find_rows(compile *c)
 {
     const bl_graph *graph = c->graph;
@@ -85,7 +86,7 @@ static int find_rows(compile *c)
     return bl_rows_are_apart(c->ir, (int)rows->arg, graph->ninputs, graph->noutputs, c->roots) ? (int)rows->arg : -1;
 }
 
-/* The values of the wire's nodes, to be followed into the schedule. */
+/* Follow the values of the wire's nodes into the schedule. */
 static bl_status track_values(compile *c)
 {
     const bl_graph *graph = c->graph;
@@ -103,7 +104,7 @@ static bl_status gather_roots(compile *c)
     int nstates = graph->nstates + graph->nhidden;
 
     for (int i = 0; !c->options->program && i < nstates; i++)
-        graph->updates[i] = NULL; /* a run keeps nothing: the random numbers' state need not move on */
+        graph->updates[i] = NULL; /* a run without a program keeps no states, so it need not advance the random generator's */
 
     c->roots = bl_arena_array(c->arena, (size_t)(graph->noutputs + nstates + graph->nchecks), sizeof *c->roots);
     if (c->roots == NULL)
@@ -165,7 +166,7 @@ static void keep_dims(compile *c)
     c->plan->dims = dims;
 }
 
-/* |tensor| without its sources: its dtype and its extents. */
+/* A copy of |tensor| without its sources: its dtype and its extents. */
 static const bl_node *keep_axes(compile *c, const bl_node *tensor)
 {
     bl_node *kept = bl_arena_alloc(c->plan->arena, sizeof *kept);
@@ -273,7 +274,7 @@ static bl_status update_in_place(compile *c)
     return BL_OK;
 }
 
-/* Its time is info.engine_ms. */
+/* The time of this function is info.engine_ms. */
 bl_status compile_to_source(compile *c)
 {
     bl_sched_options options = {.units = c->target.units,
@@ -285,7 +286,8 @@ bl_status compile_to_source(compile *c)
     bl_front_options front = {.program = c->options->program,
                               .max_bytes = c->options->max_compile_bytes,
                               .max_seconds = c->options->max_compile_seconds,
-                              .halt = c->options->beam > 0 ? (bl_halt){0} : c->options->halt, /* a search looks for itself */
+                              /* a search checks the halt itself */
+                              .halt = c->options->beam > 0 ? (bl_halt){0} : c->options->halt,
                               .winograd = c->options->winograd,
                               .training = c->options->training,
                               .lanes = c->target.groups ? 0 : (int)c->target.vector_bits / 32,
@@ -357,7 +359,7 @@ bl_status compile_begin(compile *c)
         return bl_fail(c->err, BL_ENOMEM, "plan");
     }
     c->plan->options = *options;
-    c->plan->options.halt = (bl_halt){0}; /* and the rest of whoever asked */
+    c->plan->options.halt = (bl_halt){0}; /* the plan must not refer to the caller's data */
     c->plan->options.progress = NULL;
     c->plan->options.progress_arg = NULL;
     c->plan->options.only = NULL;
@@ -367,7 +369,7 @@ bl_status compile_begin(compile *c)
     return BL_OK;
 }
 
-/* Give up what only the compilation needed, and, unless |keep|, the plan. */
+/* Free what only the compilation needed, and the plan unless |keep|. */
 void compile_end(compile *c, bool keep)
 {
     for (int i = 0; i < c->nmade; i++)
@@ -391,7 +393,7 @@ bl_status plan_compile(const bl_wire_graph *wire, bl_device *dev, const bl_plan_
     return st;
 }
 
-/* A copy of |source| in |arena|, unless there is one of the same text. */
+/* Add a copy of |source| in |arena| unless a source of the same text is present. */
 static bl_status add_source(bl_plan_sources *sources, const bl_kernel_source *source, bl_arena *arena, bl_err *err)
 {
     bl_kernel_source *copy;
@@ -412,7 +414,7 @@ static bl_status add_source(bl_plan_sources *sources, const bl_kernel_source *so
     }
     copy = &sources->at[sources->n];
     *copy = *source;
-    copy->linear = NULL; /* for devices that read no text, which compile nothing */
+    copy->linear = NULL; /* only devices that do not read text use it, and they do not compile ahead */
     copy->entry = bl_arena_strdup(arena, source->entry);
     copy->text = bl_arena_strndup(arena, source->text, source->len);
     BL_TRY(bl_arena_status(arena, err));
@@ -447,7 +449,7 @@ bl_status bl_plan_remake(const bl_plan *plan, const bl_plan_options *options, bl
     return plan_compile(plan->wire, plan->dev, options, out, err);
 }
 
-enum { BYTES_A_LAUNCH = 1500 /* that a driver keeps: measured on PoCL and lavapipe */ };
+enum { BYTES_A_LAUNCH = 1500 /* memory that a driver keeps per launch; measured on PoCL and lavapipe */ };
 
 size_t plan_host_bytes(const bl_plan *plan)
 {

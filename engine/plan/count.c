@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What the launches of a plan do at the sizes of a run: who compiled it knew the largest ones alone. */
+/* The work of a plan's launches at the sizes of a run. The compilation counts it at the largest sizes only. */
 #include "engine/base/size.h"
 #include "engine/ir/shape.h"
 #include "engine/plan/internal.h"
 
-/* Of an input or a state; NULL for another slot. */
+/* The tensor of an input or a state; NULL for another slot. */
 static const bl_plan_tensor *tensor_of(const bl_plan_info *info, int slot)
 {
     if (slot < info->ninputs)
@@ -79,7 +79,7 @@ bl_status plan_count(const bl_plan *plan, const plan_work *work, const int64_t *
             out->ops = INT64_MAX;
         for (int k = 0; k < work->nparams; k++) {
             int64_t whole = plan_slot_bytes(plan, work->slot[k], vars);
-            int64_t moved = cost.moved[k] < whole ? cost.moved[k] : whole; /* what is read again comes from a cache */
+            int64_t moved = cost.moved[k] < whole ? cost.moved[k] : whole; /* repeated reads hit the cache */
             if (!bl_i64_add(out->bytes, moved, &out->bytes))
                 out->bytes = INT64_MAX;
         }

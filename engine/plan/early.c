@@ -19,7 +19,7 @@
 
 typedef struct candidate {
     int made;
-    double seconds; /* of all its launches in a run */
+    double seconds; /* time of all its launches in a run */
 } candidate;
 
 static int shorter_first(const void *a, const void *b)
@@ -67,7 +67,7 @@ static bl_status make_exact(const compile *c, made *m, const int64_t *most)
     return BL_OK;
 }
 
-/* Once for all that have the kernel |m| has; |exact| has what such kernels became. */
+/* Do this once for all nests that share a kernel; |exact| maps kernels to their exact forms. */
 static bl_status make_exact_once(const compile *c, bl_ptrmap *exact, made *m, const int64_t *most)
 {
     bl_lowered *before = m->lowered, *known = bl_ptrmap_get(exact, before);
@@ -81,8 +81,8 @@ static bl_status make_exact_once(const compile *c, bl_ptrmap *exact, made *m, co
     return BL_OK;
 }
 
-/* Whatever may be interpreted must not need the driver's functions.  This does not ask whether there is a stand-in, or the bits
- * would depend on it. */
+/* Kernels that may be interpreted must not use the driver's functions. This does not depend on whether the device has a
+ * stand-in, so that the results do not depend on it either. */
 bl_status compile_exact(compile *c)
 {
     const int64_t *most = largest_sizes(c);
@@ -97,7 +97,7 @@ bl_status compile_exact(compile *c)
     return bl_arena_status(c->arena, c->err);
 }
 
-/* Does the graph draw random numbers?  One seed must give the same bits, whether kernels are compiled or not. */
+/* Does the graph draw random numbers? A seed must give the same bits whether kernels are compiled or interpreted. */
 static bool draws(const compile *c)
 {
     bool mixes = false;
@@ -110,7 +110,7 @@ static bool draws(const compile *c)
     return mixes;
 }
 
-/* The kernels that are not compiled, the shortest first; those of one source are one candidate. */
+/* Find the kernels that are not compiled, shortest first. Kernels of one source are one candidate. */
 static bl_status find_candidates(compile *c, candidate *all, int *n)
 {
     const int64_t *most = largest_sizes(c);
@@ -139,7 +139,8 @@ static bl_status find_candidates(compile *c, candidate *all, int *n)
     return bl_arena_status(c->arena, c->err);
 }
 
-/* How many of the candidates, from the first on, are interpreted.  The launches of a loop are one recording. */
+/* How many candidates, from the first on, are interpreted. All or none if the graph has loops: the launches of a loop are one
+ * recording. */
 static int choose(const compile *c, const candidate *all, int n)
 {
     double seconds = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which kernel computes what, and how: a compilation up to the source of the kernels, with the moves of a plan that is there,
- * whose nests are asked what they are made of.  Plans themselves keep none of that. */
+/* Explains a plan: which kernel computes what, and how. Plans keep no such information, so the graph is compiled again up to
+ * the source of the kernels, with the plan's moves. */
 #include "engine/base/map.h"
 #include "engine/ir/shape.h"
 #include "engine/ir/text.h"
@@ -10,8 +10,8 @@
 #include <string.h>
 
 enum {
-    MOST_VISITS = 4000000,      /* of tensor nodes, for the nodes of all kernels */
-    MOST_TEXT = 8 * 1024 * 1024 /* of nests and sources */
+    MOST_VISITS = 4000000,      /* limit of visits of tensor nodes, over all kernels */
+    MOST_TEXT = 8 * 1024 * 1024 /* limit of bytes of nests and sources */
 };
 
 /* A nest that computes some element of a tensor node. */
@@ -22,11 +22,11 @@ typedef struct user {
 
 typedef struct explain {
     compile c;
-    bl_arena *arena; /* of whoever asks */
+    bl_arena *arena; /* the caller's */
     bl_plan_detail *out;
-    bl_ptrmap users;  /* tensor node -> its first user */
-    bl_ptrmap values; /* tracked nodes */
-    bool *computes;   /* by kernel and node of the wire */
+    bl_ptrmap users;  /* tensor node -> list of the nests that compute it */
+    bl_ptrmap values; /* the set of tracked nodes */
+    bool *computes;   /* indexed by kernel and node of the wire graph */
     size_t visits, text;
 } explain;
 
@@ -53,7 +53,8 @@ static bl_status find_users(explain *e)
     return bl_arena_status(c->arena, c->err);
 }
 
-/* The kernels of |nest|, helpers included.  A nest that shares a launch with others before it has none of its own. */
+/* Mark the kernels of |nest|, helpers included. A nest that was joined into an earlier nest's kernel has no kernel of its
+ * own. */
 static void mark(explain *e, int nest, int node)
 {
     const int *first = e->c.first_made;
@@ -66,7 +67,8 @@ static void mark(explain *e, int nest, int node)
             e->computes[(size_t)k * (size_t)e->c.wire->nnodes + (size_t)node] = true;
 }
 
-/* What |value| is made of, up to the values of other nodes of the wire: all that is |node|'s own. */
+/* Mark the kernels of |node|: those that compute |value| or a node below it, up to the values of other nodes of the wire
+ * graph. */
 static bl_status mark_value(explain *e, const bl_node *value, int node)
 {
     compile *c = &e->c;
@@ -115,7 +117,7 @@ static bl_status mark_all(explain *e)
 
 /* ---- what is told */
 
-/* A copy; "" where all texts together are too long. */
+/* A copy of the text; "" if all texts together are too long. */
 static const char *keep_text(explain *e, const char *text, size_t len)
 {
     e->text += len;

@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: MIT */
-/* Which kernels of a plan share a launch.  On a CPU a launch costs microseconds, and a chain of kernels that take less is all
- * launches: as one kernel of one work-item they wait for nothing. */
+/* Which kernels of a plan are joined into one launch. On a CPU a launch costs microseconds, and a chain of shorter kernels
+ * consists of launch overhead. Joined into one kernel of one work-item, they wait for nothing. */
 #include "engine/plan/internal.h"
 
 #include <string.h>
 
 enum {
     MOST_JOINED = 64,
-    /* The driver compiles them in one piece, each anew, where equal kernels would be compiled once: half a second on PoCL ... */
+    /* The driver compiles the joined kernel as a whole, while equal kernels would be compiled once: half a second on PoCL. */
     MOST_INSTRUCTIONS = 512,
-    HOT_INSTRUCTIONS = 8192 /* ... which may be more where the plan is known to run over and over */
+    HOT_INSTRUCTIONS = 8192 /* for a plan that is known to run many times */
 };
-/* Measured on PoCL: 2 to 3 us for a launch after another. */
+/* Measured on PoCL: 2 to 3 us between two launches. */
 #define LAUNCH_SECONDS 2.5e-6
-/* What the work-items of one launch may keep each other waiting for. */
+/* Longest work of one joined kernel. */
 #define MOST_SECONDS 100e-6
 
 typedef struct joining {
     bl_ir *ir;
     int max_params, units;
     const plan_piece *pieces;
-    int n, nslots; /* members so far, and the slots that they name together */
+    int n, nslots; /* members so far, and the slots that they use together */
     int slot[BL_MAX_BINDINGS];
-    bl_dtype dtype[BL_MAX_BINDINGS]; /* of a slot, where some member uses it */
+    bl_dtype dtype[BL_MAX_BINDINGS]; /* dtype of a slot that some member uses */
     bool used[BL_MAX_BINDINGS];
     size_t ninst, most_inst, local_bytes, most_local;
     double seconds;
 } joining;
 
-/* Would one core be done with it before as many as it has groups for had been set to work? */
+/* Would one core finish the kernel before its groups could be distributed over several cores? */
 static bool is_small(const joining *j, const plan_piece *piece)
 {
     double groups = 1, units = j->units;
@@ -53,7 +53,7 @@ static int place_of(joining *j, int slot, bool add)
     return j->nslots++;
 }
 
-/* A kernel's parameter has one dtype, but a panel may be written by words and read by elements. */
+/* A parameter of a kernel has one dtype, but a panel may be written as words and read as elements. */
 static bool take_dtypes(joining *j, const plan_piece *piece)
 {
     const bl_linear *linear = piece->lowered->linear;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Values that outlive a run.  What depends on nothing but buffers that are the same run after run, a model's weights, is the same
- * each time too: its panel (opt/pack.c), or its transform (front/winograd.c).  From the second time on that the sources are what
- * they were, such a value has a buffer of its own, and what is launched for nothing else is left out.
- *
- * Which sources stay the same is not known before they do: a held tensor looks like a request's numbers.  So a plan knows for
- * each launch what it depends on, and each step looks for the values that do not change and are read by a launch that does. */
+/* Values that are kept between runs. A value that depends only on buffers that do not change from run to run, such as a model's
+ * weights, does not change either: a packed panel (opt/pack.c), or a transform (front/winograd.c). From the second run with
+ * unchanged sources on, such a value gets a buffer of its own, and launches that compute only kept values are skipped.
+ * The plan cannot know in advance which sources stay unchanged: a retained tensor looks like a tensor of a request. The plan
+ * therefore records which sources each launch depends on. Each step looks for values that did not change and that are read by a
+ * launch whose sources did. */
 #include "engine/base/size.h"
 #include "engine/plan/compile.h"
 
@@ -12,8 +12,8 @@
 #include <string.h>
 
 enum {
-    MOST_KEPT_BYTES = 256 << 20, /* of one plan */
-    DENIED_STEPS = 64, /* after which one asks again for memory that there was none of: the asking costs next to nothing */
+    MOST_KEPT_BYTES = 256 << 20, /* per plan */
+    DENIED_STEPS = 64,           /* steps after which refused memory is requested again; a request is cheap */
     WORD = 64
 };
 
@@ -41,9 +41,9 @@ static bool is_within(const uint64_t *some, const uint64_t *all, int bits)
 
 typedef struct analysis {
     compile *c;
-    int *writers, *writer; /* by slot: how many launches write it, and the last of them */
-    uint64_t **from;       /* by launch: the sources that it depends on; NULL where that is not all */
-    int *number;           /* by slot: of the value, plus 1 */
+    int *writers, *writer; /* per slot: the number of launches that write it, and the last of them */
+    uint64_t **from;       /* per launch: the set of sources it depends on; NULL if it depends on anything else */
+    int *number;           /* per slot: 1 + the number of its value */
 } analysis;
 
 static const made *kernel_of(const analysis *a, int launch)
@@ -66,7 +66,7 @@ static bool writes(const made *m, int param)
     return (m->lowered->linear->writes >> param & 1) != 0;
 }
 
-/* Is it launched alike each time: no named dimension, no step of a loop? */
+/* Is it launched in the same way in each run: without named dimensions and step numbers? */
 static bool is_fixed(const made *m)
 {
     bool fixed = m->lowered->nvars == 0;
@@ -75,7 +75,7 @@ static bool is_fixed(const made *m)
     return fixed;
 }
 
-/* May a launch that depends on sources alone read this slot, or write it?  It was asked of all before it. */
+/* May a launch that depends on sources alone read this slot, or write it? All earlier launches have been analysed. */
 static bool may_use(const analysis *a, int launch, int slot, bool written)
 {
     const bl_graph *graph = a->c->graph;
@@ -137,7 +137,7 @@ static bl_status add_value(analysis *a, int launch, int slot)
     return BL_OK;
 }
 
-/* Number what launches write that depend on sources alone, and list what they read and write of that. */
+/* Number the values that a launch writes which depends on sources alone, and list the values it reads and writes. */
 static bl_status add_launch(analysis *a, int launch)
 {
     plan_keeps *keeps = &a->c->plan->keeps;
@@ -189,7 +189,7 @@ bl_status compile_keeps(compile *c)
                   .number = bl_arena_array(c->arena, nslots, sizeof(int)),
                   .from = bl_arena_array(c->arena, nsteps, sizeof(uint64_t *))};
 
-    while (keeps->nsources < c->nslots && c->places[keeps->nsources].kind == BL_PLACE_INPUT) /* all up to the last one read */
+    while (keeps->nsources < c->nslots && c->places[keeps->nsources].kind == BL_PLACE_INPUT) /* up to the last input slot */
         keeps->nsources++;
     keeps->kept = bl_arena_array(arena, nslots, sizeof *keeps->kept);
     keeps->spared = bl_arena_array(arena, nsteps, sizeof *keeps->spared);
@@ -210,7 +210,7 @@ bl_status compile_keeps(compile *c)
 
 /* ---- around each step */
 
-/* Which sources are what they were at the last step?  Afterwards they are remembered.  True if any is another. */
+/* Compare the sources with those of the last step, and record them. True if any of them changed. */
 static bool compare_sources(bl_plan *plan)
 {
     plan_keeps *keeps = &plan->keeps;
@@ -227,7 +227,7 @@ static bool compare_sources(bl_plan *plan)
     return changed;
 }
 
-/* Whoever gets the buffer next may write to it at once, and a run of the plan that reads it may be in flight. */
+/* Give up a kept buffer. Its next owner may write it at once, so wait for runs in flight that read it. */
 static void drop(bl_plan *plan, plan_kept *kept)
 {
     bl_err ignored = {0};
@@ -238,8 +238,8 @@ static void drop(bl_plan *plan, plan_kept *kept)
     kept->given = kept->full = false;
 }
 
-/* Without a buffer there is scratch memory for it.  It takes nothing from others, and may be taken from it: it can be made again.
- */
+/* Give a value a buffer of its own; without one it stays in scratch memory. The buffer comes from free memory only, and the
+ * pool may drop it. */
 static void give_buffer(bl_plan *plan, plan_kept *kept, bl_pool *pool)
 {
     if (kept->bytes > MOST_KEPT_BYTES - atomic_load_explicit(&plan->keeps.bytes, memory_order_relaxed))
@@ -249,9 +249,9 @@ static void give_buffer(bl_plan *plan, plan_kept *kept, bl_pool *pool)
         plan->keeps.denied = DENIED_STEPS;
 }
 
-/* Buffers for values that do not change and are read by what does; none for those that do change.  A step that is like the last
- * one in everything, as who measures repeats it, tells nothing of what stays the same while other things change: it begins to
- * keep panels alone. */
+/* Give buffers to values that do not change and that are read by launches whose sources change; take them from values that
+ * change. If a step repeats the last one exactly, as in a benchmark, nothing shows which sources stay when others change: then
+ * only panels are kept. */
 static void choose_kept(bl_plan *plan, bool changed, bl_pool *pool)
 {
     plan_keeps *keeps = &plan->keeps;
@@ -276,7 +276,7 @@ static void choose_kept(bl_plan *plan, bool changed, bl_pool *pool)
     }
 }
 
-/* Leave out what makes nothing that is wanted and is not there: users first. */
+/* Skip the launches that compute no value that is wanted and not kept. Readers come first. */
 static void choose_launches(plan_keeps *keeps)
 {
     for (int i = 0; i < keeps->n; i++)
@@ -293,7 +293,7 @@ static void choose_launches(plan_keeps *keeps)
     }
 }
 
-/* What was dropped since the last step, for want of memory, is not where that one left it: begin anew. */
+/* If the pool dropped a buffer since the last step, forget all kept values. */
 static void look_for_dropped(bl_plan *plan)
 {
     const plan_keeps *keeps = &plan->keeps;

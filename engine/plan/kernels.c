@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* From the nests of a schedule to kernels: moves, lowering, what shares a launch, text, and the driver. */
+/* From the nests of a schedule to kernels: choose moves, lower, join, render, and have the driver compile. */
 #include "engine/ir/text.h"
 #include "engine/plan/compile.h"
 #include "engine/render/render.h"
@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A launch that is estimated to take longer is cut.  Estimates are of arithmetic at its best: sums of sines of large numbers, 0.4
- * s by the estimate, took 22 s on PoCL. */
+/* A launch that is estimated to take longer is split into slices. Estimates assume peak arithmetic: sums of sines of large
+ * numbers, estimated at 0.4 s, took 22 s on PoCL. */
 #define SECONDS_WHOLE 0.1
 
 static made *add_made(compile *c)
@@ -31,7 +31,7 @@ static bl_search_nest search_nest(const compile *c, const char *name, const bl_n
     return (bl_search_nest){.name = name, .ir = c->ir, .sink = sink, .nparams = nparams, .dev = c->dev, .target = &c->target};
 }
 
-/* A nest with its moves. */
+/* The moves of a nest, applied. */
 typedef struct tuned {
     int nparams;
     bool helper;
@@ -57,7 +57,7 @@ static bl_status choose_moves(compile *c, const bl_search_nest *nest, bool helpe
     return BL_OK;
 }
 
-/* The kernel that writes a panel, and stands before the nest that reads it; or that sums what the nest wrote. */
+/* Add a helper kernel: it packs a panel, and runs before the nest; or it sums partial results, and runs after the nest. */
 static bl_status add_helper(compile *c, const made *of, const bl_packed *packed, int panel)
 {
     bl_tune tune;
@@ -138,7 +138,7 @@ static bl_status add_nest(compile *c, const bl_nest *nest)
     return bl_ir_status(c->ir, c->err);
 }
 
-/* The first kernel before |m| that was made of the same nest; |lowered| has the kernels by their sinks.  NULL: there is none. */
+/* The first earlier kernel that was made from the same nest; |lowered| maps sinks to kernels. NULL if there is none. */
 static const made *find_lowered(const bl_ptrmap *lowered, const made *m)
 {
     const made *like = bl_ptrmap_get(lowered, m->sink);
@@ -175,7 +175,7 @@ static bl_status lower_all(compile *c)
     return bl_arena_status(c->arena, c->err);
 }
 
-/* |rendered| has the kernels by their linear kernels. */
+/* |rendered| maps linear kernels to the kernels that were rendered from them. */
 static bl_status render_made(compile *c, bl_ptrmap *rendered, made *m)
 {
     const made *like = bl_ptrmap_get(rendered, m->lowered);
@@ -205,7 +205,7 @@ static bool at_loop(const compile *c, int nest)
     return at;
 }
 
-/* |members| kernels have become one. */
+/* Add the kernel that |n| |members| were joined into. */
 static void add_joined(compile *c, const plan_piece *piece, const made *members, int n)
 {
     made *m = &c->made[c->nmade++];
@@ -267,7 +267,8 @@ static bl_status join_small(compile *c)
         c->first_made[i] = becomes[c->first_made[i]];
     return bl_arena_status(c->arena, c->err);
 }
-/* A launch that may take longer than others are to wait is done in slices: its kernel learns at which group it begins. */
+/* If a launch may take too long, make a kernel that can be launched in slices: it gets the number of its first group as a
+ * parameter. */
 static bl_status cut_made(compile *c, made *m)
 {
     const bl_linear *linear = m->lowered->linear;
@@ -359,9 +360,9 @@ bl_status compile_kernels(compile *c)
     }
     for (int i = 0; i < nalong; i++) {
         sources[n + i] = along->at[i];
-        sources[n + i].brief = c->plan->info.brief; /* a driver may not compile others with it */
+        sources[n + i].brief = c->plan->info.brief; /* a driver may not compile brief and other kernels together */
     }
-    /* what is wrong with one of those is an error of whoever makes a plan of it, not of those who wait for this one */
+    /* an error in one of these kernels must not fail this plan: it is reported when their own plan is compiled */
     if (nalong == 0 || compile_ahead(c, n + nalong, sources, &ignored) != BL_OK)
         BL_TRY(compile_ahead(c, n, sources, c->err));
     n = 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Where every value of a plan lies, and the launches that make it. */
+/* The memory plan, and the launches of a plan. */
 #include "engine/base/size.h"
 #include "engine/ir/shape.h"
 #include "engine/plan/compile.h"
 
 #include <string.h>
 
-/* How many elements a slot has at the largest sizes. */
+/* The number of elements of a slot at the largest sizes. */
 int64_t compile_slot_elements(const compile *c, int slot)
 {
     const bl_graph *graph = c->graph;
@@ -37,7 +37,7 @@ static void live_as_carries(const compile *c, const bl_loop *loop, bl_lifetime *
     }
 }
 
-/* What is there before a loop, or after it, or goes from step to step, is there all the while. */
+/* Values that are used before or after a loop, and carries, are live during the whole loop. */
 static void live_through_loops(const compile *c, bl_lifetime *lives)
 {
     for (int k = 0; k < c->schedule->nloops; k++)
@@ -54,7 +54,7 @@ static void live_through_loops(const compile *c, bl_lifetime *lives)
     }
 }
 
-/* When each place that is neither input nor root is first written and last read. */
+/* Liveness of each temporary: from the first write to the last read. */
 static bl_status place_memory(compile *c, size_t *offset)
 {
     bl_lifetime *lives = bl_arena_array(c->plan->arena, (size_t)c->nslots + 1, sizeof *lives);
@@ -91,8 +91,8 @@ static bl_status place_memory(compile *c, size_t *offset)
     return bl_arena_status(c->plan->arena, c->err);
 }
 
-/* A kernel may see less of a buffer than the device can allocate (128 MiB on lavapipe).  With named dimensions each run asks for
- * its sizes. */
+/* A kernel may be able to access less of a buffer than the device can allocate (128 MiB on lavapipe). With named dimensions,
+ * each run checks its own sizes. */
 static bl_status check_bindings(compile *c)
 {
     uint64_t most = c->graph->nvars == 0 ? c->dev->info.max_binding : 0;
@@ -120,7 +120,7 @@ static const plan_countdown *find_countdown(compile *c, const bl_loop *loop)
     return NULL;
 }
 
-/* Where plan->vars has the slice of step |now|. */
+/* The index in plan->vars of the slice number of step |now|. */
 static int counter_of(compile *c, const bl_loop *loop, int64_t now)
 {
     if (!loop->reverse)
@@ -128,10 +128,10 @@ static int counter_of(compile *c, const bl_loop *loop, int64_t now)
     if (bl_is_const(loop->steps))
         return c->graph->nvars + (int)(loop->steps->hi - 1 - now);
     const plan_countdown *countdown = find_countdown(c, loop);
-    return countdown != NULL ? countdown->first + (int)now : 0; /* NULL without memory, which the arena remembers */
+    return countdown != NULL ? countdown->first + (int)now : 0; /* NULL only without memory, which the arena records */
 }
 
-/* Named dimensions, then the numbers that a loop's steps have: a launch names the one that it is at.  The last one is the first
+/* Lay out plan->vars: the named dimensions, then the numbers of loop steps, of which a launch names its own, then the first
  * group of a slice. */
 static bl_status make_vars(compile *c)
 {
@@ -172,7 +172,7 @@ bl_status compile_slots(compile *c)
     int *roots = bl_arena_array(plan->arena, (size_t)c->nroots + 1, sizeof *roots);
 
     BL_TRY(bl_arena_status(plan->arena, c->err));
-    if (c->nslots > UINT16_MAX) /* what a launch names them by */
+    if (c->nslots > UINT16_MAX) /* a launch refers to slots by 16 bits */
         return bl_fail(c->err, BL_ELIMIT, "the graph needs %d buffers, at most %d", c->nslots, UINT16_MAX);
     BL_TRY(check_bindings(c));
     BL_TRY(place_memory(c, offset));
@@ -196,22 +196,22 @@ bl_status compile_slots(compile *c)
 /* ---- launches, which the worker thread records before the first run */
 
 enum { MOST_LAUNCHES = 1 << 16, MOST_AT_ONCE = 2048 };
-#define SECONDS_AT_ONCE  0.25   /* by the estimate */
-#define SECONDS_A_LAUNCH 0.5e-6 /* in the thread that submits it, besides its work: measured on PoCL */
+#define SECONDS_AT_ONCE  0.25   /* estimated */
+#define SECONDS_A_LAUNCH 0.5e-6 /* time of the submitting thread per launch, besides the kernel's work; measured on PoCL */
 
-/* Going through the nests in the order they run, loops as often as they have steps. */
+/* State of a walk through the nests in execution order, with loops unrolled. */
 typedef struct emission {
     compile *c;
     int next_loop;
-    int *bound; /* of each CARRY place: the place that it is at this step */
-    int *at;    /* of each VAR that counts steps, by depth: where plan->vars has its value */
-    int depth;  /* loops around */
+    int *bound; /* for each CARRY place: the place that it stands for in this step */
+    int *at;    /* for each VAR that counts steps, by depth of its loop: its index in plan->vars */
+    int depth;  /* depth of loops */
     const plan_turn *turn;
-    int64_t end;    /* launches so far */
-    double seconds; /* that they take, by the estimate */
+    int64_t end;    /* number of launches so far */
+    double seconds; /* estimated time of these launches */
     bl_launch *launches;
     step *steps;
-    int64_t *counts; /* where it is not NULL: launches of each kernel */
+    int64_t *counts; /* if not NULL: the number of launches of each kernel */
 } emission;
 
 static void emit_launch(emission *e, int which)
@@ -268,7 +268,7 @@ static void bind_step(emission *e, const bl_loop *loop, int64_t now)
     }
 }
 
-/* Nests [first, end); without |launches| they are only counted, and too many end the count. */
+/* Emit the nests [first, end). Without |launches|, only count them. Stops when there are too many. */
 static void emit(emission *e, int first, int end)
 {
     const bl_schedule *schedule = e->c->schedule;
@@ -315,10 +315,10 @@ static bl_status check_grids(const compile *c)
     return BL_OK;
 }
 
-/* Rough device time of a launch. */
+/* A rough estimate of the device time of a launch. */
 double compile_seconds(const bl_device_info *info, int64_t ops, int64_t bytes)
 {
-    double rate = 1e8, bandwidth = 1e9; /* the interpreter */
+    double rate = 1e8, bandwidth = 1e9; /* for the interpreter */
     if (info->dialect != BL_DIALECT_LINEAR && info->type == BL_DEVICE_CPU) {
         rate = 1e10 * info->units;
         bandwidth = 5e9 * info->units;
@@ -329,7 +329,7 @@ double compile_seconds(const bl_device_info *info, int64_t ops, int64_t bytes)
     return (double)ops / rate + (double)bytes / bandwidth;
 }
 
-/* By one core, at the largest sizes. */
+/* Estimated for one core, at the largest sizes. */
 bool compile_is_brief(compile *c)
 {
     const bl_device_info *info = &c->dev->info;
@@ -350,7 +350,7 @@ void compile_count_launches(compile *c, int64_t *out)
     emit(&e, 0, c->schedule->nnests);
 }
 
-/* What one launch of each kernel costs. */
+/* Count the cost of one launch of each kernel. */
 bl_status compile_estimate(compile *c)
 {
     const bl_graph *graph = c->graph;
@@ -370,13 +370,13 @@ bl_status compile_estimate(compile *c)
         m->ops = cost.ops;
         for (int k = 0; k < m->nparams; k++) {
             int64_t whole = compile_slot_elements(c, m->slot[k]) * (int64_t)bl_dtype_bytes(c->places[m->slot[k]].dtype);
-            m->bytes += cost.moved[k] < whole ? cost.moved[k] : whole; /* what is read again comes from a cache */
+            m->bytes += cost.moved[k] < whole ? cost.moved[k] : whole; /* repeated reads hit the cache */
         }
     }
     return BL_OK;
 }
 
-/* Names, moves and work of the kernels, in the plan's arena. */
+/* Copy the names, moves and work of the kernels to the plan's arena. */
 static bl_status keep_kernels(compile *c)
 {
     bl_arena *arena = c->plan->arena;
@@ -423,7 +423,7 @@ static bl_status make_launches(compile *c)
         const step *s = &plan->steps[i];
         plan->info.kernels += (uint32_t)s->kernels;
         plan->info.helpers += (uint32_t)s->helpers;
-        if (!bl_i64_add(plan->info.ops, s->ops, &plan->info.ops)) /* each may be all that can be counted already */
+        if (!bl_i64_add(plan->info.ops, s->ops, &plan->info.ops)) /* each addend may already be saturated */
             plan->info.ops = INT64_MAX;
         if (!bl_i64_add(plan->info.bytes, s->bytes, &plan->info.bytes))
             plan->info.bytes = INT64_MAX;
@@ -444,7 +444,7 @@ static bl_status make_parts(compile *c)
         const step *s = &plan->steps[i];
         part *last = plan->nparts == 0 ? NULL : &plan->parts[plan->nparts - 1];
         bool elsewhere = i > 0 && plan->launches[i].kernel->dev != plan->launches[i - 1].kernel->dev;
-        bool alone = s->cut > 0 || (last != NULL && last->cut > 0); /* its slices are submissions */
+        bool alone = s->cut > 0 || (last != NULL && last->cut > 0); /* its slices are separate submissions */
         if (last == NULL || last->count == MOST_AT_ONCE || seconds >= SECONDS_AT_ONCE || elsewhere || alone) {
             last = &plan->parts[plan->nparts++];
             last->first = i;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Replaying a plan: bind buffers, submit, and for many steps exchange the states' two buffers between them. */
+/* Running a plan: bind buffers, submit the recordings, and swap each state's two buffers between steps. */
 #include "engine/base/clock.h"
 #include "engine/base/size.h"
 #include "engine/ir/shape.h"
@@ -10,15 +10,16 @@
 #include <string.h>
 
 enum {
-    STEPS_IN_FLIGHT = 32, /* submitted before the next look at cancellation and the clock */
+    STEPS_IN_FLIGHT = 32, /* steps to submit before the run checks for cancellation and for its deadline */
     LAUNCHES_IN_FLIGHT = 2048,
-    YIELD_NS = 2000000,    /* and that whoever the run is to yield to must wait for, unless one step takes longer */
-    FLIGHT_NS = 300000,    /* a step that takes longer than some waits is not held up by one, but would hold up those around it */
-    REPORTS_IN_FLIGHT = 8, /* reports that have outputs of their own, so that the device need not be waited for at each */
-    MOST_REPORT_BYTES = 1 << 20 /* outputs up to which they have */
+    YIELD_NS = 2000000, /* and whose time a run that yields may take, unless a single step is longer */
+    /* longest step that may be run asynchronously: a longer step gains little, and delays the runs around it */
+    FLIGHT_NS = 300000,
+    REPORTS_IN_FLIGHT = 8,      /* reports with outputs of their own, so that the device need not be waited for at each report */
+    MOST_REPORT_BYTES = 1 << 20 /* most bytes of outputs for which reports get such outputs */
 };
 
-/* By the estimate, which may be fifty times too short; the slices after the first go by the time that it took. */
+/* By the estimate, which may be fifty times too short. Later slices are sized by the time that the first one took. */
 #define FIRST_SLICE_SECONDS 0.01
 #define SLICE_SECONDS       0.25
 #define SLICE_GROWTH        8.0
@@ -27,14 +28,15 @@ typedef struct running {
     bl_run *run;
     bl_plan *plan;
     bl_err *err;
-    const int64_t *vars; /* of the run, in steps of each dimension; |counted|, unless all steps are 1 */
+    /* the sizes of the run in steps of each dimension: |counted|, or the run's own sizes if all steps are 1 */
+    const int64_t *vars;
     int64_t counted[BL_WIRE_MAX_DIMS];
-    bl_buffer **next;    /* nstates: where the next value of an updated state goes; NULL: into the state */
-    bl_buffer **lent;    /* nstates: those that were to be the next, but somebody else reads them; NULL for most */
-    int nsets, set;      /* sets of outputs, and that of the step at hand */
-    bl_buffer **outputs; /* nsets * noutputs */
-    bl_buffer **words;   /* nchecks: the results of the checks of indices */
-    int nreports;        /* submitted, and not yet told */
+    bl_buffer **next;    /* nstates entries: the buffer for the next value of an updated state; NULL: updated in place */
+    bl_buffer **lent;    /* nstates entries: buffers that were to be the next ones but have other users; mostly NULL */
+    int nsets, set;      /* the number of sets of outputs, and the set of the current step */
+    bl_buffer **outputs; /* nsets * noutputs buffers */
+    bl_buffer **words;   /* nchecks buffers: results of the index checks */
+    int nreports;        /* number of reports of submitted steps that are not delivered yet */
     uint64_t report[REPORTS_IN_FLIGHT];
 } running;
 
@@ -77,7 +79,7 @@ static bl_status record(bl_plan *plan, bl_err *err)
     return BL_OK;
 }
 
-/* Whether the loops around a launch have so many steps. */
+/* Do the loops around a launch have enough steps at these sizes? */
 static bool has_turn(const step *s, const int64_t *vars)
 {
     const plan_turn *turn = s->turn;
@@ -95,7 +97,7 @@ static bl_status bind_sizes(running *r)
         if (value < plan->info.var_lo[i] || value > plan->info.var_hi[i] || value % every != 0)
             return bl_fail(r->err, BL_EGRAPH, "dimension %d is %lld, its range is [%lld, %lld] in steps of %lld", i,
                            (long long)value, (long long)plan->info.var_lo[i], (long long)plan->info.var_hi[i], (long long)every);
-        if (value > INT32_MAX) /* kernels take them as int32 */
+        if (value > INT32_MAX) /* kernels take sizes as int32 */
             return bl_fail(r->err, BL_ELIMIT, "dimension %d is %lld, the limit is %d", i, (long long)value, INT32_MAX);
         plan->vars[i] = (int32_t)(value / every);
     }
@@ -141,7 +143,7 @@ static bl_status alloc_outputs(running *r)
     return BL_OK;
 }
 
-/* Hand over the outputs of the last step, if |st| says that all went well, and give back all others. */
+/* Hand over the outputs of the last step if |st| is BL_OK; release all others. */
 static void free_outputs(running *r, bl_status st)
 {
     int n = r->plan->info.noutputs;
@@ -177,8 +179,8 @@ static void free_words(running *r)
     free(r->words);
 }
 
-/* What is written in place is seen half done where a step of several parts ends between two of them, and by others who have it.
- */
+/* Does a state need a second buffer? An update in place would show a half-written state if a step ends between two of its
+ * parts, and would change the buffer for its other users. */
 static bool needs_next(const running *r, int state)
 {
     const bl_plan_info *info = &r->plan->info;
@@ -206,7 +208,7 @@ static bl_status alloc_results(running *r)
     return BL_OK;
 }
 
-/* A value that only its own nest reads has a slot but no memory: no launch names it, and any buffer of this run will do. */
+/* A value that only its own nest reads has a slot but no memory. No launch uses the slot, so it gets any buffer of the run. */
 static void fill_unused(bl_plan *plan)
 {
     bl_buffer *any = NULL;
@@ -225,7 +227,7 @@ static void bind_slots(running *r)
 
     for (int i = 0; i < plan->nslots; i++) {
         if (plan->slot_offset[i] == SIZE_MAX)
-            plan->slots[i] = NULL; /* the last run's, which may be gone */
+            plan->slots[i] = NULL; /* the last run's buffer, which may have been freed */
     }
     for (int i = 0; i < ninputs + nstates && i < plan->nslots; i++) {
         if (plan->slot_count[i] == NULL)
@@ -254,7 +256,7 @@ static bl_status look_around(const bl_run *run, bl_err *err)
     return BL_OK;
 }
 
-/* The step began and failed: of states that it writes in place nobody knows what they are now. */
+/* The step began and failed: the contents of states that it updates in place are unknown. */
 static void lose_states(const running *r)
 {
     const bl_plan_info *info = &r->plan->info;
@@ -277,8 +279,8 @@ static bl_status submit_part(running *r, const part *p, uint64_t *ns)
     return st;
 }
 
-/* One launch as several, each of some groups along one dimension, so that a run can be cancelled between two.  The estimate may
- * be far from the truth: the first slice is small, and tells how many groups the next may have. */
+/* Run one launch in slices, each a range of groups along one dimension, so that the run can be cancelled between two slices.
+ * The estimate may be far off: the first slice is small, and its time gives the size of the next. */
 static bl_status submit_slices(running *r, const part *p, uint64_t *ns)
 {
     bl_plan *plan = r->plan;
@@ -315,7 +317,7 @@ static bl_status submit_parts(running *r, uint64_t *ns)
 
     for (int i = 0; i < plan->nparts; i++) {
         const part *p = &plan->parts[i];
-        if (i > 0 || p->recording->dev != plan->dev) /* the stand-in runs it now */
+        if (i > 0 || p->recording->dev != plan->dev) /* wait before the stand-in uses the buffers */
             BL_TRY(bl_device_wait(plan->dev, r->err));
         if (i > 0)
             BL_TRY(look_around(r->run, r->err));
@@ -324,8 +326,8 @@ static bl_status submit_parts(running *r, uint64_t *ns)
     return BL_OK;
 }
 
-/* What was exchanged is written to next, unless somebody else holds it: who retains a state between two runs has it as it was.
- * A step in flight may read it still, so it is given back when the run ends. */
+/* A state's old buffer is the next one to be written, unless it has other users, who retained the state between two steps. Such
+ * a buffer is replaced. A step in flight may still read it, so it is released when the run ends. */
 static bl_status take_back(running *r)
 {
     for (int i = 0; i < r->plan->info.nstates + r->plan->info.nhidden; i++) {
@@ -339,7 +341,7 @@ static bl_status take_back(running *r)
     return BL_OK;
 }
 
-/* Of which a part will be written begins as what there is. */
+/* Copy the old value of a state that a step updates in part, if the state has a new buffer. */
 static bl_status copy_states(running *r)
 {
     const bl_plan *plan = r->plan;
@@ -379,7 +381,9 @@ static void exchange_states(running *r)
             r->run->states[i] = r->next[i];
             r->next[i] = old;
         }
-        if (r->next[i] != NULL && r->plan->info.in_place[i] && (!r->plan->pauses || r->run->torn)) { /* it is the run's own now */
+        if (r->next[i] != NULL && r->plan->info.in_place[i] &&
+            (!r->plan->pauses ||
+             r->run->torn)) { /* the new buffer belongs to this run alone, so later steps update it in place */
             r->lent[i] = r->next[i];
             r->next[i] = NULL;
         }
@@ -387,7 +391,7 @@ static void exchange_states(running *r)
     }
 }
 
-/* Tell of the steps that were submitted; all of them are done. */
+/* Deliver the reports of the submitted steps, all of which are complete. */
 static bl_status tell(running *r)
 {
     const bl_run *run = r->run;
@@ -416,8 +420,8 @@ static bool yields(const bl_run *run)
     return run->yield != NULL && run->yield(run->yield_arg);
 }
 
-/* |asked| is where each step's launches write their times, or NULL; once in a while a step is timed all the same.  Who comes
- * while a step is waited for does not wait for another one. */
+/* Run all steps. |asked| is where each step's launches write their times, or NULL; even then a step is timed once in a while.
+ * The run may yield after each wait, so that another run need not wait for a further step. */
 static bl_status run_steps(running *r, uint64_t *asked)
 {
     bl_run *run = r->run;
@@ -428,7 +432,7 @@ static bl_status run_steps(running *r, uint64_t *asked)
     for (uint64_t i = 1; i <= run->steps && !last; i++) {
         BL_TRY(look_around(run, r->err));
         uint64_t *ns = asked != NULL ? asked : i == 1 ? sample : NULL;
-        r->set = r->nreports; /* those before it are to be told yet */
+        r->set = r->nreports; /* the sets before it belong to reports that are not delivered yet */
         BL_TRY(submit_step(r, ns));
         if (r->plan->info.checks_indices) {
             BL_TRY(bl_device_wait(r->plan->dev, r->err));
@@ -456,7 +460,7 @@ static bl_status run_steps(running *r, uint64_t *asked)
     return BL_OK;
 }
 
-/* All that is needed before the first submission.  What it allocated is given back by |end|. */
+/* Prepare a run up to the first submission. |end| frees what this allocates. */
 static bl_status begin(running *r)
 {
     bl_plan *plan = r->plan;
@@ -477,7 +481,7 @@ static bl_status begin(running *r)
     return alloc_results(r);
 }
 
-/* Nothing may still use what a run that failed gives back. */
+/* Wait for the device: it may still use the buffers that a failed run releases. */
 static void give_up(bl_plan *plan)
 {
     bl_err ignored = {0};
@@ -493,7 +497,7 @@ static void end(running *r, bl_status st)
     free_outputs(r, st);
     free_words(r);
     for (int i = 0; r->next != NULL && i < 2 * (r->plan->info.nstates + r->plan->info.nhidden); i++)
-        bl_pool_release(r->run->pool, r->next[i]); /* and what was lent */
+        bl_pool_release(r->run->pool, r->next[i]); /* releases |lent| too */
     free(r->next);
 }
 
@@ -518,11 +522,11 @@ bl_status bl_plan_run(bl_run *run, bl_err *err)
 
 /* ---- in two halves */
 
-/* State that changes would need a second buffer for as long as the step flies, and whoever reads it next is not to wait for it:
- * there is none. */
+/* A plan that updates states may not run asynchronously: it would need second buffers while it is in flight, and the next
+ * reader of the states would have to wait. */
 bool bl_plan_may_fly(const bl_plan *plan)
 {
-    if (plan->info.checks_indices) /* the host reads the checks before it hands out the outputs */
+    if (plan->info.checks_indices) /* the host must read the checks before the outputs are used */
         return false;
     for (int i = 0; i < plan->info.nstates + plan->info.nhidden; i++)
         if (plan->info.updated[i])

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Where the temporaries of a run lie in the device's scratch memory.
- *
- * A plan lays them out for its largest sizes when it is compiled, and as long as that is little memory every run has this layout.
- * A plan that needs much at its largest sizes is laid out again for the sizes of a run, unless those are the last run's: a
- * network for pictures of any size would else need the memory of 64 large pictures for a small one, and a small language model
- * several times its weights for texts as long as its context. */
+/* The layout of temporaries in the device's scratch memory. A plan is laid out for its largest sizes when it is compiled. If
+ * that needs little memory, every run uses that layout. Otherwise the plan is laid out again for the sizes of a run, unless the
+ * last run had the same sizes. Without that, a network for pictures of any size would need the memory of 64 large pictures for
+ * one small picture, and a small language model several times the memory of its weights. */
 #include "engine/base/size.h"
 #include "engine/ir/shape.h"
 #include "engine/plan/internal.h"
 
 #include <string.h>
 
-enum { LAID_OUT_ONCE = 4 * 1024 * 1024 }; /* bytes up to which sizes do not matter */
+enum { LAID_OUT_ONCE = 4 * 1024 * 1024 }; /* bytes up to which one layout serves all sizes */
 
 static bool is_elastic(const bl_plan *plan)
 {
@@ -28,7 +26,7 @@ static bl_status slot_size(const bl_plan *plan, int slot, const int64_t *vars, s
     return BL_OK;
 }
 
-/* |lives| at these sizes; *bytes is what they take together. */
+/* Lay out |lives| for the sizes |vars|; *bytes is the memory that all of them need. */
 static bl_status lay_out(const bl_plan *plan, const int64_t *vars, bl_arena *arena, bl_lifetime *lives, size_t *bytes,
                          bl_err *err)
 {
@@ -67,12 +65,12 @@ void plan_unbind_scratch(bl_plan *plan)
     plan->scratch = NULL;
 }
 
-/* Views of |scratch|, which moves in, for all temporaries. */
+/* Take over |scratch|, and make views of it for all temporaries. */
 static bl_status bind_views(bl_plan *plan, bl_buffer *scratch, const bl_lifetime *lives, bl_err *err)
 {
     bl_status st = BL_OK;
 
-    if (plan->scratch != NULL) /* the plan may be in flight, and its views are about to go */
+    if (plan->scratch != NULL) /* the plan may be in flight, and its views are freed below */
         st = bl_device_wait(plan->dev, err);
     if (st != BL_OK) {
         bl_buffer_release(scratch);
@@ -84,11 +82,11 @@ static bl_status bind_views(bl_plan *plan, bl_buffer *scratch, const bl_lifetime
         if (plan->slot_offset[i] != SIZE_MAX)
             st = bl_buffer_view(scratch, lives[i].offset, lives[i].bytes, &plan->slots[i], err);
     if (st != BL_OK)
-        plan_unbind_scratch(plan); /* the next run begins anew: half of the views would look like all */
+        plan_unbind_scratch(plan); /* a partial set of views must not remain: the next run makes all of them */
     return st;
 }
 
-/* The layout of the sizes |vars|, on another buffer or for other sizes than the last one. */
+/* Lay out and bind for the sizes |vars|: the sizes or the buffer differ from the last run's. */
 static bl_status bind_layout(bl_plan *plan, const int64_t *vars, bl_pool *pool, bl_err *err)
 {
     size_t each = (size_t)plan->info.nvars * sizeof *vars, bytes = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A plan in service: what its kernels take, counted while it runs for others, and the better plan that takes its place. */
+/* A plan in service: timing statistics of its kernels, sampled from production runs, and the plan that supersedes it. */
 #include "engine/base/clock.h"
 #include "engine/plan/compile.h"
 #include "engine/plan/internal.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SAMPLE_EVERY_NS = 1000000000 }; /* a timed step is waited for: once a second nobody notices */
+enum { SAMPLE_EVERY_NS = 1000000000 }; /* a timed step must be waited for; once per second that is not noticeable */
 
 bl_status plan_census_init(plan_census *census, int nkernels, int nsteps, int nvars, bl_err *err)
 {
@@ -43,7 +43,7 @@ uint64_t *plan_census_begin(bl_plan *plan)
     plan_census *census = &plan->census;
     int64_t now = bl_clock_ns();
 
-    /* never the first: a driver may compile at the first launch */
+    /* never the first step: a driver may compile kernels at their first launch */
     if (now < census->next_ns || atomic_load_explicit(&census->steps, memory_order_relaxed) == 0)
         return NULL;
     census->next_ns = now + SAMPLE_EVERY_NS;
@@ -55,7 +55,7 @@ bool plan_census_is_short(const bl_plan *plan, uint64_t ns)
     unsigned n = atomic_load_explicit(&plan->census.samples, memory_order_acquire);
     bool is_short = false;
 
-    for (unsigned i = 0; i < n && i < BL_PLAN_RECENT && !is_short; i++) /* whatever else the machine does only adds to them */
+    for (unsigned i = 0; i < n && i < BL_PLAN_RECENT && !is_short; i++) /* other load only lengthens a step */
         is_short = atomic_load_explicit(&plan->census.recent_ns[i], memory_order_relaxed) <= ns;
     return is_short;
 }
@@ -65,7 +65,7 @@ bool bl_plan_is_due(const bl_plan *plan)
     return bl_clock_ns() >= plan->census.next_ns;
 }
 
-/* What the step did whose sizes are |vars|: counted anew only where these are others than those of the last one. */
+/* Add the work of a step of the sizes |vars|. It is counted again only if the sizes changed. */
 static void add_counts(bl_plan *plan, unsigned samples, const int64_t *vars)
 {
     plan_census *census = &plan->census;
@@ -103,7 +103,7 @@ void plan_census_wall(bl_plan *plan, uint64_t steps, int64_t ns)
     plan_census *census = &plan->census;
 
     if (atomic_load_explicit(&census->steps, memory_order_relaxed) == steps)
-        return; /* the first run */
+        return; /* of the first run */
     atomic_fetch_add_explicit(&census->wall_ns, (uint64_t)ns, memory_order_relaxed);
     atomic_fetch_add_explicit(&census->wall_steps, steps, memory_order_relaxed);
 }
@@ -199,14 +199,14 @@ double bl_plan_estimate(const bl_plan *plan, const int64_t *vars)
 
 /* ---- in words */
 
-/* All launches of a kernel are one line, where it is launched first. */
+/* Prints one line per kernel, at the position of its first launch. */
 void bl_plan_report(const bl_plan *plan, const int64_t *vars, const uint64_t *launch_ns, uint64_t steps, const bl_peaks *peaks,
                     bl_text *out)
 {
     plan_counts *all = bl_calloc((size_t)plan->nkernels + 1, sizeof *all);
     int64_t counted[BL_WIRE_MAX_DIMS];
 
-    if (all == NULL) { /* it is said, and the run's results are what matters */
+    if (all == NULL) { /* the report is not worth failing the run */
         bl_text_puts(out, "no memory to say what the kernels did\n");
         return;
     }
@@ -253,7 +253,7 @@ void bl_plan_stay(bl_plan *plan)
     atomic_store(&plan->stays, true);
 }
 
-/* Gives what was there before. */
+/* Returns the old value. */
 static bl_plan *set_better(bl_plan *plan, bl_plan *better)
 {
     bl_plan *before = NULL;
@@ -271,12 +271,12 @@ void bl_plan_supersede(bl_plan *plan, bl_plan *better)
 {
     bl_plan *before = NULL;
 
-    if (better != NULL) /* which may have been superseded itself, and is taken back */
+    if (better != NULL) /* undo an earlier supersession of |better| */
         bl_plan_release(set_better(better, NULL));
     before = set_better(plan, better);
     if (before == NULL)
         return;
-    /* a program may have been put with the one before */
+    /* a program may hold the plan before: redirect it too */
     bl_plan_release(set_better(before, better != NULL ? better : plan));
     bl_plan_release(before);
 }
