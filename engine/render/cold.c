@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Accesses lane by lane that are worth a call. */
+/* Finds strided vector accesses in rarely executed code, to render them as function calls. */
 #include "engine/render/cold.h"
 
 #include "engine/base/size.h"
 
 enum {
-    SELDOM = 32,  /* an access is cold where another part of the kernel runs this often for each time it is done ... */
-    FEW = 4,      /* ... and not worth it where there are no more than these */
-    UNKNOWN = 64, /* turns of a loop over a named dimension */
+    SELDOM = 32,  /* an access is cold if another part of the kernel runs at least this often for each time the access runs */
+    FEW = 4,      /* with this few cold accesses, no calls are used */
+    UNKNOWN = 64, /* assumed iterations of a loop over a named dimension */
     MOST_LOOPS = BL_LINEAR_MAX_DEPTH
 };
 
-/* A vector of indices with the same step from lane to lane: constants times the lane's number, and sums with what is scalar. */
+/* Is the index a vector with a constant stride? It is a constant times the lane number, or a sum of such vectors and
+ * scalars. */
 static bool is_strided(const bl_linear *linear, uint32_t number)
 {
     const bl_inst *inst = &linear->inst[number];
@@ -27,20 +28,23 @@ static bool is_strided(const bl_linear *linear, uint32_t number)
 
 static bool goes_lane_by_lane(const bl_linear *linear, const bl_inst *inst)
 {
-    uint32_t plain = inst->op == BL_OP_LOAD ? 2 : inst->op == BL_OP_STORE ? 3 : 0; /* operands, where there is no gate */
+    /* number of operands of an access without a gate */
+    uint32_t plain = inst->op == BL_OP_LOAD ? 2 : inst->op == BL_OP_STORE ? 3 : 0;
 
     return plain > 0 && inst->nargs == plain && inst->lanes > 1 && linear->inst[inst->args[0]].sub == 0 &&
            linear->inst[inst->args[1]].lanes > 1 && is_strided(linear, inst->args[1]);
 }
 
-/* Loads a constant step apart, from a buffer that the kernel does not write: when they are made is all the same. */
+/* Is the STACK made of loads with a constant stride from a buffer that the kernel does not write? Then the loads can be moved
+ * to the STACK. */
 static bool stacks_loads(const bl_linear *linear, const uint32_t *uses, const bl_inst *stack)
 {
     const bl_inst *first = &linear->inst[stack->args[0]];
     int64_t start = 0, step = 0;
     uint32_t base = 0;
 
-    if (bl_dtype_bytes((bl_dtype)stack->dtype) < 4) /* it may be another thing in memory, and its parts are not said at all */
+    /* elements of these dtypes may have another type in memory than in registers */
+    if (bl_dtype_bytes((bl_dtype)stack->dtype) < 4)
         return false;
     for (uint32_t i = 0; i < stack->nargs; i++) {
         const bl_inst *load = &linear->inst[stack->args[i]], *buffer = NULL;
@@ -79,7 +83,7 @@ static void count_uses(const bl_linear *linear, uint32_t *uses)
     }
 }
 
-/* How often each instruction runs; returns the most of them. */
+/* Count how often each instruction runs; returns the largest count. */
 static int64_t count_runs(const bl_linear *linear, int64_t *runs)
 {
     int64_t within[MOST_LOOPS + 1] = {1}, most = 1;

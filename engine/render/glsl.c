@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* GLSL 4.50 for Vulkan.  8- and 16-bit integers are computed as int or uint and wrapped after each op; float16 and bfloat16 as
- * float, rounded by integer arithmetic so that every driver rounds alike.  Vectors have at most four lanes. */
+/* GLSL 4.50 for Vulkan. 8- and 16-bit integers are computed as int or uint and wrapped after each op. float16 and bfloat16 are
+ * computed as float and rounded by integer arithmetic, so that every driver rounds alike. Vectors have at most four lanes. */
 #include "engine/render/dialect.h"
 #include "engine/render/unit.h"
 
@@ -108,7 +108,7 @@ static const char *fit(bl_arena *arena, bl_dtype dtype, int lanes, const char *x
                : x;
 }
 
-/* A function of the prelude for scalars, lane by lane; its result is held as a |to|. */
+/* Call a prelude function that takes scalars, lane by lane. The result has dtype |to|. */
 static const char *call(bl_arena *arena, const char *name, bl_dtype to, operand x)
 {
     operand each[BL_MAX_LANES] = {{0}};
@@ -131,7 +131,7 @@ static const char *cast(bl_arena *arena, bl_dtype to, operand x)
     if (is_half(to) && x.dtype == BL_F64)
         return fit(arena, to, x.lanes, call(arena, "to_odd", to, x));
     if (to == BL_I64 && bl_dtype_get_kind(x.dtype) == BL_KIND_INT)
-        /* Not int64_t(x): Mesa 22.3 takes 0 < int64_t(x) for true whatever x is. */
+        /* Not int64_t(x): Mesa 22.3 evaluates 0 < int64_t(x) to true for every x. */
         return SAY(arena, "(%s(%s(%s(%s) ^ 0x80000000u)) - 2147483648L)", type(arena, BL_I64, x.lanes),
                    type(arena, BL_U64, x.lanes), type(arena, BL_U32, x.lanes), x.text);
     return fit(arena, to, x.lanes, repeat(arena, (operand){x.text, to, x.lanes}, x.lanes));
@@ -142,7 +142,7 @@ static const char *bitcast(bl_arena *arena, bl_dtype to, operand x)
     const char *name = SAY(arena, "%s_as_%s", bl_dtype_name(x.dtype), bl_dtype_name(to));
 
     if (bl_dtype_is_int(to) && bl_dtype_is_int(x.dtype))
-        return cast(arena, to, x); /* of one size: they wrap */
+        return cast(arena, to, x); /* same size, so the value wraps */
     return is_half(to) || is_half(x.dtype) ? call(arena, name, to, x) : SAY(arena, "%s(%s)", name, x.text);
 }
 
@@ -164,7 +164,7 @@ static const char *where(bl_arena *arena, operand condition, operand yes, operan
     return SAY(arena, yes.lanes == 1 ? "(%s ? %s : %s)" : "choose(%s, %s, %s)", condition.text, yes.text, no.text);
 }
 
-/* Where a lane is.  A constant place before the buffer belongs to a lane whose gate is closed; GLSL refuses it all the same. */
+/* The index of a lane. GLSL rejects a constant negative index even if the lane's gate is closed, so it is clamped. */
 static const char *element_index(bl_arena *arena, const char *index, int offset)
 {
     const char *first = index;
@@ -176,7 +176,7 @@ static const char *element_index(bl_arena *arena, const char *index, int offset)
     return offset > 0 ? SAY(arena, "%s + %d", index, offset) : index;
 }
 
-/* A value of what stands for it in memory. */
+/* The value that |stored|, an element in memory, stands for. */
 static const char *widened(bl_arena *arena, place p, const char *stored)
 {
     return p.narrow ? SAY(arena, "uint16_as_%s(uint(%s))", bl_dtype_name(p.dtype), stored) : stored;
@@ -197,7 +197,7 @@ static const char *load_one(bl_arena *arena, place p, int offset)
     return SAY(arena, "%s(%s.at[%s])", computed_type[p.dtype], p.buffer, at);
 }
 
-/* Four floats that stand where a vec4 does, or a u16vec4. */
+/* Is the access one vec4, or one u16vec4, in memory? */
 static bool is_quad(place p)
 {
     return p.aligned && p.lanes == 4 && (p.local ? p.quads : p.dtype == BL_F32);
@@ -275,7 +275,7 @@ static const char whole64_functions[] =
     "u64vec2 choose(bvec2 c, u64vec2 y, u64vec2 n) { return u64vec2(c.x ? y.x : n.x, c.y ? y.y : n.y); }\n"
     "WHOLE(int64_t, int64, 64, SAME)\nWHOLE(uint64_t, uint64, 64, SAME)\n";
 
-/* Conversions that saturate and take NaN to 0.  Bounds are the nearest floats inside the range. */
+/* Conversions that saturate and map NaN to 0. Bounds are the nearest floats inside the range. */
 static const char saturate_functions[] =
     "#define SATURATE(F, N, T, LO, HI, ILO, IHI) \\\n"
     "T F##_to_##N(F x) { return x != x ? T(0) : x <= F(LO) ? T(ILO) : x >= F(HI) ? T(IHI) : T(x); }\n"
@@ -315,14 +315,14 @@ static const char extreme_functions[] =
     "V min_nan(V x, V y) { return choose(lessThan(y, x), y, choose(notEqual(y, y), y, x)); }\n"
     "EXTREMES(vec2) EXTREMES(vec3) EXTREMES(vec4)\n";
 
-/* float16 by hand, to nearest even: packHalf2x16's rounding is the driver's choice. */
+/* Conversion to float16 by integer arithmetic, to nearest even: the driver chooses the rounding of packHalf2x16. */
 static const char half_to_bits_function[] =
     "uint float16_as_uint16(float x) { uint b = floatBitsToUint(x), s = (b >> 16) & 0x8000u, m = b & 0x7fffffffu;\n"
     "  if (m > 0x7f800000u) return s | 0x7e00u; if (m >= 0x477ff000u) return s | 0x7c00u;\n"
     "  if (m < 0x38800000u) { float f = uintBitsToFloat(m) + 0.5; return s | (floatBitsToUint(f) - 0x3f000000u); }\n"
     "  return s | ((m - 0x38000000u + 0xfffu + ((m >> 13) & 1u)) >> 13); }\n";
 
-/* On a CPU, where a driver computes both sides of a branch. */
+/* For CPUs, where a driver may compute both sides of a branch. */
 static const char half_functions_cpu[] =
     "float uint16_as_float16(uint h) { uint m = h & 0x7fffu, s = (h & 0x8000u) << 16;\n"
     "  if (m >= 0x7c00u) return uintBitsToFloat(s | 0x7f800000u | ((m & 0x3ffu) << 13));\n"
@@ -330,7 +330,7 @@ static const char half_functions_cpu[] =
     "  return uintBitsToFloat(s | ((m << 13) + 0x38000000u)); }\n"
     "float round_f16(float x) { return uint16_as_float16(float16_as_uint16(x)); }\n";
 
-/* On a GPU: what the hardware does right, which leaves the smallest numbers and those that are none; no branches. */
+/* For GPUs: use the hardware where it is exact; subnormals, infinity and NaN are computed separately; no branches. */
 static const char half_functions_gpu[] =
     "float uint16_as_float16(uint h) { uint m = h & 0x7fffu, s = (h & 0x8000u) << 16;\n"
     "  uint odd = m < 0x400u ? floatBitsToUint(float(m) * 5.9604644775390625e-8) : 0x7f800000u | ((m & 0x3ffu) << 13);\n"
@@ -555,7 +555,7 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bool
 {
     needs n = {0};
 
-    (void)function; /* GLSL has an entry point for each module */
+    (void)function; /* a GLSL module has one entry point */
     (void)cold;
     for (uint32_t i = 0; i < linear->ninst; i++)
         need(&n, (bl_dtype)linear->inst[i].dtype, false);
@@ -567,7 +567,7 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bool
         n.narrow = n.narrow || (linear->inst[i].op == BL_OP_BUFFER && linear->inst[i].sub == BL_LOCAL_NARROW);
     for (uint32_t i = 0; i < linear->nbuffers; i++)
         need(&n, linear->buffer_dtype[i], true);
-    n.word = n.word || n.narrow; /* the feature is that a shader has such integers */
+    n.word = n.word || n.narrow; /* the feature is that a shader uses such integers */
     BL_TRY(check_features(info, &n, err));
     bl_text_puts(out, "#version 450\n");
     if (n.i64 || (n.f64 && (info->features & BL_FEATURE_I64) != 0))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* OpenCL C 1.2.  A bool is an int: 0 or 1 as a scalar, 0 or -1 in a vector's lanes, as comparisons give it. */
+/* OpenCL C 1.2. A bool is an int: 0 or 1 as a scalar, 0 or -1 in the lanes of a vector, like the results of comparisons. */
 #include "engine/render/dialect.h"
 #include "engine/render/unit.h"
 
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LOCAL_ALIGNMENT = 16 /* bytes: the widest access of a GPU, to its own memory too */ };
+enum { LOCAL_ALIGNMENT = 16 /* bytes of the widest access of a GPU, also to local memory */ };
 
 #define BL_DTYPE(id, name, bytes, kind, code, cl, glsl) [BL_##id] = cl,
 static const char *const computed_type[BL_DTYPE_COUNT] = {
@@ -21,13 +21,13 @@ static const char *stored_type(bl_dtype dtype)
     return dtype == BL_BOOL ? "uchar" : dtype == BL_F16 ? "half" : dtype == BL_BF16 ? "ushort" : computed_type[dtype];
 }
 
-/* Is a vector in memory the same as in a register? */
+/* Has a vector the same type in memory and in registers? */
 static bool is_stored_as_computed(bl_dtype dtype)
 {
     return dtype != BL_BOOL && strcmp(stored_type(dtype), computed_type[dtype]) == 0;
 }
 
-/* Elements of a vector that is loaded or stored as such: halves as their bits. */
+/* The element type of a vector that is loaded or stored as a whole; a float16 is moved as its bits. */
 static const char *moved_type(bl_dtype dtype)
 {
     return dtype == BL_F16 ? "ushort" : stored_type(dtype);
@@ -110,7 +110,7 @@ static const char *fit(bl_arena *arena, bl_dtype dtype, int lanes, const char *x
     return x;
 }
 
-/* The conversion by value, before any rounding to 16 bits. */
+/* Conversion by value, before rounding to 16 bits. */
 static const char *convert(bl_arena *arena, bl_dtype to, operand x)
 {
     const char *saturates = bl_dtype_is_float(x.dtype) && bl_dtype_is_int(to) ? "_sat" : "";
@@ -133,7 +133,7 @@ static const char *cast(bl_arena *arena, bl_dtype to, operand x)
     return is_half(to) && x.dtype != to ? fit(arena, to, x.lanes, convert(arena, to, x)) : convert(arena, to, x);
 }
 
-/* float16 and bfloat16 are held as float: their bits are those of a ushort. */
+/* Reinterpret bits. float16 and bfloat16 are held as float; their bits are a ushort. */
 static const char *bitcast(bl_arena *arena, bl_dtype to, operand x)
 {
     const char *lanes = x.lanes > 1 ? SAY(arena, "_%d", x.lanes) : "", *bits = x.text;
@@ -170,7 +170,7 @@ static const char *where(bl_arena *arena, operand condition, operand yes, operan
     return SAY(arena, "select(%s, %s, convert_%s%d(%s))", no.text, yes.text, mask[bytes], yes.lanes, condition.text);
 }
 
-/* Is it one access of a GPU?  Else its compiler, which is told of no alignment, makes one of each element. */
+/* Is it a single access of a GPU? Otherwise its compiler, which does not know the alignment, splits it into elements. */
 static bool is_one_access(place p)
 {
     return p.whole && (size_t)p.lanes * bl_dtype_bytes(p.dtype) <= LOCAL_ALIGNMENT;
@@ -191,7 +191,7 @@ static const char *store_vector(bl_arena *arena, place p, const char *value)
     return SAY(arena, "store_%s%d(%s, %s + %s)", moved_type(p.dtype), p.lanes, value, p.buffer, p.index);
 }
 
-/* Up to 16 bytes of local memory that begin at a multiple of their size: one access, where vload says nothing of alignment. */
+/* A vector of up to 16 aligned bytes in local memory, as a single access: vload does not state the alignment. */
 static const char *local_vector(bl_arena *arena, place p)
 {
     size_t bytes = p.narrow ? bl_dtype_bytes(p.dtype) : bl_dtype_local_bytes(p.dtype);
@@ -201,7 +201,7 @@ static const char *local_vector(bl_arena *arena, place p)
     return !whole ? NULL : SAY(arena, "*(__local %s *)(%s + %s)", t, p.buffer, p.index);
 }
 
-/* Is what lies in local memory in 16 bits a float16, or a vector of them, that one call converts? */
+/* Is it a float16, or a vector of float16, in 16-bit local memory that one call can convert? */
 static bool is_local_half(bl_arena *arena, place p)
 {
     return p.narrow && p.dtype == BL_F16 && (p.lanes == 1 || local_vector(arena, p) != NULL);
@@ -222,13 +222,13 @@ static const char *load(bl_arena *arena, place p)
 
     if (p.bits)
         return p.lanes > 1 ? whole : SAY(arena, "*(const __global ushort *)(%s + %s)", p.buffer, p.index);
-    if (is_local_half(arena, p)) /* declared as ushorts */
+    if (is_local_half(arena, p)) /* declared as ushort */
         return SAY(arena, "vload_half%s(0, (__local half *)(%s + %s))", lanes_of(arena, p.lanes), p.buffer, p.index);
-    if (p.local && !p.narrow) /* a bool is 0 or 1 there, whether one or a vector of them was stored */
+    if (p.local && !p.narrow) /* in local memory a bool is 0 or 1, whether it was stored as a scalar or in a vector */
         return p.dtype == BL_BOOL && p.lanes > 1 ? SAY(arena, "(%s != 0)", whole) : whole;
     if (p.dtype == BL_F16 && p.lanes == 1)
         return SAY(arena, "load_half(%s + %s)", p.buffer, p.index);
-    if (p.dtype == BL_F16) /* PoCL 3.1's vload_halfN crashes where the address is no multiple of the vector */
+    if (p.dtype == BL_F16) /* PoCL 3.1's vload_halfN crashes if the address is not a multiple of the vector's size */
         return SAY(arena, "uint16_as_float16_%d(%s)", p.lanes, whole);
     if (p.dtype == BL_BF16)
         return p.lanes > 1 ? SAY(arena, "as_float%d(convert_uint%d(%s) << 16)", p.lanes, p.lanes, whole)
@@ -289,12 +289,12 @@ static const char *local_buffer(bl_arena *arena, const char *name, const bl_inst
     return SAY(arena, "__local %s %s[%" PRId64 "] __attribute__((aligned(%d)));\n", t, name, buffer->arg, LOCAL_ALIGNMENT);
 }
 
-/* As in C, a function that is inline and nothing else has no definition of its own, and a compiler need not copy each into its
- * callers: clang leaves some for NVIDIA's linker to miss. */
+/* In C, a function that is only inline has no external definition, and the compiler need not inline it: with clang some such
+ * functions are undefined in NVIDIA's linker. */
 static const char own_functions[] =
     "#ifndef HAS_own_functions\n#define HAS_own_functions\n#define inline static inline\n#endif\n";
 
-/* Functions that some kernels need; only the widths that occur in them. */
+/* Functions for some kernels, only for the widths that occur in them. */
 static const char whole[] =
     "#define WHOLE(T, N, B) \\\n"
     "inline T floor_div_##N(T x, T y) { if (y == 0) return 0; if (y == (T)-1 && (T)-1 < 0) return (T)(0 - x); \\\n"
@@ -308,12 +308,12 @@ static const char whole[] =
 
 static void prelude_whole(bl_text *out, const char *real, int lanes)
 {
-    (void)real; /* one for all */
+    (void)real; /* one text for all types */
     (void)lanes;
     bl_text_puts(out, whole);
 }
 
-/* The larger or smaller, NaN if either is: as alu.def has it. */
+/* max and min that give NaN if either operand is NaN, as in alu.def. */
 static void prelude_extremes(bl_text *out, const char *real, int lanes)
 {
     char t[24];
@@ -331,7 +331,7 @@ static void prelude_extremes(bl_text *out, const char *real, int lanes)
     }
 }
 
-/* PoCL 3.1's sin of a vector is wrong in every lane when one lane is over about 1e8. */
+/* PoCL 3.1's sin of a vector is wrong in every lane if one lane exceeds about 1e8. */
 static void prelude_sin(bl_text *out, const char *real, int lanes)
 {
     if (lanes == 1) {
@@ -348,8 +348,8 @@ static void prelude_sin(bl_text *out, const char *real, int lanes)
     bl_text_puts(out, "); }\n");
 }
 
-/* vcvtph2ps and vcvtps2ph, of 4 and of 8 numbers.  PoCL 3.1's vload_half and vstore_half compute the bits one by one, with
- * branches: 12 instructions for a number. */
+/* vcvtph2ps and vcvtps2ph, for 4 and for 8 numbers. PoCL 3.1's vload_half and vstore_half compute the bits one by one, with
+ * branches: 12 instructions per number. */
 static const char prelude_f16c[] =
     "#if defined(__clang__) && defined(__F16C__)\n"
     "#define FLOAT_OF_HALVES\n"
@@ -363,12 +363,12 @@ static const char prelude_f16c[] =
 
 static void prelude_f16c_once(bl_text *out, const char *real, int lanes)
 {
-    (void)real; /* one for all */
+    (void)real; /* one text for all types */
     (void)lanes;
     bl_text_puts(out, prelude_f16c);
 }
 
-/* Conversions of |lanes| numbers, of type |f| and their bits |s|. */
+/* Conversions of |lanes| numbers between the types |f| and |s|, which holds their bits. */
 static void prelude_half_by_instruction(bl_text *out, const char *f, const char *s, const char *n, int lanes)
 {
     static const char *const to_float[] = {[1] = "float_of_4((ushort8)(x, 0, 0, 0, 0, 0, 0, 0)).s0",
@@ -426,7 +426,7 @@ static void prelude_half(bl_text *out, const char *real, int lanes)
 /* Rounding a double to odd in float first makes the second rounding exact (Boldo and Melquiond, 2008). */
 static void prelude_to_odd(bl_text *out, const char *real, int lanes)
 {
-    (void)real; /* double, by nature */
+    (void)real; /* always double */
     if (lanes > 1) {
         bl_text_printf(out, "inline float%d to_odd_%d(double%d x) { return (float%d)(", lanes, lanes, lanes, lanes);
         for (int i = 0; i < lanes; i++)
@@ -438,8 +438,8 @@ static void prelude_to_odd(bl_text *out, const char *real, int lanes)
     }
 }
 
-/* Vectors of |real| that lie at any element.  Clang has a type for them; a call of vload16 does the same, but PoCL 3.1 takes
- * three times as long to compile a product that is full of it. */
+/* Unaligned vectors of |real|. Clang has a type for them. A call of vload16 has the same effect, but PoCL 3.1 then takes three
+ * times as long to compile a product. */
 static void prelude_move(bl_text *out, const char *real, int lanes)
 {
     char t[24];
@@ -458,7 +458,7 @@ static void prelude_move(bl_text *out, const char *real, int lanes)
                    t, lanes, real, t, lanes, real);
 }
 
-/* Functions, and not to be copied where they are called: see cold.h. */
+/* Functions for cold accesses that must not be inlined: see cold.h. */
 static void prelude_call(bl_text *out, const char *real, int lanes)
 {
     bl_text_printf(out, "__attribute__((noinline)) %s%d gather_%s%d(const __global %s *p, long s) {\n  return (%s%d)(", real,
@@ -472,14 +472,14 @@ static void prelude_call(bl_text *out, const char *real, int lanes)
     bl_text_puts(out, "\n}\n");
 }
 
-/* Clang's builtin for stores past the caches, where the driver's compiler has it.  A buffer starts at a multiple of the largest
- * vector (CL_DEVICE_MEM_BASE_ADDR_ALIGN, OpenCL 1.2, table 4.3). */
+/* Clang's builtin for non-temporal stores, if the driver's compiler has it. A buffer starts at a multiple of the largest vector
+ * (CL_DEVICE_MEM_BASE_ADDR_ALIGN, OpenCL 1.2, table 4.3). */
 static const char prelude_stream[] =
     "#if !defined(STREAM) && defined(__has_builtin)\n#if __has_builtin(__builtin_nontemporal_store)\n"
     "#define STREAM(x, p) __builtin_nontemporal_store(x, p)\n#endif\n#endif\n"
     "#ifndef STREAM\n#define STREAM(x, p) (*(p) = (x))\n#endif\n";
 
-/* Several kernels may be compiled as one text: what each brings along is written once there. */
+/* Several kernels may be compiled as one text: include guards write each helper once. */
 static void once(bl_text *out, const char *what, const char *real, int lanes, void (*part)(bl_text *, const char *, int))
 {
     bl_text_printf(out, "#ifndef HAS_%s_%s_%d\n#define HAS_%s_%s_%d\n", what, real, lanes, what, real, lanes);
@@ -490,8 +490,8 @@ static void once(bl_text *out, const char *what, const char *real, int lanes, vo
 typedef struct needs {
     bool stream, whole, half, f64, f64_to_half, extremes, sin;
     bool lanes[BL_MAX_LANES + 1];
-    bool moved[BL_DTYPE_COUNT][BL_MAX_LANES + 1];  /* vectors in memory */
-    bool called[BL_DTYPE_COUNT][BL_MAX_LANES + 1]; /* and those that calls gather or scatter */
+    bool moved[BL_DTYPE_COUNT][BL_MAX_LANES + 1];  /* vectors that are moved between memory and registers */
+    bool called[BL_DTYPE_COUNT][BL_MAX_LANES + 1]; /* vectors that calls gather or scatter */
 } needs;
 
 static bool moves_vector(const bl_linear *linear, const bl_inst *inst)
@@ -506,7 +506,7 @@ static needs survey(const bl_linear *linear, const cold_kind *cold)
         const bl_inst *inst = &linear->inst[i];
         bl_op op = (bl_op)inst->op;
         for (int lanes = op == BL_OP_FOLD ? linear->inst[inst->args[0]].lanes : inst->lanes; lanes > 0; lanes /= 2)
-            n.lanes[lanes] = true; /* a fold takes halves of halves */
+            n.lanes[lanes] = true; /* a fold halves the vector repeatedly */
         if (moves_vector(linear, inst))
             n.moved[linear->inst[inst->args[0]].dtype][inst->lanes] = true;
         if (cold != NULL && cold[i] == COLD_CALL)
@@ -569,7 +569,7 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bool
     }
     if (unit_first(linear) != NULL)
         unit_opencl_prelude(unit_of(info, unit_first(linear)->arg), out);
-    if (function) /* of a size that is worth a call, and not worth a copy for each */
+    if (function) /* large enough for a call, and too large to be inlined at each call */
         bl_text_printf(out, "__attribute__((noinline))\nvoid %s(", linear->name);
     else
         bl_text_printf(out, "__kernel __attribute__((reqd_work_group_size(%u, %u, %u)))\nvoid %s(", linear->local[0],
@@ -585,7 +585,7 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bool
     return BL_OK;
 }
 
-/* C leaves the overflow of signed scalars open, and clang makes use of that. */
+/* Overflow of signed scalars is undefined in C, and clang exploits that. */
 static const char *const wraps32[BL_OP_COUNT] = {[BL_OP_ADD] = "((int)((uint)({0}) + (uint)({1})))",
                                                  [BL_OP_SUB] = "((int)((uint)({0}) - (uint)({1})))",
                                                  [BL_OP_MUL] = "((int)((uint)({0}) * (uint)({1})))",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The walker: one statement an instruction, but literals and short index arithmetic, which stand where they are used. */
+/* The walker: one statement per instruction. Literals and short index arithmetic are written in place instead. */
 #include "engine/render/render.h"
 
 #include "engine/ir/stage.h"
@@ -12,31 +12,34 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Bytes of index arithmetic that stand where they are used, once, or several times: what is said again is parsed again. */
+/* Most bytes of index arithmetic that is written in place: if used once, and if used several times, since a compiler parses
+ * every copy. */
 enum { INLINE_MOST = 96, INLINE_AGAIN = 24 };
-/* Bytes that a work-item of a group moves at once, if the address is a multiple of them: a GPU takes elements one by one else. */
+/* Bytes that a work-item of a GPU accesses at once if the address is a multiple of them; otherwise it accesses single
+ * elements. */
 enum { WIDEST_ACCESS = 16 };
 
 typedef struct walk {
     const bl_linear *linear;
     const bl_device_info *info;
     const dialect *d;
-    bl_arena *arena; /* of all texts of values */
+    bl_arena *arena; /* holds the texts of all values */
     bl_text *out;
-    const char **text;     /* by instruction: how to say its value */
-    bool *is_acc;          /* by instruction: it is, or is made inline from, a variable that changes */
+    const char **text;     /* by instruction: the text of its value */
+    bool *is_acc;          /* by instruction: it is a variable, or is written in place from one */
     const int64_t *anchor; /* by instruction: anchor.h */
-    const cold_kind *cold; /* by instruction, in a function: cold.h */
-    const bool *copied;    /* by instruction: copied.h; NULL: none is */
+    const cold_kind *cold; /* by instruction, in a function only: cold.h */
+    const bool *copied;    /* by instruction: copied.h; NULL: no instruction */
     bool *quads;           /* by instruction: render_has_quads */
     bool *natural;         /* by instruction: an index that is known not to be negative */
-    uint32_t *uses;        /* by instruction */
+    uint32_t *uses;        /* by instruction: number of uses */
     int indent;
-    bool function;    /* no kernel: see bl_render_source */
-    int64_t local_at; /* bytes of its local memory given out so far */
+    bool function;    /* write a function rather than a kernel: see bl_render_source */
+    int64_t local_at; /* bytes of the function's local memory that are assigned so far */
 } walk;
 
-/* A function, where groups are single work-items; but a barrier has to be in a kernel, and so do many scalars. */
+/* Write a function rather than a kernel? Yes if groups are single work-items, but a barrier must be in a kernel, and so must
+ * many scalars. */
 static bool is_function(const bl_linear *linear, const bl_device_info *info)
 {
     bool alone = linear->local[0] * linear->local[1] * linear->local[2] == 1;
@@ -63,7 +66,7 @@ static operand widened(const walk *w, operand x, int lanes)
     return x.lanes == lanes ? x : (operand){w->d->repeat(w->arena, x, lanes), x.dtype, lanes};
 }
 
-/* Lane |lane| of |x|, which may be the same in all. */
+/* Lane |lane| of |x|; a scalar is the same in all lanes. */
 static operand in_lane(const walk *w, operand x, int lane)
 {
     return x.lanes == 1 ? x : (operand){w->d->lane(w->arena, x, lane), x.dtype, 1};
@@ -92,7 +95,7 @@ static const char *fill_form(const walk *w, const char *form, const operand *arg
     return SAY(w->arena, "%s%s", text, from);
 }
 
-/* What a bool's arithmetic is. */
+/* The bitwise op that an arithmetic op is on bools. */
 static bl_op bool_op(bl_op op)
 {
     if (op == BL_OP_ADD || op == BL_OP_MAX)
@@ -102,7 +105,7 @@ static bl_op bool_op(bl_op op)
     return op;
 }
 
-/* The function of the prelude for an op that is undefined for some operands; NULL: it is not. */
+/* The prelude function for an op that is undefined for some operands; NULL if it is defined for these. */
 static const char *helper_of(const bl_inst *inst)
 {
     if (inst->sub != 0)
@@ -114,7 +117,7 @@ static const char *helper_of(const bl_inst *inst)
                                    : NULL;
 }
 
-/* Such functions take one lane at a time. */
+/* Call such a function for each lane. */
 static const char *guarded(const walk *w, const bl_inst *inst, const operand *args)
 {
     operand each[BL_MAX_LANES] = {{0}};
@@ -158,7 +161,7 @@ static const char *alu_expression(const walk *w, const bl_inst *inst, const oper
     return w->d->fit(w->arena, dtype, inst->lanes, fill_form(w, form, args));
 }
 
-/* A fold of lanes: the halves of the vector, until two lanes are left.  A sum lane by lane would wait for each addition. */
+/* Fold the lanes pairwise: halve the vector until two lanes are left. A sequential sum would wait for each addition. */
 static const char *fold_expression(const walk *w, const bl_inst *inst, uint32_t number)
 {
     operand x = arg(w, inst, 0);
@@ -180,7 +183,7 @@ static const char *fold_expression(const walk *w, const bl_inst *inst, uint32_t 
 
 /* ---- where an access goes */
 
-/* Whether the index is known not to be negative, from what its operands are. */
+/* Is the index known not to be negative, from its operands? */
 static bool is_natural(const walk *w, const bl_inst *inst)
 {
     const bool *x = inst->nargs > 0 ? &w->natural[inst->args[0]] : NULL, *y = inst->nargs > 1 ? &w->natural[inst->args[1]] : NULL;
@@ -206,14 +209,14 @@ static bool is_natural(const walk *w, const bl_inst *inst)
     }
 }
 
-/* An index, lane by lane: |base| + |first|, and |stride| more from lane to lane. */
+/* A strided index: lane i is |base| + |first| + i * |stride|. */
 typedef struct strided {
     const char *base; /* NULL: 0 */
     bool natural;     /* no part of it is negative */
     int64_t first, stride;
 } strided;
 
-/* That of one lane: what stands before a constant. */
+/* Split the index of one lane into a base and a constant. */
 static strided split(const walk *w, uint32_t number)
 {
     const bl_inst *inst = &w->linear->inst[number];
@@ -226,7 +229,7 @@ static strided split(const walk *w, uint32_t number)
     return (strided){.base = w->text[base], .natural = w->natural[base] && first >= 0, .first = first};
 }
 
-/* Said |once|, a base may be long. */
+/* Find the stride of an index. With |once|, the base is used once and may be long. */
 static bool find_stride(const walk *w, uint32_t number, bool once, strided *out)
 {
     const bl_inst *inst = &w->linear->inst[number];
@@ -256,8 +259,8 @@ static bool find_stride(const walk *w, uint32_t number, bool once, strided *out)
     return x.base == NULL && y.base == NULL && (x.stride == 0 || y.stride == 0);
 }
 
-/* A number behind a pointer that others share (anchor.h); behind sums and lanes of vectors a compiler compares each with each,
- * and makes vectors of the sums. */
+/* An access by a constant offset from a shared pointer (anchor.h). With sums and vector lanes as indices, a compiler compares
+ * every access with every other, and vectorises the sums. */
 static bool place_by_number(const walk *w, const bl_inst *inst, int lane, place *out)
 {
     int64_t anchor = w->anchor[inst - w->linear->inst];
@@ -312,7 +315,7 @@ static bool is_copied(const walk *w, uint32_t number)
     return w->copied != NULL && w->copied[number];
 }
 
-/* Where an access goes: all of it, or one lane where each goes its own way. */
+/* The elements of an access: all of it, or one lane if the lanes have separate indices. */
 static place place_of(const walk *w, const bl_inst *inst, int lane)
 {
     operand index = arg(w, inst, 1);
@@ -337,7 +340,7 @@ static place place_of(const walk *w, const bl_inst *inst, int lane)
     return to;
 }
 
-/* Where a call goes: its first lane, and the step to the next.  False: it cannot be said. */
+/* The first element and the stride of a cold access. False if the index is not strided. */
 static bool place_call(const walk *w, const bl_inst *inst, place *out, int64_t *stride)
 {
     const bl_inst *access = inst->op == BL_OP_STACK ? &w->linear->inst[inst->args[0]] : inst;
@@ -359,7 +362,7 @@ static bool place_call(const walk *w, const bl_inst *inst, place *out, int64_t *
     return true;
 }
 
-/* A call that moves all lanes of a cold access (|value|: what it stores), or NULL. */
+/* A call for all lanes of a cold access, or NULL. |value| is what a store stores. */
 static const char *call_for(const walk *w, const bl_inst *inst, const char *value)
 {
     int64_t stride = 0;
@@ -384,7 +387,8 @@ static const char *load_expression(const walk *w, const bl_inst *inst)
     return w->d->stack(w->arena, (bl_dtype)inst->dtype, inst->lanes, inst->lanes, each);
 }
 
-/* How many of a STACK's operands, from |i| on, are lanes of one vector, each as far behind the one before; a vector's length. */
+/* How many operands of a STACK, from |i| on, are lanes of one vector at a constant step: a power of two that is a vector's
+ * length. */
 static int count_picked(const walk *w, const bl_inst *stack, int i, int *step)
 {
     const bl_inst *first = &w->linear->inst[stack->args[i]];
@@ -403,7 +407,7 @@ static int count_picked(const walk *w, const bl_inst *stack, int i, int *step)
     return count;
 }
 
-/* Its operands, those together that are lanes of one vector: a compiler takes long to see that itself. */
+/* Build a STACK. Lanes of one vector are picked together, since a compiler takes long to find that itself. */
 static const char *stack_expression(const walk *w, const bl_inst *inst)
 {
     operand each[BL_MAX_LANES] = {{0}};
@@ -462,7 +466,7 @@ static void declare(const walk *w, const bl_inst *inst, uint32_t number, const c
     w->text[number] = SAY(w->arena, "v%u", number);
 }
 
-/* Where not all lanes of a vector's gate are open: those that are, one by one. */
+/* Some lanes of a vector's gate are closed: load the open lanes one by one. */
 static void load_open_lanes(const walk *w, const bl_inst *inst, uint32_t number)
 {
     operand gate = arg(w, inst, 2), whole = {w->text[number], (bl_dtype)inst->dtype, inst->lanes};
@@ -479,7 +483,7 @@ static void load_open_lanes(const walk *w, const bl_inst *inst, uint32_t number)
     LINE(w, "}\n");
 }
 
-/* A gated load must not touch memory where the gate is closed. */
+/* A gated load must not access memory if the gate is closed. */
 static void gated_load(const walk *w, const bl_inst *inst, uint32_t number)
 {
     operand gate = arg(w, inst, 2), zero = {.dtype = (bl_dtype)inst->dtype, .lanes = 1};
@@ -491,7 +495,7 @@ static void gated_load(const walk *w, const bl_inst *inst, uint32_t number)
         load_open_lanes(w, inst, number);
 }
 
-/* Lanes that lie side by side, each of which has a gate. */
+/* Store contiguous lanes that have a gate each. */
 static void store_open_lanes(const walk *w, const bl_inst *inst, operand value)
 {
     operand gate = arg(w, inst, 3);
@@ -534,7 +538,7 @@ static void store_statement(const walk *w, const bl_inst *inst)
     }
 }
 
-/* A value: an expression, in place if it is short index arithmetic over what does not change, else a variable. */
+/* Write a value: in place if it is short index arithmetic over constants of the loop, otherwise as a variable. */
 static void value_statement(const walk *w, uint32_t number)
 {
     const bl_inst *inst = &w->linear->inst[number];
@@ -556,7 +560,8 @@ static void value_statement(const walk *w, uint32_t number)
     declare(w, inst, number, w->text[number]);
 }
 
-/* Ids have 32 bits, and are widened by name: a mixed comparison would leave that to the compiler (see the casts of GLSL). */
+/* Ids have 32 bits and are widened explicitly: a comparison of mixed widths would leave that to the compiler (see the casts of
+ * GLSL). */
 static const char *id_expression(const walk *w, const bl_inst *inst)
 {
     const char *id = (inst->op != BL_OP_GROUP_ID ? w->d->local_id
@@ -665,7 +670,7 @@ static bl_status walk_all(walk *w, const bl_device_info *info, bl_err *err)
     BL_TRY(bl_arena_status(w->arena, err));
     for (uint32_t i = 0; i < w->linear->ninst; i++) {
         for (uint32_t k = 0; k < w->linear->inst[i].nargs; k++)
-            w->uses[w->linear->inst[i].args[k]] += w->linear->inst[i].lanes; /* each lane of an index may say it */
+            w->uses[w->linear->inst[i].args[k]] += w->linear->inst[i].lanes; /* each lane of an index may contain it */
     }
     w->cold = w->function ? cold_find(w->arena, w->linear) : NULL;
     w->copied = w->d->moves_bits ? copied_find(w->arena, w->linear) : NULL;

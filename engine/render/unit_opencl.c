@@ -26,7 +26,7 @@ static bool is_whole(const bl_matrix_unit *unit)
 
 static const char mma_loads[] =
     "#define MMA_G (mma_item >> 2)\n#define MMA_T (mma_item & 3)\n"
-    /* w elements that lie |step| apart, in one register; from global memory and from local */
+    /* w elements, |step| apart, in one register; from global and from local memory */
     "#define MMA_LOADS(S, N) \\\n"
     "inline uint mma_side##N(const S MMA_E *p) { return *(const S uint *)p; } \\\n"
     "inline uint mma_apart##N(const S MMA_E *p, int step) { uint x = 0; \\\n"
@@ -118,8 +118,8 @@ static const char *mma(bl_arena *arena, const unit_inst *u)
 
 /* ---- AMX */
 
-/* The last instruction up to which a value must be kept, itself if none uses it: a use in a loop that does not make the value
- * anew each turn keeps it to the loop's end. */
+/* The last instruction up to which a value must be kept; |number| itself if it is unused. A use in a loop that does not define
+ * the value keeps it to the end of the loop. */
 static uint32_t last_use(const bl_linear *linear, uint32_t number)
 {
     uint32_t last = number;
@@ -143,7 +143,7 @@ static uint32_t last_use(const bl_linear *linear, uint32_t number)
     return last;
 }
 
-/* The tile that FRAGMENT or FRAGMENT_LOAD |number| is in: the first that nobody uses from there on.  TILES where none is left. */
+/* The tile register of FRAGMENT or FRAGMENT_LOAD |number|: the first that is free from there on. TILES if none is free. */
 static uint32_t tile_of(const bl_linear *linear, uint32_t number)
 {
     uint32_t until[TILES] = {0};
@@ -188,7 +188,8 @@ static void amx_prelude(bl_text *out)
                       "\"r\"(64ul) : \"memory\")\n#endif\n");
 }
 
-/* Does an instruction of the kind stand before this one (way -1) or after it (1), with none of |end| between? */
+/* Is the instruction the first (way -1) or the last (way 1) of a run of its kind, which ends at an instruction |end| or at a
+ * LOOP or END? */
 static bool is_edge(const unit_inst *u, int way, bl_op end)
 {
     bl_op own = (bl_op)u->linear->inst[u->number].op;
@@ -210,7 +211,7 @@ static const char *amx(bl_arena *arena, const unit_inst *u)
     const bl_linear *l = u->linear;
 
     switch ((int)inst->op) {
-    case BL_OP_FRAGMENT: /* the first of them configures, which clears every tile */
+    case BL_OP_FRAGMENT: /* the first FRAGMENT configures the unit, which clears every tile */
         return SAY(arena, "%sAMX_ZERO(%u);", is_edge(u, -1, BL_OP_FRAGMENT_STORE) ? "amx_configure(); " : "",
                    tile_of(l, u->number));
     case BL_OP_FRAGMENT_LOAD:
