@@ -19,17 +19,17 @@
 extern char **environ;
 
 enum {
-    IDLE_SECONDS = 60,  /* after which a child gives back its memory: 140 MB of its own with PoCL's compiler in it */
-    KEEP_SECONDS = 1,   /* how often the keeper looks */
-    MOST_MISSES = 3,    /* children that died before their first word, after which ... */
-    RETRY_SECONDS = 30, /* ... none is started for a while */
-    END_MS = 200,       /* a child ends by itself when its pipe does, unless it hangs */
-    LEAST_FILE = 3      /* what is below are the standard files */
+    IDLE_SECONDS = 60,  /* idle time after which a child ends, to free its memory: 140 MB with PoCL's compiler */
+    KEEP_SECONDS = 1,   /* interval of the keeper's checks */
+    MOST_MISSES = 3,    /* number of children in a row that died before their first message, ... */
+    RETRY_SECONDS = 30, /* ... after which no child is started for this long */
+    END_MS = 200,       /* how long to wait for a child to exit after its pipe was closed */
+    LEAST_FILE = 3      /* lower file descriptors are the standard files */
 };
 
 /* ---- one process */
 
-/* A pipe above the standard files, so that giving one a place there cannot overwrite another. */
+/* Make a pipe whose descriptors lie above the standard files, so that dup2 to a standard file cannot overwrite them. */
 static bool make_pipe(int ends[2])
 {
     int low[2];
@@ -50,7 +50,8 @@ static bool make_pipe(int ends[2])
     return false;
 }
 
-/* In a process group of its own: what it starts ends with it, and a terminal's Ctrl-C is for the server. */
+/* Start a child in a process group of its own: processes that it starts can be killed with it, and Ctrl-C in a terminal reaches
+ * the server only. */
 static int spawn(char *const *argv, int in, int out, pid_t *pid)
 {
     posix_spawn_file_actions_t files;
@@ -58,7 +59,7 @@ static int spawn(char *const *argv, int in, int out, pid_t *pid)
     sigset_t none, all;
     int rc;
 
-    sigemptyset(&none); /* the server blocks what ends it, in all its threads */
+    sigemptyset(&none); /* the server blocks its termination signals in all its threads; a child must not inherit that */
     sigfillset(&all);
     rc = posix_spawn_file_actions_init(&files);
     if (rc != 0)
@@ -117,7 +118,7 @@ static bool is_dead(const child_process *child)
     return waitpid(child->pid, NULL, WNOHANG) == child->pid;
 }
 
-/* Without the lock: end it, at once if |kill_it|, and wait until it is gone. */
+/* Without the lock: end a child, at once if |kill_it|, and wait until it has exited. */
 static void end(child_process child, bool kill_it)
 {
     struct timespec moment = {.tv_nsec = 2000000};
@@ -132,7 +133,7 @@ static void end(child_process child, bool kill_it)
     }
     if (gone)
         return;
-    (void)kill(-child.pid, SIGKILL); /* with a linker that it may have started */
+    (void)kill(-child.pid, SIGKILL); /* kills the group, for instance a linker that the child started */
     while (waitpid(child.pid, NULL, 0) < 0 && errno == EINTR)
         ;
 }
@@ -148,7 +149,7 @@ static int count_living(const bl_children *children)
     return n;
 }
 
-/* Under the lock: it is gone. */
+/* Under the lock: free the slot of a child that has exited. */
 static void forget(bl_children *children, child_process *child)
 {
     child->pid = 0;
@@ -156,7 +157,7 @@ static void forget(bl_children *children, child_process *child)
     pthread_cond_broadcast(&children->changed);
 }
 
-/* Under the lock, which it gives up for a moment: whoever died by itself, or has been idle, is forgotten. */
+/* Under the lock, which it releases meanwhile: free the slot of a child that has exited, and end an idle child. */
 static void look_after(bl_children *children, child_process *child)
 {
     if (is_dead(child)) {
@@ -212,7 +213,7 @@ static bool any_busy(const bl_children *children)
     return busy;
 }
 
-/* Under the lock: a child did not come up. */
+/* Under the lock: a child did not start. */
 static void miss(bl_children *children)
 {
     if (++children->misses < MOST_MISSES)
@@ -222,7 +223,7 @@ static void miss(bl_children *children)
     bl_log(BL_LOG_WARN, "child processes do not come up; doing without for %d s", RETRY_SECONDS);
 }
 
-/* Under the lock, which it gives up for a moment. */
+/* Under the lock, which it releases meanwhile. */
 static child_process *start_one(bl_children *children)
 {
     child_process *child = bl_clock_ns() >= children->retry_ns ? find_free(children, false) : NULL;
@@ -242,12 +243,12 @@ static child_process *start_one(bl_children *children)
         return child;
     }
     forget(children, child);
-    children->misses = MOST_MISSES; /* at once again it would not go better */
+    children->misses = MOST_MISSES; /* trying again at once would fail too */
     miss(children);
     return NULL;
 }
 
-/* Under the lock, which it gives up for a moment: until something has changed, or it is time to look at a bl_halt. */
+/* Under the lock, which it releases until something has changed or it is time to check a bl_halt. */
 static void wait_for_change(bl_children *children)
 {
     struct timespec until = bl_clock_after(CLOCK_MONOTONIC, BL_HALT_LOOK_NS);

@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 enum {
-    LEAST_SHARE = 100,  /* a compiler that gets less than 1 / LEAST_SHARE of a core hangs */
-    START_SECONDS = 30, /* until a child's first word: a process takes milliseconds, a machine that swaps longer */
-    TICK_MS = 20,       /* how often it looks whether all is to end, or another child is free */
+    LEAST_SHARE = 100,  /* a compiler that gets less than 1 / LEAST_SHARE of a core counts as hung */
+    START_SECONDS = 30, /* time limit for a child's first message: a start takes milliseconds, longer on a machine that swaps */
+    TICK_MS = 20,       /* interval of checks for cancellation and for free children */
     READ_AT_ONCE = 1 << 16
 };
 
@@ -49,7 +49,7 @@ void child_push_job(child_work *w, child_job *j)
     w->jobs = j;
 }
 
-/* One job for each item; what all share, a trial to compare with, stays the first of each. */
+/* Cut a job into one job per item. An item that all jobs share, the trial to compare with, stays the first of each. */
 static void cut(child_work *w, const child_job *old)
 {
     for (int i = old->n - 1; i >= w->least - 1; i--) {
@@ -71,7 +71,7 @@ typedef struct exchange {
     bl_text out, in;
     size_t sent;
     int64_t begun_ns, deadline_ns;
-    int64_t used_ns; /* processor time that the child had before */
+    int64_t used_ns; /* processor time of the child before this exchange */
 } exchange;
 
 typedef enum progress { GOES_ON, ANSWERED, BROKEN, LATE } progress;
@@ -88,8 +88,8 @@ static void start_clock(const child_work *w, exchange *ex, double spare)
     ex->deadline_ns = after(w->seconds(w, ex->job) + spare);
 }
 
-/* The limit counts processor time, so that no kernel fails on a busy machine.  A child that used hardly any processor time hangs.
- */
+/* The limit counts processor time, so that no kernel fails because the machine is busy. A child that uses hardly any processor
+ * time counts as hung. */
 static bool is_late(const child_work *w, exchange *ex)
 {
     int64_t now = bl_clock_ns(), used = 0, left = 0;
@@ -123,11 +123,11 @@ static progress send_some(exchange *ex)
         return errno == EAGAIN || errno == EINTR ? GOES_ON : BROKEN;
     ex->sent += (size_t)n;
     if (ex->sent == ex->out.len && bl_fault_hit(BL_FAULT_CHILD))
-        (void)kill(-ex->child->pid, SIGKILL); /* it dies of what it was given */
+        (void)kill(-ex->child->pid, SIGKILL); /* the child dies while it has the request */
     return GOES_ON;
 }
 
-/* What was read so far: a child's first word, where it has not said it before, and its answer. */
+/* Parse what was read so far: the child's first message, if it is still to come, and the answer. */
 static progress look_at_messages(const child_work *w, exchange *ex)
 {
     bl_message_head head;
@@ -177,14 +177,14 @@ static progress go_on(const child_work *w, exchange *ex, const struct pollfd fds
     return p == GOES_ON && is_late(w, ex) ? LATE : p;
 }
 
-/* Take the answer; false where it makes no sense. */
+/* Decode the answer. False if it is malformed. */
 static bool take_answer(child_work *w, exchange *ex)
 {
     bl_message_reader in = {.at = ex->in.data + sizeof(bl_message_head), .left = ex->in.len - sizeof(bl_message_head)};
 
     if (bl_message_take_u32(&in) == 0 && bl_message_is_whole(&in)) {
         bl_log(BL_LOG_WARN, "a child process does not find %s", w->dev->info.id);
-        return true; /* nothing is done, here as there */
+        return true; /* nothing is compiled, as without children */
     }
     w->take(w, ex->job, &in);
     return bl_message_is_whole(&in);
@@ -204,11 +204,11 @@ static void finish(child_work *w, exchange *ex, progress p)
                w->dev->info.id);
     child_kill(w->children, ex->child);
     if (!greeted) {
-        child_push_job(w, ex->job); /* it never saw the child_job */
+        child_push_job(w, ex->job); /* the child never read the job */
     } else if (ex->job->n > w->least) {
         cut(w, ex->job);
         child_free_job(ex->job);
-    } else if (p != LATE && !ex->job->again) { /* perhaps it was the machine's fault: memory, or a person */
+    } else if (p != LATE && !ex->job->again) { /* try once more: the cause may have been lack of memory, or a kill by a person */
         ex->job->again = true;
         child_push_job(w, ex->job);
     } else {
@@ -225,7 +225,7 @@ typedef struct desk {
     exchange *at;
 } desk;
 
-/* Give the next jobs to those children that are free. */
+/* Give the next jobs to free children. */
 static void hand_out(desk *d)
 {
     while (d->work->jobs != NULL && d->n < (unsigned)d->work->children->count) {
@@ -270,7 +270,7 @@ static void wait_for_some(desk *d)
     }
     if (poll(fds, 2 * n, TICK_MS) < 0)
         return;
-    for (unsigned i = n; i-- > 0;) { /* from the end, into whose place another may come */
+    for (unsigned i = n; i-- > 0;) { /* backwards, since drop moves the last exchange to place i */
         progress p = go_on(d->work, &d->at[i], &fds[2 * i]);
         if (p == GOES_ON)
             continue;
@@ -290,12 +290,12 @@ bl_status child_do_jobs(child_work *w, bl_err *err)
         if (st == BL_OK)
             hand_out(&d);
         if (d.n == 0 && st == BL_OK)
-            st = bl_halt_check(&w->halt, err); /* or no child was to be had for that long */
+            st = bl_halt_check(&w->halt, err); /* cancelled, or no child was available until then */
         if (d.n == 0 || st != BL_OK)
             break;
         wait_for_some(&d);
     }
-    while (d.n > 0) { /* what they are at cannot be taken back */
+    while (d.n > 0) { /* a job that a child has begun cannot be cancelled */
         child_stop(w->children, at[0].child);
         child_free_job(at[0].job);
         drop(&d, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The child's side: requests in, answers out, until the pipe ends. */
+/* The child's side of the protocol: read requests and write answers until the pipe closes. */
 #include "engine/device/child.h"
 
 #include "engine/base/fault.h"
@@ -98,7 +98,7 @@ static bool run_trials(bl_device *dev, bl_message_reader *in, bl_text *out)
     return good;
 }
 
-/* False where the request makes no sense, which ends the child. */
+/* Answer a request. False if it is malformed; the child then exits. */
 static bool answer(serving *s, uint32_t kind, bl_message_reader *in, bl_text *out)
 {
     size_t len = 0;
@@ -134,7 +134,7 @@ static bool serve_one(serving *s)
 
 /* ---- the process */
 
-/* The server is gone when nobody has the pipe's other end any more, whatever is being compiled here. */
+/* Exit when the server closes its end of the pipe, even while the driver compiles. */
 static void *watch_pipe(void *arg)
 {
     struct pollfd end = {.fd = *(const int *)arg};
@@ -146,7 +146,7 @@ static void *watch_pipe(void *arg)
     return NULL;
 }
 
-/* Drivers print where they like and start processes (PoCL a linker): the pipes are for us alone. */
+/* Drivers print to the standard files and start processes (PoCL starts a linker): keep the pipes out of their reach. */
 static bool take_files(serving *s, int in, int out)
 {
     int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -165,13 +165,13 @@ static void limit_self(void)
     struct rlimit none = {0, 0};
     int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 
-    (void)setrlimit(RLIMIT_CORE, &none); /* a compiler that crashes is no news, and its core is large */
-    if (fd >= 0) {                       /* where memory is short this process is to go, and not the server */
+    (void)setrlimit(RLIMIT_CORE, &none); /* a crash of the compiler is expected, and its core dump is large */
+    if (fd >= 0) {                       /* if memory is short, the kernel should kill this process rather than the server */
         (void)!write(fd, "500", 3);
         close(fd);
     }
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGTERM, SIG_IGN); /* for the server, which may want to end what it has begun */
+    signal(SIGTERM, SIG_IGN); /* the server decides when a child ends */
     signal(SIGINT, SIG_IGN);
 }
 
@@ -193,5 +193,5 @@ _Noreturn void bl_child_serve(int in, int out, int nbackends, const bl_backend *
         while (good)
             good = serve_one(&s);
     }
-    _exit(EXIT_SUCCESS); /* not through the drivers' exit handlers, which may wait for what hangs */
+    _exit(EXIT_SUCCESS); /* skip the drivers' exit handlers, which may wait for a hung compiler */
 }

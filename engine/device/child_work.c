@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What children do for the server: compile, and time trials. */
+/* The work of children: compile kernels, and time trials. */
 #include "engine/base/fault.h"
 #include "engine/device/child_ask.h"
 
@@ -8,8 +8,9 @@
 #include <string.h>
 
 enum {
-    BATCH = 16, /* kernels of a job: what a back end compiles as one program at the most */
-    /* PoCL 3.1 takes 6 us for a byte of text, 10 ms for a kernel and 200 ms for a program; one that is worth it is as long as */
+    BATCH = 16, /* most kernels of a job: what a back end compiles as one program */
+    /* PoCL 3.1 takes 6 us per byte of text, 10 ms per kernel and 200 ms per program. A kernel costs as much as FIXED_LENGTH
+     * bytes. A job should be at least LEAST_SHARE long. */
     FIXED_LENGTH = 1500,
     LEAST_SHARE = 90000
 };
@@ -45,7 +46,7 @@ static void blame_source(child_work *w, const child_job *j, child_blame what)
 
 static double compile_seconds(const child_work *w, const child_job *j)
 {
-    (void)j; /* one batch takes seconds: what takes over the limit hangs, or is found out one by one */
+    (void)j; /* a batch takes seconds; a batch that exceeds the limit hangs, or is retried kernel by kernel */
     return w->children->max_seconds;
 }
 
@@ -65,8 +66,9 @@ static int heavier_first(const void *a, const void *b)
     return x->weight != y->weight ? (x->weight < y->weight ? 1 : -1) : x->which - y->which;
 }
 
-/* The heaviest first, and each job two thirds of a child's share of what is left, so that all are done at about the same time
- * however wrong the weights are (guided self-scheduling; Polychronopoulos and Kuck, 1987). */
+/* Cut the sources into jobs, heaviest first. Each job gets two thirds of a child's share of the remaining weight, so that all
+ * children finish at about the same time even if the weights are wrong (guided self-scheduling; Polychronopoulos and Kuck,
+ * 1987). */
 static void deal(child_work *w, const ranked *all, size_t left)
 {
     child_job **last = &w->jobs;
@@ -173,10 +175,10 @@ static void take_results(child_work *w, const child_job *j, bl_message_reader *i
     }
 }
 
-/* Their kernels are compiled already, or take as long as there. */
+/* The kernels are compiled already; otherwise compiling takes as long as in a compile job. */
 static double trial_seconds(const child_work *w, const child_job *j)
 {
-    enum { RUNS = 4, SPARE = 5 }; /* of a trial that is slow; and of all that are not, with buffers to fill */
+    enum { RUNS = 4, SPARE = 5 }; /* runs of a slow trial; and seconds for all other work, such as filling buffers */
     double seconds = w->children->max_seconds + SPARE;
 
     for (int i = 0; i < j->n; i++)
@@ -184,7 +186,7 @@ static double trial_seconds(const child_work *w, const child_job *j)
     return seconds;
 }
 
-/* Which of |n| is |source|; |n|: none. */
+/* The index of |source| in |sources|; |n| if it is not there. */
 static int find_source(int n, const bl_kernel_source *sources, const bl_kernel_source *source)
 {
     int i = 0;
@@ -194,7 +196,7 @@ static int find_source(int n, const bl_kernel_source *sources, const bl_kernel_s
     return i;
 }
 
-/* The sources that are not on disk yet, each once; returns how many. */
+/* Collect the sources that are not in the disk cache, each once. Returns their number. */
 static int gather_sources(bl_device *dev, const bl_trials *trials, bl_kernel_source *sources)
 {
     int n = 0;
@@ -220,7 +222,7 @@ static void judge(bl_trial *trial, int n, const bl_kernel_source *sources, const
     }
 }
 
-/* By all children.  A trial whose kernel does not compile is not even begun. */
+/* Compile the trials' kernels with all children. A trial whose kernel does not compile is not run. */
 static bl_status compile_trials(bl_children *children, bl_device *dev, bl_trials *trials, bl_err *err)
 {
     size_t most = (size_t)trials->ntrials * BL_TRIAL_LAUNCHES + 1;
@@ -270,7 +272,7 @@ bl_status bl_children_time(bl_children *children, bl_device *dev, bl_trials *tri
     }
     if (all->n > 0 && all->which[0] == 0)
         child_push_job(&w, all);
-    else /* nothing to compare with */
+    else /* without the first trial there is nothing to compare with */
         child_free_job(all);
     st = child_do_jobs(&w, err);
     if (child_free_jobs(&w) && st == BL_OK)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE_BYTES = 1 << 20 /* of a copy that goes through the host */ };
+enum { PIECE_BYTES = 1 << 20 /* bytes per piece of a copy through the host */ };
 
 /* ---- devices */
 
@@ -24,7 +24,7 @@ bl_status bl_device_reopen(bl_device *dev, bl_err *err)
     return BL_OK;
 }
 
-/* Before every call of a back end. */
+/* Checked before every call of a back end. */
 static bl_status check_alive(bl_device *dev, bl_err *err)
 {
     if (atomic_load(&dev->lost))
@@ -40,7 +40,7 @@ static bl_status check_generation(bl_device *dev, unsigned generation, const cha
     return BL_OK;
 }
 
-/* For tests: the n-th call of a device fails, which leaves the device usable. */
+/* Fault injection: the n-th call of a device fails. The device stays usable. */
 static bl_status check_fault(bl_device *dev, const char *what, bl_err *err)
 {
     if (bl_fault_hit(BL_FAULT_DEVICE))
@@ -48,7 +48,7 @@ static bl_status check_fault(bl_device *dev, const char *what, bl_err *err)
     return BL_OK;
 }
 
-/* The same where a real failure means that the device is gone. */
+/* The same for calls whose failure means that the device is lost. */
 static bl_status check_fatal_fault(bl_device *dev, const char *what, bl_err *err)
 {
     bl_status st = check_fault(dev, what, err);
@@ -60,7 +60,7 @@ static bl_status check_fatal_fault(bl_device *dev, const char *what, bl_err *err
 
 /* ---- buffers */
 
-/* Take |bytes| off what the device has left.  Counting first and undoing it later keeps two threads from both taking the last. */
+/* Reserve |bytes| of the device's memory. The compare-and-exchange keeps two threads from reserving the same bytes. */
 static bool count_bytes(bl_device *dev, size_t bytes)
 {
     size_t used = atomic_load(&dev->bytes_used), peak;
@@ -76,7 +76,7 @@ static bool count_bytes(bl_device *dev, size_t bytes)
     return true;
 }
 
-/* The public fields of a buffer that the back end has made. */
+/* Fill in the public fields of a buffer that the back end has made. */
 static bl_buffer *fill_in(bl_buffer *buffer, bl_device *dev, bl_buffer *parent, size_t offset, size_t bytes, unsigned generation)
 {
     buffer->dev = dev;
@@ -121,7 +121,7 @@ bl_status bl_buffer_alloc(bl_device *dev, size_t bytes, bl_buffer **out, bl_err 
     return BL_OK;
 }
 
-/* That |bytes| at |offset| lie within the buffer.  Sizes from the wire were checked long before: a failure here is a bug. */
+/* Check that |bytes| at |offset| lie within the buffer. Sizes from the wire were checked before, so a failure is a bug. */
 static bl_status check_bounds(const bl_buffer *buffer, size_t offset, size_t bytes, bl_err *err)
 {
     if (offset > buffer->bytes || bytes > buffer->bytes - offset)
@@ -184,7 +184,7 @@ void bl_buffer_change(bl_buffer *buffer)
     buffer->version = atomic_fetch_add(&buffer->dev->versions, 1) + 1;
 }
 
-/* As if it were one of those from before the device was reopened. */
+/* Give the buffer an earlier generation, like buffers from before the device was reopened. */
 void bl_buffer_lose(bl_buffer *buffer)
 {
     buffer->generation = atomic_load(&buffer->dev->generation) - 1;
@@ -208,7 +208,7 @@ bl_status bl_buffer_read(bl_buffer *buffer, size_t offset, void *data, size_t by
     return bytes == 0 ? BL_OK : buffer->dev->ops->read(buffer, offset, data, bytes, err);
 }
 
-/* Through memory of the host, piece by piece. */
+/* Copy through host memory, piece by piece. */
 static bl_status write_pieces(bl_buffer *to, size_t at, bl_buffer *from, size_t offset, size_t bytes, bl_err *err)
 {
     size_t most = bytes < PIECE_BYTES ? bytes : PIECE_BYTES;
@@ -231,8 +231,9 @@ static bl_status write_pieces(bl_buffer *to, size_t at, bl_buffer *from, size_t 
 bl_status bl_buffer_copy(bl_buffer *to, size_t at, bl_buffer *from, size_t offset, size_t bytes, bl_err *err)
 {
     BL_TRY(check_copy(from, offset, bytes, "copy", err));
+    /* bl_buffer_write waits for submitted work first */
     if (from->host != NULL && to->host != NULL)
-        return bl_buffer_write(to, at, (const char *)from->host + offset, bytes, err); /* once the device is through */
+        return bl_buffer_write(to, at, (const char *)from->host + offset, bytes, err);
     if (to->dev->ops->copy == NULL)
         return write_pieces(to, at, from, offset, bytes, err);
     BL_TRY(check_copy(to, at, bytes, "copy", err));
@@ -247,7 +248,7 @@ bl_status bl_buffer_clear(bl_buffer *to, size_t at, size_t bytes, bl_err *err)
 
 /* ---- kernels */
 
-/* Drivers answer what is too much with anything from an error to an abort, so nothing too much reaches one. */
+/* Drivers react to a kernel over their limits with anything from an error to an abort, so such kernels are rejected here. */
 static bl_status check_source(const bl_device_info *info, const bl_kernel_source *source, bl_err *err)
 {
     uint64_t items = 1;
@@ -314,7 +315,7 @@ void bl_kernels_compile(bl_device *dev, uint32_t n, const bl_kernel_source *sour
     memset(outcomes, 0, n * sizeof *outcomes);
     for (uint32_t i = 0; i < n; i++)
         outcomes[i].status = check_source(&dev->info, &sources[i], &outcomes[i]);
-    for (uint32_t i = 0, end; i < n; i = end) { /* runs of those that may reach the driver */
+    for (uint32_t i = 0, end; i < n; i = end) { /* consecutive sources that may be passed to the driver */
         end = i + 1;
         if (outcomes[i].status != BL_OK)
             continue;

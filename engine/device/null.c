@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The device that runs nothing: memory of the host, kernels that are accepted unread, submissions that are done at once.
- * What is above a device is tested with it, and docs/backend.md walks through it as the model of a back end. */
+/* The null device, which runs nothing: host memory for buffers, kernels that are accepted unread, submissions that complete at
+ * once. Tests of the code above the device use it, and docs/backend.md explains it as the template of a back end. */
 #include "engine/device/host.h"
 
 #include "engine/base/fault.h"
@@ -14,7 +14,7 @@ static void destroy(bl_device *dev)
     free(dev);
 }
 
-/* Zeroed, since no kernel ever writes it: a client must not see what the host's heap held before. */
+/* Zeroed, since no kernel ever writes it: a client must not see old contents of the host's heap. */
 static bl_status alloc(bl_device *dev, size_t bytes, bl_buffer **out, bl_err *err)
 {
     return bl_host_alloc(dev, bytes, 0, out, err);
@@ -69,7 +69,7 @@ static const bl_device_ops null_ops = {
     .record = record,
     .recording_destroy = destroy_recording,
     .submit = submit,
-    .wait = bl_host_nothing, /* nothing is ever under way */
+    .wait = bl_host_nothing, /* nothing is ever in flight */
 };
 
 static const bl_device_info null_info = {
@@ -96,7 +96,7 @@ static bl_status open_devices(uint32_t max, bl_device **out, uint32_t *count, bl
 {
     bl_device *dev;
 
-    (void)why; /* nothing can be left out */
+    (void)why; /* no device is ever left out */
     *count = 0;
     if (max == 0)
         return BL_OK;

@@ -8,19 +8,19 @@
 #include <string.h>
 
 enum {
-    SMALLEST = 4096,   /* a page: drivers round up to it anyway */
-    MAX_IDLE = 1024,   /* buffers; a plan has tens */
-    SCRATCH_GROWTH = 8 /* scratch memory grows at least by a part of its bytes, so that many sizes are few growths */
+    SMALLEST = 4096,   /* a page, to which drivers round up anyway */
+    MAX_IDLE = 1024,   /* most unused buffers; a plan has tens of buffers */
+    SCRATCH_GROWTH = 8 /* scratch memory grows by at least 1/8, so that many different sizes cause few reallocations */
 };
 
 struct bl_pool {
     bl_device *dev;
     size_t max_idle;
-    pthread_mutex_t lock;      /* of what is below; nothing of the device is called under it */
-    bl_buffer *idle[MAX_IDLE]; /* the one released last at the end */
+    pthread_mutex_t lock;      /* protects the fields below; no function of the device is called under it */
+    bl_buffer *idle[MAX_IDLE]; /* most recently released last */
     size_t count, bytes;
-    bl_spare *spares; /* in no order */
-    uint64_t uses;    /* worker thread only, as |scratch| */
+    bl_spare *spares; /* unordered */
+    uint64_t uses;    /* worker thread only, like |scratch| */
     bl_buffer *scratch;
     bool (*make_room)(void *arg, size_t bytes);
     void *room_arg;
@@ -43,15 +43,15 @@ void bl_pool_destroy(bl_pool *pool)
     if (pool == NULL)
         return;
     for (bl_spare *spare = pool->spares; spare != NULL; spare = spare->next)
-        spare->pool = NULL; /* its owner releases it later */
+        spare->pool = NULL; /* the owner of the spare releases it later */
     bl_buffer_release(pool->scratch);
     bl_pool_trim(pool);
     pthread_mutex_destroy(&pool->lock);
     free(pool);
 }
 
-/* 4096, 6144, 8192, 12288, ...: at most the last third of a buffer is wasted.  Over half of the device's largest buffer the
- * classes are three quarters of that and all of it. */
+/* Size classes 4096, 6144, 8192, 12288, ...: at most a third of a buffer is wasted. Above half of the device's largest buffer
+ * there are two classes: three quarters of the largest buffer, and all of it. */
 static size_t class_bytes(const bl_pool *pool, size_t bytes)
 {
     size_t largest = (size_t)pool->dev->info.max_alloc;
@@ -67,7 +67,7 @@ static size_t class_bytes(const bl_pool *pool, size_t bytes)
     return size;
 }
 
-/* Needs the lock. */
+/* Under the lock: remove idle buffer |at|. */
 static bl_buffer *take(bl_pool *pool, size_t at)
 {
     bl_buffer *buffer = pool->idle[at];
@@ -78,7 +78,7 @@ static bl_buffer *take(bl_pool *pool, size_t at)
     return buffer;
 }
 
-/* The one of that size that was used last: it is the likeliest to be in a cache. */
+/* Take the most recently used buffer of that size, which is the most likely to be cached. */
 static bl_buffer *take_size(bl_pool *pool, size_t size)
 {
     bl_buffer *found = NULL;
@@ -92,7 +92,7 @@ static bl_buffer *take_size(bl_pool *pool, size_t size)
     return found;
 }
 
-/* The one that has been idle longest, where more than |max_bytes| or |max_count| are; else NULL. */
+/* Take the least recently used buffer if the idle buffers exceed |max_bytes| or |max_count|; else NULL. */
 static bl_buffer *take_surplus(bl_pool *pool, size_t max_bytes, size_t max_count)
 {
     bl_buffer *oldest = NULL;
@@ -109,7 +109,7 @@ static bool is_current(const bl_pool *pool, const bl_buffer *buffer)
     return !atomic_load(&pool->dev->lost) && buffer->generation == atomic_load(&pool->dev->generation);
 }
 
-/* What is idle here, or what the device has left; |exact|: not one byte more than |bytes|. */
+/* Allocate from the idle buffers or from the device's free memory. |exact|: without rounding up. */
 static bl_status alloc_free(bl_pool *pool, size_t bytes, bool exact, bl_buffer **out, bl_err *err)
 {
     size_t size = class_bytes(pool, bytes);
@@ -135,15 +135,15 @@ static bl_status alloc(bl_pool *pool, size_t bytes, bool exact, bl_buffer **out,
 
     *out = NULL;
     if (bytes > pool->dev->info.max_alloc || bytes > pool->dev->info.memory)
-        return bl_buffer_alloc(pool->dev, bytes, out, err); /* fails, and is no reason to empty the pool */
+        return bl_buffer_alloc(pool->dev, bytes, out, err); /* fails; emptying the pool would not help */
     st = alloc_free(pool, bytes, exact, out, &last);
     if (st == BL_ENODEVMEM) {
         do {
             bl_pool_trim(pool);
             last = (bl_err){0};
-            st = bl_buffer_alloc(pool->dev, bytes, out, &last); /* not one byte more than needed now */
+            st = bl_buffer_alloc(pool->dev, bytes, out, &last); /* memory is short: no rounding up */
         } while (st == BL_ENODEVMEM && pool->make_room != NULL &&
-                 pool->make_room(pool->room_arg, bytes)); /* others may take it */
+                 pool->make_room(pool->room_arg, bytes)); /* another thread may take the freed memory, so repeat */
     }
     if (st != BL_OK && err != NULL && err->status == BL_OK)
         *err = last;
@@ -189,9 +189,9 @@ void bl_pool_release(bl_pool *pool, bl_buffer *buffer)
 
     if (buffer == NULL || atomic_fetch_sub_explicit(&buffer->refs, 1, memory_order_acq_rel) != 1)
         return;
-    atomic_store(&buffer->refs, 1); /* it was the last reference: now it is the pool's */
+    atomic_store(&buffer->refs, 1); /* the last reference is the pool's now */
     if (!is_current(pool, buffer) || buffer->bytes != class_bytes(pool, buffer->bytes)) {
-        bl_buffer_release(buffer); /* of no use: lost, or of an odd size since memory was short */
+        bl_buffer_release(buffer); /* not reusable: it is lost, or has an odd size because memory was short */
         return;
     }
     pthread_mutex_lock(&pool->lock);
@@ -242,7 +242,7 @@ void bl_pool_spare_use(bl_spare *spare)
     spare->used = ++spare->pool->uses;
 }
 
-/* Needs the lock: |spare|, which has one, has its buffer no more. */
+/* Under the lock: take the buffer from |spare|. */
 static bl_buffer *take_spare(bl_pool *pool, bl_spare *spare)
 {
     bl_buffer *buffer = spare->buffer;
@@ -264,7 +264,7 @@ void bl_pool_spare_release(bl_spare *spare)
     bl_pool *pool = spare->pool;
     bl_buffer *buffer = NULL;
 
-    if (pool == NULL) { /* which ended first, or there never was one */
+    if (pool == NULL) { /* the pool was destroyed before, or the spare is empty */
         bl_buffer_release(spare->buffer);
         spare->buffer = NULL;
         return;

@@ -12,19 +12,19 @@
 
 enum {
     CHUNK = 1 << 20,   /* bytes of a buffer that are written or read at once */
-    PATTERN = 131071,  /* elements after which random numbers repeat: a prime, so that no row or tile repeats with them */
-    LEAST_ROUNDS = 3,  /* a minimum of fewer runs tells little ... */
-    MOST_ROUNDS = 30,  /* ... and of more, little more */
-    RESULT_BYTE = 0x55 /* what integer results hold before a run, so that what is not written is seen */
+    PATTERN = 131071,  /* period of the random numbers in elements: a prime, so that no row or tile repeats with them */
+    LEAST_ROUNDS = 3,  /* rounds before a trial may be dropped: the minimum of fewer runs is unreliable */
+    MOST_ROUNDS = 30,  /* more rounds hardly improve the minimum */
+    RESULT_BYTE = 0x55 /* contents of integer results before a run, so that elements that are not written show */
 };
-#define ENOUGH_SECONDS 0.25 /* of one batch's rounds, once each has its least */
-#define HOPELESS       2.0  /* so many times the best time: not run again */
-#define BEATEN         1.3  /* likewise after LEAST_ROUNDS */
+#define ENOUGH_SECONDS 0.25 /* seconds of timing per batch, after the least number of rounds */
+#define HOPELESS       2.0  /* a trial this many times slower than the best is not run again */
+#define BEATEN         1.3  /* the same after LEAST_ROUNDS */
 
 /* A trial that is ready to run. */
 typedef struct rig {
     bl_kernel *kernel[BL_TRIAL_LAUNCHES];
-    bool borrowed[BL_TRIAL_LAUNCHES]; /* an earlier trial has the same kernel, and owns it */
+    bool borrowed[BL_TRIAL_LAUNCHES]; /* the kernel belongs to an earlier trial with the same source */
     bl_recording *recording;
 } rig;
 
@@ -32,7 +32,7 @@ typedef struct bench {
     bl_device *dev;
     bl_trials *trials;
     bl_buffer *buffer[BL_TRIAL_BUFFERS];
-    uint8_t *wanted[BL_TRIAL_BUFFERS]; /* what the first trial left in each result */
+    uint8_t *wanted[BL_TRIAL_BUFFERS]; /* the first trial's results */
     uint8_t *pattern, *chunk;
     rig *rigs;
 } bench;
@@ -55,7 +55,7 @@ static size_t element_bytes(bl_trial_fill fill)
 
 /* ---- numbers */
 
-/* A multiple of 1/1024 in [-1, 1) as an IEEE half: those are exact. */
+/* A multiple of 1/1024 in [-1, 1) as a float16, exactly. */
 static uint16_t half_of(float value)
 {
     uint32_t bits = 0;
@@ -104,7 +104,7 @@ static double number_at(bl_trial_fill fill, const uint8_t *at)
     return 0;
 }
 
-/* |n| random elements. */
+/* Fill |pattern| with |n| random elements. */
 static void draw(bl_trial_fill fill, uint64_t seed, size_t n, uint8_t *pattern)
 {
     size_t size = element_bytes(fill);
@@ -194,7 +194,7 @@ static bool same_source(const bl_kernel_source *a, const bl_kernel_source *b)
     return a->len == b->len && memcmp(a->text, b->text, a->len) == 0 && strcmp(a->entry, b->entry) == 0;
 }
 
-/* The kernel of that source, if a trial up to |last| has it already: panels are often the same. */
+/* The kernel of that source, if one of the trials up to |last| has it: trials often share the kernels of panels. */
 static bl_kernel *find_kernel(const bench *b, const bl_kernel_source *source, int last)
 {
     for (int i = 0; i <= last; i++) {
@@ -230,7 +230,7 @@ static bl_status make_kernels(bench *b, int which, bl_err *err)
                                err);
 }
 
-/* One run: its time is the sum of the launches'. */
+/* Run a trial once; its time is the sum of its launches' times. */
 static bl_status run_once(bench *b, int which, uint64_t *ns, bl_err *err)
 {
     const bl_trial *trial = &b->trials->trial[which];
@@ -259,8 +259,8 @@ typedef struct deviation {
     double most, scale;
 } deviation;
 
-/* |got| beside |want|, NaN being as good as NaN.  Called with constants, so that each kind of number has a loop of its own:
- * results may have millions. */
+/* Compare |got| with |want|; two NaNs are equal. Called with constant |fill| and |size|, so that each type gets a specialised
+ * loop: results may have millions of elements. */
 static inline void compare_numbers(bl_trial_fill fill, size_t size, size_t bytes, const uint8_t *got, const uint8_t *want,
                                    deviation *d)
 {
@@ -277,7 +277,7 @@ static inline void compare_numbers(bl_trial_fill fill, size_t size, size_t bytes
     d->scale = scale;
 }
 
-/* Integers are the same or are not. */
+/* Compare results; integers must be equal. */
 static void compare(bl_trial_fill fill, size_t bytes, const uint8_t *got, const uint8_t *want, deviation *d)
 {
     switch (fill) {
@@ -318,7 +318,7 @@ static bl_status check_result(bench *b, int trial, int which, double *difference
     return BL_OK;
 }
 
-/* The first run, over results that hold none yet, and what it left. */
+/* Run a trial for the first time, on results that are reset, and check its results. */
 static bl_status begin(bench *b, int which, bl_err *err)
 {
     bl_trial *trial = &b->trials->trial[which];
@@ -352,7 +352,7 @@ static uint64_t best_of(const bl_trials *trials)
     return best;
 }
 
-/* Trials take turns, so that whatever else slows the machine down slows all of them. */
+/* Run the trials in turns, so that other load on the machine slows all of them alike. */
 static bl_status take_turns(bench *b, bl_err *halted)
 {
     bl_trials *trials = b->trials;
@@ -363,7 +363,8 @@ static bl_status take_turns(bench *b, bl_err *halted)
         if (round >= LEAST_ROUNDS && bl_clock_ms(start, bl_clock_ns()) > ENOUGH_SECONDS * 1e3)
             break;
         for (int k = 0; k < trials->ntrials; k++) {
-            int i = (k + round) % trials->ntrials; /* whoever comes first finds the caches as another one left them */
+            /* rotate the order: a trial finds the caches as the trial before it left them */
+            int i = (k + round) % trials->ntrials;
             bl_trial *trial = &trials->trial[i];
             bl_err err = {0};
             uint64_t ns = 0;
@@ -402,7 +403,7 @@ bl_status bl_trials_run(bl_device *dev, bl_trials *trials, bl_err *err)
         trials->trial[i].difference = 0;
         if (begin(&b, i, &failure) != BL_OK)
             give_up(&trials->trial[i], &failure);
-        if (i == 0 && failure.status != BL_OK) { /* nothing to compare with */
+        if (i == 0 && failure.status != BL_OK) { /* without the first trial there is nothing to compare with */
             st = bl_fail(err, failure.status, "%s", failure.text);
         }
         if (st == BL_OK)
