@@ -12,20 +12,21 @@
 
 enum {
     MOST_WIDTH = 16,
-    A_BATCH = BATCH - 1, /* beside the heuristic's choice, which is in each */
+    A_BATCH = BATCH - 1, /* candidates per batch besides the heuristic's choice, which is in each batch */
     FIRST_BATCH = 4,
-    A_LEVEL = 24, /* candidates that are tried for each one kept */
+    A_LEVEL = 24, /* candidates to try per level and kept candidate */
     MOST_PENDING = 128,
     MOST_LEVELS = 12,
-    FINALISTS = 4,  /* that are timed once more at the end ... */
-    DECISIONS = 3,  /* ... so many times */
-    TINY_NS = 10000 /* kernels this short are as long as a launch: nothing is found in the noise */
+    FINALISTS = 4,  /* candidates that are timed again at the end ... */
+    DECISIONS = 3,  /* ... this many times */
+    TINY_NS = 10000 /* kernels this short take about as long as a launch: differences drown in noise */
 };
-#define SEARCHING  0.85  /* of the time; the rest is for the decision */
-#define CAREFUL    0.75  /* of the time that is left is planned for: some candidates take longer to compile */
-#define CROWDED    1.03  /* for each of its family that is waiting: one of each before many of one */
-#define LEAST_GAIN 0.985 /* of the best time: a level that brings less is the last */
-#define BEATS      0.98  /* of the heuristic's time, side by side: below what two runs of one kernel differ by */
+#define SEARCHING  0.85  /* share of the time for searching; the rest is for the final decision */
+#define CAREFUL    0.75  /* share of the remaining time that is planned for, since some candidates take longer to compile */
+#define CROWDED    1.03  /* penalty per pending candidate of the same family: try one of each family before many of one */
+#define LEAST_GAIN 0.985 /* a level that improves the best time by less than this factor is the last */
+#define BEATS                                                                                                                    \
+    0.98 /* a result must be below this share of the heuristic's time, side by side; two runs of one kernel differ by less */
 
 typedef struct search {
     subject subject;
@@ -34,13 +35,13 @@ typedef struct search {
     bl_search_report *report;
     bl_err *err;
     int64_t start;
-    double each_seconds; /* that a candidate took, compiled and timed, in the last batch */
+    double each_seconds; /* time that a candidate took to compile and to run, in the last batch */
     candidate *first;    /* the heuristic's choice */
     int nkept, npending;
-    candidate *kept[MOST_WIDTH];      /* the best, best first */
-    candidate *pending[MOST_PENDING]; /* to be timed, the most promising first */
+    candidate *kept[MOST_WIDTH];      /* the best candidates, best first */
+    candidate *pending[MOST_PENDING]; /* to be timed, most promising first */
     size_t nseen, cap_seen;
-    uint64_t *seen; /* hashes of candidates that were made */
+    uint64_t *seen; /* hashes of all candidates made so far */
     bl_trial trial[BATCH];
 } search;
 
@@ -69,7 +70,7 @@ static bool is_same_step(const step *a, const step *b)
     return a->kind == b->kind && a->origin == b->origin && a->part == b->part && a->amount == b->amount;
 }
 
-/* What changed from |a| to |b|: neighbours of one kind are likely to be good or bad together. */
+/* The kind of change from |a| to |b|: neighbours of one kind tend to be good or bad together. */
 static int family_of(const steps *a, const steps *b)
 {
     int at = 0;
@@ -78,7 +79,7 @@ static int family_of(const steps *a, const steps *b)
     return (at * BL_MOVE_KINDS + (at < b->n ? (int)b->at[at].kind : 0)) * 3 + (a->n < b->n ? 1 : a->n > b->n ? 2 : 0);
 }
 
-/* Into the list of those to be timed, in order of what is expected of them; the last may fall off its end. */
+/* Insert a candidate into the pending list, in order of its predicted time. The last one may be dropped. */
 static void consider(search *s, candidate *c, const candidate *parent, int most)
 {
     int at = s->npending;
@@ -106,7 +107,7 @@ static void consider(search *s, candidate *c, const candidate *parent, int most)
     s->npending++;
 }
 
-/* Nobody waits any more: the next batch says so. */
+/* Was the search cancelled? The next batch reports it. */
 static bool is_halted(const search *s)
 {
     bl_err why = {0};
@@ -124,7 +125,8 @@ static void expand(search *s, candidate *parent, int most)
     free(variants);
 }
 
-/* What the heuristic would choose for a device that were a little different: whole forms that no single change leads to. */
+/* Add the heuristic's choices for slightly different devices, and prefixes of its moves: schedules that no single change leads
+ * to. */
 static void sow(search *s, int most)
 {
     const bl_target *own = s->nest->target;
@@ -132,9 +134,9 @@ static void sow(search *s, int most)
 
     other[0].registers /= 2;
     other[1].vector_bits /= 2;
-    other[2].cache_bytes = 1;         /* panels of whatever can have them */
-    other[3].cache_bytes = INT32_MAX; /* and of nothing */
-    other[4].cache_bytes /= 4;        /* shorter sums in blocks */
+    other[2].cache_bytes = 1;         /* pack every operand that can be packed */
+    other[3].cache_bytes = INT32_MAX; /* pack nothing */
+    other[4].cache_bytes /= 4;        /* shorter K blocks */
     for (size_t i = 0; i < sizeof other / sizeof other[0]; i++)
         consider(s, candidate_make(&s->subject, NULL, &other[i], NULL), s->first, most);
     for (int n = s->first->steps.n - 1; n > 0 && !is_halted(s); n--) {
@@ -146,7 +148,7 @@ static void sow(search *s, int most)
 
 /* ---- timing */
 
-/* Parameters, then panels, each as large as the largest of the batch. */
+/* Describe the buffers of a batch: the parameters, then the panels, each as large as the largest in the batch. */
 static void describe(const search *s, int n, candidate *const *batch, bl_trials *trials)
 {
     trials->nbuffers = s->nest->nparams;
@@ -162,7 +164,7 @@ static void describe(const search *s, int n, candidate *const *batch, bl_trials 
     }
 }
 
-/* By how much sums may differ that are added up in another order, as a share of the largest result: what tests/plan allows. */
+/* The tolerance for sums that are added in another order, as a share of the largest result; the same as in tests/plan. */
 static double most_difference(const search *s)
 {
     double most = 0;
@@ -175,7 +177,7 @@ static double most_difference(const search *s)
     return most;
 }
 
-/* What a candidate's trial says: a ratio, or infinity where it is no candidate any more. */
+/* Evaluate a candidate's trial: its ratio to the heuristic's time, or infinity if the candidate is ruled out. */
 static void judge(search *s, candidate *c, const bl_trial *trial, uint64_t first_ns)
 {
     c->ratio = trial->status == BL_OK ? (double)trial->ns / (double)(first_ns == 0 ? 1 : first_ns) : (double)INFINITY;
@@ -196,8 +198,8 @@ static double time_left(const search *s)
     return s->options->seconds - bl_clock_ms(s->start, bl_clock_ns()) / 1e3;
 }
 
-/* When a batch is given up: with the search's time, or sooner where who waits for it says so.  The heuristic's choice is timed
- * however long that takes. */
+/* When to give up a batch: at the end of the search's time, or when the caller's halt says so. The heuristic's choice alone is
+ * always timed. */
 static bl_halt halt_of_batch(const search *s, int n)
 {
     bl_halt halt = s->options->halt;
@@ -208,8 +210,8 @@ static bl_halt halt_of_batch(const search *s, int n)
     return halt;
 }
 
-/* Time |batch|, beside the heuristic's choice, which is the first in it.  Where the time ends meanwhile, *over is set, and all is
- * as it was before. */
+/* Time |batch|, of which the heuristic's choice is the first. If the time runs out meanwhile, *over is set and nothing else
+ * changes. */
 static bl_status time_batch(search *s, int n, candidate *const *batch, bool *over)
 {
     double most = n > 1 ? time_left(s) : s->options->seconds;
@@ -265,8 +267,8 @@ static void tell(search *s)
         s->options->progress(s->options->progress_arg, report);
 }
 
-/* How many candidates can be tried at once in the time that is left; a few to begin with, since nobody knows what others than the
- * heuristic's take. */
+/* How many candidates can be tried at once in the remaining time. The first batch is small, since the time per candidate is
+ * unknown. */
 static int batch_size(const search *s)
 {
     double left = time_left(s) - s->options->seconds * (1 - SEARCHING);
@@ -275,7 +277,7 @@ static int batch_size(const search *s)
     return n > most ? most : (int)n;
 }
 
-/* Everything that is pending, batch by batch. */
+/* Time all pending candidates, batch by batch. */
 static bl_status time_pending(search *s)
 {
     bool over = false;
@@ -312,7 +314,7 @@ static bl_status climb(search *s)
     bool over = false;
 
     most = most > MOST_PENDING ? MOST_PENDING : most;
-    BL_TRY(time_batch(s, 1, &s->first, &over)); /* by itself: whatever the time is, it is known, and what a candidate takes */
+    BL_TRY(time_batch(s, 1, &s->first, &over)); /* alone: its time is needed in any case, and shows what a candidate takes */
     s->report->tried = 1;
     if (time_left(s) <= 0)
         return BL_OK;
@@ -334,7 +336,7 @@ static bl_status climb(search *s)
     return BL_OK;
 }
 
-/* The middle one of three; of fewer the least promising. */
+/* The median of three ratios; of fewer the largest. */
 static double settle(int n, double ratio[][BATCH], int which)
 {
     double least = ratio[0][which], most = ratio[0][which], sum = 0;
@@ -346,8 +348,8 @@ static double settle(int n, double ratio[][BATCH], int which)
     return n == 3 && isfinite(sum) ? sum - least - most : most;
 }
 
-/* The best ones once more beside the heuristic's choice, and once more: the least of many times is lucky, and luck does not come
- * each time.  Without time for that, what they took before is all there is. */
+/* Time the best candidates again, side by side with the heuristic's choice, several times: the minimum of many noisy times may
+ * be a lucky one. Without time for that, use the earlier times. */
 static bl_status decide(search *s)
 {
     candidate *batch[BATCH] = {s->first};
@@ -355,7 +357,7 @@ static bl_status decide(search *s)
     int n = 1, best = 0, rounds = 0;
     bool over = false;
 
-    BL_TRY(bl_halt_check(&s->options->halt, s->err)); /* who is halted makes no more candidates, and may have none to time */
+    BL_TRY(bl_halt_check(&s->options->halt, s->err)); /* a cancelled search made no more candidates, and may have none to time */
     for (; n <= s->nkept && n <= FINALISTS && s->kept[n - 1]->ratio < 1; n++)
         batch[n] = s->kept[n - 1];
     while (n > 1 && rounds < DECISIONS && time_left(s) > 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Candidates: a nest with a list of moves, as kernels that can be timed. */
+/* Candidates: a nest with a list of moves, rendered as kernels that can be timed. */
 #include "engine/base/fault.h"
 #include "engine/ir/rewrite.h"
 #include "engine/ir/shape.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_CANDIDATE_BYTES = 1 << 28 }; /* of host memory: what is unrolled too far ends there */
+enum { MOST_CANDIDATE_BYTES = 1 << 28 }; /* host memory per candidate; too much unrolling ends here */
 
 /* ---- the subject */
 
@@ -124,7 +124,7 @@ int step_axis(bl_tune *tune, const step *s)
     return -1;
 }
 
-/* What is lanes or copies already is not split once more. */
+/* Is the axis still a loop? Lanes and unrolled copies are not split again. */
 static bool is_loop(const bl_node *range)
 {
     return range->sub == BL_AXIS_GLOBAL || range->sub == BL_AXIS_LOOP || range->sub == BL_AXIS_REDUCE;
@@ -177,7 +177,7 @@ step step_of(bl_tune *tune, bl_move move)
     return s;
 }
 
-/* A list of moves by what they split. */
+/* Convert a list of moves into steps. */
 static bool steps_of(const subject *s, int n, const bl_move *moves, steps *out)
 {
     bl_ir *ir = bl_ir_create(MOST_CANDIDATE_BYTES);
@@ -195,7 +195,7 @@ static bool steps_of(const subject *s, int n, const bl_move *moves, steps *out)
 
 /* ---- kernels */
 
-/* As the setting says; builds with assertions always check. */
+/* The verification level: the setting's, but at least 2 in builds with assertions. */
 static int spec_level(const subject *s)
 {
 #ifndef NDEBUG
@@ -205,7 +205,7 @@ static int spec_level(const subject *s)
 #endif
 }
 
-/* One launch of the candidate: |slot| says which buffer each parameter is. */
+/* Add one launch to the candidate; |slot| has the buffer of each parameter. */
 static bool add_launch(candidate *c, const subject *s, const char *entry, const bl_node *sink, int nparams, const int *slot,
                        bl_tune *tune, bl_err *err)
 {
@@ -254,7 +254,7 @@ static bool add_panel(candidate *c, const subject *s, const bl_packed *packed)
     return true;
 }
 
-/* The kernel that writes a panel, or sums what the nest wrote, as the compiler will make it. */
+/* Add the helper kernel that packs a panel, or that sums the nest's partial results, as the compiler would make it. */
 static bool add_helper(candidate *c, const subject *s, const bl_packed *packed, bl_err *err)
 {
     int slot[BL_MAX_BINDINGS] = {packed->param};
@@ -277,7 +277,7 @@ static bool render(candidate *c, const subject *s, bl_tune *tune, bl_err *err)
     if (tune->nparams > BL_MAX_BINDINGS || tune->npacked + 1 > BL_TRIAL_LAUNCHES)
         return false;
     for (int i = 0; i < tune->nparams; i++)
-        slot[i] = i; /* panels are the last parameters, in their order */
+        slot[i] = i; /* panels are the last parameters, in order */
     for (int i = 0; i < tune->npacked; i++) {
         if (!add_panel(c, s, &tune->packed[i]) || (!tune->packed[i].behind && !add_helper(c, s, &tune->packed[i], err)))
             return false;
@@ -340,7 +340,7 @@ void candidate_destroy(candidate *c)
 
 bool bl_search_fit(bl_tune *tune, const bl_device_info *info)
 {
-    (void)bl_tune_limit_groups(tune, info->max_groups); /* where it cannot be done, whoever launches says so */
+    (void)bl_tune_limit_groups(tune, info->max_groups); /* if it cannot be done, the launch reports it */
     return info->max_turns == 0 || bl_tune_limit_turns(tune, info->max_turns);
 }
 
@@ -375,7 +375,8 @@ bl_target bl_search_target(const bl_device_info *info)
                         .local_bytes = info->local_bytes,
                         .max_params = info->max_bindings > 0 ? info->max_bindings : BL_MAX_BINDINGS,
                         .max_turns = info->max_turns,
-                        .converts_half = info->dialect == BL_DIALECT_OPENCL, /* GLSL's may flush subnormals: done by hand */
+                        /* GLSL's conversions may flush subnormals, so they are done by integer arithmetic */
+                        .converts_half = info->dialect == BL_DIALECT_OPENCL,
                         .use = BL_MATRIX_SURE};
 
     for (uint32_t i = 0; i < info->nmatrix && i < sizeof target.matrix / sizeof target.matrix[0]; i++) {

@@ -16,29 +16,29 @@
 #include <time.h>
 
 enum {
-    OURS = 0x626c6b64, /* "blkd": SQLite keeps it for who wrote a file */
+    OURS = 0x626c6b64, /* "blkd": SQLite's application_id, which marks the file as a kernel database */
     SCHEMA = 1,
-    MOST_ROWS = 50000,    /* 3 KB each: a week of searching without a pause; then those searched longest ago go */
-    TRIM_EVERY = 256,     /* rows that are written; and at each start */
-    MOST_KNOWN = 1 << 15, /* nests in memory, half a kilobyte each; then the table begins anew */
+    MOST_ROWS = 50000,    /* 3 KB each; a week of continuous searching. The oldest results are deleted beyond that */
+    TRIM_EVERY = 256,     /* rows written between two trims; the file is also trimmed at each start */
+    MOST_KNOWN = 1 << 15, /* nests cached in memory, half a kilobyte each; when full, the cache is emptied */
     BUCKETS = 1 << 12
 };
 
-/* What is known, or that nothing is, of a nest on a device. */
+/* A cached look-up: what the file has for a nest on a device, or that it has nothing. */
 typedef struct known {
     struct known *next;
-    uint64_t hash, device; /* of the nest; of the device's and the driver's names */
+    uint64_t hash, device; /* hash of the nest; hash of the device's and the driver's names */
     bool found;
-    int64_t version; /* of the file, when nothing was found in it */
+    int64_t version; /* version of the file at a look-up that found nothing */
     bl_kernel_record record;
 } known;
 
 struct bl_kernels {
-    pthread_mutex_t lock; /* of all below; held while the file is read or written, which no device waits for */
-    sqlite3 *db;          /* NULL: it cannot be had */
+    pthread_mutex_t lock; /* protects all fields below; held while the file is read or written; no device thread waits for it */
+    sqlite3 *db;          /* NULL: the file cannot be used */
     char *path;
     int count;
-    unsigned written; /* rows */
+    unsigned written; /* rows written so far */
     known *bucket[BUCKETS];
 };
 
@@ -51,7 +51,7 @@ static const char create[] = "CREATE TABLE IF NOT EXISTS kernels (key TEXT NOT N
                              "CREATE TABLE IF NOT EXISTS peaks (device TEXT NOT NULL, driver TEXT NOT NULL, ops REAL NOT NULL, "
                              "bytes REAL NOT NULL, PRIMARY KEY (device, driver))";
 
-/* Rows over the bound, those searched longest ago: a file that several servers write to, and imports, would grow for ever. */
+/* Delete the rows beyond the limit, oldest searches first. Servers and imports would otherwise grow the file without limit. */
 static void trim(sqlite3 *db)
 {
     char sql[120];
@@ -61,7 +61,7 @@ static void trim(sqlite3 *db)
         return;
     snprintf(sql, sizeof sql, "DELETE FROM kernels WHERE rowid IN (SELECT rowid FROM kernels ORDER BY searched LIMIT %lld)",
              (long long)(rows - MOST_ROWS));
-    (void)bl_database_run(db, sql); /* else another server is at it */
+    (void)bl_database_run(db, sql); /* fails if another server is writing */
 }
 
 static const bl_database_kind kind = {.ours = OURS, .schema = SCHEMA, .create = create};
@@ -96,7 +96,7 @@ static void open_kernels(bl_kernels *k)
         bl_log(BL_LOG_WARN, "the kernel database cannot be opened: what is found is kept in memory only");
 }
 
-/* Locked: a call of SQLite failed with |code|. */
+/* Under the lock: handle a failed SQLite call with result |code|. */
 static void failed(bl_kernels *k, int code, const char *what)
 {
     bl_log(BL_LOG_WARN, "the kernel database cannot be %s: %s", what, sqlite3_errstr(code));
@@ -156,7 +156,7 @@ static void key_text(uint64_t hash, char out[17])
     snprintf(out, 17, "%016llx", (unsigned long long)hash);
 }
 
-/* For people: what a key stands for. */
+/* The nest as text, to show what a key stands for. */
 static char *nest_text(bl_ir *ir, const bl_node *sink)
 {
     bl_text text = {0};
@@ -170,13 +170,13 @@ uint64_t bl_kernels_key(bl_ir *ir, const bl_node *sink)
     return bl_structure_init(&structure, ir, sink, true) ? bl_structure_get(&structure, sink) : 0;
 }
 
-/* A device by its name and how many units of it there are: a container may have fewer of them. */
+/* The device's name and its number of units: a container may have fewer units. */
 static void device_text(const bl_device_info *info, char out[160])
 {
     snprintf(out, 160, "%s, %u units", info->name, (unsigned)info->units);
 }
 
-/* Locked.  What the file says; a row whose moves cannot be read is none. */
+/* Under the lock: read a row. A row whose moves cannot be parsed counts as missing. */
 static bool read_row(bl_kernels *k, const char *key, const bl_device_info *info, bl_kernel_record *out)
 {
     static const char sql[] = "SELECT moves, width, tried, heuristic_ns, best_ns FROM kernels WHERE key = ?1 AND device = "
@@ -208,7 +208,7 @@ static bool read_row(bl_kernels *k, const char *key, const bl_device_info *info,
     return found;
 }
 
-/* Locked.  BL_OK also where there is no file. */
+/* Under the lock: write a row. BL_OK also if there is no file. */
 static bl_status write_row(bl_kernels *k, const bl_kernel_row *row, bool better_only, bl_err *err)
 {
     static const char always[] = "INSERT OR REPLACE INTO kernels VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
@@ -261,7 +261,7 @@ static known *lookup(bl_kernels *k, uint64_t hash, uint64_t device)
     return at;
 }
 
-/* Locked.  Without memory it is not remembered, and asked for again. */
+/* Under the lock: cache a look-up. Without memory it is not cached. */
 static known *remember(bl_kernels *k, uint64_t hash, uint64_t device, bool found, const bl_kernel_record *record)
 {
     known *at = lookup(k, hash, device);
@@ -282,8 +282,7 @@ static known *remember(bl_kernels *k, uint64_t hash, uint64_t device, bool found
     return at;
 }
 
-/* Locked.  A number that is another one once somebody else has written to the file: another server, or a command; 0: cannot be
- * told. */
+/* Under the lock: a number that changes when another connection (a server or a command) writes the file; 0 if unknown. */
 static int64_t file_version(bl_kernels *k)
 {
     int64_t version = 0;
@@ -301,7 +300,7 @@ bool bl_kernels_find(bl_kernels *kernels, const bl_device_info *info, bl_ir *ir,
     pthread_mutex_lock(&kernels->lock);
     at = lookup(kernels, hash, device);
     if (at == NULL || !at->found)
-        version = file_version(kernels); /* before the row is read: what is written in between is asked for again */
+        version = file_version(kernels); /* before the row is read: a write in between leads to another look-up */
     if (at != NULL && (at->found || (version != 0 && at->version == version))) {
         found = at->found;
         *out = at->record;
@@ -342,7 +341,7 @@ void bl_kernels_store(bl_kernels *kernels, const bl_device_info *info, bl_ir *ir
     pthread_mutex_lock(&kernels->lock);
     (void)remember(kernels, hash, hash_device(info), true, record);
     if (nest != NULL && !moves.failed)
-        (void)write_row(kernels, &row, false, NULL); /* it says so in the log */
+        (void)write_row(kernels, &row, false, NULL); /* a failure is logged */
     pthread_mutex_unlock(&kernels->lock);
     bl_text_fini(&moves);
     free(nest);
@@ -419,7 +418,7 @@ void bl_kernels_store_peaks(bl_kernels *kernels, const bl_device_info *info, con
         sqlite3_bind_text(query, 2, info->driver, -1, SQLITE_STATIC);
         sqlite3_bind_double(query, 3, peaks->ops);
         sqlite3_bind_double(query, 4, peaks->bytes);
-        (void)sqlite3_step(query); /* else it is measured again */
+        (void)sqlite3_step(query); /* on failure they are measured again */
         sqlite3_finalize(query);
     }
     pthread_mutex_unlock(&kernels->lock);
@@ -483,7 +482,7 @@ bl_status bl_kernels_put(bl_kernels *kernels, const bl_kernel_row *row, bl_err *
         return bl_fail(err, BL_EINVAL, "kernel %s has numbers below 0", row->key);
     pthread_mutex_lock(&kernels->lock);
     st = write_row(kernels, row, true, err);
-    forget(kernels); /* what was not known may be so now */
+    forget(kernels); /* drop the cache: missing rows may exist now */
     pthread_mutex_unlock(&kernels->lock);
     return st;
 }

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* What a kernel would ask of the device, counted on its instructions: enough to leave out what cannot be good, and to try first
- * what looks good.  Only the clock says what is. */
+/* The static cost of a candidate, counted on its instructions: enough to drop hopeless candidates and to order the others. Only
+ * timing decides. */
 #include "engine/lower/cost.h"
 #include "engine/search/internal.h"
 
 #include <math.h>
 
-/* Instructions that an operation takes, roughly: a fused multiply-add is one. */
+/* Approximate cost of operations in instructions; a fused multiply-add counts as one. */
 #define OF_DIVISION 8.0
-#define OF_FUNCTION 20.0 /* exp, log, sin: a polynomial and what is around it */
-#define OF_ADDRESS  0.25 /* much of it goes into addressing, or is done once */
-#define OF_LOAD     0.5  /* two a cycle */
+#define OF_FUNCTION 20.0 /* exp, log, sin: a polynomial and its range reduction */
+#define OF_ADDRESS  0.25 /* much index arithmetic is folded into addressing, or hoisted */
+#define OF_LOAD     0.5  /* two per cycle */
 
-/* A candidate is left out that asks more than the heuristic's choice does, and more than: */
-#define TOO_MUCH_ISSUE 2.5 /* times its instructions */
-#define TOO_MUCH_TEXT  4.0 /* times its text ... */
-enum { SMALL_TEXT = 600 }; /* ... and in all more than this */
+/* A candidate is hopeless if its cost exceeds the heuristic's choice, and exceeds: */
+#define TOO_MUCH_ISSUE 2.5 /* this many times its instructions issued */
+#define TOO_MUCH_TEXT  4.0 /* this many times its instructions in the text ... */
+enum { SMALL_TEXT = 600 }; /* ... and this number of instructions */
 
 static double weight_of(const bl_inst *inst)
 {
@@ -25,11 +25,11 @@ static double weight_of(const bl_inst *inst)
     return weight[inst->op] > 0 ? weight[inst->op] : 1;
 }
 
-/* How many registers a value takes. */
+/* The number of registers that a value takes. */
 static double registers_of(const bl_inst *inst, const bl_target *target)
 {
     size_t bytes = bl_dtype_bytes((bl_dtype)inst->dtype);
-    double bits = (double)inst->lanes * 8 * (double)(bytes < 4 ? 4 : bytes); /* narrow ones are computed as 32 bits */
+    double bits = (double)inst->lanes * 8 * (double)(bytes < 4 ? 4 : bytes); /* narrower values are computed in 32 bits */
     return inst->lanes == 1 || target->vector_bits == 0 ? inst->lanes : ceil(bits / target->vector_bits);
 }
 
@@ -37,7 +37,7 @@ static double issue_of(const bl_linear *linear, const bl_inst *inst, const bl_ta
 {
     double registers = registers_of(inst, target);
 
-    if (inst->op == BL_OP_LOAD) /* a vector index gathers, lane by lane */
+    if (inst->op == BL_OP_LOAD) /* a vector index gathers lane by lane */
         return linear->inst[inst->args[1]].lanes > 1 ? inst->lanes : OF_LOAD * registers;
     if (inst->op == BL_OP_STORE) {
         const bl_inst *value = &linear->inst[inst->args[2]];
@@ -54,7 +54,7 @@ static double issue_of(const bl_linear *linear, const bl_inst *inst, const bl_ta
     return weight_of(inst) * registers;
 }
 
-/* The most registers that accumulators take at once: each from where it begins to where it is last read or added to. */
+/* The largest number of registers of live accumulators. An accumulator is live from its definition to its last use. */
 static int64_t count_accumulators(const bl_linear *linear, bl_arena *arena, const bl_target *target)
 {
     uint32_t *last = bl_arena_array(arena, (size_t)linear->ninst + 1, sizeof *last);
@@ -77,7 +77,7 @@ static int64_t count_accumulators(const bl_linear *linear, bl_arena *arena, cons
     return (int64_t)most;
 }
 
-/* Bytes of its panels that one group reads. */
+/* Bytes of packed panels that one group reads. */
 static int64_t panel_bytes(bl_tune *tune)
 {
     const bl_node *load[MOST_LOADS];
@@ -116,7 +116,7 @@ bool measure_add(measure *m, const subject *s, bl_tune *tune, const bl_lowered *
     bl_arena_destroy(arena);
     m->issue += issue / (groups < cores ? groups : cores);
     m->instructions += linear->ninst;
-    if (tune != NULL) { /* the nest itself */
+    if (tune != NULL) { /* |tune| is given for the nest itself only */
         m->groups = (int64_t)groups;
         m->accumulators = accumulators;
         m->panel = panel_bytes(tune);
@@ -134,8 +134,8 @@ bool measure_is_hopeless(const measure *m, const measure *first, const bl_target
     if (m->groups < (int64_t)target->units && m->groups < first->groups)
         return true;
     if (m->accumulators + 2 > (int64_t)target->registers && m->accumulators > first->accumulators)
-        return true; /* one operand, and one broadcast, must have room beside them */
+        return true; /* one operand and one broadcast value need registers too */
     if (target->groups && m->local > (int64_t)target->local_bytes / 3 * 2 && m->local > first->local)
-        return true; /* no room for another group beside it, which computes while this one waits */
+        return true; /* no second group fits on the multiprocessor, to compute while this one waits */
     return m->panel > (int64_t)target->cache_bytes && m->panel > first->panel;
 }

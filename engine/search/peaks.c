@@ -8,17 +8,17 @@
 #include <string.h>
 
 enum {
-    COPY_BYTES = 64 << 20,      /* more than any second-level cache, and little beside any memory */
+    COPY_BYTES = 64 << 20,      /* larger than second-level caches, small compared with memory */
     CHUNK_ITEMS = 16384,        /* elements that a work-item copies on a device without groups */
-    GPU_ITEMS = 256,            /* work-items of a group elsewhere */
-    GPU_TURNS = 4,              /* vectors that each of them copies */
-    CHAINS = 16,                /* of multiply-adds, so that none waits for the one before */
-    TURNS = 16384,              /* of the chains' loop; lavapipe ends loops of 65,536 */
-    GROUPS_A_UNIT = 8,          /* so that all end at about the same time */
-    LEAST_LAUNCH_NS = 20 * 1000 /* a kernel this short is mostly its launch */
+    GPU_ITEMS = 256,            /* work-items of a group on a device with groups */
+    GPU_TURNS = 4,              /* vectors that each of these work-items copies */
+    CHAINS = 16,                /* independent chains of multiply-adds, to hide their latency */
+    TURNS = 16384,              /* iterations of the chains' loop; lavapipe limits loops to 65,536 */
+    GROUPS_A_UNIT = 8,          /* so that all units finish at about the same time */
+    LEAST_LAUNCH_NS = 20 * 1000 /* the time of a shorter kernel is mostly its launch */
 };
 
-/* A kernel in the making. */
+/* A kernel under construction. */
 typedef struct list {
     bl_arena *arena;
     bl_linear linear;
@@ -41,7 +41,7 @@ static uint32_t add(list *l, bl_op op, int lanes, int64_t arg, uint32_t nargs, .
     return l->linear.ninst++;
 }
 
-/* Arithmetic on indices, which does not overflow. */
+/* Arithmetic on indices that cannot overflow. */
 static uint32_t whole(list *l, bl_op op, uint32_t x, uint32_t y)
 {
     uint32_t number = add(l, op, 1, 0, 2, x, y);
@@ -73,7 +73,8 @@ static int items_of(const bl_device_info *info)
     return info->type == BL_DEVICE_CPU ? (int)info->subgroup : info->max_local < GPU_ITEMS ? (int)info->max_local : GPU_ITEMS;
 }
 
-/* Parameters, and the first element of this work-item where each has |each| and neighbours lie |lanes| apart. */
+/* Begin a kernel: its parameters, and the first element of this work-item, if each has |each| elements and neighbours are
+ * |lanes| apart. */
 static uint32_t begin(list *l, bl_arena *arena, const char *name, int items, int lanes, int each, uint32_t buffer[2])
 {
     static const bl_dtype dtypes[2] = {BL_F32, BL_F32};
@@ -89,7 +90,7 @@ static uint32_t begin(list *l, bl_arena *arena, const char *name, int items, int
     return start;
 }
 
-/* b0[i] = b1[i]; gives how many groups there are. */
+/* Make the kernel b0[i] = b1[i]. Returns its number of groups. */
 static int64_t make_copy(list *l, bl_arena *arena, const bl_device_info *info)
 {
     int items = items_of(info), lanes = lanes_of(info);
@@ -111,7 +112,7 @@ static int64_t make_copy(list *l, bl_arena *arena, const bl_device_info *info)
     return all / ((int64_t)items * turns * lanes);
 }
 
-/* Each work-item: CHAINS accumulators, a = a * x + y over and over, and their sum. */
+/* Make the multiply-add kernel: each work-item has CHAINS accumulators, repeats a = a * x + y, and stores their sum. */
 static int64_t make_chains(list *l, bl_arena *arena, const bl_device_info *info)
 {
     int items = items_of(info), lanes = lanes_of(info);
@@ -119,7 +120,7 @@ static int64_t make_chains(list *l, bl_arena *arena, const bl_device_info *info)
 
     x = add(l, BL_OP_LOAD, lanes, 0, 2, buffer[1], number(l, 0));
     y = add(l, BL_OP_LOAD, lanes, 0, 2, buffer[1], number(l, lanes));
-    for (int i = 0; i < CHAINS; i++) /* that start differently: equal ones would be one */
+    for (int i = 0; i < CHAINS; i++) /* different initial values: equal chains would be merged */
         chain[i] =
             add(l, BL_OP_ACC, lanes, 0, 1, add(l, BL_OP_LOAD, lanes, 0, 2, buffer[1], number(l, (int64_t)(i + 2) * lanes)));
     add(l, BL_OP_LOOP, 1, 0, 1, number(l, TURNS));
@@ -133,7 +134,7 @@ static int64_t make_chains(list *l, bl_arena *arena, const bl_device_info *info)
     return (int64_t)(info->units == 0 ? 1 : info->units) * GROUPS_A_UNIT;
 }
 
-/* Seconds that the kernel takes. */
+/* Time the kernel, in seconds. */
 static bl_status time_kernel(bl_device *dev, bl_trials_runner run, void *arg, list *l, int64_t groups, double *seconds,
                              bl_err *err)
 {

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* The space: which moves there are to try next.  Legality is the moves' own affair (engine/opt/tune.c); here is what is sensible,
- * one row for each kind of move. */
+/* The search space: the moves to try from a given list. engine/opt decides whether a move is legal; this file lists the moves
+ * that make sense, one row per kind. */
 #include "engine/search/internal.h"
 
 #include <string.h>
 
 enum {
-    MOST_TILE = 16,      /* copies that one move makes */
-    EVERY_TILE = 8,      /* up to which every size is tried; from there on divisors and powers of two */
-    NAMED_TILE = 4,      /* of an axis that is short in other runs than the one that is timed */
-    NAMED_LOCAL = 64,    /* work-items along such an axis */
-    REUSE_TO_PACK = 4,   /* reads of each element from which a panel may pay */
-    SCALAR_LANES = 4,    /* of short vectors on a device without vector registers: loads of 16 bytes */
-    MOST_TURNS = 32,     /* of a reduction that a group copies the operands of at once */
-    PAD = 4,             /* elements behind the rows of a copy: a vector */
-    MOST_PARTS = 64,     /* of a sum that groups share */
-    SHORTEST_PART = 16,  /* elements of it that are worth a group */
-    FEWEST_PLACES = 16,  /* whose sums a work-item has in local memory */
-    FULL_UNIT = 1 << 14, /* results that one multiprocessor has work for: a tile of 128 x 128, or a few sums for each work-item */
-    UNIT_PAD = 8,        /* ... of one for a matrix unit, whose rows begin at multiples of 16 bytes */
-    COARSE = 3,          /* amounts of a move that is new; its neighbours come when it was good */
-    SPACE_BYTES = 1 << 27 /* of host memory, for looking at one list of moves */
+    MOST_TILE = 16,       /* most copies that one move makes */
+    EVERY_TILE = 8,       /* every size is tried up to this one; above it divisors and powers of two */
+    NAMED_TILE = 4,       /* largest tile of a named dimension, which is shorter in other runs than the timed one */
+    NAMED_LOCAL = 64,     /* most work-items along such a dimension */
+    REUSE_TO_PACK = 4,    /* reads per element from which packing may pay */
+    SCALAR_LANES = 4,     /* lanes of short vectors on a device without vector registers: loads of 16 bytes */
+    MOST_TURNS = 32,      /* most iterations of a reduction whose operands a group copies at once */
+    PAD = 4,              /* padding in elements after each row of a copy: a vector */
+    MOST_PARTS = 64,      /* most parts of a reduction that several groups share (split-K) */
+    SHORTEST_PART = 16,   /* fewest elements of such a part */
+    FEWEST_PLACES = 16,   /* fewest output positions whose sums a work-item keeps in local memory */
+    FULL_UNIT = 1 << 14,  /* results that occupy one multiprocessor: a tile of 128 x 128, or a few sums per work-item */
+    UNIT_PAD = 8,         /* padding for a matrix unit, whose rows start at multiples of 16 bytes */
+    COARSE = 3,           /* amounts to try of a new move; its neighbours follow if it was good */
+    SPACE_BYTES = 1 << 27 /* host memory for the inspection of one list of moves */
 };
 
 typedef struct amounts {
@@ -63,13 +63,13 @@ static void vector_amounts(const bl_target *target, const bl_axis *axis, amounts
         add(out, a);
 }
 
-/* Do operands go to local memory?  A CPU has caches, and one that plays a GPU pays for each barrier. */
+/* Are operands staged in local memory? Not on a CPU: it has caches, and it pays for each barrier if it runs groups. */
 static bool shares(const bl_target *target)
 {
     return target->groups && !target->cpu;
 }
 
-/* Powers of two, or the divisors next to them; of a reduction what a group copies at once. */
+/* Powers of two, or the nearest larger divisors. For a reduction: the iterations whose operands a group copies at once. */
 static void chunk_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
 {
     int64_t extent = bl_extent_of(axis->range), most = axis->output ? INT32_MAX - 1 : MOST_TURNS;
@@ -83,7 +83,7 @@ static void chunk_amounts(const bl_target *target, const bl_axis *axis, amounts 
     }
 }
 
-/* Rows that stages are computed for at once: whole tiles of common heights. */
+/* Rows for which stages are computed at once: multiples of common tile heights. */
 static void block_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
 {
     static const int64_t rows[] = {2, 4, 6, 8, 12, 16, 18, 24, 32, 48};
@@ -94,7 +94,7 @@ static void block_amounts(const bl_target *target, const bl_axis *axis, amounts 
     }
 }
 
-/* Blocks of a reduction: what divides it, around powers of two. */
+/* Lengths of K blocks: divisors near powers of two. */
 static void kblock_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
 {
     int64_t extent = bl_extent_of(axis->range);
@@ -117,14 +117,14 @@ static void local_amounts(const bl_target *target, const bl_axis *axis, amounts 
         add(out, a);
 }
 
-/* Turns whose scores a work-item computes at once. */
+/* Iterations whose scores a work-item computes at once. */
 static void score_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
 {
     for (int64_t a = 1; target->groups && !axis->output && a <= EVERY_TILE; a *= 2)
         add(out, a);
 }
 
-/* Places that a work-item has the sums of. */
+/* Number of output positions whose sums a work-item keeps. */
 static void send_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
 {
     int64_t extent = bl_extent_of(axis->range);
@@ -138,7 +138,7 @@ static void send_amounts(const bl_target *target, const bl_axis *axis, amounts *
 static bool has_sent(const bl_target *target, const bl_tune *tune)
 {
     (void)target;
-    return bl_tune_has_sent((bl_tune *)(uintptr_t)tune); /* the free sets are a cache */
+    return bl_tune_has_sent((bl_tune *)(uintptr_t)tune); /* the sets of bl_free are a cache */
 }
 
 static void group_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
@@ -159,7 +159,7 @@ static void first_amounts(const bl_target *target, const bl_axis *axis, amounts 
         add(out, 0);
 }
 
-/* The shapes of the device's matrix units, in order of their numbers. */
+/* The shapes of the device's matrix units, in the order of their numbers. */
 static void matrix_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
 {
     int64_t last = 0;
@@ -174,7 +174,7 @@ static void matrix_amounts(const bl_target *target, const bl_axis *axis, amounts
     }
 }
 
-/* Parts of a reduction that may be long enough: what divides it, around powers of two. */
+/* Numbers of parts of a reduction: divisors near powers of two with parts that are long enough. */
 static void split_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
 {
     int64_t extent = bl_extent_of(axis->range);
@@ -188,7 +188,7 @@ static void split_amounts(const bl_target *target, const bl_axis *axis, amounts 
     }
 }
 
-/* Would the nest leave a device of groups with work-items idle, did each of its results have only one? */
+/* Would a device with groups be underused if each result had one work-item? */
 static bool has_few_results(const bl_target *target, const bl_tune *tune)
 {
     int64_t results = 1, full = (int64_t)target->units * FULL_UNIT;
@@ -206,7 +206,7 @@ static bool has_gate(bl_tune *tune, const bl_node *load)
     return load->nsrc > 2;
 }
 
-/* Is each of its elements read several times, by loops it is not itself different in? */
+/* Is each element read several times, by loops that the load does not depend on? */
 static bool is_reused(bl_tune *tune, const bl_node *load)
 {
     uint64_t all = bl_free_get(&tune->free, tune->sink), own = bl_free_get(&tune->free, load);
@@ -216,7 +216,7 @@ static bool is_reused(bl_tune *tune, const bl_node *load)
            bl_free_size(&tune->free, all) / REUSE_TO_PACK >= bl_free_size(&tune->free, own);
 }
 
-/* Is it read in a loop, and the same for several work-items of a group? */
+/* Is the load inside a reduction loop, and the same for several work-items of a group? */
 static bool is_read_by_several(bl_tune *tune, const bl_node *load)
 {
     bool several = false, looped = false;
@@ -228,8 +228,8 @@ static bool is_read_by_several(bl_tune *tune, const bl_node *load)
     return several && looped;
 }
 
-/* The ways to copy it: with as many loops within as it differs in, and each means against bank conflicts; and where 16 bits can
- * stay 16 bits, both ways. */
+/* The ways to stage an operand: with as many loops inside as it depends on, each remedy against bank conflicts, and for 16-bit
+ * floats with and without conversion. */
 static void share_ways(const bl_target *target, bl_tune *tune, const bl_node *load, amounts *out)
 {
     bool is_half = load->dtype == BL_F16 || load->dtype == BL_BF16;
@@ -249,16 +249,17 @@ static void share_ways(const bl_target *target, bl_tune *tune, const bl_node *lo
     }
 }
 
-/* A kind of move has amounts for an axis, or operands that it is for. */
+/* A kind of move applies to axes, with amounts, or to operands. */
 static const struct row {
     void (*amounts)(const bl_target *target, const bl_axis *axis, amounts *out);
-    bool (*suits)(const bl_target *target, const bl_tune *tune); /* any other is for no axis; NULL: all */
+    bool (*suits)(const bl_target *target, const bl_tune *tune); /* does the kind make sense for the nest? NULL: always */
     bool (*operand)(bl_tune *tune, const bl_node *load);
-    void (*ways)(const bl_target *target, bl_tune *tune, const bl_node *load, amounts *out); /* for an operand; NULL: one */
-    bool named;     /* also for an axis of a named extent */
-    bool elsewhere; /* the same on another axis is a neighbour */
-    bool begins;    /* it stands before all others */
-    bool each;      /* amounts are no measure: none stands for those next to it */
+    /* variants for an operand; NULL: one */
+    void (*ways)(const bl_target *target, bl_tune *tune, const bl_node *load, amounts *out);
+    bool named;     /* also for an axis of named extent */
+    bool elsewhere; /* the same move on another axis is a neighbour */
+    bool begins;    /* must precede all other moves */
+    bool each;      /* amounts are not ordered: try each one */
 } rows[BL_MOVE_KINDS] = {[BL_MOVE_TILE] = {.amounts = tile_amounts, .named = true, .elsewhere = true},
                          [BL_MOVE_VECTOR] = {.amounts = vector_amounts, .named = true, .elsewhere = true},
                          [BL_MOVE_CHUNK] = {.amounts = chunk_amounts},
@@ -284,13 +285,14 @@ typedef struct variants {
     steps *out;
 } variants;
 
-/* |from| with |drop| steps at |at| replaced by |put|, or by nothing. */
+/* Add |from| with |drop| steps at |at| replaced by |put|, or removed. */
 static void vary(variants *v, int at, int drop, const step *put)
 {
     int added = put != NULL, behind = v->from->n - at - drop;
     steps *to = &v->out[v->n];
 
-    if (v->n == v->most || v->from->n - drop + added > BL_MAX_MOVES - 8) /* the device's bounds may ask for some more */
+    /* leaves room for the moves that the device's limits require */
+    if (v->n == v->most || v->from->n - drop + added > BL_MAX_MOVES - 8)
         return;
     to->n = v->from->n - drop + added;
     memcpy(to->at, v->from->at, (size_t)at * sizeof *to->at);
@@ -300,7 +302,7 @@ static void vary(variants *v, int at, int drop, const step *put)
     v->n++;
 }
 
-/* The axis as a search names it; false where the step is not for such an axis. */
+/* Name an axis by origin and part. False if the step is not for such an axis. */
 static bool name_axis(const bl_tune *tune, int number, step *s)
 {
     const bl_node *range = tune->axis[number].range;
@@ -317,7 +319,7 @@ static bool is_same_axis(const step *a, const step *b)
     return a->origin == b->origin && a->part == b->part;
 }
 
-/* Where a split goes that is new: panels, and what is in local memory, are laid out by the splits before them. */
+/* The position of a new split: before moves that lay out panels or local memory, since their layout follows the splits. */
 static int before_panels(const steps *from)
 {
     int at = 0;
@@ -327,7 +329,7 @@ static int before_panels(const steps *from)
     return at;
 }
 
-/* A move more. |tune| is the nest with all of |from| done. */
+/* Add one move. |tune| is the nest with all moves of |from| applied. */
 static void add_moves(variants *v, bl_tune *tune)
 {
     const bl_node *load[MOST_LOADS];
@@ -369,7 +371,7 @@ static void add_moves(variants *v, bl_tune *tune)
     }
 }
 
-/* Another amount for step |which|, or another axis. |tune| is the nest with the steps before it done. */
+/* Change the amount of step |which|, or its axis. |tune| is the nest with the earlier steps applied. */
 static void change_step(variants *v, bl_tune *tune, int which)
 {
     const step *old = &v->from->at[which];
