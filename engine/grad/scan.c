@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: MIT */
-/* The gradient of a scan is a scan the other way round.  Its body evaluates the step again, from the carries that the forward
- * scan had at its start (its history), and differentiates it: the carries' cotangents are carries, those of constants are sums
- * and so carries too, those of slices are outputs.  (Bradbury et al., JAX, lax.scan.) */
+/* The gradient of a SCAN is a SCAN in the opposite direction. Its body recomputes the forward step from the carries at the
+ * start of that step (their history) and differentiates it. Cotangents of carries are carries. Cotangents of constants are
+ * summed, so they are carries too. Cotangents of slices are outputs. (Bradbury et al., JAX, lax.scan.) */
 #include "engine/grad/scan.h"
 
 #include "engine/base/map.h"
 #include "engine/grad/grad.h"
 #include "engine/ir/scan.h"
 
-/* The scan that is being made. */
+/* The backward SCAN under construction. */
 typedef struct backward {
     bl_ir *ir;
     const bl_node *node; /* the forward SCAN */
     const bl_scan *of;
-    const bl_node *const *g; /* cotangents of its results */
+    const bl_node *const *g; /* cotangents of the results */
     const bool *wanted;
     bl_scan made;
     const bl_node **src;
-    /* By source of the forward scan, parameters of the new body: what the source is there; the cotangent of a carry after the
-     * step, or the sum so far of a constant's; the cotangent of a carry's history.  NULL where there is none. */
+    /* Parameters of the new body for each source of the forward scan: |now|, the source's value; |sum|, the cotangent of a
+     * carry after the step, or the running sum for a constant; |history|, the cotangent of a carry's history. NULL if there is
+     * none. */
     const bl_node **now, **sum, **history;
-    const bl_node **y;        /* by root of the forward body: the cotangent of an output in this step, or NULL */
-    const bl_node **gradient; /* by source: what the step gives it, NULL where it takes no part */
+    const bl_node **y;        /* for each root of the forward body: the cotangent of an output in this step, or NULL */
+    const bl_node **gradient; /* for each source: its gradient in the step; NULL if it has none */
 } backward;
 
-/* One more source, and the parameter that the body gets for it. */
+/* Add a source, and return the body's parameter for it. */
 static const bl_node *add_source(backward *b, const bl_node *src, int *count)
 {
     int which = bl_scan_sources(&b->made), slice = count == &b->made.nsequences;
@@ -39,7 +40,8 @@ static bool alloc(backward *b)
     bl_arena *arena = bl_ir_arena(b->ir);
     size_t nsrc = (size_t)bl_scan_sources(b->of) + 1, nys = (size_t)b->of->nys;
 
-    b->src = bl_arena_array(arena, 3 * nsrc + nys, sizeof *b->src); /* each, its cotangent, its history's; those of outputs */
+    /* each source, its cotangent and its history's cotangent; and the cotangents of outputs */
+    b->src = bl_arena_array(arena, 3 * nsrc + nys, sizeof *b->src);
     b->now = bl_arena_array(arena, nsrc, sizeof *b->now);
     b->sum = bl_arena_array(arena, nsrc, sizeof *b->sum);
     b->history = bl_arena_array(arena, nsrc, sizeof *b->history);
@@ -48,7 +50,8 @@ static bool alloc(backward *b)
     return bl_arena_status(arena, NULL) == BL_OK;
 }
 
-/* The cotangent of carry |i| after the last step, which is that of both results where the length decides which of them it is. */
+/* The cotangent of carry |i| after the last step. If the length decides which of two results is the last carry, it is the sum
+ * of both cotangents. */
 static const bl_node *cotangent_of_last(const backward *b, int i)
 {
     int first = bl_scan_first_odd(b->of);
@@ -56,14 +59,14 @@ static const bl_node *cotangent_of_last(const backward *b, int i)
     return even == NULL ? odd : odd == NULL ? even : bl_add(b->ir, even, odd);
 }
 
-/* Sums over the steps are kept in float32 at least. */
+/* Sums over steps are accumulated in float32 or wider. */
 static const bl_node *wide_zeros(bl_ir *ir, const bl_node *like)
 {
     const bl_node *zeros = bl_full_like(ir, like, 0);
     return bl_dtype_is_narrow((bl_dtype)like->dtype) ? bl_cast(ir, BL_F32, zeros) : zeros;
 }
 
-/* Find the carries that root |which| of the body depends on and that have no cotangent yet.  True if there are any. */
+/* Mark the carries without a cotangent that root |which| of the body depends on. True if there are any. */
 static bool spread_to_carries(const backward *b, int which, bool *live)
 {
     bl_nodes below = bl_reach(b->ir, 1, &b->of->root[which], false);
@@ -79,8 +82,8 @@ static bool spread_to_carries(const backward *b, int which, bool *live)
     return any;
 }
 
-/* Which float carries have a cotangent in some step: those that a result with one depends on, in that step or a later one.  For
- * the others it is not just zero but is not there: zero times what a step may give (NaN) would be more than nothing. */
+/* Find the float carries that have a cotangent in some step: those that a result with a cotangent depends on, in that step or a
+ * later one. Other carries must have no cotangent at all, rather than zeros: zero times NaN is NaN. */
 static bool *live_carries(const backward *b)
 {
     int ncarries = b->of->ncarries, nroots = ncarries + b->of->nys;
@@ -99,7 +102,7 @@ static bool *live_carries(const backward *b)
     return live;
 }
 
-/* Carries: the cotangents of float carries that have one, and the sums of the wanted constants'. */
+/* Make the carries: the cotangents of live float carries, and the sums for wanted constants. */
 static void take_carries(backward *b)
 {
     int nsrc = bl_scan_sources(b->of), constants = b->of->ncarries + b->of->nsequences;
@@ -114,7 +117,7 @@ static void take_carries(backward *b)
     }
 }
 
-/* Sequences: the histories of the carries, the forward scan's own, and the cotangents of what it stacked. */
+/* Make the sequences: the histories of the carries, the forward scan's sequences, and the cotangents of stacked outputs. */
 static void take_sequences(backward *b)
 {
     int ncarries = b->of->ncarries, nroots = ncarries + b->of->nys, constants = ncarries + b->of->nsequences;
@@ -136,7 +139,7 @@ static bool takes_part(const backward *b, int source)
     return b->sum[source] != NULL || (bl_scan_is_sequence(b->of, source) && b->wanted[source]);
 }
 
-/* The forward body over the new parameters, differentiated by the carries that have a cotangent and by what is wanted. */
+/* Evaluate the forward body on the new parameters, and differentiate the live carries with respect to the wanted sources. */
 static bool differentiate(backward *b)
 {
     bl_arena *arena = bl_ir_arena(b->ir);
@@ -172,7 +175,7 @@ static bool differentiate(backward *b)
     return true;
 }
 
-/* The new body's roots: next carries in the order of take_carries, then the gradients of slices. */
+/* The roots of the new body: the next carries in the order of take_carries, then the gradients of slices. */
 static const bl_node *make_scan(backward *b)
 {
     bl_ir *ir = b->ir;

@@ -20,7 +20,7 @@ static const bl_node *negate(bl_ir *ir, const bl_node *x)
     return bl_alu1(ir, BL_OP_NEG, x);
 }
 
-/* A sum over axes, which stay with extent 1; 16-bit floats in float32. */
+/* The sum over axes, which stay with extent 1. 16-bit floats are summed in float32. */
 static const bl_node *sum(bl_ir *ir, const bl_node *x, uint32_t axes)
 {
     bl_dtype dtype = (bl_dtype)x->dtype;
@@ -28,7 +28,7 @@ static const bl_node *sum(bl_ir *ir, const bl_node *x, uint32_t axes)
     return bl_cast(ir, dtype, bl_reduce(ir, BL_OP_ADD, wide, axes));
 }
 
-/* 1 - 2 sin(x/2)^2: x/2 is exact, so that no argument is rounded. */
+/* 1 - 2 sin(x/2)^2. x/2 is exact, so the argument is not rounded. */
 const bl_node *bl_cos(bl_ir *ir, const bl_node *x)
 {
     const bl_node *s = bl_alu1(ir, BL_OP_SIN, scale(ir, x, 0.5));
@@ -63,7 +63,7 @@ static void vjp_sin(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_n
     out[0] = bl_mul(ir, g, bl_cos(ir, node->src[0]));
 }
 
-/* Between floats only: what went through an integer has no derivative. */
+/* Between floats only: a cast through an integer has no derivative. */
 static void vjp_cast(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
 {
     bl_dtype from = (bl_dtype)node->src[0]->dtype;
@@ -97,7 +97,8 @@ static void vjp_div(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_n
     out[1] = negate(ir, bl_mul(ir, out[0], node));
 }
 
-/* Whole to the one that was taken, half to each where both are equal; NaN passes to both, as in PyTorch. */
+/* The gradient of max or min: all of it to the chosen operand, half to each if they are equal. NaN goes to both, as in
+ * PyTorch. */
 static void choose(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node *x_loses, const bl_node *y_loses,
                    const bl_node **out)
 {
@@ -128,7 +129,7 @@ static bool is_zero(const bl_node *node)
     return node->op == BL_OP_CONST && bl_dtype_is_float((bl_dtype)node->dtype) && bl_const_value(node).f == 0;
 }
 
-/* where(x <= 0, 0, x), as relu is: it is zero exactly where the condition holds. */
+/* Is it where(x <= 0, 0, x), as in relu? Then the result is zero exactly where the condition holds. */
 static bool is_relu(const bl_node *node)
 {
     const bl_node *condition = node->src[0], *x = node->src[2];
@@ -143,7 +144,7 @@ static bool is_relu(const bl_node *node)
     return true;
 }
 
-/* The condition of a relu is asked of its result, so that nobody behind needs to keep what went in. */
+/* The condition of a relu is computed from its result, so its input need not be kept. */
 static void vjp_where(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
 {
     const bl_node *zero = zeros_like(ir, g), *condition = node->src[0];
@@ -200,7 +201,7 @@ static void vjp_flip(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_
     out[0] = bl_flip(ir, g, (uint32_t)node->arg);
 }
 
-/* x with |before| and |after| zeros around one axis. */
+/* Pad one axis with |before| and |after| zeros. */
 static const bl_node *pad_axis(bl_ir *ir, const bl_node *x, int axis, const bl_node *before, const bl_node *after)
 {
     const bl_node *b[BL_MAX_DIMS];
@@ -213,7 +214,7 @@ static const bl_node *pad_axis(bl_ir *ir, const bl_node *x, int axis, const bl_n
     return bl_pad(ir, x, b, a);
 }
 
-/* x with axis |axis| unfolded to extents |outer| and |inner|. */
+/* Split axis |axis| into extents |outer| and |inner|. */
 static const bl_node *split_axis(bl_ir *ir, const bl_node *x, int axis, const bl_node *outer, const bl_node *inner)
 {
     const bl_node *dim[BL_MAX_DIMS + 1];
@@ -225,7 +226,7 @@ static const bl_node *split_axis(bl_ir *ir, const bl_node *x, int axis, const bl
     return x->op == BL_OP_POISON ? x : bl_reshape(ir, x, x->ndim + 1, dim);
 }
 
-/* x with axes |axis| and |axis| + 1 made one. */
+/* Merge axes |axis| and |axis| + 1. */
 static const bl_node *join_axes(bl_ir *ir, const bl_node *x, int axis)
 {
     const bl_node *dim[BL_MAX_DIMS];
@@ -237,7 +238,7 @@ static const bl_node *join_axes(bl_ir *ir, const bl_node *x, int axis)
     return bl_reshape(ir, x, x->ndim - 1, dim);
 }
 
-/* The first |size| of one axis. */
+/* The first |size| elements along one axis. */
 static const bl_node *head(bl_ir *ir, const bl_node *x, int axis, const bl_node *size)
 {
     const bl_node *start[BL_MAX_DIMS];
@@ -250,7 +251,7 @@ static const bl_node *head(bl_ir *ir, const bl_node *x, int axis, const bl_node 
     return bl_shrink(ir, x, start, dim);
 }
 
-/* stride - 1 zeros between the elements of one axis. */
+/* Insert stride - 1 zeros between the elements along one axis. */
 static const bl_node *dilate(bl_ir *ir, const bl_node *x, int axis, int64_t stride)
 {
     const bl_node *zero = bl_index(ir, 0);
@@ -286,14 +287,14 @@ static const bl_node *add_windows(bl_ir *ir, const bl_node *g, int axis, const b
     g = join_axes(ir, head(ir, g, kept + 1, bl_index(ir, 1)), kept); /* [.., m, .., k] */
     if (g->op == BL_OP_POISON)
         return g;
-    /* what no window reached: n - m, in a form that never looks negative where n is a named dimension */
+    /* the elements that no window reached: n - m, in a form that is provably not negative for a named dimension n */
     const bl_node *last = bl_sub(ir, extent, bl_add(ir, reach, bl_index(ir, 1)));
     const bl_node *rest = bl_mod(ir, last, bl_index(ir, stride));
     g = join_axes(ir, sum(ir, g, 1u << kept), kept - 1);
     return pad_axis(ir, g, axis, bl_index(ir, 0), rest);
 }
 
-/* An alias, so that its own gradient is plain windows again. */
+/* An ALIAS, so that its gradient is a WINDOW again. */
 const bl_node *bl_unwindow(bl_ir *ir, const bl_node *g, int axis, const bl_node *extent, int64_t stride, int64_t dilation)
 {
     const bl_node *value = add_windows(ir, g, axis, extent, stride, dilation);
@@ -338,8 +339,8 @@ static const bl_node *spread(bl_ir *ir, const bl_node *x, const bl_node *like)
     return bl_expand(ir, x, like->ndim, like->dim);
 }
 
-/* The product of the others: product / x where no element is zero, the product of the others at the only zero, else 0.  One zero,
- * or of two the other, stays as a factor, so that the gradient of this is right there too. */
+/* The product of the other elements: product / x if no element is zero; at a single zero, the product of the others; otherwise
+ * 0. One zero stays as a factor, so that the gradient of this expression is right too. */
 static const bl_node *product_gradient(bl_ir *ir, const bl_node *node, const bl_node *g)
 {
     const bl_node *x = node->src[0];
@@ -361,7 +362,7 @@ static const bl_node *product_gradient(bl_ir *ir, const bl_node *node, const bl_
     return bl_mul(ir, spread(ir, g, x), bl_where(ir, is_zero, at_zero, elsewhere));
 }
 
-/* Equals share. */
+/* The gradient of a max or min reduction; equal elements share it. */
 static const bl_node *extreme_gradient(bl_ir *ir, const bl_node *node, const bl_node *g)
 {
     const bl_node *x = node->src[0];
@@ -380,7 +381,7 @@ static void vjp_reduce(bl_ir *ir, const bl_node *node, const bl_node *g, const b
         out[0] = extreme_gradient(ir, node, g);
 }
 
-/* An index dtype in which every position of the axis has its own number. */
+/* An index dtype that can hold every position of the axis. */
 static bl_dtype position_dtype(bl_dtype dtype, const bl_node *extent)
 {
     bl_scalar highest = bl_scalar_highest(dtype);
@@ -388,7 +389,8 @@ static bl_dtype position_dtype(bl_dtype dtype, const bl_node *extent)
     return fits ? dtype : BL_I64;
 }
 
-/* No scatter, so that the order of the sum is fixed: element c gets g wherever the index says c. */
+/* A sum over comparisons instead of a scatter, so that the order of summation is fixed: element c gets g wherever the index is
+ * c. */
 static void vjp_gather(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
 {
     const bl_node *x = node->src[0];
@@ -418,7 +420,7 @@ static void vjp_gather(bl_ir *ir, const bl_node *node, const bl_node *g, const b
     out[0] = bl_reshape(ir, g, x->ndim, x->dim);
 }
 
-/* What was cut on the way there is cut on the way back. */
+/* A value that gets a buffer in the forward pass gets one in the backward pass. */
 static void vjp_contiguous(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
 {
     (void)node;

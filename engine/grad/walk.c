@@ -5,12 +5,13 @@
 #include "engine/grad/vjp.h"
 #include "engine/ir/scan.h"
 
-/* By id, up to that of the youngest y. */
+/* State of the backward walk. Arrays are indexed by node id. */
 typedef struct walk {
     bl_ir *ir;
-    uint32_t last;       /* that id */
-    bool *depends;       /* on some x, by a way that a gradient can take */
-    const bl_node **sum; /* of the cotangents that have arrived, or NULL; of a SCAN: not NULL if a RESULT has one */
+    uint32_t last; /* the largest id of any y */
+    bool *depends; /* does the node depend on some x, through ops that have a gradient? */
+    /* the sum of the cotangents that have arrived, or NULL; for a SCAN: not NULL if one of its RESULTs has one */
+    const bl_node **sum;
 } walk;
 
 static bool lets_through(const bl_node *node)
@@ -28,7 +29,7 @@ static void mark(walk *w, const bl_nodes *nodes)
     }
 }
 
-/* What |given| (of each source, or NULL) says arrives there. */
+/* Add the cotangents |given|, one for each source or NULL, to the sums of the sources. */
 static void hand_on(walk *w, const bl_node *node, const bl_node *const *given)
 {
     for (uint32_t k = 0; k < node->nsrc; k++) {
@@ -38,7 +39,7 @@ static void hand_on(walk *w, const bl_node *node, const bl_node *const *given)
     }
 }
 
-/* By the time that the walk comes to a SCAN it has been at all its RESULTs. */
+/* The walk visits a SCAN after all its RESULTs. */
 static void pass_back_scan(walk *w, const bl_node *node)
 {
     bl_arena *arena = bl_ir_arena(w->ir);
@@ -68,7 +69,7 @@ static void pass_back(walk *w, const bl_node *node)
     } else if (node->op == BL_OP_RESULT) {
         w->sum[node->src[0]->id] = w->sum[node->id];
     } else {
-        BL_ASSERT(node->nsrc <= BL_MAX_DIMS + 1); /* PAD and SHRINK have the most */
+        BL_ASSERT(node->nsrc <= BL_MAX_DIMS + 1); /* PAD and SHRINK have the most sources */
         bl_vjp_table[node->op](w->ir, node, w->sum[node->id], few);
         hand_on(w, node, few);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The device interp:0, and its like: kernels interpreted on the host, and checked while they run. */
+/* The devices interp:0 and so on: kernels are interpreted on the host, and checked while they run. */
 #include "engine/interp/device.h"
 
 #include "engine/device/host.h"
@@ -18,13 +18,13 @@ enum { MOST_DEVICES = 8 };
 
 typedef struct interp_device {
     bl_device base;
-    void *scratch; /* of the kernel that runs: grown by record, used by submit, both on the worker thread */
+    void *scratch; /* scratch memory of the running kernel: record grows it, submit uses it, both on the worker thread */
     size_t scratch_bytes;
 } interp_device;
 
 typedef struct interp_kernel {
     bl_kernel base;
-    bl_arena *arena; /* the code and the linear kernel under it */
+    bl_arena *arena; /* holds the code and the linear kernel */
     bl_interp_code *code;
 } interp_kernel;
 
@@ -43,7 +43,7 @@ static void destroy(bl_device *dev)
 
 static bl_status alloc(bl_device *dev, size_t bytes, bl_buffer **out, bl_err *err)
 {
-    return bl_host_alloc(dev, bytes, 0xff, out, err); /* undefined: a NaN is noticed sooner than a zero */
+    return bl_host_alloc(dev, bytes, 0xff, out, err); /* the contents are undefined: a NaN shows an error sooner than a zero */
 }
 
 /* ---- kernels */
@@ -76,7 +76,7 @@ static bl_status kernel(bl_device *dev, const bl_kernel_source *source, bl_kerne
     if (st != BL_OK)
         goto out;
     *out = &k->base;
-    k = NULL; /* moved */
+    k = NULL; /* moved to the caller */
 out:
     if (k != NULL)
         kernel_destroy(&k->base);
@@ -177,12 +177,12 @@ static const bl_device_ops interp_ops = {
     .record = record,
     .recording_destroy = recording_destroy,
     .submit = submit,
-    .wait = bl_host_nothing, /* submit has run everything */
+    .wait = bl_host_nothing, /* submit has completed all work */
 };
 
 /* ---- the devices */
 
-/* One, unless BEAMLINE_INTERP_DEVICES says how many: several devices on a machine that has none. */
+/* The number of devices: 1, or the value of BEAMLINE_INTERP_DEVICES, which gives tests several devices. */
 static long device_count(void)
 {
     const char *text = getenv("BEAMLINE_INTERP_DEVICES");
@@ -237,7 +237,7 @@ static bl_status open_device(long number, bl_device **out, bl_err *err)
         .local_bytes = 32768,
         .max_groups = {INT32_MAX, 65535, 65535},
         .host_memory = true,
-        .brief_ns = 20000, /* whatever it takes runs there; waking the thread that waits for it costs as much */
+        .brief_ns = 20000, /* waking the waiting thread would take as long */
     };
     snprintf(d->base.info.id, sizeof d->base.info.id, "interp:%ld", number);
     *out = &d->base;

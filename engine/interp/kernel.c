@@ -9,34 +9,34 @@
 #include <string.h>
 
 enum {
-    MAX_WIDTH = 64,            /* bits of a mask */
-    SCRATCH_WANTED = 256 << 10 /* bytes: what a core's second-level cache holds */
+    MAX_WIDTH = 64,            /* number of bits of a mask */
+    SCRATCH_WANTED = 256 << 10 /* bytes that fit a core's second-level cache */
 };
 #define SCRATCH_LIMIT ((size_t)256 << 20)
 
-/* A register: |lanes| values of each group, |at| values (times the width) into the register file. */
+/* A register: |lanes| values for each group, starting at |at| values (times the width) in the register file. */
 typedef struct operand {
     uint32_t at, lanes;
 } operand;
 
 typedef struct step {
-    bl_op op;       /* SINK: the end of the kernel */
-    bl_op fold;     /* FOLD: by which */
-    bl_dtype dtype; /* of the result */
-    bl_dtype from;  /* of the operands; of the second for WHERE */
+    bl_op op;       /* SINK stands for the end of the kernel */
+    bl_op fold;     /* FOLD: the op */
+    bl_dtype dtype; /* dtype of the result */
+    bl_dtype from;  /* dtype of the operands; of the second operand for WHERE */
     operand out;
-    uint32_t inst; /* number in the linear kernel, for messages */
+    uint32_t inst; /* number of the instruction in the linear kernel, for error texts */
     uint32_t nargs;
     const operand *args; /* LOAD, STORE: without the buffer */
-    uint32_t memory;     /* parameter, or where in local memory */
-    uint32_t elements;   /* of local memory; 0: a parameter */
-    uint32_t dimension;  /* of the ids; EXTRACT: the lane */
-    uint32_t jump;       /* LOOP: the step after its END.  END: its LOOP */
-    bl_matrix matrix;    /* of instructions of fragments */
+    uint32_t memory;     /* number of the parameter, or offset in local memory */
+    uint32_t elements;   /* elements of local memory; 0: a parameter */
+    uint32_t dimension;  /* of GROUP_ID and LOCAL_ID; for EXTRACT the lane */
+    uint32_t jump;       /* LOOP: the step after its END. END: its LOOP */
+    bl_matrix matrix;    /* shape of the matrix unit */
     bl_matrix_layout layout;
 } step;
 
-/* Registers that hold one value throughout a run: CONST, VAR and LANE. */
+/* A register that keeps one value during a run: CONST, VAR or LANE. */
 typedef struct fill {
     operand out;
     bl_op op;
@@ -49,22 +49,22 @@ struct bl_interp_code {
     step *steps;
     fill *fills;
     uint32_t nsteps, nfills;
-    uint32_t lanes; /* values of a register file for one group */
-    uint32_t width; /* groups side by side */
-    uint32_t items; /* work-items with a state of their own: all of a group if there is a barrier, else 1 */
+    uint32_t lanes; /* size of the register file for one group, in values */
+    uint32_t width; /* number of groups that run in lockstep */
+    uint32_t items; /* number of work-items whose state is kept: all of a group if the kernel has a barrier, else 1 */
     uint32_t depth;
     uint32_t local_bytes;
     size_t scratch;
 };
 
-/* One loop of a work-item, in all groups that run side by side. */
+/* One loop of a work-item, for all groups in lockstep. */
 typedef struct level {
-    int64_t count, limit; /* the limit is the largest of the groups' */
-    uint64_t mask;        /* groups that are in this round of the loop */
-    bool even;            /* all groups have the limit */
+    int64_t count, limit; /* the largest limit of all groups */
+    uint64_t mask;        /* groups that take part in this iteration */
+    bool even;            /* all groups have the same limit */
 } level;
 
-/* A work-item that can be left at a barrier and resumed. */
+/* A work-item, which can be suspended at a barrier and resumed. */
 typedef struct item {
     bl_scalar *regs;
     level *levels;
@@ -77,9 +77,9 @@ typedef struct runner {
     const bl_interp_launch *launch;
     item *items;
     unsigned char *local; /* local_bytes for each group */
-    bl_scalar *repeat[3]; /* operands of one lane in an op of many */
-    uint64_t first;       /* group */
-    uint32_t n;           /* groups of this chunk */
+    bl_scalar *repeat[3]; /* broadcast operands: one lane repeated */
+    uint64_t first;       /* number of the first group */
+    uint32_t n;           /* number of groups in this chunk */
     bl_err *err;
 } runner;
 
@@ -89,7 +89,7 @@ typedef struct translator {
     bl_arena *arena;
     const bl_linear *linear;
     bl_interp_code *code;
-    operand *of; /* of each instruction */
+    operand *of; /* the operand of each instruction */
     uint32_t loop[BL_LINEAR_MAX_DEPTH];
     uint32_t depth;
     uint32_t local_at;
@@ -100,7 +100,7 @@ static operand take_register(translator *t, uint32_t lanes)
 {
     operand out = {t->code->lanes, lanes};
 
-    t->code->lanes += lanes; /* at most 17 for each of BL_LINEAR_MAX_INST */
+    t->code->lanes += lanes; /* at most 17 values for each of BL_LINEAR_MAX_INST */
     return out;
 }
 
@@ -109,7 +109,7 @@ static bool is_fragment_op(bl_op op)
     return op == BL_OP_FRAGMENT || op == BL_OP_FRAGMENT_LOAD || op == BL_OP_MATRIX_ADD || op == BL_OP_FRAGMENT_STORE;
 }
 
-/* Values that an instruction makes: a work-item holds a whole fragment. */
+/* The number of values of an instruction. A work-item holds a whole fragment. */
 static uint32_t values_of(const bl_inst *in)
 {
     bl_matrix x = bl_matrix_unpack(in->arg);
@@ -145,7 +145,7 @@ static void add_step(translator *t, uint32_t number)
     uint32_t skip = 0;
 
     if (args == NULL)
-        return; /* sticky in the arena */
+        return; /* the arena records the failure */
     s->inst = number;
     s->out = t->of[number];
     s->op = (bl_op)in->op;
@@ -195,7 +195,7 @@ static void add_inst(translator *t, uint32_t number)
         add_step(t, number);
 }
 
-/* How much scratch |width| groups side by side need. */
+/* The scratch memory that |width| groups in lockstep need. */
 static size_t scratch_of(const bl_interp_code *code, size_t width)
 {
     size_t regs = code->lanes * sizeof(bl_scalar) * width;
@@ -204,7 +204,7 @@ static size_t scratch_of(const bl_interp_code *code, size_t width)
     return code->items * item_bytes + 3 * BL_MAX_LANES * sizeof(bl_scalar) * width + code->local_bytes * width;
 }
 
-/* As many groups side by side as the wanted scratch has room for. */
+/* Choose the number of groups in lockstep so that their scratch memory fits the cache. */
 static bl_status choose_width(bl_interp_code *code, bl_err *err)
 {
     code->width = MAX_WIDTH;
@@ -259,7 +259,7 @@ static bl_scalar *at(const runner *r, const item *it, operand o)
     return it->regs + (size_t)o.at * r->code->width;
 }
 
-/* An operand with as many lanes as |lanes|, repeated into |room| where it has one. */
+/* Operand |o| with |lanes| lanes; a single lane is repeated into |room|. */
 static const bl_scalar *repeated(const runner *r, const item *it, operand o, uint32_t lanes, bl_scalar *room)
 {
     const bl_scalar *value = at(r, it, o);
@@ -320,7 +320,7 @@ static void run_fold(const runner *r, const item *it, const step *s)
 
         for (uint32_t l = 0; l < lanes; l++)
             part[l] = in[i * lanes + l];
-        for (uint32_t n = lanes, half = 0; n > 1; n = half) { /* halves, as the renderers fold */
+        for (uint32_t n = lanes, half = 0; n > 1; n = half) { /* pairwise, in the renderers' order */
             half = (n + 1) / 2;
             for (uint32_t l = 0; l + half < n; l++) {
                 bl_scalar pair[2] = {part[l], part[l + half]};
@@ -385,7 +385,7 @@ static bl_status outside(const runner *r, const step *s, int64_t index, uint64_t
                    verb, (long long)index, s->memory, (unsigned long long)elements);
 }
 
-/* A LOAD or STORE of one group; nothing outside the memory is touched. */
+/* A LOAD or STORE of one group. An access outside the memory is not made. */
 static bl_status access_group(const runner *r, const item *it, const step *s, uint32_t group)
 {
     bool load = s->op == BL_OP_LOAD;
@@ -400,7 +400,7 @@ static bl_status access_group(const runner *r, const item *it, const step *s, ui
     for (uint32_t l = 0; l < lanes; l++) {
         bl_scalar *v = &at(r, it, value)[value.lanes > 1 ? group * lanes + l : group];
         const bl_scalar *i = &at(r, it, index)[index.lanes > 1 ? group * lanes + l : group];
-        uint64_t element = i->u + (index.lanes > 1 ? 0 : l); /* modulo 2^64: a negative one is out of range */
+        uint64_t element = i->u + (index.lanes > 1 ? 0 : l); /* modulo 2^64: a negative index is out of range */
 
         if (gate && !gate[gates ? group * lanes + l : group].u) {
             if (load)
@@ -417,7 +417,7 @@ static bl_status access_group(const runner *r, const item *it, const step *s, ui
     return BL_OK;
 }
 
-/* The most frequent access has a loop of its own: one float32 of a parameter for each group, no gate, no group left out. */
+/* A fast path for the most frequent access: one float32 of a parameter per group, without a gate, for all groups. */
 static bl_status load_f32(const runner *r, const item *it, const step *s)
 {
     const bl_interp_memory *buffer = &r->launch->buffers[s->memory];
@@ -457,7 +457,7 @@ static void clear_fragment(const runner *r, const item *it, const step *s)
             out[i * s->out.lanes + l].u = 0;
 }
 
-/* The cells of a group's fragment, row by row, from or to memory. */
+/* Load or store the elements of a group's fragment, row by row. */
 static bl_status move_fragment(const runner *r, const item *it, const step *s, uint32_t group)
 {
     bool load = s->op == BL_OP_FRAGMENT_LOAD;
@@ -485,7 +485,7 @@ static bl_status move_fragment(const runner *r, const item *it, const step *s, u
     return BL_OK;
 }
 
-/* One cell of c: the products are exact in float32, and added one after the other. */
+/* One element of c: the products are exact in float32 and are added in order. */
 static bl_scalar add_products(const step *s, bl_scalar sum, const bl_scalar *a, const bl_scalar *b)
 {
     for (uint32_t k = 0; k < s->matrix.k; k++) {
@@ -576,7 +576,7 @@ static void run_end(const runner *r, item *it, const step *s)
     }
 }
 
-/* Run a work-item to its next barrier or its end; *done tells which. */
+/* Run a work-item to its next barrier or to its end; *done tells which. */
 static bl_status run_item(const runner *r, item *it, bool *done)
 {
     *done = false;
@@ -649,23 +649,24 @@ static bl_status run_chunk(const runner *r)
     uint32_t all = local[0] * local[1] * local[2];
     bool done = false;
 
-    memset(r->local, 0xff, (size_t)code->local_bytes * r->n); /* undefined: a NaN is noticed sooner than a zero */
+    /* the contents are undefined: a NaN shows an error sooner than a zero */
+    memset(r->local, 0xff, (size_t)code->local_bytes * r->n);
     for (uint32_t i = 0; code->items < all && i < all; i++) {
         start_item(r, &r->items[0], i);
-        BL_TRY(run_item(r, &r->items[0], &done)); /* no barrier: always to the end */
+        BL_TRY(run_item(r, &r->items[0], &done)); /* without a barrier it runs to the end */
     }
     if (code->items < all)
         return BL_OK;
     for (uint32_t i = 0; i < all; i++)
         start_item(r, &r->items[i], i);
-    while (!done) { /* all come to the same barriers: bl_linear_check */
+    while (!done) { /* all work-items reach the same barriers (bl_linear_check) */
         for (uint32_t i = 0; i < all; i++)
             BL_TRY(run_item(r, &r->items[i], &done));
     }
     return BL_OK;
 }
 
-/* Lay |scratch| out as scratch_of counts it. */
+/* Divide |scratch| as scratch_of counts it. */
 static void bind_scratch(runner *r, const bl_interp_code *code, void *scratch)
 {
     size_t width = code->width;
