@@ -7,7 +7,6 @@ import os
 import pathlib
 import struct
 import sys
-import tempfile
 import time
 import unittest
 
@@ -216,27 +215,6 @@ class Others(PagesTest):
                             *(each | {"attrs": {"shape": [4096, PAGE]}} if each["id"] == "kept" else each for each in program["nodes"][1:]),
                             node("told", "add", "logits", "none")]
         cls.put(repository, "reads_all", program | {"outputs": ["told"]}, **parameters(logits="told"))
-
-    def test_t24_killed_in_the_midst_of_texts(self):
-        with tempfile.TemporaryDirectory() as state:
-            models = Repository()
-            self.addCleanup(models.remove)
-            self.put_chain(models, "chain")
-            for turn in range(3):
-                server = Server("--models", str(models.path), *self.OPTIONS, "--state", state)
-                self.addCleanup(server.stop)
-                self.wait_ready(server)
-                self.assertEqual(0, server.metric("text_pages_used") + server.metric("text_pages_kept"))
-                ask = lambda text, server=server: server.call("POST", f"{V2}chain/generate", {"text_input": text, "max_tokens": 150, "ignore_eos": True, "exclude_input_in_output": True})
-                self.assertEqual(tell(prompt(turn, 50), 150), ask(prompt(turn, 50)).json["text_output"])
-                with concurrent.futures.ThreadPoolExecutor(6) as pool:
-                    texts = [pool.submit(ask, prompt(turn * 10 + i, 100)) for i in range(6)]
-                    while server.metric("text_pages_used") == 0:
-                        pass
-                    server.process.kill()
-                    server.process.wait()
-                    for text in texts:
-                        text.exception()
 
     def test_reads_all(self):
         self.write("reads_all", prompt(3, 70), 70)
