@@ -35,7 +35,7 @@ class CodemapTest(DeskTest):
 class NamesTest(unittest.TestCase):
     """Files and functions that the pages about the sources name."""
 
-    pages = {PAGE: (60, 60), "docs/engine.md": (60, 30), "docs/backend.md": (10, 4)}  # how many of each are there at least
+    pages = {PAGE: (60, 60), "docs/engine.md": (60, 30), "docs/engine_measurements.md": (20, 1), "docs/numerics.md": (5, 5), "docs/backend.md": (10, 4)}  # how many of each are there at least
     files = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     kernels = re.compile(r"[a-z]+_[\d_a-z]*\d")
 
@@ -51,6 +51,15 @@ class NamesTest(unittest.TestCase):
             for name in named:
                 with self.subTest(page=page, file=name):
                     self.assertTrue(name == "config.json" or any(path.endswith(f"/{name}") for path in there))
+
+    def test_glossary(self):
+        """A word of the glossary is in the file that the glossary names for it."""
+        rows = re.findall(r"^\| ([^|]+) \| [^|]+ \| `([^`|]+)` \|$", (ROOT / PAGE).read_text().partition("## Glossary")[2].partition("\n## ")[0], re.M)
+        self.assertGreater(len(rows), 40)
+        for words, file in rows:
+            word = re.split(r"[(,]", words)[0].strip().lower()
+            with self.subTest(word=word, file=file):
+                self.assertIn(word, (ROOT / file).read_text().lower())
 
     def test_a_back_end(self):
         """docs/backend.md has each field that a device tells and each function of its table."""

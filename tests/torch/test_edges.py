@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The rules at the edges, each by name: what torch or NumPy says, or, where docs/engine.md (Numerics) says otherwise, that.
+"""The rules at the edges, each by name: what torch or NumPy says, or, where docs/numerics.md says otherwise, that.
 
 A row is (op, operands, attributes, the results as torch or NumPy values).  A Python number stands for itself, as a literal."""
 
