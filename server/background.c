@@ -17,33 +17,34 @@
 enum {
     LOOK_EVERY_MS = 250,
     IDLE_NS = 300000000, /* a device without work for this long is idle */
-    MOST_PLANS = 1024,   /* that are looked at */
-    MOST_KERNELS = 512,  /* of one plan */
-    MOST_TENDED = 256,   /* plans that something was done about */
+    MOST_PLANS = 1024,   /* plans examined in one round */
+    MOST_KERNELS = 512,  /* kernels of one plan that are examined */
+    MOST_TENDED = 256,   /* plans for which the thread keeps a record */
     MOST_SEARCHED = 64,  /* kernels of one plan that are searched */
-    HISTORY = 256,       /* events that are remembered */
-    VERDICT_SAMPLES = 7, /* timed steps by which a plan and a new one are compared: one of them is not disturbed */
+    HISTORY = 256,       /* events kept */
+    VERDICT_SAMPLES = 7, /* timed steps that the comparison of two plans needs: the least of them is undisturbed */
     NAME_BYTES = 128,
     MANY_LAUNCHES = 6,
-    JOINING = 1 /* in place of a kernel's key: its launches are joined */
+    JOINING = 1 /* in place of a kernel's key: a search that joins launches */
 };
-/* A plan of many launches that take no longer than this is all launches: small kernels may share them (engine/plan/join.c). */
+/* A plan of many launches whose kernels take no longer than this spends its time on launches: small kernels may share launches
+ * (engine/plan/join.c). */
 #define SMALL_SECONDS 6e-6
-#define SLOWER        1.05 /* in service than before: taken back */
-#define MOST_SAVED    2.0  /* seconds of a device's share that are kept for later */
+#define SLOWER        1.05 /* factor over the time before: the new plan is rolled back */
+#define MOST_SAVED    2.0  /* seconds of a device's tuning share that may accumulate */
 
-/* A plan of the cache that was searched, or is being tried in another form. */
+/* The record of a cached plan that was searched, or whose replacement is on trial. */
 typedef struct tended {
-    bl_plan *root;         /* as it was compiled first; retained */
-    bl_plan *trial;        /* retained: what is to take its place, or did and is not judged yet; or NULL */
-    bl_plan *before;       /* retained: what it takes the place of */
-    char name[NAME_BYTES]; /* of the kernel that was searched for it */
+    bl_plan *root;         /* as first compiled; retained */
+    bl_plan *trial;        /* retained: the replacement, not judged yet; or NULL */
+    bl_plan *before;       /* retained: the plan that |trial| replaces */
+    char name[NAME_BYTES]; /* of the kernel that was searched */
     uint64_t key;
-    double seconds; /* of a step, before */
-    bool wall;      /* measured with its launches and waits */
-    bool judged;    /* by time: its sizes are fixed */
-    bool swapped;   /* the trial serves */
-    bool seen;      /* in the cache, at the last look */
+    double seconds; /* of a step, before the replacement */
+    bool wall;      /* compared by wall time, with launches and waits */
+    bool judged;    /* compared by time: all sizes of the plan are fixed */
+    bool swapped;   /* |trial| is in service */
+    bool seen;      /* in the cache at the last round */
     int nsearched;
     uint64_t searched[MOST_SEARCHED];
 } tended;
@@ -53,21 +54,21 @@ typedef struct event {
     char device[32], kernel[NAME_BYTES];
     uint64_t key;
     const char *what;     /* "no better", "swapped", "kept", "rolled back" */
-    double before, after; /* seconds of a step of the plan; 0: not known */
+    double before, after; /* seconds of a step of the plan; 0: unknown */
 } event;
 
 struct bl_background {
     bl_server *server;
-    bl_tuner tuner; /* the server's, with a timer that waits for its turn */
+    bl_tuner tuner; /* a copy of the server's tuner, whose timer waits until the device may be used */
     pthread_t thread;
     atomic_bool stop;
-    double saved[BL_MAX_DEVICES]; /* seconds that each device's share allows now */
+    double saved[BL_MAX_DEVICES]; /* seconds that each device's tuning share allows now */
     int64_t looked_ns;
     int ntended;
     tended tended[MOST_TENDED];
-    bl_worker *worker;    /* whose kernel is searched */
-    pthread_mutex_t lock; /* of the history */
-    int nevents;          /* ever */
+    bl_worker *worker;    /* the device of the kernel that is searched */
+    pthread_mutex_t lock; /* guards the history */
+    int nevents;          /* number of events ever */
     event history[HISTORY];
 };
 
@@ -79,7 +80,8 @@ static void pause_ms(int ms)
 
 /* ---- when a device may be used */
 
-/* A compilation means that a client waits, and that the device is needed next. */
+/* Idle devices have no work of late and no compilation is queued: a compilation means that a client waits and needs the device
+ * next. */
 static bool is_idle(const bl_worker *worker)
 {
     return bl_queue_length(worker->queue) == 0 && bl_queue_length(worker->server->compiler) == 0 &&
@@ -102,7 +104,7 @@ static bool may_use(bl_background *b, const bl_worker *worker)
     return is_idle(worker) || b->saved[worker - b->server->workers] > 0;
 }
 
-/* A batch of candidates, when the device is idle or its share allows it. */
+/* Time a batch of candidates as soon as the device is idle or its tuning share allows it. */
 static bl_status time_in_turn(void *arg, bl_device *dev, bl_trials *trials, bl_err *err)
 {
     bl_background *b = arg;
@@ -124,7 +126,7 @@ static bl_status time_in_turn(void *arg, bl_device *dev, bl_trials *trials, bl_e
     return st;
 }
 
-/* ---- what happened */
+/* ---- history */
 
 static void tell(bl_background *b, const tended *t, const char *what, double before, double after)
 {
@@ -141,7 +143,7 @@ static void tell(bl_background *b, const tended *t, const char *what, double bef
            before * 1e6);
 }
 
-/* ---- plans that are tended */
+/* ---- plans with a record */
 
 static tended *find_tended(bl_background *b, bl_plan *root, bool make)
 {
@@ -162,7 +164,7 @@ static void drop_trial(tended *t)
     t->trial = t->before = NULL;
 }
 
-/* Those that have left the cache are nobody's business any more. */
+/* Forget the records of plans that have left the cache. */
 static void forget_gone(bl_background *b)
 {
     for (int i = 0; i < b->ntended;) {
@@ -177,7 +179,7 @@ static void forget_gone(bl_background *b)
     }
 }
 
-/* What a step takes; false where too few were timed to say. */
+/* The time of a step; false if too few steps were timed. */
 static bool measure(const tended *t, const bl_plan *plan, double *seconds)
 {
     bl_plan_service service = bl_plan_get_service(plan);
@@ -186,12 +188,12 @@ static bool measure(const tended *t, const bl_plan *plan, double *seconds)
     return service.samples >= VERDICT_SAMPLES;
 }
 
-/* Let the trial serve, once it is known what it is to be compared with. */
+/* Put the trial in service, once the time of the plan that it replaces is known. */
 static void swap(bl_background *b, tended *t)
 {
     bl_plan *current = bl_plan_current(t->root);
 
-    if (current != t->before) { /* a request had it searched meanwhile */
+    if (current != t->before) { /* a request had the plan searched meanwhile */
         drop_trial(t);
     } else if (measure(t, t->before, &t->seconds) || !t->judged) {
         bl_plan_supersede(t->root, t->trial);
@@ -201,7 +203,7 @@ static void swap(bl_background *b, tended *t)
     bl_plan_release(current);
 }
 
-/* Is what took the place of a plan worth its place?  The child that timed it says so; service has the last word. */
+/* Keep or roll back a trial in service.  The child process measured the trial faster; the time in service decides. */
 static void judge(bl_background *b, tended *t)
 {
     bl_kernel_use *use = NULL;
@@ -227,13 +229,13 @@ static void judge(bl_background *b, tended *t)
     drop_trial(t);
 }
 
-/* ---- what to do next */
+/* ---- choice of the next kernel */
 
 typedef struct choice {
     bl_plan *root; /* borrowed */
     char name[NAME_BYTES];
     uint64_t key;
-    double seconds; /* of the device, so far */
+    double seconds; /* device time so far */
 } choice;
 
 static bool was_searched(const tended *t, uint64_t key)
@@ -245,7 +247,7 @@ static bool was_searched(const tended *t, uint64_t key)
     return false;
 }
 
-/* The time that a plan lost between kernels that take less than their launches. */
+/* The time that a plan lost between kernels that take less time than their launches. */
 static double lost_between(const bl_plan *plan, const bl_plan_service *service, int launches)
 {
     double between = service->wall_seconds - service->step_seconds;
@@ -255,8 +257,8 @@ static double lost_between(const bl_plan *plan, const bl_plan_service *service, 
     return between > 0 ? between * (double)service->steps : 0;
 }
 
-/* The kernel that took most of the device and was not searched for this plan yet; or all its small ones, if what they lose is
- * more. */
+/* Choose the kernel that took most device time and was not searched for this plan yet; or all small kernels together, if they
+ * lose more time. */
 static void consider(bl_background *b, bl_plan *root, bl_kernel_use *use, choice *best)
 {
     tended *t = find_tended(b, root, false);
@@ -267,7 +269,7 @@ static void consider(bl_background *b, bl_plan *root, bl_kernel_use *use, choice
 
     if (t != NULL)
         t->seen = true;
-    if (bl_plan_get_info(plan)->interpreted > 0) { /* it is compiled first (promote.h) */
+    if (bl_plan_get_info(plan)->interpreted > 0) { /* the promoter compiles it first (promote.h) */
         bl_plan_release(plan);
         return;
     }
@@ -295,7 +297,7 @@ static bl_worker *worker_of(bl_server *server, const bl_plan *plan)
     return found && !atomic_load(&worker->drained) ? worker : NULL;
 }
 
-/* Search one kernel of a plan, and try the plan that comes of it. */
+/* Search one kernel of a plan, and put the plan with the found kernel on trial. */
 static void improve(bl_background *b, const choice *chosen)
 {
     tended *t = find_tended(b, chosen->root, true);
@@ -362,7 +364,7 @@ static void look(bl_background *b, bl_plan **plans, bl_kernel_use *use)
         bl_plan_release(plans[i]);
 }
 
-/* Each device's peaks: known, or measured once it is idle. */
+/* Read each device's peak rates from the database, or measure them once the device is idle. */
 static void measure_peaks(bl_background *b)
 {
     for (uint32_t i = 0; i < b->server->nworkers; i++) {
@@ -439,7 +441,7 @@ void bl_background_destroy(bl_background *b)
     free(b);
 }
 
-/* ---- in words */
+/* ---- description */
 
 typedef struct users {
     const bl_plan *plan;
@@ -460,7 +462,8 @@ static void put_user(void *arg, const char *name, bl_program *program)
                 bl_access_name(program->server->access, program->owner, owner, sizeof owner);
                 bl_text_printf(u->out, "%s:", owner);
             }
-            bl_text_printf(u->out, "%s/%s\"", name, program->doc.entries[i].name); /* names need no escapes */
+            bl_text_printf(u->out, "%s/%s\"", name, program->doc.entries[i].name); /* names contain no character that needs an
+                                                                                    * escape */
         }
         bl_plan_release(plan);
     }

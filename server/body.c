@@ -12,19 +12,19 @@
 enum {
     FIRST_BYTES = 16 * 1024,
     TRUSTED_BYTES = 1024 * 1024,
-    INPUT_BYTES = 128 * 1024, /* of a coded body that are inflated at once: libmicrohttpd gives no more */
-    INLINE_BYTES = 64 * 1024, /* of output that an HTTP thread makes of them, in about 0.2 ms; an offload thread makes the rest */
-    SLICE_BYTES = 16 * 1024 * 1024 /* of output in one turn of that */
+    INPUT_BYTES = 128 * 1024, /* of a compressed body that are inflated at a time: libmicrohttpd delivers no more */
+    INLINE_BYTES = 64 * 1024, /* of output that an HTTP thread inflates, in about 0.2 ms; an offload thread inflates the rest */
+    SLICE_BYTES = 16 * 1024 * 1024 /* of output in one turn of an offload thread */
 };
 
 struct bl_inflate {
     z_stream stream;
     char *input;  /* arena, INPUT_BYTES: what the stream reads */
-    bool ended;   /* the end of the coded data was seen */
-    bool pending; /* output was cut short by want of room: there may be more without input */
+    bool ended;   /* the end of the compressed data was reached */
+    bool pending; /* the output buffer was full: inflate may give more output without more input */
 };
 
-/* Room for at least one more byte at *at.  *room 0: the intake must be written out first. */
+/* Find room for at least one byte, at *at.  *room 0: the intake must be flushed first. */
 static bl_status find_room(bl_request *rq, char **at, size_t *room)
 {
     uint64_t limit = rq->server->settings.max_body;
@@ -35,7 +35,7 @@ static bl_status find_room(bl_request *rq, char **at, size_t *room)
     if (rq->body_len == rq->body_cap) {
         if (rq->body_len >= limit)
             return bl_fail(&rq->err, BL_ETOOBIG, "the body has more than %llu bytes", (unsigned long long)limit);
-        /* Content-Length is believed only up to a point, so that a lie costs no memory. */
+        /* Content-Length is trusted only up to a limit, so that a false length allocates little memory. */
         want = rq->body_cap == 0 ? FIRST_BYTES : rq->body_cap * 2;
         if (rq->content_length > want)
             want = rq->content_length < TRUSTED_BYTES ? (size_t)rq->content_length : want > TRUSTED_BYTES ? want : TRUSTED_BYTES;
@@ -84,7 +84,7 @@ static bl_status feed_plain(bl_request *rq, const char *data, size_t *size)
     return BL_OK;
 }
 
-/* zlib's failures, as the client's or ours. */
+/* Translate a zlib failure: memory, or an error of the client. */
 static bl_status inflate_status(bl_request *rq, int code)
 {
     if (code == Z_MEM_ERROR)
@@ -92,7 +92,7 @@ static bl_status inflate_status(bl_request *rq, int code)
     return bl_fail(&rq->err, BL_EINVAL, "the body is not what its content-encoding says");
 }
 
-/* One call of zlib, for at most |most| bytes of output.  *stuck: no progress is possible without input. */
+/* Call zlib once, for at most |most| bytes of output.  *stuck: no progress is possible without input. */
 static bl_status inflate_some(bl_request *rq, size_t most, bool *stuck, bool *full)
 {
     bl_inflate *z = rq->inflate;
@@ -100,7 +100,7 @@ static bl_status inflate_some(bl_request *rq, size_t most, bool *stuck, bool *fu
     size_t room = 0, before = z->stream.avail_in;
     int code = Z_OK;
     *full = false;
-    if (rq->intake != NULL && rq->intake->is_whole(rq->intake)) { /* only the trailer may follow */
+    if (rq->intake != NULL && rq->intake->is_whole(rq->intake)) { /* only the trailer of the compressed data may follow */
         at = &extra;
         room = 1;
     } else {
@@ -117,7 +117,7 @@ static bl_status inflate_some(bl_request *rq, size_t most, bool *stuck, bool *fu
     if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR)
         return inflate_status(rq, code);
     if (at == &extra && z->stream.avail_out == 0)
-        return rq->intake->room(rq->intake, &at, &room, &rq->err); /* says that there is too much */
+        return rq->intake->room(rq->intake, &at, &room, &rq->err); /* fails: too much data */
     commit(rq, at == &extra ? 0 : room - z->stream.avail_out);
     z->ended = code == Z_STREAM_END;
     z->pending = z->stream.avail_out == 0;
@@ -126,13 +126,13 @@ static bl_status inflate_some(bl_request *rq, size_t most, bool *stuck, bool *fu
     return BL_OK;
 }
 
-/* Is there input to inflate, or output that inflate still holds? */
+/* Is there input to inflate, or output that zlib still holds? */
 static bool has_more(const bl_inflate *z)
 {
     return !z->ended && (z->stream.avail_in > 0 || z->pending);
 }
 
-/* Inflate up to |most| bytes of what is there.  *full: the intake must be written out first. */
+/* Inflate up to |most| bytes of the input.  *full: the intake must be flushed first. */
 static bl_status inflate_slice(bl_request *rq, size_t most, bool *full)
 {
     bl_inflate *z = rq->inflate;

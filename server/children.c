@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The processes that run drivers' compilers, and what searches try. */
+/* Child processes that run drivers' compilers and that time the candidates of searches. */
 #include "engine/base/log.h"
 #include "server/server.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
-#define NICER "10" /* what is tried leaves the machine to who waits for an answer */
+#define NICER "10" /* niceness of processes for searches, so that requests have priority */
 
 bl_status bl_children_start(bl_server *server, bl_err *err)
 {

@@ -10,8 +10,8 @@
 #include <zlib.h>
 
 enum {
-    SHORT_BYTES = 512, /* saves no packet */
-    FAST_LEVEL = 1     /* tensors gain little by a better one, and wait for it */
+    SHORT_BYTES = 512, /* below this size compression saves no packet */
+    FAST_LEVEL = 1     /* tensors gain little by a higher level, which takes longer */
 };
 
 double bl_coding_weigh(const char *list, const char *coding)
@@ -30,7 +30,7 @@ double bl_coding_weigh(const char *list, const char *coding)
     return 0;
 }
 
-/* All of the reply into |to|, which has room for |room|; the bytes written, or 0. */
+/* Compress the whole reply into |to|, which has room for |room| bytes.  Returns the bytes written, or 0. */
 static size_t deflate_all(const bl_request *rq, bool gzip, char *to, size_t room)
 {
     z_stream z = {.next_out = (Bytef *)to, .avail_out = (uInt)room};
@@ -61,7 +61,7 @@ void bl_reply_code(bl_request *rq)
         bytes += rq->pieces[i].bytes;
     if (!coded || bytes < SHORT_BYTES || bytes > UINT_MAX / 2)
         return;
-    room = compressBound((uLong)bytes) + 64; /* and the header of gzip */
+    room = compressBound((uLong)bytes) + 64; /* room for the header of gzip */
     data = bl_request_alloc(rq, room, "a coded answer");
     rq->err = before;
     bytes = data != NULL ? deflate_all(rq, gzip, data, room) : 0;

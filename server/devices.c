@@ -19,7 +19,7 @@ static void put_number(bl_text *out, const char *name, uint64_t value)
     bl_encode_u64(out, value);
 }
 
-/* How much is there, of all keys together: for who may drain it. */
+/* What remains on the device, summed over all keys: for administrators who drain it. */
 static void put_left(const bl_drain_left *left, bl_text *out)
 {
     bl_encode_key(out, "left");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One device is taken out of service while the others go on: nothing new is placed on it, what is under way there ends, and
- * hosted models and jobs move to others. */
+/* Taking one device out of service while the others continue.  No new work is placed on it, running work ends there, and hosted
+ * models and jobs move to other devices. */
 #include "server/drain.h"
 
 #include "engine/base/log.h"
@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* ---- how it stands */
+/* ---- state */
 
 static void count_program(void *arg, const char *name, bl_program *program)
 {
@@ -42,7 +42,7 @@ const char *bl_drain_state(const bl_drain_left *left)
 
 /* ---- the routes */
 
-/* Does any other take new work?  Under drain_lock. */
+/* Is |worker| the only device that takes new work?  Under drain_lock. */
 static bool is_last(bl_server *server, const bl_worker *worker)
 {
     for (uint32_t i = 0; i < server->nworkers; i++) {
@@ -53,7 +53,7 @@ static bool is_last(bl_server *server, const bl_worker *worker)
     return true;
 }
 
-/* For the next start. */
+/* Store the state for the next start. */
 static bl_status write_down(const bl_worker *worker, bool drained, bl_err *err)
 {
     return bl_storage_run(worker->server->storage,

@@ -87,7 +87,8 @@ bl_status bl_exec_infer(const bl_wire_graph *wire, size_t max_bytes, bl_wire_typ
     node = graph->outputs[0];
     *type = (bl_wire_type){.dtype = (bl_dtype)node->dtype, .ndim = node->ndim};
     for (int i = 0; i < node->ndim; i++)
-        type->dim[i] = (bl_wire_dim){node->dim[i]->lo, -1}; /* constants: an initialiser has no named dimensions */
+        type->dim[i] = (bl_wire_dim){node->dim[i]->lo, -1}; /* the dimensions are constants: an initialiser has no named
+                                                             * dimensions */
     bl_graph_destroy(graph);
     return BL_OK;
 }
@@ -134,7 +135,7 @@ bl_status bl_exec_choose(bl_exec *x, const bl_run_options *options, bl_worker *w
 {
     bl_request *rq = x->rq;
     double ttl = 0;
-    if (options->lease != NULL) /* any use renews it, and work for one that is gone need not begin */
+    if (options->lease != NULL) /* every use renews the lease; work under an expired lease does not begin */
         BL_TRY(bl_lease_renew(rq->server->shelf, rq->owner, options->lease, 0, &ttl, &rq->err));
     x->options = *options;
     x->debug = options->debug >= 0 ? options->debug : (int)rq->server->settings.debug;
@@ -142,12 +143,12 @@ bl_status bl_exec_choose(bl_exec *x, const bl_run_options *options, bl_worker *w
     BL_TRY(bl_access_check_search(rq, x->beam, x->debug));
     x->dry = options->dry_run;
     if (x->dry && x->debug == 0)
-        x->debug = 1; /* which tells the schedule */
+        x->debug = 1; /* level 1 includes the schedule */
     rq->priority = options->priority;
     x->precision = options->precision >= 0 ? (bl_precision)options->precision : rq->server->precision;
     x->worker = worker;
     if (worker == NULL && options->device == NULL && x->bound != NULL && !atomic_load(&x->bound->held->worker->drained))
-        x->worker = x->bound->held->worker; /* where its tensors are */
+        x->worker = x->bound->held->worker; /* the device that holds its tensors */
     if (x->worker == NULL)
         BL_TRY(bl_worker_place(rq->server, options->device, rq->done != NULL, &x->worker, &rq->err));
     if (worker != NULL && options->device != NULL && strcmp(options->device, worker->dev->info.id) != 0)
@@ -227,7 +228,8 @@ bl_status bl_exec_load(bl_exec *x, int n, bl_tensor_value *values, bool copy)
     x->ninputs = n;
     for (int i = 0; i < n; i++) {
         if (values[i].kind == BL_VALUE_HELD && values[i].share && is_foreign(x, values[i].held))
-            values[i].share = false; /* a copy: what another owner deletes must not live on where nobody pays for it */
+            values[i].share = false; /* make a copy: a tensor that its owner deletes must not stay in memory for which no key
+                                      * pays */
         BL_TRY(load_value(x, &values[i], copy, &x->inputs[i]));
     }
     return BL_OK;
@@ -285,7 +287,7 @@ bl_status bl_exec_make_plan(bl_exec *x, const bl_wire_key *key, const bl_wire_gr
         bl_queue_lend(queue, x->rq);
     st = bl_plans_get(x->rq->server->plans, key, graph, x->worker->dev, &options, out, hit, &failure);
     if (queue != NULL && !bl_queue_take_back(queue, x->rq))
-        return BL_ECANCELLED; /* it was answered: |err| is in there */
+        return BL_ECANCELLED; /* the request was answered meanwhile, with its error */
     if (st != BL_OK)
         *err = failure;
     else if (!*hit)
@@ -302,7 +304,7 @@ bl_status bl_exec_gather(bl_exec *x, const bl_wire_key *key, const bl_wire_graph
         bl_plan_release(plan);
         return BL_OK;
     }
-    options.beam = 0; /* nothing is searched for a look at it */
+    options.beam = 0; /* a dry look at a plan starts no search */
     return bl_plan_gather(graph, x->worker->dev, &options, x->rq->arena, &x->along, err);
 }
 
@@ -329,7 +331,7 @@ bl_status bl_exec_admit(bl_exec *x, bl_err *err)
             return bl_fail(err, BL_ENODEVMEM, "one run needs over %zu bytes for its results and in between, %s has %llu", need,
                            info->device, (unsigned long long)x->worker->dev->info.memory);
     }
-    for (int i = 0; i < x->ncollect && x->every > 0; i++) { /* each series has a limit of its own, which no product here passes */
+    for (int i = 0; i < x->ncollect && x->every > 0; i++) { /* the limit of each series keeps the product here below SIZE_MAX */
         size_t reports = x->steps / x->every, most = SIZE_MAX / 2 / (size_t)(x->ncollect + 1);
         listed += count[x->collect[i]] > most / (reports + 1) ? most : count[x->collect[i]] * reports;
     }
@@ -364,7 +366,7 @@ static bl_step compile_all(bl_request *rq)
     bl_exec *x = rq->data;
     int64_t begin = bl_clock_ns();
     bl_status st = x->compile(x, &rq->err);
-    if (atomic_load(&rq->holders) > 0) { /* it was answered meanwhile, and may be over */
+    if (atomic_load(&rq->holders) > 0) { /* the request was answered meanwhile, and may have ended */
         bl_request_release(rq);
         return BL_STEP_MOVED;
     }

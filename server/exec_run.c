@@ -10,9 +10,9 @@
 
 enum { FILL_BYTES = 1024 * 1024, PACE_GROWTH = 8 };
 
-/* ---- state that a graph asks for by itself */
+/* ---- initial contents of hidden states */
 
-/* |bytes| of |pattern|, again and again. */
+/* Fill the buffer with repetitions of |pattern|. */
 static bl_status fill_buffer(bl_buffer *buffer, const void *pattern, size_t size, size_t bytes, bl_err *err)
 {
     size_t chunk = bytes < FILL_BYTES ? bytes : FILL_BYTES; /* a multiple of every element size */
@@ -52,9 +52,9 @@ bl_status bl_state_begin(bl_worker *worker, const bl_plan_tensor *hidden, const 
     return st;
 }
 
-/* ---- before the first step; all on the worker's thread */
+/* ---- before the first step; on the worker's thread */
 
-/* A run has no state of its own but what the graph asks for. */
+/* Get the states.  A run without a program has only the hidden states of its graph. */
 static bl_status begin_states(bl_exec *x, const bl_plan_info *info)
 {
     size_t bytes = 0;
@@ -125,7 +125,7 @@ static bl_status begin(bl_exec *x)
     return BL_OK;
 }
 
-/* ---- what a turn needs on the device, and only for as long as it lasts */
+/* ---- what a turn holds on the device while it lasts */
 
 static bl_status hold_inputs(bl_exec *x)
 {
@@ -136,7 +136,7 @@ static bl_status hold_inputs(bl_exec *x)
 
 static bl_status make_ready(bl_exec *x)
 {
-    if (x->program != NULL || (x->lender != NULL && !x->begun)) /* what was lent is held while it runs */
+    if (x->program != NULL || (x->lender != NULL && !x->begun)) /* the buffers of lent states are held for the whole run */
         BL_TRY(bl_program_wake(x->program != NULL ? x->program : x->lender, &x->rq->err));
     if (!x->begun)
         BL_TRY(begin(x));
@@ -159,7 +159,7 @@ static void let_inputs_go(bl_exec *x)
     }
 }
 
-/* What flies may have the memory that this one wants: once more, when that has landed. */
+/* The device memory is full, possibly because of runs in flight: run again when they have landed. */
 static bl_step go_alone(bl_exec *x)
 {
     const bl_plan_info *info = bl_plan_get_info(x->plan);
@@ -213,7 +213,7 @@ uint64_t bl_pace_learn(uint64_t did, int64_t took_ns, int64_t slice_ns)
     return pace > 0 ? pace : 1;
 }
 
-/* The program's buffers, in the order of the entry; and back, for those that were exchanged. */
+/* Take the program's buffers in the order of the entry; give_states puts back the buffers that the run exchanged. */
 static void take_states(bl_exec *x)
 {
     for (int i = 0; x->program != NULL && i < x->entry->nstates; i++)
@@ -243,7 +243,7 @@ static bl_status run_some(bl_exec *x, int64_t *took)
                   .vars = x->vars,
                   .inputs = x->buffers,
                   .states = x->states,
-                  .holders = x->lent != NULL ? 2 : 1, /* who lends them, and this */
+                  .holders = x->lent != NULL ? 2 : 1, /* the lender, and this run */
                   .outputs = x->outputs,
                   .steps = bl_pace_choose(x->done, x->steps - x->done, x->pace, x->every, &periods),
                   .cancel = &x->rq->cancel,
@@ -266,7 +266,7 @@ static bl_status run_some(bl_exec *x, int64_t *took)
     return st;
 }
 
-/* Steps for about as long as one may keep the others waiting. */
+/* Run steps for about one slice, the time that other requests may have to wait. */
 static bl_status run_slice(bl_exec *x)
 {
     int64_t slice = (int64_t)(x->rq->server->settings.slice * 1e9), spent = 0;
@@ -287,7 +287,7 @@ static const char *contents_of(const bl_exec *x, int i)
     return x->copies[i] != NULL ? x->copies[i] : bl_held_mapped(x->results[i]);
 }
 
-/* How long the axis of output |i| is that another output counts. */
+/* The length of the counted axis of output |i|, which another output contains. */
 static int64_t counted_length(const bl_exec *x, int i)
 {
     const bl_wire_output *output = &x->graph->outputs[i];
@@ -296,7 +296,7 @@ static int64_t counted_length(const bl_exec *x, int i)
     return n < 0 ? 0 : n > most ? most : n;
 }
 
-/* Rows in front of the axis: each is closed up to what counts of it. */
+/* The number of rows in front of the counted axis: each row is compacted to the counted length. */
 static int64_t rows_before(const bl_exec *x, int i)
 {
     int64_t rows = 1;
@@ -358,7 +358,7 @@ static bl_status finish(bl_exec *x)
     return BL_OK;
 }
 
-/* ---- one short run, which need not be waited for before the next is submitted */
+/* ---- one short run, submitted without waiting for the run before */
 
 static bl_run flight_of(bl_exec *x)
 {
@@ -383,7 +383,7 @@ static bl_status take_off(bl_exec *x)
     return st;
 }
 
-/* Of those that fly together the first waits for all. */
+/* Wait for the run.  Of the runs that are in flight together, the first to land waits for all. */
 static bl_step land(bl_exec *x)
 {
     bl_run run = flight_of(x);
@@ -501,7 +501,7 @@ void bl_exec_put_explained(const bl_exec *x, bl_text *out)
     bl_explain_put(out, x->explained);
 }
 
-/* The results to send, then those that were kept. */
+/* The results to send first, then the results that stay on the server. */
 static int fill_results(const bl_exec *x, const bl_part *parts, int noutputs, bl_result *results)
 {
     int n = 0, nsent = 0;
@@ -517,7 +517,7 @@ static int fill_results(const bl_exec *x, const bl_part *parts, int noutputs, bl
     return nsent;
 }
 
-/* The document; |data|: with the numbers.  The first |nsent| results are sent. */
+/* Write the document; |data|: with the numbers.  The first |nsent| results are sent. */
 static void put_document(const bl_exec *x, const bl_result *results, int nsent, const bl_result *series, bl_text *out, bool data)
 {
     int noutputs = bl_wire_shown(x->graph);
@@ -537,7 +537,7 @@ static void put_document(const bl_exec *x, const bl_result *results, int nsent, 
     bl_text_puts(out, "}");
 }
 
-/* In a file the series stand after the outputs as "collected[NAME]", which is no name that an output could have. */
+/* A file has the series after the outputs, as "collected[NAME]": no output can have such a name. */
 static bl_status reply_file(bl_exec *x, bl_result *results, int nsent, bl_result *series)
 {
     bl_request *rq = x->rq;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How a graph is computed, as JSON: its nodes, the kernels that these went into, and what the kernels take.  GET
+/* How a graph is computed, as JSON: its nodes, the kernels that compute them, and the times of the kernels.  GET
  * /api/v1/programs/NAME/plan, and the member plan_detail of a run with "explain": true. */
 #include "server/explain.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_KERNELS = 1000, SOURCE_LEVEL = 4, NEST_LEVEL = 5 /* of "debug", which has the same texts */ };
+enum { MOST_KERNELS = 1000, SOURCE_LEVEL = 4, NEST_LEVEL = 5 /* levels of "debug" that have the same texts */ };
 
 /* ---- nodes */
 
@@ -35,7 +35,7 @@ static void put_ref(bl_text *out, const bl_wire_graph *wire, const bl_wire_ref *
     }
 }
 
-/* A string, or a list of them where the node has several results. */
+/* Write a string, or a list of strings if the node has several results. */
 static void put_ids(bl_text *out, const bl_wire_node *node)
 {
     bl_encode_key(out, "id");
@@ -115,7 +115,7 @@ static void put_measured(bl_text *out, const char *name, bool known, double valu
     bl_text_puts(out, "null");
 }
 
-/* What a launch does, and what it takes where steps of the plan were timed. */
+/* Write the work of a launch, and its time if steps of the plan were timed. */
 static void put_use(bl_text *out, const bl_kernel_use *use, const bl_peaks *peaks)
 {
     bool timed = use->launches > 0 && use->seconds > 0;
@@ -137,7 +137,7 @@ static void put_use(bl_text *out, const bl_kernel_use *use, const bl_peaks *peak
         bl_text_puts(out, "null");
 }
 
-/* "split 0 8, unroll 1" as a list. */
+/* Write "split 0 8, unroll 1" as a list. */
 static void put_moves(bl_text *out, const char *moves)
 {
     bl_encode_key(out, "moves");
@@ -208,7 +208,7 @@ static void put_kernels(bl_text *out, const bl_explained *x)
     free(use);
 }
 
-/* ---- the whole */
+/* ---- the whole document */
 
 void bl_explain_put(bl_text *out, const bl_explained *x)
 {
@@ -246,7 +246,7 @@ bl_status bl_explain_make(bl_request *rq, bl_explained *x, bl_err *err)
     return bl_plan_explain(x->plan, x->wire, &halt, rq->arena, &x->detail, err);
 }
 
-/* ---- of a program's entry */
+/* ---- plan of a program's entry */
 
 static bl_step explain_entry(bl_request *rq)
 {

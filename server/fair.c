@@ -4,19 +4,20 @@
 #include <stdlib.h>
 
 enum {
-    QUANTUM_NS = 1000000, /* what a round gives each: about a short request, so that two take turns at every one */
-    MEAN_PART = 8         /* the mean of about so many requests */
+    QUANTUM_NS = 1000000, /* credit per round: about the time of a short request, so that two waiters alternate request by
+                           * request */
+    MEAN_PART = 8         /* the mean covers about this many requests */
 };
 
-/* The credit that |waiter| has if it takes part from now on: rounds that it was not there for forgive debts, but are nothing to
- * save. */
+/* The credit that |waiter| has if it takes part from now on.  Rounds that it missed reduce its debt but accumulate no credit over
+ * one quantum. */
 static int64_t credit_now(const bl_fair *fair, const bl_waiter *waiter)
 {
     int64_t rounds = (int64_t)(fair->round - waiter->round);
     return rounds > (QUANTUM_NS - waiter->credit) / QUANTUM_NS ? QUANTUM_NS : waiter->credit + rounds * QUANTUM_NS;
 }
 
-/* One that waits for nothing and could be made anew is as good as none. */
+/* Free the waiters that have no requests and the credit of a new waiter. */
 static void sweep(bl_fair *fair)
 {
     for (bl_waiter **at = &fair->first; *at != NULL;) {
@@ -96,7 +97,7 @@ void bl_fair_remove(bl_fair *fair, bl_request *rq)
 
 /* ---- turns */
 
-/* May |rq| be worked on now? */
+/* Can |rq| run now? */
 static bool is_free(const bl_request *rq)
 {
     bool mine = rq->serial == NULL || rq->serial->holder == NULL || rq->serial->holder == rq;
@@ -111,7 +112,8 @@ static bl_request *first_free(const bl_fair *fair, const bl_waiter *waiter)
     return rq;
 }
 
-/* Rounds until the first waiter that has something to do is served; all that wait get their part of them, and hoard none. */
+/* Advance by as many rounds as the first waiter with a request that can run needs to be served.  Every waiter with requests gets
+ * the credit of these rounds, at most one quantum in total. */
 static void pass_rounds(bl_fair *fair)
 {
     int64_t rounds = INT64_MAX;
@@ -131,7 +133,8 @@ static void pass_rounds(bl_fair *fair)
     }
 }
 
-/* Of the waiters with credit the one whose first request has the best rank; among those the one that was served longest ago. */
+/* Of the waiters with credit, choose the one whose first request has the best rank; among equal ranks the waiter that was served
+ * longest ago. */
 bl_request *bl_fair_next(bl_fair *fair)
 {
     bl_request *best = NULL;
@@ -160,7 +163,7 @@ void bl_fair_charge(bl_waiter *waiter, int64_t expected, int64_t took)
     waiter->mean += (took - waiter->mean) / MEAN_PART;
 }
 
-/* Without memory it was a gift. */
+/* If memory is short, the time is not charged. */
 void bl_fair_owe(bl_fair *fair, uint32_t owner, int64_t took)
 {
     bl_waiter *waiter = bl_fair_enter(fair, owner);

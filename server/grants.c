@@ -10,24 +10,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_GRANTS = 1024 }; /* of a key */
+enum { MOST_GRANTS = 1024 }; /* of one key */
 
 typedef struct entry {
     struct entry *next;
-    bl_grant grant; /* of the texts below */
+    bl_grant grant; /* points to the texts below */
     char name[BL_NAME_SIZE], reader[BL_KEY_NAME];
 } entry;
 
 struct bl_grants {
     bl_server *server;
     pthread_mutex_t changing;
-    pthread_mutex_t lock; /* of what follows; after |changing| */
+    pthread_mutex_t lock; /* guards |first|; taken after |changing| */
     entry *first;
 };
 
 const char *const bl_share_kinds[BL_SHARE_KINDS] = {"tensor", "program", "model", "job"};
 
-/* Kinds are compared by these from here on, and outlive whoever asks. */
+/* The constant string of |kind|, which outlives the caller's string; or NULL. */
 static const char *find_kind(const char *kind)
 {
     for (int i = 0; i < BL_SHARE_KINDS; i++)
@@ -106,7 +106,7 @@ static void add(bl_grants *grants, entry *e)
     pthread_mutex_unlock(&grants->lock);
 }
 
-/* Free those for which |goes| holds; how many. */
+/* Free the entries for which |goes| holds.  Returns their number. */
 static size_t remove_all(bl_grants *grants, bool (*goes)(const entry *e, const bl_grant *what), const bl_grant *what)
 {
     size_t n = 0;
@@ -145,7 +145,7 @@ static bl_status run(bl_grants *grants, const char *sql, const bl_grant *what, i
 
 bl_status bl_grants_give(bl_grants *grants, const bl_grant *what, bl_err *err)
 {
-    entry *e = find(grants, what); /* nobody else changes them now */
+    entry *e = find(grants, what); /* |changing| is held, so no other thread changes the list */
     bl_status st = BL_OK;
     if (e != NULL)
         return BL_OK;
@@ -174,7 +174,7 @@ bl_status bl_grants_drop(bl_grants *grants, uint32_t owner, const char *kind, co
     bool any = false;
     for (const entry *e = grants->first; e != NULL && !any; e = e->next)
         any = is_of_it(e, &what);
-    if (!any) /* as with most that goes: the store is not asked */
+    if (!any) /* the common case: the store is not accessed */
         return BL_OK;
     BL_TRY(run(grants, "DELETE FROM shares WHERE owner = ?1 AND kind = ?2 AND name = ?3", &what, 3, err));
     (void)remove_all(grants, is_of_it, &what);
@@ -233,7 +233,7 @@ static bool take_row(void *arg, const bl_cell *cells, int n)
     (void)n;
     grant.name = cells[2].kind == BL_CELL_TEXT ? cells[2].bytes.data : NULL;
     grant.reader = cells[3].kind == BL_CELL_TEXT ? cells[3].bytes.data : NULL;
-    if (kind == NULL || grant.name == NULL || grant.reader == NULL) /* a later version's */
+    if (kind == NULL || grant.name == NULL || grant.reader == NULL) /* written by a later version */
         return true;
     l->st = make_entry(l->grants, &grant, &e, l->err);
     if (l->st == BL_OK)

@@ -26,7 +26,8 @@ static enum MHD_Result on_header(void *arg, enum MHD_ValueKind kind, const char 
     (void)kind;
     if (value == NULL)
         value = "";
-    /* "Content-Length : 5" has a name that ends in a space: it would be the length for some and no header for others. */
+    /* "Content-Length : 5" has a name that ends in a space: some parsers would read a length and others would ignore the header
+     * (request smuggling). */
     if (memchr(value, '\0', value_size) != NULL || strlen(key) != key_size || strpbrk(key, " \t") != NULL)
         head->dirty = true;
     switch (tolower((unsigned char)key[0])) {
@@ -93,7 +94,7 @@ void bl_head_read(bl_request *rq, bl_head *head)
     MHD_get_connection_values_n(rq->connection, MHD_HEADER_KIND, on_header, args);
 }
 
-/* A Content-Length that libmicrohttpd took: digits only, or it would have refused it. */
+/* Read a Content-Length that libmicrohttpd has accepted: digits only. */
 static uint64_t read_length(const char *text)
 {
     uint64_t value = 0;
@@ -157,7 +158,8 @@ static size_t host_length(const char *host)
     return bracket != NULL ? (size_t)(bracket - host) + 1 : strcspn(host, ":");
 }
 
-/* A page that some browser on this machine shows must not reach us, not even by a name that it points here. */
+/* Refuse requests of web pages that a browser on this machine shows, even if the page's host name resolves to this machine (DNS
+ * rebinding). */
 bl_status bl_head_check_site(bl_request *rq, const bl_head *head)
 {
     const bl_settings *settings = &rq->server->settings;

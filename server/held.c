@@ -115,7 +115,7 @@ void bl_held_empty(bl_held *held)
     held->mapped = NULL;
 }
 
-/* ---- waiting on the host */
+/* ---- eviction to the host */
 
 static bl_held *held_of(bl_resident *resident)
 {
@@ -132,7 +132,8 @@ static void release(bl_resident *resident)
     bl_held_release(held_of(resident));
 }
 
-/* Whoever uses it has its buffer: a run, a program that has it by reference.  What is lost cannot be copied. */
+/* A user of the tensor holds its buffer: a run, or a program that has the tensor by reference.  A lost tensor cannot be
+ * copied. */
 static bool may_leave(bl_resident *resident)
 {
     const bl_held *held = held_of(resident);
@@ -198,7 +199,7 @@ bl_status bl_held_read(bl_held *held, void *to, bl_err *err)
 bool bl_held_lost(const bl_held *held)
 {
     const bl_device *dev = held->worker->dev;
-    if (atomic_load(&held->moved)) /* it is not there */
+    if (atomic_load(&held->moved)) /* the contents are on the host */
         return false;
     return atomic_load(&dev->lost) || atomic_load(&held->generation) != atomic_load(&dev->generation);
 }

@@ -25,10 +25,12 @@
 #include <unistd.h>
 
 enum {
-    CONNECTION_BYTES = 128 * 1024, /* also bounds a request's head; bodies arrive in pieces of about this size */
-    STREAM_BYTES = 16 * 1024,      /* of a stream are asked for at once */
-    JOINED_BYTES = 4 * 1024,       /* of an answer are copied to its head rather than sent by a call of their own */
-    DRAIN_BYTES = 64 * 1024 * 1024 /* a refused body up to this size is read to its end: few clients look for an answer before */
+    CONNECTION_BYTES = 128 * 1024, /* also limits the head of a request; bodies arrive in pieces of about this size */
+    STREAM_BYTES = 16 * 1024,      /* of a stream that are read at a time */
+    JOINED_BYTES = 4 * 1024,       /* up to this size pieces of an answer are appended to its first buffer, which saves a system
+                                    * call */
+    DRAIN_BYTES = 64 * 1024 * 1024 /* a refused body up to this size is read to its end: few clients read the answer before they
+                                    * have sent the body */
 };
 
 /* ---- sending */
@@ -36,10 +38,10 @@ enum {
 static void add_header(struct MHD_Response *response, const char *name, const char *value)
 {
     if (value != NULL)
-        (void)MHD_add_response_header(response, name, value); /* out of memory: the answer matters more than its header */
+        (void)MHD_add_response_header(response, name, value); /* if memory is short, the answer is sent without the header */
 }
 
-/* libmicrohttpd sends headers and one buffer at once, but not headers and several. */
+/* libmicrohttpd sends headers and one buffer in one system call, but not headers and several buffers. */
 static void join_pieces(bl_request *rq)
 {
     size_t bytes = 0;
@@ -48,7 +50,7 @@ static void join_pieces(bl_request *rq)
     if (rq->npieces == 0 || bytes > JOINED_BYTES)
         return;
     if (bl_text_reserve(&rq->out, bytes) == NULL) {
-        rq->out.failed = false; /* it is whole, and the pieces are where they were */
+        rq->out.failed = false; /* rq->out is complete, and the pieces are unchanged */
         return;
     }
     for (unsigned i = 0; i < rq->npieces; i++)
@@ -76,7 +78,7 @@ static struct MHD_Response *make_response(bl_request *rq)
     return MHD_create_response_from_iovec(parts, rq->npieces + 1, NULL, NULL);
 }
 
-/* Answer with what the request holds.  MHD_NO closes the connection. */
+/* Send the answer that the request holds.  MHD_NO closes the connection. */
 static enum MHD_Result send_reply(bl_request *rq, bool close)
 {
     struct MHD_Response *response = NULL;
@@ -89,7 +91,7 @@ static enum MHD_Result send_reply(bl_request *rq, bool close)
     if (rq->route != NULL && (rq->route->flags & BL_ROUTE_CODES) != 0 && !rq->coding_done)
         bl_reply_code(rq);
     if (rq->stream != NULL && rq->err.status == BL_OK)
-        bl_watch_attach(rq->peer, rq); /* from now on it may be told that the client went away */
+        bl_watch_attach(rq->peer, rq); /* from now on the watcher can cancel the stream when the client goes away */
     snprintf(length, sizeof length, "%zu", rq->envelope);
     response = make_response(rq);
     if (response == NULL)
@@ -119,7 +121,7 @@ static enum MHD_Result send_reply(bl_request *rq, bool close)
     return sent;
 }
 
-/* ---- taking a request */
+/* ---- beginning of a request */
 
 static void choose_id(bl_request *rq, const char *given)
 {
@@ -131,8 +133,8 @@ static void choose_id(bl_request *rq, const char *given)
         snprintf(rq->id, sizeof rq->id, "%016llx", (unsigned long long)bl_poller_draw(rq->poller));
 }
 
-/* Counted before the look at |draining|, which is set before the count is read: no request is taken that the end does not wait
- * for. */
+/* Count the request before reading |draining|.  The shutdown sets |draining| before it reads the count, so it waits for every
+ * accepted request. */
 static bl_status accept_work(bl_request *rq)
 {
     bl_server *server = rq->server;
@@ -146,7 +148,8 @@ static bl_status accept_work(bl_request *rq)
     return bl_fail(&rq->err, BL_EBUSY, "the server is shutting down");
 }
 
-/* Whoever sends one without the other, or several, has a trace that ends here. */
+/* Take the trace context.  A request with several traceparent headers, or a tracestate without traceparent, starts a new
+ * trace. */
 static void take_trace(bl_request *rq, const bl_head *head)
 {
     bl_trail *trail = &rq->trail;
@@ -155,7 +158,7 @@ static void take_trace(bl_request *rq, const bl_head *head)
         memcpy(trail->state, head->state, strlen(head->state) + 1);
 }
 
-/* Without a key that is good an address tells nothing, not even whether there is one. */
+/* Without a valid key the answer does not depend on the path, so it does not reveal which paths exist. */
 static bl_status check_key(bl_request *rq, const bl_head *head)
 {
     bl_err denied = {0};
@@ -191,7 +194,7 @@ static bl_peer *peer_of(struct MHD_Connection *connection)
     return info != NULL ? info->socket_context : NULL;
 }
 
-/* There is no memory for a request: say so with none. */
+/* Answer that there is no memory for a request, without allocating one. */
 static enum MHD_Result refuse(struct MHD_Connection *connection)
 {
     static const char problem[] = "{\"type\":\"urn:beamline:error:enomem\",\"title\":\"out of host memory\",\"status\":503,"
@@ -246,8 +249,8 @@ static enum MHD_Result take_head(bl_poller *poller, struct MHD_Connection *conne
     bl_exporter_begin(server->exporter, &rq->trail, rq->route == NULL || (rq->route->flags & BL_ROUTE_OPEN) != 0);
     if (taken && !crowded)
         return MHD_YES;
-    /* Who is in the midst of sending reads nothing until all is sent, and an end of the connection would take the answer with it:
-     * the body is read and dropped.  Not where far more is announced, or the client asked first. */
+    /* A client that is sending a body reads no answer until it has sent everything, and closing the connection would discard the
+     * answer: so the body is read and dropped.  Exceptions are a much larger announced body, and a client that sent Expect. */
     if (fatal || crowded || head.expect != NULL || rq->content_length > DRAIN_BYTES)
         return send_reply(rq, true);
     rq->state = BL_REQUEST_DISCARD;
@@ -255,7 +258,8 @@ static enum MHD_Result take_head(bl_poller *poller, struct MHD_Connection *conne
     return MHD_YES;
 }
 
-/* There is no answering in the middle of a body.  One that goes on for ever is cut. */
+/* Drop bytes of a body that failed, since no answer can be sent in the middle of a body.  A body over the limit ends the
+ * connection. */
 static enum MHD_Result drop_bytes(bl_request *rq, size_t *size)
 {
     uint64_t bytes = *size, max_body = rq->server->settings.max_body;
@@ -276,7 +280,7 @@ static enum MHD_Result take_body(bl_request *rq, const char *data, size_t *size,
     return drop_bytes(rq, size);
 }
 
-/* The whole request is here, or the work for it is over. */
+/* The whole request has arrived, or its work is over: continue it. */
 static enum MHD_Result go_on(bl_request *rq, const bool *moved)
 {
     bl_peer_enter(rq->peer, BL_PHASE_WORK);
@@ -296,15 +300,15 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
     rq->moved = &moved;
     bl_peer_count(rq->peer, *size);
     enum MHD_Result result = *size > 0 ? take_body(rq, data, size, &moved) : go_on(rq, &moved);
-    if (!moved) /* else another thread has the request */
+    if (!moved) /* otherwise another thread owns the request */
         rq->moved = NULL;
     return result;
 }
 
-/* ---- what else the daemon calls */
+/* ---- other callbacks of the daemon */
 
-/* The only place where the address is seen as it was sent: the handler's is decoded and cut at a NUL.  No request is made here,
- * since the end of one that never reaches the handler is not told. */
+/* Store the URI as sent: on_request gets a decoded one, cut at a NUL.  No request is created here, since libmicrohttpd does not
+ * report the end of a request that never reaches on_request. */
 static void *on_uri(void *arg, const char *uri, struct MHD_Connection *connection)
 {
     bl_peer *peer = peer_of(connection);
@@ -353,8 +357,8 @@ static void on_log(void *arg, const char *format, va_list args)
 
 /* ---- start and stop */
 
-/* The limit of connections is the listener's, which leaves those over it unaccepted; libmicrohttpd would close what it is given
- * over its own. */
+/* The listener limits the number of connections and leaves the others in the kernel's queue.  libmicrohttpd would close
+ * connections over its own limit, so that limit is never reached. */
 struct MHD_Daemon *bl_http_create_daemon(bl_poller *poller)
 {
     const bl_server *server = bl_poller_server(poller);

@@ -12,16 +12,16 @@
 
 enum {
     TICK_NS = 1000000000, /* between two samples of the devices */
-    LOOK_TICKS = 10       /* a search writes some megabytes in that time, and a look at 10,000 files takes 20 ms */
+    LOOK_TICKS = 10       /* in that time a search writes some megabytes; reading a folder of 10,000 files takes 20 ms */
 };
 
 struct bl_keeper {
     bl_server *server;
     pthread_t thread;
-    pthread_mutex_t lock; /* of |ends| */
+    pthread_mutex_t lock; /* guards |ends| */
     pthread_cond_t ending;
     bool ends;
-    size_t bytes; /* own thread: what the gauge says */
+    size_t bytes; /* own thread: the present value of the gauge */
 };
 
 static void look(bl_keeper *keeper)
@@ -41,7 +41,7 @@ static void tick(bl_keeper *keeper, uint64_t number)
         bl_saver_tick(keeper->server->saver);
 }
 
-/* Ticks have fixed times, so that the samples of a minute span a minute. */
+/* Ticks have fixed times, so that the samples of a minute cover a minute. */
 static void *run_thread(void *arg)
 {
     bl_keeper *keeper = arg;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The kernel database from outside: GET /api/v1/kernels. */
+/* GET /api/v1/kernels: the rows of the kernel database. */
 #include "server/kernels.h"
 
 #include "proto/encode.h"
@@ -45,7 +45,7 @@ void bl_encode_kernel(bl_text *out, const bl_kernel_row *row, bool whole)
 static bool list_row(void *arg, const bl_kernel_row *row)
 {
     bl_text *out = arg;
-    if (row->version != BL_MOVES_VERSION) /* of another version of the server: of no use to this one */
+    if (row->version != BL_MOVES_VERSION) /* written by another version of the server, which this one cannot use */
         return true;
     if (out->len > 0 && bl_text_last(out) != '[')
         bl_text_puts(out, ",");
@@ -53,7 +53,7 @@ static bool list_row(void *arg, const bl_kernel_row *row)
     return !out->failed;
 }
 
-/* Of one nest: a row for each device and driver. */
+/* List the rows of one nest: one for each device and driver. */
 static bool list_whole(void *arg, const bl_kernel_row *row)
 {
     bl_text *out = arg;

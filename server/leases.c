@@ -6,7 +6,7 @@
 
 enum { DEFAULT_TTL = 60 };
 
-/* 0 where the body does not say. */
+/* *ttl becomes 0 if the body does not state it. */
 static bl_status read_ttl(bl_request *rq, double *ttl)
 {
     bl_json_limits limits = {.depth = (int)rq->server->settings.max_depth};
@@ -48,7 +48,7 @@ bl_status bl_handle_lease_put(bl_request *rq)
     double ttl = 0, now = 0;
     BL_TRY(read_ttl(rq, &ttl));
     BL_TRY(bl_lease_renew(rq->server->shelf, rq->owner, rq->param[0], ttl, &now, &rq->err));
-    return reply_lease(rq, rq->param[0], now, 200); /* found, so it is only hexadecimal digits */
+    return reply_lease(rq, rq->param[0], now, 200); /* a lease that was found has an id of hexadecimal digits */
 }
 
 bl_status bl_handle_lease_delete(bl_request *rq)

@@ -15,12 +15,12 @@
 
 enum {
     LAST_WAIT_MS = 10000,
-    QUIET_MS = 200, /* how long an open connection may ask for nothing before it may be cut: the request may be on its way */
-    LOOK_MS = 5,    /* at what is still to be answered */
-    STUCK_MS = 5000 /* without a tick of the watcher, which takes every lock there is: one of them is never given back */
+    QUIET_MS = 200, /* an open connection without a request for this long may be closed; a request may be on its way */
+    LOOK_MS = 5,    /* between two checks at the end */
+    STUCK_MS = 5000 /* without a tick of the watcher, which takes every lock: then a lock is never released */
 };
 
-/* ---- systemd (sd_notify(3), sd_watchdog_enabled(3)); without it all of this does nothing */
+/* ---- systemd (sd_notify(3), sd_watchdog_enabled(3)); without systemd these functions do nothing */
 
 static void tell_ready(const bl_server *server)
 {
@@ -41,7 +41,7 @@ static void tell_stopping(const bl_server *server)
     (void)sd_notifyf(0, "STOPPING=1\nSTATUS=answering what was accepted\nEXTEND_TIMEOUT_USEC=%.0f", most * 1e6);
 }
 
-/* How often to tell it that all is well, or a negative number: it does not ask. */
+/* The interval of the watchdog's keep-alive messages, or a negative number if systemd asks for none. */
 static int64_t watchdog_ns(void)
 {
     uint64_t microseconds = 0;
@@ -56,9 +56,9 @@ static void feed_watchdog(bl_server *server)
         bl_log(BL_LOG_ERROR, "the watcher has not moved for %d ms", STUCK_MS);
 }
 
-/* ---- waiting */
+/* ---- signals */
 
-/* A signal, or 0 after |ns|; for ever where that is negative. */
+/* Wait for a signal.  Returns 0 after |ns| nanoseconds; a negative |ns| waits without limit. */
 static int wait_signal(sigset_t *signals, int64_t ns)
 {
     struct timespec time = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
@@ -70,7 +70,7 @@ static int wait_signal(sigset_t *signals, int64_t ns)
     return number > 0 ? number : 0;
 }
 
-/* A moment of the end.  Whoever asks twice does not want to wait for a device. */
+/* Wait a moment during the shutdown.  A second signal ends the process at once. */
 static void wait_moment(sigset_t *signals)
 {
     int number = wait_signal(signals, INT64_C(1000000) * LOOK_MS);
@@ -87,7 +87,7 @@ static bool is_past(int64_t begin, double seconds)
     return bl_clock_ms(begin, bl_clock_ns()) >= seconds * 1e3;
 }
 
-/* Until no connection is open, or none of those open has asked for anything for a moment; false where requests are left. */
+/* Wait until no connection is open, or until no open connection has had a request for a moment.  False if requests are left. */
 static bool wait_until_idle(bl_server *server, double ms, sigset_t *signals)
 {
     int64_t begin = bl_clock_ns(), now = begin, asked = begin;
@@ -100,8 +100,8 @@ static bool wait_until_idle(bl_server *server, double ms, sigset_t *signals)
     return bl_metrics_get(&server->metrics, BL_COUNT_ACTIVE) == 0;
 }
 
-/* Say that nobody else should come, then refuse what is new, answer what was accepted, and cancel what takes too long.  The port
- * is open until what was accepted is done, so that whoever asks meanwhile is told 503 and not that nobody is here. */
+/* Shut down in steps: report not ready, refuse new work, answer accepted requests, then cancel what takes too long.  The port
+ * stays open until the accepted requests are answered, so that a client gets 503 and not a refused connection. */
 static void drain(bl_server *server, sigset_t *signals)
 {
     const bl_settings *set = &server->settings;
@@ -124,7 +124,7 @@ static void drain(bl_server *server, sigset_t *signals)
     bl_watch_cancel_all(server->watch);
     bl_children_stop(server->children);
     bl_children_stop(server->triers);
-    /* libmicrohttpd aborts if a suspended connection is left: what runs must come to its next launch first. */
+    /* libmicrohttpd aborts if a suspended connection is left, so every running request must reach its next launch first. */
     while (!wait_until_idle(server, LAST_WAIT_MS, signals) && bl_watch_waiting(server->watch) > 0)
         bl_log(BL_LOG_WARN, "still waiting for a device");
 }

@@ -20,15 +20,16 @@
 
 enum {
     BACKLOG = 1024,
-    HANDSHAKE_NS = 2000000, /* what is left of the handshake of one who has had an answer: a local network takes less */
-    RETRY_MS = 100          /* where descriptors or memory ran out: the daemon tells of an end just before it closes */
+    HANDSHAKE_NS = 2000000, /* time for a client that got SYN-ACK to finish the handshake; a local network takes less */
+    RETRY_MS = 100          /* retry interval when descriptors or memory ran out: the daemon reports an ended connection just
+                             * before it closes it */
 };
 
 struct bl_listener {
     bl_server *server;
     int socket;          /* -1: closed */
     int wake;            /* an eventfd */
-    atomic_bool waiting; /* for an end, because of which |wake| is written */
+    atomic_bool waiting; /* the thread waits, and bl_listener_ended writes |wake| */
     atomic_bool stop;
     bool started;
     pthread_t thread;
@@ -37,7 +38,7 @@ struct bl_listener {
 static void nudge(bl_listener *listener)
 {
     uint64_t one = 1;
-    ssize_t written = write(listener->wake, &one, sizeof one); /* cannot fail: nobody counts up to 2^64 */
+    ssize_t written = write(listener->wake, &one, sizeof one); /* cannot fail: the count never reaches 2^64 */
     (void)written;
 }
 
@@ -56,7 +57,7 @@ static bool is_full(const bl_listener *listener)
 
 enum { RESERVED_SHARE = 16 };
 
-/* How many connections are open and not about to close, beyond the places for clients without keys. */
+/* The number of open connections, without those that are closing, above the number of unreserved places. */
 static long long count_over(const bl_listener *listener)
 {
     const bl_settings *set = &listener->server->settings;
@@ -70,21 +71,21 @@ bool bl_listener_is_crowded(const bl_listener *listener)
     return count_over(listener) > 0;
 }
 
-/* Close connections that wait for their client, until at most |most| reserved places are taken. */
+/* Close connections that wait for their client, until at most |most| reserved places are in use. */
 static void make_room(const bl_listener *listener, long long most)
 {
     while (count_over(listener) > most && bl_watch_evict(listener->server->watch))
         ;
 }
 
-/* All that wait, or as many as there is room for.  False where the system has none. */
+/* Accept all pending connections, or as many as there is room for.  False if descriptors or memory ran out. */
 static bool accept_all(bl_listener *listener)
 {
     while (!is_full(listener)) {
         struct sockaddr_storage address;
         socklen_t size = sizeof address;
         int fd = accept4(listener->socket, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd < 0 && (errno == ECONNABORTED || errno == EINTR)) /* of one connection, which is gone */
+        if (fd < 0 && (errno == ECONNABORTED || errno == EINTR)) /* concerns only one connection, which is gone */
             continue;
         if (fd < 0)
             return errno == EAGAIN;
@@ -100,13 +101,13 @@ static bool is_wanted(const bl_listener *listener)
     return poll(&waits, 1, 0) > 0;
 }
 
-/* Until somebody connects and there is room for it. */
+/* Wait until a client connects and there is room for the connection. */
 static void wait_for_one(bl_listener *listener, bool room)
 {
     struct pollfd fds[2] = {{.fd = listener->wake, .events = POLLIN}, {.events = POLLIN}};
     uint64_t count = 0;
     atomic_store(&listener->waiting, true);
-    if (is_full(listener)) { /* looked at after |waiting| was set, so that no end is missed */
+    if (is_full(listener)) { /* checked after |waiting| is set, so that no end of a connection is missed */
         room = false;
         if (is_wanted(listener))
             make_room(listener, -1);
@@ -140,7 +141,7 @@ static bl_status open_port(bl_listener *listener, const struct addrinfo *address
     listener->socket = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (listener->socket < 0)
         return BL_EINVAL;
-    (void)setsockopt(listener->socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); /* or a restart finds its port taken */
+    (void)setsockopt(listener->socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); /* a restart can bind the port at once */
     if (address->ai_family == AF_INET6)
         (void)setsockopt(listener->socket, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
     if (bind(listener->socket, address->ai_addr, address->ai_addrlen) != 0 || listen(listener->socket, BACKLOG) != 0 ||
@@ -188,9 +189,9 @@ static void join(bl_listener *listener)
     listener->started = false;
 }
 
-/* Whoever asks to connect from now on gets no answer, and once the port is closed is refused; connections that have begun are not
- * touched (socket(7), SO_ATTACH_FILTER; the 14th byte of a TCP header holds its flags).  Where it cannot be had, whoever comes
- * between the last accept and the close is reset. */
+/* Drop new SYN segments by a socket filter, while handshakes that have begun can finish (socket(7), SO_ATTACH_FILTER; byte 13 of
+ * a TCP header holds its flags).  Clients that connect later are refused once the port is closed.  Without the filter, a client
+ * that connects between the last accept and the close is reset. */
 static void refuse_more(const bl_listener *listener)
 {
     enum { FLAGS = 13, SYN = 0x02, ACK = 0x10 };

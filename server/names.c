@@ -8,9 +8,8 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* The pairs in order of insertion, and a table of their numbers.
- * A pair that was removed leaves a hole, which the next rebuild closes; until then its number stays in the table, so that
- * searches pass over it. */
+/* A hash map: the pairs in order of insertion, and an open-addressing table of their indexes.  A removed pair leaves a hole,
+ * which the next rebuild closes; until then its index stays in the table as a tombstone. */
 
 enum { FIRST_PAIRS = 16 };
 
@@ -24,9 +23,9 @@ struct bl_namemap {
     pair *pairs;
     size_t used, cap; /* used counts the holes */
     size_t count;
-    size_t *table;                   /* number of a pair + 1, or 0; 2 * cap places */
-    uint64_t seed;                   /* random: names come from the wire, and must not be made to collide */
-    size_t cursor_at, cursor_before; /* a place in pairs, and how many live pairs are before it: for bl_namemap_at */
+    size_t *table;                   /* index of a pair + 1, or 0; 2 * cap entries */
+    uint64_t seed;                   /* random: clients choose names and must not be able to make them collide */
+    size_t cursor_at, cursor_before; /* a position in |pairs| and the number of live pairs before it, for bl_namemap_at */
 };
 
 bl_namemap *bl_namemap_create(void)
@@ -36,7 +35,7 @@ bl_namemap *bl_namemap_create(void)
     if (map == NULL)
         return NULL;
     if (getrandom(&map->seed, sizeof map->seed, GRND_NONBLOCK) != (ssize_t)sizeof map->seed)
-        map->seed = (uint64_t)(uintptr_t)map; /* early at boot: where the heap lies must do */
+        map->seed = (uint64_t)(uintptr_t)map; /* early at boot there is no randomness: use the heap address */
     return map;
 }
 
@@ -76,7 +75,7 @@ static void enter(const bl_namemap *map, size_t number)
     map->table[at] = number + 1;
 }
 
-/* Close the holes, and double unless there were enough of them. */
+/* Close the holes; double the capacity unless a quarter of it was holes. */
 static bool rebuild(bl_namemap *map)
 {
     size_t cap = map->cap == 0 ? FIRST_PAIRS : map->count > map->cap - map->cap / 4 ? map->cap * 2 : map->cap;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* GET /api/v1/now and GET /api/v1/now/history: what each device does, for whom, and until when.
+/* GET /api/v1/now and GET /api/v1/now/history: what each device does, for which key, and until when.
  *
- * Every key may ask.  What other keys are called, and what they run, is told where --show-names is on, and to the scope admin;
- * otherwise all of them together are one entry, "others".  How long another key had a device since the start is the scope admin's
- * to know, as GET /api/v1/usage is. */
+ * Every key may ask.  The names of other keys, and their work, are shown if --show-names is on, and to the scope admin; otherwise
+ * all other keys are one entry, "others".  The device time of another key since the start is shown to the scope admin only, as by
+ * GET /api/v1/usage. */
 #include "engine/base/clock.h"
 #include "proto/encode.h"
 #include "server/access/access.h"
@@ -18,9 +18,9 @@
 #include <time.h>
 
 enum {
-    MOST_WORKS = 16,    /* purposes that are told of a key */
+    MOST_WORKS = 16,    /* purposes shown for one key */
     MOST_SERIES = 16,   /* keys of a device in the history */
-    SHARE_SCALE = 1000, /* shares of a device are told to a thousandth */
+    SHARE_SCALE = 1000, /* shares of a device are rounded to a thousandth */
     MOST_SECONDS = 60 * BL_SAMPLE_MINUTES
 };
 #define OTHERS "others"
@@ -35,7 +35,7 @@ static bool knows_usage(const bl_request *rq, uint32_t owner)
     return rq->owner == owner || (rq->scopes & BL_SCOPE_ADMIN) != 0;
 }
 
-/* null: work that belongs to no key. */
+/* null for work of the server, which belongs to no key. */
 static void put_name(bl_text *out, const char *name)
 {
     bl_encode_key(out, "name");
@@ -45,7 +45,7 @@ static void put_name(bl_text *out, const char *name)
         bl_text_puts(out, "null");
 }
 
-/* ---- what requests are for */
+/* ---- purposes of requests */
 
 typedef struct work {
     struct work *next;
@@ -57,7 +57,7 @@ typedef struct work {
 typedef struct works {
     bl_arena *arena;
     work *first, **last;
-    bool failed; /* for want of memory */
+    bool failed; /* out of memory */
 } works;
 
 static void keep_work(void *arg, uint32_t who, const char *what)
@@ -108,7 +108,7 @@ static bl_status put_works(bl_request *rq, const works *all, uint32_t who)
 /* ---- keys of a device */
 
 typedef struct figures {
-    double busy, device_seconds; /* device_seconds: 0 where it is not told */
+    double busy, device_seconds; /* device_seconds: 0 if the client may not see it */
     size_t queue, memory;
 } figures;
 
@@ -189,7 +189,7 @@ static double busy_of(bl_access *access, int device)
     return bl_samples_copy(access, device, false, 1, &last, &until) > 0 ? (double)last.busy : 0;
 }
 
-/* null: nobody can say, since something runs that is no job, or a job that has just begun. */
+/* null if the time is unknown, because work other than a job runs, or a job that has just begun. */
 static void put_free_in(bl_text *out, const bl_worker *worker, const bl_drain_left *left)
 {
     double seconds = bl_jobs_seconds_left(worker->server->jobs, worker);
@@ -241,7 +241,7 @@ bl_status bl_handle_now(bl_request *rq)
 
 /* ---- GET /api/v1/now/history */
 
-/* A curve of one key, or of all that have no name here together. */
+/* The curve of one key, or the sum of all keys without a visible name. */
 typedef struct series {
     uint32_t owner;
     bool others;
@@ -261,7 +261,7 @@ static int by_sum(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* A key that comes when the table is full takes the place of the one that used least so far. */
+/* Add to the sum of a key.  If the table is full, a new key replaces the key with the least sum. */
 static void add_share(curves *c, uint32_t owner, bool others, double busy)
 {
     int least = 0;
@@ -304,7 +304,7 @@ static double share_in(const bl_request *rq, const bl_sample *sample, const seri
     return busy;
 }
 
-/* |s| NULL: of all keys together. */
+/* |s| NULL: the sum of all keys. */
 static void put_curve(bl_request *rq, const curves *c, const series *s)
 {
     bl_encode_key(&rq->out, "busy");

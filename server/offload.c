@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* At these sizes a stage takes about half a millisecond on one core of 2024; JSON of many short members takes up to 3 ms. */
+/* At these sizes a stage takes about half a millisecond on a core of 2024; JSON of many short members takes up to 3 ms. */
 enum {
     TEXT_BYTES = 32 * 1024, /* of a body, read byte by byte */
     COPY_SHARE = 16,        /* numbers in binary are copied, at least this many times as fast */
@@ -92,7 +92,7 @@ static bool has_large_coding(const bl_request *rq)
 
 /* ---- the stages */
 
-/* After a submission the request is another thread's. */
+/* After a submission the request belongs to another thread. */
 static bl_status handle(bl_request *rq, const bool *moved)
 {
     bl_status st = BL_OK;
@@ -103,10 +103,10 @@ static bl_status handle(bl_request *rq, const bool *moved)
         return st;
     if (rq->handling_ns != 0)
         bl_trail_add(&rq->trail, BL_TIME_HANDLE, rq->handling_ns, bl_clock_ns());
-    return st == BL_OK ? rq->err.status : st; /* a queue may have done it at once */
+    return st == BL_OK ? rq->err.status : st; /* a queue may have done the work on this thread */
 }
 
-/* The work is over: the answer. */
+/* The work is over: fill the answer. */
 static bl_status conclude(bl_request *rq, const bool *moved)
 {
     bl_status (*then)(bl_request *) = rq->then;
@@ -138,7 +138,7 @@ static bl_step go_on_apart(bl_request *rq)
 
 static bl_status submit_answer(bl_request *rq)
 {
-    rq->answering = true; /* what was done is answered, however many wait */
+    rq->answering = true; /* quotas do not bind an answer to finished work */
     return bl_offload_work(rq, go_on_apart);
 }
 
@@ -164,7 +164,7 @@ static bl_status end_body(bl_request *rq, const bool *moved)
     return BL_OK;
 }
 
-/* Until there is an answer. */
+/* Run the stages until the request has an answer. */
 static bl_status make_answer(bl_request *rq, const bool *moved)
 {
     bl_status st = rq->err.status;
@@ -187,5 +187,5 @@ void bl_offload_proceed(bl_request *rq, const bool *moved)
             st = submit_answer(rq);
     }
     if (!*moved && st != BL_OK)
-        (void)bl_fail(&rq->err, BL_EBUG, "a failure without a reason"); /* the first failure stays */
+        (void)bl_fail(&rq->err, BL_EBUG, "a failure without a reason"); /* kept only if there is no earlier failure */
 }

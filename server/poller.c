@@ -19,9 +19,9 @@
 #include <unistd.h>
 
 enum {
-    CLOSELY = 3,   /* times --spin: requests that come within that follow one another closely, a thread's waking included */
-    MOST_VAIN = 6, /* of looks in vain one after the other: then 1 of 2^6 waits begins with one */
-    DRAWN = 32     /* random numbers are had from the system at once: getrandom gives 256 bytes whole */
+    CLOSELY = 3,   /* times --spin: requests that arrive within this time count as close, including the wake-up of a thread */
+    MOST_VAIN = 6, /* unsuccessful spins in a row: then one of 2^6 waits begins with a spin */
+    DRAWN = 32     /* random numbers fetched at a time: getrandom delivers 256 bytes without interruption */
 };
 
 typedef struct given {
@@ -34,31 +34,31 @@ struct bl_poller {
     bl_server *server;
     bl_pollers *all;
     struct MHD_Daemon *daemon;
-    int epoll;                    /* the daemon's: readable when it has something to do */
+    int epoll;                    /* the daemon's: readable when the daemon has work */
     int wake;                     /* an eventfd */
-    given *given;                 /* a ring of connections to begin with: as many as may be open */
-    atomic_ullong ngiven, nbegun; /* ever */
-    atomic_llong connections;     /* given, and not over */
-    atomic_uint resuming;         /* threads inside of libmicrohttpd, which they told to go on with a connection */
-    atomic_bool called, sleeps;   /* something is to be done; |wake| is to be written for that */
+    given *given;                 /* a ring of connections that wait to be added, with room for the limit of open connections */
+    atomic_ullong ngiven, nbegun; /* totals */
+    atomic_llong connections;     /* given and not ended */
+    atomic_uint resuming;         /* threads that are inside bl_poller_resume */
+    atomic_bool called, sleeps;   /* called: the daemon must run; sleeps: a caller must write |wake| */
     atomic_bool stop;
-    atomic_llong woken_ns; /* when its thread last had something to do */
+    atomic_llong woken_ns; /* when its thread last woke */
     bool started;
-    /* its thread's */
-    bool closely;        /* do requests follow one another closely? */
-    unsigned vain, rest; /* looks in vain; waits without one that follow */
-    uint64_t over;       /* connections */
+    /* fields of its own thread */
+    bool closely;        /* requests follow one another closely */
+    unsigned vain, rest; /* unsuccessful spins in a row; waits to come that begin without a spin */
+    uint64_t over;       /* connections that ended */
     uint64_t random[DRAWN];
-    unsigned drawn; /* of these that are left */
+    unsigned drawn; /* random numbers left */
     pthread_t thread;
 };
 
 struct bl_pollers {
     bl_poller *pollers;
     unsigned n;
-    unsigned next;         /* the giver's */
-    unsigned most_open;    /* connections */
-    unsigned most_looking; /* half the cores are left to others */
+    unsigned next;         /* the giver's: round-robin position */
+    unsigned most_open;    /* limit of open connections */
+    unsigned most_looking; /* limit of pollers that spin at a time: half of the cores */
 };
 
 bl_server *bl_poller_server(const bl_poller *poller)
@@ -75,18 +75,19 @@ uint64_t bl_poller_draw(bl_poller *poller)
 
 /* ---- from other threads */
 
-/* Either the poller sees |called| before it sleeps, or this sees that it sleeps. */
+/* Either the poller reads |called| before it sleeps, or this thread reads that the poller sleeps: both are sequentially
+ * consistent. */
 void bl_poller_call(bl_poller *poller)
 {
     uint64_t one = 1;
     atomic_store(&poller->called, true);
     if (atomic_load(&poller->sleeps) && write(poller->wake, &one, sizeof one) < 0)
-        bl_log(BL_LOG_DEBUG, "eventfd: %s", strerror(errno)); /* cannot be: nobody counts up to 2^64 */
+        bl_log(BL_LOG_DEBUG, "eventfd: %s", strerror(errno)); /* cannot fail: the count never reaches 2^64 */
 }
 
-/* The daemon looks at its list of resumed connections before it empties the pipe that tells of them (0.9.75): what is resumed
- * between the two is found when it runs again, so it has to be called by us as well.  It looks at itself once more when the
- * connection may be answered and over already: it stays until |resuming| is none. */
+/* The daemon (0.9.75) reads its list of resumed connections before it empties the pipe that signals them.  A connection that is
+ * resumed in between is found only when the daemon runs again, so the poller calls it again.  After MHD_resume_connection the
+ * connection may already be answered and closed; |resuming| keeps the poller alive until this call returns. */
 void bl_poller_resume(bl_poller *poller, struct MHD_Connection *connection)
 {
     atomic_fetch_add(&poller->resuming, 1);
@@ -110,7 +111,7 @@ long long bl_pollers_open(const bl_pollers *pollers)
     return open;
 }
 
-/* That with the fewest; of those, by turns. */
+/* Choose the poller with the fewest connections; among equals in turn. */
 static bl_poller *choose(bl_pollers *pollers)
 {
     bl_poller *best = NULL;
@@ -135,7 +136,7 @@ void bl_pollers_give(bl_pollers *pollers, int fd, const struct sockaddr_storage 
 
 /* ---- the thread */
 
-/* The one that was given first, if there is one. */
+/* Take the connection that was given first, if there is one. */
 static bool take_given(bl_poller *poller, given *out)
 {
     unsigned long long at = atomic_load(&poller->nbegun);
@@ -146,14 +147,14 @@ static bool take_given(bl_poller *poller, given *out)
     return true;
 }
 
-/* libmicrohttpd has them added on the thread of their daemon, or its lists are torn. */
+/* libmicrohttpd must add connections on the thread of their daemon; otherwise its lists are corrupted. */
 static void begin_given(bl_poller *poller)
 {
     given one;
     while (take_given(poller, &one)) {
         uint64_t over = poller->over;
         if (MHD_add_connection(poller->daemon, one.fd, (const struct sockaddr *)&one.address, one.size) != MHD_YES &&
-            poller->over == over) /* closed, and nobody was told of its beginning */
+            poller->over == over) /* libmicrohttpd closed it before the start callback, so the end callback is not called */
             bl_poller_ended(poller);
     }
 }
@@ -163,7 +164,7 @@ static int64_t get_spin(const bl_poller *poller)
     return (int64_t)poller->server->settings.spin * 1000;
 }
 
-/* Milliseconds until the daemon has to close a connection that is silent, as poll(2) has them. */
+/* Milliseconds until the daemon must close an idle connection, as for poll(2). */
 static int get_timeout(const bl_poller *poller)
 {
     MHD_UNSIGNED_LONG_LONG ms = 0;
@@ -172,7 +173,7 @@ static int get_timeout(const bl_poller *poller)
     return ms < INT_MAX ? (int)ms : INT_MAX;
 }
 
-/* Do requests follow one another closely here, and on no more pollers than may look all at once? */
+/* Do requests follow one another closely here, and on no more pollers than may spin at a time? */
 static bool is_close(const bl_poller *poller, int64_t now)
 {
     const bl_pollers *all = poller->all;
@@ -183,7 +184,7 @@ static bool is_close(const bl_poller *poller, int64_t now)
     return poller->closely && busy <= all->most_looking;
 }
 
-/* Look for something to do, for --spin at most; not while somebody's work is under way, which may need the core. */
+/* Spin until there is work, for at most --spin, and only while no accepted request needs the cores. */
 static bool look(bl_poller *poller, int64_t begin)
 {
     struct pollfd daemon = {.fd = poller->epoll, .events = POLLIN};
@@ -193,7 +194,7 @@ static bool look(bl_poller *poller, int64_t begin)
             poller->vain = 0;
             return true;
         }
-        if (bl_clock_ns() >= end) { /* a client that takes longer than that does so again, and may need the core for it */
+        if (bl_clock_ns() >= end) { /* a client that is slower than --spin stays so, and may need the core itself */
             poller->vain += poller->vain < MOST_VAIN;
             poller->rest = 1U << poller->vain;
             return false;
@@ -238,7 +239,7 @@ static void *run_thread(void *arg)
     bl_poller *poller = arg;
     while (!atomic_load(&poller->stop)) {
         wait_for_work(poller);
-        atomic_store(&poller->called, false); /* before it is done, or a call meanwhile is lost */
+        atomic_store(&poller->called, false); /* cleared before the daemon runs, or a call in the meantime would be lost */
         begin_given(poller);
         (void)MHD_run(poller->daemon);
     }
@@ -261,7 +262,7 @@ static bl_status start(bl_poller *poller, bl_err *err)
     poller->started = pthread_create(&poller->thread, NULL, run_thread, poller) == 0;
     if (!poller->started)
         return bl_fail(err, BL_ENOMEM, "an HTTP thread");
-    (void)pthread_setname_np(poller->thread, "http"); /* as top -H shows it */
+    (void)pthread_setname_np(poller->thread, "http"); /* shown by top -H */
     return BL_OK;
 }
 
@@ -295,7 +296,7 @@ static void stop(bl_poller *poller)
 {
     given one;
     join(poller);
-    while (atomic_load(&poller->resuming) > 0) /* nobody begins it any more: no request is left */
+    while (atomic_load(&poller->resuming) > 0) /* no thread begins another resume: no request is left */
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     while (take_given(poller, &one))
         close(one.fd);

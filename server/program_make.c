@@ -22,7 +22,7 @@ static void end_make(void *arg)
 
 /* ---- on the thread that begins it */
 
-/* A state by reference is somebody else's too. */
+/* A state by reference is shared with other users, so no entry may update it. */
 static bl_status check_shared(const bl_program_doc *doc, bl_err *err)
 {
     for (int i = 0; i < doc->nstates; i++) {
@@ -39,8 +39,8 @@ static bl_status check_shared(const bl_program_doc *doc, bl_err *err)
 
 /* ---- on a compile thread */
 
-/* The kernels of initialisers go to the drivers' compilers with those of the first entry: each is small, and by itself would take
- * longer than with them. */
+/* Compile the kernels of initialisers together with those of the first entry: each is small, and a separate run of the driver's
+ * compiler would take longer. */
 static bl_status gather_initialisers(bl_program_make *make, bl_err *err)
 {
     const bl_program_doc *doc = &make->program->doc;
@@ -57,7 +57,7 @@ static bl_status gather_initialisers(bl_program_make *make, bl_err *err)
 static bl_status compile_entries(bl_program_make *make, bl_err *err)
 {
     bl_program *program = make->program;
-    /* a state, and what jobs make of it, has the bits of compiled kernels from the start */
+    /* programs with state always use compiled kernels: interpreted kernels give results with other last bits */
     make->x->early = make->x->rq->done == NULL && program->doc.nstates == 0 && make->x->rq->server->settings.interpret_first;
     BL_TRY(gather_initialisers(make, err));
     for (int i = 0; i < program->doc.nentries; i++) {
@@ -68,7 +68,8 @@ static bl_status compile_entries(bl_program_make *make, bl_err *err)
         BL_TRY(bl_exec_make_plan(make->x, &key, graph, true, &program->entries[i].plan, &hit, err));
     }
     make->x->early = false;
-    make->x->beam = 0; /* what runs once need not be searched, and its kernels are there, as brief as the first entry's */
+    make->x->beam = 0; /* initialisers run once, so they are not searched; their kernels were gathered with the first entry's
+                        * brief option */
     if (program->doc.nentries > 0)
         make->x->brief = bl_plan_get_info(program->entries[0].plan)->brief ? BL_BRIEF_YES : BL_BRIEF_NO;
     for (int i = 0; i < program->doc.nstates; i++) {
@@ -82,7 +83,7 @@ static bl_status compile_entries(bl_program_make *make, bl_err *err)
     return BL_OK;
 }
 
-/* The number of the hidden state |tensor| among the program's: entries share those of one name. */
+/* Find or add the index of the hidden state |tensor| in the program: entries share hidden states of equal names. */
 static bl_status find_hidden(bl_program_make *make, const bl_plan_tensor *tensor, int *out, bl_err *err)
 {
     bl_program *program = make->program;
@@ -104,7 +105,7 @@ static bl_status find_hidden(bl_program_make *make, const bl_plan_tensor *tensor
     return bl_arena_status(program->arena, err);
 }
 
-/* All state of the program, and which of it each entry has. */
+/* Collect all states of the program, and the states of each entry. */
 static bl_status lay_out(bl_program_make *make, bl_err *err)
 {
     bl_program *program = make->program;
@@ -141,7 +142,7 @@ static bl_status compile(bl_exec *x, bl_err *err)
 
 /* ---- on the device's thread */
 
-/* Run an initialiser.  What draws without a seed of its own gets one by its number, so that two of them differ. */
+/* Run an initialiser.  Each initialiser gets its own seed from its index, so that two random states differ. */
 static bl_status make_state(bl_program_make *make, int i, bl_buffer **out, bl_err *err)
 {
     bl_worker *worker = make->program->worker;
@@ -173,7 +174,7 @@ static bl_status make_state(bl_program_make *make, int i, bl_buffer **out, bl_er
     return st;
 }
 
-/* Its memory is the program's, and no other's that it has by reference. */
+/* Does the program own the memory of state |i|?  It does not own tensors by reference. */
 static bool is_own(const bl_program_make *make, int i)
 {
     const bl_program_doc *doc = &make->program->doc;
@@ -191,9 +192,10 @@ static bl_status fill_state(bl_program_make *make, int i, bl_err *err)
                              &count, &state->bytes, err));
     if (make->hidden[i] != NULL)
         return bl_state_begin(worker, make->hidden[i], dim, make->x->options.seed, &state->buffer, &state->bytes, err);
-    if (make->made[i] != NULL) /* hidden ones are past its end, but went above */
+    if (make->made[i] != NULL) /* |made| has no element for hidden states, which have returned above */
         return make_state(make, i, &state->buffer, err);
-    state->bytes = make->x->inputs[i]->bytes; /* of pages of texts fewer than its type says (models/pages.h) */
+    state->bytes = make->x->inputs[i]->bytes; /* the pages of a text model may have fewer bytes than the type says
+                                               * (models/pages.h) */
     if (make->program->doc.values[i].share)
         state->shared = bl_held_retain(make->x->inputs[i]);
     if (is_own(make, i)) {
@@ -227,7 +229,7 @@ static bl_step install_work(bl_request *rq)
     return BL_STEP_DONE;
 }
 
-/* ---- in and out */
+/* ---- interface */
 
 bl_status bl_program_make_create(bl_request *rq, bl_program_make **out)
 {
@@ -241,7 +243,7 @@ bl_status bl_program_make_create(bl_request *rq, bl_program_make **out)
     if (make->program == NULL)
         return bl_fail(&rq->err, BL_ENOMEM, "program");
     BL_TRY(bl_request_defer(rq, end_make, make));
-    BL_TRY(bl_exec_create(rq, &make->x)); /* ends before the program does */
+    BL_TRY(bl_exec_create(rq, &make->x)); /* the execution ends before the program does */
     make->x->extra = make;
     return BL_OK;
 }
@@ -251,7 +253,7 @@ bl_status bl_program_make_decode(bl_program_make *make)
     bl_program *program = make->program;
     bl_json_doc doc = {0};
     bl_tensor_file file = {0};
-    bl_status st = bl_exec_document(make->x, program->arena, false, &doc, &file); /* whose names the program keeps */
+    bl_status st = bl_exec_document(make->x, program->arena, false, &doc, &file); /* the program keeps names of the file */
     if (st == BL_OK) {
         bl_decode_env env = bl_exec_env(make->x, program->arena, &file);
         bl_json root = bl_json_root(&doc);

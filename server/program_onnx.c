@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A whole number up to |stop|. */
+/* Read a whole number that is followed by |stop|. */
 static bool read_bound(const char *text, char stop, int64_t *out, const char **end)
 {
     char *after;
@@ -19,7 +19,7 @@ static bool read_bound(const char *text, char stop, int64_t *out, const char **e
     return errno == 0 && *text >= '0' && *text <= '9' && *after == stop;
 }
 
-/* "1-64", "32-1280:32" or "8". */
+/* Read "1-64", "32-1280:32" or "8". */
 static bool read_sizes(const char *text, bl_wire_var *out)
 {
     const char *at = text;
@@ -37,7 +37,7 @@ static bool read_sizes(const char *text, bl_wire_var *out)
     return read_bound(text, '\0', &out->hi, &at);
 }
 
-/* |text| is NAME:SIZES.  Names may have a colon in them too: the sizes begin at the first one behind which there are any. */
+/* Split |text|, NAME:SIZES.  A name may contain colons: the sizes follow the first colon behind which sizes can be read. */
 static bool read_range(char *text, bl_wire_var *out)
 {
     for (char *colon = strchr(text, ':'); colon != NULL; colon = strchr(colon + 1, ':')) {
@@ -50,7 +50,7 @@ static bool read_range(char *text, bl_wire_var *out)
     return false;
 }
 
-/* "batch:1-64,height:32-1280:32,n:8" */
+/* Read "batch:1-64,height:32-1280:32,n:8". */
 static bl_status read_ranges(bl_request *rq, const char *text, bl_onnx_range **ranges, int *count)
 {
     *ranges = bl_arena_array(rq->arena, BL_WIRE_MAX_DIMS, sizeof **ranges);
@@ -94,7 +94,7 @@ bl_status bl_program_import_file(bl_request *rq, bl_program *program, bl_span fi
     return st;
 }
 
-/* Strings are read and written where a model is asked; a program has tensors. */
+/* Only hosted models read and write strings; programs have tensors only. */
 static bl_status refuse_strings(bl_request *rq, const bl_onnx_port *ports, int count, const char *what)
 {
     for (int i = 0; i < count; i++)

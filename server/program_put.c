@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* PUT of a program: decoded on the HTTP thread, made (program_make.h), and only then known under its name. */
+/* PUT of a program: decode on the HTTP thread, make the program (program_make.h), then register its name. */
 #include "server/data/saver.h"
 #include "server/handlers.h"
 #include "server/jobs/jobs.h"
@@ -17,10 +17,11 @@
 typedef struct put_job {
     bl_program_make *make;
     bool fresh, replaced;
-    bool saved; /* the saver puts it on the shelf: it comes back after an end, or what it replaces does */
+    bool saved; /* the saver registers the program after it is stored: after a crash either the new or the replaced program comes
+                 * back */
 } put_job;
 
-/* Is it to outlive the server? */
+/* Read the query "durable": shall the program survive a restart? */
 static bl_status read_durable(bl_request *rq, bool *out)
 {
     const char *text = bl_request_query(rq, "durable");
@@ -44,7 +45,7 @@ static bl_status decode(bl_program_make *make)
     return bl_program_make_decode(make);
 }
 
-/* A job has it put again, and it is what it was. */
+/* A job puts the program again; the program keeps its durability and its numbered runs. */
 static bl_status take_over(bl_program *program, const bl_program *old, bl_err *err)
 {
     program->durable = old->durable;
@@ -57,7 +58,7 @@ static bl_status install(bl_program_make *make, bl_err *err)
     bl_program *program = make->program, *old = NULL;
     bl_err ignored = {0};
     bl_status st = BL_OK;
-    if (make->x->rq->done == NULL) /* a job may have begun since it was asked */
+    if (make->x->rq->done == NULL) /* a job may have begun since the request arrived */
         BL_TRY(bl_jobs_guard(program->server->jobs, program->owner, program->name, err));
     job->replaced = bl_shelf_get_program(program->server->shelf, program->owner, program->name, &old, &ignored) == BL_OK;
     if (make->x->rq->done == NULL)
@@ -106,7 +107,7 @@ bl_status bl_handle_program_put(bl_request *rq)
     if (!bl_wire_name_ok(rq->param[0]))
         return bl_fail(&rq->err, BL_EINVAL,
                        "\"%.160s\" is no name: letters, digits and _ . : / - after a letter or _, at most 128", rq->param[0]);
-    if (rq->done == NULL) /* else the job itself has it put */
+    if (rq->done == NULL) /* otherwise the job itself puts the program */
         BL_TRY(check_name(rq));
     BL_TRY(bl_program_make_create(rq, &job->make));
     program = job->make->program;

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- GET: between two runs the buffers are retained (or copied, where the host does not see them); they are printed later,
- * while the program may go on: it exchanges buffers, it does not write into those that somebody holds. */
+/* ---- GET: between two runs the buffers are retained, or copied if the host does not see them.  The answer is printed later
+ * while the program may run on: a run exchanges buffers and does not write into retained ones. */
 
 typedef struct get_job {
     bl_program *program;
@@ -97,7 +97,7 @@ bl_status bl_handle_state_get(bl_request *rq)
     return bl_request_submit(rq, job->program->worker->queue, take_state, &job->program->serial);
 }
 
-/* ---- PUT: all of it, at once, between two runs */
+/* ---- PUT: all states at once, between two runs */
 
 static bl_step replace_state(bl_request *rq)
 {
@@ -137,7 +137,7 @@ static bl_status decode_state(bl_exec *x, bl_tensor_value **values)
     if (st == BL_OK) {
         bl_decode_env env = bl_exec_env(x, rq->arena, &file);
         bl_json root = bl_json_root(&doc);
-        env.infer = NULL; /* values, not recipes */
+        env.infer = NULL; /* a state takes values, not initialisers */
         st = bl_decode_state(&env, &root, types, program->nstates, values, &rq->err);
     }
     bl_json_fini(&doc);

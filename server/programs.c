@@ -125,7 +125,7 @@ bl_status bl_program_check_free(const bl_program *program, const bl_plan_info *e
         changes = changes || entry->updated[i];
     if (!changes)
         return BL_OK;
-    if (claim == BL_CLAIM_NONE) /* by one that goes on, or is about to: what was done until then would be lost */
+    if (claim == BL_CLAIM_NONE) /* a job that is being restored will overwrite the state, so the change would be lost */
         return bl_jobs_guard_restoring(program->server->jobs, program->owner, program->name, err);
     if (claim == BL_CLAIM_DELETED)
         return bl_fail(err, BL_ENOTFOUND, "there is no program \"%s\"", program->name);
@@ -140,7 +140,7 @@ bl_status bl_program_find(bl_request *rq, bool read, bl_program **out)
     return bl_request_defer(rq, bl_program_release_any, *out);
 }
 
-/* ---- what it is */
+/* ---- description */
 
 bl_file_tensor bl_state_tensor(const bl_state *state, const char *data)
 {
@@ -170,7 +170,7 @@ static void put_names(bl_text *out, const char *key, const bl_wire_output *outpu
 
 enum { MOST_PROFILED = 1000 };
 
-/* What each kernel takes in service, as far as that was measured. */
+/* Write the time of each kernel in service, as far as it was measured. */
 static void put_profile(bl_text *out, const bl_plan *plan, const bl_peaks *peaks)
 {
     bl_kernel_use *use = calloc(MOST_PROFILED, sizeof *use);
@@ -206,7 +206,7 @@ static void put_profile(bl_text *out, const bl_plan *plan, const bl_peaks *peaks
     free(use);
 }
 
-/* What it takes and gives. */
+/* Write the inputs and outputs. */
 static void put_graph(bl_text *out, const bl_program *program, const bl_wire_graph *graph)
 {
     bl_encode_key(out, "inputs");
@@ -238,7 +238,7 @@ static void put_graph(bl_text *out, const bl_program *program, const bl_wire_gra
     bl_text_puts(out, "}");
 }
 
-/* How it is computed; |plan| NULL: it was not compiled yet. */
+/* Write the plan's figures; |plan| NULL: not compiled yet. */
 static void put_plan(bl_text *out, const bl_program *program, const bl_plan *plan)
 {
     static const bl_plan_info none;
@@ -250,7 +250,7 @@ static void put_plan(bl_text *out, const bl_program *program, const bl_plan *pla
     bl_encode_key(out, "peak_bytes");
     bl_encode_u64(out, info->peak_bytes);
     bl_encode_measured(out, "compile_ms", info->compile_ms);
-    bl_encode_measured(out, "engine_ms", info->engine_ms); /* of that, from the graph to the source of its kernels */
+    bl_encode_measured(out, "engine_ms", info->engine_ms); /* the part from the graph to the source of its kernels */
     put_profile(out, plan, bl_worker_peaks(program->worker));
 }
 
@@ -271,7 +271,7 @@ static void put_entry(bl_text *out, const bl_program *program, int at)
     bl_plan_release(plan);
 }
 
-/* The plan is that of the variant which was used last. */
+/* The plan is that of the most recently used variant. */
 static void put_variants(bl_text *out, const bl_program *program)
 {
     const bl_program_entry *entry = bl_variants_entry(program->variants);
@@ -372,7 +372,7 @@ bl_status bl_handle_program_delete(bl_request *rq)
     return reply_deleted(rq);
 }
 
-/* ---- running it */
+/* ---- runs */
 
 static bl_status decode_run(bl_exec *x, const bl_program *program, bl_program_run *run)
 {
@@ -391,14 +391,14 @@ static bl_status decode_run(bl_exec *x, const bl_program *program, bl_program_ru
     return st;
 }
 
-/* A run for debugging is a plan of its own, which keeps its text. */
+/* A run with another debug level has its own plan, which keeps the debug text. */
 static bl_status compile_again(bl_exec *x, bl_err *err)
 {
     BL_TRY(bl_exec_make_plan(x, &x->key, x->graph, true, &x->plan, &x->hit, err));
     return bl_exec_admit(x, err);
 }
 
-/* The program's plan as it was compiled: another level of debugging would be another plan. */
+/* The key of the program's plan as it was compiled, without this run's debug level. */
 static bl_status key_of_own(bl_exec *x)
 {
     const bl_plan_options *own = bl_plan_get_options(x->entry->plan);
@@ -411,7 +411,7 @@ static bl_status key_of_own(bl_exec *x)
     return st;
 }
 
-/* The cache has put what was found in the place of the program's plan, unless it had dropped that one meanwhile. */
+/* Replace the program's plan by x->plan.  The cache has done so already unless it had dropped the program's plan meanwhile. */
 static bl_status take_better(bl_exec *x, bl_err *err)
 {
     bl_plan *current = bl_plan_current(x->entry->plan);
@@ -422,7 +422,7 @@ static bl_status take_better(bl_exec *x, bl_err *err)
     return bl_exec_admit(x, err);
 }
 
-/* The same graph with kernels that were searched, or, where they were interpreted, compiled. */
+/* Compile the same graph with searched kernels, or with compiled kernels in place of interpreted ones. */
 static bl_status make_better(bl_exec *x, bl_err *err)
 {
     int debug = x->debug;
@@ -433,7 +433,7 @@ static bl_status make_better(bl_exec *x, bl_err *err)
     return st == BL_OK ? take_better(x, err) : st;
 }
 
-/* Its kernels are searched as widely as this run asks for, unless they were, and serve all runs from then on. */
+/* Search the kernels with the width that this run asks for, unless they were searched so; later runs use the result. */
 static bl_status choose_searched(bl_exec *x)
 {
     BL_TRY(key_of_own(x));
@@ -450,13 +450,13 @@ static bl_status choose_plan(bl_exec *x)
     bool plain = x->debug == (int)x->rq->server->settings.debug || x->debug == 0;
     if (plain && x->options.beam > 0)
         return choose_searched(x);
-    x->beam = x->options.beam > 0 ? x->beam : 0; /* the setting was obeyed when the program was put */
+    x->beam = x->options.beam > 0 ? x->beam : 0; /* the width of the setting was applied when the program was put */
     if (plain) {
         x->plan = bl_plan_current(x->entry->plan);
         x->hit = x->steps == 1 || bl_plan_get_info(x->plan)->interpreted == 0;
         if (x->hit)
             return bl_exec_admit(x, &x->rq->err);
-        bl_plan_release(x->plan); /* a run keeps its kernels: those of many steps are compiled */
+        bl_plan_release(x->plan); /* a run does not change kernels, so runs of many steps get compiled ones */
         x->plan = NULL;
         x->compile = make_better;
         return key_of_own(x);
@@ -467,7 +467,7 @@ static bl_status choose_plan(bl_exec *x)
     return BL_OK;
 }
 
-/* Whoever may read a program of another owner may run what changes nothing of it. */
+/* A key that may read a shared program may run entries that change no state. */
 static bl_status check_read_only(const bl_request *rq, const bl_program *program, const bl_program_entry_state *entry,
                                  bl_err *err)
 {
@@ -481,7 +481,7 @@ static bl_status check_read_only(const bl_request *rq, const bl_program *program
     return BL_OK;
 }
 
-/* |program| is that of the document, or the variant for its values, which was |made| for this run. */
+/* |program| is the program of the path, or the variant for the values, which may have been |made| for this run. */
 static bl_status run_program(bl_exec *x, bl_program *program, bl_program_run *run, bool made)
 {
     bl_request *rq = x->rq;

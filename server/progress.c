@@ -9,8 +9,8 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-/* A client that is there sends its head at once: a few round trips, with TLS.  One that stands still for STILL_NS has left, or
- * has nothing to say. */
+/* A live client sends its head at once: within a few round trips, TLS included.  A connection without progress for STILL_NS is
+ * dead or has nothing to send. */
 enum { FRESH_NS = 250000000, STILL_NS = 2000000000 };
 
 void bl_progress_enter(bl_progress *p, bl_phase phase)
@@ -36,7 +36,8 @@ void bl_progress_count(bl_progress *p, size_t bytes)
     atomic_store(&p->moved_ns, bl_clock_ns());
 }
 
-/* Bytes that the client has acknowledged, ever.  False where none wait to be: the client is not what the answer waits for. */
+/* The bytes that the client has ever acknowledged.  False if no sent byte is unacknowledged: the answer then does not wait for
+ * the client. */
 static bool read_acknowledged(int fd, uint64_t *bytes)
 {
     struct tcp_info info = {0};
@@ -56,11 +57,11 @@ static void begin_window(bl_progress *p, uint64_t bytes, int64_t now)
     p->window_bytes = bytes;
 }
 
-/* Fewer bytes in a window than the least rate gives? */
+/* Did fewer bytes move in a window than the minimum rate requires? */
 static bool is_below_rate(bl_progress *p, uint64_t bytes, const bl_settings *set, int64_t now)
 {
     double seconds = (double)(now - p->window_ns) * 1e-9, moved = (double)(bytes - p->window_bytes);
-    if (p->window_ns < atomic_load(&p->since_ns) || bytes < p->window_bytes) { /* of another phase */
+    if (p->window_ns < atomic_load(&p->since_ns) || bytes < p->window_bytes) { /* the window began in another phase */
         begin_window(p, bytes, now);
         return false;
     }
@@ -77,7 +78,7 @@ bool bl_progress_is_late(bl_progress *p, int fd, bool held, const bl_settings *s
     switch ((bl_phase)atomic_load(&p->phase)) {
     case BL_PHASE_HEAD:
         return spent > set->head_timeout;
-    case BL_PHASE_IDLE: /* bytes that come one by one do not end it: libmicrohttpd counts --idle-timeout from the last */
+    case BL_PHASE_IDLE: /* single bytes do not end this phase: libmicrohttpd counts --idle-timeout from the last byte */
         return spent > set->idle + set->head_timeout;
     case BL_PHASE_BODY:
         if (!held)

@@ -9,7 +9,7 @@
 
 enum {
     LOOK_EVERY_MS = 50,
-    MOST_PLANS = 1024, /* that the thread examines at a time */
+    MOST_PLANS = 1024, /* examined in one round */
     MOST_AT_ONCE = 16, /* plans whose kernels are compiled together */
     ARENA_BYTES = 1 << 28
 };
@@ -31,7 +31,7 @@ static bl_plan_options options_for(const bl_promoter *p, const bl_plan *plan)
     return options;
 }
 
-/* The kernels of all but the first.  What cannot be had is compiled with its own plan. */
+/* Gather the kernels of all plans but the first.  Kernels that cannot be gathered are compiled with their own plan. */
 static void gather(const bl_promoter *p, bl_plan *const *plans, size_t n, bl_arena *arena, bl_plan_sources *sources)
 {
     for (size_t i = 1; i < n; i++) {
@@ -62,7 +62,7 @@ static void promote(bl_promoter *p, bl_plan *plan, const bl_plan_sources *along)
     bl_plan_release(made);
 }
 
-/* The first plans of |all| that want it, each as it is now, retained. */
+/* The first plans of |all| that want compiled kernels, each in its current form, retained. */
 static size_t choose(bl_plan *const *all, size_t n, bl_plan **chosen)
 {
     size_t count = 0;

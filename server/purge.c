@@ -23,7 +23,7 @@ typedef struct order {
     bl_status (*then)(bl_request *rq);
 } order;
 
-/* When no job holds or makes anything for the key any more, but for what ends with it. */
+/* Called when no job of the key is left that holds or makes anything. */
 static bl_status purge_rest(bl_request *rq)
 {
     const order *o = rq->data;
@@ -39,7 +39,7 @@ bl_status bl_purge(bl_request *rq, uint32_t owner, bl_status (*then)(bl_request 
     order *o = bl_arena_alloc(rq->arena, sizeof *o);
     if (o == NULL)
         return bl_arena_status(rq->arena, &rq->err);
-    bl_access_purge(rq->server->access, owner); /* from now on what was begun before is refused */
+    bl_access_purge(rq->server->access, owner); /* refuses requests of the key that began before */
     *o = (order){owner, then};
     rq->data = o;
     return bl_jobs_purge(rq, owner, purge_rest);

@@ -11,10 +11,12 @@
 
 enum {
     MAX_THREADS = 64,
-    MOST_FLYING = 4 /* the first of them waits for the last, and none takes long: FLIGHT_NS in engine/plan/run.c */
+    MOST_FLYING = 4 /* runs in flight together: the first waits for the last, and each is short (FLIGHT_NS in
+                     * engine/plan/run.c) */
 };
 
-/* What is at work, for those who ask: its request may be somebody else's by now. */
+/* A copy of what is known of a running request, for the listing functions: the request itself may belong to another thread by
+ * now. */
 typedef struct note {
     bool used;
     uint32_t owner;
@@ -24,35 +26,36 @@ typedef struct note {
 
 struct bl_queue {
     const char *name;
-    size_t max;           /* that wait in one waiter */
-    atomic_size_t length; /* waiting or at work */
+    size_t max;           /* of one waiter's requests that may wait */
+    atomic_size_t length; /* waiting or running */
     pthread_mutex_t lock;
     pthread_cond_t some;
     bl_fair fair;
     atomic_size_t waiting;
-    atomic_llong settled_ns; /* of the turn at hand, what was for others that it took along: there is one thread then */
-    bool busy;               /* its thread is at work, where it has but one */
-    bool visited;            /* another thread is: then its own is not */
+    atomic_llong settled_ns; /* the part of the current turn that was charged to requests taken along; such a queue has one
+                              * thread */
+    bool busy;               /* the queue has one thread, and the thread is working */
+    bool visited;            /* another thread works in place of the queue's thread (bl_queue_visit) */
     bool stop;
     note notes[MOST_FLYING]; /* of a queue with one thread */
-    uint64_t nturns;         /* ever, of which the last are in |turns| */
+    uint64_t nturns;         /* total; |turns| has the last of them */
     bl_turn_record *turns;
     atomic_uint lanes; /* threads that have started */
-    bl_request *along; /* those that its work took along */
-    bl_request *lent;  /* at work, which goes on without them (by |next|) */
+    bl_request *along; /* requests that the running work took along */
+    bl_request *lent;  /* running requests whose work serves others too (linked by |next|) */
     bl_queue_hooks hooks;
     unsigned nthreads;
     pthread_t thread[MAX_THREADS];
 };
 
-/* Under the lock: the holder of |serial| is through, so the next one may. */
+/* Under the lock: release |serial|, so that its next request may run. */
 static void pass_serial(bl_queue *queue, bl_serial *serial)
 {
     serial->holder = NULL;
     pthread_cond_signal(&queue->some);
 }
 
-/* A request at work, and what must be known of it when it is over: by then it may be somebody else's. */
+/* A running request, with a copy of what is needed after its work: by then it may belong to another thread. */
 typedef struct turn {
     bl_request *rq;
     bl_waiter *waiter;
@@ -65,7 +68,7 @@ typedef struct turn {
     char purpose[BL_PURPOSE_SIZE];
     bl_step step;
     bool over;
-    bool along; /* it was taken along by the work of another */
+    bool along; /* taken along by the work of another request */
 } turn;
 
 bl_status bl_queue_reserve(bl_queue *queue, bl_request *rq, size_t quota, bl_err *err)
@@ -90,7 +93,7 @@ bl_status bl_queue_reserve(bl_queue *queue, bl_request *rq, size_t quota, bl_err
     return BL_OK;
 }
 
-/* Under the lock: |rq| waits here. */
+/* Under the lock: add |rq| to the waiting requests. */
 static void append(bl_queue *queue, bl_request *rq)
 {
     rq->queue = queue;
@@ -98,7 +101,7 @@ static void append(bl_queue *queue, bl_request *rq)
     atomic_fetch_add(&queue->waiting, 1);
 }
 
-/* Under the lock: it does not any more. */
+/* Under the lock: remove |rq| from the waiting requests. */
 static void unlink_waiting(bl_queue *queue, bl_request *rq)
 {
     rq->queue = NULL;
@@ -110,7 +113,7 @@ void bl_queue_push(bl_queue *queue, bl_request *rq)
 {
     pthread_mutex_lock(&queue->lock);
     append(queue, rq);
-    if (!queue->visited) /* whose end wakes somebody */
+    if (!queue->visited) /* the end of the visit signals the condition */
         pthread_cond_signal(&queue->some);
     pthread_mutex_unlock(&queue->lock);
 }
@@ -189,7 +192,7 @@ bool bl_queue_is_wanted(bl_queue *queue)
     return atomic_load_explicit(&queue->waiting, memory_order_relaxed) > 0;
 }
 
-/* Under the lock: |rq| waits; take it out for good. */
+/* Under the lock: remove |rq|, which waits, and give its place back. */
 static void take_out(bl_queue *queue, bl_request *rq)
 {
     unlink_waiting(queue, rq);
@@ -211,7 +214,7 @@ bool bl_queue_remove(bl_queue *queue, bl_request *rq)
     return found;
 }
 
-/* Under the lock: one that waited too long, taken out; NULL: none did. */
+/* Under the lock: remove one request whose deadline has passed; NULL if there is none. */
 static bl_request *take_expired(bl_queue *queue, int64_t now_ns)
 {
     for (const bl_waiter *waiter = queue->fair.first; waiter != NULL; waiter = waiter->next)
@@ -223,7 +226,7 @@ static bl_request *take_expired(bl_queue *queue, int64_t now_ns)
     return NULL;
 }
 
-/* ---- at work for others too */
+/* ---- work whose request can be answered early */
 
 void bl_queue_lend(bl_queue *queue, bl_request *rq)
 {
@@ -234,7 +237,7 @@ void bl_queue_lend(bl_queue *queue, bl_request *rq)
     pthread_mutex_unlock(&queue->lock);
 }
 
-/* Under the lock. */
+/* Under the lock: remove |rq| from the lent requests. */
 static bool unlink_lent(bl_queue *queue, bl_request *rq)
 {
     bl_request **at = &queue->lent;
@@ -256,7 +259,8 @@ bool bl_queue_take_back(bl_queue *queue, bl_request *rq)
     return found;
 }
 
-/* Under the lock: one for which nobody waits any more, and why is in it; its memory is the work's too from now on. */
+/* Under the lock: remove one lent request whose client is gone or whose deadline has passed, with the reason in rq->err.  From
+ * now on the work holds a reference to its memory. */
 static bl_request *take_left(bl_queue *queue)
 {
     bl_request *rq = queue->lent;
@@ -303,7 +307,7 @@ void bl_queue_expire(bl_queue *queue, int64_t now_ns)
     }
 }
 
-/* Under the lock: the turn of |rq|, which waited here. */
+/* Under the lock: begin the turn of |rq|, which waited. */
 static turn begin_turn(bl_queue *queue, bl_request *rq)
 {
     turn at = {.rq = rq,
@@ -321,7 +325,7 @@ static turn begin_turn(bl_queue *queue, bl_request *rq)
     return at;
 }
 
-/* Under the lock: |at| is at work. */
+/* Under the lock: fill a note for |at|. */
 static void take_note(bl_queue *queue, turn *at)
 {
     for (int i = 0; queue->nthreads == 1 && at->note == NULL && i < MOST_FLYING; i++)
@@ -334,7 +338,8 @@ static void take_note(bl_queue *queue, turn *at)
     memcpy(at->note->purpose, at->purpose, sizeof at->purpose);
 }
 
-/* The next one, taken out; NULL: the queue ends, or, where |flying|, none is here that may join those. */
+/* Wait for the next request and take it out.  NULL: the queue ends, or, if |flying|, no request waits that may join the runs in
+ * flight. */
 static bl_request *take_next(bl_queue *queue, bool flying, turn *out)
 {
     bl_request *rq = NULL;
@@ -353,7 +358,7 @@ static bl_request *take_next(bl_queue *queue, bool flying, turn *out)
     return rq;
 }
 
-/* Do one piece of work, unless there is no use in it any more. */
+/* Do one piece of work, unless the request was cancelled or is too late. */
 static bl_step work_on(bl_queue *queue, bl_request *rq)
 {
     int64_t now = bl_clock_ns();
@@ -369,7 +374,7 @@ static bl_step work_on(bl_queue *queue, bl_request *rq)
     return rq->work(rq);
 }
 
-/* Others had a part in that; what is left is its owner's. */
+/* Charge the shares of other owners; returns the rest, which the request's owner pays. */
 static int64_t charge_shares(bl_queue *queue, const bl_request *rq, int64_t took)
 {
     int64_t left = took;
@@ -386,7 +391,7 @@ static int64_t charge_shares(bl_queue *queue, const bl_request *rq, int64_t took
     return left;
 }
 
-/* Under the lock: the turn is over. */
+/* Under the lock: record a turn that is over. */
 static void record_turn(bl_queue *queue, const turn *at)
 {
     bl_turn_record *record = &queue->turns[queue->nturns++ % BL_QUEUE_TURNS];
@@ -396,7 +401,7 @@ static void record_turn(bl_queue *queue, const turn *at)
     record->end_ns = at->end_ns;
     record->owner = at->owner;
     record->lane = at->lane;
-    while (len > 0 && (at->purpose[len] & 0xC0) == 0x80) /* not within a character */
+    while (len > 0 && (at->purpose[len] & 0xC0) == 0x80) /* do not cut within a UTF-8 character */
         len--;
     memcpy(record->what, at->purpose, len);
     record->what[len] = '\0';
@@ -411,7 +416,7 @@ void bl_queue_list_turns(bl_queue *queue, int64_t since_ns, void (*each)(void *a
     pthread_mutex_unlock(&queue->lock);
 }
 
-/* |took| nanoseconds of this thread went into |at|, of whose request its work said |step|. */
+/* End the turn |at|: |took| nanoseconds are charged, and the work returned |step|. */
 static void settle(bl_queue *queue, const turn *at, bl_step step, int64_t took)
 {
     if (step != BL_STEP_MOVED)
@@ -421,7 +426,7 @@ static void settle(bl_queue *queue, const turn *at, bl_step step, int64_t took)
     pthread_mutex_lock(&queue->lock);
     if (at->note != NULL)
         at->note->used = false;
-    if (!at->along) /* else it is part of a turn */
+    if (!at->along) /* otherwise it is a part of another turn */
         record_turn(queue, at);
     bl_fair_charge(at->waiter, at->expected, took);
     at->waiter->working -= !at->along;
@@ -431,7 +436,7 @@ static void settle(bl_queue *queue, const turn *at, bl_step step, int64_t took)
     } else {
         bl_fair_leave(&queue->fair, at->waiter);
         atomic_fetch_sub(&queue->length, 1);
-        if (at->serial != NULL && step == BL_STEP_DONE) /* what moves on holds no serial */
+        if (at->serial != NULL && step == BL_STEP_DONE) /* a request that moves to another queue keeps no serial */
             pass_serial(queue, at->serial);
     }
     pthread_mutex_unlock(&queue->lock);
@@ -439,7 +444,7 @@ static void settle(bl_queue *queue, const turn *at, bl_step step, int64_t took)
         bl_request_finish(at->rq);
 }
 
-/* ---- taking others along */
+/* ---- batching */
 
 /* Under the lock. */
 static size_t count_fitting(const bl_queue *queue, bl_queue_fits fits, void *arg)
@@ -465,7 +470,7 @@ static bool goes_before(const bl_request *a, const bl_request *b)
     return a->priority != b->priority ? a->priority < b->priority : a->queued_ns < b->queued_ns;
 }
 
-/* Under the lock: of those that fit the first that is found, or the one that goes before all others; NULL: there is none. */
+/* Under the lock: the first request that fits in any order (|any|), or the one that goes before all others; NULL if none fits. */
 static bl_request *find_fitting(const bl_queue *queue, bl_queue_fits fits, void *arg, bool any)
 {
     bl_request *best = NULL;
@@ -485,14 +490,14 @@ bl_request *bl_queue_take_along(bl_queue *queue, bl_queue_fits fits, void *arg, 
     bl_request *first = NULL, **last = &first;
     bool all = false;
     pthread_mutex_lock(&queue->lock);
-    all = count_fitting(queue, fits, arg) <= most; /* in any order then */
+    all = count_fitting(queue, fits, arg) <= most; /* all are taken, so their order does not matter */
     for (size_t n = 0; n < most; n++) {
         bl_request *rq = find_fitting(queue, fits, arg, all);
         if (rq == NULL)
             break;
         unlink_waiting(queue, rq);
         *last = rq;
-        last = &rq->next; /* NULL, since it waits no more */
+        last = &rq->next; /* NULL, since the request does not wait any more */
         rq->along = queue->along;
         queue->along = rq;
     }
@@ -520,10 +525,10 @@ void bl_queue_settle(bl_queue *queue, const bl_seat *seat, bl_step step, int64_t
     settle(queue, &at, step, took);
 }
 
-/* ---- flights */
+/* ---- runs in flight */
 
-/* Those that fly together, in the order in which they took off: they wait for their device once, instead of each after the other,
- * and share the time by what each is known to take. */
+/* Runs that are in flight together, in the order of submission.  They wait for the device once, and share the elapsed time in
+ * proportion to their expected times. */
 typedef struct flights {
     unsigned n;
     turn at[MOST_FLYING];
@@ -539,7 +544,7 @@ static void land_all(bl_queue *queue, flights *up)
     took = bl_clock_ns() - up->start_ns;
     for (unsigned i = 0; i < up->n; i++) {
         int64_t part = (int64_t)((double)took * (double)up->at[i].weight / (double)up->weight);
-        up->at[i].begin_ns = i == 0 ? up->start_ns : up->at[i - 1].end_ns; /* they are told one after the other */
+        up->at[i].begin_ns = i == 0 ? up->start_ns : up->at[i - 1].end_ns; /* shown one after the other in the timeline */
         up->at[i].end_ns = up->at[i].begin_ns + part;
         settle(queue, &up->at[i], step[i], part);
     }
@@ -547,7 +552,7 @@ static void land_all(bl_queue *queue, flights *up)
     up->weight = 0;
 }
 
-/* Do the work of |at|, or let it take off. */
+/* Do the work of |at|; a run that was only submitted joins the runs in flight. */
 static void take_turn(bl_queue *queue, flights *up, turn *at)
 {
     int64_t start = bl_clock_ns();
@@ -570,9 +575,9 @@ static void take_turn(bl_queue *queue, flights *up, turn *at)
     at->over = true;
 }
 
-/* ---- on the thread that submits it */
+/* ---- work on the submitting thread */
 
-/* The turn of |rq|, where it may have it at once. */
+/* Begin the turn of |rq| if it can run at once. */
 static bool begin_visit(bl_queue *queue, bl_request *rq, turn *out)
 {
     bool free = false;
@@ -580,7 +585,7 @@ static bool begin_visit(bl_queue *queue, bl_request *rq, turn *out)
     free = queue->nthreads == 1 && !queue->busy && !queue->visited && !queue->stop && atomic_load(&queue->waiting) == 0;
     if (free) {
         append(queue, rq);
-        (void)bl_fair_next(&queue->fair); /* it: there is no other */
+        (void)bl_fair_next(&queue->fair); /* returns |rq|, since no other request waits */
         *out = begin_turn(queue, rq);
         queue->visited = true;
     }
@@ -617,7 +622,7 @@ bool bl_queue_visit(bl_queue *queue, bl_request *rq)
     if (queue->hooks.visit != NULL)
         queue->hooks.visit(queue->hooks.arg, true);
     step = work_on(queue, rq);
-    while (step == BL_STEP_FLIES || step == BL_STEP_AGAIN) /* alone, and it is brief */
+    while (step == BL_STEP_FLIES || step == BL_STEP_AGAIN) /* no other run is in flight, and the work is brief */
         step = rq->work(rq);
     if (queue->hooks.visit != NULL)
         queue->hooks.visit(queue->hooks.arg, false);

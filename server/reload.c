@@ -9,9 +9,9 @@
 
 enum { MAX_FLAGS = 4 };
 
-/* Something that SIGHUP reads again.  |reload| takes the new state of |fresh|, the settings as they are now, whole, or fails and
- * leaves all as it was; NULL: its settings are all there is to it.  Its |flags| then move to server->settings, so they may only
- * be settings that no other thread reads from there. */
+/* A part of the configuration that SIGHUP reads again.  |reload| applies the new state of |fresh|, the settings as they are now;
+ * it either succeeds wholly or fails and changes nothing.  NULL: the settings in |flags| are the whole part.  The values of
+ * |flags| then move to server->settings, so no other thread may read these settings there. */
 typedef struct reload_row {
     const char *what;
     bl_status (*reload)(bl_server *server, const bl_settings *fresh, bl_err *err);
@@ -22,7 +22,7 @@ static bl_status reload_models(bl_server *server, const bl_settings *fresh, bl_e
 {
     (void)fresh;
     (void)err;
-    bl_models_reload(server->models); /* which tells in the log what became of each */
+    bl_models_reload(server->models); /* logs the result for each model */
     return BL_OK;
 }
 
@@ -68,7 +68,7 @@ static bool is_reloaded(const char *flag)
     return false;
 }
 
-/* Whoever changed a setting that is read at the start alone must not believe that it is in force. */
+/* Warn about a changed setting that is read only at the start, so that the operator does not take it to be in force. */
 static void tell_ignored(const bl_settings *now, const bl_settings *fresh)
 {
     const char *flag = NULL;
@@ -86,7 +86,7 @@ bool bl_server_reload(bl_server *server)
     if (whole) {
         for (size_t i = 0; i < ROW_COUNT; i++)
             whole = reload_row_now(server, &rows[i], &fresh) && whole;
-        tell_ignored(&server->settings, &fresh); /* at the level that the log has now */
+        tell_ignored(&server->settings, &fresh); /* logged at the new log level */
     } else {
         bl_log(BL_LOG_ERROR, "reload: %s; all stays as it was", err.text);
     }

@@ -24,9 +24,9 @@
 #include <string.h>
 
 enum {
-    KEEP_BYTES = 256 * 1024,         /* a buffer up to this size waits for the next request */
-    RECLAIM_BYTES = 4 * 1024 * 1024, /* of body and answer; to unmap so many takes about a millisecond */
-    ARENA_BYTES = 256 * 1024 * 1024, /* names and graph of one request; its numbers are not in there */
+    KEEP_BYTES = 256 * 1024,         /* a buffer up to this size is reused for the next request */
+    RECLAIM_BYTES = 4 * 1024 * 1024, /* of body and answer; unmapping this much memory takes about a millisecond */
+    ARENA_BYTES = 256 * 1024 * 1024, /* names and graph of one request; the numbers of tensors are elsewhere */
 };
 
 static void free_request(bl_request *rq)
@@ -53,7 +53,7 @@ static bl_request *new_request(bl_server *server)
     return rq;
 }
 
-/* One that was kept, or a new one. */
+/* Take a kept request, or allocate one. */
 static bl_request *take_request(bl_server *server)
 {
     bl_request *rq = NULL;
@@ -118,7 +118,7 @@ static void print_peer(struct MHD_Connection *connection, char *out, size_t size
     }
 }
 
-/* What a log and a trace tell beyond the times. */
+/* Fill what the access log and the trace need besides the times. */
 static void describe(bl_request *rq)
 {
     bl_trail *trail = &rq->trail;
@@ -133,7 +133,7 @@ static void describe(bl_request *rq)
     trail->bytes_out = reply_bytes(rq);
 }
 
-/* Into the metrics, the log, and the trace. */
+/* Record the request in the metrics, the access log and the trace. */
 static void tell_client(bl_request *rq)
 {
     bl_metrics *metrics = &rq->server->metrics;
@@ -142,7 +142,7 @@ static void tell_client(bl_request *rq)
     trail->status = rq->status;
     trail->begin_ns = rq->start_ns;
     trail->end_ns = bl_clock_ns();
-    if (rq->status != 0) { /* else the connection broke before there was an answer */
+    if (rq->status != 0) { /* otherwise the connection broke before there was an answer */
         trail->seen |= 1U << BL_TIME_REQUEST;
         trail->time_ns[BL_TIME_REQUEST] = trail->end_ns - trail->begin_ns;
         bl_metrics_add(metrics, BL_COUNT_BYTES_OUT, (long long)reply_bytes(rq));
@@ -161,7 +161,7 @@ static void tell_client(bl_request *rq)
         bl_exporter_take(rq->server->exporter, trail);
 }
 
-/* The server's own requests are in no log, but where a device's time goes is in the metrics. */
+/* Requests of the server's own are not logged, but their device time is in the metrics. */
 static void tell(bl_request *rq)
 {
     if (rq->done == NULL)
@@ -170,7 +170,7 @@ static void tell(bl_request *rq)
         bl_trail_count(&rq->trail, &rq->server->metrics, BL_METRIC_OWN_WORK);
 }
 
-/* Everything back to zero but the memory worth keeping, while others do not want for it. */
+/* Reset all fields.  Keep the buffers for the next request, unless the memory budget is short. */
 static void recycle(bl_request *rq)
 {
     size_t keep = bl_budget_is_short(&rq->server->memory) ? 0 : KEEP_BYTES;
@@ -191,7 +191,7 @@ static void recycle(bl_request *rq)
     *rq = (bl_request){.server = rq->server, .arena = arena, .out = out, .body = body, .body_cap = body_cap};
 }
 
-/* Run what was deferred, and keep the memory for the next one. */
+/* Run the defer list, and keep the memory for the next request. */
 static void reclaim(bl_request *rq)
 {
     bl_server *server = rq->server;
@@ -224,8 +224,8 @@ static bl_step reclaim_apart(bl_request *rq)
     return BL_STEP_MOVED;
 }
 
-/* To give much memory back to the system takes long: an offload thread does so, for a request that is the server's own from now
- * on.  False where that is not worth it, or there is no place in the queue. */
+/* Returning much memory to the system takes long, so an offload thread does it; the request becomes one of the server's own.
+ * False if the memory is small or the queue is full. */
 static bool leave_memory(bl_request *rq)
 {
     bool own = rq->done != NULL;
@@ -244,7 +244,7 @@ void bl_request_end(bl_request *rq)
 {
     bl_server *server = rq->server;
     bool own = rq->done != NULL, accepted = rq->accepted;
-    BL_ASSERT(rq->moved == NULL); /* it pointed to the stack of a call that is over */
+    BL_ASSERT(rq->moved == NULL); /* |moved| pointed to the stack of a call that is over */
     tell(rq);
     if (atomic_load(&rq->holders) > 0)
         bl_request_release(rq);
@@ -276,7 +276,7 @@ bl_status bl_request_defer(bl_request *rq, void (*fn)(void *arg), void *arg)
     return BL_OK;
 }
 
-/* What bl_request_alloc gave; the bytes stand behind it. */
+/* An allocation of bl_request_alloc. */
 typedef struct bl_request_block {
     bl_budget *budget;
     size_t bytes;
@@ -376,7 +376,7 @@ void bl_request_reply_file(bl_request *rq, const char *content_type)
     rq->sends_file = true;
 }
 
-/* What Triton answers: its clients know few codes. */
+/* Map to the status codes that Triton sends, since its clients know only a few. */
 static int v2_status(bl_status status)
 {
     int code = bl_status_http(status);
@@ -426,7 +426,7 @@ void bl_request_reply_problem(bl_request *rq)
     rq->content_type = "application/problem+json";
 }
 
-/* The first of JSON's and |type|'s names that stands in Accept wins; quality values are not weighed. */
+/* The type that comes first in Accept wins; quality values are ignored. */
 bool bl_request_accepts(const bl_request *rq, const char *type)
 {
     const char *json = NULL, *found = NULL;
@@ -457,7 +457,7 @@ static void say_word(phrase *p, const char *word)
         say(p, word, strlen(word));
 }
 
-/* The pattern of its route, with what stands in place of names. */
+/* Write the pattern of the route, with its parameters in place of their names. */
 static void say_route(phrase *p, const bl_request *rq)
 {
     int param = 0;
@@ -515,7 +515,7 @@ bl_status bl_request_submit(bl_request *rq, bl_queue *queue, bl_work work, bl_se
 {
     bl_status st = bl_queue_reserve(queue, rq, bl_access_queue_quota(rq->server->access, rq->owner), &rq->err);
     bool brief = rq->brief;
-    rq->brief = false; /* what else it may wait for is not */
+    rq->brief = false; /* applies to this submission only */
     if (st != BL_OK && st != BL_EBUSY)
         return st;
     if (st != BL_OK) {
@@ -565,7 +565,7 @@ bool bl_request_withdraw(bl_request *rq)
     atomic_store(&rq->cancel, true);
     if (rq->stream != NULL)
         bl_stream_wake(rq->stream);
-    if (atomic_load(&rq->stays)) /* its work, which sees that, is to end it */
+    if (atomic_load(&rq->stays)) /* its work reads |cancel| and ends the request */
         return false;
     queue = atomic_load(&rq->queue);
     leave = rq->leave;

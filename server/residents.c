@@ -8,13 +8,13 @@
 
 struct bl_residents {
     bl_worker *worker;
-    pthread_mutex_t lock;      /* of the list */
-    bl_resident *first, *last; /* those on the device, the one that was used longest ago first */
-    const bl_resident *awake;  /* worker's thread: what stays; compared only */
-    atomic_size_t away;        /* bytes of all that left */
+    pthread_mutex_t lock;      /* guards the list */
+    bl_resident *first, *last; /* members on the device, the least recently used first */
+    const bl_resident *awake;  /* worker's thread: the member that is in use and stays; compared only */
+    atomic_size_t away;        /* bytes of all evicted members */
     _Atomic(pthread_t) self;   /* the worker's thread, once |adopted| */
     atomic_bool adopted;
-    _Atomic(pthread_t) visitor; /* in its place, while |visited| */
+    _Atomic(pthread_t) visitor; /* a thread that takes the worker's place, while |visited| */
     atomic_bool visited;
 };
 
@@ -88,7 +88,7 @@ bl_status bl_resident_bring(bl_worker *worker, const char *copy, size_t bytes, b
     return st;
 }
 
-/* ---- making room */
+/* ---- eviction */
 
 bool bl_resident_retain_living(atomic_int *refs)
 {
@@ -98,7 +98,7 @@ bool bl_resident_retain_living(atomic_int *refs)
     return n > 0;
 }
 
-/* The one that was used longest ago, of those that nobody uses, kept from being freed; NULL: there is none. */
+/* The least recently used member that nothing uses, retained; NULL if there is none. */
 static bl_resident *take_oldest(bl_residents *r)
 {
     bl_resident *at = NULL;
@@ -127,7 +127,7 @@ static bool leave(bl_residents *r, bl_resident *resident)
     return true;
 }
 
-/* Worker's thread: until |bytes| were freed; false where nothing was. */
+/* Evict members until |bytes| bytes are free; false if nothing was freed.  Thread: the worker's. */
 static bool make_room_here(bl_residents *r, size_t bytes)
 {
     size_t freed = bl_pool_drop_spares(r->worker->pool, bytes);
@@ -143,7 +143,7 @@ static bool make_room_here(bl_residents *r, size_t bytes)
     return freed > 0;
 }
 
-/* Another thread asks the worker's, and waits for its turn. */
+/* A request of another thread to the worker's thread, which evicts on its behalf. */
 typedef struct plea {
     bl_residents *residents;
     size_t bytes;
@@ -174,7 +174,7 @@ static bool ask_worker(bl_residents *r, size_t bytes)
     bl_request *rq = bl_request_create_own(r->worker->server, 0, pleaded, &p);
     if (rq == NULL)
         return false;
-    rq->rank = BL_RANK_INFER; /* somebody waits, and holds up a thread */
+    rq->rank = BL_RANK_INFER; /* a thread is blocked until this request is done */
     pthread_mutex_init(&p.lock, NULL);
     pthread_cond_init(&p.done, NULL);
     if (bl_request_submit(rq, r->worker->queue, plead, NULL) == BL_OK) {
@@ -204,7 +204,7 @@ static bool make_room(void *arg, size_t bytes)
     return (any || bl_pool_spare_bytes(r->worker->pool) > 0) && ask_worker(r, bytes);
 }
 
-/* ---- one of them */
+/* ---- members */
 
 void bl_residents_begin(bl_residents *r)
 {

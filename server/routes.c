@@ -151,8 +151,8 @@ static bl_status split_path(bl_request *rq, size_t len, const char **segment, in
     return BL_OK;
 }
 
-/* Is there an address of just these words?  Then what is said of names in their places is not meant (OpenAPI, "Path Templating
- * Matching"): /api/v1/tensors/delete is no tensor. */
+/* Does a pattern without parameters match?  Then patterns with parameters do not apply (OpenAPI, "Path Templating Matching"):
+ * /api/v1/tensors/delete is not a tensor. */
 static bool is_concrete(int count, const char *const *segment)
 {
     const char *none[BL_MAX_PARAMS];

@@ -28,7 +28,7 @@ static bl_status decode(bl_exec *x, bl_run_request *run)
     return st;
 }
 
-/* Outputs from |nsent| on stay here under their names. */
+/* Outputs from |nsent| on are held on the server under their names. */
 static bl_status name_kept(bl_exec *x, int nsent)
 {
     x->kept = bl_arena_array(x->rq->arena, (size_t)x->graph->noutputs + 1, sizeof *x->kept);

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a run was answered with; counted, and constant. */
+/* The answer of a run; counted and constant. */
 typedef struct answer {
     atomic_int refs;
-    bl_server *server; /* of whose budget it is */
+    bl_server *server; /* its memory budget is charged */
     size_t bytes;
     char data[];
 } answer;
@@ -22,10 +22,10 @@ struct bl_sequence {
     uint64_t last;
     int status;
     char content_type[64];
-    answer *answer; /* NULL: there was no memory for it */
+    answer *answer; /* NULL: there was no memory to store it */
 };
 
-/* What belongs to one request. */
+/* The state of one numbered request. */
 typedef struct numbered {
     uint64_t seq;
     int64_t deadline_ns;
@@ -40,7 +40,7 @@ static void release(answer *a)
     free(a);
 }
 
-/* NULL where there is no memory. */
+/* NULL if out of memory. */
 static answer *make_answer(bl_server *server, size_t bytes)
 {
     bl_err ignored = {0};
@@ -68,7 +68,7 @@ void bl_sequences_free(bl_sequence *first)
     }
 }
 
-/* ---- written down and read */
+/* ---- saving and loading */
 
 bl_status bl_sequences_copy(const bl_sequence *first, bl_sequence **out, bl_err *err)
 {
@@ -127,8 +127,8 @@ static void drop_answer(bl_sequence *s)
     s->answer = NULL;
 }
 
-/* What the request is about to be answered with, for whoever asks again.  The steps were applied, so the number is used up also
- * where there is no memory for the answer. */
+/* Store the answer of the request for repetitions of the number.  The steps were applied, so the number counts as used even if
+ * there is no memory for the answer. */
 static void keep_answer(bl_request *rq, bl_sequence *s)
 {
     size_t bytes = rq->out.len, at = 0;
@@ -147,7 +147,7 @@ static void keep_answer(bl_request *rq, bl_sequence *s)
     }
 }
 
-/* The run is over; a failure that changed the state is an answer too, and not tried again. */
+/* The run is over.  A failure after the state has changed is stored as an answer too, so that the run is not repeated. */
 static void end_run(bl_exec *x, numbered *n)
 {
     bl_request *rq = x->rq;
@@ -155,7 +155,7 @@ static void end_run(bl_exec *x, numbered *n)
         return;
     n->of->last = n->seq;
     drop_answer(n->of);
-    if (rq->err.status == BL_ECANCELLED) { /* by nobody else: it stays */
+    if (rq->err.status == BL_ECANCELLED) { /* only the end of the server cancels it, since the request stays */
         rq->err = (bl_err){0};
         (void)bl_fail(&rq->err, BL_ECANCELLED, "the server ended after %llu steps of the run", (unsigned long long)x->done);
     }
@@ -164,13 +164,14 @@ static void end_run(bl_exec *x, numbered *n)
     if (rq->err.status != BL_OK)
         bl_request_reply_problem(rq);
     rq->err = (bl_err){0};
-    rq->then = NULL; /* it is answered */
+    rq->then = NULL; /* the answer is complete */
     keep_answer(rq, n->of);
 }
 
 static void answer_again(bl_request *rq, const bl_sequence *s)
 {
-    const char *type = bl_arena_strdup(rq->arena, s->content_type); /* which may be another's before this one is sent */
+    const char *type = bl_arena_strdup(rq->arena, s->content_type); /* a copy: the record may get another answer before this one
+                                                                     * is sent */
     rq->then = NULL;
     if (type == NULL) {
         rq->err.status = bl_arena_status(rq->arena, &rq->err);
@@ -185,7 +186,7 @@ static void answer_again(bl_request *rq, const bl_sequence *s)
     bl_request_reply(rq, s->status, type);
 }
 
-/* Before the first step: is it to be run?  If not the request is answered. */
+/* Before the first step: must the run be executed?  Otherwise the request is answered here. */
 static bool is_next(bl_exec *x, numbered *n)
 {
     bl_request *rq = x->rq;
@@ -204,7 +205,7 @@ static bool is_next(bl_exec *x, numbered *n)
                              (unsigned long long)n->seq, (unsigned long long)n->of->last, (unsigned long long)n->of->last + 1));
         return false;
     }
-    atomic_store(&rq->stays, true); /* who lost the connection will ask again */
+    atomic_store(&rq->stays, true); /* a client that loses its connection asks again */
     return true;
 }
 
@@ -222,7 +223,7 @@ static bl_step run(bl_request *rq)
         end_run(x, n);
         return step;
     }
-    n->deadline_ns = rq->deadline_ns; /* not the queue ends what has begun */
+    n->deadline_ns = rq->deadline_ns; /* the queue must not end a run that has begun */
     rq->deadline_ns = 0;
     return step;
 }

@@ -32,13 +32,13 @@
 
 enum { MMAP_BYTES = 256 * 1024 };
 
-/* glibc takes an allocation of over 128 KiB from the system until one is freed, and from its heaps from then on.  There the
- * programs of a driver, which come and go with the plans, leave holes: with PoCL resident memory grew by 20% in 100,000 requests.
- * Set by hand the bound stays. */
+/* By default glibc raises its mmap threshold when it frees a mapped block, and then allocates blocks of that size from its heaps.
+ * The driver's programs, which come and go with plans, then fragment the heap: with PoCL resident memory grew by 20% in 100,000
+ * requests.  A threshold that is set explicitly stays fixed. */
 static void tame_malloc(void)
 {
 #ifdef __GLIBC__
-    (void)mallopt(M_MMAP_THRESHOLD, MMAP_BYTES); /* over what a request keeps for the next one */
+    (void)mallopt(M_MMAP_THRESHOLD, MMAP_BYTES); /* above the size that a request keeps for the next one */
 #endif
 }
 
@@ -49,7 +49,7 @@ bl_status bl_server_precision(bl_server *server, bl_err *err)
     return bl_fail(err, BL_EINVAL, "--float32-matmul-precision is highest or high, not \"%s\"", server->settings.precision);
 }
 
-/* A number in a file of the control groups, or SIZE_MAX where there is none or it says "max". */
+/* Read a number from a control group file; SIZE_MAX if the file is missing or says "max". */
 static size_t read_limit(const char *path)
 {
     FILE *file = fopen(path, "re");
@@ -60,8 +60,8 @@ static size_t read_limit(const char *path)
     return found ? (size_t)value : SIZE_MAX;
 }
 
-/* Of the machine, or of the container: control groups of version 2 and 1 (kernel.org, Documentation/admin-guide/cgroup-v2.rst).
- */
+/* The memory of the machine or of the container: control groups of version 2 and 1 (kernel.org,
+ * Documentation/admin-guide/cgroup-v2.rst). */
 static size_t machine_bytes(void)
 {
     static const char *const limits[] = {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
@@ -95,14 +95,14 @@ static bl_status start_tracing(bl_server *server, bl_err *err)
     return set->otlp[0] != '\0' ? bl_exporter_create(&options, &server->exporter, err) : BL_OK;
 }
 
-/* A search has the machine for itself, so its time is the device's. */
+/* A search uses a device exclusively, so its time is charged as device time. */
 static void charge_search(void *arg, uint32_t owner, int64_t took)
 {
     const bl_server *server = arg;
     bl_access_charge(server->access, owner, -1, took);
 }
 
-/* A folder that cannot be read is a warning, since it may be there later; with --check it is an error. */
+/* A folder that cannot be read is a warning, since it may appear later; with --check it is an error. */
 static bl_status look_for_folder(const bl_server *server, const char *flag, const char *folder, bl_err *err)
 {
     int fd = folder[0] != '\0' ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
@@ -136,8 +136,8 @@ static bl_status start(bl_server *server, bl_err *err)
     BL_TRY(bl_drain_load(server, err));
     BL_TRY(bl_children_start(server, err));
     BL_TRY(bl_tuning_start(server, err));
-    BL_TRY(
-        bl_queue_create("the search", set->max_queue, 1, &search, &server->searcher, err)); /* which times one kernel at a time */
+    BL_TRY(bl_queue_create("the search", set->max_queue, 1, &search, &server->searcher, err)); /* one thread: the search times one
+                                                                                                * kernel at a time */
     BL_TRY(bl_queue_create("the compiler", set->max_queue, (unsigned)set->compile_threads, NULL, &server->compiler, err));
     BL_TRY(bl_offload_create(server, err));
     BL_TRY(bl_watch_create(server, &server->watch, err));
@@ -152,7 +152,7 @@ static bl_status start(bl_server *server, bl_err *err)
     return set->check ? BL_OK : bl_http_start(server, err);
 }
 
-/* What `serve --check` says once the models were tried. */
+/* Print the result of `serve --check` after all models were loaded. */
 static int report_check(bl_server *server)
 {
     const struct timespec pause = {.tv_nsec = 20000000};
@@ -167,7 +167,7 @@ static int report_check(bl_server *server)
     return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* In the order in which things refer to each other. */
+/* Stop in the order of dependencies. */
 static void stop(bl_server *server)
 {
     bl_jobs_drain(server->jobs, server->settings.grace);
@@ -176,7 +176,7 @@ static void stop(bl_server *server)
     bl_keeper_destroy(server->keeper);
     bl_models_stop(server->models);
     bl_saver_drain(server->saver);
-    bl_children_stop(server->children); /* nobody waits for an answer any more */
+    bl_children_stop(server->children); /* no request waits for a compilation any more */
     bl_children_stop(server->triers);
     bl_queue_destroy(server->offload);
     bl_queue_destroy(server->compiler);
@@ -209,7 +209,7 @@ int bl_server_main(int argc, char *const *argv)
     int status = EXIT_FAILURE;
 
     tame_malloc();
-    /* Blocked before any thread starts, so that all inherit it and only sigwait sees them. */
+    /* Blocked before any thread starts: all threads inherit the mask, and only sigwait gets the signals. */
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);

@@ -40,7 +40,7 @@ static const setting_row *find_row(const char *flag, size_t len)
     return NULL;
 }
 
-/* The hint for an unknown flag; lives as long as |near|. */
+/* The hint for an unknown flag; it lives as long as |near|. */
 static const char *near_flag(bl_near *near, const char *flag, size_t len)
 {
     bl_near_init(near, (bl_span){flag, len});
@@ -96,7 +96,7 @@ static bl_status parse_switch(const char *text, const char *from, bool *out, bl_
     return bl_fail(err, BL_EINVAL, "%s: \"%s\" is neither on nor off", from, text);
 }
 
-/* |from| says where the value stands, for the message. */
+/* |from| names the source of the value in error messages. */
 static bl_status set_row(bl_settings *settings, const setting_row *row, const char *text, const char *from, bl_err *err)
 {
     void *field = (char *)settings + row->offset;
@@ -126,7 +126,7 @@ static bl_status set_row(bl_settings *settings, const setting_row *row, const ch
     return BL_OK;
 }
 
-/* Cuts white space from both ends, in place. */
+/* Trim white space at both ends, in place. */
 static char *trim(char *text)
 {
     size_t len = 0;
@@ -184,7 +184,7 @@ static bl_status load_environment(bl_settings *settings, bl_err *err)
     return BL_OK;
 }
 
-/* Takes the flags; with |only_config| just --config, which must be known before the rest. */
+/* Apply the flags; with |only_config| just --config, which is needed before the rest. */
 static bl_status load_flags(bl_settings *settings, int argc, char *const *argv, bool only_config, bl_err *err)
 {
     for (int i = 0; i < argc; i++) {
@@ -236,7 +236,7 @@ void bl_settings_fini(bl_settings *settings)
     *settings = (bl_settings){0};
 }
 
-/* ---- two readings */
+/* ---- comparing and exchanging settings */
 
 static size_t row_bytes(const setting_row *row)
 {

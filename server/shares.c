@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Letting others read: the routes; what is shared stands in server/grants.c. */
+/* The routes of shares; the shares themselves are in server/grants.c. */
 #include "server/shares.h"
 
 #include "proto/encode.h"
@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-/* A name that stands for the owner's own already goes on to do so. */
+/* Does the name denote an object of the key's own?  Such a name keeps its meaning. */
 static bool has_own(const bl_request *rq, const char *lease, const char *kind, const char *name)
 {
     bl_shelf *shelf = rq->server->shelf;
@@ -24,7 +24,7 @@ static bool has_own(const bl_request *rq, const char *lease, const char *kind, c
         return bl_shelf_has(shelf, rq->owner, kind, name);
     if (bl_shelf_get(shelf, rq->owner, lease, name, &held, &foreign, &ignored) == BL_OK)
         bl_held_release(held);
-    return !foreign; /* also where there is no such lease: what puts it there says so */
+    return !foreign; /* true also for an unknown lease: the code that puts the object reports it */
 }
 
 bl_status bl_shares_check_new(bl_request *rq, const char *lease, const char *kind, const char *name)
@@ -40,7 +40,7 @@ typedef struct wanted {
     const char *kind, *name, *to;
 } wanted;
 
-/* One thing, and with whom. */
+/* Determine the shared object and the reader. */
 static bl_status resolve(bl_request *rq, const char *const *names, const char *to, wanted *out)
 {
     *out = (wanted){.to = to};
@@ -91,7 +91,7 @@ static void put_share(bl_text *out, const char *kind, const char *whose, const c
 {
     bl_encode_key(out, kind);
     bl_text_puts(out, "\"");
-    bl_text_printf(out, "%s%s%s\"", whose, *whose != '\0' ? ":" : "", name); /* names need no escapes */
+    bl_text_printf(out, "%s%s%s\"", whose, *whose != '\0' ? ":" : "", name); /* names contain no character that needs an escape */
     if (to != NULL) {
         bl_encode_key(out, "to");
         bl_encode_string(out, to);

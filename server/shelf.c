@@ -16,12 +16,12 @@
 
 enum { OWNER_DIGITS = 12 };
 
-/* What one owner has. */
+/* The objects of one owner. */
 typedef struct space {
     char id[OWNER_DIGITS];
     uint32_t owner;
     bl_namemap *names, *programs;
-    size_t ntensors, nleases; /* leases' tensors are among the first */
+    size_t ntensors, nleases; /* ntensors includes the tensors of leases */
     unsigned long long held_bytes;
 } space;
 
@@ -36,9 +36,9 @@ typedef struct lease {
 struct bl_shelf {
     bl_server *server;
     pthread_mutex_t lock;
-    bl_namemap *spaces, *leases; /* a space stays once it is there: keys are few */
+    bl_namemap *spaces, *leases; /* a space is never freed before the end: keys are few */
     bl_grants *grants;
-    unsigned long long held_bytes; /* of all */
+    unsigned long long held_bytes; /* of all owners */
 };
 
 /* ---- owners; under the lock */
@@ -80,7 +80,7 @@ static bl_status need_space(bl_shelf *shelf, uint32_t owner, space **out, bl_err
     return BL_OK;
 }
 
-/* |all|: bytes of the sum of all owners. */
+/* |all|: bytes in the sum over all owners. */
 static bl_status charge_locked(bl_shelf *shelf, uint32_t owner, size_t bytes, size_t all, size_t quota, bl_err *err)
 {
     unsigned long long limit = shelf->server->settings.max_held;
@@ -156,7 +156,7 @@ static bl_status find_names(bl_shelf *shelf, uint32_t owner, const char *id, bl_
     return BL_OK;
 }
 
-/* A tensor that left its namespace. */
+/* Release a tensor that was removed from its namespace. */
 static void drop(bl_shelf *shelf, uint32_t owner, bl_held *held)
 {
     if (held == NULL)
@@ -167,7 +167,7 @@ static void drop(bl_shelf *shelf, uint32_t owner, bl_held *held)
     bl_held_release(held);
 }
 
-/* Nobody names it any more: neither does the store. */
+/* No name refers to the tensor any more: delete its row in the store. */
 static void forget(bl_shelf *shelf, uint32_t owner, const bl_held *held)
 {
     bl_err err = {0};
@@ -196,7 +196,8 @@ static bool is_shared(const bl_shelf *shelf, uint32_t owner, const char *kind, c
     return bl_grants_has(shelf->grants, reader, &(bl_grant){.owner = owner, .kind = kind, .name = name});
 }
 
-/* What |name|, in somebody's request, says of another owner: "alice:w".  NULL: nothing. */
+/* Split the name of a shared object, such as "alice:w", into *owner and the returned name.  NULL if no key has the name before
+ * the colon. */
 static const char *split_name(bl_shelf *shelf, const char *name, uint32_t *owner)
 {
     const char *colon = strchr(name, ':');
@@ -241,7 +242,8 @@ static bl_status put_locked(bl_shelf *shelf, const bl_request *rq, const char *i
 {
     bl_namemap *names = NULL;
     space *s = NULL;
-    BL_TRY(bl_access_check_owner(shelf->server->access, rq->owner, rq->purges, err)); /* else a purge will find it */
+    BL_TRY(bl_access_check_owner(shelf->server->access, rq->owner, rq->purges, err)); /* otherwise a purge would miss the
+                                                                                       * tensor */
     BL_TRY(find_names(shelf, rq->owner, id, &names, &s, err));
     *old = bl_namemap_get(names, name);
     if (*old == NULL && s->ntensors >= shelf->server->settings.max_tensors)
@@ -270,7 +272,7 @@ bl_status bl_shelf_put(bl_shelf *shelf, const bl_request *rq, const char *id, co
     return st;
 }
 
-/* Under the lock: retained, or NULL. */
+/* Under the lock: the tensor, retained, or NULL. */
 static bl_held *get_own(bl_shelf *shelf, uint32_t owner, const char *id, const char *name, bl_err *err)
 {
     bl_namemap *names = NULL;
@@ -327,7 +329,7 @@ bl_status bl_shelf_get(bl_shelf *shelf, uint32_t owner, const char *id, const ch
     return BL_OK;
 }
 
-/* Under the lock: out of its namespace, or NULL. */
+/* Under the lock: remove the tensor from its namespace; NULL if there is none. */
 static bl_held *take_out(bl_shelf *shelf, uint32_t owner, const char *id, const char *name, bl_err *err)
 {
     bl_namemap *names = NULL;
@@ -342,7 +344,7 @@ static bl_held *take_out(bl_shelf *shelf, uint32_t owner, const char *id, const 
     return old;
 }
 
-/* What the store has of it goes first: who is told that it is gone does not find it there at the next start. */
+/* Delete the stored row first: after a successful answer, a restart must not restore the tensor. */
 static bl_status forget_kept(bl_shelf *shelf, uint32_t owner, const char *name, bl_err *err)
 {
     const space *s = NULL;
@@ -395,7 +397,7 @@ bl_status bl_shelf_list(bl_shelf *shelf, uint32_t owner, const char *id,
 
 /* ---- leases */
 
-/* Some program that was put under the lease |id|, taken out; NULL if there is none. */
+/* Remove a program that was put under the lease |id|; NULL if there is none. */
 static bl_program *take_program_of(bl_shelf *shelf, space *of, const char *id)
 {
     const char *name = NULL;
@@ -424,7 +426,7 @@ static void drop_program(bl_shelf *shelf, bl_program *program)
     bl_program_release(program);
 }
 
-/* |old| is out of the map, so nothing new comes under it. */
+/* |old| is out of the map, so no new object can be put under it. */
 static void free_lease(bl_shelf *shelf, lease *old)
 {
     bl_program *program = NULL;
@@ -505,14 +507,14 @@ bl_status bl_lease_renew(bl_shelf *shelf, uint32_t owner, const char *id, double
         found = bl_namemap_get(shelf->leases, id);
         if (ttl > 0)
             found->ttl = clamp_ttl(shelf, ttl);
-        st = find_names(shelf, owner, id, &names, &s, err); /* from now on, for as long as it says now */
+        st = find_names(shelf, owner, id, &names, &s, err); /* renew again, with the new duration */
         *ttl_now = found->ttl;
     }
     pthread_mutex_unlock(&shelf->lock);
     return st;
 }
 
-/* Under the lock. */
+/* Under the lock: remove the lease. */
 static void take_lease(bl_shelf *shelf, lease *found)
 {
     bl_namemap_remove(shelf->leases, found->id);
@@ -536,7 +538,7 @@ bl_status bl_lease_end(bl_shelf *shelf, uint32_t owner, const char *id, bl_err *
     return BL_OK;
 }
 
-/* One lease that expired, taken out; NULL if there is none. */
+/* Remove one expired lease; NULL if there is none. */
 static lease *take_expired(bl_shelf *shelf, int64_t now_ns)
 {
     const char *id = NULL;
@@ -567,7 +569,7 @@ static bl_status put_program_locked(bl_shelf *shelf, uint32_t owner, const char 
     bl_namemap *names = NULL;
     space *s = NULL;
     BL_TRY(bl_access_check_owner(shelf->server->access, owner, program->purges, err));
-    BL_TRY(find_names(shelf, owner, program->doc.options.lease, &names, &s, err)); /* it may have ended meanwhile */
+    BL_TRY(find_names(shelf, owner, program->doc.options.lease, &names, &s, err)); /* fails if the lease ended meanwhile */
     *old = bl_namemap_get(s->programs, name);
     if (*old != NULL && fresh)
         return bl_fail(err, BL_EPRECONDITION, "program \"%.128s\" is there already", name);
@@ -593,7 +595,7 @@ bl_status bl_shelf_put_program(bl_shelf *shelf, uint32_t owner, const char *name
     return st;
 }
 
-/* Retained, or NULL. |reader|: only where it is shared with that one. */
+/* The program, retained, or NULL.  |reader|: only if the program is shared with this key. */
 static bl_program *find_program(bl_shelf *shelf, uint32_t owner, const char *name, const uint32_t *reader)
 {
     const space *s = NULL;
@@ -632,8 +634,8 @@ bl_status bl_shelf_check_program(bl_shelf *shelf, uint32_t owner, const char *na
     return st;
 }
 
-/* What is deleted is claimed first, so that its name stands for it until it is gone; |trained|: that a job has it does not
- * matter. Retained. */
+/* Claim the program for deletion, so that its name stays taken until it is gone.  |trained|: delete it even if a job has claimed
+ * it.  *out is retained. */
 static bl_status claim_program(bl_shelf *shelf, uint32_t owner, const char *name, bool trained, bl_program **out, bl_err *err)
 {
     bl_program *found = NULL;
@@ -706,9 +708,9 @@ void bl_shelf_all_programs(bl_shelf *shelf, void (*each)(void *arg, const char *
     pthread_mutex_unlock(&shelf->lock);
 }
 
-/* ---- all of one owner */
+/* ---- purge of one owner */
 
-/* Any lease of |owner|, taken out. */
+/* Remove a lease of |owner|; NULL if there is none. */
 static lease *take_lease_of(bl_shelf *shelf, uint32_t owner)
 {
     const char *id = NULL;
@@ -724,7 +726,7 @@ static lease *take_lease_of(bl_shelf *shelf, uint32_t owner)
     return found;
 }
 
-/* The first name of a tensor, or of a program, copied; false: there is none. */
+/* Copy the first name of a tensor, or of a program; false if there is none. */
 static bool first_name(bl_shelf *shelf, uint32_t owner, bool program, char out[BL_NAME_SIZE])
 {
     const char *name = NULL;
@@ -755,7 +757,7 @@ size_t bl_shelf_purge(bl_shelf *shelf, uint32_t owner)
     return n;
 }
 
-/* ---- the shelf itself */
+/* ---- lifetime */
 
 bl_status bl_shelf_create(bl_server *server, bl_shelf **out, bl_err *err)
 {

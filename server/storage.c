@@ -24,13 +24,13 @@ enum {
     MOST_COLUMNS = 32
 };
 
-/* The folders beside the database: their files have rows in it. */
+/* The folders beside the database; rows of the database name their files. */
 static const char *const parts[] = {"blobs", "jobs", "models", "programs", "tensors", "versions"};
 enum { NPARTS = sizeof parts / sizeof parts[0] };
 
-/* Every table, a statement each; a later version appends, and raises SCHEMA where it changes one. */
+/* Every table, one statement each.  A later version appends statements, and raises SCHEMA if it changes a table. */
 static const char create[] =
-    "CREATE TABLE IF NOT EXISTS notes (name TEXT PRIMARY KEY, value TEXT NOT NULL);" /* of the server itself */
+    "CREATE TABLE IF NOT EXISTS notes (name TEXT PRIMARY KEY, value TEXT NOT NULL);" /* facts about the store itself */
     "CREATE TABLE IF NOT EXISTS blobs (owner INTEGER NOT NULL, digest TEXT NOT NULL, bytes INTEGER NOT NULL, "
     "created INTEGER NOT NULL, PRIMARY KEY (owner, digest)) WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS programs (owner INTEGER NOT NULL, name TEXT NOT NULL, file TEXT NOT NULL, "
@@ -39,25 +39,25 @@ static const char create[] =
     "device TEXT NOT NULL, file TEXT NOT NULL);"
     "CREATE TABLE IF NOT EXISTS versions (id INTEGER PRIMARY KEY AUTOINCREMENT, owner INTEGER NOT NULL, model TEXT NOT NULL, "
     "version INTEGER NOT NULL, entry TEXT, program TEXT NOT NULL, file TEXT NOT NULL);"
-    /* models whose files came in a request, and what requests decided about those of the folder */
+    /* models that were uploaded, and the choices of requests for models of the folder */
     "CREATE TABLE IF NOT EXISTS sent_models (owner INTEGER NOT NULL, model TEXT NOT NULL, config TEXT, file TEXT NOT NULL, "
     "PRIMARY KEY (owner, model)) WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS model_choices (model TEXT PRIMARY KEY, loaded INTEGER NOT NULL, config TEXT) WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS drained_devices (device TEXT PRIMARY KEY) WITHOUT ROWID;"
-    /* numbered runs of durable programs: the last of each key */
+    /* the last numbered run of each key, of durable programs */
     "CREATE TABLE IF NOT EXISTS sequences (owner INTEGER NOT NULL, program TEXT NOT NULL, reader INTEGER NOT NULL, last INTEGER "
     "NOT NULL, status INTEGER NOT NULL, type TEXT NOT NULL, answer BLOB, PRIMARY KEY (owner, program, reader));"
-    /* programs that are what a job left, and come back from its last checkpoint */
+    /* programs that a job has left; a restart restores them from the job's last checkpoint */
     "CREATE TABLE IF NOT EXISTS job_programs (owner INTEGER NOT NULL, program TEXT NOT NULL, job TEXT NOT NULL, PRIMARY KEY "
     "(owner, program)) WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS shares (owner INTEGER NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, reader TEXT NOT NULL, "
-    "PRIMARY KEY (owner, kind, name, reader)) WITHOUT ROWID;" /* the name of a key, or *: every key */
+    "PRIMARY KEY (owner, kind, name, reader)) WITHOUT ROWID;" /* reader: the name of a key, or * for every key */
     "CREATE INDEX IF NOT EXISTS blobs_digest ON blobs (digest);"
-    /* AUTOINCREMENT: the number of a key, which owns things, is never given again. */
+    /* AUTOINCREMENT: the id of a key, which owns objects, is never reused. */
     "CREATE TABLE IF NOT EXISTS keys (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, hash BLOB NOT NULL "
     "UNIQUE, hint TEXT NOT NULL, scopes TEXT NOT NULL, created INTEGER NOT NULL, expires INTEGER NOT NULL, revoked INTEGER NOT "
     "NULL);"
-    /* Schema 1 had the number of the reader, or 0. */
+    /* In schema 1 reader was the id of a key, or 0. */
     "UPDATE OR IGNORE shares SET reader = CASE reader WHEN 0 THEN '*' ELSE (SELECT name FROM keys WHERE id = reader) END WHERE "
     "typeof(reader) = 'integer';"
     "CREATE TABLE IF NOT EXISTS quotas (owner INTEGER NOT NULL, quota TEXT NOT NULL, amount REAL NOT NULL, PRIMARY KEY (owner, "
@@ -85,10 +85,10 @@ typedef struct owed {
 } owed;
 
 struct bl_storage {
-    pthread_mutex_t lock; /* recursive: bl_storage_together holds it around its body */
+    pthread_mutex_t lock; /* recursive: bl_storage_together holds it while its body runs */
     sqlite3 *db;
     bl_disk disk;
-    bool alone;    /* ours, and not joined */
+    bool alone;    /* exclusive (bl_storage_open), not joined */
     bool together; /* under the lock: inside bl_storage_together */
     bool gone;     /* under the lock: the folder was not there at the last check */
     bool full;     /* under the lock: the last statement found no room on the disk */
@@ -114,7 +114,7 @@ static char *path_in(const char *folder, const char *name)
     return NULL;
 }
 
-/* Move the folders into ASIDE.files: what no row of the new database names would be removed from them. */
+/* Move the folders into ASIDE.files: the sweep would delete files that no row of the new database names. */
 static bool set_parts_aside(const bl_storage *store, const char *aside)
 {
     bl_text files = {0};
@@ -134,7 +134,7 @@ static bool set_parts_aside(const bl_storage *store, const char *aside)
     return good;
 }
 
-/* Folders first: a start that ends between the two finds the same database again, and does the rest. */
+/* Folders first: if the server ends in between, the next start finds the same database and moves the rest. */
 static bl_status set_aside(const bl_storage *store, const char *path, bool damaged, bl_err *err)
 {
     char *aside = bl_database_aside(path, damaged ? "damaged" : "newer");
@@ -147,7 +147,7 @@ static bl_status set_aside(const bl_storage *store, const char *path, bool damag
     return good ? BL_OK : bl_fail(err, BL_ESTORAGE, "the store that cannot be used cannot be set aside");
 }
 
-/* On a full disk release the reserve, a step at a time. */
+/* If the disk is full, release the reserve, a step at a time. */
 static bl_opened open_database(bl_storage *store, const char *path)
 {
     bl_opened how = bl_database_open(path, &kind, &store->db);
@@ -329,7 +329,7 @@ static bl_cell column(sqlite3_stmt *query, int i)
     }
 }
 
-/* A statement that writes is gone on with to its end also where nobody wants more rows: there it is committed, or is not. */
+/* A statement that writes runs to its end even if the caller wants no more rows: its commit is at the end. */
 static int step_all(sqlite3_stmt *query, bl_storage_row row, void *arg)
 {
     bl_cell cells[MOST_COLUMNS];
@@ -439,7 +439,7 @@ bl_status bl_storage_run(bl_storage *store, const char *sql, int n, const bl_cel
     return st;
 }
 
-/* Rows on their way out. */
+/* A copy of a row. */
 typedef struct copied {
     struct copied *next;
     int n;
@@ -520,7 +520,7 @@ bl_status bl_storage_together(bl_storage *store, bl_status (*body)(void *arg, bl
 
 /* ---- owed statements */
 
-/* A copy of the statement and of all that its cells borrow, in one allocation; NULL without memory. */
+/* Copy the statement, and all that its cells borrow, in one allocation; NULL if out of memory. */
 static owed *make_debt(const char *sql, int n, const bl_cell *cells)
 {
     size_t size = sizeof(owed) + (size_t)n * sizeof *cells, at = size;

@@ -20,7 +20,7 @@ struct bl_stream {
     int line_feeds;  /* at the end of the bytes sent so far; two end an event */
     bl_text refusal; /* the last event; |refused| of its bytes were sent */
     size_t refused;
-    pthread_mutex_t lock; /* of what follows; taken after the caller's of bl_stream_wake, and after a peer's */
+    pthread_mutex_t lock; /* guards the members below; taken after the lock of bl_stream_wake's caller, and after a peer's */
     bool suspended, woken;
 };
 
@@ -57,7 +57,7 @@ void bl_stream_wake(bl_stream *stream)
     pthread_mutex_unlock(&stream->lock);
 }
 
-/* Suspend, unless something came meanwhile. */
+/* Suspend the connection, unless new data arrived meanwhile. */
 static bool sleeps(bl_stream *stream)
 {
     bool suspends = false;
@@ -66,7 +66,7 @@ static bool sleeps(bl_stream *stream)
     if (suspends)
         MHD_suspend_connection(stream->rq->connection);
     pthread_mutex_unlock(&stream->lock);
-    return suspends; /* it may be awake again */
+    return suspends; /* another thread may have resumed it by now */
 }
 
 static bl_status check_grant(const bl_stream *stream, bl_err *err)
@@ -84,7 +84,7 @@ bool bl_stream_is_granted(const bl_stream *stream)
     return check_grant(stream, &ignored) == BL_OK;
 }
 
-/* The client has the status already, so the log keeps it. */
+/* The client already has the status, so the access log keeps it. */
 static void write_refusal(bl_stream *stream, const bl_err *why)
 {
     bl_request *rq = stream->rq;
@@ -97,7 +97,7 @@ static void write_refusal(bl_stream *stream, const bl_err *why)
     bl_text_printf(&stream->refusal, "event: error\ndata: %s\n\n", bl_text_get(&rq->out));
 }
 
-/* How many of the |n| bytes to send: all, or, once there is a refusal, up to the end of the current event. */
+/* The number of the |n| bytes to send: all, or, once there is a refusal, up to the end of the current event. */
 static ssize_t cut_event(bl_stream *stream, const char *data, ssize_t n)
 {
     for (ssize_t i = 0; i < n; i++) {

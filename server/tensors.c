@@ -111,7 +111,7 @@ static bl_step flush_decoded(bl_request *rq)
 }
 
 typedef struct put_job {
-    bl_data_source *source; /* NULL: |value| */
+    bl_data_source *source; /* NULL: use |value| */
     bl_tensor_value value;
 } put_job;
 
@@ -135,7 +135,7 @@ static bl_status decode_put(bl_request *rq, put_job *job)
     return st;
 }
 
-/* The elements are where the host writes them: to the device with them, if that is elsewhere. */
+/* The host memory of the tensor is written: copy it to the device if the buffer is elsewhere. */
 static bl_status keep_written(bl_request *rq)
 {
     bl_held *held = rq->data;
@@ -172,7 +172,7 @@ bl_status bl_handle_tensor_put(bl_request *rq)
 {
     if (rq->media == BL_MEDIA_JSON)
         return put_json(rq);
-    if (rq->intake == NULL) /* no byte came, which is right for a tensor without elements */
+    if (rq->intake == NULL) /* an empty body, which is valid for a tensor without elements */
         BL_TRY(bl_upload_begin(rq, false));
     return bl_upload_finish(rq);
 }
@@ -181,7 +181,7 @@ bl_status bl_handle_tensor_put(bl_request *rq)
 
 typedef struct get_job {
     bl_held *held;
-    char *copy; /* where the host does not see the buffer */
+    char *copy; /* if the host does not see the buffer; else NULL */
 } get_job;
 
 static bl_status reply_tensor(bl_request *rq)
@@ -250,7 +250,7 @@ static bl_status delete_names(bl_request *rq, const char **names, size_t count, 
         }
     }
     bl_text_puts(&rq->out, "{");
-    bl_encode_key(&rq->out, "deleted"); /* those that were not there are as gone as asked */
+    bl_encode_key(&rq->out, "deleted"); /* number of tensors deleted; a missing tensor is not an error */
     bl_encode_u64(&rq->out, deleted);
     bl_text_puts(&rq->out, "}");
     bl_request_reply_json(rq, 200);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* GET /api/v1/trace: the turns of devices and compilers in the last seconds, as Chrome trace events, which Perfetto opens.
  *
- * A track is a thread that works, so its events follow each other; requests that wait at the same time are on tracks of their
- * own. A key sees its own requests with their waits, and of others' turns how long they took, under the names that GET
- * /api/v1/now tells. */
+ * A track is a worker thread, so its events do not overlap; requests that wait at the same time have separate tracks.  A key sees
+ * its own requests and their waits.  It sees the turns of other keys with their duration, and with names as GET /api/v1/now shows
+ * them. */
 #include "engine/base/clock.h"
 #include "proto/encode.h"
 #include "server/access/access.h"
@@ -18,8 +18,8 @@ enum {
     MOST_SECONDS = 3600,
     MOST_QUEUES = BL_MAX_DEVICES + 2, /* devices, the compiler, the search */
     MOST_LANES = 64,                  /* tracks of one queue */
-    WAIT_LANES = 16,                  /* tracks of waits; what waits beside so many others is left out */
-    FIRST_WAIT = 10000,               /* number of the first of them */
+    WAIT_LANES = 16,                  /* tracks of waits; further simultaneous waits are left out */
+    FIRST_WAIT = 10000,               /* number of the first wait track */
     PROCESS = 1
 };
 
@@ -31,9 +31,9 @@ typedef struct span {
 
 typedef struct timeline {
     bl_request *rq;
-    int nqueues, queue; /* queue: the one that is listed */
+    int nqueues, queue; /* queue: the one whose turns are listed */
     const char *name[MOST_QUEUES];
-    int64_t whole_since_ns; /* no later turn is missing */
+    int64_t whole_since_ns; /* the list is complete from this time on */
     size_t n, cap;
     span *spans;
     bool used[MOST_QUEUES][MOST_LANES];
@@ -48,7 +48,7 @@ static void keep_turn(void *arg, const bl_turn_record *turn)
     t->spans[t->n++].queue = t->queue;
 }
 
-/* A queue keeps its last turns: where all of them are listed, earlier ones may be missing. */
+/* A queue keeps a limited number of turns: if all of them are listed, earlier ones may be missing. */
 static void list_queue(timeline *t, bl_queue *queue, const char *name, int64_t since_ns)
 {
     size_t before = t->n;
@@ -130,7 +130,7 @@ static int by_queued(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Each on the first track on which no other wait is going on. */
+/* Each wait is on the first free track. */
 static void put_waits(timeline *t)
 {
     int64_t free_ns[WAIT_LANES] = {0};

@@ -13,23 +13,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_BYTES = 1024 * 1024, MOST_CERTS = 32 }; /* a chain of certificates has some kilobytes */
+enum { MOST_BYTES = 1024 * 1024, MOST_CERTS = 32 }; /* a chain of certificates has a few kilobytes */
 
 typedef struct bl_tls_pair bl_tls_pair;
 struct bl_tls_pair {
     bl_tls_pair *before;
-    char *cert, *key; /* as PEM */
+    char *cert, *key; /* PEM */
     unsigned ncerts;
     gnutls_pcert_st certs[MOST_CERTS];
     gnutls_privkey_t secret;
 };
 
-/* What handshakes have.  Of the file, since libmicrohttpd gives its callback nothing to find a server by. */
+/* The pair of new handshakes.  A file-scope variable, since libmicrohttpd passes its callback no user pointer. */
 static _Atomic(bl_tls_pair *) current;
 
 const char *bl_tls_priorities(void)
 {
-    return "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"; /* RFC 8996 retires those before */
+    return "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"; /* RFC 8996 deprecates earlier versions */
 }
 
 static bl_status read_file(const char *flag, const char *path, char **out, bl_err *err)
@@ -60,7 +60,7 @@ static bl_status say(int code, bl_err *err)
     return code >= 0 ? BL_OK : bl_fail(err, BL_EINVAL, "--tls-cert and --tls-key: %s", gnutls_strerror(code));
 }
 
-/* Do they belong together? */
+/* Check that certificate and key belong together. */
 static bl_status check_pair(const gnutls_datum_t *cert, const gnutls_datum_t *key, bl_err *err)
 {
     gnutls_certificate_credentials_t both = NULL;
@@ -201,6 +201,6 @@ void *bl_tls_callback(void)
 {
     gnutls_certificate_retrieve_function2 *function = retrieve;
     void *data = NULL;
-    memcpy(&data, &function, sizeof data); /* as dlsym has it: POSIX, where a pointer has room for a function */
+    memcpy(&data, &function, sizeof data); /* POSIX allows this conversion, which dlsym needs too */
     return data;
 }

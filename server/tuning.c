@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What searches need: the kernel database, and a way to time candidates beside the device's own thread. */
+/* Resources of searches: the kernel database, and the timing of candidates apart from the device's own thread. */
 #include "engine/base/clock.h"
 #include "engine/base/folder.h"
 #include "server/server.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The file of --kernel-db; NULL: none. */
+/* The path of the database (--kernel-db); NULL: no database. */
 static char *find_file(const bl_settings *settings)
 {
     bl_text path = {0};
@@ -27,7 +27,7 @@ static char *find_file(const bl_settings *settings)
     return bl_text_take(&path);
 }
 
-/* Here, with a device of the searches' own: the server's belong to their workers. */
+/* Time in this process, on a second opening of the device: workers own the server's devices. */
 static bl_status time_here(bl_server *server, bl_device *dev, bl_trials *trials, bl_err *err)
 {
     if (server->trial_device != NULL && strcmp(server->trial_device->info.id, dev->info.id) != 0) {
@@ -39,7 +39,7 @@ static bl_status time_here(bl_server *server, bl_device *dev, bl_trials *trials,
     return bl_trials_run(server->trial_device, trials, err);
 }
 
-/* Lock the trials, unless that takes longer than anybody waits for them. */
+/* Lock the trials; give up if the request is cancelled or its deadline passes. */
 static bl_status take_turn(bl_server *server, const bl_halt *halt, bl_err *err)
 {
     struct timespec until;
@@ -51,8 +51,8 @@ static bl_status take_turn(bl_server *server, const bl_halt *halt, bl_err *err)
     return BL_OK;
 }
 
-/* On a search's thread: in a child process, unless none is to be had, or kernels have no text that one could be sent.  One search
- * at a time: two would measure each other. */
+/* Time candidates on a search's thread: in a child process, or here if there is none or if kernels have no text to send.  Only
+ * one search times at a time: two would disturb each other. */
 static bl_status time_trials(void *arg, bl_device *dev, bl_trials *trials, bl_err *err)
 {
     bl_server *server = arg;

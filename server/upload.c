@@ -10,11 +10,11 @@
 enum { CHUNK_BYTES = 4 * 1024 * 1024 };
 
 struct bl_upload {
-    bl_intake intake; /* first */
+    bl_intake intake; /* first member: bl_intake * converts */
     bl_held *held;
-    char *chunk;        /* NULL where the host sees the buffer */
+    char *chunk;        /* NULL if the host sees the buffer */
     size_t done;        /* bytes received */
-    size_t chunk_begin; /* of these, how many were before the chunk */
+    size_t chunk_begin; /* |done| when the chunk began */
     size_t chunk_filled;
 };
 

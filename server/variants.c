@@ -12,12 +12,12 @@
 struct bl_variants {
     pthread_mutex_t lock;
     bl_span file;            /* the model without its weights */
-    bl_onnx_options options; /* of its imports */
+    bl_onnx_options options; /* options of its imports */
     bl_program_entry entry;
     bl_wire_type *output_types;
-    bool *wanted; /* of the inputs; under the lock: more and more of them */
+    bool *wanted; /* the inputs whose values are needed; under the lock: the set only grows */
     bl_variant *first;
-    int count; /* both under the lock, the last that was used first */
+    int count; /* |first| and |count| under the lock; most recently used first */
 };
 
 /* ---- lifetime */
@@ -28,7 +28,7 @@ static void release_variant(bl_variant *variant)
 
     for (int i = 0; i < program->doc.nentries; i++)
         bl_plans_forget(program->server->plans, program->entries[i].plan);
-    bl_program_release(program); /* and with it the variant's memory */
+    bl_program_release(program); /* also frees the variant, which is in its arena */
 }
 
 void bl_variants_destroy(bl_variants *variants)
@@ -48,7 +48,7 @@ static void unmap_files(void *files)
     bl_mapped_fini(files);
 }
 
-/* Options that live as long as |arena|. */
+/* Copy the options to |arena|. */
 static bl_status keep_options(bl_arena *arena, const bl_onnx_options *from, bl_onnx_options *to, bl_err *err)
 {
     bl_onnx_range *ranges = bl_arena_array(arena, (size_t)from->nranges + 1, sizeof *ranges);
@@ -56,7 +56,7 @@ static bl_status keep_options(bl_arena *arena, const bl_onnx_options *from, bl_o
     *to = *from;
     to->ranges = ranges;
     to->folder = from->folder != NULL ? bl_arena_strdup(arena, from->folder) : NULL;
-    to->files = NULL; /* each import has its own */
+    to->files = NULL; /* each import has its own files */
     for (int i = 0; ranges != NULL && i < from->nranges; i++) {
         ranges[i] = from->ranges[i];
         ranges[i].var.name = bl_arena_strdup(arena, ranges[i].var.name);
@@ -84,11 +84,11 @@ bl_status bl_variants_create(bl_request *rq, bl_program *program, bl_span file, 
     program->doc = outline->program;
     program->doc.nentries = 0;
     for (int i = 0; i < program->doc.nstates; i++)
-        program->doc.values[i].share = true; /* with the variants */
+        program->doc.values[i].share = true; /* shared with the variants */
     return BL_OK;
 }
 
-/* ---- what it is */
+/* ---- description */
 
 size_t bl_variants_bytes(const bl_variants *variants)
 {
@@ -149,7 +149,7 @@ bl_status bl_variants_refuse(const bl_program *program, const char *what, bl_err
     return st;
 }
 
-/* ---- finding one; all under the lock */
+/* ---- look-up; under the lock */
 
 static bool is_same(const bl_tensor_value *a, const bl_tensor_value *b)
 {
@@ -157,17 +157,17 @@ static bool is_same(const bl_tensor_value *a, const bl_tensor_value *b)
            (a->bytes == 0 || memcmp(a->span.data, b->span.data, a->bytes) == 0);
 }
 
-/* In the request's arena. */
+/* One look-up, in the request's arena. */
 typedef struct search {
     bl_variant_call call;
     bl_variants *variants;
-    const bl_tensor_value **given; /* of each input: the value, once it was needed and read */
+    const bl_tensor_value **given; /* for each input: its value, once it was needed and read */
     bl_variant *found;
     bool made;
-    bl_mapped files; /* of external data, for the import */
+    bl_mapped files; /* mapped files of external data, for the import */
 } search;
 
-/* Whether |variant| is for these values; those of its own inputs do not count. */
+/* Is |variant| for these values?  Inputs of the variant do not count. */
 static bool fits(const bl_variant *variant, const search *s)
 {
     const bl_wire_graph *graph = &s->variants->entry.graph;
@@ -179,7 +179,7 @@ static bool fits(const bl_variant *variant, const search *s)
     return variant->sizes == NULL || memcmp(variant->sizes, s->call.sizes, (size_t)graph->nvars * sizeof *variant->sizes) == 0;
 }
 
-/* Where it is, or would be. */
+/* The link to the variant, or the end of the list. */
 static bl_variant **find_place(const search *s)
 {
     bl_variant **at = &s->variants->first;
@@ -189,7 +189,7 @@ static bl_variant **find_place(const search *s)
     return at;
 }
 
-/* It becomes the first, and is retained. */
+/* Move the variant to the front, and retain it. */
 static bl_variant *take_variant(const search *s)
 {
     bl_variants *variants = s->variants;
@@ -204,7 +204,7 @@ static bl_variant *take_variant(const search *s)
     return variant;
 }
 
-/* *old is what has no room any more, or NULL. */
+/* Add |variant|.  *old becomes the least recently used variant if the cache is full, or NULL. */
 static void add_variant(bl_variants *variants, bl_variant *variant, bl_variant **old)
 {
     bl_variant **last = &variants->first;
@@ -221,7 +221,7 @@ static void add_variant(bl_variants *variants, bl_variant *variant, bl_variant *
     variants->count--;
 }
 
-/* ---- one that is looked for */
+/* ---- state machine of a look-up */
 
 static bl_status go_on(bl_request *rq, search *s);
 
@@ -235,7 +235,7 @@ static bl_status be_ready(bl_request *rq, const search *s)
     return s->call.ready(rq, s->call.arg, s->found, s->made);
 }
 
-/* ---- its values */
+/* ---- values */
 
 static bl_held *held_of(const search *s, const bl_tensor_value *value)
 {
@@ -280,7 +280,7 @@ static bl_status read_value(bl_request *rq, search *s, int i, bool on_device)
     return BL_OK;
 }
 
-/* What is wanted and can be read here; *away: the worker whose device has one of the others, or NULL. */
+/* Read the wanted values that this thread can read.  *away becomes a worker whose device has one of the others, or NULL. */
 static bl_status read_values(bl_request *rq, search *s, const bl_worker *here, bl_worker **away)
 {
     *away = NULL;
@@ -296,7 +296,7 @@ static bl_status read_values(bl_request *rq, search *s, const bl_worker *here, b
     return BL_OK;
 }
 
-/* On a device's thread. */
+/* Read wanted values on a device's thread. */
 static bl_step fetch_values(bl_request *rq)
 {
     search *s = rq->data;
@@ -312,9 +312,9 @@ static bl_step fetch_values(bl_request *rq)
     return BL_STEP_DONE;
 }
 
-/* ---- making it */
+/* ---- making a variant */
 
-/* The parts of |made| that tell which values it is for. */
+/* Fill a variant with copies of the values that it is for. */
 static bl_status fill_variant(const search *s, bl_program *program, const bl_onnx_model *model, bool sized, bl_variant **out,
                               bl_err *err)
 {
@@ -346,7 +346,7 @@ static bl_status fill_variant(const search *s, bl_program *program, const bl_onn
     return bl_arena_status(program->arena, err);
 }
 
-/* Its weights are the program's. */
+/* The variant's weights are the program's. */
 static bl_status share_weights(bl_exec *x, const bl_program *from, bl_program *to, const bl_onnx_model *model)
 {
     for (int i = 0; i < to->doc.nstates; i++) {
@@ -371,13 +371,13 @@ static bl_status installed(bl_program_make *make, bl_err *err)
     search *s = make->arg;
     bl_variant *old = NULL;
 
-    BL_TRY(bl_mapped_check(&s->files, BL_OK, err)); /* the values are on the device */
+    BL_TRY(bl_mapped_check(&s->files, BL_OK, err)); /* the values have been copied to the device */
     bl_program_retain(s->found->program);
     pthread_mutex_lock(&s->variants->lock);
     if (*find_place(s) == NULL)
         add_variant(s->variants, s->found, &old);
     else
-        old = s->found; /* another request was first: this one's ends with this request */
+        old = s->found; /* another request was faster: this variant ends with this request */
     pthread_mutex_unlock(&s->variants->lock);
     if (old != NULL)
         release_variant(old);
@@ -393,7 +393,7 @@ static bl_status made_then(bl_request *rq)
     return be_ready(rq, make->arg);
 }
 
-/* The import wants more values: they become wanted of all runs.  False where it has failed for another reason. */
+/* The import needs more values: all runs provide them from now on.  False if the import failed for another reason. */
 static bool want_more(search *s, const bl_onnx_model *model)
 {
     bool more = false;
@@ -407,7 +407,7 @@ static bool want_more(search *s, const bl_onnx_model *model)
     return more;
 }
 
-/* |sized|: with the run's sizes of named dimensions. */
+/* |sized|: fix the named dimensions at the run's sizes. */
 static bl_status import_values(bl_request *rq, search *s, bool sized, bl_arena *arena, bl_onnx_model *model)
 {
     const bl_wire_graph *graph = &s->variants->entry.graph;
@@ -429,7 +429,7 @@ static bl_status import_values(bl_request *rq, search *s, bool sized, bl_arena *
     return bl_mapped_check(&s->files, bl_onnx_import(s->variants->file, &options, arena, model, &rq->err), &rq->err);
 }
 
-/* *more: it cannot be made with these values alone.  Otherwise the request is in another queue. */
+/* *more: more values are needed.  Otherwise, after BL_OK, the request is in another queue. */
 static bl_status make_variant(bl_request *rq, search *s, bool *more)
 {
     bl_program *family = s->call.program;
@@ -474,7 +474,7 @@ static bl_step make_apart(bl_request *rq)
     bool again = false;
 
     pthread_mutex_lock(&s->variants->lock);
-    again = *find_place(s) != NULL; /* it was made while this request waited */
+    again = *find_place(s) != NULL; /* another request made it while this one waited */
     pthread_mutex_unlock(&s->variants->lock);
     if (!again && make_variant(rq, s, &again) != BL_OK)
         return BL_STEP_DONE;
@@ -486,9 +486,9 @@ static bl_step make_apart(bl_request *rq)
     return BL_STEP_DONE;
 }
 
-/* ---- all of it */
+/* ---- the whole look-up */
 
-/* On an HTTP thread, with more values each time. */
+/* On an HTTP thread; called again each time that more values are there. */
 static bl_status go_on(bl_request *rq, search *s)
 {
     bl_worker *away = NULL;

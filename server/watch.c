@@ -15,27 +15,27 @@
 
 enum { TICK_MS = 20, MAX_EVENTS = 64, KEEP_URI = 1024, NUDGE_MS = 500, LATE_MS = 250 };
 
-/* A slot for an open connection.  Slots are never freed while the watcher lives, so that an event that comes late finds one, with
- * another |serial|. */
+/* The slot of an open connection.  Slots live as long as the watcher, so that a late event finds its slot, whose |serial| then
+ * differs. */
 struct bl_peer {
     bl_watch *watch;
     pthread_mutex_t lock;
-    uint32_t serial; /* counts the connections that had this slot */
+    uint32_t serial; /* number of connections that had this slot */
     int fd;          /* -1: free */
     bool gone;       /* the client closed its side */
-    bool listed;     /* in |gone| of the watcher */
-    bool shut;       /* by shut_peer, and not over yet */
+    bool listed;     /* in the watcher's list |gone| */
+    bool shut;       /* shut_peer was called, and the connection has not ended yet */
     bl_progress progress;
-    bl_request *rq; /* suspended on its behalf, or NULL */
+    bl_request *rq; /* the request that suspends it, or NULL */
     uint32_t next_free;
     char *uri; /* HTTP thread of the connection */
     size_t uri_cap;
 };
 
-/* A client that is gone, from a connection that may not know it yet. */
+/* A client that is gone, on a connection that libmicrohttpd may still consider open. */
 typedef struct gone_peer {
     uint64_t packed;
-    int64_t told_ns; /* when the connection was told last */
+    int64_t told_ns; /* when shutdown was last called */
 } gone_peer;
 
 struct bl_watch {
@@ -44,12 +44,12 @@ struct bl_watch {
     pthread_t thread;
     atomic_bool stop;
     atomic_llong ticked_ns;
-    int64_t late_ns;      /* the watcher's: when it last looked for slow clients */
-    atomic_uint closing;  /* peers that are shut */
-    pthread_mutex_t lock; /* of the free list; before a peer's */
+    int64_t late_ns;      /* watcher's thread: when it last looked for slow clients */
+    atomic_uint closing;  /* number of peers that are shut */
+    pthread_mutex_t lock; /* guards the free list; taken before a peer's lock */
     uint32_t free_head, count;
     bl_peer *peers;
-    gone_peer *gone; /* the watcher's own */
+    gone_peer *gone; /* watcher's thread */
     uint32_t ngone;
 };
 
@@ -59,15 +59,15 @@ static uint64_t pack(const bl_peer *peer)
     return (uint64_t)peer->serial << 32 | (uint64_t)(peer - peer->watch->peers);
 }
 
-/* Finish |rq|, which was taken out of its queue, without any lock. */
+/* Finish |rq|, which was removed from its queue.  No lock may be held. */
 static void give_up(bl_request *rq, const char *why)
 {
     (void)bl_fail(&rq->err, BL_ECANCELLED, "%s", why);
     bl_request_finish(rq);
 }
 
-/* Give up what the peer waits for, with its lock held: the slot may belong to another connection as soon as that is let go.
- * Returns the request that |give_up| must finish then, or NULL. */
+/* Cancel the request of the peer, under the peer's lock, since the slot may belong to another connection after the unlock.
+ * Returns the request that the caller must pass to |give_up| then, or NULL. */
 static bl_request *cancel_locked(bl_peer *peer)
 {
     bl_request *rq = peer->rq;
@@ -77,9 +77,9 @@ static bl_request *cancel_locked(bl_peer *peer)
     return bl_request_withdraw(rq) ? rq : NULL;
 }
 
-/* libmicrohttpd 0.9.75 misses an end that arrives together with data, and would keep the connection, and half a request, until
- * its timeout. Shutting down what is at its end already makes epoll tell it once more: again and again, since that may come
- * together with something else as well.  False once the connection is over. */
+/* libmicrohttpd 0.9.75 misses an end of the connection that arrives together with data, and would keep the connection until its
+ * timeout.  A shutdown of the finished side makes epoll report the end again.  The call is repeated, since that report may
+ * coincide with another event too.  False once the connection has ended. */
 static bool nudge(bl_watch *watch, gone_peer *gone, int64_t now)
 {
     bl_peer *peer = &watch->peers[(uint32_t)gone->packed];
@@ -103,7 +103,7 @@ static void nudge_all(bl_watch *watch, int64_t now)
     watch->ngone = left;
 }
 
-/* With the peer's lock held.  libmicrohttpd is told by epoll and ends the connection. */
+/* Under the peer's lock.  epoll reports the shutdown to libmicrohttpd, which ends the connection. */
 static void shut_peer(bl_peer *peer)
 {
     peer->shut = true;
@@ -134,7 +134,8 @@ static void on_event(bl_watch *watch, const struct epoll_event *event)
     bl_request *taken = NULL;
     bool mine = false, fresh = false;
     bool certain = (event->events & (EPOLLHUP | EPOLLERR)) != 0;
-    if (watch->ngone == watch->count) /* of connections that are over: no more are open than that */
+    if (watch->ngone == watch->count) /* the list has connections that ended; after their removal it has room, since no more than
+                                       * |count| are open */
         nudge_all(watch, bl_clock_ns());
     pthread_mutex_lock(&peer->lock);
     mine = peer->fd >= 0 && pack(peer) == event->data.u64;
@@ -191,7 +192,7 @@ bl_status bl_watch_create(bl_server *server, bl_watch **out, bl_err *err)
     if (watch == NULL)
         return bl_fail(err, BL_ENOMEM, "watcher");
     watch->server = server;
-    watch->count = (uint32_t)server->settings.connections + 64; /* closed ones linger for a moment */
+    watch->count = (uint32_t)server->settings.connections + 64; /* closed connections keep a slot for a moment */
     watch->peers = calloc(watch->count, sizeof *watch->peers);
     watch->gone = calloc(watch->count, sizeof *watch->gone);
     watch->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -251,7 +252,7 @@ bl_peer *bl_watch_open(bl_watch *watch, int fd)
     peer->rq = NULL;
     event.data.u64 = pack(peer);
     pthread_mutex_unlock(&peer->lock);
-    (void)epoll_ctl(watch->epoll, EPOLL_CTL_ADD, fd, &event); /* one that cannot be watched is merely not noticed early */
+    (void)epoll_ctl(watch->epoll, EPOLL_CTL_ADD, fd, &event); /* a connection that cannot be watched is only noticed later */
     return peer;
 }
 
@@ -302,7 +303,7 @@ uint32_t bl_watch_closing(const bl_watch *watch)
     return atomic_load(&watch->closing);
 }
 
-/* The lower tenure, and among equals the older phase. */
+/* The lower rank goes first, and among equals the older phase. */
 static bool goes_first(const bl_peer *a, bl_tenure tenure, const bl_peer *b, bl_tenure other)
 {
     return b == NULL || tenure < other ||
@@ -329,7 +330,7 @@ bool bl_watch_evict(bl_watch *watch)
     }
     if (first == NULL)
         return false;
-    pthread_mutex_lock(&first->lock); /* by now it may be another connection, or have moved on */
+    pthread_mutex_lock(&first->lock); /* by now the slot may have another connection, or another phase */
     evicted = first->fd >= 0 && !first->shut && bl_progress_get_tenure(&first->progress, keyed, now) == lowest;
     if (evicted)
         shut_peer(first);
@@ -370,7 +371,7 @@ void bl_watch_attach(bl_peer *peer, bl_request *rq)
     pthread_mutex_lock(&peer->lock);
     peer->rq = rq;
     if (peer->gone)
-        atomic_store(&rq->cancel, true); /* the queue looks at it before the work */
+        atomic_store(&rq->cancel, true); /* the queue reads |cancel| before the work runs */
     pthread_mutex_unlock(&peer->lock);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A program's states as one that may wait on the host: all of them together, since a run uses all of them.  Tensors that it has
- * by reference are not its own: it lets go of them, so that they may leave too when nobody else uses them. */
+/* Eviction of a program's states to host memory: all together, since a run uses all of them.  Tensors by reference belong to
+ * other objects: the program releases their buffers, so that they can be evicted too when nothing else uses them. */
 #include "server/programs.h"
 
 #include <stdlib.h>
@@ -20,14 +20,14 @@ static void release(bl_resident *resident)
     bl_program_release(program_of(resident));
 }
 
-/* What was lost cannot be read any more. */
+/* A lost state cannot be read. */
 static bool may_leave(bl_resident *resident)
 {
     const bl_program *program = program_of(resident);
     return program->away == NULL && !bl_program_is_lost(program);
 }
 
-/* What is of no size, or the host sees, stays. */
+/* Is the state in device memory that can be evicted?  Empty states, and states that the host sees, are not. */
 static bool moves(const bl_state *state)
 {
     return state->bytes > 0 && state->buffer != NULL && state->buffer->host == NULL;
@@ -77,7 +77,7 @@ static bl_status leave(bl_resident *resident, size_t *bytes, bl_err *err)
     return BL_OK;
 }
 
-/* Which of its states are not on the device. */
+/* Is state |i| not on the device? */
 static bool is_away(const bl_program *program, int i)
 {
     return program->away[i] != NULL || (program->states[i].shared != NULL && program->states[i].buffer == NULL);
@@ -96,7 +96,7 @@ static bl_status move_in(bl_program *program, bl_err *err)
                                    : bl_resident_bring(program->worker, program->away[i], state->bytes, &state->buffer, err);
     }
     for (int i = 0; st != BL_OK && brought != NULL && i < program->nstates; i++) {
-        if (!brought[i]) /* the copies are there still */
+        if (!brought[i]) /* the evicted copies still exist */
             continue;
         bl_pool_release(program->worker->pool, program->states[i].buffer);
         program->states[i].buffer = NULL;

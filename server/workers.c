@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { REOPEN_EVERY_NS = 1000000000, MEAN_PART = 8 /* the mean of about so many turns */ };
+enum { REOPEN_EVERY_NS = 1000000000, MEAN_PART = 8 /* the mean covers about this many turns */ };
 
 static const bl_backend *const backends[] = {&bl_backend_opencl, &bl_backend_vulkan, &bl_backend_interp, &bl_backend_null};
 enum { BACKEND_COUNT = sizeof backends / sizeof backends[0] };
@@ -20,7 +20,8 @@ const bl_backend *const *bl_workers_backends(int *count)
     return backends;
 }
 
-/* What was made on a lost device may only be released from now on, so its plans are forgotten; buffers know their generation. */
+/* Reopen a lost device.  Objects made on the lost device may only be released afterwards, so its plans are forgotten; buffers
+ * record their generation. */
 static void reopen_if_lost(void *arg)
 {
     bl_worker *worker = arg;
@@ -66,7 +67,7 @@ bl_status bl_device_open_again(const bl_device *dev, bl_device **out, bl_err *er
     return *out != NULL ? BL_OK : bl_fail(err, BL_EDEVICE, "%s cannot be opened once more", dev->info.id);
 }
 
-/* Without one its kernels are compiled before they run. */
+/* Without a stand-in the device's kernels are compiled before they run. */
 static void open_stand_in(bl_device *dev)
 {
     bl_err err = {0};
@@ -132,7 +133,7 @@ static void before_work(void *arg)
     reopen_if_lost(worker);
 }
 
-/* The thread takes the worker's place, and so a device that is lost is its to open again. */
+/* The thread takes the worker's place, so it also reopens a lost device. */
 static void visit(void *arg, bool begins)
 {
     const bl_worker *worker = arg;
@@ -187,7 +188,7 @@ static bl_step do_nothing(bl_request *rq)
     return BL_STEP_DONE;
 }
 
-/* Before any work the worker opens its device again. */
+/* Submit an empty request: before any work the worker reopens a lost device. */
 void bl_workers_mend(bl_server *server)
 {
     for (uint32_t i = 0; i < server->nworkers; i++) {
@@ -225,7 +226,7 @@ const bl_peaks *bl_worker_peaks(const bl_worker *worker)
     return atomic_load(&worker->peaks_measured) ? &worker->measured : &unknown;
 }
 
-/* The first that takes new work; one is always left. */
+/* The default device, or the first that takes new work; at least one does. */
 static bl_worker *best_worker(bl_server *server)
 {
     bl_worker *best = &server->workers[server->default_worker];
