@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* From a document to a job: decoded on the HTTP thread, its program's state written down, and only then known. */
+/* Creation of a job: the document is decoded on the HTTP thread, the program's state is written to disk, and then the job is
+ * registered. */
 #include "proto/encode.h"
 #include "server/access/access.h"
 #include "server/data/saver.h"
@@ -15,7 +16,7 @@
 
 enum { DEFAULT_KEEP = 3 };
 
-/* ---- what a document says */
+/* ---- decoding */
 
 static bl_status decode(bl_exec *x, bl_job *job, bl_job_doc *spec)
 {
@@ -24,7 +25,7 @@ static bl_status decode(bl_exec *x, bl_job *job, bl_job_doc *spec)
     bl_tensor_file file = {0};
     const char *name = NULL, *evaluator = NULL;
     const bl_program_doc *evaluates = NULL;
-    bl_status st = bl_exec_document(x, job->arena, false, &doc, &file); /* whose names the job keeps */
+    bl_status st = bl_exec_document(x, job->arena, false, &doc, &file); /* the job keeps names of the file */
     bl_json root = bl_json_root(&doc);
     if (st == BL_OK)
         st = bl_decode_job_programs(&root, &name, &evaluator, &rq->err);
@@ -46,7 +47,7 @@ static bl_status decode(bl_exec *x, bl_job *job, bl_job_doc *spec)
     return st;
 }
 
-/* The columns of a part's reports, from |at| on; what comes after them. */
+/* Name the columns of a part's reports from index |at| on; returns the index after them. */
 static int name_columns(const bl_job *job, job_part *part, const char *prefix, const char **columns, int at)
 {
     part->column = at;
@@ -55,7 +56,7 @@ static int name_columns(const bl_job *job, job_part *part, const char *prefix, c
     return at;
 }
 
-/* A job that is taken up has had them from its row on, and who asks for its history reads them: they stay. */
+/* A restored job has its columns from its row in the store, and readers of its history use them: they stay. */
 static bl_status fill_columns(bl_job *job, bl_err *err)
 {
     int most = job->train.ncollect + job->evaluation.ncollect, nmetrics = 0, n = 0;
@@ -76,7 +77,7 @@ static bl_status fill_columns(bl_job *job, bl_err *err)
     return BL_OK;
 }
 
-/* |from|: of the program; NULL: its plan is made later. */
+/* |from|: the entry of the program; NULL: its plan is made later. */
 static bl_status fill_part(bl_job *job, const bl_program_run *run, const bl_program_entry *entry,
                            const bl_program_entry_state *from, job_part *part, bl_err *err)
 {
@@ -94,11 +95,11 @@ static bl_status fill_part(bl_job *job, const bl_program_run *run, const bl_prog
     return BL_OK;
 }
 
-/* One step of a part must not take longer than a run may. */
+/* The estimated time of one step must not exceed the limit of a run. */
 static bl_status admit(const bl_job *job, const job_part *part, bl_err *err)
 {
-    double estimate =
-        part->plan != NULL ? bl_plan_get_info(part->plan)->estimate_s : 0; /* it was told of when it was submitted */
+    double estimate = part->plan != NULL ? bl_plan_get_info(part->plan)->estimate_s : 0; /* without a plan: it was checked when
+                                                                                          * the job was submitted */
     double limit = job->jobs->server->settings.max_seconds;
     if (estimate <= limit)
         return BL_OK;
@@ -132,7 +133,7 @@ static bl_status fill_evaluation(bl_job *job, const bl_program_run *run, bl_err 
 static bl_status fill_job(bl_job *job, const bl_job_doc *spec, bl_err *err)
 {
     const bl_program *program = job->program;
-    pthread_mutex_lock(&job->jobs->lock); /* one that is taken up is listed already */
+    pthread_mutex_lock(&job->jobs->lock); /* a restored job is already registered, so other threads read it */
     job->worker = program->worker;
     job->program_name = bl_arena_strdup(job->arena, program->name);
     job->entry_name = bl_arena_strdup(job->arena, program->doc.entries[spec->run.entry].name);
@@ -161,7 +162,7 @@ static bl_status fill_job(bl_job *job, const bl_job_doc *spec, bl_err *err)
     return find_metric(job, err);
 }
 
-/* Those of the training entry, then those of the evaluation. */
+/* Load the inputs of the training entry, then those of the evaluation. */
 static bl_status load_inputs(bl_exec *x, const bl_job *job, const bl_job_doc *spec)
 {
     size_t n = (size_t)job->train.ninputs, more = (size_t)job->evaluation.ninputs;
@@ -175,7 +176,7 @@ static bl_status load_inputs(bl_exec *x, const bl_job *job, const bl_job_doc *sp
     return bl_exec_load(x, (int)(n + more), values, false);
 }
 
-/* Nobody else replaces, removes or trains it from now on; until now somebody may have. */
+/* Claim the program: from now on no other request can replace, remove or train it.  Fails if one did so until now. */
 static bl_status claim(bl_job *job, bl_err *err)
 {
     bl_program *program = job->program, *now = NULL;
@@ -218,7 +219,7 @@ bl_status job_prepare(bl_request *rq, bl_job *job, bl_exec **out)
 
 static bl_held *take_input(bl_held *input)
 {
-    bl_held_settle(input); /* for a job is long, and others want the memory meanwhile */
+    bl_held_settle(input); /* a job is long, and others may need the memory meanwhile */
     return bl_held_retain(input);
 }
 
@@ -296,13 +297,12 @@ static bl_status reply(bl_request *rq)
     return BL_OK;
 }
 
-/* On the writer's thread: when this is over, the job goes on whatever happens.  It is refused before anything is written, since
- * its row takes the place of that of the job which left its program. */
+/* On the writer's thread: register the job and store it.  After this the job continues even if the client is gone.  The job is
+ * refused, if at all, before anything is written, since the row of this job replaces the row of the job that left its program. */
 static bl_step keep_it(bl_request *rq)
 {
     bl_job *job = ((bl_exec *)rq->data)->extra;
-    if (bl_access_check_owner(rq->server->access, rq->owner, rq->purges, &rq->err) !=
-        BL_OK) /* a purge marks jobs on this thread */
+    if (bl_access_check_owner(rq->server->access, rq->owner, rq->purges, &rq->err) != BL_OK) /* purges mark jobs on this thread */
         return BL_STEP_DONE;
     if (job_make_requests(job, &rq->err) != BL_OK || job_add(job, &rq->err) != BL_OK)
         return BL_STEP_DONE;
@@ -325,14 +325,14 @@ static bl_status keep(bl_request *rq)
     return bl_request_submit(rq, job->jobs->writer, keep_it, NULL);
 }
 
-/* Numbered runs that the job's checkpoints have in their state must not be run again: their numbers are written down first. */
+/* Numbered runs whose effect is in the job's checkpoints must not run again, so their numbers are stored first. */
 static bl_status keep_program(bl_request *rq)
 {
     bl_job *job = ((bl_exec *)rq->data)->extra;
     return job->program->durable ? bl_saver_save(rq, job->program, keep) : keep(rq);
 }
 
-/* Where the host does not see them: for the files. */
+/* Copy the tensors that the host does not see, for the files. */
 static bl_status copy_held(bl_job *job, bl_err *err)
 {
     bl_budget *memory = &job->jobs->server->memory;
@@ -385,7 +385,7 @@ static bl_status snap(bl_request *rq)
     return bl_exec_advance(x);
 }
 
-/* On the worker's thread, between two runs of the program that evaluates, which is another turn than that of the trained one. */
+/* On the worker's thread, between two runs of the evaluator, whose serial is not that of the trained program. */
 static bl_step take_first(bl_request *rq)
 {
     rq->err.status = job_take_evaluator(((bl_exec *)rq->data)->extra, &rq->err);

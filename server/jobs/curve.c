@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* A history of few rows that looks like the whole: steps are cut into stretches of equal length, and of each stretch the rows
- * stay that have the least or the greatest value of a column.  So a spike of one report stays visible, where a mean or every n-th
- * row would lose it.  The first and the last report stay too. */
+/* A curve with few rows: the steps are cut into intervals of equal length, and each interval keeps the rows that have the minimum
+ * or maximum of a column.  So a peak of one report stays visible, which a mean or every n-th row would lose.  The first and the
+ * last report stay too. */
 #include "server/jobs/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A copy of a report that may stay. */
+/* A copy of a report that may be kept. */
 typedef struct kept {
     bool used;
-    double value; /* of the column for which it is kept */
+    double value; /* of the column for which the report is kept */
     uint64_t step;
     double time;
     bl_text cells;
@@ -18,13 +18,13 @@ typedef struct kept {
 
 struct job_curve {
     int ncolumns, nkept;
-    uint64_t from, last, stretches, at; /* at: the stretch under way */
+    uint64_t from, last, stretches, at; /* at: the current interval */
     bool began;
-    uint64_t told; /* the step of the last row that was told */
+    uint64_t told; /* the step of the last row that was passed on */
     bool (*each)(void *arg, const job_report *report);
     void *arg;
-    kept *kept;   /* the least and the greatest of each column, then the newest */
-    kept **order; /* of those in use, by step */
+    kept *kept;   /* minimum and maximum of each column, then the newest report */
+    kept **order; /* the used ones, sorted by step */
 };
 
 job_curve *job_curve_create(int ncolumns, uint64_t from, uint64_t last, uint64_t stretches,
@@ -88,7 +88,7 @@ static bool tell(job_curve *c, kept *k)
     return c->each(c->arg, &report);
 }
 
-/* The stretch is over; |all|: the newest row is told as well. */
+/* The interval is over; |all|: pass on the newest row too. */
 static bool end_stretch(job_curve *c, bool all)
 {
     int n = 0;
@@ -127,7 +127,7 @@ bool job_curve_add(void *arg, const job_report *report)
         kept *least = &c->kept[2 * i], *greatest = least + 1;
         size_t len = strcspn(cell, "\t");
         char *end = NULL;
-        double value = len > 0 ? strtod(cell, &end) : 0; /* a list, or a word for what is not finite, is no number */
+        double value = len > 0 ? strtod(cell, &end) : 0; /* a list, or a word for a value that is not finite, is not a number */
         if (len > 0 && end != cell && (!least->used || value < least->value))
             keep(least, report, value);
         if (len > 0 && end != cell && (!greatest->used || value > greatest->value))

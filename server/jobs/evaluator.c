@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* A job's evaluation by another program: a state of a name that the trained program has too is as it is being trained, in the
- * same buffer; any other keeps the value that it had when the job was submitted.  From then on the job needs that program no
- * more. */
+/* Evaluation of a job by another program.  A state whose name the trained program also has is the trained state, in the same
+ * buffer.  Any other state keeps the value that it had when the job was submitted.  From then on the job does not depend on that
+ * program. */
 #include "server/jobs/internal.h"
 #include "server/shelf.h"
 #include "server/variants.h"
 
 #include <string.h>
 
-/* ---- the program */
+/* ---- finding the program */
 
-/* The same rules as for the program that is trained; it may be somebody else's who shares it, since all of it stays as it is. */
+/* The rules are those of the trained program; a shared program of another owner is allowed too, since the evaluation changes none
+ * of its states. */
 static bl_status find_program(bl_exec *x, const bl_job *job, const char *name, bl_program **out)
 {
     bl_request *rq = x->rq;
@@ -32,7 +33,7 @@ static bl_status find_program(bl_exec *x, const bl_job *job, const char *name, b
 bl_status job_find_evaluator(bl_exec *x, bl_job *job, const char *name, const bl_program_doc **out)
 {
     bl_program *found = job->program;
-    bool taken_up = x->rq->done != NULL; /* and has a file with it */
+    bool taken_up = x->rq->done != NULL; /* the request restores a job, whose files have the evaluator */
     if (name != NULL && !taken_up)
         BL_TRY(find_program(x, job, name, &found));
     *out = &found->doc;
@@ -71,13 +72,13 @@ bl_status job_plan_evaluator(bl_exec *x, bl_job *job, bl_err *err)
     bool hit = false;
     if (job->evaluator.name == NULL)
         return BL_OK;
-    x->beam = 0; /* its kernels are those that it began with */
+    x->beam = 0; /* a restored job uses the kernels that it began with */
     x->precision = doc->options.precision >= 0 ? (bl_precision)doc->options.precision : x->rq->server->precision;
     BL_TRY(bl_exec_key(x, &doc->entries[0].graph, true, &key));
     return bl_exec_make_plan(x, &key, &doc->entries[0].graph, true, &job->evaluation.plan, &hit, err);
 }
 
-/* ---- its states */
+/* ---- mapping of states */
 
 static bl_status index_states(bl_program *program, bl_namemap **out, bl_err *err)
 {
@@ -89,7 +90,7 @@ static bl_status index_states(bl_program *program, bl_namemap **out, bl_err *err
     return BL_OK;
 }
 
-/* That of the evaluation's plan: one of the document, or what the plan remembers besides. */
+/* The type of the evaluation plan's |i|-th state: a state of the document, or a hidden one. */
 static bl_wire_tensor state_of(const job_part *part, int i)
 {
     const bl_plan_info *info = bl_plan_get_info(part->plan);
@@ -113,7 +114,7 @@ static bl_status refuse(const bl_job *job, const bl_wire_tensor *own, const bl_w
     return st;
 }
 
-/* Which state the evaluation's |i|-th is. */
+/* Map the |i|-th state of the evaluation. */
 static bl_status place(bl_job *job, const bl_namemap *trained, int i, bl_err *err)
 {
     job_evaluator *other = &job->evaluator;
@@ -157,7 +158,7 @@ bl_status job_link_evaluation(bl_job *job, bl_err *err)
     return st;
 }
 
-/* ---- what only it has */
+/* ---- own states */
 
 static bl_status take(bl_job *job, const bl_state *state, bl_held **out, bl_err *err)
 {
@@ -167,7 +168,7 @@ static bl_status take(bl_job *job, const bl_state *state, bl_held **out, bl_err 
     return bl_held_wrap(job->worker, bl_buffer_retain(state->buffer), type->dtype, type->ndim, dim, out, err);
 }
 
-/* Without a copy: whoever changes that program's state writes elsewhere, since somebody holds it. */
+/* Take the states without a copy: they are retained, so later runs of that program write to other buffers. */
 bl_status job_take_evaluator(bl_job *job, bl_err *err)
 {
     bl_program *from = job->evaluator.from;
@@ -189,7 +190,7 @@ void job_end_evaluator(bl_job *job)
     job->evaluator = (job_evaluator){0};
 }
 
-/* ---- a turn */
+/* ---- one evaluation */
 
 bl_status job_hold_evaluated(bl_job *job, bl_err *err)
 {

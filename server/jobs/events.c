@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Server-sent events (WHATWG HTML, 9.2): a report is an event whose id is its step, and "state" tells of everything else. */
+/* Server-sent events (WHATWG HTML, 9.2): a report is an event whose id is its step; an event "state" has all other changes. */
 #include "engine/base/clock.h"
 #include "proto/encode.h"
 #include "server/handlers.h"
@@ -11,16 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PING_MS = 15000 }; /* proxies cut connections that are silent for a minute or less */
+enum { PING_MS = 15000 }; /* proxies close connections that are silent for a minute or less */
 
 struct job_listener {
-    job_listener *next; /* under the lock of the jobs, as is the place in the list */
+    job_listener *next; /* under the lock of the jobs, like the position in the list */
     bl_job *job;        /* retained */
     bl_request *rq;
-    uint64_t last;    /* the step of the last report that was sent */
-    unsigned changes; /* of the job's state, that were told */
+    uint64_t last;    /* step of the last report that was sent */
+    unsigned changes; /* the value of job->changes that was sent last */
     bool begun, ended;
-    bl_text text; /* of the event at hand, of which |at| bytes are sent */
+    bl_text text; /* the current event, of which |at| bytes are sent */
     size_t at;
     int64_t sent_ns; /* under the lock */
     bool ping;       /* under the lock */
@@ -80,14 +80,14 @@ static void put_state(job_listener *listener)
     listener->changes = listener->job->changes;
 }
 
-/* Under the lock: the next event.  How the job stands comes first, whatever it is, and how it ended last. */
+/* Under the lock: write the next event.  The state comes first, then the reports, and the final state last. */
 static void put_next(job_listener *listener)
 {
     const bl_job *job = listener->job;
     const job_report *report = job_report_after(job, listener->last);
     if (!listener->begun) {
         put_state(listener);
-        listener->changes -= report != NULL; /* to be told again */
+        listener->changes -= report != NULL; /* the state is sent again after the reports */
     } else if (report != NULL) {
         put_report(listener, report);
     } else if (listener->changes != job->changes) {
@@ -109,7 +109,7 @@ static ssize_t read_events(void *arg, char *to, size_t most)
     bool draining = false;
     if (listener->at == listener->text.len) {
         listener->at = 0;
-        bl_text_fini(&listener->text); /* the next event may be long in coming */
+        bl_text_fini(&listener->text); /* the next event may come much later */
         if (listener->ended)
             return BL_STREAM_END;
         pthread_mutex_lock(&jobs->lock);
@@ -117,7 +117,7 @@ static ssize_t read_events(void *arg, char *to, size_t most)
         if (!draining)
             put_next(listener);
         pthread_mutex_unlock(&jobs->lock);
-        if (listener->text.failed || draining) /* whoever comes again goes on behind the last id */
+        if (listener->text.failed || draining) /* a client that reconnects continues after its last id */
             return BL_STREAM_END;
     }
     n = listener->text.len - listener->at < most ? listener->text.len - listener->at : most;
@@ -152,7 +152,7 @@ bl_status bl_handle_job_events(bl_request *rq)
     pthread_mutex_lock(&job->jobs->lock);
     over = last > 0 && job_is_final(job) && job_report_after(job, last) == NULL;
     pthread_mutex_unlock(&job->jobs->lock);
-    if (over) { /* which tells a browser not to come again */
+    if (over) { /* status 204 tells a browser not to reconnect */
         bl_request_reply(rq, 204, NULL);
         return BL_OK;
     }
@@ -163,7 +163,7 @@ bl_status bl_handle_job_events(bl_request *rq)
     *listener = (job_listener){.job = job_retain(job), .rq = rq, .last = last, .sent_ns = bl_clock_ns()};
     listener->text.budget = &rq->server->memory;
     bl_metrics_add(&rq->server->metrics, BL_COUNT_STREAMS, 1);
-    BL_TRY(bl_request_defer(rq, end_listener, listener)); /* before the stream goes */
+    BL_TRY(bl_request_defer(rq, end_listener, listener)); /* runs before the stream is freed */
     pthread_mutex_lock(&job->jobs->lock);
     listener->next = job->listeners;
     job->listeners = listener;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Looking at jobs and ending them. */
+/* Handlers that read and end jobs. */
 #include "server/handlers.h"
 
 #include "proto/encode.h"
@@ -63,7 +63,7 @@ static bl_status reply_forgotten(bl_request *rq)
     return BL_OK;
 }
 
-/* A job that has ended stays, so that its history and its checkpoints do, until it is to be removed. */
+/* A job that has ended keeps its history and checkpoints until it is removed. */
 bl_status bl_handle_job_delete(bl_request *rq)
 {
     const char *remove = bl_request_query(rq, "remove");
@@ -85,7 +85,7 @@ bl_status bl_handle_job_delete(bl_request *rq)
     if (!over) {
         atomic_store(&job->cancel, true);
         pthread_mutex_lock(&job->jobs->lock);
-        pthread_cond_broadcast(&job->jobs->changed); /* it may rest */
+        pthread_cond_broadcast(&job->jobs->changed); /* the job may have no slice submitted */
         pthread_mutex_unlock(&job->jobs->lock);
         jobs_schedule(job->jobs);
     }
@@ -95,7 +95,7 @@ bl_status bl_handle_job_delete(bl_request *rq)
 
 /* ---- checkpoints */
 
-/* Under the lock: is there a checkpoint of that step, or, for "last", of which is it? */
+/* Under the lock: find the checkpoint of step |text|, or the last one for "last". */
 static bool find_mark(const bl_job *job, const char *text, uint64_t *step)
 {
     char own[24];
@@ -108,7 +108,7 @@ static bool find_mark(const bl_job *job, const char *text, uint64_t *step)
     return false;
 }
 
-/* The file is open before it can be removed, so what is sent is whole. */
+/* The file is opened before it can be removed, so the answer is complete. */
 bl_status bl_handle_job_checkpoint(bl_request *rq)
 {
     bl_job *job = NULL;
@@ -131,7 +131,7 @@ bl_status bl_handle_job_checkpoint(bl_request *rq)
     return BL_OK;
 }
 
-/* ---- what was asked for */
+/* ---- document */
 
 static bl_step read_document(bl_request *rq)
 {
@@ -165,11 +165,12 @@ enum { MOST_STRETCHES = 100000 };
 typedef struct history {
     bl_job *job;
     uint64_t from, most;
-    uint64_t points; /* stretches of a curve; 0: all reports */
+    uint64_t points; /* intervals of a curve; 0: all reports */
     bool csv;
 } history;
 
-/* A cell of a history in CSV (RFC 4180): strings are the numbers that JSON has no other word for, and lists have commas. */
+/* Write a cell of a history as CSV (RFC 4180).  JSON strings stand for numbers without a JSON literal, and lists contain
+ * commas. */
 static void put_csv(bl_text *out, const char *cell, size_t len)
 {
     bool list = len > 0 && cell[0] == '[';

@@ -15,9 +15,9 @@
 #include <time.h>
 
 enum {
-    JOB_BYTES = 64 * 1024 * 1024, /* of what is constant in a job: names, and the graph of what its inputs are */
+    JOB_BYTES = 64 * 1024 * 1024, /* for the constant members of a job: names, and the graphs of its inputs */
     TICK_NS = 250000000,
-    MOST_TAKEN = 8 /* jobs that are taken up at once: what the threads of compiler and devices have to do with */
+    MOST_TAKEN = 8 /* restorations at a time: enough to keep compile and device threads busy */
 };
 
 double job_now(void)
@@ -101,7 +101,7 @@ void job_release_any(void *job)
     job_release(job);
 }
 
-/* Retained, or NULL. */
+/* The job, retained, or NULL. */
 static bl_job *find_of(bl_jobs *jobs, uint32_t owner, const char *id)
 {
     bl_job *job = NULL;
@@ -155,7 +155,7 @@ void job_change(bl_job *job, job_state state, const char *reason)
     job_wake(job);
 }
 
-/* Under the lock: how many jobs |owner| has, and the oldest of those that have ended; NULL: all are still to be done. */
+/* Under the lock: the number of |owner|'s jobs; *oldest becomes its oldest ended job, or NULL if none has ended. */
 static size_t count_of(bl_jobs *jobs, uint32_t owner, bl_job **oldest)
 {
     const char *id = NULL;
@@ -198,7 +198,7 @@ void job_remove(bl_job *job)
     job_release(known);
 }
 
-/* One that its owner has too many, retained; NULL: none. */
+/* The oldest ended job over the owner's limit, retained; NULL: none. */
 static bl_job *take_oldest(bl_jobs *jobs, uint32_t owner)
 {
     bl_job *oldest = NULL;
@@ -302,9 +302,10 @@ void job_let_go(bl_job *job)
     free_requests(job);
 }
 
-/* ---- who may run */
+/* ---- scheduling */
 
-/* Under the lock: of its owner's jobs on its device, how many come before |job|?  Between owners the device's queue decides. */
+/* Under the lock: how many of the owner's jobs on the same device come before |job|?  Between owners the device's queue
+ * decides. */
 static size_t rank_of(bl_jobs *jobs, const bl_job *job)
 {
     const char *id = NULL;
@@ -334,15 +335,15 @@ void job_become_cancelled(bl_job *job)
              (unsigned long long)job->step);
 }
 
-/* Under the lock: one that was cancelled where its last checkpoint is, perhaps before it ever ran: nothing of it is to be done on
- * its device. */
+/* Under the lock: was the job cancelled while its last checkpoint is of the current step?  Then nothing is left to do on its
+ * device. */
 static bool ends_at_rest(const bl_job *job)
 {
     return atomic_load(&job->cancel) && job->active && !job->restoring && !job->at_work && !job->wants_checkpoint &&
            job->becomes == JOB_QUEUED && job->step == job->written;
 }
 
-/* Under the lock: is there anything to be done for it on its device? */
+/* Under the lock: has the job work for its device? */
 static bool has_work(const bl_job *job)
 {
     bool write = job->wants_checkpoint && !job->writing && (job->becomes == JOB_QUEUED || job->step != job->written);
@@ -352,7 +353,7 @@ static bool has_work(const bl_job *job)
     return job->active && !job->at_work && (write || steps);
 }
 
-/* What its key has not, NULL: nothing.  It goes on when the key has it again. */
+/* The reason why the key may not run now, or NULL.  The job continues when the key may run again. */
 static const char *waits_for(bl_jobs *jobs, const bl_job *job)
 {
     bl_access *access = jobs->server->access;
@@ -362,7 +363,7 @@ static const char *waits_for(bl_jobs *jobs, const bl_job *job)
     return why;
 }
 
-/* Under the lock: one that is to get a slice now, or NULL. */
+/* Under the lock: a job that should get a slice now, or NULL. */
 static bl_job *next_job(bl_jobs *jobs)
 {
     const char *id = NULL;
@@ -372,7 +373,7 @@ static bl_job *next_job(bl_jobs *jobs)
         bool may_wait = job->active && !job->wants_checkpoint && job->becomes == JOB_QUEUED && !atomic_load(&job->cancel);
         bool waits = false;
         const char *why = NULL;
-        if (job->restoring) /* who restores it is filling it in */
+        if (job->restoring) /* another thread is filling in the job */
             continue;
         why = may_wait ? waits_for(jobs, job) : NULL;
         job->starved = why != NULL;
@@ -404,7 +405,7 @@ void jobs_schedule(bl_jobs *jobs)
         if (job == NULL)
             break;
         st = bl_request_submit(job->slice, job->worker->queue, job_slice, &job->program->serial);
-        if (st != BL_OK) { /* its queue is full: the next tick tries again */
+        if (st != BL_OK) { /* the queue is full: the next tick tries again */
             pthread_mutex_lock(&jobs->lock);
             job->at_work = false;
             pthread_mutex_unlock(&jobs->lock);
@@ -413,10 +414,10 @@ void jobs_schedule(bl_jobs *jobs)
     } while (st == BL_OK);
 }
 
-/* ---- what is done once in a while */
+/* ---- periodic work */
 
-/* Under the lock: a job that needs the writer though nothing is to be snapped, or NULL: reports for the store, or what the writer
- * could not be told of. */
+/* Under the lock: a job that needs the writer but no snapshot, or NULL: it has reports to store, or a write that could not be
+ * submitted. */
 static bl_job *next_to_write(bl_jobs *jobs)
 {
     const char *id = NULL;
@@ -442,8 +443,8 @@ bool jobs_any_up(bl_jobs *jobs, const bl_job *but)
     return up;
 }
 
-/* Under the lock: is there memory to take it up, as far as one can tell, and as much as requests have for the steps of others?
- * Where nothing that ends would give more, it is tried: what it needs is a guess. */
+/* Under the lock: is there memory to restore the job, by its estimate, with a reserve for the steps of others?  If no other job
+ * will free memory, the restoration is tried, since the need is an estimate. */
 static bool has_room(const bl_jobs *jobs, const bl_job *job, bool any_up)
 {
     const bl_budget *memory = &jobs->server->memory;
@@ -452,7 +453,7 @@ static bool has_room(const bl_jobs *jobs, const bl_job *job, bool any_up)
     return !any_up || (jobs->taken < MOST_TAKEN && job->need <= left);
 }
 
-/* Under the lock: may it be taken up now?  One that was lost with its device waits for that. */
+/* Under the lock: may the job be restored now?  A job that lost its device waits for the device. */
 static bool may_take_up(bl_jobs *jobs, bl_job *job, int64_t now, bool any_up)
 {
     if (now < job->again_ns || (job->worker != NULL && atomic_load(&job->worker->dev->lost)))
@@ -464,8 +465,8 @@ static bool may_take_up(bl_jobs *jobs, bl_job *job, int64_t now, bool any_up)
     return false;
 }
 
-/* Under the lock: one that was lost, with its device or with a server, and can go on or was cancelled; or NULL.  A server that
- * ends leaves it to the next start. */
+/* Under the lock: a lost job that can be restored or was cancelled; or NULL.  A server that shuts down leaves restorations to the
+ * next start. */
 static bl_job *next_lost(bl_jobs *jobs)
 {
     const char *id = NULL;
@@ -481,7 +482,7 @@ static bl_job *next_lost(bl_jobs *jobs)
     return NULL;
 }
 
-/* Under the lock: one that waits to be taken up and still has what it had, which others may need; or NULL. */
+/* Under the lock: a lost job that still holds resources, which others may need; or NULL. */
 static bl_job *next_to_free(bl_jobs *jobs)
 {
     const char *id = NULL;
@@ -494,7 +495,7 @@ static bl_job *next_to_free(bl_jobs *jobs)
     return NULL;
 }
 
-/* Under the lock: it is being taken up from now on, which keeps others off. */
+/* Under the lock, which is released meanwhile: begin the restoration, which marks the job as taken. */
 static void take_up(bl_job *job)
 {
     bl_jobs *jobs = job->jobs;
@@ -507,7 +508,7 @@ static void take_up(bl_job *job)
     pthread_mutex_lock(&jobs->lock);
 }
 
-/* Under the lock: nobody waits until it could be taken up.  Its last checkpoint is what it leaves. */
+/* Under the lock, which is released meanwhile: cancel a lost job without restoring it.  Its last checkpoint remains. */
 static void cancel_lost(bl_job *job)
 {
     bl_jobs *jobs = job->jobs;
@@ -525,7 +526,7 @@ bool job_leaves_device(const bl_job *job)
     return job->jobs->folder != NULL && job->worker != NULL && atomic_load(&job->worker->drained);
 }
 
-/* Under the lock: a job on a device that is drained writes a checkpoint, and is then taken up elsewhere, as after a loss. */
+/* Under the lock: a job on a drained device writes a checkpoint, and is then restored on another device, as after a loss. */
 static void leave_device(bl_job *job)
 {
     bool rests = job->active && !job->restoring && !job->at_work && !job->writing && !job->wants_checkpoint &&
@@ -558,7 +559,7 @@ static void tick(bl_jobs *jobs)
         job->writing = true;
         job->unsent = false;
         pthread_mutex_unlock(&jobs->lock);
-        sent = job_submit_write(job); /* which is there while |writing| says so */
+        sent = job_submit_write(job); /* |writing| keeps the job alive */
         pthread_mutex_lock(&jobs->lock);
     }
     while ((job = next_to_free(jobs)) != NULL) {
@@ -626,7 +627,8 @@ double bl_jobs_seconds_left(bl_jobs *jobs, const bl_worker *worker)
     return most;
 }
 
-/* By a job that nobody knows yet?  Who deletes the program holds the grants until it is gone: that is waited for. */
+/* Is the program claimed by a job that is not registered yet?  A deletion holds the grants until it is over, so taking the grants
+ * waits for it. */
 static bl_status check_claim(bl_shelf *shelf, uint32_t owner, const char *name, bl_err *err)
 {
     bl_err busy = {0};
@@ -642,7 +644,7 @@ bl_status bl_jobs_guard(bl_jobs *jobs, uint32_t owner, const char *name, bl_err 
     const char *id = NULL;
     void *value = NULL;
     bl_status st = BL_OK;
-    if (jobs == NULL) /* none yet */
+    if (jobs == NULL) /* called during the start */
         return BL_OK;
     pthread_mutex_lock(&jobs->lock);
     for (size_t i = 0; st == BL_OK && bl_namemap_at(jobs->names, i, &id, &value); i++) {
@@ -676,7 +678,7 @@ static bool is_busy(bl_jobs *jobs)
     return false;
 }
 
-/* Under the lock: what has gone on since the last checkpoint is to be written down, |first|; or a step is to be given up. */
+/* Under the lock: |first|: request checkpoints of the steps since the last one; else cancel the running slices. */
 static void ask_to_stop(bl_jobs *jobs, bool first)
 {
     const char *id = NULL;
@@ -714,7 +716,7 @@ void bl_jobs_drain(bl_jobs *jobs, double seconds)
     pthread_mutex_unlock(&jobs->lock);
 }
 
-/* The thread takes them up, as many at once as there is memory for. */
+/* Mark the jobs as lost: the thread restores them, as many at a time as memory allows. */
 static void restore_all(bl_jobs *jobs)
 {
     const char *id = NULL;

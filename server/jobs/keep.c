@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* What outlives the server of a job: its rows, what was asked for, and its checkpoints.
+/* The files and rows of a job that survive a restart.
  *
- * FOLDER/jobs/ID/request.safetensors has the document with all inputs and, in its metadata, the program; STEP.safetensors has the
- * program's state after that step; evaluation.safetensors, where another program evaluates, has that program and what only that
- * remembers.  A checkpoint counts from the moment its row is there, which comes after its file. */
+ * FOLDER/jobs/ID/request.safetensors has the document with all inputs and, in its metadata, the program.  STEP.safetensors has
+ * the program's state after that step.  evaluation.safetensors has a second program that evaluates, and its own states.  A
+ * checkpoint is valid once its row exists, which is written after its file. */
 #include "engine/base/file.h"
 #include "engine/base/folder.h"
 #include "engine/base/log.h"
@@ -57,7 +57,7 @@ static uint64_t size_of(const char *path)
     return path != NULL && stat(path, &info) == 0 ? (uint64_t)info.st_size : 0;
 }
 
-/* Its request as a body and as inputs; its state twice for the program, and as it was read. */
+/* The request as body and as inputs; the state twice for the program, and once as read. */
 size_t job_need(const bl_job *job)
 {
     uint64_t state = job->nmarks > 0 ? job->marks[job->nmarks - 1].bytes : 0;
@@ -88,7 +88,7 @@ void job_remove_checkpoint(const bl_job *job, uint64_t step)
     remove_file(job, job_checkpoint_path(job, step, true));
 }
 
-/* Every file of the job's folder for which |stays| (NULL: none) does not hold. */
+/* Remove every file of the job's folder except those for which |stays| holds; |stays| NULL: remove all. */
 static void remove_files(const bl_job *job, bool (*stays)(const bl_job *job, const char *name))
 {
     char *path = job_path(job, "");
@@ -141,14 +141,14 @@ void jobs_sweep(bl_jobs *jobs)
     struct dirent *entry = NULL;
     while (folder != NULL && (entry = readdir(folder)) != NULL) {
         bl_job *job = bl_namemap_get(jobs->names, entry->d_name);
-        if (strlen(entry->d_name) != JOB_ID - 1) /* not ours */
+        if (strlen(entry->d_name) != JOB_ID - 1) /* not a job's folder */
             continue;
         if (job != NULL) {
             count_files(job);
             remove_files(job, is_known);
             continue;
         }
-        job = job_create(jobs); /* one that was never known */
+        job = job_create(jobs); /* the folder of a job that was never registered */
         if (job == NULL)
             continue;
         memcpy(job->id, entry->d_name, JOB_ID);
@@ -161,7 +161,7 @@ void jobs_sweep(bl_jobs *jobs)
 
 /* ---- files */
 
-/* Tensors of one file: a header and where their bytes are. */
+/* A file of tensors: a header, and pointers to the data. */
 typedef struct file_parts {
     bl_text head;
     size_t n;
@@ -202,7 +202,7 @@ static bl_status write_file(const bl_job *job, char *path, file_parts *parts, co
     return st;
 }
 
-/* Of job_held_at's. */
+/* The tensor of job_held_at. */
 static bl_file_tensor held_tensor(const bl_job *job, int i, const char *name)
 {
     const bl_held *held = job_held_at(job, i);
@@ -228,7 +228,7 @@ static uint64_t dropped_bytes(const bl_job *job, bool own)
     return bytes;
 }
 
-/* The states from |from| on, as many as |n|, of which the first is number |first| of the snapshot. */
+/* Write |n| states; the first of them has index |first| in the snapshot. */
 static bl_status write_states(const bl_job *job, const bl_state *states, int n, int first, char *path, const bl_file_text *texts,
                               size_t ntexts, uint64_t *bytes, bl_err *err)
 {
@@ -277,7 +277,7 @@ bl_status job_write_checkpoint(bl_job *job, uint64_t *bytes, bl_err *err)
         st = bl_text_status(&options, err);
     if (st == BL_OK)
         st = bl_text_status(&others, err);
-    if (st == BL_OK && job->nown > 0) /* first: the other one counts */
+    if (st == BL_OK && job->nown > 0) /* written first: the other file completes the checkpoint */
         st = write_states(job, job->own, job->nown, job->program->nstates, job_checkpoint_path(job, snap->step, true), texts, 1,
                           bytes, err);
     if (st == BL_OK)
@@ -289,7 +289,7 @@ bl_status job_write_checkpoint(bl_job *job, uint64_t *bytes, bl_err *err)
     return st;
 }
 
-/* ---- what was asked for, as a document */
+/* ---- the document */
 
 static void put_names(const bl_job *job, const job_part *part, size_t prefix, bl_text *out)
 {
@@ -423,7 +423,7 @@ static bl_status add_inputs(const bl_job *job, const job_part *part, const char 
 
 void job_put_document(const char *request, const bl_file_tensor *inputs, size_t ninputs, bl_text *out)
 {
-    bl_text_append(out, request, strlen(request) - 1); /* without its brace */
+    bl_text_append(out, request, strlen(request) - 1); /* without the closing brace */
     bl_encode_key(out, "inputs");
     bl_text_puts(out, "{");
     for (size_t i = 0; i < ninputs; i++) {
@@ -440,7 +440,7 @@ void job_put_document(const char *request, const bl_file_tensor *inputs, size_t 
     bl_text_puts(out, "}}");
 }
 
-/* For GET of the document, as long as the server runs. */
+/* Keep the document in memory, for GET while the server runs. */
 static bl_status remember_document(bl_job *job, const char *request, const file_parts *parts, bl_err *err)
 {
     bl_text document = {0};
@@ -453,7 +453,7 @@ static bl_status remember_document(bl_job *job, const char *request, const file_
     return st == BL_OK ? bl_arena_status(job->arena, err) : st;
 }
 
-/* To the disk, where anything is kept there. */
+/* Write the request file, if the server has a folder. */
 static bl_status write_request(bl_job *job, bl_err *err)
 {
     size_t n = (size_t)job_count_held(job);

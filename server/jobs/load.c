@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A job's files, read again: the writer's thread. */
+/* Reading a job's files.  Thread: the writer's, unless stated otherwise. */
 #include "engine/base/file.h"
 #include "engine/base/mapped.h"
 #include "proto/safetensors.h"
@@ -41,7 +41,7 @@ bl_status job_load_file(bl_request *rq, char *path)
     return st;
 }
 
-/* What stands before the tensors. */
+/* Read the header of a safetensors file. */
 static bl_status read_head(bl_request *rq, int fd, size_t bytes, bl_tensor_file *out)
 {
     char first[8], *text = NULL;
@@ -136,7 +136,7 @@ static bl_status read_checkpoint(bl_request *rq, bl_job *job, bl_span bytes, voi
     BL_TRY(take_text(rq, &file, "evaluation_moves", &out->others));
     BL_TRY(take_text(rq, &file, "options", &out->options));
     BL_TRY(take_text(rq, &file, "evaluation_options", &out->others_options));
-    if (out->others_options[0] == '\0') /* of a server that had one program do both */
+    if (out->others_options[0] == '\0') /* written by a server whose jobs had one program */
         out->others_options = out->options;
     return read_states(rq, job, &file, job->program->states, job->program->nstates, out->states);
 }
@@ -148,7 +148,7 @@ static bl_status read_own(bl_request *rq, bl_job *job, bl_span bytes, void *out)
     return read_states(rq, job, &file, job->own, job->nown, out);
 }
 
-/* The document of the program that evaluates; its names are the job's. */
+/* Read the document of the evaluator into the job's arena. */
 static bl_status read_evaluator(bl_request *rq, bl_job *job, bl_span bytes, void *x)
 {
     bl_json_limits limits = {.depth = (int)rq->server->settings.max_depth};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a job runs: the plans of its program, or its own where it asks for other steps than the program's, or has to have the
+/* The plans of a job: those of its program, or its own plans if its steps differ from the program's, or if it must keep the
  * kernels that it began with. */
 #include "engine/base/log.h"
 #include "server/jobs/internal.h"
@@ -33,21 +33,21 @@ static bool same_options(const bl_plan_options *a, const bl_plan_options *b)
            a->hot == b->hot;
 }
 
-/* Other steps than those of the program's plan and, where |moves| is not NULL, these kernels. */
+/* A plan to make: with other steps than the program's and, if |moves| is not NULL, with given kernels. */
 typedef struct wanted {
     bl_training training;
-    const char *moves, *options; /* NULL: the best, and the plan's own */
-    const bl_halt *halt;         /* of whoever waits for it */
+    const char *moves, *options; /* NULL: the best kernels; the plan's own options */
+    const bl_halt *halt;         /* of the request that waits for the plan */
 } wanted;
 
-/* *out has a reference of its own. */
+/* *out is retained. */
 static bl_status make_plan(bl_job *job, bl_plan *from, const wanted *as, bl_plan **out, bl_err *err)
 {
     const bl_plan_options *was = bl_plan_get_options(from);
     const bl_training *training = &as->training;
     const char *moves = as->moves;
     bl_plan_options options = *was;
-    /* the kernels of a job are the same from its first step to its last */
+    /* a job uses the same kernels from its first step to its last, so none may be interpreted */
     bool other = bl_plan_get_info(from)->interpreted > 0 || training->mixed || training->dynamic || training->scale > 0 ||
                  training->passes > 1;
     if (as->options != NULL)
@@ -69,7 +69,7 @@ static bl_status make_plan(bl_job *job, bl_plan *from, const wanted *as, bl_plan
     return BL_OK;
 }
 
-/* The number of a hidden state of the job's plan: the program's, or, below zero, the job's own. */
+/* The index of a hidden state of the job's plan: of the program's state, or, below zero, of the job's own. */
 static bl_status find_hidden(bl_job *job, const bl_plan_tensor *hidden, int *out, bl_err *err)
 {
     int64_t dim[BL_HELD_DIMS] = {0};
@@ -88,7 +88,7 @@ static bl_status find_hidden(bl_job *job, const bl_plan_tensor *hidden, int *out
                              err);
 }
 
-/* Which state each of the plan's is; those that the program does not have become the job's. */
+/* Map the states of the plan; states that the program does not have become the job's own. */
 static bl_status lay_out(bl_job *job, bl_err *err)
 {
     const bl_plan_info *info = bl_plan_get_info(job->train.plan);

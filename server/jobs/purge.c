@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* What happens to jobs when their key is purged. */
+/* Purge of a key: its jobs. */
 #include "server/jobs/internal.h"
 #include "server/storage.h"
 
 typedef struct purge {
     bl_jobs *jobs;
     uint32_t owner;
-    void *data; /* of the request, as it was */
+    void *data; /* the request's previous data */
 } purge;
 
-/* A server that is killed before they have ended does not take them up. */
+/* Mark the jobs as cancelled in the store, so that a server that is killed now does not restore them. */
 static bl_status change_rows(void *arg, bl_err *err)
 {
     const purge *p = arg;
@@ -21,7 +21,7 @@ static bl_status change_rows(void *arg, bl_err *err)
     return bl_storage_run(storage, "DELETE FROM job_programs WHERE owner = ?1", BL_CELLS(bl_cell_int(p->owner)), NULL, NULL, err);
 }
 
-/* On the writer's thread, so that what it writes of them later says so as well. */
+/* On the writer's thread, so that no later write of these jobs stores another state. */
 static bl_step work(bl_request *rq)
 {
     purge *p = rq->data;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* At the start: programs that jobs left when they ended come back from the last checkpoint of these. */
+/* At the start: restore the programs that ended jobs left, from the last checkpoints of these jobs. */
 #include "engine/base/log.h"
 #include "server/data/snapshot.h"
 #include "server/jobs/internal.h"
@@ -8,7 +8,7 @@
 
 #include <unistd.h>
 
-/* One that is durable is there already, as it was before the job ended. */
+/* A durable program is already restored, with its state before the job ended. */
 static bl_status need_program(const bl_job *job, bl_program **out, bl_err *err)
 {
     bl_server *server = job->jobs->server;
@@ -51,8 +51,8 @@ static bl_status bring_back(const bl_job *job, bl_err *err)
     return st;
 }
 
-/* Where its files are gone the name stands for nothing from now on, or for what is durable.  Else the next start may do better.
- */
+/* If the files are gone, delete the row: the name then denotes no program, or the durable one.  After other failures the row
+ * stays for the next start. */
 static void give_up(bl_jobs *jobs, const char *id, const bl_job *job, const bl_err *why)
 {
     bl_err err = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a job measures: outputs in cells, cells in reports, reports in a ring that streams resume from. */
+/* Measurements of a job: outputs in cells, cells in reports, reports in a ring from which streams resume. */
 #include "engine/base/clock.h"
 #include "proto/encode.h"
 #include "server/jobs/internal.h"
@@ -8,14 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ELEMENTS = 4096 }; /* of a report: it is a line of a history, and an event */
+enum { MOST_ELEMENTS = 4096 }; /* of a report, which is one line of a history and one event */
 
 static const bl_plan_tensor *output_of(const job_part *part, int i)
 {
     return &bl_plan_get_info(part->plan)->outputs[part->collect[i]];
 }
 
-/* Elements of the outputs that |part| reports, or more than the most. */
+/* The number of elements that |part| reports; if over MOST_ELEMENTS, some larger number. */
 static uint64_t count_elements(const job_part *part)
 {
     uint64_t all = 0;
@@ -40,7 +40,7 @@ bl_status job_check_reports(const bl_job *job, bl_err *err)
                    MOST_ELEMENTS);
 }
 
-/* One output as JSON: a number where it is one, else a flat list. */
+/* Write one output as JSON: one element as a number, else a flat list. */
 static bl_status measure_one(const job_part *part, int i, bl_buffer *const *outputs, char **cell, bl_err *err)
 {
     const bl_plan_tensor *tensor = output_of(part, i);
@@ -70,7 +70,7 @@ bl_status job_measure(bl_job *job, const job_part *part, bl_buffer *const *outpu
     return BL_OK;
 }
 
-/* Has the metric that may stop the job become better?  NaN never is. */
+/* Has the early-stopping metric improved?  NaN never does. */
 static void look_at_metric(bl_job *job)
 {
     const char *cell = job->stop.metric != NULL ? job->cells[job->stop_column] : NULL;
@@ -129,7 +129,7 @@ bl_status job_report_end(bl_job *job, uint64_t step, bl_err *err)
 const job_report *job_report_after(const bl_job *job, uint64_t step)
 {
     uint64_t lo = job->nreports > JOB_RING ? job->nreports - JOB_RING : 0, hi = job->nreports;
-    while (lo < hi) { /* steps grow */
+    while (lo < hi) { /* binary search: steps increase */
         uint64_t middle = lo + (hi - lo) / 2;
         if (job->ring[middle % JOB_RING].step > step)
             hi = middle;
@@ -139,7 +139,7 @@ const job_report *job_report_after(const bl_job *job, uint64_t step)
     return lo < job->nreports ? &job->ring[lo % JOB_RING] : NULL;
 }
 
-/* The cells of columns |from| to |to|, those that were measured. */
+/* Write the measured cells of the columns [from, to). */
 static void put_cells(const bl_job *job, const char *cells, const char *key, int from, int to, size_t prefix, bl_text *out)
 {
     bool any = false;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A job that an end of the server interrupted, or the loss of its device, is taken up again: its program is put as a client would
- * put it, then its inputs are loaded as those of a new job, then the state of its last checkpoint takes the place of the
- * program's, under the same kernels.
- */
+/* Restoration of a job after a restart of the server or the loss of its device.  First the program is put as by a client, then
+ * the inputs are loaded as for a new job, then the state of the last checkpoint replaces the program's, with the same kernels. */
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "server/data/snapshot.h"
@@ -14,26 +12,26 @@
 #include <unistd.h>
 
 enum {
-    MOST_LOSSES = 5,  /* since it may be the job that loses the device */
-    MOST_REFUSALS = 4 /* of a job in doubt, while no other makes room for it */
+    MOST_LOSSES = 5,  /* the job itself may cause the loss of the device */
+    MOST_REFUSALS = 4 /* of a job that may never fit, while no other job frees memory */
 };
-static const int64_t REST_NS = 1000000000; /* after a refusal; longer after more of them, up to eight times that */
+static const int64_t REST_NS = 1000000000; /* delay after a refusal; doubles with further refusals, up to eight times */
 
-/* What the stages of one job's restoration pass on; in the arena of the second request. */
+/* Data of one restoration, passed between its stages; in the arena of the second request. */
 typedef struct restoring {
     bl_job *job;
     bl_exec *x;
     job_loaded from;
 } restoring;
 
-/* Under the lock: its last checkpoint is where it stands. */
+/* Under the lock: schedule a restoration from the last checkpoint. */
 static void put_back(bl_job *job)
 {
     atomic_fetch_add(&job->jobs->nrestoring, !job->restoring);
     job_end_taking(job);
     job->lost = job->restoring = true;
     job->wants_checkpoint = false;
-    pthread_cond_broadcast(&job->jobs->changed); /* what it still has is to be freed */
+    pthread_cond_broadcast(&job->jobs->changed); /* the resources that it still holds are freed */
 }
 
 bool job_wait_for_memory(bl_job *job, const bl_err *err)
@@ -61,7 +59,7 @@ static void give_up(bl_request *rq, bl_job *job, const bl_err *why)
         bl_request_end(rq);
     pthread_mutex_lock(&job->jobs->lock);
     again = job_wait_for_memory(job, &err);
-    again = again || ((err.status == BL_EDEVICE || /* it may fail, or be lost once more, in any of the stages */
+    again = again || ((err.status == BL_EDEVICE || /* the device may fail or be lost again in any stage */
                        ((job->losses > 0 || job->moved) && (err.status == BL_EBUSY || err.status == BL_ECONFLICT))) &&
                       job_lose(job, &err));
     pthread_mutex_unlock(&job->jobs->lock);
@@ -80,7 +78,7 @@ bool job_lose(bl_job *job, const bl_err *err)
     return true;
 }
 
-/* ---- the third stage: on the way through compiler and device */
+/* ---- third stage: compile thread, then device */
 
 static bl_status compile(bl_exec *x, bl_err *err)
 {
@@ -137,15 +135,15 @@ static void restored(bl_request *rq)
     job_start(job);
 }
 
-/* ---- the second stage: the writer's thread */
+/* ---- second stage: writer's thread */
 
-/* Another time it may be read. */
+/* May a later attempt succeed? */
 static bool is_passing(bl_status st)
 {
     return st == BL_ENOMEM || st == BL_ENODEVMEM || st == BL_EDEVICE;
 }
 
-/* The last checkpoint that can be read: those behind it are forgotten. */
+/* Load the last checkpoint that can be read. */
 static bl_status load_last(bl_request *rq, restoring *r)
 {
     bl_job *job = r->job;
@@ -161,7 +159,7 @@ static bl_status load_last(bl_request *rq, restoring *r)
     return rq->err.status != BL_OK ? rq->err.status : bl_fail(&rq->err, BL_ESTORAGE, "there is no checkpoint of the job");
 }
 
-/* The checkpoints behind |step|, which could not be read; their rows are gone. */
+/* Remove the unreadable checkpoints after |step|, whose rows are gone. */
 static void drop_later(bl_job *job, uint64_t step)
 {
     bool later = true;
@@ -177,7 +175,7 @@ static void drop_later(bl_job *job, uint64_t step)
     }
 }
 
-/* The job stands as it did after the step that was loaded. */
+/* Set the job's position to that of the loaded checkpoint. */
 static bl_status rewind_to(bl_job *job, const job_loaded *from, bl_err *err)
 {
     BL_TRY(job_rewind(job, from->step, err));
@@ -221,7 +219,7 @@ static bl_step begin(bl_request *rq)
     return r != NULL && prepare(rq, r) == BL_OK ? BL_STEP_MOVED : BL_STEP_DONE;
 }
 
-/* ---- the first stage: the program */
+/* ---- first stage: the program */
 
 static void program_put(bl_request *rq)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A job's turn on its device: steps for about as long as one may keep the others waiting. */
+/* A slice of a job on its device: steps for about the time that other requests may have to wait. */
 #include "engine/base/clock.h"
 #include "server/jobs/internal.h"
 
@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_REPORTS = JOB_RING / 4 }; /* of a run: the ring has room for them besides those that are not in the store yet */
-#define RATE_NS INT64_C(2000000000)   /* a rate is over at least this long */
+enum { MOST_REPORTS = JOB_RING / 4 }; /* of one run: the ring has room for them besides the reports that are not stored yet */
+#define RATE_NS INT64_C(2000000000)   /* a rate is measured over at least this time */
 
-/* ---- state on its way to the disk */
+/* ---- snapshots */
 
 void job_drop_snapshot(bl_job *job)
 {
@@ -25,7 +25,7 @@ void job_drop_snapshot(bl_job *job)
     *snap = (job_snapshot){0};
 }
 
-/* What the host sees stays where it is: the next step writes elsewhere, since somebody holds it. */
+/* A buffer that the host sees is retained without a copy: the next step then writes to another buffer. */
 static bl_status snap_state(bl_job *job, const bl_state *state, int i, bl_err *err)
 {
     job_snapshot *snap = &job->snapshot;
@@ -52,7 +52,7 @@ bl_status job_snap(bl_job *job, bl_err *err)
     snap->measured = job->measured;
     snap->best = job->best;
     job->checkpoint_ns = bl_clock_ns();
-    if (job->jobs->folder == NULL) { /* there is nowhere to write it */
+    if (job->jobs->folder == NULL) { /* nothing is written without a folder */
         job->snapped = true;
         return BL_OK;
     }
@@ -74,7 +74,7 @@ bl_status job_snap(bl_job *job, bl_err *err)
 
 /* ---- steps */
 
-/* The buffers of the inputs, which stay on the device for as long as they are held. */
+/* Get the buffers of the inputs, which stay on the device while they are held. */
 static bl_status hold_inputs(const job_part *part, bl_err *err)
 {
     for (int i = 0; i < part->ninputs; i++)
@@ -103,7 +103,7 @@ static bool evaluates_after(const bl_job *job, uint64_t step)
     return job->evaluation.every > 0 && step % job->evaluation.every == 0;
 }
 
-/* The state that is being trained, as the other entry or program sees it; what that makes of it is not kept. */
+/* Run the evaluation on the trained state; state updates of the evaluation are discarded. */
 static bl_status evaluate(bl_job *job, bl_request *rq)
 {
     const job_part *part = &job->evaluation;
@@ -133,7 +133,7 @@ typedef struct collecting {
     uint64_t base; /* steps before this run */
 } collecting;
 
-/* A report that an evaluation belongs to is ended by that. */
+/* End the report, unless an evaluation follows and completes it. */
 static bl_status collect(void *arg, uint64_t step, bl_buffer *const *outputs, bl_err *err)
 {
     const collecting *c = arg;
@@ -141,7 +141,7 @@ static bl_status collect(void *arg, uint64_t step, bl_buffer *const *outputs, bl
     return evaluates_after(c->job, c->base + step) ? BL_OK : job_report_end(c->job, c->base + step, err);
 }
 
-/* Steps up to the next one after which something else is to be done. */
+/* The steps up to the next evaluation, checkpoint, or check of the early-stopping metric. */
 static uint64_t most_steps(const bl_job *job)
 {
     uint64_t reports = job->train.every > UINT64_MAX / MOST_REPORTS ? 0 : job->train.every * MOST_REPORTS;
@@ -153,7 +153,7 @@ static uint64_t most_steps(const bl_job *job)
     return most;
 }
 
-/* Of those, as many as one plan makes: passes that gather are one, and the last of a step is another. */
+/* The number of steps for one run of one plan: accumulating passes use one plan, and the last pass of a step another. */
 static uint64_t choose_steps(const bl_job *job, bool *periods)
 {
     uint64_t most = most_steps(job), every = job->train.every;
@@ -169,7 +169,7 @@ static uint64_t choose_steps(const bl_job *job, bool *periods)
     return n;
 }
 
-/* Between two steps: is there a reason to end the slice? */
+/* Between two steps: must the slice end? */
 static bool yields(void *arg)
 {
     const bl_job *job = arg;
@@ -231,14 +231,14 @@ static bl_status step_on(bl_job *job, bl_request *rq, int64_t *spent)
     return BL_OK;
 }
 
-/* Whether the state is to be written down before another step: the rule says so. */
+/* Does the checkpoint rule require a checkpoint before another step? */
 static bool is_due(const bl_job *job)
 {
     double since = bl_clock_ms(job->checkpoint_ns, bl_clock_ns()) * 1e-3;
     return (job->rule.every > 0 && job->done % job->rule.every == 0) || (job->rule.seconds > 0 && since >= job->rule.seconds);
 }
 
-/* Under the lock, after a slice or before one: are there steps to be made? */
+/* Under the lock, before or after a slice: may more steps run? */
 static bool goes_on(const bl_job *job)
 {
     return !job->wants_checkpoint && job->becomes == JOB_QUEUED && !atomic_load(&job->jobs->draining) &&
@@ -274,7 +274,7 @@ bl_step job_slice(bl_request *rq)
         return BL_STEP_DONE;
     pthread_mutex_lock(&job->jobs->lock);
     snap = job->wants_checkpoint && !job->writing;
-    job->writing = job->writing || snap; /* from here on what is snapped is this slice's */
+    job->writing = job->writing || snap; /* from now on the slice owns the snapshot */
     pthread_mutex_unlock(&job->jobs->lock);
     if (snap && job_snap(job, &rq->err) != BL_OK) {
         pthread_mutex_lock(&job->jobs->lock);
@@ -284,7 +284,7 @@ bl_step job_slice(bl_request *rq)
     return BL_STEP_DONE;
 }
 
-/* ---- afterwards */
+/* ---- after a slice */
 
 static void update_rate(bl_job *job)
 {
@@ -301,7 +301,7 @@ static void update_rate(bl_job *job)
     }
 }
 
-/* Under the lock: what the job becomes, if its time has come. */
+/* Under the lock: decide the final state of the job, if it ends. */
 static void judge(bl_job *job, const bl_err *err)
 {
     if (job->becomes != JOB_QUEUED && err->status == BL_OK)
@@ -320,7 +320,7 @@ static void judge(bl_job *job, const bl_err *err)
     }
 }
 
-/* Under the lock: was that because its device failed, or was lost, or its state alone? */
+/* Under the lock: was the failure caused by a loss of the device or of the state? */
 static bool was_lost(const bl_job *job, const bl_err *err)
 {
     bl_err ignored = {0};
@@ -330,7 +330,7 @@ static bool was_lost(const bl_job *job, const bl_err *err)
 
 void job_sliced(bl_request *rq)
 {
-    bl_job *job = job_retain(rq->own); /* which may end meanwhile */
+    bl_job *job = job_retain(rq->own); /* the job may end meanwhile */
     bl_jobs *jobs = job->jobs;
     bool write = false;
     pthread_mutex_lock(&jobs->lock);
@@ -348,7 +348,7 @@ void job_sliced(bl_request *rq)
     judge(job, &rq->err);
     write = job->snapped || job_is_to_seal(job) ||
             (!job->writing && (job->becomes == JOB_FAILED || job->nreports - job->flushed >= MOST_REPORTS));
-    if (job->snapped) { /* else it may be the writer's, which drops it without the lock */
+    if (job->snapped) { /* otherwise the writer may own the snapshot, which it drops without the lock */
         job->snapshot.ready = true;
         job->wants_checkpoint = false;
     } else if ((job->becomes != JOB_QUEUED && job->becomes != JOB_FAILED && job->step != job->written) ||

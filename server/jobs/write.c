@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the jobs' writer does: reports, checkpoints and how jobs stand, brought to the store.  One thread for all. */
+/* The writer of the jobs: stores reports, checkpoints and states.  One thread for all jobs. */
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "server/jobs/internal.h"
@@ -22,7 +22,7 @@ bool job_add_mark(bl_job *job, job_mark mark)
     return true;
 }
 
-/* Under the lock: how many of the oldest checkpoints go when one more is there. */
+/* Under the lock: the number of oldest checkpoints to delete when one more is written. */
 static int count_dropped(const bl_job *job)
 {
     double now = job_now();
@@ -33,8 +33,8 @@ static int count_dropped(const bl_job *job)
     return n < job->nmarks ? n : job->nmarks;
 }
 
-/* Under the lock: how the job will stand when this is written.  A state that is final needs the state of the program with it,
- * where it has one. */
+/* Under the lock: fill the row that is about to be written.  A final state needs a checkpoint of the same step, if the job has a
+ * program. */
 static void fill_row(bl_job *job, bool snapped, job_row *row, char *reason, size_t size)
 {
     bool whole = job->program == NULL || job->written == job->step || (snapped && job->snapshot.step == job->step);
@@ -53,7 +53,7 @@ static void fill_row(bl_job *job, bool snapped, job_row *row, char *reason, size
     row->restarts = job->restarts;
 }
 
-/* Under the lock, when it is in the store. */
+/* Under the lock: record that the row is stored. */
 static void note(bl_job *job, const job_row *row)
 {
     job->flushed = row->last;
@@ -64,7 +64,7 @@ static void note(bl_job *job, const job_row *row)
     job->warning[0] = '\0';
     memmove(job->marks, job->marks + row->ndropped, (size_t)(job->nmarks - row->ndropped) * sizeof *job->marks);
     job->nmarks -= row->ndropped;
-    (void)job_add_mark(job, *row->mark); /* there is room: job_write made it */
+    (void)job_add_mark(job, *row->mark); /* write_all has reserved the place */
 }
 
 static bl_status write_all(bl_job *job, bl_err *err)
@@ -142,8 +142,8 @@ bl_step job_write(bl_request *rq)
     return BL_STEP_DONE;
 }
 
-/* Under the lock: a checkpoint that failed.  The steps go on, the last ones are there; only an end that is not on the disk is
- * none. */
+/* Under the lock: record a failed write.  The job continues, since earlier checkpoints exist; but a job whose end is not on disk
+ * has failed. */
 static void complain(bl_job *job, const bl_err *err)
 {
     snprintf(job->warning, sizeof job->warning, "what is to be kept after step %llu could not be written: %.300s",
@@ -164,12 +164,12 @@ void job_written(bl_request *rq)
     pthread_mutex_lock(&jobs->lock);
     if (rq->err.status != BL_OK)
         complain(job, &rq->err);
-    rq->err = (bl_err){0}; /* which is the next write's as soon as the lock is free */
+    rq->err = (bl_err){0}; /* belongs to the next write once the lock is free */
     job->writing = false;
     ends = !job->at_work && (job->becomes == JOB_FAILED || (job->becomes != JOB_QUEUED && job->sealed));
     if (ends && job_leaves(job))
         atomic_store(&job->program->left, true);
-    if (ends) /* before anybody can see that it is not being written, and has it work again */
+    if (ends) /* before the unlock: otherwise another thread could see that nothing is being written, and submit work */
         job_end(job);
     pthread_cond_broadcast(&jobs->changed);
     job_wake(job);
@@ -188,7 +188,7 @@ bool job_submit_write(bl_job *job)
     job->write->err = (bl_err){0};
     if (bl_request_submit(job->write, jobs->writer, job_write, NULL) == BL_OK)
         return true;
-    bl_log(BL_LOG_WARN, "job %s: %s", job->id, job->write->err.text); /* what is to be written waits for it */
+    bl_log(BL_LOG_WARN, "job %s: %s", job->id, job->write->err.text); /* the next tick submits it again */
     pthread_mutex_lock(&jobs->lock);
     job->unsent = true;
     pthread_mutex_unlock(&jobs->lock);
