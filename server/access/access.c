@@ -13,7 +13,10 @@
 #include <string.h>
 #include <strings.h>
 
-enum { LOOK_NS = 1000000000 }; /* what a command changed is in force after so long at most, and a crash forgets that much usage */
+enum {
+    LOOK_NS = 1000000000
+}; /* upper bound of the delay until a command's change is in force, and of the usage that a crash
+    * loses */
 
 /* ---- owners; under the lock */
 
@@ -40,8 +43,8 @@ static owner **bucket_of(bl_access *access, const unsigned char hash[BL_KEY_HASH
     return &access->bucket[((unsigned)hash[0] << 8 | hash[1]) % KEY_BUCKETS];
 }
 
-/* What the buckets tell by their time is a hash's first bits, which nobody can choose a key by; the rest is compared in constant
- * time. */
+/* The time of a look-up reveals the first bits of a hash at most, and a client cannot choose a secret by its hash.  The rest is
+ * compared in constant time. */
 static owner *owner_by_hash(bl_access *access, const unsigned char hash[BL_KEY_HASH])
 {
     owner *found = NULL;
@@ -65,7 +68,7 @@ static owner *add_owner(bl_access *access, uint32_t id)
     return o;
 }
 
-/* ---- keys as the store has them */
+/* ---- loading keys from the store */
 
 typedef struct fresh_rows {
     bl_key_row *rows;
@@ -88,7 +91,7 @@ static void keep_row(void *arg, const bl_key_row *row)
     fresh->rows[fresh->count++] = *row;
 }
 
-/* Whole or not at all: memory for new owners first. */
+/* All rows or none: allocate new owners first. */
 static bl_status take_rows(bl_access *access, const fresh_rows *fresh, bl_err *err)
 {
     for (size_t i = 0; i < fresh->count; i++)
@@ -96,7 +99,7 @@ static bl_status take_rows(bl_access *access, const fresh_rows *fresh, bl_err *e
             return bl_fail(err, BL_ENOMEM, "keys");
     memset(access->bucket, 0, sizeof access->bucket);
     for (owner *o = access->owners; o != NULL; o = o->next)
-        o->row.scopes = 0; /* a row that somebody deleted is good for nothing */
+        o->row.scopes = 0; /* a key whose row was deleted has no scopes */
     for (size_t i = 0; i < fresh->count; i++) {
         owner *o = owner_by_id(access, fresh->rows[i].id);
         owner **bucket = bucket_of(access, fresh->rows[i].hash);
@@ -149,9 +152,9 @@ bool bl_access_has_keys(bl_access *access)
     return has;
 }
 
-/* ---- who asks */
+/* ---- identifying the key of a request */
 
-/* "Bearer KEY", or the value of X-API-Key; NULL: there is none. */
+/* The value of "Bearer KEY" or of X-API-Key; NULL if there is none. */
 static const char *given_key(const bl_head *head)
 {
     const char *text = head->authorization;
@@ -232,7 +235,8 @@ bl_status bl_access_check_still(const bl_request *rq, bl_err *err)
     return BL_OK;
 }
 
-/* A bucket that fills at |rate| and holds a second's worth, at least one. */
+/* Token bucket: fills at |rate| tokens a second, and holds one second's tokens, at least one.  Returns the seconds to wait, 0 if
+ * a token was taken. */
 static double take_token(owner *o, double rate, int64_t now_ns)
 {
     double most = rate > 1 ? rate : 1;
@@ -248,7 +252,7 @@ static double take_token(owner *o, double rate, int64_t now_ns)
     return rate > 0 ? (1 - o->tokens) / rate : DAY_SECONDS;
 }
 
-/* Seconds after which to ask again, as Retry-After has them: whole ones, at least one. */
+/* Round to a Retry-After value: whole seconds, at least one. */
 static int retry_after(double seconds)
 {
     return seconds < 1 ? 1 : seconds > DAY_SECONDS ? DAY_SECONDS : (int)ceil(seconds);
@@ -282,7 +286,7 @@ bl_status bl_access_admit(bl_request *rq)
     return bl_fail(&rq->err, BL_EQUOTA, "the key may send %g requests a second, and has", rate);
 }
 
-/* ---- quotas of others' */
+/* ---- other quotas */
 
 bl_status bl_access_check_time(bl_request *rq)
 {
@@ -431,7 +435,7 @@ static bool read_version(void *arg, const bl_cell *cells, int n)
     return true;
 }
 
-/* Has somebody else, a command, written to the store since the last look? */
+/* Has another process, a command, written to the store since the last check? */
 static bool store_changed(bl_access *access)
 {
     int64_t version = access->version;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Keys and usage by the API. */
+/* The routes of keys and usage. */
 #include "server/handlers.h"
 #include "proto/encode.h"
 #include "server/access/internal.h"
@@ -12,7 +12,7 @@
 
 enum { MOST_DAYS = 400 };
 
-/* ---- documents */
+/* ---- decoding */
 
 static bl_status read_scopes(const bl_json *list, unsigned *out, bl_err *err)
 {
@@ -30,7 +30,7 @@ static bl_status read_scopes(const bl_json *list, unsigned *out, bl_err *err)
     return *out != 0 ? BL_OK : bl_json_fail(list, err, BL_EINVAL, "a key needs at least one scope");
 }
 
-/* null takes a quota away. */
+/* Read quotas; null removes a quota. */
 static bl_status read_quotas(const bl_json *object, bl_key_wish *wish, bl_err *err)
 {
     static const char *const names[] = {
@@ -110,7 +110,7 @@ static bl_status decode(bl_request *rq, bool named, bl_key_wish *wish)
 
 typedef struct sought {
     bl_access *access;
-    const char *name; /* NULL: all */
+    const char *name; /* NULL: all keys */
     bl_text *out;
 } sought;
 
@@ -155,7 +155,7 @@ bl_status bl_handle_keys_list(bl_request *rq)
     return BL_OK;
 }
 
-/* In force from now on; the answer describes the key, with its secret if there is a new one. */
+/* Apply the change and answer with the key's description; with |secret| if there is a new one. */
 static bl_status reply_key(bl_request *rq, const char *name, const char *secret, int status)
 {
     sought one = {.access = rq->server->access, .name = name, .out = &rq->out};
@@ -203,7 +203,7 @@ static bl_status reply_owed(bl_request *rq)
     return BL_OK;
 }
 
-/* Revoke in memory first: a failure of the disk cannot keep a key valid. */
+/* Revoke in memory first, so that a failure of the disk cannot keep a key valid. */
 bl_status bl_handle_key_delete(bl_request *rq)
 {
     const char *purge = bl_request_query(rq, "purge"), *name = rq->param[0];

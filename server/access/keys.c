@@ -33,7 +33,7 @@ enum { SCOPE_COUNT = sizeof scope_names / sizeof scope_names[0] };
 
 _Static_assert(BL_SCOPE_ANY == (1 << SCOPE_COUNT) - 1, "scopes.def has the scopes of routes.h");
 
-/* ---- words */
+/* ---- names of scopes and quotas */
 
 const char *bl_scope_name(unsigned scope)
 {
@@ -165,14 +165,14 @@ void bl_key_encode(bl_text *out, const bl_key_row *row)
 void bl_key_hash(const char *secret, size_t len, unsigned char hash[BL_KEY_HASH])
 {
     if (gnutls_hash_fast(GNUTLS_DIG_SHA256, secret, len, hash) != 0)
-        memset(hash, 0, BL_KEY_HASH); /* matches no row: none is ever stored so */
+        memset(hash, 0, BL_KEY_HASH); /* matches no row, since hash_secret refuses this hash */
 }
 
-/* 256 random bits, in characters that need no quotes in a shell or a header. */
+/* Create a secret: 256 random bits, in characters that need no quotes in a shell or a header. */
 static bl_status make_secret(char secret[BL_KEY_SECRET], bl_err *err)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    unsigned char random[33] = {0}; /* 32 and a byte of zeros, so that it divides by three */
+    unsigned char random[33] = {0}; /* 32 bytes and a zero byte: divisible by three */
     char *at = secret;
     if (getrandom(random, 32, 0) != 32)
         return bl_fail(err, BL_ENOMEM, "random bits for a key");
@@ -221,7 +221,7 @@ bl_status bl_key_check_name(const char *name, bl_err *err)
 typedef struct listing {
     void (*each)(void *arg, const bl_key_row *row);
     void *arg;
-    bl_key_row row; /* of which quotas come in a row each */
+    bl_key_row row; /* its quotas come in separate rows */
 } listing;
 
 static void copy_text(char *to, size_t size, const bl_cell *cell)
@@ -246,7 +246,7 @@ static bool list_row(void *arg, const bl_cell *cells, int n)
         if (cells[2].bytes.len == BL_KEY_HASH)
             memcpy(l->row.hash, cells[2].bytes.data, BL_KEY_HASH);
         if (cells[4].kind != BL_CELL_TEXT || bl_scopes_parse(cells[4].bytes.data, &l->row.scopes, &ignored) != BL_OK)
-            l->row.scopes = 0; /* of a later version: good for nothing */
+            l->row.scopes = 0; /* written by a later version: no scopes */
         for (int i = 0; i < BL_QUOTA_COUNT; i++)
             l->row.quota[i] = -1;
     }
@@ -268,12 +268,12 @@ bl_status bl_keys_list(bl_storage *storage, void (*each)(void *arg, const bl_key
     return BL_OK;
 }
 
-/* ---- changes, each whole or not at all */
+/* ---- changes, each in one transaction */
 
 typedef struct change {
     bl_storage *storage;
     const bl_key_wish *wish;
-    const char *secret; /* NULL: it stays */
+    const char *secret; /* NULL: unchanged */
     bool fresh;
 } change;
 
@@ -423,7 +423,7 @@ static bool adopt_table(void *arg, const bl_cell *cells, int n)
     return a->st == BL_OK;
 }
 
-/* Tables say by their columns whose their rows are; what nobody used stays nobody's. */
+/* Columns named owner or reader hold the owner of a row.  Quotas and usage of owner 0 are not transferred. */
 static bl_status adopt(void *arg, bl_err *err)
 {
     adoption *a = arg;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Keys in the store, which the server and the command `beamline keys` share.  A secret is shown once, when it is made; the store
- * has its SHA-256, which cannot be turned back since 256 random bits cannot be guessed.  Thread: any. */
+/* Keys in the store, for the server and for the command `beamline keys`.  A secret is shown once, when it is created.  The store
+ * has its SHA-256, from which 256 random bits cannot be recovered.  Thread: any. */
 #ifndef BL_SERVER_ACCESS_KEYS_H
 #define BL_SERVER_ACCESS_KEYS_H
 
@@ -16,63 +16,63 @@ enum {
 };
 
 enum {
-    BL_KEY_NAME = 64,   /* with its NUL */
-    BL_KEY_SECRET = 48, /* "bl_" and 43 characters of base64url, with its NUL */
+    BL_KEY_NAME = 64,   /* with NUL */
+    BL_KEY_SECRET = 48, /* "bl_" and 43 characters of base64url, with NUL */
     BL_KEY_HASH = 32,
-    BL_KEY_HINT = 8 /* the secret's first characters, for people to tell keys apart */
+    BL_KEY_HINT = 8 /* the first characters of the secret, by which people tell keys apart */
 };
 
-/* A key as its row has it. */
+/* A key as stored in its row. */
 typedef struct bl_key_row {
-    uint32_t id; /* the owner of what it makes */
+    uint32_t id; /* the owner id of what the key creates */
     char name[BL_KEY_NAME], hint[BL_KEY_HINT + 1];
     unsigned char hash[BL_KEY_HASH];
     unsigned scopes;
     int64_t created, expires, revoked; /* seconds since 1970; 0: never */
-    double quota[BL_QUOTA_COUNT];      /* below 0: none */
+    double quota[BL_QUOTA_COUNT];      /* below 0: no quota */
 } bl_key_row;
 
-/* What somebody wants of a key; what was not given stays as it is, or is none. */
+/* A requested change of a key; members that are not given stay unchanged, or are unset in a new key. */
 typedef struct bl_key_wish {
     const char *name;
     unsigned scopes; /* 0: not given */
     bool has_ttl;
-    double ttl; /* seconds from now; 0: for ever */
+    double ttl; /* seconds from now; 0: no expiry */
     bool has_quota[BL_QUOTA_COUNT];
-    double quota[BL_QUOTA_COUNT]; /* below 0: none */
+    double quota[BL_QUOTA_COUNT]; /* below 0: no quota */
 } bl_key_wish;
 
 BL_NODISCARD bl_status bl_keys_list(bl_storage *storage, void (*each)(void *arg, const bl_key_row *row), void *arg, bl_err *err);
 BL_NODISCARD bl_status bl_keys_create(bl_storage *storage, const bl_key_wish *wish, char secret[BL_KEY_SECRET], bl_err *err);
 BL_NODISCARD bl_status bl_keys_change(bl_storage *storage, const bl_key_wish *wish, bl_err *err);
-/* A new secret in place of the old one; the key keeps what it has, and one that was revoked is good again. */
+/* Replace the secret.  The key keeps all it owns; a revoked key becomes valid again. */
 BL_NODISCARD bl_status bl_keys_rotate(bl_storage *storage, const char *name, char secret[BL_KEY_SECRET], bl_err *err);
 BL_NODISCARD bl_status bl_keys_revoke(bl_storage *storage, const char *name, bl_err *err);
 /* The same for a key that is revoked in memory.  If the disk fails now, *is_owed is set, and the store gets the change as soon as
  * the disk works. */
 BL_NODISCARD bl_status bl_keys_owe_revoked(bl_storage *storage, const char *name, int64_t now, bool *is_owed, bl_err *err);
-/* What nobody in particular owns, made before there were keys, is the key's from now on, all of it; *rows: how much that was.
- * BL_ECONFLICT where the key has something of the same name.  Only while no server has the store. */
+/* Give everything of owner 0, which was created before there were keys, to the key |name|; *rows: the number of changed rows.
+ * BL_ECONFLICT if the key already has an object of the same name.  Only while no server uses the store. */
 BL_NODISCARD bl_status bl_keys_adopt(bl_storage *storage, const char *name, int64_t *rows, bl_err *err);
 
 /* BL_EINVAL if |name| cannot be a key's. */
 BL_NODISCARD bl_status bl_key_check_name(const char *name, bl_err *err);
 void bl_key_hash(const char *secret, size_t len, unsigned char hash[BL_KEY_HASH]);
-/* "infer,run" and back; BL_EINVAL names what is none. */
+/* Parse "infer,run", or print it; BL_EINVAL names an unknown scope. */
 BL_NODISCARD bl_status bl_scopes_parse(const char *text, unsigned *out, bl_err *err);
 void bl_scopes_print(unsigned scopes, bl_text *out);
-const char *bl_scope_name(unsigned scope); /* of one bit */
+const char *bl_scope_name(unsigned scope); /* of a single bit */
 const char *bl_quota_name(int quota);
 const char *bl_quota_help(int quota);
-/* "10G" as its row of quotas.def wants it, "none" below 0. */
+/* Parse "10G" by the unit of its row in quotas.def; "none" gives a value below 0. */
 BL_NODISCARD bl_status bl_quota_parse(int quota, const char *text, double *out, bl_err *err);
 BL_NODISCARD bl_status bl_quota_check(int quota, double value, bl_err *err);
-/* {"memory":N,...}: the quotas that are set, of BL_QUOTA_COUNT values. */
+/* Write {"memory":N,...}: the quotas that are set, of BL_QUOTA_COUNT values. */
 void bl_quotas_encode(bl_text *out, const double *values);
-void bl_scopes_encode(bl_text *out, unsigned scopes); /* ["run",...] */
-/* The members of a row as JSON; never its hash. */
+void bl_scopes_encode(bl_text *out, unsigned scopes); /* writes ["run",...] */
+/* Write the members of a row as JSON, without its hash. */
 void bl_key_encode(bl_text *out, const bl_key_row *row);
-/* "2026-11-22T17:00:00Z" */
+/* Print "2026-11-22T17:00:00Z". */
 void bl_time_print(int64_t seconds, char *out, size_t size);
 
 #endif

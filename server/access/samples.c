@@ -11,22 +11,22 @@
 
 enum {
     MOST_RUNNING = 8, /* turns of one queue at a time; a queue has at most four */
-    MINUTE_KEYS = 64, /* that are added up during a minute; the busiest BL_SAMPLE_KEYS of them are kept */
+    MINUTE_KEYS = 64, /* keys summed during a minute; the BL_SAMPLE_KEYS busiest of them are kept */
     MINUTE = 60
 };
 
 typedef struct ring {
-    uint64_t seconds, minutes; /* samples ever */
+    uint64_t seconds, minutes; /* total number of samples */
     bl_sample second[BL_SAMPLE_SECONDS], minute[BL_SAMPLE_MINUTES];
-    bl_sample sum; /* of the minute under way: |busy| is a sum until the end of the minute */
+    bl_sample sum; /* of the current minute: |busy| is a sum until the minute ends */
     int in_sum;    /* seconds in |sum| */
     bl_key_share keys[MINUTE_KEYS];
 } ring;
 
 struct samples {
-    pthread_mutex_t lock; /* of all below; taken last */
-    int64_t taken_ns;     /* the last sample; 0: there was none */
-    double taken;         /* the same in seconds since 1970 */
+    pthread_mutex_t lock; /* guards all members below; taken last */
+    int64_t taken_ns;     /* time of the last sample; 0: none yet */
+    double taken;         /* the same time in seconds since 1970 */
     ring *rings[BL_MAX_DEVICES];
 };
 
@@ -48,9 +48,9 @@ void samples_destroy(samples *s)
     free(s);
 }
 
-/* ---- a second */
+/* ---- one sample */
 
-/* Turns that are under way: their time is not charged to their owners yet. */
+/* Running turns, whose time is not charged to their owners yet. */
 typedef struct running {
     int count;
     struct {
@@ -76,7 +76,7 @@ static int64_t uncharged_ns(const running *all, uint32_t who)
     return ns;
 }
 
-/* Keep the |most| busiest, in no order. */
+/* Keep the |most| busiest shares, in no order. */
 static void keep_share(bl_key_share *keys, int most, bl_key_share share)
 {
     int least = 0;
@@ -87,8 +87,8 @@ static void keep_share(bl_key_share *keys, int most, bl_key_share share)
         keys[least] = share;
 }
 
-/* The part of the last |elapsed| nanoseconds that |o| had of the device.  Under the lock of |access|.  A turn that ends between
- * the two looks of a sample counts in both, so the figure never goes back. */
+/* The part of the last |elapsed| nanoseconds in which |o| used the device.  Under the lock of |access|.  A turn that ends while a
+ * sample is taken may count twice in that sample; the next sample then counts less, and the figure never decreases. */
 static float share_of(owner *o, int device, const running *now, int64_t elapsed)
 {
     int64_t total = o->device_ns[device] + uncharged_ns(now, o->row.id), more = total - o->sampled_ns[device];
@@ -100,7 +100,7 @@ static float share_of(owner *o, int device, const running *now, int64_t elapsed)
     return o->busy[device];
 }
 
-/* Requests a second of each key. */
+/* Compute the requests a second of each key. */
 static void take_rates(bl_access *access, int64_t elapsed)
 {
     pthread_mutex_lock(&access->lock);
@@ -129,7 +129,7 @@ static bl_sample take_device(bl_access *access, int device, int64_t elapsed)
     return sample;
 }
 
-/* ---- the rings; under their lock */
+/* ---- the rings; under samples.lock */
 
 static void add_to_minute(ring *r, bl_key_share share)
 {
@@ -165,8 +165,8 @@ static void push(ring *r, const bl_sample *sample)
         end_minute(r);
 }
 
-/* A thread that comes late took a sample of several seconds, which stands there as often: the rings have one sample for each
- * second. */
+/* The number of seconds that a sample covers.  A late thread takes a sample of several seconds, which is stored several times,
+ * since the rings have one sample for each second. */
 static int seconds_of(int64_t elapsed)
 {
     double seconds = round((double)elapsed * 1e-9);
@@ -194,7 +194,7 @@ void bl_samples_take(bl_access *access)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* ---- who asks */
+/* ---- reading */
 
 size_t bl_samples_copy(bl_access *access, int device, bool minutes, size_t most, bl_sample *out, double *until)
 {
@@ -217,7 +217,7 @@ size_t bl_samples_copy(bl_access *access, int device, bool minutes, size_t most,
     return n;
 }
 
-/* No other lock is taken under that of |access|. */
+/* The lock of |access| is taken without other locks. */
 bl_status bl_samples_list_parts(bl_request *rq, int device, bl_key_part **out, size_t *count)
 {
     bl_access *access = rq->server->access;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What each key has used: counted in memory, brought to the store once a second. */
+/* Usage of each key: counted in memory, written to the store once a second. */
 #include "server/access/internal.h"
 
 #include "engine/base/log.h"
@@ -13,8 +13,8 @@ int64_t usage_day(void)
     return (int64_t)time(NULL) / DAY_SECONDS;
 }
 
-/* Before midnight's figures begin anew, what is unsaved of the day before is left to it: usage_save knows its day by then no
- * more, so it is at most a second's that counts for the wrong day. */
+/* The usage of today.  At midnight the figures restart, but |unsaved| still has usage of the day before, which usage_save then
+ * stores under the new day: at most one second of usage counts for the wrong day. */
 usage *usage_today(owner *o)
 {
     int64_t day = usage_day();
@@ -53,7 +53,7 @@ void bl_access_charge(bl_access *access, uint32_t id, int device, int64_t ns)
     count(access, id, device, &more);
 }
 
-/* The most requests of a key in the queue of one device: the quota is for each. */
+/* The largest number of requests of the key in the queue of one device: the quota holds for each queue. */
 static size_t longest_queue(const bl_request *rq)
 {
     size_t most = 0;
@@ -69,7 +69,7 @@ void bl_access_look_at_own(const bl_request *rq, bl_key_row *row, double used[BL
     bl_access *access = rq->server->access;
     owner *o = NULL;
     pthread_mutex_lock(&access->lock);
-    o = owner_by_id(access, rq->owner); /* it is there: the request came with it */
+    o = owner_by_id(access, rq->owner); /* not NULL: the request was admitted with it */
     *row = o->row;
     used[BL_QUOTA_SECONDS] = (double)usage_today(o)->device_ns * 1e-9;
     used[BL_QUOTA_DISK] = (double)o->disk;
