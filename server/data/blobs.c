@@ -29,22 +29,22 @@ enum {
     HEX = 2 * DIGEST_BYTES,
     NAME_BYTES = 96,          /* "4294967295-" and a digest, ".part" */
     CHUNK_BYTES = 256 * 1024, /* of an upload in memory */
-    PART_SECONDS = 24 * 3600  /* that an upload may lie unfinished */
+    PART_SECONDS = 24 * 3600  /* seconds after which an unfinished upload is removed at the start */
 };
 
 struct bl_blobs {
     bl_server *server;
     char *folder;
-    bool passing;         /* the folder goes with the server */
-    int dir;              /* the folder, opened: files are named below it */
-    atomic_ullong bytes;  /* of all files there */
-    pthread_mutex_t lock; /* held while a file and its row come or go together, so that none is without the other */
-    pthread_mutex_t part; /* from the opening of a part until it is locked or, by who only asks or deletes, closed again */
+    bool passing;         /* the folder is temporary */
+    int dir;              /* the opened folder: files are named relative to it */
+    atomic_ullong bytes;  /* of all files in the folder */
+    pthread_mutex_t lock; /* held while a file and its row are added or removed together */
+    pthread_mutex_t part; /* held from opening a part until the part is locked or closed again */
 };
 
 /* ---- names */
 
-/* The digits of "sha256:DIGITS", in lower case. */
+/* Read the digits of "sha256:DIGITS", in lower case. */
 static bl_status read_digest(const char *text, char hex[HEX + 1], bl_err *err)
 {
     if (strncmp(text, "sha256:", 7) != 0 || strlen(text) != 7 + HEX || strspn(text + 7, "0123456789abcdef") != HEX)
@@ -53,7 +53,7 @@ static bl_status read_digest(const char *text, char hex[HEX + 1], bl_err *err)
     return BL_OK;
 }
 
-/* Of what |owner| has sent so far. */
+/* The file name of |owner|'s unfinished upload. */
 static void part_name(uint32_t owner, const char *hex, char out[NAME_BYTES])
 {
     snprintf(out, NAME_BYTES, "%u-%s.part", owner, hex);
@@ -81,7 +81,7 @@ static bool has_row(void *arg, const bl_cell *cells, int n)
     return false;
 }
 
-/* Does anyone have the blob |hex|?  Yes, where it cannot be known. */
+/* Has any key the blob |hex|?  True if the store cannot tell. */
 static bool is_owned(bl_blobs *blobs, const char *hex)
 {
     bl_err err = {0};
@@ -119,14 +119,14 @@ static void each_file(bl_blobs *blobs, void (*each)(bl_blobs *blobs, const char 
         (void)closedir(folder);
 }
 
-/* An unfinished upload is charged to its sender too. */
+/* Count the file; an unfinished upload is charged to its owner too. */
 static void count_file(bl_blobs *blobs, const char *name, const struct stat *info)
 {
     atomic_fetch_add(&blobs->bytes, (unsigned long long)info->st_size);
     count_part(blobs, name, info->st_size);
 }
 
-/* False where there is no such file. */
+/* Remove a file and its charge; false if there is no such file. */
 static bool remove_file(bl_blobs *blobs, const char *name)
 {
     struct stat info;
@@ -137,7 +137,7 @@ static bool remove_file(bl_blobs *blobs, const char *name)
     return true;
 }
 
-/* What a server that died left behind: blobs that nobody got a name for, and uploads that nobody went on with. */
+/* Remove what a crashed server left: blobs without a row, and old unfinished uploads. */
 static void clean_file(bl_blobs *blobs, const char *name, const struct stat *info)
 {
     bool old = info->st_mtime + PART_SECONDS < time(NULL);
@@ -151,7 +151,7 @@ static void unlink_file(bl_blobs *blobs, const char *name, const struct stat *in
     (void)unlinkat(blobs->dir, name, 0);
 }
 
-/* A folder for as long as the server. */
+/* Create a temporary folder, which lives as long as the server. */
 static char *make_passing(void)
 {
     bl_text path = {0};
@@ -202,7 +202,7 @@ void bl_blobs_destroy(bl_blobs *blobs)
     free(blobs);
 }
 
-/* ---- looking up */
+/* ---- look-up */
 
 typedef struct row {
     bool found;
@@ -246,22 +246,22 @@ bl_status bl_blobs_open(bl_blobs *blobs, uint32_t owner, const char *digest, int
 /* ---- an upload */
 
 typedef struct upload {
-    bl_intake intake; /* first */
+    bl_intake intake; /* first member: bl_intake * converts */
     bl_blobs *blobs;
     uint32_t owner;
     char hex[HEX + 1];
-    int fd;            /* of the part; locked while a request writes it */
+    int fd;            /* of the part file; locked while a request writes it */
     uint64_t received; /* bytes in the file */
-    uint64_t total;    /* of the blob; 0: where the body ends */
-    uint64_t end;      /* where this request's bytes end; UINT64_MAX: not said */
-    bool asks;         /* "bytes * /TOTAL": nothing is sent */
-    bool there;        /* the owner has the blob: what comes of it again is dropped */
-    bool put;          /* the bytes are those of the digest */
+    uint64_t total;    /* of the blob; 0: unknown until the body ends */
+    uint64_t end;      /* end of this request's bytes; UINT64_MAX: unknown */
+    bool asks;         /* "bytes * /TOTAL": a query without data */
+    bool there;        /* the owner already has the blob: repeated bytes are dropped */
+    bool put;          /* the digest matched and the blob is stored */
     char *chunk;
     size_t filled;
 } upload;
 
-/* Whoever else is sending some now. */
+/* Charged before the check, since other uploads charge at the same time. */
 bl_status bl_blobs_take(bl_blobs *blobs, uint64_t bytes, bl_err *err)
 {
     uint64_t limit = blobs->server->settings.max_blobs;
@@ -300,7 +300,7 @@ static void give_room(upload *up, uint64_t bytes)
     bl_access_count_disk(up->blobs->server->access, up->owner, -(int64_t)bytes);
 }
 
-/* What cannot be written is dropped: the client learns how much is here. */
+/* Write the chunk to the file.  Bytes that cannot be written are dropped, and the client learns how many bytes are stored. */
 static bl_status write_out(upload *up, bl_err *err)
 {
     size_t bytes = up->filled;
@@ -320,7 +320,7 @@ static bl_status write_out(upload *up, bl_err *err)
     return BL_OK;
 }
 
-/* Done with the file, before the client hears of it: its next request may be here sooner than this one has ended. */
+/* Close the part before the answer is sent: the client's next request may arrive before this one has ended. */
 static void let_go(upload *up)
 {
     if (up->fd >= 0)
@@ -336,7 +336,7 @@ static bl_status next_room(upload *up, char **at, size_t *room, bl_err *err)
     left = up->end - up->received - up->filled;
     if (left == 0)
         return bl_fail(err, BL_EINVAL, "the body has more bytes than its Content-Range says");
-    if (up->filled == 0 && !up->there) { /* before more of it is read */
+    if (up->filled == 0 && !up->there) { /* check the room before more of the body is read */
         BL_TRY(take_room(up, 1, err));
         give_room(up, 1);
     }
@@ -369,7 +369,7 @@ static bool is_whole(const bl_intake *intake)
     return up->received + up->filled == up->end;
 }
 
-/* What came stays, so that the client can go on from there. */
+/* Keep the received bytes, so that the client can resume. */
 static void end_upload(void *arg)
 {
     upload *up = arg;
@@ -380,7 +380,7 @@ static void end_upload(void *arg)
     free(up->chunk);
 }
 
-/* "bytes 0-99/1000", with the last byte included, "bytes 0-99/ *" or "bytes * /1000" (RFC 9110, 14.4 and 14.5). */
+/* Read "bytes 0-99/1000", with the last byte included, "bytes 0-99/ *" or "bytes * /1000" (RFC 9110, 14.4 and 14.5). */
 static bl_status read_range(const char *text, uint64_t *first, uint64_t *end, uint64_t *total, bool *asks, bl_err *err)
 {
     unsigned long long from = 0, last = 0, all = 0;
@@ -404,7 +404,7 @@ static bl_status read_range(const char *text, uint64_t *first, uint64_t *end, ui
     return BL_OK;
 }
 
-/* Is this the file of that name?  It may have become the blob, or gone, between its opening and its lock. */
+/* Is |fd| still the file |name|?  The file may have been renamed or removed between its opening and its locking. */
 static bool is_named(const bl_blobs *blobs, int fd, const char *name)
 {
     struct stat here, there;
@@ -425,12 +425,12 @@ static bl_status open_part(upload *up, bl_err *err)
         return bl_fail(err, BL_ECONFLICT, "another request is sending this blob");
     }
     up->received = size_of(up->fd);
-    if (up->asks && up->received != up->total) /* there is nothing to be done with it: whoever sends more is not in the way */
+    if (up->asks && up->received != up->total) /* a query closes the file at once, so that it does not block an upload */
         let_go(up);
     return BL_OK;
 }
 
-/* The file that bytes are added to, for this request alone; one that only asks makes none. */
+/* Open and lock the file to which bytes are appended, for this request alone; a query does not create the file. */
 static bl_status take_part(upload *up, bl_err *err)
 {
     bl_status st = BL_OK;
@@ -440,7 +440,7 @@ static bl_status take_part(upload *up, bl_err *err)
     return st;
 }
 
-/* Where the owner has the blob there is nothing to send: what comes of it from |first| on is counted, and dropped. */
+/* Does the owner already have the blob?  Then bytes from |first| on are counted and dropped. */
 static bl_status find_whole(upload *up, uint64_t first, bl_err *err)
 {
     uint64_t size = 0;
@@ -458,7 +458,7 @@ static bl_status find_whole(upload *up, uint64_t first, bl_err *err)
     return BL_OK;
 }
 
-/* A piece, or a question.  The blob may become whole between the two looks at it. */
+/* For a piece or a query.  The blob may be completed between the two look-ups, so a query looks twice. */
 static bl_status find_rest(upload *up, uint64_t first, bl_err *err)
 {
     BL_TRY(find_whole(up, first, err));
@@ -471,7 +471,7 @@ static bl_status find_rest(upload *up, uint64_t first, bl_err *err)
 static bl_status check_range(bl_request *rq, upload *up, uint64_t first)
 {
     bl_err *err = &rq->err;
-    if (rq->content_range == NULL) { /* the whole of it, from the beginning */
+    if (rq->content_range == NULL) { /* the whole blob, from its first byte */
         if (ftruncate(up->fd, 0) != 0)
             return bl_fail(err, BL_ESTORAGE, "the blob cannot be written: %s", strerror(errno));
         give_room(up, up->received);
@@ -536,7 +536,7 @@ static bl_status hash_file(int fd, unsigned char out[DIGEST_BYTES], bl_err *err)
     return n == 0 ? BL_OK : bl_fail(err, BL_ESTORAGE, "the blob cannot be read back");
 }
 
-/* The digits of the file's own digest. */
+/* The hexadecimal digest of the file's contents. */
 static bl_status hash_hex(int fd, char hex[HEX + 1], bl_err *err)
 {
     unsigned char digest[DIGEST_BYTES];
@@ -546,14 +546,15 @@ static bl_status hash_hex(int fd, char hex[HEX + 1], bl_err *err)
     return BL_OK;
 }
 
-/* The file takes its name before the row says that it is there, so that no row is without a file. */
+/* Under the lock.  The file gets its final name before the row is inserted, so that every row has a file. */
 static bl_status put_locked(upload *up, bl_err *err)
 {
     bl_blobs *blobs = up->blobs;
     char name[NAME_BYTES];
     bl_status st = BL_OK;
     int64_t rows = 0;
-    bool again = faccessat(blobs->dir, up->hex, F_OK, AT_SYMLINK_NOFOLLOW) == 0; /* the same bytes, which go */
+    bool again = faccessat(blobs->dir, up->hex, F_OK, AT_SYMLINK_NOFOLLOW) == 0; /* an equal file exists, which the rename
+                                                                                  * replaces */
     part_name(up->owner, up->hex, name);
     if (renameat(blobs->dir, name, blobs->dir, up->hex) != 0 || fsync(blobs->dir) != 0)
         return bl_fail(err, BL_ESTORAGE, "the blob cannot be kept: %s", strerror(errno));
@@ -563,7 +564,7 @@ static bl_status put_locked(upload *up, bl_err *err)
         blobs->server->storage, "INSERT OR IGNORE INTO blobs (owner, digest, bytes, created) VALUES (?1, ?2, ?3, ?4)",
         BL_CELLS(bl_cell_int(up->owner), bl_cell_text(up->hex), bl_cell_int((int64_t)up->received), bl_cell_int(time(NULL))),
         &rows, err);
-    if (rows == 0) /* the owner had the blob before, or the row failed */
+    if (rows == 0) /* the owner already had the blob, or the insertion failed */
         bl_access_count_disk(blobs->server->access, up->owner, -(int64_t)up->received);
     return st;
 }
@@ -590,7 +591,7 @@ static bl_status check_blob(upload *up, bl_err *err)
     return bl_fail(err, BL_EGRAPH, "these %llu bytes are sha256:%s: nothing was kept", (unsigned long long)up->received, hex);
 }
 
-/* On a compile thread: it takes as long as the disk. */
+/* On a compile thread, since reading the file takes long. */
 static bl_step check_work(bl_request *rq)
 {
     upload *up = (upload *)rq->intake;
@@ -599,7 +600,7 @@ static bl_step check_work(bl_request *rq)
     return BL_STEP_DONE;
 }
 
-/* |total| UINT64_MAX: nobody said. */
+/* |total| UINT64_MAX: unknown. */
 static void put_state(bl_text *out, const char *hex, uint64_t received, uint64_t total)
 {
     bl_text_puts(out, "{");
@@ -622,7 +623,7 @@ static bl_status reply_upload(bl_request *rq)
     return BL_OK;
 }
 
-/* All that comes now is in the file.  *whole: so is the blob. */
+/* Write the last bytes to the file.  *whole: the blob is complete. */
 static bl_status end_body(const bl_request *rq, upload *up, bool *whole, bl_err *err)
 {
     BL_TRY(write_out(up, err));
@@ -641,7 +642,7 @@ bl_status bl_handle_blob_put(bl_request *rq)
     bool whole = false;
     bl_status st = BL_OK;
     if (rq->intake == NULL)
-        BL_TRY(bl_blobs_begin(rq, false)); /* no byte came: a question, or the empty blob */
+        BL_TRY(bl_blobs_begin(rq, false)); /* no byte came: a query, or the empty blob */
     up = (upload *)rq->intake;
     st = end_body(rq, up, &whole, &rq->err);
     rq->then = reply_upload;
@@ -651,7 +652,7 @@ bl_status bl_handle_blob_put(bl_request *rq)
     return st == BL_OK ? reply_upload(rq) : st;
 }
 
-/* ---- what else */
+/* ---- other routes */
 
 bl_status bl_handle_blob_get(bl_request *rq)
 {
@@ -689,7 +690,7 @@ bl_status bl_handle_blobs_list(bl_request *rq)
     return BL_OK;
 }
 
-/* Who reads it now reads on: the file goes with its last descriptor. */
+/* Under the lock.  Open descriptors keep the file readable until they are closed. */
 static bl_status delete_locked(bl_blobs *blobs, uint32_t owner, const char *hex, bool *gone, bl_err *err)
 {
     row was = {0};
@@ -702,7 +703,7 @@ static bl_status delete_locked(bl_blobs *blobs, uint32_t owner, const char *hex,
     return BL_OK;
 }
 
-/* What was sent of it; BL_ECONFLICT while more is being sent. */
+/* Delete an unfinished upload; BL_ECONFLICT while a request sends more. */
 static bl_status delete_part(bl_blobs *blobs, uint32_t owner, const char *hex, bool *gone, bl_err *err)
 {
     char part[NAME_BYTES];
@@ -771,7 +772,7 @@ static bl_status reply_deleted(bl_request *rq)
     return BL_OK;
 }
 
-/* On a compile thread: a commit takes as long as the disk. */
+/* On a compile thread, since a commit waits for the disk. */
 static bl_step delete_work(bl_request *rq)
 {
     bl_blobs *blobs = rq->server->blobs;

@@ -23,8 +23,8 @@ static const char PART[] = "tensors";
 typedef struct keep {
     bl_held *held;
     const char *name;
-    const char *data; /* the elements, where the host sees them */
-    char *copy;       /* else they are read to here first */
+    const char *data; /* the elements, if the host sees them */
+    char *copy;       /* otherwise the elements are read into this copy */
     bl_text head;     /* of the file, while it is written */
     bl_status (*then)(bl_request *rq);
 } keep;
@@ -73,7 +73,7 @@ static bl_status write_down(bl_request *rq, keep *k)
     return st;
 }
 
-/* On a compile thread: it takes as long as the disk. */
+/* On a compile thread, since it waits for the disk. */
 static bl_step write_work(bl_request *rq)
 {
     keep *k = rq->data;
@@ -122,7 +122,7 @@ bl_status bl_durable_forget(bl_server *server, uint32_t owner, int64_t row, bl_e
     return BL_OK;
 }
 
-/* ---- reading them again */
+/* ---- restoring */
 
 typedef struct row {
     int64_t id;
@@ -130,7 +130,7 @@ typedef struct row {
     const char *name, *device, *file;
 } row;
 
-/* What the file says of itself; the elements follow in the file. */
+/* Read the header of the file; the elements follow it. */
 static bl_status read_head(bl_server *server, bl_arena *arena, int fd, bl_tensor_file *out, bl_err *err)
 {
     unsigned char first[8];
@@ -147,7 +147,7 @@ static bl_status read_head(bl_server *server, bl_arena *arena, int fd, bl_tensor
     return out->ntensors == 1 ? BL_OK : bl_fail(err, BL_ESTORAGE, "it is none of ours");
 }
 
-/* A row on its way back. */
+/* A row that is being restored. */
 typedef struct loading {
     const row *row;
     bl_worker *worker;
@@ -167,11 +167,11 @@ static bl_status load(bl_request *rq, loading *l, int fd)
         return bl_fail(&rq->err, BL_ESTORAGE, "its elements cannot be read");
     BL_TRY(bl_held_flush(l->held, &rq->err));
     BL_TRY(bl_shelf_put(rq->server->shelf, rq, NULL, l->row->name, l->held, &rq->err));
-    l->held->durable = l->row->id; /* not before: what there is no room for now may come back another time */
+    l->held->durable = l->row->id; /* set last: a tensor that fails to load must keep its row for another start */
     return BL_OK;
 }
 
-/* The worker's thread: the elements go to its device. */
+/* On the worker's thread, which copies the elements to the device. */
 static bl_step load_work(bl_request *rq)
 {
     loading *l = bl_await_what(rq);
@@ -185,7 +185,7 @@ static bl_step load_work(bl_request *rq)
     return BL_STEP_DONE;
 }
 
-/* |worker|: where it was, or, where that device is not here any more, or drained, the best one. */
+/* *worker: the device where the tensor was; if that device is missing or drained, the best one. */
 static bl_status choose_worker(bl_server *server, const row *r, bl_worker **worker, bl_err *err)
 {
     bl_err none = {0};

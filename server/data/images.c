@@ -16,23 +16,23 @@
 enum { CHANNELS = BL_PICTURE_CHANNELS, MAX_FILE = 256 * 1024 * 1024 };
 
 typedef struct image {
-    const char *folder; /* "" for the folder itself */
+    const char *folder; /* "" for the given folder itself */
     const char *name;
     int64_t label;
 } image;
 
 struct bl_images {
-    int fd; /* the caller's */
+    int fd; /* owned by the caller */
     size_t n, cap;
     image *image;
     int64_t height, width;
     bool labels;
 };
 
-/* A picture as it was decoded: rows of RGB. */
+/* A decoded picture: rows of RGB. */
 typedef struct pixels {
     int height, width;
-    unsigned char *data; /* malloc */
+    unsigned char *data; /* allocated by malloc */
 } pixels;
 
 /* ---- names */
@@ -75,7 +75,7 @@ static bl_status add_name(bl_arena *arena, names *list, const char *name, bl_err
     return list->name[list->n++] != NULL ? BL_OK : bl_arena_status(arena, err);
 }
 
-/* The names below |fd|/|part| that are folders, or pictures, in their order. */
+/* List the sub-folders of |fd|/|part|, or its pictures, sorted. */
 static bl_status list_names(bl_arena *arena, int fd, const char *part, bool folders, names *out, bl_err *err)
 {
     int below = openat(fd, part, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -149,7 +149,7 @@ static bl_status read_file(const bl_images *all, const image *of, unsigned char 
     return err->status;
 }
 
-/* Decode |of|; what is wrong with it is said with its name. */
+/* Decode |of|; errors contain its path. */
 static bl_status read_image(const bl_images *all, const image *of, pixels *out, bl_err *err)
 {
     unsigned char *data = NULL;
@@ -177,7 +177,7 @@ static bl_status scale_image(const pixels *from, int height, int width, unsigned
     return BL_OK;
 }
 
-/* ---- all of them */
+/* ---- all pictures */
 
 static bl_status find_all(bl_arena *arena, bl_images *all, bl_err *err)
 {

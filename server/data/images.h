@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A folder of pictures as one tensor: below it a folder for each class, with JPEG and PNG files.  Classes and files stand in the
- * order of their names' bytes; a folder that has pictures itself is one class.  Thread: any. */
+/* A folder of pictures as one tensor: it has a folder for each class, with JPEG and PNG files.  Classes and files are sorted by
+ * the bytes of their names; a folder without sub-folders is one class.  Thread: any. */
 #ifndef BL_SERVER_DATA_IMAGES_H
 #define BL_SERVER_DATA_IMAGES_H
 
@@ -10,11 +10,11 @@
 
 typedef struct bl_images bl_images;
 
-/* Look through the folder |fd|, which stays the caller's.  What comes out belongs to |arena|; dtype and shape are set in *out:
- * uint8 [n, height, width, 3], or int64 [n] for labels. */
+/* List the folder |fd|, which the caller keeps.  The result is in |arena|.  *out gets dtype and shape: uint8 [n, height, width,
+ * 3], or int64 [n] for labels. */
 BL_NODISCARD bl_status bl_images_find(bl_arena *arena, int fd, const bl_data_source *source, const bl_wire_limits *limits,
                                       bl_images **images, bl_data *out, bl_err *err);
-/* Decode them all into |out|; BL_ECANCELLED soon after *cancel. */
+/* Decode all pictures into |out|; BL_ECANCELLED soon after *cancel is set. */
 BL_NODISCARD bl_status bl_images_read(const bl_images *images, void *out, atomic_bool *cancel, bl_err *err);
 
 #endif

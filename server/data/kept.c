@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* FOLDER/part/name; freed by the caller.  NULL where nothing is kept, or without memory. */
+/* The path FOLDER/part/name; the caller frees it.  NULL without a folder, or if out of memory. */
 static char *path_of(const bl_server *server, const char *part, const char *name)
 {
     bl_text path = {0};

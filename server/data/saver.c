@@ -14,15 +14,15 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_WAITING = 1024, MOST_ANSWER = 512 * 1024 * 1024 /* SQLite has blobs of 10^9 bytes at most */ };
+enum { MOST_WAITING = 1024, MOST_ANSWER = 512 * 1024 * 1024 /* SQLite limits a blob to 10^9 bytes */ };
 
 static const char PART[] = "programs";
 
 struct bl_saver {
     bl_server *server;
     bl_queue *queue;
-    atomic_llong saved_ns; /* when all were looked through */
-    atomic_bool ticking;   /* a request for that is on its way */
+    atomic_llong saved_ns; /* when all programs were last checked */
+    atomic_bool ticking;   /* a request for a check is in the queue */
 };
 
 /* ---- writing */
@@ -40,7 +40,7 @@ static bl_status run(const bl_program *program, const char *sql, bl_err *err)
                           NULL, err);
 }
 
-/* Its name does not stand for what a job left any more. */
+/* The name no longer denotes the program that a job left. */
 static bl_status forget_job(const bl_program *program, bl_err *err)
 {
     return run(program, "DELETE FROM job_programs WHERE owner = ?1 AND program = ?2", err);
@@ -76,8 +76,9 @@ typedef struct change {
     const char *file;
 } change;
 
-/* State and numbers are of one moment: who asks again after a sudden end is answered if the steps are in that state, and else
- * runs them.  What was taken while a job trains the program may be older than what the job leaves. */
+/* State and sequence numbers are of one moment: after a crash, a repeated run is answered if the state contains it, and runs
+ * otherwise.  A snapshot that was taken while a job trains the program may be older than what the job leaves, so the job's row
+ * stays. */
 static bl_status write_rows(void *arg, bl_err *err)
 {
     const change *c = arg;
@@ -89,7 +90,7 @@ static bl_status write_rows(void *arg, bl_err *err)
     return c->snap->trained ? BL_OK : forget_job(program, err);
 }
 
-/* The new file is there before the row names it, the old one until then. */
+/* Write the new file, then update the row, then remove the old file. */
 static bl_status write_snapshot(bl_server *server, const bl_snapshot *snap, bl_err *err)
 {
     bl_program *program = snap->program;
@@ -140,18 +141,18 @@ static bl_status forget(bl_server *server, bl_program *program, bl_err *err)
     return BL_OK;
 }
 
-/* ---- requests for it */
+/* ---- requests to the saver */
 
 typedef struct order {
     bl_program *program;
     bl_status (*carry_out)(bl_server *server, const struct order *order, bl_err *err);
     bool fresh, *replaced;
-    uint32_t owner; /* whose, where there is no program */
+    uint32_t owner; /* the owner, for orders without a program */
     void *data;
     bl_status (*then)(bl_request *rq);
 } order;
 
-/* What its name stands for now, retained; NULL: nothing. */
+/* The program that its name denotes now, retained; NULL if none. */
 static bl_program *current(bl_server *server, const bl_program *program)
 {
     bl_program *now = NULL;
@@ -159,7 +160,7 @@ static bl_program *current(bl_server *server, const bl_program *program)
     return bl_shelf_get_program(server->shelf, program->owner, program->name, &now, &ignored) == BL_OK ? now : NULL;
 }
 
-/* The name of |program| stands for |old| again, or for nothing where that is NULL; unless somebody put another one meanwhile. */
+/* Make the name of |program| denote |old| again, or nothing if |old| is NULL, unless a client put another program meanwhile. */
 static void take_back(bl_server *server, bl_program *program, bl_program *old)
 {
     bl_program *now = current(server, program);
@@ -200,7 +201,7 @@ static bl_status save_now(bl_server *server, const order *o, bl_err *err)
     return has_changed(o->program) ? save(server, o->program, err) : BL_OK;
 }
 
-/* One after the other, so that none needs a list. */
+/* One program at a time, which needs no list. */
 static bl_status forget_all(bl_server *server, const order *o, bl_err *err)
 {
     char file[BL_KEPT_NAME] = "";
@@ -263,7 +264,7 @@ bl_status bl_saver_purge(bl_request *rq, uint32_t owner, bl_status (*then)(bl_re
     return submit(rq, &(order){.owner = owner, .carry_out = forget_all, .then = then});
 }
 
-/* Of one that changed; not where its name stands for another by now. */
+/* Save a changed program, unless its name denotes another program by now. */
 static bl_status save_again(bl_server *server, bl_program *program, bl_err *err)
 {
     bl_program *now = current(server, program);
@@ -346,7 +347,7 @@ void bl_saver_drain(bl_saver *saver)
     bl_request_end(rq);
 }
 
-/* ---- taking them up again */
+/* ---- restoring */
 
 typedef struct row {
     uint32_t owner;
@@ -433,7 +434,7 @@ bl_status bl_saver_create(bl_server *server, bl_err *err)
         free(saver);
         return err->status;
     }
-    server->saver = saver; /* the keeper's thread looks for it */
+    server->saver = saver; /* the keeper's thread reads it */
     return restore_all(server, err);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Programs that outlive the server: document and state of each in one file in the folder of --state, written before the answer to
- * its PUT, when the server ends, and every so often where steps were taken since.  What happened after the last of these is lost
- * with a sudden end; a job (server/jobs/) loses less.
+/* Durable programs: document and state of each are one file in the folder of --state.  The file is written before the answer to
+ * the PUT, when the server ends, and periodically after steps were run.  A crash loses the steps since the last write; a job
+ * (server/jobs/) loses fewer.
  *
- * One thread does all of it, from a queue of its own.  Thread: any, but for what says otherwise. */
+ * One thread with its own queue does all writes.  Thread: any, unless stated otherwise. */
 #ifndef BL_SERVER_DATA_SAVER_H
 #define BL_SERVER_DATA_SAVER_H
 
@@ -11,28 +11,28 @@
 
 typedef struct bl_saver bl_saver;
 
-/* Takes up the programs that storage has: when workers and the compiler run, and before anyone asks. */
-BL_NODISCARD bl_status bl_saver_create(bl_server *server, bl_err *err); /* server->saver */
-void bl_saver_drain(bl_saver *saver); /* write what changed; nothing runs any more.  Accepts NULL */
+/* Restore the programs of the store.  Call when the workers and the compiler run, before requests are accepted. */
+BL_NODISCARD bl_status bl_saver_create(bl_server *server, bl_err *err); /* sets server->saver */
+void bl_saver_drain(bl_saver *saver); /* write all changed programs; nothing may run any more.  Accepts NULL */
 void bl_saver_destroy(bl_saver *saver);
-void bl_saver_tick(bl_saver *saver); /* every few seconds */
+void bl_saver_tick(bl_saver *saver); /* call every few seconds */
 
-/* Put |program| on the shelf and write it down, where it is durable; where it is not, what was written under its name goes.
- * Both or neither: where the disk refuses, the name stands for what it did.  |fresh| is bl_shelf_put_program's; *replaced: there
- * was one.  Then |then| on the HTTP thread, with rq->data as it was; |program| lives as long as the request.  After BL_OK leave
- * the request alone. */
+/* Register |program| under its name, and store it if it is durable; if not, delete what was stored under the name.  Both or
+ * neither: if the disk refuses, the name denotes what it did before.  |fresh| is that of bl_shelf_put_program; *replaced: there
+ * was a program of this name.  Then |then| runs on the HTTP thread, with the previous rq->data; |program| lives as long as the
+ * request.  After BL_OK the caller must not touch the request. */
 BL_NODISCARD bl_status bl_saver_put(bl_request *rq, bl_program *program, bool fresh, bool *replaced,
                                     bl_status (*then)(bl_request *rq));
-/* Take it off the shelf, and what was written of it away, likewise. */
+/* Delete the stored program, and remove it from the registry, likewise. */
 BL_NODISCARD bl_status bl_saver_delete(bl_request *rq, bl_program *program, bl_status (*then)(bl_request *rq));
 
-/* Write |program|, which is durable, down if it has changed. */
+/* Store |program|, which is durable, if it has changed. */
 BL_NODISCARD bl_status bl_saver_save(bl_request *rq, bl_program *program, bl_status (*then)(bl_request *rq));
 
-/* |work| on the saver's thread, which may wait for disks and devices; after BL_OK leave the request alone. */
+/* Run |work| on the saver's thread, which may wait for disks and devices.  After BL_OK the caller must not touch the request. */
 BL_NODISCARD bl_status bl_saver_submit(bl_request *rq, bl_work work);
 
-/* What was written of |owner|'s programs goes, whether they are there or not. */
+/* Delete all stored programs of |owner|, whether they are in the registry or not. */
 BL_NODISCARD bl_status bl_saver_purge(bl_request *rq, uint32_t owner, bl_status (*then)(bl_request *rq));
 
 #endif

@@ -61,7 +61,7 @@ void bl_snapshot_drop(bl_snapshot *snap)
     *snap = (bl_snapshot){.program = snap->program};
 }
 
-/* Between two of its runs, on its device's thread. */
+/* Taken on the device's thread, between two runs of the program. */
 bl_status bl_snapshot_take(bl_snapshot *snap, bl_err *err)
 {
     bl_program *program = snap->program;
@@ -137,7 +137,7 @@ bl_status bl_snapshot_write(const bl_snapshot *snap, const char *part, uint64_t 
     return st;
 }
 
-/* ---- and back */
+/* ---- reading */
 
 typedef struct recall {
     int fd;
@@ -154,8 +154,7 @@ static bl_status file_bytes(int fd, size_t *out, bl_err *err)
     return BL_OK;
 }
 
-/* The request's body becomes the document that is in the metadata of the file, of which the rest, a data set perhaps, is left
- * alone. */
+/* Read the document in the metadata as the request's body; the rest of the file, which may be large, is not read. */
 static bl_status take_document(bl_request *rq, bl_span file)
 {
     bl_tensor_file head;

@@ -23,10 +23,10 @@ typedef struct load {
 
 /* ---- opening */
 
-/* One step down a path; the part behind the last / is a file, or, where |folder|, one too. */
+/* Open the next part of a path: a file, or a folder if |folder|. */
 static bl_status open_part(int above, const char *part, bool folder, int *fd, bl_err *err)
 {
-    int kind = folder ? O_DIRECTORY : O_NONBLOCK; /* a FIFO must not be waited for */
+    int kind = folder ? O_DIRECTORY : O_NONBLOCK; /* do not block on a FIFO */
     if (part[0] == '\0' || strcmp(part, ".") == 0 || strcmp(part, "..") == 0)
         return bl_fail(err, BL_EGRAPH, "file: a path is names with / between, none of them empty, . or ..");
     *fd = openat(above, part, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | kind);
@@ -58,7 +58,7 @@ static bl_status walk(int *fd, const char *path, bl_err *err)
     }
 }
 
-/* What |path| names, be it a file or a folder. */
+/* Open |path|, a file or a folder. */
 static bl_status open_path(const bl_server *server, const char *path, int *fd, bl_err *err)
 {
     bl_status st = BL_OK;
@@ -101,7 +101,7 @@ static bl_status read_whole(bl_request *rq, int fd, uint64_t bytes, bl_span *out
     return BL_OK;
 }
 
-/* Room for what comes next; what is there is copied where it has to move. */
+/* Make room for more bytes; existing bytes are copied if they have to move. */
 static bl_status grow(bl_request *rq, char **data, size_t *cap, size_t used)
 {
     uint64_t limit = rq->server->settings.max_tensor;
@@ -140,7 +140,7 @@ static bl_status inflate_all(bl_request *rq, z_stream *z, bl_span *out)
     return code == Z_STREAM_END ? BL_OK : bl_fail(&rq->err, BL_EGRAPH, "the file begins as one of gzip's, and does not end so");
 }
 
-/* |bytes| as they are, or inflated where gzip packed them. */
+/* Inflate |bytes| if they are compressed by gzip. */
 static bl_status unpack(bl_request *rq, bl_span *bytes)
 {
     z_stream z = {0};
@@ -158,7 +158,7 @@ static bl_status unpack(bl_request *rq, bl_span *bytes)
     return st;
 }
 
-/* Raw bytes may be anything: only a name says that they are packed. */
+/* Raw bytes may have any contents: only the file name tells that they are compressed. */
 static bool may_be_packed(const bl_data_source *source)
 {
     size_t len = source->file != NULL ? strlen(source->file) : 0;
@@ -179,7 +179,7 @@ static bl_status read_source(bl_request *rq, const bl_data_source *source, bl_sp
     return st == BL_OK && may_be_packed(source) ? unpack(rq, out) : st;
 }
 
-/* A tensor for what was found, and where the host writes it. */
+/* Create the tensor, and get the host memory for its elements. */
 static bl_status make_room(bl_request *rq, const load *job, const bl_data *data, bl_held **out, char **host)
 {
     BL_TRY(bl_held_create(job->worker, data->dtype, data->ndim, data->dim, out, &rq->err));
