@@ -11,14 +11,14 @@
 #include <sys/random.h>
 
 enum {
-    QUEUE = 1024,       /* trails that wait, of 1.5 KiB each: a second of a thousand requests a second */
-    BATCH = 128,        /* of them in one request, which is some 300 KiB of JSON */
-    WAIT_MS = 1000,     /* how long a trail may wait for others to go with */
-    CONNECT_MS = 2000,  /* how long a collector may take to accept, */
-    ANSWER_MS = 10000,  /* and to answer: what OTLP's own exporters give it */
-    FIRST_RETRY = 1000, /* milliseconds; doubled each time, to */
+    QUEUE = 1024,       /* trails of 1.5 KiB each that may wait: one second at a thousand requests a second */
+    BATCH = 128,        /* trails in one post, about 300 KiB of JSON */
+    WAIT_MS = 1000,     /* maximum time that a trail waits for a batch to fill */
+    CONNECT_MS = 2000,  /* maximum time for a connection, */
+    ANSWER_MS = 10000,  /* and for an answer: the default of OTLP's own exporters */
+    FIRST_RETRY = 1000, /* milliseconds; doubles up to */
     LAST_RETRY = 30000,
-    LAST_MS = 2000 /* for what is left at the end */
+    LAST_MS = 2000 /* for the rest at the end */
 };
 
 typedef enum outcome { SENT, LATER, REFUSED } outcome;
@@ -28,35 +28,35 @@ struct bl_exporter {
     char *url;
     char instance[33]; /* of this process: random */
     atomic_ullong seed;
-    uint64_t limit; /* a trace whose last 56 bits are below is taken */
-    CURL *curl;     /* the thread's, as all down to |lock| */
+    uint64_t limit; /* a trace is sampled if its last 56 bits are below */
+    CURL *curl;     /* this and the members down to |lock|: exporter's thread only */
     struct curl_slist *headers;
     bl_text body;
     bool failing;
-    int64_t retry_ns, next_ns; /* how long to wait after the next failure, and until when now */
+    int64_t retry_ns, next_ns; /* pause after the next failure; end of the present pause */
     pthread_t thread;
     bool started;
-    pthread_mutex_t lock; /* of all below; never held across a transfer */
+    pthread_mutex_t lock; /* guards the members below; not held during a transfer */
     pthread_cond_t some;
-    bl_trail *ring; /* the thread reads |count| from |head| on without the lock: only it moves |head| */
+    bl_trail *ring; /* the thread reads |count| trails from |head| on without the lock: only it moves |head| */
     size_t head, count;
     atomic_bool ends;
-    int64_t end_ns; /* when it must have ended; set before |ends| */
+    int64_t end_ns; /* deadline of the end; set before |ends| */
 };
 
-/* ---- which are traced */
+/* ---- sampling */
 
-/* The generator of Sebastiano Vigna's splitmix64: ids need to differ, and nobody gains by guessing one. */
+/* Sebastiano Vigna's splitmix64: ids must be distinct, but need not be unpredictable. */
 static uint64_t draw(bl_exporter *exporter)
 {
     uint64_t z = atomic_fetch_add_explicit(&exporter->seed, UINT64_C(0x9e3779b97f4a7c15), memory_order_relaxed);
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
     z ^= z >> 31;
-    return z != 0 ? z : 1; /* ids of zeros are none */
+    return z != 0 ? z : 1; /* an id of zeros is invalid */
 }
 
-/* The trace's last 7 bytes decide, so that all that see it agree (OpenTelemetry's TraceIdRatioBased). */
+/* The last 7 bytes of the trace id decide, so that all services agree (OpenTelemetry's TraceIdRatioBased). */
 static bool is_drawn(const bl_exporter *exporter, const unsigned char *trace)
 {
     uint64_t value = 0;
@@ -100,7 +100,7 @@ void bl_exporter_take(bl_exporter *exporter, const bl_trail *trail)
         bl_metrics_add(exporter->options.metrics, BL_COUNT_SPANS_DROPPED, span_count(trail));
 }
 
-/* The first |count| are over: sent, or given up.  Thread's own. */
+/* Remove the first |count| trails, which were sent or given up.  Thread: the exporter's. */
 static void drop_first(bl_exporter *exporter, size_t count, int metric)
 {
     long long spans = 0;
@@ -166,12 +166,12 @@ static outcome post(bl_exporter *exporter, size_t count)
     if (code == CURLE_OK && status / 100 == 2)
         what = SENT;
     else if (code == CURLE_OK && status != 429 && status != 502 && status != 503 && status != 504)
-        what = REFUSED; /* all but these four are final, says OTLP */
+        what = REFUSED; /* by OTLP all but these four are final */
     tell(exporter, what, curl_easy_strerror(code), status);
     return what;
 }
 
-/* One batch; false where the collector wants none now. */
+/* Send one batch; false if the collector is to be retried later. */
 static bool send_batch(bl_exporter *exporter, size_t count)
 {
     curl_off_t asked = 0;
@@ -190,7 +190,7 @@ static bool send_batch(bl_exporter *exporter, size_t count)
     return false;
 }
 
-/* How many there are to send, after a wait for a batch to be full, a moment to pass, or the end to come. */
+/* Wait until a batch is full, WAIT_MS have passed, or the exporter ends.  Returns the number of trails to send. */
 static size_t wait_for_some(bl_exporter *exporter)
 {
     struct timespec until = bl_clock_after(CLOCK_MONOTONIC, INT64_C(1000000) * WAIT_MS);
@@ -199,7 +199,8 @@ static size_t wait_for_some(bl_exporter *exporter)
     pthread_mutex_lock(&exporter->lock);
     while (!atomic_load(&exporter->ends) && exporter->count < BATCH && late == 0)
         late = pthread_cond_timedwait(&exporter->some, &exporter->lock, &until);
-    if (!atomic_load(&exporter->ends) && bl_clock_ns() < exporter->next_ns) { /* the collector's pause; nothing else can end it */
+    if (!atomic_load(&exporter->ends) && bl_clock_ns() < exporter->next_ns) { /* wait out the pause, which new trails do not
+                                                                               * shorten */
         pthread_cond_timedwait(&exporter->some, &exporter->lock, &until);
         count = 0;
     } else {
@@ -217,7 +218,7 @@ static void *run_thread(void *arg)
         if (count > 0 && !atomic_load(&exporter->ends))
             (void)send_batch(exporter, count);
     }
-    while (exporter->count > 0 && bl_clock_ns() < exporter->end_ns) /* nobody takes any more */
+    while (exporter->count > 0 && bl_clock_ns() < exporter->end_ns) /* no thread adds trails any more */
         if (!send_batch(exporter, exporter->count < BATCH ? exporter->count : BATCH))
             break;
     drop_first(exporter, exporter->count, BL_COUNT_SPANS_DROPPED);
@@ -226,7 +227,7 @@ static void *run_thread(void *arg)
 
 /* ---- lifetime */
 
-/* The address to post to. */
+/* Build the URL of the posts. */
 static bl_status make_url(const char *url, char **out, bl_err *err)
 {
     static const char path[] = "/v1/traces";
@@ -259,7 +260,7 @@ static void set_up_curl(bl_exporter *exporter)
     curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(curl, CURLOPT_POST, 1L);
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, exporter->headers);
-    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L); /* signals are the main thread's */
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L); /* only the main thread handles signals */
     curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
     curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)ANSWER_MS);
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, ignore);

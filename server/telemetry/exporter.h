@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Traces to a collector of OpenTelemetry: trails wait in a bounded queue, and a thread posts them in batches (OTLP/HTTP with
- * JSON, opentelemetry.io/docs/specs/otlp).  No request ever waits for it: what does not fit is dropped, and counted. Thread: any
- * for begin and take. */
+/* Export of traces to an OpenTelemetry collector.  Trails wait in a bounded queue, and a thread posts them in batches (OTLP/HTTP
+ * with JSON, opentelemetry.io/docs/specs/otlp).  No request waits for the export: trails that do not fit in the queue are dropped
+ * and counted.  Thread: any for begin and take. */
 #ifndef BL_SERVER_TELEMETRY_EXPORTER_H
 #define BL_SERVER_TELEMETRY_EXPORTER_H
 
@@ -10,27 +10,27 @@
 typedef struct bl_exporter bl_exporter;
 
 typedef struct bl_exporter_options {
-    const char *url;     /* http or https; /v1/traces is put behind it unless it ends so */
-    const char *service; /* what the spans say they are of */
+    const char *url;     /* http or https; /v1/traces is appended unless it ends so */
+    const char *service; /* the service name of the spans */
     const char *version; /* of the server */
-    double share;        /* of the requests that bring no decision of their own, from 0 to 1 */
-    bl_metrics *metrics; /* counts spans that were sent and dropped; outlives the exporter */
+    double share;        /* sampling probability of requests whose client decides nothing, from 0 to 1 */
+    bl_metrics *metrics; /* counts sent and dropped spans; outlives the exporter */
 } bl_exporter_options;
 
-/* The strings are copied.  BL_EINVAL where the URL is none; that nobody listens there is no failure. */
+/* The strings are copied.  BL_EINVAL if the URL is invalid; a collector that does not answer is not an error. */
 BL_NODISCARD bl_status bl_exporter_create(const bl_exporter_options *options, bl_exporter **out, bl_err *err);
-/* Sends what is left, for no longer than two seconds.  Accepts NULL. */
+/* Sends what is left, for at most two seconds.  Accepts NULL. */
 void bl_exporter_destroy(bl_exporter *exporter);
 
-/* Decide whether a request is traced, by its parent's word or by chance, and give it a place in its trace.  |quiet|: it is not
- * unless its parent asks for it.  NULL traces nothing. */
+/* Decide whether a request is traced, by its parent's flag or by chance, and assign its span.  |quiet|: trace it only if its
+ * parent asks for it.  A NULL exporter traces nothing. */
 void bl_exporter_begin(bl_exporter *exporter, bl_trail *trail, bool quiet);
-/* The request has ended; the trail is copied, if there is room. */
+/* Call when the request has ended: copies the trail if the queue has room. */
 void bl_exporter_take(bl_exporter *exporter, const bl_trail *trail);
 
 /* ---- otlp.c */
-/* The body of a request: spans of trails ring[(first + i) % size], i below |count|.  |epoch_ns| added to bl_clock_ns gives the
- * time since 1970. */
+/* Write the body of a post: the spans of the trails ring[(first + i) % size], i below |count|.  |epoch_ns| added to bl_clock_ns
+ * gives the time since 1970. */
 void bl_otlp_encode(bl_text *out, const bl_exporter_options *options, const char *instance, const bl_trail *ring, size_t size,
                     size_t first, size_t count, int64_t epoch_ns);
 

@@ -29,26 +29,26 @@ enum {
     BL_TIME_COUNT
 };
 
-/* Bounds of buckets double from 10 microseconds to 84 seconds: a cached graph is at the one end, a large one that is compiled at
- * the other, and a quantile is never off by more than its double. */
+/* Bucket bounds double from 10 microseconds, for cached graphs, to 84 seconds, for large compilations; so a quantile is exact
+ * within a factor of two. */
 enum { BL_TIME_BUCKETS = 24, BL_HTTP_CODES = 600, BL_METRIC_ROUTES = 128 };
 
 typedef struct bl_histogram {
-    atomic_ullong bucket[BL_TIME_BUCKETS + 1]; /* the last one has no bound */
+    atomic_ullong bucket[BL_TIME_BUCKETS + 1]; /* the last bucket has no bound */
     atomic_ullong sum_ns;
 } bl_histogram;
 
 void bl_histogram_add(bl_histogram *histogram, int64_t nanoseconds);
 unsigned long long bl_histogram_count(const bl_histogram *histogram);
 
-/* By route: as many series as there are routes, whatever clients ask for.  Zeroed is ready. */
+/* Series are by route, so their number does not depend on clients.  A zeroed object is valid. */
 typedef struct bl_metrics {
     atomic_llong count[BL_COUNT_COUNT];
     bl_histogram time[BL_METRIC_ROUTES][BL_TIME_COUNT];
     atomic_ullong code[BL_METRIC_ROUTES][BL_HTTP_CODES];
 } bl_metrics;
 
-/* What the labels of a route say.  Two rows are no routes: of requests that found none, and of work that no client waits for. */
+/* The labels of a route.  Two rows are not routes: requests without a route, and work that no client waits for. */
 enum { BL_METRIC_NO_ROUTE, BL_METRIC_OWN_WORK, BL_METRIC_FIRST_ROUTE };
 typedef struct bl_metric_route {
     const char *method, *pattern;
@@ -58,15 +58,15 @@ void bl_metrics_add(bl_metrics *metrics, int count, long long amount);
 long long bl_metrics_get(bl_metrics *metrics, int count);
 void bl_metrics_time(bl_metrics *metrics, int time, int route, int64_t nanoseconds);
 void bl_metrics_answer(bl_metrics *metrics, int route, int code);
-const char *bl_metrics_time_name(int time); /* as in beamline_NAME_seconds */
+const char *bl_metrics_time_name(int time); /* the NAME of beamline_NAME_seconds */
 
 /* ---- printing */
-/* The two lines in front of a metric's values; |type| is counter, gauge or histogram. */
+/* Print the two lines that precede a metric's values; |type| is counter, gauge or histogram. */
 void bl_metrics_head(bl_text *out, const char *name, const char *type, const char *help);
-/* Its buckets, sum and count as beamline_NAME_seconds, with |labels| in front of le; nothing where it is empty. */
+/* Print buckets, sum and count as beamline_NAME_seconds, with |labels| before le; nothing if the histogram is empty. */
 void bl_histogram_print(bl_text *out, const char *name, const char *labels, const bl_histogram *histogram);
 void bl_metrics_print(bl_metrics *metrics, const bl_metric_route *routes, int nroutes, bl_text *out);
-/* What Prometheus' own libraries say of every process: memory, processor time, files, start. */
+/* Print the process metrics of Prometheus' client libraries: memory, processor time, files, start time. */
 void bl_metrics_print_process(bl_text *out);
 
 #endif

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { INTERNAL = 1, SERVER = 2, FAILED = 2 }; /* SpanKind and StatusCode: opentelemetry/proto/trace/v1/trace.proto */
+enum { INTERNAL = 1, SERVER = 2, FAILED = 2 }; /* SpanKind and StatusCode of opentelemetry/proto/trace/v1/trace.proto */
 
 /* ---- attributes: a list of {"key", "value": {"stringValue" or "intValue" or "doubleValue"}} */
 
@@ -25,7 +25,7 @@ static void put_text(bl_text *out, const char *name, const char *value)
     bl_text_puts(out, "}}");
 }
 
-/* 64 bits are strings in the JSON of protocol buffers. */
+/* The JSON form of protocol buffers has 64-bit integers as strings. */
 static void put_count(bl_text *out, const char *name, uint64_t value)
 {
     begin_attribute(out, name);
@@ -42,12 +42,12 @@ static void put_ms(bl_text *out, const char *phase, int64_t ns)
 
 /* ---- spans */
 
-/* A span's number in its trace: those of the phases follow from the request's. */
+/* Derive the span id of a phase from that of the request. */
 static void child_id(const unsigned char *parent, unsigned number, unsigned char *out)
 {
     uint64_t value = 0;
     memcpy(&value, parent, sizeof value);
-    value = (value + number + 1) * UINT64_C(0x9e3779b97f4a7c15); /* odd, so that no two are the same */
+    value = (value + number + 1) * UINT64_C(0x9e3779b97f4a7c15); /* an odd factor is invertible, so the ids are distinct */
     value = value != 0 ? value : 1;
     memcpy(out, &value, sizeof value);
 }
@@ -74,7 +74,7 @@ static void put_times(bl_text *out, int kind, int64_t begin_ns, int64_t end_ns)
                    end_ns);
 }
 
-/* Names are those of the semantic conventions for HTTP servers. */
+/* Attribute names follow the semantic conventions for HTTP servers. */
 static void put_attributes(bl_text *out, const bl_trail *trail)
 {
     bl_text_puts(out, ",\"attributes\":[");
@@ -97,7 +97,7 @@ static void put_attributes(bl_text *out, const bl_trail *trail)
     bl_text_puts(out, "]");
 }
 
-/* The request, and a child for each of its stays. */
+/* Write the span of the request, and a child span for each interval. */
 static void put_trail(bl_text *out, const bl_trail *trail, int64_t epoch_ns)
 {
     char name[128];

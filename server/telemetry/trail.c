@@ -78,7 +78,7 @@ void bl_trail_log(const bl_trail *trail, bl_log_level level)
 
 /* ---- traceparent */
 
-/* Lower case alone, as the specification has it. */
+/* Only lower case is valid by the specification. */
 static bool read_hex(const char *text, size_t bytes, unsigned char *out)
 {
     static const char digits[] = "0123456789abcdef";
@@ -102,7 +102,7 @@ bool bl_trace_parse(const char *text, bl_trace_context *out)
     *out = (bl_trace_context){0};
     if (len < LENGTH || text[2] != '-' || text[35] != '-' || text[52] != '-')
         return false;
-    (void)read_hex(text, 1, &version); /* zero is fine here, and what is no hexadecimal must not pass for it */
+    (void)read_hex(text, 1, &version); /* version and flags may be zero; strspn below refuses other characters */
     (void)read_hex(text + 53, 1, &flags);
     if (strspn(text, "0123456789abcdef") != 2 || strspn(text + 53, "0123456789abcdef") < 2 || version == NEWER)
         return false;
