@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The words of a command line, by the rows of commands.def. */
+/* Parsing of the command line by the rows of commands.def. */
 #include "server/command/command.h"
 
 #include "engine/base/near.h"
@@ -87,7 +87,7 @@ static bl_status keep_option(bl_call *call, const bl_option_row *row, const char
     return BL_OK;
 }
 
-/* "--flag", "--flag=value", "--flag value", "-c 8" or "-c8" at argv[*at]; *at is then at its last word. */
+/* Parse "--flag", "--flag=value", "--flag value", "-c 8" or "-c8" at argv[*at]; *at becomes the index of its last word. */
 static bl_status take_option(bl_call *call, int argc, char *const *argv, int *at, bl_err *err)
 {
     char *word = argv[*at], *name = word + 1, *value = NULL;
@@ -112,7 +112,7 @@ static bl_status take_option(bl_call *call, int argc, char *const *argv, int *at
 
 /* ---- operands */
 
-/* How many words "NAME [URL]" or "FILE..." stand for. */
+/* The number of operands that "NAME [URL]" or "FILE..." allows. */
 static void count_operands(const char *arguments, int *least, int *most)
 {
     *least = *most = 0;
@@ -144,7 +144,7 @@ static bl_status check_operands(bl_call *call, const char *arguments, bl_err *er
     return err->status;
 }
 
-/* The first operand is a verb, if the command has any; then those of the verb follow. */
+/* If the command has verbs, the first operand is the verb; the verb's operands follow. */
 static bl_status take_verb(bl_call *call, const char **arguments, bl_err *err)
 {
     const bl_verb_row *row = NULL;
@@ -195,7 +195,7 @@ bl_status bl_call_parse(bl_call *call, int argc, char *const *argv, bl_err *err)
     return check_operands(call, arguments, err);
 }
 
-/* ---- what was given */
+/* ---- reading options */
 
 static const bl_call_option *last_option(const bl_call *call, const char *flag)
 {

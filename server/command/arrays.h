@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tensors that a command sends and receives: files of NumPy, safetensors, IDX and CSV, and JSON on the command line. */
+/* Tensors that a command sends and receives: NumPy, safetensors, IDX and CSV files, and JSON on the command line. */
 #ifndef BL_SERVER_COMMAND_ARRAYS_H
 #define BL_SERVER_COMMAND_ARRAYS_H
 
@@ -7,7 +7,7 @@
 
 enum { BL_ARRAYS_MOST = 256 };
 
-extern const bl_wire_limits bl_arrays_limits; /* of files that are read here */
+extern const bl_wire_limits bl_arrays_limits; /* for files that a command reads */
 
 typedef struct bl_arrays {
     bl_arena *arena;
@@ -15,17 +15,17 @@ typedef struct bl_arrays {
     size_t count;
 } bl_arrays;
 
-/* "NAME=VALUE": a JSON value becomes member NAME of |member| in |document|; a file becomes a tensor, and takes the place of that
- * member.  "FILE.safetensors" alone is all the tensors in it. */
+/* Take "NAME=VALUE".  A JSON value becomes member NAME of |member| in |document|.  A file becomes a tensor and replaces that
+ * member.  "FILE.safetensors" alone takes all tensors of the file. */
 BL_NODISCARD bl_status bl_arrays_take(bl_arrays *arrays, const char *given, bl_text *document, const char *member, bl_err *err);
 void bl_arrays_fini(bl_arrays *arrays);
-/* The body of a request: |document| itself, or a safetensors file that carries it. */
+/* The body of a request: |document| itself, or, with tensors, a safetensors file that contains it. */
 BL_NODISCARD bl_status bl_arrays_body(const bl_arrays *arrays, const bl_text *document, bl_text *out, const char **media,
                                       bl_err *err);
 
-/* "FILE.npy" for the one tensor, "NAME=FILE.npy", or "FILE.safetensors" for all. */
+/* Save to "FILE.npy" (the only tensor), "NAME=FILE.npy", or "FILE.safetensors" (all tensors). */
 BL_NODISCARD bl_status bl_arrays_save(const bl_file_tensor *tensors, size_t count, const char *to, bl_err *err);
-/* "y  float32 [2,3]  [[1,2,3],[4,5,6]]"; of many numbers the first. */
+/* Print "y  float32 [2,3]  [[1,2,3],[4,5,6]]"; of a large tensor only the first numbers. */
 void bl_array_print(const bl_file_tensor *tensor, bl_text *out);
 
 #endif

@@ -13,7 +13,7 @@
 
 enum { CONNECT_SECONDS = 10, MOST_KEY = 4096 };
 
-/* A request under way. */
+/* A running request. */
 typedef struct transfer {
     bl_ask *ask;
     const bl_ask_request *request;
@@ -21,7 +21,7 @@ typedef struct transfer {
     char problem[CURL_ERROR_SIZE];
 } transfer;
 
-/* ---- who is asked, and by whom */
+/* ---- address and key */
 
 static bl_status set_url(bl_ask *ask, const char *given, bl_err *err)
 {
@@ -113,7 +113,7 @@ static size_t on_read(char *data, size_t size, size_t n, void *arg)
     int64_t left = t->request->bytes - t->sent;
     size_t most = size * n < (size_t)left ? size * n : (size_t)left;
     ssize_t got = most > 0 ? pread(t->request->fd, data, most, (off_t)(t->request->from + t->sent)) : 0;
-    if (got < 0 || (got == 0 && most > 0)) /* it was cut meanwhile */
+    if (got < 0 || (got == 0 && most > 0)) /* the file became shorter */
         return CURL_READFUNC_ABORT;
     t->sent += got;
     if (t->request->sent != NULL)
@@ -177,7 +177,7 @@ static bl_status set_request(bl_ask *ask, const bl_ask_request *request, struct 
     CURL *curl = ask->curl;
     const char *certificates = getenv("SSL_CERT_FILE");
     bl_text address = {0};
-    curl_easy_reset(curl); /* the connection stays */
+    curl_easy_reset(curl); /* keeps the connection */
     bl_text_printf(&address, "%s%s", ask->url, request->path);
     bool whole = !address.failed && curl_easy_setopt(curl, CURLOPT_URL, address.data) == CURLE_OK;
     bl_text_fini(&address);
@@ -239,7 +239,7 @@ bl_status bl_ask_document(const bl_ask *ask, cJSON **out, bl_err *err)
     return *out != NULL ? BL_OK : bl_fail(err, BL_EINVAL, "the server's answer is no JSON: %.100s", bl_text_get(&ask->body));
 }
 
-/* The words of a problem document, of {"error": "text"} or of OpenAI's {"error": {"message"}}. */
+/* Fail with the text of a problem document, of {"error": "text"} or of OpenAI's {"error": {"message"}}. */
 static bl_status explain_refusal(const bl_ask *ask, bl_err *err)
 {
     cJSON *body = cJSON_ParseWithLength(bl_text_get(&ask->body), ask->body.len);
@@ -286,7 +286,7 @@ bl_status bl_ask_send(bl_ask *ask, const bl_ask_request *request, bl_err *err)
     if (st == BL_OK) {
         CURLcode code = curl_easy_perform(ask->curl);
         curl_easy_getinfo(ask->curl, CURLINFO_RESPONSE_CODE, &ask->status);
-        /* What refuses a body may close before it has read it: the answer counts. */
+        /* a server that refuses a body may close before it has read the body: its answer counts */
         ask->silent = !ask->stopped && (ask->status == 0 || (code != CURLE_OK && ask->status / 100 == 2));
         if (ask->silent)
             st = explain_silence(&t, code, err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `beamline bench`: so many clients ask a hosted model again and again.  Each has a thread and a connection of its own. */
+/* `beamline bench`: several clients send requests to a hosted model in a loop.  Each client has its own thread and connection. */
 #include "server/command/question.h"
 
 #include "engine/base/clock.h"
@@ -20,7 +20,7 @@ typedef struct samples {
     size_t count, cap;
 } samples;
 
-/* What all clients share, and change not. */
+/* Shared by all clients, and constant. */
 typedef struct plan {
     const bl_call *call;
     bl_ask_request request;
@@ -32,11 +32,11 @@ typedef struct client {
     const plan *plan;
     pthread_t thread;
     bl_ask ask;
-    samples whole, first; /* of a request, and until its first token */
+    samples whole, first; /* seconds of a request, and until its first token */
     double tokens;
-    int64_t begun_ns, first_ns; /* of the request under way; 0: no token has come */
-    char broken[300];           /* an error in the midst of a stream */
-    bl_err err;                 /* that ended it */
+    int64_t begun_ns, first_ns; /* of the current request; 0: no token yet */
+    char broken[300];           /* the error message in a stream */
+    bl_err err;                 /* the error that ended the client */
 } client;
 
 static void keep_sample(samples *s, double value)
@@ -54,7 +54,7 @@ static void keep_sample(samples *s, double value)
 
 /* ---- a client */
 
-/* A chunk of a text: when the first one came, and in the last one how many tokens there were. */
+/* A chunk of a streamed text: records the time of the first chunk, and the token count of the last one. */
 static bool on_chunk(void *arg, const char *name, const char *id, const char *data, size_t len)
 {
     client *c = arg;
@@ -110,7 +110,7 @@ static int compare_values(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of sorted values, by the nearest rank. */
+/* Percentile of sorted values, by the nearest rank. */
 static double percentile(const samples *s, double share)
 {
     size_t rank = (size_t)ceil(share * (double)s->count);
@@ -201,7 +201,7 @@ static bl_status start_client(client *c, const plan *shared, bl_err *err)
     return pthread_create(&c->thread, NULL, run_client, c) == 0 ? BL_OK : bl_fail(err, BL_ENOMEM, "a thread");
 }
 
-/* All of them at once, until the time is up; the first failure is that of the command. */
+/* Run all clients until the time is up; the first failure is the command's. */
 static bl_status run_clients(bl_call *call, plan *shared, figures *f, bl_err *err)
 {
     client *clients = calloc((size_t)f->clients, sizeof *clients);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* `beamline chat`: a conversation with a text model of a running server, through POST /v1/chat/completions as a stream.
+/* `beamline chat`: a conversation with a text model of a running server, by POST /v1/chat/completions as a stream.
  *
- * In a terminal each line is a message; a line that ends with a backslash goes on in the next one, and Ctrl-C ends the answer
- * that is being written.  Otherwise standard input is one message, and standard output is the answer. */
+ * On a terminal each line is a message; a line that ends with a backslash continues in the next line, and Ctrl-C ends the current
+ * answer.  Otherwise standard input is one message, and standard output is the answer. */
 #include "server/command/command.h"
 
 #include "engine/base/file.h"
@@ -20,15 +20,15 @@
 typedef struct conversation {
     bl_ask *ask;
     const char *model;
-    cJSON *messages, *options; /* |options|: members of each request, such as max_tokens */
-    int interrupts;            /* a descriptor that is readable after Ctrl-C */
+    cJSON *messages, *options; /* |options|: members of every request, such as max_tokens */
+    int interrupts;            /* a descriptor that becomes readable after Ctrl-C */
     bool terminal;
 } conversation;
 
 typedef struct answer {
     conversation *chat;
     bl_text text, error;
-    bool thinks; /* the model's reasoning is being printed */
+    bool thinks; /* reasoning of the model is being printed */
 } answer;
 
 static const char help[] = "/clear  forget the conversation, but not the system message\n"
@@ -62,7 +62,7 @@ static void drop_last(conversation *chat)
 
 /* ---- an answer */
 
-/* Text of a model; in a terminal without what that would take for commands. */
+/* Print text of a model; on a terminal without control characters. */
 static void print_text(const char *text, bool terminal)
 {
     bl_text safe = {0};
@@ -81,7 +81,7 @@ static void show_thinking(answer *a, bool thinks)
     a->thinks = thinks;
 }
 
-/* A chunk of the answer.  A failure in its midst is an event too, and the last one. */
+/* A chunk of the answer.  An error within the stream is an event too, and the last one. */
 static bool take_event(void *arg, const char *name, const char *id, const char *data, size_t len)
 {
     answer *a = arg;
@@ -121,7 +121,7 @@ static char *make_request(const conversation *chat)
     return body;
 }
 
-/* Send the conversation and print what the model answers, which becomes its last message.  An answer that Ctrl-C ended stays. */
+/* Send the conversation and print the answer, which becomes the last message.  An answer that Ctrl-C ended is kept. */
 static bl_status ask_model(conversation *chat, bl_err *err)
 {
     answer a = {.chat = chat};
@@ -177,7 +177,7 @@ static bl_status save(const conversation *chat, const char *path, bl_err *err)
     return st;
 }
 
-/* A line that begins with "/".  False: end. */
+/* Execute a line that begins with "/".  False: quit. */
 static bool obey(conversation *chat, const char *line, bl_err *err)
 {
     if (strcmp(line, "/quit") == 0 || strcmp(line, "/exit") == 0)
@@ -201,7 +201,7 @@ static bool obey(conversation *chat, const char *line, bl_err *err)
     return true;
 }
 
-/* Wait for a line of the terminal: 1, 0 at its end, -1 after Ctrl-C. */
+/* Wait for a line of the terminal.  Returns 1, 0 at the end of input, -1 after Ctrl-C. */
 static int read_line(const conversation *chat, char **line, size_t *room)
 {
     struct pollfd fds[2] = {{.fd = STDIN_FILENO, .events = POLLIN}, {.fd = chat->interrupts, .events = POLLIN}};
@@ -215,7 +215,7 @@ static int read_line(const conversation *chat, char **line, size_t *room)
     return len > 0;
 }
 
-/* A message of one or more lines in |out|. */
+/* Read a message of one or more lines into |out|. */
 static int read_message(const conversation *chat, bl_text *out)
 {
     char *line = NULL;
@@ -267,7 +267,7 @@ static bl_status answer_input(conversation *chat, bl_err *err)
     char piece[4096];
     for (size_t n = 0; (n = fread(piece, 1, sizeof piece, stdin)) > 0;)
         bl_text_append(&message, piece, n);
-    while (bl_text_last(&message) == '\n') /* the end of the last line, and no part of the message */
+    while (bl_text_last(&message) == '\n') /* the final newline is not part of the message */
         message.data[--message.len] = '\0';
     bl_status st = message.failed || message.len == 0 ? bl_fail(err, BL_EINVAL, "standard input has no message") : BL_OK;
     if (st == BL_OK) {
@@ -280,7 +280,7 @@ static bl_status answer_input(conversation *chat, bl_err *err)
 
 /* ---- the command */
 
-/* What the options say of each request. */
+/* Read the members of every request from the options. */
 static void read_options(const bl_call *call, conversation *chat)
 {
     static const struct {

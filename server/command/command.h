@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The command line: a table of commands (commands.def), and a call of one of them with its arguments parsed by that table.
- * Thread: one. */
+/* The command line: a table of commands (commands.def), and a call of a command with arguments parsed by that table.  Thread:
+ * one. */
 #ifndef BL_SERVER_COMMAND_COMMAND_H
 #define BL_SERVER_COMMAND_COMMAND_H
 
@@ -8,21 +8,21 @@
 #include "server/settings.h"
 
 enum {
-    BL_COMMAND_ASKS = 1,     /* it asks a running server */
+    BL_COMMAND_ASKS = 1,     /* sends requests to a running server */
     BL_COMMAND_ANSWERS = 2,  /* --json prints the server's document */
-    BL_COMMAND_SETTINGS = 4, /* it takes the options of the server */
-    BL_COMMAND_LISTS = 8,    /* and its help lists them */
-    BL_COMMAND_MUST = 16     /* it needs a verb */
+    BL_COMMAND_SETTINGS = 4, /* takes the options of the server */
+    BL_COMMAND_LISTS = 8,    /* its help lists these options */
+    BL_COMMAND_MUST = 16     /* requires a verb */
 };
 
-/* What the process ends with. */
+/* Exit statuses of the process. */
 enum { BL_EXIT_DONE = 0, BL_EXIT_FAILED = 1, BL_EXIT_MISUSED = 2, BL_EXIT_SILENT = 3 /* no server answered */ };
 
 typedef struct bl_call bl_call;
 
 typedef struct bl_command {
     const char *name;
-    /* A failure with an empty text has been told already. */
+    /* A failure with an empty text was already reported. */
     bl_status (*run)(bl_call *call, bl_err *err);
     unsigned takes;
     const char *arguments, *doc, *more;
@@ -39,10 +39,10 @@ typedef struct bl_option_row {
     const char *argument, *doc;
 } bl_option_row;
 
-/* The rows of commands.def, in its order; NULL behind the last. */
+/* The rows of commands.def in order; NULL past the last row. */
 const bl_command *bl_command_at(size_t i);
 const bl_command *bl_command_find(const char *name);
-/* The next row of |command| from *at on, which is then behind it; NULL: there is none. */
+/* The next row of |command| from index *at on; *at becomes the index after it.  NULL: none. */
 const bl_verb_row *bl_command_verb(const bl_command *command, size_t *at);
 const bl_option_row *bl_command_option(const bl_command *command, size_t *at);
 
@@ -51,7 +51,7 @@ enum { BL_CALL_OPERANDS = 64, BL_CALL_OPTIONS = 256 };
 typedef struct bl_call_option {
     const bl_option_row *row;
     const char *text;
-    double number; /* of a COUNT, BYTES or NUMBER */
+    double number; /* of a COUNT, BYTES or NUMBER option */
 } bl_call_option;
 
 struct bl_call {
@@ -61,35 +61,35 @@ struct bl_call {
     int noperands;
     bl_call_option options[BL_CALL_OPTIONS];
     int noptions;
-    char *settings[BL_CALL_OPTIONS]; /* options of the server, as bl_settings_load takes them */
+    char *settings[BL_CALL_OPTIONS]; /* options of the server, for bl_settings_load */
     int nsettings;
-    bool helps; /* --help was given */
+    bool helps; /* the arguments include --help */
     bool misused;
-    bl_ask ask; /* of the server that the command asks; closed when the command has ended */
+    bl_ask ask; /* connection to the server; closed when the command has ended */
 };
 
-/* |argv| is what stands behind the command's name. */
+/* |argv| are the arguments after the command's name. */
 BL_NODISCARD bl_status bl_call_parse(bl_call *call, int argc, char *const *argv, bl_err *err);
-/* The failure that the command was used wrongly, with the usage behind it. */
+/* Fail with a usage error; the message includes the usage. */
 bl_status bl_call_misuse(bl_call *call, bl_err *err, const char *fmt, ...) BL_PRINTF(3, 4);
 
-/* An option of the command's rows, the last one given; what was not given is NULL, |usual| or false. */
+/* The last value of an option of the command; without the option NULL, |usual| or false. */
 const char *bl_call_text(const bl_call *call, const char *flag);
 double bl_call_number(const bl_call *call, const char *flag, double usual);
 bool bl_call_has(const bl_call *call, const char *flag);
-/* Of an option that is given several times the next from *at on. */
+/* The next value, from index *at on, of an option that may be repeated. */
 const char *bl_call_next(const bl_call *call, const char *flag, int *at);
-/* Of a command that works on this machine too: it was told to ask a server. */
+/* For commands that can also work locally: do the options select a running server? */
 bool bl_call_is_remote(const bl_call *call);
 
-/* Make call->ask ready: --url and --key-file, or the environment. */
+/* Prepare call->ask from --url and --key-file, or from the environment. */
 BL_NODISCARD bl_status bl_call_connect(bl_call *call, bl_err *err);
-/* Ask with call->ask.  With --json the answer is printed, and *told is true. */
+/* Send a request with call->ask.  With --json the answer is printed and *told becomes true. */
 BL_NODISCARD bl_status bl_call_ask(bl_call *call, const bl_ask_request *request, bool *told, bl_err *err);
 
-/* A document as it is, with a newline; for a terminal what that would obey is escaped. */
+/* Print a document unchanged, with a newline; on a terminal control characters are escaped. */
 bool bl_call_print_json(const char *document);
-/* What went wrong, and the node that is to blame, on standard error. */
+/* Print the error, and the node that caused it, to standard error. */
 void bl_call_tell(const bl_err *err);
 
 /* ---- help.c */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `beamline completion SHELL`: a script for bash, zsh or fish, made from the rows of commands.def. */
+/* `beamline completion SHELL`: a completion script for bash, zsh or fish, made from the rows of commands.def. */
 #include "server/command/command.h"
 
 #include "server/command/terminal.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What an argument is completed by. */
+/* How an argument is completed. */
 typedef enum completed { BY_NOTHING, BY_FILES, BY_FOLDERS, BY_MODELS, BY_JOBS, BY_COMMANDS, BY_WORDS } completed;
 
 static completed kind_of(const char *argument)
@@ -27,7 +27,7 @@ static completed kind_of(const char *argument)
     return memchr(argument, '|', len) != NULL ? BY_WORDS : BY_NOTHING;
 }
 
-/* The flags of the server too, with a blank in front of each. */
+/* Append the flags of the command and, if it takes them, of the server, each after a blank. */
 static void put_flags(const bl_command *command, bl_text *out)
 {
     const bl_option_row *row = NULL;
@@ -48,7 +48,7 @@ static void put_commands(bl_text *out)
         bl_text_printf(out, "%s%s", i > 0 ? " " : "", bl_command_at(i)->name);
 }
 
-/* The verbs, or the words of "a|b". */
+/* Append the verbs, or the words of "a|b". */
 static void put_words(const bl_command *command, bl_text *out)
 {
     const bl_verb_row *row = NULL;
@@ -73,14 +73,14 @@ static const char *bash_action(completed by)
     case BY_COMMANDS:
         return "COMPREPLY=($(compgen -W \"$commands\" -- \"$cur\"))";
     case BY_NOTHING:
-    case BY_FILES: /* bash's own, since there is no reply */
+    case BY_FILES: /* an empty reply makes bash complete files itself */
     case BY_WORDS:
         break;
     }
     return ":";
 }
 
-/* After an option that takes a value its value is completed, not another option. */
+/* After an option that takes a value, complete the value. */
 static void put_bash_values(const bl_command *command, bl_text *out)
 {
     const bl_option_row *row = NULL;
@@ -126,7 +126,7 @@ static void put_bash(bl_text *out)
 
 /* ---- zsh */
 
-/* |text| within single quotes, with what _arguments gives a meaning escaped. */
+/* Append |text| for use within single quotes, with characters that are special in _arguments escaped. */
 static void put_zsh_text(const char *text, bl_text *out)
 {
     for (; *text != '\0'; text++) {

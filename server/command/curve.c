@@ -23,10 +23,10 @@ void bl_curve_add(bl_curve *curve, double x, double y)
     curve->y[curve->count++] = y;
 }
 
-/* What is drawn: dots of a grid, and how values get there. */
+/* The plot: a grid of dots, and the mapping of values to dots. */
 typedef struct plot {
-    int columns, rows, across, down; /* characters, and dots of one */
-    double x0, x1, y0, y1;           /* of the y on the scale */
+    int columns, rows, across, down; /* number of characters, and of dots in one character */
+    double x0, x1, y0, y1;           /* range of the scaled y */
     bool logarithmic;
     unsigned char dots[MOST_ROWS][MOST_COLUMNS]; /* bits of each character */
 } plot;
@@ -48,14 +48,14 @@ static void measure_plot(plot *p, const bl_curve *curve)
     p->x1 = curve->x[curve->count - 1];
     p->y0 = scale_value(p, least);
     p->y1 = scale_value(p, most);
-    if (p->y1 <= p->y0) { /* a constant is drawn in the middle */
+    if (p->y1 <= p->y0) { /* draw a constant in the middle */
         double margin = p->y0 == 0 ? 1 : fabs(p->y0) * 0.1;
         p->y0 -= margin;
         p->y1 += margin;
     }
 }
 
-/* The bit of a dot in a character of Braille (Unicode 15, 2800): two columns of four. */
+/* The bit of a dot in a Braille character (Unicode 15, 2800): two columns of four dots. */
 static unsigned char dot_bit(const plot *p, int x, int y)
 {
     static const unsigned char braille[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
@@ -80,7 +80,7 @@ static int dot_y(const plot *p, double y)
     return (int)lround((1 - part) * (p->rows * p->down - 1));
 }
 
-/* From each point to the next one. */
+/* Draw a line from each point to the next. */
 static void draw_lines(plot *p, const bl_curve *curve)
 {
     set_dot(p, dot_x(p, curve->x[0]), dot_y(p, curve->y[0]));

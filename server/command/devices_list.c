@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `beamline serve`, `version`, and `devices`: those of this machine or of a running server, which takes one out of service. */
+/* `beamline serve`, `version`, and `devices`: lists the devices of this machine or of a running server, and drains or resumes a
+ * device of a server. */
 #include "server/command/command.h"
 
 #include "engine/device/device.h"
@@ -23,7 +24,7 @@ bl_status bl_command_version(bl_call *call, bl_err *err)
     return BL_OK;
 }
 
-/* ---- of this machine */
+/* ---- this machine */
 
 static bl_status list_here(const bl_call *call, bl_err *err)
 {
@@ -48,7 +49,7 @@ static bl_status list_here(const bl_call *call, bl_err *err)
     return st;
 }
 
-/* ---- of a running server */
+/* ---- a running server */
 
 static bl_status list_there(bl_call *call, bl_err *err)
 {

@@ -18,7 +18,7 @@ bl_status bl_document_read_file(const char *path, bl_text *out, bl_err *err)
 {
     bool input = strcmp(path, "-") == 0;
     int fd = input ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC), got = 0;
-    gzFile file = fd >= 0 ? gzdopen(fd, "rb") : NULL; /* which reads other files as they are */
+    gzFile file = fd >= 0 ? gzdopen(fd, "rb") : NULL; /* gzread reads uncompressed files unchanged */
     if (file == NULL) {
         bl_status st = bl_fail(err, BL_ENOTFOUND, "%.300s cannot be opened: %s", path, strerror(errno));
         if (fd >= 0)
@@ -68,7 +68,7 @@ bool bl_document_is_json(const char *text)
     return check_json(&borrowed, &kind, &err) == BL_OK;
 }
 
-/* ---- members; the text is known to be JSON */
+/* ---- members; the text must be valid JSON */
 
 static const char *skip_space(const char *p)
 {
@@ -98,7 +98,7 @@ static const char *skip_value(const char *p)
     return p;
 }
 
-/* A member within the text: from its name to the end of its value. */
+/* The place of a member in the text, from its name to the end of its value. */
 typedef struct member_place {
     const char *name, *value, *end;
     bool first;
@@ -143,7 +143,7 @@ void bl_document_set(bl_text *document, const char *in, const char *name, const 
     }
     if (in != NULL)
         object = place.value;
-    if (*skip_space(object) != '{') /* the server will say so */
+    if (*skip_space(object) != '{') /* the server reports the error */
         return;
     if (!find_member(object, name, &place)) {
         const char *open = skip_space(object) + 1;
@@ -155,7 +155,7 @@ void bl_document_set(bl_text *document, const char *in, const char *name, const 
         bl_text_append(&out, text, (size_t)(place.value - text));
         bl_text_puts(&out, value);
         bl_text_append(&out, place.end, (size_t)(end - place.end));
-    } else { /* with the comma behind it, or else the one before */
+    } else { /* remove the comma after it, or else the one before */
         const char *from = place.name, *to = skip_space(place.end);
         if (*to == ',')
             to++;

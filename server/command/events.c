@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* A line that begins with |name| and a colon: what stands behind, without one blank. */
+/* Read a field line: |name|, a colon, and the value without one leading blank. */
 static bool read_field(const char *line, size_t len, const char *name, bl_span *out)
 {
     size_t size = strlen(name);
@@ -14,7 +14,7 @@ static bool read_field(const char *line, size_t len, const char *name, bl_span *
     return true;
 }
 
-/* An empty line ends an event. */
+/* Process a line; an empty line ends an event. */
 static bool take_line(bl_events *e, const char *line, size_t len)
 {
     bl_span field;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Help and the manual page, made from the rows of commands.def and settings.def. */
+/* Help and the manual page, generated from the rows of commands.def and settings.def. */
 #include "server/command/command.h"
 
 #include "server/command/terminal.h"
@@ -24,7 +24,7 @@ static bool has_options(const bl_command *command)
     return (command->takes & BL_COMMAND_SETTINGS) != 0 || bl_command_option(command, &at) != NULL;
 }
 
-/* "list | show KEY", or the arguments where there are no verbs; in brackets where the verb may be left out. */
+/* Append "list | show KEY", or the arguments if there are no verbs; in brackets if the verb is optional. */
 static void put_arguments(const bl_command *command, bl_text *out)
 {
     const bl_verb_row *row = NULL;
@@ -121,7 +121,7 @@ bl_status bl_command_help(bl_call *call, bl_err *err)
 
 /* ---- the manual page */
 
-/* Words of capitals in italics, the others bold. */
+/* Words in capitals are italic, the others bold. */
 static void put_man_words(const char *text, bl_text *out)
 {
     while (*text != '\0') {

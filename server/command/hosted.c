@@ -18,7 +18,7 @@ static bl_status print_models(const cJSON *answer, bl_err *err)
     return bl_table_end(&table, err);
 }
 
-/* Each name once: the versions of a model stand together. */
+/* Print each name once: the versions of a model are adjacent. */
 static void print_names(const cJSON *answer)
 {
     const char *before = "";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `beamline infer`: a hosted model is asked once, with tensors, a picture or a text. */
+/* `beamline infer`: one inference of a hosted model, with tensors, a picture or a text. */
 #include "server/command/question.h"
 
 #include "proto/encode.h"
@@ -13,9 +13,9 @@
 
 enum { MOST_SHOWN = 1000 };
 
-/* ---- what it answers */
+/* ---- printing the answer */
 
-/* "    0.998  espresso" */
+/* Append "    0.998  espresso". */
 static bl_status put_class(const bl_json *one, bl_text *out, bl_err *err)
 {
     bl_json score, label, index;
@@ -36,7 +36,7 @@ static bl_status put_class(const bl_json *one, bl_text *out, bl_err *err)
     return BL_OK;
 }
 
-/* Texts, or the first numbers as the server wrote them. */
+/* Append texts, or the first numbers as the server wrote them. */
 static void put_data(const bl_json *data, bl_text *out)
 {
     size_t commas = 0, len = 0;
@@ -111,7 +111,7 @@ static bl_status print_outputs(const bl_ask *ask, bl_err *err)
     return st;
 }
 
-/* ---- to files: outputs as bytes behind the envelope */
+/* ---- saving outputs, which are bytes after the envelope */
 
 static bl_status read_shape(const cJSON *shape, bl_file_tensor *tensor, bl_err *err)
 {
@@ -159,7 +159,7 @@ static bl_status save_outputs(const bl_call *call, bl_err *err)
     return st;
 }
 
-/* ---- what it is asked */
+/* ---- sending the request */
 
 static bl_status ask_picture(bl_question *question, bl_err *err)
 {
@@ -187,7 +187,7 @@ static bl_status ask_picture(bl_question *question, bl_err *err)
     return st;
 }
 
-/* A text model goes on with the text. */
+/* Ask a text model to continue the text. */
 static bl_status ask_writer(bl_question *question, bl_err *err)
 {
     bl_text path = {0}, body = {0}, out = {0};

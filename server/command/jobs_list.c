@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SHORT_ID = 8 /* digits of a job's number that are shown */, WHOLE_ID = 32 };
+enum { SHORT_ID = 8 /* digits of a job's id that are shown */, WHOLE_ID = 32 };
 
-/* ---- numbers of jobs */
+/* ---- ids of jobs */
 
 bl_status bl_job_find(bl_call *call, const char *given, bl_text *out, bl_err *err)
 {
@@ -46,7 +46,7 @@ static void add_seconds(bl_table *table, double seconds)
     bl_text_fini(&text);
 }
 
-/* The last value of the metric that is called loss, else of the first. */
+/* Add the last value of the metric called loss, else of the first metric. */
 static void add_metric(bl_table *table, const cJSON *job)
 {
     const cJSON *metrics = bl_answer_at(job, "metrics"), *item = bl_answer_at(metrics, "loss");
@@ -95,7 +95,7 @@ bl_status bl_command_jobs(bl_call *call, bl_err *err)
     return st;
 }
 
-/* ---- the end of one */
+/* ---- cancel */
 
 bl_status bl_command_cancel(bl_call *call, bl_err *err)
 {

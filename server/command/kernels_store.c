@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `beamline kernels`: the kernel database of this machine, or that of a running server. */
+/* `beamline kernels`: the kernel database of this machine, or of a running server. */
 #include "server/command/command.h"
 
 #include "proto/json.h"
@@ -85,7 +85,7 @@ static bl_status import_line(bl_kernels *kernels, const char *line, size_t len, 
     return st;
 }
 
-/* Lines that cannot be are told and left out. */
+/* Invalid lines are reported and skipped. */
 static bool import_file(bl_kernels *kernels, FILE *from)
 {
     char *line = NULL;
@@ -136,7 +136,7 @@ static bool run_verb(bl_kernels *kernels, const char *verb, const char *operand,
     return good;
 }
 
-/* The kernels that a running server has found, as GET /api/v1/kernels tells them. */
+/* List the kernels of a running server: GET /api/v1/kernels. */
 static bl_status ask_kernels(bl_call *call, bl_err *err)
 {
     bl_table table = {.heads = {"key", "kernel", ">before us", ">after us", "moves"}};
@@ -158,7 +158,7 @@ static bl_status ask_kernels(bl_call *call, bl_err *err)
     return bl_table_end(&table, err);
 }
 
-/* One of them, with its loop nest, for each device that it was searched on: GET /api/v1/kernels/KEY. */
+/* Show one kernel with its loop nest, for each device on which it was searched: GET /api/v1/kernels/KEY. */
 static bl_status ask_kernel(bl_call *call, bl_err *err)
 {
     bl_text path = {0}, out = {0};
@@ -214,5 +214,5 @@ bl_status bl_command_kernels(bl_call *call, bl_err *err)
         good = run_verb(server.tuner.kernels, call->verb, operand, err);
     bl_tuning_stop(&server);
     bl_settings_fini(&server.settings);
-    return good ? BL_OK : bl_fail(err, BL_EINVAL, "%s", ""); /* lines that cannot be are told already */
+    return good ? BL_OK : bl_fail(err, BL_EINVAL, "%s", ""); /* invalid lines were already reported */
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `beamline keys` and `beamline usage`: on the store itself, whether or not a server runs. */
+/* `beamline keys` and `beamline usage`: these commands access the store directly, whether or not a server runs. */
 #include "server/command/command.h"
 
 #include "server/access/internal.h"
@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what was asked */
+/* ---- arguments */
 
-/* An open store, and what of a key is wished. */
+/* An open store, and the requested change of a key. */
 typedef struct store_call {
     bl_key_wish wish;
     bl_settings settings;
@@ -130,7 +130,7 @@ static bl_status change_keys(const store_call *c, const char *verb, bl_err *err)
 bl_status bl_command_keys(bl_call *call, bl_err *err)
 {
     store_call c = {.wish.name = call->noperands > 0 ? call->operands[0] : ""};
-    bool adopts = strcmp(call->verb, "adopt") == 0; /* a server has the names of things in memory: none may run */
+    bool adopts = strcmp(call->verb, "adopt") == 0; /* no server may run, since it has owners of objects in memory */
     bl_status st = read_wish(call, &c.wish, err);
     call->misused = st != BL_OK;
     if (st == BL_OK)
@@ -155,7 +155,7 @@ static bool print_usage(void *arg, const bl_cell *cells, int n)
     return true;
 }
 
-/* What GET /api/v1/usage answered, as a table. */
+/* Print the answer of GET /api/v1/usage as a table. */
 static bl_status print_answer(const bl_ask *ask, bl_err *err)
 {
     bl_table table = {.heads = {"day", "key", ">requests", ">device s", ">received bytes", ">sent bytes"}};

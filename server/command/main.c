@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The program `beamline`: which command is called, and what the process ends with. */
+/* The program `beamline`: dispatch of commands, and exit status. */
 #include "server/command/command.h"
 
 #include "engine/base/near.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- the server that a command asks */
+/* ---- requests to a server */
 
 bl_status bl_call_connect(bl_call *call, bl_err *err)
 {

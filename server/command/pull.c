@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* `beamline pull`: fetch a language model from a hub into a folder of models.  The files lie in MODELS/.NAME.part until all are
- * there and their sizes and hashes are those of the hub; then the folder is renamed to MODELS/NAME.  What was cut short is taken
- * up by the next pull of the same model.  No request to a server ever fetches: an administrator does. */
+/* `beamline pull`: download a language model from a hub into a folder of models.  The files are in MODELS/.NAME.part until all
+ * are complete and their sizes and hashes match the hub's; then the folder is renamed to MODELS/NAME.  A later pull of the same
+ * model resumes an interrupted one.  Only this command downloads: no request to a server does. */
 #include "server/command/pull.h"
 
 #include "engine/base/clock.h"
@@ -19,18 +19,18 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-enum { SPARE = 64 << 20 /* bytes of the disk that stay free */, PIECE = 1 << 20, MILLION = 1000000 };
+enum { SPARE = 64 << 20 /* bytes of the disk that must stay free */, PIECE = 1 << 20, MILLION = 1000000 };
 
 typedef struct pull {
     bl_hub hub;
     const char *models, *as;
     char folder[4400], staging[4400];
-    const bl_hub_file *file; /* that is being fetched */
+    const bl_hub_file *file; /* the current file */
     int64_t shown_ns;
     bool terminal;
 } pull;
 
-/* ---- what is told */
+/* ---- progress */
 
 static void show(void *arg, int64_t bytes)
 {
@@ -69,7 +69,7 @@ static bl_status hash_file(int fd, gnutls_digest_algorithm_t algorithm, const ch
     return n == 0 ? BL_OK : bl_fail(err, BL_ESTORAGE, "the file cannot be read again");
 }
 
-/* Has the file the size and the hash that the hub's list says? */
+/* Check size and hash of a file against the hub's list. */
 static bl_status check_file(int fd, const bl_hub_file *file, bl_err *err)
 {
     char hex[130], head[64];
@@ -104,7 +104,7 @@ static bl_status fetch_file(pull *p, const bl_hub_file *file, bl_err *err)
         !path_of(whole, sizeof whole, p->staging, bl_hub_base(file), ""))
         return bl_fail(err, BL_EINVAL, "the path of %s is too long", bl_hub_base(file));
     if (stat(whole, &st) == 0 && st.st_size == file->size)
-        return BL_OK; /* it was compared when it got its name */
+        return BL_OK; /* its hash was checked before it got this name */
     int fd = open(part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (fd < 0 || fstat(fd, &st) != 0) {
         if (fd >= 0)
@@ -124,7 +124,7 @@ static bl_status fetch_file(pull *p, const bl_hub_file *file, bl_err *err)
     return status;
 }
 
-/* The folder of a file that has one in the model's folder. */
+/* Create the folder of a file that is in a sub-folder of the model. */
 static bl_status make_folder_of(const pull *p, const bl_hub_file *file, bl_err *err)
 {
     const char *base = bl_hub_base(file), *slash = strchr(base, '/');
@@ -137,7 +137,7 @@ static bl_status make_folder_of(const pull *p, const bl_hub_file *file, bl_err *
                : bl_fail(err, BL_ESTORAGE, "%.300s cannot be made: %s", path, strerror(errno));
 }
 
-/* The bytes that are to come fit the disk. */
+/* Check that the disk has room for the missing bytes. */
 static bl_status check_space(const pull *p, bl_err *err)
 {
     int64_t wanted = SPARE;
@@ -183,7 +183,7 @@ static bl_status make_folders(pull *p, bl_err *err)
     return BL_OK;
 }
 
-/* A file of another choice, of an earlier pull, is not the model's. */
+/* Remove files of an earlier pull that this choice does not include. */
 static void drop_others(const pull *p)
 {
     for (size_t i = 0; i < p->hub.count; i++) {
@@ -237,7 +237,7 @@ bl_status bl_command_pull(bl_call *call, bl_err *err)
     if (st == BL_OK)
         st = fetch_model(&p, err);
     if (st != BL_OK && p.terminal)
-        fputs("\n", stderr); /* behind a line of progress */
+        fputs("\n", stderr); /* after a line of progress */
     bl_hub_fini(&p.hub);
     return st;
 }

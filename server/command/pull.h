@@ -1,4 +1,4 @@
-/* Fetching a language model from a hub: what is to be fetched, and the hub that has it.  Thread: one. */
+/* Download of a language model from a hub: names of models, and the files of a repository.  Thread: one. */
 #ifndef BL_SERVER_COMMAND_PULL_H
 #define BL_SERVER_COMMAND_PULL_H
 
@@ -12,8 +12,8 @@ typedef struct bl_pull_name {
 typedef struct bl_hub_file {
     char *path;
     int64_t size;
-    char sha256[65]; /* of the content; "" where the hub keeps it in git */
-    char oid[41];    /* git's: the SHA-1 of "blob SIZE", NUL and the content */
+    char sha256[65]; /* of the content; "" if the hub stores the file in git */
+    char oid[41];    /* git's object id: the SHA-1 of "blob SIZE", NUL and the content */
     bool chosen;
 } bl_hub_file;
 
@@ -25,14 +25,14 @@ typedef struct bl_hub {
 } bl_hub;
 
 BL_NODISCARD bl_status bl_pull_name_parse(const char *text, bl_pull_name *out, bl_err *err);
-/* The files of the repository. */
+/* List the files of the repository. */
 BL_NODISCARD bl_status bl_hub_list(bl_hub *hub, bl_err *err);
-/* Mark the files that make the model; BL_EINVAL tells what there is where the choice is not clear. */
+/* Mark the files of the model; BL_EINVAL lists the candidates if the choice is ambiguous. */
 BL_NODISCARD bl_status bl_hub_choose(bl_hub *hub, bl_err *err);
-/* The name of a chosen file in the model's folder: without its folders, of letters, digits, ".", "_" and "-" alone; or
+/* The name of a chosen file in the model's folder: without its folders, and only of letters, digits, ".", "_" and "-"; or
  * "1_Pooling/config.json". */
 const char *bl_hub_base(const bl_hub_file *file);
-/* Fetch a file to the descriptor |fd|, which has |have| bytes of it already; |show| is called with how many there are then. */
+/* Download a file to |fd|, which already has |have| bytes of it; |show| gets the number of bytes so far. */
 BL_NODISCARD bl_status bl_hub_fetch(const bl_hub *hub, const bl_hub_file *file, int fd, int64_t have,
                                     void (*show)(void *arg, int64_t bytes), void *arg, bl_err *err);
 void bl_hub_fini(bl_hub *hub);

@@ -63,14 +63,14 @@ bl_status bl_pull_name_parse(const char *text, bl_pull_name *out, bl_err *err)
                          text);
 }
 
-/* ---- asking the hub */
+/* ---- requests to the hub */
 
 typedef struct reply {
-    bl_text *body; /* of a list, or NULL */
-    int fd;        /* of a file */
+    bl_text *body; /* for a list, or NULL */
+    int fd;        /* for a file */
     int64_t have, most;
     bool is_file, full, cannot_write;
-    char next[1000]; /* where the list goes on */
+    char next[1000]; /* URL of the next page of the list */
     void (*show)(void *arg, int64_t bytes);
     void *arg;
     CURL *curl;
@@ -82,10 +82,10 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
     long status = 0;
     curl_easy_getinfo(r->curl, CURLINFO_RESPONSE_CODE, &status);
     if (status >= 300)
-        return size * n; /* an error's text, or a redirect's */
+        return size * n; /* the text of an error or a redirect */
     if (r->is_file) {
         if ((int64_t)(size * n) > r->most - r->have)
-            return 0; /* longer than the hub's list says */
+            return 0; /* longer than in the hub's list */
         r->cannot_write = !bl_write_all(r->fd, data, size * n);
         r->have += (int64_t)(size * n);
         r->show(r->arg, r->have);
@@ -97,7 +97,7 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
     return r->full || r->body->failed ? 0 : size * n;
 }
 
-/* Link: <URL>; rel="next" */
+/* Read the header: Link: <URL>; rel="next" */
 static size_t on_header(char *data, size_t size, size_t n, void *arg)
 {
     reply *r = arg;
@@ -119,7 +119,7 @@ static struct curl_slist *set_up(const bl_hub *hub, reply *r, const char *url)
     curl_easy_setopt(r->curl, CURLOPT_URL, url);
     curl_easy_setopt(r->curl, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(r->curl, CURLOPT_REDIR_PROTOCOLS_STR, strncmp(hub->endpoint, "https:", 6) == 0 ? "https" : "http,https");
-    curl_easy_setopt(r->curl, CURLOPT_FOLLOWLOCATION, 1L); /* libcurl keeps the token from other hosts */
+    curl_easy_setopt(r->curl, CURLOPT_FOLLOWLOCATION, 1L); /* libcurl does not send the token to other hosts */
     curl_easy_setopt(r->curl, CURLOPT_MAXREDIRS, (long)MOST_REDIRECTS);
     curl_easy_setopt(r->curl, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
     curl_easy_setopt(r->curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
@@ -233,7 +233,7 @@ bl_status bl_hub_list(bl_hub *hub, bl_err *err)
 
 /* ---- the choice */
 
-static const char pooling_path[] = "1_Pooling/config.json"; /* the one file of a folder that lies in another folder */
+static const char pooling_path[] = "1_Pooling/config.json"; /* the only file of a model that is in a sub-folder */
 
 const char *bl_hub_base(const bl_hub_file *file)
 {
@@ -249,7 +249,7 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcasecmp(text + n - m, end) == 0;
 }
 
-/* "-00002-of-00005.gguf": how long the name in front of that is, or 0. */
+/* The length of the name before "-00002-of-00005.gguf", or 0. */
 static size_t split_stem(const char *base)
 {
     size_t len = strlen(base);
@@ -262,7 +262,7 @@ static bool is_weights(const bl_hub_file *file)
     return ends_with(file->path, ".gguf") && strncasecmp(bl_hub_base(file), "mmproj", 6) != 0;
 }
 
-/* Is |word| in the name, between other characters than letters and digits? */
+/* Does |base| contain |word| between characters other than letters and digits? */
 static bool has_word(const char *base, const char *word)
 {
     size_t len = strlen(word);
@@ -273,14 +273,14 @@ static bool has_word(const char *base, const char *word)
     return false;
 }
 
-/* Files of one model: |one| itself, or the parts that it is split into. */
+/* Do the files belong to one model: the same file, or parts of one split file? */
 static bool belongs(const bl_hub_file *one, const bl_hub_file *other)
 {
     size_t stem = split_stem(one->path);
     return one == other || (stem > 0 && split_stem(other->path) == stem && strncmp(one->path, other->path, stem) == 0);
 }
 
-/* Choose the GGUF of that name, or with that word in its name; *several: there is more than one. */
+/* Find the GGUF with this path, or with this word in its name; *several: there is more than one. */
 static const bl_hub_file *choose_gguf(const bl_hub *hub, const char *word, bool *several)
 {
     const bl_hub_file *found = NULL;
@@ -413,10 +413,10 @@ bl_status bl_hub_fetch(const bl_hub *hub, const bl_hub_file *file, int fd, int64
         curl_easy_setopt(r.curl, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)file->size);
         CURLcode code = curl_easy_perform(r.curl);
         curl_slist_free_all(headers);
-        if (code == CURLE_RANGE_ERROR) /* the hub sends all of it again */
+        if (code == CURLE_RANGE_ERROR) /* the hub sends the whole file again */
             r.have = 0;
         bl_status now = explain(hub, &r, code == CURLE_RANGE_ERROR ? CURLE_PARTIAL_FILE : code, &why);
-        tries = r.have > before ? 0 : tries; /* it goes on, if slowly */
+        tries = r.have > before ? 0 : tries; /* progress resets the count of tries */
         if (now != BL_OK && (now != BL_EBUSY || tries + 1 == TRIES))
             st = bl_fail(err, now, "%s: %s", bl_hub_base(file), why.text);
         else if (now == BL_OK && r.have < file->size)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `beamline push`: files become blobs under their SHA-256.  What the server has of one already is not sent again. */
+/* `beamline push`: store files as blobs under their SHA-256.  Bytes that the server already has are not sent again. */
 #include "server/command/command.h"
 
 #include "engine/base/clock.h"
@@ -79,7 +79,7 @@ static void show_progress(void *arg, int64_t sent)
     bl_text_fini(&line);
 }
 
-/* How many bytes the server has of it. */
+/* Ask how many bytes of the blob the server has. */
 static bl_status ask_received(push *p, const char *path, bl_err *err)
 {
     char range[64];
@@ -110,14 +110,14 @@ static bl_status send_rest(push *p, const char *path, bl_err *err)
     return bl_ask_send(&p->call->ask, &request, err);
 }
 
-/* An empty file has no range. */
+/* Send an empty file, which has no range. */
 static bl_status send_nothing(push *p, const char *path, bl_err *err)
 {
     bl_ask_request request = {.method = "PUT", .path = path, .media = "application/octet-stream", .body = BL_S("")};
     return bl_ask_send(&p->call->ask, &request, err);
 }
 
-/* Until all of it is there; a connection that breaks is tried again from where the server got to. */
+/* Send the blob until it is complete; after a broken connection resume where the server stopped. */
 static bl_status send_blob(push *p, bl_err *err)
 {
     bl_text path = {0};

@@ -12,7 +12,7 @@ enum { MOST_ZEROS = 1 << 26 };
 
 /* ---- the model */
 
-/* "/v2/models/NAME" or "/v2/models/NAME/versions/N", and |end|. */
+/* Append "/v2/models/NAME" or "/v2/models/NAME/versions/N", and |end|. */
 static void put_path(bl_text *out, bl_call *call, const char *end)
 {
     bl_ask_path(out, "/v2/models/", call->operands[0], "");
@@ -46,7 +46,7 @@ bl_status bl_question_open(bl_question *question, bl_call *call, bl_err *err)
         st = bl_ask_send(&call->ask, &request, err);
     if (st == BL_OK)
         st = bl_ask_document(&call->ask, &question->model, err);
-    if (st == BL_OK && bl_question_text_input(question) == NULL) { /* does /v1 know it? */
+    if (st == BL_OK && bl_question_text_input(question) == NULL) { /* a text model also exists in /v1 */
         bl_text_clear(&path);
         bl_ask_path(&path, "/v1/models/", call->operands[0], "");
         request.path = bl_text_get(&path);
@@ -86,7 +86,7 @@ static void put_input(bl_text *out, const char *name, const char *datatype, int 
     bl_shape_print(out, ndim, dim);
 }
 
-/* A JSON value of --in: its lists say its shape. */
+/* Append a JSON value of --in; its lists determine the shape. */
 static bl_status put_json_input(const bl_question *question, const bl_json *value, bl_text *out, bl_err *err)
 {
     const cJSON *input = find_input(question, value->key);
@@ -128,7 +128,7 @@ static bl_status put_json_inputs(const bl_question *question, const bl_text *doc
     return st;
 }
 
-/* Inputs of files, whose bytes follow the envelope. */
+/* Append the inputs read from files; their bytes follow the envelope. */
 static void put_file_inputs(const bl_question *question, bl_text *out, bl_text *bytes)
 {
     for (size_t i = 0; i < question->arrays.count; i++) {
@@ -139,7 +139,7 @@ static void put_file_inputs(const bl_question *question, bl_text *out, bl_text *
     }
 }
 
-/* --text, a row each. */
+/* Append the texts of --text, one row each. */
 static bl_status put_text_input(const bl_question *question, bl_text *out, bl_err *err)
 {
     const cJSON *input = bl_question_text_input(question);
@@ -164,7 +164,7 @@ static bl_status put_text_input(const bl_question *question, bl_text *out, bl_er
     return BL_OK;
 }
 
-/* An input that was not given: zeros, or empty texts. */
+/* Append a missing input: zeros, or empty texts. */
 static bl_status put_zeros(const cJSON *input, bl_text *out, bl_err *err)
 {
     int64_t dim[16] = {0}, count = 1;

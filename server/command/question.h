@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a hosted model is asked: the body of an inference, made of the words of a command line and of what the model takes. */
+/* The body of an inference request, made from the command line and from the model's inputs. */
 #ifndef BL_SERVER_COMMAND_QUESTION_H
 #define BL_SERVER_COMMAND_QUESTION_H
 
@@ -9,20 +9,20 @@
 typedef struct bl_question {
     bl_call *call;
     cJSON *model;       /* GET /v2/models/NAME; owned */
-    bool writes;        /* it is a text model, which goes on with a text */
-    bl_arrays arrays;   /* inputs of files */
+    bool writes;        /* a text model, which continues a text */
+    bl_arrays arrays;   /* inputs read from files */
     bl_text path, body; /* of the request */
-    bl_text length;     /* the header that says how long the envelope is */
+    bl_text length;     /* the header with the length of the envelope */
     const char *media;
 } bl_question;
 
-/* Ask for the model of call->operands[0]. */
+/* Get the description of the model call->operands[0]. */
 BL_NODISCARD bl_status bl_question_open(bl_question *question, bl_call *call, bl_err *err);
-/* The body from --in and --text; with |zeros| inputs that are not given are zeros.  |binary|: outputs as bytes. */
+/* Make the body from --in and --text; with |zeros|, missing inputs are zeros.  |binary|: request outputs as bytes. */
 BL_NODISCARD bl_status bl_question_fill(bl_question *question, bool zeros, bool binary, bl_err *err);
 void bl_question_fini(bl_question *question);
 
-/* The one input of texts, or NULL. */
+/* The input for texts if there is exactly one, or NULL. */
 const cJSON *bl_question_text_input(const bl_question *question);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `beamline run`: a graph once, through POST /api/v1/run. */
+/* `beamline run`: run a graph once, by POST /api/v1/run. */
 #include "server/command/command.h"
 
 #include "server/command/arrays.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* "opencl:0, 1 kernel, compiled, 0.38 ms" */
+/* Print "opencl:0, 1 kernel, compiled, 0.38 ms". */
 static void tell_stats(const cJSON *answer)
 {
     const cJSON *stats = bl_answer_at(answer, "stats");
@@ -24,7 +24,7 @@ static void tell_stats(const cJSON *answer)
     bl_text_fini(&out);
 }
 
-/* What a run would take. */
+/* Print the estimated cost of a run. */
 static bl_status print_dry_run(const bl_ask *ask, bl_err *err)
 {
     bl_table table = {.heads = {"kernel", ">launches", ">operations", ">bytes", "moves"}};
@@ -53,7 +53,7 @@ static bl_status print_dry_run(const bl_ask *ask, bl_err *err)
     return bl_table_end(&table, err);
 }
 
-/* The outputs of a safetensors answer, to files or to the terminal. */
+/* Save or print the outputs of a safetensors answer. */
 static bl_status give_outputs(const bl_call *call, bl_err *err)
 {
     bl_arena *arena = bl_arena_create(0);

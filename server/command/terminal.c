@@ -47,7 +47,7 @@ bool bl_terminal_sleep(int fd, double seconds)
     return !bl_terminal_is_interrupted(fd);
 }
 
-/* ---- its size and letters */
+/* ---- size and character set */
 
 void bl_terminal_size(int *columns, int *rows)
 {
@@ -68,9 +68,9 @@ bool bl_terminal_has_unicode(void)
     return false;
 }
 
-/* ---- text of others */
+/* ---- untrusted text */
 
-/* Control characters, and those that change the direction in which a terminal writes. */
+/* Is |c| a control character, or one that changes the writing direction? */
 static bool is_obeyed(utf8proc_int32_t c)
 {
     return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||
@@ -183,7 +183,7 @@ void bl_table_addf(bl_table *table, const char *fmt, ...)
     bl_table_add(table, text);
 }
 
-/* |text| cut to |width| columns, and filled up. */
+/* Append |text|, cut or padded to |width| columns. */
 static void put_cell(bl_text *out, const char *text, int width, bool right, bool last)
 {
     int has = bl_terminal_width(text);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `beamline top`: what each device does and for whom, asked again and again; `status` and `me`, which ask once. */
+/* `beamline top`: what each device does and for which key, refreshed periodically; `status` and `me`, which ask once. */
 #include "server/command/command.h"
 
 #include "server/command/terminal.h"
@@ -11,7 +11,7 @@
 
 /* ---- top */
 
-/* "    job 4f2a of line, model m (3)" */
+/* Append "    job 4f2a of line, model m (3)". */
 static void put_work(bl_text *out, const cJSON *row)
 {
     int shown = 0;
@@ -41,7 +41,7 @@ static void put_key(bl_text *out, const cJSON *row)
     put_work(out, row);
 }
 
-/* "opencl:0: 97.0% busy, 3 in the queue, 1.2 GB of 25.3 GB, free in 12 s" */
+/* Append "opencl:0: 97.0% busy, 3 in the queue, 1.2 GB of 25.3 GB, free in 12 s". */
 static void put_device(bl_text *out, const cJSON *device)
 {
     const cJSON *free_in = bl_answer_at(device, "free_in");
@@ -82,7 +82,7 @@ static void put_devices(bl_text *out, const cJSON *now)
     }
 }
 
-/* In place of what was there, as much of it as fits. */
+/* Clear the screen and append as many lines as fit. */
 static void put_screen(bl_text *out, const bl_text *lines)
 {
     int columns = 0, rows = 0, shown = 0;
@@ -135,7 +135,7 @@ bl_status bl_command_top(bl_call *call, bl_err *err)
 
 /* ---- status */
 
-/* "http://127.0.0.1:8470: beamline 0.1.0, ready" */
+/* Append "http://127.0.0.1:8470: beamline 0.1.0, ready". */
 static bl_status put_server(bl_call *call, bl_text *out, bool *ready, bl_err *err)
 {
     bl_ask_request about = {.path = "/v2", .seconds = BL_ASK_SECONDS},
@@ -210,7 +210,7 @@ static void put_until(bl_text *out, const cJSON *expires)
         bl_text_printf(out, "good until      %s\n", day);
 }
 
-/* "memory      1.2 GB of 8.0 GB" */
+/* Append "memory      1.2 GB of 8.0 GB". */
 static void put_quota(bl_text *out, const char *name, const cJSON *used, const cJSON *quotas)
 {
     bool bytes = strcmp(name, "memory") == 0 || strcmp(name, "disk") == 0;

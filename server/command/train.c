@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `beamline train`: a program is put, a job that trains it submitted, and watched. */
+/* `beamline train`: puts a program, submits a job that trains it, and watches the job. */
 #include "server/command/watch_job.h"
 
 #include "engine/base/file.h"
@@ -21,12 +21,12 @@ typedef struct training {
     bl_call *call;
     char name[128]; /* of the program */
     const char *entry;
-    cJSON *program;    /* its document, or what the server tells of it; owned */
-    bl_text job, body; /* the document that is submitted, and with tensors */
+    cJSON *program;    /* its document, or the server's description; owned */
+    bl_text job, body; /* the job's document, and the body of the request */
     bl_arrays *arrays;
 } training;
 
-/* "models/my-net.json": "my_net". */
+/* Make the name "my_net" from "models/my-net.json". */
 static void name_program(training *t, const char *path)
 {
     const char *base = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
@@ -77,7 +77,7 @@ static bl_status find_program(training *t, bl_err *err)
 
 /* ---- the job */
 
-/* The outputs of the entry: the one that is called loss, else all. */
+/* The outputs of the entry; *loss becomes the output called loss, if there is one. */
 static const cJSON *find_outputs(const training *t, const cJSON **loss)
 {
     const char *entry = t->entry != NULL ? t->entry : "main";
@@ -98,7 +98,7 @@ static void put_name(bl_text *out, const char *name, size_t len)
     bl_encode_span(out, (bl_span){name, len});
 }
 
-/* "loss,accuracy" of --outputs, or what find_outputs says, as a JSON list. */
+/* Append --outputs ("loss,accuracy"), or the output called loss, or all outputs, as a JSON list. */
 static void list_outputs(const training *t, bl_text *out)
 {
     const char *given = bl_call_text(t->call, "outputs");
@@ -158,7 +158,7 @@ static bl_status make_job(training *t, bl_err *err)
     return bl_text_status(&t->job, err);
 }
 
-/* ---- the end */
+/* ---- result */
 
 static bl_status write_text(void *arg, int fd, bl_err *err)
 {
@@ -166,7 +166,7 @@ static bl_status write_text(void *arg, int fd, bl_err *err)
     return bl_write_all(fd, text->data, text->len) ? BL_OK : bl_fail(err, BL_ESTORAGE, "the disk refuses it");
 }
 
-/* The last checkpoint: the state after the last step. */
+/* Save the last checkpoint: the state after the last step. */
 static bl_status save_state(training *t, const char *id, const char *path, bl_err *err)
 {
     bl_text address = {0};

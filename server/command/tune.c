@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `beamline tune`: the kernels of a program document, searched before anyone asks for them. */
+/* `beamline tune`: search the kernels of a program document in advance. */
 #include "server/command/command.h"
 
 #include "engine/base/log.h"
@@ -14,13 +14,13 @@
 
 enum { USUAL_BEAM = 2, MOST_REPORTS = 512 };
 
-/* What came of each kernel. */
+/* The results of each kernel. */
 typedef struct tuning {
     bl_server *server;
     bl_worker *worker;
     int beam, n;
     bl_precision precision;
-    bool live; /* lines are written over */
+    bool live; /* a terminal: progress lines are overwritten */
     bl_search_report report[MOST_REPORTS];
     char name[MOST_REPORTS][64];
 } tuning;
@@ -126,7 +126,7 @@ static void print_table(const tuning *t)
 static bl_status start(bl_server *server, int argc, char *const *argv, bl_err *err)
 {
     BL_TRY(bl_settings_load(&server->settings, argc, argv, err));
-    bl_log_configure(BL_LOG_WARN, server->settings.log_json); /* progress is what is to be seen */
+    bl_log_configure(BL_LOG_WARN, server->settings.log_json); /* progress is printed in place of log lines */
     bl_server_limits(server);
     BL_TRY(bl_server_precision(server, err));
     server->plans = bl_plans_create(server->settings.max_plans, server->settings.max_plan_memory);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `beamline watch`: the reports of a job, as a curve that is drawn in place, or a line a report where there is no terminal.  The
- * stream of events is taken up again where the connection breaks, behind the last step that was seen. */
+/* `beamline watch`: the reports of a job, as a curve that is redrawn in place, or one line a report without a terminal.  After a
+ * broken connection the event stream resumes after the last step that was received. */
 #include "server/command/watch_job.h"
 
 #include "engine/base/clock.h"
@@ -14,24 +14,24 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_CURVE_ROWS = 16, OTHER_ROWS = 5 /* above and below the curve, and the one that stays free */, MOST_TRIES = 8 };
-static const int64_t draw_ns = 100 * 1000000; /* between two pictures */
+enum { MOST_CURVE_ROWS = 16, OTHER_ROWS = 5 /* above and below the curve, and a free one */, MOST_TRIES = 8 };
+static const int64_t draw_ns = 100 * 1000000; /* between two redraws */
 
 typedef struct watched {
     bl_call *call;
     const char *id;
-    char metric[200];  /* "" until it is known */
-    char problem[300]; /* that ended the stream */
+    char metric[200];  /* "" until it is chosen */
+    char problem[300]; /* the server's error that ended the stream */
     bl_curve curve;
-    cJSON *job, *report; /* as they were told last; owned, may be NULL */
+    cJSON *job, *report; /* the last ones received; owned, may be NULL */
     double step;         /* of the last report */
     int64_t drawn_ns;
-    int drawn_rows; /* lines of the picture that is on the screen */
+    int drawn_rows; /* lines of the curve on the screen */
     int interrupts;
     bool terminal, unicode, json, broken;
 } watched;
 
-/* ---- what is known */
+/* ---- the job */
 
 static bool is_final(const cJSON *job)
 {
@@ -42,17 +42,18 @@ static bool is_final(const cJSON *job)
     return false;
 }
 
-/* A number, a list of one, or one of the three strings that are no numbers; NaN for all else. */
+/* Read a number or a list of one number; NaN for anything else. */
 static double read_number(const cJSON *item)
 {
     while (cJSON_IsArray(item) && cJSON_GetArraySize(item) == 1)
         item = item->child;
-    if (cJSON_IsObject(item)) /* a tensor with its dtype */
+    if (cJSON_IsObject(item)) /* a tensor with a dtype */
         return read_number(bl_answer_at(item, "data"));
     return cJSON_IsNumber(item) ? item->valuedouble : NAN;
 }
 
-/* "loss" if there is one, else the first: of metrics, then of the evaluation, whose names begin with "evaluate." in a history. */
+/* Choose the metric "loss" if there is one, else the first: of the metrics, then of the evaluation, whose names in a history
+ * begin with "evaluate.". */
 static void choose_metric(watched *w, const char *name, bool last)
 {
     if (w->metric[0] == '\0' && (last || strcmp(name, "loss") == 0))
@@ -78,7 +79,7 @@ static double find_metric(const watched *w, const cJSON *report)
     return read_number(item);
 }
 
-/* ---- the picture */
+/* ---- drawing */
 
 static void put_numbers(const cJSON *metrics, const char *before, bl_text *out)
 {
@@ -92,7 +93,7 @@ static void put_numbers(const cJSON *metrics, const char *before, bl_text *out)
         if (cJSON_IsString(item)) /* "NaN", "Infinity" */
             bl_text_put_safe(out, item->valuestring);
         else if (isnan(value))
-            bl_text_puts(out, "..."); /* many numbers */
+            bl_text_puts(out, "..."); /* a list of several numbers */
         else
             bl_text_printf(out, "%.6g", value);
     }
@@ -106,7 +107,7 @@ static void put_name(const watched *w, bl_text *out)
     bl_text_put_safe(out, bl_answer_text(w->job, "program"));
 }
 
-/* "running, step 1,200 of 5,000, 5,200 steps/s, 3 s left" */
+/* Append "running, step 1,200 of 5,000, 5,200 steps/s, 3 s left". */
 static void put_state(const watched *w, bl_text *out)
 {
     const char *reason = bl_answer_text(w->job, "reason");
@@ -145,7 +146,7 @@ static void draw_picture(watched *w)
     height = height < 3 ? 3 : height;
     if (w->drawn_rows > 0) {
         bl_text_printf(&out, "\033[%dA\r\033[J", w->drawn_rows);
-    } else { /* above the picture, and whole, to be copied */
+    } else { /* the full id, above the curve, so that it can be copied */
         put_name(w, &out);
         bl_text_puts(&out, "\n");
     }
@@ -185,7 +186,7 @@ static void print_state(const watched *w)
     bl_text_fini(&out);
 }
 
-/* ---- what comes */
+/* ---- events */
 
 static void take_report(watched *w, cJSON *report)
 {
@@ -221,7 +222,7 @@ static bool on_event(void *arg, const char *name, const char *id, const char *da
         return true;
     if (strcmp(name, "state") == 0) {
         take_state(w, document);
-    } else if (strcmp(name, "error") == 0) { /* the key is good no more */
+    } else if (strcmp(name, "error") == 0) { /* the key is no longer valid */
         (void)snprintf(w->problem, sizeof w->problem, "%s", bl_answer_text(document, "detail"));
         cJSON_Delete(document);
         return false;
@@ -234,7 +235,7 @@ static bool on_event(void *arg, const char *name, const char *id, const char *da
     return true;
 }
 
-/* ---- asking */
+/* ---- requests */
 
 static bl_status ask_job(watched *w, const char *end, bl_err *err)
 {
@@ -247,7 +248,7 @@ static bl_status ask_job(watched *w, const char *end, bl_err *err)
     return st;
 }
 
-/* The reports so far: columns "step", "time" and each metric. */
+/* Get the reports so far: columns "step", "time" and each metric. */
 static bl_status take_history(watched *w, bl_err *err)
 {
     const cJSON *columns = NULL;
@@ -278,7 +279,7 @@ static bl_status take_history(watched *w, bl_err *err)
     return BL_OK;
 }
 
-/* The events behind the last step, until the stream ends. */
+/* Receive the events after the last step, until the stream ends. */
 static bl_status stream_events(watched *w, bl_err *err)
 {
     char header[64];
@@ -297,8 +298,8 @@ static bl_status stream_events(watched *w, bl_err *err)
     return st;
 }
 
-/* Until it has ended, Ctrl-C, or too many tries in vain.  Of one that has ended the reports that the server still streams are
- * told, where no history was drawn. */
+/* Follow the job until it has ended, until Ctrl-C, or until too many tries failed.  If no history was drawn, the reports of an
+ * ended job that the server still has are printed too. */
 static bl_status follow_job(watched *w, bl_err *err)
 {
     double wait = 0.5;
