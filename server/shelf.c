@@ -196,8 +196,7 @@ static bool is_shared(const bl_shelf *shelf, uint32_t owner, const char *kind, c
     return bl_grants_has(shelf->grants, reader, &(bl_grant){.owner = owner, .kind = kind, .name = name});
 }
 
-/* Split the name of a shared object, such as "alice:w", into *owner and the returned name.  NULL if no key has the name before
- * the colon. */
+/* Split a shared name such as "alice:w" into *owner and the returned name; NULL if no key has the name before the colon. */
 static const char *split_name(bl_shelf *shelf, const char *name, uint32_t *owner)
 {
     const char *colon = strchr(name, ':');
@@ -344,7 +343,7 @@ static bl_held *take_out(bl_shelf *shelf, uint32_t owner, const char *id, const 
     return old;
 }
 
-/* Delete the stored row first: after a successful answer, a restart must not restore the tensor. */
+/* Delete the row first, so that a restart after a successful answer does not restore the tensor. */
 static bl_status forget_kept(bl_shelf *shelf, uint32_t owner, const char *name, bl_err *err)
 {
     const space *s = NULL;
@@ -634,8 +633,7 @@ bl_status bl_shelf_check_program(bl_shelf *shelf, uint32_t owner, const char *na
     return st;
 }
 
-/* Claim the program for deletion, so that its name stays taken until it is gone.  |trained|: delete it even if a job has claimed
- * it.  *out is retained. */
+/* Claim the program for deletion: its name stays taken until it is gone.  |trained|: even if a job claimed it.  Retained. */
 static bl_status claim_program(bl_shelf *shelf, uint32_t owner, const char *name, bool trained, bl_program **out, bl_err *err)
 {
     bl_program *found = NULL;
