@@ -22,8 +22,9 @@ class Frame(BrowserCase):
             page = self.open(self.server.url)
             page.wait_for_selector("text=interp:0 is free.")
             took.append(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime") / 1000)
-            files = [url for url in page.requests if "/api/" not in url and not url.startswith("data:")]
-            self.assertLessEqual(len(files), 3, files)
+            asked = [url.removeprefix(self.server.url) for url in page.requests if not url.startswith("data:")]
+            self.assertEqual(["/", "/ui/page.css", "/ui/page.js"], sorted(url for url in asked if "/api/" not in url))
+            self.assertEqual(["/api/v1/me", "/api/v1/now", "/api/v1/now/history?seconds=600"], sorted(url for url in asked if "/api/" in url))
         self.assertLessEqual(min(took), FIRST_SCREEN)
 
     def test_no_axe_violation_and_no_sideways_scrolling(self):

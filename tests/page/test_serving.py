@@ -2,12 +2,16 @@
 """The files of the page: what the server sends, how much of it, and with which headers."""
 import gzip
 import json
+import pathlib
 import re
+import subprocess
+import sys
+import tempfile
 import unittest
 import urllib.error
 import urllib.request
 
-from served import ServedCase
+from served import ROOT, ServedCase
 
 MOST_BYTES = 90 * 1024  # of the whole page, compressed
 POLICY = ("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -59,6 +63,13 @@ class Serving(ServedCase):
         self.assertEqual(gzip.decompress(browser), self.get("/ui/index.html")[2])
         self.assertIn(b"/openapi.json", other)
         self.assertNotIn(b"page.js", other)
+
+    def test_a_server_without_the_page(self):
+        """With -Dpage=false the program has the description alone; a browser gets what test_a_browser_gets_the_page_and_others_get_links has for others."""
+        with tempfile.TemporaryDirectory() as folder:
+            for folders, wanted in (([], {"openapi.json"}), ([ROOT / "server" / "page"], {"openapi.json", *self.files()})):
+                subprocess.run([sys.executable, ROOT / "server" / "embed.py", f"{folder}/out.c", f"{folder}/out.d", ROOT / "proto" / "openapi.yaml", *folders], check=True)
+                self.assertEqual(wanted, set(re.findall(r'^ {4}\{"([^"]+)"', pathlib.Path(folder, "out.c").read_text(), re.M)))
 
     def test_coded_and_plain_are_the_same(self):
         for name, body in self.files().items():
