@@ -201,8 +201,8 @@ struct bl_device {
     bl_device *stand_in;
 };
 
-/* ---- the wrappers: they check sizes, count, pass fault points and NULL their outputs.  They fill the public fields of what a
- * back end makes (a bl_buffer's |host| is the back end's), and pass a view of a view on as a view of the whole buffer. */
+/* ---- the wrappers: they check sizes, count memory, pass fault points and set their outputs to NULL on failure. They fill in the
+ * public fields of new objects (only the back end sets |host| of a bl_buffer), and make a view of a view a view of the buffer. */
 void bl_device_destroy(bl_device *dev);
 BL_NODISCARD bl_status bl_device_reopen(bl_device *dev, bl_err *err);
 /* Allocate |bytes|; 0 counts as 1. BL_ENODEVMEM if |bytes| exceeds max_alloc or the free memory. The contents are undefined:
@@ -238,7 +238,7 @@ void bl_recording_destroy(bl_recording *recording);
 BL_NODISCARD bl_status bl_recording_submit(bl_recording *recording, const bl_submission *submission, bl_err *err);
 BL_NODISCARD bl_status bl_device_wait(bl_device *dev, bl_err *err);
 
-/* ---- the registry: one row a back end (main lists the rows, so that this folder knows none) */
+/* ---- the registry: one row per back end (main lists the rows; this folder depends on no back end) */
 typedef struct bl_backend {
     const char *name; /* "opencl" */
     /* Open every usable device, at most |max|. Each device that is left out adds a line "name: reason\n" to |why|. If there is no

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Attributes: from what the wire says to bl_value, by the kinds of the signature. */
+/* Decoding of attributes: from the wire to bl_value, by the parameter kinds of the signature. */
 #include "engine/front/build.h"
 
 #include <math.h>
@@ -9,8 +9,8 @@
 
 enum {
     MAX_ITEMS = 2 * BL_MAX_DIMS,
-    MAX_NESTING = 16, /* parentheses of a size */
-    MAX_DIGITS = 19,  /* of a number in one, with its sign: fits int64 */
+    MAX_NESTING = 16, /* nested parentheses in a size */
+    MAX_DIGITS = 19,  /* digits of a number in a size, with its sign: fits int64 */
 };
 
 static bool wrong_type(bl_call *c, const bl_sig_param *p, const char *wanted)
@@ -25,7 +25,7 @@ static bool wrong_value(bl_call *c, const bl_sig_param *p, const char *problem)
     return false;
 }
 
-/* The number as an int64; 3.0 is 3. */
+/* The number as an int64; 3.0 counts as 3. */
 static bool take_whole(const bl_wire_number *number, int64_t *out)
 {
     if (number->whole) {
@@ -79,7 +79,7 @@ static const bl_node *size_fail(size_reader *r, const char *problem, bl_span wor
     return bl_index(r->c->ir, 0);
 }
 
-/* The next word, which is empty at the end; a parenthesis is one of its own. */
+/* The next word of a size, empty at the end. A parenthesis is a word of its own. */
 static bl_span size_word(size_reader *r)
 {
     r->at += strspn(r->at, " ");
@@ -182,7 +182,7 @@ static bool decode_size(bl_call *c, const bl_sig_param *p, const bl_wire_attr *a
     return true;
 }
 
-/* A boolean is for tensors of bool. */
+/* A boolean is allowed as a number, for tensors of bool. */
 static bl_wire_number take_number(const bl_wire_attr *a)
 {
     if (a->kind == BL_ATTR_BOOL)
@@ -239,7 +239,7 @@ static bool decode_choice(bl_call *c, const bl_sig_param *p, const bl_wire_attr 
     return false;
 }
 
-/* The items of a list of pairs as one flat list, in the arena; a flat list is taken as it is. */
+/* Flatten a list of pairs into the arena; a flat list is accepted as it is. */
 static bool flatten_pairs(bl_call *c, const bl_sig_param *p, const bl_wire_attr *a, const bl_wire_attr **items, int *count)
 {
     if (a->kind != BL_ATTR_LIST)
@@ -363,7 +363,7 @@ static bl_wire_attr preset_number(const char *text)
     return a;
 }
 
-/* A preset as the client could have written it. */
+/* Decode a default as if the client had written it. */
 static bool decode_preset(bl_call *c, const bl_sig_param *p, bl_value *v)
 {
     bl_arena *arena = bl_ir_arena(c->ir);
@@ -372,7 +372,7 @@ static bool decode_preset(bl_call *c, const bl_sig_param *p, bl_value *v)
     if (text == NULL || item == NULL || a == NULL)
         return false;
     if (p->kind != BL_SIG_CHOICE && (bl_span_is(p->preset, "none") || bl_span_is(p->preset, "all")))
-        return true; /* not given */
+        return true; /* no value */
     if (*text == '[') {
         *a = (bl_wire_attr){.kind = BL_ATTR_LIST, .item = item};
         for (const char *at = text; *at != '\0' && *at != ']' && a->nitems < BL_SIG_MAX; at += strcspn(at, ",]"))
@@ -425,7 +425,7 @@ bool bl_call_decode_attrs(bl_call *c)
             return false;
         }
         if (a->kind == BL_ATTR_NULL && p->optional)
-            continue; /* as if it were left out */
+            continue; /* like an absent attribute */
         seen[at] = true;
         if (!decode(c, p, a, &c->attr[at]))
             return false;

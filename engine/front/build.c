@@ -57,7 +57,7 @@ static bool name_is_taken(const bl_build *b, const char *name)
     return false;
 }
 
-/* A new hidden state, which is there and 0 in every element; NULL after a failure. */
+/* Make a hidden state, filled with 0. NULL after a failure. */
 static const bl_node *add_hidden(bl_call *c, const char *name, bl_dtype dtype, int ndim, const bl_node *const *dim,
                                  const bl_node ***update)
 {
@@ -67,7 +67,7 @@ static const bl_node *add_hidden(bl_call *c, const char *name, bl_dtype dtype, i
 
     if (name == NULL || g->nhidden == b->max_hidden)
         return bl_call_fail_as(c, BL_ENOMEM, "no room for what it remembers");
-    if (strlen(name) > 128) /* the API's limit */
+    if (strlen(name) > 128) /* the limit of the API */
         return bl_call_fail_as(c, BL_ELIMIT, "the name \"%s\" of what it remembers is too long", name);
     if (name_is_taken(b, name))
         return bl_call_fail(c, "would remember \"%s\", but that name is taken", name);
@@ -142,8 +142,9 @@ static void make_inputs(bl_build *b)
         b->graph->inputs[b->wire->ninputs + i] = make_input(b, b->wire->ninputs + i, &b->wire->states[i].type);
 }
 
-/* |value|, with gradients that flow to |source|.  A result that a gradient is taken to is one of these until the graph is whole:
- * values are interned, and two equal ones, or one and a view of it, would not be told apart otherwise. */
+/* |value| with gradients that flow to |source|. Each result with respect to which a gradient is taken becomes an ALIAS until
+ * the graph is complete: values are interned, so two equal results, or a result and a view of it, would otherwise be one
+ * node. */
 static const bl_node *alias(bl_build *b, const bl_node *value, const bl_node *source)
 {
     return bl_alias(b->ir, value, source, ++bl_build_outermost(b)->naliases);
@@ -157,7 +158,7 @@ const bl_node *expand__with_gradient(bl_call *c)
     return alias(c->build, c->in[0], c->in[1]);
 }
 
-/* Operands: y, then for each x a pair: x, and the partial derivative of y with respect to x. */
+/* Operands: y, then for each x a pair: x and the partial derivative of y with respect to x. */
 const bl_node *expand__with_partials(bl_call *c)
 {
     const bl_node *all[1 + 2 * BL_MAX_PARTIALS] = {c->in[0]}, *x[BL_MAX_PARTIALS], *partial[BL_MAX_PARTIALS];
@@ -245,7 +246,7 @@ bool bl_build_call(bl_build *b, const bl_call *caller, const bl_wire_node *node,
     return true;
 }
 
-/* False after a failure. */
+/* Build a node of the wire graph. False after a failure. */
 static bool build_node(bl_build *b, int at)
 {
     const bl_wire_node *node = &b->wire->nodes[at];
@@ -286,7 +287,7 @@ static void take_outputs(bl_build *b)
     }
 }
 
-/* A count is one whole number, of an axis that is there. */
+/* Check the counts of outputs: a count must be one integer, for an existing axis. */
 static void check_counts(bl_build *b)
 {
     for (int i = 0; i < bl_wire_shown(b->wire); i++) {
@@ -326,7 +327,7 @@ static void take_update(bl_build *b, const bl_wire_output *update)
         b->graph->updates[at] = value;
 }
 
-/* Make graph->checks: the checks of the graph and of its bodies, each once. */
+/* Fill graph->checks: the checks of the graph and of its bodies, each once. */
 static void take_checks(bl_build *b)
 {
     bl_graph *g = b->graph;
@@ -342,7 +343,7 @@ static void take_checks(bl_build *b)
     }
 }
 
-/* At the end, when no gradient is taken any more. */
+/* Keep the values of all nodes. Called at the end, when no more gradients are taken. */
 static void keep_values(bl_build *b)
 {
     bl_graph *g = b->graph;
@@ -362,7 +363,7 @@ static void drop_aliases(bl_build *b)
     int nupdates = g->nstates + g->nhidden, n = 0;
     bl_arena *arena = bl_ir_arena(b->ir);
     size_t most = (size_t)(g->noutputs + nupdates + g->nchecks + g->nvalues) + 1;
-    const bl_node ***at = bl_arena_array(arena, most, sizeof *at); /* the member of the graph that holds each root */
+    const bl_node ***at = bl_arena_array(arena, most, sizeof *at); /* for each root, the member of the graph that holds it */
     const bl_node **root = bl_arena_array(arena, most, sizeof *root);
 
     if (at == NULL || root == NULL || bl_ir_status(b->ir, NULL) != BL_OK)
@@ -384,7 +385,7 @@ static void drop_aliases(bl_build *b)
         *at[i] = root[i];
 }
 
-/* A new value that is the old one is none. */
+/* A state whose new value is the old value is not updated. */
 static void drop_unchanged(bl_build *b)
 {
     bl_graph *g = b->graph;
@@ -402,7 +403,7 @@ static bool takes_gradients(const bl_wire_node *node)
     return op != NULL && strstr(op->signature, ": Wrt") != NULL;
 }
 
-/* Find the results that gradients are taken to, and count what could be remembered. */
+/* Mark the results with respect to which gradients are taken, and count the hidden states that optimisers may create. */
 static void mark_wrt(bl_build *b)
 {
     for (int i = 0; i < b->wire->nnodes; i++) {
@@ -410,7 +411,7 @@ static void mark_wrt(bl_build *b)
         if (!takes_gradients(node))
             continue;
         b->max_hidden +=
-            3 * node->nrefs + 3; /* two tensors and a sum for each parameter, the step, and of a scaled loss two numbers */
+            3 * node->nrefs + 3; /* per parameter two tensors and a sum; the step number; for loss scaling two numbers */
         for (int k = 1; k < node->nrefs; k++) {
             const bl_wire_ref *ref = &node->refs[k];
             if (ref->kind == BL_REF_NODE)
@@ -439,7 +440,7 @@ static bool alloc_graph(bl_build *b, bl_arena *arena)
     bl_graph *g = bl_arena_alloc(arena, sizeof *g);
 
     b->graph = g;
-    b->max_hidden = 1; /* rng */
+    b->max_hidden = 1; /* one for rng */
     if (g == NULL || !alloc_nodes(b, arena))
         return false;
     mark_wrt(b);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Control flow: bodies are graphs in attributes, which see what is handed to them and nothing else. */
+/* Control flow. Bodies are graphs in attributes; a body sees only the values that are passed to it. */
 #include "engine/front/build.h"
 #include "engine/ir/scan.h"
 
@@ -22,7 +22,7 @@ static bool same_type(const bl_node *a, const bl_node *b)
 
 /* ---- scan */
 
-/* How many steps: the common length of the sequences, and |length| where it is given.  Poison after a failure. */
+/* The number of steps: the common length of the sequences, or |length| if given. POISON after a failure. */
 static const bl_node *count_steps(bl_call *c, int ncarries, int nsequences)
 {
     const bl_value *given = bl_attr(c, "length");
@@ -42,7 +42,7 @@ static const bl_node *count_steps(bl_call *c, int ncarries, int nsequences)
     return steps != NULL ? steps : bl_call_fail(c, "without sequences it needs a length");
 }
 
-/* No step at all: the carries are what they start as, and nothing is stacked. */
+/* A scan of zero steps: the results are the initial carries and empty outputs. */
 static const bl_node *without_steps(bl_call *c, int ncarries, const bl_node *const *root)
 {
     for (int i = 0; i < c->nresults; i++) {
@@ -59,7 +59,7 @@ static const bl_node *without_steps(bl_call *c, int ncarries, const bl_node *con
     return c->result[0];
 }
 
-/* The roots of a body, followed by the checks of its indices.  A scan stacks the checks like outputs.  NULL without memory. */
+/* The roots of a body, followed by its index checks, which a scan stacks like outputs. NULL without memory. */
 static const bl_node **with_checks(bl_call *c, const bl_node *const *root, const bl_index_check *checks)
 {
     size_t n = (size_t)c->nresults;
@@ -127,8 +127,8 @@ const bl_node *expand_scan(bl_call *c)
 
 /* ---- cond */
 
-/* |x| as the branch taken where |is| holds sees it: elsewhere no gradient goes back, so that what the other branch would give
- * (NaN at a pole, say) stays away.  Its value is x. */
+/* |x| inside the branch that is taken where |is| is true. Its gradient is zero elsewhere, so that a NaN from the branch not
+ * taken (at a pole, for instance) does not reach x. The value is x. */
 static const bl_node *guard(bl_call *c, const bl_node *is, const bl_node *x)
 {
     if (!bl_dtype_is_float((bl_dtype)x->dtype))
@@ -152,7 +152,7 @@ static bool build_branch(bl_call *c, const char *name, const bl_node *is, const 
     return true;
 }
 
-/* Both branches are computed, and one is taken: a recorded plan launches the same kernels each time. */
+/* Both branches are computed and one result is selected, since a recorded plan always launches the same kernels. */
 const bl_node *expand_cond(bl_call *c)
 {
     bl_ir *ir = c->ir;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tensors out of nothing. */
+/* Ops that create tensors. */
 #include "engine/front/build.h"
 #include "engine/ir/shape.h"
 
@@ -25,7 +25,7 @@ const bl_node *expand_full_like(bl_call *c)
                      x);
 }
 
-/* The numbers of a text, [n] of uint64. */
+/* The numbers in a text, as uint64 [n]. */
 const bl_node *expand__words(bl_call *c)
 {
     bl_ir *ir = c->ir;
@@ -45,7 +45,7 @@ const bl_node *expand__words(bl_call *c)
     return bl_contiguous(ir, words);
 }
 
-/* start + step * 0, 1, ... */
+/* start + step * (0, 1, ...) */
 static const bl_node *count_up(bl_call *c, const bl_node *count, bl_dtype dtype, const bl_node *start, const bl_node *step)
 {
     bl_ir *ir = c->ir;
@@ -72,7 +72,7 @@ static const bl_node *whole_range(bl_call *c, const bl_node *start, const bl_nod
     if (length->op == BL_OP_POISON || bl_may_be_negative(ir, length) || length->hi > INT64_MAX - size)
         return bl_call_fail(c, "no range from start to stop by %lld for every size of its dimensions", (long long)step);
     const bl_node *count = bl_idiv(ir, bl_add(ir, length, bl_index(ir, size - 1)), bl_index(ir, size));
-    /* counted in int64, so that a step which the dtype does not hold wraps like the sum */
+    /* counted in int64, so that a step that the dtype cannot hold wraps as the sum does */
     const bl_node *values = count_up(c, count, BL_I64, bl_cast(ir, BL_I64, start), bl_const_int(ir, BL_I64, step));
     return bl_cast(ir, dtype, values);
 }
@@ -82,7 +82,7 @@ static const bl_node *real_range(bl_call *c, double start, double stop, double s
     bl_ir *ir = c->ir;
     double count = ceil((stop - start) / step);
 
-    if (!(fabs(count) < 9007199254740992.0)) /* 2^53: exact in a double.  NaN is refused too. */
+    if (!(fabs(count) < 9007199254740992.0)) /* 2^53: exact in a double. NaN is rejected too. */
         return bl_call_fail(c, "no range from %g to %g by %g", start, stop, step);
     if (!bl_dtype_is_float(dtype))
         return bl_call_fail(c, "a range with fractions must have a float dtype, not %s", bl_dtype_name(dtype));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Parts of a tensor, and what stands around it: shrink, slice and pad. */
+/* shrink, slice and pad. */
 #include "engine/front/build.h"
 #include "engine/ir/shape.h"
 
 #include <string.h>
 
-/* The pairs of |name|, one for each of the |ndim| axes of x, |low| at least. */
+/* Read the pairs of attribute |name|, one per axis of x, each number at least |low|. */
 static bool take_pairs(bl_call *c, const char *name, int ndim, int64_t low, const bl_node **first, const bl_node **second)
 {
     const bl_value *pairs = bl_attr(c, name);
@@ -25,7 +25,7 @@ static bool take_pairs(bl_call *c, const char *name, int ndim, int64_t low, cons
     return true;
 }
 
-/* Is start <= stop <= extent for every size that the named dimensions can have? */
+/* Is start <= stop <= extent for all sizes of the named dimensions? */
 static bool is_inside(bl_ir *ir, const bl_node *start, const bl_node *stop, const bl_node *extent)
 {
     return !bl_may_be_negative(ir, start) && !bl_may_be_negative(ir, bl_sub(ir, stop, start)) &&
@@ -49,7 +49,8 @@ const bl_node *expand_shrink(bl_call *c)
     return bl_shrink(c->ir, x, start, size);
 }
 
-/* NumPy's: negative counts from the end, what is outside is clipped to low .. extent + low.  Only where both are constants. */
+/* NumPy's clipping of a slice bound: negative counts from the end, and the result is clipped to low .. extent + low. Applies to
+ * constants only. */
 static const bl_node *clip(bl_ir *ir, const bl_node *at, const bl_node *extent, int64_t low)
 {
     if (!bl_is_const(at) || !bl_is_const(extent))
@@ -61,7 +62,7 @@ static const bl_node *clip(bl_ir *ir, const bl_node *at, const bl_node *extent, 
     return bl_index(ir, i > n + low ? n + low : i);
 }
 
-/* Every |step|-th element along |axis|: windows of one. */
+/* Every |step|-th element along |axis|: sliding windows of one element. */
 static const bl_node *take_every(bl_ir *ir, const bl_node *x, int axis, int64_t step)
 {
     if (step == 1 || x->op == BL_OP_POISON || x->dim[axis]->hi == 0)
@@ -72,14 +73,14 @@ static const bl_node *take_every(bl_ir *ir, const bl_node *x, int axis, int64_t 
     return bl_drop_axes(ir, bl_window(ir, x, axis, 1, step, 1), fresh);
 }
 
-/* x[start:stop:step] along one axis.  A negative step is a positive one over the same elements turned round. */
+/* x[start:stop:step] along one axis. A negative step is a positive step over the flipped elements. */
 static const bl_node *slice_axis(bl_call *c, const bl_node *x, int axis, int i)
 {
     bl_ir *ir = c->ir;
     const bl_value *starts = bl_attr(c, "start"), *stops = bl_attr(c, "stop"), *steps = bl_attr(c, "step");
     const bl_node *extent = x->dim[axis];
     int64_t step = steps->given ? steps->wholes[i] : 1;
-    int64_t low = step < 0 ? -1 : 0; /* backwards, start and stop are one before those of the part */
+    int64_t low = step < 0 ? -1 : 0; /* for a negative step, start and stop lie one before the bounds of the part */
     const bl_node *start = starts->given ? clip(ir, starts->sizes[i], extent, low) : NULL;
     const bl_node *stop = stops->given ? clip(ir, stops->sizes[i], extent, low) : NULL;
 
@@ -129,7 +130,7 @@ const bl_node *expand_slice(bl_call *c)
     return x;
 }
 
-/* How much each axis is short of attribute "shape" (-1 keeps one), or over it where |over|; false after a failure. */
+/* How much larger attribute "shape" is than each axis, or smaller if |over|; -1 keeps an axis. False after a failure. */
 static bool take_rest(bl_call *c, bool over, const bl_node **size, const bl_node **rest)
 {
     const bl_node *x = c->in[0];
@@ -161,7 +162,7 @@ const bl_node *expand_shrink_to(bl_call *c)
 
 /* ---- pad */
 
-/* So many zeros after the last axis. */
+/* Append zeros after the last axis. */
 const bl_node *expand__append(bl_call *c)
 {
     const bl_node *before[BL_MAX_DIMS], *after[BL_MAX_DIMS], *x = c->in[0];
@@ -200,7 +201,7 @@ const bl_node *expand_pad_to(bl_call *c)
     return take_rest(c, false, size, rest) ? add_zeros(c, c->in[0], before, rest) : c->in[0];
 }
 
-/* The |amount| elements that stand before an axis, or after it. */
+/* The |amount| padding elements before or after an axis. */
 static const bl_node *edge(bl_call *c, const bl_node *x, int axis, const bl_node *amount, bool before)
 {
     bl_ir *ir = c->ir;
@@ -243,7 +244,8 @@ static const bl_node *add_edges(bl_call *c, const bl_node *x, int axis, const bl
     return n == 1 ? x : bl_call_join(c, n, part, axis);
 }
 
-/* Negative amounts crop: before anything is added, but reflect and replicate see what is cropped, as in PyTorch. */
+/* Negative amounts crop. Cropping comes before padding, but reflect and replicate read the cropped elements too, as in
+ * PyTorch. */
 const bl_node *expand_pad(bl_call *c)
 {
     bl_ir *ir = c->ir;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Running folds along an axis.  Within blocks of 8 an element folds all before it by a mask; the folds of whole blocks are
- * accumulated in the same way, and each element takes in what stands before its block: n * 8 steps and two kernels a level, with
- * a fixed order of the sum.  Where elements are few, launches are what takes the time: blocks of 64 make fewer levels. */
+/* Prefix folds (scans) along an axis. Within a block of 8, each element folds all earlier elements by a mask. The folds of
+ * whole blocks are accumulated in the same way, and each element then adds the fold of all blocks before its own: n * 8
+ * operations and two kernels per level, with a fixed order of summation. If there are few elements, launches dominate, and
+ * blocks of 64 make fewer levels. */
 #include "engine/front/build.h"
 #include "engine/ir/shape.h"
 
@@ -9,9 +10,9 @@
 
 enum { BLOCK = 8, LARGE_BLOCK = 64, FEW = 4096 };
 
-/* An associative fold with the value that changes nothing. */
+/* An associative fold with its identity. */
 typedef struct running {
-    bl_op fold; /* ADD, MUL, MAX or MIN; EXP stands for log(sum(exp(x))) */
+    bl_op fold; /* ADD, MUL, MAX or MIN; EXP stands for logsumexp */
     bl_scalar start;
 } running;
 
@@ -20,14 +21,14 @@ static const bl_node *start_like(bl_ir *ir, const running *r, const bl_node *lik
     return bl_spread(ir, bl_const(ir, (bl_dtype)like->dtype, r->start), like);
 }
 
-/* An infinite maximum is not taken off: inf - inf. */
+/* An infinite maximum is not subtracted: inf - inf is NaN. */
 static const bl_node *finite_or_zero(bl_ir *ir, const bl_node *x)
 {
     const bl_node *size = bl_alu2(ir, BL_OP_MAX, x, bl_alu1(ir, BL_OP_NEG, x));
     return bl_where(ir, bl_less(ir, size, bl_full_like(ir, x, HUGE_VAL)), x, bl_full_like(ir, x, 0));
 }
 
-/* |most| and the logarithm of a sum; of nothing, what changes nothing: not the logarithm of 0, whose slope is infinite. */
+/* |most| plus the logarithm of |sum|. An empty sum gives the identity instead of log(0), whose derivative is infinite. */
 static const bl_node *add_log(bl_ir *ir, const running *r, const bl_node *most, const bl_node *sum)
 {
     const bl_node *none = bl_alu2(ir, BL_OP_CMPEQ, sum, bl_full_like(ir, sum, 0));
@@ -35,7 +36,7 @@ static const bl_node *add_log(bl_ir *ir, const running *r, const bl_node *most, 
     return bl_where(ir, none, start_like(ir, r, sum), bl_add(ir, most, log));
 }
 
-/* The fold of the last axis, which stays with extent 1. */
+/* Fold the last axis, which stays with extent 1. */
 static const bl_node *fold_last(bl_ir *ir, const running *r, const bl_node *x)
 {
     uint32_t last = 1u << (x->ndim - 1);
@@ -54,7 +55,7 @@ static const bl_node *combine(bl_ir *ir, const running *r, const bl_node *x, con
     return add_log(ir, r, most, bl_add(ir, a, b));
 }
 
-/* y[.., i] is the fold of x[.., j] for j <= i, or j < i where |exclusive|. */
+/* y[.., i] is the fold of x[.., j] for j <= i, or for j < i if |exclusive|. */
 static const bl_node *fold_before(bl_ir *ir, const running *r, const bl_node *x, bool exclusive)
 {
     const bl_node *dim[BL_MAX_DIMS + 1];
@@ -75,7 +76,8 @@ static const bl_node *run_last(bl_ir *ir, const running *r, const bl_node *x, bo
     int last = x->ndim - 1;
     int64_t count = 0;
     bool few = bl_shape_max_count(x->ndim, x->dim, &count) && count <= FEW;
-    int64_t size = few ? LARGE_BLOCK : BLOCK, whole_up_to = few ? LARGE_BLOCK : 2 * BLOCK; /* twice is not worth a level */
+    /* an axis of twice a block is not worth another level */
+    int64_t size = few ? LARGE_BLOCK : BLOCK, whole_up_to = few ? LARGE_BLOCK : 2 * BLOCK;
     const bl_node *extent = x->dim[last], *block = bl_index(ir, size);
 
     if (extent->hi <= whole_up_to || extent->op == BL_OP_POISON)
@@ -123,7 +125,7 @@ const bl_node *bl_cumsum(bl_ir *ir, const bl_node *x, int axis)
     return run_axis(ir, &r, x, axis);
 }
 
-/* The axis, or -1 after a failure; a scalar is its own running fold (-2), and blocks need one more dimension. */
+/* The axis, or -1 after a failure; -2 for a scalar, whose prefix fold is itself. Blocks need one more dimension. */
 static int take_axis(bl_call *c)
 {
     const bl_node *x = c->in[0];
@@ -174,7 +176,8 @@ const bl_node *expand_logcumsumexp(bl_call *c)
     return axis < 0 ? c->in[0] : bl_cast(c->ir, (bl_dtype)c->in[0]->dtype, run_axis(c->ir, &r, x, axis));
 }
 
-/* The values, and where the latest of equals stands, as in PyTorch: at a NaN, too, which from there on is the extreme. */
+/* The running extreme and the position of the latest equal element, as in PyTorch. A NaN is the extreme from its position
+ * on. */
 static const bl_node *run_extreme(bl_call *c, bl_op fold)
 {
     bl_ir *ir = c->ir;
@@ -197,7 +200,7 @@ static const bl_node *run_extreme(bl_call *c, bl_op fold)
     const bl_node *at =
         bl_where(ir, here, bl_iota_like(ir, x, axis, BL_I32), bl_full_like(ir, bl_iota_like(ir, x, axis, BL_I32), -1));
     at = run_axis(ir, &places, at, axis);
-    c->result[0] = bl_cast(ir, dtype, bl_gather(ir, x, at, axis)); /* so that the gradient goes to that place alone */
+    c->result[0] = bl_cast(ir, dtype, bl_gather(ir, x, at, axis)); /* so that the gradient goes to that position only */
     c->result[1] = bl_cast(ir, BL_I64, at);
     return c->result[0];
 }

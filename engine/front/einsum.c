@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* einsum: operands are multiplied one after the other on their common axes, and an axis is summed as soon as nobody needs it. */
+/* einsum: operands are multiplied one after the other along their common axes. An axis is summed as soon as neither a later
+ * operand nor the output has it. */
 #include "engine/front/build.h"
 
 #include <ctype.h>
 #include <string.h>
 
-/* The axes of a term: letters, and for those under "..." the numbers 1, 2, ... counted from its end. */
+/* The axes of a term: letters, and for the axes under "..." the numbers 1, 2, ... counted from the end. */
 typedef struct term {
     int n;
     char label[BL_MAX_DIMS];
@@ -14,7 +15,7 @@ typedef struct term {
 typedef struct equation {
     bl_call *c;
     const char *at;
-    int dots; /* axes under "..." in the widest operand */
+    int dots; /* number of axes under "..." in the widest operand */
     term output;
 } equation;
 
@@ -33,7 +34,8 @@ static bool has_label(const term *t, char label)
     return memchr(t->label, label, (size_t)t->n) != NULL;
 }
 
-/* One term up to a comma, an arrow or the end; |dots| axes stand under its "...", or -1 where it may have none. */
+/* Read one term up to a comma, an arrow or the end. |dots| is the number of axes under its "..."; -1 if "..." is not
+ * allowed. */
 static bool read_term(equation *e, int dots, term *t)
 {
     t->n = 0;
@@ -55,7 +57,7 @@ static bool read_term(equation *e, int dots, term *t)
     return true;
 }
 
-/* How many letters the next term has, and whether it has dots. */
+/* Count the letters of the next term, and find out whether it has "...". */
 static int count_letters(const char *at, bool *dots)
 {
     int n = 0;
@@ -90,7 +92,7 @@ static bool read_operands(equation *e, int n, term *terms)
     return false;
 }
 
-/* Without an arrow: what is under the dots, then the letters that stand once, in the order of the alphabet. */
+/* The implicit output: the axes under "...", then the letters that occur once, in alphabetical order. */
 static bool infer_output(equation *e, int n, const term *terms)
 {
     for (int i = e->dots; i > 0; i--)
@@ -135,7 +137,7 @@ static bool read_output(equation *e, int n, const term *terms)
     return true;
 }
 
-/* A letter that stands twice in a term means the diagonal of its axes: the rest is masked, and one of them summed. */
+/* A letter that occurs twice in a term selects a diagonal: the other elements are masked, and one of the two axes is summed. */
 static const bl_node *take_diagonals(bl_call *c, const bl_node *x, term *t)
 {
     bl_ir *ir = c->ir;
@@ -156,7 +158,7 @@ static const bl_node *take_diagonals(bl_call *c, const bl_node *x, term *t)
     return x;
 }
 
-/* x with the axes of |all|, in that order, extent 1 where it lacks one. */
+/* x with the axes of |all|, in that order; an axis that x lacks gets extent 1. */
 static const bl_node *spread_axes(bl_ir *ir, const bl_node *x, const term *t, const term *all)
 {
     const bl_node *dim[BL_MAX_DIMS];
@@ -171,7 +173,7 @@ static const bl_node *spread_axes(bl_ir *ir, const bl_node *x, const term *t, co
     return bl_reshape(ir, bl_permute(ir, x, perm), all->n, dim);
 }
 
-/* All labels, those of the output first: the axes after them are summed. */
+/* All labels, the output's first; the axes after these are summed. */
 static bool gather_labels(equation *e, int n, const term *terms, term *all)
 {
     *all = e->output;

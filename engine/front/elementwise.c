@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Arithmetic, comparison, logic and activations, one element at a time. */
+/* Elementwise arithmetic, comparison, logic and activations. */
 #include "engine/front/build.h"
 #include "engine/grad/grad.h"
 
@@ -20,7 +20,7 @@ static const bl_node *unary(bl_call *c, bl_op op)
     return bl_alu1(c->ir, op, c->in[0]);
 }
 
-/* Both inputs in their common shape; false after a failure. */
+/* Broadcast both inputs to their common shape. False after a failure. */
 static bool take_both(bl_call *c, const bl_node **x, const bl_node **y)
 {
     const bl_node *both[2] = {c->in[0], c->in[1]};
@@ -38,10 +38,11 @@ const bl_node *expand_abs(bl_call *c)
 
     if (kind == BL_KIND_BOOL || kind == BL_KIND_UINT)
         return x;
-    return bl_alu2(c->ir, BL_OP_MAX, x, unary(c, BL_OP_NEG)); /* the tie at 0 gives PyTorch's derivative 0 */
+    /* at 0 both operands are equal, which gives PyTorch's derivative 0 */
+    return bl_alu2(c->ir, BL_OP_MAX, x, unary(c, BL_OP_NEG));
 }
 
-/* What |compute| makes of x, in float32 for the 16-bit floats. */
+/* Apply |compute| to x, in float32 for 16-bit floats. */
 static const bl_node *in_wide(bl_call *c, const bl_node *(*compute)(bl_ir *ir, const bl_node *x))
 {
     return bl_cast(c->ir, dtype_of(c->in[0]), compute(c->ir, bl_widen(c->ir, c->in[0])));
@@ -68,7 +69,7 @@ const bl_node *expand_expm1(bl_call *c)
     return in_wide(c, bl_expm1);
 }
 
-/* By squaring: one product and one square for each bit that the exponent may have. */
+/* Exponentiation by squaring: one product and one square per bit of the exponent. */
 static const bl_node *pow_whole(bl_ir *ir, const bl_node *x, const bl_node *y)
 {
     bl_dtype dtype = dtype_of(x);
@@ -86,7 +87,7 @@ static const bl_node *pow_whole(bl_ir *ir, const bl_node *x, const bl_node *y)
     }
     if (bl_dtype_get_kind(dtype) == BL_KIND_UINT)
         return power;
-    /* 1 / x^-y: only 1 and -1 have a whole one */
+    /* 1 / x^-y: an integer only for x = 1 and x = -1 */
     const bl_node *unit = bl_alu2(ir, BL_OP_CMPEQ, bl_alu2(ir, BL_OP_MAX, x, bl_alu1(ir, BL_OP_NEG, x)), one);
     return bl_where(ir, bl_less(ir, y, zero), bl_where(ir, unit, power, zero), power);
 }
@@ -118,7 +119,8 @@ static bl_dtype unsigned_of_bytes(size_t bytes)
     return bytes == 1 ? BL_U8 : bytes == 2 ? BL_U16 : bytes == 4 ? BL_U32 : BL_U64;
 }
 
-/* The bits of x as another dtype: |parts| to an element where that is smaller, else an element to so many along the last axis. */
+/* The bits of x as another dtype. A narrower dtype gives |parts| elements per element; a wider one merges |parts| elements
+ * along the last axis. */
 static const bl_node *recut(bl_call *c, const bl_node *x, int64_t parts, bl_dtype to)
 {
     bl_ir *ir = c->ir;
@@ -142,7 +144,7 @@ static const bl_node *recut(bl_call *c, const bl_node *x, int64_t parts, bl_dtyp
     const bl_node *shift =
         bl_mul(ir, place, bl_full_like(ir, place, 8.0 * (double)bl_dtype_bytes(joins ? (bl_dtype)x->dtype : to)));
     x = bl_alu2(ir, joins ? BL_OP_SHL : BL_OP_SHR, bl_cast(ir, wide, x), shift);
-    if (joins) /* no two have a bit in common */
+    if (joins) /* the parts have no bit in common, so their sum is their OR */
         return bl_bitcast(ir, to, bl_drop_axes(ir, bl_reduce(ir, BL_OP_ADD, x, 1u << last), 1u << last));
     dim[last - 1] = bl_mul(ir, extent, count);
     return bl_bitcast(ir, to, bl_call_reshape(c, bl_cast(ir, part, x), last, dim));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Composite ops as formulas: the text of a BL_FORMULA row, evaluated on the operands of one use.  Here are statements, loops and
- * results; the language is in formula_parts.h. */
+/* Composite ops as formulas: evaluates the text of a BL_FORMULA row on the operands of one call. This file has statements,
+ * loops and results; formula_parts.h describes the language. */
 #include "engine/front/formula_parts.h"
 
 #include "engine/ir/scan.h"
@@ -26,7 +26,8 @@ static void set_name(bl_formula_reader *r, bl_span name, bl_formula_value v)
 
 static bool read_statement(bl_formula_reader *r);
 
-/* A loop, after its "for": the body is read again for each turn, and once without effect where there is none. */
+/* An unrolled loop, after its "for". The body is read again for each iteration; with no iterations it is read once without
+ * effect. */
 static void read_loop(bl_formula_reader *r)
 {
     bl_span name = bl_formula_take_name(r);
@@ -49,7 +50,7 @@ static void read_loop(bl_formula_reader *r)
     r->skip -= idle;
 }
 
-/* Read what stands in braces, to its end, without effect; the names that it sets are noted. */
+/* Skip a body in braces, and record the names that it assigns. */
 static void note_body(bl_formula_reader *r)
 {
     r->noting = true;
@@ -77,14 +78,15 @@ static const bl_node *bound_like(bl_formula_reader *r, int which, const bl_node 
     return bl_bound(r->c->ir, which, (bl_dtype)src->dtype, src->ndim, src->dim);
 }
 
-/* The sources of a loop's scan: what it changes, its counter, and all else that it may read; each name becomes its parameter. */
+/* Make the sources of a loop's scan: the variables it assigns, its counter, and all other values it may read. Each name becomes
+ * the body's parameter. */
 static void bind_names(bl_formula_reader *r, bl_scan *scan, bl_span counter, const bl_node **src, int *carry)
 {
     bl_ir *ir = r->c->ir;
     const bl_sig *sig = &r->c->sig;
     int n = 0;
 
-    for (int i = 0; i < sig->ninputs; i++) { /* an input that is changed is a name from then on */
+    for (int i = 0; i < sig->ninputs; i++) { /* an input that the body assigns becomes a variable */
         if (r->input[i] != NULL && is_noted(r, sig->input[i].name))
             set_name(r, sig->input[i].name, bl_formula_node_value(r->input[i]));
     }
@@ -106,7 +108,7 @@ static void bind_names(bl_formula_reader *r, bl_scan *scan, bl_span counter, con
             src[n] = bl_iota(ir, BL_I32, scan->length);
             set_name(r, counter, bl_formula_node_value(bl_bound(ir, n++, BL_I32, 0, NULL)));
             scan->nsequences = 1;
-            r->noted[r->nnoted++] = counter; /* no constant, though a name */
+            r->noted[r->nnoted++] = counter; /* the counter is a sequence, not a constant */
         }
     }
     for (int i = 0; i < sig->ninputs; i++) {
@@ -119,7 +121,7 @@ static void bind_names(bl_formula_reader *r, bl_scan *scan, bl_span counter, con
     }
 }
 
-/* A loop that is a scan, after its "loop": the body is read once. */
+/* A loop that becomes a scan, after its "loop". The body is read once. */
 static void read_scan(bl_formula_reader *r)
 {
     enum { MOST = BL_FORMULA_NAMES + BL_SIG_MAX + 1 };
@@ -162,7 +164,7 @@ static void read_scan(bl_formula_reader *r)
         r->nnames = carry[i] >= r->nnames ? carry[i] + 1 : r->nnames;
 }
 
-/* The op fails with |text|, and what |x| is instead: a shape, a word or a number. */
+/* Fail with |text| and the actual value |x|: a shape, a word or a number. */
 static void refuse(bl_formula_reader *r, const char *text, const bl_formula_value *x)
 {
     if (x->kind == BL_FORMULA_NOTHING)
@@ -190,7 +192,7 @@ static void read_need(bl_formula_reader *r)
         refuse(r, text.attr.string, &x);
 }
 
-/* False where none stands there, or after a failure. */
+/* Read a statement. False if there is none, or after a failure. */
 static bool read_statement(bl_formula_reader *r)
 {
     const char *before = r->at;
@@ -230,7 +232,7 @@ static bool read_statement(bl_formula_reader *r)
     return bl_formula_take(r, ";") || (bl_formula_broken(r, "lacks a semicolon"), false);
 }
 
-/* |x| in the dtype that result |i| has by the signature. */
+/* Cast |x| to the dtype of result |i| in the signature. */
 static const bl_node *narrow(const bl_call *c, int i, const bl_node *x)
 {
     bl_span type = c->sig.result[i];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What stands in a formula: words, uses of ops, questions and expressions.  The language is in formula_parts.h. */
+/* Expressions of a formula: words, calls of ops, queries and operators. formula_parts.h describes the language. */
 #include "engine/front/formula_parts.h"
 
 #include <ctype.h>
@@ -75,7 +75,7 @@ bl_span bl_formula_take_name(bl_formula_reader *r)
 
 /* ---- uses of ops */
 
-/* Operands and attributes of one call, while they are read. */
+/* The operands and attributes of a call while they are read. */
 typedef struct arguments {
     int noperands, nattrs;
     bl_wire_ref ref[BL_SIG_MAX];
@@ -83,7 +83,7 @@ typedef struct arguments {
     bl_wire_attr attr[BL_SIG_MAX];
 } arguments;
 
-/* False where there are too many or what cannot be one. */
+/* Add an operand. False if there are too many, or if |v| cannot be one. */
 static bool add_operand(arguments *a, const bl_formula_value *v)
 {
     int at = a->noperands;
@@ -167,7 +167,7 @@ static bl_formula_value read_size(bl_formula_reader *r, const bl_formula_value *
     return bl_formula_node_value(bl_cast(r->c->ir, BL_I64, x->node->dim[at]));
 }
 
-/* The number at a place of a list. */
+/* The number at a position of a list. */
 static bl_formula_value read_item(bl_formula_reader *r, const bl_formula_value *list)
 {
     bl_formula_value at = bl_formula_take(r, ",") ? bl_formula_read_value(r) : (bl_formula_value){0};
@@ -196,7 +196,7 @@ static bool is_fixed(const bl_node *x)
     return at == x->ndim;
 }
 
-/* is_float, is_fixed, is_tall, ndim, dtype by their number. */
+/* The query number |which| of is_float, is_fixed, is_tall, ndim, dtype. */
 static bl_formula_value answer_of(bl_formula_reader *r, const bl_node *x, int which)
 {
     if (which == 2)
@@ -207,7 +207,7 @@ static bl_formula_value answer_of(bl_formula_reader *r, const bl_node *x, int wh
                         : text_value(bl_dtype_name((bl_dtype)x->dtype));
 }
 
-/* A function that asks about a value; *known false where |name| is none. */
+/* A query about a value; *known is false if |name| is no query. */
 static bl_formula_value read_question(bl_formula_reader *r, bl_span name, bool *known)
 {
     enum { GIVEN, LENGTH, ITEM, IS_LIKE, SIZE, IS_FLOAT, IS_FIXED, IS_TALL, NDIM, DTYPE, QUESTIONS };
@@ -239,7 +239,7 @@ static bl_formula_value read_question(bl_formula_reader *r, bl_span name, bool *
     return bl_formula_take(r, ")") ? answer : bl_formula_broken(r, "lacks a parenthesis");
 }
 
-/* "name =" of an attribute, but not "name ==". */
+/* Read "name =" of an attribute, but not "name ==". */
 static bool take_key(bl_formula_reader *r, bl_span *key)
 {
     const char *before = r->at;
@@ -252,7 +252,7 @@ static bool take_key(bl_formula_reader *r, bl_span *key)
     return false;
 }
 
-/* One argument into |a|; false after a failure. */
+/* Read one argument into |a|. False after a failure. */
 static bool read_argument(bl_formula_reader *r, arguments *a, bool *left_out)
 {
     bl_span key;
@@ -261,7 +261,7 @@ static bool read_argument(bl_formula_reader *r, arguments *a, bool *left_out)
 
     if (r->failed || r->skip > 0)
         return !r->failed;
-    if (v.kind == BL_FORMULA_NOTHING) { /* not given here, hence not there either */
+    if (v.kind == BL_FORMULA_NOTHING) { /* an absent value makes the argument absent */
         *left_out = *left_out || !named;
         return true;
     }
@@ -280,7 +280,7 @@ static bool read_argument(bl_formula_reader *r, arguments *a, bool *left_out)
     return v.attr.name != NULL;
 }
 
-/* The use of an op, after its parenthesis. */
+/* A call of an op, after its parenthesis. */
 static bl_formula_value read_call(bl_formula_reader *r, bl_span name)
 {
     arguments a = {.noperands = 0};
@@ -302,7 +302,7 @@ static bl_formula_value read_call(bl_formula_reader *r, bl_span name)
     }
     op = bl_arena_strndup(bl_ir_arena(r->c->ir), name.data, name.len);
     r->wanted = wanted;
-    if (bl_span_is(name, "log") && a.noperands == 1 && a.operand[0] == NULL) /* of a number */
+    if (bl_span_is(name, "log") && a.noperands == 1 && a.operand[0] == NULL) /* the logarithm of a number is a number */
         return bl_formula_number_value(log(a.ref[0].literal.value), false);
     bl_formula_value result = op != NULL ? use_op(r, op, &a) : bl_formula_broken(r, "has no room");
     r->wanted = 1;
@@ -382,7 +382,7 @@ static bl_formula_value read_atom(bl_formula_reader *r)
     return bl_formula_take(r, "(") ? read_call(r, name) : find_name(r, name);
 }
 
-/* Numbers among themselves; |equal| where "=" follows the sign. */
+/* Arithmetic on numbers; |equal| if "=" follows the operator. */
 static bl_formula_value reckon(char op, bool equal, double x, double y, bool whole)
 {
     switch (op) {
@@ -415,7 +415,7 @@ static bool same_attr(const bl_wire_attr *x, const bl_wire_attr *y)
                                        : false;
 }
 
-/* |text| is the operator, "^" that of powers. */
+/* Apply the operator |text|; "^" stands for powers. */
 static bl_formula_value combine(bl_formula_reader *r, const char *text, const char *wire, bl_formula_value x, bl_formula_value y)
 {
     char op = text[0];
@@ -454,7 +454,7 @@ static bl_formula_value read_factor(bl_formula_reader *r)
     return combine(r, "^", "pow", x, power);
 }
 
-/* Operators by how tightly they bind, the loosest first. */
+/* Operators by precedence, lowest first. */
 typedef struct operator
 {
     const char *text, *wire;

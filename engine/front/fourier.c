@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* Discrete Fourier transforms of real and imaginary parts: Cooley and Tukey, "An algorithm for the machine calculation of complex
- * Fourier series", 1965.  A length a * b is transformed as a columns of b, turned by powers of the root of unity, and b rows of
- * a; lengths below 64, and primes, are a matrix product. */
+/* Discrete Fourier transforms on real and imaginary parts (Cooley and Tukey, "An algorithm for the machine calculation of
+ * complex Fourier series", 1965). A length a * b is transformed as a columns of length b, multiplied by twiddle factors, and b
+ * rows of length a. Lengths below 64, and primes, are a matrix product. */
 #include "engine/front/build.h"
 
 #include <math.h>
 
 enum {
     DIRECT = 64,
-    MOST_ROOTS = 1 << 20 /* of a matrix in a buffer, 4 MiB of float32; that of a large prime has its square */
+    /* most elements of a matrix in a buffer, 4 MiB of float32; the matrix of a large prime has the square of its length */
+    MOST_ROOTS = 1 << 20
 };
 
 typedef struct complex_node {
-    const bl_node *re, *im; /* im NULL: all 0 */
+    const bl_node *re, *im; /* im NULL: all zero */
 } complex_node;
 
-/* |x|, a matrix, along two axes of |like|. */
+/* Broadcast |x|, a matrix, along two axes of |like|. */
 static const bl_node *spread_matrix(bl_ir *ir, const bl_node *x, const bl_node *like, int axis, int other)
 {
     const bl_node *dim[BL_MAX_DIMS + 1];
@@ -25,9 +26,10 @@ static const bl_node *spread_matrix(bl_ir *ir, const bl_node *x, const bl_node *
     return bl_expand(ir, bl_reshape(ir, x, like->ndim, dim), like->ndim, like->dim);
 }
 
-/* cos and sin of sign * 2 * pi * i * k / n for two axes of |like|, the first in front of the other.  They are the same for all
- * others, so a small matrix of them is computed once, in a buffer.  The turn is divided exactly, as integers: i * k modulo n,
- * then into its quarter and the rest, so that sin is taken between 0 and pi / 2 and whole quarters give exact zeros and ones. */
+/* cos and sin of sign * 2 * pi * i * k / n, for i along |axis| and k along |other| of |like|. They do not depend on other axes,
+ * so a small matrix of them is computed once, in a buffer. The angle is reduced exactly, in integers: i * k modulo n, then into
+ * its quadrant and the rest. sin is then taken between 0 and pi / 2, and multiples of a quarter turn give exact zeros and
+ * ones. */
 static complex_node roots(bl_ir *ir, const bl_node *like, int axis, int other, int64_t n, int sign)
 {
     bl_dtype dtype = (bl_dtype)like->dtype;
@@ -46,7 +48,7 @@ static complex_node roots(bl_ir *ir, const bl_node *like, int axis, int other, i
     const bl_node *left = bl_alu2(ir, BL_OP_CMPEQ, bl_idiv(ir, bl_add(ir, quarter, one), bl_full_like(ir, product, 2)), one);
     const bl_node *below = bl_alu2(ir, BL_OP_CMPLT, one, quarter);
 
-    const bl_node *zero = bl_full_like(ir, cosine, 0); /* 0 - x, and not -x, which makes zeros negative */
+    const bl_node *zero = bl_full_like(ir, cosine, 0); /* 0 - x rather than -x, which would make zeros negative */
     cosine = bl_where(ir, left, bl_sub(ir, zero, cosine), cosine);
     sine = sign > 0 ? bl_where(ir, below, bl_sub(ir, zero, sine), sine) : bl_where(ir, below, sine, bl_sub(ir, zero, sine));
     int64_t count = 0;
@@ -65,7 +67,7 @@ static complex_node multiply(bl_ir *ir, complex_node x, complex_node y)
                           bl_add(ir, bl_mul(ir, x.re, y.im), bl_mul(ir, x.im, y.re))};
 }
 
-/* Sums of a product along the last axis, for each k of a new axis before it, which becomes the last. */
+/* The transform as a matrix product: sums along the last axis for each k of a new axis, which becomes the last. */
 static complex_node transform_directly(bl_ir *ir, complex_node x, int64_t n, int sign)
 {
     const bl_node *dim[BL_MAX_DIMS + 1];
@@ -82,7 +84,7 @@ static complex_node transform_directly(bl_ir *ir, complex_node x, int64_t n, int
     return y;
 }
 
-/* The divisor next to the root, so that both factors are small; 1 of a prime. */
+/* The largest divisor up to the square root, so that both factors are small; 1 for a prime. */
 static int64_t split(int64_t n)
 {
     for (int64_t a = (int64_t)sqrt((double)n); a > 1; a--)
@@ -113,7 +115,7 @@ static const bl_node *in_rows(bl_ir *ir, const bl_node *x, int64_t a, int64_t b)
     return bl_reshape(ir, x, x->ndim + 1, dim);
 }
 
-/* Along the last axis, of extent n. */
+/* Transform along the last axis, of extent n. */
 static complex_node transform(bl_ir *ir, complex_node x, int64_t n, int sign)
 {
     int64_t a = n <= DIRECT ? 1 : split(n), b = n / a;
@@ -135,7 +137,7 @@ static complex_node transform(bl_ir *ir, complex_node x, int64_t n, int sign)
                           bl_contiguous(ir, bl_reshape(ir, swap_last(ir, y.im), ndim, dim))};
 }
 
-/* The axis with its fixed extent; -1 after a failure. */
+/* The axis and its constant extent; -1 after a failure. */
 static int take_length(bl_call *c, const bl_node *x, int64_t *n)
 {
     int axis = bl_call_axis(c, bl_attr(c, "axis")->whole, x->ndim);
@@ -200,8 +202,8 @@ const bl_node *expand_rfft(bl_call *c)
     return give(c, y, axis, 1);
 }
 
-/* The other half is the mirrored conjugate; the imaginary parts of the first, and of the middle of an even length, do not count.
- */
+/* The second half is the mirrored conjugate of the first. The imaginary parts of the first element, and of the middle one for
+ * an even length, are ignored. */
 const bl_node *expand_irfft(bl_call *c)
 {
     bl_ir *ir = c->ir;
@@ -218,11 +220,11 @@ const bl_node *expand_irfft(bl_call *c)
         return bl_call_fail(c, "a length of %lld needs %lld parts along axis %d, not %lld", (long long)n, (long long)(n / 2 + 1),
                             axis, (long long)half);
     int last = both[0]->ndim - 1;
-    int64_t rest = n - half; /* how many are mirrored: n - half of 1 .. half - 1 */
+    int64_t rest = n - half; /* number of mirrored elements: n - half, out of 1 .. half - 1 */
     for (int i = 0; i < 2; i++) {
         const bl_node *x = bl_to_last(ir, both[i], axis), *zero = bl_index(ir, 0);
         const bl_node *before[BL_MAX_DIMS], *after[BL_MAX_DIMS];
-        if (i == 1) { /* nothing to conjugate with */
+        if (i == 1) { /* these elements have no conjugate */
             const bl_node *k = bl_iota_like(ir, x, last, BL_I64);
             const bl_node *alone = bl_alu2(ir, BL_OP_CMPEQ, bl_add(ir, k, k), bl_full_like(ir, k, (double)n));
             alone = bl_alu2(ir, BL_OP_OR, alone, bl_alu2(ir, BL_OP_CMPEQ, k, bl_full_like(ir, k, 0)));

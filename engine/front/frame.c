@@ -17,7 +17,7 @@ bool bl_frame_take_padding(bl_call *c, bl_frame *f)
 
 int64_t bl_frame_span(const bl_frame *f, int i)
 {
-    return f->dilation[i] * (f->size[i] - 1) + 1; /* each below 2^31 */
+    return f->dilation[i] * (f->size[i] - 1) + 1; /* all below 2^31 */
 }
 
 const bl_node *bl_frame_pad(bl_call *c, const bl_node *x, const bl_frame *f, const bl_node *value)

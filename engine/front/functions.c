@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions of real numbers written in primitives.  Nothing here overflows where its value does not, so that gradients, which
- * multiply by what stands in between, stay finite too. */
+/* Functions of real numbers, expressed in primitives. No intermediate result overflows unless the value does, so that
+ * gradients, which multiply by intermediate results, stay finite too. */
 #include "engine/front/call.h"
 
 #include <math.h>
@@ -36,14 +36,14 @@ static const bl_node *is_negative(bl_ir *ir, const bl_node *x)
     return bl_less(ir, x, bl_full_like(ir, x, 0));
 }
 
-/* x held between -limit and limit, NaN kept. */
+/* Clamp x to -limit .. limit; NaN stays NaN. */
 static const bl_node *hold(bl_ir *ir, const bl_node *x, double limit)
 {
     const bl_node *low = bl_alu2(ir, BL_OP_MAX, x, bl_full_like(ir, x, -limit));
     return bl_alu2(ir, BL_OP_MIN, low, bl_full_like(ir, x, limit));
 }
 
-/* 2 * atanh(x / (2 + x)) by its series; the argument is at most 1/3, so each term is a ninth of the one before. */
+/* The series of 2 * atanh(x / (2 + x)). The argument is at most 1/3, so each term is at most a ninth of the term before it. */
 const bl_node *bl_log1p_unit(bl_ir *ir, const bl_node *x)
 {
     double coefficient[17];
@@ -61,7 +61,7 @@ static const bl_node *is_small(bl_ir *ir, const bl_node *x)
     return bl_alu2(ir, BL_OP_AND, bl_less(ir, bl_full_like(ir, x, -0.5), x), bl_less(ir, x, bl_full_like(ir, x, 0.5)));
 }
 
-/* Taylor's series below 1/2, where exp(x) - 1 would cancel. */
+/* The Taylor series for |x| < 1/2, where exp(x) - 1 would cancel. */
 const bl_node *bl_expm1(bl_ir *ir, const bl_node *x)
 {
     double coefficient[15];
@@ -79,7 +79,7 @@ const bl_node *bl_expm1(bl_ir *ir, const bl_node *x)
     return bl_where(ir, small, near, far);
 }
 
-/* 2 to the whole number |n| (a float between -2 * bias and 2 * bias), in two factors whose exponents fit. */
+/* x times 2^n for an integer |n| (a float between -2 * bias and 2 * bias), in two factors whose exponents fit. */
 static const bl_node *times_power(bl_ir *ir, const bl_node *x, const bl_node *n)
 {
     bool wide = x->dtype == BL_F64;
@@ -95,17 +95,18 @@ static const bl_node *times_power(bl_ir *ir, const bl_node *x, const bl_node *n)
     return x;
 }
 
-/* 2^n times the exponential of at most a half: exact for whole numbers, where exp(x * ln 2) is not. */
+/* 2^n times the exponential of at most a half. Exact for integers, where exp(x * ln 2) is not. */
 const bl_node *bl_exp2(bl_ir *ir, const bl_node *x)
 {
     const bl_node *held = hold(ir, x, x->dtype == BL_F64 ? 1100 : 200);
     const bl_node *n = bl_detach(ir, bl_floor(ir, bl_add_real(ir, held, 0.5)));
     const bl_node *rest = bl_alu1(ir, BL_OP_EXP, bl_mul_real(ir, bl_sub(ir, held, n), LN_2));
     const bl_node *value = times_power(ir, rest, n), *slope = bl_mul_real(ir, value, LN_2);
-    return bl_with_partials(ir, value, 1, &x, &slope); /* the clamped x has no slope at the limits of the clamp */
+    /* the clamp has no derivative at its limits, so the partial derivative is explicit */
+    return bl_with_partials(ir, value, 1, &x, &slope);
 }
 
-/* x^n as a product, for n that is not 0. */
+/* x^n as a product, for n other than 0. */
 static const bl_node *whole_power(bl_ir *ir, const bl_node *x, int64_t n)
 {
     const bl_node *power = NULL;
@@ -118,11 +119,12 @@ static const bl_node *whole_power(bl_ir *ir, const bl_node *x, int64_t n)
     return n >= 0 ? power : bl_div(ir, bl_full_like(ir, power, 1), power);
 }
 
-/* x^|power| by products or a root, if |power| is a whole number up to 64, 0.5 or -0.5; else NULL.  The result is as precise as
- * the products or the root. */
+/* x^|power| by products or a root, if |power| is an integer up to 64, 0.5 or -0.5; else NULL. As precise as the products or the
+ * root. */
 static const bl_node *constant_power(bl_ir *ir, const bl_node *x, double power)
 {
-    if (power == 0.5 || power == -0.5) { /* the root of -0.0 is -0.0, the power 0.0; of -inf it is NaN, the power inf */
+    if (power == 0.5 ||
+        power == -0.5) { /* sqrt(-0.0) is -0.0, but pow(-0.0, 0.5) is 0.0; sqrt(-inf) is NaN, but pow(-inf, 0.5) is inf */
         const bl_node *root = bl_alu1(ir, BL_OP_SQRT, bl_add_real(ir, x, 0));
         return power > 0 ? root : bl_div(ir, bl_full_like(ir, x, 1), root);
     }
@@ -137,8 +139,8 @@ static const bl_node *is_infinite(bl_ir *ir, const bl_node *x)
     return bl_alu2(ir, BL_OP_CMPEQ, size, bl_full_like(ir, x, HUGE_VAL));
 }
 
-/* |x|^y by the logarithm, with the sign of an odd power.  y * log|x| is rounded: the error grows to 1e-5 at the ends of float32.
- */
+/* |x|^y by the logarithm, with the sign of an odd power. y * log|x| is rounded: the relative error grows to 1e-5 at the ends of
+ * float32's range. */
 static const bl_node *logarithmic_power(bl_ir *ir, const bl_node *x, const bl_node *y)
 {
     const bl_node *zero = bl_full_like(ir, x, 0), *one = bl_full_like(ir, x, 1);
@@ -150,22 +152,22 @@ static const bl_node *logarithmic_power(bl_ir *ir, const bl_node *x, const bl_no
     const bl_node *odd = bl_alu2(ir, BL_OP_AND, whole, bl_not(ir, bl_alu2(ir, BL_OP_CMPEQ, bl_floor(ir, half), half)));
     const bl_node *size = bl_where(ir, minus, bl_alu1(ir, BL_OP_NEG, x), x);
 
-    size = bl_where(ir, is_zero, one, size); /* so that the logarithm has a slope there; 0^y is put in below */
+    size = bl_where(ir, is_zero, one, size); /* so that the logarithm has a finite derivative; 0^y is inserted below */
     const bl_node *power = bl_alu1(ir, BL_OP_EXP, bl_mul(ir, y, bl_alu1(ir, BL_OP_LOG, size)));
     power = bl_where(ir, bl_alu2(ir, BL_OP_AND, minus, odd), bl_alu1(ir, BL_OP_NEG, power), power);
     const bl_node *fraction = bl_alu2(ir, BL_OP_AND, minus, bl_not(ir, whole));
     const bl_node *finite = bl_less(ir, size, bl_full_like(ir, x, HUGE_VAL)); /* (-inf)^0.5 is inf */
     power = bl_where(ir, bl_alu2(ir, BL_OP_AND, fraction, finite), bl_full_like(ir, x, NAN), power);
-    /* 1^y is 1 for any y, (-1)^y for infinite ones */
+    /* 1^y is 1 for every y; (-1)^y is 1 for infinite y */
     const bl_node *unit = bl_alu2(ir, BL_OP_AND, bl_alu2(ir, BL_OP_CMPEQ, size, one), is_infinite(ir, y));
     unit = bl_alu2(ir, BL_OP_OR, unit, bl_alu2(ir, BL_OP_AND, bl_alu2(ir, BL_OP_CMPEQ, x, one), bl_is_nan(ir, y)));
     power = bl_where(ir, unit, one, power);
-    /* 0^y is 0 or infinite, with the sign of x where y is odd: 1 / -0.0 is -inf */
+    /* 0^y is 0 or infinite; for odd y it has the sign of x: 1 / -0.0 is -inf */
     const bl_node *at_zero = bl_where(ir, is_negative(ir, y), bl_full_like(ir, x, HUGE_VAL), zero);
     const bl_node *signed_zero = bl_where(ir, is_negative(ir, y), bl_div(ir, one, x), x);
     at_zero = bl_where(ir, bl_alu2(ir, BL_OP_AND, odd, bl_not(ir, is_infinite(ir, y))), signed_zero, at_zero);
     power = bl_where(ir, is_zero, bl_where(ir, bl_is_nan(ir, y), y, at_zero), power);
-    power = bl_where(ir, bl_is_nan(ir, x), x, power); /* a driver that replaces exp(y * log(x)) by its own power may lose NaN */
+    power = bl_where(ir, bl_is_nan(ir, x), x, power); /* a driver that replaces exp(y * log(x)) by its own pow may lose the NaN */
     return bl_where(ir, none, one, power);
 }
 
@@ -178,7 +180,7 @@ static const bl_node *power_value(bl_ir *ir, const bl_node *x, const bl_node *y)
 
 static const bl_node *power_of_order(bl_ir *ir, const bl_node *x, const bl_node *y, int order);
 
-/* y x^(y-1), which is 0 for y = 0 (PyTorch, FunctionsManual.cpp: pow_backward_self). */
+/* y x^(y-1), and 0 for y = 0 (PyTorch, FunctionsManual.cpp: pow_backward_self). */
 static const bl_node *slope_of_base(bl_ir *ir, const bl_node *x, const bl_node *y, int order)
 {
     const bl_node *uniform = bl_uniform_const(y), *zero = bl_full_like(ir, x, 0);
@@ -187,7 +189,7 @@ static const bl_node *slope_of_base(bl_ir *ir, const bl_node *x, const bl_node *
     return bl_where(ir, bl_alu2(ir, BL_OP_CMPEQ, y, zero), zero, slope);
 }
 
-/* x^y log x, which is 0 for 0^y where y >= 0 (pow_backward_exponent). */
+/* x^y log x, and 0 for 0^y with y >= 0 (pow_backward_exponent). */
 static const bl_node *slope_of_exponent(bl_ir *ir, const bl_node *x, const bl_node *y, int order)
 {
     const bl_node *zero = bl_full_like(ir, x, 0);
@@ -196,8 +198,8 @@ static const bl_node *slope_of_exponent(bl_ir *ir, const bl_node *x, const bl_no
     return bl_where(ir, flat, zero, bl_mul(ir, power_of_order(ir, x, y, order - 1), bl_alu1(ir, BL_OP_LOG, x)));
 }
 
-/* x^y with explicit derivatives up to |order|.  Higher derivatives derive from the formula of the value, and have other limits at
- * 0 and infinity. */
+/* x^y with explicit derivatives up to |order|. Higher derivatives follow from the formula of the value, and have other limits
+ * at 0 and infinity. */
 static const bl_node *power_of_order(bl_ir *ir, const bl_node *x, const bl_node *y, int order)
 {
     const bl_node *value = power_value(ir, x, y), *of[2], *partial[2];

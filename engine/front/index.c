@@ -39,7 +39,7 @@ const bl_node *expand_gather(bl_call *c)
     return bl_gather(c->ir, x, bl_call_index(c, index, x, axis), axis);
 }
 
-/* The index flat, repeated over the other axes, and the result's axis unfolded to its shape. */
+/* Gather with the flattened index, broadcast over the other axes; then unflatten the result's axis to the index's shape. */
 const bl_node *bl_call_take(bl_call *c, const bl_node *x, const bl_node *index, int axis)
 {
     bl_ir *ir = c->ir;
@@ -85,7 +85,7 @@ const bl_node *expand_one_hot(bl_call *c)
     return bl_cast(ir, bl_attr(c, "dtype")->dtype, is);
 }
 
-/* Chosen by comparison, so that it fuses with what makes the logarithms. */
+/* A comparison instead of a gather, so that it fuses with the computation of the logarithms. */
 const bl_node *expand__is_class(bl_call *c)
 {
     bl_ir *ir = c->ir;
@@ -105,7 +105,7 @@ const bl_node *expand__is_class(bl_call *c)
                                           .ignores = ignored->given,
                                           .ignored = ignored->whole});
     const bl_node *wide = bl_add_axis(ir, bl_cast(ir, BL_I64, target), axis);
-    if (x->dim[axis]->hi < INT32_MAX) { /* a class that int32 cannot hold stays none */
+    if (x->dim[axis]->hi < INT32_MAX) { /* a class beyond int32 must match no position */
         wide = bl_alu2(ir, BL_OP_MAX, wide, bl_full_like(ir, wide, -1));
         wide = bl_cast(ir, BL_I32, bl_alu2(ir, BL_OP_MIN, wide, bl_full_like(ir, wide, INT32_MAX)));
     }

@@ -56,7 +56,7 @@ static void add_check(bl_build *b, const bl_index_check *check)
     bl_index_check *made = bl_arena_alloc(bl_ir_arena(b->ir), sizeof *made);
 
     if (made == NULL)
-        return; /* the arena keeps the failure */
+        return; /* the arena records the failure */
     *made = *check;
     made->next = NULL;
     *b->last_check = made;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* What the formulas of linear algebra are made of.  They go column after column: a scan, whose step is a few kernels. */
+/* Building blocks for the formulas of linear algebra. The algorithms go column by column: a scan, whose step is a few
+ * kernels. */
 #include "engine/front/build.h"
 
-/* x, which must be matrices [.., rows, columns] of a fixed size. */
+/* x, which must be matrices [.., rows, columns] of constant size. */
 const bl_node *expand__matrix(bl_call *c)
 {
     const bl_node *x = c->in[0];
@@ -15,7 +16,7 @@ const bl_node *expand__matrix(bl_call *c)
     return x;
 }
 
-/* The right side of a x = b as [.., n, k], in the batches that both have; a vector [n] gets an axis. */
+/* The right side b of a x = b as [.., n, k], with the batch axes of both broadcast; a vector [n] gets an axis. */
 const bl_node *expand__right(bl_call *c)
 {
     const bl_node *a = c->in[0], *b = c->in[1], *dim[BL_MAX_DIMS];
@@ -36,7 +37,7 @@ const bl_node *expand__right(bl_call *c)
     return bl_call_expand(c, b, a->ndim, dim);
 }
 
-/* The part at place |at|, a scalar, of an axis, which stays with extent 1. */
+/* The slice at position |at|, a scalar, along an axis, which stays with extent 1. */
 const bl_node *expand__part(bl_call *c)
 {
     const bl_node *x = c->in[0], *dim[BL_MAX_DIMS];

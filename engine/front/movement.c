@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The same elements seen otherwise: nothing here computes, but for cat. */
+/* Ops that rearrange elements without computing; only cat computes. */
 #include "engine/front/build.h"
 
-/* The one size that is not said.  Sizes that both shapes have cancel: of sums of named dimensions a quotient may not show that.
- */
+/* The size that is given as -1. Sizes that occur in both shapes are cancelled first, since a quotient of expressions of named
+ * dimensions may not simplify. */
 static const bl_node *size_left(bl_call *c, const bl_node *x, const bl_value *shape)
 {
     const bl_node *above = bl_index(c->ir, 1), *below = bl_index(c->ir, 1);
@@ -229,7 +229,7 @@ static bool same_outside(const bl_node *x, const bl_node *y, int axis)
     return x->ndim == y->ndim;
 }
 
-/* Each part padded to the whole, and chosen by position: exact for every value, -0.0 and NaN too. */
+/* Pad each part to the total size, and select by position: exact for every value, including -0.0 and NaN. */
 const bl_node *bl_call_join(bl_call *c, int n, const bl_node *const *part, int axis)
 {
     bl_ir *ir = c->ir;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Operands: what a wire node's "in" stands for, brought to the dtypes that the signature asks for. */
+/* Operands: resolves a wire node's "in" and converts it to the dtypes of the signature. */
 #include "engine/front/build.h"
 
 #include <math.h>
@@ -10,8 +10,8 @@ static bl_dtype signed_of_bytes(size_t bytes)
     return bytes <= 1 ? BL_I8 : bytes == 2 ? BL_I16 : bytes == 4 ? BL_I32 : BL_I64;
 }
 
-/* PyTorch's rules for two tensors: bool < integers < floats; an unsigned and a signed integer meet in the signed one that
- * holds both (int64 at the most); float16 and bfloat16 meet in float32. */
+/* PyTorch's promotion of two tensors. bool < integers < floats. An unsigned and a signed integer promote to the signed type
+ * that holds both (at most int64). float16 and bfloat16 promote to float32. */
 bl_dtype bl_dtype_promote(bl_dtype a, bl_dtype b)
 {
     size_t a_bytes = bl_dtype_bytes(a);
@@ -34,7 +34,7 @@ bl_dtype bl_dtype_promote(bl_dtype a, bl_dtype b)
     return signed_of_bytes(signed_bytes > unsigned_bytes ? signed_bytes : 2 * unsigned_bytes);
 }
 
-/* A whole literal is true to |dtype|; a float may round it but not overflow. */
+/* Does an integer literal fit |dtype|? A float may round it but not overflow. */
 static bool whole_fits(bl_dtype dtype, const bl_wire_number *number, bl_scalar *out)
 {
     bl_scalar highest = bl_scalar_highest(dtype);
@@ -92,7 +92,7 @@ static bool check_count(bl_call *c)
     return false;
 }
 
-/* The one dtype of all inputs of |kind|, by the API's rules for literals; BL_DTYPE_COUNT if there are none. */
+/* The common dtype of all inputs of |kind|, by the API's rules for literals; BL_DTYPE_COUNT if there are none. */
 static bl_dtype common_dtype(const bl_call *c, const bl_node *const *in, bl_sig_kind kind)
 {
     bl_dtype dtype = BL_DTYPE_COUNT;
@@ -139,7 +139,7 @@ static bool check_kind(bl_call *c, int at, bl_sig_kind kind, bl_dtype dtype)
     return ok;
 }
 
-/* The operand at |at| (NULL for a literal) as |dtype|. */
+/* Operand |at| (NULL for a literal) as |dtype|. */
 static const bl_node *convert(bl_call *c, int at, const bl_node *x, bl_dtype dtype)
 {
     const bl_wire_ref *ref = &c->node->refs[at];

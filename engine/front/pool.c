@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Pools: what windows are folded to, and where in them it was. */
+/* Pooling: folds over windows, and positions in them. */
 #include "engine/front/build.h"
 #include "engine/front/frame.h"
 
 #include <string.h>
 
-/* The attributes of a pool over |n| axes, but for dilation. */
+/* Read the attributes of a pool over |n| axes, except dilation. */
 static bool take_frame(bl_call *c, int n, bl_frame *f)
 {
     if (n < 1 || n > BL_FRAME_AXES || c->in[0]->ndim < n) {
@@ -30,7 +30,7 @@ static bool take_frame(bl_call *c, int n, bl_frame *f)
     return true;
 }
 
-/* Over how many axes: as many as kernel_size lists, and |dims| where it is one number. */
+/* The number of axes: the length of kernel_size, or |dims| if kernel_size is one number. */
 static int count_axes(bl_call *c)
 {
     const bl_value *size = bl_attr(c, "kernel_size");
@@ -38,14 +38,14 @@ static int count_axes(bl_call *c)
     return size->from->kind == BL_ATTR_LIST ? size->count : dims < 0 || dims > BL_MAX_DIMS ? BL_MAX_DIMS : (int)dims;
 }
 
-/* ceil_mode: more padding behind, so that a window may hang over, but none that would start in what was padded behind. */
+/* ceil_mode: add padding at the end so that a last, partial window fits. No window may start in that padding. */
 static void hang_over(const bl_node *x, bl_frame *f)
 {
     for (int i = 0; i < f->n; i++) {
         const bl_node *extent = x->dim[x->ndim - f->n + i];
         int64_t span = bl_frame_span(f, i), most = f->after[i] + f->stride[i] - 1;
         most = most < span - 1 ? most : span - 1;
-        if (bl_is_const(extent)) { /* no more than needed */
+        if (bl_is_const(extent)) { /* only as much as needed */
             int64_t inside = bl_const_value(extent).i + f->before[i], length = inside + most;
             if (length >= span && length < INT64_MAX / 2)
                 most = (length - span) / f->stride[i] * f->stride[i] + span - inside;
@@ -54,7 +54,7 @@ static void hang_over(const bl_node *x, bl_frame *f)
     }
 }
 
-/* Windows that do not overlap are a reshape: [.., H, W] to [.., oh, kh, ow, kw].  NULL where they are not such. */
+/* Windows that do not overlap are a reshape: [.., H, W] to [.., oh, kh, ow, kw]. NULL for other windows. */
 static const bl_node *tile(bl_call *c, const bl_node *x, const bl_frame *f)
 {
     bl_ir *ir = c->ir;
@@ -72,7 +72,7 @@ static const bl_node *tile(bl_call *c, const bl_node *x, const bl_frame *f)
     for (int i = 0; i < f->n; i++) {
         int64_t n = bl_const_value(whole[first + i]).i / f->size[i];
         if (n == 0)
-            return NULL; /* bl_frame_slide says what is wrong */
+            return NULL; /* bl_frame_slide reports the error */
         dim[first + 2 * i] = bl_index(ir, n);
         dim[first + 2 * i + 1] = bl_index(ir, f->size[i]);
         x = bl_shrink_axis(ir, x, first + i, bl_index(ir, 0), bl_index(ir, n * f->size[i]));
@@ -80,7 +80,7 @@ static const bl_node *tile(bl_call *c, const bl_node *x, const bl_frame *f)
     return bl_call_reshape(c, x, first + 2 * f->n, dim);
 }
 
-/* The windows of x, and in |*folded| the axes within them.  |outside| stands in the padding (NULL: zero). */
+/* The windows of x; *folded is the mask of the axes within a window. |outside| fills the padding (NULL: zero). */
 static const bl_node *windows(bl_call *c, const bl_node *x, const bl_frame *f, const bl_node *outside, uint32_t *folded)
 {
     int first = x->ndim - f->n;
@@ -112,7 +112,7 @@ static const bl_node *max_windows(bl_call *c, int n, bl_frame *f, uint32_t *fold
     if (dtype == BL_BOOL)
         return bl_call_fail(c, "has no meaning for bool");
     if (!take_frame(c, n, f) || !bl_call_each(c, "dilation", 1, n, f->dilation))
-        return bl_call_fail_as(c, BL_EBUG, "failed without a reason"); /* the first failure stands */
+        return bl_call_fail_as(c, BL_EBUG, "failed without a reason"); /* the first failure is kept */
     if (bl_attr(c, "ceil_mode")->flag)
         hang_over(x, f);
     return windows(c, x, f, bl_const(c->ir, dtype, bl_scalar_lowest(dtype)), folded);
@@ -136,8 +136,8 @@ const bl_node *expand_max_pool(bl_call *c)
     return max_pool(c, count_axes(c));
 }
 
-/* The smallest position in the plane among those of a window that hold its largest value; NaN is one wherever it is.  Positions
- * outside of the plane are larger than any. */
+/* The smallest position among those of a window that hold its largest value. NaN counts as the largest. Positions outside the
+ * plane are larger than all others. */
 const bl_node *expand_max_pool_indices(bl_call *c)
 {
     bl_ir *ir = c->ir;
@@ -167,7 +167,7 @@ const bl_node *expand_max_pool_indices(bl_call *c)
     return c->result[0];
 }
 
-/* How many elements each window along one axis of |y| counts: those between |low| and |high| of the padded axis. */
+/* The number of elements that each window along one axis of |y| covers between |low| and |high| of the padded axis. */
 static const bl_node *count_window(bl_ir *ir, const bl_node *y, int axis, int64_t stride, int64_t size, int64_t low,
                                    const bl_node *high)
 {
@@ -182,7 +182,7 @@ static const bl_node *count_window(bl_ir *ir, const bl_node *y, int axis, int64_
     return bl_cast(ir, (bl_dtype)y->dtype, bl_sub(ir, end, start));
 }
 
-/* As PyTorch counts: the padding if it is asked for, but never what ceil_mode adds behind. */
+/* Counts as PyTorch does: the padding if count_include_pad, but never the padding that ceil_mode adds. */
 static const bl_node *avg_pool(bl_call *c, int n)
 {
     bl_ir *ir = c->ir;
@@ -223,7 +223,7 @@ const bl_node *expand_avg_pool(bl_call *c)
     return avg_pool(c, count_axes(c));
 }
 
-/* x flat in its last |n| axes, which then count |count|. */
+/* Flatten the last |n| axes of x to one of extent |count|. */
 static const bl_node *flatten_last(bl_call *c, const bl_node *x, int n, const bl_node *count)
 {
     const bl_node *dim[BL_MAX_DIMS];
@@ -234,7 +234,7 @@ static const bl_node *flatten_last(bl_call *c, const bl_node *x, int n, const bl
     return bl_call_reshape(c, x, x->ndim - n + 1, dim);
 }
 
-/* For each element of the result the last one of x whose index says it, or -1. */
+/* For each element of the result, the last element of x whose index refers to it, or -1. */
 static const bl_node *last_writer(bl_call *c, const bl_node *index, const bl_node *count)
 {
     bl_ir *ir = c->ir;
@@ -258,7 +258,7 @@ static const bl_node *last_writer(bl_call *c, const bl_node *index, const bl_nod
     return fold(c, BL_OP_MAX, writer, 1u << (last + 1));
 }
 
-/* Every element of the result looks for who writes it: no scatter, and the last of several in order. */
+/* Each element of the result finds its writer, instead of a scatter: the last writer wins, in order. */
 const bl_node *expand_max_unpool(bl_call *c)
 {
     bl_ir *ir = c->ir;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Matrix products: multiply under broadcasting, then reduce.  16-bit floats accumulate in float32. */
+/* Matrix products and convolutions: multiply with broadcasting, then reduce. 16-bit floats accumulate in float32. */
 #include "engine/front/build.h"
 #include "engine/front/winograd.h"
 #include "engine/grad/grad.h"
 #include "engine/ir/winograd.h"
 
-/* Sum of x * y over the axes, which are dropped; all of one shape already. */
+/* The sum of x * y over |axes|, which are dropped. */
 static const bl_node *contract(bl_call *c, const bl_node *x, const bl_node *y, uint32_t axes)
 {
     const bl_node *both[2] = {bl_widen(c->ir, x), bl_widen(c->ir, y)};
@@ -15,7 +15,7 @@ static const bl_node *contract(bl_call *c, const bl_node *x, const bl_node *y, u
     return bl_drop_axes(c->ir, sum, axes);
 }
 
-/* The batch axes of x and y broadcast: NULL dims after a failure. */
+/* Can the batch axes of x and y be broadcast? False after a failure. */
 static bool check_batches(bl_call *c, const bl_node *x, const bl_node *y)
 {
     for (int i = 3; i <= x->ndim && i <= y->ndim; i++) {
@@ -44,7 +44,7 @@ const bl_node *expand_matmul(bl_call *c)
         return bl_call_fail(c, "inner dimensions differ: %s @ %s", bl_call_shape(c, x), bl_call_shape(c, y));
     if (!check_batches(c, x, y))
         return x;
-    /* x [.., M, 1, K] and y [.., 1, N, K], M or N 1 for a vector and dropped at the end */
+    /* x [.., M, 1, K] and y [.., 1, N, K]; for a vector, M or N is 1 and dropped at the end */
     x = bl_add_axis(ir, row ? bl_add_axis(ir, x, 0) : x, row ? 1 : x->ndim - 1);
     if (!column) {
         for (int i = 0; i < y->ndim; i++)
@@ -62,7 +62,7 @@ const bl_node *expand_matmul(bl_call *c)
     return bl_cast(ir, (bl_dtype)c->in[0]->dtype, bl_drop_axes(ir, z, drop));
 }
 
-/* y + bias, the bias along |axis|. */
+/* y + bias, with the bias along |axis|. */
 static const bl_node *add_bias(bl_call *c, const bl_node *y, const bl_node *bias, int axis)
 {
     const bl_node *dim[BL_MAX_DIMS];
@@ -93,8 +93,8 @@ const bl_node *expand_linear(bl_call *c)
     return bl_cast(ir, (bl_dtype)x->dtype, y);
 }
 
-/* x [N, C, ...] and weight [O, C / groups, ...], or transposed [C, O / groups, ...], with |n| axes for a window: |wanted| in
- * words. */
+/* Check x [N, C, ...] and weight [O, C / groups, ...], or if transposed [C, O / groups, ...], with |n| axes for a window.
+ * |wanted| describes the shapes for error texts. */
 static bool check_conv(bl_call *c, int n, bool transposed, const char *wanted)
 {
     const bl_node *x = c->in[0], *w = c->in[1];
@@ -124,7 +124,7 @@ static bool check_conv(bl_call *c, int n, bool transposed, const char *wanted)
     return false;
 }
 
-/* The attributes of a convolution over the last |n| axes. */
+/* Read the attributes of a convolution over the last |n| axes. */
 static bool take_frame(bl_call *c, int n, bl_frame *f)
 {
     if (n > BL_FRAME_AXES) {
@@ -138,8 +138,8 @@ static bool take_frame(bl_call *c, int n, bl_frame *f)
            bl_frame_take_padding(c, f);
 }
 
-/* Patches [N, C, o.., k..] and weight [G, O/G, C/G, k..]: the patches as [N, G, 1, o.., C/G, k..] times the weight, reduced over
- * what follows o: nothing is copied. */
+/* Patches [N, C, o.., k..] and weight [G, O/G, C/G, k..]: the patches as [N, G, 1, o.., C/G, k..] times the weight, reduced
+ * over the axes after o. Nothing is copied. */
 static const bl_node *convolve(bl_call *c, const bl_node *p, const bl_node *w, int n)
 {
     bl_ir *ir = c->ir;
@@ -170,7 +170,7 @@ static const bl_node *convolve(bl_call *c, const bl_node *p, const bl_node *w, i
     return bl_cast(ir, (bl_dtype)c->in[0]->dtype, y);
 }
 
-/* Whether to take the transforms, as the attribute |form| says, or the setting. */
+/* Whether to use Winograd's transforms: as attribute |form| says, or as the setting says. */
 static bl_winograd_use winograd_use(bl_call *c)
 {
     const char *form = bl_attr(c, "form")->text;
@@ -219,7 +219,7 @@ const bl_node *expand_conv(bl_call *c)
     return conv(c, c->in[0]->ndim - 2, "x [N, C, ...] and weight [O, C / groups, ...]");
 }
 
-/* [C, O/G, k..] to [G, O/G, C/G, k..], every k turned round. */
+/* [C, O/G, k..] to [G, O/G, C/G, k..], with each k axis flipped. */
 static const bl_node *turn_weight(bl_call *c, const bl_node *w, int64_t groups)
 {
     bl_ir *ir = c->ir;
@@ -237,7 +237,8 @@ static const bl_node *turn_weight(bl_call *c, const bl_node *w, int64_t groups)
     return w->op == BL_OP_POISON ? w : bl_flip(ir, w, ((1u << w->ndim) - 1) & ~7u);
 }
 
-/* What each element of x [N, C, i..] gives to each place of its window by the weight [C, O/G, k..]: [N, O, i.., k..]. */
+/* The contribution of each element of x [N, C, i..] to each position of its window by the weight [C, O/G, k..]: [N, O, i..,
+ * k..]. */
 static const bl_node *give_to_windows(bl_call *c, const bl_node *x, const bl_node *w, int n, int64_t groups)
 {
     bl_ir *ir = c->ir;
@@ -260,14 +261,14 @@ static const bl_node *give_to_windows(bl_call *c, const bl_node *x, const bl_nod
     return bl_call_reshape(c, contract(c, x, w, 1u << 2), 2 + 2 * n, whole);
 }
 
-/* The result of |given| along axis |i|, all that windows reach: what is padded is cut off, or added behind. */
+/* The extent along axis |i| that the windows reach, before padding is cropped or added. */
 static const bl_node *reached(bl_call *c, const bl_frame *f, int i)
 {
     const bl_node *last = bl_sub(c->ir, c->in[0]->dim[2 + i], bl_index(c->ir, 1));
     return bl_add(c->ir, bl_mul(c->ir, last, bl_index(c->ir, f->stride[i])), bl_index(c->ir, bl_frame_span(f, i)));
 }
 
-/* The gradient of a convolution, to what its windows move over: what is given to the places of windows is added up there. */
+/* The gradient of a convolution with respect to its input: contributions to window positions are added up. */
 static const bl_node *fill_windows(bl_call *c, bl_frame *f, const int64_t *extra)
 {
     const bl_node *x = bl_widen(c->ir, c->in[0]), *w = bl_widen(c->ir, c->in[1]);
@@ -289,7 +290,7 @@ static const bl_node *fill_windows(bl_call *c, bl_frame *f, const int64_t *extra
     return bl_cast(c->ir, (bl_dtype)c->in[0]->dtype, y);
 }
 
-/* False after a failure: no such padding. */
+/* Read output_padding. False after a failure. */
 static bool take_extra(bl_call *c, const bl_frame *f, int64_t *extra)
 {
     if (!bl_call_each(c, "output_padding", 0, f->n, extra))
@@ -310,8 +311,8 @@ static bool take_extra(bl_call *c, const bl_frame *f, int64_t *extra)
     return true;
 }
 
-/* Where windows are one apart, it is a convolution with the weight turned round, over x padded until every window that holds an
- * element fits, less the padding. */
+/* For stride 1, a transposed convolution is a convolution with the flipped weight over x, padded so that every window fits that
+ * holds an element, less the padding. */
 const bl_node *expand_conv_transpose(bl_call *c)
 {
     const bl_node *x = bl_widen(c->ir, c->in[0]);

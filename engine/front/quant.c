@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Block-quantised matrices: their types, their planes, and the ops that read them.
- *
- * A product is one sum over (block, span, unit, lane), and the parts of a unit, which share bytes, are added up inside the sum.
- * An inner loop then loads 16 bytes of codes and has contiguous lanes everywhere: in codes, and in x.  No index has a remainder.
- */
+/* Block-quantised matrices: their types, their planes, and the ops that read them. A product is one sum over (block, span,
+ * unit, lane); the parts of a unit, which share bytes, are added inside the sum. An inner loop then loads 16 bytes of codes,
+ * with contiguous lanes in the codes and in x, and no index has a remainder. */
 #include "engine/front/quant.h"
 
 #include "engine/base/size.h"
@@ -67,7 +65,7 @@ int bl_quant_span(const bl_quant_type *type)
     return span <= type->block ? span : 32;
 }
 
-/* Elements that share a byte position of |type|'s units: 16, or 32 where a code is a byte. */
+/* Elements that share a byte position in a unit: 16, or 32 if a code is a byte. */
 static int lanes_of(const bl_quant_type *type)
 {
     return type->codes == 8 ? 32 : BL_QUANT_LANES;
@@ -113,19 +111,19 @@ int bl_quant_planes(const bl_quant_type *type, int64_t rows, int64_t columns, bl
 
 enum { CODES, HIGH, SCALE, SCALES, MINIMUM, MINIMUMS };
 
-/* A matrix that a node has as planes, [lead.., rows, columns]. */
+/* A quantised matrix [lead.., rows, columns] given as planes. */
 typedef struct matrix {
     bl_call *c;
     const bl_quant_type *type;
-    const bl_node *plane[BL_QUANT_PLANES]; /* by the enum above, NULL where the type has none */
-    int nlead;                             /* axes before that of columns, the last one is that of rows */
+    const bl_node *plane[BL_QUANT_PLANES]; /* indexed by the enum above; NULL if the type lacks the plane */
+    int nlead;                             /* number of axes before the columns; the last of them is the rows */
     const bl_node *lead[BL_MAX_DIMS];
     int64_t columns;
-    int nloops; /* blocks, spans in a block, units in a span; the last two only where there are several */
+    int nloops; /* loops: blocks, spans in a block, units in a span; the last two only if there are several */
     int64_t loop[3];
     int spans, units; /* which loop that is, or -1 */
-    int parts, lanes; /* of a unit */
-    bool apart;       /* parts are an axis before that of lanes */
+    int parts, lanes; /* number of parts and lanes of a unit */
+    bool apart;       /* parts are an axis before the lanes */
 } matrix;
 
 static int slot_of_suffix(const char *suffix)
@@ -142,7 +140,7 @@ static void lay_out(matrix *m)
     const bl_quant_type *type = m->type;
     int unit = bl_quant_unit(type);
     int span = has_word(type) || type->high == 0 ? unit : bl_quant_span(type);
-    int whole = span > unit || type->high > 0 ? span : type->block; /* without spans all units of a block are in one */
+    int whole = span > unit || type->high > 0 ? span : type->block; /* without spans, all units of a block are in one span */
 
     m->lanes = lanes_of(type);
     m->parts = unit / m->lanes;
@@ -158,7 +156,7 @@ static void lay_out(matrix *m)
     }
 }
 
-/* The planes that the last inputs of a node are.  False after a failure. */
+/* Read the planes, the last inputs of a node. False after a failure. */
 static bool take_matrix(bl_call *c, matrix *m)
 {
     const bl_quant_type *type = bl_quant_get(bl_attr(c, "format")->text);
@@ -206,8 +204,8 @@ static bool take_matrix(bl_call *c, matrix *m)
     return true;
 }
 
-/* A plane as [lead.., loops.., lanes] with extent 1 for loops from |per| on; where parts are an axis, [lead.., loops.., parts,
- * lanes]. |parts| and |lanes|: what it has of them. */
+/* A plane as [lead.., loops.., lanes], with extent 1 for loops from |per| on; if parts are an axis, [lead.., loops.., parts,
+ * lanes]. |parts| and |lanes| are the plane's own extents. */
 static const bl_node *unfold(matrix *m, int plane, int per, int parts, int lanes)
 {
     bl_ir *ir = m->c->ir;
@@ -224,14 +222,14 @@ static const bl_node *unfold(matrix *m, int plane, int per, int parts, int lanes
     return bl_call_reshape(m->c, m->plane[plane], ndim, dim);
 }
 
-/* Both in their common shape. */
+/* Broadcast both and apply |op|. */
 static const bl_node *both(matrix *m, bl_op op, const bl_node *x, const bl_node *y)
 {
     const bl_node *in[2] = {x, y};
     return bl_call_broadcast(m->c, 2, in) ? bl_alu2(m->c->ir, op, in[0], in[1]) : in[0];
 }
 
-/* |bits| bits of x from |step| * (|offset| + index along |axis|) on; axis -1: none. */
+/* |bits| bits of x, starting at bit |step| * (|offset| + index along |axis|); axis -1: no index. */
 static const bl_node *bits_at(matrix *m, const bl_node *x, int bits, int step, int offset, int axis, int64_t extent)
 {
     bl_ir *ir = m->c->ir;
@@ -253,7 +251,7 @@ static const bl_node *bits_at(matrix *m, const bl_node *x, int bits, int step, i
     return both(m, BL_OP_AND, x, bl_const_int(ir, dtype, (1 << bits) - 1));
 }
 
-/* The bits of "high" for part |part| of each unit. */
+/* The bits of the plane "high" for part |part| of each unit. */
 static const bl_node *high_bits(matrix *m, int part)
 {
     const bl_quant_type *type = m->type;
@@ -269,7 +267,7 @@ static const bl_node *high_bits(matrix *m, int part)
     }
     const bl_node *x = unfold(m, HIGH, m->units, 1, m->lanes);
     int axis = m->nlead + m->units;
-    if (m->apart) { /* as if parts were units of one part */
+    if (m->apart) { /* as if each part were a unit of one part */
         x = bits_at(m, x, 8, type->high * m->parts, 0, axis, m->loop[m->units]);
         return bits_at(m, x, type->high, type->high, 0, x->ndim - 2, m->parts);
     }
@@ -278,7 +276,7 @@ static const bl_node *high_bits(matrix *m, int part)
     return bits_at(m, x, type->high, type->high * m->parts, 0, axis, m->loop[m->units]);
 }
 
-/* values[code]: the four bytes of a word for each quarter of the codes. */
+/* values[code]: each quarter of the table is one word of four bytes. */
 static const bl_node *look_up(matrix *m, const bl_node *code)
 {
     bl_ir *ir = m->c->ir;
@@ -300,7 +298,7 @@ static const bl_node *look_up(matrix *m, const bl_node *code)
     return both(m, BL_OP_SUB, bl_cast(ir, BL_I32, byte), bl_const_int(ir, BL_I32, 128));
 }
 
-/* Codes of part |part| of each unit, or of all, less what is subtracted from each: integers. */
+/* The integer codes of part |part| of each unit, or of all parts, with the type's zero subtracted. */
 static const bl_node *take_codes(matrix *m, int part)
 {
     bl_ir *ir = m->c->ir;
@@ -326,7 +324,7 @@ static const bl_node *take_codes(matrix *m, int part)
     return both(m, BL_OP_SUB, bl_cast(ir, BL_I8, x), bl_const_int(ir, BL_I8, type->zero));
 }
 
-/* A number for each sub-block of the plane, for those of part |part|. */
+/* A number of the plane for each sub-block, for the sub-blocks of part |part|. */
 static const bl_node *sub_scale(matrix *m, int plane, int part)
 {
     bl_ir *ir = m->c->ir;
@@ -346,15 +344,15 @@ static const bl_node *as_float(matrix *m, const bl_node *x)
     return x->op == BL_OP_POISON ? x : bl_cast(m->c->ir, BL_F32, x);
 }
 
-/* What a block's number |plane| is for each sub-block, times its sub-scale. */
+/* The block's number of |plane| times the sub-scales. */
 static const bl_node *scale_by(matrix *m, int plane, const bl_node *sub)
 {
     const bl_node *x = as_float(m, unfold(m, plane, 1, 1, 1));
     return sub == NULL ? x : both(m, BL_OP_MUL, x, as_float(m, sub));
 }
 
-/* Elements of part |part| of each unit, float32 [lead.., loops.., lanes]; or of all parts [lead.., loops.., parts, lanes].
- * Products of a scale, a sub-scale and a code are exact, so that fusing the last addition rounds no other way. */
+/* The elements of part |part| of each unit, float32 [lead.., loops.., lanes]; or of all parts, [lead.., loops.., parts, lanes].
+ * Products of a scale, a sub-scale and a code are exact, so fusing the last addition gives the same rounding. */
 static const bl_node *take_part(matrix *m, int part)
 {
     bl_ir *ir = m->c->ir;
@@ -379,7 +377,7 @@ static const bl_node *take_part(matrix *m, int part)
 
 /* ---- ops */
 
-/* x [.., columns] as [.., 1, loops.., parts, lanes]; 1 is for rows. */
+/* x [.., columns] as [.., 1, loops.., parts, lanes]; the 1 is for the rows. */
 static const bl_node *fold_columns(matrix *m, const bl_node *x)
 {
     bl_ir *ir = m->c->ir;

@@ -39,7 +39,7 @@ bl_words bl_threefry(bl_ir *ir, bl_words key, bl_words counter)
     return (bl_words){{x, y}};
 }
 
-/* The seed (0) or the step (1). */
+/* The seed (i = 0) or the step (i = 1) of the generator. */
 static const bl_node *state_word(bl_call *c, int i)
 {
     bl_ir *ir = c->ir;
@@ -47,7 +47,7 @@ static const bl_node *state_word(bl_call *c, int i)
     return bl_drop_axes(ir, bl_shrink_axis(ir, rng, 0, bl_index(ir, i), bl_index(ir, 1)), 1);
 }
 
-/* The key of this random node: two scalars.  |input| is the optional scalar that replaces the step. */
+/* The key of this random node: two scalars. |input| is the optional scalar that replaces the step. */
 static bl_words take_key(bl_call *c, const bl_node *input)
 {
     bl_ir *ir = c->ir;
@@ -69,7 +69,7 @@ static bl_words take_key(bl_call *c, const bl_node *input)
     return bl_threefry(ir, key, counter);
 }
 
-/* Two words for each element of the shape. */
+/* Two random words for each element of the shape. */
 static bl_words draw(bl_call *c, const bl_node *input, int ndim, const bl_node *const *dim)
 {
     bl_ir *ir = c->ir;
@@ -89,13 +89,13 @@ static bl_words draw(bl_call *c, const bl_node *input, int ndim, const bl_node *
     return bl_threefry(ir, key, counter);
 }
 
-/* How many bits of a word stand before the point, so that the fraction is exact in the dtype. */
+/* Number of random bits of a fraction that is exact in the dtype. */
 static int fraction_bits(bl_dtype dtype)
 {
     return dtype == BL_F16 ? 11 : dtype == BL_BF16 ? 8 : dtype == BL_F8E4M3 ? 4 : dtype == BL_F8E5M2 ? 3 : 24;
 }
 
-/* [0, 1) with as many bits as the dtype has, from the upper ends of the words. */
+/* A number in [0, 1) with as many bits as the dtype has, from the upper bits of the words. */
 static const bl_node *unit(bl_ir *ir, bl_words words, bl_dtype dtype)
 {
     const bl_node *x = words.at[0];
@@ -117,7 +117,7 @@ static bool check_float(bl_call *c, bl_dtype dtype)
     return false;
 }
 
-/* Uniform between low and high in the shape of attribute "shape". */
+/* Uniform numbers between low and high, in the shape of attribute "shape". */
 static const bl_node *uniform_between(bl_call *c, double low, double high, bl_dtype dtype)
 {
     const bl_value *shape = bl_attr(c, "shape");
@@ -130,7 +130,7 @@ static const bl_node *uniform_between(bl_call *c, double low, double high, bl_dt
     return bl_cast(c->ir, dtype, u);
 }
 
-/* Box and Muller, "A note on the generation of random normal deviates", 1958: both words of one draw. */
+/* Box and Muller, "A note on the generation of random normal deviates", 1958. Uses both words of a draw. */
 static const bl_node *box_muller(bl_call *c, bl_words words, bl_dtype dtype)
 {
     bl_ir *ir = c->ir;
@@ -217,7 +217,7 @@ static const bl_node *multiply_high(bl_ir *ir, const bl_node *x, const bl_node *
     return bl_add(ir, high, bl_alu2(ir, BL_OP_SHR, other, shift));
 }
 
-/* Multiply and shift: the bits as a fraction of one, times the size of the range. */
+/* Multiply and shift: the random bits, as a fraction of one, times the size of the range. */
 const bl_node *expand_randint(bl_call *c)
 {
     bl_ir *ir = c->ir;
@@ -248,7 +248,7 @@ const bl_node *expand_randint(bl_call *c)
     return bl_cast(ir, dtype, value);
 }
 
-/* Round keys of randperm: a 64-bit congruential generator (Knuth's MMIX constants) that starts at the node's key; its
+/* Round keys of randperm: a 64-bit linear congruential generator (Knuth's MMIX constants), seeded with the node's key; the
  * upper words are used. */
 typedef struct round_keys {
     const bl_node *state; /* uint64 scalar */
@@ -262,7 +262,7 @@ static const bl_node *next_key(bl_ir *ir, round_keys *keys)
     return bl_alu2(ir, BL_OP_SHR, keys->state, bl_const_int(ir, BL_U64, 32));
 }
 
-/* One bit of a hash of x: the middle of MurmurHash3's finaliser (Appleby), which is what decides its top bit. */
+/* One bit of a hash of x: the part of MurmurHash3's finaliser (Appleby) that determines its top bit. */
 static const bl_node *hash_bit(bl_ir *ir, const bl_node *x)
 {
     x = bl_mul(ir, x, word(ir, x, 0x85ebca6b));
@@ -271,8 +271,8 @@ static const bl_node *hash_bit(bl_ir *ir, const bl_node *x)
     return bl_less(ir, x, word(ir, x, 0x80000000));
 }
 
-/* The swap-or-not shuffle (Hoang, Morris and Rogaway, "An enciphering scheme based on a card shuffle", CRYPTO 2012): a bijection
- * that is evaluated at each position by itself, so that a gather from it costs what is gathered. */
+/* The swap-or-not shuffle (Hoang, Morris and Rogaway, "An enciphering scheme based on a card shuffle", CRYPTO 2012): a
+ * bijection that is evaluated at each position alone, so that a gather from it costs only the gathered positions. */
 static const bl_node *shuffle(bl_ir *ir, const bl_node *x, const bl_node *n, bl_words key)
 {
     enum { ROUNDS = 48 }; /* from 36 on the permutations of 2 to 6 elements pass a chi-square test of 400,000 draws */
@@ -285,7 +285,7 @@ static const bl_node *shuffle(bl_ir *ir, const bl_node *x, const bl_node *n, bl_
         const bl_node *bits = bl_mul(ir, next_key(ir, &keys), span);
         const bl_node *offset = bl_cast(ir, BL_U32, bl_alu2(ir, BL_OP_SHR, bits, bl_const_int(ir, BL_U64, 32)));
         const bl_node *salt = bl_cast(ir, BL_U32, next_key(ir, &keys));
-        /* (offset - x) mod n: of this and this + n the one that did not wrap */
+        /* (offset - x) mod n: the smaller of the difference and the difference + n, since the other one wrapped */
         const bl_node *partner = bl_sub(ir, bl_spread(ir, offset, x), x);
         partner = bl_alu2(ir, BL_OP_MIN, partner, bl_add(ir, partner, size));
         const bl_node *pair = bl_alu2(ir, BL_OP_MAX, x, partner);
@@ -416,8 +416,8 @@ const bl_node *expand_threefry(bl_call *c)
     return bl_alu2(ir, BL_OP_OR, bl_cast(ir, BL_U64, words.at[0]), bl_alu2(ir, BL_OP_SHL, high, bl_full_like(ir, high, 32)));
 }
 
-/* -log(-log(u)), u in (0, 1): the largest of log(w) plus this is drawn by weight (Gumbel; Efraimidis and Spirakis, 2006, for
- * several without replacement). */
+/* -log(-log(u)) for u in (0, 1). The element with the largest log(w) plus this is a draw with weight w (Gumbel; Efraimidis and
+ * Spirakis, 2006, for draws without replacement). */
 static const bl_node *gumbel(bl_ir *ir, bl_words words)
 {
     const bl_node *u = bl_add_real(ir, bl_mul_real(ir, unit(ir, words, BL_F32), 1 - 0x1p-23), 0x1p-24);
@@ -440,7 +440,7 @@ const bl_node *expand_multinomial(bl_call *c)
         const bl_node *sum = bl_contiguous(ir, bl_cumsum(ir, w, last));
         const bl_node *total = bl_shrink_axis(ir, sum, last, bl_sub(ir, w->dim[last], bl_index(ir, 1)), bl_index(ir, 1));
         const bl_node *u = unit(ir, draw(c, c->in[1], w->ndim, dim), BL_F32);
-        /* above u * total: a weight of 0 is never drawn */
+        /* above u * total, so that a weight of 0 is never drawn */
         u = bl_mul(ir, bl_add_real(ir, bl_mul_real(ir, u, 1 - 0x1p-23), 0x1p-24), bl_spread(ir, total, u));
         const bl_node *found = bl_search(ir, sum, u, last);
         const bl_node *most = bl_spread(ir, bl_cast(ir, BL_I32, bl_sub(ir, w->dim[last], bl_index(ir, 1))), found);

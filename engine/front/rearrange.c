@@ -3,18 +3,18 @@
  *
  *   formula := side "->" side          side := { axis | "(" { axis } ")" | "..." }          axis := name [ "=" size ] | "1"
  *
- * What stands in parentheses is one axis of the tensor, its last name the fastest.  On the left all names of one axis but one
- * need a size, given with "=" on either side.  "..." are the axes that nobody named, and stand where they stand. */
+ * Names in parentheses are factors of one axis of the tensor; the last one varies fastest. On the left, all factors of an axis
+ * but one need a size, which "=" gives on either side. "..." stands for all axes without a name. */
 #include "engine/front/build.h"
 
 #include <ctype.h>
 #include <string.h>
 
-/* A name, and of which axis of its side's tensor it is a part. */
+/* A named factor, and the axis of its side's tensor to which it belongs. */
 typedef struct part {
-    bl_span name; /* of the others: their number as one byte, which no name has */
+    bl_span name; /* for an axis under "...": its number as one byte, which no name has */
     int axis;
-    const bl_node *size; /* NULL: not known */
+    const bl_node *size; /* NULL: unknown */
 } part;
 
 typedef struct side {
@@ -26,7 +26,7 @@ typedef struct side {
 typedef struct reader {
     bl_call *c;
     const char *at;
-    int nrest; /* how many axes "..." are */
+    int nrest; /* number of axes under "..." */
     bool failed;
 } reader;
 
@@ -92,7 +92,7 @@ static bool at_end(reader *r, const char *end)
     return take(r, end) && (*end != '\0' || *r->at == '\0');
 }
 
-/* A side up to |end|. */
+/* Read a side up to |end|. */
 static void read_side(reader *r, side *s, const char *end)
 {
     while (!r->failed && !at_end(r, end)) {
@@ -122,12 +122,12 @@ static int find(const side *s, bl_span name)
     return -1;
 }
 
-/* Both sides; false after a failure. */
+/* Read both sides. False after a failure. */
 static bool read_formula(reader *r, const char *text, side *from, side *to)
 {
     int ndim = r->c->in[0]->ndim;
 
-    /* once without "...", to count the other axes */
+    /* read once without "...", to count the other axes */
     r->at = text;
     read_side(r, from, "->");
     r->nrest = from->rest ? ndim - from->naxes : 0;
@@ -157,7 +157,7 @@ static bool read_formula(reader *r, const char *text, side *from, side *to)
     return !r->failed;
 }
 
-/* The size of one axis' only name without; false after a failure. */
+/* Find the size of the only name of an axis that has none. False after a failure. */
 static bool find_sizes(reader *r, side *s, int axis)
 {
     bl_ir *ir = r->c->ir;

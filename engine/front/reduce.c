@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reductions over axes, and what is made of them. */
+/* Reductions over axes, and ops composed of them. */
 #include "engine/front/build.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ static const bl_node *finish(bl_call *c, const scope *s, const bl_node *x)
     return s->keep ? x : bl_drop_axes(c->ir, x, s->axes);
 }
 
-/* In which dtype sums and products of integers are taken. */
+/* The dtype of sums and products of integers. */
 static bl_dtype sum_dtype(bl_dtype dtype)
 {
     return bl_dtype_is_float(dtype) || dtype == BL_U64 ? dtype : BL_I64;
@@ -49,7 +49,7 @@ const bl_node *expand_prod(bl_call *c)
     return fold_all(c, BL_OP_MUL);
 }
 
-/* An extreme value needs a first one. */
+/* Reject an empty axis: max and min of nothing are undefined. */
 static bool refuse_empty(bl_call *c, uint32_t axes)
 {
     const bl_node *x = c->in[0];
@@ -84,7 +84,7 @@ const bl_node *expand_min(bl_call *c)
     return extreme(c, BL_OP_MIN);
 }
 
-/* The smallest position that holds the extreme value; NaN is one wherever it is. */
+/* The smallest position of the extreme value. NaN counts as the extreme. */
 static const bl_node *position(bl_call *c, bl_op fold)
 {
     bl_ir *ir = c->ir;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Interpolation, one axis after the other.  Positions are fractions of whole numbers, so that none is rounded; where PyTorch's
- * rounding of its scale moves one over an edge, it differs. */
+/* Interpolation, one axis after the other. Positions are exact fractions of integers. The result differs from PyTorch's where
+ * PyTorch's rounded scale moves a position over an edge. */
 #include "engine/front/build.h"
 
 #include <string.h>
 
-enum { LONGEST = 1 << 30 }; /* products of two lengths fit in an int64 */
+enum { LONGEST = 1 << 30 }; /* so that the product of two lengths fits in an int64 */
 
-/* From |from| elements to |to|, and the numbers 0, 1, ... |to| - 1 in a dtype that holds what is reckoned with them. */
+/* A resampling from |from| to |to| elements. |at| counts 0, 1, ... |to| - 1 in a dtype that holds all intermediate results. */
 typedef struct scale {
     const bl_node *from, *to, *at;
     bl_dtype dtype;
@@ -21,21 +21,21 @@ static scale make_scale(bl_ir *ir, const bl_node *from, const bl_node *to)
     return s;
 }
 
-/* An extent, times |factor| and plus |more|, as a vector beside s->at. */
+/* extent * factor + more, as a vector in the shape of s->at. */
 static const bl_node *wide(bl_ir *ir, const scale *s, const bl_node *extent, int64_t factor, int64_t more)
 {
     const bl_node *x = bl_mul(ir, bl_cast(ir, s->dtype, extent), bl_const_int(ir, s->dtype, factor));
     return bl_spread(ir, bl_add(ir, x, bl_const_int(ir, s->dtype, more)), s->at);
 }
 
-/* 2 * at + 1: the middle of each element in halves. */
+/* 2 * at + 1: the centre of each element, in halves. */
 static const bl_node *middles(bl_ir *ir, const scale *s)
 {
     const bl_node *one = bl_full_like(ir, s->at, 1);
     return bl_add(ir, bl_add(ir, s->at, s->at), one);
 }
 
-/* x[index] along the axis, index a vector. */
+/* x[index] along the axis, for a vector |index|. */
 static const bl_node *pick(bl_call *c, const bl_node *x, int axis, const bl_node *index)
 {
     const bl_node *one[BL_MAX_DIMS], *dim[BL_MAX_DIMS];
@@ -55,7 +55,7 @@ static int64_t divisor(int64_t a, int64_t b)
     return b == 0 ? a : divisor(b, a % b);
 }
 
-/* One axis as |count| groups, each of which goes from s->from to s->to elements by itself. */
+/* Resample an axis that consists of |count| groups, each from s->from to s->to elements. */
 static const bl_node *nearest_of_groups(bl_call *c, const bl_node *x, int axis, const scale *s, bool exact)
 {
     bl_ir *ir = c->ir;
@@ -75,7 +75,8 @@ static const bl_node *nearest_of_groups(bl_call *c, const bl_node *x, int axis, 
     return pick(c, x, axis, index);
 }
 
-/* Element i is x[floor(i * from / to)], or of the middle of i where |exact|.  What both lengths have in common are groups. */
+/* Element i is x[floor(i * from / to)], or the element at the centre of i if |exact|. A common factor of both lengths gives
+ * groups. */
 static const bl_node *nearest(bl_call *c, const bl_node *x, int axis, const bl_node *to, bool exact)
 {
     bl_ir *ir = c->ir;
@@ -99,15 +100,15 @@ static const bl_node *nearest(bl_call *c, const bl_node *x, int axis, const bl_n
     return bl_call_reshape(c, parts, x->ndim, dim);
 }
 
-/* Between the neighbours x[p] and x[p + 1] of each position; corners: the ends of both fall together, else the ends of their
- * ends' elements, and outside of the middles of those nothing changes. */
+/* Linear interpolation between the neighbours x[p] and x[p + 1] of each position. With |corners|, the centres of the end
+ * elements coincide; otherwise the outer edges coincide, and positions outside the outer centres are clamped. */
 static const bl_node *linear(bl_call *c, const bl_node *x, int axis, const bl_node *to, bool corners)
 {
     bl_ir *ir = c->ir;
     const bl_node *from = x->dim[axis], *dim[BL_MAX_DIMS];
     scale s = make_scale(ir, from, to);
     const bl_node *zero = bl_full_like(ir, s.at, 0), *one = bl_full_like(ir, s.at, 1);
-    const bl_node *position, *whole; /* position / whole */
+    const bl_node *position, *whole; /* the position is position / whole */
 
     if (corners) {
         position = bl_mul(ir, s.at, wide(ir, &s, from, 1, -1));

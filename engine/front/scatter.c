@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Writing by integer tensors, and finding what a mask chooses.  There are no writes to computed places: a place is a fold over
- * all that may have been sent to it, so that the order of sums is fixed and the last of several assignments stays, on every
- * device.  That not every place has to look at everything is the optimiser's affair (engine/opt/send.c), and that an update of a
- * state goes over the indices alone the scheduler's (engine/sched/scatter_store.c). */
+/* Scatter ops, and ops that find the elements selected by a mask. There are no stores to computed positions: each position of
+ * the result folds all elements that are sent to it (scatter inversion). The order of sums is thus fixed, and the last of
+ * several assignments wins, on every device. The optimiser avoids that every position examines every element
+ * (engine/opt/send.c), and the scheduler updates a state by the indices alone (engine/sched/scatter_store.c). */
 #include "engine/front/build.h"
 #include "engine/ir/shape.h"
 
 #include <math.h>
 
-/* Where index[.., j] says k: bool [.., n, j] for the last axes of x[.., n] and index[.., j]. */
+/* Is element j sent to position k? bool [.., n, j], for the last axes of x[.., n] and index[.., j]. */
 static const bl_node *sent_to(bl_ir *ir, const bl_node *index, const bl_node *extent)
 {
     const bl_node *dim[BL_MAX_DIMS + 1];
@@ -20,13 +20,13 @@ static const bl_node *sent_to(bl_ir *ir, const bl_node *index, const bl_node *ex
     return bl_alu2(ir, BL_OP_CMPEQ, wide, bl_iota_like(ir, wide, last - 1, (bl_dtype)index->dtype));
 }
 
-/* src[.., j] as [.., n, j]. */
+/* Expand src[.., j] to [.., n, j]. */
 static const bl_node *facing(bl_ir *ir, const bl_node *src, const bl_node *sent)
 {
     return bl_expand(ir, bl_add_axis(ir, src, src->ndim - 1), sent->ndim, sent->dim);
 }
 
-/* The fold of what was sent to each place, |start| where nothing was. */
+/* The fold of all elements sent to each position; |start| if none is. */
 static const bl_node *fold_sent(bl_ir *ir, bl_op fold, const bl_node *sent, const bl_node *src, bl_scalar start)
 {
     const bl_node *none = bl_spread(ir, bl_const(ir, (bl_dtype)src->dtype, start), sent);
@@ -34,7 +34,7 @@ static const bl_node *fold_sent(bl_ir *ir, bl_op fold, const bl_node *sent, cons
     return bl_drop_axes(ir, bl_reduce(ir, fold, all, 1u << (sent->ndim - 1)), 1u << (sent->ndim - 1));
 }
 
-/* Which j was sent to each place last, int32; -1 where none was. */
+/* The last j that is sent to each position, int32; -1 if none is. */
 static const bl_node *last_sent(bl_ir *ir, const bl_node *sent)
 {
     const bl_node *j = bl_iota_like(ir, sent, sent->ndim - 1, BL_I32);
@@ -47,7 +47,7 @@ static bl_scalar number_of(bl_dtype dtype, int value)
     return bl_dtype_is_float(dtype) ? (bl_scalar){.f = value} : (bl_scalar){.i = value};
 }
 
-/* |sent| may have extents of 1 where one index says it of all elements along an axis of |x|. */
+/* |sent| may have extent 1 along an axis of |x|: one index then stands for all elements along it. */
 static const bl_node *assign(bl_ir *ir, const bl_node *x, const bl_node *src, const bl_node *sent)
 {
     const bl_node *latest = last_sent(ir, sent);
@@ -56,7 +56,7 @@ static const bl_node *assign(bl_ir *ir, const bl_node *x, const bl_node *src, co
     return bl_where(ir, bl_expand(ir, written, x->ndim, x->dim), bl_gather(ir, src, at, src->ndim - 1), x);
 }
 
-/* |how| is 's'um, 'p'rod, 'm'ean, or the fifth letter of am'a'x, am'i'n as 'x', 'n'. */
+/* |how| is 's'um, 'p'rod, 'm'ean, or for amax and amin 'x' and 'n'. */
 static const bl_node *fold_into(bl_ir *ir, char how, bool include, const bl_node *x, const bl_node *src, const bl_node *sent)
 {
     bl_dtype dtype = (bl_dtype)x->dtype;
@@ -80,7 +80,7 @@ static const bl_node *fold_into(bl_ir *ir, char how, bool include, const bl_node
     return bl_dtype_is_float(dtype) ? bl_div(ir, y, count) : bl_idiv(ir, y, count);
 }
 
-/* Index and src over all of x's other axes: places outside are sent nowhere.  False after a failure. */
+/* Broadcast the index and src over all other axes of x; positions outside are sent nowhere. False after a failure. */
 static bool take_sent(bl_call *c, int axis, const bl_node **index, const bl_node **src)
 {
     bl_ir *ir = c->ir;
@@ -145,9 +145,10 @@ const bl_node *expand_scatter_reduce(bl_call *c)
 
 /* ---- several index tensors on neighbouring axes */
 
-/* x[.., a, b, ..] as [front, a * b, back], and the indices as one that counts in a * b: -1 where any is outside. */
+/* x[.., a, b, ..] as [front, a * b, back], and the indices merged into one index into a * b; -1 if any of them is out of
+ * range. */
 typedef struct merged {
-    int axis, count; /* the axes that are indexed */
+    int axis, count; /* the indexed axes */
     const bl_node *x, *index;
     int nbroad;
     const bl_node *const *broad; /* shape of the indices */
@@ -271,7 +272,8 @@ const bl_node *bl_search(bl_ir *ir, const bl_node *sorted, const bl_node *wanted
     return low;
 }
 
-/* Positions of the first |size| places where the flat mask holds, int32 (none: its length), and how many hold. */
+/* The positions of the first |size| true elements of the flat mask, int32 (padded with its length), and the number of true
+ * elements. */
 static const bl_node *chosen(bl_call *c, const bl_node *mask, const bl_node *size, const bl_node **count)
 {
     bl_ir *ir = c->ir;
@@ -329,7 +331,7 @@ const bl_node *expand_nonzero(bl_call *c)
         column[i] = bl_where(ir, found, bl_cast(ir, BL_I64, bl_mod(ir, at, extent)), fill);
         at = bl_idiv(ir, at, extent);
     }
-    for (int i = 0; i < x->ndim; i++) { /* side by side */
+    for (int i = 0; i < x->ndim; i++) { /* columns side by side */
         const bl_node *before[2] = {none, bl_index(ir, i)}, *after[2] = {none, bl_index(ir, x->ndim - 1 - i)};
         c->result[0] = bl_add(ir, c->result[0], bl_pad(ir, bl_add_axis(ir, column[i], 1), before, after));
     }

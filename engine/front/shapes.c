@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the expand functions share about shapes, and their messages. */
+/* Functions on shapes, and error messages, for the expand functions. */
 #include "engine/front/call.h"
 
 #include <stdarg.h>
@@ -13,7 +13,7 @@ static const bl_node *fail(bl_call *c, bl_status status, const char *fmt, va_lis
     bl_err memory = {0};
     bl_status st = bl_arena_status(bl_ir_arena(c->ir), &memory);
 
-    if (st != BL_OK) /* the reason of what looks like another failure */
+    if (st != BL_OK) /* out of memory looks like another failure: report the real cause */
         return bl_ir_fail(c->ir, st, "%s", memory.text);
     vsnprintf(text, sizeof text, fmt, args);
     const bl_call *asked = c; /* the op that the client named */
@@ -56,7 +56,7 @@ const char *bl_call_shape(bl_call *c, const bl_node *x)
     return bl_shape_text(c->ir, x->ndim, x->dim, NULL);
 }
 
-/* Extents that a tensor can have: no negative one, and few enough elements to count. */
+/* Check the extents of a tensor: none may be negative, and the number of elements must be within the limit. */
 static bool check_shape(bl_call *c, int ndim, const bl_node *const *dim)
 {
     int64_t count;
@@ -82,7 +82,7 @@ static bool check_shape(bl_call *c, int ndim, const bl_node *const *dim)
 
 const bl_node *bl_call_failed(bl_call *c)
 {
-    return bl_call_fail_as(c, BL_EBUG, "failed without a reason"); /* the first failure stands */
+    return bl_call_fail_as(c, BL_EBUG, "failed without a reason"); /* the first failure is kept */
 }
 
 const bl_node *bl_call_expand(bl_call *c, const bl_node *x, int ndim, const bl_node *const *dim)

@@ -1,30 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* Order without exchanges in memory.
- *
- * What is ordered is made a signed integer in which the order is total: an ordinal, the value's rank above, the place below.
- * Where both do not fit an int64 they are two integers.  So there are no equals, no NaN and no direction to ask for any more.
- *
- * Within short runs the place that an element goes to is the number of those before it.  Longer axes merge pairs of runs: what
- * the first of each BLOCK places takes from either run is found by a binary search along the merge path (Odeh et al., "Merge path
- * - parallel merging made simple", IPDPSW 2012), and the block is the lower half of a bitonic merge (Batcher, "Sorting networks
- * and their applications", AFIPS 1968) of the BLOCK next elements of both, in registers.
- *
- * The first few of a longer axis need none of that: the next is the least of those behind the one before.
- */
+/* Sorting without exchanges in memory. Each element gets a sort key, a signed integer with a total order: the rank of the value
+ * in the upper half, the place in the lower half; two integers if both do not fit in an int64. Keys are distinct, and neither
+ * NaN nor the direction needs further care.
+ * Within short runs, the position of an element is the number of elements before it. Longer axes merge pairs of runs: a binary
+ * search along the merge path finds what the elements of each BLOCK positions take from either run (Odeh et al., "Merge path -
+ * parallel merging made simple", IPDPSW 2012), and the block is the lower half of a bitonic merge (Batcher, "Sorting networks
+ * and their applications", AFIPS 1968) of the next BLOCK elements of both runs, in registers.
+ * The first few elements of a longer axis need no sort: each is the least element after the one before it. */
 #include "engine/front/build.h"
 #include "engine/ir/shape.h"
 
 enum {
-    WHOLE = 256,          /* an axis as long as this is one run, */
-    WHOLE_WORK = 1 << 20, /* as is one where this many comparisons are all: launches would cost more */
-    RUN = 256,            /* a longer one several of these: with shorter ones merges cost as much as counting, and more text */
-    BLOCK = 16,           /* as many as registers hold twice; at most half a run */
-    PAIRS = 8,            /* where rank and place are two, for the sake of the text; divides BLOCK */
-    FEW = 64,             /* that many are found one after the other, */
-    FEW_OF = 32           /* of an axis this many times as long: below, a sort of one row is as fast on some devices */
+    WHOLE = 256,          /* an axis up to this length is one run, */
+    WHOLE_WORK = 1 << 20, /* as is an axis with up to this many comparisons in all, since launches would cost more */
+    /* length of the runs of a longer axis: with shorter runs, merging costs as much as counting, and more code */
+    RUN = 256,
+    BLOCK = 16, /* elements per block of a merge, limited by registers; at most half a run */
+    PAIRS = 8,  /* block size if rank and place are two integers, to limit the code; divides BLOCK */
+    FEW = 64,   /* up to this many elements are found one after the other, */
+    FEW_OF = 32 /* on an axis at least this many times as long: on a shorter one a sort is as fast on some devices */
 };
 
-/* What is ordered, by its rank and what are equals by their place; place NULL: it is the lower half of the rank. */
+/* Sort keys: ordered by rank, equal ranks by place. place NULL: the place is the lower half of the rank. */
 typedef struct keys {
     const bl_node *rank, *place;
 } keys;
@@ -44,8 +41,7 @@ static const bl_node *whole(bl_ir *ir, const bl_node *like, int64_t value)
     return bl_spread(ir, bl_const_int(ir, BL_I64, value), like);
 }
 
-/* The bits of a float as an integer of its size in which the order is: sign and magnitude, as which -0 is 0, and NaN the largest.
- */
+/* The bits of a float as an integer of the same size with the same order: -0 ranks as 0, NaN as the largest. */
 static const bl_node *rank_of_float(bl_ir *ir, const bl_node *x)
 {
     bool wide = x->dtype == BL_F64;
@@ -57,25 +53,25 @@ static const bl_node *rank_of_float(bl_ir *ir, const bl_node *x)
     return bl_where(ir, bl_is_nan(ir, real), highest, rank);
 }
 
-/* Is a rank an int32, which leaves room for the place in an int64? */
+/* Is the rank an int32, so that rank and place fit in an int64? */
 static bool fits(const bl_node *x)
 {
     return bl_dtype_bytes((bl_dtype)x->dtype) <= 4;
 }
 
-/* x[.., n] as int32 or int64, smaller where it stands earlier; equals are equal. */
+/* The rank of x[.., n], int32 or int64: smaller ranks come first, equal values have equal ranks. */
 static const bl_node *rank_of(const order *o, const bl_node *x)
 {
     bl_ir *ir = o->ir;
     bl_dtype dtype = fits(x) ? BL_I32 : BL_I64;
     const bl_node *rank = bl_cast(ir, dtype, bl_dtype_is_float((bl_dtype)x->dtype) ? rank_of_float(ir, x) : x);
 
-    if (x->dtype == BL_U32 || x->dtype == BL_U64) /* the sign's bit */
+    if (x->dtype == BL_U32 || x->dtype == BL_U64) /* flips the sign bit */
         rank = bl_alu2(ir, BL_OP_XOR, rank, fits(x) ? small(ir, rank, INT32_MIN) : whole(ir, rank, INT64_MIN));
     return o->descending ? bl_not(ir, rank) : rank;
 }
 
-/* The ranks of a dtype that fits, with their places below. */
+/* Combine ranks that fit with their places, as the lower half. */
 static const bl_node *ordinals(bl_ir *ir, const bl_node *rank)
 {
     rank = bl_alu2(ir, BL_OP_SHL, bl_cast(ir, BL_I64, rank), whole(ir, rank, 32));
@@ -108,7 +104,7 @@ static keys store(const order *o, keys k)
     return (keys){bl_contiguous(o->ir, k.rank), k.place == NULL ? NULL : bl_contiguous(o->ir, k.place)};
 }
 
-/* What stands behind all others, like |x|. */
+/* A key that comes after all others, in the shape of |x|. */
 static keys last_of_all(const order *o, const bl_node *x, bool place)
 {
     return (keys){whole(o->ir, x, INT64_MAX), place ? bl_spread(o->ir, bl_const_int(o->ir, BL_I32, INT32_MAX), x) : NULL};
@@ -116,7 +112,7 @@ static keys last_of_all(const order *o, const bl_node *x, bool place)
 
 /* ---- runs */
 
-/* x[.., n] as [.., n, n] along its last axis or the one before. */
+/* Expand x[.., n] to [.., n, n] along its last axis or the one before it. */
 static const bl_node *facing(bl_ir *ir, const bl_node *x, bool rows)
 {
     const bl_node *dim[BL_MAX_DIMS + 1];
@@ -132,7 +128,7 @@ static keys facing_keys(const order *o, keys k, bool rows)
     return (keys){facing(o->ir, k.rank, rows), k.place == NULL ? NULL : facing(o->ir, k.place, rows)};
 }
 
-/* |x| of the last axis in their order, where |rank| of them go: each place looks for its own. */
+/* Move |x| along the last axis to the positions |rank|: each position finds its element. */
 static const bl_node *sent(bl_ir *ir, const bl_node *rank, const bl_node *x)
 {
     int last = x->ndim;
@@ -150,13 +146,13 @@ static const bl_node *count(bl_ir *ir, const bl_node *before)
     return bl_drop_axes(ir, bl_reduce(ir, BL_OP_ADD, bl_cast(ir, BL_I32, before), last), last);
 }
 
-/* For each element of a run how many are before it. */
+/* For each element of a run, the number of elements before it. */
 static const bl_node *count_before(const order *o, keys k)
 {
     return count(o->ir, precedes(o, facing_keys(o, k, false), facing_keys(o, k, true)));
 }
 
-/* Must value a stand before b where neither was there first?  NaN is the largest. */
+/* Must value a precede b if neither was earlier? NaN is the largest. */
 static const bl_node *is_first(const order *o, const bl_node *a, const bl_node *b)
 {
     bl_ir *ir = o->ir;
@@ -167,7 +163,7 @@ static const bl_node *is_first(const order *o, const bl_node *a, const bl_node *
     return bl_alu2(ir, BL_OP_OR, less, bl_and(ir, bl_is_nan(ir, high), bl_not(ir, bl_is_nan(ir, low))));
 }
 
-/* The positions in x[.., n] in their order, as one run, by the values themselves: to make ranks would be a launch. */
+/* The positions of x[.., n] in sorted order, as one run, by comparing the values: computing ranks would need another launch. */
 static const bl_node *sort_whole(const order *o, const bl_node *x)
 {
     bl_ir *ir = o->ir;
@@ -181,8 +177,8 @@ static const bl_node *sort_whole(const order *o, const bl_node *x)
 
 /* ---- merges */
 
-/* How many of the first k0 elements of both halves of |k|[.., runs, 2 * length] come from the first, for each block's first place
- * k0: int32[.., runs, blocks]. */
+/* Merge path: how many of the first k0 elements of the two halves of |k|[.., runs, 2 * length] come from the first half, for
+ * the first position k0 of each block: int32[.., runs, blocks]. */
 static const bl_node *split_path(const order *o, keys k, const bl_node *k0, int64_t length)
 {
     bl_ir *ir = o->ir;
@@ -199,13 +195,13 @@ static const bl_node *split_path(const order *o, keys k, const bl_node *k0, int6
         keys first = look_up(o, k, bl_alu2(ir, BL_OP_MAX, bl_sub(ir, more, one), none), last);
         keys second =
             look_up(o, k, bl_alu2(ir, BL_OP_MIN, bl_sub(ir, bl_add(ir, k0, len), more), small(ir, k0, 2 * length - 1)), last);
-        /* where |more| is |low| both are of no account */
+        /* once |more| equals |low|, the comparison has no effect */
         low = bl_where(ir, precedes(o, first, second), more, low);
     }
     return low;
 }
 
-/* Element |at| + |nth| of one half of |k|, which begins at |begin|; behind its end, what comes last. */
+/* Element |at| + |nth| of one half of |k|, which begins at |begin|; beyond its end, the last key. */
 static keys element(const order *o, keys k, const bl_node *at, int64_t nth, int64_t begin, int64_t length)
 {
     bl_ir *ir = o->ir;
@@ -225,8 +221,8 @@ static void exchange(const order *o, keys *a, keys *b)
     *a = low;
 }
 
-/* The |n| parts [.., runs, blocks] of a block, side by side: [.., runs, blocks * n].  A choice and no concatenation, whose parts
- * would each be asked for under a condition of its own. */
+/* Join |n| parts [.., runs, blocks] to [.., runs, blocks * n]. Selects by position; a concatenation would compute each part
+ * under a condition of its own. */
 static const bl_node *join_parts(const order *o, int n, const bl_node *const *part)
 {
     bl_ir *ir = o->ir;
@@ -245,8 +241,8 @@ static const bl_node *join_parts(const order *o, int n, const bl_node *const *pa
     return bl_reshape(ir, joined, ndim, dim);
 }
 
-/* Keys [.., runs, 2 * length] whose halves are in order, each rank another: what stands at each place of the whole, its rank or,
- * where there are places, its place. */
+/* Merge keys [.., runs, 2 * length] whose halves are sorted and whose ranks are distinct. Returns the rank, or the place if
+ * keys have places, at each position. */
 static const bl_node *merge_halves(const order *o, keys k, int64_t length)
 {
     bl_ir *ir = o->ir;
@@ -259,7 +255,8 @@ static const bl_node *merge_halves(const order *o, keys k, int64_t length)
     k0 = bl_mul(ir, k0, small(ir, k0, n));
     const bl_node *first = split_path(o, k, k0, length);
     const bl_node *second = bl_alu2(ir, BL_OP_MAX, bl_sub(ir, k0, first), small(ir, k0, 0));
-    for (int i = 0; i < n; i++) { /* up, and down again: the lower half of two runs is what is less of each pair */
+    for (int i = 0; i < n; i++) { /* bitonic merge: the first half ascending, the second descending; the smaller element of each
+                                     pair belongs to the lower half */
         keys up = element(o, k, first, i, 0, length), down = element(o, k, second, n - 1 - i, length, length);
         block[i] = choose(o, precedes(o, up, down), up, down);
     }
@@ -274,7 +271,7 @@ static const bl_node *merge_halves(const order *o, keys k, int64_t length)
     return join_parts(o, n, part);
 }
 
-/* Keys [.., runs, 2 * length] whose halves are in order: all of them in order. */
+/* Merge keys [.., runs, 2 * length] whose halves are sorted. */
 static keys merge_runs(const order *o, keys k, int64_t length)
 {
     bl_ir *ir = o->ir;
@@ -282,14 +279,14 @@ static keys merge_runs(const order *o, keys k, int64_t length)
 
     if (k.place == NULL)
         return (keys){merge_halves(o, k, length), NULL};
-    /* equals of the first half were there first, so that to order them their places within both will do */
+    /* equal elements of the first half come first, so their places within both halves order them */
     const bl_node *at = merge_halves(o, (keys){k.rank, bl_iota_like(ir, k.rank, last, BL_I32)}, length);
     return look_up(o, k, bl_contiguous(ir, at), last);
 }
 
 /* ---- an axis */
 
-/* x[.., runs, length] as [.., runs * length / to, to]. */
+/* Reshape x[.., runs, length] to [.., runs * length / to, to]. */
 static const bl_node *in_runs(bl_ir *ir, const bl_node *x, int ndim, int64_t total, int64_t length)
 {
     const bl_node *dim[BL_MAX_DIMS + 1];
@@ -301,7 +298,7 @@ static const bl_node *in_runs(bl_ir *ir, const bl_node *x, int ndim, int64_t tot
     return bl_reshape(ir, x, ndim + 1, dim);
 }
 
-/* |x| with |value| behind it along an axis, up to |total|. */
+/* Pad |x| with |value| along an axis, up to |total|. */
 static const bl_node *pad_to(bl_ir *ir, const bl_node *x, int axis, int64_t total, const bl_node *value)
 {
     const bl_node *before[BL_MAX_DIMS], *after[BL_MAX_DIMS];
@@ -315,13 +312,13 @@ static const bl_node *pad_to(bl_ir *ir, const bl_node *x, int axis, int64_t tota
     return bl_pad_with(ir, x, before, after, value);
 }
 
-/* The keys of x[.., n], and behind them what comes last, as runs [.., runs, RUN], each of them in order. */
+/* The keys of x[.., n], padded with last keys, as sorted runs [.., runs, RUN]. */
 static keys sort_runs(const order *o, const bl_node *x, int64_t total)
 {
     bl_ir *ir = o->ir;
     int ndim = x->ndim;
     bool one = fits(x);
-    int64_t highest = one ? INT32_MAX : INT64_MAX; /* the rank of what is behind: its places are behind too */
+    int64_t highest = one ? INT32_MAX : INT64_MAX; /* the rank of padding; its places are after all others */
     keys k = {pad_to(ir, rank_of(o, x), ndim - 1, total, bl_const_int(ir, one ? BL_I32 : BL_I64, highest)), NULL};
 
     k.rank = one ? ordinals(ir, k.rank) : k.rank;
@@ -331,7 +328,7 @@ static keys sort_runs(const order *o, const bl_node *x, int64_t total)
     return (keys){sent(ir, at, k.rank), one ? NULL : sent(ir, at, k.place)};
 }
 
-/* A few more runs than |least|, of which pairs of pairs are whole for as long as there are many. */
+/* The number of runs: slightly more than |least|, so that pairs of pairs stay complete while there are many. */
 static int64_t count_runs(int64_t least)
 {
     int64_t together = 1;
@@ -354,13 +351,13 @@ static const bl_node *shorten(bl_ir *ir, const bl_node *x, int axis, int64_t ext
     return bl_is_int(x->dim[axis], extent) ? x : bl_shrink_axis(ir, x, axis, bl_index(ir, 0), bl_index(ir, extent));
 }
 
-/* Runs x[.., runs, length] as pairs [.., runs / 2, 2 * length]; the last may have one of |value| alone. */
+/* Pair up the runs x[.., runs, length] as [.., runs / 2, 2 * length]; the last pair may be padded with |value|. */
 static const bl_node *in_pairs(bl_ir *ir, const bl_node *x, int ndim, int64_t runs, int64_t length, const bl_node *value)
 {
     return in_runs(ir, pad_to(ir, x, ndim - 1, runs, value), ndim, runs * length, 2 * length);
 }
 
-/* The positions of all of x[.., n] in their order or, where fewer are |wanted|, of so many and some more: int32. */
+/* The positions of x[.., n] in sorted order, int32; if fewer are |wanted|, of at least that many. */
 static const bl_node *sort_last(const order *o, const bl_node *x, int64_t wanted)
 {
     bl_ir *ir = o->ir;
@@ -380,7 +377,7 @@ static const bl_node *sort_last(const order *o, const bl_node *x, int64_t wanted
             k.place = in_pairs(ir, k.place, ndim, runs, length, bl_const_int(ir, BL_I32, INT32_MAX));
         k = merge_runs(o, k, length);
         runs /= 2;
-        length = 2 * length < most ? 2 * length : most; /* of what is behind these nothing is wanted */
+        length = 2 * length < most ? 2 * length : most; /* later elements are not wanted */
         k.rank = shorten(ir, k.rank, ndim, length);
         if (k.place != NULL)
             k.place = shorten(ir, k.place, ndim, length);
@@ -393,7 +390,7 @@ static const bl_node *sort_last(const order *o, const bl_node *x, int64_t wanted
     return length < extent->hi ? places : bl_shrink_axis(ir, places, ndim - 1, bl_index(ir, 0), extent);
 }
 
-/* x as what is ordered, its axis the last; NULL after a failure. */
+/* x as the tensor to sort, with the axis last; NULL after a failure. */
 static const bl_node *take_keys(bl_call *c, const bl_node *x, int axis)
 {
     if (x->ndim >= BL_MAX_DIMS - 2) {
@@ -417,8 +414,8 @@ static const bl_node *sorted_places(bl_call *c, const bl_node *x, int axis, bool
 
 /* ---- the first few of the order, without the rest of it */
 
-/* The positions of the first |count|, at most FEW: each is the smallest ordinal above the one before.  Where the axis has fewer,
- * -1 stands behind them. */
+/* The positions of the first |count| elements, at most FEW: each is the smallest key above the one before it. If the axis has
+ * fewer, -1 follows. */
 static const bl_node *find_few(bl_call *c, const bl_node *x, int axis, bool descending, int64_t count)
 {
     bl_ir *ir = c->ir;
@@ -447,7 +444,7 @@ const bl_node *bl_first_places(bl_call *c, const bl_node *x, int axis, bool desc
     return at == NULL ? NULL : bl_shrink_axis(c->ir, at, axis, bl_index(c->ir, 0), count);
 }
 
-/* Values and positions into c->result; |places| only where wanted. */
+/* Store values and positions in c->result. */
 static const bl_node *give_sorted(bl_call *c, const bl_node *at, int axis)
 {
     c->result[0] = bl_gather(c->ir, c->in[0], at, axis);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Differentiation as a node, and optimisers: PyTorch's formulas, term by term. */
+/* Gradients as a node, and optimisers, with PyTorch's formulas. */
 #include "engine/front/build.h"
 #include "engine/front/training.h"
 #include "engine/grad/grad.h"
 
 #include <math.h>
 
-/* Checks of what is differentiated; false after a failure. */
+/* Check that y can be differentiated. False after a failure. */
 static bool check_loss(bl_call *c, const bl_node *y)
 {
     if (!bl_dtype_is_float((bl_dtype)y->dtype)) {
@@ -47,17 +47,17 @@ const bl_node *expand_grad(bl_call *c)
     return c->result[0];
 }
 
-/* What all optimisers share, one parameter at a time. */
+/* State shared by all optimisers, for one parameter at a time. */
 typedef struct optimiser {
     bl_call *c;
     const bl_node **gradient;
-    const bl_node *applies; /* whether the step is made; NULL: it is */
-    const bl_node *x;       /* the parameter at hand */
-    const char *name;       /* of it */
+    const bl_node *applies; /* is the step applied? NULL: always */
+    const bl_node *x;       /* the current parameter */
+    const char *name;       /* its name */
 } optimiser;
 
-/* Gradients held between -value and value, and their joint norm to at most |norm|: torch.nn.utils.clip_grad_value_ and
- * clip_grad_norm_, whose 1e-6 keeps the division defined. */
+/* Clip gradients to -value .. value, and their joint norm to |norm|: torch.nn.utils.clip_grad_value_ and clip_grad_norm_, whose
+ * 1e-6 keeps the division defined. */
 static void clip(bl_call *c, int n, const bl_node **g, double value, double norm)
 {
     bl_ir *ir = c->ir;
@@ -95,7 +95,7 @@ static bool take_clips(bl_call *c, int n, const bl_node **g)
     return true;
 }
 
-/* Gradients of the loss with respect to all parameters, clipped where asked. */
+/* The gradients of the loss with respect to all parameters, clipped if asked for. */
 static bool begin(optimiser *o, bl_call *c)
 {
     *o = (optimiser){.c = c};
@@ -117,7 +117,7 @@ static void turn_to(optimiser *o, int i)
     o->name = bl_build_ref_name(o->c->build, &o->c->node->refs[o->c->first_rest + i]);
 }
 
-/* What is remembered of the parameter at hand under |what|, as "w1.m.w". */
+/* The hidden state |what| of the current parameter, named "w1.m.w". */
 static const bl_node *remember(optimiser *o, const char *what, const bl_node ***update)
 {
     const char *name = bl_arena_printf(bl_ir_arena(o->c->ir), "%s.%s.%s", o->c->node->ids[0], what, o->name);
@@ -154,12 +154,12 @@ enum { MAX_REMEMBERED = 2 };
 
 typedef struct stepper {
     const char *formula;
-    const char *remembered[MAX_REMEMBERED]; /* names of what is remembered of each parameter */
+    const char *remembered[MAX_REMEMBERED]; /* names of the hidden states of each parameter */
     int nremembered;
-    bool uncounted; /* the number of the step does not matter */
+    bool uncounted; /* the step number is not used */
 } stepper;
 
-/* The attributes of |c| that the op |name| takes too. */
+/* Copy the attributes of |c| that the op |name| has too. */
 static int common_attrs(bl_call *c, const char *name, bl_wire_attr *out)
 {
     bl_sig sig;

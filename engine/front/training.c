@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a job may ask of a training step besides what its program says: products in a short dtype, a scaled loss, gradients of
- * several passes.  The program is the same; only how it is built differs. */
+/* Training options of a job: mixed precision, loss scaling, gradient accumulation. The program stays the same; its graph is
+ * built differently. */
 #include "engine/front/training.h"
 
 #include "engine/grad/grad.h"
@@ -10,10 +10,10 @@
 
 /* ---- products in a short dtype, as PyTorch's autocast has it (docs.pytorch.org, "Autocast Op Reference") */
 
-/* Ops that gain by it and lose little: their sums are float32 all the same. */
+/* Ops that are faster in a narrow dtype at little cost in precision: they accumulate in float32. */
 static const char *const short_ops[] = {"matmul",    "linear",   "conv", "conv2d", "conv_transpose", "einsum", "attention",
                                         "lstm_cell", "gru_cell", "dot",  "bmm",    "addmm",          "outer",  NULL};
-/* Ops that need the range, or add up many numbers; what is differentiated is one of them. */
+/* Ops that need the range of float32, or add up many numbers. The loss is one of them. */
 static const char *const wide_ops[] = {"softmax",
                                        "log_softmax",
                                        "softmin",
@@ -66,7 +66,7 @@ void bl_training_cast(const bl_build *b, const bl_wire_node *node, const bl_node
     const bl_wire_op *op = bl_wire_op_find(node->op);
     bool differentiates = op != NULL && strstr(op->signature, ": Wrt") != NULL;
     bl_dtype from = BL_F32, to = t->compute;
-    int n = differentiates && node->nrefs > 0 ? 1 : node->nrefs; /* what gradients are taken to stays what it is */
+    int n = differentiates && node->nrefs > 0 ? 1 : node->nrefs; /* parameters keep their dtype */
 
     if (!t->mixed)
         return;
@@ -115,7 +115,8 @@ static const bl_node *all_finite(bl_call *c, int n, const bl_node *const *g)
     return bl_contiguous(c->ir, bl_less(c->ir, bad, number(c, 0.5)));
 }
 
-/* PyTorch's GradScaler: the scale is halved where something was not finite, and doubled after GROW_AFTER steps without. */
+/* As PyTorch's GradScaler: the scale is halved after a step with a non-finite gradient, and doubled after GROW_AFTER steps
+ * without one. */
 enum { FIRST_SCALE = 65536, GROW_AFTER = 2000 };
 
 typedef struct scaling {
@@ -128,7 +129,7 @@ static void begin_scaling(bl_call *c, const bl_training *t, scaling *s)
     *s = (scaling){.scale = number(c, t->scale)};
     if (!t->dynamic)
         return;
-    s->scale = hide_scalar(c, "scale", &s->scale_update); /* hidden state begins as 0, which is no scale */
+    s->scale = hide_scalar(c, "scale", &s->scale_update); /* a hidden state starts as 0, which stands for the first scale */
     s->good = hide_scalar(c, "good", &s->good_update);
     s->scale = bl_where(c->ir, bl_less(c->ir, number(c, 0), s->scale), s->scale, number(c, FIRST_SCALE));
 }
@@ -154,7 +155,7 @@ static void scale_back(bl_call *c, const bl_node *scale, int n, const bl_node **
     }
 }
 
-/* The mean over passes, in "w1.sum.w"; whole after the last, which begins it anew. */
+/* The mean over passes, accumulated in "w1.sum.w"; complete after the last pass, which resets it. */
 static void gather(bl_call *c, const bl_training *t, int n, const bl_node **g)
 {
     for (int i = 0; i < n; i++) {
@@ -216,7 +217,7 @@ bool bl_training_keeps(const bl_build *b, const bl_wire_ref *ref)
     if (!b->options->training.gathers || ref->kind != BL_REF_NODE)
         return false;
     marked = bl_arena_array(bl_ir_arena(b->ir), (size_t)wire->nnodes + 1, sizeof *marked);
-    for (int i = 0; marked != NULL && i < wire->nnodes; i++) { /* sources stand first */
+    for (int i = 0; marked != NULL && i < wire->nnodes; i++) { /* sources precede their users */
         const bl_wire_op *op = bl_wire_op_find(wire->nodes[i].op);
         bool optimiser = op != NULL && strstr(op->signature, "loss: ") == op->signature;
         marked[i] = optimiser || needs_any(&wire->nodes[i], marked);

@@ -13,7 +13,7 @@ struct bl_typer {
 struct bl_typer_graph {
     bl_typer *typer;
     bl_build build;
-    bl_wire_graph wire; /* the named dimensions, and how much there is; its nodes are nobody's affair */
+    bl_wire_graph wire; /* the named dimensions, and the counts; its nodes are not used */
     bl_graph graph;
     int input_cap, node_cap;
 };

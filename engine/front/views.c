@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Elements in another order, more than once, or only some: nothing is copied. */
+/* Ops that permute, repeat or select elements; nothing is copied. */
 #include "engine/front/build.h"
 #include "engine/ir/shape.h"
 
-/* x with axis |axis| split in two, or with it and the next one made one where |inner| is NULL. */
+/* Split axis |axis| of x in two; or merge it with the next axis if |inner| is NULL. */
 static const bl_node *refold(bl_call *c, const bl_node *x, int axis, const bl_node *outer, const bl_node *inner)
 {
     const bl_node *dim[BL_MAX_DIMS + 1];
@@ -26,7 +26,7 @@ static const bl_node *flat(bl_call *c, const bl_node *x)
     return bl_call_reshape(c, x, 1, (const bl_node *const[]){bl_shape_count(c->ir, x->ndim, x->dim)});
 }
 
-/* What stood last comes first. */
+/* Roll an axis: the last elements come first. */
 static const bl_node *roll_axis(bl_call *c, const bl_node *x, int axis, int64_t shift)
 {
     bl_ir *ir = c->ir;
@@ -68,7 +68,7 @@ const bl_node *expand_roll(bl_call *c)
     return x;
 }
 
-/* One axis |times| over: as a whole, or each element. */
+/* Repeat one axis |times| times: as a whole, or each element. */
 static const bl_node *repeat_axis(bl_call *c, const bl_node *x, int axis, const bl_node *times, bool each)
 {
     const bl_node *dim[BL_MAX_DIMS + 1];
@@ -124,14 +124,15 @@ const bl_node *expand_unfold(bl_call *c)
     return bl_window(c->ir, x, axis, size, step < x->dim[axis]->hi ? step : x->dim[axis]->hi, 1);
 }
 
-/* The smaller extent, or NULL where named dimensions leave it open. */
+/* The smaller extent; NULL if named dimensions leave that open. */
 static const bl_node *smaller(bl_ir *ir, const bl_node *a, const bl_node *b)
 {
     const bl_node *more = bl_sub(ir, a, b);
     return more->lo >= 0 ? b : more->hi <= 0 ? a : NULL;
 }
 
-/* Of the last two axes, which become one.  In rows one element longer, the diagonal is the first column. */
+/* The diagonal of the last two axes, which become one. In rows that are one element longer, the diagonal is the first
+ * column. */
 static const bl_node *take_diagonal(bl_call *c, const bl_node *x, int64_t offset)
 {
     bl_ir *ir = c->ir;
@@ -191,7 +192,7 @@ const bl_node *expand_diagonal(bl_call *c)
     return x->op == BL_OP_POISON ? x : take_diagonal(c, x, offset);
 }
 
-/* take_diagonal backwards: x as the first column of rows one longer, less the last row's end. */
+/* The inverse of take_diagonal: x becomes the first column of rows that are one longer, without the end of the last row. */
 static const bl_node *put_diagonal(bl_call *c, const bl_node *x, int64_t offset)
 {
     bl_ir *ir = c->ir;
@@ -223,7 +224,7 @@ const bl_node *expand_diag(bl_call *c)
 
 /* ---- several parts */
 
-/* |count| parts of one size, of which the last may be shorter. */
+/* Split into |count| parts of one size; the last may be shorter. */
 static const bl_node *split_evenly(bl_call *c, const bl_node *x, int axis, int64_t size)
 {
     int64_t extent = x->dim[axis]->hi, count = extent == 0 ? 1 : (extent - 1) / size + 1;
@@ -235,7 +236,7 @@ static const bl_node *split_evenly(bl_call *c, const bl_node *x, int axis, int64
     return c->result[0];
 }
 
-/* The axis, of a fixed length; -1 after a failure. */
+/* The axis, which must have a constant extent; -1 after a failure. */
 static int take_split_axis(bl_call *c)
 {
     const bl_node *x = c->in[0];

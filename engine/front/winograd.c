@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* When a convolution is computed by Winograd's transforms (engine/ir/winograd.h): by what its products and its transforms cost,
- * in vector instructions. */
+/* Decides whether a convolution is computed by Winograd's transforms (engine/ir/winograd.h), by the cost of its products and
+ * its transforms in vector instructions. */
 #include "engine/front/winograd.h"
 
 enum {
     WEIGHT = 3,
-    PAGE = 4096 /* bytes after which lines meet in one set of a first-level cache: lanes so far apart push each other out */
+    PAGE = 4096 /* lines this many bytes apart map to one set of a first-level cache: lanes at that stride evict each other */
 };
 
-static const double IN_COST = 2.5, /* of an element of a tile; measured, as are all of these */
-    OUT_COST = 4,                  /* of a result */
-    WEIGHT_COST = 5,               /* of an element of the weight, its panel included */
-    CONFLICT = 2.5,                /* times as much where lanes push each other out */
-    WORTH = 1.1,                   /* times the other form's cost that the direct one must have ... */
-    WORTH_DIGITS = 1.2;            /* ... where the other one, by large tiles, has a digit less */
+static const double IN_COST = 2.5, /* per element of a tile; measured, like all costs here */
+    OUT_COST = 4,                  /* per result */
+    WEIGHT_COST = 5,               /* per element of the weight, its panel included */
+    CONFLICT = 2.5,                /* factor where lanes evict each other */
+    WORTH = 1.1,                   /* the direct form must cost this many times as much ... */
+    WORTH_DIGITS = 1.2;            /* ... or this many, if large tiles would lose a digit of precision */
 
 static bool fits(const bl_node *x, const bl_node *w, const bl_frame *f, int64_t groups)
 {
@@ -27,7 +27,7 @@ static bool fits(const bl_node *x, const bl_node *w, const bl_frame *f, int64_t 
         if (!bl_is_const(x->dim[i]) || x->dim[i]->lo < 1 || w->dim[i]->lo < 1)
             return false;
     }
-    for (int i = 0; i < 2; i++) { /* the zeros around a gradient are what is left of two */
+    for (int i = 0; i < 2; i++) { /* the padding of the gradient is 2 less the padding, and must not be negative */
         if (f->before[i] < 0 || f->after[i] < 0 || f->before[i] >= WEIGHT || f->after[i] >= WEIGHT ||
             x->dim[2 + i]->lo + f->before[i] + f->after[i] < WEIGHT)
             return false;
@@ -50,7 +50,7 @@ static double whole_tiles(double extent, int tile)
     return (double)(((int64_t)extent + tile - 1) / tile);
 }
 
-/* How much more lanes cost that are |elements| apart. */
+/* The cost factor of lanes that are |elements| apart. */
 static double apart(double elements)
 {
     return (int64_t)(elements * sizeof(float)) % PAGE == 0 ? CONFLICT : 1;
@@ -61,7 +61,7 @@ static double direct_cost(const bl_node *x, const bl_node *w, const bl_frame *f,
     return WEIGHT * WEIGHT * of(x->dim[0]) * pixels(x, f, 0) * pixels(x, f, 1) * of(x->dim[1]) * of(w->dim[0]) / lanes;
 }
 
-/* How many tiles all pictures have. */
+/* The number of tiles of all pictures. */
 static double count_tiles(const bl_node *x, const bl_frame *f, int tile)
 {
     return of(x->dim[0]) * whole_tiles(pixels(x, f, 0), tile) * whole_tiles(pixels(x, f, 1), tile);
@@ -78,7 +78,7 @@ static double cost_of(const bl_node *x, const bl_node *w, const bl_frame *f, dou
            places * WEIGHT_COST * ins * outs;
 }
 
-/* What the larger of the two products' sides takes in memory. */
+/* Does the larger side of the products fit in memory? */
 static bool has_room(const bl_front_options *options, const bl_node *x, const bl_node *w, const bl_frame *f, int tile)
 {
     double places = (tile + 2) * (tile + 2), channels = of(x->dim[1]) > of(w->dim[0]) ? of(x->dim[1]) : of(w->dim[0]);

@@ -265,10 +265,11 @@ static const bl_node *dilate(bl_ir *ir, const bl_node *x, int axis, int64_t stri
     return head(ir, join_axes(ir, x, axis), axis, used);
 }
 
-/* y[.., o, .., k] = x[.., o * stride + k * dilation, ..], so x's element c gets the sum over k of what stands in g, its axis o
- * dilated by the stride, at (c - k * dilation, k).  A window over the padded o gives all (c - (size - 1 - kk) * dilation, k); the
- * wanted ones are where kk, turned round, is k: the diagonal of the last two axes, which is column 0 of rows one longer.  All of
- * it is movement but for one sum, so that index expressions stay affine. */
+/* The transpose of WINDOW. y[.., o, .., k] = x[.., o * stride + k * dilation, ..], so the gradient of element c of x is the sum
+ * over k of g at (c - k * dilation, k), where axis o of g is dilated by the stride. A window over the padded axis o gives all
+ * elements (c - (size - 1 - kk) * dilation, k). The wanted elements have size - 1 - kk = k: after a flip of kk they are the
+ * diagonal of the last two axes, which is column 0 of rows that are one element longer. All steps but the sum are movement ops,
+ * so index expressions stay affine. */
 static const bl_node *add_windows(bl_ir *ir, const bl_node *g, int axis, const bl_node *extent, int64_t stride, int64_t dilation)
 {
     int kept = g->ndim - 1; /* the axis k of g */

@@ -107,8 +107,8 @@ bool bl_dtype_is_narrow(bl_dtype dtype)
     return bl_dtype_is_float(dtype) && bl_dtype_bytes(dtype) < 4;
 }
 
-/* ---- floats as bits.  A format is a sign, |exponent| bits and |mantissa| bits, laid out as IEEE 754 does.  From |special| on
- * its codes are infinity and NaNs; E4M3 has numbers where the others have those, and only NaN after them. */
+/* ---- floats as bits.  A format has a sign, |exponent| bits and |mantissa| bits, laid out as in IEEE 754. Codes from |special|
+ * on are infinity and NaN; in E4M3 most of these codes are numbers, and only the last one is NaN. */
 
 typedef struct format {
     int exponent, mantissa;

@@ -57,9 +57,9 @@ void bl_matrix_cells(bl_matrix matrix, bl_matrix_layout layout, int64_t *rows, i
 /* Offset of element (row, column) of an operand's fragment, in elements from its first element. */
 int64_t bl_matrix_cell(bl_matrix matrix, bl_matrix_layout layout, int64_t stride, int64_t row, int64_t column);
 
-/* ---- nodes.  A MATRIX is a product's tile of c in memory that its work-items share: src[0] is the sum, a REDUCE over products
- * of LOADs; src[1] and src[2] are the RANGEs of the tile's rows and columns, which it binds, and of the REDUCE's ranges the one
- * of kind MATRIX is the tile's depth.  It stands where a LOAD has its buffer; cell (i, j) is element i * n + j. */
+/* ---- nodes.  A MATRIX is a tile of c, in memory that the work-items of the unit share. src[0] is the sum, a REDUCE over
+ * products of LOADs. src[1] and src[2] are the RANGEs of the tile's rows and columns; the MATRIX binds them. The range of kind
+ * MATRIX of the REDUCE is the tile's depth. A MATRIX replaces the buffer of a LOAD; element (i, j) has index i * n + j. */
 const bl_node *bl_matrix_node(bl_ir *ir, bl_matrix matrix, const bl_node *sum, const bl_node *rows, const bl_node *columns);
 /* The element at |index| of a MATRIX node. */
 const bl_node *bl_matrix_element(bl_ir *ir, const bl_node *matrix, const bl_node *index);

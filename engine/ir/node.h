@@ -162,7 +162,7 @@ static inline const bl_node *bl_not(bl_ir *ir, const bl_node *x)
     return bl_alu1(ir, BL_OP_NOT, x);
 }
 
-/* ---- movement.  Extents and amounts are INDEX nodes.  A call that changes nothing gives x back. */
+/* ---- movement.  Extents and amounts are INDEX nodes. A call that changes nothing returns x. */
 const bl_node *bl_reshape(bl_ir *ir, const bl_node *x, int ndim, const bl_node *const *dim);
 const bl_node *bl_permute(bl_ir *ir, const bl_node *x, const int *perm); /* result axis i is x's axis perm[i] */
 const bl_node *bl_expand(bl_ir *ir, const bl_node *x, int ndim, const bl_node *const *dim);

@@ -31,16 +31,16 @@ static value *stage_memory(build *b, const bl_node *stage)
 
 /* ---- stages that a group fills together (BL_STAGE_SHARED)
  *
- * One copy, in a loop:          Two copies (BL_STAGE_DOUBLE), of which a turn reads one:
- *   loop                          load what the first turn reads; store it; barrier
+ * One buffer, in a loop:        Double buffering (BL_STAGE_DOUBLE); an iteration reads one of two buffers:
+ *   loop                          load the first iteration's elements; store them; barrier
  *     load, store                 loop
- *     barrier                       load what the next turn will read
- *     ... what reads it             ... what reads this turn's
- *     barrier                       store what was loaded; barrier
+ *     barrier                       load the next iteration's elements
+ *     ... readers                   ... readers of this iteration's elements
+ *     barrier                       store the loaded elements; barrier
  *   end                           end
  *
- * With two, loads from far away are under way while a turn computes, and one barrier a turn is enough: a copy is written again
- * only after the barrier behind the turn that read it. */
+ * With two buffers, loads of global memory are in flight while an iteration computes, and one barrier per iteration suffices: a
+ * buffer is written again only after the barrier that ends the iteration that read it. */
 
 /* |node| with the loop of |at| at iteration |turn|. */
 static const bl_node *at_turn(build *b, const scope *at, const bl_node *node, const bl_node *turn)

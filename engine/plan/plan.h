@@ -89,9 +89,8 @@ typedef struct bl_plan_info {
     int rows;
 } bl_plan_info;
 
-/* ---- the cache.  Thread: any.  Bounded by count and host memory; the least recently used go first.  Concurrent misses on one
- * key compile once.
- */
+/* ---- the plan cache.  Thread: any. Limited by count and by host memory, with LRU eviction. Concurrent misses on one key compile
+ * once. */
 bl_plans *bl_plans_create(size_t max_plans, size_t max_bytes);
 void bl_plans_destroy(bl_plans *plans);
 /* Look up a plan without waiting for a compilation. Returns the plan, retained, or NULL. A plan whose kernels were searched
@@ -128,7 +127,7 @@ double bl_plan_estimate(const bl_plan *plan, const int64_t *vars); /* like info.
 /* Like info.peak_bytes, at the sizes |vars|. Takes as long as a small run. */
 BL_NODISCARD bl_status bl_plan_peak(const bl_plan *plan, const int64_t *vars, size_t *bytes, bl_err *err);
 
-/* ---- in service.  Thread: any.  A step a second is timed, whoever it is for. */
+/* ---- in service.  Thread: any. One step per second is timed, of any run. */
 enum { BL_PLAN_RECENT = 15 }; /* number of timed steps whose times are kept */
 
 typedef struct bl_plan_service {

@@ -452,13 +452,13 @@ static const char double_sine_functions[] =
     "  return b.y < 0x7ff00000u ? packDouble2x32(v) : packDouble2x32(uvec2(0u, 0x7ff80000u)); }\n"
     "EACH_LANE(sin_each)\n";
 
-/* GLSL says nothing of sin outside of [-pi, pi] and allows an error of 2^-11 inside (Vulkan, "Precision of GLSL.std.450
- * Instructions"); some drivers' is noise for large numbers.  So |x| = k * pi + r, |r| <= pi / 2.
+/* GLSL does not define the precision of sin outside [-pi, pi] and allows an error of 2^-11 inside (Vulkan, "Precision of
+ * GLSL.std.450 Instructions"); the sin of some drivers is noise for large arguments. So reduce |x| = k * pi + r, |r| <= pi / 2.
  *
- * Up to 2^14: pi in parts of 8, 11 and 11 bits, whose products with k are exact, fma or not, and the rest (Cody and Waite,
- * Software Manual for the Elementary Functions, 1980).
+ * Up to 2^14: subtract pi in parts of 8, 11 and 11 bits, whose products with k are exact with and without fma, and the rest (Cody
+ * and Waite, Software Manual for the Elementary Functions, 1980).
  *
- * Above: those 96 bits of 1/pi that the exponent calls for, times the mantissa, modulo 2 (Payne and Hanek, Radian Reduction for
+ * Above: the 96 bits of 1/pi that the exponent selects, times the mantissa, modulo 2 (Payne and Hanek, Radian Reduction for
  * Trigonometric Functions, SIGNUM 1983).  The first of them is worth 1, the bits begin at 2^9, and what is left after the nearest
  * whole number is r / pi with its sign.  They are chosen by conditions: on lavapipe a table took several times as long as all the
  * rest.

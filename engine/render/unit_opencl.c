@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* OpenCL C has no words for matrix units: its compilers' inline assembly has.
+/* OpenCL C has no matrix units; inline assembly of its compilers gives access to them.
  *
  * mma.sync (NVIDIA, PTX ISA, "Warp-level matrix instructions"): the 32 work-items of a warp each hold a part of every fragment in
- * registers of 32 bits.  With g = work-item / 4 and t = work-item % 4, and w elements in a register (2 of 16 bits, 4 of 8):
- *   a, 4 registers: register i has row g + 8 * (i % 2), columns w * t + 4 * w * (i / 2) and on
- *   b, 2 registers: register i has column g, rows w * t + 4 * w * i and on
+ * registers of 32 bits. With g = work-item / 4, t = work-item % 4, and w elements in a register (2 of 16 bits, 4 of 8 bits):
+ *   a, 4 registers: register i has row g + 8 * (i % 2) and the w columns from w * t + 4 * w * (i / 2)
+ *   b, 2 registers: register i has column g and the w rows from w * t + 4 * w * i
  *   c, 4 registers of one element: register i has row g + 8 * (i / 2), column 2 * t + i % 2
  *
  * AMX (Intel 64 and IA-32 Architectures Software Developer's Manual, chapter 18): eight tiles of 16 rows of 64 bytes.
- * Instructions name them by number, so registers are given out here: accumulators first, then what is loaded, for as long as it
- * is used.
+ * Instructions name tiles by number, so this file allocates them as registers: a value holds its tile up to its last use.
  *
- * AVX512-BF16: vdpbf16ps adds to each of 16 floats two products. */
+ * AVX512-BF16: vdpbf16ps adds two products to each of 16 floats. */
 #include "engine/render/dialect.h"
 #include "engine/render/unit.h"
 

@@ -25,8 +25,7 @@ enum {
 #define CAREFUL    0.75  /* share of the remaining time that is planned for, since some candidates take longer to compile */
 #define CROWDED    1.03  /* penalty per pending candidate of the same family: try one of each family before many of one */
 #define LEAST_GAIN 0.985 /* a level that improves the best time by less than this factor is the last */
-#define BEATS                                                                                                                    \
-    0.98 /* a result must be below this share of the heuristic's time, side by side; two runs of one kernel differ by less */
+#define BEATS      0.98  /* of the heuristic's time, side by side: two runs of one kernel differ by less */
 
 typedef struct search {
     subject subject;
