@@ -242,26 +242,26 @@ typedef struct bl_nodes {
 /* All nodes reachable from |roots|, and their extents if |dims| is set, in ascending order of id (sources first). The array
  * lives in the arena. The count is 0 if the array could not be allocated (bl_ir_status tells). */
 bl_nodes bl_reach(bl_ir *ir, int nroots, const bl_node *const *roots, bool dims);
-/* Of all nodes that |roots| reach, the first one, sources first, of which |is| holds; NULL where there is none.  |is| looks at
- * the node alone: it walks nowhere. */
+/* The first node reachable from |roots|, in topological order, for which |is| holds; NULL if there is none. |is| must not walk
+ * the graph. */
 const bl_node *bl_find(bl_ir *ir, int nroots, const bl_node *const *roots, bool (*is)(const bl_node *node, const void *arg),
                        const void *arg);
 const bl_node *bl_find_op(bl_ir *ir, const bl_node *root, bl_op op); /* the same for nodes of |op| */
 /* Do |roots| reach one of |nodes|? */
 bool bl_reaches(bl_ir *ir, int nroots, const bl_node *const *roots, int n, const bl_node *const *nodes);
-/* |node| (whose sources are simple) rebuilt over other sources and extents, simplified where it is a scalar op. */
+/* |node|, whose sources are simplified, rebuilt over other sources and extents. A scalar op is simplified. */
 const bl_node *bl_node_rebuild(bl_ir *ir, const bl_node *node, const bl_node *const *src, const bl_node *const *dim);
 /* Rebuild |root| with every node that is a key of |map| (bl_node to bl_node) replaced. Simplifies scalar ops on the way. */
 struct bl_ptrmap;
 const bl_node *bl_substitute(bl_ir *ir, const bl_node *root, const struct bl_ptrmap *map);
 /* Rebuild |root| with the node |from| replaced by |to|. */
 const bl_node *bl_replace(bl_ir *ir, const bl_node *root, const bl_node *from, const bl_node *to);
-/* What |node| becomes, over |src|, which are what its sources have become; a RANGE that it binds stays itself there. */
+/* The replacement of |node| over |src|, the replacements of its sources; a RANGE that it binds stays as it is. */
 typedef const bl_node *bl_rewriter(void *arg, const bl_node *node, const bl_node *const *src);
-/* Rewrite all that |root| reaches, sources first, each node once.  |become| may walk and make nodes; where it has nothing to say
- * it returns bl_node_with(ir, node, src).  Without memory |root| stays as it is, and the ir says so. */
+/* Rewrite all nodes reachable from |root|, sources first, each once. |become| may walk and make nodes; to keep a node it
+ * returns bl_node_with(ir, node, src). Without memory the result is |root|, and the ir has the error. */
 const bl_node *bl_rewrite(bl_ir *ir, const bl_node *root, bl_rewriter *become, void *arg);
-/* The same for several roots, where each of |tracked| that stands below the roots becomes what it has become there. */
+/* The same for several roots. Each of |tracked| that is below the roots is replaced by its replacement. */
 void bl_rewrite_tracked(bl_ir *ir, int nroots, const bl_node **roots, int ntracked, const bl_node **tracked, bl_rewriter *become,
                         void *arg);
 
