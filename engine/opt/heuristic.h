@@ -1,24 +1,24 @@
-/* The choice of moves that needs no search: good forms by rule, from what the device says of itself (engine/device/device.h).
- * docs/engine.md says which form is chosen when, and why. */
+/* The heuristic: a choice of moves without a search, by rules over the device's description (engine/device/device.h).
+ * docs/engine.md states the rules and their reasons. */
 #ifndef BL_OPT_HEURISTIC_H
 #define BL_OPT_HEURISTIC_H
 
 #include "engine/ir/matrix.h"
 #include "engine/opt/move.h"
 
-/* When a product goes to matrix units without a search: never, where they are sure to win, or wherever it can. */
+/* When to use matrix units without a search: never, where they are sure to be faster, or wherever they apply. */
 typedef enum bl_matrix_use { BL_MATRIX_NEVER, BL_MATRIX_SURE, BL_MATRIX_ALWAYS } bl_matrix_use;
 
-/* A shape that products of the nest may go to.  |rate|: how many multiply-adds the unit does in the time in which vectors do one
- * of float32, at their best; 0: unknown. */
+/* A matrix unit that products of the nest may use. |rate|: multiply-adds in the time of one float32 multiply-add of the vector
+ * units, both at their peak; 0: unknown. */
 typedef struct bl_target_unit {
     bl_matrix shape;
     uint8_t rate;
 } bl_target_unit;
 
-/* What the choice depends on: a copy of a few fields of the device's own description. */
+/* The target: a copy of those fields of the device's description on which the choice depends. */
 typedef struct bl_target {
-    bool groups; /* real work-groups (GPU, lavapipe); else a group is one work-item (a CPU under OpenCL) */
+    bool groups; /* work-groups have several work-items (GPU, lavapipe); else a group is one work-item (a CPU under OpenCL) */
     bool cpu;
     uint32_t units;
     uint32_t vector_bits; /* 0: scalars */
@@ -30,24 +30,27 @@ typedef struct bl_target {
     uint32_t max_local;
     uint32_t local_bytes;
     uint32_t max_params;
-    uint32_t max_turns; /* of all loops of a work-item; 0: no limit */
-    bool converts_half; /* float16 is made float32 by an instruction */
+    uint32_t max_turns; /* most loop iterations of a work-item in all; 0: no limit */
+    bool converts_half; /* float16 is converted to float32 by one instruction */
     bl_matrix_use use;
     int nmatrix;
-    bl_target_unit matrix[16]; /* units of the device: of those of one dtype the best first; then those for operands to split */
-    bl_precision precision;    /* high where there are such */
-    uint32_t fragments;        /* that a work-item's unit has registers for; 0: as many as its own registers hold */
+    /* the device's units, among those of one dtype the best first; then the units for split operands */
+    bl_target_unit matrix[16];
+    bl_precision precision; /* HIGH if there are units for split operands */
+    /* number of fragments for which a work-item's unit has registers; 0: they use the work-item's own registers */
+    uint32_t fragments;
 } bl_target;
 
-/* Its units of bfloat16, if it has any, may do products of float32 in three parts. */
+/* Let the target's bfloat16 units, if any, compute products of float32 in three parts. */
 void bl_target_split(bl_target *target);
-/* Apply what fits |tune| best. */
+/* Choose and apply moves to |tune|. */
 void bl_heuristic(bl_tune *tune, const bl_target *target);
 
-/* What one value of a nest may take in local memory for each of its rows (bl_sched_options.stage_bytes).  No matter how much
- * where groups have work-items: they take a few columns of it at a time. */
+/* Bytes of local memory that one value of a nest may take per row (bl_sched_options.stage_bytes). Large if groups have several
+ * work-items: these stage a few columns at a time. */
 int64_t bl_stage_bytes(const bl_target *target);
-/* Outputs of one row that the work-items of a group can have (bl_sched_options.group_columns); 0 where it is one work-item. */
+/* Outputs of one row that the work-items of a group may compute (bl_sched_options.group_columns); 0 if a group is one
+ * work-item. */
 int64_t bl_group_columns(const bl_target *target);
 
 #endif

@@ -1,10 +1,9 @@
-/* The moves: what can be done to a loop nest without changing what it computes.  A choice is a list of moves; the heuristic makes
- * one (heuristic.c), a search tries others (engine/search/).
- *
- * An axis is a RANGE of the nest.  Axes are listed outputs first, in the order of their loops; a move names one by its place in
- * the list at the time.  Splitting axis r of extent n by a writes r as a * r' + i: r' keeps r's place, i comes right behind it.
- * Where a does not divide n, an output axis lets its last part overlap the one before (r = min(a * r', n - a) + i: the same
- * values are stored twice), and a reduction folds the rest in a loop of its own. */
+/* Moves: schedule transformations of a loop nest that do not change what it computes. A schedule is a list of moves; the
+ * heuristic makes one (heuristic.c), and a search tries others (engine/search/).
+ * An axis is a RANGE of the nest. Axes are listed outputs first, in the order of their loops; a move names an axis by its
+ * current position in the list. Splitting axis r of extent n by a replaces r by a * r' + i: r' takes r's position, and i
+ * follows it. If a does not divide n, the last part of an output axis overlaps the part before it (r = min(a * r', n - a) + i:
+ * some values are stored twice), and a reduction folds the rest in a loop of its own. */
 #ifndef BL_OPT_MOVE_H
 #define BL_OPT_MOVE_H
 
@@ -14,44 +13,53 @@
 
 enum { BL_MAX_AXES = 48, BL_MAX_MOVES = 32, BL_MAX_HELPERS = 4 };
 
-/* Lists of moves are kept from one start to the next: to be raised when one comes to mean something else, or what the scheduler
- * makes of a graph is numbered otherwise.  A move that is added changes no list. */
+/* The version of stored lists of moves. Raise it when the meaning of a move changes, or when the scheduler numbers its loops
+ * differently. A new kind of move changes no stored list. */
 enum { BL_MOVES_VERSION = 3 };
 
-/* Vectors of so many lanes or more, from places 2 to so many apart, are picked out of whole vectors; others are loaded one by
- * one. */
+/* Strided loads with at least BL_LANES_PICKED lanes and a stride from 2 to BL_MOST_APART are picked out of contiguous vectors;
+ * other strided loads are made lane by lane. */
 enum { BL_LANES_PICKED = 8, BL_MOST_APART = 3 };
 
 typedef enum bl_move_kind {
-    BL_MOVE_TILE,   /* split by amount; the inner part is unrolled, one register each */
-    BL_MOVE_VECTOR, /* split by amount; the inner part is the lanes of vectors */
-    BL_MOVE_CHUNK,  /* split an output axis, or a reduction, by amount; the inner part is a loop inside the work-item */
-    BL_MOVE_BLOCK,  /* split a grid axis that stages depend on; the inner part is a loop inside the work-item, and each stage is
-                       computed for all of it at once, in loops of its own */
-    BL_MOVE_LOCAL, /* split an output axis by amount; the inner part is the work-items of a group; of a loop over outputs inside a
-                      work-item, those that share the reductions before it (GROUP), of which there are as many */
+    BL_MOVE_TILE,   /* split by amount; the inner part is unrolled: register blocking */
+    BL_MOVE_VECTOR, /* split by amount; the inner part becomes the lanes of vectors */
+    BL_MOVE_CHUNK,  /* split an output axis or a reduction by amount; the inner part is a loop inside the work-item */
+    /* split a grid axis that stages depend on; the inner part is a loop inside the work-item, and each stage is computed for
+     * all its iterations at once, in loops of its own */
+    BL_MOVE_BLOCK,
+    /* split an output axis by amount; the inner part is the work-items of a group. For a loop over outputs inside a work-item:
+     * the work-items that share the reductions before it (GROUP); amount is their number */
+    BL_MOVE_LOCAL,
     BL_MOVE_GROUP, /* split a reduction by amount; the work-items of a group share it */
-    BL_MOVE_FIRST, /* make a grid axis the fastest, that is not yet */
-    BL_MOVE_EDGES, /* operand number axis, read under a gate at sums of axes (a padded window), is written out with its edges by a
-                      helper kernel; the nest then reads it without a gate, and asks no more whether a product with it counts, but
-                      for comparisons with output axis i where bit i of amount is set: their loops will end there (lower/trim.c).
-                      An amount below 0 is ~amount, and the helper goes by rows of its last axis: edges, a copy, edges */
-    BL_MOVE_STREAM, /* store number axis, which the nest does not read back, goes past the caches where it is whole vectors and
-                       the device can */
-    BL_MOVE_PACK,   /* operand number axis is written into panels by a helper kernel, in the order in which the nest reads it */
-    BL_MOVE_SHARE,  /* what a group reads of operand number axis in some turns of a reduction's innermost loops is copied into
-                       local  memory by its work-items together, and read from there; the amount is a bl_share.  No LOCAL, GROUP,
-                       MATRIX or EDGES after it */
-    BL_MOVE_MATRIX, /* a product whose rows are the axis goes to matrix units of the shape that is the amount (bl_matrix_pack) */
-    BL_MOVE_KBLOCK, /* split a reduction by amount, which divides it; the outer part becomes a loop around those over the outputs
-                       inside the work-item (of CHUNK), whose sums lie in local memory from one of its turns to the next */
-    BL_MOVE_SPLIT,  /* the nest's sums over an axis become as many partial ones as the amount, which divides it: the parts are an
-                       axis of the grid, and a helper behind the nest adds them up in their order and does what followed the
-                       sums. Before every other move but PACK and EDGES */
-    BL_MOVE_SCORE, /* what a reduction over the axis takes of each turn, and is the same for all columns of the output, such as an
-                      attention's scores, is computed by the group together, amount turns for each work-item, into local memory */
-    BL_MOVE_SEND,  /* split an output axis, along which each place folds what was sent to it, by amount; the inner part is a loop
-                      inside the work-item, and what is folded finds its place, among sums that lie in local memory (send.c) */
+    BL_MOVE_FIRST, /* make a grid axis the fastest-varying one; it must not be already */
+    /* operand number axis, a padded window that is read under a gate, is written out with its padding by a helper kernel. The
+     * nest then reads it without a gate. Gates on products with it are dropped too, except comparisons with output axis i if
+     * bit i of amount is set: their loops are trimmed (lower/trim.c). A negative amount is ~amount, and the helper goes by rows
+     * of its last axis: padding, copy, padding */
+    BL_MOVE_EDGES,
+    /* store number axis, which the nest does not read back, becomes non-temporal where it stores whole vectors and the device
+     * supports it */
+    BL_MOVE_STREAM,
+    BL_MOVE_PACK, /* a helper kernel writes operand number axis into packed panels, in the order in which the nest reads it */
+    /* shared-memory staging: the work-items of a group copy the elements of operand number axis that some iterations of a
+     * reduction's innermost loops read into local memory, and read them from there; amount is a bl_share. No LOCAL, GROUP,
+     * MATRIX or EDGES may follow */
+    BL_MOVE_SHARE,
+    BL_MOVE_MATRIX, /* a product whose rows are the axis uses matrix units of the shape amount (bl_matrix_pack) */
+    /* K-blocking: split a reduction by amount, which divides it. The outer part becomes a loop around the loops over outputs
+     * inside the work-item (CHUNK); the partial sums stay in local memory between its iterations */
+    BL_MOVE_KBLOCK,
+    /* split-K: the nest's sums over an axis become amount partial sums; amount divides the axis. The parts are a grid axis; a
+     * helper after the nest adds them up in order and does what followed the sums. Must precede all other moves but PACK and
+     * EDGES */
+    BL_MOVE_SPLIT,
+    /* the values that a reduction over the axis uses in each iteration, and that do not depend on the output's columns, such as
+     * the scores of attention, are computed by the group together, amount iterations per work-item, into local memory */
+    BL_MOVE_SCORE,
+    /* split an output axis, along which each position folds the values sent to it, by amount. The inner part is a loop inside
+     * the work-item, and the values are scattered into sums in local memory instead (send.c) */
+    BL_MOVE_SEND,
     BL_MOVE_KINDS
 } bl_move_kind;
 
@@ -63,82 +71,85 @@ typedef struct bl_move {
 
 /* The amount of a BL_MOVE_SHARE. */
 typedef struct bl_share {
-    bool
-        twice; /* two copies: the next is loaded while this one is read, and work-items wait for each other once a turn.  Bit 0 */
-    bool swizzle; /* each row of the copy begins one vector further on than the one before, and goes round, so that a column of it
-                     does not lie in one bank.  Bit 1 */
-    int loops;   /* how many of the innermost loops of its reduction are within one copy, below 64: bits 2 to 7.  What is unrolled
-                    counts as no loop, and is within it always */
-    int pad;     /* elements behind each row, below 256: bits 8 to 15.  To the same end */
-    bool narrow; /* a float of 16 bits takes 16, and is converted whenever it is read; else when it is copied.  Bit 16 */
+    /* double buffering: the next tile is loaded while the current one is read, with one barrier per iteration. Bit 0 */
+    bool twice;
+    /* each row of the tile is rotated by one vector more than the row before it, so that a column does not lie in one bank. Bit
+     * 1 */
+    bool swizzle;
+    /* number of innermost loops of the reduction inside one copy, below 64: bits 2 to 7. Unrolled loops do not count, and are
+     * always inside */
+    int loops;
+    int pad; /* padding elements after each row, below 256: bits 8 to 15. Also against bank conflicts */
+    /* a 16-bit float takes 16 bits in the tile and is converted at each read; else it is converted when it is copied. Bit 16 */
+    bool narrow;
 } bl_share;
 int64_t bl_share_pack(bl_share how);
-bool bl_share_unpack(int64_t amount, bl_share *how); /* false where it is none */
+bool bl_share_unpack(int64_t amount, bl_share *how); /* false if |amount| is no such value */
 
 typedef struct bl_axis {
     const bl_node *range;
-    bool output; /* else a reduction's */
+    bool output; /* else an axis of a reduction */
     bool outer;  /* every store and every hoisted reduction or stage depends on it: it may be a grid axis */
-    bool stage;  /* a stage's: as with an output, a last part may overlap the one before ... */
-    bool folds;  /* ... but not here: the stage folds what is stored to an element */
+    bool stage;  /* an axis of a stage: as for an output, the last part of a split may overlap the part before it ... */
+    bool folds;  /* ... but not here, since the stage folds the values stored to an element */
 } bl_axis;
 
-/* A helper, and the buffer that it shares with the nest: a packed operand, which the helper writes before the nest reads it, or
- * partial sums, which the nest writes and the helper behind it reads. */
+/* A helper kernel, and the buffer that it shares with the nest: a packed operand, which the helper writes before the nest reads
+ * it, or partial sums, which the helper reads after the nest has written them. */
 typedef struct bl_packed {
-    const bl_node *sink; /* parameter 0 is the buffer, those after it are from[] of the main nest */
-    bool behind;         /* it runs after the nest, and stores what the nest had to */
-    int param;           /* of the main nest: the buffer */
+    const bl_node *sink; /* parameter 0 is the buffer; the following parameters are those in from[] of the nest */
+    bool behind;         /* it runs after the nest, and makes the nest's stores */
+    int param;           /* the nest's parameter for the buffer */
     int nfrom;
     int from[BL_MAX_DIMS * 2];
     bl_dtype dtype;
-    const bl_node *count; /* elements */
+    const bl_node *count; /* number of elements */
 } bl_packed;
 
-/* A nest that moves are applied to. */
+/* A nest to which moves are applied. */
 typedef struct bl_tune {
     bl_ir *ir;
     const bl_node *sink;
     int nparams;
-    int64_t local_bytes; /* how much stages may take together; no limit at first */
+    int64_t local_bytes; /* limit of the local memory of all stages; initially none */
     int naxes;
     bl_axis axis[BL_MAX_AXES];
-    bl_free free; /* of the sink as it is */
+    bl_free free; /* free RANGEs of the current sink */
     bool shared;  /* BL_MOVE_SHARE was applied */
-    bool scored;  /* BL_MOVE_SCORE was applied: but for what unrolls loops, few moves can follow */
-    bool matrix;  /* BL_MOVE_MATRIX was applied: lanes, shared reductions and panels are its own from then on */
+    bool scored;  /* BL_MOVE_SCORE was applied: few moves may follow, besides those that unroll loops */
+    bool matrix;  /* BL_MOVE_MATRIX was applied: it has chosen lanes, shared reductions and panels */
     int npacked;
     bl_packed packed[BL_MAX_HELPERS];
     int nmoves;
     bl_move moves[BL_MAX_MOVES];
 } bl_tune;
 
-/* Start from a nest of the scheduler: neighbouring loops that are one loop to every access are merged, and outer output axes
- * are grid axes. */
+/* Start from a nest of the scheduler. Neighbouring loops that every access uses as one loop are merged, and outer output axes
+ * become grid axes. */
 void bl_tune_init(bl_tune *tune, bl_ir *ir, const bl_node *sink, int nparams);
-/* Apply a move.  False, and nothing changed, where it is not legal. */
+/* Apply a move. If it is not legal, returns false and changes nothing. */
 bool bl_tune_apply(bl_tune *tune, bl_move move);
-/* Unroll loops until no work-item takes more than |most| turns of all its loops together.  False where that cannot be had. */
+/* Unroll loops until no work-item executes more than |most| iterations in all. False if that is not possible. */
 bool bl_tune_limit_turns(bl_tune *tune, int64_t most);
-/* Move until no dimension of the grid has more than most[d] groups.  False where that cannot be done. */
+/* Apply moves until no dimension of the grid has more than most[d] groups. False if that is not possible. */
 bool bl_tune_limit_groups(bl_tune *tune, const uint32_t most[3]);
-/* "vector 1 16, tile 0 6" */
+/* Print the moves, for instance "vector 1 16, tile 0 6". */
 void bl_tune_print(const bl_tune *tune, bl_text *out);
 void bl_moves_print(int n, const bl_move *moves, bl_text *out);
-/* Read that back.  False where it is no list of at most BL_MAX_MOVES moves. */
+/* Parse the printed form. False if it is malformed or has more than BL_MAX_MOVES moves. */
 bool bl_moves_parse(const char *text, bl_move moves[BL_MAX_MOVES], int *n);
 
 /* ---- facts that choices are made of */
-/* By how many elements the index of a LOAD or STORE grows with an axis; false if not by a fixed number (a gather, a division). */
+/* The stride of a LOAD or STORE along an axis, in elements. False if it is not constant (a gather, a division). */
 bool bl_access_stride(const bl_tune *tune, const bl_node *access, const bl_node *range, int64_t *stride);
-/* Is there an axis for BL_MOVE_SEND? */
+/* Is there an axis to which BL_MOVE_SEND applies? */
 bool bl_tune_has_sent(bl_tune *tune);
-/* Is |node|'s value different along the axis? */
+/* Does the value of |node| depend on the axis? */
 bool bl_depends(bl_tune *tune, const bl_node *node, const bl_node *range);
-int64_t bl_extent_of(const bl_node *range); /* the largest */
-int bl_axis_origin(const bl_node *range);   /* which axis of the nest, before any move, it is part of */
-/* The LOADs of the nest in the order of their operand numbers, at most |most|. */
+int64_t bl_extent_of(const bl_node *range); /* the largest extent */
+int bl_axis_origin(const bl_node *range);   /* the axis of the original nest that it is a part of */
+/* The LOADs of the nest in the order of their operand numbers, at most |most|. Returns their number. */
 int bl_tune_operands(bl_tune *tune, int most, const bl_node **load);
-bool bl_is_fixed(const bl_node *range); /* a constant extent */
+bool bl_is_fixed(const bl_node *range); /* is the extent constant? */
 
 #endif

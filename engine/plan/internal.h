@@ -70,7 +70,8 @@ typedef struct plan_census {
     atomic_uint samples;
     atomic_ullong recent_ns[BL_PLAN_RECENT]; /* device time of the last timed steps, all launches together */
     atomic_ullong *kernel_ns;                /* per kernel, summed over all timed steps */
-    /* operations of one launch, per kernel, summed likewise. NULL, like all fields below, if the plan has no named dimensions */
+    /* operations of one launch, per kernel, summed likewise. Without named dimensions this field and |kernel_bytes|, |counted|
+     * and |vars| are NULL */
     atomic_ullong *kernel_ops;
     atomic_ullong *kernel_bytes;
     /* cost of a launch of each kernel at |vars| */
