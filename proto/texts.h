@@ -1,5 +1,5 @@
-/* A table of texts: each has a number, from 0 in the order in which they came.  Nothing is copied but the table, which lives in
- * the arena.  Thread: one at a time while it grows, any afterwards. */
+/* A table that numbers texts from 0 in the order of insertion.  The table lives in the arena and does not copy the texts.
+ * Thread: one at a time while it grows, any afterwards. */
 #ifndef BL_PROTO_TEXTS_H
 #define BL_PROTO_TEXTS_H
 
@@ -14,12 +14,12 @@ typedef struct bl_texts {
     int count, cap;
     bl_span *text;
     size_t nslots; /* a power of two */
-    int32_t *slot; /* a number + 1; 0: free */
+    int32_t *slot; /* number + 1; 0: free */
 } bl_texts;
 
-/* The number, or -1. */
+/* The number of |text|, or -1. */
 int bl_texts_find(const bl_texts *texts, bl_span text);
-/* The number, a new one for a text that is not there yet; -1 where the table cannot grow. */
+/* The number of |text|; adds it if it is new.  -1 if the table cannot grow. */
 int bl_texts_add(bl_texts *texts, bl_arena *arena, bl_span text);
 
 #endif

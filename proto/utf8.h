@@ -1,10 +1,11 @@
-/* What is UTF-8 and what is not. */
+/* UTF-8 validation. */
 #ifndef BL_PROTO_UTF8_H
 #define BL_PROTO_UTF8_H
 
 #include <stddef.h>
 
-/* Length of the sequence at |text|, or 0 where it is not valid (overlong, a surrogate, past U+10FFFF, cut short at |room|). */
+/* The length of the UTF-8 sequence at |text|, or 0 if it is invalid (overlong, a surrogate, past U+10FFFF, or truncated by
+ * |room|). */
 static inline size_t bl_utf8_length(const char *text, size_t room)
 {
     const unsigned char *p = (const unsigned char *)text;
