@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "proto/base64.h"
 
-/* Six bits, or 64 and more for a byte outside the alphabet. */
+/* The six bits of a digit; 64 for a byte outside the alphabet. */
 static inline unsigned six_bits(char c)
 {
     if (c >= 'A' && c <= 'Z')

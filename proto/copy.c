@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Copies of |n| things of |size| bytes; NULL where there is no memory, which the arena remembers, and where |n| is 0. */
+/* Copies |n| items of |size| bytes.  Returns NULL if |n| is 0 or memory runs out; the arena records the failure. */
 static void *copy(bl_arena *arena, const void *from, int n, size_t size)
 {
     void *to = n > 0 ? bl_arena_array(arena, (size_t)n, size) : NULL;
@@ -18,7 +18,7 @@ static const char *copy_text(bl_arena *arena, const char *text)
     return text == NULL ? NULL : bl_arena_strdup(arena, text);
 }
 
-/* As deep as the limit on JSON's depth allowed. */
+/* The limit on JSON's depth bounds the recursion. */
 static bl_wire_attr *copy_attrs(bl_arena *arena, const bl_wire_attr *from, int n)
 {
     bl_wire_attr *to = copy(arena, from, n, sizeof *to);

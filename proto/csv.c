@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* CSV as RFC 4180 has it, quoted fields with line breaks and doubled quotes included; lines may end with LF alone. */
+/* CSV of RFC 4180, including quoted fields with line breaks and doubled quotes; lines may also end with LF alone. */
 #include "proto/data.h"
 #include "proto/number.h"
 
@@ -9,7 +9,7 @@
 
 enum { MAX_FIELDS = 65536, MAX_WORDS = 65536, FIELD_BYTES = 256 };
 
-/* The distinct words of a column, sorted: a word's number is its place. */
+/* The distinct words of a column, sorted; the number of a word is its index. */
 typedef struct bl_words {
     size_t n, cap;
     const char **word;
@@ -19,7 +19,7 @@ typedef struct bl_words {
 
 typedef struct reader {
     const char *at, *end;
-    char text[FIELD_BYTES]; /* of the last field, without quotes, cut where it is longer */
+    char text[FIELD_BYTES]; /* last field without quotes, truncated to this size */
     size_t line;            /* from 1 */
 } reader;
 
@@ -29,7 +29,7 @@ static void put(reader *r, size_t *n, char c)
         r->text[(*n)++] = c;
 }
 
-/* The next field into r->text.  *last: it ends its line.  False at the end of the text. */
+/* Reads the next field into r->text.  |*last|: the field ends its line.  False at the end of the text. */
 static bool next_field(reader *r, bool first, bool *last)
 {
     size_t n = 0;
@@ -57,7 +57,7 @@ static bool next_field(reader *r, bool first, bool *last)
 
 /* ---- words */
 
-/* Where |text| stands among the words, or would. */
+/* The index of |text| among the words, or the index to insert it at. */
 static size_t place_of(const bl_words *words, const char *text)
 {
     size_t low = 0, high = words->n;
@@ -104,7 +104,7 @@ static bl_status add_word(bl_arena *arena, bl_words *words, const char *text, bl
 
 /* ---- finding */
 
-/* The names in the first line, or, without a header, how many fields it has: NULL for each. */
+/* Reads the names of the first line; without a header, counts its fields and sets each name to NULL. */
 static bl_status read_first(bl_arena *arena, reader *r, bool header, int *n, const char ***names, bl_err *err)
 {
     const char *begin = r->at;
@@ -159,7 +159,7 @@ static bl_status choose_columns(bl_arena *arena, const bl_data_source *source, c
     return BL_OK;
 }
 
-/* Words for those columns that are categories; words[f] is of field f. */
+/* Makes a word list for each column of "categories"; words[f] belongs to field f. */
 static bl_status make_words(bl_arena *arena, const bl_data_source *source, const char *const *names, const bl_data *data,
                             bl_words **words, bl_err *err)
 {
@@ -173,7 +173,7 @@ static bl_status make_words(bl_arena *arena, const bl_data_source *source, const
     return BL_OK;
 }
 
-/* Count the lines, see that each has as many fields, and gather the words. */
+/* Counts the lines, checks that each has the same number of fields, and collects the words. */
 static bl_status scan_lines(bl_arena *arena, const bl_data *data, reader *r, bl_words *const *words, int64_t *lines, bl_err *err)
 {
     *lines = 0;
@@ -187,7 +187,7 @@ static bl_status scan_lines(bl_arena *arena, const bl_data *data, reader *r, bl_
             field++;
         }
         if (field == 0 || (field == 1 && r->text[0] == '\0' && data->nfields > 1 && r->at >= r->end))
-            return BL_OK; /* the end, or the empty line before it */
+            return BL_OK; /* the end, or an empty last line */
         if (field != data->nfields)
             return bl_fail(err, BL_EGRAPH, "csv: line %zu has %d fields, the first one has %d", line, field, data->nfields);
         ++*lines;
@@ -232,7 +232,7 @@ static bool is_missing(const char *text)
     return false;
 }
 
-/* A field as a number.  An integer that a double does not hold is rounded as one. */
+/* Parses a field as a number.  A float dtype rounds it; an integer dtype must represent it exactly. */
 static bl_status read_number(const char *text, bl_dtype dtype, bl_scalar *out, bl_err *err)
 {
     bl_decimal d;
@@ -261,7 +261,7 @@ static bl_status read_number(const char *text, bl_dtype dtype, bl_scalar *out, b
     return bl_fail(err, BL_EGRAPH, "\"%.40s\" is no number", text);
 }
 
-/* The fields of one line that are asked for, into |values|, one for each field. */
+/* Reads the wanted fields of one line into |values|, which is indexed by field. */
 static bl_status read_line(const bl_data *data, reader *r, const bool *wanted, bl_scalar *values, bl_err *err)
 {
     bool last = false;

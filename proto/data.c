@@ -12,7 +12,7 @@ const char *const bl_data_format_names[BL_DATA_FORMATS] = {"raw", "npy", "idx", 
 
 /* ---- the document */
 
-/* Members of each format, "blob", "file" and "format" aside. */
+/* Members of each format besides "blob", "file" and "format". */
 static const char *const members[BL_DATA_FORMATS + 1][8] = {
     [BL_DATA_RAW] = {"dtype", "shape", "offset"},
     [BL_DATA_SAFETENSORS] = {"name"},
@@ -79,7 +79,7 @@ static bl_status take_text(bl_arena *arena, const bl_json *doc, const char *name
     return *out != NULL ? BL_OK : bl_arena_status(arena, err);
 }
 
-/* A list of names and whole numbers; the numbers as text. */
+/* Reads a list of names and integers; stores the integers as text. */
 static bl_status take_columns(bl_arena *arena, const bl_json *doc, const char *name, int *n, const char ***out, bl_err *err)
 {
     bl_json list, one;
@@ -191,7 +191,7 @@ static bl_status find_raw(const bl_data_source *source, bl_span bytes, bl_data *
 
 /* ---- .npy */
 
-/* The value of |key| in the header, which is a literal of a Python dict: the rest of the text behind "'key': ", or NULL. */
+/* Finds |key| in the header, which is the literal of a Python dict.  Returns the text of its value, or NULL. */
 static const char *npy_member(const char *header, const char *key)
 {
     const char *at = strstr(header, key);
@@ -346,7 +346,7 @@ static void copy_swapped(char *to, const char *from, size_t size)
         to[i] = from[size - 1 - i];
 }
 
-/* From the order in which the first index runs fastest to that in which the last one does. */
+/* Reorders from column-major to row-major. */
 static void read_fortran(const bl_data *data, char *to)
 {
     size_t size = bl_dtype_bytes(data->dtype), at = 0, stride[MAX_RANK] = {0};
@@ -383,7 +383,7 @@ bl_status bl_data_read(const bl_data *data, void *out, bl_err *err)
     } else if (data->bytes > 0) {
         memcpy(to, data->body.data, data->bytes);
     }
-    if (data->dtype == BL_BOOL) /* any other byte than 0 is true, and a tensor's must be 1 */
+    if (data->dtype == BL_BOOL) /* any nonzero byte is true, but a bool tensor stores 1 */
         for (size_t i = 0; i < data->count; i++)
             to[i] = to[i] != 0;
     return BL_OK;

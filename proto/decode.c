@@ -56,7 +56,7 @@ static bl_status decode_precision(const bl_json *doc, int *out, bl_err *err)
     return BL_OK;
 }
 
-/* Which of these members a document may have is its list of names' affair. */
+/* The caller's list of allowed names decides which of these members a document may have. */
 static bl_status decode_options(bl_decoder *d, const bl_json *doc, bl_run_options *out, bl_err *err)
 {
     bl_json at;
@@ -106,11 +106,11 @@ bl_status bl_decoder_fail(const bl_decode_env *env, bl_err *err)
     return st != BL_OK ? st : bl_fail(err, BL_ENOMEM, "decoding a request");
 }
 
-/* ---- looking up by name what starts with its name: inputs, states, outputs */
+/* ---- look-up by name of items that start with their name: inputs, states, outputs */
 
 typedef struct name_index {
     size_t count;
-    const char *const **sorted; /* pointers to the first members */
+    const char *const **sorted; /* pointers to the first member of each item */
 } name_index;
 
 static int compare_named(const void *a, const void *b)
@@ -143,11 +143,11 @@ static const void *find_named(const name_index *index, const char *name)
     return found != NULL ? *found : NULL;
 }
 
-/* ---- named values: "inputs" of a run, "state" of a program, with the tensors beside the document */
+/* ---- named values: "inputs" of a run, "state" of a program, including the tensors of the safetensors file */
 
 typedef struct named_values {
     int count;
-    bl_wire_tensor *tensors; /* names and the types of the values */
+    bl_wire_tensor *tensors; /* names of the values, and their types */
     bl_tensor_value *values;
 } named_values;
 
@@ -185,7 +185,7 @@ static bl_status decode_named(bl_decoder *d, const bl_json *doc, const char *gro
     return bl_decode_distinct(names, (size_t)out->count, given ? &object : doc, err);
 }
 
-/* Values for tensors whose types are known, each exactly once. */
+/* Values for tensors of known types; each tensor must get exactly one value. */
 typedef struct typed_values {
     bl_decoder *d;
     const char *group;
@@ -207,7 +207,7 @@ static bl_status make_typed(typed_values *t, bl_err *err)
     return make_index(t->d->arena, t->tensors, n, sizeof *t->tensors, &t->index, err);
 }
 
-/* Where the value of |name| goes. */
+/* Finds the index of the tensor |name|; fails if it already has a value. */
 static bl_status find_typed(typed_values *t, const bl_json *doc, const char *name, int *out, bl_err *err)
 {
     const bl_wire_tensor *found = find_named(&t->index, name);
@@ -250,7 +250,7 @@ static bl_status decode_typed(typed_values *t, const bl_json *doc, bl_err *err)
 
 /* ---- POST run */
 
-/* The plan serves a whole range of sizes; doubling keeps the number of plans small. */
+/* A plan serves the whole range; powers of two keep the number of plans small. */
 static void default_range(bl_dim_use *use)
 {
     use->var.lo = use->size < 1 ? 0 : 1;
@@ -285,7 +285,7 @@ static bl_status name_dimensions(bl_decoder *d, const bl_json *doc, bl_run_reque
     return BL_OK;
 }
 
-/* The named dimensions met, as the graph's. */
+/* Makes the named dimensions that the document uses the graph's. */
 static bl_status take_vars(bl_decoder *d, bl_wire_graph *graph, int64_t **sizes, bl_err *err)
 {
     graph->vars = bl_arena_array(d->arena, (size_t)d->nuses, sizeof *graph->vars);
@@ -410,7 +410,7 @@ static bl_status decode_preferred(const bl_json *at, bl_wire_batching *out, bl_e
     return BL_OK;
 }
 
-/* An object, or false: not at all. */
+/* An object, or a bool; false turns batching off. */
 static bl_status decode_batching(const bl_json *doc, bl_wire_batching *out, bl_err *err)
 {
     static const char *const names[] = {"max_rows", "delay_us", "preferred_rows", "max_waiting", NULL};
@@ -507,7 +507,7 @@ static bl_status choose_entry(const bl_json *doc, const bl_program_entry *entrie
     return bl_decode_choose_entry(entries, nentries, name, out, err);
 }
 
-/* "every" and "outputs" of |collect|: which of the entry's outputs are reported, and how often. */
+/* Decodes "every" and "outputs" of |collect|: which outputs of the entry to report, and how often. */
 static bl_status take_reports(bl_decoder *d, const bl_json *collect, const bl_wire_graph *graph, uint64_t steps,
                               bl_program_run *out, bl_err *err)
 {
@@ -553,7 +553,7 @@ static bl_status decode_collect(bl_decoder *d, const bl_json *doc, const bl_wire
     return take_reports(d, &collect, graph, out->steps, out, err);
 }
 
-/* {"NAME": "output"}: outputs to hold under these names instead of sending them. */
+/* Decodes {"NAME": "output"}: outputs to hold under these names instead of sending them. */
 static bl_status decode_keep(bl_decoder *d, const bl_json *doc, const bl_wire_graph *graph, bl_program_run *out, bl_err *err)
 {
     bl_json keep, one;
@@ -584,7 +584,7 @@ static bl_status decode_keep(bl_decoder *d, const bl_json *doc, const bl_wire_gr
     return BL_OK;
 }
 
-/* The entry with its inputs and their sizes. */
+/* Decodes the inputs of the entry and their sizes. */
 static bl_status decode_inputs_of(bl_decoder *d, const bl_json *doc, const bl_wire_graph *graph, bl_program_run *out, bl_err *err)
 {
     d->nuses = graph->nvars;
@@ -647,7 +647,7 @@ bl_status bl_decode_program_run(const bl_decode_env *env, const bl_json *doc, co
     return bl_decode_steps(d, doc, entries, nentries, out, err);
 }
 
-/* ---- the small ones */
+/* ---- small documents */
 
 bl_status bl_decode_state(const bl_decode_env *env, const bl_json *doc, const bl_wire_tensor *states, int nstates,
                           bl_tensor_value **values, bl_err *err)

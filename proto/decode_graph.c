@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One name of the graph: inputs, state and ids share one namespace. */
+/* A name of the graph; inputs, states and ids share one namespace. */
 typedef struct symbol {
     const char *name;
     bl_wire_ref ref;
@@ -14,9 +14,9 @@ typedef struct symbol {
 typedef struct graph_decoder {
     bl_decoder *d;
     bl_wire_graph *graph;
-    bool body; /* of a node, in its attributes */
+    bool body; /* the graph is an attribute of a node */
     size_t nsymbols;
-    symbol *symbols; /* sorted by name once all are there */
+    symbol *symbols; /* sorted by name once complete */
     bl_err *err;
 } graph_decoder;
 
@@ -76,7 +76,7 @@ static bl_status decode_attr_list(bl_decoder *d, const bl_json *at, bl_wire_attr
     return BL_OK;
 }
 
-/* As deep as the limit on JSON's depth. */
+/* The limit on JSON's depth bounds the recursion. */
 static bl_status decode_attr(bl_decoder *d, const bl_json *at, bl_wire_attr *out, bl_err *err)
 {
     double special;
@@ -207,7 +207,7 @@ static bl_status decode_ids(graph_decoder *g, const bl_json *node, bl_wire_node 
     return BL_OK;
 }
 
-/* All but "in", which needs the names of all nodes. */
+/* Decodes all members but "in", which needs the names of all nodes. */
 static bl_status decode_node(graph_decoder *g, const bl_json *node, bl_wire_node *out)
 {
     static const char *const names[] = {"id", "op", "in", "attrs", NULL};
@@ -245,7 +245,7 @@ static bl_status decode_refs(graph_decoder *g, const bl_json *node, bl_wire_node
 {
     bl_json in, one;
 
-    /* a string that is also a name: what an optimiser's "lr" may be; what it means is the op's affair */
+    /* an attribute string may also be a name, as an optimiser's "lr"; the op decides what it means */
     for (int i = 0; i < out->nattrs; i++) {
         bl_wire_attr *attr = &out->attrs[i];
         const bl_wire_ref *found = attr->kind == BL_ATTR_STRING ? find_symbol(g, attr->string) : NULL;
@@ -276,7 +276,7 @@ static const char *kind_text(bl_wire_ref_kind kind)
     return kind == BL_REF_INPUT ? "an input" : kind == BL_REF_STATE ? "a state" : "a node";
 }
 
-/* Every name of the graph, sorted, none twice. */
+/* Collects and sorts every name of the graph; fails at a duplicate. */
 static bl_status make_symbols(graph_decoder *g, const bl_json *doc)
 {
     const bl_wire_graph *w = g->graph;
@@ -342,14 +342,14 @@ static bl_status decode_nodes(graph_decoder *g, const bl_json *doc)
 
 typedef struct sorter {
     const bl_wire_graph *graph;
-    bool by_attrs;       /* names in attributes are operands too */
-    int *order;          /* nodes so far, sources first */
-    int *stack, *pos;    /* nodes being visited and how far in their operands */
-    unsigned char *seen; /* 1: on the stack, 2: in the order */
+    bool by_attrs;       /* names in attributes count as operands */
+    int *order;          /* sorted nodes so far, sources first */
+    int *stack, *pos;    /* nodes on the path of the visit, and the next operand of each */
+    unsigned char *seen; /* 1: on the stack, 2: in |order| */
     int done, culprit;
 } sorter;
 
-/* The |k|-th node that |node| needs, -1 where that operand is no node; false past the last. */
+/* The node of operand |k| of |node|, -1 if that operand is no node; false past the last operand. */
 static bool operand(const sorter *s, const bl_wire_node *node, int k, int *out)
 {
     const bl_wire_ref *ref = NULL;
@@ -364,7 +364,7 @@ static bool operand(const sorter *s, const bl_wire_node *node, int k, int *out)
     return true;
 }
 
-/* Depth first with a stack of its own.  Nodes that already stand sources first keep their order.  False at a cycle. */
+/* Depth-first search with an explicit stack.  Nodes that are already in topological order keep it.  False at a cycle. */
 static bool visit(sorter *s, int first)
 {
     int depth = 0, next;
@@ -403,7 +403,7 @@ static bool visit_all(sorter *s)
     return true;
 }
 
-/* Put the nodes in the order found, and the references to them. */
+/* Moves the nodes into the new order and updates the references to them. */
 static bl_status reorder(graph_decoder *g, const int *order, int *place)
 {
     bl_wire_graph *w = g->graph;
@@ -449,7 +449,7 @@ static bl_status sort_nodes(graph_decoder *g)
     s.stack = room + n;
     s.pos = room + 2 * n;
     if (!visit_all(&s)) {
-        /* an attribute may hold a node's name by chance ("mean"): then only operands count */
+        /* an attribute may equal a node's name by chance ("mean"): if that causes a cycle, count real operands only */
         s.by_attrs = false;
         if (!visit_all(&s)) {
             const char *id = g->graph->nodes[s.culprit].ids[0];
@@ -466,7 +466,7 @@ out:
     return st;
 }
 
-/* ---- what comes out */
+/* ---- outputs */
 
 static bl_status decode_target(const graph_decoder *g, const bl_json *at, const char **name, bl_wire_ref *out)
 {
@@ -478,7 +478,7 @@ static bl_status decode_target(const graph_decoder *g, const bl_json *at, const 
     return BL_OK;
 }
 
-/* {"OUTPUT": {"count": name, "axis": number}}: how long an axis of an output is, which is cut off there. */
+/* Decodes {"OUTPUT": {"count": name, "axis": number}}: the output's axis is cut off at the value of |count|. */
 static bl_status decode_rows(graph_decoder *g, const bl_json *rows, int nsent)
 {
     static const char *const names[] = {"count", "axis", NULL};
@@ -536,7 +536,7 @@ static bl_status decode_outputs(graph_decoder *g, const bl_json *doc)
         BL_TRY(decode_target(g, &one, &out->name, &out->ref));
         names[w->noutputs++] = out->name;
     }
-    if (!g->body) /* whose outputs have places, not names: a carry may be stacked as well */
+    if (!g->body) /* a body's outputs have positions instead of names: a carry may also be stacked */
         BL_TRY(bl_decode_distinct(names, nsent, &outputs, g->err));
     it = bl_json_each(&keep);
     while (kept && bl_json_next(&it, &one)) {
@@ -578,7 +578,7 @@ static bl_status decode_graph(graph_decoder *g, const bl_json *doc)
     return decode_outputs(g, doc);
 }
 
-/* {"inputs": [names], "nodes", "outputs"}: its names are its own. */
+/* Decodes {"inputs": [names], "nodes", "outputs"}, which is a namespace of its own. */
 static bl_status decode_body(bl_decoder *d, const bl_json *at, const bl_wire_graph **out, bl_err *err)
 {
     static const char *const names[] = {"inputs", "nodes", "outputs", NULL};

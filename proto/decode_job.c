@@ -49,7 +49,8 @@ static bl_status decode_checkpoint(const bl_json *doc, bl_job_checkpoint *out, b
     return decode_seconds(&checkpoint, "max_age", &out->max_age, err);
 }
 
-/* Tensors beside the document whose names begin with "evaluate." are the evaluation's inputs, all others the job's. */
+/* Tensors of the safetensors file whose names begin with "evaluate." are inputs of the evaluation, all others inputs of the
+ * job. */
 static bl_status split_file(const bl_tensor_file *all, bl_arena *arena, bl_tensor_file *own, bl_tensor_file *evaluation,
                             bl_err *err)
 {
@@ -91,7 +92,7 @@ static bl_status decode_evaluation(bl_decoder *d, const bl_json *doc, const bl_p
     BL_TRY(bl_json_allow(&evaluate, names, err));
     bl_status st =
         bl_decode_reported(inner, &evaluate, program->entries, program->nentries, out->run.steps, &out->evaluation, err);
-    inner->env = d->env; /* which lives longer */
+    inner->env = d->env; /* |env| is local; d->env outlives the decoder */
     return st;
 }
 
@@ -125,7 +126,7 @@ static bl_status decode_early_stop(const bl_json *doc, bl_job_stop *out, bl_err 
                : bl_json_fail(&at, err, BL_EGRAPH, "%g; it takes a number from 0 to %g", number.value, BL_JOB_MAX_DELTA);
 }
 
-/* A loss is scaled where gradients may underflow: float16 has 5 bits of exponent, bfloat16 as many as float32. */
+/* A loss scale avoids underflow of gradients: float16 has 5 bits of exponent, bfloat16 as many as float32. */
 static bl_status decode_training(const bl_json *doc, bl_job_doc *out, bl_err *err)
 {
     bl_json at;

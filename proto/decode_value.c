@@ -87,7 +87,7 @@ bl_status bl_decode_unused_ranges(const bl_decoder *d, const bl_json *doc, bl_er
     return BL_OK;
 }
 
-/* Number of the dimension |name| in the graph at hand. */
+/* The number of the dimension |name| in the current graph; adds it if it is new. */
 static bl_status use_dim(bl_decoder *d, const bl_json *at, const char *name, int *out, bl_err *err)
 {
     bl_dim_use use = {.size = -1};
@@ -290,7 +290,8 @@ static bl_status set_shape(bl_decoder *d, const bl_json *shape, bl_tensor_value 
     return BL_OK;
 }
 
-/* A scalar as a list without brackets; what the tree holds is written again, so that it lasts. */
+/* Makes a list from a scalar.  Constant text replaces strings and booleans of the tree, since the tree may be freed before the
+ * value is read. */
 static bool scalar_list(const bl_json *at, bl_list *out)
 {
     static const char *const special[] = {"\"NaN\"", "\"Infinity\"", "\"-Infinity\""};
@@ -321,7 +322,7 @@ static bool scalar_list(const bl_json *at, bl_list *out)
     return false;
 }
 
-/* dtype where none is declared: never guessed from the digits. */
+/* The dtype of a value without a declared one: depends on the kind of the elements, never on their digits. */
 static bl_status default_dtype(const bl_json *at, bl_tensor_value *v, bl_err *err)
 {
     if ((v->list.holds & BL_LIST_BOOLS) != 0 && v->list.holds != BL_LIST_BOOLS)
@@ -330,7 +331,7 @@ static bl_status default_dtype(const bl_json *at, bl_tensor_value *v, bl_err *er
     return BL_OK;
 }
 
-/* The first element that cannot be in a list of a tensor.  JSON's depth bounds this. */
+/* Fails with the first element that a tensor's list cannot contain.  The limit on JSON's depth bounds the recursion. */
 static bl_status fail_element(const bl_json *at, bl_err *err)
 {
     bl_json one;
@@ -350,7 +351,7 @@ static bl_status fail_element(const bl_json *at, bl_err *err)
     return err->status;
 }
 
-/* The list at |at| as v->list; the shape that its nesting shows in v. */
+/* Sets v->list to the list at |at|, and v's shape to the shape of its nesting. */
 static bl_status take_list(const bl_decoder *d, const bl_json *at, bl_tensor_value *v, bl_err *err)
 {
     size_t limit = d->env->limits.max_dims < MAX_RANK ? d->env->limits.max_dims : MAX_RANK;
@@ -379,7 +380,7 @@ static bl_status take_list(const bl_decoder *d, const bl_json *at, bl_tensor_val
     return BL_OK;
 }
 
-/* {"dtype", "shape", "data"}: the data flat or nested as the shape says. */
+/* Decodes {"dtype", "shape", "data"}; |data| is flat, or nested like the shape. */
 static bl_status take_data(bl_decoder *d, const bl_json *at, const bl_json *data, bl_tensor_value *v, bl_err *err)
 {
     bl_json shape;
@@ -419,7 +420,7 @@ static bl_status take_base64(bl_decoder *d, const bl_json *at, const bl_json *te
     BL_TRY(measure_value(d, v, err));
     v->kind = BL_VALUE_BASE64;
     v->span = text->text;
-    if (text->item != NULL) { /* in the tree, which may go before the value is read */
+    if (text->item != NULL) { /* the string is in the tree, which may be freed before the value is read */
         v->span.data = bl_arena_strndup(d->arena, text->text.data, text->text.len);
         if (v->span.data == NULL)
             return bl_arena_status(d->arena, err);
@@ -431,7 +432,7 @@ static bl_status take_base64(bl_decoder *d, const bl_json *at, const bl_json *te
     return BL_OK;
 }
 
-/* A type that a call gave, as that of the value. */
+/* Copies a type into the value. */
 static bl_status take_type(bl_decoder *d, const bl_wire_type *type, bl_tensor_value *v, bl_err *err)
 {
     v->dtype = type->dtype;
@@ -550,7 +551,7 @@ bl_status bl_decode_raw(const bl_wire_limits *limits, const char *dtype, const c
             return bl_fail(err, BL_ELIMIT, "shape: the limit is %zu dimensions", limit);
         if (*p < '0' || *p > '9')
             return bl_fail(err, BL_EINVAL, "shape: expected whole numbers with commas between, got \"%.60s\"", shape);
-        unsigned long long extent = strtoull(p, &end, 10); /* ULLONG_MAX where it is larger */
+        unsigned long long extent = strtoull(p, &end, 10); /* ULLONG_MAX on overflow */
         if (extent > (unsigned long long)BL_WIRE_MAX_EXTENT)
             return bl_fail(err, BL_EGRAPH, "shape: %.40s is not between 0 and %lld", p, (long long)BL_WIRE_MAX_EXTENT);
         out->dim[out->ndim++] = (int64_t)extent;

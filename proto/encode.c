@@ -96,7 +96,7 @@ void bl_encode_measured(bl_text *out, const char *name, double value)
 
     bl_encode_key(out, name);
     if (fabs(value) >= 1) {
-        /* a double has no thousandths of larger numbers */
+        /* larger doubles have no digits below one thousandth */
         bl_encode_number(out, fabs(value) < 1e12 ? round(value * 1000) / 1000 : value);
     } else {
         snprintf(text, sizeof text, "%.4g", value);

@@ -17,7 +17,7 @@ static void put_comma(bl_text *out)
         bl_text_putc(out, ',');
 }
 
-/* As it was written, so far as it matters: 2 and 2.0 are two numbers, and so are 0 and -0. */
+/* Keeps what matters of the notation: 2 and 2.0 are distinct, and so are 0 and -0. */
 static void put_number(bl_text *out, const bl_wire_number *number)
 {
     size_t start = out->len;
@@ -50,7 +50,7 @@ static void put_ref(bl_text *out, const bl_wire_graph *graph, const bl_wire_ref 
     }
 }
 
-/* As deep as the limit on JSON's depth allowed. */
+/* The limit on JSON's depth bounds the recursion. */
 static void put_attr(bl_text *out, const bl_wire_attr *attr)
 {
     switch (attr->kind) {
@@ -118,7 +118,7 @@ void bl_encode_type(bl_text *out, const bl_wire_tensor *tensor, const bl_wire_va
     bl_text_puts(out, "]}");
 }
 
-/* What a body's outputs are called is nobody's business: they are what they refer to. */
+/* Names of a body's outputs are not stored: a body refers to its outputs by their references. */
 static void put_outputs(bl_text *out, const bl_wire_graph *graph)
 {
     bl_text_puts(out, ",\"outputs\":[");
@@ -167,7 +167,7 @@ static void put_graph(bl_text *out, const bl_wire_graph *graph, bool body)
     bl_text_putc(out, '}');
 }
 
-/* The ranges of all entries: one name has one range in a program. */
+/* Writes the ranges of all entries; a name has one range in the whole program. */
 static void put_ranges(bl_text *out, const bl_program_doc *program)
 {
     bl_text_puts(out, ",\"dims\":{");
@@ -187,7 +187,7 @@ static void put_ranges(bl_text *out, const bl_program_doc *program)
     bl_text_putc(out, '}');
 }
 
-/* Where it is as usual there is nothing to say. */
+/* Writes nothing for the defaults. */
 static void put_batching(bl_text *out, const bl_wire_batching *batching)
 {
     const struct {

@@ -33,11 +33,11 @@ typedef struct decoder {
     bl_arena *arena;
     const bl_wire_limits *limits;
     bl_infer_request *out;
-    bl_span tail; /* not yet taken */
+    bl_span tail; /* not consumed yet */
     bl_err *err;
 } decoder;
 
-/* How many bytes of |body| are the envelope. */
+/* The size of the envelope in |body|, from the header's value. */
 static bl_status read_header(bl_span body, const char *header, size_t *bytes, bl_err *err)
 {
     size_t value = 0;
@@ -69,7 +69,7 @@ static bl_status read_shape(decoder *d, const bl_json *at, bl_tensor_value *valu
     return BL_OK;
 }
 
-/* Sizes of numbers as they will be in memory; of BYTES as the references to them. */
+/* Computes the memory size: of the numbers, or, for BYTES, of the references to the strings. */
 static bl_status measure(decoder *d, bl_infer_input *input)
 {
     bl_tensor_value *v = &input->value;
@@ -105,7 +105,7 @@ bl_status bl_infer_split(bl_arena *arena, const char *name, bl_span text, size_t
     return BL_OK;
 }
 
-/* The next |size| bytes of the tail are this input's. */
+/* Assigns the next |size| bytes of the tail to this input. */
 static bl_status take_tail(decoder *d, bl_infer_input *input, const bl_json *at, uint64_t size)
 {
     bl_tensor_value *v = &input->value;
@@ -125,7 +125,7 @@ static bl_status take_tail(decoder *d, bl_infer_input *input, const bl_json *at,
     return BL_OK;
 }
 
-/* Strings in arrays, nested or not: |items| may be full. */
+/* Collects the strings of arrays, nested or not, up to |count| items. */
 static bl_status gather_strings(decoder *d, const bl_json *at, size_t count, bl_span *items, size_t *n)
 {
     bl_json_iter it = bl_json_each(at);
@@ -158,7 +158,7 @@ static bl_status take_data(decoder *d, bl_infer_input *input, const bl_json *at)
     BL_TRY(bl_json_expect(at, BL_JSON_ARRAY, d->err));
     if (input->datatype == BL_INFER_BYTES) {
         bl_span *items = NULL;
-        if (v->count > BL_JSON_VALUES) /* the document has no more */
+        if (v->count > BL_JSON_VALUES) /* a document has at most that many values */
             return count_fails(d, at, input, bl_json_count(at));
         items = bl_arena_array(d->arena, v->count + 1, sizeof *items);
         if (items == NULL)
@@ -181,8 +181,8 @@ static bool begins_with(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* A parameter that means nothing here is somebody's own, for a back end that has no use for it: taken, as Triton takes it, where
- * its value is a scalar and its name is not among those that the protocol keeps for itself. */
+/* Checks an unknown parameter, which may be meant for another back end.  Triton accepts such parameters, so this does too, if the
+ * value is a scalar and the protocol does not reserve the name. */
 static bl_status check_custom(const bl_json *one, bl_err *err)
 {
     if (begins_with(one->key, "shared_memory_"))
@@ -194,7 +194,7 @@ static bl_status check_custom(const bl_json *one, bl_err *err)
     return BL_OK;
 }
 
-/* |known|, which NULL ends, are read by the caller. */
+/* The caller reads the parameters in |known|, which NULL ends. */
 static bl_status check_parameters(const bl_json *parameters, const char *const *known, bl_err *err)
 {
     bl_json_iter it = bl_json_each(parameters);
@@ -285,7 +285,7 @@ static bl_status decode_sequence_id(bl_arena *arena, const bl_json *at, bl_infer
         if (out->sequence == NULL)
             return bl_arena_status(arena, err);
     }
-    out->sequenced = out->sequence[0] != '\0'; /* 0 and "" say that there is none */
+    out->sequenced = out->sequence[0] != '\0'; /* 0 and "" mean that there is no sequence */
     return BL_OK;
 }
 
@@ -404,7 +404,7 @@ static bl_status decode_outputs(decoder *d, const bl_json *at)
     size_t n = bl_json_count(at);
 
     BL_TRY(bl_json_expect(at, BL_JSON_ARRAY, d->err));
-    if (n > d->limits->max_inputs) /* a model has fewer, and each may be named once */
+    if (n > d->limits->max_inputs) /* a model has fewer outputs, and each may be named once */
         return bl_json_fail(at, d->err, BL_ELIMIT, "%zu outputs, the limit is %zu", n, d->limits->max_inputs);
     d->out->all = n == 0;
     d->out->outputs = bl_arena_array(d->arena, n + 1, sizeof *d->out->outputs);
@@ -484,7 +484,7 @@ void bl_infer_join(bl_text *out, const bl_infer_result *result)
     }
 }
 
-/* What bl_tensor_print wrote from |start| on, with the strings of what is not finite rewritten. */
+/* Rewrites the strings of non-finite numbers in the text that bl_tensor_print wrote from |start| on. */
 static void rewrite_nonfinite(bl_text *out, size_t start, bl_infer_nonfinite how)
 {
     size_t to = start;
@@ -496,7 +496,7 @@ static void rewrite_nonfinite(bl_text *out, size_t start, bl_infer_nonfinite how
             continue;
         }
         const char *word = how == BL_NONFINITE_NULL ? "null" : out->data + at + 1;
-        size_t len = how == BL_NONFINITE_NULL ? 4 : (size_t)(close - word); /* shorter than what stood there */
+        size_t len = how == BL_NONFINITE_NULL ? 4 : (size_t)(close - word); /* never longer than the string it replaces */
         at = (size_t)(close - out->data);
         memmove(out->data + to, word, len);
         to += len;

@@ -15,7 +15,7 @@ enum { MAX_PATH = 260 };
 
 /* ---- where a value is */
 
-/* Steps from the root, written back to front into |out|, which ends up holding the last of them that fit. */
+/* Writes the path of |value| from its end into |out|, which keeps the last steps that fit. */
 static const char *write_path(const bl_json *value, char *out, size_t size)
 {
     size_t at = size - 1;
@@ -51,7 +51,7 @@ bl_status bl_json_fail(const bl_json *at, bl_err *err, bl_status status, const c
 
 /* ---- the tree */
 
-/* Fill kind and text of a value that stands in a list. */
+/* Sets kind and text of a value within a list. */
 static void take_list_text(bl_json *v, const char *p, const char *end)
 {
     const char *stop = p;
@@ -77,7 +77,7 @@ static void take_list_text(bl_json *v, const char *p, const char *end)
         v->text = (bl_span){p + 1, v->text.len - 2};
 }
 
-/* Fill kind and text from what stands in the tree; see json.h about 0xFF. */
+/* Sets kind and text from an item of the tree; json.h describes the 0xFF placeholders. */
 static void take_item(bl_json *v, const cJSON *item)
 {
     v->item = item;
@@ -139,7 +139,7 @@ bool bl_json_next(bl_json_iter *iter, bl_json *out)
         take_item(out, iter->next);
         iter->next = iter->next->next;
     } else if (iter->p != NULL) {
-        const char *end = of->text.data + of->text.len - 1; /* at the closing bracket */
+        const char *end = of->text.data + of->text.len - 1; /* position of the closing bracket */
         while (iter->p != end && (*iter->p == ',' || (unsigned char)*iter->p <= ' '))
             iter->p++;
         if (iter->p == end)
@@ -276,7 +276,7 @@ bl_status bl_json_number(const bl_json *value, bl_wire_number *out, bl_err *err)
     return BL_OK;
 }
 
-/* The number as it was written, cut short for a message. */
+/* Length of the number's text, truncated for a message. */
 static int shown(const bl_json *value)
 {
     return value->text.len < 40 ? (int)value->text.len : 40;

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* Where |name| is, or where it would go.  At most half of the slots are taken. */
+/* The slot of |name|, or the free slot to put it.  At most half of the slots are used. */
 static bl_json_name *find_name(bl_json_name *slots, size_t cap, uint64_t seed, const bl_json_name *name)
 {
     size_t at = (size_t)bl_hash_add(bl_hash_bytes(name->text, name->len, seed), name->object) & (cap - 1);
@@ -21,7 +21,7 @@ static bl_json_name *find_name(bl_json_name *slots, size_t cap, uint64_t seed, c
     }
 }
 
-/* Few names need no seed: they cannot collide often. */
+/* The first, small table needs no seed: it has too few names for many collisions. */
 static bl_status grow_names(bl_json_names *names, bl_err *err)
 {
     const bl_json_name *old = names->more != NULL ? names->more : names->first;

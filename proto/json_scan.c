@@ -11,29 +11,29 @@
 #include <string.h>
 
 enum {
-    LONG_STRING = 256, /* from here on a string without escapes stays in the body */
-    NAME_SHOWN = 100   /* bytes of a name in an error */
+    LONG_STRING = 256, /* strings of this length or more stay in the body if they have no escapes */
+    NAME_SHOWN = 100   /* bytes of a name in an error message */
 };
 
-/* An array or object that is open, or could be. */
+/* A level of the stack of open arrays and objects. */
 typedef struct scan_level {
-    const char *no_list; /* an array that starts here is known to be no list */
-    bl_span member;      /* of an object: the name of the member that is scanned, without escapes */
-    size_t index;        /* of an array: the element that is scanned */
-    uint32_t object;     /* number of an object */
+    const char *no_list; /* an array at this position is known to be no list */
+    bl_span member;      /* object: name of the current member, without escapes */
+    size_t index;        /* array: index of the current element */
+    uint32_t object;     /* number of the object */
     char closer;         /* its closing bracket */
 } scan_level;
 
 typedef struct scan {
     bl_json_doc *doc;
     const char *p, *end;
-    bl_text out; /* what cJSON gets */
+    bl_text out; /* reduced text for cJSON */
     size_t values, max_values;
-    uint32_t objects;    /* that were opened */
-    bl_json_names names; /* of all members */
+    uint32_t objects;    /* number of objects so far */
+    bl_json_names names; /* names of all members */
     int depth, max_depth;
     bl_err *err;
-    scan_level level[]; /* max_depth + 1 of them */
+    scan_level level[]; /* max_depth + 1 items */
 } scan;
 
 void bl_json_where(const bl_json_doc *doc, const char *at, char *out, size_t size)
@@ -61,7 +61,7 @@ static inline const char *skip_space(const char *p, const char *end)
     return p;
 }
 
-/* The four hexadecimal digits at |p|, or -1. */
+/* The value of the four hexadecimal digits at |p|, or -1. */
 static int hex4(const char *p, const char *end)
 {
     int value = 0;
@@ -81,7 +81,7 @@ static int hex4(const char *p, const char *end)
     return value;
 }
 
-/* s->p is at a backslash; leave it after the escape. */
+/* Scans the escape at s->p and advances s->p past it. */
 static bl_status scan_escape(scan *s)
 {
     const char *at = s->p;
@@ -110,7 +110,7 @@ static bl_status scan_escape(scan *s)
     return BL_OK;
 }
 
-/* s->p is at the opening quote; leave it after the closing one.  *plain: no escapes. */
+/* Scans the string at s->p and advances s->p past the closing quote.  |*plain|: it has no escapes. */
 static bl_status scan_string(scan *s, bool *plain)
 {
     const char *open = s->p++;
@@ -139,7 +139,7 @@ static bl_status scan_string(scan *s, bool *plain)
     return fail_at(s, open, "the string is not closed");
 }
 
-/* What stands in the tree for a part of the body, or for a list. */
+/* Writes the placeholder of a part of the body, or of a list. */
 static void put_place(scan *s, char kind, size_t number, size_t len)
 {
     char text[2 * BL_NUMBER_CHARS] = {'"', '\xff', kind};
@@ -172,7 +172,7 @@ static bool begins_with(const scan *s, const char *word)
     return (size_t)(s->end - s->p) >= n && memcmp(s->p, word, n) == 0;
 }
 
-/* As Python and JavaScript libraries may write them. */
+/* Some Python and JavaScript libraries write these numbers without quotes. */
 static bl_status no_finite_number(scan *s)
 {
     return fail_at(s, s->p, "JSON has no such number: \"NaN\", \"Infinity\" and \"-Infinity\" stand in quotes");
@@ -213,13 +213,13 @@ typedef struct measure {
     const char *p, *end;
     bl_list *list;
     int depth, deepest;
-    bool leaf; /* a scalar was met: the deepest level is settled */
+    bool leaf; /* a scalar was found, so the depth of the list is known */
     const char **open;
     int64_t count[BL_JSON_DEPTH_MAX],
-        first[BL_JSON_DEPTH_MAX]; /* of elements: in the open array, in the first one closed (-1: none) */
+        first[BL_JSON_DEPTH_MAX]; /* number of elements of the open array, and of the first closed array (-1: none), per level */
 } measure;
 
-/* Past the scalar at |p|, or NULL where there is none that a list may hold. */
+/* The byte after the scalar at |p|; NULL if it is no scalar that a list may hold. */
 static const char *list_scalar(const char *p, const char *end, unsigned *holds)
 {
     static const struct {
@@ -258,7 +258,7 @@ static bool open_bracket(measure *m, int max_depth)
     m->open[m->depth] = m->p;
     m->count[m->depth] = 0;
     if (m->depth == m->deepest) {
-        /* a level below the scalars, or below arrays that ended without one */
+        /* a level below the scalars, or below arrays that were closed without scalars */
         if (m->leaf || (m->deepest > 0 && m->first[m->deepest - 1] >= 0))
             note_ragged(m, m->p);
         m->first[m->deepest++] = -1;
@@ -279,8 +279,8 @@ static void close_bracket(measure *m)
     m->p++;
 }
 
-/* After a value: past commas and closing brackets to the next value.  False where the text is malformed; *done at the end of the
- * list. */
+/* Skips commas and closing brackets after a value, up to the next value.  False if the text is malformed; sets |*done| at the end
+ * of the list. */
 static bool next_value(measure *m, bool *done)
 {
     for (;;) {
@@ -372,8 +372,8 @@ static bl_status add_list(scan *s, const bl_list *list)
     return BL_OK;
 }
 
-/* Is the array at s->p a list?  Where it is not, the arrays around what it should not hold are noted, so that each byte is
- * measured at most twice however deep it lies. */
+/* Whether the array at s->p is a list.  If it is not, notes the enclosing arrays of the offending element as no lists, so that
+ * each byte is measured at most twice at any depth. */
 static bool try_list(scan *s, bl_list *list)
 {
     const char *open[BL_JSON_DEPTH_MAX];
@@ -410,7 +410,7 @@ static void close_container(scan *s)
     s->depth--;
 }
 
-/* Where the object at hand is: "inputs: ", "nodes[3].attrs: ". */
+/* Prints the path of the current object: "inputs: ", "nodes[3].attrs: ". */
 static void print_place(const scan *s, bl_text *out)
 {
     for (int i = 0; i + 1 < s->depth; i++) {
@@ -424,7 +424,7 @@ static void print_place(const scan *s, bl_text *out)
     bl_text_puts(out, s->depth > 1 ? ": " : "");
 }
 
-/* The name between |open| and |close|, its escapes resolved as cJSON does. */
+/* Gives the name between |open| and |close|; cJSON resolves its escapes. */
 static bl_status read_name(scan *s, const char *open, const char *close, bool plain, bl_span *out)
 {
     cJSON *item = NULL;
@@ -478,7 +478,7 @@ static bl_status member_name(scan *s)
     return BL_OK;
 }
 
-/* The value at s->p.  *inside: it opened a container that is not empty, and s->p is at its first value. */
+/* Scans the value at s->p.  |*inside|: it opened a container that is not empty, and s->p is at its first value. */
 static bl_status scan_value(scan *s, bool *inside)
 {
     *inside = false;
@@ -508,7 +508,7 @@ static bl_status scan_value(scan *s, bool *inside)
     }
 }
 
-/* After a value: close what ends here, and go to the next value.  *done after the last. */
+/* After a value: closes the containers that end here and advances to the next value.  Sets |*done| after the last. */
 static bl_status scan_after(scan *s, bool *done)
 {
     for (;;) {
@@ -564,7 +564,7 @@ bl_status bl_json_parse(bl_json_doc *doc, bl_arena *arena, bl_span body, const b
     s->err = err;
     st = scan_document(s);
     if (st == BL_OK) {
-        /* what fails now is memory: the text was checked */
+        /* the text is valid, so a failure means that memory ran out */
         doc->root = cJSON_ParseWithLengthOpts(s->out.data, s->out.len + 1, NULL, 1);
         if (doc->root == NULL)
             st = bl_fail(err, BL_ENOMEM, "the tree of a JSON document");

@@ -4,16 +4,16 @@
 
 #include <string.h>
 
-/* Bytes that differ wherever the structure does: every count stands before what it counts, every string has its length, and each
- * item of a tree of attributes starts with its kind. */
+/* Writes bytes that differ for different structures: a count precedes its items, a length precedes each string, and a kind
+ * precedes each item of an attribute tree. */
 typedef struct writer {
     bl_text text;
-    bool ids; /* the ids of all nodes, also in bodies, are part of the key: errors of the plan have them */
+    bool ids; /* include the ids of all nodes, in bodies too, since the plan's error messages contain them */
 } writer;
 
 static void put_u64(writer *w, uint64_t value)
 {
-    /* seven bits a byte, the low ones first */
+    /* LEB128: seven bits a byte, low bits first */
     char bytes[10];
     size_t n = 0;
 
@@ -71,7 +71,7 @@ static void put_ref(writer *w, const bl_wire_ref *ref)
 
 static void put_graph(writer *w, const bl_wire_graph *g);
 
-/* As deep as the limit on JSON's depth allowed. */
+/* The limit on JSON's depth bounds the recursion. */
 static void put_attr(writer *w, const bl_wire_attr *attr)
 {
     put_u64(w, (uint64_t)attr->kind);
@@ -121,7 +121,7 @@ static void put_graph(writer *w, const bl_wire_graph *g)
 {
     put_u64(w, (uint64_t)g->nvars);
     for (int i = 0; i < g->nvars; i++) {
-        /* the name counts: attributes may hold it, and a string that is no dimension's name means something else */
+        /* the name counts: attributes may contain it, and a string that names no dimension has another meaning */
         put_string(w, g->vars[i].name);
         put_i64(w, g->vars[i].lo);
         put_i64(w, g->vars[i].hi);

@@ -6,7 +6,7 @@
 
 __extension__ typedef unsigned __int128 uint128;
 
-enum { EXACT_BELOW = 1 << 24 }; /* whole numbers are written in full, though fewer digits would do: 65504, not 65500 */
+enum { EXACT_BELOW = 1 << 24 }; /* smaller whole numbers print all digits even if fewer would be unique: 65504, not 65500 */
 
 /* digits * 10^exponent */
 typedef struct shortest {
@@ -14,7 +14,7 @@ typedef struct shortest {
     int exponent;
 } shortest;
 
-/* The high 64 bits of factor * (128-bit power) >> 64, with every bit lost folded into the lowest. */
+/* The high 64 bits of factor * (128-bit power) >> 64; the lowest bit is set if any lost bit is. */
 static inline uint64_t multiply_odd(uint64_t high, uint64_t low, uint64_t factor)
 {
     uint128 x = (uint128)factor * low, y = (uint128)factor * high;
@@ -23,18 +23,18 @@ static inline uint64_t multiply_odd(uint64_t high, uint64_t low, uint64_t factor
     return (uint64_t)(y >> 64) | ((uint64_t)y > 1);
 }
 
-/* The shortest decimal in the rounding interval of c * 2^q, the nearest of them to it.  |closer|: c is a power of two, so that
- * the float below is only half as far.  Raffaello Giulietti, "The Schubfach way to render doubles" (2020); the layout follows
+/* The shortest decimal in the rounding interval of c * 2^q, and the nearest of those.  |closer|: c is a power of two, so that the
+ * next smaller float is only half as far.  Raffaello Giulietti, "The Schubfach way to render doubles" (2020); the layout follows
  * Alexander Bolz's Drachennest. */
 static shortest find_shortest(uint64_t c, int q, bool closer)
 {
-    uint64_t odd = c & 1;                                /* an interval's ends belong to it where c is even */
+    uint64_t odd = c & 1;                                /* the interval includes its ends if c is even */
     int k = (q * 1262611 - (closer ? 524031 : 0)) >> 22; /* floor of log10 of 2^q, or of 3/4 2^q */
     int h = q + ((-k * 1741647) >> 19) + 1;
     const uint64_t *power = bl_powers_of_five[-k - BL_POWER_MIN];
     uint64_t high = power[0], low = power[1];
 
-    if (-k < -27 || -k > 55) { /* the table truncates, this needs the ceiling */
+    if (-k < -27 || -k > 55) { /* the table truncates, but this needs the ceiling */
         low++;
         high += low == 0;
     }
@@ -77,7 +77,7 @@ size_t bl_print_i64(char *out, int64_t value)
     return 1 + bl_print_u64(out + 1, 0 - (uint64_t)value);
 }
 
-/* Without an exponent where that stays short, as a person would write it. */
+/* Writes the number without an exponent if that is short. */
 static size_t layout(char *out, shortest number)
 {
     char digits[20];
@@ -124,7 +124,7 @@ static size_t print_special(char *out, const char *text)
     return n;
 }
 
-/* A float given by its fields: |fraction| of |bits| bits, and its biased exponent. */
+/* Prints a float from its fields: |fraction| of |bits| bits, and the biased exponent. */
 static size_t print_float(char *out, bool negative, uint64_t fraction, int exponent, int bits, int infinite, int bias)
 {
     if (exponent == infinite)

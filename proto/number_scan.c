@@ -9,13 +9,13 @@
 __extension__ typedef unsigned __int128 uint128;
 
 enum {
-    MAX_DIGITS = 19,      /* what a uint64_t holds for sure */
+    MAX_DIGITS = 19,      /* always fits in a uint64_t */
     SLOW_DIGITS = 800,    /* a tie between two doubles has at most 767 significant digits */
     MAX_EXPONENT = 100000 /* beyond it every value of every type is zero or infinite */
 };
 
-/* A binary format as bl_decimal_to_f64 and _f32 need it.  The bounds of |even| are the powers of ten for which a product can be
- * a tie exactly (Lemire 2021, section 9). */
+/* Parameters of a binary format for |nearest|.  |even_min| and |even_max| bound the powers of ten for which a product can be an
+ * exact tie (Lemire 2021, section 9). */
 typedef struct format {
     int mantissa_bits, min_exponent, infinite, even_min, even_max, min_power, max_power;
 } format;
@@ -28,7 +28,7 @@ static inline bool is_digit(char c)
     return (unsigned char)(c - '0') < 10;
 }
 
-/* Eight bytes at once: all digits? */
+/* Whether all eight bytes are digits. */
 static inline bool eight_digits(uint64_t v)
 {
     return (((v + 0x4646464646464646ULL) | (v - 0x3030303030303030ULL)) & 0x8080808080808080ULL) == 0;
@@ -43,7 +43,7 @@ static inline uint64_t eight_value(uint64_t v)
            32;
 }
 
-/* Past the digits at |p|, which are added to |value|; it wraps where there are too many. */
+/* Appends the digits at |p| to |value|, which wraps on overflow.  Returns the end of the digits. */
 static inline const char *eat_digits(const char *p, const char *end, uint64_t *value)
 {
     uint64_t v = *value;
@@ -61,7 +61,7 @@ static inline const char *eat_digits(const char *p, const char *end, uint64_t *v
     return p;
 }
 
-/* The number has more than 19 digits: keep the first 19 that count. */
+/* For a number with more than 19 digits: keeps the first 19 significant ones. */
 static void keep_first_digits(bl_decimal *d, int64_t written_exponent)
 {
     uint64_t value = 0;
@@ -86,7 +86,8 @@ static void keep_first_digits(bl_decimal *d, int64_t written_exponent)
     d->more = more;
 }
 
-/* Past the digits of an exponent at |p|, or NULL.  Clamped far outside of what any text in memory can balance. */
+/* Scans the digits of an exponent; returns their end, or NULL.  Clamps the value far beyond what the digits of any text in memory
+ * can compensate. */
 static const char *scan_exponent(const char *p, const char *end, int64_t *out)
 {
     const int64_t clamp = (int64_t)1 << 50;
@@ -171,11 +172,11 @@ const char *bl_number_skip(const char *p, const char *end)
         if (p == first)
             return NULL;
     }
-    /* "01": the zero ends the number, and a digit may not follow it */
+    /* "01" is invalid: no digit may follow a leading zero */
     return p != end && is_digit(*p) ? NULL : p;
 }
 
-/* w * 5^q to 128 bits, as precise as |bits| of the high half need. */
+/* w * 5^q in 128 bits; uses the second word of the power only if the |bits| of the high half need it. */
 static inline void multiply(uint64_t w, int q, int bits, uint64_t *high, uint64_t *low)
 {
     const uint64_t *power = bl_powers_of_five[q - BL_POWER_MIN];
@@ -203,17 +204,17 @@ static uint64_t nearest(uint64_t w, int64_t q, const format *f)
     int upper = (int)(high >> 63);
     int shift = upper + 64 - f->mantissa_bits - 3;
     uint64_t mantissa = high >> shift;
-    /* 217706 / 65536 is log2(10), near enough for these q */
+    /* 217706 / 65536 approximates log2(10) well enough for these q */
     int power2 = (int)((217706 * q) >> 16) + 63 + upper - lz - f->min_exponent;
     if (power2 <= 0) {
         if (-power2 + 1 >= 64)
             return 0;
         mantissa >>= -power2 + 1;
         mantissa += mantissa & 1;
-        return mantissa >> 1; /* one that rounds up to the smallest normal carries into the exponent by itself */
+        return mantissa >> 1; /* if it rounds up to the smallest normal number, the carry sets the exponent */
     }
     if (low <= 1 && q >= f->even_min && q <= f->even_max && (mantissa & 3) == 1 && mantissa << shift == high)
-        mantissa &= ~(uint64_t)1; /* exactly between two: to even */
+        mantissa &= ~(uint64_t)1; /* an exact tie: round to even */
     mantissa += mantissa & 1;
     mantissa >>= 1;
     if (mantissa >= (uint64_t)2 << f->mantissa_bits) {
@@ -226,7 +227,7 @@ static uint64_t nearest(uint64_t w, int64_t q, const format *f)
     return mantissa | (uint64_t)power2 << f->mantissa_bits;
 }
 
-/* All digits that can decide, as "digits" and the power of ten of the first one.  Gives how many. */
+/* Collects all significant digits, and the power of ten of the first.  Returns their number. */
 static int slow_digits(const bl_decimal *d, char *digits, int64_t *power)
 {
     int n = 0;
@@ -241,7 +242,7 @@ static int slow_digits(const bl_decimal *d, char *digits, int64_t *power)
         }
         exponent += !fraction;
         if (n == 0 && *p == '0')
-            exponent -= 1; /* a leading zero: the first digit stands one place lower */
+            exponent -= 1; /* a leading zero: the first digit has a lower power */
         else if (n < SLOW_DIGITS)
             digits[n++] = *p;
         else
@@ -255,7 +256,7 @@ static int slow_digits(const bl_decimal *d, char *digits, int64_t *power)
     return n;
 }
 
-/* Text for the C library: only digits and an exponent, so that no locale matters. */
+/* Text for strtod: only digits and an exponent, independent of the locale. */
 static void slow_text(const bl_decimal *d, char *text, size_t size)
 {
     char digits[SLOW_DIGITS + 1];
@@ -274,7 +275,7 @@ double bl_decimal_to_f64(const bl_decimal *number)
     double value;
 
     if (!number->more && number->digits <= (uint64_t)1 << 53 && number->exponent >= -22 && number->exponent <= 22) {
-        /* both operands are exact, so one rounding happens */
+        /* both operands are exact, so the result is rounded once */
         value = (double)number->digits;
         value = number->exponent < 0 ? value / powers[-number->exponent] : value * powers[number->exponent];
     } else {
@@ -312,7 +313,8 @@ float bl_decimal_to_f32(const bl_decimal *number)
     return number->negative ? -value : value;
 }
 
-/* Sign of |number| - |value| for magnitudes, exactly.  |value| is a tie of a 16-bit float, whose decimal digits fit. */
+/* Compares the magnitudes of |number| and |value| exactly; the result is negative, 0 or positive.  |value| is a tie of a 16-bit
+ * float, whose decimal digits fit. */
 static int compare_magnitude(const bl_decimal *number, double value)
 {
     char digits[SLOW_DIGITS + 1], text[SLOW_DIGITS + 16];
@@ -324,7 +326,7 @@ static int compare_magnitude(const bl_decimal *number, double value)
 
     if (power != value_power)
         return power < value_power ? -1 : 1;
-    memmove(text + 1, text + 2, (size_t)(e - text) - 2); /* the point away, whatever the locale calls it */
+    memmove(text + 1, text + 2, (size_t)(e - text) - 2); /* removes the decimal point, whatever character the locale uses */
     int m = (int)(e - text) - 1;
     for (int i = 0; i < m || i < n; i++) {
         int a = i < n ? digits[i] : '0', b = i < m ? text[i] : '0';
@@ -341,12 +343,12 @@ double bl_decimal_to_half(const bl_decimal *number, uint16_t (*round)(double))
 
     if (number->digits == 0 || round(above) == round(below))
         return value;
-    /* The double is a tie of the narrow format, but the number itself may lie on one side of it. */
+    /* the double is a tie of the narrow format, but the exact number may be on one side of it */
     int side = compare_magnitude(number, value);
     return side > 0 ? above : side < 0 ? below : value;
 }
 
-/* digits * 10^exponent, or false where that takes more than 64 bits. */
+/* digits * 10^exponent; false if it exceeds 64 bits. */
 static bool scale_whole(uint64_t digits, int64_t exponent, uint64_t *out)
 {
     for (; exponent > 0 && digits != 0; exponent--) {
@@ -357,7 +359,7 @@ static bool scale_whole(uint64_t digits, int64_t exponent, uint64_t *out)
     return true;
 }
 
-/* More than 19 significant digits: twenty may still fit. */
+/* For more than 19 significant digits: twenty digits may still fit. */
 static bl_whole long_whole(const bl_decimal *number, uint64_t *magnitude)
 {
     char digits[SLOW_DIGITS + 1];

@@ -4,7 +4,7 @@
 #include <png.h>
 #include <turbojpeg.h>
 
-/* A progressive JPEG may say each of its pixels again, thousands of times: after 500 scans it is refused. */
+/* A progressive JPEG can encode each pixel thousands of times; the decoder refuses more than 500 scans. */
 enum { JPEG_FLAGS = TJFLAG_ACCURATEDCT | TJFLAG_LIMITSCANS, PNG_SIGNATURE = 8 };
 
 static bool is_png(bl_span file)

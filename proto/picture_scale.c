@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Pictures of another size: each pixel of the result is a weighted mean of the pixels that it covers, so that a smaller picture
- * has no aliasing; a larger one is interpolated linearly.  First the columns, then the rows, with the triangle filter that pillow
- * calls BILINEAR. */
+/* Scales pictures.  A pixel of a smaller picture is a weighted mean of the pixels that it covers, which avoids aliasing; a larger
+ * picture is interpolated linearly.  The columns are scaled first, then the rows, with the triangle filter that pillow calls
+ * BILINEAR. */
 #include "proto/picture.h"
 
 #include <string.h>
 
-/* The pixels |first| to |first| + |n| - 1 of an axis, and their weights, whose sum is 1. */
+/* The weights of the pixels |first| to |first| + |n| - 1 of an axis; their sum is 1. */
 typedef struct tap {
     int first, n;
     float *weight;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "proto/number.h"
 
-/* The 128 leading bits of 5^q for q = -342 .. 324, high half first.  Reading needs them as Daniel Lemire's "Number parsing at a
- * gigabyte per second" (2021) gives them: truncated, but rounded up for -27 <= q < 0.  In Python: p = 5 ** abs(q); z = (p -
- * 1).bit_length() q >= 0:    p shifted to 128 bits, truncated q >= -27:  2 ** (z + 127) // p + 1 else:      2 ** (2 * z + 128) //
- * p + 1, then halved until it has 128 bits The rows were made by that and are closed to clang-format. */
+/* The 128 leading bits of 5^q for q = -342 .. 324, high half first, as the algorithm of Daniel Lemire's "Number parsing at a
+ * gigabyte per second" (2021) needs them: truncated, but rounded up for -27 <= q < 0.
+ *
+ * In Python, with p = 5 ** abs(q) and z = (p - 1).bit_length(): for q >= 0, p shifted to 128 bits and truncated; for q >= -27, 2
+ * ** (z + 127) // p + 1; else 2 ** (2 * z + 128) // p + 1, halved until it has 128 bits.  A script made the rows, so clang-format
+ * skips them. */
 /* clang-format off */
 const uint64_t bl_powers_of_five[BL_POWER_MAX - BL_POWER_MIN + 1][2] = {
     {0xeef453d6923bd65a, 0x113faa2906a13b3f}, {0x9558b4661b6565f8, 0x4ac7ca59a424c507}, {0xbaaee17fa23ebf76, 0x5d79bcf00d2df649},

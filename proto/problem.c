@@ -40,7 +40,7 @@ int bl_problem_status_openai(bl_status status)
     return code == 422 || code == 409 || code == 412 ? 400 : code;
 }
 
-/* The type, and the code where OpenAI has one. */
+/* OpenAI's error type, and its code if it has one. */
 static const char *type_of(int http, const char **code)
 {
     static const struct {

@@ -98,7 +98,7 @@ static int compare_ranges(const void *a, const void *b)
     return (*x)->bytes < (*y)->bytes ? -1 : (*x)->bytes > (*y)->bytes;
 }
 
-/* The ranges must cover the data from end to end, each byte once. */
+/* Checks that the ranges cover the data without gap or overlap. */
 static bl_status check_ranges(const bl_tensor_file *file, size_t data_bytes, bl_err *err)
 {
     const bl_file_tensor **order = bl_calloc(file->ntensors + 1, sizeof *order);
@@ -152,7 +152,7 @@ static bl_status read_header(const bl_json *root, size_t data_bytes, const bl_wi
 bl_status bl_safetensors_parse(bl_arena *arena, bl_span header, size_t data_bytes, const bl_wire_limits *limits,
                                bl_tensor_file *out, bl_err *err)
 {
-    /* a tensor is an object of three members */
+    /* each tensor is an object of three members */
     bl_json_limits json_limits = {.values = 4 * limits->max_inputs + 4096};
     bl_json_doc doc = {0};
     bl_status st;
@@ -181,7 +181,7 @@ bl_status bl_safetensors_open(bl_arena *arena, bl_span body, const bl_wire_limit
     BL_TRY(bl_safetensors_header_size(body.data, &bytes, err));
     if (bytes > body.len - LENGTH_BYTES)
         return bl_fail(err, BL_EINVAL, "safetensors: a header of %zu bytes in a file of %zu", bytes, body.len);
-    header = bl_calloc(1, bytes); /* a mapped file may change; the parser reads lists more than once */
+    header = bl_calloc(1, bytes); /* a mapped file may change, and the parser reads lists more than once */
     if (header == NULL)
         return bl_fail(err, BL_ENOMEM, "the header of a safetensors file");
     memcpy(header, body.data + LENGTH_BYTES, bytes);

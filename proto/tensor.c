@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { PRINT_BLOCK = 512 }; /* elements for which room is made at once */
+enum { PRINT_BLOCK = 512 }; /* elements for which the printer reserves room at once */
 
 bl_status bl_tensor_measure(const char *label, bl_dtype dtype, int ndim, const int64_t *dim, const bl_wire_limits *limits,
                             size_t *count, size_t *bytes, bl_err *err)
@@ -42,7 +42,7 @@ static const char *const problem_text[] = {[NOT_A_NUMBER] = "is no number",
                                            [HAS_FRACTION] = "has a fraction",
                                            [NOT_FINITE] = "is not finite"};
 
-/* One scalar of a list at *p, which was checked when the list was measured: read it into |out| and step past it. */
+/* Reads one scalar of a list at |*p| into |out| and advances |*p|.  The list's syntax was checked when it was measured. */
 typedef problem (*read_scalar)(const char **p, const char *end, void *out);
 
 static inline bool at_number(char c)
@@ -50,7 +50,7 @@ static inline bool at_number(char c)
     return c == '-' || (c >= '0' && c <= '9');
 }
 
-/* "NaN", "Infinity" or "-Infinity" with its quotes. */
+/* Reads "NaN", "Infinity" or "-Infinity" with its quotes. */
 static inline bool read_nonfinite(const char **p, const char *end, double *out)
 {
     if (**p != '"')
@@ -136,7 +136,7 @@ static problem read_float8(const char **p, const char *end, void *out, bl_dtype 
 
     if (at_number(**p)) {
         *p = bl_decimal_scan(*p, end, &d);
-        value = bl_scalar_fit(dtype, (bl_scalar){.f = bl_decimal_to_f64(&d)}); /* twice rounded only past 53 bits */
+        value = bl_scalar_fit(dtype, (bl_scalar){.f = bl_decimal_to_f64(&d)}); /* rounds twice only beyond 53 bits */
         if (!isfinite(value.f))
             return TOO_LARGE;
     } else if (!read_nonfinite(p, end, &value.f)) {
@@ -238,7 +238,7 @@ static bl_status fail_element(const bl_tensor_value *v, size_t index, const char
                    problem_text[wrong], bl_dtype_name(v->dtype));
 }
 
-/* Inlined into each case below, so that |read| is no call. */
+/* Inlined into each case below, so that |read| becomes no call. */
 static inline __attribute__((always_inline)) bl_status scan_list(const bl_tensor_value *v, unsigned char *out, size_t size,
                                                                  read_scalar read, bl_err *err)
 {
@@ -297,7 +297,7 @@ static bl_status scan_text(const bl_tensor_value *v, void *out, bl_err *err)
     return bl_fail(err, BL_EBUG, "%s: no dtype of the wire", v->label);
 }
 
-/* Bytes from outside: a bool must be 0 or 1, for kernels count on it. */
+/* Checks that bools of a client are 0 or 1, since kernels rely on it. */
 static bl_status check_bools(const bl_tensor_value *v, const unsigned char *data, bl_err *err)
 {
     unsigned all = 0;
@@ -352,7 +352,7 @@ static inline size_t print_element(char *out, bl_dtype dtype, const unsigned cha
     }
     bl_scalar value = bl_scalar_read(dtype, data);
     if (bl_dtype_is_float(dtype))
-        return bl_print_f64(out, value.f); /* what a float8 is has few digits */
+        return bl_print_f64(out, value.f); /* float8 values have few digits */
     if (dtype == BL_BOOL) {
         memcpy(out, value.u ? "true" : "false", value.u ? 4 : 5);
         return value.u ? 4 : 5;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Where |text| is or belongs. */
+/* The slot of |text|, or the free slot to put it. */
 static int32_t *find_text_slot(const bl_texts *texts, int32_t *slot, size_t nslots, bl_span text)
 {
     size_t at = (size_t)bl_hash_bytes(text.data, text.len, 0) & (nslots - 1);

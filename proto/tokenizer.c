@@ -11,9 +11,9 @@
 #include <string.h>
 
 enum {
-    MOST_ENCODE_MS = 2000, /* a regular expression of a file may be one that tries everything */
+    MOST_ENCODE_MS = 2000, /* a file's regular expression may backtrack without bound */
     LOOKS = 256,
-    MOST_TEXT = 8 * 1024 * 1024 /* two million tokens; one takes up to a hundred times its size on the way */
+    MOST_TEXT = 8 * 1024 * 1024 /* two million tokens; encoding needs up to a hundred times the text's size */
 };
 
 void bl_tokenizer_destroy(bl_tokenizer *tokenizer)
@@ -132,7 +132,7 @@ static bool prints(unsigned value)
     return (value >= 0x21 && value <= 0x7e) || (value >= 0xa1 && value != 0xad && value <= 0xff);
 }
 
-/* The code points from U+0100 on, in the order of the values that do not print. */
+/* GPT-2 assigns code points from U+0100 on to the bytes that do not print, in ascending order. */
 enum { SPACES = 0x21, DELETE = 0x7f, DELETES = 0xa1 - 0x7f, HYPHEN = 0xad, OTHERS = 256 };
 
 size_t bl_token_byte_put(unsigned char value, char *to)
@@ -218,7 +218,7 @@ bl_status bl_token_fits(bl_token_encoder *e, size_t len)
 
 /* ---- added tokens, and what lies between them */
 
-/* The place behind the last one that is not greater than |rest|, or that |rest| begins with. */
+/* The index after the last token that sorts before |rest| or is a prefix of |rest|. */
 static uint32_t after_least(const bl_added_tokens *among, bl_span rest)
 {
     uint32_t low = among->from[(unsigned char)rest.data[0]], high = among->from[(unsigned char)rest.data[0] + 1];
@@ -234,7 +234,7 @@ static uint32_t after_least(const bl_added_tokens *among, bl_span rest)
     return low;
 }
 
-/* The longest one that |rest| begins with. */
+/* The longest added token that is a prefix of |rest|. */
 static const bl_added_token *find_added(const bl_token_encoder *e, const bl_added_tokens *among, bl_span rest)
 {
     unsigned char first = (unsigned char)rest.data[0];
@@ -248,7 +248,7 @@ static const bl_added_token *find_added(const bl_token_encoder *e, const bl_adde
     return NULL;
 }
 
-/* Where the blanks begin that end at |at|. */
+/* The start of the run of blanks that ends at |at|. */
 static size_t before_blanks(bl_span text, size_t from, size_t at)
 {
     while (at > from) {
@@ -373,7 +373,7 @@ const bl_token_layout *bl_tokenizer_layout(const bl_tokenizer *tokenizer)
     return &tokenizer->layout;
 }
 
-/* What is cut is of the text, and not of what stands around it. */
+/* Truncation removes tokens of the text, not the added ones around it. */
 static bl_status encode_cut(bl_token_encoder *e, bl_span text, size_t most)
 {
     const bl_tokenizer *t = e->tokenizer;

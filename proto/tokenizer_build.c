@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum {
-    TOKENIZER_BYTES = 512 * 1024 * 1024, /* a vocabulary of 256,000 and its 600,000 merges take about a tenth */
+    TOKENIZER_BYTES = 512 * 1024 * 1024, /* a vocabulary of 256,000 and 600,000 merges need about a tenth */
     MOST_PATTERN = 4096,
     HEAP_KIB = 4096,
     FIRST_EDGES = 1024
@@ -233,7 +233,8 @@ static int compare_added(const void *a, const void *b)
     int differs = memcmp(x->text.data, y->text.data, x->text.len < y->text.len ? x->text.len : y->text.len);
     if (differs != 0)
         return differs;
-    return x->text.len != y->text.len ? (x->text.len < y->text.len ? -1 : 1) : y->id - x->id; /* of two the last is found */
+    return x->text.len != y->text.len ? (x->text.len < y->text.len ? -1 : 1) : y->id - x->id; /* the look-up takes the last of two
+                                                                                               * equal texts */
 }
 
 bl_status bl_token_make_added(bl_tokenizer *t, bl_added_tokens *among, size_t count, bl_err *err)
@@ -250,7 +251,8 @@ void bl_token_sort_added(bl_added_tokens *among)
         qsort(among->token, among->count, sizeof *among->token, compare_added);
     for (size_t i = 0; i < among->count; i++) {
         bl_added_token *token = &among->token[i];
-        token->shorter = (int32_t)i - 1; /* what this one begins with, the one before it begins with too */
+        token->shorter = (int32_t)i - 1; /* an added token that is a prefix of this text equals the token before it or is a prefix
+                                          * of it */
         while (token->shorter >= 0 && !bl_token_begins(token->text, among->token[token->shorter].text))
             token->shorter = among->token[token->shorter].shorter;
         among->from[(unsigned char)token->text.data[0] + 1]++;
@@ -261,13 +263,12 @@ void bl_token_sort_added(bl_added_tokens *among)
 
 /* ---- patterns */
 
-/* Words have marks in them as Unicode defines it, which PCRE2's \w has not; its \s has one character too many. */
+/* Unicode's words include marks, which PCRE2's \w does not; PCRE2's \s has one character too many. */
 #define WORD  "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
 #define BLANK "\\p{White_Space}"
 #define HEX   "0-9A-Fa-f"
 
-/* What means another thing in the library's expressions (Oniguruma) than in PCRE2's: in a class, and outside; NULL there: it
- * cannot be said. */
+/* Escapes that differ between Oniguruma and PCRE2: the replacement in a class, and outside; NULL: not expressible. */
 static const struct {
     char escape;
     const char *inside, *outside;
@@ -306,7 +307,7 @@ static bl_status translate(bl_span pattern, bl_text *out, bl_err *err)
             BL_TRY(put_escape(pattern.data[++i], inside, out, err));
             continue;
         }
-        if (inside && c == '[') /* [:alpha:]; classes in classes are none of PCRE2's */
+        if (inside && c == '[') /* [:alpha:]; PCRE2 has no nested classes */
             for (i++; i < pattern.len && pattern.data[i] != ']';)
                 i++;
         else if (inside)
@@ -321,7 +322,7 @@ static bl_status translate(bl_span pattern, bl_text *out, bl_err *err)
     return bl_text_status(out, err);
 }
 
-/* As the library's expressions are: Unicode's classes, and ^ and $ at every line. */
+/* Compiles with Oniguruma's defaults: Unicode classes, and ^ and $ at every line. */
 static bl_status compile_ours(bl_tokenizer *t, bl_span pattern, bool literal, pcre2_code **out, bl_err *err)
 {
     char why[120] = "";
@@ -411,7 +412,7 @@ bl_status bl_token_add_punctuation(bl_tokenizer *t, bl_split_behavior behavior, 
     return bl_token_add_split(t, BL_S("[!-/:-@\\[-`{-~\\p{P}]"), BL_PATTERN_PCRE, behavior, false, err);
 }
 
-/* The bytes of the trie in four, the least first; the trie; texts, each with a NUL behind it. */
+/* The format: the size of the trie in bytes (four bytes, little-endian), the trie, and NUL-terminated texts. */
 bl_status bl_token_add_chars(bl_tokenizer *t, bl_span text, bl_err *err)
 {
     const unsigned char *map = (const unsigned char *)text.data;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* What each token is within a text, worked out once. */
+/* Precomputes the bytes of each token within a text. */
 #include "proto/tokenizer_build.h"
 
 #include "proto/utf8.h"
 
 #include <string.h>
 
-/* |text|, which is token |token|'s so far, as it goes on to |out|.  |first|: it begins a text. */
+/* Applies |op| to |text|, the current text of |token|, and appends the result to |out|.  |first|: it begins a text. */
 typedef void (*apply)(const bl_token_decode *op, const bl_token *token, bl_span text, bool first, bl_text *out);
 
-/* ---- what is done */
+/* ---- operations */
 
 static void replace(const bl_token_decode *op, const bl_token *token, bl_span text, bool first, bl_text *out)
 {
@@ -25,7 +25,7 @@ static void replace(const bl_token_decode *op, const bl_token *token, bl_span te
     }
 }
 
-/* An added token is text as it is. */
+/* An added token is plain text and stays unchanged. */
 static void from_bytes(const bl_token_decode *op, const bl_token *token, bl_span text, bool first, bl_text *out)
 {
     (void)op;
@@ -67,7 +67,7 @@ static void blanks(const bl_token_decode *op, const bl_token *token, bl_span tex
     replace(&as, token, text, first, out);
 }
 
-/* As the library draws together what stands apart in English. */
+/* Closes up English punctuation and contractions as Hugging Face's library does. */
 static void draw_together(const bl_token *token, bl_text *text)
 {
     static const char *const pairs[][2] = {{" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
@@ -105,7 +105,7 @@ static void strip(const bl_token_decode *op, const bl_token *token, bl_span text
     bl_text_append(out, text.data, text.len);
 }
 
-/* Where the file has no decoder. */
+/* The default of a file without a decoder. */
 static void apart(const bl_token_decode *op, const bl_token *token, bl_span text, bool first, bl_text *out)
 {
     (void)op;
@@ -138,7 +138,7 @@ static bl_status make_bytes(const bl_token_decoder *decoder, const bl_token *tok
     return BL_OK;
 }
 
-/* Most tokens are their own text. */
+/* Most tokens equal their own text, so share its memory. */
 static bl_status keep(bl_tokenizer *t, bl_span text, bl_span *bytes, bl_err *err)
 {
     if (bl_span_eq(text, *bytes)) {
@@ -149,7 +149,7 @@ static bl_status keep(bl_tokenizer *t, bl_span text, bl_span *bytes, bl_err *err
     return bytes->data != NULL ? BL_OK : bl_arena_status(t->arena, err);
 }
 
-/* Is anything done where a text begins that is not done elsewhere? */
+/* Whether a token differs at the beginning of a text. */
 static bool knows_first(const bl_token_decoder *decoder)
 {
     bool knows = false;
@@ -174,7 +174,7 @@ static bl_status fill_token(bl_tokenizer *t, const bl_token_decoder *decoder, bl
         return BL_OK;
     BL_TRY(make_bytes(decoder, token, begin, true, room, &token->first, err));
     if (bl_span_eq(token->first, token->bytes))
-        token->first = token->bytes; /* as nearly all */
+        token->first = token->bytes; /* true of nearly all tokens */
     return token->first.data == token->bytes.data ? BL_OK : keep(t, token->text, &token->first, err);
 }
 

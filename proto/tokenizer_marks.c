@@ -5,7 +5,7 @@
 #include <string.h>
 
 typedef struct mark_text {
-    size_t member; /* of bl_token_marks */
+    size_t member; /* offset in bl_token_marks */
     bl_span text;
 } mark_text;
 
@@ -14,7 +14,7 @@ static int32_t *find_member(bl_tokenizer *t, size_t member)
     return (int32_t *)(void *)((char *)&t->marks + member);
 }
 
-/* The id of |text|, unless the vocabulary has it not, or its file calls it a part of texts and is to be believed. */
+/* The id of |text|; -1 if the vocabulary has no such token, or if the file calls it ordinary and is trusted. */
 static int32_t find_mark(const bl_tokenizer *t, bl_span text, bool doubts)
 {
     int32_t id = bl_tokenizer_find(t, text);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tokenizer.json.  Members that say nothing about ids and bytes, such as offsets, are passed over; a member that does, with a
- * value that is not known here, fails: other tokens than its author's would be worse than none. */
+/* Reads tokenizer.json.  Ignores members that do not affect ids and bytes, such as offsets.  Fails at an unknown value of a
+ * member that does, since wrong tokens are worse than an error. */
 #include "proto/tokenizer_reader.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@ enum { MOST_BYTES = 512 * 1024 * 1024, MOST_VALUES = 4 * 1024 * 1024 };
 
 typedef bl_token_reader reader;
 
-/* ---- small things */
+/* ---- helpers */
 
 bl_status bl_token_read_without_memory(reader *r)
 {
@@ -26,7 +26,7 @@ bl_status bl_token_read_text(reader *r, const bl_json *at, bl_span *out)
     return out->data != NULL ? BL_OK : bl_token_read_without_memory(r);
 }
 
-/* A member that may be missing, or null. */
+/* Finds a member; false if it is missing or null. */
 bool bl_token_find(const bl_json *object, const char *name, bl_json *out)
 {
     return bl_json_find(object, name, out) && out->kind != BL_JSON_NULL;
@@ -63,7 +63,7 @@ bl_status bl_token_not_known(reader *r, const bl_json *at, const char *what, bl_
     return bl_json_fail(at, r->err, BL_EUNSUPPORTED, "the %s \"%.60s\" is not supported", what, type.data);
 }
 
-/* A member of which nothing but null, false and "" is known here. */
+/* Fails unless the member is missing, null, false or "". */
 static bl_status must_be_off(reader *r, const bl_json *object, const char *name)
 {
     bl_json at;
@@ -91,7 +91,7 @@ bl_status bl_token_read_id(reader *r, const bl_json *at, int64_t *out)
     return bl_json_int(at, 0, BL_TOKEN_IDS - 1, out, r->err);
 }
 
-/* Where the ids end. */
+/* One more than the largest id. */
 static bl_status measure(reader *r, const bl_json *vocab, const bl_json *added, size_t *size)
 {
     bl_json one, id;
@@ -158,7 +158,7 @@ static bl_status read_half(reader *r, const bl_json *at, bl_span *out)
     return BL_OK;
 }
 
-/* "A B", or ["A", "B"]. */
+/* Reads "A B", or ["A", "B"]. */
 static bl_status read_merge(reader *r, const bl_json *at, bl_span *left, bl_span *right)
 {
     bl_json_iter it = bl_json_each(at);
@@ -179,7 +179,7 @@ static bl_status read_merge(reader *r, const bl_json *at, bl_span *left, bl_span
     return BL_OK;
 }
 
-/* |at|: each of them in the file.  A pair that stands there twice has the rank of the last, as others read it. */
+/* |at|: the place of each merge in the file.  A repeated pair gets its last rank, as other readers do. */
 static bl_status add_merges(reader *r, const bl_json at[BL_TOKEN_MERGES], bl_token_merges *merges, int32_t rank)
 {
     bl_span missing = {0};
@@ -232,7 +232,7 @@ static bl_status read_bpe(reader *r, const bl_json *model)
 
 /* ---- Unigram */
 
-/* ["text", score] */
+/* Reads ["text", score]. */
 static bl_status read_piece(reader *r, const bl_json *at, int32_t id)
 {
     bl_tokenizer *t = r->t;
@@ -254,7 +254,7 @@ static bl_status read_piece(reader *r, const bl_json *at, int32_t id)
 
 static bl_status read_unigram(reader *r, const bl_json *model)
 {
-    const double penalty = 10; /* of what is unknown, as SentencePiece has it: below the least score */
+    const double penalty = 10; /* unknown tokens score below the lowest score by this, as in SentencePiece */
     bl_tokenizer *t = r->t;
     bl_json vocab, one, unknown;
     int64_t id = -1;
@@ -305,7 +305,7 @@ static const struct {
               [BL_TOKENS_UNIGRAM] = {"Unigram", BL_JSON_ARRAY, read_unigram},
               [BL_TOKENS_WORDPIECE] = {"WordPiece", BL_JSON_OBJECT, read_wordpiece}};
 
-/* Older files do not say the type, but have what it needs. */
+/* Older files omit the type; it follows from the members. */
 static bl_status choose_model(reader *r, const bl_json *model)
 {
     bl_json at;
@@ -343,7 +343,7 @@ static bl_status read_model(reader *r, const bl_json *root, const bl_json *added
 
 /* ---- added tokens */
 
-/* |normalised|: it is looked for in what the normaliser gives. */
+/* |*normalised|: search the token in normalised text. */
 static bl_status read_added_token(reader *r, const bl_json *at, bl_added_token *out, bool *normalised)
 {
     bl_tokenizer *t = r->t;
@@ -371,7 +371,7 @@ static bl_status read_added_token(reader *r, const bl_json *at, bl_added_token *
     return bl_token_find_flag(r, at, "normalized", normalised);
 }
 
-/* What the normaliser makes of one: nothing, where it can never be found. */
+/* Normalises the text of an added token; an empty result can never be found. */
 static bl_status normalise_added(reader *r, bl_token_encoder *e, bl_added_token *added)
 {
     bl_text room[2] = {{0}};
@@ -410,7 +410,7 @@ static bl_status read_added(reader *r, const bl_json *added)
     return BL_OK;
 }
 
-/* The steps are known. */
+/* The steps must already be read. */
 static bl_status normalise_all_added(reader *r)
 {
     bl_tokenizer *t = r->t;
@@ -424,7 +424,7 @@ static bl_status normalise_all_added(reader *r)
         st = normalise_added(r, &e, &token);
         if (st != BL_OK)
             break;
-        t->tokens[token.id].bytes = token.text; /* the library tells it so */
+        t->tokens[token.id].bytes = token.text; /* the library decodes it to the normalised text */
         if (token.text.len > 0)
             among->token[kept++] = token;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What stands around a text, and how long it is with that: post-processors, truncation and padding. */
+/* Reads post-processors, truncation and padding. */
 #include "proto/tokenizer_reader.h"
 
 typedef bl_token_reader reader;
@@ -30,7 +30,7 @@ static bl_status add_around(reader *r, const bl_json *at, const bl_json *ids, bo
     return BL_OK;
 }
 
-/* Of a Sequence one may put tokens there. */
+/* Only one post-processor of a Sequence may add tokens. */
 static bl_status must_be_only(reader *r, const bl_json *at)
 {
     return r->t->nbefore + r->t->nafter == 0
@@ -76,7 +76,7 @@ static bl_status post_template(reader *r, const bl_json *at)
     return after ? BL_OK : bl_json_fail(&single, r->err, BL_EUNSUPPORTED, "a template without the text");
 }
 
-/* BERT's and RoBERTa's: "cls" and "sep" are ["text", id]. */
+/* BERT's and RoBERTa's post-processors: "cls" and "sep" are ["text", id]. */
 static bl_status post_bert(reader *r, const bl_json *at)
 {
     static const char *const names[] = {"cls", "sep"};
@@ -94,7 +94,7 @@ static bl_status post_bert(reader *r, const bl_json *at)
     return BL_OK;
 }
 
-/* It is about offsets, which nobody asks for here. */
+/* Ignored: it affects offsets only, which this tokenizer does not compute. */
 static bl_status nothing(reader *r, const bl_json *at)
 {
     (void)r;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Decoders: where tokenizer.json says how tokens become a text. */
+/* Reads the decoders of tokenizer.json. */
 #include "proto/tokenizer_reader.h"
 
 #include "proto/utf8.h"
 
-/* What the rows need beside the reader. */
+/* The reader of a decoder's rows. */
 typedef struct decoder_reader {
     bl_token_reader base;
     bl_token_decoder decoder;
-    bool whole; /* from here on there is one text */
+    bool whole; /* the decoder has fused the tokens to one text */
 } decoder_reader;
 
 /* ---- what the file says */

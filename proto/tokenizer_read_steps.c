@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Normalizers and pre-tokenizers. */
+/* Reads normalizers and pre-tokenizers. */
 #include "proto/tokenizer_reader.h"
 
 #include "proto/base64.h"
@@ -9,7 +9,7 @@
 
 typedef bl_token_reader reader;
 
-/* A map without more, named by what it is. */
+/* Adds a map without parameters. */
 static bl_status add_map(reader *r, const bl_json *at, bl_token_map map)
 {
     bl_err problem = {0};
@@ -122,7 +122,7 @@ static bl_status step_bert(reader *r, const bl_json *at)
     BL_TRY(bl_token_find_flag(r, at, "handle_chinese_chars", &options.chinese));
     BL_TRY(bl_token_find_flag(r, at, "lowercase", &options.lowers));
     options.strips = options.lowers;
-    BL_TRY(bl_token_find_flag(r, at, "strip_accents", &options.strips)); /* null: as the case */
+    BL_TRY(bl_token_find_flag(r, at, "strip_accents", &options.strips)); /* null: same as "lowercase" */
     return bl_token_place(r, at, bl_token_add_bert(r->t, options, &problem), &problem);
 }
 
@@ -162,7 +162,7 @@ static bl_status step_metaspace(reader *r, const bl_json *at)
     bl_span mark = BL_S(BL_TOKEN_BLANK), scheme = {"always", 6};
     bool prefix = true, cuts = true;
     BL_TRY(bl_token_find_text(r, at, "replacement", &mark));
-    BL_TRY(bl_token_find_flag(r, at, "add_prefix_space", &prefix)); /* as older files say it */
+    BL_TRY(bl_token_find_flag(r, at, "add_prefix_space", &prefix)); /* the member of older files */
     if (!prefix)
         scheme = BL_S("never");
     BL_TRY(bl_token_find_text(r, at, "prepend_scheme", &scheme));
@@ -233,7 +233,7 @@ static bl_status step_bert_words(reader *r, const bl_json *at)
     return bl_token_place(r, at, bl_token_add_punctuation(r->t, BL_SPLIT_ISOLATED, &problem), &problem);
 }
 
-/* A word of this one has also what joins letters. */
+/* Words of this pre-tokenizer also contain Join_Control characters. */
 static bl_status step_words(reader *r, const bl_json *at)
 {
     return add_split(r, at, BL_S("[\\w\\p{Join_Control}]+|[^\\w\\p{Join_Control}\\s]+"), BL_PATTERN_ONIGURUMA, BL_SPLIT_REMOVED,

@@ -74,9 +74,12 @@ bl_status bl_token_normalise(bl_token_encoder *e, bl_text room[2], bl_span *text
 
 /* ---- expressions */
 
-enum { STEPS_BYTE = 4 }; /* \s*[\r\n]+ goes back over a run of blanks once, and takes a step for each; so may others */
+enum {
+    STEPS_BYTE = 4
+}; /* \s*[\r
+    * ]+ backtracks once over a run of blanks, one step for each blank; other patterns may too */
 
-/* One place of a long text may take steps in proportion to the text. */
+/* A match at one position of a long text may take steps in proportion to the text. */
 static bl_status raise_limit(bl_token_encoder *e, size_t len)
 {
     if (e->limits == NULL)
@@ -115,7 +118,7 @@ bl_status bl_token_match(bl_token_encoder *e, const bl_token_step *step, bl_span
             *to = range[1];
             return BL_OK;
         }
-        at += bl_utf8_length(text.data + at, text.len - at); /* an empty match, or one that \K made */
+        at += bl_utf8_length(text.data + at, text.len - at); /* skips an empty match, or one that \K shortened */
     }
     return BL_OK;
 }
@@ -155,12 +158,12 @@ static bl_status take_prefix(bl_token_encoder *e, int at, bl_span text, bool fir
     return take_new(e, at + 1, &changed, first);
 }
 
-/* What a split gives, part by part: one is kept until it is known whether the next belongs to it. */
+/* The output of a split, part by part: it holds back one part until it is known whether the next belongs to it. */
 typedef struct splitter {
     bl_token_encoder *e;
     int step;
     bl_span text;
-    size_t from, to; /* of the part that is kept */
+    size_t from, to; /* of the part that is held back */
     bool matched, first;
 } splitter;
 
@@ -206,7 +209,7 @@ static bl_status take_split(bl_token_encoder *e, int at, bl_span text, bool firs
     return flush_part(&s);
 }
 
-/* The depth is that of the steps, BL_TOKEN_STEPS at the most. */
+/* The number of steps, at most BL_TOKEN_STEPS, bounds the recursion. */
 static bl_status take_steps(bl_token_encoder *e, int from, bl_span text, bool first)
 {
     if (text.len == 0)

@@ -9,9 +9,9 @@
 #include <utf8proc.h>
 
 enum {
-    MOST_DECOMPOSED = 32, /* code points of one; Unicode promises 18 */
-    SHORT_RUN = 32,       /* marks in a row that are ordered by insertion */
-    MOST_CHANGED = 3      /* code points that take the place of one */
+    MOST_DECOMPOSED = 32, /* code points of one decomposition; Unicode guarantees at most 18 */
+    SHORT_RUN = 32,       /* shorter runs of marks are sorted by insertion */
+    MOST_CHANGED = 3      /* most code points that replace one */
 };
 
 bool bl_token_is_blank(uint32_t point)
@@ -39,7 +39,7 @@ static void put_point(bl_text *out, uint32_t point)
 
 /* ---- code point by code point */
 
-/* What |point| becomes: their number, MOST_CHANGED at the most. */
+/* Writes the replacement of |point|; returns its length, at most MOST_CHANGED. */
 typedef int (*change_point)(uint32_t point, uint32_t *to);
 
 static bl_status change_all(bl_span text, bl_text *out, change_point change)
@@ -55,7 +55,7 @@ static bl_status change_all(bl_span text, bl_text *out, change_point change)
     return BL_OK;
 }
 
-/* Whatever language it is: a capital I with a dot is the one that becomes two. */
+/* Independent of the language: only the capital I with a dot becomes two code points. */
 static int lower(uint32_t point, uint32_t *to)
 {
     to[0] = (uint32_t)utf8proc_tolower((utf8proc_int32_t)point);
@@ -93,7 +93,7 @@ static int clean(uint32_t point, uint32_t *to)
            !is_in(point, UTF8PROC_CATEGORY_CO, UTF8PROC_CATEGORY_CO);
 }
 
-/* The blocks that the library has, of which one begins where BERT's own code has it not. */
+/* The blocks of Hugging Face's library; one of them starts elsewhere in BERT's own code. */
 static bool is_chinese(uint32_t point)
 {
     static const uint32_t blocks[][2] = {{0x4e00, 0x9fff},   {0x3400, 0x4dbf},   {0x20000, 0x2a6df}, {0x2a700, 0x2b73f},
@@ -153,7 +153,7 @@ static utf8proc_propval_t mark_class(int32_t point)
     return utf8proc_get_property(point)->combining_class;
 }
 
-/* Marks in a row, by their classes and else in their order.  utf8proc's own way takes the square of their number. */
+/* Sorts a run of marks stably by combining class.  utf8proc's own sort takes quadratic time. */
 static bl_status order_marks(bl_token_encoder *e, int32_t *points, size_t count)
 {
     size_t from[257] = {0};
@@ -232,7 +232,7 @@ static size_t unit_offset(uint32_t unit)
     return (size_t)(unit >> 10) << ((unit & (1U << 9)) >> 6);
 }
 
-/* What the shortest beginning of |text| that is in the map becomes. */
+/* Gives the replacement of the shortest prefix of |text| in the map. */
 static bool find_mapped(const bl_token_step *step, bl_span text, bl_span *to)
 {
     uint32_t unit = 0, value = 0;
@@ -270,7 +270,7 @@ static bl_status put_mapped(bl_token_encoder *e, const bl_token_step *step, bl_s
     return BL_OK;
 }
 
-/* The end of what a reader sees as one character. */
+/* The end of the grapheme cluster at |at|. */
 static size_t end_of_cluster(bl_span text, size_t at)
 {
     utf8proc_int32_t state = 0;
@@ -287,7 +287,8 @@ static size_t end_of_cluster(bl_span text, size_t at)
     return at;
 }
 
-/* As the library has it: a short cluster becomes what its beginning becomes, and what is left of it is lost. */
+/* As in Hugging Face's library, a short cluster is replaced by the replacement of its prefix, and the rest of the cluster is
+ * dropped. */
 bl_status bl_token_map_chars(bl_token_encoder *e, const bl_token_step *step, bl_span text, bl_text *out)
 {
     enum { SHORT = 6 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One word becomes tokens, as the model of the file has it. */
+/* Encodes one word with the model of the file. */
 #include "proto/tokenizer_parts.h"
 
 #include "engine/base/map.h"
@@ -7,25 +7,25 @@
 
 #include <string.h>
 
-/* A part of a word: a token, a character that is none, or the rest of one that was joined. */
+/* A part of a word: a token, a character without a token, or an entry that was joined to another. */
 typedef struct bl_token_symbol {
     int32_t id;     /* or -1 */
     int prev, next; /* -1: none */
     const char *text;
-    int len; /* bytes; 0: joined */
+    int len; /* bytes; 0: joined to another symbol */
 } symbol;
 
-/* Two symbols that could be joined. */
+/* Two symbols that can be joined. */
 typedef struct bl_token_candidate {
     int32_t rank, joined;
     int at;
 } candidate;
 
-/* The best way to a place in a word. */
+/* The best segmentation up to a position of a word. */
 typedef struct bl_token_path {
     double score;
     int32_t id;       /* of its last token */
-    int32_t from, to; /* where that begins, -1: there is no way yet; and where the next one of the best way of all ends */
+    int32_t from, to; /* start of that token, -1: not reachable yet; end of the next token on the best path */
 } path;
 
 const bl_token_pair *bl_tokenizer_pair(const bl_tokenizer *tokenizer, int32_t left, int32_t right)
@@ -58,11 +58,11 @@ static bool is_before(const candidate *a, const candidate *b)
     return a->rank != b->rank ? a->rank < b->rank : a->at < b->at;
 }
 
-/* What two symbols become, and when. */
+/* The token that two symbols join to, and its rank. */
 static bool find_joined(const bl_tokenizer *t, const symbol *left, const symbol *right, candidate *out)
 {
     if (t->model == BL_TOKENS_SPM) {
-        bl_span both = {left->text, (size_t)left->len + (size_t)right->len}; /* they lie side by side */
+        bl_span both = {left->text, (size_t)left->len + (size_t)right->len}; /* the symbols are adjacent in memory */
         int32_t id = both.len <= t->longest ? bl_tokenizer_find(t, both) : -1;
         *out = (candidate){id >= 0 ? t->ranks[id] : 0, id, 0};
         return id >= 0;
@@ -106,7 +106,7 @@ static candidate pop_candidate(bl_token_encoder *e)
     return top;
 }
 
-/* One of the heap may be out of date: its symbols were joined with others meanwhile. */
+/* A candidate in the heap is stale if its symbols have been joined with others since. */
 static bool still_holds(const bl_token_encoder *e, const candidate *c)
 {
     const bl_tokenizer *t = e->tokenizer;
@@ -114,7 +114,7 @@ static bool still_holds(const bl_token_encoder *e, const candidate *c)
     candidate now;
     if (left->len == 0 || right == NULL)
         return false;
-    if (t->model == BL_TOKENS_SPM) /* the token's text begins here, so that its length is enough */
+    if (t->model == BL_TOKENS_SPM) /* the joined text starts here, so comparing the length is enough */
         return (size_t)left->len + (size_t)right->len == t->tokens[c->joined].text.len;
     return find_joined(t, left, right, &now) && now.joined == c->joined && now.rank == c->rank;
 }
@@ -153,7 +153,7 @@ static bl_status add_symbol(bl_token_encoder *e, int32_t id, bl_span text)
     return BL_OK;
 }
 
-/* A character that has no token. */
+/* Adds a character without a token. */
 static bl_status add_unknown(bl_token_encoder *e, bl_span character, bool *unknown)
 {
     const bl_tokenizer *t = e->tokenizer;
@@ -189,7 +189,7 @@ static bl_status encode_bpe(bl_token_encoder *e, bl_span word)
 
 /* ---- SPM: joined where the two are a token, that of the best score first */
 
-/* A character that is no token; what is unknown side by side is one. */
+/* Emits a character without a token; adjacent unknown characters become one unknown token. */
 static bl_status put_character(bl_token_encoder *e, const symbol *s, bool *unknown)
 {
     const bl_tokenizer *t = e->tokenizer;
@@ -237,7 +237,7 @@ static bool offer(path *to, size_t from, int32_t id, double score)
     return true;
 }
 
-/* All tokens that begin at |at|, and the unknown one where none of them is its character. */
+/* Extends the paths by all tokens that begin at |at|, and by the unknown token if none is exactly the character there. */
 static bl_status walk_from(bl_token_encoder *e, bl_span word, size_t at, size_t n)
 {
     const bl_tokenizer *t = e->tokenizer;
@@ -259,7 +259,7 @@ static bl_status walk_from(bl_token_encoder *e, bl_span word, size_t at, size_t 
     return BL_OK;
 }
 
-/* A piece of the best way; what was unknown side by side is one. */
+/* Emits a piece of the best path; adjacent unknown pieces become one token. */
 static bl_status put_piece(bl_token_encoder *e, bl_span piece, int32_t id)
 {
     const bl_tokenizer *t = e->tokenizer;
@@ -298,7 +298,7 @@ static bl_status encode_unigram(bl_token_encoder *e, bl_span word)
 
 /* ---- WordPiece: the longest token first, from the left */
 
-/* The longest token that |text| begins with, behind what stands in the piece already: *len bytes of |text|, or 0. */
+/* Finds the longest token that is a prefix of the piece's text followed by |text|; |*len| is the part in |text|, 0 if none. */
 static bl_status find_longest(bl_token_encoder *e, bl_span text, size_t *len, int32_t *id)
 {
     const bl_tokenizer *t = e->tokenizer;
@@ -319,7 +319,7 @@ static bl_status find_longest(bl_token_encoder *e, bl_span text, size_t *len, in
     return BL_OK;
 }
 
-/* A word of which a part is unknown is unknown. */
+/* A word with an unknown part becomes the unknown token as a whole. */
 static bl_status encode_wordpiece(bl_token_encoder *e, bl_span word)
 {
     const bl_tokenizer *t = e->tokenizer;
