@@ -1,9 +1,9 @@
-/* The parts of the Jinja interpreter: tokens, nodes, values, and a rendering ("run").
+/* The parts of the Jinja interpreter: tokens, nodes, values, and the state of one rendering (bl_jinja_run).
  *
- * jinja_lex.c makes tokens of a source, jinja_parse.c nodes of tokens, jinja_run.c executes the nodes.  Values live in the arena
- * of the run and are not changed once they are made, but for namespaces and for the position of a stream; strings may be views of
- * the source or of the input.  A failure is sticky: it sets run->failed, every function then returns soon with a value that has
- * no meaning, and loops test run->failed.  Thread: a run belongs to one thread. */
+ * jinja_lex.c turns a source into tokens, jinja_parse.c turns tokens into nodes, jinja_run.c executes the nodes.  Values live in
+ * the run's arena and are immutable, except for namespaces and the position of a stream; strings may refer to the source or the
+ * input.  A failure is sticky: it sets run->failed, functions then return early with a meaningless value, and loops test
+ * run->failed.  Thread: one at a time per run. */
 #ifndef BL_PROTO_CHAT_JINJA_H
 #define BL_PROTO_CHAT_JINJA_H
 
@@ -23,12 +23,12 @@ typedef enum bl_jinja_kind_of_token {
 typedef struct bl_jinja_token {
     bl_jinja_kind_of_token kind;
     int line;
-    bl_span text; /* the text of data, of a name, or of a string, with its escapes resolved */
+    bl_span text; /* text of data, of a name, or of a string after its escapes are resolved */
     int64_t integer;
     double number;
 } bl_jinja_token;
 
-/* The tokens of |source|, which is UTF-8 and outlives them; the last one is EOF. */
+/* Splits |source|, which is UTF-8, into tokens.  |source| must outlive the tokens; the last token is EOF. */
 BL_NODISCARD bl_status bl_jinja_lex(bl_arena *arena, bl_span source, bl_jinja_token **out, bl_err *err);
 const char *bl_jinja_token_says(bl_jinja_kind_of_token kind);
 
@@ -40,7 +40,7 @@ typedef enum bl_jinja_kind {
     BL_JINJA_KINDS
 } bl_jinja_kind;
 
-/* Why a value is undefined; its text is then a name or a message. */
+/* Why a value is undefined; its text is the name or a message. */
 typedef enum bl_jinja_reason { BL_JINJA_NO_NAME, BL_JINJA_NO_MEMBER, BL_JINJA_MESSAGE } bl_jinja_reason;
 
 typedef struct bl_jinja_value bl_jinja_value;
@@ -50,7 +50,7 @@ typedef struct bl_jinja_list {
     bool grouped; /* a tuple of groupby: its elements are also the attributes `grouper` and `list` */
 } bl_jinja_list;
 typedef struct bl_jinja_entry bl_jinja_entry;
-/* In the order of insertion; looked up one after the other. */
+/* Keeps the order of insertion; a look-up is a linear search. */
 typedef struct bl_jinja_dict {
     bl_jinja_entry *at;
     size_t count, cap;
@@ -59,11 +59,11 @@ typedef struct bl_jinja_range {
     int64_t start, stop, step;
     size_t count;
 } bl_jinja_range;
-/* What Python has as a generator: it is read once, has no length, and its truth is true. */
+/* A Python generator: it can be read once, has no length, and is true. */
 typedef struct bl_jinja_stream {
     bl_jinja_list items;
     size_t next;
-    const bl_err *failure; /* that reading past the last item raises, or NULL */
+    const bl_err *failure; /* error of a read past the last item, or NULL */
 } bl_jinja_stream;
 typedef struct bl_jinja_function bl_jinja_function;
 typedef struct bl_jinja_method bl_jinja_method;
@@ -72,10 +72,9 @@ typedef struct bl_jinja_loop bl_jinja_loop;
 
 struct bl_jinja_value {
     bl_jinja_kind kind;
-    uint8_t
-        flag;   /* of a string: it is marked as safe (Markup); of an undefined value: bl_jinja_reason; of a view: 'k', 'v', 'i' */
-    uint8_t of; /* of an undefined member: the kind of its object */
-    size_t len; /* bytes of a string, of an undefined value's text */
+    uint8_t flag; /* string: it is marked as safe (Markup); undefined value: bl_jinja_reason; view: 'k', 'v', 'i' */
+    uint8_t of;   /* undefined member: the kind of its object */
+    size_t len;   /* bytes of a string, or of an undefined value's text */
     union {
         bool boolean;
         int64_t integer;
@@ -104,12 +103,13 @@ typedef struct bl_jinja_args {
 } bl_jinja_args;
 
 typedef struct bl_jinja_run bl_jinja_run;
-/* |at|: the parameters in the order of the row, BL_JINJA_ABSENT where an optional one was not given; |args| has all of them. */
+/* |at|: the parameters in the order of the row, BL_JINJA_ABSENT for an omitted optional one; |args| has the original
+ * arguments. */
 typedef bl_jinja_value bl_jinja_call(bl_jinja_run *run, bl_jinja_value self, const bl_jinja_value *at, const bl_jinja_args *args);
 
 struct bl_jinja_function {
     const char *name;
-    /* Names of parameters; NAME? is optional, $NAME cannot be given by its name; * alone: the function looks at |args| itself. */
+    /* Parameter names.  NAME? is optional; $NAME is positional only; a single * means that the function reads |args| itself. */
     const char *params;
     bl_jinja_call *call;
 };
@@ -122,7 +122,7 @@ enum { BL_JINJA_PARAMS = 6 };
 const bl_jinja_function *bl_jinja_find_filter(bl_span name);
 const bl_jinja_function *bl_jinja_find_test(bl_span name);
 const bl_jinja_function *bl_jinja_find_global(bl_span name);
-/* NULL: there is no such method.  A row whose |call| is NULL: there is one, and the sandbox forbids it. */
+/* NULL: no such method.  A row whose |call| is NULL is a method that the sandbox forbids. */
 const bl_jinja_function *bl_jinja_find_method(bl_jinja_kind kind, bl_span name);
 
 /* ---- nodes */
@@ -137,7 +137,7 @@ typedef enum bl_jinja_op {
     BL_JINJA_OR,
     BL_JINJA_JOIN, /* ~ */
     BL_JINJA_COMPARE,
-    BL_JINJA_OPERAND, /* of a COMPARE; token is the operator, NAME for in, |flag| for not in */
+    BL_JINJA_OPERAND, /* operand of a COMPARE; token is the operator, NAME for in, |flag| for not in */
     BL_JINJA_CONDITIONAL,
     BL_JINJA_ATTRIBUTE,
     BL_JINJA_ITEM,
@@ -162,10 +162,10 @@ typedef enum bl_jinja_op {
     BL_JINJA_SCOPE,
     BL_JINJA_BREAK,
     BL_JINJA_CONTINUE,
-    BL_JINJA_FIELD /* a target: an attribute of a namespace */
+    BL_JINJA_FIELD /* assignment target: an attribute of a namespace */
 } bl_jinja_op;
 
-/* What a macro's body reads of its call. */
+/* Which call arguments the body of a macro reads. */
 enum { BL_JINJA_READS_CALLER = 1, BL_JINJA_READS_KWARGS = 2, BL_JINJA_READS_VARARGS = 4 };
 
 typedef struct bl_jinja_node bl_jinja_node;
@@ -174,20 +174,20 @@ typedef struct bl_jinja_nodes {
     int count, cap;
 } bl_jinja_nodes;
 
-/* What the members are for each op stands in jinja_parts.h. */
+/* jinja_parts.h documents the members that each op uses. */
 struct bl_jinja_node {
     bl_jinja_op op;
     bl_jinja_kind_of_token token;
     bool flag;
-    int line, height; /* |height|: of the tree below, bounded by the parser */
+    int line, height; /* |height|: of the subtree; the parser limits it */
     bl_span name;
     bl_jinja_node *a, *b, *c;
     bl_jinja_nodes items, more;
     bl_jinja_value value;
-    const bl_jinja_function *row; /* of a filter or test; NULL: there is none, which is an error when it is run */
+    const bl_jinja_function *row; /* of a filter or test; NULL: unknown, an error when the node executes */
 };
 
-/* The statements of a template.  |names|: every name that it reads. */
+/* Parses the statements of a template.  |names|: every name that it reads. */
 BL_NODISCARD bl_status bl_jinja_parse(bl_arena *arena, const bl_jinja_token *tokens, bl_jinja_nodes *out, bl_jinja_nodes *names,
                                       bl_err *err);
 
@@ -201,7 +201,7 @@ typedef struct bl_jinja_variable {
 typedef struct bl_jinja_scope {
     struct bl_jinja_scope *parent;
     bl_jinja_variable *first;
-    bool kept; /* a macro may read it later */
+    bool kept; /* a macro may read it later, so do not reuse its variables */
 } bl_jinja_scope;
 
 /* A growing text in the arena, or the rendering itself. */
@@ -217,45 +217,47 @@ struct bl_jinja_run {
     bl_arena *arena;
     bl_err *err;
     bool failed;
-    int line; /* of the node that is executed */
+    int line; /* line of the node that executes */
     uint64_t steps, most_steps;
-    int depth;             /* of nested calls of the interpreter's functions */
+    int depth;             /* nested calls of the interpreter's functions */
     int calls, most_calls; /* nested calls of macros and loops */
-    size_t most_output;    /* length that the rendering may reach */
+    size_t most_output;    /* longest rendering in bytes */
     bl_jinja_buffer *out;
-    bl_jinja_buffer tail[BL_JINJA_TAILS]; /* of strings that were joined last, with room behind them; data NULL: none */
-    int next_tail;                        /* the oldest of them */
-    bl_jinja_variable *spare;             /* variables to use again */
-    bl_jinja_scope *top;                  /* the caller's */
+    bl_jinja_buffer tail[BL_JINJA_TAILS]; /* strings that were concatenated last and still have room behind them; data NULL:
+                                           * none */
+    int next_tail;                        /* index of the oldest tail */
+    bl_jinja_variable *spare;             /* free list of variables */
+    bl_jinja_scope *top;                  /* the caller's scope */
     enum { BL_JINJA_ON, BL_JINJA_BROKEN, BL_JINJA_CONTINUED } flow;
     int64_t now;
 };
 
-/* Execute |body| with |top| as the outermost scope. */
+/* Executes |body| with |top| as the outermost scope. */
 void bl_jinja_execute(bl_jinja_run *run, const bl_jinja_nodes *body, bl_jinja_scope *top);
 
-/* Fail with the line of the template.  Returns an undefined value for callers that return one. */
+/* Fails with the line of the template.  Returns an undefined value, for callers that return a value. */
 bl_jinja_value bl_jinja_fail(bl_jinja_run *run, bl_status status, const char *fmt, ...) BL_PRINTF(3, 4);
-/* Count a step, and one more for each 256 of |bytes|; false once the run has failed. */
+/* Counts one step, and one more for each 256 of |bytes|; false once the run has failed. */
 bool bl_jinja_work(bl_jinja_run *run, size_t bytes);
 void *bl_jinja_alloc(bl_jinja_run *run, size_t count, size_t size); /* NULL once the run has failed */
-/* Enter a function that calls itself; false where the run failed or nests too deeply.  Leave it in any case. */
+/* Call on entry to a recursive function; false if the run has failed or nests too deeply.  Call bl_jinja_leave in either case. */
 bool bl_jinja_enter(bl_jinja_run *run);
 void bl_jinja_leave(bl_jinja_run *run);
 
 void bl_jinja_put(bl_jinja_run *run, bl_jinja_buffer *buffer, const char *data, size_t len);
 void bl_jinja_puts(bl_jinja_run *run, bl_jinja_buffer *buffer, const char *text);
 void bl_jinja_put_span(bl_jinja_run *run, bl_jinja_buffer *buffer, bl_span text);
-bl_jinja_value bl_jinja_take(bl_jinja_buffer *buffer); /* as a string; the buffer is not used again */
-/* A buffer that begins with |text|.  Templates join one text for each message to what they have: the text that was joined last is
- * not copied, but its memory grows, and both strings share it. */
+bl_jinja_value bl_jinja_take(bl_jinja_buffer *buffer); /* as a string; do not use the buffer afterwards */
+/* Makes a buffer that begins with |text|.  Templates append to one text for each message: the most recently joined text is
+ * extended in place instead of copied, so both strings share its memory. */
 bl_jinja_buffer bl_jinja_continue(bl_jinja_run *run, bl_span text);
-bl_jinja_value bl_jinja_take_joined(bl_jinja_run *run, bl_jinja_buffer *buffer); /* bl_jinja_take, of what may be continued */
+bl_jinja_value bl_jinja_take_joined(bl_jinja_run *run, bl_jinja_buffer *buffer); /* bl_jinja_take for a string that may be
+                                                                                  * continued */
 
 bl_jinja_scope *bl_jinja_scope_open(bl_jinja_run *run, bl_jinja_scope *parent); /* NULL once the run has failed */
 void bl_jinja_scope_close(bl_jinja_run *run,
-                          bl_jinja_scope *scope); /* its variables are used again unless it is kept; accepts NULL */
-void bl_jinja_scope_keep(bl_jinja_scope *scope);  /* and those around it */
+                          bl_jinja_scope *scope); /* frees its variables for reuse unless it is kept; accepts NULL */
+void bl_jinja_scope_keep(bl_jinja_scope *scope);  /* marks |scope| and all enclosing scopes as kept */
 bl_jinja_value bl_jinja_look_up(bl_jinja_run *run, bl_span name, const bl_jinja_scope *scope);
 void bl_jinja_bind(bl_jinja_run *run, bl_jinja_scope *scope, bl_span name, bl_jinja_value value);
 
@@ -266,22 +268,22 @@ bl_jinja_value bl_jinja_absent(void);
 bl_jinja_value bl_jinja_bool(bool value);
 bl_jinja_value bl_jinja_int(int64_t value);
 bl_jinja_value bl_jinja_float(double value);
-bl_jinja_value bl_jinja_string(bl_span text); /* borrowed */
+bl_jinja_value bl_jinja_string(bl_span text); /* borrows |text| */
 bl_jinja_value bl_jinja_undefined(bl_jinja_reason reason, bl_span text);
 bl_jinja_value bl_jinja_no_member(bl_jinja_value of, bl_span name);
 bl_jinja_value bl_jinja_list_of(bl_jinja_run *run, bl_jinja_kind kind, bl_jinja_value *at,
-                                size_t count); /* list or tuple; taken */
+                                size_t count); /* list or tuple; takes |at| */
 bl_jinja_value bl_jinja_stream_of(bl_jinja_run *run, bl_jinja_value *at, size_t count, const bl_err *failure);
 bl_jinja_value bl_jinja_dict_make(bl_jinja_run *run);
 bl_jinja_value bl_jinja_pair(bl_jinja_run *run, bl_jinja_value a, bl_jinja_value b);
-/* Fails for a key that Python cannot hash. */
+/* Fails if Python cannot hash the key. */
 void bl_jinja_dict_set(bl_jinja_run *run, bl_jinja_dict *dict, bl_jinja_value key, bl_jinja_value value);
 const bl_jinja_value *bl_jinja_dict_get(bl_jinja_run *run, const bl_jinja_dict *dict, bl_jinja_value key);
 bl_jinja_value bl_jinja_from_json(bl_jinja_run *run, const bl_json *json);
-bl_jinja_value bl_jinja_copy(bl_jinja_run *run, bl_jinja_value value); /* with strings that are the arena's */
+bl_jinja_value bl_jinja_copy(bl_jinja_run *run, bl_jinja_value value); /* copies the strings into the arena */
 void bl_jinja_push(bl_jinja_run *run, bl_jinja_list *list, size_t *cap, bl_jinja_value value);
 
-/* ---- what Python does with values */
+/* ---- Python's operations on values */
 
 bl_span bl_jinja_text(bl_jinja_value string);
 bool bl_jinja_is_true(bl_jinja_value value);
@@ -290,8 +292,8 @@ bool bl_jinja_as_int(bl_jinja_value value, int64_t *out); /* an integer or a boo
 bool bl_jinja_equal(bl_jinja_run *run, bl_jinja_value a, bl_jinja_value b);
 bool bl_jinja_less(bl_jinja_run *run, bl_jinja_value a, bl_jinja_value b);
 bool bl_jinja_contains(bl_jinja_run *run, bl_jinja_value in, bl_jinja_value what);
-bool bl_jinja_length(bl_jinja_value value, size_t *out); /* false: len() is a TypeError */
-/* The items that iterating over |value| gives, borrowed or made; a stream is then read.  Fails with a TypeError. */
+bool bl_jinja_length(bl_jinja_value value, size_t *out); /* false: len() raises a TypeError */
+/* The items that an iteration over |value| gives, borrowed or made; an iteration consumes a stream.  Fails with a TypeError. */
 bl_jinja_list bl_jinja_items(bl_jinja_run *run, bl_jinja_value value);
 bool bl_jinja_is_iterable(bl_jinja_value value);
 const char *bl_jinja_type(bl_jinja_value value);
@@ -300,11 +302,11 @@ bl_jinja_value bl_jinja_get_attribute(bl_jinja_run *run, bl_jinja_value of, bl_s
 bl_jinja_value bl_jinja_slice(bl_jinja_run *run, bl_jinja_value of, bl_jinja_value start, bl_jinja_value stop,
                               bl_jinja_value step);
 bl_jinja_value bl_jinja_binary(bl_jinja_run *run, bl_jinja_kind_of_token op, bl_jinja_value a, bl_jinja_value b);
-/* Call a function, method, macro or loop. */
+/* Calls a function, method, macro or loop. */
 bl_jinja_value bl_jinja_invoke(bl_jinja_run *run, bl_jinja_value callee, const bl_jinja_args *args);
-/* Call a row with its parameters bound. */
+/* Binds the parameters of |row| and calls it. */
 bl_jinja_value bl_jinja_call_row(bl_jinja_run *run, const bl_jinja_function *row, bl_jinja_value self, const bl_jinja_args *args);
-/* Absent: there is no such attribute. */
+/* Absent: no such attribute. */
 bl_jinja_value bl_jinja_loop_attribute(bl_jinja_run *run, bl_jinja_loop *loop, bl_span name);
 bl_jinja_call bl_jinja_loop_cycle, bl_jinja_loop_changed; /* methods of a loop */
 
@@ -312,11 +314,11 @@ bl_jinja_call bl_jinja_loop_cycle, bl_jinja_loop_changed; /* methods of a loop *
 
 void bl_jinja_put_str(bl_jinja_run *run, bl_jinja_buffer *buffer, bl_jinja_value value);
 void bl_jinja_put_repr(bl_jinja_run *run, bl_jinja_buffer *buffer, bl_jinja_value value);
-bl_jinja_value bl_jinja_str(bl_jinja_run *run, bl_jinja_value value); /* str(): a string that is not marked */
+bl_jinja_value bl_jinja_str(bl_jinja_run *run, bl_jinja_value value); /* str(): a string without the safe mark */
 size_t bl_jinja_print_float(char *out, double value);                 /* repr(); at most 32 bytes */
 typedef struct bl_jinja_json_style {
     bl_span item, key; /* separators */
-    bl_span indent;    /* of one level; NULL: all on one line */
+    bl_span indent;    /* of one level; NULL: everything on one line */
     bool ascii, sorted;
 } bl_jinja_json_style;
 void bl_jinja_put_json(bl_jinja_run *run, bl_jinja_buffer *buffer, bl_jinja_value value, const bl_jinja_json_style *style);
@@ -324,25 +326,26 @@ void bl_jinja_put_json(bl_jinja_run *run, bl_jinja_buffer *buffer, bl_jinja_valu
 bl_jinja_value bl_jinja_percent(bl_jinja_run *run, bl_span format, bl_jinja_value value);
 bl_jinja_value bl_jinja_format(bl_jinja_run *run, bl_span format, const bl_jinja_args *args);
 
-/* The code point at |p| and the bytes that it takes; text is valid UTF-8. */
+/* The code point at |p| and its length in bytes; the text is valid UTF-8. */
 uint32_t bl_jinja_point(const char *p, const char *end, size_t *bytes);
 void bl_jinja_put_point(bl_jinja_run *run, bl_jinja_buffer *buffer, uint32_t point);
-size_t bl_jinja_points(bl_span text);                /* how many there are */
-size_t bl_jinja_offset(bl_span text, size_t points); /* bytes of the first |points| */
+size_t bl_jinja_points(bl_span text);                /* number of code points */
+size_t bl_jinja_offset(bl_span text, size_t points); /* length of the first |points| code points in bytes */
 bool bl_jinja_is_space(uint32_t point);
 bool bl_jinja_is_printable(uint32_t point);
 bool bl_jinja_is_word(uint32_t point); /* \w */
 bool bl_jinja_is_digit(uint32_t point);
-bool bl_jinja_is_numeric(uint32_t point); /* a number that is no digit, too */
+bool bl_jinja_is_numeric(uint32_t point); /* digits and other numeric characters */
 typedef enum bl_jinja_case { BL_JINJA_UPPER, BL_JINJA_LOWER, BL_JINJA_TITLE, BL_JINJA_CAPITAL, BL_JINJA_SWAP } bl_jinja_case;
 bl_jinja_value bl_jinja_recase(bl_jinja_run *run, bl_span text, bl_jinja_case to);
 bl_jinja_value bl_jinja_casefold(bl_jinja_run *run, bl_span text);
 bl_span bl_jinja_strip(bl_span text, const bl_span *chars, bool left, bool right); /* |chars| NULL: whitespace */
-/* The next of str.splitlines(): a line without its end; *end is advanced past the end of the line. */
+/* The next line of str.splitlines() without its line end; advances |*at| past the line end. */
 bl_span bl_jinja_next_line(bl_span text, size_t *at, size_t *whole);
 bl_jinja_value bl_jinja_replace(bl_jinja_run *run, bl_span text, bl_span old, bl_span new, int64_t count);
-/* First place of |what| at or after |from|, or -1, in bytes. */
+/* First position of |what| at or after |from| in bytes, or -1. */
 int64_t bl_jinja_find(bl_span text, bl_span what, size_t from);
-void bl_jinja_put_escaped(bl_jinja_run *run, bl_jinja_buffer *buffer, bl_jinja_value value); /* HTML, unless it is marked */
+void bl_jinja_put_escaped(bl_jinja_run *run, bl_jinja_buffer *buffer, bl_jinja_value value); /* HTML-escapes the text unless it is
+                                                                                              * marked as safe */
 
 #endif

@@ -23,15 +23,16 @@ typedef struct bl_jinja_parser {
     bool failed;
 } bl_jinja_parser;
 
-bl_jinja_node *bl_jinja_refuse(bl_jinja_parser *p, int line, const char *what, bl_span name); /* NULL */
-bl_span bl_jinja_says(const bl_jinja_token *t);                                               /* what an error calls it */
-bool bl_jinja_deepen(bl_jinja_parser *p); /* false: too deep; the caller takes one from |depth| when it returns */
+bl_jinja_node *bl_jinja_refuse(bl_jinja_parser *p, int line, const char *what, bl_span name); /* fails and returns NULL */
+bl_span bl_jinja_says(const bl_jinja_token *t);                                               /* how an error names the token */
+bool bl_jinja_deepen(bl_jinja_parser *p); /* false: too deep.  The caller decrements |depth| when it returns */
 
 void bl_jinja_advance(bl_jinja_parser *p);
 bool bl_jinja_is_name(const bl_jinja_token *t, const char *name);
 bool bl_jinja_skip(bl_jinja_parser *p, bl_jinja_kind_of_token kind);
 bool bl_jinja_skip_name(bl_jinja_parser *p, const char *name);
-const bl_jinja_token *bl_jinja_expect(bl_jinja_parser *p, bl_jinja_kind_of_token kind); /* NULL and a failure: another token */
+const bl_jinja_token *bl_jinja_expect(bl_jinja_parser *p, bl_jinja_kind_of_token kind); /* NULL after a failure if the token is
+                                                                                         * another one */
 bool bl_jinja_expect_name(bl_jinja_parser *p, const char *name);
 
 bl_jinja_node *bl_jinja_node_make(bl_jinja_parser *p, bl_jinja_op op, int line);
@@ -39,15 +40,16 @@ bl_jinja_node *bl_jinja_node_of(bl_jinja_parser *p, bl_jinja_op op, int line, bl
                                 bl_jinja_node *c);
 bl_jinja_node *bl_jinja_node_named(bl_jinja_parser *p, bl_jinja_op op, const bl_jinja_token *t, bl_jinja_node *a);
 void bl_jinja_node_add(bl_jinja_parser *p, bl_jinja_node *owner, bl_jinja_nodes *list, bl_jinja_node *node);
-void bl_jinja_node_grow(bl_jinja_parser *p, bl_jinja_node *node, const bl_jinja_node *child); /* |node| is higher than |child| */
+void bl_jinja_node_grow(bl_jinja_parser *p, bl_jinja_node *node, const bl_jinja_node *child); /* makes |node| higher than
+                                                                                               * |child| */
 
 enum { BL_JINJA_WITH_CONDITION = 1, BL_JINJA_SIMPLE = 2, BL_JINJA_IN_PARENTHESES = 4, BL_JINJA_WITH_FIELDS = 8 };
-/* One expression, or several with commas between them.  |end|: a name that ends it. */
+/* Parses one expression, or several separated by commas.  |end|: a name that ends the list. */
 bl_jinja_node *bl_jinja_parse_tuple(bl_jinja_parser *p, int how, const char *end);
 bl_jinja_node *bl_jinja_parse_expression(bl_jinja_parser *p, bool conditional);
-/* Filters behind |node|; |starts|: the first one stands there without its "|". */
+/* Parses the filters after |node|; |starts|: the first filter has no "|" before it. */
 bl_jinja_node *bl_jinja_parse_filters(bl_jinja_parser *p, bl_jinja_node *node, bool starts);
-/* Statements up to the tag of one of |ends|, whose name is then the token at hand; NULL: to the end of the template. */
+/* Parses statements up to a tag of |ends|, whose name is then the current token.  NULL: up to the end of the template. */
 void bl_jinja_parse_body(bl_jinja_parser *p, const char *const *ends, bl_jinja_nodes *out);
 
 #endif

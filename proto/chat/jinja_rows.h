@@ -1,4 +1,4 @@
-/* What the tables of filters, tests, methods and globals share. */
+/* Shared by the tables of filters, tests, methods and globals. */
 #ifndef BL_PROTO_CHAT_JINJA_ROWS_H
 #define BL_PROTO_CHAT_JINJA_ROWS_H
 
@@ -10,9 +10,9 @@
 #define BL_GLOBAL(name, function, params)       bl_jinja_call bl_jinja_global_##function;
 #include "proto/chat/rows.def"
 
-/* |text| in a field of |width|: at its 'l'eft, 'r'ight or 'c'entre as str.center() has it. */
+/* Pads |text| to |width|, aligned 'l'eft, 'r'ight or 'c'entre as str.center() does. */
 bl_jinja_value bl_jinja_pad(bl_jinja_run *run, bl_span text, int64_t width, uint32_t fill, char where);
-/* str.split() at whitespace; |most| splits, or -1. */
+/* str.split() at whitespace; at most |most| splits, -1 for no limit. */
 bl_jinja_value bl_jinja_split_spaces(bl_jinja_run *run, bl_span text, int64_t most);
 
 #endif
