@@ -1,7 +1,7 @@
-/* A model's bytes as messages of the schema, without the bytes of its tensors.
+/* Parses a model file without the bytes of its tensors.
  *
- * Every raw_data is left where it is: in the messages stands a bl_onnx_place instead, which says where.  Messages nested deeper
- * than BL_ONNX_MAX_DEPTH are refused before anybody recurses into them. */
+ * Each raw_data stays in the file; the parsed message holds a bl_onnx_place in its place.  Messages nested deeper than
+ * BL_ONNX_MAX_DEPTH are rejected before any code recurses into them. */
 #ifndef BL_ONNX_FILE_H
 #define BL_ONNX_FILE_H
 
@@ -11,14 +11,14 @@
 
 enum { BL_ONNX_MAX_DEPTH = 64 };
 
-/* Bytes of the file. */
+/* A range of bytes in the file. */
 typedef struct bl_onnx_place {
     uint64_t offset, len;
 } bl_onnx_place;
 
-/* *out lives in |arena|, and is not unpacked again. */
+/* |*out| lives in |arena|; do not call protobuf-c's free_unpacked on it. */
 BL_NODISCARD bl_status bl_onnx_open(bl_span file, bl_arena *arena, Onnx__ModelProto **out, bl_err *err);
-/* The bytes of a tensor's raw_data; false where it has none. */
+/* The bytes of a tensor's raw_data; false if it has none. */
 bool bl_onnx_raw(bl_span file, const Onnx__TensorProto *tensor, bl_span *out);
 
 #endif

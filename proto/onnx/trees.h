@@ -1,7 +1,7 @@
-/* Ensembles of decision trees as the tables of a walk: all trees go down one level at a time, for all rows at once.
- * A place of the tables is a node of a tree.  A node tests whether |least| <= x[feature] <= |most| holds, and the walk goes on to
- * place |child| where the test holds, else to the place behind |child|.  A leaf is its own child and its test always holds, so
- * that short trees wait there for the deep ones. */
+/* Ensembles of decision trees as tables for a walk: all trees descend one level at a time, for all rows at once.  A table entry
+ * is a node of a tree.  A node tests |least| <= x[feature] <= |most|; the walk goes to entry |child| if the test holds, else to
+ * the entry after |child|.  A leaf is its own child and its test always holds, so that short trees stay at their leaves until the
+ * deepest tree is done. */
 #ifndef BL_ONNX_TREES_H
 #define BL_ONNX_TREES_H
 
@@ -9,7 +9,7 @@
 
 enum { BL_TREE_MAX_DEPTH = 4096, BL_TREE_MAX_NODES = 1 << 28, BL_TREE_MAX_FEATURE = 1 << 30 };
 
-/* Values as TreeEnsemble (opset 5) has them in nodes_modes. */
+/* Values of nodes_modes of TreeEnsemble (opset 5). */
 typedef enum bl_tree_mode {
     BL_TREE_LEQ,
     BL_TREE_LT,
@@ -24,17 +24,17 @@ typedef enum bl_tree_mode {
 /* A node or a leaf of the model. */
 typedef struct bl_tree_node {
     double value;
-    int32_t leaf; /* its number, or -1: the node tests */
+    int32_t leaf; /* number of the leaf, or -1: the node has a test */
     int32_t feature;
-    int32_t yes, no;         /* nodes */
-    int32_t member, nmember; /* of BL_TREE_MEMBER: the first of its members, and how many */
+    int32_t yes, no;         /* numbers of the successors */
+    int32_t member, nmember; /* BL_TREE_MEMBER: index of its first member, and their number */
     uint8_t mode;            /* bl_tree_mode */
-    bool missing_is_yes;     /* NaN holds */
+    bool missing_is_yes;     /* the test holds for NaN */
 } bl_tree_node;
 
 /* The trees of a model. */
 typedef struct bl_trees {
-    int64_t nnodes, cap; /* room for 2 nodes more for each member */
+    int64_t nnodes, cap; /* the array has room for 2 more nodes for each member */
     bl_tree_node *node;
     int64_t nroots;
     const int32_t *root;
@@ -43,18 +43,18 @@ typedef struct bl_trees {
 
 typedef struct bl_tree_walk {
     int64_t ntrees, nplaces;
-    int depth;      /* steps after which each walk is at a leaf */
-    int32_t *root;  /* of each tree: its place */
-    int32_t *code;  /* 2 * feature, + 1 where NaN holds */
-    int32_t *child; /* where the test holds */
-    int32_t *leaf;  /* the leaf's number; 0 at nodes */
+    int depth;      /* number of steps after which every walk is at a leaf */
+    int32_t *root;  /* entry of each tree's root */
+    int32_t *code;  /* 2 * feature, + 1 if the test holds for NaN */
+    int32_t *child; /* next entry if the test holds */
+    int32_t *leaf;  /* number of the leaf; 0 for other nodes */
     double *most;   /* the largest x for which the test holds */
-    double *least;  /* the smallest; -infinity throughout unless |bounded| */
+    double *least;  /* the smallest such x; -infinity throughout unless |bounded| */
     bool bounded;
 } bl_tree_walk;
 
-/* |trees| are changed: a set becomes a search.  |wide|: x is compared as float64, else as float32.  A failure of the call: nodes
- * that are no trees, a walk deeper than BL_TREE_MAX_DEPTH, too many places. */
+/* Changes |trees|: replaces a set membership by a search.  |wide|: compares x as float64, else as float32.  Fails if the nodes
+ * are no trees, a walk is deeper than BL_TREE_MAX_DEPTH, or there are too many entries. */
 BL_NODISCARD bool bl_tree_walk_make(bl_onnx_call *c, bl_trees *trees, bool wide, bl_tree_walk *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* What convolutions and pools share. */
+/* Shared by convolutions and pools. */
 #ifndef BL_ONNX_WINDOW_H
 #define BL_ONNX_WINDOW_H
 
@@ -8,15 +8,15 @@
 typedef struct bl_onnx_window {
     int n;
     int64_t kernel[BL_MAX_DIMS], stride[BL_MAX_DIMS], dilation[BL_MAX_DIMS];
-    int64_t pads[2 * BL_MAX_DIMS];         /* before and after each axis */
-    const bl_node *named[2 * BL_MAX_DIMS]; /* the same where there are named dimensions in it (auto_pad); else NULL */
-    const bl_node *hang[BL_MAX_DIMS];      /* more padding after each, of which windows hang over the end (ceil_mode); or NULL */
+    int64_t pads[2 * BL_MAX_DIMS];         /* before each axis, then after each axis */
+    const bl_node *named[2 * BL_MAX_DIMS]; /* pads that contain named dimensions (auto_pad); else NULL */
+    const bl_node *hang[BL_MAX_DIMS];      /* padding after each axis for windows that extend past the end (ceil_mode); or NULL */
     bool ceil;
 } bl_onnx_window;
 
-/* strides, dilations, pads, auto_pad and ceil_mode of the node, for windows of |kernel| on |x|.  False after a failure. */
+/* Reads strides, dilations, pads, auto_pad and ceil_mode of the node, for windows of |kernel| on |x|.  False after a failure. */
 bool bl_onnx_take_window(bl_onnx_call *c, const bl_onnx_value *x, int n, const int64_t *kernel, bl_onnx_window *w);
-/* conv with the node's attributes; no bias where that is NULL. */
+/* conv with the node's attributes; |bias| may be NULL. */
 bl_onnx_value *bl_onnx_convolve(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value *weight, bl_onnx_value *bias);
 
 #endif
