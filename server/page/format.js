@@ -14,7 +14,7 @@ export function bytes(count) {
 }
 
 export function percent(part) {
-  return part === undefined || part === null ? "" : `${part > 0 && part < 0.01 ? "< 1" : Math.round(part * 100)} %`;
+  return part === undefined || part === null ? "" : `${part > 0 && part < 0.01 ? "< 1" : Math.round(part * 100)}\u00a0%`;
 }
 
 /** A number with about four digits. */

@@ -276,9 +276,10 @@ function describeTrend(curves, name) {
   const {x, y} = curves.curve(name, false);
   if (y.length < 10) return y.length > 0 ? `${name} is ${short(y.at(-1))} after ${count(x.at(-1), "step")}.` : [];
   const part = Math.max(2, Math.floor(y.length / 10)), mean = (values) => values.reduce((sum, each) => sum + each, 0) / values.length;
-  const late = mean(y.slice(-part)), early = mean(y.slice(-2 * part - part, -2 * part)), change = (late - early) / (Math.abs(early) || 1);
+  const lately = y.slice(-part), before = y.slice(-3 * part, -2 * part), late = mean(lately), early = mean(before), change = late - early;
+  const error = (values, middle) => mean(values.map((each) => (each - middle) ** 2)) / values.length; // the square of the error of a mean
   const best = y.reduce((at, value, i) => (value < y[at] ? i : at), 0);
-  const way = Math.abs(change) < 0.005 ? "stays where it is" : change < 0 ? "goes down" : "goes up";
+  const way = Math.abs(change) <= Math.max(0.005 * Math.abs(early), 2 * Math.sqrt(error(lately, late) + error(before, early))) ? "stays where it is" : change < 0 ? "goes down" : "goes up";
   return [h("strong", {}, `${name} ${way}`), `: ${short(late)} on average over the last ${short(x.at(-1) - x.at(-part))} steps, ${short(early)} at step ${short(x.at(-2 * part - 1))}. The least was ${short(y[best])} at step ${short(x[best])}.`];
 }
 

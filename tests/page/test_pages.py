@@ -110,6 +110,15 @@ class Jobs(Scene):
         self.assertEqual(f"{rows[-1][0]:,}", page.locator(".numbers tbody tr").first.locator("td").first.text_content())
         page.wait_for_selector("text=loss goes down")
 
+    def test_trend_is_told_from_noise(self):
+        page = self.open(self.server.url, key=self.user)
+        for slope, word in ((0, "stays where it is"), (-0.001, "goes down"), (0.001, "goes up")):
+            rows = [[step, 1.7e9 + step, 1 + slope * step + 0.3 * ((step * 7919) % 101 / 101 - 0.5)] for step in range(1, 501)]
+            page.route("**/history*", lambda route, _, rows=rows: route.fulfill(json={"columns": ["step", "time", "loss"], "rows": rows}))
+            page.evaluate("job => { location.hash = '#/now'; location.hash = `#/jobs/${job}`; }", self.done)
+            page.wait_for_selector(f"text=loss {word}")
+            page.unroute_all()
+
     def test_live_compare_and_cancel(self):
         job = self.submit("noisy", steps=1000000, every=500)
         page = self.show(f"jobs/{job}")
