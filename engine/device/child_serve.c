@@ -59,7 +59,7 @@ static bl_device *find_device(serving *s, const char *id)
     return NULL;
 }
 
-/* ---- requests.  Each answers with whether its device is there, and if so with what became of it. */
+/* ---- requests.  An answer says whether the device exists, and if so has the results. */
 
 static bool compile(bl_device *dev, bl_message_reader *in, bl_text *out)
 {

@@ -61,8 +61,8 @@ typedef enum bl_axis_kind {
     BL_AXIS_MATRIX /* rows, columns or depth of a matrix unit's tile (matrix.h) */
 } bl_axis_kind;
 
-/* Flags in |sub| of a STAGE. If |sub| is an op instead, the stage folds by that op: op numbers are smaller than all flags but
- * 0. */
+/* Flags in |sub| of a STAGE. If |sub| is one of the ops ADD, MUL, MAX and MIN instead, the stage folds by that op; the numbers
+ * of these ops are smaller than BL_STAGE_NARROW. */
 typedef enum bl_stage_kind {
     BL_STAGE_FILLS = 0,    /* one work-item, the only one of its group, fills the stage */
     BL_STAGE_SHARED = 128, /* the work-items of the group fill the stage together and all read it (shared memory) */

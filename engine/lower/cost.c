@@ -123,7 +123,7 @@ static int64_t turns_of(const sizes *s, uint32_t at, int depth)
         return times(x, y);
     if (inst->op == BL_OP_MIN) /* a reduction that ends where its gate closes */
         return x < y ? x : y;
-    return plus(x > 0 ? x : 0, y > 0 ? y : 0); /* a negative operand is often small */
+    return plus(x > 0 ? x : 0, y > 0 ? y : 0); /* a negative operand counts as 0, since it may be small */
 }
 
 int64_t *bl_cost_runs(bl_arena *arena, const bl_lowered *lowered, int nvars, const int64_t *vars)

@@ -67,7 +67,7 @@ value *emit_node(build *b, scope *at, const bl_node *node);
  * NULL. */
 value *emit_plain(build *b, scope *at, const bl_node *node, value *memory);
 value *emit_const(build *b, scope *at, bl_dtype dtype, int64_t bits); /* |bits| of a bl_scalar */
-/* Emit |x| op |y|; |y| is NULL for a unary op. */
+/* Emit the binary op |x| op |y|. */
 value *emit_alu(build *b, scope *at, bl_op op, bl_dtype dtype, value *x, value *y);
 uint8_t emit_known_facts(const bl_node *node); /* |sub| of the node's instruction: facts from bounds and alignment */
 /* Open loops over |ranges| in |at|, outermost first. Returns the innermost loop. */

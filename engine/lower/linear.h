@@ -61,7 +61,7 @@ enum {
     BL_LINEAR_MAX_NAME = 127
 };
 
-/* The text of a kernel: a header line, then one instruction a line.
+/* Print a kernel as text: a header line, then one instruction per line.
  *   linear r_4_8 buffers=float32,float32 writes=2 scalars=0 local=1,1,1 localbytes=0
  *   0 group_id int32 arg=0
  *   1 buffer float32 arg=0
@@ -71,11 +71,11 @@ enum {
  *   5 fold float32 %4 sub=add
  *   6 buffer float32 arg=1
  *   7 store %6 %0 %5
- * The fields: number, op, dtype with its lanes where they are not 1, operands, sub= (FOLD: the op; BUFFER: "local" or "narrow"
- * where it is), arg= (VAR, BUFFER, GROUP_ID, LOCAL_ID, EXTRACT; STORE where it is not 0).  CONST has its value instead: a
- * decimal, or 0x and the bits of the bl_scalar where a decimal would lose some (the payload of a NaN). SET, END, BARRIER,
- * MATRIX_ADD and FRAGMENT_STORE have no dtype field, STORE only where it has several lanes.  Instructions of fragments end with
- * shape= and the shape as bl_matrix_print has it, FRAGMENT_LOAD with layout= before it. */
+ * Fields: number; op; dtype, with its lanes if there are several; operands; sub= (FOLD: the op; BUFFER: "local" or "narrow", if
+ * so); arg= (VAR, BUFFER, GROUP_ID, LOCAL_ID, EXTRACT; STORE if it is not 0). CONST has its value instead: a decimal number, or
+ * 0x and the bits of the bl_scalar if a decimal number would lose precision (the payload of a NaN). SET, END, BARRIER, MATRIX_ADD
+ * and FRAGMENT_STORE have no dtype; STORE has one only with several lanes. Instructions on fragments end with shape= in the form
+ * of bl_matrix_print; FRAGMENT_LOAD has layout= before it. */
 void bl_linear_print(const bl_linear *linear, bl_text *out);
 /* A copy of |linear| in |arena|; NULL without memory. */
 bl_linear *bl_linear_copy(bl_arena *arena, const bl_linear *linear);

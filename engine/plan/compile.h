@@ -36,8 +36,8 @@ typedef struct compile {
     bl_graph *graph; /* owned, with its ir and the arena of everything that only the compilation needs */
     bl_ir *ir;
     bl_arena *arena;
-    bl_ptrmap extents; /* that the plan has, by those of the ir */
-    bl_ptrmap tuned;   /* nests with their moves, by their sinks: layers of a model are nests of the same sinks */
+    bl_ptrmap extents; /* extent in the ir -> its copy in the plan */
+    bl_ptrmap tuned;   /* sink -> the nest with its moves; equal layers of a model have nests with one sink */
     bl_target target;
     int nroots;
     const bl_node **roots;
@@ -57,8 +57,7 @@ BL_NODISCARD bl_status compile_to_source(compile *c); /* everything up to the so
 void compile_end(compile *c, bool keep);
 int compile_spec(const compile *c);                                    /* the level for bl_ir_verify */
 const bl_node *compile_keep_extent(compile *c, const bl_node *extent); /* copy an extent into the plan's arena */
-BL_NODISCARD bl_status compile_is_wanted(
-    compile *c); /* fails if the compilation was cancelled; called between kernels (the IR checks while a kernel is built) */
+BL_NODISCARD bl_status compile_is_wanted(compile *c);                  /* fails if the compilation was cancelled */
 BL_NODISCARD bl_status compile_verify(compile *c, int n, const bl_node *const *roots, bl_stage stage, const char *pass);
 void compile_dump(compile *c, int level, const char *title, int n,
                   const bl_node *const *roots); /* print the graph if DEBUG is at least |level| */

@@ -41,8 +41,7 @@ typedef struct plan_countdown {
 typedef struct step {
     const char *name;
     bool helper;
-    int kernels,
-        helpers; /* number of the scheduler's kernels and of helpers in it; more than one in all if kernels were joined */
+    int kernels, helpers; /* number of kernels and helpers that are joined in it */
     const bl_node *grid[3];
     const plan_turn *turn; /* NULL: launched at all sizes */
     uint32_t groups[3];    /* at the sizes of the last run */

@@ -46,9 +46,9 @@ static const char mma_loads[] =
     "inline void mma_store(MMA_C4 c, __local MMA_C *p, int mma_item) { p += MMA_G * 8 + 2 * MMA_T;\n"
     "  p[0] = c.x; p[1] = c.y; p[64] = c.z; p[65] = c.w; }\n";
 
-/* Of 16 bits, ldmatrix (PTX ISA, "ldmatrix") loads up to four matrices of 8 by 8 from local memory, whose rows are where eight
- * work-items each say: i of matrix i / 8.  Register j of work-item i then has elements 2 * (i % 4) and on of row i / 4 of matrix
- * j, or, transposed, of that column.  It is how fragments lie; the matrices go down a's columns first. */
+/* 16-bit elements: ldmatrix (PTX ISA, "ldmatrix") loads up to four matrices of 8 by 8 from local memory. Work-item i gives the
+ * address of row i % 8 of matrix i / 8. Register j of work-item i then has the elements from 2 * (i % 4) of row i / 4 of matrix
+ * j, or, transposed, of that column. This is the layout of fragments; the matrices go down the columns of a first. */
 static const char mma_matrices[] =
     "inline const __local MMA_E *mma_a_row(const __local MMA_E *p, int stride, int i) { return p + (i & 15) * stride + (i >> 4) "
     "* 8; }\n"
