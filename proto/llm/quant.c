@@ -118,7 +118,7 @@ static void fill_scales(const bl_quant_type *type, const uint8_t *s, uint8_t *sc
 
 /* ---- a block */
 
-/* Where the fields of one block go. */
+/* Where the fields of one block go; NULL: they are not wanted. */
 typedef struct places {
     uint8_t *codes, *high, *scale, *scales, *minimum, *minimums;
 } places;
@@ -134,9 +134,12 @@ static void fill_codes(const bl_quant_type *type, const fields *at, const uint8_
     uint8_t code[MOST_BLOCK];
     const uint8_t *high = at->high < 0 ? NULL : block + at->high;
 
+    if (to->codes == NULL && to->high == NULL)
+        return;
     if (type->block == 32) { /* laid out as the planes are */
-        memcpy(to->codes, block + at->codes, (size_t)type->codes * 4);
-        if (high != NULL)
+        if (to->codes != NULL)
+            memcpy(to->codes, block + at->codes, (size_t)type->codes * 4);
+        if (to->high != NULL)
             memcpy(to->high, high, 4);
         return;
     }
@@ -150,25 +153,29 @@ static void fill_codes(const bl_quant_type *type, const fields *at, const uint8_
         spread_six(block + at->codes, high, code);
     else
         spread_halves(block + at->codes, high, code);
-    pack_bits(code, type->block, 0, type->codes, to->codes);
-    if (high != NULL)
+    if (to->codes != NULL)
+        pack_bits(code, type->block, 0, type->codes, to->codes);
+    if (to->high != NULL)
         pack_bits(code, type->block, type->codes, type->high, to->high);
 }
 
 static void fill_block(const bl_quant_type *type, const uint8_t *block, const places *to)
 {
     const fields *at = &layout[type->id];
+    uint8_t unwanted[16];
 
-    if (type->id == BL_QUANT_MXFP4) {
+    if (to->scale != NULL && type->id == BL_QUANT_MXFP4) {
         uint16_t scale = power_of_two(block[0]);
         memcpy(to->scale, &scale, 2);
-    } else {
+    } else if (to->scale != NULL) {
         memcpy(to->scale, block + at->scale, 2);
     }
-    if (at->minimum >= 0)
+    if (to->minimum != NULL)
         memcpy(to->minimum, block + at->minimum, 2);
     fill_codes(type, at, block, to);
-    fill_scales(type, at->sub < 0 ? NULL : block + at->sub, to->scales, to->minimums);
+    if (to->scales != NULL || to->minimums != NULL)
+        fill_scales(type, block + at->sub, to->scales != NULL ? to->scales : unwanted,
+                    to->minimums != NULL ? to->minimums : unwanted);
 }
 
 /* The plane with that suffix, and the bytes of it for a block. */
@@ -189,7 +196,7 @@ void bl_quant_fill(const bl_quant_type *type, int64_t first, int64_t last, int64
 {
     static const char *const suffix[BL_QUANT_PLANES] = {"codes", "high", "scale", "scales", "minimum", "minimums"};
     bl_quant_plane plane[BL_QUANT_PLANES];
-    uint8_t *base[BL_QUANT_PLANES], unwanted[BL_QUANT_PLANES][MOST_BLOCK] = {{0}};
+    uint8_t *base[BL_QUANT_PLANES];
     size_t step[BL_QUANT_PLANES];
     int n = bl_quant_planes(type, 1, type->block, plane);
     int64_t per_row = columns / type->block;
@@ -199,7 +206,7 @@ void bl_quant_fill(const bl_quant_type *type, int64_t first, int64_t last, int64
     for (int64_t b = first * per_row; b < last * per_row; b++) {
         uint8_t *to[BL_QUANT_PLANES];
         for (int i = 0; i < BL_QUANT_PLANES; i++)
-            to[i] = base[i] != NULL ? base[i] + (size_t)b * step[i] : step[i] > 0 ? unwanted[i] : NULL;
+            to[i] = base[i] != NULL ? base[i] + (size_t)b * step[i] : NULL;
         fill_block(type, (const uint8_t *)blocks + (size_t)b * (size_t)type->bytes,
                    &(places){to[0], to[1], to[2], to[3], to[4], to[5]});
     }
