@@ -157,3 +157,17 @@ const bl_node *bl_var(bl_ir *ir, int number, int64_t lo, int64_t hi)
         return bl_index(ir, lo);
     return bl_node_make(ir, &(bl_node){.op = BL_OP_VAR, .dtype = BL_INDEX, .lanes = 1, .arg = number, .lo = lo, .hi = hi});
 }
+
+const bl_node *bl_as_index(bl_ir *ir, const bl_node *node)
+{
+    if (node->lanes > 1 || node->dtype == BL_INDEX)
+        return node->lanes > 1 ? NULL : node;
+    if (!bl_dtype_is_int((bl_dtype)node->dtype))
+        return NULL;
+    if (bl_is_const(node)) /* of an uint64, bounds may not say all */
+        return node->lo == node->hi && node->dtype != BL_U64 ? bl_index(ir, node->lo) : NULL;
+    return node->op == BL_OP_CAST && node->src[0]->dtype == BL_INDEX && node->lo == node->src[0]->lo &&
+                   node->hi == node->src[0]->hi
+               ? node->src[0]
+               : NULL;
+}

@@ -246,7 +246,10 @@ bl_nodes bl_reach(bl_ir *ir, int nroots, const bl_node *const *roots, bool dims)
  * the graph. */
 const bl_node *bl_find(bl_ir *ir, int nroots, const bl_node *const *roots, bool (*is)(const bl_node *node, const void *arg),
                        const void *arg);
-const bl_node *bl_find_op(bl_ir *ir, const bl_node *root, bl_op op); /* the same for nodes of |op| */
+const bl_node *bl_find_op(bl_ir *ir, const bl_node *root, bl_op op);   /* the same for nodes of |op| */
+const bl_node *bl_find_only(bl_ir *ir, const bl_node *root, bl_op op); /* NULL where there are several, too */
+/* The INDEX that |node| is, or the one whose value it has as another integer for certain; NULL where there is none. */
+const bl_node *bl_as_index(bl_ir *ir, const bl_node *node);
 /* Do |roots| reach one of |nodes|? */
 bool bl_reaches(bl_ir *ir, int nroots, const bl_node *const *roots, int n, const bl_node *const *nodes);
 /* |node|, whose sources are simplified, rebuilt over other sources and extents. A scalar op is simplified. */

@@ -111,6 +111,21 @@ const bl_node *bl_find_op(bl_ir *ir, const bl_node *root, bl_op op)
     return bl_find(ir, 1, &root, has_op, &op);
 }
 
+const bl_node *bl_find_only(bl_ir *ir, const bl_node *root, bl_op op)
+{
+    size_t count = collect(ir, 1, &root, false, NULL);
+    const bl_node *only = NULL;
+
+    for (size_t i = 0; i < count; i++) {
+        if (ir->queue[i]->op != op)
+            continue;
+        if (only != NULL)
+            return NULL;
+        only = ir->queue[i];
+    }
+    return only;
+}
+
 bool bl_reaches(bl_ir *ir, int nroots, const bl_node *const *roots, int n, const bl_node *const *nodes)
 {
     collect(ir, nroots, roots, false, NULL);

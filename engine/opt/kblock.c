@@ -26,16 +26,7 @@ bool tune_folds_over(bl_tune *tune, const bl_node *range)
 /* The only reduction of the nest, if it folds over |range|. */
 static const bl_node *only_fold(bl_tune *tune, const bl_node *range)
 {
-    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
-    const bl_node *fold = NULL;
-
-    for (size_t i = 0; i < below.count; i++) {
-        if (below.at[i]->op != BL_OP_REDUCE)
-            continue;
-        if (fold != NULL)
-            return NULL;
-        fold = below.at[i];
-    }
+    const bl_node *fold = bl_find_only(tune->ir, tune->sink, BL_OP_REDUCE);
     return fold != NULL && fold->arg == 1 && bl_binds(fold, range) ? fold : NULL;
 }
 

@@ -61,16 +61,8 @@ bool tune_spares_matrix(const bl_tune *tune, bl_move move)
 /* The only reduction of the nest, if it sums products. */
 static const bl_node *only_sum(bl_tune *tune, bl_matrix shape)
 {
-    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
-    const bl_node *sum = NULL, *loads[2];
+    const bl_node *sum = bl_find_only(tune->ir, tune->sink, BL_OP_REDUCE), *loads[2];
 
-    for (size_t i = 0; i < below.count; i++) {
-        if (below.at[i]->op != BL_OP_REDUCE)
-            continue;
-        if (sum != NULL)
-            return NULL;
-        sum = below.at[i];
-    }
     if (sum == NULL || sum->sub != BL_OP_ADD || sum->arg != 1 || !bl_matrix_product(sum->src[0], shape, loads))
         return NULL;
     return sum;

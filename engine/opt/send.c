@@ -38,20 +38,10 @@ typedef struct turning {
 
 /* ---- what was sent */
 
-/* The INDEX that |node| is, or is an integer of the same value as. */
-static const bl_node *index_of(const bl_node *node)
-{
-    if (node->lanes > 1 || node->dtype == BL_INDEX)
-        return node->lanes > 1 ? NULL : node;
-    bool same = node->op == BL_OP_CAST && node->src[0]->dtype == BL_INDEX && bl_dtype_is_int((bl_dtype)node->dtype) &&
-                node->lo == node->src[0]->lo && node->hi == node->src[0]->hi;
-    return same ? node->src[0] : NULL;
-}
-
 /* Is |node| a place of the work-item, counted from |*first| on: that and the RANGE of places? */
 static bool is_place(bl_tune *tune, const bl_node *place, const bl_node *node, const bl_node **first)
 {
-    const bl_node *term[BL_MAX_DIMS], *index = index_of(node);
+    const bl_node *term[BL_MAX_DIMS], *index = bl_as_index(tune->ir, node);
     int64_t coefficient[BL_MAX_DIMS], constant = 0;
     int n = index == NULL ? -1 : bl_index_terms(index, BL_MAX_DIMS, term, coefficient, &constant);
     bool found = false;

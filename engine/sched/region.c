@@ -128,19 +128,6 @@ static bool stores_all(const regions *r, int at, int place)
     return all;
 }
 
-/* The INDEX that an integer is, for certain; or NULL. */
-static const bl_node *as_index(bl_ir *ir, const bl_node *node)
-{
-    if (!bl_dtype_is_int((bl_dtype)node->dtype) || node->lanes > 1)
-        return NULL;
-    if (bl_is_const(node)) /* of an uint64, bounds may not say all */
-        return node->lo == node->hi && node->dtype != BL_U64 ? bl_index(ir, node->lo) : NULL;
-    return node->op == BL_OP_CAST && node->src[0]->dtype == BL_INDEX && node->lo == node->src[0]->lo &&
-                   node->hi == node->src[0]->hi
-               ? node->src[0]
-               : NULL;
-}
-
 /* |sink| with comparisons of indices as such, where they are compared as integers of another dtype: those of a cat. */
 static const bl_node *compare_indices(bl_ir *ir, const bl_node *sink)
 {
@@ -152,9 +139,9 @@ static const bl_node *compare_indices(bl_ir *ir, const bl_node *sink)
         const bl_node *node = below.at[i], *x = NULL, *y = NULL;
         if (node->op != BL_OP_CMPLT && node->op != BL_OP_CMPEQ)
             continue;
-        x = as_index(ir, node->src[0]);
-        y = as_index(ir, node->src[1]);
-        if (x != NULL && y != NULL)
+        x = bl_as_index(ir, node->src[0]);
+        y = bl_as_index(ir, node->src[1]);
+        if (x != NULL && y != NULL && (x != node->src[0] || y != node->src[1]))
             bl_ptrmap_put(&to, node, bl_alu2(ir, (bl_op)node->op, x, y));
     }
     return bl_substitute(ir, sink, &to);

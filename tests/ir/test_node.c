@@ -276,6 +276,9 @@ static void a_search_finds_the_first(void **state)
     assert_ptr_equal(bl_find_op(ir, sum, BL_OP_LOAD), a);
     assert_ptr_equal(bl_find_op(ir, sum, BL_OP_ADD), sum);
     assert_null(bl_find_op(ir, sum, BL_OP_MAX));
+    assert_ptr_equal(bl_find_only(ir, sum, BL_OP_ADD), sum);
+    assert_null(bl_find_only(ir, sum, BL_OP_LOAD)); /* there are two */
+    assert_null(bl_find_only(ir, sum, BL_OP_MAX));
     assert_ptr_equal(bl_find(ir, 1, &sum, is_load_of, &first), a);
     assert_ptr_equal(bl_find(ir, 2, roots, is_load_of, &second), b);
     assert_null(bl_find(ir, 1, roots, is_load_of, &first)); /* b alone does not reach a */
@@ -284,6 +287,21 @@ static void a_search_finds_the_first(void **state)
     assert_true(bl_reaches(ir, 1, &sum, 1, &sum));
     assert_false(bl_reaches(ir, 2, roots, 1, &apart));
     assert_false(bl_reaches(ir, 2, roots, 0, NULL));
+}
+
+static void an_integer_may_be_an_index(void **state)
+{
+    const bl_node *range = bl_range(ir, 0, BL_AXIS_LOOP, bl_index(ir, 300));
+
+    (void)state;
+    assert_ptr_equal(bl_as_index(ir, range), range);
+    assert_ptr_equal(bl_as_index(ir, bl_cast(ir, BL_I32, range)), range);
+    assert_ptr_equal(bl_as_index(ir, bl_const_int(ir, BL_I64, -7)), bl_index(ir, -7));
+    assert_null(bl_as_index(ir, bl_cast(ir, BL_I8, range))); /* which wraps */
+    assert_null(bl_as_index(ir, bl_const_int(ir, BL_U64, -1)));
+    assert_null(bl_as_index(ir, bl_cast(ir, BL_F32, range)));
+    assert_null(bl_as_index(ir, load(0, BL_I32)));
+    assert_null(bl_as_index(ir, bl_lane(ir, 0, 4)));
 }
 
 /* Each LOAD becomes its root, and |range| a constant. */
@@ -357,6 +375,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(substitution_simplifies_on_the_way, start, stop),
         cmocka_unit_test_setup_teardown(a_fold_of_equal_lanes_stays_a_fold, start, stop),
         cmocka_unit_test_setup_teardown(a_search_finds_the_first, start, stop),
+        cmocka_unit_test_setup_teardown(an_integer_may_be_an_index, start, stop),
         cmocka_unit_test_setup_teardown(a_rewrite_goes_sources_first, start, stop),
     };
 
