@@ -4,12 +4,11 @@
 #include "engine/opt/facts.h"
 
 enum {
-    REUSE_TO_PACK = 16, /* reads of each element from which writing a panel pays */
-    PACK_COST = 6,      /* instructions that an element of a panel costs: 0.8 ns, where one of the product's takes 0.14 */
-    PANEL_COST = 2,     /* the same where rows of it are turned, or copied with their edges: 0.1 ns of two cores */
-    REUSE_TO_WRITE = 8, /* reads of each element from which writing it with its edges pays */
-    WINDOWS_TO_WRITE =
-        2, /* the same on a CPU, where lanes ask one by one: 8 x 240 maps of 7 x 7, 5 x 5 two apart, 0.8 ms and 0.23 */
+    REUSE_TO_PACK = 16,   /* reads of each element from which writing a panel pays */
+    PACK_COST = 6,        /* instructions that an element of a panel costs: 0.8 ns, where one of the product's takes 0.14 */
+    PANEL_COST = 2,       /* the same where rows of it are turned, or copied with their edges: 0.1 ns of two cores */
+    REUSE_TO_WRITE = 8,   /* reads of each element from which writing it with its edges pays */
+    WINDOWS_TO_WRITE = 2, /* the same on a CPU: 8 x 240 maps of 7 x 7, 5 x 5 two apart, 0.8 ms and 0.23 */
     UNROLL = 4,
     SMALL_LOOP = 5,  /* a reduction's innermost loop this short is unrolled whole */
     ALONG_TILE = 5,  /* columns of a tile whose lanes go along the reduction: 5 by 5 fill 32 registers */
@@ -17,6 +16,7 @@ enum {
     CACHE_LINE = 64, /* bytes */
     MOST_ROWS = 14,
     NAMED_ROWS = 4,    /* of a named axis, which may have one row only: all of the tile is computed for that */
+    UNPACKED_ROWS = 6, /* named rows that share an unpacked weight: 6 by 1 takes a run of one row what 4 by 2 did */
     MOST_SLIDING = 20, /* accumulators beside which a window that slides along the tile's rows leaves registers enough */
     MOST_COLUMNS = 4,
     BLOCK_DEPTH = 256,   /* of a blocked sum: 64 KB of a panel of 64 columns, in the second-level cache, serve ... */
@@ -24,8 +24,7 @@ enum {
     BLOCK_COLUMNS = 2,   /* tiles side by side, for which that part is read once */
     BLOCK_TILES = 8,     /* of rows, from which a block pays: with 4 of them it made no difference */
     GROUPS_PER_UNIT = 4, /* so that no core waits long for the last group */
-    PART_CACHES =
-        2, /* second-level caches that a panel's part of a sum may fill: 0.4 to 1.6 took the same time, 3.3 a tenth more */
+    PART_CACHES = 2,  /* second-level caches that a panel's part of a sum may fill: 0.4 to 1.6 took as long, 3.3 a tenth more */
     PART_TILES = 8,   /* tiles that read a panel from which parts pay */
     PART_RESULTS = 8, /* bytes of a panel for each byte of a partial sum */
     KEPT_PANELS = 4,  /* panels that would fill the last cache, of which it keeps one: beside it goes what else is read */
@@ -34,6 +33,7 @@ enum {
 };
 
 static const double UNPACKING = 0.5; /* of a load: an operation that makes an operand of it */
+static const double IN_MEMORY = 0.5; /* of a load, for an operand that one multiply-add reads: 6 x 1 2.35 ms, 6 x 2 2.65 */
 static const double CROWDED = 1.5;   /* what a sum takes where it does not: 27 of them 2.3 times as long as 12, 26 1.4 times */
 
 static int64_t at_most(int64_t n, int64_t most)
@@ -213,6 +213,7 @@ typedef struct tiling {
     double cost;   /* of the lanes' axis */
     int sums;      /* of the same loops, each with accumulators of its own */
     double row_load, column_load; /* what an operand costs, in loads: more than 1 where it is unpacked */
+    bool unpacked_along;          /* lanes go along the reduction, and columns are unpacked, but no rows */
 } tiling;
 
 /* The loop of the main reduction along which windows of |a| slide with |axis|, so that neighbours share what they read; |apart|:
@@ -266,19 +267,19 @@ static double loads_of(const tiling *t, int64_t rows, int64_t columns)
 {
     double taps = t->window == NULL ? 1 : (double)bl_extent_of(t->window);
     double vectors = t->window == NULL ? 1 : ((double)t->apart * (double)(rows - 1) + taps) / taps;
-    return ((double)columns * vectors * t->column_load + (t->window == NULL ? (double)rows * t->row_load : 1)) /
+    double row_load = t->row_load - (t->unpacked_along && columns == 1 && rows <= UNPACKED_ROWS ? 1 - IN_MEMORY : 0);
+    return ((double)columns * vectors * t->column_load + (t->window == NULL ? (double)rows * row_load : 1)) /
            (double)(rows * columns);
 }
 
-/* The best rows by columns for the registers: accumulators, one vector of each column, and one of a row.  |vectors| is how many
- * columns there are at most; |slides|: a window slides along the rows. */
+/* The best rows by columns for the registers: accumulators, a vector of each column, one of a row.  |vectors|: most columns. */
 static void choose_tile(tiling *t, const bl_target *target, int64_t vectors, int64_t most_columns, int64_t most_rows)
 {
     int64_t extent = bl_extent_of(t->row_axis);
     double best = 1e30;
 
     if (!bl_is_fixed(t->row_axis))
-        most_rows = at_most(most_rows, NAMED_ROWS);
+        most_rows = at_most(most_rows, t->unpacked_along ? UNPACKED_ROWS : NAMED_ROWS);
     for (int64_t columns = 1; columns <= most_columns && columns <= vectors; columns++) {
         for (int64_t rows = 1; rows <= most_rows && rows <= extent; rows++) {
             double waste, loads, cost;
@@ -287,7 +288,8 @@ static void choose_tile(tiling *t, const bl_target *target, int64_t vectors, int
             waste = (double)((extent + rows - 1) / rows * rows) / (double)extent *
                     (double)((vectors + columns - 1) / columns * columns) / (double)vectors;
             loads = loads_of(t, rows, columns);
-            cost = waste * ((loads > 1.0 ? loads : 1.0) + 0.25 * loads + (rows * columns * t->sums < 8 ? 0.5 : 0));
+            cost = waste * ((loads > 1.0 ? loads : 1.0) + 0.25 * loads +
+                            (rows * columns * t->sums < (t->unpacked_along ? UNPACKED_ROWS : 8) ? 0.5 : 0));
             if (t->slides && is_crowded(target, rows, columns) && rows * columns > MOST_SLIDING)
                 cost *= CROWDED;
             if (cost < best) {
@@ -308,6 +310,7 @@ static void weigh_operands(facts *f, const bl_target *target, tiling *t, const b
         return;
     t->row_load += UNPACKING * unpacking(f, t->row_axis);
     t->column_load += UNPACKING * unpacking(f, columns);
+    t->unpacked_along = columns != t->lanes_axis && t->column_load > 1 && t->row_load == 1;
 }
 
 /* How many of |rows| along |axis| share each vector of |a|: all where it stays the same, and where windows overlap as many as

@@ -187,15 +187,15 @@ static bool always_together(bl_tune *tune, const bl_node *a, const bl_node *b)
     return true;
 }
 
-/* Loops a and b, b inside a, as one loop over their product, if no access then needs a division.  Not a loop of an extent that is
- * named: the product could have no lanes, where b by itself can. */
+/* Loops a and b, b inside a, as one loop over their product, if no access then needs a division.  Not a loop of a named extent
+ * with one of a constant extent: the product could have no lanes, where a loop of a constant extent can. */
 static bool merge(bl_tune *tune, const bl_node *a, const bl_node *b)
 {
     bl_ir *ir = tune->ir;
     const bl_node *both = NULL, *sink = NULL;
     bl_ptrmap none;
 
-    if (!bl_is_fixed(a) || !bl_is_fixed(b) || !always_together(tune, a, b) || bl_extent_of(a) > INT32_MAX / bl_extent_of(b))
+    if (bl_is_fixed(a) != bl_is_fixed(b) || !always_together(tune, a, b) || bl_extent_of(a) > INT32_MAX / bl_extent_of(b))
         return false;
     bl_ptrmap_init(&none, bl_ir_arena(ir));
     both = bl_range(ir, (int)a->arg, (bl_axis_kind)a->sub, bl_mul(ir, a->src[0], b->src[0]));
