@@ -74,10 +74,7 @@ bl_status bl_token_normalise(bl_token_encoder *e, bl_text room[2], bl_span *text
 
 /* ---- expressions */
 
-enum {
-    STEPS_BYTE = 4
-}; /* \s*[\r
-    * ]+ backtracks once over a run of blanks, one step for each blank; other patterns may too */
+enum { STEPS_BYTE = 4 }; /* \s*[\r\n]+ backtracks once over a run of blanks, one step for each; others may too */
 
 /* A match at one position of a long text may take steps in proportion to the text. */
 static bl_status raise_limit(bl_token_encoder *e, size_t len)

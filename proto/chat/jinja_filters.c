@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Filters of Jinja2 3.1 on one value, with transformers' tojson, and from_json, which templates of other engines use.  Those on
- * sequences are in jinja_sequences.c. */
+/* Jinja2 3.1's filters of a single value, transformers' tojson, and from_json, which templates of other engines use.
+ * jinja_sequences.c has the filters of sequences. */
 #include "proto/chat/jinja_rows.h"
 
 #include "proto/json.h"
@@ -19,7 +19,7 @@ static bl_span text_of(bl_jinja_run *run, bl_jinja_value value)
     return bl_jinja_text(bl_jinja_str(run, value));
 }
 
-/* Markup stays Markup. */
+/* The result is marked as safe if the input is. */
 static bl_jinja_value marked_as(bl_jinja_value value, bl_jinja_value self)
 {
     value.flag = self.kind == BL_JINJA_STRING && self.flag;
@@ -48,7 +48,7 @@ bl_jinja_value bl_jinja_filter_capitalize(bl_jinja_run *run, bl_jinja_value self
     return marked_as(bl_jinja_recase(run, text_of(run, self), BL_JINJA_CAPITAL), self);
 }
 
-/* Words begin behind -, (, {, [, < and spaces; unlike str.title(). */
+/* Unlike str.title(), words begin only after -, (, {, [, < and spaces. */
 bl_jinja_value bl_jinja_filter_title(bl_jinja_run *run, bl_jinja_value self, const bl_jinja_value *at, const bl_jinja_args *args)
 {
     bl_span text = text_of(run, self);
@@ -160,7 +160,7 @@ bl_jinja_value bl_jinja_filter_indent(bl_jinja_run *run, bl_jinja_value self, co
     bl_jinja_buffer out = {0};
     (void)args;
     if (self.kind != BL_JINJA_STRING)
-        return bl_jinja_binary(run, BL_JINJA_T_ADD, self, bl_jinja_string(BL_S("\n"))); /* fails */
+        return bl_jinja_binary(run, BL_JINJA_T_ADD, self, bl_jinja_string(BL_S("\n"))); /* raises the error */
     if (at[0].kind != BL_JINJA_STRING && at[0].kind != BL_JINJA_ABSENT && !bl_jinja_as_int(at[0], &width))
         return bl_jinja_fail(run, BL_EINVAL, "can't multiply sequence by non-int of type '%s'", bl_jinja_type(at[0]));
     if (at[0].kind != BL_JINJA_STRING)
@@ -172,7 +172,7 @@ bl_jinja_value bl_jinja_filter_indent(bl_jinja_run *run, bl_jinja_value self, co
         if (starts ? first : blank || line.len > 0)
             bl_jinja_put_span(run, &out, indention);
         bl_jinja_put_span(run, &out, line);
-        if (i == text.len && whole > line.len) { /* the text ends with a newline: an empty line follows */
+        if (i == text.len && whole > line.len) { /* the text ends with a newline, so an empty line follows */
             bl_jinja_puts(run, &out, "\n");
             if (blank)
                 bl_jinja_put_span(run, &out, indention);
@@ -238,7 +238,7 @@ bl_jinja_value bl_jinja_filter_wordcount(bl_jinja_run *run, bl_jinja_value self,
     return bl_jinja_int(words);
 }
 
-/* Without tags and comments, and with single spaces. */
+/* Removes tags and comments and collapses whitespace to single spaces. */
 bl_jinja_value bl_jinja_filter_striptags(bl_jinja_run *run, bl_jinja_value self, const bl_jinja_value *at,
                                          const bl_jinja_args *args)
 {
@@ -336,7 +336,8 @@ bl_jinja_value bl_jinja_filter_xmlattr(bl_jinja_run *run, bl_jinja_value self, c
 
 /* ---- numbers */
 
-/* A text of Python's int(): digits of |base| with a sign, underscores and spaces around; false: it is none. */
+/* Parses the text as Python's int(): digits of |base| with a sign, underscores and surrounding spaces.  False if it is no
+ * integer. */
 static bool read_int(bl_span text, int64_t base, int64_t *out)
 {
     char digits[80];
@@ -363,7 +364,7 @@ static bool read_int(bl_span text, int64_t base, int64_t *out)
     return n > first && stop == digits + n && errno == 0 && i == text.len;
 }
 
-/* A text of Python's float(). */
+/* Parses the text as Python's float(). */
 static bool read_float(bl_span text, double *out)
 {
     char copy[400];
@@ -402,7 +403,7 @@ bl_jinja_value bl_jinja_filter_int(bl_jinja_run *run, bl_jinja_value self, const
     if (self.kind == BL_JINJA_UNDEFINED)
         return bl_jinja_get_attribute(run, self, BL_S("__int__"));
     if (at[1].kind != BL_JINJA_ABSENT && !bl_jinja_as_int(at[1], &base))
-        base = -1; /* no text is a number of such a base */
+        base = -1; /* no text is a number of an invalid base */
     if (bl_jinja_as_int(self, &whole) || (self.kind == BL_JINJA_STRING && read_int(bl_jinja_text(self), base, &whole)))
         return bl_jinja_int(whole);
     if (as_float(self, &number) && isfinite(number))
@@ -439,7 +440,7 @@ static double round_to(double value, int64_t digits)
     char text[700];
     if (!isfinite(value) || digits > 300)
         return value;
-    if (digits >= 0) { /* the exact decimal value, rounded to even */
+    if (digits >= 0) { /* rounds the exact decimal value, ties to even */
         (void)snprintf(text, sizeof text, "%.*f", (int)digits, value);
         return strtod(text, NULL);
     }
@@ -576,6 +577,6 @@ bl_jinja_value bl_jinja_filter_attr(bl_jinja_run *run, bl_jinja_value self, cons
     if (at[0].kind != BL_JINJA_STRING)
         return bl_jinja_fail(run, BL_EINVAL, "attribute name must be string, not '%s'", bl_jinja_type(at[0]));
     if (self.kind == BL_JINJA_DICT && bl_jinja_find_method(self.kind, bl_jinja_text(at[0])) == NULL)
-        return bl_jinja_no_member(self, bl_jinja_text(at[0])); /* not its key */
+        return bl_jinja_no_member(self, bl_jinja_text(at[0])); /* reads the attribute, not the dict's key */
     return bl_jinja_get_attribute(run, self, bl_jinja_text(at[0]));
 }

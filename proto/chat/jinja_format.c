@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* "..." % values, and "...".format(values): both read a specification of one form and print a value by it. */
+/* "..." % values, and "...".format(values): both parse the same format specification and print a value with it. */
 #include "proto/chat/jinja.h"
 
 #include <math.h>
@@ -7,15 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDEST = 100000 /* of a field; digits of a float are fewer */, MOST_DIGITS = 400 };
+enum { WIDEST = 100000 /* largest field width; MOST_DIGITS limits the digits of a float */, MOST_DIGITS = 400 };
 
 typedef struct spec {
     uint32_t fill;
     char align; /* '<', '>', '^', '=', or 0 */
     char sign;  /* '+', ' ', or 0 */
     bool alternate, grouped;
-    int64_t width, precision; /* -1: none */
-    char type;                /* 0: none */
+    int64_t width, precision; /* -1: not given */
+    char type;                /* 0: not given */
 } spec;
 
 static bl_jinja_value fail_format(bl_jinja_run *run, const char *what)
@@ -23,7 +23,7 @@ static bl_jinja_value fail_format(bl_jinja_run *run, const char *what)
     return bl_jinja_fail(run, BL_EINVAL, "%s", what);
 }
 
-/* |text| in a field; |digits| are at its end, behind a sign and a prefix. */
+/* Pads |text| to the width of the field; the last |digits| bytes are its digits, after a sign and a prefix. */
 static void put_field(bl_jinja_run *run, bl_jinja_buffer *out, const spec *s, bl_span text, size_t digits)
 {
     int64_t pad = s->width - (int64_t)bl_jinja_points(text);
@@ -44,7 +44,7 @@ static void put_text(bl_jinja_run *run, bl_jinja_buffer *out, const spec *s, bl_
     put_field(run, out, s, text, text.len);
 }
 
-/* A comma between groups of three of the |n| digits at |text|. */
+/* Puts a comma between groups of three of the |n| digits at |text|. */
 static size_t group_digits(char *text, size_t n)
 {
     char copy[MOST_DIGITS + 64];
@@ -154,7 +154,7 @@ typedef struct percent {
     bl_jinja_buffer out;
     const char *p, *end;
     bl_jinja_value value; /* the right operand */
-    size_t next;          /* of its items, if it is a tuple */
+    size_t next;          /* next item, if the operand is a tuple */
     bool named;
 } percent;
 
@@ -277,7 +277,7 @@ bl_jinja_value bl_jinja_percent(bl_jinja_run *run, bl_span format, bl_jinja_valu
         all = f.next == value.as.list->count;
     else if (value.kind == BL_JINJA_DICT || value.kind == BL_JINJA_LIST || value.kind == BL_JINJA_RANGE ||
              value.kind == BL_JINJA_UNDEFINED)
-        all = true; /* what has items need not be used */
+        all = true; /* a value that has items may remain unused */
     if (!all && !run->failed)
         return fail_format(run, "not all arguments converted during string formatting");
     return bl_jinja_take(&f.out);
@@ -416,7 +416,7 @@ static bl_jinja_value format_value(formatter *f, bl_span field)
     return value;
 }
 
-/* A field without its braces. */
+/* A replacement field without its braces. */
 static void format_field(formatter *f, bl_span field)
 {
     const char *colon = memchr(field.data, ':', field.len);

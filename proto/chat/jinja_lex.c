@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The lexer of Jinja2 with trim_blocks and lstrip_blocks: a tag takes the newline behind it, and the blanks between the start of
- * its line and itself; "-" in a tag takes all whitespace on its side, "+" takes none. */
+/* The lexer of Jinja2 with trim_blocks and lstrip_blocks: a tag removes the newline after it, and the blanks from the start of
+ * its line; "-" in a tag removes all whitespace on its side, "+" none. */
 #include "proto/chat/jinja.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@ typedef struct lexer {
     bl_arena *arena;
     bl_err *err;
     const char *start, *end, *p;
-    const char *counted; /* lines up to here are in |line| */
+    const char *counted; /* |line| counts the lines up to here */
     int line;
     bool line_starts; /* |p| is at the start of a line */
     bl_jinja_token *tokens;
@@ -83,7 +83,8 @@ static const char *skip_space(const lexer *lex, const char *p)
 
 /* ---- between tags */
 
-/* Is there an end of a tag at |p|: "%}" for |close|, with its sign?  Gives the place behind it and what it swallows. */
+/* Whether a tag ends at |p|: |close|, such as "%}", with its sign.  Returns the place after it and after the whitespace that it
+ * removes. */
 static const char *tag_end(const lexer *lex, const char *p, const char *close, bool trims)
 {
     if (looks_at(lex, p, close)) {
@@ -95,7 +96,7 @@ static const char *tag_end(const lexer *lex, const char *p, const char *close, b
     return trims && p < lex->end && *p == '+' && looks_at(lex, p + 1, close) ? p + 3 : NULL;
 }
 
-/* "{%" with a sign, then |word|: the place behind the word and its blanks, or NULL. */
+/* Matches "{%" with a sign, then |word|.  Returns the place after the word and its blanks, or NULL. */
 static const char *tag_word(const lexer *lex, const char *p, const char *word)
 {
     if (!looks_at(lex, p, "{%"))
@@ -107,7 +108,7 @@ static const char *tag_word(const lexer *lex, const char *p, const char *word)
     return looks_at(lex, p, word) ? skip_space(lex, p + strlen(word)) : NULL;
 }
 
-/* Data up to a tag at |tag|, less what the tag's sign takes. */
+/* Adds the data up to the tag at |tag|, without the whitespace that the tag's sign removes. */
 static void add_data(lexer *lex, const char *tag, bool is_variable)
 {
     bl_span text = {lex->p, (size_t)(tag - lex->p)};
@@ -161,7 +162,7 @@ static bl_status lex_raw(lexer *lex, const char *begin)
 
 /* ---- within tags */
 
-/* Digits with single underscores between them; NULL where there is none. */
+/* Skips digits with single underscores between them; NULL if there are none. */
 static const char *skip_digits(const lexer *lex, const char *p, int base)
 {
     const char *last = NULL;
@@ -237,7 +238,7 @@ static bl_status lex_integer(lexer *lex)
     return BL_OK;
 }
 
-/* Up to |most| digits of |base| at *p. */
+/* Reads |least| to |most| digits of |base| at |*p|. */
 static bool read_code(const char **p, const char *end, int least, int most, int base, uint32_t *out)
 {
     int n = 0;
@@ -265,7 +266,7 @@ static size_t encode_point(char *out, uint32_t c)
     return n;
 }
 
-/* An escape behind its backslash at *p.  False where it is malformed. */
+/* Resolves the escape after the backslash at |*p|.  False if it is malformed. */
 static bool resolve_escape(const char **p, const char *end, char *out, size_t *n)
 {
     static const char letters[] = "abfnrtv\\'\"", means[] = "\a\b\f\n\r\t\v\\'\"";
@@ -290,7 +291,7 @@ static bool resolve_escape(const char **p, const char *end, char *out, size_t *n
     } else if (**p == 'N') {
         return false;
     } else {
-        out[(*n)++] = '\\'; /* not an escape: both characters stay */
+        out[(*n)++] = '\\'; /* not an escape: keep both characters */
         return true;
     }
     *n += encode_point(out + *n, code);
@@ -384,7 +385,7 @@ static bl_status lex_tag(lexer *lex, bool is_variable)
         }
         lex->p = skip_space(lex, lex->p);
         if (lex->p == lex->end)
-            return BL_OK; /* the parser misses the end */
+            return BL_OK; /* the parser reports the missing end */
         if (lex->open == 0 && tag_end(lex, lex->p, close, !is_variable) != NULL)
             continue;
         BL_TRY(lex_within(lex));
@@ -413,7 +414,7 @@ static bl_status lex_next(lexer *lex)
     return tag[1] == '#' ? lex_comment(lex) : lex_tag(lex, tag[1] == '{');
 }
 
-/* Every kind of newline becomes "\n", and one at the very end is left out. */
+/* Converts every kind of newline to "\n" and removes one at the very end. */
 static char *normalise(bl_arena *arena, bl_span source, size_t *len)
 {
     char *out = bl_arena_alloc(arena, source.len + 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Methods of Python's strings, lists and dicts that a sandboxed template may call: those that change nothing. */
+/* The methods of Python's strings, lists and dicts that a sandboxed template may call: those that do not modify their object. */
 #include "proto/chat/jinja_rows.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ static bool is_given(bl_jinja_value value)
     return value.kind != BL_JINJA_ABSENT && value.kind != BL_JINJA_NONE;
 }
 
-/* The argument as a string or an integer; a failure where it is none. */
+/* The argument as a string or an integer; fails for another kind. */
 static bl_span need_string(bl_jinja_run *run, bl_jinja_value value)
 {
     if (value.kind != BL_JINJA_STRING)
@@ -62,7 +62,7 @@ METHOD(casefold)
 static bl_jinja_value strip(bl_jinja_run *run, bl_jinja_value self, const bl_jinja_value *at, bool left, bool right)
 {
     bl_span chars = is_given(at[0]) ? need_string(run, at[0]) : BL_S("");
-    if (run->failed || !bl_jinja_work(run, self.len * (chars.len / 16 + 1))) /* each character beside each of |chars| */
+    if (run->failed || !bl_jinja_work(run, self.len * (chars.len / 16 + 1))) /* compares each character with each of |chars| */
         return bl_jinja_none();
     return marked_as(bl_jinja_string(bl_jinja_strip(bl_jinja_text(self), is_given(at[0]) ? &chars : NULL, left, right)), self);
 }
@@ -85,18 +85,18 @@ METHOD(rstrip)
     return strip(run, self, at, false, true);
 }
 
-/* The part of a string between two indices, as a slice has it. */
+/* The part of a string between two indices, with the rules of a slice. */
 static bl_span between(bl_jinja_run *run, bl_jinja_value self, bl_jinja_value start, bl_jinja_value end, bool *empty)
 {
     size_t count = bl_jinja_work(run, self.len) ? bl_jinja_points(bl_jinja_text(self)) : 0;
     int64_t from = is_given(start) ? need_int(run, start, 0) : 0;
     bl_jinja_value part = bl_jinja_slice(run, self, is_given(start) ? start : bl_jinja_none(),
                                          is_given(end) ? end : bl_jinja_none(), bl_jinja_none());
-    *empty = from > (int64_t)count; /* behind the end there is not even an empty string */
+    *empty = from > (int64_t)count; /* beyond the end there is not even an empty match */
     return bl_jinja_text(part);
 }
 
-/* Is |text| at the start, or the end, of the part? */
+/* Whether the part starts, or ends, with |text|. */
 static bl_jinja_value has_end(bl_jinja_run *run, bl_jinja_value self, const bl_jinja_value *at, bool start)
 {
     bool empty = false, found = false;
@@ -152,7 +152,7 @@ static int64_t find_last(bl_span text, bl_span what)
     return -1;
 }
 
-/* The index in characters, or -1. */
+/* The index in code points, or -1. */
 static int64_t find_index(bl_jinja_run *run, bl_jinja_value self, const bl_jinja_value *at, bool last)
 {
     bool empty = false;
@@ -237,7 +237,7 @@ bl_jinja_value bl_jinja_split_spaces(bl_jinja_run *run, bl_span text, int64_t mo
             break;
         const char *from = p;
         if (most >= 0 && (int64_t)list.count == most) {
-            push_text(run, &list, &cap, from, end); /* the rest, with the spaces at its end */
+            push_text(run, &list, &cap, from, end); /* the rest, including trailing spaces */
             break;
         }
         while (p < end && !bl_jinja_is_space(bl_jinja_point(p, end, &bytes)))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Members, slices and arithmetic of values, as Python has them. */
+/* Members, slices and arithmetic of values with Python's semantics. */
 #include "proto/chat/jinja.h"
 
 #include <math.h>
@@ -42,7 +42,7 @@ static bl_jinja_value fail_undefined(bl_jinja_run *run, bl_jinja_value value)
     return bl_jinja_fail(run, BL_EINVAL, "%.*s", (int)text.len, text.data);
 }
 
-/* What getattr() finds; false: nothing. */
+/* getattr() of the value; false: no such attribute. */
 static bool find_attribute(bl_jinja_run *run, bl_jinja_value of, bl_span name, bl_jinja_value *out)
 {
     const bl_jinja_function *row = bl_jinja_find_method(of.kind, name);
@@ -106,7 +106,7 @@ bl_jinja_value bl_jinja_get_item(bl_jinja_run *run, bl_jinja_value of, bl_jinja_
 
 /* ---- slices */
 
-/* The bound of a slice over |count| items, as slice.indices() has it. */
+/* The bound of a slice over |count| items, as slice.indices() computes it. */
 static bool slice_bound(bl_jinja_run *run, bl_jinja_value bound, int64_t count, int64_t step, int64_t absent, int64_t *out)
 {
     int64_t low = step < 0 ? -1 : 0, high = step < 0 ? count - 1 : count;
@@ -263,7 +263,7 @@ static bl_jinja_value add_strings(bl_jinja_run *run, bl_jinja_value a, bl_jinja_
     bool safe = a.flag || b.flag;
     if (!safe && (a.len == 0 || b.len == 0))
         return a.len == 0 ? b : a;
-    if (safe) { /* Markup escapes what it is joined with */
+    if (safe) { /* Markup escapes the other operand */
         bl_jinja_put_escaped(run, &out, a);
         bl_jinja_put_escaped(run, &out, b);
     } else {
@@ -288,7 +288,7 @@ static bl_jinja_value add_lists(bl_jinja_run *run, bl_jinja_value a, bl_jinja_va
     return bl_jinja_list_of(run, a.kind, at, n + m);
 }
 
-/* A string, list or tuple, several times. */
+/* Repeats a string, list or tuple. */
 static bl_jinja_value repeat(bl_jinja_run *run, bl_jinja_value a, int64_t times)
 {
     size_t one = a.kind == BL_JINJA_STRING ? a.len : a.as.list->count, n = times > 0 ? (size_t)times : 0;

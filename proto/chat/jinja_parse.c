@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Expressions of Jinja2, by recursive descent. */
+/* The recursive-descent parser of Jinja2 expressions. */
 #include "proto/chat/jinja_parts.h"
 
 #include <string.h>
 
 enum {
-    MOST_DEPTH = 200, /* of statements and expressions within each other */
-    MOST_HEIGHT = 500 /* of a tree, to which a chain of operators adds one for each */
+    MOST_DEPTH = 200, /* nesting of statements and expressions */
+    MOST_HEIGHT = 500 /* height of a tree; each operator of a chain adds one */
 };
 
 /* ---- failures and nodes */
@@ -20,7 +20,7 @@ bl_jinja_node *bl_jinja_refuse(bl_jinja_parser *p, int line, const char *what, b
     return NULL;
 }
 
-/* What an error calls the token at hand. */
+/* How an error names the current token. */
 bl_span bl_jinja_says(const bl_jinja_token *t)
 {
     const char *text = bl_jinja_token_says(t->kind);
@@ -174,7 +174,7 @@ static bool ends_tuple(const bl_jinja_parser *p, const char *end)
            p->t->kind == BL_JINJA_T_RPAREN || (end != NULL && bl_jinja_is_name(p->t, end));
 }
 
-/* One expression, or several with commas between them.  |end|: a name that ends it. */
+/* Parses one expression, or several separated by commas.  |end|: a name that ends the list. */
 bl_jinja_node *bl_jinja_parse_tuple(bl_jinja_parser *p, int how, const char *end)
 {
     bl_jinja_node *tuple = bl_jinja_node_make(p, BL_JINJA_MAKE_TUPLE, p->t->line);
@@ -340,7 +340,7 @@ static void parse_arguments(bl_jinja_parser *p, bl_jinja_node *call)
     (void)bl_jinja_expect(p, BL_JINJA_T_RPAREN);
 }
 
-/* What stands in brackets: an expression, or the parts of a slice of |of|. */
+/* Parses the contents of brackets: an expression, or the parts of a slice of |of|. */
 static bl_jinja_node *parse_subscript(bl_jinja_parser *p, bl_jinja_node *of)
 {
     const bl_jinja_token *t = p->t;
@@ -366,7 +366,7 @@ static bl_jinja_node *parse_member(bl_jinja_parser *p, bl_jinja_node *of)
     const bl_jinja_token *t = p->t;
     if (bl_jinja_skip(p, BL_JINJA_T_LBRACKET)) {
         bl_jinja_node *node = NULL;
-        if (p->t->kind == BL_JINJA_T_RBRACKET) /* an empty tuple, as Jinja2 has it */
+        if (p->t->kind == BL_JINJA_T_RBRACKET) /* an empty tuple, as in Jinja2 */
             node = bl_jinja_node_of(p, BL_JINJA_ITEM, t->line, of, bl_jinja_node_make(p, BL_JINJA_MAKE_TUPLE, t->line), NULL);
         else
             node = parse_subscript(p, of);
@@ -398,7 +398,7 @@ static bl_jinja_node *parse_postfix(bl_jinja_parser *p, bl_jinja_node *node)
     return node;
 }
 
-/* A name with dots, of a filter or test. */
+/* Parses the dotted name of a filter or test. */
 static const bl_jinja_token *parse_dotted(bl_jinja_parser *p, bl_span *name)
 {
     const bl_jinja_token *t = bl_jinja_expect(p, BL_JINJA_T_NAME);
@@ -413,7 +413,7 @@ static const bl_jinja_token *parse_dotted(bl_jinja_parser *p, bl_span *name)
     return t;
 }
 
-/* Filters behind |node|; |node| NULL: the first one stands there without its "|". */
+/* Parses the filters after |node|; |starts|: the first filter has no "|" before it. */
 bl_jinja_node *bl_jinja_parse_filters(bl_jinja_parser *p, bl_jinja_node *node, bool starts)
 {
     while (!p->failed && (starts || bl_jinja_skip(p, BL_JINJA_T_PIPE))) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Values as text: str() and repr() of Python, and JSON as json.dumps() writes it. */
+/* Converts values to text: Python's str() and repr(), and JSON as json.dumps() writes it. */
 #include "proto/chat/jinja.h"
 
 #include "proto/number.h"
@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The digits of bl_print_f64, which are the shortest, in Python's form: a fraction always, an exponent outside 1e-4 .. 1e16. */
+/* Formats the shortest digits, from bl_print_f64, as Python does: always with a fraction, and with an exponent outside 1e-4 ..
+ * 1e16. */
 size_t bl_jinja_print_float(char *out, double value)
 {
     char text[BL_NUMBER_CHARS], digits[BL_NUMBER_CHARS];
@@ -281,7 +282,7 @@ typedef struct json_writer {
 
 static void put_json(json_writer *json, bl_jinja_value value);
 
-/* Before an item or, with |closes|, before the closing bracket. */
+/* Writes the separator before an item or, with |closes|, before the closing bracket. */
 static void put_break(json_writer *json, bool first, bool closes)
 {
     if (!first && !closes)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The tables of what a template can call, and the global functions. */
+/* The tables of filters, tests, methods and globals, and the global functions. */
 #include "proto/chat/jinja_rows.h"
 
 #include <stdio.h>
@@ -160,11 +160,13 @@ bl_jinja_value bl_jinja_global_strftime_now(bl_jinja_run *run, bl_jinja_value se
     (void)args;
     if (at[0].kind != BL_JINJA_STRING || format.len + 2 > sizeof form || memchr(format.data, '\0', format.len) != NULL)
         return bl_jinja_fail(run, BL_EINVAL, "strftime_now takes a format of at most %d bytes", MOST_TIME - 2);
-    (void)snprintf(form, sizeof form, "%.*s.", (int)format.len, format.data); /* the dot: an empty text is then no failure */
+    (void)snprintf(form, sizeof form, "%.*s.", (int)format.len, format.data); /* the dot distinguishes an empty result from a
+                                                                               * failure */
     bool known = localtime_r(&now, &parts) != NULL;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    size_t n = known ? strftime(text, sizeof text, form, &parts) : 0; /* the template's own; it cannot write past |text| */
+    size_t n = known ? strftime(text, sizeof text, form, &parts) : 0; /* the format comes from the template; strftime cannot write
+                                                                       * past |text| */
 #pragma GCC diagnostic pop
     if (n == 0)
         return bl_jinja_fail(run, BL_EINVAL, "the time of strftime_now is longer than %d bytes", MOST_TIME - 2);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Executing the nodes of a template.  Scopes follow Jinja2: a loop's body, a macro, and the blocks of set, filter, call, with and
- * generation have one of their own, `if` has none; a name is looked up from the inside out, at the time when it is read. */
+/* Executes the nodes of a template.  Scopes follow Jinja2: the body of a loop, a macro, and the blocks of set, filter, call, with
+ * and generation each have their own scope, `if` has none.  A name is looked up from the innermost scope outwards when it is
+ * read. */
 #include "proto/chat/jinja.h"
 
 #include <string.h>
@@ -79,7 +80,7 @@ static void gather_arguments(bl_jinja_run *run, const bl_jinja_node *node, bl_ji
     }
 }
 
-/* The next of the names in |params|; an empty one ends. */
+/* Reads the next name in |params|; empty at the end. */
 static bl_span next_parameter(const char **params, bool *optional, bool *by_name)
 {
     const char *p = *params + strspn(*params, " ");
@@ -120,11 +121,11 @@ bl_jinja_value bl_jinja_call_row(bl_jinja_run *run, const bl_jinja_function *row
 }
 
 struct bl_jinja_macro {
-    const bl_jinja_node *node; /* DEFINE_MACRO, or a CALL_BLOCK as the caller of its macro */
+    const bl_jinja_node *node; /* DEFINE_MACRO, or a CALL_BLOCK that is the caller of its macro */
     bl_jinja_scope *scope;
 };
 
-/* The statements' text instead of what they print. */
+/* Executes the statements and returns their output as a string. */
 static bl_jinja_value capture(bl_jinja_run *run, const bl_jinja_nodes *body, bl_jinja_scope *scope)
 {
     bl_jinja_buffer buffer = {0}, *out = run->out;
@@ -144,7 +145,7 @@ static bool is_parameter(const bl_jinja_node *node, bl_span name)
     return false;
 }
 
-/* What a macro was given beyond its parameters: caller, kwargs and varargs, or an error. */
+/* Binds the arguments beyond the macro's parameters: caller, kwargs and varargs, or fails. */
 static void bind_rest(bl_jinja_run *run, const bl_jinja_macro *macro, const bl_jinja_args *args, bl_jinja_scope *scope)
 {
     const bl_jinja_node *node = macro->node;
@@ -224,15 +225,15 @@ static bl_jinja_value call_macro(bl_jinja_run *run, const bl_jinja_macro *macro,
 struct bl_jinja_loop {
     const bl_jinja_node *node;
     bl_jinja_scope *outer;
-    bl_jinja_list items; /* from |next| on they are to come, and pass the loop's test unless |passed| */
+    bl_jinja_list items; /* items from |next| on are still to come; each must pass the loop's condition unless |passed| */
     size_t next;
-    const bl_jinja_range *range; /* that the items are computed of, or NULL */
-    bool passed, peeked;         /* |after| has been taken from the items already; ABSENT: there was none */
+    const bl_jinja_range *range; /* the range that the items are computed from, or NULL */
+    bool passed, peeked;         /* |peeked|: |after| is already read ahead; ABSENT: there was no further item */
     bl_jinja_value before, current, after, changed;
     int64_t index0, depth0;
 };
 
-/* ABSENT at the end. */
+/* The next item; ABSENT at the end. */
 static bl_jinja_value pull(bl_jinja_run *run, bl_jinja_loop *loop)
 {
     while (loop->next < loop->items.count && bl_jinja_work(run, 0)) {
@@ -263,7 +264,7 @@ static bl_jinja_value peek(bl_jinja_run *run, bl_jinja_loop *loop)
 
 static int64_t loop_length(bl_jinja_run *run, bl_jinja_loop *loop)
 {
-    if (loop->node->c != NULL && !loop->passed) { /* Jinja2 makes a list of the rest */
+    if (loop->node->c != NULL && !loop->passed) { /* Jinja2 also converts the rest to a list */
         bl_jinja_list rest = {0};
         size_t cap = 0;
         for (bl_jinja_value item = pull(run, loop); item.kind != BL_JINJA_ABSENT; item = pull(run, loop))
@@ -386,7 +387,7 @@ bl_jinja_value bl_jinja_invoke(bl_jinja_run *run, bl_jinja_value callee, const b
     if (callee.kind == BL_JINJA_LOOP)
         return call_loop(run, callee.as.loop, args);
     if (callee.kind == BL_JINJA_UNDEFINED)
-        return bl_jinja_get_attribute(run, callee, BL_S("__call__")); /* fails with what is undefined */
+        return bl_jinja_get_attribute(run, callee, BL_S("__call__")); /* fails with the message of an undefined value */
     return bl_jinja_fail(run, BL_EINVAL, "'%s' object is not callable", bl_jinja_type(callee));
 }
 
@@ -479,7 +480,7 @@ static bl_jinja_value eval_slice(bl_jinja_run *run, const bl_jinja_node *node, b
     return run->failed ? bl_jinja_none() : bl_jinja_slice(run, of, start, stop, by);
 }
 
-/* A filter or test of |subject|. */
+/* Applies a filter or test to |subject|. */
 static bl_jinja_value apply(bl_jinja_run *run, const bl_jinja_node *node, bl_jinja_value subject, bl_jinja_scope *scope)
 {
     bl_jinja_args args;
@@ -492,7 +493,7 @@ static bl_jinja_value apply(bl_jinja_run *run, const bl_jinja_node *node, bl_jin
     return bl_jinja_call_row(run, node->row, subject, &args);
 }
 
-/* The filters of a block over its text. */
+/* Applies the filters of a block to its text. */
 static bl_jinja_value apply_chain(bl_jinja_run *run, const bl_jinja_node *node, bl_jinja_value text, bl_jinja_scope *scope)
 {
     if (node == NULL || run->failed)
@@ -571,7 +572,7 @@ static bl_jinja_value eval_node(bl_jinja_run *run, const bl_jinja_node *node, bl
         return eval_items(run, node, scope);
     case BL_JINJA_MAKE_DICT:
         return eval_dict(run, node, scope);
-    default: /* no expression */
+    default: /* not an expression */
         return value;
     }
 }
@@ -621,7 +622,7 @@ static void run_with(bl_jinja_run *run, const bl_jinja_node *node, bl_jinja_scop
     bl_jinja_scope_close(run, scope);
 }
 
-/* The text of a block with a scope of its own, through its filters. */
+/* Executes a block in its own scope and applies the block's filters to its text. */
 static bl_jinja_value run_block(bl_jinja_run *run, const bl_jinja_node *node, bl_jinja_scope *outer)
 {
     bl_jinja_scope *scope = bl_jinja_scope_open(run, outer);
@@ -675,7 +676,7 @@ static void execute_node(bl_jinja_run *run, const bl_jinja_node *node, bl_jinja_
     case BL_JINJA_CONTINUE:
         run->flow = node->op == BL_JINJA_BREAK ? BL_JINJA_BROKEN : BL_JINJA_CONTINUED;
         break;
-    default: /* no statement */
+    default: /* not a statement */
         break;
     }
 }

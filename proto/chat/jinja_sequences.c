@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Filters of Jinja2 3.1 on sequences.  Where Jinja2 has a generator, a stream holds what was computed, and a failure is raised
- * when the stream is read up to it: a generator that nobody reads fails never. */
+/* Jinja2 3.1's filters of sequences.  Where Jinja2 returns a generator, a stream holds the computed items and an error, which a
+ * read past the items raises: a generator that is never read never fails. */
 #include "proto/chat/jinja_rows.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ static bl_jinja_value get_part(bl_jinja_run *run, bl_jinja_value item, bl_span p
     return bl_jinja_get_item(run, item, part.len > 0 && i == part.len ? bl_jinja_int(index) : bl_jinja_string(part));
 }
 
-/* The attribute with dots of |item|; a part that is undefined becomes |other|, unless that is absent. */
+/* The dotted attribute of |item|; |other| replaces an undefined part unless it is absent. */
 static bl_jinja_value get_path(bl_jinja_run *run, bl_jinja_value item, bl_jinja_value path, bl_jinja_value other)
 {
     bl_span text = bl_jinja_text(path);
@@ -49,7 +49,7 @@ static bl_jinja_value ignore_case(bl_jinja_run *run, bl_jinja_value value, bool 
     return value.kind == BL_JINJA_STRING && !case_sensitive ? bl_jinja_recase(run, bl_jinja_text(value), BL_JINJA_LOWER) : value;
 }
 
-/* The values at paths with commas between them, as a list. */
+/* The values at comma-separated paths, as a list. */
 static bl_jinja_value get_paths(bl_jinja_run *run, bl_jinja_value item, bl_jinja_value paths, bool case_sensitive)
 {
     bl_span text = bl_jinja_text(paths);
@@ -73,7 +73,7 @@ typedef struct keyed {
     bl_jinja_value key, value;
 } keyed;
 
-/* Stable, with |reverse| too. */
+/* Merge sort, stable with |reverse| too. */
 static void sort_keyed(bl_jinja_run *run, keyed *at, keyed *spare, size_t count, bool reverse)
 {
     size_t half = count / 2, i = 0, j = half, n = 0;
@@ -111,7 +111,7 @@ static bl_jinja_value values_of(bl_jinja_run *run, const keyed *at, size_t count
     return bl_jinja_list_of(run, BL_JINJA_LIST, values, count);
 }
 
-/* sorted() takes an integer as its |reverse|. */
+/* sorted() requires an integer |reverse|. */
 static bool need_order(bl_jinja_run *run, bl_jinja_value reverse)
 {
     int64_t whole = 0;
@@ -180,7 +180,7 @@ FILTER(groupby)
     for (size_t from = 0, to = 0; from < items.count && !run->failed; from = to) {
         while (to < items.count && bl_jinja_equal(run, sorted[from].key, sorted[to].key))
             to++;
-        to += to == from; /* a key that is not equal to itself */
+        to += to == from; /* a key that does not equal itself */
         bl_jinja_push(run, &groups, &cap,
                       make_group(run, sorted + from, to - from, get_path(run, sorted[from].value, at[0], at[1])));
     }
@@ -226,7 +226,8 @@ static void start_generator(generator *g, bl_jinja_run *run)
     *g = (generator){.run = run};
 }
 
-/* A failure since the start becomes the stream's, which raises it when it is read; the run goes on.  Limits are the run's. */
+/* Moves a failure since the start into the stream, which raises it when it is read; the run continues.  A failure of a limit
+ * stays with the run. */
 static bl_jinja_value end_generator(generator *g)
 {
     bl_jinja_run *run = g->run;
@@ -248,7 +249,7 @@ static void yield(generator *g, bl_jinja_value value)
         bl_jinja_push(g->run, &g->out, &g->cap, value);
 }
 
-/* Arguments from |skip| on. */
+/* The arguments from |skip| on. */
 static bl_jinja_args rest_of(const bl_jinja_args *args, size_t skip)
 {
     bl_jinja_args rest = *args;
@@ -385,7 +386,7 @@ FILTER(items)
     return end_generator(&g);
 }
 
-/* |count| of |items| from |from| on, as a list, with |fill| behind them up to |size|. */
+/* |count| items from |from| on as a list, padded with |fill| up to |size|. */
 static bl_jinja_value part_of(bl_jinja_run *run, bl_jinja_list items, size_t from, size_t count, size_t size, bl_jinja_value fill)
 {
     size_t n = is_given(fill) && size > count ? size : count;
@@ -404,7 +405,7 @@ FILTER(batch)
     bl_jinja_list items = bl_jinja_items(run, self);
     if (!bl_jinja_as_int(at[0], &size) && at[0].kind == BL_JINJA_FLOAT && at[0].as.number == (double)(int32_t)at[0].as.number)
         size = (int32_t)at[0].as.number;
-    if (size == 0 && bl_jinja_equal(run, at[0], bl_jinja_int(0))) /* as Jinja2's loop has it */
+    if (size == 0 && bl_jinja_equal(run, at[0], bl_jinja_int(0))) /* as Jinja2's loop does */
         yield(&g, part_of(run, items, 0, 0, 0, at[1]));
     if (items.count > 0 && is_given(at[1]) && at[0].kind != BL_JINJA_INT && at[0].kind != BL_JINJA_BOOL)
         (void)bl_jinja_fail(run, BL_EINVAL, "batch takes a number of items, not %s", bl_jinja_type(at[0]));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The state of a rendering: its limits and its failure, the texts that grow in its arena, and its scopes. */
+/* The state of a rendering: limits, failure, growing texts in its arena, and scopes. */
 #include "proto/chat/jinja.h"
 
 #include <stdarg.h>
@@ -7,8 +7,8 @@
 #include <string.h>
 
 enum {
-    MOST_NESTED = 800, /* calls of the functions that execute, print and compare; a frame is below 1 KiB */
-    LONG_JOINED = 256  /* bytes of a string; shorter ones are copied in one step */
+    MOST_NESTED = 800, /* nested calls of the functions that execute, print and compare; a stack frame is below 1 KiB */
+    LONG_JOINED = 256  /* bytes of a string; shorter ones are simply copied */
 };
 
 /* ---- limits and failures */
@@ -105,7 +105,7 @@ bl_jinja_value bl_jinja_take(bl_jinja_buffer *buffer)
     return bl_jinja_string((bl_span){buffer->data, buffer->len});
 }
 
-/* The tail is no longer listed: a string may be continued only once. */
+/* Removes the tail from the list, since a string can be continued only once. */
 bl_jinja_buffer bl_jinja_continue(bl_jinja_run *run, bl_span text)
 {
     bl_jinja_buffer buffer = {0};
@@ -139,7 +139,7 @@ bl_jinja_scope *bl_jinja_scope_open(bl_jinja_run *run, bl_jinja_scope *parent)
     return scope;
 }
 
-/* Its variables may be used again, unless a macro was defined within. */
+/* Frees the scope's variables for reuse, unless a macro was defined in it. */
 void bl_jinja_scope_close(bl_jinja_run *run, bl_jinja_scope *scope)
 {
     while (scope != NULL && !scope->kept && scope->first != NULL) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Statements of Jinja2, by recursive descent. */
+/* The recursive-descent parser of Jinja2 statements. */
 #include "proto/chat/jinja_parts.h"
 
 #include <string.h>
@@ -24,7 +24,7 @@ static bl_jinja_node *parse_target(bl_jinja_parser *p, int how, const char *end)
     return target;
 }
 
-/* The statements up to one of |ends|, which is then the token at hand. */
+/* Parses statements up to one of |ends|, which is then the current token. */
 static void parse_statements(bl_jinja_parser *p, const char *const *ends, bl_jinja_node *owner, bl_jinja_nodes *out)
 {
     (void)bl_jinja_skip(p, BL_JINJA_T_COLON);
@@ -116,7 +116,7 @@ static void parse_parameters(bl_jinja_parser *p, bl_jinja_node *node)
     (void)bl_jinja_expect(p, BL_JINJA_T_RPAREN);
 }
 
-/* The body of a macro or of a call block, with what it reads of its call. */
+/* Parses the body of a macro or of a call block, and records which call arguments it reads. */
 static void parse_macro_body(bl_jinja_parser *p, const char *end, bl_jinja_node *node, int64_t outer)
 {
     int loops = p->loops;
@@ -190,7 +190,7 @@ static bl_jinja_node *parse_with(bl_jinja_parser *p)
     return node;
 }
 
-/* {% generation %} marks what the model wrote, {% block NAME %} a part that a child template could replace. */
+/* {% generation %} marks the model's output; {% block NAME %} is a part that a child template could replace. */
 static bl_jinja_node *parse_scope(bl_jinja_parser *p)
 {
     bl_jinja_node *node = bl_jinja_node_make(p, BL_JINJA_SCOPE, p->t->line);
@@ -311,7 +311,7 @@ void bl_jinja_parse_body(bl_jinja_parser *p, const char *const *ends, bl_jinja_n
     }
 }
 
-/* A filter or test that does not exist is an error of the template, but in an |soft| place: within `if`, which may ask for it. */
+/* An unknown filter or test is an error of the template, except where |soft|: within `if`, which may test whether it exists. */
 static bl_status check_node(const bl_jinja_node *node, bool soft, bl_err *err);
 
 static bl_status check_rows(const bl_jinja_nodes *nodes, bool soft, bl_err *err)
@@ -334,7 +334,7 @@ static bl_status check_node(const bl_jinja_node *node, bool soft, bl_err *err)
     BL_TRY(check_node(node->b, within, err));
     BL_TRY(check_node(node->c, within && node->op != BL_JINJA_FOR, err));
     if (node->op >= BL_JINJA_FOR && node->op != BL_JINJA_IF)
-        within = false; /* a frame of its own */
+        within = false; /* has its own frame */
     BL_TRY(check_rows(&node->items, within, err));
     return check_rows(&node->more, within, err);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of Jinja2 3.1: what stands behind `is`. */
+/* Jinja2 3.1's tests: the operands of `is`. */
 #include "proto/chat/jinja_rows.h"
 
 #define TEST(id)                                                                                                                 \
     bl_jinja_value bl_jinja_test_##id(bl_jinja_run *run, bl_jinja_value self, const bl_jinja_value *at, const bl_jinja_args *args)
 
-/* A test that is a property of the value. */
+/* A test of a property of the value. */
 #define PROPERTY(id, expression)                                                                                                 \
     TEST(id)                                                                                                                     \
     {                                                                                                                            \
@@ -32,7 +32,7 @@ PROPERTY(iterable, bl_jinja_is_iterable(self))
 PROPERTY(callable, self.kind == BL_JINJA_UNDEFINED || self.kind >= BL_JINJA_MACRO)
 PROPERTY(escaped, self.kind == BL_JINJA_STRING && self.flag)
 
-/* Is there a row of the name |self|? */
+/* Whether a row has the name |self|. */
 static bl_jinja_value names_row(bl_jinja_run *run, bl_jinja_value self, const bl_jinja_function *(*find)(bl_span name))
 {
     if (!bl_jinja_is_hashable(self))
@@ -81,7 +81,7 @@ TEST(divisibleby)
     return leaves(run, self, at[0], 0);
 }
 
-/* Has the text a cased character, and none of another case than |to|? */
+/* Whether the text has a cased character and none of another case than |to|. */
 static bl_jinja_value has_case(bl_jinja_run *run, bl_jinja_value self, bl_jinja_case to)
 {
     bl_span text = bl_jinja_text(bl_jinja_str(run, self)), other;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Strings as Python sees them: sequences of code points, with Unicode's cases, spaces and lines. */
+/* Strings with Python's semantics: sequences of code points, with Unicode's cases, spaces and lines. */
 #include "proto/chat/jinja.h"
 
 #include <string.h>
@@ -121,7 +121,7 @@ static bool is_case_ignorable(uint32_t c)
            is_category(c, UTF8PROC_CATEGORY_SK, UTF8PROC_CATEGORY_SK);
 }
 
-/* Does the sigma at |at| end a word: is a cased letter in front of it, and none behind? */
+/* Whether the sigma at |at| ends a word: a cased letter precedes it and none follows. */
 static bool ends_word(bl_span text, size_t at)
 {
     const char *end = text.data + text.len, *p = text.data + at;
@@ -163,7 +163,7 @@ bl_jinja_value bl_jinja_recase(bl_jinja_run *run, bl_span text, bl_jinja_case to
 {
     bl_jinja_buffer out = {0};
     size_t bytes = 0;
-    bool after_cased = false; /* of a word */
+    bool after_cased = false; /* the previous character is a cased letter */
     for (size_t i = 0; i < text.len && !run->failed; i += bytes) {
         uint32_t c = bl_jinja_point(text.data + i, text.data + text.len, &bytes);
         bl_jinja_case now = to;
@@ -266,7 +266,7 @@ bl_jinja_value bl_jinja_replace(bl_jinja_run *run, bl_span text, bl_span old, bl
         bl_jinja_put_span(run, &out, new);
         at = (size_t)found + old.len;
         count--;
-        if (old.len == 0) { /* between all characters */
+        if (old.len == 0) { /* inserts between all characters */
             if (at == text.len)
                 return bl_jinja_take(&out);
             (void)bl_jinja_point(text.data + at, text.data + text.len, &bytes);

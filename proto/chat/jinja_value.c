@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Values: how they are made, and what Python's operators on containers say of them. */
+/* Constructors of values, and Python's operators on containers. */
 #include "proto/chat/jinja.h"
 
 #include "proto/number.h"
@@ -188,7 +188,7 @@ bl_jinja_value bl_jinja_from_json(bl_jinja_run *run, const bl_json *json)
         return value;
     }
     switch (json->kind) {
-    case BL_JSON_NULL: /* a tree that was built in memory has its numbers as doubles */
+    case BL_JSON_NULL: /* a tree built in memory stores its numbers as doubles */
         if (json->item != NULL && cJSON_IsNumber(json->item)) {
             double number = json->item->valuedouble;
             value = number == floor(number) && fabs(number) <= 0x1p53 ? bl_jinja_int((int64_t)number) : bl_jinja_float(number);
@@ -307,7 +307,7 @@ bool bl_jinja_is_hashable(bl_jinja_value value)
 {
     for (size_t i = 0; value.kind == BL_JINJA_TUPLE && i < value.as.list->count; i++) {
         bl_jinja_value item = value.as.list->at[i];
-        if (item.kind == BL_JINJA_TUPLE || !bl_jinja_is_hashable(item)) /* a tuple of tuples is refused: no recursion */
+        if (item.kind == BL_JINJA_TUPLE || !bl_jinja_is_hashable(item)) /* a nested tuple is rejected, which avoids recursion */
             return false;
     }
     return value.kind != BL_JINJA_LIST && value.kind != BL_JINJA_DICT && value.kind != BL_JINJA_VIEW;
@@ -326,7 +326,7 @@ static bool is_number(bl_jinja_value value)
     return value.kind == BL_JINJA_BOOL || value.kind == BL_JINJA_INT || value.kind == BL_JINJA_FLOAT;
 }
 
-/* -1, 0 or 1; 2 where one of them is no number. */
+/* -1, 0 or 1; 2 if one of them is no number. */
 static int compare_numbers(bl_jinja_value a, bl_jinja_value b)
 {
     int64_t x = 0, y = 0;
@@ -426,7 +426,7 @@ bool bl_jinja_less(bl_jinja_run *run, bl_jinja_value a, bl_jinja_value b)
         return bl_jinja_work(run, 0) && compare_numbers(a, b) == -1;
     if (a.kind == BL_JINJA_STRING && b.kind == BL_JINJA_STRING) {
         size_t n = a.len < b.len ? a.len : b.len;
-        int order = bl_jinja_work(run, n) ? memcmp(a.as.data, b.as.data, n) : 0; /* UTF-8 sorts as its code points do */
+        int order = bl_jinja_work(run, n) ? memcmp(a.as.data, b.as.data, n) : 0; /* UTF-8 sorts like its code points */
         return order < 0 || (order == 0 && a.len < b.len);
     }
     if ((a.kind != BL_JINJA_LIST && a.kind != BL_JINJA_TUPLE) || a.kind != b.kind) {

@@ -8,16 +8,16 @@
 #include <string.h>
 
 enum {
-    MOST_SOURCE = 1 << 20,    /* bytes of a template; the largest one known has 20 KB */
-    SOURCE_MEMORY = 64 << 20, /* for its nodes */
+    MOST_SOURCE = 1 << 20,    /* bytes of a template; the largest known one has 20 KB */
+    SOURCE_MEMORY = 64 << 20, /* memory of its nodes */
     MEMORY = 16 << 20,
     MEMORY_MESSAGE = 64 << 10,
-    MEMORY_FACTOR = 16, /* for each byte of the input: a template may copy a message several times */
+    MEMORY_FACTOR = 16, /* per byte of the input: a template may copy a message several times */
     MOST_MEMORY = 256 << 20,
     OUTPUT = 16 << 20,
     STEPS = 1000000,
-    STEPS_MESSAGE = 10000, /* templates look back over the messages for each message */
-    MOST_STEPS = 20000000, /* two seconds */
+    STEPS_MESSAGE = 10000, /* a template may scan all messages for each message */
+    MOST_STEPS = 20000000, /* about two seconds */
     CALLS = 64,
 };
 
@@ -87,7 +87,7 @@ bl_status bl_chat_template_parse(bl_span source, bl_chat_template **out, bl_err 
 void bl_chat_template_destroy(bl_chat_template *chat)
 {
     if (chat != NULL)
-        bl_arena_destroy(chat->arena); /* with |chat| in it */
+        bl_arena_destroy(chat->arena); /* |chat| is in this arena */
 }
 
 const char *bl_chat_template_source(const bl_chat_template *chat)
@@ -154,7 +154,7 @@ static void bind_input(bl_jinja_run *run, const bl_chat_input *input)
         bind_text(run, input->variables[i].name, bl_jinja_from_json(run, &input->variables[i].value));
 }
 
-/* Bytes of the strings. */
+/* Total bytes of the strings. */
 static size_t measure(const bl_json *json)
 {
     bl_json_iter each = bl_json_each(json);
@@ -165,7 +165,7 @@ static size_t measure(const bl_json *json)
     return bytes;
 }
 
-/* A long conversation may take more. */
+/* Computes the limits; they grow with the conversation. */
 static bl_chat_limits limits_for(const bl_chat_input *input, const bl_chat_limits *given)
 {
     bl_chat_limits most = given != NULL ? *given : (bl_chat_limits){0};

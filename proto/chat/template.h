@@ -14,9 +14,7 @@
 
 typedef struct bl_chat_template bl_chat_template;
 
-/* The template of a model without one: ChatML ("<|im_start|>ROLE
- * CONTENT<|im_end|>
- * "). */
+/* The template of a model without one: ChatML ("<|im_start|>ROLE\nCONTENT<|im_end|>\n"). */
 extern const char bl_chat_template_chatml[];
 
 /* Parses |source|; the template keeps a copy.  BL_EINVAL gives the line of a syntax error, BL_EUNSUPPORTED a tag that needs other
