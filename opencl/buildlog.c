@@ -17,7 +17,7 @@ static bool names_something(char c)
     return isalnum((unsigned char)c) || c == '_' || c == '.';
 }
 
-/* Copy a line with absolute paths replaced: the driver's temporary files are no business of a client. */
+/* Copies a line without absolute paths, since a client must not see the names of the driver's temporary files. */
 static void copy_line(const char *line, size_t len, bl_text *out)
 {
     char last = ' ';
@@ -45,7 +45,7 @@ static bool says_error(const char *line, size_t len)
     return false;
 }
 
-/* Add up to MAX_LINES lines; the number added. */
+/* Appends up to MAX_LINES lines; returns their number. */
 static int add_lines(const char *log, size_t len, bool errors_only, bl_text *out)
 {
     int added = 0;

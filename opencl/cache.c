@@ -12,12 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A file is this header, the key, the content.  It runs inside this process, so it is used only if it is ours, whole, and was
- * stored under the very same key. */
+/* A file has this header, the key and the content.  The content runs inside this process, so a file is used only if this user
+ * owns it, it is complete, and its key is equal. */
 typedef struct header {
-    char magic[8]; /* tells what the content is */
+    char magic[8]; /* kind of the content */
     uint64_t key_len, content_len;
-    uint64_t checksum; /* of key and content */
+    uint64_t checksum; /* over key and content */
 } header;
 
 static const char program_magic[8] = "blclbin1"; /* a driver's form of a program */
@@ -46,7 +46,7 @@ char *bl_cl_cache_folder(void)
     return bl_cache_folder("opencl");
 }
 
-/* The whole file, or NULL if it is not one that we wrote. */
+/* Reads the whole file; NULL unless this user owns it and no other user can write it. */
 static char *read_file(const char *path, size_t *len)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -65,12 +65,13 @@ static char *read_file(const char *path, size_t *len)
         }
     }
     if (data != NULL)
-        (void)futimens(fd, NULL); /* used now: the last that bl_cache_trim takes */
+        (void)futimens(fd, NULL); /* updates the time of last use, by which bl_cache_trim chooses files */
     close(fd);
     return data;
 }
 
-/* The content of the file called |hash|, freed by the caller, or NULL: it is whole, and |key|'s unless that is NULL. */
+/* Loads the content of file |hash|, which the caller frees; NULL if the file is damaged or, unless |key| is NULL, has another
+ * key. */
 static void *load(const char *folder, const uint64_t hash[2], const char *magic, const bl_span *key, header *head, size_t *len)
 {
     bl_text path = {0};
@@ -174,7 +175,7 @@ bool bl_cl_cache_load_member(const char *folder, bl_span key, bl_cl_member *out)
     free(found);
     if (found == NULL || len != sizeof *out)
         return false;
-    touch(folder, out->batch.hash); /* it may be in memory already, and would not be read */
+    touch(folder, out->batch.hash); /* the program may already be in memory, so the file would not be read */
     return true;
 }
 
@@ -212,7 +213,7 @@ void *bl_cl_cache_load_batch(const char *folder, const bl_cl_batch *batch, size_
     header head;
     void *found = load(folder, batch->hash, program_magic, NULL, &head, len);
 
-    if (found != NULL && head.checksum != batch->checksum) { /* of an older version, whose name has no checksum */
+    if (found != NULL && head.checksum != batch->checksum) { /* a file of an older version, whose name has no checksum */
         free(found);
         return NULL;
     }

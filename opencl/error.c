@@ -14,7 +14,7 @@ static const code_row codes[] = {
 #undef BL_CL_CODE
 };
 
-/* Unknown codes are a driver's own (NVIDIA's -9999 is an illegal access): nothing is known to work after one. */
+/* An unknown code is a driver's own (NVIDIA's -9999 is an illegal access); the device counts as lost after it. */
 static const code_row unknown = {0, BL_EDEVICE, true, NULL};
 
 static const code_row *find_code(cl_int code)

@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of one program.  PoCL 3.1 takes 200 ms for a program, whatever is in it; most of that is saved at 16, and more would only have
- * other processes wait for work. */
+/* Kernels of one program.  PoCL 3.1 needs 200 ms for a program of any size; 16 kernels save most of that, and more would only
+ * keep other processes waiting for work. */
 enum { BATCH = 16 };
 
-/* What the compiler of kernels promised must hold of what the driver made of it: PoCL aborts the process at the launch of a
- * kernel with more local memory than there is, and others fail there with a code that names no reason. */
+/* Checks the driver's kernel against the promises of the kernel compiler.  PoCL aborts the process at the launch of a kernel with
+ * too much local memory, and other drivers fail there with a code that gives no reason. */
 bl_status bl_cl_kernel_check(const bl_cl_device *dev, cl_kernel kernel, const bl_kernel_source *source, bl_err *err)
 {
     const bl_device_info *info = &dev->base.info;
@@ -83,7 +83,7 @@ void bl_cl_kernel_destroy(bl_kernel *base)
     free(kernel);
 }
 
-/* How many of |n|, from the first on, may be one program. */
+/* How many of the first |n| sources can be in one program. */
 static uint32_t count_alike(const bl_cl_device *dev, uint32_t n, const bl_kernel_source *sources)
 {
     uint32_t some = 1;
@@ -93,7 +93,7 @@ static uint32_t count_alike(const bl_cl_device *dev, uint32_t n, const bl_kernel
     return some;
 }
 
-/* A program that does not compile or was not kept is compiled kernel by kernel, so that one that is at fault is that alone. */
+/* If a batch does not compile or is not stored, each kernel is compiled separately, so that only the faulty kernel fails. */
 void bl_cl_compile(bl_device *base, uint32_t n, const bl_kernel_source *sources, bl_err *outcomes)
 {
     bl_cl_device *dev = (bl_cl_device *)base;
@@ -114,7 +114,7 @@ void bl_cl_compile(bl_device *base, uint32_t n, const bl_kernel_source *sources,
     }
 }
 
-/* Drivers whose compiled form is a text (NVIDIA's is PTX) have an assembly to show; others give NULL. */
+/* Returns NULL unless the driver's binary is text (NVIDIA's is PTX). */
 char *bl_cl_disassemble(bl_kernel *base)
 {
     size_t len = 0, text_len;

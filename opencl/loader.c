@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-/* Drivers start threads and register exit handlers: once in, the library stays (RTLD_NODELETE). */
+/* RTLD_NODELETE keeps the library loaded: drivers start threads and register exit handlers. */
 static void *open_library(void)
 {
     void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -37,7 +37,7 @@ bool bl_cl_load(bl_cl_api *api, bl_text *why)
         }
     }
     if (whole)
-        memcpy(api, entries, sizeof *api); /* C has no cast from an object pointer to a function's */
+        memcpy(api, entries, sizeof *api); /* C has no cast from an object pointer to a function pointer */
     dlclose(library);
     return whole;
 }

@@ -10,7 +10,7 @@
 
 enum { HUGE_PAGE = 2 << 20, MIN_ALIGN = 64 /* one 512-bit vector */ };
 
-/* Memory for |bytes| that a CPU device can use in place; large ones on huge pages where the kernel has some. */
+/* Allocates memory that a CPU device can use in place; large blocks use huge pages if the system has some. */
 static void *host_alloc(size_t bytes, size_t align)
 {
     void *storage = NULL;
@@ -25,7 +25,7 @@ static void *host_alloc(size_t bytes, size_t align)
     if (posix_memalign(&storage, align, padded) != 0)
         return NULL;
     if (bytes >= HUGE_PAGE)
-        (void)madvise(storage, padded, MADV_HUGEPAGE); /* a wish: without it the memory works as well */
+        (void)madvise(storage, padded, MADV_HUGEPAGE); /* only a hint: the memory works without it */
     return storage;
 }
 
@@ -51,7 +51,7 @@ static void unmap(bl_cl_device *dev, bl_cl_buffer *buffer)
     cl_command_queue queue;
 
     bl_cl_session_hold(dev, &session);
-    queue = session.queues[BL_CL_PLAIN]; /* that of a newer session knows nothing of the buffer and refuses */
+    queue = session.queues[BL_CL_PLAIN]; /* the queue of a newer session does not know the buffer and fails */
     if (queue != NULL && dev->cl.EnqueueUnmapMemObject(queue, buffer->mem, buffer->storage, 0, NULL, NULL) == CL_SUCCESS)
         (void)dev->cl.Finish(queue);
     bl_cl_session_drop(dev, &session);
@@ -133,7 +133,7 @@ void bl_cl_dealloc(bl_buffer *base)
     if (buffer->mapped)
         unmap(dev, buffer);
     if (buffer->storage != NULL && atomic_load(&dev->base.lost))
-        bl_cl_quiesce(dev); /* nobody waited for what may still be writing there */
+        bl_cl_quiesce(dev); /* commands that still write to the buffer may be running */
     if (buffer->mem != NULL)
         (void)dev->cl.ReleaseMemObject(buffer->mem);
     free(buffer->storage);

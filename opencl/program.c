@@ -8,15 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A compiler must not write to the server's stderr (-w): clang counts warnings of wide vectors there.  a*b+c contracts by
- * default. */
+/* -w: the compiler must not write to the server's stderr, where clang reports the number of warnings about wide vectors.  a*b+c
+ * contracts by default. */
 static const char options[] = "-cl-std=CL1.2 -w";
-/* BL_FEATURE_EXACT.  The compiler of kernels writes most fma() itself. */
+/* BL_FEATURE_EXACT.  The kernel compiler writes most fma() itself. */
 static const char options_exact[] = "-cl-std=CL1.2 -w -cl-fp32-correctly-rounded-divide-sqrt";
 static const char contract_nothing[] = "#pragma OPENCL FP_CONTRACT OFF\n";
-/* Where fma() is done in software it takes 70 times as long (llvmpipe); sums are as good with two roundings. */
+/* A software fma() takes 70 times as long (llvmpipe); sums are as accurate with two roundings. */
 static const char options_without_fma[] = "-cl-std=CL1.2 -w -Dfma=mad";
-static const char caller[] = "run"; /* the kernel that calls functions: no kernel of ours is named so short */
+static const char caller[] = "run"; /* name of the kernel that calls functions; other kernels have longer names */
 
 unsigned char *bl_cl_program_binary(const bl_cl_device *dev, cl_program program, size_t *len)
 {
@@ -87,7 +87,7 @@ static bl_status build(const bl_cl_device *dev, cl_device_id id, cl_context cont
     return BL_OK;
 }
 
-/* Has the program a kernel of that name?  PoCL aborts where one is made that is not in a binary. */
+/* Whether the program has a kernel of that name.  PoCL aborts when a missing kernel of a binary is created. */
 static bool has_kernel(const bl_cl_device *dev, cl_program program, const char *entry)
 {
     size_t len = 0, wanted = strlen(entry);
@@ -104,8 +104,8 @@ static bool has_kernel(const bl_cl_device *dev, cl_program program, const char *
     return found;
 }
 
-/* A program of the cache with kernel |entry|, whose |binary| it frees; NULL: a driver may refuse what it wrote itself, after an
- * update say. */
+/* Creates a program with kernel |entry| from the cached |binary|, which it frees.  NULL: a driver may reject its own binary, for
+ * example after an update. */
 static cl_program load(const bl_cl_device *dev, cl_device_id id, cl_context context, unsigned char *binary, size_t len,
                        const char *entry)
 {
@@ -126,7 +126,7 @@ static cl_program load(const bl_cl_device *dev, cl_device_id id, cl_context cont
     return NULL;
 }
 
-/* Under which |text| is in the cache: a driver takes no binary of another device. */
+/* Makes the cache key of |text|; it names the device, since a driver rejects binaries of other devices. */
 static bl_status make_key(const bl_cl_device *dev, bool here, const char *text, size_t len, bl_text *key, bl_err *err)
 {
     bl_text_printf(key, "%s%s%s %s\n", dev->identity, here ? "here " : "", options_for(dev), caller);
@@ -136,7 +136,7 @@ static bl_status make_key(const bl_cl_device *dev, bool here, const char *text, 
 
 /* ---- programs that kernels share */
 
-/* |handle| moves in. */
+/* Takes |handle|. */
 static bl_status make_program(bl_cl_device *dev, cl_program handle, bl_cl_program **out, bl_err *err)
 {
     bl_cl_program *program = bl_calloc(1, sizeof *program);
@@ -151,7 +151,7 @@ static bl_status make_program(bl_cl_device *dev, cl_program handle, bl_cl_progra
     return BL_OK;
 }
 
-/* Under the lock: the batch's program, retained, or NULL. */
+/* The caller holds the lock.  The program of the batch with a new reference, or NULL. */
 static bl_cl_program *find_shared(bl_cl_device *dev, cl_context context, const bl_cl_batch *batch)
 {
     bl_cl_program *program = dev->shared;
@@ -173,7 +173,7 @@ static bl_cl_program *get_shared(bl_cl_device *dev, cl_context context, const bl
     return program;
 }
 
-/* Into the list, unless another thread was faster: then that one's. */
+/* Adds |fresh| to the list; if another thread has added the same batch, returns that program instead. */
 static bl_cl_program *share(bl_cl_device *dev, cl_context context, const bl_cl_batch *batch, bl_cl_program *fresh)
 {
     bl_cl_program *found;
@@ -216,7 +216,7 @@ void bl_cl_program_release(bl_cl_device *dev, bl_cl_program *program)
 
 /* ---- one text of many */
 
-/* What source |number| of a text of many is in the program made of it. */
+/* Finds how the program contains source |number| of a joined text. */
 static bl_status find_entry(const bl_kernel_source *source, uint64_t number, bl_cl_entry *entry, bl_err *err)
 {
     bl_text name = {0};
@@ -245,9 +245,9 @@ static void call(uint32_t number, const bl_kernel_source *source, bl_text *text)
     bl_text_printf(text, "%sg0, g1, g2); break;\n", source->local_bytes > 0 ? "(__local uchar *)memory, " : "");
 }
 
-/* The kernel that calls the functions among |sources|, if there are any.  With one kernel for all, a driver's work for each (PoCL
- * compiles it alone and in two forms with loops around, and links it) is done once: 42 kernels of a training step take 6 s of
- * a core instead of 17. */
+/* Adds a kernel that calls the functions among |sources|, if there are any.  A driver has a fixed cost per kernel (PoCL compiles
+ * each in two forms with loops around it, and links it), which one kernel for all pays once: 42 kernels of a training step take 6
+ * s of a core instead of 17. */
 static void add_caller(uint32_t n, const bl_kernel_source *sources, bl_text *text)
 {
     uint32_t functions = 0, buffers = 0, local_bytes = 0;
@@ -280,7 +280,7 @@ static void add_caller(uint32_t n, const bl_kernel_source *sources, bl_text *tex
     bl_text_puts(text, "  }\n}\n");
 }
 
-/* One text; each function under a name that no other has. */
+/* Joins the sources to one text, with a unique name for each function. */
 static bl_status join(const bl_cl_device *dev, uint32_t n, const bl_kernel_source *sources, bl_text *text, bl_err *err)
 {
     bl_text_puts(text, is_exact(dev) ? contract_nothing : "");
@@ -297,7 +297,7 @@ static bl_status join(const bl_cl_device *dev, uint32_t n, const bl_kernel_sourc
 
 /* ---- getting a program */
 
-/* From the program that it was compiled with; *out stays NULL where that is not to be had. */
+/* Gets the kernel from the batch that contains it; |*out| stays NULL if that is not available. */
 static bl_status get_member(bl_cl_device *dev, cl_context context, bl_span key, const bl_kernel_source *source,
                             bl_cl_program **out, bl_cl_entry *entry, bl_err *err)
 {
@@ -323,7 +323,7 @@ static bl_status get_member(bl_cl_device *dev, cl_context context, bl_span key, 
     return BL_OK;
 }
 
-/* Asking for the binary also has PoCL compile to the end here, on this thread, and not at the first launch on the worker's. */
+/* Requesting the binary also makes PoCL compile on this thread, instead of on the worker at the first launch. */
 static void finish(const bl_cl_device *dev, bl_span key, cl_program program)
 {
     size_t len = 0;
@@ -382,7 +382,7 @@ bl_status bl_cl_program_get(bl_cl_device *dev, const bl_kernel_source *source, b
 
 /* ---- many at once */
 
-/* Whether the driver made of each kernel what its source says. */
+/* Checks that the driver's kernels have the properties that their sources state. */
 static bool check_all(bl_cl_device *dev, cl_program program, uint32_t n, const bl_kernel_source *sources)
 {
     bool good = true;
@@ -402,7 +402,7 @@ static bool check_all(bl_cl_device *dev, cl_program program, uint32_t n, const b
     return good;
 }
 
-/* Into the cache: the program under |key|, and for each kernel where it is. */
+/* Stores the program under |key|, and the place of each kernel in it. */
 static bool store_all(const bl_cl_device *dev, bl_span key, cl_program program, uint32_t n, const bl_kernel_source *sources)
 {
     bl_cl_member member = {0};
@@ -423,7 +423,7 @@ static bool store_all(const bl_cl_device *dev, bl_span key, cl_program program, 
     return stored;
 }
 
-/* A batch is found by its members, which know its checksum, so a hash of the text stands for it. */
+/* Members find their batch by its checksum, so the batch's key only needs a hash of the text. */
 static bl_status make_batch_key(const bl_cl_device *dev, bool here, const bl_text *text, bl_text *key, bl_err *err)
 {
     char hash[48];
@@ -437,7 +437,7 @@ bool bl_cl_batch_compile(bl_cl_device *dev, uint32_t n, const bl_kernel_source *
 {
     bl_cl_session session;
     bl_text text = {0}, key = {0};
-    bl_err ignored = {0}; /* one by one each kernel has an error of its own */
+    bl_err ignored = {0}; /* ignored: a kernel that is compiled separately reports its own error */
     cl_program program = NULL;
     bool here = bl_cl_is_here(dev, sources), good = false;
 

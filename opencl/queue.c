@@ -5,20 +5,20 @@
 
 #include <stdlib.h>
 
-/* A parameter of a launch: what it is bound to, and what the driver was last told. */
+/* A parameter of a launch: its source, and the value that the driver has. */
 typedef struct parameter {
-    uint64_t current; /* serial of a buffer, or a scalar with SCALAR_SET; 0: nothing yet */
-    uint16_t from;    /* slot or variable */
+    uint64_t current; /* serial of a buffer, or a scalar with SCALAR_SET; 0: not set */
+    uint16_t from;    /* slot or variable number */
 } parameter;
 
 static const uint64_t SCALAR_SET = (uint64_t)1 << 32;
 
-/* Each launch has its own cl_kernel, so that its arguments stay set from one submission to the next. */
+/* Each launch has its own cl_kernel, so that its arguments stay set between submissions. */
 typedef struct launch {
     cl_kernel kernel;
-    parameter *parameters; /* buffers, then scalars */
+    parameter *parameters; /* buffers first, then scalars */
     uint32_t nbuffers, nscalars;
-    cl_uint first_buffer, first_scalar; /* where they stand among the arguments */
+    cl_uint first_buffer, first_scalar; /* their positions among the arguments */
     size_t local[3];
 } launch;
 
@@ -26,10 +26,10 @@ typedef struct recording {
     bl_recording base;
     launch *launches;
     parameter *parameters;
-    bool here; /* its kernels are for dev->here */
+    bool here; /* its kernels run on dev->here */
 } recording;
 
-/* The arguments of a kernel that calls functions which are the same at each launch: the number, and those that others have. */
+/* Sets the arguments that are equal at each launch of a calling kernel: the number, and those of other functions. */
 static cl_int set_call(bl_cl_device *dev, cl_kernel kernel, int number)
 {
     const cl_int zero = 0;
@@ -82,7 +82,7 @@ bl_status bl_cl_record(bl_device *base, uint32_t n, const bl_launch *launches, u
     size_t parameters = 0;
     bl_status st = BL_OK;
 
-    (void)nslots; /* the wrapper checked every slot and variable against them */
+    (void)nslots; /* the wrapper has checked every slot and variable against them */
     (void)nvars;
     if (r == NULL)
         return bl_fail(err, BL_ENOMEM, "recording");
@@ -171,7 +171,7 @@ static bl_status enqueue(recording *r, uint32_t number, const bl_submission *s, 
         rc = set_scalar(dev, l, i, s);
     if (rc != CL_SUCCESS)
         return bl_cl_fail_queue(dev, rc, "setting a kernel's argument", err);
-    if (bl_fault_hit(BL_FAULT_LAUNCH)) /* some drivers look for a buffer's memory only now */
+    if (bl_fault_hit(BL_FAULT_LAUNCH)) /* some drivers allocate a buffer's memory only here */
         rc = CL_MEM_OBJECT_ALLOCATION_FAILURE;
     else
         rc = dev->cl.EnqueueNDRangeKernel(queue, l->kernel, 3, NULL, global, l->local, 0, NULL, event);
@@ -181,7 +181,7 @@ static bl_status enqueue(recording *r, uint32_t number, const bl_submission *s, 
     return BL_OK;
 }
 
-/* Send what follows to that queue, in order after what went to another. */
+/* Makes |which| the queue of the following commands, ordered after the commands of the previous queue. */
 static bl_status choose_queue(bl_cl_device *dev, int which, bl_err *err)
 {
     if (dev->current == which)
@@ -234,7 +234,7 @@ bl_status bl_cl_submit(bl_recording *base, const bl_submission *s, bl_err *err)
     rc = dev->cl.Flush(dev->session.queues[dev->current]);
     if (st == BL_OK && rc != CL_SUCCESS)
         st = bl_cl_fail_queue(dev, rc, "clFlush", err);
-    if (st != BL_OK) { /* the caller will not wait for a submission that failed, and may free its buffers */
+    if (st != BL_OK) { /* the caller does not wait for a failed submission and may free its buffers */
         (void)dev->cl.Finish(dev->session.queues[dev->current]);
         destroy_timing(dev, timing);
         return st;
@@ -275,7 +275,7 @@ bl_status bl_cl_wait(bl_device *base, bl_err *err)
         dev->pending = false;
     } else {
         st = bl_cl_fail_queue(dev, rc, "waiting for the device", err);
-        atomic_store(&base->lost, true); /* what was submitted may run on: only a new session ends it */
+        atomic_store(&base->lost, true); /* the submitted commands may still run; only a new session ends them */
     }
     for (bl_cl_timing *timing = dev->timings; timing != NULL && st == BL_OK; timing = timing->next)
         st = read_times(dev, timing, err);

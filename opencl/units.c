@@ -34,7 +34,7 @@ typedef struct probe {
 
 #define HEAD(n) "__kernel __attribute__((reqd_work_group_size(" #n ", 1, 1)))\nvoid probe(__global float *restrict sums) {\n"
 
-/* Operands come from local memory, by ldmatrix, as those of kernels do (render/unit_opencl.c). */
+/* The probe loads operands from local memory with ldmatrix, as kernels do (render/unit_opencl.c). */
 static const char mma_text[] =
     HEAD(32) "  int i = (int)get_local_id(0); __local ushort m[256] __attribute__((aligned(16)));\n"
              "  float c = 0, d = 0, e = 0, f = 0; uint4 a; uint2 b;\n"
@@ -104,7 +104,7 @@ enum {
     TILE_DATA = 18               /* the state component of tiles */
 };
 
-/* By the C library's list, which has what the processor has and the system saves (xgetbv). */
+/* Uses the C library's list, which combines what the processor has and what the system saves (xgetbv). */
 static unsigned processor(void)
 {
     unsigned has = CPU_FEATURE_ACTIVE(AVX512_BF16) ? HAS_DOT : 0;
@@ -116,7 +116,7 @@ static unsigned processor(void)
     return has;
 }
 
-/* A process must ask for tiles, and its threads inherit the answer. */
+/* A process must request tiles; its threads inherit the permission. */
 static bool may_use_tiles(void)
 {
     return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
@@ -136,7 +136,7 @@ static bool may_use_tiles(void)
 void bl_cl_ask_for_tiles(void)
 {
     if ((processor() & (HAS_TILES | HAS_BYTE_TILES)) != 0)
-        (void)may_use_tiles(); /* find_units asks again, and heeds the answer */
+        (void)may_use_tiles(); /* bl_cl_find_units asks again and uses the answer */
 }
 
 /* ---- the list */
