@@ -33,7 +33,7 @@ const Onnx__AttributeProto *bl_onnx_attr(const bl_onnx_call *c, const char *name
     return found;
 }
 
-/* Files of the first versions leave the type out. */
+/* Early versions of ONNX omit the type. */
 static bool is_kind(const Onnx__AttributeProto *a, Onnx__AttributeProto__AttributeType kind)
 {
     return !a->has_type || a->type == kind || a->type == KIND(UNDEFINED);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Dimensions that the model leaves open: their names, what they are likely to be, and the ranges that follow from that or that
- * the options give. */
+/* Dimensions that the model leaves open: their names, their likely roles, and their ranges, from the role or from the options. */
 #include "proto/onnx/import.h"
 #include "proto/picture.h"
 
@@ -21,7 +20,7 @@ const Onnx__TypeProto__Tensor *bl_onnx_tensor_type(const Onnx__ValueInfoProto *i
 {
     const Onnx__TypeProto *type = info->type;
 
-    if (type != NULL && type->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE) /* it is there, then */
+    if (type != NULL && type->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE) /* an optional input counts as present */
         type = type->optional_type->elem_type;
     return type != NULL && type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? type->tensor_type : NULL;
 }
@@ -33,7 +32,7 @@ bool bl_onnx_is_open(const Onnx__TensorShapeProto__Dimension *from)
     return from->value_case != ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE || from->dim_value < 0;
 }
 
-/* "?", "-1" and "None" name nothing: two of them need not be equal. */
+/* "?", "-1" and "None" are no names: two such dimensions need not be equal. */
 static bool is_name(const char *text)
 {
     if (strcmp(text, "None") == 0)
@@ -51,7 +50,7 @@ const char *bl_onnx_dim_name(bl_onnx_importer *m, const char *input, int axis, c
     bool named = from->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && is_name(from->dim_param);
 
     snprintf(place, sizeof place, "%.*s.%d", BL_ONNX_KEPT_NAME - 4, input, axis);
-    if (!named && axis == 0 && m->tabular) /* columns of one table */
+    if (!named && axis == 0 && m->tabular) /* all first dimensions are the rows of one table */
         return "rows";
     return bl_onnx_legal_name(m, named ? from->dim_param : place);
 }
@@ -85,8 +84,8 @@ static int count_open(const Onnx__TensorShapeProto *shape, size_t from)
     return n;
 }
 
-/* Of a picture [N, C, H, W], [N, H, W, C], [C, H, W] or [H, W, C], of floats or bytes: the axis of its channels; 0 where it is
- * none. Where all but the batch is open, [N, C, H, W] is the usual layout. */
+/* For a picture [N, C, H, W], [N, H, W, C], [C, H, W] or [H, W, C] of floats or bytes: the axis of its channels; 0 if it is no
+ * picture.  If everything but the batch is open, [N, C, H, W] is assumed. */
 static size_t find_channels(const Onnx__TypeProto__Tensor *tensor)
 {
     const Onnx__TensorShapeProto *shape = tensor->shape;
@@ -121,7 +120,8 @@ static bl_onnx_role role_of(const Onnx__TypeProto__Tensor *tensor, size_t axis, 
     return BL_ONNX_FRAMES;
 }
 
-/* Whether a first axis is no batch by its name: time comes first in many recurrent networks, and graphs have nodes and edges. */
+/* Whether the name of a first axis shows that it is no batch: many recurrent networks have time first, and graphs have nodes and
+ * edges. */
 static bool names_steps(const Onnx__TensorShapeProto__Dimension *dim)
 {
     static const char *const words[] = {"seq", "time", "frame", "len", "step", "token", "node", "edge", "atom"};
@@ -177,7 +177,7 @@ static void list_sides(bl_onnx_importer *m, const char *name, int input)
     add_dim(m, bl_onnx_side_name(m, name, true), BL_ONNX_DECODED, most, input);
 }
 
-/* Its rows, and its keys where the model does not say how many there are. */
+/* Lists the rows of a map, and its keys if the model does not give their number. */
 static void list_map(bl_onnx_importer *m, const Onnx__ValueInfoProto *info, const char *name, int input)
 {
     const Onnx__TensorShapeProto__Dimension open = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__INIT;
@@ -200,7 +200,8 @@ static void list_input(bl_onnx_importer *m, const Onnx__ValueInfoProto *info, bo
         list_sides(m, name, input);
         return;
     }
-    if (tensor == NULL || tensor->shape == NULL || tensor->shape->n_dim > BL_MAX_DIMS) /* its import says so */
+    if (tensor == NULL || tensor->shape == NULL || tensor->shape->n_dim > BL_MAX_DIMS) /* the import of the input reports the
+                                                                                        * error */
         return;
     for (size_t i = 0; i < tensor->shape->n_dim; i++) {
         bool row = i == 0 && m->tabular;
@@ -215,7 +216,7 @@ static void list_input(bl_onnx_importer *m, const Onnx__ValueInfoProto *info, bo
 
 /* ---- what the options say */
 
-/* |text| names none: say which there are, and where. */
+/* Fails since |text| is no dimension; the message lists the dimensions and their places. */
 static void fail_name(bl_onnx_importer *m, const char *text)
 {
     bl_text list = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* External data: a file in the model's folder, mapped.  It is opened one part of its path at a time, and no part may be a link:
- * what lies outside of the folder cannot be reached by any name. */
+/* External data: files in the model's folder, which the import maps.  Each part of a path is opened separately and may not be a
+ * link, so that no path leads out of the folder. */
 #include "proto/onnx/import.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ static bl_status refuse(const char *location, const char *why, bl_err *err)
     return bl_fail(err, BL_EINVAL, "external data in \"%.100s\": %s", location, why);
 }
 
-/* An open file, or -1 and a failure. */
+/* An open file descriptor, or -1 after a failure. */
 static int open_inside(const char *folder, const char *location, bl_err *err)
 {
     int at = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), next = -1;
@@ -98,7 +98,7 @@ bl_status bl_onnx_external(bl_onnx_importer *m, const Onnx__TensorProto *tensor,
             good = read_size(value, &length);
             whole = false;
         } else {
-            good = strcmp(key, "checksum") == 0; /* of a file that is as trusted as the model */
+            good = strcmp(key, "checksum") == 0; /* ignored: the file is as trusted as the model */
         }
         if (!good)
             return bl_fail(err, BL_EINVAL, "external data: \"%.60s\" of \"%.100s\" cannot be", bl_onnx_clean(m, key),

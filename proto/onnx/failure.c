@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How an import fails: with the node, and with the inputs of the model whose values are missing. */
+/* Reports failures of an import: with the node, and with the model inputs whose values are missing. */
 #include "proto/onnx/import.h"
 
 #include "engine/base/size.h"
@@ -60,7 +60,7 @@ void *bl_onnx_fail_as(bl_onnx_call *c, bl_status status, const char *fmt, ...)
     return NULL;
 }
 
-/* Can an input of this type have few enough elements for its value to be given? */
+/* Whether an input of this type can have few enough elements for its value to be given. */
 static bool may_be_small(const bl_onnx_importer *m, const bl_wire_type *type)
 {
     int64_t count = 1;
@@ -88,7 +88,7 @@ void bl_onnx_want(bl_onnx_call *c, int i)
         any = any || wanted;
         all = all && (!wanted || (m->model->inputs[k].coding == BL_ONNX_PLAIN && may_be_small(m, &m->main->wire.inputs[k].type)));
     }
-    if (any && all && m->model->texts.count == 0) /* each variant would have numbers of its own for strings */
+    if (any && all && m->model->texts.count == 0) /* each variant would number the strings differently */
         m->model->wanted = m->wanted;
 }
 

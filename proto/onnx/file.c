@@ -10,11 +10,12 @@
 enum { RAW_DATA = 9, TAG_BITS = 3, MAX_VARINT = 10 };
 enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_LENGTH = 2, WIRE_32 = 5 };
 
-/* One walk over the file measures what is kept of each message, a second one writes it.  Both meet the messages in one order. */
+/* Two walks over the file: the first measures the kept part of each message, the second writes it.  Both visit the messages in
+ * the same order. */
 typedef struct thinner {
     bl_span file;
-    bool places;   /* a bl_onnx_place stands for raw_data; else raw_data over BL_ONNX_THIN_BYTES becomes empty */
-    size_t *sizes; /* of messages, in the order in which they begin; heap */
+    bool places;   /* replace raw_data by a bl_onnx_place; else empty raw_data over BL_ONNX_THIN_BYTES */
+    size_t *sizes; /* of the messages, in the order of their starts; on the heap */
     size_t nsizes, cap, next;
     char *out; /* NULL while measuring */
     size_t len;
@@ -75,7 +76,7 @@ static bl_status add_size(thinner *t, size_t *index)
 
 static bl_status thin(thinner *t, const ProtobufCMessageDescriptor *message, size_t at, size_t end, int depth);
 
-/* A message inside of another: its length, then what is kept of it. */
+/* Thins a nested message: its length, then its kept part. */
 static bl_status thin_field(thinner *t, const ProtobufCMessageDescriptor *message, size_t at, size_t end, int depth)
 {
     size_t before = t->len, index = 0;
@@ -118,7 +119,7 @@ static bl_status thin_bytes(thinner *t, const ProtobufCMessageDescriptor *messag
     return BL_OK;
 }
 
-/* As deep as BL_ONNX_MAX_DEPTH. */
+/* Recurses to a depth of BL_ONNX_MAX_DEPTH at most. */
 static bl_status thin(thinner *t, const ProtobufCMessageDescriptor *message, size_t at, size_t end, int depth)
 {
     if (depth > BL_ONNX_MAX_DEPTH)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Constant folding: a node whose inputs are all known is written into a graph of its own, and its outputs are computed there
- * element by element (engine/ir/elements.h), with named dimensions in them.  So every operator folds as it is written, and none
- * is described twice.  What is not decided for every size of a dimension is left to the program. */
+/* Constant folding: a node whose inputs are all known is written into a separate graph, which is evaluated element by element
+ * (engine/ir/elements.h), with named dimensions as symbols.  So every operator folds by its normal definition.  What is not
+ * decided for all sizes of a dimension stays in the program. */
 #include "proto/onnx/import.h"
 
 #include <string.h>
 
-enum { MOST_ELEMENTS = 4096, MOST_EAGER = 1024 }; /* larger constants are weights, which are computed when they are asked for */
+enum { MOST_ELEMENTS = 4096, MOST_EAGER = 1024 }; /* larger constants are weights, which are computed only on request */
 
 /* ---- elements of values */
 
@@ -25,7 +25,7 @@ static const bl_node *const *elements_of(bl_onnx_importer *m, const bl_onnx_know
     return at;
 }
 
-/* False where they are too many, or too much memory. */
+/* False if they are too many or need too much memory. */
 static bool read_elements(bl_onnx_importer *m, const bl_node *type, const bl_node *const *at, bl_onnx_known **out)
 {
     bl_dtype dtype = (bl_dtype)type->dtype;
@@ -64,10 +64,10 @@ typedef struct context {
 
 typedef struct want {
     bl_onnx_graph *graph;
-    const bl_node *node; /* written there */
+    const bl_node *node; /* a node of that graph */
 } want;
 
-/* What an input of a body stands for; NULL of what each step has anew. */
+/* The value that a body's input stands for; NULL for an input that changes with each step. */
 static bl_onnx_value *captured_value(const bl_onnx_graph *graph, const bl_node *input)
 {
     int inside = (int)input->arg - graph->first_captured;
@@ -75,7 +75,7 @@ static bl_onnx_value *captured_value(const bl_onnx_graph *graph, const bl_node *
     return inside >= 0 && inside < graph->ncaptured ? graph->captured[inside] : NULL;
 }
 
-/* What an input of the graph stands for is known, or is a state of the program. */
+/* The elements of a graph's input: of a known value, or of a state of the program. */
 static const bl_node *const *input_elements(void *arg, const bl_node *input)
 {
     const context *x = arg;
@@ -109,12 +109,12 @@ const bl_onnx_known *bl_onnx_compute(bl_onnx_importer *m, bl_onnx_graph *graph, 
     return at != NULL && read_elements(m, node, at, &known) ? known : NULL;
 }
 
-/* Every input of the model that |value| is made of, into m->wanted, whether its elements depend on it or not. */
+/* Marks in m->wanted every model input that |value| is computed from, whether its elements matter or not. */
 static void want_sources(bl_onnx_importer *m, const bl_onnx_value *value)
 {
     void *pending = NULL;
     int n = 0, cap = 0;
-    bl_ptrmap seen; /* the graph in which a node was met last: captures lead outwards only */
+    bl_ptrmap seen; /* node to the graph it was last visited in; captures only lead outwards */
 
     bl_ptrmap_init(&seen, m->scratch);
     if (value != NULL && value->graph != NULL && bl_arena_reserve(m->scratch, &pending, n, &cap, sizeof(want)))
@@ -163,7 +163,7 @@ static bool opens_bodies(const bl_onnx_call *c)
     return false;
 }
 
-/* Whether |value| is known, and small.  An initialiser is read for it. */
+/* Whether |value| is known and small; reads an initialiser if necessary. */
 static bool is_small_known(bl_onnx_importer *m, bl_onnx_value *value)
 {
     int64_t count = 0;
@@ -176,7 +176,7 @@ static bool is_small_known(bl_onnx_importer *m, bl_onnx_value *value)
 
 static bool can_fold(bl_onnx_call *c)
 {
-    bool only_type = strcmp(c->node->op_type, "CastLike") == 0; /* of the second operand */
+    bool only_type = strcmp(c->node->op_type, "CastLike") == 0; /* only the type of the second operand matters */
 
     if (c->nin < 1 || c->nout < 1 || opens_bodies(c))
         return false;
@@ -195,7 +195,8 @@ bool bl_onnx_fold(bl_onnx_call *c, const bl_onnx_op *op)
 
     if (!can_fold(c) || !bl_onnx_ok(m))
         return false;
-    trial.graph = bl_onnx_open_graph(m, NULL); /* no body: it may draw random numbers, and is then written */
+    trial.graph = bl_onnx_open_graph(m, NULL); /* not opened as a body, which may not draw random numbers: such a node must not
+                                                * fail here, it is written instead */
     trial.in = bl_arena_array(m->scratch, (size_t)c->nin, sizeof *trial.in);
     trial.out = bl_arena_array(m->scratch, (size_t)c->nout + 1, sizeof *trial.out);
     if (!bl_onnx_ok(m))

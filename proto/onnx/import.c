@@ -55,7 +55,7 @@ bl_wire_ref bl_onnx_add_state(bl_onnx_importer *m, const char *name, const bl_te
     doc->values[doc->nstates].label = bl_arena_printf(m->arena, "state.%s", unique);
     m->model->weight[doc->nstates] = -1;
     doc->nstates++;
-    bl_typer_input(m->main->typer, content->dtype, content->ndim, dim); /* for the typer it is an input behind the others */
+    bl_typer_input(m->main->typer, content->dtype, content->ndim, dim); /* for the typer, a state is an input after the others */
     (void)bl_onnx_ok(m);
     return ref;
 }
@@ -80,7 +80,7 @@ bl_onnx_value *bl_onnx_state_value(bl_onnx_importer *m, const char *name, const 
     return value;
 }
 
-/* The input of a body that stands for |value| of the graphs around it. */
+/* Adds an input to a body for |value| of an outer graph. */
 static bl_wire_ref capture(bl_onnx_importer *m, bl_onnx_graph *graph, bl_onnx_value *value)
 {
     bl_onnx_value *inside;
@@ -123,7 +123,7 @@ bl_wire_ref bl_onnx_use(bl_onnx_importer *m, bl_onnx_graph *graph, bl_onnx_value
         return capture(m, graph, value);
     if (value->known == NULL && value->tensor != NULL && value->graph == NULL &&
         bl_is_int(bl_shape_count(m->ir, value->type->ndim, value->type->dim), 1))
-        value->known = bl_onnx_know(m, value); /* one number is better written than stored */
+        value->known = bl_onnx_know(m, value); /* a single number is written as a constant instead of a state */
     known = value->tensor == NULL || value->known == NULL || value->known->count == 1 ? value->known : NULL;
     bool stored = value->graph == m->main && value->ref.kind == BL_REF_STATE;
     if (known != NULL && !stored) {
@@ -149,7 +149,7 @@ bl_wire_ref bl_onnx_use(bl_onnx_importer *m, bl_onnx_graph *graph, bl_onnx_value
 
 bl_onnx_graph *bl_onnx_open_graph(bl_onnx_importer *m, bl_onnx_graph *outer)
 {
-    bl_onnx_graph *graph = bl_arena_alloc(m->arena, sizeof *graph); /* nodes point to the wire graph of a body */
+    bl_onnx_graph *graph = bl_arena_alloc(m->arena, sizeof *graph); /* nodes refer to the wire graph of a body */
 
     if (graph == NULL)
         return bl_onnx_stop(m, BL_ENOMEM, "an ONNX graph");
@@ -225,7 +225,7 @@ const Onnx__FunctionProto *bl_onnx_find_function(const bl_onnx_importer *m, cons
 
 static void write_nodes(bl_onnx_importer *m, bl_onnx_names *names, size_t n, Onnx__NodeProto **node);
 
-/* The function's nodes in the place of the one that calls it. */
+/* Writes the nodes of a function in place of the call. */
 static void write_function(bl_onnx_call *c, const Onnx__FunctionProto *function)
 {
     bl_onnx_importer *m = c->import;
@@ -274,7 +274,7 @@ static bool take_operands(bl_onnx_call *c)
         if (c->in[i]->type == NULL && !c->in[i]->sequence && c->in[i]->pixels == NULL)
             return bl_onnx_fail(c, "\"%.100s\" is of a type that no tensor here has", bl_onnx_clean(m, name)) != NULL;
     }
-    while (c->nin > 0 && c->in[c->nin - 1] == NULL) /* those left out at the end */
+    while (c->nin > 0 && c->in[c->nin - 1] == NULL) /* drops omitted inputs at the end */
         c->nin--;
     return true;
 }
@@ -369,7 +369,7 @@ static void put_initialisers(bl_onnx_importer *m, bl_onnx_names *names, const On
         value->tensor = tensor;
         value->narrow = bl_onnx_narrow_find(tensor->data_type);
         value->texts = bl_onnx_is_strings(tensor->data_type);
-        if (bl_onnx_stored_dtype(tensor->data_type) != BL_DTYPE_COUNT) { /* else its first use is the failure */
+        if (bl_onnx_stored_dtype(tensor->data_type) != BL_DTYPE_COUNT) { /* else the first use of the tensor fails */
             if (bl_onnx_shape(m, tensor, &content, m->err) != BL_OK)
                 m->failed = true;
             else
@@ -380,7 +380,7 @@ static void put_initialisers(bl_onnx_importer *m, bl_onnx_names *names, const On
     for (size_t i = 0; i < graph->n_sparse_initializer && bl_onnx_ok(m); i++) {
         const Onnx__TensorProto *values = graph->sparse_initializer[i]->values;
         bl_onnx_value *value = bl_onnx_new_value(m, values != NULL && values->name != NULL ? values->name : "", NULL);
-        bl_onnx_put(m, names, value != NULL ? value->name : "", value); /* no type: its first use is the failure */
+        bl_onnx_put(m, names, value != NULL ? value->name : "", value); /* no type: its first use fails */
     }
 }
 
@@ -418,7 +418,7 @@ static void describe_output(bl_onnx_importer *m, const char *name, const bl_onnx
         bl_onnx_take_keys(m, value->keys, out);
 }
 
-/* The counts behind the other outputs, each once. */
+/* Adds the counts after the other outputs, each once. */
 static void take_counts(bl_onnx_importer *m, bl_onnx_value **value)
 {
     bl_wire_graph *wire = &m->main->wire;
@@ -445,9 +445,9 @@ static void take_outputs(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__
     bl_onnx_names *inputs_and_states = m->taken;
     bl_onnx_value **taken = bl_arena_array(m->scratch, graph->n_output + 1, sizeof(bl_onnx_value *));
 
-    wire->outputs = bl_arena_array(m->arena, 2 * graph->n_output, sizeof *wire->outputs); /* each may have a count */
+    wire->outputs = bl_arena_array(m->arena, 2 * graph->n_output, sizeof *wire->outputs); /* each output may have a count */
     m->model->outputs = bl_arena_array(m->arena, graph->n_output, sizeof *m->model->outputs);
-    m->taken = bl_onnx_open_names(m, NULL, NULL); /* an output may be an input, and has its name then */
+    m->taken = bl_onnx_open_names(m, NULL, NULL); /* an output may also be an input, and then has the input's name */
     if (graph->n_output > m->options->limits.max_inputs)
         bl_onnx_stop(m, BL_ELIMIT, "more than %zu outputs", m->options->limits.max_inputs);
     for (size_t i = 0; i < graph->n_output && bl_onnx_ok(m); i++) {
@@ -463,7 +463,7 @@ static void take_outputs(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__
         describe_output(m, name, value, &m->model->outputs[i]);
         const char *unique = bl_onnx_wire_name(m, name);
         bl_onnx_names *own = m->taken;
-        m->taken = inputs_and_states; /* what is known may become a state now */
+        m->taken = inputs_and_states; /* a known value may become a state now */
         taken[wire->noutputs] = value;
         wire->outputs[wire->noutputs++] =
             (bl_wire_output){.name = unique, .ref = m->outline ? (bl_wire_ref){0} : bl_onnx_use(m, m->main, value)};
@@ -510,7 +510,7 @@ static void write_program(bl_onnx_importer *m)
         bl_onnx_write_outline(m, graph);
     else
         bl_onnx_write_graph(m, names, graph);
-    if (m->options->given != NULL && m->model->texts.count > 0) /* each variant would have numbers of its own for them */
+    if (m->options->given != NULL && m->model->texts.count > 0) /* each variant would number the strings differently */
         bl_onnx_stop(m, BL_EGRAPH, "a model whose inputs decide shapes cannot have strings");
     if (bl_onnx_ok(m))
         take_outputs(m, names, graph);
@@ -518,7 +518,7 @@ static void write_program(bl_onnx_importer *m)
         bl_onnx_name_outputs(m);
 }
 
-/* What the import made, as a decoded document would stand there. */
+/* Stores the result of the import in the form of a decoded document. */
 static void finish(bl_onnx_importer *m)
 {
     bl_program_doc *doc = &m->model->program;
@@ -539,7 +539,7 @@ static void finish(bl_onnx_importer *m)
     doc->options = (bl_run_options){.debug = -1, .beam = -1, .precision = -1};
 }
 
-/* What all attempts have in common: the list of dimensions, in |importer|, whose arena is that of the result. */
+/* Shared by all attempts: the list of dimensions, in |importer|, whose arena is that of the result. */
 typedef struct import_job {
     bl_onnx_importer importer;
     size_t max_bytes;
@@ -569,7 +569,7 @@ static bl_status attempt_import(void *arg, bl_arena *arena, bl_onnx_model *out, 
     return st;
 }
 
-/* The dimensions and the pictures among the inputs, which are the same in each attempt. */
+/* Lists the dimensions and the encoded pictures of the inputs, which are the same in each attempt. */
 static bl_status list_inputs(bl_onnx_importer *m)
 {
     m->encoded = bl_onnx_open_names(m, NULL, NULL);
@@ -581,7 +581,7 @@ static bl_status list_inputs(bl_onnx_importer *m)
     return bl_onnx_ok(m) ? BL_OK : m->err->status;
 }
 
-/* The ranges with which it succeeded. */
+/* Stores the ranges of the successful attempt. */
 static bl_status tell_ranges(const bl_onnx_importer *m, bl_onnx_model *out)
 {
     out->ranges = bl_arena_array(m->arena, (size_t)m->ndims + 1, sizeof *out->ranges);
@@ -592,7 +592,7 @@ static bl_status tell_ranges(const bl_onnx_importer *m, bl_onnx_model *out)
     return bl_arena_status(m->arena, m->err);
 }
 
-/* Ranges with which an import succeeds, or would with values of inputs. */
+/* Succeeds if the import does, or if it would with values of inputs. */
 static bl_status attempt_ranges(void *arg, bl_arena *arena, bl_onnx_model *out, bl_err *err)
 {
     bl_status st = attempt_import(arg, arena, out, err);
@@ -600,7 +600,8 @@ static bl_status attempt_ranges(void *arg, bl_arena *arena, bl_onnx_model *out, 
     return out->wanted != NULL ? BL_OK : st;
 }
 
-/* With the ranges that are listed, or, where that fails, with others; where values are given the ranges are those of before. */
+/* Imports with the listed ranges or, if that fails, with others.  With given values, the ranges are those of the earlier
+ * import. */
 static bl_status import_somehow(import_job *job, bl_onnx_model *out, bl_err *err)
 {
     bl_onnx_importer *m = &job->importer;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Inputs of the model: their types and named dimensions, and what their names stand for. */
+/* Inputs of the model: their types, named dimensions and names. */
 #include "proto/onnx/import.h"
 #include "proto/picture.h"
 
 #include <string.h>
 
-/* The named dimension of this name; -1 after a failure. */
+/* The number of the named dimension; -1 after a failure. */
 static int use_dimension(bl_onnx_importer *m, const char *name)
 {
     const bl_onnx_dim *dim = NULL;
@@ -40,7 +40,7 @@ static bool input_dimension(bl_onnx_importer *m, const char *input, int axis, co
     return out->var >= 0;
 }
 
-/* The sizes of a value that is given are those of its named dimensions in this program. */
+/* Binds the named dimensions of |type| to the sizes of the given value. */
 static bool bind_given(bl_onnx_importer *m, const char *name, const bl_tensor_value *given, const bl_wire_type *type)
 {
     bool same = given->kind == BL_VALUE_BYTES && given->dtype == type->dtype && given->ndim == type->ndim;
@@ -55,7 +55,7 @@ static bool bind_given(bl_onnx_importer *m, const char *name, const bl_tensor_va
            bl_onnx_stop(m, BL_EINVAL, "the value of input \"%s\" has another dtype or shape than the input", name) != NULL;
 }
 
-/* Its largest one is a tensor that there may be. */
+/* Checks that the input's largest size is within the limits. */
 static bool measure_input(bl_onnx_importer *m, const char *name, const bl_wire_type *type)
 {
     int64_t largest[BL_MAX_DIMS];
@@ -68,7 +68,7 @@ static bool measure_input(bl_onnx_importer *m, const char *name, const bl_wire_t
     return !m->failed;
 }
 
-/* The pixels of an input that is an encoded picture, of any length. */
+/* The type of an encoded picture's pixels, with open sides. */
 static bool picture_type(bl_onnx_importer *m, const Onnx__ValueInfoProto *info, bl_wire_type *out)
 {
     const char *name = bl_onnx_clean(m, info->name != NULL ? info->name : "");
@@ -103,7 +103,7 @@ bool bl_onnx_declared_type(const Onnx__ValueInfoProto *info, bl_wire_type *out)
     return true;
 }
 
-/* A map is a row of a float tensor, with a column for each key. */
+/* The type of a map: a row of a float tensor, with a column for each key. */
 static bool map_type(bl_onnx_importer *m, const Onnx__GraphProto *graph, const Onnx__ValueInfoProto *info, bl_wire_type *out)
 {
     const Onnx__TensorShapeProto__Dimension varies = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__INIT;
@@ -147,7 +147,7 @@ static bool input_type(bl_onnx_importer *m, const Onnx__GraphProto *graph, const
     return measure_input(m, name, out);
 }
 
-/* The value of the model's input |number|, or NULL. */
+/* The given value of model input |number|, or NULL. */
 static const bl_tensor_value *given_value(const bl_onnx_importer *m, int number)
 {
     return m->options->given != NULL ? m->options->given[number] : NULL;
@@ -164,7 +164,7 @@ void bl_onnx_take_inputs(bl_onnx_importer *m, const Onnx__GraphProto *graph, bl_
 {
     for (size_t i = 0; i < graph->n_input && bl_onnx_ok(m); i++) {
         const char *name = graph->input[i]->name != NULL ? graph->input[i]->name : "";
-        if (bl_onnx_is_initialiser(graph, name)) /* a default that a caller could replace: here it is a weight */
+        if (bl_onnx_is_initialiser(graph, name)) /* a default that a caller could override in ONNX; here it is a weight */
             continue;
         if ((size_t)*ninputs >= m->options->limits.max_inputs) {
             bl_onnx_stop(m, BL_ELIMIT, "more than %zu inputs", m->options->limits.max_inputs);

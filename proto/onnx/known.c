@@ -44,7 +44,7 @@ const bl_onnx_known *bl_onnx_read_content(bl_onnx_importer *m, const bl_tensor_v
     return known;
 }
 
-/* The elements of a tensor of the file. */
+/* Reads the elements of a tensor of the file. */
 static const bl_onnx_known *read_tensor(bl_onnx_importer *m, const Onnx__TensorProto *tensor)
 {
     bl_tensor_value content;
@@ -151,7 +151,7 @@ bl_onnx_value *bl_onnx_known_real(bl_onnx_importer *m, bl_dtype dtype, double va
 
 /* ---- sizes as text */
 
-/* The word of the language that an op is, or NULL. */
+/* The op's operator in a size expression, or NULL. */
 static const char *sign_of(const bl_node *size)
 {
     static const struct {
@@ -166,7 +166,7 @@ static const char *sign_of(const bl_node *size)
     return NULL;
 }
 
-/* The VAR counts steps, and the name is the dimension. */
+/* The VAR counts steps, whereas the name stands for the size. */
 static void put_var(bl_text *text, const bl_wire_var *var)
 {
     if (bl_wire_var_step(var) > 1)
@@ -228,7 +228,7 @@ static bool all_equal(const bl_onnx_known *known)
     return true;
 }
 
-/* An element with named dimensions in it, of floats. */
+/* Writes a float element that contains named dimensions. */
 static bl_onnx_value *write_fraction(bl_onnx_call *c, const bl_onnx_known *known, int at, int ndim)
 {
     const bl_node *num = NULL;
@@ -241,7 +241,7 @@ static bl_onnx_value *write_fraction(bl_onnx_call *c, const bl_onnx_known *known
                         ARGS(IS(ndim, known->dim), bl_is_const(num) ? I(num->lo) : ZS(-1, &num), D(known->dtype), I(den)));
 }
 
-/* "full" of one element, in a shape. */
+/* Writes "full" of one element with a shape. */
 static bl_onnx_value *write_full(bl_onnx_call *c, const bl_onnx_known *known, int at, int ndim)
 {
     bl_write_arg value = R(known->real != NULL && known->count > 0 ? known->real[at] : 0);

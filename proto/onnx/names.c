@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Names: what the values of a graph are called, and what the wire can call them. */
+/* Names: the scopes of value names, and the names that the wire allows. */
 #include "proto/onnx/import.h"
 
 #include "engine/base/map.h"
@@ -27,7 +27,7 @@ bl_onnx_names *bl_onnx_open_names(bl_onnx_importer *m, bl_onnx_names *outer, bl_
     return names;
 }
 
-/* Where |name| is or belongs. */
+/* The slot of |name|, or the free slot to put it. */
 static bl_onnx_slot *find_slot(bl_onnx_slot *slot, size_t cap, const char *name)
 {
     size_t at = (size_t)bl_hash_bytes(name, strlen(name), 0) & (cap - 1);

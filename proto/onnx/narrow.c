@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Element types that are narrower than what holds their values here: integers of 2 and 4 bits as those of 8, floats of 4 and 8
- * bits that no device has as wider floats.  Each value is exact; only its width is another. */
+/* Element types that are stored in wider dtypes: integers of 2 and 4 bits in 8 bits, and floats of 4 and 8 bits that no device
+ * supports in wider floats.  Each value is exact. */
 #include "proto/onnx/import.h"
 
 #include <math.h>
@@ -49,7 +49,7 @@ static bool is_float(const bl_onnx_narrow *narrow)
 
 /* ---- elements of the file */
 
-/* What |code|, sign, exponent and mantissa from the top, stands for. */
+/* The value of |code|, which has sign, exponent and mantissa from the top. */
 static double read_code(const bl_onnx_narrow *narrow, unsigned code)
 {
     unsigned top = 1u << (narrow->bits - 1), magnitude = code & (top - 1);
@@ -58,7 +58,7 @@ static double read_code(const bl_onnx_narrow *narrow, unsigned code)
 
     if (narrow->is_power)
         return code == 255 ? (double)NAN : ldexp(1, narrow->exponent + (int)code);
-    if (narrow->has_nan && code == top) /* where others have a zero with a sign */
+    if (narrow->has_nan && code == top) /* the code of negative zero in other types */
         return (double)NAN;
     value = ldexp(exponent > 0 ? 1.0 + ldexp(fraction, -narrow->mantissa) : ldexp(fraction, -narrow->mantissa),
                   narrow->exponent + (exponent > 0 ? (int)exponent - 1 : 0));
@@ -99,8 +99,8 @@ bl_status bl_onnx_widen(bl_onnx_importer *m, const bl_onnx_narrow *narrow, bl_sp
 
 /* ---- values of the graph */
 
-/* The float |x| to the nearest value of the type, ties to even: a multiple of the step between neighbours at its size.  What is
- * too large becomes the largest, or NaN. */
+/* Rounds the float |x| to the nearest value of the type, ties to even: to a multiple of the step between neighbours at its
+ * magnitude.  A value out of range becomes the largest one, or NaN. */
 static bl_onnx_value *round_float(bl_onnx_call *c, bl_onnx_value *x, const bl_onnx_narrow *narrow, bool saturates)
 {
     bl_onnx_value *step, *steps, *y;
@@ -108,17 +108,17 @@ static bl_onnx_value *round_float(bl_onnx_call *c, bl_onnx_value *x, const bl_on
     x = bl_onnx_make(c, "cast($0, dtype=float32)", ARGS(V(x)));
     if (saturates)
         x = bl_onnx_make(c, "clamp($0, min=$1, max=$2)", ARGS(V(x), R(narrow->least), R(narrow->most)));
-    /* the exponent alone: the power of two below |x| */
+    /* the exponent alone: the largest power of two up to |x| */
     step = bl_onnx_make(c, "bitcast(bitwise_and(bitcast($0, dtype=int32), 2139095040), dtype=float32)", ARGS(V(x)));
     step =
         bl_onnx_make(c, "mul(maximum($0, $1), $2)", ARGS(V(step), R(ldexp(1, narrow->exponent)), R(ldexp(1, -narrow->mantissa))));
-    /* how many steps: by the reciprocal of a power of two, whose exponent is that of 1 twice less its own; a division may round
-     */
+    /* divides by the step exactly: multiplies by the reciprocal of the power of two, whose exponent is twice that of 1 minus its
+     * own; a division may round */
     steps = bl_onnx_make(c, "mul($0, bitcast(sub(2130706432, bitcast($1, dtype=int32)), dtype=float32))", ARGS(V(x), V(step)));
     y = bl_onnx_make(c, "mul(round($0), $1)", ARGS(V(steps), V(step)));
     if (!narrow->has_nan)
         y = bl_onnx_make(c, "where(isnan($0), 0, $0)", ARGS(V(y)));
-    if (narrow->has_nan) { /* and no zero with a sign */
+    if (narrow->has_nan) { /* and no negative zero */
         y = bl_onnx_make(c, "where(equal($0, 0), 0, $0)", ARGS(V(y)));
         if (!saturates)
             y = bl_onnx_make(c, "where(less_equal(abs($0), $1), $0, $2)", ARGS(V(y), R(narrow->most), R((double)NAN)));
@@ -126,12 +126,13 @@ static bl_onnx_value *round_float(bl_onnx_call *c, bl_onnx_value *x, const bl_on
     return bl_onnx_make(c, "cast($0, dtype=$1)", ARGS(V(y), D(narrow->dtype)));
 }
 
-/* A power of two above, below or nearest to |x|, by the bits of a float32.  NaN and infinities become NaN, zero the smallest. */
+/* Rounds |x| to a power of two above, below or nearest, by the bits of a float32.  NaN and infinities become NaN, zero becomes
+ * the smallest. */
 static bl_onnx_value *round_power(bl_onnx_call *c, bl_onnx_value *x, bool saturates)
 {
     const char *mode = bl_onnx_text(c, "round_mode", "up");
     bl_onnx_value *bits = bl_onnx_make(c, "bitcast(abs(cast($0, dtype=float32)), dtype=int32)", ARGS(V(x)));
-    bl_onnx_value *exponent = bl_onnx_make(c, "bitwise_and($0, 2139095040)", ARGS(V(bits))); /* where it stands, of 8 bits */
+    bl_onnx_value *exponent = bl_onnx_make(c, "bitwise_and($0, 2139095040)", ARGS(V(bits))); /* the 8 exponent bits in place */
     bl_onnx_value *power = exponent, *special = bl_onnx_make(c, "equal($0, 2139095040)", ARGS(V(exponent)));
 
     if (strcmp(mode, "up") == 0)
@@ -147,7 +148,7 @@ static bl_onnx_value *round_power(bl_onnx_call *c, bl_onnx_value *x, bool satura
     return bl_onnx_make(c, "bitcast($0, dtype=float32)", ARGS(V(power)));
 }
 
-/* The low bits of an integer, with the sign that the type has. */
+/* Keeps the low bits of an integer, with the signedness of the type. */
 static bl_onnx_value *keep_bits(bl_onnx_call *c, bl_onnx_value *x, const bl_onnx_narrow *narrow)
 {
     int64_t below = -(int64_t)narrow->least;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Recipes for a node of the model: what proto/write asks of an importer. */
+/* Recipes for a node of the model: the callbacks that proto/write needs from an importer. */
 #include "proto/onnx/import.h"
 
 enum { MAX_LETTERS = 8 };

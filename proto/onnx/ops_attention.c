@@ -45,7 +45,7 @@ bl_onnx_value *bl_onnx_places_apart(bl_onnx_call *c, const bl_node *rows, const 
     return bl_onnx_make(c, "sub($0, arange(stop=$1))", ARGS(V(row), ZS(-1, &keys)));
 }
 
-/* A mask that ends before the keys do forbids the rest. */
+/* Pads a mask that is shorter than the keys; the missing keys are masked out. */
 static bl_onnx_value *lengthen_mask(bl_onnx_call *c, bl_onnx_value *mask, const bl_node *keys)
 {
     const bl_node *zero = bl_index(c->import->ir, 0), *pads[2 * BL_MAX_DIMS];
@@ -60,7 +60,7 @@ static bl_onnx_value *lengthen_mask(bl_onnx_call *c, bl_onnx_value *mask, const 
                         ARGS(V(mask), ZS(2 * rank, pads), R(-INFINITY)));
 }
 
-/* Everything that says which key a query may look at, as what is added to the scores; NULL: nothing does. */
+/* Combines every mask into a bias that is added to the scores; NULL if no mask applies. */
 static bl_onnx_value *make_bias(bl_onnx_call *c, bl_onnx_value *q, const bl_node *keys, const bl_node *past)
 {
     bl_onnx_value *mask = lengthen_mask(c, bl_onnx_in(c, 3), keys), *filled = bl_onnx_in(c, 6), *bias = NULL, *offset = NULL,
@@ -97,7 +97,7 @@ static bl_onnx_value *make_bias(bl_onnx_call *c, bl_onnx_value *q, const bl_node
     return bias;
 }
 
-/* Each head of keys and values as often as there are queries for it. */
+/* Repeats each head of keys and values for each of its query heads. */
 static bl_onnx_value *repeat_heads(bl_onnx_call *c, bl_onnx_value *x, const bl_onnx_value *q)
 {
     if (x == NULL || q == NULL || x->type->dim[1] == q->type->dim[1] || !bl_is_const(x->type->dim[1]) ||
@@ -109,7 +109,7 @@ static bl_onnx_value *repeat_heads(bl_onnx_call *c, bl_onnx_value *x, const bl_o
     return bl_onnx_make(c, "repeat_interleave($0, repeats=$1, axis=1)", ARGS(V(x), I(wanted / own)));
 }
 
-/* softmax(scores + bias), and zeros in rows that may look at no key. */
+/* softmax(scores + bias), with zeros in rows that may attend to no key. */
 static bl_onnx_value *guarded_softmax(bl_onnx_call *c, bl_onnx_value *scores, bl_onnx_value *bias)
 {
     bl_onnx_value *all;
@@ -122,7 +122,7 @@ static bl_onnx_value *guarded_softmax(bl_onnx_call *c, bl_onnx_value *scores, bl
     return bl_onnx_make(c, "where($0, 0, $1)", ARGS(V(all), V(scores)));
 }
 
-/* softmax where each row has one score more, |sink|, which looks at no key. */
+/* softmax with one more score, |sink|, in each row, which belongs to no key. */
 static bl_onnx_value *sink_softmax(bl_onnx_call *c, bl_onnx_value *scores, bl_onnx_value *sink)
 {
     if (scores == NULL)
@@ -191,7 +191,7 @@ bl_onnx_value *bl_onnx_write_attention(bl_onnx_call *c)
         c->out[1] = k;
     if (bl_onnx_wants(c, 2))
         c->out[2] = v;
-    /* which stages there are changed its order with opset 24's errata */
+    /* opset 24's errata changed the order of the stages */
     bl_onnx_heads heads = {.q = q,
                            .k = k,
                            .v = v,
@@ -206,7 +206,7 @@ bl_onnx_value *bl_onnx_write_attention(bl_onnx_call *c)
 
 /* ---- FlexAttention */
 
-/* What the graph in an attribute makes of |x|, written in place; |x| where there is none. */
+/* Writes the graph of an attribute in place, applied to |x|; returns |x| if there is no graph. */
 static bl_onnx_value *apply_graph(bl_onnx_call *c, const char *attribute, bl_onnx_value *x)
 {
     const Onnx__GraphProto *graph = bl_onnx_attr(c, attribute) != NULL ? bl_onnx_body(c, attribute) : NULL;
@@ -273,7 +273,7 @@ bl_onnx_value *bl_onnx_rotate(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value *
     return dim == size ? y : bl_onnx_make(c, "cat($0, slice($1, start=$2, axis=-1), axis=-1)", ARGS(V(y), V(x), I(dim)));
 }
 
-/* Heads last but one while it turns, and back. */
+/* Moves the heads to the last axis but one, rotates, and moves them back. */
 static bl_onnx_value *rotary(bl_onnx_call *c, bl_onnx_value *cos, bl_onnx_value *sin, bl_onnx_value *positions)
 {
     static const int64_t perm[4] = {0, 2, 1, 3};
@@ -292,7 +292,7 @@ static bl_onnx_value *rotary(bl_onnx_call *c, bl_onnx_value *cos, bl_onnx_value 
     }
     if (bl_onnx_rank(x) != 3 || cos == NULL)
         return bl_onnx_fail(c, "needs a tensor of 3 dimensions or 4");
-    if (heads < 1) /* the caches tell how large a head is */
+    if (heads < 1) /* the caches determine the head size */
         heads = x->type->dim[2]->hi / (2 * cos->type->dim[bl_onnx_rank(cos) - 1]->hi);
     if (heads < 1)
         return bl_onnx_fail(c, "needs num_heads");
@@ -308,7 +308,7 @@ bl_onnx_value *bl_onnx_write_rotary_embedding(bl_onnx_call *c)
     return rotary(c, bl_onnx_in(c, 1), bl_onnx_in(c, 2), bl_onnx_in(c, 3));
 }
 
-/* The positions come first, and one number of them counts from there on. */
+/* The positions are the second input; a single position is the first of consecutive ones. */
 bl_onnx_value *bl_onnx_write_microsoft_rotary_embedding(bl_onnx_call *c)
 {
     bl_onnx_value *at = bl_onnx_in(c, 1), *x = bl_onnx_in(c, 0);

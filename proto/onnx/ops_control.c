@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* If, Loop and Scan.  What is decided at import is written in place; the rest becomes cond and scan, whose bodies are graphs of
- * their own: what they use from outside is handed to them. */
+/* If, Loop and Scan.  A decision that is known at import is written in place; the rest becomes cond and scan, whose bodies are
+ * separate graphs that get the outer values they use as inputs. */
 #include "proto/onnx/import.h"
 
 #include <string.h>
 
-enum { MOST_BATCH = 64 }; /* of Scan of opset 8, each written by itself */
+enum { MOST_BATCH = 64 }; /* largest batch of Scan of opset 8, whose items are written separately */
 
-/* A body on its way: its graph, and what its names stand for. */
+/* A body under construction: its graph and its scope of names. */
 typedef struct body {
     bl_onnx_graph *graph;
     bl_onnx_names *names;
@@ -21,7 +21,7 @@ static bool open_body(bl_onnx_call *c, const Onnx__GraphProto *proto, body *b)
     return b->names != NULL;
 }
 
-/* What the body's output number |i| is; NULL after a failure. */
+/* The value of the body's output |i|; NULL after a failure. */
 static bl_onnx_value *output_of(bl_onnx_call *c, const bl_onnx_names *names, const Onnx__GraphProto *proto, size_t i)
 {
     const char *name = i < proto->n_output && proto->output[i]->name != NULL ? proto->output[i]->name : "";
@@ -54,7 +54,7 @@ static bl_onnx_value *take_branch(bl_onnx_call *c, const Onnx__GraphProto *branc
     return c->out[0];
 }
 
-/* Writes one branch as a body; what |other| took from outside is taken in the same order. */
+/* Writes one branch as a body; captures the outer values of |other| in the same order. */
 static bool write_branch(bl_onnx_call *c, const Onnx__GraphProto *branch, const bl_onnx_graph *other, body *b)
 {
     bl_onnx_value **value;
@@ -74,7 +74,7 @@ static bool write_branch(bl_onnx_call *c, const Onnx__GraphProto *branch, const 
     return value != NULL && !c->import->failed;
 }
 
-/* Both branches, and a choice between what they give. */
+/* Writes both branches, and a choice between their results. */
 static bl_onnx_value *write_both(bl_onnx_call *c, const Onnx__GraphProto *yes, const Onnx__GraphProto *no)
 {
     bl_onnx_value *condition = bl_onnx_in(c, 0);
@@ -103,7 +103,7 @@ bl_onnx_value *bl_onnx_write_if(bl_onnx_call *c)
     if (known != NULL && known->count == 1 && known->size != NULL && bl_is_const(known->size[0]))
         return take_branch(c, bl_is_int(known->size[0], 0) ? no : yes);
     value = write_both(c, yes, no);
-    if (value == NULL) /* a branch that cannot be, or is unlike the other: one of them alone may do */
+    if (value == NULL) /* a branch that is not possible, or that differs in type: a known condition may select a valid one */
         bl_onnx_want(c, 0);
     return value;
 }
@@ -112,16 +112,16 @@ bl_onnx_value *bl_onnx_write_if(bl_onnx_call *c)
 
 typedef struct loop {
     const Onnx__GraphProto *proto;
-    const bl_node *most, *steps; /* by the trip count, NULL where it is left out; and all in all */
-    int ncarries, nscans;        /* of the model's, without the counter and the condition */
-    bool *stays;                 /* of the carries: each step gives it as it came */
-    bool asks;                   /* there is a condition, and it may fail */
-    bool stops;                  /* it is computed: steps after it has failed change nothing */
+    const bl_node *most, *steps; /* number of steps by the trip count, NULL if omitted; and the final number */
+    int ncarries, nscans;        /* of the model's loop, without the counter and the condition */
+    bool *stays;                 /* for each carry: every step returns it unchanged */
+    bool asks;                   /* there is a condition, and it may become false */
+    bool stops;                  /* the condition is computed: steps after it is false change nothing */
     body body;
 } loop;
 
-/* The body's inputs: counter, perhaps "goes on", carries.  A carry that stays as it is is what stands outside.  |trial|: the body
- * is looked at, and not used. */
+/* Opens the body with its inputs: counter, optional "goes on", carries.  A carry that is unchanged is the outer value.  |trial|:
+ * the body is only analysed. */
 static bool open_loop_body(bl_onnx_call *c, loop *l, bool trial, bl_onnx_value **counter, bl_onnx_value **active)
 {
     bl_onnx_importer *m = c->import;
@@ -132,7 +132,8 @@ static bool open_loop_body(bl_onnx_call *c, loop *l, bool trial, bl_onnx_value *
     *counter = bl_onnx_body_input(m, l->body.graph, NULL, BL_I64, 0, NULL);
     *active = l->stops ? bl_onnx_body_input(m, l->body.graph, NULL, BL_BOOL, 0, NULL) : NULL;
     bl_onnx_put(m, l->body.names, l->proto->input[0]->name, *counter);
-    bl_onnx_put(m, l->body.names, l->proto->input[1]->name, bl_onnx_known_real(m, BL_BOOL, 1)); /* or the step would not matter */
+    bl_onnx_put(m, l->body.names, l->proto->input[1]->name, bl_onnx_known_real(m, BL_BOOL, 1)); /* a step is only taken while the
+                                                                                                 * condition holds */
     for (int i = 0; i < l->ncarries && !m->failed; i++) {
         bl_onnx_value *start = c->in[2 + i];
         if (!l->stays[i])
@@ -143,7 +144,7 @@ static bool open_loop_body(bl_onnx_call *c, loop *l, bool trial, bl_onnx_value *
     return !m->failed;
 }
 
-/* Finds which carries stay as they are, and how many steps there are, by writing the body once. */
+/* Writes the body once to find which carries are unchanged and the number of steps. */
 static bool look_at_loop(bl_onnx_call *c, loop *l)
 {
     bl_onnx_importer *m = c->import;
@@ -170,7 +171,7 @@ static bool look_at_loop(bl_onnx_call *c, loop *l)
     return true;
 }
 
-/* The body, with its results: next counter, perhaps "goes on", carries, then what is stacked. */
+/* Writes the body with its results: next counter, optional "goes on", carries, then the stacked outputs. */
 static bool write_loop_body(bl_onnx_call *c, loop *l)
 {
     bl_onnx_importer *m = c->import;
@@ -233,7 +234,7 @@ static bool take_loop(bl_onnx_call *c, const Onnx__GraphProto *proto, loop *l)
     if (l->stays == NULL || !look_at_loop(c, l))
         return false;
     l->stops = l->asks;
-    if (first == NULL || !bl_is_const(first)) /* it may fail before the first step */
+    if (first == NULL || !bl_is_const(first)) /* the condition may be false before the first step */
         l->stops = bl_onnx_in(c, 1) != NULL;
     l->steps = l->stops ? l->most : l->steps;
     if (l->steps == NULL)
@@ -288,7 +289,7 @@ static int64_t each_of(const int64_t *list, int n, int i)
     return list != NULL && i < n ? list[i] : 0;
 }
 
-/* A sequence with its axis in front, and turned round where it is read backwards. */
+/* Moves the scanned axis to the front, and reverses it if the scan runs backwards. */
 static bl_onnx_value *front(bl_onnx_call *c, bl_onnx_value *x, int64_t axis, bool backwards)
 {
     int64_t perm[BL_MAX_DIMS], zero = 0;
@@ -301,7 +302,7 @@ static bl_onnx_value *front(bl_onnx_call *c, bl_onnx_value *x, int64_t axis, boo
     return backwards ? bl_onnx_make(c, "flip($0, axis=$1)", ARGS(V(x), IS(1, &zero))) : x;
 }
 
-/* What was stacked along axis 0, along another. */
+/* Moves axis 0, along which results were stacked, to |axis|. */
 static bl_onnx_value *back(bl_onnx_call *c, bl_onnx_value *x, int64_t axis, bool backwards)
 {
     int64_t perm[BL_MAX_DIMS], zero = 0;
@@ -369,7 +370,8 @@ bl_onnx_value *bl_onnx_write_scan(bl_onnx_call *c)
     return c->out[0];
 }
 
-/* That of opset 8: each of a batch, the first axis of all inputs, by itself.  The first input says how long each sequence is. */
+/* Scan of opset 8: runs each item of the batch, the first axis of all inputs, separately.  The first input has the length of each
+ * sequence. */
 bl_onnx_value *bl_onnx_write_batch_scan(bl_onnx_call *c)
 {
     bl_onnx_call inner = *c;
