@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Queries of extensions and of OpenCL 3.0 that say how many work-items run in step; a driver that does not know one fails it.
+/* Queries of extensions and of OpenCL 3.0 for the number of work-items that run in lockstep; a driver without the query fails it.
  * Values: cl_ext.h (NVIDIA, AMD) and cl.h of 3.0. */
 enum { WARP_SIZE_NV = 0x4003, WAVEFRONT_WIDTH_AMD = 0x4043, PREFERRED_MULTIPLE_30 = 0x1067 };
 
@@ -31,7 +31,7 @@ static size_t query_size(const bl_cl_device *dev, cl_device_info what)
     return dev->cl.GetDeviceInfo(dev->id, what, sizeof value, &value, NULL) == CL_SUCCESS ? value : 0;
 }
 
-/* A string of the device, or of its platform; empty if there is none.  Freed by the caller; NULL only without memory. */
+/* A string of the device, or of its platform; empty if there is none.  The caller frees it; NULL if out of memory. */
 static char *query_text(const bl_cl_device *dev, bool platform, cl_uint what)
 {
     size_t len = 0;
@@ -82,7 +82,7 @@ static void describe_items(bl_cl_device *dev, bl_device_info *info)
     size_t multiple = query_size(dev, PREFERRED_MULTIPLE_30);
 
     info->subgroup = multiple > 1 ? clamp_u32(multiple) : 8; /* a 256-bit vector of floats */
-    info->vector_bits = 128; /* as lavapipe, which is the same compiler: its description has the reasons */
+    info->vector_bits = 128; /* as for lavapipe, which has the same compiler; its description gives the reasons */
     info->registers = 68;
 }
 
@@ -91,16 +91,17 @@ static void describe_cpu(bl_cl_device *dev, bl_device_info *info)
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE), l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
-    if (cores > 0 && info->units > (uint32_t)cores) /* llvmpipe says 8, whatever there is */
+    if (cores > 0 && info->units > (uint32_t)cores) /* llvmpipe always reports 8 */
         info->units = (uint32_t)cores;
     info->subgroup = 1;
     info->vector_bits = query_u32(dev, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT) * 32;
-    info->registers = info->vector_bits >= 512 ? 32 : 16; /* AVX-512 doubled them */
+    info->registers = info->vector_bits >= 512 ? 32 : 16; /* AVX-512 has twice the registers */
     if (info->vector_bits <= 32)
         describe_items(dev, info);
-    if (pages > 0 && page > 0) /* PoCL's figure is that of one NUMA node */
+    if (pages > 0 && page > 0) /* PoCL reports the memory of one NUMA node */
         info->memory = (uint64_t)pages * (uint64_t)page;
-    info->last_cache_bytes = info->cache_bytes; /* by the driver; sysconf's third level is that of a virtual machine's host */
+    info->last_cache_bytes = info->cache_bytes; /* reported by the driver; sysconf's third level is that of a virtual machine's
+                                                 * host */
     if (l2 > 0)
         info->cache_bytes = clamp_u32((uint64_t)l2);
     info->host_memory = query_u32(dev, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;
@@ -114,14 +115,14 @@ static void describe_gpu(bl_cl_device *dev, bl_device_info *info)
 
     info->registers = 128; /* of 32 bits; a work-item may have 255, at the price of how many run at once */
     if (info->units > 1 && info->cache_bytes / info->units >= 4096)
-        info->cache_bytes /= info->units; /* NVIDIA gives the sum over all multiprocessors */
+        info->cache_bytes /= info->units; /* NVIDIA reports the sum over all multiprocessors */
     for (size_t i = 0; i < sizeof step / sizeof step[0] && info->subgroup == 0; i++)
         info->subgroup = query_u32(dev, step[i]);
     if (info->subgroup == 0)
         info->subgroup = clamp_u32(query_size(dev, PREFERRED_MULTIPLE_30));
     if (info->subgroup <= 1) /* 1 is said of any multiple that is as good as another, and would stand for a CPU here */
         info->subgroup = 32;
-    info->max_groups[0] = INT32_MAX; /* CUDA's grid, the narrowest known (Programming Guide, technical specifications) */
+    info->max_groups[0] = INT32_MAX; /* CUDA's grid limit, the smallest known (Programming Guide, technical specifications) */
     info->max_groups[1] = info->max_groups[2] = 65535;
 }
 

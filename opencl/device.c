@@ -10,11 +10,11 @@
 enum {
     MAX_PLATFORMS = 32,
     MAX_PER_PLATFORM = 64,
-    BRIEF_NS = 20000 /* measured on PoCL: 32 to 62 us from a launch to its end with the one driver, less than 1 with the other */
+    BRIEF_NS = 20000 /* measured on PoCL: a launch takes 32 to 62 us with the usual driver, less than 1 us with the other */
 };
 
-/* PoCL has two drivers for processors: the usual one with a thread for each core, which take 30 us and more to be woken, and one
- * that uses the thread which asks.  As devices of one platform they share memory. */
+/* PoCL has two CPU drivers: the usual one has a thread for each core and needs 30 us or more to wake them; the other runs on the
+ * calling thread.  As devices of one platform they share memory. */
 static const char drivers_variable[] = "POCL_DEVICES", both_drivers[] = "pthread basic", here_prefix[] = "basic-";
 
 static void destroy(bl_device *base)
@@ -55,8 +55,8 @@ static const bl_device_ops operations = {
     .disassemble = bl_cl_disassemble,
 };
 
-/* Have PoCL offer both, before it looks for devices, unless somebody has said what it is to offer.  Newer ones have other names
- * for them. */
+/* Makes PoCL offer both drivers, before it looks for devices, unless the environment already selects drivers.  Newer versions
+ * have other names for them. */
 static void ask_for_both(const bl_cl_api *cl, cl_platform_id platform)
 {
     char version[128] = "";
@@ -66,7 +66,7 @@ static void ask_for_both(const bl_cl_api *cl, cl_platform_id platform)
         (void)setenv(drivers_variable, both_drivers, 0);
 }
 
-/* Take the device that runs in the caller's thread out of the list: it is the other one once more.  NULL: there is none. */
+/* Removes the device that runs on the calling thread from the list, since it is the same processor.  NULL: there is none. */
 static cl_device_id take_here(const bl_cl_api *cl, cl_device_id *ids, cl_uint *n)
 {
     const char *asked = getenv(drivers_variable);
@@ -84,7 +84,7 @@ static cl_device_id take_here(const bl_cl_api *cl, cl_device_id *ids, cl_uint *n
     return NULL;
 }
 
-/* Open the device, unless it is of no use: then *out stays NULL and |why| says so. */
+/* Opens the device; if it is unusable, |*out| stays NULL and |why| gives the reason. */
 static bl_status open_device(const bl_cl_api *cl, cl_platform_id platform, cl_device_id id, cl_device_id here, uint32_t number,
                              bl_device **out, bl_text *why, bl_err *err)
 {
@@ -153,7 +153,7 @@ static bl_status open_all(uint32_t max, bl_device **out, uint32_t *count, struct
     bl_status st = BL_OK;
 
     *count = 0;
-    /* PoCL pins its threads to cores then; without it both may run on one, which costs a factor of 1.5. */
+    /* Makes PoCL pin its threads to cores; otherwise two may share one, which costs a factor of 1.5. */
     setenv("POCL_AFFINITY", "1", 0);
     /* One body for every size of grid and not one each for small and large, compiled when first met, at a launch (30 ms and
      * more): what a kernel's creation compiles, and the cache keeps, is then what runs.  It costs the kernels no time. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A folder of this process's own for the files of PoCL ($POCL_CACHE_DIR).  PoCL writes compiled kernels there under names that
- * all its processes share and reads them without a check: a file that another process has begun to write fails an assertion, and
- * the reader aborts.  The back end's own cache (cache.c) keeps compiled programs; its files are whole or absent. */
+/* A private folder for the files of PoCL ($POCL_CACHE_DIR).  PoCL stores compiled kernels there under names that all its
+ * processes share, and reads them without a check: a file that another process is still writing fails an assertion and aborts the
+ * reader.  The back end's own cache (cache.c) keeps compiled programs; its files are complete or absent. */
 #include "engine/base/file.h"
 #include "engine/base/folder.h"
 #include "opencl/opencl.h"
@@ -31,7 +31,7 @@ static void remove_folder(const char *path)
     (void)nftw(path, remove_one, MOST_OPEN, FTW_DEPTH | FTW_PHYS);
 }
 
-/* The folder that this process made and locked, which has the id of the process in its name; or NULL. */
+/* The folder that this process created and locked, whose name has the process id; or NULL. */
 static const char *own_folder(void)
 {
     const char *path = getenv(variable), *name = path == NULL ? NULL : strrchr(path, '/');
@@ -67,7 +67,7 @@ static int open_lock(const char *folder, int flags)
     return fd;
 }
 
-/* Folders of processes that ended without removing theirs. */
+/* Removes the folders of processes that ended without removing them. */
 static void remove_stale(const char *base)
 {
     DIR *folder = opendir(base);
