@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Operators that optimisers of models write in the place of several: a product or a convolution with what follows it,
+/* Fused operators that model optimisers write for several: a product or a convolution with the following operators,
  * normalisations of sums, and the like. */
 #include "proto/onnx/import.h"
 #include "proto/onnx/window.h"
@@ -8,7 +8,7 @@
 
 /* ---- products */
 
-/* The first axis behind those of the batch: [m, batch..., k] as [batch..., m, k]. */
+/* Moves the first axis after the batch axes: [m, batch..., k] to [batch..., m, k]. */
 static bl_onnx_value *batch_first(bl_onnx_call *c, bl_onnx_value *x)
 {
     int64_t perm[BL_MAX_DIMS];
@@ -28,7 +28,7 @@ bl_onnx_value *bl_onnx_write_fused_matmul(bl_onnx_call *c)
     for (int i = 0; i < 2; i++) {
         if (bl_onnx_int(c, moved[i], 0) != 0)
             x[i] = batch_first(c, x[i]);
-        if (bl_onnx_int(c, turned[i], 0) != 0 && bl_onnx_rank(x[i]) > 1) /* a vector has nothing to turn */
+        if (bl_onnx_int(c, turned[i], 0) != 0 && bl_onnx_rank(x[i]) > 1) /* a vector needs no transpose */
             x[i] = bl_onnx_make(c, "transpose($0)", ARGS(V(x[i])));
     }
     if (x[0] == NULL || x[1] == NULL)
@@ -37,7 +37,7 @@ bl_onnx_value *bl_onnx_write_fused_matmul(bl_onnx_call *c)
     return alpha == 1 ? y : bl_onnx_make(c, "mul($0, $1)", ARGS(V(y), R(alpha)));
 }
 
-/* |y| by the function that the node's attribute "activation" names. */
+/* Applies the function that the node's attribute "activation" names to |y|. */
 static bl_onnx_value *activate(bl_onnx_call *c, bl_onnx_value *y, bool given, double alpha, double beta)
 {
     const char *name = bl_onnx_text(c, "activation", "");
@@ -51,7 +51,7 @@ bl_onnx_value *bl_onnx_write_fused_gemm(bl_onnx_call *c)
                     bl_onnx_float(c, "activation_alpha", 0), bl_onnx_float(c, "activation_beta", 0));
 }
 
-/* data, weight, bias, what is added before the activation */
+/* data, weight, bias, summand before the activation */
 bl_onnx_value *bl_onnx_write_fused_conv(bl_onnx_call *c)
 {
     const float *given;
@@ -63,7 +63,7 @@ bl_onnx_value *bl_onnx_write_fused_conv(bl_onnx_call *c)
     return activate(c, y, n > 0, n > 0 ? (double)given[0] : 0, n > 1 ? (double)given[1] : 0);
 }
 
-/* The same with the channels last in all but the weight. */
+/* fused_conv with channels last, except for the weight. */
 bl_onnx_value *bl_onnx_write_nhwc_fused_conv(bl_onnx_call *c)
 {
     static const int64_t front[4] = {0, 3, 1, 2}, back[4] = {0, 2, 3, 1};
@@ -91,7 +91,7 @@ bl_onnx_value *bl_onnx_write_gemm_fast_gelu(bl_onnx_call *c)
 
 /* ---- sums and what is made of them */
 
-/* The first half times gelu of the second. */
+/* The first half times the gelu of the second half. */
 bl_onnx_value *bl_onnx_write_bias_split_gelu(bl_onnx_call *c)
 {
     bl_onnx_value *part[2], *x = bl_onnx_make(c, "add(a, b)", NULL);
@@ -101,7 +101,7 @@ bl_onnx_value *bl_onnx_write_bias_split_gelu(bl_onnx_call *c)
     return bl_onnx_make(c, "mul($0, gelu($1))", ARGS(V(part[0]), V(part[1])));
 }
 
-/* As at inference; the mask is all true then. */
+/* Inference only, so the mask is all true. */
 bl_onnx_value *bl_onnx_write_bias_dropout(bl_onnx_call *c)
 {
     const bl_onnx_known *training = bl_onnx_know(c->import, bl_onnx_in(c, 4));
@@ -119,7 +119,7 @@ bl_onnx_value *bl_onnx_write_bias_dropout(bl_onnx_call *c)
     return y;
 }
 
-/* Over all axes from |axis| on. */
+/* Softmax over all axes from |axis| on. */
 bl_onnx_value *bl_onnx_write_bias_softmax(bl_onnx_call *c)
 {
     bl_onnx_value *x = bl_onnx_make(c, "add(a, b)", NULL), *y;
@@ -133,7 +133,7 @@ bl_onnx_value *bl_onnx_write_bias_softmax(bl_onnx_call *c)
 
 /* ---- normalisations */
 
-/* x / sqrt(mean(x^2) + eps) * weight over the last axes, and the divisor's inverse as output |second|. */
+/* x / sqrt(mean(x^2) + eps) * weight over the last axes; output |second| is the reciprocal of the divisor. */
 static bl_onnx_value *simplified(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value *weight, int first, double eps, int second)
 {
     int64_t axes[BL_MAX_DIMS];
@@ -157,7 +157,7 @@ bl_onnx_value *bl_onnx_write_simplified_layer_normalization(bl_onnx_call *c)
     return simplified(c, x, c->in[1], first, bl_onnx_float(c, "epsilon", (double)1e-5f), 1);
 }
 
-/* data, what is added, scale, bias of the sum */
+/* data, summand, scale, bias of the sum */
 bl_onnx_value *bl_onnx_write_skip_simplified_layer_normalization(bl_onnx_call *c)
 {
     bl_onnx_value *sum = bl_onnx_make(c, "add(a, b)", NULL);
@@ -171,7 +171,7 @@ bl_onnx_value *bl_onnx_write_skip_simplified_layer_normalization(bl_onnx_call *c
     return simplified(c, sum, c->in[2], bl_onnx_rank(sum) - 1, bl_onnx_float(c, "epsilon", (double)1e-12f), 2);
 }
 
-/* |x| with the channels last, or behind the batch, normalised in groups of them, and perhaps silu of that. */
+/* Group normalisation of |x| with channels last or first, optionally followed by silu. */
 static bl_onnx_value *norm_in_groups(bl_onnx_call *c, bl_onnx_value *x)
 {
     static const int64_t front[4] = {0, 3, 1, 2}, back[4] = {0, 2, 3, 1};
@@ -192,7 +192,7 @@ bl_onnx_value *bl_onnx_write_microsoft_group_norm(bl_onnx_call *c)
     return norm_in_groups(c, bl_onnx_in(c, 0));
 }
 
-/* data, gamma, beta, what is added [N, C] or of four dimensions, bias */
+/* data, gamma, beta, summand [N, C] or of four dimensions, bias */
 bl_onnx_value *bl_onnx_write_skip_group_norm(bl_onnx_call *c)
 {
     bool last = bl_onnx_int(c, "channels_last", 1) != 0;
@@ -212,7 +212,7 @@ bl_onnx_value *bl_onnx_write_skip_group_norm(bl_onnx_call *c)
 
 /* ---- others */
 
-/* Distances of all rows of one matrix to all of another. */
+/* The distance of every row of one matrix to every row of another. */
 bl_onnx_value *bl_onnx_write_cdist(bl_onnx_call *c)
 {
     const char *metric = bl_onnx_text(c, "metric", "sqeuclidean");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* ImageDecoder.  How large a picture is stands in its bytes, so no graph can decode one: where an input of the model is an
- * encoded picture, the program takes the picture's pixels in its place, and who runs it decodes; a constant is decoded here. */
+/* ImageDecoder.  The size of a picture is in its bytes, so a graph cannot decode it: if the encoded picture is a model input, the
+ * program takes the pixels instead, and the caller decodes; a constant picture is decoded at import. */
 #include "proto/onnx/import.h"
 #include "proto/picture.h"
 
@@ -28,7 +28,7 @@ void bl_onnx_find_pictures(bl_onnx_importer *m, const Onnx__GraphProto *graph, i
     }
 }
 
-/* A state with the pixels of an initialiser or constant. */
+/* Makes a state with the pixels of an initialiser or constant. */
 static bl_onnx_value *decode_constant(bl_onnx_call *c, const Onnx__TensorProto *encoded)
 {
     bl_onnx_importer *m = c->import;
@@ -63,7 +63,7 @@ static bl_onnx_value *decode_constant(bl_onnx_call *c, const Onnx__TensorProto *
 
 bl_onnx_value *bl_onnx_write_image_decoder(bl_onnx_call *c)
 {
-    static const int64_t weights[] = {19595, 38470, 7471}; /* ITU-R 601-2, as pillow's "L" has it: parts of 65536 */
+    static const int64_t weights[] = {19595, 38470, 7471}; /* ITU-R 601-2, as pillow's "L" mode uses it, in parts of 65536 */
     const bl_onnx_value *encoded = bl_onnx_in(c, 0);
     const char *format = bl_onnx_text(c, "pixel_format", "RGB");
     bl_onnx_value *pixels;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Operators that read or write where indices say. */
+/* Operators that gather or scatter by indices. */
 #include "proto/onnx/import.h"
 
 #include <string.h>
@@ -15,8 +15,8 @@ bl_onnx_value *bl_onnx_write_gather_elements(bl_onnx_call *c)
     return bl_onnx_make(c, "gather(a, b, axis=$0)", ARGS(I(bl_onnx_int(c, "axis", 0))));
 }
 
-/* The tuples of the last axis of |indices| as one tensor for each of their numbers; with |batch| axes in front that are the same
- * in both, a tensor that counts along each of these first. */
+/* Splits the tuples of the last axis of |indices| into one index tensor for each position; with |batch| leading axes that both
+ * tensors share, adds a tensor that counts along each of them first. */
 static int split_tuples(bl_onnx_call *c, bl_onnx_value *indices, int batch, bl_onnx_value **out)
 {
     bl_ir *ir = c->import->ir;
@@ -81,14 +81,14 @@ bl_onnx_value *bl_onnx_write_scatter_elements(bl_onnx_call *c)
 
     if (index == NULL || x == NULL || c->import->failed)
         return bl_onnx_fail(c, "needs indices");
-    /* an index below 0 counts from the end, which the wire's scatter does not know */
+    /* a negative index counts from the end, which the wire's scatter does not support */
     index = bl_onnx_make(c, "where(less(b, 0), add(b, $0), b)",
                          ARGS(V(bl_onnx_make(c, "cast($0, dtype=$1)",
                                              ARGS(V(bl_onnx_size_value(c, x->type->dim[axis])), D(bl_onnx_type(index)))))));
     return scatter(c, x, index, bl_onnx_in(c, 2), axis);
 }
 
-/* The tuples as numbers of rows of a flattened x, by which whole rows are written. */
+/* Converts the tuples to row numbers of a flattened x, and scatters whole rows. */
 bl_onnx_value *bl_onnx_write_scatter_nd(bl_onnx_call *c)
 {
     bl_onnx_value *x = bl_onnx_in(c, 0), *updates = bl_onnx_in(c, 2), *index[BL_MAX_DIMS], *at = NULL;
@@ -113,7 +113,7 @@ bl_onnx_value *bl_onnx_write_scatter_nd(bl_onnx_call *c)
     return bl_onnx_make(c, "reshape($0, shape=$1)", ARGS(V(at), ZS(rank, x->type->dim)));
 }
 
-/* A window of a cache written at positions of each batch, or round and round. */
+/* Writes a window of a cache at a position per batch, or cyclically. */
 bl_onnx_value *bl_onnx_write_tensor_scatter(bl_onnx_call *c)
 {
     bl_onnx_value *cache = bl_onnx_in(c, 0), *update = bl_onnx_in(c, 1), *from = bl_onnx_in(c, 2), *at;
@@ -163,7 +163,7 @@ bl_onnx_value *bl_onnx_write_one_hot(bl_onnx_call *c)
     return bl_onnx_make(c, "where($0, slice(c, start=1, stop=2), slice(c, start=0, stop=1))", ARGS(V(is)));
 }
 
-/* 1 where the first of the largest is. */
+/* One-hot of the first maximum. */
 bl_onnx_value *bl_onnx_write_hardmax(bl_onnx_call *c)
 {
     bl_onnx_value *x = bl_onnx_in(c, 0), *y = x;
@@ -181,7 +181,7 @@ bl_onnx_value *bl_onnx_write_hardmax(bl_onnx_call *c)
     return bl_onnx_make(c, "reshape($0, shape=$1)", ARGS(V(y), ZS(rank, x->type->dim)));
 }
 
-/* The first elements of each batch turned round, as many as its length says. */
+/* Reverses the first elements of each batch, up to its length. */
 bl_onnx_value *bl_onnx_write_reverse_sequence(bl_onnx_call *c)
 {
     bl_onnx_value *x = bl_onnx_in(c, 0), *at, *lengths;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What stands in the place of attention where a state is carried from step to step: LinearAttention and CausalConvWithState. */
+/* Operators that replace attention by a state carried from step to step: LinearAttention and CausalConvWithState. */
 #include "proto/onnx/import.h"
 
 #include <math.h>
@@ -43,7 +43,7 @@ bl_onnx_value *bl_onnx_write_causal_conv(bl_onnx_call *c)
 
 /* ---- LinearAttention */
 
-/* [batch, length, heads * size] as [length, batch, heads, size]; |size| 0: what the heads leave. */
+/* [batch, length, heads * size] to [length, batch, heads, size]. */
 static bl_onnx_value *heads_by_step(bl_onnx_call *c, bl_onnx_value *x, int64_t heads)
 {
     bl_ir *ir = c->import->ir;

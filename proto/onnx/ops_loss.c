@@ -69,7 +69,7 @@ bl_onnx_value *bl_onnx_write_momentum(bl_onnx_call *c)
 
     if (!take_groups(c, 3, &n))
         return NULL;
-    /* beta counts from the second step on */
+    /* beta applies from the second step on */
     bl_onnx_value *share =
         bl_onnx_make(c, "where(greater(b, 0), full(shape=[], value=$0), full(shape=[], value=1))", ARGS(R(beta)));
     for (int i = 0; i < n; i++) {
@@ -109,7 +109,7 @@ bl_onnx_value *bl_onnx_write_adam(bl_onnx_call *c)
     return c->out[0];
 }
 
-/* dy/dx for each x of xs, at the values that these names have. */
+/* dy/dx for each x of xs, at the current values of these names. */
 bl_onnx_value *bl_onnx_write_gradient(bl_onnx_call *c)
 {
     const Onnx__AttributeProto *xs = bl_onnx_attr(c, "xs");

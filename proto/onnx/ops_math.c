@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Operators on one scalar at a time. */
+/* Elementwise operators. */
 #include "proto/onnx/import.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-/* ---- of two tensors */
+/* ---- two tensors */
 
-/* Up to opset 6 the second operand stands at |axis| of the first, and only if |broadcast| says so. */
+/* Up to opset 6 the second operand starts at |axis| of the first, and broadcasts only if |broadcast| is set. */
 static bl_onnx_value *second(bl_onnx_call *c)
 {
     bl_onnx_value *b = bl_onnx_in(c, 1);
@@ -77,7 +77,7 @@ bl_onnx_value *bl_onnx_write_greater(bl_onnx_call *c)
     return binary(c, "greater(a, $0)");
 }
 
-/* The result has the base's dtype, whatever the exponent's. */
+/* The result has the dtype of the base, whatever the exponent's. */
 bl_onnx_value *bl_onnx_write_pow(bl_onnx_call *c)
 {
     bl_dtype base = bl_onnx_type(bl_onnx_in(c, 0));
@@ -95,7 +95,7 @@ bl_onnx_value *bl_onnx_write_mod(bl_onnx_call *c)
         return bl_onnx_make(c, "fmod(a, b)", NULL);
     if (!bl_dtype_is_float(bl_onnx_type(bl_onnx_in(c, 0))))
         return bl_onnx_make(c, "mod(a, b)", NULL);
-    rest = bl_onnx_make(c, "fmod(a, b)", NULL); /* exact, and then with the sign of b, as Python has it */
+    rest = bl_onnx_make(c, "fmod(a, b)", NULL); /* exact; the next step gives it the sign of b, as in Python */
     rest = bl_onnx_make(c, "where(logical_xor(less($0, 0), less(b, 0)), where(equal($0, 0), neg($0), add($0, b)), $0)",
                         ARGS(V(rest)));
     return bl_onnx_make(c, "where(equal($0, 0), copysign($0, b), $0)", ARGS(V(rest)));
@@ -115,7 +115,7 @@ bl_onnx_value *bl_onnx_write_prelu(bl_onnx_call *c)
     bl_onnx_value *slope = bl_onnx_in(c, 1);
     int rank = bl_onnx_rank(bl_onnx_in(c, 0));
 
-    if (c->opset < 7 && bl_onnx_rank(slope) == 1 && rank > 2) { /* one for each channel */
+    if (c->opset < 7 && bl_onnx_rank(slope) == 1 && rank > 2) { /* one slope for each channel */
         for (int i = 2; i < rank; i++)
             slope = bl_onnx_make(c, "unsqueeze($0, axis=-1)", ARGS(V(slope)));
     }
@@ -164,7 +164,7 @@ bl_onnx_value *bl_onnx_write_identity(bl_onnx_call *c)
     return bl_onnx_in(c, 0) != NULL ? c->in[0] : bl_onnx_fail(c, "needs an input");
 }
 
-/* Of what is too large for a float8 the largest is left, unless saturate says no. */
+/* A value too large for a float8 saturates unless saturate is 0. */
 static bl_onnx_value *cast_to(bl_onnx_call *c, int data_type)
 {
     const bl_onnx_narrow *narrow = bl_onnx_narrow_find(data_type);
@@ -183,7 +183,7 @@ static bl_onnx_value *cast_to(bl_onnx_call *c, int data_type)
     return bl_onnx_make(c, "cast($0, dtype=$1)", ARGS(V(x), D(dtype)));
 }
 
-/* Before opset 6 the name of the type, from then on its number. */
+/* Before opset 6 the attribute is the name of the type, later its number. */
 bl_onnx_value *bl_onnx_write_cast(bl_onnx_call *c)
 {
     const ProtobufCEnumValue *named;
@@ -217,7 +217,7 @@ bl_onnx_value *bl_onnx_write_cast_like(bl_onnx_call *c)
     return cast_to(c, bl_onnx_data_type(c->in[1]));
 }
 
-/* Bounds were attributes up to opset 10.  The lower one first: where it is above the upper one, that wins. */
+/* Bounds were attributes up to opset 10.  The lower bound is applied first, so the upper bound wins if it is smaller. */
 bl_onnx_value *bl_onnx_write_clip(bl_onnx_call *c)
 {
     bl_onnx_value *y = bl_onnx_in(c, 0);
@@ -249,7 +249,7 @@ bl_onnx_value *bl_onnx_write_is_inf(bl_onnx_call *c)
                         ARGS(B(bl_onnx_int(c, "detect_positive", 1) != 0), B(bl_onnx_int(c, "detect_negative", 1) != 0)));
 }
 
-/* At inference it is the identity; the mask is then all true (before opset 10 of the data's dtype). */
+/* The identity at inference, with a mask that is all true (before opset 10 in the data's dtype). */
 bl_onnx_value *bl_onnx_write_dropout(bl_onnx_call *c)
 {
     bl_onnx_value *x = bl_onnx_in(c, 0), *ratio = bl_onnx_in(c, 1), *training = bl_onnx_in(c, 2);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Operators of ai.onnx.ml that scale, clean and join features, and what all operators of this domain share. */
+/* Operators of ai.onnx.ml that scale, clean and join features, and helpers of all operators of this domain. */
 #include "proto/onnx/ml.h"
 
 #include <math.h>
@@ -138,7 +138,7 @@ bl_onnx_value *bl_ml_column(bl_onnx_call *c, bl_onnx_value *x, int64_t at)
     return bl_onnx_make(c, "slice($0, start=$1, stop=$2, axis=[1])", ARGS(V(x), I(at), I(at + 1)));
 }
 
-/* sqrt(2) * the inverse of erf, by the approximation of S. Winitzki that the standard's operators are tested with. */
+/* sqrt(2) * erfinv, by S. Winitzki's approximation, which the standard's tests of the operators use. */
 static bl_onnx_value *probit(bl_onnx_call *c, bl_onnx_value *x)
 {
     bl_onnx_value *log = bl_onnx_make(c, "log(mul(sub(2, mul($0, 2)), mul($0, 2)))", ARGS(V(x)));
@@ -162,7 +162,7 @@ bl_onnx_value *bl_ml_transform(bl_onnx_call *c, bl_onnx_value *scores, const cha
         return bl_onnx_make(c, "sigmoid($0)", ARGS(V(scores)));
     if (strcmp(transform, "SOFTMAX") == 0)
         return bl_onnx_make(c, "softmax($0, axis=1)", ARGS(V(scores)));
-    if (strcmp(transform, "SOFTMAX_ZERO") == 0) { /* what is 0 stays so: 1e-7 is onnxruntime's */
+    if (strcmp(transform, "SOFTMAX_ZERO") == 0) { /* zeros stay zero; 1e-7 is onnxruntime's threshold */
         bl_onnx_value *most = bl_onnx_make(c, "max($0, axis=1, keepdim=true)", ARGS(V(scores)));
         bl_onnx_value *y =
             bl_onnx_make(c, "where(greater(abs($0), 1e-7), exp(sub($0, $1)), mul($0, exp(neg($1))))", ARGS(V(scores), V(most)));
@@ -229,7 +229,7 @@ bl_onnx_value *bl_ml_label(bl_onnx_call *c, const bl_ml_labels *labels, bl_onnx_
 
 /* ---- features */
 
-/* Numbers for each feature, or one for all. */
+/* A number for each feature, or one for all. */
 static bl_onnx_value *for_features(bl_onnx_call *c, const char *name, bl_dtype dtype, double preset)
 {
     const double *number;
@@ -287,7 +287,7 @@ bl_onnx_value *bl_onnx_write_imputer(bl_onnx_call *c)
     return bl_onnx_make(c, "where($0, $1, $2)", ARGS(V(missing), V(with), V(x)));
 }
 
-/* All inputs side by side, each cut or filled with zeros to its inputdimensions. */
+/* Concatenates all inputs, each cut or padded with zeros to its inputdimensions. */
 bl_onnx_value *bl_onnx_write_feature_vectorizer(bl_onnx_call *c)
 {
     const int64_t *size;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* [rows, n]: x times the coefficients of |n| rows, and the intercepts. */
+/* [rows, n]: x times |n| rows of coefficients, plus the intercepts. */
 static bl_onnx_value *linear_scores(bl_onnx_call *c, int64_t n)
 {
     const double *coefficient, *intercept;
@@ -34,7 +34,7 @@ bl_onnx_value *bl_onnx_write_linear_regressor(bl_onnx_call *c)
         ARGS(V(bl_ml_transform(c, linear_scores(c, bl_onnx_int(c, "targets", 1)), bl_onnx_text(c, "post_transform", "NONE")))));
 }
 
-/* How many rows of coefficients there are: as many as intercepts, or classes; one row is enough for two classes. */
+/* The number of rows of coefficients: that of the intercepts, or of the classes; one row suffices for two classes. */
 static int64_t count_rows(bl_onnx_call *c, const bl_ml_labels *labels)
 {
     const double *ignored;

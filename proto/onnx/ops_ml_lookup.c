@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* LabelEncoder, CategoryMapper and OneHotEncoder: what elements are looked up in.  And the maps of DictVectorizer and CastMap. */
+/* Look-up operators: LabelEncoder, CategoryMapper and OneHotEncoder; and the maps of DictVectorizer and CastMap. */
 #include "proto/onnx/ml.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A list of keys or values: floats in |real|, all else, strings by their numbers, in |whole|. */
+/* A list of keys or values: floats in |real|, everything else in |whole|, strings as their numbers. */
 typedef struct list {
     bl_dtype dtype;
     bool texts;
@@ -58,7 +58,7 @@ static bool list_of_strings(bl_onnx_call *c, const Onnx__AttributeProto *a, list
     return !c->import->failed;
 }
 
-/* The attribute PREFIX_strings, PREFIX_int64s, PREFIX_floats or PREFIX_tensor, whichever is there; false where none is. */
+/* Reads the attribute PREFIX_strings, PREFIX_int64s, PREFIX_floats or PREFIX_tensor, whichever is present; false if none is. */
 static bool read_list(bl_onnx_call *c, const char *prefix, list *l)
 {
     static const char *const kinds[] = {"strings", "int64s", "floats", "tensor"};
@@ -106,8 +106,8 @@ static int compare_entries(const void *a, const void *b)
     return x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* The keys in order, without NaN, and of equal ones the first: |key| and where its value stands; up to a power of two the last
- * again, so that a search needs no bounds.  The place of NaN is *nan, or -1. */
+/* Sorts the keys without NaN and keeps the first of equal ones, with the index of its value.  Pads with the last key to a power
+ * of two, so that a search needs no bounds check.  |*nan| is the index of NaN, or -1. */
 static entry *sort_keys(bl_onnx_call *c, const list *keys, int64_t *count, int64_t *nan)
 {
     int64_t n = 0, cap = 1, distinct = 0;
@@ -138,7 +138,7 @@ static entry *sort_keys(bl_onnx_call *c, const list *keys, int64_t *count, int64
     return e;
 }
 
-/* The keys, or, where |values| are given, the values at their places. */
+/* Stores the keys or, with |values|, the values at their indices. */
 static bl_onnx_value *store_entries(bl_onnx_call *c, const char *name, bl_dtype dtype, int64_t n, const entry *e,
                                     const list *values)
 {
@@ -156,7 +156,7 @@ static bl_onnx_value *store_entries(bl_onnx_call *c, const char *name, bl_dtype 
     return table;
 }
 
-/* The value of each element of |x|, or |missing|. */
+/* The value of each element of |x|; |missing| for elements that are no key. */
 static bl_onnx_value *look_up(bl_onnx_call *c, bl_onnx_value *x, const list *keys, const list *values, bl_onnx_value *missing)
 {
     int64_t n = 0, nan = -1;
@@ -174,7 +174,7 @@ static bl_onnx_value *look_up(bl_onnx_call *c, bl_onnx_value *x, const list *key
         y = bl_onnx_make(c, "where(equal(take($0, $1, axis=0), $2), take($3, $1, axis=0), $4)",
                          ARGS(V(key), V(at), V(x), V(store_entries(c, "values", values->dtype, n, e, values)), V(missing)));
     }
-    if (nan >= 0 && c->opset >= 4) { /* before, NaN was no key */
+    if (nan >= 0 && c->opset >= 4) { /* before opset 4, NaN was no key */
         const entry only = {.at = nan};
         y = bl_onnx_make(c, "where(isnan($0), $1, $2)",
                          ARGS(V(x), V(store_entries(c, "values", values->dtype, 1, &only, values)), V(y)));
@@ -184,7 +184,7 @@ static bl_onnx_value *look_up(bl_onnx_call *c, bl_onnx_value *x, const list *key
 
 /* ---- the operators */
 
-/* One element in the dtype of |values|. */
+/* The default: one element in the dtype of |values|. */
 static bl_onnx_value *write_default(bl_onnx_call *c, const list *values)
 {
     const Onnx__AttributeProto *text = bl_onnx_attr(c, "default_string"), *tensor = bl_onnx_attr(c, "default_tensor");
@@ -206,7 +206,7 @@ static bl_onnx_value *write_default(bl_onnx_call *c, const list *values)
                               values->real != NULL ? bl_onnx_float(c, "default_float", -0.0) : (double)whole);
 }
 
-/* Elements as the keys are: floats as floats, all else as int64. */
+/* Casts the elements to the type of the keys: floats stay floats, everything else becomes int64. */
 static bl_onnx_value *as_keys(bl_onnx_call *c, const list *keys)
 {
     bl_onnx_value *x = bl_onnx_in(c, 0);
@@ -246,7 +246,7 @@ bl_onnx_value *bl_onnx_write_label_encoder(bl_onnx_call *c)
 {
     list keys, values;
 
-    if (c->opset < 2) { /* classes_strings, by their places, either way */
+    if (c->opset < 2) { /* maps between classes_strings and their indices, in either direction */
         bool strings = bl_onnx_in(c, 0) != NULL && c->in[0]->texts;
         if (!read_list(c, "classes", &keys) || !count_up(c, keys.count, &values))
             return bl_onnx_fail(c, "needs classes_strings");

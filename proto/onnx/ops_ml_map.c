@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* DictVectorizer, CastMap and ZipMap.  A map is a row of a tensor with a column for each key, so the first takes its input as it
- * is, and the last gives its input as it is; the caller of the model learns the keys. */
+/* DictVectorizer, CastMap and ZipMap.  A map is a row of a tensor with a column for each key, so DictVectorizer and ZipMap pass
+ * their tensor through; the model's ports tell the caller the keys. */
 #include "proto/onnx/ml.h"
 
 #include <string.h>
@@ -49,7 +49,7 @@ int64_t bl_onnx_count_keys(const Onnx__GraphProto *graph, const char *name)
     return -1;
 }
 
-/* |x| as another value. */
+/* |x| as a separate value. */
 static bl_onnx_value *same_value(bl_onnx_call *c, const bl_onnx_value *x)
 {
     bl_onnx_value *y = x != NULL ? bl_onnx_new_value(c->import, NULL, NULL) : NULL;
@@ -61,7 +61,7 @@ static bl_onnx_value *same_value(bl_onnx_call *c, const bl_onnx_value *x)
     return y;
 }
 
-/* Strings of one attribute, or integers of another: the keys, known. */
+/* The known keys: strings of one attribute, or integers of another. */
 static bl_onnx_value *read_keys(bl_onnx_call *c, const char *text, const char *whole)
 {
     const Onnx__AttributeProto *strings = bl_ml_strings(c, text), *ints = bl_ml_ints(c, whole);
@@ -73,7 +73,7 @@ static bl_onnx_value *read_keys(bl_onnx_call *c, const char *text, const char *w
     return bl_onnx_known_ints(c->import, (int)ints->n_ints, ints->ints);
 }
 
-/* An input of the model, or what ZipMap gives, with the keys in the order of the vocabulary. */
+/* The input is a model input, or ZipMap's result with the keys in the order of the vocabulary. */
 bl_onnx_value *bl_onnx_write_dict_vectorizer(bl_onnx_call *c)
 {
     bl_onnx_value *x = bl_onnx_in(c, 0), *keys = read_keys(c, "string_vocabulary", "int64_vocabulary");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* SVMClassifier and SVMRegressor.  The classifier is libsvm's: a decision for each pair of classes, which votes, and
- * probabilities of classes from those of pairs (Wu, Lin and Weng, 2004). */
+/* SVMClassifier and SVMRegressor.  The classifier is that of libsvm: a decision for each pair of classes, which votes, and class
+ * probabilities from those of the pairs (Wu, Lin and Weng, 2004). */
 #include "proto/onnx/ml.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ enum {
     LEAST_STEPS = 100,
     MOST_CLASSES = 64,
     MOST_PRODUCTS = 8
-}; /* steps as libsvm; a step of the probabilities is written out for each class */
+}; /* iterations as in libsvm; an iteration of the probabilities is written out for each class */
 
 typedef struct machine {
     bl_onnx_call *c;
@@ -20,7 +20,7 @@ typedef struct machine {
     const double *coefficient, *rho;
 } machine;
 
-/* x to the |degree|: whole ones by products, which are exact in the sign and to the last bits. */
+/* x to the power |degree|; small whole degrees use products, which keep the sign exactly and are accurate to the last bits. */
 static bl_onnx_value *power(bl_onnx_call *c, bl_onnx_value *x, double degree)
 {
     bl_onnx_value *y = x;
@@ -75,7 +75,7 @@ static bool begin_machine(bl_onnx_call *c, machine *s)
     return !c->import->failed;
 }
 
-/* [rows, n]: |x| times |n| rows of the coefficients. */
+/* [rows, n]: |x| times |n| rows of coefficients. */
 static bl_onnx_value *weigh(machine *s, bl_onnx_value *x, int64_t n, int64_t width, const double *weight)
 {
     return bl_onnx_make(
@@ -106,7 +106,7 @@ bl_onnx_value *bl_onnx_write_svm_regressor(bl_onnx_call *c)
 
 /* ---- pairs of classes */
 
-/* Coefficients of each pair, [pairs, vectors]: class i and j have those of row j - 1 and i for their vectors. */
+/* The coefficients of each pair, [pairs, vectors]: the vectors of classes i and j have those of rows j - 1 and i. */
 static double *pair_weights(machine *s, const int64_t *first)
 {
     double *weight = bl_arena_array(s->c->import->scratch, (size_t)(s->npairs * s->nvectors), sizeof *weight);
@@ -124,7 +124,7 @@ static double *pair_weights(machine *s, const int64_t *first)
     return weight;
 }
 
-/* [rows, classes]: how many pairs each class wins. */
+/* [rows, classes]: the number of pairs that each class wins. */
 static bl_onnx_value *count_votes(machine *s, bl_onnx_value *decision)
 {
     bl_onnx_call *c = s->c;
@@ -149,7 +149,7 @@ static bl_onnx_value *count_votes(machine *s, bl_onnx_value *decision)
 
 /* ---- probabilities */
 
-/* [rows, classes, classes]: the probability of class i, given that it is i or j; 0 for i = j. */
+/* [rows, classes, classes]: the probability of class i given i or j; 0 for i = j. */
 static bl_onnx_value *pair_probabilities(machine *s, bl_onnx_value *decision, const double *a, const double *b)
 {
     bl_onnx_call *c = s->c;
@@ -178,7 +178,7 @@ static bl_onnx_value *pair_probabilities(machine *s, bl_onnx_value *decision, co
              ZS(3, ((const bl_node *[]){decision->type->dim[0], bl_index(c->import->ir, n), bl_index(c->import->ir, n)}))));
 }
 
-/* A step from the probabilities |p|, which stay where they are good enough. */
+/* One iteration from the probabilities |p|; rows that have converged stay unchanged. */
 static bl_onnx_value *step_probabilities(machine *s, bl_onnx_call *c, bl_onnx_value *q, bl_onnx_value *old)
 {
     bl_onnx_value *p = old, *qp, *pqp, *error;
@@ -225,7 +225,7 @@ static bl_onnx_value *class_probabilities(machine *s, bl_onnx_value *r)
 
 /* ---- the classifier */
 
-/* Coefficients of the classes themselves. */
+/* The coefficients belong to the classes themselves, without support vectors. */
 static bl_onnx_value *write_without_vectors(machine *s, const bl_ml_labels *labels)
 {
     bl_onnx_call *c = s->c;
