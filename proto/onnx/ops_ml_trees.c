@@ -9,7 +9,7 @@
 
 typedef enum aggregate { AVERAGE, SUM, MIN, MAX, AGGREGATES } aggregate;
 
-/* What leaves add: those of leaf i are from first[i] to first[i + 1]. */
+/* The weights of the leaves: those of leaf i are at first[i] to first[i + 1]. */
 typedef struct weights {
     int64_t nleaves, count, ntargets;
     int64_t *first;
@@ -23,7 +23,7 @@ typedef struct ensemble {
     weights weights;
     bl_tree_walk walk;
     bl_onnx_value *x; /* [rows, features] */
-    bl_dtype dtype;   /* of x, and of sums */
+    bl_dtype dtype;   /* of x and of the sums */
     aggregate how;
 } ensemble;
 
@@ -35,7 +35,7 @@ static bool lacks(bl_onnx_call *c, const char *name, int64_t has, int64_t wants)
     return bl_onnx_fail(c, "attribute \"%s\" has %lld items; it must have %lld", name, (long long)has, (long long)wants) != NULL;
 }
 
-/* Integers of a list of |count|; NULL after a failure, or where it is left out and |optional|. */
+/* The integers of a list of |count|; NULL after a failure, or if it is omitted and |optional|. */
 static const int64_t *list_of(bl_onnx_call *c, const char *name, int64_t count, bool optional)
 {
     const Onnx__AttributeProto *a = bl_ml_ints(c, name);
@@ -128,7 +128,7 @@ static bool find_roots(ensemble *e, const finder *f)
     bl_arena *arena = e->c->import->scratch;
     bl_trees *t = &e->trees;
     int32_t *root = bl_arena_array(arena, (size_t)t->nnodes + 1, sizeof *root);
-    int32_t *slot = bl_arena_array(arena, f->cap, sizeof *slot); /* of a tree: its root + 1 */
+    int32_t *slot = bl_arena_array(arena, f->cap, sizeof *slot); /* hash table of trees: root + 1 */
 
     if (slot == NULL || root == NULL)
         return bl_onnx_fail_as(e->c, BL_ENOMEM, "no memory for %lld nodes of trees", (long long)t->nnodes) != NULL;
@@ -146,7 +146,7 @@ static bool find_roots(ensemble *e, const finder *f)
     return true;
 }
 
-/* Nodes of opset 1 and 3. */
+/* Reads the nodes of opsets 1 and 3. */
 static bool read_nodes(ensemble *e, finder *f)
 {
     bl_onnx_call *c = e->c;
@@ -181,7 +181,7 @@ static bool read_nodes(ensemble *e, finder *f)
 
 /* ---- what leaves add */
 
-/* |leaf| of each weight, or -1: it is at no leaf and counts for nothing. */
+/* |leaf| is the leaf of each weight, or -1 for a weight at no leaf, which is ignored. */
 static bool sort_weights(ensemble *e, int64_t count, const int32_t *leaf, const int64_t *target, const double *weight)
 {
     bl_arena *arena = e->c->import->scratch;
@@ -214,7 +214,7 @@ static bool sort_weights(ensemble *e, int64_t count, const int32_t *leaf, const 
     return true;
 }
 
-/* Weights of opset 1 and 3: |what| is "class" or "target". */
+/* Reads the weights of opsets 1 and 3: |what| is "class" or "target". */
 static bool read_weights(ensemble *e, const finder *f, const char *what)
 {
     bl_onnx_call *c = e->c;
@@ -243,7 +243,7 @@ static bool read_weights(ensemble *e, const finder *f, const char *what)
 
 /* ---- TreeEnsemble: nodes and leaves by their numbers */
 
-/* Members of sets stand one set behind the other, with NaN between them. */
+/* The members of all sets are concatenated, with NaN between the sets. */
 static bool read_sets(ensemble *e, int64_t n, const double *mode)
 {
     bl_trees *t = &e->trees;
@@ -268,7 +268,7 @@ static bool read_sets(ensemble *e, int64_t n, const double *mode)
     return true;
 }
 
-/* A child: a node, or a leaf behind the nodes. */
+/* The number of a child: a node, or a leaf after the nodes. */
 static int32_t child_of(int64_t n, int64_t nleaves, int64_t child, int64_t is_leaf)
 {
     int64_t most = is_leaf != 0 ? nleaves : n;
@@ -329,7 +329,7 @@ static bool read_tree_ensemble(ensemble *e)
 
 /* ---- the walk */
 
-/* The place of each tree and row, [trees, rows], after |depth| steps. */
+/* The entry of each tree and row, [trees, rows], after |depth| steps. */
 static bl_onnx_value *walk_down(ensemble *e)
 {
     bl_onnx_call *c = e->c, inner = *c;
@@ -366,7 +366,7 @@ static bl_onnx_value *walk_down(ensemble *e)
                         ARGS(V(at), VS(inner.graph->ncaptured, inner.graph->captured), G(&inner.graph->wire), I(w->depth)));
 }
 
-/* The one target that each tree has weights for, with one weight at each leaf; NULL where it is not so. */
+/* The single target of each tree, if every tree has weights for one target only and one weight at each leaf; else NULL. */
 static int32_t *target_of_trees(const ensemble *e)
 {
     const bl_tree_walk *w = &e->walk;
@@ -379,7 +379,7 @@ static int32_t *target_of_trees(const ensemble *e)
         for (int64_t at = w->root[t]; at < end; at++) {
             int64_t first = own->first[w->leaf[at]];
             if (w->child[at] < w->root[t])
-                return NULL; /* it goes on in another tree */
+                return NULL; /* the walk continues in another tree */
             if (w->child[at] != at)
                 continue;
             if (own->first[w->leaf[at] + 1] != first + 1 || (target[t] >= 0 && target[t] != own->target[first]) ||
@@ -391,7 +391,7 @@ static int32_t *target_of_trees(const ensemble *e)
     return target;
 }
 
-/* Each tree adds to one target: a number for each place, and sums over the trees of a target. */
+/* For trees with one target each: gathers a number for each entry and sums over the trees of a target. */
 static bl_onnx_value *sum_of_trees(ensemble *e, bl_onnx_value *at, const int32_t *target)
 {
     bl_onnx_call *c = e->c;
@@ -414,7 +414,7 @@ static bl_onnx_value *sum_of_trees(ensemble *e, bl_onnx_value *at, const int32_t
                         ARGS(V(bl_ml_store_numbers(c, "targets", e->dtype, 2, shape, is)), V(at)));
 }
 
-/* Leaves have rows of a table, with |none| for targets without a weight. */
+/* For leaves with several weights: gathers rows of a table, with |none| for targets without a weight. */
 static bl_onnx_value *fold_rows(ensemble *e, bl_onnx_value *at)
 {
     bl_onnx_call *c = e->c;
@@ -442,7 +442,7 @@ static bl_onnx_value *fold_rows(ensemble *e, bl_onnx_value *at)
     return none == 0 ? at : bl_onnx_make(c, "where(equal($0, $1), 0, $0)", ARGS(V(at), R(none)));
 }
 
-/* [rows, targets]: the sums, or what else |how| says, without base values. */
+/* [rows, targets]: the sums, or the aggregate |how|, without base values. */
 static bl_onnx_value *evaluate(ensemble *e)
 {
     bl_onnx_call *c = e->c;
@@ -533,7 +533,7 @@ bl_onnx_value *bl_onnx_write_tree_ensemble(bl_onnx_call *c)
     return bl_onnx_make(c, "cast($0, dtype=$1)", ARGS(V(bl_ml_transform(c, evaluate(&e), transforms[transform])), D(dtype)));
 }
 
-/* Two classes of which one has all the weights: its sum decides, above 0.5 where no weight is negative, else above 0. */
+/* Two classes of which one has all the weights: its sum decides, above 0.5 if no weight is negative, else above 0. */
 static bl_onnx_value *write_binary(ensemble *e, const bl_ml_labels *labels, int32_t only, bl_onnx_value *score, bool positive)
 {
     bl_onnx_call *c = e->c;
@@ -551,7 +551,7 @@ static bl_onnx_value *write_binary(ensemble *e, const bl_ml_labels *labels, int3
     return c->out[0];
 }
 
-/* The largest among classes that have a weight. */
+/* The class with the largest score among those that have a weight. */
 static bl_onnx_value *write_classes(ensemble *e, const bl_ml_labels *labels, const bool *has, bl_onnx_value *scores)
 {
     bl_onnx_call *c = e->c;

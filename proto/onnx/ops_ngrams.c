@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* TfIdfVectorizer: how often each n-gram of a pool stands in a row of numbers. */
+/* TfIdfVectorizer: counts the n-grams of a pool in each row of numbers. */
 #include "proto/onnx/import.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@ enum { MOST_REACH = 1 << 16 };
 
 typedef struct ngrams {
     bl_onnx_call *c;
-    bl_onnx_value *x; /* [rows, length and more], int64: behind each row stand numbers that are in no n-gram */
+    bl_onnx_value *x; /* [rows, length and more], int64: padded after each row with a number that is in no n-gram */
     const int64_t *pool, *starts, *columns;
     int npool, nstarts, ncolumns;
     int64_t shortest, longest, skips;
@@ -23,8 +23,7 @@ static bl_onnx_value *window_element(const ngrams *g, int64_t i, int64_t reach)
     return bl_onnx_make(g->c, "slice($0, start=$1, stop=$2, axis=[1])", ARGS(V(g->x), ZS(1, first), ZS(1, end)));
 }
 
-/* How often the n-grams of |n| numbers at |at| of the pool stand in each row, with |skip| elements between neighbours:
- * [rows, count]. */
+/* Counts in each row the n-grams of |n| numbers at |at| in the pool, with |skip| elements between neighbours: [rows, count]. */
 static bl_onnx_value *count_ngrams(const ngrams *g, int64_t n, const int64_t *at, int count, int64_t skip)
 {
     bl_onnx_call *c = g->c;
@@ -44,7 +43,7 @@ static bl_onnx_value *count_ngrams(const ngrams *g, int64_t n, const int64_t *at
     return bl_onnx_make(c, "sum(cast($0, dtype=float32), axis=[1])", ARGS(V(all)));
 }
 
-/* The counts of all n-grams in the order of the pool, and a column of zeros behind them: [rows, ngrams + 1]. */
+/* The counts of all n-grams in the order of the pool, and a final column of zeros: [rows, ngrams + 1]. */
 static bl_onnx_value *count_pool(const ngrams *g)
 {
     bl_onnx_call *c = g->c;
@@ -71,7 +70,7 @@ static bl_onnx_value *count_pool(const ngrams *g)
     return part == NULL || c->import->failed ? NULL : bl_onnx_make(c, "cat($0..., axis=1)", ARGS(VS(nparts, part)));
 }
 
-/* Where the n-gram of each column of the result stands in the pool. */
+/* The index in the pool of each result column's n-gram. */
 static bl_onnx_value *order_columns(const ngrams *g)
 {
     int64_t width = 0, *place;
@@ -82,7 +81,7 @@ static bl_onnx_value *order_columns(const ngrams *g)
     if (place == NULL)
         return bl_onnx_fail_as(g->c, BL_ELIMIT, "more than %d columns", BL_ONNX_MAX_KNOWN);
     for (int64_t i = 0; i < width; i++)
-        place[i] = g->ncolumns; /* zeros */
+        place[i] = g->ncolumns; /* the column of zeros */
     for (int i = 0; i < g->ncolumns; i++) {
         if (g->columns[i] < 0 || place[g->columns[i]] != g->ncolumns)
             return bl_onnx_fail(g->c, "ngram_indexes has %lld twice or below 0", (long long)g->columns[i]);
@@ -91,7 +90,7 @@ static bl_onnx_value *order_columns(const ngrams *g)
     return bl_onnx_known_ints(g->c->import, (int)width, place);
 }
 
-/* The weights of all n-grams, and one behind them: [ngrams + 1]. */
+/* The weights of all n-grams, and a final one: [ngrams + 1]. */
 static bl_onnx_value *take_weights(const ngrams *g)
 {
     const float *given;
@@ -121,7 +120,7 @@ bl_onnx_value *bl_onnx_write_tf_idf_vectorizer(bl_onnx_call *c)
     if (g.npool < 0 || g.nstarts < 1 || g.ncolumns < 1 || g.nstarts > BL_ONNX_MAX_KNOWN || g.skips < 0 ||
         g.skips > BL_ONNX_MAX_KNOWN || bl_onnx_rank(x) < 1 || bl_onnx_rank(x) > 2)
         return bl_onnx_fail(c, "needs numbers [length] or [rows, length], pool_int64s, ngram_counts and ngram_indexes");
-    /* a row may be shorter than an n-gram: the longest one ends in what is added */
+    /* a row may be shorter than an n-gram: the longest n-gram then ends in the padding */
     int64_t least = 0, reach = (g.longest > 1 ? g.longest - 1 : 0) * (g.skips + 1), pads[4] = {0, 0, 0, reach};
     for (int i = 0; i < g.npool; i++)
         least = g.pool[i] < least ? g.pool[i] : least;

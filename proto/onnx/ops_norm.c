@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Softmax and its like, and normalisations. */
+/* Softmax variants and normalisations. */
 #include "proto/onnx/import.h"
 
 #include <string.h>
 
-/* Before opset 13 over all axes from |axis| on, as if they were one; then over one. */
+/* Applies |recipe| over one axis; before opset 13, over all axes from |axis| on as one. */
 static bl_onnx_value *over_axis(bl_onnx_call *c, const char *recipe)
 {
     bl_onnx_value *x = bl_onnx_in(c, 0), *y;
@@ -37,7 +37,7 @@ static int axes_from(int first, int rank, int64_t *axes)
     return rank - first;
 }
 
-/* |v| [n] as it broadcasts along axis 1 of x. */
+/* |v| [n] reshaped to broadcast along axis 1 of x. */
 static bl_onnx_value *along_channels(bl_onnx_call *c, bl_onnx_value *v, int rank)
 {
     const bl_node *dim[BL_MAX_DIMS];
@@ -49,7 +49,7 @@ static bl_onnx_value *along_channels(bl_onnx_call *c, bl_onnx_value *v, int rank
     return bl_onnx_make(c, "reshape($0, shape=$1)", ARGS(V(v), ZS(rank - 1, dim)));
 }
 
-/* In training mode by the batch's own mean and variance, of which the running ones take their share. */
+/* Training mode: normalises by the batch's mean and variance and updates the running ones. */
 static bl_onnx_value *train_batch_norm(bl_onnx_call *c, double eps)
 {
     int rank = bl_onnx_rank(bl_onnx_in(c, 0)), n = 1;
@@ -80,7 +80,7 @@ bl_onnx_value *bl_onnx_write_batch_normalization(bl_onnx_call *c)
     return bl_onnx_make(c, "batch_norm(a, d, e, b, c, eps=$0)", ARGS(R(eps)));
 }
 
-/* Mean and 1 / deviation beside the result where they are wanted. */
+/* Also gives the mean and 1 / deviation if they are used. */
 static bl_onnx_value *layer_norm(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value *scale, bl_onnx_value *bias, int first,
                                  double eps)
 {
@@ -161,7 +161,7 @@ bl_onnx_value *bl_onnx_write_mean_variance_normalization(bl_onnx_call *c)
                         ARGS(IS(n < 0 ? 3 : n, n < 0 ? preset : axes)));
 }
 
-/* Divided by a power of the sum of squares over neighbouring channels. */
+/* Divides by a power of the sum of squares over neighbouring channels. */
 bl_onnx_value *bl_onnx_write_lrn(bl_onnx_call *c)
 {
     int64_t size = bl_onnx_int(c, "size", 0), pads[2 * BL_MAX_DIMS] = {0};
@@ -209,7 +209,7 @@ bl_onnx_value *bl_onnx_write_embed_layer_normalization(bl_onnx_call *c)
     int64_t last = -1;
     y = bl_onnx_make(c, "layer_norm($0, f, g, axis=$1, eps=$2)",
                      ARGS(V(sum), IS(1, &last), R(bl_onnx_float(c, "epsilon", (double)1e-12f))));
-    if (bl_onnx_wants(c, 1)) /* how much of each row the mask keeps */
+    if (bl_onnx_wants(c, 1)) /* the number of elements of each row that the mask keeps */
         c->out[1] = bl_onnx_in(c, 7) != NULL ? bl_onnx_make(c, "sum(h, axis=1, dtype=int32)", NULL)
                                              : bl_onnx_make(c, "sum(zeros_like(a, dtype=int32), axis=1, dtype=int32)", NULL);
     if (bl_onnx_wants(c, 2))

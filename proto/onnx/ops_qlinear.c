@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* com.microsoft's quantised operators: floats between a dequantised operand and a quantised result, and products with weights
- * that are quantised, packed or not. */
+/* Quantised operators of com.microsoft: floating-point operators between dequantised operands and a quantised result, and
+ * products with quantised weights, packed or not. */
 #include "proto/onnx/quant.h"
 
 #include <string.h>
 
 /* ---- dequantise, compute, quantise */
 
-/* Operand |i|, of which inputs i, i + 1 and i + 2 are the elements, the scale and the zero point. */
+/* Dequantises the operand of inputs i, i + 1 and i + 2: elements, scale and zero point. */
 static bl_onnx_value *operand(bl_onnx_call *c, int i)
 {
     if (bl_onnx_in(c, i) == NULL || bl_onnx_in(c, i + 1) == NULL)
@@ -15,7 +15,7 @@ static bl_onnx_value *operand(bl_onnx_call *c, int i)
     return bl_onnx_dequantize(c, c->in[i], c->in[i + 1], bl_onnx_in(c, i + 2));
 }
 
-/* |y| by the scale and the zero point of inputs i and i + 1. */
+/* Quantises |y| by the scale and the zero point of inputs i and i + 1. */
 static bl_onnx_value *result(bl_onnx_call *c, bl_onnx_value *y, int i)
 {
     bl_onnx_value *zero = bl_onnx_in(c, i + 1);
@@ -77,7 +77,7 @@ bl_onnx_value *bl_onnx_write_qlinear_softmax(bl_onnx_call *c)
     return result(c, bl_onnx_make(c, "reshape($0, shape=$1)", ARGS(V(y), ZS(bl_onnx_rank(x), x->type->dim))), 3);
 }
 
-/* The result's scale and zero point, then each operand with its own. */
+/* The inputs are the result's scale and zero point, then each operand with its own. */
 bl_onnx_value *bl_onnx_write_qlinear_concat(bl_onnx_call *c)
 {
     int n = (c->nin - 2) / 3;
@@ -97,7 +97,7 @@ static bool channels_stand_last(bl_onnx_call *c)
     return bl_onnx_int(c, "channels_last", 0) != 0;
 }
 
-/* The last axis behind the first. */
+/* Moves the last axis after the first. */
 static bl_onnx_value *channels_first(bl_onnx_call *c, bl_onnx_value *x)
 {
     int64_t perm[BL_MAX_DIMS];
@@ -119,7 +119,7 @@ static bl_onnx_value *channels_last(bl_onnx_call *c, bl_onnx_value *x)
     return bl_onnx_make(c, "permute($0, axes=$1)", ARGS(V(x), IS(rank, perm)));
 }
 
-/* Another operator's function, of |x| in the place of all inputs. */
+/* Calls another operator's function with |x| instead of all inputs. */
 static bl_onnx_value *apply(bl_onnx_call *c, bl_onnx_value *(*write)(bl_onnx_call *), bl_onnx_value *x)
 {
     bl_onnx_call inner = *c;
@@ -185,7 +185,7 @@ bl_onnx_value *bl_onnx_write_qlinear_reduce_mean(bl_onnx_call *c)
 
 /* ---- products of quantised operands */
 
-/* |y| whole numbers that stand for y * x_scale * w_scale, with the bias in input |bias|. */
+/* Scales the integers |y|, which represent y * x_scale * w_scale, and adds the bias of input |bias|. */
 static bl_onnx_value *scale_product(bl_onnx_call *c, bl_onnx_value *y, bl_onnx_value *x_scale, bl_onnx_value *w_scale, int bias)
 {
     if (x_scale == NULL || w_scale == NULL)
@@ -202,7 +202,7 @@ bl_onnx_value *bl_onnx_write_matmul_integer_to_float(bl_onnx_call *c)
     return scale_product(c, bl_onnx_make(c, "matmul($0, $1)", ARGS(V(x), V(w))), bl_onnx_in(c, 2), bl_onnx_in(c, 3), 6);
 }
 
-/* floats, a quantised weight, its scale and zero point, a bias */
+/* float data, a quantised weight with its scale and zero point, a bias */
 bl_onnx_value *bl_onnx_write_dynamic_quantize_matmul(bl_onnx_call *c)
 {
     bl_onnx_value *x = bl_onnx_in(c, 0), *scale, *zero;
@@ -234,7 +234,7 @@ bl_onnx_value *bl_onnx_write_qgemm(bl_onnx_call *c)
 
 /* ---- numbers of a few bits, packed into bytes */
 
-/* Each byte of the last axis as the numbers of |bits| in it, the lowest first. */
+/* Splits each byte of the last axis into numbers of |bits|, lowest first. */
 static bl_onnx_value *unpack(bl_onnx_call *c, bl_onnx_value *x, int64_t bits)
 {
     if (bits == 8)
@@ -267,7 +267,7 @@ bl_onnx_value *bl_onnx_write_matmul_nbits(bl_onnx_call *c)
     w = bl_onnx_make(c, "cast(reshape($0, shape=$1), dtype=$2)", ARGS(V(unpack(c, w, bits)), IS(3, shape), D(dtype)));
     if (zero == NULL)
         zero = bl_onnx_known_real(c->import, dtype, (double)(1 << (bits - 1)));
-    else if (bl_onnx_type(zero) == BL_U8) { /* rows of whole bytes, and of these the first |blocks| numbers */
+    else if (bl_onnx_type(zero) == BL_U8) { /* each row has whole bytes; only its first |blocks| numbers count */
         int64_t bytes[2] = {n, (blocks * bits + 7) / 8};
         zero = unpack(c, bl_onnx_make(c, "reshape($0, shape=$1)", ARGS(V(zero), IS(2, bytes))), bits);
         zero = bl_onnx_make(c, "slice($0, stop=$1, axis=$2)", ARGS(V(zero), I(blocks), IS(1, &axis)));
@@ -282,7 +282,7 @@ bl_onnx_value *bl_onnx_write_matmul_nbits(bl_onnx_call *c)
     return bl_onnx_make(c, "linear(a, $0)", ARGS(V(w)));
 }
 
-/* data, indices, scales, zero points: the rows are taken first, then dequantised by blocks of another axis */
+/* data, indices, scales, zero points: gathers the rows first, then dequantises them by blocks of another axis */
 bl_onnx_value *bl_onnx_write_gather_block_quantized(bl_onnx_call *c)
 {
     int64_t block = bl_onnx_int(c, "block_size", 128), bits = bl_onnx_int(c, "bits", 4);
@@ -338,14 +338,15 @@ bl_onnx_value *bl_onnx_write_matmul_bnb4(bl_onnx_call *c)
         table == NULL || bl_onnx_int(c, "transB", 1) == 0)
         return bl_onnx_fail(c, "needs a weight, its scales, K, N and block_size, a quant_type of 0 or 1, and transB of 1");
     memcpy(table->real, tables[kind], sizeof tables[kind]);
-    w = bl_onnx_make(c, "flip(reshape($0, shape=[-1, 2]), axis=[-1])", ARGS(V(unpack(c, w, 4)))); /* the first number is high */
+    w = bl_onnx_make(c, "flip(reshape($0, shape=[-1, 2]), axis=[-1])", ARGS(V(unpack(c, w, 4)))); /* the first number is in the
+                                                                                                   * high bits */
     w = bl_onnx_make(c, "take($0, slice(flatten($1), stop=$2))", ARGS(V(bl_onnx_known_value(c->import, table)), V(w), I(n * k)));
     scale = bl_onnx_make(c, "slice(repeat_interleave(flatten($0), repeats=$1), stop=$2)", ARGS(V(scale), I(block), I(n * k)));
     return bl_onnx_make(c, "linear(a, reshape(mul(cast($0, dtype=$1), $2), shape=$3))",
                         ARGS(V(w), D(dtype), V(scale), IS(2, shape)));
 }
 
-/* EmbedLayerNormalization's inputs, of which five are quantised; their scales, and their zero points. */
+/* EmbedLayerNormalization's inputs, five of which are quantised, then their scales, then their zero points. */
 bl_onnx_value *bl_onnx_write_qembed_layer_normalization(bl_onnx_call *c)
 {
     bl_onnx_call inner = *c;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Quantised operators: integers that stand for (value - zero point) * scale. */
+/* Quantised operators: integers that represent (value - zero point) * scale. */
 #include "proto/onnx/quant.h"
 #include "proto/onnx/window.h"
 
 #include <string.h>
 
-enum { EXACT_BITS = 24 }; /* whole numbers that a float32 holds */
+enum { EXACT_BITS = 24 }; /* integers of this size are exact in a float32 */
 
 bl_onnx_value *bl_onnx_spread(bl_onnx_call *c, bl_onnx_value *v, const bl_onnx_value *x, int64_t axis)
 {
@@ -38,7 +38,7 @@ bl_onnx_value *bl_onnx_quantize(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value
 
     x = bl_onnx_make(c, "div($0, cast($1, dtype=$2))", ARGS(V(x), V(scale), D(real)));
     if (bl_dtype_is_float(dtype)) {
-        if (dtype == BL_F8E4M3 || dtype == BL_F8E5M2) /* what is too large saturates */
+        if (dtype == BL_F8E4M3 || dtype == BL_F8E5M2) /* a value out of range saturates */
             x = bl_onnx_make(c, "clamp($0, min=$1, max=$2)",
                              ARGS(V(x), R(dtype == BL_F8E4M3 ? -448 : -57344), R(dtype == BL_F8E4M3 ? 448 : 57344)));
         return bl_onnx_make(c, "cast($0, dtype=$1)", ARGS(V(x), D(dtype)));
@@ -104,7 +104,7 @@ bl_onnx_value *bl_onnx_write_dequantize_linear(bl_onnx_call *c)
     return y;
 }
 
-/* The range over 255 steps; of zeros alone a scale of 1. */
+/* The scale is the range over 255; it is 1 if everything is zero. */
 void bl_onnx_measure(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value **scale, bl_onnx_value **zero)
 {
     bl_onnx_value *low = bl_onnx_make(c, "minimum(min($0), 0)", ARGS(V(x)));
@@ -137,7 +137,7 @@ bl_onnx_value *bl_onnx_write_dynamic_quantize_linear(bl_onnx_call *c)
 
 /* ---- products */
 
-/* Sums of so many products of bytes, as floats that hold them exactly. */
+/* The float dtype that holds the sums of the weight's products of bytes exactly. */
 static bl_dtype exact_float(const bl_onnx_value *weight)
 {
     int64_t count = 1;
@@ -166,7 +166,7 @@ bl_onnx_value *bl_onnx_write_conv_integer(bl_onnx_call *c)
                           bl_onnx_without_zero(c, w, bl_onnx_spread(c, bl_onnx_in(c, 3), w, 0)));
 }
 
-/* A zero point for each row (of the first) or column (of the second). */
+/* The zero point per row (of the first operand) or column (of the second), in a broadcastable shape. */
 static bl_onnx_value *matrix_zero(bl_onnx_call *c, bl_onnx_value *zero, bool rows)
 {
     if (zero == NULL || bl_onnx_rank(zero) != 1 || !rows)
@@ -182,7 +182,7 @@ bl_onnx_value *bl_onnx_write_matmul_integer(bl_onnx_call *c)
     return bl_onnx_make(c, "matmul($0, $1)", ARGS(V(x), V(y)));
 }
 
-/* |x| whole numbers that stand for x * from, quantised by |scale| and |zero|. */
+/* Requantises |x|, integers that represent x * from, by |scale| and |zero|. */
 static bl_onnx_value *requantize(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value *from, bl_onnx_value *scale,
                                  bl_onnx_value *zero)
 {

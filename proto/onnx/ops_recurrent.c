@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* RNN, GRU and LSTM: for each direction a scan over time.  What does not depend on the step before, the products of the inputs,
- * is computed for all steps at once. */
+/* RNN, GRU and LSTM: a scan over time for each direction.  The products of the inputs do not depend on the previous step, so they
+ * are computed for all steps at once. */
 #include "proto/onnx/quant.h"
 
 #include <string.h>
@@ -12,10 +12,10 @@ typedef struct recurrence {
     bl_onnx_call *c;
     char kind;    /* R, G, L */
     int gates;    /* 1, 3, 4 */
-    int64_t size; /* hidden */
+    int64_t size; /* size of the hidden state */
     bool batch_first;
-    bool rounds;                              /* data and states are quantised by their own range before each product */
-    const char *activation[MOST_ACTIVATIONS]; /* of one direction at a time: those from |first| on */
+    bool rounds;                              /* quantise and dequantise data and states by their own range before each product */
+    const char *activation[MOST_ACTIVATIONS]; /* the current direction uses those from |first| on */
     double alpha[MOST_ACTIVATIONS], beta[MOST_ACTIVATIONS];
     int first;
 } recurrence;
@@ -66,7 +66,7 @@ static bl_onnx_value *activate(const recurrence *r, bl_onnx_call *c, int which, 
     return bl_onnx_activate(c, r->activation[i], x, &r->alpha[i], &r->beta[i]);
 }
 
-/* Names from the attribute, or the presets for each direction; numbers are taken in order by those that want one. */
+/* Reads the names of the attribute, or each direction's presets; activations with parameters take theirs in order. */
 static bool take_activations(recurrence *r, int directions)
 {
     static const char *const presets[] = {"Tanh", NULL, NULL, "Sigmoid", "Tanh", NULL, "Sigmoid", "Tanh", "Tanh"};
@@ -114,7 +114,7 @@ static bool split_gates(bl_onnx_call *c, const recurrence *r, bl_onnx_value *all
     return bl_onnx_make_many(c, "split($0, sizes=$1, axis=-1)", ARGS(V(all), IS(r->gates, sizes)), r->gates, gate);
 }
 
-/* What stays the same: weights [gates * size, size] of the state before, their bias, and peepholes [3 * size] or NULL. */
+/* Constants of a direction: weights [gates * size, size] of the previous state, their bias, and peepholes [3 * size] or NULL. */
 typedef struct weights {
     bl_onnx_value *hidden, *bias, *peep;
 } weights;
@@ -144,7 +144,7 @@ static bl_onnx_value *step_gru(const recurrence *r, bl_onnx_call *c, const weigh
     return bl_onnx_make(c, "add($0, mul($1, sub($2, $0)))", ARGS(V(n), V(z), V(h)));
 }
 
-/* Gates in the order input, output, forget, cell. */
+/* The gates' order is input, output, forget, cell. */
 static bl_onnx_value *step_lstm(const recurrence *r, bl_onnx_call *c, const weights *w, bl_onnx_value *x, bl_onnx_value *h,
                                 bl_onnx_value **cell)
 {
@@ -183,7 +183,7 @@ static bl_onnx_value *step(const recurrence *r, bl_onnx_call *c, const weights *
 
 /* ---- one direction */
 
-/* A step that is past the end of its row leaves the state as it is, and gives 0. */
+/* A step past the end of its row keeps the state and gives 0. */
 static bl_onnx_value *hold(bl_onnx_call *c, bl_onnx_value *runs, bl_onnx_value *fresh, bl_onnx_value *old)
 {
     return runs == NULL ? fresh : bl_onnx_make(c, "where($0, $1, $2)", ARGS(V(runs), V(fresh), V(old)));
@@ -195,7 +195,7 @@ static bl_onnx_value *body_like(bl_onnx_call *c, bl_onnx_graph *body, const bl_o
                      : bl_onnx_body_input(c->import, body, NULL, bl_onnx_type(x), bl_onnx_rank(x) - less, x->type->dim + less);
 }
 
-/* Row |d| of an input that has a direction in front; NULL where the input is left out. */
+/* Row |d| of an input whose first axis is the direction; NULL if the input is omitted. */
 static bl_onnx_value *row(bl_onnx_call *c, bl_onnx_value *x, int d, int axis)
 {
     int64_t at = axis;
@@ -210,7 +210,7 @@ static bl_onnx_value *zeros(bl_onnx_call *c, bl_dtype dtype, int n, const bl_nod
     return bl_onnx_make(c, "full(shape=$0, value=0, dtype=$1)", ARGS(ZS(n, dim), D(dtype)));
 }
 
-/* x [time, batch, in].  result: the last h, the last c (of an LSTM), all h [time, batch, size]. */
+/* x [time, batch, in].  result: the last h, the last c (LSTM only), all h [time, batch, size]. */
 static bool run_direction(const recurrence *r, bl_onnx_value *x, int d, bool backwards, bl_onnx_value **result)
 {
     bl_onnx_call *c = r->c, inner = *c;
@@ -237,7 +237,7 @@ static bool run_direction(const recurrence *r, bl_onnx_value *x, int d, bool bac
     operand[states] =
         bl_onnx_make(c, "linear($0, $1, $2)", ARGS(V(r->rounds ? bl_onnx_round_to_range(c, x) : x), V(w), V(both[0])));
     int sequences = 1;
-    if (bl_onnx_in(c, 4) != NULL) { /* [time, batch, 1]: is this step one of the row's? */
+    if (bl_onnx_in(c, 4) != NULL) { /* [time, batch, 1]: whether the step is within its row */
         operand[states + sequences++] =
             bl_onnx_make(c, "unsqueeze(less(unsqueeze(arange(stop=$0), axis=1), e), axis=-1)", ARGS(ZS(-1, &x->type->dim[0])));
     }
@@ -262,7 +262,7 @@ static bool run_direction(const recurrence *r, bl_onnx_value *x, int d, bool bac
                              states + 1, result);
 }
 
-/* Both directions side by side along |axis|. */
+/* Stacks both directions along |axis|. */
 static bl_onnx_value *side_by_side(bl_onnx_call *c, int n, bl_onnx_value **part, int axis)
 {
     return bl_onnx_make(c, "stack($0..., axis=$1)", ARGS(VS(n, part), I(axis)));
@@ -318,8 +318,8 @@ bl_onnx_value *bl_onnx_write_lstm(bl_onnx_call *c)
     return recurrent(c, 'L', 4, false);
 }
 
-/* A weight [directions, in, gates * size] of whole numbers, with a scale and a zero point for each direction or each of its
- * columns, as LSTM wants it. */
+/* Dequantises a weight [directions, in, gates * size], with a scale and a zero point for each direction or each of its columns,
+ * into LSTM's layout. */
 static bl_onnx_value *dequantize_weight(bl_onnx_call *c, bl_onnx_value *w, bl_onnx_value *scale, bl_onnx_value *zero)
 {
     if (bl_onnx_rank(w) != 3 || scale == NULL || zero == NULL)
@@ -332,7 +332,7 @@ static bl_onnx_value *dequantize_weight(bl_onnx_call *c, bl_onnx_value *w, bl_on
     return bl_onnx_make(c, "contiguous(transpose($0))", ARGS(V(bl_onnx_dequantize(c, w, scale, zero))));
 }
 
-/* LSTM's inputs, then the scale and the zero point of its weights, and those of the recurrent ones. */
+/* LSTM's inputs, then scale and zero point of the weights, and of the recurrent weights. */
 bl_onnx_value *bl_onnx_write_dynamic_quantize_lstm(bl_onnx_call *c)
 {
     bl_onnx_call inner = *c;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reductions, running sums and order. */
+/* Reductions, cumulative sums and sorting. */
 #include "proto/onnx/import.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 
 /* ---- reductions */
 
-/* The axes of a reduction; *n is -1 for all of them, and the node is its input where there are none to reduce. */
+/* The axes of a reduction; |*n| is -1 for all axes.  A node without axes to reduce returns its input. */
 static bool take_axes(bl_onnx_call *c, int64_t *axes, int *n)
 {
     const int64_t *given;
@@ -60,7 +60,7 @@ static bl_onnx_value *reduce(bl_onnx_call *c, const char *before, const char *re
     if (x == NULL || !take_axes(c, axes, &n))
         return bl_onnx_fail(c, "needs an input");
     for (int i = 0; i < n && (recipe[0] == 'm' || recipe[0] == 'l') && recipe[1] != 'e'; i++) {
-        if (bl_is_int(x->type->dim[axes[i]], 0)) /* the largest, smallest, or logarithm of the sum, of nothing */
+        if (bl_is_int(x->type->dim[axes[i]], 0)) /* the maximum, minimum, or logarithm of the sum, of no elements */
             return reduce_nothing(c, n, axes, recipe[1] == 'i' ? INFINITY : -INFINITY);
     }
     if (before != NULL)

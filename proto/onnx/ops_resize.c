@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Resize and Upsample, one axis after the other.  Of an axis whose extents are fixed, it is computed here which elements of the
- * input each element is made of, and with what weights: the device reads tables.  Where one of the extents is a named dimension,
- * the same places and weights are arithmetic in the program, exact up to the weights.  Nearest with a whole scale copies. */
+/* Resize and Upsample, one axis at a time.  For an axis with fixed extents, the import computes the source elements and weights
+ * of each output element, and the device reads tables.  If an extent is a named dimension, the program computes the same indices
+ * and weights, with rounding only in the weights.  Nearest with an integer scale copies elements. */
 #include "proto/onnx/import.h"
 
 #include <math.h>
@@ -13,17 +13,18 @@ typedef struct resizer {
     bl_onnx_call *c;
     char mode;                   /* n, l, c: nearest, linear, cubic */
     const char *place, *nearest; /* coordinate_transformation_mode, nearest_mode */
-    double a, beyond;            /* of cubic; what stands outside of the input (tf_crop_and_resize) */
+    double a, beyond;            /* |a| is the cubic coefficient; |beyond| is the value outside of the input
+                                  * (tf_crop_and_resize) */
     bool exclude, antialias;
 } resizer;
 
-/* One axis: from |in| elements to |out|, |scale| times as many, of the part from |low| to |high|. */
+/* One axis: from |in| elements to |out|, |scale| times as many, of the region from |low| to |high|. */
 typedef struct axis_plan {
     int64_t in, out;
     double scale, low, high;
 } axis_plan;
 
-/* Where element |y| of the output lies in the input. */
+/* The input coordinate of output element |y|. */
 static double place_of(const resizer *r, const axis_plan *p, double y)
 {
     double out = p->scale * (double)p->in, in = (double)p->in;
@@ -51,7 +52,8 @@ static double cubic(double x, double a)
     return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
 
-/* Weights for a place |ratio| (above 0, up to 1) behind element 0.  Returns how many; *first is the element of the first. */
+/* The weights of a coordinate |ratio| (above 0, up to 1) after element 0.  Returns their number; |*first| is the element of the
+ * first weight. */
 static int weigh(const resizer *r, double ratio, double scale, int *first, double *weight)
 {
     double shrink = r->antialias && scale < 1 ? scale : 1, sum = 0, reach = r->mode == 'c' ? 2 : 1;
@@ -77,7 +79,7 @@ static int weigh(const resizer *r, double ratio, double scale, int *first, doubl
     return n;
 }
 
-/* The table for one axis: |taps| rows of indices and weights, and the value that stands where nothing is read. */
+/* The table of one axis: |taps| rows of indices and weights, and the value for elements that read nothing. */
 typedef struct table {
     int taps;
     bl_onnx_known *index[MOST_TAPS], *weight[MOST_TAPS], *beyond;
@@ -153,7 +155,7 @@ static bl_onnx_value *resize_axis(const resizer *r, bl_onnx_value *x, int axis, 
 
 /* ---- an axis with a named dimension in its extents */
 
-/* Element y of the output lies at (of * y + less) / under of the input. */
+/* Output element y has the input coordinate (of * y + less) / under. */
 typedef struct places {
     const bl_node *of, *less, *under;
 } places;
@@ -163,7 +165,7 @@ static const bl_node *times(bl_ir *ir, int64_t factor, const bl_node *x)
     return bl_mul(ir, bl_index(ir, factor), x);
 }
 
-/* |up| / |down| times as many elements: a number, or the extents themselves. */
+/* Finds the coordinates for |up| / |down| times as many elements: the scale, or the extents themselves. */
 static bool find_places(const resizer *r, const bl_node *in, const bl_node *up, const bl_node *down, bool sizes, places *p)
 {
     bl_ir *ir = r->c->import->ir;
@@ -191,7 +193,7 @@ static bl_onnx_value *size_value(bl_onnx_call *c, const bl_node *size)
     return bl_onnx_make(c, "full(shape=[], value=$0, dtype=int64)", ARGS(ZS(-1, &size)));
 }
 
-/* Element |at| (a vector) of |axis|, those beyond the ends being the last ones. */
+/* The elements at the indices |at| (a vector) of |axis|, clamped to the ends. */
 static bl_onnx_value *take_clipped(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value *at, const bl_node *in, int axis)
 {
     return bl_onnx_make(c, "take($0, minimum(maximum($1, 0), sub($2, 1)), axis=$3)",
@@ -201,7 +203,7 @@ static bl_onnx_value *take_clipped(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_va
 static bl_onnx_value *stretch_nearest(const resizer *r, bl_onnx_value *x, int axis, const bl_node *in, bl_onnx_value *at,
                                       bl_onnx_value *under)
 {
-    bool rounds = strncmp(r->nearest, "round", 5) == 0; /* half a place on, or a little less where halves stay */
+    bool rounds = strncmp(r->nearest, "round", 5) == 0; /* adds one half, or slightly less if halves round down */
     bool ceils = strcmp(r->nearest, "ceil") == 0, stays = ceils || strcmp(r->nearest, "round_prefer_floor") == 0;
     bl_onnx_value *place = bl_onnx_make(r->c, "floor_div(add(mul($0, $1), sub(mul($2, $3), $4)), mul($2, $1))",
                                         ARGS(V(at), I(1 + rounds), V(under), I(rounds || ceils), I(stays)));
@@ -209,7 +211,7 @@ static bl_onnx_value *stretch_nearest(const resizer *r, bl_onnx_value *x, int ax
     return take_clipped(r->c, x, place, in, axis);
 }
 
-/* The weight of the element |k| places behind the one before the place, |t| of the way to the next. */
+/* The weight of the element |k| after the one before the coordinate; the coordinate is at fraction |t| of the way to the next. */
 static bl_onnx_value *weight_at(const resizer *r, int k, bl_onnx_value *t)
 {
     if (r->mode == 'l')
@@ -248,7 +250,7 @@ static bl_onnx_value *stretch_weighted(const resizer *r, bl_onnx_value *x, int a
     return r->exclude ? bl_onnx_make(c, "div($0, reshape($1, shape=$2))", ARGS(V(sum), V(weights), ZS(rank, dim))) : sum;
 }
 
-/* |in| elements become |out|, up / down times as many. */
+/* Resizes an axis of |in| elements to |out|, up / down times as many. */
 static bl_onnx_value *stretch_axis(const resizer *r, bl_onnx_value *x, int axis, const bl_node *out, const bl_node *up,
                                    const bl_node *down, bool sizes)
 {
@@ -265,7 +267,7 @@ static bl_onnx_value *stretch_axis(const resizer *r, bl_onnx_value *x, int axis,
     bl_onnx_value *at = bl_onnx_make(c, "add(mul(arange(stop=$0), $1), $2)",
                                      ARGS(ZS(-1, &out), V(size_value(c, p.of)), V(size_value(c, p.less))));
     bl_onnx_value *under = size_value(c, p.under);
-    if (p.under->lo < 1) /* of one element the first */
+    if (p.under->lo < 1) /* a single output element reads the first */
         under = bl_onnx_make(c, "maximum($0, 1)", ARGS(V(under)));
     if (strcmp(r->place, "pytorch_half_pixel") == 0 && out->lo == 1)
         at = bl_onnx_make(c, "where(equal($0, 1), $1, $2)", ARGS(V(size_value(c, out)), I(-1), V(at)));
@@ -274,7 +276,7 @@ static bl_onnx_value *stretch_axis(const resizer *r, bl_onnx_value *x, int axis,
     return r->mode == 'n' ? stretch_nearest(r, x, axis, in, at, under) : stretch_weighted(r, x, axis, in, at, under);
 }
 
-/* Copies of its elements, where nearest with a whole scale is that. */
+/* Whether nearest with an integer scale copies each element. */
 static bool copies(const resizer *r, const bl_node *up, const bl_node *down)
 {
     bool floors = strcmp(r->place, "asymmetric") == 0 && strcmp(r->nearest, "floor") == 0;
@@ -296,7 +298,7 @@ static bl_onnx_value *stretch(const resizer *r, bl_onnx_value *x, int axis, cons
     if (scale != NULL) {
         down = bl_index(ir, den);
         out = bl_idiv(ir, bl_mul(ir, in, up), down);
-    } else if (bl_mul(ir, bl_idiv(ir, out, in), in) == out && bl_is_const(bl_idiv(ir, out, in))) { /* a whole scale */
+    } else if (bl_mul(ir, bl_idiv(ir, out, in), in) == out && bl_is_const(bl_idiv(ir, out, in))) { /* an integer scale */
         up = bl_idiv(ir, out, in);
         down = bl_index(ir, 1);
     }
@@ -307,7 +309,7 @@ static bl_onnx_value *stretch(const resizer *r, bl_onnx_value *x, int axis, cons
 
 /* ---- all axes */
 
-/* Sizes by one scale for all axes. */
+/* Computes the sizes from one scale for all axes. */
 static void keep_aspect(const char *policy, int n, const axis_plan *from, axis_plan *plan)
 {
     bool larger = strcmp(policy, "not_smaller") == 0;
@@ -322,9 +324,9 @@ static void keep_aspect(const char *policy, int n, const axis_plan *from, axis_p
 }
 
 typedef struct wanted {
-    int n; /* axes */
+    int n; /* number of axes */
     int axis[BL_MAX_DIMS];
-    const double *scales; /* or */
+    const double *scales; /* either |scales| or |sizes| */
     const bl_node *const *sizes;
     const double *roi;
 } wanted;
@@ -372,7 +374,7 @@ static bl_onnx_value *resize(const resizer *r, const wanted *w, const char *poli
 
 static bool take_mode(resizer *r, const char *mode)
 {
-    r->mode = mode[0] == 'b' ? 'l' : mode[0]; /* "bilinear" of the first version */
+    r->mode = mode[0] == 'b' ? 'l' : mode[0]; /* "bilinear" in the first version */
     if (r->mode == 'n' || r->mode == 'l' || r->mode == 'c')
         return true;
     return bl_onnx_fail(r->c, "mode must be nearest, linear or cubic") != NULL;

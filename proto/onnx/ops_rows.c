@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Operators whose data decide how much they give: NonZero, Compress, Unique, NonMaxSuppression.  Of what is known at import the
- * result is known too; otherwise it is as long as it can be, and counted (rows.c). */
+/* Operators with a data-dependent result size: NonZero, Compress, Unique, NonMaxSuppression.  If the input is known at import, so
+ * is the result; otherwise the result has the largest possible length and a count (rows.c). */
 #include "proto/onnx/import.h"
 
 #include <math.h>
@@ -31,7 +31,7 @@ static bl_onnx_value *known_non_zero(bl_onnx_call *c, const bl_onnx_known *x)
     return out != NULL ? bl_onnx_known_value(c->import, out) : bl_onnx_fail_as(c, BL_ELIMIT, "too many elements");
 }
 
-/* Where |x| is not zero, in order: [size, rank], of which *count rows are true. */
+/* The indices at which |x| is not zero, in order: [size, rank], with |*count| valid rows. */
 static bl_onnx_value *places_of(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value **count)
 {
     bl_onnx_value *out[2] = {NULL, NULL};
@@ -53,7 +53,7 @@ bl_onnx_value *bl_onnx_write_non_zero(bl_onnx_call *c)
     return at == NULL ? bl_onnx_fail(c, "needs data") : bl_onnx_count(bl_onnx_make(c, "transpose($0)", ARGS(V(at))), count, 1);
 }
 
-/* Rows where the condition holds. */
+/* The rows for which the condition holds. */
 bl_onnx_value *bl_onnx_write_compress(bl_onnx_call *c)
 {
     bool flat = bl_onnx_attr(c, "axis") == NULL;
@@ -80,16 +80,16 @@ bl_onnx_value *bl_onnx_write_compress(bl_onnx_call *c)
 
 /* ---- Unique */
 
-enum { MOST_COLUMNS = 64 }; /* of a slice that is compared: each is a sort */
+enum { MOST_COLUMNS = 64 }; /* largest number of columns of a compared slice: each needs a sort */
 
 typedef struct unique {
     bl_onnx_call *c;
     bl_onnx_value *rows;          /* [n, columns] */
-    bl_onnx_value *order, *group; /* [n]: row i in order is order[i], the group[i]'th that differs from those before */
-    bl_onnx_value *first, *count; /* [n]: where each group begins in order; how many groups */
+    bl_onnx_value *order, *group; /* [n]: row i of the sorted order is order[i], in group group[i]; a group has equal rows */
+    bl_onnx_value *first, *count; /* [n]: index in sorted order of each group's first row; number of groups */
 } unique;
 
-/* By their columns from the first to the last: sorted by the last first, since equals keep their order. */
+/* Sorts rows lexicographically: by the last column first, since the sort is stable. */
 static bl_onnx_value *sort_rows(bl_onnx_call *c, bl_onnx_value *rows)
 {
     bl_onnx_value *order = NULL;
@@ -118,7 +118,8 @@ static void group_rows(unique *u)
     u->first = bl_onnx_make(c, "squeeze($0, axis=-1)", ARGS(V(places_of(c, fresh, &u->count))));
 }
 
-/* Groups in the order in which their first rows stand, and not in that of their values: |by| [n] is where each new group was. */
+/* Orders the groups by their first rows instead of by value.  |at| [n] is the first row of each group; the result [n] is the
+ * group at each new position. */
 static bl_onnx_value *order_groups(const unique *u, bl_onnx_value *at)
 {
     const bl_node *n = u->rows->type->dim[0];
@@ -138,7 +139,7 @@ bl_onnx_value *bl_onnx_write_unique(bl_onnx_call *c)
     if (x == NULL || c->import->failed)
         return bl_onnx_fail(c, "needs data");
     int rank = bl_onnx_rank(x);
-    for (int i = 0; i < rank; i++) { /* the axis first, and back */
+    for (int i = 0; i < rank; i++) { /* moves the axis to the front, and back */
         front[i] = i == 0 ? axis : i <= axis ? i - 1 : i;
         back[front[i]] = i;
     }
@@ -173,7 +174,7 @@ bl_onnx_value *bl_onnx_write_unique(bl_onnx_call *c)
 
 /* ---- NonMaxSuppression */
 
-/* Corners and area of each box: low y, low x, high y, high x, area, each |boxes| without its last axis. */
+/* Corners and area of each box: low y, low x, high y, high x, area, each shaped as |boxes| without its last axis. */
 enum { LOW_Y, LOW_X, HIGH_Y, HIGH_X, AREA, BOX_PARTS };
 
 static bool take_corners(bl_onnx_call *c, bl_onnx_value *boxes, bool centers, bl_onnx_value **part)
@@ -182,7 +183,7 @@ static bool take_corners(bl_onnx_call *c, bl_onnx_value *boxes, bool centers, bl
 
     for (int i = 0; i < 4; i++)
         in[i] = bl_onnx_make(c, "squeeze(slice($0, start=$1, stop=$2, axis=[-1]), axis=-1)", ARGS(V(boxes), I(i), I(i + 1)));
-    for (int i = 0; i < 2; i++) { /* x, then y, of centers and sizes; y, then x, of corners */
+    for (int i = 0; i < 2; i++) { /* center format is x, y, width, height; corner format is y, x, y, x */
         int x = centers ? LOW_X - i : LOW_Y + i;
         if (centers) {
             part[x] = bl_onnx_make(c, "sub($0, div($1, 2))", ARGS(V(in[i]), V(in[2 + i])));
@@ -197,8 +198,8 @@ static bool take_corners(bl_onnx_call *c, bl_onnx_value *boxes, bool centers, bl
     return !c->import->failed;
 }
 
-/* Which of all boxes (parts [batch, 1, boxes]) share more of their area with one for each class (parts [batch, classes, 1]) than
- * |most|. */
+/* Which of all boxes (parts [batch, 1, boxes]) overlap one box per class (parts [batch, classes, 1]) by more than |most|, the
+ * intersection over union. */
 static bl_onnx_value *overlaps(bl_onnx_call *c, bl_onnx_value **all, bl_onnx_value **one, bl_onnx_value *most)
 {
     bl_onnx_value *side[2], *shared, *joint;
@@ -214,8 +215,8 @@ static bl_onnx_value *overlaps(bl_onnx_call *c, bl_onnx_value **all, bl_onnx_val
                         ARGS(V(real), V(shared), V(joint), V(most)));
 }
 
-/* One box of each class, the best that is left: its number and its score; then what it overlaps is gone.  Operands: scores, parts
- * of the boxes, the threshold. */
+/* Selects for each class the best remaining box, its number and score, and removes the boxes that it overlaps.  Operands: scores,
+ * parts of the boxes, the threshold. */
 static void write_selection(bl_onnx_call *c, bl_onnx_value **in, bl_onnx_value **out)
 {
     bl_onnx_value *best = bl_onnx_make(c, "argmax($0, axis=-1, keepdim=true)", ARGS(V(in[0]))), *one[BOX_PARTS], *all[BOX_PARTS];
@@ -234,7 +235,7 @@ static void write_selection(bl_onnx_call *c, bl_onnx_value **in, bl_onnx_value *
     out[2] = bl_onnx_make(c, "max($0, axis=[-1])", ARGS(V(in[0])));
 }
 
-/* A scalar of input |i|, in |dtype|; |preset| where it is left out. */
+/* Input |i| as a scalar of |dtype|; |preset| if it is omitted. */
 static bl_onnx_value *scalar_in(bl_onnx_call *c, int i, bl_dtype dtype, double preset)
 {
     if (bl_onnx_in(c, i) == NULL)
@@ -242,8 +243,8 @@ static bl_onnx_value *scalar_in(bl_onnx_call *c, int i, bl_dtype dtype, double p
     return bl_onnx_make(c, "cast(reshape($0, shape=[]), dtype=$1)", ARGS(V(c->in[i]), D(dtype)));
 }
 
-/* As many selections as there may be boxes of a class, each of them for all batches and classes: [steps, batch, classes] of
- * numbers and of scores, -infinity where nothing was left. */
+/* Runs as many selections as a class may have boxes, each for all batches and classes: [steps, batch, classes] of numbers and of
+ * scores, -infinity if no box was left. */
 static bool select_boxes(bl_onnx_call *c, bl_onnx_value *scores, bl_onnx_value **part, bl_onnx_value *most, const bl_node *steps,
                          bl_onnx_value **out)
 {
@@ -272,7 +273,7 @@ static bool select_boxes(bl_onnx_call *c, bl_onnx_value *scores, bl_onnx_value *
     return true;
 }
 
-/* boxes [batch, boxes, 4], scores [batch, classes, boxes], how many of a class, two thresholds */
+/* boxes [batch, boxes, 4], scores [batch, classes, boxes], most boxes of a class, two thresholds */
 bl_onnx_value *bl_onnx_write_non_max_suppression(bl_onnx_call *c)
 {
     bl_onnx_value *boxes = bl_onnx_in(c, 0), *scores = bl_onnx_in(c, 1), *part[BOX_PARTS], *selected[2], *count = NULL, *at,
@@ -286,7 +287,7 @@ bl_onnx_value *bl_onnx_write_non_max_suppression(bl_onnx_call *c)
     bool few = most != NULL && most->count == 1 && most->size != NULL && bl_is_const(most->size[0]);
     if (few && most->size[0]->hi < steps->hi)
         steps = bl_index(c->import->ir, most->size[0]->hi > 0 ? most->size[0]->hi : 0);
-    if (bl_onnx_in(c, 2) == NULL || steps->hi == 0) /* none are asked for */
+    if (bl_onnx_in(c, 2) == NULL || steps->hi == 0) /* no boxes are requested */
         return bl_onnx_known_value(c->import, bl_onnx_new_known(c->import, BL_I64, 2, (const int64_t[]){0, 3}));
     bl_dtype dtype = bl_onnx_type(scores);
     bl_onnx_value *nothing = bl_onnx_known_real(c->import, dtype, -INFINITY);

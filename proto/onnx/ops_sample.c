@@ -12,7 +12,7 @@ typedef struct sampler {
     bl_onnx_call *c;
     char mode;    /* n, l, c: nearest, linear, cubic */
     char padding; /* z, b, r: zeros, border, reflection */
-    bool corners; /* the first and the last pixel are the ends of the picture, else their outer edges are */
+    bool corners; /* the ends of the picture are the centres of the first and last pixels; else their outer edges */
 } sampler;
 
 /* ---- one axis */
@@ -27,7 +27,7 @@ static bl_onnx_value *hold_inside(bl_onnx_call *c, bl_onnx_value *place, bl_onnx
     return bl_onnx_make(c, "minimum(maximum($0, 0), sub($1, 1))", ARGS(V(place), V(extent)));
 }
 
-/* |place| mirrored at both ends of the picture until it is inside. */
+/* Reflects |place| at both ends of the picture until it is inside. */
 static bl_onnx_value *reflect(const sampler *s, bl_onnx_value *place, bl_onnx_value *extent)
 {
     bl_onnx_call *c = s->c;
@@ -91,8 +91,8 @@ static int find_taps(const sampler *s, bl_onnx_value *place, const bl_node *size
 
 /* ---- all axes */
 
-/* |x| [N, C, ...] of pictures batch [rows], at |place| [rows, places] of each of its axes, in pixels: the pixels around, times
- * their weights, [C, rows, places, taps]. */
+/* Reads |x| [N, C, ...] at the pixel coordinates |place| [rows, places] of each axis, in the pictures |batch| [rows]: the
+ * surrounding pixels times their weights, [C, rows, places, taps]. */
 static bl_onnx_value *read_taps(const sampler *s, bl_onnx_value *x, bl_onnx_value *batch, bl_onnx_value **place)
 {
     static const int64_t perm[3] = {1, 0, 2};
@@ -133,7 +133,7 @@ static bl_onnx_value *read_taps(const sampler *s, bl_onnx_value *x, bl_onnx_valu
     return bl_onnx_make(c, "mul($0, $1)", ARGS(V(x), V(weight)));
 }
 
-/* One picture for each row, in order: [rows, C, places]. */
+/* Samples one picture for each row, in order: [rows, C, places]. */
 static bl_onnx_value *sample(const sampler *s, bl_onnx_value *x, bl_onnx_value **place)
 {
     bl_onnx_value *batch = bl_onnx_make(s->c, "arange(stop=$0, dtype=int32)", ARGS(ZS(-1, &x->type->dim[0])));
@@ -142,7 +142,7 @@ static bl_onnx_value *sample(const sampler *s, bl_onnx_value *x, bl_onnx_value *
     return bl_onnx_make(s->c, "transpose(sum($0, axis=[-1], dtype=$1), axis0=0, axis1=1)", ARGS(V(taps), D(bl_onnx_type(taps))));
 }
 
-/* Floats of at least 32 bits, in which places are computed. */
+/* The dtype of coordinates: a float of at least 32 bits. */
 static bl_dtype place_type(const bl_onnx_value *x)
 {
     return bl_onnx_type(x) == BL_F64 ? BL_F64 : BL_F32;
