@@ -195,7 +195,8 @@ bl_onnx_value *bl_onnx_write_grid_sample(bl_onnx_call *c)
 typedef struct roi_axis {
     int64_t bins, samples;           /* of a bin, at most */
     bl_onnx_value *place, *inside;   /* [boxes, bins, samples]; which of them is in the picture */
-    bl_onnx_value *counts, *divisor; /* which of them are taken, or NULL: all; how many [boxes, 1, 1] */
+    bl_onnx_value *counts, *divisor; /* |counts|: which samples are used, or NULL for all; |divisor|: their number [boxes, 1,
+                                      * 1] */
 } roi_axis;
 
 static void place_bins(bl_onnx_call *c, int column, const bl_node *size, bool half, int64_t ratio, roi_axis *a)
@@ -211,7 +212,7 @@ static void place_bins(bl_onnx_call *c, int column, const bl_node *size, bool ha
     }
     extent = bl_onnx_make(c, half ? "sub($0, $1)" : "maximum(sub($0, $1), 1)", ARGS(V(edge[1]), V(edge[0])));
     bin = bl_onnx_make(c, "div($0, $1)", ARGS(V(extent), R((double)a->bins)));
-    a->samples = ratio > 0 ? ratio : (size->hi + a->bins) / a->bins; /* a box as large as the picture, and a pixel more */
+    a->samples = ratio > 0 ? ratio : (size->hi + a->bins) / a->bins; /* enough for a box as large as the picture plus one pixel */
     at = bl_onnx_make(c, "arange(stop=$0, dtype=$1)", ARGS(I(a->samples), D(dtype)));
     if (ratio > 0) {
         a->divisor = bl_onnx_known_real(c->import, dtype, (double)ratio);
@@ -226,7 +227,8 @@ static void place_bins(bl_onnx_call *c, int column, const bl_node *size, bool ha
                              ARGS(V(a->place), V(float_extent(c, size, dtype))));
 }
 
-/* |v| [boxes or 1, bins or 1, samples] of one axis as [boxes, places], places being the bins and then the samples of both. */
+/* Reshapes |v| [boxes or 1, bins or 1, samples] of one axis to [boxes, places]; the places are the bins of both axes, then the
+ * samples of both. */
 static bl_onnx_value *spread_bins(bl_onnx_call *c, bl_onnx_value *v, bool rows, const bl_node *const *all)
 {
     static const int64_t down[4] = {2, 4, 2, 4}, across[4] = {1, 3, 1, 3};
@@ -276,7 +278,7 @@ bl_onnx_value *bl_onnx_write_roi_align(bl_onnx_call *c)
     y = bl_onnx_make(c, "transpose(reshape($0, shape=$1), axis0=0, axis1=1)", ARGS(V(y), ZS(5, bins)));
     if (largest) {
         y = bl_onnx_make(c, "max($0, axis=[-1])", ARGS(V(y)));
-        if (taken != NULL) /* of a box without samples */
+        if (taken != NULL) /* the maximum of a box without samples */
             y = bl_onnx_make(c, "where(less_equal($0, $1), 0, $0)", ARGS(V(y), R(bl_scalar_lowest(bl_onnx_type(y)).f)));
     } else {
         y = bl_onnx_make(c, "sum($0, axis=[-1])", ARGS(V(y)));
@@ -290,7 +292,7 @@ bl_onnx_value *bl_onnx_write_roi_align(bl_onnx_call *c)
 
 /* ---- DeformConv */
 
-/* Where each cell of the window reads along one axis before it is moved: [1, kernel..., out...]. */
+/* The coordinates that the window's cells read along one axis, before the offsets: [1, kernel..., out...]. */
 static bl_onnx_value *window_places(bl_onnx_call *c, const bl_onnx_window *w, int axis, const bl_node *const *out, bl_dtype dtype)
 {
     bl_ir *ir = c->import->ir;
@@ -369,7 +371,7 @@ bl_onnx_value *bl_onnx_write_deform_conv(bl_onnx_call *c)
 
 /* ---- Col2Im */
 
-/* Windows added up to a picture: a transposed convolution, each of whose channels is one cell of the window. */
+/* Sums windows into a picture: a transposed convolution in which each channel is one cell of the window. */
 bl_onnx_value *bl_onnx_write_col2im(bl_onnx_call *c)
 {
     bl_onnx_value *x = bl_onnx_in(c, 0);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Operators that move elements without looking at them, and constants. */
+/* Operators that move elements without computing on them, and constants. */
 #include "proto/onnx/import.h"
 
 #include <string.h>
 
-enum { FAR = 1 << 30 }; /* beyond every extent: what "to the end" of a slice is held to */
+enum { FAR = 1 << 30 }; /* beyond every extent: a slice's "to the end" is clamped to it */
 
 /* ---- constants */
 
@@ -58,7 +58,7 @@ bl_onnx_value *bl_onnx_write_size(bl_onnx_call *c)
 
 /* ---- views */
 
-/* 0 keeps the extent of the input at its place, unless allowzero. */
+/* 0 keeps the extent of the input at its position, unless allowzero is set. */
 static bl_onnx_value *reshape_to(bl_onnx_call *c, int n, const bl_node *const *want)
 {
     const bl_node *dim[BL_MAX_DIMS];
@@ -112,7 +112,7 @@ bl_onnx_value *bl_onnx_write_concat(bl_onnx_call *c)
     return c->nin == 1 ? c->in[0] : bl_onnx_make(c, "cat($0..., axis=$1)", ARGS(VS(c->nin, c->in), I(axis)));
 }
 
-/* The second input or an attribute, as axes of |rank| in ascending order; -1 where there are none. */
+/* The axes from the second input or an attribute, in ascending order; -1 if there are none. */
 static int take_axes(bl_onnx_call *c, int rank, int64_t *out)
 {
     const int64_t *given;
@@ -171,7 +171,7 @@ bl_onnx_value *bl_onnx_write_transpose(bl_onnx_call *c)
     return bl_onnx_make(c, "permute(a, axes=$0)", ARGS(IS(n < 0 ? rank : n, n < 0 ? turned : perm)));
 }
 
-/* Both are brought to their common shape. */
+/* Broadcasts |x| and the wanted shape to their common shape. */
 static bl_onnx_value *expand_to(bl_onnx_call *c, bl_onnx_value *x, int n, const bl_node *const *want)
 {
     const bl_node *dim[BL_MAX_DIMS];
@@ -251,7 +251,7 @@ bl_onnx_value *bl_onnx_write_split(bl_onnx_call *c)
 
 /* ---- slices */
 
-/* Where a slice of a dimension without a fixed size begins or ends: the wire clips only what it knows. */
+/* A bound of a slice over a dimension without a fixed size; the wire clips only known sizes. */
 static const bl_node *clip(bl_ir *ir, const bl_node *at, const bl_node *extent, bool backwards)
 {
     if (bl_is_const(at) && bl_const_value(at).i > FAR)
@@ -303,14 +303,14 @@ bl_onnx_value *bl_onnx_write_slice(bl_onnx_call *c)
 
 /* ---- padding */
 
-/* Where the value is no number known at import: what was padded is told by a tensor of ones. */
+/* For a pad value that is not known at import: padding a tensor of ones shows which elements were padded. */
 static bl_onnx_value *pad_with_value(bl_onnx_call *c, int n, const bl_node *const *pads, bl_onnx_value *value)
 {
     return bl_onnx_make(c, "where(pad(ones_like(a, dtype=bool), padding=$0), pad(a, padding=$0), $1)",
                         ARGS(ZS(n, pads), V(value)));
 }
 
-/* The amounts: before each axis, then after each; -1 after a failure. */
+/* The pads: before each axis, then after each; -1 after a failure. */
 static int take_pads(bl_onnx_call *c, const bl_node *const **out)
 {
     const int64_t *given;
@@ -383,7 +383,7 @@ bl_onnx_value *bl_onnx_write_center_crop_pad(bl_onnx_call *c)
 
 /* ---- blocks of pixels */
 
-/* The tensor in another shape, then with its axes permuted, then in a third. */
+/* Reshapes the tensor, permutes its axes, and reshapes it again. */
 static bl_onnx_value *rearrange(bl_onnx_call *c, int n, const bl_node *const *dim, const int64_t *perm, const bl_node *const *out)
 {
     return bl_onnx_make(c, "reshape(permute(reshape(a, shape=$0), axes=$1), shape=$2)",
@@ -433,7 +433,7 @@ bl_onnx_value *bl_onnx_write_space_to_depth(bl_onnx_call *c)
 
 /* ---- made of nothing */
 
-/* Of floats with named dimensions in them: as many elements as there are whole steps. */
+/* A range of floats that contain named dimensions. */
 static bl_onnx_value *range_of_fractions(bl_onnx_call *c)
 {
     bl_ir *ir = c->import->ir;

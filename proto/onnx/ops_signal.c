@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Windows of signals, grids, random numbers. */
+/* Signal windows, Fourier transforms, grids, random numbers. */
 #include "proto/onnx/import.h"
 
 #include <math.h>
@@ -39,7 +39,7 @@ bl_onnx_value *bl_onnx_write_blackman_window(bl_onnx_call *c)
     return window(c, 0.42, 0.5, 0.08);
 }
 
-/* Column |j| of theta, [batch, 1, ..., 1, dims], to be multiplied with places along an axis of the grid. */
+/* Column |j| of theta, [batch, 1, ..., 1, dims], to multiply with the coordinates along an axis of the grid. */
 static bl_onnx_value *theta_column(bl_onnx_call *c, int dims, int j, const bl_node *batch)
 {
     const int64_t axis = 2;
@@ -52,7 +52,8 @@ static bl_onnx_value *theta_column(bl_onnx_call *c, int dims, int j, const bl_no
                         ARGS(I(j), I(j + 1), IS(1, &axis), ZS(dims + 2, shape)));
 }
 
-/* |size| places of a grid over [-1, 1] along axis |at| of its shape: the middles of as many parts, or from end to end. */
+/* |size| coordinates over [-1, 1] along axis |at| of the grid's shape: the centres of equal parts or, with align_corners, from
+ * end to end. */
 static bl_onnx_value *grid_places(bl_onnx_call *c, const bl_node *size, int dims, int at)
 {
     const char *recipe = bl_onnx_int(c, "align_corners", 0) != 0
@@ -67,7 +68,7 @@ static bl_onnx_value *grid_places(bl_onnx_call *c, const bl_node *size, int dims
     return bl_onnx_make(c, recipe, ARGS(ZS(-1, &size), D(dtype), V(count), ZS(dims + 2, shape)));
 }
 
-/* theta times (x, y, 1) or (x, y, z, 1) at each place of the grid; x goes along the last axis. */
+/* theta times (x, y, 1) or (x, y, z, 1) at each point of the grid; x runs along the last axis. */
 bl_onnx_value *bl_onnx_write_affine_grid(bl_onnx_call *c)
 {
     const bl_node *const *size;
@@ -131,7 +132,7 @@ bl_onnx_value *bl_onnx_write_bernoulli(bl_onnx_call *c)
 
 /* ---- Fourier transforms: complex numbers are a last axis of 1 (real) or 2 */
 
-/* The first |n| elements of an axis, with zeros behind them where it has fewer. */
+/* The first |n| elements of an axis, padded with zeros if it has fewer. */
 static bl_onnx_value *fit_length(bl_onnx_call *c, bl_onnx_value *x, int axis, int64_t n)
 {
     int64_t pads[2 * BL_MAX_DIMS] = {0};
@@ -141,17 +142,17 @@ static bl_onnx_value *fit_length(bl_onnx_call *c, bl_onnx_value *x, int axis, in
     if (!bl_is_const(x->type->dim[axis]))
         return bl_onnx_fail(c, "axis %d is named and its transform has %lld elements: the axis must have a fixed size", axis,
                             (long long)n);
-    pads[2 * axis + 1] = n - x->type->dim[axis]->hi; /* below 0 it crops */
+    pads[2 * axis + 1] = n - x->type->dim[axis]->hi; /* a negative value crops */
     return bl_onnx_make(c, "pad($0, padding=$1)", ARGS(V(x), IS(2 * bl_onnx_rank(x), pads)));
 }
 
-/* Part |i| of the last axis: 0 the real parts, 1 the imaginary ones. */
+/* Part |i| of the last axis: 0 real, 1 imaginary. */
 static bl_onnx_value *complex_part(bl_onnx_call *c, bl_onnx_value *x, int i)
 {
     return bl_onnx_make(c, "squeeze(slice($0, start=$1, stop=$2, axis=[-1]), axis=-1)", ARGS(V(x), I(i), I(i + 1)));
 }
 
-/* |re| and |im| (NULL: real numbers) transformed along |axis|, with a last axis of both parts. */
+/* Transforms |re| and |im| (NULL: real input) along |axis|; the result has both parts as its last axis. */
 static bl_onnx_value *transform(bl_onnx_call *c, bl_onnx_value *re, bl_onnx_value *im, int axis, bool onesided)
 {
     bl_onnx_value *part[2];
@@ -200,7 +201,7 @@ bl_onnx_value *bl_onnx_write_dft(bl_onnx_call *c)
     return inverse ? inverse_transform(c, re, im, axis, onesided, size) : transform(c, re, im, axis, onesided);
 }
 
-/* signal [batch, length] or [batch, length, 1 or 2], step, window, length of a frame */
+/* signal [batch, length] or [batch, length, 1 or 2], step, window, frame length */
 bl_onnx_value *bl_onnx_write_stft(bl_onnx_call *c)
 {
     bl_onnx_value *x = bl_onnx_in(c, 0), *window = bl_onnx_in(c, 2), *part[2] = {x, NULL};
@@ -227,7 +228,7 @@ bl_onnx_value *bl_onnx_write_stft(bl_onnx_call *c)
     return transform(c, part[0], part[1], 2, bl_onnx_int(c, "onesided", 1) != 0);
 }
 
-/* Triangles over the frequencies of a transform, evenly apart in mel: [length / 2 + 1, bins]. */
+/* Triangular filters over the frequencies of a transform, equally spaced in mel: [length / 2 + 1, bins]. */
 bl_onnx_value *bl_onnx_write_mel_weight_matrix(bl_onnx_call *c)
 {
     const int64_t *bins, *length, *rate;

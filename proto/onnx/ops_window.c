@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Convolutions, pools and matrix products. */
+/* Convolutions, pooling and matrix products. */
 #include "proto/onnx/import.h"
 #include "proto/onnx/window.h"
 
@@ -7,7 +7,7 @@
 
 /* ---- windows */
 
-/* |n| numbers of an attribute, all |preset| where it is left out. */
+/* The |n| numbers of an attribute; all |preset| if it is omitted. */
 static bool take_each(bl_onnx_call *c, const char *name, int n, int64_t preset, int64_t *out)
 {
     const int64_t *given;
@@ -29,7 +29,7 @@ static int64_t reach_of(const bl_onnx_window *w, int i)
     return (w->kernel[i] - 1) * w->dilation[i] + 1;
 }
 
-/* The padding of all steps of |extent|: reach - stride, and what the extent lacks to a multiple of the stride. */
+/* SAME padding of a named |extent|: reach - stride, plus what the extent lacks to a multiple of the stride. */
 static bool pad_named(bl_onnx_call *c, const bl_node *extent, bool upper, int i, bl_onnx_window *w)
 {
     bl_ir *ir = c->import->ir;
@@ -46,7 +46,7 @@ static bool pad_named(bl_onnx_call *c, const bl_node *extent, bool upper, int i,
     return true;
 }
 
-/* Padding so that the output has ceil(input / stride): what is odd goes after for SAME_UPPER, before for SAME_LOWER. */
+/* Pads so that the output has ceil(input / stride) elements; an odd element goes after for SAME_UPPER, before for SAME_LOWER. */
 static bool pad_same(bl_onnx_call *c, const bl_onnx_value *x, bool upper, bl_onnx_window *w)
 {
     for (int i = 0; i < w->n; i++) {
@@ -98,7 +98,7 @@ bool bl_onnx_take_window(bl_onnx_call *c, const bl_onnx_value *x, int n, const i
     return !c->import->failed;
 }
 
-/* The extents behind the first two of a weight, or what kernel_shape says. */
+/* kernel_shape, or the weight's extents after the first two. */
 static bool take_kernel(bl_onnx_call *c, const bl_onnx_value *weight, int *n, int64_t *kernel)
 {
     const int64_t *given;
@@ -119,7 +119,7 @@ static bool take_kernel(bl_onnx_call *c, const bl_onnx_value *weight, int *n, in
     return true;
 }
 
-/* The pads of a window, and behind them what hangs over, for all axes of x. */
+/* The pads of a window for all axes of x; |hang| includes the padding for windows that extend past the end. */
 static int all_pads(bl_onnx_call *c, const bl_onnx_value *x, const bl_onnx_window *w, bool pads, bool hang, const bl_node **out)
 {
     int rank = bl_onnx_rank(x), first = rank - w->n;
@@ -146,7 +146,7 @@ static bool has_named(const bl_onnx_window *w)
     return any;
 }
 
-/* x with all padding around it, so that the window has none. */
+/* Pads x explicitly, so that the window needs no padding. */
 static bl_onnx_value *pad_around(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_window *w, double value)
 {
     const bl_node *pads[2 * BL_MAX_DIMS];
@@ -178,8 +178,8 @@ bl_onnx_value *bl_onnx_write_conv(bl_onnx_call *c)
 
 /* ---- pools */
 
-/* With ceil_mode the padding after the end is made so large that windows which hang over fit in, but for those that would begin
- * in it: then no pool needs to know of ceil_mode. */
+/* Implements ceil_mode by padding after the end, so that windows that extend past it fit, except for those that would begin in
+ * the padding.  The pools then ignore ceil_mode. */
 static bool pad_ceil(bl_onnx_call *c, const bl_onnx_value *x, bl_onnx_window *w)
 {
     bl_ir *ir = c->import->ir;
@@ -188,7 +188,7 @@ static bool pad_ceil(bl_onnx_call *c, const bl_onnx_value *x, bl_onnx_window *w)
         const bl_node *size = x->type->dim[bl_onnx_rank(x) - w->n + i], *stride = bl_index(ir, w->stride[i]);
         int64_t before = w->pads[2 * i], after = w->pads[2 * i + 1], reach = reach_of(w, i);
         const bl_node *room = bl_add(ir, size, bl_index(ir, before + after - reach)), *steps;
-        bool begins_inside = after + w->stride[i] <= reach; /* whatever the size is */
+        bool begins_inside = after + w->stride[i] <= reach; /* true for every size */
         if (w->named[2 * i] != NULL || (!bl_is_const(size) && !begins_inside))
             return bl_onnx_fail(c, "ceil_mode with these pads needs a dimension of a fixed size") != NULL;
         steps = room->lo < 0 ? bl_index(ir, 0) : bl_idiv(ir, bl_add(ir, room, bl_index(ir, w->stride[i] - 1)), stride);
@@ -209,7 +209,7 @@ static bool has_hang(const bl_onnx_window *w)
     return any;
 }
 
-/* The wire's pools take pads up to half a window. */
+/* The wire's pools support pads up to half a window. */
 static bool has_wide_pads(const bl_onnx_window *w)
 {
     bool any = has_named(w);
@@ -235,7 +235,7 @@ static double lowest(bl_dtype dtype)
     return bl_dtype_is_float(dtype) ? low.f : bl_dtype_get_kind(dtype) == BL_KIND_INT ? (double)low.i : 0;
 }
 
-/* Indices count in the unpadded planes of all of x; with storage_order along columns. */
+/* Computes indices into all of x without padding; storage_order selects column-major planes. */
 static bl_onnx_value *pool_indices(bl_onnx_call *c, const bl_onnx_window *w, bl_onnx_value *plane)
 {
     bl_onnx_value *x = bl_onnx_in(c, 0);
@@ -280,7 +280,7 @@ bl_onnx_value *bl_onnx_write_max_pool(bl_onnx_call *c)
                         ARGS(V(x), IS(w.n, w.kernel), IS(w.n, w.stride), IS(2 * w.n, w.pads), IS(w.n, w.dilation), I(w.n)));
 }
 
-/* The mean of |x| over windows without padding, dilated: each axis is a sum of slices of a window, which unfold gives. */
+/* The sum of |x| over dilated windows without padding: for each axis, unfolds the windows and sums their slices. */
 static bl_onnx_value *window_sum(bl_onnx_call *c, bl_onnx_value *x, const bl_onnx_window *w)
 {
     int first = bl_onnx_rank(x) - w->n;
@@ -310,7 +310,7 @@ bl_onnx_value *bl_onnx_write_average_pool(bl_onnx_call *c)
     int n = all_pads(c, x, &w, true, false, pads);
     all_pads(c, x, &w, false, true, hang);
     sum = window_sum(c, bl_onnx_make(c, "pad(pad(a, padding=$0), padding=$1)", ARGS(ZS(n, pads), ZS(n, hang))), &w);
-    if (counts_pads) /* what hangs over counts in no case */
+    if (counts_pads) /* the padding of ceil_mode never counts */
         cells = bl_onnx_make(c, "pad(pad(ones_like(a), padding=$0, value=1), padding=$1)", ARGS(ZS(n, pads), ZS(n, hang)));
     else
         cells = bl_onnx_make(c, "pad(pad(ones_like(a), padding=$0), padding=$1)", ARGS(ZS(n, pads), ZS(n, hang)));
@@ -360,7 +360,7 @@ bl_onnx_value *bl_onnx_write_gemm(bl_onnx_call *c)
 
 /* ---- the other way round */
 
-/* Pads that give the output the shape that is asked for. */
+/* Chooses pads that give the requested output shape. */
 static void pads_for(bl_onnx_call *c, const bl_onnx_value *x, const int64_t *shape, bool same, bool upper, int64_t *more,
                      bl_onnx_window *w)
 {
@@ -402,7 +402,7 @@ bl_onnx_value *bl_onnx_write_conv_transpose(bl_onnx_call *c)
         w.pads[2 * i] = pads[i];
         w.pads[2 * i + 1] = pads[n + i];
     }
-    if (given > n) { /* some write batch and channels too */
+    if (given > n) { /* some models include batch and channels */
         shape += given - n;
         given = n;
     }
@@ -414,7 +414,7 @@ bl_onnx_value *bl_onnx_write_conv_transpose(bl_onnx_call *c)
                         ARGS(IS(n, w.stride), IS(2 * n, w.pads), IS(n, more), IS(n, w.dilation), I(bl_onnx_int(c, "group", 1))));
 }
 
-/* Indices count in the output before it is enlarged to output_shape, all images together. */
+/* Indices refer to the output before it is enlarged to output_shape, over all images. */
 bl_onnx_value *bl_onnx_write_max_unpool(bl_onnx_call *c)
 {
     bl_onnx_value *x = bl_onnx_in(c, 0), *y;

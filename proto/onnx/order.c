@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The standard wants each node of a graph behind those whose outputs it takes.  Some converters put nodes at the end of the list
- * all the same, and onnxruntime sorts them. */
+/* Topological sort of a graph's nodes.  The standard requires sorted nodes, but some converters append nodes at the end of the
+ * list, and onnxruntime sorts them. */
 #include "proto/onnx/import.h"
 
 #include <stdlib.h>
@@ -14,10 +14,10 @@ typedef struct producer {
 typedef struct order {
     bl_onnx_importer *m;
     size_t n, nproducers;
-    producer *producers; /* by name */
+    producer *producers; /* sorted by name */
     int nedges, cap_edges;
-    size_t *edges; /* of each node: those that it needs */
-    size_t *first; /* of each node, and one more: where its edges begin */
+    size_t *edges; /* for each node: the nodes that it needs */
+    size_t *first; /* start of each node's edges; one more item for the end */
     bool ordered;
 } order;
 
@@ -40,7 +40,7 @@ static void add_need(order *o, size_t user, const char *name)
     o->ordered = o->ordered && from->node < user;
 }
 
-/* What a node takes, and what its bodies take from outside. */
+/* Adds the inputs of a node, and the outer values that its bodies use. */
 static void add_needs(order *o, size_t user, const Onnx__NodeProto *node, int depth)
 {
     for (size_t i = 0; i < node->n_input; i++)
@@ -79,11 +79,11 @@ static bool take_producers(order *o, Onnx__NodeProto **node)
     return bl_onnx_ok(o->m);
 }
 
-/* Depth first.  A cycle is left as it is: the node that closes it fails by the name that it misses. */
+/* Depth-first search.  A cycle is not an error here: the node that closes it fails later at the missing name. */
 static void sort_nodes(const order *o, Onnx__NodeProto **node, Onnx__NodeProto **out)
 {
     size_t *stack = bl_arena_array(o->m->scratch, o->n + 1, sizeof *stack), n = 0;
-    size_t *next = bl_arena_array(o->m->scratch, o->n + 1, sizeof *next); /* of each node: its edge to be followed next */
+    size_t *next = bl_arena_array(o->m->scratch, o->n + 1, sizeof *next); /* next edge to follow for each node */
     bool *seen = bl_arena_array(o->m->scratch, o->n + 1, sizeof *seen);
 
     for (size_t i = 0; i < o->n && stack != NULL && next != NULL && seen != NULL; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What all programs of one model have in common, whatever values of its inputs they are made for: inputs, outputs, weights.
+/* The common part of all programs of a model, for any values of its inputs: inputs, outputs, weights.
  *
- * Weights are numbered in the order in which one walk over the file meets them, so that each import of the same file gives a
- * tensor the same number. */
+ * Weights are numbered in the order of one walk over the file, so that each import of the same file gives a tensor the same
+ * number. */
 #include "proto/onnx/import.h"
 
 #include <string.h>
@@ -79,7 +79,7 @@ int bl_onnx_weight_of(const bl_onnx_importer *m, const Onnx__TensorProto *tensor
     return m->weights != NULL ? (int)(intptr_t)bl_ptrmap_get(m->weights, tensor) - 1 : -1;
 }
 
-/* An operator that is missing is told now, and not when values are there. */
+/* Reports missing operators now, before values are given. */
 static void check_operators(bl_onnx_importer *m, const Onnx__GraphProto *graph)
 {
     for (size_t i = 0; i < graph->n_node && !m->failed; i++) {
@@ -116,7 +116,8 @@ void bl_onnx_write_outline(bl_onnx_importer *m, const Onnx__GraphProto *graph)
 
 /* ---- outputs of a program */
 
-/* Its smallest one is a tensor that there may be: else a compilation would take long, and no run of it succeed. */
+/* Checks that the output's smallest size is within the limits: otherwise a long compilation would give a program of which no run
+ * can succeed. */
 static bool measure_output(bl_onnx_importer *m, const char *name, const bl_node *type)
 {
     int64_t least[BL_MAX_DIMS];
@@ -129,7 +130,7 @@ static bool measure_output(bl_onnx_importer *m, const char *name, const bl_node 
     return !m->failed;
 }
 
-/* Where values are given the outline has said what is declared. */
+/* With given values, the outline has already published the declared types. */
 static bool has_declared_type(bl_onnx_importer *m, const Onnx__ValueInfoProto *info, const bl_onnx_value *value)
 {
     bl_wire_type declared;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Axes whose length the data decide.  A tensor has one length in a program, so such an axis is as long as it can be, and a count
- * says how much of it is the result.  The count goes with the value through the operators that do to each row the same whatever
- * the others are, up to an output, which the server cuts off there.  Every other operator is refused: it would see what is behind
- * the end. */
+/* Axes with a data-dependent length.  A tensor has one length in a program, so such an axis has the largest possible length, and
+ * a count gives the valid part.  The count follows the value through operators that treat each row independently, up to an
+ * output, which the server cuts off there.  Every other operator is refused, since it would read the invalid part. */
 #include "proto/onnx/import.h"
 
 #include <stdio.h>
@@ -17,10 +16,10 @@ bl_onnx_value *bl_onnx_count(bl_onnx_value *value, bl_onnx_value *count, int axi
     return value;
 }
 
-/* How an operator treats the counted axis of an input: the axis of its results, or -1: it cannot be. */
+/* How an operator passes on the counted axis of an input: returns the axis in its results, or -1 if it does not support one. */
 typedef int follow(bl_onnx_call *c, int input, int axis);
 
-/* Operands are lined up at their last axes. */
+/* Operands are aligned at their last axes. */
 static int follow_broadcast(bl_onnx_call *c, int input, int axis)
 {
     int rank = 0;
@@ -30,21 +29,21 @@ static int follow_broadcast(bl_onnx_call *c, int input, int axis)
     return axis + rank - bl_onnx_rank(c->in[input]);
 }
 
-/* Each image, or row of a batch, by itself. */
+/* Operators that treat each image, or row of a batch, independently. */
 static int follow_batch(bl_onnx_call *c, int input, int axis)
 {
     (void)c;
     return input == 0 && axis == 0 ? 0 : -1;
 }
 
-/* The boxes, and which image each is of. */
+/* The inputs are the boxes and their image numbers. */
 static int follow_boxes(bl_onnx_call *c, int input, int axis)
 {
     (void)c;
     return input > 0 && axis == 0 ? 0 : -1;
 }
 
-/* All but what "axis" names, which by default is the last. */
+/* Any axis but "axis", by default the last. */
 static int follow_other_axes(bl_onnx_call *c, int input, int axis)
 {
     int rank = bl_onnx_rank(c->in[input]);
@@ -61,7 +60,7 @@ static int follow_gather(bl_onnx_call *c, int input, int axis)
     return at == axis ? -1 : axis < at ? axis : axis + bl_onnx_rank(bl_onnx_in(c, 1)) - 1;
 }
 
-/* Tuples of indices, which fill the last axis. */
+/* Index tuples, which fill the last axis. */
 static int follow_gather_nd(bl_onnx_call *c, int input, int axis)
 {
     return input == 1 && axis < bl_onnx_rank(c->in[1]) - 1 ? axis : -1;
@@ -90,7 +89,7 @@ static int follow_transpose(bl_onnx_call *c, int input, int axis)
     return n < 0 ? rank - 1 - axis : -1;
 }
 
-/* The axes of an attribute or of input |from|, as a mask; *known says whether they are known. */
+/* The axes of an attribute or of input |from|, as a bit mask; |*known|: they are known. */
 static uint32_t mask_axes(bl_onnx_call *c, int from, int rank, bool *known)
 {
     const int64_t *axes;
@@ -132,7 +131,7 @@ static int follow_squeeze(bl_onnx_call *c, int input, int axis)
     return input == 0 && (dropped >> axis & 1) == 0 ? at : -1;
 }
 
-/* Sums over other axes. */
+/* Reductions over other axes. */
 static int follow_reduce(bl_onnx_call *c, int input, int axis)
 {
     bool known, keeps = bl_onnx_int(c, "keepdims", 1) != 0;
@@ -151,7 +150,7 @@ static int follow_arg(bl_onnx_call *c, int input, int axis)
     return at == axis ? -1 : axis > at && bl_onnx_int(c, "keepdims", 1) == 0 ? axis - 1 : axis;
 }
 
-/* Slices and parts of other axes. */
+/* Slices of other axes. */
 static int follow_slice(bl_onnx_call *c, int input, int axis)
 {
     bool known;
@@ -169,7 +168,7 @@ static int follow_split(bl_onnx_call *c, int input, int axis)
     return input == 0 && bl_onnx_axis(c, bl_onnx_int(c, "axis", 0), bl_onnx_rank(c->in[0])) != axis ? axis : -1;
 }
 
-/* Only single elements in front of the axis, before and after: found when the result is there. */
+/* Only axes of extent 1 may precede the axis, in input and result; the result is checked later. */
 static int follow_reshape(bl_onnx_call *c, int input, int axis)
 {
     const bl_node *type = c->in[0]->type;
@@ -182,7 +181,7 @@ static int follow_reshape(bl_onnx_call *c, int input, int axis)
 }
 
 static const struct {
-    const char *operators; /* between spaces */
+    const char *operators; /* separated by spaces */
     follow *follow;
 } followers[] = {
     {" Abs Add And Cast Ceil Clip Cos Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish Identity "
@@ -243,7 +242,7 @@ bool bl_onnx_may_take_counted(bl_onnx_call *c)
     return !c->import->failed;
 }
 
-/* The axis of |type| that only single elements stand in front of. */
+/* The axis of |type| with |extent| that only axes of extent 1 precede. */
 static int first_axis(const bl_node *type, const bl_node *extent)
 {
     for (int i = 0; i < type->ndim; i++) {

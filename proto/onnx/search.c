@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum {
-    MOST_ATTEMPTS = 120, /* an attempt that fails ends at the node that fails: most are short */
+    MOST_ATTEMPTS = 120, /* a failing attempt ends at the failing node, so most are short */
     MOST_SECONDS = 20,
     LARGEST_STEP = 128
 };
@@ -27,10 +27,10 @@ typedef struct search {
     void *arg;
     int *attempts;
     int64_t end_ns;
-    bl_err last; /* of the attempt that failed last */
+    bl_err last; /* error of the last failed attempt */
 } search;
 
-/* The import succeeds with the ranges as they are. */
+/* Whether the import succeeds with the current ranges. */
 static bool succeeds(search *s)
 {
     bl_onnx_model model;
@@ -48,7 +48,7 @@ static bool succeeds(search *s)
     return st == BL_OK;
 }
 
-/* Encoded pictures have any sizes: a model that takes few of them is refused. */
+/* Encoded pictures may have any size, so their sides are not searched: a model that supports only some sizes is rejected. */
 static bool is_free(const bl_onnx_dim *dim)
 {
     return !dim->said && dim->role != BL_ONNX_DECODED;
@@ -56,7 +56,7 @@ static bool is_free(const bl_onnx_dim *dim)
 
 /* ---- sizes at which it succeeds */
 
-/* Sizes of the kind that models have, the most common first; each list ends with 0. */
+/* Typical sizes of each role, the most common first; each list ends with 0. */
 static const int64_t batches[] = {1, 0}, channels[] = {3, 1, 4, 0},
                      sides[] = {640, 224, 320, 256, 48, 32, 112, 160, 128, 299, 96, 64, 28, 1280, 0},
                      sequences[] = {128, 64, 512, 32, 16, 77, 8, 256, 4, 1, 0},
@@ -86,8 +86,8 @@ static void fix_dim(bl_onnx_dim *dim, int64_t size)
     dim->var.step = 1;
 }
 
-/* Every free dimension at the |at|-th size of its kind, or the last one; channels, whose failures have nothing to do with other
- * sizes, at a number of their own. */
+/* Fixes every free dimension at the |at|-th size of its role, or the last one.  Channels have their own index, since their
+ * failures are independent of other sizes. */
 static void fix_all(search *s, int at, int channel)
 {
     for (int i = 0; i < s->ndims; i++) {
@@ -106,7 +106,7 @@ static bool has_role(const search *s, bl_onnx_role role)
     return false;
 }
 
-/* |first| is the failure with ranges: where one at fixed sizes says the same, sizes are not what the import fails for. */
+/* |first| is the failure with ranges: if an attempt at fixed sizes fails equally, the sizes are not the reason. */
 static bool find_sizes(search *s, const bl_err *first)
 {
     int most = 0, nchannels = has_role(s, BL_ONNX_CHANNELS) ? count_sizes(BL_ONNX_CHANNELS) : 1;
@@ -151,7 +151,7 @@ static void set_range(search *s, const group *g, int64_t lo, int64_t hi, int64_t
     }
 }
 
-/* With these ranges; else they are as they were before. */
+/* Sets the ranges; restores the previous ones if the import fails. */
 static bool try_range(search *s, const group *g, int64_t lo, int64_t hi, int64_t step)
 {
     bl_wire_var before = first_of(s, g)->var;
@@ -163,7 +163,7 @@ static bool try_range(search *s, const group *g, int64_t lo, int64_t hi, int64_t
     return false;
 }
 
-/* The largest size, by halving what is between one that is good and one that is not. */
+/* Raises the largest size by bisection between a size that works and one that does not. */
 static void raise_largest(search *s, const group *g, int64_t most)
 {
     const bl_wire_var *var = &first_of(s, g)->var;
@@ -194,7 +194,7 @@ static void lower_smallest(search *s, const group *g)
     }
 }
 
-/* The least step with which there is more than the one size: to the largest that is wanted, or at least to the next two. */
+/* Finds the least step with more than one size: up to the largest wanted size, or at least the next two. */
 static bool find_step(search *s, const group *g, int64_t most)
 {
     int64_t size = first_of(s, g)->var.lo;
@@ -211,7 +211,7 @@ static bool find_step(search *s, const group *g, int64_t most)
     return false;
 }
 
-/* Below the size that was found, where there is nothing above it. */
+/* Searches below the found size if no larger size works. */
 static bool find_step_below(search *s, const group *g)
 {
     int64_t size = first_of(s, g)->var.lo;
@@ -232,7 +232,7 @@ static bool widen(search *s, const group *g)
     return true;
 }
 
-/* What keeps the others from more need not keep this one. */
+/* Widens one dimension further, since the limit of its group may not apply to it. */
 static void widen_further(search *s, int at)
 {
     const group one = {.count = 1, .at = {at}};
@@ -247,7 +247,7 @@ static void widen_further(search *s, int at)
         (void)try_range(s, &one, var->step, var->hi, var->step);
 }
 
-/* All of them are the first one. */
+/* Makes all dimensions of the group equal to the first one. */
 static void unite(search *s, const group *g, bool united)
 {
     for (int i = 0; i < g->count; i++)

@@ -76,7 +76,7 @@ static bl_status wrong_count(const bl_tensor_value *value, size_t count, bl_err 
     return bl_fail(err, BL_EINVAL, "tensor \"%s\" has %zu elements, but its shape is of %zu", value->label, count, value->count);
 }
 
-/* Elements that stand in fields of numbers, as bytes.  int32_data holds everything of 32 bits and less, floats of 16 bits as
+/* Converts the elements in the typed fields to bytes.  int32_data holds all types of up to 32 bits; 16-bit floats are stored as
  * their bits. */
 static bl_status convert_fields(bl_onnx_importer *m, const Onnx__TensorProto *t, bl_tensor_value *out, bl_err *err)
 {
@@ -110,13 +110,13 @@ static bl_status convert_fields(bl_onnx_importer *m, const Onnx__TensorProto *t,
     for (size_t i = 0; from == NULL && i < n; i++) {
         uint64_t bits = out->dtype == BL_U32 ? t->uint64_data[i] : (uint64_t)(int64_t)t->int32_data[i];
         bits = out->dtype == BL_BOOL ? bits != 0 : bits;
-        memcpy(to + i * width, &bits, width); /* the low bytes, as this is a little-endian machine */
+        memcpy(to + i * width, &bits, width); /* the low bytes, since the host is little-endian */
     }
     out->span = (bl_span){to, n * width};
     return narrow != NULL ? bl_onnx_widen(m, narrow, out->span, out, err) : BL_OK;
 }
 
-/* The numbers of its texts. */
+/* Stores the numbers of the tensor's texts. */
 static bl_status number_texts(bl_onnx_importer *m, const Onnx__TensorProto *t, bl_tensor_value *out, bl_err *err)
 {
     int64_t *to = bl_arena_array(m->arena, out->count + 1, sizeof *to);
@@ -143,7 +143,7 @@ bl_status bl_onnx_tensor(bl_onnx_importer *m, const Onnx__TensorProto *tensor, b
         BL_TRY(bl_onnx_external(m, tensor, &raw, err));
     else if (!bl_onnx_raw(m->file, tensor, &raw))
         return convert_fields(m, tensor, out, err);
-    if (raw.len == 0 && out->bytes > BL_ONNX_THIN_BYTES && bl_onnx_weight_of(m, tensor) >= 0) /* left out of a thin file */
+    if (raw.len == 0 && out->bytes > BL_ONNX_THIN_BYTES && bl_onnx_weight_of(m, tensor) >= 0) /* not in a thin file */
         return BL_OK;
     if (narrow != NULL)
         return bl_onnx_widen(m, narrow, raw, out, err);

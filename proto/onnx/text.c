@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Strings.  No tensor has strings: each text that the model knows has a number, and a tensor of strings is one of int64 with the
- * numbers of its texts.  So what moves elements moves strings, and a table of texts is a table of numbers.  A text that the model
- * does not know has a number from bl_onnx_model.texts.count on. */
+/* Strings.  The program has no string tensors: each text of the model has a number, and a tensor of strings becomes an int64
+ * tensor of these numbers.  So operators that move elements also move strings, and a table of texts is a table of numbers.  A
+ * text that is unknown to the model has a number from bl_onnx_model.texts.count on. */
 #include "proto/onnx/import.h"
 
 #include <string.h>
 
-/* Operators that take tensors of strings, and whether their results are strings too.  Where |gives| is false the operator says
- * itself what they are. */
+/* Operators that accept tensors of strings.  |gives|: their results are strings too; otherwise the operator marks its results
+ * itself. */
 static const struct {
     const char *domain, *name;
     bool gives;

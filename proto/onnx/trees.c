@@ -10,8 +10,8 @@ typedef struct builder {
     const bl_trees *trees;
     bool wide;
     bl_tree_walk *walk;
-    int32_t *place;   /* of a node: where it is written, or -1 */
-    int32_t *waiting; /* nodes whose children are not written yet: from |head| to |tail| */
+    int32_t *place;   /* entry of each node, or -1 */
+    int32_t *waiting; /* queue of nodes whose children have no entry yet: from |head| to |tail| */
     int64_t head, tail;
 } builder;
 
@@ -24,7 +24,7 @@ static int compare_numbers(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Node |at| becomes a binary search among the sorted members, with the children of |set|. */
+/* Replaces node |at| by a binary search among the sorted members, with the children of |set|. */
 static void write_search(bl_trees *trees, int32_t at, const bl_tree_node *set, const double *member, int32_t n)
 {
     bl_tree_node *node = &trees->node[at];
@@ -77,7 +77,7 @@ static double number_below(const builder *b, double x)
     return b->wide ? nextafter(x, -INFINITY) : (double)nextafterf((float)x, -INFINITY);
 }
 
-/* x > v is not x <= v, and x >= v is not x < v: yes and no are exchanged.  NaN fails each comparison but x != v. */
+/* x > v is the opposite of x <= v, and x >= v of x < v, so yes and no are exchanged.  NaN fails each comparison but x != v. */
 static test make_test(const builder *b, const bl_tree_node *node)
 {
     bool strict = node->mode == BL_TREE_LT || node->mode == BL_TREE_GTE;
@@ -85,9 +85,9 @@ static test make_test(const builder *b, const bl_tree_node *node)
     test t = {node->yes, node->no, -INFINITY, node->value, node->missing_is_yes};
 
     if (isnan(node->value) && node->mode != BL_TREE_NEQ)
-        return t; /* never holds */
+        return t; /* never true */
     if (strict && node->value == -INFINITY)
-        t.least = INFINITY; /* nothing is below */
+        t.least = INFINITY; /* no number is below */
     else if (strict)
         t.most = number_below(b, node->value);
     if (node->mode == BL_TREE_EQ || node->mode == BL_TREE_NEQ)
@@ -99,7 +99,7 @@ static test make_test(const builder *b, const bl_tree_node *node)
 
 /* ---- places: children side by side */
 
-/* Place |at| becomes what node |which| is: a leaf, a test, or, where the test has a place already, a way there. */
+/* Fills entry |at| with node |which|: a leaf, a test, or, if the test already has an entry, a jump to it. */
 static void write_place(builder *b, int32_t at, int32_t which)
 {
     bl_tree_walk *w = b->walk;
@@ -124,7 +124,7 @@ static void write_place(builder *b, int32_t at, int32_t which)
     }
 }
 
-/* Trees one after the other, each from its root by levels. */
+/* Writes the trees one after the other, each level by level from its root. */
 static void write_places(builder *b)
 {
     bl_tree_walk *w = b->walk;
@@ -146,7 +146,7 @@ static void write_places(builder *b)
 
 /* ---- how deep they are */
 
-/* How many places a step from |at| may lead to: 0 of a leaf, 1 of a way. */
+/* The number of successors of entry |at|: 0 for a leaf, 1 for a jump. */
 static int count_steps(const bl_tree_walk *w, int32_t at)
 {
     bool always = w->code[at] == 1 && w->most[at] == INFINITY && w->least[at] == -INFINITY;
@@ -154,7 +154,7 @@ static int count_steps(const bl_tree_walk *w, int32_t at)
     return w->child[at] == at ? 0 : always ? 1 : 2;
 }
 
-/* Steps from each place to its farthest leaf, + 1: depth first, -1 while a place is on the way. */
+/* Computes the steps from each entry to its farthest leaf, + 1, depth first; -1 marks entries on the current path. */
 static bool measure_tree(const builder *b, int32_t root, int32_t *depth, int32_t *stack)
 {
     const bl_tree_walk *w = b->walk;

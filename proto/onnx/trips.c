@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* How often a loop runs whose condition compares what each step changes by a constant, as "i + 1 < n": exporters write a loop
- * over a sequence so.  The elements of the condition are computed (engine/ir/elements.h) with a VAR in the place of the step's
- * number, and the comparison is solved for the VAR. */
+/* The number of steps of a loop whose condition compares a value that grows by a constant per step, as "i + 1 < n"; exporters
+ * write loops over sequences this way.  The import computes the condition (engine/ir/elements.h) with a VAR as the step number,
+ * and solves the comparison for the VAR. */
 #include "engine/ir/rewrite.h"
 #include "proto/onnx/import.h"
 
-/* More than a plan has steps, and small enough for exact arithmetic on what depends on it. */
+/* More steps than a plan can have, and small enough for exact arithmetic. */
 enum { ENDLESS = 1 << 24, MOST_TERMS = 16 };
 
-/* A plan launches at most so many kernels (MOST_LAUNCHES in engine/plan/launches.c).  LSTMs of several exporters had one for
- * about 12 nodes of a step; there is room for what another device makes of them.  A fixed length counts as a named one does: the
- * search for ranges widens the sizes that it finds. */
+/* A plan launches at most MOST_LAUNCHES kernels (engine/plan/launches.c).  LSTMs of several exporters needed one kernel for about
+ * 12 nodes of a step; ROOM allows for devices that need more.  A fixed length counts like a named one, since the search for
+ * ranges widens the sizes that it finds. */
 enum { MOST_LAUNCHES = 1 << 16, NODES_OF_KERNEL = 12, ROOM = 2 };
 
 typedef struct trips {
     bl_onnx_importer *m;
-    bl_onnx_graph *body; /* its inputs: the step's number, then the carries */
+    bl_onnx_graph *body; /* its inputs are the step number, then the carries */
     const bl_node *step; /* VAR */
 } trips;
 
-/* The one element of |value| in the body, or NULL. */
+/* The only element of |value| in the body, or NULL. */
 static const bl_node *element_of(const trips *t, bl_onnx_value *value)
 {
     const bl_onnx_known *known = value != NULL ? value->known : NULL;
@@ -31,7 +31,7 @@ static const bl_node *element_of(const trips *t, bl_onnx_value *value)
     return known != NULL && known->count == 1 && known->size != NULL ? known->size[0] : NULL;
 }
 
-/* What a step adds to a carry of one integer; NULL where that is no constant. */
+/* What a step adds to a one-element integer carry; NULL if that is not constant. */
 static const bl_node *growth(const trips *t, int carry, bl_onnx_value *next)
 {
     bl_ir *ir = t->m->ir;
@@ -51,7 +51,7 @@ static const bl_node *least(bl_ir *ir, const bl_node *a, const bl_node *b)
     return !bl_may_be_negative(ir, bl_sub(ir, b, a)) ? a : !bl_may_be_negative(ir, bl_sub(ir, a, b)) ? b : NULL;
 }
 
-/* How many steps from 0 on |above| > 0 holds for. */
+/* The number of steps, from 0 on, for which |above| > 0 holds. */
 static const bl_node *while_positive(const trips *t, const bl_node *above)
 {
     bl_ir *ir = t->m->ir;
@@ -74,7 +74,7 @@ static const bl_node *while_positive(const trips *t, const bl_node *above)
     return bl_may_be_negative(ir, rest) ? NULL : bl_idiv(ir, rest, bl_index(ir, by));
 }
 
-/* How many steps from 0 on |condition| (or its opposite) holds for; NULL where that is not known. */
+/* The number of steps, from 0 on, for which |condition| (or its opposite) holds; NULL if unknown. */
 static const bl_node *while_true(const trips *t, const bl_node *condition, bool opposite)
 {
     bl_ir *ir = t->m->ir;
