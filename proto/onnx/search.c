@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Ranges of named dimensions that a model can be expressed over, found by trying.
+/* Searches ranges of named dimensions over which a model can be expressed.
  *
- * An import fails where a range is too wide: a window is larger than its input at the smallest size, two levels of a feature
- * pyramid are equal at multiples of 32 alone, a table of positions has 77 rows.  Whatever rule it is, an import at fixed sizes
- * has fewest reasons to fail.  So the search first finds sizes at which the import succeeds, then widens each dimension from
- * there: the least step, the largest size, the smallest size, and last the batch.  Dimensions of one kind are widened together
- * where that succeeds, which takes fewest attempts, else as one dimension (two inputs whose rows are as many, with no name that
- * says so), else each alone. What cannot be widened stays at the size that was found. */
+ * An import fails if a range is too wide: a window is larger than its input at the smallest size, two levels of a feature pyramid
+ * are equal only at multiples of 32, a table of positions has 77 rows.  An import at fixed sizes has the fewest reasons to fail.
+ * So the search first finds sizes at which the import succeeds, then widens each dimension: the least step, the largest size, the
+ * smallest size, and last the batch.  Dimensions of one role are widened together if that succeeds, which needs the fewest
+ * attempts; else as one dimension (two inputs with equal row counts and different names), else separately.  A dimension that
+ * cannot be widened keeps its size. */
 #include "proto/onnx/import.h"
 
 #include "engine/base/clock.h"
