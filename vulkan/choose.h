@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What to make of a physical device, decided from facts alone: no driver is called here, so tests can invent devices. */
+/* Decisions about a physical device from its properties alone: no function calls the driver, so tests can invent devices. */
 #ifndef BL_VULKAN_CHOOSE_H
 #define BL_VULKAN_CHOOSE_H
 
@@ -10,8 +10,8 @@
 
 enum { BL_VK_MAX_FAMILIES = 16 };
 
-/* Of VK_KHR_cooperative_matrix and VK_KHR_shader_bfloat16, which are younger than the headers that this is built with: structures
- * and numbers of the specification. */
+/* Structures and numbers of VK_KHR_cooperative_matrix and VK_KHR_shader_bfloat16, which are newer than the headers used for the
+ * build. */
 typedef struct bl_vk_matrix_properties {
     VkStructureType sType;
     void *pNext;
@@ -45,21 +45,21 @@ enum {
     BL_VK_MOST_MATRICES = 128
 };
 
-/* What the driver said of matrices. */
+/* The driver's matrix properties. */
 typedef struct bl_vk_matrix_facts {
-    bool matrix, bfloat16; /* the extension is there and its feature too */
+    bool matrix, bfloat16; /* the extension and its feature are available */
     bool fixed_subgroup;   /* every kernel runs in subgroups of one size */
-    bool asked_subgroup;   /* one that asks for the device's own size, and for whole subgroups, gets them */
+    bool asked_subgroup;   /* a kernel can request the device's own subgroup size, and full subgroups */
     uint32_t count;
     bl_vk_matrix_properties shapes[BL_VK_MOST_MATRICES];
 } bl_vk_matrix_facts;
 
-/* What the driver said of a device. */
+/* The driver's properties of a device. */
 typedef struct bl_vk_facts {
     VkPhysicalDeviceProperties props;
     VkPhysicalDeviceDriverProperties driver;
     uint32_t subgroup;
-    uint64_t max_alloc; /* of one allocation and one buffer */
+    uint64_t max_alloc; /* of one allocation and of one buffer */
     uint8_t driver_uuid[VK_UUID_SIZE];
     VkPhysicalDeviceFeatures core;
     VkPhysicalDeviceVulkan11Features v11; /* pNext is NULL in both */
@@ -68,37 +68,36 @@ typedef struct bl_vk_facts {
     VkQueueFamilyProperties families[BL_VK_MAX_FAMILIES];
     uint32_t nfamilies;
     bl_vk_matrix_facts matrix;
-    uint32_t units; /* multiprocessors; 0: the driver does not say */
+    uint32_t units; /* multiprocessors; 0: not reported */
 } bl_vk_facts;
 
-/* Where buffers live. */
+/* The memory types of buffers. */
 typedef struct bl_vk_places {
     uint32_t buffers; /* memory type */
-    uint32_t staging; /* memory type for the host's side of copies; used where |host_memory| is false */
+    uint32_t staging; /* memory type of the staging buffers; used unless |host_memory| */
     uint32_t heap;
-    bool host_memory; /* the host sees buffers where they are, without a bus between */
+    bool host_memory; /* the host accesses buffers in place, without a bus */
 } bl_vk_places;
 
-/* NULL if the device can be used, else why not. */
+/* NULL if the device can be used, else the reason. */
 const char *bl_vk_judge(const bl_vk_facts *facts);
 /* The queue family for compute, or -1. */
 int bl_vk_choose_family(const VkQueueFamilyProperties *families, uint32_t n);
-/* A queue for copies beside that of family |compute|: its family and number there.  False, and the compute queue itself, where
- * there is none. */
+/* Finds a separate queue for copies: its family and its index there.  False, with the compute queue itself, if there is none. */
 bool bl_vk_choose_transfer(const VkQueueFamilyProperties *families, uint32_t n, uint32_t compute, uint32_t *family,
                            uint32_t *index);
-/* |type_bits|: the memory types that a storage buffer may have.  |staged| treats shared memory as if it were not (a test of the
- * other road).  False if nothing fits. */
+/* |type_bits|: the memory types that a storage buffer may have.  |staged| treats shared memory as separate, so that tests cover
+ * the staging path.  False if no memory type fits. */
 bool bl_vk_choose_places(const VkPhysicalDeviceMemoryProperties *memory, VkPhysicalDeviceType type, uint32_t type_bits,
                          bool staged, bl_vk_places *out);
-/* The part of what the device offers that kernels may use. */
+/* The device's features that kernels may use. */
 void bl_vk_choose_features(const bl_vk_facts *facts, VkPhysicalDeviceFeatures *core, VkPhysicalDeviceVulkan11Features *v11,
                            VkPhysicalDeviceVulkan12Features *v12);
-/* Does a kernel that asks for subgroups of the device's own size get them?  Theirs would be another for matrices on Intel's,
- * whose units take 8 or 16 work-items: there none are listed. */
+/* Whether a kernel can request subgroups of the device's own size.  On Intel's devices matrices need another size, since their
+ * units take 8 or 16 work-items; no matrix shapes are listed there. */
 bool bl_vk_may_ask_subgroup(const bl_vk_facts *facts, const VkPhysicalDeviceSubgroupSizeControlFeatures *features,
                             const VkPhysicalDeviceSubgroupSizeControlProperties *sizes);
-/* Buffers that a kernel may take. */
+/* Largest number of buffers of a kernel. */
 uint32_t bl_vk_most_bindings(const bl_vk_facts *facts);
 void bl_vk_describe(const bl_vk_facts *facts, const bl_vk_places *places, uint32_t number, bl_device_info *out);
 

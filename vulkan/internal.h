@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The Vulkan back end inside.  A bl_vk_device is what the engine holds; a bl_vk_context is one life of its VkDevice: reopening
- * makes a new one, and the old one ends when the last buffer, kernel and recording made in it are gone. */
+/* Private declarations of the Vulkan back end.  The engine holds a bl_vk_device; a bl_vk_context is one lifetime of its VkDevice.
+ * Reopening makes a new context, and the old one ends with its last buffer, kernel and recording. */
 #ifndef BL_VULKAN_INTERNAL_H
 #define BL_VULKAN_INTERNAL_H
 
@@ -13,7 +13,7 @@
 enum {
     BL_VK_SLAB_CLASSES = 11, /* 256 bytes to 256 KiB by powers of two */
     BL_VK_STAGING_BYTES = 4 << 20,
-    BL_VK_STAGING_PARTS = 2, /* the host fills one while the device empties the other */
+    BL_VK_STAGING_PARTS = 2, /* the host fills one part while the device empties the other */
 };
 
 /* A VkBuffer and its memory. */
@@ -21,24 +21,24 @@ typedef struct bl_vk_storage {
     VkBuffer handle;
     VkDeviceMemory memory;
     void *host;      /* NULL: not mapped */
-    uint64_t serial; /* never used twice, unlike a handle */
+    uint64_t serial; /* unique, whereas a handle can be reused */
 } bl_vk_storage;
 
 typedef struct bl_vk_slab bl_vk_slab;
 typedef struct bl_vk_variant bl_vk_variant;
 typedef struct bl_vk_device bl_vk_device;
 
-/* What runs in order, and a semaphore that counts what of it is done. */
+/* A queue, with a semaphore that counts its completed submissions. */
 typedef struct bl_vk_queue {
     VkQueue handle;
     uint32_t family;
     VkSemaphore timeline;    /* counts tickets */
-    atomic_ullong submitted; /* the last ticket given out; written by the worker thread */
-    atomic_ullong completed; /* a ticket that is known to be done */
-    uint64_t waited;         /* the last ticket of the other queue that something here waits for */
+    atomic_ullong submitted; /* last ticket issued; written by the worker thread */
+    atomic_ullong completed; /* a ticket that is known to be complete */
+    uint64_t waited;         /* last ticket of the other queue that this queue waits for */
 } bl_vk_queue;
 
-/* The host's side of copies to and from memory that it cannot see. */
+/* Staging memory for copies to and from memory that the host cannot access. */
 typedef struct bl_vk_staging {
     bl_vk_storage storage;
     VkCommandPool pool;
@@ -52,31 +52,31 @@ typedef struct bl_vk_context {
     bl_vk_device *dev;
     VkDevice handle;
     bl_vk_device_calls vk;
-    bl_vk_queue compute, transfer; /* the latter for copies alone, where the device has one */
-    bl_vk_queue *copies;           /* that of the two which does them */
+    bl_vk_queue compute, transfer; /* |transfer| is for copies only, if the device has such a queue */
+    bl_vk_queue *copies;           /* whichever of the two does the copies */
     uint32_t timestamp_bits;
     double ns_per_tick;
-    uint32_t max_binding; /* bytes that a binding may span */
+    uint32_t max_binding; /* largest range of a binding in bytes */
     bl_vk_places places;
     VkDescriptorSetLayout set_layouts[BL_MAX_BINDINGS + 1]; /* for 0 to bl_vk_most_bindings */
     VkPipelineLayout layouts[BL_MAX_BINDINGS + 1];
     VkPipelineCache pipeline_cache;
-    atomic_uint pipelines; /* made since the start */
+    atomic_uint pipelines; /* number created since the start */
     atomic_ullong serials;
-    atomic_uint allocations; /* of memory: maxMemoryAllocationCount at most, which drivers need not check */
+    atomic_uint allocations; /* of memory, at most maxMemoryAllocationCount, which drivers need not check */
     pthread_mutex_t memory_lock;
-    bl_vk_slab *slabs[BL_VK_SLAB_CLASSES]; /* under memory_lock */
+    bl_vk_slab *slabs[BL_VK_SLAB_CLASSES]; /* guarded by memory_lock */
     bl_vk_staging staging;                 /* worker thread */
     pthread_mutex_t timed_lock;
-    bl_vk_variant *timed; /* submissions whose times were not read yet; under timed_lock */
+    bl_vk_variant *timed; /* submissions whose times have not been read; guarded by timed_lock */
 } bl_vk_context;
 
 struct bl_vk_device {
-    bl_device base; /* first: bl_device * converts */
+    bl_device base; /* must be first: bl_device * converts to it */
     VkPhysicalDevice physical;
     bl_vk_facts facts;
     bl_vk_instance *instance;
-    pthread_mutex_t lock; /* guards context; taken after no other lock */
+    pthread_mutex_t lock; /* guards |context|; never taken while another lock is held */
     bl_vk_context *context;
     bool staged, parted; /* test switches: see create_device */
 };
@@ -84,14 +84,15 @@ struct bl_vk_device {
 typedef struct bl_vk_buffer {
     bl_buffer base;
     bl_vk_context *ctx;
-    bl_vk_storage storage; /* what a view or a small buffer lies in; owned only if |owner| */
+    bl_vk_storage storage; /* the storage that contains the buffer; owned only if |owner| */
     uint64_t at;           /* offset in the storage */
-    bl_vk_slab *slab;      /* a small buffer's home */
+    bl_vk_slab *slab;      /* the slab of a small buffer */
     uint32_t slot;
     bool owner;
-    uint64_t own, own_copied; /* of an owner: */
-    uint64_t *used;           /* the last ticket of the compute queue that the memory was given to; worker thread */
-    uint64_t *copied;         /* that of the queue for copies.  Writing one returns before it is over, so freeing waits for it */
+    uint64_t own, own_copied; /* storage of the two tickets of an owner */
+    uint64_t *used;           /* last ticket of the compute queue that uses the memory; worker thread */
+    uint64_t *copied;         /* last ticket of the copy queue that uses the memory.  A write returns before it is complete, so
+                               * freeing waits for this ticket */
 } bl_vk_buffer;
 
 typedef struct bl_vk_kernel {
@@ -102,12 +103,12 @@ typedef struct bl_vk_kernel {
 } bl_vk_kernel;
 
 /* device.c */
-bl_vk_context *bl_vk_context_get(bl_device *dev); /* retained: the current one */
+bl_vk_context *bl_vk_context_get(bl_device *dev); /* the current context with a new reference */
 bl_vk_context *bl_vk_context_retain(bl_vk_context *ctx);
 void bl_vk_context_release(bl_vk_context *ctx);
-/* BL_OK where |result| is no failure.  A lost device is marked so. */
+/* BL_OK unless |result| is a failure.  Marks a lost device as lost. */
 BL_NODISCARD bl_status bl_vk_check(bl_vk_context *ctx, VkResult result, const char *what, bl_err *err);
-/* Messages of the validation layer so far: for tests. */
+/* The instance, whose message count the tests read. */
 bl_vk_instance *bl_vk_instance_of(bl_device *dev);
 
 /* memory.c */
@@ -137,7 +138,7 @@ BL_NODISCARD bl_status bl_vk_commands_create(bl_vk_context *ctx, const bl_vk_que
                                              VkCommandBuffer *out, bl_err *err); /* in a new pool, if there is none */
 void bl_vk_barrier(bl_vk_context *ctx, VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags wrote,
                    VkPipelineStageFlags to, VkAccessFlags touches);
-/* After all that |queue| was given before, and the other queue's ticket |after|. */
+/* Submits |commands| after all earlier submissions of |queue| and after the other queue's ticket |after|. */
 BL_NODISCARD bl_status bl_vk_queue_submit(bl_vk_context *ctx, bl_vk_queue *queue, VkCommandBuffer commands, uint64_t after,
                                           uint64_t *ticket, bl_err *err);
 BL_NODISCARD bl_status bl_vk_queue_wait(bl_vk_context *ctx, bl_vk_queue *queue, uint64_t ticket, bl_err *err);
@@ -149,7 +150,7 @@ bl_status bl_vk_record(bl_device *dev, uint32_t n, const bl_launch *launches, ui
                        bl_err *err);
 void bl_vk_recording_free(bl_recording *recording);
 bl_status bl_vk_submit(bl_recording *recording, const bl_submission *submission, bl_err *err);
-/* Reads the times of every finished submission that asked for them. */
+/* Reads the times of every finished submission that requested them. */
 BL_NODISCARD bl_status bl_vk_read_times(bl_vk_context *ctx, bl_err *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The Vulkan library, found at run time, and the entry points of an instance and of a device.
- * An instance is counted: every device, and whoever reads its messages, holds it.  Thread: any. */
+/* The Vulkan library, loaded at run time, and the entry points of an instance and of a device.  An instance is reference-counted:
+ * each device, and each reader of its messages, holds a reference.  Thread: any. */
 #ifndef BL_VULKAN_LOADER_H
 #define BL_VULKAN_LOADER_H
 
@@ -36,15 +36,16 @@ typedef struct bl_vk_instance {
     bl_vk_global_calls global;
     bl_vk_instance_calls vk;
     VkInstance handle;
-    uint32_t version; /* that the application was created for */
+    uint32_t version; /* version that the application requested */
     VkDebugUtilsMessengerEXT messenger;
     atomic_uint messages; /* errors and warnings of the validation layer */
     pthread_mutex_t compiler_lock;
-    atomic_int knows_khr; /* of shader.c: does its compiler know GL_KHR_cooperative_matrix?  1, -1, or 0 where nobody asked yet */
-    void *compiler;       /* of shader.c; made at first use, because it costs a start 0.1 s */
+    atomic_int knows_khr; /* for shader.c: whether its compiler supports GL_KHR_cooperative_matrix: 1, -1, or 0 if not tested
+                           * yet */
+    void *compiler;       /* for shader.c; created on first use, since it costs 0.1 s */
 } bl_vk_instance;
 
-/* *out is NULL, with the reason in |why|, where this machine has no Vulkan 1.2. */
+/* |*out| is NULL, with the reason in |why|, if this machine has no Vulkan 1.2. */
 BL_NODISCARD bl_status bl_vk_instance_create(const char *library, bl_vk_instance **out, bl_text *why, bl_err *err);
 bl_vk_instance *bl_vk_instance_retain(bl_vk_instance *instance);
 void bl_vk_instance_release(bl_vk_instance *instance);
