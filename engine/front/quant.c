@@ -222,6 +222,13 @@ static const bl_node *unfold(matrix *m, int plane, int per, int parts, int lanes
     return bl_call_reshape(m->c, m->plane[plane], ndim, dim);
 }
 
+/* The same of a plane whose bytes hold several values, as 32-bit integers: the load widens each byte, once for all its values. */
+static const bl_node *unfold_wide(matrix *m, int plane, int per, int parts, int lanes)
+{
+    const bl_node *x = unfold(m, plane, per, parts, lanes);
+    return x->op != BL_OP_POISON && x->dtype == BL_U8 ? bl_cast(m->c->ir, BL_I32, x) : x;
+}
+
 /* Broadcast both and apply |op|. */
 static const bl_node *both(matrix *m, bl_op op, const bl_node *x, const bl_node *y)
 {
@@ -265,7 +272,7 @@ static const bl_node *high_bits(matrix *m, int part)
         const bl_node *halves = bits_at(m, word, 32 - m->lanes, m->lanes, 0, last - 1, m->parts);
         return bits_at(m, halves, type->high, type->high, 0, last, m->lanes);
     }
-    const bl_node *x = unfold(m, HIGH, m->units, 1, m->lanes);
+    const bl_node *x = unfold_wide(m, HIGH, m->units, 1, m->lanes);
     int axis = m->nlead + m->units;
     if (m->apart) { /* as if each part were a unit of one part */
         x = bits_at(m, x, 8, type->high * m->parts, 0, axis, m->loop[m->units]);
@@ -303,7 +310,7 @@ static const bl_node *take_codes(matrix *m, int part)
 {
     bl_ir *ir = m->c->ir;
     const bl_quant_type *type = m->type;
-    const bl_node *x = unfold(m, CODES, m->nloops, 1, m->lanes);
+    const bl_node *x = unfold_wide(m, CODES, m->nloops, 1, m->lanes);
 
     if (m->parts > 1)
         x = bits_at(m, x, type->codes, type->codes, m->apart ? 0 : part, m->apart ? x->ndim - 2 : -1, m->parts);
@@ -311,8 +318,7 @@ static const bl_node *take_codes(matrix *m, int part)
         const bl_node *high = high_bits(m, part);
         if (x->op == BL_OP_POISON || high->op == BL_OP_POISON)
             return bl_call_failed(m->c);
-        x = bl_cast(ir, (bl_dtype)high->dtype, x);
-        high = both(m, BL_OP_SHL, high, bl_const_int(ir, (bl_dtype)high->dtype, type->codes));
+        high = both(m, BL_OP_SHL, bl_cast(ir, BL_I32, high), bl_const_int(ir, BL_I32, type->codes));
         x = both(m, BL_OP_OR, x, high);
     }
     if (x->op == BL_OP_POISON)
@@ -321,7 +327,7 @@ static const bl_node *take_codes(matrix *m, int part)
         return look_up(m, x);
     if (type->zero == 0)
         return x;
-    return both(m, BL_OP_SUB, bl_cast(ir, BL_I8, x), bl_const_int(ir, BL_I8, type->zero));
+    return both(m, BL_OP_SUB, x, bl_const_int(ir, BL_I32, type->zero));
 }
 
 /* A number of the plane for each sub-block, for the sub-blocks of part |part|. */

@@ -58,9 +58,6 @@ double tile_cost(facts *f, const bl_target *target, const bl_node *range, int la
 /* Lanes, tiles, panels and unrolling for a nest with a main reduction.  False where no axis suits. */
 bool tile_nest(facts *f, const bl_target *target, const bl_form *form);
 
-/* Are the operands of the main reduction read over and over by windows alone, as in a depthwise convolution? */
-bool tile_is_of_windows(facts *f, const bl_target *target);
-
 /* What writing the panels of |tune| costs, in vector instructions. */
 double tile_panels_cost(const bl_tune *tune);
 
@@ -68,8 +65,12 @@ double tile_panels_cost(const bl_tune *tune);
  * |most|. */
 bool across_nest(facts *f, const bl_target *target, double most);
 
-/* Padded operands of the main reduction are written out with their edges, so that no sum has a gate. */
-void tile_write_edges(facts *f, const bl_target *target);
+/* edges.c. Are the operands of the main reduction read over and over by windows alone, as in a depthwise convolution? */
+bool edges_of_windows(facts *f, const bl_target *target);
+/* Padded operands of the main reduction are written out with their edges, so that its inner loop reads them without a gate.
+ * Where the sum has the same gate, as that of a convolution's gradient has, only the loops over the axes in |untiled| need one.
+ */
+void edges_write(facts *f, const bl_target *target, int64_t untiled);
 
 /* group_tile.c: a product's tiles for groups that share its operands.  False, and nothing changed, where that is not for the
  * device or the nest. */

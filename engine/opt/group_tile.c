@@ -393,7 +393,7 @@ bool group_nest(facts *f, const bl_target *target)
 
     good = good && bl_free_size(&tune->free, bl_free_bound(&tune->free, f->main)) >= SHORTEST;
     if (good && bl_is_gated(f->main->src[0])) /* asked of the operand when it is written out, not in the innermost loop */
-        tile_write_edges(f, target);
+        edges_write(f, target, 0);
     good = good && f->main != NULL && choose_axes(f, &t) && choose_parts(f, target, &t);
     if (good) {
         int64_t most = most_turns(&t, target);
