@@ -13,31 +13,31 @@
 #include <unistd.h>
 
 enum {
-    MAX_ENTRY = 64 << 20, /* bytes; a larger file is not ours */
+    MAX_ENTRY = 64 << 20, /* bytes; no entry of this cache is larger */
 };
 
 typedef struct header {
     uint64_t magic;
     uint64_t key_len;
     uint64_t data_len;
-    uint64_t sum; /* of key and data */
+    uint64_t sum; /* over key and data */
 } header;
 
-static const uint64_t magic = 0x31306b76656e6c62; /* "blnevk01" as it lies in the file */
+static const uint64_t magic = 0x31306b76656e6c62; /* "blnevk01" in the file's byte order */
 
 static uint64_t checksum(const void *key, size_t key_len, const void *data, size_t len)
 {
     return bl_hash_bytes(data, len, bl_hash_bytes(key, key_len, magic));
 }
 
-/* Makes every folder on the way; |path| is written to and restored. */
+/* Creates all folders of the path; modifies |path| and restores it. */
 static bool make_folders(char *path)
 {
     for (char *p = path + 1; *p != '\0'; p++) {
         if (*p != '/')
             continue;
         *p = '\0';
-        mkdir(path, 0700); /* one that is there already, or cannot be, shows at the last */
+        mkdir(path, 0700); /* ignores failures: only the last folder matters */
         *p = '/';
     }
     return mkdir(path, 0700) == 0 || access(path, W_OK) == 0;
@@ -77,7 +77,7 @@ static bool write_all(FILE *file, const void *data, size_t len)
     return fwrite(data, 1, len, file) == len;
 }
 
-/* The entry's data if all of it is right, else NULL. */
+/* The entry's data if the entry is valid, else NULL. */
 static void *read_entry(FILE *file, const void *key, size_t key_len, size_t *len)
 {
     header h;
@@ -110,7 +110,7 @@ bool bl_vk_cache_load(const char *name, const void *key, size_t key_len, void **
         return false;
     *data = read_entry(file, key, key_len, len);
     if (*data != NULL)
-        futimens(fileno(file), NULL); /* used now: the last that bl_cache_trim takes */
+        futimens(fileno(file), NULL); /* updates the time of last use, by which bl_cache_trim chooses files */
     fclose(file);
     return *data != NULL;
 }
@@ -118,7 +118,7 @@ bool bl_vk_cache_load(const char *name, const void *key, size_t key_len, void **
 void bl_vk_cache_store(const char *name, const void *key, size_t key_len, const void *data, size_t len)
 {
     char path[PATH_MAX], temporary[PATH_MAX];
-    /* What would not be loaded again does not take the place of what would. */
+    /* An entry that could not be loaded must not replace one that can. */
     if (len == 0 || sizeof(header) + key_len + len > MAX_ENTRY || !find_file(name, path, sizeof path))
         return;
     int n = snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Flags of memory that needs nothing special: no protected, lazy or uncached kinds. */
+/* Flags of ordinary memory: no protected, lazily allocated or uncached kinds. */
 static const VkMemoryPropertyFlags plain_flags = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
                                                  VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
 static const VkMemoryPropertyFlags host_flags = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
@@ -42,7 +42,7 @@ int bl_vk_choose_family(const VkQueueFamilyProperties *families, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         if (!(families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) || families[i].queueCount == 0)
             continue;
-        /* Timestamps first: the search needs them.  Then a queue that shares nothing with the desktop's. */
+        /* Timestamps first, since the kernel search needs them; then a queue that is not shared with the desktop. */
         int score = (families[i].timestampValidBits > 0 ? 2 : 0) + (families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT ? 0 : 1);
         if (score > best_score) {
             best = (int)i;
@@ -52,14 +52,14 @@ int bl_vk_choose_family(const VkQueueFamilyProperties *families, uint32_t n)
     return best;
 }
 
-/* A family that does nothing else is the copy engines'; a second queue beside kernels may at least overlap with them. */
+/* A transfer-only family belongs to copy engines; a second queue of another family can at least overlap with kernels. */
 bool bl_vk_choose_transfer(const VkQueueFamilyProperties *families, uint32_t n, uint32_t compute, uint32_t *family,
                            uint32_t *index)
 {
     *family = compute;
     *index = 0;
     for (uint32_t i = 0; i < n; i++) {
-        /* and no video; what else it may do with memory makes it no other engine */
+        /* no video; the ignored flags do not make it another engine */
         VkQueueFlags does = families[i].queueFlags & ~(VkQueueFlags)(VK_QUEUE_SPARSE_BINDING_BIT | VK_QUEUE_PROTECTED_BIT);
         if (does == VK_QUEUE_TRANSFER_BIT && families[i].queueCount > 0) {
             *family = i;
@@ -70,8 +70,8 @@ bool bl_vk_choose_transfer(const VkQueueFamilyProperties *families, uint32_t n, 
     return *index == 1;
 }
 
-/* The best plain type out of |type_bits|, in |heap| unless that is UINT32_MAX, that has all of |need|: most of |like|, then the
- * driver's own order, which puts the plainest first.  -1 if none. */
+/* The best plain type of |type_bits|, in |heap| unless that is UINT32_MAX, with all flags of |need|: the one with most of |like|,
+ * then the first in the driver's order, which has the plainest first.  -1 if none. */
 static int find_type(const VkPhysicalDeviceMemoryProperties *memory, uint32_t type_bits, uint32_t heap,
                      VkMemoryPropertyFlags need, VkMemoryPropertyFlags like, VkMemoryPropertyFlags dislike)
 {
@@ -91,7 +91,7 @@ static int find_type(const VkPhysicalDeviceMemoryProperties *memory, uint32_t ty
     return best;
 }
 
-/* The largest heap of the device's own memory that |type_bits| reach; where there is none, the largest of all.  -1 if none. */
+/* The largest device-local heap that |type_bits| reach; if there is none, the largest heap.  -1 if none. */
 static int main_heap(const VkPhysicalDeviceMemoryProperties *memory, uint32_t type_bits)
 {
     int best = -1;
@@ -112,7 +112,7 @@ static int main_heap(const VkPhysicalDeviceMemoryProperties *memory, uint32_t ty
 bool bl_vk_choose_places(const VkPhysicalDeviceMemoryProperties *memory, VkPhysicalDeviceType type, uint32_t type_bits,
                          bool staged, bl_vk_places *out)
 {
-    /* A discrete card's memory may be visible as well, but the host reads it over the bus, uncached: a copy is faster. */
+    /* The memory of a discrete card may be visible too, but the host accesses it over the bus, uncached, so a copy is faster. */
     bool shared = type == VK_PHYSICAL_DEVICE_TYPE_CPU || type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
     int heap = main_heap(memory, type_bits);
     if (heap < 0)
@@ -161,7 +161,7 @@ static unsigned feature_bits(const bl_vk_facts *f)
         bits |= BL_FEATURE_F64;
     if (f->core.shaderInt64)
         bits |= BL_FEATURE_I64;
-    /* Access to small elements is of use only with the integer type to hold them. */
+    /* Access to small elements is only useful with the integer type for them. */
     if (f->v12.storageBuffer8BitAccess && f->v12.shaderInt8)
         bits |= BL_FEATURE_STORE8;
     if (f->v11.storageBuffer16BitAccess && f->core.shaderInt16)
@@ -176,7 +176,7 @@ static bl_device_type device_type(VkPhysicalDeviceType type)
     return type == VK_PHYSICAL_DEVICE_TYPE_OTHER ? BL_DEVICE_ACCELERATOR : BL_DEVICE_GPU;
 }
 
-/* A CPU driver runs a subgroup's items as the lanes of the host's vectors, and is fastest with vec4 for each of them. */
+/* A CPU driver maps a subgroup's work-items to the lanes of the host's vectors, and is fastest with vec4 for each of them. */
 static void describe_cpu(const bl_vk_facts *f, bl_device_info *out)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN), cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
@@ -184,8 +184,8 @@ static void describe_cpu(const bl_vk_facts *f, bl_device_info *out)
     out->cache_bytes = cache > 0 ? smaller((uint64_t)cache, UINT32_MAX) : 0;
     out->subgroup = f->subgroup > 0 ? f->subgroup : 1;
     out->vector_bits = 128;
-    out->registers = 68; /* 12 x 4 vec4 accumulators and what they read: more than there are, yet what is kept on the stack costs
-                            less than what is loaded again */
+    out->registers = 68; /* 12 x 4 vec4 accumulators and their operands: more than there are, but keeping values on the stack
+                          * costs less than loading them again */
 }
 
 bool bl_vk_may_ask_subgroup(const bl_vk_facts *f, const VkPhysicalDeviceSubgroupSizeControlFeatures *features,
@@ -197,7 +197,7 @@ bool bl_vk_may_ask_subgroup(const bl_vk_facts *f, const VkPhysicalDeviceSubgroup
            f->driver.driverID != VK_DRIVER_ID_INTEL_PROPRIETARY_WINDOWS;
 }
 
-/* What a shape multiplies; false for what no kernel of ours sums in. */
+/* The operand dtype of a shape; false if no kernel accumulates in its result type. */
 static bool unit_dtype(const bl_vk_matrix_properties *p, bool bfloat16, bl_unit_dtype *out)
 {
     if (p->a_type != p->b_type || p->c_type != p->result_type || p->scope != BL_VK_MATRIX_SUBGROUP || p->saturating)
@@ -214,7 +214,7 @@ static uint32_t unit_work(const bl_matrix_unit *unit)
     return (uint32_t)unit->m * unit->n * unit->k;
 }
 
-/* Matrix units: of one dtype, the larger before the smaller. */
+/* Lists the matrix units; for each dtype, larger units first. */
 static void describe_matrices(const bl_vk_facts *f, bl_device_info *out)
 {
     for (uint32_t i = 0; i < f->matrix.count; i++) {
@@ -247,17 +247,17 @@ void bl_vk_describe(const bl_vk_facts *f, const bl_vk_places *places, uint32_t n
         .max_binding = limits->maxStorageBufferRange,
         .max_bindings = bl_vk_most_bindings(f),
         .alignment = smaller(limits->minStorageBufferOffsetAlignment, UINT32_MAX),
-        .units = f->units > 0 ? f->units : 32, /* a middling GPU, where the driver does not say */
+        .units = f->units > 0 ? f->units : 32, /* a mid-range GPU, if the driver does not say */
         .vector_bits = 0,
         .max_lanes = 4,   /* GLSL has no wider vectors */
         .registers = 128, /* scalars of a work-item with two groups of 256 on a 64 Ki register file */
-        .subgroup = f->subgroup > 1 ? f->subgroup : 32, /* drivers that do not say, or say 1, which stands for a CPU here */
+        .subgroup = f->subgroup > 1 ? f->subgroup : 32, /* some drivers do not say, or say 1, which would mean a CPU here */
         .max_local = smaller(limits->maxComputeWorkGroupInvocations, limits->maxComputeWorkGroupSize[0]),
         .local_bytes = limits->maxComputeSharedMemorySize,
         .host_memory = places->host_memory,
     };
     if (out->alignment < 4)
-        out->alignment = 4; /* a binding begins and ends at a word */
+        out->alignment = 4; /* bindings begin and end at a word */
     if (out->type == BL_DEVICE_CPU)
         describe_cpu(f, out);
     if (f->driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE)

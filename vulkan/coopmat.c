@@ -36,20 +36,20 @@ enum {
     CAPABILITY_BFLOAT16_TYPE = 5116,
     CAPABILITY_BFLOAT16_MATRIX = 5118,
     ENCODING_BFLOAT16 = 0,
-    MOST_IDS = 1 << 22 /* a bound that our kernels stay far below: what a broken module may make us allocate */
+    MOST_IDS = 1 << 22 /* limits the allocation for a broken module; valid kernels have far fewer ids */
 };
 
-/* Uses of a matrix, as KHR numbers them. */
+/* The uses of a matrix, with KHR's numbers. */
 enum { USE_A, USE_B, USE_SUM, USES, UNKNOWN = USES };
 
-/* What is known of an id. */
+/* The properties of an id. */
 typedef struct fact {
-    uint8_t use;         /* of a value or variable that holds a matrix; UNKNOWN */
+    uint8_t use;         /* of a value or variable that holds a matrix; or UNKNOWN */
     uint32_t type;       /* the matrix type of such a value, or the pointer type of such a variable; 0 */
-    uint32_t pointee;    /* of a pointer to matrices: their type */
-    bool is_matrix;      /* a matrix type */
-    bool is_true;        /* a constant */
-    uint32_t made[USES]; /* of a matrix type, or a pointer to one: its id for each use */
+    uint32_t pointee;    /* pointer to matrices: their type */
+    bool is_matrix;      /* it is a matrix type */
+    bool is_true;        /* it is a true constant */
+    uint32_t made[USES]; /* matrix type, or pointer to one: its new id for each use */
 } fact;
 
 typedef struct rewriter {
@@ -57,9 +57,9 @@ typedef struct rewriter {
     size_t count;
     bool bfloat16;
     uint32_t bound, first_bound;
-    fact *facts; /* by id */
+    fact *facts; /* indexed by id */
     uint32_t uint_type, half_type;
-    uint32_t number[USES]; /* constants 0, 1, 2 */
+    uint32_t number[USES]; /* ids of the constants 0, 1, 2 */
     uint32_t bfloat16_type;
     uint32_t *out;
     size_t nout, cap;
@@ -78,7 +78,7 @@ static uint32_t words_of(const uint32_t *at)
     return at[0] >> 16;
 }
 
-/* Fewest words of the instructions whose operands are looked at. */
+/* The minimum length in words of each instruction whose operands are read. */
 static uint32_t fewest_words(uint32_t op)
 {
     switch (op) {
@@ -108,7 +108,7 @@ static uint32_t fewest_words(uint32_t op)
     }
 }
 
-/* May the words after the instruction's own be taken for ids? */
+/* Whether the words after the instruction's own are ids. */
 static bool has_ids(uint32_t op)
 {
     return fewest_words(op) > 2;
@@ -136,7 +136,7 @@ static bl_status check_module(const rewriter *r)
     return BL_OK;
 }
 
-/* Types, constants, and which ids hold matrices. */
+/* Records types, constants, and the ids that hold matrices. */
 static void note_facts(rewriter *r)
 {
     for (size_t i = HEAD_WORDS; i < r->count; i += words_of(&r->words[i])) {
@@ -194,7 +194,7 @@ static bl_status set_use(rewriter *r, uint32_t id, uint8_t use, bool *changed)
     return BL_OK;
 }
 
-/* Both hold the same matrix. */
+/* Gives both ids the same use, since they hold the same matrix. */
 static bl_status join(rewriter *r, uint32_t x, uint32_t y, bool *changed)
 {
     BL_TRY(set_use(r, x, r->facts[y].use, changed));
@@ -234,7 +234,7 @@ static void put(rewriter *r, uint32_t word)
 {
     if (r->nout < r->cap)
         r->out[r->nout] = word;
-    r->nout++; /* what did not fit shows in the count */
+    r->nout++; /* counts words that do not fit too */
 }
 
 static void put_inst(rewriter *r, uint32_t op, uint32_t n, const uint32_t *operands)
@@ -249,18 +249,19 @@ static void put_inst(rewriter *r, uint32_t op, uint32_t n, const uint32_t *opera
 static void put_extension(rewriter *r, const char *name)
 {
     uint32_t text[16] = {0};
-    size_t n = strlen(name) / 4 + 1; /* with its 0, filled up */
+    size_t n = strlen(name) / 4 + 1; /* includes the terminating 0 and padding */
     memcpy(text, name, strlen(name));
     put_inst(r, OP_EXTENSION, (uint32_t)n, text);
 }
 
-/* The id that |type|, of matrices or a pointer to them, has for a use.  What no product tells is a sum. */
+/* The new id of |type|, a matrix type or a pointer to one, for a use.  A matrix in no product is an accumulator. */
 static uint32_t type_for(const rewriter *r, uint32_t type, uint8_t use)
 {
     return r->facts[type].made[use == UNKNOWN ? USE_SUM : use];
 }
 
-/* Which uses of each type occur; each gets an id, the last one that of the NV type, so that who names that names a type. */
+/* Assigns an id to each use of each type that occurs.  The last one keeps the id of the NV type, so that names of that id remain
+ * valid. */
 static void name_types(rewriter *r)
 {
     for (uint32_t id = 0; id < r->first_bound; id++) {
@@ -284,7 +285,7 @@ static void name_types(rewriter *r)
     }
 }
 
-/* The constants and types that the new types need, behind the module's own type of 32-bit numbers. */
+/* Writes the constants and types that the new types need, after the module's own 32-bit integer type. */
 static void put_constants(rewriter *r)
 {
     for (uint32_t i = 0; i < USES; i++)
@@ -314,7 +315,7 @@ static bool is_extension(const uint32_t *at, const char *name)
     return strlen(name) < bytes && strncmp((const char *)&at[1], name, bytes) == 0;
 }
 
-/* KHR's layout: rows (0) or columns (1), by the bool that NV has. */
+/* KHR's layout operand, rows (0) or columns (1), from NV's bool. */
 static uint32_t layout_of(const rewriter *r, uint32_t is_columns)
 {
     return r->number[r->facts[is_columns].is_true ? 1 : 0];
@@ -333,7 +334,7 @@ static void put_capability(rewriter *r, const uint32_t *at)
     }
 }
 
-/* An instruction that makes a matrix, or a variable of one: its type is that of its use. */
+/* Writes an instruction that makes a matrix, or a variable of one, with the type of its use. */
 static void put_typed(rewriter *r, const uint32_t *at)
 {
     uint32_t n = words_of(at);
@@ -414,7 +415,7 @@ static bl_status rewrite(rewriter *r)
     for (int i = 0; i < USES; i++)
         r->number[i] = r->bound++;
     r->bfloat16_type = r->bound++;
-    put_module(r); /* once to count */
+    put_module(r); /* the first pass only counts */
     r->cap = r->nout;
     r->out = bl_calloc(r->cap, sizeof *r->out);
     if (r->out == NULL)

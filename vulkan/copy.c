@@ -19,11 +19,11 @@ static bl_status staging_init(bl_vk_context *ctx, bl_err *err)
 void bl_vk_staging_fini(bl_vk_context *ctx)
 {
     bl_vk_storage_destroy(ctx, &ctx->staging.storage);
-    ctx->vk.DestroyCommandPool(ctx->handle, ctx->staging.pool, NULL); /* its command buffers with it */
+    ctx->vk.DestroyCommandPool(ctx->handle, ctx->staging.pool, NULL); /* also frees its command buffers */
 }
 
-/* Copy by the commands of staging part |part|, after all copies that were submitted before, and the kernels up to ticket |after|:
- * on a queue of its own it waits for no other kernel. */
+/* Submits a copy with the commands of staging part |part|, after all earlier copies and after the kernels up to ticket |after|.
+ * On a separate queue it waits for no other kernel. */
 static bl_status submit_region(bl_vk_context *ctx, uint32_t part, VkBuffer from, VkBuffer to, const VkBufferCopy *region,
                                uint64_t after, bool seen, bl_err *err)
 {
@@ -44,7 +44,7 @@ static bl_status submit_region(bl_vk_context *ctx, uint32_t part, VkBuffer from,
     return bl_vk_queue_submit(ctx, ctx->copies, commands, own ? after : 0, &s->tickets[part], err);
 }
 
-/* Between staging part |part| and |buffer|, after whatever was given its memory. */
+/* Copies between staging part |part| and |buffer|, after earlier uses of the buffer's memory. */
 static bl_status submit_copy(bl_vk_context *ctx, uint32_t part, bl_vk_buffer *buffer, size_t offset, size_t bytes, bool upload,
                              bl_err *err)
 {
@@ -72,7 +72,7 @@ static bl_status upload(bl_vk_context *ctx, bl_vk_buffer *buffer, size_t offset,
     uint32_t part = 0;
     for (size_t done = 0; done < bytes; part = (part + 1) % BL_VK_STAGING_PARTS) {
         size_t n = part_bytes(bytes, done);
-        BL_TRY(bl_vk_queue_wait(ctx, ctx->copies, ctx->staging.tickets[part], err)); /* its last copy has read it */
+        BL_TRY(bl_vk_queue_wait(ctx, ctx->copies, ctx->staging.tickets[part], err)); /* until its last copy has read it */
         memcpy(part_host(ctx, part), data + done, n);
         BL_TRY(submit_copy(ctx, part, buffer, offset + done, n, true, err));
         done += n;
@@ -80,7 +80,7 @@ static bl_status upload(bl_vk_context *ctx, bl_vk_buffer *buffer, size_t offset,
     return BL_OK;
 }
 
-/* One copy ahead: the device fills the next part while the host empties this one. */
+/* Stays one copy ahead: the device fills the next part while the host empties this one. */
 static bl_status download(bl_vk_context *ctx, bl_vk_buffer *buffer, size_t offset, char *data, size_t bytes, bl_err *err)
 {
     BL_TRY(staging_init(ctx, err));
@@ -94,7 +94,7 @@ static bl_status download(bl_vk_context *ctx, bl_vk_buffer *buffer, size_t offse
             asked += n;
         }
         if (i == 0)
-            continue; /* nothing is on its way yet but the first */
+            continue; /* only the first copy is under way */
         size_t n = part_bytes(bytes, done);
         BL_TRY(bl_vk_queue_wait(ctx, ctx->copies, ctx->staging.tickets[part], err));
         memcpy(data + done, part_host(ctx, part), n);
@@ -110,7 +110,7 @@ bl_status bl_vk_buffer_write(bl_buffer *base, size_t offset, const void *data, s
     bl_vk_buffer *buffer = (bl_vk_buffer *)base;
     if (base->host == NULL)
         return upload(buffer->ctx, buffer, offset, data, bytes, err);
-    BL_TRY(bl_vk_queue_wait_all(buffer->ctx, err)); /* work on its way may still read what stands there */
+    BL_TRY(bl_vk_queue_wait_all(buffer->ctx, err)); /* submitted work may still read the old contents */
     memcpy((char *)base->host + offset, data, bytes);
     return BL_OK;
 }

@@ -18,7 +18,7 @@ bl_status bl_vk_check(bl_vk_context *ctx, VkResult result, const char *what, bl_
         return BL_OK;
     if (result == VK_ERROR_DEVICE_LOST) {
         pthread_mutex_lock(&ctx->dev->lock);
-        if (ctx->dev->context == ctx) /* not where it was reopened meanwhile */
+        if (ctx->dev->context == ctx) /* unless the device was reopened since */
             atomic_store(&ctx->dev->base.lost, true);
         pthread_mutex_unlock(&ctx->dev->lock);
     }
@@ -27,7 +27,7 @@ bl_status bl_vk_check(bl_vk_context *ctx, VkResult result, const char *what, bl_
 
 /* ---- one life of the VkDevice */
 
-/* |second|: of the queues of the family for compute, 0 or 1. */
+/* |second|: index of the copy queue, if it is in the compute family: 0 or 1. */
 static VkResult create_handle(bl_vk_device *dev, bl_vk_context *ctx, uint32_t second)
 {
     float priorities[] = {1, 1};
@@ -88,7 +88,7 @@ static bl_status fill_context(bl_vk_device *dev, bl_vk_context *ctx, bl_err *err
     if (family < 0)
         return bl_fail(err, BL_EDEVICE, "no compute queue");
     ctx->compute.family = (uint32_t)family;
-    uint32_t second = 0; /* the number of the queue for copies in its family */
+    uint32_t second = 0; /* index of the copy queue in its family */
     bool own =
         bl_vk_choose_transfer(dev->facts.families, dev->facts.nfamilies, ctx->compute.family, &ctx->transfer.family, &second);
     ctx->copies = own || dev->parted ? &ctx->transfer : &ctx->compute;
@@ -185,7 +185,7 @@ static bl_status reopen(bl_device *base, bl_err *err)
     bl_vk_device *dev = (bl_vk_device *)base;
     bl_vk_context *fresh = NULL;
     BL_TRY(create_context(dev, &fresh, err));
-    (void)dev->context->vk.DeviceWaitIdle(dev->context->handle); /* what is released from now on is no longer in use */
+    (void)dev->context->vk.DeviceWaitIdle(dev->context->handle); /* so that nothing released from now on is in use */
     pthread_mutex_lock(&dev->lock);
     bl_vk_context *old = dev->context;
     dev->context = fresh;
@@ -223,7 +223,7 @@ static bool has_extension(const VkExtensionProperties *list, uint32_t n, const c
     return false;
 }
 
-/* Multiprocessors are no part of core Vulkan: two vendors tell, by extensions that need no enabling to be asked. */
+/* Core Vulkan does not report multiprocessors; extensions of two vendors do, and can be queried without being enabled. */
 static void ask_units(bl_vk_instance *in, VkPhysicalDevice physical, const VkExtensionProperties *list, uint32_t n,
                       bl_vk_facts *facts)
 {
@@ -240,7 +240,7 @@ static void ask_units(bl_vk_instance *in, VkPhysicalDevice physical, const VkExt
     facts->units = nvidia.shaderSMCount > 0 ? nvidia.shaderSMCount : amd.activeComputeUnitCount;
 }
 
-/* Which shapes of matrices subgroups multiply. */
+/* Queries the matrix shapes that subgroups multiply. */
 static void ask_matrices(bl_vk_instance *in, VkPhysicalDevice physical, const VkExtensionProperties *list, uint32_t n,
                          bl_vk_facts *facts)
 {
@@ -275,7 +275,7 @@ static void ask_matrices(bl_vk_instance *in, VkPhysicalDevice physical, const Vk
         *m = (bl_vk_matrix_facts){0};
 }
 
-/* What extensions tell. */
+/* Queries the facts that extensions report. */
 static void ask_extensions(bl_vk_instance *in, VkPhysicalDevice physical, bl_vk_facts *facts)
 {
     uint32_t n = MAX_EXTENSIONS;
@@ -308,7 +308,7 @@ static void ask_properties(bl_vk_instance *in, VkPhysicalDevice physical, bl_vk_
     facts->driver.pNext = NULL;
 }
 
-/* Needs Vulkan 1.2 for all but the properties. */
+/* All but the properties needs Vulkan 1.2. */
 static void ask(bl_vk_instance *in, VkPhysicalDevice physical, bl_vk_facts *facts)
 {
     in->vk.GetPhysicalDeviceProperties(physical, &facts->props);
@@ -330,8 +330,8 @@ static void ask(bl_vk_instance *in, VkPhysicalDevice physical, bl_vk_facts *fact
 
 /* ---- opening */
 
-/* |dev| without a context yet.  BEAMLINE_VULKAN_STAGING=1 copies through staging memory even where the host sees all of it; =2
- * does so, and treats the only queue of a device as two. */
+/* Makes |dev| without a context.  BEAMLINE_VULKAN_STAGING=1 copies through staging memory even if the host sees all memory; =2
+ * also treats the only queue of a device as two. */
 static bl_vk_device *create_device(bl_vk_instance *in, VkPhysicalDevice physical, uint32_t number)
 {
     bl_vk_device *dev = bl_calloc(1, sizeof *dev);
@@ -349,7 +349,7 @@ static bl_vk_device *create_device(bl_vk_instance *in, VkPhysicalDevice physical
     return dev;
 }
 
-/* A device that cannot be used is a line in |why|, and *out is NULL. */
+/* For an unusable device, adds a line to |why| and sets |*out| to NULL. */
 static bl_status open_one(bl_vk_instance *in, VkPhysicalDevice physical, uint32_t number, bl_device **out, bl_text *why,
                           bl_err *err)
 {

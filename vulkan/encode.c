@@ -8,7 +8,8 @@ static void launch_barrier(bl_vk_recording *r, VkCommandBuffer commands)
     r->nspans = 0;
 }
 
-/* Every buffer of a kernel counts as read, for nothing says which are not; a write makes the order matter both ways. */
+/* Whether the launch needs a barrier.  Every buffer of a kernel counts as read, since nothing says which are not; a write
+ * conflicts with earlier reads and writes. */
 static bool conflicts(const bl_vk_recording *r, const bl_vk_variant *v, const bl_launch *launch)
 {
     const bl_vk_kernel *kernel = (const bl_vk_kernel *)launch->kernel;
@@ -33,7 +34,7 @@ static void note_spans(bl_vk_recording *r, const bl_vk_variant *v, const bl_laun
     }
 }
 
-/* Point the launch's set at its buffers. */
+/* Binds the launch's buffers in its descriptor set. */
 static void write_set(bl_vk_recording *r, const bl_vk_variant *v, uint32_t index)
 {
     const bl_launch *launch = &r->launches[index];
@@ -84,7 +85,7 @@ static void encode_launch(bl_vk_recording *r, const bl_vk_variant *v, uint32_t i
     bool empty = groups[0] == 0 || groups[1] == 0 || groups[2] == 0;
     if (!empty) {
         write_set(r, v, index);
-        /* Times are of one launch alone, so nothing may overlap it. */
+        /* A timed launch must not overlap another one. */
         if (v->timed || r->nspans + launch->kernel->nbuffers > BL_VK_MAX_SPANS || conflicts(r, v, launch))
             launch_barrier(r, v->commands);
         note_spans(r, v, launch);
@@ -99,13 +100,13 @@ static void encode_launch(bl_vk_recording *r, const bl_vk_variant *v, uint32_t i
 bl_status bl_vk_encode(bl_vk_recording *r, bl_vk_variant *v, bl_err *err)
 {
     bl_vk_context *ctx = r->ctx;
-    /* It may be submitted again before its last submission has finished. */
+    /* The commands may be submitted again before their last submission has finished. */
     VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
                                       .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT};
     BL_TRY(bl_vk_check(ctx, ctx->vk.BeginCommandBuffer(v->commands, &begin), "recording", err));
     if (v->timed && v->nlaunches > 0)
         ctx->vk.CmdResetQueryPool(v->commands, v->queries, 0, 2 * v->nlaunches);
-    /* All that was submitted before, by other recordings and copies, comes first. */
+    /* Waits for everything that other recordings and copies submitted before. */
     bl_vk_barrier(ctx, v->commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
                   VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
                   VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);

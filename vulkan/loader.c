@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Results by what the caller can do about them: memory can be freed, all else is the device's failure. */
+/* Results by what the caller can do: only lack of memory can be remedied, everything else is a failure of the device. */
 static const struct result_row {
     VkResult result;
     bl_status status;
@@ -107,7 +107,7 @@ static void create_messenger(bl_vk_instance *in, const VkDebugUtilsMessengerCrea
         bl_log(BL_LOG_WARN, "vulkan: no messages from the validation layer");
 }
 
-/* BEAMLINE_VULKAN_VALIDATION=1 turns the validation layer on; "sync" adds its check of hazards. */
+/* BEAMLINE_VULKAN_VALIDATION=1 enables the validation layer; "sync" adds its synchronisation checks. */
 static VkResult create_handle(bl_vk_instance *in)
 {
     const char *wish = getenv("BEAMLINE_VULKAN_VALIDATION");
@@ -148,7 +148,7 @@ static VkResult create_handle(bl_vk_instance *in)
     return r;
 }
 
-/* NULL where the machine can do Vulkan 1.2, else the reason. */
+/* NULL if the machine supports Vulkan 1.2, else the reason. */
 static const char *start(bl_vk_instance *in, void *library)
 {
     void *symbol = dlsym(library, "vkGetInstanceProcAddr");
@@ -170,7 +170,7 @@ static const char *start(bl_vk_instance *in, void *library)
 bl_status bl_vk_instance_create(const char *library, bl_vk_instance **out, bl_text *why, bl_err *err)
 {
     *out = NULL;
-    /* Never closed: drivers leave threads and exit handlers behind that would run in unmapped code. */
+    /* The library is never closed: drivers leave threads and exit handlers, which would run unmapped code. */
     void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL) {
         bl_text_printf(why, "vulkan: %s is not installed\n", library);

@@ -7,14 +7,14 @@
 #include <stdlib.h>
 
 enum {
-    MIN_SHIFT = 8, /* Vulkan lets no device ask for a coarser alignment of bindings than 256 */
+    MIN_SHIFT = 8, /* the largest alignment of bindings that Vulkan allows a device to require is 256 */
     MAX_SHIFT = MIN_SHIFT + BL_VK_SLAB_CLASSES - 1,
     SLAB_SLOTS = 256,
     MIN_SLAB = 64 << 10,
     MAX_SLAB = 4 << 20,
 };
 
-/* Many buffers of one size in one allocation: drivers allow a process as few as 4096 allocations. */
+/* Many buffers of one size in one allocation, since drivers may limit a process to 4096 allocations. */
 struct bl_vk_slab {
     bl_vk_slab *next;
     bl_vk_storage storage;
@@ -41,7 +41,7 @@ bl_status bl_vk_memory_init(bl_vk_context *ctx, VkPhysicalDeviceType type, bool 
 {
     VkBuffer probe = VK_NULL_HANDLE;
     VkMemoryRequirements needs;
-    /* The types that a buffer may have depend on its usage alone, not on its size. */
+    /* The memory types of a buffer depend on its usage only, not on its size. */
     BL_TRY(bl_vk_check(ctx, create_buffer(ctx, 256, &probe), "making a buffer", err));
     ctx->vk.GetBufferMemoryRequirements(ctx->handle, probe, &needs);
     ctx->vk.DestroyBuffer(ctx->handle, probe, NULL);
@@ -107,7 +107,7 @@ void bl_vk_storage_destroy(bl_vk_context *ctx, bl_vk_storage *s)
 {
     ctx->vk.DestroyBuffer(ctx->handle, s->handle, NULL);
     if (s->memory != VK_NULL_HANDLE) {
-        ctx->vk.FreeMemory(ctx->handle, s->memory, NULL); /* unmaps */
+        ctx->vk.FreeMemory(ctx->handle, s->memory, NULL); /* also unmaps it */
         atomic_fetch_sub(&ctx->allocations, 1);
     }
     *s = (bl_vk_storage){0};
@@ -123,7 +123,7 @@ static uint32_t class_of(size_t bytes)
     return shift - MIN_SHIFT;
 }
 
-/* A new slab of |class| with a free slot, or NULL. */
+/* Adds a slab of |class| with a free slot; NULL on failure. */
 static bl_vk_slab *add_slab(bl_vk_context *ctx, uint32_t class, bl_err *err)
 {
     size_t slot = (size_t)1 << (class + MIN_SHIFT), bytes = slot * 64;
@@ -144,7 +144,7 @@ static bl_vk_slab *add_slab(bl_vk_context *ctx, uint32_t class, bl_err *err)
     return slab;
 }
 
-/* A free slot of |slab|, which has one. */
+/* Takes a free slot of |slab|, which must have one. */
 static uint32_t take_slot(bl_vk_slab *slab)
 {
     uint32_t slot = 0;
@@ -177,7 +177,7 @@ static bl_status alloc_small(bl_vk_context *ctx, size_t bytes, bl_vk_buffer *buf
     return slab != NULL ? BL_OK : bl_fail(err, failure.status, "%s", failure.text);
 }
 
-/* Nothing is on its way to the memory any more; on a lost device nothing will ever be. */
+/* Waits until no copy writes to the memory; on a lost device none does. */
 static void wait_for_copies(bl_vk_context *ctx, uint64_t ticket)
 {
     bl_status done = bl_vk_queue_wait(ctx, ctx->copies, ticket, NULL);
@@ -192,8 +192,8 @@ static void destroy_slab(bl_vk_context *ctx, bl_vk_slab *slab)
     free(slab);
 }
 
-/* An empty slab goes, unless it is the last of its class: one buffer that comes and goes shall not cost an allocation each time.
- */
+/* Frees an empty slab, unless it is the last of its class: a buffer that is repeatedly allocated and freed must not cost an
+ * allocation each time. */
 static void free_small(bl_vk_context *ctx, bl_vk_slab *slab, uint32_t slot)
 {
     bl_vk_slab *empty = NULL;
@@ -241,7 +241,7 @@ bl_status bl_vk_buffer_alloc(bl_device *dev, size_t bytes, bl_buffer **out, bl_e
         return bl_fail(err, BL_ELIMIT, "a buffer of %zu bytes", bytes);
     bl_vk_context *ctx = bl_vk_context_get(dev);
     bl_vk_buffer *buffer = create(ctx);
-    bl_vk_context_release(ctx); /* the buffer holds it */
+    bl_vk_context_release(ctx); /* the buffer holds its own reference */
     if (buffer == NULL)
         return bl_fail(err, BL_ENOMEM, "no memory for a buffer");
     if (rounded <= (size_t)1 << MAX_SHIFT) {
@@ -262,7 +262,7 @@ bl_status bl_vk_buffer_alloc(bl_device *dev, size_t bytes, bl_buffer **out, bl_e
 bl_status bl_vk_buffer_view(bl_buffer *parent, size_t offset, size_t bytes, bl_buffer **out, bl_err *err)
 {
     bl_vk_buffer *whole = (bl_vk_buffer *)parent;
-    (void)bytes; /* in the base, which the wrappers fill */
+    (void)bytes; /* the wrappers store it in the base */
     *out = NULL;
     bl_vk_buffer *buffer = create(whole->ctx);
     if (buffer == NULL)

@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SAVE_EVERY = 32 }; /* pipelines: what a crash may cost */
+enum { SAVE_EVERY = 32 }; /* pipelines that a crash can cost */
 
 /* ---- the driver's cache, on disk */
 
-/* What a cache's bytes are good for: one driver build on one kind of device. */
+/* The key of a driver cache: one driver build on one kind of device. */
 typedef struct cache_key {
     uint8_t driver[VK_UUID_SIZE], cache[VK_UUID_SIZE];
     uint32_t vendor, device, version, api;
@@ -107,7 +107,7 @@ void bl_vk_pipelines_fini(bl_vk_context *ctx)
 
 /* ---- kernels */
 
-/* What the wrappers' checks leave open. */
+/* Checks what the wrappers do not check. */
 static bl_status check_source(bl_vk_context *ctx, const bl_kernel_source *source, bl_err *err)
 {
     const uint32_t *most = ctx->dev->facts.props.limits.maxComputeWorkGroupSize;

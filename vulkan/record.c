@@ -8,7 +8,7 @@
 
 /* ---- times */
 
-/* Store the times of |v|, whose work is done, where they were asked for. */
+/* Stores the times of |v|, whose submission is complete, if they were requested. */
 static bl_status read_ticks(bl_vk_context *ctx, bl_vk_variant *v, bl_err *err)
 {
     uint64_t *out = v->nanoseconds;
@@ -36,7 +36,7 @@ static void expect_times(bl_vk_context *ctx, bl_vk_variant *v, uint64_t *nanosec
     pthread_mutex_unlock(&ctx->timed_lock);
 }
 
-/* Take |v| off the list, if it is there. */
+/* Removes |v| from the list, if it is there. */
 static void forget_times(bl_vk_context *ctx, bl_vk_variant *v)
 {
     pthread_mutex_lock(&ctx->timed_lock);
@@ -67,18 +67,18 @@ bl_status bl_vk_read_times(bl_vk_context *ctx, bl_err *err)
 
 static void destroy_variant(bl_vk_context *ctx, bl_vk_variant *v)
 {
-    ctx->vk.DestroyDescriptorPool(ctx->handle, v->pool, NULL); /* its sets with it */
+    ctx->vk.DestroyDescriptorPool(ctx->handle, v->pool, NULL); /* also frees its sets */
     ctx->vk.DestroyQueryPool(ctx->handle, v->queries, NULL);
     free(v->sets);
     free(v->ticks);
     free(v->slots);
     free(v->vars);
     free(v->groups);
-    VkCommandBuffer commands = v->commands; /* the recording's pool owns it, and a second try may use it */
+    VkCommandBuffer commands = v->commands; /* the recording's pool owns it, and a second attempt may use it */
     *v = (bl_vk_variant){.commands = commands};
 }
 
-/* Zeroed, and never NULL for want of items. */
+/* Allocates zeroed items; not NULL for n = 0. */
 static void *items(uint32_t n, size_t size)
 {
     return bl_calloc(n > 0 ? n : 1, size);
@@ -105,7 +105,7 @@ static bl_status create_sets(bl_vk_recording *r, bl_vk_variant *v, bl_err *err)
     return BL_OK;
 }
 
-/* All that the variant will ever need, but for the queries.  What was made stays in |v| on failure. */
+/* Creates everything the variant needs except the queries.  After a failure |v| owns what was created. */
 static bl_status fill_variant(bl_vk_recording *r, bl_vk_variant *v, bl_err *err)
 {
     v->nlaunches = r->base.nlaunches;
@@ -150,7 +150,7 @@ static bool same(const bl_vk_recording *r, const bl_vk_variant *v, const bl_subm
     return r->base.nlaunches == 0 || memcmp(v->groups, s->groups, r->base.nlaunches * sizeof *v->groups) == 0;
 }
 
-/* The variant that was not used for longest: one that never was, while there are such. */
+/* The least recently used variant; an unused one first. */
 static bl_vk_variant *stalest(bl_vk_recording *r)
 {
     bl_vk_variant *v = &r->variants[0];
@@ -160,7 +160,7 @@ static bl_vk_variant *stalest(bl_vk_recording *r)
     return v;
 }
 
-/* The last submission of |v| has finished, and its times are where they belong. */
+/* Waits for the last submission of |v| and stores its times. */
 static bl_status settle(bl_vk_context *ctx, bl_vk_variant *v, bl_err *err)
 {
     BL_TRY(bl_vk_queue_wait(ctx, &ctx->compute, v->ticket, err));
@@ -199,7 +199,7 @@ static bl_status find_variant(bl_vk_recording *r, const bl_submission *s, bool t
     for (uint32_t i = 0; i < BL_VK_VARIANTS; i++) {
         if (same(r, &r->variants[i], s, timed)) {
             *out = &r->variants[i];
-            return timed ? settle(r->ctx, *out, err) : BL_OK; /* its queries hold one submission's times */
+            return timed ? settle(r->ctx, *out, err) : BL_OK; /* its queries hold the times of one submission */
         }
     }
     *out = stalest(r);
@@ -226,12 +226,12 @@ bl_status bl_vk_submit(bl_recording *base, const bl_submission *s, bl_err *err)
     bool timed = s->nanoseconds != NULL && r->ctx->timestamp_bits > 0;
     bind_slots(r, s);
     if (s->nanoseconds != NULL)
-        memset(s->nanoseconds, 0, base->nlaunches * sizeof *s->nanoseconds); /* all there is where the queue has no clock */
+        memset(s->nanoseconds, 0, base->nlaunches * sizeof *s->nanoseconds); /* stays zero if the queue has no clock */
     BL_TRY(find_variant(r, s, timed, &v, err));
     bl_status st =
         bl_vk_queue_submit(r->ctx, &r->ctx->compute, v->commands, atomic_load(&r->ctx->transfer.submitted), &v->ticket, err);
     if (st != BL_OK) {
-        base->begun = st != BL_ENODEVMEM; /* vkQueueSubmit that finds no memory leaves all as it was, says its specification */
+        base->begun = st != BL_ENODEVMEM; /* vkQueueSubmit without memory changes nothing, by its specification */
         return st;
     }
     for (uint32_t i = 0; i < base->nslots; i++)
@@ -282,7 +282,7 @@ void bl_vk_recording_free(bl_recording *base)
     for (uint32_t i = 0; i < BL_VK_VARIANTS; i++) {
         bl_vk_variant *v = &r->variants[i];
         bl_status done = bl_vk_queue_wait(r->ctx, &r->ctx->compute, v->ticket, NULL);
-        (void)done; /* a lost device runs nothing any more */
+        (void)done; /* a lost device runs nothing */
         forget_times(r->ctx, v);
         destroy_variant(r->ctx, v);
     }

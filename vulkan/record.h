@@ -33,7 +33,7 @@ struct bl_vk_variant {
     VkQueryPool queries;   /* two per launch; created when times are first requested */
     uint64_t *ticks;
     uint32_t nlaunches;
-    bl_vk_bound *slots; /* the fields from here on are the bindings that it was recorded with */
+    bl_vk_bound *slots; /* slots, vars and groups: what the commands were recorded with */
     int32_t *vars;
     uint32_t (*groups)[3];
     uint64_t ticket;       /* of its last submission */
