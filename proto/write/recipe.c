@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The texts are the importers' own, never a client's: a text that is wrong is BL_EBUG. */
+/* Recipes are constants of the importers, never a client's text, so a syntax error is BL_EBUG. */
 #include "proto/write/write.h"
 
 #include <ctype.h>
@@ -15,15 +15,15 @@ typedef struct reader {
     bl_write *w;
     const char *text, *at;
     const bl_write_arg *args;
-    bool failed; /* the text is wrong: our bug */
+    bool failed; /* the recipe is wrong, which is a bug */
 } reader;
 
-/* A node while its operands are read. */
+/* A node whose operands are being read. */
 typedef struct draft {
     char op[MAX_WORD];
     int nrefs, ref_cap, nattrs;
     bl_wire_ref *refs;
-    bool ended; /* an operand was left out: no other may follow */
+    bool ended; /* an operand was omitted, so no other may follow */
     bl_wire_attr attrs[MAX_ATTRS];
 } draft;
 
@@ -104,7 +104,7 @@ static int compare_attrs(const void *a, const void *b)
     return strcmp(((const bl_wire_attr *)a)->name, ((const bl_wire_attr *)b)->name);
 }
 
-/* The references as the typer wants them: it has states behind the inputs. */
+/* Converts the references for the typer, whose inputs are followed by the states. */
 static bl_wire_ref *typer_refs(const bl_write *w, const draft *d)
 {
     bl_wire_ref *refs = bl_arena_array(w->scratch, (size_t)d->nrefs, sizeof *refs);
@@ -129,7 +129,7 @@ static const char **make_ids(bl_write *w, int n)
     return ids;
 }
 
-/* The node's types; NULL after a failure. */
+/* Adds the node and gives its types; NULL after a failure. */
 static const bl_node *const *add_node(reader *r, const draft *d, int n)
 {
     bl_write *w = r->w;
@@ -192,7 +192,7 @@ bl_wire_number bl_write_int(int64_t value)
 
 bl_wire_number bl_write_real(double value)
 {
-    if (fabs(value) <= 9007199254740992.0 && trunc(value) == value && !signbit(value)) /* 2^53: whole, and exact */
+    if (fabs(value) <= 9007199254740992.0 && trunc(value) == value && !signbit(value)) /* 2^53: larger doubles may not be exact */
         return bl_write_int((int64_t)value);
     return (bl_wire_number){.value = value, .negative = signbit(value)};
 }
@@ -263,7 +263,7 @@ static bl_wire_number take_number(reader *r)
     return bl_write_real(value);
 }
 
-/* Behind the @ of "@name:preset". */
+/* Reads "name:preset" after the @. */
 static bl_wire_number take_named(reader *r)
 {
     bl_wire_number preset = {0}, number = {0};
@@ -368,7 +368,7 @@ static void take_operand(reader *r, draft *d, const char *word)
     }
 }
 
-/* As deep as our texts are.  Behind the opening parenthesis. */
+/* Reads a call after its opening parenthesis.  The nesting of the recipe bounds the recursion. */
 static bool take_call(reader *r, const char *op, int n, void *out)
 {
     draft d = {.op = ""};

@@ -1,39 +1,39 @@
 /* SPDX-License-Identifier: MIT */
-/* Wire graphs that an importer writes, node by node, from recipes: "add(mul(a, $0), b)" is two nodes.  Each node goes through the
- * front end as soon as it is written, so that the importer knows its dtype and shape.
+/* Builds wire graphs for importers from recipes: "add(mul(a, $0), b)" is two nodes.  Each node passes through the front end when
+ * it is written, so that the importer knows its dtype and shape.
  *
- * The importer's values are opaque here: its calls give the reference of a value and make a value of what was written.  Failures
- * are the importer's too, and sticky: after the first one nothing is written.  Thread: one at a time. */
+ * The importer's values are opaque: its callbacks give the reference of a value and make a value of a written node.  Failures
+ * belong to the importer and are sticky: after the first one nothing is written.  Thread: one at a time. */
 #ifndef BL_PROTO_WRITE_WRITE_H
 #define BL_PROTO_WRITE_WRITE_H
 
 #include "engine/front/typer.h"
 
 typedef struct bl_write_calls {
-    bool (*ok)(void *owner); /* Is there no failure so far? */
+    bool (*ok)(void *owner); /* true if nothing has failed */
     void (*fail)(void *owner, bl_status status, const char *text);
-    bl_wire_ref (*use)(void *owner, void *value); /* the reference of a value in the graph that is written */
+    bl_wire_ref (*use)(void *owner, void *value); /* the reference of a value in the current graph */
     void *(*make)(void *owner, const bl_node *type, bl_wire_ref ref);
-    /* "@name": a number of the importer's; |preset| NULL: the number must be there.  False: it is not, and that is a failure. */
+    /* The importer's number |name|, for "@name"; |preset| NULL: the number is required.  False after a failure. */
     bool (*number)(void *owner, const char *name, const bl_wire_number *preset, bl_wire_number *out);
-    const char *(*size_text)(void *owner, const bl_node *size); /* in the wire's language of sizes; NULL after a failure */
+    const char *(*size_text)(void *owner, const bl_node *size); /* as a size expression; NULL after a failure */
 } bl_write_calls;
 
-/* Where nodes are written.  The pointers are the importer's; |wire| grows. */
+/* The state of a graph under construction.  The importer owns what the pointers refer to; |wire| grows. */
 typedef struct bl_write {
     const bl_write_calls *calls;
     void *owner;
-    bl_arena *arena;   /* of the nodes */
-    bl_arena *scratch; /* of what only the typer sees */
+    bl_arena *arena;   /* arena of the nodes */
+    bl_arena *scratch; /* arena of data that only the typer reads */
     bl_ir *ir;
     bl_typer_graph *typer;
     bl_wire_graph *wire;
     int *node_cap;
-    int first_state; /* inputs of the typer from here on are the states */
+    int first_state; /* index of the first state among the typer's inputs */
     size_t max_nodes;
-    const char *label; /* names of nodes begin with this */
-    int nwritten;      /* nodes with this label so far */
-    int nin;           /* values of the letters a to h; NULL where left out */
+    const char *label; /* prefix of the nodes' names */
+    int nwritten;      /* nodes written with this label */
+    int nin;           /* number of values for the letters a to h; NULL for an omitted one */
     void *const *in;
 } bl_write;
 
@@ -54,7 +54,7 @@ typedef struct bl_write_arg {
     int64_t whole;
     double real;
     const char *text;
-    int count; /* of ints, sizes, or the values of "$0..." */
+    int count; /* number of ints, of sizes, or of the values of "$0..." */
     const int64_t *ints;
     const bl_node *const *sizes;
     const bl_wire_graph *body;
@@ -72,17 +72,17 @@ typedef struct bl_write_arg {
 #define G(g)      ((bl_write_arg){.kind = BL_WRITE_BODY, .body = (g)})
 #define ARGS(...) ((const bl_write_arg[]){__VA_ARGS__})
 
-/* Numbers of the wire; a double that is a whole number becomes one. */
+/* Converts a number to the wire's form; a whole double becomes an integer. */
 bl_wire_number bl_write_int(int64_t value);
 bl_wire_number bl_write_real(double value);
 
-/* The wire nodes that |text| says: OP(operands, attribute=value, ...).  Operands are other such calls, numbers, the letters a to
- * h (one left out ends the operands), and $0 to $9, which are |args|; "$0..." stands for all values of VS.  Attributes are
- * numbers, words, true, false, [lists] of these, $0 and @name:preset, a number of the importer's (:preset may be missing where
- * the number must be there), which may stand for an operand too.  |out| is an array of pointers to values, the |n| results of the
- * outermost op; false after a failure. */
+/* Writes the wire nodes of |text|: OP(operands, attribute=value, ...).  Operands are nested calls, numbers, the letters a to h
+ * (an omitted value ends the operands), and $0 to $9, which refer to |args|; "$0..." stands for all values of VS.  Attributes are
+ * numbers, words, true, false, [lists] of these, $0, and @name:preset, a number of the importer (required without :preset), which
+ * is also allowed as an operand.  |out| is an array of |n| pointers to values, which gets the results of the outermost op.  False
+ * after a failure. */
 bool bl_write_many(bl_write *w, const char *text, const bl_write_arg *args, int n, void *out);
-/* The one result; NULL after a failure. */
+/* Like bl_write_many for one result; NULL after a failure. */
 void *bl_write_one(bl_write *w, const char *text, const bl_write_arg *args);
 
 #endif
