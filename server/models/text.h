@@ -77,6 +77,7 @@ typedef struct bl_text_options {
     bl_sampling sampling;
     bool goes_on; /* past the tokens that end a text */
     bool stream, echo;
+    bool cache_prompt;  /* pages with tokens that the prompt begins with are used; else the whole prompt is computed */
     int n;              /* texts for each prompt */
     int logprobs;       /* likeliest tokens that are told in each place; 0: the written one alone; -1: nothing is */
     bool post_sampling; /* their probabilities are what the sampler left */

@@ -25,7 +25,7 @@ typedef bl_text_reading reading;
 
 void bl_text_options_init(bl_text_options *o, bl_text_api api)
 {
-    *o = (bl_text_options){.max_tokens = api == BL_TEXT_API_V2 ? V2_TOKENS : -1, .n = 1, .logprobs = -1};
+    *o = (bl_text_options){.max_tokens = api == BL_TEXT_API_V2 ? V2_TOKENS : -1, .n = 1, .logprobs = -1, .cache_prompt = true};
     if (api == BL_TEXT_API_V2)
         bl_sampling_init_greedy(&o->sampling);
     else
@@ -96,6 +96,7 @@ TAKES_INT(n, 1, 128, n)
 TAKES_BOOL(ignore_eos, goes_on)
 TAKES_BOOL(stream, stream)
 TAKES_BOOL(echo, echo)
+TAKES_BOOL(cache_prompt, cache_prompt)
 TAKES_BOOL(timings, timings)
 TAKES_BOOL(progress, progress)
 TAKES_BOOL(verbose, verbose)
@@ -408,6 +409,7 @@ static const struct member {
                {"n", V1, take_n},
                {"n_cmpl", V1, take_n},
                {"echo", V1, take_echo},
+               {"cache_prompt", V1, take_cache_prompt},
                {"logprobs", V1, take_logprobs},
                {"top_logprobs", V1, take_top_logprobs},
                {"n_probs", V1, take_n_probs},
@@ -456,7 +458,6 @@ static const struct member {
                {"metadata", V1, NULL},
                {"service_tier", V1, NULL},
                {"parallel_tool_calls", V1, NULL},
-               {"cache_prompt", V1, NULL},
                {"id_slot", V1, NULL},
                {"n_keep", V1, NULL},
                {"n_discard", V1, NULL},

@@ -132,7 +132,8 @@ static bl_status check_device(const bl_generation *g, bl_err *err)
 /* The text finds what is known of its prompt. */
 static bl_status begin_pages(bl_generation *g, bl_request *rq)
 {
-    bool found = !(g->options->echo && g->options->logprobs >= 0); /* else all of them are to be computed */
+    bool all = g->options->echo && g->options->logprobs >= 0; /* the logits of each token of the prompt are wanted */
+    bool found = g->options->cache_prompt && !all;
     if (is_begun(g))
         return BL_OK;
     BL_TRY(bl_text_pages_begin(&g->pages, g->instance->pages, rq->owner, g->tokens.id, g->prompt, found, &g->fed, &rq->err));

@@ -157,6 +157,7 @@ void bl_llama_put_settings(const bl_text_model *text, const bl_text_options *o, 
     put_int(out, "max_tokens", o->max_tokens);
     put_int(out, "n_predict", o->max_tokens);
     put_bool(out, "ignore_eos", o->goes_on);
+    put_bool(out, "cache_prompt", o->cache_prompt);
     put_bool(out, "stream", o->stream);
     put_int(out, "n_probs", o->logprobs > 0 ? o->logprobs : 0);
     put_bool(out, "timings_per_token", o->timings);

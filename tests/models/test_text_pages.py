@@ -121,6 +121,13 @@ class Pages(PagesTest):
             self.assertEqual(known, self.reused("large", text, 30), text)
             ran.append((text + tell(text, 30))[:-1])  # the last one was written and not run
 
+    def test_cache_prompt(self):
+        """A request can have its whole prompt computed again."""
+        begin = prompt(77, 90)
+        for cached, known in ((True, 0), (True, 89), (False, 0), (None, 89)):
+            answer = self.server.call("POST", "/completion", {"model": "large", "prompt": begin, "n_predict": 3, "temperature": 0, "cache_prompt": cached}).json
+            self.assertEqual((tell(begin, 3), known, 90 - known), (answer["content"], answer["timings"]["cache_n"], answer["timings"]["prompt_n"]))
+
     def test_prefix_beyond_others(self):
         """Of 2,000 tokens in the midst of 20 other conversations the new ones alone run."""
         begin = prompt(41, 2000)
