@@ -310,12 +310,11 @@ static bool goes_first(const bl_peer *a, bl_tenure tenure, const bl_peer *b, bl_
            (tenure == other && atomic_load(&a->progress.since_ns) < atomic_load(&b->progress.since_ns));
 }
 
-bool bl_watch_evict(bl_watch *watch)
+/* The connection that is to make room first, and its tenure; NULL if all connections are at work. */
+static bl_peer *find_to_evict(bl_watch *watch, bool keyed, int64_t now, bl_tenure *lowest)
 {
-    bool keyed = bl_access_has_keys(watch->server->access), evicted = false;
-    int64_t now = bl_clock_ns();
     bl_peer *first = NULL;
-    bl_tenure lowest = BL_TENURE_FULL;
+    *lowest = BL_TENURE_FULL;
     for (uint32_t i = 0; i < watch->count; i++) {
         bl_peer *peer = &watch->peers[i];
         bl_tenure tenure = BL_TENURE_FULL;
@@ -323,18 +322,30 @@ bool bl_watch_evict(bl_watch *watch)
         if (peer->fd >= 0 && !peer->shut && (peer->rq == NULL || atomic_load(&peer->progress.phase) == BL_PHASE_SEND))
             tenure = bl_progress_get_tenure(&peer->progress, keyed, now);
         pthread_mutex_unlock(&peer->lock);
-        if (tenure == BL_TENURE_FULL || !goes_first(peer, tenure, first, lowest))
+        if (tenure == BL_TENURE_FULL || !goes_first(peer, tenure, first, *lowest))
             continue;
         first = peer;
-        lowest = tenure;
+        *lowest = tenure;
     }
-    if (first == NULL)
-        return false;
-    pthread_mutex_lock(&first->lock); /* by now the slot may have another connection, or another phase */
-    evicted = first->fd >= 0 && !first->shut && bl_progress_get_tenure(&first->progress, keyed, now) == lowest;
-    if (evicted)
-        shut_peer(first);
-    pthread_mutex_unlock(&first->lock);
+    return first;
+}
+
+bool bl_watch_evict(bl_watch *watch)
+{
+    enum { TRIES = 8 };
+    bool keyed = bl_access_has_keys(watch->server->access), evicted = false;
+    for (int i = 0; i < TRIES && !evicted; i++) {
+        int64_t now = bl_clock_ns();
+        bl_tenure lowest = BL_TENURE_FULL;
+        bl_peer *first = find_to_evict(watch, keyed, now, &lowest);
+        if (first == NULL)
+            return false;
+        pthread_mutex_lock(&first->lock); /* by now the slot may have another connection, or another phase: then look again */
+        evicted = first->fd >= 0 && !first->shut && bl_progress_get_tenure(&first->progress, keyed, now) == lowest;
+        if (evicted)
+            shut_peer(first);
+        pthread_mutex_unlock(&first->lock);
+    }
     bl_metrics_add(&watch->server->metrics, BL_COUNT_EVICTED, evicted);
     return evicted;
 }
