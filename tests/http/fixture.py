@@ -63,7 +63,7 @@ class Server:
         extra = shlex.split(os.environ.get("BEAMLINE_TEST_ARGS", ""))
         self.process = subprocess.Popen(
             [PROGRAM, "serve", "--port", str(port), *extra, *args], stdout=subprocess.PIPE, stderr=self.log,
-            env={"ASAN_OPTIONS": "quarantine_size_mb=4", "BEAMLINE_STATE": "none", **os.environ, **env}, preexec_fn=limit)
+            env={"ASAN_OPTIONS": "quarantine_size_mb=4", "BEAMLINE_STATE": "none", "BEAMLINE_KERNEL_DB": "none", **os.environ, **env}, preexec_fn=limit)
         line = self.process.stdout.readline().decode()
         match = re.fullmatch(r"listening on (.*):(\d+)\n", line)
         if match is None:

@@ -510,13 +510,16 @@ class Jobs(ServerTest):
         self.refused(422, self.call("POST", J, {"program": "wide", "inputs": {}, "steps": 5, "collect": {"every": 1, "outputs": ["m"]}}))
 
 
+DEVICE_BYTES = 'device_bytes{device="interp:0"}'
+
+
 class Claims(unittest.TestCase):
     """A PUT or DELETE that began before a job was accepted does not take its program from it."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        self.server = Server("--backends", "interp", "--tune=off", "--beam-seconds", "120", "--state", folder.name, "--save-seconds", "1")
+        self.server = Server("--backends", "interp", "--tune=off", "--beam-seconds", "120", "--compile-threads", "1", "--state", folder.name, "--save-seconds", "1")
         self.addCleanup(lambda: self.assertEqual(0, self.server.stop()))
 
     def begin(self, method, path, body=None, waiting=None):
@@ -551,9 +554,12 @@ class Claims(unittest.TestCase):
 
     def test_put(self):
         self.assertEqual(201, self.server.call("PUT", f"{P}/p", counter()).status)
-        matrix = [[1.0] * 197] * 197  # a search of many seconds, which ends with its client
+        matrix = [[1.0] * 197] * 197  # a search of two minutes, which ends with its client
+        held, end = self.server.metric(DEVICE_BYTES), time.monotonic() + 10
         search = self.begin("POST", "/api/v1/run", {"inputs": {"a": matrix}, "nodes": [{"id": "y", "op": "matmul", "in": ["a", "a"]}], "outputs": ["y"], "beam": 16}, 1)
-        put = self.begin("PUT", f"{P}/p", counter(beam=2), 2)  # waits for the search
+        while self.server.metric(DEVICE_BYTES) == held and time.monotonic() < end:  # until the search has its inputs: it compiles next
+            time.sleep(0.02)
+        put = self.begin("PUT", f"{P}/p", counter(beam=2), 2)  # waits for the only thread that compiles
         job = self.train("p")
         self.assertEqual(202, job.status, job.body)
         search.close()
