@@ -1,7 +1,7 @@
 /* Private declarations of the OpenCL back end: the loaded entry points, the device, its buffers and kernels.  Uses OpenCL 1.2
  * only, so that every driver works.  Thread: as engine/device/device.h says. */
-#ifndef BL_OPENCL_OPENCL_H
-#define BL_OPENCL_OPENCL_H
+#ifndef BL_OPENCL_H
+#define BL_OPENCL_H
 
 #define CL_TARGET_OPENCL_VERSION 120
 
@@ -109,29 +109,29 @@ static inline cl_device_id bl_cl_which(const bl_cl_device *dev, bool here)
     return here ? dev->here : dev->id;
 }
 
-/* ---- loader.c */
+/* ---- cl_loader.c */
 /* Fills |api| from the system's OpenCL loader; false with a reason in |why|. */
 bool bl_cl_load(bl_cl_api *api, bl_text *why);
 
-/* ---- error.c */
+/* ---- cl_error.c */
 const char *bl_cl_code_name(cl_int code); /* "CL_OUT_OF_RESOURCES" */
 /* Reports that a call named |what| failed outside of the queues. */
 bl_status bl_cl_fail(cl_int code, const char *what, bl_err *err);
 /* Reports that a call on a queue failed; the device may be lost. */
 bl_status bl_cl_fail_queue(bl_cl_device *dev, cl_int code, const char *what, bl_err *err);
 
-/* ---- describe.c */
+/* ---- cl_describe.c */
 /* Fills base.info (except the id), identity and coherent from platform and id; false with a reason in |why|. */
 bool bl_cl_describe(bl_cl_device *dev, bl_text *why);
 
-/* ---- units.c */
+/* ---- cl_units.c */
 /* Requests permission to use the processor's tiles for this process and for threads that a driver creates.  Call before the first
  * OpenCL call. */
 void bl_cl_ask_for_tiles(void);
 /* Fills base.info.matrix.  The session must be open and the device idle. */
 void bl_cl_find_units(bl_cl_device *dev);
 
-/* ---- memory.c: rows of bl_device_ops */
+/* ---- cl_memory.c: rows of bl_device_ops */
 bl_status bl_cl_alloc(bl_device *dev, size_t bytes, bl_buffer **out, bl_err *err);
 bl_status bl_cl_view(bl_buffer *parent, size_t offset, size_t bytes, bl_buffer **out, bl_err *err);
 void bl_cl_dealloc(bl_buffer *buffer);
@@ -139,7 +139,7 @@ bl_status bl_cl_write(bl_buffer *buffer, size_t offset, const void *data, size_t
 bl_status bl_cl_read(bl_buffer *buffer, size_t offset, void *data, size_t bytes, bl_err *err);
 bl_status bl_cl_copy(bl_buffer *to, size_t at, bl_buffer *from, size_t offset, size_t bytes, bl_err *err);
 
-/* ---- program.c.  Thread: any. */
+/* ---- cl_program.c.  Thread: any. */
 /* Gets the program of |source| from the cache, or compiles and stores it.  |*entry| says how the program contains |source|; the
  * caller calls bl_cl_entry_fini. */
 BL_NODISCARD bl_status bl_cl_program_get(bl_cl_device *dev, const bl_kernel_source *source, bl_cl_program **out,
@@ -153,7 +153,7 @@ unsigned char *bl_cl_program_binary(const bl_cl_device *dev, cl_program program,
 bool bl_cl_batch_compile(bl_cl_device *dev, uint32_t n, const bl_kernel_source *sources);
 bool bl_cl_is_compiled(bl_device *dev, const bl_kernel_source *source); /* a row of bl_device_ops */
 
-/* ---- kernel.c: rows of bl_device_ops */
+/* ---- cl_kernel.c: rows of bl_device_ops */
 bl_status bl_cl_kernel_create(bl_device *dev, const bl_kernel_source *source, bl_kernel **out, bl_err *err);
 void bl_cl_kernel_destroy(bl_kernel *kernel);
 void bl_cl_compile(bl_device *dev, uint32_t n, const bl_kernel_source *sources, bl_err *outcomes);
@@ -161,15 +161,15 @@ char *bl_cl_disassemble(bl_kernel *kernel);
 /* Checks that the driver's kernel has the properties that |source| states and that the device can run it. */
 BL_NODISCARD bl_status bl_cl_kernel_check(const bl_cl_device *dev, cl_kernel kernel, const bl_kernel_source *source, bl_err *err);
 
-/* ---- buildlog.c */
+/* ---- cl_buildlog.c */
 /* Appends the error lines of a compiler's |log| to |out|, as one sentence without paths. */
 void bl_cl_log_summary(const char *log, size_t len, bl_text *out);
 
-/* ---- driver_folder.c */
+/* ---- cl_driver_folder.c */
 /* Gives PoCL a file folder that no other process uses.  Call before the driver is loaded. */
 void bl_cl_own_folder(void);
 
-/* ---- cache.c: compiled programs on disk.  Thread: any; other processes may use the same folder. */
+/* ---- cl_cache.c: compiled programs on disk.  Thread: any; other processes may use the same folder. */
 /* The folder, created if necessary; the caller frees it.  NULL: nothing is cached. */
 char *bl_cl_cache_folder(void);
 /* The program stored under exactly |key|, which the caller frees, or NULL. */
@@ -186,7 +186,7 @@ bool bl_cl_cache_store_member(const char *folder, bl_span key, const bl_cl_membe
 bool bl_cl_cache_has_batch(const char *folder, const bl_cl_batch *batch);
 void *bl_cl_cache_load_batch(const char *folder, const bl_cl_batch *batch, size_t *len);
 
-/* ---- queue.c: rows of bl_device_ops */
+/* ---- cl_queue.c: rows of bl_device_ops */
 bl_status bl_cl_record(bl_device *dev, uint32_t n, const bl_launch *launches, uint32_t nslots, uint32_t nvars, bl_recording **out,
                        bl_err *err);
 void bl_cl_recording_destroy(bl_recording *recording);
@@ -194,7 +194,7 @@ bl_status bl_cl_submit(bl_recording *recording, const bl_submission *submission,
 bl_status bl_cl_wait(bl_device *dev, bl_err *err);
 void bl_cl_forget_timings(bl_cl_device *dev); /* releases the events without writing the times */
 
-/* ---- session.c */
+/* ---- cl_session.c */
 /* Creates the worker's session, or the device's objects anew after a loss.  After a failure the device has no session. */
 bl_status bl_cl_session_open(bl_cl_device *dev, bl_err *err);
 /* Adds the queue to the session if it is missing. */

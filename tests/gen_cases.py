@@ -658,7 +658,7 @@ def regions():
 
 
 def scatter():
-    """Sums of what was sent to each place, of more places than are looked through (engine/opt/send.c)."""
+    """Sums of what was sent to each place, of more places than are looked through (engine/opt/scatter_invert.c)."""
     c = Cases("scatter", dims={"p": [1, 150], "k": [1, 260]})
 
     def keys(g, shape, places, dtype="int32"):

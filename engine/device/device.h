@@ -4,8 +4,8 @@
  * Only the device's worker thread may record, submit, write, read and wait. No lock is held across a driver call that waits.
  * A lost device fails every call with BL_EDEVICE until bl_device_reopen succeeds. Buffers and kernels from before that may only
  * be released: each carries the device's generation, and the wrappers reject those of an earlier generation. */
-#ifndef BL_DEVICE_DEVICE_H
-#define BL_DEVICE_DEVICE_H
+#ifndef BL_DEVICE_H
+#define BL_DEVICE_H
 
 #include "engine/base/text.h"
 
@@ -195,8 +195,8 @@ struct bl_device {
     atomic_size_t bytes_peak;
     /* the budget of host memory, for a device that uses host memory; its owner sets it before the first buffer. NULL: none */
     bl_budget *host;
-    /* A device that runs kernels on this device's buffers until the driver has compiled them (engine/interp/device.h). The host
-     * must be able to access these buffers. The owner sets it before the first kernel, destroys it, and reopens both devices
+    /* A device that runs kernels on this device's buffers until the driver has compiled them (engine/interp/interp_device.h). The
+     * host must be able to access these buffers. The owner sets it before the first kernel, destroys it, and reopens both devices
      * together. NULL: none. Before a submission to one of the two devices, the caller waits for the other. */
     bl_device *stand_in;
 };

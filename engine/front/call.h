@@ -121,7 +121,7 @@ const bl_node *bl_expm1(bl_ir *ir, const bl_node *x);
 const bl_node *bl_floor(bl_ir *ir, const bl_node *x);
 const bl_node *bl_is_nan(bl_ir *ir, const bl_node *x);
 
-/* ---- indices (index.c, index_check.c) */
+/* ---- indices (indexing.c, index_check.c) */
 /* Count negative indices from the end. The result has an integer dtype wide enough for |extent|. */
 const bl_node *bl_wrap_index(bl_ir *ir, const bl_node *index, const bl_node *extent);
 /* The same for an index from a client into axis |axis| of x. Adds an index check if the graph asks for checks. */

@@ -1,7 +1,7 @@
 /* The front end: from the wire graph to IR. It promotes dtypes, broadcasts shapes and expresses every wire op in primitives.
  * wire_ops.def is the table of wire ops; an op is one row and, unless it is a formula, expand_<id>. */
-#ifndef BL_FRONT_FRONT_H
-#define BL_FRONT_FRONT_H
+#ifndef BL_FRONT_H
+#define BL_FRONT_H
 
 #include "engine/ir/node.h"
 #include "proto/wire.h"

@@ -3,7 +3,7 @@
 #include "engine/front/build.h"
 #include "engine/front/winograd.h"
 #include "engine/grad/grad.h"
-#include "engine/ir/winograd.h"
+#include "engine/ir/winograd_transforms.h"
 
 /* The sum of x * y over |axes|, which are dropped. */
 static const bl_node *contract(bl_call *c, const bl_node *x, const bl_node *y, uint32_t axes)

@@ -2,7 +2,7 @@
 /* Scatter ops, and ops that find the elements selected by a mask. There are no stores to computed positions: each position of
  * the result folds all elements that are sent to it (scatter inversion). The order of sums is thus fixed, and the last of
  * several assignments wins, on every device. The optimiser avoids that every position examines every element
- * (engine/opt/send.c), and the scheduler updates a state by the indices alone (engine/sched/scatter_store.c). */
+ * (engine/opt/scatter_invert.c), and the scheduler updates a state by the indices alone (engine/sched/scatter_store.c). */
 #include "engine/front/build.h"
 #include "engine/ir/shape.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Decides whether a convolution is computed by Winograd's transforms (engine/ir/winograd.h), by the cost of its products and
- * its transforms in vector instructions. */
+/* Decides whether a convolution is computed by Winograd's transforms (engine/ir/winograd_transforms.h), by the cost of its
+ * products and its transforms in vector instructions. */
 #include "engine/front/winograd.h"
 
 enum {

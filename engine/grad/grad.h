@@ -1,8 +1,8 @@
 /* Reverse-mode differentiation of tensor graphs. The gradient is again a graph, so higher derivatives are further calls. Each
- * primitive has one vector-Jacobian product (vjp.c), selected by the grad column of ops.def; one backward walk (walk.c) applies
- * them. */
-#ifndef BL_GRAD_GRAD_H
-#define BL_GRAD_GRAD_H
+ * primitive has one vector-Jacobian product (vjp.c), selected by the grad column of ops.def; one backward walk (backward.c)
+ * applies them. */
+#ifndef BL_GRAD_H
+#define BL_GRAD_H
 
 #include "engine/ir/node.h"
 

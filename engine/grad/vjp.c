@@ -3,7 +3,7 @@
 
 #include "engine/grad/grad.h"
 #include "engine/ir/shape.h"
-#include "engine/ir/winograd.h"
+#include "engine/ir/winograd_transforms.h"
 
 static const bl_node *zeros_like(bl_ir *ir, const bl_node *x)
 {

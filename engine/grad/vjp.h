@@ -9,7 +9,7 @@
  * NULL. */
 typedef void (*bl_vjp_fn)(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out);
 
-/* Indexed by bl_op. NULL if no gradient flows through the op, or if walk.c handles it. */
+/* Indexed by bl_op. NULL if no gradient flows through the op, or if backward.c handles it. */
 extern const bl_vjp_fn bl_vjp_table[BL_OP_COUNT];
 
 #endif

@@ -21,7 +21,7 @@ typedef enum bl_dtype_kind { BL_KIND_BOOL, BL_KIND_INT, BL_KIND_UINT, BL_KIND_FL
  * torch.set_float32_matmul_precision. */
 typedef enum bl_precision {
     BL_PRECISION_HIGHEST, /* products of float32 */
-    BL_PRECISION_HIGH     /* or three products of bfloat16 for each, on devices whose matrix units make that faster (matrix.h) */
+    BL_PRECISION_HIGH /* or three products of bfloat16 for each, on devices whose matrix units make that faster (matrix_unit.h) */
 } bl_precision;
 
 /* |name| is "highest" or "high". False if it is another word. */

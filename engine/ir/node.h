@@ -58,7 +58,7 @@ typedef enum bl_axis_kind {
     BL_AXIS_VECTOR, /* the lanes of a vector */
     /* a reduction whose iterations the work-items of a group share out, or outputs that they share out afterwards */
     BL_AXIS_GROUP,
-    BL_AXIS_MATRIX /* rows, columns or depth of a matrix unit's tile (matrix.h) */
+    BL_AXIS_MATRIX /* rows, columns or depth of a matrix unit's tile (matrix_unit.h) */
 } bl_axis_kind;
 
 /* Flags in |sub| of a STAGE. If |sub| is one of the ops ADD, MUL, MAX and MIN instead, the stage folds by that op; the numbers

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/ir/verify.h"
 
-#include "engine/ir/matrix.h"
+#include "engine/ir/matrix_unit.h"
 #include "engine/ir/private.h"
 #include "engine/ir/scan.h"
 #include "engine/ir/shape.h"
 #include "engine/ir/stage.h"
-#include "engine/ir/winograd.h"
+#include "engine/ir/winograd_transforms.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 
 #include "engine/base/size.h"
 #include "engine/ir/eval.h"
-#include "engine/ir/matrix.h"
+#include "engine/ir/matrix_unit.h"
 #include "engine/ir/shape.h"
 
 enum { MOST_NESTING = 64, GUESS = 64 };

@@ -2,8 +2,8 @@
 #include "engine/lower/linear.h"
 
 #include "engine/base/size.h"
-#include "engine/ir/matrix.h"
-#include "engine/ir/text.h"
+#include "engine/ir/ir_text.h"
+#include "engine/ir/matrix_unit.h"
 
 #include <math.h>
 #include <stdarg.h>

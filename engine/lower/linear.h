@@ -35,7 +35,7 @@ typedef struct bl_inst {
  * as many lanes as the value, or one lane. Operands of an ALU op have as many lanes as the result, or one lane, which is
  * broadcast. Every loop around a BARRIER has the same number of iterations for all work-items of a group: its bound is made of
  * constants, VARs, GROUP_IDs and counters of such loops only.
- * Fragments are the operands of matrix units (engine/ir/matrix.h); only four instructions use them. A FRAGMENT is an
+ * Fragments are the operands of matrix units (engine/ir/matrix_unit.h); only four instructions use them. A FRAGMENT is an
  * accumulator, set to zero whenever the instruction runs. MATRIX_ADD adds the product of two FRAGMENT_LOADs, an a and a b.
  * FRAGMENT_STORE writes the rows, n elements each, to local memory. The |scope| work-items of the unit execute each of them
  * together (with a scope over 1 they are the whole first dimension of the group), so operands and loop bounds must be the same

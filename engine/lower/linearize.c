@@ -5,7 +5,7 @@
  * computed in each. Needs: no TILE or VECTOR. Leaves: a linear kernel. Recursion is as deep as the expression, which the
  * scheduler limits. */
 #include "engine/ir/eval.h"
-#include "engine/ir/matrix.h"
+#include "engine/ir/matrix_unit.h"
 #include "engine/ir/rewrite.h"
 #include "engine/ir/verify.h"
 #include "engine/lower/emit.h"

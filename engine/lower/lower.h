@@ -5,8 +5,8 @@
  *   widen      contiguous loads of local memory are merged
  *   group      GROUP ranges become partial results in local memory
  *   linearize  loops, accumulators and instruction order */
-#ifndef BL_LOWER_LOWER_H
-#define BL_LOWER_LOWER_H
+#ifndef BL_LOWER_H
+#define BL_LOWER_H
 
 #include "engine/lower/linear.h"
 
@@ -25,7 +25,7 @@ typedef struct bl_lowered {
 BL_NODISCARD bl_status bl_lower(bl_ir *ir, const bl_node *sink, const char *name, uint32_t nbuffers, int spec, bl_lowered **out,
                                 bl_err *err);
 
-/* join.c. One of several kernels that are joined into one. */
+/* join_kernels.c. One of several kernels that are joined into one. */
 typedef struct bl_join_part {
     const bl_linear *linear;
     int64_t groups[BL_GRID_DIMS];

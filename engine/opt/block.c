@@ -2,7 +2,7 @@
 /* BLOCK: the stages of a nest are computed for several rows at a time, so that a tile of rows shares what a product reads. */
 #include "engine/ir/rewrite.h"
 #include "engine/ir/stage.h"
-#include "engine/opt/internal.h"
+#include "engine/opt/opt_internal.h"
 
 enum {
     LINE = 64,        /* bytes, to which a row is rounded up so that the lanes of all rows are aligned alike */

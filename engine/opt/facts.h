@@ -3,7 +3,7 @@
 #define BL_OPT_FACTS_H
 
 #include "engine/opt/heuristic.h"
-#include "engine/opt/internal.h"
+#include "engine/opt/opt_internal.h"
 
 enum { MOST_ACCESSES = 256 };
 
@@ -81,18 +81,18 @@ double gpu_sum_cost(const bl_target *target, int64_t results, int64_t parts);
 int64_t gpu_next_parts(int64_t extent, int64_t parts);
 /* group_tile.c: the loop of the main reduction that is split where tiles are fewer than multiprocessors; -1: there is none. */
 int gpu_axis_to_split(const facts *f);
-/* unit.c: a product's tiles on matrix units.  False where the target has none that the nest can use. */
+/* matrix_form.c: a product's tiles on matrix units.  False where the target has none that the nest can use. */
 bool unit_nest(facts *f, const bl_target *target);
 /* select.c: axes that only choose among values are unrolled, so that nothing is asked when the kernel runs. */
 void unroll_choices(facts *f);
-/* stream.c: results that are larger than the last cache are stored past it. */
+/* stream_stores.c: results that are larger than the last cache are stored past it. */
 void stream_results(bl_tune *tune, const bl_target *target);
-/* stage.c: the form of a nest with stages.  False, and nothing changed, if it has none. */
+/* stage_form.c: the form of a nest with stages.  False, and nothing changed, if it has none. */
 bool stage_nest(facts *f, const bl_target *target);
 /* Lanes for the loops inside a work-item that are no products'. */
 void stage_vectorise(bl_tune *tune, const bl_target *target);
-/* sent.c: the form of a nest whose places fold what was sent to them, where that is for more places than each fold has time to
- * look at.  False, and nothing changed, if it has none. */
+/* scatter_form.c: the form of a nest whose places fold what was sent to them, where that is for more places than each fold has
+ * time to look at.  False, and nothing changed, if it has none. */
 bool sent_nest(facts *f, const bl_target *target);
 
 /* attend.c: the form of a nest with scores, which groups share.  False, and nothing changed, if it has none. */

@@ -3,7 +3,7 @@
 #ifndef BL_OPT_HEURISTIC_H
 #define BL_OPT_HEURISTIC_H
 
-#include "engine/ir/matrix.h"
+#include "engine/ir/matrix_unit.h"
 #include "engine/opt/move.h"
 
 /* When to use matrix units without a search: never, where they are sure to be faster, or wherever they apply. */

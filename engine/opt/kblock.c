@@ -2,7 +2,7 @@
 /* KBLOCK: a long reduction is done a block at a time.  What a tile of rows and columns reads of an operand then stays in a cache
  * from one tile to the next, and the sums of all tiles lie in local memory from one block to the next: a STAGE that folds. */
 #include "engine/ir/rewrite.h"
-#include "engine/opt/internal.h"
+#include "engine/opt/opt_internal.h"
 
 enum { MOST_OUTPUTS = 4 }; /* loops over outputs inside a work-item */
 

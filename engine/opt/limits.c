@@ -4,7 +4,7 @@
  * iterations until it has no more. */
 #include "engine/base/size.h"
 #include "engine/ir/stage.h"
-#include "engine/opt/internal.h"
+#include "engine/opt/opt_internal.h"
 
 enum {
     MOST_AT_ONCE = 16, /* copies that one move makes */

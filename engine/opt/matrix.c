@@ -7,10 +7,10 @@
  *
  * A split unit (bl_matrix.split) multiplies float32 where the nest allows it (BL_PRECISION_HIGH): both operands are packed as two
  * halves of bfloat16, and the sum goes over three products of halves besides, which are unrolled and share their fragments. */
-#include "engine/ir/matrix.h"
+#include "engine/ir/matrix_unit.h"
 
 #include "engine/ir/rewrite.h"
-#include "engine/opt/internal.h"
+#include "engine/opt/opt_internal.h"
 
 enum {
     MOST_ITEM_AXES = 3,

@@ -58,7 +58,7 @@ typedef enum bl_move_kind {
      * the scores of attention, are computed by the group together, amount iterations per work-item, into local memory */
     BL_MOVE_SCORE,
     /* split an output axis, along which each position folds the values sent to it, by amount. The inner part is a loop inside
-     * the work-item, and the values are scattered into sums in local memory instead (send.c) */
+     * the work-item, and the values are scattered into sums in local memory instead (scatter_invert.c) */
     BL_MOVE_SEND,
     BL_MOVE_KINDS
 } bl_move_kind;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Operands of a nest: its LOADs in the order of the parameters that they read, and of their hashes where they read one.  Neither
  * depends on what else a graph has, as ids do: lists of moves are kept for every graph that has the same nest. */
-#include "engine/opt/internal.h"
+#include "engine/opt/opt_internal.h"
 
 static bool comes_before(const bl_node *a, const bl_node *b)
 {

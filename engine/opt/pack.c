@@ -2,9 +2,9 @@
 /* PACK: an operand of a reduction is written into a buffer of its own, in the order in which the nest reads it (panels: grid axes
  * outermost, then the reduction's loops, then tiles, then lanes), by a helper nest.  An operand of a product that matrix units of
  * bfloat16 do in three parts is written as its high and its low halves. */
-#include "engine/ir/matrix.h"
+#include "engine/ir/matrix_unit.h"
 #include "engine/ir/rewrite.h"
-#include "engine/opt/internal.h"
+#include "engine/opt/opt_internal.h"
 
 #include <math.h>
 

@@ -15,7 +15,7 @@
  * are those of the last turn, and do not count. */
 #include "engine/ir/eval.h"
 #include "engine/ir/rewrite.h"
-#include "engine/opt/internal.h"
+#include "engine/opt/opt_internal.h"
 
 enum {
     ABOVE_COPIES = 200, /* level of this move's own RANGEs, above those of copies (share.c) */

@@ -14,9 +14,9 @@
  * matrix unit lies as its fragments are loaded: one behind the other, each by rows that are as long in memory as they go there.
  * The work-items share
  * the copying in the order in which the operand lies in memory: neighbours load neighbours, as vectors where it is contiguous. */
-#include "engine/ir/matrix.h"
+#include "engine/ir/matrix_unit.h"
 #include "engine/ir/rewrite.h"
-#include "engine/opt/internal.h"
+#include "engine/opt/opt_internal.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "engine/plan/internal.h"
+#include "engine/plan/plan_internal.h"
 
 enum { AT_ONCE = 16 }; /* most kernels that a back end compiles as one program */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/base/clock.h"
 #include "engine/base/map.h"
-#include "engine/plan/internal.h"
+#include "engine/plan/plan_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

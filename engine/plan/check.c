@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Reading the checks of indices after a step (engine/front/index_check.c), and the error for an index out of range. */
 #include "engine/ir/shape.h"
-#include "engine/plan/internal.h"
+#include "engine/plan/plan_internal.h"
 
 #include <stdlib.h>
 

@@ -7,11 +7,11 @@
 #include "engine/base/clock.h"
 #include "engine/base/map.h"
 #include "engine/ir/float8.h"
+#include "engine/ir/ir_text.h"
 #include "engine/ir/rewrite.h"
-#include "engine/ir/rows.h"
+#include "engine/ir/row_axis.h"
 #include "engine/ir/scan.h"
 #include "engine/ir/shape.h"
-#include "engine/ir/text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
-/* Shared by the stages of a compilation. compile.c calls the stages in order; kernels.c goes from loop nests to compiled
+/* Shared by the stages of a compilation. compile.c calls the stages in order; make_kernels.c goes from loop nests to compiled
  * kernels; launches.c goes from kernels to the memory plan and the launches. */
 #ifndef BL_PLAN_COMPILE_H
 #define BL_PLAN_COMPILE_H
 
 #include "engine/ir/verify.h"
-#include "engine/plan/internal.h"
+#include "engine/plan/plan_internal.h"
 
 /* A kernel under construction, made from one nest or from one helper of a nest. */
 typedef struct made {
@@ -61,8 +61,8 @@ BL_NODISCARD bl_status compile_is_wanted(compile *c);                  /* fails 
 BL_NODISCARD bl_status compile_verify(compile *c, int n, const bl_node *const *roots, bl_stage stage, const char *pass);
 void compile_dump(compile *c, int level, const char *title, int n,
                   const bl_node *const *roots); /* print the graph if DEBUG is at least |level| */
-/* kernels.c. compile_nests: choose the moves of each nest, lower, join and render the kernels. compile_kernels: have the driver
- * compile them. */
+/* make_kernels.c. compile_nests: choose the moves of each nest, lower, join and render the kernels. compile_kernels: have the
+ * driver compile them. */
 BL_NODISCARD bl_status compile_nests(compile *c);
 bl_kernel_source compile_source(const compile *c, const made *m);
 int compile_first_like(const compile *c, int which); /* the first kernel with the same source; may be |which| itself */
@@ -81,7 +81,7 @@ void compile_count_launches(compile *c, int64_t *out);     /* launches of each k
 int64_t compile_slot_elements(const compile *c, int slot); /* at the largest sizes */
 BL_NODISCARD bl_status compile_slots(compile *c);          /* the memory plan: where each value lies */
 BL_NODISCARD bl_status compile_launches(compile *c);       /* the launches, grouped into parts */
-/* keep.c. Find the values that may be kept between runs. */
+/* kept_values.c. Find the values that may be kept between runs. */
 BL_NODISCARD bl_status compile_keeps(compile *c);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The first tier: kernels that the driver has not compiled yet, and that take little time, run on the device's stand-in, the
  * interpreter.  The plan is then ready at once.  A plan with only compiled kernels supersedes it between two runs
- * (server/promote.c). */
+ * (server/ops/promote.c). */
 #include "engine/plan/compile.h"
 
 #include <stdlib.h>

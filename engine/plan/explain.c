@@ -2,8 +2,8 @@
 /* Explains a plan: which kernel computes what, and how. Plans keep no such information, so the graph is compiled again up to
  * the source of the kernels, with the plan's moves. */
 #include "engine/base/map.h"
+#include "engine/ir/ir_text.h"
 #include "engine/ir/shape.h"
-#include "engine/ir/text.h"
 #include "engine/plan/compile.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* A plan: a compiled graph with its kernels, memory plan and recorded launches. Plans are cached by the structural key of the
  * graph. A bl_plan is reference-counted. It is immutable except for its recording, which only the worker thread of its device
  * uses. */
-#ifndef BL_PLAN_PLAN_H
-#define BL_PLAN_PLAN_H
+#ifndef BL_PLAN_H
+#define BL_PLAN_H
 
 #include "engine/device/child.h"
 #include "engine/device/pool.h"
@@ -75,7 +75,7 @@ typedef struct bl_plan_info {
     const int64_t *var_lo, *var_hi;
     int64_t ops, bytes; /* of one run at the largest sizes: arithmetic operations on values, and bytes of device memory traffic */
     size_t peak_bytes;  /* device memory besides inputs, states and outputs, at the largest sizes */
-    /* further device memory that the plan may keep between runs: packed panels and transforms of weights (keep.c) */
+    /* further device memory that the plan may keep between runs: packed panels and transforms of weights (kept_values.c) */
     size_t keep_bytes;
     double estimate_s; /* rough device time of one run at the largest sizes */
     double compile_ms; /* of the whole compilation */
@@ -85,7 +85,7 @@ typedef struct bl_plan_info {
     bool brief;
     bool checks_indices; /* a step waits for its index checks, and fails if an index is out of range */
     /* the named dimension that is the first axis of all inputs and outputs, if each row of the outputs depends only on the same
-     * row of the inputs (engine/ir/rows.h); -1 if there is none or no proof. Runs of such a plan can be batched */
+     * row of the inputs (engine/ir/row_axis.h); -1 if there is none or no proof. Runs of such a plan can be batched */
     int rows;
 } bl_plan_info;
 

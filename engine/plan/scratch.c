@@ -5,7 +5,7 @@
  * one small picture, and a small language model several times the memory of its weights. */
 #include "engine/base/size.h"
 #include "engine/ir/shape.h"
-#include "engine/plan/internal.h"
+#include "engine/plan/plan_internal.h"
 
 #include <string.h>
 

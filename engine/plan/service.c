@@ -2,7 +2,7 @@
 /* A plan in service: timing statistics of its kernels, sampled from production runs, and the plan that supersedes it. */
 #include "engine/base/clock.h"
 #include "engine/plan/compile.h"
-#include "engine/plan/internal.h"
+#include "engine/plan/plan_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

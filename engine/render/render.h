@@ -1,7 +1,7 @@
 /* Renders a linear kernel as source text: one walker (render.c) and one dialect per target language (opencl.c, glsl.c).
  * BL_DIALECT_LINEAR is the text of the linear kernel itself. */
-#ifndef BL_RENDER_RENDER_H
-#define BL_RENDER_RENDER_H
+#ifndef BL_RENDER_H
+#define BL_RENDER_H
 
 #include "engine/device/device.h"
 #include "engine/lower/linear.h"
@@ -13,7 +13,7 @@ BL_NODISCARD bl_status bl_render(const bl_linear *linear, const bl_device_info *
 /* Describe |linear| and its source |text| for bl_kernel_create; all memory stays the caller's.
  * If a group is one work-item, OpenCL C text is a function rather than a kernel. Its parameters are the kernel's parameters
  * (buffers, then scalars), its local memory if it has any (local_bytes, aligned to 128 bytes), and the three coordinates of its
- * group. A program of many kernels then needs one kernel that calls them all (opencl/program.c): PoCL compiles each kernel
+ * group. A program of many kernels then needs one kernel that calls them all (opencl/cl_program.c): PoCL compiles each kernel
  * three times and links each. */
 bl_kernel_source bl_render_source(const bl_linear *linear, const bl_device_info *info, const char *text, size_t len);
 

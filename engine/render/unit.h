@@ -2,7 +2,7 @@
 #ifndef BL_RENDER_UNIT_H
 #define BL_RENDER_UNIT_H
 
-#include "engine/ir/matrix.h"
+#include "engine/ir/matrix_unit.h"
 #include "engine/render/render.h"
 
 /* The instruction to render: FRAGMENT, FRAGMENT_LOAD, MATRIX_ADD or FRAGMENT_STORE. */

@@ -2,7 +2,7 @@
 /* Which stores share a nest: those over the same loops (or over the outer ones of them) that have loads or reductions in common,
  * or of which one reads what the other stores at the same element.  A group may run only if no path leaves it and comes back. */
 #include "engine/ir/shape.h"
-#include "engine/sched/internal.h"
+#include "engine/sched/sched_internal.h"
 
 enum {
     LOOK_BACK = 64,      /* groups that a store is tried with */

@@ -4,7 +4,7 @@
 #include "engine/ir/eval.h"
 #include "engine/ir/gate.h"
 #include "engine/ir/shape.h"
-#include "engine/sched/internal.h"
+#include "engine/sched/sched_internal.h"
 
 enum {
     TOO_MANY_PATTERNS = 5, /* index tuples at which one node may be recomputed inside one store */

@@ -3,7 +3,7 @@
  * Then, from the expressions of the stores, reductions and costly values that would be computed more often than they have
  * elements, or where too little would run side by side. */
 #include "engine/ir/shape.h"
-#include "engine/sched/internal.h"
+#include "engine/sched/sched_internal.h"
 
 enum {
     MOST_DEPTH = 1000,       /* nodes on one path of an expression: bounds recursion in index.c and the linearizer */

@@ -15,7 +15,7 @@
 #include "engine/ir/free.h"
 #include "engine/ir/gate.h"
 #include "engine/ir/rewrite.h"
-#include "engine/sched/internal.h"
+#include "engine/sched/sched_internal.h"
 
 #include <string.h>
 
@@ -119,7 +119,7 @@ static bool uses(const bl_nest *nest, int place, bool writes)
     return any;
 }
 
-/* Does nest |at| alone store to |place|?  Of a concatenation each part may have its own (join.c). */
+/* Does nest |at| alone store to |place|?  Of a concatenation each part may have its own (concat.c). */
 static bool stores_all(const regions *r, int at, int place)
 {
     bool all = true;

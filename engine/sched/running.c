@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Attention where groups have work-items: a running softmax.
  *
- * The stages of a nest (stage.c) are rows of scores, and a core has a cache for them.  A group of a GPU has some ten thousand
- * bytes for all of its rows, so it goes through the keys a few at a time, and what it has summed so far follows the largest score
- * that was met: of |m|, the maximum before a turn, and |m'|, that with the turn,
+ * The stages of a nest (stage_values.c) are rows of scores, and a core has a cache for them.  A group of a GPU has some ten
+ * thousand bytes for all of its rows, so it goes through the keys a few at a time, and what it has summed so far follows the
+ * largest score that was met: of |m|, the maximum before a turn, and |m'|, that with the turn,
  *
  *     sum of exp(s - M) x  =  over the turns:  sum' = sum * exp(m - m') + exp(s - m') x
  *
@@ -14,7 +14,7 @@
  *
  * What is no such form, or none that a group can have (engine/opt/score.c), is left to buffers. */
 #include "engine/ir/rewrite.h"
-#include "engine/sched/internal.h"
+#include "engine/sched/sched_internal.h"
 
 #include <float.h>
 

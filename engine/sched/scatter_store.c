@@ -16,7 +16,7 @@
 
 #include "engine/ir/gate.h"
 #include "engine/ir/rewrite.h"
-#include "engine/sched/internal.h"
+#include "engine/sched/sched_internal.h"
 
 #include <string.h>
 

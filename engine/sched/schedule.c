@@ -3,7 +3,7 @@
 
 #include "engine/ir/shape.h"
 #include "engine/ir/structure.h"
-#include "engine/sched/internal.h"
+#include "engine/sched/sched_internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -256,7 +256,7 @@ typedef struct bound {
 } bound;
 
 /* What is stored to first, in the order of the stores; then what is read, by where: not in the order of ids, so that the kernels
- * of one nest are the same in every graph that has it, and what is known of them (engine/search/kernels.h) serves all. */
+ * of one nest are the same in every graph that has it, and what is known of them (engine/search/kernel_store.h) serves all. */
 static int order_buffers(bl_ir *ir, const bl_node *sink, const bl_nodes *below, bound *out)
 {
     bl_structure structure;

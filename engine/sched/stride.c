@@ -5,7 +5,7 @@
  * loop is. */
 #include "engine/ir/gate.h"
 #include "engine/ir/rewrite.h"
-#include "engine/sched/internal.h"
+#include "engine/sched/sched_internal.h"
 
 enum { PLACEHOLDER = 1 << 20 }; /* numbers of RANGEs that no nest has */
 

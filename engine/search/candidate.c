@@ -5,7 +5,7 @@
 #include "engine/ir/shape.h"
 #include "engine/ir/verify.h"
 #include "engine/render/render.h"
-#include "engine/search/internal.h"
+#include "engine/search/search_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /* The static cost of a candidate, counted on its instructions: enough to drop hopeless candidates and to order the others. Only
  * timing decides. */
 #include "engine/lower/cost.h"
-#include "engine/search/internal.h"
+#include "engine/search/search_internal.h"
 
 #include <math.h>
 

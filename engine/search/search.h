@@ -3,8 +3,8 @@
  * the best candidates (one more move, one less, another amount), in the order of their static cost, and continues from the best
  * few. A search works on a copy of the nest; the compilation that asks for it is unaffected. Thread: any; a search is one
  * call. */
-#ifndef BL_SEARCH_SEARCH_H
-#define BL_SEARCH_SEARCH_H
+#ifndef BL_SEARCH_H
+#define BL_SEARCH_H
 
 #include "engine/device/trial.h"
 #include "engine/opt/heuristic.h"

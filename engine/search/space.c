@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The search space: the moves to try from a given list. engine/opt decides whether a move is legal; this file lists the moves
  * that make sense, one row per kind. */
-#include "engine/search/internal.h"
+#include "engine/search/search_internal.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #ifndef BL_SEARCH_TUNER_H
 #define BL_SEARCH_TUNER_H
 
-#include "engine/search/kernels.h"
+#include "engine/search/kernel_store.h"
 #include "engine/search/search.h"
 
 typedef struct bl_tuner {

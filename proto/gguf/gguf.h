@@ -6,8 +6,8 @@
  * the bl_gguf.  Each count, length, offset and size is checked against the file before it is used, so that every view is
  * readable; what is not well-formed is BL_EINVAL, a big-endian file, another version or another type of tensor BL_EUNSUPPORTED,
  * both with the name of the key or tensor.  A bl_gguf lives in its arena and is constant: any thread. */
-#ifndef BL_PROTO_GGUF_GGUF_H
-#define BL_PROTO_GGUF_GGUF_H
+#ifndef BL_PROTO_GGUF_H
+#define BL_PROTO_GGUF_H
 
 #include "engine/base/arena.h"
 #include "engine/base/text.h"

@@ -101,7 +101,7 @@ BL_NODISCARD bl_status bl_hub_open(bl_llm_source *source, const bl_llm_file *fil
 /* The pooling of a folder of sentence-transformers, a bl_llm_pooling; *out stays as it is where modules.json is missing or has
  * none (modules.c). */
 BL_NODISCARD bl_status bl_hub_read_modules(bl_arena *arena, const bl_llm_file *files, int nfiles, double *out, bl_err *err);
-/* The tokenizer, the chat template, tokens and sampling (describe.c). */
+/* The tokenizer, the chat template, tokens and sampling (llm_metadata.c). */
 BL_NODISCARD bl_status bl_llm_describe(bl_llm_source *source, const bl_llm_file *files, int nfiles, bl_llm_model *out,
                                        bl_err *err);
 void bl_llm_add_end(bl_llm_model *out, int64_t id); /* once; one that is no token is left out */

@@ -10,8 +10,8 @@
  * gives the logits float32[rows, vocabulary] of the last token of each text.  A model that |embeds| takes whole texts, input_ids
  * and attention_mask int32[rows, n], and gives "embedding": float32[rows, width], or [rows, n, width] without pooling.  Values of
  * states are views into the files' bytes, which must outlive the loading of the program.  Thread: any, one arena each. */
-#ifndef BL_PROTO_LLM_LLM_H
-#define BL_PROTO_LLM_LLM_H
+#ifndef BL_PROTO_LLM_H
+#define BL_PROTO_LLM_H
 
 #include "proto/decode.h"
 #include "proto/tokenizer.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Tensors of the files as states of the program: plain ones as they are, quantised ones as planes (engine/front/quant.h). */
 #include "proto/llm/importer.h"
-#include "proto/llm/quant.h"
+#include "proto/llm/repack.h"
 
 #include <string.h>
 

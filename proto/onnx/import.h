@@ -11,8 +11,8 @@
 #include "engine/front/typer.h"
 #include "engine/ir/elements.h"
 #include "engine/ir/shape.h"
-#include "proto/onnx/file.h"
 #include "proto/onnx/onnx.h"
+#include "proto/onnx/onnx_file.h"
 #include "proto/write/write.h"
 
 enum {
@@ -260,7 +260,7 @@ int bl_onnx_ints(bl_onnx_call *c, const char *name, const int64_t **out);
 int bl_onnx_floats(bl_onnx_call *c, const char *name, const float **out);
 const Onnx__GraphProto *bl_onnx_body(bl_onnx_call *c, const char *name);
 
-/* ---- tensors of the file (tensor.c, external.c) */
+/* ---- tensors of the file (onnx_tensor.c, external.c) */
 /* TensorProto's number of a value's element type. */
 int bl_onnx_data_type(const bl_onnx_value *value);
 /* The wire dtype, or BL_DTYPE_COUNT; for a narrow type, the dtype that stores its values. */
@@ -317,7 +317,7 @@ bool bl_onnx_in_fraction(bl_onnx_call *c, int i, const bl_node **num, int64_t *d
 /* Reads an operand that is an attribute up to some opset and an input since: whichever is present. */
 int bl_onnx_ints_or_in(bl_onnx_call *c, const char *name, int i, const int64_t **out);
 
-/* ---- axes with data-dependent length (rows.c): the tensor has the largest length, a count gives the actual length */
+/* ---- axes with data-dependent length (row_counts.c): the tensor has the largest length, a count gives the actual length */
 /* Marks that axis |axis| of |value| has |count| valid elements.  Returns |value|. */
 bl_onnx_value *bl_onnx_count(bl_onnx_value *value, bl_onnx_value *count, int axis);
 /* Whether the node supports the counted axes of its inputs; fails if not. */
@@ -325,7 +325,7 @@ bool bl_onnx_may_take_counted(bl_onnx_call *c);
 /* Marks the counted axes of the node's results. */
 void bl_onnx_keep_counted(bl_onnx_call *c);
 
-/* ---- strings (text.c) */
+/* ---- strings (onnx_text.c) */
 /* The number of a text; adds it to the model's table if it is new. */
 int64_t bl_onnx_text_number(bl_onnx_importer *m, bl_span text);
 /* False after a failure: an input is strings, which the operator does not support. */

@@ -21,8 +21,8 @@
  * If the elements of an input determine a shape, one import serves one value of the input: an import without the value fails and
  * reports the wanted inputs, and an import with the value makes a program in which the input is a constant.  bl_onnx_outline
  * gives the common parts of all these programs; bl_onnx_thin gives the bytes that their imports need. */
-#ifndef BL_ONNX_ONNX_H
-#define BL_ONNX_ONNX_H
+#ifndef BL_ONNX_H
+#define BL_ONNX_H
 
 #include "engine/base/mapped.h"
 #include "proto/decode.h"

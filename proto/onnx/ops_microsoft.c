@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The attention operators of com.microsoft. */
 #include "proto/onnx/attention.h"
-#include "proto/onnx/quant.h"
+#include "proto/onnx/onnx_quant.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Quantised operators of com.microsoft: floating-point operators between dequantised operands and a quantised result, and
  * products with quantised weights, packed or not. */
-#include "proto/onnx/quant.h"
+#include "proto/onnx/onnx_quant.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Quantised operators: integers that represent (value - zero point) * scale. */
-#include "proto/onnx/quant.h"
+#include "proto/onnx/onnx_quant.h"
 #include "proto/onnx/window.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* RNN, GRU and LSTM: a scan over time for each direction.  The products of the inputs do not depend on the previous step, so they
  * are computed for all steps at once. */
-#include "proto/onnx/quant.h"
+#include "proto/onnx/onnx_quant.h"
 
 #include <string.h>
 #include <strings.h>

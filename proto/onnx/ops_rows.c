@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Operators with a data-dependent result size: NonZero, Compress, Unique, NonMaxSuppression.  If the input is known at import, so
- * is the result; otherwise the result has the largest possible length and a count (rows.c). */
+ * is the result; otherwise the result has the largest possible length and a count (row_counts.c). */
 #include "proto/onnx/import.h"
 
 #include <math.h>

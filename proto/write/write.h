@@ -4,8 +4,8 @@
  *
  * The importer's values are opaque: its callbacks give the reference of a value and make a value of a written node.  Failures
  * belong to the importer and are sticky: after the first one nothing is written.  Thread: one at a time. */
-#ifndef BL_PROTO_WRITE_WRITE_H
-#define BL_PROTO_WRITE_WRITE_H
+#ifndef BL_PROTO_WRITE_H
+#define BL_PROTO_WRITE_H
 
 #include "engine/front/typer.h"
 

@@ -3,8 +3,8 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
-#include "server/access/internal.h"
-#include "server/routes.h"
+#include "server/access/access_internal.h"
+#include "server/http/routes.h"
 
 #include <gnutls/gnutls.h>
 #include <math.h>

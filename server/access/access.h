@@ -4,12 +4,12 @@
  * Keys are rows of the store, and the server has a copy of them; bl_access_reload takes over what a command or an administrator
  * changed.  As long as no key was ever created, every request belongs to owner 0 and may do everything.  Thread: any; one
  * internal lock, held across no call. */
-#ifndef BL_SERVER_ACCESS_ACCESS_H
-#define BL_SERVER_ACCESS_ACCESS_H
+#ifndef BL_SERVER_ACCESS_H
+#define BL_SERVER_ACCESS_H
 
 #include "server/access/keys.h"
-#include "server/head.h"
-#include "server/settings.h"
+#include "server/http/head.h"
+#include "server/ops/settings.h"
 
 typedef struct bl_access bl_access;
 

@@ -2,7 +2,7 @@
 #include "server/access/keys.h"
 
 #include "proto/encode.h"
-#include "server/routes.h"
+#include "server/http/routes.h"
 
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>

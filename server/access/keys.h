@@ -6,7 +6,7 @@
 
 #include "engine/base/text.h"
 #include "proto/json.h"
-#include "server/storage.h"
+#include "server/store/storage.h"
 
 enum {
 #define BL_QUOTA(id, name, flag, kind, help) BL_QUOTA_##id,

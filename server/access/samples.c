@@ -2,7 +2,7 @@
 #include "server/access/samples.h"
 
 #include "engine/base/clock.h"
-#include "server/access/internal.h"
+#include "server/access/access_internal.h"
 
 #include <math.h>
 #include <stdio.h>

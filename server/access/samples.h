@@ -8,7 +8,7 @@
 #define BL_SERVER_ACCESS_SAMPLES_H
 
 #include "server/access/keys.h"
-#include "server/request.h"
+#include "server/http/request.h"
 
 typedef struct bl_access bl_access;
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Usage of each key: counted in memory, written to the store once a second. */
-#include "server/access/internal.h"
+#include "server/access/access_internal.h"
 
 #include "engine/base/log.h"
-#include "server/shelf.h"
+#include "server/store/registry.h"
 
 #include <string.h>
 #include <time.h>
@@ -75,7 +75,7 @@ void bl_access_look_at_own(const bl_request *rq, bl_key_row *row, double used[BL
     used[BL_QUOTA_DISK] = (double)o->disk;
     used[BL_QUOTA_RATE] = o->rate;
     pthread_mutex_unlock(&access->lock);
-    used[BL_QUOTA_MEMORY] = (double)bl_shelf_held_on(rq->server->shelf, rq->owner, NULL);
+    used[BL_QUOTA_MEMORY] = (double)bl_registry_held_on(rq->server->registry, rq->owner, NULL);
     used[BL_QUOTA_QUEUE] = (double)longest_queue(rq);
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The command line: a table of commands (commands.def), and a call of a command with arguments parsed by that table.  Thread:
  * one. */
-#ifndef BL_SERVER_COMMAND_COMMAND_H
-#define BL_SERVER_COMMAND_COMMAND_H
+#ifndef BL_SERVER_COMMAND_H
+#define BL_SERVER_COMMAND_H
 
 #include "server/command/ask.h"
-#include "server/settings.h"
+#include "server/ops/settings.h"
 
 enum {
     BL_COMMAND_ASKS = 1,     /* sends requests to a running server */

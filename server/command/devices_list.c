@@ -5,7 +5,7 @@
 
 #include "engine/device/device.h"
 #include "server/command/terminal.h"
-#include "server/server.h"
+#include "server/ops/server.h"
 
 #include <stdio.h>
 #include <stdlib.h>

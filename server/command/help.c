@@ -3,7 +3,7 @@
 #include "server/command/command.h"
 
 #include "server/command/terminal.h"
-#include "server/server.h"
+#include "server/ops/server.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -199,7 +199,7 @@ bl_status bl_command_man(bl_call *call, bl_err *err)
 {
     bl_text out = {0};
     (void)call;
-    bl_text_puts(&out, ".\\\" Made by `beamline man` from server/command/commands.def and server/settings.def.\n"
+    bl_text_puts(&out, ".\\\" Made by `beamline man` from server/command/commands.def and server/ops/settings.def.\n"
                        ".TH BEAMLINE 1 \"\" \"beamline " BL_VERSION "\" \"User Commands\"\n"
                        ".SH NAME\nbeamline \\- run tensor graphs on this machine's accelerators over HTTP\n"
                        ".SH SYNOPSIS\n.B beamline\n.I COMMAND\n.RI [ arguments ] \" \" [ options ]\n");

@@ -4,8 +4,8 @@
 
 #include "proto/json.h"
 #include "server/command/terminal.h"
-#include "server/kernels.h"
-#include "server/server.h"
+#include "server/ops/kernels_json.h"
+#include "server/ops/server.h"
 
 #include <stdio.h>
 #include <stdlib.h>

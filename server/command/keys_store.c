@@ -2,9 +2,9 @@
 /* `beamline keys` and `beamline usage`: these commands access the store directly, whether or not a server runs. */
 #include "server/command/command.h"
 
-#include "server/access/internal.h"
+#include "server/access/access_internal.h"
 #include "server/command/terminal.h"
-#include "server/routes.h"
+#include "server/http/routes.h"
 
 #include <gnutls/gnutls.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 
 #include "engine/base/near.h"
 #include "server/command/terminal.h"
-#include "server/server.h"
+#include "server/ops/server.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
 #include "server/command/command.h"
 
 #include "engine/base/log.h"
-#include "server/exec.h"
-#include "server/server.h"
+#include "server/ops/server.h"
+#include "server/run/exec.h"
 
 #include <signal.h>
 #include <stdio.h>

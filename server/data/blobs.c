@@ -7,9 +7,9 @@
 #include "engine/base/log.h"
 #include "proto/encode.h"
 #include "server/access/access.h"
-#include "server/disk.h"
-#include "server/handlers.h"
-#include "server/storage.h"
+#include "server/http/handlers.h"
+#include "server/store/disk.h"
+#include "server/store/storage.h"
 
 #include <dirent.h>
 #include <errno.h>

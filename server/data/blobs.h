@@ -8,8 +8,8 @@
 #ifndef BL_SERVER_DATA_BLOBS_H
 #define BL_SERVER_DATA_BLOBS_H
 
-#include "server/intake.h"
-#include "server/server.h"
+#include "server/http/intake.h"
+#include "server/ops/server.h"
 
 typedef struct bl_blobs bl_blobs;
 

@@ -4,10 +4,10 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "proto/safetensors.h"
-#include "server/await.h"
 #include "server/data/kept.h"
-#include "server/shelf.h"
-#include "server/storage.h"
+#include "server/run/await.h"
+#include "server/store/registry.h"
+#include "server/store/storage.h"
 
 #include <errno.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static const char PART[] = "tensors";
 /* ---- writing */
 
 typedef struct keep {
-    bl_held *held;
+    bl_device_tensor *held;
     const char *name;
     const char *data; /* the elements, if the host sees them */
     char *copy;       /* otherwise the elements are read into this copy */
@@ -86,7 +86,7 @@ static bl_step write_work(bl_request *rq)
 static bl_step read_work(bl_request *rq)
 {
     keep *k = rq->data;
-    rq->err.status = bl_held_read(k->held, k->copy, &rq->err);
+    rq->err.status = bl_device_tensor_read(k->held, k->copy, &rq->err);
     return BL_STEP_DONE;
 }
 
@@ -95,14 +95,14 @@ static bl_status write_read(bl_request *rq)
     return bl_request_submit(rq, rq->server->compiler, write_work, NULL);
 }
 
-bl_status bl_durable_keep(bl_request *rq, bl_held *held, const char *name, bl_status (*then)(bl_request *rq))
+bl_status bl_durable_keep(bl_request *rq, bl_device_tensor *held, const char *name, bl_status (*then)(bl_request *rq))
 {
     keep *k = bl_arena_alloc(rq->arena, sizeof *k);
     if (k == NULL)
         return bl_arena_status(rq->arena, &rq->err);
     if (bl_storage_folder(rq->server->storage) == NULL)
         return bl_fail(&rq->err, BL_EUNSUPPORTED, "durable: this server keeps nothing on disk (--state)");
-    *k = (keep){.held = held, .name = name, .data = bl_held_mapped(held), .then = then};
+    *k = (keep){.held = held, .name = name, .data = bl_device_tensor_mapped(held), .then = then};
     rq->data = k;
     if (k->data != NULL)
         return bl_request_submit(rq, rq->server->compiler, write_work, NULL);
@@ -151,7 +151,7 @@ static bl_status read_head(bl_server *server, bl_arena *arena, int fd, bl_tensor
 typedef struct loading {
     const row *row;
     bl_worker *worker;
-    bl_held *held;
+    bl_device_tensor *held;
 } loading;
 
 static bl_status load(bl_request *rq, loading *l, int fd)
@@ -161,12 +161,12 @@ static bl_status load(bl_request *rq, loading *l, int fd)
     char *host = NULL;
     BL_TRY(read_head(rq->server, rq->arena, fd, &file, &rq->err));
     tensor = &file.tensors[0];
-    BL_TRY(bl_held_create(l->worker, tensor->dtype, tensor->ndim, tensor->dim, &l->held, &rq->err));
-    host = bl_held_host(l->held);
+    BL_TRY(bl_device_tensor_create(l->worker, tensor->dtype, tensor->ndim, tensor->dim, &l->held, &rq->err));
+    host = bl_device_tensor_host(l->held);
     if (host == NULL || !bl_read_all(fd, host, l->held->bytes))
         return bl_fail(&rq->err, BL_ESTORAGE, "its elements cannot be read");
-    BL_TRY(bl_held_flush(l->held, &rq->err));
-    BL_TRY(bl_shelf_put(rq->server->shelf, rq, NULL, l->row->name, l->held, &rq->err));
+    BL_TRY(bl_device_tensor_flush(l->held, &rq->err));
+    BL_TRY(bl_registry_put(rq->server->registry, rq, NULL, l->row->name, l->held, &rq->err));
     l->held->durable = l->row->id; /* set last: a tensor that fails to load must keep its row for another start */
     return BL_OK;
 }
@@ -200,7 +200,7 @@ static bl_status load_tensor(bl_server *server, const row *r, bl_err *err)
     bl_status st = rq != NULL ? choose_worker(server, r, &l.worker, err) : bl_fail(err, BL_ENOMEM, "a request");
     if (st == BL_OK)
         st = bl_await_end(rq, bl_request_submit(rq, l.worker->queue, load_work, NULL), err);
-    bl_held_release(l.held);
+    bl_device_tensor_release(l.held);
     if (rq != NULL)
         bl_request_end(rq);
     return st;

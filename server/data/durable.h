@@ -4,11 +4,12 @@
 #ifndef BL_SERVER_DATA_DURABLE_H
 #define BL_SERVER_DATA_DURABLE_H
 
-#include "server/held.h"
+#include "server/store/device_tensor.h"
 
 /* Write |held|, which no other request uses yet, to disk as |name| of rq->owner.  Then |then| is called on the HTTP thread, and
  * held->durable is its row.  After BL_OK the caller must not touch the request. */
-BL_NODISCARD bl_status bl_durable_keep(bl_request *rq, bl_held *held, const char *name, bl_status (*then)(bl_request *rq));
+BL_NODISCARD bl_status bl_durable_keep(bl_request *rq, bl_device_tensor *held, const char *name,
+                                       bl_status (*then)(bl_request *rq));
 /* Delete row and file: no name refers to the tensor any more. */
 BL_NODISCARD bl_status bl_durable_forget(bl_server *server, uint32_t owner, int64_t row, bl_err *err);
 /* Restore all durable tensors.  Call at the start, when the workers run and before requests are accepted.  A tensor that cannot

@@ -4,7 +4,7 @@
 #ifndef BL_SERVER_DATA_KEPT_H
 #define BL_SERVER_DATA_KEPT_H
 
-#include "server/server.h"
+#include "server/ops/server.h"
 
 enum { BL_KEPT_NAME = 48 };
 

@@ -4,11 +4,11 @@
 #include "engine/base/clock.h"
 #include "engine/base/fault.h"
 #include "engine/base/log.h"
-#include "server/await.h"
 #include "server/data/snapshot.h"
-#include "server/sequence.h"
-#include "server/shelf.h"
-#include "server/storage.h"
+#include "server/programs/idempotent.h"
+#include "server/run/await.h"
+#include "server/store/registry.h"
+#include "server/store/storage.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -157,7 +157,7 @@ static bl_program *current(bl_server *server, const bl_program *program)
 {
     bl_program *now = NULL;
     bl_err ignored = {0};
-    return bl_shelf_get_program(server->shelf, program->owner, program->name, &now, &ignored) == BL_OK ? now : NULL;
+    return bl_registry_get_program(server->registry, program->owner, program->name, &now, &ignored) == BL_OK ? now : NULL;
 }
 
 /* Make the name of |program| denote |old| again, or nothing if |old| is NULL, unless a client put another program meanwhile. */
@@ -167,9 +167,9 @@ static void take_back(bl_server *server, bl_program *program, bl_program *old)
     bl_err err = {0};
     bl_status st = BL_OK;
     if (now == program && old != NULL)
-        st = bl_shelf_put_program(server->shelf, program->owner, program->name, old, false, &err);
+        st = bl_registry_put_program(server->registry, program->owner, program->name, old, false, &err);
     else if (now == program)
-        st = bl_shelf_delete_program(server->shelf, program->owner, program->name, &err);
+        st = bl_registry_delete_program(server->registry, program->owner, program->name, &err);
     if (st != BL_OK)
         bl_log(BL_LOG_WARN, "program %.128s is there, although it was refused: %s", program->name, err.text);
     bl_program_release(now);
@@ -178,7 +178,7 @@ static void take_back(bl_server *server, bl_program *program, bl_program *old)
 static bl_status put_down(bl_server *server, const order *o, bl_err *err)
 {
     bl_program *program = o->program, *old = current(server, program);
-    bl_status st = bl_shelf_put_program(server->shelf, program->owner, program->name, program, o->fresh, err);
+    bl_status st = bl_registry_put_program(server->registry, program->owner, program->name, program, o->fresh, err);
     *o->replaced = old != NULL;
     if (st == BL_OK) {
         st = program->durable ? save(server, program, err) : forget(server, program, err);
@@ -191,9 +191,10 @@ static bl_status put_down(bl_server *server, const order *o, bl_err *err)
 
 static bl_status remove_all(bl_server *server, const order *o, bl_err *err)
 {
-    BL_TRY(bl_shelf_check_program(server->shelf, o->program->owner, o->program->name, err)); /* a job may have begun meanwhile */
+    BL_TRY(bl_registry_check_program(server->registry, o->program->owner, o->program->name,
+                                     err)); /* a job may have begun meanwhile */
     BL_TRY(forget(server, o->program, err));
-    return bl_shelf_delete_program(server->shelf, o->program->owner, o->program->name, err);
+    return bl_registry_delete_program(server->registry, o->program->owner, o->program->name, err);
 }
 
 static bl_status save_now(bl_server *server, const order *o, bl_err *err)
@@ -296,7 +297,7 @@ static void save_changed(bl_saver *saver)
         bl_log(BL_LOG_WARN, "there is no memory to write durable programs down");
         return;
     }
-    bl_shelf_all_programs(saver->server->shelf, note, &all);
+    bl_registry_all_programs(saver->server->registry, note, &all);
     for (size_t i = 0; i < all.n; i++) {
         bl_program *program = all.programs[i];
         bl_err err = {0};
@@ -388,7 +389,7 @@ static bl_status restore_from(bl_server *server, const row *r, int fd, bl_err *e
     if (st == BL_OK) {
         program->durable = true;
         program->saved = atomic_load(&program->steps) + atomic_load(&program->replaced);
-        st = bl_shelf_put_program(server->shelf, r->owner, r->name, program, false, err);
+        st = bl_registry_put_program(server->registry, r->owner, r->name, program, false, err);
     }
     bl_program_release(program);
     return st;

@@ -7,7 +7,7 @@
 #ifndef BL_SERVER_DATA_SAVER_H
 #define BL_SERVER_DATA_SAVER_H
 
-#include "server/programs.h"
+#include "server/programs/programs.h"
 
 typedef struct bl_saver bl_saver;
 
@@ -18,9 +18,9 @@ void bl_saver_destroy(bl_saver *saver);
 void bl_saver_tick(bl_saver *saver); /* call every few seconds */
 
 /* Register |program| under its name, and store it if it is durable; if not, delete what was stored under the name.  Both or
- * neither: if the disk refuses, the name denotes what it did before.  |fresh| is that of bl_shelf_put_program; *replaced: there
- * was a program of this name.  Then |then| runs on the HTTP thread, with the previous rq->data; |program| lives as long as the
- * request.  After BL_OK the caller must not touch the request. */
+ * neither: if the disk refuses, the name denotes what it did before.  |fresh| is that of bl_registry_put_program; *replaced:
+ * there was a program of this name.  Then |then| runs on the HTTP thread, with the previous rq->data; |program| lives as long as
+ * the request.  After BL_OK the caller must not touch the request. */
 BL_NODISCARD bl_status bl_saver_put(bl_request *rq, bl_program *program, bool fresh, bool *replaced,
                                     bl_status (*then)(bl_request *rq));
 /* Delete the stored program, and remove it from the registry, likewise. */

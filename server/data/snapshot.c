@@ -6,10 +6,10 @@
 #include "engine/base/mapped.h"
 #include "proto/encode_program.h"
 #include "proto/safetensors.h"
-#include "server/await.h"
-#include "server/handlers.h"
-#include "server/program_make.h"
-#include "server/sequence.h"
+#include "server/http/handlers.h"
+#include "server/programs/idempotent.h"
+#include "server/programs/program_make.h"
+#include "server/run/await.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #define BL_SERVER_DATA_SNAPSHOT_H
 
 #include "server/data/kept.h"
-#include "server/programs.h"
+#include "server/programs/programs.h"
 
 /* Initialise with only |program| set. */
 typedef struct bl_snapshot {

@@ -180,15 +180,15 @@ static bl_status read_source(bl_request *rq, const bl_data_source *source, bl_sp
 }
 
 /* Create the tensor, and get the host memory for its elements. */
-static bl_status make_room(bl_request *rq, const load *job, const bl_data *data, bl_held **out, char **host)
+static bl_status make_room(bl_request *rq, const load *job, const bl_data *data, bl_device_tensor **out, char **host)
 {
-    BL_TRY(bl_held_create(job->worker, data->dtype, data->ndim, data->dim, out, &rq->err));
-    BL_TRY(bl_request_defer(rq, bl_held_release_any, *out));
-    *host = bl_held_host(*out);
+    BL_TRY(bl_device_tensor_create(job->worker, data->dtype, data->ndim, data->dim, out, &rq->err));
+    BL_TRY(bl_request_defer(rq, bl_device_tensor_release_any, *out));
+    *host = bl_device_tensor_host(*out);
     return *host != NULL ? BL_OK : bl_fail(&rq->err, BL_ENOMEM, "tensor of %zu bytes", data->bytes);
 }
 
-static bl_status load_file(bl_request *rq, const load *job, bl_held **out)
+static bl_status load_file(bl_request *rq, const load *job, bl_device_tensor **out)
 {
     bl_span bytes = {0};
     bl_data data;
@@ -199,7 +199,7 @@ static bl_status load_file(bl_request *rq, const load *job, bl_held **out)
     return bl_data_read(&data, host, &rq->err);
 }
 
-static bl_status load_images(bl_request *rq, const load *job, bl_held **out)
+static bl_status load_images(bl_request *rq, const load *job, bl_device_tensor **out)
 {
     bl_images *images = NULL;
     bl_data data;
@@ -219,7 +219,7 @@ static bl_status load_images(bl_request *rq, const load *job, bl_held **out)
 static bl_step work(bl_request *rq)
 {
     const load *job = rq->data;
-    bl_held *held = NULL;
+    bl_device_tensor *held = NULL;
     if ((job->source->format == BL_DATA_IMAGES ? load_images : load_file)(rq, job, &held) == BL_OK)
         rq->data = held;
     return BL_STEP_DONE;

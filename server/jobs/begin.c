@@ -4,10 +4,10 @@
 #include "proto/encode.h"
 #include "server/access/access.h"
 #include "server/data/saver.h"
-#include "server/handlers.h"
-#include "server/jobs/internal.h"
-#include "server/shelf.h"
-#include "server/variants.h"
+#include "server/http/handlers.h"
+#include "server/jobs/jobs_internal.h"
+#include "server/programs/variants.h"
+#include "server/store/registry.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static bl_status decode(bl_exec *x, bl_job *job, bl_job_doc *spec)
     if (st == BL_OK)
         st = bl_decode_job_programs(&root, &name, &evaluator, &rq->err);
     if (st == BL_OK)
-        st = bl_shelf_get_program(rq->server->shelf, rq->owner, name, &job->program, &rq->err);
+        st = bl_registry_get_program(rq->server->registry, rq->owner, name, &job->program, &rq->err);
     if (st == BL_OK)
         st = bl_program_check(job->program, &rq->err);
     if (st == BL_OK)
@@ -185,7 +185,7 @@ static bl_status claim(bl_job *job, bl_err *err)
     if (!atomic_compare_exchange_strong(&program->claim, &claim, BL_CLAIM_JOB) && claim == BL_CLAIM_JOB)
         return bl_fail(err, BL_ECONFLICT, "another job trains the program \"%s\": wait for its end, or cancel it", program->name);
     job->claims = claim == BL_CLAIM_NONE;
-    if (job->claims && bl_shelf_get_program(program->server->shelf, program->owner, program->name, &now, &missing) == BL_OK)
+    if (job->claims && bl_registry_get_program(program->server->registry, program->owner, program->name, &now, &missing) == BL_OK)
         bl_program_release(now);
     return now == program ? BL_OK : bl_fail(err, BL_ECONFLICT, "program \"%s\" was just replaced or deleted", program->name);
 }
@@ -217,10 +217,10 @@ bl_status job_prepare(bl_request *rq, bl_job *job, bl_exec **out)
     return load_inputs(x, job, &spec);
 }
 
-static bl_held *take_input(bl_held *input)
+static bl_device_tensor *take_input(bl_device_tensor *input)
 {
-    bl_held_settle(input); /* a job is long, and others may need the memory meanwhile */
-    return bl_held_retain(input);
+    bl_device_tensor_settle(input); /* a job is long, and others may need the memory meanwhile */
+    return bl_device_tensor_retain(input);
 }
 
 void job_take_inputs(bl_job *job, const bl_exec *x)
@@ -234,7 +234,7 @@ void job_take_inputs(bl_job *job, const bl_exec *x)
 static bl_status flush_part(const job_part *part, bl_err *err)
 {
     for (int i = 0; i < part->ninputs; i++)
-        BL_TRY(bl_held_flush(part->inputs[i], err));
+        BL_TRY(bl_device_tensor_flush(part->inputs[i], err));
     return BL_OK;
 }
 
@@ -243,7 +243,7 @@ int job_count_held(const bl_job *job)
     return job->train.ninputs + job->evaluation.ninputs + job->evaluator.nown;
 }
 
-bl_held *job_held_at(const bl_job *job, int i)
+bl_device_tensor *job_held_at(const bl_job *job, int i)
 {
     int rest = i - job->train.ninputs, own = rest - job->evaluation.ninputs;
     return rest < 0 ? job->train.inputs[i] : own < 0 ? job->evaluation.inputs[rest] : job->evaluator.held[own];
@@ -254,8 +254,8 @@ bl_status job_flush_held(bl_job *job, bl_err *err)
     BL_TRY(flush_part(&job->train, err));
     BL_TRY(flush_part(&job->evaluation, err));
     for (int i = 0; i < job->evaluator.nown; i++) {
-        BL_TRY(bl_held_flush(job->evaluator.held[i], err));
-        bl_held_settle(job->evaluator.held[i]);
+        BL_TRY(bl_device_tensor_flush(job->evaluator.held[i], err));
+        bl_device_tensor_settle(job->evaluator.held[i]);
     }
     return BL_OK;
 }
@@ -341,15 +341,15 @@ static bl_status copy_held(bl_job *job, bl_err *err)
     if (job->held_copies == NULL)
         return bl_arena_status(job->arena, err);
     for (int i = 0; i < n && job->jobs->folder != NULL; i++) {
-        bl_held *held = job_held_at(job, i);
-        if (bl_held_mapped(held) != NULL)
+        bl_device_tensor *held = job_held_at(job, i);
+        if (bl_device_tensor_mapped(held) != NULL)
             continue;
         BL_TRY(bl_budget_take(memory, held->bytes, BL_ENOMEM, "a tensor of the job", err));
         job->copied += held->bytes;
         job->held_copies[i] = malloc(held->bytes > 0 ? held->bytes : 1);
         if (job->held_copies[i] == NULL)
             return bl_fail(err, BL_ENOMEM, "a tensor of %zu bytes", held->bytes);
-        BL_TRY(bl_held_read(held, job->held_copies[i], err));
+        BL_TRY(bl_device_tensor_read(held, job->held_copies[i], err));
     }
     return BL_OK;
 }

@@ -2,7 +2,7 @@
 /* A curve with few rows: the steps are cut into intervals of equal length, and each interval keeps the rows that have the minimum
  * or maximum of a column.  So a peak of one report stays visible, which a mean or every n-th row would lose.  The first and the
  * last report stay too. */
-#include "server/jobs/internal.h"
+#include "server/jobs/jobs_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,9 +2,9 @@
 /* Evaluation of a job by another program.  A state whose name the trained program also has is the trained state, in the same
  * buffer.  Any other state keeps the value that it had when the job was submitted.  From then on the job does not depend on that
  * program. */
-#include "server/jobs/internal.h"
-#include "server/shelf.h"
-#include "server/variants.h"
+#include "server/jobs/jobs_internal.h"
+#include "server/programs/variants.h"
+#include "server/store/registry.h"
 
 #include <string.h>
 
@@ -16,7 +16,7 @@ static bl_status find_program(bl_exec *x, const bl_job *job, const char *name, b
 {
     bl_request *rq = x->rq;
     bl_program *found = NULL;
-    BL_TRY(bl_shelf_read_program(rq->server->shelf, rq->owner, name, &found, &rq->err));
+    BL_TRY(bl_registry_read_program(rq->server->registry, rq->owner, name, &found, &rq->err));
     BL_TRY(bl_request_defer(rq, bl_program_release_any, found));
     BL_TRY(bl_program_check(found, &rq->err));
     BL_TRY(bl_variants_refuse(found, "no job can evaluate with it", &rq->err));
@@ -160,12 +160,12 @@ bl_status job_link_evaluation(bl_job *job, bl_err *err)
 
 /* ---- own states */
 
-static bl_status take(bl_job *job, const bl_state *state, bl_held **out, bl_err *err)
+static bl_status take(bl_job *job, const bl_state *state, bl_device_tensor **out, bl_err *err)
 {
     const bl_wire_type *type = &state->type.type;
-    int64_t dim[BL_HELD_DIMS] = {0};
+    int64_t dim[BL_DEVICE_TENSOR_DIMS] = {0};
     bl_wire_type_sizes(type, dim);
-    return bl_held_wrap(job->worker, bl_buffer_retain(state->buffer), type->dtype, type->ndim, dim, out, err);
+    return bl_device_tensor_wrap(job->worker, bl_buffer_retain(state->buffer), type->dtype, type->ndim, dim, out, err);
 }
 
 /* Take the states without a copy: they are retained, so later runs of that program write to other buffers. */
@@ -186,7 +186,7 @@ bl_status job_take_evaluator(bl_job *job, bl_err *err)
 void job_end_evaluator(bl_job *job)
 {
     for (int i = 0; i < job->evaluator.nown; i++)
-        bl_held_release(job->evaluator.held[i]);
+        bl_device_tensor_release(job->evaluator.held[i]);
     job->evaluator = (job_evaluator){0};
 }
 
@@ -201,7 +201,7 @@ bl_status job_hold_evaluated(bl_job *job, bl_err *err)
         if (at >= 0)
             part->states[i] = bl_buffer_retain(job->program->states[at].buffer);
         else
-            BL_TRY(bl_held_wake(job->evaluator.held[-1 - at], &part->states[i], err));
+            BL_TRY(bl_device_tensor_wake(job->evaluator.held[-1 - at], &part->states[i], err));
     }
     return BL_OK;
 }

@@ -2,9 +2,9 @@
 /* Server-sent events (WHATWG HTML, 9.2): a report is an event whose id is its step; an event "state" has all other changes. */
 #include "engine/base/clock.h"
 #include "proto/encode.h"
-#include "server/handlers.h"
-#include "server/jobs/internal.h"
-#include "server/server.h"
+#include "server/http/handlers.h"
+#include "server/jobs/jobs_internal.h"
+#include "server/ops/server.h"
 
 #include <errno.h>
 #include <microhttpd.h>

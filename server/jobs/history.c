@@ -6,8 +6,8 @@
  * are multiples of history.every, and, for evaluations, of history.evaluated.  Both begin as the job asks; the smaller of the two
  * doubles, and so evaluations, which are fewer, stay longer.  Thread: the writer's. */
 #include "server/access/access.h"
-#include "server/jobs/internal.h"
-#include "server/storage.h"
+#include "server/jobs/jobs_internal.h"
+#include "server/store/storage.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,10 +4,10 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "server/access/access.h"
-#include "server/grants.h"
-#include "server/jobs/internal.h"
-#include "server/shelf.h"
-#include "server/storage.h"
+#include "server/jobs/jobs_internal.h"
+#include "server/store/grants.h"
+#include "server/store/registry.h"
+#include "server/store/storage.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ bl_job *job_retain(bl_job *job)
 static void free_part(job_part *part)
 {
     for (int i = 0; part->inputs != NULL && i < part->ninputs; i++)
-        bl_held_release(part->inputs[i]);
+        bl_device_tensor_release(part->inputs[i]);
     bl_plan_release(part->plan);
     *part = (job_part){0};
 }
@@ -131,7 +131,7 @@ bl_status job_find(bl_request *rq, bl_job **out)
 bl_status job_find_to_read(bl_request *rq, bl_job **out)
 {
     uint32_t owner = rq->owner;
-    const char *id = bl_shelf_shared(rq->server->shelf, rq->owner, "job", rq->param[0], &owner);
+    const char *id = bl_registry_shared(rq->server->registry, rq->owner, "job", rq->param[0], &owner);
     return found(rq, find_of(rq->server->jobs, id != NULL ? owner : rq->owner, id != NULL ? id : rq->param[0]), out);
 }
 
@@ -274,13 +274,13 @@ bool job_leaves(const bl_job *job)
 
 void job_take_away(bl_job *job)
 {
-    bl_shelf *shelf = job->jobs->server->shelf;
+    bl_registry *registry = job->jobs->server->registry;
     bl_program *now = NULL;
     bl_err err = {0};
-    if (job->program == NULL || bl_shelf_get_program(shelf, job->owner, job->program_name, &now, &err) != BL_OK)
+    if (job->program == NULL || bl_registry_get_program(registry, job->owner, job->program_name, &now, &err) != BL_OK)
         return;
     job_unclaim(job);
-    if (now == job->program && bl_shelf_delete_program(shelf, job->owner, job->program_name, &err) != BL_OK)
+    if (now == job->program && bl_registry_delete_program(registry, job->owner, job->program_name, &err) != BL_OK)
         bl_log(BL_LOG_WARN, "job %s: %s", job->id, err.text);
     bl_program_release(now);
 }
@@ -629,14 +629,14 @@ double bl_jobs_seconds_left(bl_jobs *jobs, const bl_worker *worker)
 
 /* Is the program claimed by a job that is not registered yet?  A deletion holds the grants until it is over, so taking the grants
  * waits for it. */
-static bl_status check_claim(bl_shelf *shelf, uint32_t owner, const char *name, bl_err *err)
+static bl_status check_claim(bl_registry *registry, uint32_t owner, const char *name, bl_err *err)
 {
     bl_err busy = {0};
-    if (bl_shelf_check_program(shelf, owner, name, &busy) == BL_EBUSY) {
-        bl_grants_hold(bl_shelf_grants(shelf));
-        bl_grants_let_go(bl_shelf_grants(shelf));
+    if (bl_registry_check_program(registry, owner, name, &busy) == BL_EBUSY) {
+        bl_grants_hold(bl_registry_grants(registry));
+        bl_grants_let_go(bl_registry_grants(registry));
     }
-    return bl_shelf_check_program(shelf, owner, name, err);
+    return bl_registry_check_program(registry, owner, name, err);
 }
 
 bl_status bl_jobs_guard(bl_jobs *jobs, uint32_t owner, const char *name, bl_err *err)
@@ -654,7 +654,7 @@ bl_status bl_jobs_guard(bl_jobs *jobs, uint32_t owner, const char *name, bl_err 
                 bl_fail(err, BL_ECONFLICT, "job %s trains the program \"%.128s\": wait for its end, or cancel it", job->id, name);
     }
     pthread_mutex_unlock(&jobs->lock);
-    return st == BL_OK ? check_claim(jobs->server->shelf, owner, name, err) : st;
+    return st == BL_OK ? check_claim(jobs->server->registry, owner, name, err) : st;
 }
 
 bl_status bl_jobs_guard_restoring(bl_jobs *jobs, uint32_t owner, const char *name, bl_err *err)

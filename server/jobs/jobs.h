@@ -2,10 +2,10 @@
 /* Training jobs: many steps of a program that run without a client.  After a restart of the server a job continues from its last
  * checkpoint.  The steps run on the worker's thread of the job's device in slices, as requests of the server's own, so that other
  * requests run between two slices.  Thread: any, unless stated otherwise. */
-#ifndef BL_SERVER_JOBS_JOBS_H
-#define BL_SERVER_JOBS_JOBS_H
+#ifndef BL_SERVER_JOBS_H
+#define BL_SERVER_JOBS_H
 
-#include "server/programs.h"
+#include "server/programs/programs.h"
 
 typedef struct bl_jobs bl_jobs;
 

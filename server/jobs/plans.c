@@ -2,8 +2,8 @@
 /* The plans of a job: those of its program, or its own plans if its steps differ from the program's, or if it must keep the
  * kernels that it began with. */
 #include "engine/base/log.h"
-#include "server/jobs/internal.h"
-#include "server/shelf.h"
+#include "server/jobs/jobs_internal.h"
+#include "server/store/registry.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,7 +72,7 @@ static bl_status make_plan(bl_job *job, bl_plan *from, const wanted *as, bl_plan
 /* The index of a hidden state of the job's plan: of the program's state, or, below zero, of the job's own. */
 static bl_status find_hidden(bl_job *job, const bl_plan_tensor *hidden, int *out, bl_err *err)
 {
-    int64_t dim[BL_HELD_DIMS] = {0};
+    int64_t dim[BL_DEVICE_TENSOR_DIMS] = {0};
     bl_state *own = &job->own[job->nown];
     size_t count = 0;
     for (*out = 0; *out < job->program->nstates; ++*out)
@@ -141,11 +141,11 @@ bl_status job_begin_own(bl_job *job, bl_request *rq)
         all += job->own[i].bytes;
     for (int i = 0; i < job->evaluator.nown; i++)
         all += job->evaluator.held[i]->bytes;
-    BL_TRY(bl_shelf_charge(rq->server->shelf, job->owner, all, bl_request_is_bound(rq), err));
+    BL_TRY(bl_registry_charge(rq->server->registry, job->owner, all, bl_request_is_bound(rq), err));
     job->charged = all;
     for (int h = 0; h < info->nhidden; h++) {
         int at = job->train.state[info->nstates + h];
-        int64_t no_vars[BL_WIRE_MAX_DIMS] = {0}, dim[BL_HELD_DIMS] = {0};
+        int64_t no_vars[BL_WIRE_MAX_DIMS] = {0}, dim[BL_DEVICE_TENSOR_DIMS] = {0};
         if (at >= 0)
             continue;
         bl_plan_sizes(&info->hidden[h], no_vars, dim);
@@ -160,7 +160,7 @@ void job_end_own(bl_job *job)
         bl_pool_release(job->worker->pool, job->own[i].buffer);
     job->nown = 0;
     if (job->charged > 0)
-        bl_shelf_refund(job->jobs->server->shelf, job->owner, job->charged);
+        bl_registry_refund(job->jobs->server->registry, job->owner, job->charged);
     job->charged = 0;
     bl_plan_release(job->gather);
     job->gather = NULL;

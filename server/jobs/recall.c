@@ -2,9 +2,9 @@
 /* At the start: restore the programs that ended jobs left, from the last checkpoints of these jobs. */
 #include "engine/base/log.h"
 #include "server/data/snapshot.h"
-#include "server/jobs/internal.h"
-#include "server/shelf.h"
-#include "server/storage.h"
+#include "server/jobs/jobs_internal.h"
+#include "server/store/registry.h"
+#include "server/store/storage.h"
 
 #include <unistd.h>
 
@@ -16,7 +16,7 @@ static bl_status need_program(const bl_job *job, bl_program **out, bl_err *err)
     size_t bytes = 0;
     int fd = -1;
     bl_status st = BL_OK;
-    if (bl_shelf_get_program(server->shelf, job->owner, job->program_name, out, &missing) == BL_OK)
+    if (bl_registry_get_program(server->registry, job->owner, job->program_name, out, &missing) == BL_OK)
         return BL_OK;
     BL_TRY(job_open_file(job_path(job, "request.safetensors"), &fd, &bytes, err));
     st = bl_recall_program(server, job->owner, job->program_name, fd, out, err);
@@ -45,7 +45,7 @@ static bl_status bring_back(const bl_job *job, bl_err *err)
         st = put_state(job, program, err);
     if (st == BL_OK) {
         program->left = true;
-        st = bl_shelf_put_program(job->jobs->server->shelf, job->owner, job->program_name, program, false, err);
+        st = bl_registry_put_program(job->jobs->server->registry, job->owner, job->program_name, program, false, err);
     }
     bl_program_release(program);
     return st;

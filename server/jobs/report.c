@@ -2,7 +2,7 @@
 /* Measurements of a job: outputs in cells, cells in reports, reports in a ring from which streams resume. */
 #include "engine/base/clock.h"
 #include "proto/encode.h"
-#include "server/jobs/internal.h"
+#include "server/jobs/jobs_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static uint64_t count_elements(const job_part *part)
     uint64_t all = 0;
     for (int i = 0; i < part->ncollect; i++) {
         const bl_plan_tensor *tensor = output_of(part, i);
-        int64_t dim[BL_HELD_DIMS] = {0};
+        int64_t dim[BL_DEVICE_TENSOR_DIMS] = {0};
         uint64_t count = 1;
         bl_plan_sizes(tensor, part->vars, dim);
         for (int d = 0; d < tensor->ndim; d++)
@@ -45,7 +45,7 @@ static bl_status measure_one(const job_part *part, int i, bl_buffer *const *outp
 {
     const bl_plan_tensor *tensor = output_of(part, i);
     unsigned char data[8 * MOST_ELEMENTS];
-    int64_t dim[BL_HELD_DIMS] = {0};
+    int64_t dim[BL_DEVICE_TENSOR_DIMS] = {0};
     size_t count = 1;
     bl_text text = {0};
     bl_plan_sizes(tensor, part->vars, dim);

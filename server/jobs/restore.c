@@ -4,9 +4,9 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "server/data/snapshot.h"
-#include "server/handlers.h"
-#include "server/jobs/internal.h"
-#include "server/shelf.h"
+#include "server/http/handlers.h"
+#include "server/jobs/jobs_internal.h"
+#include "server/store/registry.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -95,7 +95,7 @@ static void install_own(restoring *r, bl_request *rq)
     if (job_begin_own(r->job, rq) != BL_OK)
         return;
     for (int i = 0; i < r->job->nown; i++) {
-        if (bl_held_flush(r->from.own[i], &rq->err) != BL_OK)
+        if (bl_device_tensor_flush(r->from.own[i], &rq->err) != BL_OK)
             return;
         bl_pool_release(r->job->worker->pool, r->job->own[i].buffer);
         r->job->own[i].buffer = bl_buffer_retain(r->from.own[i]->buffer);
@@ -112,7 +112,7 @@ static bl_step install(bl_request *rq)
         job_flush_held(r->job, &rq->err) != BL_OK)
         return BL_STEP_DONE;
     for (int i = 0; i < program->nstates; i++)
-        if (bl_held_flush(r->from.states[i], &rq->err) != BL_OK)
+        if (bl_device_tensor_flush(r->from.states[i], &rq->err) != BL_OK)
             return BL_STEP_DONE;
     for (int i = 0; i < program->nstates; i++) {
         bl_pool_release(program->worker->pool, program->states[i].buffer);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A slice of a job on its device: steps for about the time that other requests may have to wait. */
 #include "engine/base/clock.h"
-#include "server/jobs/internal.h"
+#include "server/jobs/jobs_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,7 +78,7 @@ bl_status job_snap(bl_job *job, bl_err *err)
 static bl_status hold_inputs(const job_part *part, bl_err *err)
 {
     for (int i = 0; i < part->ninputs; i++)
-        BL_TRY(bl_held_wake(part->inputs[i], &part->buffers[i], err));
+        BL_TRY(bl_device_tensor_wake(part->inputs[i], &part->buffers[i], err));
     return BL_OK;
 }
 

@@ -2,7 +2,7 @@
 /* The writer of the jobs: stores reports, checkpoints and states.  One thread for all jobs. */
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
-#include "server/jobs/internal.h"
+#include "server/jobs/jobs_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

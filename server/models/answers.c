@@ -3,7 +3,7 @@
 
 #include "engine/base/fault.h"
 #include "engine/base/map.h"
-#include "server/models/infer.h"
+#include "server/models/model_infer.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #ifndef BL_SERVER_MODELS_ANSWERS_H
 #define BL_SERVER_MODELS_ANSWERS_H
 
-#include "server/models/internal.h"
+#include "server/models/models_internal.h"
 
 /* NULL if out of memory.  Bounded by --response-cache. */
 bl_answers *bl_answers_create(bl_server *server);

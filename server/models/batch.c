@@ -2,7 +2,7 @@
 /* Dynamic batching: requests for one model that wait at the same time are one run.  A run begins when an instance is free, with
  * as many as then wait, so that nobody waits for company while the device has nothing to do; a model's configuration may ask for
  * a delay, in which more may come.  They are taken in the order of their priority, then in which they came, and answered so. */
-#include "server/models/infer.h"
+#include "server/models/model_infer.h"
 
 #include "engine/base/clock.h"
 #include "engine/base/fault.h"
@@ -213,9 +213,9 @@ static bl_status load_inputs(bl_batch *batch)
         char *to = NULL;
         memcpy(dim, value->dim, sizeof dim);
         dim[0] = batch->rows;
-        BL_TRY(bl_held_create(x->worker, value->dtype, value->ndim, dim, &x->inputs[i], &batch->rq->err));
+        BL_TRY(bl_device_tensor_create(x->worker, value->dtype, value->ndim, dim, &x->inputs[i], &batch->rq->err));
         x->ninputs++;
-        to = bl_held_host(x->inputs[i]);
+        to = bl_device_tensor_host(x->inputs[i]);
         if (to == NULL)
             return bl_fail(&batch->rq->err, BL_ENOMEM, "a batch of %zu bytes", x->inputs[i]->bytes);
         for (const bl_infer *in = batch->first; in != NULL; in = in->next) {
@@ -286,8 +286,8 @@ static void scatter(bl_batch *batch)
         }
         from += in->rows;
         atomic_fetch_add(&batch->refs, 1);
-        bl_trail_add(&in->rq->trail, BL_TIME_QUEUE, in->rq->queued_ns, batch->begin_ns);
-        bl_trail_add(&in->rq->trail, BL_TIME_COMPUTE, batch->begin_ns, batch->begin_ns + ns[BL_TIME_COMPUTE]);
+        bl_request_trace_add(&in->rq->trail, BL_TIME_QUEUE, in->rq->queued_ns, batch->begin_ns);
+        bl_request_trace_add(&in->rq->trail, BL_TIME_COMPUTE, batch->begin_ns, batch->begin_ns + ns[BL_TIME_COMPUTE]);
         bl_request_finish(in->rq);
     }
     if (ran)

@@ -4,8 +4,8 @@
  * to it, one after the other, so that the last of them leaves both the same. */
 #include "engine/base/fault.h"
 #include "engine/base/log.h"
-#include "server/models/internal.h"
-#include "server/storage.h"
+#include "server/models/models_internal.h"
+#include "server/store/storage.h"
 
 #include <stdio.h>
 #include <stdlib.h>

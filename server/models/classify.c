@@ -3,7 +3,7 @@
  * without an envelope these are JSON objects. */
 #include "proto/encode.h"
 #include "proto/number.h"
-#include "server/models/infer.h"
+#include "server/models/model_infer.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/fault.h"
 #include "server/models/generation.h"
-#include "server/queue.h"
+#include "server/run/queue.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -150,7 +150,7 @@ void bl_completion_end_text(bl_generation *g, bl_request *own)
         c->retry_after = own->retry_after;
     }
     if (c->parked)
-        bl_trail_join(&c->rq->trail, &own->trail);
+        bl_request_trace_join(&c->rq->trail, &own->trail);
     if (--c->left == 0)
         waits = finish_client(c);
     pthread_mutex_unlock(&c->lock);

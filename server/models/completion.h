@@ -7,8 +7,8 @@
 #ifndef BL_SERVER_MODELS_COMPLETION_H
 #define BL_SERVER_MODELS_COMPLETION_H
 
-#include "server/models/text.h"
-#include "server/stream.h"
+#include "server/http/stream.h"
+#include "server/models/text_model.h"
 
 enum { BL_MOST_TEXTS = 128 /* of one request */ };
 

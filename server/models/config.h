@@ -56,7 +56,7 @@ typedef struct bl_model_config {
     int ninputs, noutputs;
     bl_config_tensor *inputs, *outputs;
     const char *entry; /* of the program; NULL: the only one, or "main" */
-    /* parameters of a text model; NULL: as is usual (text.h) */
+    /* parameters of a text model; NULL: as is usual (text_model.h) */
     const char *tokens, *position, *logits, *end;
     const char *text; /* the input that clients give it as texts (text_input.h), or NULL: it writes them, or has no tokenizer */
     const char *mask, *types;

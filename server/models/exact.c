@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Plans for runs of one size.  Where the number of rows is a constant, and of a text that of its tokens, the compiler knows how
  * far each loop goes; such a plan takes the model's place for runs of just that size.  All plans of an instance read the same
- * weights. Each may keep panels of its own that it makes of them (engine/plan/keep.c): a plan that would take these over
+ * weights. Each may keep panels of its own that it makes of them (engine/plan/kept_values.c): a plan that would take these over
  * MOST_BYTES is released. */
-#include "server/models/internal.h"
+#include "server/models/models_internal.h"
 
 #include "engine/base/log.h"
-#include "server/models/text.h"
+#include "server/models/text_model.h"
 
 #include <string.h>
 

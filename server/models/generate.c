@@ -2,11 +2,11 @@
 /* The generate extension: a document whose members are the inputs of a model, answered with one whose members are its outputs.
  * "text_input" and "text_output" also stand for the only input and output that are texts.  A model answers once, so the stream
  * has one event; the texts of a text model are completion.c's. */
-#include "server/models/infer.h"
+#include "server/models/model_infer.h"
 
 #include "engine/base/clock.h"
 #include "proto/encode.h"
-#include "server/handlers.h"
+#include "server/http/handlers.h"
 #include "server/models/generation.h"
 
 #include <stdlib.h>

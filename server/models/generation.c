@@ -6,7 +6,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/fault.h"
 #include "proto/utf8.h"
-#include "server/queue.h"
+#include "server/run/queue.h"
 
 #include <math.h>
 #include <stdlib.h>

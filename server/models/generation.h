@@ -9,8 +9,8 @@
 
 #include "server/models/completion.h"
 #include "server/models/pages.h"
-#include "server/models/sequence.h"
-#include "server/residents.h"
+#include "server/models/sequences.h"
+#include "server/store/eviction.h"
 enum {
     BL_MOST_UNREAD = 256 * 1024 /* events that wait for their client; then the text does */
 };
@@ -25,7 +25,7 @@ typedef struct bl_text_part {
 /* What the texts of a run remember, a row for each, and perhaps rows that nobody has: as many parts as the model has pasts.
  * Counted by texts that have a row.  Worker's thread, but for the release. */
 typedef struct bl_text_memory {
-    bl_resident resident; /* first; once a run is over that had it, where the host does not see it */
+    bl_evictable evictable; /* first; once a run is over that had it, where the host does not see it */
     atomic_int refs;
     bl_worker *worker;
     int64_t rows;
@@ -90,7 +90,7 @@ struct bl_generation {
     int64_t at;            /* the row that it is there */
     bl_generation *beside; /* the next of its texts */
     int64_t *vars;         /* of a run that it leads, as those below; calloc'd once for all of them */
-    bl_held **inputs;
+    bl_device_tensor **inputs;
     bl_buffer **buffers, **outputs;
 
     /* under the completion's lock */

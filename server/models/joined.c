@@ -3,7 +3,7 @@
 
 #include "engine/base/clock.h"
 #include "server/access/access.h"
-#include "server/models/infer.h"
+#include "server/models/model_infer.h"
 
 #include <string.h>
 

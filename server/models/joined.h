@@ -4,7 +4,7 @@
 #ifndef BL_SERVER_MODELS_JOINED_H
 #define BL_SERVER_MODELS_JOINED_H
 
-#include "server/exec.h"
+#include "server/run/exec.h"
 
 /* The named dimension along which runs of an entry are joined; NULL: they are not. */
 const char *bl_joined_along(const bl_program *program, int entry);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* Loading a model, on a loader's thread: every version that the policy wants and that is not there as its files are.  Each is
  * published when it is whole; until then, and if it fails, the one before it serves. */
-#include "server/models/internal.h"
+#include "server/models/models_internal.h"
 
 #include "engine/base/clock.h"
 #include "engine/base/fault.h"
 #include "engine/base/log.h"
 #include "engine/base/map.h"
-#include "server/models/infer.h"
+#include "server/models/model_infer.h"
 #include "server/models/pages.h"
-#include "server/models/text.h"
 #include "server/models/text_input.h"
-#include "server/storage.h"
-#include "server/variants.h"
+#include "server/models/text_model.h"
+#include "server/programs/variants.h"
+#include "server/store/storage.h"
 
 #include <stdio.h>
 #include <stdlib.h>

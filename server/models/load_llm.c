@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Language models from their files: what proto/llm makes of them, and a text model. */
-#include "server/models/internal.h"
+#include "server/models/models_internal.h"
 
 #include "engine/base/log.h"
 #include "proto/gguf/gguf.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* ONNX models from their files: their programs, and what a program does not say of inputs and outputs. */
-#include "server/models/internal.h"
+#include "server/models/models_internal.h"
 
-#include "server/program_onnx.h"
+#include "server/programs/program_onnx.h"
 
 static const bl_onnx_port *copy_ports(bl_arena *arena, const bl_onnx_port *from, int count)
 {

@@ -5,9 +5,9 @@
 #include "engine/base/fault.h"
 #include "engine/base/log.h"
 #include "server/models/completion.h"
-#include "server/models/infer.h"
-#include "server/models/sequence.h"
-#include "server/shelf.h"
+#include "server/models/model_infer.h"
+#include "server/models/sequences.h"
+#include "server/store/registry.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -215,7 +215,7 @@ bl_status bl_model_get(bl_request *rq, bl_model_version **out)
     *out = NULL;
     if (version != NULL && (number == 0 || number > INT64_MAX || strspn(version, "0123456789") != strlen(version)))
         return bl_fail(&rq->err, BL_EINVAL, "\"%.40s\" is no version", version);
-    shared = bl_shelf_shared(rq->server->shelf, rq->owner, "model", rq->param[0], &other);
+    shared = bl_registry_shared(rq->server->registry, rq->owner, "model", rq->param[0], &other);
     pthread_mutex_lock(&models->lock);
     model = bl_models_find(models, rq->owner, rq->param[0]);
     *out = pick(model, number);

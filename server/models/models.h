@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Hosted models: programs with versions, served as the Open Inference Protocol has it.  They come from a folder, NAME/VERSION/,
  * that is watched for changes, or from the request that loads them.  Thread: any, but for the start and the end. */
-#ifndef BL_SERVER_MODELS_MODELS_H
-#define BL_SERVER_MODELS_MODELS_H
+#ifndef BL_SERVER_MODELS_H
+#define BL_SERVER_MODELS_H
 
-#include "server/server.h"
+#include "server/ops/server.h"
 
 /* After the queues are there; begins to load what the settings say. */
 BL_NODISCARD bl_status bl_models_create(bl_server *server, bl_models **out, bl_err *err);

@@ -3,9 +3,9 @@
 
 #include "engine/base/fault.h"
 #include "engine/base/log.h"
-#include "server/models/text.h"
-#include "server/residents.h"
-#include "server/shelf.h"
+#include "server/models/text_model.h"
+#include "server/store/eviction.h"
+#include "server/store/registry.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -134,7 +134,7 @@ bl_status bl_pages_create(bl_model_instance *instance, int64_t count, bool share
 static void free_away(bl_pages *p, bl_page *page)
 {
     p->naway -= page->away != NULL;
-    bl_resident_free_copy(p->program->worker, page->away, p->page_bytes);
+    bl_evictable_free_copy(p->program->worker, page->away, p->page_bytes);
     page->away = NULL;
 }
 
@@ -167,7 +167,7 @@ void bl_pages_destroy(bl_pages *p)
             free(page);
         }
     pthread_mutex_lock(&p->lock);
-    bl_shelf_refund(p->server->shelf, p->program->owner, p->charged);
+    bl_registry_refund(p->server->registry, p->program->owner, p->charged);
     p->count = p->nfree = p->here.count = p->naway = 0;
     unlock_pages(p);
     pthread_mutex_destroy(&p->lock);
@@ -208,11 +208,11 @@ static void take_out(order *o, bl_page *page)
 /* The program's owner is charged for all places, and a text's owner for its pages: each place counts once. */
 static void count_lent(bl_pages *p, bool lent)
 {
-    bl_shelf *shelf = p->server->shelf;
+    bl_registry *registry = p->server->registry;
     bl_err ignored = {0};
     if (lent)
-        bl_shelf_refund_of(shelf, p->program->owner, p->page_bytes, 0);
-    else if (bl_shelf_charge_of(shelf, p->program->owner, p->page_bytes, 0, false, &ignored) != BL_OK)
+        bl_registry_refund_of(registry, p->program->owner, p->page_bytes, 0);
+    else if (bl_registry_charge_of(registry, p->program->owner, p->page_bytes, 0, false, &ignored) != BL_OK)
         bl_log(BL_LOG_ERROR, "bug: the owner of a program has no account");
 }
 
@@ -298,7 +298,7 @@ static void list_page(bl_pages *p, bl_page *page, uint64_t behind, uint32_t owne
 static bl_status hold_page(bl_pages *p, const bl_text_pages *text, bl_page *page, bl_err *err)
 {
     if (page->texts == 0) {
-        BL_TRY(bl_shelf_charge_of(p->server->shelf, text->owner, p->page_bytes, 0, true, err));
+        BL_TRY(bl_registry_charge_of(p->server->registry, text->owner, p->page_bytes, 0, true, err));
         page->payer = text->owner;
         if (page->place >= 0)
             count_lent(p, true);
@@ -321,7 +321,7 @@ static void leave_page(bl_pages *p, bl_page *page)
     if (--page->texts > 0)
         return;
     p->changed = true;
-    bl_shelf_refund_of(p->server->shelf, page->payer, p->page_bytes, 0);
+    bl_registry_refund_of(p->server->registry, page->payer, p->page_bytes, 0);
     if (page->place >= 0)
         count_lent(p, false);
     if (page->number != 0)
@@ -439,7 +439,7 @@ static bl_status send_away(bl_pages *p, bl_page *page, bl_err *err)
         st = bl_buffer_read(p->program->states[p->state[i]].buffer, (size_t)page->place * p->bytes[i], copy + at, p->bytes[i],
                             err);
     if (st != BL_OK) {
-        bl_resident_free_copy(p->program->worker, copy, p->page_bytes);
+        bl_evictable_free_copy(p->program->worker, copy, p->page_bytes);
         return st;
     }
     page->away = copy;
@@ -520,13 +520,13 @@ static bl_status widen(bl_pages *p, int64_t count, bl_err *err)
         bl_status st = BL_OK;
         if (more == 0)
             continue;
-        BL_TRY(bl_shelf_charge(p->server->shelf, program->owner, more, false, err));
+        BL_TRY(bl_registry_charge(p->server->registry, program->owner, more, false, err));
         st = bl_pool_alloc_exact(pool, bytes, &wide, err);
         if (st == BL_OK)
             st = bl_buffer_copy(wide, 0, state->buffer, 0, state->bytes, err);
         if (st != BL_OK) {
             bl_pool_release(pool, wide);
-            bl_shelf_refund(p->server->shelf, program->owner, more);
+            bl_registry_refund(p->server->registry, program->owner, more);
             return st;
         }
         p->charged += more;

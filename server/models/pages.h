@@ -26,7 +26,7 @@
 #ifndef BL_SERVER_MODELS_PAGES_H
 #define BL_SERVER_MODELS_PAGES_H
 
-#include "server/models/internal.h"
+#include "server/models/models_internal.h"
 
 enum {
     BL_PAGE_TOKENS = 32,

@@ -2,7 +2,7 @@
 /* The form of a program that keeps keys and values in pages (pages.h). */
 #include "server/models/pages.h"
 
-#include "server/models/text.h"
+#include "server/models/text_model.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Which devices the groups of instance_group mean. */
-#include "server/models/infer.h"
+#include "server/models/model_infer.h"
 
 #include <string.h>
 

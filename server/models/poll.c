@@ -3,7 +3,7 @@
  *
  * Hot reload: models whose files changed are loaded again, new ones too, and those whose folder is gone are unloaded.  A change
  * counts when it looks the same twice: files are copied piece by piece. */
-#include "server/models/infer.h"
+#include "server/models/model_infer.h"
 
 #include "engine/base/log.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The ranges of an ONNX model's named dimensions: what the import chose, and less where a device cannot have the largest sizes.
  */
-#include "server/models/internal.h"
+#include "server/models/models_internal.h"
 
 #include "engine/base/log.h"
 

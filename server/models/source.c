@@ -2,7 +2,7 @@
 /* Where models come from: the folder of --models, or the files of a request.  In the folder a model is NAME/VERSION/ with the
  * files of |parts|; a language model is NAME.gguf, or the parts NAME-00001-of-00003.gguf and so on of one, or lies in NAME/ or
  * NAME/VERSION/. */
-#include "server/models/internal.h"
+#include "server/models/models_internal.h"
 
 #include "engine/base/map.h"
 #include "proto/gguf/gguf.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Strings of a model that has them: the program takes and gives their numbers in the model's table.  A string that the table does
  * not have gets a number of the request's own, so that equal ones stay equal and come back as they came. */
-#include "server/models/infer.h"
+#include "server/models/model_infer.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #define BL_SERVER_MODELS_TEXT_INPUT_H
 
 #include "proto/tokenizer.h"
-#include "server/models/text.h"
+#include "server/models/text_model.h"
 
 struct bl_text_input {
     bl_tokenizer *tokenizer;

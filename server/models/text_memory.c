@@ -40,7 +40,7 @@ static size_t part_bytes(const bl_text_memory *m, int i)
 static void drop_copies(bl_text_memory *m)
 {
     for (int i = 0; i < m->count; i++) {
-        bl_resident_free_copy(m->worker, m->parts[i].away, part_bytes(m, i));
+        bl_evictable_free_copy(m->worker, m->parts[i].away, part_bytes(m, i));
         m->parts[i].away = NULL;
     }
 }
@@ -57,7 +57,7 @@ void bl_text_memory_release(bl_text_memory *m)
 {
     if (m == NULL || atomic_fetch_sub(&m->refs, 1) != 1)
         return;
-    bl_resident_remove(&m->resident);
+    bl_evictable_remove(&m->evictable);
     drop_copies(m);
     drop_buffers(m);
     free(m->taken);
@@ -91,38 +91,38 @@ static bl_status copy_row(bl_text_memory *to, int64_t at, const bl_text_memory *
 
 /* ---- waiting on the host */
 
-static bl_text_memory *memory_of(bl_resident *resident)
+static bl_text_memory *memory_of(bl_evictable *evictable)
 {
-    return (bl_text_memory *)resident;
+    return (bl_text_memory *)evictable;
 }
 
-static bool retain_living(bl_resident *resident)
+static bool retain_living(bl_evictable *evictable)
 {
-    return bl_resident_retain_living(&memory_of(resident)->refs);
+    return bl_evictable_retain_living(&memory_of(evictable)->refs);
 }
 
-static void release(bl_resident *resident)
+static void release(bl_evictable *evictable)
 {
-    bl_text_memory_release(memory_of(resident));
+    bl_text_memory_release(memory_of(evictable));
 }
 
 /* What has places may be of two memories, while the later one is being made. */
-static bool may_leave(bl_resident *resident)
+static bool may_leave(bl_evictable *evictable)
 {
-    const bl_text_memory *m = memory_of(resident);
+    const bl_text_memory *m = memory_of(evictable);
     bool may = !m->busy;
     for (int i = 0; i < m->count; i++)
         may = may && atomic_load(&m->parts[i].buffer->refs) == 1;
     return may;
 }
 
-static bl_status leave(bl_resident *resident, size_t *bytes, bl_err *err)
+static bl_status leave(bl_evictable *evictable, size_t *bytes, bl_err *err)
 {
-    bl_text_memory *m = memory_of(resident);
+    bl_text_memory *m = memory_of(evictable);
     bl_status st = BL_OK;
     *bytes = 0;
     for (int i = 0; st == BL_OK && i < m->count; i++) {
-        st = bl_resident_copy(m->worker, m->parts[i].buffer, part_bytes(m, i), &m->parts[i].away, err);
+        st = bl_evictable_copy(m->worker, m->parts[i].buffer, part_bytes(m, i), &m->parts[i].away, err);
         *bytes += part_bytes(m, i);
     }
     if (st != BL_OK) {
@@ -142,32 +142,32 @@ static bl_status wake(bl_text_memory *m, bl_err *err)
 {
     bl_status st = BL_OK;
     m->busy = true;
-    if (m->resident.kind == NULL)
+    if (m->evictable.kind == NULL)
         return BL_OK;
     if (m->parts[0].away == NULL) {
-        bl_resident_use(&m->resident);
+        bl_evictable_use(&m->evictable);
         return BL_OK;
     }
     for (int i = 0; st == BL_OK && i < m->count; i++)
-        st = bl_resident_bring(m->worker, m->parts[i].away, part_bytes(m, i), &m->parts[i].buffer, err);
+        st = bl_evictable_bring(m->worker, m->parts[i].away, part_bytes(m, i), &m->parts[i].buffer, err);
     if (st != BL_OK) {
         drop_buffers(m); /* the copies are there still */
         return st;
     }
     drop_copies(m);
-    bl_resident_back(&m->resident);
+    bl_evictable_back(&m->evictable);
     return BL_OK;
 }
 
 void bl_text_memory_let_go(bl_text_memory *m)
 {
-    static const bl_resident_kind kind = {.name = "what texts remember",
-                                          .left = BL_COUNT_TEXTS_OUT,
-                                          .back = BL_COUNT_TEXTS_IN,
-                                          .retain = retain_living,
-                                          .release = release,
-                                          .may_leave = may_leave,
-                                          .leave = leave};
+    static const bl_evictable_kind kind = {.name = "what texts remember",
+                                           .left = BL_COUNT_TEXTS_OUT,
+                                           .back = BL_COUNT_TEXTS_IN,
+                                           .retain = retain_living,
+                                           .release = release,
+                                           .may_leave = may_leave,
+                                           .leave = leave};
     bool whole = m != NULL, hidden = false;
     for (int i = 0; whole && i < m->count; i++) {
         const bl_buffer *buffer = m->parts[i].buffer;
@@ -176,8 +176,8 @@ void bl_text_memory_let_go(bl_text_memory *m)
     }
     if (m != NULL)
         m->busy = false;
-    if (whole && hidden && m->resident.kind == NULL)
-        bl_resident_add(&m->resident, &kind, m->worker);
+    if (whole && hidden && m->evictable.kind == NULL)
+        bl_evictable_add(&m->evictable, &kind, m->worker);
 }
 
 /* ---- in a memory of their own */

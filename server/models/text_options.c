@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a client asks of a text model, by the members of several APIs.  One table has them all. */
-#include "server/models/text.h"
+#include "server/models/text_model.h"
 
 #include "engine/base/near.h"
 

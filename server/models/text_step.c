@@ -6,7 +6,7 @@
 
 #include "engine/base/clock.h"
 #include "server/access/access.h"
-#include "server/queue.h"
+#include "server/run/queue.h"
 
 #include <string.h>
 
@@ -189,7 +189,7 @@ static void take_along(step *s)
     for (; rq != NULL; rq = next) {
         next = rq->next;
         bl_step outcome = BL_STEP_DONE;
-        bl_trail_add(&rq->trail, BL_TIME_QUEUE, rq->queued_ns, s->begin_ns);
+        bl_request_trace_add(&rq->trail, BL_TIME_QUEUE, rq->queued_ns, s->begin_ns);
         if (bl_access_check_time(rq) == BL_OK && has_pages(s, rq, &outcome)) {
             join(s, rq);
         } else {
@@ -253,17 +253,17 @@ static bl_status fill_input(const step *s, int i, size_t width, bl_err *err)
 {
     bl_generation *lead = s->lead;
     const bl_model_tensor *tensor = &lead->version->inputs[i];
-    bl_held **held = &lead->inputs[i];
+    bl_device_tensor **held = &lead->inputs[i];
     int64_t dim[16];
     char *to = NULL;
     for (int d = 0; d < tensor->ndim; d++)
         dim[d] = tensor->var[d] >= 0 ? lead->vars[tensor->var[d]] : tensor->dim[d];
-    BL_TRY(bl_held_create(lead->worker, tensor->dtype, tensor->ndim, dim, held, err));
-    to = bl_held_host(*held);
+    BL_TRY(bl_device_tensor_create(lead->worker, tensor->dtype, tensor->ndim, dim, held, err));
+    to = bl_device_tensor_host(*held);
     if (to == NULL)
         return bl_fail(err, BL_ENOMEM, "tokens");
     write_rows(s, i, width, to);
-    BL_TRY(bl_held_flush(*held, err));
+    BL_TRY(bl_device_tensor_flush(*held, err));
     lead->buffers[i] = (*held)->buffer;
     return BL_OK;
 }
@@ -403,7 +403,7 @@ static void end_run(step *s)
 {
     bl_generation *lead = s->lead;
     for (int i = 0; i < lead->version->ninputs; i++) {
-        bl_held_release(lead->inputs[i]);
+        bl_device_tensor_release(lead->inputs[i]);
         lead->inputs[i] = NULL;
     }
     for (int i = 0; i < lead->version->noutputs; i++) {
@@ -487,7 +487,7 @@ static void conclude(const step *s, const bl_err *err)
 {
     for (bl_generation *g = s->lead; g != NULL; g = g->beside) {
         bl_status st = err->status;
-        bl_trail_add(&g->rq->trail, BL_TIME_COMPUTE, s->begin_ns, s->begin_ns + s->took_ns);
+        bl_request_trace_add(&g->rq->trail, BL_TIME_COMPUTE, s->begin_ns, s->begin_ns + s->took_ns);
         g->compute_ns += s->took_ns;
         if (st == BL_OK)
             st = write_on(s, g);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The trace and logging extensions: which inferences are traced, of all models or of one, and what the log tells.  Traces go to
  * the collector of --otlp; a request that brings a traceparent is traced as that says. */
-#include "server/models/internal.h"
+#include "server/models/models_internal.h"
 
 #include "engine/base/log.h"
 #include "proto/encode.h"
-#include "server/handlers.h"
+#include "server/http/handlers.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* A version of a model that is there: what it takes and gives, and its memory. */
-#include "server/models/internal.h"
+#include "server/models/models_internal.h"
 
 #include "engine/base/fault.h"
 #include "proto/encode.h"
 #include "proto/picture.h"
 #include "server/models/answers.h"
-#include "server/models/sequence.h"
-#include "server/models/text.h"
+#include "server/models/sequences.h"
 #include "server/models/text_input.h"
-#include "server/variants.h"
+#include "server/models/text_model.h"
+#include "server/programs/variants.h"
 
 #include <stdio.h>
 #include <stdlib.h>

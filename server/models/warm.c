@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests that a model is asked before anybody else may: what a first run prepares is there then, and a model that cannot run is
  * not published. */
-#include "server/models/infer.h"
+#include "server/models/model_infer.h"
 
 #include <string.h>
 
@@ -43,7 +43,7 @@ static bl_status choose_shape(const bl_model_version *version, const bl_config_w
 }
 
 /* Zeros, or numbers from 0 to 1 that are the same each time. */
-static void fill(const bl_held *held, char *to, bool random)
+static void fill(const bl_device_tensor *held, char *to, bool random)
 {
     size_t each = bl_dtype_bytes(held->dtype);
     uint32_t seed = 1;
@@ -78,9 +78,9 @@ bl_status bl_model_warm(bl_request *rq, bl_model_version *version, bl_model_inst
         const bl_model_tensor *tensor = &version->inputs[i];
         const bl_config_warmup_input *said = find_input(warmup, tensor->name);
         char *to = NULL;
-        BL_TRY(bl_held_create(x->worker, tensor->dtype, tensor->ndim, dim[i], &x->inputs[i], &rq->err));
+        BL_TRY(bl_device_tensor_create(x->worker, tensor->dtype, tensor->ndim, dim[i], &x->inputs[i], &rq->err));
         x->ninputs++;
-        to = bl_held_host(x->inputs[i]);
+        to = bl_device_tensor_host(x->inputs[i]);
         if (to == NULL)
             return bl_fail(&rq->err, BL_ENOMEM, "a warm-up of %zu bytes", x->inputs[i]->bytes);
         fill(x->inputs[i], to, said->random);

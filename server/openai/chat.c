@@ -4,7 +4,7 @@
 
 #include "proto/chat/template.h"
 #include "proto/encode.h"
-#include "server/handlers.h"
+#include "server/http/handlers.h"
 
 #include <cjson/cJSON.h>
 #include <stdlib.h>

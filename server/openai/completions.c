@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/openai/openai.h"
 
-#include "server/handlers.h"
+#include "server/http/handlers.h"
 
 static bl_status complete(bl_request *rq, const bl_text_form *form, const char *id)
 {

@@ -8,7 +8,7 @@
 #include "proto/base64.h"
 #include "proto/encode.h"
 #include "proto/tensor.h"
-#include "server/handlers.h"
+#include "server/http/handlers.h"
 #include "server/models/text_input.h"
 
 #include <math.h>

@@ -5,10 +5,10 @@
 #include "proto/chat/template.h"
 #include "proto/encode.h"
 #include "proto/utf8.h"
-#include "server/drain.h"
-#include "server/handlers.h"
+#include "server/http/handlers.h"
 #include "server/models/models.h"
 #include "server/models/text_input.h"
+#include "server/ops/drain.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Addresses of OpenAI's API (/v1) and of llama.cpp's server, on the machinery of hosted text models.  A handler reads the
  * request's document, makes a completion (server/models/completion.h) of it, and chooses how the texts are told. */
-#ifndef BL_SERVER_OPENAI_OPENAI_H
-#define BL_SERVER_OPENAI_OPENAI_H
+#ifndef BL_SERVER_OPENAI_H
+#define BL_SERVER_OPENAI_H
 
 #include "server/models/generation.h"
 
@@ -14,7 +14,7 @@ typedef struct bl_openai_call {
     bl_completion *c;
 } bl_openai_call;
 
-/* ---- request.c */
+/* ---- openai_request.c */
 /* Read the document and find its model: a text model, of which call->in->version->text is then known. */
 BL_NODISCARD bl_status bl_openai_open(bl_request *rq, bl_openai_call *call);
 /* The same for any model with a tokenizer. */
@@ -41,7 +41,7 @@ const char *bl_openai_make_id(bl_arena *arena, const char *prefix);
 /* The member "messages" as one text, by the model's template. */
 BL_NODISCARD bl_status bl_openai_render(const bl_openai_call *call, bl_text *out);
 
-/* ---- reply.c */
+/* ---- openai_reply.c */
 extern const bl_text_form bl_openai_chat_form, bl_openai_text_form, bl_llama_form;
 void bl_openai_put_usage(const bl_completion *c, bl_text *out);
 void bl_openai_put_model(const bl_completion *c, bl_text *out);

@@ -38,7 +38,7 @@ struct bl_exporter {
     bool started;
     pthread_mutex_t lock; /* guards the members below; not held during a transfer */
     pthread_cond_t some;
-    bl_trail *ring; /* the thread reads |count| trails from |head| on without the lock: only it moves |head| */
+    bl_request_trace *ring; /* the thread reads |count| trails from |head| on without the lock: only it moves |head| */
     size_t head, count;
     atomic_bool ends;
     int64_t end_ns; /* deadline of the end; set before |ends| */
@@ -65,7 +65,7 @@ static bool is_drawn(const bl_exporter *exporter, const unsigned char *trace)
     return value < exporter->limit;
 }
 
-void bl_exporter_begin(bl_exporter *exporter, bl_trail *trail, bool quiet)
+void bl_exporter_begin(bl_exporter *exporter, bl_request_trace *trail, bool quiet)
 {
     uint64_t id[3];
     if (exporter == NULL || (trail->has_parent ? !trail->parent.sampled : quiet))
@@ -79,12 +79,12 @@ void bl_exporter_begin(bl_exporter *exporter, bl_trail *trail, bool quiet)
 
 /* ---- the queue */
 
-static long long span_count(const bl_trail *trail)
+static long long span_count(const bl_request_trace *trail)
 {
     return 1 + (long long)trail->nstays;
 }
 
-void bl_exporter_take(bl_exporter *exporter, const bl_trail *trail)
+void bl_exporter_take(bl_exporter *exporter, const bl_request_trace *trail)
 {
     bool taken = false;
     pthread_mutex_lock(&exporter->lock);

@@ -5,7 +5,7 @@
 #ifndef BL_SERVER_TELEMETRY_EXPORTER_H
 #define BL_SERVER_TELEMETRY_EXPORTER_H
 
-#include "server/telemetry/trail.h"
+#include "server/telemetry/request_trace.h"
 
 typedef struct bl_exporter bl_exporter;
 
@@ -24,14 +24,14 @@ void bl_exporter_destroy(bl_exporter *exporter);
 
 /* Decide whether a request is traced, by its parent's flag or by chance, and assign its span.  |quiet|: trace it only if its
  * parent asks for it.  A NULL exporter traces nothing. */
-void bl_exporter_begin(bl_exporter *exporter, bl_trail *trail, bool quiet);
+void bl_exporter_begin(bl_exporter *exporter, bl_request_trace *trail, bool quiet);
 /* Call when the request has ended: copies the trail if the queue has room. */
-void bl_exporter_take(bl_exporter *exporter, const bl_trail *trail);
+void bl_exporter_take(bl_exporter *exporter, const bl_request_trace *trail);
 
 /* ---- otlp.c */
 /* Write the body of a post: the spans of the trails ring[(first + i) % size], i below |count|.  |epoch_ns| added to bl_clock_ns
  * gives the time since 1970. */
-void bl_otlp_encode(bl_text *out, const bl_exporter_options *options, const char *instance, const bl_trail *ring, size_t size,
-                    size_t first, size_t count, int64_t epoch_ns);
+void bl_otlp_encode(bl_text *out, const bl_exporter_options *options, const char *instance, const bl_request_trace *ring,
+                    size_t size, size_t first, size_t count, int64_t epoch_ns);
 
 #endif

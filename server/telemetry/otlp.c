@@ -52,7 +52,7 @@ static void child_id(const unsigned char *parent, unsigned number, unsigned char
     memcpy(out, &value, sizeof value);
 }
 
-static void begin_span(bl_text *out, const bl_trail *trail, const unsigned char *id, const unsigned char *parent)
+static void begin_span(bl_text *out, const bl_request_trace *trail, const unsigned char *id, const unsigned char *parent)
 {
     char trace[33], hex[17];
     bl_trace_hex(trail->own.trace, sizeof trail->own.trace, trace);
@@ -75,7 +75,7 @@ static void put_times(bl_text *out, int kind, int64_t begin_ns, int64_t end_ns)
 }
 
 /* Attribute names follow the semantic conventions for HTTP servers. */
-static void put_attributes(bl_text *out, const bl_trail *trail)
+static void put_attributes(bl_text *out, const bl_request_trace *trail)
 {
     bl_text_puts(out, ",\"attributes\":[");
     put_text(out, "http.request.method", trail->method);
@@ -98,7 +98,7 @@ static void put_attributes(bl_text *out, const bl_trail *trail)
 }
 
 /* Write the span of the request, and a child span for each interval. */
-static void put_trail(bl_text *out, const bl_trail *trail, int64_t epoch_ns)
+static void put_trail(bl_text *out, const bl_request_trace *trail, int64_t epoch_ns)
 {
     char name[128];
     bool failed = trail->status == 0 || trail->status >= 500;
@@ -122,8 +122,8 @@ static void put_trail(bl_text *out, const bl_trail *trail, int64_t epoch_ns)
     }
 }
 
-void bl_otlp_encode(bl_text *out, const bl_exporter_options *options, const char *instance, const bl_trail *ring, size_t size,
-                    size_t first, size_t count, int64_t epoch_ns)
+void bl_otlp_encode(bl_text *out, const bl_exporter_options *options, const char *instance, const bl_request_trace *ring,
+                    size_t size, size_t first, size_t count, int64_t epoch_ns)
 {
     bl_text_puts(out, "{\"resourceSpans\":[{\"resource\":{\"attributes\":[");
     if (out->failed)

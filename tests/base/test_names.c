@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "server/names.h"
+#include "server/store/names.h"
 
 #include "engine/base/fault.h"
 

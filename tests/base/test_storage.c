@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "server/storage.h"
+#include "server/store/storage.h"
 
 #include "engine/base/file.h"
-#include "server/disk.h"
+#include "server/store/disk.h"
 
 #include <fcntl.h>
 #include <pthread.h>

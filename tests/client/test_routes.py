@@ -60,7 +60,7 @@ class RouteTest(unittest.TestCase):
                     self.record(client.connection, name, called)
                 every_call(client)
             self.assertEqual(0, server.stop())
-        for method, pattern, rest in re.findall(r'^BL_ROUTE\("(\w+)", "([^"]*)"(.*)', (ROOT / "server" / "routes.def").read_text(), re.M):
+        for method, pattern, rest in re.findall(r'^BL_ROUTE\("(\w+)", "([^"]*)"(.*)', (ROOT / "server" / "http" / "routes.def").read_text(), re.M):
             if (method, pattern) not in LEFT_OUT and "BL_ROUTE_ERROROPENAI" not in rest:  # those are for OpenAI's clients
                 with self.subTest(route=f"{method} {pattern}"):
                     whole = re.compile(re.sub(r"\{\w+\}", "[^/]+", pattern))

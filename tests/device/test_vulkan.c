@@ -2,7 +2,7 @@
 /* The Vulkan back end, on every device of the machine, once as it is, once with all copies staged and once with these on a queue
  * of their own, under the validation layer.
  * Without a device all of it is skipped: test_vulkan_choose.c has what needs none. */
-#include "vulkan/internal.h"
+#include "vulkan/vk_internal.h"
 
 #include "engine/base/fault.h"
 #include "tests/device/keep_mapped.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What the Vulkan back end decides and remembers without a driver: which devices it takes, where memory lies, what results mean,
  * and which files it trusts. */
-#include "vulkan/cache.h"
-#include "vulkan/choose.h"
-#include "vulkan/loader.h"
+#include "vulkan/vk_cache.h"
+#include "vulkan/vk_choose.h"
+#include "vulkan/vk_loader.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
  * The words are looked at one instruction at a time; where spirv-val is installed and knows KHR (2024 and later) it must agree.
  */
 #include "engine/render/unit.h"
-#include "vulkan/coopmat.h"
+#include "vulkan/vk_coopmat.h"
 
 #include <setjmp.h>
 #include <shaderc/shaderc.h>

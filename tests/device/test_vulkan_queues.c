@@ -2,7 +2,7 @@
 /* Copies on a queue of their own: whatever of the two queues runs first, within what their semaphores allow, numbers are those of
  * one queue.  Here a device's only queue is taken for two (BEAMLINE_VULKAN_STAGING=2), and what is submitted is held back until
  * the host waits for it: then it goes to the driver in an order drawn at random.  Without a device all of it is skipped. */
-#include "vulkan/internal.h"
+#include "vulkan/vk_internal.h"
 
 #include "tests/device/keep_mapped.h"
 

@@ -122,7 +122,7 @@ class ApiTest(unittest.TestCase):
     page = (ROOT / "docs" / "api.md").read_text()
 
     def test_addresses(self):
-        for method, pattern in re.findall(r'^BL_ROUTE\("(\w+)", "(/api/v1/[^"]*)"', (ROOT / "server" / "routes.def").read_text(), re.M):
+        for method, pattern in re.findall(r'^BL_ROUTE\("(\w+)", "(/api/v1/[^"]*)"', (ROOT / "server" / "http" / "routes.def").read_text(), re.M):
             shown = re.sub(r"\{(\w+)\}", lambda name: name[1].upper(), pattern.removeprefix("/api/v1"))
             with self.subTest(address=f"{method} {shown}"):
                 row = next((line for line in self.page.splitlines() if line.startswith("|") and f"`{shown}`" in line), "")
@@ -131,7 +131,7 @@ class ApiTest(unittest.TestCase):
     def test_addresses_of_models(self):
         """All of docs/models.md's table, which says versions and repositories once for all."""
         rows = (ROOT / "docs" / "models.md").read_text().partition("## All addresses")[2].splitlines()
-        for method, pattern in re.findall(r'^BL_ROUTE\("(\w+)", "(/v2[^"]*)"', (ROOT / "server" / "routes.def").read_text(), re.M):
+        for method, pattern in re.findall(r'^BL_ROUTE\("(\w+)", "(/v2[^"]*)"', (ROOT / "server" / "http" / "routes.def").read_text(), re.M):
             shown = pattern.replace("/versions/{version}", "").replace("/{repository}", "").replace("{name}", "NAME").rstrip("/")
             with self.subTest(address=f"{method} {pattern}"):
                 self.assertTrue(any(line.startswith("|") and f"`{shown}`" in line and method in line for line in rows))
@@ -148,7 +148,7 @@ class NamedTest(unittest.TestCase):
     pages = "\n".join(page.read_text() for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 
     def test_settings(self):
-        for flag in re.findall(r'^BL_SETTING\(\w+, "([\w-]+)"', (ROOT / "server" / "settings.def").read_text(), re.M):
+        for flag in re.findall(r'^BL_SETTING\(\w+, "([\w-]+)"', (ROOT / "server" / "ops" / "settings.def").read_text(), re.M):
             with self.subTest(flag=flag):
                 self.assertTrue(re.search(rf"--{flag}\b|`{flag}`", self.pages), "no page has it")
 
@@ -209,10 +209,10 @@ class LimitsTest(unittest.TestCase):
     page = (ROOT / "docs" / "server.md").read_text()
     fixed = (("proto/json.h", "BL_JSON_VALUES"), ("proto/decode_value.c", "MAX_NAME"), ("proto/wire.h", "BL_WIRE_MAX_DIMS"),
              ("proto/decode.h", "BL_WIRE_MAX_ATTR_ITEMS"), ("proto/decode.h", "BL_WIRE_MAX_REPORTS"), ("server/jobs/report.c", "MOST_ELEMENTS"),
-             ("server/grants.c", "MOST_GRANTS"), ("server/models/sequence.c", "MOST_SEQUENCES"))
+             ("server/store/grants.c", "MOST_GRANTS"), ("server/models/sequences.c", "MOST_SEQUENCES"))
 
     def test_flags(self):
-        for name in re.findall(r'^BL_SETTING\(\w+, "((?:max|key)-[\w-]+)"', (ROOT / "server" / "settings.def").read_text(), re.M):
+        for name in re.findall(r'^BL_SETTING\(\w+, "((?:max|key)-[\w-]+)"', (ROOT / "server" / "ops" / "settings.def").read_text(), re.M):
             with self.subTest(flag=name):
                 self.assertTrue(any(line.startswith("|") and f"`--{name}`" in line for line in self.page.splitlines()))
 

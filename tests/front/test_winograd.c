@@ -2,7 +2,7 @@
 /* Which convolutions are computed by transforms, and with which tiles; and that transforms and their gradients' CORRELATE agree.
  */
 #include "engine/front/winograd.h"
-#include "engine/ir/winograd.h"
+#include "engine/ir/winograd_transforms.h"
 #include "tests/interp/graph.h"
 
 #include <math.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* libFuzzer: the first byte chooses a method, the rest is an address: its path decoded and matched, its query parsed.  No handler
  * is called, so none is linked. */
-#include "server/routes.h"
-#include "server/server.h"
+#include "server/http/routes.h"
+#include "server/ops/server.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What server/request.c has, without the rest of it. */
+/* What server/http/request.c has, without the rest of it. */
 const char *bl_request_query(const bl_request *rq, const char *name)
 {
     for (int i = 0; i < rq->nquery; i++)

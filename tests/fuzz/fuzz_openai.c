@@ -3,11 +3,11 @@
  * server/openai run up to where texts would be written or vectors computed: from there on the functions below stand in for the
  * server.  Each prompt and each row of tokens is touched. */
 #include "engine/base/clock.h"
-#include "server/handlers.h"
+#include "server/http/handlers.h"
+#include "server/http/offload.h"
 #include "server/models/text_input.h"
-#include "server/offload.h"
 #include "server/openai/openai.h"
-#include "server/shelf.h"
+#include "server/store/registry.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -92,7 +92,7 @@ bl_status bl_offload_handler(bl_request *rq)
     abort(); /* the request is on such a thread already */
 }
 
-const char *bl_shelf_shared(bl_shelf *shelf, uint32_t owner, const char *kind, const char *name, uint32_t *other)
+const char *bl_registry_shared(bl_registry *shelf, uint32_t owner, const char *kind, const char *name, uint32_t *other)
 {
     (void)shelf, (void)owner, (void)kind, (void)name, (void)other;
     return NULL;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Random programs over a named number of rows: where the compiler says that rows are apart (engine/ir/rows.c), each row of a run of
+"""Random programs over a named number of rows: where the compiler says that rows are apart (engine/ir/row_axis.c), each row of a run of
 many must be, to the bit, what it is in a run by itself.
 
 A graph grows by any op of the list; the server says whether a node is possible, and what shape it has where there are three rows and

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Random programs that change parts of their states, which are written where they are (engine/sched/region.c), and join what they
-have written (engine/sched/join.c): several runs of several steps, beside the same on a server without moves, where each value of the graph has a
+have written (engine/sched/concat.c): several runs of several steps, beside the same on a server without moves, where each value of the graph has a
 buffer of its own and each update a new one.  All numbers are whole, so the same is the same to the bit."""
 import json
 import random

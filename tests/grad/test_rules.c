@@ -4,7 +4,7 @@
 #include "engine/grad/vjp.h"
 #include "engine/ir/scan.h"
 #include "engine/ir/verify.h"
-#include "engine/ir/winograd.h"
+#include "engine/ir/winograd_transforms.h"
 #include "tests/interp/graph.h"
 
 #include <math.h>

@@ -21,7 +21,7 @@ NAMES = {"INFER": {"infer"}, "RUN": {"run"}, "TRAIN": {"train"}, "ADMIN": {"admi
 
 def routes():
     """(method, pattern, media words, scopes that are enough) of every row of the table."""
-    with open(ROOT + "/server/routes.def") as file:
+    with open(ROOT + "/server/http/routes.def") as file:
         rows = re.findall(r'^BL_ROUTE\("(\w+)", "([^"]+)", \w+, ([^"]+), "[^"]*", ([^,]+),', file.read(), re.M)
     return [(method, pattern, media, set().union(*(NAMES[w] for w in re.findall(r"BL_SCOPE_(\w+)", scope))))
             for method, pattern, media, scope in rows]

@@ -54,7 +54,7 @@ class OpenApi(ServerTest):
         self.assertEqual(set(names), set(self.api["components"]["schemas"]))
 
     def test_paths_are_the_routes(self):
-        with open(ROOT + "/server/routes.def") as file:
+        with open(ROOT + "/server/http/routes.def") as file:
             routes = set(re.findall(r'^BL_ROUTE\("(\w+)", "([^"]+)"', file.read(), re.M))
         described = {(verb.upper(), path) for path, item in self.api["paths"].items() for verb in item if verb != "parameters"}
         self.assertEqual(routes, described)

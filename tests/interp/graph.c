@@ -6,7 +6,7 @@
 #include "engine/ir/eval.h"
 #include "engine/ir/scan.h"
 #include "engine/ir/shape.h"
-#include "engine/ir/winograd.h"
+#include "engine/ir/winograd_transforms.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Graphs as text. */
-#include "engine/ir/matrix.h"
-#include "engine/ir/text.h"
+#include "engine/ir/ir_text.h"
+#include "engine/ir/matrix_unit.h"
 
 #include <math.h>
 #include <setjmp.h>

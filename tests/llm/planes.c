@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* planes FORMAT ROWS COLUMNS: ggml's blocks from standard input, the planes of bl_quant_planes one after the other on standard
  * output. On standard error a line for each plane: its dtype and extents.  For test_quant.py. */
-#include "proto/llm/quant.h"
+#include "proto/llm/repack.h"
 
 #include <stdio.h>
 #include <stdlib.h>

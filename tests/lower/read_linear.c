@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/lower/read_linear.h"
 
-#include "engine/ir/matrix.h"
+#include "engine/ir/matrix_unit.h"
 
 #include <stdarg.h>
 #include <stdio.h>

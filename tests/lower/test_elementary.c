@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* exp, log and sin as exact arithmetic, beside libm's in double precision. */
-#include "engine/interp/kernel.h"
+#include "engine/interp/interp_kernel.h"
 #include "engine/lower/lower.h"
 #include "tests/lower/read_linear.h"
 

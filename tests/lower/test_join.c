@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Kernels joined into one do what they do one after the other. */
-#include "engine/interp/kernel.h"
+#include "engine/interp/interp_kernel.h"
 #include "engine/lower/lower.h"
 #include "tests/lower/read_linear.h"
 

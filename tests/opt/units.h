@@ -3,7 +3,7 @@
 #ifndef BL_TESTS_OPT_UNITS_H
 #define BL_TESTS_OPT_UNITS_H
 
-#include "engine/ir/matrix.h"
+#include "engine/ir/matrix_unit.h"
 
 enum { A_ROWS = 1 << BL_MATRIX_A_ROWS, B_GROUPS = 1 << BL_MATRIX_B_GROUPS, ALL_LAYOUTS = (1 << BL_MATRIX_B_GROUPS) - 1 };
 

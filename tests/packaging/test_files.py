@@ -134,7 +134,7 @@ class Container(unittest.TestCase):
             self.assertRegex(source, r"^docker\.io/library/debian:12")
 
     def test_its_environment_is_settings(self):
-        flags = set(re.findall(r'BL_SETTING\(\w+, "([\w-]+)"', pathlib.Path(ROOT, "server/settings.def").read_text()))
+        flags = set(re.findall(r'BL_SETTING\(\w+, "([\w-]+)"', pathlib.Path(ROOT, "server/ops/settings.def").read_text()))
         for name in re.findall(r"\bBEAMLINE_([A-Z_]+)=", self.stages[1]):
             self.assertIn(name.lower().replace("_", "-"), flags | {"cache"})
 

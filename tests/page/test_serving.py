@@ -68,7 +68,7 @@ class Serving(ServedCase):
         """With -Dpage=false the program has the description alone; a browser gets what test_a_browser_gets_the_page_and_others_get_links has for others."""
         with tempfile.TemporaryDirectory() as folder:
             for folders, wanted in (([], {"openapi.json"}), ([ROOT / "server" / "page"], {"openapi.json", *self.files()})):
-                subprocess.run([sys.executable, ROOT / "server" / "embed.py", f"{folder}/out.c", f"{folder}/out.d", ROOT / "proto" / "openapi.yaml", *folders], check=True)
+                subprocess.run([sys.executable, ROOT / "server" / "http" / "embed.py", f"{folder}/out.c", f"{folder}/out.d", ROOT / "proto" / "openapi.yaml", *folders], check=True)
                 self.assertEqual(wanted, set(re.findall(r'^ {4}\{"([^"]+)"', pathlib.Path(folder, "out.c").read_text(), re.M)))
 
     def test_coded_and_plain_are_the_same(self):

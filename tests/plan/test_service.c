@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Plans in service: what their runs say of them, what is kept between runs, and the better plan that takes a plan's place. */
-#include "engine/plan/internal.h"
+#include "engine/plan/plan_internal.h"
 #include "tests/plan/jobs.h"
 
 #include <math.h>

@@ -31,7 +31,7 @@ static const bl_device_info descriptions[] = {
         .brief_ns = 20000,
     },
     {
-        /* An x86 processor with AVX-512 and AMX, by PoCL 3.1: an Intel Xeon of the fourth generation.  opencl/units.c has the
+        /* An x86 processor with AVX-512 and AMX, by PoCL 3.1: an Intel Xeon of the fourth generation.  opencl/cl_units.c has the
            units. */
         .id = "as:amx",
         .name = "as x86 with AVX-512 and AMX",

@@ -11,7 +11,7 @@
 #include "engine/ir/float8.h"
 #include "engine/ir/rewrite.h"
 #include "engine/sched/region.h"
-#include "engine/search/internal.h"
+#include "engine/search/search_internal.h"
 #include "proto/decode.h"
 #include "tests/opt/units.h"
 #include "tests/search/subjects.h"

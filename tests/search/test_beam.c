@@ -4,7 +4,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/fault.h"
 #include "engine/lower/linear.h"
-#include "engine/search/internal.h"
+#include "engine/search/search_internal.h"
 #include "tests/search/subjects.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The kernel database: what is kept and found again, and what becomes of a file that is damaged, another's, or says nonsense. */
-#include "engine/search/kernels.h"
+#include "engine/search/kernel_store.h"
 #include "engine/search/tuner.h"
 #include "tests/search/subjects.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Who is served when: a device of one thread whose requests take simulated time. */
-#include "server/fair.h"
+#include "server/run/fair.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,0 +1,110 @@
+/* Shared by the files of engine/opt. */
+#ifndef BL_OPT_INTERNAL_H
+#define BL_OPT_INTERNAL_H
+
+#include "engine/base/map.h"
+#include "engine/opt/move.h"
+
+/* The number of a RANGE keeps the order of loops: its upper bits are the axis of the scheduler's nest, its lower bits the
+ * position among the parts of that axis. */
+enum { PART_BITS = 12, FIRST_REDUCE = BL_MAX_DIMS << PART_BITS };
+
+enum { MOST_OPERANDS = 256, PACK_HALVES = 2 };
+
+/* moves.c: list the axes of a new sink. */
+void tune_survey(bl_tune *tune, const bl_node *sink);
+/* |sink| with |range| replaced by |value| where it is used, and by the |n| RANGEs |parts| where a REDUCE binds it. */
+const bl_node *tune_replace(bl_ir *ir, const bl_node *sink, const bl_node *range, const bl_node *value, int n,
+                            const bl_node *const *parts);
+/* Split axis |number|: an outer part takes its position, and an inner part of |kind| has |amount| iterations. */
+bool tune_split(bl_tune *tune, int number, int64_t amount, bl_axis_kind kind);
+/* With |grid|, outer output axes become grid axes; else every RANGE is renumbered with room for its parts. */
+void tune_number_axes(bl_tune *tune, bool grid);
+/* Largest offset from the number of |range| that the inner part of a split may have. */
+int64_t tune_room_behind(const bl_tune *tune, const bl_node *range);
+bool tune_has_stages(const bl_tune *tune);
+int tune_count_items(const bl_tune *tune); /* number of axes that are work-items of a group */
+/* facts.c: all nodes reachable from |roots| without entering a stage, which is another phase of the nest. */
+bl_nodes tune_reach_phase(bl_ir *ir, int n, const bl_node *const *roots);
+/* block.c: is there a STAGE in the loop of |range|? */
+bool tune_holds_stage(bl_tune *tune, const bl_node *range);
+/* Local memory of the stages if they are computed for |n| iterations of |range|: the result plus n times |each|, in bytes. */
+int64_t tune_block_bytes(bl_tune *tune, const bl_node *range, int64_t *each);
+/* Do the current stages fit in tune->local_bytes? */
+bool tune_has_room(bl_tune *tune);
+/* Compute each STAGE in the loop of |range| once for all iterations of the loop. */
+void tune_widen_stages(bl_tune *tune, const bl_node *range);
+/* Give reductions that are computed once per row of a staged nest RANGEs of their own, since the moves that suit them do not
+ * suit the product at the end. The reductions become stages, so that all their readers find the values. */
+void tune_part_reductions(bl_tune *tune);
+/* pack.c */
+/* |group| over 0: the last two axes of the panel have kind MATRIX, and |group| elements of the last one are contiguous. */
+bool tune_pack(bl_tune *tune, int operand, int64_t group);
+/* Pack the float32 operand as its two bfloat16 halves; |group| as in tune_pack. Returns the expression that reads half number
+ * |which| as float32 in place of the LOAD, which the nest still has. If the operand cannot be packed, returns NULL and changes
+ * nothing. */
+const bl_node *pack_halves(bl_tune *tune, int operand, int64_t group, const bl_node *which);
+/* Make the helper: a plain nest that stores each value[i] at index[i], for one value or PACK_HALVES values. Its parameters are
+ * renumbered, starting with the panel. RANGEs in |to| become its loops. */
+bool pack_make_helper(bl_tune *tune, int n, const bl_node *const *value, const bl_node *const *index, bl_ptrmap *to,
+                      bl_packed *packed);
+/* Number those parameters among |below| that |to| lacks as the helper's parameters, from 1 on. False if there are too many. */
+bool pack_renumber(bl_tune *tune, const bl_nodes *below, bl_ptrmap *to, bl_packed *packed);
+/* Let the nest read the panel at |index| instead of |load|. */
+void pack_read_panel(bl_tune *tune, const bl_node *load, const bl_node *index, const bl_packed *packed);
+/* Let the nest use |other| instead of |load|. */
+void tune_replace_load(bl_tune *tune, const bl_node *load, const bl_node *other);
+/* share.c */
+bool tune_share(bl_tune *tune, int operand, int64_t amount);
+/* edges.c */
+bool tune_edges(bl_tune *tune, int operand, int64_t keep);
+/* The output axes that bound loops of sums, by gates, as a bit mask. */
+int64_t edges_gated_axes(bl_tune *tune);
+/* Do gates of the sum contain all comparisons of the gate of |load|, so that the loops of the sum can be trimmed? Otherwise
+ * |keep| gets the output axes for which they do. Axes outside |untiled| become neither loops nor groups. */
+bool edges_end_loops(bl_tune *tune, const bl_node *load, int64_t untiled, int64_t *keep);
+/* score.c */
+bool tune_score(bl_tune *tune, int axis, int64_t amount);
+/* Are there running reductions over |range|, or over any range if it is NULL? */
+bool tune_is_running(const bl_tune *tune, const bl_node *range);
+/* The loop of a reduction that contains costly inner reductions, and in *columns the outputs on which these do not depend, as a
+ * set of tune->free. NULL if there is none. */
+const bl_node *tune_turns(bl_tune *tune, uint64_t *columns);
+/* kblock.c */
+bool tune_kblock(bl_tune *tune, int axis, int64_t amount);
+/* Does a stage fold over |range|, so that store positions need not differ along it? */
+bool tune_folds_over(bl_tune *tune, const bl_node *range);
+/* A new RANGE number after those of all axes, for loops that a move makes; |which| 0 is the outermost. */
+int tune_new_number(const bl_tune *tune, int which);
+/* scatter_invert.c: scatter into local memory; |place| is a loop over outputs inside the work-item. If it is not possible,
+ * returns false, and the nest is invalid. */
+bool tune_send(bl_tune *tune, const bl_node *place);
+/* The folds of values that are sent to positions along an axis. */
+typedef struct tune_sent {
+    int64_t turns;    /* iterations of the longest fold */
+    int64_t bytes;    /* local memory in bytes per position and column */
+    uint64_t columns; /* the other axes on which the folds depend */
+    uint64_t keyed;   /* those of these axes along which values are sent to other positions */
+} tune_sent;
+/* False if there is no fold that depends on |place|, or if some fold that depends on it does not fold sent values. */
+bool tune_find_sent(bl_tune *tune, const bl_node *place, tune_sent *out);
+/* split_k.c */
+bool tune_split_sums(bl_tune *tune, int axis, int64_t parts);
+/* stream_stores.c */
+bool tune_stream(bl_tune *tune, int number);
+/* operands.c */
+const bl_node *tune_operand_load(bl_tune *tune, int operand); /* NULL: there are not as many */
+int tune_operand_number(bl_tune *tune, const bl_node *load);  /* the operand number of |load|; -1 if it is not an operand */
+/* Does this LOAD read a buffer that a helper wrote? */
+bool tune_is_packed(const bl_tune *tune, const bl_node *load);
+
+/* matrix.c */
+bool tune_matrix(bl_tune *tune, int axis, int64_t shape);
+/* May |move| follow a BL_MOVE_MATRIX? Of the axes that BL_MOVE_MATRIX made, only the loops of a work-item may be split
+ * further. */
+bool tune_spares_matrix(const bl_tune *tune, bl_move move);
+/* Is |range| an axis along which BL_MOVE_MATRIX distributed the elements of its tiles, rather than a tile or a scope of the
+ * product? */
+bool tune_deals_elements(const bl_node *range);
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/* The form of a nest whose places fold what was sent to them (scatter_invert.c): as many places to a group as its cache holds the
+ * sums of, since each group looks at all keys; and where keys are many more than places, parts of the keys, with sums of their
+ * own. */
+#include "engine/opt/facts.h"
+
+enum {
+    LEAST_PLACES = 64,    /* fewer are looked through with lanes as fast */
+    LEAST_WORK = 1 << 14, /* comparisons, from which the sums' own memory pays */
+    MOST_COLUMNS = 256,   /* of a group, side by side */
+    CACHE_PART = 2,       /* sums may fill half a core's cache: what is read passes through the other half */
+    GROUPS_PER_UNIT = 2,  /* so that no core waits long for the last group ... */
+    KEYS_TO_PART = 4      /* keys for each place from which those of a part pay for adding up its sums */
+};
+
+/* The outputs along which folds differ and everything lies side by side: the last such axis. */
+static const bl_node *column_axis(facts *f, uint64_t columns)
+{
+    bl_tune *tune = f->tune;
+    for (int i = tune->naxes - 1; i >= 0; i--) {
+        const bl_node *range = tune->axis[i].range;
+        if (tune->axis[i].output && bl_is_fixed(range) && (columns & bl_free_bit(&tune->free, range)) != 0 &&
+            facts_all_contiguous(f, range))
+            return range;
+    }
+    return NULL;
+}
+
+/* How many columns a group has, in whole vectors if there are so many: a few where each column has keys of its own, and so groups
+ * share none; else many. */
+static int64_t count_columns(const facts *f, const bl_target *target, const bl_node *range, bool keyed)
+{
+    int64_t extent = bl_extent_of(range), lanes = tile_lanes(f, target, range), most = keyed ? lanes : MOST_COLUMNS;
+
+    for (int64_t parts = (extent + most - 1) / most; parts <= extent / lanes; parts++) {
+        int64_t each = ((extent + parts - 1) / parts + lanes - 1) / lanes * lanes;
+        if (each <= extent)
+            return each;
+    }
+    return lanes;
+}
+
+/* How many places a group has: all that fit, but that each core has some.  Of single columns, whose keys are most of what is
+ * read, one group for each. */
+static int64_t count_places(const facts *f, const bl_target *target, const bl_node *place, int64_t bytes, int64_t columns)
+{
+    int64_t extent = bl_extent_of(place), groups = 1, fit = f->tune->local_bytes / (bytes * columns);
+    int64_t wanted = (int64_t)target->units * (columns > 1 ? GROUPS_PER_UNIT : 1), share = 0;
+
+    for (int i = 0; i < f->tune->naxes; i++) {
+        const bl_node *range = f->tune->axis[i].range;
+        if (range != place && range->sub == BL_AXIS_GLOBAL && groups < wanted)
+            groups = bl_extent_of(range) < wanted ? groups * bl_extent_of(range) : wanted;
+    }
+    share = groups < wanted ? (extent - 1) / (wanted / groups) + 1 : extent;
+    fit = fit < extent ? fit : extent;
+    return share < fit ? share : fit;
+}
+
+static bool turn_round(facts *f, const bl_target *target, const bl_node *place, const tune_sent *sent)
+{
+    bl_tune *tune = f->tune;
+    const bl_node *column = column_axis(f, sent->columns);
+    bool keyed = column != NULL && (sent->keyed & bl_free_bit(&tune->free, column)) != 0;
+    int64_t columns = 1, places = 0;
+
+    if (column != NULL)
+        columns = column->sub == BL_AXIS_LOOP ? bl_extent_of(column) : count_columns(f, target, column, keyed);
+    if (columns > 1 && column->sub == BL_AXIS_GLOBAL &&
+        !bl_tune_apply(tune, (bl_move){BL_MOVE_CHUNK, facts_axis_of(tune, column), columns}))
+        return false;
+    places = count_places(f, target, place, sent->bytes, columns);
+    if (places < 2 || !bl_tune_apply(tune, (bl_move){BL_MOVE_SEND, facts_axis_of(tune, place), places}))
+        return false;
+    stage_vectorise(tune, target);
+    return target->max_turns == 0 || bl_tune_limit_turns(tune, target->max_turns);
+}
+
+/* An axis whose places fold what was sent to them, if that is worth it. */
+static const bl_node *find_places(bl_tune *tune, tune_sent *sent)
+{
+    for (int i = 0; i < tune->naxes; i++) {
+        const bl_node *place = tune->axis[i].range;
+        if (tune->axis[i].output && bl_extent_of(place) >= LEAST_PLACES && tune_find_sent(tune, place, sent) &&
+            sent->turns > (LEAST_WORK - 1) / bl_extent_of(place))
+            return place;
+    }
+    return NULL;
+}
+
+/* Few places and one column: each core has a part of the keys. */
+static bool part_keys(bl_tune *tune, const bl_target *target, const bl_node *place, const tune_sent *sent)
+{
+    if (sent->columns != 0 || target->units < 2 || sent->turns / KEYS_TO_PART < bl_extent_of(place) * (int64_t)target->units)
+        return false;
+    for (int i = 0; i < tune->naxes; i++) {
+        if (!tune->axis[i].output && bl_tune_apply(tune, (bl_move){BL_MOVE_SPLIT, i, target->units}))
+            return true;
+    }
+    return false;
+}
+
+bool sent_nest(facts *f, const bl_target *target)
+{
+    bl_tune *tune = f->tune, before = *tune;
+    int64_t budget = target->cache_bytes / CACHE_PART;
+    tune_sent sent;
+    const bl_node *place = find_places(tune, &sent);
+
+    if (place == NULL)
+        return false;
+    budget = budget < (int64_t)target->local_bytes ? budget : (int64_t)target->local_bytes;
+    tune->local_bytes = tune->local_bytes < budget ? tune->local_bytes : budget;
+    if (part_keys(tune, target, place, &sent))
+        place = find_places(tune, &sent);
+    facts_init(f, tune);
+    if (place != NULL && turn_round(f, target, place, &sent))
+        return true;
+    *tune = before;
+    tune_survey(tune, tune->sink);
+    facts_init(f, tune);
+    return false;
+}

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+/* SEND: a sum of what was sent to each place, as of where(key(s) == place, value(s), 0) over s, looks at every s for each place.
+ * Turned round, each s finds its place:
+ *
+ *   for all places of a work-item: sum[place] = 0                a STAGE that folds
+ *   for s
+ *     if key(s) is one of these places: sum[key(s)] += value(s)
+ *   ... what reads the sum of a place
+ *
+ * What is added to one place is added in the same order as before, so the sums are the same to the bit.  Any fold can be turned
+ * round so, and a nest's folds over one axis of places are all of them, each in memory of its own. */
+#include "engine/base/size.h"
+#include "engine/ir/eval.h"
+#include "engine/ir/gate.h"
+#include "engine/ir/rewrite.h"
+#include "engine/opt/opt_internal.h"
+
+enum { MOST_COLUMNS = 4, MOST_FOLDS = 4, MOST_TURNS = 4 }; /* loops over outputs inside a work-item, folds, loops over s */
+
+/* A fold over what was sent to each place. */
+typedef struct sent {
+    const bl_node *fold;
+    const bl_node *key;   /* of an s: an integer */
+    const bl_node *first; /* the first of the work-item's places, INDEX */
+    const bl_node *value; /* of an s */
+    const bl_node *none;  /* of an s that was not sent there; NULL: it changes nothing in the fold */
+    bl_clauses besides;   /* what must hold too */
+} sent;
+
+typedef struct turning {
+    bl_tune *tune;
+    bl_ir *ir;
+    const bl_node *place; /* the RANGE of places */
+    int ncolumns;
+    const bl_node *column[MOST_COLUMNS];
+    int64_t elements; /* of a fold: its places and columns, of which keys may reach fewer */
+} turning;
+
+/* ---- what was sent */
+
+/* Is |node| a place of the work-item, counted from |*first| on: that and the RANGE of places? */
+static bool is_place(bl_tune *tune, const bl_node *place, const bl_node *node, const bl_node **first)
+{
+    const bl_node *term[BL_MAX_DIMS], *index = bl_as_index(tune->ir, node);
+    int64_t coefficient[BL_MAX_DIMS], constant = 0;
+    int n = index == NULL ? -1 : bl_index_terms(index, BL_MAX_DIMS, term, coefficient, &constant);
+    bool found = false;
+
+    for (int i = 0; i < n; i++) {
+        if (term[i] != place && bl_depends(tune, term[i], place))
+            return false;
+        found = found || (term[i] == place && coefficient[i] == 1);
+    }
+    if (found)
+        *first = bl_replace(tune->ir, index, place, bl_index(tune->ir, 0));
+    return found;
+}
+
+/* Of the clauses of |condition| the one that compares a key with the place, and the others. */
+static bool find_key(bl_tune *tune, const bl_node *place, const bl_node *condition, sent *out)
+{
+    bl_clauses all = {0};
+
+    if (condition->lanes > 1 || !bl_clauses_add(&all, condition))
+        return false;
+    for (int i = 0; i < all.count; i++) {
+        const bl_node *equal = all.at[i];
+        bool compares = false;
+        for (int k = 0; out->key == NULL && equal->op == BL_OP_CMPEQ && k < 2 && !compares; k++) {
+            compares = is_place(tune, place, equal->src[k], &out->first) && !bl_depends(tune, equal->src[1 - k], place);
+            out->key = compares ? equal->src[1 - k] : NULL;
+        }
+        if (!compares)
+            out->besides.at[out->besides.count++] = equal;
+    }
+    return out->key != NULL;
+}
+
+/* Does it make no difference whether |none| is folded once more, or never?  |*wanted|: it must be, once. */
+static bool changes_nothing(const bl_node *fold, const bl_node *value, const bl_node *none, bool *wanted)
+{
+    bl_dtype dtype = (bl_dtype)fold->dtype;
+
+    *wanted = false;
+    if (!bl_is_const(none))
+        return false;
+    if (bl_const_value(none).u == bl_fold_identity((bl_op)fold->sub, dtype).u)
+        return true;
+    *wanted = bl_dtype_is_int(dtype) &&
+              ((fold->sub == BL_OP_MAX && none->hi <= value->lo) || (fold->sub == BL_OP_MIN && none->lo >= value->hi));
+    return *wanted;
+}
+
+/* Is there a fold within |fold| that differs from place to place, or goes over a RANGE that |fold| goes over? */
+static bool folds_again(bl_tune *tune, const bl_node *place, const bl_node *fold)
+{
+    bl_nodes below = bl_reach(tune->ir, 1, &fold->src[0], false);
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *node = below.at[i];
+        if (node->op == BL_OP_REDUCE && bl_depends(tune, node, place))
+            return true;
+        for (uint32_t k = 1; k < fold->nsrc; k++) {
+            if (bl_binds(node, fold->src[k]))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* |value| as where(*condition, out->value, *none); a cast of one is one of casts. */
+static bool take_apart(bl_ir *ir, const bl_node *value, sent *out, const bl_node **condition, const bl_node **none)
+{
+    bl_dtype dtype = (bl_dtype)value->dtype;
+    const bl_node *where = value->op == BL_OP_CAST ? value->src[0] : value;
+
+    if (where->op == BL_OP_WHERE) {
+        *condition = where->src[0];
+        out->value = bl_cast(ir, dtype, where->src[1]);
+        *none = bl_cast(ir, dtype, where->src[2]);
+    } else {
+        *condition = where;
+        out->value = bl_const_int(ir, dtype, 1);
+        *none = bl_const_int(ir, dtype, 0);
+    }
+    return where->op == BL_OP_WHERE || (where != value && where->dtype == BL_BOOL);
+}
+
+static bool find_sent(bl_tune *tune, const bl_node *place, const bl_node *fold, sent *out)
+{
+    const bl_node *condition = NULL, *none = NULL;
+    bool wanted = false;
+
+    *out = (sent){.fold = fold};
+    if (fold->arg != 1 || fold->lanes > 1 || fold->nsrc - 1 > MOST_TURNS || folds_again(tune, place, fold))
+        return false;
+    for (uint32_t i = 1; i < fold->nsrc; i++) {
+        if (fold->src[i]->sub != BL_AXIS_REDUCE)
+            return false;
+    }
+    if (!take_apart(tune->ir, fold->src[0], out, &condition, &none) || !find_key(tune, place, condition, out) ||
+        !changes_nothing(fold, out->value, none, &wanted))
+        return false;
+    out->none = wanted ? none : NULL;
+    return true;
+}
+
+/* All folds that differ from place to place, if each is one over what was sent there; else 0. */
+static int find_all(bl_tune *tune, const bl_node *place, sent out[MOST_FOLDS])
+{
+    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
+    int n = 0;
+
+    for (size_t i = 0; i < below.count; i++) {
+        if (below.at[i]->op != BL_OP_REDUCE || !bl_depends(tune, below.at[i], place))
+            continue;
+        if (n == MOST_FOLDS || !find_sent(tune, place, below.at[i], &out[n]))
+            return 0;
+        n++;
+    }
+    return n;
+}
+
+bool tune_find_sent(bl_tune *tune, const bl_node *place, tune_sent *out)
+{
+    sent folds[MOST_FOLDS];
+    int n = find_all(tune, place, folds);
+
+    *out = (tune_sent){0};
+    for (int i = 0; i < n; i++) {
+        const bl_node *fold = folds[i].fold;
+        uint64_t free = bl_free_get(&tune->free, fold) & ~bl_free_bit(&tune->free, place);
+        int64_t turns = bl_free_size(&tune->free, bl_free_bound(&tune->free, fold));
+        out->turns = turns > out->turns ? turns : out->turns;
+        out->bytes += (int64_t)bl_dtype_local_bytes((bl_dtype)fold->dtype);
+        out->columns |= free;
+        out->keyed |= free & bl_free_get(&tune->free, folds[i].key);
+        for (int k = 0; k < folds[i].besides.count; k++)
+            out->keyed |= free & bl_free_get(&tune->free, folds[i].besides.at[k]);
+    }
+    return n > 0;
+}
+
+/* ---- turned round */
+
+/* The element of |place|, counted from the work-item's first, for the |columns|. */
+static const bl_node *element_of(const turning *t, const bl_node *place, const bl_node *const *columns)
+{
+    for (int i = 0; i < t->ncolumns; i++)
+        place = bl_add(t->ir, bl_mul(t->ir, place, t->column[i]->src[0]), columns[i]);
+    return place;
+}
+
+/* Is the key of |s| one of the work-item's places?  Asked before it becomes an INDEX, which a device may hold in 32 bits. */
+static const bl_node *is_here(const turning *t, const sent *s)
+{
+    bl_ir *ir = t->ir;
+    bl_dtype dtype = (bl_dtype)s->key->dtype;
+    const bl_node *end = bl_add(ir, s->first, t->place->src[0]), *last = bl_sub(ir, end, bl_index(ir, 1));
+    const bl_node *low = bl_not(ir, bl_less(ir, s->key, bl_cast(ir, dtype, s->first)));
+    return bl_and(ir, low, bl_not(ir, bl_less(ir, bl_cast(ir, dtype, last), s->key)));
+}
+
+static const bl_node *clamped(bl_ir *ir, const bl_node *node, const bl_node *last)
+{
+    const bl_node *zero = node->dtype == BL_INDEX ? bl_index(ir, 0) : bl_const_int(ir, (bl_dtype)node->dtype, 0);
+    return bl_alu2(ir, BL_OP_MAX, bl_alu2(ir, BL_OP_MIN, node, last), zero);
+}
+
+/* Which of them; within them, as bounds know, where it is none.  (They do not know it of an uint64.) */
+static const bl_node *which_place(const turning *t, const sent *s)
+{
+    bl_ir *ir = t->ir;
+    bl_dtype dtype = (bl_dtype)s->key->dtype;
+    const bl_node *at = bl_sub(ir, s->key, bl_cast(ir, dtype, s->first));
+    at = bl_cast(ir, BL_INDEX, clamped(ir, at, bl_const_int(ir, dtype, t->place->hi)));
+    return clamped(ir, at, bl_index(ir, t->place->hi));
+}
+
+/* What a nest reads in place of the fold, which is its number |which|. */
+static const bl_node *turned(const turning *t, const sent *s, int which)
+{
+    bl_ir *ir = t->ir;
+    const bl_node *own[MOST_TURNS + MOST_COLUMNS], *gate = NULL, *at = NULL, *store = NULL, *sum = NULL;
+    int nturns = (int)(s->fold->nsrc - 1), n = nturns + t->ncolumns;
+    bl_ptrmap to;
+
+    bl_ptrmap_init(&to, bl_ir_arena(ir));
+    for (int i = 0; i < n; i++) { /* the columns innermost: they lie side by side, and have one key */
+        const bl_node *range = i < nturns ? s->fold->src[1 + i] : t->column[i - nturns];
+        own[i] = bl_range(ir, tune_new_number(t->tune, i), BL_AXIS_LOOP, range->src[0]);
+        bl_ptrmap_put(&to, range, own[i]);
+    }
+    gate = bl_substitute(ir, is_here(t, s), &to);
+    at = bl_substitute(ir, which_place(t, s), &to);
+    bl_ptrmap_put(&to, t->place, at);
+    for (int i = 0; i < s->besides.count; i++)
+        gate = bl_and(ir, gate, bl_substitute(ir, s->besides.at[i], &to));
+    store = bl_store(ir, bl_local(ir, which, (bl_dtype)s->fold->dtype, t->elements), element_of(t, at, own + nturns),
+                     bl_substitute(ir, s->value, &to), gate);
+    sum = bl_load(ir, bl_stage_over(ir, s->fold->sub, 1, &store, n, own), element_of(t, t->place, t->column), NULL);
+    return s->none == NULL ? sum : bl_alu2(ir, (bl_op)s->fold->sub, sum, s->none);
+}
+
+/* The loops over outputs that |folds| stand in, but for that of places.  False where something is in the way: lanes, copies,
+ * work-items, or a named extent, whose columns would lie anywhere; or where the sums are more than any memory has. */
+static bool find_columns(turning *t, int n, const sent *folds)
+{
+    for (int i = 0; i < t->tune->naxes; i++) {
+        const bl_node *range = t->tune->axis[i].range;
+        bool column = false;
+        if (range->sub != BL_AXIS_GLOBAL && range->sub != BL_AXIS_LOOP && range->sub != BL_AXIS_REDUCE)
+            return false;
+        for (int k = 0; k < n; k++)
+            column = column || (range->sub == BL_AXIS_LOOP && range != t->place && bl_depends(t->tune, folds[k].fold, range));
+        if (!column)
+            continue;
+        if (t->ncolumns == MOST_COLUMNS || !bl_is_fixed(range))
+            return false;
+        t->column[t->ncolumns++] = range;
+        if (!bl_i64_mul(t->elements, bl_extent_of(range), &t->elements))
+            return false;
+    }
+    return t->elements <= INT32_MAX;
+}
+
+bool tune_send(bl_tune *tune, const bl_node *place)
+{
+    turning t = {.tune = tune, .ir = tune->ir, .place = place, .elements = place->hi + 1};
+    sent folds[MOST_FOLDS];
+    int n = find_all(tune, place, folds);
+    bl_ptrmap to;
+
+    if (n == 0 || !find_columns(&t, n, folds))
+        return false;
+    bl_ptrmap_init(&to, bl_ir_arena(t.ir));
+    for (int i = 0; i < n; i++)
+        bl_ptrmap_put(&to, folds[i].fold, turned(&t, &folds[i], i));
+    tune_survey(tune, bl_substitute(t.ir, tune->sink, &to));
+    return bl_ir_status(t.ir, NULL) == BL_OK;
+}
+
+bool bl_tune_has_sent(bl_tune *tune)
+{
+    tune_sent found;
+    for (int i = 0; i < tune->naxes; i++) {
+        if (tune->axis[i].output && tune_find_sent(tune, tune->axis[i].range, &found))
+            return true;
+    }
+    return false;
+}

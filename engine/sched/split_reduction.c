@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/* A reduction of very many elements to very few has nothing to run side by side: it becomes two, the first over rows of a partial
+ * result that gets a buffer. */
+#include "engine/ir/shape.h"
+#include "engine/sched/sched_internal.h"
+
+enum {
+    SPLIT_FROM = 32768,   /* elements folded into one; tinygrad's REDUCEOP_SPLIT_THRESHOLD */
+    SPLIT_MOST = 256,     /* partial results */
+    SPLIT_MIN_LENGTH = 64 /* elements left to each */
+};
+
+/* The largest divisor of |extent| that is at most SPLIT_MOST and leaves rows long enough; 1 if there is none. */
+static int64_t parts_of(int64_t extent)
+{
+    int64_t most = extent / SPLIT_MIN_LENGTH < SPLIT_MOST ? extent / SPLIT_MIN_LENGTH : SPLIT_MOST;
+    for (int64_t parts = most; parts > 1; parts--) {
+        if (extent % parts == 0)
+            return parts;
+    }
+    return 1;
+}
+
+/* The folded axis to split: the one with the most constant elements. */
+static int axis_to_split(const bl_node *node)
+{
+    int best = -1;
+    for (int i = 0; i < node->ndim; i++) {
+        const bl_node *dim = node->src[0]->dim[i];
+        if ((node->arg >> i & 1) == 0 || !bl_is_const(dim))
+            continue;
+        if (best < 0 || dim->hi > node->src[0]->dim[best]->hi)
+            best = i;
+    }
+    return best;
+}
+
+static const bl_node *split_one(sched *s, const bl_node *node)
+{
+    bl_ir *ir = s->ir;
+    const bl_node *src = node->src[0], *dim[BL_MAX_DIMS + 1], *partial = NULL;
+    int64_t in = 0, out = 0, parts = 0;
+    uint32_t axes = 0;
+    int axis = axis_to_split(node), n = 0;
+
+    if (!bl_shape_max_count(src->ndim, src->dim, &in) || !bl_shape_max_count(node->ndim, node->dim, &out) || out == 0)
+        return node;
+    if (axis < 0 || src->ndim == BL_MAX_DIMS || in / out < SPLIT_FROM || out >= 4 * (int64_t)s->options->units)
+        return node;
+    parts = parts_of(src->dim[axis]->hi);
+    if (parts == 1)
+        return node;
+    for (int i = 0; i < src->ndim; i++) {
+        if (i == axis) {
+            dim[n] = bl_index(ir, parts);
+            n++;
+            dim[n] = bl_index(ir, src->dim[i]->hi / parts);
+        } else {
+            dim[n] = src->dim[i];
+        }
+        if ((node->arg >> i & 1) != 0)
+            axes |= UINT32_C(1) << n;
+        n++;
+    }
+    partial = bl_contiguous(ir, bl_reduce(ir, (bl_op)node->sub, bl_reshape(ir, src, n, dim), axes));
+    bl_ptrmap_put(&s->halves, partial, s);
+    return bl_reshape(ir, bl_reduce(ir, (bl_op)node->sub, partial, UINT32_C(1) << axis), node->ndim, node->dim);
+}
+
+static const bl_node *split_reduction(void *arg, const bl_node *node, const bl_node *const *src)
+{
+    sched *s = arg;
+    const bl_node *made = bl_node_with(s->ir, node, src);
+
+    return made->op == BL_OP_REDUCE ? split_one(s, made) : made;
+}
+
+void sched_split(sched *s, int nroots, const bl_node **roots)
+{
+    bl_rewrite_tracked(s->ir, nroots, roots, s->depth == 0 ? s->options->ntracked : 0, s->options->tracked, split_reduction, s);
+}

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: MIT */
+/* Values that are computed in stages: for a few iterations of the outer loops of the nest that reads them, into local memory of
+ * the kernel, instead of all at once into a buffer.
+ *
+ * The scores of an attention are such: [L, L] numbers made of [L, d] operands and folded to [L, d] again.  Whoever reads them for
+ * a row of its own, at the canonical loops of its store, can have that row computed just before, by a STAGE: a softmax then runs
+ * in phases over rows that stay in a core's cache, and nothing of size L * L is ever in memory. */
+#include "engine/base/size.h"
+#include "engine/ir/shape.h"
+#include "engine/sched/sched_internal.h"
+
+enum {
+    LEVELS_EACH = 2,      /* of a stage: its own RANGEs, and those of reductions within it */
+    MOST_STAGES = 1000,   /* in a graph: their RANGEs are numbered in an int */
+    SMALL_SERIAL = 16384, /* elements up to which it does not matter how few rows run side by side */
+    SMALL_PART = 8,       /* of what is read for a value may be a bias, or statistics of its rows, and does not count */
+    MOST_AGAIN = 1 << 19, /* bytes of inputs that every iteration of the outer loops reads: a part of a core's cache */
+    COSTLY_AGAIN = 8      /* ops per element from which a value that two phases compute is one of its own: an exp */
+};
+
+static void unstage(sched *s, int position)
+{
+    s->realised[position] = s->costly_again[position] ? INLINE : BUFFERED;
+}
+
+/* What was to be computed from a stage of |position|, in stages itself, was thought to be made of what that is made of, which is
+ * less to read.  It reads a buffer now: whether it expands is asked again. */
+static void ask_again(sched *s, int position)
+{
+    bool *above = bl_arena_array(bl_ir_arena(s->ir), s->order.count, sizeof *above);
+
+    for (int at = position; above != NULL && at < (int)s->order.count; at++) {
+        const bl_node *node = s->order.at[at];
+        above[at] = at == position;
+        for (uint32_t i = 0; i < node->nsrc && !above[at] && (s->realised[at] == INLINE || s->realised[at] == STAGED); i++) {
+            int from = sched_position(s, node->src[i]);
+            above[at] = from >= position && above[from];
+        }
+        if (above[at] && s->realised[at] == STAGED) {
+            unstage(s, at);
+            s->unstageable[at] = false;
+        }
+    }
+}
+
+/* A stage cannot serve what asks for |node|: it gets a buffer, if it would have had one, and the stores are built again. */
+static const bl_node *misfit(sched *s, const bl_node *node)
+{
+    int position = sched_position(s, node);
+    ask_again(s, position);
+    unstage(s, position);
+    s->unstageable[position] = true;
+    s->rebuild = true;
+    return bl_const_int(s->ir, (bl_dtype)node->dtype, 0);
+}
+
+/* Axis |i| of |node| is at a loop of the store over all of it. */
+static bool is_outer(const bl_node *node, const bl_node *const *index, int i)
+{
+    if (index[i]->op != BL_OP_RANGE || index[i]->arg >= RANGES_PER_LEVEL || index[i]->src[0] != node->dim[i])
+        return false;
+    for (int k = 0; k < i; k++) {
+        if (index[k] == index[i])
+            return false;
+    }
+    return true;
+}
+
+/* Too few iterations of the outer loops to keep the cores busy, for a value that is not small. */
+static bool is_serial(const sched *s, const bl_node *node, int64_t outer)
+{
+    return outer < 2 * (int64_t)s->options->units && sched_elements(node) > SMALL_SERIAL;
+}
+
+/* The loops of a stage of |node|: those of its axes that are at no loop of the store, 0 for an extent of 1.  False if there is no
+ * such axis, no outer one, or more elements than a nest may keep. */
+static bool take_axes(sched *s, const bl_node *node, const bl_node *const *index, staging *stage, const bl_node **at)
+{
+    int number = (FIRST_STAGE_LEVEL + LEVELS_EACH * s->stage_number[sched_position(s, node)]) * RANGES_PER_LEVEL;
+    int64_t bytes = (int64_t)bl_dtype_local_bytes((bl_dtype)node->dtype), outer = 1;
+
+    for (int i = 0; i < node->ndim; i++) {
+        at[i] = index[i];
+        if (is_outer(node, index, i)) {
+            stage->prefix |= UINT64_C(1) << index[i]->arg;
+            if (!bl_i64_mul(outer, node->dim[i]->hi, &outer))
+                return false;
+            continue;
+        }
+        at[i] = bl_index(s->ir, 0);
+        if (bl_is_int(node->dim[i], 1))
+            continue;
+        if (!bl_is_const(node->dim[i]) || !bl_i64_mul(bytes, node->dim[i]->arg, &bytes))
+            return false;
+        at[i] = bl_range(s->ir, number + stage->nranges, BL_AXIS_LOOP, node->dim[i]);
+        stage->range[stage->nranges++] = at[i];
+    }
+    return stage->nranges > 0 && !is_serial(s, node, outer) && stage->prefix != 0 && bytes <= s->options->stage_bytes;
+}
+
+/* The position of |at| in the stage's memory: row-major over the axes that the stage has loops for. */
+static const bl_node *memory_index(sched *s, const bl_node *node, const bl_node *const *at, const bl_node *const *own)
+{
+    const bl_node *flat = bl_index(s->ir, 0);
+    for (int i = 0; i < node->ndim; i++) {
+        if (own[i]->op == BL_OP_RANGE && own[i]->arg >= RANGES_PER_LEVEL)
+            flat = bl_add(s->ir, bl_mul(s->ir, flat, node->dim[i]), at[i]);
+    }
+    return flat;
+}
+
+/* Ops to compute |node|, a scalar of a kernel, from what is loaded, reduced or staged. */
+static int phase_cost(sched *s, const bl_node *node)
+{
+    bl_nodes below = bl_reach(s->ir, 1, &node, false);
+    bl_ptrmap inside;
+    int cost = 0;
+
+    bl_ptrmap_init(&inside, bl_ir_arena(s->ir));
+    bl_ptrmap_put(&inside, node, s);
+    for (size_t i = below.count; i-- > 0;) {
+        const bl_node *at = below.at[i];
+        if (!bl_ptrmap_has(&inside, at) || bl_op_get_class((bl_op)at->op) != BL_CLASS_ALU || at->dtype == BL_INDEX)
+            continue;
+        cost += sched_own_weight(at);
+        for (uint32_t k = 0; k < at->nsrc; k++)
+            bl_ptrmap_put(&inside, at->src[k], s);
+    }
+    return cost;
+}
+
+/* Is it little work on what is loaded?  What was a phase where its product was in hand need not be one in another nest, which
+ * finds that product in a buffer (a feed-forward block's activation, for the gradient to the weight behind it). */
+static bool is_cheap(sched *s, const bl_node *value)
+{
+    return bl_find_op(s->ir, value, BL_OP_REDUCE) == NULL && bl_find_op(s->ir, value, BL_OP_STAGE) == NULL &&
+           phase_cost(s, value) < COSTLY_AGAIN;
+}
+
+/* Bytes of the inputs that |value| reads in each iteration of the outer loops, because no index differs from one to the next: the
+ * weights of a feed-forward block, which a product of all rows would read once. */
+static int64_t bytes_again(sched *s, const bl_node *value, uint64_t prefix)
+{
+    bl_nodes below = bl_reach(s->ir, 1, &value, false);
+    int64_t total = 0;
+
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *load = below.at[i];
+        int64_t bytes = (int64_t)bl_dtype_bytes((bl_dtype)load->dtype);
+        bool outer = load->op != BL_OP_LOAD || load->src[0]->op != BL_OP_BUFFER || load->src[0]->sub != 0 ||
+                     sched_stored(s, load->src[0]) != NULL;
+        bl_nodes index = outer ? (bl_nodes){0} : bl_reach(s->ir, 1, &load->src[1], false);
+        for (size_t k = 0; k < index.count && !outer; k++) {
+            const bl_node *range = index.at[k];
+            if (range->op != BL_OP_RANGE)
+                outer = range->op == BL_OP_LOAD; /* a table says where */
+            else if (range->arg < RANGES_PER_LEVEL && (prefix >> range->arg & 1) != 0)
+                outer = true;
+            else if (!bl_i64_mul(bytes, range->hi + 1, &bytes))
+                return INT64_MAX;
+        }
+        if (!outer && !bl_i64_add(total, bytes, &total))
+            return INT64_MAX;
+    }
+    return total;
+}
+
+const bl_node *sched_staged_element(sched *s, const bl_node *node, const bl_node *const *index, const bl_node *gate)
+{
+    bl_ir *ir = s->ir;
+    const bl_node *at[BL_MAX_DIMS], *value = NULL, *store = NULL, *filled = NULL;
+    staging stage = {.node = node, .outer = s->staging};
+    uint64_t prefix = s->prefix;
+
+    if (gate != NULL || !take_axes(s, node, index, &stage, at) || (s->prefix != 0 && s->prefix != stage.prefix))
+        return misfit(s, node);
+    s->prefix = stage.prefix;
+    s->staging = &stage;
+    value = sched_fresh(s, node, at, NULL);
+    s->staging = stage.outer;
+    if (bytes_again(s, value, stage.prefix) > MOST_AGAIN)
+        return misfit(s, node);
+    if (is_cheap(s, value)) {
+        s->prefix = prefix;
+        return sched_fresh(s, node, index, gate);
+    }
+    store = bl_store(ir, bl_param(ir, sched_position(s, node), (bl_dtype)node->dtype, true), memory_index(s, node, at, at), value,
+                     NULL);
+    filled = bl_stage_over(ir, BL_STAGE_FILLS, 1, &store, stage.nranges, stage.range);
+    return bl_load(ir, filled, memory_index(s, node, index, at), NULL);
+}
+
+bool sched_breaks_stage(sched *s, const bl_node *reduce, const bl_node *const *index)
+{
+    const staging *stage = s->staging;
+
+    return stage != NULL && reduce->ndim > 0 && sched_elements(reduce) <= sched_elements(stage->node) / 2 &&
+           bl_reaches(s->ir, reduce->ndim, index, stage->nranges, stage->range);
+}
+
+/* ---- which values */
+
+static bool may_be_staged(const sched *s, int position)
+{
+    const bl_node *node = s->order.at[position];
+    return !s->is_root[position] && !s->unstageable[position] && s->nstaged < MOST_STAGES && node->ndim > 0 &&
+           node->op != BL_OP_CONTIGUOUS && node->op != BL_OP_INPUT && !sched_is_loop(node) && !bl_ptrmap_has(&s->halves, node);
+}
+
+static void stage_it(sched *s, int position)
+{
+    s->realised[position] = STAGED;
+    s->unstageable[position] = true; /* once is enough: a rule that gives it a buffer again has the last word */
+    s->stage_number[position] = s->nstaged++;
+}
+
+/* Elements of all that is read to compute what |st| stores; a value that |expands| counts as what it reads itself. */
+static int64_t count_reads(const sched *s, const stored *st, const bool *expands, const int64_t *reads)
+{
+    int64_t total = 0;
+
+    for (size_t i = 0; i < st->below.count; i++) {
+        const bl_node *buffer = st->below.at[i];
+        const stored *from = NULL;
+        int64_t n = 0;
+        if (buffer->op != BL_OP_BUFFER || buffer->sub != 0)
+            continue;
+        from = sched_stored(s, buffer);
+        if (from == NULL)
+            n = s->input_count[buffer->arg];
+        else
+            n = expands[from - s->stored] ? reads[from - s->stored] : sched_elements(from->node);
+        if (!bl_i64_add(total, n, &total))
+            return INT64_MAX;
+    }
+    return total;
+}
+
+/* Does |st| sum products, reading their factors over and over? */
+static bool is_product(const stored *st)
+{
+    for (size_t i = 0; i < st->below.count && st->tiled; i++) {
+        const bl_node *node = st->below.at[i];
+        if (node->op == BL_OP_REDUCE && node->sub == BL_OP_ADD && node->src[0]->op == BL_OP_MUL)
+            return true;
+    }
+    return false;
+}
+
+/* Is what |st| stores a product, or made of one that |expands|?  Else it is cheap to have in memory: random numbers, a mask. */
+static bool has_product(const sched *s, const stored *st, const bool *expands)
+{
+    bool product = is_product(st);
+
+    for (size_t i = 0; i < st->below.count && !product; i++) {
+        const stored *from = sched_stored(s, st->below.at[i]);
+        product = from != NULL && expands[from - s->stored];
+    }
+    return product;
+}
+
+/* Does a product fold what |st| stores to something smaller: by itself, or after values that are |kept| in stages too? */
+static bool is_folded(const sched *s, const stored *st, const bool *kept)
+{
+    for (int i = 0; i < s->nstored; i++) {
+        const stored *other = &s->stored[i];
+        bool serves = other != st && (kept[i] || is_product(other));
+        for (size_t k = 0; serves && k < other->below.count; k++) {
+            if (other->below.at[k] == st->buffer)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Which values do phases of the nest of |st| compute at several places, or those of another store's?  |first| has, by position,
+ * the first place at which each was met. */
+static void note_costly(sched *s, const stored *st, const bl_node **first)
+{
+    bl_free free;
+    uint64_t outputs = 0;
+
+    bl_free_init(&free, s->ir);
+    for (int k = 0; k < st->nranges; k++)
+        outputs |= bl_free_bit(&free, st->range[k]);
+    for (size_t k = 0; st->prefix != 0 && k < st->below.count; k++) {
+        const bl_node *node = st->below.at[k];
+        int at = (int)(intptr_t)bl_ptrmap_get(&s->origin, node) - 1;
+        if (at < 0 || s->realised[at] != INLINE || node->op == BL_OP_REDUCE || s->weight[at] < COSTLY_AGAIN ||
+            (bl_free_get(&free, node) & ~outputs) == 0 || phase_cost(s, node) < COSTLY_AGAIN)
+            continue;
+        if (first[at] == NULL)
+            first[at] = node;
+        s->costly_again[at] = s->costly_again[at] || first[at] != node;
+    }
+}
+
+/* Costly values that several phases of nests with stages compute (the exp of a softmax, for the sum and for the quotient) are
+ * stages themselves: the topmost of them. */
+static void stage_costly(sched *s)
+{
+    bl_arena *arena = bl_ir_arena(s->ir);
+    const bl_node **first = bl_arena_array(arena, s->order.count, sizeof *first);
+    bool *covered = bl_arena_array(arena, s->order.count, sizeof *covered);
+
+    for (int i = 0; first != NULL && i < s->nstored; i++)
+        note_costly(s, &s->stored[i], first);
+    for (size_t at = first == NULL || covered == NULL ? 0 : s->order.count; at-- > 0;) {
+        const bl_node *node = s->order.at[at];
+        bool mine = s->costly_again[at] && s->realised[at] == INLINE && !covered[at];
+        if (mine && may_be_staged(s, (int)at))
+            stage_it(s, (int)at);
+        for (uint32_t i = 0; (mine || (covered[at] && s->realised[at] == INLINE)) && i < node->nsrc; i++) {
+            int from = sched_position(s, node->src[i]);
+            if (from >= 0)
+                covered[from] = true;
+        }
+    }
+}
+
+static int count_stages(const stored *st)
+{
+    int n = 0;
+    for (size_t i = 0; i < st->below.count; i++)
+        n += st->below.at[i]->op == BL_OP_STAGE;
+    return n;
+}
+
+int sched_unstage(sched *s, const bl_node *sink)
+{
+    bl_nodes below = bl_reach(s->ir, 1, &sink, false);
+    int marked = 0;
+
+    for (size_t i = 0; i < below.count; i++) {
+        int position = 0;
+        if (below.at[i]->op != BL_OP_STAGE)
+            continue;
+        position = (int)below.at[i]->src[0]->src[0]->arg; /* its buffer has the number of its position */
+        marked += s->realised[position] == STAGED;
+        unstage(s, position);
+    }
+    return marked;
+}
+
+/* A nest of more stages than local memory was shared out for does without them. */
+static int limit_stages(sched *s)
+{
+    int marked = 0;
+    for (int i = 0; i < s->nstored; i++) {
+        const stored *st = &s->stored[i];
+        bool over = count_stages(st) > BL_STAGES_OF_NEST;
+        for (size_t k = 0; over && k < st->below.count; k++) {
+            if (st->below.at[k]->op != BL_OP_STAGE)
+                continue;
+            s->realised[st->below.at[k]->src[0]->src[0]->arg] = BUFFERED; /* its buffer has the number of its position */
+            marked++;
+        }
+    }
+    return marked;
+}
+
+int sched_stage(sched *s)
+{
+    bl_arena *arena = bl_ir_arena(s->ir);
+    int64_t *reads = bl_arena_array(arena, (size_t)s->nstored + 1, sizeof *reads);
+    bool *expands = bl_arena_array(arena, (size_t)s->nstored + 1, sizeof *expands);
+    bool *kept = bl_arena_array(arena, (size_t)s->nstored + 1, sizeof *kept);
+    int before = s->nstaged, over = limit_stages(s);
+
+    if (over > 0)
+        return over;
+    if (reads == NULL || expands == NULL || kept == NULL || s->options->stage_bytes == 0)
+        return 0;
+    stage_costly(s);
+    for (int i = 0; i < s->nstored; i++) { /* sources first: larger than all that they are made of */
+        const stored *st = &s->stored[i];
+        if (st->value == NULL || st->offset != NULL || !may_be_staged(s, sched_position(s, st->node)))
+            continue;
+        reads[i] = count_reads(s, st, expands, reads);
+        expands[i] = sched_elements(st->node) >= reads[i] - reads[i] / SMALL_PART && has_product(s, st, expands);
+    }
+    for (int i = s->nstored; i-- > 0;) { /* users first */
+        kept[i] = expands[i] && is_folded(s, &s->stored[i], kept);
+        if (kept[i])
+            stage_it(s, sched_position(s, s->stored[i].node));
+    }
+    return s->nstaged - before;
+}
+
+/* Which of the graph's stages a RANGE belongs to, or -1. */
+static int64_t stage_of(const bl_node *node)
+{
+    int64_t level = node->arg / RANGES_PER_LEVEL - FIRST_STAGE_LEVEL;
+    return node->op == BL_OP_RANGE && level >= 0 ? level / LEVELS_EACH : -1;
+}
+
+/* How many of the graph's stages before |stage| have a RANGE among |below|. */
+static int64_t stages_before(const bl_nodes *below, int64_t stage)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < below->count; i++) {
+        int64_t other = stage_of(below->at[i]);
+        bool first = other >= 0 && other < stage;
+        for (size_t k = 0; k < i && first; k++)
+            first = stage_of(below->at[k]) != other;
+        n += first;
+    }
+    return n;
+}
+
+const bl_node *sched_number_stages(bl_ir *ir, const bl_node *sink)
+{
+    bl_nodes below = bl_reach(ir, 1, &sink, false);
+    int buffers = 0;
+    bl_ptrmap to;
+
+    bl_ptrmap_init(&to, bl_ir_arena(ir));
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *node = below.at[i], *own = NULL;
+        int64_t stage = stage_of(node);
+        if (stage >= 0)
+            own = bl_range(ir, (int)(node->arg - (stage - stages_before(&below, stage)) * LEVELS_EACH * RANGES_PER_LEVEL),
+                           (bl_axis_kind)node->sub, node->src[0]);
+        else if (node->op == BL_OP_BUFFER && node->sub == 1)
+            own = bl_param(ir, buffers++, (bl_dtype)node->dtype, true);
+        if (own != NULL)
+            bl_ptrmap_put(&to, node, own);
+    }
+    return bl_substitute(ir, sink, &to);
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/http/body.h"
+
+#include "server/http/intake.h"
+#include "server/http/offload.h"
+#include "server/ops/server.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+enum {
+    FIRST_BYTES = 16 * 1024,
+    TRUSTED_BYTES = 1024 * 1024,
+    INPUT_BYTES = 128 * 1024, /* of a compressed body that are inflated at a time: libmicrohttpd delivers no more */
+    INLINE_BYTES = 64 * 1024, /* of output that an HTTP thread inflates, in about 0.2 ms; an offload thread inflates the rest */
+    SLICE_BYTES = 16 * 1024 * 1024 /* of output in one turn of an offload thread */
+};
+
+struct bl_inflate {
+    z_stream stream;
+    char *input;  /* arena, INPUT_BYTES: what the stream reads */
+    bool ended;   /* the end of the compressed data was reached */
+    bool pending; /* the output buffer was full: inflate may give more output without more input */
+};
+
+/* Find room for at least one byte, at *at.  *room 0: the intake must be flushed first. */
+static bl_status find_room(bl_request *rq, char **at, size_t *room)
+{
+    uint64_t limit = rq->server->settings.max_body;
+    size_t want = 0;
+    char *grown = NULL;
+    if (rq->intake != NULL)
+        return rq->intake->room(rq->intake, at, room, &rq->err);
+    if (rq->body_len == rq->body_cap) {
+        if (rq->body_len >= limit)
+            return bl_fail(&rq->err, BL_ETOOBIG, "the body has more than %llu bytes", (unsigned long long)limit);
+        /* Content-Length is trusted only up to a limit, so that a false length allocates little memory. */
+        want = rq->body_cap == 0 ? FIRST_BYTES : rq->body_cap * 2;
+        if (rq->content_length > want)
+            want = rq->content_length < TRUSTED_BYTES ? (size_t)rq->content_length : want > TRUSTED_BYTES ? want : TRUSTED_BYTES;
+        if (want > limit)
+            want = (size_t)limit;
+        BL_TRY(bl_budget_borrow(&rq->server->memory, want - rq->body_cap, BL_ENOMEM, "a body", &rq->err));
+        grown = realloc(rq->body, want);
+        if (grown == NULL) {
+            bl_budget_give(&rq->server->memory, want - rq->body_cap);
+            return bl_fail(&rq->err, BL_ENOMEM, "a body of %zu bytes", rq->body_len);
+        }
+        rq->body = grown;
+        rq->body_cap = want;
+    }
+    *at = rq->body + rq->body_len;
+    *room = rq->body_cap - rq->body_len;
+    if (*room > limit - rq->body_len)
+        *room = (size_t)(limit - rq->body_len);
+    if (*room == 0)
+        return bl_fail(&rq->err, BL_ETOOBIG, "the body has more than %llu bytes", (unsigned long long)limit);
+    return BL_OK;
+}
+
+static void commit(bl_request *rq, size_t bytes)
+{
+    rq->body_len += bytes;
+    if (rq->intake != NULL)
+        rq->intake->commit(rq->intake, bytes);
+}
+
+static bl_status feed_plain(bl_request *rq, const char *data, size_t *size)
+{
+    while (*size > 0) {
+        char *at = NULL;
+        size_t room = 0;
+        BL_TRY(find_room(rq, &at, &room));
+        if (room == 0)
+            return rq->intake->flush(rq);
+        if (room > *size)
+            room = *size;
+        memcpy(at, data, room);
+        commit(rq, room);
+        data += room;
+        *size -= room;
+    }
+    return BL_OK;
+}
+
+/* Translate a zlib failure: memory, or an error of the client. */
+static bl_status inflate_status(bl_request *rq, int code)
+{
+    if (code == Z_MEM_ERROR)
+        return bl_fail(&rq->err, BL_ENOMEM, "inflating the body");
+    return bl_fail(&rq->err, BL_EINVAL, "the body is not what its content-encoding says");
+}
+
+/* Call zlib once, for at most |most| bytes of output.  *stuck: no progress is possible without input. */
+static bl_status inflate_some(bl_request *rq, size_t most, bool *stuck, bool *full)
+{
+    bl_inflate *z = rq->inflate;
+    char extra = 0, *at = NULL;
+    size_t room = 0, before = z->stream.avail_in;
+    int code = Z_OK;
+    *full = false;
+    if (rq->intake != NULL && rq->intake->is_whole(rq->intake)) { /* only the trailer of the compressed data may follow */
+        at = &extra;
+        room = 1;
+    } else {
+        BL_TRY(find_room(rq, &at, &room));
+    }
+    if (room == 0) {
+        *full = true;
+        return BL_OK;
+    }
+    room = room < most ? room : most;
+    z->stream.next_out = (Bytef *)at;
+    z->stream.avail_out = (uInt)room;
+    code = inflate(&z->stream, Z_NO_FLUSH);
+    if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR)
+        return inflate_status(rq, code);
+    if (at == &extra && z->stream.avail_out == 0)
+        return rq->intake->room(rq->intake, &at, &room, &rq->err); /* fails: too much data */
+    commit(rq, at == &extra ? 0 : room - z->stream.avail_out);
+    z->ended = code == Z_STREAM_END;
+    z->pending = z->stream.avail_out == 0;
+    *stuck = z->ended || (!z->pending && z->stream.avail_in == before && z->stream.avail_out == room) ||
+             (!z->pending && z->stream.avail_in == 0);
+    return BL_OK;
+}
+
+/* Is there input to inflate, or output that zlib still holds? */
+static bool has_more(const bl_inflate *z)
+{
+    return !z->ended && (z->stream.avail_in > 0 || z->pending);
+}
+
+/* Inflate up to |most| bytes of the input.  *full: the intake must be flushed first. */
+static bl_status inflate_slice(bl_request *rq, size_t most, bool *full)
+{
+    bl_inflate *z = rq->inflate;
+    uint64_t end = z->stream.total_out + most;
+    bool stuck = false;
+    *full = false;
+    while (!stuck && !*full && !z->ended && z->stream.total_out < end)
+        BL_TRY(inflate_some(rq, (size_t)(end - z->stream.total_out), &stuck, full));
+    if (z->ended && z->stream.avail_in > 0)
+        return bl_fail(&rq->err, BL_EINVAL, "bytes follow the end of the coded body");
+    return BL_OK;
+}
+
+static bl_step inflate_apart(bl_request *rq)
+{
+    bool full = false;
+    if (inflate_slice(rq, SLICE_BYTES, &full) != BL_OK)
+        return BL_STEP_DONE;
+    if (full)
+        return rq->intake->flush(rq) == BL_OK ? BL_STEP_MOVED : BL_STEP_DONE;
+    return has_more(rq->inflate) ? BL_STEP_AGAIN : BL_STEP_DONE;
+}
+
+/* Inflate the pending input, or, if there is none, some of |data|: a part now, the rest on an offload thread. */
+static bl_status feed_coded(bl_request *rq, const char *data, size_t *size)
+{
+    bl_inflate *z = rq->inflate;
+    size_t taken = *size < INPUT_BYTES ? *size : INPUT_BYTES;
+    bool full = false;
+    if (!has_more(z)) {
+        if (z->ended && taken > 0)
+            return bl_fail(&rq->err, BL_EINVAL, "bytes follow the end of the coded body");
+        memcpy(z->input, data, taken);
+        z->stream.next_in = (z_const Bytef *)z->input;
+        z->stream.avail_in = (uInt)taken;
+        *size -= taken;
+    }
+    BL_TRY(inflate_slice(rq, INLINE_BYTES, &full));
+    if (full)
+        return rq->intake->flush(rq);
+    return has_more(z) ? bl_offload_work(rq, inflate_apart) : BL_OK;
+}
+
+bl_status bl_body_begin(bl_request *rq, bl_coding coding)
+{
+    int window = coding == BL_CODING_GZIP ? 16 + MAX_WBITS : MAX_WBITS;
+    if (coding == BL_CODING_NONE)
+        return BL_OK;
+    rq->inflate = bl_arena_alloc(rq->arena, sizeof *rq->inflate);
+    if (rq->inflate == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    rq->inflate->input = bl_arena_alloc(rq->arena, INPUT_BYTES);
+    if (rq->inflate->input == NULL) {
+        rq->inflate = NULL;
+        return bl_arena_status(rq->arena, &rq->err);
+    }
+    if (inflateInit2(&rq->inflate->stream, window) != Z_OK) {
+        rq->inflate = NULL;
+        return bl_fail(&rq->err, BL_ENOMEM, "inflating the body");
+    }
+    return BL_OK;
+}
+
+bl_status bl_body_feed(bl_request *rq, const char *data, size_t *size, const bool *moved)
+{
+    if (rq->inflate == NULL)
+        return feed_plain(rq, data, size);
+    while (*size > 0 && !*moved) {
+        size_t before = *size;
+        BL_TRY(feed_coded(rq, data, size));
+        data += before - *size;
+    }
+    return BL_OK;
+}
+
+bl_status bl_body_end(bl_request *rq, const bool *moved)
+{
+    size_t none = 0;
+    while (rq->inflate != NULL && has_more(rq->inflate)) {
+        BL_TRY(feed_coded(rq, "", &none));
+        if (*moved)
+            return BL_OK;
+    }
+    if (rq->inflate != NULL && !rq->inflate->ended)
+        return bl_fail(&rq->err, BL_EINVAL, "the coded body ends too early");
+    return BL_OK;
+}
+
+void bl_body_fini(bl_request *rq)
+{
+    if (rq->inflate != NULL)
+        inflateEnd(&rq->inflate->stream);
+    rq->inflate = NULL;
+}

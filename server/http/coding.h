@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* Content coding of answers with gzip or deflate. */
+#ifndef BL_SERVER_HTTP_CODING_H
+#define BL_SERVER_HTTP_CODING_H
+
+#include "server/http/request.h"
+
+/* Compress the reply as the request's Accept-Encoding asks.  rq->coding becomes the name of the coding.  rq->coding stays NULL if
+ * the request asks for no coding, if the reply is short, or if memory is short. */
+void bl_reply_code(bl_request *rq);
+
+/* The weight (q-value) that |list|, an Accept-Encoding header or NULL, gives to |coding|: 1 if the list names no weight, 0 if the
+ * client does not accept the coding. */
+double bl_coding_weigh(const char *list, const char *coding);
+
+#endif

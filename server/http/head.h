@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* Checks of a request's head before any of its body is read: framing errors that libmicrohttpd 0.9.75 accepts, Host, Origin,
+ * content type and length. */
+#ifndef BL_SERVER_HTTP_HEAD_H
+#define BL_SERVER_HTTP_HEAD_H
+
+#include "server/http/body.h"
+
+typedef struct bl_head {
+    int hosts, lengths, transfers, types, codings, origins, traces, states, authorizations, keys;
+    const char *host, *length, *transfer, *type, *coding, *origin, *expect, *id, *trace, *state, *authorization, *key;
+    bool dirty; /* a name contains a space, or a NUL */
+} bl_head;
+
+/* Read the headers; the strings are borrowed from the connection. */
+void bl_head_read(bl_request *rq, bl_head *head);
+/* *fatal: the end of the body is unknown, so the connection must close after the answer. */
+BL_NODISCARD bl_status bl_head_check_framing(bl_request *rq, const bl_head *head, bool *fatal);
+BL_NODISCARD bl_status bl_head_check_site(bl_request *rq, const bl_head *head);
+/* Call after the route is known. */
+BL_NODISCARD bl_status bl_head_check_body(bl_request *rq, const bl_head *head, bl_coding *coding);
+
+/* Is |host| (without port) this machine's loopback, or an address that only this machine can reach? */
+bool bl_host_is_loopback(const char *host, size_t len);
+
+#endif

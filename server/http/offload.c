@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/http/offload.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "server/access/access.h"
+#include "server/http/body.h"
+#include "server/http/coding.h"
+#include "server/http/routes.h"
+#include "server/ops/server.h"
+#include "server/run/queue.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+/* At these sizes a stage takes about half a millisecond on a core of 2024; JSON of many short members takes up to 3 ms. */
+enum {
+    TEXT_BYTES = 32 * 1024, /* of a body, read byte by byte */
+    COPY_SHARE = 16,        /* numbers in binary are copied, at least this many times as fast */
+    LISTED = 16 * 1024,     /* elements of an answer that are printed */
+    CODED_BYTES = 64 * 1024 /* of an answer, compressed */
+};
+
+enum {
+    SPARE = 1, /* threads that the requests of one owner leave to others */
+    NICER = 5  /* small requests run first if all cores are busy */
+};
+
+/* ---- the threads */
+
+static void begin_thread(void *arg)
+{
+    (void)arg;
+    if (nice(NICER) == -1)
+        bl_log(BL_LOG_DEBUG, "an offload thread keeps the priority of the server");
+}
+
+static void charge_time(void *arg, uint32_t owner, int64_t took)
+{
+    const bl_server *server = arg;
+    bl_access_charge(server->access, owner, -1, took);
+}
+
+/* One thread more than cores, so that one owner can use all cores. */
+bl_status bl_offload_create(bl_server *server, bl_err *err)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    bl_queue_hooks hooks = {.start = begin_thread, .charge = charge_time, .spare = SPARE, .arg = server};
+    return bl_queue_create("the offload threads", server->settings.max_queue, (unsigned)(cores > 2 ? cores : 2) + SPARE, &hooks,
+                           &server->offload, err);
+}
+
+/* ---- large bodies and answers */
+
+static uint64_t read_header_length(const bl_request *rq)
+{
+    uint64_t length = 0;
+    for (size_t i = 0; i < sizeof length && i < rq->body_len; i++)
+        length |= (uint64_t)(unsigned char)rq->body[i] << 8 * i;
+    return length;
+}
+
+/* The bytes of the body that are JSON or something else to be read one by one. */
+static size_t count_text(const bl_request *rq)
+{
+    uint64_t text = rq->body_len;
+    if (rq->media == BL_MEDIA_SAFETENSORS)
+        text = read_header_length(rq);
+    else if (rq->infer_header != NULL)
+        text = strtoull(rq->infer_header, NULL, 10);
+    else if (rq->media == BL_MEDIA_OCTETS)
+        text = 0;
+    return text < rq->body_len ? (size_t)text : rq->body_len;
+}
+
+static bool has_large_body(const bl_request *rq)
+{
+    size_t text = 0;
+    if (rq->intake != NULL || rq->body_len <= TEXT_BYTES)
+        return false;
+    text = count_text(rq);
+    return text + (rq->body_len - text) / COPY_SHARE > TEXT_BYTES;
+}
+
+static bool has_large_coding(const bl_request *rq)
+{
+    size_t bytes = rq->out.len;
+    for (unsigned i = 0; i < rq->npieces; i++)
+        bytes += rq->pieces[i].bytes;
+    return rq->accept_coding != NULL && bytes > CODED_BYTES;
+}
+
+/* ---- the stages */
+
+/* After a submission the request belongs to another thread. */
+static bl_status handle(bl_request *rq, const bool *moved)
+{
+    bl_status st = BL_OK;
+    rq->state = BL_REQUEST_WORK;
+    rq->handling_ns = bl_clock_ns();
+    st = rq->route->handler(rq);
+    if (*moved)
+        return st;
+    if (rq->handling_ns != 0)
+        bl_request_trace_add(&rq->trail, BL_TIME_HANDLE, rq->handling_ns, bl_clock_ns());
+    return st == BL_OK ? rq->err.status : st; /* a queue may have done the work on this thread */
+}
+
+/* The work is over: fill the answer. */
+static bl_status conclude(bl_request *rq, const bool *moved)
+{
+    bl_status (*then)(bl_request *) = rq->then;
+    int64_t begin = bl_clock_ns();
+    bl_status st = BL_OK;
+    rq->then = NULL;
+    st = then(rq);
+    if (*moved)
+        return st;
+    bl_request_trace_add(&rq->trail, BL_TIME_ENCODE, begin, bl_clock_ns());
+    return st == BL_OK ? rq->err.status : st;
+}
+
+static bl_step go_on_apart(bl_request *rq)
+{
+    bool moved = false;
+    /* give_away clears the pointer, or the end of this function does. */
+    /* cppcheck-suppress autoVariables */
+    rq->moved = &moved;
+    rq->apart = true;
+    rq->answering = false;
+    bl_offload_proceed(rq, &moved);
+    if (moved)
+        return BL_STEP_MOVED;
+    rq->moved = NULL;
+    rq->apart = false;
+    return BL_STEP_DONE;
+}
+
+static bl_status submit_answer(bl_request *rq)
+{
+    rq->answering = true; /* quotas do not bind an answer to finished work */
+    return bl_offload_work(rq, go_on_apart);
+}
+
+bl_status bl_offload_work(bl_request *rq, bl_work work)
+{
+    return bl_request_submit(rq, rq->server->offload, work, NULL);
+}
+
+bl_status bl_offload_handler(bl_request *rq)
+{
+    rq->state = BL_REQUEST_READY;
+    return bl_offload_work(rq, go_on_apart);
+}
+
+static bl_status end_body(bl_request *rq, const bool *moved)
+{
+    bl_status st = bl_body_end(rq, moved);
+    if (*moved || st != BL_OK)
+        return st;
+    rq->state = BL_REQUEST_READY;
+    if (rq->has_body)
+        bl_request_trace_add(&rq->trail, BL_TIME_RECEIVE, rq->start_ns, bl_clock_ns());
+    return BL_OK;
+}
+
+/* Run the stages until the request has an answer. */
+static bl_status make_answer(bl_request *rq, const bool *moved)
+{
+    bl_status st = rq->err.status;
+    if (rq->state == BL_REQUEST_BODY && st == BL_OK)
+        st = end_body(rq, moved);
+    if (!*moved && rq->state == BL_REQUEST_READY && st == BL_OK)
+        st = !rq->apart && has_large_body(rq) ? bl_offload_handler(rq) : handle(rq, moved);
+    while (!*moved && st == BL_OK && rq->status == 0 && rq->then != NULL)
+        st = !rq->apart && rq->listed > LISTED ? submit_answer(rq) : conclude(rq, moved);
+    return st;
+}
+
+void bl_offload_proceed(bl_request *rq, const bool *moved)
+{
+    bl_status st = make_answer(rq, moved);
+    if (!*moved && st == BL_OK && !rq->coding_done && (rq->route->flags & BL_ROUTE_CODES) != 0) {
+        if (rq->apart || !has_large_coding(rq))
+            bl_reply_code(rq);
+        else
+            st = submit_answer(rq);
+    }
+    if (!*moved && st != BL_OK)
+        (void)bl_fail(&rq->err, BL_EBUG, "a failure without a reason"); /* kept only if there is no earlier failure */
+}

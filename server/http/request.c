@@ -1,0 +1,583 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/http/request.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "proto/encode.h"
+#include "proto/problem.h"
+#include "server/access/access.h"
+#include "server/http/body.h"
+#include "server/http/offload.h"
+#include "server/http/poller.h"
+#include "server/http/routes.h"
+#include "server/http/stream.h"
+#include "server/http/watch.h"
+#include "server/ops/server.h"
+#include "server/run/queue.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <microhttpd.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    KEEP_BYTES = 256 * 1024,         /* a buffer up to this size is reused for the next request */
+    RECLAIM_BYTES = 4 * 1024 * 1024, /* of body and answer; unmapping this much memory takes about a millisecond */
+    ARENA_BYTES = 256 * 1024 * 1024, /* names and graph of one request; the numbers of tensors are elsewhere */
+};
+
+static void free_request(bl_request *rq)
+{
+    bl_arena_destroy(rq->arena);
+    bl_text_fini(&rq->out);
+    free(rq->body);
+    bl_budget_give(&rq->server->memory, rq->body_cap);
+    free(rq);
+}
+
+static bl_request *new_request(bl_server *server)
+{
+    bl_request *rq = calloc(1, sizeof *rq);
+    if (rq == NULL)
+        return NULL;
+    rq->arena = bl_arena_create(ARENA_BYTES);
+    if (rq->arena == NULL) {
+        free(rq);
+        return NULL;
+    }
+    rq->server = server;
+    rq->out.budget = &server->memory;
+    return rq;
+}
+
+/* Take a kept request, or allocate one. */
+static bl_request *take_request(bl_server *server)
+{
+    bl_request *rq = NULL;
+    pthread_mutex_lock(&server->free_lock);
+    rq = server->free_requests;
+    if (rq != NULL) {
+        server->free_requests = rq->next_free;
+        server->free_count--;
+    }
+    pthread_mutex_unlock(&server->free_lock);
+    if (rq == NULL)
+        rq = new_request(server);
+    if (rq == NULL)
+        return NULL;
+    rq->start_ns = bl_clock_ns();
+    rq->problem_step = -1;
+    return rq;
+}
+
+bl_request *bl_request_create(bl_server *server)
+{
+    bl_request *rq = take_request(server);
+    if (rq != NULL)
+        bl_metrics_add(&server->metrics, BL_COUNT_ACTIVE, 1);
+    return rq;
+}
+
+bl_request *bl_request_create_own(bl_server *server, uint32_t owner, void (*done)(bl_request *rq), void *own)
+{
+    bl_request *rq = take_request(server);
+    if (rq == NULL)
+        return NULL;
+    rq->owner = owner;
+    rq->purges = bl_access_purges(server->access, owner);
+    rq->done = done;
+    rq->own = own;
+    return rq;
+}
+
+static size_t reply_bytes(const bl_request *rq)
+{
+    size_t bytes = rq->sends_file ? (size_t)rq->file_bytes : rq->out.len;
+    for (unsigned i = 0; i < rq->npieces; i++)
+        bytes += rq->pieces[i].bytes;
+    return bytes;
+}
+
+/* "ADDRESS:PORT" of the client. */
+static void print_peer(struct MHD_Connection *connection, char *out, size_t size)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *address = info != NULL ? info->client_addr : NULL;
+    char host[INET6_ADDRSTRLEN] = "";
+    if (address != NULL && address->sa_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)address;
+        inet_ntop(AF_INET, &in->sin_addr, host, sizeof host);
+        snprintf(out, size, "%s:%u", host, ntohs(in->sin_port));
+    } else if (address != NULL && address->sa_family == AF_INET6) {
+        const struct sockaddr_in6 *in = (const struct sockaddr_in6 *)(const void *)address;
+        inet_ntop(AF_INET6, &in->sin6_addr, host, sizeof host);
+        snprintf(out, size, "[%s]:%u", host, ntohs(in->sin6_port));
+    }
+}
+
+/* Fill what the access log and the trace need besides the times. */
+static void describe(bl_request *rq)
+{
+    bl_request_trace *trail = &rq->trail;
+    bool secret = rq->route != NULL && (rq->route->flags & BL_ROUTE_SECRET) != 0;
+    snprintf(trail->id, sizeof trail->id, "%s", rq->id);
+    snprintf(trail->method, sizeof trail->method, "%s", rq->method != NULL ? rq->method : "");
+    trail->pattern = rq->route != NULL ? rq->route->pattern : "";
+    bl_request_trace_set_path(trail, secret ? rq->route->pattern : rq->uri != NULL ? rq->uri : "");
+    print_peer(rq->connection, trail->peer, sizeof trail->peer);
+    bl_access_name(rq->server->access, rq->owner, trail->key, sizeof trail->key);
+    trail->bytes_in = rq->body_len;
+    trail->bytes_out = reply_bytes(rq);
+}
+
+/* Record the request in the metrics, the access log and the trace. */
+static void tell_client(bl_request *rq)
+{
+    bl_metrics *metrics = &rq->server->metrics;
+    bl_request_trace *trail = &rq->trail;
+    bl_log_level level = rq->route != NULL && (rq->route->flags & BL_ROUTE_PROBE) != 0 ? BL_LOG_DEBUG : BL_LOG_INFO;
+    trail->status = rq->status;
+    trail->begin_ns = rq->start_ns;
+    trail->end_ns = bl_clock_ns();
+    if (rq->status != 0) { /* otherwise the connection broke before there was an answer */
+        trail->seen |= 1U << BL_TIME_REQUEST;
+        trail->time_ns[BL_TIME_REQUEST] = trail->end_ns - trail->begin_ns;
+        bl_metrics_add(metrics, BL_COUNT_BYTES_OUT, (long long)reply_bytes(rq));
+    }
+    if (rq->sent_ns != 0)
+        bl_request_trace_add(trail, BL_TIME_SEND, rq->sent_ns, trail->end_ns);
+    bl_request_trace_count(trail, metrics, bl_route_index(rq->route));
+    bl_metrics_add(metrics, BL_COUNT_BYTES_IN, (long long)rq->body_len);
+    if (rq->status != 0)
+        bl_access_count(rq->server->access, rq->owner, rq->body_len, reply_bytes(rq));
+    if (!trail->traced && !bl_log_is_on(level))
+        return;
+    describe(rq);
+    bl_request_trace_log(trail, level);
+    if (trail->traced)
+        bl_exporter_take(rq->server->exporter, trail);
+}
+
+/* Requests of the server's own are not logged, but their device time is in the metrics. */
+static void tell(bl_request *rq)
+{
+    if (rq->done == NULL)
+        tell_client(rq);
+    else
+        bl_request_trace_count(&rq->trail, &rq->server->metrics, BL_METRIC_OWN_WORK);
+}
+
+/* Reset all fields.  Keep the buffers for the next request, unless the memory budget is short. */
+static void recycle(bl_request *rq)
+{
+    size_t keep = bl_budget_is_short(&rq->server->memory) ? 0 : KEEP_BYTES;
+    bl_arena *arena = rq->arena;
+    bl_text out = rq->out;
+    char *body = rq->body;
+    size_t body_cap = rq->body_cap;
+    if (out.cap > keep || out.failed)
+        bl_text_fini(&out);
+    if (body_cap > keep) {
+        free(body);
+        bl_budget_give(&rq->server->memory, body_cap);
+        body = NULL;
+        body_cap = 0;
+    }
+    bl_text_clear(&out);
+    bl_arena_reset(arena);
+    *rq = (bl_request){.server = rq->server, .arena = arena, .out = out, .body = body, .body_cap = body_cap};
+}
+
+/* Run the defer list, and keep the memory for the next request. */
+static void reclaim(bl_request *rq)
+{
+    bl_server *server = rq->server;
+    bool kept = false;
+    for (bl_defer *d = rq->defers; d != NULL; d = d->next)
+        d->fn(d->arg);
+    bl_body_fini(rq);
+    recycle(rq);
+    pthread_mutex_lock(&server->free_lock);
+    kept = server->free_count < server->settings.connections;
+    if (kept) {
+        rq->next_free = server->free_requests;
+        server->free_requests = rq;
+        server->free_count++;
+    }
+    pthread_mutex_unlock(&server->free_lock);
+    if (!kept)
+        free_request(rq);
+}
+
+void bl_request_release(bl_request *rq)
+{
+    if (atomic_fetch_sub(&rq->holders, 1) == 1)
+        reclaim(rq);
+}
+
+static bl_step reclaim_apart(bl_request *rq)
+{
+    reclaim(rq);
+    return BL_STEP_MOVED;
+}
+
+/* Returning much memory to the system takes long, so an offload thread does it; the request becomes one of the server's own.
+ * False if the memory is small or the queue is full. */
+static bool leave_memory(bl_request *rq)
+{
+    bool own = rq->done != NULL;
+    if (own || rq->body_cap + reply_bytes(rq) + rq->listed < RECLAIM_BYTES)
+        return false;
+    rq->done = reclaim;
+    rq->err = (bl_err){0};
+    rq->deadline_ns = 0;
+    atomic_store(&rq->cancel, false);
+    if (bl_offload_work(rq, reclaim_apart) == BL_OK)
+        return true;
+    return false;
+}
+
+void bl_request_end(bl_request *rq)
+{
+    bl_server *server = rq->server;
+    bool own = rq->done != NULL, accepted = rq->accepted;
+    BL_ASSERT(rq->moved == NULL); /* |moved| pointed to the stack of a call that is over */
+    tell(rq);
+    if (atomic_load(&rq->holders) > 0)
+        bl_request_release(rq);
+    else if (!leave_memory(rq))
+        reclaim(rq);
+    if (!own)
+        bl_metrics_add(&server->metrics, BL_COUNT_ACTIVE, -1);
+    atomic_fetch_sub(&server->accepted, accepted);
+}
+
+void bl_requests_fini(bl_server *server)
+{
+    while (server->free_requests != NULL) {
+        bl_request *rq = server->free_requests;
+        server->free_requests = rq->next_free;
+        free_request(rq);
+    }
+}
+
+bl_status bl_request_defer(bl_request *rq, void (*fn)(void *arg), void *arg)
+{
+    bl_defer *d = bl_arena_alloc(rq->arena, sizeof *d);
+    if (d == NULL) {
+        fn(arg);
+        return bl_arena_status(rq->arena, &rq->err);
+    }
+    *d = (bl_defer){rq->defers, fn, arg};
+    rq->defers = d;
+    return BL_OK;
+}
+
+/* An allocation of bl_request_alloc. */
+typedef struct bl_request_block {
+    bl_budget *budget;
+    size_t bytes;
+    void *data;
+} bl_request_block;
+
+static void free_block(void *arg)
+{
+    bl_request_block *block = arg;
+    free(block->data);
+    bl_budget_give(block->budget, block->bytes);
+}
+
+void *bl_request_alloc(bl_request *rq, size_t bytes, const char *what)
+{
+    bl_request_block *block = bl_arena_alloc(rq->arena, sizeof *block);
+    if (block == NULL && bl_arena_status(rq->arena, &rq->err) != BL_OK)
+        return NULL;
+    if (bl_budget_borrow(&rq->server->memory, bytes, BL_ENOMEM, what, &rq->err) != BL_OK)
+        return NULL;
+    *block = (bl_request_block){&rq->server->memory, bytes, malloc(bytes > 0 ? bytes : 1)};
+    if (bl_request_defer(rq, free_block, block) != BL_OK)
+        return NULL;
+    if (block->data == NULL)
+        (void)bl_fail(&rq->err, BL_ENOMEM, "%s of %zu bytes", what, bytes);
+    return block->data;
+}
+
+char *bl_request_make_body(bl_request *rq, size_t len, bl_media media)
+{
+    if (bl_budget_borrow(&rq->server->memory, len, BL_ENOMEM, "a body", &rq->err) != BL_OK)
+        return NULL;
+    free(rq->body);
+    bl_budget_give(&rq->server->memory, rq->body_cap);
+    rq->body = malloc(len > 0 ? len : 1);
+    rq->body_cap = len;
+    rq->body_len = rq->body != NULL ? len : 0;
+    rq->media = media;
+    rq->has_body = true;
+    if (rq->body == NULL)
+        (void)bl_fail(&rq->err, BL_ENOMEM, "a body of %zu bytes", len);
+    return rq->body;
+}
+
+const char *bl_request_query(const bl_request *rq, const char *name)
+{
+    for (int i = 0; i < rq->nquery; i++)
+        if (strcmp(rq->query[i].name, name) == 0)
+            return rq->query[i].value;
+    return NULL;
+}
+
+bl_status bl_request_query_count(bl_request *rq, const char *name, uint64_t lo, uint64_t hi, uint64_t *out)
+{
+    const char *text = bl_request_query(rq, name);
+    char *end = NULL;
+    uint64_t value = 0;
+    if (text == NULL)
+        return BL_OK;
+    errno = 0;
+    value = strtoull(text, &end, 10);
+    if (*end != '\0' || errno != 0 || text[0] < '0' || text[0] > '9' || value < lo || value > hi)
+        return bl_fail(&rq->err, BL_EINVAL, "%s is \"%.40s\"; it must be a whole number from %llu to %llu", name, text,
+                       (unsigned long long)lo, (unsigned long long)hi);
+    *out = value;
+    return BL_OK;
+}
+
+bl_span bl_request_body(const bl_request *rq)
+{
+    return (bl_span){rq->body_len > 0 ? rq->body : "", rq->body_len};
+}
+
+void bl_request_reply(bl_request *rq, int status, const char *content_type)
+{
+    rq->status = status;
+    rq->content_type = content_type;
+}
+
+void bl_request_reply_json(bl_request *rq, int status)
+{
+    bl_request_reply(rq, status, "application/json");
+}
+
+void bl_request_reply_owed(bl_request *rq, const char *detail)
+{
+    bl_text_puts(&rq->out, "{\"written\":false");
+    bl_encode_key(&rq->out, "detail");
+    bl_encode_string(&rq->out, detail);
+    bl_text_puts(&rq->out, "}");
+    bl_request_reply_json(rq, 202);
+}
+
+void bl_request_reply_file(bl_request *rq, const char *content_type)
+{
+    bl_request_reply(rq, 200, content_type);
+    rq->sends_file = true;
+}
+
+/* Map to the status codes that Triton sends, since its clients know only a few. */
+static int v2_status(bl_status status)
+{
+    int code = bl_status_http(status);
+    if (status == BL_EUNSUPPORTED)
+        return 501;
+    if (status == BL_ENODEVMEM || status == BL_ESTORAGE || status == BL_ETIMEOUT)
+        return 503;
+    return code == 422 || code == 409 || code == 412 ? 400 : code;
+}
+
+void bl_request_reply_problem(bl_request *rq)
+{
+    bool v2 = rq->route != NULL ? (rq->route->flags & BL_ROUTE_ERRORV2) != 0 : strncmp(rq->uri, "/v2/", 4) == 0;
+    bool openai = rq->route != NULL ? (rq->route->flags & BL_ROUTE_ERROROPENAI) != 0 : strncmp(rq->uri, "/v1/", 4) == 0;
+    uint64_t step = (uint64_t)rq->problem_step;
+    bl_text_clear(&rq->out);
+    rq->out.failed = false;
+    rq->pieces = NULL;
+    rq->npieces = 0;
+    rq->envelope = 0;
+    rq->coding = NULL;
+    rq->headers = NULL;
+    rq->coding_done = false;
+    rq->status = v2       ? v2_status(rq->err.status)
+                 : openai ? bl_problem_status_openai(rq->err.status)
+                          : bl_status_http(rq->err.status);
+    if (rq->status >= 500 && rq->err.status != BL_EBUSY && rq->err.status != BL_ECANCELLED)
+        bl_log(BL_LOG_WARN, "request %s: %s (%s:%d)", rq->id, rq->err.text, rq->err.file ? rq->err.file : "?", rq->err.line);
+    if (rq->err.status == BL_EQUOTA)
+        bl_metrics_add(&rq->server->metrics, BL_COUNT_OVER_QUOTA, 1);
+    if (rq->err.status == BL_ETIMEOUT)
+        bl_metrics_add(&rq->server->metrics, BL_COUNT_TIMEOUTS, 1);
+    if (v2) {
+        bl_text_puts(&rq->out, "{\"error\":");
+        bl_encode_string(&rq->out, rq->err.text);
+        bl_text_puts(&rq->out, "}");
+        rq->content_type = "application/json";
+        return;
+    }
+    if (openai) {
+        bl_problem_write_openai(&rq->out, &rq->err, rq->route == NULL ? "invalid_request_error" : rq->problem_type,
+                                rq->problem_members);
+        rq->content_type = "application/json";
+        return;
+    }
+    bl_problem_write(&rq->out, &rq->err, rq->problem_step >= 0 ? &step : NULL);
+    rq->content_type = "application/problem+json";
+}
+
+/* The type that comes first in Accept wins; quality values are ignored. */
+bool bl_request_accepts(const bl_request *rq, const char *type)
+{
+    const char *json = NULL, *found = NULL;
+    if (rq->accept == NULL)
+        return false;
+    found = strcasestr(rq->accept, type);
+    json = strcasestr(rq->accept, "application/json");
+    return found != NULL && (json == NULL || found < json);
+}
+
+typedef struct phrase {
+    char *to;
+    size_t len;
+} phrase;
+
+static void say(phrase *p, const char *text, size_t len)
+{
+    size_t room = BL_PURPOSE_SIZE - 1 - p->len;
+    len = len < room ? len : room;
+    memcpy(p->to + p->len, text, len);
+    p->len += len;
+    p->to[p->len] = '\0';
+}
+
+static void say_word(phrase *p, const char *word)
+{
+    if (word != NULL)
+        say(p, word, strlen(word));
+}
+
+/* Write the pattern of the route, with its parameters in place of their names. */
+static void say_route(phrase *p, const bl_request *rq)
+{
+    int param = 0;
+    say_word(p, rq->route->method); /* rq->method is invalid while the body of an answer is sent */
+    say_word(p, " ");
+    for (const char *at = rq->route->pattern; *at != '\0';) {
+        size_t plain = strcspn(at, "{");
+        say(p, at, plain);
+        at += plain;
+        if (*at == '\0')
+            break;
+        say_word(p, param < BL_MAX_PARAMS ? rq->param[param++] : NULL);
+        at += strcspn(at, "}");
+        at += *at != '\0';
+    }
+}
+
+void bl_request_print_purpose(const bl_request *rq, char *to)
+{
+    const char *pattern = rq->route != NULL ? rq->route->pattern : "";
+    phrase p = {to, 0};
+    bool asks = rq->route != NULL && strcmp(rq->route->method, "POST") == 0;
+    to[0] = '\0';
+    if (rq->done != NULL) {
+        say_word(&p, rq->purpose.kind != NULL ? rq->purpose.kind : "the server's own");
+        say_word(&p, rq->purpose.name != NULL ? " " : NULL);
+        say_word(&p, rq->purpose.name);
+        say_word(&p, rq->purpose.of != NULL ? " of " : NULL);
+        say_word(&p, rq->purpose.of);
+    } else if (asks && strncmp(pattern, "/v2/models/{name}/", 18) == 0) {
+        say_word(&p, "model ");
+        say_word(&p, rq->param[0]);
+    } else if (asks && strcmp(pattern, "/api/v1/programs/{name}/run") == 0) {
+        say_word(&p, "run of ");
+        say_word(&p, rq->param[0]);
+    } else if (rq->route != NULL) {
+        say_route(&p, rq);
+    }
+}
+
+/* The thread that has the request must not touch it afterwards.  The connection stays suspended until bl_request_finish. */
+static void give_away(bl_request *rq)
+{
+    if (rq->moved != NULL)
+        *rq->moved = true;
+    rq->moved = NULL;
+    rq->apart = false;
+    if (!atomic_exchange(&rq->suspended, true) && rq->done == NULL) {
+        MHD_suspend_connection(rq->connection);
+        bl_watch_attach(rq->peer, rq);
+    }
+}
+
+bl_status bl_request_submit(bl_request *rq, bl_queue *queue, bl_work work, bl_serial *serial)
+{
+    bl_status st = bl_queue_reserve(queue, rq, bl_access_queue_quota(rq->server->access, rq->owner), &rq->err);
+    bool brief = rq->brief;
+    rq->brief = false; /* applies to this submission only */
+    if (st != BL_OK && st != BL_EBUSY)
+        return st;
+    if (st != BL_OK) {
+        bl_metrics_add(&rq->server->metrics, BL_COUNT_QUEUE_FULL, 1);
+        return st;
+    }
+    rq->work = work;
+    rq->serial = serial;
+    rq->queued_ns = bl_clock_ns();
+    if (rq->handling_ns != 0)
+        bl_request_trace_add(&rq->trail, BL_TIME_DECODE, rq->handling_ns, rq->queued_ns);
+    rq->handling_ns = 0;
+    if (brief && rq->done == NULL && !atomic_load(&rq->suspended) && bl_queue_visit(queue, rq))
+        return BL_OK;
+    give_away(rq);
+    bl_queue_push(queue, rq);
+    return BL_OK;
+}
+
+void bl_request_park(bl_request *rq, bool (*leave)(bl_request *rq))
+{
+    rq->leave = leave;
+    rq->queued_ns = bl_clock_ns();
+    give_away(rq);
+}
+
+/* A second resume of one suspension is undefined in libmicrohttpd: the exchange lets only the first through. */
+void bl_request_finish(bl_request *rq)
+{
+    if (rq->done == NULL)
+        bl_watch_detach(rq->peer);
+    atomic_store(&rq->leave, (bool (*)(bl_request *))0);
+    if (!atomic_exchange(&rq->suspended, false))
+        bl_log(BL_LOG_ERROR, "bug: request %s was finished twice", rq->id);
+    else if (rq->done != NULL)
+        rq->done(rq);
+    else
+        bl_poller_resume(rq->poller, rq->connection);
+}
+
+bool bl_request_withdraw(bl_request *rq)
+{
+    bl_queue *queue = NULL;
+    bool (*leave)(bl_request * rq) = NULL;
+    if (atomic_load(&rq->stays) && !atomic_load(&rq->server->ends))
+        return false;
+    atomic_store(&rq->cancel, true);
+    if (rq->stream != NULL)
+        bl_stream_wake(rq->stream);
+    if (atomic_load(&rq->stays)) /* its work reads |cancel| and ends the request */
+        return false;
+    queue = atomic_load(&rq->queue);
+    leave = rq->leave;
+    if (queue == NULL && leave != NULL)
+        return leave(rq);
+    return queue != NULL && bl_queue_remove(queue, rq);
+}
+
+void bl_request_cancel(bl_request *rq, const char *why)
+{
+    if (!bl_request_withdraw(rq))
+        return;
+    (void)bl_fail(&rq->err, BL_ECANCELLED, "%s", why);
+    bl_request_finish(rq);
+}

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+/* One HTTP request: its memory, its body, its reply, and the queue in which it waits.  A request belongs to one thread at a time:
+ * the HTTP thread that reads it, then the queue and the worker to which it was submitted, and after bl_request_finish the HTTP
+ * thread again.  An offload thread reads a large body and prints a large answer.  Other threads may touch only |cancel|.
+ * Everything that the request owns is on its defer list, so ending a request is the same for all handlers. */
+#ifndef BL_SERVER_HTTP_REQUEST_H
+#define BL_SERVER_HTTP_REQUEST_H
+
+#include "engine/base/arena.h"
+#include "engine/base/halt.h"
+#include "engine/base/text.h"
+#include "server/telemetry/request_trace.h"
+
+#include <stdatomic.h>
+
+struct MHD_Connection;
+struct MHD_Response;
+typedef struct bl_server bl_server;
+typedef struct bl_request bl_request;
+typedef struct bl_route bl_route;
+typedef struct bl_queue bl_queue;
+typedef struct bl_peer bl_peer;
+typedef struct bl_inflate bl_inflate;
+typedef struct bl_intake bl_intake;
+typedef struct bl_stream bl_stream;
+
+/* The result of a piece of work.  After MOVED the request belongs to another thread.  FLIES means that the run was submitted to
+ * the device: the queue calls the work again, to wait for the run, when no other request that |may_fly| waits or when enough runs
+ * are in flight. */
+typedef enum bl_step { BL_STEP_DONE, BL_STEP_AGAIN, BL_STEP_MOVED, BL_STEP_FLIES } bl_step;
+typedef bl_step (*bl_work)(bl_request *rq);
+
+/* Requests that must not overlap (runs of one program); they run in order of arrival.  Guarded by the lock of the one queue that
+ * uses the object; a zeroed object is valid. */
+typedef struct bl_serial {
+    bl_request *holder; /* the request that runs, or is between two slices; compared only */
+} bl_serial;
+
+/* A condition that a queued request waits for: the request gets no turn until |changes| has changed since the request read it
+ * (bl_queue_open).  A zeroed object is valid. */
+typedef struct bl_gate {
+    atomic_ullong changes;
+} bl_gate;
+
+/* The order of the waiting requests of one owner: the lower rank is served first.  It also decides between owners if fair
+ * scheduling leaves the choice open.  A client waits for the result of a low rank; a high rank runs for long. */
+typedef enum bl_rank { BL_RANK_INFER = -1, BL_RANK_RUN = 0, BL_RANK_TRAIN = 1 } bl_rank;
+
+enum {
+    BL_MAX_PARAMS = 2,
+    BL_MAX_QUERIES = 8,
+    BL_ID_SIZE = 72,
+    BL_NAME_SIZE = 132,
+    BL_PURPOSE_SIZE = 2 * BL_NAME_SIZE + 64 /* two names in a route pattern */
+};
+
+typedef enum bl_media {
+    BL_MEDIA_NONE,
+    BL_MEDIA_JSON = 1,
+    BL_MEDIA_SAFETENSORS = 2,
+    BL_MEDIA_OCTETS = 4,
+    BL_MEDIA_ONNX = 8,
+    BL_MEDIA_PICTURE = 16
+} bl_media;
+
+typedef struct bl_query {
+    const char *name, *value;
+} bl_query;
+
+/* A header of a reply, in addition to the common headers. */
+typedef struct bl_header {
+    const char *name, *value;
+} bl_header;
+
+typedef struct bl_defer {
+    struct bl_defer *next;
+    void (*fn)(void *arg);
+    void *arg;
+} bl_defer;
+
+/* The part of a request's device time that another owner pays. */
+typedef struct bl_time_part {
+    uint32_t owner;
+    double part; /* the sum over all parts of a request is at most 1 */
+} bl_time_part;
+
+/* The purpose of a request of the server's own: "job" "4f2a" "line".  The strings live as long as the request; |of| may be
+ * NULL. */
+typedef struct bl_purpose {
+    const char *kind, *name, *of;
+} bl_purpose;
+
+/* A part of a reply that is sent without a copy. */
+typedef struct bl_piece {
+    const void *data;
+    size_t bytes;
+} bl_piece;
+
+typedef enum bl_request_state {
+    BL_REQUEST_BODY,    /* body bytes go to |body| or |intake| */
+    BL_REQUEST_DISCARD, /* failed: the server reads and drops the rest of the body, then reports the failure */
+    BL_REQUEST_READY,   /* the whole body is here */
+    BL_REQUEST_WORK,    /* the handler or a queue has the request */
+    BL_REQUEST_SENT     /* a response was queued */
+} bl_request_state;
+
+struct bl_request {
+    bl_server *server;
+    struct MHD_Connection *connection;
+    struct bl_poller *poller; /* the poller of the connection, or NULL */
+    bl_arena *arena;
+    bl_err err;
+    bl_request_state state;
+
+    /* the parsed head */
+    char id[BL_ID_SIZE];
+    uint32_t owner;   /* the key of the request; 0: none, the server has no keys */
+    unsigned scopes;  /* BL_SCOPE_ bits: what the key may do */
+    unsigned secrets; /* number of secrets of the key, since the start, when the request arrived */
+    uint64_t purges;  /* number of purges of the key when the request arrived or was made */
+    const char *uri;  /* as sent; the peer owns it */
+    const char *method;
+    const bl_route *route;
+    const char *param[BL_MAX_PARAMS]; /* of the path, decoded */
+    bl_query query[BL_MAX_QUERIES];
+    int nquery;
+    bl_media media;            /* content type of the body */
+    const char *accept;        /* or NULL; libmicrohttpd owns it, as long as the request lives */
+    const char *if_none_match; /* likewise */
+    const char *infer_header;  /* Inference-Header-Content-Length, or NULL; likewise */
+    const char *accept_coding; /* Accept-Encoding, or NULL; likewise */
+    int infer_headers;         /* how often the header occurs */
+    const char *content_range; /* likewise */
+    uint64_t content_length;   /* 0 if the head has none */
+    bool has_body;
+    bool accepted; /* counted in server->accepted */
+    int64_t start_ns;
+    int64_t handling_ns; /* when the handler began, until it answers or submits; else 0 */
+    int64_t sent_ns;     /* when libmicrohttpd got the answer, or 0 */
+    bl_request_trace trail;
+
+    /* the body */
+    char *body; /* heap; reused for the next request if it is small */
+    size_t body_len, body_cap;
+    uint64_t droppable; /* bytes that the server still drops after a failure */
+    bl_inflate *inflate;
+    bl_intake *intake; /* or NULL: the body is in memory */
+
+    /* the reply */
+    int status;
+    const char *content_type;
+    const char *allow;        /* for status 405 */
+    const char *location;     /* or NULL */
+    const bl_header *headers; /* arena; additional headers, ended by a NULL name; or NULL */
+    bl_text out;
+    bl_piece *pieces; /* arena, sent after |out|; or NULL */
+    unsigned npieces;
+    bl_piece coded;  /* the whole reply after content coding */
+    bool sends_file; /* the reply is |file|, in place of the members above; libmicrohttpd closes the descriptor */
+    int file;
+    uint64_t file_bytes;
+    const char *coding;     /* of |coded|: the value of content-encoding; or NULL */
+    bool coding_done;       /* the coding was chosen */
+    size_t listed;          /* elements that the answer prints as JSON, if they may be many; else 0 */
+    bool apart;             /* an offload thread has the request (offload.h) */
+    bool answering;         /* submitted only to print the answer: quotas do not bind it */
+    int retry_after;        /* seconds, for status 429 and 503; 0: the default */
+    size_t envelope;        /* bytes of |out| that Inference-Header-Content-Length of the answer states; 0: no such header */
+    bl_stream *stream;      /* arena, sent in place of |out|; or NULL */
+    long long problem_step; /* "step" of the problem document, or -1 */
+    const char *problem_type,
+        *problem_members; /* of OpenAI's error object: a type in place of the usual one, and more members; or NULL */
+
+    /* waiting; guarded by the lock of |queue| */
+    bl_request *next, *prev;
+    bl_request *along;         /* the next of the requests that a batch took along */
+    _Atomic(bl_queue *) queue; /* the queue in which it waits, or NULL; changed under the lock of that queue */
+    struct bl_waiter *waiter;  /* of that queue while the request has a place: waiting or running */
+    bl_serial *serial;
+    bl_gate *gate;      /* NULL: the request waits only for its turn.  The work sets |gate| before it returns AGAIN. */
+    uint64_t gate_seen; /* the value of gate->changes that the work read */
+    bl_work work;
+    bl_rank rank;
+    int priority;               /* within its rank and owner; the lower number goes first */
+    bool may_fly;               /* |work| may be submitted to the device while other runs are in flight */
+    bool brief;                 /* shorter than waking a thread takes: the submitting thread may do the work itself, once */
+    int64_t expected_ns;        /* its known run time, or 0 */
+    const bl_time_part *shares; /* parts of its device time that other owners pay; arena, or NULL */
+    unsigned nshares;
+    void *data; /* the handler's, in the arena */
+    int64_t queued_ns, deadline_ns;
+    void (*done)(bl_request *rq); /* of a request of the server's own: called on the worker's thread when the work is over; no
+                                   * connection is resumed */
+    void *own;                    /* argument of |done| */
+    bl_purpose purpose;           /* of a request of the server's own; kind is NULL if the purpose is not set */
+    bool asked;                   /* of a request of the server's own: a client waits for its result */
+    bl_status (*then)(
+        bl_request *rq); /* called when the work is over, to fill the reply: on the HTTP thread or on an offload thread */
+    bool (*_Atomic leave)(bl_request *rq); /* of a parked request (bl_request_park) */
+    bl_peer *peer;
+    bool *moved;           /* a flag of the thread that has the request, set when the request is given away; or NULL */
+    atomic_bool suspended; /* the connection is suspended */
+    atomic_bool stays;     /* the request ends with its work, even if its client goes away: |cancel| is set only when the server
+                            * ends */
+    atomic_bool cancel;    /* the client went away, or the server ends: stop at the next launch */
+    atomic_int holders;    /* references to its memory after answer and work were split (bl_queue_lend); the last release frees
+                            * it; else 0 */
+
+    bl_defer *defers;
+    bl_request *next_free;
+};
+
+/* ---- lifetime, called by the HTTP layer */
+bl_request *bl_request_create(bl_server *server); /* NULL if out of memory */
+void bl_request_end(bl_request *rq);              /* writes the access log, runs the defer list, and keeps the memory for the next
+                                                   * request */
+/* Release the memory after the answer: called by work whose request was answered meanwhile (bl_queue_take_back). */
+void bl_request_release(bl_request *rq);
+void bl_requests_fini(bl_server *server); /* frees the kept requests */
+
+/* Create a request of the server's own, on behalf of |owner|: it has no connection and no line in the access log.  It is
+ * submitted like any other request.  |done| is called when its work is over or was given up, with the result in rq->err.  After
+ * |done| the request belongs to the caller again, who may submit it once more (after clearing rq->err) or end it with
+ * bl_request_end.  NULL if out of memory. */
+bl_request *bl_request_create_own(bl_server *server, uint32_t owner, void (*done)(bl_request *rq), void *own);
+/* Do the quotas of its owner bind |rq|?  They do not bind work of the server's own that no client waits for: accepted work is
+ * finished and stored state is restored, whatever the key may do now.  They do not bind a request whose work is done and whose
+ * answer is left to print. */
+static inline bool bl_request_is_bound(const bl_request *rq)
+{
+    return (rq->done == NULL || rq->asked) && !rq->answering;
+}
+/* Write the purpose in words, cut to BL_PURPOSE_SIZE: "job 4f2a of line", "model m", "run of p", "PUT /api/v1/tensors/x".  Reads
+ * no member that the request's work changes. */
+void bl_request_print_purpose(const bl_request *rq, char *to);
+/* Cancel the request: a running request stops at its next launch; a waiting request finishes at once, and this call then calls
+ * |done|.  The caller guarantees that the request has not ended.  Also used when a client goes away. */
+void bl_request_cancel(bl_request *rq, const char *why);
+/* The first half of bl_request_cancel: set |cancel| and remove the request from its queue.  True: the caller must finish the
+ * request. */
+bool bl_request_withdraw(bl_request *rq);
+
+/* ---- for handlers */
+/* Call |fn| with |arg| when the request ends; the last registered function runs first.  If memory is short, |fn| is called at
+ * once. */
+BL_NODISCARD bl_status bl_request_defer(bl_request *rq, void (*fn)(void *arg), void *arg);
+/* Allocate host memory that lives as long as the request and is charged to --max-memory.  Use it for every size that a request
+ * decides.  NULL if there is none; rq->err then says what the memory was for. */
+void *bl_request_alloc(bl_request *rq, size_t bytes, const char *what);
+const char *bl_request_query(const bl_request *rq, const char *name); /* NULL if absent */
+bl_span bl_request_body(const bl_request *rq);
+/* Answer with |status| and the text in rq->out. */
+void bl_request_reply(bl_request *rq, int status, const char *content_type);
+void bl_request_reply_json(bl_request *rq, int status);
+/* 202: the change has taken effect, but is not on the disk yet (bl_storage_owe).  |detail| states the consequence. */
+void bl_request_reply_owed(bl_request *rq, const char *detail);
+/* Answer with rq->file_bytes bytes of the descriptor rq->file.  Takes the descriptor. */
+void bl_request_reply_file(bl_request *rq, const char *content_type);
+/* Fill the reply with the problem document of rq->err. */
+void bl_request_reply_problem(bl_request *rq);
+/* Whether Accept prefers |type| to JSON. */
+bool bl_request_accepts(const bl_request *rq, const char *type);
+/* Read the query |name|, a whole number from |lo| to |hi|; without that query *out keeps its value. */
+BL_NODISCARD bl_status bl_request_query_count(bl_request *rq, const char *name, uint64_t lo, uint64_t hi, uint64_t *out);
+
+/* Does |rq| wait in its queue for a gate that has not changed yet? */
+static inline bool bl_request_is_gated(const bl_request *rq)
+{
+    return rq->gate != NULL && atomic_load(&rq->gate->changes) == rq->gate_seen;
+}
+
+/* Suspend the connection (if it is not suspended yet) and put the request into |queue|, where a worker's thread calls |work|.  A
+ * |brief| request is done at once if nothing waits in the queue.  BL_EBUSY if the queue is full.  After BL_OK the caller must not
+ * touch the request. */
+BL_NODISCARD bl_status bl_request_submit(bl_request *rq, bl_queue *queue, bl_work work, bl_serial *serial);
+/* Suspend the connection without a queue: another object finishes the request later.  If the client goes away meanwhile, |leave|
+ * is called, on any thread and under the lock of the request's peer.  If |leave| returns true, its caller owns the request and
+ * finishes it. */
+void bl_request_park(bl_request *rq, bool (*leave)(bl_request *rq));
+/* Conditions that stop the work: the client is gone, or the deadline has passed. */
+static inline bl_halt bl_request_halt(const bl_request *rq)
+{
+    return (bl_halt){.cancel = &rq->cancel, .deadline_ns = rq->deadline_ns};
+}
+/* Allocate the body of a request of the server's own, which the caller fills.  NULL if out of memory. */
+char *bl_request_make_body(bl_request *rq, size_t len, bl_media media);
+/* The work is over: resume the connection, whose thread then answers.  Called by the queue. */
+void bl_request_finish(bl_request *rq);
+
+#endif

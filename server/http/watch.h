@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* One thread that handles what libmicrohttpd does not: the client of a suspended connection went away, a deadline passed, or a
+ * client takes too long to send a head or a body, or to read an answer (progress.h).  It cancels the requests of such clients,
+ * closes slow connections, and ends expired leases. */
+#ifndef BL_SERVER_HTTP_WATCH_H
+#define BL_SERVER_HTTP_WATCH_H
+
+#include "server/http/progress.h"
+#include "server/http/request.h"
+
+typedef struct bl_watch bl_watch;
+
+BL_NODISCARD bl_status bl_watch_create(bl_server *server, bl_watch **out, bl_err *err);
+void bl_watch_destroy(bl_watch *watch);
+
+/* A connection opens or closes; NULL if the connection cannot be watched. */
+bl_peer *bl_watch_open(bl_watch *watch, int fd);
+void bl_watch_close(bl_peer *peer); /* accepts NULL */
+
+/* Store the URI of the next request, as sent.  libmicrohttpd reports the URI before the request exists, and does not report if no
+ * request follows, so the connection owns the copy.  Thread: the connection's HTTP thread; NULL if out of memory. */
+void bl_peer_keep_uri(bl_peer *peer, const char *uri);
+const char *bl_peer_get_uri(const bl_peer *peer);
+
+/* Set what the connection waits for.  Thread: the connection's HTTP thread; accepts NULL. */
+void bl_peer_enter(bl_peer *peer, bl_phase phase);
+void bl_peer_count(bl_peer *peer, size_t bytes); /* |bytes| of the body have arrived */
+void bl_peer_know(bl_peer *peer);                /* the client has a key */
+
+/* Close the connection with the lowest rank (bl_tenure) to make room for a new one; false if there is none.  Thread: any. */
+bool bl_watch_evict(bl_watch *watch);
+/* The number of connections that were shut down and have not ended yet. */
+uint32_t bl_watch_closing(const bl_watch *watch);
+
+/* Attach |rq|, which waits on behalf of this peer, or detach it.  After detach the watcher does not access |rq|.  Both accept
+ * NULL. */
+void bl_watch_attach(bl_peer *peer, bl_request *rq);
+void bl_watch_detach(bl_peer *peer);
+/* Cancel all waiting and running requests. */
+void bl_watch_cancel_all(bl_watch *watch);
+/* The number of attached requests. */
+size_t bl_watch_waiting(bl_watch *watch);
+/* When the watcher last began a round, by bl_clock_ns.  A round takes the locks of all peers, queues and leases, so a late round
+ * shows a lock that is never released. */
+int64_t bl_watch_ticked(const bl_watch *watch);
+
+#endif

@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: MIT */
+/* The files and rows of a job that survive a restart.
+ *
+ * FOLDER/jobs/ID/request.safetensors has the document with all inputs and, in its metadata, the program.  STEP.safetensors has
+ * the program's state after that step.  evaluation.safetensors has a second program that evaluates, and its own states.  A
+ * checkpoint is valid once its row exists, which is written after its file. */
+#include "engine/base/file.h"
+#include "engine/base/folder.h"
+#include "engine/base/log.h"
+#include "proto/encode.h"
+#include "proto/encode_program.h"
+#include "proto/safetensors.h"
+#include "server/access/access.h"
+#include "server/jobs/jobs_internal.h"
+#include "server/store/grants.h"
+#include "server/store/registry.h"
+#include "server/store/storage.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- paths */
+
+char *job_path(const bl_job *job, const char *name)
+{
+    bl_text path = {0};
+    if (job->jobs->folder == NULL)
+        return NULL;
+    bl_text_printf(&path, "%s/%s/%s", job->jobs->folder, job->id, name);
+    if (!path.failed)
+        return bl_text_take(&path);
+    bl_text_fini(&path);
+    return NULL;
+}
+
+static void checkpoint_name(uint64_t step, bool own, char name[48])
+{
+    snprintf(name, 48, own ? "%llu.own.safetensors" : "%llu.safetensors", (unsigned long long)step);
+}
+
+char *job_checkpoint_path(const bl_job *job, uint64_t step, bool own)
+{
+    char name[48];
+    checkpoint_name(step, own, name);
+    return job_path(job, name);
+}
+
+static uint64_t size_of(const char *path)
+{
+    struct stat info;
+    return path != NULL && stat(path, &info) == 0 ? (uint64_t)info.st_size : 0;
+}
+
+/* The request as body and as inputs; the state twice for the program, and once as read. */
+size_t job_need(const bl_job *job)
+{
+    uint64_t state = job->nmarks > 0 ? job->marks[job->nmarks - 1].bytes : 0;
+    char *path = job_path(job, "request.safetensors");
+    uint64_t request = size_of(path);
+    free(path);
+    return (size_t)(2 * request + 3 * state);
+}
+
+static void count_disk(const bl_job *job, int64_t bytes)
+{
+    bl_access_count_disk(job->jobs->server->access, job->owner, bytes);
+}
+
+static void remove_file(const bl_job *job, char *path)
+{
+    uint64_t bytes = size_of(path);
+    if (path != NULL && unlink(path) == 0)
+        count_disk(job, -(int64_t)bytes);
+    else if (path != NULL && errno != ENOENT)
+        bl_log(BL_LOG_WARN, "a file of a job cannot be removed: %s", strerror(errno));
+    free(path);
+}
+
+void job_remove_checkpoint(const bl_job *job, uint64_t step)
+{
+    remove_file(job, job_checkpoint_path(job, step, false));
+    remove_file(job, job_checkpoint_path(job, step, true));
+}
+
+/* Remove every file of the job's folder except those for which |stays| holds; |stays| NULL: remove all. */
+static void remove_files(const bl_job *job, bool (*stays)(const bl_job *job, const char *name))
+{
+    char *path = job_path(job, "");
+    DIR *folder = path != NULL ? opendir(path) : NULL;
+    struct dirent *entry = NULL;
+    while (folder != NULL && (entry = readdir(folder)) != NULL)
+        if (entry->d_name[0] != '.' && (stays == NULL || !stays(job, entry->d_name)))
+            remove_file(job, job_path(job, entry->d_name));
+    if (folder != NULL)
+        closedir(folder);
+    if (path != NULL && stays == NULL)
+        (void)rmdir(path);
+    free(path);
+}
+
+static void remove_folder(const bl_job *job)
+{
+    remove_files(job, NULL);
+}
+
+static bool is_known(const bl_job *job, const char *name)
+{
+    bool known = strcmp(name, "request.safetensors") == 0 || strcmp(name, JOB_EVALUATOR) == 0;
+    for (int i = 0; i < job->nmarks && !known; i++) {
+        char mark[48], own[48];
+        checkpoint_name(job->marks[i].step, false, mark);
+        checkpoint_name(job->marks[i].step, true, own);
+        known = strcmp(name, mark) == 0 || strcmp(name, own) == 0;
+    }
+    return known;
+}
+
+static void count_files(const bl_job *job)
+{
+    char *path = job_path(job, "");
+    DIR *folder = path != NULL ? opendir(path) : NULL;
+    struct dirent *entry = NULL;
+    struct stat info;
+    while (folder != NULL && (entry = readdir(folder)) != NULL)
+        if (entry->d_name[0] != '.' && fstatat(dirfd(folder), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0)
+            count_disk(job, info.st_size);
+    if (folder != NULL)
+        closedir(folder);
+    free(path);
+}
+
+void jobs_sweep(bl_jobs *jobs)
+{
+    DIR *folder = jobs->folder != NULL ? opendir(jobs->folder) : NULL;
+    struct dirent *entry = NULL;
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+        bl_job *job = bl_namemap_get(jobs->names, entry->d_name);
+        if (strlen(entry->d_name) != JOB_ID - 1) /* not a job's folder */
+            continue;
+        if (job != NULL) {
+            count_files(job);
+            remove_files(job, is_known);
+            continue;
+        }
+        job = job_create(jobs); /* the folder of a job that was never registered */
+        if (job == NULL)
+            continue;
+        memcpy(job->id, entry->d_name, JOB_ID);
+        remove_folder(job);
+        job_release(job);
+    }
+    if (folder != NULL)
+        closedir(folder);
+}
+
+/* ---- files */
+
+/* A file of tensors: a header, and pointers to the data. */
+typedef struct file_parts {
+    bl_text head;
+    size_t n;
+    bl_file_tensor *tensors;
+    uint64_t bytes, replaces; /* replaces: bytes of a file that is removed afterwards */
+} file_parts;
+
+static bl_status write_parts(void *arg, int fd, bl_err *err)
+{
+    const file_parts *parts = arg;
+    bool good = bl_write_all(fd, parts->head.data, parts->head.len);
+    for (size_t i = 0; i < parts->n && good; i++)
+        good = parts->tensors[i].bytes == 0 || bl_write_all(fd, parts->tensors[i].data, parts->tensors[i].bytes);
+    return good ? BL_OK : bl_fail(err, BL_ESTORAGE, "the file of a job cannot be written: %s", strerror(errno));
+}
+
+static bl_status write_file(const bl_job *job, char *path, file_parts *parts, const bl_file_text *texts, size_t ntexts,
+                            bl_err *err)
+{
+    bl_access *access = job->jobs->server->access;
+    uint64_t old = size_of(path);
+    bl_status st = BL_OK;
+    bl_safetensors_write(&parts->head, parts->tensors, parts->n, texts, ntexts);
+    st = bl_text_status(&parts->head, err);
+    if (st == BL_OK && path == NULL)
+        st = bl_fail(err, BL_ENOMEM, "the path of a job's file");
+    parts->bytes = parts->head.len;
+    for (size_t i = 0; i < parts->n; i++)
+        parts->bytes += parts->tensors[i].bytes;
+    if (st == BL_OK)
+        st = bl_access_take_disk(access, job->owner, parts->bytes, old + parts->replaces, err);
+    if (st == BL_OK) {
+        st = bl_file_replace(path, write_parts, parts, err);
+        count_disk(job, -(int64_t)(st == BL_OK ? old : parts->bytes));
+    }
+    bl_text_fini(&parts->head);
+    free(path);
+    return st;
+}
+
+/* The tensor of job_held_at. */
+static bl_file_tensor held_tensor(const bl_job *job, int i, const char *name)
+{
+    const bl_device_tensor *held = job_held_at(job, i);
+    bl_file_tensor t = {.name = name, .dtype = held->dtype, .ndim = held->ndim, .bytes = held->bytes};
+    memcpy(t.dim, held->dim, sizeof t.dim);
+    t.data = job->held_copies[i] != NULL ? job->held_copies[i] : bl_device_tensor_mapped(held);
+    return t;
+}
+
+/* Bytes of the oldest checkpoint's file, if the next checkpoint replaces it; else 0. */
+static uint64_t dropped_bytes(const bl_job *job, bool own)
+{
+    char *path = NULL;
+    uint64_t step = 0, bytes = 0;
+    bool drops = false;
+    pthread_mutex_lock(&job->jobs->lock);
+    drops = job->nmarks > 0 && job->nmarks >= job->rule.keep;
+    step = drops ? job->marks[0].step : 0;
+    pthread_mutex_unlock(&job->jobs->lock);
+    path = drops ? job_checkpoint_path(job, step, own) : NULL;
+    bytes = size_of(path);
+    free(path);
+    return bytes;
+}
+
+/* Write |n| states; the first of them has index |first| in the snapshot. */
+static bl_status write_states(const bl_job *job, const bl_state *states, int n, int first, char *path, const bl_file_text *texts,
+                              size_t ntexts, uint64_t *bytes, bl_err *err)
+{
+    const job_snapshot *snap = &job->snapshot;
+    file_parts parts = {.n = (size_t)n, .tensors = calloc((size_t)n + 1, sizeof *parts.tensors)};
+    bl_status st = BL_OK;
+    if (parts.tensors == NULL) {
+        free(path);
+        return bl_fail(err, BL_ENOMEM, "a checkpoint");
+    }
+    for (int i = 0; i < n; i++) {
+        const char *copy = snap->copies[first + i];
+        parts.tensors[i] = bl_state_tensor(&states[i], copy != NULL ? copy : snap->buffers[first + i]->host);
+    }
+    parts.replaces = dropped_bytes(job, states == job->own);
+    st = write_file(job, path, &parts, texts, ntexts, err);
+    *bytes += parts.bytes;
+    free(parts.tensors);
+    return st;
+}
+
+bl_status job_write_checkpoint(bl_job *job, uint64_t *bytes, bl_err *err)
+{
+    const job_snapshot *snap = &job->snapshot;
+    bl_text note = {0}, options = {0}, others = {0};
+    const bl_plan *evaluates = job->evaluation.plan;
+    char steps[24];
+    bl_status st = BL_OK;
+    snprintf(steps, sizeof steps, "%llu", (unsigned long long)snap->program_steps);
+    bl_text_printf(&note, "%llu %d %llu %a", (unsigned long long)snap->step, snap->measured, (unsigned long long)snap->waiting,
+                   snap->best);
+    job_put_options(bl_plan_get_options(job->train.plan), &options);
+    if (evaluates != NULL)
+        job_put_options(bl_plan_get_options(evaluates), &others);
+    bl_file_text texts[] = {{"job", job->id},
+                            {"at", bl_text_get(&note)},
+                            {"steps", steps},
+                            {"options", bl_text_get(&options)},
+                            {"moves", bl_plan_get_moves(job->train.plan)},
+                            {"gather_moves", job->gather != NULL ? bl_plan_get_moves(job->gather) : ""},
+                            {"evaluation_moves", evaluates != NULL ? bl_plan_get_moves(evaluates) : ""},
+                            {"evaluation_options", bl_text_get(&others)}};
+    *bytes = 0;
+    st = bl_text_status(&note, err);
+    if (st == BL_OK)
+        st = bl_text_status(&options, err);
+    if (st == BL_OK)
+        st = bl_text_status(&others, err);
+    if (st == BL_OK && job->nown > 0) /* written first: the other file completes the checkpoint */
+        st = write_states(job, job->own, job->nown, job->program->nstates, job_checkpoint_path(job, snap->step, true), texts, 1,
+                          bytes, err);
+    if (st == BL_OK)
+        st = write_states(job, job->program->states, job->program->nstates, 0, job_checkpoint_path(job, snap->step, false), texts,
+                          sizeof texts / sizeof texts[0], bytes, err);
+    bl_text_fini(&note);
+    bl_text_fini(&options);
+    bl_text_fini(&others);
+    return st;
+}
+
+/* ---- the document */
+
+static void put_names(const bl_job *job, const job_part *part, size_t prefix, bl_text *out)
+{
+    bl_encode_key(out, "every");
+    bl_encode_u64(out, part->every);
+    bl_text_puts(out, ",\"outputs\":[");
+    for (int i = 0; i < part->ncollect; i++) {
+        bl_text_puts(out, i > 0 ? "," : "");
+        bl_encode_string(out, job->columns[part->column + i] + prefix);
+    }
+    bl_text_puts(out, "]");
+}
+
+static void put_sizes(const job_part *part, bl_text *out)
+{
+    const bl_wire_graph *graph = &part->entry->graph;
+    bl_encode_key(out, "sizes");
+    bl_text_puts(out, "{");
+    for (int i = 0; i < graph->nvars; i++) {
+        bl_encode_key(out, graph->vars[i].name);
+        bl_text_printf(out, "%lld", (long long)part->vars[i]);
+    }
+    bl_text_puts(out, "}");
+}
+
+static void put_evaluation(const bl_job *job, bl_text *out)
+{
+    if (job->evaluation.every == 0)
+        return;
+    bl_encode_key(out, "evaluate");
+    bl_text_puts(out, "{");
+    if (job->evaluator.name != NULL) {
+        bl_encode_key(out, "program");
+        bl_encode_string(out, job->evaluator.name);
+    }
+    bl_encode_key(out, "entry");
+    bl_encode_string(out, job->evaluation.entry->name);
+    put_sizes(&job->evaluation, out);
+    put_names(job, &job->evaluation, strlen(JOB_EVALUATE), out);
+    bl_text_puts(out, "}");
+}
+
+static void put_stop(const bl_job *job, bl_text *out)
+{
+    if (job->stop.metric == NULL)
+        return;
+    bl_encode_key(out, "early_stop");
+    bl_text_puts(out, "{");
+    bl_encode_key(out, "metric");
+    bl_encode_string(out, job->stop.metric);
+    bl_encode_key(out, "patience");
+    bl_encode_u64(out, job->stop.patience);
+    bl_encode_key(out, "mode");
+    bl_encode_string(out, job->stop.maximise ? "max" : "min");
+    bl_encode_key(out, "min_delta");
+    bl_encode_number(out, job->stop.min_delta);
+    bl_text_puts(out, "}");
+}
+
+static void put_training(const bl_job *job, bl_text *out)
+{
+    const bl_training *t = &job->training;
+    if (t->passes > 1) {
+        bl_encode_key(out, "accumulate");
+        bl_encode_u64(out, (uint64_t)t->passes);
+    }
+    if (t->mixed) {
+        bl_encode_key(out, "compute");
+        bl_encode_string(out, bl_dtype_name(t->compute));
+    }
+    if (t->dynamic || t->mixed || t->scale > 0) {
+        bl_encode_key(out, "loss_scale");
+        if (t->dynamic)
+            bl_encode_string(out, "dynamic");
+        else
+            bl_encode_number(out, t->scale > 0 ? t->scale : 1);
+    }
+}
+
+static void put_request(const bl_job *job, bl_text *out)
+{
+    bl_text_puts(out, "{");
+    bl_encode_key(out, "program");
+    bl_encode_string(out, job->program_name);
+    bl_encode_key(out, "entry");
+    bl_encode_string(out, job->entry_name);
+    bl_encode_key(out, "steps");
+    bl_encode_u64(out, job->steps);
+    bl_encode_key(out, "priority");
+    bl_text_printf(out, "%d", job->priority);
+    put_sizes(&job->train, out);
+    if (job->train.every > 0) {
+        bl_encode_key(out, "collect");
+        bl_text_puts(out, "{");
+        put_names(job, &job->train, 0, out);
+        bl_text_puts(out, "}");
+    }
+    bl_encode_key(out, "checkpoint");
+    bl_text_puts(out, "{");
+    bl_encode_key(out, "keep");
+    bl_text_printf(out, "%d", job->rule.keep);
+    if (job->rule.every > 0) {
+        bl_encode_key(out, "every");
+        bl_encode_u64(out, job->rule.every);
+    }
+    if (job->rule.seconds > 0) {
+        bl_encode_key(out, "seconds");
+        bl_encode_number(out, job->rule.seconds);
+    }
+    if (job->rule.max_age > 0) {
+        bl_encode_key(out, "max_age");
+        bl_encode_number(out, job->rule.max_age);
+    }
+    bl_text_puts(out, "}");
+    put_evaluation(job, out);
+    put_stop(job, out);
+    put_training(job, out);
+    bl_text_puts(out, "}");
+}
+
+static bl_status add_inputs(const bl_job *job, const job_part *part, const char *prefix, file_parts *parts, bl_err *err)
+{
+    for (int i = 0; i < part->ninputs; i++) {
+        const char *name = bl_arena_printf(job->arena, "%s%s", prefix, part->entry->graph.inputs[i].name);
+        BL_TRY(bl_arena_status(job->arena, err));
+        parts->tensors[parts->n] = held_tensor(job, (int)parts->n, name);
+        parts->n++;
+    }
+    return BL_OK;
+}
+
+void job_put_document(const char *request, const bl_file_tensor *inputs, size_t ninputs, bl_text *out)
+{
+    bl_text_append(out, request, strlen(request) - 1); /* without the closing brace */
+    bl_encode_key(out, "inputs");
+    bl_text_puts(out, "{");
+    for (size_t i = 0; i < ninputs; i++) {
+        bl_encode_key(out, inputs[i].name);
+        bl_text_puts(out, "{");
+        bl_encode_key(out, "dtype");
+        bl_encode_string(out, bl_dtype_name(inputs[i].dtype));
+        bl_encode_key(out, "shape");
+        bl_text_puts(out, "[");
+        for (int d = 0; d < inputs[i].ndim; d++)
+            bl_text_printf(out, "%s%lld", d > 0 ? "," : "", (long long)inputs[i].dim[d]);
+        bl_text_puts(out, "]}");
+    }
+    bl_text_puts(out, "}}");
+}
+
+/* Keep the document in memory, for GET while the server runs. */
+static bl_status remember_document(bl_job *job, const char *request, const file_parts *parts, bl_err *err)
+{
+    bl_text document = {0};
+    bl_status st = BL_OK;
+    job_put_document(request, parts->tensors, parts->n, &document);
+    st = bl_text_status(&document, err);
+    if (st == BL_OK)
+        job->document = bl_arena_strndup(job->arena, document.data, document.len);
+    bl_text_fini(&document);
+    return st == BL_OK ? bl_arena_status(job->arena, err) : st;
+}
+
+/* Write the request file, if the server has a folder. */
+static bl_status write_request(bl_job *job, bl_err *err)
+{
+    size_t n = (size_t)job_count_held(job);
+    file_parts parts = {.tensors = calloc(n + 1, sizeof *parts.tensors)};
+    bl_text request = {0}, program = {0};
+    bl_status st = parts.tensors != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "a job");
+    put_request(job, &request);
+    bl_encode_program(&program, &job->program->doc, job->device);
+    if (st == BL_OK)
+        st = bl_text_status(&request, err);
+    if (st == BL_OK)
+        st = bl_text_status(&program, err);
+    if (st == BL_OK)
+        st = add_inputs(job, &job->train, "", &parts, err);
+    if (st == BL_OK)
+        st = add_inputs(job, &job->evaluation, JOB_EVALUATE, &parts, err);
+    if (st == BL_OK)
+        st = remember_document(job, bl_text_get(&request), &parts, err);
+    if (st == BL_OK && job->jobs->folder != NULL) {
+        bl_file_text texts[] = {{"request", bl_text_get(&request)}, {"program", bl_text_get(&program)}};
+        st = write_file(job, job_path(job, "request.safetensors"), &parts, texts, 2, err);
+    }
+    bl_text_fini(&request);
+    bl_text_fini(&program);
+    free(parts.tensors);
+    return st;
+}
+
+static bl_status write_evaluator(bl_job *job, bl_err *err)
+{
+    const job_evaluator *other = &job->evaluator;
+    file_parts parts = {.n = (size_t)other->nown, .tensors = calloc((size_t)other->nown + 1, sizeof *parts.tensors)};
+    int first = job->train.ninputs + job->evaluation.ninputs;
+    bl_text program = {0};
+    bl_status st = parts.tensors != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "a job");
+    bl_encode_program(&program, &other->doc, job->device);
+    if (st == BL_OK)
+        st = bl_text_status(&program, err);
+    if (st == BL_OK) {
+        bl_file_text text = {"program", bl_text_get(&program)};
+        for (int i = 0; i < other->nown; i++)
+            parts.tensors[i] = held_tensor(job, first + i, other->own[i].name);
+        st = write_file(job, job_path(job, JOB_EVALUATOR), &parts, &text, 1, err);
+    }
+    bl_text_fini(&program);
+    free(parts.tensors);
+    return st;
+}
+
+bl_status job_keep_first(bl_job *job, bl_err *err)
+{
+    char *folder = job_path(job, "");
+    uint64_t bytes = 0;
+    bl_status st = bl_storage_check(job->jobs->server->storage, err);
+    if (folder != NULL && st == BL_OK && !bl_folder_make(folder))
+        st = bl_fail(err, BL_ESTORAGE, "the folder of a job cannot be made: %s", strerror(errno));
+    if (st == BL_OK)
+        st = write_request(job, err);
+    if (folder != NULL && st == BL_OK && job->evaluator.name != NULL)
+        st = write_evaluator(job, err);
+    if (folder != NULL && st == BL_OK)
+        st = job_write_checkpoint(job, &bytes, err);
+    if (st == BL_OK)
+        st = job_insert(job, bytes, err);
+    if (folder != NULL && st != BL_OK)
+        remove_folder(job);
+    job->need = st == BL_OK ? job_need(job) : 0;
+    free(folder);
+    return st;
+}
+
+bl_status job_forget(bl_job *job, bl_err *err)
+{
+    bl_grants *grants = bl_registry_grants(job->jobs->server->registry);
+    bl_status st = BL_OK;
+    bl_grants_hold(grants);
+    st = bl_grants_drop(grants, job->owner, "job", job->id, err);
+    bl_grants_let_go(grants);
+    if (st != BL_OK)
+        return st;
+    BL_TRY(job_delete_rows(job, err));
+    remove_folder(job);
+    job_remove(job);
+    return BL_OK;
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/* Handlers that read and end jobs. */
+#include "server/http/handlers.h"
+
+#include "proto/encode.h"
+#include "server/jobs/jobs_internal.h"
+#include "server/ops/server.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bl_status bl_handle_jobs_list(bl_request *rq)
+{
+    bl_jobs *jobs = rq->server->jobs;
+    const char *id = NULL;
+    void *value = NULL;
+    bool any = false;
+    bl_text_puts(&rq->out, "{\"jobs\":[");
+    pthread_mutex_lock(&jobs->lock);
+    for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++) {
+        bl_job *job = value;
+        if (job->owner != rq->owner)
+            continue;
+        bl_text_puts(&rq->out, any ? "," : "");
+        job_describe(job, &rq->out);
+        any = true;
+    }
+    pthread_mutex_unlock(&jobs->lock);
+    bl_text_puts(&rq->out, "]}");
+    bl_request_reply_json(rq, 200);
+    return BL_OK;
+}
+
+static void reply_job(bl_request *rq, bl_job *job, int status)
+{
+    pthread_mutex_lock(&job->jobs->lock);
+    job_describe(job, &rq->out);
+    pthread_mutex_unlock(&job->jobs->lock);
+    bl_request_reply_json(rq, status);
+}
+
+bl_status bl_handle_job_get(bl_request *rq)
+{
+    bl_job *job = NULL;
+    BL_TRY(job_find_to_read(rq, &job));
+    reply_job(rq, job, 200);
+    return BL_OK;
+}
+
+/* ---- the end */
+
+static bl_step forget(bl_request *rq)
+{
+    rq->err.status = job_forget(rq->data, &rq->err);
+    return BL_STEP_DONE;
+}
+
+static bl_status reply_forgotten(bl_request *rq)
+{
+    bl_request_reply(rq, 204, NULL);
+    return BL_OK;
+}
+
+/* A job that has ended keeps its history and checkpoints until it is removed. */
+bl_status bl_handle_job_delete(bl_request *rq)
+{
+    const char *remove = bl_request_query(rq, "remove");
+    bl_job *job = NULL;
+    bool over = false;
+    BL_TRY(job_find(rq, &job));
+    if (remove != NULL && strcmp(remove, "true") != 0 && strcmp(remove, "false") != 0)
+        return bl_fail(&rq->err, BL_EINVAL, "remove is true or false, not \"%.20s\"", remove);
+    pthread_mutex_lock(&job->jobs->lock);
+    over = job_is_final(job);
+    pthread_mutex_unlock(&job->jobs->lock);
+    if (remove != NULL && strcmp(remove, "true") == 0) {
+        if (!over)
+            return bl_fail(&rq->err, BL_ECONFLICT, "job %s has not ended: DELETE it without remove first", job->id);
+        rq->data = job;
+        rq->then = reply_forgotten;
+        return bl_request_submit(rq, job->jobs->writer, forget, NULL);
+    }
+    if (!over) {
+        atomic_store(&job->cancel, true);
+        pthread_mutex_lock(&job->jobs->lock);
+        pthread_cond_broadcast(&job->jobs->changed); /* the job may have no slice submitted */
+        pthread_mutex_unlock(&job->jobs->lock);
+        jobs_schedule(job->jobs);
+    }
+    reply_job(rq, job, over ? 200 : 202);
+    return BL_OK;
+}
+
+/* ---- checkpoints */
+
+/* Under the lock: find the checkpoint of step |text|, or the last one for "last". */
+static bool find_mark(const bl_job *job, const char *text, uint64_t *step)
+{
+    char own[24];
+    for (int i = job->nmarks; i-- > 0;) {
+        snprintf(own, sizeof own, "%llu", (unsigned long long)job->marks[i].step);
+        *step = job->marks[i].step;
+        if (strcmp(text, "last") == 0 || strcmp(text, own) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The file is opened before it can be removed, so the answer is complete. */
+bl_status bl_handle_job_checkpoint(bl_request *rq)
+{
+    bl_job *job = NULL;
+    uint64_t step = 0;
+    size_t bytes = 0;
+    bool found = false;
+    bl_status st = BL_OK;
+    BL_TRY(job_find_to_read(rq, &job));
+    pthread_mutex_lock(&job->jobs->lock);
+    found = find_mark(job, rq->param[1], &step);
+    pthread_mutex_unlock(&job->jobs->lock);
+    if (found)
+        st = job_open_file(job_checkpoint_path(job, step, false), &rq->file, &bytes, &rq->err);
+    if (!found)
+        return bl_fail(&rq->err, BL_ENOTFOUND, "job %s has no checkpoint of step \"%.40s\"", job->id, rq->param[1]);
+    if (st != BL_OK)
+        return st;
+    rq->file_bytes = bytes;
+    bl_request_reply_file(rq, "application/x-safetensors");
+    return BL_OK;
+}
+
+/* ---- document */
+
+static bl_step read_document(bl_request *rq)
+{
+    rq->err.status = job_load_document(rq, rq->data, &rq->out);
+    return BL_STEP_DONE;
+}
+
+static bl_status reply_document(bl_request *rq)
+{
+    bl_request_reply_json(rq, 200);
+    return BL_OK;
+}
+
+bl_status bl_handle_job_document(bl_request *rq)
+{
+    bl_job *job = NULL;
+    BL_TRY(job_find_to_read(rq, &job));
+    if (job->document != NULL) {
+        bl_text_puts(&rq->out, job->document);
+        return reply_document(rq);
+    }
+    rq->data = job;
+    rq->then = reply_document;
+    return bl_request_submit(rq, job->jobs->writer, read_document, NULL);
+}
+
+/* ---- history */
+
+enum { MOST_STRETCHES = 100000 };
+
+typedef struct history {
+    bl_job *job;
+    uint64_t from, most;
+    uint64_t points; /* intervals of a curve; 0: all reports */
+    bool csv;
+} history;
+
+/* Write a cell of a history as CSV (RFC 4180).  JSON strings stand for numbers without a JSON literal, and lists contain
+ * commas. */
+static void put_csv(bl_text *out, const char *cell, size_t len)
+{
+    bool list = len > 0 && cell[0] == '[';
+    if (len >= 2 && cell[0] == '"')
+        bl_text_append(out, cell + 1, len - 2);
+    else if (!list)
+        bl_text_append(out, cell, len);
+    for (size_t i = 0; list && i < len; i++)
+        bl_text_puts(out, i == 0 ? "\"[" : i + 1 == len ? "]\"" : (char[]){cell[i] == '"' ? '\'' : cell[i], '\0'});
+}
+
+static bool put_row(void *arg, const job_report *report)
+{
+    bl_request *rq = arg;
+    const history *h = rq->data;
+    const char *cells = report->cells;
+    bl_text *out = &rq->out;
+    bl_text_puts(out, h->csv ? "" : bl_text_last(out) == '[' ? "[" : ",[");
+    bl_text_printf(out, "%llu,%.3f", (unsigned long long)report->step, report->time);
+    for (int i = 0; i < h->job->ncolumns; i++) {
+        size_t len = strcspn(cells, "\t");
+        bl_text_puts(out, ",");
+        if (h->csv)
+            put_csv(out, cells, len);
+        else if (len > 0)
+            bl_text_append(out, cells, len);
+        else
+            bl_text_puts(out, "null");
+        cells += len + (cells[len] == '\t');
+    }
+    bl_text_puts(out, h->csv ? "\r\n" : "]");
+    return !out->failed;
+}
+
+static void put_head(bl_request *rq)
+{
+    const history *h = rq->data;
+    bl_text_puts(&rq->out, h->csv ? "step,time" : "{\"columns\":[\"step\",\"time\"");
+    for (int i = 0; i < h->job->ncolumns; i++) {
+        bl_text_puts(&rq->out, ",");
+        if (h->csv)
+            bl_text_puts(&rq->out, h->job->columns[i]); /* names need no quotes */
+        else
+            bl_encode_string(&rq->out, h->job->columns[i]);
+    }
+    bl_text_puts(&rq->out, h->csv ? "\r\n" : "],\"rows\":[");
+}
+
+static uint64_t last_step(bl_job *job)
+{
+    uint64_t step = 0;
+    pthread_mutex_lock(&job->jobs->lock);
+    step = job->step;
+    pthread_mutex_unlock(&job->jobs->lock);
+    return step;
+}
+
+static bl_status put_curve(bl_request *rq)
+{
+    const history *h = rq->data;
+    job_curve *c = job_curve_create(h->job->ncolumns, h->from, last_step(h->job), h->points, put_row, rq);
+    bl_status st = c != NULL ? BL_OK : bl_fail(&rq->err, BL_ENOMEM, "a curve");
+    if (st == BL_OK)
+        st = job_each_report(h->job, h->from, h->most, job_curve_add, c, &rq->err);
+    if (st == BL_OK && !job_curve_end(c))
+        st = bl_fail(&rq->err, BL_ENOMEM, "a curve");
+    job_curve_destroy(c);
+    return st;
+}
+
+static bl_step read_history(bl_request *rq)
+{
+    const history *h = rq->data;
+    put_head(rq);
+    if (job_flush(h->job, &rq->err) == BL_OK)
+        rq->err.status = h->points > 0 ? put_curve(rq) : job_each_report(h->job, h->from, h->most, put_row, rq, &rq->err);
+    if (!h->csv)
+        bl_text_puts(&rq->out, "]}");
+    return BL_STEP_DONE;
+}
+
+static bl_status reply_history(bl_request *rq)
+{
+    const history *h = rq->data;
+    if (h->csv)
+        bl_request_reply(rq, 200, "text/csv");
+    else
+        bl_request_reply_json(rq, 200);
+    return BL_OK;
+}
+
+bl_status bl_handle_job_history(bl_request *rq)
+{
+    const char *format = bl_request_query(rq, "format");
+    history *h = bl_arena_alloc(rq->arena, sizeof *h);
+    if (h == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    *h = (history){.most = BL_WIRE_MAX_REPORTS, .csv = bl_request_accepts(rq, "text/csv")};
+    BL_TRY(job_find_to_read(rq, &h->job));
+    BL_TRY(bl_request_query_count(rq, "from", 0, UINT64_MAX, &h->from));
+    BL_TRY(bl_request_query_count(rq, "limit", 0, UINT64_MAX, &h->most));
+    BL_TRY(bl_request_query_count(rq, "points", 1, MOST_STRETCHES, &h->points));
+    if (format != NULL) {
+        h->csv = strcmp(format, "csv") == 0;
+        if (!h->csv && strcmp(format, "json") != 0)
+            return bl_fail(&rq->err, BL_EINVAL, "format is json or csv, not \"%.20s\"", format);
+    }
+    rq->data = h;
+    rq->then = reply_history;
+    return bl_request_submit(rq, h->job->jobs->writer, read_history, NULL);
+}

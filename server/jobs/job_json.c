@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+#include "proto/encode.h"
+#include "server/jobs/jobs_internal.h"
+
+const char *const job_state_names[] = {"queued", "running", "done", "failed", "cancelled"};
+
+static void put_checkpoints(const bl_job *job, bl_text *out)
+{
+    bl_encode_key(out, "checkpoints");
+    bl_text_puts(out, "[");
+    for (int i = 0; i < job->nmarks; i++) {
+        bl_text_puts(out, i > 0 ? ",{" : "{");
+        bl_encode_key(out, "step");
+        bl_encode_u64(out, job->marks[i].step);
+        bl_encode_key(out, "bytes");
+        bl_encode_u64(out, job->marks[i].bytes);
+        bl_encode_measured(out, "time", job->marks[i].time);
+        bl_text_puts(out, "}");
+    }
+    bl_text_puts(out, "]");
+}
+
+/* The steps between reports of the history, if they are more than the job asks for. */
+static void put_thinned(const bl_job *job, bl_text *out)
+{
+    const job_history *h = &job->history;
+    if (!h->thinned)
+        return;
+    bl_encode_key(out, "thinned");
+    bl_text_puts(out, "{");
+    if (h->every > 0) {
+        bl_encode_key(out, "metrics");
+        bl_encode_u64(out, h->every);
+    }
+    if (h->evaluated > 0) {
+        bl_encode_key(out, "evaluation");
+        bl_encode_u64(out, h->evaluated);
+    }
+    bl_text_puts(out, "}");
+}
+
+static void put_progress(const bl_job *job, bl_text *out)
+{
+    bl_encode_key(out, "step");
+    bl_encode_u64(out, job->step);
+    bl_encode_key(out, "steps");
+    bl_encode_u64(out, job->steps);
+    if (job->rate > 0) {
+        bl_encode_measured(out, "rate", job->rate);
+        if (!job_is_final(job))
+            bl_encode_measured(out, "seconds_left", (double)(job->steps - job->step) / job->rate);
+    }
+}
+
+void job_describe(bl_job *job, bl_text *out)
+{
+    const char *warning = job->warning[0] != '\0' ? job->warning : job->history.refused;
+    const job_report *last = job->nreports > 0 ? &job->ring[(job->nreports - 1) % JOB_RING] : NULL;
+    bl_text_puts(out, "{");
+    bl_encode_key(out, "job");
+    bl_encode_string(out, job->id);
+    bl_encode_key(out, "program");
+    bl_encode_string(out, job->program_name);
+    bl_encode_key(out, "entry");
+    bl_encode_string(out, job->entry_name);
+    bl_encode_key(out, "device");
+    bl_encode_string(out, job->device);
+    bl_encode_key(out, "state");
+    bl_encode_string(out, job_state_names[job->state]);
+    bl_encode_key(out, "reason");
+    bl_encode_string(out, job->reason);
+    if (warning[0] != '\0') {
+        bl_encode_key(out, "warning");
+        bl_encode_string(out, warning);
+    }
+    put_progress(job, out);
+    bl_encode_key(out, "priority");
+    bl_text_printf(out, "%d", job->priority);
+    bl_encode_measured(out, "created", job->created);
+    if (job->started > 0)
+        bl_encode_measured(out, "started", job->started);
+    if (job->ended > 0)
+        bl_encode_measured(out, "ended", job->ended);
+    bl_encode_key(out, "restarts");
+    bl_encode_u64(out, (uint64_t)job->restarts);
+    if (last != NULL)
+        job_report_write(job, last, out);
+    put_thinned(job, out);
+    put_checkpoints(job, out);
+    bl_text_puts(out, "}");
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+/* The tables of jobs in the store: jobs, job_reports, job_checkpoints, job_programs. */
+#include "engine/base/log.h"
+#include "server/access/access.h"
+#include "server/jobs/jobs_internal.h"
+#include "server/store/storage.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bl_status run(bl_job *job, const char *sql, int n, const bl_cell *cells, bl_err *err)
+{
+    return bl_storage_run(job->jobs->server->storage, sql, n, cells, NULL, NULL, err);
+}
+
+/* ---- writing */
+
+typedef struct change {
+    bl_job *job;
+    const job_row *row;
+    uint64_t bytes;
+    bool left_out; /* the reports are not stored */
+} change;
+
+static bl_status insert_all(void *arg, bl_err *err)
+{
+    const change *c = arg;
+    bl_job *job = c->job;
+    bl_text columns = {0};
+    bl_status st = BL_OK;
+    for (int i = 0; i < job->ncolumns; i++)
+        bl_text_printf(&columns, "%s%s", i > 0 ? "\t" : "", job->columns[i]);
+    st = bl_text_status(&columns, err);
+    if (st == BL_OK)
+        st =
+            run(job,
+                "INSERT INTO jobs (id, owner, program, entry, device, steps, priority, columns, metrics, created, state, reason, "
+                "step, restarts) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 'queued', '', 0, 0)",
+                BL_CELLS(bl_cell_text(job->id), bl_cell_int(job->owner), bl_cell_text(job->program_name),
+                         bl_cell_text(job->entry_name), bl_cell_text(job->device), bl_cell_int((int64_t)job->steps),
+                         bl_cell_int(job->priority), bl_cell_text(bl_text_get(&columns)), bl_cell_int(job->nmetrics),
+                         bl_cell_real(job->created)),
+                err);
+    bl_text_fini(&columns);
+    if (st == BL_OK) /* this job continues from what another job left */
+        st = run(job, "DELETE FROM job_programs WHERE owner = ?1 AND program = ?2",
+                 BL_CELLS(bl_cell_int(job->owner), bl_cell_text(job->program_name)), err);
+    if (st != BL_OK || c->bytes == 0)
+        return st;
+    if (job->marks == NULL)
+        job->marks = calloc(1, sizeof *job->marks);
+    if (job->marks == NULL)
+        return bl_fail(err, BL_ENOMEM, "a job");
+    job->nmarks = job->marks_cap = 1;
+    job->marks[0] = (job_mark){.bytes = c->bytes, .time = job->created};
+    return run(job, "INSERT INTO job_checkpoints (job, step, time, bytes) VALUES (?1, 0, ?2, ?3)",
+               BL_CELLS(bl_cell_text(job->id), bl_cell_real(job->created), bl_cell_int((int64_t)c->bytes)), err);
+}
+
+bl_status job_insert(bl_job *job, uint64_t bytes, bl_err *err)
+{
+    change c = {.job = job, .bytes = bytes};
+    return bl_storage_together(job->jobs->server->storage, insert_all, &c, err);
+}
+
+static bl_status delete_all(void *arg, bl_err *err)
+{
+    bl_job *job = arg;
+    bl_cell id = bl_cell_text(job->id);
+    BL_TRY(run(job, "DELETE FROM job_reports WHERE job = ?1", 1, &id, err));
+    BL_TRY(run(job, "DELETE FROM job_checkpoints WHERE job = ?1", 1, &id, err));
+    BL_TRY(run(job, "DELETE FROM job_programs WHERE job = ?1", 1, &id, err));
+    return run(job, "DELETE FROM jobs WHERE id = ?1", 1, &id, err);
+}
+
+bl_status job_delete_rows(bl_job *job, bl_err *err)
+{
+    BL_TRY(bl_storage_together(job->jobs->server->storage, delete_all, job, err));
+    return job_history_count(job, err);
+}
+
+static bl_status update_all(void *arg, bl_err *err)
+{
+    const change *c = arg;
+    const job_row *row = c->row;
+    bl_job *job = c->job;
+    bl_cell id = bl_cell_text(job->id);
+    for (uint64_t i = row->first; i < row->last && !c->left_out; i++) {
+        const job_report *report = &job->ring[i % JOB_RING]; /* stays in the ring until it is stored */
+        if (!job_history_keeps(job, row, i))
+            continue;
+        BL_TRY(run(job, "INSERT OR REPLACE INTO job_reports (job, step, time, cells) VALUES (?1, ?2, ?3, ?4)",
+                   BL_CELLS(id, bl_cell_int((int64_t)report->step), bl_cell_real(report->time), bl_cell_text(report->cells)),
+                   err));
+    }
+    if (row->mark != NULL)
+        BL_TRY(run(job, "INSERT OR REPLACE INTO job_checkpoints (job, step, time, bytes) VALUES (?1, ?2, ?3, ?4)",
+                   BL_CELLS(id, bl_cell_int((int64_t)row->mark->step), bl_cell_real(row->mark->time),
+                            bl_cell_int((int64_t)row->mark->bytes)),
+                   err));
+    for (int i = 0; i < row->ndropped; i++)
+        BL_TRY(run(job, "DELETE FROM job_checkpoints WHERE job = ?1 AND step = ?2",
+                   BL_CELLS(id, bl_cell_int((int64_t)row->dropped[i])), err));
+    if (row->leaves)
+        BL_TRY(run(job, "INSERT OR REPLACE INTO job_programs (owner, program, job) VALUES (?1, ?2, ?3)",
+                   BL_CELLS(bl_cell_int(job->owner), bl_cell_text(job->program_name), id), err));
+    return run(job, "UPDATE jobs SET state = ?2, reason = ?3, step = ?4, ended = ?5, restarts = ?6, started = ?7 WHERE id = ?1",
+               BL_CELLS(id, bl_cell_text(job_state_names[row->state]), bl_cell_text(row->reason), bl_cell_int((int64_t)row->step),
+                        bl_cell_real(row->ended), bl_cell_int(row->restarts), bl_cell_real(row->started)),
+               err);
+}
+
+bl_status job_update(bl_job *job, const job_row *row, bl_err *err)
+{
+    bl_access *access = job->jobs->server->access;
+    change c = {.job = job, .row = row};
+    bl_err refused = {0};
+    bl_status st = BL_OK;
+    BL_TRY(job_history_fit(job, row, &c.bytes, err));
+    c.left_out = c.bytes > 0 && bl_access_take_disk(access, job->owner, c.bytes, 0, &refused) != BL_OK;
+    st = bl_storage_together(job->jobs->server->storage, update_all, &c, err);
+    if (c.bytes > 0)
+        job_history_tell(job, row, &refused);
+    if (c.left_out)
+        return st;
+    if (st == BL_OK)
+        job->history.bytes += c.bytes;
+    else
+        bl_access_count_disk(access, job->owner, -(int64_t)c.bytes);
+    return st;
+}
+
+typedef struct rewound {
+    bl_job *job;
+    uint64_t step;
+} rewound;
+
+static bl_status rewind_all(void *arg, bl_err *err)
+{
+    const rewound *r = arg;
+    bl_cell cells[] = {bl_cell_text(r->job->id), bl_cell_int((int64_t)r->step)};
+    BL_TRY(run(r->job, "DELETE FROM job_reports WHERE job = ?1 AND step > ?2", 2, cells, err));
+    return run(r->job, "DELETE FROM job_checkpoints WHERE job = ?1 AND step > ?2", 2, cells, err);
+}
+
+bl_status job_rewind(bl_job *job, uint64_t step, bl_err *err)
+{
+    rewound r = {job, step};
+    BL_TRY(bl_storage_together(job->jobs->server->storage, rewind_all, &r, err));
+    return job_history_count(job, err);
+}
+
+/* ---- reading */
+
+typedef struct reader {
+    bool (*each)(void *arg, const job_report *report);
+    void *arg;
+    bl_status status;
+} reader;
+
+static bool read_report(void *arg, const bl_cell *cells, int n)
+{
+    reader *r = arg;
+    char *text = n == 3 ? strndup(cells[2].bytes.data, cells[2].bytes.len) : NULL;
+    job_report report = {.step = (uint64_t)cells[0].integer, .time = cells[1].real, .cells = text};
+    bool more = text != NULL && r->each(r->arg, &report);
+    r->status = text != NULL ? BL_OK : BL_ENOMEM;
+    free(text);
+    return more;
+}
+
+bl_status job_each_report(bl_job *job, uint64_t from, uint64_t most, bool (*each)(void *arg, const job_report *report), void *arg,
+                          bl_err *err)
+{
+    reader r = {each, arg, BL_OK};
+    int64_t first = from > INT64_MAX ? INT64_MAX : (int64_t)from, limit = most > INT64_MAX ? INT64_MAX : (int64_t)most;
+    BL_TRY(bl_storage_run(job->jobs->server->storage,
+                          "SELECT step, time, cells FROM job_reports WHERE job = ?1 AND step >= ?2 ORDER BY step LIMIT ?3",
+                          BL_CELLS(bl_cell_text(job->id), bl_cell_int(first), bl_cell_int(limit)), read_report, &r, err));
+    return r.status == BL_OK ? BL_OK : bl_fail(err, r.status, "the reports of a job");
+}
+
+/* The newest reports, newest first, for streams that resume. */
+typedef struct newest {
+    job_report *at;
+    int n;
+} newest;
+
+static bool take_newest(void *arg, const bl_cell *cells, int n)
+{
+    newest *all = arg;
+    job_report report = {.step = (uint64_t)cells[0].integer, .time = cells[1].real};
+    report.cells = n == 3 ? strndup(cells[2].bytes.data, cells[2].bytes.len) : NULL;
+    if (report.cells != NULL)
+        all->at[all->n++] = report;
+    return report.cells != NULL && all->n < JOB_RING / 2;
+}
+
+bl_status job_load_reports(bl_job *job, bl_err *err)
+{
+    newest all = {.at = calloc(JOB_RING / 2, sizeof *all.at)};
+    bl_status st = BL_OK;
+    if (all.at == NULL)
+        return bl_fail(err, BL_ENOMEM, "the reports of a job");
+    st = bl_storage_run(job->jobs->server->storage, "SELECT step, time, cells FROM job_reports WHERE job = ?1 ORDER BY step DESC",
+                        BL_CELLS(bl_cell_text(job->id)), take_newest, &all, err);
+    pthread_mutex_lock(&job->jobs->lock);
+    while (all.n > 0)
+        job_report_put(job, all.at[--all.n]);
+    job->flushed = job->nreports;
+    pthread_mutex_unlock(&job->jobs->lock);
+    free(all.at);
+    return st;
+}
+
+/* A row that cannot be loaded fails the start: otherwise the sweep would delete the files of an unknown job. */
+typedef struct loading {
+    bl_jobs *jobs;
+    bl_job *job; /* its checkpoints are being read */
+    bl_err err;
+} loading;
+
+static bl_status load_rows(loading *l, const char *sql, int n, const bl_cell *cells, bl_storage_row row, bl_err *err)
+{
+    BL_TRY(bl_storage_run(l->jobs->server->storage, sql, n, cells, row, l, err));
+    return l->err.status == BL_OK ? BL_OK : bl_fail(err, l->err.status, "%s", l->err.text);
+}
+
+static bool take_mark(void *arg, const bl_cell *cells, int n)
+{
+    loading *l = arg;
+    job_mark mark = {.step = (uint64_t)cells[0].integer, .bytes = (uint64_t)cells[2].integer, .time = cells[1].real};
+    (void)n;
+    if (job_add_mark(l->job, mark))
+        return true;
+    (void)bl_fail(&l->err, BL_ENOMEM, "the checkpoints of a job");
+    return false;
+}
+
+static char *text_of(bl_job *job, const bl_cell *cell)
+{
+    return bl_arena_strndup(job->arena, cell->bytes.data != NULL ? cell->bytes.data : "", cell->bytes.len);
+}
+
+/* Split "loss\tevaluate.loss". */
+static void split_columns(bl_job *job, const bl_cell *cell)
+{
+    char *text = text_of(job, cell), *at = NULL;
+    size_t most = 1;
+    for (size_t i = 0; i < cell->bytes.len; i++)
+        most += cell->bytes.data[i] == '\t';
+    job->columns = bl_arena_array(job->arena, most, sizeof *job->columns);
+    if (text == NULL || job->columns == NULL)
+        return;
+    for (const char *name = strtok_r(text, "\t", &at); name != NULL; name = strtok_r(NULL, "\t", &at))
+        job->columns[job->ncolumns++] = name;
+}
+
+static void fill(bl_job *job, const bl_cell *cells)
+{
+    snprintf(job->id, sizeof job->id, "%.*s", (int)cells[0].bytes.len, cells[0].bytes.data);
+    job->owner = (uint32_t)cells[1].integer;
+    job->program_name = text_of(job, &cells[2]);
+    job->entry_name = text_of(job, &cells[3]);
+    job->device = text_of(job, &cells[4]);
+    job->steps = (uint64_t)cells[5].integer;
+    job->priority = (int)cells[6].integer;
+    split_columns(job, &cells[7]);
+    job->nmetrics = (int)cells[8].integer < job->ncolumns ? (int)cells[8].integer : job->ncolumns;
+    job->created = cells[9].real;
+    job->started = cells[10].real;
+    job->ended = cells[11].real;
+    for (int i = 0; i <= JOB_CANCELLED; i++)
+        if (bl_span_is(cells[12].bytes, job_state_names[i]))
+            job->state = (job_state)i;
+    snprintf(job->reason, sizeof job->reason, "%.*s", (int)cells[13].bytes.len, cells[13].bytes.data);
+    job->step = (uint64_t)cells[14].integer;
+    job->restarts = (int)cells[15].integer;
+    job->changes = 1;
+}
+
+static bool load_job(void *arg, const bl_cell *cells, int n)
+{
+    loading *l = arg;
+    bl_job *job = job_create(l->jobs);
+    (void)n;
+    if (job == NULL) {
+        (void)bl_fail(&l->err, BL_ENOMEM, "a job");
+        return false;
+    }
+    fill(job, cells);
+    if (bl_arena_status(job->arena, &l->err) == BL_OK && bl_namemap_put(l->jobs->names, job->id, job, &l->err) == BL_OK)
+        return true;
+    job_release(job);
+    return false;
+}
+
+bl_status jobs_load(bl_jobs *jobs, bl_err *err)
+{
+    const char *id = NULL;
+    void *value = NULL;
+    loading l = {.jobs = jobs};
+    BL_TRY(load_rows(&l,
+                     "SELECT id, owner, program, entry, device, steps, priority, columns, metrics, created, started, ended, "
+                     "state, reason, step, restarts FROM jobs ORDER BY created",
+                     0, NULL, load_job, err));
+    for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++) {
+        bl_job *job = value;
+        l.job = job;
+        BL_TRY(load_rows(&l, "SELECT step, time, bytes FROM job_checkpoints WHERE job = ?1 ORDER BY step",
+                         BL_CELLS(bl_cell_text(job->id)), take_mark, err));
+        BL_TRY(job_history_count(job, err));
+        if (job_is_final(job)) {
+            BL_TRY(job_load_reports(job, err));
+            continue;
+        }
+        BL_TRY(job_make_requests(job, err));
+        job->need = job_need(job);
+        job->active = job->restoring = true;
+        atomic_fetch_add(&jobs->nrestoring, 1);
+        job_change(job, JOB_QUEUED, "is being taken up again");
+        bl_metrics_add(&jobs->server->metrics, BL_COUNT_JOBS, 1);
+        bl_log(BL_LOG_INFO, "job %s of program %s goes on", job->id, job->program_name);
+    }
+    return BL_OK;
+}

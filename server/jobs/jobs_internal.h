@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: MIT */
+/* Declarations shared by the files of the jobs.
+ *
+ * Lock order: jobs->lock, then a stream's lock.  jobs->lock is held only briefly, never across a device call, a store access or a
+ * file access.  The slices of a job run on its worker's thread, one at a time.  All writes to the disk go through jobs->writer,
+ * one thread for all jobs. */
+#ifndef BL_SERVER_JOBS_INTERNAL_H
+#define BL_SERVER_JOBS_INTERNAL_H
+
+#include "proto/safetensors.h"
+#include "server/http/stream.h"
+#include "server/jobs/jobs.h"
+#include "server/run/exec.h"
+#include "server/store/names.h"
+
+#include <pthread.h>
+
+#define JOB_PURGED    "its key was purged"
+#define JOB_EVALUATE  "evaluate."              /* prefix of the names of an evaluation's columns and inputs */
+#define JOB_EVALUATOR "evaluation.safetensors" /* the file of a second program that evaluates */
+
+typedef struct bl_job bl_job;
+typedef struct job_listener job_listener;
+
+enum {
+    JOB_ID = 33,     /* 128 random bits, and a NUL */
+    JOB_RING = 1024, /* reports in memory, from which streams resume */
+    JOB_REASON = 700 /* the text of a bl_err and some words */
+};
+
+/* In the order of the names in database and protocol; states from DONE on are final. */
+typedef enum job_state { JOB_QUEUED, JOB_RUNNING, JOB_DONE, JOB_FAILED, JOB_CANCELLED } job_state;
+extern const char *const job_state_names[];
+
+/* The measurements after a step: a cell for each column of the job, as JSON, separated by tabs; an empty cell was not
+ * measured. */
+typedef struct job_report {
+    uint64_t step;
+    double time; /* seconds since 1970 */
+    char *cells;
+} job_report;
+
+/* The reports of a job in the store (history.c). */
+typedef struct job_history {
+    uint64_t bytes;            /* in the store */
+    uint64_t every, evaluated; /* steps between kept reports: of the trained entry, and of the evaluation; 0: the job has none */
+    bool known, thinned;       /* known: |every| and |evaluated| are set; thinned: one of them is more than the job asks for */
+    char refused[384];         /* why the last reports were left out; "": they were stored */
+} job_history;
+
+/* An entry of a program with its inputs. */
+typedef struct job_part {
+    const bl_program_entry *entry;
+    bl_plan *plan;
+    int64_t *vars;
+    int ninputs;
+    bl_device_tensor **inputs;
+    bl_buffer **buffers, **states, **outputs; /* worker's thread; |buffers| only while the part runs */
+    uint64_t every;
+    int ncollect;
+    int *collect;
+    int nstates, *state; /* for each state of the plan, the index of the program's state; below zero: a state of the job's own, or
+                          * of the evaluator */
+    int column;          /* column of the first output of |collect| */
+} job_part;
+
+/* A second program that evaluates the trained state, as it was when the job was submitted. */
+typedef struct job_evaluator {
+    const char *name;        /* NULL: none; the trained program has the evaluation entry */
+    bl_program_doc doc;      /* with the evaluation entry only; arena */
+    bl_program *from;        /* the program, retained by the request, until its own states are taken; else NULL */
+    int entry;               /* of |from| */
+    int nown;                /* number of states that the trained program does not have */
+    bl_wire_tensor *own;     /* their types; arena */
+    bl_device_tensor **held; /* their values; arena */
+} job_evaluator;
+
+/* The state after |step|, which is being written to the disk. */
+typedef struct job_snapshot {
+    bool ready;             /* the writer's thread owns the snapshot */
+    uint64_t step, waiting; /* waiting: reports since the best, for early stopping */
+    uint64_t program_steps; /* the program's step count then */
+    bool measured;
+    double best;
+    bl_buffer **buffers; /* retained, so that later steps write to other buffers */
+    char **copies;       /* of the buffers that the host does not see */
+    size_t copied;       /* bytes charged to the server's memory budget */
+} job_snapshot;
+
+/* A checkpoint on disk. */
+typedef struct job_mark {
+    uint64_t step, bytes;
+    double time;
+} job_mark;
+
+struct bl_job {
+    atomic_int refs;
+    bl_jobs *jobs;
+    bl_arena *arena; /* holds the constant members */
+
+    /* constant once other threads know the job */
+    char id[JOB_ID];
+    uint32_t owner;
+    const char *program_name, *entry_name, *device;
+    const char *document; /* JSON, with the types of its inputs in place of values; NULL: it is in the request file */
+    uint64_t steps;
+    bool starved; /* the key lacks a permission or quota, so the job gets no slice; under the lock */
+    int priority;
+    bl_job_checkpoint rule;
+    bl_job_stop stop;
+    int stop_column;
+    int nmetrics, ncolumns; /* metrics are the columns of |train|; the columns of |evaluation| follow */
+    const char **columns;
+    double created;
+
+    /* what it runs with: set before its first slice, freed when it ends */
+    bl_program *program;
+    bl_worker *worker;
+    bl_training training;
+    bl_plan *gather; /* plan of the accumulation passes before the last pass of a step; NULL: a step is one pass */
+    int nown;
+    bl_state *own; /* states that only this job's plans have: gradient sums, the loss scale */
+    size_t charged;
+    job_part train, evaluation; /* evaluation.every 0: no evaluation */
+    job_evaluator evaluator;
+    bl_request *slice, *write; /* requests of the server's own */
+
+    /* worker's thread */
+    uint64_t done, pace, from; /* from: |done| at the beginning of the slice */
+    int64_t checkpoint_ns;     /* when the last snapshot was taken */
+    char **cells;              /* of the current report */
+    char **held_copies;        /* host copies of the tensors of job_held_at that the host does not see; until they are written */
+    size_t copied;             /* their bytes, charged to the memory budget */
+    bool snapped;              /* this slice took a snapshot */
+    bool stops;                /* early stopping has decided */
+    uint64_t waiting;          /* reports since the best metric */
+    double best;
+    bool measured; /* |best| is valid */
+
+    atomic_bool cancel;
+    atomic_bool purged; /* its key was purged: the job is being cancelled and leaves no program */
+
+    /* under jobs->lock */
+    job_state state, becomes; /* becomes: the final state, set before it is stored; else QUEUED */
+    char reason[JOB_REASON], because[JOB_REASON];
+    char warning[JOB_REASON];                                           /* about the last checkpoint; empty: it was written */
+    bool at_work, writing, wants_checkpoint, restoring, active, claims; /* claims: the job has set program->claim */
+    bool sealed;                                                        /* its final state is in the store */
+    bool unsent;                                                        /* |writing| is set, but the write could not be submitted
+                                                                         * yet */
+    uint64_t step, written;                                             /* written: the step of the last checkpoint */
+    double started, ended;
+    int restarts;
+    bool lost;    /* its device or the server was lost: to be restored when no slice or write is active and the device is open */
+    bool moved;   /* it leaves a drained device */
+    bool taken;   /* restoration is in progress */
+    size_t need;  /* estimated host memory of a restoration, as far as known */
+    int refusals; /* allocations refused since the last step */
+    bool doubted; /* submitted to this server and without a step so far: its memory need may exceed what the server has */
+    int64_t again_ns; /* earliest time of the next restoration */
+    int losses;       /* losses of its device since the server's start */
+    uint64_t resumed; /* step of the last restoration */
+    int64_t mark_ns;
+    uint64_t mark_step;
+    double rate;
+    uint64_t nreports, flushed; /* total; flushed: of these, in the store */
+    job_report ring[JOB_RING];
+    job_history history; /* writer's thread; all members but |bytes| change under the lock */
+    int nmarks, marks_cap;
+    job_mark *marks;  /* checkpoints on disk, oldest first */
+    unsigned changes; /* number of state changes */
+    job_listener *listeners;
+    job_snapshot snapshot; /* owned by the slice, then by the writer; |writing| tells */
+};
+
+struct bl_jobs {
+    bl_server *server;
+    bl_queue *writer;
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* also wakes the thread */
+    bl_namemap *names;      /* jobs by id, each retained */
+    pthread_t thread;
+    bool started, stop;
+    atomic_bool draining;
+    atomic_int nrestoring; /* jobs that are being restored or wait for it */
+    int taken;             /* under the lock: number of restorations in progress; |needed|: their estimated memory, summed */
+    size_t needed;
+    char *folder; /* NULL: nothing is stored on disk */
+};
+
+/* ---- jobs.c */
+bl_job *job_create(bl_jobs *jobs); /* NULL if out of memory */
+bl_job *job_retain(bl_job *job);
+void job_release(bl_job *job); /* accepts NULL */
+void job_release_any(void *job);
+BL_NODISCARD bl_status job_find(bl_request *rq, bl_job **out); /* of the path and the owner; retained until the request ends */
+BL_NODISCARD bl_status job_find_to_read(bl_request *rq, bl_job **out); /* also a job that is shared with the owner: "alice:ID" */
+/* Register the job.  BL_ENODEVMEM if its owner has too many jobs that have not ended.  Thread: the writer's. */
+BL_NODISCARD bl_status job_add(bl_job *job, bl_err *err);
+void job_remove(bl_job *job); /* unregister the job */
+/* Delete the oldest ended jobs that exceed |owner|'s limit.  Thread: the writer's. */
+void jobs_drop_oldest(bl_jobs *jobs, uint32_t owner);
+static inline bool job_is_final(const bl_job *job)
+{
+    return job->state >= JOB_DONE;
+}
+/* Under the lock: change the state and notify all listeners. */
+void job_change(bl_job *job, job_state state, const char *reason);
+void job_become_cancelled(bl_job *job); /* under the lock: set |becomes|; takes effect when it is stored */
+void job_wake(bl_job *job);             /* under the lock: wake the listeners */
+void job_start(bl_job *job);            /* the job is registered and complete: its steps may begin */
+/* Under the lock: is a job other than |but| (NULL: any) active or being restored, so that its end will free memory? */
+bool jobs_any_up(bl_jobs *jobs, const bl_job *but);
+/* Submit slices of all jobs that may run.  Call without the lock. */
+void jobs_schedule(bl_jobs *jobs);
+double job_now(void); /* seconds since 1970 */
+/* Fail the job without another step, for the reason in |err|; takes effect when it is stored. */
+void job_fail(bl_job *job, const bl_err *err);
+void job_end_taking(bl_job *job); /* under the lock: the restoration is over, or waits */
+/* Under the lock: does its program remain as a restorable program if the job ends now? */
+bool job_leaves(const bl_job *job);
+/* Under the lock: the job ends and its last checkpoint is of the current step, so only the final state is left to store. */
+bool job_is_to_seal(const bl_job *job);
+/* Under the lock: change to the state |becomes|.  No slice and no write may be active or follow. */
+void job_end(bl_job *job);
+/* Delete the program of a job whose key was purged. */
+void job_take_away(bl_job *job);
+void job_let_go(bl_job *job); /* after job_end, without the lock: release its program, inputs and plans */
+void job_free_means(
+    bl_job *job); /* release only these, before a restoration with new ones.  No slice and no write may be active */
+
+/* ---- plans.c */
+typedef struct job_loaded job_loaded;
+/* Make the plans that the program does not have.  |as| names their kernels; NULL: the best ones.  |halt|, which outlives the
+ * call, can stop it.  Thread: compile. */
+BL_NODISCARD bl_status job_make_plans(bl_job *job, const job_loaded *as, const bl_halt *halt, bl_err *err);
+BL_NODISCARD bl_status job_begin_own(bl_job *job, bl_request *rq); /* worker's thread: initialise job->own */
+void job_end_own(bl_job *job);
+bl_state *job_state_at(bl_job *job, int at);                        /* a state of the program, or, below zero, of the job */
+void job_put_options(const bl_plan_options *options, bl_text *out); /* the options that decide what kernels compute */
+
+/* ---- begin.c */
+int job_count_held(const bl_job *job);                              /* inputs of both parts, then the evaluator's own states */
+bl_device_tensor *job_held_at(const bl_job *job, int i);            /* borrowed; NULL: not loaded yet */
+BL_NODISCARD bl_status job_flush_held(bl_job *job, bl_err *err);    /* worker's thread: copy them to the device */
+BL_NODISCARD bl_status job_make_requests(bl_job *job, bl_err *err); /* |slice| and |write| */
+/* Decode rq's body as a job of |program| into |job|, and load its inputs to the device; rq->data becomes the bl_exec. */
+BL_NODISCARD bl_status job_prepare(bl_request *rq, bl_job *job, bl_exec **out);
+void job_take_inputs(bl_job *job, const bl_exec *x); /* when they are loaded */
+void job_unclaim(bl_job *job);                       /* release its claim on the program */
+void job_drop_copies(bl_job *job);                   /* free the host copies of held tensors */
+
+/* ---- evaluator.c */
+/* Find the document of the program |name| (NULL: the trained program).  job->program must be set. */
+BL_NODISCARD bl_status job_find_evaluator(bl_exec *x, bl_job *job, const char *name, const bl_program_doc **out);
+/* Copy entry |entry| into job->evaluator: from now on the job does not depend on the program. */
+BL_NODISCARD bl_status job_keep_evaluator(bl_job *job, const bl_program_doc *doc, int entry, bl_err *err);
+/* Make the evaluator's plan of a job that is being restored.  Thread: compile. */
+BL_NODISCARD bl_status job_plan_evaluator(bl_exec *x, bl_job *job, bl_err *err);
+/* Map the states of the evaluation to those of the trained program.  The plan must exist.  Thread: compile. */
+BL_NODISCARD bl_status job_link_evaluation(bl_job *job, bl_err *err);
+/* Take the evaluator's own states.  Thread: the worker's, between two runs of job->evaluator.from. */
+BL_NODISCARD bl_status job_take_evaluator(bl_job *job, bl_err *err);
+void job_end_evaluator(bl_job *job);
+/* Worker's thread: the buffers of the evaluation's states, of the trained program and of the one that evaluates, which stay on
+ * the device until they are dropped, also after a failure. */
+BL_NODISCARD bl_status job_hold_evaluated(bl_job *job, bl_err *err);
+void job_drop_evaluated(bl_job *job);
+
+/* Hold the buffers of the evaluation's states, of the trained program and of the evaluator, on the device.  Call
+ * job_drop_evaluated afterwards, also after a failure.  Thread: the worker's. */
+bl_step job_slice(bl_request *rq); /* the work of job->slice, whose |own| is the job */
+void job_sliced(bl_request *rq);   /* |done| of job->slice */
+/* Take a snapshot of the program's state.  Thread: the worker's, while no slice runs. */
+BL_NODISCARD bl_status job_snap(bl_job *job, bl_err *err);
+void job_drop_snapshot(bl_job *job);
+
+/* ---- report.c */
+/* Put the outputs of |part| after a step into the cells of the current report; job_report_end completes the report. */
+BL_NODISCARD bl_status job_measure(bl_job *job, const job_part *part, bl_buffer *const *outputs, bl_err *err);
+BL_NODISCARD bl_status job_report_end(bl_job *job, uint64_t step, bl_err *err);
+/* BL_ELIMIT if a report would be too large. */
+BL_NODISCARD bl_status job_check_reports(const bl_job *job, bl_err *err);
+const job_report *job_report_after(const bl_job *job, uint64_t step); /* under the lock; NULL: none yet */
+void job_report_put(bl_job *job, job_report report);                  /* takes |report|; under the lock */
+void job_forget_reports(bl_job *job);                                 /* those in memory; under the lock */
+/* Write "metrics":{...} and "evaluation":{...}. */
+void job_report_write(const bl_job *job, const job_report *report, bl_text *out);
+
+/* ---- job_json.c */
+void job_describe(bl_job *job, bl_text *out); /* under the lock */
+
+/* ---- events.c */
+void job_ping(bl_job *job); /* under the lock: send a keep-alive to listeners without a recent event */
+
+/* ---- write.c: the writer's thread */
+bl_step job_write(bl_request *rq);
+void job_written(bl_request *rq);
+bool job_add_mark(bl_job *job, job_mark mark); /* under the lock; false if out of memory */
+/* job->writing is set; any thread.  False: out of memory; the next tick tries again. */
+bool job_submit_write(bl_job *job);
+/* Write the document of the job, with the types of the inputs in place of their values. */
+void job_put_document(const char *request, const bl_file_tensor *inputs, size_t ninputs, bl_text *out);
+/* Store the reports that are not in the store yet. */
+BL_NODISCARD bl_status job_flush(bl_job *job, bl_err *err);
+
+/* ---- job_files.c: files; writer's thread */
+BL_NODISCARD bl_status job_keep_first(bl_job *job, bl_err *err); /* writes all files and rows, or nothing */
+BL_NODISCARD bl_status job_forget(bl_job *job, bl_err *err);     /* delete its rows and files, and unregister it */
+BL_NODISCARD bl_status job_write_checkpoint(bl_job *job, uint64_t *bytes, bl_err *err);
+void jobs_sweep(bl_jobs *jobs); /* delete files that a crash left behind */
+void job_remove_checkpoint(const bl_job *job, uint64_t step);
+size_t job_need(const bl_job *job); /* estimated host memory to restore it; an upper bound on devices that use host memory */
+/* A path in its folder; freed by the caller; NULL: nothing is stored. */
+char *job_path(const bl_job *job, const char *name);
+char *job_checkpoint_path(const bl_job *job, uint64_t step, bool own); /* own: of the job's own states */
+
+/* ---- job_rows.c; any thread but a device's worker */
+BL_NODISCARD bl_status job_insert(bl_job *job, uint64_t bytes, bl_err *err); /* with its first checkpoint, of |bytes| bytes */
+BL_NODISCARD bl_status job_delete_rows(bl_job *job, bl_err *err);
+/* An update of the store in one transaction: the job's state, the reports from |first| to |last|, and a checkpoint (NULL:
+ * none). */
+typedef struct job_row {
+    job_state state;
+    const char *reason;
+    uint64_t step;
+    double started, ended;
+    int restarts;
+    const job_mark *mark;
+    int ndropped; /* number of checkpoints that are deleted */
+    const uint64_t *dropped;
+    uint64_t first, last;
+    bool leaves; /* the program remains as the job left it, until a client replaces it */
+} job_row;
+BL_NODISCARD bl_status job_update(bl_job *job, const job_row *row, bl_err *err);
+/* Call |each| for reports from step |from| on, at most |most|, until it returns false. */
+BL_NODISCARD bl_status job_each_report(bl_job *job, uint64_t from, uint64_t most,
+                                       bool (*each)(void *arg, const job_report *report), void *arg, bl_err *err);
+BL_NODISCARD bl_status job_load_reports(bl_job *job, bl_err *err); /* loads the last reports into the ring */
+/* Delete the reports and checkpoints after |step|: the steps will run again. */
+BL_NODISCARD bl_status job_rewind(bl_job *job, uint64_t step, bl_err *err);
+/* Load all jobs of the store. */
+BL_NODISCARD bl_status jobs_load(bl_jobs *jobs, bl_err *err);
+
+/* ---- job_read.c */
+/* Write the document of a job whose request is in a file, as job_put_document writes it.  Thread: the writer's. */
+BL_NODISCARD bl_status job_load_document(bl_request *rq, const bl_job *job, bl_text *out);
+
+/* ---- curve.c */
+typedef struct job_curve job_curve;
+/* A curve passes to |each| the reports from step |from| to |last| that represent |stretches| intervals; NULL: out of memory.
+ * job_curve_add, with the curve as |arg|, takes all reports in order.  It and job_curve_end return false if |each| did, or if
+ * memory is out. */
+job_curve *job_curve_create(int ncolumns, uint64_t from, uint64_t last, uint64_t stretches,
+                            bool (*each)(void *arg, const job_report *report), void *arg);
+bool job_curve_add(void *arg, const job_report *report);
+BL_NODISCARD bool job_curve_end(job_curve *c);
+void job_curve_destroy(job_curve *c); /* accepts NULL */
+
+/* ---- history.c; writer's thread */
+/* Make room for the reports of |row|; *bytes becomes the size of those to be stored. */
+BL_NODISCARD bl_status job_history_fit(bl_job *job, const job_row *row, uint64_t *bytes, bl_err *err);
+bool job_history_keeps(const bl_job *job, const job_row *row, uint64_t at); /* is report number |at| stored? */
+BL_NODISCARD bl_status job_history_count(bl_job *job, bl_err *err); /* count the bytes in the store again, and charge the key */
+/* Record in the job's warning why the reports of |row| were left out, or that they were stored. */
+void job_history_tell(bl_job *job, const job_row *row, const bl_err *refused);
+
+/* ---- job_read.c */
+/* The contents of a checkpoint file: a value for each state of the program, and the position of the job. */
+struct job_loaded {
+    uint64_t step, waiting, program_steps;
+    bool measured;
+    double best;
+    bl_device_tensor **states;            /* arena of the request, released when the request ends */
+    bl_device_tensor **own;               /* likewise, for the job's own states; NULL if these start anew */
+    const char *moves, *gather, *options; /* likewise */
+    const char *others, *others_options;  /* of the evaluation; likewise */
+};
+BL_NODISCARD bl_status job_load_own(bl_request *rq, bl_job *job, job_loaded *out); /* compile thread: after the plans have
+                                                                                    * determined job->own */
+BL_NODISCARD bl_status job_load_evaluator(bl_exec *x, bl_job *job);                /* loads the evaluator's document */
+BL_NODISCARD bl_status job_load_evaluated(bl_request *rq, bl_job *job);            /* loads the evaluator's own states; after
+                                                                                    * job_link_evaluation */
+BL_NODISCARD bl_status job_load_checkpoint(bl_request *rq, bl_job *job, uint64_t step, job_loaded *out);
+BL_NODISCARD bl_status job_open_file(char *path, int *fd, size_t *bytes, bl_err *err); /* frees |path|; a NULL path is
+                                                                                        * BL_ENOMEM */
+/* Read the file at |path|, which is freed, as the body of |rq|. */
+BL_NODISCARD bl_status job_load_file(bl_request *rq, char *path);
+
+/* ---- restore.c */
+bl_status jobs_recall(bl_jobs *jobs, bl_err *err); /* restores the programs that jobs left, before a request can ask for them */
+void job_restore(bl_job *job);                     /* begin to restore the job from its last checkpoint; job->restoring is set */
+/* Under the lock: its device is drained, and it can continue on another device from a checkpoint. */
+bool job_leaves_device(const bl_job *job);
+/* Under the lock: its device was lost; schedule a restoration, as after a restart of the server.  False after too many losses. */
+bool job_lose(bl_job *job, const bl_err *err);
+/* Under the lock: likewise, after memory was refused: other jobs may free what it needs.  False also if it may never fit. */
+bool job_wait_for_memory(bl_job *job, const bl_err *err);
+
+#endif

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+/* Versions that were made of a program outlive the server: each a file in the folder of --state, with a row that says which
+ * version of which model it is.  The row comes after its file and goes before it; of two rows of one version the later counts. */
+#include "engine/base/log.h"
+#include "server/data/snapshot.h"
+#include "server/models/model_infer.h"
+#include "server/store/storage.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+static const char PART[] = "versions";
+
+static bool take_id(void *arg, const bl_cell *cells, int n)
+{
+    (void)n;
+    *(int64_t *)arg = cells[0].integer;
+    return false;
+}
+
+static bl_status keep(bl_model_version *version, const bl_snapshot *snap, bl_err *err)
+{
+    bl_server *server = version->models->server;
+    char file[BL_KEPT_NAME];
+    bl_status st = bl_snapshot_write(snap, PART, 0, file, err);
+    if (st != BL_OK)
+        return st;
+    st = bl_storage_run(
+        server->storage,
+        "INSERT INTO versions (owner, model, version, entry, program, file) VALUES (?1, ?2, ?3, ?4, ?5, ?6) RETURNING id",
+        BL_CELLS(bl_cell_int(version->owner), bl_cell_text(version->name), bl_cell_int((int64_t)version->number),
+                 bl_cell_text(version->config.entry), bl_cell_text(snap->program->name), bl_cell_text(file)),
+        take_id, &version->kept, err);
+    if (st != BL_OK)
+        bl_kept_remove(server, snap->program->owner, PART, file);
+    return st;
+}
+
+bl_status bl_model_keep(bl_model_version *version, bl_err *err)
+{
+    bl_snapshot snap = {.program = version->instances[0].program};
+    bl_status st = bl_snapshot_take(&snap, err);
+    if (st == BL_OK)
+        st = keep(version, &snap, err);
+    bl_snapshot_drop(&snap);
+    return st;
+}
+
+/* One after the other, so that none needs a list. */
+static bl_status forget_rows(bl_server *server, uint32_t owner, const char *sql, int n, const bl_cell *cells, bl_err *err)
+{
+    char file[BL_KEPT_NAME] = "";
+    do {
+        file[0] = '\0';
+        BL_TRY(bl_storage_run(server->storage, sql, n, cells, bl_kept_take, file, err));
+        bl_kept_remove(server, owner, PART, file);
+    } while (file[0] != '\0');
+    return BL_OK;
+}
+
+/* Rows that are younger than the start have their versions here, or on their way. */
+bl_status bl_models_forget_lost(bl_models *models, uint32_t owner, const char *name, bl_err *err)
+{
+    return forget_rows(models->server, owner,
+                       "DELETE FROM versions WHERE id IN (SELECT id FROM versions WHERE owner = ?1 AND model = ?2 AND id <= ?3 "
+                       "LIMIT 1) RETURNING file",
+                       BL_CELLS(bl_cell_int(owner), bl_cell_text(name), bl_cell_int(models->last_kept)), err);
+}
+
+void bl_model_version_retire(bl_model_version *version)
+{
+    char file[BL_KEPT_NAME] = "";
+    bl_err err = {0};
+    if (version == NULL)
+        return;
+    if (version->kept != 0) {
+        bl_server *server = version->models->server;
+        if (bl_storage_run(server->storage, "DELETE FROM versions WHERE id = ?1 RETURNING file",
+                           BL_CELLS(bl_cell_int(version->kept)), bl_kept_take, file, &err) != BL_OK)
+            bl_log(BL_LOG_WARN, "version %llu of model %s cannot be forgotten: %s", (unsigned long long)version->number,
+                   version->name, err.text);
+        bl_kept_remove(server, version->owner, PART, file);
+    }
+    bl_model_version_release(version);
+}
+
+/* ---- all of a key */
+
+/* Some model of |owner| that is there, or is to be, copied; false: there is none. */
+static bool find_one(bl_models *models, uint32_t owner, char name[BL_MODEL_NAME_SIZE])
+{
+    const char *key = NULL;
+    void *at = NULL;
+    bool found = false;
+    pthread_mutex_lock(&models->lock);
+    for (size_t i = 0; !found && bl_namemap_at(models->names, i, &key, &at); i++) {
+        const bl_model *model = at;
+        if (model->owner != owner)
+            continue;
+        found = model->choice != BL_CHOICE_NONE || model->stored != NULL;
+        for (int k = 0; k < model->nrows; k++)
+            found = found || model->rows[k].version != NULL;
+        if (found)
+            snprintf(name, BL_MODEL_NAME_SIZE, "%s", model->name);
+    }
+    pthread_mutex_unlock(&models->lock);
+    return found;
+}
+
+bl_status bl_models_purge(bl_models *models, uint32_t owner, bl_err *err)
+{
+    char name[BL_MODEL_NAME_SIZE];
+    while (find_one(models, owner, name))
+        BL_TRY(bl_models_unload(models, owner, name, err));
+    bl_models_forget_names(models, owner);
+    return forget_rows(models->server, owner, /* those that did not come back at the start */
+                       "DELETE FROM versions WHERE id IN (SELECT id FROM versions WHERE owner = ?1 LIMIT 1) RETURNING file",
+                       BL_CELLS(bl_cell_int(owner)), err);
+}
+
+/* ---- at the start */
+
+typedef struct row {
+    int64_t id;
+    uint32_t owner;
+    uint64_t number;
+    const char *model, *entry, *program, *file; /* |entry| may be NULL */
+} row;
+
+static bl_status read_program(bl_models *models, const row *r, bl_program **out, bl_err *err)
+{
+    uint64_t bytes = 0;
+    int fd = -1;
+    bl_status st = BL_OK;
+    BL_TRY(bl_kept_open(models->server, PART, r->file, &fd, &bytes, err));
+    st = bl_recall_program(models->server, r->owner, r->program, fd, out, err);
+    if (st == BL_OK)
+        st = bl_recall_state(*out, fd, err);
+    (void)close(fd);
+    return st;
+}
+
+static bl_status load_version(bl_models *models, const row *r, bool again, bl_err *err)
+{
+    bl_model_version *version = bl_model_version_create(models, r->owner, r->model, r->number);
+    bl_program *program = NULL;
+    bl_status st = version != NULL ? read_program(models, r, &program, err) : bl_fail(err, BL_ENOMEM, "a version of a model");
+    if (st == BL_OK)
+        st = bl_model_fill_promoted(version, &program, r->entry, err);
+    bl_program_release(program);
+    if (st != BL_OK) {
+        bl_model_version_release(version);
+        return st;
+    }
+    if (again) {
+        version->kept = r->id;
+        bl_models_mend(models, version);
+        return BL_OK;
+    }
+    BL_TRY(bl_models_publish(models, version, NULL, err)); /* without its row: where this fails, another start may do better */
+    version->kept = r->id;                                 /* nobody else runs yet */
+    return BL_OK;
+}
+
+static row row_of(const bl_cell *cells)
+{
+    return (row){.id = cells[0].integer,
+                 .owner = (uint32_t)cells[1].integer,
+                 .model = cells[2].bytes.data,
+                 .number = (uint64_t)cells[3].integer,
+                 .entry = cells[4].bytes.data,
+                 .program = cells[5].bytes.data,
+                 .file = cells[6].bytes.data};
+}
+
+static bool load_row(void *arg, const bl_cell *cells, int n)
+{
+    bl_models *models = arg;
+    row r = row_of(cells);
+    bl_err why = {0};
+    (void)n;
+    models->last_kept = r.id;
+    if (load_version(models, &r, false, &why) == BL_OK)
+        return true;
+    bl_log(BL_LOG_WARN, "version %llu of model %s does not come back: %s", (unsigned long long)r.number, r.model, why.text);
+    bl_models_publish_failure(models, r.owner, r.model, r.number, &why);
+    return true;
+}
+
+#define COLUMNS "SELECT id, owner, model, version, entry, program, file FROM versions "
+
+typedef struct mending {
+    bl_models *models;
+    bl_err *err;
+} mending;
+
+/* It may have been ordered more than once before a loader came to it. */
+static bool is_mended(bl_models *models, const row *r)
+{
+    const bl_model *model = NULL;
+    bool mended = false;
+    pthread_mutex_lock(&models->lock);
+    model = bl_models_find(models, r->owner, r->model);
+    for (int k = 0; model != NULL && k < model->nrows; k++) {
+        const bl_model_version *version = model->rows[k].version;
+        if (version != NULL && version->kept == r->id)
+            mended = !bl_model_version_lacks_any(version);
+    }
+    pthread_mutex_unlock(&models->lock);
+    return mended;
+}
+
+static bool mend_row(void *arg, const bl_cell *cells, int n)
+{
+    const mending *m = arg;
+    row r = row_of(cells);
+    (void)n;
+    if (is_mended(m->models, &r))
+        return false;
+    if (load_version(m->models, &r, true, m->err) == BL_OK)
+        bl_log(BL_LOG_INFO, "model %s, version %llu is ready", r.model, (unsigned long long)r.number);
+    return false;
+}
+
+bl_status bl_models_mend_kept(bl_models *models, int64_t kept, bl_err *err)
+{
+    mending m = {models, err};
+    char sql[sizeof COLUMNS + 40];
+    snprintf(sql, sizeof sql, COLUMNS "WHERE id = %lld", (long long)kept);
+    BL_TRY(bl_storage_each(models->server->storage, sql, mend_row, &m, err));
+    return err->status;
+}
+
+bl_status bl_models_load_kept(bl_models *models, bl_err *err)
+{
+    BL_TRY(bl_kept_sweep(models->server, PART, "SELECT file, owner FROM versions", err));
+    return bl_storage_each(models->server->storage, COLUMNS "ORDER BY id", load_row, models, err);
+}

@@ -1,0 +1,746 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/models/model_infer.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/size.h"
+#include "proto/encode.h"
+#include "server/access/access.h"
+#include "server/http/handlers.h"
+#include "server/http/offload.h"
+#include "server/models/answers.h"
+#include "server/models/sequences.h"
+#include "server/models/text_input.h"
+#include "server/programs/variants.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- what the request gives, as what the model takes */
+
+static bl_status fails_shape(const bl_infer *in, const bl_model_tensor *tensor, const bl_tensor_value *value)
+{
+    bl_text want = {0}, got = {0};
+    bl_status st = BL_OK;
+    bl_shape_print(&want, bl_model_tensor_rank(tensor), tensor->dim);
+    bl_shape_print(&got, value->ndim, value->dim);
+    st = bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" of model \"%s\" has the shape %s, and the model takes %s", tensor->name,
+                 in->version->name, bl_text_get(&got), bl_text_get(&want));
+    bl_text_fini(&want);
+    bl_text_fini(&got);
+    return st;
+}
+
+static bl_status fails_size(const bl_infer *in, const bl_model_tensor *tensor, int var, int64_t size)
+{
+    bool batch = var == in->version->batch_var && in->version->max_batch > 0;
+    bl_wire_var range = in->version->instances[0].graph->vars[var];
+    bl_text sizes = {0};
+    bl_status st = BL_OK;
+    if (batch && in->version->max_batch < range.hi)
+        range.hi = in->version->max_batch;
+    bl_wire_var_print(&sizes, &range);
+    st = bl_fail(&in->rq->err, BL_EINVAL,
+                 "input \"%s\": %s is %lld, and model \"%s\" takes %s; \"%s\" in its config.json changes that", tensor->name,
+                 range.name, (long long)size, in->version->name, bl_text_get(&sizes), batch ? "max_batch_size" : "dims");
+    bl_text_fini(&sizes);
+    return st;
+}
+
+bl_status bl_infer_bind_var(const bl_infer *in, const bl_model_tensor *tensor, int var, int64_t size)
+{
+    const bl_wire_var *range = &in->version->instances[0].graph->vars[var];
+    bool batch = var == in->version->batch_var && in->version->max_batch > 0;
+    if (!bl_wire_var_has(range, size) || (batch && size > in->version->max_batch))
+        return fails_size(in, tensor, var, size);
+    if (in->vars[var] >= 0 && in->vars[var] != size)
+        return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\": %s is %lld here and %lld in another input", tensor->name,
+                       range->name, (long long)size, (long long)in->vars[var]);
+    in->vars[var] = size;
+    return BL_OK;
+}
+
+/* Texts become rows of bytes, padded with zeros. */
+static bl_status take_texts(const bl_infer *in, const bl_model_tensor *tensor, const bl_infer_input *input,
+                            bl_tensor_value *value)
+{
+    size_t width = (size_t)tensor->dim[tensor->ndim - 1], bytes = 0;
+    char *data = NULL;
+    value->dtype = BL_U8;
+    value->ndim = tensor->ndim;
+    value->dim[tensor->ndim - 1] = (int64_t)width;
+    BL_TRY(bl_tensor_measure(tensor->name, BL_U8, value->ndim, value->dim, &in->rq->server->limits, &value->count, &bytes,
+                             &in->rq->err));
+    data = bl_request_alloc(in->rq, bytes, "texts");
+    if (data == NULL)
+        return in->rq->err.status;
+    for (size_t i = 0; i < input->value.count; i++) {
+        const bl_span *item = &input->items[i];
+        if (item->len > width)
+            return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\": element %zu has %zu bytes, and the model takes %zu",
+                           tensor->name, i, item->len, width);
+        memcpy(data + i * width, item->data, item->len);
+        memset(data + i * width + item->len, 0, width - item->len);
+    }
+    value->kind = BL_VALUE_BYTES;
+    value->span = (bl_span){data, bytes};
+    value->bytes = bytes;
+    return BL_OK;
+}
+
+static bl_status bind_input(bl_infer *in, const bl_infer_input *input, int at)
+{
+    const bl_model_tensor *tensor = &in->version->inputs[at];
+    bl_tensor_value *value = &in->values[at];
+    bool text = tensor->datatype == BL_INFER_BYTES && tensor->coding == BL_MODEL_PLAIN;
+    int ndim = bl_model_tensor_rank(tensor);
+    if (value->label != NULL)
+        return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" stands there twice", tensor->name);
+    if (tensor->coding == BL_MODEL_PICTURE)
+        return bl_infer_take_picture(in, tensor, input, value);
+    if (input->datatype != tensor->datatype)
+        return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" of model \"%s\" is of %s, and not of %s", tensor->name,
+                       in->version->name, bl_infer_datatype(tensor->datatype), bl_infer_datatype(input->datatype));
+    *value = input->value;
+    if (text && value->ndim == ndim + 1 && value->dim[ndim] == 1)
+        value->ndim--; /* [n, 1]: as Triton has one text for each of a batch */
+    if (value->ndim != ndim)
+        return fails_shape(in, tensor, &input->value);
+    for (int d = 0; d < ndim; d++) {
+        if (tensor->var[d] >= 0)
+            BL_TRY(bl_infer_bind_var(in, tensor, tensor->var[d], value->dim[d]));
+        else if (tensor->dim[d] != value->dim[d])
+            return fails_shape(in, tensor, &input->value);
+    }
+    if (tensor->coding == BL_MODEL_STRINGS)
+        return bl_infer_take_strings(in, tensor, input, value);
+    return text ? take_texts(in, tensor, input, value) : BL_OK;
+}
+
+/* The input of that name: most clients have them in the model's order. */
+static int find_input(const bl_model_version *version, const char *name, int guess)
+{
+    if (guess < version->ninputs && strcmp(version->inputs[guess].name, name) == 0)
+        return guess;
+    for (int i = 0; i < version->ninputs; i++)
+        if (strcmp(version->inputs[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+/* The body is one tensor: its shape follows from its size, where at most one dimension varies. */
+static bl_status take_raw(bl_infer *in)
+{
+    const bl_model_version *version = in->version;
+    const bl_model_tensor *tensor = &version->shown[0];
+    bl_infer_input *input = bl_arena_alloc(in->rq->arena, sizeof *input);
+    size_t known = 1;
+    int varies = -1;
+    if (input == NULL)
+        return bl_arena_status(in->rq->arena, &in->rq->err);
+    if (version->nshown != 1)
+        return bl_fail(&in->rq->err, BL_EINVAL, "a body without an envelope is for models of one input, and \"%s\" has %d",
+                       version->name, version->nshown);
+    *input = (bl_infer_input){.name = tensor->name, .datatype = tensor->datatype};
+    input->value =
+        (bl_tensor_value){.kind = BL_VALUE_BYTES, .label = tensor->name, .dtype = tensor->dtype, .span = in->wire.tail};
+    input->value.ndim = bl_model_tensor_rank(tensor);
+    for (int d = 0; d < input->value.ndim; d++) {
+        bool batch = d == 0 && version->max_batch > 0;
+        input->value.dim[d] = batch ? 1 : tensor->dim[d];
+        if (input->value.dim[d] < 0 && varies >= 0)
+            return bl_fail(&in->rq->err, BL_EINVAL,
+                           "input \"%s\" has several dimensions that vary: a body without an envelope "
+                           "does not say them",
+                           tensor->name);
+        if (input->value.dim[d] < 0)
+            varies = d;
+        else if (!bl_size_mul(known, (size_t)input->value.dim[d], &known))
+            known = SIZE_MAX;
+    }
+    if (tensor->datatype == BL_INFER_BYTES) {
+        bl_span *item = bl_arena_alloc(in->rq->arena, sizeof *item);
+        if (item == NULL)
+            return bl_arena_status(in->rq->arena, &in->rq->err);
+        *item = in->wire.tail;
+        input->items = item;
+        if (varies >= 0)
+            input->value.dim[varies] = 1;
+        input->value.count = 1;
+        if (known != 1)
+            return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" takes %zu texts, and a body without an envelope is one",
+                           tensor->name, known);
+    } else {
+        size_t each = 0, elements = 0;
+        bool fits = bl_size_mul(known, bl_dtype_bytes(tensor->dtype), &each);
+        elements = fits && each > 0 ? in->wire.tail.len / each : 0;
+        if (varies >= 0)
+            input->value.dim[varies] = (int64_t)elements;
+        BL_TRY(bl_tensor_measure(tensor->name, tensor->dtype, input->value.ndim, input->value.dim, &in->rq->server->limits,
+                                 &input->value.count, &input->value.bytes, &in->rq->err));
+        if (input->value.bytes != in->wire.tail.len)
+            return bl_fail(&in->rq->err, BL_EINVAL, "the body has %zu bytes, which is no size of input \"%s\"", in->wire.tail.len,
+                           tensor->name);
+    }
+    in->wire.inputs = input;
+    in->wire.ninputs = 1;
+    return BL_OK;
+}
+
+static bl_status bind_inputs(bl_infer *in)
+{
+    const bl_model_version *version = in->version;
+    in->values = bl_arena_array(in->rq->arena, (size_t)version->ninputs + 1, sizeof *in->values);
+    in->vars = bl_arena_array(in->rq->arena, (size_t)version->nvars + 1, sizeof *in->vars);
+    if (in->values == NULL || in->vars == NULL)
+        return bl_arena_status(in->rq->arena, &in->rq->err);
+    for (int i = 0; i < version->nvars; i++)
+        in->vars[i] = -1;
+    for (int i = 0; i < in->wire.ninputs; i++) {
+        int at = find_input(version, in->wire.inputs[i].name, i);
+        if (at < 0)
+            return bl_fail(&in->rq->err, BL_EINVAL, "model \"%s\" has no input \"%.140s\"", version->name,
+                           in->wire.inputs[i].name);
+        BL_TRY(bind_input(in, &in->wire.inputs[i], at));
+    }
+    for (int i = 0; i < version->ninputs; i++)
+        if (in->values[i].label == NULL)
+            return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" of model \"%s\" is missing", version->inputs[i].name,
+                           version->name);
+    for (int i = 0; i < version->nvars; i++)
+        if (in->vars[i] < 0)
+            in->vars[i] = version->instances[0].graph->vars[i].lo; /* no input has it: as little as there can be */
+    in->rows = version->batch_var >= 0 ? in->vars[version->batch_var] : 0;
+    return BL_OK;
+}
+
+static bl_status choose_outputs(bl_infer *in)
+{
+    const bl_model_version *version = in->version;
+    int n = in->wire.all ? version->noutputs : in->wire.noutputs;
+    bool *taken = bl_arena_array(in->rq->arena, (size_t)version->noutputs + 1, sizeof *taken);
+    if (n > version->noutputs)
+        return bl_fail(&in->rq->err, BL_EINVAL, "%d outputs are asked for, and model \"%s\" has %d", n, version->name,
+                       version->noutputs);
+    in->asked = bl_arena_array(in->rq->arena, (size_t)n + 1, sizeof *in->asked);
+    in->wants = bl_arena_array(in->rq->arena, (size_t)n + 1, sizeof *in->wants);
+    if (taken == NULL || in->asked == NULL || in->wants == NULL)
+        return bl_arena_status(in->rq->arena, &in->rq->err);
+    for (int i = 0; i < n; i++) {
+        int at = in->wire.all ? i : 0;
+        in->wants[i] = in->wire.all ? (bl_infer_output){version->outputs[i].name, in->wire.binary, 0} : in->wire.outputs[i];
+        while (at < version->noutputs && strcmp(version->outputs[at].name, in->wants[i].name) != 0)
+            at++;
+        if (at == version->noutputs)
+            return bl_fail(&in->rq->err, BL_EINVAL, "model \"%s\" has no output \"%.140s\"", version->name, in->wants[i].name);
+        if (taken[at])
+            return bl_fail(&in->rq->err, BL_EINVAL, "output \"%s\" is asked for twice", in->wants[i].name);
+        taken[at] = true;
+        in->asked[i] = at;
+    }
+    in->nasked = n;
+    return BL_OK;
+}
+
+/* ---- the answer */
+
+static bl_status split_texts(const bl_infer *in, const char *data, bl_infer_result *out)
+{
+    size_t width = (size_t)out->dim[out->ndim - 1];
+    bl_span *items = NULL;
+    out->count = width > 0 ? out->count / width : 0;
+    out->ndim--;
+    if (out->ndim == 0 || (out->ndim == 1 && in->version->max_batch > 0))
+        out->dim[out->ndim++] = 1; /* a text for each of a batch is [n, 1] */
+    items = bl_arena_array(in->rq->arena, out->count + 1, sizeof *items);
+    if (items == NULL)
+        return bl_arena_status(in->rq->arena, &in->rq->err);
+    for (size_t i = 0; i < out->count; i++)
+        items[i] = (bl_span){data + i * width, strnlen(data + i * width, width)};
+    out->items = items;
+    return BL_OK;
+}
+
+static bl_status fill_result(const bl_infer *in, int i, bl_infer_result *out)
+{
+    int at = in->asked[i];
+    const bl_model_tensor *tensor = &in->version->outputs[at];
+    const bl_part *part = &in->got[at];
+    *out = (bl_infer_result){.name = tensor->name,
+                             .datatype = tensor->datatype,
+                             .ndim = part->ndim,
+                             .count = part->count,
+                             .data = part->data,
+                             .binary = in->wants[i].binary,
+                             .nonfinite = in->wire.nonfinite};
+    memcpy(out->dim, part->dim, sizeof out->dim);
+    if (in->wants[i].classes > 0)
+        return bl_infer_classify(in, tensor, part, in->wants[i].classes, out);
+    if (tensor->coding == BL_MODEL_STRINGS)
+        return bl_infer_give_strings(in, out);
+    return tensor->datatype == BL_INFER_BYTES ? split_texts(in, part->data, out) : BL_OK;
+}
+
+static bl_status check_lists(const bl_infer *in, const bl_infer_result *results)
+{
+    size_t listed = 0;
+    for (int i = 0; i < in->nasked; i++)
+        listed += results[i].binary ? 0 : results[i].count;
+    if (listed <= in->rq->server->settings.max_list)
+        return BL_OK;
+    return bl_fail(&in->rq->err, BL_ELIMIT,
+                   "the answer has %zu elements, a JSON answer at most %llu (--max-list): ask for binary_data", listed,
+                   (unsigned long long)in->rq->server->settings.max_list);
+}
+
+static void put_envelope(const bl_infer *in, const bl_infer_result *results, bl_text *out)
+{
+    bl_text_puts(out, "{\"model_name\":");
+    bl_encode_string(out, in->version->name);
+    bl_text_printf(out, ",\"model_version\":\"%llu\"", (unsigned long long)in->version->number);
+    if (in->wire.id != NULL) {
+        bl_text_puts(out, ",\"id\":");
+        bl_encode_string(out, in->wire.id);
+    }
+    bl_text_puts(out, ",\"outputs\":[");
+    for (int i = 0; i < in->nasked; i++) {
+        bl_text_puts(out, i > 0 ? "," : "");
+        bl_infer_put_result(out, &results[i]);
+    }
+    bl_text_puts(out, "]}");
+}
+
+/* What follows the envelope is sent from where it lies. */
+static bl_status add_pieces(const bl_infer *in, const bl_infer_result *results)
+{
+    bl_request *rq = in->rq;
+    rq->pieces = bl_arena_array(rq->arena, (size_t)in->nasked + 1, sizeof *rq->pieces);
+    if (rq->pieces == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    for (int i = 0; i < in->nasked; i++) {
+        const bl_infer_result *result = &results[i];
+        size_t bytes = result->binary ? bl_infer_result_bytes(result) : 0;
+        bl_text joined = {0};
+        char *data = NULL;
+        if (bytes == 0)
+            continue;
+        if (result->datatype != BL_INFER_BYTES) {
+            rq->pieces[rq->npieces++] = (bl_piece){result->data, bytes};
+            continue;
+        }
+        data = bl_request_alloc(rq, bytes, "texts");
+        if (data == NULL)
+            return rq->err.status;
+        bl_infer_join(&joined, result);
+        if (!joined.failed)
+            memcpy(data, joined.data, bytes);
+        bl_text_fini(&joined);
+        if (joined.failed)
+            return bl_fail(&rq->err, BL_ENOMEM, "texts");
+        rq->pieces[rq->npieces++] = (bl_piece){data, bytes};
+    }
+    return BL_OK;
+}
+
+/* The envelope of the protocol, and what follows it. */
+static bl_status write_answer(bl_infer *in, const bl_infer_result *results)
+{
+    bl_request *rq = in->rq;
+    bool binary = false;
+    for (int i = 0; i < in->nasked; i++)
+        binary |= results[i].binary;
+    put_envelope(in, results, &rq->out);
+    if (binary) {
+        rq->envelope = rq->out.len;
+        BL_TRY(add_pieces(in, results));
+    }
+    bl_request_reply(rq, 200, binary ? "application/octet-stream" : "application/json");
+    return BL_OK;
+}
+
+static bl_status reply(bl_infer *in)
+{
+    bl_request *rq = in->rq;
+    bl_infer_result *results = bl_arena_array(rq->arena, (size_t)in->nasked + 1, sizeof *results);
+    if (results == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    for (int i = 0; i < in->nasked; i++)
+        BL_TRY(fill_result(in, i, &results[i]));
+    BL_TRY(check_lists(in, results));
+    return in->write(in, results);
+}
+
+static void count_reply(bl_infer *in, int64_t end_ns)
+{
+    bl_model_statistics *s = &in->version->statistics;
+    if (!in->more)
+        bl_statistics_add(s, BL_STAT_SUCCESS, end_ns - in->rq->start_ns);
+    bl_statistics_add(s, BL_STAT_QUEUE, in->queue_ns);
+    if (in->again) /* nothing was computed */
+        return;
+    bl_statistics_add(s, BL_STAT_INPUT, in->input_ns);
+    bl_statistics_add(s, BL_STAT_INFER, in->compute_ns);
+    bl_statistics_add(s, BL_STAT_OUTPUT, in->output_ns);
+    if (in->counts)
+        bl_statistics_run(s, in->rows > 0 ? in->rows : 1, in->input_ns, in->compute_ns, in->output_ns);
+}
+
+/* The next run of a request of several: what the last one had is given back. */
+static bl_status go_on(bl_infer *in)
+{
+    bl_batch_leave(in->batch);
+    in->batch = NULL;
+    if (in->instance != NULL)
+        atomic_fetch_sub(&in->instance->busy, 1);
+    in->instance = NULL;
+    in->variant = NULL;
+    in->source = NULL;
+    in->again = in->counts = in->more = false;
+    in->queue_ns = in->compute_ns = 0;
+    in->begin_ns = bl_clock_ns();
+    return bl_infer_go_filled(in);
+}
+
+bl_status bl_infer_reply(bl_request *rq)
+{
+    bl_infer *in = rq->data;
+    int64_t start = bl_clock_ns(), end = 0;
+    BL_TRY(reply(in));
+    end = bl_clock_ns();
+    in->answered = !in->more;
+    if (in->version->answers != NULL && !in->again)
+        bl_answers_keep(in->version->answers, in);
+    in->output_ns = end - start;
+    count_reply(in, end);
+    return in->more ? go_on(in) : BL_OK;
+}
+
+void bl_infer_weigh(bl_infer *in)
+{
+    for (int i = 0; i < in->nasked; i++)
+        in->rq->listed += in->wants[i].binary ? 0 : in->got[in->asked[i]].count;
+}
+
+static bl_status reply_alone(bl_request *rq)
+{
+    const bl_exec *x = rq->data;
+    bl_infer *in = x->extra;
+    rq->data = in;
+    in->queue_ns = rq->trail.time_ns[BL_TIME_QUEUE];
+    in->compute_ns = rq->trail.time_ns[BL_TIME_COMPUTE];
+    bl_exec_take(x, 0, 0, 0, in->got);
+    if (in->variant == NULL) /* another value may take another time */
+        bl_instance_learn(in->version, in->instance, in->rows > 0 ? in->rows : 1, x->plan,
+                          in->compute_ns + rq->trail.time_ns[BL_TIME_COPY]);
+    bl_infer_weigh(in);
+    in->counts = true;
+    rq->then = bl_infer_reply;
+    return BL_OK;
+}
+
+/* ---- the way there */
+
+/* All but what is run. */
+static bl_status prepare(bl_request *rq, const bl_model_version *version, const bl_model_instance *instance, int64_t *vars,
+                         bl_exec **out)
+{
+    bl_exec *x = NULL;
+    BL_TRY(bl_exec_create(rq, &x));
+    *out = x;
+    x->worker = instance->program->worker;
+    x->generation = atomic_load(&x->worker->dev->generation);
+    if (version->host != NULL)
+        BL_TRY(bl_program_check(version->host, &rq->err));
+    if (bl_instance_is_lost(instance))
+        return bl_fail(&rq->err, BL_EBUSY, "model \"%s\" was lost with %s; one of a folder is loaded again by itself",
+                       instance->program->name, x->worker->dev->info.id);
+    x->vars = vars;
+    x->unlisted = true;
+    x->hit = true;
+    x->work = bl_exec_run;
+    return BL_OK;
+}
+
+bl_status bl_infer_prepare(bl_request *rq, const bl_model_version *version, bl_model_instance *instance, int64_t *vars,
+                           bl_exec **out)
+{
+    bl_exec *x = NULL;
+    BL_TRY(prepare(rq, version, instance, vars, out));
+    x = *out;
+    x->graph = instance->graph;
+    x->lender = instance->program;
+    x->entry = instance->entry;
+    x->plan = bl_exact_get(version, instance, vars);
+    if (x->plan == NULL)
+        x->plan = bl_plan_current(instance->plan);
+    return bl_exec_admit(x, &rq->err);
+}
+
+static bl_status prepare_variant(bl_infer *in, bl_exec **out)
+{
+    bl_program *program = in->variant->program;
+    bl_exec *x = NULL;
+    BL_TRY(prepare(in->rq, in->version, in->instance, in->vars, out));
+    x = *out;
+    x->graph = &program->doc.entries[0].graph;
+    x->lender = program;
+    x->entry = &program->entries[0];
+    x->plan = bl_plan_current(x->entry->plan);
+    return bl_exec_admit(x, &in->rq->err);
+}
+
+bl_status bl_infer_read_sources(bl_infer *in)
+{
+    bl_request *rq = in->rq;
+    in->source = bl_arena_array(rq->arena, (size_t)in->version->ninputs + 1, sizeof *in->source);
+    if (in->source == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    for (int i = 0; i < in->version->ninputs; i++) {
+        const bl_tensor_value *value = &in->values[i];
+        void *to = NULL;
+        if (value->kind == BL_VALUE_BYTES && value->dtype != BL_BOOL) {
+            in->source[i] = value->span.data;
+            continue;
+        }
+        to = bl_request_alloc(rq, value->bytes, "an input");
+        if (to == NULL)
+            return rq->err.status;
+        BL_TRY(bl_tensor_scan(value, to, &rq->err));
+        in->source[i] = to;
+    }
+    return BL_OK;
+}
+
+static bl_status run_alone(bl_infer *in);
+
+/* The device was lost on the way: another one does it.  Each time there is one less that is not lost. */
+static bool goes_elsewhere(bl_infer *in)
+{
+    bl_request *rq = in->rq;
+    if (rq->err.status == BL_OK || atomic_load(&rq->cancel) || in->variant != NULL || !bl_instance_is_lost(in->instance) ||
+        bl_model_version_is_lost(in->version))
+        return false;
+    rq->err = (bl_err){0};
+    atomic_fetch_sub(&in->instance->busy, 1);
+    in->instance = bl_instance_choose(in->version);
+    return run_alone(in) == BL_OK;
+}
+
+/* Gives the instance to whoever waits for it, before the answer is written. */
+static bl_step work_alone(bl_request *rq)
+{
+    bl_exec *x = rq->data;
+    bl_infer *in = x->extra;
+    bl_step step = bl_exec_run(rq);
+    if (step == BL_STEP_DONE && in->claimed) {
+        in->claimed = false;
+        bl_batch_unclaim(in->version, in->instance);
+    }
+    return step == BL_STEP_DONE && goes_elsewhere(in) ? BL_STEP_MOVED : step;
+}
+
+static bl_status run_alone(bl_infer *in)
+{
+    bl_request *rq = in->rq;
+    bl_exec *x = NULL;
+    bl_tensor_value *values = in->variant != NULL ? bl_variant_inputs(rq, in->variant, in->values) : in->values;
+    if (values == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    atomic_fetch_add(&in->instance->busy, 1);
+    if (in->variant != NULL)
+        BL_TRY(prepare_variant(in, &x));
+    else
+        BL_TRY(bl_infer_prepare(rq, in->version, in->instance, in->vars, &x));
+    x->extra = in;
+    BL_TRY(bl_exec_load(x, x->graph->ninputs, values, false));
+    BL_TRY(bl_access_check_time(rq));
+    in->input_ns = bl_clock_ns() - in->begin_ns;
+    rq->then = reply_alone;
+    rq->may_fly = bl_plan_may_fly(x->plan);
+    if (rq->may_fly)
+        rq->expected_ns = (int64_t)(bl_plan_get_service(x->plan).wall_seconds * 1e9);
+    rq->brief = rq->may_fly && bl_plan_get_info(x->plan)->brief;
+    return bl_request_submit(rq, x->worker->queue, work_alone, NULL);
+}
+
+/* Where its device was lost just now, on another. */
+static bl_status run_somewhere(bl_infer *in)
+{
+    if (run_alone(in) == BL_OK) /* it is the queue's */
+        return BL_OK;
+    if (in->claimed) {
+        in->claimed = false;
+        bl_batch_unclaim(in->version, in->instance);
+    }
+    return goes_elsewhere(in) ? BL_OK : in->rq->err.status;
+}
+
+/* After those of its sequence that came before it. */
+static bl_status run_in_sequence(bl_infer *in)
+{
+    bl_request *rq = in->rq;
+    bl_exec *x = NULL;
+    BL_TRY(bl_sequence_get(in, &in->of));
+    in->instance = bl_sequence_instance(in->of);
+    atomic_fetch_add(&in->instance->busy, 1);
+    BL_TRY(bl_infer_prepare(rq, in->version, in->instance, in->vars, &x));
+    x->extra = in;
+    BL_TRY(bl_exec_load(x, in->version->ninputs, in->values, false));
+    BL_TRY(bl_access_check_time(rq));
+    in->input_ns = bl_clock_ns() - in->begin_ns;
+    rq->then = reply_alone;
+    return bl_request_submit(rq, x->worker->queue, bl_sequence_work, bl_sequence_serial(in->of));
+}
+
+static bl_status run_variant(bl_request *rq, void *arg, const bl_variant *variant, bool made)
+{
+    bl_infer *in = arg;
+    (void)rq;
+    (void)made;
+    in->variant = variant;
+    return run_somewhere(in);
+}
+
+/* Somebody asked the very same: the answer is there. */
+static bl_status answer_again(bl_infer *in, bool *found)
+{
+    int64_t start = bl_clock_ns();
+    BL_TRY(bl_infer_read_sources(in));
+    *found = bl_answers_find(in->version->answers, in);
+    bl_statistics_add(&in->version->statistics, *found ? BL_STAT_HIT : BL_STAT_MISS, bl_clock_ns() - start);
+    if (!*found)
+        return BL_OK;
+    in->again = true;
+    in->input_ns = bl_clock_ns() - in->begin_ns;
+    in->rq->data = in;
+    bl_infer_weigh(in);
+    in->rq->then = bl_infer_reply;
+    return BL_OK;
+}
+
+/* By itself where it need not wait for others of its model, else with them. */
+static bl_status go(bl_infer *in)
+{
+    bool found = false;
+    if (in->version->sequential)
+        return run_in_sequence(in);
+    if (in->version->instances[0].pages != NULL)
+        return bl_fail(&in->rq->err, BL_EINVAL,
+                       "model \"%s\" keeps keys and values in pages that the server deals out: it writes texts, by generate and "
+                       "generate_stream",
+                       in->version->name);
+    if (in->wire.sequenced)
+        return bl_fail(&in->rq->err, BL_EINVAL, "model \"%s\" remembers nothing: it has no sequences", in->version->name);
+    if (in->version->answers != NULL)
+        BL_TRY(answer_again(in, &found));
+    if (found)
+        return BL_OK;
+    if (in->version->max_batch == 0) {
+        in->instance = bl_instance_choose(in->version);
+        if (in->instance->program->variants == NULL)
+            return run_somewhere(in);
+        return bl_variant_get(in->rq, &(bl_variant_call){.program = in->instance->program,
+                                                         .values = in->values,
+                                                         .sizes = in->vars,
+                                                         .priority = (int)in->priority,
+                                                         .ready = run_variant,
+                                                         .arg = in});
+    }
+    in->claimed = bl_batch_claim(in->version, in->rows, &in->instance);
+    return in->claimed ? run_somewhere(in) : bl_batch_join(in);
+}
+
+void bl_infer_end(void *arg)
+{
+    bl_infer *in = arg;
+    if (in->instance != NULL)
+        atomic_fetch_sub(&in->instance->busy, 1);
+    if (in->claimed) /* it never ran */
+        bl_batch_unclaim(in->version, in->instance);
+    bl_batch_leave(in->batch);
+    if (!in->answered)
+        bl_statistics_add(&in->version->statistics, BL_STAT_FAIL, bl_clock_ns() - in->rq->start_ns);
+}
+
+bl_status bl_infer_choose_turn(bl_infer *in)
+{
+    const bl_model_config *config = &in->version->config;
+    int64_t timeout_us = config->timeout_us, asked = (int64_t)in->wire.timeout_us;
+    if (asked > 0 && config->may_override && (timeout_us == 0 || asked < timeout_us))
+        timeout_us = asked;
+    if (timeout_us > 0)
+        in->rq->deadline_ns = in->rq->start_ns + timeout_us * 1000;
+    if (config->priority_levels > 0 && in->wire.priority > (uint64_t)config->priority_levels)
+        return bl_fail(&in->rq->err, BL_EINVAL, "priority: model \"%s\" has %lld levels", in->version->name,
+                       (long long)config->priority_levels);
+    if (config->priority_levels > 0)
+        in->priority = in->wire.priority > 0 ? (int64_t)in->wire.priority : config->default_priority;
+    in->rq->priority = (int)in->priority;
+    in->rq->rank = BL_RANK_INFER;
+    return bl_access_check_time(in->rq);
+}
+
+enum { WORDS_BYTES = 8 * 1024 }; /* of texts that a tokenizer splits in about 3 ms */
+
+/* Whether the body has a picture to decode, or long texts to split into tokens. */
+static bool takes_long(const bl_request *rq, const bl_model_version *version)
+{
+    bool words = version->words != NULL || version->text != NULL;
+    for (int i = 0; i < version->ninputs; i++)
+        if (version->inputs[i].coding == BL_MODEL_PICTURE)
+            return true;
+    return words && rq->body_len > WORDS_BYTES;
+}
+
+bl_status bl_infer_create(bl_request *rq, bl_infer_write write, bl_infer **out)
+{
+    bl_infer *in = bl_arena_alloc(rq->arena, sizeof *in);
+    *out = in;
+    if (in == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    in->rq = rq;
+    in->write = write;
+    in->begin_ns = bl_clock_ns();
+    BL_TRY(bl_model_get(rq, &in->version));
+    if (!rq->apart && takes_long(rq, in->version)) {
+        *out = NULL;
+        return bl_offload_handler(rq);
+    }
+    in->reply = bl_infer_reply;
+    BL_TRY(bl_request_defer(rq, bl_infer_end, in));
+    in->got = bl_arena_array(rq->arena, (size_t)in->version->noutputs + 1, sizeof *in->got);
+    return in->got != NULL ? BL_OK : bl_arena_status(rq->arena, &rq->err);
+}
+
+bl_status bl_infer_go(bl_infer *in)
+{
+    if (in->version->words != NULL)
+        BL_TRY(bl_text_input_take(in));
+    return bl_infer_go_filled(in);
+}
+
+bl_status bl_infer_go_filled(bl_infer *in)
+{
+    BL_TRY(bind_inputs(in));
+    BL_TRY(choose_outputs(in));
+    BL_TRY(bl_infer_choose_turn(in));
+    return go(in);
+}
+
+bl_status bl_handle_model_infer(bl_request *rq)
+{
+    const char *header = rq->infer_header;
+    bl_infer *in = NULL;
+    BL_TRY(bl_infer_create(rq, write_answer, &in));
+    if (in == NULL)
+        return BL_OK;
+    if (rq->infer_headers > 1)
+        return bl_fail(&rq->err, BL_EINVAL, "Inference-Header-Content-Length stands there twice");
+    if (rq->media == BL_MEDIA_PICTURE && header == NULL)
+        header = "0";
+    BL_TRY(bl_infer_decode(rq->arena, bl_request_body(rq), header, (int)rq->server->settings.max_depth, &rq->server->limits,
+                           &in->wire, &rq->err));
+    if (in->wire.raw)
+        BL_TRY(take_raw(in));
+    BL_TRY(bl_infer_choose_answer(in));
+    return bl_infer_go(in);
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/* A program's live state becomes a version of a hosted model, without a copy: the version holds the buffers as they are between
+ * two steps, and whoever trains on writes elsewhere, since somebody holds them. */
+#include "proto/encode.h"
+#include "server/data/saver.h"
+#include "server/http/handlers.h"
+#include "server/models/models_internal.h"
+#include "server/programs/variants.h"
+#include "server/store/registry.h"
+#include "server/store/storage.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct promotion {
+    bl_program *program, *frozen; /* frozen: NULL until it is made, and when it is the version's */
+    bl_model_version *made;       /* until it is published */
+    uint64_t steps;
+    const char *model;
+    const char *entry; /* NULL: the only one, or "main" */
+    int64_t version;
+} promotion;
+
+static void end_promotion(void *arg)
+{
+    promotion *p = arg;
+    bl_model_version_release(p->made);
+    bl_program_release(p->frozen);
+}
+
+static bl_status decode(bl_request *rq, promotion *p)
+{
+    static const char *const names[] = {"model", "version", "entry", NULL};
+    bl_json_limits limits = {.depth = (int)rq->server->settings.max_depth};
+    bl_json_doc doc = {0};
+    bl_json at;
+    bl_status st = bl_json_parse(&doc, rq->arena, bl_request_body(rq), &limits, &rq->err);
+    bl_json root = bl_json_root(&doc);
+    if (st == BL_OK)
+        st = bl_json_allow(&root, names, &rq->err);
+    if (st == BL_OK)
+        st = bl_json_need(&root, "model", &at, &rq->err);
+    if (st == BL_OK)
+        st = bl_json_string(&at, &p->model, &rq->err);
+    if (st == BL_OK)
+        st = bl_json_need(&root, "version", &at, &rq->err);
+    if (st == BL_OK)
+        st = bl_json_int(&at, 1, INT64_MAX, &p->version, &rq->err);
+    if (st == BL_OK && bl_json_find(&root, "entry", &at))
+        st = bl_json_string(&at, &p->entry, &rq->err);
+    bl_json_fini(&doc);
+    if (st == BL_OK && !bl_model_name_ok(p->model))
+        st = bl_fail(&rq->err, BL_EGRAPH, "model: \"%.160s\" is no name of a model: letters, digits and _ . -, at most 128",
+                     p->model);
+    return st;
+}
+
+/* The same program, whose state is not the live one any more.  Worker's thread, between two runs. */
+static bl_status freeze(bl_program *from, bl_program **out, bl_err *err)
+{
+    bl_program *program = bl_program_create(from->server, from->owner);
+    *out = program;
+    if (program == NULL)
+        return bl_fail(err, BL_ENOMEM, "a version of a model");
+    bl_program_retain(from);
+    program->from = from;
+    snprintf(program->name, sizeof program->name, "%s", from->name);
+    program->worker = from->worker;
+    program->generation = from->generation;
+    program->doc = from->doc;
+    program->entries = bl_arena_array(program->arena, (size_t)from->doc.nentries + 1, sizeof *program->entries);
+    program->states = bl_arena_array(program->arena, (size_t)from->nstates + 1, sizeof *program->states);
+    BL_TRY(bl_arena_status(program->arena, err));
+    for (int i = 0; i < from->doc.nentries; i++) {
+        program->entries[i] = from->entries[i];
+        program->entries[i].plan = bl_plan_current(from->entries[i].plan);
+    }
+    for (; program->nstates < from->nstates; program->nstates++) {
+        bl_state *state = &program->states[program->nstates];
+        *state = from->states[program->nstates];
+        state->shared = state->shared != NULL ? bl_device_tensor_retain(state->shared) : NULL;
+        state->buffer = bl_buffer_retain(state->buffer);
+    }
+    atomic_store(&program->steps, atomic_load(&from->steps));
+    BL_TRY(bl_registry_charge(from->server->registry, from->owner, from->charged, true,
+                              err)); /* taken as soon as training goes on */
+    program->charged = from->charged;
+    return BL_OK;
+}
+
+static bl_step freeze_it(bl_request *rq)
+{
+    promotion *p = rq->data;
+    if (bl_program_check(p->program, &rq->err) == BL_OK && bl_program_wake(p->program, &rq->err) == BL_OK)
+        rq->err.status = freeze(p->program, &p->frozen, &rq->err);
+    if (rq->err.status == BL_OK)
+        bl_program_settle(p->frozen);
+    return BL_STEP_DONE;
+}
+
+bl_status bl_model_fill_promoted(bl_model_version *version, bl_program **program, const char *entry, bl_err *err)
+{
+    version->platform = "beamline_program";
+    BL_TRY(bl_model_config_read(version->arena, version->name, (bl_span){0}, &version->config, err));
+    version->config.entry = entry != NULL ? bl_arena_strdup(version->arena, entry) : NULL;
+    version->instances = bl_arena_array(version->arena, 1, sizeof *version->instances);
+    BL_TRY(bl_arena_status(version->arena, err));
+    version->instances[version->ninstances++].program = *program;
+    *program = NULL; /* moved */
+    BL_TRY(bl_model_fill_instance(version, &version->instances[0], err));
+    return bl_model_version_describe(version, err);
+}
+
+static bl_status reply(bl_request *rq)
+{
+    const promotion *p = rq->data;
+    bl_text_puts(&rq->out, "{");
+    bl_encode_key(&rq->out, "model");
+    bl_encode_string(&rq->out, p->model);
+    bl_encode_key(&rq->out, "version");
+    bl_text_printf(&rq->out, "\"%lld\"", (long long)p->version);
+    bl_encode_key(&rq->out, "steps");
+    bl_encode_u64(&rq->out, p->steps);
+    bl_text_puts(&rq->out, "}");
+    bl_request_reply_json(rq, 200);
+    return BL_OK;
+}
+
+static bl_status publish(bl_request *rq)
+{
+    promotion *p = rq->data;
+    bl_model_version *made = p->made;
+    p->made = NULL; /* moved */
+    return bl_models_publish(rq->server->models, made, NULL, &rq->err);
+}
+
+/* On the saver's thread: it is on the disk before anybody can ask it. */
+static bl_step keep(bl_request *rq)
+{
+    promotion *p = rq->data;
+    rq->err.status = bl_model_keep(p->made, &rq->err);
+    if (rq->err.status == BL_OK)
+        rq->err.status = publish(rq);
+    return BL_STEP_DONE;
+}
+
+static bl_status make_version(bl_request *rq)
+{
+    promotion *p = rq->data;
+    p->made = bl_model_version_create(rq->server->models, rq->owner, p->model, (uint64_t)p->version);
+    if (p->made == NULL)
+        return bl_fail(&rq->err, BL_ENOMEM, "a version of a model");
+    p->made->purges = rq->purges;
+    BL_TRY(bl_models_admit(rq->server->models, rq->owner, p->model, &rq->err));
+    p->steps = atomic_load(&p->frozen->steps);
+    BL_TRY(bl_model_fill_promoted(p->made, &p->frozen, p->entry, &rq->err));
+    rq->then = reply;
+    if (bl_storage_folder(rq->server->storage) != NULL)
+        return bl_saver_submit(rq, keep);
+    BL_TRY(publish(rq));
+    return reply(rq);
+}
+
+bl_status bl_handle_program_promote(bl_request *rq)
+{
+    promotion *p = bl_arena_alloc(rq->arena, sizeof *p);
+    if (p == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    *p = (promotion){0};
+    BL_TRY(bl_request_defer(rq, end_promotion, p));
+    BL_TRY(decode(rq, p));
+    BL_TRY(bl_program_find(rq, false, &p->program));
+    BL_TRY(bl_variants_refuse(p->program, "it cannot become a model: put model.onnx into the folder of models", &rq->err));
+    rq->data = p;
+    rq->then = make_version;
+    return bl_request_submit(rq, p->program->worker->queue, freeze_it, &p->program->serial);
+}

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/models/sequences.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/fault.h"
+#include "server/models/model_infer.h"
+#include "server/store/eviction.h"
+#include "server/store/registry.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_SEQUENCES = 4096, KEY_SIZE = 160 };
+
+struct bl_sequence {
+    bl_evictable evictable;    /* first; once it has state of its own */
+    atomic_int refs;           /* of the table, and of requests */
+    bl_model_version *version; /* which frees it; it and the instance may go before who moves it to the host lets go */
+    bl_model_instance *instance;
+    bl_worker *worker;
+    bl_serial serial;
+    int nstates;
+    size_t *bytes; /* of each state */
+    bl_buffer *
+        *states;      /* that steps update, its own; NULL for those that are the program's.  Worker's thread, as the two below */
+    bl_buffer **lent; /* of the step at hand: these and those */
+    char **away;      /* likewise: copies of its own on the host, while they are not on the device; else NULL */
+    bool begun, busy; /* likewise; busy: a step has them without a reference */
+    uint32_t owner;   /* who is charged for it */
+    size_t charged;
+    int64_t used_ns; /* under the table's lock, as the two below */
+    bool listed;
+    char key[KEY_SIZE];
+};
+
+bl_serial *bl_sequence_serial(bl_sequence *sequence)
+{
+    return &sequence->serial;
+}
+
+bl_model_instance *bl_sequence_instance(const bl_sequence *sequence)
+{
+    return sequence->instance;
+}
+
+static void drop_copies(bl_sequence *s)
+{
+    for (int i = 0; s->away != NULL && i < s->nstates; i++)
+        bl_evictable_free_copy(s->worker, s->away[i], s->bytes[i]);
+    free(s->away);
+    s->away = NULL;
+}
+
+static void destroy(bl_sequence *s)
+{
+    free(s->bytes);
+    free(s->states);
+    free(s->lent);
+    free(s);
+}
+
+void bl_sequence_release(void *arg)
+{
+    bl_sequence *s = arg;
+    if (atomic_fetch_sub(&s->refs, 1) != 1)
+        return;
+    bl_evictable_remove(&s->evictable);
+    drop_copies(s);
+    for (int i = 0; i < s->nstates; i++)
+        bl_pool_release(s->worker->pool, s->states[i]);
+    bl_registry_refund(s->worker->server->registry, s->owner, s->charged);
+    destroy(s);
+}
+
+/* ---- waiting on the host */
+
+static bl_sequence *sequence_of(bl_evictable *evictable)
+{
+    return (bl_sequence *)evictable;
+}
+
+static bool retain_living(bl_evictable *evictable)
+{
+    return bl_evictable_retain_living(&sequence_of(evictable)->refs);
+}
+
+static void release(bl_evictable *evictable)
+{
+    bl_sequence_release(sequence_of(evictable));
+}
+
+/* A step failed half-way that wrote them where they are, or the device did. */
+static bool is_lost(const bl_sequence *s)
+{
+    bool lost = false;
+    for (int i = 0; i < s->nstates; i++)
+        lost = lost || (s->states[i] != NULL && bl_buffer_is_lost(s->states[i]));
+    return lost;
+}
+
+/* A step that is at hand has its states: as |busy| says, or by references. */
+static bool may_leave(bl_evictable *evictable)
+{
+    const bl_sequence *s = sequence_of(evictable);
+    bool may = !s->busy && !is_lost(s);
+    for (int i = 0; i < s->nstates; i++)
+        may = may && (s->states[i] == NULL || atomic_load(&s->states[i]->refs) == 1);
+    return may;
+}
+
+static bl_status leave(bl_evictable *evictable, size_t *bytes, bl_err *err)
+{
+    bl_sequence *s = sequence_of(evictable);
+    bl_status st = BL_OK;
+    *bytes = 0;
+    s->away = bl_calloc((size_t)s->nstates + 1, sizeof *s->away);
+    if (s->away == NULL)
+        return bl_fail(err, BL_ENOMEM, "what a sequence remembers");
+    for (int i = 0; st == BL_OK && i < s->nstates; i++)
+        if (s->states[i] != NULL) {
+            st = bl_evictable_copy(s->worker, s->states[i], s->bytes[i], &s->away[i], err);
+            *bytes += s->bytes[i];
+        }
+    if (st != BL_OK) {
+        *bytes = 0;
+        drop_copies(s);
+        return st;
+    }
+    for (int i = 0; i < s->nstates; i++) {
+        bl_buffer_release(s->states[i]);
+        s->states[i] = NULL;
+    }
+    return BL_OK;
+}
+
+static bl_status move_in(bl_sequence *s, bl_err *err)
+{
+    bl_status st = BL_OK;
+    for (int i = 0; st == BL_OK && i < s->nstates; i++)
+        if (s->away[i] != NULL)
+            st = bl_evictable_bring(s->worker, s->away[i], s->bytes[i], &s->states[i], err);
+    for (int i = 0; st != BL_OK && i < s->nstates; i++) { /* the copies are there still */
+        bl_pool_release(s->worker->pool, s->states[i]);
+        s->states[i] = NULL;
+    }
+    if (st != BL_OK)
+        return st;
+    drop_copies(s);
+    bl_evictable_back(&s->evictable);
+    return BL_OK;
+}
+
+/* What it has of its own is there, where the host does not see it. */
+static void settle(bl_sequence *s)
+{
+    static const bl_evictable_kind kind = {.name = "what a sequence remembers",
+                                           .left = BL_COUNT_SEQUENCES_OUT,
+                                           .back = BL_COUNT_SEQUENCES_IN,
+                                           .retain = retain_living,
+                                           .release = release,
+                                           .may_leave = may_leave,
+                                           .leave = leave};
+    bool any = false;
+    for (int i = 0; i < s->nstates && s->evictable.kind == NULL; i++)
+        any = any || (s->states[i] != NULL && s->states[i]->host == NULL);
+    if (any)
+        bl_evictable_add(&s->evictable, &kind, s->worker);
+}
+
+/* Its states are on the device, or, after |start|, nobody wants them. */
+static bl_status wake(bl_sequence *s, bool start, bl_err *err)
+{
+    if (start) {
+        bl_evictable_remove(&s->evictable);
+        drop_copies(s);
+        s->begun = false;
+    }
+    if (s->away != NULL)
+        return move_in(s, err);
+    if (s->evictable.kind != NULL)
+        bl_evictable_use(&s->evictable);
+    return BL_OK;
+}
+
+/* ---- its steps */
+
+static bl_state *state_at(const bl_model_instance *instance, int i)
+{
+    return &instance->program->states[instance->entry->state[i]];
+}
+
+/* What the step begins with: after |start| the program's states, which stay as they are, since what a step updates is another
+ * buffer. */
+static bl_status lend(bl_sequence *s, bool start, bl_err *err)
+{
+    const bl_plan_info *info = bl_plan_get_info(s->instance->plan);
+    bl_pool *pool = s->worker->pool;
+    BL_TRY(bl_program_check(s->instance->program, err));
+    BL_TRY(bl_program_wake(s->instance->program, err)); /* first: it stays, whoever comes after it */
+    BL_TRY(wake(s, start, err));
+    if (s->begun && is_lost(s))
+        return bl_fail(err, BL_ECONFLICT, "what the sequence remembers was lost when a step on %s failed half-way; start it anew",
+                       s->worker->dev->info.id);
+    for (int i = 0; i < s->nstates; i++) {
+        bl_buffer *first = state_at(s->instance, i)->buffer;
+        if (info->updated[i] && !s->begun) {
+            bl_pool_release(pool, s->states[i]);
+            s->states[i] = bl_buffer_retain(first);
+        }
+        s->lent[i] = info->updated[i] ? s->states[i] : first;
+    }
+    s->begun = true;
+    return BL_OK;
+}
+
+static bl_status create(bl_infer *in, const char *key, size_t bytes, bl_sequence **out)
+{
+    bl_model_version *version = in->version;
+    bl_model_instance *instance = bl_instance_choose(version);
+    const bl_plan_info *info = bl_plan_get_info(instance->plan);
+    bl_sequence *s = bl_calloc(1, sizeof *s);
+    *out = NULL;
+    if (s == NULL)
+        return bl_fail(&in->rq->err, BL_ENOMEM, "a sequence");
+    atomic_init(&s->refs, 1);
+    s->version = version;
+    s->instance = instance;
+    s->worker = instance->program->worker;
+    s->nstates = info->nstates + info->nhidden;
+    s->states = bl_calloc((size_t)s->nstates + 1, sizeof(bl_buffer *));
+    s->lent = bl_calloc((size_t)s->nstates + 1, sizeof(bl_buffer *));
+    s->bytes = bl_calloc((size_t)s->nstates + 1, sizeof *s->bytes);
+    for (int i = 0; s->bytes != NULL && i < s->nstates; i++) {
+        s->bytes[i] = state_at(instance, i)->bytes;
+        bytes += info->updated[i] ? s->bytes[i] : 0;
+    }
+    if (s->states == NULL || s->lent == NULL || s->bytes == NULL ||
+        bl_registry_charge(version->models->server->registry, in->rq->owner, bytes, true, &in->rq->err) != BL_OK) {
+        destroy(s);
+        return bl_fail(&in->rq->err, BL_ENOMEM, "a sequence");
+    }
+    s->owner = in->rq->owner;
+    s->charged = bytes;
+    snprintf(s->key, sizeof s->key, "%s", key);
+    *out = s;
+    return BL_OK;
+}
+
+bl_status bl_sequence_create(bl_infer *in, size_t bytes, bl_sequence **out)
+{
+    return create(in, "", bytes, out);
+}
+
+bl_status bl_sequence_lend(bl_sequence *s, bl_buffer ***states, bl_err *err)
+{
+    BL_TRY(lend(s, false, err));
+    s->busy = true;
+    *states = s->lent;
+    return BL_OK;
+}
+
+void bl_sequence_keep(bl_sequence *s)
+{
+    for (int i = 0; i < s->nstates; i++)
+        if (s->states[i] != NULL)
+            s->states[i] = s->lent[i];
+    s->busy = false;
+    settle(s);
+}
+
+static bl_status fails(const bl_infer *in, const char *what)
+{
+    return bl_fail(&in->rq->err, BL_EINVAL, "model \"%s\": %s", in->version->name, what);
+}
+
+/* Under the lock of the table. */
+static void forget(bl_sequence *s)
+{
+    s->listed = false;
+    (void)bl_namemap_remove(s->version->sequences, s->key);
+    bl_sequence_release(s);
+}
+
+/* Under the lock of the table. */
+static bl_status find(bl_infer *in, const char *key, bl_sequence **out)
+{
+    bl_namemap *table = in->version->sequences;
+    bl_sequence *s = bl_namemap_get(table, key);
+    bl_status st = BL_OK;
+    if (s != NULL && in->wire.sequence_start && bl_instance_is_lost(s->instance)) { /* it begins anew, elsewhere */
+        forget(s);
+        s = NULL;
+    }
+    *out = s;
+    if (s != NULL)
+        return BL_OK;
+    if (!in->wire.sequence_start)
+        return fails(in, "the first request of a sequence has the parameter sequence_start");
+    if (bl_namemap_count(table) >= MOST_SEQUENCES)
+        return bl_fail(&in->rq->err, BL_EBUSY, "model \"%s\" has %d sequences, which is the most", in->version->name,
+                       MOST_SEQUENCES);
+    BL_TRY(create(in, key, 0, &s));
+    st = bl_namemap_put(table, key, s, &in->rq->err);
+    if (st != BL_OK) {
+        bl_sequence_release(s);
+        return st;
+    }
+    s->listed = true;
+    *out = s;
+    return BL_OK;
+}
+
+bl_status bl_sequence_get(bl_infer *in, bl_sequence **out)
+{
+    bl_model_version *version = in->version;
+    char key[KEY_SIZE];
+    bl_status st = BL_OK;
+    if (!in->wire.sequenced)
+        return fails(in, "it remembers state: a request has the parameter sequence_id");
+    snprintf(key, sizeof key, "%u %s", in->rq->owner, in->wire.sequence);
+    pthread_mutex_lock(&version->sequence_lock);
+    st = find(in, key, out);
+    if (st == BL_OK) {
+        atomic_fetch_add(&(*out)->refs, 1);
+        (*out)->used_ns = bl_clock_ns();
+    }
+    pthread_mutex_unlock(&version->sequence_lock);
+    return st == BL_OK ? bl_request_defer(in->rq, bl_sequence_release, *out) : st;
+}
+
+/* What the step made of the state is the sequence's. */
+static void keep_states(bl_sequence *s, const bl_exec *x)
+{
+    bl_pool *pool = s->instance->program->worker->pool;
+    for (int i = 0; i < s->nstates; i++) {
+        bl_buffer *old = s->states[i];
+        if (old == NULL || x->states[i] == old)
+            continue;
+        s->states[i] = bl_buffer_retain(x->states[i]);
+        bl_pool_release(pool, old);
+    }
+    settle(s);
+}
+
+static void unlist(bl_sequence *s)
+{
+    bl_model_version *version = s->version;
+    pthread_mutex_lock(&version->sequence_lock);
+    if (s->listed)
+        forget(s);
+    pthread_mutex_unlock(&version->sequence_lock);
+}
+
+bl_step bl_sequence_work(bl_request *rq)
+{
+    bl_exec *x = rq->data;
+    bl_infer *in = x->extra;
+    bl_sequence *s = in->of;
+    bl_step step = BL_STEP_DONE;
+    if (!x->begun) {
+        if (lend(s, in->wire.sequence_start, &rq->err) != BL_OK)
+            return BL_STEP_DONE;
+        x->lent = s->lent;
+    }
+    step = bl_exec_run(rq);
+    if (step != BL_STEP_DONE)
+        return step;
+    if (rq->err.status == BL_OK)
+        keep_states(s, x);
+    if (in->wire.sequence_end)
+        unlist(s);
+    return step;
+}
+
+void bl_sequences_expire(bl_model_version *version, int64_t now_ns)
+{
+    int64_t idle_ns = version->config.idle_us * 1000;
+    const char *key = NULL;
+    void *at = NULL;
+    pthread_mutex_lock(&version->sequence_lock);
+    for (size_t i = 0; bl_namemap_at(version->sequences, i, &key, &at);) {
+        bl_sequence *s = at;
+        if (now_ns - s->used_ns < idle_ns || atomic_load(&s->refs) > 1) { /* new requests for it wait for the lock */
+            i++;
+            continue;
+        }
+        forget(s);
+    }
+    pthread_mutex_unlock(&version->sequence_lock);
+}
+
+void bl_sequences_fini(bl_model_version *version)
+{
+    const char *key = NULL;
+    void *at = NULL;
+    for (size_t i = 0; bl_namemap_at(version->sequences, i, &key, &at); i++)
+        bl_sequence_release(at);
+    bl_namemap_destroy(version->sequences);
+}

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/models/text_model.h"
+
+#include "server/models/pages.h"
+
+#include <string.h>
+
+bl_status bl_text_model_read(bl_model_version *version, bl_span file, bl_err *err)
+{
+    bl_text_model *text = bl_arena_alloc(version->arena, sizeof *text);
+    bl_err problem = {0};
+    if (text == NULL)
+        return bl_arena_status(version->arena, err);
+    if (bl_tokenizer_read(file, &text->tokenizer, &problem) != BL_OK)
+        return bl_fail(err, problem.status, "tokenizer.json: %s", problem.text);
+    version->text = text;
+    return BL_OK;
+}
+
+void bl_text_model_fini(bl_model_version *version)
+{
+    if (version->text == NULL)
+        return;
+    bl_tokenizer_destroy(version->text->tokenizer);
+    for (int i = 0; i < version->ninstances; i++)
+        bl_pages_destroy(version->instances[i].pages);
+}
+
+/* ---- which tensor is what */
+
+static int find(const bl_model_tensor *tensors, int count, const char *name)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(tensors[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+static bool is_integer(const bl_model_tensor *tensor)
+{
+    return tensor->datatype != BL_INFER_BYTES && (tensor->dtype == BL_I32 || tensor->dtype == BL_I64);
+}
+
+static const char *tokens_of(const bl_model_version *version)
+{
+    return version->config.tokens != NULL ? version->config.tokens : "tokens";
+}
+
+static const char *position_of(const bl_model_version *version)
+{
+    return version->config.position != NULL ? version->config.position : "position";
+}
+
+static const bl_wire_type *find_type(const bl_model_version *version, const bl_wire_graph *graph, const char *name)
+{
+    for (int i = 0; i < graph->ninputs; i++)
+        if (strcmp(version->input_ports != NULL ? version->input_ports[i].name : graph->inputs[i].name, name) == 0)
+            return &graph->inputs[i].type;
+    return NULL;
+}
+
+/* Of tokens [n] a position for each says so. */
+bool bl_text_model_has_rows(const bl_model_version *version, const bl_wire_graph *graph)
+{
+    const bl_wire_type *tokens = find_type(version, graph, tokens_of(version));
+    const bl_wire_type *position = find_type(version, graph, position_of(version));
+    if (tokens == NULL || tokens->ndim != 1)
+        return tokens != NULL && tokens->ndim > 1;
+    return position != NULL && position->ndim > 0 && tokens->dim[0].var >= 0 && position->dim[0].var == tokens->dim[0].var;
+}
+
+bool bl_text_model_has_pages(const bl_model_version *version, const bl_wire_graph *graph)
+{
+    return version->text != NULL && graph->nupdates > 0 && find_type(version, graph, "slots") != NULL;
+}
+
+/* [n], [rows, n], [rows, 1], or [rows], of which each has one: a last dimension that has a name and is not the rows' varies, and
+ * all others can be one. */
+static bl_status describe_tokens(const bl_model_version *version, const bl_model_tensor *tensor, bl_text_model *text, bl_err *err)
+{
+    const bl_wire_graph *graph = version->instances[0].graph;
+    bool good = is_integer(tensor);
+    text->var = tensor->ndim > 0 ? tensor->var[tensor->ndim - 1] : -1;
+    text->var = text->var == version->batch_var ? -1 : text->var;
+    text->chunk = text->var >= 0 ? graph->vars[text->var].hi : 1;
+    good = good && (text->var < 0 || (graph->vars[text->var].lo <= 1 && bl_wire_var_step(&graph->vars[text->var]) == 1));
+    for (int d = 0; good && d < tensor->ndim - (text->var >= 0); d++)
+        good = tensor->var[d] >= 0 ? tensor->var[d] != text->var && graph->vars[tensor->var[d]].lo <= 1 : tensor->dim[d] == 1;
+    text->rows = version->max_batch > 1 && !version->sequential ? version->batch_var : -1;
+    return good ? BL_OK
+                : bl_fail(err, BL_EGRAPH,
+                          "a text model takes tokens of int32 or int64, one or as many as a named dimension from 1 on says, and "
+                          "not as "
+                          "\"%s\" does",
+                          tensor->name);
+}
+
+/* One for each row. */
+static bool is_position(const bl_model_version *version, const bl_model_tensor *tensor)
+{
+    bool good = is_integer(tensor);
+    for (int d = 0; good && d < tensor->ndim; d++)
+        good = tensor->dim[d] == 1 || (d == 0 && tensor->var[d] >= 0 && tensor->var[d] == version->batch_var);
+    return good;
+}
+
+/* "present.keys" of one run is "past.keys" of the next; and, as others export them, "present.0.key" "past_key_values.0.key". */
+static bool is_past_of(const char *input, const char *output)
+{
+    const char *rest = strchr(input, '.');
+    return rest != NULL && strncmp(input, "past", 4) == 0 && strncmp(output, "present", 7) == 0 && strcmp(output + 7, rest) == 0;
+}
+
+static int find_present(const bl_model_version *version, const char *past)
+{
+    for (int i = 0; i < version->noutputs; i++)
+        if (is_past_of(past, version->outputs[i].name))
+            return i;
+    return -1;
+}
+
+/* The sizes of an output for runs of |count| tokens. */
+static void output_sizes(const bl_model_version *version, const bl_text_model *text, int output, int64_t count, int64_t *dim)
+{
+    const bl_model_instance *instance = &version->instances[0];
+    int64_t vars[BL_WIRE_MAX_DIMS] = {0};
+    for (int i = 0; i < version->nvars; i++)
+        vars[i] = i == text->var ? count : instance->graph->vars[i].lo;
+    bl_plan_sizes(&bl_plan_get_info(instance->plan)->outputs[output], vars, dim);
+}
+
+/* Of one row: the axis along which the output has as many as there are tokens in a run is that of the places. */
+static bool measure_past(const bl_model_version *version, const bl_text_model *text, bl_text_past *out)
+{
+    const bl_model_tensor *past = &version->inputs[out->input], *present = &version->outputs[out->output];
+    int64_t one[16] = {0}, most[16] = {0};
+    size_t each = bl_dtype_bytes(past->dtype);
+    out->times = 1;
+    out->inner = out->bytes = each;
+    if (past->dtype != present->dtype || past->ndim != present->ndim)
+        return false;
+    output_sizes(version, text, out->output, 1, one);
+    output_sizes(version, text, out->output, text->chunk, most);
+    for (int d = 0; d < past->ndim; d++) {
+        int64_t size = past->dim[d];
+        if (d == 0 && past->var[d] >= 0 && past->var[d] == version->batch_var)
+            continue; /* the output begins with it too */
+        if (size < 0 || (size != one[d] || size != most[d])) {
+            if (size <= 0 || out->places > 0 || one[d] != 1 || most[d] != text->chunk)
+                return false;
+            out->places = size;
+            out->times = out->bytes / each;
+            out->inner = each;
+        } else if (out->places > 0) {
+            out->inner *= (size_t)size;
+        }
+        out->bytes *= (size_t)size; /* the product was checked with the program */
+    }
+    return true;
+}
+
+static bl_status describe_past(const bl_model_version *version, const bl_text_model *text, int input, int output,
+                               bl_text_past *out, bl_err *err)
+{
+    *out = (bl_text_past){.input = input, .output = output};
+    if (measure_past(version, text, out))
+        return BL_OK;
+    return bl_fail(
+        err, BL_EGRAPH,
+        "what a text remembers has the dtype and the sizes of what it is made of, but for the first dimension, of texts "
+        "that share a run, and one with a place for each token: \"%s\" and \"%s\" are not so",
+        version->inputs[input].name, version->outputs[output].name);
+}
+
+static bl_status describe_inputs(const bl_model_version *version, bl_text_model *text, bl_err *err)
+{
+    bool pages = bl_text_model_has_pages(version, version->instances[0].graph);
+    text->tokens = find(version->inputs, version->ninputs, tokens_of(version));
+    text->position = find(version->inputs, version->ninputs, position_of(version));
+    text->slots = pages ? find(version->inputs, version->ninputs, "slots") : -1;
+    text->table = pages ? find(version->inputs, version->ninputs, "table") : -1;
+    if (text->tokens < 0)
+        return bl_fail(err, BL_EGRAPH, "a text model has an input for its tokens: there is no \"%.100s\" (parameters.tokens)",
+                       tokens_of(version));
+    BL_TRY(describe_tokens(version, &version->inputs[text->tokens], text, err));
+    text->pasts = bl_arena_array(version->arena, (size_t)version->ninputs + 1, sizeof *text->pasts);
+    if (text->pasts == NULL)
+        return bl_arena_status(version->arena, err);
+    for (int i = 0; i < version->ninputs; i++) {
+        const bl_model_tensor *tensor = &version->inputs[i];
+        int present = find_present(version, tensor->name);
+        if (i == text->tokens || (i == text->position && is_position(version, tensor)) || i == text->slots || i == text->table)
+            continue;
+        if (present < 0)
+            return bl_fail(
+                err, BL_EGRAPH,
+                "a text model takes its tokens, the position of the first, an integer (parameters.position), and what it "
+                "remembers, \"past.X\", of which it gives \"present.X\": nothing is known to give the input \"%s\"",
+                tensor->name);
+        BL_TRY(describe_past(version, text, i, present, &text->pasts[text->npasts], err));
+        text->past_bytes += text->pasts[text->npasts].bytes;
+        text->grows = (text->grows || text->npasts == 0) && text->pasts[text->npasts].places > 0;
+        text->npasts++;
+    }
+    text->remembers = version->sequential || pages || text->npasts > 0;
+    return text->position >= 0 || version->config.position == NULL
+               ? BL_OK
+               : bl_fail(err, BL_EGRAPH, "there is no input \"%.100s\" (parameters.position)", position_of(version));
+}
+
+/* The only one that is not remembered; -1: there are several. */
+static int find_only(const bl_model_version *version, const bl_text_model *text)
+{
+    int only = -1;
+    for (int i = 0; i < version->noutputs; i++) {
+        bool past = false;
+        for (int k = 0; k < text->npasts; k++)
+            past |= text->pasts[k].output == i;
+        if (!past && only >= 0)
+            return -1;
+        only = past ? only : i;
+    }
+    return only;
+}
+
+/* How many elements the output of a run of |count| tokens has. */
+static int64_t count_output(const bl_model_version *version, const bl_text_model *text, int64_t count)
+{
+    int64_t dim[16] = {0}, all = 1;
+    output_sizes(version, text, text->output, count, dim);
+    for (int d = 0; d < version->outputs[text->output].ndim; d++)
+        all *= dim[d];
+    return all;
+}
+
+/* Logits: floats, of which the last dimension is the vocabulary.  An integer for each token: the next. */
+static bl_status describe_output(const bl_model_version *version, bl_text_model *text, bl_err *err)
+{
+    const bl_model_config *config = &version->config;
+    const char *name = config->logits != NULL ? config->logits : "logits";
+    const bl_model_tensor *tensor = NULL;
+    text->output = find(version->outputs, version->noutputs, name);
+    if (text->output < 0 && config->logits == NULL)
+        text->output = find_only(version, text);
+    if (text->output < 0)
+        return bl_fail(err, BL_EGRAPH, "a text model has an output for its logits: there is no \"%.100s\" (parameters.logits)",
+                       name);
+    tensor = &version->outputs[text->output];
+    text->chooses = is_integer(tensor);
+    text->gives_all = text->chunk > 1 && count_output(version, text, text->chunk) > count_output(version, text, 1);
+    if (text->chooses || (bl_dtype_is_float(tensor->dtype) && tensor->ndim > 0 && tensor->dim[tensor->ndim - 1] > 0))
+        return BL_OK;
+    return bl_fail(err, BL_EGRAPH,
+                   "the output \"%s\" of a text model is neither logits, floats whose last dimension is the "
+                   "vocabulary, nor the next token, an integer",
+                   tensor->name);
+}
+
+static bl_status describe_pages(bl_model_version *version, bl_text_model *text, bl_err *err)
+{
+    if (text->slots < 0)
+        return BL_OK;
+    if (text->table < 0 || text->position < 0 || text->npasts > 0)
+        return bl_fail(
+            err, BL_EGRAPH,
+            "a text model with an input \"slots\" keeps keys and values in pages: it has inputs \"table\" and \"position\" "
+            "and no \"past.X\"");
+    if (version->config.nwarmups > 0)
+        return bl_fail(err, BL_EGRAPH, "model_warmup: a text model with pages cannot be asked for tensors");
+    BL_TRY(bl_pages_describe(version, &text->pool, err));
+    text->pages = version->inputs[text->table].var[1];
+    for (int i = 0; i < version->ninstances; i++)
+        BL_TRY(bl_pages_create(&version->instances[i], text->pool, version->config.shares_prefix, &version->instances[i].pages,
+                               err));
+    return BL_OK;
+}
+
+static bl_status describe_context(const bl_model_version *version, bl_text_model *text, bl_err *err)
+{
+    text->context = version->config.context;
+    if (text->pool > 0) {
+        int64_t most = version->instances[0].graph->vars[text->pages].hi * BL_PAGE_TOKENS;
+        most = most < text->pool * BL_PAGE_TOKENS ? most : text->pool * BL_PAGE_TOKENS;
+        if (text->context > most)
+            return bl_fail(err, BL_EGRAPH, "parameters.context is %lld, and a table has pages for %lld tokens",
+                           (long long)text->context, (long long)most);
+        text->context = text->context > 0 ? text->context : most;
+    }
+    if (!text->remembers && text->var < 0)
+        return bl_fail(err, BL_EGRAPH,
+                       "a text model that remembers nothing is given all tokens each time: its tokens need a named "
+                       "dimension");
+    if (!text->remembers && (text->context == 0 || text->context > text->chunk))
+        text->context = text->chunk;
+    for (int i = 0; i < text->npasts; i++) {
+        int64_t places = text->pasts[i].places;
+        if (places > 0 && text->context > places)
+            return bl_fail(err, BL_EGRAPH, "parameters.context is %lld, and \"%s\" has %lld places", (long long)text->context,
+                           version->inputs[text->pasts[i].input].name, (long long)places);
+        if (places > 0 && (text->context == 0 || (version->config.context == 0 && places < text->context)))
+            text->context = places;
+    }
+    if (text->context == 0)
+        return bl_fail(err, BL_EGRAPH,
+                       "how many tokens a text model remembers is what parameters.context says, and it is "
+                       "missing");
+    return BL_OK;
+}
+
+/* Names with blanks between them. */
+static bl_status describe_ends(const bl_model_version *version, bl_text_model *text, bl_err *err)
+{
+    const char *at = version->config.end;
+    bool known = at != NULL || text->nends > 0;
+    if (at != NULL)
+        text->nends = 0;
+    for (size_t id = 0; !known && id < bl_tokenizer_size(text->tokenizer) && text->nends < BL_TEXT_ENDS; id++)
+        if (bl_tokenizer_is_end(text->tokenizer, (int32_t)id))
+            text->ends[text->nends++] = (int32_t)id;
+    while (at != NULL && *(at += strspn(at, " ")) != '\0') {
+        bl_span name = {at, strcspn(at, " ")};
+        int32_t id = bl_tokenizer_find(text->tokenizer, name);
+        if (id < 0)
+            return bl_fail(err, BL_EGRAPH, "parameters.end: the tokenizer has no token \"%.*s\"",
+                           (int)(name.len < 60 ? name.len : 60), name.data);
+        if (text->nends == BL_TEXT_ENDS)
+            return bl_fail(err, BL_ELIMIT, "parameters.end: over %d tokens", BL_TEXT_ENDS);
+        text->ends[text->nends++] = id;
+        at += name.len;
+    }
+    return BL_OK;
+}
+
+bl_status bl_text_model_describe(bl_model_version *version, bl_err *err)
+{
+    bl_text_model *text = version->text;
+    BL_TRY(describe_inputs(version, text, err));
+    BL_TRY(describe_output(version, text, err));
+    BL_TRY(describe_pages(version, text, err));
+    BL_TRY(describe_context(version, text, err));
+    return describe_ends(version, text, err);
+}

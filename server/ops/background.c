@@ -1,0 +1,558 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/ops/background.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "proto/encode.h"
+#include "server/access/access.h"
+#include "server/ops/server.h"
+#include "server/programs/programs.h"
+#include "server/store/registry.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    LOOK_EVERY_MS = 250,
+    IDLE_NS = 300000000, /* a device without work for this long is idle */
+    MOST_PLANS = 1024,   /* plans examined in one round */
+    MOST_KERNELS = 512,  /* kernels of one plan that are examined */
+    MOST_TENDED = 256,   /* plans for which the thread keeps a record */
+    MOST_SEARCHED = 64,  /* kernels of one plan that are searched */
+    HISTORY = 256,       /* events kept */
+    VERDICT_SAMPLES = 7, /* timed steps that the comparison of two plans needs: the least of them is undisturbed */
+    NAME_BYTES = 128,
+    MANY_LAUNCHES = 6,
+    JOINING = 1 /* in place of a kernel's key: a search that joins launches */
+};
+/* A plan of many launches whose kernels take no longer than this spends its time on launches: small kernels may share launches
+ * (engine/plan/join_launches.c). */
+#define SMALL_SECONDS 6e-6
+#define SLOWER        1.05 /* factor over the time before: the new plan is rolled back */
+#define MOST_SAVED    2.0  /* seconds of a device's tuning share that may accumulate */
+
+/* The record of a cached plan that was searched, or whose replacement is on trial. */
+typedef struct tended {
+    bl_plan *root;         /* as first compiled; retained */
+    bl_plan *trial;        /* retained: the replacement, not judged yet; or NULL */
+    bl_plan *before;       /* retained: the plan that |trial| replaces */
+    char name[NAME_BYTES]; /* of the kernel that was searched */
+    uint64_t key;
+    double seconds; /* of a step, before the replacement */
+    bool wall;      /* compared by wall time, with launches and waits */
+    bool judged;    /* compared by time: all sizes of the plan are fixed */
+    bool swapped;   /* |trial| is in service */
+    bool seen;      /* in the cache at the last round */
+    int nsearched;
+    uint64_t searched[MOST_SEARCHED];
+} tended;
+
+typedef struct event {
+    time_t when;
+    char device[32], kernel[NAME_BYTES];
+    uint64_t key;
+    const char *what;     /* "no better", "swapped", "kept", "rolled back" */
+    double before, after; /* seconds of a step of the plan; 0: unknown */
+} event;
+
+struct bl_background {
+    bl_server *server;
+    bl_tuner tuner; /* a copy of the server's tuner, whose timer waits until the device may be used */
+    pthread_t thread;
+    atomic_bool stop;
+    double saved[BL_MAX_DEVICES]; /* seconds that each device's tuning share allows now */
+    int64_t looked_ns;
+    int ntended;
+    tended tended[MOST_TENDED];
+    bl_worker *worker;    /* the device of the kernel that is searched */
+    pthread_mutex_t lock; /* guards the history */
+    int nevents;          /* number of events ever */
+    event history[HISTORY];
+};
+
+static void pause_ms(int ms)
+{
+    struct timespec moment = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+    nanosleep(&moment, NULL);
+}
+
+/* ---- when a device may be used */
+
+/* Idle devices have no work of late and no compilation is queued: a compilation means that a client waits and needs the device
+ * next. */
+static bool is_idle(const bl_worker *worker)
+{
+    return bl_queue_length(worker->queue) == 0 && bl_queue_length(worker->server->compiler) == 0 &&
+           bl_clock_ns() - atomic_load(&worker->busy_ns) > IDLE_NS;
+}
+
+static void earn(bl_background *b)
+{
+    int64_t now = bl_clock_ns();
+    double seconds = (double)(now - b->looked_ns) * 1e-9 * b->server->settings.tune_share;
+
+    b->looked_ns = now;
+    for (uint32_t i = 0; i < b->server->nworkers; i++)
+        b->saved[i] = b->saved[i] + seconds < MOST_SAVED ? b->saved[i] + seconds : MOST_SAVED;
+}
+
+static bool may_use(bl_background *b, const bl_worker *worker)
+{
+    earn(b);
+    return is_idle(worker) || b->saved[worker - b->server->workers] > 0;
+}
+
+/* Time a batch of candidates as soon as the device is idle or its tuning share allows it. */
+static bl_status time_in_turn(void *arg, bl_device *dev, bl_trials *trials, bl_err *err)
+{
+    bl_background *b = arg;
+    const bl_tuner *tuner = &b->server->tuner;
+    bool idle = false;
+    int64_t start = 0;
+    bl_status st = BL_OK;
+
+    while (!may_use(b, b->worker)) {
+        if (atomic_load(&b->stop))
+            return bl_fail(err, BL_ECANCELLED, "the server ends");
+        pause_ms(LOOK_EVERY_MS / 5);
+    }
+    idle = is_idle(b->worker);
+    start = bl_clock_ns();
+    st = tuner->time(tuner->time_arg, dev, trials, err);
+    if (!idle)
+        b->saved[b->worker - b->server->workers] -= (double)(bl_clock_ns() - start) * 1e-9;
+    return st;
+}
+
+/* ---- history */
+
+static void tell(bl_background *b, const tended *t, const char *what, double before, double after)
+{
+    const char *device = bl_plan_get_info(t->root)->device;
+    event *e = NULL;
+
+    pthread_mutex_lock(&b->lock);
+    e = &b->history[b->nevents++ % HISTORY];
+    *e = (event){.when = time(NULL), .key = t->key, .what = what, .before = before, .after = after};
+    (void)snprintf(e->device, sizeof e->device, "%s", device);
+    (void)snprintf(e->kernel, sizeof e->kernel, "%s", t->name);
+    pthread_mutex_unlock(&b->lock);
+    bl_log(BL_LOG_INFO, "%s: kernel %s: %s; a step takes %.1f us, before %.1f us", device, t->name, what, after * 1e6,
+           before * 1e6);
+}
+
+/* ---- plans with a record */
+
+static tended *find_tended(bl_background *b, bl_plan *root, bool make)
+{
+    for (int i = 0; i < b->ntended; i++) {
+        if (b->tended[i].root == root)
+            return &b->tended[i];
+    }
+    if (!make || b->ntended == MOST_TENDED)
+        return NULL;
+    b->tended[b->ntended] = (tended){.root = bl_plan_retain(root), .seen = true};
+    return &b->tended[b->ntended++];
+}
+
+static void drop_trial(tended *t)
+{
+    bl_plan_release(t->trial);
+    bl_plan_release(t->before);
+    t->trial = t->before = NULL;
+}
+
+/* Forget the records of plans that have left the cache. */
+static void forget_gone(bl_background *b)
+{
+    for (int i = 0; i < b->ntended;) {
+        tended *t = &b->tended[i];
+        if (t->seen) {
+            i++;
+            continue;
+        }
+        drop_trial(t);
+        bl_plan_release(t->root);
+        *t = b->tended[--b->ntended];
+    }
+}
+
+/* The time of a step; false if too few steps were timed. */
+static bool measure(const tended *t, const bl_plan *plan, double *seconds)
+{
+    bl_plan_service service = bl_plan_get_service(plan);
+
+    *seconds = t->wall ? service.wall_seconds : bl_plan_least_seconds(plan, VERDICT_SAMPLES);
+    return service.samples >= VERDICT_SAMPLES;
+}
+
+/* Put the trial in service, once the time of the plan that it replaces is known. */
+static void swap(bl_background *b, tended *t)
+{
+    bl_plan *current = bl_plan_current(t->root);
+
+    if (current != t->before) { /* a request had the plan searched meanwhile */
+        drop_trial(t);
+    } else if (measure(t, t->before, &t->seconds) || !t->judged) {
+        bl_plan_supersede(t->root, t->trial);
+        t->swapped = true;
+        tell(b, t, "swapped", t->seconds, 0);
+    }
+    bl_plan_release(current);
+}
+
+/* Keep or roll back a trial in service.  The child process measured the trial faster; the time in service decides. */
+static void judge(bl_background *b, tended *t)
+{
+    bl_kernel_use *use = NULL;
+    double now = 0;
+    int n = 0;
+
+    if (!measure(t, t->trial, &now))
+        return;
+    if (!t->judged || t->seconds <= 0 || now <= t->seconds * SLOWER) {
+        tell(b, t, "kept", t->seconds, now);
+        drop_trial(t);
+        return;
+    }
+    bl_plan_supersede(t->root, t->before == t->root ? NULL : t->before);
+    tell(b, t, "rolled back", t->seconds, now);
+    use = calloc(MOST_KERNELS, sizeof *use);
+    n = use == NULL ? 0 : bl_plan_list_kernels(t->before, MOST_KERNELS, use);
+    for (int i = 0; i < n; i++) {
+        if (use[i].key == t->key && t->key != 0 && !use[i].helper)
+            bl_kernels_withdraw(b->server->tuner.kernels, &b->worker->dev->info, t->key, use[i].moves);
+    }
+    free(use);
+    drop_trial(t);
+}
+
+/* ---- choice of the next kernel */
+
+typedef struct choice {
+    bl_plan *root; /* borrowed */
+    char name[NAME_BYTES];
+    uint64_t key;
+    double seconds; /* device time so far */
+} choice;
+
+static bool was_searched(const tended *t, uint64_t key)
+{
+    for (int i = 0; t != NULL && i < t->nsearched; i++) {
+        if (t->searched[i] == key)
+            return true;
+    }
+    return false;
+}
+
+/* The time that a plan lost between kernels that take less time than their launches. */
+static double lost_between(const bl_plan *plan, const bl_plan_service *service, int launches)
+{
+    double between = service->wall_seconds - service->step_seconds;
+
+    if (bl_plan_get_options(plan)->hot || launches < MANY_LAUNCHES || service->step_seconds > launches * SMALL_SECONDS)
+        return 0;
+    return between > 0 ? between * (double)service->steps : 0;
+}
+
+/* Choose the kernel that took most device time and was not searched for this plan yet; or all small kernels together, if they
+ * lose more time. */
+static void consider(bl_background *b, bl_plan *root, bl_kernel_use *use, choice *best)
+{
+    tended *t = find_tended(b, root, false);
+    bl_plan *plan = bl_plan_current(root);
+    bl_plan_service service = bl_plan_get_service(plan);
+    int n = 0, launches = 0;
+    double lost = 0;
+
+    if (t != NULL)
+        t->seen = true;
+    if (bl_plan_get_info(plan)->interpreted > 0) { /* the promoter compiles it first (promote.h) */
+        bl_plan_release(plan);
+        return;
+    }
+    if (t == NULL || (t->trial == NULL && t->nsearched < MOST_SEARCHED))
+        n = bl_plan_list_kernels(plan, MOST_KERNELS, use);
+    for (int i = 0; i < n; i++) {
+        double seconds = use[i].seconds * (double)service.steps;
+        launches += use[i].launches;
+        if (use[i].helper || use[i].key == 0 || was_searched(t, use[i].key) || seconds <= best->seconds)
+            continue;
+        *best = (choice){.root = root, .key = use[i].key, .seconds = seconds};
+        (void)snprintf(best->name, sizeof best->name, "%s", use[i].name);
+    }
+    lost = lost_between(plan, &service, launches);
+    if (lost > best->seconds && !was_searched(t, JOINING))
+        *best = (choice){.root = root, .name = "small kernels", .key = JOINING, .seconds = lost};
+    bl_plan_release(plan);
+}
+
+static bl_worker *worker_of(bl_server *server, const bl_plan *plan)
+{
+    bl_worker *worker = NULL;
+    bl_err err = {0};
+    bool found = bl_worker_find(server, bl_plan_get_info(plan)->device, &worker, &err) == BL_OK;
+    return found && !atomic_load(&worker->drained) ? worker : NULL;
+}
+
+/* Search one kernel of a plan, and put the plan with the found kernel on trial. */
+static void improve(bl_background *b, const choice *chosen)
+{
+    tended *t = find_tended(b, chosen->root, true);
+    bl_plan *current = NULL, *made = NULL;
+    bl_plan_options options;
+    bl_err err = {0};
+
+    if (t == NULL)
+        return;
+    current = bl_plan_current(t->root);
+    options = *bl_plan_get_options(current);
+    options.tuner = &b->tuner;
+    options.beam = (int)b->server->settings.tune_beam;
+    options.only = t->name;
+    options.hot = options.hot || chosen->key == JOINING;
+    options.halt.cancel = &b->stop;
+    options.children = b->server->triers;
+    t->searched[t->nsearched++] = chosen->key;
+    t->key = chosen->key;
+    (void)snprintf(t->name, sizeof t->name, "%s", chosen->name);
+    if (bl_plan_remake(current, &options, &made, &err) != BL_OK) {
+        bl_log(atomic_load(&b->stop) ? BL_LOG_INFO : BL_LOG_WARN, "%s: kernel %s: %s", bl_plan_get_info(current)->device, t->name,
+               err.text);
+        bl_plan_release(current);
+        return;
+    }
+    t->wall = t->key == JOINING;
+    (void)measure(t, current, &t->seconds);
+    if (bl_plan_same_moves(current, made)) {
+        tell(b, t, "no better", t->seconds, t->seconds);
+    } else {
+        t->trial = bl_plan_retain(made);
+        t->before = bl_plan_retain(current);
+        t->judged = bl_plan_get_info(current)->nvars == 0;
+        t->swapped = false;
+        swap(b, t);
+    }
+    bl_plan_release(made);
+    bl_plan_release(current);
+}
+
+static void look(bl_background *b, bl_plan **plans, bl_kernel_use *use)
+{
+    size_t n = bl_plans_list(b->server->plans, MOST_PLANS, plans);
+    choice best = {.seconds = b->server->settings.tune_after};
+
+    for (int i = 0; i < b->ntended; i++) {
+        b->tended[i].seen = false;
+        if (b->tended[i].trial != NULL) {
+            b->worker = worker_of(b->server, b->tended[i].root);
+            if (b->worker != NULL && b->tended[i].swapped)
+                judge(b, &b->tended[i]);
+            else if (b->worker != NULL)
+                swap(b, &b->tended[i]);
+        }
+    }
+    for (size_t i = 0; i < n; i++)
+        consider(b, plans[i], use, &best);
+    forget_gone(b);
+    b->worker = best.root == NULL ? NULL : worker_of(b->server, best.root);
+    if (b->worker != NULL && may_use(b, b->worker) && !atomic_load(&b->stop))
+        improve(b, &best);
+    for (size_t i = 0; i < n; i++)
+        bl_plan_release(plans[i]);
+}
+
+/* Read each device's peak rates from the database, or measure them once the device is idle. */
+static void measure_peaks(bl_background *b)
+{
+    for (uint32_t i = 0; i < b->server->nworkers; i++) {
+        bl_worker *worker = &b->server->workers[i];
+        bl_err err = {0};
+        bool known = false;
+
+        if (atomic_load(&worker->peaks_measured) || atomic_load(&worker->drained) ||
+            worker->dev->info.dialect == BL_DIALECT_LINEAR)
+            continue;
+        known = bl_kernels_find_peaks(b->server->tuner.kernels, &worker->dev->info, &worker->measured);
+        if (!known && !is_idle(worker))
+            continue;
+        b->worker = worker;
+        if (!known && bl_peaks_measure(worker->dev, time_in_turn, b, &worker->measured, &err) != BL_OK)
+            bl_log(BL_LOG_WARN, "%s: its peaks could not be measured: %s", worker->dev->info.id, err.text);
+        else if (!known)
+            bl_kernels_store_peaks(b->server->tuner.kernels, &worker->dev->info, &worker->measured);
+        atomic_store(&worker->peaks_measured, true);
+    }
+}
+
+static void *run_thread(void *arg)
+{
+    bl_background *b = arg;
+    bl_plan **plans = calloc(MOST_PLANS, sizeof *plans);
+    bl_kernel_use *use = calloc(MOST_KERNELS, sizeof *use);
+
+    while (plans != NULL && use != NULL && !atomic_load(&b->stop)) {
+        pause_ms(LOOK_EVERY_MS);
+        measure_peaks(b);
+        look(b, plans, use);
+    }
+    free(plans);
+    free(use);
+    return NULL;
+}
+
+bl_status bl_background_create(bl_server *server, bl_background **out, bl_err *err)
+{
+    bl_background *b = NULL;
+
+    *out = NULL;
+    if (!server->settings.tune)
+        return BL_OK;
+    b = calloc(1, sizeof *b);
+    if (b == NULL)
+        return bl_fail(err, BL_ENOMEM, "background search");
+    b->server = server;
+    b->tuner = server->tuner;
+    b->tuner.time = time_in_turn;
+    b->tuner.time_arg = b;
+    b->looked_ns = bl_clock_ns();
+    pthread_mutex_init(&b->lock, NULL);
+    if (pthread_create(&b->thread, NULL, run_thread, b) != 0) {
+        pthread_mutex_destroy(&b->lock);
+        free(b);
+        return bl_fail(err, BL_ENOMEM, "a thread for the background search");
+    }
+    *out = b;
+    return BL_OK;
+}
+
+void bl_background_destroy(bl_background *b)
+{
+    if (b == NULL)
+        return;
+    atomic_store(&b->stop, true);
+    pthread_join(b->thread, NULL);
+    for (int i = 0; i < b->ntended; i++)
+        b->tended[i].seen = false;
+    forget_gone(b);
+    pthread_mutex_destroy(&b->lock);
+    free(b);
+}
+
+/* ---- description */
+
+typedef struct users {
+    const bl_plan *plan;
+    bl_text *out;
+    int n;
+} users;
+
+static void put_user(void *arg, const char *name, bl_program *program)
+{
+    users *u = arg;
+    for (int i = 0; i < program->doc.nentries; i++) {
+        bl_plan *plan = bl_plan_current(program->entries[i].plan);
+        if (plan == u->plan) {
+            bl_text_puts(u->out, u->n++ > 0 ? "," : "");
+            bl_text_puts(u->out, "\"");
+            if (program->owner != 0) {
+                char owner[BL_NAME_SIZE];
+                bl_access_name(program->server->access, program->owner, owner, sizeof owner);
+                bl_text_printf(u->out, "%s:", owner);
+            }
+            bl_text_printf(u->out, "%s/%s\"", name, program->doc.entries[i].name); /* names contain no character that needs an
+                                                                                    * escape */
+        }
+        bl_plan_release(plan);
+    }
+}
+
+static void put_use(bl_text *out, const bl_plan *plan, const bl_kernel_use *use)
+{
+    bl_text_puts(out, "{");
+    bl_encode_key(out, "key");
+    bl_text_printf(out, "\"%016llx\"", (unsigned long long)use->key);
+    bl_encode_key(out, "name");
+    bl_encode_string(out, use->name);
+    bl_encode_key(out, "device");
+    bl_encode_string(out, bl_plan_get_info(plan)->device);
+    bl_encode_key(out, "moves");
+    bl_encode_string(out, use->moves);
+    bl_encode_measured(out, "us", use->seconds * 1e6);
+    bl_encode_measured(out, "device_seconds", use->seconds * (double)bl_plan_get_service(plan).steps);
+    bl_text_puts(out, "}");
+}
+
+static void put_plan(bl_server *server, const bl_plan *plan, bl_kernel_use *use, bl_text *out)
+{
+    users u = {.plan = plan, .out = out};
+    int n = bl_plan_list_kernels(plan, MOST_KERNELS, use);
+
+    bl_text_puts(out, "{");
+    bl_encode_key(out, "steps");
+    bl_encode_u64(out, bl_plan_get_service(plan).steps);
+    bl_encode_key(out, "programs");
+    bl_text_puts(out, "[");
+    bl_registry_all_programs(server->registry, put_user, &u);
+    bl_text_puts(out, "]");
+    bl_encode_key(out, "kernels");
+    bl_text_puts(out, "[");
+    for (int i = 0; i < n; i++) {
+        bl_text_puts(out, i > 0 ? "," : "");
+        put_use(out, plan, &use[i]);
+    }
+    bl_text_puts(out, "]}");
+}
+
+static void put_event(bl_text *out, const event *e)
+{
+    bl_text_puts(out, "{");
+    bl_encode_key(out, "when");
+    bl_encode_u64(out, (uint64_t)e->when);
+    bl_encode_key(out, "key");
+    bl_text_printf(out, "\"%016llx\"", (unsigned long long)e->key);
+    bl_encode_key(out, "name");
+    bl_encode_string(out, e->kernel);
+    bl_encode_key(out, "device");
+    bl_encode_string(out, e->device);
+    bl_encode_key(out, "what");
+    bl_encode_string(out, e->what);
+    bl_encode_measured(out, "before_us", e->before * 1e6);
+    bl_encode_measured(out, "after_us", e->after * 1e6);
+    bl_text_puts(out, "}");
+}
+
+void bl_background_describe(bl_server *server, bl_background *b, bl_text *out)
+{
+    bl_plan **plans = calloc(MOST_PLANS, sizeof *plans);
+    bl_kernel_use *use = calloc(MOST_KERNELS, sizeof *use);
+    size_t n = plans == NULL || use == NULL ? 0 : bl_plans_list(server->plans, MOST_PLANS, plans), shown = 0;
+
+    bl_encode_key(out, "service");
+    bl_text_puts(out, "[");
+    for (size_t i = 0; i < n; i++) {
+        bl_plan *plan = bl_plan_current(plans[i]);
+        if (bl_plan_get_service(plan).samples > 0) {
+            bl_text_puts(out, shown++ > 0 ? "," : "");
+            put_plan(server, plan, use, out);
+        }
+        bl_plan_release(plan);
+        bl_plan_release(plans[i]);
+    }
+    bl_text_puts(out, "]");
+    bl_encode_key(out, "history");
+    bl_text_puts(out, "[");
+    if (b != NULL) {
+        pthread_mutex_lock(&b->lock);
+        for (int i = b->nevents > HISTORY ? b->nevents - HISTORY : 0, first = i; i < b->nevents; i++) {
+            bl_text_puts(out, i > first ? "," : "");
+            put_event(out, &b->history[i % HISTORY]);
+        }
+        pthread_mutex_unlock(&b->lock);
+    }
+    bl_text_puts(out, "]");
+    free(plans);
+    free(use);
+}

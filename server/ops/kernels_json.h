@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+/* The rows of searched kernels, written as JSON. */
+#ifndef BL_SERVER_OPS_KERNELS_JSON_H
+#define BL_SERVER_OPS_KERNELS_JSON_H
+
+#include "engine/search/kernel_store.h"
+
+/* Write a row as an object; |whole|: with the text of its nest. */
+void bl_encode_kernel(bl_text *out, const bl_kernel_row *row, bool whole);
+
+#endif

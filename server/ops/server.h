@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/* The state of a running server: settings, devices with their workers, caches, and the HTTP layer.  main creates it before it
+ * starts any thread and destroys it after all threads have ended; in between the fields are constant unless they say
+ * otherwise. */
+#ifndef BL_SERVER_OPS_SERVER_H
+#define BL_SERVER_OPS_SERVER_H
+
+#include "engine/plan/plan.h"
+#include "server/http/tls.h"
+#include "server/ops/settings.h"
+#include "server/run/queue.h"
+#include "server/telemetry/exporter.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+struct MHD_Daemon;
+typedef struct bl_registry bl_registry;
+typedef struct bl_jobs bl_jobs;
+typedef struct bl_keeper bl_keeper;
+typedef struct bl_listener bl_listener;
+typedef struct bl_watch bl_watch;
+typedef struct bl_models bl_models;
+typedef struct bl_storage bl_storage;
+typedef struct bl_access bl_access;
+typedef struct bl_blobs bl_blobs;
+typedef struct bl_saver bl_saver;
+
+#define BL_VERSION "0.1.0"
+
+enum { BL_MAX_DEVICES = 16 };
+
+/* One device, its queue with the one thread that uses it, and its memory. */
+typedef struct bl_worker {
+    bl_server *server;
+    bl_device *dev;
+    bl_queue *queue;
+    bl_pool *pool;
+    struct bl_evictables *evictables;
+    int64_t reopen_ns;          /* worker's thread: when reopening was last tried */
+    atomic_bool drained;        /* no new work is placed there; changed under drain_lock */
+    atomic_size_t tensors;      /* tensors held there, including those of leases */
+    atomic_llong busy_ns;       /* when it last finished work, by bl_clock_ns */
+    atomic_llong turn_ns;       /* moving mean of the time of a turn; the worker's thread writes it */
+    bl_peaks measured;          /* written once, before peaks_measured is set */
+    atomic_bool peaks_measured; /* |measured| is valid */
+} bl_worker;
+
+struct bl_server {
+    bl_settings settings;
+    int argc; /* main's arguments, from which the settings were read */
+    char *const *argv;
+    int64_t start_ns;      /* of bl_clock_ns: when the process began */
+    bl_wire_limits limits; /* derived from the settings */
+    bl_precision precision;
+    bl_metrics metrics;
+    bl_budget memory; /* host memory */
+    bl_worker workers[BL_MAX_DEVICES];
+    uint32_t nworkers, default_worker;
+    pthread_mutex_t drain_lock; /* one worker is drained at a time, so that one device stays in service */
+    atomic_uint drains;         /* number of drains and resumes: code that placed an object compares it, and checks its device
+                                 * again after a change */
+    bl_queue *compiler;
+    bl_queue *offload;     /* large bodies and answers (offload.h) */
+    bl_queue *searcher;    /* compilations with a search: they take long, so other compilations do not wait behind them */
+    bl_children *children; /* processes that compile what a request waits for; NULL: the server compiles itself */
+    bl_children *triers;   /* processes that compile and time the candidates of searches at low priority; or NULL */
+    bl_plans *plans;
+    bl_tuner tuner;
+    pthread_mutex_t trial_lock;       /* held while candidates are timed: one search at a time measures */
+    bl_device *trial_device;          /* under trial_lock */
+    struct bl_background *background; /* NULL if the setting is off */
+    struct bl_promoter *promoter;     /* NULL if the setting is off */
+    bl_registry *registry;
+    bl_models *models;
+    bl_jobs *jobs;
+    bl_storage *storage;
+    bl_access *access;
+    bl_blobs *blobs;
+    _Atomic(bl_saver *) saver;
+    bl_watch *watch;
+    bl_keeper *keeper;
+    bl_exporter *exporter; /* NULL: no tracing */
+    bl_tls tls;
+    struct bl_pollers *pollers; /* the threads that answer */
+    bl_listener *listener;
+    char device_notes[4096]; /* the devices that were left out, and why */
+    uint16_t port;
+    atomic_bool leaving;   /* /v2/health/ready answers 503 */
+    atomic_bool ends;      /* running work must stop */
+    atomic_bool draining;  /* the server accepts no new work */
+    atomic_llong accepted; /* requests for work that were accepted and have not ended */
+    pthread_mutex_t free_lock;
+    bl_request *free_requests; /* under free_lock */
+    uint64_t free_count;       /* under free_lock */
+};
+
+/* Run until SIGTERM or SIGINT; returns the exit status of the process. */
+int bl_server_main(int argc, char *const *argv);
+
+/* The answer of /v2/health/ready. */
+bool bl_server_is_ready(bl_server *server);
+
+void bl_server_limits(bl_server *server);                                   /* compute server->limits from the settings */
+BL_NODISCARD bl_status bl_server_precision(bl_server *server, bl_err *err); /* compute server->precision from the setting */
+
+/* ---- life.c */
+/* Handle signals and notify systemd until a signal ends the server and the accepted requests are answered.  Thread: main. */
+void bl_life_run(bl_server *server, sigset_t *signals);
+
+/* ---- reload.c */
+/* Apply the log settings: at the start, and again by SIGHUP. */
+BL_NODISCARD bl_status bl_reload_log(bl_server *server, const bl_settings *fresh, bl_err *err);
+/* Read the settings again; each row of the table in reload.c applies its own settings.  A setting that cannot change keeps its
+ * value and is logged.  False if any setting could not be applied.  Thread: main. */
+bool bl_server_reload(bl_server *server);
+
+/* ---- workers.c */
+/* Open the devices that the settings ask for and start a worker for each. */
+BL_NODISCARD bl_status bl_workers_start(bl_server *server, bl_err *err);
+void bl_workers_stop(bl_server *server);  /* joins the threads */
+void bl_workers_close(bl_server *server); /* destroys pools and devices; no object may refer to their memory any more */
+/* Reopen lost devices that have no work, which would otherwise reopen them. */
+void bl_workers_mend(bl_server *server);
+/* The peak rates of the device: zeros until they are measured. */
+const bl_peaks *bl_worker_peaks(const bl_worker *worker);
+/* All back ends of this build. */
+const bl_backend *const *bl_workers_backends(int *count);
+/* ---- children.c */
+BL_NODISCARD bl_status bl_children_start(bl_server *server, bl_err *err); /* a process starts when there is work for it */
+void bl_children_end(bl_server *server);
+/* The internal command that runs a child process; |argv| may hold its niceness relative to the server. */
+_Noreturn void bl_child_main(int argc, char *const *argv);
+
+/* ---- tuning.c */
+/* Open the kernel database and set up the timing of candidates.  Call before anything is compiled. */
+BL_NODISCARD bl_status bl_tuning_start(bl_server *server, bl_err *err);
+void bl_tuning_stop(bl_server *server);
+
+/* Open the device of |dev| a second time, independent of |dev|; the caller's thread uses it. */
+BL_NODISCARD bl_status bl_device_open_again(const bl_device *dev, bl_device **out, bl_err *err);
+/* Choose the device for new work that asks for the device |id|; NULL or "": any device.  If the device is drained: BL_EBUSY for a
+ * client; the server's |own| work goes to another device. */
+BL_NODISCARD bl_status bl_worker_place(bl_server *server, const char *id, bool own, bl_worker **out, bl_err *err);
+/* Find a device by id.  NULL or "" is the default device, or the first device that is not drained. */
+BL_NODISCARD bl_status bl_worker_find(bl_server *server, const char *id, bl_worker **out, bl_err *err);
+
+#endif

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/* GET /api/v1/trace: the turns of devices and compilers in the last seconds, as Chrome trace events, which Perfetto opens.
+ *
+ * A track is a worker thread, so its events do not overlap; requests that wait at the same time have separate tracks.  A key sees
+ * its own requests and their waits.  It sees the turns of other keys with their duration, and with names as GET /api/v1/now shows
+ * them. */
+#include "engine/base/clock.h"
+#include "proto/encode.h"
+#include "server/access/access.h"
+#include "server/access/keys.h"
+#include "server/http/handlers.h"
+#include "server/ops/server.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_SECONDS = 3600,
+    MOST_QUEUES = BL_MAX_DEVICES + 2, /* devices, the compiler, the search */
+    MOST_LANES = 64,                  /* tracks of one queue */
+    WAIT_LANES = 16,                  /* tracks of waits; further simultaneous waits are left out */
+    FIRST_WAIT = 10000,               /* number of the first wait track */
+    PROCESS = 1
+};
+
+/* A turn and its queue. */
+typedef struct span {
+    bl_turn_record turn;
+    int queue;
+} span;
+
+typedef struct timeline {
+    bl_request *rq;
+    int nqueues, queue; /* queue: the one whose turns are listed */
+    const char *name[MOST_QUEUES];
+    int64_t whole_since_ns; /* the list is complete from this time on */
+    size_t n, cap;
+    span *spans;
+    bool used[MOST_QUEUES][MOST_LANES];
+} timeline;
+
+static void keep_turn(void *arg, const bl_turn_record *turn)
+{
+    timeline *t = arg;
+    if (t->n == t->cap)
+        return;
+    t->spans[t->n].turn = *turn;
+    t->spans[t->n++].queue = t->queue;
+}
+
+/* A queue keeps a limited number of turns: if all of them are listed, earlier ones may be missing. */
+static void list_queue(timeline *t, bl_queue *queue, const char *name, int64_t since_ns)
+{
+    size_t before = t->n;
+    t->queue = t->nqueues;
+    t->name[t->nqueues++] = name;
+    bl_queue_list_turns(queue, since_ns, keep_turn, t);
+    if (t->n - before == BL_QUEUE_TURNS && t->spans[before].turn.end_ns > t->whole_since_ns)
+        t->whole_since_ns = t->spans[before].turn.end_ns;
+}
+
+/* ---- events */
+
+static void begin_event(bl_text *out)
+{
+    bl_text_puts(out, bl_text_last(out) == '[' ? "{" : ",{");
+}
+
+/* Microseconds since the start of the process. */
+static void put_time(const timeline *t, const char *name, int64_t ns)
+{
+    bl_encode_key(&t->rq->out, name);
+    bl_text_printf(&t->rq->out, "%.3f", (double)ns * 1e-3);
+}
+
+static void put_track(const timeline *t, const char *what, int track, const char *name)
+{
+    bl_text *out = &t->rq->out;
+    begin_event(out);
+    bl_text_printf(out, "\"ph\":\"M\",\"name\":\"%s\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":", what, PROCESS, track);
+    bl_encode_string(out, name);
+    bl_text_puts(out, "}}");
+}
+
+static void put_event(const timeline *t, const span *s, const char *category, int track, int64_t begin_ns, int64_t end_ns)
+{
+    bl_text *out = &t->rq->out;
+    bl_server *server = t->rq->server;
+    char key[BL_KEY_NAME];
+    bool told = bl_access_tells_names(t->rq, s->turn.owner);
+    bl_access_name(server->access, s->turn.owner, key, sizeof key);
+    begin_event(out);
+    bl_encode_key(out, "name");
+    bl_encode_string(out, told ? s->turn.what : "busy");
+    bl_encode_key(out, "cat");
+    bl_encode_string(out, category);
+    bl_text_puts(out, ",\"ph\":\"X\"");
+    put_time(t, "ts", begin_ns - server->start_ns);
+    put_time(t, "dur", end_ns > begin_ns ? end_ns - begin_ns : 0);
+    bl_text_printf(out, ",\"pid\":%d,\"tid\":%d,\"args\":{\"key\":", PROCESS, track);
+    bl_encode_string(out, told ? key : "others");
+    bl_text_puts(out, "}}");
+}
+
+static int track_of(const span *s)
+{
+    return s->queue * MOST_LANES + (int)s->turn.lane + 1;
+}
+
+static void put_turns(timeline *t)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        const span *s = &t->spans[i];
+        if (s->turn.lane >= MOST_LANES)
+            continue;
+        t->used[s->queue][s->turn.lane] = true;
+        put_event(t, s, t->name[s->queue], track_of(s), s->turn.begin_ns, s->turn.end_ns);
+    }
+    for (int q = 0; q < t->nqueues; q++)
+        for (int lane = 0; lane < MOST_LANES; lane++)
+            if (t->used[q][lane])
+                put_track(t, "thread_name", q * MOST_LANES + lane + 1, t->name[q]);
+}
+
+/* ---- waits of the key's own requests */
+
+static int by_queued(const void *a, const void *b)
+{
+    int64_t x = ((const span *)a)->turn.queued_ns, y = ((const span *)b)->turn.queued_ns;
+    return (x > y) - (x < y);
+}
+
+/* Each wait is on the first free track. */
+static void put_waits(timeline *t)
+{
+    int64_t free_ns[WAIT_LANES] = {0};
+    int used = 0;
+    qsort(t->spans, t->n, sizeof *t->spans, by_queued);
+    for (size_t i = 0; i < t->n; i++) {
+        const span *s = &t->spans[i];
+        int lane = 0;
+        if (s->turn.owner != t->rq->owner || s->turn.queued_ns == 0 || s->turn.queued_ns >= s->turn.begin_ns)
+            continue;
+        while (lane < WAIT_LANES && free_ns[lane] > s->turn.queued_ns)
+            lane++;
+        if (lane == WAIT_LANES)
+            continue;
+        free_ns[lane] = s->turn.begin_ns;
+        used = lane >= used ? lane + 1 : used;
+        put_event(t, s, "queue", FIRST_WAIT + lane, s->turn.queued_ns, s->turn.begin_ns);
+    }
+    for (int lane = 0; lane < used; lane++)
+        put_track(t, "thread_name", FIRST_WAIT + lane, "queue");
+}
+
+bl_status bl_handle_timeline(bl_request *rq)
+{
+    bl_server *server = rq->server;
+    uint64_t seconds = 10;
+    int64_t since_ns = 0;
+    timeline *t = bl_arena_alloc(rq->arena, sizeof *t);
+    BL_TRY(bl_request_query_count(rq, "seconds", 1, MOST_SECONDS, &seconds));
+    if (t == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    *t = (timeline){.rq = rq, .cap = (server->nworkers + 2) * (size_t)BL_QUEUE_TURNS};
+    t->spans = bl_arena_array(rq->arena, t->cap, sizeof *t->spans);
+    BL_TRY(bl_arena_status(rq->arena, &rq->err));
+    since_ns = bl_clock_ns() - (int64_t)seconds * 1000000000;
+    t->whole_since_ns = since_ns > server->start_ns ? since_ns : server->start_ns;
+    for (uint32_t i = 0; i < server->nworkers; i++)
+        list_queue(t, server->workers[i].queue, server->workers[i].dev->info.id, since_ns);
+    list_queue(t, server->compiler, "compiler", since_ns);
+    list_queue(t, server->searcher, "search", since_ns);
+    bl_text_puts(&rq->out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
+    put_track(t, "process_name", 0, "beamline");
+    put_turns(t);
+    put_waits(t);
+    bl_text_puts(&rq->out, "],\"otherData\":{");
+    put_time(t, "from_us", t->whole_since_ns - server->start_ns);
+    put_time(t, "now_us", bl_clock_ns() - server->start_ns);
+    bl_text_puts(&rq->out, "}}");
+    bl_request_reply_json(rq, 200);
+    return BL_OK;
+}

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/run/exec.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/size.h"
+#include "server/access/access.h"
+#include "server/run/reply.h"
+#include "server/store/registry.h"
+#include "server/store/shares.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- lifetime */
+
+static void free_buffers(bl_exec *x, bl_buffer **buffers, int count)
+{
+    for (int i = 0; buffers != NULL && i < count; i++) {
+        bl_pool_release(x->worker->pool, buffers[i]);
+        buffers[i] = NULL;
+    }
+}
+
+static void end_exec(void *arg)
+{
+    bl_exec *x = arg;
+    const bl_plan_info *info = x->plan != NULL ? bl_plan_get_info(x->plan) : NULL;
+    for (int i = 0; x->inputs != NULL && i < x->ninputs; i++)
+        bl_device_tensor_release(x->inputs[i]);
+    free_buffers(x, x->buffers, x->ninputs);
+    for (bl_bound *b = x->bound; b != NULL; b = b->next)
+        bl_device_tensor_release(b->held);
+    for (bl_fetch *f = x->fetches; f != NULL; f = f->next)
+        bl_device_tensor_release(f->to);
+    if (info != NULL) {
+        free_buffers(x, x->outputs, info->noutputs);
+        if (x->program == NULL)
+            free_buffers(x, x->states, info->nstates + info->nhidden);
+        for (int i = 0; i < info->noutputs; i++) {
+            if (x->results != NULL)
+                bl_device_tensor_release(x->results[i]);
+        }
+        bl_plan_release(x->plan);
+    }
+    bl_text_fini(&x->report);
+}
+
+bl_status bl_exec_create(bl_request *rq, bl_exec **out)
+{
+    bl_exec *x = bl_arena_alloc(rq->arena, sizeof *x);
+    *out = x;
+    if (x == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    x->rq = rq;
+    x->steps = 1;
+    x->pace = 1;
+    rq->data = x;
+    return bl_request_defer(rq, end_exec, x);
+}
+
+/* ---- decoding */
+
+static bl_status resolve(void *ctx, const char *lease, const char *name, bl_wire_type *type, bl_err *err)
+{
+    bl_exec *x = ctx;
+    bl_bound *b = bl_arena_alloc(x->rq->arena, sizeof *b);
+    if (b == NULL)
+        return bl_arena_status(x->rq->arena, err);
+    b->name = bl_arena_strdup(x->rq->arena, name);
+    if (b->name == NULL)
+        return bl_arena_status(x->rq->arena, err);
+    BL_TRY(bl_registry_get(x->rq->server->registry, x->rq->owner, lease, name, &b->held, &b->foreign, err));
+    b->next = x->bound;
+    x->bound = b;
+    *type = bl_wire_type_make(b->held->dtype, b->held->ndim, b->held->dim);
+    return BL_OK;
+}
+
+bl_status bl_exec_infer(const bl_wire_graph *wire, size_t max_bytes, bl_wire_type *type, bl_err *err)
+{
+    bl_front_options options = {.max_bytes = max_bytes};
+    const bl_node *node = NULL;
+    bl_graph *graph = NULL;
+    bl_status st = bl_front_build(wire, &options, &graph, err);
+    if (st != BL_OK)
+        return st;
+    node = graph->outputs[0];
+    *type = (bl_wire_type){.dtype = (bl_dtype)node->dtype, .ndim = node->ndim};
+    for (int i = 0; i < node->ndim; i++)
+        type->dim[i] = (bl_wire_dim){node->dim[i]->lo, -1}; /* the dimensions are constants: an initialiser has no named
+                                                             * dimensions */
+    bl_graph_destroy(graph);
+    return BL_OK;
+}
+
+static bl_status infer(void *ctx, const bl_wire_graph *wire, bl_wire_type *type, bl_err *err)
+{
+    const bl_exec *x = ctx;
+    return bl_exec_infer(wire, x->rq->server->settings.max_compile, type, err);
+}
+
+bl_decode_env bl_exec_env(bl_exec *x, bl_arena *arena, const bl_tensor_file *file)
+{
+    return (bl_decode_env){.arena = arena,
+                           .limits = x->rq->server->limits,
+                           .binary = x->rq->media == BL_MEDIA_SAFETENSORS ? file : NULL,
+                           .ctx = x,
+                           .resolve = resolve,
+                           .infer = infer};
+}
+
+bl_status bl_exec_document(bl_exec *x, bl_arena *arena, bool optional, bl_json_doc *doc, bl_tensor_file *file)
+{
+    bl_request *rq = x->rq;
+    bl_json_limits limits = {.depth = (int)rq->server->settings.max_depth};
+    bool binary = rq->media == BL_MEDIA_SAFETENSORS;
+    if (binary && optional) {
+        BL_TRY(bl_safetensors_open(arena, bl_request_body(rq), &rq->server->limits, file, &rq->err));
+        if (bl_safetensors_text(file, "request") == NULL)
+            return bl_json_parse(doc, arena, BL_S("{}"), &limits, &rq->err);
+    }
+    return bl_decode_body(arena, bl_request_body(rq), binary, "request", &limits, &rq->server->limits, doc, file, &rq->err);
+}
+
+bl_status bl_exec_check_kept(const bl_exec *x)
+{
+    bl_request *rq = x->rq;
+    for (int i = 0; i < bl_wire_shown(x->graph); i++)
+        if (bl_exec_keeps(x, i))
+            BL_TRY(bl_shares_check_new(rq, x->options.lease, "tensor", x->kept[i]));
+    return BL_OK;
+}
+
+bl_status bl_exec_choose(bl_exec *x, const bl_run_options *options, bl_worker *worker)
+{
+    bl_request *rq = x->rq;
+    double ttl = 0;
+    if (options->lease != NULL) /* every use renews the lease; work under an expired lease does not begin */
+        BL_TRY(bl_lease_renew(rq->server->registry, rq->owner, options->lease, 0, &ttl, &rq->err));
+    x->options = *options;
+    x->debug = options->debug >= 0 ? options->debug : (int)rq->server->settings.debug;
+    x->beam = options->beam >= 0 ? options->beam : (int)rq->server->settings.beam;
+    BL_TRY(bl_access_check_search(rq, x->beam, x->debug));
+    x->dry = options->dry_run;
+    if (x->dry && x->debug == 0)
+        x->debug = 1; /* level 1 includes the schedule */
+    rq->priority = options->priority;
+    x->precision = options->precision >= 0 ? (bl_precision)options->precision : rq->server->precision;
+    x->worker = worker;
+    if (worker == NULL && options->device == NULL && x->bound != NULL && !atomic_load(&x->bound->held->worker->drained))
+        x->worker = x->bound->held->worker; /* the device that holds its tensors */
+    if (x->worker == NULL)
+        BL_TRY(bl_worker_place(rq->server, options->device, rq->done != NULL, &x->worker, &rq->err));
+    if (worker != NULL && options->device != NULL && strcmp(options->device, worker->dev->info.id) != 0)
+        return bl_fail(&rq->err, BL_EGRAPH, "device: the program is on %s, not on \"%.60s\"", worker->dev->info.id,
+                       options->device);
+    if (options->timeout_ms > 0)
+        rq->deadline_ns = rq->start_ns + options->timeout_ms * 1000000;
+    x->generation = atomic_load(&x->worker->dev->generation);
+    return BL_OK;
+}
+
+/* ---- inputs */
+
+static bl_status load_held(bl_exec *x, const bl_tensor_value *value, bool copy, bl_device_tensor **out)
+{
+    bl_err *err = &x->rq->err;
+    const bl_bound *b = x->bound;
+    bl_device_tensor *from = NULL;
+    char *host = NULL;
+    while (b != NULL && strcmp(b->name, value->held) != 0)
+        b = b->next;
+    if (b == NULL)
+        return bl_fail(err, BL_EBUG, "tensor \"%s\" was not resolved", value->held);
+    from = b->held;
+    if (from->worker == x->worker && (!copy || value->share)) {
+        *out = bl_device_tensor_retain(from);
+        return BL_OK;
+    }
+    if (value->share)
+        return bl_fail(err, BL_EGRAPH, "tensor \"%s\" is on %s and cannot be shared with %s", value->held,
+                       from->worker->dev->info.id, x->worker->dev->info.id);
+    BL_TRY((copy ? bl_device_tensor_create_exact : bl_device_tensor_create)(x->worker, from->dtype, from->ndim, from->dim, out,
+                                                                            err));
+    if (bl_device_tensor_mapped(from) != NULL) {
+        host = bl_device_tensor_host(*out);
+        if (host == NULL)
+            return bl_fail(err, BL_ENOMEM, "tensor of %zu bytes", from->bytes);
+        memcpy(host, bl_device_tensor_mapped(from), from->bytes);
+        return BL_OK;
+    }
+    bl_fetch *fetch = bl_arena_alloc(x->rq->arena, sizeof *fetch);
+    if (fetch == NULL)
+        return bl_arena_status(x->rq->arena, err);
+    *fetch = (bl_fetch){.next = x->fetches, .from = from, .to = bl_device_tensor_retain(*out)};
+    x->fetches = fetch;
+    return BL_OK;
+}
+
+static bl_status load_value(bl_exec *x, const bl_tensor_value *value, bool copy, bl_device_tensor **out)
+{
+    bl_err *err = &x->rq->err;
+    char *host = NULL;
+    if (value->kind == BL_VALUE_MADE)
+        return BL_OK;
+    if (value->kind == BL_VALUE_HELD)
+        return load_held(x, value, copy, out);
+    BL_TRY((copy ? bl_device_tensor_create_exact : bl_device_tensor_create)(x->worker, value->dtype, value->ndim, value->dim, out,
+                                                                            err));
+    host = bl_device_tensor_host(*out);
+    if (host == NULL)
+        return bl_fail(err, BL_ENOMEM, "tensor of %zu bytes", value->bytes);
+    return bl_tensor_scan(value, host, err);
+}
+
+static bool is_foreign(const bl_exec *x, const char *name)
+{
+    const bl_bound *b = x->bound;
+    while (b != NULL && strcmp(b->name, name) != 0)
+        b = b->next;
+    return b != NULL && b->foreign;
+}
+
+bl_status bl_exec_load(bl_exec *x, int n, bl_tensor_value *values, bool copy)
+{
+    x->values = values;
+    x->inputs = bl_arena_array(x->rq->arena, (size_t)n + 1, sizeof *x->inputs);
+    if (x->inputs == NULL)
+        return bl_arena_status(x->rq->arena, &x->rq->err);
+    x->ninputs = n;
+    for (int i = 0; i < n; i++) {
+        if (values[i].kind == BL_VALUE_HELD && values[i].share && is_foreign(x, values[i].held))
+            values[i].share = false; /* make a copy: a tensor that its owner deletes must not stay in memory for which no key
+                                      * pays */
+        BL_TRY(load_value(x, &values[i], copy, &x->inputs[i]));
+    }
+    return BL_OK;
+}
+
+/* ---- plans */
+
+bl_status bl_exec_key(bl_exec *x, const bl_wire_graph *graph, bool program, bl_wire_key *key)
+{
+    const bl_settings *set = &x->rq->server->settings;
+    const char *salt = bl_arena_printf(x->rq->arena, "%s %u debug%d noopt%d matrix%d winograd%d precision%d spec%d program%d",
+                                       x->worker->dev->info.id, x->generation, x->debug, set->noopt, (int)set->matrix,
+                                       (int)set->winograd, (int)x->precision, (int)set->spec, program);
+    if (salt == NULL)
+        return bl_arena_status(x->rq->arena, &x->rq->err);
+    return bl_wire_make_key(x->rq->arena, graph, salt, key, &x->rq->err);
+}
+
+static bl_plan_options plan_options(bl_exec *x, bool program)
+{
+    const bl_settings *set = &x->rq->server->settings;
+
+    return (bl_plan_options){.debug = x->debug,
+                             .noopt = set->noopt,
+                             .matrix = (bl_matrix_use)set->matrix,
+                             .winograd = (bl_winograd_use)set->winograd,
+                             .precision = x->precision,
+                             .spec = (int)set->spec,
+                             .max_compile_bytes = set->max_compile,
+                             .max_compile_seconds = set->max_compile_seconds,
+                             .program = program,
+                             .tuner = &x->rq->server->tuner,
+                             .beam = x->beam,
+                             .early = x->early,
+                             .brief = x->brief,
+                             .halt = bl_request_halt(x->rq),
+                             .children = x->rq->server->children};
+}
+
+static bl_queue *queue_of_compiler(const bl_exec *x)
+{
+    return x->beam > 0 ? x->rq->server->searcher : x->rq->server->compiler;
+}
+
+bl_status bl_exec_make_plan(bl_exec *x, const bl_wire_key *key, const bl_wire_graph *graph, bool program, bl_plan **out,
+                            bool *hit, bl_err *err)
+{
+    bl_plan_options options = plan_options(x, program);
+    bl_queue *queue = x->rq->done == NULL ? queue_of_compiler(x) : NULL;
+    bl_err failure = {0};
+    bl_status st = BL_OK;
+
+    options.along = &x->along;
+    if (queue != NULL)
+        bl_queue_lend(queue, x->rq);
+    st = bl_plans_get(x->rq->server->plans, key, graph, x->worker->dev, &options, out, hit, &failure);
+    if (queue != NULL && !bl_queue_take_back(queue, x->rq))
+        return BL_ECANCELLED; /* the request was answered meanwhile, with its error */
+    if (st != BL_OK)
+        *err = failure;
+    else if (!*hit)
+        x->along = (bl_plan_sources){0};
+    return st;
+}
+
+bl_status bl_exec_gather(bl_exec *x, const bl_wire_key *key, const bl_wire_graph *graph, bool program, bl_err *err)
+{
+    bl_plan *plan = bl_plans_lookup(x->rq->server->plans, key, 0, x->early);
+    bl_plan_options options = plan_options(x, program);
+
+    if (plan != NULL) {
+        bl_plan_release(plan);
+        return BL_OK;
+    }
+    options.beam = 0; /* a dry look at a plan starts no search */
+    return bl_plan_gather(graph, x->worker->dev, &options, x->rq->arena, &x->along, err);
+}
+
+bl_status bl_exec_admit(bl_exec *x, bl_err *err)
+{
+    const bl_plan_info *info = bl_plan_get_info(x->plan);
+    double limit = x->rq->server->settings.max_seconds;
+    size_t *count = bl_arena_array(x->rq->arena, (size_t)info->noutputs + 1, sizeof *count), listed = 0, need = info->peak_bytes;
+    if (count == NULL)
+        return bl_arena_status(x->rq->arena, err);
+    double seconds = info->estimate_s > limit ? bl_plan_estimate(x->plan, x->vars) : 0;
+    if (seconds > limit)
+        return bl_fail(err, BL_ELIMIT, "one run is estimated to take %.3g s, the limit is %g s", seconds, limit);
+    if (need > x->worker->dev->info.memory / 2 && info->nvars > 0)
+        BL_TRY(bl_plan_peak(x->plan, x->vars, &need, err));
+    for (int i = 0; i < info->noutputs; i++) {
+        int64_t dim[BL_DEVICE_TENSOR_DIMS] = {0};
+        size_t bytes = 0;
+        bl_plan_sizes(&info->outputs[i], x->vars, dim);
+        BL_TRY(bl_tensor_measure(x->graph->outputs[i].name, info->outputs[i].dtype, info->outputs[i].ndim, dim,
+                                 &x->rq->server->limits, &count[i], &bytes, err));
+        listed += bl_exec_keeps(x, i) ? 0 : count[i];
+        if (!bl_size_add(need, bytes, &need) || need > x->worker->dev->info.memory)
+            return bl_fail(err, BL_ENODEVMEM, "one run needs over %zu bytes for its results and in between, %s has %llu", need,
+                           info->device, (unsigned long long)x->worker->dev->info.memory);
+    }
+    for (int i = 0; i < x->ncollect && x->every > 0; i++) { /* the limit of each series keeps the product here below SIZE_MAX */
+        size_t reports = x->steps / x->every, most = SIZE_MAX / 2 / (size_t)(x->ncollect + 1);
+        listed += count[x->collect[i]] > most / (reports + 1) ? most : count[x->collect[i]] * reports;
+    }
+    return x->unlisted ? BL_OK : bl_reply_check_list(x->rq, listed, err);
+}
+
+/* ---- from queue to queue */
+
+static bl_step go_on(bl_exec *x)
+{
+    return x->rq->err.status == BL_OK && bl_exec_advance(x) == BL_OK ? BL_STEP_MOVED : BL_STEP_DONE;
+}
+
+static bl_step fetch_one(bl_request *rq)
+{
+    bl_exec *x = rq->data;
+    bl_fetch *fetch = x->fetches;
+    char *host = bl_device_tensor_host(fetch->to);
+    int64_t begin = bl_clock_ns();
+    if (host == NULL)
+        (void)bl_fail(&rq->err, BL_ENOMEM, "tensor of %zu bytes", fetch->to->bytes);
+    else
+        rq->err.status = bl_device_tensor_read(fetch->from, host, &rq->err);
+    bl_request_trace_add(&rq->trail, BL_TIME_COPY, begin, bl_clock_ns());
+    x->fetches = fetch->next;
+    bl_device_tensor_release(fetch->to);
+    return go_on(x);
+}
+
+static bl_step compile_all(bl_request *rq)
+{
+    bl_exec *x = rq->data;
+    int64_t begin = bl_clock_ns();
+    bl_status st = x->compile(x, &rq->err);
+    if (atomic_load(&rq->holders) > 0) { /* the request was answered meanwhile, and may have ended */
+        bl_request_release(rq);
+        return BL_STEP_MOVED;
+    }
+    bl_request_trace_add(&rq->trail, BL_TIME_COMPILE, begin, bl_clock_ns());
+    x->compile = NULL;
+    return st == BL_OK && !x->dry ? go_on(x) : BL_STEP_DONE;
+}
+
+bl_status bl_exec_advance(bl_exec *x)
+{
+    if (!x->dry)
+        BL_TRY(bl_access_check_time(x->rq));
+    if (x->fetches != NULL)
+        return bl_request_submit(x->rq, x->fetches->from->worker->queue, fetch_one, NULL);
+    if (x->compile != NULL)
+        return bl_request_submit(x->rq, queue_of_compiler(x), compile_all, NULL);
+    x->rq->rank = x->steps > 1 && x->rq->rank == BL_RANK_RUN ? BL_RANK_TRAIN : x->rq->rank;
+    x->rq->may_fly = x->work == bl_exec_run && x->program == NULL && x->steps == 1 && x->every == 0 && x->debug < 2 &&
+                     bl_plan_may_fly(x->plan);
+    if (x->rq->may_fly)
+        x->rq->expected_ns = (int64_t)(bl_plan_get_service(x->plan).wall_seconds * 1e9);
+    x->rq->brief = x->rq->may_fly && bl_plan_get_info(x->plan)->brief;
+    return bl_request_submit(x->rq, x->worker->queue, x->work, x->serial);
+}

@@ -1,0 +1,580 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/run/exec.h"
+
+#include "engine/base/clock.h"
+#include "server/run/reply.h"
+#include "server/store/registry.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FILL_BYTES = 1024 * 1024, PACE_GROWTH = 8 };
+
+/* ---- initial contents of hidden states */
+
+/* Fill the buffer with repetitions of |pattern|. */
+static bl_status fill_buffer(bl_buffer *buffer, const void *pattern, size_t size, size_t bytes, bl_err *err)
+{
+    size_t chunk = bytes < FILL_BYTES ? bytes : FILL_BYTES; /* a multiple of every element size */
+    char *data = malloc(chunk > 0 ? chunk : 1);
+    bl_status st = BL_OK;
+    if (data == NULL)
+        return bl_fail(err, BL_ENOMEM, "state of %zu bytes", bytes);
+    for (size_t at = 0; at + size <= chunk; at += size)
+        memcpy(data + at, pattern, size);
+    for (size_t at = 0; at < bytes && st == BL_OK; at += chunk)
+        st = bl_buffer_write(buffer, at, data, bytes - at < chunk ? bytes - at : chunk, err);
+    free(data);
+    return st;
+}
+
+bl_status bl_state_begin(bl_worker *worker, const bl_plan_tensor *hidden, const int64_t *dim, uint64_t seed, bl_buffer **out,
+                         size_t *bytes, bl_err *err)
+{
+    unsigned char pattern[8] = {0};
+    uint32_t rng[2] = {(uint32_t)seed, 0};
+    bl_scalar init = {.f = hidden->init};
+    size_t count = 0;
+    bl_status st = BL_OK;
+    *out = NULL;
+    BL_TRY(bl_tensor_measure(hidden->name, hidden->dtype, hidden->ndim, dim, &worker->server->limits, &count, bytes, err));
+    BL_TRY(bl_pool_alloc(worker->pool, *bytes, out, err));
+    if (strcmp(hidden->name, "rng") == 0 && *bytes == sizeof rng) {
+        st = bl_buffer_write(*out, 0, rng, sizeof rng, err);
+    } else {
+        bl_scalar_write(hidden->dtype, bl_scalar_cast(hidden->dtype, BL_F64, init), pattern);
+        st = fill_buffer(*out, pattern, bl_dtype_bytes(hidden->dtype), *bytes, err);
+    }
+    if (st != BL_OK) {
+        bl_pool_release(worker->pool, *out);
+        *out = NULL;
+    }
+    return st;
+}
+
+/* ---- before the first step; on the worker's thread */
+
+/* Get the states.  A run without a program has only the hidden states of its graph. */
+static bl_status begin_states(bl_exec *x, const bl_plan_info *info)
+{
+    size_t bytes = 0;
+    x->states = bl_arena_array(x->rq->arena, (size_t)(info->nstates + info->nhidden) + 1, sizeof(bl_buffer *));
+    if (x->states == NULL)
+        return bl_arena_status(x->rq->arena, &x->rq->err);
+    if (x->program != NULL) {
+        BL_TRY(bl_program_check(x->program, &x->rq->err));
+        return bl_program_check_free(x->program, info, &x->rq->err);
+    }
+    if (x->lender != NULL)
+        BL_TRY(bl_program_check(x->lender, &x->rq->err));
+    for (int i = 0; (x->lender != NULL || x->lent != NULL) && i < info->nstates + info->nhidden; i++)
+        x->states[i] = bl_buffer_retain(x->lent != NULL ? x->lent[i] : x->lender->states[x->entry->state[i]].buffer);
+    for (int i = 0; x->lender == NULL && x->lent == NULL && i < info->nhidden; i++) {
+        int64_t dim[BL_DEVICE_TENSOR_DIMS] = {0};
+        bl_plan_sizes(&info->hidden[i], x->vars, dim);
+        BL_TRY(bl_state_begin(x->worker, &info->hidden[i], dim, x->options.seed, &x->states[info->nstates + i], &bytes,
+                              &x->rq->err));
+    }
+    return BL_OK;
+}
+
+static bl_status begin_series(bl_exec *x)
+{
+    if (x->every == 0)
+        return BL_OK;
+    x->series = bl_arena_array(x->rq->arena, (size_t)x->ncollect + 1, sizeof *x->series);
+    if (x->series == NULL)
+        return bl_arena_status(x->rq->arena, &x->rq->err);
+    for (int i = 0; i < x->ncollect; i++) {
+        const bl_plan_tensor *tensor = &bl_plan_get_info(x->plan)->outputs[x->collect[i]];
+        int64_t dim[BL_DEVICE_TENSOR_DIMS] = {(int64_t)(x->steps / x->every)};
+        size_t count = 0, bytes = 0;
+        if (tensor->ndim + 1 > BL_DEVICE_TENSOR_DIMS)
+            return bl_fail(&x->rq->err, BL_ELIMIT, "collect: too many dimensions");
+        bl_plan_sizes(tensor, x->vars, dim + 1);
+        BL_TRY(bl_tensor_measure("collect", tensor->dtype, tensor->ndim + 1, dim, &x->rq->server->limits, &count, &bytes,
+                                 &x->rq->err));
+        x->series[i] = bl_request_alloc(x->rq, bytes, "a collected series");
+        if (x->series[i] == NULL)
+            return x->rq->err.status;
+    }
+    return BL_OK;
+}
+
+static bl_status begin(bl_exec *x)
+{
+    const bl_plan_info *info = bl_plan_get_info(x->plan);
+    bl_err *err = &x->rq->err;
+    int64_t start = bl_clock_ns();
+    x->begun = true;
+    BL_TRY(begin_states(x, info));
+    if (x->generation != atomic_load(&x->worker->dev->generation))
+        return bl_fail(err, BL_EBUSY, "%s was reopened while the request waited; send it again", info->device);
+    for (int i = 0; i < x->ninputs; i++)
+        if (x->inputs[i]->scratch != NULL && x->inputs[i]->worker == x->worker)
+            BL_TRY(bl_device_tensor_flush(x->inputs[i], err));
+    x->outputs = bl_arena_array(x->rq->arena, (size_t)info->noutputs + 1, sizeof(bl_buffer *));
+    x->results = bl_arena_array(x->rq->arena, (size_t)info->noutputs + 1, sizeof *x->results);
+    x->copies = bl_arena_array(x->rq->arena, (size_t)info->noutputs + 1, sizeof *x->copies);
+    if (x->debug >= 2)
+        x->launch_ns = bl_arena_array(x->rq->arena, (size_t)info->kernels + info->helpers + 1, sizeof *x->launch_ns);
+    x->buffers = bl_arena_array(x->rq->arena, (size_t)x->ninputs + 1, sizeof(bl_buffer *));
+    BL_TRY(bl_arena_status(x->rq->arena, err));
+    BL_TRY(begin_series(x));
+    bl_request_trace_add(&x->rq->trail, BL_TIME_COPY, start, bl_clock_ns());
+    return BL_OK;
+}
+
+/* ---- what a turn holds on the device while it lasts */
+
+static bl_status hold_inputs(bl_exec *x)
+{
+    for (int i = 0; i < x->ninputs; i++)
+        BL_TRY(bl_device_tensor_wake(x->inputs[i], &x->buffers[i], &x->rq->err));
+    return BL_OK;
+}
+
+static bl_status make_ready(bl_exec *x)
+{
+    if (x->program != NULL || (x->lender != NULL && !x->begun)) /* the buffers of lent states are held for the whole run */
+        BL_TRY(bl_program_wake(x->program != NULL ? x->program : x->lender, &x->rq->err));
+    if (!x->begun)
+        BL_TRY(begin(x));
+    return hold_inputs(x);
+}
+
+static void free_outputs(bl_exec *x)
+{
+    for (int i = 0; x->outputs != NULL && i < bl_plan_get_info(x->plan)->noutputs; i++) {
+        bl_pool_release(x->worker->pool, x->outputs[i]);
+        x->outputs[i] = NULL;
+    }
+}
+
+static void let_inputs_go(bl_exec *x)
+{
+    for (int i = 0; x->buffers != NULL && i < x->ninputs; i++) {
+        bl_pool_release(x->worker->pool, x->buffers[i]);
+        x->buffers[i] = NULL;
+    }
+}
+
+/* The device memory is full, possibly because of runs in flight: run again when they have landed. */
+static bl_step go_alone(bl_exec *x)
+{
+    const bl_plan_info *info = bl_plan_get_info(x->plan);
+    for (int i = 0; x->states != NULL && i < info->nstates + info->nhidden; i++) {
+        bl_pool_release(x->worker->pool, x->states[i]);
+        x->states[i] = NULL;
+    }
+    x->rq->may_fly = x->begun = false;
+    x->rq->err = (bl_err){0};
+    return BL_STEP_AGAIN;
+}
+
+/* ---- steps */
+
+static bl_status collect(void *arg, uint64_t step, bl_buffer *const *outputs, bl_err *err)
+{
+    bl_exec *x = arg;
+    const bl_plan_info *info = bl_plan_get_info(x->plan);
+    (void)step;
+    if (x->collected >= x->steps / x->every)
+        return BL_OK;
+    for (int i = 0; i < x->ncollect; i++) {
+        const bl_plan_tensor *tensor = &info->outputs[x->collect[i]];
+        int64_t dim[BL_DEVICE_TENSOR_DIMS] = {0};
+        size_t bytes = bl_dtype_bytes(tensor->dtype);
+        bl_plan_sizes(tensor, x->vars, dim);
+        for (int d = 0; d < tensor->ndim; d++)
+            bytes *= (size_t)dim[d];
+        if (bytes > 0)
+            BL_TRY(bl_buffer_read(outputs[x->collect[i]], 0, x->series[i] + x->collected * bytes, bytes, err));
+    }
+    x->collected++;
+    return BL_OK;
+}
+
+uint64_t bl_pace_choose(uint64_t done, uint64_t left, uint64_t pace, uint64_t every, bool *periods)
+{
+    uint64_t n = left < pace ? left : pace;
+    uint64_t offset = every > 0 ? done % every : 0;
+    *periods = every > 0 && offset == 0 && n >= every;
+    if (*periods)
+        return n - n % every;
+    return every > 0 && n > every - offset ? every - offset : n;
+}
+
+uint64_t bl_pace_learn(uint64_t did, int64_t took_ns, int64_t slice_ns)
+{
+    uint64_t most = did * PACE_GROWTH;
+    uint64_t pace = took_ns > 0 ? (uint64_t)((double)did * (double)slice_ns / (double)took_ns) : most;
+    pace = pace > most ? most : pace;
+    return pace > 0 ? pace : 1;
+}
+
+/* Take the program's buffers in the order of the entry; give_states puts back the buffers that the run exchanged. */
+static void take_states(bl_exec *x)
+{
+    for (int i = 0; x->program != NULL && i < x->entry->nstates; i++)
+        x->states[i] = x->program->states[x->entry->state[i]].buffer;
+}
+
+static void give_states(bl_exec *x)
+{
+    for (int i = 0; x->program != NULL && i < x->entry->nstates; i++)
+        bl_program_take_back(x->program, &x->program->states[x->entry->state[i]], x->states[i]);
+}
+
+static bool is_wanted(void *queue)
+{
+    return bl_queue_is_wanted(queue);
+}
+
+static bl_status run_some(bl_exec *x, int64_t *took)
+{
+    bool periods = false;
+    int64_t start = bl_clock_ns();
+    bl_status st = BL_OK;
+    free_outputs(x);
+    take_states(x);
+    bl_run run = {.plan = x->plan,
+                  .pool = x->worker->pool,
+                  .vars = x->vars,
+                  .inputs = x->buffers,
+                  .states = x->states,
+                  .holders = x->lent != NULL ? 2 : 1, /* the lender, and this run */
+                  .outputs = x->outputs,
+                  .steps = bl_pace_choose(x->done, x->steps - x->done, x->pace, x->every, &periods),
+                  .cancel = &x->rq->cancel,
+                  .deadline_ns = x->rq->deadline_ns,
+                  .yield = is_wanted,
+                  .yield_arg = x->worker->queue,
+                  .every = periods ? x->every : 0,
+                  .collect = periods ? collect : NULL,
+                  .collect_arg = x,
+                  .timed = x->launch_ns != NULL,
+                  .launch_ns = x->launch_ns};
+    st = bl_plan_run(&run, &x->rq->err);
+    give_states(x);
+    x->done += run.steps_done;
+    atomic_store(&x->worker->busy_ns, bl_clock_ns());
+    *took = bl_clock_ns() - start;
+    bl_request_trace_add(&x->rq->trail, BL_TIME_COMPUTE, start, start + *took);
+    if (st == BL_OK && x->every > 0 && !periods && x->done % x->every == 0)
+        st = collect(x, x->done, x->outputs, &x->rq->err);
+    return st;
+}
+
+/* Run steps for about one slice, the time that other requests may have to wait. */
+static bl_status run_slice(bl_exec *x)
+{
+    int64_t slice = (int64_t)(x->rq->server->settings.slice * 1e9), spent = 0;
+    do {
+        uint64_t before = x->done;
+        int64_t took = 0;
+        BL_TRY(run_some(x, &took));
+        spent += took;
+        x->pace = bl_pace_learn(x->done - before, took, slice);
+    } while (x->done < x->steps && spent < slice && !bl_queue_is_wanted(x->worker->queue));
+    return BL_OK;
+}
+
+/* ---- after the last step */
+
+static const char *contents_of(const bl_exec *x, int i)
+{
+    return x->copies[i] != NULL ? x->copies[i] : bl_device_tensor_mapped(x->results[i]);
+}
+
+/* The length of the counted axis of output |i|, which another output contains. */
+static int64_t counted_length(const bl_exec *x, int i)
+{
+    const bl_wire_output *output = &x->graph->outputs[i];
+    int64_t n = 0, most = x->results[i]->dim[output->axis];
+    memcpy(&n, contents_of(x, output->count), sizeof n);
+    return n < 0 ? 0 : n > most ? most : n;
+}
+
+/* The number of rows in front of the counted axis: each row is compacted to the counted length. */
+static int64_t rows_before(const bl_exec *x, int i)
+{
+    int64_t rows = 1;
+    for (int d = 0; d < x->graph->outputs[i].axis; d++)
+        rows *= x->results[i]->dim[d];
+    return rows;
+}
+
+static void close_up(bl_exec *x, int i)
+{
+    const bl_device_tensor *held = x->results[i];
+    int64_t rows = rows_before(x, i), most = held->dim[x->graph->outputs[i].axis];
+    size_t each = rows * most > 0 ? held->bytes / (size_t)(rows * most) : 0, kept = each * (size_t)counted_length(x, i);
+    for (int64_t row = 1; row < rows; row++)
+        memmove(x->copies[i] + (size_t)row * kept, x->copies[i] + (size_t)(row * most) * each, kept);
+}
+
+static bl_status take_results(bl_exec *x, const bl_plan_info *info)
+{
+    for (int i = 0; i < info->noutputs; i++) {
+        const bl_plan_tensor *tensor = &info->outputs[i];
+        bl_buffer *buffer = x->outputs[i];
+        int64_t dim[BL_DEVICE_TENSOR_DIMS] = {0};
+        bl_plan_sizes(tensor, x->vars, dim);
+        x->outputs[i] = NULL;
+        BL_TRY(bl_device_tensor_wrap(x->worker, buffer, tensor->dtype, tensor->ndim, dim, &x->results[i], &x->rq->err));
+        bool moves = x->graph->outputs[i].count > 0 && rows_before(x, i) > 1;
+        if (bl_exec_keeps(x, i) || (bl_device_tensor_mapped(x->results[i]) != NULL && !moves))
+            continue;
+        x->copies[i] = bl_request_alloc(x->rq, x->results[i]->bytes, "a result");
+        if (x->copies[i] == NULL)
+            return x->rq->err.status;
+        BL_TRY(bl_device_tensor_read(x->results[i], x->copies[i], &x->rq->err));
+        bl_device_tensor_empty(x->results[i]);
+    }
+    for (int i = 0; i < bl_wire_shown(x->graph); i++) {
+        if (x->graph->outputs[i].count > 0 && rows_before(x, i) > 1)
+            close_up(x, i);
+    }
+    return BL_OK;
+}
+
+static bl_status finish(bl_exec *x)
+{
+    const bl_plan_info *info = bl_plan_get_info(x->plan);
+    int64_t start = bl_clock_ns();
+    BL_TRY(take_results(x, info));
+    for (int i = 0; i < info->noutputs; i++) {
+        if (bl_exec_keeps(x, i))
+            BL_TRY(bl_registry_put(x->rq->server->registry, x->rq, x->options.lease, x->kept[i], x->results[i], &x->rq->err));
+    }
+    bl_request_trace_add(&x->rq->trail, BL_TIME_COPY, start, bl_clock_ns());
+    if (x->debug >= 1)
+        bl_text_puts(&x->report, info->debug);
+    if (x->launch_ns != NULL)
+        bl_plan_report(x->plan, x->vars, x->launch_ns, x->steps, bl_worker_peaks(x->worker), &x->report);
+    bl_metrics_add(&x->rq->server->metrics, x->hit ? BL_COUNT_RUNS_CACHED : BL_COUNT_RUNS_COMPILED, 1);
+    bl_metrics_add(&x->rq->server->metrics, BL_COUNT_RUNS_INTERPRETED, info->interpreted > 0);
+    return BL_OK;
+}
+
+/* ---- one short run, submitted without waiting for the run before */
+
+static bl_run flight_of(bl_exec *x)
+{
+    return (bl_run){.plan = x->plan,
+                    .pool = x->worker->pool,
+                    .vars = x->vars,
+                    .inputs = x->buffers,
+                    .states = x->states,
+                    .outputs = x->outputs,
+                    .steps = 1,
+                    .cancel = &x->rq->cancel,
+                    .deadline_ns = x->rq->deadline_ns};
+}
+
+static bl_status take_off(bl_exec *x)
+{
+    bl_run run = flight_of(x);
+    int64_t start = bl_clock_ns();
+    bl_status st = bl_plan_submit(&run, &x->rq->err);
+    bl_request_trace_add(&x->rq->trail, BL_TIME_COMPUTE, start, bl_clock_ns());
+    x->flies = st == BL_OK;
+    return st;
+}
+
+/* Wait for the run.  Of the runs that are in flight together, the first to land waits for all. */
+static bl_step land(bl_exec *x)
+{
+    bl_run run = flight_of(x);
+    int64_t start = bl_clock_ns();
+    bl_status st = bl_plan_finish(&run, x->rq->trail.time_ns[BL_TIME_COMPUTE], &x->rq->err);
+    bl_request_trace_add(&x->rq->trail, BL_TIME_COMPUTE, start, bl_clock_ns());
+    x->done = run.steps_done;
+    atomic_store(&x->worker->busy_ns, bl_clock_ns());
+    if (st == BL_OK)
+        (void)finish(x);
+    let_inputs_go(x);
+    return BL_STEP_DONE;
+}
+
+bl_step bl_exec_run(bl_request *rq)
+{
+    bl_exec *x = rq->data;
+    uint64_t before = x->done;
+    bl_status st = BL_OK;
+    if (x->flies)
+        return land(x);
+    st = make_ready(x);
+    if (st == BL_OK)
+        st = rq->may_fly && !bl_plan_is_due(x->plan) ? take_off(x) : run_slice(x);
+    if (x->flies)
+        return BL_STEP_FLIES;
+    let_inputs_go(x);
+    if (st == BL_ENODEVMEM && rq->may_fly)
+        return go_alone(x);
+    if (x->program != NULL) {
+        bl_program_count(x->program, x->done - before);
+        rq->problem_step = (long long)x->done;
+    }
+    if (st == BL_OK && x->done < x->steps) {
+        free_outputs(x);
+        return BL_STEP_AGAIN;
+    }
+    if (st == BL_OK)
+        (void)finish(x);
+    return BL_STEP_DONE;
+}
+
+/* ---- the answer, on the HTTP thread */
+
+void bl_exec_take(const bl_exec *x, int64_t all, int64_t from, int64_t rows, bl_part *parts)
+{
+    for (int i = 0; i < bl_wire_shown(x->graph); i++) {
+        const bl_device_tensor *held = x->results[i];
+        const char *data = contents_of(x, i);
+        size_t bytes = held->bytes;
+        parts[i].ndim = held->ndim;
+        memcpy(parts[i].dim, held->dim, sizeof parts[i].dim);
+        if (x->graph->outputs[i].count > 0) {
+            int axis = x->graph->outputs[i].axis;
+            parts[i].dim[axis] = counted_length(x, i);
+            bytes = held->dim[axis] > 0 ? bytes / (size_t)held->dim[axis] * (size_t)parts[i].dim[axis] : 0;
+        }
+        if (all > 0) {
+            size_t each = bytes / (size_t)all;
+            data += each * (size_t)from;
+            bytes = each * (size_t)rows;
+            parts[i].dim[0] = rows;
+        }
+        parts[i].data = data;
+        parts[i].count = bytes / bl_dtype_bytes(held->dtype);
+    }
+}
+
+static void fill_result(const bl_exec *x, const bl_part *parts, int i, const char *name, bl_result *out)
+{
+    const bl_part *part = &parts[i];
+    *out = (bl_result){.name = name, .dtype = bl_plan_get_info(x->plan)->outputs[i].dtype, .ndim = part->ndim};
+    memcpy(out->dim, part->dim, sizeof out->dim);
+    out->count = part->count;
+    out->data = part->data;
+}
+
+/* Output |collect[i]| of each reported step, along a new first dimension. */
+static void fill_series(const bl_exec *x, int i, const char *name, bl_result *out)
+{
+    const bl_device_tensor *held = x->results[x->collect[i]];
+    *out = (bl_result){.name = name, .dtype = held->dtype, .ndim = held->ndim + 1, .data = x->series[i]};
+    out->dim[0] = (int64_t)x->collected;
+    memcpy(out->dim + 1, held->dim, sizeof out->dim - sizeof out->dim[0]);
+    out->count = x->collected * (held->bytes / bl_dtype_bytes(held->dtype));
+}
+
+static void put_stats(const bl_exec *x, bl_text *out)
+{
+    const bl_plan_info *info = bl_plan_get_info(x->plan);
+    const int64_t *ns = x->rq->trail.time_ns;
+    bl_run_stats stats = {.device = info->device,
+                          .cached = x->hit,
+                          .kernels = info->kernels,
+                          .helpers = info->helpers,
+                          .interpreted = info->interpreted,
+                          .peak_bytes = info->peak_bytes,
+                          .ops = (uint64_t)info->ops,
+                          .bytes = (uint64_t)info->bytes,
+                          .queue_ms = (double)ns[BL_TIME_QUEUE] * 1e-6,
+                          .compile_ms = (double)ns[BL_TIME_COMPILE] * 1e-6,
+                          .compute_ms = (double)ns[BL_TIME_COMPUTE] * 1e-6,
+                          .copy_ms = (double)ns[BL_TIME_COPY] * 1e-6,
+                          .time_ms = bl_clock_ms(x->rq->start_ns, bl_clock_ns()),
+                          .debug = x->debug >= 1 ? (x->report.data != NULL ? x->report.data : "") : NULL};
+    bl_encode_key(out, "stats");
+    bl_encode_stats(out, &stats);
+}
+
+void bl_exec_put_explained(const bl_exec *x, bl_text *out)
+{
+    if (x->explained == NULL)
+        return;
+    bl_encode_key(out, "plan_detail");
+    bl_explain_put(out, x->explained);
+}
+
+/* The results to send first, then the results that stay on the server. */
+static int fill_results(const bl_exec *x, const bl_part *parts, int noutputs, bl_result *results)
+{
+    int n = 0, nsent = 0;
+    for (int i = 0; i < noutputs; i++) {
+        if (!bl_exec_keeps(x, i))
+            fill_result(x, parts, i, x->graph->outputs[i].name, &results[n++]);
+    }
+    nsent = n;
+    for (int i = 0; i < noutputs; i++) {
+        if (bl_exec_keeps(x, i))
+            fill_result(x, parts, i, x->kept[i], &results[n++]);
+    }
+    return nsent;
+}
+
+/* Write the document; |data|: with the numbers.  The first |nsent| results are sent. */
+static void put_document(const bl_exec *x, const bl_result *results, int nsent, const bl_result *series, bl_text *out, bool data)
+{
+    int noutputs = bl_wire_shown(x->graph);
+    bl_text_puts(out, "{");
+    bl_encode_key(out, "outputs");
+    bl_encode_results(out, results, (size_t)nsent, data);
+    if (noutputs > nsent) {
+        bl_encode_key(out, "kept");
+        bl_encode_results(out, results + nsent, (size_t)(noutputs - nsent), false);
+    }
+    if (x->every > 0) {
+        bl_encode_key(out, "collected");
+        bl_encode_results(out, series, (size_t)x->ncollect, data);
+    }
+    put_stats(x, out);
+    bl_exec_put_explained(x, out);
+    bl_text_puts(out, "}");
+}
+
+/* A file has the series after the outputs, as "collected[NAME]": no output can have such a name. */
+static bl_status reply_file(bl_exec *x, bl_result *results, int nsent, bl_result *series)
+{
+    bl_request *rq = x->rq;
+    bl_result *all = bl_arena_array(rq->arena, (size_t)(nsent + x->ncollect) + 1, sizeof *all);
+    const char *document = NULL;
+    if (all == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    put_document(x, results, nsent, series, &rq->out, false);
+    BL_TRY(bl_text_status(&rq->out, &rq->err));
+    document = bl_arena_strndup(rq->arena, rq->out.data, rq->out.len);
+    for (int i = 0; i < nsent; i++)
+        all[i] = results[i];
+    for (int i = 0; i < x->ncollect; i++) {
+        all[nsent + i] = series[i];
+        all[nsent + i].name = bl_arena_printf(rq->arena, "collected[%s]", series[i].name);
+    }
+    BL_TRY(bl_arena_status(rq->arena, &rq->err));
+    return bl_reply_safetensors(rq, all, (size_t)(nsent + x->ncollect), "response", document);
+}
+
+bl_status bl_exec_reply(bl_request *rq)
+{
+    bl_exec *x = rq->data;
+    int noutputs = bl_wire_shown(x->graph);
+    bl_result *results = bl_arena_array(rq->arena, (size_t)noutputs + 1, sizeof *results);
+    bl_result *series = bl_arena_array(rq->arena, (size_t)x->ncollect + 1, sizeof *series);
+    bl_part *parts = bl_arena_array(rq->arena, (size_t)noutputs + 1, sizeof *parts);
+    if (results == NULL || series == NULL || parts == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    if (x->parts == NULL)
+        bl_exec_take(x, 0, 0, 0, parts);
+    int nsent = fill_results(x, x->parts != NULL ? x->parts : parts, noutputs, results);
+    for (int i = 0; i < x->ncollect; i++)
+        fill_series(x, i, x->graph->outputs[x->collect[i]].name, &series[i]);
+    if (bl_request_accepts(rq, "application/x-safetensors"))
+        return reply_file(x, results, nsent, series);
+    put_document(x, results, nsent, series, &rq->out, true);
+    bl_request_reply_json(rq, 200);
+    return BL_OK;
+}

@@ -1,0 +1,708 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/run/queue.h"
+
+#include "engine/base/clock.h"
+#include "server/ops/server.h"
+#include "server/run/fair.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MAX_THREADS = 64,
+    MOST_FLYING = 4 /* runs in flight together: the first waits for the last, and each is short (FLIGHT_NS in
+                     * engine/plan/run_plan.c) */
+};
+
+/* A copy of what is known of a running request, for the listing functions: the request itself may belong to another thread by
+ * now. */
+typedef struct note {
+    bool used;
+    uint32_t owner;
+    int64_t since_ns;
+    char purpose[BL_PURPOSE_SIZE];
+} note;
+
+struct bl_queue {
+    const char *name;
+    size_t max;           /* of one waiter's requests that may wait */
+    atomic_size_t length; /* waiting or running */
+    pthread_mutex_t lock;
+    pthread_cond_t some;
+    bl_fair fair;
+    atomic_size_t waiting;
+    atomic_llong settled_ns; /* the part of the current turn that was charged to requests taken along; such a queue has one
+                              * thread */
+    bool busy;               /* the queue has one thread, and the thread is working */
+    bool visited;            /* another thread works in place of the queue's thread (bl_queue_visit) */
+    bool stop;
+    note notes[MOST_FLYING]; /* of a queue with one thread */
+    uint64_t nturns;         /* total; |turns| has the last of them */
+    bl_turn_record *turns;
+    atomic_uint lanes; /* threads that have started */
+    bl_request *along; /* requests that the running work took along */
+    bl_request *lent;  /* running requests whose work serves others too (linked by |next|) */
+    bl_queue_hooks hooks;
+    unsigned nthreads;
+    pthread_t thread[MAX_THREADS];
+};
+
+/* Under the lock: release |serial|, so that its next request may run. */
+static void pass_serial(bl_queue *queue, bl_serial *serial)
+{
+    serial->holder = NULL;
+    pthread_cond_signal(&queue->some);
+}
+
+/* A running request, with a copy of what is needed after its work: by then it may belong to another thread. */
+typedef struct turn {
+    bl_request *rq;
+    bl_waiter *waiter;
+    bl_serial *serial;
+    note *note; /* or NULL */
+    uint32_t owner;
+    int64_t expected, weight, took;
+    int64_t queued_ns, begin_ns, end_ns;
+    unsigned lane;
+    char purpose[BL_PURPOSE_SIZE];
+    bl_step step;
+    bool over;
+    bool along; /* taken along by the work of another request */
+} turn;
+
+bl_status bl_queue_reserve(bl_queue *queue, bl_request *rq, size_t quota, bl_err *err)
+{
+    bl_waiter *waiter = NULL;
+    bool bound = bl_request_is_bound(rq), full = false, over = false;
+    pthread_mutex_lock(&queue->lock);
+    waiter = bl_fair_enter(&queue->fair, rq->owner);
+    full = bound && waiter != NULL && waiter->count > queue->max + queue->nthreads;
+    over = bound && waiter != NULL && waiter->count > quota;
+    if (full || over)
+        bl_fair_leave(&queue->fair, waiter);
+    pthread_mutex_unlock(&queue->lock);
+    if (waiter == NULL)
+        return bl_fail(err, BL_ENOMEM, "a place in the queue of %s", queue->name);
+    if (over)
+        return bl_fail(err, BL_EQUOTA, "the key may have %zu requests in the queue of %s, and has", quota, queue->name);
+    if (full)
+        return bl_fail(err, BL_EBUSY, "the queue of %s is full: %zu requests wait", queue->name, queue->max);
+    rq->waiter = waiter;
+    atomic_fetch_add(&queue->length, 1);
+    return BL_OK;
+}
+
+/* Under the lock: add |rq| to the waiting requests. */
+static void append(bl_queue *queue, bl_request *rq)
+{
+    rq->queue = queue;
+    bl_fair_add(&queue->fair, rq);
+    atomic_fetch_add(&queue->waiting, 1);
+}
+
+/* Under the lock: remove |rq| from the waiting requests. */
+static void unlink_waiting(bl_queue *queue, bl_request *rq)
+{
+    rq->queue = NULL;
+    bl_fair_remove(&queue->fair, rq);
+    atomic_fetch_sub(&queue->waiting, 1);
+}
+
+void bl_queue_push(bl_queue *queue, bl_request *rq)
+{
+    pthread_mutex_lock(&queue->lock);
+    append(queue, rq);
+    if (!queue->visited) /* the end of the visit signals the condition */
+        pthread_cond_signal(&queue->some);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+void bl_queue_open(bl_queue *queue, bl_gate *gate)
+{
+    pthread_mutex_lock(&queue->lock);
+    atomic_fetch_add(&gate->changes, 1);
+    pthread_cond_broadcast(&queue->some);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+size_t bl_queue_length(bl_queue *queue)
+{
+    return atomic_load(&queue->length);
+}
+
+void bl_queue_list(bl_queue *queue, void (*each)(void *arg, uint32_t owner, size_t requests), void *arg)
+{
+    pthread_mutex_lock(&queue->lock);
+    for (const bl_waiter *waiter = queue->fair.first; waiter != NULL; waiter = waiter->next)
+        if (waiter->count > 0)
+            each(arg, waiter->owner, waiter->count);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+void bl_queue_list_purposes(bl_queue *queue, void (*each)(void *arg, uint32_t owner, const char *purpose), void *arg)
+{
+    char purpose[BL_PURPOSE_SIZE];
+    pthread_mutex_lock(&queue->lock);
+    for (int i = 0; i < MOST_FLYING; i++)
+        if (queue->notes[i].used)
+            each(arg, queue->notes[i].owner, queue->notes[i].purpose);
+    for (const bl_request *rq = queue->along; rq != NULL; rq = rq->along) {
+        bl_request_print_purpose(rq, purpose);
+        each(arg, rq->owner, purpose);
+    }
+    for (const bl_waiter *waiter = queue->fair.first; waiter != NULL; waiter = waiter->next)
+        for (const bl_request *rq = waiter->head; rq != NULL; rq = rq->next) {
+            bl_request_print_purpose(rq, purpose);
+            each(arg, rq->owner, purpose);
+        }
+    pthread_mutex_unlock(&queue->lock);
+}
+
+size_t bl_queue_count_of(bl_queue *queue, uint32_t owner)
+{
+    size_t n = 0;
+    pthread_mutex_lock(&queue->lock);
+    for (const bl_waiter *waiter = queue->fair.first; waiter != NULL; waiter = waiter->next)
+        n += waiter->owner == owner ? waiter->count : 0;
+    pthread_mutex_unlock(&queue->lock);
+    return n;
+}
+
+/* Turns in flight together share the time since the first of them began. */
+void bl_queue_list_running(bl_queue *queue, void (*each)(void *arg, uint32_t owner, int64_t ns), void *arg)
+{
+    int64_t since = INT64_MAX, ns = 0;
+    int running = 0;
+    pthread_mutex_lock(&queue->lock);
+    for (int i = 0; i < MOST_FLYING; i++) {
+        running += queue->notes[i].used;
+        if (queue->notes[i].used && queue->notes[i].since_ns < since)
+            since = queue->notes[i].since_ns;
+    }
+    ns = running > 0 ? bl_clock_ns() - since - atomic_load_explicit(&queue->settled_ns, memory_order_relaxed) : 0;
+    for (int i = 0; i < MOST_FLYING; i++)
+        if (queue->notes[i].used && ns > 0)
+            each(arg, queue->notes[i].owner, ns / running);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+bool bl_queue_is_wanted(bl_queue *queue)
+{
+    return atomic_load_explicit(&queue->waiting, memory_order_relaxed) > 0;
+}
+
+/* Under the lock: remove |rq|, which waits, and give its place back. */
+static void take_out(bl_queue *queue, bl_request *rq)
+{
+    unlink_waiting(queue, rq);
+    bl_fair_leave(&queue->fair, rq->waiter);
+    atomic_fetch_sub(&queue->length, 1);
+    if (rq->serial != NULL && rq->serial->holder == rq)
+        pass_serial(queue, rq->serial);
+}
+
+bool bl_queue_remove(bl_queue *queue, bl_request *rq)
+{
+    bool found = false;
+    pthread_mutex_lock(&queue->lock);
+    if (rq->queue == queue) {
+        take_out(queue, rq);
+        found = true;
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return found;
+}
+
+/* Under the lock: remove one request whose deadline has passed; NULL if there is none. */
+static bl_request *take_expired(bl_queue *queue, int64_t now_ns)
+{
+    for (const bl_waiter *waiter = queue->fair.first; waiter != NULL; waiter = waiter->next)
+        for (bl_request *rq = waiter->head; rq != NULL; rq = rq->next)
+            if (rq->deadline_ns != 0 && rq->deadline_ns <= now_ns) {
+                take_out(queue, rq);
+                return rq;
+            }
+    return NULL;
+}
+
+/* ---- work whose request can be answered early */
+
+void bl_queue_lend(bl_queue *queue, bl_request *rq)
+{
+    pthread_mutex_lock(&queue->lock);
+    rq->queued_ns = bl_clock_ns();
+    rq->next = queue->lent;
+    queue->lent = rq;
+    pthread_mutex_unlock(&queue->lock);
+}
+
+/* Under the lock: remove |rq| from the lent requests. */
+static bool unlink_lent(bl_queue *queue, bl_request *rq)
+{
+    bl_request **at = &queue->lent;
+    while (*at != NULL && *at != rq)
+        at = &(*at)->next;
+    if (*at == NULL)
+        return false;
+    *at = rq->next;
+    rq->next = NULL;
+    return true;
+}
+
+bool bl_queue_take_back(bl_queue *queue, bl_request *rq)
+{
+    bool found = false;
+    pthread_mutex_lock(&queue->lock);
+    found = unlink_lent(queue, rq);
+    pthread_mutex_unlock(&queue->lock);
+    return found;
+}
+
+/* Under the lock: remove one lent request whose client is gone or whose deadline has passed, with the reason in rq->err.  From
+ * now on the work holds a reference to its memory. */
+static bl_request *take_left(bl_queue *queue)
+{
+    bl_request *rq = queue->lent;
+    bl_halt halt = {0};
+    for (; rq != NULL; rq = rq->next) {
+        halt = bl_request_halt(rq);
+        if (bl_halt_check(&halt, &rq->err) != BL_OK)
+            break;
+    }
+    if (rq == NULL)
+        return NULL;
+    (void)unlink_lent(queue, rq);
+    atomic_store(&rq->holders, 2);
+    return rq;
+}
+
+static void expire_lent(bl_queue *queue, int64_t now_ns)
+{
+    for (;;) {
+        bl_request *rq = NULL;
+        pthread_mutex_lock(&queue->lock);
+        rq = take_left(queue);
+        pthread_mutex_unlock(&queue->lock);
+        if (rq == NULL)
+            return;
+        bl_request_trace_add(&rq->trail, BL_TIME_COMPILE, rq->queued_ns, now_ns);
+        bl_request_finish(rq);
+    }
+}
+
+void bl_queue_expire(bl_queue *queue, int64_t now_ns)
+{
+    expire_lent(queue, now_ns);
+    for (;;) {
+        bl_request *rq = NULL;
+        pthread_mutex_lock(&queue->lock);
+        rq = take_expired(queue, now_ns);
+        pthread_mutex_unlock(&queue->lock);
+        if (rq == NULL)
+            return;
+        bl_request_trace_add(&rq->trail, BL_TIME_QUEUE, rq->queued_ns, now_ns);
+        (void)bl_fail(&rq->err, BL_ETIMEOUT, "still waiting for %s when the timeout passed", queue->name);
+        bl_request_finish(rq);
+    }
+}
+
+/* Under the lock: begin the turn of |rq|, which waited. */
+static turn begin_turn(bl_queue *queue, bl_request *rq)
+{
+    turn at = {.rq = rq,
+               .waiter = rq->waiter,
+               .serial = rq->serial,
+               .owner = rq->owner,
+               .weight = rq->expected_ns,
+               .queued_ns = rq->queued_ns};
+    bl_request_print_purpose(rq, at.purpose);
+    unlink_waiting(queue, rq);
+    at.expected = bl_fair_begin(&queue->fair, rq->waiter);
+    rq->waiter->working++;
+    if (rq->serial != NULL)
+        rq->serial->holder = rq;
+    return at;
+}
+
+/* Under the lock: fill a note for |at|. */
+static void take_note(bl_queue *queue, turn *at)
+{
+    for (int i = 0; queue->nthreads == 1 && at->note == NULL && i < MOST_FLYING; i++)
+        at->note = queue->notes[i].used ? NULL : &queue->notes[i];
+    if (at->note == NULL)
+        return;
+    at->note->used = true;
+    at->note->owner = at->owner;
+    at->note->since_ns = bl_clock_ns();
+    memcpy(at->note->purpose, at->purpose, sizeof at->purpose);
+}
+
+/* Wait for the next request and take it out.  NULL: the queue ends, or, if |flying|, no request waits that may join the runs in
+ * flight. */
+static bl_request *take_next(bl_queue *queue, bool flying, turn *out)
+{
+    bl_request *rq = NULL;
+    pthread_mutex_lock(&queue->lock);
+    queue->busy = flying;
+    while (queue->visited || ((rq = bl_fair_next(&queue->fair)) == NULL && !flying && !queue->stop))
+        pthread_cond_wait(&queue->some, &queue->lock);
+    if (rq != NULL && flying && !rq->may_fly)
+        rq = NULL;
+    if (rq != NULL) {
+        *out = begin_turn(queue, rq);
+        take_note(queue, out);
+    }
+    queue->busy = flying || rq != NULL;
+    pthread_mutex_unlock(&queue->lock);
+    return rq;
+}
+
+/* Do one piece of work, unless the request was cancelled or is too late. */
+static bl_step work_on(bl_queue *queue, bl_request *rq)
+{
+    int64_t now = bl_clock_ns();
+    bl_request_trace_add(&rq->trail, BL_TIME_QUEUE, rq->queued_ns, now);
+    if (atomic_load(&rq->cancel) && !atomic_load(&rq->stays)) {
+        (void)bl_fail(&rq->err, BL_ECANCELLED, "the client went away");
+        return BL_STEP_DONE;
+    }
+    if (rq->deadline_ns != 0 && rq->deadline_ns <= now) {
+        (void)bl_fail(&rq->err, BL_ETIMEOUT, "still waiting for %s when the timeout passed", queue->name);
+        return BL_STEP_DONE;
+    }
+    return rq->work(rq);
+}
+
+/* Charge the shares of other owners; returns the rest, which the request's owner pays. */
+static int64_t charge_shares(bl_queue *queue, const bl_request *rq, int64_t took)
+{
+    int64_t left = took;
+    for (unsigned i = 0; i < rq->nshares; i++) {
+        const bl_time_part *share = &rq->shares[i];
+        int64_t part = (int64_t)(share->part * (double)took);
+        if (queue->hooks.charge != NULL)
+            queue->hooks.charge(queue->hooks.arg, share->owner, part);
+        pthread_mutex_lock(&queue->lock);
+        bl_fair_owe(&queue->fair, share->owner, part);
+        pthread_mutex_unlock(&queue->lock);
+        left -= part;
+    }
+    return left;
+}
+
+/* Under the lock: record a turn that is over. */
+static void record_turn(bl_queue *queue, const turn *at)
+{
+    bl_turn_record *record = &queue->turns[queue->nturns++ % BL_QUEUE_TURNS];
+    size_t len = strnlen(at->purpose, sizeof record->what - 1);
+    record->queued_ns = at->queued_ns;
+    record->begin_ns = at->begin_ns;
+    record->end_ns = at->end_ns;
+    record->owner = at->owner;
+    record->lane = at->lane;
+    while (len > 0 && (at->purpose[len] & 0xC0) == 0x80) /* do not cut within a UTF-8 character */
+        len--;
+    memcpy(record->what, at->purpose, len);
+    record->what[len] = '\0';
+}
+
+void bl_queue_list_turns(bl_queue *queue, int64_t since_ns, void (*each)(void *arg, const bl_turn_record *turn), void *arg)
+{
+    pthread_mutex_lock(&queue->lock);
+    for (uint64_t i = queue->nturns < BL_QUEUE_TURNS ? 0 : queue->nturns - BL_QUEUE_TURNS; i < queue->nturns; i++)
+        if (queue->turns[i % BL_QUEUE_TURNS].end_ns > since_ns)
+            each(arg, &queue->turns[i % BL_QUEUE_TURNS]);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+/* End the turn |at|: |took| nanoseconds are charged, and the work returned |step|. */
+static void settle(bl_queue *queue, const turn *at, bl_step step, int64_t took)
+{
+    if (step != BL_STEP_MOVED)
+        took = charge_shares(queue, at->rq, took);
+    if (queue->hooks.charge != NULL)
+        queue->hooks.charge(queue->hooks.arg, at->owner, took);
+    pthread_mutex_lock(&queue->lock);
+    if (at->note != NULL)
+        at->note->used = false;
+    if (!at->along) /* otherwise it is a part of another turn */
+        record_turn(queue, at);
+    bl_fair_charge(at->waiter, at->expected, took);
+    at->waiter->working -= !at->along;
+    if (step == BL_STEP_AGAIN) {
+        at->rq->queued_ns = bl_clock_ns();
+        append(queue, at->rq);
+    } else {
+        bl_fair_leave(&queue->fair, at->waiter);
+        atomic_fetch_sub(&queue->length, 1);
+        if (at->serial != NULL && step == BL_STEP_DONE) /* a request that moves to another queue keeps no serial */
+            pass_serial(queue, at->serial);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    if (step == BL_STEP_DONE)
+        bl_request_finish(at->rq);
+}
+
+/* ---- batching */
+
+/* Under the lock. */
+static size_t count_fitting(const bl_queue *queue, bl_queue_fits fits, void *arg)
+{
+    size_t n = 0;
+    for (const bl_waiter *waiter = queue->fair.first; waiter != NULL; waiter = waiter->next)
+        for (const bl_request *rq = waiter->head; rq != NULL; rq = rq->next)
+            n += fits(arg, rq);
+    return n;
+}
+
+size_t bl_queue_count(bl_queue *queue, bl_queue_fits fits, void *arg)
+{
+    size_t n = 0;
+    pthread_mutex_lock(&queue->lock);
+    n = count_fitting(queue, fits, arg);
+    pthread_mutex_unlock(&queue->lock);
+    return n;
+}
+
+static bool goes_before(const bl_request *a, const bl_request *b)
+{
+    return a->priority != b->priority ? a->priority < b->priority : a->queued_ns < b->queued_ns;
+}
+
+/* Under the lock: the first request that fits in any order (|any|), or the one that goes before all others; NULL if none fits. */
+static bl_request *find_fitting(const bl_queue *queue, bl_queue_fits fits, void *arg, bool any)
+{
+    bl_request *best = NULL;
+    for (const bl_waiter *waiter = queue->fair.first; waiter != NULL; waiter = waiter->next)
+        for (bl_request *rq = waiter->head; rq != NULL; rq = rq->next) {
+            if (!fits(arg, rq) || (best != NULL && !goes_before(rq, best)))
+                continue;
+            best = rq;
+            if (any)
+                return best;
+        }
+    return best;
+}
+
+bl_request *bl_queue_take_along(bl_queue *queue, bl_queue_fits fits, void *arg, size_t most)
+{
+    bl_request *first = NULL, **last = &first;
+    bool all = false;
+    pthread_mutex_lock(&queue->lock);
+    all = count_fitting(queue, fits, arg) <= most; /* all are taken, so their order does not matter */
+    for (size_t n = 0; n < most; n++) {
+        bl_request *rq = find_fitting(queue, fits, arg, all);
+        if (rq == NULL)
+            break;
+        unlink_waiting(queue, rq);
+        *last = rq;
+        last = &rq->next; /* NULL, since the request does not wait any more */
+        rq->along = queue->along;
+        queue->along = rq;
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return first;
+}
+
+bl_seat bl_queue_seat(bl_queue *queue, bl_request *rq)
+{
+    bl_request **at = &queue->along;
+    pthread_mutex_lock(&queue->lock);
+    while (*at != NULL && *at != rq)
+        at = &(*at)->along;
+    if (*at != NULL)
+        *at = rq->along;
+    rq->along = NULL;
+    pthread_mutex_unlock(&queue->lock);
+    return (bl_seat){rq, rq->waiter, rq->owner};
+}
+
+void bl_queue_settle(bl_queue *queue, const bl_seat *seat, bl_step step, int64_t took)
+{
+    turn at = {.rq = seat->rq, .waiter = seat->waiter, .owner = seat->owner, .along = true};
+    atomic_fetch_add_explicit(&queue->settled_ns, took, memory_order_relaxed);
+    settle(queue, &at, step, took);
+}
+
+/* ---- runs in flight */
+
+/* Runs that are in flight together, in the order of submission.  They wait for the device once, and share the elapsed time in
+ * proportion to their expected times. */
+typedef struct flights {
+    unsigned n;
+    turn at[MOST_FLYING];
+    int64_t start_ns, weight;
+} flights;
+
+static void land_all(bl_queue *queue, flights *up)
+{
+    bl_step step[MOST_FLYING];
+    int64_t took = 0;
+    for (unsigned i = 0; i < up->n; i++)
+        step[i] = up->at[i].rq->work(up->at[i].rq);
+    took = bl_clock_ns() - up->start_ns;
+    for (unsigned i = 0; i < up->n; i++) {
+        int64_t part = (int64_t)((double)took * (double)up->at[i].weight / (double)up->weight);
+        up->at[i].begin_ns = i == 0 ? up->start_ns : up->at[i - 1].end_ns; /* shown one after the other in the timeline */
+        up->at[i].end_ns = up->at[i].begin_ns + part;
+        settle(queue, &up->at[i], step[i], part);
+    }
+    up->n = 0;
+    up->weight = 0;
+}
+
+/* Do the work of |at|; a run that was only submitted joins the runs in flight. */
+static void take_turn(bl_queue *queue, flights *up, turn *at)
+{
+    int64_t start = bl_clock_ns();
+    bl_step step = BL_STEP_DONE;
+    atomic_store_explicit(&queue->settled_ns, 0, memory_order_relaxed);
+    step = work_on(queue, at->rq);
+    if (step == BL_STEP_FLIES) {
+        if (up->n == 0)
+            up->start_ns = start;
+        at->weight = at->weight > 0 ? at->weight : 1;
+        up->weight += at->weight;
+        up->at[up->n++] = *at;
+        bl_metrics_add(&at->rq->server->metrics, BL_COUNT_TOGETHER, up->n > 1);
+        return;
+    }
+    at->begin_ns = start;
+    at->end_ns = bl_clock_ns();
+    at->took = at->end_ns - start - atomic_load_explicit(&queue->settled_ns, memory_order_relaxed);
+    at->step = step;
+    at->over = true;
+}
+
+/* ---- work on the submitting thread */
+
+/* Begin the turn of |rq| if it can run at once. */
+static bool begin_visit(bl_queue *queue, bl_request *rq, turn *out)
+{
+    bool free = false;
+    pthread_mutex_lock(&queue->lock);
+    free = queue->nthreads == 1 && !queue->busy && !queue->visited && !queue->stop && atomic_load(&queue->waiting) == 0;
+    if (free) {
+        append(queue, rq);
+        (void)bl_fair_next(&queue->fair); /* returns |rq|, since no other request waits */
+        *out = begin_turn(queue, rq);
+        queue->visited = true;
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return free;
+}
+
+static void end_visit(bl_queue *queue, const turn *at)
+{
+    int64_t took = at->end_ns - at->begin_ns;
+    if (queue->hooks.charge != NULL)
+        queue->hooks.charge(queue->hooks.arg, at->owner, took);
+    pthread_mutex_lock(&queue->lock);
+    record_turn(queue, at);
+    bl_fair_charge(at->waiter, at->expected, took);
+    at->waiter->working--;
+    bl_fair_leave(&queue->fair, at->waiter);
+    atomic_fetch_sub(&queue->length, 1);
+    queue->visited = false;
+    if (atomic_load(&queue->waiting) > 0 || queue->stop)
+        pthread_cond_signal(&queue->some);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+bool bl_queue_visit(bl_queue *queue, bl_request *rq)
+{
+    turn at = {0};
+    bl_step step = BL_STEP_DONE;
+    int64_t start = 0;
+    if (rq->serial != NULL || !begin_visit(queue, rq, &at))
+        return false;
+    start = bl_clock_ns();
+    bl_metrics_add(&rq->server->metrics, BL_COUNT_AT_ONCE, 1);
+    if (queue->hooks.visit != NULL)
+        queue->hooks.visit(queue->hooks.arg, true);
+    step = work_on(queue, rq);
+    while (step == BL_STEP_FLIES || step == BL_STEP_AGAIN) /* no other run is in flight, and the work is brief */
+        step = rq->work(rq);
+    if (queue->hooks.visit != NULL)
+        queue->hooks.visit(queue->hooks.arg, false);
+    at.begin_ns = start;
+    at.end_ns = bl_clock_ns();
+    end_visit(queue, &at);
+    return true;
+}
+
+static void *run_thread(void *arg)
+{
+    bl_queue *queue = arg;
+    flights up = {0};
+    unsigned lane = atomic_fetch_add(&queue->lanes, 1);
+    if (queue->hooks.start != NULL)
+        queue->hooks.start(queue->hooks.arg);
+    for (;;) {
+        turn at = {0};
+        bl_request *rq = take_next(queue, up.n > 0, &at);
+        at.lane = lane;
+        if (rq == NULL && up.n == 0)
+            return NULL;
+        if (up.n == 0 && queue->hooks.before != NULL)
+            queue->hooks.before(queue->hooks.arg);
+        if (rq != NULL)
+            take_turn(queue, &up, &at);
+        if (rq != NULL && !at.over && up.n < MOST_FLYING)
+            continue;
+        land_all(queue, &up);
+        if (queue->hooks.after != NULL)
+            queue->hooks.after(queue->hooks.arg);
+        if (at.over)
+            settle(queue, &at, at.step, at.took);
+    }
+}
+
+bl_status bl_queue_create(const char *name, size_t max, unsigned threads, const bl_queue_hooks *hooks, bl_queue **out,
+                          bl_err *err)
+{
+    bl_queue *queue = calloc(1, sizeof *queue);
+    *out = NULL;
+    if (queue == NULL)
+        return bl_fail(err, BL_ENOMEM, "queue");
+    queue->turns = calloc(BL_QUEUE_TURNS, sizeof *queue->turns);
+    if (queue->turns == NULL) {
+        free(queue);
+        return bl_fail(err, BL_ENOMEM, "queue");
+    }
+    queue->name = name;
+    queue->max = max;
+    if (hooks != NULL)
+        queue->hooks = *hooks;
+    if (queue->hooks.spare > 0 && queue->hooks.spare < threads)
+        queue->fair.most = threads - queue->hooks.spare;
+    pthread_mutex_init(&queue->lock, NULL);
+    pthread_cond_init(&queue->some, NULL);
+    for (unsigned i = 0; i < threads && i < MAX_THREADS; i++) {
+        if (pthread_create(&queue->thread[i], NULL, run_thread, queue) != 0) {
+            bl_queue_destroy(queue);
+            return bl_fail(err, BL_ENOMEM, "a thread for %s", name);
+        }
+        queue->nthreads++;
+    }
+    *out = queue;
+    return BL_OK;
+}
+
+void bl_queue_destroy(bl_queue *queue)
+{
+    if (queue == NULL)
+        return;
+    pthread_mutex_lock(&queue->lock);
+    queue->stop = true;
+    pthread_cond_broadcast(&queue->some);
+    pthread_mutex_unlock(&queue->lock);
+    for (unsigned i = 0; i < queue->nthreads; i++)
+        pthread_join(queue->thread[i], NULL);
+    bl_fair_fini(&queue->fair);
+    pthread_cond_destroy(&queue->some);
+    pthread_mutex_destroy(&queue->lock);
+    free(queue->turns);
+    free(queue);
+}

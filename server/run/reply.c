@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/run/reply.h"
+
+#include "proto/safetensors.h"
+#include "server/ops/server.h"
+
+#include <string.h>
+
+bl_status bl_reply_check_list(bl_request *rq, size_t elements, bl_err *err)
+{
+    if (bl_request_accepts(rq, "application/x-safetensors") || bl_request_accepts(rq, "application/octet-stream"))
+        return BL_OK;
+    rq->listed = elements;
+    if (elements <= rq->server->settings.max_list)
+        return BL_OK;
+    return bl_fail(err, BL_ELIMIT,
+                   "the answer has %zu elements, a JSON answer at most %llu (--max-list): ask for it with "
+                   "\"accept: application/x-safetensors\", or keep it on the server",
+                   elements, (unsigned long long)rq->server->settings.max_list);
+}
+
+/* Add a piece for every tensor that is not empty. */
+static bl_status add_pieces(bl_request *rq, const bl_result *results, size_t count)
+{
+    rq->pieces = bl_arena_array(rq->arena, count + 1, sizeof *rq->pieces);
+    if (rq->pieces == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    for (size_t i = 0; i < count; i++) {
+        size_t bytes = results[i].count * bl_dtype_bytes(results[i].dtype);
+        if (bytes > 0)
+            rq->pieces[rq->npieces++] = (bl_piece){results[i].data, bytes};
+    }
+    return BL_OK;
+}
+
+bl_status bl_reply_safetensors(bl_request *rq, const bl_result *results, size_t count, const char *key, const char *document)
+{
+    bl_file_tensor *tensors = bl_arena_array(rq->arena, count + 1, sizeof *tensors);
+    bl_file_text text = {key, document};
+    if (tensors == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    for (size_t i = 0; i < count; i++) {
+        tensors[i].name = results[i].name;
+        tensors[i].dtype = results[i].dtype;
+        tensors[i].ndim = results[i].ndim;
+        memcpy(tensors[i].dim, results[i].dim, sizeof tensors[i].dim);
+    }
+    bl_text_clear(&rq->out);
+    bl_safetensors_write(&rq->out, tensors, count, &text, document != NULL);
+    BL_TRY(add_pieces(rq, results, count));
+    bl_request_reply(rq, 200, "application/x-safetensors");
+    return BL_OK;
+}
+
+bl_status bl_reply_octets(bl_request *rq, const bl_result *result)
+{
+    bl_text_clear(&rq->out);
+    BL_TRY(add_pieces(rq, result, 1));
+    bl_request_reply(rq, 200, "application/octet-stream");
+    return BL_OK;
+}
