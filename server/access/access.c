@@ -448,28 +448,14 @@ static bool store_changed(bl_access *access)
     return true;
 }
 
-static void look(bl_access *access)
+static void look_at_store(void *arg)
 {
+    bl_access *access = arg;
     bl_err err = {0};
     bl_storage_tend(access->server->storage);
     usage_save(access);
     if (store_changed(access) && bl_access_reload(access->server, NULL, &err) != BL_OK)
         bl_log(BL_LOG_ERROR, "keys cannot be read again: %s", err.text);
-}
-
-static void *run_thread(void *arg)
-{
-    bl_access *access = arg;
-    pthread_mutex_lock(&access->lock);
-    while (!access->ends) {
-        struct timespec until = bl_clock_after(CLOCK_MONOTONIC, LOOK_NS);
-        pthread_cond_timedwait(&access->ending, &access->lock, &until);
-        pthread_mutex_unlock(&access->lock);
-        look(access);
-        pthread_mutex_lock(&access->lock);
-    }
-    pthread_mutex_unlock(&access->lock);
-    return NULL;
 }
 
 bl_status bl_access_create(bl_server *server, bl_access **out, bl_err *err)
@@ -492,14 +478,12 @@ bl_status bl_access_create(bl_server *server, bl_access **out, bl_err *err)
         access->nobody.row.quota[i] = -1;
     pthread_mutex_init(&access->lock, NULL);
     pthread_mutex_init(&access->saving, NULL);
-    bl_clock_cond_init(&access->ending);
     (void)store_changed(access);
     st = bl_access_reload(server, NULL, err);
     if (st == BL_OK)
         st = usage_load(access, err);
-    if (st == BL_OK && pthread_create(&access->thread, NULL, run_thread, access) != 0)
-        st = bl_fail(err, BL_ENOMEM, "the thread of keys");
-    access->started = st == BL_OK;
+    if (st == BL_OK)
+        st = bl_ticker_add(server->disk_ticker, LOOK_NS, look_at_store, access, &access->look, err);
     return st;
 }
 
@@ -507,19 +491,13 @@ void bl_access_destroy(bl_access *access)
 {
     if (access == NULL)
         return;
-    pthread_mutex_lock(&access->lock);
-    access->ends = true;
-    pthread_cond_signal(&access->ending);
-    pthread_mutex_unlock(&access->lock);
-    if (access->started)
-        pthread_join(access->thread, NULL);
+    bl_tick_remove(access->look);
     while (access->owners != NULL) {
         owner *o = access->owners;
         access->owners = o->next;
         free(o);
     }
     samples_destroy(access->samples);
-    pthread_cond_destroy(&access->ending);
     pthread_mutex_destroy(&access->lock);
     pthread_mutex_destroy(&access->saving);
     free(access);

@@ -47,11 +47,8 @@ struct bl_access {
     owner *bucket[KEY_BUCKETS]; /* by the first bits of the hash */
     size_t count;
     samples *samples; /* has its own lock */
-    bool ends;
-    int64_t version; /* of the store, when it was last checked */
-    pthread_cond_t ending;
-    pthread_t thread;
-    bool started;
+    int64_t version;  /* of the store, when it was last checked */
+    bl_tick *look;    /* saves usage and looks for changes of the store; or NULL */
 };
 
 /* Under the lock.  NULL if there is none. */

@@ -38,7 +38,7 @@ typedef struct bl_key_part {
     double busy;       /* in the last second */
 } bl_key_part;
 
-/* Take a sample of each device.  Called once a second by the keeper's thread. */
+/* Take a sample of each device.  Called once a second by the ticker. */
 void bl_samples_take(bl_access *access);
 /* Copy the last |most| samples of a device, or fewer, oldest first; returns their number.  *until: time of the last sample, in
  * seconds since 1970, or 0. */

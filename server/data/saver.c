@@ -16,11 +16,13 @@
 
 enum { MOST_WAITING = 1024, MOST_ANSWER = 512 * 1024 * 1024 /* SQLite limits a blob to 10^9 bytes */ };
 
+static const int64_t TICK_NS = INT64_C(10000000000);
 static const char PART[] = "programs";
 
 struct bl_saver {
     bl_server *server;
     bl_queue *queue;
+    bl_tick *tick;         /* looks whether programs are to be saved */
     atomic_llong saved_ns; /* when all programs were last checked */
     atomic_bool ticking;   /* a request for a check is in the queue */
 };
@@ -322,8 +324,10 @@ static void ticked(bl_request *rq)
     atomic_store(&saver->ticking, false);
 }
 
-void bl_saver_tick(bl_saver *saver)
+/* Have all changed programs saved, if --save-seconds have passed since that was done last. */
+static void tick_saver(void *arg)
 {
+    bl_saver *saver = arg;
     bl_request *rq = NULL;
     if (bl_clock_ms(saver->saved_ns, bl_clock_ns()) < saver->server->settings.save_seconds * 1e3 ||
         atomic_load(&saver->server->leaving) || atomic_exchange(&saver->ticking, true))
@@ -341,6 +345,10 @@ void bl_saver_drain(bl_saver *saver)
     bl_await await = BL_AWAIT(NULL);
     bl_request *rq = saver != NULL ? bl_await_create(saver->server, 0, &await) : NULL;
     bl_err err = {0};
+    if (saver != NULL) {
+        bl_tick_remove(saver->tick);
+        saver->tick = NULL;
+    }
     if (rq == NULL)
         return;
     if (bl_await_end(rq, bl_request_submit(rq, saver->queue, save_work, NULL), &err) != BL_OK)
@@ -435,8 +443,9 @@ bl_status bl_saver_create(bl_server *server, bl_err *err)
         free(saver);
         return err->status;
     }
-    server->saver = saver; /* the keeper's thread reads it */
-    return restore_all(server, err);
+    server->saver = saver;
+    BL_TRY(restore_all(server, err));
+    return bl_ticker_add(server->ticker, TICK_NS, tick_saver, saver, &saver->tick, err);
 }
 
 void bl_saver_destroy(bl_saver *saver)

@@ -15,7 +15,6 @@ typedef struct bl_saver bl_saver;
 BL_NODISCARD bl_status bl_saver_create(bl_server *server, bl_err *err); /* sets server->saver */
 void bl_saver_drain(bl_saver *saver); /* write all changed programs; nothing may run any more.  Accepts NULL */
 void bl_saver_destroy(bl_saver *saver);
-void bl_saver_tick(bl_saver *saver); /* call every few seconds */
 
 /* Register |program| under its name, and store it if it is durable; if not, delete what was stored under the name.  Both or
  * neither: if the disk refuses, the name denotes what it did before.  |fresh| is that of bl_registry_put_program; *replaced:

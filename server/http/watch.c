@@ -4,7 +4,6 @@
 #include "engine/base/clock.h"
 #include "server/access/access.h"
 #include "server/ops/server.h"
-#include "server/store/registry.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { TICK_MS = 20, MAX_EVENTS = 64, KEEP_URI = 1024, NUDGE_MS = 500, LATE_MS = 250 };
+enum { LOOK_MS = 20, MAX_EVENTS = 64, KEEP_URI = 1024, NUDGE_MS = 500 };
 
 /* The slot of an open connection.  Slots live as long as the watcher, so that a late event finds its slot, whose |serial| then
  * differs. */
@@ -43,8 +42,6 @@ struct bl_watch {
     int epoll;
     pthread_t thread;
     atomic_bool stop;
-    atomic_llong ticked_ns;
-    int64_t late_ns;      /* watcher's thread: when it last looked for slow clients */
     atomic_uint closing;  /* number of peers that are shut */
     pthread_mutex_t lock; /* guards the free list; taken before a peer's lock */
     uint32_t free_head, count;
@@ -111,10 +108,10 @@ static void shut_peer(bl_peer *peer)
     (void)shutdown(peer->fd, SHUT_RDWR);
 }
 
-/* Close the connections whose clients take too long. */
-static void close_late(bl_watch *watch, int64_t now)
+void bl_watch_close_late(bl_watch *watch)
 {
     const bl_settings *set = &watch->server->settings;
+    int64_t now = bl_clock_ns();
     for (uint32_t i = 0; i < watch->count; i++) {
         bl_peer *peer = &watch->peers[i];
         bool late = false;
@@ -152,35 +149,16 @@ static void on_event(bl_watch *watch, const struct epoll_event *event)
         give_up(taken, "the client went away");
 }
 
-static void tick(bl_server *server)
-{
-    int64_t now = bl_clock_ns();
-    for (uint32_t i = 0; i < server->nworkers; i++)
-        bl_queue_expire(server->workers[i].queue, now);
-    bl_queue_expire(server->offload, now);
-    bl_queue_expire(server->compiler, now);
-    bl_queue_expire(server->searcher, now);
-    bl_registry_expire(server->registry, now);
-}
-
 static void *run_thread(void *arg)
 {
     bl_watch *watch = arg;
     struct epoll_event events[MAX_EVENTS];
     while (!atomic_load(&watch->stop)) {
-        int n = epoll_wait(watch->epoll, events, MAX_EVENTS, TICK_MS);
-        int64_t now = bl_clock_ns();
+        int n = epoll_wait(watch->epoll, events, MAX_EVENTS, LOOK_MS);
         for (int i = 0; i < n; i++)
             on_event(watch, &events[i]);
-        if (bl_clock_ms(atomic_load(&watch->ticked_ns), now) >= TICK_MS) {
-            atomic_store(&watch->ticked_ns, now);
-            tick(watch->server);
-            nudge_all(watch, now);
-        }
-        if (bl_clock_ms(watch->late_ns, now) >= LATE_MS) {
-            watch->late_ns = now;
-            close_late(watch, now);
-        }
+        if (watch->ngone > 0)
+            nudge_all(watch, bl_clock_ns());
     }
     return NULL;
 }
@@ -196,7 +174,6 @@ bl_status bl_watch_create(bl_server *server, bl_watch **out, bl_err *err)
     watch->peers = calloc(watch->count, sizeof *watch->peers);
     watch->gone = calloc(watch->count, sizeof *watch->gone);
     watch->epoll = epoll_create1(EPOLL_CLOEXEC);
-    atomic_store(&watch->ticked_ns, bl_clock_ns());
     pthread_mutex_init(&watch->lock, NULL);
     for (uint32_t i = 0; watch->peers != NULL && i < watch->count; i++) {
         watch->peers[i] = (bl_peer){.watch = watch, .fd = -1, .next_free = i + 1};
@@ -417,9 +394,4 @@ size_t bl_watch_waiting(bl_watch *watch)
         pthread_mutex_unlock(&watch->peers[i].lock);
     }
     return count;
-}
-
-int64_t bl_watch_ticked(const bl_watch *watch)
-{
-    return atomic_load(&watch->ticked_ns);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* One thread that handles what libmicrohttpd does not: the client of a suspended connection went away, a deadline passed, or a
- * client takes too long to send a head or a body, or to read an answer (progress.h).  It cancels the requests of such clients,
- * closes slow connections, and ends expired leases. */
+/* What libmicrohttpd does not handle.  One thread waits for clients of suspended connections to go away, and cancels their
+ * requests.  The ticker closes the connections of clients that take too long to send a head or a body, or to read an answer
+ * (progress.h). */
 #ifndef BL_SERVER_HTTP_WATCH_H
 #define BL_SERVER_HTTP_WATCH_H
 
@@ -40,8 +40,7 @@ void bl_watch_detach(bl_peer *peer);
 void bl_watch_cancel_all(bl_watch *watch);
 /* The number of attached requests. */
 size_t bl_watch_waiting(bl_watch *watch);
-/* When the watcher last began a round, by bl_clock_ns.  A round takes the locks of all peers, queues and leases, so a late round
- * shows a lock that is never released. */
-int64_t bl_watch_ticked(const bl_watch *watch);
+/* Close the connections whose clients take too long.  Thread: the ticker's. */
+void bl_watch_close_late(bl_watch *watch);
 
 #endif

@@ -59,8 +59,10 @@ typedef struct event {
 
 struct bl_background {
     bl_server *server;
-    bl_tuner tuner; /* a copy of the server's tuner, whose timer waits until the device may be used */
-    pthread_t thread;
+    bl_tuner tuner;     /* a copy of the server's tuner, whose timer waits until the device may be used */
+    bl_ticker *ticker;  /* of its own: a search takes minutes */
+    bl_plan **plans;    /* room for MOST_PLANS */
+    bl_kernel_use *use; /* room for MOST_KERNELS */
     atomic_bool stop;
     double saved[BL_MAX_DEVICES]; /* seconds that each device's tuning share allows now */
     int64_t looked_ns;
@@ -339,9 +341,9 @@ static void improve(bl_background *b, const choice *chosen)
     bl_plan_release(current);
 }
 
-static void look(bl_background *b, bl_plan **plans, bl_kernel_use *use)
+static void look_at_plans(bl_background *b)
 {
-    size_t n = bl_plans_list(b->server->plans, MOST_PLANS, plans);
+    size_t n = bl_plans_list(b->server->plans, MOST_PLANS, b->plans);
     choice best = {.seconds = b->server->settings.tune_after};
 
     for (int i = 0; i < b->ntended; i++) {
@@ -355,13 +357,13 @@ static void look(bl_background *b, bl_plan **plans, bl_kernel_use *use)
         }
     }
     for (size_t i = 0; i < n; i++)
-        consider(b, plans[i], use, &best);
+        consider(b, b->plans[i], b->use, &best);
     forget_gone(b);
     b->worker = best.root == NULL ? NULL : worker_of(b->server, best.root);
     if (b->worker != NULL && may_use(b, b->worker) && !atomic_load(&b->stop))
         improve(b, &best);
     for (size_t i = 0; i < n; i++)
-        bl_plan_release(plans[i]);
+        bl_plan_release(b->plans[i]);
 }
 
 /* Read each device's peak rates from the database, or measure them once the device is idle. */
@@ -387,20 +389,19 @@ static void measure_peaks(bl_background *b)
     }
 }
 
-static void *run_thread(void *arg)
+static void run_background(void *arg)
 {
     bl_background *b = arg;
-    bl_plan **plans = calloc(MOST_PLANS, sizeof *plans);
-    bl_kernel_use *use = calloc(MOST_KERNELS, sizeof *use);
+    measure_peaks(b);
+    look_at_plans(b);
+}
 
-    while (plans != NULL && use != NULL && !atomic_load(&b->stop)) {
-        pause_ms(LOOK_EVERY_MS);
-        measure_peaks(b);
-        look(b, plans, use);
-    }
-    free(plans);
-    free(use);
-    return NULL;
+static bl_status start_background(bl_background *b, bl_err *err)
+{
+    if (b->plans == NULL || b->use == NULL)
+        return bl_fail(err, BL_ENOMEM, "background search");
+    BL_TRY(bl_ticker_create(&b->ticker, err));
+    return bl_ticker_add(b->ticker, INT64_C(1000000) * LOOK_EVERY_MS, run_background, b, NULL, err);
 }
 
 bl_status bl_background_create(bl_server *server, bl_background **out, bl_err *err)
@@ -419,13 +420,10 @@ bl_status bl_background_create(bl_server *server, bl_background **out, bl_err *e
     b->tuner.time_arg = b;
     b->looked_ns = bl_clock_ns();
     pthread_mutex_init(&b->lock, NULL);
-    if (pthread_create(&b->thread, NULL, run_thread, b) != 0) {
-        pthread_mutex_destroy(&b->lock);
-        free(b);
-        return bl_fail(err, BL_ENOMEM, "a thread for the background search");
-    }
+    b->plans = calloc(MOST_PLANS, sizeof *b->plans);
+    b->use = calloc(MOST_KERNELS, sizeof *b->use);
     *out = b;
-    return BL_OK;
+    return start_background(b, err);
 }
 
 void bl_background_destroy(bl_background *b)
@@ -433,10 +431,12 @@ void bl_background_destroy(bl_background *b)
     if (b == NULL)
         return;
     atomic_store(&b->stop, true);
-    pthread_join(b->thread, NULL);
+    bl_ticker_destroy(b->ticker);
     for (int i = 0; i < b->ntended; i++)
         b->tended[i].seen = false;
     forget_gone(b);
+    free(b->plans);
+    free(b->use);
     pthread_mutex_destroy(&b->lock);
     free(b);
 }

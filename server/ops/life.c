@@ -17,7 +17,7 @@ enum {
     LAST_WAIT_MS = 10000,
     QUIET_MS = 200, /* an open connection without a request for this long may be closed; a request may be on its way */
     LOOK_MS = 5,    /* between two checks at the end */
-    STUCK_MS = 5000 /* without a tick of the watcher, which takes every lock: then a lock is never released */
+    STUCK_MS = 5000 /* without a step of the ticker, whose tasks take every lock: then a lock is never released */
 };
 
 /* ---- systemd (sd_notify(3), sd_watchdog_enabled(3)); without systemd these functions do nothing */
@@ -50,10 +50,10 @@ static int64_t watchdog_ns(void)
 
 static void feed_watchdog(bl_server *server)
 {
-    if (bl_clock_ms(bl_watch_ticked(server->watch), bl_clock_ns()) < STUCK_MS)
+    if (bl_clock_ms(bl_ticker_moved(server->ticker), bl_clock_ns()) < STUCK_MS)
         (void)sd_notify(0, "WATCHDOG=1");
     else
-        bl_log(BL_LOG_ERROR, "the watcher has not moved for %d ms", STUCK_MS);
+        bl_log(BL_LOG_ERROR, "the ticker has not moved for %d ms", STUCK_MS);
 }
 
 /* ---- signals */

@@ -5,7 +5,6 @@
 #include "server/ops/server.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 enum {
     LOOK_EVERY_MS = 50,
@@ -16,7 +15,8 @@ enum {
 
 struct bl_promoter {
     bl_server *server;
-    pthread_t thread;
+    bl_ticker *ticker; /* of its own: a compilation takes seconds */
+    bl_tick *look;
     atomic_bool stop;
     bl_plan *plans[MOST_PLANS];
 };
@@ -77,8 +77,9 @@ static size_t choose(bl_plan *const *all, size_t n, bl_plan **chosen)
     return count;
 }
 
-static bool look(bl_promoter *p)
+static void look_at_plans(void *arg)
 {
+    bl_promoter *p = arg;
     bl_plan *chosen[MOST_AT_ONCE];
     size_t n = bl_plans_list(p->server->plans, MOST_PLANS, p->plans), count = choose(p->plans, n, chosen);
     bl_arena *arena = count > 1 ? bl_arena_create(ARENA_BYTES) : NULL;
@@ -94,19 +95,8 @@ static bool look(bl_promoter *p)
         bl_plan_release(chosen[i]);
     }
     bl_arena_destroy(arena);
-    return count > 0;
-}
-
-static void *run_thread(void *arg)
-{
-    bl_promoter *p = arg;
-    struct timespec moment = {.tv_nsec = LOOK_EVERY_MS * 1000000L};
-
-    while (!atomic_load(&p->stop)) {
-        if (!look(p))
-            nanosleep(&moment, NULL);
-    }
-    return NULL;
+    if (count > 0) /* more plans may want compiled kernels */
+        bl_tick_wake(p->look);
 }
 
 bl_status bl_promoter_create(bl_server *server, bl_promoter **out, bl_err *err)
@@ -120,12 +110,9 @@ bl_status bl_promoter_create(bl_server *server, bl_promoter **out, bl_err *err)
     if (p == NULL)
         return bl_fail(err, BL_ENOMEM, "promotion of plans");
     p->server = server;
-    if (pthread_create(&p->thread, NULL, run_thread, p) != 0) {
-        free(p);
-        return bl_fail(err, BL_ENOMEM, "a thread for the promotion of plans");
-    }
     *out = p;
-    return BL_OK;
+    BL_TRY(bl_ticker_create(&p->ticker, err));
+    return bl_ticker_add(p->ticker, INT64_C(1000000) * LOOK_EVERY_MS, look_at_plans, p, &p->look, err);
 }
 
 void bl_promoter_destroy(bl_promoter *p)
@@ -133,6 +120,6 @@ void bl_promoter_destroy(bl_promoter *p)
     if (p == NULL)
         return;
     atomic_store(&p->stop, true);
-    pthread_join(p->thread, NULL);
+    bl_ticker_destroy(p->ticker);
     free(p);
 }

@@ -15,7 +15,6 @@
 #include "server/models/models.h"
 #include "server/ops/background.h"
 #include "server/ops/drain.h"
-#include "server/ops/keeper.h"
 #include "server/ops/promote.h"
 #include "server/store/grants.h"
 #include "server/store/registry.h"
@@ -129,6 +128,8 @@ static bl_status start(bl_server *server, bl_err *err)
         return bl_fail(err, BL_ENOMEM, "plan cache");
     BL_TRY(bl_storage_open(set->check ? "none" : set->state, &server->storage, err));
     BL_TRY(start_tracing(server, err));
+    BL_TRY(bl_ticker_create(&server->ticker, err));
+    BL_TRY(bl_ticker_create(&server->disk_ticker, err));
     BL_TRY(bl_access_create(server, &server->access, err));
     BL_TRY(bl_blobs_create(server, &server->blobs, err));
     BL_TRY(bl_registry_create(server, &server->registry, err));
@@ -141,7 +142,7 @@ static bl_status start(bl_server *server, bl_err *err)
     BL_TRY(bl_queue_create("the compiler", set->max_queue, (unsigned)set->compile_threads, NULL, &server->compiler, err));
     BL_TRY(bl_offload_create(server, err));
     BL_TRY(bl_watch_create(server, &server->watch, err));
-    BL_TRY(bl_keeper_create(server, &server->keeper, err));
+    BL_TRY(bl_upkeep_create(server, &server->upkeep, err));
     BL_TRY(bl_background_create(server, &server->background, err));
     BL_TRY(bl_promoter_create(server, &server->promoter, err));
     BL_TRY(bl_durable_load(server, err));
@@ -172,8 +173,8 @@ static void stop(bl_server *server)
 {
     bl_jobs_drain(server->jobs, server->settings.grace);
     bl_http_stop(server);
+    bl_upkeep_destroy(server->upkeep);
     bl_watch_destroy(server->watch);
-    bl_keeper_destroy(server->keeper);
     bl_models_stop(server->models);
     bl_saver_drain(server->saver);
     bl_children_stop(server->children); /* no request waits for a compilation any more */
@@ -197,6 +198,8 @@ static void stop(bl_server *server)
     bl_requests_fini(server);
     bl_blobs_destroy(server->blobs);
     bl_access_destroy(server->access);
+    bl_ticker_destroy(server->ticker);
+    bl_ticker_destroy(server->disk_ticker);
     bl_storage_close(server->storage);
     bl_settings_fini(&server->settings);
 }

@@ -8,6 +8,7 @@
 #include "engine/plan/plan.h"
 #include "server/http/tls.h"
 #include "server/ops/settings.h"
+#include "server/ops/ticker.h"
 #include "server/run/queue.h"
 #include "server/telemetry/exporter.h"
 
@@ -17,7 +18,6 @@
 struct MHD_Daemon;
 typedef struct bl_registry bl_registry;
 typedef struct bl_jobs bl_jobs;
-typedef struct bl_keeper bl_keeper;
 typedef struct bl_listener bl_listener;
 typedef struct bl_watch bl_watch;
 typedef struct bl_models bl_models;
@@ -25,6 +25,7 @@ typedef struct bl_storage bl_storage;
 typedef struct bl_access bl_access;
 typedef struct bl_blobs bl_blobs;
 typedef struct bl_saver bl_saver;
+typedef struct bl_upkeep bl_upkeep;
 
 #define BL_VERSION "0.1.0"
 
@@ -77,9 +78,10 @@ struct bl_server {
     bl_storage *storage;
     bl_access *access;
     bl_blobs *blobs;
-    _Atomic(bl_saver *) saver;
+    bl_saver *saver;
     bl_watch *watch;
-    bl_keeper *keeper;
+    bl_ticker *ticker, *disk_ticker; /* ticker.h says which work is done by which */
+    bl_upkeep *upkeep;
     bl_exporter *exporter; /* NULL: no tracing */
     bl_tls tls;
     struct bl_pollers *pollers; /* the threads that answer */
@@ -107,6 +109,12 @@ BL_NODISCARD bl_status bl_server_precision(bl_server *server, bl_err *err); /* c
 /* ---- life.c */
 /* Handle signals and notify systemd until a signal ends the server and the accepted requests are answered.  Thread: main. */
 void bl_life_run(bl_server *server, sigset_t *signals);
+
+/* ---- upkeep.c */
+/* Start the periodic work that belongs to the whole server: deadlines, slow clients, samples of the devices, and the size of
+ * the cache folder. */
+BL_NODISCARD bl_status bl_upkeep_create(bl_server *server, bl_upkeep **out, bl_err *err);
+void bl_upkeep_destroy(bl_upkeep *upkeep); /* accepts NULL */
 
 /* ---- reload.c */
 /* Apply the log settings: at the start, and again by SIGHUP. */
