@@ -2,9 +2,7 @@
 #include "engine/ir/free.h"
 
 #include "engine/base/size.h"
-#include "engine/ir/rewrite.h"
-
-enum { MOST_TERMS = 2 * BL_MAX_DIMS };
+#include "engine/ir/affine.h"
 
 void bl_free_init(bl_free *free, bl_ir *ir)
 {
@@ -97,6 +95,20 @@ int64_t bl_free_work(bl_free *free, const bl_node *reduce)
     return bl_free_size(free, bl_free_get(free, reduce) | bl_free_bound(free, reduce));
 }
 
+bool bl_free_stride(bl_free *free, const bl_node *index, const bl_node *range, int64_t *stride)
+{
+    bl_affine sum;
+
+    if (!bl_affine_of(&sum, index))
+        return false;
+    *stride = bl_affine_along(&sum, range);
+    for (int i = 0; i < sum.count; i++) {
+        if (sum.at[i].node != range && (bl_free_get(free, sum.at[i].node) & bl_free_bit(free, range)) != 0)
+            return false;
+    }
+    return true;
+}
+
 /* A loop whose iterations advance an index by |by| elements. Sorted by |by|. */
 typedef struct step {
     int64_t by, extent;
@@ -105,29 +117,32 @@ typedef struct step {
 /* The loops of an affine index; -1 if the index is not affine in RANGEs. */
 static int sorted_steps(bl_free *free, const bl_node *index, step *steps)
 {
-    const bl_node *term[MOST_TERMS];
-    int64_t by[MOST_TERMS], constant = 0;
-    int n = bl_index_terms(index, MOST_TERMS, term, by, &constant), count = 0;
+    bl_affine sum;
+    int count = 0;
 
-    for (int i = 0; i < n; i++) {
-        step own = {by[i] < 0 ? -by[i] : by[i], term[i]->hi + 1};
+    if (!bl_affine_of(&sum, index))
+        return -1;
+    for (int i = 0; i < sum.count; i++) {
+        const bl_node *term = sum.at[i].node;
+        int64_t by = sum.at[i].coefficient;
+        step own = {by < 0 ? -by : by, term->hi + 1};
         int at = count;
-        if (bl_free_get(free, term[i]) == 0)
+        if (bl_free_get(free, term) == 0)
             continue;
-        if (term[i]->op != BL_OP_RANGE)
+        if (term->op != BL_OP_RANGE)
             return -1;
         for (; at > 0 && steps[at - 1].by > own.by; at--)
             steps[at] = steps[at - 1];
         steps[at] = own;
         count++;
     }
-    return n < 0 ? -1 : count;
+    return count;
 }
 
 /* Two loops whose accesses leave no gap are merged into one contiguous span. */
 int64_t bl_free_places(bl_free *free, const bl_node *load)
 {
-    step steps[MOST_TERMS];
+    step steps[BL_MAX_TERMS];
     int n = sorted_steps(free, load->src[1], steps);
     int64_t all = 1, by = 0, length = 1, most = bl_free_size(free, bl_free_get(free, load->src[1]));
 

@@ -27,6 +27,8 @@ uint64_t bl_free_bound(bl_free *free, const bl_node *reduce);
 /* The largest number of iterations of the loops in |set| together: the product of their largest extents. INT64_MAX on
  * overflow. */
 int64_t bl_free_size(const bl_free *free, uint64_t set);
+/* By how much |index| grows from one iteration of |range| to the next; false if that is no constant. */
+bool bl_free_stride(bl_free *free, const bl_node *index, const bl_node *range, int64_t *stride);
 /* The number of distinct elements that |load| reads over all its loops. Overlapping windows count their common elements
  * once. */
 int64_t bl_free_places(bl_free *free, const bl_node *load);

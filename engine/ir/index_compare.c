@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Comparisons of INDEX expressions, and their conjunctions, which are gates. */
 #include "engine/base/size.h"
-#include "engine/ir/index_sum.h"
+#include "engine/ir/affine.h"
+#include "engine/ir/private.h"
 
 static int64_t magnitude(int64_t x)
 {
@@ -10,10 +11,10 @@ static int64_t magnitude(int64_t x)
 
 /* Split d = g * high + low. |high| has the terms that g divides, |low| the other terms and the constant. False if |high| has no
  * term. */
-static bool part(const bl_sum *d, int64_t g, bl_sum *high, bl_sum *low)
+static bool part(const bl_affine *d, int64_t g, bl_affine *high, bl_affine *low)
 {
-    bl_sum_init(high, 0);
-    bl_sum_init(low, d->constant);
+    bl_affine_init(high, 0);
+    bl_affine_init(low, d->constant);
     for (int i = 0; i < d->count; i++) {
         if (d->at[i].coefficient % g == 0)
             high->at[high->count++] = (bl_term){d->at[i].node, d->at[i].coefficient / g};
@@ -25,17 +26,17 @@ static bool part(const bl_sum *d, int64_t g, bl_sum *high, bl_sum *low)
 
 /* Simplify d > 0. With d = g*e + r and g > 1, d > 0 is e > -r/g, that is e + floor((r - 1) / g) + 1 > 0. Applies if the floor
  * is the same for all values of r. */
-static bool reduce_positive(bl_sum *d)
+static bool reduce_positive(bl_affine *d)
 {
     for (int i = 0; i < d->count; i++) {
         int64_t g = 0;
         int64_t lo = 0;
         int64_t hi = 0;
-        bl_sum high, low;
+        bl_affine high, low;
         if (d->at[i].coefficient == INT64_MIN || (g = magnitude(d->at[i].coefficient)) == 1)
             continue;
         part(d, g, &high, &low);
-        if (!bl_sum_bounds(&low, &lo, &hi) || lo == INT64_MIN)
+        if (!bl_affine_bounds(&low, &lo, &hi) || lo == INT64_MIN)
             continue;
         if (bl_floor_quotient(lo - 1, g) != bl_floor_quotient(hi - 1, g))
             continue;
@@ -48,12 +49,12 @@ static bool reduce_positive(bl_sum *d)
 
 /* Simplify d > 0 for a single quotient: floor(x / c) + k > 0 is x + c*k - c + 1 > 0, and k - floor(x / c) > 0 is c*k - x >
  * 0. */
-static bool open_quotient(bl_sum *d)
+static bool open_quotient(bl_affine *d)
 {
     const bl_node *quotient = NULL;
     int64_t c = 0;
     int64_t constant = 0;
-    bl_sum opened;
+    bl_affine opened;
 
     if (d->count != 1 || magnitude(d->at[0].coefficient) != 1)
         return false;
@@ -63,10 +64,10 @@ static bool open_quotient(bl_sum *d)
     c = quotient->src[1]->arg;
     if (c < 1 || !bl_i64_mul(c, d->constant, &constant))
         return false;
-    bl_sum_init(&opened, constant);
-    bl_sum_add(&opened, quotient->src[0], d->at[0].coefficient);
+    bl_affine_init(&opened, constant);
+    bl_affine_add(&opened, quotient->src[0], d->at[0].coefficient);
     if (d->at[0].coefficient > 0)
-        bl_sum_add_constant(&opened, 1 - c);
+        bl_affine_add_constant(&opened, 1 - c);
     if (opened.failed)
         return false;
     *d = opened;
@@ -82,26 +83,26 @@ static const bl_node *make_compare(bl_ir *ir, bl_op op, const bl_node *x, const 
 
 /* Build "d > 0" or "d = 0" with two sides: negative terms move to the left. The constant stands on the side of the positive
  * terms, or alone on an empty side. */
-static const bl_node *build_sides(bl_ir *ir, bl_op op, const bl_sum *d)
+static const bl_node *build_sides(bl_ir *ir, bl_op op, const bl_affine *d)
 {
-    bl_sum left, right;
+    bl_affine left, right;
 
-    bl_sum_init(&left, 0);
-    bl_sum_init(&right, 0);
+    bl_affine_init(&left, 0);
+    bl_affine_init(&right, 0);
     for (int i = 0; i < d->count; i++) {
         if (d->at[i].coefficient < 0)
-            bl_sum_add(&left, d->at[i].node, -d->at[i].coefficient);
+            bl_affine_add(&left, d->at[i].node, -d->at[i].coefficient);
         else
-            bl_sum_add(&right, d->at[i].node, d->at[i].coefficient);
+            bl_affine_add(&right, d->at[i].node, d->at[i].coefficient);
     }
     if (left.count == 0)
         left.constant = -d->constant;
     else
         right.constant = d->constant;
-    return make_compare(ir, op, bl_sum_build(ir, &left), bl_sum_build(ir, &right));
+    return make_compare(ir, op, bl_affine_build(ir, &left), bl_affine_build(ir, &right));
 }
 
-static bool fits_sides(const bl_sum *d)
+static bool fits_sides(const bl_affine *d)
 {
     for (int i = 0; i < d->count; i++) {
         if (d->at[i].coefficient == INT64_MIN)
@@ -116,27 +117,27 @@ static const bl_node *truth(bl_ir *ir, bool value)
 }
 
 /* Is d > 0? 1 or 0 if it is proved, -1 if it is unknown. */
-static int decide_positive(bl_ir *ir, const bl_sum *d)
+static int decide_positive(bl_ir *ir, const bl_affine *d)
 {
-    bl_sum less_one, opposite;
+    bl_affine less_one, opposite;
 
-    bl_sum_init(&less_one, -1);
-    bl_sum_add_sum(&less_one, d, 1);
-    if (bl_sum_never_negative(ir, &less_one))
+    bl_affine_init(&less_one, -1);
+    bl_affine_add_sum(&less_one, d, 1);
+    if (bl_affine_never_negative(ir, &less_one))
         return 1;
-    bl_sum_init(&opposite, 0);
-    bl_sum_add_sum(&opposite, d, -1);
-    return bl_sum_never_negative(ir, &opposite) ? 0 : -1;
+    bl_affine_init(&opposite, 0);
+    bl_affine_add_sum(&opposite, d, -1);
+    return bl_affine_never_negative(ir, &opposite) ? 0 : -1;
 }
 
 const bl_node *bl_fn_less(bl_ir *ir, const bl_match *m)
 {
-    bl_sum d;
+    bl_affine d;
     int decided = -1;
 
-    bl_sum_difference(&d, m->root->src[1], m->root->src[0]);
+    bl_affine_difference(&d, m->root->src[1], m->root->src[0]);
     do {
-        bl_sum_recombine(ir, &d);
+        bl_affine_recombine(ir, &d);
         if (!fits_sides(&d))
             return NULL;
         decided = decide_positive(ir, &d);
@@ -148,15 +149,15 @@ const bl_node *bl_fn_less(bl_ir *ir, const bl_match *m)
 
 /* Simplify d = 0. d = g*e + r is 0 only if r is a multiple of g. If the bounds of r contain no multiple of g: false. If they
  * contain one: two smaller comparisons. Otherwise NULL. */
-static const bl_node *split_equal(bl_ir *ir, const bl_sum *d)
+static const bl_node *split_equal(bl_ir *ir, const bl_affine *d)
 {
     for (int i = 0; i < d->count; i++) {
         int64_t g = magnitude(d->at[i].coefficient);
         int64_t lo = 0;
         int64_t hi = 0;
         int64_t multiple = 0;
-        bl_sum high, low;
-        if (g == 1 || !part(d, g, &high, &low) || !bl_sum_bounds(&low, &lo, &hi))
+        bl_affine high, low;
+        if (g == 1 || !part(d, g, &high, &low) || !bl_affine_bounds(&low, &lo, &hi))
             continue;
         if (lo < INT64_MIN / 4 || hi > INT64_MAX / 4 || g > INT64_MAX / 4)
             continue;                        /* keeps the products below within int64 */
@@ -166,28 +167,28 @@ static const bl_node *split_equal(bl_ir *ir, const bl_sum *d)
         if (lo <= multiple * g - g)
             continue;
         high.constant = multiple;
-        bl_sum_add_constant(&low, -multiple * g);
+        bl_affine_add_constant(&low, -multiple * g);
         if (low.failed)
             continue;
-        return bl_and(ir, bl_alu2(ir, BL_OP_CMPEQ, bl_sum_build(ir, &high), bl_index(ir, 0)),
-                      bl_alu2(ir, BL_OP_CMPEQ, bl_sum_build(ir, &low), bl_index(ir, 0)));
+        return bl_and(ir, bl_alu2(ir, BL_OP_CMPEQ, bl_affine_build(ir, &high), bl_index(ir, 0)),
+                      bl_alu2(ir, BL_OP_CMPEQ, bl_affine_build(ir, &low), bl_index(ir, 0)));
     }
     return NULL;
 }
 
 const bl_node *bl_fn_equal(bl_ir *ir, const bl_match *m)
 {
-    bl_sum d, opposite;
+    bl_affine d, opposite;
     const bl_node *made = NULL;
 
-    bl_sum_difference(&d, m->root->src[0], m->root->src[1]);
-    bl_sum_recombine(ir, &d);
+    bl_affine_difference(&d, m->root->src[0], m->root->src[1]);
+    bl_affine_recombine(ir, &d);
     if (!fits_sides(&d))
         return NULL;
     if (d.count == 0)
         return truth(ir, d.constant == 0);
-    bl_sum_init(&opposite, 0);
-    bl_sum_add_sum(&opposite, &d, -1);
+    bl_affine_init(&opposite, 0);
+    bl_affine_add_sum(&opposite, &d, -1);
     if (decide_positive(ir, &d) == 1 || decide_positive(ir, &opposite) == 1)
         return truth(ir, false);
     if (d.at[0].coefficient < 0)

@@ -2,7 +2,7 @@
 #include "engine/ir/matrix_unit.h"
 
 #include "engine/base/map.h"
-#include "engine/ir/rewrite.h"
+#include "engine/ir/affine.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -170,22 +170,25 @@ static bool is_part(const bl_node *term, bl_op op, const bl_node *range, int64_t
 static bool find_strides(bl_ir *ir, bl_matrix matrix, const bl_node *index, const bl_node *across, const bl_node *depth,
                          strides *s)
 {
-    const bl_node *term[BL_MAX_DIMS * 2];
-    int64_t coefficient[BL_MAX_DIMS * 2], constant = 0, remainder = 0;
-    int n = bl_index_terms(index, BL_MAX_DIMS * 2, term, coefficient, &constant);
+    int64_t remainder = 0;
+    bl_affine sum;
 
     *s = (strides){0};
-    for (int i = 0; i < n; i++) {
-        if (term[i] == across)
-            s->across += coefficient[i];
-        else if (term[i] == depth)
-            s->depth += coefficient[i];
-        else if (matrix.group > 1 && is_part(term[i], BL_OP_MOD, depth, matrix.group))
-            remainder += coefficient[i];
-        else if (matrix.group > 1 && is_part(term[i], BL_OP_IDIV, depth, matrix.group)) {
+    if (!bl_affine_of(&sum, index))
+        return false;
+    for (int i = 0; i < sum.count; i++) {
+        const bl_node *term = sum.at[i].node;
+        int64_t by = sum.at[i].coefficient;
+        if (term == across)
+            s->across += by;
+        else if (term == depth)
+            s->depth += by;
+        else if (matrix.group > 1 && is_part(term, BL_OP_MOD, depth, matrix.group))
+            remainder += by;
+        else if (matrix.group > 1 && is_part(term, BL_OP_IDIV, depth, matrix.group)) {
             s->groups = true;
-            s->depth += coefficient[i];
-        } else if (bl_reaches(ir, 1, &term[i], 2, (const bl_node *[]){across, depth}))
+            s->depth += by;
+        } else if (bl_reaches(ir, 1, &term, 2, (const bl_node *[]){across, depth}))
             return false;
     }
     if (matrix.group > 1 && matrix.group == matrix.k && s->depth == 1 &&
@@ -194,21 +197,14 @@ static bool find_strides(bl_ir *ir, bl_matrix matrix, const bl_node *index, cons
         s->depth = matrix.n * matrix.group;
         remainder = 1;
     }
-    return n >= 0 && (s->groups ? remainder == 1 && s->across == matrix.group : remainder == 0);
+    return s->groups ? remainder == 1 && s->across == matrix.group : remainder == 0;
 }
 
 /* Are the starts of all rows multiples of |least| elements? */
 static bool starts_even(const bl_node *first, int64_t stride, int64_t least)
 {
-    const bl_node *term[BL_MAX_DIMS * 2];
-    int64_t coefficient[BL_MAX_DIMS * 2], constant = 0;
-    int n = bl_index_terms(first, BL_MAX_DIMS * 2, term, coefficient, &constant);
-
-    for (int i = 0; i < n; i++) {
-        if (coefficient[i] % least != 0)
-            return false;
-    }
-    return n >= 0 && constant % least == 0 && stride % least == 0;
+    bl_affine sum;
+    return bl_affine_of(&sum, first) && bl_affine_is_multiple(&sum, NULL, least) && stride % least == 0;
 }
 
 const bl_node *bl_matrix_operand(bl_ir *ir, bl_matrix matrix, const bl_node *load, bool is_a, const bl_node *across,

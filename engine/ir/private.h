@@ -43,7 +43,7 @@ struct bl_ir {
     const bl_node **queue;
     size_t cap, count;
     uint32_t epoch;
-    int recombining;            /* depth of recursion of bl_sum_recombine */
+    int recombining;            /* depth of recursion of bl_affine_recombine */
     int64_t limit_ns, spent_ns; /* processor time in nanoseconds; limit 0 means none */
     int64_t read_ns;            /* the last reading of the clock of |thread| */
     pthread_t thread;
@@ -84,7 +84,7 @@ void bl_rule_table_init(bl_rule_table *table, const bl_ruleset *set);
 /* A constant in the shape and dtype of |like|. */
 const bl_node *bl_const_like(bl_ir *ir, const bl_node *like, bl_scalar value);
 
-/* Rules on the affine normal form of INDEX expressions (index_sum.c). */
+/* Rules on the affine normal form of INDEX expressions (affine.c). */
 const bl_node *bl_fn_sum(bl_ir *ir, const bl_match *m);
 const bl_node *bl_fn_idiv(bl_ir *ir, const bl_match *m);
 const bl_node *bl_fn_mod(bl_ir *ir, const bl_match *m);

@@ -52,8 +52,4 @@ void bl_simplify(bl_ir *ir, int nroots, const bl_node **roots);
 /* The same, and each node in |tracked| that is below the roots is replaced by its simplified form. */
 void bl_simplify_tracked(bl_ir *ir, int nroots, const bl_node **roots, int ntracked, const bl_node **tracked);
 
-/* |index| as an affine sum: coefficient[i] * term[i] over all i, plus *constant. Terms are distinct and are not sums
- * themselves. Returns the number of terms, or -1 if there are more than |max|. */
-int bl_index_terms(const bl_node *index, int max, const bl_node **term, int64_t *coefficient, int64_t *constant);
-
 #endif

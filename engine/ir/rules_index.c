@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* INDEX expressions and comparisons of them. INDEX is the mathematical integers, which do not wrap, so all laws of floor
  * division hold. Each function brings its node into normal form in one step, or returns NULL. */
-#include "engine/ir/index_sum.h"
 #include "engine/ir/pattern.h"
+#include "engine/ir/private.h"
 
 GUARD(is_index, DTYPE == BL_INDEX && m->root->ndim == 0)
 GUARD(of_index, FROM == BL_INDEX && m->root->ndim == 0)

@@ -3,7 +3,7 @@
  * value that does not depend on a tile's axis is computed once for the whole tile. That is register blocking. Needs: ranges of
  * any kind. Keeps: values and their order of summation per lane. Leaves no TILE or VECTOR. */
 #include "engine/base/map.h"
-#include "engine/ir/rewrite.h"
+#include "engine/ir/affine.h"
 #include "engine/lower/lower.h"
 #include "engine/opt/move.h"
 
@@ -64,17 +64,15 @@ static const bl_node *tile_stores(bl_ir *ir, const bl_node *sink, const bl_node 
 /* Is the stride of |index| from lane to lane a constant? Stores it in *stride. */
 static bool lane_stride(const bl_node *index, int64_t *stride)
 {
-    const bl_node *term[BL_MAX_DIMS * 2];
-    int64_t coefficient[BL_MAX_DIMS * 2], constant = 0;
-    int n = bl_index_terms(index, BL_MAX_DIMS * 2, term, coefficient, &constant);
+    bl_affine sum;
 
     *stride = 0;
-    if (n < 0)
+    if (!bl_affine_of(&sum, index))
         return false;
-    for (int i = 0; i < n; i++) {
-        if (term[i]->op == BL_OP_LANE)
-            *stride += coefficient[i];
-        else if (term[i]->lanes > 1)
+    for (int i = 0; i < sum.count; i++) {
+        if (sum.at[i].node->op == BL_OP_LANE)
+            *stride += sum.at[i].coefficient;
+        else if (sum.at[i].node->lanes > 1)
             return false;
     }
     return true;

@@ -4,9 +4,9 @@
  * same ranges share a loop (loop fusion). Stores over the same LOOP ranges also share a loop; a value that two loops need is
  * computed in each. Needs: no TILE or VECTOR. Leaves: a linear kernel. Recursion is as deep as the expression, which the
  * scheduler limits. */
+#include "engine/ir/affine.h"
 #include "engine/ir/eval.h"
 #include "engine/ir/matrix_unit.h"
-#include "engine/ir/rewrite.h"
 #include "engine/ir/verify.h"
 #include "engine/lower/emit.h"
 
@@ -524,15 +524,8 @@ static value *emit_var(build *b, const bl_node *node)
 /* Is |index| a multiple of |lanes| in every iteration? */
 static bool is_aligned(const bl_node *index, int lanes)
 {
-    const bl_node *term[BL_MAX_DIMS];
-    int64_t coefficient[BL_MAX_DIMS], constant = 0;
-    int n = bl_index_terms(index, BL_MAX_DIMS, term, coefficient, &constant);
-
-    for (int i = 0; i < n; i++) {
-        if (coefficient[i] % lanes != 0)
-            return false;
-    }
-    return n >= 0 && constant % lanes == 0 && index->lanes == 1;
+    bl_affine sum;
+    return bl_affine_of(&sum, index) && bl_affine_is_multiple(&sum, NULL, lanes) && index->lanes == 1;
 }
 
 /* Facts for the renderers: see bl_inst.sub. */

@@ -4,8 +4,8 @@
  * Example: the gradient of a convolution, whose windows reach beyond the edge; it then skips these elements instead of adding
  * zeros. Needs: no TILE or VECTOR. Keeps: values. Leaves: REDUCE ranges whose extents may depend on other RANGEs. */
 #include "engine/base/map.h"
+#include "engine/ir/affine.h"
 #include "engine/ir/gate.h"
-#include "engine/ir/rewrite.h"
 #include "engine/lower/lower.h"
 
 /* The clauses that gate all values of |reduce|; none if some value is not of the form where(gate, v, 0). */
@@ -60,20 +60,14 @@ static bl_clauses shared_clauses(const bl_nodes *below, const bl_node *reduce, c
 static bool solve(bl_ir *ir, const bl_node *clause, const bl_node *reduce, const bl_node *range, int64_t *times,
                   const bl_node **rest)
 {
-    const bl_node *difference = NULL, *term[BL_MAX_DIMS * 2];
-    int64_t coefficient[BL_MAX_DIMS * 2], constant = 0;
-    int n = 0;
+    const bl_node *difference = NULL;
+    bl_affine sum;
 
     if (clause->op != BL_OP_CMPLT || clause->lanes != 1 || clause->src[0]->dtype != BL_INDEX)
         return false;
     difference = bl_sub(ir, clause->src[1], clause->src[0]);
-    n = bl_index_terms(difference, BL_MAX_DIMS * 2, term, coefficient, &constant);
-    *times = 0;
-    for (int i = 0; i < n; i++) {
-        if (term[i] == range && coefficient[i] > -INT32_MAX && coefficient[i] < INT32_MAX)
-            *times = coefficient[i];
-    }
-    if (*times == 0)
+    *times = bl_affine_of(&sum, difference) ? bl_affine_along(&sum, range) : 0;
+    if (*times == 0 || *times <= -INT32_MAX || *times >= INT32_MAX)
         return false;
     *rest = bl_sub(ir, difference, bl_mul(ir, range, bl_index(ir, *times)));
     return !bl_reaches(ir, 1, rest, (int)reduce->nsrc - (int)reduce->arg, reduce->src + reduce->arg);

@@ -5,12 +5,10 @@
  * Transactions on Computers, 1972). Needs: no TILE or VECTOR; no LOAD of a buffer that another STORE of the kernel writes,
  * since the order of stores changes. Keeps: values. */
 #include "engine/base/map.h"
-#include "engine/ir/rewrite.h"
+#include "engine/ir/affine.h"
 #include "engine/lower/lower.h"
 
 #include <stdlib.h>
-
-enum { MOST_TERMS = 2 * BL_MAX_DIMS };
 
 /* A STACK of loads, or a STORE; the members of a family access the same elements up to a constant |offset| that is the same for
  * all lanes. */
@@ -44,9 +42,10 @@ static bool is_power_of_two(int64_t n)
 
 static bool constant_of(const bl_node *index, int64_t *constant)
 {
-    const bl_node *term[MOST_TERMS];
-    int64_t coefficient[MOST_TERMS];
-    return bl_index_terms(index, MOST_TERMS, term, coefficient, constant) >= 0;
+    bl_affine sum;
+    bool affine = bl_affine_of(&sum, index);
+    *constant = sum.constant;
+    return affine;
 }
 
 static const bl_node *ahead(bl_ir *ir, const bl_node *index, int64_t places)

@@ -4,7 +4,7 @@
  * stored with a stride, as for a transposed operand, is stored lane by lane, at constant offsets from a common index. Needs: no
  * TILE or VECTOR. Keeps: values. */
 #include "engine/base/map.h"
-#include "engine/ir/rewrite.h"
+#include "engine/ir/affine.h"
 #include "engine/lower/lower.h"
 
 enum { WIDEST = 16 /* bytes that a GPU loads at once */, MOST_LANES = 4 /* every language has vectors of 4 */ };
@@ -35,22 +35,20 @@ static bool has_items(const bl_nodes *below)
  * all loads of one vector find the same node. */
 static const bl_node *vector_around(bl_ir *ir, const bl_node *load, bool grouped, int *lane)
 {
-    const bl_node *term[BL_MAX_DIMS], *src[2];
-    int64_t coefficient[BL_MAX_DIMS], constant = 0, lanes = WIDEST / (int64_t)bl_dtype_local_bytes((bl_dtype)load->dtype);
+    const bl_node *src[2];
+    int64_t lanes = WIDEST / (int64_t)bl_dtype_local_bytes((bl_dtype)load->dtype);
     bl_node vector = *load;
-    int n = 0;
+    bl_affine sum;
 
     if (!is_widened(load, grouped))
         return NULL;
     lanes = load->src[0]->op == BL_OP_BUFFER && lanes > MOST_LANES ? MOST_LANES : lanes;
-    n = bl_index_terms(load->src[1], BL_MAX_DIMS, term, coefficient, &constant);
-    for (int i = 0; i < n; i++) {
-        if (coefficient[i] % lanes != 0)
-            return NULL;
-    }
-    if (n < 0 || constant < 0)
+    if (!bl_affine_of(&sum, load->src[1]) || sum.constant < 0)
         return NULL;
-    *lane = (int)(constant % lanes);
+    *lane = (int)(sum.constant % lanes);
+    sum.constant -= *lane;
+    if (!bl_affine_is_multiple(&sum, NULL, lanes))
+        return NULL;
     src[0] = load->src[0];
     src[1] = bl_sub(ir, load->src[1], bl_index(ir, *lane));
     vector.src = src;

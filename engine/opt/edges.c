@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* EDGES: an operand that is read through a padding is written out with its edges by a helper nest, so that the nest reads it
  * without a gate.  And what need not be: a gate of the sum itself, where the loops can end. */
+#include "engine/ir/affine.h"
 #include "engine/ir/gate.h"
-#include "engine/ir/rewrite.h"
 #include "engine/opt/facts.h"
 
 enum {
     MOST_CLAUSES = 16,
-    MOST_TERMS = BL_MAX_DIMS * 2,
     MOST_EDGE = 8,
     REUSE_TO_WRITE = 8,  /* reads of each element from which writing it with its edges pays */
     WINDOWS_TO_WRITE = 2 /* the same on a CPU: 8 x 240 maps of 7 x 7, 5 x 5 two apart, 0.8 ms and 0.23 */
@@ -22,22 +21,22 @@ typedef struct signature {
 
 static bool add_terms(bl_tune *tune, signature *all, int n, const bl_node *sum, int clause, int64_t sign)
 {
-    const bl_node *term[MOST_TERMS];
-    int64_t coefficient[MOST_TERMS], constant = 0;
-    int terms = bl_index_terms(sum, MOST_TERMS, term, coefficient, &constant);
+    bl_affine terms;
 
-    for (int i = 0; i < terms; i++) {
+    if (!bl_affine_of(&terms, sum))
+        return false;
+    for (int i = 0; i < terms.count; i++) {
         bool found = false;
         for (int k = 0; k < n; k++) {
-            if (all[k].range != term[i])
+            if (all[k].range != terms.at[i].node)
                 continue;
-            *(clause < 0 ? &all[k].index : &all[k].clause[clause]) += sign * coefficient[i];
+            *(clause < 0 ? &all[k].index : &all[k].clause[clause]) += sign * terms.at[i].coefficient;
             found = true;
         }
-        if (!found && bl_free_get(&tune->free, term[i]) != 0)
+        if (!found && bl_free_get(&tune->free, terms.at[i].node) != 0)
             return false; /* not a plain sum of ranges */
     }
-    return terms >= 0;
+    return true;
 }
 
 /* The gate's comparisons; false where it holds anything else that depends on a loop. */
@@ -184,18 +183,19 @@ static int find_axes(bl_ir *ir, const signature *all, int n, edge_axis *axis, bl
 /* Narrow the interval [lo, hi) of |loop| to where |clause| holds.  False where that is no comparison with constants. */
 static bool narrow(bl_ir *ir, const bl_node *clause, const bl_node *loop, int64_t *lo, int64_t *hi)
 {
-    const bl_node *term[MOST_TERMS];
-    int64_t by[MOST_TERMS], constant = 0;
-    int n = clause->op != BL_OP_CMPLT || clause->src[0]->dtype != BL_INDEX
-                ? -1
-                : bl_index_terms(bl_sub(ir, clause->src[1], clause->src[0]), MOST_TERMS, term, by, &constant);
+    bl_affine sum;
+    int64_t by = 0;
 
-    if (n != 1 || term[0] != loop || by[0] < -1 || by[0] > 1) /* by * loop + constant > 0 */
+    if (clause->op != BL_OP_CMPLT || clause->src[0]->dtype != BL_INDEX ||
+        !bl_affine_of(&sum, bl_sub(ir, clause->src[1], clause->src[0])))
         return false;
-    if (by[0] > 0 && 1 - constant > *lo)
-        *lo = 1 - constant;
-    if (by[0] < 0 && constant < *hi)
-        *hi = constant;
+    by = bl_affine_along(&sum, loop);
+    if (sum.count != 1 || (by != 1 && by != -1)) /* by * loop + constant > 0 */
+        return false;
+    if (by > 0 && 1 - sum.constant > *lo)
+        *lo = 1 - sum.constant;
+    if (by < 0 && sum.constant < *hi)
+        *hi = sum.constant;
     return true;
 }
 

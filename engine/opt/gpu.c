@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Forms for a device with real work-groups: neighbouring work-items along what is contiguous, short vectors where the device
  * likes them, register tiles where operands are read over and over, and groups that share a long reduction. */
-#include "engine/ir/rewrite.h"
+#include "engine/ir/affine.h"
 #include "engine/opt/facts.h"
 
 enum {
@@ -198,9 +198,8 @@ static bool deal_outputs(bl_tune *tune, int64_t items)
 /* Is the access a whole vector of |lanes| along |range|, at a multiple of its size? */
 static bool is_vector_along(facts *f, const bl_node *node, const bl_node *range, int64_t lanes)
 {
-    const bl_node *term[BL_MAX_DIMS * 2], *gate = NULL;
-    int64_t coefficient[BL_MAX_DIMS * 2], constant = 0;
-    int n = bl_index_terms(node->src[1], BL_MAX_DIMS * 2, term, coefficient, &constant);
+    const bl_node *gate = NULL;
+    bl_affine sum;
 
     if (!bl_depends(f->tune, node, range))
         return true;
@@ -209,11 +208,7 @@ static bool is_vector_along(facts *f, const bl_node *node, const bl_node *range,
                                                        : NULL;
     if (facts_contiguity(f, node, range) < 0 || (gate != NULL && bl_depends(f->tune, gate, range)))
         return false;
-    for (int i = 0; i < n; i++) {
-        if (term[i] != range && coefficient[i] % lanes != 0)
-            return false;
-    }
-    return n >= 0 && constant % lanes == 0;
+    return bl_affine_of(&sum, node->src[1]) && bl_affine_is_multiple(&sum, range, lanes);
 }
 
 /* As many elements as a work-item moves at once, where all accesses along |range| are whole vectors of them; else 1. */

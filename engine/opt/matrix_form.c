@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The form of a product on matrix units: which unit, how many of its tiles a scope of work-items keeps, how many scopes are a
  * group. */
-#include "engine/ir/rewrite.h"
+#include "engine/ir/affine.h"
 #include "engine/opt/facts.h"
 
 #include <math.h>
@@ -27,15 +27,8 @@ enum {
 
 static int64_t coefficient_of(const bl_node *index, const bl_node *range)
 {
-    const bl_node *term[BL_MAX_AXES];
-    int64_t coefficient[BL_MAX_AXES], constant = 0;
-    int n = bl_index_terms(index, BL_MAX_AXES, term, coefficient, &constant);
-
-    for (int i = 0; i < n; i++) {
-        if (term[i] == range)
-            return coefficient[i];
-    }
-    return 0;
+    bl_affine sum;
+    return bl_affine_of(&sum, index) ? bl_affine_along(&sum, range) : 0;
 }
 
 /* Is nothing that a helper writes side by side read side by side? */

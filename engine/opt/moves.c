@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include "engine/ir/affine.h"
 #include "engine/ir/matrix_unit.h"
-#include "engine/ir/rewrite.h"
 #include "engine/ir/shape.h"
 #include "engine/opt/opt_internal.h"
 
@@ -33,21 +33,8 @@ bool bl_depends(bl_tune *tune, const bl_node *node, const bl_node *range)
 
 bool bl_access_stride(const bl_tune *tune, const bl_node *access, const bl_node *range, int64_t *stride)
 {
-    const bl_node *term[BL_MAX_DIMS * 2];
-    int64_t coefficient[BL_MAX_DIMS * 2], constant = 0;
-    int n = bl_index_terms(access->src[1], BL_MAX_DIMS * 2, term, coefficient, &constant);
     bl_tune *facts = (bl_tune *)(uintptr_t)tune; /* the free sets are a cache */
-
-    *stride = 0;
-    if (n < 0)
-        return false;
-    for (int i = 0; i < n; i++) {
-        if (term[i] == range)
-            *stride += coefficient[i];
-        else if (bl_depends(facts, term[i], range))
-            return false;
-    }
-    return true;
+    return bl_free_stride(&facts->free, access->src[1], range, stride);
 }
 
 static const bl_node *bind_parts(bl_ir *ir, const bl_node *reduce, const bl_node *const *src, const bl_node *range, int n,
@@ -223,13 +210,12 @@ static void merge_axes(bl_tune *tune)
 /* By what number |node| divides |range|, or it and a constant, or a constant less it; 0: it does not. */
 static int64_t divides(const bl_node *node, const bl_node *range)
 {
-    const bl_node *term[2];
-    int64_t coefficient[2], constant = 0;
+    bl_affine sum;
 
     if ((node->op != BL_OP_IDIV && node->op != BL_OP_MOD) || node->dtype != BL_INDEX || !bl_is_const(node->src[1]) ||
-        bl_index_terms(node->src[0], 2, term, coefficient, &constant) != 1 || term[0] != range)
+        !bl_affine_of(&sum, node->src[0]) || sum.count != 1 || sum.at[0].node != range)
         return 0;
-    return coefficient[0] == 1 || coefficient[0] == -1 ? node->src[1]->arg : 0;
+    return sum.at[0].coefficient == 1 || sum.at[0].coefficient == -1 ? node->src[1]->arg : 0;
 }
 
 /* By what the values of sums divide |range|, as where the channels of a convolution are in groups; 0: by nothing, or not by one

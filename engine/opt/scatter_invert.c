@@ -41,19 +41,13 @@ typedef struct turning {
 /* Is |node| a place of the work-item, counted from |*first| on: that and the RANGE of places? */
 static bool is_place(bl_tune *tune, const bl_node *place, const bl_node *node, const bl_node **first)
 {
-    const bl_node *term[BL_MAX_DIMS], *index = bl_as_index(tune->ir, node);
-    int64_t coefficient[BL_MAX_DIMS], constant = 0;
-    int n = index == NULL ? -1 : bl_index_terms(index, BL_MAX_DIMS, term, coefficient, &constant);
-    bool found = false;
+    const bl_node *index = bl_as_index(tune->ir, node);
+    int64_t stride = 0;
 
-    for (int i = 0; i < n; i++) {
-        if (term[i] != place && bl_depends(tune, term[i], place))
-            return false;
-        found = found || (term[i] == place && coefficient[i] == 1);
-    }
-    if (found)
-        *first = bl_replace(tune->ir, index, place, bl_index(tune->ir, 0));
-    return found;
+    if (index == NULL || !bl_free_stride(&tune->free, index, place, &stride) || stride != 1)
+        return false;
+    *first = bl_replace(tune->ir, index, place, bl_index(tune->ir, 0));
+    return true;
 }
 
 /* Of the clauses of |condition| the one that compares a key with the place, and the others. */

@@ -14,8 +14,8 @@
  * matrix unit lies as its fragments are loaded: one behind the other, each by rows that are as long in memory as they go there.
  * The work-items share
  * the copying in the order in which the operand lies in memory: neighbours load neighbours, as vectors where it is contiguous. */
+#include "engine/ir/affine.h"
 #include "engine/ir/matrix_unit.h"
-#include "engine/ir/rewrite.h"
 #include "engine/opt/opt_internal.h"
 
 #include <string.h>
@@ -103,17 +103,10 @@ static const bl_node *rough_place(bl_ir *ir, const bl_node *load)
 /* By how much it grows along |range|, roughly; INT64_MAX where it is no fixed number. */
 static int64_t rough_stride(bl_tune *tune, const bl_node *load, const bl_node *range)
 {
-    const bl_node *term[BL_MAX_DIMS * 2];
-    int64_t coefficient[BL_MAX_DIMS * 2], constant = 0, stride = 0;
-    int n = bl_index_terms(rough_place(tune->ir, load), BL_MAX_DIMS * 2, term, coefficient, &constant);
-
-    for (int i = 0; i < n; i++) {
-        if (term[i] == range)
-            stride += coefficient[i];
-        else if (bl_depends(tune, term[i], range))
-            return INT64_MAX;
-    }
-    return n < 0 ? INT64_MAX : stride < 0 ? -stride : stride;
+    int64_t stride = 0;
+    if (!bl_free_stride(&tune->free, rough_place(tune->ir, load), range, &stride))
+        return INT64_MAX;
+    return stride < 0 ? -stride : stride;
 }
 
 static void add_digit(copy *c, const bl_axis *axis)
@@ -307,19 +300,16 @@ static const bl_node *work_item(bl_tune *tune, int64_t *count)
  * their length.  Else neighbours load one element each. */
 static int64_t vector_of(const copy *c, const digit *d)
 {
-    const bl_node *term[BL_MAX_DIMS * 2];
-    int64_t coefficient[BL_MAX_DIMS * 2], constant = 0;
+    bl_affine sum;
     int64_t lanes = VECTOR_BYTES / (int64_t)bl_dtype_local_bytes((bl_dtype)c->load->dtype);
-    int n = bl_index_terms(c->load->src[1], BL_MAX_DIMS * 2, term, coefficient, &constant);
 
-    if (n < 0 || d->stride != 1 || (c->load->nsrc > 2 && bl_depends(c->tune, c->load->src[2], d->range)))
+    if (!bl_affine_of(&sum, c->load->src[1]) || d->stride != 1 ||
+        (c->load->nsrc > 2 && bl_depends(c->tune, c->load->src[2], d->range)))
         return 1;
-    while (lanes > 1 && (d->extent % lanes != 0 || constant % lanes != 0))
+    if (bl_affine_along(&sum, d->range) != 1)
+        return 1;
+    while (lanes > 1 && (d->extent % lanes != 0 || !bl_affine_is_multiple(&sum, d->range, lanes)))
         lanes /= 2;
-    for (int i = 0; i < n; i++) {
-        while (lanes > 1 && (term[i] == d->range ? coefficient[i] != 1 : coefficient[i] % lanes != 0))
-            lanes /= 2;
-    }
     return lanes;
 }
 

@@ -12,9 +12,9 @@
  * needs: nests in the order they run.  keeps: values.  leaves: a place that nothing names for each root that is its state. */
 #include "engine/sched/region.h"
 
+#include "engine/ir/affine.h"
 #include "engine/ir/free.h"
 #include "engine/ir/gate.h"
-#include "engine/ir/rewrite.h"
 #include "engine/sched/sched_internal.h"
 
 #include <string.h>
@@ -171,17 +171,13 @@ static bool is_region(const regions *r, int at, bl_nest *nest, region *g)
 /* x - y = sign * range + *rest, where |rest| is the same in all loops. */
 static bool solve(bl_ir *ir, const bl_node *x, const bl_node *y, const bl_node *range, int *sign, const bl_node **rest)
 {
-    const bl_node *difference = bl_sub(ir, x, y), *term[BL_MAX_DIMS * 2];
-    int64_t coefficient[BL_MAX_DIMS * 2], constant = 0;
-    int n = bl_index_terms(difference, BL_MAX_DIMS * 2, term, coefficient, &constant);
+    const bl_node *difference = bl_sub(ir, x, y);
+    bl_affine sum;
+    int64_t by = bl_affine_of(&sum, difference) ? bl_affine_along(&sum, range) : 0;
 
-    *sign = 0;
-    for (int i = 0; i < n; i++) {
-        if (term[i] == range && (coefficient[i] == 1 || coefficient[i] == -1))
-            *sign = (int)coefficient[i];
-    }
-    if (*sign == 0)
+    if (by != 1 && by != -1)
         return false;
+    *sign = (int)by;
     *rest = *sign > 0 ? bl_sub(ir, difference, range) : bl_add(ir, difference, range);
     return bl_find_op(ir, *rest, BL_OP_RANGE) == NULL;
 }

@@ -13,7 +13,7 @@
  * a sum of its own.  So the gradient to the queries, sum of k e (d / L + D), is two sums, and D another in the same loop.
  *
  * What is no such form, or none that a group can have (engine/opt/score.c), is left to buffers. */
-#include "engine/ir/rewrite.h"
+#include "engine/ir/affine.h"
 #include "engine/sched/sched_internal.h"
 
 #include <float.h>
@@ -38,31 +38,38 @@ typedef struct run {
  * False where the index has no such parts. */
 static bool match_loops(bl_ir *ir, const bl_node *stage, const bl_node *load, bl_ptrmap *to)
 {
-    const bl_node *own[BL_MAX_DIMS], *at[BL_MAX_DIMS], *part[BL_MAX_DIMS], *store = stage->src[0];
-    int64_t step[BL_MAX_DIMS], other[BL_MAX_DIMS], constant = 0, from = 0;
-    int n = bl_index_terms(store->src[1], BL_MAX_DIMS, own, step, &constant);
-    int m = bl_index_terms(load->src[1], BL_MAX_DIMS, at, other, &from);
+    const bl_node *part[BL_MAX_TERMS];
+    bl_affine own, read;
+    bool affine = bl_affine_of(&own, stage->src[0]->src[1]) && bl_affine_of(&read, load->src[1]);
 
-    if (n == 1 && own[0]->op == BL_OP_RANGE && step[0] == 1 && constant == 0) {
-        bl_ptrmap_put(to, own[0], load->src[1]);
-        return (int64_t)stage->nsrc == stage->arg + 1;
-    }
-    if (n < 1 || m < 0 || constant != 0 || from != 0 || (int64_t)stage->nsrc != stage->arg + n)
+    if (!affine || own.count < 1 || own.constant != 0 || (int64_t)stage->nsrc != stage->arg + own.count)
         return false;
-    for (int i = 0; i < n; i++)
-        part[i] = bl_index(ir, 0);
-    for (int k = 0; k < m; k++) {
-        int best = -1;
-        for (int i = 0; i < n; i++)
-            best = other[k] >= step[i] && (best < 0 || step[i] > step[best]) ? i : best;
-        if (best < 0 || other[k] % step[best] != 0)
-            return false;
-        part[best] = bl_add(ir, part[best], bl_mul(ir, at[k], bl_index(ir, other[k] / step[best])));
+    if (own.count == 1 && own.at[0].node->op == BL_OP_RANGE && own.at[0].coefficient == 1) {
+        bl_ptrmap_put(to, own.at[0].node, load->src[1]);
+        return true;
     }
-    for (int i = 0; i < n; i++) {
-        if (own[i]->op != BL_OP_RANGE || part[i]->lo < 0 || part[i]->hi > own[i]->hi)
-            return false; /* it would reach into the steps of another */
-        bl_ptrmap_put(to, own[i], part[i]);
+    if (read.constant != 0)
+        return false;
+    for (int i = 0; i < own.count; i++)
+        part[i] = bl_index(ir, 0);
+    for (int k = 0; k < read.count; k++) {
+        int64_t by = read.at[k].coefficient, step = 0;
+        int best = -1;
+        for (int i = 0; i < own.count; i++) {
+            if (by >= own.at[i].coefficient && (best < 0 || own.at[i].coefficient > step)) {
+                best = i;
+                step = own.at[i].coefficient;
+            }
+        }
+        if (best < 0 || by % step != 0)
+            return false;
+        part[best] = bl_add(ir, part[best], bl_mul(ir, read.at[k].node, bl_index(ir, by / step)));
+    }
+    for (int i = 0; i < own.count; i++) {
+        const bl_node *range = own.at[i].node;
+        if (range->op != BL_OP_RANGE || part[i]->lo < 0 || part[i]->hi > range->hi)
+            return false; /* the part would reach into the steps of another range */
+        bl_ptrmap_put(to, range, part[i]);
     }
     return true;
 }

@@ -14,8 +14,8 @@
  * comparisons that find the last j of equal indices are one nest, and the nests of all states read its result. */
 #include "engine/base/size.h"
 
+#include "engine/ir/affine.h"
 #include "engine/ir/gate.h"
-#include "engine/ir/rewrite.h"
 #include "engine/sched/sched_internal.h"
 
 #include <string.h>
@@ -234,21 +234,24 @@ void sched_drop_unread(bl_schedule *schedule)
  * |count| is there once. */
 static bool take_radix(const bl_node *place, sched_scatter *out)
 {
-    int64_t constant = 0;
-    int n = bl_index_terms(place, BL_MAX_DIMS, out->range, out->step, &constant);
+    bl_affine sum;
 
     out->count = 1;
-    if (n < 1 || constant != 0)
+    if (!bl_affine_of(&sum, place) || sum.count < 1 || sum.count > BL_MAX_DIMS || sum.constant != 0)
         return false;
-    for (int done = 0; done < n; done++) {
+    for (int k = 0; k < sum.count; k++) {
+        out->range[k] = sum.at[k].node;
+        out->step[k] = sum.at[k].coefficient;
+    }
+    for (int done = 0; done < sum.count; done++) {
         int next = -1;
-        for (int k = 0; k < n; k++)
+        for (int k = 0; k < sum.count; k++)
             next = out->step[k] == out->count && out->range[k]->op == BL_OP_RANGE ? k : next;
         if (next < 0 || !bl_is_const(out->range[next]->src[0]) ||
             !bl_i64_mul(out->count, out->range[next]->src[0]->arg, &out->count))
             return false;
     }
-    out->nranges = n;
+    out->nranges = sum.count;
     return true;
 }
 

@@ -3,6 +3,7 @@
  * a window only where c - k is a multiple of the stride, and is asked so in each turn of the sum over k.  Here the loop becomes
  * one over the turns that count, k = stride * j + c mod stride, and no gate is left of it.  Where the windows do not overlap, no
  * loop is. */
+#include "engine/ir/affine.h"
 #include "engine/ir/gate.h"
 #include "engine/ir/rewrite.h"
 #include "engine/sched/sched_internal.h"
@@ -33,9 +34,9 @@ static int64_t inverse(int64_t a, int64_t s)
 /* Is |clause| (f - a * range) mod s < 1, where f is the same in all turns of |ranges|? */
 static bool find_hole(bl_ir *ir, const bl_node *clause, const bl_node *range, int n, const bl_node *const *ranges, hole *out)
 {
-    const bl_node *term[BL_MAX_DIMS * 2], *by = NULL;
-    int64_t coefficient[BL_MAX_DIMS * 2], constant = 0, a = 0;
-    int count = 0;
+    const bl_node *by = NULL;
+    int64_t a = 0;
+    bl_affine sum;
 
     if (clause->op != BL_OP_CMPLT || clause->src[0]->op != BL_OP_MOD || clause->src[0]->dtype != BL_INDEX ||
         !bl_is_int(clause->src[1], 1))
@@ -43,9 +44,7 @@ static bool find_hole(bl_ir *ir, const bl_node *clause, const bl_node *range, in
     by = clause->src[0]->src[1];
     if (!bl_is_const(by) || by->arg < 2 || by->arg > INT32_MAX)
         return false;
-    count = bl_index_terms(clause->src[0]->src[0], BL_MAX_DIMS * 2, term, coefficient, &constant);
-    for (int i = 0; i < count; i++)
-        a = term[i] == range ? coefficient[i] : a;
+    a = bl_affine_of(&sum, clause->src[0]->src[0]) ? bl_affine_along(&sum, range) : 0;
     if (a == 0)
         return false;
     out->range = range;
@@ -91,14 +90,12 @@ static const bl_node *replace(sched *s, const bl_node *value, bl_ptrmap *map, co
     for (size_t i = 0; i < below.count; i++) {
         const bl_node *node = below.at[i], *made = NULL;
         const bl_node **src = bl_arena_array(bl_ir_arena(s->ir), node->nsrc, sizeof *src);
-        bool binds = false, changed = false;
+        bool changed = false;
         if (src == NULL)
             return value;
         if (node == range)
             bl_ptrmap_put(&depend, node, map);
-        for (uint32_t k = (uint32_t)node->arg; bl_binds_ranges(node) && k < node->nsrc; k++)
-            binds = binds || node->src[k] == range;
-        if (binds || bl_ptrmap_has(map, node))
+        if ((range != NULL && bl_binds(node, range)) || bl_ptrmap_has(map, node))
             continue;
         for (uint32_t k = 0; k < node->nsrc; k++) {
             const bl_node *to = bl_ptrmap_get(map, node->src[k]);
@@ -122,24 +119,21 @@ static const bl_node *replace(sched *s, const bl_node *value, bl_ptrmap *map, co
     return to == NULL ? value : to;
 }
 
+static bool binds(const bl_node *node, const void *range)
+{
+    return bl_binds(node, range);
+}
+
 /* A loop's variable c of which f is c + rest, or rest - c, and which |value| does not bind; NULL where there is none. */
 static const bl_node *coordinate_of(bl_ir *ir, const bl_node *f, const bl_node *value, int64_t *sign)
 {
-    const bl_node *term[BL_MAX_DIMS * 2];
-    int64_t coefficient[BL_MAX_DIMS * 2], constant = 0;
-    int n = bl_index_terms(f, BL_MAX_DIMS * 2, term, coefficient, &constant);
-    bl_nodes below = bl_reach(ir, 1, &value, false);
+    bl_affine sum;
 
-    for (int i = 0; i < n; i++) {
-        bool bound = term[i]->op != BL_OP_RANGE || (coefficient[i] != 1 && coefficient[i] != -1);
-        for (size_t k = 0; k < below.count && !bound; k++) {
-            const bl_node *node = below.at[k];
-            for (uint32_t j = (uint32_t)node->arg; bl_binds_ranges(node) && j < node->nsrc; j++)
-                bound = bound || node->src[j] == term[i];
-        }
-        *sign = coefficient[i];
-        if (!bound)
-            return term[i];
+    for (int i = 0; bl_affine_of(&sum, f) && i < sum.count; i++) {
+        const bl_node *term = sum.at[i].node;
+        *sign = sum.at[i].coefficient;
+        if (term->op == BL_OP_RANGE && (*sign == 1 || *sign == -1) && bl_find(ir, 1, &value, binds, term) == NULL)
+            return term;
     }
     return NULL;
 }

@@ -2,11 +2,11 @@
 /* The number of steps of a loop whose condition compares a value that grows by a constant per step, as "i + 1 < n"; exporters
  * write loops over sequences this way.  The import computes the condition (engine/ir/elements.h) with a VAR as the step number,
  * and solves the comparison for the VAR. */
-#include "engine/ir/rewrite.h"
+#include "engine/ir/affine.h"
 #include "proto/onnx/import.h"
 
 /* More steps than a plan can have, and small enough for exact arithmetic. */
-enum { ENDLESS = 1 << 24, MOST_TERMS = 16 };
+enum { ENDLESS = 1 << 24 };
 
 /* A plan launches at most MOST_LAUNCHES kernels (engine/plan/launches.c).  LSTMs of several exporters needed one kernel for about
  * 12 nodes of a step; ROOM allows for devices that need more.  A fixed length counts like a named one, since the search for
@@ -55,21 +55,13 @@ static const bl_node *least(bl_ir *ir, const bl_node *a, const bl_node *b)
 static const bl_node *while_positive(const trips *t, const bl_node *above)
 {
     bl_ir *ir = t->m->ir;
-    const bl_node *term[MOST_TERMS], *rest;
-    int64_t coefficient[MOST_TERMS], constant, by = 0;
-    int n = bl_index_terms(above, MOST_TERMS, term, coefficient, &constant);
+    const bl_node *rest = NULL;
+    bl_affine sum;
+    int64_t by = bl_affine_of(&sum, above) ? -bl_affine_along(&sum, t->step) : 0;
 
-    if (n < 0)
-        return NULL;
-    rest = bl_index(ir, constant);
-    for (int i = 0; i < n; i++) {
-        if (term[i] == t->step)
-            by = -coefficient[i];
-        else
-            rest = bl_add(ir, rest, bl_mul(ir, term[i], bl_index(ir, coefficient[i])));
-    }
     if (by <= 0)
         return NULL;
+    rest = bl_add(ir, above, bl_mul(ir, t->step, bl_index(ir, by)));
     rest = bl_add(ir, rest, bl_index(ir, by - 1));
     return bl_may_be_negative(ir, rest) ? NULL : bl_idiv(ir, rest, bl_index(ir, by));
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Index expressions: the ones that schedules make must come out clean, and random ones must keep their value. */
+#include "engine/ir/affine.h"
 #include "engine/ir/gate.h"
 #include "engine/ir/rewrite.h"
 #include "engine/ir/shape.h"
@@ -244,20 +245,23 @@ static void named_dimensions_divide_by_themselves(void **state)
 static void terms_of_a_sum_are_found(void **state)
 {
     const bl_node *x = range(0, 26), *y = range(1, 26);
-    const bl_node *term[4];
-    int64_t coefficient[4];
-    int64_t constant = 0;
+    bl_affine sum;
 
     (void)state;
-    assert_int_equal(bl_index_terms(add(add(mul(x, 4), num(7)), y), 4, term, coefficient, &constant), 2);
-    assert_int_equal(constant, 7);
-    assert_ptr_equal(term[0], x);
-    assert_int_equal(coefficient[0], 4);
-    assert_ptr_equal(term[1], y);
-    assert_int_equal(coefficient[1], 1);
-    assert_int_equal(bl_index_terms(add(x, y), 1, term, coefficient, &constant), -1);
-    assert_int_equal(bl_index_terms(num(-3), 0, term, coefficient, &constant), 0);
-    assert_int_equal(constant, -3);
+    assert_true(bl_affine_of(&sum, add(add(mul(x, 4), num(7)), y)));
+    assert_int_equal(sum.count, 2);
+    assert_int_equal(sum.constant, 7);
+    assert_ptr_equal(sum.at[0].node, x);
+    assert_int_equal(bl_affine_along(&sum, x), 4);
+    assert_int_equal(bl_affine_along(&sum, y), 1);
+    assert_int_equal(bl_affine_along(&sum, range(2, 26)), 0);
+    assert_false(bl_affine_is_multiple(&sum, y, 4));
+    sum.constant = 8;
+    assert_true(bl_affine_is_multiple(&sum, y, 4));
+    assert_false(bl_affine_is_multiple(&sum, NULL, 4));
+    assert_true(bl_affine_of(&sum, num(-3)));
+    assert_int_equal(sum.count, 0);
+    assert_int_equal(sum.constant, -3);
 }
 
 /* ---- random expressions */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "engine/ir/index_sum.h"
+#include "engine/ir/affine.h"
 
 #include "engine/base/size.h"
+#include "engine/ir/private.h"
 #include "engine/ir/shape.h"
 
 #include <string.h>
@@ -15,28 +16,28 @@ enum {
     MAX_RECOMBINING = 3
 };
 
-void bl_sum_init(bl_sum *sum, int64_t constant)
+void bl_affine_init(bl_affine *sum, int64_t constant)
 {
     sum->count = 0;
     sum->failed = false;
     sum->constant = constant;
 }
 
-void bl_sum_add_constant(bl_sum *sum, int64_t value)
+void bl_affine_add_constant(bl_affine *sum, int64_t value)
 {
     if (!bl_i64_add(sum->constant, value, &sum->constant))
         sum->failed = true;
 }
 
-static void add_scaled_constant(bl_sum *sum, int64_t value, int64_t factor)
+static void add_scaled_constant(bl_affine *sum, int64_t value, int64_t factor)
 {
     if (!bl_i64_mul(value, factor, &value))
         sum->failed = true;
     else
-        bl_sum_add_constant(sum, value);
+        bl_affine_add_constant(sum, value);
 }
 
-static void add_term(bl_sum *sum, const bl_node *node, int64_t coefficient)
+static void add_term(bl_affine *sum, const bl_node *node, int64_t coefficient)
 {
     int at = sum->count;
 
@@ -95,7 +96,7 @@ static int take_apart(const bl_term *from, bl_term out[2], bool *overflow)
     return 1;
 }
 
-void bl_sum_add(bl_sum *sum, const bl_node *index, int64_t factor)
+void bl_affine_add(bl_affine *sum, const bl_node *index, int64_t factor)
 {
     bl_term pending[MAX_PENDING] = {{index, factor}};
     int n = 1;
@@ -122,19 +123,38 @@ void bl_sum_add(bl_sum *sum, const bl_node *index, int64_t factor)
     }
 }
 
-void bl_sum_of(bl_sum *sum, const bl_node *index)
+bool bl_affine_of(bl_affine *sum, const bl_node *index)
 {
-    bl_sum_init(sum, 0);
-    bl_sum_add(sum, index, 1);
+    bl_affine_init(sum, 0);
+    bl_affine_add(sum, index, 1);
+    return !sum->failed;
 }
 
-void bl_sum_difference(bl_sum *d, const bl_node *x, const bl_node *y)
+int64_t bl_affine_along(const bl_affine *sum, const bl_node *term)
 {
-    bl_sum_of(d, x);
-    bl_sum_add(d, y, -1);
+    for (int i = 0; i < sum->count; i++) {
+        if (sum->at[i].node == term)
+            return sum->at[i].coefficient;
+    }
+    return 0;
 }
 
-void bl_sum_add_sum(bl_sum *sum, const bl_sum *other, int64_t factor)
+bool bl_affine_is_multiple(const bl_affine *sum, const bl_node *except, int64_t n)
+{
+    for (int i = 0; i < sum->count; i++) {
+        if (sum->at[i].node != except && sum->at[i].coefficient % n != 0)
+            return false;
+    }
+    return !sum->failed && sum->constant % n == 0;
+}
+
+void bl_affine_difference(bl_affine *d, const bl_node *x, const bl_node *y)
+{
+    bl_affine_of(d, x);
+    bl_affine_add(d, y, -1);
+}
+
+void bl_affine_add_sum(bl_affine *sum, const bl_affine *other, int64_t factor)
 {
     sum->failed = sum->failed || other->failed;
     add_scaled_constant(sum, other->constant, factor);
@@ -228,7 +248,7 @@ const bl_node *bl_term_divide(bl_ir *ir, const bl_node *term, const bl_node *by)
     return k == nb ? product_of(ir, n, left) : NULL;
 }
 
-void bl_sum_add_product(bl_ir *ir, bl_sum *sum, const bl_sum *other, const bl_node *term, int64_t factor)
+void bl_affine_add_product(bl_ir *ir, bl_affine *sum, const bl_affine *other, const bl_node *term, int64_t factor)
 {
     int64_t scaled = 0;
 
@@ -236,7 +256,7 @@ void bl_sum_add_product(bl_ir *ir, bl_sum *sum, const bl_sum *other, const bl_no
         if (!bl_i64_mul(factor, term->arg, &scaled))
             sum->failed = true;
         else
-            bl_sum_add_sum(sum, other, scaled);
+            bl_affine_add_sum(sum, other, scaled);
         return;
     }
     sum->failed = sum->failed || other->failed;
@@ -253,7 +273,7 @@ void bl_sum_add_product(bl_ir *ir, bl_sum *sum, const bl_sum *other, const bl_no
     }
 }
 
-bool bl_sum_bounds(const bl_sum *sum, int64_t *lo, int64_t *hi)
+bool bl_affine_bounds(const bl_affine *sum, int64_t *lo, int64_t *hi)
 {
     wide low = sum->constant;
     wide high = sum->constant;
@@ -273,29 +293,29 @@ bool bl_sum_bounds(const bl_sum *sum, int64_t *lo, int64_t *hi)
 
 /* Add a bound of a factor, the greatest or the least value, as an expression of extents: a value that is the same in every
  * iteration. */
-static void add_extreme_factor(bl_sum *sum, const bl_node *factor, bool greatest)
+static void add_extreme_factor(bl_affine *sum, const bl_node *factor, bool greatest)
 {
     if (bl_extent_is_simple(factor)) {
-        bl_sum_add(sum, factor, 1);
+        bl_affine_add(sum, factor, 1);
     } else if (!greatest) {
-        bl_sum_add_constant(sum, factor->lo);
+        bl_affine_add_constant(sum, factor->lo);
     } else if (factor->op == BL_OP_RANGE && !bl_is_const(factor->src[0]) && bl_extent_is_simple(factor->src[0])) {
-        bl_sum_add(sum, factor->src[0], 1);
-        bl_sum_add_constant(sum, -1);
+        bl_affine_add(sum, factor->src[0], 1);
+        bl_affine_add_constant(sum, -1);
     } else if (factor->op == BL_OP_MOD && factor->src[1]->lo > 0 && bl_extent_is_simple(factor->src[1])) {
-        bl_sum_add(sum, factor->src[1], 1);
-        bl_sum_add_constant(sum, -1);
+        bl_affine_add(sum, factor->src[1], 1);
+        bl_affine_add_constant(sum, -1);
     } else {
-        bl_sum_add_constant(sum, factor->hi);
+        bl_affine_add_constant(sum, factor->hi);
     }
 }
 
-static void add_extreme(bl_ir *ir, bl_sum *sum, const bl_term *term)
+static void add_extreme(bl_ir *ir, bl_affine *sum, const bl_term *term)
 {
     const bl_node *factor[MAX_FACTORS];
     int n = factors_of(term->node, factor);
     bool greatest = term->coefficient > 0;
-    bl_sum product;
+    bl_affine product;
 
     for (int i = 0; n > 1 && i < n; i++) {
         if (factor[i]->lo < 0)
@@ -305,19 +325,19 @@ static void add_extreme(bl_ir *ir, bl_sum *sum, const bl_term *term)
         add_scaled_constant(sum, greatest ? term->node->hi : term->node->lo, term->coefficient);
         return;
     }
-    bl_sum_init(&product, 1);
+    bl_affine_init(&product, 1);
     for (int i = 0; i < n; i++) {
-        bl_sum extreme, next;
-        bl_sum_init(&extreme, 0);
+        bl_affine extreme, next;
+        bl_affine_init(&extreme, 0);
         add_extreme_factor(&extreme, factor[i], greatest);
-        bl_sum_init(&next, 0);
-        bl_sum_add_product(ir, &next, &product, bl_index(ir, 1), extreme.constant);
+        bl_affine_init(&next, 0);
+        bl_affine_add_product(ir, &next, &product, bl_index(ir, 1), extreme.constant);
         for (int k = 0; k < extreme.count; k++)
-            bl_sum_add_product(ir, &next, &product, extreme.at[k].node, extreme.at[k].coefficient);
+            bl_affine_add_product(ir, &next, &product, extreme.at[k].node, extreme.at[k].coefficient);
         next.failed = next.failed || extreme.failed;
         product = next;
     }
-    bl_sum_add_sum(sum, &product, term->coefficient);
+    bl_affine_add_sum(sum, &product, term->coefficient);
 }
 
 static bool is_symbolic(const bl_node *term)
@@ -331,18 +351,18 @@ static bool is_symbolic(const bl_node *term)
 
 /* The sum is not negative if the greatest value of its negation is at most 0. Bounds of terms are chosen by the sign of their
  * coefficients. */
-static bool is_never_negative(bl_ir *ir, const bl_sum *sum)
+static bool is_never_negative(bl_ir *ir, const bl_affine *sum)
 {
     int64_t lo = 0;
     int64_t hi = 0;
-    bl_sum least;
+    bl_affine least;
     bool symbolic = false;
 
     if (sum->failed || sum->constant == INT64_MIN)
         return false;
-    if (bl_sum_bounds(sum, &lo, &hi) && lo >= 0)
+    if (bl_affine_bounds(sum, &lo, &hi) && lo >= 0)
         return true;
-    bl_sum_init(&least, -sum->constant);
+    bl_affine_init(&least, -sum->constant);
     for (int i = 0; i < sum->count; i++) {
         bl_term negated = {sum->at[i].node, 0};
         if (!bl_i64_sub(0, sum->at[i].coefficient, &negated.coefficient))
@@ -350,7 +370,7 @@ static bool is_never_negative(bl_ir *ir, const bl_sum *sum)
         symbolic = symbolic || is_symbolic(negated.node);
         add_extreme(ir, &least, &negated);
     }
-    return symbolic && bl_sum_bounds(&least, &lo, &hi) && hi <= 0;
+    return symbolic && bl_affine_bounds(&least, &lo, &hi) && hi <= 0;
 }
 
 /* The constant c of a term floor(x / c); 0 for any other term. */
@@ -373,7 +393,7 @@ static int64_t common_divisor(int64_t a, int64_t b)
 enum { ALL = -1, FEW_TERMS = 4 };
 
 /* The divisor of term |i|; 0 if |only| selects another term. */
-static int64_t taken_divisor(const bl_sum *sum, int i, int only)
+static int64_t taken_divisor(const bl_affine *sum, int i, int only)
 {
     return only == ALL || only == i ? divisor_of(sum->at[i].node) : 0;
 }
@@ -381,7 +401,7 @@ static int64_t taken_divisor(const bl_sum *sum, int i, int only)
 /* Bound |sum| from below by a sum without quotients, or without the quotient of term |only|: if |least| is never negative,
  * |sum| is not either. Scale by m so that every c * floor(x / c) is a multiple; such a term lies between x - (c - 1) and x. The
  * scaled sum is a multiple of m, so it is at least 0 if it is more than -m. False if there is no quotient, or on overflow. */
-static bool without_quotients(const bl_sum *sum, int only, bl_sum *least)
+static bool without_quotients(const bl_affine *sum, int only, bl_affine *least)
 {
     int64_t m = 1, constant = 0;
     bool any = false;
@@ -395,23 +415,23 @@ static bool without_quotients(const bl_sum *sum, int only, bl_sum *least)
     }
     if (!any || !bl_i64_mul(sum->constant, m, &constant))
         return false;
-    bl_sum_init(least, constant);
-    bl_sum_add_constant(least, m - 1);
+    bl_affine_init(least, constant);
+    bl_affine_add_constant(least, m - 1);
     for (int i = 0; i < sum->count; i++) {
         int64_t by = taken_divisor(sum, i, only), times = 0, room = 0;
         if (!bl_i64_mul(sum->at[i].coefficient, m, &times))
             return false;
-        bl_sum_add(least, by > 0 ? sum->at[i].node->src[0] : sum->at[i].node, by > 0 ? times / by : times);
+        bl_affine_add(least, by > 0 ? sum->at[i].node->src[0] : sum->at[i].node, by > 0 ? times / by : times);
         if (by > 0 && times > 0 && (!bl_i64_mul(times / by, by - 1, &room) || room == INT64_MIN))
             return false;
-        bl_sum_add_constant(least, -room);
+        bl_affine_add_constant(least, -room);
     }
     return !least->failed;
 }
 
-bool bl_sum_never_negative(bl_ir *ir, const bl_sum *sum)
+bool bl_affine_never_negative(bl_ir *ir, const bl_affine *sum)
 {
-    bl_sum least;
+    bl_affine least;
 
     if (is_never_negative(ir, sum))
         return true;
@@ -429,20 +449,20 @@ bool bl_sum_never_negative(bl_ir *ir, const bl_sum *sum)
 
 bool bl_may_be_negative(bl_ir *ir, const bl_node *index)
 {
-    bl_sum sum;
+    bl_affine sum;
     if (index->lo >= 0)
         return false;
-    bl_sum_of(&sum, index);
-    return !bl_sum_never_negative(ir, &sum);
+    bl_affine_of(&sum, index);
+    return !bl_affine_never_negative(ir, &sum);
 }
 
 /* Does the sum contain a term of -k * x beside k * (x mod c)? */
-static bool has_opposite(const bl_sum *sum, int at)
+static bool has_opposite(const bl_affine *sum, int at)
 {
     int64_t opposite = 0;
-    bl_sum x;
+    bl_affine x;
 
-    bl_sum_of(&x, sum->at[at].node->src[0]);
+    bl_affine_of(&x, sum->at[at].node->src[0]);
     for (int k = 0; k < x.count; k++) {
         if (!bl_i64_mul(x.at[k].coefficient, sum->at[at].coefficient, &opposite))
             return false;
@@ -455,7 +475,7 @@ static bool has_opposite(const bl_sum *sum, int at)
 }
 
 /* A cheap test: may the sum contain k * c * floor(x / c), or -k * x, beside k * (x mod c)? False for most sums. */
-static bool has_partner(const bl_sum *sum, int at)
+static bool has_partner(const bl_affine *sum, int at)
 {
     const bl_node *c = sum->at[at].node->src[1];
     int64_t whole = 0;
@@ -472,13 +492,13 @@ static bool has_partner(const bl_sum *sum, int at)
 }
 
 /* Replace term |at|, k * (x mod c), by k*x - k*c*floor(x / c) if that leaves fewer terms. */
-static bool try_recombine(bl_ir *ir, bl_sum *sum, int at)
+static bool try_recombine(bl_ir *ir, bl_affine *sum, int at)
 {
     const bl_node *mod = sum->at[at].node;
     int64_t k = sum->at[at].coefficient;
     const bl_node *quotient = NULL;
     const bl_node *whole = NULL;
-    bl_sum next, product;
+    bl_affine next, product;
 
     if (!has_partner(sum, at) || !bl_i64_sub(0, k, &k))
         return false;
@@ -486,14 +506,14 @@ static bool try_recombine(bl_ir *ir, bl_sum *sum, int at)
     whole = bl_mul(ir, quotient, mod->src[1]);
     if (bl_is_poison(whole))
         return false;
-    bl_sum_init(&next, 0);
-    bl_sum_add_sum(&next, sum, 1);
+    bl_affine_init(&next, 0);
+    bl_affine_add_sum(&next, sum, 1);
     add_term(&next, mod, k);
-    bl_sum_add(&next, whole, k);
-    bl_sum_of(&product, mod->src[0]);
+    bl_affine_add(&next, whole, k);
+    bl_affine_of(&product, mod->src[0]);
     if (sum->at[at].coefficient == INT64_MIN)
         return false;
-    bl_sum_add_sum(&next, &product, sum->at[at].coefficient);
+    bl_affine_add_sum(&next, &product, sum->at[at].coefficient);
     if (next.failed || next.count >= sum->count)
         return false;
     *sum = next;
@@ -501,14 +521,14 @@ static bool try_recombine(bl_ir *ir, bl_sum *sum, int at)
 }
 
 /* Join x mod a + a * (floor(x / a) mod b) into x mod (a*b). */
-static bool try_join(bl_ir *ir, bl_sum *sum, int at)
+static bool try_join(bl_ir *ir, bl_affine *sum, int at)
 {
     const bl_node *mod = sum->at[at].node;
     int64_t k = sum->at[at].coefficient;
     const bl_node *quotient = NULL;
     int64_t high_coefficient = 0;
     int64_t modulus = 0;
-    bl_sum next;
+    bl_affine next;
 
     if (!bl_is_const(mod->src[1]) || mod->src[1]->arg <= 0 || !bl_i64_mul(k, mod->src[1]->arg, &high_coefficient) ||
         high_coefficient == INT64_MIN)
@@ -522,11 +542,11 @@ static bool try_join(bl_ir *ir, bl_sum *sum, int at)
             quotient = bl_idiv(ir, mod->src[0], mod->src[1]);
         if (high->src[0] != quotient)
             continue;
-        bl_sum_init(&next, 0);
-        bl_sum_add_sum(&next, sum, 1);
+        bl_affine_init(&next, 0);
+        bl_affine_add_sum(&next, sum, 1);
         add_term(&next, high, -high_coefficient);
         add_term(&next, mod, -k);
-        bl_sum_add(&next, bl_mod(ir, mod->src[0], bl_index(ir, modulus)), k);
+        bl_affine_add(&next, bl_mod(ir, mod->src[0], bl_index(ir, modulus)), k);
         if (next.failed)
             return false;
         *sum = next;
@@ -535,7 +555,7 @@ static bool try_join(bl_ir *ir, bl_sum *sum, int at)
     return false;
 }
 
-bool bl_sum_recombine(bl_ir *ir, bl_sum *sum)
+bool bl_affine_recombine(bl_ir *ir, bl_affine *sum)
 {
     bool any = false;
     bool changed = ir->recombining < MAX_RECOMBINING;
@@ -553,11 +573,11 @@ bool bl_sum_recombine(bl_ir *ir, bl_sum *sum)
     return any;
 }
 
-const bl_node *bl_sum_build(bl_ir *ir, bl_sum *sum)
+const bl_node *bl_affine_build(bl_ir *ir, bl_affine *sum)
 {
     const bl_node *made = NULL;
 
-    bl_sum_recombine(ir, sum);
+    bl_affine_recombine(ir, sum);
     for (int i = 0; i < sum->count; i++) {
         const bl_term *term = &sum->at[i];
         const bl_node *addend = term->node;
@@ -568,19 +588,4 @@ const bl_node *bl_sum_build(bl_ir *ir, bl_sum *sum)
     if (made == NULL)
         return bl_index(ir, sum->constant);
     return sum->constant == 0 ? made : bl_index_make(ir, BL_OP_ADD, made, bl_index(ir, sum->constant));
-}
-
-int bl_index_terms(const bl_node *index, int max, const bl_node **term, int64_t *coefficient, int64_t *constant)
-{
-    bl_sum sum;
-
-    bl_sum_of(&sum, index);
-    if (sum.failed || sum.count > max)
-        return -1;
-    for (int i = 0; i < sum.count; i++) {
-        term[i] = sum.at[i].node;
-        coefficient[i] = sum.at[i].coefficient;
-    }
-    *constant = sum.constant;
-    return sum.count;
 }
