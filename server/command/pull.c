@@ -7,11 +7,10 @@
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "server/command/command.h"
+#include "server/data/file_hash.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <gnutls/crypto.h>
-#include <gnutls/gnutls.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +18,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-enum { SPARE = 64 << 20 /* bytes of the disk that must stay free */, PIECE = 1 << 20, MILLION = 1000000 };
+enum { SPARE = 64 << 20 /* bytes of the disk that must stay free */, MILLION = 1000000 };
 
 typedef struct pull {
     bl_hub hub;
@@ -44,35 +43,10 @@ static void show(void *arg, int64_t bytes)
             (double)p->file->size / MILLION, done || !p->terminal ? "\n" : "");
 }
 
-/* ---- hashes */
-
-static bl_status hash_file(int fd, gnutls_digest_algorithm_t algorithm, const char *head, size_t head_len, char *hex, bl_err *err)
-{
-    gnutls_hash_hd_t hash;
-    unsigned char digest[64];
-    char *piece = malloc(PIECE);
-    ssize_t n = 0;
-    if (piece == NULL || gnutls_hash_init(&hash, algorithm) < 0) {
-        free(piece);
-        return bl_fail(err, BL_ENOMEM, "a hash");
-    }
-    gnutls_hash(hash, head, head_len);
-    (void)lseek(fd, 0, SEEK_SET);
-    while ((n = read(fd, piece, PIECE)) > 0 || (n < 0 && errno == EINTR)) {
-        if (n > 0)
-            gnutls_hash(hash, piece, (size_t)n);
-    }
-    gnutls_hash_deinit(hash, digest);
-    free(piece);
-    for (size_t i = 0; i < (size_t)gnutls_hash_get_len(algorithm); i++)
-        (void)snprintf(hex + 2 * i, 3, "%02x", digest[i]);
-    return n == 0 ? BL_OK : bl_fail(err, BL_ESTORAGE, "the file cannot be read again");
-}
-
 /* Check size and hash of a file against the hub's list. */
 static bl_status check_file(int fd, const bl_hub_file *file, bl_err *err)
 {
-    char hex[130], head[64];
+    char hex[BL_FILE_HASH_HEX + 1], head[64];
     struct stat st;
     bool lfs = file->sha256[0] != '\0';
     const char *wanted = lfs ? file->sha256 : file->oid;
@@ -81,7 +55,7 @@ static bl_status check_file(int fd, const bl_hub_file *file, bl_err *err)
     if (wanted[0] == '\0')
         return bl_fail(err, BL_EINVAL, "the hub has no hash of %s", bl_hub_base(file));
     int n = snprintf(head, sizeof head, "blob %lld", (long long)file->size);
-    BL_TRY(hash_file(fd, lfs ? GNUTLS_DIG_SHA256 : GNUTLS_DIG_SHA1, head, lfs ? 0 : (size_t)n + 1, hex, err));
+    BL_TRY(bl_file_hash(fd, lfs ? GNUTLS_DIG_SHA256 : GNUTLS_DIG_SHA1, (bl_span){head, lfs ? 0 : (size_t)n + 1}, hex, err));
     if (strcmp(hex, wanted) != 0)
         return bl_fail(err, BL_EINVAL, "%s has the %s %s and not %s, as the hub says: it was deleted, pull it again",
                        bl_hub_base(file), lfs ? "sha256" : "git hash", hex, wanted);

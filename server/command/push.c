@@ -6,24 +6,23 @@
 #include "proto/data.h"
 #include "proto/encode.h"
 #include "server/command/terminal.h"
+#include "server/data/file_hash.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <gnutls/crypto.h>
-#include <gnutls/gnutls.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PIECE = 1 << 20, SHA256_BYTES = 32, MOST_TRIES = 5 };
+enum { MOST_TRIES = 5 };
 static const int64_t show_ns = 200 * 1000000;
 
 typedef struct push {
     bl_call *call;
     const char *path;
-    char digest[7 + 2 * SHA256_BYTES + 1]; /* "sha256:..." */
+    char digest[7 + BL_SHA256_HEX + 1]; /* "sha256:..." */
     int fd;
     int64_t bytes, from, shown_ns;
     bool terminal;
@@ -43,22 +42,11 @@ static bl_status open_file(push *p, bl_err *err)
 
 static bl_status digest_file(push *p, bl_err *err)
 {
-    unsigned char digest[SHA256_BYTES];
-    gnutls_hash_hd_t hash;
-    char *piece = malloc(PIECE);
-    ssize_t got = -1;
-    if (piece == NULL || gnutls_hash_init(&hash, GNUTLS_DIG_SHA256) < 0) {
-        free(piece);
-        return bl_fail(err, BL_ENOMEM, "a hash");
-    }
-    for (int64_t at = 0; (got = pread(p->fd, piece, PIECE, (off_t)at)) > 0; at += got)
-        gnutls_hash(hash, piece, (size_t)got);
-    gnutls_hash_deinit(hash, digest);
-    free(piece);
+    bl_err why = {0};
     (void)snprintf(p->digest, sizeof p->digest, "sha256:");
-    for (size_t i = 0; i < SHA256_BYTES; i++)
-        (void)snprintf(p->digest + 7 + 2 * i, 3, "%02x", digest[i]);
-    return got == 0 ? BL_OK : bl_fail(err, BL_ESTORAGE, "%.300s cannot be read: %s", p->path, strerror(errno));
+    if (bl_file_hash(p->fd, GNUTLS_DIG_SHA256, (bl_span){0}, p->digest + 7, &why) == BL_OK)
+        return BL_OK;
+    return bl_fail(err, why.status, "%.300s: %s", p->path, why.text);
 }
 
 static void show_progress(void *arg, int64_t sent)

@@ -7,6 +7,7 @@
 #include "engine/base/log.h"
 #include "proto/encode.h"
 #include "server/access/access.h"
+#include "server/data/file_hash.h"
 #include "server/http/handlers.h"
 #include "server/store/disk.h"
 #include "server/store/storage.h"
@@ -14,8 +15,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <gnutls/crypto.h>
-#include <gnutls/gnutls.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +24,7 @@
 #include <unistd.h>
 
 enum {
-    DIGEST_BYTES = 32,
-    HEX = 2 * DIGEST_BYTES,
+    HEX = BL_SHA256_HEX,
     NAME_BYTES = 96,          /* "4294967295-" and a digest, ".part" */
     CHUNK_BYTES = 256 * 1024, /* of an upload in memory */
     PART_SECONDS = 24 * 3600  /* seconds after which an unfinished upload is removed at the start */
@@ -521,31 +519,6 @@ bl_status bl_blobs_begin(bl_request *rq, bool coded)
 
 /* ---- the end of an upload */
 
-static bl_status hash_file(int fd, unsigned char out[DIGEST_BYTES], bl_err *err)
-{
-    gnutls_hash_hd_t hash = NULL;
-    char *chunk = malloc(CHUNK_BYTES);
-    ssize_t n = -1;
-    if (chunk != NULL && lseek(fd, 0, SEEK_SET) == 0 && gnutls_hash_init(&hash, GNUTLS_DIG_SHA256) == 0) {
-        while ((n = read(fd, chunk, CHUNK_BYTES)) > 0 || (n < 0 && errno == EINTR))
-            if (n > 0 && gnutls_hash(hash, chunk, (size_t)n) != 0)
-                break;
-        gnutls_hash_deinit(hash, out);
-    }
-    free(chunk);
-    return n == 0 ? BL_OK : bl_fail(err, BL_ESTORAGE, "the blob cannot be read back");
-}
-
-/* The hexadecimal digest of the file's contents. */
-static bl_status hash_hex(int fd, char hex[HEX + 1], bl_err *err)
-{
-    unsigned char digest[DIGEST_BYTES];
-    BL_TRY(hash_file(fd, digest, err));
-    for (int i = 0; i < DIGEST_BYTES; i++)
-        snprintf(hex + 2 * i, 3, "%02x", digest[i]);
-    return BL_OK;
-}
-
 /* Under the lock.  The file gets its final name before the row is inserted, so that every row has a file. */
 static bl_status put_locked(upload *up, bl_err *err)
 {
@@ -583,7 +556,7 @@ static bl_status put_blob(upload *up, bl_err *err)
 static bl_status check_blob(upload *up, bl_err *err)
 {
     char hex[HEX + 1] = "", name[NAME_BYTES];
-    BL_TRY(hash_hex(up->fd, hex, err));
+    BL_TRY(bl_file_hash(up->fd, GNUTLS_DIG_SHA256, (bl_span){0}, hex, err));
     if (strcmp(hex, up->hex) == 0)
         return put_blob(up, err);
     part_name(up->owner, up->hex, name);

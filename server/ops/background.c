@@ -220,7 +220,6 @@ static void judge(bl_background *b, tended *t)
         return;
     }
     bl_plan_supersede(t->root, t->before == t->root ? NULL : t->before);
-    tell(b, t, "rolled back", t->seconds, now);
     use = calloc(MOST_KERNELS, sizeof *use);
     n = use == NULL ? 0 : bl_plan_list_kernels(t->before, MOST_KERNELS, use);
     for (int i = 0; i < n; i++) {
@@ -228,6 +227,7 @@ static void judge(bl_background *b, tended *t)
             bl_kernels_withdraw(b->server->tuner.kernels, &b->worker->dev->info, t->key, use[i].moves);
     }
     free(use);
+    tell(b, t, "rolled back", t->seconds, now); /* last: a reader of the history finds the old kernel in the database */
     drop_trial(t);
 }
 
