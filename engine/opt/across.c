@@ -149,7 +149,8 @@ static double cost_across(const facts *f, int lanes)
 
 bool across_nest(facts *f, const bl_target *target, double most)
 {
-    bl_tune *tune = f->tune, before = *tune;
+    bl_tune *tune = f->tune;
+    const tune_mark before = tune_keep(tune);
     facts as_before = *f;
     int lanes = 0;
     int64_t apart = 0;
@@ -161,8 +162,7 @@ bool across_nest(facts *f, const bl_target *target, double most)
         return false;
     facts_again(f, &as_before);
     if (!write_panels(f, lanes_of(tune)) || cost_across(f, lanes) > most) {
-        *tune = before;
-        tune_survey(tune, tune->sink);
+        tune_undo(tune, &before);
         facts_again(f, &as_before);
         return false;
     }

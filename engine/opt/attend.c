@@ -133,7 +133,8 @@ static bool form(facts *f, const bl_target *target, int64_t most, int64_t high, 
 
 bool attend_nest(facts *f, const bl_target *target)
 {
-    bl_tune *tune = f->tune, start = *tune;
+    bl_tune *tune = f->tune;
+    const tune_mark start = tune_keep(tune);
     uint64_t columns = 0;
     const bl_node *turn = tune_turns(tune, &columns), *rows = NULL;
     int64_t most = target->cpu ? CPU_ITEMS : MOST_ITEMS, each = target->cpu ? CPU_ROWS : ROWS, high = 1, groups = 1;
@@ -151,8 +152,7 @@ bool attend_nest(facts *f, const bl_target *target)
         for (int64_t turns = target->cpu ? CPU_TURNS : MOST_TURNS; turns > 0; turns /= 2) {
             if (form(f, target, most, high, turns))
                 return true;
-            *tune = start;
-            tune_survey(tune, start.sink);
+            tune_undo(tune, &start);
             facts_init(f, tune);
         }
     }

@@ -235,7 +235,7 @@ static bool make_rows(bl_tune *tune, const bl_node *load, const bl_node *index, 
     return bl_ir_status(ir, NULL) == BL_OK;
 }
 
-bool tune_edges(bl_tune *tune, int operand, int64_t amount)
+bool move_edges(bl_tune *tune, int operand, int64_t amount)
 {
     bl_ir *ir = tune->ir;
     int64_t keep = amount < 0 ? ~amount : amount;
@@ -332,7 +332,7 @@ bool edges_end_loops(bl_tune *tune, const bl_node *load, int64_t untiled, int64_
  * axes in |keep|. */
 static bool write_operand(bl_tune *tune, const bl_target *target, const access *a, int64_t keep)
 {
-    bl_tune before = *tune;
+    const tune_mark before = tune_keep(tune);
     int64_t uses = bl_free_size(&tune->free, a->loops) / (target->groups ? REUSE_TO_WRITE : WINDOWS_TO_WRITE);
     const bl_node *count = NULL;
 
@@ -342,8 +342,7 @@ static bool write_operand(bl_tune *tune, const bl_target *target, const access *
     count = tune->packed[tune->npacked - 1].count;
     if (bl_is_const(count) && count->arg <= uses)
         return true;
-    *tune = before;
-    tune_survey(tune, tune->sink);
+    tune_undo(tune, &before);
     return false;
 }
 

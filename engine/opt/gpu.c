@@ -257,7 +257,8 @@ static void widen_outputs(facts *f, const bl_target *target, int64_t items)
 /* Reductions along rows, which are contiguous: neighbouring work-items take neighbours of a row, a few rows a group. */
 static bool share_rows(facts *f, const bl_target *target)
 {
-    bl_tune *tune = f->tune, start = *tune;
+    bl_tune *tune = f->tune;
+    const tune_mark start = tune_keep(tune);
     int axis = last_reduction(tune, target->subgroup), row = -1;
     int64_t items = target->subgroup, rows = grid_size(tune), lanes = 1, extent = 0, number = 0;
     int64_t most = SHARED_ITEMS < (int64_t)target->max_local ? SHARED_ITEMS : (int64_t)target->max_local;
@@ -282,8 +283,7 @@ static bool share_rows(facts *f, const bl_target *target)
         (void)bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, row, part_of(tune->axis[row].range, most / items)});
     if (!good) {
         facts before = *f;
-        *tune = start;
-        tune_survey(tune, start.sink);
+        tune_undo(tune, &start);
         facts_again(f, &before);
     }
     return good;

@@ -385,7 +385,8 @@ static bool share_operands(const facts *before, const bl_target *target, const b
 
 bool group_nest(facts *f, const bl_target *target)
 {
-    bl_tune *tune = f->tune, start = *tune;
+    bl_tune *tune = f->tune;
+    const tune_mark start = tune_keep(tune);
     facts before = *f;
     const bl_node *turn = NULL;
     form t = {.cost = 0};
@@ -411,8 +412,7 @@ bool group_nest(facts *f, const bl_target *target)
         good = good && share_operands(&before, target, turn);
     }
     if (!good) {
-        *tune = start;
-        tune_survey(tune, start.sink);
+        tune_undo(tune, &start);
         facts_again(f, &before);
     }
     return good;

@@ -65,14 +65,13 @@ static const bl_node *place_of(bl_ir *ir, int n, const bl_node *const *loop)
     return place;
 }
 
-bool tune_kblock(bl_tune *tune, int axis, int64_t amount)
+bool move_kblock(bl_tune *tune, int axis, int64_t amount)
 {
     bl_ir *ir = tune->ir;
-    bl_tune before = *tune;
     const bl_node *range = tune->axis[axis].range, *fold = only_fold(tune, range);
     const bl_node *loop[MOST_OUTPUTS], *own[MOST_OUTPUTS + 1], *part = NULL, *store = NULL, *value = NULL;
     int64_t extent = bl_extent_of(range);
-    int n = fold == NULL || tune_has_stages(tune) ? 0 : output_loops(tune, fold, loop);
+    int n = fold == NULL ? 0 : output_loops(tune, fold, loop);
     bl_ptrmap to;
 
     if (n == 0 || range->sub != BL_AXIS_REDUCE || !bl_is_fixed(range) || amount < 2 || extent % amount != 0 || extent == amount)
@@ -90,9 +89,5 @@ bool tune_kblock(bl_tune *tune, int axis, int64_t amount)
     bl_ptrmap_init(&to, bl_ir_arena(ir));
     bl_ptrmap_put(&to, fold, bl_load(ir, bl_stage_over(ir, fold->sub, 1, &store, n + 1, own), place_of(ir, n, loop), NULL));
     tune_survey(tune, bl_substitute(ir, tune->sink, &to));
-    if (bl_ir_status(ir, NULL) == BL_OK && tune_has_room(tune))
-        return true;
-    *tune = before;
-    tune_survey(tune, tune->sink);
-    return false;
+    return true;
 }

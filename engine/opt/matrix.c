@@ -37,23 +37,13 @@ bool tune_deals_elements(const bl_node *range)
     return range->arg >> PART_BITS == OWN_BASE;
 }
 
-bool tune_spares_matrix(const bl_tune *tune, bl_move move)
+bool tune_spares_matrix(const bl_tune *tune, const bl_axis *axis, int64_t amount)
 {
-    const bl_axis *axis = NULL;
+    bl_axis_kind kind = (bl_axis_kind)axis->range->sub;
 
-    if (move.kind == BL_MOVE_FIRST || move.kind == BL_MOVE_SHARE)
-        return true;
-    if (tune->shared) /* the copies are laid out for the tiles as they are */
-        return false;
-    if ((move.kind != BL_MOVE_TILE && move.kind != BL_MOVE_CHUNK && move.kind != BL_MOVE_LOCAL) || move.axis < 0 ||
-        move.axis >= tune->naxes || move.amount < 1)
-        return false;
-    axis = &tune->axis[move.axis];
-    if (axis->range->sub == BL_AXIS_MATRIX || axis->range->sub == BL_AXIS_LOCAL || axis->range->sub == BL_AXIS_VECTOR)
-        return false;
-    if (move.kind == BL_MOVE_LOCAL && tune_deals_elements(axis->range))
-        return false;                                                    /* it would come before the scope's own work-items */
-    return axis->output || bl_extent_of(axis->range) % move.amount == 0; /* a rest would be a second sum */
+    if (tune->shared || kind == BL_AXIS_MATRIX || kind == BL_AXIS_LOCAL || kind == BL_AXIS_VECTOR)
+        return false; /* copies in local memory are laid out for the tiles as they are */
+    return axis->output || bl_extent_of(axis->range) % amount == 0; /* a remainder would be a second sum */
 }
 
 /* ---- what the nest is */
@@ -252,21 +242,15 @@ static bool rewrite(bl_tune *tune, const product *p)
     if (!make_loadable(tune, shape, 0, rows, columns, depth) || !make_loadable(tune, shape, 1, rows, columns, depth))
         return false;
     deal_elements(tune, shape, rows, columns);
-    return bl_ir_status(tune->ir, NULL) == BL_OK;
+    return true;
 }
 
-bool tune_matrix(bl_tune *tune, int axis, int64_t shape)
+bool move_matrix(bl_tune *tune, int axis, int64_t shape)
 {
-    bl_tune before = *tune;
     product p;
 
-    if (!find_product(tune, axis, shape, &p))
+    if (!find_product(tune, axis, shape, &p) || !rewrite(tune, &p))
         return false;
-    if (rewrite(tune, &p)) {
-        tune->matrix = true;
-        return true;
-    }
-    *tune = before;
-    tune_survey(tune, tune->sink); /* its free sets grew meanwhile */
-    return false;
+    tune->matrix = true;
+    return true;
 }

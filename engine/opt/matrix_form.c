@@ -66,17 +66,18 @@ static bool panels_pay(bl_tune *tune, const bl_target *target, const bl_target_u
 static int apply_unit(facts *f, const bl_target *target, const bl_target_unit *how)
 {
     bl_matrix unit = how->shape;
-    bl_tune *tune = f->tune, before = *tune;
+    bl_tune *tune = f->tune;
+    const tune_mark before = tune_keep(tune);
     int64_t work = bl_free_work(&tune->free, f->main);
 
-    for (int i = 0; i < before.naxes; i++) {
-        int64_t extent = bl_extent_of(before.axis[i].range), whole = (extent + unit.m - 1) / unit.m * unit.m;
+    for (int i = 0; i < tune->naxes; i++) {
+        const bl_node *range = tune->axis[i].range;
+        int64_t extent = bl_extent_of(range), whole = (extent + unit.m - 1) / unit.m * unit.m;
         if (whole > extent + extent / 2 || !bl_tune_apply(tune, (bl_move){BL_MOVE_MATRIX, i, bl_matrix_pack(unit)}))
             continue;
         if ((uint32_t)tune->nparams <= target->max_params && panels_pay(tune, target, how, work))
-            return bl_axis_origin(before.axis[i].range);
-        *tune = before;
-        tune_survey(tune, tune->sink);
+            return bl_axis_origin(range);
+        tune_undo(tune, &before);
     }
     return -1;
 }
@@ -374,17 +375,17 @@ static bool on_unit(facts *f, const bl_target *target, const bl_target_unit *uni
     return true;
 }
 
-static void restore(facts *f, const facts *before, const bl_tune *start)
+static void restore(facts *f, const facts *before, const tune_mark *start)
 {
-    *f->tune = *start;
-    tune_survey(f->tune, start->sink);
+    tune_undo(f->tune, start);
     facts_again(f, before);
 }
 
 /* The same, in as many parts of the reduction as suit a GPU. */
 static bool in_parts(facts *f, const bl_target *target, const bl_target_unit *unit)
 {
-    bl_tune *tune = f->tune, start = *tune;
+    bl_tune *tune = f->tune;
+    const tune_mark start = tune_keep(tune);
     facts before = *f;
     bool gpu = target->groups && !target->cpu && (uint32_t)tune->nparams < target->max_params;
     int axis = gpu ? gpu_axis_to_split(f) : -1;

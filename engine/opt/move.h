@@ -21,48 +21,14 @@ enum { BL_MOVES_VERSION = 3 };
  * other strided loads are made lane by lane. */
 enum { BL_LANES_PICKED = 8, BL_MOST_APART = 3 };
 
+#define MOVE(id, name, on, amount, barred, traits) BL_MOVE_##id,
 typedef enum bl_move_kind {
-    BL_MOVE_TILE,   /* split by amount; the inner part is unrolled: register blocking */
-    BL_MOVE_VECTOR, /* split by amount; the inner part becomes the lanes of vectors */
-    BL_MOVE_CHUNK,  /* split an output axis or a reduction by amount; the inner part is a loop inside the work-item */
-    /* split a grid axis that stages depend on; the inner part is a loop inside the work-item, and each stage is computed for
-     * all its iterations at once, in loops of its own */
-    BL_MOVE_BLOCK,
-    /* split an output axis by amount; the inner part is the work-items of a group. For a loop over outputs inside a work-item:
-     * the work-items that share the reductions before it (GROUP); amount is their number */
-    BL_MOVE_LOCAL,
-    BL_MOVE_GROUP, /* split a reduction by amount; the work-items of a group share it */
-    BL_MOVE_FIRST, /* make a grid axis the fastest-varying one; it must not be already */
-    /* operand number axis, a padded window that is read under a gate, is written out with its padding by a helper kernel. The
-     * nest then reads it without a gate. Gates on products with it are dropped too, except comparisons with output axis i if
-     * bit i of amount is set: their loops are trimmed (lower/trim.c). A negative amount is ~amount, and the helper goes by rows
-     * of its last axis: padding, copy, padding */
-    BL_MOVE_EDGES,
-    /* store number axis, which the nest does not read back, becomes non-temporal where it stores whole vectors and the device
-     * supports it */
-    BL_MOVE_STREAM,
-    BL_MOVE_PACK, /* a helper kernel writes operand number axis into packed panels, in the order in which the nest reads it */
-    /* shared-memory staging: the work-items of a group copy the elements of operand number axis that some iterations of a
-     * reduction's innermost loops read into local memory, and read them from there; amount is a bl_share. No LOCAL, GROUP,
-     * MATRIX or EDGES may follow */
-    BL_MOVE_SHARE,
-    BL_MOVE_MATRIX, /* a product whose rows are the axis uses matrix units of the shape amount (bl_matrix_pack) */
-    /* K-blocking: split a reduction by amount, which divides it. The outer part becomes a loop around the loops over outputs
-     * inside the work-item (CHUNK); the partial sums stay in local memory between its iterations */
-    BL_MOVE_KBLOCK,
-    /* split-K: the nest's sums over an axis become amount partial sums; amount divides the axis. The parts are a grid axis; a
-     * helper after the nest adds them up in order and does what followed the sums. Must precede all other moves but PACK and
-     * EDGES */
-    BL_MOVE_SPLIT,
-    /* the values that a reduction over the axis uses in each iteration, and that do not depend on the output's columns, such as
-     * the scores of attention, are computed by the group together, amount iterations per work-item, into local memory */
-    BL_MOVE_SCORE,
-    /* split an output axis, along which each position folds the values sent to it, by amount. The inner part is a loop inside
-     * the work-item, and the values are scattered into sums in local memory instead (scatter_invert.c) */
-    BL_MOVE_SEND,
+#include "engine/opt/moves.def"
     BL_MOVE_KINDS
 } bl_move_kind;
+#undef MOVE
 
+/* |axis| is the number of an axis, of an operand or of a store, as bl_move_rows says, and |amount| has that row's type. */
 typedef struct bl_move {
     bl_move_kind kind;
     int axis;
@@ -124,6 +90,33 @@ typedef struct bl_tune {
     bl_move moves[BL_MAX_MOVES];
 } bl_tune;
 
+/* The types of a move's arguments. */
+typedef enum bl_move_on { BL_MOVES_AXIS, BL_MOVES_OPERAND, BL_MOVES_STORE } bl_move_on;
+typedef enum bl_move_amount {
+    BL_AMOUNT_NONE,
+    BL_AMOUNT_SIZE,
+    BL_AMOUNT_OUTPUTS, /* a mask of output axes */
+    BL_AMOUNT_COPY,    /* bl_share_pack */
+    BL_AMOUNT_UNIT     /* bl_matrix_pack */
+} bl_move_amount;
+
+/* What a search must know of a move. */
+enum {
+    BL_MOVE_ANY_EXTENT = 1, /* also for an axis of named extent */
+    BL_MOVE_ELSEWHERE = 2,  /* the same move on another axis is a neighbour */
+    BL_MOVE_BEGINS = 4,     /* must precede the other moves */
+    BL_MOVE_LAYS_OUT = 8    /* lays out panels or local memory by the loops as they are: splits must precede it */
+};
+
+typedef struct bl_move_row {
+    const char *name;
+    bl_move_on on;
+    bl_move_amount amount;
+    unsigned barred, traits;
+    bool (*apply)(bl_tune *tune, int at, int64_t amount); /* for bl_tune_apply alone */
+} bl_move_row;
+extern const bl_move_row bl_move_rows[BL_MOVE_KINDS];
+
 /* Start from a nest of the scheduler. Neighbouring loops that every access uses as one loop are merged, and outer output axes
  * become grid axes. */
 void bl_tune_init(bl_tune *tune, bl_ir *ir, const bl_node *sink, int nparams);
@@ -142,6 +135,14 @@ bool bl_moves_parse(const char *text, bl_move moves[BL_MAX_MOVES], int *n);
 /* ---- facts that choices are made of */
 /* The stride of a LOAD or STORE along an axis, in elements. False if it is not constant (a gather, a division). */
 bool bl_access_stride(const bl_tune *tune, const bl_node *access, const bl_node *range, int64_t *stride);
+/* A name that moves on other axes, operands and stores do not change, for what a move names by a number: the origin is the axis
+ * of the scheduler's nest that an axis is part of (bl_axis_origin), or the parameter that an operand or a store accesses; the
+ * part is the number among those of one origin, outermost first. */
+typedef struct bl_name {
+    int origin, part;
+} bl_name;
+bl_name bl_tune_name(bl_tune *tune, bl_move_on on, int at);   /* origin -1: there is no such number */
+int bl_tune_find(bl_tune *tune, bl_move_on on, bl_name name); /* the number; -1: there is no such name */
 /* Is there an axis to which BL_MOVE_SEND applies? */
 bool bl_tune_has_sent(bl_tune *tune);
 /* Does the value of |node| depend on the axis? */

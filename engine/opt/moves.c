@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/ir/affine.h"
 #include "engine/ir/matrix_unit.h"
-#include "engine/ir/shape.h"
+#include "engine/ir/rewrite.h"
 #include "engine/opt/opt_internal.h"
 
 #include <stdio.h>
 #include <string.h>
-
-enum {
-    MOST_ITEM_AXES = 3 /* dimensions of a group */
-};
 
 int64_t bl_extent_of(const bl_node *range)
 {
@@ -294,393 +290,82 @@ void bl_tune_init(bl_tune *tune, bl_ir *ir, const bl_node *sink, int nparams)
     tune_number_axes(tune, true);
 }
 
+/* ---- undo */
+
+tune_mark tune_keep(const bl_tune *tune)
+{
+    return (tune_mark){.sink = tune->sink,
+                       .local_bytes = tune->local_bytes,
+                       .nparams = tune->nparams,
+                       .npacked = tune->npacked,
+                       .nmoves = tune->nmoves,
+                       .shared = tune->shared,
+                       .scored = tune->scored,
+                       .matrix = tune->matrix};
+}
+
+void tune_undo(bl_tune *tune, const tune_mark *to)
+{
+    tune->local_bytes = to->local_bytes;
+    tune->nparams = to->nparams;
+    tune->npacked = to->npacked;
+    tune->nmoves = to->nmoves;
+    tune->shared = to->shared;
+    tune->scored = to->scored;
+    tune->matrix = to->matrix;
+    if (tune->sink != to->sink)
+        tune_survey(tune, to->sink);
+}
+
 /* ---- moves */
 
-/* How far the inner part of a split may stand behind |range|, whose number it keeps: halfway to the next part.  No two parts may
- * ever have one number, or two loops of one length would be one. */
-int64_t tune_room_behind(const bl_tune *tune, const bl_node *range)
+#define MOVE(id, name, on, amount, barred, traits)                                                                               \
+    [BL_MOVE_##id] = {#name, BL_MOVES_##on, BL_AMOUNT_##amount, barred, traits, move_##name},
+const bl_move_row bl_move_rows[BL_MOVE_KINDS] = {
+#include "engine/opt/moves.def"
+};
+#undef MOVE
+
+/* Is the nest in one of these states? */
+static bool is_in_state(const bl_tune *tune, unsigned states)
 {
-    int64_t end = (range->arg >> PART_BITS << PART_BITS) + (1 << (PART_BITS - 1));
-    for (int i = 0; i < tune->naxes; i++) {
-        int64_t other = tune->axis[i].range->arg;
-        if (other > range->arg + 1 && other < end) /* + 1 is the rest of an earlier split */
-            end = other;
-    }
-    return (end - range->arg) / 2;
+    return ((states & IN_STAGED) != 0 && !tune->shared && tune_has_stages(tune)) || ((states & IN_SHARED) != 0 && tune->shared) ||
+           ((states & IN_DEALT) != 0 && tune_deals_outputs(tune)) || ((states & IN_UNIT) != 0 && tune->matrix) ||
+           ((states & IN_RUNNING) != 0 && (tune->scored || tune_is_running(tune, NULL)));
 }
 
-/* A reduction in a loop over whole parts, and one over the rest. */
-typedef struct peeling {
-    bl_ir *ir;
-    const bl_node *range, *inside, *const *parts; /* |range| as |inside| of the loops |parts| */
-    const bl_node *tail, *whole;                  /* the loop over the rest, and where it begins */
-} peeling;
-
-static const bl_node *peel_reduction(void *arg, const bl_node *node, const bl_node *const *src)
+static bool has_local_memory(const bl_tune *tune)
 {
-    const peeling *p = arg;
-    const bl_node *made = bl_node_with(p->ir, node, src), *main = NULL, *last = NULL;
-
-    if (!bl_binds(made, p->range))
-        return made;
-    main = tune_replace(p->ir, made, p->range, p->inside, 2, p->parts);
-    last = tune_replace(p->ir, made, p->range, bl_add(p->ir, p->tail, p->whole), 1, &p->tail);
-    return bl_alu2(p->ir, (bl_op)node->sub, main, last);
-}
-
-/* The whole parts of a reduction's axis folded, then the rest: each REDUCE over |range| becomes two.  A named extent may have no
- * whole parts, or no rest. */
-static const bl_node *peel(bl_ir *ir, const bl_node *sink, const bl_node *range, int64_t amount, const bl_node *const *parts,
-                           const bl_node *inside)
-{
-    const bl_node *size = bl_index(ir, amount), *extent = range->src[0];
-    const bl_node *whole = bl_mul(ir, bl_idiv(ir, extent, size), size);
-    const bl_node *tail = bl_range(ir, (int)range->arg + 1, BL_AXIS_REDUCE, bl_mod(ir, extent, size));
-
-    return bl_rewrite(ir, sink, peel_reduction, &(peeling){ir, range, inside, parts, tail, whole});
-}
-
-/* May an axis of this extent, which is named, be shorter than |amount|? */
-static bool may_be_less(const bl_node *extent, int64_t amount)
-{
-    return extent->lo < amount;
-}
-
-/* Where the part number |outer| of an output's axis begins.  Where the extent is no multiple of the amount, the last part
- * overlaps the one before it: what is computed twice is the same both times. */
-static const bl_node *overlapping(bl_ir *ir, const bl_node *outer, int64_t amount, const bl_node *extent)
-{
-    const bl_node *last = bl_add(ir, extent, bl_index(ir, -amount));
-    if (may_be_less(extent, amount))
-        last = bl_alu2(ir, BL_OP_MAX, last, bl_index(ir, 0));
-    return bl_alu2(ir, BL_OP_MIN, bl_mul(ir, outer, bl_index(ir, amount)), last);
-}
-
-/* |within|: where to put the inner part, or NULL. */
-static bool split(bl_tune *tune, int number, int64_t amount, bl_axis_kind kind, const bl_node **within)
-{
-    bl_ir *ir = tune->ir;
-    bl_axis axis = tune->axis[number];
-    const bl_node *extent = axis.range->src[0], *size = bl_index(ir, amount), *count = size, *parts = NULL;
-    const bl_node *outer = NULL, *inner = NULL, *at = NULL, *part[2];
-    int64_t step = tune_room_behind(tune, axis.range);
-    bool output = axis.output || axis.stage, whole = false, one = false, shorter = output && may_be_less(extent, amount);
-
-    if (amount < 2 || bl_extent_of(axis.range) < amount || step < 2)
-        return false;
-    whole = bl_is_int(bl_mod(ir, extent, size), 0);
-    if ((axis.folds && !whole) || (axis.stage && shorter) || (shorter && kind == BL_AXIS_VECTOR))
-        return false;
-    if (shorter && kind == BL_AXIS_LOOP)
-        count = bl_alu2(ir, BL_OP_MIN, extent, size);
-    inner = bl_range(ir, (int)(axis.range->arg + step), kind, count);
-    parts = bl_idiv(ir, output && !whole ? bl_add(ir, extent, bl_index(ir, amount - 1)) : extent, size);
-    one = bl_is_int(parts, 1);
-    outer = bl_range(ir, (int)axis.range->arg, (bl_axis_kind)axis.range->sub, parts);
-    at = one ? bl_index(ir, 0) : output && !whole ? overlapping(ir, outer, amount, extent) : bl_mul(ir, outer, size);
-    at = bl_add(ir, at, inner);
-    if (shorter && kind != BL_AXIS_LOOP) /* the parts of one that is too short meet at its end */
-        at = bl_alu2(ir, BL_OP_MIN, at, bl_add(ir, extent, bl_index(ir, -1)));
-    part[0] = inner;
-    part[1] = outer;
-    if (!output && !whole)
-        tune_survey(tune, peel(ir, tune->sink, axis.range, amount, part, at));
-    else
-        tune_survey(tune, tune_replace(ir, tune->sink, axis.range, at, one ? 1 : 2, part));
-    if (within != NULL)
-        *within = inner;
-    return true;
-}
-
-bool tune_split(bl_tune *tune, int number, int64_t amount, bl_axis_kind kind)
-{
-    const bl_node *within = NULL;
-    return split(tune, number, amount, kind, &within);
-}
-
-/* The fastest grid axis is the one with the largest number. */
-static bool make_first(bl_tune *tune, int number)
-{
-    const bl_node *range = tune->axis[number].range, *moved = NULL;
-    bool faster = false;
-    for (int i = 0; i < tune->naxes; i++)
-        faster = faster || (tune->axis[i].range->sub == BL_AXIS_GLOBAL && tune->axis[i].range->arg > range->arg);
-    if (range->sub != BL_AXIS_GLOBAL || !faster)
-        return false;
-    moved = bl_range(tune->ir, FIRST_REDUCE - 1 - (int)(range->arg >> PART_BITS), BL_AXIS_GLOBAL, range->src[0]);
-    tune_survey(tune, tune_replace(tune->ir, tune->sink, range, moved, 1, &moved));
-    return true;
-}
-
-/* A value has the lanes of one axis: would some depend on |range| and on one that is lanes already? */
-static bool lanes_meet(bl_tune *tune, const bl_node *range)
-{
-    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
-    uint64_t own = bl_free_bit(&tune->free, range), lanes = 0;
-
-    for (int i = 0; i < tune->naxes; i++) {
-        if (tune->axis[i].range->sub == BL_AXIS_VECTOR)
-            lanes |= bl_free_bit(&tune->free, tune->axis[i].range);
-    }
-    for (size_t i = 0; lanes != 0 && i < below.count; i++) {
-        const bl_node *node = below.at[i];
-        uint64_t set = bl_free_get(&tune->free, node);
-        for (uint32_t k = (uint32_t)node->arg; node->op == BL_OP_REDUCE && k < node->nsrc; k++)
-            set |= bl_free_bit(&tune->free, node->src[k]);
-        if (node->op != BL_OP_SINK && (set & own) != 0 && (set & lanes) != 0)
-            return true;
-    }
-    return false;
-}
-
-/* Are they an output's, which those who share a reduction have between them as well? */
-static bool is_dealt(const bl_axis *axis)
-{
-    return axis->output && axis->range->sub == BL_AXIS_GROUP;
-}
-
-static bool deals_outputs(const bl_tune *tune)
-{
-    bool any = false;
-    for (int i = 0; i < tune->naxes; i++)
-        any = any || is_dealt(&tune->axis[i]);
-    return any;
-}
-
-int tune_count_items(const bl_tune *tune)
-{
-    int n = 0;
-    for (int i = 0; i < tune->naxes; i++)
-        n +=
-            tune->axis[i].range->sub == BL_AXIS_LOCAL || (tune->axis[i].range->sub == BL_AXIS_GROUP && !is_dealt(&tune->axis[i]));
-    return n;
-}
-
-/* A loop over outputs inside, such as the last one of a softmax: may the |amount| work-items that share the nest's reductions
- * have its iterations between them?  Not where a reduction that they share stands in the loop, since all of them do that
- * together, nor where it meets another loop that they have between them. */
-static bool may_deal(bl_tune *tune, const bl_axis *axis, int64_t amount)
-{
-    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
-    const bl_node *group = NULL;
-    int groups = 0;
-
-    for (int i = 0; i < tune->naxes; i++) {
-        if (tune->axis[i].range->sub != BL_AXIS_GROUP || is_dealt(&tune->axis[i]))
-            continue;
-        group = tune->axis[i].range;
-        groups++;
-    }
-    if (groups != 1 || axis->outer || axis->range->sub != BL_AXIS_LOOP || bl_extent_of(group) != amount ||
-        !bl_is_fixed(axis->range))
-        return false;
-    for (size_t i = 0; i < below.count; i++) {
-        const bl_node *node = below.at[i];
-        if (!bl_depends(tune, node, axis->range))
-            continue;
-        if (node->op == BL_OP_REDUCE && bl_binds(node, group))
-            return false;
-        for (int k = 0; node->op == BL_OP_STORE && k < tune->naxes; k++) {
-            if (is_dealt(&tune->axis[k]) && bl_depends(tune, node, tune->axis[k].range))
-                return false;
-        }
-    }
-    return true;
-}
-
-/* Does a reduction over |range| have work-items that share it already? */
-static bool is_shared(bl_tune *tune, const bl_node *range)
-{
-    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
-    for (size_t i = 0; i < below.count; i++) {
-        for (int k = 0; bl_binds(below.at[i], range) && k < tune->naxes; k++) {
-            if (tune->axis[k].range->sub == BL_AXIS_GROUP && bl_binds(below.at[i], tune->axis[k].range))
-                return true;
-        }
-    }
-    return false;
-}
-
-/* A reduction in a nest with stages, split already: two reductions may fold over its parts, one inside the other, and expand
- * cannot put numbers into both. */
-static bool is_parted(const bl_tune *tune, const bl_axis *axis)
-{
-    int parts = 0;
-    for (int i = 0; i < tune->naxes; i++)
-        parts += bl_axis_origin(tune->axis[i].range) == bl_axis_origin(axis->range);
-    return parts > 1 && !axis->output && !axis->stage && tune_has_stages(tune) && !tune->shared;
-}
-
-/* Are there stores that only one of the iterations of |range| does (store_once)?  Lanes do a store together. */
-static bool is_done_by_one(bl_tune *tune, const bl_node *range)
-{
-    for (uint32_t i = 0; i < tune->sink->nsrc; i++) {
-        const bl_node *store = tune->sink->src[i];
-        if (store->nsrc > 3 && bl_depends(tune, store->src[3], range) && !bl_depends(tune, store->src[1], range))
-            return true;
-    }
-    return false;
-}
-
-static bool can_split(bl_tune *tune, bl_move move)
-{
-    const bl_axis *axis = &tune->axis[move.axis];
-    bool fixed = bl_is_fixed(axis->range);
-    bool staged =
-        tune_holds_stage(tune, axis->range); /* a copy of a stage for each of its iterations: BLOCK makes it one of all */
-
-    if (move.amount < 2 || axis->range->sub == BL_AXIS_VECTOR || is_parted(tune, axis)) /* lanes are not split */
-        return false;
-    if (!axis->output && tune_is_running(tune, axis->range))
-        return false; /* folds that go on together do so turn by turn */
-    if (axis->range->sub == BL_AXIS_GROUP && deals_outputs(tune))
-        return false; /* outputs go by the same numbers */
-    switch (move.kind) {
-    case BL_MOVE_TILE:
-        return !staged;
-    case BL_MOVE_BLOCK:
-        return fixed && staged && axis->range->sub == BL_AXIS_GLOBAL && !tune->shared;
-    case BL_MOVE_VECTOR:
-        return !staged && move.amount <= BL_MAX_LANES && (move.amount & (move.amount - 1)) == 0 &&
-               !lanes_meet(tune, axis->range) && !tune_folds_over(tune, axis->range) && !is_done_by_one(tune, axis->range);
-    case BL_MOVE_CHUNK: /* work-items fill what they share by their numbers as they are */
-        return !axis->stage && !(staged && axis->range->sub == BL_AXIS_LOCAL);
-    case BL_MOVE_LOCAL:
-        return axis->output && !tune_has_stages(tune) && !tune->shared &&
-               (axis->outer || tune_is_running(tune, NULL) ? tune_count_items(tune) < MOST_ITEM_AXES
-                                                           : may_deal(tune, axis, move.amount));
-    case BL_MOVE_GROUP:
-        return !axis->output && fixed && bl_extent_of(axis->range) % move.amount == 0 &&
-               tune_count_items(tune) < MOST_ITEM_AXES && !is_shared(tune, axis->range) && !tune_has_stages(tune) &&
-               !tune->shared && !deals_outputs(tune);
-    case BL_MOVE_SEND: /* a work-item has its sums for one part of the places at a time */
-        return axis->output && !tune_has_stages(tune) && !tune->shared &&
-               (axis->range->sub == BL_AXIS_GLOBAL || (fixed && move.amount == bl_extent_of(axis->range)));
-    case BL_MOVE_FIRST:
-    case BL_MOVE_EDGES:
-    case BL_MOVE_STREAM:
-    case BL_MOVE_PACK:
-    case BL_MOVE_SHARE:
-    case BL_MOVE_MATRIX:
-    case BL_MOVE_KBLOCK:
-    case BL_MOVE_SPLIT:
-    case BL_MOVE_SCORE:
-    case BL_MOVE_KINDS:
-        break;
-    }
-    return false;
-}
-
-/* Stores that do not differ along |range|, work-items of a group: the first of them does them. */
-static void store_once(bl_tune *tune, const bl_node *range)
-{
-    bl_ir *ir = tune->ir;
-    const bl_node **stores = bl_arena_array(bl_ir_arena(ir), tune->sink->nsrc, sizeof *stores), *sink = NULL;
-    const bl_node *first = bl_less(ir, range, bl_index(ir, 1));
-
-    for (uint32_t i = 0; stores != NULL && i < tune->sink->nsrc; i++) {
-        const bl_node *store = tune->sink->src[i];
-        stores[i] = store;
-        if (!bl_depends(tune, store, range))
-            stores[i] = bl_store(ir, store->src[0], store->src[1], store->src[2],
-                                 store->nsrc > 3 ? bl_and(ir, store->src[3], first) : first);
-    }
-    sink = stores == NULL ? tune->sink : bl_node_with(ir, tune->sink, stores);
-    if (sink != tune->sink)
-        tune_survey(tune, sink);
-}
-
-/* Moves that a nest of folds that go on together does not have, or not once their values are shared out. */
-static bool is_barred(const bl_tune *tune, bl_move_kind kind)
-{
-    bool other = kind == BL_MOVE_SHARE || kind == BL_MOVE_EDGES || kind == BL_MOVE_MATRIX || kind == BL_MOVE_KBLOCK ||
-                 kind == BL_MOVE_PACK || kind == BL_MOVE_SEND;
-    return other && (tune->scored || tune_is_running(tune, NULL));
-}
-
-static bool dispatch(bl_tune *tune, bl_move move)
-{
-    static const bl_axis_kind inner[BL_MOVE_KINDS] = {
-        [BL_MOVE_TILE] = BL_AXIS_TILE,  [BL_MOVE_VECTOR] = BL_AXIS_VECTOR, [BL_MOVE_CHUNK] = BL_AXIS_LOOP,
-        [BL_MOVE_BLOCK] = BL_AXIS_LOOP, [BL_MOVE_LOCAL] = BL_AXIS_LOCAL,   [BL_MOVE_GROUP] = BL_AXIS_GROUP,
-        [BL_MOVE_SEND] = BL_AXIS_LOOP};
-
-    const bl_node *within = NULL;
-    bl_axis_kind kind = move.kind < BL_MOVE_KINDS ? inner[move.kind] : BL_AXIS_LOOP;
-
-    if (tune->shared && (move.kind == BL_MOVE_EDGES || move.kind == BL_MOVE_MATRIX))
-        return false;
-    if ((tune->matrix && !tune_spares_matrix(tune, move)) || is_barred(tune, move.kind))
-        return false;
-    if (deals_outputs(tune) && (move.kind == BL_MOVE_KBLOCK || move.kind == BL_MOVE_SEND || move.kind == BL_MOVE_SCORE))
-        return false;
-    if (move.kind == BL_MOVE_PACK)
-        return tune_pack(tune, move.axis, 0);
-    if (move.kind == BL_MOVE_SHARE)
-        return (tune->shared || !tune_has_stages(tune)) && tune_share(tune, move.axis, move.amount);
-    if (move.kind == BL_MOVE_STREAM)
-        return tune_stream(tune, move.axis);
-    if (move.kind == BL_MOVE_EDGES)
-        return tune_edges(tune, move.axis, move.amount);
-    if (move.axis < 0 || move.axis >= tune->naxes)
-        return false;
-    if (move.kind == BL_MOVE_MATRIX)
-        return !tune_has_stages(tune) && tune_matrix(tune, move.axis, move.amount);
-    if (move.kind == BL_MOVE_KBLOCK)
-        return tune_kblock(tune, move.axis, move.amount);
-    if (move.kind == BL_MOVE_SPLIT)
-        return tune_split_sums(tune, move.axis, move.amount);
-    if (move.kind == BL_MOVE_SCORE)
-        return tune_score(tune, move.axis, move.amount);
-    if (move.kind == BL_MOVE_FIRST)
-        return make_first(tune, move.axis);
-    if (move.kind == BL_MOVE_CHUNK && !tune->axis[move.axis].output)
-        kind = BL_AXIS_REDUCE;
-    if (!can_split(tune, move))
-        return false;
-    if (move.kind == BL_MOVE_LOCAL && !tune->axis[move.axis].outer && !tune_is_running(tune, NULL))
-        kind = BL_AXIS_GROUP;
-    if (!split(tune, move.axis, move.amount, kind, &within))
-        return false;
-    if (move.kind == BL_MOVE_BLOCK)
-        tune_widen_stages(tune, within);
-    if (kind == BL_AXIS_LOCAL)
-        store_once(tune, within);
-    return move.kind != BL_MOVE_SEND || tune_send(tune, within);
+    return tune->shared || tune_has_stages(tune);
 }
 
 bool bl_tune_apply(bl_tune *tune, bl_move move)
 {
-    bl_tune before = {0};
+    const bl_move_row *row = &bl_move_rows[move.kind < BL_MOVE_KINDS ? move.kind : 0];
+    const tune_mark before = tune_keep(tune);
+    bool has_local = has_local_memory(tune);
 
-    bool staged = tune_has_stages(tune) || tune->shared || move.kind == BL_MOVE_SHARE || move.kind == BL_MOVE_SCORE ||
-                  move.kind == BL_MOVE_SEND;
-    bool done = false;
-
-    if (staged)
-        before = *tune;
-    if (tune->nmoves == BL_MAX_MOVES)
+    if (move.kind >= BL_MOVE_KINDS || tune->nmoves == BL_MAX_MOVES || is_in_state(tune, row->barred) ||
+        (row->on == BL_MOVES_AXIS && (move.axis < 0 || move.axis >= tune->naxes)))
         return false;
-    done = dispatch(tune, move);
-    if (!done && move.kind != BL_MOVE_SEND) /* which splits the axis before it knows */
-        return false;
-    if (!done || (staged && !tune_has_room(tune))) { /* more rows, or one computed twice, so that it needs memory of its own */
-        *tune = before;
-        tune_survey(tune, before.sink);
+    /* a stage may need more memory than before, for more rows, or since it can no longer replace another stage */
+    if (!row->apply(tune, move.axis, move.amount) || bl_ir_status(tune->ir, NULL) != BL_OK ||
+        ((has_local || has_local_memory(tune)) && !tune_has_room(tune))) {
+        tune_undo(tune, &before);
         return false;
     }
     tune->moves[tune->nmoves++] = move;
     return true;
 }
 
-static const char *const move_names[BL_MOVE_KINDS] = {"tile",   "vector", "chunk", "block",  "local",  "group", "first", "edges",
-                                                      "stream", "pack",   "share", "matrix", "kblock", "split", "score", "send"};
+/* ---- the printed form */
 
 void bl_moves_print(int n, const bl_move *moves, bl_text *out)
 {
     for (int i = 0; i < n; i++) {
-        bl_text_printf(out, "%s%s %d ", i == 0 ? "" : ", ", move_names[moves[i].kind], moves[i].axis);
-        if (moves[i].kind == BL_MOVE_MATRIX)
+        const bl_move_row *row = &bl_move_rows[moves[i].kind];
+        bl_text_printf(out, "%s%s %d ", i == 0 ? "" : ", ", row->name, moves[i].axis);
+        if (row->amount == BL_AMOUNT_UNIT)
             bl_matrix_print(bl_matrix_unpack(moves[i].amount), out);
         else
             bl_text_printf(out, "%lld", (long long)moves[i].amount);
@@ -695,7 +380,7 @@ void bl_tune_print(const bl_tune *tune, bl_text *out)
 static bool parse_kind(const char *word, bl_move_kind *kind)
 {
     for (int i = 0; i < BL_MOVE_KINDS; i++) {
-        if (strcmp(move_names[i], word) == 0) {
+        if (strcmp(bl_move_rows[i].name, word) == 0) {
             *kind = (bl_move_kind)i;
             return true;
         }
@@ -703,14 +388,14 @@ static bool parse_kind(const char *word, bl_move_kind *kind)
     return false;
 }
 
-/* How long the text of |move|'s amount is; 0 where it is none. */
+/* The length of the text of |move|'s amount; 0 if the text is no amount. */
 static int parse_amount(const char *text, bl_move *move)
 {
     long long amount = 0;
     bl_matrix shape;
     int used = 0;
 
-    if (move->kind == BL_MOVE_MATRIX) {
+    if (bl_move_rows[move->kind].amount == BL_AMOUNT_UNIT) {
         used = bl_matrix_parse(text, &shape);
         move->amount = bl_matrix_pack(shape);
         return used;

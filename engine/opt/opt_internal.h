@@ -11,6 +11,30 @@ enum { PART_BITS = 12, FIRST_REDUCE = BL_MAX_DIMS << PART_BITS };
 
 enum { MOST_OPERANDS = 256, PACK_HALVES = 2 };
 
+/* States of a nest, in which some moves are illegal (moves.def). */
+enum {
+    IN_STAGED = 1,  /* each work-item fills stages by itself */
+    IN_SHARED = 2,  /* the work-items of a group fill local memory together: SHARE, SCORE */
+    IN_DEALT = 4,   /* loops over outputs are distributed over the work-items that share a reduction: LOCAL after GROUP */
+    IN_UNIT = 8,    /* matrix units compute the product: MATRIX chose lanes, shared reductions and panels */
+    IN_RUNNING = 16 /* running reductions, or values of SCORE, which must stay as they are */
+};
+
+/* What each move does (moves.def). False: illegal; the nest may be changed then. */
+#define MOVE(id, name, on, amount, barred, traits) bool move_##name(bl_tune *tune, int at, int64_t amount);
+#include "engine/opt/moves.def"
+#undef MOVE
+
+/* A nest before some moves, and the one way back. Nodes are immutable, so the sink is enough to have the nest again. */
+typedef struct tune_mark {
+    const bl_node *sink;
+    int64_t local_bytes;
+    int nparams, npacked, nmoves;
+    bool shared, scored, matrix;
+} tune_mark;
+tune_mark tune_keep(const bl_tune *tune);
+void tune_undo(bl_tune *tune, const tune_mark *to);
+
 /* moves.c: list the axes of a new sink. */
 void tune_survey(bl_tune *tune, const bl_node *sink);
 /* |sink| with |range| replaced by |value| where it is used, and by the |n| RANGEs |parts| where a REDUCE binds it. */
@@ -23,7 +47,8 @@ void tune_number_axes(bl_tune *tune, bool grid);
 /* Largest offset from the number of |range| that the inner part of a split may have. */
 int64_t tune_room_behind(const bl_tune *tune, const bl_node *range);
 bool tune_has_stages(const bl_tune *tune);
-int tune_count_items(const bl_tune *tune); /* number of axes that are work-items of a group */
+int tune_count_items(const bl_tune *tune);    /* number of axes that are work-items of a group */
+bool tune_deals_outputs(const bl_tune *tune); /* IN_DEALT */
 /* facts.c: all nodes reachable from |roots| without entering a stage, which is another phase of the nest. */
 bl_nodes tune_reach_phase(bl_ir *ir, int n, const bl_node *const *roots);
 /* block.c: is there a STAGE in the loop of |range|? */
@@ -54,30 +79,25 @@ bool pack_renumber(bl_tune *tune, const bl_nodes *below, bl_ptrmap *to, bl_packe
 void pack_read_panel(bl_tune *tune, const bl_node *load, const bl_node *index, const bl_packed *packed);
 /* Let the nest use |other| instead of |load|. */
 void tune_replace_load(bl_tune *tune, const bl_node *load, const bl_node *other);
-/* share.c */
-bool tune_share(bl_tune *tune, int operand, int64_t amount);
 /* edges.c */
-bool tune_edges(bl_tune *tune, int operand, int64_t keep);
 /* The output axes that bound loops of sums, by gates, as a bit mask. */
 int64_t edges_gated_axes(bl_tune *tune);
 /* Do gates of the sum contain all comparisons of the gate of |load|, so that the loops of the sum can be trimmed? Otherwise
  * |keep| gets the output axes for which they do. Axes outside |untiled| become neither loops nor groups. */
 bool edges_end_loops(bl_tune *tune, const bl_node *load, int64_t untiled, int64_t *keep);
 /* score.c */
-bool tune_score(bl_tune *tune, int axis, int64_t amount);
 /* Are there running reductions over |range|, or over any range if it is NULL? */
 bool tune_is_running(const bl_tune *tune, const bl_node *range);
 /* The loop of a reduction that contains costly inner reductions, and in *columns the outputs on which these do not depend, as a
  * set of tune->free. NULL if there is none. */
 const bl_node *tune_turns(bl_tune *tune, uint64_t *columns);
 /* kblock.c */
-bool tune_kblock(bl_tune *tune, int axis, int64_t amount);
 /* Does a stage fold over |range|, so that store positions need not differ along it? */
 bool tune_folds_over(bl_tune *tune, const bl_node *range);
 /* A new RANGE number after those of all axes, for loops that a move makes; |which| 0 is the outermost. */
 int tune_new_number(const bl_tune *tune, int which);
-/* scatter_invert.c: scatter into local memory; |place| is a loop over outputs inside the work-item. If it is not possible,
- * returns false, and the nest is invalid. */
+/* scatter_invert.c: scatter into local memory; |place| is a loop over outputs inside the work-item. False if that is impossible.
+ */
 bool tune_send(bl_tune *tune, const bl_node *place);
 /* The folds of values that are sent to positions along an axis. */
 typedef struct tune_sent {
@@ -88,10 +108,6 @@ typedef struct tune_sent {
 } tune_sent;
 /* False if there is no fold that depends on |place|, or if some fold that depends on it does not fold sent values. */
 bool tune_find_sent(bl_tune *tune, const bl_node *place, tune_sent *out);
-/* split_k.c */
-bool tune_split_sums(bl_tune *tune, int axis, int64_t parts);
-/* stream_stores.c */
-bool tune_stream(bl_tune *tune, int number);
 /* operands.c */
 const bl_node *tune_operand_load(bl_tune *tune, int operand); /* NULL: there are not as many */
 int tune_operand_number(bl_tune *tune, const bl_node *load);  /* the operand number of |load|; -1 if it is not an operand */
@@ -99,11 +115,9 @@ int tune_operand_number(bl_tune *tune, const bl_node *load);  /* the operand num
 bool tune_is_packed(const bl_tune *tune, const bl_node *load);
 
 /* matrix.c */
-bool tune_matrix(bl_tune *tune, int axis, int64_t shape);
-/* May |move| follow a BL_MOVE_MATRIX? Of the axes that BL_MOVE_MATRIX made, only the loops of a work-item may be split
- * further. */
-bool tune_spares_matrix(const bl_tune *tune, bl_move move);
-/* Is |range| an axis along which BL_MOVE_MATRIX distributed the elements of its tiles, rather than a tile or a scope of the
+/* May the axis be split by |amount| after MATRIX? Of the axes that MATRIX made, only the loops of a work-item may be. */
+bool tune_spares_matrix(const bl_tune *tune, const bl_axis *axis, int64_t amount);
+/* Is |range| an axis along which MATRIX distributed the elements of its tiles, rather than a tile or a scope of the
  * product? */
 bool tune_deals_elements(const bl_node *range);
 

@@ -202,6 +202,12 @@ bool tune_pack(bl_tune *tune, int operand, int64_t group)
     return true;
 }
 
+bool move_pack(bl_tune *tune, int operand, int64_t amount)
+{
+    (void)amount;
+    return tune_pack(tune, operand, 0);
+}
+
 /* ---- halves */
 
 /* |x|, of float32, as the sum of two of bfloat16, up to 2^-18 of it: what is nearest, and what is nearest to the rest.  Halves of

@@ -102,7 +102,8 @@ static bool part_keys(bl_tune *tune, const bl_target *target, const bl_node *pla
 
 bool sent_nest(facts *f, const bl_target *target)
 {
-    bl_tune *tune = f->tune, before = *tune;
+    bl_tune *tune = f->tune;
+    const tune_mark before = tune_keep(tune);
     int64_t budget = target->cache_bytes / CACHE_PART;
     tune_sent sent;
     const bl_node *place = find_places(tune, &sent);
@@ -116,8 +117,7 @@ bool sent_nest(facts *f, const bl_target *target)
     facts_init(f, tune);
     if (place != NULL && turn_round(f, target, place, &sent))
         return true;
-    *tune = before;
-    tune_survey(tune, tune->sink);
+    tune_undo(tune, &before);
     facts_init(f, tune);
     return false;
 }

@@ -388,15 +388,14 @@ static bool binds_otherwise(const bl_node *node, const void *range)
     return bl_binds(node, range) && (node->op != BL_OP_REDUCE || node->arg != 1);
 }
 
-bool tune_score(bl_tune *tune, int axis, int64_t amount)
+bool move_score(bl_tune *tune, int axis, int64_t amount)
 {
     const bl_node *range = tune->axis[axis].range, *sink = NULL;
     scores c = {.tune = tune, .ir = tune->ir, .turn = range, .amount = amount};
     int64_t step = tune_room_behind(tune, range), blocks = 0, work = 0;
 
-    if (tune->axis[axis].output || range->sub != BL_AXIS_REDUCE || !bl_is_fixed(range) || tune_has_stages(tune) || tune->shared ||
-        tune->matrix || amount < 1 || amount > MOST_AMOUNT || step < 2 ||
-        bl_find(tune->ir, 1, &tune->sink, binds_otherwise, range) != NULL)
+    if (tune->axis[axis].output || range->sub != BL_AXIS_REDUCE || !bl_is_fixed(range) || amount < 1 || amount > MOST_AMOUNT ||
+        step < 2 || bl_find(tune->ir, 1, &tune->sink, binds_otherwise, range) != NULL)
         return false;
     bl_free_init(&c.free, tune->ir);
     for (int i = 0; i < tune->free.nranges; i++) /* in the order of |tune|'s, so that its sets are good here too */
@@ -411,7 +410,7 @@ bool tune_score(bl_tune *tune, int axis, int64_t amount)
     c.block = blocks == 1 ? NULL : bl_range(tune->ir, (int)range->arg, BL_AXIS_REDUCE, number(&c, blocks));
     c.within = bl_range(tune->ir, (int)(range->arg + step), BL_AXIS_REDUCE, number(&c, c.width));
     sink = rewritten(&c);
-    if (bl_ir_status(tune->ir, NULL) != BL_OK || c.nstages == 0)
+    if (c.nstages == 0)
         return false;
     tune->shared = tune->scored = true;
     tune_survey(tune, sink);

@@ -141,7 +141,7 @@ static bool make_rest(const parting *p, bl_packed *rest)
     return true;
 }
 
-bool tune_split_sums(bl_tune *tune, int axis, int64_t parts)
+bool move_split(bl_tune *tune, int axis, int64_t parts)
 {
     parting p = {.tune = tune, .range = tune->axis[axis].range, .parts = parts};
     bl_packed rest = {.param = tune->nparams, .behind = true};
@@ -163,7 +163,7 @@ bool tune_split_sums(bl_tune *tune, int axis, int64_t parts)
     rest.dtype = (bl_dtype)p.sum[0]->dtype;
     rest.count = bl_mul(tune->ir, p.count, bl_index(tune->ir, p.nsums * parts));
     sink = partial_sums(&p, number);
-    if (!make_rest(&p, &rest) || bl_ir_status(tune->ir, NULL) != BL_OK)
+    if (!make_rest(&p, &rest))
         return false;
     tune->packed[tune->npacked++] = rest;
     tune->nparams++;

@@ -13,12 +13,13 @@ static bool reads(const bl_nodes *below, const bl_node *buffer)
     return false;
 }
 
-bool tune_stream(bl_tune *tune, int number)
+bool move_stream(bl_tune *tune, int number, int64_t amount)
 {
     bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
     const bl_node *sink = tune->sink, **stores = bl_arena_array(bl_ir_arena(tune->ir), sink->nsrc, sizeof *stores);
     bl_node streaming;
 
+    (void)amount;
     if (stores == NULL || number < 0 || (uint32_t)number >= sink->nsrc || sink->src[number]->arg == BL_STORE_STREAMS ||
         reads(&below, sink->src[number]->src[0]))
         return false;

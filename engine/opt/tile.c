@@ -612,7 +612,8 @@ static bool block_form(const facts *f, const bl_target *target, const tiling *t,
  * block of them, for tiles whose rows are pictures, took 1.7 times as long. */
 static bool block_sums(facts *f, const bl_target *target, const tiling *t)
 {
-    bl_tune *tune = f->tune, before = *tune;
+    bl_tune *tune = f->tune;
+    const tune_mark before = tune_keep(tune);
     const bl_node *range = f->main->src[f->main->arg];
     int64_t depth = bl_extent_of(range), rows = 0, columns = 0;
     int64_t panel = t->columns * t->lanes * depth * (int64_t)bl_dtype_bytes((bl_dtype)f->main->dtype);
@@ -626,8 +627,7 @@ static bool block_sums(facts *f, const bl_target *target, const tiling *t)
         facts_init(f, tune);
         return stage_nest(f, target);
     }
-    *tune = before;
-    tune_survey(tune, tune->sink);
+    tune_undo(tune, &before);
     return false;
 }
 

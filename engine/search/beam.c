@@ -66,7 +66,7 @@ static bool is_new(search *s, uint64_t hash)
 
 static bool is_same_step(const step *a, const step *b)
 {
-    return a->kind == b->kind && a->origin == b->origin && a->part == b->part && a->amount == b->amount;
+    return a->kind == b->kind && a->name.origin == b->name.origin && a->name.part == b->name.part && a->amount == b->amount;
 }
 
 /* The kind of change from |a| to |b|: neighbours of one kind tend to be good or bad together. */

@@ -83,47 +83,6 @@ bool subject_tune(const subject *s, bl_ir *ir, bl_tune *tune)
 
 /* ---- steps */
 
-static bool is_operand_move(bl_move_kind kind)
-{
-    return kind == BL_MOVE_EDGES || kind == BL_MOVE_PACK || kind == BL_MOVE_SHARE;
-}
-
-/* The number of the store to parameter |param|, or -1. */
-static int find_store(const bl_tune *tune, int param)
-{
-    for (uint32_t i = 0; i < tune->sink->nsrc; i++) {
-        if (tune->sink->src[i]->src[0]->arg == param)
-            return (int)i;
-    }
-    return -1;
-}
-
-/* The number of the |part|-th operand that reads parameter |param|, or -1. */
-static int find_operand(bl_tune *tune, int param, int part)
-{
-    const bl_node *load[MOST_LOADS];
-    int n = bl_tune_operands(tune, MOST_LOADS, load);
-    for (int i = 0; i < n; i++) {
-        if (load[i]->src[0]->arg == param && part-- == 0)
-            return i;
-    }
-    return -1;
-}
-
-int step_axis(bl_tune *tune, const step *s)
-{
-    int part = 0;
-    if (is_operand_move(s->kind))
-        return find_operand(tune, s->origin, s->part);
-    if (s->kind == BL_MOVE_STREAM)
-        return find_store(tune, s->origin);
-    for (int i = 0; i < tune->naxes; i++) {
-        if (bl_axis_origin(tune->axis[i].range) == s->origin && part++ == s->part)
-            return i;
-    }
-    return -1;
-}
-
 /* Is the axis still a loop? Lanes and unrolled copies are not split again. */
 static bool is_loop(const bl_node *range)
 {
@@ -133,48 +92,19 @@ static bool is_loop(const bl_node *range)
 bool steps_apply(bl_tune *tune, const steps *what)
 {
     for (int i = 0; i < what->n; i++) {
-        int axis = step_axis(tune, &what->at[i]);
-        bool splits = !is_operand_move(what->at[i].kind) && what->at[i].kind != BL_MOVE_STREAM;
-        if (axis < 0 || (splits && !is_loop(tune->axis[axis].range)) ||
-            !bl_tune_apply(tune, (bl_move){what->at[i].kind, axis, what->at[i].amount}))
+        const step *s = &what->at[i];
+        bl_move_on on = bl_move_rows[s->kind].on;
+        int at = bl_tune_find(tune, on, s->name);
+        if (at < 0 || (on == BL_MOVES_AXIS && !is_loop(tune->axis[at].range)) ||
+            !bl_tune_apply(tune, (bl_move){s->kind, at, s->amount}))
             return false;
     }
     return true;
 }
 
-step step_of_operand(bl_tune *tune, bl_move_kind kind, int operand)
-{
-    const bl_node *load[MOST_LOADS];
-    int n = bl_tune_operands(tune, MOST_LOADS, load);
-    step s = {.kind = kind};
-
-    s.origin = operand < 0 || operand >= n ? -1 : (int)load[operand]->src[0]->arg;
-    for (int i = 0; i < operand && i < n; i++)
-        s.part += load[i]->src[0]->arg == s.origin;
-    return s;
-}
-
-step step_of_store(const bl_tune *tune, int number)
-{
-    step s = {.kind = BL_MOVE_STREAM, .origin = -1};
-    if (number >= 0 && (uint32_t)number < tune->sink->nsrc)
-        s.origin = (int)tune->sink->src[number]->src[0]->arg;
-    return s;
-}
-
 step step_of(bl_tune *tune, bl_move move)
 {
-    step s = {.kind = move.kind, .origin = -1, .amount = move.amount};
-    if (is_operand_move(move.kind))
-        return step_of_operand(tune, move.kind, move.axis);
-    if (move.kind == BL_MOVE_STREAM)
-        return step_of_store(tune, move.axis);
-    if (move.axis < 0 || move.axis >= tune->naxes)
-        return s;
-    s.origin = bl_axis_origin(tune->axis[move.axis].range);
-    for (int i = 0; i < move.axis; i++)
-        s.part += bl_axis_origin(tune->axis[i].range) == s.origin;
-    return s;
+    return (step){.kind = move.kind, .name = bl_tune_name(tune, bl_move_rows[move.kind].on, move.axis), .amount = move.amount};
 }
 
 /* Convert a list of moves into steps. */

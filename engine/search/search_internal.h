@@ -23,14 +23,11 @@ typedef struct subject {
     int spec;
 } subject;
 
-/* A move in a form that does not depend on axis numbers. Every move renumbers the axes, but the origin of an axis stays: a move
- * can therefore be dropped from a list or changed, and the later moves keep their meaning. */
+/* A move that names its axis, operand or store in a way that other moves do not change: a move can be dropped from a list or
+ * changed, and the later moves keep their meaning. */
 typedef struct step {
     bl_move_kind kind;
-    /* bl_axis_origin; for EDGES and PACK the parameter that the operand reads; for STREAM the parameter that it writes */
-    int origin;
-    /* number of the part of that origin, outermost first; for operands: number among the operands that read the parameter */
-    int part;
+    bl_name name;
     int64_t amount;
 } step;
 
@@ -70,11 +67,7 @@ typedef struct candidate {
 bool subject_init(subject *s, const bl_search_nest *nest, int spec);
 /* Make the nest, without moves, in the new |ir|. False without memory. */
 bool subject_tune(const subject *s, bl_ir *ir, bl_tune *tune);
-/* The number of the axis or operand of |tune| that the step applies to; -1 if it does not exist. */
-int step_axis(bl_tune *tune, const step *s);
-step step_of(bl_tune *tune, bl_move move); /* the inverse */
-step step_of_operand(bl_tune *tune, bl_move_kind kind, int operand);
-step step_of_store(const bl_tune *tune, int number);
+step step_of(bl_tune *tune, bl_move move);
 /* Apply all steps. False if a step is not legal. */
 bool steps_apply(bl_tune *tune, const steps *what);
 /* Apply |what| and render the kernels. |what| NULL: apply the heuristic's choice for |target|. NULL if a move is not legal or

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The search space: the moves to try from a given list. engine/opt decides whether a move is legal; this file lists the moves
- * that make sense, one row per kind. */
+/* The search space: the moves to try from a given list. engine/opt decides whether a move is legal; this file lists the amounts
+ * that make sense, in one function per move: <name>_amounts for each row of moves.def. */
 #include "engine/search/search_internal.h"
 
 #include <string.h>
@@ -28,6 +28,14 @@ typedef struct amounts {
     int64_t at[MOST_AMOUNTS];
 } amounts;
 
+/* Where a move might be tried: an axis, an operand (a LOAD) or a STORE of a nest. */
+typedef struct place {
+    const bl_target *target;
+    bl_tune *tune;
+    const bl_axis *axis; /* for moves on axes */
+    const bl_node *node; /* for the others */
+} place;
+
 static void add(amounts *a, int64_t amount)
 {
     if (a->n < MOST_AMOUNTS && (a->n == 0 || a->at[a->n - 1] < amount))
@@ -39,27 +47,26 @@ static bool is_power(int64_t n)
     return (n & (n - 1)) == 0;
 }
 
-/* ---- amounts by which an axis may be split, smallest first; none where the move is not for it */
+/* ---- moves on axes: amounts, smallest first; none where the move makes no sense */
 
-static void tile_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
+static void tile_amounts(const place *p, amounts *out)
 {
-    int64_t extent = bl_extent_of(axis->range), most = axis->output ? MOST_TILE : EVERY_TILE;
-    (void)target;
-    if (!bl_is_fixed(axis->range))
+    int64_t extent = bl_extent_of(p->axis->range), most = p->axis->output ? MOST_TILE : EVERY_TILE;
+    if (!bl_is_fixed(p->axis->range))
         most = NAMED_TILE;
     for (int64_t a = 2; a <= most && a <= extent; a++) {
-        if (axis->output && (a <= EVERY_TILE || is_power(a) || extent % a == 0))
+        if (p->axis->output && (a <= EVERY_TILE || is_power(a) || extent % a == 0))
             add(out, a);
-        else if (!axis->output && (is_power(a) || extent % a == 0))
+        else if (!p->axis->output && (is_power(a) || extent % a == 0))
             add(out, a);
     }
 }
 
-static void vector_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
+static void vector_amounts(const place *p, amounts *out)
 {
-    int64_t most = target->vector_bits > 0 ? target->vector_bits / 32 * 2 : SCALAR_LANES;
-    most = target->max_lanes > 0 && most > target->max_lanes ? target->max_lanes : most;
-    for (int64_t a = 2; a <= most && a <= BL_MAX_LANES && a <= bl_extent_of(axis->range); a *= 2)
+    int64_t most = p->target->vector_bits > 0 ? p->target->vector_bits / 32 * 2 : SCALAR_LANES;
+    most = p->target->max_lanes > 0 && most > p->target->max_lanes ? p->target->max_lanes : most;
+    for (int64_t a = 2; a <= most && a <= BL_MAX_LANES && a <= bl_extent_of(p->axis->range); a *= 2)
         add(out, a);
 }
 
@@ -70,10 +77,10 @@ static bool shares(const bl_target *target)
 }
 
 /* Powers of two, or the nearest larger divisors. For a reduction: the iterations whose operands a group copies at once. */
-static void chunk_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
+static void chunk_amounts(const place *p, amounts *out)
 {
-    int64_t extent = bl_extent_of(axis->range), most = axis->output ? INT32_MAX - 1 : MOST_TURNS;
-    if (!axis->output && !shares(target))
+    int64_t extent = bl_extent_of(p->axis->range), most = p->axis->output ? INT32_MAX - 1 : MOST_TURNS;
+    if (!p->axis->output && !shares(p->target))
         return;
     for (int64_t power = 2; power <= extent && power <= most; power *= 2) {
         int64_t amount = power;
@@ -84,22 +91,20 @@ static void chunk_amounts(const bl_target *target, const bl_axis *axis, amounts 
 }
 
 /* Rows for which stages are computed at once: multiples of common tile heights. */
-static void block_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
+static void block_amounts(const place *p, amounts *out)
 {
     static const int64_t rows[] = {2, 4, 6, 8, 12, 16, 18, 24, 32, 48};
-    (void)target;
-    for (size_t i = 0; axis->range->sub == BL_AXIS_GLOBAL && i < sizeof rows / sizeof rows[0]; i++) {
-        if (rows[i] <= bl_extent_of(axis->range))
+    for (size_t i = 0; p->axis->range->sub == BL_AXIS_GLOBAL && i < sizeof rows / sizeof rows[0]; i++) {
+        if (rows[i] <= bl_extent_of(p->axis->range))
             add(out, rows[i]);
     }
 }
 
 /* Lengths of K blocks: divisors near powers of two. */
-static void kblock_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
+static void kblock_amounts(const place *p, amounts *out)
 {
-    int64_t extent = bl_extent_of(axis->range);
-    (void)target;
-    for (int64_t power = 64; power < extent && power <= 2048 && !axis->output && !axis->stage; power *= 2) {
+    int64_t extent = bl_extent_of(p->axis->range);
+    for (int64_t power = 64; power < extent && power <= 2048 && !p->axis->output && !p->axis->stage; power *= 2) {
         int64_t amount = power;
         while (amount < 2 * power && extent % amount != 0)
             amount++;
@@ -108,83 +113,62 @@ static void kblock_amounts(const bl_target *target, const bl_axis *axis, amounts
     }
 }
 
-static void local_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
+static void local_amounts(const place *p, amounts *out)
 {
-    int64_t extent = bl_extent_of(axis->range), most = bl_is_fixed(axis->range) ? extent : NAMED_LOCAL;
-    if (!target->groups || !axis->output)
+    int64_t extent = bl_extent_of(p->axis->range), most = bl_is_fixed(p->axis->range) ? extent : NAMED_LOCAL;
+    if (!p->target->groups || !p->axis->output)
         return;
-    for (int64_t a = 2; a <= (int64_t)target->max_local && a <= extent && a <= most; a *= 2)
+    for (int64_t a = 2; a <= (int64_t)p->target->max_local && a <= extent && a <= most; a *= 2)
         add(out, a);
 }
 
 /* Iterations whose scores a work-item computes at once. */
-static void score_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
+static void score_amounts(const place *p, amounts *out)
 {
-    for (int64_t a = 1; target->groups && !axis->output && a <= EVERY_TILE; a *= 2)
+    for (int64_t a = 1; p->target->groups && !p->axis->output && a <= EVERY_TILE; a *= 2)
         add(out, a);
 }
 
 /* Number of output positions whose sums a work-item keeps. */
-static void send_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
+static void send_amounts(const place *p, amounts *out)
 {
-    int64_t extent = bl_extent_of(axis->range);
-    (void)target;
-    for (int64_t a = FEWEST_PLACES; a < extent && axis->range->sub == BL_AXIS_GLOBAL; a *= 2)
-        add(out, a);
-    if (axis->output)
-        add(out, extent);
-}
-
-static bool has_sent(const bl_target *target, const bl_tune *tune)
-{
-    (void)target;
-    return bl_tune_has_sent((bl_tune *)(uintptr_t)tune); /* the sets of bl_free are a cache */
-}
-
-static void group_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
-{
-    int64_t extent = bl_extent_of(axis->range);
-    if (!target->groups || axis->output)
+    int64_t extent = bl_extent_of(p->axis->range);
+    if (!p->axis->output || !bl_tune_has_sent(p->tune))
         return;
-    for (int64_t a = 4; a <= (int64_t)target->max_local && a <= extent; a *= 2) {
+    for (int64_t a = FEWEST_PLACES; a < extent && p->axis->range->sub == BL_AXIS_GLOBAL; a *= 2)
+        add(out, a);
+    add(out, extent);
+}
+
+static void group_amounts(const place *p, amounts *out)
+{
+    int64_t extent = bl_extent_of(p->axis->range);
+    if (!p->target->groups || p->axis->output)
+        return;
+    for (int64_t a = 4; a <= (int64_t)p->target->max_local && a <= extent; a *= 2) {
         if (extent % a == 0)
             add(out, a);
     }
 }
 
-static void first_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
+static void first_amounts(const place *p, amounts *out)
 {
-    (void)target;
-    if (axis->range->sub == BL_AXIS_GLOBAL)
+    if (p->axis->range->sub == BL_AXIS_GLOBAL)
         add(out, 0);
 }
 
 /* The shapes of the device's matrix units, in the order of their numbers. */
-static void matrix_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
+static void matrix_amounts(const place *p, amounts *out)
 {
     int64_t last = 0;
-    for (int i = 0; i < target->nmatrix && axis->output && axis->outer && target->use != BL_MATRIX_NEVER; i++) {
+    for (int i = 0; i < p->target->nmatrix && p->axis->output && p->axis->outer && p->target->use != BL_MATRIX_NEVER; i++) {
         int64_t next = INT64_MAX;
-        for (int k = 0; k < target->nmatrix; k++) {
-            int64_t shape = bl_matrix_pack(target->matrix[k].shape);
+        for (int k = 0; k < p->target->nmatrix; k++) {
+            int64_t shape = bl_matrix_pack(p->target->matrix[k].shape);
             next = shape > last && shape < next ? shape : next;
         }
         add(out, next);
         last = next;
-    }
-}
-
-/* Numbers of parts of a reduction: divisors near powers of two with parts that are long enough. */
-static void split_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
-{
-    int64_t extent = bl_extent_of(axis->range);
-    (void)target;
-    for (int64_t power = 2; power <= MOST_PARTS && power * SHORTEST_PART <= extent && !axis->output && !axis->stage; power *= 2) {
-        int64_t amount = power;
-        while (amount < 2 * power && extent % amount != 0)
-            amount++;
-        if (amount < 2 * power && amount * SHORTEST_PART <= extent)
-            add(out, amount);
     }
 }
 
@@ -198,22 +182,41 @@ static bool has_few_results(const bl_target *target, const bl_tune *tune)
     return target->groups && results < full;
 }
 
-/* ---- operands that may be written out first */
-
-static bool has_gate(bl_tune *tune, const bl_node *load)
+/* Numbers of parts of a reduction: divisors near powers of two with parts that are long enough. */
+static void split_amounts(const place *p, amounts *out)
 {
-    (void)tune;
-    return load->nsrc > 2;
+    int64_t extent = bl_extent_of(p->axis->range);
+
+    if (p->axis->output || p->axis->stage || !has_few_results(p->target, p->tune))
+        return;
+    for (int64_t power = 2; power <= MOST_PARTS && power * SHORTEST_PART <= extent; power *= 2) {
+        int64_t amount = power;
+        while (amount < 2 * power && extent % amount != 0)
+            amount++;
+        if (amount < 2 * power && amount * SHORTEST_PART <= extent)
+            add(out, amount);
+    }
 }
 
-/* Is each element read several times, by loops that the load does not depend on? */
-static bool is_reused(bl_tune *tune, const bl_node *load)
+/* ---- moves on operands and stores */
+
+static void edges_amounts(const place *p, amounts *out)
 {
-    uint64_t all = bl_free_get(&tune->free, tune->sink), own = bl_free_get(&tune->free, load);
+    if (p->node->nsrc > 2) /* read under a gate */
+        add(out, 0);
+}
+
+/* Each element is read several times, by loops that the load does not depend on. */
+static void pack_amounts(const place *p, amounts *out)
+{
+    bl_tune *tune = p->tune;
+    uint64_t all = bl_free_get(&tune->free, tune->sink), own = bl_free_get(&tune->free, p->node);
+
     for (int i = 0; i < tune->naxes; i++)
         all |= bl_free_bit(&tune->free, tune->axis[i].range);
-    return load->src[0]->arg < tune->nparams - tune->npacked && own != 0 &&
-           bl_free_size(&tune->free, all) / REUSE_TO_PACK >= bl_free_size(&tune->free, own);
+    if (p->node->src[0]->arg < tune->nparams - tune->npacked && own != 0 &&
+        bl_free_size(&tune->free, all) / REUSE_TO_PACK >= bl_free_size(&tune->free, own))
+        add(out, 0);
 }
 
 /* Is the load inside a reduction loop, and the same for several work-items of a group? */
@@ -228,16 +231,19 @@ static bool is_read_by_several(bl_tune *tune, const bl_node *load)
     return several && looped;
 }
 
-/* The ways to stage an operand: with as many loops inside as it depends on, each remedy against bank conflicts, and for 16-bit
- * floats with and without conversion. */
-static void share_ways(const bl_target *target, bl_tune *tune, const bl_node *load, amounts *out)
+/* With as many loops inside as the operand depends on, each remedy against bank conflicts, and for 16-bit floats with and without
+ * conversion. */
+static void share_amounts(const place *p, amounts *out)
 {
-    bool is_half = load->dtype == BL_F16 || load->dtype == BL_BF16;
+    bl_tune *tune = p->tune;
+    bool is_half = p->node->dtype == BL_F16 || p->node->dtype == BL_BF16;
     int loops = 0, pad = tune->matrix ? UNIT_PAD : PAD;
 
+    if (!shares(p->target) || !is_read_by_several(tune, p->node))
+        return;
     for (int i = 0; i < tune->naxes; i++)
-        loops += tune->axis[i].range->sub == BL_AXIS_REDUCE && bl_depends(tune, load, tune->axis[i].range);
-    for (int way = 0; shares(target) && way < (is_half ? 4 : 2); way++) {
+        loops += tune->axis[i].range->sub == BL_AXIS_REDUCE && bl_depends(tune, p->node, tune->axis[i].range);
+    for (int way = 0; way < (is_half ? 4 : 2); way++) {
         for (int within = 0; within <= loops && within <= 2; within++) {
             for (int bits = 0; bits < (way % 2 == 0 ? 4 : 2); bits++)
                 add(out, bl_share_pack((bl_share){.twice = (bits & 1) != 0,
@@ -249,32 +255,17 @@ static void share_ways(const bl_target *target, bl_tune *tune, const bl_node *lo
     }
 }
 
-/* A kind of move applies to axes, with amounts, or to operands. */
-static const struct row {
-    void (*amounts)(const bl_target *target, const bl_axis *axis, amounts *out);
-    bool (*suits)(const bl_target *target, const bl_tune *tune); /* does the kind make sense for the nest? NULL: always */
-    bool (*operand)(bl_tune *tune, const bl_node *load);
-    /* variants for an operand; NULL: one */
-    void (*ways)(const bl_target *target, bl_tune *tune, const bl_node *load, amounts *out);
-    bool named;     /* also for an axis of named extent */
-    bool elsewhere; /* the same move on another axis is a neighbour */
-    bool begins;    /* must precede all other moves */
-    bool each;      /* amounts are not ordered: try each one */
-} rows[BL_MOVE_KINDS] = {[BL_MOVE_TILE] = {.amounts = tile_amounts, .named = true, .elsewhere = true},
-                         [BL_MOVE_VECTOR] = {.amounts = vector_amounts, .named = true, .elsewhere = true},
-                         [BL_MOVE_CHUNK] = {.amounts = chunk_amounts},
-                         [BL_MOVE_BLOCK] = {.amounts = block_amounts},
-                         [BL_MOVE_LOCAL] = {.amounts = local_amounts, .named = true, .elsewhere = true},
-                         [BL_MOVE_GROUP] = {.amounts = group_amounts},
-                         [BL_MOVE_FIRST] = {.amounts = first_amounts},
-                         [BL_MOVE_EDGES] = {.operand = has_gate, .begins = true},
-                         [BL_MOVE_PACK] = {.operand = is_reused},
-                         [BL_MOVE_SHARE] = {.operand = is_read_by_several, .ways = share_ways},
-                         [BL_MOVE_SPLIT] = {.amounts = split_amounts, .suits = has_few_results, .begins = true},
-                         [BL_MOVE_KBLOCK] = {.amounts = kblock_amounts},
-                         [BL_MOVE_SCORE] = {.amounts = score_amounts},
-                         [BL_MOVE_SEND] = {.amounts = send_amounts, .suits = has_sent},
-                         [BL_MOVE_MATRIX] = {.amounts = matrix_amounts, .elsewhere = true, .each = true}};
+static void stream_amounts(const place *p, amounts *out)
+{
+    if (p->target->last_cache_bytes > 0 && p->node->arg != BL_STORE_STREAMS)
+        add(out, 0);
+}
+
+#define MOVE(id, name, on, amount, barred, traits) [BL_MOVE_##id] = name##_amounts,
+static void (*const amounts_of[BL_MOVE_KINDS])(const place *p, amounts *out) = {
+#include "engine/opt/moves.def"
+};
+#undef MOVE
 
 /* ---- variants */
 
@@ -302,72 +293,66 @@ static void vary(variants *v, int at, int drop, const step *put)
     v->n++;
 }
 
-/* Name an axis by origin and part. False if the step is not for such an axis. */
-static bool name_axis(const bl_tune *tune, int number, step *s)
+/* Is the axis a loop that moves of this kind may be tried on? */
+static bool is_candidate(const bl_axis *axis, bl_move_kind kind)
 {
-    const bl_node *range = tune->axis[number].range;
-    s->origin = bl_axis_origin(range);
-    s->part = 0;
-    for (int i = 0; i < number; i++)
-        s->part += bl_axis_origin(tune->axis[i].range) == s->origin;
-    return (bl_is_fixed(range) || rows[s->kind].named) && bl_extent_of(range) > 1 &&
+    const bl_node *range = axis->range;
+    return (bl_is_fixed(range) || (bl_move_rows[kind].traits & BL_MOVE_ANY_EXTENT) != 0) && bl_extent_of(range) > 1 &&
            (range->sub == BL_AXIS_GLOBAL || range->sub == BL_AXIS_LOOP || range->sub == BL_AXIS_REDUCE);
 }
 
-static bool is_same_axis(const step *a, const step *b)
-{
-    return a->origin == b->origin && a->part == b->part;
-}
-
-/* The position of a new split: before moves that lay out panels or local memory, since their layout follows the splits. */
-static int before_panels(const steps *from)
+/* The position of a new move: before moves that lay out panels or local memory, since their layout follows the splits. */
+static int position_of(const steps *from, const bl_move_row *row)
 {
     int at = 0;
-    while (at < from->n && from->at[at].kind != BL_MOVE_PACK && from->at[at].kind != BL_MOVE_SHARE &&
-           from->at[at].kind != BL_MOVE_SCORE)
+
+    if ((row->traits & BL_MOVE_BEGINS) != 0)
+        return 0;
+    if (row->on != BL_MOVES_AXIS)
+        return from->n;
+    while (at < from->n && (bl_move_rows[from->at[at].kind].traits & BL_MOVE_LAYS_OUT) == 0)
         at++;
     return at;
+}
+
+/* Number |at| of what moves |on| name; false if there is no such number. */
+static bool place_at(place *p, bl_move_on on, int at)
+{
+    const bl_node *load[MOST_LOADS];
+
+    switch (on) {
+    case BL_MOVES_AXIS:
+        p->axis = at < p->tune->naxes ? &p->tune->axis[at] : NULL;
+        return p->axis != NULL;
+    case BL_MOVES_OPERAND:
+        p->node = at < bl_tune_operands(p->tune, MOST_LOADS, load) ? load[at] : NULL;
+        return p->node != NULL;
+    case BL_MOVES_STORE:
+        p->node = (uint32_t)at < p->tune->sink->nsrc ? p->tune->sink->src[at] : NULL;
+        return p->node != NULL;
+    }
+    return false;
 }
 
 /* Add one move. |tune| is the nest with all moves of |from| applied. */
 static void add_moves(variants *v, bl_tune *tune)
 {
-    const bl_node *load[MOST_LOADS];
-    int n = bl_tune_operands(tune, MOST_LOADS, load);
-
     for (int kind = 0; kind < BL_MOVE_KINDS; kind++) {
-        const struct row *row = &rows[kind];
-        bool suits = row->suits == NULL || row->suits(v->s->nest->target, tune);
-        for (int i = 0; row->amounts != NULL && suits && i < tune->naxes; i++) {
-            step s = {.kind = (bl_move_kind)kind};
+        const bl_move_row *row = &bl_move_rows[kind];
+        bool coarse = row->on == BL_MOVES_AXIS && row->amount != BL_AMOUNT_UNIT; /* ordered amounts, whose neighbours follow */
+        place p = {.target = v->s->nest->target, .tune = tune};
+        for (int i = 0; place_at(&p, row->on, i); i++) {
+            step s = {.kind = (bl_move_kind)kind, .name = bl_tune_name(tune, row->on, i)};
             amounts a = {0};
-            if (!name_axis(tune, i, &s) || (row->begins && s.part > 0))
+            if (row->on == BL_MOVES_AXIS &&
+                (!is_candidate(p.axis, s.kind) || ((row->traits & BL_MOVE_BEGINS) != 0 && s.name.part > 0)))
                 continue;
-            row->amounts(v->s->nest->target, &tune->axis[i], &a);
-            for (int k = 0, few = row->each || a.n < COARSE ? a.n : COARSE; k < few; k++) {
+            amounts_of[kind](&p, &a);
+            for (int k = 0, few = !coarse || a.n < COARSE ? a.n : COARSE; k < few; k++) {
                 s.amount = a.at[few == a.n ? k : k * (a.n - 1) / (COARSE - 1)];
-                vary(v, row->begins ? 0 : before_panels(v->from), 0, &s);
+                vary(v, position_of(v->from, row), 0, &s);
             }
         }
-        for (int i = 0; row->operand != NULL && i < n; i++) {
-            step s = step_of_operand(tune, (bl_move_kind)kind, i);
-            amounts a = {0};
-            if (!row->operand(tune, load[i]))
-                continue;
-            if (row->ways == NULL)
-                vary(v, row->begins ? 0 : v->from->n, 0, &s);
-            else
-                row->ways(v->s->nest->target, tune, load[i], &a);
-            for (int k = 0; k < a.n; k++) {
-                s.amount = a.at[k];
-                vary(v, v->from->n, 0, &s);
-            }
-        }
-    }
-    for (uint32_t i = 0; v->s->nest->target->last_cache_bytes > 0 && i < tune->sink->nsrc; i++) {
-        step s = step_of_store(tune, (int)i);
-        if (tune->sink->src[i]->arg != BL_STORE_STREAMS)
-            vary(v, v->from->n, 0, &s);
     }
 }
 
@@ -375,17 +360,13 @@ static void add_moves(variants *v, bl_tune *tune)
 static void change_step(variants *v, bl_tune *tune, int which)
 {
     const step *old = &v->from->at[which];
-    const struct row *row = &rows[old->kind];
-    int axis = step_axis(tune, old), at = 0;
+    const bl_move_row *row = &bl_move_rows[old->kind];
+    place p = {.target = v->s->nest->target, .tune = tune};
+    int number = bl_tune_find(tune, row->on, old->name), at = 0;
     amounts a = {0};
 
-    if (row->ways != NULL && axis >= 0) {
-        const bl_node *load[MOST_LOADS];
-        if (axis < bl_tune_operands(tune, MOST_LOADS, load))
-            row->ways(v->s->nest->target, tune, load[axis], &a);
-    } else if (row->amounts != NULL && axis >= 0 && axis < tune->naxes) {
-        row->amounts(v->s->nest->target, &tune->axis[axis], &a);
-    }
+    if (number >= 0 && row->amount != BL_AMOUNT_NONE && row->amount != BL_AMOUNT_OUTPUTS && place_at(&p, row->on, number))
+        amounts_of[old->kind](&p, &a);
     while (at < a.n && a.at[at] < old->amount)
         at++;
     for (int k = at - 2; k <= at + 2; k++) {
@@ -395,9 +376,10 @@ static void change_step(variants *v, bl_tune *tune, int which)
         s.amount = a.at[k];
         vary(v, which, 1, &s);
     }
-    for (int i = 0; row->elsewhere && i < tune->naxes; i++) {
+    for (int i = 0; (row->traits & BL_MOVE_ELSEWHERE) != 0 && i < tune->naxes; i++) {
         step s = *old;
-        if (name_axis(tune, i, &s) && !is_same_axis(&s, old))
+        s.name = bl_tune_name(tune, row->on, i);
+        if (i != number && is_candidate(&tune->axis[i], s.kind))
             vary(v, which, 1, &s);
     }
 }

@@ -205,8 +205,8 @@ static candidate *make(checker *c, const subject *s, const steps *what, const bl
         c->wrong++;
         printf("%s with %d moves: %s\n", s->nest->name, what == NULL ? -1 : what->n, err.text);
         for (int i = 0; what != NULL && i < what->n; i++)
-            printf("  move %d of axis or parameter %d, part %d: %lld\n", (int)what->at[i].kind, what->at[i].origin,
-                   what->at[i].part, (long long)what->at[i].amount);
+            printf("  %s of axis or parameter %d, part %d: %lld\n", bl_move_rows[what->at[i].kind].name, what->at[i].name.origin,
+                   what->at[i].name.part, (long long)what->at[i].amount);
     }
     return made;
 }
@@ -414,12 +414,8 @@ static void report(const checker *c, const char *device, long first)
                                          [BL_TRIAL_F64] = "float64"};
 
     printf("%s: %ld pairs from %ld on, %ld refused, %ld wrong; moves:", device, c->checked, first, c->refused, c->wrong);
-    for (int i = 0; i < BL_MOVE_KINDS; i++) {
-        bl_text text = {0};
-        bl_moves_print(1, &(bl_move){.kind = (bl_move_kind)i}, &text);
-        printf(" %.*s=%ld", (int)strcspn(bl_text_get(&text), " "), bl_text_get(&text), c->used[i]);
-        bl_text_fini(&text);
-    }
+    for (int i = 0; i < BL_MOVE_KINDS; i++)
+        printf(" %s=%ld", bl_move_rows[i].name, c->used[i]);
     printf("; results:");
     for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++)
         printf(" %s=%ld", dtypes[i], c->dtypes[i]);

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: MIT */
+/* Moves that split an axis into an outer and an inner part: TILE, VECTOR, CHUNK, BLOCK, LOCAL and GROUP are one transformation
+ * with inner parts of different kinds. FIRST reorders the grid. */
+#include "engine/ir/rewrite.h"
+#include "engine/ir/shape.h"
+#include "engine/opt/opt_internal.h"
+
+enum {
+    MOST_ITEM_AXES = 3 /* dimensions of a group */
+};
+
+/* Halfway to the next part of the axis, since the outer part keeps the number of |range|.  Two parts must never have one number:
+ * two loops of one length would be one loop. */
+int64_t tune_room_behind(const bl_tune *tune, const bl_node *range)
+{
+    int64_t end = (range->arg >> PART_BITS << PART_BITS) + (1 << (PART_BITS - 1));
+    for (int i = 0; i < tune->naxes; i++) {
+        int64_t other = tune->axis[i].range->arg;
+        if (other > range->arg + 1 && other < end) /* + 1 is the rest of an earlier split */
+            end = other;
+    }
+    return (end - range->arg) / 2;
+}
+
+/* The state of peel. */
+typedef struct peeling {
+    bl_ir *ir;
+    const bl_node *range, *inside, *const *parts; /* |inside| is the value of |range| in the loops |parts| */
+    const bl_node *tail, *whole;                  /* the loop over the remainder, and the index at which the remainder begins */
+} peeling;
+
+static const bl_node *peel_reduction(void *arg, const bl_node *node, const bl_node *const *src)
+{
+    const peeling *p = arg;
+    const bl_node *made = bl_node_with(p->ir, node, src), *main = NULL, *last = NULL;
+
+    if (!bl_binds(made, p->range))
+        return made;
+    main = tune_replace(p->ir, made, p->range, p->inside, 2, p->parts);
+    last = tune_replace(p->ir, made, p->range, bl_add(p->ir, p->tail, p->whole), 1, &p->tail);
+    return bl_alu2(p->ir, (bl_op)node->sub, main, last);
+}
+
+/* Each REDUCE over |range| becomes two: one over the whole parts, then one over the remainder.  A named extent may have no whole
+ * parts, or no remainder. */
+static const bl_node *peel(bl_ir *ir, const bl_node *sink, const bl_node *range, int64_t amount, const bl_node *const *parts,
+                           const bl_node *inside)
+{
+    const bl_node *size = bl_index(ir, amount), *extent = range->src[0];
+    const bl_node *whole = bl_mul(ir, bl_idiv(ir, extent, size), size);
+    const bl_node *tail = bl_range(ir, (int)range->arg + 1, BL_AXIS_REDUCE, bl_mod(ir, extent, size));
+
+    return bl_rewrite(ir, sink, peel_reduction, &(peeling){ir, range, inside, parts, tail, whole});
+}
+
+/* May an axis of this named extent be shorter than |amount|? */
+static bool may_be_less(const bl_node *extent, int64_t amount)
+{
+    return extent->lo < amount;
+}
+
+/* The first index of part |outer| of an output axis.  If the extent is no multiple of the amount, the last part overlaps the part
+ * before it: values that are computed twice are the same both times. */
+static const bl_node *overlapping(bl_ir *ir, const bl_node *outer, int64_t amount, const bl_node *extent)
+{
+    const bl_node *last = bl_add(ir, extent, bl_index(ir, -amount));
+    if (may_be_less(extent, amount))
+        last = bl_alu2(ir, BL_OP_MAX, last, bl_index(ir, 0));
+    return bl_alu2(ir, BL_OP_MIN, bl_mul(ir, outer, bl_index(ir, amount)), last);
+}
+
+/* |within|, which may be NULL, gets the inner part. */
+static bool split(bl_tune *tune, int number, int64_t amount, bl_axis_kind kind, const bl_node **within)
+{
+    bl_ir *ir = tune->ir;
+    bl_axis axis = tune->axis[number];
+    const bl_node *extent = axis.range->src[0], *size = bl_index(ir, amount), *count = size, *parts = NULL;
+    const bl_node *outer = NULL, *inner = NULL, *at = NULL, *part[2];
+    int64_t step = tune_room_behind(tune, axis.range);
+    bool output = axis.output || axis.stage, whole = false, one = false, shorter = output && may_be_less(extent, amount);
+
+    if (amount < 2 || bl_extent_of(axis.range) < amount || step < 2)
+        return false;
+    whole = bl_is_int(bl_mod(ir, extent, size), 0);
+    if ((axis.folds && !whole) || (axis.stage && shorter) || (shorter && kind == BL_AXIS_VECTOR))
+        return false;
+    if (shorter && kind == BL_AXIS_LOOP)
+        count = bl_alu2(ir, BL_OP_MIN, extent, size);
+    inner = bl_range(ir, (int)(axis.range->arg + step), kind, count);
+    parts = bl_idiv(ir, output && !whole ? bl_add(ir, extent, bl_index(ir, amount - 1)) : extent, size);
+    one = bl_is_int(parts, 1);
+    outer = bl_range(ir, (int)axis.range->arg, (bl_axis_kind)axis.range->sub, parts);
+    at = one ? bl_index(ir, 0) : output && !whole ? overlapping(ir, outer, amount, extent) : bl_mul(ir, outer, size);
+    at = bl_add(ir, at, inner);
+    if (shorter && kind != BL_AXIS_LOOP) /* parts that are longer than the axis end at its last index */
+        at = bl_alu2(ir, BL_OP_MIN, at, bl_add(ir, extent, bl_index(ir, -1)));
+    part[0] = inner;
+    part[1] = outer;
+    if (!output && !whole)
+        tune_survey(tune, peel(ir, tune->sink, axis.range, amount, part, at));
+    else
+        tune_survey(tune, tune_replace(ir, tune->sink, axis.range, at, one ? 1 : 2, part));
+    if (within != NULL)
+        *within = inner;
+    return true;
+}
+
+bool tune_split(bl_tune *tune, int number, int64_t amount, bl_axis_kind kind)
+{
+    return split(tune, number, amount, kind, NULL);
+}
+
+/* The fastest grid axis is the one with the largest number. */
+bool move_first(bl_tune *tune, int number, int64_t amount)
+{
+    const bl_node *range = tune->axis[number].range, *moved = NULL;
+    bool faster = false;
+
+    (void)amount;
+    for (int i = 0; i < tune->naxes; i++)
+        faster = faster || (tune->axis[i].range->sub == BL_AXIS_GLOBAL && tune->axis[i].range->arg > range->arg);
+    if (range->sub != BL_AXIS_GLOBAL || !faster)
+        return false;
+    moved = bl_range(tune->ir, FIRST_REDUCE - 1 - (int)(range->arg >> PART_BITS), BL_AXIS_GLOBAL, range->src[0]);
+    tune_survey(tune, tune_replace(tune->ir, tune->sink, range, moved, 1, &moved));
+    return true;
+}
+
+/* Does any value depend on |range| and on an axis of lanes?  A value has the lanes of one axis only. */
+static bool lanes_meet(bl_tune *tune, const bl_node *range)
+{
+    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
+    uint64_t own = bl_free_bit(&tune->free, range), lanes = 0;
+
+    for (int i = 0; i < tune->naxes; i++) {
+        if (tune->axis[i].range->sub == BL_AXIS_VECTOR)
+            lanes |= bl_free_bit(&tune->free, tune->axis[i].range);
+    }
+    for (size_t i = 0; lanes != 0 && i < below.count; i++) {
+        const bl_node *node = below.at[i];
+        uint64_t set = bl_free_get(&tune->free, node);
+        for (uint32_t k = (uint32_t)node->arg; node->op == BL_OP_REDUCE && k < node->nsrc; k++)
+            set |= bl_free_bit(&tune->free, node->src[k]);
+        if (node->op != BL_OP_SINK && (set & own) != 0 && (set & lanes) != 0)
+            return true;
+    }
+    return false;
+}
+
+/* Is the axis a loop over outputs that is distributed over the work-items that share a reduction (GROUP)? */
+static bool is_dealt(const bl_axis *axis)
+{
+    return axis->output && axis->range->sub == BL_AXIS_GROUP;
+}
+
+bool tune_deals_outputs(const bl_tune *tune)
+{
+    bool any = false;
+    for (int i = 0; i < tune->naxes; i++)
+        any = any || is_dealt(&tune->axis[i]);
+    return any;
+}
+
+int tune_count_items(const bl_tune *tune)
+{
+    int n = 0;
+    for (int i = 0; i < tune->naxes; i++)
+        n +=
+            tune->axis[i].range->sub == BL_AXIS_LOCAL || (tune->axis[i].range->sub == BL_AXIS_GROUP && !is_dealt(&tune->axis[i]));
+    return n;
+}
+
+/* May a loop over outputs inside the work-item, such as the last loop of a softmax, be distributed over the |amount| work-items
+ * that share the nest's reductions?  Not if a shared reduction stands in the loop, since all work-items compute it together, and
+ * not if the loop meets another distributed loop. */
+static bool may_deal(bl_tune *tune, const bl_axis *axis, int64_t amount)
+{
+    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
+    const bl_node *group = NULL;
+    int groups = 0;
+
+    for (int i = 0; i < tune->naxes; i++) {
+        if (tune->axis[i].range->sub != BL_AXIS_GROUP || is_dealt(&tune->axis[i]))
+            continue;
+        group = tune->axis[i].range;
+        groups++;
+    }
+    if (groups != 1 || axis->outer || axis->range->sub != BL_AXIS_LOOP || bl_extent_of(group) != amount ||
+        !bl_is_fixed(axis->range))
+        return false;
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *node = below.at[i];
+        if (!bl_depends(tune, node, axis->range))
+            continue;
+        if (node->op == BL_OP_REDUCE && bl_binds(node, group))
+            return false;
+        for (int k = 0; node->op == BL_OP_STORE && k < tune->naxes; k++) {
+            if (is_dealt(&tune->axis[k]) && bl_depends(tune, node, tune->axis[k].range))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Do work-items already share a reduction over |range|? */
+static bool is_shared(bl_tune *tune, const bl_node *range)
+{
+    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
+    for (size_t i = 0; i < below.count; i++) {
+        for (int k = 0; bl_binds(below.at[i], range) && k < tune->naxes; k++) {
+            if (tune->axis[k].range->sub == BL_AXIS_GROUP && bl_binds(below.at[i], tune->axis[k].range))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Is the axis a split reduction of a nest with stages?  Two reductions, one inside the other, may fold over its parts, and expand
+ * cannot substitute indices into both. */
+static bool is_parted(const bl_tune *tune, const bl_axis *axis)
+{
+    int parts = 0;
+    for (int i = 0; i < tune->naxes; i++)
+        parts += bl_axis_origin(tune->axis[i].range) == bl_axis_origin(axis->range);
+    return parts > 1 && !axis->output && !axis->stage && tune_has_stages(tune) && !tune->shared;
+}
+
+/* Do only some iterations of |range| make a store (store_once)?  Lanes make a store together. */
+static bool is_done_by_one(bl_tune *tune, const bl_node *range)
+{
+    for (uint32_t i = 0; i < tune->sink->nsrc; i++) {
+        const bl_node *store = tune->sink->src[i];
+        if (store->nsrc > 3 && bl_depends(tune, store->src[3], range) && !bl_depends(tune, store->src[1], range))
+            return true;
+    }
+    return false;
+}
+/* |range| is the work-items of a group: only the first work-item makes the stores that do not depend on |range|. */
+static void store_once(bl_tune *tune, const bl_node *range)
+{
+    bl_ir *ir = tune->ir;
+    const bl_node **stores = bl_arena_array(bl_ir_arena(ir), tune->sink->nsrc, sizeof *stores), *sink = NULL;
+    const bl_node *first = bl_less(ir, range, bl_index(ir, 1));
+
+    for (uint32_t i = 0; stores != NULL && i < tune->sink->nsrc; i++) {
+        const bl_node *store = tune->sink->src[i];
+        stores[i] = store;
+        if (!bl_depends(tune, store, range))
+            stores[i] = bl_store(ir, store->src[0], store->src[1], store->src[2],
+                                 store->nsrc > 3 ? bl_and(ir, store->src[3], first) : first);
+    }
+    sink = stores == NULL ? tune->sink : bl_node_with(ir, tune->sink, stores);
+    if (sink != tune->sink)
+        tune_survey(tune, sink);
+}
+
+/* Is a split of the axis legal for inner parts of every kind? */
+static bool may_split(bl_tune *tune, const bl_axis *axis, int64_t amount)
+{
+    if (amount < 2 || axis->range->sub == BL_AXIS_VECTOR || is_parted(tune, axis))
+        return false;
+    if (!axis->output && tune_is_running(tune, axis->range))
+        return false; /* running reductions advance together, one iteration at a time */
+    if (axis->range->sub == BL_AXIS_GROUP && tune_deals_outputs(tune))
+        return false; /* the outputs are distributed by the numbers of these work-items */
+    return !tune->matrix || tune_spares_matrix(tune, axis, amount);
+}
+
+static bool split_if_legal(bl_tune *tune, int at, int64_t amount, bl_axis_kind kind, const bl_node **within)
+{
+    return may_split(tune, &tune->axis[at], amount) && split(tune, at, amount, kind, within);
+}
+
+bool move_tile(bl_tune *tune, int at, int64_t amount)
+{
+    return !tune_holds_stage(tune, tune->axis[at].range) && split_if_legal(tune, at, amount, BL_AXIS_TILE, NULL);
+}
+
+bool move_vector(bl_tune *tune, int at, int64_t amount)
+{
+    const bl_node *range = tune->axis[at].range;
+
+    return amount <= BL_MAX_LANES && (amount & (amount - 1)) == 0 && !tune_holds_stage(tune, range) && !lanes_meet(tune, range) &&
+           !tune_folds_over(tune, range) && !is_done_by_one(tune, range) &&
+           split_if_legal(tune, at, amount, BL_AXIS_VECTOR, NULL);
+}
+
+bool move_chunk(bl_tune *tune, int at, int64_t amount)
+{
+    const bl_axis *axis = &tune->axis[at];
+
+    /* work-items fill local memory according to their numbers before the split */
+    if (axis->stage || (axis->range->sub == BL_AXIS_LOCAL && tune_holds_stage(tune, axis->range)))
+        return false;
+    return split_if_legal(tune, at, amount, axis->output ? BL_AXIS_LOOP : BL_AXIS_REDUCE, NULL);
+}
+
+bool move_block(bl_tune *tune, int at, int64_t amount)
+{
+    const bl_node *range = tune->axis[at].range, *within = NULL;
+
+    if (!bl_is_fixed(range) || range->sub != BL_AXIS_GLOBAL || !tune_holds_stage(tune, range) ||
+        !split_if_legal(tune, at, amount, BL_AXIS_LOOP, &within))
+        return false;
+    tune_widen_stages(tune, within);
+    return true;
+}
+
+bool move_local(bl_tune *tune, int at, int64_t amount)
+{
+    const bl_axis *axis = &tune->axis[at];
+    bool items = axis->outer || tune_is_running(tune, NULL);
+    const bl_node *within = NULL;
+
+    if (!axis->output || !(items ? tune_count_items(tune) < MOST_ITEM_AXES : may_deal(tune, axis, amount)) ||
+        (tune->matrix && tune_deals_elements(axis->range)) || /* it would precede the work-items of the unit's scope */
+        !split_if_legal(tune, at, amount, items ? BL_AXIS_LOCAL : BL_AXIS_GROUP, &within))
+        return false;
+    if (items)
+        store_once(tune, within);
+    return true;
+}
+
+bool move_group(bl_tune *tune, int at, int64_t amount)
+{
+    const bl_axis *axis = &tune->axis[at];
+
+    return !axis->output && bl_is_fixed(axis->range) && amount > 1 && bl_extent_of(axis->range) % amount == 0 &&
+           tune_count_items(tune) < MOST_ITEM_AXES && !is_shared(tune, axis->range) &&
+           split_if_legal(tune, at, amount, BL_AXIS_GROUP, NULL);
+}
+
+/* SEND: a work-item keeps the sums of one part of the positions at a time. */
+bool move_send(bl_tune *tune, int at, int64_t amount)
+{
+    const bl_axis *axis = &tune->axis[at];
+    bool whole = bl_is_fixed(axis->range) && amount == bl_extent_of(axis->range);
+    const bl_node *within = NULL;
+
+    return axis->output && (axis->range->sub == BL_AXIS_GLOBAL || whole) &&
+           split_if_legal(tune, at, amount, BL_AXIS_LOOP, &within) && tune_send(tune, within);
+}
