@@ -8,6 +8,8 @@
 #include "engine/ir/private.h"
 #include "engine/ir/scan.h"
 
+#include <string.h>
+
 static bool is_float8(const bl_node *node)
 {
     return bl_dtype_is_float8((bl_dtype)node->dtype);
@@ -69,18 +71,10 @@ static const bl_node *encode(bl_ir *ir, bl_dtype dtype, const bl_node *x)
     return bl_cast(ir, BL_U8, bl_alu2(ir, BL_OP_OR, code, sign));
 }
 
-/* The walk. It maps each node to its replacement, and each rounded value to its code. */
 typedef struct lowering {
     bl_ir *ir;
-    bl_ptrmap made;  /* node -> its replacement, float32 for float8 */
-    bl_ptrmap codes; /* such a float32 -> uint8 */
+    bl_ptrmap codes; /* float32 node that stands for a float8 value -> its code, a uint8 node */
 } lowering;
-
-static const bl_node *stand_in(const lowering *w, const bl_node *node)
-{
-    const bl_node *made = bl_ptrmap_get(&w->made, node);
-    return made != NULL ? made : node;
-}
 
 static const bl_node *from_code(lowering *w, bl_dtype dtype, const bl_node *code)
 {
@@ -113,21 +107,19 @@ static bool is_exact(bl_op op)
     return op == BL_OP_NEG || op == BL_OP_TRUNC || op == BL_OP_MAX || op == BL_OP_MIN || op == BL_OP_WHERE;
 }
 
-static const bl_node *lower_scan(lowering *w, const bl_node *node, const bl_node **src)
+static const bl_node *lower_scan(lowering *w, const bl_node *node, const bl_node *const *from)
 {
     bl_scan scan = *bl_scan_get(w->ir, node);
     int nroots = scan.ncarries + scan.nys;
     const bl_node **root = bl_arena_array(bl_ir_arena(w->ir), (size_t)nroots + 1, sizeof *root);
+    const bl_node **src = bl_arena_array(bl_ir_arena(w->ir), (size_t)node->nsrc + 1, sizeof *src);
 
-    for (uint32_t i = 0; i < node->nsrc; i++) {
-        if (is_float8(node->src[i]))
-            src[i] = to_code(w, (bl_dtype)node->src[i]->dtype, src[i]);
-    }
-    for (int i = 0; root != NULL && i < nroots; i++)
-        root[i] = scan.root[i];
-    scan.root = root;
-    if (root == NULL)
+    if (root == NULL || src == NULL)
         return bl_poison(w->ir);
+    for (uint32_t i = 0; i < node->nsrc; i++)
+        src[i] = is_float8(node->src[i]) ? to_code(w, (bl_dtype)node->src[i]->dtype, from[i]) : from[i];
+    memcpy(root, scan.root, (size_t)nroots * sizeof *root);
+    scan.root = root;
     bl_lower_float8(w->ir, nroots, root);
     return bl_scan_make(w->ir, &scan, src);
 }
@@ -138,7 +130,7 @@ static const bl_node *lower_leaf(const lowering *w, const bl_node *node)
                                    : bl_bound(w->ir, (int)node->arg, BL_U8, node->ndim, node->dim);
 }
 
-static const bl_node *lower_node(lowering *w, const bl_node *node, const bl_node **src)
+static const bl_node *lower_node(lowering *w, const bl_node *node, const bl_node *const *src)
 {
     bl_node proto = *node;
     const bl_node *made = NULL;
@@ -166,6 +158,13 @@ static const bl_node *lower_node(lowering *w, const bl_node *node, const bl_node
     return bl_node_make(w->ir, &proto);
 }
 
+static const bl_node *lower_changed(void *arg, const bl_node *node, const bl_node *const *src)
+{
+    lowering *w = arg;
+    bool changed = is_float8(node) || node->op == BL_OP_SCAN || !bl_has_sources(node, src);
+    return changed && bl_ir_status(w->ir, NULL) == BL_OK ? lower_node(w, node, src) : node;
+}
+
 /* Does the graph have float8? A SCAN counts, since its body may have float8 where the surrounding graph has none. */
 static bool any_float8(bl_nodes nodes)
 {
@@ -178,23 +177,13 @@ static bool any_float8(bl_nodes nodes)
 void bl_lower_float8(bl_ir *ir, int nroots, const bl_node **roots)
 {
     lowering w = {.ir = ir};
-    bl_nodes nodes = bl_reach(ir, nroots, roots, false);
+    const bl_node **made = bl_arena_array(bl_ir_arena(ir), (size_t)nroots + 1, sizeof *made);
 
-    if (!any_float8(nodes))
+    if (made == NULL || !any_float8(bl_reach(ir, nroots, roots, false)))
         return;
-    bl_ptrmap_init(&w.made, bl_ir_arena(ir));
     bl_ptrmap_init(&w.codes, bl_ir_arena(ir));
-    for (size_t i = 0; i < nodes.count && bl_ir_status(ir, NULL) == BL_OK; i++) {
-        const bl_node *node = nodes.at[i];
-        const bl_node **src = bl_arena_array(bl_ir_arena(ir), (size_t)node->nsrc + 1, sizeof *src);
-        bool changed = is_float8(node) || node->op == BL_OP_SCAN;
-        for (uint32_t k = 0; src != NULL && k < node->nsrc; k++) {
-            src[k] = stand_in(&w, node->src[k]);
-            changed = changed || src[k] != node->src[k];
-        }
-        if (src != NULL && changed)
-            bl_ptrmap_put(&w.made, node, lower_node(&w, node, src));
-    }
+    memcpy(made, roots, (size_t)nroots * sizeof *made);
+    bl_rewrite_tracked(ir, nroots, made, 0, NULL, lower_changed, &w);
     for (int i = 0; i < nroots; i++)
-        roots[i] = is_float8(roots[i]) ? to_code(&w, (bl_dtype)roots[i]->dtype, stand_in(&w, roots[i])) : stand_in(&w, roots[i]);
+        roots[i] = is_float8(roots[i]) ? to_code(&w, (bl_dtype)roots[i]->dtype, made[i]) : made[i];
 }

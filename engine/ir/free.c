@@ -161,31 +161,26 @@ int64_t bl_free_places(bl_free *free, const bl_node *load)
     return n < 0 || !bl_i64_mul(all, length, &all) || all > most ? most : all;
 }
 
+static bool is_operand(const bl_node *node, const void *none)
+{
+    (void)none;
+    return node->op == BL_OP_LOAD || node->op == BL_OP_REDUCE;
+}
+
 bool bl_reads_over_and_over(bl_free *free, const bl_node *reduce, int64_t times, bool windows)
 {
-    bl_nodes below = bl_reach(free->ir, (int)reduce->arg, reduce->src, false);
+    bl_nodes inside = bl_reach_until(free->ir, (int)reduce->arg, reduce->src, is_operand, NULL);
     int64_t work = bl_free_work(free, reduce);
     uint64_t bound = bl_free_bound(free, reduce);
     int reused = 0;
-    bl_ptrmap inside;
 
-    bl_ptrmap_init(&inside, bl_ir_arena(free->ir));
-    for (int64_t i = 0; i < reduce->arg; i++)
-        bl_ptrmap_put(&inside, reduce->src[i], free);
-    for (size_t i = below.count; i-- > 0;) { /* users first, so that a node that only an inner reduction reads is not visited */
-        const bl_node *node = below.at[i];
-        if (!bl_ptrmap_has(&inside, node))
-            continue;
-        if (node->op == BL_OP_LOAD || node->op == BL_OP_REDUCE) {
-            uint64_t set = bl_free_get(free, node);
-            int64_t size = bl_free_size(free, set);
-            if (windows && node->op == BL_OP_LOAD) /* as few as three quarters of the elements may lie inside the padding */
-                size = bl_free_places(free, node) / 4 * 3;
-            reused += (set & bound) != 0 && size <= work / times;
-            continue;
-        }
-        for (uint32_t k = 0; k < node->nsrc; k++)
-            bl_ptrmap_put(&inside, node->src[k], free);
+    for (size_t i = 0; i < inside.count; i++) {
+        const bl_node *node = inside.at[i];
+        uint64_t set = is_operand(node, NULL) ? bl_free_get(free, node) : 0;
+        int64_t size = bl_free_size(free, set);
+        if (windows && node->op == BL_OP_LOAD) /* as few as three quarters of the elements may lie inside the padding */
+            size = bl_free_places(free, node) / 4 * 3;
+        reused += (set & bound) != 0 && size <= work / times;
     }
     return reused >= 2;
 }

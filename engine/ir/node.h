@@ -242,6 +242,10 @@ typedef struct bl_nodes {
 /* All nodes reachable from |roots|, and their extents if |dims| is set, in ascending order of id (sources first). The array
  * lives in the arena. The count is 0 if the array could not be allocated (bl_ir_status tells). */
 bl_nodes bl_reach(bl_ir *ir, int nroots, const bl_node *const *roots, bool dims);
+/* The nodes that are reachable without a path through a node for which |stops| holds: the search takes such a node and does not
+ * go below it. |stops| may walk the graph. */
+bl_nodes bl_reach_until(bl_ir *ir, int nroots, const bl_node *const *roots, bool (*stops)(const bl_node *node, const void *arg),
+                        const void *arg);
 /* The first node reachable from |roots|, in topological order, for which |is| holds; NULL if there is none. |is| must not walk
  * the graph. */
 const bl_node *bl_find(bl_ir *ir, int nroots, const bl_node *const *roots, bool (*is)(const bl_node *node, const void *arg),
@@ -254,6 +258,9 @@ const bl_node *bl_as_index(bl_ir *ir, const bl_node *node);
 bool bl_reaches(bl_ir *ir, int nroots, const bl_node *const *roots, int n, const bl_node *const *nodes);
 /* |node|, whose sources are simplified, rebuilt over other sources and extents. A scalar op is simplified. */
 const bl_node *bl_node_rebuild(bl_ir *ir, const bl_node *node, const bl_node *const *src, const bl_node *const *dim);
+bool bl_has_sources(const bl_node *node, const bl_node *const *src); /* are the sources of |node| those in |src|? */
+/* |node| rebuilt over |src| with its own extents; |node| itself if it has these sources. */
+const bl_node *bl_node_over(bl_ir *ir, const bl_node *node, const bl_node *const *src);
 /* Rebuild |root| with every node that is a key of |map| (bl_node to bl_node) replaced. Simplifies scalar ops on the way. */
 struct bl_ptrmap;
 const bl_node *bl_substitute(bl_ir *ir, const bl_node *root, const struct bl_ptrmap *map);

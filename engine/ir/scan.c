@@ -188,59 +188,29 @@ const bl_node *bl_bound(bl_ir *ir, int which, bl_dtype dtype, int ndim, const bl
         ir, &(bl_node){.op = BL_OP_BOUND, .dtype = (uint8_t)dtype, .lanes = 1, .arg = which, .ndim = (uint8_t)ndim, .dim = dim});
 }
 
-static const bl_node *moved(const bl_ptrmap *map, const bl_node *node)
-{
-    const bl_node *to = bl_ptrmap_get(map, node);
-    return to == NULL ? node : to;
-}
-
-/* Rebuild |node| over its replaced sources, and store the result in |map| if it differs. */
-static void move_sources(bl_ir *ir, const bl_node *node, bl_ptrmap *map)
-{
-    const bl_node **src = bl_arena_array(ir->arena, (size_t)node->nsrc + 1, sizeof *src);
-    bool any = false;
-
-    for (uint32_t i = 0; src != NULL && i < node->nsrc; i++) {
-        src[i] = moved(map, node->src[i]);
-        any = any || src[i] != node->src[i];
-    }
-    if (any)
-        bl_ptrmap_put(map, node, bl_node_rebuild(ir, node, src, node->dim));
-}
-
-static const bl_node *without_aliases(bl_ir *ir, const bl_node *node, const bl_ptrmap *map)
+static const bl_node *scan_without_aliases(bl_ir *ir, const bl_node *node, const bl_node *const *src)
 {
     bl_scan scan = *bl_scan_get(ir, node);
     size_t nroots = (size_t)count_roots(&scan);
     const bl_node **root = bl_arena_array(ir->arena, nroots + 1, sizeof *root);
-    const bl_node **src = bl_arena_array(ir->arena, (size_t)node->nsrc + 1, sizeof *src);
 
-    if (root == NULL || src == NULL)
+    if (root == NULL)
         return bl_ir_fail(ir, BL_ENOMEM, "out of host memory while compiling");
-    for (size_t i = 0; i < nroots; i++)
-        root[i] = scan.root[i];
+    memcpy(root, scan.root, nroots * sizeof *root);
     bl_drop_aliases(ir, (int)nroots, root);
-    for (uint32_t i = 0; i < node->nsrc; i++)
-        src[i] = moved(map, node->src[i]);
     scan.root = root;
     return bl_scan_make(ir, &scan, src);
 }
 
+static const bl_node *drop_alias(void *arg, const bl_node *node, const bl_node *const *src)
+{
+    bl_ir *ir = arg;
+    if (node->op == BL_OP_ALIAS)
+        return src[0];
+    return node->op == BL_OP_SCAN ? scan_without_aliases(ir, node, src) : bl_node_over(ir, node, src);
+}
+
 void bl_drop_aliases(bl_ir *ir, int nroots, const bl_node **roots)
 {
-    bl_nodes nodes = bl_reach(ir, nroots, roots, false);
-    bl_ptrmap map;
-
-    bl_ptrmap_init(&map, ir->arena);
-    for (size_t i = 0; i < nodes.count; i++) {
-        const bl_node *node = nodes.at[i];
-        if (node->op == BL_OP_ALIAS)
-            bl_ptrmap_put(&map, node, moved(&map, node->src[0]));
-        else if (node->op == BL_OP_SCAN)
-            bl_ptrmap_put(&map, node, without_aliases(ir, node, &map));
-        else
-            move_sources(ir, node, &map);
-    }
-    for (int i = 0; i < nroots; i++)
-        roots[i] = moved(&map, roots[i]);
+    bl_rewrite_tracked(ir, nroots, roots, 0, NULL, drop_alias, ir);
 }

@@ -83,25 +83,23 @@ static bool stores_overlap(nest *n, const bl_node *stage)
     return false;
 }
 
+static bool is_in(const bl_node *node, const void *set)
+{
+    return bl_ptrmap_has(set, node);
+}
+
 /* Does |store| of |stage| load elements of |other| that it does not overwrite, inside the loops of the stage? Nodes in |before|
  * have been computed earlier. */
 static bool reads_elsewhere(nest *n, const bl_node *stage, const bl_node *store, const bl_node *other, const bl_ptrmap *before)
 {
-    bl_nodes below = bl_reach(n->ir, 1, &store->src[2], false);
+    bl_nodes during = bl_reach_until(n->ir, 1, &store->src[2], is_in, before);
     uint64_t around = bl_free_get(n->free, stage);
-    bl_ptrmap during;
 
-    bl_ptrmap_init(&during, bl_ir_arena(n->ir));
-    bl_ptrmap_put(&during, store->src[2], n);
-    for (size_t i = below.count; i-- > 0;) {
-        const bl_node *node = below.at[i];
-        if (!bl_ptrmap_has(&during, node) || bl_ptrmap_has(before, node))
-            continue;
-        if (node->op == BL_OP_LOAD && node->src[0] == other && node->src[1] != store->src[1] &&
+    for (size_t i = 0; i < during.count; i++) {
+        const bl_node *node = during.at[i];
+        if (node->op == BL_OP_LOAD && node->src[0] == other && node->src[1] != store->src[1] && !bl_ptrmap_has(before, node) &&
             (bl_free_get(n->free, node) & ~around) != 0)
             return true;
-        for (uint32_t k = 0; k < node->nsrc; k++)
-            bl_ptrmap_put(&during, node->src[k], n);
     }
     return false;
 }

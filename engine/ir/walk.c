@@ -87,6 +87,30 @@ bl_nodes bl_reach(bl_ir *ir, int nroots, const bl_node *const *roots, bool dims)
     return nodes;
 }
 
+bl_nodes bl_reach_until(bl_ir *ir, int nroots, const bl_node *const *roots, bool (*stops)(const bl_node *node, const void *arg),
+                        const void *arg)
+{
+    bl_nodes all = bl_reach(ir, nroots, roots, false);
+    size_t count = 0;
+    bl_ptrmap inside;
+
+    bl_ptrmap_init(&inside, ir->arena);
+    for (int i = 0; i < nroots; i++)
+        bl_ptrmap_put(&inside, roots[i], ir);
+    for (size_t i = all.count; i-- > 0;) { /* users first */
+        const bl_node *node = all.at[i];
+        if (!bl_ptrmap_has(&inside, node) || stops(node, arg))
+            continue;
+        for (uint32_t k = 0; k < node->nsrc; k++)
+            bl_ptrmap_put(&inside, node->src[k], ir);
+    }
+    for (size_t i = 0; i < all.count; i++) {
+        if (bl_ptrmap_has(&inside, all.at[i]))
+            all.at[count++] = all.at[i];
+    }
+    return (bl_nodes){all.at, count};
+}
+
 const bl_node *bl_find(bl_ir *ir, int nroots, const bl_node *const *roots, bool (*is)(const bl_node *node, const void *arg),
                        const void *arg)
 {
@@ -198,6 +222,19 @@ const bl_node *bl_node_rebuild(bl_ir *ir, const bl_node *node, const bl_node *co
     proto.dim = dim;
     proto.lanes = bl_node_lanes(node, src);
     return bl_node_make(ir, &proto);
+}
+
+bool bl_has_sources(const bl_node *node, const bl_node *const *src)
+{
+    bool same = true;
+    for (uint32_t i = 0; i < node->nsrc; i++)
+        same = same && src[i] == node->src[i];
+    return same;
+}
+
+const bl_node *bl_node_over(bl_ir *ir, const bl_node *node, const bl_node *const *src)
+{
+    return bl_has_sources(node, src) ? node : bl_node_rebuild(ir, node, src, node->dim);
 }
 
 /* Rebuild |node| over the results of the walk for its sources and extents; |node| itself if nothing changed and |always| is not

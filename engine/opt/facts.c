@@ -65,25 +65,15 @@ static void add_access(facts *f, const bl_node *node, const bl_node *reduce, uin
         f->access[f->naccesses++] = (access){node, reduce, loops};
 }
 
+static bool is_stage(const bl_node *node, const void *none)
+{
+    (void)none;
+    return node->op == BL_OP_STAGE;
+}
+
 bl_nodes tune_reach_phase(bl_ir *ir, int n, const bl_node *const *roots)
 {
-    bl_nodes all = bl_reach(ir, n, roots, false);
-    size_t count = 0;
-    bl_ptrmap inside;
-
-    bl_ptrmap_init(&inside, bl_ir_arena(ir));
-    for (int i = 0; i < n; i++)
-        bl_ptrmap_put(&inside, roots[i], ir);
-    for (size_t i = all.count; i-- > 0;) {
-        const bl_node *node = all.at[i];
-        for (uint32_t k = 0; bl_ptrmap_has(&inside, node) && node->op != BL_OP_STAGE && k < node->nsrc; k++)
-            bl_ptrmap_put(&inside, node->src[k], ir);
-    }
-    for (size_t i = 0; i < all.count; i++) {
-        if (bl_ptrmap_has(&inside, all.at[i]))
-            all.at[count++] = all.at[i];
-    }
-    return (bl_nodes){all.at, count};
+    return bl_reach_until(ir, n, roots, is_stage, NULL);
 }
 
 /* The loads of a reduction's values that stand in no reduction further in. */

@@ -309,35 +309,27 @@ static const bl_node *element_move(sched *s, const bl_node *node, const bl_node 
     return sched_element(s, src, at, gate);
 }
 
-/* Mark what |index| (the last of |below|) uses other than through a LOAD, and keep every LOAD as it is. */
-static void outside_of_loads(bl_nodes below, bl_ptrmap *outside, bl_ptrmap *map)
+static bool is_load(const bl_node *node, const void *none)
 {
-    if (below.count > 0)
-        bl_ptrmap_put(outside, below.at[below.count - 1], outside);
-    for (size_t i = below.count; i-- > 0;) {
-        const bl_node *node = below.at[i];
-        if (node->op == BL_OP_LOAD)
-            bl_ptrmap_put(map, node, node);
-        for (uint32_t k = 0; node->op != BL_OP_LOAD && bl_ptrmap_has(outside, node) && k < node->nsrc; k++)
-            bl_ptrmap_put(outside, node->src[k], outside);
-    }
+    (void)none;
+    return node->op == BL_OP_LOAD;
 }
 
-/* Not within a LOAD that the index depends on: that one has a gate of its own, or none, and reads elsewhere too. */
+/* A LOAD that the index depends on stays as it is: its gate, if it has one, is another. */
 const bl_node *sched_given(bl_ir *ir, const bl_node *index, const bl_node *gate)
 {
-    bl_nodes below = gate == NULL ? (bl_nodes){0} : bl_reach(ir, 1, &index, false);
-    bl_ptrmap outside, map;
+    bl_nodes outside = gate == NULL ? (bl_nodes){0} : bl_reach_until(ir, 1, &index, is_load, NULL);
+    bl_ptrmap map;
 
-    bl_ptrmap_init(&outside, bl_ir_arena(ir));
     bl_ptrmap_init(&map, bl_ir_arena(ir));
-    outside_of_loads(below, &outside, &map);
-    for (size_t i = below.count; i-- > 0;) {
-        const bl_node *node = below.at[i], *in_range = NULL;
-        if ((node->op != BL_OP_MOD && node->op != BL_OP_IDIV) || node->dtype != BL_INDEX || !bl_ptrmap_has(&outside, node))
-            continue;
-        in_range = inside(ir, node->src[0], node->src[1]);
-        if (!bl_gate_implies(ir, gate, in_range))
+    for (size_t i = 0; i < outside.count; i++) {
+        if (outside.at[i]->op == BL_OP_LOAD)
+            bl_ptrmap_put(&map, outside.at[i], outside.at[i]);
+    }
+    for (size_t i = outside.count; i-- > 0;) {
+        const bl_node *node = outside.at[i];
+        if ((node->op != BL_OP_MOD && node->op != BL_OP_IDIV) || node->dtype != BL_INDEX ||
+            !bl_gate_implies(ir, gate, inside(ir, node->src[0], node->src[1])))
             continue;
         bl_ptrmap_put(&map, node, node->op == BL_OP_MOD ? node->src[0] : bl_index(ir, 0));
         return sched_given(ir, bl_substitute(ir, index, &map), gate);

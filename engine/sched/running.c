@@ -30,6 +30,7 @@ typedef struct run {
     bl_ir *ir;
     bl_free free;
     const bl_node *range; /* of the loop */
+    bool failed;          /* some sum has no running form */
 } run;
 
 /* ---- without stages */
@@ -86,24 +87,29 @@ static const bl_node *staged_value(bl_ir *ir, const bl_node *load)
     return bl_substitute(ir, stage->src[0]->src[2], &to);
 }
 
-/* |sink| with the value of each stage where it is read; NULL where one is not plain. */
+typedef struct unstaging {
+    bl_ir *ir;
+    bool failed; /* some load of a stage is not plain */
+} unstaging;
+
+static const bl_node *read_through_stage(void *arg, const bl_node *node, const bl_node *const *src)
+{
+    unstaging *u = arg;
+    const bl_node *made = bl_node_over(u->ir, node, src), *value = made;
+
+    if (made->op == BL_OP_LOAD && made->src[0]->op == BL_OP_STAGE && !u->failed) {
+        value = staged_value(u->ir, made);
+        u->failed = value == NULL;
+    }
+    return u->failed ? node : value;
+}
+
+/* |sink| with each load of a stage replaced by the value that the stage holds there; NULL if a load is not plain. */
 static const bl_node *without_stages(bl_ir *ir, const bl_node *sink)
 {
-    for (;;) {
-        bl_nodes below = bl_reach(ir, 1, &sink, false);
-        const bl_node *load = NULL, *value = NULL;
-
-        for (size_t i = 0; i < below.count && load == NULL; i++) {
-            if (below.at[i]->op == BL_OP_LOAD && below.at[i]->src[0]->op == BL_OP_STAGE)
-                load = below.at[i]; /* the first: there is none in its stage */
-        }
-        if (load == NULL)
-            return sink;
-        value = staged_value(ir, load);
-        if (value == NULL)
-            return NULL;
-        sink = bl_replace(ir, sink, load, value);
-    }
+    unstaging u = {.ir = ir};
+    sink = bl_rewrite(ir, sink, read_through_stage, &u);
+    return u.failed ? NULL : sink;
 }
 
 /* ---- sums that follow a maximum */
@@ -428,29 +434,28 @@ static bool has_peak(const sched *s, const bl_node *sink)
     return false;
 }
 
+static const bl_node *follow_peak(void *arg, const bl_node *node, const bl_node *const *src)
+{
+    run *r = arg;
+    const bl_node *made = bl_node_over(r->ir, node, src), *sum = made;
+
+    if (!r->failed && folds_over(made, r->range) && has_fold(r, made->src[0])) {
+        sum = running_sum(r, made);
+        r->failed = sum == NULL;
+    }
+    return r->failed ? node : sum;
+}
+
 const bl_node *sched_run(sched *s, const bl_node *sink)
 {
     bl_ir *ir = s->ir;
     run r = {.ir = ir};
-    bl_nodes below = {0};
-    bl_ptrmap done;
 
     sink = without_stages(ir, sink);
     r.range = sink == NULL ? NULL : outer_loop(ir, sink);
     if (r.range == NULL || has_late_fold(ir, sink, r.range) || !has_few_columns(ir, sink, r.range, s->options->group_columns))
         return NULL;
     bl_free_init(&r.free, ir);
-    bl_ptrmap_init(&done, bl_ir_arena(ir));
-    below = bl_reach(ir, 1, &sink, false);
-    for (size_t i = 0; i < below.count; i++) {
-        const bl_node *node = bl_substitute(ir, below.at[i], &done);
-        if (folds_over(node, r.range) && has_fold(&r, node->src[0]))
-            node = running_sum(&r, node);
-        if (node == NULL || r.free.failed)
-            return NULL;
-        if (node != below.at[i])
-            bl_ptrmap_put(&done, below.at[i], node);
-    }
-    sink = bl_substitute(ir, sink, &done);
-    return has_peak(s, sink) && bl_ir_status(ir, NULL) == BL_OK ? sink : NULL;
+    sink = bl_rewrite(ir, sink, follow_peak, &r);
+    return !r.failed && !r.free.failed && has_peak(s, sink) && bl_ir_status(ir, NULL) == BL_OK ? sink : NULL;
 }

@@ -109,23 +109,20 @@ static const bl_node *memory_index(sched *s, const bl_node *node, const bl_node 
     return flat;
 }
 
-/* Ops to compute |node|, a scalar of a kernel, from what is loaded, reduced or staged. */
+static bool is_given_in_phase(const bl_node *node, const void *none)
+{
+    (void)none;
+    return bl_op_get_class((bl_op)node->op) != BL_CLASS_ALU || node->dtype == BL_INDEX;
+}
+
+/* The number of ops that compute |node|, a scalar of a kernel, from loaded, reduced and staged values. */
 static int phase_cost(sched *s, const bl_node *node)
 {
-    bl_nodes below = bl_reach(s->ir, 1, &node, false);
-    bl_ptrmap inside;
+    bl_nodes phase = bl_reach_until(s->ir, 1, &node, is_given_in_phase, NULL);
     int cost = 0;
 
-    bl_ptrmap_init(&inside, bl_ir_arena(s->ir));
-    bl_ptrmap_put(&inside, node, s);
-    for (size_t i = below.count; i-- > 0;) {
-        const bl_node *at = below.at[i];
-        if (!bl_ptrmap_has(&inside, at) || bl_op_get_class((bl_op)at->op) != BL_CLASS_ALU || at->dtype == BL_INDEX)
-            continue;
-        cost += sched_own_weight(at);
-        for (uint32_t k = 0; k < at->nsrc; k++)
-            bl_ptrmap_put(&inside, at->src[k], s);
-    }
+    for (size_t i = 0; i < phase.count; i++)
+        cost += is_given_in_phase(phase.at[i], NULL) ? 0 : sched_own_weight(phase.at[i]);
     return cost;
 }
 

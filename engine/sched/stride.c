@@ -79,44 +79,49 @@ static bool is_guarded(sched *s, const bl_node *load, const bl_node *range)
     return bounded != NULL && range != NULL && !bl_reaches(s->ir, 1, &bounded, 1, &range);
 }
 
-/* |value| with what |map| has replaced, but for what binds |range| again further inside, and with loads that its bounds keep
- * inside their buffers under |gate| too.  Where nodes came from is known of the new ones as well. */
-static const bl_node *replace(sched *s, const bl_node *value, bl_ptrmap *map, const bl_node *range, const bl_node *gate)
-{
-    bl_nodes below = bl_reach(s->ir, 1, &value, false);
-    bl_ptrmap depend;
+typedef struct filling {
+    sched *s;
+    const bl_ptrmap *map;
+    const bl_node *range, *gate; /* |gate| NULL: none */
+    bl_ptrmap depend;            /* the nodes that depend on |range| */
+} filling;
 
-    bl_ptrmap_init(&depend, bl_ir_arena(s->ir));
-    for (size_t i = 0; i < below.count; i++) {
-        const bl_node *node = below.at[i], *made = NULL;
-        const bl_node **src = bl_arena_array(bl_ir_arena(s->ir), node->nsrc, sizeof *src);
-        bool changed = false;
-        if (src == NULL)
-            return value;
-        if (node == range)
-            bl_ptrmap_put(&depend, node, map);
-        if ((range != NULL && bl_binds(node, range)) || bl_ptrmap_has(map, node))
-            continue;
-        for (uint32_t k = 0; k < node->nsrc; k++) {
-            const bl_node *to = bl_ptrmap_get(map, node->src[k]);
-            src[k] = to == NULL ? node->src[k] : to;
-            changed = changed || src[k] != node->src[k];
-            if (bl_ptrmap_has(&depend, node->src[k]))
-                bl_ptrmap_put(&depend, node, map);
-        }
-        if (!changed)
-            continue;
-        made = node->op == BL_OP_LOAD ? load_under(s->ir, src, node->nsrc > 2 ? src[2] : NULL,
-                                                   bl_ptrmap_has(&depend, node) && !is_guarded(s, node, range) ? gate : NULL)
-                                      : bl_node_rebuild(s->ir, node, src, node->dim);
-        bl_ptrmap_put(map, node, made);
-        if (node->op == BL_OP_LOAD && (range == NULL || is_guarded(s, node, range)) && bl_ptrmap_has(&s->bounded, node))
+static const bl_node *fill_hole(void *arg, const bl_node *node, const bl_node *const *src)
+{
+    filling *f = arg;
+    sched *s = f->s;
+    const bl_node *made = bl_ptrmap_get(f->map, node);
+    bool depends = node == f->range, guarded = f->range == NULL || is_guarded(s, node, f->range);
+
+    if (f->range != NULL && bl_binds(node, f->range))
+        return node;
+    for (uint32_t k = 0; k < node->nsrc && !depends; k++)
+        depends = bl_ptrmap_has(&f->depend, node->src[k]);
+    if (depends)
+        bl_ptrmap_put(&f->depend, node, f);
+    if (made != NULL)
+        return made;
+    if (bl_has_sources(node, src))
+        return node;
+    if (node->op == BL_OP_LOAD) {
+        made = load_under(s->ir, src, node->nsrc > 2 ? src[2] : NULL, depends && !guarded ? f->gate : NULL);
+        if (guarded && bl_ptrmap_has(&s->bounded, node))
             bl_ptrmap_put(&s->bounded, made, bl_ptrmap_get(&s->bounded, node));
-        if (bl_ptrmap_has(&s->origin, node) && !bl_ptrmap_has(&s->origin, made))
-            bl_ptrmap_put(&s->origin, made, bl_ptrmap_get(&s->origin, node));
+    } else {
+        made = bl_node_rebuild(s->ir, node, src, node->dim);
     }
-    const bl_node *to = bl_ptrmap_get(map, value);
-    return to == NULL ? value : to;
+    if (bl_ptrmap_has(&s->origin, node) && !bl_ptrmap_has(&s->origin, made))
+        bl_ptrmap_put(&s->origin, made, bl_ptrmap_get(&s->origin, node));
+    return made;
+}
+
+/* |value| with the keys of |map| replaced, except inside nodes that bind |range| again. Loads get |gate| too if the bounds of
+ * |range| kept them inside their buffers. New nodes take over the origin of the nodes that they replace. */
+static const bl_node *replace(sched *s, const bl_node *value, const bl_ptrmap *map, const bl_node *range, const bl_node *gate)
+{
+    filling f = {.s = s, .map = map, .range = range, .gate = gate};
+    bl_ptrmap_init(&f.depend, bl_ir_arena(s->ir));
+    return bl_rewrite(s->ir, value, fill_hole, &f);
 }
 
 static bool binds(const bl_node *node, const void *range)
