@@ -68,7 +68,7 @@ static const char *unusable(const bl_cl_device *dev, cl_device_type type, const 
     if (strcmp(profile, "FULL_PROFILE") != 0)
         return "the embedded profile has no 64-bit integers";
     if (!query_u32(dev, CL_DEVICE_AVAILABLE))
-        return "the driver says that it is not available";
+        return "the driver reports the device as unavailable";
     if (!query_u32(dev, CL_DEVICE_COMPILER_AVAILABLE))
         return "the driver has no compiler";
     if (!query_u32(dev, CL_DEVICE_ENDIAN_LITTLE))

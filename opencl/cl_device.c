@@ -134,7 +134,7 @@ static bl_status open_platform(const bl_cl_api *cl, cl_platform_id platform, uin
         bl_device *dev = NULL;
 
         if (*count >= max || i >= MAX_PER_PLATFORM) {
-            bl_text_printf(why, "opencl: %u more devices: no more than %u are used\n", n - i, *count);
+            bl_text_printf(why, "opencl: %u more devices are ignored; the limit is %u\n", n - i, *count);
             return BL_OK;
         }
         BL_TRY(open_device(cl, platform, ids[i], here, *count, &dev, why, err));

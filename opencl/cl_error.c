@@ -30,7 +30,7 @@ const char *bl_cl_code_name(cl_int code)
 {
     const code_row *row = find_code(code);
 
-    return row->name != NULL ? row->name : "an unknown code";
+    return row->name != NULL ? row->name : "unknown error code";
 }
 
 bl_status bl_cl_fail(cl_int code, const char *what, bl_err *err)

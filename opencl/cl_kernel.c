@@ -33,11 +33,11 @@ bl_status bl_cl_kernel_check(const bl_cl_device *dev, cl_kernel kernel, const bl
         return bl_fail(err, BL_EBUG, "kernel %s has %u parameters, expected %u", source->entry, arguments,
                        source->nbuffers + source->nscalars);
     if (local_bytes > info->local_bytes)
-        return bl_fail(err, BL_EUNSUPPORTED, "kernel %s needs %llu bytes of local memory, %s has %u", source->entry,
+        return bl_fail(err, BL_EUNSUPPORTED, "kernel %s needs %llu bytes of local memory; %s has %u", source->entry,
                        (unsigned long long)local_bytes, info->id, info->local_bytes);
     if (needed > items)
-        return bl_fail(err, BL_EUNSUPPORTED, "kernel %s needs groups of %zu work-items, %s can run %zu of it", source->entry,
-                       needed, info->id, items);
+        return bl_fail(err, BL_EUNSUPPORTED, "kernel %s needs groups of %zu work-items; %s runs at most %zu of this kernel",
+                       source->entry, needed, info->id, items);
     return BL_OK;
 }
 

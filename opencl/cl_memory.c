@@ -65,12 +65,13 @@ static bl_status create_memory(bl_cl_device *dev, const bl_cl_session *session, 
     if (dev->base.info.host_memory) {
         buffer->storage = host_alloc(buffer->base.bytes, dev->base.info.alignment);
         if (buffer->storage == NULL)
-            return bl_fail(err, BL_ENODEVMEM, "no host memory for a buffer of %zu bytes", buffer->base.bytes);
+            return bl_fail(err, BL_ENODEVMEM, "out of host memory for a buffer of %zu bytes", buffer->base.bytes);
         flags |= CL_MEM_USE_HOST_PTR;
     }
     buffer->mem = dev->cl.CreateBuffer(session->context, flags, buffer->base.bytes, buffer->storage, &rc);
     if (rc == CL_MEM_OBJECT_ALLOCATION_FAILURE || rc == CL_INVALID_BUFFER_SIZE)
-        return bl_fail(err, BL_ENODEVMEM, "%s refuses a buffer of %zu bytes; it has %llu and allows %llu for one: %s (%d)",
+        return bl_fail(err, BL_ENODEVMEM,
+                       "%s refuses a buffer of %zu bytes; the device has %llu bytes and allows %llu for one buffer: %s (%d)",
                        dev->base.info.id, buffer->base.bytes, (unsigned long long)dev->base.info.memory,
                        (unsigned long long)dev->base.info.max_alloc, bl_cl_code_name(rc), (int)rc);
     if (rc != CL_SUCCESS)

@@ -98,7 +98,7 @@ bl_status bl_cl_record(bl_device *base, uint32_t n, const bl_launch *launches, u
     parameters = 0;
     for (uint32_t i = 0; i < n && st == BL_OK; i++) {
         if (((const bl_cl_kernel *)launches[i].kernel)->here != r->here)
-            st = bl_fail(err, BL_EBUG, "a recording of kernels of which only some are brief");
+            st = bl_fail(err, BL_EBUG, "a recording mixes brief kernels with others");
         else
             st = prepare((bl_cl_device *)base, &launches[i], r->parameters + parameters, &r->launches[i], err);
         parameters += launches[i].kernel->nbuffers + launches[i].kernel->nscalars;

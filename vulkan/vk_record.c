@@ -21,7 +21,7 @@ static bl_status read_ticks(bl_vk_context *ctx, bl_vk_variant *v, bl_err *err)
                                              VK_QUERY_RESULT_64_BIT);
     BL_TRY(bl_vk_check(ctx, r, "reading times", err));
     if (r == VK_NOT_READY)
-        return bl_fail(err, BL_EDEVICE, "%s: no times for work that is done", ctx->dev->base.info.id);
+        return bl_fail(err, BL_EDEVICE, "%s: there are no times of finished work", ctx->dev->base.info.id);
     for (uint32_t i = 0; i < v->nlaunches; i++)
         out[i] = (uint64_t)((double)((v->ticks[(size_t)2 * i + 1] - v->ticks[(size_t)2 * i]) & mask) * ctx->ns_per_tick);
     return BL_OK;

@@ -227,7 +227,7 @@ size_t bl_arena_used(const bl_arena *arena)
 bl_status bl_arena_status(const bl_arena *arena, bl_err *err)
 {
     if (arena->status == BL_ELIMIT)
-        return bl_fail(err, BL_ELIMIT, "this needs more than the limit of %zu bytes of working memory", arena->limit);
+        return bl_fail(err, BL_ELIMIT, "the working memory exceeds its limit of %zu bytes", arena->limit);
     if (arena->status != BL_OK)
         return bl_fail(err, arena->status, "out of host memory after %zu bytes", arena->used);
     return BL_OK;

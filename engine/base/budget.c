@@ -23,11 +23,10 @@ static bl_status take(bl_budget *budget, size_t bytes, size_t spare, bl_status s
     if (spare == 0)
         return bl_fail(err, status, "%s of %zu bytes: %zu of %zu bytes of host memory are in use (--max-memory)", what, bytes,
                        used, budget->limit);
-    return bl_fail(
-        err, status,
-        "%s of %zu bytes: %zu of %zu bytes of host memory are in use, and %zu are for small requests and answers alone "
-        "(--max-memory)",
-        what, bytes, used, budget->limit, spare);
+    return bl_fail(err, status,
+                   "%s of %zu bytes: %zu of %zu bytes of host memory are in use, and %zu bytes are reserved for small requests "
+                   "and answers (--max-memory)",
+                   what, bytes, used, budget->limit, spare);
 }
 
 bl_status bl_budget_take(bl_budget *budget, size_t bytes, bl_status status, const char *what, bl_err *err)

@@ -63,10 +63,10 @@ static bl_status write_new(const char *path, bl_status (*write)(void *arg, int f
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     bl_status st = BL_OK;
     if (fd < 0)
-        return bl_fail(err, BL_ESTORAGE, "a file cannot be made: %s", strerror(errno));
+        return bl_fail(err, BL_ESTORAGE, "a file cannot be created: %s", strerror(errno));
     st = write(arg, fd, err);
     if (st == BL_OK && fsync(fd) != 0)
-        st = bl_fail(err, BL_ESTORAGE, "a file cannot be brought to the disk: %s", strerror(errno));
+        st = bl_fail(err, BL_ESTORAGE, "a file cannot be written to the disk: %s", strerror(errno));
     if (close(fd) != 0 && st == BL_OK)
         st = bl_fail(err, BL_ESTORAGE, "a file cannot be closed: %s", strerror(errno));
     return st;
@@ -83,7 +83,7 @@ bl_status bl_file_replace(const char *path, bl_status (*write)(void *arg, int fd
     if (st == BL_OK && rename(fresh.data, path) != 0)
         st = bl_fail(err, BL_ESTORAGE, "a file cannot be renamed: %s", strerror(errno));
     if (st == BL_OK && !bl_file_sync_folder(path))
-        st = bl_fail(err, BL_ESTORAGE, "a folder cannot be brought to the disk: %s", strerror(errno));
+        st = bl_fail(err, BL_ESTORAGE, "a folder cannot be written to the disk: %s", strerror(errno));
     if (st != BL_OK && !fresh.failed)
         (void)unlink(fresh.data);
     bl_text_fini(&fresh);

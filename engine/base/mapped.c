@@ -142,7 +142,7 @@ bl_status bl_mapped_add(bl_mapped *files, int fd, const char *name, bl_span *out
     *out = (bl_span){0};
     (void)pthread_once(&once, install_handler);
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
-        return bl_fail(err, BL_EINVAL, "%.200s is no regular file", name);
+        return bl_fail(err, BL_EINVAL, "%.200s is not a regular file", name);
     file = make_file(name);
     if (file == NULL)
         return bl_fail(err, BL_ENOMEM, "mapping %.200s", name);

@@ -220,7 +220,7 @@ static void miss(bl_children *children)
         return;
     children->misses = 0;
     children->retry_ns = bl_clock_ns() + (int64_t)RETRY_SECONDS * 1000000000;
-    bl_log(BL_LOG_WARN, "child processes do not come up; doing without for %d s", RETRY_SECONDS);
+    bl_log(BL_LOG_WARN, "child processes do not start; kernels are compiled without child processes for %d s", RETRY_SECONDS);
 }
 
 /* Under the lock, which it releases meanwhile. */

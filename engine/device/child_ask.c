@@ -183,7 +183,7 @@ static bool take_answer(child_work *w, exchange *ex)
     bl_message_reader in = {.at = ex->in.data + sizeof(bl_message_head), .left = ex->in.len - sizeof(bl_message_head)};
 
     if (bl_message_take_u32(&in) == 0 && bl_message_is_whole(&in)) {
-        bl_log(BL_LOG_WARN, "a child process does not find %s", w->dev->info.id);
+        bl_log(BL_LOG_WARN, "a child process cannot find the device %s", w->dev->info.id);
         return true; /* nothing is compiled, as without children */
     }
     w->take(w, ex->job, &in);
@@ -200,7 +200,7 @@ static void finish(child_work *w, exchange *ex, progress p)
         return;
     }
     if (greeted)
-        bl_log(BL_LOG_WARN, "a child process %s over %d pieces of work for %s", p == LATE ? "hung" : "died", ex->job->n,
+        bl_log(BL_LOG_WARN, "a child process %s while it worked on %d tasks for %s", p == LATE ? "hung" : "died", ex->job->n,
                w->dev->info.id);
     child_kill(w->children, ex->child);
     if (!greeted) {

@@ -38,10 +38,10 @@ static void blame_source(child_work *w, const child_job *j, child_blame what)
     *outcome = (bl_err){0};
     if (what == CHILD_HUNG)
         (void)bl_fail(outcome, BL_ELIMIT,
-                      "the compiler of %s takes over %g s of processor time (--max-kernel-seconds) for kernel %s", id,
+                      "the compiler of %s exceeds its limit of %g s of processor time (--max-kernel-seconds) for kernel %s", id,
                       w->children->max_seconds, entry);
     else
-        (void)bl_fail(outcome, BL_EBUG, "the compiler of %s dies of kernel %s", id, entry);
+        (void)bl_fail(outcome, BL_EBUG, "the compiler of %s crashes on kernel %s", id, entry);
 }
 
 static double compile_seconds(const child_work *w, const child_job *j)

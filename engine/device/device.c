@@ -44,7 +44,7 @@ static bl_status check_generation(bl_device *dev, unsigned generation, const cha
 static bl_status check_fault(bl_device *dev, const char *what, bl_err *err)
 {
     if (bl_fault_hit(BL_FAULT_DEVICE))
-        return bl_fail(err, BL_EDEVICE, "device %s failed to %s (on purpose)", dev->info.id, what);
+        return bl_fail(err, BL_EDEVICE, "device %s failed to %s (injected fault)", dev->info.id, what);
     return BL_OK;
 }
 
@@ -99,13 +99,13 @@ bl_status bl_buffer_alloc(bl_device *dev, size_t bytes, bl_buffer **out, bl_err 
         bytes = 1;
     BL_TRY(check_alive(dev, err));
     if (bytes > dev->info.max_alloc)
-        return bl_fail(err, BL_ENODEVMEM, "%zu bytes are more than one buffer of device %s can have (%llu)", bytes, dev->info.id,
-                       (unsigned long long)dev->info.max_alloc);
+        return bl_fail(err, BL_ENODEVMEM, "a buffer of %zu bytes is too large for device %s: one buffer can have %llu bytes",
+                       bytes, dev->info.id, (unsigned long long)dev->info.max_alloc);
     if (bl_fault_hit(BL_FAULT_DEVICE))
-        return bl_fail(err, BL_ENODEVMEM, "device %s has no %zu bytes (on purpose)", dev->info.id, bytes);
+        return bl_fail(err, BL_ENODEVMEM, "device %s cannot allocate %zu bytes (injected fault)", dev->info.id, bytes);
     if (!count_bytes(dev, bytes))
-        return bl_fail(err, BL_ENODEVMEM, "device %s has no %zu bytes left: %zu of %llu are in use", dev->info.id, bytes,
-                       atomic_load(&dev->bytes_used), (unsigned long long)dev->info.memory);
+        return bl_fail(err, BL_ENODEVMEM, "device %s cannot allocate %zu bytes: %zu of %llu bytes are in use", dev->info.id,
+                       bytes, atomic_load(&dev->bytes_used), (unsigned long long)dev->info.memory);
     st = bl_budget_take(dev->host, bytes, BL_ENODEVMEM, "a buffer", err);
     if (st == BL_OK) {
         st = dev->ops->alloc(dev, bytes, &buffer, err);
@@ -143,7 +143,7 @@ bl_status bl_buffer_view(bl_buffer *parent, size_t offset, size_t bytes, bl_buff
         parent = parent->parent;
     }
     if (offset % dev->info.alignment != 0)
-        return bl_fail(err, BL_EBUG, "a view at byte %zu, where device %s needs multiples of %u", offset, dev->info.id,
+        return bl_fail(err, BL_EBUG, "a view begins at byte %zu; device %s needs a multiple of %u", offset, dev->info.id,
                        (unsigned)dev->info.alignment);
     BL_TRY(check_generation(dev, parent->generation, "buffer", err));
     BL_TRY(check_fault(dev, "make a view", err));
@@ -254,7 +254,7 @@ static bl_status check_source(const bl_device_info *info, const bl_kernel_source
     uint64_t items = 1;
 
     if (info->max_bindings > 0 && source->nbuffers > info->max_bindings)
-        return bl_fail(err, BL_EUNSUPPORTED, "kernel %s takes %u buffers, device %s %u", source->entry,
+        return bl_fail(err, BL_EUNSUPPORTED, "kernel %s has %u buffers; device %s allows %u", source->entry,
                        (unsigned)source->nbuffers, info->id, (unsigned)info->max_bindings);
     if (source->nbuffers > BL_MAX_BINDINGS || source->nscalars > BL_MAX_SCALARS)
         return bl_fail(err, BL_EBUG, "kernel %s has %u buffers and %u scalars", source->entry, (unsigned)source->nbuffers,
@@ -265,11 +265,11 @@ static bl_status check_source(const bl_device_info *info, const bl_kernel_source
                            (unsigned)source->local[i], i);
         items *= source->local[i];
         if (items > info->max_local)
-            return bl_fail(err, BL_EUNSUPPORTED, "kernel %s: work-groups of more than %u work-items on device %s", source->entry,
-                           (unsigned)info->max_local, info->id);
+            return bl_fail(err, BL_EUNSUPPORTED, "kernel %s: a work-group has more than %u work-items, the limit of device %s",
+                           source->entry, (unsigned)info->max_local, info->id);
     }
     if (source->local_bytes > info->local_bytes)
-        return bl_fail(err, BL_EUNSUPPORTED, "kernel %s: %u bytes of local memory where device %s has %u", source->entry,
+        return bl_fail(err, BL_EUNSUPPORTED, "kernel %s needs %u bytes of local memory; device %s has %u", source->entry,
                        (unsigned)source->local_bytes, info->id, (unsigned)info->local_bytes);
     return BL_OK;
 }
@@ -395,7 +395,7 @@ bl_status bl_recording_submit(bl_recording *recording, const bl_submission *subm
             uint32_t groups = submission->groups[i][d];
 
             if (groups > dev->info.max_groups[d])
-                return bl_fail(err, BL_EBUG, "launch %u has %u groups in dimension %d, of at most %u", (unsigned)i,
+                return bl_fail(err, BL_EBUG, "launch %u has %u groups in dimension %d; the limit is %u", (unsigned)i,
                                (unsigned)groups, d, (unsigned)dev->info.max_groups[d]);
         }
     }

@@ -14,7 +14,7 @@ bl_status bl_host_alloc(bl_device *dev, size_t bytes, unsigned char fill, bl_buf
         buffer->host = fill == 0 ? bl_calloc(1, bytes) : bl_realloc(NULL, bytes);
     if (buffer == NULL || buffer->host == NULL) {
         free(buffer);
-        return bl_fail(err, BL_ENODEVMEM, "device %s: the host has no %zu bytes", dev->info.id, bytes);
+        return bl_fail(err, BL_ENODEVMEM, "device %s: the host cannot allocate %zu bytes", dev->info.id, bytes);
     }
     if (fill != 0) /* pages of zeros take no memory until they are written */
         memset(buffer->host, fill, bytes);

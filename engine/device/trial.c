@@ -394,7 +394,7 @@ bl_status bl_trials_run(bl_device *dev, bl_trials *trials, bl_err *err)
     bl_status st = BL_OK;
 
     if (!is_sound(trials))
-        return bl_fail(err, BL_EBUG, "trials that cannot be");
+        return bl_fail(err, BL_EBUG, "the trials are inconsistent");
     st = make_buffers(&b, err);
     for (int i = 0; st == BL_OK && i < trials->ntrials; i++) {
         bl_err failure = {0};

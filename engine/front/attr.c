@@ -410,7 +410,7 @@ static void fail_unknown(bl_call *c, const char *name)
     for (int i = 0; i < c->sig.nattrs && used < sizeof known; i++)
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%.*s", i > 0 ? ", " : "", (int)c->sig.attr[i].name.len,
                                  c->sig.attr[i].name.data);
-    bl_call_fail(c, "there is no attribute \"%.100s\"; it takes %s%s", name, known, bl_near_hint(&near));
+    bl_call_fail(c, "unknown attribute \"%.100s\"; the op takes %s%s", name, known, bl_near_hint(&near));
 }
 
 bool bl_call_decode_attrs(bl_call *c)

@@ -20,7 +20,7 @@ const bl_node *bl_build_get(const bl_build *b, const bl_wire_ref *ref)
     case BL_REF_LITERAL:
         break;
     }
-    return bl_ir_fail(b->ir, BL_EBUG, "a literal is no node");
+    return bl_ir_fail(b->ir, BL_EBUG, "a literal is not a node");
 }
 
 const char *bl_build_ref_name(const bl_build *b, const bl_wire_ref *ref)
@@ -66,16 +66,17 @@ static const bl_node *add_hidden(bl_call *c, const char *name, bl_dtype dtype, i
     int slot = g->ninputs + g->nstates + g->nhidden;
 
     if (name == NULL || g->nhidden == b->max_hidden)
-        return bl_call_fail_as(c, BL_ENOMEM, "no room for what it remembers");
+        return bl_call_fail_as(c, BL_ENOMEM, "out of room for the state that it keeps");
     if (strlen(name) > 128) /* the limit of the API */
-        return bl_call_fail_as(c, BL_ELIMIT, "the name \"%s\" of what it remembers is too long", name);
+        return bl_call_fail_as(c, BL_ELIMIT, "the name \"%s\" of the state that it keeps is too long; the limit is 128 bytes",
+                               name);
     if (name_is_taken(b, name))
-        return bl_call_fail(c, "would remember \"%s\", but that name is taken", name);
+        return bl_call_fail(c, "keeps the state \"%s\", but the graph uses that name already", name);
     bl_hidden_state *hidden = &g->hidden[g->nhidden];
     *hidden = (bl_hidden_state){.name = name, .dtype = dtype, .ndim = ndim};
     for (int i = 0; i < ndim; i++) {
         if (!bl_is_const(dim[i]))
-            return bl_call_fail(c, "cannot remember a tensor of shape %s, which is not fixed",
+            return bl_call_fail(c, "cannot keep a state of shape %s; the shape of a state must be fixed",
                                 bl_shape_text(c->ir, ndim, dim, NULL));
         hidden->dim[i] = bl_const_value(dim[i]).i;
     }
@@ -89,9 +90,9 @@ const bl_node *bl_build_hide(bl_call *c, const char *name, bl_dtype dtype, const
 {
     *update = &c->build->unread;
     if (c->build->outer != NULL)
-        return bl_call_fail(c, "remembers state, which a body cannot");
+        return bl_call_fail(c, "keeps state; a body cannot keep state");
     if (!c->build->options->program)
-        return bl_call_fail(c, "remembers state, which only a program has");
+        return bl_call_fail(c, "keeps state; only a program has state");
     return add_hidden(c, name, dtype, like == NULL ? 0 : like->ndim, like == NULL ? NULL : like->dim, update);
 }
 
@@ -101,7 +102,7 @@ const bl_node *bl_build_rng(bl_call *c, bool step)
     const bl_node *two = bl_index(c->ir, 2);
 
     if (b->outer != NULL)
-        return bl_call_fail(c, "draws random numbers, which a body cannot: draw them outside and hand them in");
+        return bl_call_fail(c, "draws random numbers; a body cannot draw them: draw them outside and pass them in");
     if (b->rng == NULL) {
         b->rng_update = &b->unread;
         b->rng = add_hidden(c, "rng", BL_U32, 1, &two, &b->rng_update);
@@ -153,7 +154,7 @@ static const bl_node *alias(bl_build *b, const bl_node *value, const bl_node *so
 const bl_node *expand__with_gradient(bl_call *c)
 {
     if (!bl_shape_equal(c->in[0], c->in[1]))
-        return bl_call_fail(c, "has the gradient of another shape: %s and %s", bl_call_shape(c, c->in[0]),
+        return bl_call_fail(c, "the gradient must have the shape of its value: %s and %s", bl_call_shape(c, c->in[0]),
                             bl_call_shape(c, c->in[1]));
     return alias(c->build, c->in[0], c->in[1]);
 }
@@ -165,7 +166,7 @@ const bl_node *expand__with_partials(bl_call *c)
     int n = c->nrest / 2;
 
     if (c->nrest % 2 != 0 || n == 0 || n > BL_MAX_PARTIALS)
-        return bl_call_fail(c, "has %d operands behind y; it needs one to %d pairs", c->nrest, BL_MAX_PARTIALS);
+        return bl_call_fail(c, "has %d operands after y; it needs 1 to %d pairs", c->nrest, BL_MAX_PARTIALS);
     for (int i = 0; i < c->nrest; i++)
         all[1 + i] = c->rest[i];
     if (!bl_call_broadcast(c, 1 + 2 * n, all))
@@ -224,7 +225,7 @@ bool bl_build_call(bl_build *b, const bl_call *caller, const bl_wire_node *node,
         return false;
     }
     if (!bl_sig_parse(op->signature, &c.sig)) {
-        bl_call_fail_as(&c, BL_EBUG, "its signature cannot be read");
+        bl_call_fail_as(&c, BL_EBUG, "the signature of the op cannot be parsed");
         return false;
     }
     if (!c.sig.many_results && node->nids != c.sig.nresults) {
@@ -299,8 +300,8 @@ static void check_counts(bl_build *b)
             bl_ir_fail(b->ir, BL_EGRAPH, "rows of \"%s\": its count is %s; it must be an int64 without dimensions", output->name,
                        bl_node_text(b->ir, count));
         if (output->axis >= value->ndim)
-            bl_ir_fail(b->ir, BL_EGRAPH, "rows of \"%s\": axis is %d, of a tensor of %d dimensions", output->name, output->axis,
-                       value->ndim);
+            bl_ir_fail(b->ir, BL_EGRAPH, "rows of \"%s\": axis is %d, but the tensor has %d dimensions", output->name,
+                       output->axis, value->ndim);
     }
 }
 

@@ -6,7 +6,7 @@
 static bool check_body(bl_call *c, const bl_wire_graph *body, const char *name, int inputs, int results)
 {
     if (body->ninputs != inputs)
-        bl_call_fail(c, "%s has %d input%s, but is handed %d", name, body->ninputs, body->ninputs == 1 ? "" : "s", inputs);
+        bl_call_fail(c, "%s has %d input%s, but the node passes %d", name, body->ninputs, body->ninputs == 1 ? "" : "s", inputs);
     else if (body->noutputs != results)
         bl_call_fail(c, "%s has %d output%s, but the node has %d id%s", name, body->noutputs, body->noutputs == 1 ? "" : "s",
                      results, results == 1 ? "" : "s");
@@ -39,7 +39,7 @@ static const bl_node *count_steps(bl_call *c, int ncarries, int nsequences)
                                 bl_size_text(c->ir, steps));
         steps = x->dim[0];
     }
-    return steps != NULL ? steps : bl_call_fail(c, "without sequences it needs a length");
+    return steps != NULL ? steps : bl_call_fail(c, "has no sequences; the attribute \"length\" is missing");
 }
 
 /* A scan of zero steps: the results are the initial carries and empty outputs. */
@@ -85,7 +85,7 @@ const bl_node *expand_scan(bl_call *c)
     const bl_node *steps = NULL;
 
     if (ncarries < 0 || nsequences < 0 || ncarries > c->nrest || nsequences > c->nrest - ncarries)
-        return bl_call_fail(c, "%lld carries and %lld sequences are not among %d input%s", (long long)ncarries,
+        return bl_call_fail(c, "%lld carries and %lld sequences do not fit %d input%s", (long long)ncarries,
                             (long long)nsequences, c->nrest, c->nrest == 1 ? "" : "s");
     steps = count_steps(c, (int)ncarries, (int)nsequences);
     if (bound == NULL || root == NULL || steps->op == BL_OP_POISON || !check_body(c, body, "the body", c->nrest, c->nresults))
@@ -105,7 +105,7 @@ const bl_node *expand_scan(bl_call *c)
         return NULL;
     for (int i = 0; i < ncarries; i++) {
         if (!same_type(root[i], c->rest[i]))
-            return bl_call_fail(c, "carry %d starts as %s, and the body makes it %s", i, bl_node_text(c->ir, c->rest[i]),
+            return bl_call_fail(c, "carry %d starts as %s, but the body returns %s", i, bl_node_text(c->ir, c->rest[i]),
                                 bl_node_text(c->ir, root[i]));
     }
     if (bl_is_int(steps, 0))
@@ -168,7 +168,7 @@ const bl_node *expand_cond(bl_call *c)
         return NULL;
     for (int i = 0; i < c->nresults; i++) {
         if (!same_type(yes[i], no[i]))
-            return bl_call_fail(c, "result %d is %s by then and %s by otherwise", i, bl_node_text(ir, yes[i]),
+            return bl_call_fail(c, "result %d is %s in \"then\" and %s in \"otherwise\"", i, bl_node_text(ir, yes[i]),
                                 bl_node_text(ir, no[i]));
         c->result[i] = bl_where(ir, bl_spread(ir, is, yes[i]), yes[i], no[i]);
     }

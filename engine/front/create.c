@@ -70,7 +70,7 @@ static const bl_node *whole_range(bl_call *c, const bl_node *start, const bl_nod
     if (length->hi <= 0)
         length = bl_index(ir, 0);
     if (length->op == BL_OP_POISON || bl_may_be_negative(ir, length) || length->hi > INT64_MAX - size)
-        return bl_call_fail(c, "no range from start to stop by %lld for every size of its dimensions", (long long)step);
+        return bl_call_fail(c, "step %lld does not lead from start to stop for every size of the dimensions", (long long)step);
     const bl_node *count = bl_idiv(ir, bl_add(ir, length, bl_index(ir, size - 1)), bl_index(ir, size));
     /* counted in int64, so that a step that the dtype cannot hold wraps as the sum does */
     const bl_node *values = count_up(c, count, BL_I64, bl_cast(ir, BL_I64, start), bl_const_int(ir, BL_I64, step));
@@ -83,7 +83,7 @@ static const bl_node *real_range(bl_call *c, double start, double stop, double s
     double count = ceil((stop - start) / step);
 
     if (!(fabs(count) < 9007199254740992.0)) /* 2^53: exact in a double. NaN is rejected too. */
-        return bl_call_fail(c, "no range from %g to %g by %g", start, stop, step);
+        return bl_call_fail(c, "the range from %g to %g in steps of %g is not finite", start, stop, step);
     if (!bl_dtype_is_float(dtype))
         return bl_call_fail(c, "a range with fractions must have a float dtype, not %s", bl_dtype_name(dtype));
     const bl_node *extent = bl_index(ir, count > 0 ? (int64_t)count : 0);
@@ -100,7 +100,7 @@ const bl_node *expand_arange(bl_call *c)
     int64_t whole_step;
 
     if (dtype->given && dtype->dtype == BL_BOOL)
-        return bl_call_fail(c, "has no meaning for bool");
+        return bl_call_fail(c, "is not defined for bool");
     if (start->size != NULL && stop->size != NULL && take_whole_step(step, &whole_step))
         return whole_range(c, start->size, stop->size, whole_step, dtype->given ? dtype->dtype : BL_I64);
     if ((start->size != NULL && !bl_is_const(start->size)) || (stop->size != NULL && !bl_is_const(stop->size)))

@@ -44,7 +44,7 @@ const bl_node *expand_shrink(bl_call *c)
     for (int i = 0; i < x->ndim; i++) {
         size[i] = bl_sub(c->ir, stop[i], start[i]);
         if (!is_inside(c->ir, start[i], stop[i], x->dim[i]))
-            return bl_call_fail(c, "the range of axis %d is not inside of shape %s", i, bl_call_shape(c, x));
+            return bl_call_fail(c, "the range of axis %d is not inside shape %s", i, bl_call_shape(c, x));
     }
     return bl_shrink(c->ir, x, start, size);
 }
@@ -85,7 +85,7 @@ static const bl_node *slice_axis(bl_call *c, const bl_node *x, int axis, int i)
     const bl_node *stop = stops->given ? clip(ir, stops->sizes[i], extent, low) : NULL;
 
     if (step == 0 || step < -INT32_MAX || step > INT32_MAX)
-        return bl_call_fail(c, "a step must be between 1 and %d or the same below 0, not %lld", INT32_MAX, (long long)step);
+        return bl_call_fail(c, "a step must have a magnitude between 1 and %d, not %lld", INT32_MAX, (long long)step);
     if (step < 0) {
         const bl_node *last = start == NULL ? NULL : bl_add(ir, start, bl_index(ir, 1));
         start = stop == NULL ? NULL : bl_add(ir, stop, bl_index(ir, 1));
@@ -96,7 +96,7 @@ static const bl_node *slice_axis(bl_call *c, const bl_node *x, int axis, int i)
     if (bl_is_const(start) && bl_is_const(stop) && bl_const_value(stop).i < bl_const_value(start).i)
         stop = start;
     if (!is_inside(ir, start, stop, extent))
-        return bl_call_fail(c, "start and stop of axis %d are not inside of shape %s", axis, bl_call_shape(c, x));
+        return bl_call_fail(c, "start and stop of axis %d are not inside shape %s", axis, bl_call_shape(c, x));
     x = bl_shrink_axis(ir, x, axis, start, bl_sub(ir, stop, start));
     if (step < 0 && x->op != BL_OP_POISON)
         x = bl_flip(ir, x, 1u << axis);
@@ -114,7 +114,7 @@ const bl_node *expand_slice(bl_call *c)
         count = attr[k]->count > count ? attr[k]->count : count;
     for (int k = 0; k < 4; k++) {
         if (attr[k]->given && attr[k]->count != count)
-            return bl_call_fail(c, "start, stop, step and axis must have as many items as each other");
+            return bl_call_fail(c, "start, stop, step and axis must have the same number of items");
     }
     if (count > ndim)
         return bl_call_fail(c, "%d axes given for a tensor of shape %s", count, bl_call_shape(c, x));
@@ -181,7 +181,7 @@ static const bl_node *crop(bl_call *c, const bl_node *x, int axis, const bl_node
         return x;
     const bl_node *size = bl_sub(c->ir, x->dim[axis], bl_add(c->ir, before, after));
     if (bl_may_be_negative(c->ir, size))
-        return bl_call_fail(c, "nothing is left of axis %d of %s", axis, bl_call_shape(c, x));
+        return bl_call_fail(c, "no elements of axis %d of %s are left", axis, bl_call_shape(c, x));
     return bl_shrink_axis(c->ir, x, axis, before, size);
 }
 

@@ -134,7 +134,7 @@ static const bl_node *recut(bl_call *c, const bl_node *x, int64_t parts, bl_dtyp
     dim[last] = count;
     dim[last - 1] = joins ? bl_idiv(ir, extent, count) : extent;
     if (joins && bl_mul(ir, dim[last - 1], count) != extent)
-        return bl_call_fail(c, "the last axis of %s is no multiple of %lld", bl_call_shape(c, x), (long long)parts);
+        return bl_call_fail(c, "the last axis of %s is not a multiple of %lld", bl_call_shape(c, x), (long long)parts);
     x = bl_bitcast(ir, whole, x);
     x = joins ? bl_call_reshape(c, x, last + 1, dim) : bl_call_expand(c, bl_add_axis(ir, x, last), last + 1, dim);
     if (x->op == BL_OP_POISON)
@@ -157,12 +157,12 @@ const bl_node *expand_bitcast(bl_call *c)
     size_t old = bl_dtype_bytes(from), new = bl_dtype_bytes(to);
 
     if ((to == BL_BOOL) != (from == BL_BOOL))
-        return bl_call_fail(c, "bool has no bits of %s", bl_dtype_name(to == BL_BOOL ? from : to));
+        return bl_call_fail(c, "bool cannot be reinterpreted as %s", bl_dtype_name(to == BL_BOOL ? from : to));
     if (old == new)
         return bl_bitcast(c->ir, to, x);
     if (x->ndim == 0 || x->ndim == BL_MAX_DIMS)
-        return bl_call_fail(c, "%s and %s are not of the same size, and %s has no last axis to make up for it",
-                            bl_dtype_name(from), bl_dtype_name(to), bl_call_shape(c, x));
+        return bl_call_fail(c, "%s and %s have different sizes, and %s has no last axis to split or join", bl_dtype_name(from),
+                            bl_dtype_name(to), bl_call_shape(c, x));
     return recut(c, x, (int64_t)(old > new ? old / new : new / old), to);
 }
 

@@ -35,7 +35,7 @@ static void read_loop(bl_formula_reader *r)
     bool idle = r->skip > 0 || !bl_formula_is_number(&count) || count.attr.number.value < 1;
 
     if (!bl_formula_take(r, "{") || (r->skip == 0 && !bl_formula_is_number(&count)))
-        bl_formula_broken(r, "has a loop that is none");
+        bl_formula_broken(r, "has a malformed loop");
     const char *body = r->at;
     r->skip += idle;
     for (int i = 0; !r->failed && i < (idle ? 1 : (int)count.attr.number.value); i++) {
@@ -44,7 +44,7 @@ static void read_loop(bl_formula_reader *r)
             set_name(r, name, bl_formula_number_value(i, true));
         while (!r->failed && !bl_formula_take(r, "}")) {
             if (!read_statement(r))
-                bl_formula_broken(r, "has what is no statement");
+                bl_formula_broken(r, "has a malformed statement");
         }
     }
     r->skip -= idle;
@@ -58,7 +58,7 @@ static void note_body(bl_formula_reader *r)
     r->skip++;
     while (!r->failed && !bl_formula_take(r, "}")) {
         if (!read_statement(r))
-            bl_formula_broken(r, "has what is no statement");
+            bl_formula_broken(r, "has a malformed statement");
     }
     r->skip--;
     r->noting = false;
@@ -133,7 +133,7 @@ static void read_scan(bl_formula_reader *r)
     bl_formula_reader before;
 
     if (!bl_formula_take(r, "{") || r->noting || (r->skip == 0 && !bl_formula_is_number(&count)))
-        bl_formula_broken(r, "has a loop that is none");
+        bl_formula_broken(r, "has a malformed loop");
     const char *body = r->at;
     note_body(r);
     if (r->skip > 0 || r->failed || count.attr.number.value < 1 || r->nnoted == BL_FORMULA_NAMES)
@@ -144,7 +144,7 @@ static void read_scan(bl_formula_reader *r)
     r->at = body;
     while (!r->failed && !bl_formula_take(r, "}")) {
         if (!read_statement(r))
-            bl_formula_broken(r, "has what is no statement");
+            bl_formula_broken(r, "has a malformed statement");
     }
     for (int i = 0; !r->failed && i < scan.ncarries; i++) {
         root[i] = r->made[carry[i]].node;
@@ -187,7 +187,7 @@ static void read_need(bl_formula_reader *r)
         x = bl_formula_read_value(r);
     if (!comma || !bl_formula_take(r, ")") || !bl_formula_take(r, ";") || text.kind != BL_FORMULA_ATTR ||
         text.attr.kind != BL_ATTR_STRING)
-        bl_formula_broken(r, "has a condition that is none");
+        bl_formula_broken(r, "has a malformed condition");
     else if (!holds && !r->failed)
         refuse(r, text.attr.string, &x);
 }

@@ -130,7 +130,7 @@ bool bl_formula_truth(bl_formula_reader *r, const bl_formula_value *v)
     if (r->skip > 0)
         return false;
     if (v->kind != BL_FORMULA_ATTR || (v->attr.kind != BL_ATTR_BOOL && v->attr.kind != BL_ATTR_NUMBER))
-        bl_formula_broken(r, "has a condition that is none");
+        bl_formula_broken(r, "has a malformed condition");
     return v->attr.kind == BL_ATTR_BOOL ? v->attr.boolean : v->attr.number.value != 0;
 }
 
@@ -185,7 +185,7 @@ static bl_formula_value read_likeness(bl_formula_reader *r, const bl_formula_val
     if (r->skip > 0)
         return (bl_formula_value){0};
     return y.kind == BL_FORMULA_NODE ? flag_value(bl_shape_equal(x->node, y.node))
-                                     : bl_formula_broken(r, "asks about what is no tensor");
+                                     : bl_formula_broken(r, "asks for a property of a value that is not a tensor");
 }
 
 static bool is_fixed(const bl_node *x)
@@ -229,7 +229,7 @@ static bl_formula_value read_question(bl_formula_reader *r, bl_span name, bool *
     else if (which == ITEM)
         answer = read_item(r, &x);
     else if (r->skip == 0 && x.kind != BL_FORMULA_NODE)
-        answer = bl_formula_broken(r, "asks about what is no tensor");
+        answer = bl_formula_broken(r, "asks for a property of a value that is not a tensor");
     else if (which == IS_LIKE)
         answer = read_likeness(r, &x);
     else if (which == SIZE)
@@ -268,11 +268,11 @@ static bool read_argument(bl_formula_reader *r, arguments *a, bool *left_out)
     if (!named) {
         if (!*left_out && add_operand(a, &v))
             return true;
-        bl_formula_broken(r, "has an operand that is none");
+        bl_formula_broken(r, "has a malformed operand");
         return false;
     }
     if (a->nattrs == BL_SIG_MAX || v.kind != BL_FORMULA_ATTR) {
-        bl_formula_broken(r, "has an attribute that is none");
+        bl_formula_broken(r, "has a malformed attribute");
         return false;
     }
     v.attr.name = bl_arena_strndup(bl_ir_arena(r->c->ir), key.data, key.len);
@@ -330,7 +330,7 @@ static bl_formula_value find_name(bl_formula_reader *r, bl_span name)
         return bl_formula_number_value(HUGE_VAL, false);
     if (bl_span_is(name, "pi"))
         return bl_formula_number_value(3.141592653589793, false);
-    return r->skip > 0 ? (bl_formula_value){0} : bl_formula_broken(r, "knows no such name");
+    return r->skip > 0 ? (bl_formula_value){0} : bl_formula_broken(r, "has an unknown name");
 }
 
 static bl_formula_value read_list(bl_formula_reader *r)
@@ -341,7 +341,7 @@ static bl_formula_value read_list(bl_formula_reader *r)
     while (item != NULL && !bl_formula_take(r, "]")) {
         bl_formula_value v = bl_formula_read_value(r);
         if (r->failed || list.attr.nitems == BL_SIG_MAX)
-            return bl_formula_broken(r, "has a list that is none");
+            return bl_formula_broken(r, "has a malformed list");
         item[list.attr.nitems++] = v.attr;
         if (!bl_formula_take(r, ",") && bl_formula_peek(r) != ']')
             return bl_formula_broken(r, "lacks a bracket");

@@ -53,7 +53,7 @@ const bl_node *expand_reshape(bl_call *c)
         others = bl_mul(ir, others, dim[hole]);
     }
     if (others != count)
-        return bl_call_fail(c, "%s has not as many elements as %s", bl_call_shape(c, x),
+        return bl_call_fail(c, "%s and %s have different numbers of elements", bl_call_shape(c, x),
                             bl_shape_text(ir, shape->count, shape->sizes, NULL));
     return bl_call_reshape(c, x, shape->count, dim);
 }

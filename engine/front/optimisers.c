@@ -20,7 +20,7 @@ static bool check_single(bl_call *c, const bl_node *y, const char *hint)
 {
     if (bl_is_int(bl_shape_count(c->ir, y->ndim, y->dim), 1))
         return true;
-    bl_call_fail(c, "what is differentiated must have one element, not shape %s%s", bl_call_shape(c, y), hint);
+    bl_call_fail(c, "y must have one element, not shape %s%s", bl_call_shape(c, y), hint);
     return false;
 }
 
@@ -88,7 +88,7 @@ static bool take_clips(bl_call *c, int n, const bl_node **g)
 {
     const bl_value *value = bl_attr(c, "clip_value"), *norm = bl_attr(c, "clip_norm");
     if ((value->given && !(value->real > 0)) || (norm->given && !(norm->real > 0))) {
-        bl_call_fail(c, "clip_value and clip_norm must be over 0");
+        bl_call_fail(c, "clip_value and clip_norm must be above 0");
         return false;
     }
     clip(c, n, g, value->given ? value->real : 0, norm->given ? norm->real : 0);
@@ -140,7 +140,7 @@ const bl_node *expand_clip_grad_norm(bl_call *c)
     if (!bl_call_results(c, c->nrest))
         return c->rest[0];
     if (!(norm > 0))
-        return bl_call_fail(c, "max_norm must be over 0");
+        return bl_call_fail(c, "max_norm must be above 0");
     for (int i = 0; i < c->nrest; i++)
         c->result[i] = c->rest[i];
     clip(c, c->nrest, c->result, 0, norm);

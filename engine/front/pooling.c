@@ -9,7 +9,7 @@
 static bool take_frame(bl_call *c, int n, bl_frame *f)
 {
     if (n < 1 || n > BL_FRAME_AXES || c->in[0]->ndim < n) {
-        bl_call_fail(c, "moves over %d axes of %s: must be from 1 to %d of them", n, bl_call_shape(c, c->in[0]), BL_FRAME_AXES);
+        bl_call_fail(c, "moves over %d axes of %s; it must be 1 to %d axes", n, bl_call_shape(c, c->in[0]), BL_FRAME_AXES);
         return false;
     }
     f->n = n;
@@ -90,7 +90,7 @@ static const bl_node *windows(bl_call *c, const bl_node *x, const bl_frame *f, c
         return x;
     for (int i = 0; i < f->n; i++) {
         if (x->dim[first + i]->hi == 0)
-            return bl_call_fail(c, "of no elements: shape %s, axis %d", bl_call_shape(c, x), first + i);
+            return bl_call_fail(c, "the reduction has no elements: shape %s, axis %d", bl_call_shape(c, x), first + i);
     }
     const bl_node *tiles = tile(c, x, f);
     for (int i = 0; i < f->n; i++)
@@ -110,7 +110,7 @@ static const bl_node *max_windows(bl_call *c, int n, bl_frame *f, uint32_t *fold
     bl_dtype dtype = (bl_dtype)x->dtype;
 
     if (dtype == BL_BOOL)
-        return bl_call_fail(c, "has no meaning for bool");
+        return bl_call_fail(c, "is not defined for bool");
     if (!take_frame(c, n, f) || !bl_call_each(c, "dilation", 1, n, f->dilation))
         return bl_call_fail_as(c, BL_EBUG, "failed without a reason"); /* the first failure is kept */
     if (bl_attr(c, "ceil_mode")->flag)

@@ -178,7 +178,7 @@ static bool take_matrix(bl_call *c, matrix *m)
     memcpy(m->lead, codes->dim, (size_t)m->nlead * sizeof *m->lead);
     int64_t units = bl_const_value(codes->dim[codes->ndim - 2]).i;
     if (units < 1 || units > INT32_MAX || units * bl_quant_unit(type) % type->block != 0) {
-        bl_call_fail(c, "%lld units of %d codes are no whole number of blocks of %d", (long long)units, bl_quant_unit(type),
+        bl_call_fail(c, "%lld units of %d codes are not a whole number of blocks of %d", (long long)units, bl_quant_unit(type),
                      type->block);
         return false;
     }

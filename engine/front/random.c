@@ -231,7 +231,7 @@ const bl_node *expand_randint(bl_call *c)
     if (high == NULL)
         return bl_call_fail(c, "high must be a whole number");
     if (high->lo <= bl_attr(c, "low")->whole)
-        return bl_call_fail(c, "high must be over low");
+        return bl_call_fail(c, "high must be above low");
     bl_words words = draw(c, c->in[0], shape->count, shape->sizes);
     const bl_node *span = bl_cast(ir, BL_U64, bl_sub(ir, bl_cast(ir, BL_I64, high), low)); /* wraps to the true size */
     int64_t most;
@@ -447,7 +447,8 @@ const bl_node *expand_multinomial(bl_call *c)
         return bl_cast(ir, BL_I64, bl_alu2(ir, BL_OP_MIN, found, most));
     }
     if (bl_may_be_negative(ir, n) || bl_may_be_negative(ir, bl_sub(ir, w->dim[last], n)))
-        return bl_call_fail(c, "without replacement at most as many as there are weights can be drawn: %s", bl_call_shape(c, w));
+        return bl_call_fail(c, "without replacement the number of draws must be at most the number of weights: %s",
+                            bl_call_shape(c, w));
     const bl_node *score = bl_add(ir, bl_alu1(ir, BL_OP_LOG, w), gumbel(ir, draw(c, c->in[1], w->ndim, w->dim)));
     const bl_node *at = bl_first_places(c, bl_contiguous(ir, score), last, true, n);
     return at == NULL ? NULL : bl_cast(ir, BL_I64, at);

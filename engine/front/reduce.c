@@ -56,7 +56,7 @@ static bool refuse_empty(bl_call *c, uint32_t axes)
 
     for (int i = 0; i < x->ndim; i++) {
         if ((axes >> i & 1u) && x->dim[i]->hi == 0) {
-            bl_call_fail(c, "of no elements: shape %s, axis %d", bl_call_shape(c, x), i);
+            bl_call_fail(c, "the reduction has no elements: shape %s, axis %d", bl_call_shape(c, x), i);
             return true;
         }
     }
@@ -100,7 +100,7 @@ static const bl_node *position(bl_call *c, bl_op fold)
         return x;
     const bl_node *extent = x->dim[axis];
     if (extent->hi == 0)
-        return bl_call_fail(c, "of no elements: shape %s", bl_call_shape(c, c->in[0]));
+        return bl_call_fail(c, "the reduction has no elements: shape %s", bl_call_shape(c, c->in[0]));
     if (x->dtype == BL_BOOL)
         x = bl_cast(ir, BL_U8, x);
     bl_dtype counter = extent->hi < INT32_MAX ? BL_I32 : BL_I64;

@@ -241,7 +241,7 @@ const bl_node *expand_index_put(bl_call *c)
     if (both[1]->op == BL_OP_POISON || !bl_call_broadcast(c, 2, both))
         return x;
     if (!bl_shape_equal(both[0], bl_call_full(c, bl_const_int(ir, BL_BOOL, 0), ndim, dim)))
-        return bl_call_fail(c, "value %s does not fit what is written, %s", bl_call_shape(c, value),
+        return bl_call_fail(c, "value %s does not fit the elements that it replaces, %s", bl_call_shape(c, value),
                             bl_shape_text(ir, ndim, dim, NULL));
     const bl_node *flat[3] = {m.x->dim[0], m.index->dim[0], m.x->dim[2]};
     const bl_node *src = bl_to_last(ir, bl_reshape(ir, both[0], 3, flat), 1), *self = bl_to_last(ir, m.x, 1);
@@ -278,7 +278,8 @@ static const bl_node *chosen(bl_call *c, const bl_node *mask, const bl_node *siz
 {
     bl_ir *ir = c->ir;
     if (mask->dim[0]->hi >= INT32_MAX || size->lo < 0 || size->hi >= INT32_MAX) {
-        return bl_call_fail_as(c, BL_ELIMIT, "takes a size from 0 and tensors below %d elements", INT32_MAX);
+        return bl_call_fail_as(c, BL_ELIMIT, "the size must be at least 0, and tensors must have fewer than %d elements",
+                               INT32_MAX);
     }
     const bl_node *seen = bl_contiguous(ir, bl_cumsum(ir, bl_cast(ir, BL_I32, mask), 0));
     const bl_node *wanted = bl_iota(ir, BL_I32, size);

@@ -38,7 +38,7 @@ static const bl_node *roll_axis(bl_call *c, const bl_node *x, int axis, int64_t 
     if (shift == 0)
         return x;
     if (shift > least || shift < -least)
-        return bl_call_fail(c, "shift %lld is more than axis %d of %s can have", (long long)shift, axis, bl_call_shape(c, x));
+        return bl_call_fail(c, "shift %lld is too large for axis %d of %s", (long long)shift, axis, bl_call_shape(c, x));
     const bl_node *first = shift < 0 ? bl_index(ir, -shift) : bl_sub(ir, extent, bl_index(ir, shift));
     part[0] = bl_shrink_axis(ir, x, axis, first, bl_sub(ir, extent, first));
     part[1] = bl_shrink_axis(ir, x, axis, bl_index(ir, 0), first);
@@ -53,7 +53,8 @@ const bl_node *expand_roll(bl_call *c)
     const bl_value *shift = bl_attr(c, "shift"), *axes = bl_attr(c, "axis");
 
     if (shift->count != (axes->given ? axes->count : 1))
-        return bl_call_fail(c, "needs a shift for each axis: %d for %d", shift->count, axes->given ? axes->count : 1);
+        return bl_call_fail(c, "must have one shift for each axis: %d shifts for %d axes", shift->count,
+                            axes->given ? axes->count : 1);
     if (!axes->given) {
         const bl_node *row = flat(c, x);
         row = row->op == BL_OP_POISON ? row : roll_axis(c, row, 0, shift->wholes[0]);
@@ -119,8 +120,8 @@ const bl_node *expand_unfold(bl_call *c)
     if (x->ndim == BL_MAX_DIMS)
         return bl_call_fail_as(c, BL_ELIMIT, "needs a tensor of %d dimensions, the limit is %d", x->ndim + 1, BL_MAX_DIMS);
     if (size < 1 || size > x->dim[axis]->lo || step < 1)
-        return bl_call_fail(c, "size %lld must be from 1 to that of axis %d of %s, and step %lld over 0", (long long)size, axis,
-                            bl_call_shape(c, x), (long long)step);
+        return bl_call_fail(c, "size %lld must be between 1 and the size of axis %d of %s, and step %lld above 0",
+                            (long long)size, axis, bl_call_shape(c, x), (long long)step);
     return bl_window(c->ir, x, axis, size, step < x->dim[axis]->hi ? step : x->dim[axis]->hi, 1);
 }
 
@@ -262,7 +263,7 @@ const bl_node *expand_split(bl_call *c)
     for (int i = 0; i < sizes->count; i++)
         done = sizes->wholes[i] < 0 || done < 0 || sizes->wholes[i] > x->dim[axis]->hi ? -1 : done + sizes->wholes[i];
     if (sizes->from->kind != BL_ATTR_LIST || done != x->dim[axis]->hi)
-        return bl_call_fail(c, "sizes must be over 0, or add up to axis %d of %s", axis, bl_call_shape(c, x));
+        return bl_call_fail(c, "sizes must be above 0, or add up to axis %d of %s", axis, bl_call_shape(c, x));
     if (!bl_call_results(c, sizes->count))
         return x;
     done = 0;
@@ -280,7 +281,7 @@ const bl_node *expand_chunk(bl_call *c)
     if (axis < 0)
         return x;
     if (chunks < 1)
-        return bl_call_fail(c, "chunks must be over 0, not %lld", (long long)chunks);
+        return bl_call_fail(c, "chunks must be above 0, not %lld", (long long)chunks);
     int64_t extent = x->dim[axis]->hi;
     return split_evenly(c, x, axis, extent <= chunks ? 1 : (extent - 1) / chunks + 1);
 }

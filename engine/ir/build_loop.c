@@ -40,7 +40,7 @@ const bl_node *bl_range(bl_ir *ir, int number, bl_axis_kind kind, const bl_node 
     if (bl_is_poison(extent))
         return extent;
     if (extent->dtype != BL_INDEX || extent->lanes != 1)
-        return BUG(ir, "range: the extent is no index");
+        return BUG(ir, "range: the extent is not an index");
     return make(ir, BL_OP_RANGE, BL_INDEX, 1, kind, number, 1, &extent);
 }
 
@@ -53,7 +53,7 @@ static const bl_node *check_access(bl_ir *ir, const char *what, uint32_t n, cons
     if (bad != NULL)
         return bad;
     if (src[0]->op != BL_OP_BUFFER && src[0]->op != BL_OP_STAGE)
-        return BUG(ir, "%s: %s is no buffer", what, bl_op_name((bl_op)src[0]->op));
+        return BUG(ir, "%s: %s is not a buffer", what, bl_op_name((bl_op)src[0]->op));
     if (!bl_dtype_is_int((bl_dtype)index->dtype))
         return BUG(ir, "%s: the index is %s", what, bl_dtype_name((bl_dtype)index->dtype));
     if (gate != NULL && (gate->dtype != BL_BOOL || (gate->lanes != 1 && gate->lanes != index->lanes)))
@@ -121,7 +121,7 @@ const bl_node *bl_reduce_over(bl_ir *ir, bl_op fold, int nvalues, const bl_node 
     }
     for (int i = 0; i < nranges; i++) {
         if (ranges[i]->op != BL_OP_RANGE)
-            return BUG(ir, "reduce: %s is no range", bl_op_name((bl_op)ranges[i]->op));
+            return BUG(ir, "reduce: %s is not a range", bl_op_name((bl_op)ranges[i]->op));
         src[nvalues + i] = ranges[i];
     }
     return make(ir, BL_OP_REDUCE, (bl_dtype)values[0]->dtype, lanes, fold, nvalues, nsrc, src);
@@ -145,7 +145,7 @@ const bl_node *bl_stage_over(bl_ir *ir, unsigned kind, int nstores, const bl_nod
     }
     for (int i = 0; i < nranges; i++) {
         if (ranges[i]->op != BL_OP_RANGE)
-            return BUG(ir, "stage: %s is no range", bl_op_name((bl_op)ranges[i]->op));
+            return BUG(ir, "stage: %s is not a range", bl_op_name((bl_op)ranges[i]->op));
         src[nstores + i] = ranges[i];
     }
     return make(ir, BL_OP_STAGE, (bl_dtype)stores[0]->dtype, 1, kind, nstores, n, src);
@@ -158,7 +158,7 @@ const bl_node *bl_running(bl_ir *ir, const bl_node *reduce, const bl_node *range
     if (bad != NULL)
         return bad;
     if (reduce->op != BL_OP_REDUCE || reduce->arg != 1 || reduce->nsrc != 2 || reduce->src[1] != range)
-        return BUG(ir, "running: no fold of one value over one range");
+        return BUG(ir, "running: the operand is not a fold of one value over one range");
     return make(ir, BL_OP_RUNNING, (bl_dtype)reduce->dtype, reduce->lanes, 0, inclusive, 2, src);
 }
 
@@ -239,7 +239,7 @@ const bl_node *bl_sink(bl_ir *ir, int n, const bl_node *const *stores)
         return bad;
     for (int i = 0; i < n; i++) {
         if (stores[i]->op != BL_OP_STORE)
-            return BUG(ir, "sink: %s is no store", bl_op_name((bl_op)stores[i]->op));
+            return BUG(ir, "sink: %s is not a store", bl_op_name((bl_op)stores[i]->op));
     }
     return make(ir, BL_OP_SINK, BL_BOOL, 1, 0, 0, (size_t)n, stores);
 }

@@ -143,7 +143,7 @@ const bl_node *bl_bitcast(bl_ir *ir, bl_dtype to, const bl_node *x)
     if (bl_is_poison(x) || from == to)
         return x;
     if (bl_dtype_bytes(from) != bl_dtype_bytes(to) || from == BL_BOOL || to == BL_BOOL || from == BL_INDEX || to == BL_INDEX)
-        return bl_ir_fail(ir, BL_EGRAPH, "bitcast: %s and %s are not of one size", bl_dtype_name(from), bl_dtype_name(to));
+        return bl_ir_fail(ir, BL_EGRAPH, "bitcast: %s and %s have different sizes", bl_dtype_name(from), bl_dtype_name(to));
     if (bl_is_const(x))
         return bl_const(ir, to, bl_eval_bitcast(to, from, bl_const_value(x)));
     return convert(ir, BL_OP_BITCAST, to, x);

@@ -14,12 +14,12 @@ static const char *text_of(bl_ir *ir, const bl_node *x)
 static const bl_node *check_shape(bl_ir *ir, const char *what, int ndim, const bl_node *const *dim)
 {
     if (ndim < 0 || ndim > BL_MAX_DIMS)
-        return FAIL(ir, "%s: %d dimensions, at most %d", what, ndim, BL_MAX_DIMS);
+        return FAIL(ir, "%s: %d dimensions, the limit is %d", what, ndim, BL_MAX_DIMS);
     for (int i = 0; i < ndim; i++) {
         if (bl_is_poison(dim[i]))
             return dim[i];
         if (dim[i]->dtype != BL_INDEX || dim[i]->ndim != 0)
-            return bl_ir_fail(ir, BL_EBUG, "%s: an extent is no index", what);
+            return bl_ir_fail(ir, BL_EBUG, "%s: an extent is not an index", what);
         if (bl_may_be_negative(ir, dim[i]))
             return FAIL(ir, "%s: an extent of %s can be negative", what, bl_shape_text(ir, ndim, dim, NULL));
         if (!bl_extent_is_simple(dim[i]))
@@ -83,7 +83,8 @@ const bl_node *bl_reshape(bl_ir *ir, const bl_node *x, int ndim, const bl_node *
     from = bl_shape_count(ir, x->ndim, x->dim);
     to = bl_shape_count(ir, ndim, dim);
     if (from != to)
-        return FAIL(ir, "reshape: %s does not have as many elements as %s", text_of(ir, x), bl_shape_text(ir, ndim, dim, NULL));
+        return FAIL(ir, "reshape: %s and %s have different numbers of elements", text_of(ir, x),
+                    bl_shape_text(ir, ndim, dim, NULL));
     if (x->op == BL_OP_RESHAPE)
         return bl_reshape(ir, x->src[0], ndim, dim); /* the source of a RESHAPE is never a RESHAPE */
     return make(ir, BL_OP_RESHAPE, 1, &x, ndim, dim, 0);
@@ -106,7 +107,7 @@ const bl_node *bl_permute(bl_ir *ir, const bl_node *x, const int *perm)
         return x;
     for (int i = 0; i < x->ndim; i++) {
         if (perm[i] < 0 || perm[i] >= x->ndim || (seen >> perm[i] & 1) != 0)
-            return FAIL(ir, "permute: the axes given are no permutation of the %d axes of %s", x->ndim, text_of(ir, x));
+            return FAIL(ir, "permute: the given axes are not a permutation of the %d axes of %s", x->ndim, text_of(ir, x));
         seen |= 1U << perm[i];
         dim[i] = x->dim[perm[i]];
         uint64_t axis = (uint64_t)(base == x ? perm[i] : bl_perm_get(x->arg, perm[i]));
@@ -147,7 +148,7 @@ const bl_node *bl_pad(bl_ir *ir, const bl_node *x, const bl_node *const *before,
         if (bl_is_poison(before[i]) || bl_is_poison(after[i]))
             return bl_poison(ir);
         if (before[i]->dtype != BL_INDEX || after[i]->dtype != BL_INDEX)
-            return bl_ir_fail(ir, BL_EBUG, "pad: an amount is no index");
+            return bl_ir_fail(ir, BL_EBUG, "pad: an amount is not an index");
         if (bl_may_be_negative(ir, before[i]) || bl_may_be_negative(ir, after[i]))
             return FAIL(ir, "pad: the amount at axis %d of %s is negative", i, text_of(ir, x));
         any = any || !bl_is_int(before[i], 0) || !bl_is_int(after[i], 0);
@@ -173,7 +174,7 @@ const bl_node *bl_shrink(bl_ir *ir, const bl_node *x, const bl_node *const *star
         if (bl_is_poison(start[i]))
             return start[i];
         if (start[i]->dtype != BL_INDEX)
-            return bl_ir_fail(ir, BL_EBUG, "shrink: an amount is no index");
+            return bl_ir_fail(ir, BL_EBUG, "shrink: an amount is not an index");
         room = bl_sub(ir, x->dim[i], bl_add(ir, start[i], size[i]));
         if (bl_may_be_negative(ir, start[i]) || bl_is_poison(room) || bl_may_be_negative(ir, room))
             return FAIL(ir, "shrink: the box at axis %d of %s reaches outside", i, text_of(ir, x));
@@ -188,7 +189,7 @@ const bl_node *bl_flip(bl_ir *ir, const bl_node *x, uint32_t axes)
     if (bl_is_poison(x))
         return x;
     if (axes >> x->ndim != 0)
-        return FAIL(ir, "flip: no such axis in %s", text_of(ir, x));
+        return FAIL(ir, "flip: an axis does not exist in %s", text_of(ir, x));
     for (int i = 0; i < x->ndim; i++) {
         if (bl_is_int(x->dim[i], 1))
             axes &= ~(1U << i);
@@ -253,7 +254,7 @@ const bl_node *bl_reduce(bl_ir *ir, bl_op fold, const bl_node *x, uint32_t axes)
     if (!bl_op_folds(fold))
         return bl_ir_fail(ir, BL_EBUG, "reduce: cannot fold by %s", bl_op_name(fold));
     if (axes >> x->ndim != 0)
-        return FAIL(ir, "reduce: no such axis in %s", text_of(ir, x));
+        return FAIL(ir, "reduce: an axis does not exist in %s", text_of(ir, x));
     for (int i = 0; i < x->ndim; i++) {
         dim[i] = x->dim[i];
         if ((axes >> i & 1) == 0 || bl_is_int(x->dim[i], 1))

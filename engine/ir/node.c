@@ -251,11 +251,10 @@ static bool is_late(bl_ir *ir)
     if (ir->late || (++ir->asked & 1023) != 0)
         return ir->late;
     if (ir->limit_ns != 0 && spent_all(ir))
-        bl_ir_fail(
-            ir, BL_ELIMIT,
-            "compiling took %.3g s of processor time, the limit (--max-compile-seconds), and was at %s: make several smaller "
-            "graphs of it, or a \"scan\" of steps that repeat",
-            (double)ir->limit_ns / 1e9, ir->doing != NULL ? ir->doing : "its nodes");
+        bl_ir_fail(ir, BL_ELIMIT,
+                   "compiling took %.3g s of processor time, the limit (--max-compile-seconds), and had reached %s: split the "
+                   "graph into smaller ones, or put steps that repeat into a \"scan\"",
+                   (double)ir->limit_ns / 1e9, ir->doing != NULL ? ir->doing : "its nodes");
     ir->late = ir->err.status != BL_OK || bl_halt_check(&ir->halt, &ir->err) != BL_OK;
     return ir->late;
 }

@@ -61,7 +61,7 @@ const char *bl_alu_wrong(bl_op op, bl_dtype result, const bl_dtype *from)
                    ? "sizes differ"
                    : NULL;
     if (op == BL_OP_WHERE && from[0] != BL_BOOL)
-        return "the condition is no bool";
+        return "the condition is not a bool";
     if (!bl_op_takes(op, dtype))
         return rows[op].flags & BL_OPF_FLOAT ? "takes floats" : "takes integers";
     for (int i = first + 1; i < rows[op].nsrc; i++) {

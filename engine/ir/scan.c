@@ -146,7 +146,7 @@ const bl_node *bl_scan_result(bl_ir *ir, const bl_node *node, int which)
         like = which < count_roots(scan) ? scan->root[which] : node->src[which - count_roots(scan)];
     lead = which >= scan->ncarries && which < bl_scan_first_odd(scan);
     if (like->ndim + lead > BL_MAX_DIMS)
-        return bl_ir_fail(ir, BL_EGRAPH, "scan: its steps stacked have %d dimensions, at most %d", like->ndim + lead,
+        return bl_ir_fail(ir, BL_EGRAPH, "scan: the stacked steps have %d dimensions, the limit is %d", like->ndim + lead,
                           BL_MAX_DIMS);
     dim[0] = scan->length;
     for (int i = 0; i < like->ndim; i++)

@@ -196,11 +196,11 @@ static bl_status check_buffer(checker *c, const bl_inst *in)
     }
     if (in->arg < 1 || !bl_size_mul((size_t)in->arg, bl_dtype_bytes((bl_dtype)in->dtype), &bytes) ||
         bytes > c->linear->local_bytes - c->local_bytes)
-        return bad(c, "local memory of %lld elements: the kernel says %u bytes in all", (long long)in->arg,
+        return bad(c, "local memory of %lld elements does not fit the %u bytes that the kernel declares", (long long)in->arg,
                    c->linear->local_bytes);
     c->local_bytes += bytes;
     if (in->sub > BL_LOCAL_NARROW || (in->sub == BL_LOCAL_NARROW && in->dtype != BL_F16 && in->dtype != BL_BF16))
-        return bad(c, "no local memory of %s is of kind %u", dtype_of(in), in->sub);
+        return bad(c, "local memory of %s has the unknown kind %u", dtype_of(in), in->sub);
     return BL_OK;
 }
 
@@ -231,7 +231,7 @@ static bl_status check_access(const checker *c, const bl_inst *in, uint32_t valu
     if (in->dtype != operand(c, in, 0)->dtype)
         return bad(c, "the value and the buffer differ in dtype");
     if (in->nargs > values && (operand(c, in, values)->dtype != BL_BOOL || !lanes_fit(operand(c, in, values), in)))
-        return bad(c, "the gate is no bool of 1 or %u lanes", in->lanes);
+        return bad(c, "the gate is not a bool of 1 or %u lanes", in->lanes);
     return BL_OK;
 }
 
@@ -267,7 +267,7 @@ static bl_status check_stack(checker *c, const bl_inst *in)
         return bad(c, "a stack of %u lanes has %u operands", in->lanes, in->nargs);
     for (uint32_t i = 0; i < in->nargs; i++) {
         if (operand(c, in, i)->lanes != 1 || operand(c, in, i)->dtype != in->dtype)
-            return bad(c, "operand %u of stack is no single %s", i, dtype_of(in));
+            return bad(c, "operand %u of stack is not a single %s", i, dtype_of(in));
     }
     return BL_OK;
 }
@@ -284,7 +284,7 @@ static bl_status check_fold(checker *c, const bl_inst *in)
 static bl_status check_loop(checker *c, const bl_inst *in)
 {
     if (operand(c, in, 0)->lanes != 1 || operand(c, in, 0)->dtype != in->dtype)
-        return bad(c, "the end of the loop is no single %s", dtype_of(in));
+        return bad(c, "the end of the loop is not a single %s", dtype_of(in));
     if (c->depth == BL_LINEAR_MAX_DEPTH)
         return bad(c, "loops are nested more than %d deep", BL_LINEAR_MAX_DEPTH);
     c->loop[c->depth++] = c->number;
@@ -308,7 +308,7 @@ static bl_status check_variable(checker *c, const bl_inst *in)
     const bl_inst *variable = in->op == BL_OP_SET ? operand(c, in, 0) : in, *value = operand(c, in, in->nargs - 1);
 
     if (variable->op != BL_OP_ACC)
-        return bad(c, "set of what is no acc");
+        return bad(c, "set of a value that is not an acc");
     if (value->dtype != variable->dtype || !lanes_fit(value, variable))
         return bad(c, "the variable and its value differ in dtype or lanes");
     return BL_OK;
@@ -320,7 +320,7 @@ static bl_status check_fragment(checker *c, const bl_inst *in)
     bl_matrix x = bl_matrix_unpack(in->arg);
 
     if (!bl_matrix_is_valid(x))
-        return bad(c, "no shape of a matrix unit");
+        return bad(c, "not a shape of a matrix unit");
     if (x.scope > 1 && c->linear->local[0] != x.scope)
         return bad(c, "%u work-items share a fragment of %u", c->linear->local[0], x.scope);
     return in->dtype == (in->op == BL_OP_FRAGMENT_LOAD ? x.from : x.to) ? BL_OK : bad(c, "%s is not the unit's", dtype_of(in));
@@ -336,7 +336,7 @@ static bl_status check_fragment_load(checker *c, const bl_inst *in)
     if (operand(c, in, 0)->dtype != in->dtype || operand(c, in, 0)->sub == BL_LOCAL)
         return bad(c, "an operand is loaded from a buffer where its dtype is stored");
     if (operand(c, in, 2)->op != BL_OP_CONST || operand(c, in, 2)->arg < 1)
-        return bad(c, "the stride is no constant of 1 or more");
+        return bad(c, "the stride is not a constant of 1 or more");
     return is_index(operand(c, in, 1)) && is_index(operand(c, in, 2)) ? BL_OK : bad(c, "index or stride");
 }
 
@@ -430,16 +430,16 @@ static bl_status check_operand(const checker *c, const bl_inst *in, uint32_t i)
     bl_op from = BL_OP_COUNT;
 
     if (n >= c->number)
-        return bad(c, "operand %%%u is not made before", n);
+        return bad(c, "operand %%%u is not defined before", n);
     from = (bl_op)c->linear->inst[n].op;
     if (!(form_of(from).is & VALUE))
         return bad(c, "operand %%%u, a %s, has no value", n, bl_op_name(from));
     if ((from == BL_OP_BUFFER) != memory)
-        return bad(c, memory ? "operand %%%u is no buffer" : "operand %%%u is a buffer", n);
+        return bad(c, memory ? "operand %%%u is not a buffer" : "operand %%%u is a buffer", n);
     if ((from == BL_OP_FRAGMENT || from == BL_OP_FRAGMENT_LOAD) != takes)
-        return bad(c, takes ? "operand %%%u is no fragment" : "operand %%%u is a fragment", n);
+        return bad(c, takes ? "operand %%%u is not a fragment" : "operand %%%u is a fragment", n);
     if (c->scope[n] && !c->open[c->scope[n] - 1])
-        return bad(c, "operand %%%u was made in a loop that has ended", n);
+        return bad(c, "operand %%%u was defined in a loop that has ended", n);
     return BL_OK;
 }
 
@@ -449,7 +449,7 @@ static bl_status check_inst(checker *c, const bl_inst *in)
     const char *name = bl_op_name((bl_op)in->op);
 
     if (row.check == NULL || in->dtype >= BL_DTYPE_WIRE || in->lanes < 1 || in->lanes > BL_MAX_LANES)
-        return bad(c, "%s of %u lanes stands in no kernel", name, in->lanes);
+        return bad(c, "%s of %u lanes is not allowed in a kernel", name, in->lanes);
     if (in->nargs < row.min_args || in->nargs > row.max_args)
         return bad(c, "%s has %u operands", name, in->nargs);
     c->scope[c->number] = c->depth ? c->loop[c->depth - 1] + 1 : 0;
@@ -488,8 +488,8 @@ bl_status bl_linear_check(bl_arena *arena, const bl_linear *linear, bl_err *err)
     for (; c.number < linear->ninst; c.number++)
         BL_TRY(check_inst(&c, &linear->inst[c.number]));
     if (c.depth)
-        return bad(&c, "%u loops have no end", c.depth);
+        return bad(&c, "%u loops are not closed", c.depth);
     if (c.stored != linear->writes)
-        return bad(&c, "writes=%u, but the stores make it %u", linear->writes, c.stored);
+        return bad(&c, "writes=%u, but the stores give %u", linear->writes, c.stored);
     return BL_OK;
 }

@@ -180,7 +180,7 @@ static value *emit_running(build *b, scope *at, const bl_node *node)
     value *acc = bl_ptrmap_get(&b->goes_on, reduce);
 
     if (acc == NULL) {
-        (void)bl_ir_fail(b->ir, BL_EBUG, "a running fold stands outside of its loop");
+        (void)bl_ir_fail(b->ir, BL_EBUG, "a running fold is outside of its loop");
         return emit_const(b, at, emit_dtype(b, node), 0);
     }
     if (node->arg == 0)
@@ -385,7 +385,7 @@ static void add_product(build *b, scope *inner, const bl_node *matrix, const bl_
         y = bl_matrix_operand(b->ir, shape, loads[b_at], false, columns, depth);
     }
     if (x == NULL || y == NULL) {
-        (void)bl_ir_fail(b->ir, BL_EBUG, "an operand of a matrix unit lies in none of its layouts");
+        (void)bl_ir_fail(b->ir, BL_EBUG, "an operand of a matrix unit has none of the unit's layouts");
         return;
     }
     add = emit_inst(b, inner, BL_OP_MATRIX_ADD, (bl_dtype)matrix->dtype, 1, 3,
@@ -511,11 +511,10 @@ static value *emit_var(build *b, const bl_node *node)
     while (v->inst.arg < b->nvars && b->vars[v->inst.arg] != (int)node->arg)
         v->inst.arg++;
     if (v->inst.arg == b->nvars && b->nvars == BL_LINEAR_MAX_SCALARS)
-        (void)bl_ir_fail(
-            b->ir, BL_ELIMIT,
-            "a kernel depends on more than %d named dimensions and steps of scans: put \"contiguous\" between parts of "
-            "the graph that depend on fewer",
-            BL_LINEAR_MAX_SCALARS);
+        (void)bl_ir_fail(b->ir, BL_ELIMIT,
+                         "a kernel depends on more than %d named dimensions and steps of scans; put \"contiguous\" between parts "
+                         "of the graph so that each depends on fewer",
+                         BL_LINEAR_MAX_SCALARS);
     else if (v->inst.arg == b->nvars)
         b->vars[b->nvars++] = (int)node->arg;
     return b->index == BL_I32 ? v : emit_inst(b, b->root, BL_OP_CAST, b->index, 1, 1, &v);

@@ -147,11 +147,11 @@ static value *emit_shared(build *b, scope *at, const bl_node *stage)
         bl_ptrmap_put(&at->values, node, stage_memory(b, node));
     }
     if (waits_for(b, at, stage)) {
-        (void)bl_ir_fail(b->ir, BL_EBUG, "a stage waits for the loop that it stands in");
+        (void)bl_ir_fail(b->ir, BL_EBUG, "a stage waits for the loop that contains it");
         return stage_memory(b, stage);
     }
     if (nonce < n && at->range == NULL) {
-        (void)bl_ir_fail(b->ir, BL_EBUG, "a stage has two copies in no loop");
+        (void)bl_ir_fail(b->ir, BL_EBUG, "a double-buffered stage is in no loop");
         return stage_memory(b, stage);
     }
     if (nonce < n)

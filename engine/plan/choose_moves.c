@@ -106,8 +106,8 @@ bl_status plan_tune(bl_tune *tune, const bl_search_nest *nest, const bl_plan_opt
              (helper || options->fixed != NULL || options->tuner == NULL || !tune_by_search(tune, nest, options, plan)))
         bl_heuristic(tune, nest->target);
     if (!bl_search_fit(tune, info))
-        return bl_fail(err, BL_EUNSUPPORTED, "kernel %s: %s ends loops after %u turns, and these take more", nest->name, info->id,
-                       (unsigned)info->max_turns);
+        return bl_fail(err, BL_EUNSUPPORTED, "kernel %s: %s ends loops after %u iterations, and the loops here need more",
+                       nest->name, info->id, (unsigned)info->max_turns);
     if (!helper)
         note_moves(plan, nest, tune);
     return BL_OK;

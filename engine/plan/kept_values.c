@@ -132,7 +132,7 @@ static bl_status add_value(analysis *a, int launch, int slot)
     for (int k = 0; k < m->nparams; k++)
         kept->panel = kept->panel && (writes(m, k) || is_source(a, slot_of(a, launch, k)));
     if (!bl_size_mul((size_t)a->c->places[slot].count->arg, bl_dtype_bytes(a->c->places[slot].dtype), &kept->bytes))
-        return bl_fail(a->c->err, BL_EBUG, "what has a place in memory is too large for it");
+        return bl_fail(a->c->err, BL_EBUG, "a kept value has more bytes than can be counted");
     a->number[slot] = ++keeps->n;
     return BL_OK;
 }

@@ -85,7 +85,8 @@ static bl_status place_memory(compile *c, size_t *offset)
     for (int i = 0; i < c->nslots; i++)
         offset[i] = lives[i].first <= lives[i].last ? lives[i].offset : SIZE_MAX;
     if (fixed && c->plan->scratch_bytes > c->dev->info.max_alloc)
-        return bl_fail(c->err, BL_ENODEVMEM, "the graph needs %zu bytes for intermediate results at once, %s gives out %llu",
+        return bl_fail(c->err, BL_ENODEVMEM,
+                       "the graph needs %zu bytes for intermediate results at once; %s allocates at most %llu",
                        c->plan->scratch_bytes, c->dev->info.id, (unsigned long long)c->dev->info.max_alloc);
     BL_TRY(bl_arena_status(c->arena, c->err));
     return bl_arena_status(c->plan->arena, c->err);
@@ -102,8 +103,8 @@ static bl_status check_bindings(compile *c)
         int64_t count = compile_slot_elements(c, i);
         if (most > 0 && (uint64_t)count > most / bl_dtype_bytes(place->dtype))
             return bl_fail(c->err, BL_EUNSUPPORTED,
-                           "%s lets a kernel see %llu bytes of a tensor; one here has %lld elements of %s", c->dev->info.id,
-                           (unsigned long long)most, (long long)count, bl_dtype_name(place->dtype));
+                           "a kernel on %s can address %llu bytes of one tensor; a tensor here has %lld elements of %s",
+                           c->dev->info.id, (unsigned long long)most, (long long)count, bl_dtype_name(place->dtype));
     }
     return BL_OK;
 }
@@ -152,7 +153,7 @@ static bl_status make_vars(compile *c)
         all += loop->steps->hi;
     }
     if (all >= UINT16_MAX - c->graph->nvars)
-        return bl_fail(c->err, BL_ELIMIT, "a scan of %lld steps; at most %d, and fewer where several go backwards",
+        return bl_fail(c->err, BL_ELIMIT, "a scan has %lld steps; the limit is %d, and lower where several scans run backwards",
                        (long long)steps, UINT16_MAX - c->graph->nvars - 1);
     plan->nvars = c->graph->nvars + (int)all + 1;
     plan->vars = bl_calloc((size_t)plan->nvars + 1, sizeof *plan->vars);
@@ -173,7 +174,7 @@ bl_status compile_slots(compile *c)
 
     BL_TRY(bl_arena_status(plan->arena, c->err));
     if (c->nslots > UINT16_MAX) /* a launch refers to slots by 16 bits */
-        return bl_fail(c->err, BL_ELIMIT, "the graph needs %d buffers, at most %d", c->nslots, UINT16_MAX);
+        return bl_fail(c->err, BL_ELIMIT, "the graph needs %d buffers; the limit is %d", c->nslots, UINT16_MAX);
     BL_TRY(check_bindings(c));
     BL_TRY(place_memory(c, offset));
     for (int i = 0; i < c->nslots; i++) {
@@ -308,7 +309,7 @@ static bl_status check_grids(const compile *c)
         for (int k = 0; k < 3; k++) {
             int64_t most = c->made[i].lowered->grid[k]->hi;
             if (most > c->dev->info.max_groups[k])
-                return bl_fail(c->err, BL_ELIMIT, "kernel %s needs %lld groups, %s launches at most %u", c->made[i].name,
+                return bl_fail(c->err, BL_ELIMIT, "kernel %s needs %lld groups; %s launches at most %u", c->made[i].name,
                                (long long)most, c->dev->info.id, c->dev->info.max_groups[k]);
         }
     }

@@ -95,10 +95,10 @@ static bl_status bind_sizes(running *r)
     for (int i = 0; i < plan->info.nvars; i++) {
         int64_t value = r->run->vars[i], every = bl_wire_var_step(&plan->dims[i]);
         if (value < plan->info.var_lo[i] || value > plan->info.var_hi[i] || value % every != 0)
-            return bl_fail(r->err, BL_EGRAPH, "dimension %d is %lld, its range is [%lld, %lld] in steps of %lld", i,
+            return bl_fail(r->err, BL_EGRAPH, "dimension %d is %lld; it must be in [%lld, %lld] in steps of %lld", i,
                            (long long)value, (long long)plan->info.var_lo[i], (long long)plan->info.var_hi[i], (long long)every);
         if (value > INT32_MAX) /* kernels take sizes as int32 */
-            return bl_fail(r->err, BL_ELIMIT, "dimension %d is %lld, the limit is %d", i, (long long)value, INT32_MAX);
+            return bl_fail(r->err, BL_ELIMIT, "dimension %d is %lld; the limit is %d", i, (long long)value, INT32_MAX);
         plan->vars[i] = (int32_t)(value / every);
     }
     for (int i = 0; i < plan->ncountdowns; i++) {

@@ -97,8 +97,8 @@ static bl_status bind_layout(bl_plan *plan, const int64_t *vars, bl_pool *pool, 
 
     if (st == BL_OK && bytes > plan->dev->info.max_alloc)
         st = bl_fail(err, BL_ENODEVMEM,
-                     "at these sizes the graph needs %zu bytes for intermediate results at once, %s gives out %llu", bytes,
-                     plan->info.device, (unsigned long long)plan->dev->info.max_alloc);
+                     "at these sizes the graph needs %zu bytes for intermediate results at once; %s allocates at most %llu",
+                     bytes, plan->info.device, (unsigned long long)plan->dev->info.max_alloc);
     if (st == BL_OK)
         st = bl_pool_scratch(pool, bytes, &scratch, err);
     if (st == BL_OK)
@@ -118,7 +118,8 @@ bl_status plan_check_bindings(const bl_plan *plan, const int64_t *vars, bl_err *
     for (int i = 0; most > 0 && i < plan->nslots; i++) {
         int64_t bytes = plan_slot_bytes(plan, i, vars);
         if ((uint64_t)bytes > most)
-            return bl_fail(err, BL_EUNSUPPORTED, "%s lets a kernel see %llu bytes of a tensor; at these sizes one here has %lld",
+            return bl_fail(err, BL_EUNSUPPORTED,
+                           "a kernel on %s can address %llu bytes of one tensor; at these sizes a tensor has %lld",
                            plan->info.device, (unsigned long long)most, (long long)bytes);
     }
     return BL_OK;

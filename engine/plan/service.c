@@ -207,7 +207,7 @@ void bl_plan_report(const bl_plan *plan, const int64_t *vars, const uint64_t *la
     int64_t counted[BL_WIRE_MAX_DIMS];
 
     if (all == NULL) { /* the report is not worth failing the run */
-        bl_text_puts(out, "no memory to say what the kernels did\n");
+        bl_text_puts(out, "out of host memory for the statistics of the kernels\n");
         return;
     }
     plan_count_all(plan, plan_count_steps(plan->info.nvars, plan->dims, vars, counted), all);

@@ -304,7 +304,7 @@ static const bl_node *element_move(sched *s, const bl_node *node, const bl_node 
             bl_add(ir, bl_mul(ir, index[axis], bl_index(ir, stride)), bl_mul(ir, index[node->ndim - 1], bl_index(ir, dilation)));
         break;
     default:
-        return bl_ir_fail(ir, BL_EBUG, "%s is no movement op of one source", bl_op_name((bl_op)node->op));
+        return bl_ir_fail(ir, BL_EBUG, "%s is not a movement op of one source", bl_op_name((bl_op)node->op));
     }
     return sched_element(s, src, at, gate);
 }

@@ -429,7 +429,7 @@ static bool build_nest(sched *s, int group, bl_nest *nest)
     if (s->options->group_columns > 0 && bl_find_op(ir, nest->sink, BL_OP_STAGE) != NULL)
         nest->sink = sched_run(s, nest->sink);
     if (nest->sink == NULL) {
-        (void)bl_ir_fail(ir, BL_EBUG, "a nest has stages that no group can have");
+        (void)bl_ir_fail(ir, BL_EBUG, "a nest has stages that do not fit in a group");
         return false;
     }
     if (s->options->precision == BL_PRECISION_HIGH)
@@ -620,7 +620,8 @@ bl_status sched_make(bl_ir *ir, int nroots, const bl_node *const *given, const b
         open = sched_mark_shared(&s, ngroups) > 0 || sched_stage(&s) > 0 || limit_to_running(&s, ngroups) > 0;
     }
     if (open)
-        return bl_fail(err, BL_EBUG, "the scheduler did not settle after %zu rounds", MOST_CHANGES * s.order.count + 1);
+        return bl_fail(err, BL_EBUG, "the scheduler did not reach a fixed point after %zu rounds",
+                       MOST_CHANGES * s.order.count + 1);
     BL_TRY(finish(&s, ngroups, err));
     *out = s.out;
     return BL_OK;

@@ -184,7 +184,8 @@ static void judge(search *s, candidate *c, const bl_trial *trial, uint64_t first
     if (trial->status == BL_OK && !(trial->difference <= most_difference(s))) {
         bl_text moves = {0};
         bl_moves_print(c->nmoves, c->moves, &moves);
-        bl_log(BL_LOG_WARN, "%s: kernel %s with \"%s\" computes something else (by %.3g of the largest result): refused",
+        bl_log(BL_LOG_WARN,
+               "%s: kernel %s with \"%s\" differs from the reference (by %.3g of the largest result); the moves are rejected",
                s->nest->dev->info.id, s->nest->name, bl_text_get(&moves), trial->difference);
         bl_text_fini(&moves);
         c->ratio = (double)INFINITY;
@@ -385,10 +386,10 @@ static bl_status decide(search *s)
 static bl_status begin(search *s)
 {
     if (!subject_init(&s->subject, s->nest, s->options->spec))
-        return bl_fail(s->err, BL_ENODEVMEM, "kernel %s: its buffers are too large to be tried", s->nest->name);
+        return bl_fail(s->err, BL_ENODEVMEM, "kernel %s: the buffers are too large to measure the kernel", s->nest->name);
     s->first = candidate_make(&s->subject, NULL, s->nest->target, NULL);
     if (s->first == NULL)
-        return bl_fail(s->err, BL_EUNSUPPORTED, "kernel %s cannot be had on %s", s->nest->name, s->nest->dev->info.id);
+        return bl_fail(s->err, BL_EUNSUPPORTED, "kernel %s cannot be made for %s", s->nest->name, s->nest->dev->info.id);
     (void)is_new(s, s->first->hash);
     return BL_OK;
 }

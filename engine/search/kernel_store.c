@@ -86,14 +86,14 @@ static void open_kernels(bl_kernels *k)
 {
     bl_opened how = open_file(k);
     if (how == BL_DATABASE_DAMAGED) {
-        bl_log(BL_LOG_WARN, "the kernel database is damaged: moved aside, and begun anew");
+        bl_log(BL_LOG_WARN, "the kernel database is damaged; it was moved aside and a new one was created");
         move_aside(k->path);
         how = open_file(k);
     }
     if (how == BL_DATABASE_FOREIGN || how == BL_DATABASE_NEWER)
-        bl_log(BL_LOG_WARN, "the file of --kernel-db is another program's, or a later version's: it is not used");
+        bl_log(BL_LOG_WARN, "the file of --kernel-db belongs to another program or to a later version; it is not used");
     else if (how != BL_DATABASE_READY)
-        bl_log(BL_LOG_WARN, "the kernel database cannot be opened: what is found is kept in memory only");
+        bl_log(BL_LOG_WARN, "the kernel database cannot be opened; search results are kept in memory only");
 }
 
 /* Under the lock: handle a failed SQLite call with result |code|. */
@@ -475,11 +475,11 @@ bl_status bl_kernels_put(bl_kernels *kernels, const bl_kernel_row *row, bl_err *
     bl_status st = BL_OK;
 
     if (strlen(row->key) != 16 || strspn(row->key, "0123456789abcdef") != 16)
-        return bl_fail(err, BL_EINVAL, "\"%.40s\" is no key of a kernel: 16 hexadecimal digits", row->key);
+        return bl_fail(err, BL_EINVAL, "\"%.40s\" is not the key of a kernel; a key has 16 hexadecimal digits", row->key);
     if (row->version == BL_MOVES_VERSION && !bl_moves_parse(row->moves, moves, &n))
-        return bl_fail(err, BL_EINVAL, "\"%.200s\" is no list of moves", row->moves);
+        return bl_fail(err, BL_EINVAL, "\"%.200s\" is not a list of moves", row->moves);
     if (row->heuristic_ns < 0 || row->best_ns < 0 || row->width < 0 || row->tried < 0)
-        return bl_fail(err, BL_EINVAL, "kernel %s has numbers below 0", row->key);
+        return bl_fail(err, BL_EINVAL, "kernel %s has negative numbers", row->key);
     pthread_mutex_lock(&kernels->lock);
     st = write_row(kernels, row, true, err);
     forget(kernels); /* drop the cache: missing rows may exist now */

@@ -47,7 +47,7 @@ static void limit_is_exact_and_sticky(void **state)
     assert_null(bl_arena_alloc(arena, 1));
     assert_null(bl_arena_alloc(arena, 0));
     assert_int_equal(bl_arena_status(arena, &err), BL_ELIMIT);
-    assert_string_equal(err.text, "this needs more than the limit of 64 bytes of working memory");
+    assert_string_equal(err.text, "the working memory exceeds its limit of 64 bytes");
     bl_arena_reset(arena);
     assert_non_null(bl_arena_alloc(arena, 1));
     assert_int_equal(bl_arena_status(arena, NULL), BL_OK);

@@ -31,7 +31,7 @@ static void spare_bytes_are_lent(void **state)
     (void)state;
     assert_int_equal(bl_budget_take(&budget, 1501, BL_ENODEVMEM, "a tensor", &err), BL_ENODEVMEM);
     assert_non_null(strstr(err.text, "a tensor of 1501 bytes: 0 of 1600 bytes"));
-    assert_non_null(strstr(err.text, "100 are for small requests"));
+    assert_non_null(strstr(err.text, "100 bytes are reserved for small requests"));
     assert_int_equal(atomic_load(&budget.used), 0);
     assert_int_equal(bl_budget_take(&budget, 1500, BL_ENOMEM, "a tensor", &err), BL_OK);
     assert_false(bl_budget_is_short(&budget));
@@ -47,7 +47,7 @@ static void spare_bytes_are_lent(void **state)
     bl_budget_give(&budget, 100);
     assert_false(bl_budget_is_short(&budget));
     assert_int_equal(bl_budget_borrow(&budget, 26, BL_ENOMEM, "a body", &large), BL_ENOMEM);
-    assert_non_null(strstr(large.text, "100 are for small requests"));
+    assert_non_null(strstr(large.text, "100 bytes are reserved for small requests"));
 }
 
 /* Of memory that nobody has, a request may borrow much. */

@@ -192,7 +192,7 @@ static void files_are_found_by_name(void **state)
     assert_false(bl_mapped_find(&files, "b", &bytes));
     assert_int_equal(pipe(pipes), 0);
     assert_int_equal(bl_mapped_add(&files, pipes[0], "a pipe", &bytes, &err), BL_EINVAL);
-    assert_string_equal(err.text, "a pipe is no regular file");
+    assert_string_equal(err.text, "a pipe is not a regular file");
     assert_int_equal(bl_mapped_check(&files, BL_OK, NULL), BL_OK);
     bl_mapped_fini(&files);
     assert_null(files.first);

@@ -172,7 +172,7 @@ static void memory_is_counted(void **state)
     assert_null(a);
     assert_int_equal(bl_buffer_alloc(dev, 800, &a, NULL), BL_OK);
     assert_int_equal(bl_buffer_alloc(dev, 201, &b, &err), BL_ENODEVMEM);
-    assert_string_equal(err.text, "device null:0 has no 201 bytes left: 800 of 1000 are in use");
+    assert_string_equal(err.text, "device null:0 cannot allocate 201 bytes: 800 of 1000 bytes are in use");
     bl_buffer_release(a);
     assert_int_equal(bl_buffer_alloc(dev, 0, &b, NULL), BL_OK); /* is one byte */
     assert_int_equal(atomic_load(&dev->bytes_used), 1);

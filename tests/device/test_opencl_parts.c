@@ -132,7 +132,7 @@ static void codes_have_names(void **state)
 
     (void)state;
     assert_string_equal("CL_OUT_OF_RESOURCES", bl_cl_code_name(CL_OUT_OF_RESOURCES));
-    assert_string_equal("an unknown code", bl_cl_code_name(-9999));
+    assert_string_equal("unknown error code", bl_cl_code_name(-9999));
     assert_int_equal(BL_EDEVICE, bl_cl_fail(-9999, "a call", &err));
     assert_string_equal("opencl: a call failed: an unknown code (-9999)", err.text);
     err = (bl_err){0};

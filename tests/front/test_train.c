@@ -91,7 +91,7 @@ static void test_what_is_remembered(void **state)
 
     b = (bench){.program = false};
     assert_int_equal(BL_EGRAPH, step(&b, "adam", "", w));
-    assert_string_equal("adam: remembers state, which only a program has", b.err.text);
+    assert_string_equal("adam: keeps state; only a program has state", b.err.text);
     assert_string_equal("w1", b.err.node);
     assert_int_equal(BL_OK, step(&b, "sgd", "'lr': 1", w)); /* that remembers nothing */
     bench_fini(&b);

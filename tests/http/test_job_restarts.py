@@ -502,7 +502,7 @@ class Restarts(Served):
         self.losing("device:300+60")
         job = self.submit("bad", counter(), inputs={}, steps=SLOW_STEPS)
         failed = wait(self.server, job)
-        self.assertEqual(("failed", True), (failed["state"], "(on purpose)" in failed["reason"]), failed)
+        self.assertEqual(("failed", True), (failed["state"], "(injected fault)" in failed["reason"]), failed)
         self.assertGreaterEqual(failed["restarts"], 1)
         self.assertGreaterEqual(self.server.metric("device_lost_total"), 5)
         self.assertEqual(0, self.server.settled("jobs", 0))

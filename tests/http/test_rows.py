@@ -63,7 +63,7 @@ class Rows(ServerTest):
     def test_refused(self):
         for more, words in (({"rows": {"z": {"count": "n"}}}, 'no output is named "z"'), ({"rows": {"v": {"count": "z"}}}, 'nothing is named "z"'),
                             ({"rows": {"v": {"count": "h"}}}, "must be an int64 without dimensions"), ({"rows": {"v": {"count": "v"}}}, "must be an int64 without dimensions"),
-                            ({"rows": {"v": {"count": "n", "axis": 1}}}, "axis is 1, of a tensor of 1 dimensions")):
+                            ({"rows": {"v": {"count": "n", "axis": 1}}}, "axis is 1, but the tensor has 1 dimensions")):
             with self.subTest(words):
                 self.assertIn(words, self.refused(422, self.call("POST", RUN, run([True] * 4, **more)))["detail"])
         self.refused(422, self.call("POST", RUN, run([True] * 4, rows={"v": {"count": "n", "axis": -1}})))

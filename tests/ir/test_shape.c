@@ -185,21 +185,21 @@ static void what_does_not_fit_is_said(void **state)
     (void)state;
     refused(bl_add(ir, X, input(1, DIMS(n(4)))), "add: shapes differ: [2, 3] and [4]");
     refused(bl_add(ir, X, input(2, DIMS(batch, n(3)))), "add: shapes differ: [2, 3] and [batch, 3]");
-    refused(bl_reshape(ir, X, 1, DIMS(n(7))), "reshape: [2, 3] does not have as many elements as [7]");
-    refused(bl_reshape(ir, X, 1, DIMS(batch)), "reshape: [2, 3] does not have as many elements as [batch]");
-    refused(bl_permute(ir, X, (const int[]){0, 0}), "permute: the axes given are no permutation of the 2 axes of [2, 3]");
+    refused(bl_reshape(ir, X, 1, DIMS(n(7))), "reshape: [2, 3] and [7] have different numbers of elements");
+    refused(bl_reshape(ir, X, 1, DIMS(batch)), "reshape: [2, 3] and [batch] have different numbers of elements");
+    refused(bl_permute(ir, X, (const int[]){0, 0}), "permute: the given axes are not a permutation of the 2 axes of [2, 3]");
     refused(bl_expand(ir, X, 2, DIMS(n(2), n(4))), "expand: [2, 3] cannot become [2, 4]");
     refused(bl_expand(ir, X, 1, DIMS(n(3))), "expand: [2, 3] cannot become [3]");
     refused(bl_pad(ir, X, DIMS(n(0), n(-1)), DIMS(n(0), n(0))), "pad: the amount at axis 1 of [2, 3] is negative");
     refused(bl_shrink(ir, X, DIMS(n(0), n(1)), DIMS(n(2), n(3))), "shrink: the box at axis 1 of [2, 3] reaches outside");
-    refused(bl_flip(ir, X, 4), "flip: no such axis in [2, 3]");
+    refused(bl_flip(ir, X, 4), "flip: an axis does not exist in [2, 3]");
     refused(bl_window(ir, X, 1, 4, 1, 1), "window: 4 elements, 1 apart, do not fit in axis 1 of [2, 3]");
-    refused(bl_reduce(ir, BL_OP_ADD, X, 4), "reduce: no such axis in [2, 3]");
+    refused(bl_reduce(ir, BL_OP_ADD, X, 4), "reduce: an axis does not exist in [2, 3]");
     refused(bl_gather(ir, X, X, 0), "gather: the index is float32, not an integer");
     refused(bl_alu1(ir, BL_OP_SQRT, bl_iota(ir, BL_I32, n(3))), "sqrt: takes floats, not int32");
     refused(bl_and(ir, X, X), "and: takes integers or bools, not float32");
     refused(bl_where(ir, X, X, X), "where: the condition is float32, not bool");
-    refused(bl_bitcast(ir, BL_I16, X), "bitcast: float32 and int16 are not of one size");
+    refused(bl_bitcast(ir, BL_I16, X), "bitcast: float32 and int16 have different sizes");
     refused(bl_input(ir, 0, BL_F32, 1, DIMS(n(-1))), "input: an extent of [-1] can be negative");
 #undef X
 }

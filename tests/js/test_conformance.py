@@ -122,7 +122,7 @@ class Examples:
         try:
             result = client.run(graph, example["inputs"])
         except beamline.InvalidGraph as error:
-            if "remembers state, which only a program has" not in error.detail:
+            if "keeps state; only a program has state" not in error.detail:
                 raise
             example["remembers"] = True
             result = client.put_program("example", {**graph.document(), "state": example["inputs"]}).run()
