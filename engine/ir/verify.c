@@ -8,78 +8,102 @@
 #include "engine/ir/stage.h"
 #include "engine/ir/winograd_transforms.h"
 
-#include <string.h>
+/* ---- facts: what a row may demand of a node */
 
-/* Each check returns NULL, or what is wrong with the node. */
-
-static bool is_scalar_int(const bl_node *node)
+static bool same_type(const bl_node *a, const bl_node *b)
 {
-    return node->ndim == 0 && bl_dtype_is_int((bl_dtype)node->dtype);
+    return a->dtype == b->dtype && bl_shape_equal(a, b);
 }
 
-/* The allowed number of sources of a node. */
-static void count_sources(const bl_node *node, uint32_t *fewest, uint32_t *most)
+static bool like_sources(const bl_node *node)
 {
-    int exact = bl_op_sources((bl_op)node->op);
-
-    *fewest = exact >= 0 ? (uint32_t)exact : 1;
-    if (node->op == BL_OP_PAD || node->op == BL_OP_SHRINK)
-        *fewest = (uint32_t)node->ndim + 1;
-    else if (node->op == BL_OP_LOAD || node->op == BL_OP_STORE)
-        *fewest = node->op == BL_OP_LOAD ? 2 : 3;
-    else if (node->op == BL_OP_STACK)
-        *fewest = node->lanes;
-    *most = *fewest;
-    if (node->op == BL_OP_LOAD || node->op == BL_OP_STORE)
-        *most = *fewest + 1; /* a gate */
-    else if (node->op == BL_OP_PARTIALS)
-        *most = 2 * BL_MAX_PARTIALS;
-    else if (node->op == BL_OP_SINK || node->op == BL_OP_SCAN || bl_binds_ranges(node))
-        *most = UINT32_MAX;
+    bool all = true;
+    for (uint32_t i = 0; i < node->nsrc; i++)
+        all = all && node->src[i]->dtype == node->dtype;
+    return all;
 }
 
-/* Is it a node that a LOAD reads or a STORE writes? */
-static bool is_memory(const bl_node *node)
+static bool of_scalars(const bl_node *node)
 {
-    return node->op == BL_OP_BUFFER || node->op == BL_OP_STAGE || node->op == BL_OP_MATRIX;
+    bool all = true;
+    for (uint32_t i = 0; i < node->nsrc; i++)
+        all = all && node->src[i]->ndim == 0 && node->src[i]->lanes == 1;
+    return all;
 }
 
-static const char *check_frame(const bl_node *node)
+/* Are all sources but the first sizes: INDEX scalars that are not negative? */
+static bool has_sizes(bl_ir *ir, const bl_node *node)
 {
-    uint32_t fewest = 0, most = 0;
+    bool all = true;
+    for (uint32_t i = 1; i < node->nsrc; i++)
+        all = all && node->src[i]->dtype == BL_INDEX && node->src[i]->ndim == 0 && !bl_may_be_negative(ir, node->src[i]);
+    return all;
+}
 
-    if (node->op >= BL_OP_COUNT || node->dtype >= BL_DTYPE_COUNT)
-        return "no such op or dtype";
-    if (node->op == BL_OP_POISON)
-        return "poison";
-    if (node->lanes < 1 || node->lanes > BL_MAX_LANES || (node->lanes > 1 && node->ndim > 0))
-        return "lanes";
-    if (node->ndim > BL_MAX_DIMS)
-        return "too many dimensions";
-    count_sources(node, &fewest, &most);
-    if (node->nsrc < fewest || node->nsrc > most)
-        return "number of sources";
-    for (uint32_t i = 0; i < node->nsrc; i++) {
-        if (node->src[i]->id >= node->id)
-            return "a source is younger than its user";
-        if (bl_is_poison(node->src[i]))
-            return "a source is poison";
-        if (node->src[i]->op == BL_OP_SINK ||
-            (node->src[i]->op == BL_OP_STORE && node->op != BL_OP_SINK && node->op != BL_OP_STAGE))
-            return "a source has no value";
-        if (node->src[i]->op == BL_OP_RESCALED && (node->op != BL_OP_REDUCE || node->sub != BL_OP_ADD))
-            return "only a sum rescales";
-        if (is_memory(node->src[i]) && (i != 0 || (node->op != BL_OP_LOAD && node->op != BL_OP_STORE)))
-            return "a buffer is no value";
-    }
-    for (int i = 0; i < node->ndim; i++) {
-        const bl_node *dim = node->dim[i];
-        if (dim->id >= node->id)
-            return "an extent is younger than its user";
-        if (dim->dtype != BL_INDEX || dim->ndim != 0 || dim->hi < 0 || dim->lanes != 1 || !bl_extent_is_simple(dim))
-            return "an extent is no size";
-    }
+/* X(fact, does it hold for |node|, whose first source is |x|?, what to say if not) */
+#define FACTS(X)                                                                                                                 \
+    X(SCALAR, node->ndim == 0, "a tensor where a scalar is needed")                                                              \
+    X(ONE_LANE, node->lanes == 1, "lanes: the result has several")                                                               \
+    X(VECTOR, node->lanes > 1, "lanes: the result has only one")                                                                 \
+    X(INTEGER, bl_dtype_is_int((bl_dtype)node->dtype), "dtype: no integer")                                                      \
+    X(NO_BOOL, node->dtype != BL_BOOL, "dtype: bool")                                                                            \
+    X(BOUNDED, node->lo <= node->hi, "bounds: no value between them")                                                            \
+    X(NUMBERED, node->arg >= 0, "a negative number in arg")                                                                      \
+    X(FOLDS, bl_op_folds((bl_op)node->sub), "no op that folds in sub")                                                           \
+    X(ONE_AXIS, node->ndim == 1, "number of dimensions: not one")                                                                \
+    X(LIKE_SOURCE, node->dtype == x->dtype, "dtype: not that of the source")                                                     \
+    X(LIKE_SOURCES, like_sources(node), "dtypes differ")                                                                         \
+    X(SAME_SHAPE, bl_shape_equal(node, x), "shape: not that of the source")                                                      \
+    X(SAME_RANK, node->ndim == x->ndim, "number of dimensions: not that of the source")                                          \
+    X(MORE_AXES, node->ndim >= x->ndim, "number of dimensions: less than the source has")                                        \
+    X(ONE_AXIS_MORE, node->ndim == x->ndim + 1, "number of dimensions: not one more than the source has")                        \
+    X(ONE_AXIS_LESS, node->ndim + 1 == x->ndim, "number of dimensions: not one less than the source has")                        \
+    X(OF_ONE_LANE, x->lanes == 1, "lanes: the source has several")                                                               \
+    X(OF_VECTOR, x->lanes > 1, "lanes: the source has only one")                                                                 \
+    X(OF_SCALARS, of_scalars(node), "takes scalars")                                                                             \
+    X(ARG_LANE, node->arg >= 0 && node->arg < x->lanes, "no such lane")                                                          \
+    X(ARG_AXIS, node->arg >= 0 && node->arg < node->ndim, "no such axis")                                                        \
+    X(ARG_AXES, (uint64_t)node->arg >> node->ndim == 0, "no such axes")                                                          \
+    X(LOWERED, false, "made by lowering only")                                                                                   \
+    X(SIZES, has_sizes(ir, node), "an amount is no size")                                                                        \
+    X(PER_AXIS, node->nsrc == node->ndim + 1u, "number of sources: one, and one for each axis")                                  \
+    X(PER_LANE, node->nsrc == node->lanes, "number of sources: one for each lane")
+
+enum {
+#define X(fact, holds, wrong) fact##_BIT,
+    FACTS(X)
+#undef X
+};
+
+enum {
+#define X(fact, holds, wrong) fact = 1 << fact##_BIT,
+    FACTS(X)
+#undef X
+};
+
+/* Each check returns NULL, or a text that says what is wrong with the node. */
+static const char *check_facts(bl_ir *ir, const bl_node *node, unsigned demanded)
+{
+    const bl_node *x = node->nsrc > 0 ? node->src[0] : node;
+
+#define X(fact, holds, wrong)                                                                                                    \
+    if ((demanded & fact) != 0 && !(holds))                                                                                      \
+        return wrong;
+    FACTS(X)
+#undef X
     return NULL;
+}
+
+/* ---- checks of single ops, for what no fact says */
+
+static const char *check_const(const bl_node *node)
+{
+    bl_dtype dtype = (bl_dtype)node->dtype;
+    bl_scalar value = {.i = node->arg};
+
+    return bl_scalar_fit(dtype, value).i == value.i || (bl_dtype_is_float(dtype) && value.f != value.f)
+               ? NULL
+               : "a value that the dtype cannot hold";
 }
 
 static const char *check_alu(const bl_node *node)
@@ -101,70 +125,19 @@ static const char *check_alu(const bl_node *node)
     return bl_node_lanes(node, node->src) == node->lanes ? NULL : "lanes of the result";
 }
 
-static const char *check_leaf(const bl_node *node)
-{
-    bl_dtype dtype = (bl_dtype)node->dtype;
-    bl_scalar value = {.i = node->arg};
-
-    switch (node->op) {
-    case BL_OP_CONST:
-        if (node->ndim != 0 || node->lanes != 1)
-            return "a constant is a scalar";
-        return bl_scalar_fit(dtype, value).i == value.i || (bl_dtype_is_float(dtype) && value.f != value.f)
-                   ? NULL
-                   : "a value that the dtype cannot hold";
-    case BL_OP_VAR:
-        return is_scalar_int(node) && node->lanes == 1 && node->lo <= node->hi && node->arg >= 0 ? NULL : "no named dimension";
-    case BL_OP_IOTA:
-        return node->ndim == 1 && dtype != BL_BOOL ? NULL : "shape or dtype";
-    default:
-        return node->arg >= 0 ? NULL : "a negative slot"; /* INPUT */
-    }
-}
-
 static const char *check_permute(const bl_node *node)
 {
     uint32_t seen = 0;
 
-    if (node->src[0]->ndim != node->ndim)
-        return "dimensions";
     for (int i = 0; i < node->ndim; i++)
         seen |= 1U << bl_perm_get(node->arg, i);
     return seen + 1 == 1U << node->ndim ? NULL : "no permutation";
-}
-
-static const char *check_move(bl_ir *ir, const bl_node *node)
-{
-    const bl_node *x = node->src[0];
-
-    if (x->dtype != node->dtype || x->lanes != 1)
-        return "dtype";
-    for (uint32_t i = 1; i < node->nsrc; i++) {
-        if (node->src[i]->dtype != BL_INDEX || node->src[i]->ndim != 0 || bl_may_be_negative(ir, node->src[i]))
-            return "an amount is no size";
-    }
-    switch (node->op) {
-    case BL_OP_PERMUTE:
-        return check_permute(node);
-    case BL_OP_EXPAND:
-        return x->ndim <= node->ndim ? NULL : "dimensions";
-    case BL_OP_FLIP:
-        return bl_shape_equal(node, x) && (uint64_t)node->arg >> node->ndim == 0 ? NULL : "shape or axes";
-    case BL_OP_WINDOW:
-        return x->ndim + 1 == node->ndim ? NULL : "dimensions";
-    case BL_OP_RESHAPE:
-        return NULL;
-    default:
-        return x->ndim == node->ndim ? NULL : "dimensions"; /* PAD, SHRINK */
-    }
 }
 
 static const char *check_reduce(const bl_node *node)
 {
     const bl_node *x = node->src[0];
 
-    if (!bl_op_folds((bl_op)node->sub) || x->dtype != node->dtype)
-        return "fold or dtype";
     if (node->ndim > 0) {
         if (x->ndim != node->ndim || node->arg <= 0 || node->arg >> node->ndim != 0)
             return "axes";
@@ -181,6 +154,13 @@ static const char *check_reduce(const bl_node *node)
             return i < node->arg ? "dtypes differ" : "folds over what is no range";
     }
     return NULL;
+}
+
+static const char *check_gather(const bl_node *node)
+{
+    if (!bl_dtype_is_int((bl_dtype)node->src[1]->dtype))
+        return "index";
+    return bl_shape_equal(node, node->src[1]) ? NULL : "shape: not that of the index";
 }
 
 static const char *check_correlate(const bl_node *node)
@@ -207,7 +187,7 @@ static const char *check_unwindow(const bl_node *node)
     int64_t stride = 0, dilation = 0;
 
     bl_window_get(node->arg, &axis, &stride, &dilation);
-    if (x->ndim != node->ndim + 1 || axis >= node->ndim || !bl_is_const(x->dim[node->ndim]))
+    if (axis >= node->ndim || !bl_is_const(x->dim[node->ndim]))
         return "dimensions";
     for (int i = 0; i < node->ndim; i++) {
         if (i != axis && x->dim[i] != node->dim[i])
@@ -221,37 +201,13 @@ static const char *check_partials(const bl_node *node)
     if (node->nsrc % 2 != 0)
         return "an x without its partial derivative";
     for (uint32_t i = 0; i < node->nsrc; i++) {
-        if (node->src[i]->dtype != node->dtype || !bl_shape_equal(node, node->src[i]))
+        if (!same_type(node, node->src[i]))
             return "dtype or shape";
     }
     return NULL;
 }
 
-static const char *check_tensor(const bl_node *node)
-{
-    const bl_node *x = node->src[0];
-
-    if (x->dtype != node->dtype || x->lanes != 1)
-        return "dtype";
-    if (node->op == BL_OP_CORRELATE)
-        return check_correlate(node);
-    if (node->op == BL_OP_UNWINDOW)
-        return check_unwindow(node);
-    if (node->op == BL_OP_PARTIALS)
-        return check_partials(node);
-    if (node->op != BL_OP_GATHER)
-        return bl_shape_equal(node, x) ? NULL : "shape";
-    if (!bl_dtype_is_int((bl_dtype)node->src[1]->dtype) || node->arg < 0 || node->arg >= node->ndim || x->ndim != node->ndim)
-        return "axis or index";
-    return bl_shape_equal(node, node->src[1]) ? NULL : "shape";
-}
-
-static bool same_type(const bl_node *a, const bl_node *b)
-{
-    return a->dtype == b->dtype && bl_shape_equal(a, b);
-}
-
-static const char *check_scan(const bl_ir *ir, const bl_node *node)
+static const char *check_scan(bl_ir *ir, const bl_node *node)
 {
     const bl_scan *scan = NULL;
 
@@ -279,30 +235,35 @@ static const char *check_result(bl_ir *ir, const bl_node *node)
     return bl_scan_result(ir, scan, (int)node->arg) == node ? NULL : "not the dtype and shape of the result";
 }
 
+/* Is it a node that a LOAD reads or a STORE writes? */
+static bool is_memory(const bl_node *node)
+{
+    return node->op == BL_OP_BUFFER || node->op == BL_OP_STAGE || node->op == BL_OP_MATRIX;
+}
+
+/* Does |x|, an operand of an access with |lanes| lanes, have one lane or as many? */
+static bool is_operand_of(const bl_node *x, uint32_t lanes)
+{
+    return x->ndim == 0 && (x->lanes == 1 || x->lanes == lanes);
+}
+
 static const char *check_access(const bl_node *node)
 {
-    uint32_t gate = node->op == BL_OP_LOAD ? 2 : 3;
-    uint32_t lanes = node->lanes;
+    const bl_node *memory = node->src[0], *index = node->src[1], *value = node->op == BL_OP_STORE ? node->src[2] : NULL;
+    uint32_t number = value == NULL ? 2 : 3;
+    const bl_node *gate = node->nsrc > number ? node->src[number] : NULL;
 
-    if (node->src[0]->op != BL_OP_BUFFER && (!is_memory(node->src[0]) || node->op == BL_OP_STORE))
+    if (memory->op != BL_OP_BUFFER && (!is_memory(memory) || value != NULL))
         return "no buffer";
-    if (node->src[0]->dtype != node->dtype)
+    if (memory->dtype != node->dtype)
         return "no buffer of the dtype";
-    if (!is_scalar_int(node->src[1]) || (node->src[1]->lanes != 1 && node->src[1]->lanes != lanes))
+    if (!bl_dtype_is_int((bl_dtype)index->dtype) || !is_operand_of(index, node->lanes))
         return "index";
-    if (node->src[0]->op == BL_OP_STAGE && node->nsrc <= gate && node->src[1]->hi >= bl_stage_elements(node->src[0]))
+    if (memory->op == BL_OP_STAGE && gate == NULL && index->hi >= bl_stage_elements(memory))
         return "reads behind what its stage holds";
-    if (node->op == BL_OP_STORE) {
-        const bl_node *value = node->src[2];
-        if (value->dtype != node->dtype || value->ndim != 0 || (value->lanes != 1 && value->lanes != lanes))
-            return "value";
-    }
-    if (node->nsrc > gate) {
-        const bl_node *x = node->src[gate];
-        if (x->dtype != BL_BOOL || x->ndim != 0 || (x->lanes != 1 && x->lanes != lanes))
-            return "gate";
-    }
-    return NULL;
+    if (value != NULL && (value->dtype != node->dtype || !is_operand_of(value, node->lanes)))
+        return "value";
+    return gate == NULL || (gate->dtype == BL_BOOL && is_operand_of(gate, node->lanes)) ? NULL : "gate";
 }
 
 static const char *check_matrix(const bl_node *node)
@@ -311,7 +272,7 @@ static const char *check_matrix(const bl_node *node)
     const bl_node *sum = node->src[0], *rows = node->src[1], *columns = node->src[2], *loads[2];
     int64_t depth = 0;
 
-    if (!bl_matrix_is_valid(matrix) || matrix.split || node->dtype != matrix.to || node->lanes != 1)
+    if (!bl_matrix_is_valid(matrix) || matrix.split || node->dtype != matrix.to)
         return "no shape of a matrix unit, or not its dtype";
     if (rows->op != BL_OP_RANGE || rows->hi != matrix.m - 1 || columns->op != BL_OP_RANGE || columns->hi != matrix.n - 1)
         return "rows or columns";
@@ -326,11 +287,11 @@ static const char *check_matrix(const bl_node *node)
     return depth == matrix.k ? NULL : "depth";
 }
 
-/* Check a STAGE: stores to one local buffer, then the ranges they run over. */
+/* Stores to one local buffer, then the ranges over which they run. */
 static const char *check_filled(const bl_node *node)
 {
-    if (node->arg < 1 || node->arg > node->nsrc || node->lanes != 1)
-        return "number of stores, or lanes";
+    if (node->arg < 1 || node->arg > node->nsrc)
+        return "number of stores";
     if (BL_STAGE_FOLDS(node) ? !bl_op_folds((bl_op)node->sub)
                              : (node->sub & ~(BL_STAGE_SHARED | BL_STAGE_DOUBLE | BL_STAGE_NARROW)) != 0 ||
                                    (node->sub != BL_STAGE_FILLS && (node->sub & BL_STAGE_SHARED) == 0))
@@ -346,85 +307,145 @@ static const char *check_filled(const bl_node *node)
     return NULL;
 }
 
-/* Check a RUNNING: the reduction must be over exactly one RANGE. */
+static const char *check_sink(const bl_node *node)
+{
+    for (uint32_t i = 0; i < node->nsrc; i++) {
+        if (node->src[i]->op != BL_OP_STORE)
+            return "takes stores";
+    }
+    return NULL;
+}
+
+/* The reduction must be over exactly one RANGE. */
 static const char *check_running(const bl_node *node)
 {
     const bl_node *fold = node->src[0];
 
     if (fold->op != BL_OP_REDUCE || fold->arg != 1 || fold->nsrc != 2 || fold->src[1] != node->src[1])
         return "no fold of one value over that range";
-    return fold->dtype == node->dtype && fold->lanes == node->lanes && (node->arg | 1) == 1 ? NULL : "dtype, lanes or kind";
+    return fold->lanes == node->lanes && (node->arg | 1) == 1 ? NULL : "lanes or kind";
 }
 
-static const char *check_loop(const bl_node *node)
+/* ---- the rows */
+
+#define MANY UINT32_MAX
+
+/* The row of an op that ops.def does not describe in full. |fewest| and |most|: the number of its sources if that varies. */
+typedef struct op_rule {
+    uint32_t fewest, most;
+    unsigned facts;
+    unsigned most_sub;                        /* the greatest value of |sub|; 0: not checked */
+    const char *(*also)(const bl_node *node); /* checks what no fact says, or NULL */
+} op_rule;
+
+enum { MOVES = LIKE_SOURCE | OF_ONE_LANE };
+
+static const op_rule rules[BL_OP_COUNT] = {
+    [BL_OP_CONST] = {.facts = SCALAR | ONE_LANE, .also = check_const},
+    [BL_OP_INPUT] = {.facts = NUMBERED},
+    [BL_OP_VAR] = {.facts = SCALAR | ONE_LANE | INTEGER | NUMBERED | BOUNDED},
+    [BL_OP_BOUND] = {.facts = NUMBERED},
+    [BL_OP_IOTA] = {.facts = ONE_AXIS | NO_BOOL},
+    [BL_OP_RESHAPE] = {.facts = MOVES},
+    [BL_OP_PERMUTE] = {.facts = MOVES | SAME_RANK, .also = check_permute},
+    [BL_OP_EXPAND] = {.facts = MOVES | MORE_AXES},
+    [BL_OP_PAD] = {.fewest = 1, .most = MANY, .facts = PER_AXIS | MOVES | SAME_RANK | SIZES},
+    [BL_OP_SHRINK] = {.fewest = 1, .most = MANY, .facts = PER_AXIS | MOVES | SAME_RANK | SIZES},
+    [BL_OP_FLIP] = {.facts = MOVES | SAME_SHAPE | ARG_AXES},
+    [BL_OP_WINDOW] = {.facts = MOVES | ONE_AXIS_MORE},
+    [BL_OP_REDUCE] = {.fewest = 1, .most = MANY, .facts = FOLDS | LIKE_SOURCE, .also = check_reduce},
+    [BL_OP_GATHER] = {.facts = MOVES | SAME_RANK | ARG_AXIS, .also = check_gather},
+    [BL_OP_DETACH] = {.facts = MOVES | SAME_SHAPE},
+    [BL_OP_ALIAS] = {.facts = MOVES | SAME_SHAPE},
+    [BL_OP_CONTIGUOUS] = {.facts = MOVES | SAME_SHAPE},
+    [BL_OP_SCAN] = {.fewest = 1, .most = MANY},
+    [BL_OP_CORRELATE] = {.facts = MOVES, .also = check_correlate},
+    [BL_OP_UNWINDOW] = {.facts = MOVES | ONE_AXIS_LESS, .also = check_unwindow},
+    [BL_OP_PARTIALS] = {.fewest = 1, .most = 2 * BL_MAX_PARTIALS, .facts = MOVES, .also = check_partials},
+    [BL_OP_BUFFER] = {.facts = SCALAR | ONE_LANE | NUMBERED, .most_sub = 1},
+    [BL_OP_RANGE] = {.facts = SCALAR | ONE_LANE | INTEGER | LIKE_SOURCE | OF_SCALARS, .most_sub = BL_AXIS_MATRIX},
+    [BL_OP_LOAD] = {.fewest = 2, .most = 3, .facts = SCALAR, .also = check_access},
+    [BL_OP_STORE] = {.fewest = 3, .most = 4, .facts = SCALAR, .also = check_access},
+    [BL_OP_STAGE] = {.fewest = 1, .most = MANY, .facts = SCALAR | ONE_LANE, .also = check_filled},
+    [BL_OP_LANE] = {.facts = SCALAR | INTEGER | VECTOR},
+    [BL_OP_EXTRACT] = {.facts = SCALAR | LIKE_SOURCE | ONE_LANE | ARG_LANE},
+    [BL_OP_STACK] = {.fewest = 1, .most = MANY, .facts = SCALAR | LIKE_SOURCES | OF_SCALARS | VECTOR | PER_LANE},
+    [BL_OP_FOLD] = {.facts = SCALAR | FOLDS | LIKE_SOURCE | OF_VECTOR | ONE_LANE},
+    [BL_OP_SINK] = {.fewest = 1, .most = MANY, .facts = SCALAR, .most_sub = BL_PRECISION_HIGH, .also = check_sink},
+    [BL_OP_MATRIX] = {.facts = SCALAR | ONE_LANE, .also = check_matrix},
+    [BL_OP_FRAGMENT_LOAD] = {.facts = LOWERED},
+    [BL_OP_RUNNING] = {.facts = SCALAR | LIKE_SOURCE, .also = check_running},
+    [BL_OP_RESCALED] = {.facts = SCALAR | LIKE_SOURCES},
+};
+
+static bool has_right_count(const bl_node *node)
 {
-    if (node->ndim != 0)
-        return "a loop nest has no tensors";
-    switch (node->op) {
-    case BL_OP_RANGE:
-        return is_scalar_int(node->src[0]) && node->src[0]->dtype == node->dtype && node->lanes == 1 &&
-                       node->src[0]->lanes == 1 && node->sub <= BL_AXIS_MATRIX
-                   ? NULL
-                   : "extent or kind";
-    case BL_OP_LOAD:
-    case BL_OP_STORE:
-        return check_access(node);
-    case BL_OP_LANE:
-        return is_scalar_int(node) && node->lanes > 1 ? NULL : "lanes or dtype";
-    case BL_OP_EXTRACT:
-        return node->src[0]->dtype == node->dtype && node->lanes == 1 && node->arg >= 0 && node->arg < node->src[0]->lanes
-                   ? NULL
-                   : "lane or dtype";
-    case BL_OP_STACK:
-        for (uint32_t i = 0; i < node->nsrc; i++) {
-            if (node->src[i]->dtype != node->dtype || node->src[i]->lanes != 1 || node->src[i]->ndim != 0)
-                return "takes scalars of one dtype";
-        }
-        return node->lanes > 1 ? NULL : "lanes";
-    case BL_OP_FOLD:
-        return bl_op_folds((bl_op)node->sub) && node->src[0]->dtype == node->dtype && node->src[0]->lanes > 1 && node->lanes == 1
-                   ? NULL
-                   : "fold, dtype or lanes";
-    case BL_OP_MATRIX:
-        return check_matrix(node);
-    case BL_OP_FRAGMENT_LOAD:
-        return "made by lowering only";
-    case BL_OP_SINK:
-        for (uint32_t i = 0; i < node->nsrc; i++) {
-            if (node->src[i]->op != BL_OP_STORE)
-                return "takes stores";
-        }
-        return node->sub <= BL_PRECISION_HIGH ? NULL : "precision";
-    case BL_OP_STAGE:
-        return check_filled(node);
-    case BL_OP_RUNNING:
-        return check_running(node);
-    case BL_OP_RESCALED:
-        return node->src[0]->dtype == node->dtype && node->src[1]->dtype == node->dtype ? NULL : "dtypes";
-    default:
-        return node->lanes == 1 && node->sub <= 1 && node->arg >= 0 ? NULL : "buffer"; /* BUFFER */
-    }
+    const op_rule *rule = &rules[node->op];
+    int count = bl_op_sources((bl_op)node->op);
+    return count >= 0 ? node->nsrc == (uint32_t)count : node->nsrc >= rule->fewest && node->nsrc <= rule->most;
 }
 
-static const char *check_class(bl_ir *ir, const bl_node *node)
+static const char *check_source(const bl_node *node, uint32_t i)
 {
-    switch (bl_op_get_class((bl_op)node->op)) {
-    case BL_CLASS_LEAF:
-        return check_leaf(node);
-    case BL_CLASS_ALU:
-        return check_alu(node);
-    case BL_CLASS_MOVE:
-        return check_move(ir, node);
-    case BL_CLASS_REDUCE:
-        return check_reduce(node);
-    case BL_CLASS_TENSOR:
-        return check_tensor(node);
-    case BL_CLASS_LOOP:
-        return check_loop(node);
-    case BL_CLASS_INST:
-        break;
+    const bl_node *src = node->src[i];
+
+    if (src->id >= node->id)
+        return "a source is younger than its user";
+    if (bl_is_poison(src))
+        return "a source is poison";
+    if (src->op == BL_OP_SINK || (src->op == BL_OP_STORE && node->op != BL_OP_SINK && node->op != BL_OP_STAGE))
+        return "a source has no value";
+    if (src->op == BL_OP_RESCALED && (node->op != BL_OP_REDUCE || node->sub != BL_OP_ADD))
+        return "only a sum rescales";
+    if (is_memory(src) && (i != 0 || (node->op != BL_OP_LOAD && node->op != BL_OP_STORE)))
+        return "a buffer is no value";
+    return NULL;
+}
+
+/* Check what every node must have: the right number of sources, and sources and extents that are older than the node. */
+static const char *check_frame(const bl_node *node)
+{
+    const char *wrong = NULL;
+
+    if (node->op >= BL_OP_COUNT || node->dtype >= BL_DTYPE_COUNT)
+        return "no such op or dtype";
+    if (node->op == BL_OP_POISON)
+        return "poison";
+    if (node->lanes < 1 || node->lanes > BL_MAX_LANES || (node->lanes > 1 && node->ndim > 0))
+        return "lanes";
+    if (node->ndim > BL_MAX_DIMS)
+        return "too many dimensions";
+    if (!has_right_count(node))
+        return "number of sources";
+    for (uint32_t i = 0; i < node->nsrc && wrong == NULL; i++)
+        wrong = check_source(node, i);
+    for (int i = 0; i < node->ndim && wrong == NULL; i++) {
+        const bl_node *dim = node->dim[i];
+        if (dim->id >= node->id)
+            wrong = "an extent is younger than its user";
+        else if (dim->dtype != BL_INDEX || dim->ndim != 0 || dim->hi < 0 || dim->lanes != 1 || !bl_extent_is_simple(dim))
+            wrong = "an extent is no size";
     }
-    return "only a linear kernel has this";
+    return wrong;
+}
+
+static const char *check_row(bl_ir *ir, const bl_node *node)
+{
+    const op_rule *rule = &rules[node->op];
+    bl_op_class cls = bl_op_get_class((bl_op)node->op);
+    const char *wrong = check_facts(ir, node, rule->facts);
+
+    if (wrong != NULL)
+        return wrong;
+    if (cls == BL_CLASS_INST)
+        return "only a linear kernel has this";
+    if (rule->most_sub > 0 && node->sub > rule->most_sub)
+        return "no such kind in sub";
+    if (node->op == BL_OP_SCAN)
+        return check_scan(ir, node);
+    if (node->op == BL_OP_RESULT)
+        return check_result(ir, node);
+    return cls == BL_CLASS_ALU ? check_alu(node) : rule->also != NULL ? rule->also(node) : NULL;
 }
 
 /* Build the node again from its sources, to compare shapes. NULL if no builder infers its shape. */
@@ -527,9 +548,7 @@ static bl_status verify(bl_ir *ir, int nroots, const bl_node *const *roots, cons
         const char *wrong = check_frame(node);
 
         if (wrong == NULL)
-            wrong = node->op == BL_OP_SCAN     ? check_scan(ir, node)
-                    : node->op == BL_OP_RESULT ? check_result(ir, node)
-                                               : check_class(ir, node);
+            wrong = check_row(ir, node);
         if (wrong == NULL && level >= 2)
             wrong = check_inferred(ir, node);
         wrong = wrong != NULL ? wrong : check_stage(node, stage);

@@ -89,8 +89,8 @@ static void broken_tensor_nodes_are_named(void **state)
     broken(TENSOR(F32, 2, x->dim, .op = BL_OP_PERMUTE, .nsrc = 1, .src = SRC(x), .arg = 0x11), BL_STAGE_TENSOR, 1,
            "no permutation");
     broken(TENSOR(F32, 2, x->dim, .op = BL_OP_REDUCE, .nsrc = 1, .src = SRC(x), .arg = 2, .sub = BL_OP_NEG), BL_STAGE_TENSOR, 1,
-           "fold or dtype");
-    broken(TENSOR(INDEX, 0, x->dim, .op = BL_OP_VAR, .arg = -1), BL_STAGE_TENSOR, 1, "named dimension");
+           "no op that folds");
+    broken(TENSOR(INDEX, 0, x->dim, .op = BL_OP_VAR, .arg = -1), BL_STAGE_TENSOR, 1, "negative number");
     broken(TENSOR(F32, 2, x->dim, .op = BL_OP_WHERE, .nsrc = 3, .src = SRC(x, x, x)), BL_STAGE_TENSOR, 1, "not a bool");
     broken(TENSOR(F32, 2, x->dim, .op = BL_OP_REDUCE, .nsrc = 1, .src = SRC(x), .arg = 2, .sub = BL_OP_ADD), BL_STAGE_TENSOR, 1,
            "shape");
