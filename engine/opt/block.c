@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* BLOCK: the stages of a nest are computed for several rows at a time, so that a tile of rows shares what a product reads. */
+/* BLOCK: the stages of a nest are computed for several rows at a time, so that a register tile of rows shares the operand that a
+ * product reads. */
 #include "engine/ir/rewrite.h"
 #include "engine/ir/stage.h"
 #include "engine/opt/opt_internal.h"
 
 enum {
-    LINE = 64,        /* bytes, to which a row is rounded up so that the lanes of all rows are aligned alike */
-    SAME_SET = 4096,  /* rows a multiple of this apart would compete for few sets of a first-level cache: one line more, then */
-    LEVELS_APART = 64 /* how far the reductions of rows are numbered from those of the product */
+    LINE = 64, /* bytes: a row is rounded up to whole cache lines, so that the lanes of all rows are aligned alike */
+    SAME_SET =
+        4096, /* bytes: rows at multiples of this distance share few sets of a first-level cache, so each gets a line more */
+    LEVELS_APART = 64 /* distance between the numbers of the reductions of rows and of the reductions of the product */
 };
 
 bool tune_holds_stage(bl_tune *tune, const bl_node *range)
@@ -20,7 +22,7 @@ bool tune_holds_stage(bl_tune *tune, const bl_node *range)
     return false;
 }
 
-/* Elements from one row of a STAGE to the next. */
+/* The distance between two rows of a STAGE, in elements. */
 static int64_t row_elements(const bl_node *stage)
 {
     int64_t n = bl_stage_elements(stage), bytes = (int64_t)bl_dtype_local_bytes((bl_dtype)stage->dtype);
@@ -29,8 +31,8 @@ static int64_t row_elements(const bl_node *stage)
     return (n % SAME_SET == 0 ? n + LINE : n) / bytes;
 }
 
-/* Will every element be written once?  Then a stage may take the place of one that it is made of.  Not yet split axes are taken
- * to get as many lanes as there are. */
+/* Will every element be written once?  A stage may then replace a stage that it is computed from.  Axes that are not split yet
+ * count as if they get the most lanes that exist. */
 static bool is_exact(const bl_tune *tune)
 {
     for (int i = 0; i < tune->naxes; i++) {
@@ -68,7 +70,7 @@ bool tune_has_room(bl_tune *tune)
            bl_stage_memory_bytes(&plan) <= tune->local_bytes;
 }
 
-/* Does |stage| store what its own loops reduce, as a product does? */
+/* Does |stage| store sums over its own loops, as a product does? */
 static bool reduces(bl_tune *tune, const bl_node *stage)
 {
     bl_nodes phase = tune_reach_phase(tune->ir, (int)stage->arg, stage->src);
@@ -81,8 +83,8 @@ static bool reduces(bl_tune *tune, const bl_node *stage)
     return false;
 }
 
-/* The stage's own loop over the rows: innermost in a product, so that all rows use what is read for a column; else outermost,
- * along what is contiguous. */
+/* The stage's own loop over the rows.  In a product, the loop is innermost, so that all rows use the operand that is read for a
+ * column.  Otherwise the loop is outermost, and the contiguous axis is innermost. */
 static const bl_node *row_range(bl_tune *tune, const bl_node *stage, const bl_node *row)
 {
     int64_t first = INT64_MAX, last = 0;
@@ -104,7 +106,7 @@ static const bl_node *at_row(bl_ir *ir, const bl_node *row, int64_t elements, co
     return bl_add(ir, bl_mul(ir, row, bl_index(ir, elements)), index);
 }
 
-/* |stage|, which has become |made|, for all of |row|. */
+/* |made|, the rewritten |stage|, computed for all iterations of |row|. */
 static const bl_node *widened(bl_tune *tune, const bl_node *stage, const bl_node *made, const bl_node *row)
 {
     bl_ir *ir = tune->ir;
@@ -155,7 +157,7 @@ void tune_widen_stages(bl_tune *tune, const bl_node *row)
 
 /* ---- the start */
 
-/* Is |reduce| computed for each iteration of what the stages stand in, no more? */
+/* Is |reduce| computed once for each iteration of the loops around the stages? */
 static bool is_of_rows(bl_tune *tune, const bl_nodes *below, const bl_node *reduce)
 {
     for (size_t i = 0; reduce->op == BL_OP_REDUCE && i < below->count; i++) {
@@ -165,7 +167,7 @@ static bool is_of_rows(bl_tune *tune, const bl_nodes *below, const bl_node *redu
     return false;
 }
 
-/* A RANGE that |reduce| binds and another reduction of the nest too, one that is computed in other loops; or NULL. */
+/* A RANGE that is bound by |reduce| and by another reduction, which is computed in other loops; or NULL. */
 static const bl_node *shared_range(bl_tune *tune, const bl_nodes *below, const bl_node *reduce)
 {
     for (size_t i = 0; i < below->count; i++) {
@@ -190,8 +192,8 @@ static const bl_node *staged(bl_ir *ir, const bl_node *value, int number)
 
 typedef struct parting {
     bl_tune *tune;
-    bl_nodes below; /* of the nest as it was */
-    int seen;       /* nodes of these */
+    bl_nodes below; /* the nodes of the nest before the rewrite */
+    int seen;       /* number of nodes visited */
 } parting;
 
 static const bl_node *part_reduction(void *arg, const bl_node *node, const bl_node *const *src)

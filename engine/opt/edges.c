@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* EDGES: an operand that is read through a padding is written out with its edges by a helper nest, so that the nest reads it
- * without a gate.  And what need not be: a gate of the sum itself, where the loops can end. */
+/* EDGES (halo): a helper nest writes an operand that is read under the gate of a padding into a buffer that contains the padding,
+ * so that the nest reads the operand without a gate.  If a gate of the sum can bound its loops instead, the loops are trimmed,
+ * and the operand is not written. */
 #include "engine/ir/affine.h"
 #include "engine/ir/gate.h"
 #include "engine/opt/facts.h"
@@ -8,11 +9,11 @@
 enum {
     MOST_CLAUSES = 16,
     MOST_EDGE = 8,
-    REUSE_TO_WRITE = 8,  /* reads of each element from which writing it with its edges pays */
+    REUSE_TO_WRITE = 8,  /* reads per element from which a buffer with padding pays */
     WINDOWS_TO_WRITE = 2 /* the same on a CPU: 8 x 240 maps of 7 x 7, 5 x 5 two apart, 0.8 ms and 0.23 */
 };
 
-/* How a LOAD depends on one RANGE: by how much its index grows with it, and each side of each comparison in its gate. */
+/* How a LOAD depends on one RANGE: the coefficients of the RANGE in the index and in each comparison of the gate. */
 typedef struct signature {
     const bl_node *range;
     int64_t index;
@@ -39,7 +40,7 @@ static bool add_terms(bl_tune *tune, signature *all, int n, const bl_node *sum, 
     return true;
 }
 
-/* The gate's comparisons; false where it holds anything else that depends on a loop. */
+/* Add the comparisons of the gate; false if any other part of the gate depends on a loop. */
 static bool add_gate(bl_tune *tune, signature *all, int n, const bl_node *gate, int *nclauses)
 {
     if (gate->op == BL_OP_AND)
@@ -52,8 +53,8 @@ static bool add_gate(bl_tune *tune, signature *all, int n, const bl_node *gate, 
     return add_terms(tune, all, n, gate->src[0], *nclauses - 1, 1) && add_terms(tune, all, n, gate->src[1], *nclauses - 1, -1);
 }
 
-/* How many times as much as with |unit| everything grows with |a|, less than 0 where it falls; 0: there is no such number, or no
- * comparison that both are part of. */
+/* The factor by which all coefficients of |a| exceed those of |unit|; 0 if there is no such factor, or if the gate has no
+ * comparison with |unit|. */
 static int64_t times_of(const signature *a, const signature *unit)
 {
     int64_t times = 0;
@@ -80,8 +81,8 @@ static int sign_ranges(bl_tune *tune, const bl_node *load, signature *all)
     return n;
 }
 
-/* Products with |load|, which is zero where its gate is closed, need not be asked for the same: but for what compares with an
- * axis whose bit is in |keep|. */
+/* |load| is zero if its gate is false, and so are products with it: their own gates lose the comparisons of the gate of |load|,
+ * except comparisons with an axis whose bit is in |keep|. */
 static void open_products(bl_tune *tune, const bl_node *load, int64_t keep)
 {
     bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
@@ -109,7 +110,7 @@ static void open_products(bl_tune *tune, const bl_node *load, int64_t keep)
     tune_survey(tune, bl_substitute(tune->ir, tune->sink, &to));
 }
 
-/* Is |a| to be one axis with |unit|, of which it is a multiple?  Not where gaps would be left between the steps of |a|. */
+/* Can |a|, a multiple of |unit|, be joined with |unit| into one axis?  Not if the axis would have gaps. */
 static bool joins(const signature *a, const signature *unit, int64_t *times)
 {
     *times = a == unit || !bl_is_fixed(a->range) || !bl_is_fixed(unit->range) ? 0 : times_of(a, unit);
@@ -118,7 +119,7 @@ static bool joins(const signature *a, const signature *unit, int64_t *times)
     return *times != 0 && (*times < 0 ? -*times : *times) <= bl_extent_of(unit->range);
 }
 
-/* The first with which |a| is one axis and which is not itself one with another; |a| by itself where there is none. */
+/* The first signature that |a| can be joined with and that joins no other; |a| itself if there is none. */
 static const signature *lead_of(const signature *all, int n, const signature *a, int64_t *times)
 {
     for (int i = 0; i < n; i++) {
@@ -132,21 +133,21 @@ static const signature *lead_of(const signature *all, int n, const signature *a,
     return a;
 }
 
-/* An axis of the panel: |whole| is where the nest reads it, and what it is in the helper, |to| gets for each of its ranges. */
+/* An axis of the buffer; |whole| is the index along the axis at which the nest reads. */
 typedef struct edge_axis {
     const bl_node *whole, *extent;
     int64_t stride; /* in the tensor */
-    int lead;       /* whose range it is, among the signatures */
+    int lead;       /* the signature whose range it is */
     bool lanes;
 } edge_axis;
 
-/* Does |a| stand further out in a panel than |b|?  Axes are in the order of the tensor itself; lanes are innermost. */
+/* Is |a| outside |b| in the buffer?  Axes are in the order of the tensor; lanes are innermost. */
 static bool is_further_out(const edge_axis *a, const edge_axis *b)
 {
     return a->lanes == b->lanes ? a->stride > b->stride : b->lanes;
 }
 
-/* Ranges of fixed extents that only ever occur as one sum (y + ky, or 2 y + ky) are one axis, as long as that can get. */
+/* Ranges of constant extents that occur only in one sum (y + ky, or 2 y + ky) become one axis with the extent of the sum. */
 static int find_axes(bl_ir *ir, const signature *all, int n, edge_axis *axis, bl_ptrmap *to)
 {
     int naxes = 0;
@@ -180,7 +181,8 @@ static int find_axes(bl_ir *ir, const signature *all, int n, edge_axis *axis, bl
     return naxes;
 }
 
-/* Narrow the interval [lo, hi) of |loop| to where |clause| holds.  False where that is no comparison with constants. */
+/* Narrow the interval [lo, hi) of |loop| to the indices for which |clause| holds.  False if |clause| is no comparison of |loop|
+ * with a constant. */
 static bool narrow(bl_ir *ir, const bl_node *clause, const bl_node *loop, int64_t *lo, int64_t *hi)
 {
     bl_affine sum;
@@ -199,8 +201,9 @@ static bool narrow(bl_ir *ir, const bl_node *clause, const bl_node *loop, int64_
     return true;
 }
 
-/* The helper by rows of |loop|, the last axis of the panel but lanes: zeros, what the tensor has of the row, which needs no gate
- * along it, and zeros.  False, and nothing changed, where the gate is no interval of the row or the edges are long. */
+/* Make a helper that goes by rows of |loop|, the innermost axis besides lanes: it stores padding, the elements of the tensor,
+ * which need no gate along the row, and padding.  False, and nothing changed, if the gate is no interval of the row or the
+ * padding is long. */
 static bool make_rows(bl_tune *tune, const bl_node *load, const bl_node *index, const bl_node *loop, bl_ptrmap *to,
                       bl_packed *packed)
 {
@@ -219,8 +222,7 @@ static bool make_rows(bl_tune *tune, const bl_node *load, const bl_node *index, 
     }
     if (row.count == 0 || lo >= hi || extent - (hi - lo) > MOST_EDGE || !pack_renumber(tune, &below, to, packed))
         return false;
-    gate =
-        bl_gate_without(ir, bl_substitute(ir, load->src[2], to), &row); /* again: it may read buffers, which have numbers now */
+    gate = bl_gate_without(ir, bl_substitute(ir, load->src[2], to), &row); /* once more: |to| has the numbers of buffers now */
     value = bl_substitute(ir, load, to);
     value = bl_load(ir, value->src[0], value->src[1], bl_is_const(gate) ? NULL : gate);
     at = bl_add(ir, bl_range(ir, (int)loop->arg, BL_AXIS_LOOP, bl_index(ir, hi - lo)), bl_index(ir, lo));
@@ -269,7 +271,7 @@ bool move_edges(bl_tune *tune, int operand, int64_t amount)
     return true;
 }
 
-/* Does |clause| bound one loop of a reduction, by output axes in |untiled| alone?  |axes|: those it depends on. */
+/* Does |clause| bound one loop of a reduction by output axes in |untiled| only?  |axes| gets the output axes in it. */
 static bool ends_loop(bl_tune *tune, const bl_node *clause, int64_t untiled, int64_t *axes)
 {
     int bounded = 0, others = 0;
@@ -286,7 +288,7 @@ static bool ends_loop(bl_tune *tune, const bl_node *clause, int64_t untiled, int
     return clause->op == BL_OP_CMPLT && clause->src[0]->dtype == BL_INDEX && bounded == 1 && others == 0;
 }
 
-/* Is |node| a product with |load| behind a gate? */
+/* Is |node| a gated product with |load|? */
 static bool is_gated_product(const bl_node *node, const void *load)
 {
     return bl_is_gated(node) && node->src[1]->op == BL_OP_MUL && (node->src[1]->src[0] == load || node->src[1]->src[1] == load);
@@ -328,7 +330,7 @@ bool edges_end_loops(bl_tune *tune, const bl_node *load, int64_t untiled, int64_
     return all == *keep && all != 0;
 }
 
-/* Write |load| out with its edges, if each element that is written is read often enough; the sum keeps the comparisons with the
+/* Apply EDGES to the operand if each element that the helper writes is read often enough.  The sum keeps the comparisons with the
  * axes in |keep|. */
 static bool write_operand(bl_tune *tune, const bl_target *target, const access *a, int64_t keep)
 {

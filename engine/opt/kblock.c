@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* KBLOCK: a long reduction is done a block at a time.  What a tile of rows and columns reads of an operand then stays in a cache
- * from one tile to the next, and the sums of all tiles lie in local memory from one block to the next: a STAGE that folds. */
+/* KBLOCK (K-blocking): a long reduction is computed one block at a time.  The part of an operand that a register tile reads then
+ * stays in a cache until the next tile reads it.  Between blocks, the sums of all tiles stay in local memory: a STAGE that folds.
+ */
 #include "engine/ir/rewrite.h"
 #include "engine/opt/opt_internal.h"
 
@@ -15,7 +16,7 @@ bool tune_folds_over(bl_tune *tune, const bl_node *range)
         if (stage->op != BL_OP_STAGE || !BL_STAGE_FOLDS(stage) || !bl_binds(stage, range))
             continue;
         for (int64_t k = 0; k < stage->arg; k++) {
-            int64_t stride = 0; /* none where the place is looked up */
+            int64_t stride = 0; /* not constant for a scattered store */
             if (!bl_access_stride(tune, stage->src[k], range, &stride) || stride == 0)
                 return true;
         }
@@ -30,7 +31,7 @@ static const bl_node *only_fold(bl_tune *tune, const bl_node *range)
     return fold != NULL && fold->arg == 1 && bl_binds(fold, range) ? fold : NULL;
 }
 
-/* The loops over outputs that |fold| stands in.  0 where there are none, or something in its way: lanes, copies, work-items. */
+/* The loops over outputs around |fold|.  0 if there are none, or if the nest already has lanes, unrolled loops or work-items. */
 static int output_loops(bl_tune *tune, const bl_node *fold, const bl_node **loop)
 {
     int n = 0;
@@ -56,7 +57,7 @@ int tune_new_number(const bl_tune *tune, int which)
     return (int)(((last >> PART_BITS) + 1 + which) << PART_BITS);
 }
 
-/* Where the sums of one iteration of the loops are. */
+/* The index of the sum of one iteration of the loops. */
 static const bl_node *place_of(bl_ir *ir, int n, const bl_node *const *loop)
 {
     const bl_node *place = bl_index(ir, 0);
@@ -80,7 +81,7 @@ bool move_kblock(bl_tune *tune, int axis, int64_t amount)
     part = bl_range(ir, tune_new_number(tune, n + 1), BL_AXIS_REDUCE, bl_index(ir, amount));
     value = tune_replace(ir, fold, range, bl_add(ir, bl_mul(ir, own[0], bl_index(ir, amount)), part), 1, &part);
     bl_ptrmap_init(&to, bl_ir_arena(ir));
-    for (int i = 0; i < n; i++) { /* the first of the outputs, its rows, innermost: they share what is read for a column */
+    for (int i = 0; i < n; i++) { /* the rows are innermost: they share the operand that is read for a column */
         own[1 + i] = bl_range(ir, tune_new_number(tune, n - i), BL_AXIS_LOOP, loop[i]->src[0]);
         bl_ptrmap_put(&to, loop[i], own[1 + i]);
     }

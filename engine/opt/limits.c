@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* What a device bounds.  A driver may end a loop by itself after so many turns (bl_device_info.max_turns): loops are unrolled
- * until no work-item takes as many.  A grid may have so many groups along a dimension (max_groups): work-items take several
- * iterations until it has no more. */
+/* Limits of a device.  A driver may end a loop after a number of iterations (bl_device_info.max_turns): loops are unrolled until
+ * no work-item executes as many.  A dimension of the grid may have a limited number of groups (max_groups): work-items compute
+ * several iterations of the grid. */
 #include "engine/base/size.h"
 #include "engine/ir/stage.h"
 #include "engine/opt/opt_internal.h"
 
 enum {
-    MOST_AT_ONCE = 16, /* copies that one move makes */
-    GATE_TURNS = 2,    /* of a loop that asks: that which finds it closed, or ends it, is counted too */
+    MOST_AT_ONCE = 16, /* iterations that one move unrolls */
+    GATE_TURNS = 2,    /* iterations of the loop that tests a gate: the test that ends the loop counts too */
     GRID_DIMS = 3,
-    MOST_SHARES = 65536 /* tried: a tenth of a millisecond */
+    MOST_SHARES = 65536 /* divisors tried: 0.1 ms */
 };
 
 static bool is_loop(const bl_node *range)
@@ -18,7 +18,7 @@ static bool is_loop(const bl_node *range)
     return (range->sub == BL_AXIS_LOOP || range->sub == BL_AXIS_REDUCE) && range->hi > 0;
 }
 
-/* RANGEs that the value under a STORE or REDUCE is computed in: those that it depends on, and folds over. */
+/* The RANGEs in which the value of a STORE or REDUCE is computed: those it depends on, and those it folds over. */
 static uint64_t ranges_of(bl_tune *tune, const bl_node *node)
 {
     uint64_t set = bl_free_get(&tune->free, node);
@@ -27,7 +27,8 @@ static uint64_t ranges_of(bl_tune *tune, const bl_node *node)
     return set;
 }
 
-/* The loops around a STORE's, or a REDUCE's, value.  What depends on one loop of a reduction may stand inside all of them. */
+/* The loops around the value of a STORE or REDUCE.  A value that depends on one loop of a reduction may be inside all of its
+ * loops. */
 static uint64_t loops_around(bl_tune *tune, const bl_nodes *below, const bl_node *node)
 {
     uint64_t set = ranges_of(tune, node), before = 0, loops = 0;
@@ -47,8 +48,8 @@ static uint64_t loops_around(bl_tune *tune, const bl_nodes *below, const bl_node
     return loops;
 }
 
-/* Turns that |node| takes by itself, each time that its loops around come to it: of a fold in local memory those of its elements,
- * which begin as something. */
+/* Iterations of |node| itself, for all iterations of the loops around it: a stage that folds initialises its elements in a loop.
+ */
 static int64_t own_turns(bl_tune *tune, const bl_node *node)
 {
     bool folds = node->op == BL_OP_STAGE && BL_STAGE_FOLDS(node);
@@ -62,7 +63,7 @@ static int64_t own_turns(bl_tune *tune, const bl_node *node)
     return turns;
 }
 
-/* Turns of a nest of loops: of the innermost, and less than as many again of those around it. */
+/* Iterations of nested loops: those of the innermost, and fewer than as many again of the loops around it. */
 static int64_t turns_of(const bl_tune *tune, uint64_t loops)
 {
     int64_t turns = loops == 0 ? 0 : 2;
@@ -73,8 +74,8 @@ static int64_t turns_of(const bl_tune *tune, uint64_t loops)
     return (loops & (loops - 1)) == 0 ? turns / 2 : turns;
 }
 
-/* Turns that asking the gate of |node| takes: that of a STORE into a STAGE that folds is a loop of one turn, or of none, around
- * the other loops that it stands in (lower/stages.c).  Copies of it each ask. */
+/* Iterations that the gate of |node| takes: the gate of a STORE into a STAGE that folds is a loop of one iteration or none,
+ * around the other loops of the store (lower/stages.c).  Each unrolled copy has its own. */
 static int64_t gate_turns(bl_tune *tune, const bl_node *node, uint64_t loops)
 {
     uint64_t asked =
@@ -93,7 +94,7 @@ static int64_t gate_turns(bl_tune *tune, const bl_node *node, uint64_t loops)
     return turns;
 }
 
-/* All turns of a work-item at the most (loops that are shared count for each who shares), and the loops that take the most. */
+/* The most iterations of a work-item in all (shared loops count for each sharer), and the loops with the most. */
 static int64_t count_turns(bl_tune *tune, uint64_t *worst)
 {
     bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
@@ -116,7 +117,7 @@ static int64_t count_turns(bl_tune *tune, uint64_t *worst)
     return total;
 }
 
-/* Unroll the innermost of |loops| that can be. */
+/* Unroll the innermost of |loops| for which that is legal. */
 static bool unroll(bl_tune *tune, uint64_t loops)
 {
     for (int i = tune->naxes - 1; i >= 0; i--) {
@@ -140,7 +141,7 @@ bool bl_tune_limit_turns(bl_tune *tune, int64_t most)
     return true;
 }
 
-/* The axes of the grid, that of the fastest dimension first: the last dimension has all that are left (linearize.c). */
+/* The axes of the grid, fastest first; the last dimension has all remaining axes (linearize.c). */
 static int grid_axes(const bl_tune *tune, int *axis)
 {
     int n = 0;
@@ -156,8 +157,9 @@ static int grid_axes(const bl_tune *tune, int *axis)
     return n;
 }
 
-/* How many iterations a work-item takes so that |extent| becomes |times| less at least: without a rest if not twice as many, and
- * if one of the next MOST_SHARES numbers divides |extent|: an extent from a request may be as large as an int64. */
+/* The iterations per work-item that make |extent| at least |times| smaller: the smallest divisor of |extent| that is at least
+ * |times| and less than 2 * |times|, or else |times|.  At most MOST_SHARES numbers are tried, since a request may give any int64.
+ */
 static int64_t share_of(int64_t extent, int64_t times)
 {
     int64_t most = times < MOST_SHARES ? 2 * times : times + MOST_SHARES;
@@ -169,7 +171,7 @@ static int64_t share_of(int64_t extent, int64_t times)
     return times;
 }
 
-/* One axis of dimension |d| shorter, the longest there, if it has more than |most| groups.  False if that cannot be done. */
+/* If dimension |d| has more than |most| groups, split its longest axis.  False if that is not legal. */
 static bool limit_dimension(bl_tune *tune, int d, uint32_t most, bool *changed)
 {
     int axis[BL_MAX_RANGES], n = grid_axes(tune, axis), longest = -1;

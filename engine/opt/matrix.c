@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* MATRIX: a product goes to matrix units.  Rows, columns and the reduction are split by the unit's m, n and k into inner parts of
- * kind MATRIX; the sum over them becomes a MATRIX node, a tile of the product that the work-items of the unit's scope find in
- * memory they share, and what follows the sum runs on its elements, dealt out to them.  An operand that lies in none of the
- * unit's layouts is packed so that it does.  Further moves on the outer parts make several tiles of one (TILE, whose fragments
- * are then shared) and several scopes of a group (LOCAL).
+/* MATRIX: matrix units compute a product.  Rows, columns and the reduction are split by the unit's m, n and k into inner parts of
+ * kind MATRIX.  The sum over these parts becomes a MATRIX node: a tile of the product in memory that the work-items of the unit's
+ * scope share.  The rest of the nest runs on the elements of the tile, which are distributed over the work-items.  An operand in
+ * a layout that the unit cannot load is packed.  Further moves on the outer parts compute several tiles at once (TILE: the tiles
+ * share fragments) and use several scopes per group (LOCAL).
  *
- * A split unit (bl_matrix.split) multiplies float32 where the nest allows it (BL_PRECISION_HIGH): both operands are packed as two
- * halves of bfloat16, and the sum goes over three products of halves besides, which are unrolled and share their fragments. */
+ * A split unit (bl_matrix.split) multiplies float32 if the nest allows it (BL_PRECISION_HIGH): both operands are packed as two
+ * bfloat16 halves, and the sum also goes over three products of halves, which are unrolled and share fragments. */
 #include "engine/ir/matrix_unit.h"
 
 #include "engine/ir/rewrite.h"
@@ -14,17 +14,17 @@
 
 enum {
     MOST_ITEM_AXES = 3,
-    OWN_BASE = BL_MAX_DIMS - 1, /* the axes made here are parts of an axis that no nest in hand may have */
+    OWN_BASE = BL_MAX_DIMS - 1, /* new axes are parts of this axis, which the nest must not have */
     TURN = OWN_BASE << PART_BITS,
     LANE = TURN + 4000,
     EMPTY_ROWS = TURN + 4001,
-    ITEM = TURN + 4032, /* the largest number of a work-item's axis: the first dimension of the group */
-    LANES_OF_ITEM = 4,  /* elements that a work-item of several takes at a time: what one 16-byte access stores */
-    MOST_UNROLLED = 8,  /* turns that are written out */
-    PRODUCTS = 3        /* of halves: high * high, high * low, low * high.  Low * low is less than what is lost anyway. */
+    ITEM = TURN + 4032, /* the largest number of an axis of work-items: the fastest dimension of the group */
+    LANES_OF_ITEM = 4,  /* elements per access of a work-item, if the scope has several: 16 bytes */
+    MOST_UNROLLED = 8,  /* iterations that are unrolled */
+    PRODUCTS = 3        /* of halves: high * high, high * low, low * high.  Low * low is smaller than the rounding error. */
 };
 
-/* What the move is about to rewrite, as it finds it. */
+/* The product that the move rewrites. */
 typedef struct product {
     bl_matrix shape;
     const bl_node *sum;
@@ -65,7 +65,7 @@ static bool may_split(const bl_axis *axis, int64_t amount)
            (kind == BL_AXIS_GLOBAL || kind == BL_AXIS_LOOP || kind == BL_AXIS_REDUCE);
 }
 
-/* The axis along which only |of| differs, and not |other|: one that |amount| divides if there is any, and the innermost. */
+/* An axis on which |of| depends and |other| does not: the innermost that |amount| divides, or else the innermost. */
 static int choose_columns(bl_tune *tune, const bl_node *of, const bl_node *other, int64_t amount)
 {
     int best = -1;
@@ -80,7 +80,7 @@ static int choose_columns(bl_tune *tune, const bl_node *of, const bl_node *other
     return best;
 }
 
-/* The innermost axis of the sum that both operands differ along and |amount| divides. */
+/* The innermost axis of the sum on which both operands depend and that the unit's k divides. */
 static int choose_depth(bl_tune *tune, const product *p)
 {
     for (int i = tune->naxes - 1; i >= 0; i--) {
@@ -124,7 +124,7 @@ static bool find_product(bl_tune *tune, int rows, int64_t shape, product *p)
 
 /* ---- the rewrite */
 
-/* The inner part of kind MATRIX that a split of |axis| by |amount| leaves; NULL where it cannot be split. */
+/* Split |axis| by |amount|. Returns the inner part, of kind MATRIX; NULL if the axis cannot be split. */
 static const bl_node *split_off(bl_tune *tune, const bl_node *axis, int64_t amount, int own_number)
 {
     if (amount == 1)
@@ -143,13 +143,13 @@ static const bl_node *split_off(bl_tune *tune, const bl_node *axis, int64_t amou
     return NULL;
 }
 
-/* How a panel of operand a (0) or b (1) is laid out: as tune_pack's |group|. */
+/* The layout of a panel of operand a (0) or b (1), as the |group| of tune_pack. */
 static int64_t interleaving(bl_matrix shape, int which)
 {
     return which == 1 && (shape.layouts >> BL_MATRIX_B_COLUMNS & 1) == 0 ? shape.group : 0;
 }
 
-/* Operand a (0) or b (1), which alone differs along the columns, can be loaded as fragments: packed first if need be. */
+/* Make operand a (0) or b (1), which alone depends on the columns, loadable as fragments; pack it if necessary. */
 static bool make_loadable(bl_tune *tune, bl_matrix shape, int which, const bl_node *rows, const bl_node *columns,
                           const bl_node *depth)
 {
@@ -167,7 +167,7 @@ static bool make_loadable(bl_tune *tune, bl_matrix shape, int which, const bl_no
     return false;
 }
 
-/* Both operands become panels of their halves, and the sum of their products that of three products of halves. */
+/* Pack both operands as panels of halves, and sum three products of halves instead of one product. */
 static bool split_operands(bl_tune *tune, bl_matrix shape, const bl_node *columns, const bl_node *depth)
 {
     bl_ir *ir = tune->ir;
@@ -177,7 +177,8 @@ static bool split_operands(bl_tune *tune, bl_matrix shape, const bl_node *column
 
     if (sum == NULL || !bl_matrix_product(sum->src[0], shape, loads) || sum->nsrc > BL_MAX_AXES)
         return false;
-    for (int i = 0; i < 2; i++) { /* of products 0, 1 and 2 a's halves are high, high and low, b's low, high and high */
+    /* products 0, 1 and 2 use the high, high and low half of a, and the low, high and high half of b */
+    for (int i = 0; i < 2; i++) {
         int which = bl_depends(tune, loads[i], columns) ? 1 : 0;
         halves[i] = pack_halves(tune, tune_operand_number(tune, loads[i]), interleaving(shape, which),
                                 which == 0 ? bl_idiv(ir, number, two) : bl_idiv(ir, bl_sub(ir, two, number), two));
@@ -192,7 +193,7 @@ static bool split_operands(bl_tune *tune, bl_matrix shape, const bl_node *column
     return true;
 }
 
-/* How many elements side by side a work-item takes at a time: a power of two that the columns and its share are multiples of. */
+/* The lanes of a work-item: the largest power of two that divides the columns and the share of a work-item. */
 static int64_t lanes_of(bl_matrix shape)
 {
     int64_t most = shape.scope > 1 ? LANES_OF_ITEM : BL_MAX_LANES, lanes = 1;
@@ -201,7 +202,7 @@ static int64_t lanes_of(bl_matrix shape)
     return lanes;
 }
 
-/* Elements are dealt out: |lanes| side by side to each work-item of the scope in turn. */
+/* Distribute the elements of the tile cyclically over the work-items of the scope, |lanes| adjacent elements at a time. */
 static void deal_elements(bl_tune *tune, bl_matrix shape, const bl_node *rows, const bl_node *columns)
 {
     bl_ir *ir = tune->ir;

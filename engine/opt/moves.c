@@ -67,7 +67,7 @@ static const bl_node *replace_range(void *arg, const bl_node *node, const bl_nod
     if (bl_binds(node, r->range))
         return bind_parts(r->ir, node, src, r->range, r->n, r->parts);
     for (uint32_t k = 0; k < node->nsrc; k++) {
-        if (src[k] != node->src[k]) /* simplified: indices of merged loops lose their divisions here */
+        if (src[k] != node->src[k]) /* rebuilding simplifies: indices of merged loops lose their divisions */
             return bl_node_rebuild(r->ir, node, src, node->dim);
     }
     return node;
@@ -79,7 +79,7 @@ const bl_node *tune_replace(bl_ir *ir, const bl_node *sink, const bl_node *range
     return bl_rewrite(ir, sink, replace_range, &(replacement){ir, range, value, n, parts});
 }
 
-/* Outer output axes: in every store, and free in every reduction and stage that stands in no other's loop. */
+/* The outer output axes: every store depends on them, and so does every reduction and stage outside of other reductions. */
 static uint64_t outer_set(bl_tune *tune, const bl_nodes *below)
 {
     uint64_t outputs = 0, outer = 0;
@@ -134,7 +134,7 @@ void tune_survey(bl_tune *tune, const bl_node *sink)
 
 /* ---- the start */
 
-/* Local memory is filled by one work-item for itself. */
+/* Does any axis belong to a stage, that is, to local memory? */
 bool tune_has_stages(const bl_tune *tune)
 {
     for (int i = 0; i < tune->naxes; i++) {
@@ -153,11 +153,10 @@ static int count_divisions(bl_ir *ir, const bl_node *sink)
     return n;
 }
 
-/* Does everything that depends on, or binds, one of two axes also do so with the other? */
+/* Does every node that depends on, or binds, one of two axes do so with the other axis too? */
 static bool always_together(bl_tune *tune, const bl_node *a, const bl_node *b)
 {
-    uint64_t columns = 0; /* of scores, as of stages, the rows of a block share what does not depend on them, and are no part of
-                             another axis */
+    uint64_t columns = 0; /* the rows of a block share the loads that do not depend on them: the rows must stay an axis */
     bool staged = tune_has_stages(tune) || tune_turns(tune, &columns) != NULL;
     bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
     for (size_t i = 0; i < below.count; i++) {
@@ -170,8 +169,8 @@ static bool always_together(bl_tune *tune, const bl_node *a, const bl_node *b)
     return true;
 }
 
-/* Loops a and b, b inside a, as one loop over their product, if no access then needs a division.  Not a loop of a named extent
- * with one of a constant extent: the product could have no lanes, where a loop of a constant extent can. */
+/* Merge loops |a| and |b|, which is inside |a|, into one loop, if no access then needs a division.  A loop of a named extent is
+ * not merged with a loop of a constant extent: the merged loop could have no lanes. */
 static bool merge(bl_tune *tune, const bl_node *a, const bl_node *b)
 {
     bl_ir *ir = tune->ir;
@@ -195,15 +194,15 @@ static bool merge(bl_tune *tune, const bl_node *a, const bl_node *b)
 static void merge_axes(bl_tune *tune)
 {
     for (int i = tune->naxes - 2; i >= 0; i--) {
-        for (int k = i + 1; k < tune->naxes; k++) { /* between may be those of another reduction, over other extents */
+        for (int k = i + 1; k < tune->naxes; k++) { /* loops of another reduction may be between the two */
             const bl_axis *outer = &tune->axis[i], *inner = &tune->axis[k];
             if (outer->output == inner->output && outer->stage == inner->stage && merge(tune, outer->range, inner->range))
-                k = i; /* the next of the shorter list may be one with both */
+                k = i; /* the list is shorter now: try the next loop */
         }
     }
 }
 
-/* By what number |node| divides |range|, or it and a constant, or a constant less it; 0: it does not. */
+/* The divisor if |node| divides |range| + constant or constant - |range|; else 0. */
 static int64_t divides(const bl_node *node, const bl_node *range)
 {
     bl_affine sum;
@@ -214,11 +213,11 @@ static int64_t divides(const bl_node *node, const bl_node *range)
     return sum.at[0].coefficient == 1 || sum.at[0].coefficient == -1 ? node->src[1]->arg : 0;
 }
 
-/* By what the values of sums divide |range|, as where the channels of a convolution are in groups; 0: by nothing, or not by one
- * number alone.  |below|: the nest. */
+/* The divisor by which the operands of sums divide |range|, as for the channels of a grouped convolution; 0 if there is none, or
+ * more than one.  |below|: the nest. */
 static int64_t divisor_in_sums(bl_tune *tune, const bl_nodes *below, const bl_node *range)
 {
-    bl_ptrmap inside; /* of sums; a user stands behind what it uses */
+    bl_ptrmap inside; /* the operands of sums; users come after their sources */
     int64_t by = 0;
     bool any = false;
 
@@ -240,8 +239,8 @@ static int64_t divisor_in_sums(bl_tune *tune, const bl_nodes *below, const bl_no
     return by;
 }
 
-/* An output's loop of which a sum's operand needs the quotient becomes two: along the inner one that stays the same, which a tile
- * can go along. */
+/* Split each output axis whose quotient an operand of a sum needs: along the inner loop, the quotient is constant, so that a tile
+ * can go along that loop. */
 static void part_quotients(bl_tune *tune)
 {
     bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
@@ -256,7 +255,7 @@ static void part_quotients(bl_tune *tune)
     }
 }
 
-/* Give every RANGE room for its parts, and outer output axes their kind. */
+/* Number every RANGE with room for its parts, and give outer output axes their kind. */
 void tune_number_axes(bl_tune *tune, bool grid)
 {
     for (int i = 0; i < tune->naxes; i++) {
@@ -275,7 +274,7 @@ void bl_tune_init(bl_tune *tune, bl_ir *ir, const bl_node *sink, int nparams)
     bl_free_init(&tune->free, ir);
     tune->sink = sink;
     tune_survey(tune, sink);
-    /* from the last, as a renumbered range sorts behind all that are not */
+    /* from the last axis, since renumbered ranges sort after the others */
     for (int i = tune->naxes - 1; i >= 0; i--) {
         const bl_node *old = tune->axis[i].range;
         const bl_node *range = bl_range(ir, (int)(old->arg << PART_BITS), (bl_axis_kind)old->sub, old->src[0]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* PACK: an operand of a reduction is written into a buffer of its own, in the order in which the nest reads it (panels: grid axes
- * outermost, then the reduction's loops, then tiles, then lanes), by a helper nest.  An operand of a product that matrix units of
- * bfloat16 do in three parts is written as its high and its low halves. */
+/* PACK: a helper nest writes an operand of a reduction into a buffer of its own, in the order in which the nest reads the operand
+ * (packed panels: grid axes outermost, then the loops of the reduction, then tiles, then lanes).  An operand that bfloat16 matrix
+ * units multiply in three products is written as its high and its low halves. */
 #include "engine/ir/matrix_unit.h"
 #include "engine/ir/rewrite.h"
 #include "engine/opt/opt_internal.h"
@@ -10,7 +10,7 @@
 
 enum { REDUCTION = 2, WORD_BITS = 32 };
 
-/* The order of axes in a panel. */
+/* The position of an axis among the axes of a panel. */
 static int layer(const bl_node *range)
 {
     switch ((bl_axis_kind)range->sub) {
@@ -85,8 +85,8 @@ bool pack_make_helper(bl_tune *tune, int n, const bl_node *const *value, const b
     return bl_ir_status(ir, NULL) == BL_OK;
 }
 
-/* The same for a panel in which |group| elements along |depth| lie side by side, a word of 32 bits: they are written at once, or
- * each store would be of parts of a vector. */
+/* As pack_make_helper, for a panel in which |group| elements along |depth| are contiguous and make a word of 32 bits.  The helper
+ * stores whole words: stores of single elements would be strided, and could not be vectors. */
 static bool make_words(bl_tune *tune, int n, const bl_node *const *value, const bl_node *const *index, const bl_node *depth,
                        int64_t group, bl_ptrmap *to, bl_packed *packed)
 {
@@ -114,7 +114,7 @@ static bool make_words(bl_tune *tune, int n, const bl_node *const *value, const 
     return bl_ir_status(ir, NULL) == BL_OK;
 }
 
-/* As it suits |group| of tune_pack. */
+/* Make the helper for a panel with |group| as in tune_pack. */
 static bool make_panel(bl_tune *tune, int n, const bl_node *const *value, const bl_node *const *index, const bl_node *depth,
                        int64_t group, bl_ptrmap *to, bl_packed *packed)
 {
@@ -128,7 +128,7 @@ void tune_replace_load(bl_tune *tune, const bl_node *load, const bl_node *other)
     tune_survey(tune, bl_replace(tune->ir, tune->sink, load, other));
 }
 
-/* What reads the panel at |index|, from now on a parameter of the nest. */
+/* Make the panel a parameter of the nest. Returns the LOAD of its element |index|. */
 static const bl_node *load_panel(bl_tune *tune, const bl_node *index, const bl_packed *packed)
 {
     const bl_node *panel = bl_load(tune->ir, bl_param(tune->ir, tune->nparams, packed->dtype, false), index, NULL);
@@ -143,15 +143,15 @@ void pack_read_panel(bl_tune *tune, const bl_node *load, const bl_node *index, c
     tune_replace_load(tune, load, load_panel(tune, index, packed));
 }
 
-/* Element (column, depth) of a tile of |n| columns with |group| of its depth side by side. */
+/* The index of element (column, depth) in a tile of |n| columns, if |group| elements along the depth are contiguous. */
 static const bl_node *interleaved(bl_ir *ir, const bl_node *column, const bl_node *depth, int64_t n, int64_t group)
 {
     const bl_node *by = bl_index(ir, group), *row = bl_mul(ir, bl_idiv(ir, depth, by), bl_index(ir, n * group));
     return bl_add(ir, bl_add(ir, row, bl_mul(ir, column, by)), bl_mod(ir, depth, by));
 }
 
-/* Where a panel of |n| axes has its elements; |group| as in tune_pack.  |half| (or NULL) says which half: one lies behind the
- * other outside of the reduction, so that whoever writes them finds long rows. */
+/* The index of an element in a panel of |n| axes; |group| as in tune_pack.  |half| (or NULL) is the number of the half.  The axis
+ * of the halves is outside the axes of the reduction, so that the helper writes long rows. */
 static const bl_node *panel_index(bl_ir *ir, int n, const bl_node *const *range, int64_t group, const bl_node *half)
 {
     const bl_node *index = bl_index(ir, 0);
@@ -170,7 +170,8 @@ static const bl_node *panel_index(bl_ir *ir, int n, const bl_node *const *range,
     return index;
 }
 
-/* The axes of |load|'s panel, what they are in the helper, and how many elements there are.  0 where it can have none. */
+/* Find the axes of the panel of |load|, map them to the loops of the helper, and count the elements.  0 if there can be no panel.
+ */
 static int begin_panel(bl_tune *tune, const bl_node *load, const bl_node **range, bl_ptrmap *to, bl_packed *packed)
 {
     int n = load == NULL || tune->npacked == BL_MAX_HELPERS ? 0 : panel_axes(tune, load, range);
@@ -210,9 +211,10 @@ bool move_pack(bl_tune *tune, int operand, int64_t amount)
 
 /* ---- halves */
 
-/* |x|, of float32, as the sum of two of bfloat16, up to 2^-18 of it: what is nearest, and what is nearest to the rest.  Halves of
- * an infinity are 1 and itself, with its sign, or it would meet the zeros and the opposite signs among other numbers' low halves:
- * so each sum of three products is what the product is.  What would be rounded to an infinity stays the largest bfloat16. */
+/* Split a float32 |x| into two bfloat16 halves whose sum is |x| with a relative error of 2^-18: the nearest bfloat16, and the
+ * bfloat16 nearest to the remainder.  An infinity has the halves 1 (with the sign of the infinity) and the infinity itself: as a
+ * high half, it would be multiplied by low halves that are zero or have the opposite sign, and make NaN.  The sum of three
+ * products then equals the product.  A finite value that would round to an infinity becomes the largest bfloat16. */
 static void make_halves(bl_ir *ir, const bl_node *x, const bl_node *half[PACK_HALVES])
 {
     const double largest = 0x1.fep127, infinity = (double)INFINITY;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* SEND: a sum of what was sent to each place, as of where(key(s) == place, value(s), 0) over s, looks at every s for each place.
- * Turned round, each s finds its place:
+/* SEND (scatter inversion): the sum of where(key(s) == position, value(s), 0) over s visits every source s for each output
+ * position. The inverted form visits every source once and scatters its value to its position:
  *
- *   for all places of a work-item: sum[place] = 0                a STAGE that folds
+ *   for all positions of a work-item: sum[position] = 0          a STAGE that folds
  *   for s
- *     if key(s) is one of these places: sum[key(s)] += value(s)
- *   ... what reads the sum of a place
+ *     if key(s) is one of these positions: sum[key(s)] += value(s)
+ *   ... readers of the sum of a position
  *
- * What is added to one place is added in the same order as before, so the sums are the same to the bit.  Any fold can be turned
- * round so, and a nest's folds over one axis of places are all of them, each in memory of its own. */
+ * The values of one position are added in the same order as before, so the sums are equal bit for bit.  Any fold can be inverted.
+ * All folds of a nest over one axis of positions are inverted together, each in local memory of its own. */
 #include "engine/base/size.h"
 #include "engine/ir/eval.h"
 #include "engine/ir/gate.h"
@@ -17,28 +17,28 @@
 
 enum { MOST_COLUMNS = 4, MOST_FOLDS = 4, MOST_TURNS = 4 }; /* loops over outputs inside a work-item, folds, loops over s */
 
-/* A fold over what was sent to each place. */
+/* A fold over the values that sources send to each position. */
 typedef struct sent {
     const bl_node *fold;
-    const bl_node *key;   /* of an s: an integer */
-    const bl_node *first; /* the first of the work-item's places, INDEX */
-    const bl_node *value; /* of an s */
-    const bl_node *none;  /* of an s that was not sent there; NULL: it changes nothing in the fold */
-    bl_clauses besides;   /* what must hold too */
+    const bl_node *key;   /* of a source: an integer */
+    const bl_node *first; /* the first position of the work-item, INDEX */
+    const bl_node *value; /* of a source */
+    const bl_node *none;  /* the value where the key differs; NULL: it is the identity of the fold */
+    bl_clauses besides;   /* further conditions */
 } sent;
 
 typedef struct turning {
     bl_tune *tune;
     bl_ir *ir;
-    const bl_node *place; /* the RANGE of places */
+    const bl_node *place; /* the RANGE of positions */
     int ncolumns;
     const bl_node *column[MOST_COLUMNS];
-    int64_t elements; /* of a fold: its places and columns, of which keys may reach fewer */
+    int64_t elements; /* positions times columns of a fold */
 } turning;
 
-/* ---- what was sent */
+/* ---- finding such folds */
 
-/* Is |node| a place of the work-item, counted from |*first| on: that and the RANGE of places? */
+/* Is |node| a position of the work-item: |*first|, which it gets, plus the RANGE of positions? */
 static bool is_place(bl_tune *tune, const bl_node *place, const bl_node *node, const bl_node **first)
 {
     const bl_node *index = bl_as_index(tune->ir, node);
@@ -50,7 +50,7 @@ static bool is_place(bl_tune *tune, const bl_node *place, const bl_node *node, c
     return true;
 }
 
-/* Of the clauses of |condition| the one that compares a key with the place, and the others. */
+/* Find the clause of |condition| that compares a key with the position, and collect the other clauses. */
 static bool find_key(bl_tune *tune, const bl_node *place, const bl_node *condition, sent *out)
 {
     bl_clauses all = {0};
@@ -70,7 +70,7 @@ static bool find_key(bl_tune *tune, const bl_node *place, const bl_node *conditi
     return out->key != NULL;
 }
 
-/* Does it make no difference whether |none| is folded once more, or never?  |*wanted|: it must be, once. */
+/* Does the number of times that |none| is folded make no difference?  |*wanted|: |none| must be folded at least once. */
 static bool changes_nothing(const bl_node *fold, const bl_node *value, const bl_node *none, bool *wanted)
 {
     bl_dtype dtype = (bl_dtype)fold->dtype;
@@ -85,7 +85,7 @@ static bool changes_nothing(const bl_node *fold, const bl_node *value, const bl_
     return *wanted;
 }
 
-/* Is there a fold within |fold| that differs from place to place, or goes over a RANGE that |fold| goes over? */
+/* Does |fold| contain a fold that depends on the position, or that goes over a RANGE of |fold|? */
 static bool folds_again(bl_tune *tune, const bl_node *place, const bl_node *fold)
 {
     bl_nodes below = bl_reach(tune->ir, 1, &fold->src[0], false);
@@ -101,7 +101,7 @@ static bool folds_again(bl_tune *tune, const bl_node *place, const bl_node *fold
     return false;
 }
 
-/* |value| as where(*condition, out->value, *none); a cast of one is one of casts. */
+/* Write |value| as where(*condition, out->value, *none); a cast of a WHERE is a WHERE of casts. */
 static bool take_apart(bl_ir *ir, const bl_node *value, sent *out, const bl_node **condition, const bl_node **none)
 {
     bl_dtype dtype = (bl_dtype)value->dtype;
@@ -138,7 +138,7 @@ static bool find_sent(bl_tune *tune, const bl_node *place, const bl_node *fold, 
     return true;
 }
 
-/* All folds that differ from place to place, if each is one over what was sent there; else 0. */
+/* Find all folds that depend on the position. 0 if any of them is not a fold of sent values. */
 static int find_all(bl_tune *tune, const bl_node *place, sent out[MOST_FOLDS])
 {
     bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
@@ -174,9 +174,9 @@ bool tune_find_sent(bl_tune *tune, const bl_node *place, tune_sent *out)
     return n > 0;
 }
 
-/* ---- turned round */
+/* ---- the inverted form */
 
-/* The element of |place|, counted from the work-item's first, for the |columns|. */
+/* The index of the sum of |place|, counted from the first position of the work-item, for the |columns|. */
 static const bl_node *element_of(const turning *t, const bl_node *place, const bl_node *const *columns)
 {
     for (int i = 0; i < t->ncolumns; i++)
@@ -184,7 +184,8 @@ static const bl_node *element_of(const turning *t, const bl_node *place, const b
     return place;
 }
 
-/* Is the key of |s| one of the work-item's places?  Asked before it becomes an INDEX, which a device may hold in 32 bits. */
+/* Is the key of |s| a position of the work-item?  Compared in the type of the key, since a device may hold an INDEX in 32 bits.
+ */
 static const bl_node *is_here(const turning *t, const sent *s)
 {
     bl_ir *ir = t->ir;
@@ -200,7 +201,8 @@ static const bl_node *clamped(bl_ir *ir, const bl_node *node, const bl_node *las
     return bl_alu2(ir, BL_OP_MAX, bl_alu2(ir, BL_OP_MIN, node, last), zero);
 }
 
-/* Which of them; within them, as bounds know, where it is none.  (They do not know it of an uint64.) */
+/* The position of the key, counted from the first, and clamped to the positions of the work-item: the bounds of the index must be
+ * provable for a key elsewhere too.  The second clamp is for an uint64, whose bounds are unknown. */
 static const bl_node *which_place(const turning *t, const sent *s)
 {
     bl_ir *ir = t->ir;
@@ -210,7 +212,7 @@ static const bl_node *which_place(const turning *t, const sent *s)
     return clamped(ir, at, bl_index(ir, t->place->hi));
 }
 
-/* What a nest reads in place of the fold, which is its number |which|. */
+/* The value that replaces fold number |which|. */
 static const bl_node *turned(const turning *t, const sent *s, int which)
 {
     bl_ir *ir = t->ir;
@@ -219,7 +221,7 @@ static const bl_node *turned(const turning *t, const sent *s, int which)
     bl_ptrmap to;
 
     bl_ptrmap_init(&to, bl_ir_arena(ir));
-    for (int i = 0; i < n; i++) { /* the columns innermost: they lie side by side, and have one key */
+    for (int i = 0; i < n; i++) { /* the columns are innermost: they are contiguous, and share a key */
         const bl_node *range = i < nturns ? s->fold->src[1 + i] : t->column[i - nturns];
         own[i] = bl_range(ir, tune_new_number(t->tune, i), BL_AXIS_LOOP, range->src[0]);
         bl_ptrmap_put(&to, range, own[i]);
@@ -235,8 +237,8 @@ static const bl_node *turned(const turning *t, const sent *s, int which)
     return s->none == NULL ? sum : bl_alu2(ir, (bl_op)s->fold->sub, sum, s->none);
 }
 
-/* The loops over outputs that |folds| stand in, but for that of places.  False where something is in the way: lanes, copies,
- * work-items, or a named extent, whose columns would lie anywhere; or where the sums are more than any memory has. */
+/* Find the loops over outputs around |folds|, except the loop over positions.  False if the nest has lanes, unrolled loops or
+ * work-items, if a loop has a named extent, whose columns would have no constant stride, or if there are too many sums. */
 static bool find_columns(turning *t, int n, const sent *folds)
 {
     for (int i = 0; i < t->tune->naxes; i++) {

@@ -1,45 +1,46 @@
 /* SPDX-License-Identifier: MIT */
-/* SCORE: what a sum takes of each turn that is the same for all columns of the result, such as the scores of an attention, is
- * computed once, by the work-items that have the columns of those rows between them, some turns at a time:
+/* SCORE (flash attention): the values that a sum needs in each iteration and that are the same for all columns of the result,
+ * such as the scores of attention, are computed once, by the work-items that share the columns of a row, one block of iterations
+ * (a score tile) at a time:
  *
- *   loop                                    the turns of the sum, |width| at a time
- *     scores of these turns                 |amount| for each row of a work-item, in registers
- *     store the largest; barrier            where a maximum goes on from turn to turn (sched/running.c)
+ *   loop                                    over blocks of |width| iterations of the sum
+ *     scores of the block                   |amount| per row of a work-item, in registers
+ *     store the maximum; barrier            if there is a running maximum (online softmax, sched/running.c)
  *     store exp(score - maximum so far); barrier
- *     sum over |width| turns                of what was stored, and the columns' own operand
+ *     sum over the |width| iterations       of the stored values times the operand of the columns
  *     barrier
  *   end
  *
- * The work-item at place p of those |many| that share a row has turns p * amount, p * amount + 1, ... of a block.  Both kinds of
- * values are STAGEs that the group fills together.  Where the loop's length is no multiple of |width|, the last block's values
- * are those of the last turn, and do not count. */
+ * |many| work-items share a row.  Work-item p of them computes iterations p * amount, p * amount + 1, ... of a block.  Both kinds
+ * of values are STAGEs that the group fills together.  If |width| does not divide the number of iterations, the excess iterations
+ * of the last block repeat the last iteration, and are left out of the folds. */
 #include "engine/ir/eval.h"
 #include "engine/ir/rewrite.h"
 #include "engine/opt/opt_internal.h"
 
 enum {
-    ABOVE_COPIES = 200, /* level of this move's own RANGEs, above those of copies (share.c) */
+    ABOVE_COPIES = 200, /* level of the RANGEs of this move, above the level of copies (share.c) */
     OWN_TURN = BL_MAX_DIMS - 2,
     OWN_PLACE = BL_MAX_DIMS - 1,
-    FIRST_LOCAL = 1 << 10, /* numbers of its local buffers, beside those of copies */
+    FIRST_LOCAL = 1 << 10, /* numbers of its local buffers, apart from the numbers of copies */
     MOST_AMOUNT = 16,
-    LEAST_WORK = 4096, /* of what is nested: less is left to be computed again, on all devices (sched/realise.c) */
+    LEAST_WORK = 4096, /* of the nested reduction: a smaller one is computed again, on all devices (sched/realise.c) */
     MOST_STAGES = 16,
-    ROW_UNIT = 4 /* elements that rows of a stage are a multiple of, so that each begins with a vector */
+    ROW_UNIT = 4 /* elements: the length of a row is a multiple, so that each row starts at a vector */
 };
 
 typedef struct scores {
     bl_tune *tune;
     bl_ir *ir;
     bl_free free;
-    const bl_node *turn;   /* the loop's RANGE before the move */
-    const bl_node *block;  /* after it, the loop over blocks; NULL: there is one block */
-    const bl_node *within; /* a turn of a block, for those who read */
+    const bl_node *turn;   /* the loop of the sum before the move */
+    const bl_node *block;  /* the loop over blocks after the move; NULL: there is one block */
+    const bl_node *within; /* the iterations of a block, for readers */
     int64_t amount, many, width;
-    uint64_t columns;                                   /* RANGEs of outputs that scores do not differ in */
-    const bl_node *place;                               /* of a work-item among those that share its rows */
-    int nrows;                                          /* RANGEs of outputs, inside a group, that they do differ in: */
-    const bl_node *row[BL_MAX_DIMS], *own[BL_MAX_DIMS]; /* |own|: for who stores, in place of one that is unrolled */
+    uint64_t columns;                                   /* the output RANGEs that scores do not depend on */
+    const bl_node *place;                               /* the number of a work-item among those that share its rows */
+    int nrows;                                          /* the output RANGEs inside a group that scores depend on: */
+    const bl_node *row[BL_MAX_DIMS], *own[BL_MAX_DIMS]; /* |own| replaces an unrolled |row| where values are stored */
     int nstages;
     const bl_node *staged[MOST_STAGES], *stage[MOST_STAGES];
 } scores;
@@ -49,7 +50,7 @@ static bool folds_over(const bl_node *node, const bl_node *range)
     return node->op == BL_OP_REDUCE && bl_binds(node, range);
 }
 
-/* Is a reduction that differs along |range| part of |node|? */
+/* Does |node| contain a reduction that depends on |range|? */
 static bool has_nested(bl_free *free, bl_ir *ir, const bl_node *node, const bl_node *range)
 {
     bl_nodes below = bl_reach(ir, 1, &node, false);
@@ -70,8 +71,8 @@ bool tune_is_running(const bl_tune *tune, const bl_node *range)
     return bl_find(tune->ir, 1, &tune->sink, runs_over, range) != NULL;
 }
 
-/* The outputs along which reductions in the loop of |range| stay the same; |*work| gets how much the largest of these adds up, 0:
- * there is none. */
+/* The output RANGEs on which some reduction in the loop of |range| does not depend.  |*work| gets the number of elements that the
+ * largest of these reductions adds up; 0: there is none. */
 static uint64_t columns_of(bl_tune *tune, const bl_node *range, int64_t *work)
 {
     bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
@@ -107,20 +108,20 @@ const bl_node *tune_turns(bl_tune *tune, uint64_t *columns)
     return longest;
 }
 
-/* ---- where things are */
+/* ---- indices */
 
 static const bl_node *number(scores *c, int64_t n)
 {
     return bl_index(c->ir, n);
 }
 
-/* Turn |at| of the block at hand, as if blocks were whole. */
+/* Iteration |at| of the current block, as if all blocks were whole. */
 static const bl_node *raw_turn(scores *c, const bl_node *at)
 {
     return c->block == NULL ? at : bl_add(c->ir, bl_mul(c->ir, c->block, number(c, c->width)), at);
 }
 
-/* |node| at turn |at| of the block. */
+/* |node| in iteration |at| of the block. */
 static const bl_node *at_turn(scores *c, const bl_node *node, const bl_node *at)
 {
     const bl_node *turn = raw_turn(c, at);
@@ -130,14 +131,14 @@ static const bl_node *at_turn(scores *c, const bl_node *node, const bl_node *at)
     return bl_replace(c->ir, node, c->turn, turn);
 }
 
-/* |value|, or what does not count in a fold by |fold| where there is no turn |at|. */
+/* |value|, or the identity of |fold| if the last block has no iteration |at|. */
 static const bl_node *if_counts(scores *c, bl_op fold, const bl_node *value, const bl_node *at)
 {
     const bl_node *none = bl_const(c->ir, (bl_dtype)value->dtype, bl_fold_identity(fold, (bl_dtype)value->dtype));
     return bl_where(c->ir, bl_less(c->ir, raw_turn(c, at), number(c, c->turn->hi + 1)), value, none);
 }
 
-/* The element of column |column|, of |columns|, in the row of the work-item: one that reads it, or one that stores it. */
+/* The index of element |column| of |columns| in the work-item's row of a stage, for a store (|stores|) or for a load. */
 static const bl_node *element(scores *c, bool stores, int64_t columns, const bl_node *column)
 {
     const bl_node *row = number(c, 0);
@@ -153,7 +154,7 @@ static const bl_node *own_range(scores *c, int which, bl_axis_kind kind, int64_t
 
 /* ---- stages */
 
-/* The group stores |value| at |column| of |columns|, which may differ along |turn| (or NULL). */
+/* A STAGE in which the group stores |value| at |column| of |columns|, in the loop |turn| (or NULL). */
 static const bl_node *filled(scores *c, const bl_node *value, int64_t columns, const bl_node *column, const bl_node *turn)
 {
     bl_ir *ir = c->ir;
@@ -175,7 +176,7 @@ static const bl_node *filled(scores *c, const bl_node *value, int64_t columns, c
     return bl_stage_over(ir, BL_STAGE_SHARED, 1, &store, n, ranges);
 }
 
-/* The turn that is number |own| of those that the work-item has. */
+/* The iteration of the block that is number |own| of the iterations of the work-item. */
 static const bl_node *own_turn(scores *c, const bl_node *own)
 {
     return bl_add(c->ir, bl_mul(c->ir, c->place, number(c, c->amount)), own);
@@ -186,8 +187,8 @@ static const bl_node *own_number(scores *c)
     return c->amount == 1 ? number(c, 0) : own_range(c, OWN_TURN, BL_AXIS_TILE, c->amount);
 }
 
-/* Place |at| of a row in which each has the lanes of |value|, side by side; their RANGE is part of it, and |*lanes| is how many
- * they are.  A turn has lanes where its sum was split into them (moves refuse a second such RANGE in one value). */
+/* The index of element |at| of a row whose elements consist of the lanes of |value|, which it includes.  |*lanes| gets their
+ * number.  A score has lanes if its sum was split into lanes; moves refuse a second RANGE of lanes in one value. */
 static const bl_node *with_lanes(scores *c, const bl_node *value, const bl_node *at, int64_t *lanes)
 {
     *lanes = 1;
@@ -201,7 +202,7 @@ static const bl_node *with_lanes(scores *c, const bl_node *value, const bl_node 
     return at;
 }
 
-/* |value|, a score, read at turn |within| of the block. */
+/* |value|, a score, read from its stage in iteration |within| of the block. */
 static const bl_node *staged(scores *c, const bl_node *value)
 {
     const bl_node *own = own_number(c), *at = own_turn(c, own), *place = NULL;
@@ -221,7 +222,7 @@ static const bl_node *staged(scores *c, const bl_node *value)
     return bl_load(c->ir, c->stage[i], element(c, false, lanes * c->width, place), NULL);
 }
 
-/* The largest of all turns of the block, of which each work-item finds that of its own. */
+/* The maximum of all iterations of the block: each work-item reduces its own iterations first. */
 static const bl_node *largest(scores *c, const bl_node *value, bl_op fold)
 {
     const bl_node *own = own_number(c), *at = own_turn(c, own), *each = if_counts(c, fold, at_turn(c, value, at), at);
@@ -238,7 +239,7 @@ static const bl_node *largest(scores *c, const bl_node *value, bl_op fold)
     return bl_reduce_over(c->ir, fold, 1, &each, 1, &place);
 }
 
-/* Does |value| differ along a column?  A stage does not, though who fills it is told by the columns of the work-items. */
+/* Does |value| depend on a column?  A stage does not, although the columns of the work-items determine which of them fills it. */
 static bool differs_by_column(scores *c, const bl_node *value)
 {
     bl_nodes phase = tune_reach_phase(c->ir, 1, &value);
@@ -249,14 +250,14 @@ static bool differs_by_column(scores *c, const bl_node *value)
     return false;
 }
 
-/* Is |value| a score: different in each turn, the same for all columns, and with a reduction of its own? */
+/* Is |value| a score: different in each iteration, the same for all columns, and with a reduction inside? */
 static bool is_score(scores *c, const bl_node *value)
 {
     return (bl_free_get(&c->free, value) & bl_free_bit(&c->free, c->turn)) != 0 && !differs_by_column(c, value) &&
            has_nested(&c->free, c->ir, value, c->turn);
 }
 
-/* The topmost scores in |value|, mapped to what reads them from a stage. */
+/* Map the topmost scores in |value| to loads from their stages. */
 static void stage_scores(scores *c, const bl_node *value, bl_ptrmap *to)
 {
     bl_nodes below = bl_reach(c->ir, 1, &value, false);
@@ -288,7 +289,7 @@ static bool is_followed(const bl_nodes *below, const bl_node *reduce)
     return false;
 }
 
-/* |each|, of a block, folded as |reduce| was, over blocks and all else that this was over. */
+/* |each|, the value of a block, folded as by |reduce| over the blocks and the other RANGEs of |reduce|. */
 static const bl_node *over_blocks(scores *c, const bl_node *reduce, const bl_node *each)
 {
     const bl_node *ranges[BL_MAX_AXES];
@@ -302,7 +303,7 @@ static const bl_node *over_blocks(scores *c, const bl_node *reduce, const bl_nod
     return n == 0 ? each : bl_reduce_over(c->ir, (bl_op)reduce->sub, 1, &each, n, ranges);
 }
 
-/* |reduce|, whose value has become |value|, block by block. */
+/* |reduce|, whose rewritten value is |value|, block by block. */
 static const bl_node *blocked(scores *c, const bl_node *reduce, const bl_node *value, bool followed)
 {
     bl_ir *ir = c->ir;
@@ -332,7 +333,7 @@ static const bl_node *followed_at(scores *c, const bl_node *running, const bl_no
     return running->arg != 0 ? reduce : bl_const(c->ir, dtype, bl_fold_identity((bl_op)running->src[0]->sub, dtype));
 }
 
-/* The whole nest by blocks. */
+/* The nest, rewritten to go by blocks. */
 static const bl_node *rewritten(scores *c)
 {
     bl_ir *ir = c->ir;
@@ -352,7 +353,7 @@ static const bl_node *rewritten(scores *c)
     return bl_substitute(ir, c->tune->sink, &done);
 }
 
-/* Rows and columns of a group, and who has which.  False where they are no such. */
+/* Find the rows and columns of a group, and their work-items.  False if the loops do not suit. */
 static bool find_rows(scores *c)
 {
     bl_tune *tune = c->tune;
@@ -382,7 +383,7 @@ static bool find_rows(scores *c)
     return true;
 }
 
-/* Is all that is over |range| a fold of one value? */
+/* Does |node| bind |range| other than as a fold of one value? */
 static bool binds_otherwise(const bl_node *node, const void *range)
 {
     return bl_binds(node, range) && (node->op != BL_OP_REDUCE || node->arg != 1);
@@ -405,7 +406,7 @@ bool move_score(bl_tune *tune, int axis, int64_t amount)
         return false;
     c.width = amount * c.many;
     if (c.width - c.many >= bl_extent_of(range))
-        return false; /* fewer would do */
+        return false; /* a smaller amount has the same number of blocks */
     blocks = (bl_extent_of(range) + c.width - 1) / c.width;
     c.block = blocks == 1 ? NULL : bl_range(tune->ir, (int)range->arg, BL_AXIS_REDUCE, number(&c, blocks));
     c.within = bl_range(tune->ir, (int)(range->arg + step), BL_AXIS_REDUCE, number(&c, c.width));

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* SHARE: what the work-items of a group read of an operand, in some turns of the innermost loops of a reduction, is copied into
- * local memory by all of them together, and read from there.
+/* SHARE (shared-memory tiling): the work-items of a group together copy the elements of an operand that they read in some
+ * iterations of the innermost loops of a reduction into local memory, and read the elements from there.
  *
- * The copy has an element for each iteration of the axes inside a group that the operand depends on: "digits" here.  So its
- * layout is free of how the operand lies in memory, and gates, windows, transposed operands and parts that overlap are nothing
- * special: they are part of the value that is copied.  It is laid out
+ * The copy has an element for each iteration of the axes inside a group that the operand depends on, here called digits.  The
+ * layout of the copy is therefore independent of the layout of the operand.  Gates, windows, transposed operands and overlapping
+ * parts need no special treatment: they are part of the value that is copied.  The layout of the copy, outermost first:
  *
- *     turns of the loops    rest of tiles    work-items    lanes, or as many of a tile
- *     (rows)                (columns, and the padding behind them)
+ *     iterations of the loops    rest of tiles    work-items    lanes, or as many elements of a tile
+ *     (rows)                     (columns, and the padding after them)
  *
- * so that work-items next to each other read vectors next to each other; where neighbours read the same, which is an operand that
- * does not differ along the fastest dimension of the group, a work-item's whole tile lies together instead.  An operand of a
- * matrix unit lies as its fragments are loaded: one behind the other, each by rows that are as long in memory as they go there.
- * The work-items share
- * the copying in the order in which the operand lies in memory: neighbours load neighbours, as vectors where it is contiguous. */
+ * Adjacent work-items thus read adjacent vectors.  If the operand does not depend on the fastest dimension of the group, adjacent
+ * work-items read the same element, and the tile of each work-item is contiguous instead.  The copy of an operand of a matrix
+ * unit consists of fragments, one after the other, in the layout that the unit loads.
+ *
+ * The work-items fill the copy in the order of the operand in memory: adjacent work-items load adjacent elements, so that loads
+ * coalesce, and load vectors where the operand is contiguous. */
 #include "engine/ir/affine.h"
 #include "engine/ir/matrix_unit.h"
 #include "engine/opt/opt_internal.h"
@@ -21,17 +22,17 @@
 #include <string.h>
 
 enum {
-    VECTOR_BYTES = 16, /* that a work-item of a GPU loads at once */
-    MOST_COPIES = 32,  /* vectors that one work-item copies */
+    VECTOR_BYTES = 16, /* the widest load of a work-item of a GPU */
+    MOST_COPIES = 32,  /* vectors per work-item */
     ABOVE_ALL = 192,   /* level of the RANGEs of a copy, above those of reductions in reductions (block.c) */
-    LAYOUT_UNIT = 4    /* elements, of which the copy's size is a multiple: both of two begin on a vector */
+    LAYOUT_UNIT = 4    /* elements: the size of a copy is a multiple, so that both buffers of a double buffer start at a vector */
 };
 
-/* An axis inside a group along which the operand differs. */
+/* An axis inside a group on which the operand depends. */
 typedef struct digit {
     const bl_node *range;
     int64_t extent, stride; /* |stride|: rough_stride */
-    bool row;               /* a turn of a loop, or a part of one that is unrolled */
+    bool row;               /* a loop of the reduction, or an unrolled part of one */
 } digit;
 
 typedef struct copy {
@@ -40,13 +41,13 @@ typedef struct copy {
     bl_share how;
     int n;
     digit at[BL_MAX_AXES];
-    int64_t lanes;          /* of the innermost vector of the layout */
-    int vector;             /* which digit has them; -1: none */
-    const bl_node *matrix;  /* the MATRIX that takes it as an operand, or NULL; then the digits of a fragment ... */
-    int across, along;      /* ... are these, a row's elements side by side along the latter */
+    int64_t lanes;          /* lanes of the innermost vector of the layout */
+    int vector;             /* the digit that has the lanes; -1: none */
+    const bl_node *matrix;  /* the MATRIX whose operand is copied, or NULL. The digits of its fragment are ... */
+    int across, along;      /* ... these two: a row of the fragment is contiguous along the second */
     int64_t rows, columns;  /* |columns| without the padding */
-    bool neighbours_differ; /* along the fastest dimension of the group */
-    const bl_node *turn;    /* the innermost loop that the copy stands in; NULL: none */
+    bool neighbours_differ; /* the operand depends on the fastest dimension of the group */
+    const bl_node *turn;    /* the innermost loop around the copy; NULL: none */
 } copy;
 
 int64_t bl_share_pack(bl_share how)
@@ -69,7 +70,7 @@ bool bl_share_unpack(int64_t amount, bl_share *how)
 
 /* ---- what is copied */
 
-/* Is |load| read outside of all stages?  Inside one it is being copied already. */
+/* Is |load| read outside of all stages?  A load inside a stage is already part of a copy. */
 static bool is_read_by_nest(bl_tune *tune, const bl_node *load)
 {
     bl_nodes phase = tune_reach_phase(tune->ir, 1, &tune->sink);
@@ -80,13 +81,13 @@ static bool is_read_by_nest(bl_tune *tune, const bl_node *load)
     return false;
 }
 
-/* Is its place made of other loads or reductions?  Then a copy would do that work again, or wait for it. */
+/* Does the index of |load| need other loads or reductions?  A copy would compute them again, or wait for them. */
 static bool computes_place(const bl_node *node, const void *load)
 {
     return bl_binds_ranges(node) || (node->op == BL_OP_LOAD && node != load) || node->op == BL_OP_MATRIX;
 }
 
-/* Where |load| reads, but for last parts that overlap those before them: as if they did not. */
+/* The index of |load| without the bound (MIN) that makes the last part of an axis overlap the part before it. */
 static const bl_node *rough_place(bl_ir *ir, const bl_node *load)
 {
     bl_nodes below = bl_reach(ir, 1, &load->src[1], false);
@@ -100,7 +101,7 @@ static const bl_node *rough_place(bl_ir *ir, const bl_node *load)
     return bl_substitute(ir, load->src[1], &to);
 }
 
-/* By how much it grows along |range|, roughly; INT64_MAX where it is no fixed number. */
+/* The absolute stride of rough_place along |range|; INT64_MAX if it is not constant. */
 static int64_t rough_stride(bl_tune *tune, const bl_node *load, const bl_node *range)
 {
     int64_t stride = 0;
@@ -117,7 +118,7 @@ static void add_digit(copy *c, const bl_axis *axis)
                             .row = !axis->output};
 }
 
-/* The digits, and the loop that the copy stands in.  False where some part of the group has no fixed size. */
+/* Find the digits, and the loop around the copy.  False if a digit has no constant extent. */
 static bool find_digits(copy *c)
 {
     bl_tune *tune = c->tune;
@@ -149,7 +150,7 @@ static bool find_digits(copy *c)
     return left == 0 && c->n > 0;
 }
 
-/* The MATRIX that |load| is an operand of; NULL where it is none's. */
+/* The MATRIX that has |load| as an operand, or NULL. */
 static const bl_node *taken_by(bl_tune *tune, const bl_node *load)
 {
     bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
@@ -165,7 +166,7 @@ static const bl_node *taken_by(bl_tune *tune, const bl_node *load)
     return NULL;
 }
 
-/* May a fragment's rows be |along| the depth, or across it? */
+/* Can the unit load a fragment whose rows are along the depth (|along_depth|), or else across it? */
 static bool has_layout(const copy *c, bool is_a, bool along_depth)
 {
     bl_matrix_layout way =
@@ -173,8 +174,8 @@ static bool has_layout(const copy *c, bool is_a, bool along_depth)
     return (bl_matrix_unpack(c->matrix->arg).layouts >> way & 1) != 0;
 }
 
-/* The digits of a fragment: its rows go as the operand does in memory, so that vectors are copied as vectors, if the unit loads
- * them so.  False where it loads neither. */
+/* Find the digits of a fragment.  If the unit can load that layout, the rows of the fragment follow the contiguous axis of the
+ * operand, so that vectors are copied as vectors.  False if the unit can load neither layout. */
 static bool find_fragment(copy *c)
 {
     int side = -1, depth = -1;
@@ -197,9 +198,9 @@ static bool find_fragment(copy *c)
     return has_layout(c, is_a, along_depth);
 }
 
-/* ---- where an element lies in the copy */
+/* ---- the layout of the copy */
 
-/* Which digit gives the innermost vector: lanes; else of a tile as many as make one. */
+/* Choose the digit of the innermost vector: the axis of lanes, or else an unrolled axis. */
 static void choose_vector(copy *c)
 {
     c->vector = -1;
@@ -223,7 +224,7 @@ static void choose_vector(copy *c)
     }
 }
 
-/* The same in a copy for a matrix unit. */
+/* As layout, for an operand of a matrix unit. */
 static const bl_node *fragment_layout(const copy *c, const bl_node *const *at)
 {
     bl_ir *ir = c->tune->ir;
@@ -237,7 +238,7 @@ static const bl_node *fragment_layout(const copy *c, const bl_node *const *at)
     return bl_add(ir, bl_mul(ir, row, bl_index(ir, c->at[c->along].extent + c->how.pad)), at[c->along]);
 }
 
-/* The place of the element whose digits are |at|. */
+/* The index in the copy of the element with the digits |at|. */
 static const bl_node *layout(const copy *c, const bl_node *const *at)
 {
     bl_ir *ir = c->tune->ir;
@@ -260,13 +261,13 @@ static const bl_node *layout(const copy *c, const bl_node *const *at)
     }
     if (c->vector >= 0)
         lane = bl_mod(ir, at[c->vector], bl_index(ir, c->lanes));
-    if (c->how.swizzle) /* each row begins one vector further on, and goes round */
+    if (c->how.swizzle) /* each row is rotated by one vector more than the row before it */
         column = bl_mod(ir, bl_add(ir, column, row), bl_index(ir, c->columns / c->lanes));
     column = bl_add(ir, bl_mul(ir, column, bl_index(ir, c->lanes)), lane);
     return bl_add(ir, bl_mul(ir, row, bl_index(ir, c->columns + c->how.pad)), column);
 }
 
-/* Of two copies, the one that |turn| reads begins here. */
+/* The index of the first element of the buffer that iteration |turn| reads. */
 static const bl_node *which_copy(const copy *c)
 {
     bl_ir *ir = c->tune->ir;
@@ -274,13 +275,13 @@ static const bl_node *which_copy(const copy *c)
 
     if (!c->how.twice)
         return bl_index(ir, 0);
-    size = (size + LAYOUT_UNIT - 1) / LAYOUT_UNIT * LAYOUT_UNIT; /* a fragment is whole units anyway */
+    size = (size + LAYOUT_UNIT - 1) / LAYOUT_UNIT * LAYOUT_UNIT; /* a fragment is a multiple already */
     return bl_mul(ir, bl_mod(ir, c->turn, bl_index(ir, 2)), bl_index(ir, size));
 }
 
-/* ---- who copies what */
+/* ---- the distribution of the copying over work-items */
 
-/* The number of a work-item in its group, and how many there are. */
+/* The number of a work-item in its group, and the number of work-items. */
 static const bl_node *work_item(bl_tune *tune, int64_t *count)
 {
     const bl_node *number = bl_index(tune->ir, 0);
@@ -296,8 +297,8 @@ static const bl_node *work_item(bl_tune *tune, int64_t *count)
     return number;
 }
 
-/* Elements that are loaded as a vector: of the digit along which the operand is contiguous, if vectors begin at multiples of
- * their length.  Else neighbours load one element each. */
+/* The number of elements that are loaded as a vector, along the digit on which the operand is contiguous, if all vectors are
+ * aligned; else 1. */
 static int64_t vector_of(const copy *c, const digit *d)
 {
     bl_affine sum;
@@ -313,7 +314,7 @@ static int64_t vector_of(const copy *c, const digit *d)
     return lanes;
 }
 
-/* The STAGE that the work-items fill; NULL where one of them would have too much to do. */
+/* The STAGE that the work-items fill; NULL if a work-item would copy too many vectors. */
 static const bl_node *fill(const copy *c)
 {
     bl_tune *tune = c->tune;
@@ -362,7 +363,7 @@ static const bl_node *fill(const copy *c)
                          &store, nranges, ranges);
 }
 
-/* Rows and columns of the copy. */
+/* Count the rows and columns of the copy. */
 static bool measure(copy *c)
 {
     for (int i = 0; i < c->n; i++) {
@@ -375,7 +376,7 @@ static bool measure(copy *c)
     return true;
 }
 
-/* Does the unit find its fragments in |made|?  Their rows must start where it may load them. */
+/* Can the unit load its fragments from |made|?  Their rows must be aligned as it requires. */
 static bool is_loadable(const copy *c, const bl_node *made)
 {
     bool is_a = bl_depends(c->tune, c->load, c->matrix->src[1]);
@@ -385,8 +386,7 @@ static bool is_loadable(const copy *c, const bl_node *made)
                              depth->range) != NULL;
 }
 
-/* Is such a copy one that its readers can have?  Units of several work-items load 16-bit
- * floats as they are in memory. */
+/* Can the nest read such a copy?  Matrix units with a scope of several work-items load 16-bit floats, unconverted. */
 static bool suits_readers(copy *c)
 {
     bool half = c->load->dtype == BL_F16 || c->load->dtype == BL_BF16;

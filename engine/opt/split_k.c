@@ -1,33 +1,34 @@
 /* SPDX-License-Identifier: MIT */
-/* SPLIT: a nest of long sums and few results has too few groups for the device.  Each sum becomes several over parts of the
- * reduction, which groups of their own write side by side into a buffer; a helper behind the nest adds them up, in the order of
- * the parts, and does all that followed the sums.  So results repeat bit for bit, which float atomics would not let them.
+/* SPLIT (split-K): a nest of long sums and few results has too few groups for the device.  Each sum is split into partial sums
+ * over parts of the reduction, which separate groups compute and write into a buffer.  A helper after the nest adds the partial
+ * sums in the order of the parts, and computes the rest of the nest.  Results are therefore reproducible bit for bit, unlike with
+ * float atomics.
  *
- * The nest is then one of the partial sums, with an axis more.  What a product's tile is made of, work-items, lanes, copies and
- * matrix units, is chosen for it as for any other. */
+ * The nest then computes the partial sums, and has one axis more.  Work-items, lanes, copies and matrix units are chosen for it
+ * as for any other nest. */
 #include "engine/opt/opt_internal.h"
 
 enum { MOST_SUMS = 16 };
 
 typedef struct parting {
     bl_tune *tune;
-    const bl_node *range; /* the reduction's axis */
+    const bl_node *range; /* the axis of the reduction */
     int64_t parts;
     int nsums;
     const bl_node *sum[MOST_SUMS];
-    int naxes; /* of the results */
+    int naxes; /* the axes of the results */
     const bl_node *axis[BL_MAX_AXES];
     const bl_node *count; /* results of one sum */
 } parting;
 
-/* Is the axis as bl_tune_init left it? */
+/* Is the axis unchanged since bl_tune_init? */
 static bool is_whole(const bl_axis *axis)
 {
     bool loop = axis->range->sub == BL_AXIS_GLOBAL || axis->range->sub == BL_AXIS_LOOP || axis->range->sub == BL_AXIS_REDUCE;
     return loop && !axis->stage && (axis->range->arg & ((1 << PART_BITS) - 1)) == 0;
 }
 
-/* All sums of the nest: none inside another, all along the same axes, and over |range|. */
+/* Find all sums of the nest. False if one is inside another, or if they differ in axes, or if one is not over |range|. */
 static bool find_sums(parting *p)
 {
     bl_tune *tune = p->tune;
@@ -67,7 +68,7 @@ static void find_results(parting *p)
     }
 }
 
-/* A number for the parts' axis that no other part of an output axis has; -1 where there is none. */
+/* A number for the axis of the parts that no output axis has; -1 if there is none. */
 static int64_t free_number(const bl_tune *tune)
 {
     for (int64_t slot = 0; slot < BL_MAX_DIMS; slot++) {
@@ -80,7 +81,7 @@ static int64_t free_number(const bl_tune *tune)
     return -1;
 }
 
-/* Where part |part| of sum number |which| is: all results of a part lie together. */
+/* The index of part |part| of sum |which|: the results of a part are contiguous. */
 static const bl_node *place_of(const parting *p, int which, const bl_node *part, const bl_node *const *at)
 {
     bl_ir *ir = p->tune->ir;
@@ -91,7 +92,7 @@ static const bl_node *place_of(const parting *p, int which, const bl_node *part,
     return bl_add(ir, bl_mul(ir, row, p->count), result);
 }
 
-/* The nest of the partial sums. */
+/* The nest that computes the partial sums. */
 static const bl_node *partial_sums(const parting *p, int64_t number)
 {
     bl_tune *tune = p->tune;
@@ -110,7 +111,7 @@ static const bl_node *partial_sums(const parting *p, int64_t number)
     return tune->sink->sub == BL_PRECISION_HIGH ? bl_sink_relax(ir, sink) : sink;
 }
 
-/* The helper that adds them up: the nest itself, as the scheduler would have made it, with those sums in place of its own. */
+/* Make the helper: the nest before all moves, which sums the partial sums instead of the products. */
 static bool make_rest(const parting *p, bl_packed *rest)
 {
     bl_tune *tune = p->tune;

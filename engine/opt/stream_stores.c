@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Stores past the caches.  A plain store of a line first reads it, and the lines of a long result drive out what others will
- * still read: a*b+c of 64M floats moves a quarter less without. */
+/* Non-temporal stores.  A plain store reads the cache line first, and the lines of a long result evict lines that will still be
+ * read.  With non-temporal stores, a*b+c of 64M floats moves a quarter less memory. */
 #include "engine/ir/rewrite.h"
 #include "engine/opt/facts.h"
 
@@ -32,7 +32,7 @@ bool move_stream(bl_tune *tune, int number, int64_t amount)
     return true;
 }
 
-/* Do lanes go to places apart?  Parts of lines, stored past the caches, are written one by one. */
+/* Are the lanes not contiguous?  Non-temporal stores write partial cache lines one by one. */
 static bool is_scattered(bl_tune *tune, const bl_node *store)
 {
     for (int i = 0; i < tune->naxes; i++) {
@@ -45,7 +45,7 @@ static bool is_scattered(bl_tune *tune, const bl_node *store)
     return false;
 }
 
-/* A named size is known when it runs, and may be small. */
+/* Does a loop have a named extent?  The extent is known at run time only, and may be small. */
 static bool is_named(const bl_tune *tune, uint64_t ranges)
 {
     for (int i = 0; i < tune->free.nranges; i++) {
@@ -55,7 +55,7 @@ static bool is_named(const bl_tune *tune, uint64_t ranges)
     return false;
 }
 
-/* What no cache would hold until somebody reads it. */
+/* Use non-temporal stores for results that are larger than the last cache. */
 void stream_results(bl_tune *tune, const bl_target *target)
 {
     for (uint32_t i = 0; target->last_cache_bytes > 0 && i < tune->sink->nsrc; i++) {
