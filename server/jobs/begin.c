@@ -30,18 +30,18 @@ static bl_status decode(bl_exec *x, bl_job *job, bl_job_doc *spec)
     if (st == BL_OK)
         st = bl_decode_job_programs(&root, &name, &evaluator, &rq->err);
     if (st == BL_OK)
-        st = bl_registry_get_program(rq->server->registry, rq->owner, name, &job->program, &rq->err);
+        st = bl_registry_get_program(rq->server->registry, rq->owner, name, &job->means.program, &rq->err);
     if (st == BL_OK)
-        st = bl_program_check(job->program, &rq->err);
+        st = bl_program_check(job->means.program, &rq->err);
     if (st == BL_OK)
-        st = bl_variants_refuse(job->program, "no job can run it", &rq->err);
+        st = bl_variants_refuse(job->means.program, "no job can run it", &rq->err);
     if (st == BL_OK)
         st = job_find_evaluator(x, job, evaluator, &evaluates);
     if (st == BL_OK) {
         bl_decode_env env = bl_exec_env(x, job->arena, &file);
-        st = bl_decode_job(&env, &root, &job->program->doc, evaluates, spec, &rq->err);
+        st = bl_decode_job(&env, &root, &job->means.program->doc, evaluates, spec, &rq->err);
     }
-    if (st == BL_OK && job->evaluator.from != NULL)
+    if (st == BL_OK && job->means.evaluator.from != NULL)
         st = job_keep_evaluator(job, evaluates, spec->evaluation.entry, &rq->err);
     bl_json_fini(&doc);
     return st;
@@ -59,21 +59,21 @@ static int name_columns(const bl_job *job, job_part *part, const char *prefix, c
 /* A restored job has its columns from its row in the store, and readers of its history use them: they stay. */
 static bl_status fill_columns(bl_job *job, bl_err *err)
 {
-    int most = job->train.ncollect + job->evaluation.ncollect, nmetrics = 0, n = 0;
+    int most = job->means.train.ncollect + job->means.evaluation.ncollect, nmetrics = 0, n = 0;
     const char **columns = bl_arena_array(job->arena, (size_t)most + 1, sizeof *columns);
     char **cells = bl_arena_array(job->arena, (size_t)most + 1, sizeof *cells);
     BL_TRY(bl_arena_status(job->arena, err));
-    nmetrics = name_columns(job, &job->train, "", columns, 0);
-    n = name_columns(job, &job->evaluation, JOB_EVALUATE, columns, nmetrics);
+    nmetrics = name_columns(job, &job->means.train, "", columns, 0);
+    n = name_columns(job, &job->means.evaluation, JOB_EVALUATE, columns, nmetrics);
     BL_TRY(bl_arena_status(job->arena, err));
-    if (job->columns != NULL && (n != job->ncolumns || nmetrics != job->nmetrics))
-        return bl_fail(err, BL_EINVAL, "its row names %d columns of reports, its request %d", job->ncolumns, n);
-    if (job->columns == NULL) {
-        job->columns = columns;
-        job->nmetrics = nmetrics;
-        job->ncolumns = n;
+    if (job->ask.columns != NULL && (n != job->ask.ncolumns || nmetrics != job->ask.nmetrics))
+        return bl_fail(err, BL_EINVAL, "its row names %d columns of reports, its request %d", job->ask.ncolumns, n);
+    if (job->ask.columns == NULL) {
+        job->ask.columns = columns;
+        job->ask.nmetrics = nmetrics;
+        job->ask.ncolumns = n;
     }
-    job->cells = cells;
+    job->pos.cells = cells;
     return BL_OK;
 }
 
@@ -109,52 +109,53 @@ static bl_status admit(const bl_job *job, const job_part *part, bl_err *err)
 
 static bl_status find_metric(bl_job *job, bl_err *err)
 {
-    for (job->stop_column = 0; job->stop.metric != NULL && job->stop_column < job->ncolumns; job->stop_column++)
-        if (strcmp(job->columns[job->stop_column], job->stop.metric) == 0)
+    for (job->ask.stop_column = 0; job->ask.stop.metric != NULL && job->ask.stop_column < job->ask.ncolumns;
+         job->ask.stop_column++)
+        if (strcmp(job->ask.columns[job->ask.stop_column], job->ask.stop.metric) == 0)
             return BL_OK;
-    if (job->stop.metric == NULL)
+    if (job->ask.stop.metric == NULL)
         return BL_OK;
     return bl_fail(
         err, BL_EGRAPH,
         "early_stop.metric: \"%.140s\" is not reported; it takes an output of \"collect\", or \"evaluate.\" and one of "
         "\"evaluate\"",
-        job->stop.metric);
+        job->ask.stop.metric);
 }
 
 static bl_status fill_evaluation(bl_job *job, const bl_program_run *run, bl_err *err)
 {
-    const job_evaluator *other = &job->evaluator;
-    const bl_program *program = other->name != NULL ? other->from : job->program;
+    const job_evaluator *other = &job->means.evaluator;
+    const bl_program *program = other->name != NULL ? other->from : job->means.program;
     const bl_program_entry *entry = other->name != NULL ? &other->doc.entries[0] : &program->doc.entries[run->entry];
-    BL_TRY(fill_part(job, run, entry, program != NULL ? &program->entries[run->entry] : NULL, &job->evaluation, err));
-    return admit(job, &job->evaluation, err);
+    BL_TRY(fill_part(job, run, entry, program != NULL ? &program->entries[run->entry] : NULL, &job->means.evaluation, err));
+    return admit(job, &job->means.evaluation, err);
 }
 
 static bl_status fill_job(bl_job *job, const bl_job_doc *spec, bl_err *err)
 {
-    const bl_program *program = job->program;
+    const bl_program *program = job->means.program;
     pthread_mutex_lock(&job->jobs->lock); /* a restored job is already registered, so other threads read it */
-    job->worker = program->worker;
-    job->program_name = bl_arena_strdup(job->arena, program->name);
-    job->entry_name = bl_arena_strdup(job->arena, program->doc.entries[spec->run.entry].name);
-    job->device = bl_arena_strdup(job->arena, program->worker->dev->info.id);
-    job->steps = spec->run.steps;
-    job->priority = spec->run.options.priority;
+    job->means.worker = program->worker;
+    job->ask.program_name = bl_arena_strdup(job->arena, program->name);
+    job->ask.entry_name = bl_arena_strdup(job->arena, program->doc.entries[spec->run.entry].name);
+    job->ask.device = bl_arena_strdup(job->arena, program->worker->dev->info.id);
+    job->ask.steps = spec->run.steps;
+    job->ask.priority = spec->run.options.priority;
     pthread_mutex_unlock(&job->jobs->lock);
-    job->rule = spec->checkpoint;
-    job->stop = spec->stop;
-    job->training = (bl_training){.mixed = spec->mixed,
-                                  .compute = spec->compute,
-                                  .dynamic = spec->dynamic_scale,
-                                  .scale = spec->loss_scale,
-                                  .passes = spec->accumulate};
-    if (job->rule.every == 0 && job->rule.seconds <= 0)
-        job->rule.seconds = job->jobs->server->settings.checkpoint_seconds;
-    if (job->rule.keep == 0)
-        job->rule.keep = DEFAULT_KEEP;
-    BL_TRY(
-        fill_part(job, &spec->run, &program->doc.entries[spec->run.entry], &program->entries[spec->run.entry], &job->train, err));
-    BL_TRY(admit(job, &job->train, err));
+    job->ask.rule = spec->checkpoint;
+    job->ask.stop = spec->stop;
+    job->ask.training = (bl_training){.mixed = spec->mixed,
+                                      .compute = spec->compute,
+                                      .dynamic = spec->dynamic_scale,
+                                      .scale = spec->loss_scale,
+                                      .passes = spec->accumulate};
+    if (job->ask.rule.every == 0 && job->ask.rule.seconds <= 0)
+        job->ask.rule.seconds = job->jobs->server->settings.checkpoint_seconds;
+    if (job->ask.rule.keep == 0)
+        job->ask.rule.keep = DEFAULT_KEEP;
+    BL_TRY(fill_part(job, &spec->run, &program->doc.entries[spec->run.entry], &program->entries[spec->run.entry],
+                     &job->means.train, err));
+    BL_TRY(admit(job, &job->means.train, err));
     if (spec->evaluates)
         BL_TRY(fill_evaluation(job, &spec->evaluation, err));
     BL_TRY(fill_columns(job, err));
@@ -165,7 +166,7 @@ static bl_status fill_job(bl_job *job, const bl_job_doc *spec, bl_err *err)
 /* Load the inputs of the training entry, then those of the evaluation. */
 static bl_status load_inputs(bl_exec *x, const bl_job *job, const bl_job_doc *spec)
 {
-    size_t n = (size_t)job->train.ninputs, more = (size_t)job->evaluation.ninputs;
+    size_t n = (size_t)job->means.train.ninputs, more = (size_t)job->means.evaluation.ninputs;
     bl_tensor_value *values = bl_arena_array(x->rq->arena, n + more + 1, sizeof *values);
     if (values == NULL)
         return bl_arena_status(x->rq->arena, &x->rq->err);
@@ -179,7 +180,7 @@ static bl_status load_inputs(bl_exec *x, const bl_job *job, const bl_job_doc *sp
 /* Claim the program: from now on no other request can replace, remove or train it.  Fails if one did so until now. */
 static bl_status claim(bl_job *job, bl_err *err)
 {
-    bl_program *program = job->program, *now = NULL;
+    bl_program *program = job->means.program, *now = NULL;
     bl_err missing = {0};
     int claim = BL_CLAIM_NONE;
     if (!atomic_compare_exchange_strong(&program->claim, &claim, BL_CLAIM_JOB) && claim == BL_CLAIM_JOB)
@@ -193,7 +194,7 @@ static bl_status claim(bl_job *job, bl_err *err)
 void job_unclaim(bl_job *job)
 {
     if (job->claims)
-        atomic_store(&job->program->claim, BL_CLAIM_NONE);
+        atomic_store(&job->means.program->claim, BL_CLAIM_NONE);
     job->claims = false;
 }
 
@@ -205,15 +206,15 @@ bl_status job_prepare(bl_request *rq, bl_job *job, bl_exec **out)
     *out = x;
     x->extra = job;
     BL_TRY(decode(x, job, &spec));
-    if (job->program->doc.options.lease != NULL)
+    if (job->means.program->doc.options.lease != NULL)
         return bl_fail(&rq->err, BL_EGRAPH, "program \"%s\" belongs to a lease, and a job outlives it: put it without one",
-                       job->program->name);
+                       job->means.program->name);
     if (spec.run.steps > rq->server->settings.max_steps)
         return bl_fail(&rq->err, BL_ELIMIT, "steps: %llu, the limit is %llu", (unsigned long long)spec.run.steps,
                        (unsigned long long)rq->server->settings.max_steps);
     BL_TRY(fill_job(job, &spec, &rq->err));
     BL_TRY(claim(job, &rq->err));
-    BL_TRY(bl_exec_choose(x, &spec.run.options, job->program->worker));
+    BL_TRY(bl_exec_choose(x, &spec.run.options, job->means.program->worker));
     return load_inputs(x, job, &spec);
 }
 
@@ -225,10 +226,10 @@ static bl_device_tensor *take_input(bl_device_tensor *input)
 
 void job_take_inputs(bl_job *job, const bl_exec *x)
 {
-    for (int i = 0; i < job->train.ninputs; i++)
-        job->train.inputs[i] = take_input(x->inputs[i]);
-    for (int i = 0; i < job->evaluation.ninputs; i++)
-        job->evaluation.inputs[i] = take_input(x->inputs[job->train.ninputs + i]);
+    for (int i = 0; i < job->means.train.ninputs; i++)
+        job->means.train.inputs[i] = take_input(x->inputs[i]);
+    for (int i = 0; i < job->means.evaluation.ninputs; i++)
+        job->means.evaluation.inputs[i] = take_input(x->inputs[job->means.train.ninputs + i]);
 }
 
 static bl_status flush_part(const job_part *part, bl_err *err)
@@ -240,22 +241,22 @@ static bl_status flush_part(const job_part *part, bl_err *err)
 
 int job_count_held(const bl_job *job)
 {
-    return job->train.ninputs + job->evaluation.ninputs + job->evaluator.nown;
+    return job->means.train.ninputs + job->means.evaluation.ninputs + job->means.evaluator.nown;
 }
 
 bl_device_tensor *job_held_at(const bl_job *job, int i)
 {
-    int rest = i - job->train.ninputs, own = rest - job->evaluation.ninputs;
-    return rest < 0 ? job->train.inputs[i] : own < 0 ? job->evaluation.inputs[rest] : job->evaluator.held[own];
+    int rest = i - job->means.train.ninputs, own = rest - job->means.evaluation.ninputs;
+    return rest < 0 ? job->means.train.inputs[i] : own < 0 ? job->means.evaluation.inputs[rest] : job->means.evaluator.held[own];
 }
 
 bl_status job_flush_held(bl_job *job, bl_err *err)
 {
-    BL_TRY(flush_part(&job->train, err));
-    BL_TRY(flush_part(&job->evaluation, err));
-    for (int i = 0; i < job->evaluator.nown; i++) {
-        BL_TRY(bl_device_tensor_flush(job->evaluator.held[i], err));
-        bl_device_tensor_settle(job->evaluator.held[i]);
+    BL_TRY(flush_part(&job->means.train, err));
+    BL_TRY(flush_part(&job->means.evaluation, err));
+    for (int i = 0; i < job->means.evaluator.nown; i++) {
+        BL_TRY(bl_device_tensor_flush(job->means.evaluator.held[i], err));
+        bl_device_tensor_settle(job->means.evaluator.held[i]);
     }
     return BL_OK;
 }
@@ -263,13 +264,13 @@ bl_status job_flush_held(bl_job *job, bl_err *err)
 bl_status job_make_requests(bl_job *job, bl_err *err)
 {
     bl_server *server = job->jobs->server;
-    job->slice = bl_request_create_own(server, job->owner, job_sliced, job);
-    job->write = bl_request_create_own(server, job->owner, job_written, job);
-    if (job->slice == NULL || job->write == NULL)
+    job->means.slice = bl_request_create_own(server, job->owner, job_sliced, job);
+    job->means.write = bl_request_create_own(server, job->owner, job_written, job);
+    if (job->means.slice == NULL || job->means.write == NULL)
         return bl_fail(err, BL_ENOMEM, "a job");
-    job->slice->rank = BL_RANK_TRAIN;
-    job->slice->priority = job->priority;
-    job->slice->purpose = (bl_purpose){"job", job->id, job->program_name};
+    job->means.slice->rank = BL_RANK_TRAIN;
+    job->means.slice->priority = job->ask.priority;
+    job->means.slice->purpose = (bl_purpose){"job", job->id, job->ask.program_name};
     return BL_OK;
 }
 
@@ -329,7 +330,7 @@ static bl_status keep(bl_request *rq)
 static bl_status keep_program(bl_request *rq)
 {
     bl_job *job = ((bl_exec *)rq->data)->extra;
-    return job->program->durable ? bl_saver_save(rq, job->program, keep) : keep(rq);
+    return job->means.program->durable ? bl_saver_save(rq, job->means.program, keep) : keep(rq);
 }
 
 /* Copy the tensors that the host does not see, for the files. */
@@ -337,30 +338,30 @@ static bl_status copy_held(bl_job *job, bl_err *err)
 {
     bl_budget *memory = &job->jobs->server->memory;
     int n = job_count_held(job);
-    job->held_copies = bl_arena_array(job->arena, (size_t)n + 1, sizeof *job->held_copies);
-    if (job->held_copies == NULL)
+    job->means.held_copies = bl_arena_array(job->arena, (size_t)n + 1, sizeof *job->means.held_copies);
+    if (job->means.held_copies == NULL)
         return bl_arena_status(job->arena, err);
     for (int i = 0; i < n && job->jobs->folder != NULL; i++) {
         bl_device_tensor *held = job_held_at(job, i);
         if (bl_device_tensor_mapped(held) != NULL)
             continue;
         BL_TRY(bl_budget_take(memory, held->bytes, BL_ENOMEM, "a tensor of the job", err));
-        job->copied += held->bytes;
-        job->held_copies[i] = malloc(held->bytes > 0 ? held->bytes : 1);
-        if (job->held_copies[i] == NULL)
+        job->means.copied += held->bytes;
+        job->means.held_copies[i] = malloc(held->bytes > 0 ? held->bytes : 1);
+        if (job->means.held_copies[i] == NULL)
             return bl_fail(err, BL_ENOMEM, "a tensor of %zu bytes", held->bytes);
-        BL_TRY(bl_device_tensor_read(held, job->held_copies[i], err));
+        BL_TRY(bl_device_tensor_read(held, job->means.held_copies[i], err));
     }
     return BL_OK;
 }
 
 void job_drop_copies(bl_job *job)
 {
-    for (int i = 0; job->held_copies != NULL && i < job_count_held(job); i++)
-        free(job->held_copies[i]);
-    bl_budget_give(&job->jobs->server->memory, job->copied);
-    job->held_copies = NULL;
-    job->copied = 0;
+    for (int i = 0; job->means.held_copies != NULL && i < job_count_held(job); i++)
+        free(job->means.held_copies[i]);
+    bl_budget_give(&job->jobs->server->memory, job->means.copied);
+    job->means.held_copies = NULL;
+    job->means.copied = 0;
 }
 
 /* On the worker's thread, between two runs of the program. */
@@ -371,7 +372,7 @@ static bl_step snap_first(bl_request *rq)
     job_take_inputs(job, x);
     if (job_flush_held(job, &rq->err) == BL_OK && copy_held(job, &rq->err) == BL_OK && job_begin_own(job, rq) == BL_OK)
         rq->err.status = job_snap(job, &rq->err);
-    job->snapped = false;
+    job->pos.snapped = false;
     return BL_STEP_DONE;
 }
 
@@ -379,7 +380,7 @@ static bl_status snap(bl_request *rq)
 {
     bl_exec *x = rq->data;
     bl_job *job = x->extra;
-    x->serial = &job->program->serial;
+    x->serial = &job->means.program->serial;
     x->work = snap_first;
     rq->then = keep_program;
     return bl_exec_advance(x);
@@ -406,14 +407,14 @@ bl_status bl_handle_job_post(bl_request *rq)
     if (job == NULL)
         return bl_fail(&rq->err, BL_ENOMEM, "a job");
     BL_TRY(bl_request_defer(rq, job_release_any, job));
-    job->created = job_now();
+    job->ask.created = job_now();
     job->owner = rq->owner;
     BL_TRY(make_id(job, &rq->err));
     BL_TRY(job_prepare(rq, job, &x));
     x->compile = compile;
-    if (job->evaluator.from == NULL)
+    if (job->means.evaluator.from == NULL)
         return snap(rq);
-    x->serial = &job->evaluator.from->serial;
+    x->serial = &job->means.evaluator.from->serial;
     x->work = take_first;
     rq->then = snap;
     return bl_exec_advance(x);

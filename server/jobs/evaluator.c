@@ -23,29 +23,29 @@ static bl_status find_program(bl_exec *x, const bl_job *job, const char *name, b
     if (found->doc.options.lease != NULL)
         return bl_fail(&rq->err, BL_EGRAPH,
                        "evaluate.program: \"%s\" belongs to a lease, and a job outlives it: put it without one", name);
-    if (found->worker != job->program->worker)
+    if (found->worker != job->means.program->worker)
         return bl_fail(&rq->err, BL_EGRAPH, "evaluate.program: \"%s\" is on %s, but what it evaluates is trained on %s", name,
-                       found->worker->dev->info.id, job->program->worker->dev->info.id);
+                       found->worker->dev->info.id, job->means.program->worker->dev->info.id);
     *out = found;
     return BL_OK;
 }
 
 bl_status job_find_evaluator(bl_exec *x, bl_job *job, const char *name, const bl_program_doc **out)
 {
-    bl_program *found = job->program;
+    bl_program *found = job->means.program;
     bool taken_up = x->rq->done != NULL; /* the request restores a job, whose files have the evaluator */
     if (name != NULL && !taken_up)
         BL_TRY(find_program(x, job, name, &found));
     *out = &found->doc;
-    if (name == NULL || (found == job->program && !taken_up))
+    if (name == NULL || (found == job->means.program && !taken_up))
         return BL_OK;
-    job->evaluator.name = bl_arena_strdup(job->arena, name);
+    job->means.evaluator.name = bl_arena_strdup(job->arena, name);
     BL_TRY(bl_arena_status(job->arena, &x->rq->err));
     if (!taken_up) {
-        job->evaluator.from = found;
+        job->means.evaluator.from = found;
         return BL_OK;
     }
-    *out = &job->evaluator.doc;
+    *out = &job->means.evaluator.doc;
     return job_load_evaluator(x, job);
 }
 
@@ -56,26 +56,26 @@ bl_status job_keep_evaluator(bl_job *job, const bl_program_doc *doc, int entry, 
     const char *name = bl_arena_strdup(job->arena, doc->entries[entry].name);
     BL_TRY(bl_arena_status(job->arena, err));
     *own = (bl_program_entry){name, *graph};
-    job->evaluator.doc = (bl_program_doc){.nstates = graph->nstates,
-                                          .states = graph->states,
-                                          .nentries = 1,
-                                          .entries = own,
-                                          .options = {.precision = doc->options.precision}};
-    job->evaluator.entry = entry;
+    job->means.evaluator.doc = (bl_program_doc){.nstates = graph->nstates,
+                                                .states = graph->states,
+                                                .nentries = 1,
+                                                .entries = own,
+                                                .options = {.precision = doc->options.precision}};
+    job->means.evaluator.entry = entry;
     return BL_OK;
 }
 
 bl_status job_plan_evaluator(bl_exec *x, bl_job *job, bl_err *err)
 {
-    const bl_program_doc *doc = &job->evaluator.doc;
+    const bl_program_doc *doc = &job->means.evaluator.doc;
     bl_wire_key key;
     bool hit = false;
-    if (job->evaluator.name == NULL)
+    if (job->means.evaluator.name == NULL)
         return BL_OK;
     x->beam = 0; /* a restored job uses the kernels that it began with */
     x->precision = doc->options.precision >= 0 ? (bl_precision)doc->options.precision : x->rq->server->precision;
     BL_TRY(bl_exec_key(x, &doc->entries[0].graph, true, &key));
-    return bl_exec_make_plan(x, &key, &doc->entries[0].graph, true, &job->evaluation.plan, &hit, err);
+    return bl_exec_make_plan(x, &key, &doc->entries[0].graph, true, &job->means.evaluation.plan, &hit, err);
 }
 
 /* ---- mapping of states */
@@ -103,13 +103,13 @@ static bl_status refuse(const bl_job *job, const bl_wire_tensor *own, const bl_w
     bl_text text = {0};
     bl_status st = BL_OK;
     bl_wire_type_print(&text, &own->type, NULL);
-    bl_text_printf(&text, " in \"%s\" and ", job->evaluator.name);
+    bl_text_printf(&text, " in \"%s\" and ", job->means.evaluator.name);
     bl_wire_type_print(&text, trained, NULL);
     st = bl_text_status(&text, err);
     if (st == BL_OK)
         st = bl_fail(err, BL_EGRAPH,
                      "evaluate.program: state \"%.128s\" is %s in \"%s\": what both have must be of one dtype and shape",
-                     own->name, bl_text_get(&text), job->program_name);
+                     own->name, bl_text_get(&text), job->ask.program_name);
     bl_text_fini(&text);
     return st;
 }
@@ -117,14 +117,14 @@ static bl_status refuse(const bl_job *job, const bl_wire_tensor *own, const bl_w
 /* Map the |i|-th state of the evaluation. */
 static bl_status place(bl_job *job, const bl_namemap *trained, int i, bl_err *err)
 {
-    job_evaluator *other = &job->evaluator;
-    bl_wire_tensor state = state_of(&job->evaluation, i);
+    job_evaluator *other = &job->means.evaluator;
+    bl_wire_tensor state = state_of(&job->means.evaluation, i);
     const bl_state *same = bl_namemap_get(trained, state.name);
     if (same != NULL) {
-        job->evaluation.state[i] = (int)(same - job->program->states);
+        job->means.evaluation.state[i] = (int)(same - job->means.program->states);
         return bl_wire_type_same(&same->type.type, &state.type) ? BL_OK : refuse(job, &state, &same->type.type, err);
     }
-    job->evaluation.state[i] = -1 - other->nown;
+    job->means.evaluation.state[i] = -1 - other->nown;
     state.name = bl_arena_strdup(job->arena, state.name);
     other->own[other->nown++] = state;
     return bl_arena_status(job->arena, err);
@@ -132,8 +132,8 @@ static bl_status place(bl_job *job, const bl_namemap *trained, int i, bl_err *er
 
 bl_status job_link_evaluation(bl_job *job, bl_err *err)
 {
-    job_part *part = &job->evaluation;
-    job_evaluator *other = &job->evaluator;
+    job_part *part = &job->means.evaluation;
+    job_evaluator *other = &job->means.evaluator;
     const bl_plan_info *info = part->plan != NULL ? bl_plan_get_info(part->plan) : NULL;
     bl_namemap *trained = NULL;
     size_t n = info != NULL ? (size_t)(info->nstates + info->nhidden) : 0;
@@ -146,7 +146,7 @@ bl_status job_link_evaluation(bl_job *job, bl_err *err)
     other->own = bl_arena_array(job->arena, n + 1, sizeof *other->own);
     other->held = bl_arena_array(job->arena, n + 1, sizeof *other->held);
     BL_TRY(bl_arena_status(job->arena, err));
-    st = index_states(job->program, &trained, err);
+    st = index_states(job->means.program, &trained, err);
     for (int i = 0; i < part->nstates && st == BL_OK; i++)
         st = place(job, trained, i, err);
     bl_namemap_destroy(trained);
@@ -154,7 +154,7 @@ bl_status job_link_evaluation(bl_job *job, bl_err *err)
         st = bl_fail(err, BL_EBUG, "entry \"%s\" has a state that its program does not have", part->entry->name);
     if (st == BL_OK && other->nown == part->nstates && other->name != NULL)
         st = bl_fail(err, BL_EGRAPH, "evaluate.program: entry \"%s\" of \"%s\" and program \"%s\" have no state of one name",
-                     part->entry->name, other->name, job->program_name);
+                     part->entry->name, other->name, job->ask.program_name);
     return st;
 }
 
@@ -165,52 +165,52 @@ static bl_status take(bl_job *job, const bl_state *state, bl_device_tensor **out
     const bl_wire_type *type = &state->type.type;
     int64_t dim[BL_DEVICE_TENSOR_DIMS] = {0};
     bl_wire_type_sizes(type, dim);
-    return bl_device_tensor_wrap(job->worker, bl_buffer_retain(state->buffer), type->dtype, type->ndim, dim, out, err);
+    return bl_device_tensor_wrap(job->means.worker, bl_buffer_retain(state->buffer), type->dtype, type->ndim, dim, out, err);
 }
 
 /* Take the states without a copy: they are retained, so later runs of that program write to other buffers. */
 bl_status job_take_evaluator(bl_job *job, bl_err *err)
 {
-    bl_program *from = job->evaluator.from;
-    const bl_program_entry_state *entry = &from->entries[job->evaluator.entry];
-    const job_part *part = &job->evaluation;
+    bl_program *from = job->means.evaluator.from;
+    const bl_program_entry_state *entry = &from->entries[job->means.evaluator.entry];
+    const job_part *part = &job->means.evaluation;
     BL_TRY(bl_program_check(from, err));
     BL_TRY(bl_program_wake(from, err));
     for (int i = 0; i < part->nstates; i++)
         if (part->state[i] < 0)
-            BL_TRY(take(job, &from->states[entry->state[i]], &job->evaluator.held[-1 - part->state[i]], err));
-    job->evaluator.from = NULL;
+            BL_TRY(take(job, &from->states[entry->state[i]], &job->means.evaluator.held[-1 - part->state[i]], err));
+    job->means.evaluator.from = NULL;
     return BL_OK;
 }
 
 void job_end_evaluator(bl_job *job)
 {
-    for (int i = 0; i < job->evaluator.nown; i++)
-        bl_device_tensor_release(job->evaluator.held[i]);
-    job->evaluator = (job_evaluator){0};
+    for (int i = 0; i < job->means.evaluator.nown; i++)
+        bl_device_tensor_release(job->means.evaluator.held[i]);
+    job->means.evaluator = (job_evaluator){0};
 }
 
 /* ---- one evaluation */
 
 bl_status job_hold_evaluated(bl_job *job, bl_err *err)
 {
-    const job_part *part = &job->evaluation;
-    BL_TRY(bl_program_wake(job->program, err));
+    const job_part *part = &job->means.evaluation;
+    BL_TRY(bl_program_wake(job->means.program, err));
     for (int i = 0; i < part->nstates; i++) {
         int at = part->state[i];
         if (at >= 0)
-            part->states[i] = bl_buffer_retain(job->program->states[at].buffer);
+            part->states[i] = bl_buffer_retain(job->means.program->states[at].buffer);
         else
-            BL_TRY(bl_device_tensor_wake(job->evaluator.held[-1 - at], &part->states[i], err));
+            BL_TRY(bl_device_tensor_wake(job->means.evaluator.held[-1 - at], &part->states[i], err));
     }
     return BL_OK;
 }
 
 void job_drop_evaluated(bl_job *job)
 {
-    const job_part *part = &job->evaluation;
+    const job_part *part = &job->means.evaluation;
     for (int i = 0; i < part->nstates; i++) {
-        bl_pool_release(job->worker->pool, part->states[i]);
+        bl_pool_release(job->means.worker->pool, part->states[i]);
         part->states[i] = NULL;
     }
 }

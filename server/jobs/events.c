@@ -18,7 +18,7 @@ struct job_listener {
     bl_job *job;        /* retained */
     bl_request *rq;
     uint64_t last;    /* step of the last report that was sent */
-    unsigned changes; /* the value of job->changes that was sent last */
+    unsigned changes; /* the value of job->progress.changes that was sent last */
     bool begun, ended;
     bl_text text; /* the current event, of which |at| bytes are sent */
     size_t at;
@@ -30,7 +30,7 @@ static void end_listener(void *arg)
 {
     job_listener *listener = arg;
     bl_job *job = listener->job;
-    job_listener **at = &job->listeners;
+    job_listener **at = &job->progress.listeners;
     pthread_mutex_lock(&job->jobs->lock);
     while (*at != NULL && *at != listener)
         at = &(*at)->next;
@@ -44,14 +44,14 @@ static void end_listener(void *arg)
 
 void job_wake(bl_job *job)
 {
-    for (job_listener *l = job->listeners; l != NULL; l = l->next)
+    for (job_listener *l = job->progress.listeners; l != NULL; l = l->next)
         bl_stream_wake(l->rq->stream);
 }
 
 void job_ping(bl_job *job)
 {
     int64_t now = bl_clock_ns();
-    for (job_listener *l = job->listeners; l != NULL; l = l->next) {
+    for (job_listener *l = job->progress.listeners; l != NULL; l = l->next) {
         bool due = bl_clock_ms(l->sent_ns, now) >= PING_MS;
         l->ping = l->ping || due;
         if (due || !bl_stream_is_granted(l->rq->stream)) /* the stream then sends the refusal */
@@ -64,8 +64,8 @@ static void put_report(job_listener *listener, const job_report *report)
     bl_text *out = &listener->text;
     bl_text_printf(out, "id: %llu\ndata: {\"step\":%llu", (unsigned long long)report->step, (unsigned long long)report->step);
     bl_encode_measured(out, "time", report->time);
-    if (listener->job->rate > 0) {
-        bl_encode_measured(out, "rate", listener->job->rate);
+    if (listener->job->progress.rate > 0) {
+        bl_encode_measured(out, "rate", listener->job->progress.rate);
     }
     job_report_write(listener->job, report, out);
     bl_text_puts(out, "}\n\n");
@@ -77,7 +77,7 @@ static void put_state(job_listener *listener)
     bl_text_puts(&listener->text, "event: state\ndata: ");
     job_describe(listener->job, &listener->text);
     bl_text_puts(&listener->text, "\n\n");
-    listener->changes = listener->job->changes;
+    listener->changes = listener->job->progress.changes;
 }
 
 /* Under the lock: write the next event.  The state comes first, then the reports, and the final state last. */
@@ -90,7 +90,7 @@ static void put_next(job_listener *listener)
         listener->changes -= report != NULL; /* the state is sent again after the reports */
     } else if (report != NULL) {
         put_report(listener, report);
-    } else if (listener->changes != job->changes) {
+    } else if (listener->changes != job->progress.changes) {
         put_state(listener);
     } else if (listener->ping) {
         bl_text_puts(&listener->text, ":\n\n");
@@ -98,7 +98,8 @@ static void put_next(job_listener *listener)
     listener->begun = true;
     listener->ping = false;
     listener->sent_ns = bl_clock_ns();
-    listener->ended = job_is_final(job) && listener->changes == job->changes && job_report_after(job, listener->last) == NULL;
+    listener->ended =
+        job_is_final(job) && listener->changes == job->progress.changes && job_report_after(job, listener->last) == NULL;
 }
 
 static ssize_t read_events(void *arg, char *to, size_t most)
@@ -165,8 +166,8 @@ bl_status bl_handle_job_events(bl_request *rq)
     bl_metrics_add(&rq->server->metrics, BL_COUNT_STREAMS, 1);
     BL_TRY(bl_request_defer(rq, end_listener, listener)); /* runs before the stream is freed */
     pthread_mutex_lock(&job->jobs->lock);
-    listener->next = job->listeners;
-    job->listeners = listener;
+    listener->next = job->progress.listeners;
+    job->progress.listeners = listener;
     pthread_mutex_unlock(&job->jobs->lock);
     return BL_OK;
 }

@@ -39,9 +39,9 @@ static bl_status run(const bl_job *job, const char *sql, const job_history *h, i
 bl_status job_history_count(bl_job *job, bl_err *err)
 {
     int64_t bytes = 0;
-    BL_TRY(run(job, total, &job->history, &bytes, err));
-    bl_access_count_disk(job->jobs->server->access, job->owner, bytes - (int64_t)job->history.bytes);
-    job->history.bytes = (uint64_t)bytes;
+    BL_TRY(run(job, total, &job->files.history, &bytes, err));
+    bl_access_count_disk(job->jobs->server->access, job->owner, bytes - (int64_t)job->files.history.bytes);
+    job->files.history.bytes = (uint64_t)bytes;
     return BL_OK;
 }
 
@@ -58,10 +58,10 @@ static bool coarsen(job_history *h)
 static void set_steps(bl_job *job, const job_history *h)
 {
     pthread_mutex_lock(&job->jobs->lock);
-    job->history.every = h->every;
-    job->history.evaluated = h->evaluated;
-    job->history.known = true;
-    job->history.thinned = h->every != job->train.every || h->evaluated != job->evaluation.every;
+    job->files.history.every = h->every;
+    job->files.history.evaluated = h->evaluated;
+    job->files.history.known = true;
+    job->files.history.thinned = h->every != job->means.train.every || h->evaluated != job->means.evaluation.every;
     pthread_mutex_unlock(&job->jobs->lock);
 }
 
@@ -69,9 +69,9 @@ static void set_steps(bl_job *job, const job_history *h)
  * lowest density that fits all stored reports. */
 static bl_status recognise(bl_job *job, uint64_t most, bl_err *err)
 {
-    job_history h = {.every = job->train.every, .evaluated = job->evaluation.every}, next = h;
+    job_history h = {.every = job->means.train.every, .evaluated = job->means.evaluation.every}, next = h;
     int64_t strangers = 0;
-    while (job->history.bytes > most / 8 && strangers == 0 && coarsen(&next)) {
+    while (job->files.history.bytes > most / 8 && strangers == 0 && coarsen(&next)) {
         BL_TRY(run(job, others, &next, &strangers, err));
         if (strangers == 0)
             h = next;
@@ -82,8 +82,8 @@ static bl_status recognise(bl_job *job, uint64_t most, bl_err *err)
 
 bool job_history_keeps(const bl_job *job, const job_row *row, uint64_t at)
 {
-    const job_history *h = &job->history;
-    uint64_t step = job->ring[at % JOB_RING].step;
+    const job_history *h = &job->files.history;
+    uint64_t step = job->progress.ring[at % JOB_RING].step;
     return (h->every > 0 && step % h->every == 0) || (h->evaluated > 0 && step % h->evaluated == 0) ||
            (row->ended > 0 && at + 1 == row->last); /* the last report of a job that has ended */
 }
@@ -93,7 +93,7 @@ static uint64_t count_new(const bl_job *job, const job_row *row)
     uint64_t bytes = 0;
     for (uint64_t i = row->first; i < row->last; i++)
         if (job_history_keeps(job, row, i))
-            bytes += strlen(job->ring[i % JOB_RING].cells) + ROW_BYTES;
+            bytes += strlen(job->progress.ring[i % JOB_RING].cells) + ROW_BYTES;
     return bytes;
 }
 
@@ -101,10 +101,10 @@ bl_status job_history_fit(bl_job *job, const job_row *row, uint64_t *bytes, bl_e
 {
     uint64_t most = job->jobs->server->settings.max_reports;
     job_history h;
-    if (!job->history.known)
+    if (!job->files.history.known)
         BL_TRY(recognise(job, most, err));
-    h = job->history;
-    while ((*bytes = count_new(job, row)) > 0 && job->history.bytes + *bytes > most && coarsen(&h)) {
+    h = job->files.history;
+    while ((*bytes = count_new(job, row)) > 0 && job->files.history.bytes + *bytes > most && coarsen(&h)) {
         set_steps(job, &h);
         BL_TRY(run(job, thin, &h, NULL, err));
         BL_TRY(job_history_count(job, err));
@@ -114,15 +114,15 @@ bl_status job_history_fit(bl_job *job, const job_row *row, uint64_t *bytes, bl_e
 
 void job_history_tell(bl_job *job, const job_row *row, const bl_err *refused)
 {
-    char *why = job->history.refused;
+    char *why = job->files.history.refused;
     pthread_mutex_lock(&job->jobs->lock);
     if (refused->status != BL_OK && why[0] == '\0') {
-        snprintf(why, sizeof job->history.refused, "reports from step %llu on are left out: %.300s",
-                 (unsigned long long)job->ring[row->first % JOB_RING].step, refused->text);
-        job->changes++;
+        snprintf(why, sizeof job->files.history.refused, "reports from step %llu on are left out: %.300s",
+                 (unsigned long long)job->progress.ring[row->first % JOB_RING].step, refused->text);
+        job->progress.changes++;
     } else if (refused->status == BL_OK && why[0] != '\0') {
         why[0] = '\0';
-        job->changes++;
+        job->progress.changes++;
     }
     pthread_mutex_unlock(&job->jobs->lock);
 }

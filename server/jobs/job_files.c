@@ -60,7 +60,7 @@ static uint64_t size_of(const char *path)
 /* The request as body and as inputs; the state twice for the program, and once as read. */
 size_t job_need(const bl_job *job)
 {
-    uint64_t state = job->nmarks > 0 ? job->marks[job->nmarks - 1].bytes : 0;
+    uint64_t state = job->files.nmarks > 0 ? job->files.marks[job->files.nmarks - 1].bytes : 0;
     char *path = job_path(job, "request.safetensors");
     uint64_t request = size_of(path);
     free(path);
@@ -112,10 +112,10 @@ static void remove_folder(const bl_job *job)
 static bool is_known(const bl_job *job, const char *name)
 {
     bool known = strcmp(name, "request.safetensors") == 0 || strcmp(name, JOB_EVALUATOR) == 0;
-    for (int i = 0; i < job->nmarks && !known; i++) {
+    for (int i = 0; i < job->files.nmarks && !known; i++) {
         char mark[48], own[48];
-        checkpoint_name(job->marks[i].step, false, mark);
-        checkpoint_name(job->marks[i].step, true, own);
+        checkpoint_name(job->files.marks[i].step, false, mark);
+        checkpoint_name(job->files.marks[i].step, true, own);
         known = strcmp(name, mark) == 0 || strcmp(name, own) == 0;
     }
     return known;
@@ -208,7 +208,7 @@ static bl_file_tensor held_tensor(const bl_job *job, int i, const char *name)
     const bl_device_tensor *held = job_held_at(job, i);
     bl_file_tensor t = {.name = name, .dtype = held->dtype, .ndim = held->ndim, .bytes = held->bytes};
     memcpy(t.dim, held->dim, sizeof t.dim);
-    t.data = job->held_copies[i] != NULL ? job->held_copies[i] : bl_device_tensor_mapped(held);
+    t.data = job->means.held_copies[i] != NULL ? job->means.held_copies[i] : bl_device_tensor_mapped(held);
     return t;
 }
 
@@ -219,8 +219,8 @@ static uint64_t dropped_bytes(const bl_job *job, bool own)
     uint64_t step = 0, bytes = 0;
     bool drops = false;
     pthread_mutex_lock(&job->jobs->lock);
-    drops = job->nmarks > 0 && job->nmarks >= job->rule.keep;
-    step = drops ? job->marks[0].step : 0;
+    drops = job->files.nmarks > 0 && job->files.nmarks >= job->ask.rule.keep;
+    step = drops ? job->files.marks[0].step : 0;
     pthread_mutex_unlock(&job->jobs->lock);
     path = drops ? job_checkpoint_path(job, step, own) : NULL;
     bytes = size_of(path);
@@ -232,7 +232,7 @@ static uint64_t dropped_bytes(const bl_job *job, bool own)
 static bl_status write_states(const bl_job *job, const bl_state *states, int n, int first, char *path, const bl_file_text *texts,
                               size_t ntexts, uint64_t *bytes, bl_err *err)
 {
-    const job_snapshot *snap = &job->snapshot;
+    const job_snapshot *snap = &job->files.snapshot;
     file_parts parts = {.n = (size_t)n, .tensors = calloc((size_t)n + 1, sizeof *parts.tensors)};
     bl_status st = BL_OK;
     if (parts.tensors == NULL) {
@@ -243,7 +243,7 @@ static bl_status write_states(const bl_job *job, const bl_state *states, int n, 
         const char *copy = snap->copies[first + i];
         parts.tensors[i] = bl_state_tensor(&states[i], copy != NULL ? copy : snap->buffers[first + i]->host);
     }
-    parts.replaces = dropped_bytes(job, states == job->own);
+    parts.replaces = dropped_bytes(job, states == job->means.own);
     st = write_file(job, path, &parts, texts, ntexts, err);
     *bytes += parts.bytes;
     free(parts.tensors);
@@ -252,23 +252,23 @@ static bl_status write_states(const bl_job *job, const bl_state *states, int n, 
 
 bl_status job_write_checkpoint(bl_job *job, uint64_t *bytes, bl_err *err)
 {
-    const job_snapshot *snap = &job->snapshot;
+    const job_snapshot *snap = &job->files.snapshot;
     bl_text note = {0}, options = {0}, others = {0};
-    const bl_plan *evaluates = job->evaluation.plan;
+    const bl_plan *evaluates = job->means.evaluation.plan;
     char steps[24];
     bl_status st = BL_OK;
     snprintf(steps, sizeof steps, "%llu", (unsigned long long)snap->program_steps);
     bl_text_printf(&note, "%llu %d %llu %a", (unsigned long long)snap->step, snap->measured, (unsigned long long)snap->waiting,
                    snap->best);
-    job_put_options(bl_plan_get_options(job->train.plan), &options);
+    job_put_options(bl_plan_get_options(job->means.train.plan), &options);
     if (evaluates != NULL)
         job_put_options(bl_plan_get_options(evaluates), &others);
     bl_file_text texts[] = {{"job", job->id},
                             {"at", bl_text_get(&note)},
                             {"steps", steps},
                             {"options", bl_text_get(&options)},
-                            {"moves", bl_plan_get_moves(job->train.plan)},
-                            {"gather_moves", job->gather != NULL ? bl_plan_get_moves(job->gather) : ""},
+                            {"moves", bl_plan_get_moves(job->means.train.plan)},
+                            {"gather_moves", job->means.gather != NULL ? bl_plan_get_moves(job->means.gather) : ""},
                             {"evaluation_moves", evaluates != NULL ? bl_plan_get_moves(evaluates) : ""},
                             {"evaluation_options", bl_text_get(&others)}};
     *bytes = 0;
@@ -277,12 +277,12 @@ bl_status job_write_checkpoint(bl_job *job, uint64_t *bytes, bl_err *err)
         st = bl_text_status(&options, err);
     if (st == BL_OK)
         st = bl_text_status(&others, err);
-    if (st == BL_OK && job->nown > 0) /* written first: the other file completes the checkpoint */
-        st = write_states(job, job->own, job->nown, job->program->nstates, job_checkpoint_path(job, snap->step, true), texts, 1,
-                          bytes, err);
+    if (st == BL_OK && job->means.nown > 0) /* written first: the other file completes the checkpoint */
+        st = write_states(job, job->means.own, job->means.nown, job->means.program->nstates,
+                          job_checkpoint_path(job, snap->step, true), texts, 1, bytes, err);
     if (st == BL_OK)
-        st = write_states(job, job->program->states, job->program->nstates, 0, job_checkpoint_path(job, snap->step, false), texts,
-                          sizeof texts / sizeof texts[0], bytes, err);
+        st = write_states(job, job->means.program->states, job->means.program->nstates, 0,
+                          job_checkpoint_path(job, snap->step, false), texts, sizeof texts / sizeof texts[0], bytes, err);
     bl_text_fini(&note);
     bl_text_fini(&options);
     bl_text_fini(&others);
@@ -298,7 +298,7 @@ static void put_names(const bl_job *job, const job_part *part, size_t prefix, bl
     bl_text_puts(out, ",\"outputs\":[");
     for (int i = 0; i < part->ncollect; i++) {
         bl_text_puts(out, i > 0 ? "," : "");
-        bl_encode_string(out, job->columns[part->column + i] + prefix);
+        bl_encode_string(out, job->ask.columns[part->column + i] + prefix);
     }
     bl_text_puts(out, "]");
 }
@@ -317,41 +317,41 @@ static void put_sizes(const job_part *part, bl_text *out)
 
 static void put_evaluation(const bl_job *job, bl_text *out)
 {
-    if (job->evaluation.every == 0)
+    if (job->means.evaluation.every == 0)
         return;
     bl_encode_key(out, "evaluate");
     bl_text_puts(out, "{");
-    if (job->evaluator.name != NULL) {
+    if (job->means.evaluator.name != NULL) {
         bl_encode_key(out, "program");
-        bl_encode_string(out, job->evaluator.name);
+        bl_encode_string(out, job->means.evaluator.name);
     }
     bl_encode_key(out, "entry");
-    bl_encode_string(out, job->evaluation.entry->name);
-    put_sizes(&job->evaluation, out);
-    put_names(job, &job->evaluation, strlen(JOB_EVALUATE), out);
+    bl_encode_string(out, job->means.evaluation.entry->name);
+    put_sizes(&job->means.evaluation, out);
+    put_names(job, &job->means.evaluation, strlen(JOB_EVALUATE), out);
     bl_text_puts(out, "}");
 }
 
 static void put_stop(const bl_job *job, bl_text *out)
 {
-    if (job->stop.metric == NULL)
+    if (job->ask.stop.metric == NULL)
         return;
     bl_encode_key(out, "early_stop");
     bl_text_puts(out, "{");
     bl_encode_key(out, "metric");
-    bl_encode_string(out, job->stop.metric);
+    bl_encode_string(out, job->ask.stop.metric);
     bl_encode_key(out, "patience");
-    bl_encode_u64(out, job->stop.patience);
+    bl_encode_u64(out, job->ask.stop.patience);
     bl_encode_key(out, "mode");
-    bl_encode_string(out, job->stop.maximise ? "max" : "min");
+    bl_encode_string(out, job->ask.stop.maximise ? "max" : "min");
     bl_encode_key(out, "min_delta");
-    bl_encode_number(out, job->stop.min_delta);
+    bl_encode_number(out, job->ask.stop.min_delta);
     bl_text_puts(out, "}");
 }
 
 static void put_training(const bl_job *job, bl_text *out)
 {
-    const bl_training *t = &job->training;
+    const bl_training *t = &job->ask.training;
     if (t->passes > 1) {
         bl_encode_key(out, "accumulate");
         bl_encode_u64(out, (uint64_t)t->passes);
@@ -373,35 +373,35 @@ static void put_request(const bl_job *job, bl_text *out)
 {
     bl_text_puts(out, "{");
     bl_encode_key(out, "program");
-    bl_encode_string(out, job->program_name);
+    bl_encode_string(out, job->ask.program_name);
     bl_encode_key(out, "entry");
-    bl_encode_string(out, job->entry_name);
+    bl_encode_string(out, job->ask.entry_name);
     bl_encode_key(out, "steps");
-    bl_encode_u64(out, job->steps);
+    bl_encode_u64(out, job->ask.steps);
     bl_encode_key(out, "priority");
-    bl_text_printf(out, "%d", job->priority);
-    put_sizes(&job->train, out);
-    if (job->train.every > 0) {
+    bl_text_printf(out, "%d", job->ask.priority);
+    put_sizes(&job->means.train, out);
+    if (job->means.train.every > 0) {
         bl_encode_key(out, "collect");
         bl_text_puts(out, "{");
-        put_names(job, &job->train, 0, out);
+        put_names(job, &job->means.train, 0, out);
         bl_text_puts(out, "}");
     }
     bl_encode_key(out, "checkpoint");
     bl_text_puts(out, "{");
     bl_encode_key(out, "keep");
-    bl_text_printf(out, "%d", job->rule.keep);
-    if (job->rule.every > 0) {
+    bl_text_printf(out, "%d", job->ask.rule.keep);
+    if (job->ask.rule.every > 0) {
         bl_encode_key(out, "every");
-        bl_encode_u64(out, job->rule.every);
+        bl_encode_u64(out, job->ask.rule.every);
     }
-    if (job->rule.seconds > 0) {
+    if (job->ask.rule.seconds > 0) {
         bl_encode_key(out, "seconds");
-        bl_encode_number(out, job->rule.seconds);
+        bl_encode_number(out, job->ask.rule.seconds);
     }
-    if (job->rule.max_age > 0) {
+    if (job->ask.rule.max_age > 0) {
         bl_encode_key(out, "max_age");
-        bl_encode_number(out, job->rule.max_age);
+        bl_encode_number(out, job->ask.rule.max_age);
     }
     bl_text_puts(out, "}");
     put_evaluation(job, out);
@@ -448,7 +448,7 @@ static bl_status remember_document(bl_job *job, const char *request, const file_
     job_put_document(request, parts->tensors, parts->n, &document);
     st = bl_text_status(&document, err);
     if (st == BL_OK)
-        job->document = bl_arena_strndup(job->arena, document.data, document.len);
+        job->ask.document = bl_arena_strndup(job->arena, document.data, document.len);
     bl_text_fini(&document);
     return st == BL_OK ? bl_arena_status(job->arena, err) : st;
 }
@@ -461,15 +461,15 @@ static bl_status write_request(bl_job *job, bl_err *err)
     bl_text request = {0}, program = {0};
     bl_status st = parts.tensors != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "a job");
     put_request(job, &request);
-    bl_encode_program(&program, &job->program->doc, job->device);
+    bl_encode_program(&program, &job->means.program->doc, job->ask.device);
     if (st == BL_OK)
         st = bl_text_status(&request, err);
     if (st == BL_OK)
         st = bl_text_status(&program, err);
     if (st == BL_OK)
-        st = add_inputs(job, &job->train, "", &parts, err);
+        st = add_inputs(job, &job->means.train, "", &parts, err);
     if (st == BL_OK)
-        st = add_inputs(job, &job->evaluation, JOB_EVALUATE, &parts, err);
+        st = add_inputs(job, &job->means.evaluation, JOB_EVALUATE, &parts, err);
     if (st == BL_OK)
         st = remember_document(job, bl_text_get(&request), &parts, err);
     if (st == BL_OK && job->jobs->folder != NULL) {
@@ -484,12 +484,12 @@ static bl_status write_request(bl_job *job, bl_err *err)
 
 static bl_status write_evaluator(bl_job *job, bl_err *err)
 {
-    const job_evaluator *other = &job->evaluator;
+    const job_evaluator *other = &job->means.evaluator;
     file_parts parts = {.n = (size_t)other->nown, .tensors = calloc((size_t)other->nown + 1, sizeof *parts.tensors)};
-    int first = job->train.ninputs + job->evaluation.ninputs;
+    int first = job->means.train.ninputs + job->means.evaluation.ninputs;
     bl_text program = {0};
     bl_status st = parts.tensors != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "a job");
-    bl_encode_program(&program, &other->doc, job->device);
+    bl_encode_program(&program, &other->doc, job->ask.device);
     if (st == BL_OK)
         st = bl_text_status(&program, err);
     if (st == BL_OK) {
@@ -512,7 +512,7 @@ bl_status job_keep_first(bl_job *job, bl_err *err)
         st = bl_fail(err, BL_ESTORAGE, "the folder of a job cannot be made: %s", strerror(errno));
     if (st == BL_OK)
         st = write_request(job, err);
-    if (folder != NULL && st == BL_OK && job->evaluator.name != NULL)
+    if (folder != NULL && st == BL_OK && job->means.evaluator.name != NULL)
         st = write_evaluator(job, err);
     if (folder != NULL && st == BL_OK)
         st = job_write_checkpoint(job, &bytes, err);
@@ -520,7 +520,7 @@ bl_status job_keep_first(bl_job *job, bl_err *err)
         st = job_insert(job, bytes, err);
     if (folder != NULL && st != BL_OK)
         remove_folder(job);
-    job->need = st == BL_OK ? job_need(job) : 0;
+    job->files.need = st == BL_OK ? job_need(job) : 0;
     free(folder);
     return st;
 }

@@ -99,9 +99,9 @@ bl_status bl_handle_job_delete(bl_request *rq)
 static bool find_mark(const bl_job *job, const char *text, uint64_t *step)
 {
     char own[24];
-    for (int i = job->nmarks; i-- > 0;) {
-        snprintf(own, sizeof own, "%llu", (unsigned long long)job->marks[i].step);
-        *step = job->marks[i].step;
+    for (int i = job->files.nmarks; i-- > 0;) {
+        snprintf(own, sizeof own, "%llu", (unsigned long long)job->files.marks[i].step);
+        *step = job->files.marks[i].step;
         if (strcmp(text, "last") == 0 || strcmp(text, own) == 0)
             return true;
     }
@@ -149,8 +149,8 @@ bl_status bl_handle_job_document(bl_request *rq)
 {
     bl_job *job = NULL;
     BL_TRY(job_find_to_read(rq, &job));
-    if (job->document != NULL) {
-        bl_text_puts(&rq->out, job->document);
+    if (job->ask.document != NULL) {
+        bl_text_puts(&rq->out, job->ask.document);
         return reply_document(rq);
     }
     rq->data = job;
@@ -190,7 +190,7 @@ static bool put_row(void *arg, const job_report *report)
     bl_text *out = &rq->out;
     bl_text_puts(out, h->csv ? "" : bl_text_last(out) == '[' ? "[" : ",[");
     bl_text_printf(out, "%llu,%.3f", (unsigned long long)report->step, report->time);
-    for (int i = 0; i < h->job->ncolumns; i++) {
+    for (int i = 0; i < h->job->ask.ncolumns; i++) {
         size_t len = strcspn(cells, "\t");
         bl_text_puts(out, ",");
         if (h->csv)
@@ -209,12 +209,12 @@ static void put_head(bl_request *rq)
 {
     const history *h = rq->data;
     bl_text_puts(&rq->out, h->csv ? "step,time" : "{\"columns\":[\"step\",\"time\"");
-    for (int i = 0; i < h->job->ncolumns; i++) {
+    for (int i = 0; i < h->job->ask.ncolumns; i++) {
         bl_text_puts(&rq->out, ",");
         if (h->csv)
-            bl_text_puts(&rq->out, h->job->columns[i]); /* names need no quotes */
+            bl_text_puts(&rq->out, h->job->ask.columns[i]); /* names need no quotes */
         else
-            bl_encode_string(&rq->out, h->job->columns[i]);
+            bl_encode_string(&rq->out, h->job->ask.columns[i]);
     }
     bl_text_puts(&rq->out, h->csv ? "\r\n" : "],\"rows\":[");
 }
@@ -223,7 +223,7 @@ static uint64_t last_step(bl_job *job)
 {
     uint64_t step = 0;
     pthread_mutex_lock(&job->jobs->lock);
-    step = job->step;
+    step = job->progress.step;
     pthread_mutex_unlock(&job->jobs->lock);
     return step;
 }
@@ -231,7 +231,7 @@ static uint64_t last_step(bl_job *job)
 static bl_status put_curve(bl_request *rq)
 {
     const history *h = rq->data;
-    job_curve *c = job_curve_create(h->job->ncolumns, h->from, last_step(h->job), h->points, put_row, rq);
+    job_curve *c = job_curve_create(h->job->ask.ncolumns, h->from, last_step(h->job), h->points, put_row, rq);
     bl_status st = c != NULL ? BL_OK : bl_fail(&rq->err, BL_ENOMEM, "a curve");
     if (st == BL_OK)
         st = job_each_report(h->job, h->from, h->most, job_curve_add, c, &rq->err);

@@ -8,13 +8,13 @@ static void put_checkpoints(const bl_job *job, bl_text *out)
 {
     bl_encode_key(out, "checkpoints");
     bl_text_puts(out, "[");
-    for (int i = 0; i < job->nmarks; i++) {
+    for (int i = 0; i < job->files.nmarks; i++) {
         bl_text_puts(out, i > 0 ? ",{" : "{");
         bl_encode_key(out, "step");
-        bl_encode_u64(out, job->marks[i].step);
+        bl_encode_u64(out, job->files.marks[i].step);
         bl_encode_key(out, "bytes");
-        bl_encode_u64(out, job->marks[i].bytes);
-        bl_encode_measured(out, "time", job->marks[i].time);
+        bl_encode_u64(out, job->files.marks[i].bytes);
+        bl_encode_measured(out, "time", job->files.marks[i].time);
         bl_text_puts(out, "}");
     }
     bl_text_puts(out, "]");
@@ -23,7 +23,7 @@ static void put_checkpoints(const bl_job *job, bl_text *out)
 /* The steps between reports of the history, if they are more than the job asks for. */
 static void put_thinned(const bl_job *job, bl_text *out)
 {
-    const job_history *h = &job->history;
+    const job_history *h = &job->files.history;
     if (!h->thinned)
         return;
     bl_encode_key(out, "thinned");
@@ -42,29 +42,29 @@ static void put_thinned(const bl_job *job, bl_text *out)
 static void put_progress(const bl_job *job, bl_text *out)
 {
     bl_encode_key(out, "step");
-    bl_encode_u64(out, job->step);
+    bl_encode_u64(out, job->progress.step);
     bl_encode_key(out, "steps");
-    bl_encode_u64(out, job->steps);
-    if (job->rate > 0) {
-        bl_encode_measured(out, "rate", job->rate);
+    bl_encode_u64(out, job->ask.steps);
+    if (job->progress.rate > 0) {
+        bl_encode_measured(out, "rate", job->progress.rate);
         if (!job_is_final(job))
-            bl_encode_measured(out, "seconds_left", (double)(job->steps - job->step) / job->rate);
+            bl_encode_measured(out, "seconds_left", (double)(job->ask.steps - job->progress.step) / job->progress.rate);
     }
 }
 
 void job_describe(bl_job *job, bl_text *out)
 {
-    const char *warning = job->warning[0] != '\0' ? job->warning : job->history.refused;
-    const job_report *last = job->nreports > 0 ? &job->ring[(job->nreports - 1) % JOB_RING] : NULL;
+    const char *warning = job->files.warning[0] != '\0' ? job->files.warning : job->files.history.refused;
+    const job_report *last = job->progress.nreports > 0 ? &job->progress.ring[(job->progress.nreports - 1) % JOB_RING] : NULL;
     bl_text_puts(out, "{");
     bl_encode_key(out, "job");
     bl_encode_string(out, job->id);
     bl_encode_key(out, "program");
-    bl_encode_string(out, job->program_name);
+    bl_encode_string(out, job->ask.program_name);
     bl_encode_key(out, "entry");
-    bl_encode_string(out, job->entry_name);
+    bl_encode_string(out, job->ask.entry_name);
     bl_encode_key(out, "device");
-    bl_encode_string(out, job->device);
+    bl_encode_string(out, job->ask.device);
     bl_encode_key(out, "state");
     bl_encode_string(out, job_state_names[job->state]);
     bl_encode_key(out, "reason");
@@ -75,14 +75,14 @@ void job_describe(bl_job *job, bl_text *out)
     }
     put_progress(job, out);
     bl_encode_key(out, "priority");
-    bl_text_printf(out, "%d", job->priority);
-    bl_encode_measured(out, "created", job->created);
-    if (job->started > 0)
-        bl_encode_measured(out, "started", job->started);
-    if (job->ended > 0)
-        bl_encode_measured(out, "ended", job->ended);
+    bl_text_printf(out, "%d", job->ask.priority);
+    bl_encode_measured(out, "created", job->ask.created);
+    if (job->progress.started > 0)
+        bl_encode_measured(out, "started", job->progress.started);
+    if (job->progress.ended > 0)
+        bl_encode_measured(out, "ended", job->progress.ended);
     bl_encode_key(out, "restarts");
-    bl_encode_u64(out, (uint64_t)job->restarts);
+    bl_encode_u64(out, (uint64_t)job->progress.restarts);
     if (last != NULL)
         job_report_write(job, last, out);
     put_thinned(job, out);

@@ -91,7 +91,7 @@ static bl_status load_state(bl_request *rq, const bl_job *job, const bl_tensor_f
         type = bl_wire_type_make(found->dtype, found->ndim, found->dim);
     if (found == NULL || !bl_wire_type_same(&type, &state->type))
         return bl_fail(&rq->err, BL_ESTORAGE, "the file has no state \"%s\" of the shape that the program has", state->name);
-    BL_TRY(bl_device_tensor_create(job->worker, found->dtype, found->ndim, found->dim, out, &rq->err));
+    BL_TRY(bl_device_tensor_create(job->means.worker, found->dtype, found->ndim, found->dim, out, &rq->err));
     BL_TRY(bl_request_defer(rq, bl_device_tensor_release_any, *out));
     host = bl_device_tensor_host(*out);
     if (host == NULL)
@@ -138,14 +138,14 @@ static bl_status read_checkpoint(bl_request *rq, bl_job *job, bl_span bytes, voi
     BL_TRY(take_text(rq, &file, "evaluation_options", &out->others_options));
     if (out->others_options[0] == '\0') /* written by a server whose jobs had one program */
         out->others_options = out->options;
-    return read_states(rq, job, &file, job->program->states, job->program->nstates, out->states);
+    return read_states(rq, job, &file, job->means.program->states, job->means.program->nstates, out->states);
 }
 
 static bl_status read_own(bl_request *rq, bl_job *job, bl_span bytes, void *out)
 {
     bl_tensor_file file;
     BL_TRY(bl_safetensors_open(rq->arena, bytes, &rq->server->limits, &file, &rq->err));
-    return read_states(rq, job, &file, job->own, job->nown, out);
+    return read_states(rq, job, &file, job->means.own, job->means.nown, out);
 }
 
 /* Read the document of the evaluator into the job's arena. */
@@ -164,7 +164,7 @@ static bl_status read_evaluator(bl_request *rq, bl_job *job, bl_span bytes, void
     st = bl_json_parse(&doc, job->arena, (bl_span){text, strlen(text)}, &limits, &rq->err);
     if (st == BL_OK) {
         bl_json root = bl_json_root(&doc);
-        st = bl_decode_program(&env, &root, &job->evaluator.doc, &rq->err);
+        st = bl_decode_program(&env, &root, &job->means.evaluator.doc, &rq->err);
     }
     bl_json_fini(&doc);
     return st;
@@ -172,7 +172,7 @@ static bl_status read_evaluator(bl_request *rq, bl_job *job, bl_span bytes, void
 
 static bl_status read_evaluated(bl_request *rq, bl_job *job, bl_span bytes, void *unused)
 {
-    job_evaluator *other = &job->evaluator;
+    job_evaluator *other = &job->means.evaluator;
     bl_tensor_file file;
     (void)unused;
     BL_TRY(bl_safetensors_open(rq->arena, bytes, &rq->server->limits, &file, &rq->err));
@@ -204,7 +204,7 @@ static bl_status load_file(bl_request *rq, bl_job *job, char *path, void *out,
 
 bl_status job_load_checkpoint(bl_request *rq, bl_job *job, uint64_t step, job_loaded *out)
 {
-    out->states = bl_arena_array(rq->arena, (size_t)job->program->nstates + 1, sizeof(bl_device_tensor *));
+    out->states = bl_arena_array(rq->arena, (size_t)job->means.program->nstates + 1, sizeof(bl_device_tensor *));
     if (out->states == NULL)
         return bl_arena_status(rq->arena, &rq->err);
     return load_file(rq, job, job_checkpoint_path(job, step, false), out, read_checkpoint);
@@ -212,9 +212,9 @@ bl_status job_load_checkpoint(bl_request *rq, bl_job *job, uint64_t step, job_lo
 
 bl_status job_load_own(bl_request *rq, bl_job *job, job_loaded *out)
 {
-    if (job->nown == 0)
+    if (job->means.nown == 0)
         return BL_OK;
-    out->own = bl_arena_array(rq->arena, (size_t)job->nown, sizeof(bl_device_tensor *));
+    out->own = bl_arena_array(rq->arena, (size_t)job->means.nown, sizeof(bl_device_tensor *));
     if (out->own == NULL)
         return bl_arena_status(rq->arena, &rq->err);
     return load_file(rq, job, job_checkpoint_path(job, out->step, true), out->own, read_own);
@@ -227,5 +227,5 @@ bl_status job_load_evaluator(bl_exec *x, bl_job *job)
 
 bl_status job_load_evaluated(bl_request *rq, bl_job *job)
 {
-    return job->evaluator.nown > 0 ? load_file(rq, job, job_path(job, JOB_EVALUATOR), NULL, read_evaluated) : BL_OK;
+    return job->means.evaluator.nown > 0 ? load_file(rq, job, job_path(job, JOB_EVALUATOR), NULL, read_evaluated) : BL_OK;
 }

@@ -29,33 +29,33 @@ static bl_status insert_all(void *arg, bl_err *err)
     bl_job *job = c->job;
     bl_text columns = {0};
     bl_status st = BL_OK;
-    for (int i = 0; i < job->ncolumns; i++)
-        bl_text_printf(&columns, "%s%s", i > 0 ? "\t" : "", job->columns[i]);
+    for (int i = 0; i < job->ask.ncolumns; i++)
+        bl_text_printf(&columns, "%s%s", i > 0 ? "\t" : "", job->ask.columns[i]);
     st = bl_text_status(&columns, err);
     if (st == BL_OK)
         st =
             run(job,
                 "INSERT INTO jobs (id, owner, program, entry, device, steps, priority, columns, metrics, created, state, reason, "
                 "step, restarts) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 'queued', '', 0, 0)",
-                BL_CELLS(bl_cell_text(job->id), bl_cell_int(job->owner), bl_cell_text(job->program_name),
-                         bl_cell_text(job->entry_name), bl_cell_text(job->device), bl_cell_int((int64_t)job->steps),
-                         bl_cell_int(job->priority), bl_cell_text(bl_text_get(&columns)), bl_cell_int(job->nmetrics),
-                         bl_cell_real(job->created)),
+                BL_CELLS(bl_cell_text(job->id), bl_cell_int(job->owner), bl_cell_text(job->ask.program_name),
+                         bl_cell_text(job->ask.entry_name), bl_cell_text(job->ask.device), bl_cell_int((int64_t)job->ask.steps),
+                         bl_cell_int(job->ask.priority), bl_cell_text(bl_text_get(&columns)), bl_cell_int(job->ask.nmetrics),
+                         bl_cell_real(job->ask.created)),
                 err);
     bl_text_fini(&columns);
     if (st == BL_OK) /* this job continues from what another job left */
         st = run(job, "DELETE FROM job_programs WHERE owner = ?1 AND program = ?2",
-                 BL_CELLS(bl_cell_int(job->owner), bl_cell_text(job->program_name)), err);
+                 BL_CELLS(bl_cell_int(job->owner), bl_cell_text(job->ask.program_name)), err);
     if (st != BL_OK || c->bytes == 0)
         return st;
-    if (job->marks == NULL)
-        job->marks = calloc(1, sizeof *job->marks);
-    if (job->marks == NULL)
+    if (job->files.marks == NULL)
+        job->files.marks = calloc(1, sizeof *job->files.marks);
+    if (job->files.marks == NULL)
         return bl_fail(err, BL_ENOMEM, "a job");
-    job->nmarks = job->marks_cap = 1;
-    job->marks[0] = (job_mark){.bytes = c->bytes, .time = job->created};
+    job->files.nmarks = job->files.marks_cap = 1;
+    job->files.marks[0] = (job_mark){.bytes = c->bytes, .time = job->ask.created};
     return run(job, "INSERT INTO job_checkpoints (job, step, time, bytes) VALUES (?1, 0, ?2, ?3)",
-               BL_CELLS(bl_cell_text(job->id), bl_cell_real(job->created), bl_cell_int((int64_t)c->bytes)), err);
+               BL_CELLS(bl_cell_text(job->id), bl_cell_real(job->ask.created), bl_cell_int((int64_t)c->bytes)), err);
 }
 
 bl_status job_insert(bl_job *job, uint64_t bytes, bl_err *err)
@@ -87,7 +87,7 @@ static bl_status update_all(void *arg, bl_err *err)
     bl_job *job = c->job;
     bl_cell id = bl_cell_text(job->id);
     for (uint64_t i = row->first; i < row->last && !c->left_out; i++) {
-        const job_report *report = &job->ring[i % JOB_RING]; /* stays in the ring until it is stored */
+        const job_report *report = &job->progress.ring[i % JOB_RING]; /* stays in the ring until it is stored */
         if (!job_history_keeps(job, row, i))
             continue;
         BL_TRY(run(job, "INSERT OR REPLACE INTO job_reports (job, step, time, cells) VALUES (?1, ?2, ?3, ?4)",
@@ -104,7 +104,7 @@ static bl_status update_all(void *arg, bl_err *err)
                    BL_CELLS(id, bl_cell_int((int64_t)row->dropped[i])), err));
     if (row->leaves)
         BL_TRY(run(job, "INSERT OR REPLACE INTO job_programs (owner, program, job) VALUES (?1, ?2, ?3)",
-                   BL_CELLS(bl_cell_int(job->owner), bl_cell_text(job->program_name), id), err));
+                   BL_CELLS(bl_cell_int(job->owner), bl_cell_text(job->ask.program_name), id), err));
     return run(job, "UPDATE jobs SET state = ?2, reason = ?3, step = ?4, ended = ?5, restarts = ?6, started = ?7 WHERE id = ?1",
                BL_CELLS(id, bl_cell_text(job_state_names[row->state]), bl_cell_text(row->reason), bl_cell_int((int64_t)row->step),
                         bl_cell_real(row->ended), bl_cell_int(row->restarts), bl_cell_real(row->started)),
@@ -125,7 +125,7 @@ bl_status job_update(bl_job *job, const job_row *row, bl_err *err)
     if (c.left_out)
         return st;
     if (st == BL_OK)
-        job->history.bytes += c.bytes;
+        job->files.history.bytes += c.bytes;
     else
         bl_access_count_disk(access, job->owner, -(int64_t)c.bytes);
     return st;
@@ -208,7 +208,7 @@ bl_status job_load_reports(bl_job *job, bl_err *err)
     pthread_mutex_lock(&job->jobs->lock);
     while (all.n > 0)
         job_report_put(job, all.at[--all.n]);
-    job->flushed = job->nreports;
+    job->progress.flushed = job->progress.nreports;
     pthread_mutex_unlock(&job->jobs->lock);
     free(all.at);
     return st;
@@ -250,34 +250,34 @@ static void split_columns(bl_job *job, const bl_cell *cell)
     size_t most = 1;
     for (size_t i = 0; i < cell->bytes.len; i++)
         most += cell->bytes.data[i] == '\t';
-    job->columns = bl_arena_array(job->arena, most, sizeof *job->columns);
-    if (text == NULL || job->columns == NULL)
+    job->ask.columns = bl_arena_array(job->arena, most, sizeof *job->ask.columns);
+    if (text == NULL || job->ask.columns == NULL)
         return;
     for (const char *name = strtok_r(text, "\t", &at); name != NULL; name = strtok_r(NULL, "\t", &at))
-        job->columns[job->ncolumns++] = name;
+        job->ask.columns[job->ask.ncolumns++] = name;
 }
 
 static void fill(bl_job *job, const bl_cell *cells)
 {
     snprintf(job->id, sizeof job->id, "%.*s", (int)cells[0].bytes.len, cells[0].bytes.data);
     job->owner = (uint32_t)cells[1].integer;
-    job->program_name = text_of(job, &cells[2]);
-    job->entry_name = text_of(job, &cells[3]);
-    job->device = text_of(job, &cells[4]);
-    job->steps = (uint64_t)cells[5].integer;
-    job->priority = (int)cells[6].integer;
+    job->ask.program_name = text_of(job, &cells[2]);
+    job->ask.entry_name = text_of(job, &cells[3]);
+    job->ask.device = text_of(job, &cells[4]);
+    job->ask.steps = (uint64_t)cells[5].integer;
+    job->ask.priority = (int)cells[6].integer;
     split_columns(job, &cells[7]);
-    job->nmetrics = (int)cells[8].integer < job->ncolumns ? (int)cells[8].integer : job->ncolumns;
-    job->created = cells[9].real;
-    job->started = cells[10].real;
-    job->ended = cells[11].real;
+    job->ask.nmetrics = (int)cells[8].integer < job->ask.ncolumns ? (int)cells[8].integer : job->ask.ncolumns;
+    job->ask.created = cells[9].real;
+    job->progress.started = cells[10].real;
+    job->progress.ended = cells[11].real;
     for (int i = 0; i <= JOB_CANCELLED; i++)
         if (bl_span_is(cells[12].bytes, job_state_names[i]))
             job->state = (job_state)i;
     snprintf(job->reason, sizeof job->reason, "%.*s", (int)cells[13].bytes.len, cells[13].bytes.data);
-    job->step = (uint64_t)cells[14].integer;
-    job->restarts = (int)cells[15].integer;
-    job->changes = 1;
+    job->progress.step = (uint64_t)cells[14].integer;
+    job->progress.restarts = (int)cells[15].integer;
+    job->progress.changes = 1;
 }
 
 static bool load_job(void *arg, const bl_cell *cells, int n)
@@ -316,12 +316,12 @@ bl_status jobs_load(bl_jobs *jobs, bl_err *err)
             continue;
         }
         BL_TRY(job_make_requests(job, err));
-        job->need = job_need(job);
+        job->files.need = job_need(job);
         job->active = job->restoring = true;
         atomic_fetch_add(&jobs->nrestoring, 1);
         job_change(job, JOB_QUEUED, "is being taken up again");
         bl_metrics_add(&jobs->server->metrics, BL_COUNT_JOBS, 1);
-        bl_log(BL_LOG_INFO, "job %s of program %s goes on", job->id, job->program_name);
+        bl_log(BL_LOG_INFO, "job %s of program %s goes on", job->id, job->ask.program_name);
     }
     return BL_OK;
 }

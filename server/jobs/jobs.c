@@ -34,7 +34,7 @@ bl_job *job_create(bl_jobs *jobs)
         return NULL;
     atomic_init(&job->refs, 1);
     job->jobs = jobs;
-    job->pace = 1;
+    job->pos.pace = 1;
     job->arena = bl_arena_create(JOB_BYTES);
     if (job->arena != NULL)
         return job;
@@ -58,29 +58,29 @@ static void free_part(job_part *part)
 
 void job_free_means(bl_job *job)
 {
-    if (job->program != NULL)
+    if (job->means.program != NULL)
         job_drop_snapshot(job);
     job_unclaim(job);
     job_drop_copies(job);
-    if (job->worker != NULL)
+    if (job->means.worker != NULL)
         job_end_own(job);
-    free_part(&job->train);
-    free_part(&job->evaluation);
+    free_part(&job->means.train);
+    free_part(&job->means.evaluation);
     job_end_evaluator(job);
-    bl_program_release(job->program);
-    job->program = NULL;
-    for (int i = 0; job->cells != NULL && i < job->ncolumns; i++)
-        free(job->cells[i]);
-    job->cells = NULL;
+    bl_program_release(job->means.program);
+    job->means.program = NULL;
+    for (int i = 0; job->pos.cells != NULL && i < job->ask.ncolumns; i++)
+        free(job->pos.cells[i]);
+    job->pos.cells = NULL;
 }
 
 static void free_requests(bl_job *job)
 {
-    if (job->slice != NULL)
-        bl_request_end(job->slice);
-    if (job->write != NULL)
-        bl_request_end(job->write);
-    job->slice = job->write = NULL;
+    if (job->means.slice != NULL)
+        bl_request_end(job->means.slice);
+    if (job->means.write != NULL)
+        bl_request_end(job->means.write);
+    job->means.slice = job->means.write = NULL;
 }
 
 void job_release(bl_job *job)
@@ -90,8 +90,8 @@ void job_release(bl_job *job)
     job_free_means(job);
     free_requests(job);
     for (int i = 0; i < JOB_RING; i++)
-        free(job->ring[i].cells);
-    free(job->marks);
+        free(job->progress.ring[i].cells);
+    free(job->files.marks);
     bl_arena_destroy(job->arena);
     free(job);
 }
@@ -149,9 +149,9 @@ void job_change(bl_job *job, job_state state, const char *reason)
         return;
     job->state = state;
     snprintf(job->reason, sizeof job->reason, "%s", reason);
-    job->changes++;
-    if (state == JOB_RUNNING && job->started <= 0)
-        job->started = job_now();
+    job->progress.changes++;
+    if (state == JOB_RUNNING && job->progress.started <= 0)
+        job->progress.started = job_now();
     job_wake(job);
 }
 
@@ -227,7 +227,7 @@ void job_end_taking(bl_job *job)
     bl_jobs *jobs = job->jobs;
     if (job->taken) {
         jobs->taken--;
-        jobs->needed -= job->need;
+        jobs->needed -= job->files.need;
         pthread_cond_broadcast(&jobs->changed);
     }
     job->taken = false;
@@ -247,7 +247,7 @@ void job_start(bl_job *job)
     bl_jobs *jobs = job->jobs;
     pthread_mutex_lock(&jobs->lock);
     end_restoring(job);
-    atomic_store(&job->program->left, false);
+    atomic_store(&job->means.program->left, false);
     job->active = true;
     job_wake(job);
     pthread_mutex_unlock(&jobs->lock);
@@ -269,7 +269,7 @@ void job_fail(bl_job *job, const bl_err *err)
 
 bool job_leaves(const bl_job *job)
 {
-    return job->program != NULL && job->jobs->folder != NULL && !atomic_load(&job->purged);
+    return job->means.program != NULL && job->jobs->folder != NULL && !atomic_load(&job->purged);
 }
 
 void job_take_away(bl_job *job)
@@ -277,10 +277,10 @@ void job_take_away(bl_job *job)
     bl_registry *registry = job->jobs->server->registry;
     bl_program *now = NULL;
     bl_err err = {0};
-    if (job->program == NULL || bl_registry_get_program(registry, job->owner, job->program_name, &now, &err) != BL_OK)
+    if (job->means.program == NULL || bl_registry_get_program(registry, job->owner, job->ask.program_name, &now, &err) != BL_OK)
         return;
     job_unclaim(job);
-    if (now == job->program && bl_registry_delete_program(registry, job->owner, job->program_name, &err) != BL_OK)
+    if (now == job->means.program && bl_registry_delete_program(registry, job->owner, job->ask.program_name, &err) != BL_OK)
         bl_log(BL_LOG_WARN, "job %s: %s", job->id, err.text);
     bl_program_release(now);
 }
@@ -288,8 +288,8 @@ void job_take_away(bl_job *job)
 void job_end(bl_job *job)
 {
     bl_jobs *jobs = job->jobs;
-    if (job->ended <= 0)
-        job->ended = job_now();
+    if (job->progress.ended <= 0)
+        job->progress.ended = job_now();
     job->active = false;
     job_change(job, job->becomes, job->because);
     pthread_cond_broadcast(&jobs->changed);
@@ -315,9 +315,9 @@ static size_t rank_of(bl_jobs *jobs, const bl_job *job)
     for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++) {
         const bl_job *other = value;
         after = after || other == job;
-        if (other != job && other->active && !other->restoring && !other->starved && other->worker == job->worker &&
+        if (other != job && other->active && !other->restoring && !other->starved && other->means.worker == job->means.worker &&
             other->owner == job->owner)
-            rank += other->priority < job->priority || (other->priority == job->priority && !after);
+            rank += other->ask.priority < job->ask.priority || (other->ask.priority == job->ask.priority && !after);
     }
     return rank;
 }
@@ -325,14 +325,14 @@ static size_t rank_of(bl_jobs *jobs, const bl_job *job)
 bool job_is_to_seal(const bl_job *job)
 {
     return job->active && !job->sealed && job->becomes != JOB_QUEUED && job->becomes != JOB_FAILED && !job->at_work &&
-           !job->writing && job->step == job->written;
+           !job->writing && job->progress.step == job->files.written;
 }
 
 void job_become_cancelled(bl_job *job)
 {
     job->becomes = JOB_CANCELLED;
     snprintf(job->because, sizeof job->because, "%scancelled after step %llu", atomic_load(&job->purged) ? JOB_PURGED ": " : "",
-             (unsigned long long)job->step);
+             (unsigned long long)job->progress.step);
 }
 
 /* Under the lock: was the job cancelled while its last checkpoint is of the current step?  Then nothing is left to do on its
@@ -340,16 +340,17 @@ void job_become_cancelled(bl_job *job)
 static bool ends_at_rest(const bl_job *job)
 {
     return atomic_load(&job->cancel) && job->active && !job->restoring && !job->at_work && !job->wants_checkpoint &&
-           job->becomes == JOB_QUEUED && job->step == job->written;
+           job->becomes == JOB_QUEUED && job->progress.step == job->files.written;
 }
 
 /* Under the lock: has the job work for its device? */
 static bool has_work(const bl_job *job)
 {
-    bool write = job->wants_checkpoint && !job->writing && (job->becomes == JOB_QUEUED || job->step != job->written);
+    bool write =
+        job->wants_checkpoint && !job->writing && (job->becomes == JOB_QUEUED || job->progress.step != job->files.written);
     bool steps = !job->wants_checkpoint && !ends_at_rest(job) && job->becomes == JOB_QUEUED && !job->jobs->draining &&
                  (!job_leaves_device(job) || atomic_load(&job->cancel)) &&
-                 (job->nreports - job->flushed < JOB_RING / 2 || atomic_load(&job->cancel));
+                 (job->progress.nreports - job->progress.flushed < JOB_RING / 2 || atomic_load(&job->cancel));
     return job->active && !job->at_work && (write || steps);
 }
 
@@ -395,8 +396,8 @@ void jobs_schedule(bl_jobs *jobs)
         job = next_job(jobs);
         if (job != NULL) {
             job->at_work = true;
-            job->slice->err = (bl_err){0};
-            atomic_store(&job->slice->cancel, false);
+            job->means.slice->err = (bl_err){0};
+            atomic_store(&job->means.slice->cancel, false);
             if (job->becomes == JOB_QUEUED)
                 job_change(job, JOB_RUNNING, "");
             job_retain(job);
@@ -404,7 +405,7 @@ void jobs_schedule(bl_jobs *jobs)
         pthread_mutex_unlock(&jobs->lock);
         if (job == NULL)
             break;
-        st = bl_request_submit(job->slice, job->worker->queue, job_slice, &job->program->serial);
+        st = bl_request_submit(job->means.slice, job->means.worker->queue, job_slice, &job->means.program->serial);
         if (st != BL_OK) { /* the queue is full: the next tick tries again */
             pthread_mutex_lock(&jobs->lock);
             job->at_work = false;
@@ -425,7 +426,7 @@ static bl_job *next_to_write(bl_jobs *jobs)
     for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++) {
         bl_job *job = value;
         if (job->unsent || job_is_to_seal(job) ||
-            (job->active && !job->writing && !job->restoring && job->nreports > job->flushed))
+            (job->active && !job->writing && !job->restoring && job->progress.nreports > job->progress.flushed))
             return job;
     }
     return NULL;
@@ -450,13 +451,13 @@ static bool has_room(const bl_jobs *jobs, const bl_job *job, bool any_up)
     const bl_budget *memory = &jobs->server->memory;
     size_t taken = atomic_load(&memory->used) + jobs->needed + 2 * bl_budget_spare(memory);
     size_t left = memory->limit > taken ? memory->limit - taken : 0;
-    return !any_up || (jobs->taken < MOST_TAKEN && job->need <= left);
+    return !any_up || (jobs->taken < MOST_TAKEN && job->files.need <= left);
 }
 
 /* Under the lock: may the job be restored now?  A job that lost its device waits for the device. */
 static bool may_take_up(bl_jobs *jobs, bl_job *job, int64_t now, bool any_up)
 {
-    if (now < job->again_ns || (job->worker != NULL && atomic_load(&job->worker->dev->lost)))
+    if (now < job->setbacks.again_ns || (job->means.worker != NULL && atomic_load(&job->means.worker->dev->lost)))
         return false;
     if (has_room(jobs, job, any_up))
         return true;
@@ -475,7 +476,7 @@ static bl_job *next_lost(bl_jobs *jobs)
     bool any_up = jobs_any_up(jobs, NULL);
     for (size_t i = 0; !jobs->draining && bl_namemap_at(jobs->names, i, &id, &value); i++) {
         bl_job *job = value;
-        if (job->lost && !job->at_work && !job->writing && job->program == NULL &&
+        if (job->lost && !job->at_work && !job->writing && job->means.program == NULL &&
             (atomic_load(&job->cancel) || may_take_up(jobs, job, now, any_up)))
             return job;
     }
@@ -489,7 +490,7 @@ static bl_job *next_to_free(bl_jobs *jobs)
     void *value = NULL;
     for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++) {
         bl_job *job = value;
-        if (job->lost && !job->at_work && !job->writing && job->program != NULL)
+        if (job->lost && !job->at_work && !job->writing && job->means.program != NULL)
             return job;
     }
     return NULL;
@@ -502,7 +503,7 @@ static void take_up(bl_job *job)
     job->lost = false;
     job->taken = true;
     jobs->taken++;
-    jobs->needed += job->need;
+    jobs->needed += job->files.need;
     pthread_mutex_unlock(&jobs->lock);
     job_restore(job);
     pthread_mutex_lock(&jobs->lock);
@@ -523,7 +524,7 @@ static void cancel_lost(bl_job *job)
 
 bool job_leaves_device(const bl_job *job)
 {
-    return job->jobs->folder != NULL && job->worker != NULL && atomic_load(&job->worker->drained);
+    return job->jobs->folder != NULL && job->means.worker != NULL && atomic_load(&job->means.worker->drained);
 }
 
 /* Under the lock: a job on a drained device writes a checkpoint, and is then restored on another device, as after a loss. */
@@ -533,14 +534,14 @@ static void leave_device(bl_job *job)
                  job->becomes == JOB_QUEUED && !atomic_load(&job->cancel);
     if (!rests || !job_leaves_device(job) || job->jobs->draining)
         return;
-    if (job->step > job->written) {
+    if (job->progress.step > job->files.written) {
         job->wants_checkpoint = true;
         return;
     }
     atomic_fetch_add(&job->jobs->nrestoring, 1);
-    job->lost = job->restoring = job->moved = true;
+    job->lost = job->restoring = job->setbacks.moved = true;
     job_change(job, JOB_QUEUED, "its device is drained: it goes on from its last checkpoint on another");
-    bl_log(BL_LOG_INFO, "job %s leaves %s after step %llu", job->id, job->device, (unsigned long long)job->done);
+    bl_log(BL_LOG_INFO, "job %s leaves %s after step %llu", job->id, job->ask.device, (unsigned long long)job->pos.done);
 }
 
 static void tick(bl_jobs *jobs)
@@ -603,7 +604,7 @@ size_t bl_jobs_count_on(bl_jobs *jobs, const bl_worker *worker)
     pthread_mutex_lock(&jobs->lock);
     for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++) {
         const bl_job *job = value;
-        n += job->worker == worker && !job_is_final(job);
+        n += job->means.worker == worker && !job_is_final(job);
     }
     pthread_mutex_unlock(&jobs->lock);
     return n;
@@ -619,8 +620,8 @@ double bl_jobs_seconds_left(bl_jobs *jobs, const bl_worker *worker)
     pthread_mutex_lock(&jobs->lock);
     for (size_t i = 0; most >= 0 && bl_namemap_at(jobs->names, i, &id, &value); i++) {
         const bl_job *job = value;
-        double left = job->rate > 0 ? (double)(job->steps - job->step) / job->rate : -1;
-        if (job->worker == worker && !job_is_final(job) && !atomic_load(&job->cancel))
+        double left = job->progress.rate > 0 ? (double)(job->ask.steps - job->progress.step) / job->progress.rate : -1;
+        if (job->means.worker == worker && !job_is_final(job) && !atomic_load(&job->cancel))
             most = left < 0 || left > most ? left : most;
     }
     pthread_mutex_unlock(&jobs->lock);
@@ -649,7 +650,7 @@ bl_status bl_jobs_guard(bl_jobs *jobs, uint32_t owner, const char *name, bl_err 
     pthread_mutex_lock(&jobs->lock);
     for (size_t i = 0; st == BL_OK && bl_namemap_at(jobs->names, i, &id, &value); i++) {
         const bl_job *job = value;
-        if (job->active && job->owner == owner && strcmp(job->program_name, name) == 0)
+        if (job->active && job->owner == owner && strcmp(job->ask.program_name, name) == 0)
             st =
                 bl_fail(err, BL_ECONFLICT, "job %s trains the program \"%.128s\": wait for its end, or cancel it", job->id, name);
     }
@@ -687,10 +688,11 @@ static void ask_to_stop(bl_jobs *jobs, bool first)
         bl_job *job = value;
         if (first)
             job_wake(job);
-        if (first && job->active && !job->restoring && !job->at_work && job->becomes == JOB_QUEUED && job->step > job->written)
+        if (first && job->active && !job->restoring && !job->at_work && job->becomes == JOB_QUEUED &&
+            job->progress.step > job->files.written)
             job->wants_checkpoint = true;
         if (!first && job->at_work)
-            atomic_store(&job->slice->cancel, true);
+            atomic_store(&job->means.slice->cancel, true);
     }
 }
 

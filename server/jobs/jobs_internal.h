@@ -93,49 +93,94 @@ typedef struct job_mark {
     double time;
 } job_mark;
 
-struct bl_job {
-    atomic_int refs;
-    bl_jobs *jobs;
-    bl_arena *arena; /* holds the constant members */
-
-    /* constant once other threads know the job */
-    char id[JOB_ID];
-    uint32_t owner;
+/* What the client asked for.  Constant once other threads know the job; a restoration sets the same values again. */
+typedef struct job_ask {
     const char *program_name, *entry_name, *device;
     const char *document; /* JSON, with the types of its inputs in place of values; NULL: it is in the request file */
     uint64_t steps;
-    bool starved; /* the key lacks a permission or quota, so the job gets no slice; under the lock */
     int priority;
+    bl_training training;
     bl_job_checkpoint rule;
     bl_job_stop stop;
     int stop_column;
     int nmetrics, ncolumns; /* metrics are the columns of |train|; the columns of |evaluation| follow */
     const char **columns;
     double created;
+} job_ask;
 
-    /* what it runs with: set before its first slice, freed when it ends */
+/* What the job runs with: set before its first slice, freed when the job ends. */
+typedef struct job_means {
     bl_program *program;
     bl_worker *worker;
-    bl_training training;
     bl_plan *gather; /* plan of the accumulation passes before the last pass of a step; NULL: a step is one pass */
     int nown;
-    bl_state *own; /* states that only this job's plans have: gradient sums, the loss scale */
-    size_t charged;
+    bl_state *own;              /* states that only this job's plans have: gradient sums, the loss scale */
+    size_t charged;             /* bytes of |own| and of the evaluator's states, charged to the key */
     job_part train, evaluation; /* evaluation.every 0: no evaluation */
     job_evaluator evaluator;
     bl_request *slice, *write; /* requests of the server's own */
+    char **held_copies;        /* host copies of the tensors of job_held_at that the host does not see; until they are written */
+    size_t copied;             /* their bytes, charged to the memory budget */
+} job_means;
 
-    /* worker's thread */
+/* The position of the steps.  Thread: the worker's, and the compile thread's during a restoration. */
+typedef struct job_position {
     uint64_t done, pace, from; /* from: |done| at the beginning of the slice */
     int64_t checkpoint_ns;     /* when the last snapshot was taken */
     char **cells;              /* of the current report */
-    char **held_copies;        /* host copies of the tensors of job_held_at that the host does not see; until they are written */
-    size_t copied;             /* their bytes, charged to the memory budget */
     bool snapped;              /* this slice took a snapshot */
     bool stops;                /* early stopping has decided */
     uint64_t waiting;          /* reports since the best metric */
     double best;
     bool measured; /* |best| is valid */
+} job_position;
+
+/* The progress that clients see.  Under jobs->lock. */
+typedef struct job_progress {
+    uint64_t step; /* the last step that is reported or whose slice has ended */
+    double started, ended;
+    int restarts;
+    double rate; /* steps a second since step |mark_step| at |mark_ns| */
+    int64_t mark_ns;
+    uint64_t mark_step;
+    uint64_t nreports, flushed; /* total; flushed: of these, in the store */
+    job_report ring[JOB_RING];
+    unsigned changes; /* number of state changes */
+    job_listener *listeners;
+} job_progress;
+
+/* The files and rows of the job.  Under jobs->lock, except as noted. */
+typedef struct job_files {
+    uint64_t written;         /* the step of the last checkpoint */
+    char warning[JOB_REASON]; /* about the last checkpoint; empty: it was written */
+    size_t need;              /* estimated host memory of a restoration, as far as known */
+    job_history history;      /* writer's thread; all members but |bytes| change under the lock */
+    int nmarks, marks_cap;
+    job_mark *marks;       /* checkpoints on disk, oldest first */
+    job_snapshot snapshot; /* owned by the slice, then by the writer; |writing| tells */
+} job_files;
+
+/* Losses of the device and refusals of memory.  Under jobs->lock. */
+typedef struct job_setbacks {
+    int refusals;     /* allocations refused since the last step */
+    bool doubted;     /* submitted to this server and without a step so far: its memory need may exceed what the server has */
+    bool moved;       /* it leaves a drained device */
+    int losses;       /* losses of its device since the server's start */
+    int64_t again_ns; /* earliest time of the next restoration */
+} job_setbacks;
+
+struct bl_job {
+    atomic_int refs;
+    bl_jobs *jobs;
+    bl_arena *arena; /* holds the members of |ask| and the arrays of |means| */
+    char id[JOB_ID];
+    uint32_t owner;
+    job_ask ask;
+    job_means means;
+    job_position pos;
+    job_progress progress;
+    job_files files;
+    job_setbacks setbacks;
 
     atomic_bool cancel;
     atomic_bool purged; /* its key was purged: the job is being cancelled and leaves no program */
@@ -143,34 +188,12 @@ struct bl_job {
     /* under jobs->lock */
     job_state state, becomes; /* becomes: the final state, set before it is stored; else QUEUED */
     char reason[JOB_REASON], because[JOB_REASON];
-    char warning[JOB_REASON];                                           /* about the last checkpoint; empty: it was written */
+    bool starved; /* the key lacks a permission or quota, so the job gets no slice */
     bool at_work, writing, wants_checkpoint, restoring, active, claims; /* claims: the job has set program->claim */
     bool sealed;                                                        /* its final state is in the store */
-    bool unsent;                                                        /* |writing| is set, but the write could not be submitted
-                                                                         * yet */
-    uint64_t step, written;                                             /* written: the step of the last checkpoint */
-    double started, ended;
-    int restarts;
-    bool lost;    /* its device or the server was lost: to be restored when no slice or write is active and the device is open */
-    bool moved;   /* it leaves a drained device */
-    bool taken;   /* restoration is in progress */
-    size_t need;  /* estimated host memory of a restoration, as far as known */
-    int refusals; /* allocations refused since the last step */
-    bool doubted; /* submitted to this server and without a step so far: its memory need may exceed what the server has */
-    int64_t again_ns; /* earliest time of the next restoration */
-    int losses;       /* losses of its device since the server's start */
-    uint64_t resumed; /* step of the last restoration */
-    int64_t mark_ns;
-    uint64_t mark_step;
-    double rate;
-    uint64_t nreports, flushed; /* total; flushed: of these, in the store */
-    job_report ring[JOB_RING];
-    job_history history; /* writer's thread; all members but |bytes| change under the lock */
-    int nmarks, marks_cap;
-    job_mark *marks;  /* checkpoints on disk, oldest first */
-    unsigned changes; /* number of state changes */
-    job_listener *listeners;
-    job_snapshot snapshot; /* owned by the slice, then by the writer; |writing| tells */
+    bool unsent; /* |writing| is set, but the write could not be submitted yet */
+    bool lost;   /* its device or the server was lost: to be restored when no slice or write is active and the device is open */
+    bool taken;  /* restoration is in progress */
 };
 
 struct bl_jobs {

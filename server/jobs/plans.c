@@ -73,17 +73,17 @@ static bl_status make_plan(bl_job *job, bl_plan *from, const wanted *as, bl_plan
 static bl_status find_hidden(bl_job *job, const bl_plan_tensor *hidden, int *out, bl_err *err)
 {
     int64_t dim[BL_DEVICE_TENSOR_DIMS] = {0};
-    bl_state *own = &job->own[job->nown];
+    bl_state *own = &job->means.own[job->means.nown];
     size_t count = 0;
-    for (*out = 0; *out < job->program->nstates; ++*out)
-        if (strcmp(job->program->states[*out].type.name, hidden->name) == 0)
+    for (*out = 0; *out < job->means.program->nstates; ++*out)
+        if (strcmp(job->means.program->states[*out].type.name, hidden->name) == 0)
             return BL_OK;
     *own = (bl_state){0};
     own->type.type = bl_hidden_type(hidden);
     own->type.name = bl_arena_strdup(job->arena, hidden->name);
     BL_TRY(bl_arena_status(job->arena, err));
     bl_wire_type_sizes(&own->type.type, dim);
-    *out = -1 - job->nown++;
+    *out = -1 - job->means.nown++;
     return bl_tensor_measure(hidden->name, hidden->dtype, hidden->ndim, dim, &job->jobs->server->limits, &count, &own->bytes,
                              err);
 }
@@ -91,25 +91,25 @@ static bl_status find_hidden(bl_job *job, const bl_plan_tensor *hidden, int *out
 /* Map the states of the plan; states that the program does not have become the job's own. */
 static bl_status lay_out(bl_job *job, bl_err *err)
 {
-    const bl_plan_info *info = bl_plan_get_info(job->train.plan);
-    const bl_program_entry_state *entry = &job->program->entries[job->train.entry - job->program->doc.entries];
+    const bl_plan_info *info = bl_plan_get_info(job->means.train.plan);
+    const bl_program_entry_state *entry = &job->means.program->entries[job->means.train.entry - job->means.program->doc.entries];
     size_t n = (size_t)(info->nstates + info->nhidden) + 1;
-    job->train.state = bl_arena_array(job->arena, n, sizeof *job->train.state);
-    job->train.states = bl_arena_array(job->arena, n, sizeof *job->train.states);
-    job->own = bl_arena_array(job->arena, (size_t)info->nhidden + 1, sizeof *job->own);
+    job->means.train.state = bl_arena_array(job->arena, n, sizeof *job->means.train.state);
+    job->means.train.states = bl_arena_array(job->arena, n, sizeof *job->means.train.states);
+    job->means.own = bl_arena_array(job->arena, (size_t)info->nhidden + 1, sizeof *job->means.own);
     BL_TRY(bl_arena_status(job->arena, err));
-    job->train.nstates = info->nstates + info->nhidden;
+    job->means.train.nstates = info->nstates + info->nhidden;
     for (int i = 0; i < info->nstates; i++)
-        job->train.state[i] = entry->state[i];
+        job->means.train.state[i] = entry->state[i];
     for (int h = 0; h < info->nhidden; h++)
-        BL_TRY(find_hidden(job, &info->hidden[h], &job->train.state[info->nstates + h], err));
+        BL_TRY(find_hidden(job, &info->hidden[h], &job->means.train.state[info->nstates + h], err));
     return BL_OK;
 }
 
 bl_status job_make_plans(bl_job *job, const job_loaded *as, const bl_halt *halt, bl_err *err)
 {
-    wanted own = {.training = job->training, .halt = halt}, gathers = own, plain = {.halt = halt};
-    bl_plan *from = job->train.plan, *train = NULL, *evaluation = NULL;
+    wanted own = {.training = job->ask.training, .halt = halt}, gathers = own, plain = {.halt = halt};
+    bl_plan *from = job->means.train.plan, *train = NULL, *evaluation = NULL;
     gathers.training.gathers = true;
     if (as != NULL) {
         gathers.moves = as->gather;
@@ -118,15 +118,15 @@ bl_status job_make_plans(bl_job *job, const job_loaded *as, const bl_halt *halt,
         plain.moves = as->others;
         plain.options = as->others_options;
     }
-    if (job->training.passes > 1)
-        BL_TRY(make_plan(job, from, &gathers, &job->gather, err));
+    if (job->ask.training.passes > 1)
+        BL_TRY(make_plan(job, from, &gathers, &job->means.gather, err));
     BL_TRY(make_plan(job, from, &own, &train, err));
     bl_plan_release(from);
-    job->train.plan = train;
-    if (job->evaluation.plan != NULL && (as != NULL || bl_plan_get_info(job->evaluation.plan)->interpreted > 0)) {
-        BL_TRY(make_plan(job, job->evaluation.plan, &plain, &evaluation, err));
-        bl_plan_release(job->evaluation.plan);
-        job->evaluation.plan = evaluation;
+    job->means.train.plan = train;
+    if (job->means.evaluation.plan != NULL && (as != NULL || bl_plan_get_info(job->means.evaluation.plan)->interpreted > 0)) {
+        BL_TRY(make_plan(job, job->means.evaluation.plan, &plain, &evaluation, err));
+        bl_plan_release(job->means.evaluation.plan);
+        job->means.evaluation.plan = evaluation;
     }
     BL_TRY(lay_out(job, err));
     return job_link_evaluation(job, err);
@@ -134,39 +134,40 @@ bl_status job_make_plans(bl_job *job, const job_loaded *as, const bl_halt *halt,
 
 bl_status job_begin_own(bl_job *job, bl_request *rq)
 {
-    const bl_plan_info *info = bl_plan_get_info(job->train.plan);
+    const bl_plan_info *info = bl_plan_get_info(job->means.train.plan);
     bl_err *err = &rq->err;
     size_t all = 0;
-    for (int i = 0; i < job->nown; i++)
-        all += job->own[i].bytes;
-    for (int i = 0; i < job->evaluator.nown; i++)
-        all += job->evaluator.held[i]->bytes;
+    for (int i = 0; i < job->means.nown; i++)
+        all += job->means.own[i].bytes;
+    for (int i = 0; i < job->means.evaluator.nown; i++)
+        all += job->means.evaluator.held[i]->bytes;
     BL_TRY(bl_registry_charge(rq->server->registry, job->owner, all, bl_request_is_bound(rq), err));
-    job->charged = all;
+    job->means.charged = all;
     for (int h = 0; h < info->nhidden; h++) {
-        int at = job->train.state[info->nstates + h];
+        int at = job->means.train.state[info->nstates + h];
         int64_t no_vars[BL_WIRE_MAX_DIMS] = {0}, dim[BL_DEVICE_TENSOR_DIMS] = {0};
         if (at >= 0)
             continue;
         bl_plan_sizes(&info->hidden[h], no_vars, dim);
-        BL_TRY(bl_state_begin(job->worker, &info->hidden[h], dim, 0, &job->own[-1 - at].buffer, &job->own[-1 - at].bytes, err));
+        BL_TRY(bl_state_begin(job->means.worker, &info->hidden[h], dim, 0, &job->means.own[-1 - at].buffer,
+                              &job->means.own[-1 - at].bytes, err));
     }
     return BL_OK;
 }
 
 void job_end_own(bl_job *job)
 {
-    for (int i = 0; i < job->nown; i++)
-        bl_pool_release(job->worker->pool, job->own[i].buffer);
-    job->nown = 0;
-    if (job->charged > 0)
-        bl_registry_refund(job->jobs->server->registry, job->owner, job->charged);
-    job->charged = 0;
-    bl_plan_release(job->gather);
-    job->gather = NULL;
+    for (int i = 0; i < job->means.nown; i++)
+        bl_pool_release(job->means.worker->pool, job->means.own[i].buffer);
+    job->means.nown = 0;
+    if (job->means.charged > 0)
+        bl_registry_refund(job->jobs->server->registry, job->owner, job->means.charged);
+    job->means.charged = 0;
+    bl_plan_release(job->means.gather);
+    job->means.gather = NULL;
 }
 
 bl_state *job_state_at(bl_job *job, int at)
 {
-    return at >= 0 ? &job->program->states[at] : &job->own[-1 - at];
+    return at >= 0 ? &job->means.program->states[at] : &job->means.own[-1 - at];
 }

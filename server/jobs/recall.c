@@ -16,10 +16,10 @@ static bl_status need_program(const bl_job *job, bl_program **out, bl_err *err)
     size_t bytes = 0;
     int fd = -1;
     bl_status st = BL_OK;
-    if (bl_registry_get_program(server->registry, job->owner, job->program_name, out, &missing) == BL_OK)
+    if (bl_registry_get_program(server->registry, job->owner, job->ask.program_name, out, &missing) == BL_OK)
         return BL_OK;
     BL_TRY(job_open_file(job_path(job, "request.safetensors"), &fd, &bytes, err));
-    st = bl_recall_program(server, job->owner, job->program_name, fd, out, err);
+    st = bl_recall_program(server, job->owner, job->ask.program_name, fd, out, err);
     (void)close(fd);
     return st;
 }
@@ -29,9 +29,9 @@ static bl_status put_state(const bl_job *job, bl_program *program, bl_err *err)
     size_t bytes = 0;
     int fd = -1;
     bl_status st = BL_OK;
-    if (job->nmarks == 0)
+    if (job->files.nmarks == 0)
         return bl_fail(err, BL_ESTORAGE, "there is no checkpoint of the job");
-    BL_TRY(job_open_file(job_checkpoint_path(job, job->marks[job->nmarks - 1].step, false), &fd, &bytes, err));
+    BL_TRY(job_open_file(job_checkpoint_path(job, job->files.marks[job->files.nmarks - 1].step, false), &fd, &bytes, err));
     st = bl_recall_state(program, fd, err);
     (void)close(fd);
     return st;
@@ -45,7 +45,7 @@ static bl_status bring_back(const bl_job *job, bl_err *err)
         st = put_state(job, program, err);
     if (st == BL_OK) {
         program->left = true;
-        st = bl_registry_put_program(job->jobs->server->registry, job->owner, job->program_name, program, false, err);
+        st = bl_registry_put_program(job->jobs->server->registry, job->owner, job->ask.program_name, program, false, err);
     }
     bl_program_release(program);
     return st;
@@ -57,7 +57,8 @@ static void give_up(bl_jobs *jobs, const char *id, const bl_job *job, const bl_e
 {
     bl_err err = {0};
     if (job != NULL)
-        bl_log(BL_LOG_WARN, "the program %.128s, as job %s left it, does not come back: %s", job->program_name, id, why->text);
+        bl_log(BL_LOG_WARN, "the program %.128s, as job %s left it, does not come back: %s", job->ask.program_name, id,
+               why->text);
     if (job != NULL && why->status != BL_ESTORAGE)
         return;
     if (bl_storage_run(jobs->server->storage, "DELETE FROM job_programs WHERE job = ?1", BL_CELLS(bl_cell_text(id)), NULL, NULL,

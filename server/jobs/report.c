@@ -33,7 +33,8 @@ static uint64_t count_elements(const job_part *part)
 
 bl_status job_check_reports(const bl_job *job, bl_err *err)
 {
-    uint64_t elements = count_elements(&job->train) + (job->evaluation.plan != NULL ? count_elements(&job->evaluation) : 0);
+    uint64_t elements =
+        count_elements(&job->means.train) + (job->means.evaluation.plan != NULL ? count_elements(&job->means.evaluation) : 0);
     if (elements <= MOST_ELEMENTS)
         return BL_OK;
     return bl_fail(err, BL_ELIMIT, "a report of this job has over %d elements, which is the limit: collect a mean of them",
@@ -66,31 +67,31 @@ static bl_status measure_one(const job_part *part, int i, bl_buffer *const *outp
 bl_status job_measure(bl_job *job, const job_part *part, bl_buffer *const *outputs, bl_err *err)
 {
     for (int i = 0; i < part->ncollect; i++)
-        BL_TRY(measure_one(part, i, outputs, &job->cells[part->column + i], err));
+        BL_TRY(measure_one(part, i, outputs, &job->pos.cells[part->column + i], err));
     return BL_OK;
 }
 
 /* Has the early-stopping metric improved?  NaN never does. */
 static void look_at_metric(bl_job *job)
 {
-    const char *cell = job->stop.metric != NULL ? job->cells[job->stop_column] : NULL;
+    const char *cell = job->ask.stop.metric != NULL ? job->pos.cells[job->ask.stop_column] : NULL;
     double value = 0;
     if (cell == NULL)
         return;
     value = cell[0] == '"' ? strtod(cell + 1, NULL) : strtod(cell, NULL);
-    if (!isnan(value) && (!job->measured || (job->stop.maximise ? value > job->best + job->stop.min_delta
-                                                                : value < job->best - job->stop.min_delta))) {
-        job->best = value;
-        job->measured = true;
-        job->waiting = 0;
+    if (!isnan(value) && (!job->pos.measured || (job->ask.stop.maximise ? value > job->pos.best + job->ask.stop.min_delta
+                                                                        : value < job->pos.best - job->ask.stop.min_delta))) {
+        job->pos.best = value;
+        job->pos.measured = true;
+        job->pos.waiting = 0;
         return;
     }
-    job->stops = ++job->waiting >= job->stop.patience;
+    job->pos.stops = ++job->pos.waiting >= job->ask.stop.patience;
 }
 
 void job_report_put(bl_job *job, job_report report)
 {
-    job_report *place = &job->ring[job->nreports++ % JOB_RING];
+    job_report *place = &job->progress.ring[job->progress.nreports++ % JOB_RING];
     free(place->cells);
     *place = report;
 }
@@ -98,10 +99,10 @@ void job_report_put(bl_job *job, job_report report)
 void job_forget_reports(bl_job *job)
 {
     for (int i = 0; i < JOB_RING; i++) {
-        free(job->ring[i].cells);
-        job->ring[i] = (job_report){0};
+        free(job->progress.ring[i].cells);
+        job->progress.ring[i] = (job_report){0};
     }
-    job->nreports = job->flushed = 0;
+    job->progress.nreports = job->progress.flushed = 0;
 }
 
 bl_status job_report_end(bl_job *job, uint64_t step, bl_err *err)
@@ -109,18 +110,18 @@ bl_status job_report_end(bl_job *job, uint64_t step, bl_err *err)
     bl_text line = {0};
     job_report report = {.step = step, .time = job_now()};
     look_at_metric(job);
-    for (int i = 0; i < job->ncolumns; i++) {
+    for (int i = 0; i < job->ask.ncolumns; i++) {
         bl_text_puts(&line, i > 0 ? "\t" : "");
-        bl_text_puts(&line, job->cells[i] != NULL ? job->cells[i] : "");
-        free(job->cells[i]);
-        job->cells[i] = NULL;
+        bl_text_puts(&line, job->pos.cells[i] != NULL ? job->pos.cells[i] : "");
+        free(job->pos.cells[i]);
+        job->pos.cells[i] = NULL;
     }
     report.cells = bl_text_take(&line);
     if (report.cells == NULL)
         return bl_fail(err, BL_ENOMEM, "a report");
     pthread_mutex_lock(&job->jobs->lock);
     job_report_put(job, report);
-    job->step = step;
+    job->progress.step = step;
     job_wake(job);
     pthread_mutex_unlock(&job->jobs->lock);
     return BL_OK;
@@ -128,15 +129,15 @@ bl_status job_report_end(bl_job *job, uint64_t step, bl_err *err)
 
 const job_report *job_report_after(const bl_job *job, uint64_t step)
 {
-    uint64_t lo = job->nreports > JOB_RING ? job->nreports - JOB_RING : 0, hi = job->nreports;
+    uint64_t lo = job->progress.nreports > JOB_RING ? job->progress.nreports - JOB_RING : 0, hi = job->progress.nreports;
     while (lo < hi) { /* binary search: steps increase */
         uint64_t middle = lo + (hi - lo) / 2;
-        if (job->ring[middle % JOB_RING].step > step)
+        if (job->progress.ring[middle % JOB_RING].step > step)
             hi = middle;
         else
             lo = middle + 1;
     }
-    return lo < job->nreports ? &job->ring[lo % JOB_RING] : NULL;
+    return lo < job->progress.nreports ? &job->progress.ring[lo % JOB_RING] : NULL;
 }
 
 /* Write the measured cells of the columns [from, to). */
@@ -151,7 +152,7 @@ static void put_cells(const bl_job *job, const char *cells, const char *key, int
                 bl_text_puts(out, "{");
             }
             any = true;
-            bl_encode_key(out, job->columns[i] + prefix);
+            bl_encode_key(out, job->ask.columns[i] + prefix);
             bl_text_append(out, cells, len);
         }
         cells += len + (cells[len] == '\t');
@@ -161,6 +162,6 @@ static void put_cells(const bl_job *job, const char *cells, const char *key, int
 
 void job_report_write(const bl_job *job, const job_report *report, bl_text *out)
 {
-    put_cells(job, report->cells, "metrics", 0, job->nmetrics, 0, out);
-    put_cells(job, report->cells, "evaluation", job->nmetrics, job->ncolumns, strlen(JOB_EVALUATE), out);
+    put_cells(job, report->cells, "metrics", 0, job->ask.nmetrics, 0, out);
+    put_cells(job, report->cells, "evaluation", job->ask.nmetrics, job->ask.ncolumns, strlen(JOB_EVALUATE), out);
 }

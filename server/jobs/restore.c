@@ -39,10 +39,10 @@ bool job_wait_for_memory(bl_job *job, const bl_err *err)
     char reason[JOB_REASON];
     if (job->jobs->folder == NULL || (err->status != BL_ENOMEM && err->status != BL_ENODEVMEM))
         return false;
-    if (job->doubted && job->refusals >= MOST_REFUSALS && !jobs_any_up(job->jobs, job))
+    if (job->setbacks.doubted && job->setbacks.refusals >= MOST_REFUSALS && !jobs_any_up(job->jobs, job))
         return false;
-    job->again_ns = bl_clock_ns() + (REST_NS << (job->refusals < 3 ? job->refusals : 3));
-    if (job->refusals++ == 0)
+    job->setbacks.again_ns = bl_clock_ns() + (REST_NS << (job->setbacks.refusals < 3 ? job->setbacks.refusals : 3));
+    if (job->setbacks.refusals++ == 0)
         bl_log(BL_LOG_INFO, "job %s waits for memory: %s", job->id, err->text);
     snprintf(reason, sizeof reason, "waits for memory to go on from its last checkpoint: %.400s", err->text);
     put_back(job);
@@ -59,9 +59,10 @@ static void give_up(bl_request *rq, bl_job *job, const bl_err *why)
         bl_request_end(rq);
     pthread_mutex_lock(&job->jobs->lock);
     again = job_wait_for_memory(job, &err);
-    again = again || ((err.status == BL_EDEVICE || /* the device may fail or be lost again in any stage */
-                       ((job->losses > 0 || job->moved) && (err.status == BL_EBUSY || err.status == BL_ECONFLICT))) &&
-                      job_lose(job, &err));
+    again = again ||
+            ((err.status == BL_EDEVICE || /* the device may fail or be lost again in any stage */
+              ((job->setbacks.losses > 0 || job->setbacks.moved) && (err.status == BL_EBUSY || err.status == BL_ECONFLICT))) &&
+             job_lose(job, &err));
     pthread_mutex_unlock(&job->jobs->lock);
     if (!again)
         job_fail(job, &err);
@@ -69,12 +70,12 @@ static void give_up(bl_request *rq, bl_job *job, const bl_err *why)
 
 bool job_lose(bl_job *job, const bl_err *err)
 {
-    if (job->jobs->folder == NULL || job->losses == MOST_LOSSES)
+    if (job->jobs->folder == NULL || job->setbacks.losses == MOST_LOSSES)
         return false;
-    job->losses++;
+    job->setbacks.losses++;
     put_back(job);
     job_change(job, JOB_QUEUED, "what it had on its device was lost: it goes on from its last checkpoint");
-    bl_log(BL_LOG_WARN, "job %s, after step %llu: %s", job->id, (unsigned long long)job->done, err->text);
+    bl_log(BL_LOG_WARN, "job %s, after step %llu: %s", job->id, (unsigned long long)job->pos.done, err->text);
     return true;
 }
 
@@ -94,11 +95,11 @@ static void install_own(restoring *r, bl_request *rq)
 {
     if (job_begin_own(r->job, rq) != BL_OK)
         return;
-    for (int i = 0; i < r->job->nown; i++) {
+    for (int i = 0; i < r->job->means.nown; i++) {
         if (bl_device_tensor_flush(r->from.own[i], &rq->err) != BL_OK)
             return;
-        bl_pool_release(r->job->worker->pool, r->job->own[i].buffer);
-        r->job->own[i].buffer = bl_buffer_retain(r->from.own[i]->buffer);
+        bl_pool_release(r->job->means.worker->pool, r->job->means.own[i].buffer);
+        r->job->means.own[i].buffer = bl_buffer_retain(r->from.own[i]->buffer);
     }
 }
 
@@ -106,7 +107,7 @@ static bl_step install(bl_request *rq)
 {
     bl_exec *x = rq->data;
     restoring *r = x->extra;
-    bl_program *program = r->job->program;
+    bl_program *program = r->job->means.program;
     job_take_inputs(r->job, x);
     if (bl_program_check(program, &rq->err) != BL_OK || bl_program_wake(program, &rq->err) != BL_OK ||
         job_flush_held(r->job, &rq->err) != BL_OK)
@@ -131,7 +132,7 @@ static void restored(bl_request *rq)
         return;
     }
     bl_request_end(rq);
-    bl_log(BL_LOG_INFO, "job %s goes on after step %llu", job->id, (unsigned long long)job->done);
+    bl_log(BL_LOG_INFO, "job %s goes on after step %llu", job->id, (unsigned long long)job->pos.done);
     job_start(job);
 }
 
@@ -147,11 +148,11 @@ static bool is_passing(bl_status st)
 static bl_status load_last(bl_request *rq, restoring *r)
 {
     bl_job *job = r->job;
-    for (int i = job->nmarks; i-- > 0;) {
-        bl_status st = job_load_checkpoint(rq, job, job->marks[i].step, &r->from);
+    for (int i = job->files.nmarks; i-- > 0;) {
+        bl_status st = job_load_checkpoint(rq, job, job->files.marks[i].step, &r->from);
         if (st == BL_OK || is_passing(st))
             return st;
-        bl_log(BL_LOG_WARN, "job %s: the checkpoint of step %llu: %s", job->id, (unsigned long long)job->marks[i].step,
+        bl_log(BL_LOG_WARN, "job %s: the checkpoint of step %llu: %s", job->id, (unsigned long long)job->files.marks[i].step,
                rq->err.text);
         if (i > 0)
             rq->err = (bl_err){0};
@@ -166,9 +167,9 @@ static void drop_later(bl_job *job, uint64_t step)
     while (later) {
         uint64_t last = 0;
         pthread_mutex_lock(&job->jobs->lock);
-        later = job->nmarks > 0 && job->marks[job->nmarks - 1].step > step;
+        later = job->files.nmarks > 0 && job->files.marks[job->files.nmarks - 1].step > step;
         if (later)
-            last = job->marks[--job->nmarks].step;
+            last = job->files.marks[--job->files.nmarks].step;
         pthread_mutex_unlock(&job->jobs->lock);
         if (later)
             job_remove_checkpoint(job, last);
@@ -179,16 +180,16 @@ static void drop_later(bl_job *job, uint64_t step)
 static bl_status rewind_to(bl_job *job, const job_loaded *from, bl_err *err)
 {
     BL_TRY(job_rewind(job, from->step, err));
-    job->done = from->step;
-    job->waiting = from->waiting;
-    job->measured = from->measured;
-    job->best = from->best;
-    job->stops = job->stop.metric != NULL && job->waiting >= job->stop.patience;
+    job->pos.done = from->step;
+    job->pos.waiting = from->waiting;
+    job->pos.measured = from->measured;
+    job->pos.best = from->best;
+    job->pos.stops = job->ask.stop.metric != NULL && job->pos.waiting >= job->ask.stop.patience;
     drop_later(job, from->step);
     pthread_mutex_lock(&job->jobs->lock);
-    job->step = job->written = job->resumed = from->step;
-    job->restarts++;
-    job->mark_ns = 0;
+    job->progress.step = job->files.written = from->step;
+    job->progress.restarts++;
+    job->progress.mark_ns = 0;
     job_forget_reports(job);
     job_change(job, JOB_QUEUED, "taken up again from its last checkpoint");
     pthread_mutex_unlock(&job->jobs->lock);
@@ -205,7 +206,7 @@ static bl_status prepare(bl_request *rq, restoring *r)
     BL_TRY(rewind_to(job, &r->from, &rq->err));
     r->x->compile = compile;
     r->x->work = install;
-    r->x->serial = &job->program->serial;
+    r->x->serial = &job->means.program->serial;
     return bl_exec_advance(r->x);
 }
 
@@ -248,7 +249,7 @@ static bl_status put_program(bl_request *rq, bl_job *job)
     BL_TRY(job_open_file(job_path(job, "request.safetensors"), &fd, &bytes, &rq->err));
     st = bl_recall_document(rq, fd);
     (void)close(fd);
-    rq->param[0] = job->program_name;
+    rq->param[0] = job->ask.program_name;
     return st == BL_OK ? bl_handle_program_put(rq) : st;
 }
 

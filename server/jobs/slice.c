@@ -14,9 +14,9 @@ enum { MOST_REPORTS = JOB_RING / 4 }; /* of one run: the ring has room for them 
 
 void job_drop_snapshot(bl_job *job)
 {
-    job_snapshot *snap = &job->snapshot;
-    for (int i = 0; snap->buffers != NULL && snap->copies != NULL && i < job->program->nstates + job->nown; i++) {
-        bl_pool_release(job->worker->pool, snap->buffers[i]);
+    job_snapshot *snap = &job->files.snapshot;
+    for (int i = 0; snap->buffers != NULL && snap->copies != NULL && i < job->means.program->nstates + job->means.nown; i++) {
+        bl_pool_release(job->means.worker->pool, snap->buffers[i]);
         free(snap->copies[i]);
     }
     bl_budget_give(&job->jobs->server->memory, snap->copied);
@@ -28,7 +28,7 @@ void job_drop_snapshot(bl_job *job)
 /* A buffer that the host sees is retained without a copy: the next step then writes to another buffer. */
 static bl_status snap_state(bl_job *job, const bl_state *state, int i, bl_err *err)
 {
-    job_snapshot *snap = &job->snapshot;
+    job_snapshot *snap = &job->files.snapshot;
     snap->buffers[i] = bl_buffer_retain(state->buffer);
     if (state->buffer->host != NULL)
         return BL_OK;
@@ -42,31 +42,31 @@ static bl_status snap_state(bl_job *job, const bl_state *state, int i, bl_err *e
 
 bl_status job_snap(bl_job *job, bl_err *err)
 {
-    job_snapshot *snap = &job->snapshot;
-    const bl_program *program = job->program;
-    size_t n = (size_t)(program->nstates + job->nown) + 1;
+    job_snapshot *snap = &job->files.snapshot;
+    const bl_program *program = job->means.program;
+    size_t n = (size_t)(program->nstates + job->means.nown) + 1;
     bl_status st = BL_OK;
-    snap->step = job->done;
+    snap->step = job->pos.done;
     snap->program_steps = atomic_load(&program->steps);
-    snap->waiting = job->waiting;
-    snap->measured = job->measured;
-    snap->best = job->best;
-    job->checkpoint_ns = bl_clock_ns();
+    snap->waiting = job->pos.waiting;
+    snap->measured = job->pos.measured;
+    snap->best = job->pos.best;
+    job->pos.checkpoint_ns = bl_clock_ns();
     if (job->jobs->folder == NULL) { /* nothing is written without a folder */
-        job->snapped = true;
+        job->pos.snapped = true;
         return BL_OK;
     }
     BL_TRY(bl_program_check(program, err));
-    BL_TRY(bl_program_wake(job->program, err));
+    BL_TRY(bl_program_wake(job->means.program, err));
     snap->buffers = calloc(n, sizeof *snap->buffers);
     snap->copies = calloc(n, sizeof *snap->copies);
     if (snap->buffers == NULL || snap->copies == NULL)
         st = bl_fail(err, BL_ENOMEM, "a checkpoint");
     for (int i = 0; i < program->nstates && st == BL_OK; i++)
         st = snap_state(job, &program->states[i], i, err);
-    for (int i = 0; i < job->nown && st == BL_OK; i++)
-        st = snap_state(job, &job->own[i], program->nstates + i, err);
-    job->snapped = st == BL_OK;
+    for (int i = 0; i < job->means.nown && st == BL_OK; i++)
+        st = snap_state(job, &job->means.own[i], program->nstates + i, err);
+    job->pos.snapped = st == BL_OK;
     if (st != BL_OK)
         job_drop_snapshot(job);
     return st;
@@ -85,7 +85,7 @@ static bl_status hold_inputs(const job_part *part, bl_err *err)
 static void let_inputs_go(const bl_job *job, const job_part *part)
 {
     for (int i = 0; i < part->ninputs; i++) {
-        bl_pool_release(job->worker->pool, part->buffers[i]);
+        bl_pool_release(job->means.worker->pool, part->buffers[i]);
         part->buffers[i] = NULL;
     }
 }
@@ -93,23 +93,23 @@ static void let_inputs_go(const bl_job *job, const job_part *part)
 static void drop_outputs(bl_job *job, const job_part *part)
 {
     for (int i = 0; i < bl_plan_get_info(part->plan)->noutputs; i++) {
-        bl_pool_release(job->worker->pool, part->outputs[i]);
+        bl_pool_release(job->means.worker->pool, part->outputs[i]);
         part->outputs[i] = NULL;
     }
 }
 
 static bool evaluates_after(const bl_job *job, uint64_t step)
 {
-    return job->evaluation.every > 0 && step % job->evaluation.every == 0;
+    return job->means.evaluation.every > 0 && step % job->means.evaluation.every == 0;
 }
 
 /* Run the evaluation on the trained state; state updates of the evaluation are discarded. */
 static bl_status evaluate(bl_job *job, bl_request *rq)
 {
-    const job_part *part = &job->evaluation;
+    const job_part *part = &job->means.evaluation;
     bl_status st = job_hold_evaluated(job, &rq->err);
     bl_run run = {.plan = part->plan,
-                  .pool = job->worker->pool,
+                  .pool = job->means.worker->pool,
                   .vars = part->vars,
                   .inputs = part->buffers,
                   .states = part->states,
@@ -137,31 +137,32 @@ typedef struct collecting {
 static bl_status collect(void *arg, uint64_t step, bl_buffer *const *outputs, bl_err *err)
 {
     const collecting *c = arg;
-    BL_TRY(job_measure(c->job, &c->job->train, outputs, err));
+    BL_TRY(job_measure(c->job, &c->job->means.train, outputs, err));
     return evaluates_after(c->job, c->base + step) ? BL_OK : job_report_end(c->job, c->base + step, err);
 }
 
 /* The steps up to the next evaluation, checkpoint, or check of the early-stopping metric. */
 static uint64_t most_steps(const bl_job *job)
 {
-    uint64_t reports = job->train.every > UINT64_MAX / MOST_REPORTS ? 0 : job->train.every * MOST_REPORTS;
-    uint64_t every[] = {job->evaluation.every, job->rule.every, job->stop.metric != NULL ? job->train.every : reports};
-    uint64_t most = job->steps - job->done;
+    uint64_t reports = job->means.train.every > UINT64_MAX / MOST_REPORTS ? 0 : job->means.train.every * MOST_REPORTS;
+    uint64_t every[] = {job->means.evaluation.every, job->ask.rule.every,
+                        job->ask.stop.metric != NULL ? job->means.train.every : reports};
+    uint64_t most = job->ask.steps - job->pos.done;
     for (size_t i = 0; i < sizeof every / sizeof every[0]; i++)
-        if (every[i] > 0 && every[i] - job->done % every[i] < most)
-            most = every[i] - job->done % every[i];
+        if (every[i] > 0 && every[i] - job->pos.done % every[i] < most)
+            most = every[i] - job->pos.done % every[i];
     return most;
 }
 
 /* The number of steps for one run of one plan: accumulating passes use one plan, and the last pass of a step another. */
 static uint64_t choose_steps(const bl_job *job, bool *periods)
 {
-    uint64_t most = most_steps(job), every = job->train.every;
-    uint64_t passes = job->gather != NULL ? (uint64_t)job->training.passes : 1, pass = job->done % passes;
+    uint64_t most = most_steps(job), every = job->means.train.every;
+    uint64_t passes = job->means.gather != NULL ? (uint64_t)job->ask.training.passes : 1, pass = job->pos.done % passes;
     uint64_t left = pass + 1 < passes ? passes - 1 - pass : 1, n = 0;
     if (passes > 1 && left < most)
         most = left;
-    n = bl_pace_choose(job->done, most, job->pace, every, periods);
+    n = bl_pace_choose(job->pos.done, most, job->pos.pace, every, periods);
     if (passes > 1 && *periods) { /* one report ends it */
         *periods = false;
         n = every;
@@ -173,22 +174,22 @@ static uint64_t choose_steps(const bl_job *job, bool *periods)
 static bool yields(void *arg)
 {
     const bl_job *job = arg;
-    return atomic_load(&job->cancel) || atomic_load(&job->jobs->draining) || bl_queue_is_wanted(job->worker->queue);
+    return atomic_load(&job->cancel) || atomic_load(&job->jobs->draining) || bl_queue_is_wanted(job->means.worker->queue);
 }
 
 static bl_status run_steps(bl_job *job, bl_request *rq, int64_t *took)
 {
-    const job_part *part = &job->train;
-    collecting c = {job, job->done};
-    uint64_t passes = job->gather != NULL ? (uint64_t)job->training.passes : 1, pass = job->done % passes;
+    const job_part *part = &job->means.train;
+    collecting c = {job, job->pos.done};
+    uint64_t passes = job->means.gather != NULL ? (uint64_t)job->ask.training.passes : 1, pass = job->pos.done % passes;
     bool gathers = pass + 1 < passes;
     int64_t start = bl_clock_ns();
     bool periods = false;
-    BL_TRY(bl_program_wake(job->program, &rq->err));
+    BL_TRY(bl_program_wake(job->means.program, &rq->err));
     for (int i = 0; i < part->nstates; i++)
         part->states[i] = job_state_at(job, part->state[i])->buffer;
-    bl_run run = {.plan = gathers ? job->gather : part->plan,
-                  .pool = job->worker->pool,
+    bl_run run = {.plan = gathers ? job->means.gather : part->plan,
+                  .pool = job->means.worker->pool,
                   .vars = part->vars,
                   .inputs = part->buffers,
                   .states = part->states,
@@ -205,15 +206,15 @@ static bl_status run_steps(bl_job *job, bl_request *rq, int64_t *took)
         st = bl_plan_run(&run, &rq->err);
     let_inputs_go(job, part);
     for (int i = 0; i < part->nstates; i++)
-        bl_program_take_back(job->program, job_state_at(job, part->state[i]), part->states[i]);
-    job->done += run.steps_done;
-    atomic_fetch_add(&job->program->steps, run.steps_done);
+        bl_program_take_back(job->means.program, job_state_at(job, part->state[i]), part->states[i]);
+    job->pos.done += run.steps_done;
+    atomic_fetch_add(&job->means.program->steps, run.steps_done);
     bl_metrics_add(&rq->server->metrics, BL_COUNT_STEPS, (long long)run.steps_done);
-    atomic_store(&job->worker->busy_ns, bl_clock_ns());
+    atomic_store(&job->means.worker->busy_ns, bl_clock_ns());
     *took = bl_clock_ns() - start;
-    job->pace = bl_pace_learn(run.steps_done, *took, (int64_t)(rq->server->settings.slice * 1e9));
-    if (st == BL_OK && part->every > 0 && !periods && job->done % part->every == 0)
-        st = collect(&c, job->done - c.base, part->outputs, &rq->err);
+    job->pos.pace = bl_pace_learn(run.steps_done, *took, (int64_t)(rq->server->settings.slice * 1e9));
+    if (st == BL_OK && part->every > 0 && !periods && job->pos.done % part->every == 0)
+        st = collect(&c, job->pos.done - c.base, part->outputs, &rq->err);
     drop_outputs(job, part);
     return st;
 }
@@ -223,9 +224,9 @@ static bl_status step_on(bl_job *job, bl_request *rq, int64_t *spent)
     int64_t took = 0, start = 0;
     BL_TRY(run_steps(job, rq, &took));
     start = bl_clock_ns();
-    if (evaluates_after(job, job->done)) {
+    if (evaluates_after(job, job->pos.done)) {
         BL_TRY(evaluate(job, rq));
-        BL_TRY(job_report_end(job, job->done, &rq->err));
+        BL_TRY(job_report_end(job, job->pos.done, &rq->err));
     }
     *spent += took + bl_clock_ns() - start;
     return BL_OK;
@@ -234,27 +235,28 @@ static bl_status step_on(bl_job *job, bl_request *rq, int64_t *spent)
 /* Does the checkpoint rule require a checkpoint before another step? */
 static bool is_due(const bl_job *job)
 {
-    double since = bl_clock_ms(job->checkpoint_ns, bl_clock_ns()) * 1e-3;
-    return (job->rule.every > 0 && job->done % job->rule.every == 0) || (job->rule.seconds > 0 && since >= job->rule.seconds);
+    double since = bl_clock_ms(job->pos.checkpoint_ns, bl_clock_ns()) * 1e-3;
+    return (job->ask.rule.every > 0 && job->pos.done % job->ask.rule.every == 0) ||
+           (job->ask.rule.seconds > 0 && since >= job->ask.rule.seconds);
 }
 
 /* Under the lock, before or after a slice: may more steps run? */
 static bool goes_on(const bl_job *job)
 {
     return !job->wants_checkpoint && job->becomes == JOB_QUEUED && !atomic_load(&job->jobs->draining) &&
-           !atomic_load(&job->cancel) && job->nreports - job->flushed < JOB_RING / 2;
+           !atomic_load(&job->cancel) && job->progress.nreports - job->progress.flushed < JOB_RING / 2;
 }
 
 static bl_status run_slice(bl_job *job, bl_request *rq)
 {
     int64_t slice = (int64_t)(rq->server->settings.slice * 1e9), spent = 0;
     bool due = false, more = false;
-    BL_TRY(bl_program_check(job->program, &rq->err));
+    BL_TRY(bl_program_check(job->means.program, &rq->err));
     do {
         pthread_mutex_lock(&job->jobs->lock);
         job->wants_checkpoint = job->wants_checkpoint || due;
-        more = goes_on(job) && job->done < job->steps && !job->stops &&
-               (spent == 0 || (spent < slice && !bl_queue_is_wanted(job->worker->queue)));
+        more = goes_on(job) && job->pos.done < job->ask.steps && !job->pos.stops &&
+               (spent == 0 || (spent < slice && !bl_queue_is_wanted(job->means.worker->queue)));
         pthread_mutex_unlock(&job->jobs->lock);
         if (more)
             BL_TRY(step_on(job, rq, &spent));
@@ -268,7 +270,7 @@ bl_step job_slice(bl_request *rq)
     bl_job *job = rq->own;
     bool snap = false;
     bl_status st = BL_OK;
-    job->from = job->done;
+    job->pos.from = job->pos.done;
     st = run_slice(job, rq);
     if (st != BL_OK)
         return BL_STEP_DONE;
@@ -289,15 +291,15 @@ bl_step job_slice(bl_request *rq)
 static void update_rate(bl_job *job)
 {
     int64_t now = bl_clock_ns();
-    if (job->mark_ns == 0 || job->done < job->mark_step) {
-        job->mark_ns = now;
-        job->mark_step = job->done;
+    if (job->progress.mark_ns == 0 || job->pos.done < job->progress.mark_step) {
+        job->progress.mark_ns = now;
+        job->progress.mark_step = job->pos.done;
     }
-    if (now - job->mark_ns > RATE_NS / 8 && job->done > job->mark_step)
-        job->rate = (double)(job->done - job->mark_step) * 1e9 / (double)(now - job->mark_ns);
-    if (now - job->mark_ns > RATE_NS) {
-        job->mark_ns = now;
-        job->mark_step = job->done;
+    if (now - job->progress.mark_ns > RATE_NS / 8 && job->pos.done > job->progress.mark_step)
+        job->progress.rate = (double)(job->pos.done - job->progress.mark_step) * 1e9 / (double)(now - job->progress.mark_ns);
+    if (now - job->progress.mark_ns > RATE_NS) {
+        job->progress.mark_ns = now;
+        job->progress.mark_step = job->pos.done;
     }
 }
 
@@ -310,13 +312,13 @@ static void judge(bl_job *job, const bl_err *err)
         job_become_cancelled(job);
     } else if (err->status != BL_OK && err->status != BL_ECANCELLED) {
         job->becomes = JOB_FAILED;
-        snprintf(job->because, sizeof job->because, "after step %llu: %s", (unsigned long long)job->done, err->text);
-    } else if (job->done >= job->steps || job->stops) {
+        snprintf(job->because, sizeof job->because, "after step %llu: %s", (unsigned long long)job->pos.done, err->text);
+    } else if (job->pos.done >= job->ask.steps || job->pos.stops) {
         job->becomes = JOB_DONE;
         job->because[0] = '\0';
-        if (job->stops)
+        if (job->pos.stops)
             snprintf(job->because, sizeof job->because, "%s was not better in %llu reports",
-                     job->stop.metric != NULL ? job->stop.metric : "", (unsigned long long)job->stop.patience);
+                     job->ask.stop.metric != NULL ? job->ask.stop.metric : "", (unsigned long long)job->ask.stop.patience);
     }
 }
 
@@ -325,7 +327,7 @@ static bool was_lost(const bl_job *job, const bl_err *err)
 {
     bl_err ignored = {0};
     return err->status != BL_OK && job->becomes == JOB_QUEUED &&
-           (err->status == BL_EDEVICE || bl_program_check(job->program, &ignored) != BL_OK);
+           (err->status == BL_EDEVICE || bl_program_check(job->means.program, &ignored) != BL_OK);
 }
 
 void job_sliced(bl_request *rq)
@@ -336,9 +338,9 @@ void job_sliced(bl_request *rq)
     pthread_mutex_lock(&jobs->lock);
     update_rate(job);
     job->at_work = false;
-    job->step = job->done;
-    job->refusals = job->done > job->from ? 0 : job->refusals;
-    job->doubted = job->done == 0 && (job->doubted || job->restarts == 0);
+    job->progress.step = job->pos.done;
+    job->setbacks.refusals = job->pos.done > job->pos.from ? 0 : job->setbacks.refusals;
+    job->setbacks.doubted = job->pos.done == 0 && (job->setbacks.doubted || job->progress.restarts == 0);
     if ((job->becomes == JOB_QUEUED && job_wait_for_memory(job, &rq->err)) ||
         (was_lost(job, &rq->err) && job_lose(job, &rq->err))) {
         pthread_mutex_unlock(&jobs->lock);
@@ -346,16 +348,16 @@ void job_sliced(bl_request *rq)
         return;
     }
     judge(job, &rq->err);
-    write = job->snapped || job_is_to_seal(job) ||
-            (!job->writing && (job->becomes == JOB_FAILED || job->nreports - job->flushed >= MOST_REPORTS));
-    if (job->snapped) { /* otherwise the writer may own the snapshot, which it drops without the lock */
-        job->snapshot.ready = true;
+    write = job->pos.snapped || job_is_to_seal(job) ||
+            (!job->writing && (job->becomes == JOB_FAILED || job->progress.nreports - job->progress.flushed >= MOST_REPORTS));
+    if (job->pos.snapped) { /* otherwise the writer may own the snapshot, which it drops without the lock */
+        job->files.snapshot.ready = true;
         job->wants_checkpoint = false;
-    } else if ((job->becomes != JOB_QUEUED && job->becomes != JOB_FAILED && job->step != job->written) ||
-               (jobs->draining && job->done > job->from)) {
+    } else if ((job->becomes != JOB_QUEUED && job->becomes != JOB_FAILED && job->progress.step != job->files.written) ||
+               (jobs->draining && job->pos.done > job->pos.from)) {
         job->wants_checkpoint = true;
     }
-    job->snapped = false;
+    job->pos.snapped = false;
     job->writing = job->writing || write;
     pthread_mutex_unlock(&jobs->lock);
     if (write)

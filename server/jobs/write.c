@@ -10,15 +10,15 @@
 
 bool job_add_mark(bl_job *job, job_mark mark)
 {
-    if (job->nmarks == job->marks_cap) {
-        int cap = 2 * job->marks_cap + 4;
-        job_mark *grown = realloc(job->marks, (size_t)cap * sizeof *grown);
+    if (job->files.nmarks == job->files.marks_cap) {
+        int cap = 2 * job->files.marks_cap + 4;
+        job_mark *grown = realloc(job->files.marks, (size_t)cap * sizeof *grown);
         if (grown == NULL)
             return false;
-        job->marks = grown;
-        job->marks_cap = cap;
+        job->files.marks = grown;
+        job->files.marks_cap = cap;
     }
-    job->marks[job->nmarks++] = mark;
+    job->files.marks[job->files.nmarks++] = mark;
     return true;
 }
 
@@ -26,44 +26,46 @@ bool job_add_mark(bl_job *job, job_mark mark)
 static int count_dropped(const bl_job *job)
 {
     double now = job_now();
-    int n = job->nmarks + 1 - job->rule.keep;
+    int n = job->files.nmarks + 1 - job->ask.rule.keep;
     n = n > 0 ? n : 0;
-    while (job->rule.max_age > 0 && n < job->nmarks && now - job->marks[n].time > job->rule.max_age)
+    while (job->ask.rule.max_age > 0 && n < job->files.nmarks && now - job->files.marks[n].time > job->ask.rule.max_age)
         n++;
-    return n < job->nmarks ? n : job->nmarks;
+    return n < job->files.nmarks ? n : job->files.nmarks;
 }
 
 /* Under the lock: fill the row that is about to be written.  A final state needs a checkpoint of the same step, if the job has a
  * program. */
 static void fill_row(bl_job *job, bool snapped, job_row *row, char *reason, size_t size)
 {
-    bool whole = job->program == NULL || job->written == job->step || (snapped && job->snapshot.step == job->step);
+    bool whole = job->means.program == NULL || job->files.written == job->progress.step ||
+                 (snapped && job->files.snapshot.step == job->progress.step);
     bool final = job->becomes == JOB_FAILED || (job->becomes != JOB_QUEUED && whole);
     bool purged = !final && atomic_load(&job->purged);
     row->state = final ? job->becomes : purged ? JOB_CANCELLED : job->state;
     snprintf(reason, size, "%s", final ? job->because : purged ? JOB_PURGED : "");
     row->leaves = final && job_leaves(job);
     row->reason = reason;
-    row->step = snapped ? job->snapshot.step : job->written;
-    row->step = final ? job->step : row->step;
-    row->ended = job->ended = final ? job_now() : 0;
-    row->first = job->flushed;
-    row->last = job->nreports;
-    row->started = job->started;
-    row->restarts = job->restarts;
+    row->step = snapped ? job->files.snapshot.step : job->files.written;
+    row->step = final ? job->progress.step : row->step;
+    row->ended = job->progress.ended = final ? job_now() : 0;
+    row->first = job->progress.flushed;
+    row->last = job->progress.nreports;
+    row->started = job->progress.started;
+    row->restarts = job->progress.restarts;
 }
 
 /* Under the lock: record that the row is stored. */
 static void note(bl_job *job, const job_row *row)
 {
-    job->flushed = row->last;
+    job->progress.flushed = row->last;
     job->sealed = job->sealed || row->ended > 0;
     if (row->mark == NULL)
         return;
-    job->written = row->mark->step;
-    job->warning[0] = '\0';
-    memmove(job->marks, job->marks + row->ndropped, (size_t)(job->nmarks - row->ndropped) * sizeof *job->marks);
-    job->nmarks -= row->ndropped;
+    job->files.written = row->mark->step;
+    job->files.warning[0] = '\0';
+    memmove(job->files.marks, job->files.marks + row->ndropped,
+            (size_t)(job->files.nmarks - row->ndropped) * sizeof *job->files.marks);
+    job->files.nmarks -= row->ndropped;
     (void)job_add_mark(job, *row->mark); /* write_all has reserved the place */
 }
 
@@ -74,19 +76,19 @@ static bl_status write_all(bl_job *job, bl_err *err)
     uint64_t dropped[BL_JOB_MAX_KEEP + 1];
     job_mark mark = {.time = job_now()};
     job_row row = {.dropped = dropped};
-    bool snapped = job->snapshot.ready, file = snapped && jobs->folder != NULL;
+    bool snapped = job->files.snapshot.ready, file = snapped && jobs->folder != NULL;
     bl_status st = BL_OK;
     if (file)
         BL_TRY(job_write_checkpoint(job, &mark.bytes, err));
     pthread_mutex_lock(&jobs->lock);
     fill_row(job, snapped, &row, reason, sizeof reason);
-    mark.step = job->snapshot.step;
+    mark.step = job->files.snapshot.step;
     row.mark = file ? &mark : NULL;
     row.ndropped = file ? count_dropped(job) : 0;
     for (int i = 0; i < row.ndropped; i++)
-        dropped[i] = job->marks[i].step;
+        dropped[i] = job->files.marks[i].step;
     if (file && job_add_mark(job, mark))
-        job->nmarks--;
+        job->files.nmarks--;
     else if (file)
         st = bl_fail(err, BL_ENOMEM, "a checkpoint");
     pthread_mutex_unlock(&jobs->lock);
@@ -97,7 +99,7 @@ static bl_status write_all(bl_job *job, bl_err *err)
     pthread_mutex_lock(&jobs->lock);
     note(job, &row);
     if (snapped)
-        job->written = job->snapshot.step;
+        job->files.written = job->files.snapshot.step;
     pthread_mutex_unlock(&jobs->lock);
     for (int i = 0; i < row.ndropped; i++)
         job_remove_checkpoint(job, dropped[i]);
@@ -111,11 +113,11 @@ bl_status job_flush(bl_job *job, bl_err *err)
     job_row row = {0};
     bl_status st = BL_OK;
     pthread_mutex_lock(&jobs->lock);
-    row = (job_row){.state = job->state, .reason = reason, .step = job->written, .ended = job->ended};
-    row.first = job->flushed;
-    row.last = job->nreports;
-    row.started = job->started;
-    row.restarts = job->restarts;
+    row = (job_row){.state = job->state, .reason = reason, .step = job->files.written, .ended = job->progress.ended};
+    row.first = job->progress.flushed;
+    row.last = job->progress.nreports;
+    row.started = job->progress.started;
+    row.restarts = job->progress.restarts;
     snprintf(reason, sizeof reason, "%s", job->reason);
     if (!job_is_final(job) && atomic_load(&job->purged)) {
         row.state = JOB_CANCELLED;
@@ -137,7 +139,7 @@ bl_step job_write(bl_request *rq)
 {
     bl_job *job = rq->own;
     rq->err.status = write_all(job, &rq->err);
-    if (job->snapshot.ready)
+    if (job->files.snapshot.ready)
         job_drop_snapshot(job);
     return BL_STEP_DONE;
 }
@@ -146,14 +148,14 @@ bl_step job_write(bl_request *rq)
  * has failed. */
 static void complain(bl_job *job, const bl_err *err)
 {
-    snprintf(job->warning, sizeof job->warning, "what is to be kept after step %llu could not be written: %.300s",
-             (unsigned long long)job->step, err->text);
-    bl_log(BL_LOG_WARN, "job %s: %s", job->id, job->warning);
+    snprintf(job->files.warning, sizeof job->files.warning, "what is to be kept after step %llu could not be written: %.300s",
+             (unsigned long long)job->progress.step, err->text);
+    bl_log(BL_LOG_WARN, "job %s: %s", job->id, job->files.warning);
     if (job->becomes != JOB_QUEUED && job->becomes != JOB_FAILED)
-        memcpy(job->because, job->warning, sizeof job->because);
+        memcpy(job->because, job->files.warning, sizeof job->because);
     if (job->becomes != JOB_QUEUED)
         job->becomes = JOB_FAILED;
-    job->changes++;
+    job->progress.changes++;
 }
 
 void job_written(bl_request *rq)
@@ -168,7 +170,7 @@ void job_written(bl_request *rq)
     job->writing = false;
     ends = !job->at_work && (job->becomes == JOB_FAILED || (job->becomes != JOB_QUEUED && job->sealed));
     if (ends && job_leaves(job))
-        atomic_store(&job->program->left, true);
+        atomic_store(&job->means.program->left, true);
     if (ends) /* before the unlock: otherwise another thread could see that nothing is being written, and submit work */
         job_end(job);
     pthread_cond_broadcast(&jobs->changed);
@@ -185,10 +187,10 @@ void job_written(bl_request *rq)
 bool job_submit_write(bl_job *job)
 {
     bl_jobs *jobs = job->jobs;
-    job->write->err = (bl_err){0};
-    if (bl_request_submit(job->write, jobs->writer, job_write, NULL) == BL_OK)
+    job->means.write->err = (bl_err){0};
+    if (bl_request_submit(job->means.write, jobs->writer, job_write, NULL) == BL_OK)
         return true;
-    bl_log(BL_LOG_WARN, "job %s: %s", job->id, job->write->err.text); /* the next tick submits it again */
+    bl_log(BL_LOG_WARN, "job %s: %s", job->id, job->means.write->err.text); /* the next tick submits it again */
     pthread_mutex_lock(&jobs->lock);
     job->unsent = true;
     pthread_mutex_unlock(&jobs->lock);
