@@ -1,5 +1,6 @@
-/* Hash functions, and the hash map from pointer to pointer that compiler passes use. A map that cannot grow keeps its entries
- * and drops the new one; its arena records the failure. Thread: a map belongs to one thread at a time. */
+/* Hash functions, and the hash map that compiler passes use: from pointers to pointers or numbers, or a set of pointers. A map
+ * that cannot grow keeps its entries and drops the new one; its arena records the failure. Thread: a map belongs to one thread at
+ * a time. */
 #ifndef BL_BASE_MAP_H
 #define BL_BASE_MAP_H
 
@@ -36,5 +37,23 @@ void bl_ptrmap_put(bl_ptrmap *map, const void *key, const void *value); /* repla
 void *bl_ptrmap_get(const bl_ptrmap *map, const void *key);             /* NULL if absent */
 bool bl_ptrmap_has(const bl_ptrmap *map, const void *key);
 void bl_ptrmap_clear(bl_ptrmap *map);
+
+/* A map to numbers; 0 if absent. */
+_Static_assert(sizeof(void *) >= sizeof(uint64_t), "a value of a map holds a number");
+static inline void bl_ptrmap_put_number(bl_ptrmap *map, const void *key, uint64_t number)
+{
+    bl_ptrmap_put(map, key, (void *)(uintptr_t)number);
+}
+
+static inline uint64_t bl_ptrmap_number(const bl_ptrmap *map, const void *key)
+{
+    return (uint64_t)(uintptr_t)bl_ptrmap_get(map, key);
+}
+
+/* A set: bl_ptrmap_has tells its members. */
+static inline void bl_ptrmap_add(bl_ptrmap *set, const void *key)
+{
+    bl_ptrmap_put_number(set, key, 1);
+}
 
 #endif

@@ -339,7 +339,7 @@ static void take_checks(bl_build *b)
     for (const bl_index_check *check = b->checks; check != NULL && g->checks != NULL; check = check->next) {
         if (bl_ptrmap_has(&seen, check->first))
             continue;
-        bl_ptrmap_put(&seen, check->first, b);
+        bl_ptrmap_add(&seen, check->first);
         g->checks[g->nchecks++] = *check;
     }
 }

@@ -380,8 +380,10 @@ static int64_t divisor_of(const bl_node *term)
     return quotient ? term->src[1]->arg : 0;
 }
 
-static int64_t common_divisor(int64_t a, int64_t b)
+int64_t bl_common_divisor(int64_t a, int64_t b)
 {
+    if (a < 0)
+        a = -a;
     while (b != 0) {
         int64_t rest = a % b;
         a = b;
@@ -410,7 +412,7 @@ static bool without_quotients(const bl_affine *sum, int only, bl_affine *least)
         int64_t by = taken_divisor(sum, i, only), coefficient = sum->at[i].coefficient, scaled = 0;
         any = any || by > 0;
         if (by > 0 && (!bl_i64_mul(m, coefficient, &scaled) || scaled == INT64_MIN ||
-                       !bl_i64_mul(m, by / common_divisor(by, scaled < 0 ? -scaled : scaled), &m)))
+                       !bl_i64_mul(m, by / bl_common_divisor(scaled, by), &m)))
             return false;
     }
     if (!any || !bl_i64_mul(sum->constant, m, &constant))

@@ -24,12 +24,6 @@ uint64_t bl_free_bit(bl_free *free, const bl_node *range)
     return UINT64_C(1) << free->nranges++;
 }
 
-static uint64_t stored_set(const bl_free *free, const bl_node *node)
-{
-    const uint64_t *set = bl_ptrmap_get(&free->sets, node);
-    return set == NULL ? 0 : *set;
-}
-
 static uint64_t own_set(bl_free *free, const bl_node *node)
 {
     uint64_t set = 0;
@@ -41,9 +35,9 @@ static uint64_t own_set(bl_free *free, const bl_node *node)
     if (node->op == BL_OP_MATRIX)
         first_bound = 1; /* the sum, then the bound ranges of rows and columns */
     for (uint32_t i = 0; i < first_bound; i++)
-        set |= stored_set(free, node->src[i]);
+        set |= bl_ptrmap_number(&free->sets, node->src[i]);
     for (uint32_t i = first_bound; i < node->nsrc; i++) /* the extent of a bound range may depend on another loop */
-        set |= stored_set(free, node->src[i]->src[0]);
+        set |= bl_ptrmap_number(&free->sets, node->src[i]->src[0]);
     for (uint32_t i = first_bound; i < node->nsrc; i++)
         set &= ~bl_free_bit(free, node->src[i]);
     return set;
@@ -51,25 +45,17 @@ static uint64_t own_set(bl_free *free, const bl_node *node)
 
 uint64_t bl_free_get(bl_free *free, const bl_node *node)
 {
-    const uint64_t *known = bl_ptrmap_get(&free->sets, node);
     bl_nodes below;
 
-    if (known != NULL)
-        return *known;
+    if (bl_ptrmap_has(&free->sets, node))
+        return bl_ptrmap_number(&free->sets, node);
     below = bl_reach(free->ir, 1, &node, false);
     for (size_t i = 0; i < below.count; i++) {
-        uint64_t *set = NULL;
-        if (bl_ptrmap_has(&free->sets, below.at[i]))
-            continue;
-        set = bl_arena_alloc(bl_ir_arena(free->ir), sizeof *set);
-        if (set == NULL) {
-            free->failed = true;
-            return 0;
-        }
-        *set = own_set(free, below.at[i]);
-        bl_ptrmap_put(&free->sets, below.at[i], set);
+        if (!bl_ptrmap_has(&free->sets, below.at[i]))
+            bl_ptrmap_put_number(&free->sets, below.at[i], own_set(free, below.at[i]));
     }
-    return stored_set(free, node);
+    free->failed = free->failed || !bl_ptrmap_has(&free->sets, node); /* no memory */
+    return bl_ptrmap_number(&free->sets, node);
 }
 
 uint64_t bl_free_bound(bl_free *free, const bl_node *reduce)

@@ -13,7 +13,7 @@ typedef struct bl_free {
     bl_ir *ir;
     int nranges;
     const bl_node *range[BL_MAX_RANGES];
-    bl_ptrmap sets; /* node -> uint64_t * in the arena */
+    bl_ptrmap sets; /* node -> its set */
     bool failed;    /* more ranges than fit, or out of memory */
 } bl_free;
 

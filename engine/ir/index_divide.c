@@ -96,18 +96,6 @@ static void subtract_multiple(bl_affine *x, int64_t multiple, int64_t c)
         x->failed = true;
 }
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    if (a < 0)
-        a = -a;
-    while (b != 0) {
-        int64_t t = a % b;
-        a = b;
-        b = t;
-    }
-    return a;
-}
-
 /* The largest common divisor g of c and some coefficient for which x = g * high + low and all values of |low| have one quotient
  * by g. That quotient is added to |high|; |low| keeps 0 to g - 1. 1 if there is none. */
 static int64_t common_part(bl_affine *x, int64_t c, bl_affine *high, bl_affine *low)
@@ -115,7 +103,7 @@ static int64_t common_part(bl_affine *x, int64_t c, bl_affine *high, bl_affine *
     int64_t best = 1;
 
     for (int i = 0; i < x->count; i++) {
-        int64_t g = gcd(x->at[i].coefficient, c);
+        int64_t g = bl_common_divisor(x->at[i].coefficient, c);
         int64_t multiple = 0;
         bl_affine up, rest;
         if (g <= best || g == c)
@@ -275,7 +263,7 @@ static const bl_node *by_scaled_symbol(bl_ir *ir, bl_affine *x, bl_affine *by, b
     for (int i = 0; i < by->count; i++) {
         if (by->at[i].coefficient == INT64_MIN)
             return NULL;
-        g = gcd(by->at[i].coefficient, g);
+        g = bl_common_divisor(by->at[i].coefficient, g);
     }
     if (g <= 1)
         return NULL;

@@ -250,8 +250,9 @@ bl_nodes bl_reach_until(bl_ir *ir, int nroots, const bl_node *const *roots, bool
  * the graph. */
 const bl_node *bl_find(bl_ir *ir, int nroots, const bl_node *const *roots, bool (*is)(const bl_node *node, const void *arg),
                        const void *arg);
-const bl_node *bl_find_op(bl_ir *ir, const bl_node *root, bl_op op);   /* the same for nodes of |op| */
-const bl_node *bl_find_only(bl_ir *ir, const bl_node *root, bl_op op); /* NULL where there are several, too */
+const bl_node *bl_find_op(bl_ir *ir, const bl_node *root, bl_op op);    /* the same for nodes of |op| */
+const bl_node *bl_find_only(bl_ir *ir, const bl_node *root, bl_op op);  /* NULL where there are several, too */
+bool bl_is_bound(bl_ir *ir, const bl_node *root, const bl_node *range); /* does |root| reach a node that binds |range|? */
 /* The INDEX that |node| is, or the one whose value it has as another integer for certain; NULL where there is none. */
 const bl_node *bl_as_index(bl_ir *ir, const bl_node *node);
 /* Do |roots| reach one of |nodes|? */

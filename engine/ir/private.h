@@ -94,6 +94,7 @@ const bl_node *bl_fn_extremum(bl_ir *ir, const bl_match *m);
 const bl_node *bl_fn_conjunction(bl_ir *ir, const bl_match *m);
 const bl_node *bl_fn_not_less(bl_ir *ir, const bl_match *m);
 
+int64_t bl_common_divisor(int64_t a, int64_t b); /* the greatest; b >= 0 */
 /* Can bl_extent_eval evaluate |extent|? */
 bool bl_extent_is_simple(const bl_node *extent);
 

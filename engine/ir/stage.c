@@ -42,7 +42,7 @@ typedef struct nest {
 
 static size_t position_of(const nest *n, const bl_node *node)
 {
-    return (size_t)(uintptr_t)bl_ptrmap_get(&n->position, node) - 1;
+    return (size_t)bl_ptrmap_number(&n->position, node) - 1;
 }
 
 /* Is |node|, which |stage| depends on, a loop that ends before any loop of the stage begins: does it depend on no loops but
@@ -138,7 +138,7 @@ static bool may_follow(nest *n, const bl_node *sink, const bl_node *other, const
     mark_below(n, stage);
     for (size_t i = 0; i < n->below.count; i++) {
         if (n->mark[i] && n->below.at[i] != stage && is_done_before(n, n->below.at[i], stage))
-            bl_ptrmap_put(&before, n->below.at[i], n);
+            bl_ptrmap_add(&before, n->below.at[i]);
     }
     if (!bl_ptrmap_has(&before, other))
         return false; /* |other| might be filled later */
@@ -167,7 +167,7 @@ bool bl_stage_memory_plan(bl_ir *ir, const bl_node *sink, bl_free *free, bool in
     bl_ptrmap_init(&n.position, bl_ir_arena(ir));
     n.mark = bl_arena_array(bl_ir_arena(ir), n.below.count, sizeof *n.mark);
     for (size_t i = 0; n.mark != NULL && i < n.below.count; i++)
-        bl_ptrmap_put(&n.position, n.below.at[i], (void *)(uintptr_t)(i + 1));
+        bl_ptrmap_put_number(&n.position, n.below.at[i], i + 1);
     for (size_t i = 0; n.mark != NULL && i < n.below.count; i++) {
         const bl_node *stage = n.below.at[i];
         int memory = 0;

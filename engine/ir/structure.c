@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/ir/structure.h"
 
-static uint64_t at(const bl_ptrmap *map, const bl_node *node)
-{
-    return *(const uint64_t *)bl_ptrmap_get(map, node);
-}
-
 /* Hash |node|. *sum is what it contributes to the hash of a sum of indices of which it is a term or a part. */
 static uint64_t hash_node(const bl_structure *s, const bl_node *node, bool named, uint64_t *sum)
 {
@@ -18,7 +13,7 @@ static uint64_t hash_node(const bl_structure *s, const bl_node *node, bool named
     if (node->op == BL_OP_VAR)
         hash = bl_hash_add(bl_hash_add(hash, (uint64_t)node->lo), (uint64_t)node->hi);
     for (uint32_t i = 0; i < node->nsrc; i++) {
-        uint64_t below = at(is_sum ? &s->terms : &s->own, node->src[i]);
+        uint64_t below = bl_ptrmap_number(is_sum ? &s->terms : &s->own, node->src[i]);
         *sum += below;
         if (!commutes)
             hash = bl_hash_add(hash, below);
@@ -33,16 +28,15 @@ static uint64_t hash_node(const bl_structure *s, const bl_node *node, bool named
 bool bl_structure_init(bl_structure *s, bl_ir *ir, const bl_node *root, bool named)
 {
     bl_nodes nodes = bl_reach(ir, 1, &root, false);
-    uint64_t *hashes = bl_arena_array(bl_ir_arena(ir), nodes.count * 2 + 1, sizeof *hashes);
 
     bl_ptrmap_init(&s->own, bl_ir_arena(ir));
     bl_ptrmap_init(&s->terms, bl_ir_arena(ir));
-    if (hashes == NULL || nodes.count == 0)
+    if (nodes.count == 0)
         return false;
     for (size_t i = 0; i < nodes.count; i++) {
-        hashes[2 * i] = hash_node(s, nodes.at[i], named, &hashes[2 * i + 1]);
-        bl_ptrmap_put(&s->own, nodes.at[i], &hashes[2 * i]);
-        bl_ptrmap_put(&s->terms, nodes.at[i], &hashes[2 * i + 1]);
+        uint64_t term = 0, own = hash_node(s, nodes.at[i], named, &term);
+        bl_ptrmap_put_number(&s->own, nodes.at[i], own);
+        bl_ptrmap_put_number(&s->terms, nodes.at[i], term);
         if (!bl_ptrmap_has(&s->own, nodes.at[i]) || !bl_ptrmap_has(&s->terms, nodes.at[i]))
             return false;
     }
@@ -51,5 +45,5 @@ bool bl_structure_init(bl_structure *s, bl_ir *ir, const bl_node *root, bool nam
 
 uint64_t bl_structure_get(const bl_structure *s, const bl_node *node)
 {
-    return at(&s->own, node);
+    return bl_ptrmap_number(&s->own, node);
 }

@@ -8,7 +8,7 @@
 #include "engine/ir/node.h"
 
 typedef struct bl_structure {
-    bl_ptrmap own, terms; /* node to uint64_t: its hash; for a sum of indices, the sum of the hashes of its terms */
+    bl_ptrmap own, terms; /* node -> its hash; for a sum of indices, the sum of the hashes of its terms */
 } bl_structure;
 
 /* Hash all nodes reachable from |root|. With |named|, the numbers of BUFFERs count; otherwise only their dtypes do. False

@@ -96,13 +96,13 @@ bl_nodes bl_reach_until(bl_ir *ir, int nroots, const bl_node *const *roots, bool
 
     bl_ptrmap_init(&inside, ir->arena);
     for (int i = 0; i < nroots; i++)
-        bl_ptrmap_put(&inside, roots[i], ir);
+        bl_ptrmap_add(&inside, roots[i]);
     for (size_t i = all.count; i-- > 0;) { /* users first */
         const bl_node *node = all.at[i];
         if (!bl_ptrmap_has(&inside, node) || stops(node, arg))
             continue;
         for (uint32_t k = 0; k < node->nsrc; k++)
-            bl_ptrmap_put(&inside, node->src[k], ir);
+            bl_ptrmap_add(&inside, node->src[k]);
     }
     for (size_t i = 0; i < all.count; i++) {
         if (bl_ptrmap_has(&inside, all.at[i]))
@@ -148,6 +148,16 @@ const bl_node *bl_find_only(bl_ir *ir, const bl_node *root, bl_op op)
         only = ir->queue[i];
     }
     return only;
+}
+
+static bool binds_range(const bl_node *node, const void *range)
+{
+    return bl_binds(node, range);
+}
+
+bool bl_is_bound(bl_ir *ir, const bl_node *root, const bl_node *range)
+{
+    return bl_find(ir, 1, &root, binds_range, range) != NULL;
 }
 
 bool bl_reaches(bl_ir *ir, int nroots, const bl_node *const *roots, int n, const bl_node *const *nodes)

@@ -21,7 +21,7 @@ typedef struct scope {
     struct scope *parent;
     uint64_t bit; /* bit of its RANGE in the sets of bl_free; 0 for the whole kernel */
     const bl_node *range;
-    intptr_t level; /* of a reduction loop: the level of its reductions (build.level); 0 for other loops */
+    uint64_t level; /* of a reduction loop: the level of its reductions (build.level); 0 for other loops */
     /* its LOOP instruction; appended to the parent when the loop is closed, after all instructions that are hoisted out of it */
     value *loop;
     value *first, *last;

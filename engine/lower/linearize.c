@@ -353,7 +353,7 @@ static void emit_reductions(build *b, scope *at, const bl_node *first)
     all = n > 0 ? add_followed(b, at, nranges, ranges, n, members, accs) : 0;
     inner = emit_open_loops(b, at, nranges, ranges);
     for (scope *s = inner; s != at; s = s->parent)
-        s->level = (intptr_t)bl_ptrmap_get(&b->level, first);
+        s->level = bl_ptrmap_number(&b->level, first);
     accumulate(b, inner, all, members, accs, sums);
     emit_close_loops(b, inner, at);
     for (int i = 0; i < n; i++)
@@ -617,14 +617,14 @@ static void emit_stores(build *b, const bl_node *sink, uint64_t set)
 
 /* The number of reductions that |node| depends on. A RUNNING depends on the values that its reduction folds, not on the result.
  * All reductions that run together over one RANGE have one level, so they share its loop. */
-static intptr_t level_of(build *b, const bl_ptrmap *together, const bl_node *node)
+static uint64_t level_of(build *b, const bl_ptrmap *together, const bl_node *node)
 {
-    intptr_t level = 0;
+    uint64_t level = 0;
 
     if (node->op == BL_OP_RUNNING)
-        return (intptr_t)bl_ptrmap_get(&b->level, node->src[0]->src[0]);
+        return bl_ptrmap_number(&b->level, node->src[0]->src[0]);
     for (uint32_t k = 0; k < node->nsrc; k++) {
-        intptr_t from = (intptr_t)bl_ptrmap_get(&b->level, node->src[k]);
+        uint64_t from = bl_ptrmap_number(&b->level, node->src[k]);
         level = from > level ? from : level;
     }
     if (node->op == BL_OP_REDUCE && node->nsrc == node->arg + 1 && bl_ptrmap_has(together, node->src[node->arg]))
@@ -645,19 +645,19 @@ static void survey(build *b, const bl_node *sink)
     for (size_t i = 0; i < below.count; i++) {
         const bl_node *node = below.at[i];
         if (node->op == BL_OP_RUNNING)
-            bl_ptrmap_put(&together, node->src[1], b);
+            bl_ptrmap_add(&together, node->src[1]);
         for (uint32_t k = (uint32_t)node->arg; node->op == BL_OP_REDUCE && k < node->nsrc; k++) {
             if (node->src[k]->sub == BL_AXIS_GROUP)
-                bl_ptrmap_put(&folded, node->src[k], b);
+                bl_ptrmap_add(&folded, node->src[k]);
         }
     }
     for (size_t i = 0; i < below.count; i++) {
         const bl_node *node = below.at[i];
-        intptr_t level = level_of(b, &together, node);
+        uint64_t level = level_of(b, &together, node);
         if (node->dtype == BL_INDEX && node->op != BL_OP_CAST && (node->lo < INT32_MIN || node->hi > INT32_MAX))
             b->index = BL_I64;
         if (level > 0)
-            bl_ptrmap_put(&b->level, node, (void *)level);
+            bl_ptrmap_put_number(&b->level, node, level);
         if (node->op != BL_OP_RANGE)
             continue;
         /* the range with the largest number is the fastest dimension */

@@ -114,7 +114,7 @@ static bool stands_in(build *b, const scope *at, const bl_node *stage)
  * (Reductions that run together do not depend on each other's results.) */
 static bool waits_for(build *b, const scope *at, const bl_node *stage)
 {
-    return at->level > 0 && at->level < TOGETHER && (intptr_t)bl_ptrmap_get(&b->level, stage) >= at->level;
+    return at->level > 0 && at->level < TOGETHER && bl_ptrmap_number(&b->level, stage) >= at->level;
 }
 
 /* Fill the stages of |list| at the start of an iteration: first those that depend on no other stage in the list, then those

@@ -38,12 +38,9 @@ static bl_clauses shared_clauses(const bl_nodes *below, const bl_node *reduce, c
 
     for (size_t i = 0; i < below->count && all.count > 0; i++) {
         const bl_node *other = below->at[i];
-        bool over = false;
         bl_clauses own = {0};
         int kept = 0;
-        for (uint32_t k = (uint32_t)other->arg; other->op == BL_OP_REDUCE && k < other->nsrc; k++)
-            over = over || other->src[k] == range;
-        if (!over || other == reduce)
+        if (other->op != BL_OP_REDUCE || !bl_binds(other, range) || other == reduce)
             continue;
         if (other->sub == BL_OP_ADD)
             own = common_clauses(other);
@@ -102,12 +99,9 @@ static bool bound_loop(bl_ir *ir, const bl_node *reduce, const bl_node *range, c
 static void shield(const bl_nodes *below, int n, const bl_node *const *ranges, bl_ptrmap *map)
 {
     for (size_t i = 0; i < below->count; i++) {
-        const bl_node *node = below->at[i];
-        for (uint32_t k = (uint32_t)node->arg; bl_binds_ranges(node) && k < node->nsrc; k++) {
-            for (int r = 0; r < n; r++) {
-                if (node->src[k] == ranges[r])
-                    bl_ptrmap_put(map, node, node);
-            }
+        for (int r = 0; r < n; r++) {
+            if (bl_binds(below->at[i], ranges[r]))
+                bl_ptrmap_put(map, below->at[i], below->at[i]);
         }
     }
 }

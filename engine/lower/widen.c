@@ -88,11 +88,11 @@ const bl_node *bl_lower_widen(bl_ir *ir, const bl_node *sink)
     for (size_t i = 0; i < below.count; i++) {
         const bl_node *vector = vector_around(ir, below.at[i], grouped, &lane);
         if (vector != NULL)
-            bl_ptrmap_put(&lanes, vector, (void *)((uintptr_t)bl_ptrmap_get(&lanes, vector) | (uintptr_t)1 << lane));
+            bl_ptrmap_put_number(&lanes, vector, bl_ptrmap_number(&lanes, vector) | UINT64_C(1) << lane);
     }
     for (size_t i = 0; i < below.count; i++) {
         const bl_node *vector = vector_around(ir, below.at[i], grouped, &lane);
-        if (vector == NULL || (uintptr_t)bl_ptrmap_get(&lanes, vector) != ((uintptr_t)1 << vector->lanes) - 1)
+        if (vector == NULL || bl_ptrmap_number(&lanes, vector) != (UINT64_C(1) << vector->lanes) - 1)
             continue;
         vector = bl_substitute(ir, vector, &to); /* the stage it reads may itself contain such loads */
         bl_ptrmap_put(&to, below.at[i], bl_extract(ir, vector, lane));

@@ -50,7 +50,7 @@ static void dump_bodies(compile *c, int n, const bl_node *const *roots, bl_ptrma
         const bl_scan *scan = node->op == BL_OP_SCAN ? bl_scan_get(c->ir, node) : NULL;
         if (scan == NULL || bl_ptrmap_has(seen, scan))
             continue;
-        bl_ptrmap_put(seen, scan, c);
+        bl_ptrmap_add(seen, scan);
         bl_text_printf(&c->plan->debug, "; body of scan %lld, %s steps%s\n", (long long)node->arg,
                        bl_size_text(c->ir, scan->length), scan->reverse ? ", backwards" : "");
         bl_ir_print(c->ir, scan->ncarries + scan->nys, scan->root, &c->plan->debug);

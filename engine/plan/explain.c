@@ -49,7 +49,7 @@ static bl_status find_users(explain *e)
         }
     }
     for (int i = 0; i < c->ntracked; i++)
-        bl_ptrmap_put(&e->values, c->tracked[i], e);
+        bl_ptrmap_add(&e->values, c->tracked[i]);
     return bl_arena_status(c->arena, c->err);
 }
 
@@ -93,7 +93,7 @@ static bl_status mark_value(explain *e, const bl_node *value, int node)
             const bl_node *from = at->src[i];
             if (from->op == BL_OP_INPUT || bl_ptrmap_has(&e->values, from) || bl_ptrmap_has(&seen, from))
                 continue;
-            bl_ptrmap_put(&seen, from, e);
+            bl_ptrmap_add(&seen, from);
             if (!bl_arena_reserve(c->arena, (void **)&stack, (int)n, &cap, sizeof *stack))
                 return bl_arena_status(c->arena, c->err);
             stack[n++] = from;

@@ -21,7 +21,12 @@ typedef struct memo_entry {
 
 int sched_position(const sched *s, const bl_node *node)
 {
-    return (int)((intptr_t)bl_ptrmap_get(&s->position, node) - 1);
+    return (int)bl_ptrmap_number(&s->position, node) - 1;
+}
+
+int sched_origin(const sched *s, const bl_node *node)
+{
+    return (int)bl_ptrmap_number(&s->origin, node) - 1;
 }
 
 const bl_node *sched_flat_index(bl_ir *ir, int ndim, const bl_node *const *dim, const bl_node *const *index)
@@ -134,7 +139,7 @@ static bool is_zero(const bl_node *node)
 
 static void note_origin(sched *s, const bl_node *made, const bl_node *node)
 {
-    bl_ptrmap_put(&s->origin, made, (void *)(uintptr_t)(sched_position(s, node) + 1));
+    bl_ptrmap_put_number(&s->origin, made, (uint64_t)sched_position(s, node) + 1);
 }
 
 /* What movement that is seen at many indices moves: a value whose buffer is no larger, as that of a picture is beside its
@@ -198,7 +203,7 @@ static int reduce_level(sched *s, int n, const bl_node *const *index, const bl_n
 static const bl_node *sum_of_sums(sched *s, const bl_node *node, const bl_node *value, const bl_node **gate)
 {
     const bl_node *inner = value;
-    intptr_t from = 0;
+    int from = 0;
     int64_t outer_count = 0, inner_count = 0, reads = 0;
 
     *gate = NULL;
@@ -206,11 +211,11 @@ static const bl_node *sum_of_sums(sched *s, const bl_node *node, const bl_node *
         *gate = value->src[0];
         inner = value->src[1];
     }
-    from = (intptr_t)bl_ptrmap_get(&s->origin, inner);
-    if (node->sub != BL_OP_ADD || inner->op != BL_OP_REDUCE || inner->sub != BL_OP_ADD || inner->arg != 1 || from == 0)
+    from = sched_origin(s, inner);
+    if (node->sub != BL_OP_ADD || inner->op != BL_OP_REDUCE || inner->sub != BL_OP_ADD || inner->arg != 1 || from < 0)
         return NULL;
-    if (s->nusers[from - 1] != 1 || !bl_shape_max_count(node->ndim, node->dim, &outer_count) ||
-        !bl_shape_max_count(s->order.at[from - 1]->ndim, s->order.at[from - 1]->dim, &inner_count))
+    if (s->nusers[from] != 1 || !bl_shape_max_count(node->ndim, node->dim, &outer_count) ||
+        !bl_shape_max_count(s->order.at[from]->ndim, s->order.at[from]->dim, &inner_count))
         return NULL;
     if (!bl_shape_max_count(node->src[0]->ndim, node->src[0]->dim, &reads) || reads / READS_OF_SUM > inner_count)
         return NULL;

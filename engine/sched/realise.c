@@ -394,8 +394,8 @@ void sched_mark_first(sched *s, int nroots, const bl_node *const *roots)
 
 static const bl_node *origin_of(const sched *s, const bl_node *node)
 {
-    intptr_t position = (intptr_t)bl_ptrmap_get(&s->origin, node);
-    return position == 0 ? NULL : s->order.at[position - 1];
+    int position = sched_origin(s, node);
+    return position < 0 ? NULL : s->order.at[position];
 }
 
 /* What a store's analysis knows. */
@@ -459,14 +459,14 @@ static void find_loops(view *v)
     bl_ptrmap_init(&at, bl_ir_arena(v->s->ir));
     v->around = bl_arena_array(bl_ir_arena(v->s->ir), below->count + 1, sizeof *v->around);
     for (size_t i = 0; v->around != NULL && i < below->count; i++)
-        bl_ptrmap_put(&at, below->at[i], (void *)(uintptr_t)(i + 1));
+        bl_ptrmap_put_number(&at, below->at[i], i + 1);
     for (size_t i = v->around == NULL ? 0 : below->count; i-- > 0;) { /* users first */
         const bl_node *node = below->at[i];
         uint64_t inside = v->around[i] = stands_in(&v->free, v->around[i], bl_free_get(&v->free, node));
         if (node->op == BL_OP_REDUCE || node->op == BL_OP_STAGE)
             inside |= bl_free_bound(&v->free, node);
         for (uint32_t k = 0; k < node->nsrc; k++) {
-            uintptr_t src = (uintptr_t)bl_ptrmap_get(&at, node->src[k]);
+            uint64_t src = bl_ptrmap_number(&at, node->src[k]);
             if (src > 0)
                 v->around[src - 1] |= inside;
         }
@@ -633,7 +633,7 @@ static int cut_costly(view *v, const bl_node *reduce)
                 marked += mark(s, sched_position(s, tensor));
         }
         for (uint32_t k = 0; cover && k < node->nsrc; k++)
-            bl_ptrmap_put(&covered, node->src[k], s);
+            bl_ptrmap_add(&covered, node->src[k]);
     }
     return marked;
 }

@@ -354,19 +354,13 @@ static const bl_node *outer_loop(bl_ir *ir, const bl_node *sink)
     return free.failed || range == NULL || !bl_is_const(range->src[0]) ? NULL : range;
 }
 
-static bool binds(const bl_node *node, const void *range)
-{
-    return bl_binds(node, range);
-}
-
 /* Does some sum over |range|, and over others too, wait for one that ends with it?  They cannot go on together. */
 static bool has_late_fold(bl_ir *ir, const bl_node *sink, const bl_node *range)
 {
     bl_nodes below = bl_reach(ir, 1, &sink, false);
 
     for (size_t i = 0; i < below.count; i++) {
-        if (bl_binds(below.at[i], range) && !folds_over(below.at[i], range) &&
-            bl_find(ir, 1, below.at[i]->src, binds, range) != NULL)
+        if (bl_binds(below.at[i], range) && !folds_over(below.at[i], range) && bl_is_bound(ir, below.at[i]->src[0], range))
             return true;
     }
     return false;
@@ -429,7 +423,7 @@ static bool has_peak(const sched *s, const bl_node *sink)
         if (peak && node->op == BL_OP_EXP)
             return true;
         if (peak)
-            bl_ptrmap_put(&peaks, node, node);
+            bl_ptrmap_add(&peaks, node);
     }
     return false;
 }

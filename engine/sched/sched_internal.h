@@ -165,6 +165,8 @@ const bl_node *sched_flat_index(bl_ir *ir, int ndim, const bl_node *const *dim, 
  * the divisor needs no division. */
 const bl_node *sched_given(bl_ir *ir, const bl_node *index, const bl_node *gate);
 int sched_position(const sched *s, const bl_node *node); /* position of |node|; -1 if it is not in the graph */
+int sched_origin(const sched *s,
+                 const bl_node *node); /* position of the tensor node that |node|, of a kernel, was made from; or -1 */
 
 /* stride.c: restrict a sum over |ranges| to the iterations that contribute, if these are every n-th iteration only. |ranges|
  * become shorter or fewer. */

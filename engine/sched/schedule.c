@@ -40,7 +40,7 @@ static bl_status init(sched *s, bl_err *err)
     s->stage_number = bl_arena_array(arena, n, sizeof *s->stage_number);
     BL_TRY(bl_ir_status(s->ir, err));
     for (size_t i = 0; i < n; i++)
-        bl_ptrmap_put(&s->position, s->order.at[i], (void *)(uintptr_t)(i + 1));
+        bl_ptrmap_put_number(&s->position, s->order.at[i], i + 1);
     BL_TRY(bl_arena_status(arena, err)); /* from here on every node has a position */
     for (int i = 0; i < s->nroots; i++)
         s->is_root[sched_position(s, s->roots[i])] = true;
@@ -393,12 +393,12 @@ static void note_from(sched *s, int group, bl_nest *nest)
     for (int i = 0; nest->from != NULL && i < s->nstored; i++) {
         const stored *st = &s->stored[i];
         for (size_t k = 0; st->group == group && k <= st->below.count; k++) {
-            int at = k < st->below.count ? (int)(intptr_t)bl_ptrmap_get(&s->origin, st->below.at[k]) - 1 : -1;
+            int at = k < st->below.count ? sched_origin(s, st->below.at[k]) : -1;
             const bl_node *node = k == st->below.count ? st->node : at >= 0 ? s->order.at[at] : NULL;
             /* an op that was simplified away stands for a constant, or for what another tensor node is computed as */
             if (node == NULL || bl_ptrmap_has(&seen, node) || (node != st->node && node->op != st->below.at[k]->op))
                 continue;
-            bl_ptrmap_put(&seen, node, s);
+            bl_ptrmap_add(&seen, node);
             nest->from[nest->nfrom++] = node;
         }
     }
@@ -579,15 +579,15 @@ static void take_roots(sched *s, const bl_node *const *given)
     for (size_t i = 0; i < all.count; i++) {
         const bl_node *node = all.at[i];
         if (sched_is_loop(node))
-            bl_ptrmap_put(&loops, node, s);
+            bl_ptrmap_add(&loops, node);
         for (uint32_t k = 0; node->op == BL_OP_SCAN && k < node->nsrc; k++)
-            bl_ptrmap_put(&loops, node->src[k], s);
+            bl_ptrmap_add(&loops, node->src[k]);
     }
     for (int i = 0; i < s->nroots; i++) {
-        intptr_t again = (intptr_t)bl_ptrmap_get(&times, given[i]);
+        uint64_t again = bl_ptrmap_number(&times, given[i]);
         bool slice = s->offset != NULL && s->offset[i] != NULL && bl_ptrmap_has(&loops, given[i]);
-        bl_ptrmap_put(&times, given[i], (void *)(again + 1));
-        s->roots[i] = again == 0 && !slice ? given[i] : copy_root(s->ir, given[i], again + 1);
+        bl_ptrmap_put_number(&times, given[i], again + 1);
+        s->roots[i] = again == 0 && !slice ? given[i] : copy_root(s->ir, given[i], (int64_t)again + 1);
     }
 }
 

@@ -63,7 +63,7 @@ static const bl_node *split_one(sched *s, const bl_node *node)
         n++;
     }
     partial = bl_contiguous(ir, bl_reduce(ir, (bl_op)node->sub, bl_reshape(ir, src, n, dim), axes));
-    bl_ptrmap_put(&s->halves, partial, s);
+    bl_ptrmap_add(&s->halves, partial);
     return bl_reshape(ir, bl_reduce(ir, (bl_op)node->sub, partial, UINT32_C(1) << axis), node->ndim, node->dim);
 }
 

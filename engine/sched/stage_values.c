@@ -282,7 +282,7 @@ static void note_costly(sched *s, const stored *st, const bl_node **first)
         outputs |= bl_free_bit(&free, st->range[k]);
     for (size_t k = 0; st->prefix != 0 && k < st->below.count; k++) {
         const bl_node *node = st->below.at[k];
-        int at = (int)(intptr_t)bl_ptrmap_get(&s->origin, node) - 1;
+        int at = sched_origin(s, node);
         if (at < 0 || s->realised[at] != INLINE || node->op == BL_OP_REDUCE || s->weight[at] < COSTLY_AGAIN ||
             (bl_free_get(&free, node) & ~outputs) == 0 || phase_cost(s, node) < COSTLY_AGAIN)
             continue;

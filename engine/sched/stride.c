@@ -98,7 +98,7 @@ static const bl_node *fill_hole(void *arg, const bl_node *node, const bl_node *c
     for (uint32_t k = 0; k < node->nsrc && !depends; k++)
         depends = bl_ptrmap_has(&f->depend, node->src[k]);
     if (depends)
-        bl_ptrmap_put(&f->depend, node, f);
+        bl_ptrmap_add(&f->depend, node);
     if (made != NULL)
         return made;
     if (bl_has_sources(node, src))
@@ -124,11 +124,6 @@ static const bl_node *replace(sched *s, const bl_node *value, const bl_ptrmap *m
     return bl_rewrite(s->ir, value, fill_hole, &f);
 }
 
-static bool binds(const bl_node *node, const void *range)
-{
-    return bl_binds(node, range);
-}
-
 /* A loop's variable c of which f is c + rest, or rest - c, and which |value| does not bind; NULL where there is none. */
 static const bl_node *coordinate_of(bl_ir *ir, const bl_node *f, const bl_node *value, int64_t *sign)
 {
@@ -137,7 +132,7 @@ static const bl_node *coordinate_of(bl_ir *ir, const bl_node *f, const bl_node *
     for (int i = 0; bl_affine_of(&sum, f) && i < sum.count; i++) {
         const bl_node *term = sum.at[i].node;
         *sign = sum.at[i].coefficient;
-        if (term->op == BL_OP_RANGE && (*sign == 1 || *sign == -1) && bl_find(ir, 1, &value, binds, term) == NULL)
+        if (term->op == BL_OP_RANGE && (*sign == 1 || *sign == -1) && !bl_is_bound(ir, value, term))
             return term;
     }
     return NULL;
