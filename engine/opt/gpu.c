@@ -127,7 +127,7 @@ static bool share_reduction(facts *f, const bl_target *target)
             i++;
         for (int64_t part = SHARED_ITEMS; part >= FEWEST_ITEMS; part /= 2) {
             if (bl_extent_of(tune->axis[i].range) % part == 0)
-                return bl_tune_apply(tune, (bl_move){BL_MOVE_GROUP, i, part});
+                return bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, i, part});
         }
     }
     return false;
@@ -171,13 +171,13 @@ static bool group_reduction(bl_tune *tune, int axis, int64_t items)
     int origin = bl_axis_origin(tune->axis[axis].range);
 
     if (bl_extent_of(tune->axis[axis].range) % items == 0)
-        return bl_tune_apply(tune, (bl_move){BL_MOVE_GROUP, axis, items});
+        return bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, axis, items});
     if (!bl_tune_apply(tune, (bl_move){BL_MOVE_CHUNK, axis, items}))
         return false;
     for (int i = 0; i < tune->naxes; i++) { /* + 1 is the rest */
         const bl_node *range = tune->axis[i].range;
         if (bl_axis_origin(range) == origin && range->arg > number + 1 && bl_extent_of(range) == items)
-            return bl_tune_apply(tune, (bl_move){BL_MOVE_GROUP, i, items});
+            return bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, i, items});
     }
     return false;
 }

@@ -15,7 +15,7 @@ enum { MOST_OPERANDS = 256, PACK_HALVES = 2 };
 enum {
     IN_STAGED = 1,  /* each work-item fills stages by itself */
     IN_SHARED = 2,  /* the work-items of a group fill local memory together: SHARE, SCORE */
-    IN_DEALT = 4,   /* loops over outputs are distributed over the work-items that share a reduction: LOCAL after GROUP */
+    IN_DEALT = 4,   /* loops over outputs are distributed over the work-items that share a reduction: LOCAL */
     IN_UNIT = 8,    /* matrix units compute the product: MATRIX chose lanes, shared reductions and panels */
     IN_RUNNING = 16 /* running reductions, or values of SCORE, which must stay as they are */
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Moves that split an axis into an outer and an inner part: TILE, VECTOR, CHUNK, BLOCK, LOCAL and GROUP are one transformation
- * with inner parts of different kinds. FIRST reorders the grid. */
+/* Moves that split an axis into an outer and an inner part: TILE, VECTOR, CHUNK, BLOCK and LOCAL are one transformation with
+ * inner parts of different kinds. FIRST reorders the grid. */
 #include "engine/ir/rewrite.h"
 #include "engine/ir/shape.h"
 #include "engine/opt/opt_internal.h"
@@ -147,7 +147,7 @@ static bool lanes_meet(bl_tune *tune, const bl_node *range)
     return false;
 }
 
-/* Is the axis a loop over outputs that is distributed over the work-items that share a reduction (GROUP)? */
+/* Is the axis a loop over outputs that is distributed over the work-items that share a reduction? */
 static bool is_dealt(const bl_axis *axis)
 {
     return axis->output && axis->range->sub == BL_AXIS_GROUP;
@@ -306,28 +306,31 @@ bool move_block(bl_tune *tune, int at, int64_t amount)
     return true;
 }
 
+/* The work-items of a group share a reduction. */
+static bool share_reduction(bl_tune *tune, int at, int64_t amount)
+{
+    const bl_node *range = tune->axis[at].range;
+
+    return !tune->matrix && !tune_deals_outputs(tune) && bl_is_fixed(range) && amount > 1 && bl_extent_of(range) % amount == 0 &&
+           tune_count_items(tune) < MOST_ITEM_AXES && !is_shared(tune, range) &&
+           split_if_legal(tune, at, amount, BL_AXIS_GROUP, NULL);
+}
+
 bool move_local(bl_tune *tune, int at, int64_t amount)
 {
     const bl_axis *axis = &tune->axis[at];
     bool items = axis->outer || tune_is_running(tune, NULL);
     const bl_node *within = NULL;
 
-    if (!axis->output || !(items ? tune_count_items(tune) < MOST_ITEM_AXES : may_deal(tune, axis, amount)) ||
+    if (!axis->output)
+        return share_reduction(tune, at, amount);
+    if (!(items ? tune_count_items(tune) < MOST_ITEM_AXES : may_deal(tune, axis, amount)) ||
         (tune->matrix && tune_deals_elements(axis->range)) || /* it would precede the work-items of the unit's scope */
         !split_if_legal(tune, at, amount, items ? BL_AXIS_LOCAL : BL_AXIS_GROUP, &within))
         return false;
     if (items)
         store_once(tune, within);
     return true;
-}
-
-bool move_group(bl_tune *tune, int at, int64_t amount)
-{
-    const bl_axis *axis = &tune->axis[at];
-
-    return !axis->output && bl_is_fixed(axis->range) && amount > 1 && bl_extent_of(axis->range) % amount == 0 &&
-           tune_count_items(tune) < MOST_ITEM_AXES && !is_shared(tune, axis->range) &&
-           split_if_legal(tune, at, amount, BL_AXIS_GROUP, NULL);
 }
 
 /* SEND: a work-item keeps the sums of one part of the positions at a time. */

@@ -10,6 +10,7 @@ enum {
     EVERY_TILE = 8,       /* every size is tried up to this one; above it divisors and powers of two */
     NAMED_TILE = 4,       /* largest tile of a named dimension, which is shorter in other runs than the timed one */
     NAMED_LOCAL = 64,     /* most work-items along such a dimension */
+    FEWEST_SHARERS = 4,   /* fewest work-items that share a reduction */
     REUSE_TO_PACK = 4,    /* reads per element from which packing may pay */
     SCALAR_LANES = 4,     /* lanes of short vectors on a device without vector registers: loads of 16 bytes */
     MOST_TURNS = 32,      /* most iterations of a reduction whose operands a group copies at once */
@@ -113,13 +114,19 @@ static void kblock_amounts(const place *p, amounts *out)
     }
 }
 
+/* Work-items along an axis: powers of two. Those that share a reduction must divide it. */
 static void local_amounts(const place *p, amounts *out)
 {
-    int64_t extent = bl_extent_of(p->axis->range), most = bl_is_fixed(p->axis->range) ? extent : NAMED_LOCAL;
-    if (!p->target->groups || !p->axis->output)
+    bool fixed = bl_is_fixed(p->axis->range);
+    int64_t extent = bl_extent_of(p->axis->range), most = fixed ? extent : NAMED_LOCAL;
+
+    if (!p->target->groups || (!p->axis->output && !fixed))
         return;
-    for (int64_t a = 2; a <= (int64_t)p->target->max_local && a <= extent && a <= most; a *= 2)
-        add(out, a);
+    for (int64_t a = p->axis->output ? 2 : FEWEST_SHARERS; a <= (int64_t)p->target->max_local && a <= extent && a <= most;
+         a *= 2) {
+        if (p->axis->output || extent % a == 0)
+            add(out, a);
+    }
 }
 
 /* Iterations whose scores a work-item computes at once. */
@@ -138,17 +145,6 @@ static void send_amounts(const place *p, amounts *out)
     for (int64_t a = FEWEST_PLACES; a < extent && p->axis->range->sub == BL_AXIS_GLOBAL; a *= 2)
         add(out, a);
     add(out, extent);
-}
-
-static void group_amounts(const place *p, amounts *out)
-{
-    int64_t extent = bl_extent_of(p->axis->range);
-    if (!p->target->groups || p->axis->output)
-        return;
-    for (int64_t a = 4; a <= (int64_t)p->target->max_local && a <= extent; a *= 2) {
-        if (extent % a == 0)
-            add(out, a);
-    }
 }
 
 static void first_amounts(const place *p, amounts *out)

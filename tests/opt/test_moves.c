@@ -233,7 +233,7 @@ static void random_moves(bl_tune *tune, const bl_device_info *info, bool scores,
             continue;
         if ((move.kind == BL_MOVE_TILE || move.kind == BL_MOVE_VECTOR) && copies(tune) * move.amount > MOST_COPIES)
             continue;
-        if ((move.kind == BL_MOVE_LOCAL || move.kind == BL_MOVE_GROUP) && items(tune) * move.amount > most_items)
+        if (move.kind == BL_MOVE_LOCAL && items(tune) * move.amount > most_items)
             continue;
         if (!bl_tune_apply(tune, move)) {
             assert_ptr_equal(before, tune->sink);
@@ -429,12 +429,10 @@ static const struct {
     {{0}, {BL_MOVE_CHUNK, 2, 4}, true, "a loop of some turns within another"},
     {{0}, {BL_MOVE_CHUNK, 2, 3}, true, "the rest is folded in a loop of its own"},
     {{0}, {BL_MOVE_LOCAL, 1, 8}, true, "work-items"},
-    {{0}, {BL_MOVE_LOCAL, 2, 4}, false, "of outputs only"},
-    {{0}, {BL_MOVE_GROUP, 2, 4}, true, "a shared reduction"},
-    {{0}, {BL_MOVE_GROUP, 2, 3}, false, "the rest would be nobody's"},
-    {{0}, {BL_MOVE_GROUP, 2, 0}, false, "no amount"},
-    {{0}, {BL_MOVE_GROUP, 1, 3}, false, "of reductions only"},
-    {{BL_MOVE_GROUP, 2, 4}, {BL_MOVE_GROUP, 2, 5}, false, "it is shared already"},
+    {{0}, {BL_MOVE_LOCAL, 2, 4}, true, "a shared reduction"},
+    {{0}, {BL_MOVE_LOCAL, 2, 3}, false, "the rest would be nobody's"},
+    {{0}, {BL_MOVE_LOCAL, 2, 0}, false, "no amount"},
+    {{BL_MOVE_LOCAL, 2, 4}, {BL_MOVE_LOCAL, 2, 5}, false, "it is shared already"},
     {{0}, {BL_MOVE_SPLIT, 2, 4}, true, "partial sums of five"},
     {{0}, {BL_MOVE_SPLIT, 2, 3}, false, "parts of one length"},
     {{0}, {BL_MOVE_SPLIT, 2, 20}, false, "nothing would be left to sum"},
@@ -445,7 +443,7 @@ static const struct {
     {{0}, {BL_MOVE_SPLIT, 7, 4}, false, "no such axis"},
     {{BL_MOVE_SPLIT, 2, 2}, {BL_MOVE_SPLIT, 3, 5}, false, "once"},
     {{BL_MOVE_SPLIT, 2, 4}, {BL_MOVE_LOCAL, 2, 4}, true, "the parts are an axis as others are"},
-    {{BL_MOVE_SPLIT, 2, 4}, {BL_MOVE_GROUP, 3, 5}, true, "a part is a sum as others are"},
+    {{BL_MOVE_SPLIT, 2, 4}, {BL_MOVE_LOCAL, 3, 5}, true, "a part is a sum as others are"},
     {{BL_MOVE_SPLIT, 2, 4}, {BL_MOVE_PACK, 0, 0}, true, "of the partial sums"},
     {{BL_MOVE_PACK, 0, 1}, {BL_MOVE_SPLIT, 2, 4}, true, "a panel is an operand"},
     {{BL_MOVE_TILE, 0, 2}, {BL_MOVE_SPLIT, 2, 4}, false, "axes are whole before"},
@@ -469,7 +467,7 @@ static const struct {
     {{BL_MOVE_LOCAL, 1, 8}, {BL_MOVE_SHARE, 0, 1 << 16 | 4}, false, "no floats of 16 bits"},
     {{BL_MOVE_LOCAL, 1, 8}, {BL_MOVE_SHARE, 0, 1 << 17 | 4}, false, "more than there is to say"},
     {{BL_MOVE_LOCAL, 1, 8}, {BL_MOVE_SHARE, 9, 4}, false, "no such operand"},
-    {{BL_MOVE_GROUP, 2, 4}, {BL_MOVE_SHARE, 0, 4}, false, "a reduction that is shared itself"},
+    {{BL_MOVE_LOCAL, 2, 4}, {BL_MOVE_SHARE, 0, 4}, false, "a reduction that is shared itself"},
     {{0}, {BL_MOVE_EDGES, 0, 0}, false, "no edges"},
     {{0}, {BL_MOVE_EDGES, -1, 0}, false, "no such operand"},
     {{BL_MOVE_CHUNK, 0, 4}, {BL_MOVE_KBLOCK, 3, 10}, true, "two blocks, and four rows whose sums wait"},
@@ -562,7 +560,7 @@ static void test_moves_around_stages(void **state)
     } rows[] = {
         {{BL_MOVE_BLOCK, 1, 4}, 32768, true},  {{BL_MOVE_BLOCK, 1, 4}, 256, false},    {{BL_MOVE_BLOCK, 2, 4}, 32768, false},
         {{BL_MOVE_TILE, 1, 4}, 32768, false},  {{BL_MOVE_VECTOR, 1, 4}, 32768, false}, {{BL_MOVE_LOCAL, 1, 4}, 32768, false},
-        {{BL_MOVE_GROUP, 3, 4}, 32768, false}, {{BL_MOVE_CHUNK, 1, 4}, 32768, true},   {{BL_MOVE_VECTOR, 2, 4}, 32768, true}};
+        {{BL_MOVE_LOCAL, 3, 4}, 32768, false}, {{BL_MOVE_CHUNK, 1, 4}, 32768, true},   {{BL_MOVE_VECTOR, 2, 4}, 32768, true}};
     test_graph graph;
     bl_schedule *schedule = NULL;
 
@@ -652,7 +650,7 @@ static void test_blocks(void **state)
         {{BL_MOVE_PACK, 0, 0}, true, "a panel"},
         {{BL_MOVE_CHUNK, 0, 2}, true, "more rows in turn"},
         {{BL_MOVE_BLOCK, 0, 2}, true, "... or at once"},
-        {{BL_MOVE_GROUP, 7, 5}, false, "work-items do not share local memory that each fills"},
+        {{BL_MOVE_LOCAL, 7, 5}, false, "work-items do not share local memory that each fills"},
         {{BL_MOVE_LOCAL, 0, 2}, false, "as before"},
         {{BL_MOVE_MATRIX, 0, 0}, false, "a unit's tile is not where the sum is"},
         {{BL_MOVE_KBLOCK, 7, 5}, false, "once"},

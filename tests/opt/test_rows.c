@@ -23,25 +23,25 @@
 static const struct {
     const char *name, *document, *moves, *refused; /* the last of the moves is; NULL: none */
 } rows[] = {
-    {"eight to a row", SOFTMAX(20, 48), "group 2 8, local 1 8", NULL},
-    {"... which the last part overlaps", SOFTMAX(20, 40), "group 2 8, local 1 8, local 0 3", NULL},
-    {"all of a row", SOFTMAX(20, 16), "group 2 16, local 1 16", NULL},
-    {"rows of a group", SOFTMAX(20, 48), "group 2 8, local 1 8, local 0 4", NULL},
-    {"... before", SOFTMAX(20, 48), "local 0 4, group 3 8, local 2 8", NULL},
-    {"so many that they fold in two steps", SOFTMAX(5, 128), "group 2 64, local 1 64", NULL},
-    {"lanes of the result, neighbours of the reductions", SOFTMAX(20, 64), "vector 1 4, tile 3 4, group 3 8, local 1 8", NULL},
-    {"a rest", SOFTMAX(20, 44), "chunk 2 8, group 4 8, local 1 8", NULL},
-    {"two reductions, one behind the other", NORM(20, 48), "group 2 8, local 1 8", NULL},
-    {"a loop that is unrolled", SOFTMAX(20, 64), "group 2 8, local 1 8, tile 1 4", NULL},
-    {"two results", TWO, "group 2 8, local 1 8, local 0 2", NULL},
-    {"float16", UNARY("softmax", "float16", "'axis': 1", 20, 48), "group 2 8, local 1 8", NULL},
-    {"64 bits", UNARY("argmax", "float32", "'axis': 1", 7, 256), "group 1 64", NULL},
-    {"columns that several share", UNARY("sum", "float32", "'axis': 0", 64, 32), "vector 0 4, local 0 4, group 3 4", NULL},
+    {"eight to a row", SOFTMAX(20, 48), "local 2 8, local 1 8", NULL},
+    {"... which the last part overlaps", SOFTMAX(20, 40), "local 2 8, local 1 8, local 0 3", NULL},
+    {"all of a row", SOFTMAX(20, 16), "local 2 16, local 1 16", NULL},
+    {"rows of a group", SOFTMAX(20, 48), "local 2 8, local 1 8, local 0 4", NULL},
+    {"... before", SOFTMAX(20, 48), "local 0 4, local 3 8, local 2 8", NULL},
+    {"so many that they fold in two steps", SOFTMAX(5, 128), "local 2 64, local 1 64", NULL},
+    {"lanes of the result, neighbours of the reductions", SOFTMAX(20, 64), "vector 1 4, tile 3 4, local 3 8, local 1 8", NULL},
+    {"a rest", SOFTMAX(20, 44), "chunk 2 8, local 4 8, local 1 8", NULL},
+    {"two reductions, one behind the other", NORM(20, 48), "local 2 8, local 1 8", NULL},
+    {"a loop that is unrolled", SOFTMAX(20, 64), "local 2 8, local 1 8, tile 1 4", NULL},
+    {"two results", TWO, "local 2 8, local 1 8, local 0 2", NULL},
+    {"float16", UNARY("softmax", "float16", "'axis': 1", 20, 48), "local 2 8, local 1 8", NULL},
+    {"64 bits", UNARY("argmax", "float32", "'axis': 1", 7, 256), "local 1 64", NULL},
+    {"columns that several share", UNARY("sum", "float32", "'axis': 0", 64, 32), "vector 0 4, local 0 4, local 3 4", NULL},
     {"nobody shares the reductions", SOFTMAX(20, 48), "local 1 8", "all work-items would do all of them"},
-    {"others than those", SOFTMAX(20, 48), "group 2 8, local 1 4", "outputs go by their numbers"},
-    {"more than the outputs", SOFTMAX(20, 48), "group 2 48, local 1 48, local 1 2", "nothing is left of the loop"},
-    {"twice", SOFTMAX(20, 64), "group 2 8, local 1 8, local 1 8", "the outer part would meet the inner one"},
-    {"split afterwards", SOFTMAX(20, 64), "group 2 8, local 1 8, tile 2 2", "then they were fewer"},
+    {"others than those", SOFTMAX(20, 48), "local 2 8, local 1 4", "outputs go by their numbers"},
+    {"more than the outputs", SOFTMAX(20, 48), "local 2 48, local 1 48, local 1 2", "nothing is left of the loop"},
+    {"twice", SOFTMAX(20, 64), "local 2 8, local 1 8, local 1 8", "the outer part would meet the inner one"},
+    {"split afterwards", SOFTMAX(20, 64), "local 2 8, local 1 8, tile 2 2", "then they were fewer"},
 };
 enum { NROWS = sizeof rows / sizeof rows[0], ROUNDS = 60 };
 
@@ -93,7 +93,7 @@ static void test_random(void **state)
             bl_tune_init(&tune, graph.graph->ir, b.nest->sink, b.nest->nparams);
             for (int tries = round == 0 ? 0 : (int)(bench_random(&seed) % 3); tries > 0; tries--)
                 (void)draw(&tune, kinds[bench_random(&seed) % 4], bench_random(&seed) % 2 == 0, 2, &seed);
-            for (int tries = round == 0 ? 0 : 12; tries > 0 && !draw(&tune, BL_MOVE_GROUP, false, amount, &seed); tries--)
+            for (int tries = round == 0 ? 0 : 12; tries > 0 && !draw(&tune, BL_MOVE_LOCAL, false, amount, &seed); tries--)
                 continue;
             for (int i = 0; round > 0 && i < tune.naxes; i++) {
                 if (tune.axis[i].output && !tune.axis[i].outer)
@@ -126,13 +126,13 @@ static const struct {
      "local 1 10, local 0 5"},
     {"a transpose: neighbours on both sides", UNARY("transpose", "float32", "", 4096, 4096), "local 1 32, local 0 8"},
     {"a softmax: rows are shared, neighbours take neighbours", SOFTMAX(65536, 1024),
-     "vector 1 4, tile 3 4, group 3 128, local 1 128, local 0 2"},
-    {"... with a rest", SOFTMAX(4096, 1001), "chunk 2 32, group 4 32, local 1 32, local 0 8"},
-    {"sums of rows", UNARY("sum", "float32", "'axis': 1", 65536, 1024), "tile 1 4, group 1 128, local 0 2"},
-    {"... few of them", UNARY("sum", "float32", "'axis': 1", 200, 4096), "tile 1 4, group 1 256"},
+     "vector 1 4, tile 3 4, local 3 128, local 1 128, local 0 2"},
+    {"... with a rest", SOFTMAX(4096, 1001), "chunk 2 32, local 4 32, local 1 32, local 0 8"},
+    {"sums of rows", UNARY("sum", "float32", "'axis': 1", 65536, 1024), "tile 1 4, local 1 128, local 0 2"},
+    {"... few of them", UNARY("sum", "float32", "'axis': 1", 200, 4096), "tile 1 4, local 1 256"},
     {"... of few elements: none share one", UNARY("sum", "float32", "'axis': 1", 65536, 10), "local 0 64"},
     {"sums of columns: in parts", UNARY("sum", "float32", "'axis': 0", 65536, 1024),
-     "split 1 64, vector 0 4, local 0 64, group 4 4"},
+     "split 1 64, vector 0 4, local 0 64, local 4 4"},
 };
 enum { NFORMS = sizeof forms / sizeof forms[0] };
 

@@ -56,7 +56,7 @@ static const struct {
      "vector 1 4, local 1 8, tile 1 2, tile 0 8, local 0 4, tile 7 8, share 0 1025, share 1 1"},
     {"a loop of outputs inside", PRODUCT("float32", 48, 32, 48),
      "local 0 8, chunk 0 2, local 3 8, chunk 5 8, share 0 5, share 1 5"},
-    {"a shared reduction in a loop", PRODUCT("float32", 12, 32, 20), "chunk 0 2, group 3 8"},
+    {"a shared reduction in a loop", PRODUCT("float32", 12, 32, 20), "chunk 0 2, local 3 8"},
     {"scalars of a tile", PRODUCT("float32", 64, 32, 64),
      "local 1 8, tile 1 4, tile 0 4, local 0 8, chunk 6 8, share 0 5, share 1 5"},
     {"lanes along the reduction", PRODUCT("float32", 24, 64, 24), "local 0 8, local 2 8, vector 4 4, share 0 1, share 1 1025"},
