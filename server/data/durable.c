@@ -4,10 +4,9 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "proto/safetensors.h"
-#include "server/data/kept.h"
 #include "server/run/await.h"
 #include "server/store/registry.h"
-#include "server/store/storage.h"
+#include "server/store/stored_files.h"
 
 #include <errno.h>
 #include <string.h>
@@ -16,11 +15,10 @@
 
 enum { MAX_HEADER = 64 * 1024 };
 
-static const char PART[] = "tensors";
-
 /* ---- writing */
 
 typedef struct keep {
+    bl_request *rq;
     bl_device_tensor *held;
     const char *name;
     const char *data; /* the elements, if the host sees them */
@@ -37,21 +35,6 @@ static bl_status write_tensor(void *arg, int fd, bl_err *err)
     return bl_fail(err, BL_ESTORAGE, "the tensor cannot be written: %s", strerror(errno));
 }
 
-static bl_status write_file(bl_request *rq, keep *k, char name[BL_KEPT_NAME])
-{
-    bl_file_tensor tensor = {.name = "tensor", .dtype = k->held->dtype, .ndim = k->held->ndim};
-    bl_kept_file file = {.part = PART, .owner = rq->owner, .write = write_tensor, .arg = k};
-    bl_status st = BL_OK;
-    memcpy(tensor.dim, k->held->dim, sizeof tensor.dim);
-    bl_safetensors_write(&k->head, &tensor, 1, NULL, 0);
-    st = bl_text_status(&k->head, &rq->err);
-    file.bytes = k->head.len + k->held->bytes;
-    if (st == BL_OK)
-        st = bl_kept_write(rq->server, &file, name, &rq->err);
-    bl_text_fini(&k->head);
-    return st;
-}
-
 static bool take_id(void *arg, const bl_cell *cells, int n)
 {
     (void)n;
@@ -59,17 +42,29 @@ static bool take_id(void *arg, const bl_cell *cells, int n)
     return false;
 }
 
+static bl_status insert_tensor(void *arg, const char *name, bl_err *err)
+{
+    const keep *k = arg;
+    return bl_storage_run(k->rq->server->storage,
+                          "INSERT INTO tensors (owner, name, device, file) VALUES (?1, ?2, ?3, ?4) RETURNING id",
+                          BL_CELLS(bl_cell_int(k->rq->owner), bl_cell_text(k->name), bl_cell_text(k->held->worker->dev->info.id),
+                                   bl_cell_text(name)),
+                          take_id, &k->held->durable, err);
+}
+
 static bl_status write_down(bl_request *rq, keep *k)
 {
-    char file[BL_KEPT_NAME];
+    bl_file_tensor tensor = {.name = "tensor", .dtype = k->held->dtype, .ndim = k->held->ndim};
+    bl_stored_file file = {
+        .kind = BL_STORED_TENSOR, .owner = rq->owner, .write = write_tensor, .insert = insert_tensor, .arg = k};
     bl_status st = BL_OK;
-    BL_TRY(write_file(rq, k, file));
-    st = bl_storage_run(
-        rq->server->storage, "INSERT INTO tensors (owner, name, device, file) VALUES (?1, ?2, ?3, ?4) RETURNING id",
-        BL_CELLS(bl_cell_int(rq->owner), bl_cell_text(k->name), bl_cell_text(k->held->worker->dev->info.id), bl_cell_text(file)),
-        take_id, &k->held->durable, &rq->err);
-    if (st != BL_OK)
-        bl_kept_remove(rq->server, rq->owner, PART, file);
+    memcpy(tensor.dim, k->held->dim, sizeof tensor.dim);
+    bl_safetensors_write(&k->head, &tensor, 1, NULL, 0);
+    st = bl_text_status(&k->head, &rq->err);
+    file.bytes = k->head.len + k->held->bytes;
+    if (st == BL_OK)
+        st = bl_stored_put(rq->server, &file, NULL, &rq->err);
+    bl_text_fini(&k->head);
     return st;
 }
 
@@ -102,7 +97,7 @@ bl_status bl_durable_keep(bl_request *rq, bl_device_tensor *held, const char *na
         return bl_arena_status(rq->arena, &rq->err);
     if (bl_storage_folder(rq->server->storage) == NULL)
         return bl_fail(&rq->err, BL_EUNSUPPORTED, "durable: this server keeps nothing on disk (--state)");
-    *k = (keep){.held = held, .name = name, .data = bl_device_tensor_mapped(held), .then = then};
+    *k = (keep){.rq = rq, .held = held, .name = name, .data = bl_device_tensor_mapped(held), .then = then};
     rq->data = k;
     if (k->data != NULL)
         return bl_request_submit(rq, rq->server->compiler, write_work, NULL);
@@ -115,11 +110,7 @@ bl_status bl_durable_keep(bl_request *rq, bl_device_tensor *held, const char *na
 
 bl_status bl_durable_forget(bl_server *server, uint32_t owner, int64_t row, bl_err *err)
 {
-    char file[BL_KEPT_NAME] = "";
-    BL_TRY(bl_storage_run(server->storage, "DELETE FROM tensors WHERE id = ?1 RETURNING file", BL_CELLS(bl_cell_int(row)),
-                          bl_kept_take, file, err));
-    bl_kept_remove(server, owner, PART, file);
-    return BL_OK;
+    return bl_stored_delete(server, BL_STORED_TENSOR, owner, "id = ?1", BL_CELLS(bl_cell_int(row)), err);
 }
 
 /* ---- restoring */
@@ -177,7 +168,7 @@ static bl_step load_work(bl_request *rq)
     loading *l = bl_await_what(rq);
     uint64_t bytes = 0;
     int fd = -1;
-    rq->err.status = bl_kept_open(rq->server, PART, l->row->file, &fd, &bytes, &rq->err);
+    rq->err.status = bl_stored_open(rq->server, BL_STORED_TENSOR, l->row->file, &fd, &bytes, &rq->err);
     if (fd < 0)
         return BL_STEP_DONE;
     rq->err.status = load(rq, l, fd);
@@ -222,7 +213,6 @@ static bool load_row(void *arg, const bl_cell *cells, int n)
 
 bl_status bl_durable_load(bl_server *server, bl_err *err)
 {
-    BL_TRY(bl_kept_sweep(server, PART, "SELECT file, owner FROM tensors", err));
-    return bl_storage_each(server->storage, "SELECT id, owner, name, device, file FROM tensors ORDER BY id", load_row, server,
-                           err);
+    return bl_stored_load(server, BL_STORED_TENSOR, "SELECT id, owner, name, device, file FROM tensors ORDER BY id", load_row,
+                          server, err);
 }

@@ -8,7 +8,6 @@
 #include "server/programs/idempotent.h"
 #include "server/run/await.h"
 #include "server/store/registry.h"
-#include "server/store/storage.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +16,6 @@
 enum { MOST_WAITING = 1024, MOST_ANSWER = 512 * 1024 * 1024 /* SQLite limits a blob to 10^9 bytes */ };
 
 static const int64_t TICK_NS = INT64_C(10000000000);
-static const char PART[] = "programs";
 
 struct bl_saver {
     bl_server *server;
@@ -29,11 +27,10 @@ struct bl_saver {
 
 /* ---- writing */
 
-static bl_status find_file(const bl_server *server, const bl_program *program, char file[BL_KEPT_NAME], bl_err *err)
+static bl_status find_file(const bl_server *server, const bl_program *program, char file[BL_STORED_NAME], bl_err *err)
 {
-    file[0] = '\0';
-    return bl_storage_run(server->storage, "SELECT file FROM programs WHERE owner = ?1 AND name = ?2",
-                          BL_CELLS(bl_cell_int(program->owner), bl_cell_text(program->name)), bl_kept_take, file, err);
+    return bl_stored_find(server, BL_STORED_PROGRAM, "owner = ?1 AND name = ?2",
+                          BL_CELLS(bl_cell_int(program->owner), bl_cell_text(program->name)), file, err);
 }
 
 static bl_status run(const bl_program *program, const char *sql, bl_err *err)
@@ -92,21 +89,23 @@ static bl_status write_rows(void *arg, bl_err *err)
     return c->snap->trained ? BL_OK : forget_job(program, err);
 }
 
+static bl_status insert_program(void *arg, const char *file, bl_err *err)
+{
+    change c = {arg, file};
+    return bl_storage_together(c.snap->program->server->storage, write_rows, &c, err);
+}
+
 /* Write the new file, then update the row, then remove the old file. */
-static bl_status write_snapshot(bl_server *server, const bl_snapshot *snap, bl_err *err)
+static bl_status write_snapshot(bl_server *server, bl_snapshot *snap, bl_err *err)
 {
     bl_program *program = snap->program;
-    char file[BL_KEPT_NAME] = "", old[BL_KEPT_NAME] = "";
-    change c = {snap, file};
-    bl_status st = find_file(server, program, old, err);
-    if (st == BL_OK)
-        st = bl_snapshot_write(snap, PART, bl_kept_bytes(server, PART, old), file, err);
-    if (st == BL_OK)
-        st = bl_storage_together(server->storage, write_rows, &c, err);
-    if (st == BL_OK && !snap->trained)
+    char old[BL_STORED_NAME];
+    BL_TRY(find_file(server, program, old, err));
+    BL_TRY(bl_snapshot_put(snap, BL_STORED_PROGRAM, bl_stored_bytes(server, BL_STORED_PROGRAM, old), insert_program, snap, err));
+    if (!snap->trained)
         program->left = false;
-    bl_kept_remove(server, program->owner, PART, st == BL_OK ? old : file);
-    return st;
+    bl_stored_remove(server, BL_STORED_PROGRAM, program->owner, old);
+    return BL_OK;
 }
 
 static bl_status save(bl_server *server, bl_program *program, bl_err *err)
@@ -136,10 +135,10 @@ static bl_status delete_rows(void *arg, bl_err *err)
 
 static bl_status forget(bl_server *server, bl_program *program, bl_err *err)
 {
-    char file[BL_KEPT_NAME];
+    char file[BL_STORED_NAME];
     BL_TRY(find_file(server, program, file, err));
     BL_TRY(bl_storage_together(server->storage, delete_rows, program, err));
-    bl_kept_remove(server, program->owner, PART, file);
+    bl_stored_remove(server, BL_STORED_PROGRAM, program->owner, file);
     return BL_OK;
 }
 
@@ -204,22 +203,11 @@ static bl_status save_now(bl_server *server, const order *o, bl_err *err)
     return has_changed(o->program) ? save(server, o->program, err) : BL_OK;
 }
 
-/* One program at a time, which needs no list. */
 static bl_status forget_all(bl_server *server, const order *o, bl_err *err)
 {
-    char file[BL_KEPT_NAME] = "";
     BL_TRY(bl_storage_run(server->storage, "DELETE FROM sequences WHERE owner = ?1", BL_CELLS(bl_cell_int(o->owner)), NULL, NULL,
                           err));
-    do {
-        file[0] = '\0';
-        BL_TRY(bl_storage_run(
-            server->storage,
-            "DELETE FROM programs WHERE owner = ?1 AND name IN (SELECT name FROM programs WHERE owner = ?1 LIMIT 1) "
-            "RETURNING file",
-            BL_CELLS(bl_cell_int(o->owner)), bl_kept_take, file, err));
-        bl_kept_remove(server, o->owner, PART, file);
-    } while (file[0] != '\0');
-    return BL_OK;
+    return bl_stored_delete(server, BL_STORED_PROGRAM, o->owner, "owner = ?1", BL_CELLS(bl_cell_int(o->owner)), err);
 }
 
 static bl_step work(bl_request *rq)
@@ -407,7 +395,7 @@ static bl_status restore(bl_server *server, const row *r, bl_err *err)
 {
     uint64_t bytes = 0;
     int fd = -1;
-    bl_status st = bl_kept_open(server, PART, r->file, &fd, &bytes, err);
+    bl_status st = bl_stored_open(server, BL_STORED_PROGRAM, r->file, &fd, &bytes, err);
     if (st != BL_OK)
         return st;
     st = restore_from(server, r, fd, err);
@@ -427,9 +415,8 @@ static bool restore_row(void *arg, const bl_cell *cells, int n)
 
 static bl_status restore_all(bl_server *server, bl_err *err)
 {
-    BL_TRY(bl_kept_sweep(server, PART, "SELECT file, owner FROM programs", err));
-    return bl_storage_each(server->storage, "SELECT owner, name, file FROM programs ORDER BY owner, name", restore_row, server,
-                           err);
+    return bl_stored_load(server, BL_STORED_PROGRAM, "SELECT owner, name, file FROM programs ORDER BY owner, name", restore_row,
+                          server, err);
 }
 
 bl_status bl_saver_create(bl_server *server, bl_err *err)

@@ -85,6 +85,8 @@ bl_status bl_snapshot_take(bl_snapshot *snap, bl_err *err)
 typedef struct parts {
     bl_text head;
     const bl_snapshot *snap;
+    bl_status (*insert)(void *arg, const char *name, bl_err *err);
+    void *arg;
 } parts;
 
 static bl_status write_parts(void *arg, int fd, bl_err *err)
@@ -122,17 +124,25 @@ static bl_status make_head(const bl_snapshot *snap, bl_text *out, bl_err *err)
     return st;
 }
 
-bl_status bl_snapshot_write(const bl_snapshot *snap, const char *part, uint64_t replaces, char name[BL_KEPT_NAME], bl_err *err)
+static bl_status insert_row(void *arg, const char *name, bl_err *err)
+{
+    const parts *p = arg;
+    return p->insert(p->arg, name, err);
+}
+
+bl_status bl_snapshot_put(const bl_snapshot *snap, bl_stored_kind kind, uint64_t replaces,
+                          bl_status (*insert)(void *arg, const char *name, bl_err *err), void *arg, bl_err *err)
 {
     const bl_program *program = snap->program;
-    parts p = {.snap = snap};
-    bl_kept_file file = {.part = part, .owner = program->owner, .replaces = replaces, .write = write_parts, .arg = &p};
+    parts p = {.snap = snap, .insert = insert, .arg = arg};
+    bl_stored_file file = {
+        .kind = kind, .owner = program->owner, .replaces = replaces, .write = write_parts, .insert = insert_row, .arg = &p};
     bl_status st = make_head(snap, &p.head, err);
     file.bytes = p.head.len;
     for (int i = 0; i < program->nstates; i++)
         file.bytes += program->states[i].bytes;
     if (st == BL_OK)
-        st = bl_kept_write(program->server, &file, name, err);
+        st = bl_stored_put(program->server, &file, NULL, err);
     bl_text_fini(&p.head);
     return st;
 }

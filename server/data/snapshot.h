@@ -4,8 +4,8 @@
 #ifndef BL_SERVER_DATA_SNAPSHOT_H
 #define BL_SERVER_DATA_SNAPSHOT_H
 
-#include "server/data/kept.h"
 #include "server/programs/programs.h"
+#include "server/store/stored_files.h"
 
 /* Initialise with only |program| set. */
 typedef struct bl_snapshot {
@@ -19,9 +19,9 @@ typedef struct bl_snapshot {
 
 /* Call bl_snapshot_drop after a failure too. */
 BL_NODISCARD bl_status bl_snapshot_take(bl_snapshot *snap, bl_err *err);
-/* Write a new file in FOLDER/|part|.  The caller then removes a file of |replaces| bytes (0: none). */
-BL_NODISCARD bl_status bl_snapshot_write(const bl_snapshot *snap, const char *part, uint64_t replaces, char name[BL_KEPT_NAME],
-                                         bl_err *err);
+/* Write a new file of |kind|, and its row by |insert|.  The caller then removes a file of |replaces| bytes (0: none). */
+BL_NODISCARD bl_status bl_snapshot_put(const bl_snapshot *snap, bl_stored_kind kind, uint64_t replaces,
+                                       bl_status (*insert)(void *arg, const char *name, bl_err *err), void *arg, bl_err *err);
 void bl_snapshot_drop(bl_snapshot *snap);
 
 /* Read the document in the metadata of the file |fd| as the request's body; the tensors of the file are not read. */

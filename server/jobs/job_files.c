@@ -14,149 +14,108 @@
 #include "server/jobs/jobs_internal.h"
 #include "server/store/grants.h"
 #include "server/store/registry.h"
-#include "server/store/storage.h"
+#include "server/store/stored_files.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- paths */
+/* ---- names */
 
-char *job_path(const bl_job *job, const char *name)
+job_file job_file_named(const bl_job *job, const char *name)
 {
-    bl_text path = {0};
-    if (job->jobs->folder == NULL)
-        return NULL;
-    bl_text_printf(&path, "%s/%s/%s", job->jobs->folder, job->id, name);
-    if (!path.failed)
-        return bl_text_take(&path);
-    bl_text_fini(&path);
-    return NULL;
+    job_file file;
+    snprintf(file.name, sizeof file.name, "%s/%s", job->id, name);
+    return file;
 }
 
-static void checkpoint_name(uint64_t step, bool own, char name[48])
-{
-    snprintf(name, 48, own ? "%llu.own.safetensors" : "%llu.safetensors", (unsigned long long)step);
-}
-
-char *job_checkpoint_path(const bl_job *job, uint64_t step, bool own)
+job_file job_checkpoint_file(const bl_job *job, uint64_t step, bool own)
 {
     char name[48];
-    checkpoint_name(step, own, name);
-    return job_path(job, name);
+    snprintf(name, sizeof name, own ? "%llu.own.safetensors" : "%llu.safetensors", (unsigned long long)step);
+    return job_file_named(job, name);
 }
 
-static uint64_t size_of(const char *path)
+static uint64_t size_of(const bl_job *job, job_file file)
 {
-    struct stat info;
-    return path != NULL && stat(path, &info) == 0 ? (uint64_t)info.st_size : 0;
+    return bl_stored_bytes(job->jobs->server, BL_STORED_JOB, file.name);
 }
 
 /* The request as body and as inputs; the state twice for the program, and once as read. */
 size_t job_need(const bl_job *job)
 {
     uint64_t state = job->files.nmarks > 0 ? job->files.marks[job->files.nmarks - 1].bytes : 0;
-    char *path = job_path(job, "request.safetensors");
-    uint64_t request = size_of(path);
-    free(path);
-    return (size_t)(2 * request + 3 * state);
+    return (size_t)(2 * size_of(job, job_file_named(job, JOB_REQUEST)) + 3 * state);
 }
 
-static void count_disk(const bl_job *job, int64_t bytes)
+static void remove_file(const bl_job *job, job_file file)
 {
-    bl_access_count_disk(job->jobs->server->access, job->owner, bytes);
-}
-
-static void remove_file(const bl_job *job, char *path)
-{
-    uint64_t bytes = size_of(path);
-    if (path != NULL && unlink(path) == 0)
-        count_disk(job, -(int64_t)bytes);
-    else if (path != NULL && errno != ENOENT)
-        bl_log(BL_LOG_WARN, "a file of a job cannot be removed: %s", strerror(errno));
-    free(path);
+    bl_stored_remove(job->jobs->server, BL_STORED_JOB, job->owner, file.name);
 }
 
 void job_remove_checkpoint(const bl_job *job, uint64_t step)
 {
-    remove_file(job, job_checkpoint_path(job, step, false));
-    remove_file(job, job_checkpoint_path(job, step, true));
+    remove_file(job, job_checkpoint_file(job, step, false));
+    remove_file(job, job_checkpoint_file(job, step, true));
 }
 
-/* Remove every file of the job's folder except those for which |stays| holds; |stays| NULL: remove all. */
-static void remove_files(const bl_job *job, bool (*stays)(const bl_job *job, const char *name))
+static bool is_known(const bl_job *job, const char *file)
 {
-    char *path = job_path(job, "");
-    DIR *folder = path != NULL ? opendir(path) : NULL;
-    struct dirent *entry = NULL;
-    while (folder != NULL && (entry = readdir(folder)) != NULL)
-        if (entry->d_name[0] != '.' && (stays == NULL || !stays(job, entry->d_name)))
-            remove_file(job, job_path(job, entry->d_name));
-    if (folder != NULL)
-        closedir(folder);
-    if (path != NULL && stays == NULL)
+    bool known =
+        strcmp(file, job_file_named(job, JOB_REQUEST).name) == 0 || strcmp(file, job_file_named(job, JOB_EVALUATOR).name) == 0;
+    for (int i = 0; i < job->files.nmarks && !known; i++)
+        known = strcmp(file, job_checkpoint_file(job, job->files.marks[i].step, false).name) == 0 ||
+                strcmp(file, job_checkpoint_file(job, job->files.marks[i].step, true).name) == 0;
+    return known;
+}
+
+static void remove_any(void *arg, const char *name)
+{
+    remove_file(arg, job_file_named(arg, name));
+}
+
+/* Charge the file to the job's owner, and remove it unless a row of the job names it. */
+static void sweep_file(void *arg, const char *name)
+{
+    const bl_job *job = arg;
+    job_file file = job_file_named(job, name);
+    bl_access_count_disk(job->jobs->server->access, job->owner, (int64_t)size_of(job, file));
+    if (!is_known(job, file.name))
+        remove_file(job, file);
+}
+
+static void remove_folder(bl_job *job)
+{
+    char *path = bl_stored_path(job->jobs->server, BL_STORED_JOB, job->id);
+    bl_stored_each(job->jobs->server, BL_STORED_JOB, job->id, remove_any, job);
+    if (path != NULL)
         (void)rmdir(path);
     free(path);
 }
 
-static void remove_folder(const bl_job *job)
+static void sweep_folder(void *arg, const char *name)
 {
-    remove_files(job, NULL);
-}
-
-static bool is_known(const bl_job *job, const char *name)
-{
-    bool known = strcmp(name, "request.safetensors") == 0 || strcmp(name, JOB_EVALUATOR) == 0;
-    for (int i = 0; i < job->files.nmarks && !known; i++) {
-        char mark[48], own[48];
-        checkpoint_name(job->files.marks[i].step, false, mark);
-        checkpoint_name(job->files.marks[i].step, true, own);
-        known = strcmp(name, mark) == 0 || strcmp(name, own) == 0;
+    bl_jobs *jobs = arg;
+    bl_job *job = bl_namemap_get(jobs->names, name);
+    if (strlen(name) != JOB_ID - 1) /* not a job's folder */
+        return;
+    if (job != NULL) {
+        bl_stored_each(jobs->server, BL_STORED_JOB, name, sweep_file, job);
+        return;
     }
-    return known;
-}
-
-static void count_files(const bl_job *job)
-{
-    char *path = job_path(job, "");
-    DIR *folder = path != NULL ? opendir(path) : NULL;
-    struct dirent *entry = NULL;
-    struct stat info;
-    while (folder != NULL && (entry = readdir(folder)) != NULL)
-        if (entry->d_name[0] != '.' && fstatat(dirfd(folder), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0)
-            count_disk(job, info.st_size);
-    if (folder != NULL)
-        closedir(folder);
-    free(path);
+    job = job_create(jobs); /* the folder of a job that was never registered */
+    if (job == NULL)
+        return;
+    memcpy(job->id, name, JOB_ID);
+    remove_folder(job);
+    job_release(job);
 }
 
 void jobs_sweep(bl_jobs *jobs)
 {
-    DIR *folder = jobs->folder != NULL ? opendir(jobs->folder) : NULL;
-    struct dirent *entry = NULL;
-    while (folder != NULL && (entry = readdir(folder)) != NULL) {
-        bl_job *job = bl_namemap_get(jobs->names, entry->d_name);
-        if (strlen(entry->d_name) != JOB_ID - 1) /* not a job's folder */
-            continue;
-        if (job != NULL) {
-            count_files(job);
-            remove_files(job, is_known);
-            continue;
-        }
-        job = job_create(jobs); /* the folder of a job that was never registered */
-        if (job == NULL)
-            continue;
-        memcpy(job->id, entry->d_name, JOB_ID);
-        remove_folder(job);
-        job_release(job);
-    }
-    if (folder != NULL)
-        closedir(folder);
+    bl_stored_each(jobs->server, BL_STORED_JOB, "", sweep_folder, jobs);
 }
 
 /* ---- files */
@@ -178,27 +137,25 @@ static bl_status write_parts(void *arg, int fd, bl_err *err)
     return good ? BL_OK : bl_fail(err, BL_ESTORAGE, "the file of a job cannot be written: %s", strerror(errno));
 }
 
-static bl_status write_file(const bl_job *job, char *path, file_parts *parts, const bl_file_text *texts, size_t ntexts,
+static bl_status write_file(const bl_job *job, job_file name, file_parts *parts, const bl_file_text *texts, size_t ntexts,
                             bl_err *err)
 {
-    bl_access *access = job->jobs->server->access;
-    uint64_t old = size_of(path);
+    bl_stored_file file = {.kind = BL_STORED_JOB,
+                           .owner = job->owner,
+                           .name = name.name,
+                           .replaces = parts->replaces,
+                           .write = write_parts,
+                           .arg = parts};
     bl_status st = BL_OK;
     bl_safetensors_write(&parts->head, parts->tensors, parts->n, texts, ntexts);
     st = bl_text_status(&parts->head, err);
-    if (st == BL_OK && path == NULL)
-        st = bl_fail(err, BL_ENOMEM, "the path of a job's file");
     parts->bytes = parts->head.len;
     for (size_t i = 0; i < parts->n; i++)
         parts->bytes += parts->tensors[i].bytes;
+    file.bytes = parts->bytes;
     if (st == BL_OK)
-        st = bl_access_take_disk(access, job->owner, parts->bytes, old + parts->replaces, err);
-    if (st == BL_OK) {
-        st = bl_file_replace(path, write_parts, parts, err);
-        count_disk(job, -(int64_t)(st == BL_OK ? old : parts->bytes));
-    }
+        st = bl_stored_put(job->jobs->server, &file, NULL, err);
     bl_text_fini(&parts->head);
-    free(path);
     return st;
 }
 
@@ -215,36 +172,30 @@ static bl_file_tensor held_tensor(const bl_job *job, int i, const char *name)
 /* Bytes of the oldest checkpoint's file, if the next checkpoint replaces it; else 0. */
 static uint64_t dropped_bytes(const bl_job *job, bool own)
 {
-    char *path = NULL;
-    uint64_t step = 0, bytes = 0;
+    uint64_t step = 0;
     bool drops = false;
     pthread_mutex_lock(&job->jobs->lock);
     drops = job->files.nmarks > 0 && job->files.nmarks >= job->ask.rule.keep;
     step = drops ? job->files.marks[0].step : 0;
     pthread_mutex_unlock(&job->jobs->lock);
-    path = drops ? job_checkpoint_path(job, step, own) : NULL;
-    bytes = size_of(path);
-    free(path);
-    return bytes;
+    return drops ? size_of(job, job_checkpoint_file(job, step, own)) : 0;
 }
 
 /* Write |n| states; the first of them has index |first| in the snapshot. */
-static bl_status write_states(const bl_job *job, const bl_state *states, int n, int first, char *path, const bl_file_text *texts,
-                              size_t ntexts, uint64_t *bytes, bl_err *err)
+static bl_status write_states(const bl_job *job, const bl_state *states, int n, int first, job_file name,
+                              const bl_file_text *texts, size_t ntexts, uint64_t *bytes, bl_err *err)
 {
     const job_snapshot *snap = &job->files.snapshot;
     file_parts parts = {.n = (size_t)n, .tensors = calloc((size_t)n + 1, sizeof *parts.tensors)};
     bl_status st = BL_OK;
-    if (parts.tensors == NULL) {
-        free(path);
+    if (parts.tensors == NULL)
         return bl_fail(err, BL_ENOMEM, "a checkpoint");
-    }
     for (int i = 0; i < n; i++) {
         const char *copy = snap->copies[first + i];
         parts.tensors[i] = bl_state_tensor(&states[i], copy != NULL ? copy : snap->buffers[first + i]->host);
     }
     parts.replaces = dropped_bytes(job, states == job->means.own);
-    st = write_file(job, path, &parts, texts, ntexts, err);
+    st = write_file(job, name, &parts, texts, ntexts, err);
     *bytes += parts.bytes;
     free(parts.tensors);
     return st;
@@ -279,10 +230,10 @@ bl_status job_write_checkpoint(bl_job *job, uint64_t *bytes, bl_err *err)
         st = bl_text_status(&others, err);
     if (st == BL_OK && job->means.nown > 0) /* written first: the other file completes the checkpoint */
         st = write_states(job, job->means.own, job->means.nown, job->means.program->nstates,
-                          job_checkpoint_path(job, snap->step, true), texts, 1, bytes, err);
+                          job_checkpoint_file(job, snap->step, true), texts, 1, bytes, err);
     if (st == BL_OK)
         st = write_states(job, job->means.program->states, job->means.program->nstates, 0,
-                          job_checkpoint_path(job, snap->step, false), texts, sizeof texts / sizeof texts[0], bytes, err);
+                          job_checkpoint_file(job, snap->step, false), texts, sizeof texts / sizeof texts[0], bytes, err);
     bl_text_fini(&note);
     bl_text_fini(&options);
     bl_text_fini(&others);
@@ -474,7 +425,7 @@ static bl_status write_request(bl_job *job, bl_err *err)
         st = remember_document(job, bl_text_get(&request), &parts, err);
     if (st == BL_OK && job->jobs->folder != NULL) {
         bl_file_text texts[] = {{"request", bl_text_get(&request)}, {"program", bl_text_get(&program)}};
-        st = write_file(job, job_path(job, "request.safetensors"), &parts, texts, 2, err);
+        st = write_file(job, job_file_named(job, JOB_REQUEST), &parts, texts, 2, err);
     }
     bl_text_fini(&request);
     bl_text_fini(&program);
@@ -496,7 +447,7 @@ static bl_status write_evaluator(bl_job *job, bl_err *err)
         bl_file_text text = {"program", bl_text_get(&program)};
         for (int i = 0; i < other->nown; i++)
             parts.tensors[i] = held_tensor(job, first + i, other->own[i].name);
-        st = write_file(job, job_path(job, JOB_EVALUATOR), &parts, &text, 1, err);
+        st = write_file(job, job_file_named(job, JOB_EVALUATOR), &parts, &text, 1, err);
     }
     bl_text_fini(&program);
     free(parts.tensors);
@@ -505,7 +456,7 @@ static bl_status write_evaluator(bl_job *job, bl_err *err)
 
 bl_status job_keep_first(bl_job *job, bl_err *err)
 {
-    char *folder = job_path(job, "");
+    char *folder = bl_stored_path(job->jobs->server, BL_STORED_JOB, job->id);
     uint64_t bytes = 0;
     bl_status st = bl_storage_check(job->jobs->server->storage, err);
     if (folder != NULL && st == BL_OK && !bl_folder_make(folder))

@@ -113,7 +113,7 @@ bl_status bl_handle_job_checkpoint(bl_request *rq)
 {
     bl_job *job = NULL;
     uint64_t step = 0;
-    size_t bytes = 0;
+    uint64_t bytes = 0;
     bool found = false;
     bl_status st = BL_OK;
     BL_TRY(job_find_to_read(rq, &job));
@@ -121,7 +121,7 @@ bl_status bl_handle_job_checkpoint(bl_request *rq)
     found = find_mark(job, rq->param[1], &step);
     pthread_mutex_unlock(&job->jobs->lock);
     if (found)
-        st = job_open_file(job_checkpoint_path(job, step, false), &rq->file, &bytes, &rq->err);
+        st = job_open_file(job, job_checkpoint_file(job, step, false), &rq->file, &bytes, &rq->err);
     if (!found)
         return bl_fail(&rq->err, BL_ENOTFOUND, "job %s has no checkpoint of step \"%.40s\"", job->id, rq->param[1]);
     if (st != BL_OK)

@@ -5,32 +5,24 @@
 #include "proto/safetensors.h"
 #include "server/jobs/jobs_internal.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-bl_status job_open_file(char *path, int *fd, size_t *bytes, bl_err *err)
+bl_status job_open_file(const bl_job *job, job_file file, int *fd, uint64_t *bytes, bl_err *err)
 {
-    struct stat st;
-    if (path == NULL)
-        return bl_fail(err, BL_ENOMEM, "the path of a file of the job");
-    *fd = open(path, O_RDONLY | O_CLOEXEC);
-    free(path);
-    if (*fd < 0 || fstat(*fd, &st) != 0 || st.st_size < 0)
-        return bl_fail(err, BL_ESTORAGE, "a file of the job cannot be read: %s", strerror(errno));
-    *bytes = (size_t)st.st_size;
-    return BL_OK;
+    bl_err why = {0};
+    if (bl_stored_open(job->jobs->server, BL_STORED_JOB, file.name, fd, bytes, &why) == BL_OK)
+        return BL_OK;
+    return bl_fail(err, why.status, "job %s: %s", job->id, why.text);
 }
 
-bl_status job_load_file(bl_request *rq, char *path)
+bl_status job_load_file(bl_request *rq, const bl_job *job, job_file file)
 {
     int fd = -1;
-    size_t bytes = 0;
-    bl_status st = job_open_file(path, &fd, &bytes, &rq->err);
+    uint64_t bytes = 0;
+    bl_status st = job_open_file(job, file, &fd, &bytes, &rq->err);
     char *body = st == BL_OK ? bl_request_make_body(rq, bytes, BL_MEDIA_SAFETENSORS) : NULL;
     if (st == BL_OK && body == NULL)
         st = rq->err.status;
@@ -65,8 +57,8 @@ bl_status job_load_document(bl_request *rq, const bl_job *job, bl_text *out)
     bl_tensor_file head = {0};
     const char *request = NULL;
     int fd = -1;
-    size_t bytes = 0;
-    bl_status st = job_open_file(job_path(job, "request.safetensors"), &fd, &bytes, &rq->err);
+    uint64_t bytes = 0;
+    bl_status st = job_open_file(job, job_file_named(job, JOB_REQUEST), &fd, &bytes, &rq->err);
     if (st == BL_OK)
         st = read_head(rq, fd, bytes, &head);
     if (fd >= 0)
@@ -184,14 +176,14 @@ static bl_status read_evaluated(bl_request *rq, bl_job *job, bl_span bytes, void
     return BL_OK;
 }
 
-static bl_status load_file(bl_request *rq, bl_job *job, char *path, void *out,
+static bl_status load_file(bl_request *rq, bl_job *job, job_file file, void *out,
                            bl_status (*read)(bl_request *rq, bl_job *job, bl_span bytes, void *out))
 {
     int fd = -1;
-    size_t bytes = 0;
+    uint64_t bytes = 0;
     bl_mapped files = {0};
     bl_span data = {0};
-    bl_status st = job_open_file(path, &fd, &bytes, &rq->err);
+    bl_status st = job_open_file(job, file, &fd, &bytes, &rq->err);
     if (st == BL_OK)
         st = bl_mapped_add(&files, fd, "the checkpoint", &data, &rq->err);
     if (st == BL_OK)
@@ -207,7 +199,7 @@ bl_status job_load_checkpoint(bl_request *rq, bl_job *job, uint64_t step, job_lo
     out->states = bl_arena_array(rq->arena, (size_t)job->means.program->nstates + 1, sizeof(bl_device_tensor *));
     if (out->states == NULL)
         return bl_arena_status(rq->arena, &rq->err);
-    return load_file(rq, job, job_checkpoint_path(job, step, false), out, read_checkpoint);
+    return load_file(rq, job, job_checkpoint_file(job, step, false), out, read_checkpoint);
 }
 
 bl_status job_load_own(bl_request *rq, bl_job *job, job_loaded *out)
@@ -217,15 +209,15 @@ bl_status job_load_own(bl_request *rq, bl_job *job, job_loaded *out)
     out->own = bl_arena_array(rq->arena, (size_t)job->means.nown, sizeof(bl_device_tensor *));
     if (out->own == NULL)
         return bl_arena_status(rq->arena, &rq->err);
-    return load_file(rq, job, job_checkpoint_path(job, out->step, true), out->own, read_own);
+    return load_file(rq, job, job_checkpoint_file(job, out->step, true), out->own, read_own);
 }
 
 bl_status job_load_evaluator(bl_exec *x, bl_job *job)
 {
-    return load_file(x->rq, job, job_path(job, JOB_EVALUATOR), x, read_evaluator);
+    return load_file(x->rq, job, job_file_named(job, JOB_EVALUATOR), x, read_evaluator);
 }
 
 bl_status job_load_evaluated(bl_request *rq, bl_job *job)
 {
-    return job->means.evaluator.nown > 0 ? load_file(rq, job, job_path(job, JOB_EVALUATOR), NULL, read_evaluated) : BL_OK;
+    return job->means.evaluator.nown > 0 ? load_file(rq, job, job_file_named(job, JOB_EVALUATOR), NULL, read_evaluated) : BL_OK;
 }

@@ -12,11 +12,13 @@
 #include "server/jobs/jobs.h"
 #include "server/run/exec.h"
 #include "server/store/names.h"
+#include "server/store/stored_files.h"
 
 #include <pthread.h>
 
 #define JOB_PURGED    "its key was purged"
 #define JOB_EVALUATE  "evaluate."              /* prefix of the names of an evaluation's columns and inputs */
+#define JOB_REQUEST   "request.safetensors"    /* the file of the document with all inputs */
 #define JOB_EVALUATOR "evaluation.safetensors" /* the file of a second program that evaluates */
 
 typedef struct bl_job bl_job;
@@ -334,9 +336,12 @@ BL_NODISCARD bl_status job_write_checkpoint(bl_job *job, uint64_t *bytes, bl_err
 void jobs_sweep(bl_jobs *jobs); /* delete files that a crash left behind */
 void job_remove_checkpoint(const bl_job *job, uint64_t step);
 size_t job_need(const bl_job *job); /* estimated host memory to restore it; an upper bound on devices that use host memory */
-/* A path in its folder; freed by the caller; NULL: nothing is stored. */
-char *job_path(const bl_job *job, const char *name);
-char *job_checkpoint_path(const bl_job *job, uint64_t step, bool own); /* own: of the job's own states */
+/* The name, among the stored files of jobs, of a file of this job. */
+typedef struct job_file {
+    char name[BL_STORED_NAME];
+} job_file;
+job_file job_file_named(const bl_job *job, const char *name);
+job_file job_checkpoint_file(const bl_job *job, uint64_t step, bool own); /* own: of the job's own states */
 
 /* ---- job_rows.c; any thread but a device's worker */
 BL_NODISCARD bl_status job_insert(bl_job *job, uint64_t bytes, bl_err *err); /* with its first checkpoint, of |bytes| bytes */
@@ -405,10 +410,9 @@ BL_NODISCARD bl_status job_load_evaluator(bl_exec *x, bl_job *job);             
 BL_NODISCARD bl_status job_load_evaluated(bl_request *rq, bl_job *job);            /* loads the evaluator's own states; after
                                                                                     * job_link_evaluation */
 BL_NODISCARD bl_status job_load_checkpoint(bl_request *rq, bl_job *job, uint64_t step, job_loaded *out);
-BL_NODISCARD bl_status job_open_file(char *path, int *fd, size_t *bytes, bl_err *err); /* frees |path|; a NULL path is
-                                                                                        * BL_ENOMEM */
-/* Read the file at |path|, which is freed, as the body of |rq|. */
-BL_NODISCARD bl_status job_load_file(bl_request *rq, char *path);
+BL_NODISCARD bl_status job_open_file(const bl_job *job, job_file file, int *fd, uint64_t *bytes, bl_err *err);
+/* Read a file of the job as the body of |rq|. */
+BL_NODISCARD bl_status job_load_file(bl_request *rq, const bl_job *job, job_file file);
 
 /* ---- restore.c */
 bl_status jobs_recall(bl_jobs *jobs, bl_err *err); /* restores the programs that jobs left, before a request can ask for them */

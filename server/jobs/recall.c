@@ -13,12 +13,12 @@ static bl_status need_program(const bl_job *job, bl_program **out, bl_err *err)
 {
     bl_server *server = job->jobs->server;
     bl_err missing = {0};
-    size_t bytes = 0;
+    uint64_t bytes = 0;
     int fd = -1;
     bl_status st = BL_OK;
     if (bl_registry_get_program(server->registry, job->owner, job->ask.program_name, out, &missing) == BL_OK)
         return BL_OK;
-    BL_TRY(job_open_file(job_path(job, "request.safetensors"), &fd, &bytes, err));
+    BL_TRY(job_open_file(job, job_file_named(job, JOB_REQUEST), &fd, &bytes, err));
     st = bl_recall_program(server, job->owner, job->ask.program_name, fd, out, err);
     (void)close(fd);
     return st;
@@ -26,12 +26,12 @@ static bl_status need_program(const bl_job *job, bl_program **out, bl_err *err)
 
 static bl_status put_state(const bl_job *job, bl_program *program, bl_err *err)
 {
-    size_t bytes = 0;
+    uint64_t bytes = 0;
     int fd = -1;
     bl_status st = BL_OK;
     if (job->files.nmarks == 0)
         return bl_fail(err, BL_ESTORAGE, "there is no checkpoint of the job");
-    BL_TRY(job_open_file(job_checkpoint_path(job, job->files.marks[job->files.nmarks - 1].step, false), &fd, &bytes, err));
+    BL_TRY(job_open_file(job, job_checkpoint_file(job, job->files.marks[job->files.nmarks - 1].step, false), &fd, &bytes, err));
     st = bl_recall_state(program, fd, err);
     (void)close(fd);
     return st;

@@ -199,7 +199,7 @@ static bl_status rewind_to(bl_job *job, const job_loaded *from, bl_err *err)
 static bl_status prepare(bl_request *rq, restoring *r)
 {
     bl_job *job = r->job;
-    BL_TRY(job_load_file(rq, job_path(job, "request.safetensors")));
+    BL_TRY(job_load_file(rq, job, job_file_named(job, JOB_REQUEST)));
     BL_TRY(job_prepare(rq, job, &r->x));
     r->x->extra = r;
     BL_TRY(load_last(rq, r));
@@ -244,9 +244,9 @@ static void program_put(bl_request *rq)
 static bl_status put_program(bl_request *rq, bl_job *job)
 {
     int fd = -1;
-    size_t bytes = 0;
+    uint64_t bytes = 0;
     bl_status st = BL_OK;
-    BL_TRY(job_open_file(job_path(job, "request.safetensors"), &fd, &bytes, &rq->err));
+    BL_TRY(job_open_file(job, job_file_named(job, JOB_REQUEST), &fd, &bytes, &rq->err));
     st = bl_recall_document(rq, fd);
     (void)close(fd);
     rq->param[0] = job->ask.program_name;

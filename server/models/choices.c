@@ -5,7 +5,7 @@
 #include "engine/base/fault.h"
 #include "engine/base/log.h"
 #include "server/models/models_internal.h"
-#include "server/store/storage.h"
+#include "server/store/stored_files.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -167,9 +167,8 @@ bl_status bl_models_load_choices(bl_models *models, bl_err *err)
 {
     bl_storage *storage = models->server->storage;
     loading l = {models, err};
-    BL_TRY(bl_sent_sweep(models->server, err));
-    BL_TRY(
-        bl_storage_each(storage, "SELECT owner, model, config, file FROM sent_models ORDER BY owner, model", load_sent, &l, err));
+    BL_TRY(bl_stored_load(models->server, BL_STORED_MODEL,
+                          "SELECT owner, model, config, file FROM sent_models ORDER BY owner, model", load_sent, &l, err));
     BL_TRY(err->status);
     BL_TRY(bl_storage_each(storage, "SELECT model, loaded, config FROM model_choices ORDER BY model", load_choice, &l, err));
     return err->status;

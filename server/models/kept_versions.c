@@ -4,12 +4,9 @@
 #include "engine/base/log.h"
 #include "server/data/snapshot.h"
 #include "server/models/model_infer.h"
-#include "server/store/storage.h"
 
 #include <stdio.h>
 #include <unistd.h>
-
-static const char PART[] = "versions";
 
 static bool take_id(void *arg, const bl_cell *cells, int n)
 {
@@ -18,22 +15,15 @@ static bool take_id(void *arg, const bl_cell *cells, int n)
     return false;
 }
 
-static bl_status keep(bl_model_version *version, const bl_snapshot *snap, bl_err *err)
+static bl_status insert_version(void *arg, const char *file, bl_err *err)
 {
-    bl_server *server = version->models->server;
-    char file[BL_KEPT_NAME];
-    bl_status st = bl_snapshot_write(snap, PART, 0, file, err);
-    if (st != BL_OK)
-        return st;
-    st = bl_storage_run(
-        server->storage,
+    bl_model_version *version = arg;
+    return bl_storage_run(
+        version->models->server->storage,
         "INSERT INTO versions (owner, model, version, entry, program, file) VALUES (?1, ?2, ?3, ?4, ?5, ?6) RETURNING id",
         BL_CELLS(bl_cell_int(version->owner), bl_cell_text(version->name), bl_cell_int((int64_t)version->number),
-                 bl_cell_text(version->config.entry), bl_cell_text(snap->program->name), bl_cell_text(file)),
+                 bl_cell_text(version->config.entry), bl_cell_text(version->instances[0].program->name), bl_cell_text(file)),
         take_id, &version->kept, err);
-    if (st != BL_OK)
-        bl_kept_remove(server, snap->program->owner, PART, file);
-    return st;
 }
 
 bl_status bl_model_keep(bl_model_version *version, bl_err *err)
@@ -41,46 +31,27 @@ bl_status bl_model_keep(bl_model_version *version, bl_err *err)
     bl_snapshot snap = {.program = version->instances[0].program};
     bl_status st = bl_snapshot_take(&snap, err);
     if (st == BL_OK)
-        st = keep(version, &snap, err);
+        st = bl_snapshot_put(&snap, BL_STORED_VERSION, 0, insert_version, version, err);
     bl_snapshot_drop(&snap);
     return st;
-}
-
-/* One after the other, so that none needs a list. */
-static bl_status forget_rows(bl_server *server, uint32_t owner, const char *sql, int n, const bl_cell *cells, bl_err *err)
-{
-    char file[BL_KEPT_NAME] = "";
-    do {
-        file[0] = '\0';
-        BL_TRY(bl_storage_run(server->storage, sql, n, cells, bl_kept_take, file, err));
-        bl_kept_remove(server, owner, PART, file);
-    } while (file[0] != '\0');
-    return BL_OK;
 }
 
 /* Rows that are younger than the start have their versions here, or on their way. */
 bl_status bl_models_forget_lost(bl_models *models, uint32_t owner, const char *name, bl_err *err)
 {
-    return forget_rows(models->server, owner,
-                       "DELETE FROM versions WHERE id IN (SELECT id FROM versions WHERE owner = ?1 AND model = ?2 AND id <= ?3 "
-                       "LIMIT 1) RETURNING file",
-                       BL_CELLS(bl_cell_int(owner), bl_cell_text(name), bl_cell_int(models->last_kept)), err);
+    return bl_stored_delete(models->server, BL_STORED_VERSION, owner, "owner = ?1 AND model = ?2 AND id <= ?3",
+                            BL_CELLS(bl_cell_int(owner), bl_cell_text(name), bl_cell_int(models->last_kept)), err);
 }
 
 void bl_model_version_retire(bl_model_version *version)
 {
-    char file[BL_KEPT_NAME] = "";
     bl_err err = {0};
     if (version == NULL)
         return;
-    if (version->kept != 0) {
-        bl_server *server = version->models->server;
-        if (bl_storage_run(server->storage, "DELETE FROM versions WHERE id = ?1 RETURNING file",
-                           BL_CELLS(bl_cell_int(version->kept)), bl_kept_take, file, &err) != BL_OK)
-            bl_log(BL_LOG_WARN, "version %llu of model %s cannot be forgotten: %s", (unsigned long long)version->number,
-                   version->name, err.text);
-        bl_kept_remove(server, version->owner, PART, file);
-    }
+    if (version->kept != 0 && bl_stored_delete(version->models->server, BL_STORED_VERSION, version->owner, "id = ?1",
+                                               BL_CELLS(bl_cell_int(version->kept)), &err) != BL_OK)
+        bl_log(BL_LOG_WARN, "version %llu of model %s cannot be forgotten: %s", (unsigned long long)version->number,
+               version->name, err.text);
     bl_model_version_release(version);
 }
 
@@ -113,9 +84,8 @@ bl_status bl_models_purge(bl_models *models, uint32_t owner, bl_err *err)
     while (find_one(models, owner, name))
         BL_TRY(bl_models_unload(models, owner, name, err));
     bl_models_forget_names(models, owner);
-    return forget_rows(models->server, owner, /* those that did not come back at the start */
-                       "DELETE FROM versions WHERE id IN (SELECT id FROM versions WHERE owner = ?1 LIMIT 1) RETURNING file",
-                       BL_CELLS(bl_cell_int(owner)), err);
+    /* those that did not come back at the start */
+    return bl_stored_delete(models->server, BL_STORED_VERSION, owner, "owner = ?1", BL_CELLS(bl_cell_int(owner)), err);
 }
 
 /* ---- at the start */
@@ -132,7 +102,7 @@ static bl_status read_program(bl_models *models, const row *r, bl_program **out,
     uint64_t bytes = 0;
     int fd = -1;
     bl_status st = BL_OK;
-    BL_TRY(bl_kept_open(models->server, PART, r->file, &fd, &bytes, err));
+    BL_TRY(bl_stored_open(models->server, BL_STORED_VERSION, r->file, &fd, &bytes, err));
     st = bl_recall_program(models->server, r->owner, r->program, fd, out, err);
     if (st == BL_OK)
         st = bl_recall_state(*out, fd, err);
@@ -233,6 +203,5 @@ bl_status bl_models_mend_kept(bl_models *models, int64_t kept, bl_err *err)
 
 bl_status bl_models_load_kept(bl_models *models, bl_err *err)
 {
-    BL_TRY(bl_kept_sweep(models->server, PART, "SELECT file, owner FROM versions", err));
-    return bl_storage_each(models->server->storage, COLUMNS "ORDER BY id", load_row, models, err);
+    return bl_stored_load(models->server, BL_STORED_VERSION, COLUMNS "ORDER BY id", load_row, models, err);
 }

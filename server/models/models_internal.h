@@ -376,11 +376,10 @@ BL_NODISCARD bl_status bl_model_import_onnx(bl_request *rq, bl_program *program,
 BL_NODISCARD bl_status bl_sent_create(bl_server *server, const bl_model_op *op, bl_sent **out, bl_err *err);
 /* Those that a row of the store names |file|, whether they can be read or not. */
 BL_NODISCARD bl_status bl_sent_recall(bl_server *server, uint32_t owner, const char *file, bl_sent **out, bl_err *err);
-BL_NODISCARD bl_status bl_sent_sweep(bl_server *server, bl_err *err); /* at the start: what no row names goes */
-const char *bl_sent_file(const bl_sent *sent);                        /* for a row; NULL: it ends with the server */
-void bl_sent_name(bl_sent *sent);                                     /* there is one; both accept NULL */
-void bl_sent_forget(bl_sent *sent);                                   /* there is none any more: the file goes */
-bl_sent *bl_sent_retain(bl_sent *sent);                               /* both accept NULL */
+const char *bl_sent_file(const bl_sent *sent); /* for a row; NULL: it ends with the server */
+void bl_sent_name(bl_sent *sent);              /* there is one; both accept NULL */
+void bl_sent_forget(bl_sent *sent);            /* there is none any more: the file goes */
+bl_sent *bl_sent_retain(bl_sent *sent);        /* both accept NULL */
 void bl_sent_release(bl_sent *sent);
 /* They are those of |op|, until that ends. */
 BL_NODISCARD bl_status bl_sent_read(bl_sent *sent, bl_model_op *op, bl_err *err);

@@ -9,8 +9,7 @@
 #include "engine/base/folder.h"
 #include "proto/safetensors.h"
 #include "server/data/blobs.h"
-#include "server/data/kept.h"
-#include "server/store/storage.h"
+#include "server/store/stored_files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,14 +19,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char PART[] = "models";
-
 enum { FRESH, NAMED, GONE }; /* whether a row names the file */
 
 struct bl_sent {
     atomic_int refs;
     bl_server *server;
-    char file[BL_KEPT_NAME]; /* "": it has no name, and is |fd| */
+    char file[BL_STORED_NAME]; /* "": it has no name, and is |fd| */
     int fd;
     uint64_t bytes;
     uint32_t owner;
@@ -36,7 +33,7 @@ struct bl_sent {
 
 static void remove_file(bl_sent *sent)
 {
-    bl_kept_remove(sent->server, sent->owner, PART, sent->file);
+    bl_stored_remove(sent->server, BL_STORED_MODEL, sent->owner, sent->file);
     bl_blobs_give(sent->server->blobs, sent->bytes);
 }
 
@@ -126,14 +123,12 @@ static bl_status write_parts(void *arg, int fd, bl_err *err)
 
 static bl_status write_kept(bl_sent *sent, parts *p, bl_err *err)
 {
-    bl_kept_file file = {.part = PART, .owner = sent->owner, .bytes = sent->bytes, .write = write_parts, .arg = p};
+    bl_stored_file file = {.kind = BL_STORED_MODEL, .owner = sent->owner, .bytes = sent->bytes, .write = write_parts, .arg = p};
     bl_status st = BL_OK;
     BL_TRY(bl_blobs_take(sent->server->blobs, sent->bytes, err));
-    st = bl_kept_write(sent->server, &file, sent->file, err);
-    if (st != BL_OK) {
-        sent->file[0] = '\0';
+    st = bl_stored_put(sent->server, &file, sent->file, err);
+    if (st != BL_OK)
         bl_blobs_give(sent->server->blobs, sent->bytes);
-    }
     return st;
 }
 
@@ -187,15 +182,10 @@ bl_status bl_sent_recall(bl_server *server, uint32_t owner, const char *file, bl
         return bl_fail(err, BL_ENOMEM, "the files of a model");
     snprintf(sent->file, sizeof sent->file, "%s", file);
     atomic_store(&sent->stands, NAMED);
-    if (bl_kept_open(server, PART, file, &fd, &sent->bytes, &none) == BL_OK)
+    if (bl_stored_open(server, BL_STORED_MODEL, file, &fd, &sent->bytes, &none) == BL_OK)
         (void)close(fd);
     bl_blobs_count(server->blobs, sent->bytes);
     return BL_OK;
-}
-
-bl_status bl_sent_sweep(bl_server *server, bl_err *err)
-{
-    return bl_kept_sweep(server, PART, "SELECT file, owner FROM sent_models", err);
 }
 
 /* The pages of a file are the system's to give and take: they count against nothing. */
@@ -205,7 +195,7 @@ static bl_status map(const bl_sent *sent, bl_model_op *op, bl_span *out, bl_err 
     int fd = sent->fd;
     bl_status st = BL_OK;
     if (fd < 0)
-        BL_TRY(bl_kept_open(sent->server, PART, sent->file, &fd, &bytes, err));
+        BL_TRY(bl_stored_open(sent->server, BL_STORED_MODEL, sent->file, &fd, &bytes, err));
     st = bl_mapped_add(&op->mapped, fd, "the file with its files", out, err);
     if (fd != sent->fd)
         (void)close(fd);
