@@ -94,10 +94,14 @@ static void describe_cpu(bl_cl_device *dev, bl_device_info *info)
     if (cores > 0 && info->units > (uint32_t)cores) /* llvmpipe always reports 8 */
         info->units = (uint32_t)cores;
     info->subgroup = 1;
+    info->serial_groups = true;
+    info->mega_ops = 10000 * info->units;
+    info->mega_bytes = 5000 * info->units;
     info->vector_bits = query_u32(dev, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT) * 32;
     info->registers = info->vector_bits >= 512 ? 32 : 16; /* AVX-512 has twice the registers */
     if (info->vector_bits <= 32)
         describe_items(dev, info);
+    info->calls_kernels = info->subgroup == 1;
     if (pages > 0 && page > 0) /* PoCL reports the memory of one NUMA node */
         info->memory = (uint64_t)pages * (uint64_t)page;
     info->last_cache_bytes = info->cache_bytes; /* reported by the driver; sysconf's third level is that of a virtual machine's
@@ -113,6 +117,8 @@ static void describe_gpu(bl_cl_device *dev, bl_device_info *info)
 {
     static const cl_device_info step[] = {WARP_SIZE_NV, WAVEFRONT_WIDTH_AMD};
 
+    info->mega_ops = 1000000;
+    info->mega_bytes = 200000;
     info->registers = 128; /* of 32 bits; a work-item may have 255, at the price of how many run at once */
     if (info->units > 1 && info->cache_bytes / info->units >= 4096)
         info->cache_bytes /= info->units; /* NVIDIA reports the sum over all multiprocessors */
@@ -137,6 +143,8 @@ static void describe_common(bl_cl_device *dev, cl_device_type type, bl_device_in
                  : (type & CL_DEVICE_TYPE_CPU) ? BL_DEVICE_CPU
                                                : BL_DEVICE_ACCELERATOR;
     info->dialect = BL_DIALECT_OPENCL;
+    info->converts_half = true;
+    info->launch_ns = 500;                                                    /* measured on PoCL */
     info->features = BL_FEATURE_I64 | BL_FEATURE_STORE8 | BL_FEATURE_STORE16; /* core since 1.1 */
     if (query_u64(dev, CL_DEVICE_DOUBLE_FP_CONFIG) != 0)
         info->features |= BL_FEATURE_F64;

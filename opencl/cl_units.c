@@ -155,6 +155,7 @@ static void find_tiles(bl_cl_device *dev, unsigned has)
     if ((has & HAS_TILES) == 0 || !may_use_tiles() || !run_probe(&dev->base, &tiles))
         return;
     add_unit(info, tiles.unit);
+    info->fragments = 8; /* tmm0 to tmm7 */
     if ((has & HAS_BYTE_TILES) != 0) {
         add_unit(info, (bl_matrix_unit){BL_UNIT_AMX, BL_UNIT_I8, 16, 16, 64, 1, 4, 2 * RATE_OF_TILES});
         add_unit(info, (bl_matrix_unit){BL_UNIT_AMX, BL_UNIT_U8, 16, 16, 64, 1, 4, 2 * RATE_OF_TILES});

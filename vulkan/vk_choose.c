@@ -258,8 +258,12 @@ void bl_vk_describe(const bl_vk_facts *f, const bl_vk_places *places, uint32_t n
     };
     if (out->alignment < 4)
         out->alignment = 4; /* bindings begin and end at a word */
-    if (out->type == BL_DEVICE_CPU)
+    out->serial_groups = out->type == BL_DEVICE_CPU;
+    if (out->serial_groups)
         describe_cpu(f, out);
+    out->mega_ops = out->serial_groups ? 10000 * out->units : 1000000;
+    out->mega_bytes = out->serial_groups ? 5000 * out->units : 200000;
+    out->launch_ns = 500;
     if (f->driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE)
         out->max_turns = 65535; /* LP_MAX_TGSI_LOOP_ITERATIONS of lp_bld_limits.h: counted over all loops of an invocation */
     describe_matrices(f, out);

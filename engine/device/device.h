@@ -86,6 +86,15 @@ typedef struct bl_device_info {
     uint32_t nmatrix;      /* number of matrix units; among units of one dtype the best comes first */
     bl_matrix_unit matrix[BL_MAX_MATRIX_UNITS];
     bool host_memory; /* buffers can be mapped: host and device share memory */
+    /* one core runs all work-items of a group, one after the other or in the lanes of its vectors: a barrier costs a pass over
+     * all of them, and local memory is no nearer than a cache */
+    bool serial_groups;
+    bool converts_half;  /* one instruction converts float16 to float32 exactly, subnormals included */
+    bool calls_kernels;  /* a kernel whose groups are single work-items may be a function that the back end calls */
+    uint32_t fragments;  /* number of fragments for which a matrix unit has registers; 0: it uses those of the work-items */
+    uint32_t mega_ops;   /* rough estimates: 10^6 arithmetic operations per second, ... */
+    uint32_t mega_bytes; /* ... and 10^6 bytes per second of memory */
+    uint32_t launch_ns;  /* nanoseconds that a recording takes the submitting thread per launch, besides the kernel's work */
     /* A recording that takes a core at most this many nanoseconds would end before another thread could be woken for it. Such a
      * recording runs in the thread that submits it, and its kernels are compiled as |brief|. 0: no recording. */
     uint32_t brief_ns;

@@ -208,6 +208,8 @@ bl_status bl_interp_stand_in(const bl_device *of, bl_device **out, bl_err *err)
     d->base.ops = &interp_ops;
     d->base.info = of->info;
     d->base.info.dialect = BL_DIALECT_LINEAR;
+    d->base.info.mega_ops = 100;
+    d->base.info.mega_bytes = 1000;
     *out = &d->base;
     return BL_OK;
 }
@@ -230,6 +232,10 @@ static bl_status open_device(long number, bl_device **out, bl_err *err)
         .max_binding = host_bytes(),
         .alignment = 16,
         .units = 1,
+        .serial_groups = true,
+        .mega_ops = 100,
+        .mega_bytes = 1000,
+        .launch_ns = 500,
         .vector_bits = 0,
         .registers = 16,
         .subgroup = 1,

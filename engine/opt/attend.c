@@ -114,7 +114,7 @@ static bool form(facts *f, const bl_target *target, int64_t most, int64_t high, 
     bl_tune *tune = f->tune;
     uint64_t columns = 0;
     const bl_node *turn = tune_turns(tune, &columns), *rows = rows_of(f, turn, columns);
-    int64_t each = target->cpu ? CPU_ROWS : ROWS;
+    int64_t each = target->groups == BL_GROUP_SERIAL ? CPU_ROWS : ROWS;
     int64_t wide = share_columns(tune, target, columns, most);
     int axis = 0;
 
@@ -137,7 +137,8 @@ bool attend_nest(facts *f, const bl_target *target)
     const tune_mark start = tune_keep(tune);
     uint64_t columns = 0;
     const bl_node *turn = tune_turns(tune, &columns), *rows = NULL;
-    int64_t most = target->cpu ? CPU_ITEMS : MOST_ITEMS, each = target->cpu ? CPU_ROWS : ROWS, high = 1, groups = 1;
+    int64_t most = target->groups == BL_GROUP_SERIAL ? CPU_ITEMS : MOST_ITEMS,
+            each = target->groups == BL_GROUP_SERIAL ? CPU_ROWS : ROWS, high = 1, groups = 1;
 
     if (turn == NULL)
         return false;
@@ -149,7 +150,7 @@ bool attend_nest(facts *f, const bl_target *target)
            groups / (2 * high * each) >= (int64_t)target->units)
         high *= 2;
     for (; high > 0; high /= 2) { /* the largest that local memory has room for */
-        for (int64_t turns = target->cpu ? CPU_TURNS : MOST_TURNS; turns > 0; turns /= 2) {
+        for (int64_t turns = target->groups == BL_GROUP_SERIAL ? CPU_TURNS : MOST_TURNS; turns > 0; turns /= 2) {
             if (form(f, target, most, high, turns))
                 return true;
             tune_undo(tune, &start);

@@ -398,18 +398,18 @@ void heuristic_gpu(facts *f, const bl_target *target)
 {
     bl_tune *tune = f->tune;
     const bl_form form = {.local = (int)(target->subgroup < 32 ? target->subgroup : 32),
-                          .row_local = target->cpu ? 1 : ROWS_OF_ITEMS};
+                          .row_local = target->groups == BL_GROUP_SERIAL ? 1 : ROWS_OF_ITEMS};
     int64_t items = target->subgroup;
     int axis = -1, lanes = 1;
     const bl_node *columns = NULL;
 
-    if (target->cpu && sent_nest(f, target)) /* its groups are work-items one after the other, and few */
+    if (target->groups == BL_GROUP_SERIAL && sent_nest(f, target)) /* its groups are work-items one after the other, and few */
         return;
     if (attend_nest(f, target) || group_nest(f, target))
         return;
     if (f->main != NULL && tile_nest(f, target, &form))
         return;
-    if (!target->cpu && (share_rows(f, target) || share_columns(f, target) || share_reduction(f, target)))
+    if (target->groups != BL_GROUP_SERIAL && (share_rows(f, target) || share_columns(f, target) || share_reduction(f, target)))
         return;
     if (f->main == NULL)
         unroll_choices(f);
@@ -419,15 +419,15 @@ void heuristic_gpu(facts *f, const bl_target *target)
     if (axis < 0)
         return;
     columns = tune->axis[axis].range;
-    if (!target->cpu && cross(f, target, columns))
+    if (target->groups != BL_GROUP_SERIAL && cross(f, target, columns))
         return;
-    lanes = target->cpu ? tile_lanes(f, target, columns) : plain_lanes(f, target, columns);
+    lanes = target->groups == BL_GROUP_SERIAL ? tile_lanes(f, target, columns) : plain_lanes(f, target, columns);
     if (lanes > 1 && bl_extent_of(columns) % lanes == 0 && bl_tune_apply(tune, (bl_move){BL_MOVE_VECTOR, axis, lanes}))
         axis = facts_axis_numbered(tune, columns->arg);
-    if (!target->cpu)
+    if (target->groups != BL_GROUP_SERIAL)
         items = plain_items(tune, target);
     if (axis >= 0 && axis < tune->naxes && tune->axis[axis].range->sub == BL_AXIS_GLOBAL)
         (void)bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, axis, part_of(tune->axis[axis].range, items)});
-    if (!target->cpu)
+    if (target->groups != BL_GROUP_SERIAL)
         fill_group(tune, target);
 }

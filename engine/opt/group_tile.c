@@ -390,7 +390,7 @@ bool group_nest(facts *f, const bl_target *target)
     facts before = *f;
     const bl_node *turn = NULL;
     form t = {.cost = 0};
-    bool good = f->main != NULL && target->groups && !target->cpu && bl_free_work(&tune->free, f->main) >= LEAST_WORK;
+    bool good = f->main != NULL && target->groups == BL_GROUP_PARALLEL && bl_free_work(&tune->free, f->main) >= LEAST_WORK;
 
     good = good && bl_free_size(&tune->free, bl_free_bound(&tune->free, f->main)) >= SHORTEST;
     if (good && bl_is_gated(f->main->src[0])) /* asked of the operand when it is written out, not in the innermost loop */

@@ -12,7 +12,8 @@ void bl_heuristic(bl_tune *tune, const bl_target *target)
     if (target->groups && tune->local_bytes > (int64_t)target->local_bytes)
         tune->local_bytes = (int64_t)target->local_bytes;
     facts_init(&f, tune);
-    if (target->groups && !target->cpu && f.main != NULL && !bl_reads_over_and_over(&tune->free, f.main, REUSE_OF_GROUPS, false))
+    if (target->groups == BL_GROUP_PARALLEL && f.main != NULL &&
+        !bl_reads_over_and_over(&tune->free, f.main, REUSE_OF_GROUPS, false))
         f.main = NULL;
     if (unit_nest(&f, target))
         return;

@@ -16,10 +16,13 @@ typedef struct bl_target_unit {
     uint8_t rate;
 } bl_target_unit;
 
+/* How a device runs a work-group: one work-item only (a CPU by OpenCL); several that run at once (a GPU); or several that one
+ * core runs in turn, to which barriers are dear and local memory is no nearer than a cache (lavapipe). */
+typedef enum bl_group_kind { BL_GROUP_OF_ONE, BL_GROUP_PARALLEL, BL_GROUP_SERIAL } bl_group_kind;
+
 /* The target: a copy of those fields of the device's description on which the choice depends. */
 typedef struct bl_target {
-    bool groups; /* work-groups have several work-items (GPU, lavapipe); else a group is one work-item (a CPU under OpenCL) */
-    bool cpu;
+    bl_group_kind groups;
     uint32_t units;
     uint32_t vector_bits; /* 0: scalars */
     uint32_t max_lanes;   /* 0: no limit */

@@ -51,7 +51,7 @@ static bool is_turned(bl_tune *tune, const bl_packed *packed)
 /* Elements of panels that the move would have written, each read often enough? */
 static bool panels_pay(bl_tune *tune, const bl_target *target, const bl_target_unit *unit, int64_t work)
 {
-    bool slow = target->cpu && target->use != BL_MATRIX_ALWAYS && unit->rate > 0 && unit->rate < SPLIT_RATE;
+    bool slow = target->use != BL_MATRIX_ALWAYS && unit->rate > 0 && unit->rate < SPLIT_RATE;
 
     for (int i = 0; i < tune->npacked; i++) {
         int64_t reuse = slow && is_turned(tune, &tune->packed[i]) ? REUSE_TO_TURN : REUSE_TO_PACK;
@@ -111,7 +111,7 @@ typedef struct form {
 /* Do scopes of one group copy operands for each other? */
 static bool shares(const bl_target *target, bl_matrix unit)
 {
-    return target->groups && !target->cpu && unit.scope > 1 && (unit.from == BL_F16 || unit.from == BL_BF16);
+    return target->groups == BL_GROUP_PARALLEL && unit.scope > 1 && (unit.from == BL_F16 || unit.from == BL_BF16);
 }
 
 /* Local memory of a group: for the sums ... */
@@ -137,11 +137,11 @@ static bool fits(const bl_target *target, bl_matrix unit, const form *t, int64_t
 {
     int64_t cells = unit.m * unit.n, own = cells / unit.scope;
     int64_t bytes = sum_bytes(unit, t, scopes) + (shares(target, unit) ? copy_bytes(unit, t, scopes, fewest_turns(unit, t)) : 0);
-    bool registers =
-        target->fragments > 0 ? t->rows * t->columns + t->rows + t->columns <= target->fragments
-        : unit.scope == 1
-            ? (t->rows * t->columns + t->columns + 1) * (own / BL_MAX_LANES) < (int64_t)target->registers
-            : t->rows * t->columns * own <= ITEM_REGISTERS && (!target->cpu || t->rows * t->columns <= FRAGMENTS_OF_CPU);
+    bool registers = target->fragments > 0 ? t->rows * t->columns + t->rows + t->columns <= target->fragments
+                     : unit.scope == 1
+                         ? (t->rows * t->columns + t->columns + 1) * (own / BL_MAX_LANES) < (int64_t)target->registers
+                         : t->rows * t->columns * own <= ITEM_REGISTERS &&
+                               (target->groups != BL_GROUP_SERIAL || t->rows * t->columns <= FRAGMENTS_OF_CPU);
     return registers && bytes <= (int64_t)target->local_bytes;
 }
 
@@ -293,7 +293,7 @@ static void share_operands(bl_tune *tune, const bl_target *target, bl_matrix uni
 /* Tiles and scopes for a nest that has |unit|'s rows along one axis and its columns along another. */
 static void form_tiles(bl_tune *tune, const bl_target *target, bl_matrix unit, int row_axis, int column_axis)
 {
-    int64_t rows = 1, columns = 1, scopes = target->groups && !target->cpu ? SCOPES_OF_GROUP : 1;
+    int64_t rows = 1, columns = 1, scopes = target->groups == BL_GROUP_PARALLEL ? SCOPES_OF_GROUP : 1;
     form tiles;
 
     (void)outer_part(tune, row_axis, &rows);
@@ -387,7 +387,7 @@ static bool in_parts(facts *f, const bl_target *target, const bl_target_unit *un
     bl_tune *tune = f->tune;
     const tune_mark start = tune_keep(tune);
     facts before = *f;
-    bool gpu = target->groups && !target->cpu && (uint32_t)tune->nparams < target->max_params;
+    bool gpu = target->groups == BL_GROUP_PARALLEL && (uint32_t)tune->nparams < target->max_params;
     int axis = gpu ? gpu_axis_to_split(f) : -1;
     int64_t extent = axis < 0 ? 0 : bl_extent_of(tune->axis[axis].range);
     int64_t results = bl_free_size(&tune->free, bl_free_get(&tune->free, f->main)), parts = 1;
@@ -413,16 +413,16 @@ bool unit_nest(facts *f, const bl_target *target)
     bl_tune *tune = f->tune;
     bool split = false; /* three products a turn: unrolled further, 512 cubed took a third longer, and 0.7 s more to compile */
 
-    if (target->use == BL_MATRIX_NEVER || (target->use == BL_MATRIX_SURE && target->cpu && target->groups))
+    if (target->use == BL_MATRIX_NEVER || (target->use == BL_MATRIX_SURE && target->groups == BL_GROUP_SERIAL))
         return false; /* a CPU that plays a GPU computes each cell by itself: at 512 slower than a product in vectors */
     for (int i = 0; i < target->nmatrix && f->main != NULL && !tune->matrix; i++) {
         bl_matrix unit = target->matrix[i].shape;
         bool sure = !unit.split || target->use == BL_MATRIX_ALWAYS || target->matrix[i].rate >= SPLIT_RATE;
-        if (sure && (unit.scope > 1) == target->groups)
+        if (sure && (unit.scope > 1) == (target->groups != BL_GROUP_OF_ONE))
             (void)in_parts(f, target, &target->matrix[i]);
         split = unit.split;
     }
-    if (tune->matrix && !tune->shared && !split && !(target->cpu && target->groups))
+    if (tune->matrix && !tune->shared && !split && target->groups != BL_GROUP_SERIAL)
         unroll(tune);
     return tune->matrix;
 }

@@ -197,8 +197,7 @@ bl_status compile_slots(compile *c)
 /* ---- launches, which the worker thread records before the first run */
 
 enum { MOST_LAUNCHES = 1 << 16, MOST_AT_ONCE = 2048 };
-#define SECONDS_AT_ONCE  0.25   /* estimated */
-#define SECONDS_A_LAUNCH 0.5e-6 /* time of the submitting thread per launch, besides the kernel's work; measured on PoCL */
+#define SECONDS_AT_ONCE 0.25 /* estimated */
 
 /* State of a walk through the nests in execution order, with loops unrolled. */
 typedef struct emission {
@@ -319,15 +318,7 @@ static bl_status check_grids(const compile *c)
 /* A rough estimate of the device time of a launch. */
 double compile_seconds(const bl_device_info *info, int64_t ops, int64_t bytes)
 {
-    double rate = 1e8, bandwidth = 1e9; /* for the interpreter */
-    if (info->dialect != BL_DIALECT_LINEAR && info->type == BL_DEVICE_CPU) {
-        rate = 1e10 * info->units;
-        bandwidth = 5e9 * info->units;
-    } else if (info->dialect != BL_DIALECT_LINEAR) {
-        rate = 1e12;
-        bandwidth = 2e11;
-    }
-    return (double)ops / rate + (double)bytes / bandwidth;
+    return (double)ops / (info->mega_ops * 1e6) + (double)bytes / (info->mega_bytes * 1e6);
 }
 
 /* Estimated for one core, at the largest sizes. */
@@ -339,7 +330,7 @@ bool compile_is_brief(compile *c)
     if (info->brief_ns == 0 || c->options->brief != BL_BRIEF_BY_WORK)
         return info->brief_ns > 0 && c->options->brief == BL_BRIEF_YES;
     emit(&e, 0, c->schedule->nnests);
-    return e.seconds * info->units + (double)e.end * SECONDS_A_LAUNCH <= info->brief_ns * 1e-9;
+    return e.seconds * info->units + (double)e.end * info->launch_ns * 1e-9 <= info->brief_ns * 1e-9;
 }
 
 void compile_count_launches(compile *c, int64_t *out)

@@ -323,7 +323,7 @@ static const char half_to_bits_function[] =
     "  return s | ((m - 0x38000000u + 0xfffu + ((m >> 13) & 1u)) >> 13); }\n";
 
 /* For CPUs, where a driver may compute both sides of a branch. */
-static const char half_functions_cpu[] =
+static const char half_functions_branching[] =
     "float uint16_as_float16(uint h) { uint m = h & 0x7fffu, s = (h & 0x8000u) << 16;\n"
     "  if (m >= 0x7c00u) return uintBitsToFloat(s | 0x7f800000u | ((m & 0x3ffu) << 13));\n"
     "  if (m < 0x400u) return uintBitsToFloat(s | floatBitsToUint(float(m) * 5.9604644775390625e-8));\n"
@@ -331,7 +331,7 @@ static const char half_functions_cpu[] =
     "float round_f16(float x) { return uint16_as_float16(float16_as_uint16(x)); }\n";
 
 /* For GPUs: use the hardware where it is exact; subnormals, infinity and NaN are computed separately; no branches. */
-static const char half_functions_gpu[] =
+static const char half_functions_plain[] =
     "float uint16_as_float16(uint h) { uint m = h & 0x7fffu, s = (h & 0x8000u) << 16;\n"
     "  uint odd = m < 0x400u ? floatBitsToUint(float(m) * 5.9604644775390625e-8) : 0x7f800000u | ((m & 0x3ffu) << 13);\n"
     "  return m - 0x400u < 0x7800u ? unpackHalf2x16(h).x : uintBitsToFloat(s | odd); }\n"
@@ -598,7 +598,7 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bool
     }
     if (n.half) {
         bl_text_puts(out, half_to_bits_function);
-        bl_text_puts(out, info->type == BL_DEVICE_CPU ? half_functions_cpu : half_functions_gpu);
+        bl_text_puts(out, info->serial_groups ? half_functions_branching : half_functions_plain);
         bl_text_puts(out, half_functions);
     }
     if (n.f64)

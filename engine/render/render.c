@@ -46,7 +46,7 @@ static bool is_function(const bl_linear *linear, const bl_device_info *info)
 
     for (uint32_t i = 0; i < linear->ninst; i++)
         alone = alone && linear->inst[i].op != BL_OP_BARRIER;
-    return alone && info->dialect == BL_DIALECT_OPENCL && info->subgroup <= 1 && linear->nscalars <= BL_CALL_SCALARS;
+    return alone && info->calls_kernels && linear->nscalars <= BL_CALL_SCALARS;
 }
 
 #define BL_ALU(id, real, whole, form) [BL_OP_##id] = form,

@@ -15,7 +15,7 @@ bool render_is_rolled(const bl_linear *linear, const bl_device_info *info, uint3
     int64_t work = 0;
     int depth = 1;
 
-    if (info->type == BL_DEVICE_CPU || loop->op != BL_OP_LOOP)
+    if (info->serial_groups || loop->op != BL_OP_LOOP)
         return false;
     turns = &linear->inst[loop->args[0]]; /* other ops may have no operand */
     if (turns->op != BL_OP_CONST || turns->arg > MOST_TURNS)

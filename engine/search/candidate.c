@@ -292,8 +292,9 @@ static bl_matrix matrix_of(const bl_matrix_unit *unit)
 
 bl_target bl_search_target(const bl_device_info *info)
 {
-    bl_target target = {.groups = info->subgroup > 1,
-                        .cpu = info->type == BL_DEVICE_CPU,
+    bl_target target = {.groups = info->subgroup <= 1   ? BL_GROUP_OF_ONE
+                                  : info->serial_groups ? BL_GROUP_SERIAL
+                                                        : BL_GROUP_PARALLEL,
                         .units = info->units == 0 ? 1 : info->units,
                         .vector_bits = info->vector_bits,
                         .max_lanes = info->max_lanes,
@@ -305,13 +306,12 @@ bl_target bl_search_target(const bl_device_info *info)
                         .local_bytes = info->local_bytes,
                         .max_params = info->max_bindings > 0 ? info->max_bindings : BL_MAX_BINDINGS,
                         .max_turns = info->max_turns,
-                        /* GLSL's conversions may flush subnormals, so they are done by integer arithmetic */
-                        .converts_half = info->dialect == BL_DIALECT_OPENCL,
+                        .converts_half = info->converts_half,
+                        .fragments = info->fragments,
                         .use = BL_MATRIX_SURE};
 
     for (uint32_t i = 0; i < info->nmatrix && i < sizeof target.matrix / sizeof target.matrix[0]; i++) {
         target.matrix[target.nmatrix++] = (bl_target_unit){matrix_of(&info->matrix[i]), info->matrix[i].rate};
-        target.fragments = info->matrix[i].kind == BL_UNIT_AMX ? 8 : target.fragments;
     }
     return target;
 }

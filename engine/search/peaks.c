@@ -70,7 +70,7 @@ static int items_of(const bl_device_info *info)
 {
     if (info->subgroup <= 1)
         return 1;
-    return info->type == BL_DEVICE_CPU ? (int)info->subgroup : info->max_local < GPU_ITEMS ? (int)info->max_local : GPU_ITEMS;
+    return info->serial_groups ? (int)info->subgroup : info->max_local < GPU_ITEMS ? (int)info->max_local : GPU_ITEMS;
 }
 
 /* Begin a kernel: its parameters, and the first element of this work-item, if each has |each| elements and neighbours are

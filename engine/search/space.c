@@ -74,7 +74,7 @@ static void vector_amounts(const place *p, amounts *out)
 /* Are operands staged in local memory? Not on a CPU: it has caches, and it pays for each barrier if it runs groups. */
 static bool shares(const bl_target *target)
 {
-    return target->groups && !target->cpu;
+    return target->groups == BL_GROUP_PARALLEL;
 }
 
 /* Powers of two, or the nearest larger divisors. For a reduction: the iterations whose operands a group copies at once. */

@@ -15,8 +15,7 @@
 
 static void test_forms(void **state)
 {
-    static const bl_target target = {.cpu = true,
-                                     .units = 2,
+    static const bl_target target = {.units = 2,
                                      .vector_bits = 512,
                                      .registers = 32,
                                      .cache_bytes = 1 << 20,
@@ -55,8 +54,7 @@ static void test_forms(void **state)
 /* Products of one row with AVX2: a short loop of codes is all lanes, so that a vector of codes fills a register. */
 static void test_lanes_of_codes(void **state)
 {
-    static const bl_target target = {.cpu = true,
-                                     .units = 2,
+    static const bl_target target = {.units = 2,
                                      .vector_bits = 256,
                                      .registers = 16,
                                      .cache_bytes = 1 << 19,
@@ -180,8 +178,9 @@ static void test_units(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof unit_forms / sizeof unit_forms[0]; i++) {
         const unit_form *form = &unit_forms[i];
-        bl_target target = {.groups = form->groups,
-                            .cpu = form->cpu,
+        bl_target target = {.groups = !form->groups ? BL_GROUP_OF_ONE
+                                      : form->cpu   ? BL_GROUP_SERIAL
+                                                    : BL_GROUP_PARALLEL,
                             .units = 16,
                             .vector_bits = form->groups ? 0 : 512,
                             .registers = form->groups ? 128 : 32,

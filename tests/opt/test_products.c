@@ -17,8 +17,7 @@
 enum { LANES = 8 };
 
 /* Two cores with AVX2: few registers, so that tiles are small. */
-static const bl_target target = {.cpu = true,
-                                 .units = 2,
+static const bl_target target = {.units = 2,
                                  .vector_bits = 32 * LANES,
                                  .registers = 16,
                                  .cache_bytes = 1 << 19,

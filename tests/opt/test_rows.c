@@ -138,7 +138,7 @@ enum { NFORMS = sizeof forms / sizeof forms[0] };
 
 static void test_forms(void **state)
 {
-    static const bl_target target = {.groups = true,
+    static const bl_target target = {.groups = BL_GROUP_PARALLEL,
                                      .units = 132,
                                      .registers = 128,
                                      .cache_bytes = 32 << 10,

@@ -87,7 +87,7 @@ static const struct {
 enum { NROWS = sizeof rows / sizeof rows[0] };
 
 /* A GPU that no device here is. */
-static const bl_target gpu = {.groups = true,
+static const bl_target gpu = {.groups = BL_GROUP_PARALLEL,
                               .units = 16,
                               .registers = 128,
                               .cache_bytes = 1 << 20,

@@ -138,6 +138,7 @@ static void describe(bl_device *interp, const bl_matrix_unit *unit)
     interp->info.max_local = unit != NULL && unit->scope > 1 ? 64 : 1;
     if (unit != NULL)
         interp->info.matrix[0] = *unit;
+    interp->info.fragments = unit != NULL && unit->kind == BL_UNIT_AMX ? 8 : 0;
 }
 
 static bl_device *interpreter(void)

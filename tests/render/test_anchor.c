@@ -19,7 +19,7 @@
 
 static void render(const char *list, bl_text *source)
 {
-    static const bl_device_info info = {.id = "cpu", .dialect = BL_DIALECT_OPENCL, .subgroup = 1};
+    static const bl_device_info info = {.id = "cpu", .dialect = BL_DIALECT_OPENCL, .subgroup = 1, .calls_kernels = true};
     bl_arena *arena = bl_arena_create(0);
     bl_linear *linear = NULL;
     bl_err err = {0};

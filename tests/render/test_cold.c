@@ -71,7 +71,7 @@ static bool mark(bl_linear *linear)
 
 static int count(uint32_t subgroup, const bl_text *text, const char *call)
 {
-    static const bl_device_info cpu = {.id = "cpu", .dialect = BL_DIALECT_OPENCL, .subgroup = 1};
+    static const bl_device_info cpu = {.id = "cpu", .dialect = BL_DIALECT_OPENCL, .subgroup = 1, .calls_kernels = true};
     bl_device_info info = cpu;
     bl_arena *arena = bl_arena_create(0);
     bl_linear *linear = NULL;
@@ -80,6 +80,7 @@ static int count(uint32_t subgroup, const bl_text *text, const char *call)
     int calls = 0;
 
     info.subgroup = subgroup;
+    info.calls_kernels = subgroup == 1;
     if (read_linear(arena, text->data, text->len, &linear, &err) != BL_OK || mark(linear) ||
         bl_render(linear, &info, &source, &err) != BL_OK)
         fail_msg("%s", err.text);

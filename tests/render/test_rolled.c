@@ -43,7 +43,11 @@ static bool is_rolled(const bl_device_info *info, int turns, int values, int lan
 static void long_loops_are_left(void **state)
 {
     static const bl_device_info gpu = {.id = "gpu", .type = BL_DEVICE_GPU, .dialect = BL_DIALECT_GLSL, .subgroup = 32},
-                                cpu = {.id = "cpu", .type = BL_DEVICE_CPU, .dialect = BL_DIALECT_GLSL, .subgroup = 8},
+                                cpu = {.id = "cpu",
+                                       .type = BL_DEVICE_CPU,
+                                       .serial_groups = true,
+                                       .dialect = BL_DIALECT_GLSL,
+                                       .subgroup = 8},
                                 opencl = {.id = "gpu", .type = BL_DEVICE_GPU, .dialect = BL_DIALECT_OPENCL, .subgroup = 32};
     const struct {
         const char *name;

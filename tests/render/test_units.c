@@ -220,7 +220,10 @@ static void test_unit(void **state)
     opencl->info.nmatrix = 1;
     opencl->info.matrix[0] = units[emulating].unit;
     opencl->info.subgroup = units[emulating].unit.scope; /* over 1: a group has as many work-items, which share fragments */
+    opencl->info.calls_kernels = opencl->info.subgroup == 1;
+    opencl->info.fragments = units[emulating].unit.kind == BL_UNIT_AMX ? 8 : 0;
     if (units[emulating].gpu) {
+        opencl->info.serial_groups = false;
         opencl->info.type = BL_DEVICE_GPU;
         opencl->info.local_bytes = ONE_TILE; /* PoCL takes minutes for the barriers of more */
     }

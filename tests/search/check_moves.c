@@ -307,8 +307,7 @@ static void as_another(const checker *c, bl_target *target, uint64_t *seed)
 
     if (!c->interp && !groups)
         return;
-    target->groups = groups;
-    target->cpu = !groups;
+    target->groups = groups ? BL_GROUP_PARALLEL : BL_GROUP_OF_ONE;
     target->cache_bytes = 512 << 10;
     target->last_cache_bytes = 1 << 14; /* larger results go past it */
     target->vector_bits = groups ? 128 : 512;

@@ -21,14 +21,8 @@ enum { MOST_FAULTS = 4000 };
 static const char matmul[] = "{'inputs': {'a': {'dtype': 'float32', 'shape': [96, 80]}, 'b': {'dtype': 'float32', 'shape': [80, "
                              "64]}}, 'nodes': [{'id': 'y', 'op': 'matmul', 'in': ['a', 'b']}], 'outputs': ['y']}";
 
-static const bl_target cpu = {.cpu = true,
-                              .units = 2,
-                              .vector_bits = 512,
-                              .registers = 32,
-                              .cache_bytes = 1 << 20,
-                              .subgroup = 1,
-                              .max_local = 1,
-                              .max_params = 32};
+static const bl_target cpu = {
+    .units = 2, .vector_bits = 512, .registers = 32, .cache_bytes = 1 << 20, .subgroup = 1, .max_local = 1, .max_params = 32};
 
 /* The interpreter, and the one nest of |document| on it. */
 typedef struct bench {
