@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Values that are joined from others, the parts of a concatenation: where each part has a buffer that nobody else reads, the
- * parts are stored where they stand in the joined value, and joining them is no work.
- *
- * A join is a chain of WHEREs whose last sources are PADs (front/movement.c).  What it looks like says only which values may be
- * its parts; that it has a part's element where the part would be stored is found out by building the expression there. */
+/* Concatenation without copies: if each part has a buffer that only the concatenation reads, the parts are stored directly at
+ * their positions in the concatenated value. A concatenation is a chain of WHEREs whose last sources are PADs
+ * (front/movement.c). This form only tells which values may be its parts; building the expression at the position of a part
+ * tells whether the concatenation has the part's element there. */
 #include "engine/ir/shape.h"
 #include "engine/sched/sched_internal.h"
 
@@ -34,7 +33,7 @@ static int joined_axis(const bl_node *node, const bl_node *part)
     return axis;
 }
 
-/* Is |node| made of parts that follow each other along one axis, and fill it? */
+/* Is |node| made of parts that follow each other along one axis and fill the axis? */
 static bool find_parts(bl_ir *ir, const bl_node *node, join *j)
 {
     const bl_node *at = node, *end = bl_index(ir, 0);
@@ -47,7 +46,7 @@ static bool find_parts(bl_ir *ir, const bl_node *node, join *j)
     if (j->n == 0 || !add_part(j, at))
         return false;
     j->axis = joined_axis(node, at->src[0]);
-    for (int i = j->n; i-- > 0;) { /* the last part stands outermost */
+    for (int i = j->n; i-- > 0;) { /* the last part is outermost */
         const bl_node *part = j->pad[i]->src[0];
         if (j->axis < 0 || joined_axis(node, part) != j->axis || j->pad[i]->src[1 + j->axis] != end)
             return false;
@@ -58,14 +57,14 @@ static bool find_parts(bl_ir *ir, const bl_node *node, join *j)
 
 /* ---- which values get a buffer, so that they can be joined so */
 
-/* Is |part| read for the join alone, and no root? */
+/* Does only the concatenation read |part|, and is |part| no root? */
 static bool is_exclusive(const sched *s, const bl_node *pad)
 {
     int part = sched_position(s, pad->src[0]), own = sched_position(s, pad);
     return s->nusers[own] == 1 && s->nusers[part] == 1 && !s->is_root[part] && s->realised[own] == INLINE;
 }
 
-/* Is |node| moved over: read at more places than it has elements, as a pooling's windows do? */
+/* Is |node| read at more positions than it has elements, as the windows of a pooling are? */
 static bool is_moved_over(const sched *s, const bl_node *node)
 {
     const bl_node *user = s->user[sched_position(s, node)];
@@ -74,7 +73,8 @@ static bool is_moved_over(const sched *s, const bl_node *node)
     return user != NULL && user->op == BL_OP_WINDOW;
 }
 
-/* Is the part what an input has at its very place?  That is an update of a part of it, of which the rest may stay (region.c). */
+/* Is the part the element of an input at the same position? Then the node is an in-place update of a part of the input
+ * (region.c). */
 static bool is_as_it_was(const bl_node *pad)
 {
     const bl_node *part = pad->src[0];
@@ -141,7 +141,7 @@ static bool is_read_by(const sched *s, const stored *st, const stored *whole)
     return true;
 }
 
-/* Where the part under |pad| has its element at the canonical loops, as an index of |whole|; NULL where that is another value. */
+/* The index in |whole| of the part under |pad| at the canonical loops; NULL if |whole| has another value there. */
 static const bl_node *place_part(sched *s, const stored *whole, const stored *part, const bl_node *pad)
 {
     const bl_node *index[BL_MAX_DIMS], *value = NULL;

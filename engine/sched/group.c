@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* Which stores share a nest: those over the same loops (or over the outer ones of them) that have loads or reductions in common,
- * or of which one reads what the other stores at the same element.  A group may run only if no path leaves it and comes back. */
+/* Kernel fusion: decides which stores share a nest. Candidates run over the same loops (or over the outer loops of the
+ * other), and have loads or reductions in common, or one reads what the other stores at the same element. A group is valid
+ * only if no path of dependences leaves it and comes back. */
 #include "engine/ir/shape.h"
 #include "engine/sched/sched_internal.h"
 
 enum {
-    LOOK_BACK = 64,      /* groups that a store is tried with */
-    SMALL_STORE = 16384, /* elements up to which a launch costs more than what it does */
-    LONG_CHAIN = 256,    /* nodes of an expression from which it is worth lanes of its own */
+    LOOK_BACK = 64,      /* groups with which a store is tried */
+    SMALL_STORE = 16384, /* elements up to which a launch costs more than its work */
+    LONG_CHAIN = 256,    /* nodes of an expression from which lanes of its own pay */
     MOST_MEMBERS = 16
 };
 
 typedef struct groups {
     sched *s;
     int count, words;
-    uint64_t **before; /* transitively, the groups that must have run */
+    uint64_t **before; /* transitively, the groups that must run before */
     int (*member)[MOST_MEMBERS];
     int *nmembers;
 } groups;
@@ -47,7 +48,7 @@ static bool is_prefix(const stored *outer, const stored *inner)
     return true;
 }
 
-/* Does |st| read |other|, and then also elsewhere than at the element that |other| stores (or under a gate)? */
+/* Does |st| read |other| at an element that |other| does not store in the same iteration, or under a gate? */
 static bool reads(const sched *s, const stored *st, const stored *other, bool *elsewhere)
 {
     bool any = false;
@@ -77,7 +78,7 @@ static bool have_in_common(const stored *a, const stored *b, bl_op op)
     return false;
 }
 
-/* A long expression without a reduction: in the outer loops of another nest it would be computed one by one. */
+/* Is it a long expression without a reduction? In the outer loops of another nest it would be computed one element at a time. */
 static bool is_long_chain(const stored *st)
 {
     for (size_t i = 0; i < st->below.count; i++) {
@@ -87,7 +88,7 @@ static bool is_long_chain(const stored *st)
     return st->below.count > LONG_CHAIN;
 }
 
-/* Two tiles would not fit the registers, nor would a tile and sums beside it. */
+/* Two tiles, or a tile and reductions beside it, do not fit the registers. */
 static bool crowd(const stored *st, const stored *other)
 {
     return (st->tiled && (other->tiled || other->sums)) || (other->tiled && st->sums);
@@ -101,7 +102,7 @@ static bool fit_together(const sched *s, const stored *st, const stored *other)
 
     if (elsewhere)
         return false;
-    if (st->prefix != 0 || other->prefix != 0) /* who has no stage in common with another would only crowd its loops */
+    if (st->prefix != 0 || other->prefix != 0) /* a store that shares no stage would only lengthen the loops */
         return st->prefix == other->prefix && have_in_common(st, other, BL_OP_STAGE) &&
                (is_prefix(st, other) || is_prefix(other, st));
     if (same) {
@@ -118,8 +119,8 @@ static bool fit_together(const sched *s, const stored *st, const stored *other)
     return forward || have_in_common(st, other, BL_OP_REDUCE);
 }
 
-/* May |st| join group |g|: every member fits or has nothing to do with it, one fits, and nothing that it waits for waits for the
- * group. */
+/* May |st| join group |g|? Every member must fit or be independent, one must fit, and no group that |st| depends on may
+ * depend on |g|. */
 static bool may_join(const groups *gs, const stored *st, const uint64_t *before, int g)
 {
     const sched *s = gs->s;
@@ -142,7 +143,7 @@ static bool may_join(const groups *gs, const stored *st, const uint64_t *before,
     return fits;
 }
 
-/* Distinct buffers that the members of |g| and |st| bind together; or |stages| that they have. */
+/* The number of distinct buffers, or with |stages| of stages, that the members of |g| and |st| have together. */
 static int count_distinct(const groups *gs, int g, const stored *st, bool stages)
 {
     const sched *s = gs->s;
@@ -165,7 +166,7 @@ static int count_distinct(const groups *gs, int g, const stored *st, bool stages
     return n;
 }
 
-/* Would |g| with |st| keep to what a kernel may bind, and what local memory is shared out for? */
+/* Does |g| with |st| stay within the buffers that a kernel may bind and the stages for which local memory is divided? */
 static bool has_room(const groups *gs, int g, const stored *st)
 {
     return count_distinct(gs, g, st, false) <= (int)gs->s->options->max_params &&
@@ -199,7 +200,8 @@ static void waits_for(const groups *gs, const stored *st, uint64_t *before)
     }
 }
 
-/* Renumber groups so that each runs after those it waits for: a group that must run before another waits for strictly fewer. */
+/* Renumber the groups so that each runs after those it depends on: a group that must run before another depends on strictly
+ * fewer. */
 static void renumber(groups *gs)
 {
     sched *s = gs->s;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Movement ops as arithmetic on indices: what an element of a tensor is, as an expression of loop variables.
- * Recursion is as deep as the longest chain of nodes without a buffer, which sched_mark_first bounds. */
+/* Movement ops as arithmetic on indices: the element of a tensor as an expression of loop variables. Recursion is as deep as
+ * the longest chain of nodes without a buffer, which sched_mark_first limits. */
 #include "engine/ir/eval.h"
 #include "engine/ir/gate.h"
 #include "engine/ir/shape.h"
@@ -8,8 +8,8 @@
 
 enum {
     TOO_MANY_PATTERNS = 5, /* index tuples at which one node may be recomputed inside one store */
-    SUM_OF_SUMS = 32,      /* inner sums per outer sum up to which they are one: a window of 5 by 5 */
-    READS_OF_SUM = 8       /* reads of each inner sum up to which: strides and edges */
+    SUM_OF_SUMS = 32,      /* inner sums per outer sum up to which both are merged: a window of 5 by 5 */
+    READS_OF_SUM = 8       /* reads of each inner sum up to which both are merged: strides and edges */
 };
 
 typedef struct memo_entry {
@@ -64,8 +64,8 @@ static void digits(bl_ir *ir, const bl_node *flat, int n, const bl_node *const *
         out[0] = flat;
 }
 
-/* Extents are matched from the left into the smallest groups of equal products, so that an axis which a reshape leaves alone
- * keeps its index as it is. */
+/* Extents are matched from the left into the smallest groups of equal products, so that an axis that a reshape does not
+ * change keeps its index. */
 static void reshape_index(bl_ir *ir, const bl_node *node, const bl_node *const *index, const bl_node **out)
 {
     const bl_node *src = node->src[0];
@@ -97,7 +97,7 @@ static const bl_node *element_pad(sched *s, const bl_node *node, const bl_node *
         if (src->dim[i] != node->dim[i])
             valid = both(ir, valid, inside(ir, at[i], src->dim[i]));
         if (bl_is_int(src->dim[i], 1))
-            at[i] = bl_index(ir, 0); /* the only one inside: what is read needs no gate for it */
+            at[i] = bl_index(ir, 0); /* the only index inside: its reads need no gate */
     }
     if (valid == NULL)
         return sched_element(s, src, at, gate);
@@ -108,7 +108,7 @@ static const bl_node *element_pad(sched *s, const bl_node *node, const bl_node *
     while (load->op == BL_OP_CAST)
         load = load->src[0];
     if (load->op == BL_OP_LOAD && load->nsrc > 2 && bl_and(ir, load->src[2], valid) == load->src[2])
-        return element; /* a load gives 0 outside its gate by itself, and that is 0 in any dtype */
+        return element; /* a load gives 0 outside its gate, and that is 0 in any dtype */
     return bl_where(ir, valid, element, zero_of(ir, node));
 }
 
@@ -142,8 +142,8 @@ static void note_origin(sched *s, const bl_node *made, const bl_node *node)
     bl_ptrmap_put_number(&s->origin, made, (uint64_t)sched_position(s, node) + 1);
 }
 
-/* What movement that is seen at many indices moves: a value whose buffer is no larger, as that of a picture is beside its
- * windows'. */
+/* The value that a movement reads, if the movement is read at many indices: its buffer is no larger, as that of a picture is
+ * no larger than the buffer of the picture's windows. */
 static const bl_node *moved(const sched *s, const bl_node *node)
 {
     while (bl_op_get_class((bl_op)node->op) == BL_CLASS_MOVE) {
@@ -170,14 +170,14 @@ static void limit_patterns(sched *s, const bl_node *node, int position, int patt
     while (bl_op_get_class((bl_op)computed->op) == BL_CLASS_MOVE && s->realised[sched_position(s, computed)] == INLINE)
         computed = computed->src[0];
     at = sched_position(s, computed);
-    if (s->realised[at] != INLINE || s->weight[at] == 0 || computed->dtype == BL_INDEX) /* it moves a value; it is a size */
+    if (s->realised[at] != INLINE || s->weight[at] == 0 || computed->dtype == BL_INDEX) /* it only moves a value, or is a size */
         return;
     at = sched_position(s, moved(s, node));
     s->realised[at] = BUFFERED;
     s->builds.often[s->builds.noften++] = at;
 }
 
-/* One more than the depth of the deepest reduction that |index| runs in, or |gate|, under which the loads inside are made. */
+/* One more than the depth of the deepest reduction on which |index| or |gate| depends. Loads below are made under |gate|. */
 static int reduce_level(sched *s, int n, const bl_node *const *index, const bl_node *gate)
 {
     const bl_node *all[BL_MAX_DIMS + 1];
@@ -196,10 +196,10 @@ static int reduce_level(sched *s, int n, const bl_node *const *index, const bl_n
     return level;
 }
 
-/* A sum of sums is one sum, also where the inner one stands under a condition (a padded edge), if it is used here alone, there
- * are about as many elements of the outer as of the inner, and the outer reads each of the inner about once: the gradient of a
- * convolution's windows, which so are never written out.  The gradient of one gather after another is none: there each element
- * of the outer looks at all of the inner. */
+/* Merge a sum of sums into one sum, also if the inner sum is under a condition (a padded edge). The inner sum must be used
+ * only here, both must have about as many elements, and the outer must read each inner sum about once: then the gradients of
+ * a convolution's windows are never written. The gradient of two gathers in sequence does not qualify: each outer element
+ * reads all inner elements. */
 static const bl_node *sum_of_sums(sched *s, const bl_node *node, const bl_node *value, const bl_node **gate)
 {
     const bl_node *inner = value;
@@ -320,7 +320,7 @@ static bool is_load(const bl_node *node, const void *none)
     return node->op == BL_OP_LOAD;
 }
 
-/* A LOAD that the index depends on stays as it is: its gate, if it has one, is another. */
+/* A LOAD on which the index depends stays as it is: it has another gate, or none. */
 const bl_node *sched_given(bl_ir *ir, const bl_node *index, const bl_node *gate)
 {
     bl_nodes outside = gate == NULL ? (bl_nodes){0} : bl_reach_until(ir, 1, &index, is_load, NULL);
@@ -355,7 +355,7 @@ static const bl_node *element_load(sched *s, const bl_node *node, const bl_node 
 {
     const bl_node *flat = NULL, *given[BL_MAX_DIMS], *needed = NULL, *bounded = bl_index(s->ir, 0), *load = NULL;
     const bl_node *offset = node->op == BL_OP_INPUT ? NULL : sched_offset(s, node);
-    bool known = true; /* |needed| and the bounds of |given| say that it is inside */
+    bool known = true; /* |needed| and the bounds of |given| prove that the element is inside */
 
     for (int i = 0; i < node->ndim; i++) {
         const bl_node *in_range = NULL;
@@ -423,7 +423,7 @@ static memo_entry *find_memo(memo_entry *head, const bl_node *node, const bl_nod
     return NULL;
 }
 
-/* Over the arena's limit the graph is to blame, else the machine. */
+/* If the arena's limit is exceeded, the graph is too large; else the host is out of memory. */
 static const bl_node *out_of_memory(sched *s)
 {
     bl_err err = {0};

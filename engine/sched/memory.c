@@ -8,7 +8,7 @@ static bool overlap_in_time(const bl_lifetime *a, const bl_lifetime *b)
     return a->first <= b->last && b->first <= a->last;
 }
 
-/* The lowest offset at which |life| meets none of those placed so far (sorted by offset). */
+/* The lowest offset at which |life| overlaps none of the buffers |placed| (sorted by offset) that live at the same time. */
 static size_t lowest_free(const bl_lifetime *life, int nplaced, bl_lifetime *const *placed, size_t align)
 {
     size_t offset = 0;
@@ -17,7 +17,7 @@ static size_t lowest_free(const bl_lifetime *life, int nplaced, bl_lifetime *con
         if (!overlap_in_time(life, placed[i]))
             continue;
         if (placed[i]->offset >= offset + life->bytes)
-            continue; /* fits before it; one that starts even earlier was seen already */
+            continue; /* it fits before this one; a buffer that starts even earlier was seen already */
         end = placed[i]->offset + placed[i]->bytes;
         if (end > offset)
             (void)bl_size_align(end, align, &offset);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* What gets a buffer.  First by the graph alone: roots, CONTIGUOUS, and cuts in what would be too deep or read too many buffers.
- * Then, from the expressions of the stores, reductions and costly values that would be computed more often than they have
- * elements, or where too little would run side by side. */
+/* Which values get a buffer (materialization and fusion). First by the graph alone: roots, CONTIGUOUS, and cuts of
+ * expressions that are too deep or read too many buffers. Then by the expressions of the stores: reductions and costly values
+ * that would be computed more often than they have elements, and values that would be computed with too little parallelism. */
 #include "engine/ir/shape.h"
 #include "engine/sched/sched_internal.h"
 
 enum {
-    MOST_DEPTH = 1000,       /* nodes on one path of an expression: bounds recursion in index.c and the linearizer */
-    SMALL_NEST = 4096,       /* iterations that one work-item may as well do alone */
+    MOST_DEPTH = 1000,       /* nodes on one path of an expression: limits the recursion of index.c and of the linearizer */
+    SMALL_NEST = 4096,       /* iterations that one work-item may as well run alone */
     SMALL_SERIAL = 16384,    /* iterations up to which few parallel rows, or repeated iterations, cost little */
-    COSTLY = 8,              /* ops per element from which a value used over and over is worth a buffer */
-    COSTLY_TWICE = 64,       /* ops per element from which one used in two nests is */
-    LARGE_PRODUCT = 1 << 20, /* iterations, some 20 us, beside which another launch is little */
+    COSTLY = 8,              /* ops per element from which a value that is used over and over is worth a buffer */
+    COSTLY_TWICE = 64,       /* ops per element from which a value that two nests use is worth a buffer */
+    LARGE_PRODUCT = 1 << 20, /* iterations, some 20 us, next to which another launch costs little */
     REUSED = 8,              /* uses of each element that count as over and over */
-    COSTLY_MANY = 6,         /* ops per element from which a CPU gives one with MANY_USES a buffer, as a weighted RMS norm: ... */
-    MANY_USES = 64,          /* ... 128 x 1536 x 576 took 9.9 ms where each tile computed the norm, and 2.7 where it was read */
+    COSTLY_MANY = 6, /* ops per element from which a CPU gives a value with MANY_USES a buffer, as a weighted RMS norm: ... */
+    MANY_USES = 64,  /* ... 128 x 1536 x 576 took 9.9 ms if each tile computed the norm, and 2.7 ms if the tiles read the norm */
     MOST_WEIGHT = 1 << 20
 };
 
@@ -25,7 +25,7 @@ int sched_own_weight(const bl_node *node)
     if (bl_op_get_class((bl_op)node->op) != BL_CLASS_ALU)
         return 0;
     switch ((int)node->op) {
-    case BL_OP_SIN: /* 131,072 sines of float32 take 206 us on two cores, exponentials 62, and absolute values 13 */
+    case BL_OP_SIN: /* 131,072 sines of float32 take 206 us on two cores, exponentials 62 us, and absolute values 13 us */
         return COSTLY_TWICE;
     case BL_OP_EXP:
     case BL_OP_LOG:
@@ -47,7 +47,7 @@ int64_t sched_elements(const bl_node *node)
     return bl_shape_max_count(node->ndim, node->dim, &count) ? count : INT64_MAX;
 }
 
-/* Buffers below each node while nothing else has one: small sorted sets, given up at |most|. */
+/* The buffers below each node while no other node has a buffer: small sorted sets. A set that exceeds |most| is given up. */
 typedef struct leafset {
     int count;
     const bl_node *leaf[BL_MAX_DIMS * 4];
@@ -70,7 +70,7 @@ static bool is_inline(const sched *s, const bl_node *node, int position)
     return position >= 0 && node->op != BL_OP_INPUT && (s->realised[position] == INLINE || s->realised[position] == STAGED);
 }
 
-/* The buffers that |node| reads.  Gives the source that reads most of them, or -1 where all fit in. */
+/* Find the buffers that |node| reads. Returns the source that reads most of them, or -1 if all fit. */
 static int gather_leaves(const sched *s, leafset *sets, const bl_node *node, int position, int most)
 {
     leafset *set = &sets[position];
@@ -96,9 +96,9 @@ static int gather_leaves(const sched *s, leafset *sets, const bl_node *node, int
 
 enum { SMALLER = 4 }; /* a value further down is preferred if it has at most 1 / SMALLER of the elements */
 
-/* The position of the value that gets a buffer where the value at |top| reads too many buffers: |top|, or a value below it that
- * reads at least half as many as are allowed and has far fewer elements.  The products of a matmul are an example: they have an
- * element for each multiplication, and the sums below them, of the matmul before, have one for each result. */
+/* The position of the value that gets a buffer if the value at |top| reads too many buffers: |top|, or a value below it that
+ * reads at least half of the allowed number and has far fewer elements. Example: the products of a matmul have an element for
+ * each multiplication; the sums of the matmul before, which are below them, have one for each result. */
 static int choose_small(const sched *s, const leafset *sets, int top, int most)
 {
     int best = top;
@@ -118,7 +118,7 @@ static int choose_small(const sched *s, const leafset *sets, int top, int most)
     return best;
 }
 
-/* The value at |from| has a buffer now.  Count again what the values read that are computed from it, at positions before |to|. */
+/* The value at |from| has a buffer now. Recount what the values read that are computed from it, at positions before |to|. */
 static void gather_again(const sched *s, leafset *sets, int from, int to, int most, bool *above)
 {
     above[from] = true;
@@ -134,8 +134,8 @@ static void gather_again(const sched *s, leafset *sets, int from, int to, int mo
     }
 }
 
-/* Keep what one expression reads within what a kernel may bind: where a node's sources together read too much, one gets a
- * buffer.  |above| is room for a flag of each position.  Returns how many got one. */
+/* Keep the buffers that one expression reads within what a kernel may bind: if the sources of a node together read too many,
+ * one source gets a buffer. |above| is scratch, a flag for each position. Returns how many values got a buffer. */
 static int limit_leaves(sched *s, leafset *sets, bool *above, const bl_node *node, int position)
 {
     int most = (int)s->options->max_params - 4;
@@ -164,7 +164,7 @@ static void mark_roots(sched *s, int nroots, const bl_node *const *roots)
     }
 }
 
-/* A loop is no expression: its sources are read from buffers, and its results are there. */
+/* a loop is not part of an expression: its sources are read from buffers, and its results are in buffers */
 static void mark_loops(sched *s)
 {
     for (size_t at = 0; at < s->order.count; at++) {
@@ -217,7 +217,7 @@ static int depth_of(const sched *s, const int *depth, const bl_node *node)
     return deepest;
 }
 
-/* Too deep: the nearest reduction down the deepest path gets a buffer, or, where there is none, the node itself. */
+/* The path is too deep: the nearest reduction down the deepest path gets a buffer, or the node itself if there is none. */
 static void cut_depth(sched *s, int *depth, int position)
 {
     const bl_node *node = s->order.at[position];
@@ -251,15 +251,15 @@ static bool mark(sched *s, int position)
     return true;
 }
 
-enum { MOST_IN_CONE = 16 }; /* nodes of a relu, or of a gelu: more are hardly one step of a layer */
+enum { MOST_IN_CONE = 16 }; /* nodes of a relu or a gelu; a longer chain is hardly one step of a layer */
 
 static bool is_elementwise_of(const bl_node *user, const bl_node *node)
 {
     return bl_op_get_class((bl_op)user->op) == BL_CLASS_ALU && sched_elements(user) == sched_elements(node);
 }
 
-/* The one elementwise value that all uses of |node| end in, several ways through others that feed nothing else, as the two
- * comparisons of a relu do; NULL where there is none.  Its last user is behind all others. */
+/* The one elementwise value in which all uses of |node| end. Several paths may lead there through values that feed nothing
+ * else, as the two comparisons of a relu do. NULL if there is none. The last user of the value is behind all others. */
 static const bl_node *joined(const sched *s, const bl_node *node)
 {
     const bl_node *cone[MOST_IN_CONE], *end = s->user[sched_position(s, node)];
@@ -283,7 +283,7 @@ static const bl_node *joined(const sched *s, const bl_node *node)
                 cone[n++] = src;
         }
     }
-    for (int i = 1; i < n; i++) { /* whose users are all in the cone */
+    for (int i = 1; i < n; i++) { /* all users of the value are in the cone */
         int inside = 0;
         for (int j = 0; j < n; j++) {
             for (uint32_t k = 0; k < cone[j]->nsrc; k++)
@@ -295,8 +295,8 @@ static const bl_node *joined(const sched *s, const bl_node *node)
     return uses == s->nusers[sched_position(s, node)] ? end : NULL;
 }
 
-/* Give a reduction a buffer as late as it stays as small: after the elementwise ops that only it feeds (bias, relu), and what
- * cuts the padding's part off a convolution's gradient. */
+/* Give the buffer to the last value of the same size instead of the reduction: after the elementwise ops that only the
+ * reduction feeds (bias, relu), and after the crop that removes the padding from the gradient of a convolution. */
 bool sched_cut_after(sched *s, const bl_node *reduce)
 {
     const bl_node *at = reduce;
@@ -313,9 +313,9 @@ bool sched_cut_after(sched *s, const bl_node *reduce)
             bl_dtype_bytes((bl_dtype)user->dtype) > bl_dtype_bytes((bl_dtype)reduce->dtype))
             break;
         if (s->round_marked[sched_position(s, user)] == s->round)
-            return false; /* done for another store that it is inside of */
+            return false; /* already decided for another store that contains it */
         if (s->realised[sched_position(s, user)] != INLINE) {
-            at = reduce; /* the trouble is inside that value's own store */
+            at = reduce; /* the store of that value has the trouble itself */
             break;
         }
         at = user;
@@ -323,7 +323,7 @@ bool sched_cut_after(sched *s, const bl_node *reduce)
     return mark(s, sched_position(s, at));
 }
 
-/* A product with one or both factors repeated, summed: a matmul or a convolution, if it is no small one. */
+/* Is it a matmul or a convolution of some size: a summed product with one or both factors repeated? */
 static const bl_node *summed_product(const bl_node *reduce)
 {
     const bl_node *node = reduce->src[0];
@@ -334,8 +334,8 @@ static const bl_node *summed_product(const bl_node *reduce)
     return node->op == BL_OP_MUL ? node : NULL;
 }
 
-/* Reductions that feed a matmul's factor through ops without a buffer get theirs at once.  The rules below would find the same,
- * but only after expressions were built of which each holds all layers before it. */
+/* Reductions that feed a factor of a matmul through ops without a buffer get buffers at once. The rules below would find the
+ * same, but only after building expressions that each contain all layers before. */
 static void cut_factors(sched *s)
 {
     const bl_node **stack = bl_arena_array(bl_ir_arena(s->ir), s->order.count + 1, sizeof *stack);
@@ -398,7 +398,7 @@ static const bl_node *origin_of(const sched *s, const bl_node *node)
     return position < 0 ? NULL : s->order.at[position];
 }
 
-/* What a store's analysis knows. */
+/* What the analysis of a store knows. */
 typedef struct view {
     sched *s;
     const stored *st;
@@ -406,12 +406,12 @@ typedef struct view {
     uint64_t *around; /* by position in |st->below|: the loops around the computation of the value */
     uint64_t outputs; /* RANGEs of the store */
     uint64_t stages;  /* RANGEs of its stages */
-    uint64_t chain;   /* the smallest set of outputs that some reduction is computed for, all others being loops inside */
+    uint64_t chain;   /* the smallest set of output loops for which a reduction is computed; all other loops are inside */
     bool tiled;       /* some reduction reads its operands over and over, as a matmul does */
     int products;     /* the number of large products (is_large_product) that have no buffer yet */
 } view;
 
-/* The loops that the stages of a store stand in. */
+/* The loops in which the stages of a store are filled. */
 static uint64_t stage_outputs(view *v)
 {
     uint64_t set = 0;
@@ -420,7 +420,8 @@ static uint64_t stage_outputs(view *v)
     return set;
 }
 
-/* A sum for each element that is no tiled product: beside one, it takes the tile's registers, lane by lane as like as not. */
+/* Is it a reduction for each element that is not a tiled product? Next to a tiled product it would take registers of the
+ * tile, often lane by lane. */
 static bool is_side_sum(view *v, const bl_node *reduce)
 {
     return bl_free_get(&v->free, reduce) == v->outputs && bl_free_work(&v->free, reduce) > SMALL_NEST &&
@@ -473,23 +474,24 @@ static void find_loops(view *v)
     }
 }
 
-/* A reduction within others runs in all loops around them: in a chain of small products each level multiplies the work. */
+/* Is the reduction repeated by loops around it? A reduction within others runs in all loops around them: in a chain of small
+ * products each level multiplies the work. */
 static bool is_repeated(view *v, size_t at)
 {
     uint64_t bound = bl_free_bound(&v->free, v->st->below.at[at]);
     return bl_free_size(&v->free, v->around[at] | bound) > SMALL_SERIAL || innermost(&v->free, bound) >= FIRST_STAGE_LEVEL;
 }
 
-/* Is it a product that fills a tile's registers by itself?  On a CPU two of them in one nest, as of a gate and of what it gates,
- * get half a tile each: 64 x 1536 x 576 twice took 3.6 ms in one nest, and 1.6 ms in two.  Groups of work-items have registers
- * for both, and read the shared operand once. */
+/* Does the product fill the registers of a tile alone? On a CPU, two such products in one nest, as of a gate and of the gated
+ * value, get half a tile each: 64 x 1536 x 576 twice took 3.6 ms in one nest, and 1.6 ms in two. Work-groups of a GPU have
+ * registers for both, and read the shared operand once. */
 static bool is_large_product(view *v, const bl_node *reduce)
 {
     return v->s->options->group_columns == 0 && v->stages == 0 && bl_free_get(&v->free, reduce) == v->outputs &&
            bl_free_work(&v->free, reduce) > LARGE_PRODUCT && bl_reads_over_and_over(&v->free, reduce, REUSED, false);
 }
 
-/* Does this reduction have to have a buffer? */
+/* Must this reduction have a buffer? */
 static bool must_cut(view *v, size_t at, const bl_node *tensor)
 {
     const bl_node *reduce = v->st->below.at[at];
@@ -498,8 +500,8 @@ static bool must_cut(view *v, size_t at, const bl_node *tensor)
     int64_t work = bl_free_work(&v->free, reduce), around = bl_free_size(&v->free, v->outputs);
 
     if ((free & v->stages) != 0)
-        return false;    /* what a stage is made of: those that do not belong there were found when it was built */
-    if (free != hoisted) /* inside another reduction's loop: nothing runs side by side there, and tiles are out */
+        return false;    /* the reductions of a stage were checked when the stage was built */
+    if (free != hoisted) /* inside the loop of another reduction: there is no parallelism, and no tile is possible */
         return work > SMALL_NEST || is_repeated(v, at);
     if (bl_free_size(&v->free, free) > sched_elements(tensor) && work > SMALL_NEST)
         return true;
@@ -516,7 +518,7 @@ static bool must_cut(view *v, size_t at, const bl_node *tensor)
     if (bl_free_size(&v->free, free) < 2 * (int64_t)v->s->options->units && (work > SMALL_SERIAL || around > SMALL_SERIAL))
         return true;
     if ((hoisted & v->chain) != hoisted && (hoisted & v->chain) != v->chain)
-        return true; /* neither within nor around what is hoisted already: no order of loops serves both */
+        return true; /* it is neither within nor around the hoisted reductions: no order of loops serves both */
     v->chain &= hoisted;
     return false;
 }
@@ -551,8 +553,8 @@ static int count_loads(sched *s, const bl_node *node)
     return n;
 }
 
-/* Does |node| combine values of fewer loops each, as the product of a matmul does?  It has more elements than all it is made of,
- * and costs one operation once these have buffers. */
+/* Does |node| combine values of fewer loops each, as the product of a matmul does? It has more elements than each of its
+ * operands, and costs one op once these have buffers. */
 static bool is_outer(view *v, const bl_node *node)
 {
     uint64_t free = bl_free_get(&v->free, node);
@@ -564,13 +566,12 @@ static bool is_outer(view *v, const bl_node *node)
 }
 
 enum {
-    MOST_UNPACKED = 16,  /* bytes of float32 for each byte of codes: of 2 bits */
-    MOST_UNPACKING = 128 /* nodes that take codes apart; those of block_linear are up to 60 */
+    MOST_UNPACKED = 16,  /* bytes of float32 for each byte of 2-bit codes */
+    MOST_UNPACKING = 128 /* nodes that unpack codes; block_linear has up to 60 */
 };
 
-/* Does the value only take apart codes that inputs hold several to a byte, as a quantised weight?  Then it is larger than all
- * that it is made of: to write it and to read it again costs more memory, and more of its bandwidth, than to take the codes apart
- * where they are used. */
+/* Does the value only unpack codes that an input packs into bytes, as a quantized weight does? Then it is larger than its
+ * sources: writing and reading it costs more memory and bandwidth than unpacking the codes at each use. */
 static bool is_unpacked(const bl_node *tensor)
 {
     const bl_node *seen[MOST_UNPACKING] = {tensor};
@@ -606,8 +607,8 @@ static bool is_unpacked(const bl_node *tensor)
     return bits && own > bytes && own <= MOST_UNPACKED * bytes;
 }
 
-/* Inside a reduction, a costly value that does not depend on all of its loops is computed over and over: the topmost such
- * values get buffers. */
+/* A costly value inside a reduction that does not depend on all loops of the reduction is computed over and over: the topmost
+ * such values get buffers. */
 static int cut_costly(view *v, const bl_node *reduce)
 {
     sched *s = v->s;
@@ -622,14 +623,16 @@ static int cut_costly(view *v, const bl_node *reduce)
         const bl_node *node = below.at[i];
         const bl_node *tensor = origin_of(s, node);
         bool cover = bl_ptrmap_has(&covered, node);
-        /* what stands outside the loop is computed before it, once */
+        /* a value outside the loop is computed once, before the loop */
         if (!cover && tensor != NULL && tensor->op != BL_OP_REDUCE && (bl_free_get(&v->free, node) & bound) != 0 &&
             !is_outer(v, node)) {
             int cost = s->weight[sched_position(s, tensor)] + 2 * (count_loads(s, node) - 1);
-            cost = sched_is_join(s, tensor) ? COSTLY : cost; /* each part would be written out by itself, with edges around */
+            cost = sched_is_join(s, tensor)
+                       ? COSTLY
+                       : cost; /* each part would be written by a kernel of its own, with the padding around it */
             bool many = s->options->group_columns == 0 && all / MANY_USES >= sched_elements(tensor);
             cover = cost >= (many ? COSTLY_MANY : COSTLY) && all / REUSED >= sched_elements(tensor);
-            if (cover && !is_unpacked(tensor)) /* of which no part gets a buffer either */
+            if (cover && !is_unpacked(tensor)) /* the parts of an unpacked value get no buffer either */
                 marked += mark(s, sched_position(s, tensor));
         }
         for (uint32_t k = 0; cover && k < node->nsrc; k++)
@@ -642,7 +645,7 @@ static void look_at(view *v, sched *s, stored *st)
 {
     *v = (view){.s = s, .st = st};
     if (st->value == NULL)
-        return; /* a loop: nothing is computed here */
+        return; /* a loop computes nothing here */
     bl_free_init(&v->free, s->ir);
     for (int i = 0; i < st->nranges; i++)
         v->outputs |= bl_free_bit(&v->free, st->range[i]);
@@ -660,7 +663,7 @@ static void look_at(view *v, sched *s, stored *st)
     st->tiled = v->tiled;
 }
 
-enum { NO_STORE = -1, SEVERAL_STORES = -2 }; /* in place of the position of the one store that computes a value */
+enum { NO_STORE = -1, SEVERAL_STORES = -2 }; /* in place of the position of the only store that computes a value */
 
 static int either(int store, int also)
 {
@@ -669,7 +672,7 @@ static int either(int store, int also)
     return also == NO_STORE ? store : SEVERAL_STORES;
 }
 
-/* Does the value at |at| have several users, or does what only moves the value? */
+/* Does the value at |at|, or a value that only moves it, have several users? */
 static bool has_users(const sched *s, int at)
 {
     while (s->nusers[at] == 1 && s->user[at] != NULL && bl_op_get_class((bl_op)s->user[at]->op) == BL_CLASS_MOVE)
@@ -677,7 +680,7 @@ static bool has_users(const sched *s, int at)
     return s->nusers[at] >= 2;
 }
 
-/* Give buffers to costly values that several stores compute.  Users come first: once a value has a buffer, only one store
+/* Give buffers to costly values that several stores compute. Users come first: once a value has a buffer, only one store
  * computes its sources. */
 static int cut_twice(sched *s)
 {
@@ -712,7 +715,7 @@ static bool binds_too_much(const sched *s, const stored *st)
     return buffers > s->options->max_params;
 }
 
-/* Values that got buffers after the first limit was kept stand in other expressions as so many more leaves: keep it again. */
+/* The new buffers are additional leaves of other expressions, so check again how many buffers each expression reads. */
 static int limit_again(sched *s)
 {
     leafset *sets = NULL;
@@ -731,8 +734,8 @@ static int limit_again(sched *s)
     return marked;
 }
 
-/* In five turns, since each sees clearly only what the one before has left: reductions, costly operands of reductions, costly
- * values computed twice, concatenations, expressions that read too much. */
+/* Five rules in this order, since each rule sees clearly only what the rule before has left: reductions, costly operands of
+ * reductions, costly values computed twice, concatenations, expressions that read too many buffers. */
 int sched_mark_more(sched *s)
 {
     int marked = 0, reductions = 0;
@@ -785,7 +788,7 @@ int sched_mark_shared(sched *s, int ngroups)
             const bl_node *tensor = node->op == BL_OP_REDUCE ? origin_of(s, node) : NULL;
             int at = tensor == NULL ? -1 : sched_position(s, tensor);
             if (at < 0 || s->realised[at] == BUFFERED || (bl_free_get(&v.free, node) & v.stages) != 0)
-                continue; /* a stage is computed by each who needs it */
+                continue; /* each user of a stage computes it */
             if (group[at] != 0 && group[at] != st->group + 1)
                 marked += sched_cut_after(s, tensor);
             group[at] = st->group + 1;

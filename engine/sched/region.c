@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* A cache of keys and values is a state of which each step writes one place.  As a value its update is the whole of it: an
- * element is new where its index is in the region, else what it was.  Here the comparisons that bound the region become the first
- * and the last turns of the loops, and the store goes to the buffer of the state.  That is right
- *
- * - where the nest does nothing else, and reads the state for nothing but to keep it;
- * - where no nest behind it, and no loop, reads what was there before: it is moved behind those that do, if nothing that it
- *   passes needs it.
- *
- * Where an index tensor names the elements that change, the loops over them become one over the indices (scatter_store.c).
- *
- * needs: nests in the order they run.  keeps: values.  leaves: a place that nothing names for each root that is its state. */
+/* In-place update. A cache of keys and values is a state of which each step writes one position. As a value, the update is
+ * the whole state: an element is new if its index is in the region, and else keeps its value. This pass turns the comparisons
+ * that bound the region into the first and last iterations of the loops, and stores to the buffer of the state itself. That
+ * is correct if
+ * - the nest does nothing else, and reads the state only to keep it;
+ * - no nest and no loop behind it reads the old state. The nest is moved behind the readers of the old state if no nest on
+ *   the way needs its result.
+ * If an index tensor names the changed elements, the loops over elements become one loop over the indices (scatter_store.c).
+ * Needs: nests in the order they run. Keeps: values. Leaves: for each root that is its own state, a place that no nest names. */
 #include "engine/sched/region.h"
 
 #include "engine/ir/affine.h"
@@ -30,7 +28,7 @@ typedef struct regions {
     sched_lasts *lasts;
 } regions;
 
-/* What a nest stores, if it is parts of states. */
+/* A nest whose stores update parts of states. */
 typedef struct region {
     bl_nest *nest;       /* a copy */
     int at;              /* its number */
@@ -38,12 +36,12 @@ typedef struct region {
     int nstores;
     int root[MOST_STORES];
     const bl_node *value[MOST_STORES];
-    const bl_node *cond;   /* where they change: of all of them the same */
-    bl_clauses used;       /* those that loops' bounds stand for now */
-    const bl_node *inside; /* the region is in the state: what bounds of nodes cannot say */
-    bool scatters;         /* by index tensors, as |scatter| says */
+    const bl_node *cond;   /* the condition under which an element changes, the same for all stores */
+    bl_clauses used;       /* the clauses that the bounds of the loops imply now */
+    const bl_node *inside; /* the region is inside the state; the bounds of nodes cannot express it */
+    bool scatters;         /* the changed elements are named by index tensors, as |scatter| says */
     sched_scatter scatter;
-    bl_ptrmap moved; /* RANGE -> which index that turn has now */
+    bl_ptrmap moved; /* RANGE -> the index of the iteration now */
 } region;
 
 /* ---- which elements change */
@@ -53,13 +51,13 @@ static const bl_node *yes(bl_ir *ir)
     return bl_const(ir, BL_BOOL, (bl_scalar){.u = 1});
 }
 
-/* The element of the state that |store| is for, as it was, where |known| holds. */
+/* The old element of the state that |store| writes, if |known| holds. */
 static bool keeps(const bl_nest *nest, const bl_node *node, const bl_node *store, int state, const bl_clauses *known)
 {
     bl_clauses gate = {0};
     bool held = true;
 
-    while (node->op == BL_OP_WHERE && bl_clauses_hold(known, node->src[0])) /* what a pad has beside it */
+    while (node->op == BL_OP_WHERE && bl_clauses_hold(known, node->src[0])) /* the value of a pad outside its source */
         node = node->src[1];
     if (node->op != BL_OP_LOAD || node->src[0]->op != BL_OP_BUFFER || node->src[0]->sub != 0 ||
         nest->param[node->src[0]->arg] != state || node->src[1] != store->src[1])
@@ -70,7 +68,7 @@ static bool keeps(const bl_nest *nest, const bl_node *node, const bl_node *store
     return held;
 }
 
-/* |store|'s value as where(*cond, *value, what was there). */
+/* The value of |store| as where(*cond, *value, old element). */
 static bool split_value(bl_ir *ir, const bl_nest *nest, const bl_node *store, int state, const bl_node **cond,
                         const bl_node **value)
 {
@@ -99,8 +97,8 @@ static bool split_value(bl_ir *ir, const bl_nest *nest, const bl_node *store, in
     return any;
 }
 
-/* The root whose place |place| is, if it is the next value of a state that is read; or -1.  What nobody reads has no place: its
- * number may be that of another value. */
+/* The root whose place is |place|, if it is the next value of a state that is read; else -1. A value that no nest reads has
+ * no place: its number may be that of another value. */
 static int updated_root(const regions *r, int place)
 {
     for (int i = 0; i < r->nroots; i++) {
@@ -119,7 +117,7 @@ static bool uses(const bl_nest *nest, int place, bool writes)
     return any;
 }
 
-/* Does nest |at| alone store to |place|?  Of a concatenation each part may have its own (concat.c). */
+/* Is nest |at| the only nest that stores to |place|? The parts of a concatenation may have a nest each (concat.c). */
 static bool stores_all(const regions *r, int at, int place)
 {
     bool all = true;
@@ -128,7 +126,8 @@ static bool stores_all(const regions *r, int at, int place)
     return all;
 }
 
-/* |sink| with comparisons of indices as such, where they are compared as integers of another dtype: those of a cat. */
+/* |sink| with comparisons of indices that are cast to another integer dtype replaced by comparisons of the indices; those of
+ * a cat are cast. */
 static const bl_node *compare_indices(bl_ir *ir, const bl_node *sink)
 {
     bl_nodes below = bl_reach(ir, 1, &sink, false);
@@ -147,7 +146,7 @@ static const bl_node *compare_indices(bl_ir *ir, const bl_node *sink)
     return bl_substitute(ir, sink, &to);
 }
 
-/* Is all that the nest stores the same part of states? */
+/* Does the nest update the same part of states with all its stores? */
 static bool is_region(const regions *r, int at, bl_nest *nest, region *g)
 {
     const bl_node *sink = compare_indices(r->ir, nest->sink);
@@ -182,7 +181,8 @@ static bool solve(bl_ir *ir, const bl_node *x, const bl_node *y, const bl_node *
     return bl_find_op(ir, *rest, BL_OP_RANGE) == NULL;
 }
 
-/* |clause| holds at one turn of the loop, if at all: which, as an integer of any dtype, or NULL. */
+/* If |clause| holds in at most one iteration of the loop: the number of that iteration, as an integer of any dtype; else
+ * NULL. */
 static const bl_node *only_turn(bl_ir *ir, const bl_node *clause, const bl_node *range)
 {
     if (clause->op != BL_OP_CMPEQ)
@@ -199,10 +199,11 @@ static const bl_node *only_turn(bl_ir *ir, const bl_node *clause, const bl_node 
     return NULL;
 }
 
-/* |turn|, which may be anywhere: where it is none of the loop's it is another, and nothing happens. */
+/* |turn| may be any integer. If it is not an iteration of the loop, nothing changes. */
 static const bl_node *clamp(bl_ir *ir, region *g, const bl_node *turn, const bl_node *extent)
 {
-    bl_dtype from = (bl_dtype)turn->dtype; /* bounds are checked before it is an INDEX, which a device may hold in 32 bits */
+    bl_dtype from =
+        (bl_dtype)turn->dtype; /* the bounds are checked before the conversion to an INDEX, which a device may hold in 32 bits */
     bl_dtype dtype = from == BL_INDEX ? BL_INDEX : bl_dtype_bytes(from) < 4 || from == BL_I32 ? BL_I32 : BL_I64;
     const bl_node *number = bl_cast(ir, dtype, turn), *end = bl_cast(ir, dtype, extent), *one = bl_const_int(ir, dtype, 1);
     const bl_node *low = bl_not(ir, bl_less(ir, number, bl_const_int(ir, dtype, 0)));
@@ -212,7 +213,8 @@ static const bl_node *clamp(bl_ir *ir, region *g, const bl_node *turn, const bl_
     return bl_cast(ir, BL_INDEX, bl_alu2(ir, BL_OP_MAX, number, bl_const_int(ir, dtype, 0)));
 }
 
-/* What comparisons say of a loop: where it may begin, or end, and which says so; the first is what it does anyway. */
+/* Bounds of a loop from comparisons: where the loop may begin or end, and the clause that says so. The first entry is the
+ * loop's own bound. */
 typedef struct bounds {
     int n;
     const bl_node *at[BL_MAX_CLAUSES + 1], *clause[BL_MAX_CLAUSES + 1];
@@ -224,7 +226,7 @@ static void add_bound(bounds *b, const bl_node *at, const bl_node *clause)
     b->clause[b->n++] = clause;
 }
 
-/* Its fewest turns, if all of them are in it for certain: from *first on, *count. */
+/* The fewest iterations, *count from *first on, if all of them are certainly iterations of the loop. */
 static bool narrow(bl_ir *ir, region *g, const bounds *from, const bounds *end, const bl_node *extent, const bl_node **first,
                    const bl_node **count)
 {
@@ -252,7 +254,8 @@ static bool narrow(bl_ir *ir, region *g, const bounds *from, const bounds *end, 
     return true;
 }
 
-/* The turns of the loop over |range|, which is number |number| now, where anything changes.  Is it shorter? */
+/* The iterations of the loop over |range|, now number |number|, in which some element changes. Returns whether there are
+ * fewer. */
 static bool move_loop(bl_ir *ir, region *g, const bl_clauses *all, const bl_node *range, int number, const bl_node **at)
 {
     const bl_node *extent = range->src[0], *first = NULL, *count = NULL;
@@ -284,8 +287,8 @@ static bool move_loop(bl_ir *ir, region *g, const bl_clauses *all, const bl_node
     return true;
 }
 
-/* The loops over the places that the keys name become one over the keys, number 0: the number of loops that this is, -1: it
- * cannot be. */
+/* The loops over the positions that the keys name become one loop over the keys, number 0. Returns how many loops this
+ * replaces; -1 if it is not possible. */
 static int move_scatter(const regions *r, region *g)
 {
     bl_ir *ir = r->ir;
@@ -311,7 +314,7 @@ static int move_scatter(const regions *r, region *g)
     return turn != NULL && turn->op == BL_OP_RANGE;
 }
 
-/* The loops around the stores, numbered anew as those of values are; false where none of them is shorter now. */
+/* The loops around the stores, renumbered as the loops of values are; false if no loop is shorter now. */
 static bool move_loops(const regions *r, region *g)
 {
     bl_ir *ir = r->ir;
@@ -347,7 +350,8 @@ static bool move_loops(const regions *r, region *g)
 
 /* ---- the nest that stores it */
 
-/* Its parameters have the numbers of places, and what it stores goes to the states. */
+/* |sink| with its parameters numbered as places and its stores directed to the states. NULL if the nest still reads one of
+ * the states. */
 static const bl_node *name_places(const regions *r, const region *g, const bl_node *sink)
 {
     bl_nodes below = bl_reach(r->ir, 1, &sink, false);
@@ -371,7 +375,7 @@ static const bl_node *name_places(const regions *r, const region *g, const bl_no
     return bl_substitute(r->ir, sink, &to);
 }
 
-/* False where it reads one of the states yet. */
+/* False if the nest still reads one of the states. */
 static bool build(const regions *r, const region *g, bl_nest *out)
 {
     bl_ir *ir = r->ir;
@@ -408,7 +412,7 @@ static bool carries(const bl_schedule *schedule, int place)
     return any;
 }
 
-/* May |nest| run behind |other|, which runs behind it? */
+/* May |nest| run after |other|, which runs after it now? */
 static bool may_pass(const bl_nest *nest, const bl_nest *other)
 {
     bool may = true;
@@ -417,7 +421,8 @@ static bool may_pass(const bl_nest *nest, const bl_nest *other)
     return may;
 }
 
-/* Where nest |at|, which stores |g|, can run: behind the last that reads the states as they were.  -1: nowhere. */
+/* The position from which nest |at|, which stores |g|, can run: behind the last reader of the old states. -1 if there is
+ * none. */
 static int find_time(const regions *r, const region *g, int at)
 {
     const bl_schedule *schedule = r->schedule;
@@ -441,7 +446,7 @@ static int find_time(const regions *r, const region *g, int at)
     return last;
 }
 
-/* Whoever reads the next value reads the state. */
+/* Nests that read the next value now read the state. */
 static bool rename_places(const regions *r, const region *g)
 {
     for (int i = 0; i < r->schedule->nnests; i++) {
@@ -459,7 +464,7 @@ static bool rename_places(const regions *r, const region *g)
     return true;
 }
 
-/* |nest| is a copy of nest |at|, or what it is with the expressions of others' values. */
+/* |nest| is a copy of nest |at|, possibly with expressions of other nests' values in place of LOADs. */
 static bool take_nest(const regions *r, int at, bl_nest *nest)
 {
     bl_nest now;
@@ -492,11 +497,11 @@ static bool take(const regions *r, int at)
         return false;
     if (sched_copy_nest(r->ir, &r->schedule->nests[at], &copy) && take_nest(r, at, &copy))
         return true;
-    at += r->schedule->nnests - before; /* nests may stand before it now */
+    at += r->schedule->nnests - before; /* nests may have been inserted before it */
     return sched_read_through(r->ir, r->schedule, at, &copy) && take_nest(r, at, &copy);
 }
 
-/* Stores of one nest to parts of several states, which differ in where they are. */
+/* A nest that stores to several states whose changed parts differ. */
 static bool has_regions(const regions *r, int at)
 {
     const bl_nest *nest = &r->schedule->nests[at];
@@ -524,7 +529,7 @@ bl_status bl_schedule_in_place(bl_ir *ir, bl_schedule *schedule, int nroots, con
             sched_split_stores(ir, schedule, i))
             continue;
         any = any || taken || schedule->nnests > before;
-        i += schedule->nnests - before + (taken ? 0 : 1); /* another may stand there now */
+        i += schedule->nnests - before + (taken ? 0 : 1); /* another nest may be there now */
     }
     if (any)
         sched_drop_unread(schedule);

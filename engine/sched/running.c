@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* Attention where groups have work-items: a running softmax.
+/* Flash attention for devices with work-groups: online softmax.
  *
- * The stages of a nest (stage_values.c) are rows of scores, and a core has a cache for them.  A group of a GPU has some ten
- * thousand bytes for all of its rows, so it goes through the keys a few at a time, and what it has summed so far follows the
- * largest score that was met: of |m|, the maximum before a turn, and |m'|, that with the turn,
+ * The stages of a nest (stage_values.c) are rows of scores, which fit the cache of a CPU core. A work-group of a GPU has some
+ * ten thousand bytes of local memory for all its rows, so it reads a few keys at a time, and rescales its sums to the largest
+ * score so far. With the maximum |m| before an iteration and |m'| after it,
  *
- *     sum of exp(s - M) x  =  over the turns:  sum' = sum * exp(m - m') + exp(s - m') x
+ *     sum of exp(s - M) x  =  over the iterations:  sum' = sum * exp(m - m') + exp(s - m') x
  *
- * Here the stages of a nest are taken out again, scores are expressions of the loop over keys, and each sum that depends on the
- * maximum of that loop becomes such a running one (RUNNING and RESCALED; engine/ir/ops.def).  What a sum is multiplied or divided
- * by and that is the same in all turns, as the sum of the exps, is taken out of it; where several such values are added, each has
- * a sum of its own.  So the gradient to the queries, sum of k e (d / L + D), is two sums, and D another in the same loop.
+ * This pass takes the stages of a nest out again and writes scores as expressions of the loop over keys. Each sum that
+ * depends on the maximum of that loop becomes a running sum (RUNNING and RESCALED; engine/ir/ops.def). A factor or divisor
+ * that is the same in all iterations, such as the sum of the exps, is taken out of the sum. If several such terms are added,
+ * each term has a sum of its own: the gradient of the queries, sum of k e (d / L + D), is two sums, and D is a third one in
+ * the same loop.
  *
- * What is no such form, or none that a group can have (engine/opt/score.c), is left to buffers. */
+ * A nest without such a form, or with a form for which a group lacks memory (engine/opt/score.c), uses buffers instead. */
 #include "engine/ir/affine.h"
 #include "engine/sched/sched_internal.h"
 
@@ -20,7 +21,7 @@
 
 enum { MOST_TERMS = 4 };
 
-/* A part of a sum's value: gain * rest, of which |rest| alone differs in the loop.  NULL is 1. */
+/* A term of the value of a sum: gain * rest, where only |rest| differs between iterations of the loop. NULL is 1. */
 typedef struct term {
     const bl_node *gain, *rest;
     const bl_node *peak; /* the maximum that |rest| follows, or NULL */
@@ -35,8 +36,8 @@ typedef struct run {
 
 /* ---- without stages */
 
-/* Where |load| reads what |stage| stored, by the loops of that: each is mapped to the part of the index that counts in its steps.
- * False where the index has no such parts. */
+/* Map each loop of |stage| to the part of the index of |load| that counts in the steps of that loop. False if the index has
+ * no such parts. */
 static bool match_loops(bl_ir *ir, const bl_node *stage, const bl_node *load, bl_ptrmap *to)
 {
     const bl_node *part[BL_MAX_TERMS];
@@ -75,7 +76,7 @@ static bool match_loops(bl_ir *ir, const bl_node *stage, const bl_node *load, bl
     return true;
 }
 
-/* What |load|, of a stage, reads; NULL where that is not plain. */
+/* The value that |load| reads from a stage; NULL if its form is not simple. */
 static const bl_node *staged_value(bl_ir *ir, const bl_node *load)
 {
     const bl_node *stage = load->src[0];
@@ -89,7 +90,7 @@ static const bl_node *staged_value(bl_ir *ir, const bl_node *load)
 
 typedef struct unstaging {
     bl_ir *ir;
-    bool failed; /* some load of a stage is not plain */
+    bool failed; /* some load of a stage has no simple form */
 } unstaging;
 
 static const bl_node *read_through_stage(void *arg, const bl_node *node, const bl_node *const *src)
@@ -104,7 +105,7 @@ static const bl_node *read_through_stage(void *arg, const bl_node *node, const b
     return u->failed ? node : value;
 }
 
-/* |sink| with each load of a stage replaced by the value that the stage holds there; NULL if a load is not plain. */
+/* |sink| with each load of a stage replaced by the value that the stage holds there; NULL if a load has no simple form. */
 static const bl_node *without_stages(bl_ir *ir, const bl_node *sink)
 {
     unstaging u = {.ir = ir};
@@ -124,7 +125,7 @@ static bool folds_over(const bl_node *node, const void *range)
     return node->op == BL_OP_REDUCE && node->arg == 1 && node->nsrc == 2 && node->src[1] == range;
 }
 
-/* Is a fold over the whole loop part of |node|? */
+/* Does |node| contain a reduction over the whole loop? */
 static bool has_fold(run *r, const bl_node *node)
 {
     return bl_find(r->ir, 1, &node, folds_over, r->range) != NULL;
@@ -141,8 +142,8 @@ static const bl_node *quotient(bl_ir *ir, const bl_node *x, const bl_node *y)
     return bl_div(ir, x == NULL ? bl_const_float(ir, (bl_dtype)y->dtype, 1) : x, y);
 }
 
-/* The maximum of the loop so far, from the lowest finite number on: a row of which nothing is seen yet has a score of -inf, and
- * is no exp of -inf - -inf. */
+/* The maximum of the loop so far, starting at the lowest finite number: a row without a visible key has the score -inf, and
+ * -inf - -inf must not be computed. */
 static const bl_node *peak_at(run *r, const bl_node *peak, bool inclusive)
 {
     bl_dtype dtype = (bl_dtype)peak->dtype;
@@ -162,7 +163,7 @@ static int split_product(run *r, const bl_node *x, term *out)
     for (int i = 0; i < na; i++) {
         for (int k = 0; k < nb; k++) {
             if (a[i].peak != NULL && b[k].peak != NULL)
-                return -1; /* squares of exps follow the maximum twice as fast */
+                return -1; /* a square of exps changes twice as fast with the maximum */
             out[n++] = (term){product(r->ir, a[i].gain, b[k].gain), product(r->ir, a[i].rest, b[k].rest),
                               a[i].peak != NULL ? a[i].peak : b[k].peak};
         }
@@ -247,7 +248,8 @@ static int split_cast(run *r, const bl_node *x, term *out)
     return n;
 }
 
-/* |x| as a sum of at most MOST_TERMS terms; how many, or -1 where it is none.  Recursion is as deep as the expression. */
+/* |x| as a sum of at most MOST_TERMS terms. Returns their number, or -1 if that is not possible. Recursion is as deep as the
+ * expression. */
 static int split(run *r, const bl_node *x, term *out)
 {
     if (!differs(r, x)) {
@@ -285,7 +287,8 @@ static int split(run *r, const bl_node *x, term *out)
     }
 }
 
-/* |sum|, whose value has folds over its own loop in it, as sums that go on beside these; NULL where it is none. */
+/* |sum|, whose value contains reductions over the loop of |sum|, as sums that run together with these; NULL if that is not
+ * possible. */
 static const bl_node *running_sum(run *r, const bl_node *sum)
 {
     bl_ir *ir = r->ir;
@@ -308,7 +311,7 @@ static const bl_node *running_sum(run *r, const bl_node *sum)
 
 /* ---- which nests */
 
-/* Does the value of |reduce| hold a reduction that its own loops differ in? */
+/* Does the value of |reduce| contain a reduction that depends on the loops of |reduce|? */
 static bool has_nested(bl_free *free, bl_ir *ir, const bl_node *reduce)
 {
     bl_nodes below = bl_reach(ir, 1, reduce->src, false);
@@ -321,7 +324,7 @@ static bool has_nested(bl_free *free, bl_ir *ir, const bl_node *reduce)
     return false;
 }
 
-/* Do they fold over the same loops? */
+/* Do both reductions fold over the same loops? */
 static bool alike(const bl_node *a, const bl_node *b)
 {
     bool same = a->arg == b->arg && a->nsrc == b->nsrc;
@@ -330,8 +333,9 @@ static bool alike(const bl_node *a, const bl_node *b)
     return same;
 }
 
-/* The loop, over keys or over queries, in which others are: the longest of those that such a sum is over (heads that share keys
- * are another), of a fixed length.  NULL where there are several, or none. */
+/* The loop, over keys or over queries, that contains other reductions: the longest loop of a fixed length among the loops of
+ * such a sum. (A loop over heads that share keys is a shorter one.) NULL if there are several such sums over different loops,
+ * or none. */
 static const bl_node *outer_loop(bl_ir *ir, const bl_node *sink)
 {
     bl_nodes below = bl_reach(ir, 1, &sink, false);
@@ -344,7 +348,7 @@ static const bl_node *outer_loop(bl_ir *ir, const bl_node *sink)
         if (node->op != BL_OP_REDUCE || !has_nested(&free, ir, node))
             continue;
         if (node->arg != 1 || (first != NULL && !alike(first, node)))
-            return NULL; /* also where one that is nested has others in it */
+            return NULL; /* also if a nested reduction has others nested in it */
         first = node;
     }
     for (uint32_t i = 1; first != NULL && i < first->nsrc; i++) {
@@ -354,7 +358,7 @@ static const bl_node *outer_loop(bl_ir *ir, const bl_node *sink)
     return free.failed || range == NULL || !bl_is_const(range->src[0]) ? NULL : range;
 }
 
-/* Does some sum over |range|, and over others too, wait for one that ends with it?  They cannot go on together. */
+/* Does a reduction over |range| and other loops depend on a reduction that ends with |range|? They cannot run together. */
 static bool has_late_fold(bl_ir *ir, const bl_node *sink, const bl_node *range)
 {
     bl_nodes below = bl_reach(ir, 1, &sink, false);
@@ -366,7 +370,7 @@ static bool has_late_fold(bl_ir *ir, const bl_node *sink, const bl_node *range)
     return false;
 }
 
-/* May a group have all columns: the loops over outputs along which what is nested in |range| stays the same? */
+/* May a group own all columns: the output loops on which the reductions nested in |range| do not depend? */
 static bool has_few_columns(bl_ir *ir, const bl_node *sink, const bl_node *range, int64_t most)
 {
     bl_nodes below = bl_reach(ir, 1, &sink, false);
@@ -391,7 +395,7 @@ static bool has_few_columns(bl_ir *ir, const bl_node *sink, const bl_node *range
     return !free.failed;
 }
 
-/* Is it a maximum that another nest stored? */
+/* Is |buffer| a maximum that another nest stored? */
 static bool is_stored_peak(const sched *s, const bl_node *buffer)
 {
     const stored *st = sched_stored(s, buffer);
@@ -404,13 +408,13 @@ static bool is_stored_peak(const sched *s, const bl_node *buffer)
     return node->op == BL_OP_REDUCE && node->sub == BL_OP_MAX;
 }
 
-/* Does the nest follow a maximum, or take exps of what one that another stored is part of, as the gradients of an attention do?
- * Other values that expand and are folded again, such as the inner layer of a feed-forward block or the gradient of a max pooling
- * in that of a convolution, are better in memory: they would be computed again for each turn. */
+/* Does the nest follow a maximum, or take exps of values that contain a stored maximum, as the gradients of an attention do?
+ * Other values that expand and are reduced again are better in memory, since each iteration would compute them again: the
+ * inner layer of a feed-forward block, or the gradient of a max pooling in the gradient of a convolution. */
 static bool has_peak(const sched *s, const bl_node *sink)
 {
     bl_nodes below = bl_reach(s->ir, 1, &sink, false); /* sources first */
-    bl_ptrmap peaks;                                   /* what a stored maximum is part of, no fold between */
+    bl_ptrmap peaks;                                   /* values that contain a stored maximum, with no reduction between */
 
     bl_ptrmap_init(&peaks, bl_ir_arena(s->ir));
     for (size_t i = 0; i < below.count; i++) {

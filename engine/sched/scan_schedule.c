@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Loops.  The body of a SCAN becomes a schedule of its own, whose nests are made once and run once a step: they read a slice of
- * each sequence and write a slice of each stacked result at the index that a VAR says, and know carries by the names of CARRY
- * places.  It is spliced into the schedule of the graph around it. */
+/* Loops (SCAN). The body becomes a schedule of its own. Its nests are compiled once and run once per step: they read a slice
+ * of each sequence and write a slice of each stacked result, at an index that a VAR holds, and refer to carries by CARRY
+ * places. The schedule of the body is spliced into the schedule of the graph around it. */
 #include "engine/ir/scan.h"
 
 #include "engine/ir/shape.h"
 #include "engine/sched/sched_internal.h"
 
-/* A body on its way into the schedule around it. */
+/* A body while it is inserted into the schedule around it. */
 typedef struct splice {
     sched *s;
     const bl_node *node; /* the SCAN */
     const bl_scan *scan;
-    const bl_node *step; /* VAR: the slice at hand */
+    const bl_node *step; /* VAR: the current step */
     int nroots;
     const bl_node **root;
     const bl_node **offset;
@@ -33,7 +33,7 @@ void sched_build_loop_store(sched *s, stored *st)
         st->below = bl_reach(s->ir, (int)st->node->nsrc, reads, false);
 }
 
-/* Source |which| as the body's kernels see it: an input, or this step's slice of one. */
+/* Source |which| as the kernels of the body see it: an input, or the current step's slice of an input. */
 static const bl_node *as_input(const splice *p, int which)
 {
     bl_ir *ir = p->s->ir;
@@ -43,7 +43,7 @@ static const bl_node *as_input(const splice *p, int which)
         return bl_input(ir, which, (bl_dtype)src->dtype, src->ndim, src->dim);
     for (int i = 0; i < src->ndim; i++) {
         start[i] = i == 0 ? p->step : bl_index(ir, 0);
-        size[i] = i == 0 ? bl_index(ir, p->scan->length->hi) : src->dim[i]; /* no launch reads behind the length of the run */
+        size[i] = i == 0 ? bl_index(ir, p->scan->length->hi) : src->dim[i]; /* no launch reads beyond the length of the run */
     }
     whole = bl_input(ir, which, (bl_dtype)src->dtype, src->ndim, size);
     size[0] = bl_index(ir, 1);
@@ -58,7 +58,7 @@ static void add_root(splice *p, const bl_node *root, bool stacked, int place)
     p->root_place[p->nroots++] = place;
 }
 
-/* The place of result |which|, or -1 where nobody uses it. */
+/* The place of result |which|, or -1 if the result is unused. */
 static int result_place(const splice *p, int which)
 {
     const bl_node *result = bl_scan_result(p->s->ir, p->node, which);
@@ -71,7 +71,8 @@ static int add_place(splice *p, bl_place_kind kind, const bl_node *like)
     return sched_add_place(p->s, place) ? p->s->out->nplaces - 1 : 0;
 }
 
-/* The places of carry |i|: that of its result, which the last step writes, and another one; or those of its two results. */
+/* The two places of carry |i|: the place of its result, which the last step writes, and another one; or the places of its two
+ * results. */
 static void take_turns(splice *p, int i, bl_carry *carry)
 {
     const bl_node *length = p->scan->length;
@@ -88,7 +89,7 @@ static void take_turns(splice *p, int i, bl_carry *carry)
     carry->place[1] = result[1] >= 0 ? result[1] : result[0];
 }
 
-/* What the body computes: every next carry, and those of its outputs and of the carries' histories that somebody uses. */
+/* The values that the body computes: every next carry, and the used outputs and histories of carries. */
 static void take_roots(splice *p)
 {
     const bl_scan *scan = p->scan;
@@ -146,7 +147,7 @@ static bool copy_nest(splice *p, const bl_nest *nest)
     return param != NULL && sched_add_nest(p->s, &copy);
 }
 
-/* A loop of the body itself. */
+/* A loop inside the body. */
 static bool copy_loop(splice *p, const bl_loop *loop, int first)
 {
     bl_loop copy = *loop;

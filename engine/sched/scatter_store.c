@@ -22,7 +22,7 @@
 
 enum {
     MOST_PARAMS = 32, /* bits of bl_nest.writes */
-    FEW_KEYS = 33     /* fewer are compared where they are used, in each nest */
+    FEW_KEYS = 33     /* fewer keys are compared at each use, in each nest */
 };
 
 static bool is_used(const bl_nest *nest, int place, bool writes)
@@ -65,7 +65,7 @@ static int find_producer(const bl_schedule *schedule, int place, int at)
     return found;
 }
 
-/* Nothing that |producer| reads changes before nest |at| runs. */
+/* Does nothing that |producer| reads change before nest |at| runs? */
 static bool reads_the_same(const bl_schedule *schedule, int producer, int at)
 {
     const bl_nest *nest = &schedule->nests[producer];
@@ -87,7 +87,7 @@ static bool is_inside_loop(const bl_schedule *schedule, int nest)
     return false;
 }
 
-/* The number of the parameter of |nest| that is |place|, added where there is none; -1: they are too many. */
+/* The number of the parameter of |nest| for |place|, which is added if it is missing; -1 if there are too many. */
 static int param_of(bl_nest *nest, int *param, int place)
 {
     for (int k = 0; k < nest->nparams; k++) {
@@ -100,8 +100,8 @@ static int param_of(bl_nest *nest, int *param, int place)
     return nest->nparams++;
 }
 
-/* The value of the STORE of |from| to |place| as an expression of |index|, which the STORE has as its only RANGE, with BUFFERs
- * numbered as parameters of |nest|; or NULL. */
+/* The value of the STORE of |from| to |place| as an expression of |index|, which replaces the only RANGE of the STORE.
+ * BUFFERs are numbered as parameters of |nest|. NULL if that is not possible. */
 static const bl_node *stored_value(bl_ir *ir, const bl_nest *from, int place, const bl_node *index, bl_nest *nest, int *param)
 {
     const bl_node *store = NULL;
@@ -230,8 +230,7 @@ void sched_drop_unread(bl_schedule *schedule)
 
 /* ---- which places are computed */
 
-/* |place| as the number that RANGEs count in a mixed radix: range[k] has steps of step[k], and each number from 0 below
- * |count| is there once. */
+/* |place| as a mixed-radix number of RANGEs: range[k] has steps of step[k], and each number from 0 below |count| occurs once. */
 static bool take_radix(const bl_node *place, sched_scatter *out)
 {
     bl_affine sum;
@@ -314,7 +313,8 @@ static const bl_node *last_equal(bl_ir *ir, const sched_scatter *s, const bl_nod
     return bl_reduce_over(ir, BL_OP_MAX, 1, &value, 1, &range);
 }
 
-/* A place for |count| of int32 and, as nest |at|, the one that stores |value| there; its number, or -1 without memory. */
+/* Add a place for |count| int32 and, as nest |at|, the nest that stores |value| there. Returns the number of the place, or -1
+ * without memory. */
 static int add_store(bl_ir *ir, bl_schedule *schedule, int at, const bl_node *value, const bl_node *range)
 {
     bl_arena *arena = bl_ir_arena(ir);

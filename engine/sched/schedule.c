@@ -9,8 +9,9 @@
 #include <string.h>
 
 enum {
-    MOST_CHANGES = 4, /* of one value, over all rounds: inline, in a stage, inline again, in a buffer; each round changes one */
-    FEW_OFTEN = 8     /* up to so many values at too many indices get buffers one at a time */
+    MOST_CHANGES =
+        4,        /* changes of one value over all rounds: inline, in a stage, inline again, in a buffer; each round makes one */
+    FEW_OFTEN = 8 /* up to this many values that are met at too many indices get buffers one at a time */
 };
 
 static bl_status init(sched *s, bl_err *err)
@@ -47,7 +48,7 @@ static bl_status init(sched *s, bl_err *err)
     return BL_OK;
 }
 
-/* Whole extents of the node's element at the canonical loops. */
+/* The element of the node at the canonical loops, which cover its extents. */
 static void canonical_index(sched *s, stored *st, const bl_node **index)
 {
     const bl_node *node = st->node;
@@ -249,14 +250,15 @@ const char *sched_nest_name(bl_ir *ir, const bl_node *sink)
     return bl_arena_strdup(bl_ir_arena(ir), text);
 }
 
-/* A buffer of a nest, and what decides on its number. */
+/* A buffer of a nest, and the key that decides its number. */
 typedef struct bound {
     const bl_node *buffer;
-    uint64_t where; /* it is read: the sum of the hashes of its LOADs */
+    uint64_t where; /* the buffer is read: the sum of the hashes of its LOADs */
 } bound;
 
-/* What is stored to first, in the order of the stores; then what is read, by where: not in the order of ids, so that the kernels
- * of one nest are the same in every graph that has it, and what is known of them (engine/search/kernel_store.h) serves all. */
+/* Number the stored buffers first, in the order of the stores; then the read buffers, by their indices. The order of ids is
+ * not used: the kernels of one nest are then the same in every graph, and the results of a search
+ * (engine/search/kernel_store.h) serve all graphs. */
 static int order_buffers(bl_ir *ir, const bl_node *sink, const bl_nodes *below, bound *out)
 {
     bl_structure structure;
@@ -315,7 +317,7 @@ void sched_bind_params(bl_ir *ir, bl_nest *nest)
         nest->writes |= UINT32_C(1) << nest->sink->src[i]->src[0]->arg;
 }
 
-/* Find the values that must be in memory.  A value that only its own nest reads stays in a register. */
+/* Find the values that must be in memory. A value that only its own nest reads stays in a register. */
 static void find_readers(sched *s)
 {
     for (int i = 0; i < s->nstored; i++)
@@ -330,8 +332,8 @@ static void find_readers(sched *s)
     }
 }
 
-/* The stores in |group|; what one stores and another reads at the same element is passed on in a register.  NULL: there are
- * none. */
+/* The stores in |group|. A value that one store writes and another reads at the same element is passed in a register. NULL if
+ * there are no stores. */
 static const bl_node *group_sink(sched *s, int group)
 {
     bl_ir *ir = s->ir;
@@ -354,7 +356,8 @@ static const bl_node *group_sink(sched *s, int group)
     return n == 0 ? NULL : bl_sink(ir, n, stores);
 }
 
-/* Where groups have work-items: the nests with stages that have no form for these do without.  How many values get a buffer. */
+/* On devices with work-groups: nests with stages that have no form for groups use buffers instead. Returns how many values
+ * get a buffer. */
 static int limit_to_running(sched *s, int ngroups)
 {
     int marked = 0;
@@ -383,7 +386,7 @@ static bool place_params(sched *s, bl_nest *nest)
     return param != NULL;
 }
 
-/* The tensor nodes of which some element is computed in |group|. */
+/* List the tensor nodes of which |group| computes some element. */
 static void note_from(sched *s, int group, bl_nest *nest)
 {
     bl_ptrmap seen;
@@ -395,7 +398,7 @@ static void note_from(sched *s, int group, bl_nest *nest)
         for (size_t k = 0; st->group == group && k <= st->below.count; k++) {
             int at = k < st->below.count ? sched_origin(s, st->below.at[k]) : -1;
             const bl_node *node = k == st->below.count ? st->node : at >= 0 ? s->order.at[at] : NULL;
-            /* an op that was simplified away stands for a constant, or for what another tensor node is computed as */
+            /* the origin of a simplified op may be a constant, or the value of another tensor node */
             if (node == NULL || bl_ptrmap_has(&seen, node) || (node != st->node && node->op != st->below.at[k]->op))
                 continue;
             bl_ptrmap_add(&seen, node);
@@ -404,7 +407,7 @@ static void note_from(sched *s, int group, bl_nest *nest)
     }
 }
 
-/* A loop is one node, whatever its body is made of. */
+/* A loop is one node, independent of the nodes of its body. */
 static void note_loop(sched *s, int first_nest, const bl_node *scan)
 {
     const bl_node **from = bl_arena_array(bl_ir_arena(s->ir), 1, sizeof *from);
@@ -468,7 +471,7 @@ bool sched_add_loop(sched *s, bl_loop loop)
     return true;
 }
 
-/* Inputs by slot, then what is stored. */
+/* Inputs by slot, then stored values. */
 static bool make_places(sched *s)
 {
     for (int i = 0; i < s->ninputs + s->nstored; i++) {
@@ -552,7 +555,7 @@ static bl_status count_elements(sched *s, bl_err *err)
     return bl_arena_status(bl_ir_arena(s->ir), err);
 }
 
-/* The copy of a root that takes its |again|-th other place; the number keeps interned copies apart. */
+/* The copy of a root for its |again|-th other place; the number keeps interned copies apart. */
 static const bl_node *copy_root(bl_ir *ir, const bl_node *root, intptr_t again)
 {
     bl_node proto = {.op = BL_OP_CONTIGUOUS,
@@ -566,13 +569,13 @@ static const bl_node *copy_root(bl_ir *ir, const bl_node *root, intptr_t again)
     return bl_node_make(ir, &proto);
 }
 
-/* Each root a node of its own.  A loop fills and reads places as a whole: a root that is but a slice of its place is a copy of
- * what a loop makes or takes. */
+/* Make each root a node of its own. A loop writes and reads whole places: a root that is a slice of its place becomes a copy
+ * of the value that the loop writes or reads. */
 static void take_roots(sched *s, const bl_node *const *given)
 {
     bl_arena *arena = bl_ir_arena(s->ir);
     bl_nodes all = s->offset == NULL ? (bl_nodes){0} : bl_reach(s->ir, s->nroots, given, false);
-    bl_ptrmap times, loops; /* how often a root was met; what loops make or take */
+    bl_ptrmap times, loops; /* how often each root occurred; the values that loops write or read */
 
     bl_ptrmap_init(&times, arena);
     bl_ptrmap_init(&loops, arena);

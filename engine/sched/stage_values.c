@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Values that are computed in stages: for a few iterations of the outer loops of the nest that reads them, into local memory of
- * the kernel, instead of all at once into a buffer.
- *
- * The scores of an attention are such: [L, L] numbers made of [L, d] operands and folded to [L, d] again.  Whoever reads them for
- * a row of its own, at the canonical loops of its store, can have that row computed just before, by a STAGE: a softmax then runs
- * in phases over rows that stay in a core's cache, and nothing of size L * L is ever in memory. */
+/* Values that are computed in stages: the nest that reads such a value computes it in local memory, for a few iterations of
+ * its outer loops at a time, instead of another nest computing all of it into a buffer. The scores of an attention are an
+ * example: [L, L] numbers made of [L, d] operands and reduced to [L, d] again. A nest that reads the scores of its own row,
+ * at the canonical loops of its store, can compute that row just before, by a STAGE. A softmax then runs in phases over rows
+ * that stay in a core's cache, and nothing of size L * L is ever in memory. */
 #include "engine/base/size.h"
 #include "engine/ir/shape.h"
 #include "engine/sched/sched_internal.h"
@@ -12,10 +11,10 @@
 enum {
     LEVELS_EACH = 2,      /* of a stage: its own RANGEs, and those of reductions within it */
     MOST_STAGES = 1000,   /* in a graph: their RANGEs are numbered in an int */
-    SMALL_SERIAL = 16384, /* elements up to which it does not matter how few rows run side by side */
-    SMALL_PART = 8,       /* of what is read for a value may be a bias, or statistics of its rows, and does not count */
+    SMALL_SERIAL = 16384, /* elements up to which few parallel rows do not matter */
+    SMALL_PART = 8,       /* a source may be a bias, or statistics of rows, which does not count */
     MOST_AGAIN = 1 << 19, /* bytes of inputs that every iteration of the outer loops reads: a part of a core's cache */
-    COSTLY_AGAIN = 8      /* ops per element from which a value that two phases compute is one of its own: an exp */
+    COSTLY_AGAIN = 8 /* ops per element, such as an exp, from which a value that two phases compute gets a stage of its own */
 };
 
 static void unstage(sched *s, int position)
@@ -23,8 +22,8 @@ static void unstage(sched *s, int position)
     s->realised[position] = s->costly_again[position] ? INLINE : BUFFERED;
 }
 
-/* What was to be computed from a stage of |position|, in stages itself, was thought to be made of what that is made of, which is
- * less to read.  It reads a buffer now: whether it expands is asked again. */
+/* Some users of |position|, in stages themselves, were assumed to read the sources of |position|, which are smaller. They
+ * read a buffer now: ask again whether they expand. */
 static void ask_again(sched *s, int position)
 {
     bool *above = bl_arena_array(bl_ir_arena(s->ir), s->order.count, sizeof *above);
@@ -43,7 +42,8 @@ static void ask_again(sched *s, int position)
     }
 }
 
-/* A stage cannot serve what asks for |node|: it gets a buffer, if it would have had one, and the stores are built again. */
+/* A stage cannot serve the request for |node|: the node gets a buffer, if it would have had one, and the stores are built
+ * again. */
 static const bl_node *misfit(sched *s, const bl_node *node)
 {
     int position = sched_position(s, node);
@@ -54,7 +54,7 @@ static const bl_node *misfit(sched *s, const bl_node *node)
     return bl_const_int(s->ir, (bl_dtype)node->dtype, 0);
 }
 
-/* Axis |i| of |node| is at a loop of the store over all of it. */
+/* Is axis |i| of |node| indexed by a loop of the store over its whole extent? */
 static bool is_outer(const bl_node *node, const bl_node *const *index, int i)
 {
     if (index[i]->op != BL_OP_RANGE || index[i]->arg >= RANGES_PER_LEVEL || index[i]->src[0] != node->dim[i])
@@ -66,14 +66,14 @@ static bool is_outer(const bl_node *node, const bl_node *const *index, int i)
     return true;
 }
 
-/* Too few iterations of the outer loops to keep the cores busy, for a value that is not small. */
+/* Are there too few iterations of the outer loops to keep the cores busy, for a value that is not small? */
 static bool is_serial(const sched *s, const bl_node *node, int64_t outer)
 {
     return outer < 2 * (int64_t)s->options->units && sched_elements(node) > SMALL_SERIAL;
 }
 
-/* The loops of a stage of |node|: those of its axes that are at no loop of the store, 0 for an extent of 1.  False if there is no
- * such axis, no outer one, or more elements than a nest may keep. */
+/* The loops of a stage of |node|: one for each axis that no loop of the store indexes, 0 for an extent of 1. False if there
+ * is no such axis, or no outer axis, or more elements than a nest may keep. */
 static bool take_axes(sched *s, const bl_node *node, const bl_node *const *index, staging *stage, const bl_node **at)
 {
     int number = (FIRST_STAGE_LEVEL + LEVELS_EACH * s->stage_number[sched_position(s, node)]) * RANGES_PER_LEVEL;
@@ -126,15 +126,16 @@ static int phase_cost(sched *s, const bl_node *node)
     return cost;
 }
 
-/* Is it little work on what is loaded?  What was a phase where its product was in hand need not be one in another nest, which
- * finds that product in a buffer (a feed-forward block's activation, for the gradient to the weight behind it). */
+/* Does the value cost little work on loaded values? A value that was a phase next to its product need not be one in another
+ * nest, which reads the product from a buffer (the activation of a feed-forward block, for the gradient of the weight behind
+ * it). */
 static bool is_cheap(sched *s, const bl_node *value)
 {
     return bl_find_op(s->ir, value, BL_OP_REDUCE) == NULL && bl_find_op(s->ir, value, BL_OP_STAGE) == NULL &&
            phase_cost(s, value) < COSTLY_AGAIN;
 }
 
-/* Bytes of the inputs that |value| reads in each iteration of the outer loops, because no index differs from one to the next: the
+/* Bytes of the inputs that |value| reads again in each iteration of the outer loops, because no index depends on them: the
  * weights of a feed-forward block, which a product of all rows would read once. */
 static int64_t bytes_again(sched *s, const bl_node *value, uint64_t prefix)
 {
@@ -150,7 +151,7 @@ static int64_t bytes_again(sched *s, const bl_node *value, uint64_t prefix)
         for (size_t k = 0; k < index.count && !outer; k++) {
             const bl_node *range = index.at[k];
             if (range->op != BL_OP_RANGE)
-                outer = range->op == BL_OP_LOAD; /* a table says where */
+                outer = range->op == BL_OP_LOAD; /* the index is looked up in a table */
             else if (range->arg < RANGES_PER_LEVEL && (prefix >> range->arg & 1) != 0)
                 outer = true;
             else if (!bl_i64_mul(bytes, range->hi + 1, &bytes))
@@ -207,11 +208,11 @@ static bool may_be_staged(const sched *s, int position)
 static void stage_it(sched *s, int position)
 {
     s->realised[position] = STAGED;
-    s->unstageable[position] = true; /* once is enough: a rule that gives it a buffer again has the last word */
+    s->unstageable[position] = true; /* only once: a rule that gives it a buffer again is final */
     s->stage_number[position] = s->nstaged++;
 }
 
-/* Elements of all that is read to compute what |st| stores; a value that |expands| counts as what it reads itself. */
+/* Elements of all values that are read to compute what |st| stores; a value that |expands| counts as its own sources. */
 static int64_t count_reads(const sched *s, const stored *st, const bool *expands, const int64_t *reads)
 {
     int64_t total = 0;
@@ -233,7 +234,7 @@ static int64_t count_reads(const sched *s, const stored *st, const bool *expands
     return total;
 }
 
-/* Does |st| sum products, reading their factors over and over? */
+/* Does |st| sum products and read their factors over and over? */
 static bool is_product(const stored *st)
 {
     for (size_t i = 0; i < st->below.count && st->tiled; i++) {
@@ -244,7 +245,8 @@ static bool is_product(const stored *st)
     return false;
 }
 
-/* Is what |st| stores a product, or made of one that |expands|?  Else it is cheap to have in memory: random numbers, a mask. */
+/* Is the value that |st| stores a product, or made of a value that |expands|? Any other value is cheap to have in memory:
+ * random numbers, a mask. */
 static bool has_product(const sched *s, const stored *st, const bool *expands)
 {
     bool product = is_product(st);
@@ -256,7 +258,7 @@ static bool has_product(const sched *s, const stored *st, const bool *expands)
     return product;
 }
 
-/* Does a product fold what |st| stores to something smaller: by itself, or after values that are |kept| in stages too? */
+/* Does a product reduce the value of |st| to something smaller, directly or through values that are |kept| in stages too? */
 static bool is_folded(const sched *s, const stored *st, const bool *kept)
 {
     for (int i = 0; i < s->nstored; i++) {
@@ -270,8 +272,8 @@ static bool is_folded(const sched *s, const stored *st, const bool *kept)
     return false;
 }
 
-/* Which values do phases of the nest of |st| compute at several places, or those of another store's?  |first| has, by position,
- * the first place at which each was met. */
+/* Find the values that phases of the nest of |st| compute at several places, or that phases of other stores compute too.
+ * |first| has, by position, the first place of each value. */
 static void note_costly(sched *s, const stored *st, const bl_node **first)
 {
     bl_free free;
@@ -292,8 +294,8 @@ static void note_costly(sched *s, const stored *st, const bl_node **first)
     }
 }
 
-/* Costly values that several phases of nests with stages compute (the exp of a softmax, for the sum and for the quotient) are
- * stages themselves: the topmost of them. */
+/* Costly values that several phases of nests with stages compute (the exp of a softmax, for the sum and for the quotient)
+ * become stages: the topmost of them. */
 static void stage_costly(sched *s)
 {
     bl_arena *arena = bl_ir_arena(s->ir);
@@ -339,7 +341,7 @@ int sched_unstage(sched *s, const bl_node *sink)
     return marked;
 }
 
-/* A nest of more stages than local memory was shared out for does without them. */
+/* A nest that has more stages than local memory is divided for gets buffers instead. */
 static int limit_stages(sched *s)
 {
     int marked = 0;
@@ -369,7 +371,7 @@ int sched_stage(sched *s)
     if (reads == NULL || expands == NULL || kept == NULL || s->options->stage_bytes == 0)
         return 0;
     stage_costly(s);
-    for (int i = 0; i < s->nstored; i++) { /* sources first: larger than all that they are made of */
+    for (int i = 0; i < s->nstored; i++) { /* sources first; a candidate is larger than all its sources */
         const stored *st = &s->stored[i];
         if (st->value == NULL || st->offset != NULL || !may_be_staged(s, sched_position(s, st->node)))
             continue;
@@ -384,14 +386,14 @@ int sched_stage(sched *s)
     return s->nstaged - before;
 }
 
-/* Which of the graph's stages a RANGE belongs to, or -1. */
+/* The stage of the graph to which a RANGE belongs, or -1. */
 static int64_t stage_of(const bl_node *node)
 {
     int64_t level = node->arg / RANGES_PER_LEVEL - FIRST_STAGE_LEVEL;
     return node->op == BL_OP_RANGE && level >= 0 ? level / LEVELS_EACH : -1;
 }
 
-/* How many of the graph's stages before |stage| have a RANGE among |below|. */
+/* The number of stages of the graph before |stage| that have a RANGE among |below|. */
 static int64_t stages_before(const bl_nodes *below, int64_t stage)
 {
     int64_t n = 0;

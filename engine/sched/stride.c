@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums of which only every n-th turn counts: an element c of what windows moved over with a stride gets a share from place k of
- * a window only where c - k is a multiple of the stride, and is asked so in each turn of the sum over k.  Here the loop becomes
- * one over the turns that count, k = stride * j + c mod stride, and no gate is left of it.  Where the windows do not overlap, no
- * loop is. */
+/* Sums in which only every n-th iteration contributes: in the gradient of windows with a stride, element c gets a
+ * contribution from position k of a window only if c - k is a multiple of the stride, and the sum over k tests that in each
+ * iteration. This pass replaces the loop by a loop over the contributing iterations, k = stride * j + c mod stride, which
+ * needs no gate. If the windows do not overlap, no loop remains. */
 #include "engine/ir/affine.h"
 #include "engine/ir/gate.h"
 #include "engine/ir/rewrite.h"
@@ -10,13 +10,13 @@
 
 enum { PLACEHOLDER = 1 << 20 }; /* numbers of RANGEs that no nest has */
 
-/* Turn k of |range| counts where it is |factor| * f modulo |step|. */
+/* Iteration k of |range| contributes if k is |factor| * f modulo |step|. */
 typedef struct hole {
     const bl_node *range, *f;
     int64_t step, factor;
 } hole;
 
-/* The x from 0 to s - 1 with a * x = 1 modulo s, 0 where there is none. */
+/* The x from 0 to s - 1 with a * x = 1 modulo s; 0 if there is none. */
 static int64_t inverse(int64_t a, int64_t s)
 {
     int64_t r = s, next = a % s < 0 ? a % s + s : a % s, x = 0, step = 1;
@@ -31,7 +31,7 @@ static int64_t inverse(int64_t a, int64_t s)
     return r != 1 ? 0 : x < 0 ? x + s : x;
 }
 
-/* Is |clause| (f - a * range) mod s < 1, where f is the same in all turns of |ranges|? */
+/* Is |clause| (f - a * range) mod s < 1, where f does not depend on |ranges|? */
 static bool find_hole(bl_ir *ir, const bl_node *clause, const bl_node *range, int n, const bl_node *const *ranges, hole *out)
 {
     const bl_node *by = NULL;
@@ -55,7 +55,7 @@ static bool find_hole(bl_ir *ir, const bl_node *clause, const bl_node *range, in
     return out->factor != 0 && !bl_reaches(ir, 1, &out->f, n, ranges);
 }
 
-/* Under what |value| is more than zero, NULL where that is not said. */
+/* The condition under which |value| is not zero; NULL if it is not known. */
 static const bl_node *gate_of(const bl_node *value)
 {
     while (value->op == BL_OP_CAST)
@@ -71,8 +71,8 @@ static const bl_node *load_under(bl_ir *ir, const bl_node *const *src, const bl_
     return bl_load(ir, src[0], sched_given(ir, src[1], gate), gate);
 }
 
-/* Is |load| inside its buffer whatever |range| is?  Its gate says so, but for the part of its index that the bounds of loops keep
- * there. */
+/* Is |load| inside its buffer for every |range|? Its gate ensures that, except for the part of its index that the bounds of
+ * loops keep inside. */
 static bool is_guarded(sched *s, const bl_node *load, const bl_node *range)
 {
     const bl_node *bounded = bl_ptrmap_get(&s->bounded, load);
@@ -124,7 +124,7 @@ static const bl_node *replace(sched *s, const bl_node *value, const bl_ptrmap *m
     return bl_rewrite(s->ir, value, fill_hole, &f);
 }
 
-/* A loop's variable c of which f is c + rest, or rest - c, and which |value| does not bind; NULL where there is none. */
+/* A loop variable c with f = c + rest or f = rest - c, which no node in |value| binds; NULL if there is none. */
 static const bl_node *coordinate_of(bl_ir *ir, const bl_node *f, const bl_node *value, int64_t *sign)
 {
     bl_affine sum;
@@ -138,8 +138,8 @@ static const bl_node *coordinate_of(bl_ir *ir, const bl_node *f, const bl_node *
     return NULL;
 }
 
-/* f as step * q + r, by placeholders that stand for q and r until all is simplified: else the normal form of an index would make
- * f of them again before the r of one place meets that of another. */
+/* f as step * q + r, with placeholders for q and r until everything is simplified: otherwise the normal form of an index
+ * would merge q and r into f before equal terms of r cancel. */
 typedef struct parts {
     const bl_node *q, *r;           /* of f */
     const bl_node *held_q, *held_r; /* RANGEs; q is held_q + lowest */
@@ -161,7 +161,7 @@ static bool bounds_are_small(const bl_node *f)
     return f->lo > -INT32_MAX && f->hi < INT32_MAX;
 }
 
-/* |value| over the turns of h->range that count: as many as |*turns| tells, or one where that is NULL. */
+/* |value| over the contributing iterations of h->range: a loop over |*turns|, or a single iteration if that is NULL. */
 static const bl_node *close_hole(sched *s, const bl_node *value, const hole *h, const bl_node **turns)
 {
     bl_ir *ir = s->ir;
