@@ -3,6 +3,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "server/run/await.h"
 
 #include <stdlib.h>
 
@@ -143,50 +144,32 @@ static bool make_room_here(bl_evictables *r, size_t bytes)
     return freed > 0;
 }
 
-/* A request of another thread to the worker's thread, which evicts on its behalf. */
-typedef struct plea {
+/* Another thread asks the worker's thread to evict, and waits. */
+typedef struct eviction_order {
     bl_evictables *evictables;
     size_t bytes;
-    bool freed, over;
-    pthread_mutex_t lock;
-    pthread_cond_t done;
-} plea;
+    bool freed;
+} eviction_order;
 
-static bl_step plead(bl_request *rq)
+static bl_step evict_work(bl_request *rq)
 {
-    plea *p = rq->own;
-    p->freed = make_room_here(p->evictables, p->bytes);
+    eviction_order *o = bl_await_what(rq);
+    o->freed = make_room_here(o->evictables, o->bytes);
     return BL_STEP_DONE;
-}
-
-static void pleaded(bl_request *rq)
-{
-    plea *p = rq->own;
-    pthread_mutex_lock(&p->lock);
-    p->over = true;
-    pthread_cond_signal(&p->done);
-    pthread_mutex_unlock(&p->lock);
 }
 
 static bool ask_worker(bl_evictables *r, size_t bytes)
 {
-    plea p = {.evictables = r, .bytes = bytes};
-    bl_request *rq = bl_request_create_own(r->worker->server, 0, pleaded, &p);
+    eviction_order o = {.evictables = r, .bytes = bytes};
+    bl_await await = BL_AWAIT(&o);
+    bl_request *rq = bl_await_create(r->worker->server, 0, &await);
+    bl_err ignored = {0};
     if (rq == NULL)
         return false;
-    rq->rank = BL_RANK_INFER; /* a thread is blocked until this request is done */
-    pthread_mutex_init(&p.lock, NULL);
-    pthread_cond_init(&p.done, NULL);
-    if (bl_request_submit(rq, r->worker->queue, plead, NULL) == BL_OK) {
-        pthread_mutex_lock(&p.lock);
-        while (!p.over)
-            pthread_cond_wait(&p.done, &p.lock);
-        pthread_mutex_unlock(&p.lock);
-    }
+    if (bl_await_end(rq, bl_request_submit(rq, r->worker->queue, evict_work, NULL), &ignored) != BL_OK)
+        o.freed = false; /* the queue is full */
     bl_request_end(rq);
-    pthread_cond_destroy(&p.done);
-    pthread_mutex_destroy(&p.lock);
-    return p.freed;
+    return o.freed;
 }
 
 static bool make_room(void *arg, size_t bytes)
