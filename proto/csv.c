@@ -117,7 +117,7 @@ static bl_status read_first(bl_arena *arena, reader *r, bool header, int *n, con
     if (*names == NULL)
         return bl_arena_status(arena, err);
     if (*n == 0)
-        return bl_fail(err, BL_EGRAPH, "csv: there is no line");
+        return bl_fail(err, BL_EGRAPH, "csv: the file has no lines");
     r->at = begin;
     r->line = 1;
     last = false;
@@ -139,7 +139,7 @@ static bl_status find_column(const char *name, int n, const char *const *names, 
     *out = (int)strtol(name, &end, 10);
     if (name[0] >= '0' && name[0] <= '9' && *end == '\0' && *out < n)
         return BL_OK;
-    return bl_fail(err, BL_EGRAPH, "csv: of the %d columns none is called \"%.64s\"", n, name);
+    return bl_fail(err, BL_EGRAPH, "csv: none of the %d columns is named \"%.64s\"", n, name);
 }
 
 static bl_status choose_columns(bl_arena *arena, const bl_data_source *source, const char *const *names, bl_data *out,
@@ -189,7 +189,7 @@ static bl_status scan_lines(bl_arena *arena, const bl_data *data, reader *r, bl_
         if (field == 0 || (field == 1 && r->text[0] == '\0' && data->nfields > 1 && r->at >= r->end))
             return BL_OK; /* the end, or an empty last line */
         if (field != data->nfields)
-            return bl_fail(err, BL_EGRAPH, "csv: line %zu has %d fields, the first one has %d", line, field, data->nfields);
+            return bl_fail(err, BL_EGRAPH, "csv: line %zu has %d fields, but the first line has %d", line, field, data->nfields);
         ++*lines;
     }
 }
@@ -204,7 +204,7 @@ bl_status bl_csv_find(bl_arena *arena, const bl_data_source *source, bl_span byt
         r.at += 3;
     out->dtype = source->dtype != BL_DTYPE_COUNT ? source->dtype : BL_F32;
     if (out->dtype == BL_BOOL)
-        return bl_fail(err, BL_EGRAPH, "csv: columns are numbers, not bool");
+        return bl_fail(err, BL_EGRAPH, "csv: columns hold numbers; dtype bool is not supported");
     BL_TRY(read_first(arena, &r, source->header, &out->nfields, &names, err));
     BL_TRY(choose_columns(arena, source, names, out, err));
     words = bl_arena_array(arena, (size_t)out->nfields + 1, sizeof *words);
@@ -258,7 +258,7 @@ static bl_status read_number(const char *text, bl_dtype dtype, bl_scalar *out, b
         *out = (bl_scalar){.f = (double)NAN};
         return BL_OK;
     }
-    return bl_fail(err, BL_EGRAPH, "\"%.40s\" is no number", text);
+    return bl_fail(err, BL_EGRAPH, "\"%.40s\" is not a number", text);
 }
 
 /* Reads the wanted fields of one line into |values|, which is indexed by field. */

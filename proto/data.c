@@ -50,12 +50,13 @@ static bl_status take_format(const bl_json *doc, bl_data_source *out, bl_err *er
             out->format++;
         if (out->format == BL_DATA_FORMATS)
             return bl_json_fail(&at, err, BL_EGRAPH,
-                                "the formats are raw, npy, idx, safetensors, csv and images, and none is \"%.40s\"", text);
+                                "the format must be raw, npy, idx, safetensors, csv or images, not \"%.40s\"", text);
         return BL_OK;
     }
     out->format = out->file != NULL ? bl_data_format_of(out->file) : BL_DATA_FORMATS;
     if (out->format == BL_DATA_FORMATS)
-        return bl_json_fail(doc, err, BL_EGRAPH, "say the \"format\": raw, npy, idx, safetensors, csv or images");
+        return bl_json_fail(doc, err, BL_EGRAPH,
+                            "the member \"format\" is missing; it must be raw, npy, idx, safetensors, csv or images");
     return BL_OK;
 }
 
@@ -131,14 +132,14 @@ static bl_status take_images(const bl_json *doc, bl_data_source *out, bl_err *er
     int n = 2;
     BL_TRY(take_extents(doc, "size", 2, &n, size, err));
     if (n != 2 || (bl_json_find(doc, "size", &at) && (size[0] < 1 || size[1] < 1 || size[0] > 16384 || size[1] > 16384)))
-        return bl_json_fail(doc, err, BL_EGRAPH, "\"size\" is [height, width], each from 1 to 16384");
+        return bl_json_fail(doc, err, BL_EGRAPH, "\"size\" must be [height, width], each from 1 to 16384");
     out->height = size[0];
     out->width = size[1];
     if (bl_json_find(doc, "part", &at))
         BL_TRY(bl_json_string(&at, &part, err));
     out->labels = strcmp(part, "labels") == 0;
     if (!out->labels && strcmp(part, "pixels") != 0)
-        return bl_json_fail(&at, err, BL_EGRAPH, "\"part\" is pixels or labels");
+        return bl_json_fail(&at, err, BL_EGRAPH, "\"part\" must be pixels or labels");
     return BL_OK;
 }
 
@@ -150,7 +151,7 @@ bl_status bl_decode_source(const bl_decode_env *env, const bl_json *doc, bl_data
     BL_TRY(take_text(env->arena, doc, "blob", &out->blob, err));
     BL_TRY(take_text(env->arena, doc, "file", &out->file, err));
     if ((out->blob != NULL) == (out->file != NULL))
-        return bl_json_fail(doc, err, BL_EINVAL, "one of \"blob\" and \"file\" says where the data is");
+        return bl_json_fail(doc, err, BL_EINVAL, "exactly one of \"blob\" and \"file\" must name the data");
     BL_TRY(take_format(doc, out, err));
     BL_TRY(check_members(doc, out->format, err));
     BL_TRY(take_text(env->arena, doc, "name", &out->name, err));
@@ -165,7 +166,7 @@ bl_status bl_decode_source(const bl_decode_env *env, const bl_json *doc, bl_data
     BL_TRY(take_columns(env->arena, doc, "columns", &out->ncolumns, &out->columns, err));
     BL_TRY(take_columns(env->arena, doc, "categories", &out->ncategories, &out->categories, err));
     if (out->format == BL_DATA_IMAGES && out->blob != NULL)
-        return bl_json_fail(doc, err, BL_EGRAPH, "images are a folder: \"file\" names it");
+        return bl_json_fail(doc, err, BL_EGRAPH, "format images needs \"file\", the name of a folder");
     return out->format == BL_DATA_IMAGES ? take_images(doc, out, err) : BL_OK;
 }
 
@@ -174,7 +175,7 @@ bl_status bl_decode_source(const bl_decode_env *env, const bl_json *doc, bl_data
 static bl_status find_raw(const bl_data_source *source, bl_span bytes, bl_data *out, bl_err *err)
 {
     if (source->dtype == BL_DTYPE_COUNT)
-        return bl_fail(err, BL_EINVAL, "raw data needs a \"dtype\"");
+        return bl_fail(err, BL_EINVAL, "format raw needs a \"dtype\"");
     if (source->offset > bytes.len)
         return bl_fail(err, BL_EGRAPH, "the offset %llu is beyond the end: there are %zu bytes",
                        (unsigned long long)source->offset, bytes.len);
@@ -212,7 +213,7 @@ static bl_status npy_dtype(const char *descr, bl_data *out, bl_err *err)
     } types[] = {{"b1", BL_BOOL}, {"i1", BL_I8},  {"i2", BL_I16}, {"i4", BL_I32}, {"i8", BL_I64}, {"u1", BL_U8},
                  {"u2", BL_U16},  {"u4", BL_U32}, {"u8", BL_U64}, {"f2", BL_F16}, {"f4", BL_F32}, {"f8", BL_F64}};
     if (descr == NULL || (*descr != '\'' && *descr != '"') || strchr("<>|=", descr[1]) == NULL || descr[1] == '\0')
-        return bl_fail(err, BL_EGRAPH, "npy: the type of its elements is none that a tensor can have");
+        return bl_fail(err, BL_EGRAPH, "npy: the type of the elements is not supported");
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         if (strncmp(descr + 2, types[i].name, 2) == 0 && descr[4] == *descr) {
             out->dtype = types[i].dtype;
@@ -220,7 +221,7 @@ static bl_status npy_dtype(const char *descr, bl_data *out, bl_err *err)
             return BL_OK;
         }
     }
-    return bl_fail(err, BL_EGRAPH, "npy: elements of type %.16s are none that a tensor can have", descr);
+    return bl_fail(err, BL_EGRAPH, "npy: elements of type %.16s are not supported", descr);
 }
 
 static bl_status npy_shape(const char *at, bl_data *out, bl_err *err)
@@ -231,7 +232,7 @@ static bl_status npy_shape(const char *at, bl_data *out, bl_err *err)
         char *end = NULL;
         unsigned long long extent = 0;
         if (*at < '0' || *at > '9' || out->ndim == MAX_RANK || (extent = strtoull(at, &end, 10)) > INT64_MAX)
-            return bl_fail(err, BL_EGRAPH, "npy: the shape of the header is none of at most %d dimensions", MAX_RANK);
+            return bl_fail(err, BL_EGRAPH, "npy: the header must have a shape of at most %d dimensions", MAX_RANK);
         out->dim[out->ndim++] = (int64_t)extent;
         at = end;
     }
@@ -244,14 +245,14 @@ static bl_status find_npy(bl_arena *arena, bl_span bytes, bl_data *out, bl_err *
     const char *header = NULL, *order = NULL;
     size_t size = 0, start = 10;
     if (bytes.len < 12 || memcmp(bytes.data, "\x93NUMPY", 6) != 0 || head[6] < 1 || head[6] > 3)
-        return bl_fail(err, BL_EGRAPH, "npy: these bytes do not begin as such a file does");
+        return bl_fail(err, BL_EGRAPH, "npy: the data does not begin with the header of a .npy file");
     size = (size_t)head[8] | (size_t)head[9] << 8;
     if (head[6] > 1) {
         size |= (size_t)head[10] << 16 | (size_t)head[11] << 24;
         start = 12;
     }
     if (size > bytes.len - start || size > 65536)
-        return bl_fail(err, BL_EGRAPH, "npy: a header of %zu bytes", size);
+        return bl_fail(err, BL_EGRAPH, "npy: the header has %zu bytes; it must end within the file and have at most 65536", size);
     header = bl_arena_strndup(arena, bytes.data + start, size);
     if (header == NULL)
         return bl_arena_status(arena, err);
@@ -270,7 +271,7 @@ static bl_status find_idx(bl_span bytes, bl_data *out, bl_err *err)
     const unsigned char *at = (const unsigned char *)bytes.data;
     if (bytes.len < 4 || at[0] != 0 || at[1] != 0 || at[2] < 8 || at[2] > 14 || at[2] == 10 || at[3] > MAX_RANK ||
         bytes.len < 4 + 4 * (size_t)at[3])
-        return bl_fail(err, BL_EGRAPH, "idx: these bytes do not begin as such a file does");
+        return bl_fail(err, BL_EGRAPH, "idx: the data does not begin with the header of an IDX file");
     out->dtype = types[at[2]];
     out->swapped = bl_dtype_bytes(out->dtype) > 1;
     out->ndim = at[3];
@@ -289,7 +290,7 @@ static bl_status find_safetensors(bl_arena *arena, const bl_data_source *source,
 {
     bl_tensor_file file;
     if (source->name == NULL)
-        return bl_fail(err, BL_EINVAL, "safetensors: \"name\" says which tensor");
+        return bl_fail(err, BL_EINVAL, "safetensors: the member \"name\" is missing; it names the tensor");
     BL_TRY(bl_safetensors_open(arena, bytes, limits, &file, err));
     for (size_t i = 0; i < file.ntensors; i++) {
         const bl_file_tensor *tensor = &file.tensors[i];
@@ -324,7 +325,7 @@ static bl_status find(bl_arena *arena, const bl_data_source *source, bl_span byt
     case BL_DATA_FORMATS:
         break;
     }
-    return bl_fail(err, BL_EBUG, "no such format of data");
+    return bl_fail(err, BL_EBUG, "unknown format of data");
 }
 
 bl_status bl_data_find(bl_arena *arena, const bl_data_source *source, bl_span bytes, const bl_wire_limits *limits, bl_data *out,
@@ -337,7 +338,7 @@ bl_status bl_data_find(bl_arena *arena, const bl_data_source *source, bl_span by
     if (source->format == BL_DATA_CSV || out->body.len == out->bytes ||
         (source->format == BL_DATA_RAW && out->body.len > out->bytes))
         return BL_OK;
-    return bl_fail(err, BL_EGRAPH, "%s: shape and dtype take %zu bytes, there are %zu", name, out->bytes, out->body.len);
+    return bl_fail(err, BL_EGRAPH, "%s: shape and dtype take %zu bytes, but the data has %zu", name, out->bytes, out->body.len);
 }
 
 static void copy_swapped(char *to, const char *from, size_t size)

@@ -21,7 +21,7 @@ bl_status bl_decode_body(bl_arena *arena, bl_span body, bool safetensors, const 
         BL_TRY(bl_safetensors_open(arena, body, limits, file, err));
         const char *text = bl_safetensors_text(file, key);
         if (text == NULL)
-            return bl_fail(err, BL_EINVAL, "safetensors: no \"%s\" in __metadata__, where the JSON document should be", key);
+            return bl_fail(err, BL_EINVAL, "safetensors: __metadata__ must have the JSON document as \"%s\"", key);
         body = (bl_span){text, strlen(text)};
     }
     return bl_json_parse(doc, arena, body, json_limits, err);
@@ -162,7 +162,7 @@ static bl_status decode_named(bl_decoder *d, const bl_json *doc, const char *gro
         BL_TRY(bl_json_expect(&object, BL_JSON_OBJECT, err));
     size_t n = (given ? bl_json_count(&object) : 0) + (file != NULL ? file->ntensors : 0);
     if (n > d->env->limits.max_inputs)
-        return bl_json_fail(doc, err, BL_ELIMIT, "%s: %zu tensors, the limit is %zu", group, n, d->env->limits.max_inputs);
+        return bl_json_fail(doc, err, BL_ELIMIT, "%s: %zu tensors; the limit is %zu", group, n, d->env->limits.max_inputs);
     out->tensors = bl_arena_array(d->arena, n, sizeof *out->tensors);
     out->values = bl_arena_array(d->arena, n, sizeof *out->values);
     const char **names = bl_arena_array(d->arena, n, sizeof *names);
@@ -178,7 +178,8 @@ static bl_status decode_named(bl_decoder *d, const bl_json *doc, const char *gro
         BL_TRY(bl_decode_binary(d, group, &file->tensors[i], &out->values[out->count], err));
         names[out->count++] = file->tensors[i].name;
         if (given && bl_json_find(&object, file->tensors[i].name, &one))
-            return bl_json_fail(&object, err, BL_EGRAPH, "\"%s\" stands in the document and beside it", file->tensors[i].name);
+            return bl_json_fail(&object, err, BL_EGRAPH, "\"%s\" is given twice, in the document and beside it",
+                                file->tensors[i].name);
     }
     for (int i = 0; i < out->count; i++)
         out->tensors[i] = (bl_wire_tensor){names[i], bl_value_type(&out->values[i])};
@@ -213,10 +214,10 @@ static bl_status find_typed(typed_values *t, const bl_json *doc, const char *nam
     const bl_wire_tensor *found = find_named(&t->index, name);
 
     if (found == NULL)
-        return bl_json_fail(doc, err, BL_EGRAPH, "%s: nothing here is named \"%.140s\"", t->group, name);
+        return bl_json_fail(doc, err, BL_EGRAPH, "%s: the entry has nothing named \"%.140s\"", t->group, name);
     *out = (int)(found - t->tensors);
     if (t->filled[*out])
-        return bl_json_fail(doc, err, BL_EGRAPH, "%s: \"%s\" stands in the document and beside it", t->group, name);
+        return bl_json_fail(doc, err, BL_EGRAPH, "%s: \"%s\" is given twice, in the document and beside it", t->group, name);
     t->filled[*out] = true;
     return BL_OK;
 }
@@ -342,7 +343,7 @@ static bl_status decode_input_types(bl_decoder *d, const bl_json *doc, bl_wire_g
     BL_TRY(bl_json_expect(&inputs, BL_JSON_OBJECT, err));
     size_t n = bl_json_count(&inputs);
     if (n > d->env->limits.max_inputs)
-        return bl_json_fail(&inputs, err, BL_ELIMIT, "%zu inputs, the limit is %zu", n, d->env->limits.max_inputs);
+        return bl_json_fail(&inputs, err, BL_ELIMIT, "%zu inputs; the limit is %zu", n, d->env->limits.max_inputs);
     graph->inputs = bl_arena_array(d->arena, n, sizeof *graph->inputs);
     if (graph->inputs == NULL)
         return bl_arena_status(d->arena, err);
@@ -376,13 +377,13 @@ static bl_status decode_entries(bl_decoder *d, const bl_json *doc, const bl_json
     BL_TRY(bl_json_expect(entries, BL_JSON_OBJECT, err));
     for (size_t i = 0; names[i] != NULL; i++) {
         if (bl_json_find(doc, names[i], &one))
-            return bl_json_fail(doc, err, BL_EINVAL, "\"%s\" stands beside \"entries\": it belongs into an entry", names[i]);
+            return bl_json_fail(doc, err, BL_EINVAL, "\"%s\" is given beside \"entries\"; move it into an entry", names[i]);
     }
     size_t n = bl_json_count(entries);
     if (n == 0)
-        return bl_json_fail(entries, err, BL_EGRAPH, "a program without an entry");
+        return bl_json_fail(entries, err, BL_EGRAPH, "the program has no entry; it must have at least one");
     if (n > d->env->limits.max_inputs)
-        return bl_json_fail(entries, err, BL_ELIMIT, "%zu entries, the limit is %zu", n, d->env->limits.max_inputs);
+        return bl_json_fail(entries, err, BL_ELIMIT, "%zu entries; the limit is %zu", n, d->env->limits.max_inputs);
     out->entries = bl_arena_array(d->arena, n, sizeof *out->entries);
     if (out->entries == NULL)
         return bl_arena_status(d->arena, err);
@@ -404,7 +405,7 @@ static bl_status decode_preferred(const bl_json *at, bl_wire_batching *out, bl_e
     bl_json_iter it = bl_json_each(at);
     while (bl_json_next(&it, &one)) {
         if (out->npreferred == BL_WIRE_MOST_PREFERRED)
-            return bl_json_fail(at, err, BL_ELIMIT, "over %d sizes", BL_WIRE_MOST_PREFERRED);
+            return bl_json_fail(at, err, BL_ELIMIT, "more than %d sizes", BL_WIRE_MOST_PREFERRED);
         BL_TRY(bl_json_int(&one, 1, BL_WIRE_MAX_EXTENT, &out->preferred[out->npreferred++], err));
     }
     return BL_OK;
@@ -458,7 +459,7 @@ bl_status bl_decode_program(const bl_decode_env *env, const bl_json *doc, bl_pro
     out->values = states.values;
     for (int i = 0; i < states.count; i++) {
         if (strcmp(states.tensors[i].name, "rng") == 0)
-            return bl_fail(err, BL_EGRAPH, "state: the name \"rng\" belongs to the random state that every program has");
+            return bl_fail(err, BL_EGRAPH, "state: the name \"rng\" is reserved for the random state of every program");
     }
     if (bl_json_find(doc, "entries", &entries)) {
         BL_TRY(decode_entries(d, doc, &entries, out, err));
@@ -491,7 +492,7 @@ bl_status bl_decode_choose_entry(const bl_program_entry *entries, int nentries, 
     for (int i = 0; i < nentries; i++)
         bl_text_printf(&known, "%s%s", i > 0 ? ", " : "", entries[i].name);
     bl_status st = bl_fail(err, BL_EGRAPH, "the program has no entry \"%.140s\"; its entries are: %.300s", name,
-                           known.data != NULL ? known.data : "not known, without memory");
+                           known.data != NULL ? known.data : "unknown (out of host memory)");
     bl_text_fini(&known);
     return st;
 }
@@ -520,7 +521,7 @@ static bl_status take_reports(bl_decoder *d, const bl_json *collect, const bl_wi
     BL_TRY(bl_json_int(&every, 1, INT64_MAX, &value, err));
     out->every = (uint64_t)value;
     if (steps / out->every > BL_WIRE_MAX_REPORTS)
-        return bl_json_fail(&every, err, BL_ELIMIT, "%llu reports, the limit is %d", (unsigned long long)(steps / out->every),
+        return bl_json_fail(&every, err, BL_ELIMIT, "%llu reports; the limit is %d", (unsigned long long)(steps / out->every),
                             BL_WIRE_MAX_REPORTS);
     BL_TRY(bl_json_expect(&outputs, BL_JSON_ARRAY, err));
     size_t n = bl_json_count(&outputs);
@@ -575,8 +576,9 @@ static bl_status decode_keep(bl_decoder *d, const bl_json *doc, const bl_wire_gr
         if (output == NULL)
             return bl_json_fail(&one, err, BL_EGRAPH, "the entry has no output \"%.140s\"", name);
         if (output->count > 0)
-            return bl_json_fail(&one, err, BL_EGRAPH, "the length of the output \"%.140s\" is counted: it can be sent, not kept",
-                                name);
+            return bl_json_fail(
+                &one, err, BL_EGRAPH,
+                "the output \"%.140s\" has a length that the run counts; such an output can be sent, but not kept", name);
         if (out->kept[output - graph->outputs] != NULL)
             return bl_json_fail(&one, err, BL_EGRAPH, "the output \"%.140s\" is kept twice", name);
         out->kept[output - graph->outputs] = held;
@@ -681,7 +683,7 @@ bl_status bl_decode_lease(const bl_json *doc, double *ttl, bl_err *err)
     *ttl = number.value;
     if (number.value > 0 && number.value <= MAX_TTL)
         return BL_OK;
-    return bl_json_fail(&at, err, BL_EGRAPH, "%g seconds; it takes more than 0 and at most %d", number.value, MAX_TTL);
+    return bl_json_fail(&at, err, BL_EGRAPH, "is %g seconds; it must be more than 0 and at most %d", number.value, MAX_TTL);
 }
 
 bl_status bl_decode_names(const bl_decode_env *env, const bl_json *doc, const char ***names, size_t *count, const char **lease,
@@ -705,7 +707,7 @@ bl_status bl_decode_names(const bl_decode_env *env, const bl_json *doc, const ch
     while (bl_json_next(&it, &one)) {
         BL_TRY(bl_json_string(&one, &(*names)[*count], err));
         if (!bl_wire_name_ok((*names)[*count]))
-            return bl_json_fail(&one, err, BL_EGRAPH, "\"%.160s\" is no name", (*names)[*count]);
+            return bl_json_fail(&one, err, BL_EGRAPH, "\"%.160s\" is not a valid name", (*names)[*count]);
         ++*count;
     }
     return BL_OK;

@@ -46,7 +46,7 @@ bl_status bl_decode_distinct(const char **names, size_t count, const bl_json *at
         qsort(names, count, sizeof *names, compare_texts);
     for (size_t i = 1; i < count; i++) {
         if (strcmp(names[i - 1], names[i]) == 0)
-            return bl_json_fail(at, err, BL_EGRAPH, "\"%s\" stands there twice", names[i]);
+            return bl_json_fail(at, err, BL_EGRAPH, "\"%s\" is given twice", names[i]);
     }
     return BL_OK;
 }
@@ -105,7 +105,7 @@ static bl_status decode_attr(bl_decoder *d, const bl_json *at, bl_wire_attr *out
         out->kind = BL_ATTR_GRAPH;
         return decode_body(d, at, &out->graph, err);
     }
-    return bl_json_fail(at, err, BL_EBUG, "no kind of JSON");
+    return bl_json_fail(at, err, BL_EBUG, "not a value of JSON");
 }
 
 static int compare_attrs(const void *a, const void *b)
@@ -188,9 +188,9 @@ static bl_status decode_ids(graph_decoder *g, const bl_json *node, bl_wire_node 
         return bl_json_fail(&id, g->err, BL_EINVAL, "expected a string or a list of strings");
     size_t n = id.kind == BL_JSON_ARRAY ? bl_json_count(&id) : 1, i = 0;
     if (n == 0)
-        return bl_json_fail(&id, g->err, BL_EGRAPH, "a node without an id");
+        return bl_json_fail(&id, g->err, BL_EGRAPH, "the node has no id");
     if (n > g->d->env->limits.max_inputs)
-        return bl_json_fail(&id, g->err, BL_ELIMIT, "%zu ids, the limit is %zu", n, g->d->env->limits.max_inputs);
+        return bl_json_fail(&id, g->err, BL_ELIMIT, "%zu ids; the limit is %zu", n, g->d->env->limits.max_inputs);
     const char **ids = bl_arena_array(g->d->arena, n, sizeof *ids);
     if (ids == NULL)
         return bl_arena_status(g->d->arena, g->err);
@@ -261,7 +261,7 @@ static bl_status decode_refs(graph_decoder *g, const bl_json *node, bl_wire_node
     BL_TRY(bl_json_expect(&in, BL_JSON_ARRAY, g->err));
     size_t n = bl_json_count(&in);
     if (n > g->d->env->limits.max_inputs)
-        return bl_json_fail(&in, g->err, BL_ELIMIT, "%zu operands, the limit is %zu", n, g->d->env->limits.max_inputs);
+        return bl_json_fail(&in, g->err, BL_ELIMIT, "%zu operands; the limit is %zu", n, g->d->env->limits.max_inputs);
     out->refs = bl_arena_array(g->d->arena, n, sizeof *out->refs);
     if (out->refs == NULL)
         return bl_arena_status(g->d->arena, g->err);
@@ -318,7 +318,7 @@ static bl_status decode_nodes(graph_decoder *g, const bl_json *doc)
     BL_TRY(bl_json_expect(&nodes, BL_JSON_ARRAY, g->err));
     size_t n = bl_json_count(&nodes);
     if (n > g->d->env->limits.max_nodes)
-        return bl_json_fail(&nodes, g->err, BL_ELIMIT, "%zu nodes, the limit is %zu", n, g->d->env->limits.max_nodes);
+        return bl_json_fail(&nodes, g->err, BL_ELIMIT, "%zu nodes; the limit is %zu", n, g->d->env->limits.max_nodes);
     w->nodes = bl_arena_array(g->d->arena, n, sizeof *w->nodes);
     if (w->nodes == NULL)
         return bl_arena_status(g->d->arena, g->err);
@@ -525,7 +525,7 @@ static bl_status decode_outputs(graph_decoder *g, const bl_json *doc)
     size_t nsent = sent ? bl_json_count(&outputs) : 0;
     size_t n = nsent + (kept ? bl_json_count(&keep) : 0) + (cut ? bl_json_count(&rows) : 0);
     if (n > g->d->env->limits.max_inputs)
-        return bl_json_fail(doc, g->err, BL_ELIMIT, "%zu outputs, the limit is %zu", n, g->d->env->limits.max_inputs);
+        return bl_json_fail(doc, g->err, BL_ELIMIT, "%zu outputs; the limit is %zu", n, g->d->env->limits.max_inputs);
     w->outputs = bl_arena_array(g->d->arena, n, sizeof *w->outputs);
     const char **names = bl_arena_array(g->d->arena, nsent, sizeof *names);
     if (w->outputs == NULL || names == NULL)
@@ -618,6 +618,7 @@ bl_status bl_decode_graph(bl_decoder *d, const bl_json *doc, bl_wire_graph *grap
     BL_TRY(decode_graph(&g, doc));
     BL_TRY(decode_updates(&g, doc));
     if (graph->noutputs == 0 && graph->nupdates == 0)
-        return bl_json_fail(doc, err, BL_EGRAPH, "nothing is asked for: no outputs%s", graph->program ? " and no updates" : "");
+        return bl_json_fail(doc, err, BL_EGRAPH, "the graph asks for nothing: no outputs%s",
+                            graph->program ? " and no updates" : "");
     return BL_OK;
 }

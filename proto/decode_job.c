@@ -27,7 +27,8 @@ static bl_status decode_seconds(const bl_json *doc, const char *name, double *ou
     *out = number.value;
     if (number.value > 0 && number.value <= BL_JOB_MAX_SECONDS)
         return BL_OK;
-    return bl_json_fail(&at, err, BL_EGRAPH, "%g seconds; it takes more than 0 and at most %g", number.value, BL_JOB_MAX_SECONDS);
+    return bl_json_fail(&at, err, BL_EGRAPH, "is %g seconds; it must be more than 0 and at most %g", number.value,
+                        BL_JOB_MAX_SECONDS);
 }
 
 static bl_status decode_checkpoint(const bl_json *doc, bl_job_checkpoint *out, bl_err *err)
@@ -116,14 +117,14 @@ static bl_status decode_early_stop(const bl_json *doc, bl_job_stop *out, bl_err 
         BL_TRY(bl_json_string(&at, &mode, err));
     out->maximise = strcmp(mode, "max") == 0;
     if (!out->maximise && strcmp(mode, "min") != 0)
-        return bl_json_fail(&at, err, BL_EINVAL, "it is \"min\" or \"max\", not \"%.60s\"", mode);
+        return bl_json_fail(&at, err, BL_EINVAL, "must be \"min\" or \"max\", not \"%.60s\"", mode);
     if (!bl_json_find(&stop, "min_delta", &at))
         return BL_OK;
     BL_TRY(bl_json_number(&at, &number, err));
     out->min_delta = number.value;
     return number.value >= 0 && number.value < BL_JOB_MAX_DELTA
                ? BL_OK
-               : bl_json_fail(&at, err, BL_EGRAPH, "%g; it takes a number from 0 to %g", number.value, BL_JOB_MAX_DELTA);
+               : bl_json_fail(&at, err, BL_EGRAPH, "is %g; it must be from 0 to %g", number.value, BL_JOB_MAX_DELTA);
 }
 
 /* A loss scale avoids underflow of gradients: float16 has 5 bits of exponent, bfloat16 as many as float32. */
@@ -139,7 +140,7 @@ static bl_status decode_training(const bl_json *doc, bl_job_doc *out, bl_err *er
     if (bl_json_find(doc, "compute", &at)) {
         BL_TRY(bl_decode_dtype(&at, &out->compute, err));
         if (out->compute != BL_F16 && out->compute != BL_BF16 && out->compute != BL_F32)
-            return bl_json_fail(&at, err, BL_EGRAPH, "it is \"float16\", \"bfloat16\" or \"float32\", not \"%s\"",
+            return bl_json_fail(&at, err, BL_EGRAPH, "must be \"float16\", \"bfloat16\" or \"float32\", not \"%s\"",
                                 bl_dtype_name(out->compute));
         out->mixed = out->compute != BL_F32;
         out->dynamic_scale = out->compute == BL_F16;
@@ -153,7 +154,7 @@ static bl_status decode_training(const bl_json *doc, bl_job_doc *out, bl_err *er
     out->loss_scale = number.value == 1 ? 0 : number.value;
     return number.value > 0 && number.value < BL_JOB_MAX_DELTA
                ? BL_OK
-               : bl_json_fail(&at, err, BL_EGRAPH, "%g; it takes \"dynamic\" or a number over 0", number.value);
+               : bl_json_fail(&at, err, BL_EGRAPH, "is %g; it must be \"dynamic\" or a number above 0", number.value);
 }
 
 bl_status bl_decode_job(const bl_decode_env *env, const bl_json *doc, const bl_program_doc *program,

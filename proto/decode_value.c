@@ -21,10 +21,10 @@ bool bl_wire_name_ok(const char *name)
 bl_status bl_decode_name(bl_decoder *d, const bl_json *at, const char *name, const char **out, bl_err *err)
 {
     if (!bl_wire_name_ok(name))
-        return bl_json_fail(
-            at, err, BL_EGRAPH,
-            "\"%.140s\" is no name: a letter or _, then at most 127 letters, digits and _ . : / -, and not NaN or Infinity",
-            name);
+        return bl_json_fail(at, err, BL_EGRAPH,
+                            "\"%.140s\" is not a valid name; a name is a letter or _, then at most 127 letters, digits and _ . : "
+                            "/ -, and not NaN or Infinity",
+                            name);
     *out = bl_arena_strdup(d->arena, name);
     return *out != NULL ? BL_OK : bl_arena_status(d->arena, err);
 }
@@ -54,7 +54,7 @@ bl_status bl_decode_range(const bl_json *at, bl_wire_var *out, bl_err *err)
     if (bl_wire_var_round(out))
         return BL_OK;
     if (ends[2] > 1)
-        return bl_json_fail(at, err, BL_EGRAPH, "the range %lld to %lld has no multiple of %lld", (long long)ends[0],
+        return bl_json_fail(at, err, BL_EGRAPH, "the range %lld to %lld contains no multiple of %lld", (long long)ends[0],
                             (long long)ends[1], (long long)ends[2]);
     return bl_json_fail(at, err, BL_EGRAPH, "the range %lld to %lld is empty", (long long)ends[0], (long long)ends[1]);
 }
@@ -166,7 +166,7 @@ bl_status bl_decode_sizes(bl_decoder *d, const bl_json *doc, bl_err *err)
             while (use < d->nuses && strcmp(d->uses[use].var.name, one.key) != 0)
                 use++;
             if (use == d->nuses)
-                return bl_json_fail(&sizes, err, BL_EGRAPH, "nothing here names a dimension \"%.140s\"", one.key);
+                return bl_json_fail(&sizes, err, BL_EGRAPH, "unknown dimension \"%.140s\"", one.key);
             BL_TRY(bl_json_int(&one, 0, BL_WIRE_MAX_EXTENT, &size, err));
             snprintf(label, sizeof label, "sizes.%s", one.key);
             BL_TRY(bl_decode_bind(d, label, use, size, err));
@@ -204,7 +204,7 @@ bl_status bl_decode_shape(bl_decoder *d, const bl_json *shape, bool named, bl_wi
 
     BL_TRY(bl_json_expect(shape, BL_JSON_ARRAY, err));
     if (bl_json_count(shape) > limit)
-        return bl_json_fail(shape, err, BL_ELIMIT, "%zu dimensions, the limit is %zu", bl_json_count(shape), limit);
+        return bl_json_fail(shape, err, BL_ELIMIT, "%zu dimensions; the limit is %zu", bl_json_count(shape), limit);
     while (bl_json_next(&it, &extent)) {
         bl_wire_dim *dim = &type->dim[type->ndim++];
         dim->var = -1;
@@ -326,7 +326,7 @@ static bool scalar_list(const bl_json *at, bl_list *out)
 static bl_status default_dtype(const bl_json *at, bl_tensor_value *v, bl_err *err)
 {
     if ((v->list.holds & BL_LIST_BOOLS) != 0 && v->list.holds != BL_LIST_BOOLS)
-        return bl_json_fail(at, err, BL_EGRAPH, "booleans and numbers in one list: say which \"dtype\" it is");
+        return bl_json_fail(at, err, BL_EGRAPH, "the list mixes booleans and numbers; add its \"dtype\"");
     v->dtype = v->list.holds == BL_LIST_BOOLS ? BL_BOOL : BL_F32;
     return BL_OK;
 }
@@ -346,7 +346,7 @@ static bl_status fail_element(const bl_json *at, bl_err *err)
                                (int)(one.text.len < 60 ? one.text.len : 60), one.text.data);
         else if (one.kind == BL_JSON_NULL || one.kind == BL_JSON_OBJECT)
             (void)bl_json_fail(&one, err, BL_EINVAL, "expected a number, got %s",
-                               one.kind == BL_JSON_NULL ? "null; there is the number \"NaN\"" : "an object");
+                               one.kind == BL_JSON_NULL ? "null; write \"NaN\"" : "an object");
     }
     return err->status;
 }
@@ -369,7 +369,7 @@ static bl_status take_list(const bl_decoder *d, const bl_json *at, bl_tensor_val
         return bl_json_fail(at, err, BL_EINVAL, "expected a tensor: a list, a number, or an object that describes one");
     v->list = *at->list;
     if (v->list.depth > (int)limit)
-        return bl_json_fail(at, err, BL_ELIMIT, "%d dimensions, the limit is %zu", v->list.depth, limit);
+        return bl_json_fail(at, err, BL_ELIMIT, "%d dimensions; the limit is %zu", v->list.depth, limit);
     if (v->list.ragged != NULL) {
         bl_json_where(at->doc, v->list.ragged, where, sizeof where);
         return bl_json_fail(at, err, BL_EGRAPH,
@@ -399,11 +399,11 @@ static bl_status take_data(bl_decoder *d, const bl_json *at, const bl_json *data
     BL_TRY(set_shape(d, &shape, v, err));
     BL_TRY(measure_value(d, v, err));
     if (v->list.count != v->count)
-        return bl_json_fail(data, err, BL_EGRAPH, "%llu elements, but the shape takes %zu", (unsigned long long)v->list.count,
+        return bl_json_fail(data, err, BL_EGRAPH, "%llu elements, but the shape has %zu", (unsigned long long)v->list.count,
                             v->count);
     if (nested.ndim > 1 && v->count > 0 &&
         (nested.ndim != v->ndim || memcmp(nested.dim, v->dim, (size_t)v->ndim * sizeof *v->dim) != 0))
-        return bl_json_fail(data, err, BL_EGRAPH, "the nesting of the list is not that of \"shape\"");
+        return bl_json_fail(data, err, BL_EGRAPH, "the nesting of the list does not match \"shape\"");
     return BL_OK;
 }
 
@@ -426,7 +426,7 @@ static bl_status take_base64(bl_decoder *d, const bl_json *at, const bl_json *te
             return bl_arena_status(d->arena, err);
     }
     if (!bl_base64_size(v->span, &bytes))
-        return bl_json_fail(text, err, BL_EINVAL, "the length of base64 text is a multiple of 4");
+        return bl_json_fail(text, err, BL_EINVAL, "the length of base64 text must be a multiple of 4");
     if (bytes != v->bytes)
         return bl_json_fail(text, err, BL_EGRAPH, "%zu bytes, but shape and dtype take %zu", bytes, v->bytes);
     return BL_OK;
@@ -455,7 +455,7 @@ static bl_status take_held(bl_decoder *d, const bl_json *at, const bl_json *name
         BL_TRY(bl_json_bool(&share, &v->share, err));
     v->kind = BL_VALUE_HELD;
     if (d->env->resolve == NULL)
-        return bl_json_fail(at, err, BL_EGRAPH, "a held tensor cannot stand here");
+        return bl_json_fail(at, err, BL_EGRAPH, "a held tensor is not allowed here");
     BL_TRY(d->env->resolve(d->env->ctx, d->lease, v->held, &type, err));
     return take_type(d, &type, v, err);
 }
@@ -529,7 +529,7 @@ bl_status bl_decode_binary(bl_decoder *d, const char *group, const bl_file_tenso
     if (out->label == NULL)
         return bl_arena_status(d->arena, err);
     if (!bl_wire_name_ok(tensor->name))
-        return bl_fail(err, BL_EGRAPH, "%.140s: no name that a tensor can have here", out->label);
+        return bl_fail(err, BL_EGRAPH, "%.140s is not a valid name of a tensor", out->label);
     return measure_value(d, out, err);
 }
 

@@ -44,12 +44,12 @@ static bl_status read_header(bl_span body, const char *header, size_t *bytes, bl
 
     for (const char *p = header; *p != '\0'; p++) {
         if (*p < '0' || *p > '9')
-            return bl_fail(err, BL_EINVAL, "Inference-Header-Content-Length is no number of bytes: %.40s", header);
+            return bl_fail(err, BL_EINVAL, "Inference-Header-Content-Length must be a number of bytes, not %.40s", header);
         if (!bl_size_mul(value, 10, &value) || !bl_size_add(value, (size_t)(*p - '0'), &value))
             value = SIZE_MAX;
     }
     if (*header == '\0' || value > body.len)
-        return bl_fail(err, BL_EINVAL, "Inference-Header-Content-Length is %.40s, and the body has %zu bytes",
+        return bl_fail(err, BL_EINVAL, "Inference-Header-Content-Length is %.40s, but the body has %zu bytes",
                        *header == '\0' ? "empty" : header, body.len);
     *bytes = value;
     return BL_OK;
@@ -86,7 +86,7 @@ bl_status bl_infer_split(bl_arena *arena, const char *name, bl_span text, size_t
     size_t i = 0;
 
     if (count > text.len / LENGTH_BYTES)
-        return bl_fail(err, BL_EINVAL, "%s: %zu elements of BYTES are more than fit into %zu bytes", name, count, text.len);
+        return bl_fail(err, BL_EINVAL, "%s: %zu elements of BYTES do not fit into %zu bytes", name, count, text.len);
     items = bl_arena_array(arena, count + 1, sizeof *items);
     if (items == NULL)
         return bl_arena_status(arena, err);
@@ -94,13 +94,13 @@ bl_status bl_infer_split(bl_arena *arena, const char *name, bl_span text, size_t
         size_t len = (size_t)p[0] | (size_t)p[1] << 8 | (size_t)p[2] << 16 | (size_t)p[3] << 24;
         p += LENGTH_BYTES;
         if (len > (size_t)(end - p))
-            return bl_fail(err, BL_EINVAL, "%s: element %zu of BYTES has %zu bytes, and %zu are left", name, i, len,
+            return bl_fail(err, BL_EINVAL, "%s: element %zu of BYTES has %zu bytes, but %zu are left", name, i, len,
                            (size_t)(end - p));
         items[i] = (bl_span){(const char *)p, len};
         p += len;
     }
     if (i < count || p != end)
-        return bl_fail(err, BL_EINVAL, "%s: its bytes are not %zu elements, each behind its length", name, count);
+        return bl_fail(err, BL_EINVAL, "%s: the bytes are not %zu elements, each after its length", name, count);
     *out = items;
     return BL_OK;
 }
@@ -111,7 +111,7 @@ static bl_status take_tail(decoder *d, bl_infer_input *input, const bl_json *at,
     bl_tensor_value *v = &input->value;
 
     if (size > d->tail.len)
-        return bl_json_fail(at, d->err, BL_EINVAL, "binary_data_size is %llu, and %zu bytes of the body are left",
+        return bl_json_fail(at, d->err, BL_EINVAL, "binary_data_size is %llu, but %zu bytes of the body are left",
                             (unsigned long long)size, d->tail.len);
     v->kind = BL_VALUE_BYTES;
     v->span = (bl_span){d->tail.data, (size_t)size};
@@ -120,7 +120,7 @@ static bl_status take_tail(decoder *d, bl_infer_input *input, const bl_json *at,
     if (input->datatype == BL_INFER_BYTES)
         return bl_infer_split(d->arena, v->label, v->span, v->count, &input->items, d->err);
     if (v->span.len != v->bytes)
-        return bl_json_fail(at, d->err, BL_EINVAL, "binary_data_size is %llu, and the tensor has %zu bytes",
+        return bl_json_fail(at, d->err, BL_EINVAL, "binary_data_size is %llu, but the tensor has %zu bytes",
                             (unsigned long long)size, v->bytes);
     return BL_OK;
 }
@@ -147,7 +147,7 @@ static bl_status gather_strings(decoder *d, const bl_json *at, size_t count, bl_
 
 static bl_status count_fails(decoder *d, const bl_json *at, const bl_infer_input *input, unsigned long long found)
 {
-    return bl_json_fail(at, d->err, BL_EINVAL, "%llu elements, and the shape has %zu", found, input->value.count);
+    return bl_json_fail(at, d->err, BL_EINVAL, "%llu elements, but the shape has %zu", found, input->value.count);
 }
 
 static bl_status take_data(decoder *d, bl_infer_input *input, const bl_json *at)
@@ -186,11 +186,11 @@ static bool begins_with(const char *text, const char *with)
 static bl_status check_custom(const bl_json *one, bl_err *err)
 {
     if (begins_with(one->key, "shared_memory_"))
-        return bl_json_fail(one, err, BL_EUNSUPPORTED, "shared memory is not offered here");
+        return bl_json_fail(one, err, BL_EUNSUPPORTED, "shared memory is not supported");
     if (begins_with(one->key, "triton_"))
         return bl_json_fail(one, err, BL_EINVAL, "names of parameters that start with \"triton_\" are reserved");
     if (one->kind != BL_JSON_STRING && one->kind != BL_JSON_NUMBER && one->kind != BL_JSON_BOOL)
-        return bl_json_fail(one, err, BL_EINVAL, "the value of a parameter is a string, a number, true or false");
+        return bl_json_fail(one, err, BL_EINVAL, "the value of a parameter must be a string, a number, true or false");
     return BL_OK;
 }
 
@@ -229,7 +229,7 @@ static bl_status decode_input(decoder *d, const bl_json *at, bl_infer_input *inp
     BL_TRY(bl_json_string(&member, &datatype, d->err));
     input->datatype = bl_infer_datatype_find(datatype);
     if (input->datatype < 0)
-        return bl_json_fail(&member, d->err, BL_EINVAL, "there is no datatype \"%.40s\"", datatype);
+        return bl_json_fail(&member, d->err, BL_EINVAL, "unknown datatype \"%.40s\"", datatype);
     BL_TRY(bl_json_need(at, "shape", &member, d->err));
     input->value.label = input->name;
     BL_TRY(read_shape(d, &member, &input->value));
@@ -241,8 +241,8 @@ static bl_status decode_input(decoder *d, const bl_json *at, bl_infer_input *inp
     listed = bl_json_find(at, "data", &data);
     if (binary == listed)
         return bl_json_fail(at, d->err, BL_EINVAL,
-                            binary ? "\"data\" and binary_data_size stand there together"
-                                   : "neither \"data\" nor the parameter binary_data_size");
+                            binary ? "\"data\" and binary_data_size exclude each other"
+                                   : "\"data\" or the parameter binary_data_size is missing");
     if (listed)
         return take_data(d, input, &data);
     BL_TRY(bl_json_u64(&size_at, &size, d->err));
@@ -278,7 +278,7 @@ static bl_status decode_sequence_id(bl_arena *arena, const bl_json *at, bl_infer
     if (at->kind == BL_JSON_STRING) {
         BL_TRY(bl_json_string(at, &out->sequence, err));
         if (strlen(out->sequence) > 128)
-            return bl_json_fail(at, err, BL_EINVAL, "a sequence id has at most 128 bytes");
+            return bl_json_fail(at, err, BL_EINVAL, "a sequence id must have at most 128 bytes");
     } else {
         BL_TRY(bl_json_u64(at, &number, err));
         out->sequence = number == 0 ? "" : bl_arena_printf(arena, "%llu", (unsigned long long)number);
@@ -312,7 +312,8 @@ static bl_status decode_timeout(bl_arena *arena, const bl_json *at, bl_infer_req
     (void)arena;
     BL_TRY(bl_json_u64(at, &out->timeout_us, err));
     if (out->timeout_us > (uint64_t)INT64_MAX / 2000)
-        return bl_json_fail(at, err, BL_EINVAL, "a timeout has at most %llu microseconds", (unsigned long long)INT64_MAX / 2000);
+        return bl_json_fail(at, err, BL_EINVAL, "a timeout must be at most %llu microseconds",
+                            (unsigned long long)INT64_MAX / 2000);
     return BL_OK;
 }
 
@@ -335,7 +336,7 @@ static bl_status decode_nonfinite(bl_arena *arena, const bl_json *at, bl_infer_r
     else if (strcmp(word, "bare") == 0)
         out->nonfinite = BL_NONFINITE_BARE;
     else
-        return bl_json_fail(at, err, BL_EINVAL, "NaN and infinities can be \"string\", \"null\" or \"bare\", not \"%.40s\"",
+        return bl_json_fail(at, err, BL_EINVAL, "NaN and infinities must be \"string\", \"null\" or \"bare\", not \"%.40s\"",
                             word);
     return BL_OK;
 }
@@ -388,7 +389,7 @@ static bl_status decode_inputs(decoder *d, const bl_json *at)
 
     BL_TRY(bl_json_expect(at, BL_JSON_ARRAY, d->err));
     if (n > d->limits->max_inputs)
-        return bl_json_fail(at, d->err, BL_ELIMIT, "%zu inputs, the limit is %zu", n, d->limits->max_inputs);
+        return bl_json_fail(at, d->err, BL_ELIMIT, "%zu inputs; the limit is %zu", n, d->limits->max_inputs);
     d->out->inputs = bl_arena_array(d->arena, n + 1, sizeof *d->out->inputs);
     if (d->out->inputs == NULL)
         return bl_arena_status(d->arena, d->err);
@@ -405,7 +406,7 @@ static bl_status decode_outputs(decoder *d, const bl_json *at)
 
     BL_TRY(bl_json_expect(at, BL_JSON_ARRAY, d->err));
     if (n > d->limits->max_inputs) /* a model has fewer outputs, and each may be named once */
-        return bl_json_fail(at, d->err, BL_ELIMIT, "%zu outputs, the limit is %zu", n, d->limits->max_inputs);
+        return bl_json_fail(at, d->err, BL_ELIMIT, "%zu outputs; the limit is %zu", n, d->limits->max_inputs);
     d->out->all = n == 0;
     d->out->outputs = bl_arena_array(d->arena, n + 1, sizeof *d->out->outputs);
     if (d->out->outputs == NULL)

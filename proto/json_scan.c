@@ -90,21 +90,21 @@ static bl_status scan_escape(scan *s)
         return fail_at(s, at, "the string is not closed");
     if (at[1] != 'u') {
         if (strchr("\"\\/bfnrt", at[1]) == NULL || at[1] == '\0')
-            return fail_at(s, at, "no such escape in a string");
+            return fail_at(s, at, "unknown escape in a string");
         s->p += 2;
         return BL_OK;
     }
     int code = hex4(at + 2, s->end);
     if (code < 0)
-        return fail_at(s, at, "\\u takes four hexadecimal digits");
+        return fail_at(s, at, "\\u must be followed by four hexadecimal digits");
     if (code == 0)
-        return fail_at(s, at, "\\u0000 is not taken in strings");
+        return fail_at(s, at, "\\u0000 is not allowed in strings");
     s->p += 6;
     if (code >= 0xd800 && code < 0xe000) {
         bool pair = code < 0xdc00 && s->end - s->p >= 6 && s->p[0] == '\\' && s->p[1] == 'u';
         int low = pair ? hex4(s->p + 2, s->end) : -1;
         if (low < 0xdc00 || low >= 0xe000)
-            return fail_at(s, at, "half of a surrogate pair stands alone");
+            return fail_at(s, at, "the other half of a surrogate pair is missing");
         s->p += 6;
     }
     return BL_OK;
@@ -175,7 +175,7 @@ static bool begins_with(const scan *s, const char *word)
 /* Some Python and JavaScript libraries write these numbers without quotes. */
 static bl_status no_finite_number(scan *s)
 {
-    return fail_at(s, s->p, "JSON has no such number: \"NaN\", \"Infinity\" and \"-Infinity\" stand in quotes");
+    return fail_at(s, s->p, "JSON has no such number; write \"NaN\", \"Infinity\" or \"-Infinity\" in quotes");
 }
 
 static bl_status number_value(scan *s)
@@ -185,7 +185,7 @@ static bl_status number_value(scan *s)
     if (end == NULL && begins_with(s, "-Infinity"))
         return no_finite_number(s);
     if (end == NULL)
-        return fail_at(s, open, "not a number as JSON writes it");
+        return fail_at(s, open, "not a number of JSON");
     put_place(s, 'n', (size_t)(open - s->doc->body.data), (size_t)(end - open));
     s->p = end;
     return BL_OK;
@@ -452,7 +452,7 @@ static bl_status check_name(scan *s, bl_span name)
     if (!twice)
         return BL_OK;
     print_place(s, &place);
-    (void)bl_fail(s->err, BL_EINVAL, "%sthe member \"%.*s\" stands twice", bl_text_get(&place),
+    (void)bl_fail(s->err, BL_EINVAL, "%sthe member \"%.*s\" is given twice", bl_text_get(&place),
                   (int)(name.len < NAME_SHOWN ? name.len : NAME_SHOWN), name.data);
     bl_text_fini(&place);
     return s->err->status;
@@ -515,7 +515,7 @@ static bl_status scan_after(scan *s, bool *done)
         s->p = skip_space(s->p, s->end);
         *done = s->depth == 0;
         if (*done)
-            return s->p == s->end ? BL_OK : fail_at(s, s->p, "something follows the document");
+            return s->p == s->end ? BL_OK : fail_at(s, s->p, "there is text after the document");
         char closer = s->level[s->depth - 1].closer;
         if (s->p == s->end)
             return fail_at(s, s->p, closer == ']' ? "an array is not closed" : "an object is not closed");
@@ -536,7 +536,7 @@ static bl_status scan_document(scan *s)
     bool inside = false, done = false;
 
     if (s->end - s->p >= 3 && memcmp(s->p, "\xef\xbb\xbf", 3) == 0)
-        return fail_at(s, s->p, "a byte order mark is not taken");
+        return fail_at(s, s->p, "a byte order mark is not allowed");
     s->p = skip_space(s->p, s->end);
     while (!done) {
         BL_TRY(scan_value(s, &inside));

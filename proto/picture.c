@@ -21,8 +21,8 @@ static bool is_jpeg(bl_span file)
 static bl_status check_sides(uint64_t height, uint64_t width, bl_picture *out, bl_err *err)
 {
     if (height > BL_PICTURE_MAX_SIDE || width > BL_PICTURE_MAX_SIDE)
-        return bl_fail(err, BL_ELIMIT, "%llu rows of %llu pixels: a picture has at most %d of each", (unsigned long long)height,
-                       (unsigned long long)width, BL_PICTURE_MAX_SIDE);
+        return bl_fail(err, BL_ELIMIT, "the picture has %llu rows of %llu pixels; the limit of each is %d",
+                       (unsigned long long)height, (unsigned long long)width, BL_PICTURE_MAX_SIDE);
     out->height = (int)height;
     out->width = (int)width;
     return BL_OK;
@@ -58,7 +58,7 @@ bl_status bl_picture_open(bl_span file, bl_picture *out, bl_err *err)
         return open_png(out, err);
     if (is_jpeg(file))
         return open_jpeg(out, err);
-    return bl_fail(err, BL_EINVAL, "%zu bytes that begin neither as JPEG nor as PNG", file.len);
+    return bl_fail(err, BL_EINVAL, "%zu bytes that are neither a JPEG nor a PNG", file.len);
 }
 
 static bl_status read_png(const bl_picture *picture, void *out, bl_err *err)

@@ -19,7 +19,7 @@ bl_status bl_safetensors_header_size(const void *first8, size_t *bytes, bl_err *
     memcpy(&length, first8, sizeof length);
     length = le64toh(length);
     if (length < 2 || length > BL_SAFETENSORS_MAX_HEADER)
-        return bl_fail(err, BL_EINVAL, "safetensors: a header of %llu bytes; it takes 2 to %d", (unsigned long long)length,
+        return bl_fail(err, BL_EINVAL, "safetensors: the header has %llu bytes; it must have 2 to %d", (unsigned long long)length,
                        BL_SAFETENSORS_MAX_HEADER);
     *bytes = (size_t)length;
     return BL_OK;
@@ -70,8 +70,7 @@ static bl_status read_tensor(const bl_json *entry, const bl_wire_limits *limits,
     BL_TRY(bl_json_expect(&dtype, BL_JSON_STRING, err));
     t->dtype = bl_dtype_from_code(dtype.text.data, dtype.text.len);
     if (t->dtype == BL_DTYPE_COUNT)
-        return bl_json_fail(&dtype, err, BL_EUNSUPPORTED, "no dtype here has the code \"%.*s\"", (int)(dtype.text.len & 31),
-                            dtype.text.data);
+        return bl_json_fail(&dtype, err, BL_EUNSUPPORTED, "unknown dtype \"%.*s\"", (int)(dtype.text.len & 31), dtype.text.data);
     BL_TRY(read_shape(&shape, t, err));
     BL_TRY(bl_tensor_measure(entry->key, t->dtype, t->ndim, t->dim, limits, &t->count, &t->bytes, err));
     bl_json_iter it = bl_json_each(&range);
@@ -84,7 +83,7 @@ static bl_status read_tensor(const bl_json *entry, const bl_wire_limits *limits,
                             (long long)ends[0], (long long)ends[1], data_bytes);
     t->offset = (size_t)ends[0];
     if ((size_t)(ends[1] - ends[0]) != t->bytes)
-        return bl_json_fail(&range, err, BL_EINVAL, "a range of %lld bytes, but shape and dtype take %zu",
+        return bl_json_fail(&range, err, BL_EINVAL, "the range has %lld bytes, but shape and dtype take %zu",
                             (long long)(ends[1] - ends[0]), t->bytes);
     return BL_OK;
 }
@@ -132,7 +131,7 @@ static bl_status read_header(const bl_json *root, size_t data_bytes, const bl_wi
     BL_TRY(bl_json_expect(root, BL_JSON_OBJECT, err));
     size_t n = bl_json_count(root);
     if (n > limits->max_inputs + 1)
-        return bl_fail(err, BL_ELIMIT, "safetensors: %zu tensors, the limit is %zu", n, limits->max_inputs);
+        return bl_fail(err, BL_ELIMIT, "safetensors: %zu tensors; the limit is %zu", n, limits->max_inputs);
     out->tensors = bl_arena_array(arena, n, sizeof *out->tensors);
     if (out->tensors == NULL)
         return bl_arena_status(arena, err);
@@ -180,7 +179,7 @@ bl_status bl_safetensors_open(bl_arena *arena, bl_span body, const bl_wire_limit
         return bl_fail(err, BL_EINVAL, "safetensors: the file has %zu bytes, the length of its header takes 8", body.len);
     BL_TRY(bl_safetensors_header_size(body.data, &bytes, err));
     if (bytes > body.len - LENGTH_BYTES)
-        return bl_fail(err, BL_EINVAL, "safetensors: a header of %zu bytes in a file of %zu", bytes, body.len);
+        return bl_fail(err, BL_EINVAL, "safetensors: the header has %zu bytes, but the file has %zu", bytes, body.len);
     header = bl_calloc(1, bytes); /* a mapped file may change, and the parser reads lists more than once */
     if (header == NULL)
         return bl_fail(err, BL_ENOMEM, "the header of a safetensors file");

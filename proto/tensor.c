@@ -16,7 +16,7 @@ bl_status bl_tensor_measure(const char *label, bl_dtype dtype, int ndim, const i
     bool empty = false;
 
     if ((size_t)ndim > limits->max_dims)
-        return bl_fail(err, BL_ELIMIT, "%s: %d dimensions, the limit is %zu", label, ndim, limits->max_dims);
+        return bl_fail(err, BL_ELIMIT, "%s: %d dimensions; the limit is %zu", label, ndim, limits->max_dims);
     for (int i = 0; i < ndim; i++) {
         empty |= dim[i] == 0;
         if (dim[i] != 0 && (!bl_size_mul(product, (size_t)dim[i], &product) || product > (size_t)INT64_MAX))
@@ -25,7 +25,7 @@ bl_status bl_tensor_measure(const char *label, bl_dtype dtype, int ndim, const i
     if (empty)
         product = 0;
     if (product > limits->max_tensor_bytes)
-        return bl_fail(err, BL_ELIMIT, "%s: %zu bytes, the limit of one tensor is %llu", label, product,
+        return bl_fail(err, BL_ELIMIT, "%s: %zu bytes; the limit of one tensor is %llu", label, product,
                        (unsigned long long)limits->max_tensor_bytes);
     *bytes = product;
     *count = product / bl_dtype_bytes(dtype);
@@ -36,7 +36,7 @@ bl_status bl_tensor_measure(const char *label, bl_dtype dtype, int ndim, const i
 
 typedef enum problem { FINE, NOT_A_NUMBER, NOT_A_BOOL, TOO_LARGE, HAS_FRACTION, NOT_FINITE } problem;
 
-static const char *const problem_text[] = {[NOT_A_NUMBER] = "is no number",
+static const char *const problem_text[] = {[NOT_A_NUMBER] = "is not a number",
                                            [NOT_A_BOOL] = "is neither true, false, 0 nor 1",
                                            [TOO_LARGE] = "does not fit",
                                            [HAS_FRACTION] = "has a fraction",
@@ -294,7 +294,7 @@ static bl_status scan_text(const bl_tensor_value *v, void *out, bl_err *err)
     case BL_DTYPE_COUNT:
         break;
     }
-    return bl_fail(err, BL_EBUG, "%s: no dtype of the wire", v->label);
+    return bl_fail(err, BL_EBUG, "%s: not a dtype of the wire", v->label);
 }
 
 /* Checks that bools of a client are 0 or 1, since kernels rely on it. */

@@ -208,12 +208,12 @@ bl_status bl_token_look_at_clock(bl_token_encoder *e)
 {
     if (++e->looks % LOOKS != 0 || bl_clock_ms(e->begin_ns, bl_clock_ns()) < MOST_ENCODE_MS)
         return BL_OK;
-    return bl_fail(e->err, BL_ELIMIT, "splitting the text into words takes too long");
+    return bl_fail(e->err, BL_ELIMIT, "splitting the text into words exceeds the limit of steps");
 }
 
 bl_status bl_token_fits(bl_token_encoder *e, size_t len)
 {
-    return len <= MOST_TEXT ? BL_OK : bl_fail(e->err, BL_ELIMIT, "a text of over %d MiB", MOST_TEXT / 1024 / 1024);
+    return len <= MOST_TEXT ? BL_OK : bl_fail(e->err, BL_ELIMIT, "the text has more than %d MiB", MOST_TEXT / 1024 / 1024);
 }
 
 /* ---- added tokens, and what lies between them */
@@ -382,7 +382,8 @@ static bl_status encode_cut(bl_token_encoder *e, bl_span text, size_t most)
     bl_status st = BL_OK;
     e->most = SIZE_MAX;
     if (most < before + after)
-        return bl_fail(err, BL_EINVAL, "%zu tokens stand around a text, which is cut to %zu", before + after, most);
+        return bl_fail(err, BL_EINVAL, "the tokenizer puts %zu tokens around a text, but the text is cut to %zu tokens",
+                       before + after, most);
     BL_TRY(check_text(e, text));
     BL_TRY(put_around(e, t->before, t->nbefore));
     e->most = t->layout.cuts_left ? SIZE_MAX : most - after;

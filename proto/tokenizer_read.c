@@ -81,7 +81,7 @@ static bl_status add_token(reader *r, const bl_json *at, int64_t id, bl_span tex
 {
     bl_token *token = &r->t->tokens[id];
     if (token->text.data != NULL)
-        return bl_json_fail(at, r->err, BL_EINVAL, "the id %lld is that of \"%.60s\" already", (long long)id, token->text.data);
+        return bl_json_fail(at, r->err, BL_EINVAL, "the id %lld already belongs to \"%.60s\"", (long long)id, token->text.data);
     (void)bl_token_add(r->t, (int32_t)id, text);
     return BL_OK;
 }
@@ -99,7 +99,7 @@ static bl_status measure(reader *r, const bl_json *vocab, const bl_json *added, 
     int64_t value = 0;
     *size = vocab->kind == BL_JSON_ARRAY ? bl_json_count(vocab) : 0;
     if (*size > BL_TOKEN_IDS)
-        return bl_json_fail(vocab, r->err, BL_ELIMIT, "over %d tokens", BL_TOKEN_IDS);
+        return bl_json_fail(vocab, r->err, BL_ELIMIT, "more than %d tokens", BL_TOKEN_IDS);
     while (vocab->kind == BL_JSON_OBJECT && bl_json_next(&it, &one)) {
         BL_TRY(bl_token_read_id(r, &one, &value));
         *size = (size_t)value >= *size ? (size_t)value + 1 : *size;
@@ -166,14 +166,14 @@ static bl_status read_merge(reader *r, const bl_json *at, bl_span *left, bl_span
     const char *blank = NULL;
     if (at->kind == BL_JSON_ARRAY) {
         if (!bl_json_next(&it, &one) || !bl_json_next(&it, &two) || bl_json_next(&it, &more))
-            return bl_json_fail(at, r->err, BL_EINVAL, "a merge is of two tokens");
+            return bl_json_fail(at, r->err, BL_EINVAL, "a merge must be two tokens");
         BL_TRY(read_half(r, &one, left));
         return read_half(r, &two, right);
     }
     BL_TRY(read_half(r, at, left));
     blank = memchr(left->data, ' ', left->len);
     if (blank == NULL || strchr(blank + 1, ' ') != NULL)
-        return bl_json_fail(at, r->err, BL_EINVAL, "a merge is of two tokens with a blank between them");
+        return bl_json_fail(at, r->err, BL_EINVAL, "a merge must be two tokens with a space between them");
     *right = (bl_span){blank + 1, left->len - (size_t)(blank + 1 - left->data)};
     left->len = (size_t)(blank - left->data);
     return BL_OK;
@@ -241,13 +241,13 @@ static bl_status read_piece(reader *r, const bl_json *at, int32_t id)
     bl_span text = {0};
     bl_wire_number score;
     if (at->kind != BL_JSON_ARRAY || !bl_json_next(&it, &one) || !bl_json_next(&it, &two) || bl_json_next(&it, &more))
-        return bl_json_fail(at, r->err, BL_EINVAL, "a piece is a text and its score");
+        return bl_json_fail(at, r->err, BL_EINVAL, "a piece must be a text and its score");
     BL_TRY(bl_token_read_text(r, &one, &text));
     BL_TRY(bl_json_number(&two, &score, r->err));
     if (!isfinite(score.value))
-        return bl_json_fail(&two, r->err, BL_EINVAL, "a score is a finite number");
+        return bl_json_fail(&two, r->err, BL_EINVAL, "a score must be a finite number");
     if (bl_tokenizer_find(t, text) >= 0)
-        return bl_json_fail(at, r->err, BL_EINVAL, "\"%.60s\" stands there twice", text.data);
+        return bl_json_fail(at, r->err, BL_EINVAL, "\"%.60s\" is given twice", text.data);
     t->scores[id] = score.value;
     return add_token(r, at, id, text);
 }
@@ -364,7 +364,7 @@ static bl_status read_added_token(reader *r, const bl_json *at, bl_added_token *
         BL_TRY(add_token(r, at, id, out->text));
         token->added = true;
     } else if (!bl_span_eq(token->text, out->text)) {
-        return bl_json_fail(at, r->err, BL_EINVAL, "the id %lld is that of \"%.60s\" already", (long long)id, token->text.data);
+        return bl_json_fail(at, r->err, BL_EINVAL, "the id %lld already belongs to \"%.60s\"", (long long)id, token->text.data);
     }
     BL_TRY(bl_token_find_flag(r, at, "special", &token->special));
     *normalised = !token->special;

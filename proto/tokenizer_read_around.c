@@ -10,9 +10,9 @@ static bl_status add_one_around(reader *r, const bl_json *at, int64_t id, bool a
 {
     int *count = after ? &r->t->nafter : &r->t->nbefore;
     if ((size_t)id >= r->t->size || r->t->tokens[id].text.data == NULL)
-        return bl_json_fail(at, r->err, BL_EINVAL, "there is no token %lld", (long long)id);
+        return bl_json_fail(at, r->err, BL_EINVAL, "unknown token %lld", (long long)id);
     if (*count == BL_TOKEN_AROUND)
-        return bl_json_fail(at, r->err, BL_ELIMIT, "over %d tokens around a text", BL_TOKEN_AROUND);
+        return bl_json_fail(at, r->err, BL_ELIMIT, "more than %d tokens around a text", BL_TOKEN_AROUND);
     (after ? r->t->after : r->t->before)[(*count)++] = (int32_t)id;
     return BL_OK;
 }
@@ -62,7 +62,7 @@ static bl_status post_template(reader *r, const bl_json *at)
         BL_TRY(note_type(r, &one));
         if (bl_token_find(&one, "Sequence", &token)) {
             if (after)
-                return bl_json_fail(&one, r->err, BL_EUNSUPPORTED, "the text stands there twice");
+                return bl_json_fail(&one, r->err, BL_EUNSUPPORTED, "the text is given twice");
             after = true;
             continue;
         }
@@ -87,7 +87,7 @@ static bl_status post_bert(reader *r, const bl_json *at)
         BL_TRY(bl_json_need(at, names[i], &pair, r->err));
         bl_json_iter it = bl_json_each(&pair);
         if (pair.kind != BL_JSON_ARRAY || !bl_json_next(&it, &text) || !bl_json_next(&it, &number) || bl_json_next(&it, &more))
-            return bl_json_fail(&pair, r->err, BL_EINVAL, "it is a token and its id");
+            return bl_json_fail(&pair, r->err, BL_EINVAL, "must be a token and its id");
         BL_TRY(bl_token_read_id(r, &number, &id));
         BL_TRY(add_one_around(r, &pair, id, i > 0));
     }

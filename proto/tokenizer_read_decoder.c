@@ -18,10 +18,10 @@ static bl_status add(bl_token_reader *r, const bl_json *at, bl_token_decode op)
     decoder_reader *whole = (decoder_reader *)r;
     bl_token_decoder *d = &whole->decoder;
     if (d->count == BL_TOKEN_DECODES)
-        return bl_json_fail(at, r->err, BL_ELIMIT, "over %d decoders", BL_TOKEN_DECODES);
+        return bl_json_fail(at, r->err, BL_ELIMIT, "more than %d decoders", BL_TOKEN_DECODES);
     if (whole->whole && (op.kind != BL_DECODE_STRIP || op.start > 1 || op.stop > 0))
         return bl_json_fail(at, r->err, BL_EUNSUPPORTED,
-                            "behind what joins the tokens (Fuse, ByteLevel) only a Strip of one at the start is supported");
+                            "after Fuse or ByteLevel only a Strip of one character at the start is supported");
     op.whole = whole->whole;
     d->op[d->count++] = op;
     return BL_OK;
@@ -51,7 +51,7 @@ static bl_status read_replace(bl_token_reader *r, const bl_json *at)
     bl_json pattern, regex;
     BL_TRY(bl_json_need(at, "pattern", &pattern, r->err));
     if (bl_token_find(&pattern, "Regex", &regex))
-        return bl_json_fail(at, r->err, BL_EUNSUPPORTED, "Replace is supported with a String here, and not with a Regex");
+        return bl_json_fail(at, r->err, BL_EUNSUPPORTED, "Replace is supported with a String, not with a Regex");
     BL_TRY(bl_token_need_text(r, &pattern, "String", &op.from));
     BL_TRY(bl_token_need_text(r, at, "content", &op.to));
     if (op.from.len == 0)
@@ -98,7 +98,7 @@ static bl_status read_strip(bl_token_reader *r, const bl_json *at)
     BL_TRY(read_count(r, at, "start", &op.start));
     BL_TRY(read_count(r, at, "stop", &op.stop));
     if (op.from.len == 0 || bl_utf8_length(op.from.data, op.from.len) != op.from.len)
-        return bl_json_fail(at, r->err, BL_EINVAL, "the content is one character");
+        return bl_json_fail(at, r->err, BL_EINVAL, "the content must be one character");
     return add(r, at, op);
 }
 

@@ -52,7 +52,7 @@ static bl_status read_replace(reader *r, const bl_json *at, bl_token_step *step)
         return BL_OK;
     BL_TRY(bl_token_place(r, at, bl_token_compile(r->t, step->from, kind, &step->code, &problem), &problem));
     if (pcre2_pattern_info(step->code, PCRE2_INFO_MATCHEMPTY, &empty) != 0 || empty != 0)
-        return bl_json_fail(at, r->err, BL_EUNSUPPORTED, "the pattern matches nothing at all, which cannot be replaced");
+        return bl_json_fail(at, r->err, BL_EUNSUPPORTED, "the pattern matches the empty text, which cannot be replaced");
     return BL_OK;
 }
 

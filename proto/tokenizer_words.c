@@ -254,7 +254,7 @@ static bl_status walk_from(bl_token_encoder *e, bl_span word, size_t at, size_t 
         BL_TRY(bl_token_look_at_clock(e));
     }
     if (!whole && offer(&e->path[at + n], at, t->unknown, score + t->unknown_score) && t->unknown < 0)
-        return bl_fail(e->err, BL_EINVAL, "U+%04X is no token, and the tokenizer has no unknown one",
+        return bl_fail(e->err, BL_EINVAL, "U+%04X is not a token, and the tokenizer has no unknown token",
                        (unsigned)bl_token_point(word.data + at, n));
     return BL_OK;
 }

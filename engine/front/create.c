@@ -83,7 +83,7 @@ static const bl_node *real_range(bl_call *c, double start, double stop, double s
     double count = ceil((stop - start) / step);
 
     if (!(fabs(count) < 9007199254740992.0)) /* 2^53: exact in a double. NaN is rejected too. */
-        return bl_call_fail(c, "the range from %g to %g in steps of %g is not finite", start, stop, step);
+        return bl_call_fail(c, "the range from %g to %g in steps of %g has too many elements", start, stop, step);
     if (!bl_dtype_is_float(dtype))
         return bl_call_fail(c, "a range with fractions must have a float dtype, not %s", bl_dtype_name(dtype));
     const bl_node *extent = bl_index(ir, count > 0 ? (int64_t)count : 0);

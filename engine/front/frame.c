@@ -44,7 +44,7 @@ const bl_node *bl_frame_slide(bl_call *c, const bl_node *x, const bl_frame *f)
     if (x->op == BL_OP_POISON)
         return x;
     if (x->ndim + f->n > BL_MAX_DIMS)
-        return bl_call_fail_as(c, BL_ELIMIT, "needs a tensor of %d dimensions, the limit is %d", x->ndim + f->n, BL_MAX_DIMS);
+        return bl_call_fail_as(c, BL_ELIMIT, "needs a tensor of %d dimensions; the limit is %d", x->ndim + f->n, BL_MAX_DIMS);
     for (int i = 0; i < f->n; i++) {
         if (bl_frame_span(f, i) > x->dim[first + i]->lo)
             return bl_call_fail(c, "a window of %lld (dilation %lld) is larger than the padded input: %s", (long long)f->size[i],

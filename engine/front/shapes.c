@@ -62,7 +62,7 @@ static bool check_shape(bl_call *c, int ndim, const bl_node *const *dim)
     int64_t count;
 
     if (ndim > BL_MAX_DIMS) {
-        bl_call_fail_as(c, BL_ELIMIT, "needs a tensor of %d dimensions, the limit is %d", ndim, BL_MAX_DIMS);
+        bl_call_fail_as(c, BL_ELIMIT, "needs a tensor of %d dimensions; the limit is %d", ndim, BL_MAX_DIMS);
         return false;
     }
     for (int i = 0; i < ndim; i++) {
@@ -167,7 +167,7 @@ const bl_node *bl_add_axis(bl_ir *ir, const bl_node *x, int axis)
     if (x->op == BL_OP_POISON)
         return x;
     if (ndim > BL_MAX_DIMS)
-        return bl_ir_fail(ir, BL_ELIMIT, "needs a tensor of %d dimensions, the limit is %d", ndim, BL_MAX_DIMS);
+        return bl_ir_fail(ir, BL_ELIMIT, "needs a tensor of %d dimensions; the limit is %d", ndim, BL_MAX_DIMS);
     for (int i = 0; i < ndim; i++)
         dim[i] = i == axis ? bl_index(ir, 1) : x->dim[i < axis ? i : i - 1];
     return bl_reshape(ir, x, ndim, dim);

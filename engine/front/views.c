@@ -118,7 +118,7 @@ const bl_node *expand_unfold(bl_call *c)
     if (axis < 0)
         return x;
     if (x->ndim == BL_MAX_DIMS)
-        return bl_call_fail_as(c, BL_ELIMIT, "needs a tensor of %d dimensions, the limit is %d", x->ndim + 1, BL_MAX_DIMS);
+        return bl_call_fail_as(c, BL_ELIMIT, "needs a tensor of %d dimensions; the limit is %d", x->ndim + 1, BL_MAX_DIMS);
     if (size < 1 || size > x->dim[axis]->lo || step < 1)
         return bl_call_fail(c, "size %lld must be between 1 and the size of axis %d of %s, and step %lld above 0",
                             (long long)size, axis, bl_call_shape(c, x), (long long)step);
@@ -293,7 +293,7 @@ const bl_node *expand_meshgrid(bl_call *c)
     int n = c->nrest;
 
     if (n > BL_MAX_DIMS)
-        return bl_call_fail_as(c, BL_ELIMIT, "needs a tensor of %d dimensions, the limit is %d", n, BL_MAX_DIMS);
+        return bl_call_fail_as(c, BL_ELIMIT, "needs a tensor of %d dimensions; the limit is %d", n, BL_MAX_DIMS);
     if (!bl_call_results(c, n))
         return c->rest[0];
     for (int i = 0; i < n; i++) {

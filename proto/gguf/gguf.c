@@ -236,7 +236,7 @@ static bl_status take_keys(reader *r)
         BL_TRY(take_name(r, "the name of a key", LONGEST_KEY, &k->name));
         slot = find_slot(&g->by_key, g->keys, sizeof *k, k->name);
         if (*slot != 0)
-            return bl_fail(r->err, BL_EINVAL, "GGUF: the key \"%.*s\" stands in the file twice", SHOWN(k->name));
+            return bl_fail(r->err, BL_EINVAL, "GGUF: the file has the key \"%.*s\" twice", SHOWN(k->name));
         BL_TRY(take_values(r, k->name, &k->values));
         *slot = (uint32_t)++g->nkeys;
     }
@@ -248,7 +248,7 @@ static bl_status read_alignment(reader *r)
     bl_gguf_values found;
     r->alignment = ALIGNMENT;
     if (bl_gguf_find(r->gguf, "general.alignment", &found) && !bl_gguf_u64(r->gguf, "general.alignment", &r->alignment))
-        return bl_fail(r->err, BL_EINVAL, "GGUF: general.alignment is no unsigned integer");
+        return bl_fail(r->err, BL_EINVAL, "GGUF: general.alignment is not an unsigned integer");
     if (r->alignment == 0 || r->alignment > MOST_ALIGNMENT || (r->alignment & (r->alignment - 1)) != 0)
         return bl_fail(r->err, BL_EINVAL, "GGUF: general.alignment is %llu; it must be a power of two up to %d",
                        (unsigned long long)r->alignment, MOST_ALIGNMENT);
@@ -297,8 +297,7 @@ static bl_status take_dims(reader *r, bl_gguf_tensor *t, uint64_t *bytes)
     BL_TRY(take_u32(r, "the type of a tensor", &number));
     t->type = bl_ggml_type_find(number);
     if (t->type == NULL)
-        return bl_fail(r->err, BL_EUNSUPPORTED, "GGUF: the tensor \"%.*s\" has the type %u, which is not known", SHOWN(t->name),
-                       number);
+        return bl_fail(r->err, BL_EUNSUPPORTED, "GGUF: the tensor \"%.*s\" has the unknown type %u", SHOWN(t->name), number);
     if (t->type->bytes == 0)
         return bl_fail(r->err, BL_EUNSUPPORTED, "GGUF: the tensor \"%.*s\" has the type %s, which is not supported",
                        SHOWN(t->name), t->type->name);
@@ -306,7 +305,7 @@ static bl_status take_dims(reader *r, bl_gguf_tensor *t, uint64_t *bytes)
         return bl_fail(r->err, BL_EINVAL, "GGUF: the tensor \"%.*s\" has rows of %lld elements; %s has blocks of %d",
                        SHOWN(t->name), (long long)t->dim[0], t->type->name, t->type->elements);
     if (!bl_i64_mul(elements / t->type->elements, t->type->bytes, &elements))
-        return bl_fail(r->err, BL_EINVAL, "GGUF: the tensor \"%.*s\" is larger than 63 bits can say", SHOWN(t->name));
+        return bl_fail(r->err, BL_EINVAL, "GGUF: the size of the tensor \"%.*s\" does not fit in 63 bits", SHOWN(t->name));
     *bytes = (uint64_t)elements;
     return BL_OK;
 }
@@ -414,7 +413,7 @@ static bl_status make_tensor_room(reader *r, const bl_span *files)
         start_file(r, files, i);
         BL_TRY(take_header(r));
         if (!bl_size_add(all, r->tensors, &all) || all > UINT32_MAX / 2)
-            return bl_fail(r->err, BL_EINVAL, "GGUF: over %u tensors in all files", UINT32_MAX / 2);
+            return bl_fail(r->err, BL_EINVAL, "GGUF: the files have more than %u tensors", UINT32_MAX / 2);
     }
     r->gguf->tensors = bl_arena_array(r->arena, all, sizeof *r->gguf->tensors);
     if (r->gguf->tensors == NULL || !make_index(r->arena, all, &r->gguf->by_tensor))

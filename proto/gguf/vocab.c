@@ -249,7 +249,7 @@ static bl_status put_merge(const vocab *v, bl_span text, int32_t rank, bl_token_
 {
     const char *blank = text.len > 1 ? memchr(text.data + 1, ' ', text.len - 1) : NULL;
     if (blank == NULL)
-        return bl_fail(v->err, BL_EINVAL, "GGUF: the merge %d, \"%.*s\", is not two tokens with a blank between them", rank,
+        return bl_fail(v->err, BL_EINVAL, "GGUF: the merge %d, \"%.*s\", must be two tokens with a space between them", rank,
                        SHOWN(text));
     bl_span left = {text.data, (size_t)(blank - text.data)}, right = {blank + 1, text.len - left.len - 1};
     return bl_token_put_merge(merges, left, right, v->err);

@@ -44,7 +44,7 @@ bl_llm_value *bl_llm_attend_texts(bl_llm_graph *g, bl_llm_value *q, bl_llm_value
     const bl_llm_spec *s = &g->spec;
     bl_llm_value *mask = g->seen[bl_llm_has_window(s, layer)], *scores, *y;
     if (bl_llm_has(g, bl_llm_block(g, layer, "attn_sinks")))
-        return bl_llm_stop(g, BL_EUNSUPPORTED, "a model with attention sinks gives no vectors of texts here");
+        return bl_llm_stop(g, BL_EUNSUPPORTED, "a model with attention sinks cannot make vectors of texts");
     if (s->heads > s->groups)
         mask = bl_llm_make(g, "unsqueeze($0, axis=1)", ARGS(V(mask)));
     scores = bl_llm_make(g, "matmul($0, transpose($1))",

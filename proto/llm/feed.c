@@ -119,7 +119,7 @@ bl_llm_value *bl_llm_feed(bl_llm_graph *g, bl_llm_value *x, int64_t layer)
         return feed_dense(g, x, bl_llm_block(g, layer, "ffn_gate"), bl_llm_block(g, layer, "ffn_up"),
                           bl_llm_block(g, layer, "ffn_down"));
     if (g->spec.experts == 0)
-        return bl_llm_stop(g, BL_EINVAL, "block %lld has experts, and expert_count is missing", (long long)layer);
+        return bl_llm_stop(g, BL_EINVAL, "block %lld has experts, but expert_count is missing", (long long)layer);
     y = feed_experts(g, x, layer);
     if (bl_llm_has(g, bl_llm_block(g, layer, "ffn_up_shexp")))
         y = bl_llm_make(g, "add($0, $1)", ARGS(V(y), V(feed_shared(g, x, layer))));

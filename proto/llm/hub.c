@@ -97,8 +97,7 @@ static bl_status check_quantization(hub *h)
         return BL_OK;
     return bl_json_fail(
         &at, h->err, BL_EUNSUPPORTED,
-        "of quantised folders those of gpt_oss with the quant_method mxfp4 are known here; a GGUF file of the model "
-        "may be");
+        "of quantised folders only those of gpt_oss with the quant_method mxfp4 are supported; use a GGUF file of the model");
 }
 
 static bl_status check_must(hub *h)
@@ -121,7 +120,7 @@ static bl_status check_must(hub *h)
         bool number = json_number(&at, &value) && strcmp(rows[i].value, "null") != 0;
         bool text = at.kind == BL_JSON_STRING && bl_span_is(at.text, rows[i].value);
         if (!empty && !text && (!number || value != wanted))
-            return bl_json_fail(&at, h->err, BL_EUNSUPPORTED, "here it must be %s, or not be there", rows[i].value);
+            return bl_json_fail(&at, h->err, BL_EUNSUPPORTED, "must be %s or absent", rows[i].value);
     }
     return BL_OK;
 }
@@ -155,7 +154,7 @@ static bl_status check_members(hub *h)
         bool nothing = at.kind == BL_JSON_NULL || (json_number(&at, &value) && value == 0);
         if (!nothing && !is_known(at.key))
             return bl_json_fail(&at, h->err, BL_EUNSUPPORTED,
-                                "this member of config.json is not known here, and may change what the model computes");
+                                "this member of config.json is not supported, and may change what the model computes");
     }
     return BL_OK;
 }
@@ -292,15 +291,15 @@ static bl_status read_layer_types(hub *h, bool *windows)
     for (; bl_json_next(&it, &at); n++) {
         bool full = bl_span_is(at.text, "full_attention");
         if (!full && !bl_span_is(at.text, "sliding_attention"))
-            return bl_json_fail(&at, h->err, BL_EUNSUPPORTED, "blocks are \"full_attention\" or \"sliding_attention\" here");
+            return bl_json_fail(&at, h->err, BL_EUNSUPPORTED, "blocks must be \"full_attention\" or \"sliding_attention\"");
         *windows = *windows || !full;
         if (full && period == 0)
             period = n + 1;
         if (period > 1 && full != (n % period == period - 1))
-            return bl_json_fail(&at, h->err, BL_EUNSUPPORTED, "blocks with a window must repeat with a period here");
+            return bl_json_fail(&at, h->err, BL_EUNSUPPORTED, "blocks with a window must repeat with a period");
         if (period == 1 && !full)
             return bl_json_fail(&at, h->err, BL_EUNSUPPORTED,
-                                "the last block of each period must be the one of \"full_attention\" here");
+                                "the last block of each period must be the one of \"full_attention\"");
     }
     return *windows ? add_number(h, "attention.sliding_window_pattern", period) : BL_OK;
 }
@@ -328,7 +327,7 @@ static bl_status check_no_rope(hub *h)
     bl_json_iter it = bl_json_each(&list);
     for (; bl_json_next(&it, &at); n++)
         if (!json_number(&at, &value) || (value == 0) != (n % 4 == 3))
-            return bl_json_fail(&at, h->err, BL_EUNSUPPORTED, "blocks 3, 7, 11, ... must be those that do not rotate here");
+            return bl_json_fail(&at, h->err, BL_EUNSUPPORTED, "the blocks without rotation must be 3, 7, 11, ...");
     return BL_OK;
 }
 
@@ -379,7 +378,7 @@ static bl_status read_encoder(hub *h)
     if ((row->flags & BL_LLM_ENCODER) == 0)
         return BL_OK;
     if (bl_json_find(&h->config, "is_decoder", &at) && at.kind == BL_JSON_BOOL && at.boolean)
-        return bl_json_fail(&at, h->err, BL_EUNSUPPORTED, "here it must be false, or not be there");
+        return bl_json_fail(&at, h->err, BL_EUNSUPPORTED, "must be false or absent");
     if (!find_number(&h->config, "max_trained_positions", &trained) || !find_number(&h->config, "n_positions", &length) ||
         length <= trained)
         return BL_OK;
@@ -519,7 +518,7 @@ static bl_status find_place(hub *h, const char *name, place *out)
                                       : find_row(h, block_rows, sizeof block_rows / sizeof block_rows[0], stem, &out->number);
     bool mask = layer >= 0 && (bl_span_is((bl_span){at, n}, "attn.bias") || bl_span_is((bl_span){at, n}, "attention.bias"));
     if (row == NULL && !mask)
-        return bl_fail(h->err, BL_EUNSUPPORTED, "the tensor \"%.100s\" is not known here in a model of the type \"%.*s\"", name,
+        return bl_fail(h->err, BL_EUNSUPPORTED, "the tensor \"%.100s\" is not supported in a model of the type \"%.*s\"", name,
                        (int)h->source->arch.len, h->source->arch.data);
     if (mask || row->ours == NULL)
         return BL_OK;
@@ -557,7 +556,7 @@ static bl_status add_to_stack(hub *h, bl_llm_tensor *tensor, const bl_file_tenso
     for (int d = 0; same && d < from->ndim; d++)
         same = tensor->dim[d] == from->dim[from->ndim - 1 - d];
     if (!same || at->number >= MOST_PARTS || parts[at->number].data != NULL)
-        return bl_fail(h->err, BL_EINVAL, "the tensor \"%.100s\" does not fit those that it belongs to", from->name);
+        return bl_fail(h->err, BL_EINVAL, "the tensor \"%.100s\" does not fit the other tensors of its matrix", from->name);
     parts[at->number] = (bl_span){from->data, from->bytes};
     if (at->number >= tensor->dim[from->ndim])
         tensor->dim[from->ndim] = tensor->nparts = (int)at->number + 1;
@@ -592,7 +591,7 @@ static bl_status add_packed(hub *h, const bl_file_tensor *from, const place *at)
     }
     bl_span *to = codes ? (bl_span *)(uintptr_t)tensor->parts : &tensor->scales;
     if (!fits || to->data != NULL || (!first && tensor->type->id != BL_GGML_MXFP4))
-        return bl_fail(h->err, BL_EINVAL, "the tensor \"%.100s\" does not fit those that it belongs to", from->name);
+        return bl_fail(h->err, BL_EINVAL, "the tensor \"%.100s\" does not fit the other tensors of its matrix", from->name);
     tensor->type = bl_ggml_type_find(BL_GGML_MXFP4);
     tensor->ndim = 3;
     *to = (bl_span){from->data, from->bytes};
@@ -610,7 +609,7 @@ static bl_status add_tensor(hub *h, const bl_file_tensor *from)
         return add_packed(h, from, &at);
     if (type_of(from->dtype) == NULL || from->ndim < 1 || from->ndim + (at.number >= 0) > BL_GGUF_DIMS)
         return bl_fail(h->err, BL_EUNSUPPORTED,
-                       "the tensor \"%.100s\" is of %s with %d axes; weights are float32, float16 or bfloat16 here", from->name,
+                       "the tensor \"%.100s\" is of %s with %d axes; weights must be float32, float16 or bfloat16", from->name,
                        bl_dtype_name(from->dtype), from->ndim);
     bl_llm_tensor *stack = at.number >= 0 ? find_stack(source, at.name) : NULL;
     if (stack != NULL)
@@ -657,7 +656,7 @@ static bl_status drop_places(hub *h)
         return BL_OK;
     (void)find_number(&h->config, "pad_token_id", &pad);
     if (places->ndim != 2 || !(pad >= 0 && pad + 1 < (double)places->dim[1]))
-        return bl_fail(h->err, BL_EINVAL, "pad_token_id is %g, and there are vectors of %lld places", pad,
+        return bl_fail(h->err, BL_EINVAL, "pad_token_id is %g, but the model has vectors of %lld positions", pad,
                        (long long)places->dim[1]);
     skipped = (int64_t)pad + 1;
     bytes = places->parts[0].len / (size_t)places->dim[1] * (size_t)skipped;
@@ -711,7 +710,7 @@ bl_status bl_hub_open(bl_llm_source *source, const bl_llm_file *files, int nfile
     hub h = {.source = source, .arena = source->arena, .err = err};
     bl_status st;
     if (config == NULL)
-        return bl_fail(err, BL_EINVAL, "there is no config.json");
+        return bl_fail(err, BL_EINVAL, "config.json is missing");
     st = bl_json_parse(&doc, source->arena, config->data, &json_limits, err);
     if (st == BL_OK) {
         h.config = bl_json_root(&doc);

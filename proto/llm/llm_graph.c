@@ -59,13 +59,13 @@ static bool find_number(void *owner, const char *name, const bl_wire_number *pre
 {
     (void)preset;
     (void)out;
-    return bl_llm_stop(owner, BL_EBUG, "there is no number \"%s\"", name) != NULL;
+    return bl_llm_stop(owner, BL_EBUG, "unknown number \"%s\"", name) != NULL;
 }
 
 static const char *size_text(void *owner, const bl_node *size)
 {
     (void)size;
-    return bl_llm_stop(owner, BL_EBUG, "a size that is no number");
+    return bl_llm_stop(owner, BL_EBUG, "a size is not a number");
 }
 
 bl_llm_value *bl_llm_make(bl_llm_graph *g, const char *recipe, const bl_write_arg *args)

@@ -164,7 +164,7 @@ static bl_status describe_hub(bl_arena *arena, const bl_llm_file *files, int nfi
     out->sampling = (bl_llm_sampling){NAN, NAN, NAN, NAN, -1};
     if (tokenizer.len == 0)
         return bl_fail(err, BL_EINVAL,
-                       "there is no tokenizer.json; transformers writes one with "
+                       "tokenizer.json is missing; transformers writes one with "
                        "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)");
     if (bl_tokenizer_read(tokenizer, &out->tokenizer, &problem) != BL_OK)
         return bl_fail(err, problem.status, "tokenizer.json: %s", problem.text);

@@ -182,7 +182,7 @@ static bl_status choose_row(bl_llm_source *source, bl_err *err)
     source->row = bl_llm_arch_find(source->arch, source->gguf == NULL);
     if (source->row != NULL)
         return BL_OK;
-    return bl_fail(err, BL_EUNSUPPORTED, "%s: the architecture \"%.*s\" is not known here; docs/llm.md lists those that are",
+    return bl_fail(err, BL_EUNSUPPORTED, "%s: the architecture \"%.*s\" is not supported; docs/llm.md lists the supported ones",
                    source->gguf != NULL ? "general.architecture" : "model_type of config.json",
                    (int)(source->arch.len < 60 ? source->arch.len : 60), source->arch.data);
 }
@@ -200,7 +200,7 @@ bl_status bl_llm_source_open(bl_arena *arena, const bl_llm_file *files, int nfil
         qsort(out->tensors, (size_t)out->ntensors, sizeof *out->tensors, compare_tensors);
     for (int i = 1; i < out->ntensors; i++)
         if (strcmp(out->tensors[i].name, out->tensors[i - 1].name) == 0)
-            return bl_fail(err, BL_EINVAL, "the tensor \"%.100s\" is there twice", out->tensors[i].name);
+            return bl_fail(err, BL_EINVAL, "the tensor \"%.100s\" is given twice", out->tensors[i].name);
     return BL_OK;
 }
 
@@ -221,7 +221,7 @@ bl_status bl_llm_check_used(const bl_llm_source *source, bl_err *err)
 {
     for (int i = 0; i < source->ntensors; i++)
         if (!source->tensors[i].used)
-            return bl_fail(err, BL_EUNSUPPORTED, "the tensor \"%.100s\" has no meaning in the architecture \"%s\" here",
+            return bl_fail(err, BL_EUNSUPPORTED, "the tensor \"%.100s\" is not supported in the architecture \"%s\"",
                            source->tensors[i].name, source->row->name);
     for (size_t i = 0; source->gguf != NULL && i < bl_gguf_key_count(source->gguf); i++) {
         bl_gguf_values values;
@@ -229,7 +229,7 @@ bl_status bl_llm_check_used(const bl_llm_source *source, bl_err *err)
         bool own = key.len > source->arch.len && memcmp(key.data, source->arch.data, source->arch.len) == 0 &&
                    key.data[source->arch.len] == '.';
         if (own && !was_asked(source, key))
-            return bl_fail(err, BL_EUNSUPPORTED, "the key \"%.*s\" is not known here, and may change what the model computes",
+            return bl_fail(err, BL_EUNSUPPORTED, "the key \"%.*s\" is not supported, and may change what the model computes",
                            (int)(key.len < 100 ? key.len : 100), key.data);
     }
     return BL_OK;

@@ -117,7 +117,7 @@ static bool add_planes(bl_llm_graph *g, bl_llm_tensor *tensor, const bl_quant_ty
         rows *= tensor->dim[i];
     int n = tensor->ndim < 2 ? 0 : bl_quant_planes(type, rows, tensor->dim[0], plane);
     if (n == 0)
-        return bl_llm_stop(g, BL_EINVAL, "the tensor \"%.100s\" of %s has rows of %lld, which must be whole blocks of %d",
+        return bl_llm_stop(g, BL_EINVAL, "the tensor \"%.100s\" of %s has rows of %lld; rows must be whole blocks of %d",
                            tensor->name, type->name, (long long)tensor->dim[0], type->block) != NULL;
     for (int i = 0; i < n; i++) {
         bl_tensor_value content = {.dtype = plane[i].dtype};
@@ -144,7 +144,7 @@ static bool make_states(bl_llm_graph *g, bl_llm_tensor *tensor)
     if (type != NULL)
         return add_planes(g, tensor, type);
     return bl_llm_stop(g, BL_EUNSUPPORTED,
-                       "the tensor \"%.100s\" is of type %s, which no model here has; convert it with llama-quantize",
+                       "the tensor \"%.100s\" is of type %s, which is not supported; convert it with llama-quantize",
                        tensor->name, tensor->type->name) != NULL;
 }
 
@@ -156,8 +156,8 @@ bl_llm_value *bl_llm_state(bl_llm_graph *g, const char *name, const char *part)
     if (tensor == NULL)
         return NULL;
     if (plain_dtype(tensor->type) == BL_DTYPE_COUNT)
-        return bl_llm_stop(g, BL_EUNSUPPORTED, "the tensor \"%.100s\" is of type %s; here it must be F32, F16 or BF16",
-                           tensor->name, tensor->type->name);
+        return bl_llm_stop(g, BL_EUNSUPPORTED, "the tensor \"%.100s\" is of type %s; it must be F32, F16 or BF16", tensor->name,
+                           tensor->type->name);
     return make_states(g, tensor) ? tensor->value[0] : NULL;
 }
 
@@ -169,9 +169,9 @@ bl_llm_value *bl_llm_linear(bl_llm_graph *g, bl_llm_value *x, const char *name)
     if (x == NULL || g->failed)
         return NULL;
     if (tensor == NULL)
-        return bl_llm_stop(g, BL_EINVAL, "there is no tensor \"%.100s.weight\"", name);
+        return bl_llm_stop(g, BL_EINVAL, "the tensor \"%.100s.weight\" is missing", name);
     if (tensor->ndim != 2 || tensor->dim[tensor->transposed] != bl_llm_size(x, -1))
-        return bl_llm_stop(g, BL_EINVAL, "the tensor \"%.100s\" is no matrix for vectors of %lld", tensor->name,
+        return bl_llm_stop(g, BL_EINVAL, "the tensor \"%.100s\" is not a matrix for vectors of %lld", tensor->name,
                            (long long)bl_llm_size(x, -1));
     if (!make_states(g, tensor))
         return NULL;
@@ -204,9 +204,9 @@ bl_llm_value *bl_llm_linear_chosen(bl_llm_graph *g, bl_llm_value *x, const char 
     if (x == NULL || chosen == NULL || g->failed)
         return NULL;
     if (tensor == NULL)
-        return bl_llm_stop(g, BL_EINVAL, "there is no tensor \"%.100s.weight\"", name);
+        return bl_llm_stop(g, BL_EINVAL, "the tensor \"%.100s.weight\" is missing", name);
     if (tensor->ndim != 3 || tensor->dim[tensor->transposed] != bl_llm_size(x, -1) || tensor->dim[2] != g->spec.experts)
-        return bl_llm_stop(g, BL_EINVAL, "the tensor \"%.100s\" is no %lld matrices for vectors of %lld", tensor->name,
+        return bl_llm_stop(g, BL_EINVAL, "the tensor \"%.100s\" must be %lld matrices for vectors of %lld", tensor->name,
                            (long long)g->spec.experts, (long long)bl_llm_size(x, -1));
     if (!make_states(g, tensor) || !take_chosen(g, tensor, chosen, part))
         return NULL;
@@ -226,7 +226,7 @@ bl_llm_value *bl_llm_embed(bl_llm_graph *g, const char *name, bl_llm_value *ids)
     if (tensor == NULL || ids == NULL || !make_states(g, tensor))
         return NULL;
     if (tensor->ndim != 2)
-        return bl_llm_stop(g, BL_EINVAL, "the tensor \"%.100s\" is no matrix", tensor->name);
+        return bl_llm_stop(g, BL_EINVAL, "the tensor \"%.100s\" is not a matrix", tensor->name);
     const bl_quant_type *type = bl_quant_find((int)tensor->type->id);
     if (type != NULL)
         return bl_llm_make(g, "block_take($0, $1..., format=$2)",

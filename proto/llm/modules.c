@@ -43,7 +43,7 @@ static bl_status choose_pooling(const bl_json *config, double *out, bl_err *err)
             known = true;
         }
         if ((named || chosen) && (!known || ++said > 1))
-            return bl_json_fail(&at, err, BL_EUNSUPPORTED, "one of mean, cls and lasttoken is known here");
+            return bl_json_fail(&at, err, BL_EUNSUPPORTED, "must be one of mean, cls and lasttoken");
     }
     return BL_OK;
 }
@@ -57,7 +57,7 @@ static bl_status read_pooling(bl_arena *arena, const bl_llm_file *files, int nfi
     if (name == NULL)
         return bl_arena_status(arena, err);
     if (file == NULL)
-        return bl_fail(err, BL_EINVAL, "modules.json names \"%.100s\", and there is no %.100s", folder, name);
+        return bl_fail(err, BL_EINVAL, "modules.json names \"%.100s\", but %.100s is missing", folder, name);
     st = parse_file(arena, file, &doc, err);
     if (st == BL_OK) {
         bl_json root = bl_json_root(&doc);
@@ -87,7 +87,7 @@ bl_status bl_hub_read_modules(bl_arena *arena, const bl_llm_file *files, int nfi
             st = read_pooling(arena, files, nfiles, folder, out, err);
         else if (st == BL_OK && !ends_with(type.text, "Transformer") && !ends_with(type.text, "Normalize"))
             st = bl_fail(err, BL_EUNSUPPORTED,
-                         "modules.json: the module \"%.*s\" is not known here; Transformer, Pooling and Normalize are",
+                         "modules.json: the module \"%.*s\" is not supported; it must be Transformer, Pooling or Normalize",
                          (int)(type.text.len < 80 ? type.text.len : 80), type.text.data);
     }
     bl_json_fini(&doc);

@@ -77,7 +77,7 @@ static bl_status read_same(const reading *r, const char *key, int64_t layers, in
     for (int64_t i = 0; i < layers && bl_llm_number(r->source, key, (int)i, &value); i++)
         if (value != (double)*out)
             return bl_fail(r->err, BL_EUNSUPPORTED,
-                           "the key \"%.*s.%s\" has %g for block %lld and %lld for block 0; blocks must be alike here",
+                           "the key \"%.*s.%s\" has %g for block %lld and %lld for block 0; blocks must be alike",
                            (int)r->source->arch.len, r->source->arch.data, key, value, (long long)i, (long long)*out);
     return BL_OK;
 }
@@ -93,7 +93,7 @@ static bl_status read_heads(const reading *r, bl_llm_spec *s)
     BL_TRY(read_size(r, "attention.key_length", heads_size > 0 ? heads_size : 1, MOST_SIZE, &s->key_size));
     BL_TRY(read_size(r, "attention.value_length", s->key_size, MOST_SIZE, &s->value_size));
     if (s->heads % s->groups != 0)
-        return bl_fail(r->err, BL_EINVAL, "attention.head_count is %lld, which is no multiple of attention.head_count_kv, %lld",
+        return bl_fail(r->err, BL_EINVAL, "attention.head_count is %lld; it must be a multiple of attention.head_count_kv, %lld",
                        (long long)s->heads, (long long)s->groups);
     return BL_OK;
 }
@@ -106,7 +106,7 @@ static bl_status read_norm(const reading *r, bl_llm_spec *s)
     bool has_root = bl_llm_number(r->source, "attention.layer_norm_rms_epsilon", 0, &root);
     bool has_centred = bl_llm_number(r->source, "attention.layer_norm_epsilon", 0, &centred);
     if (!has_root && !has_centred && (s->arch->flags & BL_LLM_BARE_NORM) == 0)
-        return bl_fail(r->err, BL_EINVAL, "neither attention.layer_norm_rms_epsilon nor attention.layer_norm_epsilon is there");
+        return bl_fail(r->err, BL_EINVAL, "attention.layer_norm_rms_epsilon or attention.layer_norm_epsilon is missing");
     s->rms = has_root && (!has_centred || bl_llm_find_tensor(r->source, "output_norm.bias") == NULL);
     s->eps = s->rms ? root : has_centred ? centred : 1e-5;
     return s->eps >= 0 && s->eps < 1 ? BL_OK
@@ -138,7 +138,7 @@ static bl_status read_experts(const reading *r, bl_llm_spec *s)
     s->experts_scale = s->experts_scale == 0 ? 1 : s->experts_scale;
     s->experts_sigmoid = gating == 2; /* llama.cpp's numbers: 1 softmax, 2 sigmoid, 3 softmax of the chosen ones */
     if (gating < 0 || gating > 3)
-        return bl_fail(r->err, BL_EUNSUPPORTED, "expert_gating_func is %g; 1, 2 and 3 are known here", gating);
+        return bl_fail(r->err, BL_EUNSUPPORTED, "expert_gating_func is %g; it must be 1, 2 or 3", gating);
     if (!(experts >= 0 && experts <= MOST_EXPERTS && used >= 0 && used <= experts) || (experts > 0 && used < 1))
         return bl_fail(r->err, BL_EINVAL,
                        "expert_used_count is %g and expert_count is %g; of up to %d experts at least one must be used", used,
@@ -188,10 +188,10 @@ static bl_status read_window_flags(const reading *r, bl_llm_spec *s)
         s->window = 0;
     for (int i = 0; i < s->layers && bl_llm_number(r->source, "attention.sliding_window_pattern", i, &flag); i++)
         if ((flag != 0) != bl_llm_has_window(s, i))
-            return bl_fail(r->err, BL_EUNSUPPORTED,
-                           "attention.sliding_window_pattern: blocks without a window must be the last of each period here, "
-                           "and block %d is not",
-                           i);
+            return bl_fail(
+                r->err, BL_EUNSUPPORTED,
+                "attention.sliding_window_pattern: blocks without a window must be the last of each period, but block %d is not",
+                i);
     return BL_OK;
 }
 
@@ -235,7 +235,7 @@ static bl_status read_pooling(const reading *r, const bl_llm_options *options, b
             said = i;
     s->embeds = encoder || said > 0 || options->pooling != NULL;
     if (s->embeds && (said >= BL_POOLINGS || said != floor(said)))
-        return bl_fail(r->err, BL_EUNSUPPORTED, "pooling_type is %g%s; 0 (none), 1 (mean), 2 (cls) and 3 (last) are known here",
+        return bl_fail(r->err, BL_EUNSUPPORTED, "pooling_type is %g%s; 0 (none), 1 (mean), 2 (cls) and 3 (last) are supported",
                        said, said == 4 ? " (rank: the model compares texts)" : "");
     s->pooling = said >= 0 && said < BL_POOLINGS ? (bl_llm_pooling)said : BL_POOLING_MEAN;
     if (!s->embeds && !s->causal)
@@ -264,7 +264,7 @@ static bl_status read_act(const reading *r, bl_llm_spec *s)
         if (bl_llm_has_word(rows[i].names, name))
             return BL_OK;
     }
-    return bl_fail(r->err, BL_EUNSUPPORTED, "hidden_act is \"%.*s\"; silu, gelu, gelu_new and relu2 are known here",
+    return bl_fail(r->err, BL_EUNSUPPORTED, "hidden_act is \"%.*s\"; silu, gelu, gelu_new and relu2 are supported",
                    (int)(name.len < 40 ? name.len : 40), name.data);
 }
 
@@ -276,9 +276,9 @@ static bl_status read_sizes(const reading *r, const bl_llm_options *options, bl_
     BL_TRY(read_size(r, "embedding_length", 0, MOST_SIZE, &s->width));
     BL_TRY(read_size(r, "context_length", 0, (int64_t)1 << 40, &s->trained_context));
     if (embed == NULL || embed->ndim != 2)
-        return bl_fail(r->err, BL_EINVAL, "there is no matrix \"token_embd.weight\"");
+        return bl_fail(r->err, BL_EINVAL, "the matrix \"token_embd.weight\" is missing");
     if (embed->dim[0] != s->width)
-        return bl_fail(r->err, BL_EINVAL, "\"token_embd.weight\" has rows of %lld, and embedding_length is %lld",
+        return bl_fail(r->err, BL_EINVAL, "\"token_embd.weight\" has rows of %lld, but embedding_length is %lld",
                        (long long)embed->dim[0], (long long)s->width);
     s->vocabulary = embed->dim[1];
     s->context = options->context > 0                  ? options->context
@@ -400,7 +400,7 @@ bl_status bl_llm_rope_angles(bl_llm_source *source, const bl_llm_spec *spec, dou
                            (long long)spec->context, (long long)spec->trained_context);
     } else if (!bl_llm_has_word("none linear yarn longrope", type)) {
         return bl_fail(err, BL_EUNSUPPORTED,
-                       "rope.scaling.type is \"%.*s\"; none, linear, yarn, longrope and dynamic are known here",
+                       "rope.scaling.type is \"%.*s\"; none, linear, yarn, longrope and dynamic are supported",
                        (int)(type.len < 40 ? type.len : 40), type.data);
     }
     (void)bl_llm_find_tensor(source, longer ? "rope_factors_short.weight" : "rope_factors_long.weight");

@@ -224,9 +224,9 @@ static void fail_name(bl_onnx_importer *m, const char *text)
     for (int i = 0; i < m->ndims; i++)
         bl_text_printf(&list, "%s\"%s\"", i > 0 ? ", " : "", m->dims[i].var.name);
     if (m->ndims == 0)
-        bl_onnx_stop(m, BL_EINVAL, "dims: \"%.100s\" is no dimension of this model, all of whose inputs have fixed sizes", text);
+        bl_onnx_stop(m, BL_EINVAL, "dims: \"%.100s\" is not a dimension of this model; all inputs have fixed sizes", text);
     else
-        bl_onnx_stop(m, BL_EINVAL, "dims: \"%.100s\" is no dimension of this model, whose named dimensions are %.600s", text,
+        bl_onnx_stop(m, BL_EINVAL, "dims: \"%.100s\" is not a dimension of this model; its named dimensions are %.600s", text,
                      bl_text_get(&list));
     bl_text_fini(&list);
 }

@@ -39,7 +39,7 @@ static int open_inside(const char *folder, const char *location, bl_err *err)
         at = next;
         if (next < 0) {
             (void)refuse(location,
-                         errno == ELOOP || errno == ENOTDIR ? "a part of its path is a link or no folder" : "cannot be read",
+                         errno == ELOOP || errno == ENOTDIR ? "a part of its path is a link or not a folder" : "cannot be read",
                          err);
             return -1;
         }
@@ -48,7 +48,7 @@ static int open_inside(const char *folder, const char *location, bl_err *err)
             return at;
     }
     close(at);
-    (void)refuse(location, "is no plain path below the model's folder", err);
+    (void)refuse(location, "is not a plain path below the model's folder", err);
     return -1;
 }
 
@@ -105,12 +105,12 @@ bl_status bl_onnx_external(bl_onnx_importer *m, const Onnx__TensorProto *tensor,
                            bl_onnx_clean(m, value));
     }
     if (location == NULL)
-        return bl_fail(err, BL_EINVAL, "external data without a location");
+        return bl_fail(err, BL_EINVAL, "external data has no location");
     if (m->options->folder == NULL || m->options->files == NULL)
-        return refuse(location, "a model that is sent by itself has no files beside it", err);
+        return refuse(location, "a model that is sent by itself cannot have external files", err);
     BL_TRY(map_file(m, location, &file, err));
     if (offset > file.len || (!whole && length > file.len - offset))
-        return refuse(location, "the file is shorter than that", err);
+        return refuse(location, "the file is too short", err);
     *out = (bl_span){file.data + offset, whole ? file.len - offset : length};
     return BL_OK;
 }

@@ -118,7 +118,7 @@ void *bl_onnx_fail_operator(bl_onnx_call *c, const char *domain)
                                                                     "optimise it with ORT_ENABLE_EXTENDED instead"
                                                                   : "";
 
-    return bl_onnx_fail(c, "there is no operator \"%.60s\"%s%.60s in opset %lld here%s",
+    return bl_onnx_fail(c, "the operator \"%.60s\"%s%.60s is not supported in opset %lld%s",
                         bl_onnx_clean(c->import, c->node->op_type), *domain != '\0' ? " of domain " : "",
                         bl_onnx_clean(c->import, domain), (long long)c->opset, hint);
 }

@@ -244,7 +244,7 @@ static void write_function(bl_onnx_call *c, const Onnx__FunctionProto *function)
     for (size_t i = 0; i < function->n_output && (int)i < c->nout && !m->failed; i++) {
         c->out[i] = bl_onnx_find(names, function->output[i]);
         if (c->out[i] == NULL)
-            bl_onnx_fail(c, "its function gives no \"%.100s\"", bl_onnx_clean(m, function->output[i]));
+            bl_onnx_fail(c, "its function does not return \"%.100s\"", bl_onnx_clean(m, function->output[i]));
     }
 }
 
@@ -267,12 +267,12 @@ static bool take_operands(bl_onnx_call *c)
             continue;
         c->in[i] = bl_onnx_find(c->names, name);
         if (c->in[i] == NULL)
-            return bl_onnx_fail(c, "no input, initialiser or node before it gives \"%.100s\"", bl_onnx_clean(m, name)) != NULL;
+            return bl_onnx_fail(c, "no input, initialiser or earlier node gives \"%.100s\"", bl_onnx_clean(m, name)) != NULL;
         if (c->in[i]->pixels != NULL && !bl_onnx_decodes(node))
             return bl_onnx_fail(c, "\"%.100s\" is an encoded picture, which only ImageDecoder takes", bl_onnx_clean(m, name)) !=
                    NULL;
         if (c->in[i]->type == NULL && !c->in[i]->sequence && c->in[i]->pixels == NULL)
-            return bl_onnx_fail(c, "\"%.100s\" is of a type that no tensor here has", bl_onnx_clean(m, name)) != NULL;
+            return bl_onnx_fail(c, "\"%.100s\" has a type that is not supported", bl_onnx_clean(m, name)) != NULL;
     }
     while (c->nin > 0 && c->in[c->nin - 1] == NULL) /* drops omitted inputs at the end */
         c->nin--;
@@ -331,7 +331,7 @@ static void write_node(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__No
     }
     c.opset = bl_onnx_opset(m, names, domain);
     if (node->op_type == NULL) {
-        bl_onnx_fail(&c, "without an operator");
+        bl_onnx_fail(&c, "has no operator");
         return;
     }
     if (!take_operands(&c))
@@ -341,7 +341,7 @@ static void write_node(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__No
         if (*node->output[i] == '\0')
             continue;
         if (c.out[i] == NULL) {
-            bl_onnx_fail(&c, "output %d, \"%.100s\", is not to be had here", i, bl_onnx_clean(m, node->output[i]));
+            bl_onnx_fail(&c, "output %d, \"%.100s\", is not supported", i, bl_onnx_clean(m, node->output[i]));
             return;
         }
         if (c.out[i]->name == NULL)
@@ -455,7 +455,7 @@ static void take_outputs(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__
         bl_onnx_value *value = m->outline ? NULL : bl_onnx_find(names, name);
         if (!m->outline && (value == NULL || value->sequence || value->type == NULL)) {
             bl_onnx_stop(m, BL_EGRAPH, "output \"%s\": %s", bl_onnx_clean(m, name),
-                         value == NULL ? "nothing gives it" : "it is no tensor");
+                         value == NULL ? "nothing gives it" : "it is not a tensor");
             return;
         }
         if (!m->outline && !bl_onnx_check_output(m, graph->output[i], value))
@@ -470,7 +470,7 @@ static void take_outputs(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__
         m->taken = own;
     }
     if (bl_onnx_ok(m) && wire->noutputs == 0)
-        bl_onnx_stop(m, BL_EGRAPH, "a graph without outputs");
+        bl_onnx_stop(m, BL_EGRAPH, "the graph has no outputs");
     if (bl_onnx_ok(m) && !m->outline)
         take_counts(m, taken);
 }
@@ -642,7 +642,7 @@ static bl_status import(bl_span file, const bl_onnx_options *options, bool outli
     st = bl_onnx_open(file, job.importer.scratch, &proto, &problem);
     job.importer.proto = proto;
     if (st == BL_OK && proto->graph == NULL)
-        st = bl_fail(&problem, BL_EINVAL, "no ONNX model: there is no graph in it");
+        st = bl_fail(&problem, BL_EINVAL, "not an ONNX model: the graph is missing");
     if (st == BL_OK)
         st = list_inputs(&job.importer);
     if (st == BL_OK)

@@ -52,7 +52,7 @@ static bool bind_given(bl_onnx_importer *m, const char *name, const bl_tensor_va
             var->lo = var->hi = given->dim[d];
     }
     return same ||
-           bl_onnx_stop(m, BL_EINVAL, "the value of input \"%s\" has another dtype or shape than the input", name) != NULL;
+           bl_onnx_stop(m, BL_EINVAL, "the value of input \"%s\" does not have the dtype and shape of the input", name) != NULL;
 }
 
 /* Checks that the input's largest size is within the limits. */
@@ -77,7 +77,7 @@ static bool picture_type(bl_onnx_importer *m, const Onnx__ValueInfoProto *info, 
 
     if (!tensor || type->tensor_type->elem_type != ONNX__TENSOR_PROTO__DATA_TYPE__UINT8 ||
         (type->tensor_type->shape != NULL && type->tensor_type->shape->n_dim != 1))
-        return bl_onnx_stop(m, BL_EGRAPH, "input \"%s\" is taken by ImageDecoder, and is not uint8 [n]", name) != NULL;
+        return bl_onnx_stop(m, BL_EGRAPH, "input \"%s\" is an operand of ImageDecoder; it must be uint8 [n]", name) != NULL;
     *out = (bl_wire_type){.dtype = BL_U8, .ndim = 3, .dim[2] = {.size = BL_PICTURE_CHANNELS, .var = -1}};
     for (int i = 0; i < 2; i++) {
         out->dim[i].var = use_dimension(m, bl_onnx_side_name(m, name, i == 1));
@@ -115,7 +115,7 @@ static bool map_type(bl_onnx_importer *m, const Onnx__GraphProto *graph, const O
     *out = (bl_wire_type){.ndim = 2, .dtype = tensor ? bl_onnx_dtype(type->tensor_type->elem_type) : BL_DTYPE_COUNT};
     if (out->dtype == BL_DTYPE_COUNT || keys < 0)
         return bl_onnx_stop(m, BL_EGRAPH,
-                            "input \"%s\" is a map; only a map to numbers that DictVectorizer or CastMap takes can be had",
+                            "input \"%s\" is a map; only a map to numbers for DictVectorizer or CastMap is supported",
                             name) != NULL;
     out->dim[1] = (bl_wire_dim){.size = keys, .var = -1};
     return input_dimension(m, name, 0, &varies, &out->dim[0]) &&
@@ -130,16 +130,16 @@ static bool input_type(bl_onnx_importer *m, const Onnx__GraphProto *graph, const
     if (info->type != NULL && info->type->value_case == ONNX__TYPE_PROTO__VALUE_MAP_TYPE)
         return map_type(m, graph, info, out);
     if (tensor == NULL)
-        return bl_onnx_stop(m, BL_EGRAPH, "input \"%s\" is no tensor", name) != NULL;
+        return bl_onnx_stop(m, BL_EGRAPH, "input \"%s\" is not a tensor", name) != NULL;
     if (tensor->shape == NULL)
         return bl_onnx_stop(m, BL_EGRAPH, "input \"%s\" has no shape: its rank must be known", name) != NULL;
     if (tensor->shape->n_dim > m->options->limits.max_dims || tensor->shape->n_dim > BL_MAX_DIMS)
-        return bl_onnx_stop(m, BL_ELIMIT, "input \"%s\" has %zu dimensions, the limit is %zu", name, tensor->shape->n_dim,
+        return bl_onnx_stop(m, BL_ELIMIT, "input \"%s\" has %zu dimensions; the limit is %zu", name, tensor->shape->n_dim,
                             m->options->limits.max_dims) != NULL;
     *out = (bl_wire_type){.dtype = bl_onnx_stored_dtype(tensor->elem_type), .ndim = (int)tensor->shape->n_dim};
     if (out->dtype == BL_DTYPE_COUNT)
-        return bl_onnx_stop(m, BL_EGRAPH, "input \"%s\" has element type %d, which no tensor here has", name,
-                            tensor->elem_type) != NULL;
+        return bl_onnx_stop(m, BL_EGRAPH, "input \"%s\" has element type %d, which is not supported", name, tensor->elem_type) !=
+               NULL;
     for (int i = 0; i < out->ndim; i++) {
         if (!input_dimension(m, name, i, tensor->shape->dim[i], &out->dim[i]))
             return false;

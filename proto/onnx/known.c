@@ -336,7 +336,7 @@ int bl_onnx_in_ints(bl_onnx_call *c, int i, const int64_t **out)
     *out = value;
     for (int k = 0; k < n && value != NULL; k++) {
         if (!bl_is_const(size[k])) {
-            bl_onnx_fail(c, "input %d has a named dimension in it, %s, where only a number can stand", i,
+            bl_onnx_fail(c, "input %d contains the named dimension %s; it must be a number", i,
                          bl_shape_text(c->import->ir, 1, &size[k], NULL));
             return -1;
         }
@@ -355,7 +355,7 @@ int bl_onnx_in_reals(bl_onnx_call *c, int i, const double **out)
     known = need_known(c, i);
     if (known != NULL && known->real == NULL)
         bl_onnx_fail(c,
-                     bl_dtype_is_float(known->dtype) ? "input %d has a named dimension in it, where only a number can stand"
+                     bl_dtype_is_float(known->dtype) ? "input %d contains a named dimension; it must be a number"
                                                      : "input %d must be floats",
                      i);
     if (known == NULL || known->real == NULL)

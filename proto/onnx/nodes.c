@@ -20,7 +20,7 @@ static bl_wire_ref use_value(void *owner, void *value)
     bl_onnx_value *used = value;
 
     if (used->sequence)
-        bl_onnx_fail(c, "a sequence is no tensor");
+        bl_onnx_fail(c, "a sequence is not a tensor");
     return used->sequence ? (bl_wire_ref){0} : bl_onnx_use(c->import, c->graph, used);
 }
 

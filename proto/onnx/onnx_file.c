@@ -24,7 +24,7 @@ typedef struct thinner {
 
 static bl_status malformed(const thinner *t, size_t at, const char *what)
 {
-    return bl_fail(t->err, BL_EINVAL, "no ONNX model: %s at byte %zu", what, at);
+    return bl_fail(t->err, BL_EINVAL, "not an ONNX model: %s at byte %zu", what, at);
 }
 
 static bl_status read_varint(const thinner *t, size_t *at, size_t end, uint64_t *out)
@@ -203,7 +203,7 @@ bl_status bl_onnx_open(bl_span file, bl_arena *arena, Onnx__ModelProto **out, bl
     *out = onnx__model_proto__unpack(&allocator, bytes.len, (const uint8_t *)bytes.data);
     if (*out == NULL) {
         st = bl_arena_status(arena, err);
-        st = st != BL_OK ? st : bl_fail(err, BL_EINVAL, "no ONNX model: its fields are not those of the schema");
+        st = st != BL_OK ? st : bl_fail(err, BL_EINVAL, "not an ONNX model: its fields are not those of the schema");
     }
     return st;
 }

@@ -58,10 +58,10 @@ bl_status bl_onnx_shape(bl_onnx_importer *m, const Onnx__TensorProto *tensor, bl
     *out =
         (bl_tensor_value){.kind = BL_VALUE_BYTES, .label = name_of(m, tensor), .dtype = bl_onnx_stored_dtype(tensor->data_type)};
     if (out->dtype == BL_DTYPE_COUNT)
-        return bl_fail(err, BL_EGRAPH, "tensor \"%s\" has element type %d, which no tensor here has", out->label,
+        return bl_fail(err, BL_EGRAPH, "tensor \"%s\" has element type %d, which is not supported", out->label,
                        tensor->data_type);
     if (tensor->n_dims > most)
-        return bl_fail(err, BL_ELIMIT, "tensor \"%s\" has %zu dimensions, the limit is %zu", out->label, tensor->n_dims, most);
+        return bl_fail(err, BL_ELIMIT, "tensor \"%s\" has %zu dimensions; the limit is %zu", out->label, tensor->n_dims, most);
     out->ndim = (int)tensor->n_dims;
     for (int i = 0; i < out->ndim; i++) {
         out->dim[i] = tensor->dims[i];
@@ -73,7 +73,7 @@ bl_status bl_onnx_shape(bl_onnx_importer *m, const Onnx__TensorProto *tensor, bl
 
 static bl_status wrong_count(const bl_tensor_value *value, size_t count, bl_err *err)
 {
-    return bl_fail(err, BL_EINVAL, "tensor \"%s\" has %zu elements, but its shape is of %zu", value->label, count, value->count);
+    return bl_fail(err, BL_EINVAL, "tensor \"%s\" has %zu elements, but its shape has %zu", value->label, count, value->count);
 }
 
 /* Converts the elements in the typed fields to bytes.  int32_data holds all types of up to 32 bits; 16-bit floats are stored as
@@ -148,7 +148,7 @@ bl_status bl_onnx_tensor(bl_onnx_importer *m, const Onnx__TensorProto *tensor, b
     if (narrow != NULL)
         return bl_onnx_widen(m, narrow, raw, out, err);
     if (raw.len != out->bytes)
-        return bl_fail(err, BL_EINVAL, "tensor \"%s\" has %zu bytes of data, but its shape is of %zu", out->label, raw.len,
+        return bl_fail(err, BL_EINVAL, "tensor \"%s\" has %zu bytes of data, but its shape takes %zu", out->label, raw.len,
                        out->bytes);
     out->span = raw;
     return BL_OK;

@@ -75,7 +75,8 @@ static bool takes_texts(const bl_onnx_call *c)
 bool bl_onnx_check_texts(bl_onnx_call *c)
 {
     return !takes_texts(c) || find_mover(c) >= 0 ||
-           bl_onnx_fail(c, "it is given strings; only operators that move, compare or look up elements take strings here") !=
+           bl_onnx_fail(
+               c, "an operand is a tensor of strings; only operators that move, compare or look up elements take strings") !=
                NULL;
 }
 

@@ -220,7 +220,9 @@ static bl_onnx_value *apply_graph(bl_onnx_call *c, const char *attribute, bl_onn
     bl_onnx_put(c->import, names, graph->input[0]->name, x);
     bl_onnx_write_graph(c->import, names, graph);
     y = c->import->failed ? NULL : bl_onnx_find(names, graph->output[0]->name);
-    return y != NULL ? y : bl_onnx_fail(c, "%s gives no \"%.100s\"", attribute, bl_onnx_clean(c->import, graph->output[0]->name));
+    return y != NULL
+               ? y
+               : bl_onnx_fail(c, "%s does not return \"%.100s\"", attribute, bl_onnx_clean(c->import, graph->output[0]->name));
 }
 
 bl_onnx_value *bl_onnx_write_flex_attention(bl_onnx_call *c)

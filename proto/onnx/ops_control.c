@@ -28,9 +28,9 @@ static bl_onnx_value *output_of(bl_onnx_call *c, const bl_onnx_names *names, con
     bl_onnx_value *value = c->import->failed ? NULL : bl_onnx_find(names, name);
 
     if (value == NULL && !c->import->failed)
-        bl_onnx_fail(c, "its body gives no \"%.100s\"", bl_onnx_clean(c->import, name));
+        bl_onnx_fail(c, "its body does not return \"%.100s\"", bl_onnx_clean(c->import, name));
     if (value != NULL && (value->sequence || value->type == NULL))
-        return bl_onnx_fail(c, "output \"%.100s\" of its body is no tensor", bl_onnx_clean(c->import, name));
+        return bl_onnx_fail(c, "output \"%.100s\" of its body is not a tensor", bl_onnx_clean(c->import, name));
     return value;
 }
 
@@ -44,12 +44,12 @@ static bl_onnx_value *take_branch(bl_onnx_call *c, const Onnx__GraphProto *branc
         return NULL;
     bl_onnx_write_graph(c->import, names, branch);
     if ((int)branch->n_output < c->nout)
-        return bl_onnx_fail(c, "its branch has %zu outputs, the node %d", branch->n_output, c->nout);
+        return bl_onnx_fail(c, "its branch has %zu outputs, but the node has %d", branch->n_output, c->nout);
     for (int i = 0; i < c->nout && !c->import->failed; i++) {
         const char *name = branch->output[i]->name != NULL ? branch->output[i]->name : "";
         c->out[i] = bl_onnx_find(names, name);
         if (c->out[i] == NULL)
-            bl_onnx_fail(c, "its branch gives no \"%.100s\"", bl_onnx_clean(c->import, name));
+            bl_onnx_fail(c, "its branch does not return \"%.100s\"", bl_onnx_clean(c->import, name));
     }
     return c->out[0];
 }
@@ -65,7 +65,7 @@ static bool write_branch(bl_onnx_call *c, const Onnx__GraphProto *branch, const 
         (void)bl_onnx_use(c->import, b->graph, other->captured[i]);
     bl_onnx_write_graph(c->import, b->names, branch);
     if ((int)branch->n_output != c->nout)
-        return bl_onnx_fail(c, "its branch has %zu outputs, the node %d", branch->n_output, c->nout) != NULL;
+        return bl_onnx_fail(c, "its branch has %zu outputs, but the node has %d", branch->n_output, c->nout) != NULL;
     value = bl_arena_array(c->import->scratch, (size_t)c->nout, sizeof *value);
     for (int i = 0; value != NULL && i < c->nout; i++)
         value[i] = output_of(c, b->names, branch, (size_t)i);
@@ -214,11 +214,10 @@ static bool take_loop(bl_onnx_call *c, const Onnx__GraphProto *proto, loop *l)
         return bl_onnx_fail(c, "input 0, its trip count, must be known when the model is imported") != NULL;
     if (proto == NULL || (int)proto->n_input != 2 + l->ncarries || (int)proto->n_output < 1 + l->ncarries ||
         c->nout > (int)proto->n_output - 1)
-        return bl_onnx_fail(c, "its body does not have the inputs and outputs that a loop of %d carries wants", l->ncarries) !=
-               NULL;
+        return bl_onnx_fail(c, "its body does not have the inputs and outputs of a loop with %d carries", l->ncarries) != NULL;
     for (int i = 2; i < c->nin; i++) {
         if (c->in[i] == NULL || c->in[i]->sequence)
-            return bl_onnx_fail(c, "carry %d is no tensor", i - 2) != NULL;
+            return bl_onnx_fail(c, "carry %d is not a tensor", i - 2) != NULL;
     }
     for (size_t i = 0; i < proto->n_input; i++) {
         if (proto->input[i]->name == NULL)
@@ -238,9 +237,8 @@ static bool take_loop(bl_onnx_call *c, const Onnx__GraphProto *proto, loop *l)
         l->stops = bl_onnx_in(c, 1) != NULL;
     l->steps = l->stops ? l->most : l->steps;
     if (l->steps == NULL)
-        return bl_onnx_fail(c,
-                            "input 0, its trip count, is left out, and how many steps its condition allows is not known when the "
-                            "model is imported") != NULL;
+        return bl_onnx_fail(c, "input 0, its trip count, is left out, and the number of steps that its condition allows is not "
+                               "known when the model is imported") != NULL;
     return !c->import->failed;
 }
 
@@ -254,7 +252,7 @@ bl_onnx_value *bl_onnx_write_loop(bl_onnx_call *c)
     if (!take_loop(c, bl_onnx_body(c, "body"), &l) || !write_loop_body(c, &l))
         return NULL;
     if (l.stops && l.nscans > 0)
-        return bl_onnx_fail(c, "when it ends is computed, and what it stacks would have a length that nobody knows");
+        return bl_onnx_fail(c, "the number of its steps is computed, so the length of its stacked outputs is not known");
     operand = bl_arena_array(m->scratch, (size_t)(2 + l.ncarries + l.body.graph->ncaptured), sizeof *operand);
     result = bl_arena_array(m->scratch, (size_t)(2 + l.ncarries + l.nscans), sizeof *result);
     if (operand == NULL || result == NULL || !bl_onnx_add_steps(c, l.steps, l.body.graph))
@@ -325,7 +323,7 @@ static bool write_scan_body(bl_onnx_call *c, const Onnx__GraphProto *proto, int 
     for (int i = 0; i < c->nin && !m->failed; i++) {
         int less = i >= ncarries;
         if (operand[i] == NULL || bl_onnx_rank(operand[i]) < less || proto->input[i]->name == NULL)
-            return bl_onnx_fail(c, "input %d is no sequence", i) != NULL;
+            return bl_onnx_fail(c, "input %d is not a sequence", i) != NULL;
         bl_onnx_put(m, b->names, proto->input[i]->name,
                     bl_onnx_body_input(m, b->graph, NULL, bl_onnx_type(operand[i]), bl_onnx_rank(operand[i]) - less,
                                        operand[i]->type->dim + less));
@@ -350,7 +348,7 @@ bl_onnx_value *bl_onnx_write_scan(bl_onnx_call *c)
 
     if (proto == NULL || nsequences < 1 || ncarries < 0 || (int)proto->n_input != c->nin || (int)proto->n_output != c->nout ||
         c->nout < ncarries)
-        return bl_onnx_fail(c, "its body does not have the inputs and outputs that its operands want");
+        return bl_onnx_fail(c, "its body does not have the inputs and outputs that its operands need");
     operand = bl_arena_array(c->import->scratch, (size_t)c->nin, sizeof *operand);
     for (int i = 0; operand != NULL && i < c->nin; i++) {
         int s = i - ncarries;

@@ -220,7 +220,8 @@ bl_onnx_value *bl_onnx_write_cdist(bl_onnx_call *c)
     bl_onnx_value *y;
 
     if (!root && strcmp(metric, "sqeuclidean") != 0)
-        return bl_onnx_fail(c, "metric \"%.40s\" is not known; sqeuclidean and euclidean are", bl_onnx_clean(c->import, metric));
+        return bl_onnx_fail(c, "metric \"%.40s\" is not supported; it must be sqeuclidean or euclidean",
+                            bl_onnx_clean(c->import, metric));
     y = bl_onnx_make(c, "sum(square(sub(unsqueeze(a, axis=1), b)), axis=[-1])", NULL);
     return root ? bl_onnx_make(c, "sqrt($0)", ARGS(V(y))) : y;
 }

@@ -42,9 +42,9 @@ static bl_onnx_value *decode_constant(bl_onnx_call *c, const Onnx__TensorProto *
         return NULL;
     }
     if (file.dtype != BL_U8 || file.ndim != 1)
-        return bl_onnx_fail(c, "an encoded picture is uint8 [n]");
+        return bl_onnx_fail(c, "an encoded picture must be uint8 [n]");
     if (bl_picture_open(file.span, &picture, &why) != BL_OK)
-        return bl_onnx_fail(c, "its constant is no picture: %s", why.text);
+        return bl_onnx_fail(c, "its constant is not a picture: %s", why.text);
     pixels.dim[0] = picture.height;
     pixels.dim[1] = picture.width;
     pixels.dim[2] = BL_PICTURE_CHANNELS;
@@ -56,7 +56,7 @@ static bl_onnx_value *decode_constant(bl_onnx_call *c, const Onnx__TensorProto *
     if (data == NULL)
         return bl_onnx_fail_as(c, BL_ELIMIT, "no memory for a picture of %zu bytes", pixels.bytes);
     if (bl_picture_read(&picture, data, &why) != BL_OK)
-        return bl_onnx_fail(c, "its constant is no picture: %s", why.text);
+        return bl_onnx_fail(c, "its constant is not a picture: %s", why.text);
     pixels.span = (bl_span){data, pixels.bytes};
     return bl_onnx_state_value(m, c->label, &pixels);
 }
@@ -71,8 +71,8 @@ bl_onnx_value *bl_onnx_write_image_decoder(bl_onnx_call *c)
     if (encoded == NULL || c->import->failed)
         return bl_onnx_fail(c, "needs an encoded picture");
     if (encoded->pixels == NULL && encoded->tensor == NULL)
-        return bl_onnx_fail(c, "the encoded picture must be an input of the model or a constant: how large it is must be known "
-                               "before the graph runs, and this one is computed");
+        return bl_onnx_fail(c, "the encoded picture is computed; it must be an input of the model or a constant, because its "
+                               "size must be known before the graph runs");
     pixels = encoded->pixels != NULL ? encoded->pixels : decode_constant(c, encoded->tensor);
     if (strcmp(format, "RGB") == 0)
         return pixels;
@@ -83,5 +83,5 @@ bl_onnx_value *bl_onnx_write_image_decoder(bl_onnx_call *c)
                             "cast(floor_div(add(sum(mul(cast($0, dtype=int32), cast($1, dtype=int32)), axis=[2], keepdim=true, "
                             "dtype=int32), 32768), 65536), dtype=uint8)",
                             ARGS(V(pixels), V(bl_onnx_known_ints(c->import, BL_PICTURE_CHANNELS, weights))));
-    return bl_onnx_fail(c, "pixel_format is \"%.40s\": RGB, BGR and Grayscale are known", bl_onnx_clean(c->import, format));
+    return bl_onnx_fail(c, "pixel_format is \"%.40s\"; it must be RGB, BGR or Grayscale", bl_onnx_clean(c->import, format));
 }

@@ -60,7 +60,7 @@ static const char *how(bl_onnx_call *c)
         if (strcmp(reduction, names[i][0]) == 0)
             return names[i][1];
     }
-    return bl_onnx_fail(c, "reduction \"%.40s\" is not known", bl_onnx_clean(c->import, reduction));
+    return bl_onnx_fail(c, "reduction \"%.40s\" is not supported", bl_onnx_clean(c->import, reduction));
 }
 
 static bl_onnx_value *scatter(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value *index, bl_onnx_value *src, int64_t axis)

@@ -17,7 +17,7 @@ bl_onnx_value *bl_onnx_write_causal_conv(bl_onnx_call *c)
 
     for (size_t i = 0; i < sizeof only_presets / sizeof only_presets[0]; i++) {
         if (bl_onnx_int(c, only_presets[i], 0) != 0)
-            return bl_onnx_fail(c, "attribute \"%s\" must be 0 here", only_presets[i]);
+            return bl_onnx_fail(c, "attribute \"%s\" must be 0", only_presets[i]);
     }
     if (bl_onnx_rank(x) != 3 || bl_onnx_rank(weight) != 3 || !bl_is_const(weight->type->dim[2]) ||
         !bl_is_const(weight->type->dim[0]) || dilation < 1 || bl_onnx_int(c, "ndim", 1) != 1)
@@ -38,7 +38,7 @@ bl_onnx_value *bl_onnx_write_causal_conv(bl_onnx_call *c)
         return bl_onnx_make(c, "silu($0)", ARGS(V(y)));
     return strcmp(activation, "none") == 0
                ? y
-               : bl_onnx_fail(c, "activation \"%.40s\" is not known", bl_onnx_clean(c->import, activation));
+               : bl_onnx_fail(c, "activation \"%.40s\" is not supported", bl_onnx_clean(c->import, activation));
 }
 
 /* ---- LinearAttention */

@@ -172,7 +172,7 @@ static bl_onnx_value *cast_to(bl_onnx_call *c, int data_type)
     bl_onnx_value *x = bl_onnx_in(c, 0);
 
     if (dtype == BL_DTYPE_COUNT || x == NULL)
-        return bl_onnx_fail(c, "there are no tensors of element type %d here", data_type);
+        return bl_onnx_fail(c, "element type %d is not supported", data_type);
     if (narrow != NULL)
         return bl_onnx_narrow_cast(c, x, narrow, bl_onnx_int(c, "saturate", 1) != 0);
     if (bl_onnx_type(x) == dtype && x->narrow == NULL)
@@ -201,7 +201,8 @@ bl_onnx_value *bl_onnx_write_bit_cast(bl_onnx_call *c)
     bl_onnx_value *x = bl_onnx_in(c, 0);
 
     if (bl_onnx_narrow_find(to) != NULL || (x != NULL && x->narrow != NULL))
-        return bl_onnx_fail(c, "a tensor of an element type below 8 bits, or of a float8 that no device has, is wider here");
+        return bl_onnx_fail(c, "an element type below 8 bits, or a float8 without support on any device, is stored in a wider "
+                               "type, so its bits cannot be reinterpreted");
     if (bl_dtype_bytes(dtype < BL_DTYPE_COUNT ? dtype : BL_I64) == 1 &&
         (dtype == BL_BOOL || bl_onnx_type(bl_onnx_in(c, 0)) == BL_BOOL)) /* a byte that is 0 or 1 */
         return bl_onnx_make(c, "cast(a, dtype=$0)", ARGS(D(dtype)));

@@ -32,7 +32,7 @@ static bl_onnx_value *mask_keys(bl_onnx_call *c, bl_onnx_value *mask, const bl_n
     } else if (bl_onnx_rank(mask) == 3) {
         mask = bl_onnx_make(c, "cast(unsqueeze($0, axis=1), dtype=bool)", ARGS(V(mask)));
     } else {
-        return bl_onnx_fail(c, "a mask of the shape %s is not known",
+        return bl_onnx_fail(c, "a mask of the shape %s is not supported",
                             bl_shape_text(ir, bl_onnx_rank(mask), mask->type->dim, NULL));
     }
     return bl_onnx_make(c, "where($0, $1, $2)",
@@ -58,7 +58,7 @@ static bool refuse_attributes(bl_onnx_call *c)
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (bl_onnx_int(c, names[i], 0) != 0)
-            return bl_onnx_fail(c, "attribute \"%s\" must be 0 here", names[i]) != NULL;
+            return bl_onnx_fail(c, "attribute \"%s\" must be 0", names[i]) != NULL;
     }
     return true;
 }
@@ -152,7 +152,7 @@ bl_onnx_value *bl_onnx_write_multi_head_attention(bl_onnx_call *c)
     bl_onnx_heads h = {.shows = bl_onnx_wants(c, 3) ? 3 : 0};
 
     if (q == NULL || heads < 1 || bl_onnx_in(c, 8) != NULL || bl_onnx_in(c, 9) != NULL)
-        return bl_onnx_fail(c, "needs queries and num_heads; a past in a larger buffer is not known here");
+        return bl_onnx_fail(c, "needs queries and num_heads; a past in a larger buffer is not supported");
     if (bl_onnx_rank(q) == 5) {
         h = (bl_onnx_heads){.q = unpack_heads(c, q, 0), .k = unpack_heads(c, q, 1), .v = unpack_heads(c, q, 2), .shows = h.shows};
     } else {
@@ -321,7 +321,7 @@ bl_onnx_value *bl_onnx_write_group_query_attention(bl_onnx_call *c)
         return bl_onnx_fail(c, "needs num_heads that are a multiple of kv_num_heads, and the numbers of keys");
     if (bl_onnx_int(c, "sliding_window_cache", 0) != 0 || bl_onnx_int(c, "kv_cache_bit_width", 0) != 0 ||
         bl_onnx_in(c, 16) != NULL)
-        return bl_onnx_fail(c, "a cache that is a window or is quantised, and query_seqlens, are not known here");
+        return bl_onnx_fail(c, "a cache that is a window or is quantised, and query_seqlens, are not supported");
     if (!take_grouped(&g))
         return NULL;
     count_keys(&g);

@@ -202,7 +202,7 @@ bl_onnx_value *bl_ml_texts(bl_onnx_call *c, const Onnx__AttributeProto *strings)
     int64_t *number = bl_arena_array(c->import->scratch, strings->n_strings + 1, sizeof *number);
 
     if (number == NULL || strings->n_strings > BL_ONNX_MAX_KNOWN)
-        return bl_onnx_fail_as(c, BL_ELIMIT, "%zu strings, the limit is %d", strings->n_strings, BL_ONNX_MAX_KNOWN);
+        return bl_onnx_fail_as(c, BL_ELIMIT, "%zu strings; the limit is %d", strings->n_strings, BL_ONNX_MAX_KNOWN);
     for (size_t i = 0; i < strings->n_strings; i++)
         number[i] = bl_onnx_text_number(c->import, (bl_span){(const char *)strings->strings[i].data, strings->strings[i].len});
     bl_onnx_value *texts = bl_onnx_known_ints(c->import, (int)strings->n_strings, number);
@@ -218,7 +218,7 @@ bl_onnx_value *bl_ml_label(bl_onnx_call *c, const bl_ml_labels *labels, bl_onnx_
     if (labels->count == 0)
         return at;
     if (labels->count > BL_ONNX_MAX_KNOWN)
-        return bl_onnx_fail_as(c, BL_ELIMIT, "%lld classes, the limit is %d", (long long)labels->count, BL_ONNX_MAX_KNOWN);
+        return bl_onnx_fail_as(c, BL_ELIMIT, "%lld classes; the limit is %d", (long long)labels->count, BL_ONNX_MAX_KNOWN);
     table = labels->strings != NULL ? bl_ml_texts(c, labels->strings)
                                     : bl_onnx_known_ints(c->import, (int)labels->count, labels->ints->ints);
     label = bl_onnx_make(c, "take($0, $1, axis=0)", ARGS(V(table), V(at)));
@@ -295,7 +295,7 @@ bl_onnx_value *bl_onnx_write_feature_vectorizer(bl_onnx_call *c)
     bl_onnx_value **part = bl_arena_array(c->import->scratch, (size_t)c->nin + 1, sizeof *part);
 
     if (part == NULL || c->nin < 1 || (n >= 0 && n < c->nin))
-        return bl_onnx_fail(c, "inputdimensions has %d items, and there are %d inputs", n, c->nin);
+        return bl_onnx_fail(c, "inputdimensions has %d items, but the node has %d inputs", n, c->nin);
     for (int i = 0; i < c->nin && !c->import->failed; i++) {
         int64_t shape[2] = {-1, n >= 0 ? size[i] : -1};
         part[i] = bl_onnx_make(c, "cast($0, dtype=float32)", ARGS(V(c->in[i])));

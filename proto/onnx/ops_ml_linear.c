@@ -16,7 +16,7 @@ static bl_onnx_value *linear_scores(bl_onnx_call *c, int64_t n)
     if (c->import->failed)
         return NULL;
     if (n < 1 || count < 1 || count % n != 0)
-        return bl_onnx_fail(c, "coefficients has %lld items, which are no %lld rows", (long long)count, (long long)n);
+        return bl_onnx_fail(c, "coefficients has %lld items; they must be %lld rows", (long long)count, (long long)n);
     if (nintercepts > 1 && nintercepts != n)
         return bl_onnx_fail(c, "intercepts has %lld items; it must have %lld", (long long)nintercepts, (long long)n);
     shape[1] = count / n;

@@ -45,7 +45,7 @@ static bl_onnx_value *kernel_of_vectors(machine *s)
     if (c->import->failed)
         return NULL;
     if (n < 1 || n % s->nvectors != 0)
-        return bl_onnx_fail(c, "support_vectors has %lld numbers, which are no %lld vectors", (long long)n,
+        return bl_onnx_fail(c, "support_vectors has %lld numbers; they must be %lld vectors", (long long)n,
                             (long long)s->nvectors);
     shape[0] = s->nvectors;
     shape[1] = n / s->nvectors;
@@ -232,7 +232,7 @@ static bl_onnx_value *write_without_vectors(machine *s, const bl_ml_labels *labe
     bl_onnx_value *scores;
 
     if (s->ncoefficients % s->nclasses != 0)
-        return bl_onnx_fail(c, "coefficients has %lld items, which are no %lld rows", (long long)s->ncoefficients,
+        return bl_onnx_fail(c, "coefficients has %lld items; they must be %lld rows", (long long)s->ncoefficients,
                             (long long)s->nclasses);
     scores = bl_onnx_make(c, "add($0, $1)",
                           ARGS(V(weigh(s, s->x, s->nclasses, s->ncoefficients / s->nclasses, s->coefficient)), R(s->rho[0])));
@@ -267,7 +267,7 @@ static bl_onnx_value *write_with_vectors(machine *s, const bl_ml_labels *labels,
         return bl_onnx_fail(c, "prob_a has %lld items, prob_b %lld; they must have %lld", (long long)na, (long long)nb,
                             (long long)s->npairs);
     if (s->nclasses > MOST_CLASSES)
-        return bl_onnx_fail_as(c, BL_ELIMIT, "probabilities of %lld classes, the limit is %d", (long long)s->nclasses,
+        return bl_onnx_fail_as(c, BL_ELIMIT, "probabilities of %lld classes; the limit is %d", (long long)s->nclasses,
                                MOST_CLASSES);
     return bl_ml_transform(c, class_probabilities(s, pair_probabilities(s, decision, a, b)), transform);
 }
@@ -286,7 +286,7 @@ bl_onnx_value *bl_onnx_write_svm_classifier(bl_onnx_call *c)
     s.npairs = s.nclasses * (s.nclasses - 1) / 2;
     first = bl_arena_array(c->import->scratch, (size_t)s.nclasses + 1, sizeof *first);
     if (first == NULL || s.nclasses > BL_ONNX_MAX_KNOWN)
-        return bl_onnx_fail_as(c, BL_ELIMIT, "%lld classes, the limit is %d", (long long)s.nclasses, BL_ONNX_MAX_KNOWN);
+        return bl_onnx_fail_as(c, BL_ELIMIT, "%lld classes; the limit is %d", (long long)s.nclasses, BL_ONNX_MAX_KNOWN);
     for (int64_t i = 0; i < n; i++) {
         if (per_class->ints[i] < 0 || per_class->ints[i] > s.ncoefficients)
             return bl_onnx_fail(c, "vectors_per_class has %lld", (long long)per_class->ints[i]);
@@ -296,7 +296,7 @@ bl_onnx_value *bl_onnx_write_svm_classifier(bl_onnx_call *c)
     if (labels.count > 0 && labels.count < s.nclasses)
         return bl_onnx_fail(c, "%lld labels for %lld classes", (long long)labels.count, (long long)s.nclasses);
     if (s.nvectors > 0 && s.npairs < 1)
-        return bl_onnx_fail(c, "vectors of one class decide nothing");
+        return bl_onnx_fail(c, "the vectors belong to one class; there must be at least two classes");
     scores = s.nvectors > 0 ? write_with_vectors(&s, &labels, first) : write_without_vectors(&s, &labels);
     if (bl_onnx_wants(c, 1))
         c->out[1] = bl_onnx_make(c, "cast($0, dtype=float32)", ARGS(V(scores)));

@@ -158,7 +158,7 @@ static bool read_nodes(ensemble *e, finder *f)
     const double *value = numbers_of(c, "nodes_values", n);
 
     if (n > BL_TREE_MAX_NODES)
-        return bl_onnx_fail_as(c, BL_ELIMIT, "%lld nodes of trees, the limit is %d", (long long)n, BL_TREE_MAX_NODES) != NULL;
+        return bl_onnx_fail_as(c, BL_ELIMIT, "%lld nodes of trees; the limit is %d", (long long)n, BL_TREE_MAX_NODES) != NULL;
     if (c->import->failed || feature == NULL || yes == NULL || no == NULL || value == NULL || !make_finder(e, n, f))
         return false;
     e->trees.node = bl_arena_array(c->import->scratch, (size_t)n + 1, sizeof *e->trees.node);
@@ -195,7 +195,7 @@ static bool sort_weights(ensemble *e, int64_t count, const int32_t *leaf, const 
         return bl_onnx_fail_as(e->c, BL_ENOMEM, "no memory for %lld weights", (long long)count) != NULL;
     for (int64_t i = 0; i < count; i++) {
         if (target[i] < 0 || target[i] >= w->ntargets)
-            return bl_onnx_fail(e->c, "a leaf has a weight for %lld, and there are %lld classes or targets", (long long)target[i],
+            return bl_onnx_fail(e->c, "a leaf has a weight for %lld, but there are %lld classes or targets", (long long)target[i],
                                 (long long)w->ntargets) != NULL;
         w->first[leaf[i] >= 0 ? leaf[i] + 1 : 0]++;
     }
@@ -234,7 +234,7 @@ static bool read_weights(ensemble *e, const finder *f, const char *what)
     for (int64_t i = 0; i < n; i++) {
         int32_t at = *find_slot(f, tree[i], node[i]) - 1;
         if (at < 0)
-            return bl_onnx_fail(c, "a weight is for node %lld of tree %lld, which is not there", (long long)node[i],
+            return bl_onnx_fail(c, "a weight is for node %lld of tree %lld, which does not exist", (long long)node[i],
                                 (long long)tree[i]) != NULL;
         leaf[i] = e->trees.node[at].leaf;
     }
@@ -304,7 +304,7 @@ static bool read_tree_ensemble(ensemble *e)
         return false;
     t->node = bl_arena_array(c->import->scratch, (size_t)t->cap + 1, sizeof *t->node);
     if (t->node == NULL || t->cap > BL_TREE_MAX_NODES)
-        return bl_onnx_fail_as(c, BL_ELIMIT, "%lld nodes of trees, the limit is %d", (long long)t->cap, BL_TREE_MAX_NODES) !=
+        return bl_onnx_fail_as(c, BL_ELIMIT, "%lld nodes of trees; the limit is %d", (long long)t->cap, BL_TREE_MAX_NODES) !=
                NULL;
     for (int64_t i = 0; i < n; i++) {
         if (!(mode[i] >= 0 && mode[i] < BL_TREE_MODES))
@@ -457,7 +457,7 @@ static bl_onnx_value *evaluate(ensemble *e)
     features = e->x->type->dim[1];
     for (int64_t i = 0; i < e->walk.nplaces && bl_is_const(features); i++) {
         if (e->walk.code[i] / 2 >= features->hi)
-            return bl_onnx_fail(c, "a node tests feature %d, and rows have %lld", e->walk.code[i] / 2, (long long)features->hi);
+            return bl_onnx_fail(c, "a node tests feature %d, but rows have %lld", e->walk.code[i] / 2, (long long)features->hi);
     }
     at = walk_down(e);
     const int32_t *target = e->how == AVERAGE || e->how == SUM ? target_of_trees(e) : NULL;

@@ -53,7 +53,7 @@ static bl_onnx_value *count_pool(const ngrams *g)
     for (int64_t n = 1; part != NULL && n <= g->nstarts; n++) {
         int64_t from = g->starts[n - 1], to = n < g->nstarts ? g->starts[n] : g->npool;
         if (from < 0 || to < from || to > g->npool || (to - from) % n != 0)
-            return bl_onnx_fail(c, "ngram_counts has no whole n-grams of %lld numbers", (long long)n);
+            return bl_onnx_fail(c, "ngram_counts does not give whole n-grams of %lld numbers", (long long)n);
         int count = (int)((to - from) / n);
         const bl_node *dim[2] = {g->x->type->dim[0], bl_index(c->import->ir, count)};
         bl_onnx_value *sum = NULL;
@@ -98,7 +98,7 @@ static bl_onnx_value *take_weights(const ngrams *g)
     bl_onnx_known *all = bl_onnx_new_known(g->c->import, BL_F32, 1, (const int64_t[]){g->ncolumns + 1});
 
     if (all == NULL || (n >= 0 && n != g->ncolumns))
-        return bl_onnx_fail(g->c, "weights has %d numbers; ngram_indexes has %d", n, g->ncolumns);
+        return bl_onnx_fail(g->c, "weights has %d numbers, but ngram_indexes has %d", n, g->ncolumns);
     for (int i = 0; i <= g->ncolumns; i++)
         all->real[i] = n >= 0 && i < n ? (double)given[i] : 1;
     return bl_onnx_known_value(g->c->import, all);
@@ -138,7 +138,7 @@ bl_onnx_value *bl_onnx_write_tf_idf_vectorizer(bl_onnx_call *c)
     else if (strcmp(mode, "TFIDF") == 0)
         y = bl_onnx_make(c, "mul($0, $1)", ARGS(V(y), V(take_weights(&g))));
     else if (strcmp(mode, "TF") != 0)
-        return bl_onnx_fail(c, "mode \"%.40s\" is not known; TF, IDF and TFIDF are", bl_onnx_clean(c->import, mode));
+        return bl_onnx_fail(c, "mode \"%.40s\" is not supported; it must be TF, IDF or TFIDF", bl_onnx_clean(c->import, mode));
     y = bl_onnx_make(c, "take($0, $1, axis=1)", ARGS(V(y), V(order_columns(&g))));
     return one ? bl_onnx_make(c, "squeeze($0, axis=0)", ARGS(V(y))) : y;
 }

@@ -263,7 +263,7 @@ bl_onnx_value *bl_onnx_write_matmul_nbits(bl_onnx_call *c)
         bl_onnx_int(c, "weight_prepacked", 0) != 0)
         return bl_onnx_fail(c, "needs a weight of 2, 4 or 8 bits that is not prepacked, its scales, K, N and block_size");
     if (bl_onnx_in(c, 4) != NULL)
-        return bl_onnx_fail(c, "g_idx is not known here: the columns must be in the order of their blocks");
+        return bl_onnx_fail(c, "g_idx is not supported; the columns must be in the order of their blocks");
     w = bl_onnx_make(c, "cast(reshape($0, shape=$1), dtype=$2)", ARGS(V(unpack(c, w, bits)), IS(3, shape), D(dtype)));
     if (zero == NULL)
         zero = bl_onnx_known_real(c->import, dtype, (double)(1 << (bits - 1)));

@@ -53,7 +53,7 @@ bl_onnx_value *bl_onnx_activate(bl_onnx_call *c, const char *name, bl_onnx_value
     int at = find_activation(name);
 
     if (at < 0)
-        return bl_onnx_fail(c, "there is no activation \"%.40s\"", bl_onnx_clean(c->import, name));
+        return bl_onnx_fail(c, "unknown activation \"%.40s\"", bl_onnx_clean(c->import, name));
     return bl_onnx_make(
         c, activations[at].recipe,
         ARGS(V(x), R(alpha != NULL ? *alpha : activations[at].alpha), R(beta != NULL ? *beta : activations[at].beta)));

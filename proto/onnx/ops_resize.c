@@ -259,7 +259,7 @@ static bl_onnx_value *stretch_axis(const resizer *r, bl_onnx_value *x, int axis,
     places p;
 
     if (out->lo < 1)
-        return bl_onnx_fail(c, "axis %d would have %lld elements, the least is 1", axis, (long long)out->lo);
+        return bl_onnx_fail(c, "axis %d would have %lld elements; it must have at least 1", axis, (long long)out->lo);
     if ((r->antialias && bl_may_be_negative(c->import->ir, bl_sub(c->import->ir, out, in))) ||
         !find_places(r, in, up, down, sizes, &p))
         return bl_onnx_fail(c, "axis %d has no fixed size: there can be no antialias where it may shrink, and no %s", axis,

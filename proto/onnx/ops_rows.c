@@ -14,7 +14,7 @@ static bl_onnx_value *known_non_zero(bl_onnx_call *c, const bl_onnx_known *x)
 
     for (int i = 0; i < x->count; i++) {
         if (x->size != NULL && !bl_is_const(x->size[i]))
-            return bl_onnx_fail(c, "input 0 has a named dimension in it");
+            return bl_onnx_fail(c, "input 0 contains a named dimension");
         count += x->real != NULL ? x->real[i] != 0 : !bl_is_int(x->size[i], 0);
     }
     bl_onnx_known *out = bl_onnx_new_known(c->import, BL_I64, 2, (const int64_t[]){x->ndim, count});

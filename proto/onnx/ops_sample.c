@@ -166,7 +166,7 @@ bl_onnx_value *bl_onnx_write_grid_sample(bl_onnx_call *c)
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
         s.mode = strcmp(mode, modes[i]) == 0 ? mode_letter[i] : s.mode;
     if (s.mode == 0 || strchr("zbr", s.padding) == NULL)
-        return bl_onnx_fail(c, "mode \"%.40s\" with padding_mode \"%.40s\" is not known", bl_onnx_clean(c->import, mode),
+        return bl_onnx_fail(c, "mode \"%.40s\" with padding_mode \"%.40s\" is not supported", bl_onnx_clean(c->import, mode),
                             bl_onnx_clean(c->import, padding));
     if (axes < 1 || axes > MOST_AXES || bl_onnx_rank(grid) != axes + 2 || !bl_is_int(grid->type->dim[axes + 1], axes))
         return bl_onnx_fail(c, "needs data [N, C, ...] with 1 to %d more axes, and a grid [N, ..., %d]", MOST_AXES, axes);

@@ -68,13 +68,13 @@ static bl_onnx_value *reshape_to(bl_onnx_call *c, int n, const bl_node *const *w
     if (x == NULL || n < 0 || c->import->failed)
         return x == NULL ? bl_onnx_fail(c, "needs an input") : bl_onnx_fail(c, "needs a shape");
     if (n > BL_MAX_DIMS)
-        return bl_onnx_fail_as(c, BL_ELIMIT, "%d dimensions, the limit is %d", n, BL_MAX_DIMS);
+        return bl_onnx_fail_as(c, BL_ELIMIT, "%d dimensions; the limit is %d", n, BL_MAX_DIMS);
     for (int i = 0; i < n; i++) {
         dim[i] = want[i];
         if (!keeps || !bl_is_int(want[i], 0))
             continue;
         if (i >= bl_onnx_rank(x))
-            return bl_onnx_fail(c, "the shape keeps axis %d of a tensor of %d dimensions", i, bl_onnx_rank(x));
+            return bl_onnx_fail(c, "the shape keeps axis %d, but the tensor has %d dimensions", i, bl_onnx_rank(x));
         dim[i] = x->type->dim[i];
     }
     return bl_onnx_make(c, "reshape(a, shape=$0)", ARGS(ZS(n, dim)));
@@ -204,7 +204,7 @@ bl_onnx_value *bl_onnx_write_tile(bl_onnx_call *c)
     int n = bl_onnx_in_sizes(c, 1, &size), rank = bl_onnx_rank(bl_onnx_in(c, 0));
 
     if (n != rank)
-        return bl_onnx_fail(c, "has %d repeats for %d dimensions", n, rank);
+        return bl_onnx_fail(c, "has %d repeats; it must have one for each of %d dimensions", n, rank);
     return bl_onnx_make(c, "repeat(a, repeats=$0)", ARGS(ZS(n, size)));
 }
 
@@ -278,7 +278,7 @@ bl_onnx_value *bl_onnx_write_slice(bl_onnx_call *c)
     int nsteps = attrs ? -1 : bl_onnx_in_ints(c, 4, &steps);
 
     if (n < 0 || n != m || n > BL_MAX_DIMS || (naxes >= 0 && naxes != n) || (nsteps >= 0 && nsteps != n) || x == NULL)
-        return bl_onnx_fail(c, "starts, ends, axes and steps must be as many as each other");
+        return bl_onnx_fail(c, "starts, ends, axes and steps must have the same number of items");
     for (int i = 0; i < n; i++) {
         axis[i] = bl_onnx_axis(c, axes != NULL ? axes[i] : i, bl_onnx_rank(x));
         if (c->import->failed)

@@ -126,7 +126,7 @@ bl_onnx_value *bl_onnx_write_bernoulli(bl_onnx_call *c)
         bl_onnx_attr(c, "dtype") != NULL ? bl_onnx_dtype((int)bl_onnx_int(c, "dtype", 1)) : bl_onnx_type(bl_onnx_in(c, 0));
 
     if (dtype == BL_DTYPE_COUNT)
-        return bl_onnx_fail(c, "there are no tensors of this element type here");
+        return bl_onnx_fail(c, "this element type is not supported");
     return bl_onnx_make(c, "cast(bernoulli(a), dtype=$0)", ARGS(D(dtype)));
 }
 
@@ -245,8 +245,8 @@ bl_onnx_value *bl_onnx_write_mel_weight_matrix(bl_onnx_call *c)
     int64_t rows = length[0] / 2 + 1;
     bl_onnx_known *out = bl_onnx_new_known(c->import, dtype, 2, (const int64_t[]){rows, bins[0]});
     if (out == NULL)
-        return bl_onnx_fail_as(c, BL_ELIMIT, "%lld x %lld elements; at most %d are computed here", (long long)rows,
-                               (long long)bins[0], BL_ONNX_MAX_KNOWN);
+        return bl_onnx_fail_as(c, BL_ELIMIT, "%lld x %lld elements; the limit is %d", (long long)rows, (long long)bins[0],
+                               BL_ONNX_MAX_KNOWN);
     for (int i = 0; i < 2; i++)
         mel[i] = 2595 * log10(1 + edge[i][0] / 700);
     for (int64_t b = 0; b < bins[0]; b++) {

@@ -16,7 +16,7 @@ static bool take_each(bl_onnx_call *c, const char *name, int n, int64_t preset, 
     for (int i = 0; i < n; i++)
         out[i] = count == n ? given[i] : preset;
     if (count >= 0 && count != n)
-        bl_onnx_fail(c, "attribute \"%s\" has %d numbers, %d are needed", name, count, n);
+        bl_onnx_fail(c, "attribute \"%s\" has %d numbers; it must have %d", name, count, n);
     for (int i = 0; i < n && count == n; i++) {
         if (given[i] < 0 || given[i] > INT32_MAX)
             bl_onnx_fail(c, "attribute \"%s\" has %lld", name, (long long)given[i]);
@@ -94,7 +94,7 @@ bool bl_onnx_take_window(bl_onnx_call *c, const bl_onnx_value *x, int n, const i
     else if (strcmp(pad, "SAME_UPPER") == 0 || strcmp(pad, "SAME_LOWER") == 0)
         return pad_same(c, x, pad[5] == 'U', w);
     else if (strcmp(pad, "NOTSET") != 0 && *pad != '\0')
-        return bl_onnx_fail(c, "auto_pad \"%.40s\" is not known", bl_onnx_clean(c->import, pad)) != NULL;
+        return bl_onnx_fail(c, "auto_pad \"%.40s\" is not supported", bl_onnx_clean(c->import, pad)) != NULL;
     return !c->import->failed;
 }
 
@@ -407,7 +407,7 @@ bl_onnx_value *bl_onnx_write_conv_transpose(bl_onnx_call *c)
         given = n;
     }
     if (given >= 0 && given != n)
-        return bl_onnx_fail(c, "output_shape has %d numbers, %d are needed", given, n);
+        return bl_onnx_fail(c, "output_shape has %d numbers; it must have %d", given, n);
     if (given == n || strncmp(pad, "SAME", 4) == 0)
         pads_for(c, x, shape, given != n, strcmp(pad, "SAME_UPPER") == 0, more, &w);
     return bl_onnx_make(c, "conv_transpose(a, b, c, stride=$0, padding=$1, output_padding=$2, dilation=$3, groups=$4)",

@@ -88,7 +88,7 @@ static void check_operators(bl_onnx_importer *m, const Onnx__GraphProto *graph)
         bl_onnx_call c = {.import = m, .node = node, .opset = bl_onnx_opset(m, NULL, domain)};
         c.label = bl_onnx_node_label(m, node);
         if (node->op_type == NULL)
-            bl_onnx_fail(&c, "without an operator");
+            bl_onnx_fail(&c, "has no operator");
         else if (bl_onnx_find_function(m, domain, node) == NULL && bl_onnx_op_find(domain, node->op_type, c.opset) == NULL)
             bl_onnx_fail_operator(&c, domain);
     }
@@ -109,7 +109,7 @@ void bl_onnx_write_outline(bl_onnx_importer *m, const Onnx__GraphProto *graph)
     for (size_t i = 0; i < graph->n_output && bl_onnx_ok(m); i++) {
         m->model->output_types[i] = (bl_wire_type){.dtype = BL_DTYPE_COUNT, .ndim = -1};
         if (is_declared(graph->output[i]) && !bl_onnx_declared_type(graph->output[i], &m->model->output_types[i]))
-            bl_onnx_stop(m, BL_EGRAPH, "output \"%s\" is no tensor of a dtype that there is here",
+            bl_onnx_stop(m, BL_EGRAPH, "output \"%s\" is not a tensor of a supported dtype",
                          bl_onnx_clean(m, graph->output[i]->name != NULL ? graph->output[i]->name : ""));
     }
 }
@@ -137,7 +137,7 @@ static bool has_declared_type(bl_onnx_importer *m, const Onnx__ValueInfoProto *i
 
     if (!bl_onnx_declared_type(info, &declared) || declared.dtype == bl_onnx_type(value))
         return true;
-    return bl_onnx_stop(m, BL_EGRAPH, "output \"%s\": the model declares %s, and its nodes give %s", bl_onnx_clean(m, info->name),
+    return bl_onnx_stop(m, BL_EGRAPH, "output \"%s\": the model declares %s, but its nodes give %s", bl_onnx_clean(m, info->name),
                         bl_dtype_name(declared.dtype), bl_dtype_name(bl_onnx_type(value))) != NULL;
 }
 

@@ -231,11 +231,11 @@ bool bl_onnx_may_take_counted(bl_onnx_call *c)
             continue;
         int axis = f != NULL ? f(c, i, value->counted) : -1;
         if (axis < 0 || (count != NULL && (count != value->count || axis != to)))
-            return bl_onnx_fail(
-                       c,
-                       "the data decide how long axis %d of input %d is, at most %s, and this operator needs the length; "
-                       "take the input as an output of the model and do the rest outside",
-                       value->counted, i, bl_shape_text(c->import->ir, 1, &value->type->dim[value->counted], NULL)) != NULL;
+            return bl_onnx_fail(c,
+                                "the length of axis %d of input %d depends on the data (at most %s), and this operator needs the "
+                                "length; make the input an output of the model and compute the rest outside",
+                                value->counted, i,
+                                bl_shape_text(c->import->ir, 1, &value->type->dim[value->counted], NULL)) != NULL;
         count = value->count;
         to = axis;
     }
@@ -267,7 +267,7 @@ void bl_onnx_keep_counted(bl_onnx_call *c)
                 continue;
             int axis = to == BL_MAX_DIMS ? first_axis(c->out[k]->type, extent) : to;
             if (axis < 0 || axis >= bl_onnx_rank(c->out[k]) || c->out[k]->type->dim[axis] != extent) {
-                bl_onnx_fail(c, "the data decide how long axis %d of input %d is, and this operator takes the axis apart",
+                bl_onnx_fail(c, "the length of axis %d of input %d depends on the data, and this operator splits the axis",
                              value->counted, i);
                 return;
             }

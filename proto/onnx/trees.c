@@ -167,7 +167,7 @@ static bool measure_tree(const builder *b, int32_t root, int32_t *depth, int32_t
         for (int i = 0; i < count_steps(w, at); i++) {
             int32_t child = w->child[at] + i;
             if (depth[child] < 0)
-                return bl_onnx_fail(b->c, "its nodes are no trees: a walk comes back to where it was") != NULL;
+                return bl_onnx_fail(b->c, "its nodes are not trees: they have a cycle") != NULL;
             next = depth[child] == 0 ? child : next;
             below = depth[child] > below ? depth[child] : below;
         }
@@ -195,7 +195,7 @@ static bool measure_depth(const builder *b)
             w->depth = depth[w->root[i]] - 1;
     }
     if (w->depth > BL_TREE_MAX_DEPTH)
-        return bl_onnx_fail_as(b->c, BL_ELIMIT, "a tree is %d nodes deep, the limit is %d", w->depth, BL_TREE_MAX_DEPTH) != NULL;
+        return bl_onnx_fail_as(b->c, BL_ELIMIT, "a tree is %d nodes deep; the limit is %d", w->depth, BL_TREE_MAX_DEPTH) != NULL;
     return true;
 }
 
@@ -212,13 +212,13 @@ static bool check_trees(bl_onnx_call *c, const bl_trees *trees)
         if (node->leaf >= 0)
             continue;
         if (node->yes < 0 || node->yes >= most || node->no < 0 || node->no >= most)
-            return bl_onnx_fail(c, "node %lld of the trees has a child that is not there", (long long)i) != NULL;
+            return bl_onnx_fail(c, "node %lld of the trees has a child that does not exist", (long long)i) != NULL;
         if (node->feature < 0 || node->feature >= BL_TREE_MAX_FEATURE)
             return bl_onnx_fail(c, "node %lld of the trees tests feature %d", (long long)i, node->feature) != NULL;
     }
     for (int64_t i = 0; i < trees->nroots; i++) {
         if (trees->root[i] < 0 || trees->root[i] >= most)
-            return bl_onnx_fail(c, "tree %lld begins at node %d, and there are %lld", (long long)i, trees->root[i],
+            return bl_onnx_fail(c, "tree %lld begins at node %d, but there are %lld", (long long)i, trees->root[i],
                                 (long long)most) != NULL;
     }
     return true;

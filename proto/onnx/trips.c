@@ -90,7 +90,7 @@ bool bl_onnx_add_steps(bl_onnx_call *c, const bl_node *length, const bl_onnx_gra
 
     m->launches += length->hi > MOST_LAUNCHES ? MOST_LAUNCHES + 1 : length->hi * each;
     if (m->launches > MOST_LAUNCHES)
-        bl_onnx_fail_as(c, BL_ELIMIT, "it has %s%lld steps of about %lld kernels; all loops together may launch %d",
+        bl_onnx_fail_as(c, BL_ELIMIT, "it has %s%lld steps of about %lld kernels; the limit of all loops together is %d",
                         bl_is_const(length) ? "" : "up to ", (long long)length->hi, (long long)each, MOST_LAUNCHES);
     return m->launches <= MOST_LAUNCHES;
 }

@@ -248,7 +248,7 @@ static bl_wire_attr arg_attr(reader *r, const bl_write_arg *arg)
     case BL_WRITE_VALUE:
         break;
     }
-    broken(r, "a value is no attribute");
+    broken(r, "a value is not an attribute");
     return (bl_wire_attr){0};
 }
 

@@ -17,7 +17,7 @@ bl_status bl_call_misuse(bl_call *call, bl_err *err, const char *fmt, ...)
     (void)vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     call->misused = true;
-    return bl_fail(err, BL_EINVAL, "%s%s%s: %s; beamline %s --help says more", call->command->name, call->verb != NULL ? " " : "",
+    return bl_fail(err, BL_EINVAL, "%s%s%s: %s; see beamline %s --help", call->command->name, call->verb != NULL ? " " : "",
                    call->verb != NULL ? call->verb : "", text, call->command->name);
 }
 

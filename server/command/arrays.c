@@ -177,9 +177,9 @@ static bl_status choose_tensor(const bl_file_tensor *tensors, size_t count, cons
             *out = &tensors[i];
         bl_text_printf(&names, "%s%.60s", i > 0 ? ", " : "", tensors[i].name);
     }
-    bl_status st = *out != NULL
-                       ? BL_OK
-                       : bl_fail(err, BL_EINVAL, "--out %.200s: say NAME=FILE.npy with one of %.200s", to, bl_text_get(&names));
+    bl_status st = *out != NULL ? BL_OK
+                                : bl_fail(err, BL_EINVAL, "--out %.200s must be NAME=FILE.npy, with one of these names: %.200s",
+                                          to, bl_text_get(&names));
     bl_text_fini(&names);
     return st;
 }

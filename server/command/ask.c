@@ -56,7 +56,7 @@ static bl_status set_key(bl_ask *ask, const char *file, bl_err *err)
         return file == NULL ? BL_OK : bl_fail(err, BL_EINVAL, "the key file %.200s is empty", file);
     for (const char *p = key; *p != '\0'; p++)
         if (!isgraph((unsigned char)*p))
-            return bl_fail(err, BL_EINVAL, "the key has a character that no key has; %s must hold the key alone",
+            return bl_fail(err, BL_EINVAL, "the key has a character that is not allowed; %s must hold only the key",
                            file != NULL ? "the file" : "$BEAMLINE_KEY");
     ask->key = strdup(key);
     return ask->key != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "the key");
@@ -236,7 +236,7 @@ double bl_answer_number(const cJSON *object, const char *name, double usual)
 bl_status bl_ask_document(const bl_ask *ask, cJSON **out, bl_err *err)
 {
     *out = cJSON_ParseWithLength(bl_text_get(&ask->body), ask->body.len);
-    return *out != NULL ? BL_OK : bl_fail(err, BL_EINVAL, "the server's answer is no JSON: %.100s", bl_text_get(&ask->body));
+    return *out != NULL ? BL_OK : bl_fail(err, BL_EINVAL, "the server's answer is not JSON: %.100s", bl_text_get(&ask->body));
 }
 
 /* Fail with the text of a problem document, of {"error": "text"} or of OpenAI's {"error": {"message"}}. */
@@ -253,7 +253,7 @@ static bl_status explain_refusal(const bl_ask *ask, bl_err *err)
         detail = bl_answer_text(bl_answer_at(body, "error"), "message");
     if (body == NULL)
         detail = bl_text_get(&ask->body);
-    bl_text_printf(&text, "the server says %ld", ask->status);
+    bl_text_printf(&text, "the server answers with status %ld", ask->status);
     if (*title != '\0')
         bl_text_printf(&text, ", %.60s", title);
     if (*detail != '\0')
@@ -271,8 +271,8 @@ static bl_status explain_refusal(const bl_ask *ask, bl_err *err)
 static bl_status explain_silence(const transfer *t, CURLcode code, bl_err *err)
 {
     const char *words = t->problem[0] != '\0' ? t->problem : curl_easy_strerror(code);
-    return bl_fail(err, BL_EBUSY, "no answer from %.200s: %.200s; --url or $BEAMLINE_URL says where a server is", t->ask->url,
-                   words);
+    return bl_fail(err, BL_EBUSY, "no answer from %.200s: %.200s; set --url or $BEAMLINE_URL to the address of a server",
+                   t->ask->url, words);
 }
 
 bl_status bl_ask_send(bl_ask *ask, const bl_ask_request *request, bl_err *err)

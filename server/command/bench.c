@@ -85,7 +85,7 @@ static bl_status ask_once(client *c)
     bl_status st = bl_ask_send(&c->ask, &request, &c->err);
     bl_events_fini(&events);
     if (st == BL_OK && c->broken[0] != '\0')
-        st = bl_fail(&c->err, BL_EINVAL, "the server says: %s", c->broken);
+        st = bl_fail(&c->err, BL_EINVAL, "the server reports: %s", c->broken);
     if (st != BL_OK)
         return st;
     keep_sample(&c->whole, (double)(bl_clock_ns() - c->begun_ns) * 1e-9);

@@ -194,7 +194,7 @@ static bool obey(conversation *chat, const char *line, bl_err *err)
         if (last_is(chat, "user"))
             (void)ask_model(chat, err);
         else
-            (void)bl_fail(err, BL_EINVAL, "there is no message to answer");
+            (void)bl_fail(err, BL_EINVAL, "the conversation has no message to answer");
     } else {
         fputs(help, stdout);
     }

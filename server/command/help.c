@@ -102,7 +102,7 @@ bl_status bl_command_help(bl_call *call, bl_err *err)
     if (call->noperands > 0) {
         const bl_command *command = bl_command_find(call->operands[0]);
         if (command == NULL)
-            return bl_call_misuse(call, err, "no command is \"%.60s\"", call->operands[0]);
+            return bl_call_misuse(call, err, "unknown command \"%.60s\"", call->operands[0]);
         put_help(command, &out);
         return print_text(&out, err);
     }

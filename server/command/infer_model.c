@@ -136,7 +136,7 @@ static bl_status find_outputs(const bl_ask *ask, cJSON *envelope, size_t from, b
         *tensor = (bl_file_tensor){.name = bl_answer_text(output, "name"), .dtype = (bl_dtype)datatype};
         BL_TRY(read_shape(bl_answer_at(output, "shape"), tensor, err));
         if (bytes != (double)tensor->bytes || tensor->bytes > ask->body.len - from)
-            return bl_fail(err, BL_EINVAL, "the server's answer has not the bytes of output \"%.128s\"", tensor->name);
+            return bl_fail(err, BL_EINVAL, "the server's answer does not have all bytes of output \"%.128s\"", tensor->name);
         tensor->data = ask->body.data + from;
         from += tensor->bytes;
         ++*count;
@@ -152,7 +152,7 @@ static bl_status save_outputs(const bl_call *call, bl_err *err)
     cJSON *envelope = length <= call->ask.body.len ? cJSON_ParseWithLength(bl_text_get(&call->ask.body), length) : NULL;
     int at = 0;
     bl_status st = envelope != NULL ? find_outputs(&call->ask, envelope, length, tensors, &count, err)
-                                    : bl_fail(err, BL_EINVAL, "the server's answer has no envelope");
+                                    : bl_fail(err, BL_EINVAL, "the server's answer has no JSON header");
     while (st == BL_OK && (to = bl_call_next(call, "out", &at)) != NULL)
         st = bl_arrays_save(tensors, count, to, err);
     cJSON_Delete(envelope);
@@ -239,9 +239,9 @@ bl_status bl_command_infer(bl_call *call, bl_err *err)
     if (!picture && !text && !tensors)
         return bl_call_misuse(call, err, "the question is missing: --in NAME=VALUE, --image FILE or --text TEXT");
     if (picture && (text || tensors || bl_call_has(call, "out")))
-        return bl_call_misuse(call, err, "--image is the whole question; it goes without --in, --text and --out");
+        return bl_call_misuse(call, err, "--image excludes --in, --text and --out");
     if (bl_call_has(call, "out") && bl_call_has(call, "json"))
-        return bl_call_misuse(call, err, "--out writes outputs, and there are none with --json");
+        return bl_call_misuse(call, err, "--out and --json exclude each other");
     bl_status st = bl_question_open(&question, call, err);
     if (st == BL_OK && picture)
         st = ask_picture(&question, err);

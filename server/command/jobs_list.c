@@ -32,7 +32,7 @@ bl_status bl_job_find(bl_call *call, const char *given, bl_text *out, bl_err *er
     }
     cJSON_Delete(answer);
     return found <= 1 ? bl_text_status(out, err)
-                      : bl_fail(err, BL_EINVAL, "the numbers of %d jobs begin with %s; give more digits", found, given);
+                      : bl_fail(err, BL_EINVAL, "%d jobs have numbers that begin with %s; give more digits", found, given);
 }
 
 /* ---- the list */

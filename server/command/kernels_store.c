@@ -118,7 +118,7 @@ static bool run_verb(bl_kernels *kernels, const char *verb, const char *operand,
         return bl_kernels_list(kernels, NULL, print_row, stdout, err) == BL_OK;
     if (strcmp(verb, "show") == 0) {
         if (bl_kernels_list(kernels, operand, show_row, &n, err) == BL_OK && n == 0)
-            (void)bl_fail(err, BL_ENOTFOUND, "there is no kernel \"%.40s\"", operand);
+            (void)bl_fail(err, BL_ENOTFOUND, "unknown kernel \"%.40s\"", operand);
         return err->status == BL_OK;
     }
     file = strcmp(operand, "-") == 0 ? (import ? stdin : stdout) : fopen(operand, import ? "re" : "we");
@@ -198,7 +198,7 @@ static bl_status ask_verb(bl_call *call, bl_err *err)
         return ask_kernels(call, err);
     if (strcmp(call->verb, "show") == 0)
         return ask_kernel(call, err);
-    return bl_call_misuse(call, err, "of a running server there are `kernels list` and `kernels show` alone");
+    return bl_call_misuse(call, err, "only `kernels list` and `kernels show` can ask a running server");
 }
 
 bl_status bl_command_kernels(bl_call *call, bl_err *err)

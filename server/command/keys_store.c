@@ -38,7 +38,7 @@ static bl_status parse_ttl(const char *text, bl_key_wish *wish, bl_err *err)
             if (wish->ttl > 0 && wish->ttl < 1e10)
                 return BL_OK;
         }
-    return bl_fail(err, BL_EINVAL, "--ttl is a time as in 3600, 12h or 30d, or none, not \"%.40s\"", text);
+    return bl_fail(err, BL_EINVAL, "--ttl must be a time as in 3600, 12h or 30d, or none, not \"%.40s\"", text);
 }
 
 static bl_status read_wish(const bl_call *call, bl_key_wish *wish, bl_err *err)
@@ -102,9 +102,9 @@ static bl_status adopt_rows(const store_call *c, bl_err *err)
 {
     int64_t rows = 0;
     if (bl_storage_folder(c->storage) == NULL)
-        return bl_fail(err, BL_ECONFLICT, "another server has the folder of --state: end it first");
+        return bl_fail(err, BL_ECONFLICT, "another server uses the folder of --state; end it first");
     BL_TRY(bl_keys_adopt(c->storage, c->wish.name, &rows, err));
-    printf("%lld rows are %s's\n", (long long)rows, c->wish.name);
+    printf("%lld rows now belong to %s\n", (long long)rows, c->wish.name);
     return BL_OK;
 }
 
@@ -190,7 +190,7 @@ bl_status bl_command_usage(bl_call *call, bl_err *err)
     const char *given = call->noperands > 0 ? call->operands[0] : "1";
     long days = strtol(given, &end, 10);
     if (end == given || *end != '\0' || days < 1)
-        return bl_call_misuse(call, err, "DAYS is \"%.40s\"; it must be a number from 1 on", given);
+        return bl_call_misuse(call, err, "DAYS is \"%.40s\"; it must be a number of at least 1", given);
     if (bl_call_is_remote(call))
         return ask_usage(call, days, err);
     bl_status st = open_store(call, &c, false, err);

@@ -51,13 +51,13 @@ static bl_status check_file(int fd, const bl_hub_file *file, bl_err *err)
     bool lfs = file->sha256[0] != '\0';
     const char *wanted = lfs ? file->sha256 : file->oid;
     if (fstat(fd, &st) != 0 || st.st_size != file->size)
-        return bl_fail(err, BL_EINVAL, "%s has another size than the hub says: pull it again", bl_hub_base(file));
+        return bl_fail(err, BL_EINVAL, "%s does not have the size that the hub reports; pull it again", bl_hub_base(file));
     if (wanted[0] == '\0')
         return bl_fail(err, BL_EINVAL, "the hub has no hash of %s", bl_hub_base(file));
     int n = snprintf(head, sizeof head, "blob %lld", (long long)file->size);
     BL_TRY(bl_file_hash(fd, lfs ? GNUTLS_DIG_SHA256 : GNUTLS_DIG_SHA1, (bl_span){head, lfs ? 0 : (size_t)n + 1}, hex, err));
     if (strcmp(hex, wanted) != 0)
-        return bl_fail(err, BL_EINVAL, "%s has the %s %s and not %s, as the hub says: it was deleted, pull it again",
+        return bl_fail(err, BL_EINVAL, "%s has the %s %s, but the hub reports %s; the file was deleted, pull it again",
                        bl_hub_base(file), lfs ? "sha256" : "git hash", hex, wanted);
     return BL_OK;
 }
@@ -134,7 +134,7 @@ static bl_status check_space(const pull *p, bl_err *err)
         return bl_fail(err, BL_ESTORAGE, "%.300s: %s", p->models, strerror(errno));
     double room = (double)disk.f_bavail * (double)disk.f_frsize;
     return (double)wanted <= room ? BL_OK
-                                  : bl_fail(err, BL_ESTORAGE, "the model takes %.1f MB, and the disk of %.200s has %.1f",
+                                  : bl_fail(err, BL_ESTORAGE, "the model takes %.1f MB, but the disk of %.200s has %.1f MB free",
                                             (double)wanted / MILLION, p->models, room / MILLION);
 }
 
@@ -151,7 +151,7 @@ static bl_status make_folders(pull *p, bl_err *err)
         !path_of(p->staging, sizeof p->staging, p->models, hidden, ""))
         return bl_fail(err, BL_EINVAL, "the path of the folder is too long");
     if (lstat(p->folder, &st) == 0)
-        return bl_fail(err, BL_ECONFLICT, "%.300s is there already; --as NAME fetches it under another name", p->folder);
+        return bl_fail(err, BL_ECONFLICT, "%.300s exists already; --as NAME fetches it under another name", p->folder);
     if (mkdir(p->staging, 0755) != 0 && errno != EEXIST)
         return bl_fail(err, BL_ESTORAGE, "%.300s cannot be made: %s", p->staging, strerror(errno));
     return BL_OK;

@@ -39,7 +39,7 @@ bl_status bl_pull_name_parse(const char *text, bl_pull_name *out, bl_err *err)
     const char *name = strncmp(text, "hf:", 3) == 0 ? text + 3 : NULL;
     *out = (bl_pull_name){.revision = "main"};
     if (name == NULL)
-        return bl_fail(err, BL_EINVAL, "\"%.200s\" is no model of a hub; it must be hf:ORG/NAME[@REV][:FILE]", text);
+        return bl_fail(err, BL_EINVAL, "\"%.200s\" is not a model of a hub; it must be hf:ORG/NAME[@REV][:FILE]", text);
     size_t len = strcspn(name, "@:");
     const char *slash = memchr(name, '/', len), *rest = name + len;
     bool fits = slash != NULL && is_name(name, (size_t)(slash - name), "._-") &&
@@ -155,8 +155,8 @@ static bl_status explain(const bl_hub *hub, const reply *r, CURLcode code, bl_er
     if (status == 404)
         return bl_fail(err, BL_ENOTFOUND, "the hub has no %s at %s", hub->name.repository, hub->name.revision);
     if (status >= 300)
-        return bl_fail(err, BL_EINVAL, "the hub says %ld", status);
-    return code == CURLE_OK ? BL_OK : bl_fail(err, BL_EBUSY, "the hub does not answer: %s", curl_easy_strerror(code));
+        return bl_fail(err, BL_EINVAL, "the hub answers with status %ld", status);
+    return code == CURLE_OK ? BL_OK : bl_fail(err, BL_EBUSY, "no answer from the hub: %s", curl_easy_strerror(code));
 }
 
 /* ---- the list */
@@ -174,7 +174,7 @@ static bl_status take_page(bl_hub *hub, const char *text, bl_err *err)
 {
     cJSON *page = cJSON_Parse(text);
     const cJSON *entry = NULL;
-    bl_status st = cJSON_IsArray(page) ? BL_OK : bl_fail(err, BL_EINVAL, "the hub's list of files is no JSON array");
+    bl_status st = cJSON_IsArray(page) ? BL_OK : bl_fail(err, BL_EINVAL, "the hub's list of files is not a JSON array");
     cJSON_ArrayForEach(entry, page)
     {
         const cJSON *type = cJSON_GetObjectItemCaseSensitive(entry, "type"),
@@ -210,7 +210,7 @@ static bl_status list_page(bl_hub *hub, reply *r, char *url, size_t size, bl_err
     if (st == BL_OK)
         st = take_page(hub, bl_text_get(r->body), err);
     if (r->next[0] != '\0' && strncmp(r->next, hub->endpoint, strlen(hub->endpoint)) != 0)
-        st = bl_fail(err, BL_EINVAL, "the hub's list goes on elsewhere: %.200s", r->next);
+        st = bl_fail(err, BL_EINVAL, "the hub's list continues at another address: %.200s", r->next);
     (void)snprintf(url, size, "%s", r->next);
     return st;
 }
@@ -337,7 +337,7 @@ static bl_status choose_folder(bl_hub *hub, bl_err *err)
         tensors = tensors || (file->chosen && ends_with(file->path, ".safetensors"));
     }
     return config && tensors ? BL_OK
-                             : fail_choice(hub, "the repository has no model as .gguf, nor config.json and .safetensors", err);
+                             : fail_choice(hub, "the repository has neither a .gguf file nor config.json with .safetensors", err);
 }
 
 static bl_status check_names(const bl_hub *hub, bl_err *err)
@@ -348,8 +348,8 @@ static bl_status check_names(const bl_hub *hub, bl_err *err)
         if (!file->chosen)
             continue;
         if ((!is_name(base, strlen(base), "._-") && strcmp(base, pooling_path) != 0) || strlen(base) > 200 || file->size < 0)
-            return bl_fail(err, BL_EINVAL,
-                           "the hub has a file \"%.100s\", whose name is not of letters, digits, '.', '_' and '-'", file->path);
+            return bl_fail(err, BL_EINVAL, "the hub has a file \"%.100s\"; its name must be letters, digits, '.', '_' and '-'",
+                           file->path);
         for (size_t k = 0; k < i; k++) {
             if (hub->files[k].chosen && strcmp(bl_hub_base(&hub->files[k]), base) == 0)
                 return bl_fail(err, BL_EINVAL, "the hub has two files \"%.100s\"", base);
@@ -420,7 +420,7 @@ bl_status bl_hub_fetch(const bl_hub *hub, const bl_hub_file *file, int fd, int64
         if (now != BL_OK && (now != BL_EBUSY || tries + 1 == TRIES))
             st = bl_fail(err, now, "%s: %s", bl_hub_base(file), why.text);
         else if (now == BL_OK && r.have < file->size)
-            st = bl_fail(err, BL_EINVAL, "%s has %lld bytes, and not %lld as the hub says", bl_hub_base(file), (long long)r.have,
+            st = bl_fail(err, BL_EINVAL, "%s has %lld bytes, but the hub reports %lld", bl_hub_base(file), (long long)r.have,
                          (long long)file->size);
     }
     curl_easy_cleanup(r.curl);

@@ -35,7 +35,7 @@ static bl_status open_file(push *p, bl_err *err)
     if (p->fd < 0 || fstat(p->fd, &st) != 0)
         return bl_fail(err, BL_ENOTFOUND, "%.300s cannot be opened: %s", p->path, strerror(errno));
     if (!S_ISREG(st.st_mode))
-        return bl_fail(err, BL_EINVAL, "%.300s is no file", p->path);
+        return bl_fail(err, BL_EINVAL, "%.300s is not a file", p->path);
     p->bytes = st.st_size;
     return BL_OK;
 }
@@ -78,7 +78,8 @@ static bl_status ask_received(push *p, const char *path, bl_err *err)
     BL_TRY(bl_ask_document(&p->call->ask, &answer, err));
     p->from = (int64_t)bl_answer_number(answer, "received", 0);
     cJSON_Delete(answer);
-    return p->from >= 0 && p->from <= p->bytes ? BL_OK : bl_fail(err, BL_EINVAL, "the server has another size of %s", p->digest);
+    return p->from >= 0 && p->from <= p->bytes ? BL_OK
+                                               : bl_fail(err, BL_EINVAL, "the server has a file %s of another size", p->digest);
 }
 
 static bl_status send_rest(push *p, const char *path, bl_err *err)
@@ -139,7 +140,7 @@ static bl_status make_tensor(push *p, const char *name, bl_err *err)
     bl_ask_request request = {.method = "PUT"};
     if (format == BL_DATA_FORMATS || format == BL_DATA_RAW)
         return bl_fail(err, BL_EINVAL,
-                       "%.200s has not the name of a tensor's file; it must end with .npy, .safetensors, .csv, .idx or -ubyte",
+                       "%.200s is not the name of a tensor file; it must end with .npy, .safetensors, .csv, .idx or -ubyte",
                        p->path);
     bl_text_printf(&body, "{\"blob\": \"%s\", \"format\": \"%s\"", p->digest, bl_data_format_names[format]);
     if (format == BL_DATA_SAFETENSORS) {
@@ -178,7 +179,7 @@ static bl_status push_file(bl_call *call, const char *path, bl_err *err)
 bl_status bl_command_push(bl_call *call, bl_err *err)
 {
     if (bl_call_has(call, "tensor") && call->noperands > 1)
-        return bl_call_misuse(call, err, "--tensor names the tensor of one file, and %d are given", call->noperands);
+        return bl_call_misuse(call, err, "--tensor names the tensor of one file, but %d files are given", call->noperands);
     BL_TRY(bl_call_connect(call, err));
     for (int i = 0; i < call->noperands; i++)
         BL_TRY(push_file(call, call->operands[i], err));

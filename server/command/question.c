@@ -149,7 +149,7 @@ static bl_status put_text_input(const bl_question *question, bl_text *out, bl_er
     if (!bl_call_has(question->call, "text"))
         return BL_OK;
     if (input == NULL)
-        return bl_fail(err, BL_EINVAL, "--text: the model takes no text; --in gives its tensors");
+        return bl_fail(err, BL_EINVAL, "--text: the model takes no text; give its tensors with --in");
     while (bl_call_next(question->call, "text", &at) != NULL)
         shape[0]++;
     put_input(out, bl_answer_text(input, "name"), "BYTES", cJSON_GetArraySize(bl_answer_at(input, "shape")) > 1 ? 2 : 1, shape);
@@ -175,7 +175,8 @@ static bl_status put_zeros(const cJSON *input, bl_text *out, bl_err *err)
         if (ndim < 16) {
             dim[ndim] = cJSON_IsNumber(extent) && extent->valuedouble >= 0 ? (int64_t)extent->valuedouble : 1;
             if (__builtin_mul_overflow(count, dim[ndim], &count) || count > MOST_ZEROS)
-                return bl_fail(err, BL_ELIMIT, "input \"%.128s\" is large; --in gives it", bl_answer_text(input, "name"));
+                return bl_fail(err, BL_ELIMIT, "input \"%.128s\" is too large to fill with zeros; give it with --in",
+                               bl_answer_text(input, "name"));
             ndim++;
         }
     put_input(out, bl_answer_text(input, "name"), datatype, ndim, dim);

@@ -101,7 +101,7 @@ bl_status bl_command_run(bl_call *call, bl_err *err)
     bl_ask_request request = {.path = "/api/v1/run"};
     bool dry = bl_call_has(call, "dry-run"), told = false;
     if (bl_call_has(call, "out") && (dry || bl_call_has(call, "json")))
-        return bl_call_misuse(call, err, "--out writes results, and there are none with %s", dry ? "--dry-run" : "--json");
+        return bl_call_misuse(call, err, "--out and %s exclude each other", dry ? "--dry-run" : "--json");
     bl_status st = make_request(call, &arrays, &document, &body, &request.media, err);
     if (st == BL_OK) {
         request.body = (bl_span){body.data, body.len};

@@ -163,7 +163,7 @@ static bl_status make_job(training *t, bl_err *err)
 static bl_status write_text(void *arg, int fd, bl_err *err)
 {
     const bl_text *text = arg;
-    return bl_write_all(fd, text->data, text->len) ? BL_OK : bl_fail(err, BL_ESTORAGE, "the disk refuses it");
+    return bl_write_all(fd, text->data, text->len) ? BL_OK : bl_fail(err, BL_ESTORAGE, "the disk is full or failed");
 }
 
 /* Save the last checkpoint: the state after the last step. */
@@ -195,7 +195,7 @@ static bl_status submit(training *t, bl_err *err)
     (void)snprintf(id, sizeof id, "%s", bl_answer_text(answer, "job"));
     cJSON_Delete(answer);
     if (id[0] == '\0' || id[strspn(id, "0123456789abcdef")] != '\0')
-        return bl_fail(err, BL_EINVAL, "the server's answer names no job");
+        return bl_fail(err, BL_EINVAL, "the server's answer does not name a job");
     if (!watches) {
         if (!told) {
             printf("%s\n", id);
@@ -214,7 +214,7 @@ bl_status bl_command_train(bl_call *call, bl_err *err)
     bool is_file = strcmp(what, "-") == 0 || access(what, F_OK) == 0;
     training t = {.call = call, .entry = bl_call_text(call, "entry"), .arrays = &arrays};
     if (bl_call_has(call, "out") && !bl_call_has(call, "watch"))
-        return bl_call_misuse(call, err, "--out writes the state at the end, which --watch waits for");
+        return bl_call_misuse(call, err, "--out needs --watch, because it writes the state at the end of the job");
     if (bl_call_has(call, "name") || !is_file)
         (void)snprintf(t.name, sizeof t.name, "%s", bl_call_has(call, "name") ? bl_call_text(call, "name") : what);
     else

@@ -320,7 +320,7 @@ static bl_status follow_job(watched *w, bl_err *err)
             wait = 0.5;
         }
         if (++tries > MOST_TRIES)
-            return bl_fail(err, BL_EBUSY, "%s; the job goes on: beamline watch %s", failure.text, w->id);
+            return bl_fail(err, BL_EBUSY, "%s; the job continues: beamline watch %s", failure.text, w->id);
         w->broken = true;
         if (w->terminal)
             draw_picture(w);

@@ -48,7 +48,7 @@ static bl_status join_parts(const bl_openai_call *call, const bl_json *content, 
         if (st == BL_OK)
             st = bl_json_need(&part, "type", &type, err);
         if (st == BL_OK && !bl_span_is(type.text, "text"))
-            st = bl_json_fail(&type, err, BL_EINVAL, "the model takes texts alone, and no part of this type");
+            st = bl_json_fail(&type, err, BL_EINVAL, "the model takes only texts; parts of this type are not supported");
         if (st == BL_OK)
             st = bl_json_need(&part, "text", &at, err);
         if (st == BL_OK)
@@ -109,7 +109,7 @@ static bl_status read_content(const bl_openai_call *call, const bl_json *message
     if (!bl_json_find(message, "content", &at) || at.kind == BL_JSON_NULL)
         return bl_json_find(message, "tool_calls", &at)
                    ? BL_OK
-                   : bl_json_fail(message, err, BL_EINVAL, "a message has a \"content\": a text, or a list of parts");
+                   : bl_json_fail(message, err, BL_EINVAL, "\"content\" is missing; it must be a text or a list of parts");
     if (at.kind == BL_JSON_ARRAY)
         return join_parts(call, &at, prefill ? "\n\n" : "\n", out);
     BL_TRY(bl_json_string(&at, &text, err));
@@ -151,7 +151,7 @@ static bl_status find_prefill(conversation *v, const bl_json *messages, bool *pr
     if (asked && v->generates && bl_json_find(root, "add_generation_prompt", &at))
         return bl_fail(err, BL_EINVAL, "\"add_generation_prompt\" and \"continue_final_message\" exclude each other");
     if (last && before)
-        return bl_fail(err, BL_EINVAL, "messages: two messages of the assistant stand at the end; the answer goes on with one");
+        return bl_fail(err, BL_EINVAL, "messages: the last two messages are the assistant's; only one can be continued");
     if (asked && !last)
         return bl_fail(err, BL_EINVAL, "continue_final_message: the last message is not the assistant's");
     *prefills = last;
@@ -169,7 +169,7 @@ static bl_status read_messages(conversation *v)
     BL_TRY(bl_json_expect(&messages, BL_JSON_ARRAY, err));
     count = bl_json_count(&messages);
     if (count == 0)
-        return bl_json_fail(&messages, err, BL_EINVAL, "a conversation has at least one message");
+        return bl_json_fail(&messages, err, BL_EINVAL, "the conversation must have at least one message");
     BL_TRY(find_prefill(v, &messages, &prefills));
     it = bl_json_each(&messages);
     while (bl_json_next(&it, &one)) {
@@ -256,7 +256,7 @@ static bl_status read_variables(conversation *v)
         it = bl_json_each(&object);
         while (bl_json_next(&it, &one)) {
             if (v->nvariables == MOST_VARIABLES - MADE)
-                return bl_json_fail(&object, err, BL_EINVAL, "over %d variables", MOST_VARIABLES - MADE);
+                return bl_json_fail(&object, err, BL_EINVAL, "more than %d variables", MOST_VARIABLES - MADE);
             if (strcmp(one.key, "enable_thinking") == 0) {
                 BL_TRY(bl_json_bool(&one, &v->thinks, err));
                 continue;

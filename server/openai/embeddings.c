@@ -92,12 +92,12 @@ static bl_status make_room(bl_infer *in, embedding_call *e, size_t width)
     bl_request *rq = in->rq;
     size_t most = (size_t)rq->server->settings.max_list;
     if ((size_t)e->dimensions > width)
-        return bl_fail(&rq->err, BL_EINVAL, "dimensions: it is %lld, and the vectors of model \"%s\" have %zu",
+        return bl_fail(&rq->err, BL_EINVAL, "dimensions: is %lld; it must be the size of the vectors of model \"%s\", %zu",
                        (long long)e->dimensions, in->version->name, width);
     if (!e->base64 && width > most / e->count)
         return bl_fail(&rq->err, BL_ELIMIT,
-                       "the answer has %zu vectors of %zu elements, a JSON answer at most %zu elements (--max-list): send fewer "
-                       "texts, or ask for \"encoding_format\": \"base64\"",
+                       "the answer has %zu vectors of %zu elements; a JSON answer has at most %zu elements (--max-list): send "
+                       "fewer texts, or ask for \"encoding_format\": \"base64\"",
                        e->count, width, most);
     e->width = width;
     e->vectors = bl_request_alloc(rq, e->count * (width + 1) * sizeof *e->vectors, "vectors");
@@ -188,12 +188,12 @@ static bl_status add_text(bl_openai_call *call, embedding_call *e, const bl_json
     embedding_text *one = &e->texts[e->count];
     const char *text = NULL;
     if (e->count == MOST_TEXTS)
-        return bl_json_fail(at, err, BL_EINVAL, "over %d texts", MOST_TEXTS);
+        return bl_json_fail(at, err, BL_EINVAL, "more than %d texts", MOST_TEXTS);
     one->index = e->count++;
     if (at->kind == BL_JSON_ARRAY) {
         BL_TRY(bl_openai_read_tokens(call, at, false, &one->tokens));
         if ((int64_t)one->tokens.count > words->most)
-            return bl_json_fail(at, err, BL_EINVAL, "it has %zu tokens, and model \"%s\" takes %lld", one->tokens.count,
+            return bl_json_fail(at, err, BL_EINVAL, "has %zu tokens; model \"%s\" takes at most %lld", one->tokens.count,
                                 call->in->version->name, (long long)words->most);
     } else {
         BL_TRY(bl_json_string(at, &text, err));
@@ -201,7 +201,7 @@ static bl_status add_text(bl_openai_call *call, embedding_call *e, const bl_json
             return bl_json_fail(at, err, problem.status, "%s", problem.text);
     }
     e->tokens += one->tokens.count;
-    return one->tokens.count > 0 ? BL_OK : bl_json_fail(at, err, BL_EINVAL, "it has no token");
+    return one->tokens.count > 0 ? BL_OK : bl_json_fail(at, err, BL_EINVAL, "has no tokens");
 }
 
 static bl_status read_texts(bl_openai_call *call, embedding_call *e)
@@ -220,7 +220,7 @@ static bl_status read_texts(bl_openai_call *call, embedding_call *e)
         while (bl_json_next(&it, &one))
             BL_TRY(add_text(call, e, &one));
     if (e->count == 0)
-        return bl_json_fail(&at, &call->rq->err, BL_EINVAL, "there is no text");
+        return bl_json_fail(&at, &call->rq->err, BL_EINVAL, "the list of texts is empty");
     qsort(e->texts, e->count, sizeof *e->texts, compare_lengths);
     return BL_OK;
 }
@@ -231,7 +231,7 @@ static bl_status read_options(const bl_openai_call *call, embedding_call *e)
     if (bl_json_find(&call->root, "encoding_format", &at) && at.kind != BL_JSON_NULL) {
         e->base64 = at.kind == BL_JSON_STRING && bl_span_is(at.text, "base64");
         if (!e->base64 && (at.kind != BL_JSON_STRING || !bl_span_is(at.text, "float")))
-            return bl_json_fail(&at, &call->rq->err, BL_EINVAL, "it is \"float\" or \"base64\"");
+            return bl_json_fail(&at, &call->rq->err, BL_EINVAL, "must be \"float\" or \"base64\"");
     }
     if (bl_json_find(&call->root, "dimensions", &at) && at.kind != BL_JSON_NULL)
         BL_TRY(bl_json_int(&at, 1, INT32_MAX, &e->dimensions, &call->rq->err));

@@ -125,7 +125,7 @@ static bl_status find_version(bl_request *rq, bl_model_version **out)
 {
     BL_TRY(bl_openai_choose_model(rq, bl_request_query(rq, "model"), false));
     BL_TRY(bl_model_get(rq, out));
-    return (*out)->text != NULL ? BL_OK : bl_fail(&rq->err, BL_EINVAL, "model \"%s\" is no language model", (*out)->name);
+    return (*out)->text != NULL ? BL_OK : bl_fail(&rq->err, BL_EINVAL, "model \"%s\" is not a language model", (*out)->name);
 }
 
 /* How many texts it writes in one run. */

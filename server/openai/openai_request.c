@@ -64,7 +64,7 @@ bl_status bl_openai_choose_model(bl_request *rq, const char *name, bool vectors)
     loading = models->to_start > 0;
     pthread_mutex_unlock(&models->lock);
     if (rq->param[0] == NULL && loading)
-        return bl_fail(&rq->err, BL_EBUSY, "the models are being loaded; send it again");
+        return bl_fail(&rq->err, BL_EBUSY, "the models are being loaded; send the request again");
     if (rq->param[0] == NULL)
         return bl_fail(&rq->err, BL_EINVAL, "the member \"model\" is missing; GET /v1/models lists the models");
     return bl_arena_status(rq->arena, &rq->err);
@@ -130,7 +130,7 @@ bl_status bl_openai_open(bl_request *rq, bl_openai_call *call)
     if (call->in->version->words != NULL)
         return bl_fail(&rq->err, BL_EINVAL, "model \"%s\" writes no texts: it makes vectors of them, by POST /v1/embeddings",
                        call->in->version->name);
-    return bl_fail(&rq->err, BL_EINVAL, "model \"%s\" writes no texts: it has no tokenizer, or is no language model",
+    return bl_fail(&rq->err, BL_EINVAL, "model \"%s\" writes no texts: it has no tokenizer, or is not a language model",
                    call->in->version->name);
 }
 
@@ -194,13 +194,12 @@ bl_status bl_openai_add(bl_openai_call *call, const bl_tokens *prompt)
         rq->problem_members =
             bl_arena_printf(rq->arena, ",\"n_prompt_tokens\":%zu,\"n_ctx\":%lld", prompt->count, (long long)context);
         return bl_fail(&rq->err, BL_EINVAL,
-                       "the request exceeds the available context size: the prompt has %zu tokens, and model \"%s\" has room for "
+                       "the request exceeds the available context size: the prompt has %zu tokens, but model \"%s\" has room for "
                        "%lld, of which at least one is written",
                        prompt->count, c->version->name, (long long)context);
     }
     if (prompt->count == 0)
-        return bl_fail(&rq->err, BL_EINVAL, "prompt: it has no token, and model \"%s\" begins with none of its own",
-                       c->version->name);
+        return bl_fail(&rq->err, BL_EINVAL, "prompt: has no tokens, and model \"%s\" adds none at the start", c->version->name);
     for (int i = 0; i < c->options.n; i++)
         BL_TRY(bl_completion_add(c, prompt, i));
     return BL_OK;
@@ -212,7 +211,8 @@ static bl_status add_token(const bl_openai_call *call, const bl_json *at, bl_tok
     int64_t size = (int64_t)bl_tokenizer_size(bl_model_tokenizer(call->in->version)), id = 0;
     BL_TRY(bl_json_int(at, INT32_MIN, INT32_MAX, &id, err));
     if (id < 0 || id >= size)
-        return bl_json_fail(at, err, BL_EINVAL, "%lld is no token: they are from 0 to %lld", (long long)id, (long long)size - 1);
+        return bl_json_fail(at, err, BL_EINVAL, "%lld is not a token; tokens are from 0 to %lld", (long long)id,
+                            (long long)size - 1);
     if (out->count == out->cap) {
         size_t cap = out->cap > 0 ? 2 * out->cap : 64;
         int32_t *grown = realloc(out->id, cap * sizeof *grown);
@@ -235,7 +235,7 @@ static bl_status find_text(const bl_openai_call *call, const bl_json *at, bl_jso
         return BL_OK;
     }
     if (bl_json_find(at, "multimodal_data", &media))
-        return bl_json_fail(&media, err, BL_EINVAL, "the model takes texts alone");
+        return bl_json_fail(&media, err, BL_EINVAL, "the model takes only texts");
     return bl_json_need(at, "prompt_string", out, err);
 }
 
@@ -293,5 +293,5 @@ bl_status bl_openai_add_prompts(bl_openai_call *call, bool *several)
     it = bl_json_each(&at);
     while (bl_json_next(&it, &one))
         BL_TRY(add_prompt(call, &one));
-    return call->c->ntexts > 0 ? BL_OK : bl_json_fail(&at, &call->rq->err, BL_EINVAL, "there is no prompt");
+    return call->c->ntexts > 0 ? BL_OK : bl_json_fail(&at, &call->rq->err, BL_EINVAL, "the list of prompts is empty");
 }

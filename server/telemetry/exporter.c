@@ -240,7 +240,7 @@ static bl_status make_url(const char *url, char **out, bl_err *err)
     curl_free(scheme);
     curl_url_cleanup(parsed);
     if (!fits)
-        return bl_fail(err, BL_EINVAL, "--otlp %s is no address: it is like http://127.0.0.1:4318", url);
+        return bl_fail(err, BL_EINVAL, "--otlp %s is not an address; write it as http://127.0.0.1:4318", url);
     while (len > 0 && url[len - 1] == '/')
         len--;
     *out = malloc(len + sizeof path);

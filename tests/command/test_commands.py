@@ -220,7 +220,7 @@ class Train(CommandCase):
         self.assertIn("--steps N is missing", self.beamline("train", "line.json", *DATA, status=2))
         self.assertIn("no program of that name", self.beamline("train", "nothing", "-n", "1", status=1))
         self.assertIn("422", self.beamline("train", "line.json", "-n", "1", status=1))
-        self.assertIn("--watch waits", self.beamline("train", "line.json", *DATA, "-n", "1", "--out", "x.safetensors", status=2))
+        self.assertIn("--out needs --watch", self.beamline("train", "line.json", *DATA, "-n", "1", "--out", "x.safetensors", status=2))
         self.assertIn("404", self.beamline("watch", "nothing", status=1))
         self.assertIn("404", self.beamline("cancel", "nothing", status=1))
         self.assertIn("422", self.beamline("train", "line.json", *DATA, "-n", "2", "--outputs", "nothing", status=1))
@@ -338,7 +338,7 @@ class Push(CommandCase):
         self.assertLess(self.sent() - before, 10_000)  # it was there
         self.assertEqual(len(content), self.document("push", "big.bin")["bytes"])
         self.assertIn("cannot be opened", self.beamline("push", "nothing", status=1))
-        self.assertIn("is no file", self.beamline("push", ".", status=1))
+        self.assertIn("is not a file", self.beamline("push", ".", status=1))
         self.beamline("push", "big.bin", "empty", "--tensor", "w", status=2)
 
     def sent(self):

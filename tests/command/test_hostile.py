@@ -127,7 +127,7 @@ class Hostile(HostileCase):
 
     def test_a_job_that_is_none(self):
         self.server.mode = "nonsense job"
-        self.assertIn("names no job", self.beamline("train", "graph", "-n", "1", status=1)[1])
+        self.assertIn("does not name a job", self.beamline("train", "graph", "-n", "1", status=1)[1])
 
     def test_names_in_a_terminal(self):
         for words in (*COMMANDS, ("jobs", "--json"), ("watch", "x", "--json"), ("jobs", "-q"), ("models", "-q")):
@@ -144,7 +144,7 @@ class Hostile(HostileCase):
         for words in (*COMMANDS, ("load", "x"), ("unload", "x"), ("push", "GRAPH"), ("bench", "m"), ("train", "GRAPH", "-n", "1"), ("devices", "drain", "x")):
             out, told = self.beamline(*self.words(words), status=1)
             self.harmless(told, words)
-            self.assertTrue(told.startswith("beamline: the server says 422, "), told)
+            self.assertTrue(told.startswith("beamline: the server answers with status 422, "), told)
             self.assertIn("\n  node: \\u001b", told, words)
             self.assertEqual("", out)
 

@@ -83,9 +83,9 @@ class Offload(unittest.TestCase):
         long = gzip.compress(b'{"inputs":{' + b",".join([b'"a":1'] * NAMES) + b'},"nodes":[],"outputs":[]}')
         for body in (short, long):
             answer = self.server.call("POST", "/api/v1/run", body, ZIPPED)
-            self.assertEqual((400, 'inputs: the member "a" stands twice'), (answer.status, answer.json["detail"]))
+            self.assertEqual((400, 'inputs: the member "a" is given twice'), (answer.status, answer.json["detail"]))
         escaped = self.server.call("POST", "/api/v1/run", b'{"nodes":[1,{"\\u0061b":{"c":1,"d":2,"\\u0063":3}}]}', JSON)
-        self.assertEqual('nodes[1].ab: the member "c" stands twice', escaped.json["detail"])
+        self.assertEqual('nodes[1].ab: the member "c" is given twice', escaped.json["detail"])
 
     def test_t6_a_coded_body_in_pieces(self):
         """What an offload thread inflates is what the HTTP thread would: into memory, and into a tensor."""

@@ -317,7 +317,7 @@ class Encoders(unittest.TestCase):
         for path, document in (("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}]}), ("/v1/completions", {"prompt": "a"})):
             self.assertIn("/v1/embeddings", self.refusal(path, {"model": "mean", **document})["message"])
         for document, word in (({"model": "mean", "input": "a" * 100}, str(CONTEXT)), ({"model": "mean", "input": [[5] * (CONTEXT + 1)]}, str(CONTEXT)),
-                               ({"model": "mean", "input": [99]}, "is no token"), ({"model": "mean", "input": []}, "no text"), ({"model": "mean", "input": [[]]}, "no token"),
+                               ({"model": "mean", "input": [99]}, "is not a token"), ({"model": "mean", "input": []}, "list of texts is empty"), ({"model": "mean", "input": [[]]}, "has no tokens"),
                                ({"model": "mean", "input": [{}]}, "input"), ({"model": "mean"}, "input"), ({"model": "mean", "input": "a", "dimensions": WIDTH + 1}, "dimensions"),
                                ({"model": "mean", "input": "a", "encoding_format": "int8"}, "float"), ({"model": "story", "input": "a"}, "pooling")):
             with self.subTest(str(document)[:60]):

@@ -116,7 +116,7 @@ class Infer(ModelsTest):
         answer = self.ok(self.infer("upper", *envelope(document(x, parameters={"binary_data_output": True}), words)))
         self.assertEqual(texts(b"A", b"", b"SIXTEEN BYTES AB"), split(answer)[1]["shout"])
         self.refused(400, self.infer("upper", document(numbers("text", [1, 1], ["x" * 17], "BYTES"))), "17 bytes")
-        for tail, rule in ((b"", "more than fit"), (texts(b"ab")[:-1], "has 2 bytes, and 1 are left"), (texts(b"a", b"b"), "are not 1 elements"),
+        for tail, rule in ((b"", "do not fit"), (texts(b"ab")[:-1], "has 2 bytes, but 1 are left"), (texts(b"a", b"b"), "are not 1 elements"),
                            (b"\xff\xff\xff\xff", "has 4294967295 bytes"), (texts(b"a") + b"\0", "are not 1 elements")):
             x = {"name": "text", "shape": [1, 1], "datatype": "BYTES", "parameters": {"binary_data_size": len(tail)}}
             self.refused(400, self.infer("upper", *envelope(document(x), tail)), rule)
@@ -176,14 +176,14 @@ class Infer(ModelsTest):
         x = {"name": "x", "shape": [0], "datatype": "FP32", "parameters": {"binary_data_size": 0}}
         self.assertEqual({"y": []}, self.outputs(self.infer("same_float32", *envelope(document(x)))))
         both = {**numbers("x", [1, 4], [1, 1, 1, 1]), "parameters": {"binary_data_size": 16}}
-        self.refused(400, self.infer("double", *envelope(document(both), ONES)), "stand there together")
+        self.refused(400, self.infer("double", *envelope(document(both), ONES)), "exclude each other")
 
     def test_t2_shapes(self):
         for shape in ([2**4, 2**60 + 2], [2**63], [-5], [1.5], [1e3], ["4"], [1] * 10000, [4], [1, 5], [65, 4], [0, 4], [1, 4, 1], [2**62, 2**62]):
             with self.subTest(str(shape)[:40]):
                 self.refused(400, self.infer("double", document(numbers("x", shape, [1, 2, 3, 4]))))
         self.refused(400, self.infer("pair", document(numbers("a", [2], [1, 2], "INT64"), numbers("b", [3], [1, 2, 3], "INT64"))), "another input")
-        self.refused(400, self.infer("double", document(numbers("x", [1, 4], [1, 2, 3]))), "3 elements, and the shape has 4")
+        self.refused(400, self.infer("double", document(numbers("x", [1, 4], [1, 2, 3]))), "3 elements, but the shape has 4")
         self.refused(400, self.infer("double", document(numbers("x", [2, 2], [[1, 2], [3]]))))
         self.refused(400, self.infer("double", document(numbers("x", [1, 4], "abc"))), "expected an array")
 
@@ -195,8 +195,8 @@ class Infer(ModelsTest):
                            (document(a, b, numbers("c", [1], [3], "INT64")), 'no input "c"'), (document(a, {**b, "name": ""}), "empty"),
                            (document(a, b, outputs=[{"name": "s"}, {"name": "s"}]), "asked for twice"),
                            (document(a, b, outputs=[{"name": ""}]), "empty"), (document(a, b, outputs=[{"name": "q"}]), 'no output "q"'),
-                           (document(a, b, outputs=[{"name": "s"}] * 100000), "100000 outputs, the limit is"), (document(a, {**b, "datatype": "FP32"}), "of INT64, and not of FP32"),
-                           (document(a, {**b, "datatype": "FP8"}), "FP8"), (document(*[a] * 50000), "50000 inputs, the limit is"), ({}, "inputs"), ([], "object"),
+                           (document(a, b, outputs=[{"name": "s"}] * 100000), "100000 outputs; the limit is"), (document(a, {**b, "datatype": "FP32"}), "of INT64, and not of FP32"),
+                           (document(a, {**b, "datatype": "FP8"}), "FP8"), (document(*[a] * 50000), "50000 inputs; the limit is"), ({}, "inputs"), ([], "object"),
                            (document(a, b, other=1), "unknown member"),
                            (document(a, b, id=5), "id"), (document({**a, "parameters": {"shared_memory_region": "r"}}, b), "shared memory")):
             with self.subTest(word):

@@ -169,15 +169,15 @@ class OpenAI(OpenAITest):
         for members, word in (({"tools": [{"type": "function"}]}, "tools"), ({"response_format": {"type": "json_object"}}, "response_format"), ({"grammar": "x"}, "grammar"),
                               ({"json_schema": {}}, "json_schema"), ({"temprature": 1}, 'did you mean "temperature"'), ({"max_tokens": "x"}, "max_tokens"), ({"n": 0}, "n:"),
                               ({"messages": None}, "messages"), ({"messages": []}, "messages"), ({"messages": [{}]}, "role"), ({"messages": [{"role": 1}]}, "role"),
-                              ({"messages": [{"role": "user", "content": 5}]}, "content"), ({"messages": [*CHAT, {"role": "user", "content": [{"type": "image_url"}]}]}, "texts alone"),
+                              ({"messages": [{"role": "user", "content": 5}]}, "content"), ({"messages": [*CHAT, {"role": "user", "content": [{"type": "image_url"}]}]}, "takes only texts"),
                               ({"messages": [*CHAT, *[{"role": "assistant", "content": "x"}] * 2]}, "assistant"), ({"samplers": ["nothing"]}, "sampler")):
             with self.subTest(str(members)[:60]):
                 self.assertEqual("invalid_request_error", self.refusal("/v1/chat/completions", 400, word, **{"model": "alphabet", "messages": CHAT, **members})["type"])
         problem = self.refusal("/v1/completions", 400, "exceeds the available context size", model="alphabet", prompt="a" * 64)
         self.assertEqual(("exceed_context_size_error", 64, 64), (problem["type"], problem["n_prompt_tokens"], problem["n_ctx"]))
         self.assertEqual("exceed_context_size_error", self.refusal("/v1/completions", 400, "exceeds", model="alphabet", prompt="a" * 64, stream=True)["type"])
-        self.refusal("/v1/completions", 400, "no token", model="alphabet", prompt="")
-        self.refusal("/v1/completions", 400, "is no token", model="alphabet", prompt=[99])
+        self.refusal("/v1/completions", 400, "has no tokens", model="alphabet", prompt="")
+        self.refusal("/v1/completions", 400, "is not a token", model="alphabet", prompt=[99])
         self.refusal("/v1/completions", 400, "writes no texts", model="plain", prompt="a")
         self.refusal("/v1/completions", 400, '"model" is missing', prompt="a")
         self.refusal("/v1/completions", 400, "at most 128", model="alphabet", prompt=["a"] * 65, n=2)

@@ -102,11 +102,11 @@ FOUND = {
 SAID = {
     "ranges": (pyramid("n", 3, "h", "w"), {"h": [32, 64, 32], "w": [1, 100, 8], "n": 2}, {"n": [2, 2], "h": [32, 64, 32], "w": [8, 96, 8]}),
     "a name without letters": (pyramid("?", 3, "?", "?"), {"?": 48}, "\"x.0\", \"x.2\", \"x.3\""),
-    "a name that is not there": (windows(), {"height": [1, 9]}, "\"height\" is no dimension of this model, whose named dimensions are \"n\", \"h\", \"w\""),
-    "no named dimension": (windows() and pyramid(1, 3, 8, 8), {"h": 8}, "all of whose inputs have fixed sizes"),
+    "a name that is not there": (windows(), {"height": [1, 9]}, "\"height\" is not a dimension of this model; its named dimensions are \"n\", \"h\", \"w\""),
+    "no named dimension": (windows() and pyramid(1, 3, 8, 8), {"h": 8}, "all inputs have fixed sizes"),
     "another one": (embedding(["?", "?"], ["?", "?"]), {"mask.0": "ids.0", "mask.1": "ids.1", "ids.1": [1, 9]}, {"ids.0": [1, 64], "ids.1": [1, 9]}),
     "too small": (windows(), {"h": [1, 64]}, "\"dims\" says \"h\" 1 to 64, which may be too wide"),
-    "no size": (windows(), {"h": [1, 20, 32]}, "the range 1 to 20 has no multiple of 32"),
+    "no size": (windows(), {"h": [1, 20, 32]}, "the range 1 to 20 contains no multiple of 32"),
 }
 
 

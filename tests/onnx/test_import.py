@@ -239,11 +239,11 @@ CASES = {
 # what -> (model, words of the answer)
 REFUSED = {
     "an operator that is not here": (model([node("Oracle", ["x"], ["y"], name="last", domain="delphi")], [tensor("x", [2])], [tensor("y", [2])],
-                                           domains=["delphi"]), 'node "last" (Oracle): there is no operator "Oracle" of domain delphi'),
+                                           domains=["delphi"]), 'node "last" (Oracle): the operator "Oracle" of domain delphi is not supported'),
     "a file for one processor": (model([node("Conv", ["x", "x"], ["y"], domain="com.microsoft.nchwc")], [tensor("x", [1, 8, 4, 4])], [tensor("y", None)],
                                        domains=["com.microsoft.nchwc"]), "optimise it with ORT_ENABLE_EXTENDED instead"),
     "a name that nobody gives": (model([node("Neg", ["z"], ["y"])], [tensor("x", [2])], [tensor("y", [2])]),
-                                 'node "y" (Neg): no input, initialiser or node before it gives "z"'),
+                                 'node "y" (Neg): no input, initialiser or earlier node gives "z"'),
     "a shape that is data": (model([node("Reshape", ["x", "s"], ["y"])], [tensor("x", [4]), tensor("s", [2000], L)], [tensor("y", [2, 2])]),
                              'node "y" (Reshape): input 1 must be known when the model is imported'),
     "shapes that do not fit": (model([node("MatMul", ["x", "w"], ["y"])], [tensor("x", [2, 3])], [tensor("y", [2, 3])], [constant("w", numbers(2, 2))]),
@@ -252,12 +252,12 @@ REFUSED = {
         tensor("i", [], L), tensor("g", [], B), tensor("a", [2])], [tensor("h", [], B), tensor("b", [2])]))], [tensor("x", [2]), tensor("w", [2000])],
         [tensor("y", [2])]), 'node "y" (Loop): input 0, its trip count, must be known'),
     "rows that are counted, summed": (model([node("NonZero", ["x"], ["z"]), node("ReduceSum", ["z"], ["y"])], [tensor("x", [4])], [tensor("y", None, L)]),
-                                      'node "y" (ReduceSum): the data decide how long axis 1 of input 0 is, at most [4]'),
+                                      'node "y" (ReduceSum): the length of axis 1 of input 0 depends on the data (at most [4])'),
     "the shape of what is counted": (model([node("NonZero", ["x"], ["z"]), node("Shape", ["z"], ["y"])], [tensor("x", [4])], [tensor("y", None, L)]),
-                                     'node "y" (Shape): the data decide how long axis 1 of input 0 is'),
+                                     'node "y" (Shape): the length of axis 1 of input 0 depends on the data'),
     "strings": (model([node("Identity", ["x"], ["y"])], [tensor("x", [2], TensorProto.STRING)], [tensor("y", [2], TensorProto.STRING)]),
                 'input "x" is of strings, which a program cannot have'),
-    "no outputs": (model([node("Neg", ["x"], ["y"])], [tensor("x", [2])], []), "without outputs"),
+    "no outputs": (model([node("Neg", ["x"], ["y"])], [tensor("x", [2])], []), "has no outputs"),
     "a name given twice": (model([node("Neg", ["x"], ["y"]), node("Abs", ["x"], ["y"])], [tensor("x", [2])], [tensor("y", [2])]),
                            'the name "y" is given twice'),
 }
@@ -365,7 +365,7 @@ class Import(served.ServedCase):
         weight.external_data.add(key="location", value="weights.bin")
         with self.assertRaises(hosting.Refused) as caught:
             self.host.put(case)
-        self.assertIn('external data in "weights.bin": a model that is sent by itself has no files beside it', str(caught.exception))
+        self.assertIn('external data in "weights.bin": a model that is sent by itself cannot have external files', str(caught.exception))
 
 
 if __name__ == "__main__":

@@ -190,7 +190,7 @@ class Lengths(served.ServedCase):
         graph.node.extend([node("ReduceMax", ["h2"], ["top"], keepdims=0), node("Cast", ["top"], ["data"], to=TensorProto.BOOL)])
         with self.assertRaises(hosting.Refused) as caught:
             self.host.put(loop)
-        self.assertIn("input 0, its trip count, is left out, and how many steps its condition allows is not known", str(caught.exception))
+        self.assertIn("input 0, its trip count, is left out, and the number of steps that its condition allows is not known", str(caught.exception))
 
     def test_too_long(self):
         """A length that launches more than a plan has is a refusal that says so."""

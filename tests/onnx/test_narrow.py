@@ -94,7 +94,7 @@ class Narrow(served.ServedCase):
         nodes = [helper.make_node("Cast", ["x"], ["y"], to=TensorProto.INT2), helper.make_node("BitCast", ["y"], ["z"], to=TensorProto.INT8)]
         built = model(nodes, [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])], [helper.make_tensor_value_info("z", TensorProto.INT8, [4])])
         built.opset_import[0].version = 26
-        with self.assertRaisesRegex(hosting.Refused, "BitCast.*is wider here"):
+        with self.assertRaisesRegex(hosting.Refused, "BitCast.*is stored in a wider type"):
             self.host.put(built)
 
 

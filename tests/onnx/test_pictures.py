@@ -181,7 +181,7 @@ class Pictures(served.ServedCase):
         self.refused(self.ask("/infer", json.dumps({"inputs": [two]})), "one encoded picture")
         self.refused(self.ask("/infer", json.dumps({"inputs": [{"name": "data", "shape": [1], "datatype": "FP32", "data": [1]}]})), "one encoded picture")
         self.refused(self.ask("/infer", json.dumps({"inputs": [{"name": "data", "shape": [1, 1], "datatype": "UINT8", "data": [1]}]})), "one encoded picture")
-        self.refused(self.ask("/generate", json.dumps({"text_input": "a cat"})), "begin neither")
+        self.refused(self.ask("/generate", json.dumps({"text_input": "a cat"})), "neither a JPEG nor a PNG")
         self.check(PICTURE, file)
 
     def test_constants_are_decoded_when_it_is_loaded(self):
@@ -193,7 +193,7 @@ class Pictures(served.ServedCase):
             self.assertEqual("", self.load(data))
             answer = self.ask("/infer", json.dumps({"inputs": [{"name": "x", "shape": [6], "datatype": "UINT8", "data": [1, 2, 3, 3, 0, 0]}]}))
             np.testing.assert_array_equal(PICTURE[..., ::-1] - np.uint8(3), self.pixels(answer))
-        for bad, word in ((file[:-20], "is no picture"), (file[:5], "begin neither"), (file.astype("i4"), "uint8 [n]"), (file[None], "uint8 [n]")):
+        for bad, word in ((file[:-20], "is no picture"), (file[:5], "neither a JPEG nor a PNG"), (file.astype("i4"), "uint8 [n]"), (file[None], "uint8 [n]")):
             why = self.load(model(decoder(source="fixed", name="opens"), inputs=[], initialisers=[numpy_helper.from_array(bad, "fixed")]))
             self.assertIn("ImageDecoder", why)
             self.assertIn(word, why)

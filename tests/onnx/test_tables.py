@@ -314,7 +314,7 @@ class Tables(served.ServedCase):
                 self.refused(*one("TreeEnsembleRegressor", rows, **{**good, **change}), *words)
         ring = ensemble([(0, 0.0, "BRANCH_LEQ", False, (0, 1.0, "BRANCH_LEQ", False, {0: 1.0}, {0: 1.0}), {0: 2.0})])
         ring.update(nodes_truenodeids=[1, 0], nodes_trueleafs=[0, 0])
-        self.refused(*one("TreeEnsemble", rows, ml=5, **ring), "comes back")
+        self.refused(*one("TreeEnsemble", rows, ml=5, **ring), "have a cycle")
 
     def test_strings(self):
         """What moves elements moves strings, also those that no table has, and equal ones are equal."""

@@ -177,7 +177,7 @@ class Pull(unittest.TestCase):
     def test_hostile_names(self):
         for name in ("..\\evil.gguf", "a b.gguf", ".hidden.gguf", "x;rm.gguf", "-rf.gguf", "a\nb.gguf"):
             self.hub.files = {name: GGUF}
-            self.assertIn("whose name", self.pull(status=1), name)
+            self.assertIn("its name must be", self.pull(status=1), name)
         self.hub.files = {"../../escape.gguf": GGUF}
         self.hub.files["x/" * 3 + "escape.gguf"] = GGUF
         self.pull("hf:org/model:../../escape.gguf", status=2)

@@ -162,7 +162,7 @@ static const struct {
     {RUN, "[]", BL_EINVAL, "expected an object, got an array", ""},
     {RUN, "{}", BL_EINVAL, "\"nodes\" is missing", ""},
     {RUN, "{\"nodes\":{}}", BL_EINVAL, "nodes: expected an array, got an object", ""},
-    {RUN, "{\"nodes\":[],\"outputs\":[]}", BL_EGRAPH, "nothing is asked for", ""},
+    {RUN, "{\"nodes\":[],\"outputs\":[]}", BL_EGRAPH, "the graph asks for nothing", ""},
     {RUN, "{\"nodes\":[1],\"outputs\":[]}", BL_EINVAL, "nodes[0]: expected an object, got a number", ""},
     {RUN, "{\"nodes\":[],\"outputs\":[],\"ouputs\":[]}", BL_EINVAL, "unknown member \"ouputs\"", ""},
     {RUN, "{\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"input\":[]}],\"outputs\":[\"y\"]}", BL_EINVAL,
@@ -170,14 +170,14 @@ static const struct {
     {RUN, "{\"nodes\":[{\"id\":\"y\"}],\"outputs\":[\"y\"]}", BL_EINVAL, "nodes[0]: the member \"op\" is missing", "y"},
     {RUN, "{\"nodes\":[{\"op\":\"f\"}],\"outputs\":[]}", BL_EINVAL, "nodes[0]: the member \"id\" is missing", ""},
     {RUN, "{\"nodes\":[{\"id\":7,\"op\":\"f\"}],\"outputs\":[]}", BL_EINVAL, "nodes[0].id: expected a string", ""},
-    {RUN, "{\"nodes\":[{\"id\":[],\"op\":\"f\"}],\"outputs\":[]}", BL_EGRAPH, "without an id", ""},
+    {RUN, "{\"nodes\":[{\"id\":[],\"op\":\"f\"}],\"outputs\":[]}", BL_EGRAPH, "the node has no id", ""},
     {RUN, "{\"nodes\":[{\"id\":[1],\"op\":\"f\"}],\"outputs\":[]}", BL_EINVAL, "nodes[0].id[0]: expected a string", ""},
-    {RUN, "{\"nodes\":[{\"id\":\"\",\"op\":\"f\"}],\"outputs\":[]}", BL_EGRAPH, "\"\" is no name", ""},
-    {RUN, "{\"nodes\":[{\"id\":\"1a\",\"op\":\"f\"}],\"outputs\":[]}", BL_EGRAPH, "\"1a\" is no name", ""},
-    {RUN, "{\"nodes\":[{\"id\":\"a b\",\"op\":\"f\"}],\"outputs\":[]}", BL_EGRAPH, "is no name", ""},
-    {RUN, "{\"nodes\":[{\"id\":\"NaN\",\"op\":\"f\"}],\"outputs\":[]}", BL_EGRAPH, "is no name", ""},
+    {RUN, "{\"nodes\":[{\"id\":\"\",\"op\":\"f\"}],\"outputs\":[]}", BL_EGRAPH, "\"\" is not a valid name", ""},
+    {RUN, "{\"nodes\":[{\"id\":\"1a\",\"op\":\"f\"}],\"outputs\":[]}", BL_EGRAPH, "\"1a\" is not a valid name", ""},
+    {RUN, "{\"nodes\":[{\"id\":\"a b\",\"op\":\"f\"}],\"outputs\":[]}", BL_EGRAPH, "is not a valid name", ""},
+    {RUN, "{\"nodes\":[{\"id\":\"NaN\",\"op\":\"f\"}],\"outputs\":[]}", BL_EGRAPH, "is not a valid name", ""},
     {RUN, "{" X NODE ",\"outputs\":[\"z\"]}", BL_EGRAPH, "outputs[0]: nothing is named \"z\"", ""},
-    {RUN, "{" X NODE ",\"outputs\":[\"y\",\"y\"]}", BL_EGRAPH, "outputs: \"y\" stands there twice", ""},
+    {RUN, "{" X NODE ",\"outputs\":[\"y\",\"y\"]}", BL_EGRAPH, "outputs: \"y\" is given twice", ""},
     {RUN, "{" X NODE ",\"outputs\":[1]}", BL_EINVAL, "outputs[0]: expected a string, got a number", ""},
     {RUN, "{" X NODE ",\"outputs\":\"y\"}", BL_EINVAL, "outputs: expected an array", ""},
     {RUN, "{" NODE ",\"outputs\":[\"y\"]}", BL_EGRAPH, "nodes[0].in[0]: nothing is named \"x\"", "y"},
@@ -214,7 +214,7 @@ static const struct {
     {RUN, "{" X NODE ",\"outputs\":[\"y\"],\"seed\":-1}", BL_EGRAPH, "seed: -1", ""},
     {RUN, "{" X NODE ",\"outputs\":[\"y\"],\"timeout_ms\":0}", BL_EGRAPH, "timeout_ms", ""},
     {RUN, "{" X NODE ",\"outputs\":[\"y\"],\"device\":0}", BL_EINVAL, "device: expected a string", ""},
-    {RUN, "{" X NODE ",\"outputs\":[\"y\"],\"keep\":{\"a b\":\"y\"}}", BL_EGRAPH, "is no name", ""},
+    {RUN, "{" X NODE ",\"outputs\":[\"y\"],\"keep\":{\"a b\":\"y\"}}", BL_EGRAPH, "is not a valid name", ""},
     {RUN, "{" X NODE ",\"outputs\":[\"y\"],\"keep\":{\"k\":\"nix\"}}", BL_EGRAPH, "keep.k: nothing is named \"nix\"", ""},
     {RUN, "{" X NODE ",\"outputs\":[\"y\"],\"shapes\":{\"q\":[1]}}", BL_EGRAPH, "shapes: no input is named \"q\"", ""},
     {RUN, "{" X NODE ",\"outputs\":[\"y\"],\"shapes\":{\"x\":[2]}}", BL_EGRAPH, "inputs.x: declared float32[2], got float32[1]",
@@ -224,7 +224,7 @@ static const struct {
     {RUN, "{" X NODE ",\"outputs\":[\"y\"],\"shapes\":{\"x\":[\"n\"]},\"dims\":{\"n\":[2,4]}}", BL_EGRAPH,
      "\"n\" is 1, outside its range 2 to 4", ""},
     {RUN, "{" X NODE ",\"outputs\":[\"y\"],\"dims\":{\"n\":[2,4]}}", BL_EGRAPH, "dims.n: no shape", ""},
-    {RUN, "{" X NODE ",\"outputs\":[\"y\"],\"sizes\":{\"n\":2}}", BL_EGRAPH, "nothing here names a dimension \"n\"", ""},
+    {RUN, "{" X NODE ",\"outputs\":[\"y\"],\"sizes\":{\"n\":2}}", BL_EGRAPH, "unknown dimension \"n\"", ""},
     {RUN, "{" X NAMED ",\"dims\":{\"n\":[2,4]}}", BL_EGRAPH, "sizes: \"n\" is missing", ""},
     {RUN, "{" X NAMED ",\"dims\":{\"n\":[2,4]},\"sizes\":{\"n\":5}}", BL_EGRAPH,
      "sizes.n: the dimension \"n\" is 5, outside its range 2 to 4", ""},
@@ -251,12 +251,12 @@ static const struct {
     {PROGRAM, "{\"state\":{\"x\":[1]}," NODE ",\"updates\":{\"y\":\"y\"}}", BL_EGRAPH, "updates: no state is named \"y\"", ""},
     {PROGRAM, "{\"state\":{\"x\":[1]}," NODE ",\"updates\":{\"x\":\"q\"}}", BL_EGRAPH, "updates.x: nothing is named \"q\"", ""},
     {PROGRAM, "{\"state\":{\"x\":[1]}," NODE ",\"updates\":{\"x\":\"y\",\"x\":\"y\"}}", BL_EINVAL,
-     "updates: the member \"x\" stands twice", ""},
-    {PROGRAM, "{\"state\":{\"x\":[1]}," NODE ",\"entries\":{}}", BL_EINVAL, "\"nodes\" stands beside \"entries\"", ""},
-    {PROGRAM, "{\"state\":{\"x\":[1]},\"entries\":{}}", BL_EGRAPH, "without an entry", ""},
+     "updates: the member \"x\" is given twice", ""},
+    {PROGRAM, "{\"state\":{\"x\":[1]}," NODE ",\"entries\":{}}", BL_EINVAL, "\"nodes\" is given beside \"entries\"", ""},
+    {PROGRAM, "{\"state\":{\"x\":[1]},\"entries\":{}}", BL_EGRAPH, "has no entry", ""},
     {PROGRAM, "{\"state\":{\"x\":[1]},\"entries\":{\"t\":{" NODE ",\"output\":[]}}}", BL_EINVAL,
      "entries.t: unknown member \"output\"", ""},
-    {PROGRAM, "{\"state\":{\"x\":[1]},\"entries\":{\"t\":{" NODE "}}}", BL_EGRAPH, "entries.t: nothing is asked for", ""},
+    {PROGRAM, "{\"state\":{\"x\":[1]},\"entries\":{\"t\":{" NODE "}}}", BL_EGRAPH, "entries.t: the graph asks for nothing", ""},
     {PROGRAM, "{\"state\":{\"x\":{\"op\":\"exec\"}}," NODE ",\"outputs\":[\"y\"]}", BL_EGRAPH, "exec: no such op", ""},
     {PROGRAM, "{\"state\":{\"x\":{\"op\":\"zeros\",\"in\":[]}}," NODE "}", BL_EINVAL, "state.x: unknown member \"in\"", ""},
     {PROGRAM, "{\"state\":{\"x\":{\"dtype\":\"float32\"}}," NODE "}", BL_EINVAL, "state.x: the member \"shape\" is missing", ""},
@@ -362,7 +362,7 @@ static void programs(void **state)
         {"{\"entry\":\"nix\"}", BL_EGRAPH, "no entry \"nix\"; its entries are: train, test"},
         {"{\"entry\":\"train\"}", BL_EGRAPH, "inputs: \"x\" is missing"},
         {"{\"entry\":\"train\",\"inputs\":{\"x\":[[1,2,3,4,5,6,7]],\"z\":[1]}}", BL_EGRAPH,
-         "inputs: nothing here is named \"z\""},
+         "inputs: the entry has nothing named \"z\""},
         {"{\"entry\":\"train\",\"inputs\":{\"x\":[[1,2]]}}", BL_EGRAPH,
          "inputs.x: declared float32[batch, 7], got float32[1, 2]"},
         {"{\"entry\":\"train\",\"inputs\":{\"x\":{\"dtype\":\"float16\",\"shape\":[1,7],\"data\":[1,2,3,4,5,6,7]}}}", BL_EGRAPH,
@@ -378,11 +378,11 @@ static void programs(void **state)
         {"{\"entry\":\"test\",\"inputs\":{\"q\":[[1],[2]]},\"collect\":{\"every\":0,\"outputs\":[]}}", BL_EGRAPH,
          "collect.every: 0"},
         {"{\"entry\":\"test\",\"inputs\":{\"q\":[[1],[2]]},\"steps\":2000000,\"collect\":{\"every\":1,\"outputs\":[]}}",
-         BL_ELIMIT, "2000000 reports, the limit is 1000000"},
+         BL_ELIMIT, "2000000 reports; the limit is 1000000"},
         {"{\"entry\":\"test\",\"inputs\":{\"q\":[[1],[2]]},\"collect\":{\"every\":1,\"outputs\":[\"w\"]}}", BL_EGRAPH,
          "collect.outputs[0]: the entry has no output \"w\""},
         {"{\"entry\":\"test\",\"inputs\":{\"q\":[[1],[2]]},\"collect\":{\"every\":1,\"outputs\":[\"v\",\"v\"]}}", BL_EGRAPH,
-         "\"v\" stands there twice"},
+         "\"v\" is given twice"},
         {"{\"entry\":\"test\",\"inputs\":{\"q\":[[1],[2]]},\"stepz\":2}", BL_EINVAL, "unknown member \"stepz\""},
     };
     bl_decode_env env = make_env(f.arena);
@@ -416,7 +416,7 @@ static void state_documents(void **state)
         const char *says;
     } rows[] = {{"{\"state\":{\"a\":7,\"w\":[1,2]}}", BL_OK, ""},
                 {"{\"state\":{\"w\":[1,2]}}", BL_EGRAPH, "state: \"a\" is missing"},
-                {"{\"state\":{\"a\":7,\"w\":[1,2],\"q\":1}}", BL_EGRAPH, "nothing here is named \"q\""},
+                {"{\"state\":{\"a\":7,\"w\":[1,2],\"q\":1}}", BL_EGRAPH, "the entry has nothing named \"q\""},
                 {"{\"state\":{\"a\":7,\"w\":[1]}}", BL_EGRAPH, "state.w: declared float32[2], got float32[1]"},
                 {"{\"a\":7}", BL_EINVAL, "unknown member"}};
 
@@ -499,7 +499,7 @@ static void limits(void **state)
         bl_text_printf(&text, "%s{\"id\":\"n%d\",\"op\":\"f\"}", i > 0 ? "," : "", i);
     bl_text_puts(&text, "],\"outputs\":[\"n0\"]}");
     assert_int_equal(decode(&f, RUN, text.data, text.len), BL_ELIMIT);
-    assert_string_equal(f.err.text, "nodes: 2001 nodes, the limit is 2000");
+    assert_string_equal(f.err.text, "nodes: 2001 nodes; the limit is 2000");
     bl_arena_destroy(f.arena);
 
     bl_text_clear(&text);
@@ -508,7 +508,7 @@ static void limits(void **state)
         bl_text_puts(&text, ",0");
     bl_text_puts(&text, "]}],\"outputs\":[\"a\"]}");
     assert_int_equal(decode(&f, RUN, text.data, text.len), BL_ELIMIT);
-    assert_string_equal(f.err.text, "nodes[0].in: 1000001 operands, the limit is 500");
+    assert_string_equal(f.err.text, "nodes[0].in: 1000001 operands; the limit is 500");
     bl_arena_destroy(f.arena);
 
     bl_text_clear(&text);
@@ -534,7 +534,7 @@ static void limits(void **state)
         bl_text_printf(&text, ",\"i%d\":1", i);
     bl_text_puts(&text, "},\"nodes\":[],\"outputs\":[\"a\"]}");
     assert_int_equal(decode(&f, RUN, text.data, text.len), BL_ELIMIT);
-    assert_non_null(strstr(f.err.text, "inputs: 501 tensors, the limit is 500"));
+    assert_non_null(strstr(f.err.text, "inputs: 501 tensors; the limit is 500"));
     bl_arena_destroy(f.arena);
     bl_text_fini(&text);
 }

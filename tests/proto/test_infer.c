@@ -27,7 +27,7 @@ static void decode_rows(void **state)
     } rows[] = {
         {X("[2]", "FP32", "\"data\":[1,2]"), "", 0, BL_OK, ""},
         {X("[2,1]", "FP32", "\"data\":[[1],[2]]"), "", 0, BL_OK, ""},
-        {X("[2]", "FP32", "\"data\":[1]"), "", 0, BL_EINVAL, "1 elements, and the shape has 2"},
+        {X("[2]", "FP32", "\"data\":[1]"), "", 0, BL_EINVAL, "1 elements, but the shape has 2"},
         {X("[2]", "FP32", "\"data\":1"), "", 0, BL_EINVAL, "expected an array"},
         {X("[2]", "FP32", SIZE("8")), "12345678", 8, BL_OK, ""},
         {X("[2]", "FP32", SIZE("8")), "1234567", 7, BL_EINVAL, "7 bytes of the body are left"},
@@ -40,14 +40,14 @@ static void decode_rows(void **state)
         {X("[8,1048576]", "INT8", SIZE("8")), "12345678", 8, BL_ELIMIT, "the limit of one tensor"},
         {X("[2]", "BYTES", SIZE("10")), "\1\0\0\0a\1\0\0\0b", 10, BL_OK, ""},
         {X("[2]", "BYTES", SIZE("8")), "\0\0\0\0\0\0\0\0", 8, BL_OK, ""},
-        {X("[2]", "BYTES", SIZE("9")), "\1\0\0\0a\1\0\0\0", 9, BL_EINVAL, "has 1 bytes, and 0 are left"},
+        {X("[2]", "BYTES", SIZE("9")), "\1\0\0\0a\1\0\0\0", 9, BL_EINVAL, "has 1 bytes, but 0 are left"},
         {X("[2]", "BYTES", SIZE("8")), "\0\0\0\0\0\0\0", 7, BL_EINVAL, "are left"},
         {X("[1]", "BYTES", SIZE("4")), "\377\377\377\377", 4, BL_EINVAL, "has 4294967295 bytes"},
         {X("[1]", "BYTES", SIZE("6")), "\1\0\0\0a!", 6, BL_EINVAL, "are not 1 elements"},
-        {X("[3]", "BYTES", SIZE("4")), "\0\0\0\0", 4, BL_EINVAL, "more than fit"},
+        {X("[3]", "BYTES", SIZE("4")), "\0\0\0\0", 4, BL_EINVAL, "do not fit"},
         {X("[2]", "BYTES", "\"data\":[\"a\",[\"b\"]]"), "", 0, BL_OK, ""},
         {X("[2]", "BYTES", "\"data\":[\"a\",1]"), "", 0, BL_EINVAL, "expected a string"},
-        {X("[2]", "BYTES", "\"data\":[\"a\"]"), "", 0, BL_EINVAL, "1 elements, and the shape has 2"},
+        {X("[2]", "BYTES", "\"data\":[\"a\"]"), "", 0, BL_EINVAL, "1 elements, but the shape has 2"},
         {X("[2]", "FP8", "\"data\":[1,2]"), "", 0, BL_EINVAL, "FP8"},
     };
 

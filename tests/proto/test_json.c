@@ -34,9 +34,9 @@ static void refused(void **state)
         {S(""), "ends where a value"},
         {S("   "), "ends where a value"},
         {S("\xef\xbb\xbf{}"), "byte order mark"},
-        {S("{} x"), "something follows"},
-        {S("[1,2]garbage"), "something follows"},
-        {S("{}{}"), "something follows"},
+        {S("{} x"), "text after the document"},
+        {S("[1,2]garbage"), "text after the document"},
+        {S("{}{}"), "text after the document"},
         {S("[1,2"), "not closed"},
         {S("{\"a\":1"), "not closed"},
         {S("[1,]"), "expected a value"},
@@ -55,9 +55,9 @@ static void refused(void **state)
         {S("[+1]"), "expected a value"},
         {S("[-]"), "not a number"},
         {S("[1e]"), "not a number"},
-        {S("[NaN]"), "\"NaN\", \"Infinity\" and \"-Infinity\" stand in quotes"},
-        {S("[Infinity]"), "stand in quotes"},
-        {S("[-Infinity]"), "stand in quotes"},
+        {S("[NaN]"), "\"NaN\", \"Infinity\" or \"-Infinity\" in quotes"},
+        {S("[Infinity]"), "in quotes"},
+        {S("[-Infinity]"), "in quotes"},
         {S("[nul]"), "expected a value"},
         {S("[True]"), "expected a value"},
         {S("\"abc"), "not closed"},
@@ -351,7 +351,7 @@ static void bulk(void **state)
     bl_text_puts(&text, ",\"member77\":0}");
     err = (bl_err){0};
     assert_int_equal(bl_json_parse(&doc, arena, (bl_span){text.data, text.len}, NULL, &err), BL_EINVAL);
-    assert_non_null(strstr(err.text, "\"member77\" stands twice"));
+    assert_non_null(strstr(err.text, "\"member77\" is given twice"));
     bl_json_fini(&doc);
 
     bl_text_clear(&text);

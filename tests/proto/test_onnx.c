@@ -198,23 +198,23 @@ static void test_external_data(void **unused)
         {"w.bin", "0", "12", NULL},
         {"long.bin", "4", "12", NULL},
         {"sub/w.bin", NULL, NULL, NULL},
-        {"long.bin", NULL, NULL, "16 bytes of data, but its shape is of 12"},
-        {"w.bin", "4", "12", "the file is shorter"},
-        {"w.bin", "18446744073709551615", NULL, "the file is shorter"},
+        {"long.bin", NULL, NULL, "16 bytes of data, but its shape takes 12"},
+        {"w.bin", "4", "12", "the file is too short"},
+        {"w.bin", "18446744073709551615", NULL, "the file is too short"},
         {"w.bin", "-1", NULL, "\"offset\" of \"-1\""},
         {"w.bin", "1e3", NULL, "\"offset\" of \"1e3\""},
         {"none.bin", NULL, NULL, "cannot be read"},
-        {"../inside/w.bin", NULL, NULL, "no plain path"},
-        {"sub/../w.bin", NULL, NULL, "no plain path"},
-        {"./w.bin", NULL, NULL, "no plain path"},
-        {"/etc/passwd", NULL, NULL, "no plain path"},
-        {"sub//w.bin", NULL, NULL, "no plain path"},
-        {"", NULL, NULL, "no plain path"},
-        {"link.bin", NULL, NULL, "a link or no folder"},
-        {"linked/w.bin", NULL, NULL, "a link or no folder"},
-        {"w.bin/w.bin", NULL, NULL, "a link or no folder"},
-        {"sub", NULL, NULL, "no regular file"},
-        {"pipe", NULL, NULL, "no regular file"},
+        {"../inside/w.bin", NULL, NULL, "not a plain path"},
+        {"sub/../w.bin", NULL, NULL, "not a plain path"},
+        {"./w.bin", NULL, NULL, "not a plain path"},
+        {"/etc/passwd", NULL, NULL, "not a plain path"},
+        {"sub//w.bin", NULL, NULL, "not a plain path"},
+        {"", NULL, NULL, "not a plain path"},
+        {"link.bin", NULL, NULL, "a link or not a folder"},
+        {"linked/w.bin", NULL, NULL, "a link or not a folder"},
+        {"w.bin/w.bin", NULL, NULL, "a link or not a folder"},
+        {"sub", NULL, NULL, "not a regular file"},
+        {"pipe", NULL, NULL, "not a regular file"},
     };
     static const char *const made[] = {"inside/sub/w.bin", "inside/w.bin", "inside/long.bin", "inside/link.bin", "inside/linked",
                                        "inside/pipe",      "inside/sub",   "inside",          "outside.bin",     ""};
@@ -273,7 +273,7 @@ static void test_no_models(void **unused)
     bl_text deep = {0};
 
     (void)unused;
-    expect(BL_S(""), BL_EINVAL, "no graph");
+    expect(BL_S(""), BL_EINVAL, "the graph is missing");
     expect(BL_S("\x08"), BL_EINVAL, "a number ends too early at byte 1");
     expect(BL_S("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"), BL_EINVAL, "a number is too long");
     expect(BL_S("\x3a\x7f"), BL_EINVAL, "a field goes past the end");
@@ -281,7 +281,7 @@ static void test_no_models(void **unused)
     expect(BL_S("\x0b"), BL_EINVAL, "a field of an unknown kind");
     expect(BL_S("\x02\x00"), BL_EINVAL, "a field without a number");
     expect(BL_S("\x3a\x02\x08\x01"), BL_EINVAL, "not those of the schema"); /* a graph whose node is a number */
-    expect(BL_S("\x3a\x00"), BL_EGRAPH, "without outputs");
+    expect(BL_S("\x3a\x00"), BL_EGRAPH, "has no outputs");
     for (int k = 0; k < 200; k++) { /* graph, node, attribute, graph, ...: outermost last */
         bl_text outer = {0};
         put_message(&outer, k % 3 == 0 ? 5 : k % 3 == 1 ? 1 : 6, &deep);

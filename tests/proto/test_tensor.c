@@ -138,24 +138,24 @@ static void bad(void **state)
         {"{\"dtype\":\"uint64\",\"data\":[18446744073709551616]}", BL_EGRAPH, "does not fit"},
         {"{\"dtype\":\"int32\",\"data\":[1.5]}", BL_EGRAPH, "has a fraction"},
         {"{\"dtype\":\"int32\",\"data\":[\"NaN\"]}", BL_EGRAPH, "not finite"},
-        {"{\"dtype\":\"int32\",\"data\":[true]}", BL_EGRAPH, "no number"},
-        {"{\"dtype\":\"float32\",\"data\":[false]}", BL_EGRAPH, "no number"},
+        {"{\"dtype\":\"int32\",\"data\":[true]}", BL_EGRAPH, "is not a number"},
+        {"{\"dtype\":\"float32\",\"data\":[false]}", BL_EGRAPH, "is not a number"},
         {"{\"dtype\":\"bool\",\"data\":[2]}", BL_EGRAPH, "neither true"},
         {"{\"dtype\":\"bool\",\"data\":[\"NaN\"]}", BL_EGRAPH, "neither true"},
         {"{\"dtype\":\"float31\",\"data\":[1]}", BL_EGRAPH, "\"float31\""},
         {"{\"dtype\":\"index\",\"data\":[1]}", BL_EGRAPH, "\"index\""},
         {"{\"dtype\":7,\"data\":[1]}", BL_EINVAL, "dtype: expected a string, got a number"},
-        {"{\"dtype\":\"int32\",\"shape\":[2],\"data\":[1,2,3]}", BL_EGRAPH, "3 elements, but the shape takes 2"},
+        {"{\"dtype\":\"int32\",\"shape\":[2],\"data\":[1,2,3]}", BL_EGRAPH, "3 elements, but the shape has 2"},
         {"{\"dtype\":\"int32\",\"shape\":[6],\"data\":[[1,2,3],[4,5,6]]}", BL_EGRAPH, "nesting"},
         {"{\"dtype\":\"int32\",\"shape\":[3,2],\"data\":[[1,2,3],[4,5,6]]}", BL_EGRAPH, "nesting"},
         {"{\"dtype\":\"int32\",\"shape\":[2],\"data\":[1,2],\"x\":1}", BL_EINVAL, "unknown member \"x\""},
         {"{\"dtype\":\"int32\",\"shape\":[2],\"data\":[1,2],\"base64\":\"\"}", BL_EINVAL, "unknown member \"data\""},
-        {"{\"tensor\":\"w\"}", BL_EGRAPH, "cannot stand here"},
-        {"{\"tensor\":\"../w\"}", BL_EGRAPH, "no name"},
+        {"{\"tensor\":\"w\"}", BL_EGRAPH, "is not allowed here"},
+        {"{\"tensor\":\"../w\"}", BL_EGRAPH, "is not a valid name"},
         {"{\"dtype\":\"float32\",\"shape\":[4611686018427387904,4],\"data\":[]}", BL_EGRAPH, "shape[0]"},
         {"{\"dtype\":\"float32\",\"shape\":[1099511627776,1099511627776],\"data\":[]}", BL_ELIMIT, "63 bits"},
         {"{\"dtype\":\"float32\",\"shape\":[0,1099511627776,1099511627776],\"data\":[]}", BL_ELIMIT, "63 bits"},
-        {"{\"dtype\":\"uint8\",\"shape\":[1048577],\"data\":[]}", BL_ELIMIT, "1048577 bytes, the limit of one tensor is 1048576"},
+        {"{\"dtype\":\"uint8\",\"shape\":[1048577],\"data\":[]}", BL_ELIMIT, "1048577 bytes; the limit of one tensor is 1048576"},
         {"{\"dtype\":\"uint8\",\"shape\":[-5],\"data\":[]}", BL_EGRAPH, "-5 is not between"},
         {"{\"dtype\":\"uint8\",\"shape\":[9223372036854775808],\"data\":[]}", BL_EGRAPH, "not between"},
         {"{\"dtype\":\"uint8\",\"shape\":[1e3],\"data\":[]}", BL_EINVAL, "expected an integer, got 1e3"},
@@ -197,7 +197,7 @@ static void ten_thousand_dimensions(void **state)
         bl_text_puts(&text, ",1");
     bl_text_puts(&text, "],\"data\":[1]}");
     assert_int_equal(read_tensor(&f, text.data, &data), BL_ELIMIT);
-    assert_non_null(strstr(f.err.text, "10000 dimensions, the limit is 16"));
+    assert_non_null(strstr(f.err.text, "10000 dimensions; the limit is 16"));
     finish(&f, data);
     bl_text_fini(&text);
 }

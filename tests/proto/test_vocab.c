@@ -352,7 +352,7 @@ static void refused(void **state)
          BL_EUNSUPPORTED,
          "the pre-tokenizer \"new\" is not supported"},
         {{.model = "gpt2", .tokens = {{"a", NORMAL, 0}}}, BL_EINVAL, "there is no list of merges"},
-        {{.model = "gpt2", .tokens = {{"a", NORMAL, 0}}, .merges = {"aa"}}, BL_EINVAL, "the merge 0, \"aa\", is not two tokens"},
+        {{.model = "gpt2", .tokens = {{"a", NORMAL, 0}}, .merges = {"aa"}}, BL_EINVAL, "the merge 0, \"aa\", must be two tokens"},
         {{.model = "gpt2", .tokens = {{"a", NORMAL, 0}}, .merges = {"a a"}},
          BL_EINVAL,
          "the merge 0 is of \"aa\", which is not in"},
