@@ -185,17 +185,18 @@ static bl_status claim(bl_job *job, bl_err *err)
     int claim = BL_CLAIM_NONE;
     if (!atomic_compare_exchange_strong(&program->claim, &claim, BL_CLAIM_JOB) && claim == BL_CLAIM_JOB)
         return bl_fail(err, BL_ECONFLICT, "another job trains the program \"%s\": wait for its end, or cancel it", program->name);
-    job->claims = claim == BL_CLAIM_NONE;
-    if (job->claims && bl_registry_get_program(program->server->registry, program->owner, program->name, &now, &missing) == BL_OK)
+    job->means.claimed = claim == BL_CLAIM_NONE ? program : NULL;
+    if (job->means.claimed != NULL &&
+        bl_registry_get_program(program->server->registry, program->owner, program->name, &now, &missing) == BL_OK)
         bl_program_release(now);
     return now == program ? BL_OK : bl_fail(err, BL_ECONFLICT, "program \"%s\" was just replaced or deleted", program->name);
 }
 
 void job_unclaim(bl_job *job)
 {
-    if (job->claims)
-        atomic_store(&job->means.program->claim, BL_CLAIM_NONE);
-    job->claims = false;
+    if (job->means.claimed != NULL)
+        atomic_store(&job->means.claimed->claim, BL_CLAIM_NONE);
+    job->means.claimed = NULL;
 }
 
 bl_status job_prepare(bl_request *rq, bl_job *job, bl_exec **out)
@@ -372,7 +373,6 @@ static bl_step snap_first(bl_request *rq)
     job_take_inputs(job, x);
     if (job_flush_held(job, &rq->err) == BL_OK && copy_held(job, &rq->err) == BL_OK && job_begin_own(job, rq) == BL_OK)
         rq->err.status = job_snap(job, &rq->err);
-    job->pos.snapped = false;
     return BL_STEP_DONE;
 }
 

@@ -209,8 +209,8 @@ bl_status job_write_checkpoint(bl_job *job, uint64_t *bytes, bl_err *err)
     char steps[24];
     bl_status st = BL_OK;
     snprintf(steps, sizeof steps, "%llu", (unsigned long long)snap->program_steps);
-    bl_text_printf(&note, "%llu %d %llu %a", (unsigned long long)snap->step, snap->measured, (unsigned long long)snap->waiting,
-                   snap->best);
+    bl_text_printf(&note, "%llu %d %llu %a", (unsigned long long)snap->step, snap->best.measured,
+                   (unsigned long long)snap->best.waiting, snap->best.value);
     job_put_options(bl_plan_get_options(job->means.train.plan), &options);
     if (evaluates != NULL)
         job_put_options(bl_plan_get_options(evaluates), &others);

@@ -83,7 +83,7 @@ bl_status bl_handle_job_delete(bl_request *rq)
         return bl_request_submit(rq, job->jobs->writer, forget, NULL);
     }
     if (!over) {
-        atomic_store(&job->cancel, true);
+        job_want(job, WANT_CANCEL);
         pthread_mutex_lock(&job->jobs->lock);
         pthread_cond_broadcast(&job->jobs->changed); /* the job may have no slice submitted */
         pthread_mutex_unlock(&job->jobs->lock);

@@ -116,13 +116,13 @@ static bl_status read_checkpoint(bl_request *rq, bl_job *job, bl_span bytes, voi
     int measured = 0;
     BL_TRY(bl_safetensors_open(rq->arena, bytes, &rq->server->limits, &file, &rq->err));
     at = bl_safetensors_text(&file, "at");
-    if (at == NULL || sscanf(at, "%llu %d %llu %la", &step, &measured, &waiting, &out->best) != 4)
+    if (at == NULL || sscanf(at, "%llu %d %llu %la", &step, &measured, &waiting, &out->best.value) != 4)
         return bl_fail(&rq->err, BL_ESTORAGE, "the checkpoint does not say where it belongs");
     out->step = step;
     at = bl_safetensors_text(&file, "steps");
     out->program_steps = at != NULL ? strtoull(at, NULL, 10) : step;
-    out->waiting = waiting;
-    out->measured = measured != 0;
+    out->best.waiting = waiting;
+    out->best.measured = measured != 0;
     BL_TRY(take_text(rq, &file, "moves", &out->moves));
     BL_TRY(take_text(rq, &file, "gather_moves", &out->gather));
     BL_TRY(take_text(rq, &file, "evaluation_moves", &out->others));

@@ -312,13 +312,14 @@ bl_status jobs_load(bl_jobs *jobs, bl_err *err)
                          BL_CELLS(bl_cell_text(job->id)), take_mark, err));
         BL_TRY(job_history_count(job, err));
         if (job_is_final(job)) {
+            job_step(job, EVENT_END);
             BL_TRY(job_load_reports(job, err));
             continue;
         }
         BL_TRY(job_make_requests(job, err));
         job->files.need = job_need(job);
-        job->active = job->restoring = true;
-        atomic_fetch_add(&jobs->nrestoring, 1);
+        job->setbacks.fits = true;
+        job_step(job, EVENT_LOSE);
         job_change(job, JOB_QUEUED, "is being taken up again");
         bl_metrics_add(&jobs->server->metrics, BL_COUNT_JOBS, 1);
         bl_log(BL_LOG_INFO, "job %s of program %s goes on", job->id, job->ask.program_name);

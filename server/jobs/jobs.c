@@ -34,6 +34,7 @@ bl_job *job_create(bl_jobs *jobs)
         return NULL;
     atomic_init(&job->refs, 1);
     job->jobs = jobs;
+    job->writes = WRITE_NONE;
     job->pos.pace = 1;
     job->arena = bl_arena_create(JOB_BYTES);
     if (job->arena != NULL)
@@ -222,33 +223,12 @@ void jobs_drop_oldest(bl_jobs *jobs, uint32_t owner)
     }
 }
 
-void job_end_taking(bl_job *job)
-{
-    bl_jobs *jobs = job->jobs;
-    if (job->taken) {
-        jobs->taken--;
-        jobs->needed -= job->files.need;
-        pthread_cond_broadcast(&jobs->changed);
-    }
-    job->taken = false;
-}
-
-/* Under the lock. */
-static void end_restoring(bl_job *job)
-{
-    job_end_taking(job);
-    if (job->restoring)
-        atomic_fetch_sub(&job->jobs->nrestoring, 1);
-    job->restoring = false;
-}
-
 void job_start(bl_job *job)
 {
     bl_jobs *jobs = job->jobs;
     pthread_mutex_lock(&jobs->lock);
-    end_restoring(job);
+    job_step(job, EVENT_START);
     atomic_store(&job->means.program->left, false);
-    job->active = true;
     job_wake(job);
     pthread_mutex_unlock(&jobs->lock);
     jobs_schedule(jobs);
@@ -258,10 +238,8 @@ void job_fail(bl_job *job, const bl_err *err)
 {
     bl_jobs *jobs = job->jobs;
     pthread_mutex_lock(&jobs->lock);
-    end_restoring(job);
-    job->becomes = JOB_FAILED;
-    snprintf(job->because, sizeof job->because, "%s", err->text);
-    job->writing = true;
+    job_become(job, JOB_FAILED, err->text);
+    job_step(job, EVENT_WRITE);
     pthread_mutex_unlock(&jobs->lock);
     bl_log(BL_LOG_WARN, "job %s: %s", job->id, err->text);
     (void)job_submit_write(job);
@@ -269,7 +247,7 @@ void job_fail(bl_job *job, const bl_err *err)
 
 bool job_leaves(const bl_job *job)
 {
-    return job->means.program != NULL && job->jobs->folder != NULL && !atomic_load(&job->purged);
+    return job->means.program != NULL && job->jobs->folder != NULL && !job_wants(job, WANT_PURGE);
 }
 
 void job_take_away(bl_job *job)
@@ -290,7 +268,7 @@ void job_end(bl_job *job)
     bl_jobs *jobs = job->jobs;
     if (job->progress.ended <= 0)
         job->progress.ended = job_now();
-    job->active = false;
+    job_step(job, EVENT_END);
     job_change(job, job->becomes, job->because);
     pthread_cond_broadcast(&jobs->changed);
 }
@@ -315,7 +293,7 @@ static size_t rank_of(bl_jobs *jobs, const bl_job *job)
     for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++) {
         const bl_job *other = value;
         after = after || other == job;
-        if (other != job && other->active && !other->restoring && !other->starved && other->means.worker == job->means.worker &&
+        if (other != job && job_is_up(other) && other->withheld == NULL && other->means.worker == job->means.worker &&
             other->owner == job->owner)
             rank += other->ask.priority < job->ask.priority || (other->ask.priority == job->ask.priority && !after);
     }
@@ -324,34 +302,42 @@ static size_t rank_of(bl_jobs *jobs, const bl_job *job)
 
 bool job_is_to_seal(const bl_job *job)
 {
-    return job->active && !job->sealed && job->becomes != JOB_QUEUED && job->becomes != JOB_FAILED && !job->at_work &&
-           !job->writing && job->progress.step == job->files.written;
+    return job->phase == JOB_ENDING && job->becomes != JOB_FAILED && job->writes == WRITE_NONE &&
+           job->progress.step == job->files.written;
+}
+
+void job_become(bl_job *job, job_state becomes, const char *because)
+{
+    job->becomes = becomes;
+    snprintf(job->because, sizeof job->because, "%s", because);
+    job_step(job, EVENT_DECIDE);
 }
 
 void job_become_cancelled(bl_job *job)
 {
-    job->becomes = JOB_CANCELLED;
-    snprintf(job->because, sizeof job->because, "%scancelled after step %llu", atomic_load(&job->purged) ? JOB_PURGED ": " : "",
+    char because[JOB_REASON];
+    snprintf(because, sizeof because, "%scancelled after step %llu", job_wants(job, WANT_PURGE) ? JOB_PURGED ": " : "",
              (unsigned long long)job->progress.step);
+    job_become(job, JOB_CANCELLED, because);
 }
 
-/* Under the lock: was the job cancelled while its last checkpoint is of the current step?  Then nothing is left to do on its
- * device. */
-static bool ends_at_rest(const bl_job *job)
+/* Under the lock: was the job cancelled while its last checkpoint is of the current step?  Then it ends without another slice. */
+static bool ends_without_slice(const bl_job *job)
 {
-    return atomic_load(&job->cancel) && job->active && !job->restoring && !job->at_work && !job->wants_checkpoint &&
-           job->becomes == JOB_QUEUED && job->progress.step == job->files.written;
+    return job->phase == JOB_IDLE && job_wants(job, WANT_CANCEL) && !job_wants(job, WANT_CHECKPOINT) &&
+           job->progress.step == job->files.written;
 }
 
 /* Under the lock: has the job work for its device? */
 static bool has_work(const bl_job *job)
 {
-    bool write =
-        job->wants_checkpoint && !job->writing && (job->becomes == JOB_QUEUED || job->progress.step != job->files.written);
-    bool steps = !job->wants_checkpoint && !ends_at_rest(job) && job->becomes == JOB_QUEUED && !job->jobs->draining &&
-                 (!job_leaves_device(job) || atomic_load(&job->cancel)) &&
-                 (job->progress.nreports - job->progress.flushed < JOB_RING / 2 || atomic_load(&job->cancel));
-    return job->active && !job->at_work && (write || steps);
+    bool write = (job->phase == JOB_IDLE || (job->phase == JOB_ENDING && job->progress.step != job->files.written)) &&
+                 job->writes == WRITE_NONE;
+    bool room = job->progress.nreports - job->progress.flushed < JOB_RING / 2;
+    if (job_wants(job, WANT_CHECKPOINT))
+        return write;
+    return job->phase == JOB_IDLE && !ends_without_slice(job) && !job->jobs->draining &&
+           (job_wants(job, WANT_CANCEL) || (room && !job_leaves_device(job)));
 }
 
 /* The reason why the key may not run now, or NULL.  The job continues when the key may run again. */
@@ -371,16 +357,14 @@ static bl_job *next_job(bl_jobs *jobs)
     void *value = NULL;
     for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++) {
         bl_job *job = value;
-        bool may_wait = job->active && !job->wants_checkpoint && job->becomes == JOB_QUEUED && !atomic_load(&job->cancel);
+        bool may_wait = (job->phase == JOB_IDLE || job->phase == JOB_AT_WORK) && !job_wants(job, WANT_CHECKPOINT | WANT_CANCEL);
         bool waits = false;
-        const char *why = NULL;
-        if (job->restoring) /* another thread is filling in the job */
+        if (!job_is_up(job)) /* another thread may be filling in |means| */
             continue;
-        why = may_wait ? waits_for(jobs, job) : NULL;
-        job->starved = why != NULL;
-        waits = job->starved || (may_wait && rank_of(jobs, job) >= jobs->server->settings.running_jobs);
+        job->withheld = may_wait ? waits_for(jobs, job) : NULL;
+        waits = job->withheld != NULL || (may_wait && rank_of(jobs, job) >= jobs->server->settings.running_jobs);
         if (waits)
-            job_change(job, JOB_QUEUED, job->starved ? why : "other jobs of its device come first");
+            job_change(job, JOB_QUEUED, job->withheld != NULL ? job->withheld : "other jobs of its device come first");
         if (!waits && has_work(job))
             return job;
     }
@@ -395,10 +379,10 @@ void jobs_schedule(bl_jobs *jobs)
         pthread_mutex_lock(&jobs->lock);
         job = next_job(jobs);
         if (job != NULL) {
-            job->at_work = true;
+            job_step(job, EVENT_SLICE);
             job->means.slice->err = (bl_err){0};
             atomic_store(&job->means.slice->cancel, false);
-            if (job->becomes == JOB_QUEUED)
+            if (job->phase == JOB_AT_WORK)
                 job_change(job, JOB_RUNNING, "");
             job_retain(job);
         }
@@ -408,7 +392,7 @@ void jobs_schedule(bl_jobs *jobs)
         st = bl_request_submit(job->means.slice, job->means.worker->queue, job_slice, &job->means.program->serial);
         if (st != BL_OK) { /* the queue is full: the next tick tries again */
             pthread_mutex_lock(&jobs->lock);
-            job->at_work = false;
+            job_step(job, EVENT_SLICED);
             pthread_mutex_unlock(&jobs->lock);
         }
         job_release(job);
@@ -425,8 +409,8 @@ static bl_job *next_to_write(bl_jobs *jobs)
     void *value = NULL;
     for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++) {
         bl_job *job = value;
-        if (job->unsent || job_is_to_seal(job) ||
-            (job->active && !job->writing && !job->restoring && job->progress.nreports > job->progress.flushed))
+        if (job->writes == WRITE_UNSENT || job_is_to_seal(job) ||
+            (job_is_up(job) && job->writes == WRITE_NONE && job->progress.nreports > job->progress.flushed))
             return job;
     }
     return NULL;
@@ -436,10 +420,10 @@ bool jobs_any_up(bl_jobs *jobs, const bl_job *but)
 {
     const char *id = NULL;
     void *value = NULL;
-    bool up = jobs->taken > (but != NULL && but->taken);
+    bool up = jobs->taken > (but != NULL && but->phase == JOB_RESTORING);
     for (size_t i = 0; !up && bl_namemap_at(jobs->names, i, &id, &value); i++) {
         const bl_job *job = value;
-        up = job != but && job->active && !job->restoring;
+        up = job != but && job_is_up(job);
     }
     return up;
 }
@@ -476,8 +460,8 @@ static bl_job *next_lost(bl_jobs *jobs)
     bool any_up = jobs_any_up(jobs, NULL);
     for (size_t i = 0; !jobs->draining && bl_namemap_at(jobs->names, i, &id, &value); i++) {
         bl_job *job = value;
-        if (job->lost && !job->at_work && !job->writing && job->means.program == NULL &&
-            (atomic_load(&job->cancel) || may_take_up(jobs, job, now, any_up)))
+        if (job->phase == JOB_LOST && job->writes == WRITE_NONE && job->means.program == NULL &&
+            (job_wants(job, WANT_CANCEL) || may_take_up(jobs, job, now, any_up)))
             return job;
     }
     return NULL;
@@ -490,20 +474,17 @@ static bl_job *next_to_free(bl_jobs *jobs)
     void *value = NULL;
     for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++) {
         bl_job *job = value;
-        if (job->lost && !job->at_work && !job->writing && job->means.program != NULL)
+        if (job->phase == JOB_LOST && job->writes == WRITE_NONE && job->means.program != NULL)
             return job;
     }
     return NULL;
 }
 
-/* Under the lock, which is released meanwhile: begin the restoration, which marks the job as taken. */
+/* Under the lock, which is released meanwhile: begin the restoration. */
 static void take_up(bl_job *job)
 {
     bl_jobs *jobs = job->jobs;
-    job->lost = false;
-    job->taken = true;
-    jobs->taken++;
-    jobs->needed += job->files.need;
+    job_step(job, EVENT_RESTORE);
     pthread_mutex_unlock(&jobs->lock);
     job_restore(job);
     pthread_mutex_lock(&jobs->lock);
@@ -513,10 +494,8 @@ static void take_up(bl_job *job)
 static void cancel_lost(bl_job *job)
 {
     bl_jobs *jobs = job->jobs;
-    job->lost = false;
-    end_restoring(job);
     job_become_cancelled(job);
-    job->writing = true;
+    job_step(job, EVENT_WRITE);
     pthread_mutex_unlock(&jobs->lock);
     (void)job_submit_write(job);
     pthread_mutex_lock(&jobs->lock);
@@ -530,16 +509,15 @@ bool job_leaves_device(const bl_job *job)
 /* Under the lock: a job on a drained device writes a checkpoint, and is then restored on another device, as after a loss. */
 static void leave_device(bl_job *job)
 {
-    bool rests = job->active && !job->restoring && !job->at_work && !job->writing && !job->wants_checkpoint &&
-                 job->becomes == JOB_QUEUED && !atomic_load(&job->cancel);
+    bool rests = job->phase == JOB_IDLE && job->writes == WRITE_NONE && !job_wants(job, WANT_CHECKPOINT | WANT_CANCEL);
     if (!rests || !job_leaves_device(job) || job->jobs->draining)
         return;
     if (job->progress.step > job->files.written) {
-        job->wants_checkpoint = true;
+        job_want(job, WANT_CHECKPOINT);
         return;
     }
-    atomic_fetch_add(&job->jobs->nrestoring, 1);
-    job->lost = job->restoring = job->setbacks.moved = true;
+    job->setbacks.moves++;
+    job_step(job, EVENT_LOSE);
     job_change(job, JOB_QUEUED, "its device is drained: it goes on from its last checkpoint on another");
     bl_log(BL_LOG_INFO, "job %s leaves %s after step %llu", job->id, job->ask.device, (unsigned long long)job->pos.done);
 }
@@ -553,14 +531,13 @@ static void tick(bl_jobs *jobs)
     for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++) {
         job_ping(value);
         leave_device(value);
-        if (!jobs->draining && ends_at_rest(value))
+        if (!jobs->draining && ends_without_slice(value))
             job_become_cancelled(value);
     }
     while (sent && (job = next_to_write(jobs)) != NULL) {
-        job->writing = true;
-        job->unsent = false;
+        job_step(job, EVENT_WRITE);
         pthread_mutex_unlock(&jobs->lock);
-        sent = job_submit_write(job); /* |writing| keeps the job alive */
+        sent = job_submit_write(job); /* WRITE_SENT keeps the job alive */
         pthread_mutex_lock(&jobs->lock);
     }
     while ((job = next_to_free(jobs)) != NULL) {
@@ -569,7 +546,7 @@ static void tick(bl_jobs *jobs)
         pthread_mutex_lock(&jobs->lock);
     }
     while ((job = next_lost(jobs)) != NULL) {
-        if (atomic_load(&job->cancel))
+        if (job_wants(job, WANT_CANCEL))
             cancel_lost(job);
         else
             take_up(job);
@@ -621,7 +598,7 @@ double bl_jobs_seconds_left(bl_jobs *jobs, const bl_worker *worker)
     for (size_t i = 0; most >= 0 && bl_namemap_at(jobs->names, i, &id, &value); i++) {
         const bl_job *job = value;
         double left = job->progress.rate > 0 ? (double)(job->ask.steps - job->progress.step) / job->progress.rate : -1;
-        if (job->means.worker == worker && !job_is_final(job) && !atomic_load(&job->cancel))
+        if (job->means.worker == worker && !job_is_final(job) && !job_wants(job, WANT_CANCEL))
             most = left < 0 || left > most ? left : most;
     }
     pthread_mutex_unlock(&jobs->lock);
@@ -650,7 +627,7 @@ bl_status bl_jobs_guard(bl_jobs *jobs, uint32_t owner, const char *name, bl_err 
     pthread_mutex_lock(&jobs->lock);
     for (size_t i = 0; st == BL_OK && bl_namemap_at(jobs->names, i, &id, &value); i++) {
         const bl_job *job = value;
-        if (job->active && job->owner == owner && strcmp(job->ask.program_name, name) == 0)
+        if (job_is_active(job) && job->owner == owner && strcmp(job->ask.program_name, name) == 0)
             st =
                 bl_fail(err, BL_ECONFLICT, "job %s trains the program \"%.128s\": wait for its end, or cancel it", job->id, name);
     }
@@ -672,8 +649,8 @@ static bool is_busy(bl_jobs *jobs)
     void *value = NULL;
     for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++) {
         const bl_job *job = value;
-        if (job->active && (job->at_work || job->writing || (job->restoring && !job->lost) || job->wants_checkpoint ||
-                            job->becomes != JOB_QUEUED))
+        bool waits = job->phase == JOB_IDLE || job->phase == JOB_LOST;
+        if (job_is_active(job) && (!waits || job->writes != WRITE_NONE || job_wants(job, WANT_CHECKPOINT)))
             return true;
     }
     return false;
@@ -688,10 +665,9 @@ static void ask_to_stop(bl_jobs *jobs, bool first)
         bl_job *job = value;
         if (first)
             job_wake(job);
-        if (first && job->active && !job->restoring && !job->at_work && job->becomes == JOB_QUEUED &&
-            job->progress.step > job->files.written)
-            job->wants_checkpoint = true;
-        if (!first && job->at_work)
+        if (first && job->phase == JOB_IDLE && job->progress.step > job->files.written)
+            job_want(job, WANT_CHECKPOINT);
+        if (!first && (job->phase == JOB_AT_WORK || job->phase == JOB_LAST))
             atomic_store(&job->means.slice->cancel, true);
     }
 }
@@ -718,18 +694,6 @@ void bl_jobs_drain(bl_jobs *jobs, double seconds)
     pthread_mutex_unlock(&jobs->lock);
 }
 
-/* Mark the jobs as lost: the thread restores them, as many at a time as memory allows. */
-static void restore_all(bl_jobs *jobs)
-{
-    const char *id = NULL;
-    void *value = NULL;
-    pthread_mutex_lock(&jobs->lock);
-    for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++)
-        ((bl_job *)value)->lost = ((bl_job *)value)->restoring;
-    pthread_cond_broadcast(&jobs->changed);
-    pthread_mutex_unlock(&jobs->lock);
-}
-
 bl_status bl_jobs_create(bl_server *server, bl_jobs **out, bl_err *err)
 {
     bl_jobs *jobs = calloc(1, sizeof *jobs);
@@ -751,12 +715,9 @@ bl_status bl_jobs_create(bl_server *server, bl_jobs **out, bl_err *err)
                            err));
     BL_TRY(jobs_load(jobs, err));
     jobs_sweep(jobs);
-    jobs->started = pthread_create(&jobs->thread, NULL, run_thread, jobs) == 0;
-    if (!jobs->started)
-        return bl_fail(err, BL_ENOMEM, "a thread for the jobs");
     BL_TRY(jobs_recall(jobs, err));
-    restore_all(jobs);
-    return BL_OK;
+    jobs->started = pthread_create(&jobs->thread, NULL, run_thread, jobs) == 0; /* it restores the lost jobs */
+    return jobs->started ? BL_OK : bl_fail(err, BL_ENOMEM, "a thread for the jobs");
 }
 
 void bl_jobs_destroy(bl_jobs *jobs)

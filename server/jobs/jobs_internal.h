@@ -34,6 +34,55 @@ enum {
 typedef enum job_state { JOB_QUEUED, JOB_RUNNING, JOB_DONE, JOB_FAILED, JOB_CANCELLED } job_state;
 extern const char *const job_state_names[];
 
+/* The phases of a job and, below them, the phases of its writes, which run beside its slices.  job_phase.c has the table of
+ * transitions.  The functions below rely on the order. */
+typedef enum job_phase {
+    JOB_NEW,       /* not started: its files may not exist yet */
+    JOB_LOST,      /* the job lost its device, the server or its memory, and waits for its restoration */
+    JOB_RESTORING, /* another thread restores the job from its last checkpoint, and fills in |means| */
+    JOB_IDLE,      /* no slice is submitted */
+    JOB_AT_WORK,   /* a slice is submitted or runs */
+    JOB_ENDING,    /* |becomes| is set, and not stored yet */
+    JOB_LAST,      /* |becomes| is set, and a slice takes the last snapshot */
+    JOB_STORED,    /* |becomes| is in the store */
+    JOB_ENDED,     /* |state| is final, and |means| are freed */
+    WRITE_NONE,
+    WRITE_SNAP,  /* the slice takes a snapshot for the write */
+    WRITE_SENT,  /* the write is submitted or runs */
+    WRITE_UNSENT /* the write could not be submitted: the next tick tries again */
+} job_phase;
+
+/* What happens to a job; from EVENT_SNAP on, to its writes. */
+typedef enum job_event {
+    EVENT_START,   /* the job may run its steps */
+    EVENT_LOSE,    /* it must continue from its last checkpoint */
+    EVENT_RESTORE, /* its restoration begins */
+    EVENT_SLICE,   /* a slice is submitted */
+    EVENT_SLICED,  /* the slice has ended, or could not be submitted */
+    EVENT_DECIDE,  /* its final state is decided */
+    EVENT_STORE,   /* its final state is in the store */
+    EVENT_END,
+    EVENT_SNAP,
+    EVENT_SNAP_FAIL,
+    EVENT_WRITE,
+    EVENT_WRITE_REFUSE, /* the write could not be submitted */
+    EVENT_WRITTEN
+} job_event;
+
+/* What a job is to do at the next opportunity.  A set of bits; any thread. */
+enum {
+    WANT_CHECKPOINT = 1, /* take a snapshot before another step.  Changes under the lock */
+    WANT_CANCEL = 2,     /* end after the current step */
+    WANT_PURGE = 4       /* its key was purged: end, as by WANT_CANCEL, and leave no program */
+};
+
+/* The best value of the early-stopping metric. */
+typedef struct job_best {
+    bool measured; /* |value| is valid */
+    double value;
+    uint64_t waiting; /* reports since then */
+} job_best;
+
 /* The measurements after a step: a cell for each column of the job, as JSON, separated by tabs; an empty cell was not
  * measured. */
 typedef struct job_report {
@@ -79,11 +128,10 @@ typedef struct job_evaluator {
 
 /* The state after |step|, which is being written to the disk. */
 typedef struct job_snapshot {
-    bool ready;             /* the writer's thread owns the snapshot */
-    uint64_t step, waiting; /* waiting: reports since the best, for early stopping */
+    bool taken; /* complete: the write stores it.  WRITE_SNAP: the slice owns it; else the writer's thread */
+    uint64_t step;
     uint64_t program_steps; /* the program's step count then */
-    bool measured;
-    double best;
+    job_best best;
     bl_buffer **buffers; /* retained, so that later steps write to other buffers */
     char **copies;       /* of the buffers that the host does not see */
     size_t copied;       /* bytes charged to the server's memory budget */
@@ -113,6 +161,7 @@ typedef struct job_ask {
 /* What the job runs with: set before its first slice, freed when the job ends. */
 typedef struct job_means {
     bl_program *program;
+    bl_program *claimed; /* the program whose claim the job holds: |program| or NULL */
     bl_worker *worker;
     bl_plan *gather; /* plan of the accumulation passes before the last pass of a step; NULL: a step is one pass */
     int nown;
@@ -130,11 +179,7 @@ typedef struct job_position {
     uint64_t done, pace, from; /* from: |done| at the beginning of the slice */
     int64_t checkpoint_ns;     /* when the last snapshot was taken */
     char **cells;              /* of the current report */
-    bool snapped;              /* this slice took a snapshot */
-    bool stops;                /* early stopping has decided */
-    uint64_t waiting;          /* reports since the best metric */
-    double best;
-    bool measured; /* |best| is valid */
+    job_best best;
 } job_position;
 
 /* The progress that clients see.  Under jobs->lock. */
@@ -158,15 +203,15 @@ typedef struct job_files {
     size_t need;              /* estimated host memory of a restoration, as far as known */
     job_history history;      /* writer's thread; all members but |bytes| change under the lock */
     int nmarks, marks_cap;
-    job_mark *marks;       /* checkpoints on disk, oldest first */
-    job_snapshot snapshot; /* owned by the slice, then by the writer; |writing| tells */
+    job_mark *marks; /* checkpoints on disk, oldest first */
+    job_snapshot snapshot;
 } job_files;
 
 /* Losses of the device and refusals of memory.  Under jobs->lock. */
 typedef struct job_setbacks {
     int refusals;     /* allocations refused since the last step */
-    bool doubted;     /* submitted to this server and without a step so far: its memory need may exceed what the server has */
-    bool moved;       /* it leaves a drained device */
+    bool fits;        /* a step has run, here or before a restart: the job's memory need is within what the server has */
+    int moves;        /* times that the job left a drained device */
     int losses;       /* losses of its device since the server's start */
     int64_t again_ns; /* earliest time of the next restoration */
 } job_setbacks;
@@ -184,18 +229,13 @@ struct bl_job {
     job_files files;
     job_setbacks setbacks;
 
-    atomic_bool cancel;
-    atomic_bool purged; /* its key was purged: the job is being cancelled and leaves no program */
+    atomic_uint wants; /* a set of WANT_ bits */
 
-    /* under jobs->lock */
+    /* under jobs->lock; |phase| and |writes| change by job_step only */
+    job_phase phase, writes;
     job_state state, becomes; /* becomes: the final state, set before it is stored; else QUEUED */
     char reason[JOB_REASON], because[JOB_REASON];
-    bool starved; /* the key lacks a permission or quota, so the job gets no slice */
-    bool at_work, writing, wants_checkpoint, restoring, active, claims; /* claims: the job has set program->claim */
-    bool sealed;                                                        /* its final state is in the store */
-    bool unsent; /* |writing| is set, but the write could not be submitted yet */
-    bool lost;   /* its device or the server was lost: to be restored when no slice or write is active and the device is open */
-    bool taken;  /* restoration is in progress */
+    const char *withheld; /* why the key may not use a device now; NULL: it may */
 };
 
 struct bl_jobs {
@@ -207,8 +247,8 @@ struct bl_jobs {
     pthread_t thread;
     bool started, stop;
     atomic_bool draining;
-    atomic_int nrestoring; /* jobs that are being restored or wait for it */
-    int taken;             /* under the lock: number of restorations in progress; |needed|: their estimated memory, summed */
+    atomic_int nrestoring; /* jobs in JOB_LOST and JOB_RESTORING; job_step counts them */
+    int taken;             /* under the lock: jobs in JOB_RESTORING; |needed|: their estimated memory, summed */
     size_t needed;
     char *folder; /* NULL: nothing is stored on disk */
 };
@@ -229,9 +269,39 @@ static inline bool job_is_final(const bl_job *job)
 {
     return job->state >= JOB_DONE;
 }
+/* Is the job registered and not ended? */
+static inline bool job_is_active(const bl_job *job)
+{
+    return job->phase > JOB_NEW && job->phase < JOB_ENDED;
+}
+/* Is the job active, with its program on a device? */
+static inline bool job_is_up(const bl_job *job)
+{
+    return job->phase >= JOB_IDLE && job->phase < JOB_ENDED;
+}
+/* Does the job want any of |wants|? */
+static inline bool job_wants(const bl_job *job, unsigned wants)
+{
+    return (atomic_load(&job->wants) & wants) != 0;
+}
+static inline void job_want(bl_job *job, unsigned wants)
+{
+    atomic_fetch_or(&job->wants, wants);
+}
+static inline void job_want_no_checkpoint(bl_job *job)
+{
+    atomic_fetch_and(&job->wants, ~(unsigned)WANT_CHECKPOINT);
+}
+/* Has the early-stopping metric not improved for as many reports as the client asked? */
+static inline bool job_stops_early(const bl_job *job)
+{
+    return job->ask.stop.metric != NULL && job->pos.best.waiting >= job->ask.stop.patience;
+}
 /* Under the lock: change the state and notify all listeners. */
 void job_change(bl_job *job, job_state state, const char *reason);
-void job_become_cancelled(bl_job *job); /* under the lock: set |becomes|; takes effect when it is stored */
+/* Under the lock: set |becomes| for the reason |because|; it takes effect when it is stored. */
+void job_become(bl_job *job, job_state becomes, const char *because);
+void job_become_cancelled(bl_job *job); /* likewise */
 void job_wake(bl_job *job);             /* under the lock: wake the listeners */
 void job_start(bl_job *job);            /* the job is registered and complete: its steps may begin */
 /* Under the lock: is a job other than |but| (NULL: any) active or being restored, so that its end will free memory? */
@@ -241,7 +311,6 @@ void jobs_schedule(bl_jobs *jobs);
 double job_now(void); /* seconds since 1970 */
 /* Fail the job without another step, for the reason in |err|; takes effect when it is stored. */
 void job_fail(bl_job *job, const bl_err *err);
-void job_end_taking(bl_job *job); /* under the lock: the restoration is over, or waits */
 /* Under the lock: does its program remain as a restorable program if the job ends now? */
 bool job_leaves(const bl_job *job);
 /* Under the lock: the job ends and its last checkpoint is of the current step, so only the final state is left to store. */
@@ -253,6 +322,11 @@ void job_take_away(bl_job *job);
 void job_let_go(bl_job *job); /* after job_end, without the lock: release its program, inputs and plans */
 void job_free_means(
     bl_job *job); /* release only these, before a restoration with new ones.  No slice and no write may be active */
+
+/* ---- job_phase.c */
+/* Under the lock: change the phase of the job, or of its writes, as the table says.  A transition that is not in the table is a
+ * bug: it is logged, and the phase stays. */
+void job_step(bl_job *job, job_event event);
 
 /* ---- plans.c */
 typedef struct job_loaded job_loaded;
@@ -322,7 +396,7 @@ void job_ping(bl_job *job); /* under the lock: send a keep-alive to listeners wi
 bl_step job_write(bl_request *rq);
 void job_written(bl_request *rq);
 bool job_add_mark(bl_job *job, job_mark mark); /* under the lock; false if out of memory */
-/* job->writing is set; any thread.  False: out of memory; the next tick tries again. */
+/* Call after EVENT_WRITE; any thread.  False: out of memory; the next tick tries again. */
 bool job_submit_write(bl_job *job);
 /* Write the document of the job, with the types of the inputs in place of their values. */
 void job_put_document(const char *request, const bl_file_tensor *inputs, size_t ninputs, bl_text *out);
@@ -396,9 +470,8 @@ void job_history_tell(bl_job *job, const job_row *row, const bl_err *refused);
 /* ---- job_read.c */
 /* The contents of a checkpoint file: a value for each state of the program, and the position of the job. */
 struct job_loaded {
-    uint64_t step, waiting, program_steps;
-    bool measured;
-    double best;
+    uint64_t step, program_steps;
+    job_best best;
     bl_device_tensor **states;            /* arena of the request, released when the request ends */
     bl_device_tensor **own;               /* likewise, for the job's own states; NULL if these start anew */
     const char *moves, *gather, *options; /* likewise */
@@ -416,7 +489,7 @@ BL_NODISCARD bl_status job_load_file(bl_request *rq, const bl_job *job, job_file
 
 /* ---- restore.c */
 bl_status jobs_recall(bl_jobs *jobs, bl_err *err); /* restores the programs that jobs left, before a request can ask for them */
-void job_restore(bl_job *job);                     /* begin to restore the job from its last checkpoint; job->restoring is set */
+void job_restore(bl_job *job);                     /* restore the job, in phase JOB_RESTORING, from its last checkpoint */
 /* Under the lock: its device is drained, and it can continue on another device from a checkpoint. */
 bool job_leaves_device(const bl_job *job);
 /* Under the lock: its device was lost; schedule a restoration, as after a restart of the server.  False after too many losses. */

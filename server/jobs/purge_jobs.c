@@ -35,8 +35,7 @@ static bl_step work(bl_request *rq)
         bl_job *job = value;
         if (job->owner != p->owner || job_is_final(job))
             continue;
-        atomic_store(&job->purged, true);
-        atomic_store(&job->cancel, true);
+        job_want(job, WANT_CANCEL | WANT_PURGE);
     }
     pthread_mutex_unlock(&p->jobs->lock);
     jobs_schedule(p->jobs);

@@ -74,19 +74,19 @@ bl_status job_measure(bl_job *job, const job_part *part, bl_buffer *const *outpu
 /* Has the early-stopping metric improved?  NaN never does. */
 static void look_at_metric(bl_job *job)
 {
-    const char *cell = job->ask.stop.metric != NULL ? job->pos.cells[job->ask.stop_column] : NULL;
+    const bl_job_stop *stop = &job->ask.stop;
+    const char *cell = stop->metric != NULL ? job->pos.cells[job->ask.stop_column] : NULL;
+    job_best *best = &job->pos.best;
     double value = 0;
+    bool better = false;
     if (cell == NULL)
         return;
     value = cell[0] == '"' ? strtod(cell + 1, NULL) : strtod(cell, NULL);
-    if (!isnan(value) && (!job->pos.measured || (job->ask.stop.maximise ? value > job->pos.best + job->ask.stop.min_delta
-                                                                        : value < job->pos.best - job->ask.stop.min_delta))) {
-        job->pos.best = value;
-        job->pos.measured = true;
-        job->pos.waiting = 0;
-        return;
-    }
-    job->pos.stops = ++job->pos.waiting >= job->ask.stop.patience;
+    better = stop->maximise ? value > best->value + stop->min_delta : value < best->value - stop->min_delta;
+    if (!isnan(value) && (!best->measured || better))
+        *best = (job_best){.measured = true, .value = value};
+    else
+        best->waiting++;
 }
 
 void job_report_put(bl_job *job, job_report report)

@@ -27,11 +27,8 @@ typedef struct restoring {
 /* Under the lock: schedule a restoration from the last checkpoint. */
 static void put_back(bl_job *job)
 {
-    atomic_fetch_add(&job->jobs->nrestoring, !job->restoring);
-    job_end_taking(job);
-    job->lost = job->restoring = true;
-    job->wants_checkpoint = false;
-    pthread_cond_broadcast(&job->jobs->changed); /* the resources that it still holds are freed */
+    job_step(job, EVENT_LOSE);
+    job_want_no_checkpoint(job);
 }
 
 bool job_wait_for_memory(bl_job *job, const bl_err *err)
@@ -39,7 +36,7 @@ bool job_wait_for_memory(bl_job *job, const bl_err *err)
     char reason[JOB_REASON];
     if (job->jobs->folder == NULL || (err->status != BL_ENOMEM && err->status != BL_ENODEVMEM))
         return false;
-    if (job->setbacks.doubted && job->setbacks.refusals >= MOST_REFUSALS && !jobs_any_up(job->jobs, job))
+    if (!job->setbacks.fits && job->setbacks.refusals >= MOST_REFUSALS && !jobs_any_up(job->jobs, job))
         return false;
     job->setbacks.again_ns = bl_clock_ns() + (REST_NS << (job->setbacks.refusals < 3 ? job->setbacks.refusals : 3));
     if (job->setbacks.refusals++ == 0)
@@ -61,7 +58,7 @@ static void give_up(bl_request *rq, bl_job *job, const bl_err *why)
     again = job_wait_for_memory(job, &err);
     again = again ||
             ((err.status == BL_EDEVICE || /* the device may fail or be lost again in any stage */
-              ((job->setbacks.losses > 0 || job->setbacks.moved) && (err.status == BL_EBUSY || err.status == BL_ECONFLICT))) &&
+              ((job->setbacks.losses + job->setbacks.moves > 0) && (err.status == BL_EBUSY || err.status == BL_ECONFLICT))) &&
              job_lose(job, &err));
     pthread_mutex_unlock(&job->jobs->lock);
     if (!again)
@@ -181,10 +178,7 @@ static bl_status rewind_to(bl_job *job, const job_loaded *from, bl_err *err)
 {
     BL_TRY(job_rewind(job, from->step, err));
     job->pos.done = from->step;
-    job->pos.waiting = from->waiting;
-    job->pos.measured = from->measured;
     job->pos.best = from->best;
-    job->pos.stops = job->ask.stop.metric != NULL && job->pos.waiting >= job->ask.stop.patience;
     drop_later(job, from->step);
     pthread_mutex_lock(&job->jobs->lock);
     job->progress.step = job->files.written = from->step;

@@ -48,12 +48,10 @@ bl_status job_snap(bl_job *job, bl_err *err)
     bl_status st = BL_OK;
     snap->step = job->pos.done;
     snap->program_steps = atomic_load(&program->steps);
-    snap->waiting = job->pos.waiting;
-    snap->measured = job->pos.measured;
     snap->best = job->pos.best;
     job->pos.checkpoint_ns = bl_clock_ns();
     if (job->jobs->folder == NULL) { /* nothing is written without a folder */
-        job->pos.snapped = true;
+        snap->taken = true;
         return BL_OK;
     }
     BL_TRY(bl_program_check(program, err));
@@ -66,7 +64,7 @@ bl_status job_snap(bl_job *job, bl_err *err)
         st = snap_state(job, &program->states[i], i, err);
     for (int i = 0; i < job->means.nown && st == BL_OK; i++)
         st = snap_state(job, &job->means.own[i], program->nstates + i, err);
-    job->pos.snapped = st == BL_OK;
+    snap->taken = st == BL_OK;
     if (st != BL_OK)
         job_drop_snapshot(job);
     return st;
@@ -174,7 +172,7 @@ static uint64_t choose_steps(const bl_job *job, bool *periods)
 static bool yields(void *arg)
 {
     const bl_job *job = arg;
-    return atomic_load(&job->cancel) || atomic_load(&job->jobs->draining) || bl_queue_is_wanted(job->means.worker->queue);
+    return job_wants(job, WANT_CANCEL) || atomic_load(&job->jobs->draining) || bl_queue_is_wanted(job->means.worker->queue);
 }
 
 static bl_status run_steps(bl_job *job, bl_request *rq, int64_t *took)
@@ -243,8 +241,8 @@ static bool is_due(const bl_job *job)
 /* Under the lock, before or after a slice: may more steps run? */
 static bool goes_on(const bl_job *job)
 {
-    return !job->wants_checkpoint && job->becomes == JOB_QUEUED && !atomic_load(&job->jobs->draining) &&
-           !atomic_load(&job->cancel) && job->progress.nreports - job->progress.flushed < JOB_RING / 2;
+    return job->phase == JOB_AT_WORK && !job_wants(job, WANT_CHECKPOINT | WANT_CANCEL) && !atomic_load(&job->jobs->draining) &&
+           job->progress.nreports - job->progress.flushed < JOB_RING / 2;
 }
 
 static bl_status run_slice(bl_job *job, bl_request *rq)
@@ -254,8 +252,8 @@ static bl_status run_slice(bl_job *job, bl_request *rq)
     BL_TRY(bl_program_check(job->means.program, &rq->err));
     do {
         pthread_mutex_lock(&job->jobs->lock);
-        job->wants_checkpoint = job->wants_checkpoint || due;
-        more = goes_on(job) && job->pos.done < job->ask.steps && !job->pos.stops &&
+        job_want(job, due ? WANT_CHECKPOINT : 0);
+        more = goes_on(job) && job->pos.done < job->ask.steps && !job_stops_early(job) &&
                (spent == 0 || (spent < slice && !bl_queue_is_wanted(job->means.worker->queue)));
         pthread_mutex_unlock(&job->jobs->lock);
         if (more)
@@ -275,12 +273,13 @@ bl_step job_slice(bl_request *rq)
     if (st != BL_OK)
         return BL_STEP_DONE;
     pthread_mutex_lock(&job->jobs->lock);
-    snap = job->wants_checkpoint && !job->writing;
-    job->writing = job->writing || snap; /* from now on the slice owns the snapshot */
+    snap = job_wants(job, WANT_CHECKPOINT) && job->writes == WRITE_NONE;
+    if (snap)
+        job_step(job, EVENT_SNAP);
     pthread_mutex_unlock(&job->jobs->lock);
     if (snap && job_snap(job, &rq->err) != BL_OK) {
         pthread_mutex_lock(&job->jobs->lock);
-        job->writing = false;
+        job_step(job, EVENT_SNAP_FAIL);
         pthread_mutex_unlock(&job->jobs->lock);
     }
     return BL_STEP_DONE;
@@ -306,19 +305,19 @@ static void update_rate(bl_job *job)
 /* Under the lock: decide the final state of the job, if it ends. */
 static void judge(bl_job *job, const bl_err *err)
 {
-    if (job->becomes != JOB_QUEUED && err->status == BL_OK)
+    char because[JOB_REASON] = "";
+    if (job->phase == JOB_ENDING && err->status == BL_OK)
         return;
-    if (atomic_load(&job->cancel)) {
+    if (job_wants(job, WANT_CANCEL)) {
         job_become_cancelled(job);
     } else if (err->status != BL_OK && err->status != BL_ECANCELLED) {
-        job->becomes = JOB_FAILED;
-        snprintf(job->because, sizeof job->because, "after step %llu: %s", (unsigned long long)job->pos.done, err->text);
-    } else if (job->pos.done >= job->ask.steps || job->pos.stops) {
-        job->becomes = JOB_DONE;
-        job->because[0] = '\0';
-        if (job->pos.stops)
-            snprintf(job->because, sizeof job->because, "%s was not better in %llu reports",
-                     job->ask.stop.metric != NULL ? job->ask.stop.metric : "", (unsigned long long)job->ask.stop.patience);
+        snprintf(because, sizeof because, "after step %llu: %s", (unsigned long long)job->pos.done, err->text);
+        job_become(job, JOB_FAILED, because);
+    } else if (job->pos.done >= job->ask.steps || job_stops_early(job)) {
+        if (job_stops_early(job))
+            snprintf(because, sizeof because, "%s was not better in %llu reports", job->ask.stop.metric,
+                     (unsigned long long)job->ask.stop.patience);
+        job_become(job, JOB_DONE, because);
     }
 }
 
@@ -326,39 +325,40 @@ static void judge(bl_job *job, const bl_err *err)
 static bool was_lost(const bl_job *job, const bl_err *err)
 {
     bl_err ignored = {0};
-    return err->status != BL_OK && job->becomes == JOB_QUEUED &&
-           (err->status == BL_EDEVICE || bl_program_check(job->means.program, &ignored) != BL_OK);
+    return err->status != BL_OK && (err->status == BL_EDEVICE || bl_program_check(job->means.program, &ignored) != BL_OK);
 }
 
 void job_sliced(bl_request *rq)
 {
     bl_job *job = job_retain(rq->own); /* the job may end meanwhile */
     bl_jobs *jobs = job->jobs;
-    bool write = false;
+    bool write = false, snapped = false;
     pthread_mutex_lock(&jobs->lock);
     update_rate(job);
-    job->at_work = false;
+    job_step(job, EVENT_SLICED);
     job->progress.step = job->pos.done;
-    job->setbacks.refusals = job->pos.done > job->pos.from ? 0 : job->setbacks.refusals;
-    job->setbacks.doubted = job->pos.done == 0 && (job->setbacks.doubted || job->progress.restarts == 0);
-    if ((job->becomes == JOB_QUEUED && job_wait_for_memory(job, &rq->err)) ||
-        (was_lost(job, &rq->err) && job_lose(job, &rq->err))) {
+    if (job->pos.done > job->pos.from) {
+        job->setbacks.refusals = 0;
+        job->setbacks.fits = true;
+    }
+    if (job->phase == JOB_IDLE && (job_wait_for_memory(job, &rq->err) || (was_lost(job, &rq->err) && job_lose(job, &rq->err)))) {
         pthread_mutex_unlock(&jobs->lock);
         job_release(job);
         return;
     }
     judge(job, &rq->err);
-    write = job->pos.snapped || job_is_to_seal(job) ||
-            (!job->writing && (job->becomes == JOB_FAILED || job->progress.nreports - job->progress.flushed >= MOST_REPORTS));
-    if (job->pos.snapped) { /* otherwise the writer may own the snapshot, which it drops without the lock */
-        job->files.snapshot.ready = true;
-        job->wants_checkpoint = false;
-    } else if ((job->becomes != JOB_QUEUED && job->becomes != JOB_FAILED && job->progress.step != job->files.written) ||
+    snapped = job->writes == WRITE_SNAP;
+    write = snapped || job_is_to_seal(job) ||
+            (job->writes == WRITE_NONE &&
+             (job->becomes == JOB_FAILED || job->progress.nreports - job->progress.flushed >= MOST_REPORTS));
+    if (snapped) {
+        job_want_no_checkpoint(job);
+    } else if ((job->phase == JOB_ENDING && job->becomes != JOB_FAILED && job->progress.step != job->files.written) ||
                (jobs->draining && job->pos.done > job->pos.from)) {
-        job->wants_checkpoint = true;
+        job_want(job, WANT_CHECKPOINT);
     }
-    job->pos.snapped = false;
-    job->writing = job->writing || write;
+    if (write)
+        job_step(job, EVENT_WRITE);
     pthread_mutex_unlock(&jobs->lock);
     if (write)
         (void)job_submit_write(job);

@@ -40,7 +40,7 @@ static void fill_row(bl_job *job, bool snapped, job_row *row, char *reason, size
     bool whole = job->means.program == NULL || job->files.written == job->progress.step ||
                  (snapped && job->files.snapshot.step == job->progress.step);
     bool final = job->becomes == JOB_FAILED || (job->becomes != JOB_QUEUED && whole);
-    bool purged = !final && atomic_load(&job->purged);
+    bool purged = !final && job_wants(job, WANT_PURGE);
     row->state = final ? job->becomes : purged ? JOB_CANCELLED : job->state;
     snprintf(reason, size, "%s", final ? job->because : purged ? JOB_PURGED : "");
     row->leaves = final && job_leaves(job);
@@ -58,7 +58,6 @@ static void fill_row(bl_job *job, bool snapped, job_row *row, char *reason, size
 static void note(bl_job *job, const job_row *row)
 {
     job->progress.flushed = row->last;
-    job->sealed = job->sealed || row->ended > 0;
     if (row->mark == NULL)
         return;
     job->files.written = row->mark->step;
@@ -76,7 +75,7 @@ static bl_status write_all(bl_job *job, bl_err *err)
     uint64_t dropped[BL_JOB_MAX_KEEP + 1];
     job_mark mark = {.time = job_now()};
     job_row row = {.dropped = dropped};
-    bool snapped = job->files.snapshot.ready, file = snapped && jobs->folder != NULL;
+    bool snapped = job->files.snapshot.taken, file = snapped && jobs->folder != NULL;
     bl_status st = BL_OK;
     if (file)
         BL_TRY(job_write_checkpoint(job, &mark.bytes, err));
@@ -100,6 +99,8 @@ static bl_status write_all(bl_job *job, bl_err *err)
     note(job, &row);
     if (snapped)
         job->files.written = job->files.snapshot.step;
+    if (row.ended > 0)
+        job_step(job, EVENT_STORE);
     pthread_mutex_unlock(&jobs->lock);
     for (int i = 0; i < row.ndropped; i++)
         job_remove_checkpoint(job, dropped[i]);
@@ -119,7 +120,7 @@ bl_status job_flush(bl_job *job, bl_err *err)
     row.started = job->progress.started;
     row.restarts = job->progress.restarts;
     snprintf(reason, sizeof reason, "%s", job->reason);
-    if (!job_is_final(job) && atomic_load(&job->purged)) {
+    if (!job_is_final(job) && job_wants(job, WANT_PURGE)) {
         row.state = JOB_CANCELLED;
         snprintf(reason, sizeof reason, "%s", JOB_PURGED);
     }
@@ -139,7 +140,7 @@ bl_step job_write(bl_request *rq)
 {
     bl_job *job = rq->own;
     rq->err.status = write_all(job, &rq->err);
-    if (job->files.snapshot.ready)
+    if (job->files.snapshot.taken)
         job_drop_snapshot(job);
     return BL_STEP_DONE;
 }
@@ -152,9 +153,7 @@ static void complain(bl_job *job, const bl_err *err)
              (unsigned long long)job->progress.step, err->text);
     bl_log(BL_LOG_WARN, "job %s: %s", job->id, job->files.warning);
     if (job->becomes != JOB_QUEUED && job->becomes != JOB_FAILED)
-        memcpy(job->because, job->files.warning, sizeof job->because);
-    if (job->becomes != JOB_QUEUED)
-        job->becomes = JOB_FAILED;
+        job_become(job, JOB_FAILED, job->files.warning);
     job->progress.changes++;
 }
 
@@ -167,8 +166,8 @@ void job_written(bl_request *rq)
     if (rq->err.status != BL_OK)
         complain(job, &rq->err);
     rq->err = (bl_err){0}; /* belongs to the next write once the lock is free */
-    job->writing = false;
-    ends = !job->at_work && (job->becomes == JOB_FAILED || (job->becomes != JOB_QUEUED && job->sealed));
+    job_step(job, EVENT_WRITTEN);
+    ends = job->phase == JOB_STORED || (job->phase == JOB_ENDING && job->becomes == JOB_FAILED);
     if (ends && job_leaves(job))
         atomic_store(&job->means.program->left, true);
     if (ends) /* before the unlock: otherwise another thread could see that nothing is being written, and submit work */
@@ -176,7 +175,7 @@ void job_written(bl_request *rq)
     pthread_cond_broadcast(&jobs->changed);
     job_wake(job);
     pthread_mutex_unlock(&jobs->lock);
-    if (ends && atomic_load(&job->purged))
+    if (ends && job_wants(job, WANT_PURGE))
         job_take_away(job);
     if (ends)
         job_let_go(job);
@@ -192,7 +191,7 @@ bool job_submit_write(bl_job *job)
         return true;
     bl_log(BL_LOG_WARN, "job %s: %s", job->id, job->means.write->err.text); /* the next tick submits it again */
     pthread_mutex_lock(&jobs->lock);
-    job->unsent = true;
+    job_step(job, EVENT_WRITE_REFUSE);
     pthread_mutex_unlock(&jobs->lock);
     return false;
 }

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/* The state machine of a job and of its writes.  docs/jobs.md draws it. */
+#include "engine/base/log.h"
+#include "server/jobs/jobs_internal.h"
+
+typedef struct transition {
+    job_phase from;
+    job_event event;
+    job_phase to;
+} transition;
+
+static const transition transitions[] = {
+    {JOB_NEW, EVENT_START, JOB_IDLE},
+    {JOB_NEW, EVENT_LOSE, JOB_LOST}, /* the server started and found the job in the store */
+    {JOB_NEW, EVENT_END, JOB_ENDED}, /* likewise, after its end */
+    {JOB_LOST, EVENT_RESTORE, JOB_RESTORING},
+    {JOB_LOST, EVENT_DECIDE, JOB_ENDING}, /* cancelled */
+    {JOB_RESTORING, EVENT_START, JOB_IDLE},
+    {JOB_RESTORING, EVENT_LOSE, JOB_LOST},
+    {JOB_RESTORING, EVENT_DECIDE, JOB_ENDING}, /* failed */
+    {JOB_IDLE, EVENT_SLICE, JOB_AT_WORK},
+    {JOB_IDLE, EVENT_LOSE, JOB_LOST},
+    {JOB_IDLE, EVENT_DECIDE, JOB_ENDING},
+    {JOB_AT_WORK, EVENT_SLICED, JOB_IDLE},
+    {JOB_ENDING, EVENT_DECIDE, JOB_ENDING}, /* the last snapshot or write failed, so the job fails */
+    {JOB_ENDING, EVENT_SLICE, JOB_LAST},
+    {JOB_ENDING, EVENT_STORE, JOB_STORED},
+    {JOB_ENDING, EVENT_END, JOB_ENDED}, /* failed, and the store failed too */
+    {JOB_LAST, EVENT_DECIDE, JOB_LAST},
+    {JOB_LAST, EVENT_STORE, JOB_LAST}, /* a failure is stored while the slice still runs: it is stored again */
+    {JOB_LAST, EVENT_SLICED, JOB_ENDING},
+    {JOB_STORED, EVENT_END, JOB_ENDED},
+    {WRITE_NONE, EVENT_SNAP, WRITE_SNAP},
+    {WRITE_NONE, EVENT_WRITE, WRITE_SENT}, /* reports or a state, without a snapshot */
+    {WRITE_SNAP, EVENT_SNAP_FAIL, WRITE_NONE},
+    {WRITE_SNAP, EVENT_WRITE, WRITE_SENT},
+    {WRITE_SENT, EVENT_WRITE_REFUSE, WRITE_UNSENT},
+    {WRITE_SENT, EVENT_WRITTEN, WRITE_NONE},
+    {WRITE_UNSENT, EVENT_WRITE, WRITE_SENT},
+};
+
+static const transition *find_transition(job_phase from, job_event event)
+{
+    for (size_t i = 0; i < sizeof transitions / sizeof transitions[0]; i++)
+        if (transitions[i].from == from && transitions[i].event == event)
+            return &transitions[i];
+    return NULL;
+}
+
+/* Add |n| jobs in |phase| to the counts of |jobs|. */
+static void count_phase(const bl_job *job, job_phase phase, int n)
+{
+    bl_jobs *jobs = job->jobs;
+    if (phase != JOB_LOST && phase != JOB_RESTORING)
+        return;
+    atomic_fetch_add(&jobs->nrestoring, n);
+    if (phase == JOB_RESTORING) {
+        jobs->taken += n;
+        jobs->needed = n > 0 ? jobs->needed + job->files.need : jobs->needed - job->files.need;
+    }
+    pthread_cond_broadcast(&jobs->changed); /* the thread restores jobs, and frees what lost jobs hold */
+}
+
+void job_step(bl_job *job, job_event event)
+{
+    job_phase *phase = event < EVENT_SNAP ? &job->phase : &job->writes, from = *phase;
+    const transition *step = find_transition(from, event);
+    BL_ASSERT(step != NULL);
+    if (step == NULL) {
+        bl_log(BL_LOG_ERROR, "bug: job %s: event %d in phase %d; the table of transitions does not have it", job->id, (int)event,
+               (int)from);
+        return;
+    }
+    *phase = step->to;
+    count_phase(job, step->to, 1); /* first: |nrestoring|, which is read without the lock, must not pass through 0 */
+    count_phase(job, from, -1);
+}
