@@ -230,7 +230,7 @@ bl_status bl_access_check_still(const bl_request *rq, bl_err *err)
     pthread_mutex_unlock(&access->lock);
     if (why != NULL)
         return bl_fail(err, BL_EAUTH, "%s", why);
-    if (rq->route->scope != BL_SCOPE_NONE && (rq->route->scope & scopes) == 0)
+    if (rq->head.route->scope != BL_SCOPE_NONE && (rq->head.route->scope & scopes) == 0)
         return bl_fail(err, BL_EFORBIDDEN, "the key is not good for this any more");
     return BL_OK;
 }
@@ -263,11 +263,11 @@ bl_status bl_access_admit(bl_request *rq)
     bl_access *access = rq->server->access;
     double wait = 0, rate = -1;
     owner *o = NULL;
-    if (rq->route->scope == BL_SCOPE_NONE)
+    if (rq->head.route->scope == BL_SCOPE_NONE)
         return BL_OK;
-    if ((rq->route->scope & rq->scopes) == 0) {
+    if ((rq->head.route->scope & rq->scopes) == 0) {
         bl_text scopes = {0};
-        bl_scopes_print(rq->route->scope, &scopes);
+        bl_scopes_print(rq->head.route->scope, &scopes);
         (void)bl_fail(&rq->err, BL_EFORBIDDEN, "the key is not good for this, which needs the scope %s", bl_text_get(&scopes));
         bl_text_fini(&scopes);
         return rq->err.status;
@@ -282,7 +282,7 @@ bl_status bl_access_admit(bl_request *rq)
     pthread_mutex_unlock(&access->lock);
     if (wait <= 0)
         return BL_OK;
-    rq->retry_after = retry_after(wait);
+    rq->reply.retry_after = retry_after(wait);
     return bl_fail(&rq->err, BL_EQUOTA, "the key may send %g requests a second, and has", rate);
 }
 
@@ -304,7 +304,7 @@ bl_status bl_access_check_time(bl_request *rq)
     pthread_mutex_unlock(&access->lock);
     if (quota < 0 || used < quota)
         return BL_OK;
-    rq->retry_after = retry_after((double)(DAY_SECONDS - (int64_t)time(NULL) % DAY_SECONDS));
+    rq->reply.retry_after = retry_after((double)(DAY_SECONDS - (int64_t)time(NULL) % DAY_SECONDS));
     return bl_fail(&rq->err, BL_EQUOTA, "the key may use a device for %g s a day (UTC), and has used %.3f s", quota, used);
 }
 
@@ -334,7 +334,7 @@ const char *bl_access_why_not(bl_access *access, uint32_t id)
 bl_status bl_access_check_search(bl_request *rq, int beam, int debug)
 {
     const bl_settings *set = &rq->server->settings;
-    if (rq->done != NULL || (rq->scopes & BL_SCOPE_ADMIN) != 0)
+    if (rq->own.done != NULL || (rq->scopes & BL_SCOPE_ADMIN) != 0)
         return BL_OK;
     if (beam > (int)set->key_beam && beam > (int)set->beam)
         return bl_fail(&rq->err, BL_EFORBIDDEN, "beam: %d needs the scope admin, others have up to %d", beam, (int)set->key_beam);
@@ -348,7 +348,7 @@ int bl_access_debug_level(const bl_request *rq)
 {
     const bl_settings *set = &rq->server->settings;
     enum { MOST = 7 };
-    if (rq->done != NULL || (rq->scopes & BL_SCOPE_ADMIN) != 0)
+    if (rq->own.done != NULL || (rq->scopes & BL_SCOPE_ADMIN) != 0)
         return MOST;
     return (int)(set->key_debug > set->debug ? set->key_debug : set->debug);
 }

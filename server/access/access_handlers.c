@@ -146,11 +146,11 @@ static void put_row(void *arg, const bl_key_row *row)
 
 bl_status bl_handle_keys_list(bl_request *rq)
 {
-    sought all = {.access = rq->server->access, .out = &rq->out};
-    bl_text_puts(&rq->out, "{\"keys\":[");
-    BL_TRY(bl_text_status(&rq->out, &rq->err));
+    sought all = {.access = rq->server->access, .out = &rq->reply.out};
+    bl_text_puts(&rq->reply.out, "{\"keys\":[");
+    BL_TRY(bl_text_status(&rq->reply.out, &rq->err));
     BL_TRY(bl_keys_list(rq->server->storage, put_row, &all, &rq->err));
-    bl_text_puts(&rq->out, "]}");
+    bl_text_puts(&rq->reply.out, "]}");
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }
@@ -158,15 +158,15 @@ bl_status bl_handle_keys_list(bl_request *rq)
 /* Apply the change and answer with the key's description; with |secret| if there is a new one. */
 static bl_status reply_key(bl_request *rq, const char *name, const char *secret, int status)
 {
-    sought one = {.access = rq->server->access, .name = name, .out = &rq->out};
+    sought one = {.access = rq->server->access, .name = name, .out = &rq->reply.out};
     BL_TRY(bl_access_reload(rq->server, NULL, &rq->err));
-    bl_text_puts(&rq->out, "{");
+    bl_text_puts(&rq->reply.out, "{");
     if (secret != NULL) {
-        bl_encode_key(&rq->out, "key");
-        bl_encode_string(&rq->out, secret);
+        bl_encode_key(&rq->reply.out, "key");
+        bl_encode_string(&rq->reply.out, secret);
     }
     BL_TRY(bl_keys_list(rq->server->storage, put_row, &one, &rq->err));
-    bl_text_puts(&rq->out, "}");
+    bl_text_puts(&rq->reply.out, "}");
     bl_request_reply_json(rq, status);
     return BL_OK;
 }
@@ -184,7 +184,7 @@ bl_status bl_handle_key_post(bl_request *rq)
 
 bl_status bl_handle_key_put(bl_request *rq)
 {
-    bl_key_wish wish = {.name = rq->param[0]};
+    bl_key_wish wish = {.name = rq->head.param[0]};
     BL_TRY(decode(rq, false, &wish));
     BL_TRY(bl_keys_change(rq->server->storage, &wish, &rq->err));
     return reply_key(rq, wish.name, NULL, 200);
@@ -206,7 +206,7 @@ static bl_status reply_owed(bl_request *rq)
 /* Revoke in memory first, so that a failure of the disk cannot keep a key valid. */
 bl_status bl_handle_key_delete(bl_request *rq)
 {
-    const char *purge = bl_request_query(rq, "purge"), *name = rq->param[0];
+    const char *purge = bl_request_query(rq, "purge"), *name = rq->head.param[0];
     bl_access *access = rq->server->access;
     bl_err ignored = {0};
     int64_t now = (int64_t)time(NULL);
@@ -226,15 +226,15 @@ bl_status bl_handle_key_delete(bl_request *rq)
 bl_status bl_handle_key_rotate(bl_request *rq)
 {
     char secret[BL_KEY_SECRET];
-    BL_TRY(bl_keys_rotate(rq->server->storage, rq->param[0], secret, &rq->err));
-    return reply_key(rq, rq->param[0], secret, 200);
+    BL_TRY(bl_keys_rotate(rq->server->storage, rq->head.param[0], secret, &rq->err));
+    return reply_key(rq, rq->head.param[0], secret, 200);
 }
 
 bl_status bl_handle_me(bl_request *rq)
 {
     bl_key_row row;
     double used[BL_QUOTA_COUNT] = {0};
-    bl_text *out = &rq->out;
+    bl_text *out = &rq->reply.out;
     bl_access_look_at_own(rq, &row, used);
     bl_text_puts(out, "{");
     bl_encode_key(out, "name");
@@ -289,13 +289,13 @@ bl_status bl_handle_usage(bl_request *rq)
     int64_t whose = (rq->scopes & BL_SCOPE_ADMIN) != 0 ? -1 : (int64_t)rq->owner;
     BL_TRY(bl_request_query_count(rq, "days", 1, MOST_DAYS, &days));
     usage_save(rq->server->access);
-    bl_text_puts(&rq->out, "{\"usage\":[");
-    BL_TRY(
-        bl_storage_run(rq->server->storage,
-                       "SELECT coalesce(keys.name, ''), day, requests, device_ns, bytes_in, bytes_out FROM usage LEFT JOIN keys "
-                       "ON id = owner WHERE day > ?1 AND (?2 < 0 OR owner = ?2) ORDER BY day, owner",
-                       BL_CELLS(bl_cell_int(usage_day() - (int64_t)days), bl_cell_int(whose)), put_usage, &rq->out, &rq->err));
-    bl_text_puts(&rq->out, "]}");
+    bl_text_puts(&rq->reply.out, "{\"usage\":[");
+    BL_TRY(bl_storage_run(
+        rq->server->storage,
+        "SELECT coalesce(keys.name, ''), day, requests, device_ns, bytes_in, bytes_out FROM usage LEFT JOIN keys "
+        "ON id = owner WHERE day > ?1 AND (?2 < 0 OR owner = ?2) ORDER BY day, owner",
+        BL_CELLS(bl_cell_int(usage_day() - (int64_t)days), bl_cell_int(whose)), put_usage, &rq->reply.out, &rq->err));
+    bl_text_puts(&rq->reply.out, "]}");
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }

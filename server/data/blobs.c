@@ -469,7 +469,7 @@ static bl_status find_rest(upload *up, uint64_t first, bl_err *err)
 static bl_status check_range(bl_request *rq, upload *up, uint64_t first)
 {
     bl_err *err = &rq->err;
-    if (rq->content_range == NULL) { /* the whole blob, from its first byte */
+    if (rq->head.content_range == NULL) { /* the whole blob, from its first byte */
         if (ftruncate(up->fd, 0) != 0)
             return bl_fail(err, BL_ESTORAGE, "the blob cannot be written: %s", strerror(errno));
         give_room(up, up->received);
@@ -497,13 +497,13 @@ bl_status bl_blobs_begin(bl_request *rq, bool coded)
                    .end = UINT64_MAX};
     BL_TRY(bl_request_defer(rq, end_upload, up));
     BL_TRY(bl_storage_check(rq->server->storage, &rq->err));
-    BL_TRY(read_digest(rq->param[0], up->hex, &rq->err));
-    if (rq->content_range != NULL)
-        BL_TRY(read_range(rq->content_range, &first, &up->end, &up->total, &up->asks, &rq->err));
-    if (!coded && rq->content_length > 0 && up->end != UINT64_MAX && rq->content_length != up->end - first)
+    BL_TRY(read_digest(rq->head.param[0], up->hex, &rq->err));
+    if (rq->head.content_range != NULL)
+        BL_TRY(read_range(rq->head.content_range, &first, &up->end, &up->total, &up->asks, &rq->err));
+    if (!coded && rq->head.content_length > 0 && up->end != UINT64_MAX && rq->head.content_length != up->end - first)
         return bl_fail(&rq->err, BL_EINVAL, "Content-Range says %llu bytes, Content-Length %llu",
-                       (unsigned long long)(up->end - first), (unsigned long long)rq->content_length);
-    BL_TRY(rq->content_range != NULL ? find_rest(up, first, &rq->err) : take_part(up, &rq->err));
+                       (unsigned long long)(up->end - first), (unsigned long long)rq->head.content_length);
+    BL_TRY(rq->head.content_range != NULL ? find_rest(up, first, &rq->err) : take_part(up, &rq->err));
     if (check_range(rq, up, first) != BL_OK) {
         let_go(up);
         return rq->err.status;
@@ -513,7 +513,7 @@ bl_status bl_blobs_begin(bl_request *rq, bool coded)
         return bl_fail(&rq->err, BL_ENOMEM, "a chunk of the upload");
     if (up->asks)
         up->end = up->received;
-    rq->intake = &up->intake;
+    rq->body.intake = &up->intake;
     return BL_OK;
 }
 
@@ -567,7 +567,7 @@ static bl_status check_blob(upload *up, bl_err *err)
 /* On a compile thread, since reading the file takes long. */
 static bl_step check_work(bl_request *rq)
 {
-    upload *up = (upload *)rq->intake;
+    upload *up = (upload *)rq->body.intake;
     up->put = check_blob(up, &rq->err) == BL_OK;
     let_go(up);
     return BL_STEP_DONE;
@@ -590,8 +590,8 @@ static void put_state(bl_text *out, const char *hex, uint64_t received, uint64_t
 
 static bl_status reply_upload(bl_request *rq)
 {
-    upload *up = (upload *)rq->intake;
-    put_state(&rq->out, up->hex, up->received, up->put ? up->received : up->total > 0 ? up->total : UINT64_MAX);
+    upload *up = (upload *)rq->body.intake;
+    put_state(&rq->reply.out, up->hex, up->received, up->put ? up->received : up->total > 0 ? up->total : UINT64_MAX);
     bl_request_reply_json(rq, up->put ? 201 : 202);
     return BL_OK;
 }
@@ -600,12 +600,12 @@ static bl_status reply_upload(bl_request *rq)
 static bl_status end_body(const bl_request *rq, upload *up, bool *whole, bl_err *err)
 {
     BL_TRY(write_out(up, err));
-    if (rq->content_range != NULL && !up->asks && up->received != up->end)
+    if (rq->head.content_range != NULL && !up->asks && up->received != up->end)
         return bl_fail(err, BL_EINVAL, "the body ended before its Content-Range did; %llu bytes are here",
                        (unsigned long long)up->received);
     if (up->there)
         up->received = up->total;
-    *whole = !up->there && (rq->content_range == NULL || up->received == up->total);
+    *whole = !up->there && (rq->head.content_range == NULL || up->received == up->total);
     return BL_OK;
 }
 
@@ -614,9 +614,9 @@ bl_status bl_handle_blob_put(bl_request *rq)
     upload *up = NULL;
     bool whole = false;
     bl_status st = BL_OK;
-    if (rq->intake == NULL)
+    if (rq->body.intake == NULL)
         BL_TRY(bl_blobs_begin(rq, false)); /* no byte came: a query, or the empty blob */
-    up = (upload *)rq->intake;
+    up = (upload *)rq->body.intake;
     st = end_body(rq, up, &whole, &rq->err);
     rq->then = reply_upload;
     if (st == BL_OK && whole)
@@ -629,7 +629,7 @@ bl_status bl_handle_blob_put(bl_request *rq)
 
 bl_status bl_handle_blob_get(bl_request *rq)
 {
-    BL_TRY(bl_blobs_open(rq->server->blobs, rq->owner, rq->param[0], &rq->file, &rq->file_bytes, &rq->err));
+    BL_TRY(bl_blobs_open(rq->server->blobs, rq->owner, rq->head.param[0], &rq->reply.file, &rq->reply.file_bytes, &rq->err));
     bl_request_reply_file(rq, "application/octet-stream");
     return BL_OK;
 }
@@ -653,12 +653,12 @@ static bool list_entry(void *arg, const bl_cell *cells, int n)
 
 bl_status bl_handle_blobs_list(bl_request *rq)
 {
-    bl_text_puts(&rq->out, "{\"blobs\":[");
-    BL_TRY(bl_text_status(&rq->out, &rq->err));
+    bl_text_puts(&rq->reply.out, "{\"blobs\":[");
+    BL_TRY(bl_text_status(&rq->reply.out, &rq->err));
     BL_TRY(bl_storage_run(rq->server->storage,
                           "SELECT digest, bytes, created FROM blobs WHERE owner = ?1 ORDER BY created, digest",
-                          BL_CELLS(bl_cell_int(rq->owner)), list_entry, &rq->out, &rq->err));
-    bl_text_puts(&rq->out, "]}");
+                          BL_CELLS(bl_cell_int(rq->owner)), list_entry, &rq->reply.out, &rq->err));
+    bl_text_puts(&rq->reply.out, "]}");
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }
@@ -751,11 +751,11 @@ static bl_step delete_work(bl_request *rq)
     bl_blobs *blobs = rq->server->blobs;
     char hex[HEX + 1];
     bool gone = false;
-    if (read_digest(rq->param[0], hex, &rq->err) != BL_OK || delete_part(blobs, rq->owner, hex, &gone, &rq->err) != BL_OK)
+    if (read_digest(rq->head.param[0], hex, &rq->err) != BL_OK || delete_part(blobs, rq->owner, hex, &gone, &rq->err) != BL_OK)
         return BL_STEP_DONE;
     pthread_mutex_lock(&blobs->lock);
     if (delete_locked(blobs, rq->owner, hex, &gone, &rq->err) == BL_OK && !gone)
-        (void)bl_fail(&rq->err, BL_ENOTFOUND, "there is no blob %.80s", rq->param[0]);
+        (void)bl_fail(&rq->err, BL_ENOTFOUND, "there is no blob %.80s", rq->head.param[0]);
     pthread_mutex_unlock(&blobs->lock);
     return BL_STEP_DONE;
 }

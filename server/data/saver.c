@@ -307,7 +307,7 @@ static bl_step save_work(bl_request *rq)
 
 static void ticked(bl_request *rq)
 {
-    bl_saver *saver = rq->own;
+    bl_saver *saver = rq->own.arg;
     bl_request_end(rq);
     atomic_store(&saver->ticking, false);
 }

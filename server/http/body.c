@@ -30,30 +30,32 @@ static bl_status find_room(bl_request *rq, char **at, size_t *room)
     uint64_t limit = rq->server->settings.max_body;
     size_t want = 0;
     char *grown = NULL;
-    if (rq->intake != NULL)
-        return rq->intake->room(rq->intake, at, room, &rq->err);
-    if (rq->body_len == rq->body_cap) {
-        if (rq->body_len >= limit)
+    if (rq->body.intake != NULL)
+        return rq->body.intake->room(rq->body.intake, at, room, &rq->err);
+    if (rq->body.len == rq->body.cap) {
+        if (rq->body.len >= limit)
             return bl_fail(&rq->err, BL_ETOOBIG, "the body has more than %llu bytes", (unsigned long long)limit);
         /* Content-Length is trusted only up to a limit, so that a false length allocates little memory. */
-        want = rq->body_cap == 0 ? FIRST_BYTES : rq->body_cap * 2;
-        if (rq->content_length > want)
-            want = rq->content_length < TRUSTED_BYTES ? (size_t)rq->content_length : want > TRUSTED_BYTES ? want : TRUSTED_BYTES;
+        want = rq->body.cap == 0 ? FIRST_BYTES : rq->body.cap * 2;
+        if (rq->head.content_length > want)
+            want = rq->head.content_length < TRUSTED_BYTES ? (size_t)rq->head.content_length
+                   : want > TRUSTED_BYTES                  ? want
+                                                           : TRUSTED_BYTES;
         if (want > limit)
             want = (size_t)limit;
-        BL_TRY(bl_budget_borrow(&rq->server->memory, want - rq->body_cap, BL_ENOMEM, "a body", &rq->err));
-        grown = realloc(rq->body, want);
+        BL_TRY(bl_budget_borrow(&rq->server->memory, want - rq->body.cap, BL_ENOMEM, "a body", &rq->err));
+        grown = realloc(rq->body.data, want);
         if (grown == NULL) {
-            bl_budget_give(&rq->server->memory, want - rq->body_cap);
-            return bl_fail(&rq->err, BL_ENOMEM, "a body of %zu bytes", rq->body_len);
+            bl_budget_give(&rq->server->memory, want - rq->body.cap);
+            return bl_fail(&rq->err, BL_ENOMEM, "a body of %zu bytes", rq->body.len);
         }
-        rq->body = grown;
-        rq->body_cap = want;
+        rq->body.data = grown;
+        rq->body.cap = want;
     }
-    *at = rq->body + rq->body_len;
-    *room = rq->body_cap - rq->body_len;
-    if (*room > limit - rq->body_len)
-        *room = (size_t)(limit - rq->body_len);
+    *at = rq->body.data + rq->body.len;
+    *room = rq->body.cap - rq->body.len;
+    if (*room > limit - rq->body.len)
+        *room = (size_t)(limit - rq->body.len);
     if (*room == 0)
         return bl_fail(&rq->err, BL_ETOOBIG, "the body has more than %llu bytes", (unsigned long long)limit);
     return BL_OK;
@@ -61,9 +63,9 @@ static bl_status find_room(bl_request *rq, char **at, size_t *room)
 
 static void commit(bl_request *rq, size_t bytes)
 {
-    rq->body_len += bytes;
-    if (rq->intake != NULL)
-        rq->intake->commit(rq->intake, bytes);
+    rq->body.len += bytes;
+    if (rq->body.intake != NULL)
+        rq->body.intake->commit(rq->body.intake, bytes);
 }
 
 static bl_status feed_plain(bl_request *rq, const char *data, size_t *size)
@@ -73,7 +75,7 @@ static bl_status feed_plain(bl_request *rq, const char *data, size_t *size)
         size_t room = 0;
         BL_TRY(find_room(rq, &at, &room));
         if (room == 0)
-            return rq->intake->flush(rq);
+            return rq->body.intake->flush(rq);
         if (room > *size)
             room = *size;
         memcpy(at, data, room);
@@ -95,12 +97,13 @@ static bl_status inflate_status(bl_request *rq, int code)
 /* Call zlib once, for at most |most| bytes of output.  *stuck: no progress is possible without input. */
 static bl_status inflate_some(bl_request *rq, size_t most, bool *stuck, bool *full)
 {
-    bl_inflate *z = rq->inflate;
+    bl_inflate *z = rq->body.inflate;
     char extra = 0, *at = NULL;
     size_t room = 0, before = z->stream.avail_in;
     int code = Z_OK;
     *full = false;
-    if (rq->intake != NULL && rq->intake->is_whole(rq->intake)) { /* only the trailer of the compressed data may follow */
+    if (rq->body.intake != NULL &&
+        rq->body.intake->is_whole(rq->body.intake)) { /* only the trailer of the compressed data may follow */
         at = &extra;
         room = 1;
     } else {
@@ -117,7 +120,7 @@ static bl_status inflate_some(bl_request *rq, size_t most, bool *stuck, bool *fu
     if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR)
         return inflate_status(rq, code);
     if (at == &extra && z->stream.avail_out == 0)
-        return rq->intake->room(rq->intake, &at, &room, &rq->err); /* fails: too much data */
+        return rq->body.intake->room(rq->body.intake, &at, &room, &rq->err); /* fails: too much data */
     commit(rq, at == &extra ? 0 : room - z->stream.avail_out);
     z->ended = code == Z_STREAM_END;
     z->pending = z->stream.avail_out == 0;
@@ -135,7 +138,7 @@ static bool has_more(const bl_inflate *z)
 /* Inflate up to |most| bytes of the input.  *full: the intake must be flushed first. */
 static bl_status inflate_slice(bl_request *rq, size_t most, bool *full)
 {
-    bl_inflate *z = rq->inflate;
+    bl_inflate *z = rq->body.inflate;
     uint64_t end = z->stream.total_out + most;
     bool stuck = false;
     *full = false;
@@ -152,14 +155,14 @@ static bl_step inflate_apart(bl_request *rq)
     if (inflate_slice(rq, SLICE_BYTES, &full) != BL_OK)
         return BL_STEP_DONE;
     if (full)
-        return rq->intake->flush(rq) == BL_OK ? BL_STEP_MOVED : BL_STEP_DONE;
-    return has_more(rq->inflate) ? BL_STEP_AGAIN : BL_STEP_DONE;
+        return rq->body.intake->flush(rq) == BL_OK ? BL_STEP_MOVED : BL_STEP_DONE;
+    return has_more(rq->body.inflate) ? BL_STEP_AGAIN : BL_STEP_DONE;
 }
 
 /* Inflate the pending input, or, if there is none, some of |data|: a part now, the rest on an offload thread. */
 static bl_status feed_coded(bl_request *rq, const char *data, size_t *size)
 {
-    bl_inflate *z = rq->inflate;
+    bl_inflate *z = rq->body.inflate;
     size_t taken = *size < INPUT_BYTES ? *size : INPUT_BYTES;
     bool full = false;
     if (!has_more(z)) {
@@ -172,7 +175,7 @@ static bl_status feed_coded(bl_request *rq, const char *data, size_t *size)
     }
     BL_TRY(inflate_slice(rq, INLINE_BYTES, &full));
     if (full)
-        return rq->intake->flush(rq);
+        return rq->body.intake->flush(rq);
     return has_more(z) ? bl_offload_work(rq, inflate_apart) : BL_OK;
 }
 
@@ -181,16 +184,16 @@ bl_status bl_body_begin(bl_request *rq, bl_coding coding)
     int window = coding == BL_CODING_GZIP ? 16 + MAX_WBITS : MAX_WBITS;
     if (coding == BL_CODING_NONE)
         return BL_OK;
-    rq->inflate = bl_arena_alloc(rq->arena, sizeof *rq->inflate);
-    if (rq->inflate == NULL)
+    rq->body.inflate = bl_arena_alloc(rq->arena, sizeof *rq->body.inflate);
+    if (rq->body.inflate == NULL)
         return bl_arena_status(rq->arena, &rq->err);
-    rq->inflate->input = bl_arena_alloc(rq->arena, INPUT_BYTES);
-    if (rq->inflate->input == NULL) {
-        rq->inflate = NULL;
+    rq->body.inflate->input = bl_arena_alloc(rq->arena, INPUT_BYTES);
+    if (rq->body.inflate->input == NULL) {
+        rq->body.inflate = NULL;
         return bl_arena_status(rq->arena, &rq->err);
     }
-    if (inflateInit2(&rq->inflate->stream, window) != Z_OK) {
-        rq->inflate = NULL;
+    if (inflateInit2(&rq->body.inflate->stream, window) != Z_OK) {
+        rq->body.inflate = NULL;
         return bl_fail(&rq->err, BL_ENOMEM, "inflating the body");
     }
     return BL_OK;
@@ -198,7 +201,7 @@ bl_status bl_body_begin(bl_request *rq, bl_coding coding)
 
 bl_status bl_body_feed(bl_request *rq, const char *data, size_t *size, const bool *moved)
 {
-    if (rq->inflate == NULL)
+    if (rq->body.inflate == NULL)
         return feed_plain(rq, data, size);
     while (*size > 0 && !*moved) {
         size_t before = *size;
@@ -211,19 +214,19 @@ bl_status bl_body_feed(bl_request *rq, const char *data, size_t *size, const boo
 bl_status bl_body_end(bl_request *rq, const bool *moved)
 {
     size_t none = 0;
-    while (rq->inflate != NULL && has_more(rq->inflate)) {
+    while (rq->body.inflate != NULL && has_more(rq->body.inflate)) {
         BL_TRY(feed_coded(rq, "", &none));
         if (*moved)
             return BL_OK;
     }
-    if (rq->inflate != NULL && !rq->inflate->ended)
+    if (rq->body.inflate != NULL && !rq->body.inflate->ended)
         return bl_fail(&rq->err, BL_EINVAL, "the coded body ends too early");
     return BL_OK;
 }
 
 void bl_body_fini(bl_request *rq)
 {
-    if (rq->inflate != NULL)
-        inflateEnd(&rq->inflate->stream);
-    rq->inflate = NULL;
+    if (rq->body.inflate != NULL)
+        inflateEnd(&rq->body.inflate->stream);
+    rq->body.inflate = NULL;
 }

@@ -11,7 +11,7 @@ typedef enum bl_coding { BL_CODING_NONE, BL_CODING_GZIP, BL_CODING_DEFLATE } bl_
 /* Call after the head is read: prepare for a body with this content coding. */
 BL_NODISCARD bl_status bl_body_begin(bl_request *rq, bl_coding coding);
 /* Consume some of |data|; *size becomes the number of bytes left over.  If *size is not 0, *moved is true and the request is
- * suspended: feed the rest when it resumes.  |moved| equals rq->moved. */
+ * suspended: feed the rest when it resumes.  |moved| equals rq->conn.moved. */
 BL_NODISCARD bl_status bl_body_feed(bl_request *rq, const char *data, size_t *size, const bool *moved);
 /* Call after the last bl_body_feed.  If *moved is true, the request is suspended: call again when it resumes. */
 BL_NODISCARD bl_status bl_body_end(bl_request *rq, const bool *moved);

@@ -37,11 +37,11 @@ static size_t deflate_all(const bl_request *rq, bool gzip, char *to, size_t room
     int code = deflateInit2(&z, FAST_LEVEL, Z_DEFLATED, gzip ? 16 + MAX_WBITS : MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
     if (code != Z_OK)
         return 0;
-    for (unsigned i = 0; i <= rq->npieces && code == Z_OK; i++) {
-        bl_piece piece = i == 0 ? (bl_piece){rq->out.data, rq->out.len} : rq->pieces[i - 1];
+    for (unsigned i = 0; i <= rq->reply.npieces && code == Z_OK; i++) {
+        bl_piece piece = i == 0 ? (bl_piece){rq->reply.out.data, rq->reply.out.len} : rq->reply.pieces[i - 1];
         z.next_in = (z_const Bytef *)(uintptr_t)piece.data;
         z.avail_in = (uInt)piece.bytes;
-        code = deflate(&z, i == rq->npieces ? Z_FINISH : Z_NO_FLUSH);
+        code = deflate(&z, i == rq->reply.npieces ? Z_FINISH : Z_NO_FLUSH);
     }
     deflateEnd(&z);
     return code == Z_STREAM_END ? room - z.avail_out : 0;
@@ -49,16 +49,16 @@ static size_t deflate_all(const bl_request *rq, bool gzip, char *to, size_t room
 
 void bl_reply_code(bl_request *rq)
 {
-    const char *list = rq->accept_coding;
+    const char *list = rq->head.accept_coding;
     double zipped = bl_coding_weigh(list, "gzip"), deflated = bl_coding_weigh(list, "deflate"),
            plain = bl_coding_weigh(list, "identity");
     bool gzip = zipped >= deflated, coded = zipped + deflated > 0 && (gzip ? zipped : deflated) >= plain;
-    size_t bytes = rq->out.len, room = 0;
+    size_t bytes = rq->reply.out.len, room = 0;
     bl_err before = rq->err;
     char *data = NULL;
-    rq->coding_done = true;
-    for (unsigned i = 0; i < rq->npieces; i++)
-        bytes += rq->pieces[i].bytes;
+    rq->reply.coding_done = true;
+    for (unsigned i = 0; i < rq->reply.npieces; i++)
+        bytes += rq->reply.pieces[i].bytes;
     if (!coded || bytes < SHORT_BYTES || bytes > UINT_MAX / 2)
         return;
     room = compressBound((uLong)bytes) + 64; /* room for the header of gzip */
@@ -67,9 +67,9 @@ void bl_reply_code(bl_request *rq)
     bytes = data != NULL ? deflate_all(rq, gzip, data, room) : 0;
     if (bytes == 0)
         return;
-    rq->coded = (bl_piece){data, bytes};
-    rq->pieces = &rq->coded;
-    rq->npieces = 1;
-    bl_text_clear(&rq->out);
-    rq->coding = gzip ? "gzip" : "deflate";
+    rq->reply.coded = (bl_piece){data, bytes};
+    rq->reply.pieces = &rq->reply.coded;
+    rq->reply.npieces = 1;
+    bl_text_clear(&rq->reply.out);
+    rq->reply.coding = gzip ? "gzip" : "deflate";
 }

@@ -5,8 +5,8 @@
 
 #include "server/http/request.h"
 
-/* Compress the reply as the request's Accept-Encoding asks.  rq->coding becomes the name of the coding.  rq->coding stays NULL if
- * the request asks for no coding, if the reply is short, or if memory is short. */
+/* Compress the reply as the request's Accept-Encoding asks.  rq->reply.coding becomes the name of the coding.  rq->reply.coding
+ * stays NULL if the request asks for no coding, if the reply is short, or if memory is short. */
 void bl_reply_code(bl_request *rq);
 
 /* The weight (q-value) that |list|, an Accept-Encoding header or NULL, gives to |coding|: 1 if the list names no weight, 0 if the

@@ -43,7 +43,7 @@ static enum MHD_Result on_header(void *arg, enum MHD_ValueKind kind, const char 
         else if (strcasecmp(key, "content-encoding") == 0)
             note(&head->coding, &head->codings, value);
         else if (strcasecmp(key, "content-range") == 0)
-            rq->content_range = value;
+            rq->head.content_range = value;
         break;
     case 't':
         if (strcasecmp(key, "transfer-encoding") == 0)
@@ -69,17 +69,17 @@ static enum MHD_Result on_header(void *arg, enum MHD_ValueKind kind, const char 
         break;
     case 'a':
         if (strcasecmp(key, "accept") == 0)
-            rq->accept = value;
+            rq->head.accept = value;
         else if (strcasecmp(key, "authorization") == 0)
             note(&head->authorization, &head->authorizations, value);
         else if (strcasecmp(key, "accept-encoding") == 0)
-            rq->accept_coding = value;
+            rq->head.accept_coding = value;
         break;
     case 'i':
         if (strcasecmp(key, "if-none-match") == 0)
-            rq->if_none_match = value;
+            rq->head.if_none_match = value;
         else if (strcasecmp(key, "inference-header-content-length") == 0)
-            note(&rq->infer_header, &rq->infer_headers, value);
+            note(&rq->head.infer_header, &rq->head.infer_headers, value);
         break;
     default:
         break;
@@ -91,7 +91,7 @@ void bl_head_read(bl_request *rq, bl_head *head)
 {
     void *args[2] = {head, rq};
     *head = (bl_head){0};
-    MHD_get_connection_values_n(rq->connection, MHD_HEADER_KIND, on_header, args);
+    MHD_get_connection_values_n(rq->conn.mhd, MHD_HEADER_KIND, on_header, args);
 }
 
 /* Read a Content-Length that libmicrohttpd has accepted: digits only. */
@@ -122,8 +122,8 @@ bl_status bl_head_check_framing(bl_request *rq, const bl_head *head, bool *fatal
     if (head->types > 1 || head->codings > 1 || head->origins > 1)
         return bl_fail(&rq->err, BL_EINVAL, "a header that may stand there once stands there twice");
     *fatal = false;
-    rq->content_length = head->lengths > 0 ? read_length(head->length) : 0;
-    rq->has_body = rq->content_length > 0 || head->transfers > 0;
+    rq->head.content_length = head->lengths > 0 ? read_length(head->length) : 0;
+    rq->head.has_body = rq->head.content_length > 0 || head->transfers > 0;
     return BL_OK;
 }
 
@@ -205,7 +205,7 @@ static bl_status refuse_media(bl_request *rq, const char *type)
     char list[160] = "";
     size_t used = 0;
     for (size_t i = 0; i < MEDIA; i++)
-        if ((rq->route->takes & media_names[i].media) != 0)
+        if ((rq->head.route->takes & media_names[i].media) != 0)
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used > 0 ? " or " : "", media_names[i].name);
     if (type == NULL)
         return bl_fail(&rq->err, BL_EMEDIA, "the content type must be %s, and there is none", list);
@@ -230,14 +230,14 @@ bl_status bl_head_check_body(bl_request *rq, const bl_head *head, bl_coding *cod
 {
     uint64_t limit = rq->server->settings.max_body;
     *coding = BL_CODING_NONE;
-    if (!rq->has_body)
+    if (!rq->head.has_body)
         return BL_OK;
-    if (rq->content_length > limit)
+    if (rq->head.content_length > limit)
         return bl_fail(&rq->err, BL_ETOOBIG, "the body has more than %llu bytes", (unsigned long long)limit);
-    if (rq->route->takes == 0)
+    if (rq->head.route->takes == 0)
         return bl_fail(&rq->err, BL_EMEDIA, "this request takes no body");
-    rq->media = head->type != NULL ? media_of(head->type) : BL_MEDIA_NONE;
-    if ((rq->route->flags & BL_ROUTE_ANYTYPE) == 0 && (rq->media & rq->route->takes) == 0)
+    rq->head.media = head->type != NULL ? media_of(head->type) : BL_MEDIA_NONE;
+    if ((rq->head.route->flags & BL_ROUTE_ANYTYPE) == 0 && (rq->head.media & rq->head.route->takes) == 0)
         return refuse_media(rq, head->type);
     return take_coding(rq, head->coding, coding);
 }

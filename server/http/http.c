@@ -45,37 +45,37 @@ static void add_header(struct MHD_Response *response, const char *name, const ch
 static void join_pieces(bl_request *rq)
 {
     size_t bytes = 0;
-    for (unsigned i = 0; i < rq->npieces; i++)
-        bytes += rq->pieces[i].bytes;
-    if (rq->npieces == 0 || bytes > JOINED_BYTES)
+    for (unsigned i = 0; i < rq->reply.npieces; i++)
+        bytes += rq->reply.pieces[i].bytes;
+    if (rq->reply.npieces == 0 || bytes > JOINED_BYTES)
         return;
-    if (bl_text_reserve(&rq->out, bytes) == NULL) {
-        rq->out.failed = false; /* rq->out is complete, and the pieces are unchanged */
+    if (bl_text_reserve(&rq->reply.out, bytes) == NULL) {
+        rq->reply.out.failed = false; /* rq->reply.out is complete, and the pieces are unchanged */
         return;
     }
-    for (unsigned i = 0; i < rq->npieces; i++)
-        bl_text_append(&rq->out, rq->pieces[i].data, rq->pieces[i].bytes);
-    rq->npieces = 0;
+    for (unsigned i = 0; i < rq->reply.npieces; i++)
+        bl_text_append(&rq->reply.out, rq->reply.pieces[i].data, rq->reply.pieces[i].bytes);
+    rq->reply.npieces = 0;
 }
 
 static struct MHD_Response *make_response(bl_request *rq)
 {
     struct MHD_IoVec *parts = NULL;
     join_pieces(rq);
-    if (rq->sends_file)
-        return MHD_create_response_from_fd64(rq->file_bytes, rq->file);
-    if (rq->stream != NULL && rq->err.status == BL_OK)
-        return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BYTES, bl_stream_content, rq->stream, NULL);
-    if (rq->npieces == 0)
-        return MHD_create_response_from_buffer(rq->out.len, rq->out.data != NULL ? rq->out.data : (void *)(uintptr_t) "",
-                                               MHD_RESPMEM_PERSISTENT);
-    parts = bl_arena_array(rq->arena, rq->npieces + 1, sizeof *parts);
+    if (rq->reply.sends_file)
+        return MHD_create_response_from_fd64(rq->reply.file_bytes, rq->reply.file);
+    if (rq->reply.stream != NULL && rq->err.status == BL_OK)
+        return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BYTES, bl_stream_content, rq->reply.stream, NULL);
+    if (rq->reply.npieces == 0)
+        return MHD_create_response_from_buffer(
+            rq->reply.out.len, rq->reply.out.data != NULL ? rq->reply.out.data : (void *)(uintptr_t) "", MHD_RESPMEM_PERSISTENT);
+    parts = bl_arena_array(rq->arena, rq->reply.npieces + 1, sizeof *parts);
     if (parts == NULL)
         return NULL;
-    parts[0] = (struct MHD_IoVec){rq->out.data, rq->out.len};
-    for (unsigned i = 0; i < rq->npieces; i++)
-        parts[i + 1] = (struct MHD_IoVec){rq->pieces[i].data, rq->pieces[i].bytes};
-    return MHD_create_response_from_iovec(parts, rq->npieces + 1, NULL, NULL);
+    parts[0] = (struct MHD_IoVec){rq->reply.out.data, rq->reply.out.len};
+    for (unsigned i = 0; i < rq->reply.npieces; i++)
+        parts[i + 1] = (struct MHD_IoVec){rq->reply.pieces[i].data, rq->reply.pieces[i].bytes};
+    return MHD_create_response_from_iovec(parts, rq->reply.npieces + 1, NULL, NULL);
 }
 
 /* Send the answer that the request holds.  MHD_NO closes the connection. */
@@ -84,40 +84,41 @@ static enum MHD_Result send_reply(bl_request *rq, bool close)
     struct MHD_Response *response = NULL;
     enum MHD_Result sent = MHD_NO;
     char length[24];
-    if (rq->err.status == BL_OK && (rq->out.failed || rq->status == 0))
-        (void)bl_fail(&rq->err, rq->out.failed ? BL_ENOMEM : BL_EBUG, rq->out.failed ? "the answer" : "there is no answer");
+    if (rq->err.status == BL_OK && (rq->reply.out.failed || rq->reply.status == 0))
+        (void)bl_fail(&rq->err, rq->reply.out.failed ? BL_ENOMEM : BL_EBUG,
+                      rq->reply.out.failed ? "the answer" : "there is no answer");
     if (rq->err.status != BL_OK)
         bl_request_reply_problem(rq);
-    if (rq->route != NULL && (rq->route->flags & BL_ROUTE_CODES) != 0 && !rq->coding_done)
+    if (rq->head.route != NULL && (rq->head.route->flags & BL_ROUTE_CODES) != 0 && !rq->reply.coding_done)
         bl_reply_code(rq);
-    if (rq->stream != NULL && rq->err.status == BL_OK)
-        bl_watch_attach(rq->peer, rq); /* from now on the watcher can cancel the stream when the client goes away */
-    snprintf(length, sizeof length, "%zu", rq->envelope);
+    if (rq->reply.stream != NULL && rq->err.status == BL_OK)
+        bl_watch_attach(rq->conn.peer, rq); /* from now on the watcher can cancel the stream when the client goes away */
+    snprintf(length, sizeof length, "%zu", rq->reply.envelope);
     response = make_response(rq);
     if (response == NULL)
         return MHD_NO;
-    add_header(response, "content-type", rq->content_type);
+    add_header(response, "content-type", rq->reply.content_type);
     add_header(response, "x-request-id", rq->id);
-    add_header(response, "content-encoding", rq->coding);
-    add_header(response, "inference-header-content-length", rq->envelope > 0 ? length : NULL);
-    add_header(response, "allow", rq->allow);
-    add_header(response, "location", rq->location);
-    for (const bl_header *header = rq->headers; header != NULL && header->name != NULL; header++)
+    add_header(response, "content-encoding", rq->reply.coding);
+    add_header(response, "inference-header-content-length", rq->reply.envelope > 0 ? length : NULL);
+    add_header(response, "allow", rq->reply.allow);
+    add_header(response, "location", rq->reply.location);
+    for (const bl_header *header = rq->reply.headers; header != NULL && header->name != NULL; header++)
         add_header(response, header->name, header->value);
-    if (rq->status == 503 || rq->status == 429) {
+    if (rq->reply.status == 503 || rq->reply.status == 429) {
         char seconds[16];
-        snprintf(seconds, sizeof seconds, "%d", rq->retry_after > 0 ? rq->retry_after : 1);
+        snprintf(seconds, sizeof seconds, "%d", rq->reply.retry_after > 0 ? rq->reply.retry_after : 1);
         add_header(response, "retry-after", seconds);
     }
-    add_header(response, "www-authenticate", rq->status == 401 ? "Bearer realm=\"beamline\"" : NULL);
-    add_header(response, "cache-control", rq->stream != NULL ? "no-store" : NULL);
+    add_header(response, "www-authenticate", rq->reply.status == 401 ? "Bearer realm=\"beamline\"" : NULL);
+    add_header(response, "cache-control", rq->reply.stream != NULL ? "no-store" : NULL);
     if (close || atomic_load(&rq->server->draining))
         add_header(response, "connection", "close");
-    sent = MHD_queue_response(rq->connection, (unsigned)rq->status, response);
+    sent = MHD_queue_response(rq->conn.mhd, (unsigned)rq->reply.status, response);
     MHD_destroy_response(response);
     rq->state = BL_REQUEST_SENT;
-    bl_peer_enter(rq->peer, BL_PHASE_SEND);
-    rq->sent_ns = bl_clock_ns();
+    bl_peer_enter(rq->conn.peer, BL_PHASE_SEND);
+    rq->reply.sent_ns = bl_clock_ns();
     return sent;
 }
 
@@ -130,7 +131,7 @@ static void choose_id(bl_request *rq, const char *given)
     if (len > 0 && len < sizeof rq->id && strspn(given, letters) == len)
         memcpy(rq->id, given, len + 1);
     else
-        snprintf(rq->id, sizeof rq->id, "%016llx", (unsigned long long)bl_poller_draw(rq->poller));
+        snprintf(rq->id, sizeof rq->id, "%016llx", (unsigned long long)bl_poller_draw(rq->conn.poller));
 }
 
 /* Count the request before reading |draining|.  The shutdown sets |draining| before it reads the count, so it waits for every
@@ -138,11 +139,11 @@ static void choose_id(bl_request *rq, const char *given)
 static bl_status accept_work(bl_request *rq)
 {
     bl_server *server = rq->server;
-    if ((rq->route->flags & BL_ROUTE_OPEN) != 0)
+    if ((rq->head.route->flags & BL_ROUTE_OPEN) != 0)
         return BL_OK;
     atomic_fetch_add(&server->accepted, 1);
-    rq->accepted = !atomic_load(&server->draining);
-    if (rq->accepted)
+    rq->conn.accepted = !atomic_load(&server->draining);
+    if (rq->conn.accepted)
         return BL_OK;
     atomic_fetch_sub(&server->accepted, 1);
     return bl_fail(&rq->err, BL_EBUSY, "the server is shutting down");
@@ -163,9 +164,9 @@ static bl_status check_key(bl_request *rq, const bl_head *head)
 {
     bl_err denied = {0};
     bl_status known = bl_access_identify(rq, head, &denied), found = bl_route_find(rq);
-    if (known != BL_OK && (rq->route == NULL || rq->route->scope != BL_SCOPE_NONE)) {
+    if (known != BL_OK && (rq->head.route == NULL || rq->head.route->scope != BL_SCOPE_NONE)) {
         rq->err = denied;
-        rq->allow = NULL;
+        rq->reply.allow = NULL;
         return known;
     }
     return found == BL_OK ? bl_access_admit(rq) : found;
@@ -179,11 +180,11 @@ static bl_status check_head(bl_request *rq, const bl_head *head, bool *fatal)
     BL_TRY(check_key(rq, head));
     BL_TRY(accept_work(rq));
     BL_TRY(bl_head_check_body(rq, head, &coding));
-    if (!rq->has_body)
+    if (!rq->head.has_body)
         return BL_OK;
-    if (rq->media == BL_MEDIA_OCTETS && (rq->route->flags & BL_ROUTE_UPLOAD) != 0)
+    if (rq->head.media == BL_MEDIA_OCTETS && (rq->head.route->flags & BL_ROUTE_UPLOAD) != 0)
         BL_TRY(bl_upload_begin(rq, coding != BL_CODING_NONE));
-    if (rq->media == BL_MEDIA_OCTETS && (rq->route->flags & BL_ROUTE_BLOB) != 0)
+    if (rq->head.media == BL_MEDIA_OCTETS && (rq->head.route->flags & BL_ROUTE_BLOB) != 0)
         BL_TRY(bl_blobs_begin(rq, coding != BL_CODING_NONE));
     return bl_body_begin(rq, coding);
 }
@@ -213,7 +214,7 @@ static enum MHD_Result refuse(struct MHD_Connection *connection)
 
 static bool is_probe(const bl_request *rq)
 {
-    return rq->route != NULL && (rq->route->flags & BL_ROUTE_PROBE) != 0;
+    return rq->head.route != NULL && (rq->head.route->flags & BL_ROUTE_PROBE) != 0;
 }
 
 static enum MHD_Result take_head(bl_poller *poller, struct MHD_Connection *connection, const char *method, void **context)
@@ -225,36 +226,36 @@ static enum MHD_Result take_head(bl_poller *poller, struct MHD_Connection *conne
     *context = rq;
     if (rq == NULL)
         return refuse(connection);
-    rq->poller = poller;
-    rq->connection = connection;
-    rq->peer = peer_of(connection);
-    bl_peer_enter(rq->peer, BL_PHASE_BODY);
-    rq->uri = rq->peer != NULL ? bl_peer_get_uri(rq->peer) : NULL;
-    rq->method = method;
+    rq->conn.poller = poller;
+    rq->conn.mhd = connection;
+    rq->conn.peer = peer_of(connection);
+    bl_peer_enter(rq->conn.peer, BL_PHASE_BODY);
+    rq->head.uri = rq->conn.peer != NULL ? bl_peer_get_uri(rq->conn.peer) : NULL;
+    rq->head.method = method;
     rq->state = BL_REQUEST_BODY;
     bl_head_read(rq, &head);
     choose_id(rq, head.id);
     take_trace(rq, &head);
-    if (rq->uri == NULL) {
-        rq->uri = "";
+    if (rq->head.uri == NULL) {
+        rq->head.uri = "";
         (void)bl_fail(&rq->err, BL_ENOMEM, "there is no memory for the address");
         return send_reply(rq, true);
     }
     taken = check_head(rq, &head, &fatal) == BL_OK;
     if (rq->owner != 0)
-        bl_peer_know(rq->peer);
+        bl_peer_know(rq->conn.peer);
     crowded = rq->owner == 0 && !is_probe(rq) && bl_listener_is_crowded(server->listener);
     if (crowded && rq->err.status == BL_OK)
         (void)bl_fail(&rq->err, BL_EBUSY, "the server has all the connections it takes from clients without a key");
-    bl_exporter_begin(server->exporter, &rq->trail, rq->route == NULL || (rq->route->flags & BL_ROUTE_OPEN) != 0);
+    bl_exporter_begin(server->exporter, &rq->trail, rq->head.route == NULL || (rq->head.route->flags & BL_ROUTE_OPEN) != 0);
     if (taken && !crowded)
         return MHD_YES;
     /* A client that is sending a body reads no answer until it has sent everything, and closing the connection would discard the
      * answer: so the body is read and dropped.  Exceptions are a much larger announced body, and a client that sent Expect. */
-    if (fatal || crowded || head.expect != NULL || rq->content_length > DRAIN_BYTES)
+    if (fatal || crowded || head.expect != NULL || rq->head.content_length > DRAIN_BYTES)
         return send_reply(rq, true);
     rq->state = BL_REQUEST_DISCARD;
-    rq->droppable = DRAIN_BYTES;
+    rq->body.droppable = DRAIN_BYTES;
     return MHD_YES;
 }
 
@@ -265,11 +266,11 @@ static enum MHD_Result drop_bytes(bl_request *rq, size_t *size)
     uint64_t bytes = *size, max_body = rq->server->settings.max_body;
     *size = 0;
     if (rq->state != BL_REQUEST_DISCARD)
-        rq->droppable = max_body > DRAIN_BYTES ? max_body : DRAIN_BYTES;
+        rq->body.droppable = max_body > DRAIN_BYTES ? max_body : DRAIN_BYTES;
     rq->state = BL_REQUEST_DISCARD;
-    if (bytes > rq->droppable)
+    if (bytes > rq->body.droppable)
         return MHD_NO;
-    rq->droppable -= bytes;
+    rq->body.droppable -= bytes;
     return MHD_YES;
 }
 
@@ -283,7 +284,7 @@ static enum MHD_Result take_body(bl_request *rq, const char *data, size_t *size,
 /* The whole request has arrived, or its work is over: continue it. */
 static enum MHD_Result go_on(bl_request *rq, const bool *moved)
 {
-    bl_peer_enter(rq->peer, BL_PHASE_WORK);
+    bl_peer_enter(rq->conn.peer, BL_PHASE_WORK);
     bl_offload_proceed(rq, moved);
     return *moved ? MHD_YES : send_reply(rq, false);
 }
@@ -297,11 +298,11 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
     (void)version;
     if (rq == NULL)
         return take_head(arg, connection, method, context);
-    rq->moved = &moved;
-    bl_peer_count(rq->peer, *size);
+    rq->conn.moved = &moved;
+    bl_peer_count(rq->conn.peer, *size);
     enum MHD_Result result = *size > 0 ? take_body(rq, data, size, &moved) : go_on(rq, &moved);
     if (!moved) /* otherwise another thread owns the request */
-        rq->moved = NULL;
+        rq->conn.moved = NULL;
     return result;
 }
 

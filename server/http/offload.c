@@ -55,39 +55,39 @@ bl_status bl_offload_create(bl_server *server, bl_err *err)
 static uint64_t read_header_length(const bl_request *rq)
 {
     uint64_t length = 0;
-    for (size_t i = 0; i < sizeof length && i < rq->body_len; i++)
-        length |= (uint64_t)(unsigned char)rq->body[i] << 8 * i;
+    for (size_t i = 0; i < sizeof length && i < rq->body.len; i++)
+        length |= (uint64_t)(unsigned char)rq->body.data[i] << 8 * i;
     return length;
 }
 
 /* The bytes of the body that are JSON or something else to be read one by one. */
 static size_t count_text(const bl_request *rq)
 {
-    uint64_t text = rq->body_len;
-    if (rq->media == BL_MEDIA_SAFETENSORS)
+    uint64_t text = rq->body.len;
+    if (rq->head.media == BL_MEDIA_SAFETENSORS)
         text = read_header_length(rq);
-    else if (rq->infer_header != NULL)
-        text = strtoull(rq->infer_header, NULL, 10);
-    else if (rq->media == BL_MEDIA_OCTETS)
+    else if (rq->head.infer_header != NULL)
+        text = strtoull(rq->head.infer_header, NULL, 10);
+    else if (rq->head.media == BL_MEDIA_OCTETS)
         text = 0;
-    return text < rq->body_len ? (size_t)text : rq->body_len;
+    return text < rq->body.len ? (size_t)text : rq->body.len;
 }
 
 static bool has_large_body(const bl_request *rq)
 {
     size_t text = 0;
-    if (rq->intake != NULL || rq->body_len <= TEXT_BYTES)
+    if (rq->body.intake != NULL || rq->body.len <= TEXT_BYTES)
         return false;
     text = count_text(rq);
-    return text + (rq->body_len - text) / COPY_SHARE > TEXT_BYTES;
+    return text + (rq->body.len - text) / COPY_SHARE > TEXT_BYTES;
 }
 
 static bool has_large_coding(const bl_request *rq)
 {
-    size_t bytes = rq->out.len;
-    for (unsigned i = 0; i < rq->npieces; i++)
-        bytes += rq->pieces[i].bytes;
-    return rq->accept_coding != NULL && bytes > CODED_BYTES;
+    size_t bytes = rq->reply.out.len;
+    for (unsigned i = 0; i < rq->reply.npieces; i++)
+        bytes += rq->reply.pieces[i].bytes;
+    return rq->head.accept_coding != NULL && bytes > CODED_BYTES;
 }
 
 /* ---- the stages */
@@ -98,7 +98,7 @@ static bl_status handle(bl_request *rq, const bool *moved)
     bl_status st = BL_OK;
     rq->state = BL_REQUEST_WORK;
     rq->handling_ns = bl_clock_ns();
-    st = rq->route->handler(rq);
+    st = rq->head.route->handler(rq);
     if (*moved)
         return st;
     if (rq->handling_ns != 0)
@@ -125,13 +125,13 @@ static bl_step go_on_apart(bl_request *rq)
     bool moved = false;
     /* give_away clears the pointer, or the end of this function does. */
     /* cppcheck-suppress autoVariables */
-    rq->moved = &moved;
+    rq->conn.moved = &moved;
     rq->apart = true;
     rq->answering = false;
     bl_offload_proceed(rq, &moved);
     if (moved)
         return BL_STEP_MOVED;
-    rq->moved = NULL;
+    rq->conn.moved = NULL;
     rq->apart = false;
     return BL_STEP_DONE;
 }
@@ -159,7 +159,7 @@ static bl_status end_body(bl_request *rq, const bool *moved)
     if (*moved || st != BL_OK)
         return st;
     rq->state = BL_REQUEST_READY;
-    if (rq->has_body)
+    if (rq->head.has_body)
         bl_request_trace_add(&rq->trail, BL_TIME_RECEIVE, rq->start_ns, bl_clock_ns());
     return BL_OK;
 }
@@ -172,15 +172,15 @@ static bl_status make_answer(bl_request *rq, const bool *moved)
         st = end_body(rq, moved);
     if (!*moved && rq->state == BL_REQUEST_READY && st == BL_OK)
         st = !rq->apart && has_large_body(rq) ? bl_offload_handler(rq) : handle(rq, moved);
-    while (!*moved && st == BL_OK && rq->status == 0 && rq->then != NULL)
-        st = !rq->apart && rq->listed > LISTED ? submit_answer(rq) : conclude(rq, moved);
+    while (!*moved && st == BL_OK && rq->reply.status == 0 && rq->then != NULL)
+        st = !rq->apart && rq->reply.listed > LISTED ? submit_answer(rq) : conclude(rq, moved);
     return st;
 }
 
 void bl_offload_proceed(bl_request *rq, const bool *moved)
 {
     bl_status st = make_answer(rq, moved);
-    if (!*moved && st == BL_OK && !rq->coding_done && (rq->route->flags & BL_ROUTE_CODES) != 0) {
+    if (!*moved && st == BL_OK && !rq->reply.coding_done && (rq->head.route->flags & BL_ROUTE_CODES) != 0) {
         if (rq->apart || !has_large_coding(rq))
             bl_reply_code(rq);
         else

@@ -12,7 +12,7 @@
 BL_NODISCARD bl_status bl_offload_create(bl_server *server, bl_err *err);
 
 /* Continue |rq|, whose body has ended or whose work is over, until its answer is complete, until rq->err has a failure, or until
- * *moved is set: then another thread owns the request.  |moved| equals rq->moved. */
+ * *moved is set: then another thread owns the request.  |moved| equals rq->conn.moved. */
 void bl_offload_proceed(bl_request *rq, const bool *moved);
 
 /* For a handler that will take long: call the handler again, from its beginning, on an offload thread, where rq->apart is true.

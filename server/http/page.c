@@ -52,20 +52,20 @@ static bl_status reply_embedded(bl_request *rq, const bl_embedded *file)
     if (kept == NULL || piece == NULL)
         return bl_arena_status(rq->arena, &rq->err);
     memcpy(kept, headers, sizeof headers);
-    if (rq->if_none_match != NULL && strstr(rq->if_none_match, file->etag) != NULL) {
-        rq->headers = kept;
+    if (rq->head.if_none_match != NULL && strstr(rq->head.if_none_match, file->etag) != NULL) {
+        rq->reply.headers = kept;
         bl_request_reply(rq, 304, NULL);
         return BL_OK;
     }
     *piece = (bl_piece){file->gzip, file->gzip_bytes};
-    if (bl_coding_weigh(rq->accept_coding, "gzip") > 0)
-        rq->coding = "gzip";
+    if (bl_coding_weigh(rq->head.accept_coding, "gzip") > 0)
+        rq->reply.coding = "gzip";
     else
         BL_TRY(inflate_embedded(rq, file, piece));
-    rq->coding_done = true;
-    rq->headers = kept;
-    rq->pieces = piece;
-    rq->npieces = 1;
+    rq->reply.coding_done = true;
+    rq->reply.headers = kept;
+    rq->reply.pieces = piece;
+    rq->reply.npieces = 1;
     bl_request_reply(rq, 200, file->type);
     return BL_OK;
 }
@@ -78,9 +78,9 @@ bl_status bl_handle_openapi(bl_request *rq)
 
 bl_status bl_handle_page_file(bl_request *rq)
 {
-    const bl_embedded *file = find_embedded(rq->param[0]);
+    const bl_embedded *file = find_embedded(rq->head.param[0]);
     if (file == NULL)
-        return bl_fail(&rq->err, BL_ENOTFOUND, "the page has no file \"%.100s\"", rq->param[0]);
+        return bl_fail(&rq->err, BL_ENOTFOUND, "the page has no file \"%.100s\"", rq->head.param[0]);
     return reply_embedded(rq, file);
 }
 
@@ -90,7 +90,7 @@ bl_status bl_handle_page(bl_request *rq)
     const bl_embedded *file = bl_request_accepts(rq, "text/html") ? find_embedded("index.html") : NULL;
     if (file != NULL)
         return reply_embedded(rq, file);
-    bl_text_printf(&rq->out,
+    bl_text_printf(&rq->reply.out,
                    "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>beamline</title>\n"
                    "<h1>beamline %s</h1>\n"
                    "<p>POST a tensor graph, get tensors back. This server speaks JSON and safetensors.</p>\n<ul>\n"

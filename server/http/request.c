@@ -32,9 +32,9 @@ enum {
 static void free_request(bl_request *rq)
 {
     bl_arena_destroy(rq->arena);
-    bl_text_fini(&rq->out);
-    free(rq->body);
-    bl_budget_give(&rq->server->memory, rq->body_cap);
+    bl_text_fini(&rq->reply.out);
+    free(rq->body.data);
+    bl_budget_give(&rq->server->memory, rq->body.cap);
     free(rq);
 }
 
@@ -49,7 +49,7 @@ static bl_request *new_request(bl_server *server)
         return NULL;
     }
     rq->server = server;
-    rq->out.budget = &server->memory;
+    rq->reply.out.budget = &server->memory;
     return rq;
 }
 
@@ -69,7 +69,7 @@ static bl_request *take_request(bl_server *server)
     if (rq == NULL)
         return NULL;
     rq->start_ns = bl_clock_ns();
-    rq->problem_step = -1;
+    rq->reply.problem_step = -1;
     return rq;
 }
 
@@ -88,16 +88,16 @@ bl_request *bl_request_create_own(bl_server *server, uint32_t owner, void (*done
         return NULL;
     rq->owner = owner;
     rq->purges = bl_access_purges(server->access, owner);
-    rq->done = done;
-    rq->own = own;
+    rq->own.done = done;
+    rq->own.arg = own;
     return rq;
 }
 
 static size_t reply_bytes(const bl_request *rq)
 {
-    size_t bytes = rq->sends_file ? (size_t)rq->file_bytes : rq->out.len;
-    for (unsigned i = 0; i < rq->npieces; i++)
-        bytes += rq->pieces[i].bytes;
+    size_t bytes = rq->reply.sends_file ? (size_t)rq->reply.file_bytes : rq->reply.out.len;
+    for (unsigned i = 0; i < rq->reply.npieces; i++)
+        bytes += rq->reply.pieces[i].bytes;
     return bytes;
 }
 
@@ -122,14 +122,14 @@ static void print_peer(struct MHD_Connection *connection, char *out, size_t size
 static void describe(bl_request *rq)
 {
     bl_request_trace *trail = &rq->trail;
-    bool secret = rq->route != NULL && (rq->route->flags & BL_ROUTE_SECRET) != 0;
+    bool secret = rq->head.route != NULL && (rq->head.route->flags & BL_ROUTE_SECRET) != 0;
     snprintf(trail->id, sizeof trail->id, "%s", rq->id);
-    snprintf(trail->method, sizeof trail->method, "%s", rq->method != NULL ? rq->method : "");
-    trail->pattern = rq->route != NULL ? rq->route->pattern : "";
-    bl_request_trace_set_path(trail, secret ? rq->route->pattern : rq->uri != NULL ? rq->uri : "");
-    print_peer(rq->connection, trail->peer, sizeof trail->peer);
+    snprintf(trail->method, sizeof trail->method, "%s", rq->head.method != NULL ? rq->head.method : "");
+    trail->pattern = rq->head.route != NULL ? rq->head.route->pattern : "";
+    bl_request_trace_set_path(trail, secret ? rq->head.route->pattern : rq->head.uri != NULL ? rq->head.uri : "");
+    print_peer(rq->conn.mhd, trail->peer, sizeof trail->peer);
     bl_access_name(rq->server->access, rq->owner, trail->key, sizeof trail->key);
-    trail->bytes_in = rq->body_len;
+    trail->bytes_in = rq->body.len;
     trail->bytes_out = reply_bytes(rq);
 }
 
@@ -138,21 +138,21 @@ static void tell_client(bl_request *rq)
 {
     bl_metrics *metrics = &rq->server->metrics;
     bl_request_trace *trail = &rq->trail;
-    bl_log_level level = rq->route != NULL && (rq->route->flags & BL_ROUTE_PROBE) != 0 ? BL_LOG_DEBUG : BL_LOG_INFO;
-    trail->status = rq->status;
+    bl_log_level level = rq->head.route != NULL && (rq->head.route->flags & BL_ROUTE_PROBE) != 0 ? BL_LOG_DEBUG : BL_LOG_INFO;
+    trail->status = rq->reply.status;
     trail->begin_ns = rq->start_ns;
     trail->end_ns = bl_clock_ns();
-    if (rq->status != 0) { /* otherwise the connection broke before there was an answer */
+    if (rq->reply.status != 0) { /* otherwise the connection broke before there was an answer */
         trail->seen |= 1U << BL_TIME_REQUEST;
         trail->time_ns[BL_TIME_REQUEST] = trail->end_ns - trail->begin_ns;
         bl_metrics_add(metrics, BL_COUNT_BYTES_OUT, (long long)reply_bytes(rq));
     }
-    if (rq->sent_ns != 0)
-        bl_request_trace_add(trail, BL_TIME_SEND, rq->sent_ns, trail->end_ns);
-    bl_request_trace_count(trail, metrics, bl_route_index(rq->route));
-    bl_metrics_add(metrics, BL_COUNT_BYTES_IN, (long long)rq->body_len);
-    if (rq->status != 0)
-        bl_access_count(rq->server->access, rq->owner, rq->body_len, reply_bytes(rq));
+    if (rq->reply.sent_ns != 0)
+        bl_request_trace_add(trail, BL_TIME_SEND, rq->reply.sent_ns, trail->end_ns);
+    bl_request_trace_count(trail, metrics, bl_route_index(rq->head.route));
+    bl_metrics_add(metrics, BL_COUNT_BYTES_IN, (long long)rq->body.len);
+    if (rq->reply.status != 0)
+        bl_access_count(rq->server->access, rq->owner, rq->body.len, reply_bytes(rq));
     if (!trail->traced && !bl_log_is_on(level))
         return;
     describe(rq);
@@ -164,7 +164,7 @@ static void tell_client(bl_request *rq)
 /* Requests of the server's own are not logged, but their device time is in the metrics. */
 static void tell(bl_request *rq)
 {
-    if (rq->done == NULL)
+    if (rq->own.done == NULL)
         tell_client(rq);
     else
         bl_request_trace_count(&rq->trail, &rq->server->metrics, BL_METRIC_OWN_WORK);
@@ -175,9 +175,9 @@ static void recycle(bl_request *rq)
 {
     size_t keep = bl_budget_is_short(&rq->server->memory) ? 0 : KEEP_BYTES;
     bl_arena *arena = rq->arena;
-    bl_text out = rq->out;
-    char *body = rq->body;
-    size_t body_cap = rq->body_cap;
+    bl_text out = rq->reply.out;
+    char *body = rq->body.data;
+    size_t body_cap = rq->body.cap;
     if (out.cap > keep || out.failed)
         bl_text_fini(&out);
     if (body_cap > keep) {
@@ -188,7 +188,7 @@ static void recycle(bl_request *rq)
     }
     bl_text_clear(&out);
     bl_arena_reset(arena);
-    *rq = (bl_request){.server = rq->server, .arena = arena, .out = out, .body = body, .body_cap = body_cap};
+    *rq = (bl_request){.server = rq->server, .arena = arena, .reply.out = out, .body.data = body, .body.cap = body_cap};
 }
 
 /* Run the defer list, and keep the memory for the next request. */
@@ -228,12 +228,12 @@ static bl_step reclaim_apart(bl_request *rq)
  * False if the memory is small or the queue is full. */
 static bool leave_memory(bl_request *rq)
 {
-    bool own = rq->done != NULL;
-    if (own || rq->body_cap + reply_bytes(rq) + rq->listed < RECLAIM_BYTES)
+    bool own = rq->own.done != NULL;
+    if (own || rq->body.cap + reply_bytes(rq) + rq->reply.listed < RECLAIM_BYTES)
         return false;
-    rq->done = reclaim;
+    rq->own.done = reclaim;
     rq->err = (bl_err){0};
-    rq->deadline_ns = 0;
+    rq->item.deadline_ns = 0;
     atomic_store(&rq->cancel, false);
     if (bl_offload_work(rq, reclaim_apart) == BL_OK)
         return true;
@@ -243,8 +243,8 @@ static bool leave_memory(bl_request *rq)
 void bl_request_end(bl_request *rq)
 {
     bl_server *server = rq->server;
-    bool own = rq->done != NULL, accepted = rq->accepted;
-    BL_ASSERT(rq->moved == NULL); /* |moved| pointed to the stack of a call that is over */
+    bool own = rq->own.done != NULL, accepted = rq->conn.accepted;
+    BL_ASSERT(rq->conn.moved == NULL); /* |moved| pointed to the stack of a call that is over */
     tell(rq);
     if (atomic_load(&rq->holders) > 0)
         bl_request_release(rq);
@@ -309,23 +309,23 @@ char *bl_request_make_body(bl_request *rq, size_t len, bl_media media)
 {
     if (bl_budget_borrow(&rq->server->memory, len, BL_ENOMEM, "a body", &rq->err) != BL_OK)
         return NULL;
-    free(rq->body);
-    bl_budget_give(&rq->server->memory, rq->body_cap);
-    rq->body = malloc(len > 0 ? len : 1);
-    rq->body_cap = len;
-    rq->body_len = rq->body != NULL ? len : 0;
-    rq->media = media;
-    rq->has_body = true;
-    if (rq->body == NULL)
+    free(rq->body.data);
+    bl_budget_give(&rq->server->memory, rq->body.cap);
+    rq->body.data = malloc(len > 0 ? len : 1);
+    rq->body.cap = len;
+    rq->body.len = rq->body.data != NULL ? len : 0;
+    rq->head.media = media;
+    rq->head.has_body = true;
+    if (rq->body.data == NULL)
         (void)bl_fail(&rq->err, BL_ENOMEM, "a body of %zu bytes", len);
-    return rq->body;
+    return rq->body.data;
 }
 
 const char *bl_request_query(const bl_request *rq, const char *name)
 {
-    for (int i = 0; i < rq->nquery; i++)
-        if (strcmp(rq->query[i].name, name) == 0)
-            return rq->query[i].value;
+    for (int i = 0; i < rq->head.nquery; i++)
+        if (strcmp(rq->head.query[i].name, name) == 0)
+            return rq->head.query[i].value;
     return NULL;
 }
 
@@ -347,13 +347,13 @@ bl_status bl_request_query_count(bl_request *rq, const char *name, uint64_t lo, 
 
 bl_span bl_request_body(const bl_request *rq)
 {
-    return (bl_span){rq->body_len > 0 ? rq->body : "", rq->body_len};
+    return (bl_span){rq->body.len > 0 ? rq->body.data : "", rq->body.len};
 }
 
 void bl_request_reply(bl_request *rq, int status, const char *content_type)
 {
-    rq->status = status;
-    rq->content_type = content_type;
+    rq->reply.status = status;
+    rq->reply.content_type = content_type;
 }
 
 void bl_request_reply_json(bl_request *rq, int status)
@@ -363,17 +363,17 @@ void bl_request_reply_json(bl_request *rq, int status)
 
 void bl_request_reply_owed(bl_request *rq, const char *detail)
 {
-    bl_text_puts(&rq->out, "{\"written\":false");
-    bl_encode_key(&rq->out, "detail");
-    bl_encode_string(&rq->out, detail);
-    bl_text_puts(&rq->out, "}");
+    bl_text_puts(&rq->reply.out, "{\"written\":false");
+    bl_encode_key(&rq->reply.out, "detail");
+    bl_encode_string(&rq->reply.out, detail);
+    bl_text_puts(&rq->reply.out, "}");
     bl_request_reply_json(rq, 202);
 }
 
 void bl_request_reply_file(bl_request *rq, const char *content_type)
 {
     bl_request_reply(rq, 200, content_type);
-    rq->sends_file = true;
+    rq->reply.sends_file = true;
 }
 
 /* Map to the status codes that Triton sends, since its clients know only a few. */
@@ -389,51 +389,53 @@ static int v2_status(bl_status status)
 
 void bl_request_reply_problem(bl_request *rq)
 {
-    bool v2 = rq->route != NULL ? (rq->route->flags & BL_ROUTE_ERRORV2) != 0 : strncmp(rq->uri, "/v2/", 4) == 0;
-    bool openai = rq->route != NULL ? (rq->route->flags & BL_ROUTE_ERROROPENAI) != 0 : strncmp(rq->uri, "/v1/", 4) == 0;
-    uint64_t step = (uint64_t)rq->problem_step;
-    bl_text_clear(&rq->out);
-    rq->out.failed = false;
-    rq->pieces = NULL;
-    rq->npieces = 0;
-    rq->envelope = 0;
-    rq->coding = NULL;
-    rq->headers = NULL;
-    rq->coding_done = false;
-    rq->status = v2       ? v2_status(rq->err.status)
-                 : openai ? bl_problem_status_openai(rq->err.status)
-                          : bl_status_http(rq->err.status);
-    if (rq->status >= 500 && rq->err.status != BL_EBUSY && rq->err.status != BL_ECANCELLED)
+    bool v2 = rq->head.route != NULL ? (rq->head.route->flags & BL_ROUTE_ERRORV2) != 0 : strncmp(rq->head.uri, "/v2/", 4) == 0;
+    bool openai =
+        rq->head.route != NULL ? (rq->head.route->flags & BL_ROUTE_ERROROPENAI) != 0 : strncmp(rq->head.uri, "/v1/", 4) == 0;
+    uint64_t step = (uint64_t)rq->reply.problem_step;
+    bl_text_clear(&rq->reply.out);
+    rq->reply.out.failed = false;
+    rq->reply.pieces = NULL;
+    rq->reply.npieces = 0;
+    rq->reply.envelope = 0;
+    rq->reply.coding = NULL;
+    rq->reply.headers = NULL;
+    rq->reply.coding_done = false;
+    rq->reply.status = v2       ? v2_status(rq->err.status)
+                       : openai ? bl_problem_status_openai(rq->err.status)
+                                : bl_status_http(rq->err.status);
+    if (rq->reply.status >= 500 && rq->err.status != BL_EBUSY && rq->err.status != BL_ECANCELLED)
         bl_log(BL_LOG_WARN, "request %s: %s (%s:%d)", rq->id, rq->err.text, rq->err.file ? rq->err.file : "?", rq->err.line);
     if (rq->err.status == BL_EQUOTA)
         bl_metrics_add(&rq->server->metrics, BL_COUNT_OVER_QUOTA, 1);
     if (rq->err.status == BL_ETIMEOUT)
         bl_metrics_add(&rq->server->metrics, BL_COUNT_TIMEOUTS, 1);
     if (v2) {
-        bl_text_puts(&rq->out, "{\"error\":");
-        bl_encode_string(&rq->out, rq->err.text);
-        bl_text_puts(&rq->out, "}");
-        rq->content_type = "application/json";
+        bl_text_puts(&rq->reply.out, "{\"error\":");
+        bl_encode_string(&rq->reply.out, rq->err.text);
+        bl_text_puts(&rq->reply.out, "}");
+        rq->reply.content_type = "application/json";
         return;
     }
     if (openai) {
-        bl_problem_write_openai(&rq->out, &rq->err, rq->route == NULL ? "invalid_request_error" : rq->problem_type,
-                                rq->problem_members);
-        rq->content_type = "application/json";
+        bl_problem_write_openai(&rq->reply.out, &rq->err,
+                                rq->head.route == NULL ? "invalid_request_error" : rq->reply.problem_type,
+                                rq->reply.problem_members);
+        rq->reply.content_type = "application/json";
         return;
     }
-    bl_problem_write(&rq->out, &rq->err, rq->problem_step >= 0 ? &step : NULL);
-    rq->content_type = "application/problem+json";
+    bl_problem_write(&rq->reply.out, &rq->err, rq->reply.problem_step >= 0 ? &step : NULL);
+    rq->reply.content_type = "application/problem+json";
 }
 
 /* The type that comes first in Accept wins; quality values are ignored. */
 bool bl_request_accepts(const bl_request *rq, const char *type)
 {
     const char *json = NULL, *found = NULL;
-    if (rq->accept == NULL)
+    if (rq->head.accept == NULL)
         return false;
-    found = strcasestr(rq->accept, type);
-    json = strcasestr(rq->accept, "application/json");
+    found = strcasestr(rq->head.accept, type);
+    json = strcasestr(rq->head.accept, "application/json");
     return found != NULL && (json == NULL || found < json);
 }
 
@@ -461,15 +463,15 @@ static void say_word(phrase *p, const char *word)
 static void say_route(phrase *p, const bl_request *rq)
 {
     int param = 0;
-    say_word(p, rq->route->method); /* rq->method is invalid while the body of an answer is sent */
+    say_word(p, rq->head.route->method); /* rq->head.method is invalid while the body of an answer is sent */
     say_word(p, " ");
-    for (const char *at = rq->route->pattern; *at != '\0';) {
+    for (const char *at = rq->head.route->pattern; *at != '\0';) {
         size_t plain = strcspn(at, "{");
         say(p, at, plain);
         at += plain;
         if (*at == '\0')
             break;
-        say_word(p, param < BL_MAX_PARAMS ? rq->param[param++] : NULL);
+        say_word(p, param < BL_MAX_PARAMS ? rq->head.param[param++] : NULL);
         at += strcspn(at, "}");
         at += *at != '\0';
     }
@@ -477,23 +479,23 @@ static void say_route(phrase *p, const bl_request *rq)
 
 void bl_request_print_purpose(const bl_request *rq, char *to)
 {
-    const char *pattern = rq->route != NULL ? rq->route->pattern : "";
+    const char *pattern = rq->head.route != NULL ? rq->head.route->pattern : "";
     phrase p = {to, 0};
-    bool asks = rq->route != NULL && strcmp(rq->route->method, "POST") == 0;
+    bool asks = rq->head.route != NULL && strcmp(rq->head.route->method, "POST") == 0;
     to[0] = '\0';
-    if (rq->done != NULL) {
-        say_word(&p, rq->purpose.kind != NULL ? rq->purpose.kind : "the server's own");
-        say_word(&p, rq->purpose.name != NULL ? " " : NULL);
-        say_word(&p, rq->purpose.name);
-        say_word(&p, rq->purpose.of != NULL ? " of " : NULL);
-        say_word(&p, rq->purpose.of);
+    if (rq->own.done != NULL) {
+        say_word(&p, rq->own.purpose.kind != NULL ? rq->own.purpose.kind : "the server's own");
+        say_word(&p, rq->own.purpose.name != NULL ? " " : NULL);
+        say_word(&p, rq->own.purpose.name);
+        say_word(&p, rq->own.purpose.of != NULL ? " of " : NULL);
+        say_word(&p, rq->own.purpose.of);
     } else if (asks && strncmp(pattern, "/v2/models/{name}/", 18) == 0) {
         say_word(&p, "model ");
-        say_word(&p, rq->param[0]);
+        say_word(&p, rq->head.param[0]);
     } else if (asks && strcmp(pattern, "/api/v1/programs/{name}/run") == 0) {
         say_word(&p, "run of ");
-        say_word(&p, rq->param[0]);
-    } else if (rq->route != NULL) {
+        say_word(&p, rq->head.param[0]);
+    } else if (rq->head.route != NULL) {
         say_route(&p, rq);
     }
 }
@@ -501,34 +503,34 @@ void bl_request_print_purpose(const bl_request *rq, char *to)
 /* The thread that has the request must not touch it afterwards.  The connection stays suspended until bl_request_finish. */
 static void give_away(bl_request *rq)
 {
-    if (rq->moved != NULL)
-        *rq->moved = true;
-    rq->moved = NULL;
+    if (rq->conn.moved != NULL)
+        *rq->conn.moved = true;
+    rq->conn.moved = NULL;
     rq->apart = false;
-    if (!atomic_exchange(&rq->suspended, true) && rq->done == NULL) {
-        MHD_suspend_connection(rq->connection);
-        bl_watch_attach(rq->peer, rq);
+    if (!atomic_exchange(&rq->conn.suspended, true) && rq->own.done == NULL) {
+        MHD_suspend_connection(rq->conn.mhd);
+        bl_watch_attach(rq->conn.peer, rq);
     }
 }
 
 bl_status bl_request_submit(bl_request *rq, bl_queue *queue, bl_work work, bl_serial *serial)
 {
     bl_status st = bl_queue_reserve(queue, rq, bl_access_queue_quota(rq->server->access, rq->owner), &rq->err);
-    bool brief = rq->brief;
-    rq->brief = false; /* applies to this submission only */
+    bool brief = rq->item.brief;
+    rq->item.brief = false; /* applies to this submission only */
     if (st != BL_OK && st != BL_EBUSY)
         return st;
     if (st != BL_OK) {
         bl_metrics_add(&rq->server->metrics, BL_COUNT_QUEUE_FULL, 1);
         return st;
     }
-    rq->work = work;
-    rq->serial = serial;
-    rq->queued_ns = bl_clock_ns();
+    rq->item.work = work;
+    rq->item.serial = serial;
+    rq->item.queued_ns = bl_clock_ns();
     if (rq->handling_ns != 0)
-        bl_request_trace_add(&rq->trail, BL_TIME_DECODE, rq->handling_ns, rq->queued_ns);
+        bl_request_trace_add(&rq->trail, BL_TIME_DECODE, rq->handling_ns, rq->item.queued_ns);
     rq->handling_ns = 0;
-    if (brief && rq->done == NULL && !atomic_load(&rq->suspended) && bl_queue_visit(queue, rq))
+    if (brief && rq->own.done == NULL && !atomic_load(&rq->conn.suspended) && bl_queue_visit(queue, rq))
         return BL_OK;
     give_away(rq);
     bl_queue_push(queue, rq);
@@ -537,23 +539,23 @@ bl_status bl_request_submit(bl_request *rq, bl_queue *queue, bl_work work, bl_se
 
 void bl_request_park(bl_request *rq, bool (*leave)(bl_request *rq))
 {
-    rq->leave = leave;
-    rq->queued_ns = bl_clock_ns();
+    rq->conn.leave = leave;
+    rq->item.queued_ns = bl_clock_ns();
     give_away(rq);
 }
 
 /* A second resume of one suspension is undefined in libmicrohttpd: the exchange lets only the first through. */
 void bl_request_finish(bl_request *rq)
 {
-    if (rq->done == NULL)
-        bl_watch_detach(rq->peer);
-    atomic_store(&rq->leave, (bool (*)(bl_request *))0);
-    if (!atomic_exchange(&rq->suspended, false))
+    if (rq->own.done == NULL)
+        bl_watch_detach(rq->conn.peer);
+    atomic_store(&rq->conn.leave, (bool (*)(bl_request *))0);
+    if (!atomic_exchange(&rq->conn.suspended, false))
         bl_log(BL_LOG_ERROR, "bug: request %s was finished twice", rq->id);
-    else if (rq->done != NULL)
-        rq->done(rq);
+    else if (rq->own.done != NULL)
+        rq->own.done(rq);
     else
-        bl_poller_resume(rq->poller, rq->connection);
+        bl_poller_resume(rq->conn.poller, rq->conn.mhd);
 }
 
 bool bl_request_withdraw(bl_request *rq)
@@ -563,12 +565,12 @@ bool bl_request_withdraw(bl_request *rq)
     if (atomic_load(&rq->stays) && !atomic_load(&rq->server->ends))
         return false;
     atomic_store(&rq->cancel, true);
-    if (rq->stream != NULL)
-        bl_stream_wake(rq->stream);
+    if (rq->reply.stream != NULL)
+        bl_stream_wake(rq->reply.stream);
     if (atomic_load(&rq->stays)) /* its work reads |cancel| and ends the request */
         return false;
-    queue = atomic_load(&rq->queue);
-    leave = rq->leave;
+    queue = atomic_load(&rq->item.queue);
+    leave = rq->conn.leave;
     if (queue == NULL && leave != NULL)
         return leave(rq);
     return queue != NULL && bl_queue_remove(queue, rq);

@@ -104,21 +104,21 @@ typedef enum bl_request_state {
     BL_REQUEST_SENT     /* a response was queued */
 } bl_request_state;
 
-struct bl_request {
-    bl_server *server;
-    struct MHD_Connection *connection;
+/* The connection of a request.  Owner: the HTTP thread of the connection.  A request of the server's own has none. */
+typedef struct bl_request_conn {
+    struct MHD_Connection *mhd;
     struct bl_poller *poller; /* the poller of the connection, or NULL */
-    bl_arena *arena;
-    bl_err err;
-    bl_request_state state;
+    bl_peer *peer;
+    bool *moved;                           /* a flag of the thread that has the request, set when the request is given away; or
+                                            * NULL */
+    atomic_bool suspended;                 /* the connection is suspended */
+    bool (*_Atomic leave)(bl_request *rq); /* of a parked request (bl_request_park) */
+    bool accepted;                         /* counted in server->accepted */
+} bl_request_conn;
 
-    /* the parsed head */
-    char id[BL_ID_SIZE];
-    uint32_t owner;   /* the key of the request; 0: none, the server has no keys */
-    unsigned scopes;  /* BL_SCOPE_ bits: what the key may do */
-    unsigned secrets; /* number of secrets of the key, since the start, when the request arrived */
-    uint64_t purges;  /* number of purges of the key when the request arrived or was made */
-    const char *uri;  /* as sent; the peer owns it */
+/* The parsed head: constant after the HTTP thread has read it. */
+typedef struct bl_request_head {
+    const char *uri; /* as sent; the peer owns it */
     const char *method;
     const bl_route *route;
     const char *param[BL_MAX_PARAMS]; /* of the path, decoded */
@@ -133,21 +133,20 @@ struct bl_request {
     const char *content_range; /* likewise */
     uint64_t content_length;   /* 0 if the head has none */
     bool has_body;
-    bool accepted; /* counted in server->accepted */
-    int64_t start_ns;
-    int64_t handling_ns; /* when the handler began, until it answers or submits; else 0 */
-    int64_t sent_ns;     /* when libmicrohttpd got the answer, or 0 */
-    bl_request_trace trail;
+} bl_request_head;
 
-    /* the body */
-    char *body; /* heap; reused for the next request if it is small */
-    size_t body_len, body_cap;
+/* The body, which the HTTP thread reads and the handler decodes. */
+typedef struct bl_body {
+    char *data; /* heap; reused for the next request if it is small */
+    size_t len, cap;
     uint64_t droppable; /* bytes that the server still drops after a failure */
     bl_inflate *inflate;
     bl_intake *intake; /* or NULL: the body is in memory */
+} bl_body;
 
-    /* the reply */
-    int status;
+/* The reply: the handler or |then| fills it, the HTTP thread sends it. */
+typedef struct bl_reply {
+    int status; /* 0: there is no reply yet */
     const char *content_type;
     const char *allow;        /* for status 405 */
     const char *location;     /* or NULL */
@@ -162,16 +161,18 @@ struct bl_request {
     const char *coding;     /* of |coded|: the value of content-encoding; or NULL */
     bool coding_done;       /* the coding was chosen */
     size_t listed;          /* elements that the answer prints as JSON, if they may be many; else 0 */
-    bool apart;             /* an offload thread has the request (offload.h) */
-    bool answering;         /* submitted only to print the answer: quotas do not bind it */
     int retry_after;        /* seconds, for status 429 and 503; 0: the default */
     size_t envelope;        /* bytes of |out| that Inference-Header-Content-Length of the answer states; 0: no such header */
     bl_stream *stream;      /* arena, sent in place of |out|; or NULL */
     long long problem_step; /* "step" of the problem document, or -1 */
     const char *problem_type,
         *problem_members; /* of OpenAI's error object: a type in place of the usual one, and more members; or NULL */
+    int64_t sent_ns;      /* when libmicrohttpd got the answer, or 0 */
+} bl_reply;
 
-    /* waiting; guarded by the lock of |queue| */
+/* What a queue knows of a request.  The submitter fills the item; from bl_request_submit until the work is over the lock of
+ * |queue| guards |next|, |prev|, |along| and |waiter|, and the work may change the rest. */
+typedef struct bl_work_item {
     bl_request *next, *prev;
     bl_request *along;         /* the next of the requests that a batch took along */
     _Atomic(bl_queue *) queue; /* the queue in which it waits, or NULL; changed under the lock of that queue */
@@ -187,25 +188,49 @@ struct bl_request {
     int64_t expected_ns;        /* its known run time, or 0 */
     const bl_time_part *shares; /* parts of its device time that other owners pay; arena, or NULL */
     unsigned nshares;
-    void *data; /* the handler's, in the arena */
     int64_t queued_ns, deadline_ns;
-    void (*done)(bl_request *rq); /* of a request of the server's own: called on the worker's thread when the work is over; no
-                                   * connection is resumed */
-    void *own;                    /* argument of |done| */
-    bl_purpose purpose;           /* of a request of the server's own; kind is NULL if the purpose is not set */
-    bool asked;                   /* of a request of the server's own: a client waits for its result */
+} bl_work_item;
+
+/* Of a request of the server's own. */
+typedef struct bl_own_work {
+    void (*done)(bl_request *rq); /* called on the worker's thread when the work is over; no connection is resumed.  NULL: a
+                                   * client sent the request */
+    void *arg;                    /* the caller's */
+    bl_purpose purpose;           /* kind is NULL if the purpose is not set */
+    bool asked;                   /* a client waits for its result */
+} bl_own_work;
+
+struct bl_request {
+    bl_server *server;
+    bl_arena *arena;
+    bl_err err;
+    bl_request_state state;
+    char id[BL_ID_SIZE];
+    uint32_t owner;   /* the key of the request; 0: none, the server has no keys */
+    unsigned scopes;  /* BL_SCOPE_ bits: what the key may do */
+    unsigned secrets; /* number of secrets of the key, since the start, when the request arrived */
+    uint64_t purges;  /* number of purges of the key when the request arrived or was made */
+
+    bl_request_conn conn;
+    bl_request_head head;
+    bl_body body;
+    bl_work_item item;
+    bl_reply reply;
+    bl_own_work own;
+
+    int64_t start_ns;
+    int64_t handling_ns; /* when the handler began, until it answers or submits; else 0 */
+    bl_request_trace trail;
+    void *data; /* the handler's, in the arena */
     bl_status (*then)(
         bl_request *rq); /* called when the work is over, to fill the reply: on the HTTP thread or on an offload thread */
-    bool (*_Atomic leave)(bl_request *rq); /* of a parked request (bl_request_park) */
-    bl_peer *peer;
-    bool *moved;           /* a flag of the thread that has the request, set when the request is given away; or NULL */
-    atomic_bool suspended; /* the connection is suspended */
-    atomic_bool stays;     /* the request ends with its work, even if its client goes away: |cancel| is set only when the server
-                            * ends */
-    atomic_bool cancel;    /* the client went away, or the server ends: stop at the next launch */
-    atomic_int holders;    /* references to its memory after answer and work were split (bl_queue_lend); the last release frees
-                            * it; else 0 */
-
+    bool apart;          /* an offload thread has the request (offload.h) */
+    bool answering;      /* submitted only to print the answer: quotas do not bind it */
+    atomic_bool stays;   /* the request ends with its work, even if its client goes away: |cancel| is set only when the server
+                          * ends */
+    atomic_bool cancel;  /* the client went away, or the server ends: stop at the next launch */
+    atomic_int holders;  /* references to its memory after answer and work were split (bl_queue_lend); the last release frees
+                          * it; else 0 */
     bl_defer *defers;
     bl_request *next_free;
 };
@@ -228,7 +253,7 @@ bl_request *bl_request_create_own(bl_server *server, uint32_t owner, void (*done
  * answer is left to print. */
 static inline bool bl_request_is_bound(const bl_request *rq)
 {
-    return (rq->done == NULL || rq->asked) && !rq->answering;
+    return (rq->own.done == NULL || rq->own.asked) && !rq->answering;
 }
 /* Write the purpose in words, cut to BL_PURPOSE_SIZE: "job 4f2a of line", "model m", "run of p", "PUT /api/v1/tensors/x".  Reads
  * no member that the request's work changes. */
@@ -249,12 +274,12 @@ BL_NODISCARD bl_status bl_request_defer(bl_request *rq, void (*fn)(void *arg), v
 void *bl_request_alloc(bl_request *rq, size_t bytes, const char *what);
 const char *bl_request_query(const bl_request *rq, const char *name); /* NULL if absent */
 bl_span bl_request_body(const bl_request *rq);
-/* Answer with |status| and the text in rq->out. */
+/* Answer with |status| and the text in rq->reply.out. */
 void bl_request_reply(bl_request *rq, int status, const char *content_type);
 void bl_request_reply_json(bl_request *rq, int status);
 /* 202: the change has taken effect, but is not on the disk yet (bl_storage_owe).  |detail| states the consequence. */
 void bl_request_reply_owed(bl_request *rq, const char *detail);
-/* Answer with rq->file_bytes bytes of the descriptor rq->file.  Takes the descriptor. */
+/* Answer with rq->reply.file_bytes bytes of the descriptor rq->reply.file.  Takes the descriptor. */
 void bl_request_reply_file(bl_request *rq, const char *content_type);
 /* Fill the reply with the problem document of rq->err. */
 void bl_request_reply_problem(bl_request *rq);
@@ -266,7 +291,7 @@ BL_NODISCARD bl_status bl_request_query_count(bl_request *rq, const char *name, 
 /* Does |rq| wait in its queue for a gate that has not changed yet? */
 static inline bool bl_request_is_gated(const bl_request *rq)
 {
-    return rq->gate != NULL && atomic_load(&rq->gate->changes) == rq->gate_seen;
+    return rq->item.gate != NULL && atomic_load(&rq->item.gate->changes) == rq->item.gate_seen;
 }
 
 /* Suspend the connection (if it is not suspended yet) and put the request into |queue|, where a worker's thread calls |work|.  A
@@ -280,7 +305,7 @@ void bl_request_park(bl_request *rq, bool (*leave)(bl_request *rq));
 /* Conditions that stop the work: the client is gone, or the deadline has passed. */
 static inline bl_halt bl_request_halt(const bl_request *rq)
 {
-    return (bl_halt){.cancel = &rq->cancel, .deadline_ns = rq->deadline_ns};
+    return (bl_halt){.cancel = &rq->cancel, .deadline_ns = rq->item.deadline_ns};
 }
 /* Allocate the body of a request of the server's own, which the caller fills.  NULL if out of memory. */
 char *bl_request_make_body(bl_request *rq, size_t len, bl_media media);

@@ -103,11 +103,11 @@ static bl_status parse_query(bl_request *rq, const char *text)
         BL_TRY(decode(rq, text, split, true, &name));
         if (split < len)
             BL_TRY(decode(rq, text + split + 1, len - split - 1, true, &value));
-        if (!in_list(rq->route->queries, name) || *name == '\0')
+        if (!in_list(rq->head.route->queries, name) || *name == '\0')
             return bl_fail(&rq->err, BL_EINVAL, "unknown query parameter \"%.64s\"", name);
-        if (bl_request_query(rq, name) != NULL || rq->nquery == BL_MAX_QUERIES)
+        if (bl_request_query(rq, name) != NULL || rq->head.nquery == BL_MAX_QUERIES)
             return bl_fail(&rq->err, BL_EINVAL, "query parameter \"%s\" stands there twice", name);
-        rq->query[rq->nquery++] = (bl_query){name, value};
+        rq->head.query[rq->head.nquery++] = (bl_query){name, value};
         text += len + (text[len] == '&');
     }
     return BL_OK;
@@ -134,12 +134,12 @@ static bool match(const char *pattern, int count, const char *const *segment, co
 static bl_status nothing_there(bl_request *rq, size_t len)
 {
     return bl_fail(&rq->err, BL_ENOTFOUND, "there is nothing at \"%.*s\"; GET /openapi.json lists the addresses",
-                   (int)(len < 160 ? len : 160), rq->uri);
+                   (int)(len < 160 ? len : 160), rq->head.uri);
 }
 
 static bl_status split_path(bl_request *rq, size_t len, const char **segment, int *count)
 {
-    const char *at = rq->uri, *end = rq->uri + len;
+    const char *at = rq->head.uri, *end = rq->head.uri + len;
     *count = 0;
     while (at < end) {
         size_t n = strcspn(++at, "/?");
@@ -166,25 +166,25 @@ bl_status bl_route_find(bl_request *rq)
 {
     bool concrete = false;
     const char *segment[MAX_SEGMENTS], *allow = NULL;
-    const char *method = strcmp(rq->method, "HEAD") == 0 ? "GET" : rq->method;
-    size_t len = strcspn(rq->uri, "?");
+    const char *method = strcmp(rq->head.method, "HEAD") == 0 ? "GET" : rq->head.method;
+    size_t len = strcspn(rq->head.uri, "?");
     int count = 0;
-    if (rq->uri[0] != '/')
+    if (rq->head.uri[0] != '/')
         return bl_fail(&rq->err, BL_EINVAL, "the address is not a path");
     BL_TRY(split_path(rq, len, segment, &count));
     concrete = is_concrete(count, segment);
     for (size_t i = 0; i < ROUTE_COUNT; i++) {
-        if ((concrete && strchr(routes[i].pattern, '{') != NULL) || !match(routes[i].pattern, count, segment, rq->param))
+        if ((concrete && strchr(routes[i].pattern, '{') != NULL) || !match(routes[i].pattern, count, segment, rq->head.param))
             continue;
         if (strcmp(routes[i].method, method) == 0) {
-            rq->route = &routes[i];
-            return rq->uri[len] == '?' ? parse_query(rq, rq->uri + len + 1) : BL_OK;
+            rq->head.route = &routes[i];
+            return rq->head.uri[len] == '?' ? parse_query(rq, rq->head.uri + len + 1) : BL_OK;
         }
         allow = bl_arena_printf(rq->arena, "%s%s%s%s", allow ? allow : "", allow ? ", " : "", routes[i].method,
                                 strcmp(routes[i].method, "GET") == 0 ? ", HEAD" : "");
     }
     if (allow == NULL)
         return nothing_there(rq, len);
-    rq->allow = allow;
+    rq->reply.allow = allow;
     return bl_fail(&rq->err, BL_EMETHOD, "this address takes %s", allow);
 }

@@ -41,7 +41,7 @@ struct bl_route {
     const char *doc;
 };
 
-/* Decode rq->uri, find its route and fill route, param and query.  Unknown: 404, or 405 with rq->allow. */
+/* Decode rq->head.uri, find its route and fill route, param and query.  Unknown: 404, or 405 with rq->reply.allow. */
 BL_NODISCARD bl_status bl_route_find(bl_request *rq);
 
 /* For metrics: the index of the labels of |route| (NULL: of requests without a route), and the table of all labels. */

@@ -27,7 +27,7 @@ struct bl_stream {
 static void end_stream(void *arg)
 {
     bl_stream *stream = arg;
-    bl_watch_detach(stream->rq->peer);
+    bl_watch_detach(stream->rq->conn.peer);
     bl_text_fini(&stream->refusal);
     pthread_mutex_destroy(&stream->lock);
 }
@@ -42,7 +42,7 @@ bl_status bl_stream_begin(bl_request *rq, const char *content_type, const bl_gra
         stream->by = *by;
     pthread_mutex_init(&stream->lock, NULL);
     BL_TRY(bl_request_defer(rq, end_stream, stream));
-    rq->stream = stream;
+    rq->reply.stream = stream;
     bl_request_reply(rq, 200, content_type);
     return BL_OK;
 }
@@ -52,7 +52,7 @@ void bl_stream_wake(bl_stream *stream)
     pthread_mutex_lock(&stream->lock);
     stream->woken = true;
     if (stream->suspended)
-        bl_poller_resume(stream->rq->poller, stream->rq->connection);
+        bl_poller_resume(stream->rq->conn.poller, stream->rq->conn.mhd);
     stream->suspended = false;
     pthread_mutex_unlock(&stream->lock);
 }
@@ -64,7 +64,7 @@ static bool sleeps(bl_stream *stream)
     pthread_mutex_lock(&stream->lock);
     suspends = stream->suspended = !stream->woken;
     if (suspends)
-        MHD_suspend_connection(stream->rq->connection);
+        MHD_suspend_connection(stream->rq->conn.mhd);
     pthread_mutex_unlock(&stream->lock);
     return suspends; /* another thread may have resumed it by now */
 }
@@ -88,13 +88,13 @@ bool bl_stream_is_granted(const bl_stream *stream)
 static void write_refusal(bl_stream *stream, const bl_err *why)
 {
     bl_request *rq = stream->rq;
-    const char *type = rq->content_type;
-    int status = rq->status;
+    const char *type = rq->reply.content_type;
+    int status = rq->reply.status;
     rq->err = *why;
     bl_request_reply_problem(rq);
-    rq->status = status;
-    rq->content_type = type;
-    bl_text_printf(&stream->refusal, "event: error\ndata: %s\n\n", bl_text_get(&rq->out));
+    rq->reply.status = status;
+    rq->reply.content_type = type;
+    bl_text_printf(&stream->refusal, "event: error\ndata: %s\n\n", bl_text_get(&rq->reply.out));
 }
 
 /* The number of the |n| bytes to send: all, or, once there is a refusal, up to the end of the current event. */
@@ -135,8 +135,8 @@ static ssize_t fail_content(const bl_stream *stream)
 {
     const bl_request *rq = stream->rq;
     unsigned other = (unsigned)rq->server->settings.idle + 1;
-    (void)MHD_set_connection_option(rq->connection, MHD_CONNECTION_OPTION_TIMEOUT, other);
-    bl_poller_call(rq->poller);
+    (void)MHD_set_connection_option(rq->conn.mhd, MHD_CONNECTION_OPTION_TIMEOUT, other);
+    bl_poller_call(rq->conn.poller);
     return MHD_CONTENT_READER_END_WITH_ERROR;
 }
 

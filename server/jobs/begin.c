@@ -228,9 +228,9 @@ static bl_device_tensor *take_input(bl_device_tensor *input)
 void job_take_inputs(bl_job *job, const bl_exec *x)
 {
     for (int i = 0; i < job->means.train.ninputs; i++)
-        job->means.train.inputs[i] = take_input(x->inputs[i]);
+        job->means.train.inputs[i] = take_input(x->in.tensors[i]);
     for (int i = 0; i < job->means.evaluation.ninputs; i++)
-        job->means.evaluation.inputs[i] = take_input(x->inputs[job->means.train.ninputs + i]);
+        job->means.evaluation.inputs[i] = take_input(x->in.tensors[job->means.train.ninputs + i]);
 }
 
 static bl_status flush_part(const job_part *part, bl_err *err)
@@ -269,9 +269,9 @@ bl_status job_make_requests(bl_job *job, bl_err *err)
     job->means.write = bl_request_create_own(server, job->owner, job_written, job);
     if (job->means.slice == NULL || job->means.write == NULL)
         return bl_fail(err, BL_ENOMEM, "a job");
-    job->means.slice->rank = BL_RANK_TRAIN;
-    job->means.slice->priority = job->ask.priority;
-    job->means.slice->purpose = (bl_purpose){"job", job->id, job->ask.program_name};
+    job->means.slice->item.rank = BL_RANK_TRAIN;
+    job->means.slice->item.priority = job->ask.priority;
+    job->means.slice->own.purpose = (bl_purpose){"job", job->id, job->ask.program_name};
     return BL_OK;
 }
 
@@ -290,10 +290,10 @@ static bl_status make_id(bl_job *job, bl_err *err)
 static bl_status reply(bl_request *rq)
 {
     bl_job *job = ((bl_exec *)rq->data)->extra;
-    rq->location = bl_arena_printf(rq->arena, "/api/v1/jobs/%s", job->id);
+    rq->reply.location = bl_arena_printf(rq->arena, "/api/v1/jobs/%s", job->id);
     BL_TRY(bl_arena_status(rq->arena, &rq->err));
     pthread_mutex_lock(&job->jobs->lock);
-    job_describe(job, &rq->out);
+    job_describe(job, &rq->reply.out);
     pthread_mutex_unlock(&job->jobs->lock);
     bl_request_reply_json(rq, 202);
     return BL_OK;

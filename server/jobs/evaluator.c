@@ -33,7 +33,7 @@ static bl_status find_program(bl_exec *x, const bl_job *job, const char *name, b
 bl_status job_find_evaluator(bl_exec *x, bl_job *job, const char *name, const bl_program_doc **out)
 {
     bl_program *found = job->means.program;
-    bool taken_up = x->rq->done != NULL; /* the request restores a job, whose files have the evaluator */
+    bool taken_up = x->rq->own.done != NULL; /* the request restores a job, whose files have the evaluator */
     if (name != NULL && !taken_up)
         BL_TRY(find_program(x, job, name, &found));
     *out = &found->doc;
@@ -72,8 +72,8 @@ bl_status job_plan_evaluator(bl_exec *x, bl_job *job, bl_err *err)
     bool hit = false;
     if (job->means.evaluator.name == NULL)
         return BL_OK;
-    x->beam = 0; /* a restored job uses the kernels that it began with */
-    x->precision = doc->options.precision >= 0 ? (bl_precision)doc->options.precision : x->rq->server->precision;
+    x->how.beam = 0; /* a restored job uses the kernels that it began with */
+    x->how.precision = doc->options.precision >= 0 ? (bl_precision)doc->options.precision : x->rq->server->precision;
     BL_TRY(bl_exec_key(x, &doc->entries[0].graph, true, &key));
     return bl_exec_make_plan(x, &key, &doc->entries[0].graph, true, &job->means.evaluation.plan, &hit, err);
 }

@@ -45,7 +45,7 @@ static void end_listener(void *arg)
 void job_wake(bl_job *job)
 {
     for (job_listener *l = job->progress.listeners; l != NULL; l = l->next)
-        bl_stream_wake(l->rq->stream);
+        bl_stream_wake(l->rq->reply.stream);
 }
 
 void job_ping(bl_job *job)
@@ -54,8 +54,8 @@ void job_ping(bl_job *job)
     for (job_listener *l = job->progress.listeners; l != NULL; l = l->next) {
         bool due = bl_clock_ms(l->sent_ns, now) >= PING_MS;
         l->ping = l->ping || due;
-        if (due || !bl_stream_is_granted(l->rq->stream)) /* the stream then sends the refusal */
-            bl_stream_wake(l->rq->stream);
+        if (due || !bl_stream_is_granted(l->rq->reply.stream)) /* the stream then sends the refusal */
+            bl_stream_wake(l->rq->reply.stream);
     }
 }
 
@@ -130,7 +130,7 @@ static ssize_t read_events(void *arg, char *to, size_t most)
 
 static bl_status last_event(bl_request *rq, uint64_t *out)
 {
-    const char *text = MHD_lookup_connection_value(rq->connection, MHD_HEADER_KIND, "last-event-id");
+    const char *text = MHD_lookup_connection_value(rq->conn.mhd, MHD_HEADER_KIND, "last-event-id");
     char *end = NULL;
     *out = 0;
     if (text == NULL || *text == '\0')

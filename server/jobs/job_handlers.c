@@ -17,18 +17,18 @@ bl_status bl_handle_jobs_list(bl_request *rq)
     const char *id = NULL;
     void *value = NULL;
     bool any = false;
-    bl_text_puts(&rq->out, "{\"jobs\":[");
+    bl_text_puts(&rq->reply.out, "{\"jobs\":[");
     pthread_mutex_lock(&jobs->lock);
     for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++) {
         bl_job *job = value;
         if (job->owner != rq->owner)
             continue;
-        bl_text_puts(&rq->out, any ? "," : "");
-        job_describe(job, &rq->out);
+        bl_text_puts(&rq->reply.out, any ? "," : "");
+        job_describe(job, &rq->reply.out);
         any = true;
     }
     pthread_mutex_unlock(&jobs->lock);
-    bl_text_puts(&rq->out, "]}");
+    bl_text_puts(&rq->reply.out, "]}");
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }
@@ -36,7 +36,7 @@ bl_status bl_handle_jobs_list(bl_request *rq)
 static void reply_job(bl_request *rq, bl_job *job, int status)
 {
     pthread_mutex_lock(&job->jobs->lock);
-    job_describe(job, &rq->out);
+    job_describe(job, &rq->reply.out);
     pthread_mutex_unlock(&job->jobs->lock);
     bl_request_reply_json(rq, status);
 }
@@ -118,15 +118,15 @@ bl_status bl_handle_job_checkpoint(bl_request *rq)
     bl_status st = BL_OK;
     BL_TRY(job_find_to_read(rq, &job));
     pthread_mutex_lock(&job->jobs->lock);
-    found = find_mark(job, rq->param[1], &step);
+    found = find_mark(job, rq->head.param[1], &step);
     pthread_mutex_unlock(&job->jobs->lock);
     if (found)
-        st = job_open_file(job, job_checkpoint_file(job, step, false), &rq->file, &bytes, &rq->err);
+        st = job_open_file(job, job_checkpoint_file(job, step, false), &rq->reply.file, &bytes, &rq->err);
     if (!found)
-        return bl_fail(&rq->err, BL_ENOTFOUND, "job %s has no checkpoint of step \"%.40s\"", job->id, rq->param[1]);
+        return bl_fail(&rq->err, BL_ENOTFOUND, "job %s has no checkpoint of step \"%.40s\"", job->id, rq->head.param[1]);
     if (st != BL_OK)
         return st;
-    rq->file_bytes = bytes;
+    rq->reply.file_bytes = bytes;
     bl_request_reply_file(rq, "application/x-safetensors");
     return BL_OK;
 }
@@ -135,7 +135,7 @@ bl_status bl_handle_job_checkpoint(bl_request *rq)
 
 static bl_step read_document(bl_request *rq)
 {
-    rq->err.status = job_load_document(rq, rq->data, &rq->out);
+    rq->err.status = job_load_document(rq, rq->data, &rq->reply.out);
     return BL_STEP_DONE;
 }
 
@@ -150,7 +150,7 @@ bl_status bl_handle_job_document(bl_request *rq)
     bl_job *job = NULL;
     BL_TRY(job_find_to_read(rq, &job));
     if (job->ask.document != NULL) {
-        bl_text_puts(&rq->out, job->ask.document);
+        bl_text_puts(&rq->reply.out, job->ask.document);
         return reply_document(rq);
     }
     rq->data = job;
@@ -187,7 +187,7 @@ static bool put_row(void *arg, const job_report *report)
     bl_request *rq = arg;
     const history *h = rq->data;
     const char *cells = report->cells;
-    bl_text *out = &rq->out;
+    bl_text *out = &rq->reply.out;
     bl_text_puts(out, h->csv ? "" : bl_text_last(out) == '[' ? "[" : ",[");
     bl_text_printf(out, "%llu,%.3f", (unsigned long long)report->step, report->time);
     for (int i = 0; i < h->job->ask.ncolumns; i++) {
@@ -208,15 +208,15 @@ static bool put_row(void *arg, const job_report *report)
 static void put_head(bl_request *rq)
 {
     const history *h = rq->data;
-    bl_text_puts(&rq->out, h->csv ? "step,time" : "{\"columns\":[\"step\",\"time\"");
+    bl_text_puts(&rq->reply.out, h->csv ? "step,time" : "{\"columns\":[\"step\",\"time\"");
     for (int i = 0; i < h->job->ask.ncolumns; i++) {
-        bl_text_puts(&rq->out, ",");
+        bl_text_puts(&rq->reply.out, ",");
         if (h->csv)
-            bl_text_puts(&rq->out, h->job->ask.columns[i]); /* names need no quotes */
+            bl_text_puts(&rq->reply.out, h->job->ask.columns[i]); /* names need no quotes */
         else
-            bl_encode_string(&rq->out, h->job->ask.columns[i]);
+            bl_encode_string(&rq->reply.out, h->job->ask.columns[i]);
     }
-    bl_text_puts(&rq->out, h->csv ? "\r\n" : "],\"rows\":[");
+    bl_text_puts(&rq->reply.out, h->csv ? "\r\n" : "],\"rows\":[");
 }
 
 static uint64_t last_step(bl_job *job)
@@ -248,7 +248,7 @@ static bl_step read_history(bl_request *rq)
     if (job_flush(h->job, &rq->err) == BL_OK)
         rq->err.status = h->points > 0 ? put_curve(rq) : job_each_report(h->job, h->from, h->most, put_row, rq, &rq->err);
     if (!h->csv)
-        bl_text_puts(&rq->out, "]}");
+        bl_text_puts(&rq->reply.out, "]}");
     return BL_STEP_DONE;
 }
 

@@ -120,20 +120,20 @@ static bl_status found(bl_request *rq, bl_job *job, bl_job **out)
 {
     *out = job;
     if (job == NULL)
-        return bl_fail(&rq->err, BL_ENOTFOUND, "there is no job \"%.64s\"", rq->param[0]);
+        return bl_fail(&rq->err, BL_ENOTFOUND, "there is no job \"%.64s\"", rq->head.param[0]);
     return bl_request_defer(rq, job_release_any, job);
 }
 
 bl_status job_find(bl_request *rq, bl_job **out)
 {
-    return found(rq, find_of(rq->server->jobs, rq->owner, rq->param[0]), out);
+    return found(rq, find_of(rq->server->jobs, rq->owner, rq->head.param[0]), out);
 }
 
 bl_status job_find_to_read(bl_request *rq, bl_job **out)
 {
     uint32_t owner = rq->owner;
-    const char *id = bl_registry_shared(rq->server->registry, rq->owner, "job", rq->param[0], &owner);
-    return found(rq, find_of(rq->server->jobs, id != NULL ? owner : rq->owner, id != NULL ? id : rq->param[0]), out);
+    const char *id = bl_registry_shared(rq->server->registry, rq->owner, "job", rq->head.param[0], &owner);
+    return found(rq, find_of(rq->server->jobs, id != NULL ? owner : rq->owner, id != NULL ? id : rq->head.param[0]), out);
 }
 
 bool bl_jobs_has(bl_jobs *jobs, uint32_t owner, const char *id)

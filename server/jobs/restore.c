@@ -123,7 +123,7 @@ static bl_step install(bl_request *rq)
 
 static void restored(bl_request *rq)
 {
-    bl_job *job = rq->own;
+    bl_job *job = rq->own.arg;
     if (rq->err.status != BL_OK) {
         give_up(rq, job, &rq->err);
         return;
@@ -210,7 +210,7 @@ static bl_step begin(bl_request *rq)
     if (r == NULL)
         rq->err.status = bl_arena_status(rq->arena, &rq->err);
     else
-        r->job = rq->own;
+        r->job = rq->own.arg;
     return r != NULL && prepare(rq, r) == BL_OK ? BL_STEP_MOVED : BL_STEP_DONE;
 }
 
@@ -218,7 +218,7 @@ static bl_step begin(bl_request *rq)
 
 static void program_put(bl_request *rq)
 {
-    bl_job *job = rq->own;
+    bl_job *job = rq->own.arg;
     bl_request *next = NULL;
     if (rq->err.status != BL_OK) {
         give_up(rq, job, &rq->err);
@@ -243,7 +243,7 @@ static bl_status put_program(bl_request *rq, bl_job *job)
     BL_TRY(job_open_file(job, job_file_named(job, JOB_REQUEST), &fd, &bytes, &rq->err));
     st = bl_recall_document(rq, fd);
     (void)close(fd);
-    rq->param[0] = job->ask.program_name;
+    rq->head.param[0] = job->ask.program_name;
     return st == BL_OK ? bl_handle_program_put(rq) : st;
 }
 

@@ -265,7 +265,7 @@ static bl_status run_slice(bl_job *job, bl_request *rq)
 
 bl_step job_slice(bl_request *rq)
 {
-    bl_job *job = rq->own;
+    bl_job *job = rq->own.arg;
     bool snap = false;
     bl_status st = BL_OK;
     job->pos.from = job->pos.done;
@@ -330,7 +330,7 @@ static bool was_lost(const bl_job *job, const bl_err *err)
 
 void job_sliced(bl_request *rq)
 {
-    bl_job *job = job_retain(rq->own); /* the job may end meanwhile */
+    bl_job *job = job_retain(rq->own.arg); /* the job may end meanwhile */
     bl_jobs *jobs = job->jobs;
     bool write = false, snapped = false;
     pthread_mutex_lock(&jobs->lock);

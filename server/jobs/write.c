@@ -138,7 +138,7 @@ bl_status job_flush(bl_job *job, bl_err *err)
 
 bl_step job_write(bl_request *rq)
 {
-    bl_job *job = rq->own;
+    bl_job *job = rq->own.arg;
     rq->err.status = write_all(job, &rq->err);
     if (job->files.snapshot.taken)
         job_drop_snapshot(job);
@@ -159,7 +159,7 @@ static void complain(bl_job *job, const bl_err *err)
 
 void job_written(bl_request *rq)
 {
-    bl_job *job = job_retain(rq->own);
+    bl_job *job = job_retain(rq->own.arg);
     bl_jobs *jobs = job->jobs;
     bool ends = false;
     pthread_mutex_lock(&jobs->lock);

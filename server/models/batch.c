@@ -135,7 +135,7 @@ static int64_t due_rows(const bl_model_version *version, int64_t now_ns)
     const bl_model_config *config = &version->config;
     int64_t oldest = INT64_MAX, best = 0;
     for (const bl_infer *in = b->first; in != NULL; in = in->next)
-        oldest = in->rq->queued_ns < oldest ? in->rq->queued_ns : oldest;
+        oldest = in->rq->item.queued_ns < oldest ? in->rq->item.queued_ns : oldest;
     for (int i = 0; i < config->npreferred; i++)
         if (config->preferred[i] <= b->rows && config->preferred[i] > best)
             best = config->preferred[i];
@@ -159,7 +159,7 @@ static void gather(bl_batch *batch, int64_t most, int64_t skip, bl_infer **late)
     pthread_mutex_lock(&b->lock);
     for (bl_infer **at = &b->first; *at != NULL;) {
         bl_infer *in = *at;
-        if (atomic_load(&in->rq->cancel) || (in->rq->deadline_ns != 0 && in->rq->deadline_ns <= now)) {
+        if (atomic_load(&in->rq->cancel) || (in->rq->item.deadline_ns != 0 && in->rq->item.deadline_ns <= now)) {
             take_out(b, at);
             in->next = *late;
             *late = in;
@@ -175,7 +175,7 @@ static void gather(bl_batch *batch, int64_t most, int64_t skip, bl_infer **late)
         take_out(b, at);
         in->batch = batch;
         b->turn = in->turn > b->turn ? in->turn : b->turn;
-        in->queue_ns = now - in->rq->queued_ns;
+        in->queue_ns = now - in->rq->item.queued_ns;
         batch->rows += in->rows;
         batch->count++;
         *last = in;
@@ -204,8 +204,8 @@ static bl_status load_inputs(bl_batch *batch)
     bl_exec *x = batch->x;
     const bl_model_version *version = batch->version;
     bl_arena *arena = batch->rq->arena;
-    x->inputs = bl_arena_array(arena, (size_t)version->ninputs + 1, sizeof *x->inputs);
-    if (x->inputs == NULL)
+    x->in.tensors = bl_arena_array(arena, (size_t)version->ninputs + 1, sizeof *x->in.tensors);
+    if (x->in.tensors == NULL)
         return bl_arena_status(arena, &batch->rq->err);
     for (int i = 0; i < version->ninputs; i++) {
         const bl_tensor_value *value = &batch->first->values[i];
@@ -213,11 +213,11 @@ static bl_status load_inputs(bl_batch *batch)
         char *to = NULL;
         memcpy(dim, value->dim, sizeof dim);
         dim[0] = batch->rows;
-        BL_TRY(bl_device_tensor_create(x->worker, value->dtype, value->ndim, dim, &x->inputs[i], &batch->rq->err));
-        x->ninputs++;
-        to = bl_device_tensor_host(x->inputs[i]);
+        BL_TRY(bl_device_tensor_create(x->worker, value->dtype, value->ndim, dim, &x->in.tensors[i], &batch->rq->err));
+        x->in.n++;
+        to = bl_device_tensor_host(x->in.tensors[i]);
         if (to == NULL)
-            return bl_fail(&batch->rq->err, BL_ENOMEM, "a batch of %zu bytes", x->inputs[i]->bytes);
+            return bl_fail(&batch->rq->err, BL_ENOMEM, "a batch of %zu bytes", x->in.tensors[i]->bytes);
         for (const bl_infer *in = batch->first; in != NULL; in = in->next) {
             memcpy(to, in->source[i], in->values[i].bytes);
             to += in->values[i].bytes;
@@ -235,8 +235,8 @@ static bl_status share(bl_batch *batch)
         return bl_arena_status(rq->arena, &rq->err);
     for (const bl_infer *in = batch->first; in != NULL; in = in->next)
         if (in->rq->owner != rq->owner)
-            shares[rq->nshares++] = (bl_time_part){in->rq->owner, (double)in->rows / (double)batch->rows};
-    rq->shares = shares;
+            shares[rq->item.nshares++] = (bl_time_part){in->rq->owner, (double)in->rows / (double)batch->rows};
+    rq->item.shares = shares;
     return BL_OK;
 }
 
@@ -250,7 +250,8 @@ static bl_status prepare(bl_batch *batch)
     vars[version->batch_var] = batch->rows;
     BL_TRY(share(batch));
     BL_TRY(bl_infer_prepare(batch->rq, version, batch->instance, vars, &batch->x));
-    batch->rq->may_fly = batch->rq->may_fly && bl_plan_may_fly(batch->x->plan); /* which is perhaps not the one that was asked */
+    batch->rq->item.may_fly =
+        batch->rq->item.may_fly && bl_plan_may_fly(batch->x->plan); /* which is perhaps not the one that was asked */
     return load_inputs(batch);
 }
 
@@ -286,7 +287,7 @@ static void scatter(bl_batch *batch)
         }
         from += in->rows;
         atomic_fetch_add(&batch->refs, 1);
-        bl_request_trace_add(&in->rq->trail, BL_TIME_QUEUE, in->rq->queued_ns, batch->begin_ns);
+        bl_request_trace_add(&in->rq->trail, BL_TIME_QUEUE, in->rq->item.queued_ns, batch->begin_ns);
         bl_request_trace_add(&in->rq->trail, BL_TIME_COMPUTE, batch->begin_ns, batch->begin_ns + ns[BL_TIME_COMPUTE]);
         bl_request_finish(in->rq);
     }
@@ -296,7 +297,7 @@ static void scatter(bl_batch *batch)
 
 static bl_step work(bl_request *rq)
 {
-    bl_batch *batch = rq->own;
+    bl_batch *batch = rq->own.arg;
     if (batch->x == NULL) {
         bl_infer *late = NULL;
         gather(batch, worth_rows(batch), batch->skip, &late);
@@ -347,7 +348,7 @@ static bool put_back(bl_batch *batch)
 /* On the worker's thread, or wherever it was given up. */
 static void done(bl_request *rq)
 {
-    bl_batch *batch = rq->own;
+    bl_batch *batch = rq->own.arg;
     bl_model_version *version = batch->version;
     bl_model_instance *instance = batch->instance;
     bl_infer *late = NULL;
@@ -380,12 +381,12 @@ static bl_batch *create(bl_model_version *version, bl_model_instance *instance, 
     }
     (void)bl_model_version_retain(version);
     atomic_fetch_add(&version->models->batches, 1);
-    batch->rq->rank = version->host != NULL ? BL_RANK_RUN : BL_RANK_INFER;
-    batch->rq->purpose =
+    batch->rq->item.rank = version->host != NULL ? BL_RANK_RUN : BL_RANK_INFER;
+    batch->rq->own.purpose =
         version->host != NULL ? (bl_purpose){"run", NULL, version->name} : (bl_purpose){"model", version->name, NULL};
-    batch->rq->may_fly = version->host == NULL && bl_plan_may_fly(instance->plan);
-    if (batch->rq->may_fly)
-        batch->rq->expected_ns = (int64_t)(bl_plan_get_service(instance->plan).wall_seconds * 1e9);
+    batch->rq->item.may_fly = version->host == NULL && bl_plan_may_fly(instance->plan);
+    if (batch->rq->item.may_fly)
+        batch->rq->item.expected_ns = (int64_t)(bl_plan_get_service(instance->plan).wall_seconds * 1e9);
     return batch;
 }
 
@@ -487,15 +488,15 @@ int64_t bl_batch_look(bl_model_version *version, int64_t now_ns)
     pthread_mutex_lock(&b->lock);
     for (bl_infer **at = &b->first; *at != NULL;) {
         bl_infer *in = *at;
-        int64_t due = version->config.delay_us > 0 ? in->rq->queued_ns + version->config.delay_us * 1000 : 0;
-        if (in->rq->deadline_ns != 0 && in->rq->deadline_ns <= now_ns) {
+        int64_t due = version->config.delay_us > 0 ? in->rq->item.queued_ns + version->config.delay_us * 1000 : 0;
+        if (in->rq->item.deadline_ns != 0 && in->rq->item.deadline_ns <= now_ns) {
             take_out(b, at);
             in->next = late;
             late = in;
             continue;
         }
-        if (in->rq->deadline_ns != 0 && (due <= now_ns || in->rq->deadline_ns < due))
-            due = in->rq->deadline_ns;
+        if (in->rq->item.deadline_ns != 0 && (due <= now_ns || in->rq->item.deadline_ns < due))
+            due = in->rq->item.deadline_ns;
         if (due > now_ns && (next == 0 || due < next))
             next = due;
         at = &in->next;
@@ -546,7 +547,7 @@ bl_status bl_batch_join(bl_infer *in)
     (void)bl_model_version_retain(version); /* the request may have ended before this does */
     bl_request_park(rq, leave);
     pthread_mutex_lock(&b->lock);
-    watched = (b->first == NULL && version->config.delay_us > 0) || rq->deadline_ns != 0;
+    watched = (b->first == NULL && version->config.delay_us > 0) || rq->item.deadline_ns != 0;
     append(b, in);
     pthread_mutex_unlock(&b->lock);
     if (watched && version->host != NULL)

@@ -136,7 +136,7 @@ static bl_status ask_classes(bl_infer *in, uint64_t classes)
 
 static bl_status write_classes(bl_infer *in, const bl_infer_result *results)
 {
-    bl_text *out = &in->rq->out;
+    bl_text *out = &in->rq->reply.out;
     bl_text_puts(out, "{\"model_name\":");
     bl_encode_string(out, in->version->name);
     bl_text_printf(out, ",\"model_version\":\"%llu\",\"outputs\":[", (unsigned long long)in->version->number);
@@ -158,7 +158,8 @@ static bool wants_json(const bl_request *rq)
 {
     if (bl_request_accepts(rq, "application/octet-stream"))
         return false;
-    return rq->media == BL_MEDIA_PICTURE || (rq->accept != NULL && strcasestr(rq->accept, "application/json") != NULL);
+    return rq->head.media == BL_MEDIA_PICTURE ||
+           (rq->head.accept != NULL && strcasestr(rq->head.accept, "application/json") != NULL);
 }
 
 bl_status bl_infer_choose_answer(bl_infer *in)

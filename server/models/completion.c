@@ -127,7 +127,7 @@ static bl_request *finish_client(bl_completion *c)
     c->over = true;
     if (rq != NULL) {
         rq->err = c->err;
-        rq->retry_after = c->retry_after;
+        rq->reply.retry_after = c->retry_after;
     }
     return rq;
 }
@@ -147,7 +147,7 @@ void bl_completion_end_text(bl_generation *g, bl_request *own)
     first = own->err.status != BL_OK && c->err.status == BL_OK;
     if (first) {
         c->err = own->err;
-        c->retry_after = own->retry_after;
+        c->retry_after = own->reply.retry_after;
     }
     if (c->parked)
         bl_request_trace_join(&c->rq->trail, &own->trail);
@@ -171,7 +171,7 @@ static bl_status reply(bl_request *rq)
     for (int i = 0; i < c->ntexts; i++)
         BL_TRY(bl_text_status(&c->texts[i]->written, &rq->err));
     count_answer(c);
-    c->form->document(c, &rq->out);
+    c->form->document(c, &rq->reply.out);
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }
@@ -301,7 +301,7 @@ static bl_status begin_stream(bl_completion *c)
     BL_TRY(bl_stream_begin(rq, "text/event-stream; charset=utf-8", shared ? &by : NULL, read_events, c));
     BL_TRY(bl_request_defer(rq, leave, c)); /* before the stream ends, which then nobody wakes */
     pthread_mutex_lock(&c->lock);
-    c->stream = rq->stream;
+    c->stream = rq->reply.stream;
     bl_completion_wake(c);
     pthread_mutex_unlock(&c->lock);
     return BL_OK;

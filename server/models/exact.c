@@ -179,6 +179,6 @@ bl_status bl_exact_begin(bl_request *rq, bl_model_version *version, bl_model_ins
     x->extra = make;
     x->compile = compile;
     x->dry = true;
-    rq->rank = BL_RANK_TRAIN; /* nobody waits for it */
+    rq->item.rank = BL_RANK_TRAIN; /* nobody waits for it */
     return bl_exec_advance(x);
 }

@@ -175,7 +175,7 @@ static void put_value(const bl_infer_result *result, bl_text *out)
 static void put_document(const bl_infer *in, const bl_infer_result *results)
 {
     const bl_model_version *version = in->version;
-    bl_text *out = &in->rq->out;
+    bl_text *out = &in->rq->reply.out;
     bl_text_putc(out, '{');
     if (in->wire.id != NULL) {
         bl_encode_key(out, "id");
@@ -200,9 +200,9 @@ static bl_status write_document(bl_infer *in, const bl_infer_result *results)
 
 static bl_status write_event(bl_infer *in, const bl_infer_result *results)
 {
-    bl_text_puts(&in->rq->out, "data: ");
+    bl_text_puts(&in->rq->reply.out, "data: ");
     put_document(in, results);
-    bl_text_puts(&in->rq->out, "\n\n");
+    bl_text_puts(&in->rq->reply.out, "\n\n");
     bl_request_reply(in->rq, 200, "text/event-stream; charset=utf-8");
     return BL_OK;
 }

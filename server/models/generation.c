@@ -183,7 +183,7 @@ bl_status bl_generation_prepare(bl_generation *g, bl_infer *in)
 /* The last run is over, or was given up: worker's thread, or that of whoever gave it up. */
 static void end_own(bl_request *own)
 {
-    bl_generation *g = own->own;
+    bl_generation *g = own->own.arg;
     end_runs(g);
     bl_completion_end_text(g, own);
 }
@@ -195,18 +195,18 @@ bl_status bl_generation_submit(bl_generation *g, bl_request *rq)
     if (own == NULL)
         return bl_fail(&rq->err, BL_ENOMEM, "a text");
     own->data = g;
-    own->asked = true;
-    own->deadline_ns = rq->deadline_ns;
-    own->priority = rq->priority;
-    own->rank = rq->rank;
+    own->own.asked = true;
+    own->item.deadline_ns = rq->item.deadline_ns;
+    own->item.priority = rq->item.priority;
+    own->item.rank = rq->item.rank;
     own->trail.traced = rq->trail.traced;
-    own->purpose = (bl_purpose){"model", g->version->name, NULL};
+    own->own.purpose = (bl_purpose){"model", g->version->name, NULL};
     g->own = own;
     st = bl_request_submit(own, g->worker->queue, bl_text_work, NULL);
     if (st == BL_OK)
         return BL_OK;
     rq->err = own->err;
-    rq->retry_after = own->retry_after;
+    rq->reply.retry_after = own->reply.retry_after;
     g->own = NULL;
     bl_request_end(own);
     return st;

@@ -67,14 +67,14 @@ void bl_joined_fini(bl_program *program)
 bool bl_joined_takes(bl_exec *x, const bl_program_run *run)
 {
     const bl_model_version *version = NULL;
-    const bl_plan_info *info = bl_plan_get_info(x->entry->plan);
-    if (x->compile != NULL || x->debug > 0 || run->options.beam >= 0 || run->options.priority != 0 || run->steps != 1 ||
+    const bl_plan_info *info = bl_plan_get_info(x->hold.entry->plan);
+    if (x->compile != NULL || x->how.debug > 0 || run->options.beam >= 0 || run->options.priority != 0 || run->steps != 1 ||
         run->every != 0 || run->kept != NULL || run->sequenced || info->rows < 0)
         return false;
     for (int i = 0; i < x->graph->ninputs; i++)
         if (run->values[i].kind == BL_VALUE_HELD)
             return false;
-    version = version_of(x->program, run->entry);
+    version = version_of(x->hold.program, run->entry);
     return version != NULL && version->max_batch > 1 && run->vars[info->rows] > 0 && run->vars[info->rows] < version->max_batch;
 }
 
@@ -85,7 +85,7 @@ static bl_status reply_joined(bl_request *rq)
 {
     bl_infer *in = rq->data;
     rq->data = in->run;
-    in->run->parts = in->got;
+    in->run->out.parts = in->got;
     in->answered = true;
     bl_metrics_add(&rq->server->metrics, BL_COUNT_JOINED, 1);
     bl_program_count(in->version->host, 1);
@@ -123,7 +123,7 @@ static bl_status go_alone(bl_infer *in)
     atomic_fetch_add(&in->instance->busy, 1);
     BL_TRY(bl_exec_load(x, x->graph->ninputs, in->values, false));
     x->extra = in;
-    x->serial = &x->program->serial;
+    x->serial = &x->hold.program->serial;
     x->work = work_alone;
     in->rq->then = reply_alone;
     return bl_exec_advance(x);
@@ -137,7 +137,7 @@ static bl_status make_infer(bl_exec *x, const bl_program_run *run, bl_infer **ou
     if (in == NULL)
         return bl_arena_status(rq->arena, &rq->err);
     *in = (bl_infer){.rq = rq, .run = x, .reply = reply_joined, .values = run->values, .vars = run->vars};
-    in->version = version_of(x->program, run->entry);
+    in->version = version_of(x->hold.program, run->entry);
     in->rows = run->vars[in->version->batch_var];
     in->begin_ns = bl_clock_ns();
     in->got = bl_arena_array(rq->arena, (size_t)in->version->noutputs + 1, sizeof *in->got);

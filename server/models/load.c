@@ -43,7 +43,7 @@ typedef struct waiter {
 
 static void come_back(bl_request *rq)
 {
-    waiter *w = rq->own;
+    waiter *w = rq->own.arg;
     bl_models *models = w->models;
     int loader = w->loader;
     pthread_mutex_lock(&models->lock);
@@ -59,9 +59,9 @@ static bl_request *make_own(load *l, waiter *w)
     *w = (waiter){models, l->loader};
     rq = bl_request_create_own(models->server, l->op->owner, come_back, w);
     if (rq != NULL) {
-        rq->asked = l->op->asked && l->op->nfiles > 0;
-        rq->rank = BL_RANK_INFER; /* inference waits for it: behind all that there is it would never come, where a device is never
-                                     idle */
+        rq->own.asked = l->op->asked && l->op->nfiles > 0;
+        rq->item.rank = BL_RANK_INFER; /* inference waits for it: behind all that there is it would never come, where a device is
+                                     never idle */
     }
     pthread_mutex_lock(&models->lock);
     models->back[l->loader] = false;

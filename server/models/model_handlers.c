@@ -17,7 +17,7 @@ bl_status bl_handle_model_get(bl_request *rq)
     bl_model_version *version = NULL;
     BL_TRY(bl_model_get(rq, &version));
     pthread_mutex_lock(&models->lock);
-    bl_model_version_put_metadata(version, bl_models_find(models, version->owner, version->name), &rq->out);
+    bl_model_version_put_metadata(version, bl_models_find(models, version->owner, version->name), &rq->reply.out);
     pthread_mutex_unlock(&models->lock);
     bl_request_reply_json(rq, 200);
     return BL_OK;
@@ -27,7 +27,7 @@ bl_status bl_handle_model_config(bl_request *rq)
 {
     bl_model_version *version = NULL;
     BL_TRY(bl_model_get(rq, &version));
-    bl_model_version_put_config(version, &rq->out);
+    bl_model_version_put_config(version, &rq->reply.out);
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }
@@ -38,9 +38,9 @@ bl_status bl_handle_model_ready(bl_request *rq)
     bool lost = false;
     BL_TRY(bl_model_get(rq, &version));
     lost = bl_model_version_is_lost(version);
-    bl_text_puts(&rq->out, "{\"name\":");
-    bl_encode_string(&rq->out, version->name);
-    bl_text_printf(&rq->out, ",\"ready\":%s}", lost ? "false" : "true");
+    bl_text_puts(&rq->reply.out, "{\"name\":");
+    bl_encode_string(&rq->reply.out, version->name);
+    bl_text_printf(&rq->reply.out, ",\"ready\":%s}", lost ? "false" : "true");
     bl_request_reply_json(rq, lost ? 400 : 200);
     return BL_OK;
 }
@@ -89,9 +89,9 @@ bl_status bl_handle_model_stats(bl_request *rq)
 {
     bl_model_version *version = NULL;
     BL_TRY(bl_model_get(rq, &version));
-    bl_text_puts(&rq->out, "{\"model_stats\":[");
-    put_statistics(version, &rq->out);
-    bl_text_puts(&rq->out, "]}");
+    bl_text_puts(&rq->reply.out, "{\"model_stats\":[");
+    put_statistics(version, &rq->reply.out);
+    bl_text_puts(&rq->reply.out, "]}");
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }
@@ -104,13 +104,13 @@ bool bl_model_is_seen(bl_models *models, uint32_t owner, const bl_model *model)
 bl_status bl_handle_models_stats(bl_request *rq)
 {
     bl_models *models = rq->server->models;
-    bl_text_puts(&rq->out, "{\"model_stats\":[");
+    bl_text_puts(&rq->reply.out, "{\"model_stats\":[");
     pthread_mutex_lock(&models->lock);
     for (bl_model_rows it = {0}; bl_model_rows_next(models, &it);)
         if (it.version != NULL && bl_model_is_seen(models, rq->owner, it.model))
-            put_statistics(it.version, &rq->out);
+            put_statistics(it.version, &rq->reply.out);
     pthread_mutex_unlock(&models->lock);
-    bl_text_puts(&rq->out, "]}");
+    bl_text_puts(&rq->reply.out, "]}");
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }
@@ -125,7 +125,7 @@ typedef struct index_list {
 static void put_row(index_list *list, const char *model, const char *version, bl_model_state state, const char *reason)
 {
     static const char *const states[] = {"UNAVAILABLE", "LOADING", "READY", "UNLOADING"};
-    bl_text *out = &list->rq->out;
+    bl_text *out = &list->rq->reply.out;
     if (list->ready && state != BL_MODEL_READY)
         return;
     bl_text_puts(out, out->len > 1 ? ",{\"name\":" : "{\"name\":");
@@ -205,7 +205,7 @@ bl_status bl_handle_repository_index(bl_request *rq)
     bl_models *models = rq->server->models;
     index_list list = {.rq = rq};
     BL_TRY(decode_member(rq, "ready", take_ready, &list.ready));
-    bl_text_putc(&rq->out, '[');
+    bl_text_putc(&rq->reply.out, '[');
     pthread_mutex_lock(&models->lock);
     for (bl_model_rows it = {0}; bl_model_rows_next(models, &it);) {
         char version[24];
@@ -221,7 +221,7 @@ bl_status bl_handle_repository_index(bl_request *rq)
     pthread_mutex_unlock(&models->lock);
     if (!list.ready)
         bl_source_each(models, put_unknown, &list);
-    bl_text_putc(&rq->out, ']');
+    bl_text_putc(&rq->reply.out, ']');
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }
@@ -336,7 +336,7 @@ static bl_status reply_loaded(bl_request *rq)
 /* In the path of /v2/repository/NAME/models/NAME the first name is the repository's, of which there is one. */
 static const char *model_name(const bl_request *rq)
 {
-    return rq->param[1] != NULL ? rq->param[1] : rq->param[0];
+    return rq->head.param[1] != NULL ? rq->head.param[1] : rq->head.param[0];
 }
 
 /* What is in the folder is everybody's, and whoever changes it must answer for everybody. */

@@ -313,8 +313,8 @@ static void put_envelope(const bl_infer *in, const bl_infer_result *results, bl_
 static bl_status add_pieces(const bl_infer *in, const bl_infer_result *results)
 {
     bl_request *rq = in->rq;
-    rq->pieces = bl_arena_array(rq->arena, (size_t)in->nasked + 1, sizeof *rq->pieces);
-    if (rq->pieces == NULL)
+    rq->reply.pieces = bl_arena_array(rq->arena, (size_t)in->nasked + 1, sizeof *rq->reply.pieces);
+    if (rq->reply.pieces == NULL)
         return bl_arena_status(rq->arena, &rq->err);
     for (int i = 0; i < in->nasked; i++) {
         const bl_infer_result *result = &results[i];
@@ -324,7 +324,7 @@ static bl_status add_pieces(const bl_infer *in, const bl_infer_result *results)
         if (bytes == 0)
             continue;
         if (result->datatype != BL_INFER_BYTES) {
-            rq->pieces[rq->npieces++] = (bl_piece){result->data, bytes};
+            rq->reply.pieces[rq->reply.npieces++] = (bl_piece){result->data, bytes};
             continue;
         }
         data = bl_request_alloc(rq, bytes, "texts");
@@ -336,7 +336,7 @@ static bl_status add_pieces(const bl_infer *in, const bl_infer_result *results)
         bl_text_fini(&joined);
         if (joined.failed)
             return bl_fail(&rq->err, BL_ENOMEM, "texts");
-        rq->pieces[rq->npieces++] = (bl_piece){data, bytes};
+        rq->reply.pieces[rq->reply.npieces++] = (bl_piece){data, bytes};
     }
     return BL_OK;
 }
@@ -348,9 +348,9 @@ static bl_status write_answer(bl_infer *in, const bl_infer_result *results)
     bool binary = false;
     for (int i = 0; i < in->nasked; i++)
         binary |= results[i].binary;
-    put_envelope(in, results, &rq->out);
+    put_envelope(in, results, &rq->reply.out);
     if (binary) {
-        rq->envelope = rq->out.len;
+        rq->reply.envelope = rq->reply.out.len;
         BL_TRY(add_pieces(in, results));
     }
     bl_request_reply(rq, 200, binary ? "application/octet-stream" : "application/json");
@@ -417,7 +417,7 @@ bl_status bl_infer_reply(bl_request *rq)
 void bl_infer_weigh(bl_infer *in)
 {
     for (int i = 0; i < in->nasked; i++)
-        in->rq->listed += in->wants[i].binary ? 0 : in->got[in->asked[i]].count;
+        in->rq->reply.listed += in->wants[i].binary ? 0 : in->got[in->asked[i]].count;
 }
 
 static bl_status reply_alone(bl_request *rq)
@@ -467,8 +467,8 @@ bl_status bl_infer_prepare(bl_request *rq, const bl_model_version *version, bl_m
     BL_TRY(prepare(rq, version, instance, vars, out));
     x = *out;
     x->graph = instance->graph;
-    x->lender = instance->program;
-    x->entry = instance->entry;
+    x->hold.lender = instance->program;
+    x->hold.entry = instance->entry;
     x->plan = bl_exact_get(version, instance, vars);
     if (x->plan == NULL)
         x->plan = bl_plan_current(instance->plan);
@@ -482,9 +482,9 @@ static bl_status prepare_variant(bl_infer *in, bl_exec **out)
     BL_TRY(prepare(in->rq, in->version, in->instance, in->vars, out));
     x = *out;
     x->graph = &program->doc.entries[0].graph;
-    x->lender = program;
-    x->entry = &program->entries[0];
-    x->plan = bl_plan_current(x->entry->plan);
+    x->hold.lender = program;
+    x->hold.entry = &program->entries[0];
+    x->plan = bl_plan_current(x->hold.entry->plan);
     return bl_exec_admit(x, &in->rq->err);
 }
 
@@ -555,10 +555,10 @@ static bl_status run_alone(bl_infer *in)
     BL_TRY(bl_access_check_time(rq));
     in->input_ns = bl_clock_ns() - in->begin_ns;
     rq->then = reply_alone;
-    rq->may_fly = bl_plan_may_fly(x->plan);
-    if (rq->may_fly)
-        rq->expected_ns = (int64_t)(bl_plan_get_service(x->plan).wall_seconds * 1e9);
-    rq->brief = rq->may_fly && bl_plan_get_info(x->plan)->brief;
+    rq->item.may_fly = bl_plan_may_fly(x->plan);
+    if (rq->item.may_fly)
+        rq->item.expected_ns = (int64_t)(bl_plan_get_service(x->plan).wall_seconds * 1e9);
+    rq->item.brief = rq->item.may_fly && bl_plan_get_info(x->plan)->brief;
     return bl_request_submit(rq, x->worker->queue, work_alone, NULL);
 }
 
@@ -668,14 +668,14 @@ bl_status bl_infer_choose_turn(bl_infer *in)
     if (asked > 0 && config->may_override && (timeout_us == 0 || asked < timeout_us))
         timeout_us = asked;
     if (timeout_us > 0)
-        in->rq->deadline_ns = in->rq->start_ns + timeout_us * 1000;
+        in->rq->item.deadline_ns = in->rq->start_ns + timeout_us * 1000;
     if (config->priority_levels > 0 && in->wire.priority > (uint64_t)config->priority_levels)
         return bl_fail(&in->rq->err, BL_EINVAL, "priority: model \"%s\" has %lld levels", in->version->name,
                        (long long)config->priority_levels);
     if (config->priority_levels > 0)
         in->priority = in->wire.priority > 0 ? (int64_t)in->wire.priority : config->default_priority;
-    in->rq->priority = (int)in->priority;
-    in->rq->rank = BL_RANK_INFER;
+    in->rq->item.priority = (int)in->priority;
+    in->rq->item.rank = BL_RANK_INFER;
     return bl_access_check_time(in->rq);
 }
 
@@ -688,7 +688,7 @@ static bool takes_long(const bl_request *rq, const bl_model_version *version)
     for (int i = 0; i < version->ninputs; i++)
         if (version->inputs[i].coding == BL_MODEL_PICTURE)
             return true;
-    return words && rq->body_len > WORDS_BYTES;
+    return words && rq->body.len > WORDS_BYTES;
 }
 
 bl_status bl_infer_create(bl_request *rq, bl_infer_write write, bl_infer **out)
@@ -728,14 +728,14 @@ bl_status bl_infer_go_filled(bl_infer *in)
 
 bl_status bl_handle_model_infer(bl_request *rq)
 {
-    const char *header = rq->infer_header;
+    const char *header = rq->head.infer_header;
     bl_infer *in = NULL;
     BL_TRY(bl_infer_create(rq, write_answer, &in));
     if (in == NULL)
         return BL_OK;
-    if (rq->infer_headers > 1)
+    if (rq->head.infer_headers > 1)
         return bl_fail(&rq->err, BL_EINVAL, "Inference-Header-Content-Length stands there twice");
-    if (rq->media == BL_MEDIA_PICTURE && header == NULL)
+    if (rq->head.media == BL_MEDIA_PICTURE && header == NULL)
         header = "0";
     BL_TRY(bl_infer_decode(rq->arena, bl_request_body(rq), header, (int)rq->server->settings.max_depth, &rq->server->limits,
                            &in->wire, &rq->err));

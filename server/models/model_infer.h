@@ -54,7 +54,7 @@ struct bl_infer {
 /* A request for the model in its path, still without inputs, and with all that ends with it.
  * *out is NULL where the handler is called again on an offload thread, since the body takes long to read. */
 BL_NODISCARD bl_status bl_infer_create(bl_request *rq, bl_infer_write write, bl_infer **out);
-/* rq->listed becomes how many elements of |got| the answer prints as JSON. */
+/* rq->reply.listed becomes how many elements of |got| the answer prints as JSON. */
 void bl_infer_weigh(bl_infer *in);
 /* However it ended; for bl_request_defer, before anything that it has is given back. */
 void bl_infer_end(void *in);

@@ -206,7 +206,7 @@ static bool is_coming(const bl_model *model, uint64_t number)
 bl_status bl_model_get(bl_request *rq, bl_model_version **out)
 {
     bl_models *models = rq->server->models;
-    const char *version = rq->param[1];
+    const char *version = rq->head.param[1];
     uint64_t number = version != NULL ? strtoull(version, NULL, 10) : 0;
     const char *shared = NULL;
     uint32_t other = 0;
@@ -215,13 +215,13 @@ bl_status bl_model_get(bl_request *rq, bl_model_version **out)
     *out = NULL;
     if (version != NULL && (number == 0 || number > INT64_MAX || strspn(version, "0123456789") != strlen(version)))
         return bl_fail(&rq->err, BL_EINVAL, "\"%.40s\" is no version", version);
-    shared = bl_registry_shared(rq->server->registry, rq->owner, "model", rq->param[0], &other);
+    shared = bl_registry_shared(rq->server->registry, rq->owner, "model", rq->head.param[0], &other);
     pthread_mutex_lock(&models->lock);
-    model = bl_models_find(models, rq->owner, rq->param[0]);
+    model = bl_models_find(models, rq->owner, rq->head.param[0]);
     *out = pick(model, number);
     known = model != NULL;
     if (*out == NULL && rq->owner != 0) {
-        model = bl_models_find(models, shared != NULL ? other : 0, shared != NULL ? shared : rq->param[0]);
+        model = bl_models_find(models, shared != NULL ? other : 0, shared != NULL ? shared : rq->head.param[0]);
         *out = pick(model, number);
         known |= model != NULL;
     }
@@ -233,11 +233,11 @@ bl_status bl_model_get(bl_request *rq, bl_model_version **out)
         return bl_request_defer(rq, bl_model_version_release_any, *out);
     if (comes)
         return bl_fail(&rq->err, BL_EBUSY, "%s%.160s%s being loaded; send it again", known ? "model \"" : "",
-                       known ? rq->param[0] : "the models", known ? "\" is" : " are");
+                       known ? rq->head.param[0] : "the models", known ? "\" is" : " are");
     if (version != NULL)
-        return bl_fail(&rq->err, BL_ENOTFOUND, "model \"%.160s\" has no version %s that is ready", rq->param[0], version);
+        return bl_fail(&rq->err, BL_ENOTFOUND, "model \"%.160s\" has no version %s that is ready", rq->head.param[0], version);
     return bl_fail(&rq->err, BL_ENOTFOUND,
-                   known ? "model \"%.160s\" has no version that is ready" : "there is no model \"%.160s\"", rq->param[0]);
+                   known ? "model \"%.160s\" has no version that is ready" : "there is no model \"%.160s\"", rq->head.param[0]);
 }
 
 bool bl_models_has(bl_models *models, uint32_t owner, const char *name)

@@ -415,7 +415,7 @@ bool bl_exact_is_possible(const bl_model_version *version, const bl_model_instan
 void bl_exact_order(bl_model_version *version, bl_model_instance *instance, int64_t rows);
 /* For who makes it at once: is it to be made? */
 bool bl_exact_claim(bl_model_version *version, bl_model_instance *instance, int64_t rows);
-/* Begin to make it, on a compile thread; rq->done follows, and then bl_exact_answer. */
+/* Begin to make it, on a compile thread; rq->own.done follows, and then bl_exact_answer. */
 BL_NODISCARD bl_status bl_exact_begin(bl_request *rq, bl_model_version *version, bl_model_instance *instance, int64_t rows);
 /* It is there, or could not be made. */
 void bl_exact_answer(bl_model_version *version, bl_model_instance *instance, int64_t rows);

@@ -114,14 +114,14 @@ bl_status bl_model_fill_promoted(bl_model_version *version, bl_program **program
 static bl_status reply(bl_request *rq)
 {
     const promotion *p = rq->data;
-    bl_text_puts(&rq->out, "{");
-    bl_encode_key(&rq->out, "model");
-    bl_encode_string(&rq->out, p->model);
-    bl_encode_key(&rq->out, "version");
-    bl_text_printf(&rq->out, "\"%lld\"", (long long)p->version);
-    bl_encode_key(&rq->out, "steps");
-    bl_encode_u64(&rq->out, p->steps);
-    bl_text_puts(&rq->out, "}");
+    bl_text_puts(&rq->reply.out, "{");
+    bl_encode_key(&rq->reply.out, "model");
+    bl_encode_string(&rq->reply.out, p->model);
+    bl_encode_key(&rq->reply.out, "version");
+    bl_text_printf(&rq->reply.out, "\"%lld\"", (long long)p->version);
+    bl_encode_key(&rq->reply.out, "steps");
+    bl_encode_u64(&rq->reply.out, p->steps);
+    bl_text_puts(&rq->reply.out, "}");
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }

@@ -335,9 +335,9 @@ static void keep_states(bl_sequence *s, const bl_exec *x)
     bl_pool *pool = s->instance->program->worker->pool;
     for (int i = 0; i < s->nstates; i++) {
         bl_buffer *old = s->states[i];
-        if (old == NULL || x->states[i] == old)
+        if (old == NULL || x->hold.states[i] == old)
             continue;
-        s->states[i] = bl_buffer_retain(x->states[i]);
+        s->states[i] = bl_buffer_retain(x->hold.states[i]);
         bl_pool_release(pool, old);
     }
     settle(s);
@@ -361,7 +361,7 @@ bl_step bl_sequence_work(bl_request *rq)
     if (!x->begun) {
         if (lend(s, in->wire.sequence_start, &rq->err) != BL_OK)
             return BL_STEP_DONE;
-        x->lent = s->lent;
+        x->hold.lent = s->lent;
     }
     step = bl_exec_run(rq);
     if (step != BL_STEP_DONE)

@@ -72,10 +72,10 @@ static bool is_begun(const bl_generation *g)
 static bool fits(void *arg, const bl_request *rq)
 {
     const step *s = arg;
-    const bl_generation *g = rq->work == bl_text_work ? rq->data : NULL;
+    const bl_generation *g = rq->item.work == bl_text_work ? rq->data : NULL;
     return g != NULL && !bl_request_is_gated(rq) && g->instance == s->lead->instance &&
            g->device_generation == s->lead->device_generation && is_begun(g) && next_count(s, g) == s->count &&
-           !atomic_load(&rq->cancel) && (rq->deadline_ns == 0 || rq->deadline_ns > s->begin_ns);
+           !atomic_load(&rq->cancel) && (rq->item.deadline_ns == 0 || rq->item.deadline_ns > s->begin_ns);
 }
 
 /* Of sizes that the configuration prefers the largest that waits, else all. */
@@ -151,8 +151,8 @@ static bool has_pages(const step *s, bl_request *rq, bl_step *outcome)
     bool ready = true;
     if (gate != NULL)
         st = bl_text_pages_reserve(&g->pages, g->fed + s->count, &ready, &rq->err);
-    rq->gate = ready ? NULL : gate;
-    rq->gate_seen = seen;
+    rq->item.gate = ready ? NULL : gate;
+    rq->item.gate_seen = seen;
     if (st != BL_OK)
         (void)bl_fail(&rq->err, st, "pages of a text");
     *outcome = st == BL_OK && !ready && !atomic_load(&rq->cancel) ? BL_STEP_AGAIN : BL_STEP_DONE;
@@ -187,9 +187,9 @@ static void take_along(step *s)
     rows = worth_rows(s, 1 + (int64_t)bl_queue_count(queue, fits, s));
     rq = rows > 1 ? bl_queue_take_along(queue, fits, s, (size_t)rows - 1) : NULL;
     for (; rq != NULL; rq = next) {
-        next = rq->next;
+        next = rq->item.next;
         bl_step outcome = BL_STEP_DONE;
-        bl_request_trace_add(&rq->trail, BL_TIME_QUEUE, rq->queued_ns, s->begin_ns);
+        bl_request_trace_add(&rq->trail, BL_TIME_QUEUE, rq->item.queued_ns, s->begin_ns);
         if (bl_access_check_time(rq) == BL_OK && has_pages(s, rq, &outcome)) {
             join(s, rq);
         } else {
@@ -340,7 +340,7 @@ static bl_status run_plan(step *s, bl_err *err)
                   .outputs = lead->outputs,
                   .steps = 1,
                   .cancel = alone != NULL ? &alone->cancel : NULL,
-                  .deadline_ns = alone != NULL ? alone->deadline_ns : 0};
+                  .deadline_ns = alone != NULL ? alone->item.deadline_ns : 0};
     int64_t start = bl_clock_ns();
     bl_status st = BL_OK;
     s->plan = bl_exact_get(lead->version, lead->instance, lead->vars);

@@ -51,7 +51,7 @@ void bl_model_trace(bl_models *models, bl_model *model, bl_request *rq)
 
 static void put_tracing(bl_request *rq, const bl_model_tracing *now)
 {
-    bl_text_printf(&rq->out,
+    bl_text_printf(&rq->reply.out,
                    "{\"trace_file\":\"\",\"trace_level\":[\"%s\"],\"trace_rate\":\"%llu\",\"trace_count\":\"%lld\","
                    "\"log_frequency\":\"0\",\"trace_mode\":\"opentelemetry\"}",
                    now->level == BL_TRACING_ON ? "TIMESTAMPS" : "OFF", (unsigned long long)now->rate, (long long)now->count);
@@ -135,8 +135,8 @@ static bl_status parse(bl_request *rq, bl_json_doc *doc)
 static bl_model *find_model(bl_request *rq)
 {
     bl_models *models = rq->server->models;
-    bl_model *model = bl_models_find(models, rq->owner, rq->param[0]);
-    return model != NULL ? model : bl_models_find(models, 0, rq->param[0]);
+    bl_model *model = bl_models_find(models, rq->owner, rq->head.param[0]);
+    return model != NULL ? model : bl_models_find(models, 0, rq->head.param[0]);
 }
 
 static bl_status answer(bl_request *rq, const bl_json *change)
@@ -146,9 +146,9 @@ static bl_status answer(bl_request *rq, const bl_json *change)
     bl_model *model = NULL;
     bl_status st = BL_OK;
     pthread_mutex_lock(&models->lock);
-    model = rq->param[0] != NULL ? find_model(rq) : NULL;
-    if (rq->param[0] != NULL && model == NULL)
-        st = bl_fail(&rq->err, BL_ENOTFOUND, "there is no model \"%.160s\"", rq->param[0]);
+    model = rq->head.param[0] != NULL ? find_model(rq) : NULL;
+    if (rq->head.param[0] != NULL && model == NULL)
+        st = bl_fail(&rq->err, BL_ENOTFOUND, "there is no model \"%.160s\"", rq->head.param[0]);
     of = model != NULL ? &model->tracing : &models->tracing;
     now = *of;
     if (st == BL_OK && change != NULL)
@@ -185,7 +185,7 @@ bl_status bl_handle_trace_post(bl_request *rq)
 bl_status bl_handle_logging_get(bl_request *rq)
 {
     static const char *const words[] = {"false", "true"};
-    bl_text_printf(&rq->out,
+    bl_text_printf(&rq->reply.out,
                    "{\"log_file\":\"\",\"log_info\":%s,\"log_warning\":%s,\"log_error\":true,\"log_verbose_level\":%d,"
                    "\"log_format\":\"ISO8601\"}",
                    words[bl_log_is_on(BL_LOG_INFO)], words[bl_log_is_on(BL_LOG_WARN)], (int)bl_log_is_on(BL_LOG_DEBUG));

@@ -71,19 +71,19 @@ bl_status bl_model_warm(bl_request *rq, bl_model_version *version, bl_model_inst
     for (int i = 0; i < version->nvars; i++)
         vars[i] = vars[i] < 0 ? instance->graph->vars[i].lo : vars[i];
     BL_TRY(bl_infer_prepare(rq, version, instance, vars, &x));
-    x->inputs = bl_arena_array(rq->arena, (size_t)version->ninputs + 1, sizeof *x->inputs);
-    if (x->inputs == NULL)
+    x->in.tensors = bl_arena_array(rq->arena, (size_t)version->ninputs + 1, sizeof *x->in.tensors);
+    if (x->in.tensors == NULL)
         return bl_arena_status(rq->arena, &rq->err);
     for (int i = 0; i < version->ninputs; i++) {
         const bl_model_tensor *tensor = &version->inputs[i];
         const bl_config_warmup_input *said = find_input(warmup, tensor->name);
         char *to = NULL;
-        BL_TRY(bl_device_tensor_create(x->worker, tensor->dtype, tensor->ndim, dim[i], &x->inputs[i], &rq->err));
-        x->ninputs++;
-        to = bl_device_tensor_host(x->inputs[i]);
+        BL_TRY(bl_device_tensor_create(x->worker, tensor->dtype, tensor->ndim, dim[i], &x->in.tensors[i], &rq->err));
+        x->in.n++;
+        to = bl_device_tensor_host(x->in.tensors[i]);
         if (to == NULL)
-            return bl_fail(&rq->err, BL_ENOMEM, "a warm-up of %zu bytes", x->inputs[i]->bytes);
-        fill(x->inputs[i], to, said->random);
+            return bl_fail(&rq->err, BL_ENOMEM, "a warm-up of %zu bytes", x->in.tensors[i]->bytes);
+        fill(x->in.tensors[i], to, said->random);
     }
     return bl_request_submit(rq, x->worker->queue, x->work, NULL);
 }

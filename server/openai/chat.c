@@ -409,7 +409,7 @@ bl_status bl_handle_openai_count(bl_request *rq)
     st = read_conversation(&call, &tokens);
     free(tokens.id);
     BL_TRY(st);
-    bl_text_printf(&rq->out, "{\"object\":\"response.input_tokens\",\"input_tokens\":%zu}", tokens.count);
+    bl_text_printf(&rq->reply.out, "{\"object\":\"response.input_tokens\",\"input_tokens\":%zu}", tokens.count);
     bl_request_reply_json(rq, 200);
     call.in->answered = true;
     return BL_OK;
@@ -425,9 +425,9 @@ bl_status bl_handle_llama_template(bl_request *rq)
         return BL_OK;
     st = bl_openai_render(&call, &text);
     if (st == BL_OK) {
-        bl_text_puts(&rq->out, "{\"prompt\":");
-        bl_encode_span(&rq->out, (bl_span){bl_text_get(&text), text.len});
-        bl_text_putc(&rq->out, '}');
+        bl_text_puts(&rq->reply.out, "{\"prompt\":");
+        bl_encode_span(&rq->reply.out, (bl_span){bl_text_get(&text), text.len});
+        bl_text_putc(&rq->reply.out, '}');
         bl_request_reply_json(rq, 200);
         call.in->answered = true;
     }

@@ -157,16 +157,16 @@ static bl_status write_vectors(bl_infer *in, const bl_infer_result *results)
         return fill_run(in);
     }
     count = e->dimensions > 0 ? (size_t)e->dimensions : e->width;
-    bl_text_puts(&rq->out, "{\"object\":\"list\",\"model\":");
-    bl_encode_string(&rq->out, in->version->name);
-    bl_text_puts(&rq->out, ",\"data\":[");
+    bl_text_puts(&rq->reply.out, "{\"object\":\"list\",\"model\":");
+    bl_encode_string(&rq->reply.out, in->version->name);
+    bl_text_puts(&rq->reply.out, ",\"data\":[");
     for (size_t i = 0; i < e->count; i++) {
         shorten(e->vectors + i * e->width, count, e->width);
-        bl_text_printf(&rq->out, "%s{\"object\":\"embedding\",\"index\":%zu,\"embedding\":", i > 0 ? "," : "", i);
-        put_vector(e, e->vectors + i * e->width, count, &rq->out);
-        bl_text_putc(&rq->out, '}');
+        bl_text_printf(&rq->reply.out, "%s{\"object\":\"embedding\",\"index\":%zu,\"embedding\":", i > 0 ? "," : "", i);
+        put_vector(e, e->vectors + i * e->width, count, &rq->reply.out);
+        bl_text_putc(&rq->reply.out, '}');
     }
-    bl_text_printf(&rq->out, "],\"usage\":{\"prompt_tokens\":%zu,\"total_tokens\":%zu}}", e->tokens, e->tokens);
+    bl_text_printf(&rq->reply.out, "],\"usage\":{\"prompt_tokens\":%zu,\"total_tokens\":%zu}}", e->tokens, e->tokens);
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }

@@ -74,7 +74,7 @@ bl_status bl_handle_llama_tokenize(bl_request *rq)
     st = bl_tokenizer_encode_as(bl_model_tokenizer(call.in->version), (bl_span){text, strlen(text)}, options, SIZE_MAX, &tokens,
                                 &rq->err);
     if (st == BL_OK) {
-        put_tokens(bl_model_tokenizer(call.in->version), &tokens, pieces, &rq->out);
+        put_tokens(bl_model_tokenizer(call.in->version), &tokens, pieces, &rq->reply.out);
         bl_request_reply_json(rq, 200);
         call.in->answered = true;
     }
@@ -98,9 +98,9 @@ bl_status bl_handle_llama_detokenize(bl_request *rq)
     if (st == BL_OK)
         bl_tokenizer_decode(bl_model_tokenizer(call.in->version), tokens.id, tokens.count, true, &text);
     if (st == BL_OK && (st = bl_text_status(&text, &rq->err)) == BL_OK) {
-        bl_text_puts(&rq->out, "{\"content\":");
-        bl_encode_span(&rq->out, (bl_span){bl_text_get(&text), text.len});
-        bl_text_putc(&rq->out, '}');
+        bl_text_puts(&rq->reply.out, "{\"content\":");
+        bl_encode_span(&rq->reply.out, (bl_span){bl_text_get(&text), text.len});
+        bl_text_putc(&rq->reply.out, '}');
         bl_request_reply_json(rq, 200);
         call.in->answered = true;
     }
@@ -115,7 +115,7 @@ bl_status bl_handle_llama_health(bl_request *rq)
 {
     if (!bl_server_is_ready(rq->server))
         return bl_fail(&rq->err, BL_EBUSY, "the models are being loaded, or the server ends");
-    bl_text_puts(&rq->out, "{\"status\":\"ok\"}");
+    bl_text_puts(&rq->reply.out, "{\"status\":\"ok\"}");
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }
@@ -151,7 +151,7 @@ static bl_status put_defaults(bl_request *rq, const bl_model_version *version)
         st = bl_text_options_read(&r, &root);
     }
     if (st == BL_OK)
-        bl_llama_put_settings(version->text, &options, &rq->out);
+        bl_llama_put_settings(version->text, &options, &rq->reply.out);
     bl_json_fini(&doc);
     return st;
 }
@@ -164,20 +164,21 @@ bl_status bl_handle_llama_props(bl_request *rq)
     BL_TRY(find_version(rq, &version));
     about = &version->text->about;
     chat = version->config.chat_template != NULL ? version->config.chat_template : about->chat_template;
-    bl_text_printf(&rq->out,
+    bl_text_printf(&rq->reply.out,
                    "{\"default_generation_settings\":{\"id\":0,\"n_ctx\":%lld,\"params\":", (long long)version->text->context);
     BL_TRY(put_defaults(rq, version));
-    bl_text_printf(&rq->out, "},\"total_slots\":%lld,\"model_alias\":", (long long)count_slots(version));
-    bl_encode_string(&rq->out, version->name);
-    bl_encode_key(&rq->out, "model_path");
-    bl_encode_string(&rq->out, about->file != NULL ? about->file : version->name);
-    bl_encode_key(&rq->out, "chat_template");
-    bl_encode_string(&rq->out, chat != NULL ? chat : bl_chat_template_chatml);
-    bl_encode_key(&rq->out, "bos_token");
-    bl_encode_string(&rq->out, about->bos_token != NULL ? about->bos_token : "");
-    bl_encode_key(&rq->out, "eos_token");
-    bl_encode_string(&rq->out, about->eos_token != NULL ? about->eos_token : "");
-    bl_text_puts(&rq->out, ",\"modalities\":{\"vision\":false,\"audio\":false},\"build_info\":\"beamline-" BL_VERSION "\"}");
+    bl_text_printf(&rq->reply.out, "},\"total_slots\":%lld,\"model_alias\":", (long long)count_slots(version));
+    bl_encode_string(&rq->reply.out, version->name);
+    bl_encode_key(&rq->reply.out, "model_path");
+    bl_encode_string(&rq->reply.out, about->file != NULL ? about->file : version->name);
+    bl_encode_key(&rq->reply.out, "chat_template");
+    bl_encode_string(&rq->reply.out, chat != NULL ? chat : bl_chat_template_chatml);
+    bl_encode_key(&rq->reply.out, "bos_token");
+    bl_encode_string(&rq->reply.out, about->bos_token != NULL ? about->bos_token : "");
+    bl_encode_key(&rq->reply.out, "eos_token");
+    bl_encode_string(&rq->reply.out, about->eos_token != NULL ? about->eos_token : "");
+    bl_text_puts(&rq->reply.out,
+                 ",\"modalities\":{\"vision\":false,\"audio\":false},\"build_info\":\"beamline-" BL_VERSION "\"}");
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }
@@ -191,11 +192,11 @@ bl_status bl_handle_llama_slots(bl_request *rq)
     slots = count_slots(version);
     for (int i = 0; i < version->ninstances; i++)
         busy += atomic_load(&version->instances[i].busy);
-    bl_text_putc(&rq->out, '[');
+    bl_text_putc(&rq->reply.out, '[');
     for (int64_t i = 0; i < slots; i++)
-        bl_text_printf(&rq->out, "%s{\"id\":%lld,\"n_ctx\":%lld,\"speculative\":false,\"is_processing\":%s}", i > 0 ? "," : "",
-                       (long long)i, (long long)version->text->context, i < busy ? "true" : "false");
-    bl_text_putc(&rq->out, ']');
+        bl_text_printf(&rq->reply.out, "%s{\"id\":%lld,\"n_ctx\":%lld,\"speculative\":false,\"is_processing\":%s}",
+                       i > 0 ? "," : "", (long long)i, (long long)version->text->context, i < busy ? "true" : "false");
+    bl_text_putc(&rq->reply.out, ']');
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }

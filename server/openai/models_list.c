@@ -84,12 +84,12 @@ bl_status bl_handle_openai_models(bl_request *rq)
     bl_models *models = rq->server->models;
     const bl_model *model = NULL;
     const bl_model_version *newest = NULL;
-    bl_text_puts(&rq->out, "{\"object\":\"list\",\"data\":[");
+    bl_text_puts(&rq->reply.out, "{\"object\":\"list\",\"data\":[");
     pthread_mutex_lock(&models->lock);
     for (bl_model_rows it = {0}; bl_model_rows_next(models, &it);) {
         if (it.model != model && newest != NULL) {
-            bl_text_puts(&rq->out, bl_text_last(&rq->out) == '[' ? "" : ",");
-            put_model(newest, &rq->out);
+            bl_text_puts(&rq->reply.out, bl_text_last(&rq->reply.out) == '[' ? "" : ",");
+            put_model(newest, &rq->reply.out);
         }
         newest = it.model != model ? NULL : newest;
         model = it.model;
@@ -97,11 +97,11 @@ bl_status bl_handle_openai_models(bl_request *rq)
             newest = it.version;
     }
     if (newest != NULL) {
-        bl_text_puts(&rq->out, bl_text_last(&rq->out) == '[' ? "" : ",");
-        put_model(newest, &rq->out);
+        bl_text_puts(&rq->reply.out, bl_text_last(&rq->reply.out) == '[' ? "" : ",");
+        put_model(newest, &rq->reply.out);
     }
     pthread_mutex_unlock(&models->lock);
-    bl_text_puts(&rq->out, "]}");
+    bl_text_puts(&rq->reply.out, "]}");
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }
@@ -109,11 +109,11 @@ bl_status bl_handle_openai_models(bl_request *rq)
 bl_status bl_handle_openai_model(bl_request *rq)
 {
     bl_model_version *version = NULL;
-    BL_TRY(bl_openai_choose_model(rq, rq->param[0], false));
+    BL_TRY(bl_openai_choose_model(rq, rq->head.param[0], false));
     BL_TRY(bl_model_get(rq, &version));
     if (!is_for_texts(version))
         return bl_fail(&rq->err, BL_ENOTFOUND, "model \"%s\" neither writes texts nor makes vectors of texts", version->name);
-    put_model(version, &rq->out);
+    put_model(version, &rq->reply.out);
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }

@@ -32,7 +32,7 @@ BL_NODISCARD bl_status bl_openai_add_prompts(bl_openai_call *call, bool *several
 bool bl_openai_is_one_prompt(const bl_json *at);
 /* The tokens of a text, or of a list of tokens and texts, to |out|. */
 BL_NODISCARD bl_status bl_openai_read_tokens(const bl_openai_call *call, const bl_json *at, bool special, bl_tokens *out);
-/* The name of the model that a request without one, or with a name that is an alias, means: rq->param[0]. */
+/* The name of the model that a request without one, or with a name that is an alias, means: rq->head.param[0]. */
 BL_NODISCARD bl_status bl_openai_choose_model(bl_request *rq, const char *name, bool vectors);
 /* Begins with |prefix|, and is not to be guessed. */
 const char *bl_openai_make_id(bl_arena *arena, const char *prefix);

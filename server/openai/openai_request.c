@@ -53,19 +53,19 @@ bl_status bl_openai_choose_model(bl_request *rq, const char *name, bool vectors)
     const bl_model *model = NULL;
     uint32_t other = 0;
     bool known = false, loading = false;
-    rq->param[0] = name;
+    rq->head.param[0] = name;
     if (name != NULL && bl_registry_shared(rq->server->registry, rq->owner, "model", name, &other) != NULL)
         return BL_OK;
     pthread_mutex_lock(&models->lock);
     known = name != NULL && (bl_models_find(models, rq->owner, name) != NULL || bl_models_find(models, 0, name) != NULL);
     model = known ? NULL : find_alias(rq, name, vectors);
     if (model != NULL)
-        rq->param[0] = bl_arena_strdup(rq->arena, model->name);
+        rq->head.param[0] = bl_arena_strdup(rq->arena, model->name);
     loading = models->to_start > 0;
     pthread_mutex_unlock(&models->lock);
-    if (rq->param[0] == NULL && loading)
+    if (rq->head.param[0] == NULL && loading)
         return bl_fail(&rq->err, BL_EBUSY, "the models are being loaded; send the request again");
-    if (rq->param[0] == NULL)
+    if (rq->head.param[0] == NULL)
         return bl_fail(&rq->err, BL_EINVAL, "the member \"model\" is missing; GET /v1/models lists the models");
     return bl_arena_status(rq->arena, &rq->err);
 }
@@ -190,8 +190,8 @@ bl_status bl_openai_add(bl_openai_call *call, const bl_tokens *prompt)
     bl_request *rq = call->rq;
     int64_t context = c->text->context;
     if ((int64_t)prompt->count >= context) {
-        rq->problem_type = "exceed_context_size_error";
-        rq->problem_members =
+        rq->reply.problem_type = "exceed_context_size_error";
+        rq->reply.problem_members =
             bl_arena_printf(rq->arena, ",\"n_prompt_tokens\":%zu,\"n_ctx\":%lld", prompt->count, (long long)context);
         return bl_fail(&rq->err, BL_EINVAL,
                        "the request exceeds the available context size: the prompt has %zu tokens, but model \"%s\" has room for "

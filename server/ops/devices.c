@@ -34,7 +34,7 @@ static void put_left(const bl_drain_left *left, bl_text *out)
 
 void bl_device_put_members(bl_request *rq, bl_worker *worker, bl_drain_left *left)
 {
-    bl_text *out = &rq->out;
+    bl_text *out = &rq->reply.out;
     static const char *const types[] = {"cpu", "gpu", "accelerator", "none"};
     static const struct {
         unsigned bit;
@@ -71,26 +71,26 @@ void bl_device_describe(bl_request *rq, bl_worker *worker)
 {
     bl_drain_left left;
     bl_device_put_members(rq, worker, &left);
-    bl_text_puts(&rq->out, "}");
+    bl_text_puts(&rq->reply.out, "}");
 }
 
 bl_status bl_handle_devices(bl_request *rq)
 {
     bl_server *server = rq->server;
-    bl_text_puts(&rq->out, "{\"devices\":[");
+    bl_text_puts(&rq->reply.out, "{\"devices\":[");
     for (uint32_t i = 0; i < server->nworkers; i++) {
         if (i > 0)
-            bl_text_puts(&rq->out, ",");
+            bl_text_puts(&rq->reply.out, ",");
         bl_device_describe(rq, &server->workers[i]);
     }
-    bl_text_puts(&rq->out, "],\"left_out\":[");
+    bl_text_puts(&rq->reply.out, "],\"left_out\":[");
     for (const char *line = server->device_notes; *line != '\0';) {
         size_t len = strcspn(line, "\n");
-        bl_encode_span(&rq->out, (bl_span){line, len});
+        bl_encode_span(&rq->reply.out, (bl_span){line, len});
         line += len + (line[len] == '\n');
-        bl_text_puts(&rq->out, *line != '\0' ? "," : "");
+        bl_text_puts(&rq->reply.out, *line != '\0' ? "," : "");
     }
-    bl_text_puts(&rq->out, "]}");
+    bl_text_puts(&rq->reply.out, "]}");
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }

@@ -89,14 +89,14 @@ static bl_status handle(bl_request *rq, bool drained)
     bl_server *server = rq->server;
     for (uint32_t i = 0; i < server->nworkers; i++) {
         bl_worker *worker = &server->workers[i];
-        if (strcmp(worker->dev->info.id, rq->param[0]) != 0)
+        if (strcmp(worker->dev->info.id, rq->head.param[0]) != 0)
             continue;
         BL_TRY(change(rq, worker, drained));
         bl_device_describe(rq, worker);
         bl_request_reply_json(rq, 200);
         return BL_OK;
     }
-    return bl_fail(&rq->err, BL_ENOTFOUND, "there is no device \"%.64s\"; GET /api/v1/devices lists them", rq->param[0]);
+    return bl_fail(&rq->err, BL_ENOTFOUND, "there is no device \"%.64s\"; GET /api/v1/devices lists them", rq->head.param[0]);
 }
 
 bl_status bl_handle_device_drain(bl_request *rq)

@@ -6,7 +6,7 @@
 
 bl_status bl_handle_live(bl_request *rq)
 {
-    bl_text_puts(&rq->out, "{\"live\":true}");
+    bl_text_puts(&rq->reply.out, "{\"live\":true}");
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }
@@ -19,14 +19,14 @@ bool bl_server_is_ready(bl_server *server)
 bl_status bl_handle_ready(bl_request *rq)
 {
     bool ready = bl_server_is_ready(rq->server);
-    bl_text_puts(&rq->out, ready ? "{\"ready\":true}" : "{\"ready\":false}");
+    bl_text_puts(&rq->reply.out, ready ? "{\"ready\":true}" : "{\"ready\":false}");
     bl_request_reply_json(rq, ready ? 200 : 503);
     return BL_OK;
 }
 
 bl_status bl_handle_v2(bl_request *rq)
 {
-    bl_text_printf(&rq->out,
+    bl_text_printf(&rq->reply.out,
                    "{\"name\":\"beamline\",\"version\":\"%s\",\"extensions\":[\"classification\",\"sequence\",\"sequence(string_"
                    "id)\",\"model_repository\",\"model_repository(unload_dependents)\","
                    "\"model_configuration\",\"binary_tensor_data\",\"parameters\",\"statistics\",\"trace\",\"logging\"]}",

@@ -87,7 +87,7 @@ static void keep_work(void *arg, uint32_t who, const char *what)
 /* "job 4f2a of line", or "run of line (3)" for three requests. */
 static bl_status put_works(bl_request *rq, const works *all, uint32_t who)
 {
-    bl_text *out = &rq->out;
+    bl_text *out = &rq->reply.out;
     bl_encode_key(out, "what");
     bl_text_puts(out, "[");
     for (const work *w = all->first; w != NULL; w = w->next) {
@@ -129,7 +129,7 @@ static bool is_empty(const figures *f)
 
 static bl_status put_key(bl_request *rq, const bl_key_part *part, const figures *f, const works *all)
 {
-    bl_text *out = &rq->out;
+    bl_text *out = &rq->reply.out;
     bl_text_puts(out, bl_text_last(out) == '[' ? "{" : ",{");
     put_name(out, part->name);
     bl_encode_key(out, "mine");
@@ -163,8 +163,8 @@ static bl_status put_keys(bl_request *rq, int device)
     if (all.failed)
         return bl_arena_status(rq->arena, &rq->err);
     BL_TRY(bl_samples_list_parts(rq, device, &parts, &count));
-    bl_encode_key(&rq->out, "keys");
-    bl_text_puts(&rq->out, "[");
+    bl_encode_key(&rq->reply.out, "keys");
+    bl_text_puts(&rq->reply.out, "[");
     for (size_t i = 0; i < count; i++) {
         uint32_t owner = parts[i].owner;
         figures f = {parts[i].busy, knows_usage(rq, owner) ? (double)parts[i].device_ns * 1e-9 : 0,
@@ -175,8 +175,8 @@ static bl_status put_keys(bl_request *rq, int device)
             BL_TRY(put_key(rq, &parts[i], &f, &all));
     }
     if (!is_empty(&others))
-        put_others(&rq->out, &others);
-    bl_text_puts(&rq->out, "]");
+        put_others(&rq->reply.out, &others);
+    bl_text_puts(&rq->reply.out, "]");
     return BL_OK;
 }
 
@@ -206,13 +206,13 @@ static bl_status put_device(bl_request *rq, int device, size_t *models, size_t *
     bl_worker *worker = &rq->server->workers[device];
     bl_drain_left left = {0};
     if (device > 0)
-        bl_text_puts(&rq->out, ",");
+        bl_text_puts(&rq->reply.out, ",");
     bl_device_put_members(rq, worker, &left);
-    bl_encode_key(&rq->out, "busy");
-    put_share(&rq->out, busy_of(rq->server->access, device));
-    put_free_in(&rq->out, worker, &left);
+    bl_encode_key(&rq->reply.out, "busy");
+    put_share(&rq->reply.out, busy_of(rq->server->access, device));
+    put_free_in(&rq->reply.out, worker, &left);
     BL_TRY(put_keys(rq, device));
-    bl_text_puts(&rq->out, "}");
+    bl_text_puts(&rq->reply.out, "}");
     *models += left.models;
     *jobs += left.jobs;
     return BL_OK;
@@ -220,7 +220,7 @@ static bl_status put_device(bl_request *rq, int device, size_t *models, size_t *
 
 bl_status bl_handle_now(bl_request *rq)
 {
-    bl_text *out = &rq->out;
+    bl_text *out = &rq->reply.out;
     size_t models = 0, jobs = 0;
     bl_text_puts(out, "{");
     bl_encode_measured(out, "time", (double)bl_clock_wall_ns() * 1e-9);
@@ -307,13 +307,13 @@ static double share_in(const bl_request *rq, const bl_sample *sample, const seri
 /* |s| NULL: the sum of all keys. */
 static void put_curve(bl_request *rq, const curves *c, const series *s)
 {
-    bl_encode_key(&rq->out, "busy");
-    bl_text_puts(&rq->out, "[");
+    bl_encode_key(&rq->reply.out, "busy");
+    bl_text_puts(&rq->reply.out, "[");
     for (size_t i = 0; i < c->n; i++) {
-        bl_text_puts(&rq->out, i > 0 ? "," : "");
-        put_share(&rq->out, s != NULL ? share_in(rq, &c->samples[i], s) : (double)c->samples[i].busy);
+        bl_text_puts(&rq->reply.out, i > 0 ? "," : "");
+        put_share(&rq->reply.out, s != NULL ? share_in(rq, &c->samples[i], s) : (double)c->samples[i].busy);
     }
-    bl_text_puts(&rq->out, "]");
+    bl_text_puts(&rq->reply.out, "]");
 }
 
 static void put_counts(bl_text *out, const curves *c, const char *name, bool memory)
@@ -330,7 +330,7 @@ static void put_counts(bl_text *out, const curves *c, const char *name, bool mem
 static void put_series(bl_request *rq, const curves *c)
 {
     char name[BL_KEY_NAME];
-    bl_text *out = &rq->out;
+    bl_text *out = &rq->reply.out;
     bl_encode_key(out, "keys");
     bl_text_puts(out, "[");
     for (int i = 0; i < c->count; i++) {
@@ -347,7 +347,7 @@ static void put_series(bl_request *rq, const curves *c)
 
 static void put_history(bl_request *rq, int device, const curves *c)
 {
-    bl_text *out = &rq->out;
+    bl_text *out = &rq->reply.out;
     bl_text_puts(out, device > 0 ? ",{" : "{");
     bl_encode_key(out, "id");
     bl_encode_string(out, rq->server->workers[device].dev->info.id);
@@ -360,7 +360,7 @@ static void put_history(bl_request *rq, int device, const curves *c)
 
 bl_status bl_handle_now_history(bl_request *rq)
 {
-    bl_text *out = &rq->out;
+    bl_text *out = &rq->reply.out;
     uint64_t seconds = BL_SAMPLE_SECONDS;
     double until = 0;
     bool minutes = false;

@@ -72,7 +72,7 @@ static void print_server(bl_server *server, bl_text *out)
 bl_status bl_handle_metrics(bl_request *rq)
 {
     bl_server *server = rq->server;
-    bl_text *out = &rq->out;
+    bl_text *out = &rq->reply.out;
     int nroutes = 0;
     const bl_metric_route *routes = bl_route_labels(&nroutes);
     bl_metrics_print(&server->metrics, routes, nroutes, out);

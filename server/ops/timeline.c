@@ -69,13 +69,13 @@ static void begin_event(bl_text *out)
 /* Microseconds since the start of the process. */
 static void put_time(const timeline *t, const char *name, int64_t ns)
 {
-    bl_encode_key(&t->rq->out, name);
-    bl_text_printf(&t->rq->out, "%.3f", (double)ns * 1e-3);
+    bl_encode_key(&t->rq->reply.out, name);
+    bl_text_printf(&t->rq->reply.out, "%.3f", (double)ns * 1e-3);
 }
 
 static void put_track(const timeline *t, const char *what, int track, const char *name)
 {
-    bl_text *out = &t->rq->out;
+    bl_text *out = &t->rq->reply.out;
     begin_event(out);
     bl_text_printf(out, "\"ph\":\"M\",\"name\":\"%s\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":", what, PROCESS, track);
     bl_encode_string(out, name);
@@ -84,7 +84,7 @@ static void put_track(const timeline *t, const char *what, int track, const char
 
 static void put_event(const timeline *t, const span *s, const char *category, int track, int64_t begin_ns, int64_t end_ns)
 {
-    bl_text *out = &t->rq->out;
+    bl_text *out = &t->rq->reply.out;
     bl_server *server = t->rq->server;
     char key[BL_KEY_NAME];
     bool told = bl_access_tells_names(t->rq, s->turn.owner);
@@ -171,14 +171,14 @@ bl_status bl_handle_timeline(bl_request *rq)
         list_queue(t, server->workers[i].queue, server->workers[i].dev->info.id, since_ns);
     list_queue(t, server->compiler, "compiler", since_ns);
     list_queue(t, server->searcher, "search", since_ns);
-    bl_text_puts(&rq->out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
+    bl_text_puts(&rq->reply.out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
     put_track(t, "process_name", 0, "beamline");
     put_turns(t);
     put_waits(t);
-    bl_text_puts(&rq->out, "],\"otherData\":{");
+    bl_text_puts(&rq->reply.out, "],\"otherData\":{");
     put_time(t, "from_us", t->whole_since_ns - server->start_ns);
     put_time(t, "now_us", bl_clock_ns() - server->start_ns);
-    bl_text_puts(&rq->out, "}}");
+    bl_text_puts(&rq->reply.out, "}}");
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }

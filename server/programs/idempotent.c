@@ -113,11 +113,11 @@ bl_status bl_sequence_add(bl_program *program, const bl_sequence_row *row, bl_er
 static bl_status find(bl_exec *x, bl_sequence **out)
 {
     bl_request *rq = x->rq;
-    for (*out = x->program->sequences; *out != NULL; *out = (*out)->next)
+    for (*out = x->hold.program->sequences; *out != NULL; *out = (*out)->next)
         if ((*out)->owner == rq->owner)
             return BL_OK;
-    BL_TRY(bl_sequence_add(x->program, &(bl_sequence_row){.owner = rq->owner, .content_type = ""}, &rq->err));
-    *out = x->program->sequences;
+    BL_TRY(bl_sequence_add(x->hold.program, &(bl_sequence_row){.owner = rq->owner, .content_type = ""}, &rq->err));
+    *out = x->hold.program->sequences;
     return BL_OK;
 }
 
@@ -131,19 +131,19 @@ static void drop_answer(bl_sequence *s)
  * there is no memory for the answer. */
 static void keep_answer(bl_request *rq, bl_sequence *s)
 {
-    size_t bytes = rq->out.len, at = 0;
-    for (unsigned i = 0; i < rq->npieces; i++)
-        bytes += rq->pieces[i].bytes;
-    s->status = rq->status;
-    snprintf(s->content_type, sizeof s->content_type, "%s", rq->content_type);
-    s->answer = rq->out.failed ? NULL : make_answer(rq->server, bytes);
+    size_t bytes = rq->reply.out.len, at = 0;
+    for (unsigned i = 0; i < rq->reply.npieces; i++)
+        bytes += rq->reply.pieces[i].bytes;
+    s->status = rq->reply.status;
+    snprintf(s->content_type, sizeof s->content_type, "%s", rq->reply.content_type);
+    s->answer = rq->reply.out.failed ? NULL : make_answer(rq->server, bytes);
     if (s->answer == NULL)
         return;
-    memcpy(s->answer->data, bl_text_get(&rq->out), rq->out.len);
-    at = rq->out.len;
-    for (unsigned i = 0; i < rq->npieces; i++) {
-        memcpy(s->answer->data + at, rq->pieces[i].data, rq->pieces[i].bytes);
-        at += rq->pieces[i].bytes;
+    memcpy(s->answer->data, bl_text_get(&rq->reply.out), rq->reply.out.len);
+    at = rq->reply.out.len;
+    for (unsigned i = 0; i < rq->reply.npieces; i++) {
+        memcpy(s->answer->data + at, rq->reply.pieces[i].data, rq->reply.pieces[i].bytes);
+        at += rq->reply.pieces[i].bytes;
     }
 }
 
@@ -182,7 +182,7 @@ static void answer_again(bl_request *rq, const bl_sequence *s)
                       (unsigned long long)s->last);
         return;
     }
-    bl_text_append(&rq->out, s->answer->data, s->answer->bytes);
+    bl_text_append(&rq->reply.out, s->answer->data, s->answer->bytes);
     bl_request_reply(rq, s->status, type);
 }
 
@@ -217,14 +217,14 @@ static bl_step run(bl_request *rq)
     if (!x->begun && !is_next(x, n))
         return BL_STEP_DONE;
     if (x->begun)
-        rq->deadline_ns = n->deadline_ns;
+        rq->item.deadline_ns = n->deadline_ns;
     step = bl_exec_run(rq);
     if (step == BL_STEP_DONE) {
         end_run(x, n);
         return step;
     }
-    n->deadline_ns = rq->deadline_ns; /* the queue must not end a run that has begun */
-    rq->deadline_ns = 0;
+    n->deadline_ns = rq->item.deadline_ns; /* the queue must not end a run that has begun */
+    rq->item.deadline_ns = 0;
     return step;
 }
 

@@ -58,7 +58,8 @@ static bl_status compile_entries(bl_program_make *make, bl_err *err)
 {
     bl_program *program = make->program;
     /* programs with state always use compiled kernels: interpreted kernels give results with other last bits */
-    make->x->early = make->x->rq->done == NULL && program->doc.nstates == 0 && make->x->rq->server->settings.interpret_first;
+    make->x->how.early =
+        make->x->rq->own.done == NULL && program->doc.nstates == 0 && make->x->rq->server->settings.interpret_first;
     BL_TRY(gather_initialisers(make, err));
     for (int i = 0; i < program->doc.nentries; i++) {
         const bl_wire_graph *graph = &program->doc.entries[i].graph;
@@ -67,11 +68,11 @@ static bl_status compile_entries(bl_program_make *make, bl_err *err)
         BL_TRY(bl_exec_key(make->x, graph, true, &key));
         BL_TRY(bl_exec_make_plan(make->x, &key, graph, true, &program->entries[i].plan, &hit, err));
     }
-    make->x->early = false;
-    make->x->beam = 0; /* initialisers run once, so they are not searched; their kernels were gathered with the first entry's
-                        * brief option */
+    make->x->how.early = false;
+    make->x->how.beam = 0; /* initialisers run once, so they are not searched; their kernels were gathered with the first entry's
+                            * brief option */
     if (program->doc.nentries > 0)
-        make->x->brief = bl_plan_get_info(program->entries[0].plan)->brief ? BL_BRIEF_YES : BL_BRIEF_NO;
+        make->x->how.brief = bl_plan_get_info(program->entries[0].plan)->brief ? BL_BRIEF_YES : BL_BRIEF_NO;
     for (int i = 0; i < program->doc.nstates; i++) {
         bl_wire_key key;
         bool hit = false;
@@ -166,7 +167,7 @@ static bl_status make_state(bl_program_make *make, int i, bl_buffer **out, bl_er
                       .outputs = out,
                       .steps = 1,
                       .cancel = &make->x->rq->cancel,
-                      .deadline_ns = make->x->rq->deadline_ns};
+                      .deadline_ns = make->x->rq->item.deadline_ns};
         st = bl_plan_run(&run, err);
     }
     for (int h = 0; h < info->nhidden; h++)
@@ -194,16 +195,16 @@ static bl_status fill_state(bl_program_make *make, int i, bl_err *err)
         return bl_state_begin(worker, make->hidden[i], dim, make->x->options.seed, &state->buffer, &state->bytes, err);
     if (make->made[i] != NULL) /* |made| has no element for hidden states, which have returned above */
         return make_state(make, i, &state->buffer, err);
-    state->bytes = make->x->inputs[i]->bytes; /* the pages of a text model may have fewer bytes than the type says
-                                               * (models/pages.h) */
+    state->bytes = make->x->in.tensors[i]->bytes; /* the pages of a text model may have fewer bytes than the type says
+                                                   * (models/pages.h) */
     if (make->program->doc.values[i].share)
-        state->shared = bl_device_tensor_retain(make->x->inputs[i]);
+        state->shared = bl_device_tensor_retain(make->x->in.tensors[i]);
     if (is_own(make, i)) {
-        BL_TRY(bl_device_tensor_flush(make->x->inputs[i], err));
+        BL_TRY(bl_device_tensor_flush(make->x->in.tensors[i], err));
         if (state->shared != NULL)
             bl_device_tensor_settle(state->shared);
     }
-    return bl_device_tensor_wake(make->x->inputs[i], &state->buffer, err);
+    return bl_device_tensor_wake(make->x->in.tensors[i], &state->buffer, err);
 }
 
 static bl_status install(bl_program_make *make, bl_err *err)

@@ -36,12 +36,12 @@ static bl_status read_durable(bl_request *rq, bool *out)
 static bl_status decode(bl_program_make *make)
 {
     bl_request *rq = make->x->rq;
-    if (rq->media == BL_MEDIA_ONNX)
+    if (rq->head.media == BL_MEDIA_ONNX)
         return bl_program_import(rq, make->program);
-    for (int i = 0; i < rq->nquery; i++)
-        if (strcmp(rq->query[i].name, "durable") != 0)
+    for (int i = 0; i < rq->head.nquery; i++)
+        if (strcmp(rq->head.query[i].name, "durable") != 0)
             return bl_fail(&rq->err, BL_EGRAPH, "\"%s\" belongs into the document: only an ONNX model has none",
-                           rq->query[i].name);
+                           rq->head.query[i].name);
     return bl_program_make_decode(make);
 }
 
@@ -58,10 +58,10 @@ static bl_status install(bl_program_make *make, bl_err *err)
     bl_program *program = make->program, *old = NULL;
     bl_err ignored = {0};
     bl_status st = BL_OK;
-    if (make->x->rq->done == NULL) /* a job may have begun since the request arrived */
+    if (make->x->rq->own.done == NULL) /* a job may have begun since the request arrived */
         BL_TRY(bl_jobs_guard(program->server->jobs, program->owner, program->name, err));
     job->replaced = bl_registry_get_program(program->server->registry, program->owner, program->name, &old, &ignored) == BL_OK;
-    if (make->x->rq->done == NULL)
+    if (make->x->rq->own.done == NULL)
         job->saved = program->durable || (job->replaced && (old->durable || old->left));
     else if (job->replaced)
         st = take_over(program, old, err);
@@ -76,7 +76,7 @@ static bl_status answer(bl_request *rq)
     bl_exec *x = rq->data;
     bl_program_make *make = x->extra;
     put_job *job = make->arg;
-    bl_program_describe(make->program, &rq->out);
+    bl_program_describe(make->program, &rq->reply.out);
     bl_request_reply_json(rq, job->replaced ? 200 : 201);
     return BL_OK;
 }
@@ -93,8 +93,8 @@ static bl_status reply(bl_request *rq)
 
 static bl_status check_name(bl_request *rq)
 {
-    BL_TRY(bl_shares_check_new(rq, NULL, "program", rq->param[0]));
-    return bl_jobs_guard(rq->server->jobs, rq->owner, rq->param[0], &rq->err);
+    BL_TRY(bl_shares_check_new(rq, NULL, "program", rq->head.param[0]));
+    return bl_jobs_guard(rq->server->jobs, rq->owner, rq->head.param[0], &rq->err);
 }
 
 bl_status bl_handle_program_put(bl_request *rq)
@@ -104,15 +104,16 @@ bl_status bl_handle_program_put(bl_request *rq)
     bool durable = false;
     if (job == NULL)
         return bl_arena_status(rq->arena, &rq->err);
-    if (!bl_wire_name_ok(rq->param[0]))
+    if (!bl_wire_name_ok(rq->head.param[0]))
         return bl_fail(&rq->err, BL_EINVAL,
-                       "\"%.160s\" is no name: letters, digits and _ . : / - after a letter or _, at most 128", rq->param[0]);
-    if (rq->done == NULL) /* otherwise the job itself puts the program */
+                       "\"%.160s\" is no name: letters, digits and _ . : / - after a letter or _, at most 128",
+                       rq->head.param[0]);
+    if (rq->own.done == NULL) /* otherwise the job itself puts the program */
         BL_TRY(check_name(rq));
     BL_TRY(bl_program_make_create(rq, &job->make));
     program = job->make->program;
-    snprintf(program->name, sizeof program->name, "%s", rq->param[0]);
-    job->fresh = rq->if_none_match != NULL && strcmp(rq->if_none_match, "*") == 0;
+    snprintf(program->name, sizeof program->name, "%s", rq->head.param[0]);
+    job->fresh = rq->head.if_none_match != NULL && strcmp(rq->head.if_none_match, "*") == 0;
     if (job->fresh && bl_registry_has(rq->server->registry, rq->owner, "program", program->name))
         return bl_fail(&rq->err, BL_EPRECONDITION, "program \"%s\" is there already", program->name);
     BL_TRY(read_durable(rq, &durable));

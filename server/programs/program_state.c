@@ -65,13 +65,13 @@ static bl_status reply_state(bl_request *rq)
         results[i].data = job->copies[i] != NULL ? job->copies[i] : job->buffers[i]->host;
     }
     if (!bl_request_accepts(rq, "application/x-safetensors")) {
-        put_document(&rq->out, results, count, true);
+        put_document(&rq->reply.out, results, count, true);
         bl_request_reply_json(rq, 200);
         return BL_OK;
     }
-    put_document(&rq->out, results, count, false);
-    BL_TRY(bl_text_status(&rq->out, &rq->err));
-    document = bl_arena_strndup(rq->arena, rq->out.data, rq->out.len);
+    put_document(&rq->reply.out, results, count, false);
+    BL_TRY(bl_text_status(&rq->reply.out, &rq->err));
+    document = bl_arena_strndup(rq->arena, rq->reply.out.data, rq->reply.out.len);
     BL_TRY(bl_arena_status(rq->arena, &rq->err));
     return bl_reply_safetensors(rq, results, (size_t)count, "response", document);
 }
@@ -102,20 +102,20 @@ bl_status bl_handle_state_get(bl_request *rq)
 static bl_step replace_state(bl_request *rq)
 {
     bl_exec *x = rq->data;
-    bl_program *program = x->program;
+    bl_program *program = x->hold.program;
     if (bl_program_check(program, &rq->err) != BL_OK || bl_program_wake(program, &rq->err) != BL_OK)
         return BL_STEP_DONE;
-    if (rq->done == NULL && bl_jobs_guard(rq->server->jobs, rq->owner, program->name, &rq->err) != BL_OK)
+    if (rq->own.done == NULL && bl_jobs_guard(rq->server->jobs, rq->owner, program->name, &rq->err) != BL_OK)
         return BL_STEP_DONE;
     for (int i = 0; i < program->nstates; i++)
-        if (bl_device_tensor_flush(x->inputs[i], &rq->err) != BL_OK)
+        if (bl_device_tensor_flush(x->in.tensors[i], &rq->err) != BL_OK)
             return BL_STEP_DONE;
     for (int i = 0; i < program->nstates; i++) {
         bl_state *state = &program->states[i];
         bl_pool_release(program->worker->pool, state->buffer);
         bl_device_tensor_release(state->shared);
         state->shared = NULL;
-        state->buffer = bl_buffer_retain(x->inputs[i]->buffer);
+        state->buffer = bl_buffer_retain(x->in.tensors[i]->buffer);
     }
     atomic_fetch_add(&program->replaced, 1);
     return BL_STEP_DONE;
@@ -124,7 +124,7 @@ static bl_step replace_state(bl_request *rq)
 static bl_status decode_state(bl_exec *x, bl_tensor_value **values)
 {
     bl_request *rq = x->rq;
-    bl_program *program = x->program;
+    bl_program *program = x->hold.program;
     bl_wire_tensor *types = bl_arena_array(rq->arena, (size_t)program->nstates + 1, sizeof *types);
     bl_json_doc doc = {0};
     bl_tensor_file file = {0};
@@ -161,7 +161,7 @@ bl_status bl_program_put_state(bl_request *rq, bl_program *program)
     BL_TRY(bl_program_check(program, &rq->err));
     BL_TRY(bl_variants_refuse(program, "its state is constant", &rq->err));
     BL_TRY(bl_exec_create(rq, &x));
-    x->program = program;
+    x->hold.program = program;
     BL_TRY(decode_state(x, &values));
     BL_TRY(bl_exec_choose(x, &options, program->worker));
     BL_TRY(bl_exec_load(x, program->nstates, values, true));

@@ -136,7 +136,7 @@ bl_status bl_program_check_free(const bl_program *program, const bl_plan_info *e
 
 bl_status bl_program_find(bl_request *rq, bool read, bl_program **out)
 {
-    BL_TRY((read ? bl_registry_read_program : bl_registry_get_program)(rq->server->registry, rq->owner, rq->param[0], out,
+    BL_TRY((read ? bl_registry_read_program : bl_registry_get_program)(rq->server->registry, rq->owner, rq->head.param[0], out,
                                                                        &rq->err));
     return bl_request_defer(rq, bl_program_release_any, *out);
 }
@@ -340,9 +340,9 @@ static void list_program(void *arg, const char *name, bl_program *program)
 
 bl_status bl_handle_programs_list(bl_request *rq)
 {
-    bl_text_puts(&rq->out, "{\"programs\":[");
-    bl_registry_list_programs(rq->server->registry, rq->owner, list_program, &rq->out);
-    bl_text_puts(&rq->out, "]}");
+    bl_text_puts(&rq->reply.out, "{\"programs\":[");
+    bl_registry_list_programs(rq->server->registry, rq->owner, list_program, &rq->reply.out);
+    bl_text_puts(&rq->reply.out, "]}");
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }
@@ -351,7 +351,7 @@ bl_status bl_handle_program_get(bl_request *rq)
 {
     bl_program *program = NULL;
     BL_TRY(bl_program_find(rq, true, &program));
-    bl_program_describe(program, &rq->out);
+    bl_program_describe(program, &rq->reply.out);
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }
@@ -365,11 +365,11 @@ static bl_status reply_deleted(bl_request *rq)
 bl_status bl_handle_program_delete(bl_request *rq)
 {
     bl_program *program = NULL;
-    BL_TRY(bl_jobs_guard(rq->server->jobs, rq->owner, rq->param[0], &rq->err));
+    BL_TRY(bl_jobs_guard(rq->server->jobs, rq->owner, rq->head.param[0], &rq->err));
     BL_TRY(bl_program_find(rq, false, &program));
     if (program->durable || program->left)
         return bl_saver_delete(rq, program, reply_deleted);
-    BL_TRY(bl_registry_delete_program(rq->server->registry, rq->owner, rq->param[0], &rq->err));
+    BL_TRY(bl_registry_delete_program(rq->server->registry, rq->owner, rq->head.param[0], &rq->err));
     return reply_deleted(rq);
 }
 
@@ -402,23 +402,23 @@ static bl_status compile_again(bl_exec *x, bl_err *err)
 /* The key of the program's plan as it was compiled, without this run's debug level. */
 static bl_status key_of_own(bl_exec *x)
 {
-    const bl_plan_options *own = bl_plan_get_options(x->entry->plan);
-    int debug = x->debug;
+    const bl_plan_options *own = bl_plan_get_options(x->hold.entry->plan);
+    int debug = x->how.debug;
     bl_status st = BL_OK;
-    x->precision = own->precision;
-    x->debug = own->debug;
+    x->how.precision = own->precision;
+    x->how.debug = own->debug;
     st = bl_exec_key(x, x->graph, true, &x->key);
-    x->debug = debug;
+    x->how.debug = debug;
     return st;
 }
 
 /* Replace the program's plan by x->plan.  The cache has done so already unless it had dropped the program's plan meanwhile. */
 static bl_status take_better(bl_exec *x, bl_err *err)
 {
-    bl_plan *current = bl_plan_current(x->entry->plan);
+    bl_plan *current = bl_plan_current(x->hold.entry->plan);
     bool interpreted = bl_plan_get_info(current)->interpreted > bl_plan_get_info(x->plan)->interpreted;
-    if (current != x->plan && x->plan != x->entry->plan && (interpreted || !bl_plan_same_moves(current, x->plan)))
-        bl_plan_supersede(x->entry->plan, x->plan);
+    if (current != x->plan && x->plan != x->hold.entry->plan && (interpreted || !bl_plan_same_moves(current, x->plan)))
+        bl_plan_supersede(x->hold.entry->plan, x->plan);
     bl_plan_release(current);
     return bl_exec_admit(x, err);
 }
@@ -426,11 +426,11 @@ static bl_status take_better(bl_exec *x, bl_err *err)
 /* Compile the same graph with searched kernels, or with compiled kernels in place of interpreted ones. */
 static bl_status make_better(bl_exec *x, bl_err *err)
 {
-    int debug = x->debug;
+    int debug = x->how.debug;
     bl_status st = BL_OK;
-    x->debug = bl_plan_get_options(x->entry->plan)->debug;
+    x->how.debug = bl_plan_get_options(x->hold.entry->plan)->debug;
     st = bl_exec_make_plan(x, &x->key, x->graph, true, &x->plan, &x->hit, err);
-    x->debug = debug;
+    x->how.debug = debug;
     return st == BL_OK ? take_better(x, err) : st;
 }
 
@@ -438,7 +438,7 @@ static bl_status make_better(bl_exec *x, bl_err *err)
 static bl_status choose_searched(bl_exec *x)
 {
     BL_TRY(key_of_own(x));
-    x->plan = bl_plans_lookup(x->rq->server->plans, &x->key, x->beam, true);
+    x->plan = bl_plans_lookup(x->rq->server->plans, &x->key, x->how.beam, true);
     x->hit = x->plan != NULL;
     if (x->hit)
         return take_better(x, &x->rq->err);
@@ -448,12 +448,12 @@ static bl_status choose_searched(bl_exec *x)
 
 static bl_status choose_plan(bl_exec *x)
 {
-    bool plain = x->debug == (int)x->rq->server->settings.debug || x->debug == 0;
+    bool plain = x->how.debug == (int)x->rq->server->settings.debug || x->how.debug == 0;
     if (plain && x->options.beam > 0)
         return choose_searched(x);
-    x->beam = x->options.beam > 0 ? x->beam : 0; /* the width of the setting was applied when the program was put */
+    x->how.beam = x->options.beam > 0 ? x->how.beam : 0; /* the width of the setting was applied when the program was put */
     if (plain) {
-        x->plan = bl_plan_current(x->entry->plan);
+        x->plan = bl_plan_current(x->hold.entry->plan);
         x->hit = x->steps == 1 || bl_plan_get_info(x->plan)->interpreted == 0;
         if (x->hit)
             return bl_exec_admit(x, &x->rq->err);
@@ -462,7 +462,7 @@ static bl_status choose_plan(bl_exec *x)
         x->compile = make_better;
         return key_of_own(x);
     }
-    x->precision = bl_plan_get_options(x->entry->plan)->precision;
+    x->how.precision = bl_plan_get_options(x->hold.entry->plan)->precision;
     BL_TRY(bl_exec_key(x, x->graph, true, &x->key));
     x->compile = compile_again;
     return BL_OK;
@@ -486,22 +486,22 @@ static bl_status check_read_only(const bl_request *rq, const bl_program *program
 static bl_status run_program(bl_exec *x, bl_program *program, bl_program_run *run, bool made)
 {
     bl_request *rq = x->rq;
-    x->program = program;
-    x->entry = &program->entries[run->entry];
+    x->hold.program = program;
+    x->hold.entry = &program->entries[run->entry];
     x->graph = &program->doc.entries[run->entry].graph;
-    BL_TRY(check_read_only(rq, program, x->entry, &rq->err));
+    BL_TRY(check_read_only(rq, program, x->hold.entry, &rq->err));
     x->vars = run->vars;
-    x->kept = run->kept;
+    x->out.kept = run->kept;
     BL_TRY(bl_exec_check_kept(x));
     x->steps = run->steps;
-    x->every = run->every;
-    x->ncollect = run->every > 0 ? run->ncollect : 0;
-    x->collect = run->collect;
+    x->series.every = run->every;
+    x->series.n = run->every > 0 ? run->ncollect : 0;
+    x->series.outputs = run->collect;
     BL_TRY(choose_plan(x));
     x->hit = x->hit && !made;
     if (x->dry) {
-        x->values = run->values;
-        x->ninputs = x->graph->ninputs;
+        x->in.values = run->values;
+        x->in.n = x->graph->ninputs;
         return bl_exec_dry_run(x);
     }
     if (bl_joined_takes(x, run))

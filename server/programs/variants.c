@@ -239,7 +239,7 @@ static bl_status be_ready(bl_request *rq, const search *s)
 
 static bl_device_tensor *held_of(const search *s, const bl_tensor_value *value)
 {
-    const bl_bound *bound = value->kind == BL_VALUE_HELD && s->call.x != NULL ? s->call.x->bound : NULL;
+    const bl_bound *bound = value->kind == BL_VALUE_HELD && s->call.x != NULL ? s->call.x->in.bound : NULL;
 
     while (bound != NULL && strcmp(bound->name, value->held) != 0)
         bound = bound->next;
@@ -357,8 +357,8 @@ static bl_status share_weights(bl_exec *x, const bl_program *from, bl_program *t
         if (bound == NULL)
             return bl_arena_status(x->rq->arena, &x->rq->err);
         const bl_state *state = &from->states[model->weight[i]];
-        *bound = (bl_bound){.next = x->bound, .name = state->type.name, .held = bl_device_tensor_retain(state->shared)};
-        x->bound = bound;
+        *bound = (bl_bound){.next = x->in.bound, .name = state->type.name, .held = bl_device_tensor_retain(state->shared)};
+        x->in.bound = bound;
         value->kind = BL_VALUE_HELD;
         value->held = bound->name;
         value->share = true;

@@ -3,7 +3,7 @@
 
 static void end(bl_request *rq)
 {
-    bl_await *await = rq->own;
+    bl_await *await = rq->own.arg;
     pthread_mutex_lock(&await->lock);
     await->over = true;
     pthread_cond_signal(&await->ended);
@@ -14,13 +14,13 @@ bl_request *bl_await_create(bl_server *server, uint32_t owner, bl_await *await)
 {
     bl_request *rq = bl_request_create_own(server, owner, end, await);
     if (rq != NULL)
-        rq->rank = BL_RANK_INFER; /* the caller's thread blocks until the request ends */
+        rq->item.rank = BL_RANK_INFER; /* the caller's thread blocks until the request ends */
     return rq;
 }
 
 bl_status bl_await_end(bl_request *rq, bl_status submitted, bl_err *err)
 {
-    bl_await *await = rq->own;
+    bl_await *await = rq->own.arg;
     pthread_mutex_lock(&await->lock);
     while (submitted == BL_OK && !await->over)
         pthread_cond_wait(&await->ended, &await->lock);

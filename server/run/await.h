@@ -27,7 +27,7 @@ bl_request *bl_await_create(bl_server *server, uint32_t owner, bl_await *await);
 BL_NODISCARD bl_status bl_await_end(bl_request *rq, bl_status submitted, bl_err *err);
 static inline void *bl_await_what(const bl_request *rq)
 {
-    return ((const bl_await *)rq->own)->what;
+    return ((const bl_await *)rq->own.arg)->what;
 }
 
 #endif

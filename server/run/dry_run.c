@@ -27,8 +27,8 @@ static void put_count(bl_text *out, const char *name, uint64_t count)
 static void put_memory(const bl_exec *x, const bl_plan_info *info, bl_text *out)
 {
     size_t inputs = 0, outputs = 0, states = 0;
-    for (int i = 0; i < x->ninputs; i++)
-        inputs += x->values[i].bytes;
+    for (int i = 0; i < x->in.n; i++)
+        inputs += x->in.values[i].bytes;
     for (int i = 0; i < info->noutputs; i++)
         outputs += bytes_of(&info->outputs[i], x->vars);
     for (int i = 0; i < info->nstates + info->nhidden; i++) {
@@ -76,7 +76,7 @@ bl_status bl_exec_reply_cost(bl_request *rq)
 {
     const bl_exec *x = rq->data;
     const bl_plan_info *info = bl_plan_get_info(x->plan);
-    bl_text *out = &rq->out;
+    bl_text *out = &rq->reply.out;
     bl_text_puts(out, "{");
     bl_encode_key(out, "dry_run");
     bl_text_puts(out, "true");

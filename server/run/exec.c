@@ -25,20 +25,20 @@ static void end_exec(void *arg)
 {
     bl_exec *x = arg;
     const bl_plan_info *info = x->plan != NULL ? bl_plan_get_info(x->plan) : NULL;
-    for (int i = 0; x->inputs != NULL && i < x->ninputs; i++)
-        bl_device_tensor_release(x->inputs[i]);
-    free_buffers(x, x->buffers, x->ninputs);
-    for (bl_bound *b = x->bound; b != NULL; b = b->next)
+    for (int i = 0; x->in.tensors != NULL && i < x->in.n; i++)
+        bl_device_tensor_release(x->in.tensors[i]);
+    free_buffers(x, x->in.buffers, x->in.n);
+    for (bl_bound *b = x->in.bound; b != NULL; b = b->next)
         bl_device_tensor_release(b->held);
-    for (bl_fetch *f = x->fetches; f != NULL; f = f->next)
+    for (bl_fetch *f = x->in.fetches; f != NULL; f = f->next)
         bl_device_tensor_release(f->to);
     if (info != NULL) {
-        free_buffers(x, x->outputs, info->noutputs);
-        if (x->program == NULL)
-            free_buffers(x, x->states, info->nstates + info->nhidden);
+        free_buffers(x, x->out.buffers, info->noutputs);
+        if (x->hold.program == NULL)
+            free_buffers(x, x->hold.states, info->nstates + info->nhidden);
         for (int i = 0; i < info->noutputs; i++) {
-            if (x->results != NULL)
-                bl_device_tensor_release(x->results[i]);
+            if (x->out.tensors != NULL)
+                bl_device_tensor_release(x->out.tensors[i]);
         }
         bl_plan_release(x->plan);
     }
@@ -70,8 +70,8 @@ static bl_status resolve(void *ctx, const char *lease, const char *name, bl_wire
     if (b->name == NULL)
         return bl_arena_status(x->rq->arena, err);
     BL_TRY(bl_registry_get(x->rq->server->registry, x->rq->owner, lease, name, &b->held, &b->foreign, err));
-    b->next = x->bound;
-    x->bound = b;
+    b->next = x->in.bound;
+    x->in.bound = b;
     *type = bl_wire_type_make(b->held->dtype, b->held->ndim, b->held->dim);
     return BL_OK;
 }
@@ -103,7 +103,7 @@ bl_decode_env bl_exec_env(bl_exec *x, bl_arena *arena, const bl_tensor_file *fil
 {
     return (bl_decode_env){.arena = arena,
                            .limits = x->rq->server->limits,
-                           .binary = x->rq->media == BL_MEDIA_SAFETENSORS ? file : NULL,
+                           .binary = x->rq->head.media == BL_MEDIA_SAFETENSORS ? file : NULL,
                            .ctx = x,
                            .resolve = resolve,
                            .infer = infer};
@@ -113,7 +113,7 @@ bl_status bl_exec_document(bl_exec *x, bl_arena *arena, bool optional, bl_json_d
 {
     bl_request *rq = x->rq;
     bl_json_limits limits = {.depth = (int)rq->server->settings.max_depth};
-    bool binary = rq->media == BL_MEDIA_SAFETENSORS;
+    bool binary = rq->head.media == BL_MEDIA_SAFETENSORS;
     if (binary && optional) {
         BL_TRY(bl_safetensors_open(arena, bl_request_body(rq), &rq->server->limits, file, &rq->err));
         if (bl_safetensors_text(file, "request") == NULL)
@@ -127,7 +127,7 @@ bl_status bl_exec_check_kept(const bl_exec *x)
     bl_request *rq = x->rq;
     for (int i = 0; i < bl_wire_shown(x->graph); i++)
         if (bl_exec_keeps(x, i))
-            BL_TRY(bl_shares_check_new(rq, x->options.lease, "tensor", x->kept[i]));
+            BL_TRY(bl_shares_check_new(rq, x->options.lease, "tensor", x->out.kept[i]));
     return BL_OK;
 }
 
@@ -138,24 +138,24 @@ bl_status bl_exec_choose(bl_exec *x, const bl_run_options *options, bl_worker *w
     if (options->lease != NULL) /* every use renews the lease; work under an expired lease does not begin */
         BL_TRY(bl_lease_renew(rq->server->registry, rq->owner, options->lease, 0, &ttl, &rq->err));
     x->options = *options;
-    x->debug = options->debug >= 0 ? options->debug : (int)rq->server->settings.debug;
-    x->beam = options->beam >= 0 ? options->beam : (int)rq->server->settings.beam;
-    BL_TRY(bl_access_check_search(rq, x->beam, x->debug));
+    x->how.debug = options->debug >= 0 ? options->debug : (int)rq->server->settings.debug;
+    x->how.beam = options->beam >= 0 ? options->beam : (int)rq->server->settings.beam;
+    BL_TRY(bl_access_check_search(rq, x->how.beam, x->how.debug));
     x->dry = options->dry_run;
-    if (x->dry && x->debug == 0)
-        x->debug = 1; /* level 1 includes the schedule */
-    rq->priority = options->priority;
-    x->precision = options->precision >= 0 ? (bl_precision)options->precision : rq->server->precision;
+    if (x->dry && x->how.debug == 0)
+        x->how.debug = 1; /* level 1 includes the schedule */
+    rq->item.priority = options->priority;
+    x->how.precision = options->precision >= 0 ? (bl_precision)options->precision : rq->server->precision;
     x->worker = worker;
-    if (worker == NULL && options->device == NULL && x->bound != NULL && !atomic_load(&x->bound->held->worker->drained))
-        x->worker = x->bound->held->worker; /* the device that holds its tensors */
+    if (worker == NULL && options->device == NULL && x->in.bound != NULL && !atomic_load(&x->in.bound->held->worker->drained))
+        x->worker = x->in.bound->held->worker; /* the device that holds its tensors */
     if (x->worker == NULL)
-        BL_TRY(bl_worker_place(rq->server, options->device, rq->done != NULL, &x->worker, &rq->err));
+        BL_TRY(bl_worker_place(rq->server, options->device, rq->own.done != NULL, &x->worker, &rq->err));
     if (worker != NULL && options->device != NULL && strcmp(options->device, worker->dev->info.id) != 0)
         return bl_fail(&rq->err, BL_EGRAPH, "device: the program is on %s, not on \"%.60s\"", worker->dev->info.id,
                        options->device);
     if (options->timeout_ms > 0)
-        rq->deadline_ns = rq->start_ns + options->timeout_ms * 1000000;
+        rq->item.deadline_ns = rq->start_ns + options->timeout_ms * 1000000;
     x->generation = atomic_load(&x->worker->dev->generation);
     return BL_OK;
 }
@@ -165,7 +165,7 @@ bl_status bl_exec_choose(bl_exec *x, const bl_run_options *options, bl_worker *w
 static bl_status load_held(bl_exec *x, const bl_tensor_value *value, bool copy, bl_device_tensor **out)
 {
     bl_err *err = &x->rq->err;
-    const bl_bound *b = x->bound;
+    const bl_bound *b = x->in.bound;
     bl_device_tensor *from = NULL;
     char *host = NULL;
     while (b != NULL && strcmp(b->name, value->held) != 0)
@@ -192,8 +192,8 @@ static bl_status load_held(bl_exec *x, const bl_tensor_value *value, bool copy, 
     bl_fetch *fetch = bl_arena_alloc(x->rq->arena, sizeof *fetch);
     if (fetch == NULL)
         return bl_arena_status(x->rq->arena, err);
-    *fetch = (bl_fetch){.next = x->fetches, .from = from, .to = bl_device_tensor_retain(*out)};
-    x->fetches = fetch;
+    *fetch = (bl_fetch){.next = x->in.fetches, .from = from, .to = bl_device_tensor_retain(*out)};
+    x->in.fetches = fetch;
     return BL_OK;
 }
 
@@ -215,7 +215,7 @@ static bl_status load_value(bl_exec *x, const bl_tensor_value *value, bool copy,
 
 static bool is_foreign(const bl_exec *x, const char *name)
 {
-    const bl_bound *b = x->bound;
+    const bl_bound *b = x->in.bound;
     while (b != NULL && strcmp(b->name, name) != 0)
         b = b->next;
     return b != NULL && b->foreign;
@@ -223,16 +223,16 @@ static bool is_foreign(const bl_exec *x, const char *name)
 
 bl_status bl_exec_load(bl_exec *x, int n, bl_tensor_value *values, bool copy)
 {
-    x->values = values;
-    x->inputs = bl_arena_array(x->rq->arena, (size_t)n + 1, sizeof *x->inputs);
-    if (x->inputs == NULL)
+    x->in.values = values;
+    x->in.tensors = bl_arena_array(x->rq->arena, (size_t)n + 1, sizeof *x->in.tensors);
+    if (x->in.tensors == NULL)
         return bl_arena_status(x->rq->arena, &x->rq->err);
-    x->ninputs = n;
+    x->in.n = n;
     for (int i = 0; i < n; i++) {
         if (values[i].kind == BL_VALUE_HELD && values[i].share && is_foreign(x, values[i].held))
             values[i].share = false; /* make a copy: a tensor that its owner deletes must not stay in memory for which no key
                                       * pays */
-        BL_TRY(load_value(x, &values[i], copy, &x->inputs[i]));
+        BL_TRY(load_value(x, &values[i], copy, &x->in.tensors[i]));
     }
     return BL_OK;
 }
@@ -243,8 +243,8 @@ bl_status bl_exec_key(bl_exec *x, const bl_wire_graph *graph, bool program, bl_w
 {
     const bl_settings *set = &x->rq->server->settings;
     const char *salt = bl_arena_printf(x->rq->arena, "%s %u debug%d noopt%d matrix%d winograd%d precision%d spec%d program%d",
-                                       x->worker->dev->info.id, x->generation, x->debug, set->noopt, (int)set->matrix,
-                                       (int)set->winograd, (int)x->precision, (int)set->spec, program);
+                                       x->worker->dev->info.id, x->generation, x->how.debug, set->noopt, (int)set->matrix,
+                                       (int)set->winograd, (int)x->how.precision, (int)set->spec, program);
     if (salt == NULL)
         return bl_arena_status(x->rq->arena, &x->rq->err);
     return bl_wire_make_key(x->rq->arena, graph, salt, key, &x->rq->err);
@@ -254,37 +254,37 @@ static bl_plan_options plan_options(bl_exec *x, bool program)
 {
     const bl_settings *set = &x->rq->server->settings;
 
-    return (bl_plan_options){.debug = x->debug,
+    return (bl_plan_options){.debug = x->how.debug,
                              .noopt = set->noopt,
                              .matrix = (bl_matrix_use)set->matrix,
                              .winograd = (bl_winograd_use)set->winograd,
-                             .precision = x->precision,
+                             .precision = x->how.precision,
                              .spec = (int)set->spec,
                              .max_compile_bytes = set->max_compile,
                              .max_compile_seconds = set->max_compile_seconds,
                              .program = program,
                              .tuner = &x->rq->server->tuner,
-                             .beam = x->beam,
-                             .early = x->early,
-                             .brief = x->brief,
+                             .beam = x->how.beam,
+                             .early = x->how.early,
+                             .brief = x->how.brief,
                              .halt = bl_request_halt(x->rq),
                              .children = x->rq->server->children};
 }
 
 static bl_queue *queue_of_compiler(const bl_exec *x)
 {
-    return x->beam > 0 ? x->rq->server->searcher : x->rq->server->compiler;
+    return x->how.beam > 0 ? x->rq->server->searcher : x->rq->server->compiler;
 }
 
 bl_status bl_exec_make_plan(bl_exec *x, const bl_wire_key *key, const bl_wire_graph *graph, bool program, bl_plan **out,
                             bool *hit, bl_err *err)
 {
     bl_plan_options options = plan_options(x, program);
-    bl_queue *queue = x->rq->done == NULL ? queue_of_compiler(x) : NULL;
+    bl_queue *queue = x->rq->own.done == NULL ? queue_of_compiler(x) : NULL;
     bl_err failure = {0};
     bl_status st = BL_OK;
 
-    options.along = &x->along;
+    options.along = &x->how.along;
     if (queue != NULL)
         bl_queue_lend(queue, x->rq);
     st = bl_plans_get(x->rq->server->plans, key, graph, x->worker->dev, &options, out, hit, &failure);
@@ -293,13 +293,13 @@ bl_status bl_exec_make_plan(bl_exec *x, const bl_wire_key *key, const bl_wire_gr
     if (st != BL_OK)
         *err = failure;
     else if (!*hit)
-        x->along = (bl_plan_sources){0};
+        x->how.along = (bl_plan_sources){0};
     return st;
 }
 
 bl_status bl_exec_gather(bl_exec *x, const bl_wire_key *key, const bl_wire_graph *graph, bool program, bl_err *err)
 {
-    bl_plan *plan = bl_plans_lookup(x->rq->server->plans, key, 0, x->early);
+    bl_plan *plan = bl_plans_lookup(x->rq->server->plans, key, 0, x->how.early);
     bl_plan_options options = plan_options(x, program);
 
     if (plan != NULL) {
@@ -307,7 +307,7 @@ bl_status bl_exec_gather(bl_exec *x, const bl_wire_key *key, const bl_wire_graph
         return BL_OK;
     }
     options.beam = 0; /* a dry look at a plan starts no search */
-    return bl_plan_gather(graph, x->worker->dev, &options, x->rq->arena, &x->along, err);
+    return bl_plan_gather(graph, x->worker->dev, &options, x->rq->arena, &x->how.along, err);
 }
 
 bl_status bl_exec_admit(bl_exec *x, bl_err *err)
@@ -333,9 +333,10 @@ bl_status bl_exec_admit(bl_exec *x, bl_err *err)
             return bl_fail(err, BL_ENODEVMEM, "one run needs over %zu bytes for its results and in between, %s has %llu", need,
                            info->device, (unsigned long long)x->worker->dev->info.memory);
     }
-    for (int i = 0; i < x->ncollect && x->every > 0; i++) { /* the limit of each series keeps the product here below SIZE_MAX */
-        size_t reports = x->steps / x->every, most = SIZE_MAX / 2 / (size_t)(x->ncollect + 1);
-        listed += count[x->collect[i]] > most / (reports + 1) ? most : count[x->collect[i]] * reports;
+    for (int i = 0; i < x->series.n && x->series.every > 0;
+         i++) { /* the limit of each series keeps the product here below SIZE_MAX */
+        size_t reports = x->steps / x->series.every, most = SIZE_MAX / 2 / (size_t)(x->series.n + 1);
+        listed += count[x->series.outputs[i]] > most / (reports + 1) ? most : count[x->series.outputs[i]] * reports;
     }
     return x->unlisted ? BL_OK : bl_reply_check_list(x->rq, listed, err);
 }
@@ -350,7 +351,7 @@ static bl_step go_on(bl_exec *x)
 static bl_step fetch_one(bl_request *rq)
 {
     bl_exec *x = rq->data;
-    bl_fetch *fetch = x->fetches;
+    bl_fetch *fetch = x->in.fetches;
     char *host = bl_device_tensor_host(fetch->to);
     int64_t begin = bl_clock_ns();
     if (host == NULL)
@@ -358,7 +359,7 @@ static bl_step fetch_one(bl_request *rq)
     else
         rq->err.status = bl_device_tensor_read(fetch->from, host, &rq->err);
     bl_request_trace_add(&rq->trail, BL_TIME_COPY, begin, bl_clock_ns());
-    x->fetches = fetch->next;
+    x->in.fetches = fetch->next;
     bl_device_tensor_release(fetch->to);
     return go_on(x);
 }
@@ -381,15 +382,15 @@ bl_status bl_exec_advance(bl_exec *x)
 {
     if (!x->dry)
         BL_TRY(bl_access_check_time(x->rq));
-    if (x->fetches != NULL)
-        return bl_request_submit(x->rq, x->fetches->from->worker->queue, fetch_one, NULL);
+    if (x->in.fetches != NULL)
+        return bl_request_submit(x->rq, x->in.fetches->from->worker->queue, fetch_one, NULL);
     if (x->compile != NULL)
         return bl_request_submit(x->rq, queue_of_compiler(x), compile_all, NULL);
-    x->rq->rank = x->steps > 1 && x->rq->rank == BL_RANK_RUN ? BL_RANK_TRAIN : x->rq->rank;
-    x->rq->may_fly = x->work == bl_exec_run && x->program == NULL && x->steps == 1 && x->every == 0 && x->debug < 2 &&
-                     bl_plan_may_fly(x->plan);
-    if (x->rq->may_fly)
-        x->rq->expected_ns = (int64_t)(bl_plan_get_service(x->plan).wall_seconds * 1e9);
-    x->rq->brief = x->rq->may_fly && bl_plan_get_info(x->plan)->brief;
+    x->rq->item.rank = x->steps > 1 && x->rq->item.rank == BL_RANK_RUN ? BL_RANK_TRAIN : x->rq->item.rank;
+    x->rq->item.may_fly = x->work == bl_exec_run && x->hold.program == NULL && x->steps == 1 && x->series.every == 0 &&
+                          x->how.debug < 2 && bl_plan_may_fly(x->plan);
+    if (x->rq->item.may_fly)
+        x->rq->item.expected_ns = (int64_t)(bl_plan_get_service(x->plan).wall_seconds * 1e9);
+    x->rq->item.brief = x->rq->item.may_fly && bl_plan_get_info(x->plan)->brief;
     return bl_request_submit(x->rq, x->worker->queue, x->work, x->serial);
 }

@@ -33,20 +33,63 @@ typedef struct bl_part {
     size_t count;
 } bl_part;
 
+/* How plans are made from now on. */
+typedef struct bl_exec_how {
+    int debug, beam;
+    bl_precision precision;
+    bool early;            /* the plans may have interpreted kernels */
+    bl_plan_brief brief;   /* for the plans */
+    bl_plan_sources along; /* kernels to compile together with the kernels of the next plan */
+} bl_exec_how;
+
+/* The inputs, from decoding to the last step. */
+typedef struct bl_exec_in {
+    int n;
+    bl_tensor_value *values;
+    bl_device_tensor **tensors;
+    bl_bound *bound;
+    bl_fetch *fetches;
+    bl_buffer **buffers; /* of the tensors, retained during the run */
+} bl_exec_in;
+
+/* The states that the run reads or changes. */
+typedef struct bl_exec_hold {
+    bl_program *program;                 /* NULL: a run, which has its own state */
+    bl_program *lender;                  /* of a run: the program whose states it reads and does not change; or NULL */
+    const bl_program_entry_state *entry; /* of |program| or |lender| */
+    bl_buffer *const *lent;              /* state buffers that another object keeps, as many as the plan has; NULL: none */
+    bl_buffer **states;
+} bl_exec_hold;
+
+/* The results, from the last step to the answer. */
+typedef struct bl_exec_out {
+    bl_buffer **buffers; /* of the current slice */
+    bl_device_tensor **tensors;
+    char **copies;        /* of the results that are not visible to the host */
+    const bl_part *parts; /* in place of |tensors| and |copies|, for a request that shares the run of another request; or NULL */
+    const char **kept; /* for each output, the name under which it is held, or NULL if it is sent; NULL: all outputs are sent */
+} bl_exec_out;
+
+/* Outputs that are collected at each |every|th step. */
+typedef struct bl_exec_series {
+    uint64_t every; /* 0: none */
+    int n;
+    int *outputs;
+    char **data;
+    uint64_t count; /* steps collected so far */
+} bl_exec_series;
+
 typedef struct bl_exec bl_exec;
 struct bl_exec {
     bl_request *rq;
     bl_worker *worker;
     unsigned generation; /* of the device when the plan was looked up */
     bl_run_options options;
-    int debug, beam;
-    bl_precision precision;
-
-    int ninputs;
-    bl_tensor_value *values;
-    bl_device_tensor **inputs;
-    bl_bound *bound;
-    bl_fetch *fetches;
+    bl_exec_how how;
+    bl_exec_in in;
+    bl_exec_hold hold;
+    bl_exec_out out;
+    bl_exec_series series;
 
     bl_status (*compile)(bl_exec *x, bl_err *err); /* on a compile thread; NULL: nothing is left to compile */
     bl_work work;                                  /* on the device's thread */
@@ -57,34 +100,15 @@ struct bl_exec {
     bl_plan *plan;
     bool hit;
     int64_t *vars;
-    const char **kept; /* for each output, the name under which it is held, or NULL if it is sent; NULL: all outputs are sent */
 
-    bl_program *program;                 /* NULL: a run, which has its own state */
-    bl_program *lender;                  /* of a run: the program whose states it reads and does not change; or NULL */
-    const bl_program_entry_state *entry; /* of |program| or |lender| */
-    bl_buffer **buffers;                 /* of the inputs, retained during the run */
-    bl_buffer *const *lent;              /* state buffers that another object keeps, as many as the plan has; NULL: none */
-    bl_buffer **states;
-    bl_buffer **outputs;
-    bl_device_tensor **results;
-    char **copies;        /* of the results that are not visible to the host */
-    const bl_part *parts; /* in place of |results| and |copies|, for a request that shares the run of another request; or NULL */
     bool begun, flies;
     bl_explained *explained;    /* or NULL: the request does not ask for an explanation of its kernels */
     bool dry;                   /* nothing runs: rq->then reports the estimated cost */
     bool unlisted;              /* the code that answers checks how many elements are printed as JSON */
     uint64_t steps, done, pace; /* pace: steps per slice, chosen so that a slice takes its time limit and no more */
-    uint64_t every;
-    int ncollect;
-    int *collect;
-    char **series;
-    uint64_t collected;
     uint64_t *launch_ns;
     bl_text report;
-    bool early;            /* plans that are made from now on may have interpreted kernels */
-    bl_plan_brief brief;   /* for the plans that are made from now on */
-    bl_plan_sources along; /* kernels to compile together with the kernels of the next plan */
-    void *extra;           /* the handler's */
+    void *extra; /* the handler's */
 };
 
 /* Create the execution; decode the request with bl_exec_env.  The environment retains the held tensors that it resolves in
@@ -107,15 +131,15 @@ BL_NODISCARD bl_status bl_exec_load(bl_exec *x, int n, bl_tensor_value *values, 
 BL_NODISCARD bl_status bl_exec_key(bl_exec *x, const bl_wire_graph *graph, bool program, bl_wire_key *key);
 BL_NODISCARD bl_status bl_exec_make_plan(bl_exec *x, const bl_wire_key *key, const bl_wire_graph *graph, bool program,
                                          bl_plan **out, bool *hit, bl_err *err);
-/* Add the kernels of |graph| to x->along, unless the plan cache has the plan.  Thread: compile threads only. */
+/* Add the kernels of |graph| to x->how.along, unless the plan cache has the plan.  Thread: compile threads only. */
 BL_NODISCARD bl_status bl_exec_gather(bl_exec *x, const bl_wire_key *key, const bl_wire_graph *graph, bool program, bl_err *err);
 /* Check the sizes and the estimated time of one run with x->vars against the limits. */
 BL_NODISCARD bl_status bl_exec_admit(bl_exec *x, bl_err *err);
 static inline bool bl_exec_keeps(const bl_exec *x, int i)
 {
-    return x->kept != NULL && i < bl_wire_shown(x->graph) && x->kept[i] != NULL;
+    return x->out.kept != NULL && i < bl_wire_shown(x->graph) && x->out.kept[i] != NULL;
 }
-/* Check that results may be held under the names in x->kept: none of the names may be the name of a share. */
+/* Check that results may be held under the names in x->out.kept: none of the names may be the name of a share. */
 BL_NODISCARD bl_status bl_exec_check_kept(const bl_exec *x);
 /* Submit the request to its next queue.  After BL_OK the caller must not touch the request. */
 BL_NODISCARD bl_status bl_exec_advance(bl_exec *x);

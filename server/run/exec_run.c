@@ -58,21 +58,22 @@ bl_status bl_state_begin(bl_worker *worker, const bl_plan_tensor *hidden, const 
 static bl_status begin_states(bl_exec *x, const bl_plan_info *info)
 {
     size_t bytes = 0;
-    x->states = bl_arena_array(x->rq->arena, (size_t)(info->nstates + info->nhidden) + 1, sizeof(bl_buffer *));
-    if (x->states == NULL)
+    x->hold.states = bl_arena_array(x->rq->arena, (size_t)(info->nstates + info->nhidden) + 1, sizeof(bl_buffer *));
+    if (x->hold.states == NULL)
         return bl_arena_status(x->rq->arena, &x->rq->err);
-    if (x->program != NULL) {
-        BL_TRY(bl_program_check(x->program, &x->rq->err));
-        return bl_program_check_free(x->program, info, &x->rq->err);
+    if (x->hold.program != NULL) {
+        BL_TRY(bl_program_check(x->hold.program, &x->rq->err));
+        return bl_program_check_free(x->hold.program, info, &x->rq->err);
     }
-    if (x->lender != NULL)
-        BL_TRY(bl_program_check(x->lender, &x->rq->err));
-    for (int i = 0; (x->lender != NULL || x->lent != NULL) && i < info->nstates + info->nhidden; i++)
-        x->states[i] = bl_buffer_retain(x->lent != NULL ? x->lent[i] : x->lender->states[x->entry->state[i]].buffer);
-    for (int i = 0; x->lender == NULL && x->lent == NULL && i < info->nhidden; i++) {
+    if (x->hold.lender != NULL)
+        BL_TRY(bl_program_check(x->hold.lender, &x->rq->err));
+    for (int i = 0; (x->hold.lender != NULL || x->hold.lent != NULL) && i < info->nstates + info->nhidden; i++)
+        x->hold.states[i] =
+            bl_buffer_retain(x->hold.lent != NULL ? x->hold.lent[i] : x->hold.lender->states[x->hold.entry->state[i]].buffer);
+    for (int i = 0; x->hold.lender == NULL && x->hold.lent == NULL && i < info->nhidden; i++) {
         int64_t dim[BL_DEVICE_TENSOR_DIMS] = {0};
         bl_plan_sizes(&info->hidden[i], x->vars, dim);
-        BL_TRY(bl_state_begin(x->worker, &info->hidden[i], dim, x->options.seed, &x->states[info->nstates + i], &bytes,
+        BL_TRY(bl_state_begin(x->worker, &info->hidden[i], dim, x->options.seed, &x->hold.states[info->nstates + i], &bytes,
                               &x->rq->err));
     }
     return BL_OK;
@@ -80,22 +81,22 @@ static bl_status begin_states(bl_exec *x, const bl_plan_info *info)
 
 static bl_status begin_series(bl_exec *x)
 {
-    if (x->every == 0)
+    if (x->series.every == 0)
         return BL_OK;
-    x->series = bl_arena_array(x->rq->arena, (size_t)x->ncollect + 1, sizeof *x->series);
-    if (x->series == NULL)
+    x->series.data = bl_arena_array(x->rq->arena, (size_t)x->series.n + 1, sizeof *x->series.data);
+    if (x->series.data == NULL)
         return bl_arena_status(x->rq->arena, &x->rq->err);
-    for (int i = 0; i < x->ncollect; i++) {
-        const bl_plan_tensor *tensor = &bl_plan_get_info(x->plan)->outputs[x->collect[i]];
-        int64_t dim[BL_DEVICE_TENSOR_DIMS] = {(int64_t)(x->steps / x->every)};
+    for (int i = 0; i < x->series.n; i++) {
+        const bl_plan_tensor *tensor = &bl_plan_get_info(x->plan)->outputs[x->series.outputs[i]];
+        int64_t dim[BL_DEVICE_TENSOR_DIMS] = {(int64_t)(x->steps / x->series.every)};
         size_t count = 0, bytes = 0;
         if (tensor->ndim + 1 > BL_DEVICE_TENSOR_DIMS)
             return bl_fail(&x->rq->err, BL_ELIMIT, "collect: too many dimensions");
         bl_plan_sizes(tensor, x->vars, dim + 1);
         BL_TRY(bl_tensor_measure("collect", tensor->dtype, tensor->ndim + 1, dim, &x->rq->server->limits, &count, &bytes,
                                  &x->rq->err));
-        x->series[i] = bl_request_alloc(x->rq, bytes, "a collected series");
-        if (x->series[i] == NULL)
+        x->series.data[i] = bl_request_alloc(x->rq, bytes, "a collected series");
+        if (x->series.data[i] == NULL)
             return x->rq->err.status;
     }
     return BL_OK;
@@ -110,15 +111,15 @@ static bl_status begin(bl_exec *x)
     BL_TRY(begin_states(x, info));
     if (x->generation != atomic_load(&x->worker->dev->generation))
         return bl_fail(err, BL_EBUSY, "%s was reopened while the request waited; send it again", info->device);
-    for (int i = 0; i < x->ninputs; i++)
-        if (x->inputs[i]->scratch != NULL && x->inputs[i]->worker == x->worker)
-            BL_TRY(bl_device_tensor_flush(x->inputs[i], err));
-    x->outputs = bl_arena_array(x->rq->arena, (size_t)info->noutputs + 1, sizeof(bl_buffer *));
-    x->results = bl_arena_array(x->rq->arena, (size_t)info->noutputs + 1, sizeof *x->results);
-    x->copies = bl_arena_array(x->rq->arena, (size_t)info->noutputs + 1, sizeof *x->copies);
-    if (x->debug >= 2)
+    for (int i = 0; i < x->in.n; i++)
+        if (x->in.tensors[i]->scratch != NULL && x->in.tensors[i]->worker == x->worker)
+            BL_TRY(bl_device_tensor_flush(x->in.tensors[i], err));
+    x->out.buffers = bl_arena_array(x->rq->arena, (size_t)info->noutputs + 1, sizeof(bl_buffer *));
+    x->out.tensors = bl_arena_array(x->rq->arena, (size_t)info->noutputs + 1, sizeof *x->out.tensors);
+    x->out.copies = bl_arena_array(x->rq->arena, (size_t)info->noutputs + 1, sizeof *x->out.copies);
+    if (x->how.debug >= 2)
         x->launch_ns = bl_arena_array(x->rq->arena, (size_t)info->kernels + info->helpers + 1, sizeof *x->launch_ns);
-    x->buffers = bl_arena_array(x->rq->arena, (size_t)x->ninputs + 1, sizeof(bl_buffer *));
+    x->in.buffers = bl_arena_array(x->rq->arena, (size_t)x->in.n + 1, sizeof(bl_buffer *));
     BL_TRY(bl_arena_status(x->rq->arena, err));
     BL_TRY(begin_series(x));
     bl_request_trace_add(&x->rq->trail, BL_TIME_COPY, start, bl_clock_ns());
@@ -129,15 +130,16 @@ static bl_status begin(bl_exec *x)
 
 static bl_status hold_inputs(bl_exec *x)
 {
-    for (int i = 0; i < x->ninputs; i++)
-        BL_TRY(bl_device_tensor_wake(x->inputs[i], &x->buffers[i], &x->rq->err));
+    for (int i = 0; i < x->in.n; i++)
+        BL_TRY(bl_device_tensor_wake(x->in.tensors[i], &x->in.buffers[i], &x->rq->err));
     return BL_OK;
 }
 
 static bl_status make_ready(bl_exec *x)
 {
-    if (x->program != NULL || (x->lender != NULL && !x->begun)) /* the buffers of lent states are held for the whole run */
-        BL_TRY(bl_program_wake(x->program != NULL ? x->program : x->lender, &x->rq->err));
+    if (x->hold.program != NULL ||
+        (x->hold.lender != NULL && !x->begun)) /* the buffers of lent states are held for the whole run */
+        BL_TRY(bl_program_wake(x->hold.program != NULL ? x->hold.program : x->hold.lender, &x->rq->err));
     if (!x->begun)
         BL_TRY(begin(x));
     return hold_inputs(x);
@@ -145,17 +147,17 @@ static bl_status make_ready(bl_exec *x)
 
 static void free_outputs(bl_exec *x)
 {
-    for (int i = 0; x->outputs != NULL && i < bl_plan_get_info(x->plan)->noutputs; i++) {
-        bl_pool_release(x->worker->pool, x->outputs[i]);
-        x->outputs[i] = NULL;
+    for (int i = 0; x->out.buffers != NULL && i < bl_plan_get_info(x->plan)->noutputs; i++) {
+        bl_pool_release(x->worker->pool, x->out.buffers[i]);
+        x->out.buffers[i] = NULL;
     }
 }
 
 static void let_inputs_go(bl_exec *x)
 {
-    for (int i = 0; x->buffers != NULL && i < x->ninputs; i++) {
-        bl_pool_release(x->worker->pool, x->buffers[i]);
-        x->buffers[i] = NULL;
+    for (int i = 0; x->in.buffers != NULL && i < x->in.n; i++) {
+        bl_pool_release(x->worker->pool, x->in.buffers[i]);
+        x->in.buffers[i] = NULL;
     }
 }
 
@@ -163,11 +165,11 @@ static void let_inputs_go(bl_exec *x)
 static bl_step go_alone(bl_exec *x)
 {
     const bl_plan_info *info = bl_plan_get_info(x->plan);
-    for (int i = 0; x->states != NULL && i < info->nstates + info->nhidden; i++) {
-        bl_pool_release(x->worker->pool, x->states[i]);
-        x->states[i] = NULL;
+    for (int i = 0; x->hold.states != NULL && i < info->nstates + info->nhidden; i++) {
+        bl_pool_release(x->worker->pool, x->hold.states[i]);
+        x->hold.states[i] = NULL;
     }
-    x->rq->may_fly = x->begun = false;
+    x->rq->item.may_fly = x->begun = false;
     x->rq->err = (bl_err){0};
     return BL_STEP_AGAIN;
 }
@@ -179,19 +181,19 @@ static bl_status collect(void *arg, uint64_t step, bl_buffer *const *outputs, bl
     bl_exec *x = arg;
     const bl_plan_info *info = bl_plan_get_info(x->plan);
     (void)step;
-    if (x->collected >= x->steps / x->every)
+    if (x->series.count >= x->steps / x->series.every)
         return BL_OK;
-    for (int i = 0; i < x->ncollect; i++) {
-        const bl_plan_tensor *tensor = &info->outputs[x->collect[i]];
+    for (int i = 0; i < x->series.n; i++) {
+        const bl_plan_tensor *tensor = &info->outputs[x->series.outputs[i]];
         int64_t dim[BL_DEVICE_TENSOR_DIMS] = {0};
         size_t bytes = bl_dtype_bytes(tensor->dtype);
         bl_plan_sizes(tensor, x->vars, dim);
         for (int d = 0; d < tensor->ndim; d++)
             bytes *= (size_t)dim[d];
         if (bytes > 0)
-            BL_TRY(bl_buffer_read(outputs[x->collect[i]], 0, x->series[i] + x->collected * bytes, bytes, err));
+            BL_TRY(bl_buffer_read(outputs[x->series.outputs[i]], 0, x->series.data[i] + x->series.count * bytes, bytes, err));
     }
-    x->collected++;
+    x->series.count++;
     return BL_OK;
 }
 
@@ -216,14 +218,14 @@ uint64_t bl_pace_learn(uint64_t did, int64_t took_ns, int64_t slice_ns)
 /* Take the program's buffers in the order of the entry; give_states puts back the buffers that the run exchanged. */
 static void take_states(bl_exec *x)
 {
-    for (int i = 0; x->program != NULL && i < x->entry->nstates; i++)
-        x->states[i] = x->program->states[x->entry->state[i]].buffer;
+    for (int i = 0; x->hold.program != NULL && i < x->hold.entry->nstates; i++)
+        x->hold.states[i] = x->hold.program->states[x->hold.entry->state[i]].buffer;
 }
 
 static void give_states(bl_exec *x)
 {
-    for (int i = 0; x->program != NULL && i < x->entry->nstates; i++)
-        bl_program_take_back(x->program, &x->program->states[x->entry->state[i]], x->states[i]);
+    for (int i = 0; x->hold.program != NULL && i < x->hold.entry->nstates; i++)
+        bl_program_take_back(x->hold.program, &x->hold.program->states[x->hold.entry->state[i]], x->hold.states[i]);
 }
 
 static bool is_wanted(void *queue)
@@ -241,16 +243,16 @@ static bl_status run_some(bl_exec *x, int64_t *took)
     bl_run run = {.plan = x->plan,
                   .pool = x->worker->pool,
                   .vars = x->vars,
-                  .inputs = x->buffers,
-                  .states = x->states,
-                  .holders = x->lent != NULL ? 2 : 1, /* the lender, and this run */
-                  .outputs = x->outputs,
-                  .steps = bl_pace_choose(x->done, x->steps - x->done, x->pace, x->every, &periods),
+                  .inputs = x->in.buffers,
+                  .states = x->hold.states,
+                  .holders = x->hold.lent != NULL ? 2 : 1, /* the lender, and this run */
+                  .outputs = x->out.buffers,
+                  .steps = bl_pace_choose(x->done, x->steps - x->done, x->pace, x->series.every, &periods),
                   .cancel = &x->rq->cancel,
-                  .deadline_ns = x->rq->deadline_ns,
+                  .deadline_ns = x->rq->item.deadline_ns,
                   .yield = is_wanted,
                   .yield_arg = x->worker->queue,
-                  .every = periods ? x->every : 0,
+                  .every = periods ? x->series.every : 0,
                   .collect = periods ? collect : NULL,
                   .collect_arg = x,
                   .timed = x->launch_ns != NULL,
@@ -261,8 +263,8 @@ static bl_status run_some(bl_exec *x, int64_t *took)
     atomic_store(&x->worker->busy_ns, bl_clock_ns());
     *took = bl_clock_ns() - start;
     bl_request_trace_add(&x->rq->trail, BL_TIME_COMPUTE, start, start + *took);
-    if (st == BL_OK && x->every > 0 && !periods && x->done % x->every == 0)
-        st = collect(x, x->done, x->outputs, &x->rq->err);
+    if (st == BL_OK && x->series.every > 0 && !periods && x->done % x->series.every == 0)
+        st = collect(x, x->done, x->out.buffers, &x->rq->err);
     return st;
 }
 
@@ -284,14 +286,14 @@ static bl_status run_slice(bl_exec *x)
 
 static const char *contents_of(const bl_exec *x, int i)
 {
-    return x->copies[i] != NULL ? x->copies[i] : bl_device_tensor_mapped(x->results[i]);
+    return x->out.copies[i] != NULL ? x->out.copies[i] : bl_device_tensor_mapped(x->out.tensors[i]);
 }
 
 /* The length of the counted axis of output |i|, which another output contains. */
 static int64_t counted_length(const bl_exec *x, int i)
 {
     const bl_wire_output *output = &x->graph->outputs[i];
-    int64_t n = 0, most = x->results[i]->dim[output->axis];
+    int64_t n = 0, most = x->out.tensors[i]->dim[output->axis];
     memcpy(&n, contents_of(x, output->count), sizeof n);
     return n < 0 ? 0 : n > most ? most : n;
 }
@@ -301,36 +303,36 @@ static int64_t rows_before(const bl_exec *x, int i)
 {
     int64_t rows = 1;
     for (int d = 0; d < x->graph->outputs[i].axis; d++)
-        rows *= x->results[i]->dim[d];
+        rows *= x->out.tensors[i]->dim[d];
     return rows;
 }
 
 static void close_up(bl_exec *x, int i)
 {
-    const bl_device_tensor *held = x->results[i];
+    const bl_device_tensor *held = x->out.tensors[i];
     int64_t rows = rows_before(x, i), most = held->dim[x->graph->outputs[i].axis];
     size_t each = rows * most > 0 ? held->bytes / (size_t)(rows * most) : 0, kept = each * (size_t)counted_length(x, i);
     for (int64_t row = 1; row < rows; row++)
-        memmove(x->copies[i] + (size_t)row * kept, x->copies[i] + (size_t)(row * most) * each, kept);
+        memmove(x->out.copies[i] + (size_t)row * kept, x->out.copies[i] + (size_t)(row * most) * each, kept);
 }
 
 static bl_status take_results(bl_exec *x, const bl_plan_info *info)
 {
     for (int i = 0; i < info->noutputs; i++) {
         const bl_plan_tensor *tensor = &info->outputs[i];
-        bl_buffer *buffer = x->outputs[i];
+        bl_buffer *buffer = x->out.buffers[i];
         int64_t dim[BL_DEVICE_TENSOR_DIMS] = {0};
         bl_plan_sizes(tensor, x->vars, dim);
-        x->outputs[i] = NULL;
-        BL_TRY(bl_device_tensor_wrap(x->worker, buffer, tensor->dtype, tensor->ndim, dim, &x->results[i], &x->rq->err));
+        x->out.buffers[i] = NULL;
+        BL_TRY(bl_device_tensor_wrap(x->worker, buffer, tensor->dtype, tensor->ndim, dim, &x->out.tensors[i], &x->rq->err));
         bool moves = x->graph->outputs[i].count > 0 && rows_before(x, i) > 1;
-        if (bl_exec_keeps(x, i) || (bl_device_tensor_mapped(x->results[i]) != NULL && !moves))
+        if (bl_exec_keeps(x, i) || (bl_device_tensor_mapped(x->out.tensors[i]) != NULL && !moves))
             continue;
-        x->copies[i] = bl_request_alloc(x->rq, x->results[i]->bytes, "a result");
-        if (x->copies[i] == NULL)
+        x->out.copies[i] = bl_request_alloc(x->rq, x->out.tensors[i]->bytes, "a result");
+        if (x->out.copies[i] == NULL)
             return x->rq->err.status;
-        BL_TRY(bl_device_tensor_read(x->results[i], x->copies[i], &x->rq->err));
-        bl_device_tensor_empty(x->results[i]);
+        BL_TRY(bl_device_tensor_read(x->out.tensors[i], x->out.copies[i], &x->rq->err));
+        bl_device_tensor_empty(x->out.tensors[i]);
     }
     for (int i = 0; i < bl_wire_shown(x->graph); i++) {
         if (x->graph->outputs[i].count > 0 && rows_before(x, i) > 1)
@@ -346,10 +348,11 @@ static bl_status finish(bl_exec *x)
     BL_TRY(take_results(x, info));
     for (int i = 0; i < info->noutputs; i++) {
         if (bl_exec_keeps(x, i))
-            BL_TRY(bl_registry_put(x->rq->server->registry, x->rq, x->options.lease, x->kept[i], x->results[i], &x->rq->err));
+            BL_TRY(bl_registry_put(x->rq->server->registry, x->rq, x->options.lease, x->out.kept[i], x->out.tensors[i],
+                                   &x->rq->err));
     }
     bl_request_trace_add(&x->rq->trail, BL_TIME_COPY, start, bl_clock_ns());
-    if (x->debug >= 1)
+    if (x->how.debug >= 1)
         bl_text_puts(&x->report, info->debug);
     if (x->launch_ns != NULL)
         bl_plan_report(x->plan, x->vars, x->launch_ns, x->steps, bl_worker_peaks(x->worker), &x->report);
@@ -365,12 +368,12 @@ static bl_run flight_of(bl_exec *x)
     return (bl_run){.plan = x->plan,
                     .pool = x->worker->pool,
                     .vars = x->vars,
-                    .inputs = x->buffers,
-                    .states = x->states,
-                    .outputs = x->outputs,
+                    .inputs = x->in.buffers,
+                    .states = x->hold.states,
+                    .outputs = x->out.buffers,
                     .steps = 1,
                     .cancel = &x->rq->cancel,
-                    .deadline_ns = x->rq->deadline_ns};
+                    .deadline_ns = x->rq->item.deadline_ns};
 }
 
 static bl_status take_off(bl_exec *x)
@@ -407,15 +410,15 @@ bl_step bl_exec_run(bl_request *rq)
         return land(x);
     st = make_ready(x);
     if (st == BL_OK)
-        st = rq->may_fly && !bl_plan_is_due(x->plan) ? take_off(x) : run_slice(x);
+        st = rq->item.may_fly && !bl_plan_is_due(x->plan) ? take_off(x) : run_slice(x);
     if (x->flies)
         return BL_STEP_FLIES;
     let_inputs_go(x);
-    if (st == BL_ENODEVMEM && rq->may_fly)
+    if (st == BL_ENODEVMEM && rq->item.may_fly)
         return go_alone(x);
-    if (x->program != NULL) {
-        bl_program_count(x->program, x->done - before);
-        rq->problem_step = (long long)x->done;
+    if (x->hold.program != NULL) {
+        bl_program_count(x->hold.program, x->done - before);
+        rq->reply.problem_step = (long long)x->done;
     }
     if (st == BL_OK && x->done < x->steps) {
         free_outputs(x);
@@ -431,7 +434,7 @@ bl_step bl_exec_run(bl_request *rq)
 void bl_exec_take(const bl_exec *x, int64_t all, int64_t from, int64_t rows, bl_part *parts)
 {
     for (int i = 0; i < bl_wire_shown(x->graph); i++) {
-        const bl_device_tensor *held = x->results[i];
+        const bl_device_tensor *held = x->out.tensors[i];
         const char *data = contents_of(x, i);
         size_t bytes = held->bytes;
         parts[i].ndim = held->ndim;
@@ -464,11 +467,11 @@ static void fill_result(const bl_exec *x, const bl_part *parts, int i, const cha
 /* Output |collect[i]| of each reported step, along a new first dimension. */
 static void fill_series(const bl_exec *x, int i, const char *name, bl_result *out)
 {
-    const bl_device_tensor *held = x->results[x->collect[i]];
-    *out = (bl_result){.name = name, .dtype = held->dtype, .ndim = held->ndim + 1, .data = x->series[i]};
-    out->dim[0] = (int64_t)x->collected;
+    const bl_device_tensor *held = x->out.tensors[x->series.outputs[i]];
+    *out = (bl_result){.name = name, .dtype = held->dtype, .ndim = held->ndim + 1, .data = x->series.data[i]};
+    out->dim[0] = (int64_t)x->series.count;
     memcpy(out->dim + 1, held->dim, sizeof out->dim - sizeof out->dim[0]);
-    out->count = x->collected * (held->bytes / bl_dtype_bytes(held->dtype));
+    out->count = x->series.count * (held->bytes / bl_dtype_bytes(held->dtype));
 }
 
 static void put_stats(const bl_exec *x, bl_text *out)
@@ -488,7 +491,7 @@ static void put_stats(const bl_exec *x, bl_text *out)
                           .compute_ms = (double)ns[BL_TIME_COMPUTE] * 1e-6,
                           .copy_ms = (double)ns[BL_TIME_COPY] * 1e-6,
                           .time_ms = bl_clock_ms(x->rq->start_ns, bl_clock_ns()),
-                          .debug = x->debug >= 1 ? (x->report.data != NULL ? x->report.data : "") : NULL};
+                          .debug = x->how.debug >= 1 ? (x->report.data != NULL ? x->report.data : "") : NULL};
     bl_encode_key(out, "stats");
     bl_encode_stats(out, &stats);
 }
@@ -512,7 +515,7 @@ static int fill_results(const bl_exec *x, const bl_part *parts, int noutputs, bl
     nsent = n;
     for (int i = 0; i < noutputs; i++) {
         if (bl_exec_keeps(x, i))
-            fill_result(x, parts, i, x->kept[i], &results[n++]);
+            fill_result(x, parts, i, x->out.kept[i], &results[n++]);
     }
     return nsent;
 }
@@ -528,9 +531,9 @@ static void put_document(const bl_exec *x, const bl_result *results, int nsent, 
         bl_encode_key(out, "kept");
         bl_encode_results(out, results + nsent, (size_t)(noutputs - nsent), false);
     }
-    if (x->every > 0) {
+    if (x->series.every > 0) {
         bl_encode_key(out, "collected");
-        bl_encode_results(out, series, (size_t)x->ncollect, data);
+        bl_encode_results(out, series, (size_t)x->series.n, data);
     }
     put_stats(x, out);
     bl_exec_put_explained(x, out);
@@ -541,21 +544,21 @@ static void put_document(const bl_exec *x, const bl_result *results, int nsent, 
 static bl_status reply_file(bl_exec *x, bl_result *results, int nsent, bl_result *series)
 {
     bl_request *rq = x->rq;
-    bl_result *all = bl_arena_array(rq->arena, (size_t)(nsent + x->ncollect) + 1, sizeof *all);
+    bl_result *all = bl_arena_array(rq->arena, (size_t)(nsent + x->series.n) + 1, sizeof *all);
     const char *document = NULL;
     if (all == NULL)
         return bl_arena_status(rq->arena, &rq->err);
-    put_document(x, results, nsent, series, &rq->out, false);
-    BL_TRY(bl_text_status(&rq->out, &rq->err));
-    document = bl_arena_strndup(rq->arena, rq->out.data, rq->out.len);
+    put_document(x, results, nsent, series, &rq->reply.out, false);
+    BL_TRY(bl_text_status(&rq->reply.out, &rq->err));
+    document = bl_arena_strndup(rq->arena, rq->reply.out.data, rq->reply.out.len);
     for (int i = 0; i < nsent; i++)
         all[i] = results[i];
-    for (int i = 0; i < x->ncollect; i++) {
+    for (int i = 0; i < x->series.n; i++) {
         all[nsent + i] = series[i];
         all[nsent + i].name = bl_arena_printf(rq->arena, "collected[%s]", series[i].name);
     }
     BL_TRY(bl_arena_status(rq->arena, &rq->err));
-    return bl_reply_safetensors(rq, all, (size_t)(nsent + x->ncollect), "response", document);
+    return bl_reply_safetensors(rq, all, (size_t)(nsent + x->series.n), "response", document);
 }
 
 bl_status bl_exec_reply(bl_request *rq)
@@ -563,18 +566,18 @@ bl_status bl_exec_reply(bl_request *rq)
     bl_exec *x = rq->data;
     int noutputs = bl_wire_shown(x->graph);
     bl_result *results = bl_arena_array(rq->arena, (size_t)noutputs + 1, sizeof *results);
-    bl_result *series = bl_arena_array(rq->arena, (size_t)x->ncollect + 1, sizeof *series);
+    bl_result *series = bl_arena_array(rq->arena, (size_t)x->series.n + 1, sizeof *series);
     bl_part *parts = bl_arena_array(rq->arena, (size_t)noutputs + 1, sizeof *parts);
     if (results == NULL || series == NULL || parts == NULL)
         return bl_arena_status(rq->arena, &rq->err);
-    if (x->parts == NULL)
+    if (x->out.parts == NULL)
         bl_exec_take(x, 0, 0, 0, parts);
-    int nsent = fill_results(x, x->parts != NULL ? x->parts : parts, noutputs, results);
-    for (int i = 0; i < x->ncollect; i++)
-        fill_series(x, i, x->graph->outputs[x->collect[i]].name, &series[i]);
+    int nsent = fill_results(x, x->out.parts != NULL ? x->out.parts : parts, noutputs, results);
+    for (int i = 0; i < x->series.n; i++)
+        fill_series(x, i, x->graph->outputs[x->series.outputs[i]].name, &series[i]);
     if (bl_request_accepts(rq, "application/x-safetensors"))
         return reply_file(x, results, nsent, series);
-    put_document(x, results, nsent, series, &rq->out, true);
+    put_document(x, results, nsent, series, &rq->reply.out, true);
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }

@@ -256,7 +256,7 @@ static bl_step explain_entry(bl_request *rq)
 
 static bl_status reply_entry(bl_request *rq)
 {
-    bl_explain_put(&rq->out, rq->data);
+    bl_explain_put(&rq->reply.out, rq->data);
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }
@@ -279,8 +279,9 @@ static bl_status find_entry(bl_request *rq, const bl_program *program, int *out)
             *out = i;
             return BL_OK;
         }
-    return name != NULL ? bl_fail(&rq->err, BL_ENOTFOUND, "program \"%s\" has no entry \"%.64s\"", rq->param[0], name)
-                        : bl_fail(&rq->err, BL_EINVAL, "program \"%s\" has several entries: say which by entry=", rq->param[0]);
+    return name != NULL
+               ? bl_fail(&rq->err, BL_ENOTFOUND, "program \"%s\" has no entry \"%.64s\"", rq->head.param[0], name)
+               : bl_fail(&rq->err, BL_EINVAL, "program \"%s\" has several entries: say which by entry=", rq->head.param[0]);
 }
 
 bl_status bl_handle_program_plan(bl_request *rq)

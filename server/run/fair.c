@@ -67,31 +67,31 @@ void bl_fair_fini(bl_fair *fair)
 
 static int compare(const bl_request *a, const bl_request *b)
 {
-    return a->rank != b->rank ? a->rank - b->rank : a->priority - b->priority;
+    return a->item.rank != b->item.rank ? a->item.rank - b->item.rank : a->item.priority - b->item.priority;
 }
 
 void bl_fair_add(bl_fair *fair, bl_request *rq)
 {
-    bl_waiter *waiter = rq->waiter;
+    bl_waiter *waiter = rq->item.waiter;
     bl_request *before = waiter->tail;
     if (waiter->head == NULL) {
         waiter->credit = credit_now(fair, waiter);
         waiter->round = fair->round;
     }
     while (before != NULL && compare(rq, before) < 0)
-        before = before->prev;
-    rq->prev = before;
-    rq->next = before != NULL ? before->next : waiter->head;
-    *(before != NULL ? &before->next : &waiter->head) = rq;
-    *(rq->next != NULL ? &rq->next->prev : &waiter->tail) = rq;
+        before = before->item.prev;
+    rq->item.prev = before;
+    rq->item.next = before != NULL ? before->item.next : waiter->head;
+    *(before != NULL ? &before->item.next : &waiter->head) = rq;
+    *(rq->item.next != NULL ? &rq->item.next->item.prev : &waiter->tail) = rq;
 }
 
 void bl_fair_remove(bl_fair *fair, bl_request *rq)
 {
-    bl_waiter *waiter = rq->waiter;
-    *(rq->prev != NULL ? &rq->prev->next : &waiter->head) = rq->next;
-    *(rq->next != NULL ? &rq->next->prev : &waiter->tail) = rq->prev;
-    rq->next = rq->prev = NULL;
+    bl_waiter *waiter = rq->item.waiter;
+    *(rq->item.prev != NULL ? &rq->item.prev->item.next : &waiter->head) = rq->item.next;
+    *(rq->item.next != NULL ? &rq->item.next->item.prev : &waiter->tail) = rq->item.prev;
+    rq->item.next = rq->item.prev = NULL;
     waiter->round = fair->round;
 }
 
@@ -100,7 +100,7 @@ void bl_fair_remove(bl_fair *fair, bl_request *rq)
 /* Can |rq| run now? */
 static bool is_free(const bl_request *rq)
 {
-    bool mine = rq->serial == NULL || rq->serial->holder == NULL || rq->serial->holder == rq;
+    bool mine = rq->item.serial == NULL || rq->item.serial->holder == NULL || rq->item.serial->holder == rq;
     return mine && !bl_request_is_gated(rq);
 }
 
@@ -108,7 +108,7 @@ static bl_request *first_free(const bl_fair *fair, const bl_waiter *waiter)
 {
     bl_request *rq = fair->most == 0 || waiter->working < fair->most ? waiter->head : NULL;
     while (rq != NULL && !is_free(rq))
-        rq = rq->next;
+        rq = rq->item.next;
     return rq;
 }
 
@@ -142,7 +142,8 @@ bl_request *bl_fair_next(bl_fair *fair)
     pass_rounds(fair);
     for (const bl_waiter *waiter = fair->first; waiter != NULL; waiter = waiter->next) {
         bl_request *rq = waiter->credit > 0 ? first_free(fair, waiter) : NULL;
-        if (rq == NULL || (best != NULL && (rq->rank > best->rank || (rq->rank == best->rank && waiter->turn >= turn))))
+        if (rq == NULL ||
+            (best != NULL && (rq->item.rank > best->item.rank || (rq->item.rank == best->item.rank && waiter->turn >= turn))))
             continue;
         best = rq;
         turn = waiter->turn;

@@ -31,7 +31,7 @@ typedef struct bl_fair {
 bl_waiter *bl_fair_enter(bl_fair *fair, uint32_t owner);
 /* Give one place back.  The waiter may be freed. */
 void bl_fair_leave(bl_fair *fair, bl_waiter *waiter);
-/* Add |rq| to, or remove it from, the waiting requests of rq->waiter. */
+/* Add |rq| to, or remove it from, the waiting requests of rq->item.waiter. */
 void bl_fair_add(bl_fair *fair, bl_request *rq);
 void bl_fair_remove(bl_fair *fair, bl_request *rq);
 /* The next request that may run; it stays in the list.  NULL: there is none. */

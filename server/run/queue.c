@@ -88,7 +88,7 @@ bl_status bl_queue_reserve(bl_queue *queue, bl_request *rq, size_t quota, bl_err
         return bl_fail(err, BL_EQUOTA, "the key may have %zu requests in the queue of %s, and has", quota, queue->name);
     if (full)
         return bl_fail(err, BL_EBUSY, "the queue of %s is full: %zu requests wait", queue->name, queue->max);
-    rq->waiter = waiter;
+    rq->item.waiter = waiter;
     atomic_fetch_add(&queue->length, 1);
     return BL_OK;
 }
@@ -96,7 +96,7 @@ bl_status bl_queue_reserve(bl_queue *queue, bl_request *rq, size_t quota, bl_err
 /* Under the lock: add |rq| to the waiting requests. */
 static void append(bl_queue *queue, bl_request *rq)
 {
-    rq->queue = queue;
+    rq->item.queue = queue;
     bl_fair_add(&queue->fair, rq);
     atomic_fetch_add(&queue->waiting, 1);
 }
@@ -104,7 +104,7 @@ static void append(bl_queue *queue, bl_request *rq)
 /* Under the lock: remove |rq| from the waiting requests. */
 static void unlink_waiting(bl_queue *queue, bl_request *rq)
 {
-    rq->queue = NULL;
+    rq->item.queue = NULL;
     bl_fair_remove(&queue->fair, rq);
     atomic_fetch_sub(&queue->waiting, 1);
 }
@@ -147,12 +147,12 @@ void bl_queue_list_purposes(bl_queue *queue, void (*each)(void *arg, uint32_t ow
     for (int i = 0; i < MOST_FLYING; i++)
         if (queue->notes[i].used)
             each(arg, queue->notes[i].owner, queue->notes[i].purpose);
-    for (const bl_request *rq = queue->along; rq != NULL; rq = rq->along) {
+    for (const bl_request *rq = queue->along; rq != NULL; rq = rq->item.along) {
         bl_request_print_purpose(rq, purpose);
         each(arg, rq->owner, purpose);
     }
     for (const bl_waiter *waiter = queue->fair.first; waiter != NULL; waiter = waiter->next)
-        for (const bl_request *rq = waiter->head; rq != NULL; rq = rq->next) {
+        for (const bl_request *rq = waiter->head; rq != NULL; rq = rq->item.next) {
             bl_request_print_purpose(rq, purpose);
             each(arg, rq->owner, purpose);
         }
@@ -196,17 +196,17 @@ bool bl_queue_is_wanted(bl_queue *queue)
 static void take_out(bl_queue *queue, bl_request *rq)
 {
     unlink_waiting(queue, rq);
-    bl_fair_leave(&queue->fair, rq->waiter);
+    bl_fair_leave(&queue->fair, rq->item.waiter);
     atomic_fetch_sub(&queue->length, 1);
-    if (rq->serial != NULL && rq->serial->holder == rq)
-        pass_serial(queue, rq->serial);
+    if (rq->item.serial != NULL && rq->item.serial->holder == rq)
+        pass_serial(queue, rq->item.serial);
 }
 
 bool bl_queue_remove(bl_queue *queue, bl_request *rq)
 {
     bool found = false;
     pthread_mutex_lock(&queue->lock);
-    if (rq->queue == queue) {
+    if (rq->item.queue == queue) {
         take_out(queue, rq);
         found = true;
     }
@@ -218,8 +218,8 @@ bool bl_queue_remove(bl_queue *queue, bl_request *rq)
 static bl_request *take_expired(bl_queue *queue, int64_t now_ns)
 {
     for (const bl_waiter *waiter = queue->fair.first; waiter != NULL; waiter = waiter->next)
-        for (bl_request *rq = waiter->head; rq != NULL; rq = rq->next)
-            if (rq->deadline_ns != 0 && rq->deadline_ns <= now_ns) {
+        for (bl_request *rq = waiter->head; rq != NULL; rq = rq->item.next)
+            if (rq->item.deadline_ns != 0 && rq->item.deadline_ns <= now_ns) {
                 take_out(queue, rq);
                 return rq;
             }
@@ -231,8 +231,8 @@ static bl_request *take_expired(bl_queue *queue, int64_t now_ns)
 void bl_queue_lend(bl_queue *queue, bl_request *rq)
 {
     pthread_mutex_lock(&queue->lock);
-    rq->queued_ns = bl_clock_ns();
-    rq->next = queue->lent;
+    rq->item.queued_ns = bl_clock_ns();
+    rq->item.next = queue->lent;
     queue->lent = rq;
     pthread_mutex_unlock(&queue->lock);
 }
@@ -242,11 +242,11 @@ static bool unlink_lent(bl_queue *queue, bl_request *rq)
 {
     bl_request **at = &queue->lent;
     while (*at != NULL && *at != rq)
-        at = &(*at)->next;
+        at = &(*at)->item.next;
     if (*at == NULL)
         return false;
-    *at = rq->next;
-    rq->next = NULL;
+    *at = rq->item.next;
+    rq->item.next = NULL;
     return true;
 }
 
@@ -265,7 +265,7 @@ static bl_request *take_left(bl_queue *queue)
 {
     bl_request *rq = queue->lent;
     bl_halt halt = {0};
-    for (; rq != NULL; rq = rq->next) {
+    for (; rq != NULL; rq = rq->item.next) {
         halt = bl_request_halt(rq);
         if (bl_halt_check(&halt, &rq->err) != BL_OK)
             break;
@@ -286,7 +286,7 @@ static void expire_lent(bl_queue *queue, int64_t now_ns)
         pthread_mutex_unlock(&queue->lock);
         if (rq == NULL)
             return;
-        bl_request_trace_add(&rq->trail, BL_TIME_COMPILE, rq->queued_ns, now_ns);
+        bl_request_trace_add(&rq->trail, BL_TIME_COMPILE, rq->item.queued_ns, now_ns);
         bl_request_finish(rq);
     }
 }
@@ -301,7 +301,7 @@ void bl_queue_expire(bl_queue *queue, int64_t now_ns)
         pthread_mutex_unlock(&queue->lock);
         if (rq == NULL)
             return;
-        bl_request_trace_add(&rq->trail, BL_TIME_QUEUE, rq->queued_ns, now_ns);
+        bl_request_trace_add(&rq->trail, BL_TIME_QUEUE, rq->item.queued_ns, now_ns);
         (void)bl_fail(&rq->err, BL_ETIMEOUT, "still waiting for %s when the timeout passed", queue->name);
         bl_request_finish(rq);
     }
@@ -311,17 +311,17 @@ void bl_queue_expire(bl_queue *queue, int64_t now_ns)
 static turn begin_turn(bl_queue *queue, bl_request *rq)
 {
     turn at = {.rq = rq,
-               .waiter = rq->waiter,
-               .serial = rq->serial,
+               .waiter = rq->item.waiter,
+               .serial = rq->item.serial,
                .owner = rq->owner,
-               .weight = rq->expected_ns,
-               .queued_ns = rq->queued_ns};
+               .weight = rq->item.expected_ns,
+               .queued_ns = rq->item.queued_ns};
     bl_request_print_purpose(rq, at.purpose);
     unlink_waiting(queue, rq);
-    at.expected = bl_fair_begin(&queue->fair, rq->waiter);
-    rq->waiter->working++;
-    if (rq->serial != NULL)
-        rq->serial->holder = rq;
+    at.expected = bl_fair_begin(&queue->fair, rq->item.waiter);
+    rq->item.waiter->working++;
+    if (rq->item.serial != NULL)
+        rq->item.serial->holder = rq;
     return at;
 }
 
@@ -347,7 +347,7 @@ static bl_request *take_next(bl_queue *queue, bool flying, turn *out)
     queue->busy = flying;
     while (queue->visited || ((rq = bl_fair_next(&queue->fair)) == NULL && !flying && !queue->stop))
         pthread_cond_wait(&queue->some, &queue->lock);
-    if (rq != NULL && flying && !rq->may_fly)
+    if (rq != NULL && flying && !rq->item.may_fly)
         rq = NULL;
     if (rq != NULL) {
         *out = begin_turn(queue, rq);
@@ -362,24 +362,24 @@ static bl_request *take_next(bl_queue *queue, bool flying, turn *out)
 static bl_step work_on(bl_queue *queue, bl_request *rq)
 {
     int64_t now = bl_clock_ns();
-    bl_request_trace_add(&rq->trail, BL_TIME_QUEUE, rq->queued_ns, now);
+    bl_request_trace_add(&rq->trail, BL_TIME_QUEUE, rq->item.queued_ns, now);
     if (atomic_load(&rq->cancel) && !atomic_load(&rq->stays)) {
         (void)bl_fail(&rq->err, BL_ECANCELLED, "the client went away");
         return BL_STEP_DONE;
     }
-    if (rq->deadline_ns != 0 && rq->deadline_ns <= now) {
+    if (rq->item.deadline_ns != 0 && rq->item.deadline_ns <= now) {
         (void)bl_fail(&rq->err, BL_ETIMEOUT, "still waiting for %s when the timeout passed", queue->name);
         return BL_STEP_DONE;
     }
-    return rq->work(rq);
+    return rq->item.work(rq);
 }
 
 /* Charge the shares of other owners; returns the rest, which the request's owner pays. */
 static int64_t charge_shares(bl_queue *queue, const bl_request *rq, int64_t took)
 {
     int64_t left = took;
-    for (unsigned i = 0; i < rq->nshares; i++) {
-        const bl_time_part *share = &rq->shares[i];
+    for (unsigned i = 0; i < rq->item.nshares; i++) {
+        const bl_time_part *share = &rq->item.shares[i];
         int64_t part = (int64_t)(share->part * (double)took);
         if (queue->hooks.charge != NULL)
             queue->hooks.charge(queue->hooks.arg, share->owner, part);
@@ -431,7 +431,7 @@ static void settle(bl_queue *queue, const turn *at, bl_step step, int64_t took)
     bl_fair_charge(at->waiter, at->expected, took);
     at->waiter->working -= !at->along;
     if (step == BL_STEP_AGAIN) {
-        at->rq->queued_ns = bl_clock_ns();
+        at->rq->item.queued_ns = bl_clock_ns();
         append(queue, at->rq);
     } else {
         bl_fair_leave(&queue->fair, at->waiter);
@@ -451,7 +451,7 @@ static size_t count_fitting(const bl_queue *queue, bl_queue_fits fits, void *arg
 {
     size_t n = 0;
     for (const bl_waiter *waiter = queue->fair.first; waiter != NULL; waiter = waiter->next)
-        for (const bl_request *rq = waiter->head; rq != NULL; rq = rq->next)
+        for (const bl_request *rq = waiter->head; rq != NULL; rq = rq->item.next)
             n += fits(arg, rq);
     return n;
 }
@@ -467,7 +467,7 @@ size_t bl_queue_count(bl_queue *queue, bl_queue_fits fits, void *arg)
 
 static bool goes_before(const bl_request *a, const bl_request *b)
 {
-    return a->priority != b->priority ? a->priority < b->priority : a->queued_ns < b->queued_ns;
+    return a->item.priority != b->item.priority ? a->item.priority < b->item.priority : a->item.queued_ns < b->item.queued_ns;
 }
 
 /* Under the lock: the first request that fits in any order (|any|), or the one that goes before all others; NULL if none fits. */
@@ -475,7 +475,7 @@ static bl_request *find_fitting(const bl_queue *queue, bl_queue_fits fits, void 
 {
     bl_request *best = NULL;
     for (const bl_waiter *waiter = queue->fair.first; waiter != NULL; waiter = waiter->next)
-        for (bl_request *rq = waiter->head; rq != NULL; rq = rq->next) {
+        for (bl_request *rq = waiter->head; rq != NULL; rq = rq->item.next) {
             if (!fits(arg, rq) || (best != NULL && !goes_before(rq, best)))
                 continue;
             best = rq;
@@ -497,8 +497,8 @@ bl_request *bl_queue_take_along(bl_queue *queue, bl_queue_fits fits, void *arg, 
             break;
         unlink_waiting(queue, rq);
         *last = rq;
-        last = &rq->next; /* NULL, since the request does not wait any more */
-        rq->along = queue->along;
+        last = &rq->item.next; /* NULL, since the request does not wait any more */
+        rq->item.along = queue->along;
         queue->along = rq;
     }
     pthread_mutex_unlock(&queue->lock);
@@ -510,12 +510,12 @@ bl_seat bl_queue_seat(bl_queue *queue, bl_request *rq)
     bl_request **at = &queue->along;
     pthread_mutex_lock(&queue->lock);
     while (*at != NULL && *at != rq)
-        at = &(*at)->along;
+        at = &(*at)->item.along;
     if (*at != NULL)
-        *at = rq->along;
-    rq->along = NULL;
+        *at = rq->item.along;
+    rq->item.along = NULL;
     pthread_mutex_unlock(&queue->lock);
-    return (bl_seat){rq, rq->waiter, rq->owner};
+    return (bl_seat){rq, rq->item.waiter, rq->owner};
 }
 
 void bl_queue_settle(bl_queue *queue, const bl_seat *seat, bl_step step, int64_t took)
@@ -540,7 +540,7 @@ static void land_all(bl_queue *queue, flights *up)
     bl_step step[MOST_FLYING];
     int64_t took = 0;
     for (unsigned i = 0; i < up->n; i++)
-        step[i] = up->at[i].rq->work(up->at[i].rq);
+        step[i] = up->at[i].rq->item.work(up->at[i].rq);
     took = bl_clock_ns() - up->start_ns;
     for (unsigned i = 0; i < up->n; i++) {
         int64_t part = (int64_t)((double)took * (double)up->at[i].weight / (double)up->weight);
@@ -615,7 +615,7 @@ bool bl_queue_visit(bl_queue *queue, bl_request *rq)
     turn at = {0};
     bl_step step = BL_STEP_DONE;
     int64_t start = 0;
-    if (rq->serial != NULL || !begin_visit(queue, rq, &at))
+    if (rq->item.serial != NULL || !begin_visit(queue, rq, &at))
         return false;
     start = bl_clock_ns();
     bl_metrics_add(&rq->server->metrics, BL_COUNT_AT_ONCE, 1);
@@ -623,7 +623,7 @@ bool bl_queue_visit(bl_queue *queue, bl_request *rq)
         queue->hooks.visit(queue->hooks.arg, true);
     step = work_on(queue, rq);
     while (step == BL_STEP_FLIES || step == BL_STEP_AGAIN) /* no other run is in flight, and the work is brief */
-        step = rq->work(rq);
+        step = rq->item.work(rq);
     if (queue->hooks.visit != NULL)
         queue->hooks.visit(queue->hooks.arg, false);
     at.begin_ns = start;

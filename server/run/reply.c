@@ -10,7 +10,7 @@ bl_status bl_reply_check_list(bl_request *rq, size_t elements, bl_err *err)
 {
     if (bl_request_accepts(rq, "application/x-safetensors") || bl_request_accepts(rq, "application/octet-stream"))
         return BL_OK;
-    rq->listed = elements;
+    rq->reply.listed = elements;
     if (elements <= rq->server->settings.max_list)
         return BL_OK;
     return bl_fail(err, BL_ELIMIT,
@@ -22,13 +22,13 @@ bl_status bl_reply_check_list(bl_request *rq, size_t elements, bl_err *err)
 /* Add a piece for every tensor that is not empty. */
 static bl_status add_pieces(bl_request *rq, const bl_result *results, size_t count)
 {
-    rq->pieces = bl_arena_array(rq->arena, count + 1, sizeof *rq->pieces);
-    if (rq->pieces == NULL)
+    rq->reply.pieces = bl_arena_array(rq->arena, count + 1, sizeof *rq->reply.pieces);
+    if (rq->reply.pieces == NULL)
         return bl_arena_status(rq->arena, &rq->err);
     for (size_t i = 0; i < count; i++) {
         size_t bytes = results[i].count * bl_dtype_bytes(results[i].dtype);
         if (bytes > 0)
-            rq->pieces[rq->npieces++] = (bl_piece){results[i].data, bytes};
+            rq->reply.pieces[rq->reply.npieces++] = (bl_piece){results[i].data, bytes};
     }
     return BL_OK;
 }
@@ -45,8 +45,8 @@ bl_status bl_reply_safetensors(bl_request *rq, const bl_result *results, size_t 
         tensors[i].ndim = results[i].ndim;
         memcpy(tensors[i].dim, results[i].dim, sizeof tensors[i].dim);
     }
-    bl_text_clear(&rq->out);
-    bl_safetensors_write(&rq->out, tensors, count, &text, document != NULL);
+    bl_text_clear(&rq->reply.out);
+    bl_safetensors_write(&rq->reply.out, tensors, count, &text, document != NULL);
     BL_TRY(add_pieces(rq, results, count));
     bl_request_reply(rq, 200, "application/x-safetensors");
     return BL_OK;
@@ -54,7 +54,7 @@ bl_status bl_reply_safetensors(bl_request *rq, const bl_result *results, size_t 
 
 bl_status bl_reply_octets(bl_request *rq, const bl_result *result)
 {
-    bl_text_clear(&rq->out);
+    bl_text_clear(&rq->reply.out);
     BL_TRY(add_pieces(rq, result, 1));
     bl_request_reply(rq, 200, "application/octet-stream");
     return BL_OK;

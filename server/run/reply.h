@@ -6,7 +6,7 @@
 #include "proto/encode.h"
 #include "server/http/request.h"
 
-/* BL_ELIMIT if the answer would be JSON and |elements| exceeds the limit for JSON; else sets rq->listed. */
+/* BL_ELIMIT if the answer would be JSON and |elements| exceeds the limit for JSON; else sets rq->reply.listed. */
 BL_NODISCARD bl_status bl_reply_check_list(bl_request *rq, size_t elements, bl_err *err);
 /* Answer with a safetensors file; |document| (may be NULL) goes into its metadata under |key|.  The tensors' data must live until
  * the request ends. */

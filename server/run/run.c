@@ -31,11 +31,11 @@ static bl_status decode(bl_exec *x, bl_run_request *run)
 /* Outputs from |nsent| on are held on the server under their names. */
 static bl_status name_kept(bl_exec *x, int nsent)
 {
-    x->kept = bl_arena_array(x->rq->arena, (size_t)x->graph->noutputs + 1, sizeof *x->kept);
-    if (x->kept == NULL)
+    x->out.kept = bl_arena_array(x->rq->arena, (size_t)x->graph->noutputs + 1, sizeof *x->out.kept);
+    if (x->out.kept == NULL)
         return bl_arena_status(x->rq->arena, &x->rq->err);
     for (int i = nsent; i < bl_wire_shown(x->graph); i++)
-        x->kept[i] = x->graph->outputs[i].name;
+        x->out.kept[i] = x->graph->outputs[i].name;
     return bl_exec_check_kept(x);
 }
 
@@ -51,9 +51,9 @@ bl_status bl_handle_run(bl_request *rq)
     x->graph = &run->graph;
     x->vars = run->vars;
     BL_TRY(name_kept(x, run->nsent));
-    x->early = rq->server->settings.interpret_first;
+    x->how.early = rq->server->settings.interpret_first;
     BL_TRY(bl_exec_key(x, x->graph, false, &x->key));
-    x->plan = bl_plans_lookup(rq->server->plans, &x->key, x->beam, x->early);
+    x->plan = bl_plans_lookup(rq->server->plans, &x->key, x->how.beam, x->how.early);
     x->hit = x->plan != NULL;
     if (x->hit)
         BL_TRY(bl_exec_admit(x, &rq->err));
@@ -64,8 +64,8 @@ bl_status bl_handle_run(bl_request *rq)
     if (!x->hit || x->explained != NULL)
         x->compile = compile;
     if (x->dry) {
-        x->values = run->values;
-        x->ninputs = run->graph.ninputs;
+        x->in.values = run->values;
+        x->in.n = run->graph.ninputs;
         return bl_exec_dry_run(x);
     }
     BL_TRY(bl_exec_load(x, run->graph.ninputs, run->values, false));

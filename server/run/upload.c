@@ -58,7 +58,7 @@ static bool is_whole(const bl_intake *intake)
 
 static bl_step write_chunk(bl_request *rq)
 {
-    bl_upload *upload = (bl_upload *)rq->intake;
+    bl_upload *upload = (bl_upload *)rq->body.intake;
     if (bl_device_tensor_lost(upload->held)) {
         (void)bl_fail(&rq->err, BL_EDEVICE, "the device was lost during the upload; send it again");
         return BL_STEP_DONE;
@@ -72,7 +72,7 @@ static bl_step write_chunk(bl_request *rq)
 
 static bl_status flush(bl_request *rq)
 {
-    const bl_upload *upload = (const bl_upload *)rq->intake;
+    const bl_upload *upload = (const bl_upload *)rq->body.intake;
     return bl_request_submit(rq, upload->held->worker->queue, write_chunk, NULL);
 }
 
@@ -90,7 +90,7 @@ static bl_status make_upload(bl_request *rq, bl_device_tensor *held)
         if (upload->chunk == NULL)
             return bl_fail(&rq->err, BL_ENOMEM, "a chunk of the upload");
     }
-    rq->intake = &upload->intake;
+    rq->body.intake = &upload->intake;
     return BL_OK;
 }
 
@@ -105,22 +105,22 @@ bl_status bl_upload_begin(bl_request *rq, bool coded)
         return bl_fail(&rq->err, BL_EINVAL, "raw bytes need dtype and shape in the address, as in ?dtype=float32&shape=784,128");
     BL_TRY(bl_decode_raw(&rq->server->limits, dtype, shape, (bl_span){NULL, 0}, &value, &rq->err));
     BL_TRY(bl_worker_place(rq->server, bl_request_query(rq, "device"), false, &worker, &rq->err));
-    if (!coded && rq->content_length > 0 && rq->content_length != value.bytes)
+    if (!coded && rq->head.content_length > 0 && rq->head.content_length != value.bytes)
         return bl_fail(&rq->err, BL_EINVAL, "the shape needs %zu bytes, the body has %llu", value.bytes,
-                       (unsigned long long)rq->content_length);
+                       (unsigned long long)rq->head.content_length);
     BL_TRY(bl_device_tensor_create(worker, value.dtype, value.ndim, value.dim, &held, &rq->err));
     return make_upload(rq, held);
 }
 
 static bl_status keep(bl_request *rq)
 {
-    return bl_tensors_keep(rq, ((bl_upload *)rq->intake)->held);
+    return bl_tensors_keep(rq, ((bl_upload *)rq->body.intake)->held);
 }
 
 bl_status bl_upload_finish(bl_request *rq)
 {
-    const bl_upload *upload = (const bl_upload *)rq->intake;
-    if (!is_whole(rq->intake))
+    const bl_upload *upload = (const bl_upload *)rq->body.intake;
+    if (!is_whole(rq->body.intake))
         return bl_fail(&rq->err, BL_EINVAL, "the shape needs %zu bytes, the body has %zu", upload->held->bytes, upload->done);
     if (upload->chunk_filled == 0)
         return keep(rq);

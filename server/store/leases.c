@@ -13,7 +13,7 @@ static bl_status read_ttl(bl_request *rq, double *ttl)
     bl_json_doc doc;
     bl_status st = BL_OK;
     *ttl = 0;
-    if (rq->body_len == 0)
+    if (rq->body.len == 0)
         return BL_OK;
     st = bl_json_parse(&doc, rq->arena, bl_request_body(rq), &limits, &rq->err);
     if (st == BL_OK) {
@@ -26,9 +26,9 @@ static bl_status read_ttl(bl_request *rq, double *ttl)
 
 static bl_status reply_lease(bl_request *rq, const char *id, double ttl, int status)
 {
-    bl_text_printf(&rq->out, "{\"lease\":\"%s\",\"ttl\":", id);
-    bl_encode_number(&rq->out, ttl);
-    bl_text_puts(&rq->out, "}");
+    bl_text_printf(&rq->reply.out, "{\"lease\":\"%s\",\"ttl\":", id);
+    bl_encode_number(&rq->reply.out, ttl);
+    bl_text_puts(&rq->reply.out, "}");
     bl_request_reply_json(rq, status);
     return BL_OK;
 }
@@ -47,13 +47,13 @@ bl_status bl_handle_lease_put(bl_request *rq)
 {
     double ttl = 0, now = 0;
     BL_TRY(read_ttl(rq, &ttl));
-    BL_TRY(bl_lease_renew(rq->server->registry, rq->owner, rq->param[0], ttl, &now, &rq->err));
-    return reply_lease(rq, rq->param[0], now, 200); /* a lease that was found has an id of hexadecimal digits */
+    BL_TRY(bl_lease_renew(rq->server->registry, rq->owner, rq->head.param[0], ttl, &now, &rq->err));
+    return reply_lease(rq, rq->head.param[0], now, 200); /* a lease that was found has an id of hexadecimal digits */
 }
 
 bl_status bl_handle_lease_delete(bl_request *rq)
 {
-    BL_TRY(bl_lease_end(rq->server->registry, rq->owner, rq->param[0], &rq->err));
+    BL_TRY(bl_lease_end(rq->server->registry, rq->owner, rq->head.param[0], &rq->err));
     bl_request_reply(rq, 204, NULL);
     return BL_OK;
 }

@@ -128,9 +128,9 @@ bl_status bl_handle_share_post(bl_request *rq)
     wanted w;
     BL_TRY(decode(rq, &w));
     BL_TRY(change(rq, &w, true, NULL));
-    bl_text_puts(&rq->out, "{");
-    put_share(&rq->out, w.kind, "", w.name, w.to);
-    bl_text_puts(&rq->out, "}");
+    bl_text_puts(&rq->reply.out, "{");
+    put_share(&rq->reply.out, w.kind, "", w.name, w.to);
+    bl_text_puts(&rq->reply.out, "}");
     bl_request_reply_json(rq, 201);
     return BL_OK;
 }
@@ -175,14 +175,14 @@ static void list_share(void *arg, const bl_grant *grant)
 
 bl_status bl_handle_shares_list(bl_request *rq)
 {
-    listing l = {.rq = rq, .given = true, .out = &rq->out};
-    bl_text_puts(&rq->out, "{\"given\":[");
+    listing l = {.rq = rq, .given = true, .out = &rq->reply.out};
+    bl_text_puts(&rq->reply.out, "{\"given\":[");
     bl_grants_each(bl_registry_grants(rq->server->registry), rq->owner, list_share, &l);
-    bl_text_puts(&rq->out, "],\"taken\":[");
+    bl_text_puts(&rq->reply.out, "],\"taken\":[");
     l.given = false;
     l.n = 0;
     bl_grants_each(bl_registry_grants(rq->server->registry), rq->owner, list_share, &l);
-    bl_text_puts(&rq->out, "]}");
+    bl_text_puts(&rq->reply.out, "]}");
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }

@@ -15,16 +15,17 @@
 
 bl_status bl_tensors_check_name(bl_request *rq)
 {
-    if (!bl_wire_name_ok(rq->param[0]))
+    if (!bl_wire_name_ok(rq->head.param[0]))
         return bl_fail(&rq->err, BL_EINVAL,
-                       "\"%.160s\" is no name: letters, digits and _ . : / - after a letter or _, at most 128", rq->param[0]);
+                       "\"%.160s\" is no name: letters, digits and _ . : / - after a letter or _, at most 128",
+                       rq->head.param[0]);
     return BL_OK;
 }
 
 bl_status bl_tensors_check_put(bl_request *rq)
 {
     BL_TRY(bl_tensors_check_name(rq));
-    return bl_shares_check_new(rq, bl_request_query(rq, "lease"), "tensor", rq->param[0]);
+    return bl_shares_check_new(rq, bl_request_query(rq, "lease"), "tensor", rq->head.param[0]);
 }
 
 static void put_entry(void *arg, const char *name, const bl_device_tensor *held)
@@ -66,9 +67,10 @@ static void list_entry(void *arg, const char *name, const bl_device_tensor *held
 
 bl_status bl_handle_tensors_list(bl_request *rq)
 {
-    bl_text_puts(&rq->out, "{\"tensors\":[");
-    BL_TRY(bl_registry_list(rq->server->registry, rq->owner, bl_request_query(rq, "lease"), list_entry, &rq->out, &rq->err));
-    bl_text_puts(&rq->out, "]}");
+    bl_text_puts(&rq->reply.out, "{\"tensors\":[");
+    BL_TRY(
+        bl_registry_list(rq->server->registry, rq->owner, bl_request_query(rq, "lease"), list_entry, &rq->reply.out, &rq->err));
+    bl_text_puts(&rq->reply.out, "]}");
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }
@@ -76,10 +78,10 @@ bl_status bl_handle_tensors_list(bl_request *rq)
 static bl_status put_on_shelf(bl_request *rq)
 {
     bl_device_tensor *held = rq->data;
-    BL_TRY(bl_registry_put(rq->server->registry, rq, bl_request_query(rq, "lease"), rq->param[0], held, &rq->err));
-    bl_text_puts(&rq->out, "{");
-    put_entry(&rq->out, rq->param[0], held);
-    bl_text_puts(&rq->out, "}");
+    BL_TRY(bl_registry_put(rq->server->registry, rq, bl_request_query(rq, "lease"), rq->head.param[0], held, &rq->err));
+    bl_text_puts(&rq->reply.out, "{");
+    put_entry(&rq->reply.out, rq->head.param[0], held);
+    bl_text_puts(&rq->reply.out, "}");
     bl_request_reply_json(rq, 201);
     return BL_OK;
 }
@@ -94,7 +96,7 @@ bl_status bl_tensors_keep(bl_request *rq, bl_device_tensor *held)
         return bl_fail(&rq->err, BL_EINVAL, "durable is true or false, not \"%.40s\"", durable);
     if (bl_request_query(rq, "lease") != NULL)
         return bl_fail(&rq->err, BL_EGRAPH, "durable: what a lease holds goes with it");
-    return bl_durable_keep(rq, held, rq->param[0], put_on_shelf);
+    return bl_durable_keep(rq, held, rq->head.param[0], put_on_shelf);
 }
 
 /* ---- PUT as JSON */
@@ -170,9 +172,9 @@ static bl_status put_json(bl_request *rq)
 
 bl_status bl_handle_tensor_put(bl_request *rq)
 {
-    if (rq->media == BL_MEDIA_JSON)
+    if (rq->head.media == BL_MEDIA_JSON)
         return put_json(rq);
-    if (rq->intake == NULL) /* an empty body, which is valid for a tensor without elements */
+    if (rq->body.intake == NULL) /* an empty body, which is valid for a tensor without elements */
         BL_TRY(bl_upload_begin(rq, false));
     return bl_upload_finish(rq);
 }
@@ -189,14 +191,14 @@ static bl_status reply_tensor(bl_request *rq)
     get_job *job = rq->data;
     const bl_device_tensor *held = job->held;
     const char *data = job->copy != NULL ? job->copy : bl_device_tensor_mapped(held);
-    bl_result result = {.name = rq->param[0], .dtype = held->dtype, .ndim = held->ndim, .data = data};
+    bl_result result = {.name = rq->head.param[0], .dtype = held->dtype, .ndim = held->ndim, .data = data};
     memcpy(result.dim, held->dim, sizeof result.dim);
     result.count = held->bytes / bl_dtype_bytes(held->dtype);
     if (bl_request_accepts(rq, "application/x-safetensors"))
         return bl_reply_safetensors(rq, &result, 1, NULL, NULL);
     if (bl_request_accepts(rq, "application/octet-stream"))
         return bl_reply_octets(rq, &result);
-    bl_encode_tensor(&rq->out, &result);
+    bl_encode_tensor(&rq->reply.out, &result);
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }
@@ -214,7 +216,7 @@ bl_status bl_handle_tensor_get(bl_request *rq)
     BL_TRY(bl_tensors_check_name(rq));
     if (job == NULL)
         return bl_arena_status(rq->arena, &rq->err);
-    BL_TRY(bl_registry_get(rq->server->registry, rq->owner, bl_request_query(rq, "lease"), rq->param[0], &job->held, NULL,
+    BL_TRY(bl_registry_get(rq->server->registry, rq->owner, bl_request_query(rq, "lease"), rq->head.param[0], &job->held, NULL,
                            &rq->err));
     BL_TRY(bl_request_defer(rq, bl_device_tensor_release_any, job->held));
     BL_TRY(bl_reply_check_list(rq, job->held->bytes / bl_dtype_bytes(job->held->dtype), &rq->err));
@@ -233,7 +235,7 @@ bl_status bl_handle_tensor_get(bl_request *rq)
 bl_status bl_handle_tensor_delete(bl_request *rq)
 {
     BL_TRY(bl_tensors_check_name(rq));
-    BL_TRY(bl_registry_delete(rq->server->registry, rq->owner, bl_request_query(rq, "lease"), rq->param[0], &rq->err));
+    BL_TRY(bl_registry_delete(rq->server->registry, rq->owner, bl_request_query(rq, "lease"), rq->head.param[0], &rq->err));
     bl_request_reply(rq, 204, NULL);
     return BL_OK;
 }
@@ -250,10 +252,10 @@ static bl_status delete_names(bl_request *rq, const char **names, size_t count, 
             return st;
         }
     }
-    bl_text_puts(&rq->out, "{");
-    bl_encode_key(&rq->out, "deleted"); /* number of tensors deleted; a missing tensor is not an error */
-    bl_encode_u64(&rq->out, deleted);
-    bl_text_puts(&rq->out, "}");
+    bl_text_puts(&rq->reply.out, "{");
+    bl_encode_key(&rq->reply.out, "deleted"); /* number of tensors deleted; a missing tensor is not an error */
+    bl_encode_u64(&rq->reply.out, deleted);
+    bl_text_puts(&rq->reply.out, "}");
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }

@@ -12,9 +12,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* What server/http/request.c has, without the rest of it. */
 const char *bl_request_query(const bl_request *rq, const char *name)
 {
-    for (int i = 0; i < rq->nquery; i++)
-        if (strcmp(rq->query[i].name, name) == 0)
-            return rq->query[i].value;
+    for (int i = 0; i < rq->head.nquery; i++)
+        if (strcmp(rq->head.query[i].name, name) == 0)
+            return rq->head.query[i].value;
     return NULL;
 }
 
@@ -25,12 +25,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bl_arena *arena = bl_arena_create(16 << 20);
     char *uri = malloc(size + 1);
     if (arena != NULL && uri != NULL && size > 0) {
-        bl_request rq = {.server = &server, .arena = arena, .uri = uri, .method = methods[data[0] % 5]};
+        bl_request rq = {.server = &server, .arena = arena, .head.uri = uri, .head.method = methods[data[0] % 5]};
         memcpy(uri, data + 1, size - 1);
         uri[size - 1] = '\0';
         if (bl_route_find(&rq) == BL_OK)
             for (int i = 0; i < BL_MAX_PARAMS; i++)
-                if (rq.param[i] != NULL && strlen(rq.param[i]) > size)
+                if (rq.head.param[i] != NULL && strlen(rq.head.param[i]) > size)
                     abort();
     }
     free(uri);

@@ -83,7 +83,7 @@ bl_span bl_request_body(const bl_request *rq)
 
 void bl_request_reply_json(bl_request *rq, int status)
 {
-    rq->status = status;
+    rq->reply.status = status;
 }
 
 bl_status bl_offload_handler(bl_request *rq)
@@ -260,7 +260,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             ndeferred--;
             deferred[ndeferred].fn(deferred[ndeferred].arg);
         }
-        bl_text_fini(&rq->out);
+        bl_text_fini(&rq->reply.out);
         bl_arena_destroy(rq->arena);
         break;
     }

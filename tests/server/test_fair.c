@@ -29,8 +29,8 @@ typedef struct client {
 
 static void come(bl_fair *fair, bl_request *rq)
 {
-    rq->waiter = bl_fair_enter(fair, rq->owner);
-    assert_non_null(rq->waiter);
+    rq->item.waiter = bl_fair_enter(fair, rq->owner);
+    assert_non_null(rq->item.waiter);
     bl_fair_add(fair, rq);
 }
 
@@ -64,7 +64,7 @@ static void simulate(client *clients, const load *loads, int n, double end)
     for (int c = 0; c < n; c++)
         for (unsigned i = 0; i < loads[c].waiting; i++) {
             clients[c].rq[i].owner = (uint32_t)c + 1;
-            clients[c].rq[i].rank = loads[c].rank;
+            clients[c].rq[i].item.rank = loads[c].rank;
         }
     while (now < end) {
         bl_request *rq = NULL;
@@ -79,7 +79,7 @@ static void simulate(client *clients, const load *loads, int n, double end)
         client *c = &clients[rq->owner - 1];
         const load *l = &loads[rq->owner - 1];
         int i = (int)(rq - c->rq);
-        waiter = rq->waiter;
+        waiter = rq->item.waiter;
         bl_fair_remove(&fair, rq);
         owes = bl_fair_begin(&fair, waiter);
         now += l->ms;
@@ -165,7 +165,7 @@ static void test_absence(void **state)
                 come(&fair, &b[k]);
         rq = bl_fair_next(&fair);
         assert_non_null(rq);
-        waiter = rq->waiter;
+        waiter = rq->item.waiter;
         first += i >= 32 && rq->owner == 2;
         bl_fair_remove(&fair, rq);
         owes = bl_fair_begin(&fair, waiter);
@@ -191,20 +191,21 @@ static void test_order(void **state)
     bl_fair fair = {0};
     (void)state;
     for (int i = 0; i < 8; i++) {
-        rq[i] = (bl_request){.rank = rows[i].rank, .priority = rows[i].priority, .serial = rows[i].held ? &serial : NULL};
+        rq[i] = (bl_request){
+            .item.rank = rows[i].rank, .item.priority = rows[i].priority, .item.serial = rows[i].held ? &serial : NULL};
         come(&fair, &rq[i]);
     }
     for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
         bl_request *next = bl_fair_next(&fair);
         assert_ptr_equal(&rq[want[i]], next);
         bl_fair_remove(&fair, next);
-        bl_fair_leave(&fair, next->waiter);
+        bl_fair_leave(&fair, next->item.waiter);
     }
     assert_null(bl_fair_next(&fair));
     serial.holder = NULL;
     assert_ptr_equal(&rq[2], bl_fair_next(&fair));
     bl_fair_remove(&fair, &rq[2]);
-    bl_fair_leave(&fair, rq[2].waiter);
+    bl_fair_leave(&fair, rq[2].item.waiter);
     assert_null(fair.first); /* nobody waits or owes: nothing is kept */
 }
 
