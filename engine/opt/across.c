@@ -5,6 +5,8 @@
  * along the axes along which results lie side by side, and its stores are turned (lower/turn.c). */
 #include "engine/opt/facts.h"
 
+#include <math.h>
+
 enum {
     SUMS_AT_ONCE = 8,  /* accumulators that hide how long a multiply-add takes: 4 turns, two at a time */
     OTHER_VECTORS = 6, /* registers beside the accumulators: with 14 of 16 for those, 8 x 240 maps of 14 x 14, 5 x 5, took 0.31
@@ -60,26 +62,30 @@ static const bl_node *next_along(const facts *f, const bl_node *lanes, int64_t *
     return best;
 }
 
-/* How many columns beside |rows| of results: the fewest multiply-adds that are computed twice, or wait for others. */
-static int64_t choose_columns(const bl_target *target, int64_t rows, int64_t extent)
-{
-    int64_t best = 1;
-    double least = 1e30;
+typedef struct across_tile {
+    int64_t rows, extent, most;
+} across_tile;
 
-    for (int64_t c = 1; c <= extent && (c == 1 || rows * c + OTHER_VECTORS <= (int64_t)target->registers); c++) {
-        double waits = rows * c < SUMS_AT_ONCE ? (double)SUMS_AT_ONCE / (double)(rows * c) : 1;
-        double cost = (double)((extent + c - 1) / c * c) / (double)extent * waits;
-        if (cost < least) {
-            least = cost;
-            best = c;
-        }
-    }
-    return best;
+/* Multiply-adds that are computed twice, or that wait for others. */
+static double across_tile_cost(const void *arg, const int64_t *size)
+{
+    const across_tile *t = arg;
+    int64_t columns = size[0], sums = t->rows * columns;
+    double waits = sums < SUMS_AT_ONCE ? (double)SUMS_AT_ONCE / (double)sums : 1;
+
+    if (columns > 1 && sums + OTHER_VECTORS > t->most)
+        return INFINITY;
+    return (double)(ceil_div(t->extent, columns) * columns) / (double)t->extent * waits;
 }
 
-static bool apply(bl_tune *tune, bl_move_kind kind, int number, int64_t amount)
+/* The number of columns beside |rows| of results. */
+static int64_t choose_columns(const bl_target *target, int64_t rows, int64_t extent)
 {
-    return number >= 0 && bl_tune_apply(tune, (bl_move){kind, number, amount});
+    const across_tile t = {rows, extent, target->registers};
+    int64_t best[MOST_SIZES] = {1};
+
+    (void)sizes_choose(&(sizes){.n = 1, .range = {{1, extent, false}}, .cost = across_tile_cost, .arg = &t}, best);
+    return best[0];
 }
 
 /* The operands of the main reduction in panels with the lanes innermost.  False where one cannot be, or would be written once for
@@ -94,8 +100,8 @@ static bool write_panels(facts *f, const bl_node *lanes)
         bool windows = bl_free_places(free, load) < bl_free_size(free, bl_free_get(free, load));
         if (f->access[i].reduce != f->main || facts_contiguity(f, load, lanes) == 1)
             continue;
-        if ((windows && load->nsrc < 3) || !apply(f->tune, load->nsrc > 2 ? BL_MOVE_EDGES : BL_MOVE_PACK,
-                                                  tune_operand_number(f->tune, load), load->nsrc > 2 ? ~INT64_C(0) : 0))
+        if ((windows && load->nsrc < 3) || !facts_apply(f->tune, load->nsrc > 2 ? BL_MOVE_EDGES : BL_MOVE_PACK,
+                                                        tune_operand_number(f->tune, load), load->nsrc > 2 ? ~INT64_C(0) : 0))
             return false;
         facts_again(f, &before);
         i = -1;
@@ -128,11 +134,12 @@ static void tile_results(facts *f, const bl_target *target, int lanes, const bl_
     const bl_node *innermost = innermost_of(f->main);
     int64_t rows = bl_extent_of(row) < lanes ? bl_extent_of(row) : lanes;
 
-    (void)apply(f->tune, BL_MOVE_TILE, facts_axis_of(f->tune, row), rows);
+    (void)facts_apply(f->tune, BL_MOVE_TILE, facts_axis_of(f->tune, row), rows);
     if (column != NULL)
-        (void)apply(f->tune, BL_MOVE_TILE, facts_axis_of(f->tune, column), choose_columns(target, rows, bl_extent_of(column)));
+        (void)facts_apply(f->tune, BL_MOVE_TILE, facts_axis_of(f->tune, column),
+                          choose_columns(target, rows, bl_extent_of(column)));
     if (bl_is_fixed(innermost) && bl_extent_of(innermost) <= MOST_UNROLLED)
-        (void)apply(f->tune, BL_MOVE_TILE, facts_axis_of(f->tune, innermost), bl_extent_of(innermost));
+        (void)facts_apply(f->tune, BL_MOVE_TILE, facts_axis_of(f->tune, innermost), bl_extent_of(innermost));
 }
 
 /* What the nest costs in this form, in vector instructions. */
@@ -158,12 +165,11 @@ bool across_nest(facts *f, const bl_target *target, double most)
     const bl_node *row = across == NULL ? NULL : next_along(f, across, &apart);
     const bl_node *column = row == NULL ? NULL : next_along(f, across, &apart);
 
-    if (row == NULL || !apply(tune, BL_MOVE_VECTOR, facts_axis_of(tune, across), lanes))
+    if (row == NULL || !facts_apply(tune, BL_MOVE_VECTOR, facts_axis_of(tune, across), lanes))
         return false;
     facts_again(f, &as_before);
     if (!write_panels(f, lanes_of(tune)) || cost_across(f, lanes) > most) {
-        tune_undo(tune, &before);
-        facts_again(f, &as_before);
+        facts_undo(f, &as_before, &before);
         return false;
     }
     tile_results(f, target, lanes, row, column);

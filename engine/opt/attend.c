@@ -51,23 +51,8 @@ static const bl_node *rows_of(facts *f, const bl_node *turn, uint64_t columns)
 
 static bool apply(bl_tune *tune, bl_move_kind kind, const bl_node *range, int64_t amount)
 {
-    int axis = facts_axis_of(tune, range);
+    int axis = facts_axis_numbered(tune, range->arg); /* the outer part of a split keeps the number */
     return amount > 1 && axis >= 0 && bl_tune_apply(tune, (bl_move){kind, axis, amount});
-}
-
-/* What kept the number of |range| when that was split. */
-static const bl_node *outer_part(const bl_tune *tune, const bl_node *range)
-{
-    for (int i = 0; i < tune->naxes; i++) {
-        if (tune->axis[i].range->arg == range->arg)
-            return tune->axis[i].range;
-    }
-    return range;
-}
-
-static int64_t parts(int64_t extent, int64_t n)
-{
-    return (extent + n - 1) / n;
 }
 
 /* Columns: each work-item has vectors, and together all of them.  How many work-items that takes; 0 where it cannot be had. */
@@ -87,11 +72,11 @@ static int64_t share_columns(bl_tune *tune, const bl_target *target, uint64_t co
             return 0;
         if (i == n - 1 && extent >= LANES && (target->max_lanes == 0 || target->max_lanes >= LANES) &&
             apply(tune, BL_MOVE_VECTOR, list[i], LANES))
-            extent = parts(extent, LANES);
-        left = parts(extent * items, most < MOST_WIDE ? most : MOST_WIDE);
-        if (left > 1 && apply(tune, BL_MOVE_TILE, outer_part(tune, list[i]), left < extent ? left : extent))
-            extent = parts(extent, left < extent ? left : extent);
-        if (extent > 1 && !apply(tune, BL_MOVE_LOCAL, outer_part(tune, list[i]), extent))
+            extent = ceil_div(extent, LANES);
+        left = ceil_div(extent * items, most < MOST_WIDE ? most : MOST_WIDE);
+        if (left > 1 && apply(tune, BL_MOVE_TILE, list[i], left < extent ? left : extent))
+            extent = ceil_div(extent, left < extent ? left : extent);
+        if (extent > 1 && !apply(tune, BL_MOVE_LOCAL, list[i], extent))
             return 0;
         items *= extent;
     }
@@ -123,7 +108,7 @@ static bool form(facts *f, const bl_target *target, int64_t most, int64_t high, 
     if (rows != NULL && bl_extent_of(rows) >= each)
         (void)apply(tune, BL_MOVE_TILE, rows, each);
     if (rows != NULL && high > 1)
-        (void)apply(tune, BL_MOVE_LOCAL, outer_part(tune, rows), high);
+        (void)apply(tune, BL_MOVE_LOCAL, rows, high);
     axis = facts_axis_of(tune, turn);
     if (axis < 0 || !bl_tune_apply(tune, (bl_move){BL_MOVE_SCORE, axis, turns}))
         return false;

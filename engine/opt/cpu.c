@@ -161,7 +161,7 @@ static void chunk(facts *f, const bl_target *target)
     int64_t weight = f->below.count < 2 * SHORT_NEST ? 1 : (int64_t)f->below.count / SHORT_NEST;
 
     for (int i = tune->naxes - 1; i >= 0; i--) {
-        int64_t groups = 1, work = weight, amount = 1, extent = 0;
+        int64_t groups = 1, work = weight, amount = 1;
         for (int k = 0; k < tune->naxes; k++) {
             const bl_node *range = tune->axis[k].range;
             if (range->sub == BL_AXIS_GLOBAL)
@@ -171,18 +171,10 @@ static void chunk(facts *f, const bl_target *target)
         }
         if (tune->axis[i].range->sub != BL_AXIS_GLOBAL || work >= CHUNK_WORK)
             continue;
-        extent = bl_extent_of(tune->axis[i].range);
         amount = CHUNK_WORK / work;
         if (groups * work > CHUNK_WORK && groups / amount < 4 * (int64_t)target->units)
             amount = groups / (4 * (int64_t)target->units);
-        if (amount > extent)
-            amount = extent;
-        for (int64_t down = amount; bl_is_fixed(tune->axis[i].range) && down > amount / 2 && down > 1; down--) {
-            if (extent % down == 0) {
-                amount = down;
-                break;
-            }
-        }
+        amount = facts_part_of(tune->axis[i].range, amount);
         if (amount > 1)
             (void)bl_tune_apply(tune, (bl_move){BL_MOVE_CHUNK, i, amount});
     }

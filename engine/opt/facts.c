@@ -165,6 +165,56 @@ void facts_again(facts *f, const facts *before)
         facts_init(f, tune);
 }
 
+void facts_undo(facts *f, const facts *before, const tune_mark *start)
+{
+    tune_undo(before->tune, start);
+    facts_again(f, before);
+}
+
+bool facts_apply(bl_tune *tune, bl_move_kind kind, int at, int64_t amount)
+{
+    return at >= 0 && bl_tune_apply(tune, (bl_move){kind, at, amount});
+}
+
+bool facts_split(bl_tune *tune, const bl_target *target, int axis, const bl_parting *how)
+{
+    int64_t parts = (uint32_t)tune->nparams < target->max_params ? bl_parts_choose(how) : 1;
+    return parts > 1 && bl_tune_apply(tune, (bl_move){BL_MOVE_SPLIT, axis, parts});
+}
+
+bool facts_read_by_several(bl_tune *tune, const bl_node *load, const bl_node *except)
+{
+    for (int i = 0; i < tune->naxes; i++) {
+        const bl_node *range = tune->axis[i].range;
+        if (range->sub == BL_AXIS_LOCAL && range != except && !bl_depends(tune, load, range))
+            return true;
+    }
+    return false;
+}
+
+int64_t facts_part_of(const bl_node *range, int64_t most)
+{
+    int64_t extent = bl_extent_of(range);
+    if (extent <= most)
+        return extent;
+    for (int64_t part = most; bl_is_fixed(range) && part > most / 2; part--) {
+        if (extent % part == 0)
+            return part;
+    }
+    return most;
+}
+
+int64_t facts_groups(const bl_tune *tune, const bl_node *a, const bl_node *b)
+{
+    int64_t groups = 1;
+    for (int i = 0; i < tune->naxes; i++) {
+        const bl_node *range = tune->axis[i].range;
+        if (range->sub == BL_AXIS_GLOBAL && range != a && range != b && groups < INT32_MAX)
+            groups *= bl_extent_of(range);
+    }
+    return groups;
+}
+
 bool facts_may_tile(const facts *f, const bl_axis *axis)
 {
     if (f->focus != 0)

@@ -4,6 +4,7 @@
 
 #include "engine/opt/heuristic.h"
 #include "engine/opt/opt_internal.h"
+#include "engine/sched/parts.h"
 
 enum { MOST_ACCESSES = 256 };
 
@@ -30,6 +31,18 @@ void facts_init(facts *f, bl_tune *tune);
 void facts_focus(facts *f, bl_tune *tune, int64_t focus);
 /* The same once more, after a move. */
 void facts_again(facts *f, const facts *before);
+/* The nest as it was at |start|, and its facts. */
+void facts_undo(facts *f, const facts *before, const tune_mark *start);
+/* Apply a move. False if it is illegal, or if |at| is negative. */
+bool facts_apply(bl_tune *tune, bl_move_kind kind, int at, int64_t amount);
+/* SPLIT a reduction's axis in as many parts as |how| makes cheapest. False if it stays whole. */
+bool facts_split(bl_tune *tune, const bl_target *target, int axis, const bl_parting *how);
+/* Do several work-items of a group read the same elements by |load|? Work-items along |except| do not count. */
+bool facts_read_by_several(bl_tune *tune, const bl_node *load, const bl_node *except);
+/* A divisor of the extent above half of |most|, else |most|: the last part may overlap the part before it. */
+int64_t facts_part_of(const bl_node *range, int64_t most);
+/* Number of groups that the grid has, without those along |a| and |b|, which may be NULL. */
+int64_t facts_groups(const bl_tune *tune, const bl_node *a, const bl_node *b);
 /* May the main reduction's tile go along this axis? */
 bool facts_may_tile(const facts *f, const bl_axis *axis);
 /* Does the access's index grow by one with the axis (1), not at all (0), or otherwise (-1)? */
@@ -41,6 +54,26 @@ int facts_axis_of(const bl_tune *tune, const bl_node *range); /* its place, or -
 int facts_axis_numbered(const bl_tune *tune, int64_t number);
 /* Bytes of the widest element among the values that differ along an axis, which are those that lanes would hold. */
 size_t facts_widest(const facts *f, const bl_node *range);
+
+static inline int64_t ceil_div(int64_t n, int64_t by)
+{
+    return (n + by - 1) / by;
+}
+
+/* tile_sizes.c: one search over the sizes of tiles. Each size goes from |least| to |most| in steps of one, or doubles; the last one
+ * changes fastest. |cost| is INFINITY for sizes that are impossible. */
+enum { MOST_SIZES = 4 };
+typedef struct sizes {
+    int n;
+    struct {
+        int64_t least, most;
+        bool doubles;
+    } range[MOST_SIZES];
+    double (*cost)(const void *arg, const int64_t *size);
+    const void *arg;
+} sizes;
+/* The cheapest sizes, among equals the first, and their cost. INFINITY, and |best| unchanged, if none are possible. */
+double sizes_choose(const sizes *s, int64_t *best);
 
 /* tile.c: how a tile is shared out.  Work-items of a group along the lanes' axis and along the rows' axis; 1 on a device whose
  * group is one work-item. */
@@ -75,10 +108,6 @@ void edges_write(facts *f, const bl_target *target, int64_t untiled);
 /* group_tile.c: a product's tiles for groups that share its operands.  False, and nothing changed, where that is not for the
  * device or the nest. */
 bool group_nest(facts *f, const bl_target *target);
-/* gpu.c: what adding up partial sums takes, in the time that one multiprocessor takes for a multiply-add. */
-double gpu_sum_cost(const bl_target *target, int64_t results, int64_t parts);
-/* The next number of parts that an axis of |extent| may be split into, from 1 on; 0: no more. */
-int64_t gpu_next_parts(int64_t extent, int64_t parts);
 /* group_tile.c: the loop of the main reduction that is split where tiles are fewer than multiprocessors; -1: there is none. */
 int gpu_axis_to_split(const facts *f);
 /* matrix_form.c: a product's tiles on matrix units.  False where the target has none that the nest can use. */

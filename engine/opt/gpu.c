@@ -11,32 +11,16 @@ enum {
     SHARED_ITEMS = 256,  /* that share a reduction */
     FEW_OUTPUTS = 16384, /* up to which it is worth sharing */
     SHARED_FROM = 256,   /* its length from which sharing pays */
-    MOST_PARTS = 64,     /* of a sum */
     ACCESS_BYTES = 16,   /* that a work-item moves at once */
     TURNS_OF_ITEM = 8,   /* of a row that is shared: so many loads are under way at once */
     ITEMS_OF_COLUMN = 4, /* that share one: eight columns of each, 32 bytes, are then read at once */
     SATURATED = 1024,    /* work-items of a multiprocessor from which on nothing is shared */
     BUSY_GROUPS = 4,     /* of a multiprocessor, of 256 work-items */
     BUSY_ITEMS = 64,     /* of a multiprocessor, that vectors must leave */
-    SHORTEST_PART = 64,  /* elements of it */
     FEWEST_ITEMS = 8     /* that share a reduction */
 };
-/* In multiply-adds of one multiprocessor, which does 128 a clock: a launch more, some 4,000 clocks; what each part's sums make
- * the helper wait for; one element that is written to memory and read back, at four a clock; one element that a group sums. */
-#define LAUNCH_COST  524288.0
-#define PART_COST    8192.0
-#define PASS_COST    64.0
+/* In multiply-adds of one multiprocessor: one element that a group sums. */
 #define ELEMENT_COST 64.0
-
-static int64_t grid_size(const bl_tune *tune)
-{
-    int64_t n = 1;
-    for (int i = 0; i < tune->naxes; i++) {
-        if (tune->axis[i].range->sub == BL_AXIS_GLOBAL && n < INT32_MAX)
-            n *= bl_extent_of(tune->axis[i].range);
-    }
-    return n;
-}
 
 /* The outer axis along which most accesses are contiguous; one of a named extent, which may be short, for want of another. */
 static int contiguous_axis(facts *f, bool fixed)
@@ -60,49 +44,26 @@ static int contiguous_axis(facts *f, bool fixed)
     return best;
 }
 
-/* A divisor of the extent that is at most |most|, or |most| itself where the last part may overlap. */
-static int64_t part_of(const bl_node *range, int64_t most)
+typedef struct shared_sum {
+    const bl_target *target;
+    int64_t extent, groups;
+} shared_sum;
+
+static double shared_sum_cost(void *arg, int64_t parts)
 {
-    int64_t extent = bl_extent_of(range);
-    if (extent <= most)
-        return extent;
-    for (int64_t part = most; bl_is_fixed(range) && part > most / 2; part--) {
-        if (extent % part == 0)
-            return part;
-    }
-    return most;
+    const shared_sum *s = arg;
+    int64_t waves = ceil_div(s->groups * parts, s->target->units);
+    return ELEMENT_COST * (double)(s->extent / parts * waves) + bl_parts_sum_cost(s->target->units, s->groups, parts);
 }
 
-double gpu_sum_cost(const bl_target *target, int64_t results, int64_t parts)
+/* Split-K, if fewer groups than there are multiprocessors would share a long reduction. */
+static void split_shared_sum(bl_tune *tune, const bl_target *target, int axis)
 {
-    return parts == 1 ? 0 : LAUNCH_COST + (double)parts * (PART_COST + PASS_COST * (double)results / target->units);
-}
+    shared_sum s = {target, bl_extent_of(tune->axis[axis].range), facts_groups(tune, NULL, NULL)};
+    const bl_parting how = {s.extent, BL_PARTS_MOST, SHARED_FROM, .multiple = FEWEST_ITEMS, .cost = shared_sum_cost, .arg = &s};
 
-int64_t gpu_next_parts(int64_t extent, int64_t parts)
-{
-    while (++parts <= MOST_PARTS && parts * SHORTEST_PART <= extent) {
-        if (extent % parts == 0)
-            return parts;
-    }
-    return 0;
-}
-
-/* Fewer groups than multiprocessors would share a long reduction: it is split first, so that several groups do. */
-static void split_reduction(bl_tune *tune, const bl_target *target, int axis)
-{
-    int64_t groups = grid_size(tune), extent = bl_extent_of(tune->axis[axis].range), best = 1;
-    double least = ELEMENT_COST * (double)extent * (double)((groups + target->units - 1) / target->units);
-
-    for (int64_t parts = gpu_next_parts(extent, 1); parts > 0 && groups < target->units; parts = gpu_next_parts(extent, parts)) {
-        int64_t waves = (groups * parts + target->units - 1) / target->units;
-        double cost = ELEMENT_COST * (double)(extent / parts * waves) + gpu_sum_cost(target, groups, parts);
-        if (extent / parts >= SHARED_FROM && extent / parts % FEWEST_ITEMS == 0 && cost < least) {
-            least = cost;
-            best = parts;
-        }
-    }
-    if (best > 1 && (uint32_t)tune->nparams < target->max_params)
-        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_SPLIT, axis, best});
+    if (s.groups < target->units)
+        (void)facts_split(tune, target, axis, &how);
 }
 
 /* One long reduction and few outputs: the work-items of a group share it. */
@@ -110,7 +71,7 @@ static bool share_reduction(facts *f, const bl_target *target)
 {
     bl_tune *tune = f->tune;
 
-    if (grid_size(tune) >= FEW_OUTPUTS)
+    if (facts_groups(tune, NULL, NULL) >= FEW_OUTPUTS)
         return false;
     for (int i = 0; i < tune->naxes; i++) {
         if (!tune->axis[i].output || tune->axis[i].outer)
@@ -122,7 +83,7 @@ static bool share_reduction(facts *f, const bl_target *target)
         int64_t number = axis->range->arg;
         if (axis->output || !bl_is_fixed(axis->range) || bl_extent_of(axis->range) < SHARED_FROM)
             continue;
-        split_reduction(tune, target, i);
+        split_shared_sum(tune, target, i);
         while (tune->axis[i].range->arg != number) /* behind the parts */
             i++;
         for (int64_t part = SHARED_ITEMS; part >= FEWEST_ITEMS; part /= 2) {
@@ -259,8 +220,9 @@ static bool share_rows(facts *f, const bl_target *target)
 {
     bl_tune *tune = f->tune;
     const tune_mark start = tune_keep(tune);
+    const facts before = *f;
     int axis = last_reduction(tune, target->subgroup), row = -1;
-    int64_t items = target->subgroup, rows = grid_size(tune), lanes = 1, extent = 0, number = 0;
+    int64_t items = target->subgroup, rows = facts_groups(tune, NULL, NULL), lanes = 1, extent = 0, number = 0;
     int64_t most = SHARED_ITEMS < (int64_t)target->max_local ? SHARED_ITEMS : (int64_t)target->max_local;
     const bl_node *range = axis < 0 ? NULL : tune->axis[axis].range;
     bool good = axis >= 0 && f->main == NULL && is_read_along(f, range, range);
@@ -280,28 +242,30 @@ static bool share_rows(facts *f, const bl_target *target)
     for (int i = 0; i < tune->naxes; i++)
         row = tune->axis[i].range->sub == BL_AXIS_GLOBAL && bl_extent_of(tune->axis[i].range) > 1 ? i : row;
     if (good && row >= 0 && most / items > 1 && rows / (most / items) >= (int64_t)target->units)
-        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, row, part_of(tune->axis[row].range, most / items)});
-    if (!good) {
-        facts before = *f;
-        tune_undo(tune, &start);
-        facts_again(f, &before);
-    }
+        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, row, facts_part_of(tune->axis[row].range, most / items)});
+    if (!good)
+        facts_undo(f, &before, &start);
     return good;
 }
 
-/* Parts of a reduction for as many groups as keep the multiprocessors busy, if there is so much to sum that a launch more pays.
- */
-static int64_t parts_for(const bl_target *target, int64_t extent, int64_t groups, int64_t outputs)
+static double column_sum_cost(void *arg, int64_t parts)
 {
-    int64_t best = 1;
+    (void)arg;
+    return 1 / (double)parts; /* with more groups, until all multiprocessors are busy */
+}
 
-    for (int64_t parts = gpu_next_parts(extent, 1); parts > 0 && groups * best < BUSY_GROUPS * (int64_t)target->units;
-         parts = gpu_next_parts(extent, parts)) {
-        double saved = (double)extent * (double)outputs / (double)target->units * (1 - (double)best / (double)parts);
-        if (saved > LAUNCH_COST / ELEMENT_COST)
-            best = parts;
-    }
-    return best;
+/* Split-K for as many groups as keep the multiprocessors busy, if each split saves more than a launch. */
+static void split_columns(bl_tune *tune, const bl_target *target, int axis, int64_t groups, int64_t outputs)
+{
+    int64_t extent = bl_extent_of(tune->axis[axis].range);
+    const bl_parting how = {extent,
+                            BL_PARTS_MOST,
+                            BL_PARTS_SHORTEST,
+                            .enough = groups == 0 ? 0 : ceil_div(BUSY_GROUPS * (int64_t)target->units, groups),
+                            .cost = column_sum_cost,
+                            .gain = BL_PARTS_LAUNCH_COST / ELEMENT_COST * target->units / ((double)extent * (double)outputs)};
+
+    (void)facts_split(tune, target, axis, &how);
 }
 
 /* Reductions along columns, which are not: neighbouring work-items take neighbouring columns, and some share each. */
@@ -309,7 +273,7 @@ static bool share_columns(facts *f, const bl_target *target)
 {
     bl_tune *tune = f->tune;
     int axis = last_reduction(tune, 2 * ITEMS_OF_COLUMN), column = contiguous_axis(f, true);
-    int64_t outputs = grid_size(tune), lanes = 1, wide = 1, over = 0, number = 0;
+    int64_t outputs = facts_groups(tune, NULL, NULL), lanes = 1, wide = 1, over = 0, number = 0;
 
     if (axis < 0 || column < 0 || f->main != NULL || outputs >= (int64_t)target->units * SATURATED ||
         !is_read_along(f, tune->axis[axis].range, tune->axis[column].range))
@@ -320,14 +284,10 @@ static bool share_columns(facts *f, const bl_target *target)
     }
     lanes = whole_lanes(f, target, tune->axis[column].range);
     lanes = bl_extent_of(tune->axis[column].range) >= lanes * (int64_t)target->subgroup ? lanes : 1;
-    wide = part_of(tune->axis[column].range, lanes * GROUP_OF_ITEMS) / lanes;
+    wide = facts_part_of(tune->axis[column].range, lanes * GROUP_OF_ITEMS) / lanes;
     over = tune->axis[axis].range->arg;
     number = tune->axis[column].range->arg;
-    if ((uint32_t)tune->nparams < target->max_params) {
-        int64_t parts = parts_for(target, bl_extent_of(tune->axis[axis].range), outputs / (lanes * wide), outputs);
-        if (parts > 1)
-            (void)bl_tune_apply(tune, (bl_move){BL_MOVE_SPLIT, axis, parts});
-    }
+    split_columns(tune, target, axis, outputs / (lanes * wide), outputs);
     if (lanes > 1)
         (void)bl_tune_apply(tune, (bl_move){BL_MOVE_VECTOR, facts_axis_numbered(tune, number), lanes});
     (void)bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, facts_axis_numbered(tune, number), wide});
@@ -353,9 +313,10 @@ static bool cross(facts *f, const bl_target *target, const bl_node *columns)
                               facts_contiguity(f, f->access[k].node, columns) < 0);
         if (!along)
             continue;
-        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, facts_axis_of(tune, columns), part_of(columns, target->subgroup)});
+        (void)bl_tune_apply(tune,
+                            (bl_move){BL_MOVE_LOCAL, facts_axis_of(tune, columns), facts_part_of(columns, target->subgroup)});
         i = facts_axis_numbered(tune, axis->range->arg);
-        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, i, part_of(tune->axis[i].range, ROWS_OF_ITEMS)});
+        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, i, facts_part_of(tune->axis[i].range, ROWS_OF_ITEMS)});
         return true;
     }
     return false;
@@ -366,13 +327,14 @@ static int plain_lanes(facts *f, const bl_target *target, const bl_node *range)
 {
     int64_t lanes = whole_lanes(f, target, range);
 
-    return grid_size(f->tune) / lanes >= BUSY_ITEMS * (int64_t)target->units ? (int)lanes : 1;
+    return facts_groups(f->tune, NULL, NULL) / lanes >= BUSY_ITEMS * (int64_t)target->units ? (int)lanes : 1;
 }
 
 /* Work-items of its groups: as many as start quickly where there is much to do, few where all multiprocessors shall have some. */
 static int64_t plain_items(const bl_tune *tune, const bl_target *target)
 {
-    int64_t items = grid_size(tune) >= BUSY_GROUPS * LARGE_GROUP * (int64_t)target->units ? LARGE_GROUP : GROUP_OF_ITEMS;
+    int64_t items =
+        facts_groups(tune, NULL, NULL) >= BUSY_GROUPS * LARGE_GROUP * (int64_t)target->units ? LARGE_GROUP : GROUP_OF_ITEMS;
 
     return items < (int64_t)target->max_local ? items : (int64_t)target->max_local;
 }
@@ -388,7 +350,7 @@ static void fill_group(bl_tune *tune, const bl_target *target)
         int64_t part = 0;
         if (tune->axis[i].range->sub != BL_AXIS_GLOBAL || bl_extent_of(tune->axis[i].range) < 2)
             continue;
-        part = part_of(tune->axis[i].range, most / items);
+        part = facts_part_of(tune->axis[i].range, most / items);
         if (bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, i, part}))
             items *= part;
     }
@@ -427,7 +389,7 @@ void heuristic_gpu(facts *f, const bl_target *target)
     if (target->groups != BL_GROUP_SERIAL)
         items = plain_items(tune, target);
     if (axis >= 0 && axis < tune->naxes && tune->axis[axis].range->sub == BL_AXIS_GLOBAL)
-        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, axis, part_of(tune->axis[axis].range, items)});
+        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, axis, facts_part_of(tune->axis[axis].range, items)});
     if (target->groups != BL_GROUP_SERIAL)
         fill_group(tune, target);
 }

@@ -4,6 +4,8 @@
 #include "engine/ir/gate.h"
 #include "engine/opt/facts.h"
 
+#include <math.h>
+
 enum {
     SHORT_ROW = 8,        /* axis of the result that may have the columns, with another beside it */
     SHORTEST = 16,        /* axis of the result, or reduction, from which sharing pays */
@@ -34,11 +36,6 @@ typedef struct form {
     int64_t parts;                /* of the reduction, each for groups of its own */
     double cost;
 } form;
-
-static int64_t parts_of(int64_t extent, int64_t n)
-{
-    return (extent + n - 1) / n;
-}
 
 static bool is_operand(const facts *f, const access *a)
 {
@@ -134,12 +131,13 @@ static int64_t most_turns(const form *t, const bl_target *target)
     return turns < LONGEST_COPY ? turns : LONGEST_COPY;
 }
 
-/* How long a turn of the tiles takes, one behind the other on each multiprocessor; 0 where the device cannot have them. */
+/* The time of one iteration of all tiles, which each multiprocessor computes one after the other. INFINITY if the device cannot
+ * have such tiles. */
 static double cost_of(facts *f, const bl_target *target, const form *t, int64_t bytes)
 {
     int64_t line = t->lanes * t->columns * t->wide, width = line * t->many, height = t->rows * t->high;
     int64_t items = t->wide * t->high * t->many, lines = t->more == NULL ? 1 : bl_extent_of(t->more);
-    int64_t groups = parts_of(bl_extent_of(t->column), line) * parts_of(lines, t->many) * parts_of(bl_extent_of(t->row), height);
+    int64_t groups = ceil_div(bl_extent_of(t->column), line) * ceil_div(lines, t->many) * ceil_div(bl_extent_of(t->row), height);
     int64_t own = t->lanes * t->columns * t->rows + t->lanes * t->columns + t->rows;
     int64_t copied = most_turns(t, target) * (width + height) / items, waves = 0;
     double busy = 0, idle = 0, far = 1.0 / (double)width + 1.0 / (double)height,
@@ -148,16 +146,16 @@ static double cost_of(facts *f, const bl_target *target, const form *t, int64_t 
     if (t->many > lines || height > bl_extent_of(t->row) || items > MOST_ITEMS || items > (int64_t)target->max_local ||
         items < (int64_t)target->subgroup || (own + copied) * (bytes / 4) > (int64_t)target->registers ||
         most_turns(t, target) < SHORT_COPY)
-        return 0;
+        return INFINITY;
     for (int i = 0; i < f->tune->naxes; i++) {
         const bl_node *range = f->tune->axis[i].range;
-        groups *=
-            range->sub == BL_AXIS_GLOBAL && range != t->column && range != t->row && range != t->more ? bl_extent_of(range) : 1;
+        bool tiled = range == t->column || range == t->row || range == t->more;
+        groups *= range->sub == BL_AXIS_GLOBAL && !tiled ? bl_extent_of(range) : 1;
     }
-    waves = parts_of(groups * t->parts, (int64_t)target->units);
+    waves = ceil_div(groups * t->parts, (int64_t)target->units);
     busy = (double)(waves * items) / BUSY_ITEMS;
     busy = busy > 1 ? 1 : 0.5 + 0.5 * busy;
-    idle = (double)(parts_of(items, (int64_t)target->subgroup) * (int64_t)target->subgroup) / (double)items;
+    idle = (double)(ceil_div(items, (int64_t)target->subgroup) * (int64_t)target->subgroup) / (double)items;
     return (double)waves * (double)(width * height) * (1 + FAR_COST * far + NEAR_COST * near) * idle / busy;
 }
 
@@ -179,33 +177,50 @@ static int64_t widest_copy(const facts *f, const bl_target *target)
     return (int64_t)widest;
 }
 
+typedef struct group_tiles {
+    facts *f;
+    const bl_target *target;
+    form t; /* with the sizes to come */
+    int64_t bytes;
+} group_tiles;
+
+/* Sizes of a tile: width and height of a group's, columns and rows of a work-item's. */
+static form sized(const form *base, const int64_t *size)
+{
+    form t = *base;
+    int64_t vectors = ceil_div(bl_extent_of(t.column), t.lanes * size[2]), wide = size[0] / (t.lanes * size[2]);
+
+    t.columns = size[2];
+    t.rows = size[3];
+    t.wide = wide < vectors ? wide : vectors;
+    t.many = t.more == NULL ? 1 : wide / t.wide;
+    t.high = size[1] / t.rows;
+    return t;
+}
+
+static double group_tile_cost(const void *arg, const int64_t *size)
+{
+    const group_tiles *g = arg;
+    form t = sized(&g->t, size);
+    return cost_of(g->f, g->target, &t, g->bytes);
+}
+
 static bool choose_tile(facts *f, const bl_target *target, form *out)
 {
-    int64_t bytes = (int64_t)facts_widest(f, out->column);
+    int64_t bytes = (int64_t)facts_widest(f, out->column), best[MOST_SIZES];
+    group_tiles g = {f, target, *out, bytes < 4 ? 4 : bytes}; /* narrow elements are computed as 4 bytes */
+    const sizes s = {
+        .n = 4, .range = {{32, 128, true}, {16, 128, true}, {1, 2, false}, {4, 8, true}}, .cost = group_tile_cost, .arg = &g};
+    double cost = 0;
 
-    bytes = bytes < 4 ? 4 : bytes; /* narrow ones are computed so */
-    out->lanes = VECTOR_BYTES / bytes;
-    out->element = widest_copy(f, target);
-    out->cost = 0;
-    for (int64_t width = 32; width <= 128; width *= 2) {
-        for (int64_t height = 16; height <= 128; height *= 2) {
-            for (int64_t columns = 1; columns <= 2; columns++) {
-                for (int64_t rows = 4; rows <= 8; rows *= 2) {
-                    form t = *out;
-                    int64_t vectors = parts_of(bl_extent_of(t.column), t.lanes * columns), wide = width / (t.lanes * columns);
-                    t.columns = columns;
-                    t.rows = rows;
-                    t.wide = wide < vectors ? wide : vectors;
-                    t.many = t.more == NULL ? 1 : wide / t.wide;
-                    t.high = height / rows;
-                    t.cost = cost_of(f, target, &t, bytes);
-                    if (t.cost > 0 && (out->cost == 0 || t.cost < out->cost))
-                        *out = t;
-                }
-            }
-        }
-    }
-    return out->cost > 0;
+    g.t.lanes = VECTOR_BYTES / g.bytes;
+    g.t.element = widest_copy(f, target);
+    cost = sizes_choose(&s, best);
+    if (cost == (double)INFINITY)
+        return false;
+    *out = sized(&g.t, best);
+    out->cost = cost;
+    return true;
 }
 
 /* The longest. */
@@ -221,59 +236,51 @@ int gpu_axis_to_split(const facts *f)
     return best;
 }
 
-/* Tiles, for as many parts of the reduction as take least in all. */
+typedef struct parted_tiles {
+    facts *f;
+    const bl_target *target;
+    form t;
+    int64_t results, turns; /* elements of the result; iterations of the reduction */
+} parted_tiles;
+
+static double parted_tiles_cost(void *arg, int64_t parts)
+{
+    const parted_tiles *p = arg;
+    form t = p->t;
+
+    t.parts = parts;
+    if (!choose_tile(p->f, p->target, &t))
+        return INFINITY;
+    return t.cost * (double)p->turns / (double)parts + bl_parts_sum_cost(p->target->units, p->results, parts);
+}
+
+/* Choose the tiles, and split-K for as many parts as are cheapest in all. */
 static bool choose_parts(facts *f, const bl_target *target, form *out)
 {
     bl_tune *tune = f->tune;
+    bl_free *free = &tune->free;
     int axis = (uint32_t)tune->nparams < target->max_params ? gpu_axis_to_split(f) : -1;
-    int64_t extent = axis < 0 ? 0 : bl_extent_of(tune->axis[axis].range);
-    uint64_t results = bl_free_get(&tune->free, f->main), turns = bl_free_bound(&tune->free, f->main);
     facts before = *f;
-    double least = 0;
+    parted_tiles p = {f, target, *out, bl_free_size(free, bl_free_get(free, f->main)),
+                      bl_free_size(free, bl_free_bound(free, f->main))};
+    const bl_parting how = {axis < 0 ? 0 : bl_extent_of(tune->axis[axis].range), BL_PARTS_MOST, BL_PARTS_SHORTEST,
+                            .cost = parted_tiles_cost, .arg = &p};
 
     out->parts = 1;
     if (!choose_tile(f, target, out))
         return false;
-    least = out->cost * (double)bl_free_size(&tune->free, turns);
-    for (int64_t parts = gpu_next_parts(extent, 1); parts > 0; parts = gpu_next_parts(extent, parts)) {
-        form t = *out;
-        double cost = 0;
-        t.parts = parts;
-        if (!choose_tile(f, target, &t))
-            continue;
-        cost = t.cost * (double)bl_free_size(&tune->free, turns) / (double)parts +
-               gpu_sum_cost(target, bl_free_size(&tune->free, results), parts);
-        if (cost < least) {
-            least = cost;
-            *out = t;
-        }
+    out->parts = bl_parts_choose(&how);
+    if (out->parts > 1 && choose_tile(f, target, out) && bl_tune_apply(tune, (bl_move){BL_MOVE_SPLIT, axis, out->parts})) {
+        facts_again(f, &before);
+        return f->main != NULL;
     }
     if (out->parts == 1)
         return true;
-    if (!bl_tune_apply(tune, (bl_move){BL_MOVE_SPLIT, axis, out->parts})) {
-        out->parts = 1;
-        return choose_tile(f, target, out);
-    }
-    facts_again(f, &before);
-    return f->main != NULL;
+    out->parts = 1;
+    return choose_tile(f, target, out);
 }
 
 /* ---- the reduction */
-
-static bool apply(bl_tune *tune, bl_move_kind kind, int axis, int64_t amount)
-{
-    return axis >= 0 && bl_tune_apply(tune, (bl_move){kind, axis, amount});
-}
-
-/* The part of a split axis that kept its number: what is outside of the copy. */
-static int outer_part(const bl_tune *tune, const bl_node *range)
-{
-    for (int i = 0; i < tune->naxes; i++) {
-        if (tune->axis[i].range->arg == range->arg)
-            return i;
-    }
-    return -1;
-}
 
 /* The inner part of a split reduction: behind the outer one, and a rest that is folded by itself. */
 static int inner_part(const bl_tune *tune, const bl_node *range)
@@ -287,7 +294,7 @@ static int inner_part(const bl_tune *tune, const bl_node *range)
 
 /* How many turns of a loop of |extent| go into a copy that has |turns| of those within it, and at most |most| in all: what
  * divides it, so many that vectors fit, if it can be.  0: none. */
-static int64_t part_of(int64_t extent, int64_t turns, int64_t most)
+static int64_t copied_turns(int64_t extent, int64_t turns, int64_t most)
 {
     int64_t best = 0;
 
@@ -321,29 +328,19 @@ static void split_reduction(facts *f, int64_t most, const bl_node **turn)
     if (n > 0)
         *turn = loops[n - 1];
     if (n > 0 && turns < SHORT_COPY && bl_is_fixed(*turn) &&
-        apply(tune, BL_MOVE_CHUNK, facts_axis_of(tune, *turn), part_of(bl_extent_of(*turn), turns, most))) {
+        facts_apply(tune, BL_MOVE_CHUNK, facts_axis_of(tune, *turn), copied_turns(bl_extent_of(*turn), turns, most))) {
         innermost = innermost == NULL ? tune->axis[inner_part(tune, *turn)].range : innermost;
-        *turn = tune->axis[outer_part(tune, *turn)].range;
+        *turn = tune->axis[facts_axis_numbered(tune, (*turn)->arg)].range;
     }
     extent = innermost == NULL ? 0 : bl_extent_of(innermost);
     if (extent > 1)
-        (void)apply(tune, BL_MOVE_TILE, facts_axis_of(tune, innermost),
-                    extent <= UNROLL       ? extent
-                    : extent % UNROLL == 0 ? UNROLL
-                                           : 4);
+        (void)facts_apply(tune, BL_MOVE_TILE, facts_axis_of(tune, innermost),
+                          extent <= UNROLL       ? extent
+                          : extent % UNROLL == 0 ? UNROLL
+                                                 : 4);
 }
 
 /* ---- the copies */
-
-/* Is what |load| reads in a group read by several of its work-items? */
-static bool is_read_by_several(bl_tune *tune, const bl_node *load)
-{
-    for (int i = 0; i < tune->naxes; i++) {
-        if (tune->axis[i].range->sub == BL_AXIS_LOCAL && !bl_depends(tune, load, tune->axis[i].range))
-            return true;
-    }
-    return false;
-}
 
 /* A copy of |load|: how many loops are within it, and whether it is written along a column. */
 static int64_t copy_of(facts *f, const bl_target *target, const bl_node *load, const bl_node *turn)
@@ -373,11 +370,11 @@ static bool share_operands(const facts *before, const bl_target *target, const b
 
     facts_again(&f, before);
     for (int i = 0; i < f.naccesses && f.main != NULL; i++) {
-        if (is_operand(&f, &f.access[i]) && is_read_by_several(tune, f.access[i].node))
+        if (is_operand(&f, &f.access[i]) && facts_read_by_several(tune, f.access[i].node, NULL))
             load[n++] = f.access[i].node; /* the others stay as they are when one is copied */
     }
     for (int i = 0; i < n; i++) {
-        if (!apply(tune, BL_MOVE_SHARE, tune_operand_number(tune, load[i]), copy_of(&f, target, load[i], turn)))
+        if (!facts_apply(tune, BL_MOVE_SHARE, tune_operand_number(tune, load[i]), copy_of(&f, target, load[i], turn)))
             return false;
     }
     return n >= 2;
@@ -398,22 +395,20 @@ bool group_nest(facts *f, const bl_target *target)
     good = good && f->main != NULL && choose_axes(f, &t) && choose_parts(f, target, &t);
     if (good) {
         int64_t most = most_turns(&t, target);
-        (void)apply(tune, BL_MOVE_VECTOR, facts_axis_of(tune, t.column), t.lanes);
-        (void)apply(tune, BL_MOVE_LOCAL, outer_part(tune, t.column), t.wide);
-        (void)apply(tune, BL_MOVE_TILE, outer_part(tune, t.column), t.columns);
+        (void)facts_apply(tune, BL_MOVE_VECTOR, facts_axis_of(tune, t.column), t.lanes);
+        (void)facts_apply(tune, BL_MOVE_LOCAL, facts_axis_numbered(tune, t.column->arg), t.wide);
+        (void)facts_apply(tune, BL_MOVE_TILE, facts_axis_numbered(tune, t.column->arg), t.columns);
         if (t.many > 1)
-            (void)apply(tune, BL_MOVE_LOCAL, facts_axis_of(tune, t.more), t.many);
-        (void)apply(tune, BL_MOVE_TILE, facts_axis_of(tune, t.row), t.rows);
-        (void)apply(tune, BL_MOVE_LOCAL, outer_part(tune, t.row), t.high);
+            (void)facts_apply(tune, BL_MOVE_LOCAL, facts_axis_of(tune, t.more), t.many);
+        (void)facts_apply(tune, BL_MOVE_TILE, facts_axis_of(tune, t.row), t.rows);
+        (void)facts_apply(tune, BL_MOVE_LOCAL, facts_axis_numbered(tune, t.row->arg), t.high);
         facts_again(f, &before);
         good = f->main != NULL;
         if (good)
             split_reduction(f, most, &turn);
         good = good && share_operands(&before, target, turn);
     }
-    if (!good) {
-        tune_undo(tune, &start);
-        facts_again(f, &before);
-    }
+    if (!good)
+        facts_undo(f, &before, &start);
     return good;
 }

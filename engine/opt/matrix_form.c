@@ -83,7 +83,7 @@ static int apply_unit(facts *f, const bl_target *target, const bl_target_unit *h
 }
 
 /* What is left of an axis outside its tiles, and how long that is; -1 where nothing is. */
-static int outer_part(const bl_tune *tune, int origin, int64_t *extent)
+static int axis_of_tiles(const bl_tune *tune, int origin, int64_t *extent)
 {
     *extent = 1;
     for (int i = 0; i < tune->naxes; i++) {
@@ -145,51 +145,36 @@ static bool fits(const bl_target *target, bl_matrix unit, const form *t, int64_t
     return registers && bytes <= (int64_t)target->local_bytes;
 }
 
-/* The tiles that load least for what they multiply, and compute least twice.  |one|: a and b of a single tile. */
-static form choose_form(const bl_target *target, bl_matrix unit, int64_t rows, int64_t columns, int64_t scopes, form one)
-{
-    form best = one;
-    double least = 1e30;
+typedef struct unit_tiles {
+    const bl_target *target;
+    bl_matrix unit;
+    int64_t rows, columns, scopes; /* tiles along both axes */
+    form one;                      /* a and b of a single tile */
+} unit_tiles;
 
-    for (form t = one; t.rows <= MOST_TILES && t.rows <= rows; t.rows++) {
-        for (t.columns = 1; t.columns <= MOST_TILES && t.columns <= columns; t.columns++) {
-            double waste = (double)((rows + t.rows - 1) / t.rows * t.rows) / (double)rows *
-                           (double)((columns + t.columns - 1) / t.columns * t.columns) / (double)columns;
-            double cost = waste * (1.0 + 1.0 / (double)t.rows + 1.0 / (double)t.columns);
-            if (cost < least && fits(target, unit, &t, scopes)) {
-                least = cost;
-                best = t;
-            }
-        }
-    }
-    return best;
+/* Loads per product, and products that are computed twice. */
+static double unit_tiles_cost(const void *arg, const int64_t *size)
+{
+    const unit_tiles *u = arg;
+    form t = {size[0], size[1], u->one.a, u->one.b};
+    double waste = (double)(ceil_div(u->rows, t.rows) * t.rows) / (double)u->rows *
+                   (double)(ceil_div(u->columns, t.columns) * t.columns) / (double)u->columns;
+
+    if (!fits(u->target, u->unit, &t, u->scopes))
+        return INFINITY;
+    return waste * (1.0 + 1.0 / (double)t.rows + 1.0 / (double)t.columns);
 }
 
 static void split_axis(bl_tune *tune, int origin, int64_t tiles, int64_t scopes)
 {
     int64_t extent = 1;
-    int axis = outer_part(tune, origin, &extent);
+    int axis = axis_of_tiles(tune, origin, &extent);
 
     if (axis >= 0 && tiles > 1)
         (void)bl_tune_apply(tune, (bl_move){BL_MOVE_TILE, axis, tiles});
-    axis = outer_part(tune, origin, &extent);
+    axis = axis_of_tiles(tune, origin, &extent);
     if (axis >= 0 && scopes > 1 && extent >= scopes)
         (void)bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, axis, scopes});
-}
-
-/* The last work-items' axis is that of a scope: does |load| not differ along some other? */
-static bool is_read_by_several(bl_tune *tune, const bl_node *load)
-{
-    const bl_node *scope = NULL;
-
-    for (int i = 0; i < tune->naxes; i++)
-        scope = tune->axis[i].range->sub == BL_AXIS_LOCAL ? tune->axis[i].range : scope;
-    for (int i = 0; i < tune->naxes; i++) {
-        const bl_node *range = tune->axis[i].range;
-        if (range->sub == BL_AXIS_LOCAL && range != scope && !bl_depends(tune, load, range))
-            return true;
-    }
-    return false;
 }
 
 static bool is_fragment(bl_tune *tune, const bl_node *load)
@@ -252,11 +237,13 @@ static form one_tile(bl_tune *tune, bl_matrix unit)
 /* The operands of the unit that several scopes of a group read; how many. */
 static int shared_operands(bl_tune *tune, const bl_node *load[2])
 {
-    const bl_node *all[MOST_OPERANDS];
+    const bl_node *all[MOST_OPERANDS], *scope = NULL; /* the last axis of work-items is that of a scope */
     int n = 0, operands = bl_tune_operands(tune, MOST_OPERANDS, all);
 
+    for (int i = 0; i < tune->naxes; i++)
+        scope = tune->axis[i].range->sub == BL_AXIS_LOCAL ? tune->axis[i].range : scope;
     for (int i = 0; i < operands && n < 2; i++) {
-        if (is_fragment(tune, all[i]) && is_read_by_several(tune, all[i]))
+        if (is_fragment(tune, all[i]) && facts_read_by_several(tune, all[i], scope))
             load[n++] = all[i];
     }
     return n;
@@ -294,11 +281,20 @@ static void share_operands(bl_tune *tune, const bl_target *target, bl_matrix uni
 static void form_tiles(bl_tune *tune, const bl_target *target, bl_matrix unit, int row_axis, int column_axis)
 {
     int64_t rows = 1, columns = 1, scopes = target->groups == BL_GROUP_PARALLEL ? SCOPES_OF_GROUP : 1;
-    form tiles;
+    int64_t best[MOST_SIZES] = {1, 1};
+    form tiles = one_tile(tune, unit);
 
-    (void)outer_part(tune, row_axis, &rows);
-    (void)outer_part(tune, column_axis, &columns);
-    tiles = choose_form(target, unit, rows, columns, scopes, one_tile(tune, unit));
+    (void)axis_of_tiles(tune, row_axis, &rows);
+    (void)axis_of_tiles(tune, column_axis, &columns);
+    const unit_tiles u = {target, unit, rows, columns, scopes, tiles};
+    (void)sizes_choose(&(sizes){.n = 2,
+                                .range = {{1, rows < MOST_TILES ? rows : MOST_TILES, false},
+                                          {1, columns < MOST_TILES ? columns : MOST_TILES, false}},
+                                .cost = unit_tiles_cost,
+                                .arg = &u},
+                       best);
+    tiles.rows = best[0];
+    tiles.columns = best[1];
     split_axis(tune, row_axis, tiles.rows, scopes);
     split_axis(tune, column_axis, tiles.columns, scopes);
     if (shares(target, unit))
@@ -322,21 +318,17 @@ static double cost_of(const bl_tune *tune, const bl_target *target, const bl_tar
     return ceil(groups / target->units) * own / (double)parts;
 }
 
-/* For how many parts of the reduction, whose axis is |axis|, the tiles take least in all. */
-static int64_t choose_parts(const bl_tune *tune, const bl_target *target, const bl_target_unit *unit, int64_t extent,
-                            int64_t results)
-{
-    double least = cost_of(tune, target, unit, 1);
-    int64_t best = 1;
+typedef struct parted_units {
+    const bl_tune *tune;
+    const bl_target *target;
+    const bl_target_unit *unit;
+    int64_t results;
+} parted_units;
 
-    for (int64_t parts = gpu_next_parts(extent, 1); parts > 0; parts = gpu_next_parts(extent, parts)) {
-        double cost = cost_of(tune, target, unit, parts) + gpu_sum_cost(target, results, parts);
-        if (extent / parts % unit->shape.k == 0 && cost < least) {
-            least = cost;
-            best = parts;
-        }
-    }
-    return best;
+static double parted_units_cost(void *arg, int64_t parts)
+{
+    const parted_units *p = arg;
+    return cost_of(p->tune, p->target, p->unit, parts) + bl_parts_sum_cost(p->target->units, p->results, parts);
 }
 
 void bl_target_split(bl_target *target)
@@ -375,13 +367,7 @@ static bool on_unit(facts *f, const bl_target *target, const bl_target_unit *uni
     return true;
 }
 
-static void restore(facts *f, const facts *before, const tune_mark *start)
-{
-    tune_undo(f->tune, start);
-    facts_again(f, before);
-}
-
-/* The same, in as many parts of the reduction as suit a GPU. */
+/* The same, after split-K for as many parts as suit a GPU. */
 static bool in_parts(facts *f, const bl_target *target, const bl_target_unit *unit)
 {
     bl_tune *tune = f->tune;
@@ -389,21 +375,27 @@ static bool in_parts(facts *f, const bl_target *target, const bl_target_unit *un
     facts before = *f;
     bool gpu = target->groups == BL_GROUP_PARALLEL && (uint32_t)tune->nparams < target->max_params;
     int axis = gpu ? gpu_axis_to_split(f) : -1;
-    int64_t extent = axis < 0 ? 0 : bl_extent_of(tune->axis[axis].range);
-    int64_t results = bl_free_size(&tune->free, bl_free_get(&tune->free, f->main)), parts = 1;
+    int64_t parts = 1;
+    parted_units p = {tune, target, unit, bl_free_size(&tune->free, bl_free_get(&tune->free, f->main))};
+    const bl_parting how = {axis < 0 ? 0 : bl_extent_of(tune->axis[axis].range),
+                            BL_PARTS_MOST,
+                            BL_PARTS_SHORTEST,
+                            .multiple = unit->shape.k,
+                            .cost = parted_units_cost,
+                            .arg = &p};
 
     if (!on_unit(f, target, unit))
         return false;
-    parts = choose_parts(tune, target, unit, extent, results);
+    parts = bl_parts_choose(&how);
     if (parts == 1)
         return true;
-    restore(f, &before, &start);
+    facts_undo(f, &before, &start);
 
     if (bl_tune_apply(tune, (bl_move){BL_MOVE_SPLIT, axis, parts})) {
         facts_again(f, &before);
         if (f->main != NULL && on_unit(f, target, unit))
             return true;
-        restore(f, &before, &start);
+        facts_undo(f, &before, &start);
     }
     return on_unit(f, target, unit);
 }

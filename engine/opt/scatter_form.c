@@ -94,7 +94,9 @@ static bool part_keys(bl_tune *tune, const bl_target *target, const bl_node *pla
     if (sent->columns != 0 || target->units < 2 || sent->turns / KEYS_TO_PART < bl_extent_of(place) * (int64_t)target->units)
         return false;
     for (int i = 0; i < tune->naxes; i++) {
-        if (!tune->axis[i].output && bl_tune_apply(tune, (bl_move){BL_MOVE_SPLIT, i, target->units}))
+        const bl_parting how = {bl_extent_of(tune->axis[i].range), target->units, 2, .multiple = 0};
+        if (!tune->axis[i].output && bl_parts_choose(&how) == target->units &&
+            bl_tune_apply(tune, (bl_move){BL_MOVE_SPLIT, i, target->units}))
             return true;
     }
     return false;

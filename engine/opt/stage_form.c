@@ -5,6 +5,8 @@
  */
 #include "engine/opt/facts.h"
 
+#include <math.h>
+
 enum {
     TILE_ROWS = 6,       /* of a product's tile on 32 registers; a block is a multiple, so that no tile is cut */
     MOST_BLOCK = 24,     /* rows: beyond, what is read for a column is no longer the most of what is read */
@@ -46,30 +48,33 @@ static int block_axis(facts *f)
     return best;
 }
 
-/* Rows of a block: the most that fit, in whole tiles, with little computed twice where the last block overlaps. */
+typedef struct row_block {
+    int64_t extent, groups, units; /* rows in all, blocks beside each other, cores */
+    int64_t once, each, room;      /* bytes: of the result, of a row, and those that there are */
+} row_block;
+
+/* Loads per row: operands that a block shares, rows that overlap, and tiles that are cut. */
+static double row_block_cost(const void *arg, const int64_t *size)
+{
+    const row_block *b = arg;
+    int64_t rows = size[0], blocks = ceil_div(b->extent, rows);
+    double tiles = (double)(ceil_div(rows, TILE_ROWS) * TILE_ROWS) / (double)rows;
+
+    if (b->once + b->each * rows > b->room || (rows > TILE_ROWS && blocks * b->groups < GROUPS_PER_UNIT * b->units))
+        return INFINITY;
+    return tiles * (double)(blocks * rows) / (double)b->extent * (1.0 + 1.0 / (double)rows);
+}
+
+/* Rows of a block: as many as fit, in whole tiles. */
 static int64_t block_rows(facts *f, const bl_target *target, int axis)
 {
-    bl_tune *tune = f->tune;
-    const bl_node *range = tune->axis[axis].range;
-    int64_t extent = bl_extent_of(range), groups = 1, best = 1;
-    int64_t each = 0, once = tune_block_bytes(tune, range, &each);
-    double least = 1e30;
+    const bl_node *range = f->tune->axis[axis].range;
+    int64_t extent = bl_extent_of(range), best[MOST_SIZES] = {1}, each = 0, once = tune_block_bytes(f->tune, range, &each);
+    const row_block b = {extent, facts_groups(f->tune, range, NULL), target->units, once, each, f->tune->local_bytes};
+    const sizes s = {.n = 1, .range = {{1, extent < MOST_BLOCK ? extent : MOST_BLOCK, false}}, .cost = row_block_cost, .arg = &b};
 
-    for (int i = 0; i < tune->naxes; i++)
-        groups *= i != axis && tune->axis[i].range->sub == BL_AXIS_GLOBAL ? bl_extent_of(tune->axis[i].range) : 1;
-    for (int64_t rows = 1; rows <= MOST_BLOCK && rows <= extent; rows++) {
-        int64_t blocks = (extent + rows - 1) / rows;
-        double tiles = (double)((rows + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS) / (double)rows;
-        double cost = tiles * (double)(blocks * rows) / (double)extent * (1.0 + 1.0 / (double)rows);
-        if (once + each * rows > tune->local_bytes ||
-            (rows > TILE_ROWS && blocks * groups < GROUPS_PER_UNIT * (int64_t)target->units))
-            break;
-        if (cost < least) {
-            least = cost;
-            best = rows;
-        }
-    }
-    return best;
+    (void)sizes_choose(&s, best);
+    return best[0];
 }
 
 /* The products of the nest, each by the number of the first RANGE that it folds over. */

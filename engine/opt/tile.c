@@ -3,6 +3,8 @@
  * along, which the rows, how large the tile is, and which operands are written into panels first. */
 #include "engine/opt/facts.h"
 
+#include <math.h>
+
 enum {
     REUSE_TO_PACK = 16, /* reads of each element from which writing a panel pays */
     PACK_COST = 6,      /* instructions that an element of a panel costs: 0.8 ns, where one of the product's takes 0.14 */
@@ -175,7 +177,7 @@ double tile_cost(facts *f, const bl_target *target, const bl_node *range, int la
     double along = target->groups ? 0 : unpacking(f, range), unpacked = target->groups ? 0 : unpacking(f, NULL);
     double cost = UNPACKING * (along / lanes + unpacked - along) * (double)f->total;
     int64_t extent = bl_extent_of(range);
-    double waste = (double)((extent + lanes - 1) / lanes * lanes) / (double)extent;
+    double waste = (double)(ceil_div(extent, lanes) * lanes) / (double)extent;
     uint64_t bit = bl_free_bit(&f->tune->free, range);
 
     for (int i = 0; i < f->naccesses; i++) {
@@ -271,33 +273,43 @@ static double loads_of(const tiling *t, int64_t rows, int64_t columns)
            (double)(rows * columns);
 }
 
-/* The best rows by columns for the registers: accumulators, a vector of each column, one of a row.  |vectors|: most columns. */
+typedef struct register_tile {
+    const tiling *t;
+    const bl_target *target;
+    int64_t extent, vectors; /* length of the axes of the rows and of the columns */
+} register_tile;
+
+/* Loads and multiply-adds per element of the result. Registers hold the accumulators, a vector of each column, and one of a row.
+ */
+static double register_tile_cost(const void *arg, const int64_t *size)
+{
+    const register_tile *r = arg;
+    const tiling *t = r->t;
+    int64_t columns = size[0], rows = size[1], sums = rows * columns * t->sums;
+    double waste = (double)(ceil_div(r->extent, rows) * rows) / (double)r->extent *
+                   (double)(ceil_div(r->vectors, columns) * columns) / (double)r->vectors;
+    double loads = loads_of(t, rows, columns), cost = 0;
+
+    if (sums + columns + 1 > (int64_t)r->target->registers - 1)
+        return INFINITY;
+    cost = waste * ((loads > 1.0 ? loads : 1.0) + 0.25 * loads + (sums < (t->unpacked_along ? UNPACKED_ROWS : 8) ? 0.5 : 0));
+    return t->slides && is_crowded(r->target, rows, columns) && rows * columns > MOST_SLIDING ? cost * CROWDED : cost;
+}
+
+/* The cheapest rows and columns, of an axis that has |vectors| of these. */
 static void choose_tile(tiling *t, const bl_target *target, int64_t vectors, int64_t most_columns, int64_t most_rows)
 {
-    int64_t extent = bl_extent_of(t->row_axis);
-    double best = 1e30;
+    register_tile r = {t, target, bl_extent_of(t->row_axis), vectors};
+    sizes s = {.n = 2, .range = {{1, at_most(vectors, most_columns), false}}, .cost = register_tile_cost, .arg = &r};
+    int64_t best[MOST_SIZES] = {t->columns, t->rows};
 
     if (!bl_is_fixed(t->row_axis))
         most_rows = at_most(most_rows, t->unpacked_along ? UNPACKED_ROWS : NAMED_ROWS);
-    for (int64_t columns = 1; columns <= most_columns && columns <= vectors; columns++) {
-        for (int64_t rows = 1; rows <= most_rows && rows <= extent; rows++) {
-            double waste, loads, cost;
-            if (rows * columns * t->sums + columns + 1 > (int64_t)target->registers - 1)
-                continue;
-            waste = (double)((extent + rows - 1) / rows * rows) / (double)extent *
-                    (double)((vectors + columns - 1) / columns * columns) / (double)vectors;
-            loads = loads_of(t, rows, columns);
-            cost = waste * ((loads > 1.0 ? loads : 1.0) + 0.25 * loads +
-                            (rows * columns * t->sums < (t->unpacked_along ? UNPACKED_ROWS : 8) ? 0.5 : 0));
-            if (t->slides && is_crowded(target, rows, columns) && rows * columns > MOST_SLIDING)
-                cost *= CROWDED;
-            if (cost < best) {
-                best = cost;
-                t->rows = rows;
-                t->columns = columns;
-            }
-        }
-    }
+    s.range[1].least = 1;
+    s.range[1].most = at_most(r.extent, most_rows);
+    (void)sizes_choose(&s, best);
+    t->columns = best[0];
+    t->rows = best[1];
 }
 
 /* What a tile with |columns| along an axis loads, and how many sums it holds. */
@@ -386,11 +398,6 @@ static bool choose_lanes(facts *f, const bl_target *target, const bl_form *form,
     return t->lanes_axis != NULL;
 }
 
-static bool apply(bl_tune *tune, bl_move_kind kind, int axis, int64_t amount)
-{
-    return axis >= 0 && bl_tune_apply(tune, (bl_move){kind, axis, amount});
-}
-
 /* Write into panels what the lanes would else gather, and, if |large|, what is contiguous but too large to stay in a core's
  * cache: columns of a matrix, a page each, where lanes along the reduction go through it in its own order. */
 static void pack_operands(const facts *before, const bl_target *target, bool large)
@@ -417,7 +424,7 @@ static void pack_operands(const facts *before, const bl_target *target, bool lar
                 continue;
             if (gathered ||
                 (large && !tune_is_packed(tune, a->node) && !target->groups && bytes > (int64_t)target->cache_bytes / 2))
-                again = apply(tune, BL_MOVE_PACK, tune_operand_number(tune, a->node), 0);
+                again = facts_apply(tune, BL_MOVE_PACK, tune_operand_number(tune, a->node), 0);
         }
     }
 }
@@ -435,9 +442,9 @@ static void unroll(const facts *before, const bl_node *crowded)
         if (range->sub != BL_AXIS_REDUCE || range == crowded || !bl_is_fixed(range) || (f.focus != 0 && !bl_binds(f.main, range)))
             continue;
         if (extent <= SMALL_LOOP)
-            (void)apply(tune, BL_MOVE_TILE, i, extent);
+            (void)facts_apply(tune, BL_MOVE_TILE, i, extent);
         else if (extent % UNROLL == 0)
-            (void)apply(tune, BL_MOVE_TILE, i, UNROLL);
+            (void)facts_apply(tune, BL_MOVE_TILE, i, UNROLL);
         return;
     }
 }
@@ -480,11 +487,11 @@ static bool tile_along_reduction(facts *f, const bl_target *target, tiling *t)
     if (t->row_axis != NULL) {
         weigh_operands(f, target, t, columns);
         choose_tile(t, target, bl_extent_of(columns), ALONG_TILE, MOST_ROWS);
-        (void)apply(tune, BL_MOVE_TILE, facts_axis_of(tune, t->row_axis), t->rows);
+        (void)facts_apply(tune, BL_MOVE_TILE, facts_axis_of(tune, t->row_axis), t->rows);
     } else if (!target->groups) {
         t->lanes = lanes_of_codes(f, target, t);
     }
-    (void)apply(tune, BL_MOVE_TILE, facts_axis_of(tune, columns), t->columns);
+    (void)facts_apply(tune, BL_MOVE_TILE, facts_axis_of(tune, columns), t->columns);
     if (!tile_vectorise(tune, facts_axis_of(tune, t->lanes_axis), t->lanes))
         return false;
     pack_operands(f, target, false);
@@ -564,11 +571,11 @@ static int64_t most_rows(facts *f, const bl_target *target, const tiling *t)
     return MOST_ROWS;
 }
 
-/* A part of an axis of |extent| that is as many whole tiles as there are in each of the fewest parts of at most |most|. */
-static int64_t part_of(int64_t extent, int64_t tile, int64_t most)
+/* Split an axis of |extent| into the fewest parts of at most |most|, each of them whole tiles: the length of a part. */
+static int64_t whole_tiles(int64_t extent, int64_t tile, int64_t most)
 {
-    int64_t tiles = (extent + tile - 1) / tile, each = most / tile > 0 ? most / tile : 1, parts = (tiles + each - 1) / each;
-    return (tiles + parts - 1) / parts * tile;
+    int64_t tiles = ceil_div(extent, tile), parts = ceil_div(tiles, most / tile > 0 ? most / tile : 1);
+    return ceil_div(tiles, parts) * tile;
 }
 
 /* How much of a reduction over |depth| makes a block: what divides it and is next to BLOCK_DEPTH, or 0 where nothing is. */
@@ -588,17 +595,15 @@ static int64_t block_depth(int64_t depth)
 static bool block_form(const facts *f, const bl_target *target, const tiling *t, int64_t *rows, int64_t *columns)
 {
     int64_t local = target->cache_bytes / 4 < target->local_bytes ? target->cache_bytes / 4 : target->local_bytes;
-    int64_t m = bl_extent_of(t->row_axis), n = bl_extent_of(t->lanes_axis), wide = t->columns * t->lanes, others = 1;
+    int64_t m = bl_extent_of(t->row_axis), n = bl_extent_of(t->lanes_axis), wide = t->columns * t->lanes;
+    int64_t others = facts_groups(f->tune, t->row_axis, t->lanes_axis);
 
-    for (int i = 0; i < f->tune->naxes; i++) {
-        const bl_node *other = f->tune->axis[i].range;
-        others *= other->sub == BL_AXIS_GLOBAL && other != t->row_axis && other != t->lanes_axis ? bl_extent_of(other) : 1;
-    }
-    for (*rows = part_of(m, t->rows, BLOCK_ROWS); *rows >= BLOCK_TILES * t->rows; *rows = part_of(m, t->rows, *rows / 2)) {
+    for (*rows = whole_tiles(m, t->rows, BLOCK_ROWS); *rows >= BLOCK_TILES * t->rows;
+         *rows = whole_tiles(m, t->rows, *rows / 2)) {
         for (int64_t tiles = BLOCK_COLUMNS; tiles > 0; tiles--) {
             int64_t groups = 0;
-            *columns = part_of(n, wide, tiles * wide);
-            groups = (m + *rows - 1) / *rows * ((n + *columns - 1) / *columns) * others;
+            *columns = whole_tiles(n, wide, tiles * wide);
+            groups = ceil_div(m, *rows) * ceil_div(n, *columns) * others;
             if (*rows * *columns * (int64_t)bl_dtype_bytes((bl_dtype)f->main->dtype) <= local &&
                 groups >= GROUPS_PER_UNIT * (int64_t)target->units && *rows <= m && *columns <= n)
                 return true;
@@ -621,9 +626,9 @@ static bool block_sums(facts *f, const bl_target *target, const tiling *t)
     if (f->focus != 0 || target->groups || t->lanes < 2 || f->main->nsrc != f->main->arg + 1 || !bl_is_fixed(range) ||
         panel <= (int64_t)target->cache_bytes / 2 || block_depth(depth) == 0 || !block_form(f, target, t, &rows, &columns))
         return false;
-    if (apply(tune, BL_MOVE_CHUNK, facts_axis_of(tune, t->row_axis), rows) &&
-        apply(tune, BL_MOVE_CHUNK, facts_axis_of(tune, t->lanes_axis), columns) &&
-        apply(tune, BL_MOVE_KBLOCK, facts_axis_of(tune, range), block_depth(depth))) {
+    if (facts_apply(tune, BL_MOVE_CHUNK, facts_axis_of(tune, t->row_axis), rows) &&
+        facts_apply(tune, BL_MOVE_CHUNK, facts_axis_of(tune, t->lanes_axis), columns) &&
+        facts_apply(tune, BL_MOVE_KBLOCK, facts_axis_of(tune, range), block_depth(depth))) {
         facts_init(f, tune);
         return stage_nest(f, target);
     }
@@ -631,23 +636,13 @@ static bool block_sums(facts *f, const bl_target *target, const tiling *t)
     return false;
 }
 
-/* The fewest parts of |extent|, all as long, in which of a panel of |bytes| each stays in the caches; 0 where there are none. */
-static int64_t fewest_parts(const bl_target *target, int64_t extent, int64_t bytes)
-{
-    for (int64_t parts = 2; parts < extent; parts++) {
-        if (extent % parts == 0 && bytes / parts <= PART_CACHES * (int64_t)target->cache_bytes)
-            return parts;
-    }
-    return 0;
-}
-
-/* A sum whose panel for one tile's columns is more than the last cache keeps, so that each tile of rows would read it from
- * memory: how many parts of its outermost loop, pictures of a weight's gradient, take turns to stay there.  1: it is done at
- * once. */
-static int64_t choose_parts(facts *f, const bl_target *target, const tiling *t, int axis)
+/* Split-K against cache misses: if the panel for one tile's columns does not fit in the last-level cache, each tile of rows would
+ * read it from memory. The result is the number of parts of the outermost loop (pictures, for the gradient of a weight) that
+ * stay in the caches one after the other. 1: the sum stays whole. */
+static int64_t fitting_parts(facts *f, const bl_target *target, const tiling *t, int axis)
 {
     const bl_node *range = f->tune->axis[axis].range;
-    int64_t bytes = (int64_t)bl_dtype_bytes((bl_dtype)f->main->dtype), parts = 0;
+    int64_t bytes = (int64_t)bl_dtype_bytes((bl_dtype)f->main->dtype), parts = 0, enough = 0;
     int64_t depth = bl_free_size(&f->tune->free, bl_free_bound(&f->tune->free, f->main));
     int64_t results = bl_free_size(&f->tune->free, f->outputs), panel = t->columns * t->lanes * depth * bytes;
 
@@ -655,8 +650,9 @@ static int64_t choose_parts(facts *f, const bl_target *target, const tiling *t, 
         (uint32_t)f->tune->nparams + 1 >= target->max_params || panel < (int64_t)target->last_cache_bytes / KEPT_PANELS ||
         results / (t->rows * t->columns * t->lanes) < PART_TILES)
         return 1;
-    parts = fewest_parts(target, bl_extent_of(range), panel);
-    return parts > 0 && results * bytes * parts <= panel / PART_RESULTS ? parts : 1;
+    enough = panel / (PART_CACHES * (int64_t)target->cache_bytes + 1) + 1;
+    parts = bl_parts_choose(&(bl_parting){bl_extent_of(range), INT64_MAX, 2, .enough = enough > 2 ? enough : 2});
+    return parts >= enough && results * bytes * parts <= panel / PART_RESULTS ? parts : 1;
 }
 
 /* Forms the nest of such a sum's parts; gives the axis of these, or NULL where there are none. */
@@ -669,8 +665,8 @@ static const bl_node *part_sums(facts *f, const bl_target *target, const tiling 
 
     while (!bl_binds(f->main, tune->axis[axis].range))
         axis++;
-    parts = choose_parts(f, target, t, axis);
-    if (parts == 1 || !apply(tune, BL_MOVE_SPLIT, axis, parts))
+    parts = fitting_parts(f, target, t, axis);
+    if (parts == 1 || !facts_apply(tune, BL_MOVE_SPLIT, axis, parts))
         return NULL;
     facts_init(f, tune);
     for (int i = 0; i < tune->naxes; i++) {
@@ -685,7 +681,7 @@ static void make_last(bl_tune *tune, const bl_node *part)
 {
     for (int i = 0; part != NULL && i < tune->naxes; i++) {
         const bl_node *range = tune->axis[i].range;
-        if (range != part && range->sub == BL_AXIS_GLOBAL && range->arg < part->arg && apply(tune, BL_MOVE_FIRST, i, 0))
+        if (range != part && range->sub == BL_AXIS_GLOBAL && range->arg < part->arg && facts_apply(tune, BL_MOVE_FIRST, i, 0))
             i = -1; /* they are in another order now */
     }
 }
@@ -703,7 +699,7 @@ static void tile_between(facts *f, const tiling *t)
         for (int i = 0; i < f->tune->naxes; i++) {
             const bl_node *range = f->tune->axis[i].range;
             if (facts_may_tile(f, &f->tune->axis[i]) && range->sub == BL_AXIS_GLOBAL && bl_extent_of(range) == apart &&
-                facts_contiguity(f, store, range) == 1 && apply(f->tune, BL_MOVE_TILE, i, apart))
+                facts_contiguity(f, store, range) == 1 && facts_apply(f->tune, BL_MOVE_TILE, i, apart))
                 return;
         }
     }
@@ -730,7 +726,7 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
         t.slides = sliding_loop(f, &t) != NULL;
         weigh_operands(f, target, &t, t.lanes_axis);
         find_window(f, &t);
-        choose_tile(&t, target, (bl_extent_of(t.lanes_axis) + width - 1) / width, MOST_COLUMNS, most_rows(f, target, &t));
+        choose_tile(&t, target, ceil_div(bl_extent_of(t.lanes_axis), width), MOST_COLUMNS, most_rows(f, target, &t));
     }
     if (t.row_axis != NULL && bl_is_fixed(t.row_axis)) {
         if (block_sums(f, target, &t))
@@ -743,19 +739,19 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
     if (t.window != NULL)
         tile_between(f, &t);
     if (t.lanes > 1)
-        (void)apply(tune, BL_MOVE_VECTOR, facts_axis_of(tune, t.lanes_axis), t.lanes);
+        (void)facts_apply(tune, BL_MOVE_VECTOR, facts_axis_of(tune, t.lanes_axis), t.lanes);
     if (form->local > 1 && facts_axis_numbered(tune, t.lanes_axis->arg) >= 0) {
         int64_t rest = bl_extent_of(tune->axis[facts_axis_numbered(tune, t.lanes_axis->arg)].range);
-        (void)apply(tune, BL_MOVE_LOCAL, facts_axis_numbered(tune, t.lanes_axis->arg), at_most(rest, form->local));
+        (void)facts_apply(tune, BL_MOVE_LOCAL, facts_axis_numbered(tune, t.lanes_axis->arg), at_most(rest, form->local));
     }
-    (void)apply(tune, BL_MOVE_TILE, facts_axis_numbered(tune, t.lanes_axis->arg), t.columns);
+    (void)facts_apply(tune, BL_MOVE_TILE, facts_axis_numbered(tune, t.lanes_axis->arg), t.columns);
     if (t.row_axis != NULL) {
-        int64_t rest = (bl_extent_of(t.row_axis) + t.rows - 1) / t.rows;
-        (void)apply(tune, BL_MOVE_TILE, facts_axis_of(tune, t.row_axis), t.rows);
-        (void)apply(tune, BL_MOVE_LOCAL, facts_axis_numbered(tune, t.row_axis->arg), at_most(rest, form->row_local));
+        int64_t rest = ceil_div(bl_extent_of(t.row_axis), t.rows);
+        (void)facts_apply(tune, BL_MOVE_TILE, facts_axis_of(tune, t.row_axis), t.rows);
+        (void)facts_apply(tune, BL_MOVE_LOCAL, facts_axis_numbered(tune, t.row_axis->arg), at_most(rest, form->row_local));
     }
     if (t.window != NULL)
-        (void)apply(tune, BL_MOVE_TILE, facts_axis_of(tune, t.window), bl_extent_of(t.window));
+        (void)facts_apply(tune, BL_MOVE_TILE, facts_axis_of(tune, t.window), bl_extent_of(t.window));
     pack_operands(&before, target, true);
     unroll(&before, crowded);
     make_last(tune, part);

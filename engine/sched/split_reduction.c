@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A reduction of very many elements to very few has nothing to run side by side: it becomes two, the first over rows of a partial
- * result that gets a buffer. */
+/* Split-K in the graph: a reduction of very many elements to very few has too little parallelism. It becomes two reductions; the
+ * first one computes partial results, which get a buffer. */
 #include "engine/ir/shape.h"
+#include "engine/sched/parts.h"
 #include "engine/sched/sched_internal.h"
 
 enum {
@@ -9,17 +10,6 @@ enum {
     SPLIT_MOST = 256,     /* partial results */
     SPLIT_MIN_LENGTH = 64 /* elements left to each */
 };
-
-/* The largest divisor of |extent| that is at most SPLIT_MOST and leaves rows long enough; 1 if there is none. */
-static int64_t parts_of(int64_t extent)
-{
-    int64_t most = extent / SPLIT_MIN_LENGTH < SPLIT_MOST ? extent / SPLIT_MIN_LENGTH : SPLIT_MOST;
-    for (int64_t parts = most; parts > 1; parts--) {
-        if (extent % parts == 0)
-            return parts;
-    }
-    return 1;
-}
 
 /* The folded axis to split: the one with the most constant elements. */
 static int axis_to_split(const bl_node *node)
@@ -47,7 +37,7 @@ static const bl_node *split_one(sched *s, const bl_node *node)
         return node;
     if (axis < 0 || src->ndim == BL_MAX_DIMS || in / out < SPLIT_FROM || out >= 4 * (int64_t)s->options->units)
         return node;
-    parts = parts_of(src->dim[axis]->hi);
+    parts = bl_parts_choose(&(bl_parting){src->dim[axis]->hi, SPLIT_MOST, SPLIT_MIN_LENGTH, .enough = 0});
     if (parts == 1)
         return node;
     for (int i = 0; i < src->ndim; i++) {
