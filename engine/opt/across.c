@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums whose operands are read over and over by windows alone, as those of a depthwise convolution and of its gradients: the
- * lanes go along the channels, an axis that every operand and result depends on.  A vector is whole then, however short the rows
- * of a map are and however far apart its windows lie.  EDGES and PACK write the operands with the lanes innermost.  The tile goes
- * along the axes along which results lie side by side, and its stores are turned (lower/turn.c). */
+/* Sums with operand reuse by windows only, such as depthwise convolutions and their gradients: the lanes go along the channels,
+ * an axis on which every operand and result depends. Vectors are then whole, even if the rows of an image are short or its
+ * windows far apart. EDGES and PACK write the operands with the lanes innermost. The tile covers axes along which results are
+ * contiguous, and its stores are transposed (lower/turn.c). */
 #include "engine/opt/facts.h"
 
 #include <math.h>
 
 enum {
-    SUMS_AT_ONCE = 8,  /* accumulators that hide how long a multiply-add takes: 4 turns, two at a time */
-    OTHER_VECTORS = 6, /* registers beside the accumulators: with 14 of 16 for those, 8 x 240 maps of 14 x 14, 5 x 5, took 0.31
-                          ms, with 8 0.18 */
-    MOST_UNROLLED = 8  /* turns of the innermost loop that are all unrolled */
+    SUMS_AT_ONCE = 8,  /* accumulators that hide the latency of a multiply-add: 4 cycles, two per cycle */
+    OTHER_VECTORS = 6, /* registers besides the accumulators: with 14 of 16 for accumulators, 8 x 240 images of 14 x 14, 5 x 5,
+                          took 0.31 ms, with 8 0.18 */
+    MOST_UNROLLED = 8  /* iterations of the innermost loop up to which it is unrolled */
 };
 
-/* Does every operand of the main reduction, and every result, lie apart along |range|? */
+/* Are all operands of the main reduction and all results strided along |range|? */
 static bool lies_across(const facts *f, const bl_node *range)
 {
     for (int i = 0; i < f->naccesses; i++) {
@@ -27,7 +27,7 @@ static bool lies_across(const facts *f, const bl_node *range)
     return true;
 }
 
-/* The axis for the lanes, of which it is a multiple; NULL where there is none. */
+/* The axis for the lanes, which divide it. NULL if there is none. */
 static const bl_node *choose_across(const facts *f, const bl_target *target, int *lanes)
 {
     for (int i = 0; i < f->tune->naxes; i++) {
@@ -41,8 +41,8 @@ static const bl_node *choose_across(const facts *f, const bl_target *target, int
     return NULL;
 }
 
-/* The output axis but |lanes| along which results lie closest together, yet more than |apart|, which becomes how far they do;
- * NULL where there is none. */
+/* The output axis other than |lanes| with the smallest stride of results above |apart|, which becomes that stride. NULL if there
+ * is none. */
 static const bl_node *next_along(const facts *f, const bl_node *lanes, int64_t *apart)
 {
     const bl_node *best = NULL;
@@ -66,7 +66,7 @@ typedef struct across_tile {
     int64_t rows, extent, most;
 } across_tile;
 
-/* Multiply-adds that are computed twice, or that wait for others. */
+/* The cost of multiply-adds that are computed twice, or that wait for others. */
 static double across_tile_cost(const void *arg, const int64_t *size)
 {
     const across_tile *t = arg;
@@ -88,8 +88,8 @@ static int64_t choose_columns(const bl_target *target, int64_t rows, int64_t ext
     return best[0];
 }
 
-/* The operands of the main reduction in panels with the lanes innermost.  False where one cannot be, or would be written once for
- * each window. */
+/* Pack the operands of the main reduction with the lanes innermost. False if that is not legal, or if an operand would be written
+ * once per window. */
 static bool write_panels(facts *f, const bl_node *lanes)
 {
     bl_free *free = &f->tune->free;
@@ -127,8 +127,8 @@ static const bl_node *innermost_of(const bl_node *reduce)
     return innermost;
 }
 
-/* A tile of results, whole vectors or whole rows of them, and copies of the sum's innermost loop, if it is short: its turns share
- * what windows have in common. */
+/* A tile of whole vectors or rows of results. A short innermost loop is unrolled, so that its copies share overlapping windows.
+ */
 static void tile_results(facts *f, const bl_target *target, int lanes, const bl_node *row, const bl_node *column)
 {
     const bl_node *innermost = innermost_of(f->main);
@@ -142,7 +142,7 @@ static void tile_results(facts *f, const bl_target *target, int lanes, const bl_
         (void)facts_apply(f->tune, BL_MOVE_TILE, facts_axis_of(f->tune, innermost), bl_extent_of(innermost));
 }
 
-/* What the nest costs in this form, in vector instructions. */
+/* The cost of the nest with this template, in vector instructions. */
 static double cost_across(const facts *f, int lanes)
 {
     double cost = tile_panels_cost(f->tune);

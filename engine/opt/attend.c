@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* The form of a nest with scores, where groups have work-items: a group has some rows and all columns of the result.  Along a row
- * its work-items have a vector each, or several; along the rows they have a few each, whose scores they compute, a few columns
- * of them each, and whose sums they have in registers (score.c). */
+/* Schedule template for flash attention on devices whose groups have several work-items: a group has some rows, and all columns
+ * of the result. Each work-item has one or more vectors of a row, and a few rows. It computes some scores of these rows for a
+ * block of keys, and keeps the sums in registers (score.c). */
 #include "engine/opt/facts.h"
 
 enum {
-    MOST_ITEMS = 256,    /* of a group: more have too few registers each */
-    ROWS = 4,            /* of a work-item */
-    MOST_TURNS = 4,      /* whose scores it computes at once: with ROWS of them, as many sums as a column has */
-    COLUMNS_OF_ITEM = 4, /* vectors of a row at the most */
-    LANES = 4,           /* elements of such a vector */
-    MOST_WIDE = 32,      /* work-items along a row, with which they may do with one vector */
+    MOST_ITEMS = 256,    /* work-items of a group: with more, each has too few registers */
+    ROWS = 4,            /* rows of a work-item */
+    MOST_TURNS = 4,      /* scores per row that a work-item computes at once: with ROWS rows, as many sums as a column has */
+    COLUMNS_OF_ITEM = 4, /* most vectors of a row per work-item */
+    LANES = 4,           /* elements of a vector */
+    MOST_WIDE = 32,      /* work-items along a row */
     UNROLL = 4
 };
 
-/* Where a core runs all of a group, each barrier goes through all of them, and what lanes read apart is read one by one: few
- * work-items, which have much each. */
+/* For a device with serial groups: each barrier costs a pass over all work-items, and lanes gather element by element. Few
+ * work-items, with much work each. */
 enum { CPU_ITEMS = 16, CPU_ROWS = 8, CPU_TURNS = 8 };
 
 int64_t bl_group_columns(const bl_target *target)
@@ -24,7 +24,7 @@ int64_t bl_group_columns(const bl_target *target)
     return target->groups ? items * LANES * COLUMNS_OF_ITEM / 2 : 0;
 }
 
-/* The grid axis whose iterations share most of what a turn reads. */
+/* The grid axis whose iterations share most of the loads of one iteration of |turn|. */
 static const bl_node *rows_of(facts *f, const bl_node *turn, uint64_t columns)
 {
     bl_tune *tune = f->tune;
@@ -55,7 +55,7 @@ static bool apply(bl_tune *tune, bl_move_kind kind, const bl_node *range, int64_
     return amount > 1 && axis >= 0 && bl_tune_apply(tune, (bl_move){kind, axis, amount});
 }
 
-/* Columns: each work-item has vectors, and together all of them.  How many work-items that takes; 0 where it cannot be had. */
+/* Distribute the columns over work-items, in vectors. Returns the number of work-items; 0 if that is impossible. */
 static int64_t share_columns(bl_tune *tune, const bl_target *target, uint64_t columns, int64_t most)
 {
     const bl_node *list[BL_MAX_DIMS];
@@ -83,7 +83,7 @@ static int64_t share_columns(bl_tune *tune, const bl_target *target, uint64_t co
     return items <= most ? items : 0;
 }
 
-/* The inner reductions, and the sum over the turns of a block, go several at a time. */
+/* Unroll the inner reductions, and the sum over a block. */
 static void unroll(bl_tune *tune)
 {
     for (int i = tune->naxes - 1; i >= 0; i--) {
@@ -93,7 +93,7 @@ static void unroll(bl_tune *tune)
     }
 }
 
-/* The form with |high| work-items along the rows and |turns| scores of each of their rows. */
+/* Apply the template with |high| work-items along the rows and |turns| scores for each of their rows. */
 static bool form(facts *f, const bl_target *target, int64_t most, int64_t high, int64_t turns)
 {
     bl_tune *tune = f->tune;
@@ -134,7 +134,7 @@ bool attend_nest(facts *f, const bl_target *target)
     while (rows != NULL && high < most && 2 * high * each <= bl_extent_of(rows) &&
            groups / (2 * high * each) >= (int64_t)target->units)
         high *= 2;
-    for (; high > 0; high /= 2) { /* the largest that local memory has room for */
+    for (; high > 0; high /= 2) { /* the largest block that fits in local memory */
         for (int64_t turns = target->groups == BL_GROUP_SERIAL ? CPU_TURNS : MOST_TURNS; turns > 0; turns /= 2) {
             if (form(f, target, most, high, turns))
                 return true;

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* Forms for a device whose group is one work-item: vectors along what is contiguous, register tiles where operands are read over
- * and over, and as few groups as keep all cores busy. */
+/* Schedule templates for devices whose group is one work-item: vectors along contiguous axes, register tiles for products, and as
+ * few groups as keep all cores busy. */
 #include "engine/base/size.h"
 #include "engine/opt/facts.h"
 
 enum {
-    CHUNK_WORK = 16384,  /* iterations of one group, so that its start costs little: some microseconds ... */
-    SHORT_NEST = 16,     /* ... where an iteration has this many nodes; longer ones count as more */
-    GATHER_ROWS = 8,     /* rows from looked-up places read side by side, so that their cache misses overlap ... */
-    MOST_WINDOW = 9,     /* turns of a reduction that are all unrolled ... */
-    WINDOW_NODES = 1024, /* ... in nests that stay this small */
-    WINDOW_LANES = 4,    /* lanes that such a reduction does without */
-    GATHER_NODES = 128   /* ... in nests up to this size: their copies should stay in registers */
+    CHUNK_WORK = 16384,  /* iterations of a group, so that its start, some microseconds, costs little ... */
+    SHORT_NEST = 16,     /* ... if an iteration has this many nodes; longer iterations count as more */
+    GATHER_ROWS = 8,     /* rows of a gather that are read side by side, so that their cache misses overlap ... */
+    MOST_WINDOW = 9,     /* iterations of a reduction that are all unrolled ... */
+    WINDOW_NODES = 1024, /* ... if the nest stays this small */
+    WINDOW_LANES = 4,    /* lanes below which such a reduction is not vectorised */
+    GATHER_NODES = 128   /* ... in nests of up to this size, whose copies should stay in registers */
 };
 
 /* ---- nests without reuse */
 
-/* The inner axes of a row-structured nest that have lanes of their own: for each, all accesses that depend on it are contiguous.
- */
+/* Vectorise inner axes of a row-structured nest along which all accesses are contiguous. */
 static int vectorise_inner(facts *f, const bl_target *target)
 {
     bl_tune *tune = f->tune;
@@ -49,7 +48,7 @@ static int vectorise_inner(facts *f, const bl_target *target)
     return n;
 }
 
-/* |windows|: a short reduction is to be unrolled, and takes no lanes. */
+/* |windows|: short reductions will be unrolled and get no lanes. */
 static void vectorise_best(facts *f, const bl_target *target, bool windows)
 {
     bl_tune *tune = f->tune;
@@ -75,11 +74,12 @@ static void vectorise_best(facts *f, const bl_target *target, bool windows)
     }
     if (chosen < 0 || !tile_vectorise(tune, chosen, chosen_lanes) || chosen_output)
         return;
-    facts_init(f, tune); /* the sums beside that one, over loops of their own */
+    facts_init(f, tune); /* the other reductions have loops of their own */
     (void)vectorise_inner(f, target);
 }
 
-/* Rows of a gather: an axis along which the place of a row is looked up, and that has no lanes.  A row has elements. */
+/* Unroll a gather: an axis on which a looked-up position depends, and that has no lanes, over rows whose elements are read in
+ * order. */
 static void tile_gathered(facts *f)
 {
     bl_tune *tune = f->tune;
@@ -99,7 +99,8 @@ static void tile_gathered(facts *f)
     }
 }
 
-/* An axis along which what the lanes gather, or scatter, lies side by side: copies turn it in registers (lower/turn.c). */
+/* Unroll an axis along which the elements of a gather or scatter by lanes are contiguous: the copies are transposed in registers
+ * (lower/turn.c). */
 static void tile_turned(facts *f)
 {
     bl_tune *tune = f->tune;
@@ -128,7 +129,7 @@ static void tile_turned(facts *f)
     }
 }
 
-/* Does the nest fold over small windows alone, as a pooling does? */
+/* Does the nest reduce over small windows only, as pooling does? */
 static bool has_windows(const facts *f)
 {
     const bl_tune *tune = f->tune;
@@ -142,8 +143,8 @@ static bool has_windows(const facts *f)
     return turns > 1 && turns <= MOST_WINDOW && turns * (int64_t)f->below.count <= WINDOW_NODES;
 }
 
-/* The turns of small windows are copies, which share what several reductions compute of each element, and whose loads, which lie
- * between each other, a compiler makes wide ones. */
+/* Unroll small windows. The copies share what several reductions compute of each element, and a compiler merges their
+ * neighbouring loads. */
 static void unroll_windows(bl_tune *tune)
 {
     for (int i = tune->naxes - 1; i >= 0; i--) {
@@ -153,8 +154,8 @@ static void unroll_windows(bl_tune *tune)
     }
 }
 
-/* Few groups: the innermost grid axis becomes grid times loop, until a group has enough to do or there are hardly more groups
- * than keep the cores busy. */
+/* Fewer groups: the innermost grid axis is split into grid and loop, until a group has enough work or there are hardly more
+ * groups than keep the cores busy. */
 static void chunk(facts *f, const bl_target *target)
 {
     bl_tune *tune = f->tune;

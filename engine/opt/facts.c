@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/opt/facts.h"
 
-enum { OVER_AND_OVER = 2 }; /* a product of two rows by a matrix took 0.25 to 0.7 of its time with a tile */
+enum { OVER_AND_OVER = 2 }; /* with a tile, a product of two rows by a matrix took 0.25 to 0.7 of the time */
 
 int facts_contiguity(facts *f, const bl_node *node, const bl_node *range)
 {
@@ -53,7 +53,7 @@ size_t facts_widest(const facts *f, const bl_node *range)
         if (node->dtype == BL_INDEX || node->op == BL_OP_SINK || !bl_depends(f->tune, node, range))
             continue;
         if (node->dtype == BL_F16 || node->dtype == BL_BF16 || node->dtype == BL_BOOL)
-            own = 4; /* computed so */
+            own = 4; /* computed as 4 bytes */
         bytes = own > bytes ? own : bytes;
     }
     return bytes;
@@ -76,7 +76,7 @@ bl_nodes tune_reach_phase(bl_ir *ir, int n, const bl_node *const *roots)
     return bl_reach_until(ir, n, roots, is_stage, NULL);
 }
 
-/* The loads of a reduction's values that stand in no reduction further in. */
+/* The loads of a reduction's values, without those of reductions inside it. */
 static void accesses_below(facts *f, const bl_node *reduce)
 {
     uint64_t loops = bl_free_get(&f->tune->free, reduce) | bl_free_bound(&f->tune->free, reduce);
@@ -122,7 +122,7 @@ void facts_init(facts *f, bl_tune *tune)
     }
 }
 
-/* The axes of |free| that a tile may take: not those around the stages. */
+/* The axes of |free| that a tile may have: not those around the stages. */
 static uint64_t tiled_set(facts *f, uint64_t free)
 {
     for (int i = 0; i < f->tune->naxes; i++) {

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: MIT */
-/* Forms for a device with real work-groups: neighbouring work-items along what is contiguous, short vectors where the device
- * likes them, register tiles where operands are read over and over, and groups that share a long reduction. */
+/* Schedule templates for devices whose groups have several work-items: neighbouring work-items along contiguous axes
+ * (coalescing), short vectors where the device has them, register tiles for products, and groups that share a long reduction. */
 #include "engine/ir/affine.h"
 #include "engine/opt/facts.h"
 
 enum {
-    GROUP_OF_ITEMS = 64, /* work-items along the contiguous axis of a plain nest ... */
-    LARGE_GROUP = 256,   /* ... of which there are many */
-    ROWS_OF_ITEMS = 8,   /* work-items along the rows of a tiled one */
-    SHARED_ITEMS = 256,  /* that share a reduction */
-    FEW_OUTPUTS = 16384, /* up to which it is worth sharing */
-    SHARED_FROM = 256,   /* its length from which sharing pays */
-    ACCESS_BYTES = 16,   /* that a work-item moves at once */
-    TURNS_OF_ITEM = 8,   /* of a row that is shared: so many loads are under way at once */
-    ITEMS_OF_COLUMN = 4, /* that share one: eight columns of each, 32 bytes, are then read at once */
-    SATURATED = 1024,    /* work-items of a multiprocessor from which on nothing is shared */
-    BUSY_GROUPS = 4,     /* of a multiprocessor, of 256 work-items */
-    BUSY_ITEMS = 64,     /* of a multiprocessor, that vectors must leave */
-    FEWEST_ITEMS = 8     /* that share a reduction */
+    GROUP_OF_ITEMS = 64, /* work-items along the contiguous axis of a nest without reuse */
+    LARGE_GROUP = 256,   /* the same, for many work-items in all */
+    ROWS_OF_ITEMS = 8,   /* work-items along the rows of a register tile */
+    SHARED_ITEMS = 256,  /* work-items that share a reduction */
+    FEW_OUTPUTS = 16384, /* outputs below which sharing a reduction pays */
+    SHARED_FROM = 256,   /* length of a reduction from which sharing it pays */
+    ACCESS_BYTES = 16,   /* bytes that a work-item loads at once */
+    TURNS_OF_ITEM = 8,   /* iterations of a shared row per work-item: so many loads are in flight */
+    ITEMS_OF_COLUMN = 4, /* work-items that share a column: eight columns per group row, 32 bytes, are then read at once */
+    SATURATED = 1024,    /* work-items per multiprocessor from which no reduction is shared */
+    BUSY_GROUPS = 4,     /* groups of 256 work-items per multiprocessor */
+    BUSY_ITEMS = 64,     /* work-items per multiprocessor that must remain with vectors */
+    FEWEST_ITEMS = 8     /* work-items that share a reduction */
 };
-/* In multiply-adds of one multiprocessor: one element that a group sums. */
+/* In multiply-adds of one multiprocessor: an element that a group sums. */
 #define ELEMENT_COST 64.0
 
-/* The outer axis along which most accesses are contiguous; one of a named extent, which may be short, for want of another. */
+/* The outer axis along which most accesses are contiguous. An axis of named extent may be short and is chosen only if there is no
+ * other. */
 static int contiguous_axis(facts *f, bool fixed)
 {
     int best = -1;
@@ -66,7 +67,7 @@ static void split_shared_sum(bl_tune *tune, const bl_target *target, int axis)
         (void)facts_split(tune, target, axis, &how);
 }
 
-/* One long reduction and few outputs: the work-items of a group share it. */
+/* Few outputs and a long reduction: the work-items of a group share the reduction. */
 static bool share_reduction(facts *f, const bl_target *target)
 {
     bl_tune *tune = f->tune;
@@ -76,7 +77,7 @@ static bool share_reduction(facts *f, const bl_target *target)
     for (int i = 0; i < tune->naxes; i++) {
         if (!tune->axis[i].output || tune->axis[i].outer)
             continue;
-        return false; /* a loop over outputs inside: its work-items would all do the same */
+        return false; /* an inner loop over outputs: all work-items would compute the same */
     }
     for (int i = tune->naxes - 1; i >= 0; i--) {
         const bl_axis *axis = &tune->axis[i];
@@ -84,7 +85,7 @@ static bool share_reduction(facts *f, const bl_target *target)
         if (axis->output || !bl_is_fixed(axis->range) || bl_extent_of(axis->range) < SHARED_FROM)
             continue;
         split_shared_sum(tune, target, i);
-        while (tune->axis[i].range->arg != number) /* behind the parts */
+        while (tune->axis[i].range->arg != number) /* skip the axis of the parts */
             i++;
         for (int64_t part = SHARED_ITEMS; part >= FEWEST_ITEMS; part /= 2) {
             if (bl_extent_of(tune->axis[i].range) % part == 0)
@@ -96,7 +97,7 @@ static bool share_reduction(facts *f, const bl_target *target)
 
 /* ---- rows and columns */
 
-/* Is what the reductions over |over| load contiguous along |range|, more of it than not? */
+/* Are most loads of the reductions over |over| contiguous along |range|? */
 static bool is_read_along(facts *f, const bl_node *over, const bl_node *range)
 {
     double along = 0, other = 0;
@@ -114,7 +115,7 @@ static bool is_read_along(facts *f, const bl_node *over, const bl_node *range)
     return along > other;
 }
 
-/* The innermost reduction's axis of a fixed extent of |least| or more; -1: there is none. */
+/* The innermost reduction axis with a fixed extent of at least |least|. -1 if there is none. */
 static int last_reduction(const bl_tune *tune, int64_t least)
 {
     for (int i = tune->naxes - 1; i >= 0; i--) {
@@ -125,7 +126,7 @@ static int last_reduction(const bl_tune *tune, int64_t least)
     return -1;
 }
 
-/* GROUP; where |items| do not divide the reduction, a rest that is shorter than that is folded by each of them. */
+/* Share a reduction among |items| work-items. If |items| does not divide the extent, each work-item folds the remainder. */
 static bool group_reduction(bl_tune *tune, int axis, int64_t items)
 {
     int64_t number = tune->axis[axis].range->arg;
@@ -135,7 +136,7 @@ static bool group_reduction(bl_tune *tune, int axis, int64_t items)
         return bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, axis, items});
     if (!bl_tune_apply(tune, (bl_move){BL_MOVE_CHUNK, axis, items}))
         return false;
-    for (int i = 0; i < tune->naxes; i++) { /* + 1 is the rest */
+    for (int i = 0; i < tune->naxes; i++) { /* + 1 is the remainder */
         const bl_node *range = tune->axis[i].range;
         if (bl_axis_origin(range) == origin && range->arg > number + 1 && bl_extent_of(range) == items)
             return bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, i, items});
@@ -143,7 +144,7 @@ static bool group_reduction(bl_tune *tune, int axis, int64_t items)
     return false;
 }
 
-/* The work-items that have an inner loop over outputs between them, all such loops of the nest. */
+/* Distribute all inner loops over outputs among the work-items. */
 static bool deal_outputs(bl_tune *tune, int64_t items)
 {
     for (int i = 0; i < tune->naxes; i++) {
@@ -172,7 +173,7 @@ static bool is_vector_along(facts *f, const bl_node *node, const bl_node *range,
     return bl_affine_of(&sum, node->src[1]) && bl_affine_is_multiple(&sum, range, lanes);
 }
 
-/* As many elements as a work-item moves at once, where all accesses along |range| are whole vectors of them; else 1. */
+/* The lanes of a vector access if all accesses along |range| are whole vectors; else 1. */
 static int64_t whole_lanes(facts *f, const bl_target *target, const bl_node *range)
 {
     size_t widest = 1;
@@ -184,7 +185,7 @@ static int64_t whole_lanes(facts *f, const bl_target *target, const bl_node *ran
             widest = bytes;
     }
     lanes = ACCESS_BYTES / (int64_t)widest;
-    if (target->max_lanes > 0 && lanes > (int64_t)target->max_lanes) /* the language has no such vectors */
+    if (target->max_lanes > 0 && lanes > (int64_t)target->max_lanes) /* the language has no wider vectors */
         lanes = (int64_t)target->max_lanes;
     for (; lanes > 1; lanes /= 2) {
         bool whole = bl_is_fixed(range) && bl_extent_of(range) % lanes == 0;
@@ -196,7 +197,7 @@ static int64_t whole_lanes(facts *f, const bl_target *target, const bl_node *ran
     return 1;
 }
 
-/* Vectors for the loops over outputs inside, if |items| still have enough of them. */
+/* Vectors for the inner loops over outputs, if enough iterations remain for |items| work-items. */
 static void widen_outputs(facts *f, const bl_target *target, int64_t items)
 {
     bl_tune *tune = f->tune;
@@ -215,7 +216,7 @@ static void widen_outputs(facts *f, const bl_target *target, int64_t items)
         (void)bl_tune_apply(tune, (bl_move){BL_MOVE_VECTOR, facts_axis_numbered(tune, number[i]), lanes[i]});
 }
 
-/* Reductions along rows, which are contiguous: neighbouring work-items take neighbours of a row, a few rows a group. */
+/* Reductions along contiguous rows: neighbouring work-items read neighbouring elements, and a group has a few rows. */
 static bool share_rows(facts *f, const bl_target *target)
 {
     bl_tune *tune = f->tune;
@@ -236,7 +237,7 @@ static bool share_rows(facts *f, const bl_target *target)
            extent % (2 * items) == 0)
         items *= 2;
     widen_outputs(f, target, items);
-    if (lanes > 1 && extent % (lanes * items) == 0) /* neighbours in registers, which are loaded at once */
+    if (lanes > 1 && extent % (lanes * items) == 0) /* neighbouring elements in registers, loaded at once */
         (void)bl_tune_apply(tune, (bl_move){BL_MOVE_TILE, facts_axis_numbered(tune, number), lanes});
     good = group_reduction(tune, facts_axis_numbered(tune, number), items) && deal_outputs(tune, items);
     for (int i = 0; i < tune->naxes; i++)
@@ -268,7 +269,7 @@ static void split_columns(bl_tune *tune, const bl_target *target, int axis, int6
     (void)facts_split(tune, target, axis, &how);
 }
 
-/* Reductions along columns, which are not: neighbouring work-items take neighbouring columns, and some share each. */
+/* Reductions along columns: neighbouring work-items have neighbouring columns, and a few work-items share each column. */
 static bool share_columns(facts *f, const bl_target *target)
 {
     bl_tune *tune = f->tune;
@@ -280,7 +281,7 @@ static bool share_columns(facts *f, const bl_target *target)
         return false;
     for (int i = 0; i < tune->naxes; i++) {
         if (tune->axis[i].output && !tune->axis[i].outer)
-            return false; /* a loop over outputs inside: its work-items would all do the same */
+            return false; /* an inner loop over outputs: all work-items would compute the same */
     }
     lanes = whole_lanes(f, target, tune->axis[column].range);
     lanes = bl_extent_of(tune->axis[column].range) >= lanes * (int64_t)target->subgroup ? lanes : 1;
@@ -297,7 +298,8 @@ static bool share_columns(facts *f, const bl_target *target)
 
 /* ---- plain nests */
 
-/* What is read along one axis and stored along another: work-items along both, so that what is read at once is used at once. */
+/* Loads are contiguous along one axis and stores along another, as in a transpose: work-items along both, so that cache lines are
+ * used whole. */
 static bool cross(facts *f, const bl_target *target, const bl_node *columns)
 {
     bl_tune *tune = f->tune;
@@ -322,7 +324,7 @@ static bool cross(facts *f, const bl_target *target, const bl_node *columns)
     return false;
 }
 
-/* Lanes for a plain nest: as many bytes at once as a work-item can, if there are enough work-items. */
+/* Lanes for a nest without reuse: the widest access, if enough work-items remain. */
 static int plain_lanes(facts *f, const bl_target *target, const bl_node *range)
 {
     int64_t lanes = whole_lanes(f, target, range);
@@ -330,7 +332,7 @@ static int plain_lanes(facts *f, const bl_target *target, const bl_node *range)
     return facts_groups(f->tune, NULL, NULL) / lanes >= BUSY_ITEMS * (int64_t)target->units ? (int)lanes : 1;
 }
 
-/* Work-items of its groups: as many as start quickly where there is much to do, few where all multiprocessors shall have some. */
+/* Work-items of a group without reuse: large groups start faster; small groups leave some for each multiprocessor. */
 static int64_t plain_items(const bl_tune *tune, const bl_target *target)
 {
     int64_t items =
@@ -339,7 +341,7 @@ static int64_t plain_items(const bl_tune *tune, const bl_target *target)
     return items < (int64_t)target->max_local ? items : (int64_t)target->max_local;
 }
 
-/* Where the columns are fewer than a group has work-items, it has several rows. */
+/* If there are fewer columns than work-items of a group, a group has several rows. */
 static void fill_group(bl_tune *tune, const bl_target *target)
 {
     int64_t items = 1, most = GROUP_OF_ITEMS < (int64_t)target->max_local ? GROUP_OF_ITEMS : (int64_t)target->max_local;
@@ -365,7 +367,7 @@ void heuristic_gpu(facts *f, const bl_target *target)
     int axis = -1, lanes = 1;
     const bl_node *columns = NULL;
 
-    if (target->groups == BL_GROUP_SERIAL && sent_nest(f, target)) /* its groups are work-items one after the other, and few */
+    if (target->groups == BL_GROUP_SERIAL && sent_nest(f, target)) /* one core runs the work-items of a group in turn */
         return;
     if (attend_nest(f, target) || group_nest(f, target))
         return;

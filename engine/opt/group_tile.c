@@ -1,39 +1,39 @@
 /* SPDX-License-Identifier: MIT */
-/* Products on a GPU: the work-items of a group compute a tile of the result together, each a part of it in registers, from
- * operands that they copy into local memory (share.c), a few turns of the reduction at a time. */
+/* Shared-memory tiling of products on a GPU: the work-items of a group compute a tile of the result, each a part of the tile in
+ * registers, from operands that they copy into local memory (share.c) for some iterations of the reduction at a time. */
 #include "engine/ir/gate.h"
 #include "engine/opt/facts.h"
 
 #include <math.h>
 
 enum {
-    SHORT_ROW = 8,        /* axis of the result that may have the columns, with another beside it */
-    SHORTEST = 16,        /* axis of the result, or reduction, from which sharing pays */
-    LEAST_WORK = 1 << 18, /* products: below, a launch costs more than they do */
-    VECTOR_BYTES = 16,    /* that a work-item loads at once */
-    MOST_ITEMS = 256,     /* of a group: more have too few registers each */
-    BUSY_ITEMS = 256,  /* of a multiprocessor, from which on they hide what an instruction waits for, eight in each of 4 parts */
-    LONGEST_COPY = 16, /* turns: what is loaded for the next copy waits in registers */
-    SHORT_COPY = 8,    /* turns from which on a barrier costs little */
-    FEWEST_TURNS = 4,  /* of a copy, with which one may do */
+    SHORT_ROW = 8,        /* shortest axis of columns, if another axis of columns is added */
+    SHORTEST = 16,        /* shortest axis of the result, and shortest reduction, for which sharing pays */
+    LEAST_WORK = 1 << 18, /* multiply-adds below which a launch costs more than the product */
+    VECTOR_BYTES = 16,    /* bytes that a work-item loads at once */
+    MOST_ITEMS = 256,     /* work-items of a group: with more, each has too few registers */
+    BUSY_ITEMS = 256,  /* work-items of a multiprocessor that hide the latency of instructions: eight in each of its four parts */
+    LONGEST_COPY = 16, /* iterations of the reduction in a copy: the values of the next copy wait in registers */
+    SHORT_COPY = 8,    /* iterations per copy with which a barrier costs little */
+    FEWEST_TURNS = 4,  /* fewest iterations per copy */
     UNROLL = 8,
-    PAD = 4 /* elements: rows that are written along a column then begin in other banks */
+    PAD = 4 /* elements after each row, so that the elements of a column lie in different banks */
 };
-/* What one product costs beside its instruction, by how often an operand is loaded from afar and from local memory for it. */
+/* The cost of a multiply-add besides its instruction: loads from global and from local memory. */
 #define FAR_COST  8.0
 #define NEAR_COST 1.0
-/* Of a group's local memory; the rest is for another group beside it.  AMD's lets one group have all 64 KB of a compute unit
- * (gfx9, CDNA: "LDS" in its instruction sets' manuals), and then no other runs there. */
+/* The part of local memory for one group; the rest is for a second group beside it. AMD lets one group have all 64 KB of a
+ * compute unit (gfx9, CDNA: "LDS" in the manuals of the instruction sets), and then no other group runs there. */
 #define LOCAL_PART (2.0 / 3.0)
 #define LOCAL_MOST 32768.0
 
 typedef struct form {
-    const bl_node *column, *row; /* axes of the result */
-    const bl_node *more;         /* another, for which the rows' operand is the same: columns too, where there are few; or NULL */
-    int64_t lanes, columns, rows; /* of a work-item: vectors of a row, and rows */
+    const bl_node *column, *row;  /* axes of the result */
+    const bl_node *more;          /* another axis of columns, along which the rows' operand stays the same; or NULL */
+    int64_t lanes, columns, rows; /* per work-item: vectors of a row, and rows */
     int64_t wide, high, many;     /* work-items of a group along column, row and more */
-    int64_t element;              /* bytes of one in a copy: the wider operand's */
-    int64_t parts;                /* of the reduction, each for groups of its own */
+    int64_t element;              /* bytes of an element in a copy, for the wider operand */
+    int64_t parts;                /* parts of the reduction (split-K) */
     double cost;
 } form;
 
@@ -44,7 +44,7 @@ static bool is_operand(const facts *f, const access *a)
 
 /* ---- the tile */
 
-/* Does some operand differ along |a| and not along |b|? */
+/* Does some operand depend on |a| and not on |b|? */
 static bool differs_along_one(const facts *f, const bl_node *a, const bl_node *b)
 {
     for (int i = 0; i < f->naccesses; i++) {
@@ -61,7 +61,7 @@ static bool may_share(const facts *f, const bl_axis *axis, int64_t shortest)
            bl_extent_of(axis->range) >= shortest;
 }
 
-/* Is there an operand that differs along both? */
+/* Does some operand depend on both axes? */
 static bool meet(const facts *f, const bl_node *a, const bl_node *b)
 {
     for (int i = 0; i < f->naccesses; i++) {
@@ -72,7 +72,7 @@ static bool meet(const facts *f, const bl_node *a, const bl_node *b)
     return false;
 }
 
-/* The lines of a picture, beside its columns. */
+/* Another axis of columns: the rows of an image, beside its columns. */
 static const bl_node *more_columns(const facts *f, const bl_node *column, const bl_node *row)
 {
     const bl_node *best = NULL;
@@ -95,7 +95,7 @@ static bool is_stored_along(facts *f, const bl_node *range)
     return false;
 }
 
-/* The two axes of the result's tiles: columns along what is stored in a row, if they can. */
+/* The axes of the tile. Columns lie along the axis on which stores are contiguous, if possible. */
 static bool choose_axes(facts *f, form *out)
 {
     double most = 0;
@@ -122,7 +122,7 @@ static bool choose_axes(facts *f, form *out)
     return most > 0 && bl_extent_of(out->column) * (out->more == NULL ? 1 : bl_extent_of(out->more)) >= SHORTEST;
 }
 
-/* Turns of the reduction that fit into two copies of both operands. */
+/* Iterations of the reduction for which two copies of both operands fit. */
 static int64_t most_turns(const form *t, const bl_target *target)
 {
     int64_t elements = t->lanes * t->columns * t->wide * t->many + t->rows * t->high + 2 * PAD;
@@ -159,7 +159,7 @@ static double cost_of(facts *f, const bl_target *target, const form *t, int64_t 
     return (double)waves * (double)(width * height) * (1 + FAR_COST * far + NEAR_COST * near) * idle / busy;
 }
 
-/* Does |load| stay in 16 bits when it is copied?  Then its copies take half the room, and each of its readers converts it. */
+/* Does the copy of |load| stay in 16 bits? The copy then takes half the memory, and each reader converts. */
 static bool stays_narrow(const bl_target *target, const bl_node *load)
 {
     return load->dtype == BL_BF16 || (load->dtype == BL_F16 && target->converts_half);
@@ -180,7 +180,7 @@ static int64_t widest_copy(const facts *f, const bl_target *target)
 typedef struct group_tiles {
     facts *f;
     const bl_target *target;
-    form t; /* with the sizes to come */
+    form t; /* without sizes */
     int64_t bytes;
 } group_tiles;
 
@@ -223,7 +223,7 @@ static bool choose_tile(facts *f, const bl_target *target, form *out)
     return true;
 }
 
-/* The longest. */
+/* The longest loop of the main reduction. -1 if there is none. */
 int gpu_axis_to_split(const facts *f)
 {
     int best = -1;
@@ -282,7 +282,7 @@ static bool choose_parts(facts *f, const bl_target *target, form *out)
 
 /* ---- the reduction */
 
-/* The inner part of a split reduction: behind the outer one, and a rest that is folded by itself. */
+/* The inner part of a split reduction, after the outer part and the remainder. */
 static int inner_part(const bl_tune *tune, const bl_node *range)
 {
     for (int i = 0; i < tune->naxes; i++) {
@@ -292,8 +292,8 @@ static int inner_part(const bl_tune *tune, const bl_node *range)
     return -1;
 }
 
-/* How many turns of a loop of |extent| go into a copy that has |turns| of those within it, and at most |most| in all: what
- * divides it, so many that vectors fit, if it can be.  0: none. */
+/* The number of iterations of a loop of |extent| per copy, if each contains |turns| inner iterations and a copy has at most
+ * |most|: a divisor of the extent, a multiple of the vector width if possible. 0 if there is none. */
 static int64_t copied_turns(int64_t extent, int64_t turns, int64_t most)
 {
     int64_t best = 0;
@@ -304,11 +304,11 @@ static int64_t copied_turns(int64_t extent, int64_t turns, int64_t most)
     }
     if (best * turns >= FEWEST_TURNS || turns >= FEWEST_TURNS)
         return best;
-    return most / turns < SHORT_COPY / turns ? most / turns : SHORT_COPY / turns; /* the rest is read from afar */
+    return most / turns < SHORT_COPY / turns ? most / turns : SHORT_COPY / turns; /* the remainder is read from global memory */
 }
 
-/* Split the loops of the main reduction into those around a copy and those within, and unroll the innermost.  |turn| is the
- * innermost around it, or NULL. */
+/* Split the loops of the main reduction (K-blocking) into those around a copy and those inside, and unroll the innermost. |turn|
+ * is the innermost loop around the copy, or NULL. */
 static void split_reduction(facts *f, int64_t most, const bl_node **turn)
 {
     bl_tune *tune = f->tune;
@@ -342,12 +342,12 @@ static void split_reduction(facts *f, int64_t most, const bl_node **turn)
 
 /* ---- the copies */
 
-/* A copy of |load|: how many loops are within it, and whether it is written along a column. */
+/* How to copy |load|: the number of loops inside the copy, and padding. */
 static int64_t copy_of(facts *f, const bl_target *target, const bl_node *load, const bl_node *turn)
 {
     bl_tune *tune = f->tune;
     bl_share how = {.twice = turn != NULL, .narrow = stays_narrow(target, load)};
-    bool down = false, across = false; /* neighbours in memory are neighbours in a column of the copy, or in a row */
+    bool down = false, across = false; /* contiguous elements lie in a column of the copy, or in a row */
 
     for (int i = 0; i < tune->naxes; i++) {
         const bl_axis *axis = &tune->axis[i];
@@ -371,7 +371,7 @@ static bool share_operands(const facts *before, const bl_target *target, const b
     facts_again(&f, before);
     for (int i = 0; i < f.naccesses && f.main != NULL; i++) {
         if (is_operand(&f, &f.access[i]) && facts_read_by_several(tune, f.access[i].node, NULL))
-            load[n++] = f.access[i].node; /* the others stay as they are when one is copied */
+            load[n++] = f.access[i].node; /* sharing one operand leaves the other loads as they are */
     }
     for (int i = 0; i < n; i++) {
         if (!facts_apply(tune, BL_MOVE_SHARE, tune_operand_number(tune, load[i]), copy_of(&f, target, load[i], turn)))
@@ -390,7 +390,7 @@ bool group_nest(facts *f, const bl_target *target)
     bool good = f->main != NULL && target->groups == BL_GROUP_PARALLEL && bl_free_work(&tune->free, f->main) >= LEAST_WORK;
 
     good = good && bl_free_size(&tune->free, bl_free_bound(&tune->free, f->main)) >= SHORTEST;
-    if (good && bl_is_gated(f->main->src[0])) /* asked of the operand when it is written out, not in the innermost loop */
+    if (good && bl_is_gated(f->main->src[0])) /* the gate is tested when the operand is written out, not in the innermost loop */
         edges_write(f, target, 0);
     good = good && f->main != NULL && choose_axes(f, &t) && choose_parts(f, target, &t);
     if (good) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The form of a product on matrix units: which unit, how many of its tiles a scope of work-items keeps, how many scopes are a
+/* Schedule template for products on matrix units: the unit, the number of its tiles per scope of work-items, and the scopes of a
  * group. */
 #include "engine/ir/affine.h"
 #include "engine/opt/facts.h"
@@ -7,22 +7,23 @@
 #include <math.h>
 
 enum {
-    REUSE_TO_PACK = 16,   /* reads of each element from which writing a panel pays, as in tile.c */
-    REUSE_TO_TURN = 128,  /* ... element by element, for a unit that is twice as fast as vectors: 64 to 64 channels, 3 x 3, on 8
-                             pictures of 32 x 32 took 3.1 ms of it and 2.0 on AVX512-BF16, instead of 3.4 and 0.4 in vectors */
-    ITEM_REGISTERS = 64,  /* for accumulators: half of those that let two groups of 256 work-items run at once */
-    SCOPES_OF_GROUP = 2,  /* along rows and along columns: four warps share what they load through the first cache */
-    MOST_TILES = 8,       /* along an axis */
-    SPLIT_RATE = 12,      /* of a unit from which a product of float32 in three parts wins for sure: of AMX's 16 were left, both
-                             operands' packing included, 1.13 to 1.3 times what float32 did from 512 to 2,048 cubed */
-    FRAGMENTS_OF_CPU = 4, /* that such a device's compiler writes out in 0.6 s; 8 take it 2 s */
+    REUSE_TO_PACK = 16, /* reads per element from which packing pays, as in tile.c */
+    REUSE_TO_TURN =
+        128, /* ... if the panel is transposed element by element, for a unit twice as fast as vectors: 64 to 64 channels, 3 x 3,
+                8 images of 32 x 32 took 3.1 ms for packing and 2.0 on AVX512-BF16, instead of 3.4 and 0.4 with vectors */
+    ITEM_REGISTERS = 64,  /* registers for accumulators: half of those with which two groups of 256 work-items run at once */
+    SCOPES_OF_GROUP = 2,  /* along rows and along columns: four warps share loads through the first-level cache */
+    MOST_TILES = 8,       /* tiles along an axis */
+    SPLIT_RATE = 12,      /* rate of a unit from which a product of float32 in three parts always wins: with AMX's 16, including
+                             packing, it was 1.13 to 1.3 times as fast as float32 from 512 to 2,048 cubed */
+    FRAGMENTS_OF_CPU = 4, /* fragments that the compiler of a serial device writes out in 0.6 s; 8 take 2 s */
     UNROLL = 4,
-    MOST_TURNS = 4,        /* of a unit's depth that are copied at once ... */
-    FEWEST_TURNS = 2,      /* ... and that tiles must leave room for: a barrier for each 32 of float16 ... */
-    MANY_PRODUCTS = 32768, /* ... but one where a scope does so many in it: 16 of mma.sync's m16n8k16 */
-    PAD = 8,               /* elements behind a copy's rows: eight of them, and 16 bytes each, then lie in as many banks ... */
-    FLAT_ROW = 8,          /* ... as they do by themselves where rows are as long as that */
-    RATE_OF_GPU = 8        /* where a unit's rate is unknown */
+    MOST_TURNS = 4,        /* iterations of a unit's depth that are copied at once ... */
+    FEWEST_TURNS = 2,      /* ... and the fewest for which tiles leave local memory: a barrier for each 32 of float16 ... */
+    MANY_PRODUCTS = 32768, /* ... or one iteration if a scope has so many multiply-adds in it: 16 of mma.sync's m16n8k16 */
+    PAD = 8,               /* elements after each row of a copy: eight rows of 16 bytes then lie in eight groups of banks ... */
+    FLAT_ROW = 8,          /* ... as rows of this length do without padding */
+    RATE_OF_GPU = 8        /* for a unit of unknown rate */
 };
 
 static int64_t coefficient_of(const bl_node *index, const bl_node *range)
@@ -31,7 +32,7 @@ static int64_t coefficient_of(const bl_node *index, const bl_node *range)
     return bl_affine_of(&sum, index) ? bl_affine_along(&sum, range) : 0;
 }
 
-/* Is nothing that a helper writes side by side read side by side? */
+/* Does a helper read no contiguous elements where it writes contiguous ones (a transpose)? */
 static bool is_turned(bl_tune *tune, const bl_packed *packed)
 {
     bl_nodes below = bl_reach(tune->ir, 1, &packed->sink, false);
@@ -48,7 +49,7 @@ static bool is_turned(bl_tune *tune, const bl_packed *packed)
     return true;
 }
 
-/* Elements of panels that the move would have written, each read often enough? */
+/* Is each element of the panels that the move would write read often enough? */
 static bool panels_pay(bl_tune *tune, const bl_target *target, const bl_target_unit *unit, int64_t work)
 {
     bool slow = target->use != BL_MATRIX_ALWAYS && unit->rate > 0 && unit->rate < SPLIT_RATE;
@@ -61,8 +62,8 @@ static bool panels_pay(bl_tune *tune, const bl_target *target, const bl_target_u
     return true;
 }
 
-/* The nest with the unit's tiles; the axis of their rows, as bl_axis_origin numbers it, or -1, and the nest as it was, where none
- * suits or too much would be computed twice. */
+/* Apply MATRIX. Returns the axis of the tiles' rows (bl_axis_origin), or -1, and the nest unchanged, if no axis suits or too much
+ * would be computed twice. */
 static int apply_unit(facts *f, const bl_target *target, const bl_target_unit *how)
 {
     bl_matrix unit = how->shape;
@@ -82,7 +83,7 @@ static int apply_unit(facts *f, const bl_target *target, const bl_target_unit *h
     return -1;
 }
 
-/* What is left of an axis outside its tiles, and how long that is; -1 where nothing is. */
+/* The axis over the tiles, and its extent. -1 if there is none. */
 static int axis_of_tiles(const bl_tune *tune, int origin, int64_t *extent)
 {
     *extent = 1;
@@ -105,34 +106,34 @@ static int find_columns(const bl_tune *tune)
 
 typedef struct form {
     int64_t rows, columns; /* tiles of a scope */
-    int64_t a, b;          /* elements of a fragment in a copy, with what is behind its rows */
+    int64_t a, b;          /* elements of a fragment in a copy, padding included */
 } form;
 
-/* Do scopes of one group copy operands for each other? */
+/* Do the scopes of a group share operands in local memory? */
 static bool shares(const bl_target *target, bl_matrix unit)
 {
     return target->groups == BL_GROUP_PARALLEL && unit.scope > 1 && (unit.from == BL_F16 || unit.from == BL_BF16);
 }
 
-/* Local memory of a group: for the sums ... */
+/* Local memory of a group for the sums ... */
 static int64_t sum_bytes(bl_matrix unit, const form *t, int64_t scopes)
 {
     return t->rows * t->columns * scopes * scopes * unit.m * unit.n * 4;
 }
 
-/* ... and for two copies of each operand, |turns| of the unit's depth long. */
+/* ... and for two copies of each operand of |turns| iterations. */
 static int64_t copy_bytes(bl_matrix unit, const form *t, int64_t scopes, int64_t turns)
 {
     return 2 * turns * scopes * (t->rows * t->a + t->columns * t->b) * (int64_t)bl_dtype_bytes((bl_dtype)unit.from);
 }
 
-/* Turns of a copy that tiles must leave room for. */
+/* Iterations of a copy for which tiles must leave local memory. */
 static int64_t fewest_turns(bl_matrix unit, const form *t)
 {
     return t->rows * t->columns * unit.m * unit.n * unit.k >= MANY_PRODUCTS ? 1 : FEWEST_TURNS;
 }
 
-/* Registers for |rows| by |columns| accumulators, an a and a row of b. */
+/* Do the accumulators of the tiles, one a and a row of b fit in registers? */
 static bool fits(const bl_target *target, bl_matrix unit, const form *t, int64_t scopes)
 {
     int64_t cells = unit.m * unit.n, own = cells / unit.scope;
@@ -186,7 +187,7 @@ static bool is_fragment(bl_tune *tune, const bl_node *load)
     return false;
 }
 
-/* How long a row of |load|'s fragments is in a copy, where rows go as they do in memory; 0: that is not known. */
+/* The row length of |load|'s fragments in a copy that keeps the rows of memory. 0 if it is unknown. */
 static int64_t row_length(bl_tune *tune, const bl_node *load)
 {
     for (int i = 0; i < tune->naxes; i++) {
@@ -203,12 +204,12 @@ static int pad_of(bl_tune *tune, const bl_node *load)
     return row_length(tune, load) == FLAT_ROW ? 0 : PAD;
 }
 
-/* Elements of a fragment of |rows| by |columns| in a copy of the operand that differs along |axis|. */
+/* Elements of a fragment of |rows| by |columns|, in a copy of the operand that depends on |axis|. */
 static int64_t fragment_elements(bl_tune *tune, const bl_node *axis, int64_t rows, int64_t columns)
 {
     const bl_node *all[MOST_OPERANDS];
     int operands = bl_tune_operands(tune, MOST_OPERANDS, all);
-    int64_t length = rows < columns ? rows : columns; /* so that rows are many */
+    int64_t length = rows < columns ? rows : columns; /* the most rows */
     int pad = PAD;
 
     for (int i = 0; i < operands; i++) {
@@ -219,7 +220,7 @@ static int64_t fragment_elements(bl_tune *tune, const bl_node *axis, int64_t row
     return rows * columns + rows * columns / length * pad;
 }
 
-/* A single tile of the MATRIX node. */
+/* The sizes of a single tile of the MATRIX node. */
 static form one_tile(bl_tune *tune, bl_matrix unit)
 {
     bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
@@ -234,7 +235,7 @@ static form one_tile(bl_tune *tune, bl_matrix unit)
     return one;
 }
 
-/* The operands of the unit that several scopes of a group read; how many. */
+/* The operands of the unit that several scopes of a group read. Returns their number. */
 static int shared_operands(bl_tune *tune, const bl_node *load[2])
 {
     const bl_node *all[MOST_OPERANDS], *scope = NULL; /* the last axis of work-items is that of a scope */
@@ -249,7 +250,7 @@ static int shared_operands(bl_tune *tune, const bl_node *load[2])
     return n;
 }
 
-/* They are copied by all scopes together, some turns of the reduction at a time. */
+/* Shared-memory tiling of these operands, for some iterations of the reduction at a time. */
 static void share_operands(bl_tune *tune, const bl_target *target, bl_matrix unit, const form *t, int64_t scopes)
 {
     const bl_node *load[2];
@@ -277,7 +278,7 @@ static void share_operands(bl_tune *tune, const bl_target *target, bl_matrix uni
     tune->local_bytes = room;
 }
 
-/* Tiles and scopes for a nest that has |unit|'s rows along one axis and its columns along another. */
+/* Choose and apply tiles and scopes for a nest with |unit|'s rows and columns along these axes. */
 static void form_tiles(bl_tune *tune, const bl_target *target, bl_matrix unit, int row_axis, int column_axis)
 {
     int64_t rows = 1, columns = 1, scopes = target->groups == BL_GROUP_PARALLEL ? SCOPES_OF_GROUP : 1;
@@ -301,8 +302,7 @@ static void form_tiles(bl_tune *tune, const bl_target *target, bl_matrix unit, i
         share_operands(tune, target, unit, &tiles, scopes);
 }
 
-/* What the groups take one behind the other, in multiply-adds of a multiprocessor, for a reduction that is |parts| times as
- * short. */
+/* The time of all groups, in multiply-adds of a multiprocessor, if the reduction is split into |parts|. */
 static double cost_of(const bl_tune *tune, const bl_target *target, const bl_target_unit *unit, int64_t parts)
 {
     double groups = (double)parts, rate = unit->rate > 0 ? unit->rate : RATE_OF_GPU;
@@ -313,7 +313,7 @@ static double cost_of(const bl_tune *tune, const bl_target *target, const bl_tar
         if (range->sub == BL_AXIS_GLOBAL)
             groups *= (double)bl_extent_of(range);
         else if (range->sub != BL_AXIS_MATRIX && !tune->axis[i].stage && !tune_deals_elements(range))
-            own *= (double)bl_extent_of(range); /* tiles and scopes, and turns */
+            own *= (double)bl_extent_of(range); /* tiles, scopes and iterations */
     }
     return ceil(groups / target->units) * own / (double)parts;
 }
@@ -356,7 +356,7 @@ static void unroll(bl_tune *tune)
     }
 }
 
-/* The nest on |unit|.  False, and the nest as it was, where that cannot be. */
+/* Schedule the nest on |unit|. False, and the nest unchanged, if that is impossible. */
 static bool on_unit(facts *f, const bl_target *target, const bl_target_unit *unit)
 {
     int rows = apply_unit(f, target, unit);
@@ -403,10 +403,11 @@ static bool in_parts(facts *f, const bl_target *target, const bl_target_unit *un
 bool unit_nest(facts *f, const bl_target *target)
 {
     bl_tune *tune = f->tune;
-    bool split = false; /* three products a turn: unrolled further, 512 cubed took a third longer, and 0.7 s more to compile */
+    bool split =
+        false; /* three products per iteration: unrolled further, 512 cubed took a third longer, and 0.7 s more to compile */
 
     if (target->use == BL_MATRIX_NEVER || (target->use == BL_MATRIX_SURE && target->groups == BL_GROUP_SERIAL))
-        return false; /* a CPU that plays a GPU computes each cell by itself: at 512 slower than a product in vectors */
+        return false; /* a serial device computes each cell by itself: at 512 cubed slower than a product with vectors */
     for (int i = 0; i < target->nmatrix && f->main != NULL && !tune->matrix; i++) {
         bl_matrix unit = target->matrix[i].shape;
         bool sure = !unit.split || target->use == BL_MATRIX_ALWAYS || target->matrix[i].rate >= SPLIT_RATE;

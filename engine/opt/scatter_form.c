@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* The form of a nest whose places fold what was sent to them (scatter_invert.c): as many places to a group as its cache holds the
- * sums of, since each group looks at all keys; and where keys are many more than places, parts of the keys, with sums of their
- * own. */
+/* Schedule template for scatter inversion (scatter_invert.c): a group has as many positions as its cache holds sums, since each
+ * group looks at all keys. If keys are many more than positions, split-K over the keys. */
 #include "engine/opt/facts.h"
 
 enum {
-    LEAST_PLACES = 64,    /* fewer are looked through with lanes as fast */
-    LEAST_WORK = 1 << 14, /* comparisons, from which the sums' own memory pays */
-    MOST_COLUMNS = 256,   /* of a group, side by side */
-    CACHE_PART = 2,       /* sums may fill half a core's cache: what is read passes through the other half */
-    GROUPS_PER_UNIT = 2,  /* so that no core waits long for the last group ... */
-    KEYS_TO_PART = 4      /* keys for each place from which those of a part pay for adding up its sums */
+    LEAST_PLACES = 64,    /* with fewer positions, comparing with lanes is as fast */
+    LEAST_WORK = 1 << 14, /* comparisons from which sums in local memory pay */
+    MOST_COLUMNS = 256,   /* columns of a group */
+    CACHE_PART = 2,       /* sums may fill half a core's cache; the data that is read passes through the other half */
+    GROUPS_PER_UNIT = 2,  /* groups per core, so that no core waits long for the last group */
+    KEYS_TO_PART = 4      /* keys per position from which split-K pays */
 };
 
-/* The outputs along which folds differ and everything lies side by side: the last such axis. */
+/* The last output axis on which the folds depend and along which all accesses are contiguous. */
 static const bl_node *column_axis(facts *f, uint64_t columns)
 {
     bl_tune *tune = f->tune;
@@ -26,8 +25,8 @@ static const bl_node *column_axis(facts *f, uint64_t columns)
     return NULL;
 }
 
-/* How many columns a group has, in whole vectors if there are so many: a few where each column has keys of its own, and so groups
- * share none; else many. */
+/* The columns of a group, in whole vectors if possible: few if each column has keys of its own, so that groups share none; else
+ * many. */
 static int64_t count_columns(const facts *f, const bl_target *target, const bl_node *range, bool keyed)
 {
     int64_t extent = bl_extent_of(range), lanes = tile_lanes(f, target, range), most = keyed ? lanes : MOST_COLUMNS;
@@ -40,8 +39,8 @@ static int64_t count_columns(const facts *f, const bl_target *target, const bl_n
     return lanes;
 }
 
-/* How many places a group has: all that fit, but that each core has some.  Of single columns, whose keys are most of what is
- * read, one group for each. */
+/* The positions of a group: as many as fit, with some for each core. Single columns get one group per core, since most of what
+ * they read is keys. */
 static int64_t count_places(const facts *f, const bl_target *target, const bl_node *place, int64_t bytes, int64_t columns)
 {
     int64_t extent = bl_extent_of(place), groups = 1, fit = f->tune->local_bytes / (bytes * columns);
@@ -76,7 +75,7 @@ static bool turn_round(facts *f, const bl_target *target, const bl_node *place, 
     return target->max_turns == 0 || bl_tune_limit_turns(tune, target->max_turns);
 }
 
-/* An axis whose places fold what was sent to them, if that is worth it. */
+/* An output axis to which scatter inversion applies, if it pays. */
 static const bl_node *find_places(bl_tune *tune, tune_sent *sent)
 {
     for (int i = 0; i < tune->naxes; i++) {
@@ -88,7 +87,7 @@ static const bl_node *find_places(bl_tune *tune, tune_sent *sent)
     return NULL;
 }
 
-/* Few places and one column: each core has a part of the keys. */
+/* Few positions and one column: split-K, one part of the keys per core. */
 static bool part_keys(bl_tune *tune, const bl_target *target, const bl_node *place, const tune_sent *sent)
 {
     if (sent->columns != 0 || target->units < 2 || sent->turns / KEYS_TO_PART < bl_extent_of(place) * (int64_t)target->units)

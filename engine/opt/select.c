@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Axes that only choose: which of several values is stored depends on the place along the axis (or on its remainder), and no
- * value itself does.  A stack of sums of the same loads is one.  Unrolled, each copy has its own value and no question, and what
- * the values have in common is computed once for all. */
+/* Axes that only select: the position along the axis (or its remainder) decides which of several values is stored, and no value
+ * itself depends on it. A stack of sums of the same loads is an example. Unrolled, each copy has its own value without a
+ * comparison, and common subexpressions are computed once. */
 #include "engine/opt/facts.h"
 
-enum { MOST_CHOICES = 64 }; /* copies of a store: the 36 of a transform of 6 by 6, and some */
+enum { MOST_CHOICES = 64 }; /* copies of a store: 36 for a 6 by 6 transform, and some more */
 
 typedef struct choice {
     const bl_node *range;
-    int64_t period; /* the axis is asked for its remainder by this; 0: for its number */
+    int64_t period; /* the remainder by this number decides; 0: the position */
 } choice;
 
-/* Does |node| depend on the axis other than through its quotient by the period, or by a choice between values that do not?
- * |moves| has the answers for those below. */
+/* Does |node| depend on the axis, other than through the quotient by the period or through a WHERE between values that do not
+ * depend on it? |moves| has the answers for the nodes below. */
 static bool moves_along(const choice *c, const bl_ptrmap *moves, const bl_node *node)
 {
     if (node == c->range)
@@ -35,11 +35,11 @@ static void look_for_period(choice *c, const bl_nodes *below)
     }
 }
 
-/* How many copies the axis gets: 0 if it does more than choose. */
+/* The number of copies for the axis: 0 if it does more than select. */
 static int64_t choices(const facts *f, const bl_node *range)
 {
     choice c = {.range = range};
-    bool asked = false; /* by the condition of a WHERE, about this axis alone */
+    bool asked = false; /* does a condition of a WHERE depend on this axis alone? */
     uint64_t bit = bl_free_bit(&f->tune->free, range);
     bl_ptrmap moves;
 
@@ -52,7 +52,7 @@ static int64_t choices(const facts *f, const bl_node *range)
         if (node->op == BL_OP_LOAD && bl_ptrmap_has(&moves, node))
             return 0;
         if (node->op == BL_OP_STORE && bl_ptrmap_has(&moves, node->src[2]))
-            return 0; /* a draw, say, which asks much of its number and is no choice */
+            return 0; /* a random draw, for instance, depends on the position itself */
         if (bl_binds_ranges(node) && (bl_free_get(&f->tune->free, node) & bit) != 0)
             return 0;
         asked = asked || (node->op == BL_OP_WHERE && node->dtype != BL_INDEX && bl_free_get(&f->tune->free, node->src[0]) == bit);
@@ -73,6 +73,6 @@ void unroll_choices(facts *f)
             continue;
         copies *= more;
         facts_init(f, tune);
-        i = 0; /* the axes are numbered anew */
+        i = 0; /* the axes were renumbered */
     }
 }

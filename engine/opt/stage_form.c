@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* The form of a nest with stages on a device whose group is one work-item: rows enough that a tile of them shares what a product
- * reads, and few enough that all stages stay in a core's cache; then each product gets its own tile, and what is between them
- * lanes.
- */
+/* Schedule template for nests with stages, on devices whose group is one work-item: enough rows that a tile of rows shares the
+ * operands of a product, and few enough that all stages stay in a core's cache. Each product then gets its own tile, and the
+ * loops between the products get lanes. */
 #include "engine/opt/facts.h"
 
 #include <math.h>
 
 enum {
-    TILE_ROWS = 6,       /* of a product's tile on 32 registers; a block is a multiple, so that no tile is cut */
-    MOST_BLOCK = 24,     /* rows: beyond, what is read for a column is no longer the most of what is read */
-    CACHE_PART = 2,      /* stages may fill half a core's cache: operands pass through the other half */
-    GROUPS_PER_UNIT = 4, /* so that no core waits long for the last group */
-    ROWS_AT_ONCE = 2,    /* of a phase without a product: two folds side by side hide each other's latency */
+    TILE_ROWS = 6,       /* rows of a product's tile with 32 registers; a block is a multiple, so that no tile is cut */
+    MOST_BLOCK = 24,     /* most rows: with more, operands are no longer most of what is read */
+    CACHE_PART = 2,      /* stages may fill half a core's cache; operands pass through the other half */
+    GROUPS_PER_UNIT = 4, /* groups per core, so that no core waits long for the last group */
+    ROWS_AT_ONCE = 2,    /* rows at once in a phase without a product: two folds hide each other's latency */
     MOST_PRODUCTS = 16,
     OVER_AND_OVER = 8
 };
@@ -23,7 +22,7 @@ int64_t bl_stage_bytes(const bl_target *target)
     return target->groups ? INT64_MAX : bytes / BL_STAGES_OF_NEST;
 }
 
-/* The grid axis whose iterations share most of what is read: the operands that do not depend on it. */
+/* The grid axis whose iterations share most operands: those that do not depend on it. */
 static int block_axis(facts *f)
 {
     bl_tune *tune = f->tune;
@@ -49,8 +48,8 @@ static int block_axis(facts *f)
 }
 
 typedef struct row_block {
-    int64_t extent, groups, units; /* rows in all, blocks beside each other, cores */
-    int64_t once, each, room;      /* bytes: of the result, of a row, and those that there are */
+    int64_t extent, groups, units; /* rows in all, blocks along other axes, cores */
+    int64_t once, each, room;      /* bytes: of the result, of a row, and available */
 } row_block;
 
 /* Loads per row: operands that a block shares, rows that overlap, and tiles that are cut. */
@@ -77,7 +76,7 @@ static int64_t block_rows(facts *f, const bl_target *target, int axis)
     return best[0];
 }
 
-/* The products of the nest, each by the number of the first RANGE that it folds over. */
+/* The products of the nest, each named by the number of the first RANGE that it folds over. */
 static int list_products(facts *f, int64_t *focus)
 {
     bl_tune *tune = f->tune;
@@ -96,7 +95,7 @@ static int list_products(facts *f, int64_t *focus)
     return n;
 }
 
-/* Has a part of this axis lanes already? */
+/* Does a part of this axis already have lanes? */
 static bool has_lanes(const bl_tune *tune, const bl_node *range)
 {
     for (int i = 0; i < tune->naxes; i++) {
@@ -139,7 +138,7 @@ bool stage_nest(facts *f, const bl_target *target)
         tune->local_bytes = budget;
     for (int i = 0; i < tune->naxes; i++)
         folds = folds || tune->axis[i].folds;
-    axis = folds ? -1 : block_axis(f); /* sums of blocks have their rows */
+    axis = folds ? -1 : block_axis(f); /* a K-blocked sum has its rows already */
     if (axis >= 0 && block_rows(f, target, axis) > 1)
         (void)bl_tune_apply(tune, (bl_move){BL_MOVE_BLOCK, axis, block_rows(f, target, axis)});
     facts_init(f, tune);

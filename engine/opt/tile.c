@@ -1,41 +1,43 @@
 /* SPDX-License-Identifier: MIT */
-/* Register tiles for reductions that read their operands over and over, on either family of device: which axis the lanes go
- * along, which the rows, how large the tile is, and which operands are written into panels first. */
+/* Register tiles (unroll and jam) for reductions with operand reuse, on all devices: the axis of the lanes, the axis of the rows,
+ * the size of the tile, and the operands that are packed into panels first. */
 #include "engine/opt/facts.h"
 
 #include <math.h>
 
 enum {
-    REUSE_TO_PACK = 16, /* reads of each element from which writing a panel pays */
-    PACK_COST = 6,      /* instructions that an element of a panel costs: 0.8 ns, where one of the product's takes 0.14 */
-    PANEL_COST = 2,     /* the same where rows of it are turned, or copied with their edges: 0.1 ns of two cores */
+    REUSE_TO_PACK = 16, /* reads per element from which packing pays */
+    PACK_COST = 6,      /* instructions per element of a panel: 0.8 ns, where one of the product's takes 0.14 */
+    PANEL_COST = 2,     /* the same if rows are transposed, or copied with their edges: 0.1 ns on two cores */
     UNROLL = 4,
-    SMALL_LOOP = 5,  /* a reduction's innermost loop this short is unrolled whole */
-    ALONG_TILE = 5,  /* columns of a tile whose lanes go along the reduction: 5 by 5 fill 32 registers */
-    CODES_LOAD = 16, /* bytes of the narrowest vector register: what a load of codes should fill */
-    GATED_ROWS = 7,  /* as which many rows those count that keep loops from ending where a gate closes */
+    SMALL_LOOP = 5,  /* an innermost loop of a reduction this short is unrolled completely */
+    ALONG_TILE = 5,  /* columns of a tile with lanes along the reduction: 5 by 5 fill 32 registers */
+    CODES_LOAD = 16, /* bytes of the narrowest vector register, which a load of codes should fill */
+    GATED_ROWS = 7,  /* rows as which an axis counts whose tile keeps loops from ending where a gate closes */
     CACHE_LINE = 64, /* bytes */
     MOST_ROWS = 14,
-    NAMED_ROWS = 4,    /* of a named axis, which may have one row only: all of the tile is computed for that */
-    UNPACKED_ROWS = 6, /* named rows that share an unpacked weight: 6 by 1 takes a run of one row what 4 by 2 did */
-    MOST_SLIDING = 20, /* accumulators beside which a window that slides along the tile's rows leaves registers enough */
+    NAMED_ROWS = 4,    /* rows of a named axis, which may have one row only: the whole tile is computed then */
+    UNPACKED_ROWS = 6, /* named rows that share an unpacked weight: with 6 by 1, a run of one row took as long as with 4 by 2 */
+    MOST_SLIDING = 20, /* accumulators that leave enough registers for a window that slides along the rows */
     MOST_COLUMNS = 4,
-    BLOCK_DEPTH = 256,   /* of a blocked sum: 64 KB of a panel of 64 columns, in the second-level cache, serve ... */
-    BLOCK_ROWS = 264,    /* ... so many rows, whose part of the other operand takes 264 KB there; 132 were 1 to 6 % slower */
-    BLOCK_COLUMNS = 2,   /* tiles side by side, for which that part is read once */
-    BLOCK_TILES = 8,     /* of rows, from which a block pays: with 4 of them it made no difference */
-    GROUPS_PER_UNIT = 4, /* so that no core waits long for the last group */
-    PART_CACHES = 2,  /* second-level caches that a panel's part of a sum may fill: 0.4 to 1.6 took as long, 3.3 a tenth more */
-    PART_TILES = 8,   /* tiles that read a panel from which parts pay */
-    PART_RESULTS = 8, /* bytes of a panel for each byte of a partial sum */
-    KEPT_PANELS = 4,  /* panels that would fill the last cache, of which it keeps one: beside it goes what else is read */
-    PAGE = 4096,      /* bytes */
-    FAR_ROWS = 8      /* rows of a tile whose elements are pages apart: 12 took 1.1 to 1.3 times as long */
+    BLOCK_DEPTH = 256,   /* K-blocking: 64 KB of a panel of 64 columns, in the L2 cache, are read by ... */
+    BLOCK_ROWS = 264,    /* ... this many rows, whose part of the other operand takes 264 KB; 132 were 1 to 6 % slower */
+    BLOCK_COLUMNS = 2,   /* tiles side by side that read this part once */
+    BLOCK_TILES = 8,     /* tiles of rows from which K-blocking pays: with 4 it made no difference */
+    GROUPS_PER_UNIT = 4, /* groups per core, so that no core waits long for the last group */
+    PART_CACHES = 2,     /* L2 caches that the part of a panel may fill: 0.4 to 1.6 took as long, 3.3 a tenth more */
+    PART_TILES = 8,      /* tiles that read a panel from which split-K pays */
+    PART_RESULTS = 8,    /* bytes of a panel per byte of a partial sum */
+    KEPT_PANELS = 4,     /* the last-level cache keeps one panel out of this many that would fill it, beside other data */
+    PAGE = 4096,         /* bytes */
+    FAR_ROWS = 8         /* rows of a tile whose elements are pages apart: 12 took 1.1 to 1.3 times as long */
 };
 
-static const double UNPACKING = 0.5; /* of a load: an operation that makes an operand of it */
-static const double IN_MEMORY = 0.5; /* of a load, for an operand that one multiply-add reads: 6 x 1 2.35 ms, 6 x 2 2.65 */
-static const double CROWDED = 1.5;   /* what a sum takes where it does not: 27 of them 2.3 times as long as 12, 26 1.4 times */
+static const double UNPACKING = 0.5; /* loads per operation that unpacks an operand */
+static const double IN_MEMORY =
+    0.5; /* loads per operand that one multiply-add reads from memory: 6 x 1 took 2.35 ms, 6 x 2 2.65 */
+static const double CROWDED =
+    1.5; /* factor for sums that do not fit in registers beside the window: 27 took 2.3 times as long as 12, 26 1.4 times */
 
 static int64_t at_most(int64_t n, int64_t most)
 {
@@ -55,12 +57,12 @@ int tile_lanes(const facts *f, const bl_target *target, const bl_node *range)
     int64_t width = target->vector_bits / 8 / (int64_t)facts_widest(f, range);
     if (target->max_lanes > 0 && width > target->max_lanes)
         width = target->max_lanes;
-    if ((!bl_is_fixed(range) && range->arg < FIRST_REDUCE) || width < 2) /* a named sum has whole vectors, and a rest */
+    if ((!bl_is_fixed(range) && range->arg < FIRST_REDUCE) || width < 2) /* a named reduction has whole vectors and a remainder */
         return 1;
     return power_of_two_below(bl_extent_of(range) < width ? bl_extent_of(range) : width);
 }
 
-/* The rest that a split of a reduction left to be folded by itself, or -1. */
+/* The axis of the remainder that the split of a reduction left, or -1. */
 static int rest_to_fold(const bl_tune *tune, const bl_node *range)
 {
     for (int i = 0; i < tune->naxes; i++) {
@@ -112,15 +114,15 @@ static bool can_pack(facts *f, const access *a, const bl_target *target)
     return bl_free_size(&f->tune->free, a->loops) / REUSE_TO_PACK >= bl_free_size(&f->tune->free, set);
 }
 
-/* Do no more than two lanes share a cache line? */
+/* Do at most two lanes share a cache line? */
 static bool is_scattered(const facts *f, const bl_node *node, const bl_node *range)
 {
     int64_t stride = 0, bytes = (int64_t)bl_dtype_bytes((bl_dtype)node->src[0]->dtype);
     return !bl_access_stride(f->tune, node, range, &stride) || (stride < 0 ? -stride : stride) * bytes > CACHE_LINE / 2;
 }
 
-/* Instructions for a vector of lanes that are picked from whole vectors (lower/expand.c): loads, and what puts two together; 0:
- * they are loaded one by one. */
+/* Instructions for a vector whose lanes are picked from contiguous vectors (lower/expand.c): loads and shuffles. 0: lanes are
+ * loaded one by one. */
 static int picked_cost(const facts *f, const bl_target *target, const bl_node *node, const bl_node *range, int lanes)
 {
     int64_t stride = 0;
@@ -132,8 +134,8 @@ static int picked_cost(const facts *f, const bl_target *target, const bl_node *n
     return (int)(2 * stride - 1);
 }
 
-/* Is it one of the sums that a tile holds side by side: of the same loops as the main one, as those of a gate and of what it
- * gates? */
+/* Does the tile also hold the sums of |node|? It does if the reduction has the loops of the main one, as for a gate and the gated
+ * value. */
 static bool is_side_by_side(facts *f, const bl_node *node)
 {
     bl_free *free = &f->tune->free;
@@ -149,8 +151,8 @@ static int count_sums(facts *f)
     return n;
 }
 
-/* Operations, for each product of the main reduction, that make an operand of what is loaded, as those that take the codes of a
- * quantised weight apart: such as depend on |range|, and not on all that the product depends on.  NULL: all such. */
+/* Operations per multiply-add that unpack an operand, such as the codes of a quantised weight: those that depend on |range|, and
+ * not on all axes of the product. NULL: all of them. */
 static double unpacking(facts *f, const bl_node *range)
 {
     bl_free *free = &f->tune->free;
@@ -209,16 +211,16 @@ typedef struct tiling {
     int64_t rows, columns; /* tile: rows of the row axis by vectors of the lanes' axis */
     bool slides;           /* a window slides along the rows */
     const bl_node
-        *window;   /* a loop of the sum that shifts the vector operand along the rows, which share what overlaps; or NULL */
-    int64_t apart; /* ... by so many of its turns from row to row */
-    double cost;   /* of the lanes' axis */
-    int sums;      /* of the same loops, each with accumulators of its own */
-    double row_load, column_load; /* what an operand costs, in loads: more than 1 where it is unpacked */
-    bool unpacked_along;          /* lanes go along the reduction, and columns are unpacked, but no rows */
+        *window;   /* a loop of the reduction that shifts the vector operand along the rows, so that rows share loads; or NULL */
+    int64_t apart; /* iterations of that loop from row to row */
+    double cost;   /* with lanes along that axis */
+    int sums;      /* number of reductions with the same loops, each with accumulators of its own */
+    double row_load, column_load; /* cost of an operand in loads: more than 1 if it is unpacked */
+    bool unpacked_along;          /* lanes go along the reduction, and columns are unpacked but rows are not */
 } tiling;
 
-/* The loop of the main reduction along which windows of |a| slide with |axis|, so that neighbours share what they read; |apart|:
- * how many of its turns they are apart.  NULL where there is none. */
+/* The loop of the main reduction along which windows of |a| slide with |axis|, so that neighbours share loads. |apart| is their
+ * distance in iterations. NULL if there is none. */
 static const bl_node *window_along(facts *f, const access *a, const bl_node *axis, int64_t *apart)
 {
     int64_t step = 0, turn = 0;
@@ -235,7 +237,7 @@ static const bl_node *window_along(facts *f, const access *a, const bl_node *axi
     return NULL;
 }
 
-/* The loop of the main reduction that shifts an operand along the tile's rows (x + kx of a convolution), or NULL. */
+/* The loop of the main reduction that shifts an operand along the rows (x + kx of a convolution), or NULL. */
 static const bl_node *sliding_loop(facts *f, const tiling *t)
 {
     for (int i = 0; i < f->tune->naxes; i++) {
@@ -255,15 +257,15 @@ static bool is_crowded(const bl_target *target, int64_t rows, int64_t columns)
     return rows * columns + columns + rows + 1 > (int64_t)target->registers - 1;
 }
 
-/* The sliding loop, if it is not to be unrolled: its turns would share all but one of what they repeat for the rows, and a
- * compiler keeps these in registers.  NULL where there are as many, or no such loop: an accumulator that is written to memory and
- * read again at each turn waits for itself, and a 5 by 5 convolution with 20 of them took 8.9 ms instead of 6.1. */
+/* The sliding loop, if unrolling it would need too many registers: its copies share all but one of their loads for the rows, and
+ * a compiler keeps these loads in registers. An accumulator that is spilled in each iteration waits for itself: a 5 by 5
+ * convolution with 20 accumulators took 8.9 ms instead of 6.1. NULL if there is no such loop, or if the tile is small. */
 static const bl_node *crowded_loop(facts *f, const bl_target *target, const tiling *t)
 {
     return t->row_axis != NULL && is_crowded(target, t->rows, t->columns) ? sliding_loop(f, t) : NULL;
 }
 
-/* Loads for each multiply-add of a tile. */
+/* Loads per multiply-add of a tile. */
 static double loads_of(const tiling *t, int64_t rows, int64_t columns)
 {
     double taps = t->window == NULL ? 1 : (double)bl_extent_of(t->window);
@@ -312,7 +314,7 @@ static void choose_tile(tiling *t, const bl_target *target, int64_t vectors, int
     t->rows = best[1];
 }
 
-/* What a tile with |columns| along an axis loads, and how many sums it holds. */
+/* The cost of the operands of a tile with |columns|, and the number of its sums. */
 static void weigh_operands(facts *f, const bl_target *target, tiling *t, const bl_node *columns)
 {
     t->sums = target->groups ? 1 : count_sums(f);
@@ -324,8 +326,7 @@ static void weigh_operands(facts *f, const bl_target *target, tiling *t, const b
     t->unpacked_along = columns != t->lanes_axis && t->column_load > 1 && t->row_load == 1;
 }
 
-/* How many of |rows| along |axis| share each vector of |a|: all where it stays the same, and where windows overlap as many as
- * that makes on average. */
+/* How many of |rows| along |axis| share each vector of |a|: all if the vector stays the same; if windows overlap, the average. */
 static int64_t rows_sharing(facts *f, const access *a, const bl_node *axis, int64_t rows)
 {
     int64_t apart = 0;
@@ -336,8 +337,8 @@ static int64_t rows_sharing(facts *f, const access *a, const bl_node *axis, int6
     return window == NULL ? 0 : (rows * bl_extent_of(window) + apart * (rows - 1)) / (apart * (rows - 1) + bl_extent_of(window));
 }
 
-/* The output axis along which the vector operands stay the same, or overlap, so that a tile of rows reuses them; the longest
- * such, but one that bounds loops (|gated|) only for want of another: they could not end early. */
+/* The output axis along which vector operands stay the same or overlap, so that a tile of rows reuses them: the longest one. An
+ * axis that bounds loops (|gated|) comes last, since these loops could not end early. */
 static const bl_node *choose_rows(facts *f, const bl_node *lanes_axis, int64_t gated)
 {
     const bl_node *best = NULL;
@@ -365,7 +366,7 @@ static const bl_node *choose_rows(facts *f, const bl_node *lanes_axis, int64_t g
     return best;
 }
 
-/* The window that the rows share, if some vector operand is not the same for all of them. */
+/* The window that the rows share, if some vector operand depends on the row. */
 static void find_window(facts *f, tiling *t)
 {
     for (int i = 0; i < f->naccesses && t->row_axis != NULL && t->window == NULL; i++) {
@@ -398,8 +399,8 @@ static bool choose_lanes(facts *f, const bl_target *target, const bl_form *form,
     return t->lanes_axis != NULL;
 }
 
-/* Write into panels what the lanes would else gather, and, if |large|, what is contiguous but too large to stay in a core's
- * cache: columns of a matrix, a page each, where lanes along the reduction go through it in its own order. */
+/* Pack operands into panels: those that lanes would gather, and, if |large|, contiguous operands that do not fit in the cache of
+ * a core. (A column of a matrix touches one page per element.) */
 static void pack_operands(const facts *before, const bl_target *target, bool large)
 {
     bl_tune *tune = before->tune;
@@ -429,7 +430,7 @@ static void pack_operands(const facts *before, const bl_target *target, bool lar
     }
 }
 
-/* The main reduction's innermost loop that is left, but for |crowded|, unrolled. */
+/* Unroll the innermost loop of the main reduction, except |crowded|. */
 static void unroll(const facts *before, const bl_node *crowded)
 {
     bl_tune *tune = before->tune;
@@ -449,9 +450,9 @@ static void unroll(const facts *before, const bl_node *crowded)
     }
 }
 
-/* Lanes along a loop of a quantised weight's codes: a loop of two vectors is one of twice the lanes where its codes fit the
- * narrowest register.  Its scales then stay in registers, where a loop of two turns reads them from the stack at each turn
- * (products of one row by Q4_1 with AVX2: 92 us with 8 lanes, 71 with 16).  A loop of more codes keeps the device's lanes: with
+/* Lanes along a loop of a quantised weight's codes: a loop of two vectors becomes one vector of twice the lanes if its codes fit
+ * in the narrowest register. The scales then stay in registers, while a loop of two iterations reads them from the stack each
+ * time (products of one row by Q4_1 with AVX2: 92 us with 8 lanes, 71 with 16). A longer loop keeps the lanes of the device: with
  * 16 of 32, Q8_0 took 1.04 times as long. */
 static int lanes_of_codes(const facts *f, const bl_target *target, const tiling *t)
 {
@@ -469,7 +470,7 @@ static int lanes_of_codes(const facts *f, const bl_target *target, const tiling 
                                                                                                           : t->lanes;
 }
 
-/* Partial sums in lanes along the reduction, folded at the end: tiles over two output axes. */
+/* Lanes along the reduction, folded at the end, and a tile over two output axes. */
 static bool tile_along_reduction(facts *f, const bl_target *target, tiling *t)
 {
     bl_tune *tune = f->tune;
@@ -498,7 +499,7 @@ static bool tile_along_reduction(facts *f, const bl_target *target, tiling *t)
     return true;
 }
 
-/* Do the lanes, or copies of a tile, of such a sum have to ask where an edge is? */
+/* Would lanes or copies of a sum of windows test a gate at the edges? */
 static bool asks_of_windows(facts *f, const bl_target *target)
 {
     bool asks = false;
@@ -508,19 +509,19 @@ static bool asks_of_windows(facts *f, const bl_target *target)
     return asks && edges_of_windows(f, target);
 }
 
-/* The nest with its edges written, in |copy|, and the lanes of |t| in the facts |f|.  False where it has none. */
+/* The nest with its edges written out in |copy|, its facts in |f|, and its lanes in |t|. False if it has none. */
 static bool choose_with_edges(const facts *before, const bl_target *target, const bl_form *form, bl_tune *copy, facts *f,
                               tiling *t)
 {
     *copy = *before->tune;
-    tune_survey(copy, copy->sink); /* sets of its own */
+    tune_survey(copy, copy->sink); /* free sets of its own */
     *f = *before;
     f->tune = copy;
     edges_write(f, target, 0);
     return f->main != NULL && choose_lanes(f, target, form, t);
 }
 
-/* What a sum of windows costs with lanes along its rows, as tile_panels_cost counts; infinitely much where these would ask. */
+/* The cost of a sum of windows with lanes along its rows, as tile_panels_cost counts. Infinite if the lanes would test a gate. */
 static double cost_along(const facts *before, const bl_target *target, const bl_form *form)
 {
     tiling t = {.rows = 1, .columns = 1, .sums = 1, .row_load = 1, .column_load = 1};
@@ -532,7 +533,7 @@ static double cost_along(const facts *before, const bl_target *target, const bl_
     return t.cost + tile_panels_cost(&copy);
 }
 
-/* The grid axes that neither lanes nor rows go along once no gate is in the way. */
+/* The grid axes that get neither lanes nor rows once the edges are written out. */
 static int64_t untiled_axes(const facts *before, const bl_target *target, const bl_form *form, int64_t gated)
 {
     const bl_tune *tune = before->tune;
@@ -552,8 +553,8 @@ static int64_t untiled_axes(const facts *before, const bl_target *target, const 
     return untiled;
 }
 
-/* How many rows a tile may have.  Where they are whole pictures and the innermost loop goes from one of a picture's lines to
- * another, each row of each turn is in a cache line, and a page, of its own. */
+/* The most rows of a tile. If rows are whole images and the innermost loop steps from line to line of an image, each row of each
+ * iteration is in a cache line and a page of its own. */
 static int64_t most_rows(facts *f, const bl_target *target, const tiling *t)
 {
     const bl_node *innermost = f->main->src[f->main->nsrc - 1];
@@ -578,7 +579,7 @@ static int64_t whole_tiles(int64_t extent, int64_t tile, int64_t most)
     return ceil_div(tiles, parts) * tile;
 }
 
-/* How much of a reduction over |depth| makes a block: what divides it and is next to BLOCK_DEPTH, or 0 where nothing is. */
+/* The block of a reduction over |depth|: the divisor nearest to BLOCK_DEPTH, or 0 if there is none. */
 static int64_t block_depth(int64_t depth)
 {
     for (int64_t off = 0; off <= BLOCK_DEPTH / 2; off++) {
@@ -590,8 +591,8 @@ static int64_t block_depth(int64_t depth)
     return 0;
 }
 
-/* Rows and columns of a group's block: whole tiles, the most whose sums fit a quarter of the cache and that leave groups enough.
- * False where these are too few rows. */
+/* Rows and columns of a group's block: the most whole tiles whose sums fit in a quarter of the cache, with enough groups. False
+ * if these are too few rows. */
 static bool block_form(const facts *f, const bl_target *target, const tiling *t, int64_t *rows, int64_t *columns)
 {
     int64_t local = target->cache_bytes / 4 < target->local_bytes ? target->cache_bytes / 4 : target->local_bytes;
@@ -612,9 +613,9 @@ static bool block_form(const facts *f, const bl_target *target, const tiling *t,
     return false;
 }
 
-/* A product whose panel for one tile's columns would not stay in half a core's cache from a tile of rows to the next: the sum is
- * done a block at a time, for all of a group's tiles.  Forms the nest, or leaves it as it was.  Sums of windows are left alone: a
- * block of them, for tiles whose rows are pictures, took 1.7 times as long. */
+/* K-blocking of a product whose panel for the columns of one tile does not stay in half a core's cache between tiles of rows: the
+ * reduction is computed a block at a time for all tiles of a group. Changes nothing if that does not apply. Sums of windows stay
+ * as they are: for tiles whose rows are images, K-blocking took 1.7 times as long. */
 static bool block_sums(facts *f, const bl_target *target, const tiling *t)
 {
     bl_tune *tune = f->tune;
@@ -655,7 +656,7 @@ static int64_t fitting_parts(facts *f, const bl_target *target, const tiling *t,
     return parts >= enough && results * bytes * parts <= panel / PART_RESULTS ? parts : 1;
 }
 
-/* Forms the nest of such a sum's parts; gives the axis of these, or NULL where there are none. */
+/* Apply this split-K. Returns the axis of the parts, or NULL if the sum stays whole. */
 static const bl_node *part_sums(facts *f, const bl_target *target, const tiling *t)
 {
     bl_tune *tune = f->tune;
@@ -676,18 +677,18 @@ static const bl_node *part_sums(facts *f, const bl_target *target, const tiling 
     return NULL;
 }
 
-/* All other axes of the grid are faster than |part|'s. */
+/* Make |part| the slowest axis of the grid. */
 static void make_last(bl_tune *tune, const bl_node *part)
 {
     for (int i = 0; part != NULL && i < tune->naxes; i++) {
         const bl_node *range = tune->axis[i].range;
         if (range != part && range->sub == BL_AXIS_GLOBAL && range->arg < part->arg && facts_apply(tune, BL_MOVE_FIRST, i, 0))
-            i = -1; /* they are in another order now */
+            i = -1; /* the order of the axes has changed */
     }
 }
 
-/* Results that lie between those of a vector, as those of windows that lie two apart do, are in its tile: the stores of all are
- * turned into whole vectors (lower/turn.c). */
+/* Unroll an axis whose results lie between those of a vector, as for windows two elements apart: the stores of the tile are
+ * interleaved to whole vectors (lower/turn.c). */
 static void tile_between(facts *f, const tiling *t)
 {
     for (int k = 0; k < f->naccesses; k++) {
