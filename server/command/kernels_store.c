@@ -211,7 +211,7 @@ bl_status bl_command_kernels(bl_call *call, bl_err *err)
         return ask_verb(call, err);
     if (bl_settings_load(&server.settings, call->nsettings, call->settings, err) == BL_OK &&
         bl_tuning_start(&server, err) == BL_OK)
-        good = run_verb(server.tuner.kernels, call->verb, operand, err);
+        good = run_verb(server.search.tuner.kernels, call->verb, operand, err);
     bl_tuning_stop(&server);
     bl_settings_fini(&server.settings);
     return good ? BL_OK : bl_fail(err, BL_EINVAL, "%s", ""); /* invalid lines were already reported */

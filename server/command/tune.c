@@ -72,7 +72,7 @@ static bl_status tune_entry(tuning *t, bl_arena *arena, const bl_program_entry *
                                .max_compile_bytes = set->max_compile,
                                .max_compile_seconds = set->max_compile_seconds,
                                .program = true,
-                               .tuner = &t->server->tuner,
+                               .tuner = &t->server->search.tuner,
                                .beam = t->beam,
                                .progress = on_progress,
                                .progress_arg = t,

@@ -318,7 +318,7 @@ static void tick_saver(void *arg)
     bl_saver *saver = arg;
     bl_request *rq = NULL;
     if (bl_clock_ms(saver->saved_ns, bl_clock_ns()) < saver->server->settings.save_seconds * 1e3 ||
-        atomic_load(&saver->server->leaving) || atomic_exchange(&saver->ticking, true))
+        atomic_load(&saver->server->life.leaving) || atomic_exchange(&saver->ticking, true))
         return;
     rq = bl_request_create_own(saver->server, 0, ticked, saver);
     if (rq != NULL && bl_request_submit(rq, saver->queue, save_work, NULL) == BL_OK)

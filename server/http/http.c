@@ -112,7 +112,7 @@ static enum MHD_Result send_reply(bl_request *rq, bool close)
     }
     add_header(response, "www-authenticate", rq->reply.status == 401 ? "Bearer realm=\"beamline\"" : NULL);
     add_header(response, "cache-control", rq->reply.stream != NULL ? "no-store" : NULL);
-    if (close || atomic_load(&rq->server->draining))
+    if (close || atomic_load(&rq->server->life.draining))
         add_header(response, "connection", "close");
     sent = MHD_queue_response(rq->conn.mhd, (unsigned)rq->reply.status, response);
     MHD_destroy_response(response);
@@ -141,11 +141,11 @@ static bl_status accept_work(bl_request *rq)
     bl_server *server = rq->server;
     if ((rq->head.route->flags & BL_ROUTE_OPEN) != 0)
         return BL_OK;
-    atomic_fetch_add(&server->accepted, 1);
-    rq->conn.accepted = !atomic_load(&server->draining);
+    atomic_fetch_add(&server->life.accepted, 1);
+    rq->conn.accepted = !atomic_load(&server->life.draining);
     if (rq->conn.accepted)
         return BL_OK;
-    atomic_fetch_sub(&server->accepted, 1);
+    atomic_fetch_sub(&server->life.accepted, 1);
     return bl_fail(&rq->err, BL_EBUSY, "the server is shutting down");
 }
 
@@ -244,7 +244,7 @@ static enum MHD_Result take_head(bl_poller *poller, struct MHD_Connection *conne
     taken = check_head(rq, &head, &fatal) == BL_OK;
     if (rq->owner != 0)
         bl_peer_know(rq->conn.peer);
-    crowded = rq->owner == 0 && !is_probe(rq) && bl_listener_is_crowded(server->listener);
+    crowded = rq->owner == 0 && !is_probe(rq) && bl_listener_is_crowded(server->http.listener);
     if (crowded && rq->err.status == BL_OK)
         (void)bl_fail(&rq->err, BL_EBUSY, "the server has all the connections it takes from clients without a key");
     bl_exporter_begin(server->exporter, &rq->trail, rq->head.route == NULL || (rq->head.route->flags & BL_ROUTE_OPEN) != 0);
@@ -336,7 +336,7 @@ static void on_connection(void *arg, struct MHD_Connection *connection, void **c
     const union MHD_ConnectionInfo *info = NULL;
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-        *context = info != NULL ? bl_watch_open(server->watch, info->connect_fd) : NULL;
+        *context = info != NULL ? bl_watch_open(server->http.watch, info->connect_fd) : NULL;
         bl_metrics_add(&server->metrics, BL_COUNT_CONNECTIONS, 1);
     } else {
         bl_watch_close(*context);
@@ -369,8 +369,8 @@ struct MHD_Daemon *bl_http_create_daemon(bl_poller *poller)
     struct MHD_OptionItem tls[] = {{MHD_OPTION_HTTPS_CERT_CALLBACK, 0, bl_tls_callback()},
                                    {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)bl_tls_priorities()},
                                    {MHD_OPTION_END, 0, NULL}};
-    const struct MHD_OptionItem *more = server->tls.now != NULL ? tls : &tls[2];
-    flags |= server->tls.now != NULL ? MHD_USE_TLS : 0U;
+    const struct MHD_OptionItem *more = server->http.tls.now != NULL ? tls : &tls[2];
+    flags |= server->http.tls.now != NULL ? MHD_USE_TLS : 0U;
     return MHD_start_daemon(flags, 0, NULL, NULL, on_request, poller, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
                             MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_LIMIT,
                             most < UINT_MAX ? (unsigned)most : UINT_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)set->idle,
@@ -397,25 +397,25 @@ bl_status bl_http_start(bl_server *server, bl_err *err)
             "--host %s is reachable from other machines and there are no keys: make one with `beamline keys create`, or "
             "add --insecure to let anyone in",
             set->host);
-    BL_TRY(bl_tls_load(&server->tls, set, err));
-    if (server->tls.now == NULL && !bl_host_is_loopback(set->host, strlen(set->host)))
+    BL_TRY(bl_tls_load(&server->http.tls, set, err));
+    if (server->http.tls.now == NULL && !bl_host_is_loopback(set->host, strlen(set->host)))
         bl_log(BL_LOG_WARN, "keys and data go over the network as they are: --tls-cert and --tls-key encrypt them");
     if (getaddrinfo(set->host, port, &hints, &found) != 0 || found == NULL)
         return bl_fail(err, BL_EINVAL, "--host %s is no address", set->host);
-    st = bl_listener_create(server, found, &server->listener, &server->port, err);
+    st = bl_listener_create(server, found, &server->http.listener, &server->http.port, err);
     freeaddrinfo(found);
     if (st == BL_OK)
-        st = bl_pollers_create(server, count_threads(set), &server->pollers, err);
+        st = bl_pollers_create(server, count_threads(set), &server->http.pollers, err);
     if (st == BL_OK)
-        st = bl_listener_start(server->listener, err);
+        st = bl_listener_start(server->http.listener, err);
     return st;
 }
 
 void bl_http_stop(bl_server *server)
 {
-    bl_pollers_destroy(server->pollers);
-    server->pollers = NULL;
-    bl_listener_destroy(server->listener);
-    server->listener = NULL;
-    bl_tls_fini(&server->tls);
+    bl_pollers_destroy(server->http.pollers);
+    server->http.pollers = NULL;
+    bl_listener_destroy(server->http.listener);
+    server->http.listener = NULL;
+    bl_tls_fini(&server->http.tls);
 }

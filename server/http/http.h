@@ -9,7 +9,7 @@ struct MHD_Daemon;
 typedef struct bl_poller bl_poller;
 typedef struct bl_server bl_server;
 
-/* Listen; fills server->listener, server->pollers and server->port. */
+/* Listen; fills server->http.listener, server->http.pollers and server->http.port. */
 BL_NODISCARD bl_status bl_http_start(bl_server *server, bl_err *err);
 /* No connection may be suspended when this is called: libmicrohttpd would abort. */
 void bl_http_stop(bl_server *server);

@@ -52,7 +52,7 @@ void bl_listener_ended(bl_listener *listener)
 
 static bool is_full(const bl_listener *listener)
 {
-    return bl_pollers_open(listener->server->pollers) >= (long long)listener->server->settings.connections;
+    return bl_pollers_open(listener->server->http.pollers) >= (long long)listener->server->settings.connections;
 }
 
 enum { RESERVED_SHARE = 16 };
@@ -62,7 +62,7 @@ static long long count_over(const bl_listener *listener)
 {
     const bl_settings *set = &listener->server->settings;
     uint64_t most = set->connections / RESERVED_SHARE, reserved = set->reserved < most ? set->reserved : most;
-    return bl_pollers_open(listener->server->pollers) - (long long)bl_watch_closing(listener->server->watch) -
+    return bl_pollers_open(listener->server->http.pollers) - (long long)bl_watch_closing(listener->server->http.watch) -
            (long long)(set->connections - reserved);
 }
 
@@ -74,7 +74,7 @@ bool bl_listener_is_crowded(const bl_listener *listener)
 /* Close connections that wait for their client, until at most |most| reserved places are in use. */
 static void make_room(const bl_listener *listener, long long most)
 {
-    while (count_over(listener) > most && bl_watch_evict(listener->server->watch))
+    while (count_over(listener) > most && bl_watch_evict(listener->server->http.watch))
         ;
 }
 
@@ -89,7 +89,7 @@ static bool accept_all(bl_listener *listener)
             continue;
         if (fd < 0)
             return errno == EAGAIN;
-        bl_pollers_give(listener->server->pollers, fd, &address, size);
+        bl_pollers_give(listener->server->http.pollers, fd, &address, size);
         make_room(listener, 0);
     }
     return true;

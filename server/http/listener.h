@@ -18,7 +18,7 @@ typedef struct bl_listener bl_listener;
 /* Bind and listen at |address|.  *port becomes the port that the socket has.  Clients can connect from now on. */
 BL_NODISCARD bl_status bl_listener_create(bl_server *server, const struct addrinfo *address, bl_listener **out, uint16_t *port,
                                           bl_err *err);
-/* Begin to accept.  server->pollers must exist. */
+/* Begin to accept.  server->http.pollers must exist. */
 BL_NODISCARD bl_status bl_listener_start(bl_listener *listener, bl_err *err);
 /* Give the pollers all connections that clients have opened by now, and close the port: later clients are refused.  Call once. */
 void bl_listener_stop(bl_listener *listener);

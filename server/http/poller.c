@@ -100,7 +100,7 @@ void bl_poller_ended(bl_poller *poller)
 {
     poller->over++;
     atomic_fetch_sub(&poller->connections, 1);
-    bl_listener_ended(poller->server->listener);
+    bl_listener_ended(poller->server->http.listener);
 }
 
 long long bl_pollers_open(const bl_pollers *pollers)
@@ -189,7 +189,7 @@ static bool look(bl_poller *poller, int64_t begin)
 {
     struct pollfd daemon = {.fd = poller->epoll, .events = POLLIN};
     int64_t end = begin + get_spin(poller);
-    while (atomic_load(&poller->server->accepted) == 0) {
+    while (atomic_load(&poller->server->life.accepted) == 0) {
         if (atomic_load(&poller->called) || poll(&daemon, 1, 0) != 0) {
             poller->vain = 0;
             return true;

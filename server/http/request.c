@@ -57,13 +57,13 @@ static bl_request *new_request(bl_server *server)
 static bl_request *take_request(bl_server *server)
 {
     bl_request *rq = NULL;
-    pthread_mutex_lock(&server->free_lock);
-    rq = server->free_requests;
+    pthread_mutex_lock(&server->spare.lock);
+    rq = server->spare.requests;
     if (rq != NULL) {
-        server->free_requests = rq->next_free;
-        server->free_count--;
+        server->spare.requests = rq->next_free;
+        server->spare.count--;
     }
-    pthread_mutex_unlock(&server->free_lock);
+    pthread_mutex_unlock(&server->spare.lock);
     if (rq == NULL)
         rq = new_request(server);
     if (rq == NULL)
@@ -200,14 +200,14 @@ static void reclaim(bl_request *rq)
         d->fn(d->arg);
     bl_body_fini(rq);
     recycle(rq);
-    pthread_mutex_lock(&server->free_lock);
-    kept = server->free_count < server->settings.connections;
+    pthread_mutex_lock(&server->spare.lock);
+    kept = server->spare.count < server->settings.connections;
     if (kept) {
-        rq->next_free = server->free_requests;
-        server->free_requests = rq;
-        server->free_count++;
+        rq->next_free = server->spare.requests;
+        server->spare.requests = rq;
+        server->spare.count++;
     }
-    pthread_mutex_unlock(&server->free_lock);
+    pthread_mutex_unlock(&server->spare.lock);
     if (!kept)
         free_request(rq);
 }
@@ -252,14 +252,14 @@ void bl_request_end(bl_request *rq)
         reclaim(rq);
     if (!own)
         bl_metrics_add(&server->metrics, BL_COUNT_ACTIVE, -1);
-    atomic_fetch_sub(&server->accepted, accepted);
+    atomic_fetch_sub(&server->life.accepted, accepted);
 }
 
 void bl_requests_fini(bl_server *server)
 {
-    while (server->free_requests != NULL) {
-        bl_request *rq = server->free_requests;
-        server->free_requests = rq->next_free;
+    while (server->spare.requests != NULL) {
+        bl_request *rq = server->spare.requests;
+        server->spare.requests = rq->next_free;
         free_request(rq);
     }
 }
@@ -562,7 +562,7 @@ bool bl_request_withdraw(bl_request *rq)
 {
     bl_queue *queue = NULL;
     bool (*leave)(bl_request * rq) = NULL;
-    if (atomic_load(&rq->stays) && !atomic_load(&rq->server->ends))
+    if (atomic_load(&rq->stays) && !atomic_load(&rq->server->life.ends))
         return false;
     atomic_store(&rq->cancel, true);
     if (rq->reply.stream != NULL)

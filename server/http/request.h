@@ -113,7 +113,7 @@ typedef struct bl_request_conn {
                                             * NULL */
     atomic_bool suspended;                 /* the connection is suspended */
     bool (*_Atomic leave)(bl_request *rq); /* of a parked request (bl_request_park) */
-    bool accepted;                         /* counted in server->accepted */
+    bool accepted;                         /* counted in server->life.accepted */
 } bl_request_conn;
 
 /* The parsed head: constant after the HTTP thread has read it. */

@@ -151,7 +151,7 @@ bl_status bl_tls_load(bl_tls *tls, const bl_settings *settings, bl_err *err)
 
 bl_status bl_tls_reload(bl_server *server, const bl_settings *fresh, bl_err *err)
 {
-    bl_tls *tls = &server->tls;
+    bl_tls *tls = &server->http.tls;
     bl_tls_pair *pair = NULL;
     bool wanted = false;
     BL_TRY(check_settings(fresh, &wanted, err));

@@ -31,7 +31,7 @@ bool bl_model_version_lacks_any(const bl_model_version *version)
     for (int i = 0; i < version->ninstances; i++)
         if (bl_instance_is_lost(&version->instances[i]))
             return true;
-    return atomic_load(&version->models->server->drains) > 0 && bl_model_version_is_misplaced(version);
+    return atomic_load(&version->models->server->drain.count) > 0 && bl_model_version_is_misplaced(version);
 }
 
 bool bl_model_version_is_on(const bl_model_version *version, const bl_worker *worker)

@@ -288,7 +288,8 @@ static bl_status add_instance(load *l, bl_model_version *version, bl_worker *wor
     for (int i = 0; i + 1 < version->ninstances; i++) {
         if (version->instances[i].program->worker != instance->program->worker)
             continue;
-        if (worker == NULL && atomic_load(&l->models->server->drains) > 0) { /* the best one was another when that was said */
+        if (worker == NULL &&
+            atomic_load(&l->models->server->drain.count) > 0) { /* the best one was another when that was said */
             drop_instance(version);
             return BL_OK;
         }

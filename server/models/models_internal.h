@@ -134,7 +134,7 @@ struct bl_model_version {
     bl_batcher batcher;
     bl_answers *answers; /* NULL: none are kept */
     int64_t mended_ns;   /* looker's thread: when it was last loaded again for a device that was lost or drained */
-    unsigned placed;     /* looker's thread: server->drains, when its devices were last the right ones */
+    unsigned placed;     /* looker's thread: server->drain.count, when its devices were last the right ones */
     bool sequential;     /* its entry updates state: requests belong to sequences */
     pthread_mutex_t sequence_lock;
     bl_namemap *sequences; /* "OWNER ID"; under that lock */

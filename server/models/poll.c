@@ -127,7 +127,7 @@ static void load_again(bl_model_version *version, const char *why)
  * their state is. */
 static bool moves(bl_model_version *version)
 {
-    unsigned drains = atomic_load(&version->models->server->drains);
+    unsigned drains = atomic_load(&version->models->server->drain.count);
     bool busy = false;
     if (version->placed == drains)
         return false;

@@ -28,7 +28,7 @@ bl_model_version *bl_model_version_create(bl_models *models, uint32_t owner, con
     atomic_init(&version->refs, 1);
     version->models = models;
     version->owner = owner;
-    version->placed = atomic_load(&models->server->drains);
+    version->placed = atomic_load(&models->server->drain.count);
     version->number = number;
     version->created = (int64_t)time(NULL);
     version->purges = bl_access_purges(models->server->access, owner);

@@ -110,7 +110,7 @@ static bool may_use(bl_background *b, const bl_worker *worker)
 static bl_status time_in_turn(void *arg, bl_device *dev, bl_trials *trials, bl_err *err)
 {
     bl_background *b = arg;
-    const bl_tuner *tuner = &b->server->tuner;
+    const bl_tuner *tuner = &b->server->search.tuner;
     bool idle = false;
     int64_t start = 0;
     bl_status st = BL_OK;
@@ -224,7 +224,7 @@ static void judge(bl_background *b, tended *t)
     n = use == NULL ? 0 : bl_plan_list_kernels(t->before, MOST_KERNELS, use);
     for (int i = 0; i < n; i++) {
         if (use[i].key == t->key && t->key != 0 && !use[i].helper)
-            bl_kernels_withdraw(b->server->tuner.kernels, &b->worker->dev->info, t->key, use[i].moves);
+            bl_kernels_withdraw(b->server->search.tuner.kernels, &b->worker->dev->info, t->key, use[i].moves);
     }
     free(use);
     tell(b, t, "rolled back", t->seconds, now); /* last: a reader of the history finds the old kernel in the database */
@@ -316,7 +316,7 @@ static void improve(bl_background *b, const choice *chosen)
     options.only = t->name;
     options.hot = options.hot || chosen->key == JOINING;
     options.halt.cancel = &b->stop;
-    options.children = b->server->triers;
+    options.children = b->server->search.children;
     t->searched[t->nsearched++] = chosen->key;
     t->key = chosen->key;
     (void)snprintf(t->name, sizeof t->name, "%s", chosen->name);
@@ -377,14 +377,14 @@ static void measure_peaks(bl_background *b)
         if (atomic_load(&worker->peaks_measured) || atomic_load(&worker->drained) ||
             worker->dev->info.dialect == BL_DIALECT_LINEAR)
             continue;
-        known = bl_kernels_find_peaks(b->server->tuner.kernels, &worker->dev->info, &worker->measured);
+        known = bl_kernels_find_peaks(b->server->search.tuner.kernels, &worker->dev->info, &worker->measured);
         if (!known && !is_idle(worker))
             continue;
         b->worker = worker;
         if (!known && bl_peaks_measure(worker->dev, time_in_turn, b, &worker->measured, &err) != BL_OK)
             bl_log(BL_LOG_WARN, "%s: its peaks could not be measured: %s", worker->dev->info.id, err.text);
         else if (!known)
-            bl_kernels_store_peaks(b->server->tuner.kernels, &worker->dev->info, &worker->measured);
+            bl_kernels_store_peaks(b->server->search.tuner.kernels, &worker->dev->info, &worker->measured);
         atomic_store(&worker->peaks_measured, true);
     }
 }
@@ -415,7 +415,7 @@ bl_status bl_background_create(bl_server *server, bl_background **out, bl_err *e
     if (b == NULL)
         return bl_fail(err, BL_ENOMEM, "background search");
     b->server = server;
-    b->tuner = server->tuner;
+    b->tuner = server->search.tuner;
     b->tuner.time = time_in_turn;
     b->tuner.time_arg = b;
     b->looked_ns = bl_clock_ns();

@@ -18,13 +18,13 @@ bl_status bl_children_start(bl_server *server, bl_err *err)
     if (count == 0)
         return BL_OK;
     BL_TRY(bl_children_create(compile, count, set->max_kernel_seconds, &server->children, err));
-    return bl_children_create(try, count, set->max_kernel_seconds, &server->triers, err);
+    return bl_children_create(try, count, set->max_kernel_seconds, &server->search.children, err);
 }
 
 void bl_children_end(bl_server *server)
 {
     bl_children_destroy(server->children);
-    bl_children_destroy(server->triers);
+    bl_children_destroy(server->search.children);
 }
 
 void bl_child_main(int argc, char *const *argv)

@@ -42,7 +42,7 @@ const char *bl_drain_state(const bl_drain_left *left)
 
 /* ---- the routes */
 
-/* Is |worker| the only device that takes new work?  Under drain_lock. */
+/* Is |worker| the only device that takes new work?  Under drain.lock. */
 static bool is_last(bl_server *server, const bl_worker *worker)
 {
     for (uint32_t i = 0; i < server->nworkers; i++) {
@@ -67,7 +67,7 @@ static bl_status change(bl_request *rq, bl_worker *worker, bool drained)
     bl_server *server = rq->server;
     bool changed = false;
     bl_status st = BL_OK;
-    pthread_mutex_lock(&server->drain_lock);
+    pthread_mutex_lock(&server->drain.lock);
     if (drained && is_last(server, worker))
         st = bl_fail(&rq->err, BL_ECONFLICT, "%s is the last device that takes new work: resume another first",
                      worker->dev->info.id);
@@ -75,8 +75,8 @@ static bl_status change(bl_request *rq, bl_worker *worker, bool drained)
         st = write_down(worker, drained, &rq->err);
     if (st == BL_OK)
         changed = atomic_exchange(&worker->drained, drained) != drained;
-    atomic_fetch_add(&server->drains, changed);
-    pthread_mutex_unlock(&server->drain_lock);
+    atomic_fetch_add(&server->drain.count, changed);
+    pthread_mutex_unlock(&server->drain.lock);
     if (changed) {
         bl_log(BL_LOG_WARN, drained ? "%s is drained: it takes no new work" : "%s takes new work again", worker->dev->info.id);
         bl_models_replace(server->models);

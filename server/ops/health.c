@@ -13,7 +13,7 @@ bl_status bl_handle_live(bl_request *rq)
 
 bool bl_server_is_ready(bl_server *server)
 {
-    return !atomic_load(&server->leaving) && bl_models_ready(server->models) && bl_storage_is_there(server->storage);
+    return !atomic_load(&server->life.leaving) && bl_models_ready(server->models) && bl_storage_is_there(server->storage);
 }
 
 bl_status bl_handle_ready(bl_request *rq)

@@ -70,7 +70,7 @@ bl_status bl_handle_kernel(bl_request *rq)
     if (strlen(key) != KEY_DIGITS || strspn(key, "0123456789abcdef") != KEY_DIGITS)
         return bl_fail(&rq->err, BL_ENOTFOUND, "the key of a kernel is 16 hexadecimal digits, not \"%.40s\"", key);
     bl_text_puts(&rq->reply.out, "{\"kernels\":[");
-    BL_TRY(bl_kernels_list(rq->server->tuner.kernels, key, list_whole, &rq->reply.out, &rq->err));
+    BL_TRY(bl_kernels_list(rq->server->search.tuner.kernels, key, list_whole, &rq->reply.out, &rq->err));
     if (bl_text_last(&rq->reply.out) == '[')
         return bl_fail(&rq->err, BL_ENOTFOUND, "no search found anything for kernel \"%s\"", key);
     bl_text_puts(&rq->reply.out, "]}");
@@ -81,9 +81,9 @@ bl_status bl_handle_kernel(bl_request *rq)
 bl_status bl_handle_kernels(bl_request *rq)
 {
     bl_text_puts(&rq->reply.out, "{\"kernels\":[");
-    BL_TRY(bl_kernels_list(rq->server->tuner.kernels, NULL, list_row, &rq->reply.out, &rq->err));
+    BL_TRY(bl_kernels_list(rq->server->search.tuner.kernels, NULL, list_row, &rq->reply.out, &rq->err));
     bl_text_puts(&rq->reply.out, "]");
-    bl_background_describe(rq->server, rq->server->background, &rq->reply.out);
+    bl_background_describe(rq->server, rq->server->search.background, &rq->reply.out);
     bl_text_puts(&rq->reply.out, "}");
     bl_request_reply_json(rq, 200);
     return BL_OK;

@@ -24,7 +24,7 @@ enum {
 
 static void tell_ready(const bl_server *server)
 {
-    (void)sd_notifyf(0, "READY=1\nSTATUS=serving on %s:%u", server->settings.host, server->port);
+    (void)sd_notifyf(0, "READY=1\nSTATUS=serving on %s:%u", server->settings.host, server->http.port);
 }
 
 static void reload(bl_server *server)
@@ -91,7 +91,7 @@ static bool is_past(int64_t begin, double seconds)
 static bool wait_until_idle(bl_server *server, double ms, sigset_t *signals)
 {
     int64_t begin = bl_clock_ns(), now = begin, asked = begin;
-    while (bl_pollers_open(server->pollers) > 0 && bl_clock_ms(asked, now) < QUIET_MS && bl_clock_ms(begin, now) < ms) {
+    while (bl_pollers_open(server->http.pollers) > 0 && bl_clock_ms(asked, now) < QUIET_MS && bl_clock_ms(begin, now) < ms) {
         wait_moment(signals);
         now = bl_clock_ns();
         if (bl_metrics_get(&server->metrics, BL_COUNT_ACTIVE) > 0)
@@ -106,26 +106,26 @@ static void drain(bl_server *server, sigset_t *signals)
 {
     const bl_settings *set = &server->settings;
     int64_t begin = bl_clock_ns();
-    atomic_store(&server->leaving, true);
+    atomic_store(&server->life.leaving, true);
     tell_stopping(server);
     while (!is_past(begin, set->drain_delay))
         wait_moment(signals);
     begin = bl_clock_ns();
-    atomic_store(&server->draining, true);
+    atomic_store(&server->life.draining, true);
     bl_jobs_drain(server->jobs, set->grace);
-    bl_log(BL_LOG_INFO, "draining: %lld requests to answer", atomic_load(&server->accepted));
-    while (atomic_load(&server->accepted) > 0 && !is_past(begin, set->grace))
+    bl_log(BL_LOG_INFO, "draining: %lld requests to answer", atomic_load(&server->life.accepted));
+    while (atomic_load(&server->life.accepted) > 0 && !is_past(begin, set->grace))
         wait_moment(signals);
-    bl_listener_stop(server->listener);
+    bl_listener_stop(server->http.listener);
     if (wait_until_idle(server, set->grace * 1e3 - bl_clock_ms(begin, bl_clock_ns()), signals))
         return;
     bl_log(BL_LOG_WARN, "cancelling what did not end within %g s", set->grace);
-    atomic_store(&server->ends, true);
-    bl_watch_cancel_all(server->watch);
+    atomic_store(&server->life.ends, true);
+    bl_watch_cancel_all(server->http.watch);
     bl_children_stop(server->children);
-    bl_children_stop(server->triers);
+    bl_children_stop(server->search.children);
     /* libmicrohttpd aborts if a suspended connection is left, so every running request must reach its next launch first. */
-    while (!wait_until_idle(server, LAST_WAIT_MS, signals) && bl_watch_waiting(server->watch) > 0)
+    while (!wait_until_idle(server, LAST_WAIT_MS, signals) && bl_watch_waiting(server->http.watch) > 0)
         bl_log(BL_LOG_WARN, "still waiting for a device");
 }
 

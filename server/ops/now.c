@@ -224,7 +224,7 @@ bl_status bl_handle_now(bl_request *rq)
     size_t models = 0, jobs = 0;
     bl_text_puts(out, "{");
     bl_encode_measured(out, "time", (double)bl_clock_wall_ns() * 1e-9);
-    bl_encode_measured(out, "uptime", bl_clock_ms(rq->server->start_ns, bl_clock_ns()) * 1e-3);
+    bl_encode_measured(out, "uptime", bl_clock_ms(rq->server->start.ns, bl_clock_ns()) * 1e-3);
     bl_encode_key(out, "devices");
     bl_text_puts(out, "[");
     for (uint32_t i = 0; i < rq->server->nworkers; i++)

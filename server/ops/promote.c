@@ -27,7 +27,7 @@ static bl_plan_options options_for(const bl_promoter *p, const bl_plan *plan)
 
     options.early = false;
     options.halt.cancel = &p->stop;
-    options.children = p->server->triers;
+    options.children = p->server->search.children;
     return options;
 }
 

@@ -82,7 +82,7 @@ bool bl_server_reload(bl_server *server)
 {
     bl_settings fresh;
     bl_err err = {0};
-    bool whole = bl_settings_load(&fresh, server->argc, server->argv, &err) == BL_OK;
+    bool whole = bl_settings_load(&fresh, server->start.argc, server->start.argv, &err) == BL_OK;
     if (whole) {
         for (size_t i = 0; i < ROW_COUNT; i++)
             whole = reload_row_now(server, &rows[i], &fresh) && whole;

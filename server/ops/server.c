@@ -121,8 +121,8 @@ static bl_status start(bl_server *server, bl_err *err)
     bl_server_limits(server);
     BL_TRY(look_for_folder(server, "--models", set->models, err));
     BL_TRY(look_for_folder(server, "--data-folder", set->data_folder, err));
-    pthread_mutex_init(&server->free_lock, NULL);
-    pthread_mutex_init(&server->drain_lock, NULL);
+    pthread_mutex_init(&server->spare.lock, NULL);
+    pthread_mutex_init(&server->drain.lock, NULL);
     server->plans = bl_plans_create(set->max_plans, set->max_plan_memory);
     if (server->plans == NULL)
         return bl_fail(err, BL_ENOMEM, "plan cache");
@@ -137,14 +137,14 @@ static bl_status start(bl_server *server, bl_err *err)
     BL_TRY(bl_drain_load(server, err));
     BL_TRY(bl_children_start(server, err));
     BL_TRY(bl_tuning_start(server, err));
-    BL_TRY(bl_queue_create("the search", set->max_queue, 1, &search, &server->searcher, err)); /* one thread: the search times one
-                                                                                                * kernel at a time */
+    BL_TRY(bl_queue_create("the search", set->max_queue, 1, &search, &server->search.queue, err)); /* one thread: the search times
+                                                                                                    * one kernel at a time */
     BL_TRY(bl_queue_create("the compiler", set->max_queue, (unsigned)set->compile_threads, NULL, &server->compiler, err));
     BL_TRY(bl_offload_create(server, err));
-    BL_TRY(bl_watch_create(server, &server->watch, err));
+    BL_TRY(bl_watch_create(server, &server->http.watch, err));
     BL_TRY(bl_upkeep_create(server, &server->upkeep, err));
-    BL_TRY(bl_background_create(server, &server->background, err));
-    BL_TRY(bl_promoter_create(server, &server->promoter, err));
+    BL_TRY(bl_background_create(server, &server->search.background, err));
+    BL_TRY(bl_promoter_create(server, &server->search.promoter, err));
     BL_TRY(bl_durable_load(server, err));
     BL_TRY(bl_saver_create(server, err));
     BL_TRY(bl_grants_load(bl_registry_grants(server->registry), err));
@@ -174,16 +174,16 @@ static void stop(bl_server *server)
     bl_jobs_drain(server->jobs, server->settings.grace);
     bl_http_stop(server);
     bl_upkeep_destroy(server->upkeep);
-    bl_watch_destroy(server->watch);
+    bl_watch_destroy(server->http.watch);
     bl_models_stop(server->models);
     bl_saver_drain(server->saver);
     bl_children_stop(server->children); /* no request waits for a compilation any more */
-    bl_children_stop(server->triers);
+    bl_children_stop(server->search.children);
     bl_queue_destroy(server->offload);
     bl_queue_destroy(server->compiler);
-    bl_background_destroy(server->background);
-    bl_promoter_destroy(server->promoter);
-    bl_queue_destroy(server->searcher);
+    bl_background_destroy(server->search.background);
+    bl_promoter_destroy(server->search.promoter);
+    bl_queue_destroy(server->search.queue);
     bl_saver_destroy(server->saver);
     bl_workers_stop(server);
     bl_models_destroy(server->models);
@@ -219,9 +219,9 @@ int bl_server_main(int argc, char *const *argv)
     sigaddset(&signals, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
-    server.argc = argc;
-    server.argv = argv;
-    server.start_ns = bl_clock_ns();
+    server.start.argc = argc;
+    server.start.argv = argv;
+    server.start.ns = bl_clock_ns();
     if (bl_settings_load(&server.settings, argc, argv, &err) != BL_OK ||
         bl_reload_log(&server, &server.settings, &err) != BL_OK || bl_server_precision(&server, &err) != BL_OK) {
         fprintf(stderr, "beamline: %s\n", err.text);
@@ -233,7 +233,7 @@ int bl_server_main(int argc, char *const *argv)
     } else if (server.settings.check) {
         status = report_check(&server);
     } else {
-        printf("listening on %s:%u\n", server.settings.host, server.port);
+        printf("listening on %s:%u\n", server.settings.host, server.http.port);
         fflush(stdout);
         bl_life_run(&server, &signals);
         status = EXIT_SUCCESS;

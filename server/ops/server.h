@@ -39,7 +39,7 @@ typedef struct bl_worker {
     bl_pool *pool;
     struct bl_evictables *evictables;
     int64_t reopen_ns;          /* worker's thread: when reopening was last tried */
-    atomic_bool drained;        /* no new work is placed there; changed under drain_lock */
+    atomic_bool drained;        /* no new work is placed there; changed under server->drain.lock */
     atomic_size_t tensors;      /* tensors held there, including those of leases */
     atomic_llong busy_ns;       /* when it last finished work, by bl_clock_ns */
     atomic_llong turn_ns;       /* moving mean of the time of a turn; the worker's thread writes it */
@@ -47,31 +47,70 @@ typedef struct bl_worker {
     atomic_bool peaks_measured; /* |measured| is valid */
 } bl_worker;
 
-struct bl_server {
-    bl_settings settings;
+/* How the process began. */
+typedef struct bl_server_start {
     int argc; /* main's arguments, from which the settings were read */
     char *const *argv;
-    int64_t start_ns;      /* of bl_clock_ns: when the process began */
+    int64_t ns; /* of bl_clock_ns */
+} bl_server_start;
+
+/* Devices taken out of service (drain.h). */
+typedef struct bl_server_drain {
+    pthread_mutex_t lock; /* one worker is drained at a time, so that one device stays in service */
+    atomic_uint count;    /* number of drains and resumes: code that placed an object compares it, and checks its device again
+                           * after a change */
+} bl_server_drain;
+
+/* The search for faster kernels. */
+typedef struct bl_server_search {
+    bl_queue *queue;       /* compilations with a search: they take long, so other compilations do not wait behind them */
+    bl_children *children; /* processes that compile and time the candidates of searches at low priority; or NULL */
+    bl_tuner tuner;
+    pthread_mutex_t trial_lock;       /* held while candidates are timed: one search at a time measures */
+    bl_device *trial_device;          /* under trial_lock */
+    struct bl_background *background; /* NULL if the setting is off */
+    struct bl_promoter *promoter;     /* NULL if the setting is off */
+} bl_server_search;
+
+/* Connections and the threads that serve them. */
+typedef struct bl_server_http {
+    bl_listener *listener;
+    struct bl_pollers *pollers; /* the threads that answer */
+    bl_watch *watch;
+    bl_tls tls;
+    uint16_t port;
+} bl_server_http;
+
+/* How far the shutdown is (life.c). */
+typedef struct bl_server_life {
+    atomic_bool leaving;   /* /v2/health/ready answers 503 */
+    atomic_bool draining;  /* the server accepts no new work */
+    atomic_bool ends;      /* running work must stop */
+    atomic_llong accepted; /* requests for work that were accepted and have not ended */
+} bl_server_life;
+
+/* Ended requests, whose memory the next requests use. */
+typedef struct bl_server_spare {
+    pthread_mutex_t lock;
+    bl_request *requests; /* under the lock, as |count| */
+    uint64_t count;
+} bl_server_spare;
+
+struct bl_server {
+    bl_settings settings;
+    bl_server_start start;
     bl_wire_limits limits; /* derived from the settings */
     bl_precision precision;
     bl_metrics metrics;
     bl_budget memory; /* host memory */
     bl_worker workers[BL_MAX_DEVICES];
     uint32_t nworkers, default_worker;
-    pthread_mutex_t drain_lock; /* one worker is drained at a time, so that one device stays in service */
-    atomic_uint drains;         /* number of drains and resumes: code that placed an object compares it, and checks its device
-                                 * again after a change */
+    bl_server_drain drain;
     bl_queue *compiler;
     bl_queue *offload;     /* large bodies and answers (offload.h) */
-    bl_queue *searcher;    /* compilations with a search: they take long, so other compilations do not wait behind them */
     bl_children *children; /* processes that compile what a request waits for; NULL: the server compiles itself */
-    bl_children *triers;   /* processes that compile and time the candidates of searches at low priority; or NULL */
     bl_plans *plans;
-    bl_tuner tuner;
-    pthread_mutex_t trial_lock;       /* held while candidates are timed: one search at a time measures */
-    bl_device *trial_device;          /* under trial_lock */
-    struct bl_background *background; /* NULL if the setting is off */
-    struct bl_promoter *promoter;     /* NULL if the setting is off */
+    bl_server_search search;
     bl_registry *registry;
     bl_models *models;
     bl_jobs *jobs;
@@ -79,22 +118,13 @@ struct bl_server {
     bl_access *access;
     bl_blobs *blobs;
     bl_saver *saver;
-    bl_watch *watch;
+    bl_server_http http;
     bl_ticker *ticker, *disk_ticker; /* ticker.h says which work is done by which */
     bl_upkeep *upkeep;
-    bl_exporter *exporter; /* NULL: no tracing */
-    bl_tls tls;
-    struct bl_pollers *pollers; /* the threads that answer */
-    bl_listener *listener;
+    bl_exporter *exporter;   /* NULL: no tracing */
     char device_notes[4096]; /* the devices that were left out, and why */
-    uint16_t port;
-    atomic_bool leaving;   /* /v2/health/ready answers 503 */
-    atomic_bool ends;      /* running work must stop */
-    atomic_bool draining;  /* the server accepts no new work */
-    atomic_llong accepted; /* requests for work that were accepted and have not ended */
-    pthread_mutex_t free_lock;
-    bl_request *free_requests; /* under free_lock */
-    uint64_t free_count;       /* under free_lock */
+    bl_server_life life;
+    bl_server_spare spare;
 };
 
 /* Run until SIGTERM or SIGINT; returns the exit status of the process. */

@@ -95,7 +95,7 @@ static void put_event(const timeline *t, const span *s, const char *category, in
     bl_encode_key(out, "cat");
     bl_encode_string(out, category);
     bl_text_puts(out, ",\"ph\":\"X\"");
-    put_time(t, "ts", begin_ns - server->start_ns);
+    put_time(t, "ts", begin_ns - server->start.ns);
     put_time(t, "dur", end_ns > begin_ns ? end_ns - begin_ns : 0);
     bl_text_printf(out, ",\"pid\":%d,\"tid\":%d,\"args\":{\"key\":", PROCESS, track);
     bl_encode_string(out, told ? key : "others");
@@ -166,18 +166,18 @@ bl_status bl_handle_timeline(bl_request *rq)
     t->spans = bl_arena_array(rq->arena, t->cap, sizeof *t->spans);
     BL_TRY(bl_arena_status(rq->arena, &rq->err));
     since_ns = bl_clock_ns() - (int64_t)seconds * 1000000000;
-    t->whole_since_ns = since_ns > server->start_ns ? since_ns : server->start_ns;
+    t->whole_since_ns = since_ns > server->start.ns ? since_ns : server->start.ns;
     for (uint32_t i = 0; i < server->nworkers; i++)
         list_queue(t, server->workers[i].queue, server->workers[i].dev->info.id, since_ns);
     list_queue(t, server->compiler, "compiler", since_ns);
-    list_queue(t, server->searcher, "search", since_ns);
+    list_queue(t, server->search.queue, "search", since_ns);
     bl_text_puts(&rq->reply.out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
     put_track(t, "process_name", 0, "beamline");
     put_turns(t);
     put_waits(t);
     bl_text_puts(&rq->reply.out, "],\"otherData\":{");
-    put_time(t, "from_us", t->whole_since_ns - server->start_ns);
-    put_time(t, "now_us", bl_clock_ns() - server->start_ns);
+    put_time(t, "from_us", t->whole_since_ns - server->start.ns);
+    put_time(t, "now_us", bl_clock_ns() - server->start.ns);
     bl_text_puts(&rq->reply.out, "}}");
     bl_request_reply_json(rq, 200);
     return BL_OK;

@@ -30,13 +30,13 @@ static char *find_file(const bl_settings *settings)
 /* Time in this process, on a second opening of the device: workers own the server's devices. */
 static bl_status time_here(bl_server *server, bl_device *dev, bl_trials *trials, bl_err *err)
 {
-    if (server->trial_device != NULL && strcmp(server->trial_device->info.id, dev->info.id) != 0) {
-        bl_device_destroy(server->trial_device);
-        server->trial_device = NULL;
+    if (server->search.trial_device != NULL && strcmp(server->search.trial_device->info.id, dev->info.id) != 0) {
+        bl_device_destroy(server->search.trial_device);
+        server->search.trial_device = NULL;
     }
-    if (server->trial_device == NULL)
-        BL_TRY(bl_device_open_again(dev, &server->trial_device, err));
-    return bl_trials_run(server->trial_device, trials, err);
+    if (server->search.trial_device == NULL)
+        BL_TRY(bl_device_open_again(dev, &server->search.trial_device, err));
+    return bl_trials_run(server->search.trial_device, trials, err);
 }
 
 /* Lock the trials; give up if the request is cancelled or its deadline passes. */
@@ -47,7 +47,7 @@ static bl_status take_turn(bl_server *server, const bl_halt *halt, bl_err *err)
     do {
         BL_TRY(bl_halt_check(halt, err));
         until = bl_clock_after(CLOCK_REALTIME, BL_HALT_LOOK_NS);
-    } while (pthread_mutex_timedlock(&server->trial_lock, &until) != 0);
+    } while (pthread_mutex_timedlock(&server->search.trial_lock, &until) != 0);
     return BL_OK;
 }
 
@@ -60,31 +60,31 @@ static bl_status time_trials(void *arg, bl_device *dev, bl_trials *trials, bl_er
     bl_status st = BL_EDEVICE;
 
     BL_TRY(take_turn(server, &trials->halt, err));
-    if (server->triers != NULL && dev->info.dialect != BL_DIALECT_LINEAR)
-        st = bl_children_time(server->triers, dev, trials, &failure);
+    if (server->search.children != NULL && dev->info.dialect != BL_DIALECT_LINEAR)
+        st = bl_children_time(server->search.children, dev, trials, &failure);
     if (st == BL_EDEVICE) {
         failure = (bl_err){0};
         st = time_here(server, dev, trials, &failure);
     }
-    pthread_mutex_unlock(&server->trial_lock);
+    pthread_mutex_unlock(&server->search.trial_lock);
     return st == BL_OK ? BL_OK : bl_fail(err, st, "%s", failure.text);
 }
 
 bl_status bl_tuning_start(bl_server *server, bl_err *err)
 {
     char *file = find_file(&server->settings);
-    bl_status st = bl_kernels_open(file, &server->tuner.kernels, err);
+    bl_status st = bl_kernels_open(file, &server->search.tuner.kernels, err);
 
     free(file);
-    pthread_mutex_init(&server->trial_lock, NULL);
-    server->tuner.time = time_trials;
-    server->tuner.time_arg = server;
-    server->tuner.seconds = server->settings.beam_seconds;
+    pthread_mutex_init(&server->search.trial_lock, NULL);
+    server->search.tuner.time = time_trials;
+    server->search.tuner.time_arg = server;
+    server->search.tuner.seconds = server->settings.beam_seconds;
     return st;
 }
 
 void bl_tuning_stop(bl_server *server)
 {
-    bl_kernels_close(server->tuner.kernels);
-    bl_device_destroy(server->trial_device);
+    bl_kernels_close(server->search.tuner.kernels);
+    bl_device_destroy(server->search.trial_device);
 }

@@ -33,13 +33,13 @@ static void expire_all(void *arg)
         bl_queue_expire(server->workers[i].queue, now);
     bl_queue_expire(server->offload, now);
     bl_queue_expire(server->compiler, now);
-    bl_queue_expire(server->searcher, now);
+    bl_queue_expire(server->search.queue, now);
     bl_registry_expire(server->registry, now);
 }
 
 static void close_late(void *arg)
 {
-    bl_watch_close_late(((bl_upkeep *)arg)->server->watch);
+    bl_watch_close_late(((bl_upkeep *)arg)->server->http.watch);
 }
 
 static void take_samples(void *arg)

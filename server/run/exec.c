@@ -263,7 +263,7 @@ static bl_plan_options plan_options(bl_exec *x, bool program)
                              .max_compile_bytes = set->max_compile,
                              .max_compile_seconds = set->max_compile_seconds,
                              .program = program,
-                             .tuner = &x->rq->server->tuner,
+                             .tuner = &x->rq->server->search.tuner,
                              .beam = x->how.beam,
                              .early = x->how.early,
                              .brief = x->how.brief,
@@ -273,7 +273,7 @@ static bl_plan_options plan_options(bl_exec *x, bool program)
 
 static bl_queue *queue_of_compiler(const bl_exec *x)
 {
-    return x->how.beam > 0 ? x->rq->server->searcher : x->rq->server->compiler;
+    return x->how.beam > 0 ? x->rq->server->search.queue : x->rq->server->compiler;
 }
 
 bl_status bl_exec_make_plan(bl_exec *x, const bl_wire_key *key, const bl_wire_graph *graph, bool program, bl_plan **out,
