@@ -92,17 +92,17 @@ void bl_answers_destroy(bl_answers *answers)
 static size_t key_bytes(const bl_infer *in)
 {
     size_t bytes = sizeof in->rq->owner;
-    for (int i = 0; i < in->version->ninputs; i++)
-        bytes += sizeof in->values[i].dim + in->values[i].bytes;
+    for (int i = 0; i < in->version->batcher.ninputs; i++)
+        bytes += sizeof in->item.values[i].dim + in->item.values[i].bytes;
     return bytes;
 }
 
 static uint64_t key_hash(const bl_infer *in)
 {
     uint64_t hash = bl_hash_bytes(&in->rq->owner, sizeof in->rq->owner, 1);
-    for (int i = 0; i < in->version->ninputs; i++) {
-        hash = bl_hash_bytes(in->values[i].dim, sizeof in->values[i].dim, hash);
-        hash = bl_hash_bytes(in->source[i], in->values[i].bytes, hash);
+    for (int i = 0; i < in->version->batcher.ninputs; i++) {
+        hash = bl_hash_bytes(in->item.values[i].dim, sizeof in->item.values[i].dim, hash);
+        hash = bl_hash_bytes(in->item.source[i], in->item.values[i].bytes, hash);
     }
     return hash;
 }
@@ -111,10 +111,10 @@ static void write_key(const bl_infer *in, char *to)
 {
     memcpy(to, &in->rq->owner, sizeof in->rq->owner);
     to += sizeof in->rq->owner;
-    for (int i = 0; i < in->version->ninputs; i++) {
-        const bl_tensor_value *value = &in->values[i];
+    for (int i = 0; i < in->version->batcher.ninputs; i++) {
+        const bl_tensor_value *value = &in->item.values[i];
         memcpy(to, value->dim, sizeof value->dim);
-        memcpy(to + sizeof value->dim, in->source[i], value->bytes);
+        memcpy(to + sizeof value->dim, in->item.source[i], value->bytes);
         to += sizeof value->dim + value->bytes;
     }
 }
@@ -123,10 +123,10 @@ static bool same_key(const bl_infer *in, const char *key)
 {
     bool same = memcmp(key, &in->rq->owner, sizeof in->rq->owner) == 0;
     key += sizeof in->rq->owner;
-    for (int i = 0; same && i < in->version->ninputs; i++) {
-        const bl_tensor_value *value = &in->values[i];
-        same =
-            memcmp(key, value->dim, sizeof value->dim) == 0 && memcmp(key + sizeof value->dim, in->source[i], value->bytes) == 0;
+    for (int i = 0; same && i < in->version->batcher.ninputs; i++) {
+        const bl_tensor_value *value = &in->item.values[i];
+        same = memcmp(key, value->dim, sizeof value->dim) == 0 &&
+               memcmp(key + sizeof value->dim, in->item.source[i], value->bytes) == 0;
         key += sizeof value->dim + value->bytes;
     }
     return same;
@@ -155,13 +155,13 @@ bool bl_answers_find(bl_answers *answers, bl_infer *in)
     pthread_mutex_unlock(&answers->lock);
     if (a == NULL || bl_request_defer(in->rq, release, a) != BL_OK)
         return false;
-    memcpy(in->got, a->parts, (size_t)a->nparts * sizeof *in->got);
+    memcpy(in->item.got, a->parts, (size_t)a->nparts * sizeof *in->item.got);
     return true;
 }
 
 static size_t part_bytes(const bl_infer *in, int i)
 {
-    return in->got[i].count * bl_dtype_bytes(in->version->outputs[i].dtype);
+    return in->item.got[i].count * bl_dtype_bytes(in->version->outputs[i].dtype);
 }
 
 /* One block: the answer, its parts, its key, the numbers of the outputs.  NULL without memory. */
@@ -190,10 +190,10 @@ static answer *copy(bl_answers *answers, const bl_infer *in, size_t key)
     write_key(in, a->key);
     to = a->key + key;
     for (int i = 0; i < a->nparts; i++) {
-        a->parts[i] = in->got[i];
+        a->parts[i] = in->item.got[i];
         a->parts[i].data = to;
         if (part_bytes(in, i) > 0)
-            memcpy(to, in->got[i].data, part_bytes(in, i));
+            memcpy(to, in->item.got[i].data, part_bytes(in, i));
         to += part_bytes(in, i);
     }
     return a;

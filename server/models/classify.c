@@ -71,7 +71,7 @@ static const char *write_class(const bl_infer *in, const bl_model_tensor *tensor
 bl_status bl_infer_classify(const bl_infer *in, const bl_model_tensor *tensor, const bl_part *part, uint64_t classes,
                             bl_infer_result *out)
 {
-    size_t rows = in->version->max_batch > 0 ? (size_t)part->dim[0] : 1, n = rows > 0 ? part->count / rows : 0;
+    size_t rows = in->version->batcher.max_rows > 0 ? (size_t)part->dim[0] : 1, n = rows > 0 ? part->count / rows : 0;
     size_t k = classes < n ? (size_t)classes : n, each = bl_dtype_bytes(tensor->dtype);
     scored *all = NULL;
     bl_span *items = NULL;
@@ -94,7 +94,7 @@ bl_status bl_infer_classify(const bl_infer *in, const bl_model_tensor *tensor, c
     }
     out->datatype = BL_INFER_BYTES;
     out->ndim = 0;
-    if (in->version->max_batch > 0)
+    if (in->version->batcher.max_rows > 0)
         out->dim[out->ndim++] = (int64_t)rows;
     out->dim[out->ndim++] = (int64_t)k;
     out->count = rows * k;

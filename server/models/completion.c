@@ -83,9 +83,9 @@ static void count_answer(bl_completion *c)
     in->answered = true;
     bl_statistics_add(s, BL_STAT_SUCCESS, bl_clock_ns() - in->rq->start_ns);
     bl_statistics_add(s, BL_STAT_QUEUE, c->time_ns[QUEUED]);
-    bl_statistics_add(s, BL_STAT_INPUT, in->input_ns);
+    bl_statistics_add(s, BL_STAT_INPUT, in->item.input_ns);
     bl_statistics_add(s, BL_STAT_INFER, c->time_ns[COMPUTED]);
-    bl_statistics_run(s, 1, in->input_ns, c->time_ns[COMPUTED], 0);
+    bl_statistics_run(s, 1, in->item.input_ns, c->time_ns[COMPUTED], 0);
 }
 
 void bl_completion_wake(bl_completion *c)
@@ -359,7 +359,7 @@ bl_status bl_completion_begin(bl_completion *c)
     BL_TRY(bl_infer_choose_turn(c->in));
     for (int i = 0; i < c->ntexts; i++)
         BL_TRY(bl_generation_prepare(c->texts[i], c->in));
-    c->in->input_ns = bl_clock_ns() - c->in->begin_ns;
+    c->in->item.input_ns = bl_clock_ns() - c->in->item.begin_ns;
     if (c->streams) {
         bl_metrics_add(&rq->server->metrics, BL_COUNT_STREAMS, 1);
         list_streamed(c);

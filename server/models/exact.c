@@ -22,7 +22,7 @@ typedef struct making {
 /* Constants there are the rows of a batch, and the tokens of a text, which it writes one by one. */
 static bool is_fixed(const bl_model_version *version, int var)
 {
-    return var == version->batch_var || (version->text != NULL && version->text->remembers && version->text->var == var);
+    return var == version->batcher.var || (version->text != NULL && version->text->remembers && version->text->var == var);
 }
 
 static bool varies(const bl_wire_graph *graph, int var)
@@ -33,27 +33,25 @@ static bool varies(const bl_wire_graph *graph, int var)
 bool bl_exact_is(const bl_model_version *version, const bl_model_instance *instance, const bl_plan *plan)
 {
     const bl_plan_info *info = bl_plan_get_info(plan);
-    for (int i = 0; i < version->nvars; i++)
-        if (varies(instance->graph, i) && info->var_lo[i] == info->var_hi[i])
+    for (int i = 0; i < version->batcher.nvars; i++)
+        if (varies(instance->slot.graph, i) && info->var_lo[i] == info->var_hi[i])
             return true;
     return false;
 }
 
 bool bl_exact_is_possible(const bl_model_version *version, const bl_model_instance *instance)
 {
-    if (version->host != NULL) /* whose weights may be others at the next run, and which nobody asked to be served */
-        return false;
-    for (int i = 0; i < version->nvars; i++)
-        if (is_fixed(version, i) && varies(instance->graph, i))
+    for (int i = 0; i < version->batcher.nvars; i++)
+        if (is_fixed(version, i) && varies(instance->slot.graph, i))
             return !version->sequential;
     return false;
 }
 
 bl_plan *bl_exact_get(const bl_model_version *version, bl_model_instance *instance, const int64_t *vars)
 {
-    int64_t rows = version->batch_var >= 0 ? vars[version->batch_var] : 1;
+    int64_t rows = version->batcher.var >= 0 ? vars[version->batcher.var] : 1;
     bl_plan *plan = bl_size_is_exact(rows) ? atomic_load(&instance->exact[bl_size_of(rows)]) : NULL;
-    for (int i = 0; plan != NULL && i < version->nvars; i++) {
+    for (int i = 0; plan != NULL && i < version->batcher.nvars; i++) {
         const bl_plan_info *info = bl_plan_get_info(plan);
         if (vars[i] < info->var_lo[i] || vars[i] > info->var_hi[i])
             return NULL;
@@ -67,26 +65,26 @@ bl_plan *bl_exact_get(const bl_model_version *version, bl_model_instance *instan
 static bool may_have(bl_model_version *version, const bl_model_instance *instance)
 {
     size_t n = 0;
-    if (version->sequential || bl_plan_get_info(instance->plan)->nhidden > 0)
+    if (version->sequential || bl_plan_get_info(instance->slot.plan)->nhidden > 0)
         return false;
     pthread_mutex_lock(&version->batcher.lock);
     for (int i = 0; i < BL_SIZES; i++)
-        n += instance->sizes.at[i].ordered;
+        n += instance->slot.sizes.at[i].ordered;
     pthread_mutex_unlock(&version->batcher.lock);
     return n <= MOST_EXACT;
 }
 
 bool bl_exact_claim(bl_model_version *version, bl_model_instance *instance, int64_t rows)
 {
-    const bl_wire_var *range = version->batch_var >= 0 ? &instance->graph->vars[version->batch_var] : NULL;
+    const bl_wire_var *range = version->batcher.var >= 0 ? &instance->slot.graph->vars[version->batcher.var] : NULL;
     bool fresh = false;
     if (range != NULL ? rows < range->lo || rows > range->hi : rows != 1)
         return false;
     if (!bl_size_is_exact(rows) || !bl_exact_is_possible(version, instance))
         return false;
     pthread_mutex_lock(&version->batcher.lock);
-    fresh = !instance->sizes.at[bl_size_of(rows)].ordered;
-    instance->sizes.at[bl_size_of(rows)].ordered = true;
+    fresh = !instance->slot.sizes.at[bl_size_of(rows)].ordered;
+    instance->slot.sizes.at[bl_size_of(rows)].ordered = true;
     pthread_mutex_unlock(&version->batcher.lock);
     return fresh && may_have(version, instance);
 }
@@ -114,7 +112,7 @@ void bl_exact_order(bl_model_version *version, bl_model_instance *instance, int6
 void bl_exact_answer(bl_model_version *version, bl_model_instance *instance, int64_t rows)
 {
     pthread_mutex_lock(&version->batcher.lock);
-    bl_sizes_answer(&instance->sizes, rows, atomic_load(&instance->exact[bl_size_of(rows)]) != NULL);
+    bl_sizes_answer(&instance->slot.sizes, rows, atomic_load(&instance->exact[bl_size_of(rows)]) != NULL);
     pthread_mutex_unlock(&version->batcher.lock);
 }
 
@@ -147,7 +145,7 @@ static bl_status compile(bl_exec *x, bl_err *err)
     bool hit = false;
     BL_TRY(bl_exec_key(x, &make->graph, true, &key));
     BL_TRY(bl_exec_make_plan(x, &key, &make->graph, true, &plan, &hit, err));
-    if (is_like(plan, make->instance->plan) && fits(make->instance, plan) &&
+    if (is_like(plan, make->instance->slot.plan) && fits(make->instance, plan) &&
         atomic_compare_exchange_strong(&make->instance->exact[bl_size_of(make->rows)], &none, plan)) {
         bl_log(BL_LOG_INFO, "model %s has a plan for runs of %lld rows", make->version->name, (long long)make->rows);
         return BL_OK;
@@ -158,24 +156,24 @@ static bl_status compile(bl_exec *x, bl_err *err)
 
 bl_status bl_exact_begin(bl_request *rq, bl_model_version *version, bl_model_instance *instance, int64_t rows)
 {
-    bl_run_options options = instance->program->doc.options;
+    bl_run_options options = instance->slot.program->doc.options;
     making *make = bl_arena_alloc(rq->arena, sizeof *make);
     bl_exec *x = NULL;
     if (make == NULL)
         return bl_arena_status(rq->arena, &rq->err);
-    *make = (making){.version = version, .instance = instance, .rows = rows, .graph = *instance->graph};
-    make->graph.vars = bl_arena_array(rq->arena, (size_t)version->nvars + 1, sizeof *make->graph.vars);
+    *make = (making){.version = version, .instance = instance, .rows = rows, .graph = *instance->slot.graph};
+    make->graph.vars = bl_arena_array(rq->arena, (size_t)version->batcher.nvars + 1, sizeof *make->graph.vars);
     if (make->graph.vars == NULL)
         return bl_arena_status(rq->arena, &rq->err);
-    memcpy(make->graph.vars, instance->graph->vars, (size_t)version->nvars * sizeof *make->graph.vars);
-    for (int i = 0; i < version->nvars; i++)
+    memcpy(make->graph.vars, instance->slot.graph->vars, (size_t)version->batcher.nvars * sizeof *make->graph.vars);
+    for (int i = 0; i < version->batcher.nvars; i++)
         if (is_fixed(version, i))
-            make->graph.vars[i].lo = make->graph.vars[i].hi = i == version->batch_var ? rows : 1;
+            make->graph.vars[i].lo = make->graph.vars[i].hi = i == version->batcher.var ? rows : 1;
     BL_TRY(bl_exec_create(rq, &x));
     options.lease = NULL;
     options.timeout_ms = 0;
-    BL_TRY(bl_exec_choose(x, &options, instance->program->worker));
-    BL_TRY(bl_program_check(instance->program, &rq->err));
+    BL_TRY(bl_exec_choose(x, &options, instance->slot.program->worker));
+    BL_TRY(bl_program_check(instance->slot.program, &rq->err));
     x->extra = make;
     x->compile = compile;
     x->dry = true;

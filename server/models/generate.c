@@ -38,7 +38,7 @@ static bl_status choose_shape(const bl_infer *in, const bl_model_tensor *tensor,
     value->ndim = depth == 0 || depth > ndim ? ndim : depth;
     for (int d = 0; d < value->ndim; d++)
         value->dim[d] = depth == 0 ? 1 : at->list->dim[d];
-    if (depth > 0 && depth == ndim - 1 && in->version->max_batch > 0) { /* the batch is not said */
+    if (depth > 0 && depth == ndim - 1 && in->version->batcher.max_rows > 0) { /* the batch is not said */
         memmove(value->dim + 1, value->dim, (size_t)depth * sizeof value->dim[0]);
         value->dim[0] = 1;
         value->ndim = ndim;
@@ -134,7 +134,7 @@ static bl_status decode(bl_infer *in)
     bl_json_doc doc = {0};
     bl_status st = BL_OK;
     in->wire.all = true;
-    in->wire.inputs = bl_arena_array(rq->arena, (size_t)in->version->ninputs + 1, sizeof *in->wire.inputs);
+    in->wire.inputs = bl_arena_array(rq->arena, (size_t)in->version->batcher.ninputs + 1, sizeof *in->wire.inputs);
     if (in->wire.inputs == NULL)
         return bl_arena_status(rq->arena, &rq->err);
     st = bl_json_parse(&doc, rq->arena, bl_request_body(rq), &limits, &rq->err);

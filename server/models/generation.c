@@ -24,7 +24,7 @@ static void end_runs(bl_generation *g)
         bl_sequence_release(g->sequence);
     g->sequence = NULL;
     if (g->instance != NULL)
-        atomic_fetch_sub(&g->instance->busy, 1);
+        atomic_fetch_sub(&g->instance->slot.busy, 1);
     g->instance = NULL;
 }
 
@@ -142,10 +142,10 @@ static bl_status make_room(bl_generation *g, bl_err *err)
     ids = bl_realloc(g->tokens.id, ((size_t)most + 1) * sizeof *ids);
     g->tokens.id = ids != NULL ? ids : g->tokens.id;
     g->tokens.cap = (size_t)most; /* at which it ends */
-    g->inputs = bl_calloc((size_t)g->version->ninputs + 1, sizeof *g->inputs);
-    g->buffers = bl_calloc((size_t)g->version->ninputs + 1, sizeof(bl_buffer *));
+    g->inputs = bl_calloc((size_t)g->version->batcher.ninputs + 1, sizeof *g->inputs);
+    g->buffers = bl_calloc((size_t)g->version->batcher.ninputs + 1, sizeof(bl_buffer *));
     g->outputs = bl_calloc((size_t)g->version->noutputs + 1, sizeof(bl_buffer *));
-    g->states = bl_calloc((size_t)bl_plan_get_info(g->instance->plan)->nstates + 1, sizeof(bl_buffer *));
+    g->states = bl_calloc((size_t)bl_plan_get_info(g->instance->slot.plan)->nstates + 1, sizeof(bl_buffer *));
     g->bytes = bl_calloc(count, bl_dtype_bytes(output->dtype));
     g->logits = bl_calloc(count, sizeof *g->logits);
     if (ids == NULL || g->inputs == NULL || g->buffers == NULL || g->outputs == NULL || g->states == NULL || g->bytes == NULL ||
@@ -157,12 +157,12 @@ static bl_status make_room(bl_generation *g, bl_err *err)
 /* Memory of its own on one of the instances, where a run of the longest kind is admitted. */
 bl_status bl_generation_prepare(bl_generation *g, bl_infer *in)
 {
-    const bl_wire_graph *graph = g->version->instances[0].graph;
+    const bl_wire_graph *graph = g->version->instances[0].slot.graph;
     bl_exec *x = NULL;
-    g->vars = bl_calloc((size_t)g->version->nvars + 1, sizeof *g->vars);
+    g->vars = bl_calloc((size_t)g->version->batcher.nvars + 1, sizeof *g->vars);
     if (g->vars == NULL)
         return bl_fail(&in->rq->err, BL_ENOMEM, "a text");
-    for (int i = 0; i < g->version->nvars; i++)
+    for (int i = 0; i < g->version->batcher.nvars; i++)
         g->vars[i] = graph->vars[i].lo > 1 ? graph->vars[i].lo : 1;
     if (g->text->var >= 0)
         g->vars[g->text->var] = g->text->chunk;
@@ -173,7 +173,7 @@ bl_status bl_generation_prepare(bl_generation *g, bl_infer *in)
         BL_TRY(bl_sequence_create(in, g->text->past_bytes, &g->sequence));
         g->instance = bl_sequence_instance(g->sequence);
     }
-    atomic_fetch_add(&g->instance->busy, 1);
+    atomic_fetch_add(&g->instance->slot.busy, 1);
     BL_TRY(bl_infer_prepare(in->rq, g->version, g->instance, g->vars, &x));
     g->worker = x->worker;
     g->device_generation = x->generation;

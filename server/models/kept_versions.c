@@ -22,13 +22,13 @@ static bl_status insert_version(void *arg, const char *file, bl_err *err)
         version->models->server->storage,
         "INSERT INTO versions (owner, model, version, entry, program, file) VALUES (?1, ?2, ?3, ?4, ?5, ?6) RETURNING id",
         BL_CELLS(bl_cell_int(version->owner), bl_cell_text(version->name), bl_cell_int((int64_t)version->number),
-                 bl_cell_text(version->config.entry), bl_cell_text(version->instances[0].program->name), bl_cell_text(file)),
+                 bl_cell_text(version->config.entry), bl_cell_text(version->instances[0].slot.program->name), bl_cell_text(file)),
         take_id, &version->kept, err);
 }
 
 bl_status bl_model_keep(bl_model_version *version, bl_err *err)
 {
-    bl_snapshot snap = {.program = version->instances[0].program};
+    bl_snapshot snap = {.program = version->instances[0].slot.program};
     bl_status st = bl_snapshot_take(&snap, err);
     if (st == BL_OK)
         st = bl_snapshot_put(&snap, BL_STORED_VERSION, 0, insert_version, version, err);

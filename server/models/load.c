@@ -255,15 +255,15 @@ static bl_status make_program(load *l, bl_model_version *version, bl_worker *wor
 bl_status bl_model_fill_instance(bl_model_version *version, bl_model_instance *instance, bl_err *err)
 {
     int at = 0;
-    const bl_program_doc *doc = &instance->program->doc;
-    if (instance->program->variants != NULL) { /* whose plans are made when values are there */
-        instance->graph = &bl_variants_entry(instance->program->variants)->graph;
+    const bl_program_doc *doc = &instance->slot.program->doc;
+    if (instance->slot.program->variants != NULL) { /* whose plans are made when values are there */
+        instance->slot.graph = &bl_variants_entry(instance->slot.program->variants)->graph;
         return BL_OK;
     }
     BL_TRY(bl_decode_choose_entry(doc->entries, doc->nentries, version->config.entry, &at, err));
-    instance->entry = &instance->program->entries[at];
-    instance->graph = &doc->entries[at].graph;
-    instance->plan = instance->entry->plan;
+    instance->slot.entry = &instance->slot.program->entries[at];
+    instance->slot.graph = &doc->entries[at].graph;
+    instance->slot.plan = instance->slot.entry->plan;
     return BL_OK;
 }
 
@@ -271,22 +271,22 @@ bl_status bl_model_fill_instance(bl_model_version *version, bl_model_instance *i
 static void drop_instance(bl_model_version *version)
 {
     bl_model_instance *last = &version->instances[--version->ninstances];
-    bl_program_release(last->program);
+    bl_program_release(last->slot.program);
     *last = (bl_model_instance){0};
 }
 
 static bl_status add_instance(load *l, bl_model_version *version, bl_worker *worker)
 {
     bl_model_instance *instance = &version->instances[version->ninstances];
-    bl_status st = make_program(l, version, worker, &instance->program);
+    bl_status st = make_program(l, version, worker, &instance->slot.program);
     while (st != BL_OK && bl_model_narrow_ranges(version, l->err)) {
         *l->err = (bl_err){0};
-        st = make_program(l, version, worker, &instance->program);
+        st = make_program(l, version, worker, &instance->slot.program);
     }
     BL_TRY(st);
     version->ninstances++; /* from now on it is freed with the version */
     for (int i = 0; i + 1 < version->ninstances; i++) {
-        if (version->instances[i].program->worker != instance->program->worker)
+        if (version->instances[i].slot.program->worker != instance->slot.program->worker)
             continue;
         if (worker == NULL &&
             atomic_load(&l->models->server->drain.count) > 0) { /* the best one was another when that was said */
@@ -294,7 +294,7 @@ static bl_status add_instance(load *l, bl_model_version *version, bl_worker *wor
             return BL_OK;
         }
         return bl_fail(l->err, BL_EINVAL, "instance_group: a device has one instance, and %s stands there twice",
-                       instance->program->worker->dev->info.id);
+                       instance->slot.program->worker->dev->info.id);
     }
     return bl_model_fill_instance(version, instance, l->err);
 }

@@ -37,7 +37,7 @@ bl_status bl_handle_model_ready(bl_request *rq)
     bl_model_version *version = NULL;
     bool lost = false;
     BL_TRY(bl_model_get(rq, &version));
-    lost = bl_model_version_is_lost(version);
+    lost = bl_batcher_is_lost(&version->batcher);
     bl_text_puts(&rq->reply.out, "{\"name\":");
     bl_encode_string(&rq->reply.out, version->name);
     bl_text_printf(&rq->reply.out, ",\"ready\":%s}", lost ? "false" : "true");
@@ -56,12 +56,12 @@ static void put_instances(bl_model_version *version, bl_text *out)
         bl_text_printf(out,
                        "%s{\"name\":\"%d\",\"device\":\"%s\",\"state\":\"%s\",\"inference_count\":%llu,\"execution_count\":%llu,"
                        "\"compute_infer\":{\"count\":%llu,\"ns\":%llu}}",
-                       i > 0 ? "," : "", i, one->program->worker->dev->info.id,
-                       bl_instance_is_lost(one)                      ? "LOST"
-                       : atomic_load(&one->program->worker->drained) ? "DRAINED"
-                                                                     : "READY",
-                       (unsigned long long)one->inferences, (unsigned long long)one->executions,
-                       (unsigned long long)one->executions, (unsigned long long)one->infer_ns);
+                       i > 0 ? "," : "", i, one->slot.program->worker->dev->info.id,
+                       bl_batch_slot_is_lost(&one->slot)                  ? "LOST"
+                       : atomic_load(&one->slot.program->worker->drained) ? "DRAINED"
+                                                                          : "READY",
+                       (unsigned long long)one->slot.inferences, (unsigned long long)one->slot.executions,
+                       (unsigned long long)one->slot.executions, (unsigned long long)one->slot.infer_ns);
     }
     pthread_mutex_unlock(&version->batcher.lock);
     bl_text_putc(out, ']');
@@ -76,7 +76,7 @@ static void put_statistics(bl_model_version *version, bl_text *out)
     bl_statistics_put(&version->statistics, out);
     bl_text_puts(out, ",\"memory_usage\":[");
     for (int i = 0; i < version->ninstances; i++) {
-        const bl_program *program = version->instances[i].program;
+        const bl_program *program = version->instances[i].slot.program;
         bl_text_printf(out, "%s{\"type\":\"%s\",\"id\":\"%s\",\"byte_size\":%zu}", i > 0 ? "," : "",
                        program->worker->dev->info.host_memory ? "CPU" : "GPU", program->worker->dev->info.id, program->charged);
     }

@@ -32,12 +32,12 @@ static bl_status fails_shape(const bl_infer *in, const bl_model_tensor *tensor, 
 
 static bl_status fails_size(const bl_infer *in, const bl_model_tensor *tensor, int var, int64_t size)
 {
-    bool batch = var == in->version->batch_var && in->version->max_batch > 0;
-    bl_wire_var range = in->version->instances[0].graph->vars[var];
+    bool batch = var == in->version->batcher.var && in->version->batcher.max_rows > 0;
+    bl_wire_var range = in->version->instances[0].slot.graph->vars[var];
     bl_text sizes = {0};
     bl_status st = BL_OK;
-    if (batch && in->version->max_batch < range.hi)
-        range.hi = in->version->max_batch;
+    if (batch && in->version->batcher.max_rows < range.hi)
+        range.hi = in->version->batcher.max_rows;
     bl_wire_var_print(&sizes, &range);
     st = bl_fail(&in->rq->err, BL_EINVAL,
                  "input \"%s\": %s is %lld, and model \"%s\" takes %s; \"%s\" in its config.json changes that", tensor->name,
@@ -48,14 +48,14 @@ static bl_status fails_size(const bl_infer *in, const bl_model_tensor *tensor, i
 
 bl_status bl_infer_bind_var(const bl_infer *in, const bl_model_tensor *tensor, int var, int64_t size)
 {
-    const bl_wire_var *range = &in->version->instances[0].graph->vars[var];
-    bool batch = var == in->version->batch_var && in->version->max_batch > 0;
-    if (!bl_wire_var_has(range, size) || (batch && size > in->version->max_batch))
+    const bl_wire_var *range = &in->version->instances[0].slot.graph->vars[var];
+    bool batch = var == in->version->batcher.var && in->version->batcher.max_rows > 0;
+    if (!bl_wire_var_has(range, size) || (batch && size > in->version->batcher.max_rows))
         return fails_size(in, tensor, var, size);
-    if (in->vars[var] >= 0 && in->vars[var] != size)
+    if (in->item.vars[var] >= 0 && in->item.vars[var] != size)
         return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\": %s is %lld here and %lld in another input", tensor->name,
-                       range->name, (long long)size, (long long)in->vars[var]);
-    in->vars[var] = size;
+                       range->name, (long long)size, (long long)in->item.vars[var]);
+    in->item.vars[var] = size;
     return BL_OK;
 }
 
@@ -90,7 +90,7 @@ static bl_status take_texts(const bl_infer *in, const bl_model_tensor *tensor, c
 static bl_status bind_input(bl_infer *in, const bl_infer_input *input, int at)
 {
     const bl_model_tensor *tensor = &in->version->inputs[at];
-    bl_tensor_value *value = &in->values[at];
+    bl_tensor_value *value = &in->item.values[at];
     bool text = tensor->datatype == BL_INFER_BYTES && tensor->coding == BL_MODEL_PLAIN;
     int ndim = bl_model_tensor_rank(tensor);
     if (value->label != NULL)
@@ -119,9 +119,9 @@ static bl_status bind_input(bl_infer *in, const bl_infer_input *input, int at)
 /* The input of that name: most clients have them in the model's order. */
 static int find_input(const bl_model_version *version, const char *name, int guess)
 {
-    if (guess < version->ninputs && strcmp(version->inputs[guess].name, name) == 0)
+    if (guess < version->batcher.ninputs && strcmp(version->inputs[guess].name, name) == 0)
         return guess;
-    for (int i = 0; i < version->ninputs; i++)
+    for (int i = 0; i < version->batcher.ninputs; i++)
         if (strcmp(version->inputs[i].name, name) == 0)
             return i;
     return -1;
@@ -145,7 +145,7 @@ static bl_status take_raw(bl_infer *in)
         (bl_tensor_value){.kind = BL_VALUE_BYTES, .label = tensor->name, .dtype = tensor->dtype, .span = in->wire.tail};
     input->value.ndim = bl_model_tensor_rank(tensor);
     for (int d = 0; d < input->value.ndim; d++) {
-        bool batch = d == 0 && version->max_batch > 0;
+        bool batch = d == 0 && version->batcher.max_rows > 0;
         input->value.dim[d] = batch ? 1 : tensor->dim[d];
         if (input->value.dim[d] < 0 && varies >= 0)
             return bl_fail(&in->rq->err, BL_EINVAL,
@@ -189,12 +189,12 @@ static bl_status take_raw(bl_infer *in)
 static bl_status bind_inputs(bl_infer *in)
 {
     const bl_model_version *version = in->version;
-    in->values = bl_arena_array(in->rq->arena, (size_t)version->ninputs + 1, sizeof *in->values);
-    in->vars = bl_arena_array(in->rq->arena, (size_t)version->nvars + 1, sizeof *in->vars);
-    if (in->values == NULL || in->vars == NULL)
+    in->item.values = bl_arena_array(in->rq->arena, (size_t)version->batcher.ninputs + 1, sizeof *in->item.values);
+    in->item.vars = bl_arena_array(in->rq->arena, (size_t)version->batcher.nvars + 1, sizeof *in->item.vars);
+    if (in->item.values == NULL || in->item.vars == NULL)
         return bl_arena_status(in->rq->arena, &in->rq->err);
-    for (int i = 0; i < version->nvars; i++)
-        in->vars[i] = -1;
+    for (int i = 0; i < version->batcher.nvars; i++)
+        in->item.vars[i] = -1;
     for (int i = 0; i < in->wire.ninputs; i++) {
         int at = find_input(version, in->wire.inputs[i].name, i);
         if (at < 0)
@@ -202,14 +202,14 @@ static bl_status bind_inputs(bl_infer *in)
                            in->wire.inputs[i].name);
         BL_TRY(bind_input(in, &in->wire.inputs[i], at));
     }
-    for (int i = 0; i < version->ninputs; i++)
-        if (in->values[i].label == NULL)
+    for (int i = 0; i < version->batcher.ninputs; i++)
+        if (in->item.values[i].label == NULL)
             return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" of model \"%s\" is missing", version->inputs[i].name,
                            version->name);
-    for (int i = 0; i < version->nvars; i++)
-        if (in->vars[i] < 0)
-            in->vars[i] = version->instances[0].graph->vars[i].lo; /* no input has it: as little as there can be */
-    in->rows = version->batch_var >= 0 ? in->vars[version->batch_var] : 0;
+    for (int i = 0; i < version->batcher.nvars; i++)
+        if (in->item.vars[i] < 0)
+            in->item.vars[i] = version->instances[0].slot.graph->vars[i].lo; /* no input has it: as little as there can be */
+    in->item.rows = version->batcher.var >= 0 ? in->item.vars[version->batcher.var] : 0;
     return BL_OK;
 }
 
@@ -249,7 +249,7 @@ static bl_status split_texts(const bl_infer *in, const char *data, bl_infer_resu
     bl_span *items = NULL;
     out->count = width > 0 ? out->count / width : 0;
     out->ndim--;
-    if (out->ndim == 0 || (out->ndim == 1 && in->version->max_batch > 0))
+    if (out->ndim == 0 || (out->ndim == 1 && in->version->batcher.max_rows > 0))
         out->dim[out->ndim++] = 1; /* a text for each of a batch is [n, 1] */
     items = bl_arena_array(in->rq->arena, out->count + 1, sizeof *items);
     if (items == NULL)
@@ -264,7 +264,7 @@ static bl_status fill_result(const bl_infer *in, int i, bl_infer_result *out)
 {
     int at = in->asked[i];
     const bl_model_tensor *tensor = &in->version->outputs[at];
-    const bl_part *part = &in->got[at];
+    const bl_part *part = &in->item.got[at];
     *out = (bl_infer_result){.name = tensor->name,
                              .datatype = tensor->datatype,
                              .ndim = part->ndim,
@@ -374,29 +374,29 @@ static void count_reply(bl_infer *in, int64_t end_ns)
     bl_model_statistics *s = &in->version->statistics;
     if (!in->more)
         bl_statistics_add(s, BL_STAT_SUCCESS, end_ns - in->rq->start_ns);
-    bl_statistics_add(s, BL_STAT_QUEUE, in->queue_ns);
+    bl_statistics_add(s, BL_STAT_QUEUE, in->item.queue_ns);
     if (in->again) /* nothing was computed */
         return;
-    bl_statistics_add(s, BL_STAT_INPUT, in->input_ns);
-    bl_statistics_add(s, BL_STAT_INFER, in->compute_ns);
+    bl_statistics_add(s, BL_STAT_INPUT, in->item.input_ns);
+    bl_statistics_add(s, BL_STAT_INFER, in->item.compute_ns);
     bl_statistics_add(s, BL_STAT_OUTPUT, in->output_ns);
     if (in->counts)
-        bl_statistics_run(s, in->rows > 0 ? in->rows : 1, in->input_ns, in->compute_ns, in->output_ns);
+        bl_statistics_run(s, in->item.rows > 0 ? in->item.rows : 1, in->item.input_ns, in->item.compute_ns, in->output_ns);
 }
 
 /* The next run of a request of several: what the last one had is given back. */
 static bl_status go_on(bl_infer *in)
 {
-    bl_batch_leave(in->batch);
-    in->batch = NULL;
+    bl_batch_leave(in->item.batch);
+    in->item.batch = NULL;
     if (in->instance != NULL)
-        atomic_fetch_sub(&in->instance->busy, 1);
+        atomic_fetch_sub(&in->instance->slot.busy, 1);
     in->instance = NULL;
     in->variant = NULL;
-    in->source = NULL;
+    in->item.source = NULL;
     in->again = in->counts = in->more = false;
-    in->queue_ns = in->compute_ns = 0;
-    in->begin_ns = bl_clock_ns();
+    in->item.queue_ns = in->item.compute_ns = 0;
+    in->item.begin_ns = bl_clock_ns();
     return bl_infer_go_filled(in);
 }
 
@@ -417,7 +417,7 @@ bl_status bl_infer_reply(bl_request *rq)
 void bl_infer_weigh(bl_infer *in)
 {
     for (int i = 0; i < in->nasked; i++)
-        in->rq->reply.listed += in->wants[i].binary ? 0 : in->got[in->asked[i]].count;
+        in->rq->reply.listed += in->wants[i].binary ? 0 : in->item.got[in->asked[i]].count;
 }
 
 static bl_status reply_alone(bl_request *rq)
@@ -425,12 +425,12 @@ static bl_status reply_alone(bl_request *rq)
     const bl_exec *x = rq->data;
     bl_infer *in = x->extra;
     rq->data = in;
-    in->queue_ns = rq->trail.time_ns[BL_TIME_QUEUE];
-    in->compute_ns = rq->trail.time_ns[BL_TIME_COMPUTE];
-    bl_exec_take(x, 0, 0, 0, in->got);
+    in->item.queue_ns = rq->trail.time_ns[BL_TIME_QUEUE];
+    in->item.compute_ns = rq->trail.time_ns[BL_TIME_COMPUTE];
+    bl_exec_take(x, 0, 0, 0, in->item.got);
     if (in->variant == NULL) /* another value may take another time */
-        bl_instance_learn(in->version, in->instance, in->rows > 0 ? in->rows : 1, x->plan,
-                          in->compute_ns + rq->trail.time_ns[BL_TIME_COPY]);
+        bl_instance_learn(in->version, in->instance, in->item.rows > 0 ? in->item.rows : 1, x->plan,
+                          in->item.compute_ns + rq->trail.time_ns[BL_TIME_COPY]);
     bl_infer_weigh(in);
     in->counts = true;
     rq->then = bl_infer_reply;
@@ -439,75 +439,32 @@ static bl_status reply_alone(bl_request *rq)
 
 /* ---- the way there */
 
-/* All but what is run. */
-static bl_status prepare(bl_request *rq, const bl_model_version *version, const bl_model_instance *instance, int64_t *vars,
-                         bl_exec **out)
+static bl_status check_lost(bl_request *rq, const bl_model_instance *instance)
 {
-    bl_exec *x = NULL;
-    BL_TRY(bl_exec_create(rq, &x));
-    *out = x;
-    x->worker = instance->program->worker;
-    x->generation = atomic_load(&x->worker->dev->generation);
-    if (version->host != NULL)
-        BL_TRY(bl_program_check(version->host, &rq->err));
-    if (bl_instance_is_lost(instance))
-        return bl_fail(&rq->err, BL_EBUSY, "model \"%s\" was lost with %s; one of a folder is loaded again by itself",
-                       instance->program->name, x->worker->dev->info.id);
-    x->vars = vars;
-    x->unlisted = true;
-    x->hit = true;
-    x->work = bl_exec_run;
-    return BL_OK;
+    const bl_program *program = instance->slot.program;
+    if (!bl_batch_slot_is_lost(&instance->slot))
+        return BL_OK;
+    return bl_fail(&rq->err, BL_EBUSY, "model \"%s\" was lost with %s; one of a folder is loaded again by itself", program->name,
+                   program->worker->dev->info.id);
 }
 
 bl_status bl_infer_prepare(bl_request *rq, const bl_model_version *version, bl_model_instance *instance, int64_t *vars,
                            bl_exec **out)
 {
-    bl_exec *x = NULL;
-    BL_TRY(prepare(rq, version, instance, vars, out));
-    x = *out;
-    x->graph = instance->graph;
-    x->hold.lender = instance->program;
-    x->hold.entry = instance->entry;
-    x->plan = bl_exact_get(version, instance, vars);
-    if (x->plan == NULL)
-        x->plan = bl_plan_current(instance->plan);
-    return bl_exec_admit(x, &rq->err);
+    const bl_batch_slot *slot = &instance->slot;
+    bl_plan *plan = NULL;
+    BL_TRY(check_lost(rq, instance));
+    plan = bl_exact_get(version, instance, vars);
+    return bl_batch_exec(rq, slot->program, slot->entry, slot->graph, plan != NULL ? plan : bl_plan_current(slot->plan), vars,
+                         out);
 }
 
 static bl_status prepare_variant(bl_infer *in, bl_exec **out)
 {
     bl_program *program = in->variant->program;
-    bl_exec *x = NULL;
-    BL_TRY(prepare(in->rq, in->version, in->instance, in->vars, out));
-    x = *out;
-    x->graph = &program->doc.entries[0].graph;
-    x->hold.lender = program;
-    x->hold.entry = &program->entries[0];
-    x->plan = bl_plan_current(x->hold.entry->plan);
-    return bl_exec_admit(x, &in->rq->err);
-}
-
-bl_status bl_infer_read_sources(bl_infer *in)
-{
-    bl_request *rq = in->rq;
-    in->source = bl_arena_array(rq->arena, (size_t)in->version->ninputs + 1, sizeof *in->source);
-    if (in->source == NULL)
-        return bl_arena_status(rq->arena, &rq->err);
-    for (int i = 0; i < in->version->ninputs; i++) {
-        const bl_tensor_value *value = &in->values[i];
-        void *to = NULL;
-        if (value->kind == BL_VALUE_BYTES && value->dtype != BL_BOOL) {
-            in->source[i] = value->span.data;
-            continue;
-        }
-        to = bl_request_alloc(rq, value->bytes, "an input");
-        if (to == NULL)
-            return rq->err.status;
-        BL_TRY(bl_tensor_scan(value, to, &rq->err));
-        in->source[i] = to;
-    }
-    return BL_OK;
+    BL_TRY(check_lost(in->rq, in->instance));
+    return bl_batch_exec(in->rq, program, &program->entries[0], &program->doc.entries[0].graph,
+                         bl_plan_current(program->entries[0].plan), in->item.vars, out);
 }
 
 static bl_status run_alone(bl_infer *in);
@@ -516,11 +473,11 @@ static bl_status run_alone(bl_infer *in);
 static bool goes_elsewhere(bl_infer *in)
 {
     bl_request *rq = in->rq;
-    if (rq->err.status == BL_OK || atomic_load(&rq->cancel) || in->variant != NULL || !bl_instance_is_lost(in->instance) ||
-        bl_model_version_is_lost(in->version))
+    if (rq->err.status == BL_OK || atomic_load(&rq->cancel) || in->variant != NULL ||
+        !bl_batch_slot_is_lost(&in->instance->slot) || bl_batcher_is_lost(&in->version->batcher))
         return false;
     rq->err = (bl_err){0};
-    atomic_fetch_sub(&in->instance->busy, 1);
+    atomic_fetch_sub(&in->instance->slot.busy, 1);
     in->instance = bl_instance_choose(in->version);
     return run_alone(in) == BL_OK;
 }
@@ -533,7 +490,7 @@ static bl_step work_alone(bl_request *rq)
     bl_step step = bl_exec_run(rq);
     if (step == BL_STEP_DONE && in->claimed) {
         in->claimed = false;
-        bl_batch_unclaim(in->version, in->instance);
+        bl_batch_unclaim(in->item.batcher, &in->instance->slot);
     }
     return step == BL_STEP_DONE && goes_elsewhere(in) ? BL_STEP_MOVED : step;
 }
@@ -542,18 +499,18 @@ static bl_status run_alone(bl_infer *in)
 {
     bl_request *rq = in->rq;
     bl_exec *x = NULL;
-    bl_tensor_value *values = in->variant != NULL ? bl_variant_inputs(rq, in->variant, in->values) : in->values;
+    bl_tensor_value *values = in->variant != NULL ? bl_variant_inputs(rq, in->variant, in->item.values) : in->item.values;
     if (values == NULL)
         return bl_arena_status(rq->arena, &rq->err);
-    atomic_fetch_add(&in->instance->busy, 1);
+    atomic_fetch_add(&in->instance->slot.busy, 1);
     if (in->variant != NULL)
         BL_TRY(prepare_variant(in, &x));
     else
-        BL_TRY(bl_infer_prepare(rq, in->version, in->instance, in->vars, &x));
+        BL_TRY(bl_infer_prepare(rq, in->version, in->instance, in->item.vars, &x));
     x->extra = in;
     BL_TRY(bl_exec_load(x, x->graph->ninputs, values, false));
     BL_TRY(bl_access_check_time(rq));
-    in->input_ns = bl_clock_ns() - in->begin_ns;
+    in->item.input_ns = bl_clock_ns() - in->item.begin_ns;
     rq->then = reply_alone;
     rq->item.may_fly = bl_plan_may_fly(x->plan);
     if (rq->item.may_fly)
@@ -569,7 +526,7 @@ static bl_status run_somewhere(bl_infer *in)
         return BL_OK;
     if (in->claimed) {
         in->claimed = false;
-        bl_batch_unclaim(in->version, in->instance);
+        bl_batch_unclaim(in->item.batcher, &in->instance->slot);
     }
     return goes_elsewhere(in) ? BL_OK : in->rq->err.status;
 }
@@ -581,12 +538,12 @@ static bl_status run_in_sequence(bl_infer *in)
     bl_exec *x = NULL;
     BL_TRY(bl_sequence_get(in, &in->of));
     in->instance = bl_sequence_instance(in->of);
-    atomic_fetch_add(&in->instance->busy, 1);
-    BL_TRY(bl_infer_prepare(rq, in->version, in->instance, in->vars, &x));
+    atomic_fetch_add(&in->instance->slot.busy, 1);
+    BL_TRY(bl_infer_prepare(rq, in->version, in->instance, in->item.vars, &x));
     x->extra = in;
-    BL_TRY(bl_exec_load(x, in->version->ninputs, in->values, false));
+    BL_TRY(bl_exec_load(x, in->version->batcher.ninputs, in->item.values, false));
     BL_TRY(bl_access_check_time(rq));
-    in->input_ns = bl_clock_ns() - in->begin_ns;
+    in->item.input_ns = bl_clock_ns() - in->item.begin_ns;
     rq->then = reply_alone;
     return bl_request_submit(rq, x->worker->queue, bl_sequence_work, bl_sequence_serial(in->of));
 }
@@ -604,17 +561,25 @@ static bl_status run_variant(bl_request *rq, void *arg, const bl_variant *varian
 static bl_status answer_again(bl_infer *in, bool *found)
 {
     int64_t start = bl_clock_ns();
-    BL_TRY(bl_infer_read_sources(in));
+    BL_TRY(bl_batch_read_sources(&in->item));
     *found = bl_answers_find(in->version->answers, in);
     bl_statistics_add(&in->version->statistics, *found ? BL_STAT_HIT : BL_STAT_MISS, bl_clock_ns() - start);
     if (!*found)
         return BL_OK;
     in->again = true;
-    in->input_ns = bl_clock_ns() - in->begin_ns;
+    in->item.input_ns = bl_clock_ns() - in->item.begin_ns;
     in->rq->data = in;
     bl_infer_weigh(in);
     in->rq->then = bl_infer_reply;
     return BL_OK;
+}
+
+static bool claim(bl_infer *in)
+{
+    bl_batch_slot *slot = NULL;
+    bool claimed = bl_batch_claim(in->item.batcher, in->item.rows, &slot);
+    in->instance = (bl_model_instance *)slot;
+    return claimed;
 }
 
 /* By itself where it need not wait for others of its model, else with them. */
@@ -634,29 +599,29 @@ static bl_status go(bl_infer *in)
         BL_TRY(answer_again(in, &found));
     if (found)
         return BL_OK;
-    if (in->version->max_batch == 0) {
+    if (in->version->batcher.max_rows == 0) {
         in->instance = bl_instance_choose(in->version);
-        if (in->instance->program->variants == NULL)
+        if (in->instance->slot.program->variants == NULL)
             return run_somewhere(in);
-        return bl_variant_get(in->rq, &(bl_variant_call){.program = in->instance->program,
-                                                         .values = in->values,
-                                                         .sizes = in->vars,
-                                                         .priority = (int)in->priority,
+        return bl_variant_get(in->rq, &(bl_variant_call){.program = in->instance->slot.program,
+                                                         .values = in->item.values,
+                                                         .sizes = in->item.vars,
+                                                         .priority = (int)in->item.priority,
                                                          .ready = run_variant,
                                                          .arg = in});
     }
-    in->claimed = bl_batch_claim(in->version, in->rows, &in->instance);
-    return in->claimed ? run_somewhere(in) : bl_batch_join(in);
+    in->claimed = claim(in);
+    return in->claimed ? run_somewhere(in) : bl_batch_join(&in->item, bl_infer_reply);
 }
 
 void bl_infer_end(void *arg)
 {
     bl_infer *in = arg;
     if (in->instance != NULL)
-        atomic_fetch_sub(&in->instance->busy, 1);
+        atomic_fetch_sub(&in->instance->slot.busy, 1);
     if (in->claimed) /* it never ran */
-        bl_batch_unclaim(in->version, in->instance);
-    bl_batch_leave(in->batch);
+        bl_batch_unclaim(in->item.batcher, &in->instance->slot);
+    bl_batch_leave(in->item.batch);
     if (!in->answered)
         bl_statistics_add(&in->version->statistics, BL_STAT_FAIL, bl_clock_ns() - in->rq->start_ns);
 }
@@ -673,8 +638,8 @@ bl_status bl_infer_choose_turn(bl_infer *in)
         return bl_fail(&in->rq->err, BL_EINVAL, "priority: model \"%s\" has %lld levels", in->version->name,
                        (long long)config->priority_levels);
     if (config->priority_levels > 0)
-        in->priority = in->wire.priority > 0 ? (int64_t)in->wire.priority : config->default_priority;
-    in->rq->item.priority = (int)in->priority;
+        in->item.priority = in->wire.priority > 0 ? (int64_t)in->wire.priority : config->default_priority;
+    in->rq->item.priority = (int)in->item.priority;
     in->rq->item.rank = BL_RANK_INFER;
     return bl_access_check_time(in->rq);
 }
@@ -685,7 +650,7 @@ enum { WORDS_BYTES = 8 * 1024 }; /* of texts that a tokenizer splits in about 3 
 static bool takes_long(const bl_request *rq, const bl_model_version *version)
 {
     bool words = version->words != NULL || version->text != NULL;
-    for (int i = 0; i < version->ninputs; i++)
+    for (int i = 0; i < version->batcher.ninputs; i++)
         if (version->inputs[i].coding == BL_MODEL_PICTURE)
             return true;
     return words && rq->body.len > WORDS_BYTES;
@@ -697,18 +662,18 @@ bl_status bl_infer_create(bl_request *rq, bl_infer_write write, bl_infer **out)
     *out = in;
     if (in == NULL)
         return bl_arena_status(rq->arena, &rq->err);
-    in->rq = rq;
+    in->rq = in->item.rq = rq;
     in->write = write;
-    in->begin_ns = bl_clock_ns();
+    in->item.begin_ns = bl_clock_ns();
     BL_TRY(bl_model_get(rq, &in->version));
     if (!rq->apart && takes_long(rq, in->version)) {
         *out = NULL;
         return bl_offload_handler(rq);
     }
-    in->reply = bl_infer_reply;
+    in->item.batcher = &in->version->batcher;
     BL_TRY(bl_request_defer(rq, bl_infer_end, in));
-    in->got = bl_arena_array(rq->arena, (size_t)in->version->noutputs + 1, sizeof *in->got);
-    return in->got != NULL ? BL_OK : bl_arena_status(rq->arena, &rq->err);
+    in->item.got = bl_arena_array(rq->arena, (size_t)in->version->noutputs + 1, sizeof *in->item.got);
+    return in->item.got != NULL ? BL_OK : bl_arena_status(rq->arena, &rq->err);
 }
 
 bl_status bl_infer_go(bl_infer *in)

@@ -461,26 +461,6 @@ void bl_models_wake(bl_models *models)
     pthread_mutex_unlock(&models->lock);
 }
 
-/* Under the lock. */
-static void note_due(bl_models *models, bl_model_version *version)
-{
-    if (version->is_due)
-        return;
-    version->is_due = true;
-    version->next_due = models->first_due;
-    models->first_due = bl_model_version_retain(version);
-}
-
-void bl_models_watch(bl_model_version *version)
-{
-    bl_models *models = version->models;
-    pthread_mutex_lock(&models->lock);
-    note_due(models, version);
-    models->woken = true;
-    pthread_cond_signal(&models->clock);
-    pthread_mutex_unlock(&models->lock);
-}
-
 enum { FIRST_WATCHED = 64, REST_NS = 1000000000 };
 
 /* The versions that the looker holds while it looks at them. */
@@ -503,17 +483,6 @@ static bool watch(watched *w, bl_model_version *version)
     return true;
 }
 
-/* Under the lock: of programs, those that said so; from now on they say it anew. */
-static void gather_due(bl_models *models, watched *w)
-{
-    while (models->first_due != NULL && watch(w, models->first_due)) {
-        bl_model_version *version = models->first_due;
-        models->first_due = version->next_due;
-        version->is_due = false;
-        bl_program_release(version->host); /* not the last: it was retained just now */
-    }
-}
-
 /* All that can be asked. */
 static void gather_versions(bl_models *models, watched *w)
 {
@@ -521,15 +490,6 @@ static void gather_versions(bl_models *models, watched *w)
     for (bl_model_rows it = {0}; bl_model_rows_next(models, &it);)
         if (it.version != NULL)
             (void)watch(w, it.version);
-    gather_due(models, w);
-}
-
-/* Somebody waits for the clock there yet. */
-static void keep_due(bl_model_version *version)
-{
-    pthread_mutex_lock(&version->models->lock);
-    note_due(version->models, version);
-    pthread_mutex_unlock(&version->models->lock);
 }
 
 /* When somebody must look again. */
@@ -543,14 +503,10 @@ static int64_t look(bl_models *models, watched *w, int64_t now)
     bl_completions_ping(models);
     for (size_t i = 0; i < w->n; i++) {
         bl_model_version *version = w->version[i];
-        int64_t due = bl_batch_look(version, now);
         if (version->sequential)
             bl_sequences_expire(version, now);
-        if (version->host == NULL)
-            bl_model_version_mend(version, now);
-        else if (due > 0)
-            keep_due(version);
-        next = due > 0 && due < next ? due : next;
+        bl_model_version_mend(version, now);
+        bl_batch_kick(&version->batcher); /* items whose slots were all lost for a moment */
         bl_model_version_release(version);
     }
     return next;
@@ -673,7 +629,7 @@ static bool is_running(bl_models *models)
     pthread_mutex_lock(&models->lock);
     for (bl_model_rows it = {0}; bl_model_rows_next(models, &it);)
         if (it.version != NULL)
-            running |= bl_batch_is_running(it.version);
+            running |= bl_batch_is_running(&it.version->batcher);
     pthread_mutex_unlock(&models->lock);
     return running;
 }
@@ -715,12 +671,7 @@ void bl_models_stop(bl_models *models)
         pthread_join(models->thread[i], NULL);
     if (models->looks)
         pthread_join(models->looker, NULL);
-    while (models->first_due != NULL) {
-        bl_model_version *version = models->first_due;
-        models->first_due = version->next_due;
-        bl_model_version_release(version);
-    }
-    while (is_running(models) || atomic_load(&models->batches) > 0 ||
+    while (is_running(models) ||
            atomic_load(&models->generations) > 0) /* runs that nobody waits for any more end at their next launch */
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }

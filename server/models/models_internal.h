@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Between the files of hosted models.
- * Lock order: a request's peer, bl_models.writing, then bl_models.lock, then a version's batcher; nothing is waited for under
- * one. */
+ * Lock order: a request's peer, bl_models.writing, bl_models.lock, then the locks of batchers.  No thread waits under one of
+ * them. */
 #ifndef BL_SERVER_MODELS_INTERNAL_H
 #define BL_SERVER_MODELS_INTERNAL_H
 
@@ -9,9 +9,9 @@
 #include "proto/infer.h"
 #include "proto/onnx/onnx.h"
 #include "server/access/access.h"
+#include "server/batch/batcher.h"
 #include "server/models/config.h"
 #include "server/models/models.h"
-#include "server/models/sizes.h"
 #include "server/models/statistics.h"
 #include "server/programs/program_make.h"
 #include "server/store/names.h"
@@ -59,24 +59,13 @@ typedef enum bl_model_form { BL_MODEL_PROGRAM, BL_MODEL_ONNX, BL_MODEL_LLM } bl_
 
 /* The program on one device. */
 typedef struct bl_model_instance {
-    bl_program *program;
-    const bl_wire_graph *graph; /* of the entry that is served */
-    bl_plan *plan; /* the program's; bl_plan_current gives the best there is.  NULL, as |entry|: it has variants (variants.h) */
-    const bl_program_entry_state *entry;
+    bl_batch_slot slot;                 /* first member: bl_batch_slot * converts */
     _Atomic(bl_plan *) exact[BL_SIZES]; /* for 2^i rows and no others; NULL, or there for good */
     struct bl_pages *pages;             /* of a text model with keys and values in pages (pages.h); else NULL */
-    bool running;                       /* under the batcher's lock: it has a run of this model */
-    atomic_int busy;                    /* requests that it has by themselves, where they are not joined */
 
-    /* worker's thread: so many rows of texts were too much for the device's memory, and when */
-    int64_t crowd, crowded_ns;
-    double token_ns; /* what a token of a prompt takes; 0: not known */
-    double write_ns; /* what a run takes in which texts write one token each; likewise */
-
-    /* under that lock */
-    bl_sizes sizes;              /* what runs take */
-    int64_t learned_ns, free_ns; /* when it was measured last; when the run that it has is likely to be over */
-    uint64_t executions, inferences, infer_ns;
+    /* worker's thread */
+    double token_ns; /* the time for a token of a prompt; 0: not known */
+    double write_ns; /* the time of a run in which texts write one token each; likewise */
 } bl_model_instance;
 
 typedef struct bl_infer bl_infer;
@@ -85,24 +74,11 @@ typedef struct bl_text_model bl_text_model;
 typedef struct bl_text_input bl_text_input;
 typedef struct bl_sent bl_sent;
 
-/* Requests that wait for a run of their model; see batch.c. */
-typedef struct bl_batcher {
-    pthread_mutex_t lock;
-    int64_t learned_ns; /* when a run was measured last */
-    bl_infer *first;    /* in the order in which they run */
-    size_t count;
-    int64_t rows;
-    int64_t turn; /* of the last that was taken (bl_infer.turn) */
-} bl_batcher;
-
 /* Counted.  Constant once it serves, but for what counts and gathers. */
 typedef struct bl_model_version bl_model_version;
 struct bl_model_version {
     atomic_int refs;
     bl_models *models;
-    bl_program *host; /* not a model, but what joins the runs of an entry of this program, with which it lives; else NULL */
-    bl_model_version *next_due; /* of a host's, while it |is_due|: the looker is to see it */
-    bool is_due;                /* both under bl_models.lock; it is retained for that */
     uint32_t owner;
     char name[BL_MODEL_NAME_SIZE];
     uint64_t number, fingerprint;
@@ -120,14 +96,10 @@ struct bl_model_version {
     int nranges;                                    /* of an ONNX model: its named dimensions, as the import chose their ranges */
     bl_onnx_range *ranges;
     int narrowed; /* how often a device could not have the largest sizes */
-    int ninputs, noutputs;
-    bl_model_tensor *inputs, *outputs;
+    int noutputs;
+    bl_model_tensor *inputs, *outputs; /* of inputs as many as the batcher says */
     int nshown;
     const bl_model_tensor *shown; /* inputs as clients know them: the same, but where texts are made tokens of */
-    int nvars;
-    int batch_var;     /* the named dimension that is first of all inputs and outputs and nowhere else, or -1 */
-    int64_t max_batch; /* 0: requests are not joined, and the first dimension is one like others */
-    bool apart;        /* its rows are proven to be independent: those of two owners may meet, whoever made it */
     int ninstances;
     bl_model_instance *instances;
     bl_model_statistics statistics;
@@ -252,8 +224,6 @@ struct bl_models {
     bool asked;                     /* to look at the folder now */
     atomic_int generations;         /* texts that are not over */
     struct bl_completion *streamed; /* requests that stream texts, for pings; under the lock */
-    atomic_int batches;             /* runs that several share, and that are not over */
-    bl_model_version *first_due;
 };
 
 /* ---- models.c */
@@ -285,8 +255,6 @@ void bl_model_op_destroy(bl_models *models, bl_model_op *op);
 bool bl_models_is_chosen(const bl_models *models, const char *name);
 /* Have the looker see what waits for the clock. */
 void bl_models_wake(bl_models *models);
-/* The same for what joins runs of a program, of which it knows nothing. */
-void bl_models_watch(bl_model_version *version);
 /* Forget all versions, for good, and what is being loaded now is refused; BL_ENOTFOUND where there is nothing to forget. */
 BL_NODISCARD bl_status bl_models_unload(bl_models *models, uint32_t owner, const char *name, bl_err *err);
 /* The same because its folder is gone, which nobody decided. */
@@ -425,8 +393,6 @@ bl_model_version *bl_model_version_create(bl_models *models, uint32_t owner, con
 bl_model_version *bl_model_version_retain(bl_model_version *version);
 void bl_model_version_release(bl_model_version *version); /* accepts NULL */
 void bl_model_version_release_any(void *version);
-/* Of one with a host, when that ends; accepts NULL. */
-void bl_model_version_destroy(bl_model_version *version);
 /* All instances are there: what do they take and give? */
 BL_NODISCARD bl_status bl_model_version_describe(bl_model_version *version, bl_err *err);
 void bl_model_version_put_config(const bl_model_version *version, bl_text *out);

@@ -92,14 +92,14 @@ static void push_place(bl_pages *p, int64_t place)
 
 bl_status bl_pages_create(bl_model_instance *instance, int64_t count, bool shared, bl_pages **out, bl_err *err)
 {
-    const bl_plan_info *info = bl_plan_get_info(instance->plan);
+    const bl_plan_info *info = bl_plan_get_info(instance->slot.plan);
     bl_pages *p = bl_calloc(1, sizeof *p);
     *out = p;
     if (p == NULL)
         return bl_fail(err, BL_ENOMEM, "pages of texts");
     pthread_mutex_init(&p->lock, NULL);
-    p->program = instance->program;
-    p->server = instance->program->server;
+    p->program = instance->slot.program;
+    p->server = instance->slot.program->server;
     p->count = p->most = count;
     p->shared = shared;
     for (p->nbuckets = 64; p->nbuckets < 2 * (size_t)count;)
@@ -112,7 +112,7 @@ bl_status bl_pages_create(bl_model_instance *instance, int64_t count, bool share
     if (p->bucket == NULL || p->free == NULL || p->stale == NULL || p->state == NULL || p->bytes == NULL)
         return bl_fail(err, BL_ENOMEM, "pages of texts");
     for (int i = 0; i < info->nstates; i++) {
-        int at = instance->entry->state[i];
+        int at = instance->slot.entry->state[i];
         size_t each = bytes_of_page(&p->program->states[at]);
         if (!info->updated[i])
             continue;

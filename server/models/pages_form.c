@@ -8,7 +8,7 @@
 
 static int find_input(const bl_model_version *version, const char *name)
 {
-    for (int i = 0; i < version->ninputs; i++)
+    for (int i = 0; i < version->batcher.ninputs; i++)
         if (strcmp(version->inputs[i].name, name) == 0)
             return i;
     return -1;
@@ -18,8 +18,8 @@ static bl_status check_input(const bl_model_version *version, const char *name, 
 {
     int i = find_input(version, name);
     const bl_model_tensor *tensor = i >= 0 ? &version->inputs[i] : NULL;
-    bool good = tensor != NULL && tensor->dtype == BL_I32 && tensor->ndim == 2 && tensor->var[0] == version->batch_var;
-    good = good && (strcmp(name, "table") != 0 || (tensor->var[1] >= 0 && tensor->var[1] != version->batch_var));
+    bool good = tensor != NULL && tensor->dtype == BL_I32 && tensor->ndim == 2 && tensor->var[0] == version->batcher.var;
+    good = good && (strcmp(name, "table") != 0 || (tensor->var[1] >= 0 && tensor->var[1] != version->batcher.var));
     return good
                ? BL_OK
                : bl_fail(
@@ -32,12 +32,12 @@ static bl_status check_input(const bl_model_version *version, const char *name, 
 bl_status bl_pages_describe(const bl_model_version *version, int64_t *count, bl_err *err)
 {
     const bl_model_instance *instance = &version->instances[0];
-    const bl_plan_info *info = bl_plan_get_info(instance->plan);
+    const bl_plan_info *info = bl_plan_get_info(instance->slot.plan);
     *count = 0;
     BL_TRY(check_input(version, "slots", err));
     BL_TRY(check_input(version, "table", err));
     for (int i = 0; i < info->nstates + info->nhidden; i++) {
-        const bl_state *state = &instance->program->states[instance->entry->state[i]];
+        const bl_state *state = &instance->slot.program->states[instance->slot.entry->state[i]];
         if (!info->updated[i])
             continue;
         if (i >= info->nstates || state->type.type.ndim == 0 || (*count > 0 && state->type.type.dim[0].size != *count))

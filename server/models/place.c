@@ -116,7 +116,7 @@ static bool has(bl_worker *const *workers, int count, const bl_worker *worker)
 bool bl_model_version_is_misplaced(const bl_model_version *version)
 {
     bl_server *server = version->models->server;
-    const char *said = version->instances[0].program->doc.options.device;
+    const char *said = version->instances[0].slot.program->doc.options.device;
     bl_worker *workers[BL_MOST_INSTANCES];
     bl_err none = {0};
     int count = 0;
@@ -129,7 +129,7 @@ bool bl_model_version_is_misplaced(const bl_model_version *version)
         if (!bl_model_version_is_on(version, workers[i]))
             return true;
     for (int i = 0; i < version->ninstances; i++)
-        if (!has(workers, count, version->instances[i].program->worker))
+        if (!has(workers, count, version->instances[i].slot.program->worker))
             return true;
     return false;
 }

@@ -145,8 +145,8 @@ void bl_model_version_mend(bl_model_version *version, int64_t now_ns)
 {
     bool again = false, goes = moves(version);
     for (int i = 0; i < version->ninstances; i++) {
-        const bl_worker *worker = version->instances[i].program->worker;
-        again |= !atomic_load(&worker->dev->lost) && bl_instance_is_lost(&version->instances[i]);
+        const bl_worker *worker = version->instances[i].slot.program->worker;
+        again |= !atomic_load(&worker->dev->lost) && bl_batch_slot_is_lost(&version->instances[i].slot);
     }
     if ((!again && !goes) || (version->mended_ns != 0 && now_ns - version->mended_ns < MEND_EVERY_NS))
         return;

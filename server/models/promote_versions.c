@@ -105,7 +105,7 @@ bl_status bl_model_fill_promoted(bl_model_version *version, bl_program **program
     version->config.entry = entry != NULL ? bl_arena_strdup(version->arena, entry) : NULL;
     version->instances = bl_arena_array(version->arena, 1, sizeof *version->instances);
     BL_TRY(bl_arena_status(version->arena, err));
-    version->instances[version->ninstances++].program = *program;
+    version->instances[version->ninstances++].slot.program = *program;
     *program = NULL; /* moved */
     BL_TRY(bl_model_fill_instance(version, &version->instances[0], err));
     return bl_model_version_describe(version, err);

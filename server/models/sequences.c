@@ -187,17 +187,17 @@ static bl_status wake(bl_sequence *s, bool start, bl_err *err)
 
 static bl_state *state_at(const bl_model_instance *instance, int i)
 {
-    return &instance->program->states[instance->entry->state[i]];
+    return &instance->slot.program->states[instance->slot.entry->state[i]];
 }
 
 /* What the step begins with: after |start| the program's states, which stay as they are, since what a step updates is another
  * buffer. */
 static bl_status lend(bl_sequence *s, bool start, bl_err *err)
 {
-    const bl_plan_info *info = bl_plan_get_info(s->instance->plan);
+    const bl_plan_info *info = bl_plan_get_info(s->instance->slot.plan);
     bl_pool *pool = s->worker->pool;
-    BL_TRY(bl_program_check(s->instance->program, err));
-    BL_TRY(bl_program_wake(s->instance->program, err)); /* first: it stays, whoever comes after it */
+    BL_TRY(bl_program_check(s->instance->slot.program, err));
+    BL_TRY(bl_program_wake(s->instance->slot.program, err)); /* first: it stays, whoever comes after it */
     BL_TRY(wake(s, start, err));
     if (s->begun && is_lost(s))
         return bl_fail(err, BL_ECONFLICT, "what the sequence remembers was lost when a step on %s failed half-way; start it anew",
@@ -218,7 +218,7 @@ static bl_status create(bl_infer *in, const char *key, size_t bytes, bl_sequence
 {
     bl_model_version *version = in->version;
     bl_model_instance *instance = bl_instance_choose(version);
-    const bl_plan_info *info = bl_plan_get_info(instance->plan);
+    const bl_plan_info *info = bl_plan_get_info(instance->slot.plan);
     bl_sequence *s = bl_calloc(1, sizeof *s);
     *out = NULL;
     if (s == NULL)
@@ -226,7 +226,7 @@ static bl_status create(bl_infer *in, const char *key, size_t bytes, bl_sequence
     atomic_init(&s->refs, 1);
     s->version = version;
     s->instance = instance;
-    s->worker = instance->program->worker;
+    s->worker = instance->slot.program->worker;
     s->nstates = info->nstates + info->nhidden;
     s->states = bl_calloc((size_t)s->nstates + 1, sizeof(bl_buffer *));
     s->lent = bl_calloc((size_t)s->nstates + 1, sizeof(bl_buffer *));
@@ -288,7 +288,7 @@ static bl_status find(bl_infer *in, const char *key, bl_sequence **out)
     bl_namemap *table = in->version->sequences;
     bl_sequence *s = bl_namemap_get(table, key);
     bl_status st = BL_OK;
-    if (s != NULL && in->wire.sequence_start && bl_instance_is_lost(s->instance)) { /* it begins anew, elsewhere */
+    if (s != NULL && in->wire.sequence_start && bl_batch_slot_is_lost(&s->instance->slot)) { /* it begins anew, elsewhere */
         forget(s);
         s = NULL;
     }
@@ -332,7 +332,7 @@ bl_status bl_sequence_get(bl_infer *in, bl_sequence **out)
 /* What the step made of the state is the sequence's. */
 static void keep_states(bl_sequence *s, const bl_exec *x)
 {
-    bl_pool *pool = s->instance->program->worker->pool;
+    bl_pool *pool = s->instance->slot.program->worker->pool;
     for (int i = 0; i < s->nstates; i++) {
         bl_buffer *old = s->states[i];
         if (old == NULL || x->hold.states[i] == old)

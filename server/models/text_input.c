@@ -52,7 +52,7 @@ static bl_status find(const bl_model_version *version, const char *said, const c
 {
     const char *name = said != NULL ? said : usual;
     *out = -1;
-    for (int i = 0; i < version->ninputs; i++)
+    for (int i = 0; i < version->batcher.ninputs; i++)
         if (strcmp(version->inputs[i].name, name) == 0)
             *out = i;
     if (*out >= 0 || said == NULL)
@@ -88,7 +88,7 @@ static bl_status check_beside(const bl_model_version *version, int at, bl_err *e
 
 static bl_status describe_tokens(const bl_model_version *version, bl_text_input *words, bl_err *err)
 {
-    const bl_wire_graph *graph = version->instances[0].graph;
+    const bl_wire_graph *graph = version->instances[0].slot.graph;
     const bl_model_tensor *tokens = &version->inputs[words->tokens];
     int var = tokens->ndim > 0 ? tokens->var[tokens->ndim - 1] : -1;
     if (!takes_integers(tokens) || tokens->ndim < 1 || tokens->ndim > 2 ||
@@ -108,11 +108,11 @@ static bl_status describe_tokens(const bl_model_version *version, bl_text_input 
 static bl_status show(bl_model_version *version, bl_err *err)
 {
     const bl_text_input *words = version->words;
-    bl_model_tensor *shown = bl_arena_array(version->arena, (size_t)version->ninputs + 1, sizeof *shown);
+    bl_model_tensor *shown = bl_arena_array(version->arena, (size_t)version->batcher.ninputs + 1, sizeof *shown);
     if (shown == NULL)
         return bl_arena_status(version->arena, err);
     version->nshown = 0;
-    for (int i = 0; i < version->ninputs; i++) {
+    for (int i = 0; i < version->batcher.ninputs; i++) {
         bl_model_tensor *to = &shown[version->nshown];
         if (strcmp(version->inputs[i].name, version->config.text) == 0)
             return bl_fail(err, BL_EGRAPH, "parameters.text: the program has an input \"%.100s\" of its own",
@@ -155,10 +155,10 @@ bl_status bl_text_input_describe(bl_model_version *version, bl_err *err)
 int64_t bl_text_input_most(const bl_model_version *version)
 {
     const bl_model_tensor *tokens = &version->inputs[version->words->tokens];
-    if (version->max_batch > 0)
-        return version->max_batch;
+    if (version->batcher.max_rows > 0)
+        return version->batcher.max_rows;
     if (tokens->ndim == 2)
-        return tokens->var[0] >= 0 ? version->instances[0].graph->vars[tokens->var[0]].hi : tokens->dim[0];
+        return tokens->var[0] >= 0 ? version->instances[0].slot.graph->vars[tokens->var[0]].hi : tokens->dim[0];
     return 1;
 }
 
@@ -170,7 +170,7 @@ bl_status bl_text_input_encode(const bl_infer *in, bl_span text, bl_tokens *row,
         BL_TRY(bl_tokenizer_encode(words->tokenizer, text, (size_t)words->most, row, err));
     else
         BL_TRY(bl_tokenizer_encode_row(words->tokenizer, text, (size_t)words->most, row, err));
-    return bl_clock_ms(in->begin_ns, bl_clock_ns()) <= MOST_MS
+    return bl_clock_ms(in->item.begin_ns, bl_clock_ns()) <= MOST_MS
                ? BL_OK
                : bl_fail(err, BL_ELIMIT, "splitting the texts into words takes too long");
 }

@@ -185,7 +185,7 @@ void bl_text_memory_let_go(bl_text_memory *m)
 /* So many more rows that a text which comes soon finds one. */
 static int64_t spacious(const bl_generation *first, int64_t rows)
 {
-    int64_t most = first->text->rows >= 0 ? first->version->max_batch : 1, n = 1;
+    int64_t most = first->text->rows >= 0 ? first->version->batcher.max_rows : 1, n = 1;
     while (n < rows)
         n *= 2;
     return n < most ? n : rows > most ? rows : most;

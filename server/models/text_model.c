@@ -78,15 +78,15 @@ bool bl_text_model_has_pages(const bl_model_version *version, const bl_wire_grap
  * all others can be one. */
 static bl_status describe_tokens(const bl_model_version *version, const bl_model_tensor *tensor, bl_text_model *text, bl_err *err)
 {
-    const bl_wire_graph *graph = version->instances[0].graph;
+    const bl_wire_graph *graph = version->instances[0].slot.graph;
     bool good = is_integer(tensor);
     text->var = tensor->ndim > 0 ? tensor->var[tensor->ndim - 1] : -1;
-    text->var = text->var == version->batch_var ? -1 : text->var;
+    text->var = text->var == version->batcher.var ? -1 : text->var;
     text->chunk = text->var >= 0 ? graph->vars[text->var].hi : 1;
     good = good && (text->var < 0 || (graph->vars[text->var].lo <= 1 && bl_wire_var_step(&graph->vars[text->var]) == 1));
     for (int d = 0; good && d < tensor->ndim - (text->var >= 0); d++)
         good = tensor->var[d] >= 0 ? tensor->var[d] != text->var && graph->vars[tensor->var[d]].lo <= 1 : tensor->dim[d] == 1;
-    text->rows = version->max_batch > 1 && !version->sequential ? version->batch_var : -1;
+    text->rows = version->batcher.max_rows > 1 && !version->sequential ? version->batcher.var : -1;
     return good ? BL_OK
                 : bl_fail(err, BL_EGRAPH,
                           "a text model takes tokens of int32 or int64, one or as many as a named dimension from 1 on says, and "
@@ -100,7 +100,7 @@ static bool is_position(const bl_model_version *version, const bl_model_tensor *
 {
     bool good = is_integer(tensor);
     for (int d = 0; good && d < tensor->ndim; d++)
-        good = tensor->dim[d] == 1 || (d == 0 && tensor->var[d] >= 0 && tensor->var[d] == version->batch_var);
+        good = tensor->dim[d] == 1 || (d == 0 && tensor->var[d] >= 0 && tensor->var[d] == version->batcher.var);
     return good;
 }
 
@@ -124,9 +124,9 @@ static void output_sizes(const bl_model_version *version, const bl_text_model *t
 {
     const bl_model_instance *instance = &version->instances[0];
     int64_t vars[BL_WIRE_MAX_DIMS] = {0};
-    for (int i = 0; i < version->nvars; i++)
-        vars[i] = i == text->var ? count : instance->graph->vars[i].lo;
-    bl_plan_sizes(&bl_plan_get_info(instance->plan)->outputs[output], vars, dim);
+    for (int i = 0; i < version->batcher.nvars; i++)
+        vars[i] = i == text->var ? count : instance->slot.graph->vars[i].lo;
+    bl_plan_sizes(&bl_plan_get_info(instance->slot.plan)->outputs[output], vars, dim);
 }
 
 /* Of one row: the axis along which the output has as many as there are tokens in a run is that of the places. */
@@ -143,7 +143,7 @@ static bool measure_past(const bl_model_version *version, const bl_text_model *t
     output_sizes(version, text, out->output, text->chunk, most);
     for (int d = 0; d < past->ndim; d++) {
         int64_t size = past->dim[d];
-        if (d == 0 && past->var[d] >= 0 && past->var[d] == version->batch_var)
+        if (d == 0 && past->var[d] >= 0 && past->var[d] == version->batcher.var)
             continue; /* the output begins with it too */
         if (size < 0 || (size != one[d] || size != most[d])) {
             if (size <= 0 || out->places > 0 || one[d] != 1 || most[d] != text->chunk)
@@ -174,19 +174,19 @@ static bl_status describe_past(const bl_model_version *version, const bl_text_mo
 
 static bl_status describe_inputs(const bl_model_version *version, bl_text_model *text, bl_err *err)
 {
-    bool pages = bl_text_model_has_pages(version, version->instances[0].graph);
-    text->tokens = find(version->inputs, version->ninputs, tokens_of(version));
-    text->position = find(version->inputs, version->ninputs, position_of(version));
-    text->slots = pages ? find(version->inputs, version->ninputs, "slots") : -1;
-    text->table = pages ? find(version->inputs, version->ninputs, "table") : -1;
+    bool pages = bl_text_model_has_pages(version, version->instances[0].slot.graph);
+    text->tokens = find(version->inputs, version->batcher.ninputs, tokens_of(version));
+    text->position = find(version->inputs, version->batcher.ninputs, position_of(version));
+    text->slots = pages ? find(version->inputs, version->batcher.ninputs, "slots") : -1;
+    text->table = pages ? find(version->inputs, version->batcher.ninputs, "table") : -1;
     if (text->tokens < 0)
         return bl_fail(err, BL_EGRAPH, "a text model has an input for its tokens: there is no \"%.100s\" (parameters.tokens)",
                        tokens_of(version));
     BL_TRY(describe_tokens(version, &version->inputs[text->tokens], text, err));
-    text->pasts = bl_arena_array(version->arena, (size_t)version->ninputs + 1, sizeof *text->pasts);
+    text->pasts = bl_arena_array(version->arena, (size_t)version->batcher.ninputs + 1, sizeof *text->pasts);
     if (text->pasts == NULL)
         return bl_arena_status(version->arena, err);
-    for (int i = 0; i < version->ninputs; i++) {
+    for (int i = 0; i < version->batcher.ninputs; i++) {
         const bl_model_tensor *tensor = &version->inputs[i];
         int present = find_present(version, tensor->name);
         if (i == text->tokens || (i == text->position && is_position(version, tensor)) || i == text->slots || i == text->table)
@@ -279,7 +279,7 @@ static bl_status describe_context(const bl_model_version *version, bl_text_model
 {
     text->context = version->config.context;
     if (text->pool > 0) {
-        int64_t most = version->instances[0].graph->vars[text->pages].hi * BL_PAGE_TOKENS;
+        int64_t most = version->instances[0].slot.graph->vars[text->pages].hi * BL_PAGE_TOKENS;
         most = most < text->pool * BL_PAGE_TOKENS ? most : text->pool * BL_PAGE_TOKENS;
         if (text->context > most)
             return bl_fail(err, BL_EGRAPH, "parameters.context is %lld, and a table has pages for %lld tokens",

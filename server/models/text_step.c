@@ -99,14 +99,14 @@ static int64_t worth_rows(const step *s, int64_t waiting)
 {
     bl_model_version *version = s->lead->version;
     bl_model_instance *instance = s->lead->instance;
-    int64_t rows = waiting < version->max_batch ? waiting : version->max_batch;
-    if (instance->crowd > 0 && s->begin_ns - instance->crowded_ns < CROWDED_NS)
-        rows = rows < instance->crowd ? rows : instance->crowd;
+    int64_t rows = waiting < version->batcher.max_rows ? waiting : version->batcher.max_rows;
+    if (instance->slot.crowd > 0 && s->begin_ns - instance->slot.crowded_ns < CROWDED_NS)
+        rows = rows < instance->slot.crowd ? rows : instance->slot.crowd;
     if (version->config.npreferred > 0)
         return preferred_rows(&version->config, rows);
     if (rows > 1 && is_measured(s)) {
         pthread_mutex_lock(&version->batcher.lock);
-        rows = bl_sizes_choose(&instance->sizes, rows);
+        rows = bl_sizes_choose(&instance->slot.sizes, rows);
         pthread_mutex_unlock(&version->batcher.lock);
     }
     return rows;
@@ -165,11 +165,11 @@ static bool has_pages(const step *s, bl_request *rq, bl_step *outcome)
 static bool may_lead(step *s, bl_request *rq, bl_step *outcome)
 {
     bl_generation *g = rq->data;
-    const bl_program *program = g->instance->program;
+    const bl_program *program = g->instance->slot.program;
     *outcome = BL_STEP_DONE;
     if (g->text->pool > 0) {
         if (check_device(g, &rq->err) != BL_OK || bl_program_check(program, &rq->err) != BL_OK ||
-            bl_program_wake(g->instance->program, &rq->err) != BL_OK || begin_pages(g, rq) != BL_OK)
+            bl_program_wake(g->instance->slot.program, &rq->err) != BL_OK || begin_pages(g, rq) != BL_OK)
             return false;
     }
     s->piece = choose_piece(g);
@@ -205,8 +205,8 @@ static void let_go(step *s, bl_status why)
     bl_model_instance *instance = s->lead->instance;
     bl_generation *g = s->lead->beside, *next = NULL;
     if (why == BL_ENODEVMEM) {
-        instance->crowd = s->rows / 2;
-        instance->crowded_ns = s->begin_ns;
+        instance->slot.crowd = s->rows / 2;
+        instance->slot.crowded_ns = s->begin_ns;
     }
     for (; g != NULL; g = next) {
         bl_seat seat = bl_queue_seat(g->worker->queue, g->rq);
@@ -308,11 +308,11 @@ static bl_status fill_inputs(step *s, bl_err *err)
 /* The program's own states, of which all texts have pages. */
 static bl_status lend_states(bl_generation *lead, bl_run *run, bl_err *err)
 {
-    const bl_program *program = lead->instance->program;
+    const bl_program *program = lead->instance->slot.program;
     if (lead->sequence != NULL)
         return bl_sequence_lend(lead->sequence, &run->states, err);
-    for (int i = 0; i < bl_plan_get_info(lead->instance->plan)->nstates; i++)
-        lead->states[i] = program->states[lead->instance->entry->state[i]].buffer;
+    for (int i = 0; i < bl_plan_get_info(lead->instance->slot.plan)->nstates; i++)
+        lead->states[i] = program->states[lead->instance->slot.entry->state[i]].buffer;
     run->states = lead->states;
     run->torn = true; /* places of texts that are not in the run stay, and the others are written again */
     return BL_OK;
@@ -320,13 +320,13 @@ static bl_status lend_states(bl_generation *lead, bl_run *run, bl_err *err)
 
 static void keep_states(bl_generation *lead)
 {
-    bl_program *program = lead->instance->program;
+    bl_program *program = lead->instance->slot.program;
     if (lead->sequence != NULL) {
         bl_sequence_keep(lead->sequence);
         return;
     }
-    for (int i = 0; i < bl_plan_get_info(lead->instance->plan)->nstates; i++)
-        bl_program_take_back(program, &program->states[lead->instance->entry->state[i]], lead->states[i]);
+    for (int i = 0; i < bl_plan_get_info(lead->instance->slot.plan)->nstates; i++)
+        bl_program_take_back(program, &program->states[lead->instance->slot.entry->state[i]], lead->states[i]);
 }
 
 /* With the best plan that there is for so many rows.  What one alone runs ends when its client leaves. */
@@ -345,7 +345,7 @@ static bl_status run_plan(step *s, bl_err *err)
     bl_status st = BL_OK;
     s->plan = bl_exact_get(lead->version, lead->instance, lead->vars);
     if (s->plan == NULL)
-        s->plan = bl_plan_current(lead->instance->plan);
+        s->plan = bl_plan_current(lead->instance->slot.plan);
     run.plan = s->plan;
     if (lead->text->pool > 0)
         BL_TRY(bl_pages_admit(lead->instance->pages, s->plan, err));
@@ -402,7 +402,7 @@ static bl_status run(step *s, bl_err *err)
 static void end_run(step *s)
 {
     bl_generation *lead = s->lead;
-    for (int i = 0; i < lead->version->ninputs; i++) {
+    for (int i = 0; i < lead->version->batcher.ninputs; i++) {
         bl_device_tensor_release(lead->inputs[i]);
         lead->inputs[i] = NULL;
     }

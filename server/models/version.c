@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A version of a model that is there: what it takes and gives, and its memory. */
-#include "server/models/models_internal.h"
+#include "server/models/model_infer.h"
 
 #include "engine/base/fault.h"
 #include "proto/encode.h"
@@ -17,6 +17,49 @@
 #include <time.h>
 
 enum { VERSION_BYTES = 64 * 1024 * 1024 };
+
+/* ---- its batcher */
+
+static void retain_version(void *owner)
+{
+    (void)bl_model_version_retain(owner);
+}
+
+static bl_status prepare_joint(void *owner, bl_request *rq, bl_batch_slot *slot, int64_t *vars, bl_exec **out)
+{
+    return bl_infer_prepare(rq, owner, (bl_model_instance *)slot, vars, out);
+}
+
+static void count_joint(void *owner, int64_t rows, int64_t input_ns, int64_t compute_ns)
+{
+    bl_model_version *version = owner;
+    bl_statistics_run(&version->statistics, rows, input_ns, compute_ns, 0);
+}
+
+static void give_rows(bl_batch_item *item)
+{
+    bl_infer_weigh((bl_infer *)item);
+}
+
+void bl_instance_learn(bl_model_version *version, bl_model_instance *instance, int64_t rows, const bl_plan *plan, int64_t ns)
+{
+    if (bl_batch_learn(&version->batcher, &instance->slot, rows, bl_exact_is(version, instance, plan),
+                       bl_exact_is_possible(version, instance), ns))
+        bl_exact_order(version, instance, rows);
+}
+
+static void learn_joint(void *owner, bl_batch_slot *slot, int64_t rows, const bl_plan *plan, int64_t ns)
+{
+    bl_instance_learn(owner, (bl_model_instance *)slot, rows, plan, ns);
+}
+
+static const bl_batch_user model_user = {.what = "model",
+                                         .retain = retain_version,
+                                         .release = bl_model_version_release_any,
+                                         .prepare = prepare_joint,
+                                         .count = count_joint,
+                                         .give = give_rows,
+                                         .learn = learn_joint};
 
 /* ---- lifetime */
 
@@ -35,7 +78,7 @@ bl_model_version *bl_model_version_create(bl_models *models, uint32_t owner, con
     snprintf(version->name, sizeof version->name, "%s", name);
     version->arena = bl_arena_create(VERSION_BYTES);
     bl_statistics_init(&version->statistics);
-    pthread_mutex_init(&version->batcher.lock, NULL);
+    bl_batcher_init(&version->batcher, &model_user, version, models->server);
     pthread_mutex_init(&version->sequence_lock, NULL);
     if (version->arena != NULL)
         return version;
@@ -45,10 +88,7 @@ bl_model_version *bl_model_version_create(bl_models *models, uint32_t owner, con
 
 bl_model_version *bl_model_version_retain(bl_model_version *version)
 {
-    if (version->host != NULL)
-        bl_program_retain(version->host);
-    else
-        atomic_fetch_add(&version->refs, 1);
+    atomic_fetch_add(&version->refs, 1);
     return version;
 }
 
@@ -56,7 +96,7 @@ bl_model_version *bl_model_version_retain(bl_model_version *version)
  */
 static void free_instance(bl_model_version *version, bl_model_instance *instance)
 {
-    bl_program *program = instance->program;
+    bl_program *program = instance->slot.program;
     for (int i = 0; program != NULL && i < program->doc.nentries; i++)
         bl_plans_forget(version->models->server->plans, program->entries[i].plan);
     for (int i = 0; i < BL_SIZES; i++) {
@@ -68,30 +108,26 @@ static void free_instance(bl_model_version *version, bl_model_instance *instance
     bl_program_release(program);
 }
 
-void bl_model_version_destroy(bl_model_version *version)
+static void destroy_version(bl_model_version *version)
 {
-    if (version == NULL)
-        return;
     bl_answers_destroy(version->answers);
     bl_sequences_fini(version);
     bl_text_model_fini(version);
     bl_text_input_fini(version);
     pthread_mutex_destroy(&version->sequence_lock);
-    for (int i = 0; i < version->ninstances && version->host == NULL; i++)
+    for (int i = 0; i < version->ninstances; i++)
         free_instance(version, &version->instances[i]);
     bl_sent_release(version->sent);
     bl_statistics_fini(&version->statistics);
-    pthread_mutex_destroy(&version->batcher.lock);
+    bl_batcher_fini(&version->batcher);
     bl_arena_destroy(version->arena);
     free(version);
 }
 
 void bl_model_version_release(bl_model_version *version)
 {
-    if (version != NULL && version->host != NULL)
-        bl_program_release(version->host);
-    else if (version != NULL && atomic_fetch_sub(&version->refs, 1) == 1)
-        bl_model_version_destroy(version);
+    if (version != NULL && atomic_fetch_sub(&version->refs, 1) == 1)
+        destroy_version(version);
 }
 
 void bl_model_version_release_any(void *version)
@@ -103,8 +139,24 @@ size_t bl_model_version_bytes(const bl_model_version *version)
 {
     size_t bytes = 0;
     for (int i = 0; i < version->ninstances; i++)
-        bytes += version->instances[i].program->charged;
+        bytes += version->instances[i].slot.program->charged;
     return bytes;
+}
+
+bool bl_model_version_lacks_any(const bl_model_version *version)
+{
+    for (int i = 0; i < version->ninstances; i++)
+        if (bl_batch_slot_is_lost(&version->instances[i].slot))
+            return true;
+    return atomic_load(&version->models->server->drain.count) > 0 && bl_model_version_is_misplaced(version);
+}
+
+bool bl_model_version_is_on(const bl_model_version *version, const bl_worker *worker)
+{
+    for (int i = 0; i < version->ninstances; i++)
+        if (version->instances[i].slot.program->worker == worker)
+            return true;
+    return false;
 }
 
 /* ---- what it takes and gives */
@@ -133,7 +185,7 @@ static bl_status fails_dims(const char *name, const bl_config_tensor *said, int 
 /* What the configuration says must be so. */
 static bl_status check_tensor(const bl_model_version *version, bl_model_tensor *tensor, const bl_config_tensor *said, bl_err *err)
 {
-    int skip = version->max_batch > 0 ? 1 : 0, shown = tensor->ndim;
+    int skip = version->batcher.max_rows > 0 ? 1 : 0, shown = tensor->ndim;
     if (said == NULL)
         return BL_OK;
     if (tensor->coding == BL_MODEL_PICTURE) {
@@ -205,23 +257,6 @@ static void describe_output(const bl_wire_graph *graph, const bl_plan_tensor *fr
     take_port(port, to);
 }
 
-/* Do the sizes of |tensor| stay when named dimension |var| is another, but for the first, which is that dimension? */
-static bool is_batch_of(const bl_wire_graph *graph, const bl_plan_tensor *tensor, int var)
-{
-    int64_t vars[BL_WIRE_MAX_DIMS] = {0}, one[16] = {0}, two[16] = {0};
-    bool good = tensor->ndim > 0;
-    for (int i = 0; i < graph->nvars; i++)
-        vars[i] = graph->vars[i].lo;
-    bl_plan_sizes(tensor, vars, one);
-    good = good && one[0] == vars[var];
-    vars[var] = graph->vars[var].hi;
-    bl_plan_sizes(tensor, vars, two);
-    good = good && two[0] == vars[var];
-    for (int d = 1; good && d < tensor->ndim; d++)
-        good = one[d] == two[d];
-    return good;
-}
-
 static const char *input_name(const bl_model_version *version, const bl_wire_graph *graph, int at)
 {
     return version->input_ports != NULL ? version->input_ports[at].name : graph->inputs[at].name;
@@ -268,49 +303,25 @@ static bl_status describe_picture(bl_model_version *version, const bl_wire_graph
     return BL_OK;
 }
 
-/* The dimension of batches, or -1: a named one from 1 on that all inputs and outputs begin with, and have nowhere else.  A
- * picture of any size has none. */
+/* The dimension along which requests are joined, or -1.  A picture of any size has none. */
 static int find_batch(const bl_model_version *version, const bl_wire_graph *graph, const bl_plan_info *info)
 {
-    int var = graph->ninputs > 0 && graph->inputs[0].type.ndim > 0 ? graph->inputs[0].type.dim[0].var : -1;
-    if (var < 0 || graph->vars[var].lo > 1 || bl_wire_var_step(&graph->vars[var]) > 1)
-        return -1;
-    if (graph->ncounts > 0) /* the data of all rows decide how many there are */
-        return -1;
-    for (int i = 0; i < graph->ninputs; i++) {
-        const bl_wire_type *type = &graph->inputs[i].type;
-        bool picture = version->input_ports != NULL && version->input_ports[i].coding == BL_ONNX_PICTURE;
-        if (type->ndim == 0 || type->dim[0].var != var || (picture && type->ndim == 3))
+    for (int i = 0; version->input_ports != NULL && i < graph->ninputs; i++)
+        if (version->input_ports[i].coding == BL_ONNX_PICTURE && graph->inputs[i].type.ndim == 3)
             return -1;
-        for (int d = 1; d < type->ndim; d++)
-            if (type->dim[d].var == var)
-                return -1;
-    }
-    for (int i = 0; i < info->noutputs; i++)
-        if (!is_batch_of(graph, &info->outputs[i], var))
-            return -1;
-    return var;
-}
-
-/* Of a run, where the configuration does not say it. */
-static int64_t usual_rows(const bl_model_version *version, const bl_plan_info *info, int64_t most)
-{
-    const bl_wire_batching *said = &version->instances[0].program->doc.batching;
-    if (said->off || info->checks_indices) /* an index out of range fails a whole run */
-        return 0;
-    return said->max_rows > 0 && said->max_rows < most ? said->max_rows : most;
+    return bl_batch_find_var(graph, info);
 }
 
 static bl_status choose_batch(bl_model_version *version, const bl_wire_graph *graph, const bl_plan_info *info, bl_err *err)
 {
     int64_t said = version->config.max_batch_size, most = 0;
-    version->batch_var = find_batch(version, graph, info);
+    version->batcher.var = find_batch(version, graph, info);
     if (version->text != NULL && !bl_text_model_has_rows(version, graph)) /* the tokens of two texts are not one text */
-        version->batch_var = -1;
+        version->batcher.var = -1;
     if (version->words != NULL && !bl_text_input_has_rows(version, graph)) /* nor here */
-        version->batch_var = -1;
-    most = version->batch_var >= 0 ? graph->vars[version->batch_var].hi : 0;
-    if (said > 0 && version->batch_var < 0)
+        version->batcher.var = -1;
+    most = version->batcher.var >= 0 ? graph->vars[version->batcher.var].hi : 0;
+    if (said > 0 && version->batcher.var < 0)
         return bl_fail(err, BL_EGRAPH, "max_batch_size is %lld, but no named dimension is the first of all inputs and outputs",
                        (long long)said);
     if (said > 0 && info->checks_indices)
@@ -320,8 +331,9 @@ static bl_status choose_batch(bl_model_version *version, const bl_wire_graph *gr
     if (said > most)
         return bl_fail(err, BL_EGRAPH, "max_batch_size is %lld, and the model takes at most %lld", (long long)said,
                        (long long)most);
-    version->max_batch = said >= 0 ? said : usual_rows(version, info, most);
-    version->apart = version->batch_var >= 0 && info->rows == version->batch_var;
+    version->batcher.max_rows =
+        said >= 0 ? said : bl_batch_usual_rows(&version->instances[0].slot.program->doc.batching, info, most);
+    version->batcher.apart = version->owner == 0 || (version->batcher.var >= 0 && info->rows == version->batcher.var);
     return BL_OK;
 }
 
@@ -372,7 +384,7 @@ static bl_status describe_texts(bl_model_version *version, bl_err *err)
 {
     const bl_model_config *config = &version->config;
     version->shown = version->inputs;
-    version->nshown = version->ninputs;
+    version->nshown = version->batcher.ninputs;
     if (config->text == NULL && (config->mask != NULL || config->types != NULL))
         return bl_fail(err, BL_EGRAPH, "parameters.mask and parameters.types go with parameters.text, which is missing");
     if (config->text != NULL && version->words == NULL)
@@ -393,7 +405,7 @@ static bl_status describe_texts(bl_model_version *version, bl_err *err)
 /* What the program's document says of its runs holds where nothing is said of the model. */
 static void take_batching(bl_model_version *version)
 {
-    const bl_wire_batching *said = &version->instances[0].program->doc.batching;
+    const bl_wire_batching *said = &version->instances[0].slot.program->doc.batching;
     bl_model_config *config = &version->config;
     if (config->batching)
         return;
@@ -403,17 +415,34 @@ static void take_batching(bl_model_version *version)
     memcpy(config->preferred, said->preferred, sizeof said->preferred);
 }
 
+_Static_assert((int)BL_BATCH_SLOTS >= (int)BL_MOST_INSTANCES, "each instance is a slot");
+
+static void fill_batcher(bl_model_version *version, const bl_wire_graph *graph)
+{
+    bl_batcher *b = &version->batcher;
+    const bl_model_config *config = &version->config;
+    b->name = version->name;
+    b->rank = BL_RANK_INFER;
+    b->purpose = (bl_purpose){"model", version->name, NULL};
+    b->how = (bl_wire_batching){.delay_us = config->delay_us, .npreferred = config->npreferred, .max_waiting = config->max_queue};
+    memcpy(b->how.preferred, config->preferred, sizeof b->how.preferred);
+    b->ninputs = graph->ninputs;
+    b->nvars = graph->nvars;
+    for (b->nslots = 0; b->nslots < version->ninstances; b->nslots++)
+        b->slots[b->nslots] = &version->instances[b->nslots].slot;
+}
+
 /* Of what is compiled for values of inputs: which texts, batches and warm-ups are made for none yet. */
 static bl_status check_variants(const bl_model_version *version, bl_err *err)
 {
-    const bl_program *program = version->instances[0].program;
+    const bl_program *program = version->instances[0].slot.program;
     if (version->text != NULL || version->words != NULL)
         return bl_variants_refuse(program, "it cannot have a tokenizer.json", err);
     if (version->config.max_batch_size > 0)
         return bl_variants_refuse(program, "its requests run one by one (max_batch_size is 0)", err);
     if (version->config.nwarmups > 0)
         return bl_variants_refuse(program, "nothing can be warmed up (model_warmup)", err);
-    for (int i = 0; i < version->instances[0].graph->noutputs; i++) {
+    for (int i = 0; i < version->instances[0].slot.graph->noutputs; i++) {
         if (bl_variants_output(program->variants, i)->dtype == BL_DTYPE_COUNT)
             return bl_variants_refuse(program, "each output needs a declared type", err);
     }
@@ -434,22 +463,21 @@ static void describe_declared(const bl_wire_type *from, const char *name, bl_mod
 bl_status bl_model_version_describe(bl_model_version *version, bl_err *err)
 {
     const bl_model_instance *instance = &version->instances[0];
-    const bl_wire_graph *graph = instance->graph;
-    const bl_variants *variants = instance->program->variants;
-    const bl_plan_info *info = variants == NULL ? bl_plan_get_info(instance->plan) : NULL;
+    const bl_wire_graph *graph = instance->slot.graph;
+    const bl_variants *variants = instance->slot.program->variants;
+    const bl_plan_info *info = variants == NULL ? bl_plan_get_info(instance->slot.plan) : NULL;
     const bl_model_config *config = &version->config;
-    version->ninputs = graph->ninputs;
     version->noutputs = bl_wire_shown(graph);
-    version->nvars = graph->nvars;
     version->inputs = bl_arena_array(version->arena, (size_t)graph->ninputs + 1, sizeof *version->inputs);
     version->outputs = bl_arena_array(version->arena, (size_t)graph->noutputs + 1, sizeof *version->outputs);
     if (version->inputs == NULL || version->outputs == NULL)
         return bl_arena_status(version->arena, err);
     take_batching(version);
+    fill_batcher(version, graph);
     BL_TRY(describe_picture(version, graph, err));
-    version->batch_var = -1;
+    version->batcher.var = -1;
     BL_TRY(variants != NULL ? check_variants(version, err) : choose_batch(version, graph, info, err));
-    for (int i = 0; i < version->ninputs; i++) {
+    for (int i = 0; i < version->batcher.ninputs; i++) {
         bl_model_tensor *tensor = &version->inputs[i];
         describe_input(&graph->inputs[i], version->input_ports != NULL ? &version->input_ports[i] : NULL, tensor);
         BL_TRY(check_tensor(version, tensor, find_tensor(config->inputs, config->ninputs, tensor->name), err));
@@ -489,15 +517,15 @@ static void put_dims(bl_text *out, const bl_model_tensor *tensor, int from, bool
 /* The sizes that named dimensions may have in a request. */
 static void put_ranges(const bl_model_version *version, bl_text *out)
 {
-    const bl_wire_graph *graph = version->instances[0].graph;
-    if (version->nvars == 0)
+    const bl_wire_graph *graph = version->instances[0].slot.graph;
+    if (version->batcher.nvars == 0)
         return;
     bl_encode_key(out, "dims");
     bl_text_putc(out, '{');
-    for (int i = 0; i < version->nvars; i++) {
+    for (int i = 0; i < version->batcher.nvars; i++) {
         bl_wire_var range = graph->vars[i];
-        if (i == version->batch_var && version->max_batch > 0)
-            range.hi = version->max_batch;
+        if (i == version->batcher.var && version->batcher.max_rows > 0)
+            range.hi = version->batcher.max_rows;
         bl_encode_key(out, range.name);
         bl_wire_var_encode(out, &range);
     }
@@ -507,8 +535,8 @@ static void put_ranges(const bl_model_version *version, bl_text *out)
 /* The names of an input's dimensions, and the sizes of those without one. */
 static void put_names(const bl_model_version *version, const bl_model_tensor *tensor, bl_text *out)
 {
-    const bl_wire_graph *graph = version->instances[0].graph;
-    if (version->nvars == 0 || (tensor->datatype == BL_INFER_BYTES && tensor->coding != BL_MODEL_STRINGS))
+    const bl_wire_graph *graph = version->instances[0].slot.graph;
+    if (version->batcher.nvars == 0 || (tensor->datatype == BL_INFER_BYTES && tensor->coding != BL_MODEL_STRINGS))
         return;
     bl_encode_key(out, "dims");
     bl_text_putc(out, '[');
@@ -542,12 +570,12 @@ static void put_config_tensors(const bl_model_version *version, const bl_model_t
         bl_text_puts(out, ",\"data_type\":");
         bl_model_config_put_type(out, tensors[i].datatype);
         bl_text_puts(out, ",\"dims\":");
-        put_dims(out, &tensors[i], version->max_batch > 0 ? 1 : 0, false);
+        put_dims(out, &tensors[i], version->batcher.max_rows > 0 ? 1 : 0, false);
         if (tensors == version->shown)
             bl_text_puts(out, ",\"optional\":false");
         else
             put_label_file(version, tensors[i].name, out);
-        bl_variants *variants = version->instances[0].program->variants;
+        bl_variants *variants = version->instances[0].slot.program->variants;
         bool decides = variants != NULL && tensors == version->shown && bl_variants_wants(variants, i);
         bl_text_puts(out, decides ? ",\"is_shape_tensor\":true}" : ",\"is_shape_tensor\":false}");
     }
@@ -587,7 +615,7 @@ static void put_batching(const bl_model_config *config, bl_text *out)
 /* The input that is an encoded picture, by the configuration or by the ImageDecoder of an ONNX model. */
 static const char *picture_name(const bl_model_version *version)
 {
-    for (int i = 0; i < version->ninputs; i++)
+    for (int i = 0; i < version->batcher.ninputs; i++)
         if (version->inputs[i].coding == BL_MODEL_PICTURE)
             return version->inputs[i].name;
     return NULL;
@@ -639,18 +667,18 @@ void bl_model_version_put_config(const bl_model_version *version, bl_text *out)
     bl_encode_string(out, version->platform);
     bl_text_puts(out, ",\"backend\":\"beamline\"");
     put_policy(config, out);
-    bl_text_printf(out, ",\"max_batch_size\":%lld", (long long)version->max_batch);
+    bl_text_printf(out, ",\"max_batch_size\":%lld", (long long)version->batcher.max_rows);
     put_ranges(version, out);
     put_config_tensors(version, version->shown, version->nshown, "input", out);
     put_config_tensors(version, version->outputs, version->noutputs, "output", out);
     if (version->sequential)
         bl_text_printf(out, ",\"sequence_batching\":{\"max_sequence_idle_microseconds\":%lld}", (long long)config->idle_us);
-    else if (version->max_batch > 0)
+    else if (version->batcher.max_rows > 0)
         put_batching(config, out);
     bl_text_puts(out, ",\"instance_group\":[");
     for (int i = 0; i < version->ninstances; i++)
         bl_text_printf(out, "%s{\"name\":\"%d\",\"kind\":\"KIND_AUTO\",\"count\":1,\"device\":\"%s\"}", i > 0 ? "," : "", i,
-                       version->instances[i].program->worker->dev->info.id);
+                       version->instances[i].slot.program->worker->dev->info.id);
     bl_text_puts(out, "],\"model_transaction_policy\":{\"decoupled\":false}");
     bl_text_printf(out, ",\"response_cache\":{\"enable\":%s}", config->cached ? "true" : "false");
     put_parameters(version, out);
@@ -679,7 +707,7 @@ static void put_tensors(const bl_model_version *version, const bl_model_tensor *
         bl_text_puts(out, i > 0 ? ",{\"name\":" : "{\"name\":");
         bl_encode_string(out, tensors[i].name);
         bl_text_printf(out, ",\"datatype\":\"%s\",\"shape\":", bl_infer_datatype(tensors[i].datatype));
-        put_dims(out, &tensors[i], version->max_batch > 0 ? 1 : 0, version->max_batch > 0);
+        put_dims(out, &tensors[i], version->batcher.max_rows > 0 ? 1 : 0, version->batcher.max_rows > 0);
         if (tensors == version->shown)
             put_names(version, &tensors[i], out);
         put_keys(out, &tensors[i]);

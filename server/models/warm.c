@@ -20,7 +20,7 @@ static bl_status choose_shape(const bl_model_version *version, const bl_config_w
     const bl_model_tensor *tensor = &version->inputs[at];
     const bl_config_warmup_input *said = find_input(warmup, tensor->name);
     bool picture = tensor->coding == BL_MODEL_PICTURE;
-    int skip = version->max_batch > 0 ? 1 : 0, ndim = picture ? tensor->ndim : bl_model_tensor_rank(tensor);
+    int skip = version->batcher.max_rows > 0 ? 1 : 0, ndim = picture ? tensor->ndim : bl_model_tensor_rank(tensor);
     int datatype = picture ? BL_U8 : tensor->datatype; /* of a picture its pixels */
     if (said == NULL)
         return bl_fail(err, BL_EGRAPH, "model_warmup \"%s\" has no input \"%s\"", warmup->name, tensor->name);
@@ -30,7 +30,7 @@ static bl_status choose_shape(const bl_model_version *version, const bl_config_w
     for (int d = 0; d < tensor->ndim; d++) {
         int64_t size = d < skip ? warmup->batch_size : d - skip < said->ndim && d < ndim ? said->dim[d - skip] : tensor->dim[d];
         int var = tensor->var[d];
-        const bl_wire_var *range = var >= 0 ? &version->instances[0].graph->vars[var] : NULL;
+        const bl_wire_var *range = var >= 0 ? &version->instances[0].slot.graph->vars[var] : NULL;
         bool good = range == NULL ? size == tensor->dim[d] : bl_wire_var_has(range, size) && (vars[var] < 0 || vars[var] == size);
         if (!good)
             return bl_fail(err, BL_EGRAPH, "model_warmup \"%s\": input \"%s\" cannot have the size %lld", warmup->name,
@@ -59,22 +59,22 @@ static void fill(const bl_device_tensor *held, char *to, bool random)
 
 bl_status bl_model_warm(bl_request *rq, bl_model_version *version, bl_model_instance *instance, const bl_config_warmup *warmup)
 {
-    int64_t *vars = bl_arena_array(rq->arena, (size_t)version->nvars + 1, sizeof *vars);
-    int64_t(*dim)[16] = bl_arena_array(rq->arena, (size_t)version->ninputs + 1, sizeof *dim);
+    int64_t *vars = bl_arena_array(rq->arena, (size_t)version->batcher.nvars + 1, sizeof *vars);
+    int64_t(*dim)[16] = bl_arena_array(rq->arena, (size_t)version->batcher.ninputs + 1, sizeof *dim);
     bl_exec *x = NULL;
     if (vars == NULL || dim == NULL)
         return bl_arena_status(rq->arena, &rq->err);
-    for (int i = 0; i < version->nvars; i++)
+    for (int i = 0; i < version->batcher.nvars; i++)
         vars[i] = -1;
-    for (int i = 0; i < version->ninputs; i++)
+    for (int i = 0; i < version->batcher.ninputs; i++)
         BL_TRY(choose_shape(version, warmup, i, vars, dim[i], &rq->err));
-    for (int i = 0; i < version->nvars; i++)
-        vars[i] = vars[i] < 0 ? instance->graph->vars[i].lo : vars[i];
+    for (int i = 0; i < version->batcher.nvars; i++)
+        vars[i] = vars[i] < 0 ? instance->slot.graph->vars[i].lo : vars[i];
     BL_TRY(bl_infer_prepare(rq, version, instance, vars, &x));
-    x->in.tensors = bl_arena_array(rq->arena, (size_t)version->ninputs + 1, sizeof *x->in.tensors);
+    x->in.tensors = bl_arena_array(rq->arena, (size_t)version->batcher.ninputs + 1, sizeof *x->in.tensors);
     if (x->in.tensors == NULL)
         return bl_arena_status(rq->arena, &rq->err);
-    for (int i = 0; i < version->ninputs; i++) {
+    for (int i = 0; i < version->batcher.ninputs; i++) {
         const bl_model_tensor *tensor = &version->inputs[i];
         const bl_config_warmup_input *said = find_input(warmup, tensor->name);
         char *to = NULL;

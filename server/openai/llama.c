@@ -131,7 +131,7 @@ static bl_status find_version(bl_request *rq, bl_model_version **out)
 /* How many texts it writes in one run. */
 static int64_t count_slots(const bl_model_version *version)
 {
-    int64_t rows = version->text->rows >= 0 ? version->max_batch : 1;
+    int64_t rows = version->text->rows >= 0 ? version->batcher.max_rows : 1;
     return rows > 0 ? rows : 1;
 }
 
@@ -191,7 +191,7 @@ bl_status bl_handle_llama_slots(bl_request *rq)
     BL_TRY(find_version(rq, &version));
     slots = count_slots(version);
     for (int i = 0; i < version->ninstances; i++)
-        busy += atomic_load(&version->instances[i].busy);
+        busy += atomic_load(&version->instances[i].slot.busy);
     bl_text_putc(&rq->reply.out, '[');
     for (int64_t i = 0; i < slots; i++)
         bl_text_printf(&rq->reply.out, "%s{\"id\":%lld,\"n_ctx\":%lld,\"speculative\":false,\"is_processing\":%s}",

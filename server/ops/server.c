@@ -4,6 +4,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "server/access/access.h"
+#include "server/batch/batcher.h"
 #include "server/data/blobs.h"
 #include "server/data/durable.h"
 #include "server/data/saver.h"
@@ -145,6 +146,7 @@ static bl_status start(bl_server *server, bl_err *err)
     BL_TRY(bl_upkeep_create(server, &server->upkeep, err));
     BL_TRY(bl_background_create(server, &server->search.background, err));
     BL_TRY(bl_promoter_create(server, &server->search.promoter, err));
+    BL_TRY(bl_batching_create(server, &server->batching, err));
     BL_TRY(bl_durable_load(server, err));
     BL_TRY(bl_saver_create(server, err));
     BL_TRY(bl_grants_load(bl_registry_grants(server->registry), err));
@@ -176,6 +178,7 @@ static void stop(bl_server *server)
     bl_upkeep_destroy(server->upkeep);
     bl_watch_destroy(server->http.watch);
     bl_models_stop(server->models);
+    bl_batching_stop(server->batching);
     bl_saver_drain(server->saver);
     bl_children_stop(server->children); /* no request waits for a compilation any more */
     bl_children_stop(server->search.children);
@@ -187,6 +190,7 @@ static void stop(bl_server *server)
     bl_saver_destroy(server->saver);
     bl_workers_stop(server);
     bl_models_destroy(server->models);
+    bl_batching_destroy(server->batching);
     bl_jobs_destroy(server->jobs);
     bl_registry_destroy(server->registry);
     if (server->plans != NULL)

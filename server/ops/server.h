@@ -21,6 +21,7 @@ typedef struct bl_jobs bl_jobs;
 typedef struct bl_listener bl_listener;
 typedef struct bl_watch bl_watch;
 typedef struct bl_models bl_models;
+typedef struct bl_batching bl_batching;
 typedef struct bl_storage bl_storage;
 typedef struct bl_access bl_access;
 typedef struct bl_blobs bl_blobs;
@@ -112,6 +113,7 @@ struct bl_server {
     bl_plans *plans;
     bl_server_search search;
     bl_registry *registry;
+    bl_batching *batching; /* the clock of the batchers of models and programs */
     bl_models *models;
     bl_jobs *jobs;
     bl_storage *storage;

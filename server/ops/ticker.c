@@ -137,12 +137,19 @@ bl_status bl_ticker_add(bl_ticker *ticker, int64_t period_ns, void (*run)(void *
     return BL_OK;
 }
 
-void bl_tick_wake(bl_tick *task)
+void bl_tick_wake_at(bl_tick *task, int64_t ns)
 {
     pthread_mutex_lock(&task->ticker->lock);
-    task->next_ns = bl_clock_ns();
-    pthread_cond_broadcast(&task->ticker->changed);
+    if (ns < task->next_ns) {
+        task->next_ns = ns;
+        pthread_cond_broadcast(&task->ticker->changed);
+    }
     pthread_mutex_unlock(&task->ticker->lock);
+}
+
+void bl_tick_wake(bl_tick *task)
+{
+    bl_tick_wake_at(task, bl_clock_ns());
 }
 
 void bl_tick_remove(bl_tick *task)

@@ -26,6 +26,8 @@ BL_NODISCARD bl_status bl_ticker_add(bl_ticker *ticker, int64_t period_ns, void 
                                      bl_err *err);
 /* Call the function as soon as the thread is free, and then at the usual times.  The function itself may call this. */
 void bl_tick_wake(bl_tick *task);
+/* The same at |ns| by bl_clock_ns, if that is before the next call. */
+void bl_tick_wake_at(bl_tick *task, int64_t ns);
 /* End a task: its function does not run when this returns, and is not called again.  Not for the function itself.  Accepts
  * NULL. */
 void bl_tick_remove(bl_tick *task);

@@ -59,12 +59,12 @@ typedef struct bl_program {
     struct bl_program *from;   /* the program that it was made from and whose document it uses; or NULL */
     bl_variants *variants;     /* compiled for values of inputs (variants.h), without an entry of its own; else NULL */
     struct bl_program *family; /* of a variant: the program that owns the variant, and whose request holds both; else NULL */
-    struct bl_sequence *sequences;              /* of numbered runs (idempotent); worker's thread */
-    _Atomic(struct bl_model_version *) *joined; /* of each entry, the batcher of its runs (models/joined.h), created when first
-                                                 * needed; NULL: none */
-    atomic_int claim;                           /* a bl_claim: only the claimant may change or remove the program */
-    atomic_bool left;                           /* by a job that has ended: a restart restores the program from the job's last
-                                                 * checkpoint */
+    struct bl_sequence *sequences;       /* of numbered runs (idempotent); worker's thread */
+    _Atomic(struct bl_joined *) *joined; /* of each entry, the batcher of its runs (joined.h), created when first needed; NULL:
+                                          * none */
+    atomic_int claim;                    /* a bl_claim: only the claimant may change or remove the program */
+    atomic_bool left;                    /* by a job that has ended: a restart restores the program from the job's last
+                                          * checkpoint */
 } bl_program;
 
 bl_program *bl_program_create(bl_server *server, uint32_t owner); /* NULL if out of memory */

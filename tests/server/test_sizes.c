@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How many rows a run should have: devices whose runs take simulated time, and clients that always ask again. */
-#include "server/models/sizes.h"
+#include "server/batch/sizes.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

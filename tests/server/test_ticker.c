@@ -71,8 +71,11 @@ static void check_wake(bl_ticker *ticker)
     assert_true(atomic_load(&woken.calls) == 0);
     bl_tick_wake(woken.again);
     assert_true(reaches(&woken, 3)); /* woken once here, and twice by itself */
-    bl_tick_remove(woken.again);
+    bl_tick_wake_at(woken.again, bl_clock_ns() + 30 * MS);
     assert_true(atomic_load(&woken.calls) == 3);
+    assert_true(reaches(&woken, 4));
+    bl_tick_remove(woken.again);
+    assert_true(atomic_load(&woken.calls) == 4);
 }
 
 static void check_remove(bl_ticker *ticker)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "server/models/sizes.h"
+#include "server/batch/sizes.h"
 
 #include <math.h>
 #include <stddef.h>

@@ -4,8 +4,8 @@
  *
  * A size is 2^i rows.  A run has either the model's own plan, for any number of rows, or one that was made for exactly its size:
  * there the number is a constant, from which the compiler knows more.  Such plans are made for sizes that take time. */
-#ifndef BL_SERVER_MODELS_SIZES_H
-#define BL_SERVER_MODELS_SIZES_H
+#ifndef BL_SERVER_BATCH_SIZES_H
+#define BL_SERVER_BATCH_SIZES_H
 
 #include <stdbool.h>
 #include <stdint.h>
