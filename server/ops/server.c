@@ -183,8 +183,8 @@ static void stop(bl_server *server)
     bl_children_stop(server->children); /* no request waits for a compilation any more */
     bl_children_stop(server->search.children);
     bl_queue_destroy(server->offload);
+    bl_background_destroy(server->search.background); /* reads the length of the compile queue */
     bl_queue_destroy(server->compiler);
-    bl_background_destroy(server->search.background);
     bl_promoter_destroy(server->search.promoter);
     bl_queue_destroy(server->search.queue);
     bl_saver_destroy(server->saver);
