@@ -24,13 +24,13 @@ static const char program_magic[8] = "blclbin1"; /* a driver's form of a program
 static const char member_magic[8] = "blclmem1";  /* a bl_cl_member */
 enum { MAX_FILE = 256 << 20 };
 
-static uint64_t checksum(bl_span key, const void *content, size_t len)
+static uint64_t cl_cache_checksum(bl_span key, const void *content, size_t len)
 {
     return bl_hash_bytes(content, len, bl_hash_bytes(key.data, key.len, 0x636c));
 }
 
 /* "FOLDER/<32 hex digits>.clbin" */
-static void path_of(const char *folder, const uint64_t hash[2], bl_text *path)
+static void cl_cache_path_of(const char *folder, const uint64_t hash[2], bl_text *path)
 {
     bl_text_printf(path, "%s/%016llx%016llx.clbin", folder, (unsigned long long)hash[0], (unsigned long long)hash[1]);
 }
@@ -47,7 +47,7 @@ char *bl_cl_cache_folder(void)
 }
 
 /* Reads the whole file; NULL unless this user owns it and no other user can write it. */
-static char *read_file(const char *path, size_t *len)
+static char *cl_cache_read_file(const char *path, size_t *len)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     struct stat info;
@@ -72,16 +72,17 @@ static char *read_file(const char *path, size_t *len)
 
 /* Loads the content of file |hash|, which the caller frees; NULL if the file is damaged or, unless |key| is NULL, has another
  * key. */
-static void *load(const char *folder, const uint64_t hash[2], const char *magic, const bl_span *key, header *head, size_t *len)
+static void *cl_cache_load(const char *folder, const uint64_t hash[2], const char *magic, const bl_span *key, header *head,
+                           size_t *len)
 {
     bl_text path = {0};
     char *file = NULL;
     size_t file_len = 0;
     bool good = false;
 
-    path_of(folder, hash, &path);
+    cl_cache_path_of(folder, hash, &path);
     if (!path.failed)
-        file = read_file(path.data, &file_len);
+        file = cl_cache_read_file(path.data, &file_len);
     bl_text_fini(&path);
     if (file == NULL)
         return NULL;
@@ -92,7 +93,8 @@ static void *load(const char *folder, const uint64_t hash[2], const char *magic,
         bl_span found = {file + sizeof *head, (size_t)head->key_len};
 
         *len = (size_t)head->content_len;
-        good = (key == NULL || bl_span_eq(found, *key)) && head->checksum == checksum(found, found.data + found.len, *len);
+        good =
+            (key == NULL || bl_span_eq(found, *key)) && head->checksum == cl_cache_checksum(found, found.data + found.len, *len);
         memmove(file, found.data + found.len, *len);
     }
     if (!good) {
@@ -102,15 +104,16 @@ static void *load(const char *folder, const uint64_t hash[2], const char *magic,
     return file;
 }
 
-static bool store(const char *folder, const uint64_t hash[2], const char *magic, bl_span key, const void *content, size_t len)
+static bool cl_cache_store(const char *folder, const uint64_t hash[2], const char *magic, bl_span key, const void *content,
+                           size_t len)
 {
-    header head = {.key_len = key.len, .content_len = len, .checksum = checksum(key, content, len)};
+    header head = {.key_len = key.len, .content_len = len, .checksum = cl_cache_checksum(key, content, len)};
     bl_text path = {0}, temporary = {0};
     bool whole = false;
     int fd = -1;
 
     memcpy(head.magic, magic, sizeof head.magic);
-    path_of(folder, hash, &path);
+    cl_cache_path_of(folder, hash, &path);
     bl_text_printf(&temporary, "%s/new-XXXXXX", folder);
     if (!path.failed && !temporary.failed)
         fd = mkostemp(temporary.data, O_CLOEXEC);
@@ -132,7 +135,7 @@ void *bl_cl_cache_load(const char *folder, bl_span key, size_t *len)
     header head;
 
     hash_key(key, hash);
-    return load(folder, hash, program_magic, &key, &head, len);
+    return cl_cache_load(folder, hash, program_magic, &key, &head, len);
 }
 
 bool bl_cl_cache_store(const char *folder, bl_span key, const void *program, size_t len)
@@ -140,22 +143,22 @@ bool bl_cl_cache_store(const char *folder, bl_span key, const void *program, siz
     uint64_t hash[2];
 
     hash_key(key, hash);
-    return store(folder, hash, program_magic, key, program, len);
+    return cl_cache_store(folder, hash, program_magic, key, program, len);
 }
 
 bool bl_cl_cache_store_batch(const char *folder, bl_span key, const void *program, size_t len, bl_cl_batch *out)
 {
     hash_key(key, out->hash);
-    out->checksum = checksum(key, program, len);
+    out->checksum = cl_cache_checksum(key, program, len);
     out->hash[0] = bl_hash_add(out->hash[0], out->checksum);
-    return store(folder, out->hash, program_magic, key, program, len);
+    return cl_cache_store(folder, out->hash, program_magic, key, program, len);
 }
 
 static void touch(const char *folder, const uint64_t hash[2])
 {
     bl_text path = {0};
 
-    path_of(folder, hash, &path);
+    cl_cache_path_of(folder, hash, &path);
     if (!path.failed)
         (void)utimensat(AT_FDCWD, path.data, NULL, AT_SYMLINK_NOFOLLOW);
     bl_text_fini(&path);
@@ -169,7 +172,7 @@ bool bl_cl_cache_load_member(const char *folder, bl_span key, bl_cl_member *out)
     void *found;
 
     hash_key(key, hash);
-    found = load(folder, hash, member_magic, &key, &head, &len);
+    found = cl_cache_load(folder, hash, member_magic, &key, &head, &len);
     if (found != NULL && len == sizeof *out)
         memcpy(out, found, sizeof *out);
     free(found);
@@ -184,7 +187,7 @@ bool bl_cl_cache_store_member(const char *folder, bl_span key, const bl_cl_membe
     uint64_t hash[2];
 
     hash_key(key, hash);
-    return store(folder, hash, member_magic, key, member, sizeof *member);
+    return cl_cache_store(folder, hash, member_magic, key, member, sizeof *member);
 }
 
 bool bl_cl_cache_has_batch(const char *folder, const bl_cl_batch *batch)
@@ -195,7 +198,7 @@ bool bl_cl_cache_has_batch(const char *folder, const bl_cl_batch *batch)
     bool good = false;
     int fd = -1;
 
-    path_of(folder, batch->hash, &path);
+    cl_cache_path_of(folder, batch->hash, &path);
     if (!path.failed)
         fd = open(path.data, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     bl_text_fini(&path);
@@ -211,7 +214,7 @@ bool bl_cl_cache_has_batch(const char *folder, const bl_cl_batch *batch)
 void *bl_cl_cache_load_batch(const char *folder, const bl_cl_batch *batch, size_t *len)
 {
     header head;
-    void *found = load(folder, batch->hash, program_magic, NULL, &head, len);
+    void *found = cl_cache_load(folder, batch->hash, program_magic, NULL, &head, len);
 
     if (found != NULL && head.checksum != batch->checksum) { /* a file of an older version, whose name has no checksum */
         free(found);

@@ -86,7 +86,7 @@ static void describe_items(bl_cl_device *dev, bl_device_info *info)
     info->registers = 68;
 }
 
-static void describe_cpu(bl_cl_device *dev, bl_device_info *info)
+static void cl_describe_describe_cpu(bl_cl_device *dev, bl_device_info *info)
 {
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE), l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -159,14 +159,14 @@ static void describe_common(bl_cl_device *dev, cl_device_type type, bl_device_in
     info->max_local = clamp_u32(query_size(dev, CL_DEVICE_MAX_WORK_GROUP_SIZE));
     info->local_bytes = clamp_u32(query_u64(dev, CL_DEVICE_LOCAL_MEM_SIZE));
     if (info->type == BL_DEVICE_CPU)
-        describe_cpu(dev, info);
+        cl_describe_describe_cpu(dev, info);
     else
         describe_gpu(dev, info);
 }
 
 enum { NAME, VERSION, PROFILE, DRIVER, PLATFORM, PLATFORM_VERSION, TEXTS };
 
-static bool describe(bl_cl_device *dev, char *const texts[TEXTS], bl_text *why)
+static bool cl_describe_describe(bl_cl_device *dev, char *const texts[TEXTS], bl_text *why)
 {
     bl_device_info *info = &dev->base.info;
     cl_device_type type = query_u64(dev, CL_DEVICE_TYPE);
@@ -205,7 +205,7 @@ bool bl_cl_describe(bl_cl_device *dev, bl_text *why)
     for (int i = 0; i < TEXTS; i++)
         whole = whole && texts[i] != NULL;
     if (whole)
-        usable = describe(dev, texts, why);
+        usable = cl_describe_describe(dev, texts, why);
     else
         bl_text_puts(why, "opencl: out of host memory\n");
     for (int i = 0; i < TEXTS; i++)

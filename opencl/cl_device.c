@@ -17,7 +17,7 @@ enum {
  * calling thread.  As devices of one platform they share memory. */
 static const char drivers_variable[] = "POCL_DEVICES", both_drivers[] = "pthread basic", here_prefix[] = "basic-";
 
-static void destroy(bl_device *base)
+static void cl_device_destroy(bl_device *base)
 {
     bl_cl_device *dev = (bl_cl_device *)base;
 
@@ -28,7 +28,7 @@ static void destroy(bl_device *base)
     free(dev);
 }
 
-static bl_status reopen(bl_device *base, bl_err *err)
+static bl_status cl_device_reopen(bl_device *base, bl_err *err)
 {
     bl_cl_session_close((bl_cl_device *)base);
     return bl_cl_session_open((bl_cl_device *)base, err);
@@ -36,8 +36,8 @@ static bl_status reopen(bl_device *base, bl_err *err)
 
 static const bl_device_ops operations = {
     .name = "opencl",
-    .destroy = destroy,
-    .reopen = reopen,
+    .destroy = cl_device_destroy,
+    .reopen = cl_device_reopen,
     .alloc = bl_cl_alloc,
     .view = bl_cl_view,
     .dealloc = bl_cl_dealloc,
@@ -85,8 +85,8 @@ static cl_device_id take_here(const bl_cl_api *cl, cl_device_id *ids, cl_uint *n
 }
 
 /* Opens the device; if it is unusable, |*out| stays NULL and |why| gives the reason. */
-static bl_status open_device(const bl_cl_api *cl, cl_platform_id platform, cl_device_id id, cl_device_id here, uint32_t number,
-                             bl_device **out, bl_text *why, bl_err *err)
+static bl_status cl_device_open_device(const bl_cl_api *cl, cl_platform_id platform, cl_device_id id, cl_device_id here,
+                                       uint32_t number, bl_device **out, bl_text *why, bl_err *err)
 {
     bl_cl_device *dev = bl_calloc(1, sizeof *dev);
     bl_err failure = {0};
@@ -100,7 +100,7 @@ static bl_status open_device(const bl_cl_api *cl, cl_platform_id platform, cl_de
     dev->here = here;
     pthread_mutex_init(&dev->lock, NULL);
     if (!bl_cl_describe(dev, why)) {
-        destroy(&dev->base);
+        cl_device_destroy(&dev->base);
         return BL_OK;
     }
     snprintf(dev->base.info.id, sizeof dev->base.info.id, "opencl:%u", number);
@@ -108,7 +108,7 @@ static bl_status open_device(const bl_cl_api *cl, cl_platform_id platform, cl_de
     dev->cache = bl_cl_cache_folder();
     if (bl_cl_session_open(dev, &failure) != BL_OK) {
         bl_text_printf(why, "%s: %s\n", dev->base.info.name, failure.text);
-        destroy(&dev->base);
+        cl_device_destroy(&dev->base);
         return BL_OK;
     }
     bl_cl_find_units(dev);
@@ -137,14 +137,14 @@ static bl_status open_platform(const bl_cl_api *cl, cl_platform_id platform, uin
             bl_text_printf(why, "opencl: %u more devices are ignored; the limit is %u\n", n - i, *count);
             return BL_OK;
         }
-        BL_TRY(open_device(cl, platform, ids[i], here, *count, &dev, why, err));
+        BL_TRY(cl_device_open_device(cl, platform, ids[i], here, *count, &dev, why, err));
         if (dev != NULL)
             out[(*count)++] = dev;
     }
     return BL_OK;
 }
 
-static bl_status open_all(uint32_t max, bl_device **out, uint32_t *count, struct bl_text *why, bl_err *err)
+static bl_status cl_device_open_all(uint32_t max, bl_device **out, uint32_t *count, struct bl_text *why, bl_err *err)
 {
     bl_cl_api cl;
     cl_platform_id platforms[MAX_PLATFORMS];
@@ -171,9 +171,9 @@ static bl_status open_all(uint32_t max, bl_device **out, uint32_t *count, struct
         st = open_platform(&cl, platforms[i], max, out, count, why, err);
     if (st != BL_OK) {
         while (*count > 0)
-            destroy(out[--*count]);
+            cl_device_destroy(out[--*count]);
     }
     return st;
 }
 
-const bl_backend bl_backend_opencl = {.name = "opencl", .open = open_all};
+const bl_backend bl_backend_opencl = {.name = "opencl", .open = cl_device_open_all};

@@ -26,7 +26,7 @@ static int remove_one(const char *path, const struct stat *info, int kind, struc
     return 0;
 }
 
-static void remove_folder(const char *path)
+static void cl_driver_folder_remove_folder(const char *path)
 {
     (void)nftw(path, remove_one, MOST_OPEN, FTW_DEPTH | FTW_PHYS);
 }
@@ -45,7 +45,7 @@ static void remove_own(void)
 {
     const char *path = own_folder();
     if (path != NULL)
-        remove_folder(path);
+        cl_driver_folder_remove_folder(path);
 }
 
 /* Open and lock the file that a process keeps locked until it ends; -1 if the file is locked or absent. */
@@ -83,7 +83,7 @@ static void remove_stale(const char *base)
         if (!path.failed)
             fd = open_lock(path.data, 0); /* -1 also before the process of the folder has made its lock */
         if (fd >= 0) {
-            remove_folder(path.data);
+            cl_driver_folder_remove_folder(path.data);
             close(fd);
         }
         bl_text_fini(&path);

@@ -41,7 +41,7 @@ bl_status bl_cl_kernel_check(const bl_cl_device *dev, cl_kernel kernel, const bl
     return BL_OK;
 }
 
-static bl_status make(bl_cl_device *dev, const bl_kernel_source *source, bl_cl_kernel *kernel, bl_err *err)
+static bl_status cl_kernel_make(bl_cl_device *dev, const bl_kernel_source *source, bl_cl_kernel *kernel, bl_err *err)
 {
     cl_int rc = CL_SUCCESS;
     cl_kernel first;
@@ -65,7 +65,7 @@ bl_status bl_cl_kernel_create(bl_device *base, const bl_kernel_source *source, b
         return bl_fail(err, BL_ENOMEM, "kernel");
     kernel->base.dev = base;
     kernel->here = bl_cl_is_here((bl_cl_device *)base, source);
-    st = make((bl_cl_device *)base, source, kernel, err);
+    st = cl_kernel_make((bl_cl_device *)base, source, kernel, err);
     if (st != BL_OK) {
         bl_cl_kernel_destroy(&kernel->base);
         return st;

@@ -142,7 +142,7 @@ void bl_cl_dealloc(bl_buffer *base)
 }
 
 /* Host memory is current once the queue is empty. */
-static bl_status settle(bl_cl_device *dev, bl_err *err)
+static bl_status cl_memory_settle(bl_cl_device *dev, bl_err *err)
 {
     return dev->pending ? bl_cl_wait(&dev->base, err) : BL_OK;
 }
@@ -154,7 +154,7 @@ bl_status bl_cl_write(bl_buffer *base, size_t offset, const void *data, size_t b
     cl_int rc;
 
     if (base->host != NULL) {
-        BL_TRY(settle(dev, err));
+        BL_TRY(cl_memory_settle(dev, err));
         memcpy((char *)base->host + offset, data, bytes);
         return BL_OK;
     }
@@ -169,7 +169,7 @@ bl_status bl_cl_read(bl_buffer *base, size_t offset, void *data, size_t bytes, b
     cl_int rc;
 
     if (base->host != NULL) {
-        BL_TRY(settle(dev, err));
+        BL_TRY(cl_memory_settle(dev, err));
         memcpy(data, (const char *)base->host + offset, bytes);
         return BL_OK;
     }

@@ -35,14 +35,14 @@ unsigned char *bl_cl_program_binary(const bl_cl_device *dev, cl_program program,
 
 /* ---- building */
 
-static bool is_exact(const bl_cl_device *dev)
+static bool cl_program_is_exact(const bl_cl_device *dev)
 {
     return (dev->base.info.features & BL_FEATURE_EXACT) != 0;
 }
 
-static const char *options_for(const bl_cl_device *dev)
+static const char *cl_program_options_for(const bl_cl_device *dev)
 {
-    if (is_exact(dev))
+    if (cl_program_is_exact(dev))
         return options_exact;
     return dev->fuses ? options : options_without_fma;
 }
@@ -68,8 +68,8 @@ static bl_status build_failed(const bl_cl_device *dev, cl_device_id id, cl_progr
     return st;
 }
 
-static bl_status build(const bl_cl_device *dev, cl_device_id id, cl_context context, const char *text, size_t len,
-                       const char *entry, cl_program *out, bl_err *err)
+static bl_status cl_program_build(const bl_cl_device *dev, cl_device_id id, cl_context context, const char *text, size_t len,
+                                  const char *entry, cl_program *out, bl_err *err)
 {
     cl_int rc = CL_SUCCESS;
     cl_program program = dev->cl.CreateProgramWithSource(context, 1, &text, &len, &rc);
@@ -77,7 +77,7 @@ static bl_status build(const bl_cl_device *dev, cl_device_id id, cl_context cont
 
     if (rc != CL_SUCCESS)
         return bl_cl_fail(rc, "clCreateProgramWithSource", err);
-    rc = dev->cl.BuildProgram(program, 1, &id, options_for(dev), NULL, NULL);
+    rc = dev->cl.BuildProgram(program, 1, &id, cl_program_options_for(dev), NULL, NULL);
     if (rc != CL_SUCCESS) {
         st = build_failed(dev, id, program, rc, entry, err);
         (void)dev->cl.ReleaseProgram(program);
@@ -106,8 +106,8 @@ static bool has_kernel(const bl_cl_device *dev, cl_program program, const char *
 
 /* Creates a program with kernel |entry| from the cached |binary|, which it frees.  NULL: a driver may reject its own binary, for
  * example after an update. */
-static cl_program load(const bl_cl_device *dev, cl_device_id id, cl_context context, unsigned char *binary, size_t len,
-                       const char *entry)
+static cl_program cl_program_load(const bl_cl_device *dev, cl_device_id id, cl_context context, unsigned char *binary, size_t len,
+                                  const char *entry)
 {
     const unsigned char *const_binary = binary;
     cl_int rc = CL_SUCCESS, loaded = CL_SUCCESS;
@@ -119,7 +119,7 @@ static cl_program load(const bl_cl_device *dev, cl_device_id id, cl_context cont
     free(binary);
     if (program == NULL || rc != CL_SUCCESS)
         return NULL;
-    if (loaded == CL_SUCCESS && dev->cl.BuildProgram(program, 1, &id, options_for(dev), NULL, NULL) == CL_SUCCESS &&
+    if (loaded == CL_SUCCESS && dev->cl.BuildProgram(program, 1, &id, cl_program_options_for(dev), NULL, NULL) == CL_SUCCESS &&
         has_kernel(dev, program, entry))
         return program;
     (void)dev->cl.ReleaseProgram(program);
@@ -127,9 +127,9 @@ static cl_program load(const bl_cl_device *dev, cl_device_id id, cl_context cont
 }
 
 /* Makes the cache key of |text|; it names the device, since a driver rejects binaries of other devices. */
-static bl_status make_key(const bl_cl_device *dev, bool here, const char *text, size_t len, bl_text *key, bl_err *err)
+static bl_status cl_program_make_key(const bl_cl_device *dev, bool here, const char *text, size_t len, bl_text *key, bl_err *err)
 {
-    bl_text_printf(key, "%s%s%s %s\n", dev->identity, here ? "here " : "", options_for(dev), caller);
+    bl_text_printf(key, "%s%s%s %s\n", dev->identity, here ? "here " : "", cl_program_options_for(dev), caller);
     bl_text_append(key, text, len);
     return bl_text_status(key, err);
 }
@@ -137,7 +137,7 @@ static bl_status make_key(const bl_cl_device *dev, bool here, const char *text, 
 /* ---- programs that kernels share */
 
 /* Takes |handle|. */
-static bl_status make_program(bl_cl_device *dev, cl_program handle, bl_cl_program **out, bl_err *err)
+static bl_status cl_program_make_program(bl_cl_device *dev, cl_program handle, bl_cl_program **out, bl_err *err)
 {
     bl_cl_program *program = bl_calloc(1, sizeof *program);
 
@@ -163,7 +163,7 @@ static bl_cl_program *find_shared(bl_cl_device *dev, cl_context context, const b
     return program;
 }
 
-static bl_cl_program *get_shared(bl_cl_device *dev, cl_context context, const bl_cl_batch *batch)
+static bl_cl_program *cl_program_get_shared(bl_cl_device *dev, cl_context context, const bl_cl_batch *batch)
 {
     bl_cl_program *program;
 
@@ -174,7 +174,7 @@ static bl_cl_program *get_shared(bl_cl_device *dev, cl_context context, const bl
 }
 
 /* Adds |fresh| to the list; if another thread has added the same batch, returns that program instead. */
-static bl_cl_program *share(bl_cl_device *dev, cl_context context, const bl_cl_batch *batch, bl_cl_program *fresh)
+static bl_cl_program *cl_program_share(bl_cl_device *dev, cl_context context, const bl_cl_batch *batch, bl_cl_program *fresh)
 {
     bl_cl_program *found;
 
@@ -217,7 +217,7 @@ void bl_cl_program_release(bl_cl_device *dev, bl_cl_program *program)
 /* ---- one text of many */
 
 /* Finds how the program contains source |number| of a joined text. */
-static bl_status find_entry(const bl_kernel_source *source, uint64_t number, bl_cl_entry *entry, bl_err *err)
+static bl_status cl_program_find_entry(const bl_kernel_source *source, uint64_t number, bl_cl_entry *entry, bl_err *err)
 {
     bl_text name = {0};
 
@@ -235,7 +235,7 @@ void bl_cl_entry_fini(bl_cl_entry *entry)
     *entry = (bl_cl_entry){0};
 }
 
-static void call(uint32_t number, const bl_kernel_source *source, bl_text *text)
+static void cl_program_call(uint32_t number, const bl_kernel_source *source, bl_text *text)
 {
     bl_text_printf(text, "  case %u: k%u_%s(", (unsigned)number, (unsigned)number, source->entry);
     for (uint32_t i = 0; i < source->nbuffers; i++)
@@ -275,15 +275,15 @@ static void add_caller(uint32_t n, const bl_kernel_source *sources, bl_text *tex
                        "  switch (number) {\n");
     for (uint32_t i = 0; i < n; i++) {
         if (sources[i].function)
-            call(i, &sources[i], text);
+            cl_program_call(i, &sources[i], text);
     }
     bl_text_puts(text, "  }\n}\n");
 }
 
 /* Joins the sources to one text, with a unique name for each function. */
-static bl_status join(const bl_cl_device *dev, uint32_t n, const bl_kernel_source *sources, bl_text *text, bl_err *err)
+static bl_status cl_program_join(const bl_cl_device *dev, uint32_t n, const bl_kernel_source *sources, bl_text *text, bl_err *err)
 {
-    bl_text_puts(text, is_exact(dev) ? contract_nothing : "");
+    bl_text_puts(text, cl_program_is_exact(dev) ? contract_nothing : "");
     for (uint32_t i = 0; i < n; i++) {
         const char *entry = sources[i].entry;
 
@@ -307,24 +307,24 @@ static bl_status get_member(bl_cl_device *dev, cl_context context, bl_span key, 
 
     if (!bl_cl_cache_load_member(dev->cache, key, &member))
         return BL_OK;
-    BL_TRY(find_entry(source, member.number, entry, err));
-    *out = get_shared(dev, context, &member.batch);
+    BL_TRY(cl_program_find_entry(source, member.number, entry, err));
+    *out = cl_program_get_shared(dev, context, &member.batch);
     if (*out == NULL) {
         unsigned char *binary = bl_cl_cache_load_batch(dev->cache, &member.batch, &len);
 
-        handle = load(dev, bl_cl_which(dev, bl_cl_is_here(dev, source)), context, binary, len, entry->name);
+        handle = cl_program_load(dev, bl_cl_which(dev, bl_cl_is_here(dev, source)), context, binary, len, entry->name);
         if (handle == NULL) {
             bl_cl_entry_fini(entry);
             return BL_OK;
         }
-        BL_TRY(make_program(dev, handle, out, err));
-        *out = share(dev, context, &member.batch, *out);
+        BL_TRY(cl_program_make_program(dev, handle, out, err));
+        *out = cl_program_share(dev, context, &member.batch, *out);
     }
     return BL_OK;
 }
 
 /* Requesting the binary also makes PoCL compile on this thread, instead of on the worker at the first launch. */
-static void finish(const bl_cl_device *dev, bl_span key, cl_program program)
+static void cl_program_finish(const bl_cl_device *dev, bl_span key, cl_program program)
 {
     size_t len = 0;
     unsigned char *binary = bl_cl_program_binary(dev, program, &len);
@@ -342,22 +342,22 @@ static bl_status get_single(bl_cl_device *dev, cl_context context, bl_span key, 
     bl_text text = {0};
     bl_status st;
 
-    BL_TRY(find_entry(source, 0, entry, err));
+    BL_TRY(cl_program_find_entry(source, 0, entry, err));
     if (dev->cache != NULL) {
         size_t len = 0;
         unsigned char *binary = bl_cl_cache_load(dev->cache, key, &len);
 
-        handle = load(dev, id, context, binary, len, entry->name);
+        handle = cl_program_load(dev, id, context, binary, len, entry->name);
     }
     if (handle == NULL) {
-        st = join(dev, 1, source, &text, err);
+        st = cl_program_join(dev, 1, source, &text, err);
         if (st == BL_OK)
-            st = build(dev, id, context, text.data, text.len, source->entry, &handle, err);
+            st = cl_program_build(dev, id, context, text.data, text.len, source->entry, &handle, err);
         bl_text_fini(&text);
         BL_TRY(st);
-        finish(dev, key, handle);
+        cl_program_finish(dev, key, handle);
     }
-    return make_program(dev, handle, out, err);
+    return cl_program_make_program(dev, handle, out, err);
 }
 
 bl_status bl_cl_program_get(bl_cl_device *dev, const bl_kernel_source *source, bl_cl_program **out, bl_cl_entry *entry,
@@ -365,7 +365,7 @@ bl_status bl_cl_program_get(bl_cl_device *dev, const bl_kernel_source *source, b
 {
     bl_cl_session session;
     bl_text text = {0};
-    bl_status st = make_key(dev, bl_cl_is_here(dev, source), source->text, source->len, &text, err);
+    bl_status st = cl_program_make_key(dev, bl_cl_is_here(dev, source), source->text, source->len, &text, err);
     bl_span key = {text.data, text.len};
 
     *out = NULL;
@@ -391,8 +391,9 @@ static bool check_all(bl_cl_device *dev, cl_program program, uint32_t n, const b
         bl_cl_entry entry = {0};
         bl_err ignored = {0};
         cl_int rc = CL_SUCCESS;
-        cl_kernel kernel =
-            find_entry(&sources[i], i, &entry, &ignored) == BL_OK ? dev->cl.CreateKernel(program, entry.name, &rc) : NULL;
+        cl_kernel kernel = cl_program_find_entry(&sources[i], i, &entry, &ignored) == BL_OK
+                               ? dev->cl.CreateKernel(program, entry.name, &rc)
+                               : NULL;
 
         good = kernel != NULL && rc == CL_SUCCESS && bl_cl_kernel_check(dev, kernel, &sources[i], &ignored) == BL_OK;
         if (kernel != NULL)
@@ -416,8 +417,9 @@ static bool store_all(const bl_cl_device *dev, bl_span key, cl_program program, 
         bl_err ignored = {0};
 
         member.number = i;
-        stored = make_key(dev, bl_cl_is_here(dev, sources), sources[i].text, sources[i].len, &own, &ignored) == BL_OK &&
-                 bl_cl_cache_store_member(dev->cache, (bl_span){own.data, own.len}, &member);
+        stored =
+            cl_program_make_key(dev, bl_cl_is_here(dev, sources), sources[i].text, sources[i].len, &own, &ignored) == BL_OK &&
+            bl_cl_cache_store_member(dev->cache, (bl_span){own.data, own.len}, &member);
         bl_text_fini(&own);
     }
     return stored;
@@ -430,7 +432,7 @@ static bl_status make_batch_key(const bl_cl_device *dev, bool here, const bl_tex
     int len = snprintf(hash, sizeof hash, "batch %016llx%016llx", (unsigned long long)bl_hash_bytes(text->data, text->len, 3),
                        (unsigned long long)bl_hash_bytes(text->data, text->len, 4));
 
-    return make_key(dev, here, hash, (size_t)len, key, err);
+    return cl_program_make_key(dev, here, hash, (size_t)len, key, err);
 }
 
 bool bl_cl_batch_compile(bl_cl_device *dev, uint32_t n, const bl_kernel_source *sources)
@@ -442,8 +444,9 @@ bool bl_cl_batch_compile(bl_cl_device *dev, uint32_t n, const bl_kernel_source *
     bool here = bl_cl_is_here(dev, sources), good = false;
 
     bl_cl_session_hold(dev, &session);
-    if (join(dev, n, sources, &text, &ignored) == BL_OK && make_batch_key(dev, here, &text, &key, &ignored) == BL_OK &&
-        build(dev, bl_cl_which(dev, here), session.context, text.data, text.len, "of many", &program, &ignored) == BL_OK)
+    if (cl_program_join(dev, n, sources, &text, &ignored) == BL_OK && make_batch_key(dev, here, &text, &key, &ignored) == BL_OK &&
+        cl_program_build(dev, bl_cl_which(dev, here), session.context, text.data, text.len, "of many", &program, &ignored) ==
+            BL_OK)
         good = check_all(dev, program, n, sources) && store_all(dev, (bl_span){key.data, key.len}, program, n, sources);
     if (program != NULL)
         (void)dev->cl.ReleaseProgram(program);
@@ -461,7 +464,8 @@ bool bl_cl_is_compiled(bl_device *base, const bl_kernel_source *source)
     bl_cl_member member;
     bool found = false;
 
-    if (dev->cache != NULL && make_key(dev, bl_cl_is_here(dev, source), source->text, source->len, &text, &ignored) == BL_OK) {
+    if (dev->cache != NULL &&
+        cl_program_make_key(dev, bl_cl_is_here(dev, source), source->text, source->len, &text, &ignored) == BL_OK) {
         bl_span key = {text.data, text.len};
         void *program = NULL;
         size_t len = 0;

@@ -45,7 +45,7 @@ static cl_int set_call(bl_cl_device *dev, cl_kernel kernel, int number)
     return rc;
 }
 
-static bl_status prepare(bl_cl_device *dev, const bl_launch *from, parameter *parameters, launch *to, bl_err *err)
+static bl_status cl_queue_prepare(bl_cl_device *dev, const bl_launch *from, parameter *parameters, launch *to, bl_err *err)
 {
     bl_cl_kernel *kernel = (bl_cl_kernel *)from->kernel;
     cl_int rc = CL_SUCCESS;
@@ -100,7 +100,7 @@ bl_status bl_cl_record(bl_device *base, uint32_t n, const bl_launch *launches, u
         if (((const bl_cl_kernel *)launches[i].kernel)->here != r->here)
             st = bl_fail(err, BL_EBUG, "a recording mixes brief kernels with others");
         else
-            st = prepare((bl_cl_device *)base, &launches[i], r->parameters + parameters, &r->launches[i], err);
+            st = cl_queue_prepare((bl_cl_device *)base, &launches[i], r->parameters + parameters, &r->launches[i], err);
         parameters += launches[i].kernel->nbuffers + launches[i].kernel->nscalars;
     }
     if (st != BL_OK) {

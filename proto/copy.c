@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Copies |n| items of |size| bytes.  Returns NULL if |n| is 0 or memory runs out; the arena records the failure. */
-static void *copy(bl_arena *arena, const void *from, int n, size_t size)
+static void *copy_copy(bl_arena *arena, const void *from, int n, size_t size)
 {
     void *to = n > 0 ? bl_arena_array(arena, (size_t)n, size) : NULL;
 
@@ -21,12 +21,12 @@ static const char *copy_text(bl_arena *arena, const char *text)
 /* The limit on JSON's depth bounds the recursion. */
 static bl_wire_attr *copy_attrs(bl_arena *arena, const bl_wire_attr *from, int n)
 {
-    bl_wire_attr *to = copy(arena, from, n, sizeof *to);
+    bl_wire_attr *to = copy_copy(arena, from, n, sizeof *to);
 
     for (int i = 0; to != NULL && i < n; i++) {
         to[i].name = copy_text(arena, from[i].name);
         to[i].string = copy_text(arena, from[i].string);
-        to[i].ref = copy(arena, from[i].ref, from[i].ref != NULL, sizeof *from[i].ref);
+        to[i].ref = copy_copy(arena, from[i].ref, from[i].ref != NULL, sizeof *from[i].ref);
         to[i].item = copy_attrs(arena, from[i].item, from[i].nitems);
         to[i].graph = from[i].graph == NULL ? NULL : bl_wire_copy(arena, from[i].graph);
     }
@@ -35,15 +35,15 @@ static bl_wire_attr *copy_attrs(bl_arena *arena, const bl_wire_attr *from, int n
 
 static bl_wire_node *copy_nodes(bl_arena *arena, const bl_wire_node *from, int n)
 {
-    bl_wire_node *to = copy(arena, from, n, sizeof *to);
+    bl_wire_node *to = copy_copy(arena, from, n, sizeof *to);
 
     for (int i = 0; to != NULL && i < n; i++) {
-        const char **ids = copy(arena, from[i].ids, from[i].nids, sizeof *ids);
+        const char **ids = copy_copy(arena, from[i].ids, from[i].nids, sizeof *ids);
         for (int k = 0; ids != NULL && k < from[i].nids; k++)
             ids[k] = copy_text(arena, ids[k]);
         to[i].ids = ids;
         to[i].op = copy_text(arena, from[i].op);
-        to[i].refs = copy(arena, from[i].refs, from[i].nrefs, sizeof *from[i].refs);
+        to[i].refs = copy_copy(arena, from[i].refs, from[i].nrefs, sizeof *from[i].refs);
         to[i].attrs = copy_attrs(arena, from[i].attrs, from[i].nattrs);
     }
     return to;
@@ -51,7 +51,7 @@ static bl_wire_node *copy_nodes(bl_arena *arena, const bl_wire_node *from, int n
 
 static bl_wire_tensor *copy_tensors(bl_arena *arena, const bl_wire_tensor *from, int n)
 {
-    bl_wire_tensor *to = copy(arena, from, n, sizeof *to);
+    bl_wire_tensor *to = copy_copy(arena, from, n, sizeof *to);
 
     for (int i = 0; to != NULL && i < n; i++)
         to[i].name = copy_text(arena, from[i].name);
@@ -60,7 +60,7 @@ static bl_wire_tensor *copy_tensors(bl_arena *arena, const bl_wire_tensor *from,
 
 static bl_wire_output *copy_outputs(bl_arena *arena, const bl_wire_output *from, int n)
 {
-    bl_wire_output *to = copy(arena, from, n, sizeof *to);
+    bl_wire_output *to = copy_copy(arena, from, n, sizeof *to);
 
     for (int i = 0; to != NULL && i < n; i++)
         to[i].name = copy_text(arena, from[i].name);
@@ -69,11 +69,11 @@ static bl_wire_output *copy_outputs(bl_arena *arena, const bl_wire_output *from,
 
 const bl_wire_graph *bl_wire_copy(bl_arena *arena, const bl_wire_graph *from)
 {
-    bl_wire_graph *to = copy(arena, from, 1, sizeof *to);
+    bl_wire_graph *to = copy_copy(arena, from, 1, sizeof *to);
 
     if (to == NULL)
         return NULL;
-    to->vars = copy(arena, from->vars, from->nvars, sizeof *from->vars);
+    to->vars = copy_copy(arena, from->vars, from->nvars, sizeof *from->vars);
     for (int i = 0; to->vars != NULL && i < from->nvars; i++)
         to->vars[i].name = copy_text(arena, from->vars[i].name);
     to->inputs = copy_tensors(arena, from->inputs, from->ninputs);

@@ -23,7 +23,7 @@ typedef struct reader {
     size_t line;            /* from 1 */
 } reader;
 
-static void put(reader *r, size_t *n, char c)
+static void csv_put(reader *r, size_t *n, char c)
 {
     if (*n < FIELD_BYTES - 1)
         r->text[(*n)++] = c;
@@ -40,12 +40,12 @@ static bool next_field(reader *r, bool first, bool *last)
             if (*r->at == '"' && (r->at + 1 == r->end || r->at[1] != '"'))
                 break;
             r->at += *r->at == '"';
-            put(r, &n, *r->at);
+            csv_put(r, &n, *r->at);
         }
         r->at += r->at < r->end;
     }
     while (r->at < r->end && *r->at != ',' && *r->at != '\n')
-        put(r, &n, *r->at++);
+        csv_put(r, &n, *r->at++);
     *last = r->at >= r->end || *r->at == '\n';
     r->line += *last;
     if (*last && n > 0 && r->text[n - 1] == '\r')
@@ -58,7 +58,7 @@ static bool next_field(reader *r, bool first, bool *last)
 /* ---- words */
 
 /* The index of |text| among the words, or the index to insert it at. */
-static size_t place_of(const bl_words *words, const char *text)
+static size_t csv_place_of(const bl_words *words, const char *text)
 {
     size_t low = 0, high = words->n;
     while (low < high) {
@@ -86,7 +86,7 @@ static bl_status grow_words(bl_arena *arena, bl_words *words, bl_err *err)
 
 static bl_status add_word(bl_arena *arena, bl_words *words, const char *text, bl_err *err)
 {
-    size_t at = place_of(words, text);
+    size_t at = csv_place_of(words, text);
     if (at < words->n && strcmp(words->word[at], text) == 0)
         return BL_OK;
     if (words->n == MAX_WORDS)
@@ -127,7 +127,7 @@ static bl_status read_first(bl_arena *arena, reader *r, bool header, int *n, con
     return BL_OK;
 }
 
-static bl_status find_column(const char *name, int n, const char *const *names, int *out, bl_err *err)
+static bl_status csv_find_column(const char *name, int n, const char *const *names, int *out, bl_err *err)
 {
     char *end = NULL;
     for (int i = 0; i < n; i++) {
@@ -142,8 +142,8 @@ static bl_status find_column(const char *name, int n, const char *const *names, 
     return bl_fail(err, BL_EGRAPH, "csv: none of the %d columns is named \"%.64s\"", n, name);
 }
 
-static bl_status choose_columns(bl_arena *arena, const bl_data_source *source, const char *const *names, bl_data *out,
-                                bl_err *err)
+static bl_status csv_choose_columns(bl_arena *arena, const bl_data_source *source, const char *const *names, bl_data *out,
+                                    bl_err *err)
 {
     int *columns = NULL;
     out->ncolumns = source->ncolumns >= 0 ? source->ncolumns : out->nfields;
@@ -153,19 +153,19 @@ static bl_status choose_columns(bl_arena *arena, const bl_data_source *source, c
     for (int i = 0; i < out->ncolumns; i++) {
         columns[i] = i;
         if (source->ncolumns >= 0)
-            BL_TRY(find_column(source->columns[i], out->nfields, names, &columns[i], err));
+            BL_TRY(csv_find_column(source->columns[i], out->nfields, names, &columns[i], err));
     }
     out->columns = columns;
     return BL_OK;
 }
 
 /* Makes a word list for each column of "categories"; words[f] belongs to field f. */
-static bl_status make_words(bl_arena *arena, const bl_data_source *source, const char *const *names, const bl_data *data,
-                            bl_words **words, bl_err *err)
+static bl_status csv_make_words(bl_arena *arena, const bl_data_source *source, const char *const *names, const bl_data *data,
+                                bl_words **words, bl_err *err)
 {
     for (int i = 0; i < source->ncategories; i++) {
         int field = 0;
-        BL_TRY(find_column(source->categories[i], data->nfields, names, &field, err));
+        BL_TRY(csv_find_column(source->categories[i], data->nfields, names, &field, err));
         words[field] = bl_arena_alloc(arena, sizeof **words);
         if (words[field] == NULL)
             return bl_arena_status(arena, err);
@@ -206,11 +206,11 @@ bl_status bl_csv_find(bl_arena *arena, const bl_data_source *source, bl_span byt
     if (out->dtype == BL_BOOL)
         return bl_fail(err, BL_EGRAPH, "csv: columns hold numbers; dtype bool is not supported");
     BL_TRY(read_first(arena, &r, source->header, &out->nfields, &names, err));
-    BL_TRY(choose_columns(arena, source, names, out, err));
+    BL_TRY(csv_choose_columns(arena, source, names, out, err));
     words = bl_arena_array(arena, (size_t)out->nfields + 1, sizeof *words);
     if (words == NULL)
         return bl_arena_status(arena, err);
-    BL_TRY(make_words(arena, source, names, out, words, err));
+    BL_TRY(csv_make_words(arena, source, names, out, words, err));
     out->body = (bl_span){r.at, (size_t)(r.end - r.at)};
     out->line = r.line;
     BL_TRY(scan_lines(arena, out, &r, words, &lines, err));
@@ -233,7 +233,7 @@ static bool is_missing(const char *text)
 }
 
 /* Parses a field as a number.  A float dtype rounds it; an integer dtype must represent it exactly. */
-static bl_status read_number(const char *text, bl_dtype dtype, bl_scalar *out, bl_err *err)
+static bl_status csv_read_number(const char *text, bl_dtype dtype, bl_scalar *out, bl_err *err)
 {
     bl_decimal d;
     const char *end = text + strlen(text);
@@ -262,7 +262,7 @@ static bl_status read_number(const char *text, bl_dtype dtype, bl_scalar *out, b
 }
 
 /* Reads the wanted fields of one line into |values|, which is indexed by field. */
-static bl_status read_line(const bl_data *data, reader *r, const bool *wanted, bl_scalar *values, bl_err *err)
+static bl_status csv_read_line(const bl_data *data, reader *r, const bool *wanted, bl_scalar *values, bl_err *err)
 {
     bool last = false;
     for (int field = 0; field < data->nfields && next_field(r, field == 0, &last); field++) {
@@ -271,8 +271,9 @@ static bl_status read_line(const bl_data *data, reader *r, const bool *wanted, b
         if (!wanted[field])
             continue;
         if (data->words[field] != NULL)
-            values[field] = bl_scalar_cast(data->dtype, BL_I64, (bl_scalar){.i = (int64_t)place_of(data->words[field], r->text)});
-        else if (read_number(r->text, data->dtype, &values[field], &why) != BL_OK)
+            values[field] =
+                bl_scalar_cast(data->dtype, BL_I64, (bl_scalar){.i = (int64_t)csv_place_of(data->words[field], r->text)});
+        else if (csv_read_number(r->text, data->dtype, &values[field], &why) != BL_OK)
             return bl_fail(err, why.status, "csv: line %zu, column %d: %s", line, field, why.text);
     }
     return BL_OK;
@@ -289,7 +290,7 @@ bl_status bl_csv_read(const bl_data *data, void *out, bl_err *err)
     for (int i = 0; st == BL_OK && i < data->ncolumns; i++)
         wanted[data->columns[i]] = true;
     for (int64_t line = 0; line < data->dim[0] && st == BL_OK; line++) {
-        st = read_line(data, &r, wanted, values, err);
+        st = csv_read_line(data, &r, wanted, values, err);
         for (int i = 0; st == BL_OK && i < data->ncolumns; i++, to += size)
             bl_scalar_write(data->dtype, values[data->columns[i]], to);
     }

@@ -60,7 +60,7 @@ static bl_status take_format(const bl_json *doc, bl_data_source *out, bl_err *er
     return BL_OK;
 }
 
-static bl_status check_members(const bl_json *doc, bl_data_format format, bl_err *err)
+static bl_status data_check_members(const bl_json *doc, bl_data_format format, bl_err *err)
 {
     const char *allowed[12] = {"blob", "file", "format"};
     int n = 3;
@@ -69,7 +69,7 @@ static bl_status check_members(const bl_json *doc, bl_data_format format, bl_err
     return bl_json_allow(doc, allowed, err);
 }
 
-static bl_status take_text(bl_arena *arena, const bl_json *doc, const char *name, const char **out, bl_err *err)
+static bl_status data_take_text(bl_arena *arena, const bl_json *doc, const char *name, const char **out, bl_err *err)
 {
     bl_json at;
     const char *text = NULL;
@@ -148,13 +148,13 @@ bl_status bl_decode_source(const bl_decode_env *env, const bl_json *doc, bl_data
     int64_t offset = 0;
     bl_json at;
     *out = (bl_data_source){.dtype = BL_DTYPE_COUNT, .ndim = -1, .header = true, .ncolumns = -1};
-    BL_TRY(take_text(env->arena, doc, "blob", &out->blob, err));
-    BL_TRY(take_text(env->arena, doc, "file", &out->file, err));
+    BL_TRY(data_take_text(env->arena, doc, "blob", &out->blob, err));
+    BL_TRY(data_take_text(env->arena, doc, "file", &out->file, err));
     if ((out->blob != NULL) == (out->file != NULL))
         return bl_json_fail(doc, err, BL_EINVAL, "exactly one of \"blob\" and \"file\" must name the data");
     BL_TRY(take_format(doc, out, err));
-    BL_TRY(check_members(doc, out->format, err));
-    BL_TRY(take_text(env->arena, doc, "name", &out->name, err));
+    BL_TRY(data_check_members(doc, out->format, err));
+    BL_TRY(data_take_text(env->arena, doc, "name", &out->name, err));
     if (bl_json_find(doc, "dtype", &at))
         BL_TRY(bl_decode_dtype(&at, &out->dtype, err));
     BL_TRY(take_extents(doc, "shape", MAX_RANK, &out->ndim, out->dim, err));
@@ -307,8 +307,8 @@ static bl_status find_safetensors(bl_arena *arena, const bl_data_source *source,
 
 /* ---- all of them */
 
-static bl_status find(bl_arena *arena, const bl_data_source *source, bl_span bytes, const bl_wire_limits *limits, bl_data *out,
-                      bl_err *err)
+static bl_status data_find(bl_arena *arena, const bl_data_source *source, bl_span bytes, const bl_wire_limits *limits,
+                           bl_data *out, bl_err *err)
 {
     switch (source->format) {
     case BL_DATA_RAW:
@@ -333,7 +333,7 @@ bl_status bl_data_find(bl_arena *arena, const bl_data_source *source, bl_span by
 {
     const char *name = bl_data_format_names[source->format];
     *out = (bl_data){.format = source->format};
-    BL_TRY(find(arena, source, bytes, limits, out, err));
+    BL_TRY(data_find(arena, source, bytes, limits, out, err));
     BL_TRY(bl_tensor_measure(name, out->dtype, out->ndim, out->dim, limits, &out->count, &out->bytes, err));
     if (source->format == BL_DATA_CSV || out->body.len == out->bytes ||
         (source->format == BL_DATA_RAW && out->body.len > out->bytes))

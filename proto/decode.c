@@ -120,7 +120,7 @@ static int compare_named(const void *a, const void *b)
     return strcmp(**x, **y);
 }
 
-static bl_status make_index(bl_arena *arena, const void *items, size_t count, size_t size, name_index *out, bl_err *err)
+static bl_status decode_make_index(bl_arena *arena, const void *items, size_t count, size_t size, name_index *out, bl_err *err)
 {
     out->count = count;
     out->sorted = bl_arena_array(arena, count, sizeof *out->sorted);
@@ -197,7 +197,7 @@ typedef struct typed_values {
     bool *filled;
 } typed_values;
 
-static bl_status make_typed(typed_values *t, bl_err *err)
+static bl_status decode_make_typed(typed_values *t, bl_err *err)
 {
     size_t n = (size_t)t->count;
 
@@ -205,7 +205,7 @@ static bl_status make_typed(typed_values *t, bl_err *err)
     t->filled = bl_arena_array(t->d->arena, n, sizeof *t->filled);
     if (t->values == NULL || t->filled == NULL)
         return bl_arena_status(t->d->arena, err);
-    return make_index(t->d->arena, t->tensors, n, sizeof *t->tensors, &t->index, err);
+    return decode_make_index(t->d->arena, t->tensors, n, sizeof *t->tensors, &t->index, err);
 }
 
 /* Finds the index of the tensor |name|; fails if it already has a value. */
@@ -229,7 +229,7 @@ static bl_status decode_typed(typed_values *t, const bl_json *doc, bl_err *err)
     const bl_tensor_file *file = t->d->env->binary;
     int at = 0;
 
-    BL_TRY(make_typed(t, err));
+    BL_TRY(decode_make_typed(t, err));
     if (given)
         BL_TRY(bl_json_expect(&object, BL_JSON_OBJECT, err));
     bl_json_iter it = bl_json_each(&object);
@@ -269,7 +269,7 @@ static bl_status name_dimensions(bl_decoder *d, const bl_json *doc, bl_run_reque
 
     if (!bl_json_find(doc, "shapes", &shapes))
         return BL_OK;
-    BL_TRY(make_index(d->arena, g->inputs, (size_t)g->ninputs, sizeof *g->inputs, &index, err));
+    BL_TRY(decode_make_index(d->arena, g->inputs, (size_t)g->ninputs, sizeof *g->inputs, &index, err));
     BL_TRY(bl_json_expect(&shapes, BL_JSON_OBJECT, err));
     bl_json_iter it = bl_json_each(&shapes);
     while (bl_json_next(&it, &one)) {
@@ -531,7 +531,7 @@ static bl_status take_reports(bl_decoder *d, const bl_json *collect, const bl_wi
     out->collect = bl_arena_array(d->arena, n, sizeof *out->collect);
     if (chosen == NULL || out->collect == NULL)
         return bl_arena_status(d->arena, err);
-    BL_TRY(make_index(d->arena, graph->outputs, (size_t)bl_wire_shown(graph), sizeof *graph->outputs, &index, err));
+    BL_TRY(decode_make_index(d->arena, graph->outputs, (size_t)bl_wire_shown(graph), sizeof *graph->outputs, &index, err));
     bl_json_iter it = bl_json_each(&outputs);
     while (bl_json_next(&it, &one)) {
         BL_TRY(bl_json_string(&one, &chosen[out->ncollect], err));
@@ -566,7 +566,7 @@ static bl_status decode_keep(bl_decoder *d, const bl_json *doc, const bl_wire_gr
     out->kept = bl_arena_array(d->arena, (size_t)graph->noutputs + 1, sizeof *out->kept);
     if (out->kept == NULL)
         return bl_arena_status(d->arena, err);
-    BL_TRY(make_index(d->arena, graph->outputs, (size_t)bl_wire_shown(graph), sizeof *graph->outputs, &index, err));
+    BL_TRY(decode_make_index(d->arena, graph->outputs, (size_t)bl_wire_shown(graph), sizeof *graph->outputs, &index, err));
     bl_json_iter it = bl_json_each(&keep);
     while (bl_json_next(&it, &one)) {
         const char *name = NULL, *held = NULL;

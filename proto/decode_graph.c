@@ -108,7 +108,7 @@ static bl_status decode_attr(bl_decoder *d, const bl_json *at, bl_wire_attr *out
     return bl_json_fail(at, err, BL_EBUG, "not a value of JSON");
 }
 
-static int compare_attrs(const void *a, const void *b)
+static int decode_graph_compare_attrs(const void *a, const void *b)
 {
     return strcmp(((const bl_wire_attr *)a)->name, ((const bl_wire_attr *)b)->name);
 }
@@ -136,7 +136,7 @@ static bl_status decode_attrs(bl_decoder *d, const bl_json *node, bl_wire_node *
         BL_TRY(decode_attr(d, &member, attr, err));
     }
     if (out->nattrs > 1)
-        qsort(out->attrs, (size_t)out->nattrs, sizeof *out->attrs, compare_attrs);
+        qsort(out->attrs, (size_t)out->nattrs, sizeof *out->attrs, decode_graph_compare_attrs);
     return BL_OK;
 }
 
@@ -271,7 +271,7 @@ static bl_status decode_refs(graph_decoder *g, const bl_json *node, bl_wire_node
     return BL_OK;
 }
 
-static const char *kind_text(bl_wire_ref_kind kind)
+static const char *decode_graph_kind_text(bl_wire_ref_kind kind)
 {
     return kind == BL_REF_INPUT ? "an input" : kind == BL_REF_STATE ? "a state" : "a node";
 }
@@ -303,7 +303,8 @@ static bl_status make_symbols(graph_decoder *g, const bl_json *doc)
             if (a->ref.kind == BL_REF_NODE || b->ref.kind == BL_REF_NODE)
                 bl_err_blame(g->err, a->name);
             return bl_json_fail(doc, g->err, BL_EGRAPH, "the name \"%s\" is used twice, by %s and by %s", a->name,
-                                kind_text(a->ref.kind), a->ref.kind == b->ref.kind ? "another one" : kind_text(b->ref.kind));
+                                decode_graph_kind_text(a->ref.kind),
+                                a->ref.kind == b->ref.kind ? "another one" : decode_graph_kind_text(b->ref.kind));
         }
     }
     return BL_OK;
@@ -350,7 +351,7 @@ typedef struct sorter {
 } sorter;
 
 /* The node of operand |k| of |node|, -1 if that operand is no node; false past the last operand. */
-static bool operand(const sorter *s, const bl_wire_node *node, int k, int *out)
+static bool decode_graph_operand(const sorter *s, const bl_wire_node *node, int k, int *out)
 {
     const bl_wire_ref *ref = NULL;
 
@@ -365,7 +366,7 @@ static bool operand(const sorter *s, const bl_wire_node *node, int k, int *out)
 }
 
 /* Depth-first search with an explicit stack.  Nodes that are already in topological order keep it.  False at a cycle. */
-static bool visit(sorter *s, int first)
+static bool decode_graph_visit(sorter *s, int first)
 {
     int depth = 0, next;
 
@@ -374,7 +375,7 @@ static bool visit(sorter *s, int first)
     s->seen[first] = 1;
     while (depth > 0) {
         int node = s->stack[depth - 1];
-        if (!operand(s, &s->graph->nodes[node], s->pos[depth - 1]++, &next)) {
+        if (!decode_graph_operand(s, &s->graph->nodes[node], s->pos[depth - 1]++, &next)) {
             s->seen[node] = 2;
             s->order[s->done++] = node;
             depth--;
@@ -397,7 +398,7 @@ static bool visit_all(sorter *s)
     memset(s->seen, 0, n);
     s->done = 0;
     for (int i = 0; i < s->graph->nnodes; i++) {
-        if (s->seen[i] == 0 && !visit(s, i))
+        if (s->seen[i] == 0 && !decode_graph_visit(s, i))
             return false;
     }
     return true;
@@ -434,7 +435,7 @@ static bl_status reorder(graph_decoder *g, const int *order, int *place)
     return BL_OK;
 }
 
-static bl_status sort_nodes(graph_decoder *g)
+static bl_status decode_graph_sort_nodes(graph_decoder *g)
 {
     size_t n = (size_t)g->graph->nnodes;
     int *room = bl_calloc(3 * n + 1, sizeof *room);
@@ -508,7 +509,7 @@ static bl_status decode_rows(graph_decoder *g, const bl_json *rows, int nsent)
     return BL_OK;
 }
 
-static bl_status decode_outputs(graph_decoder *g, const bl_json *doc)
+static bl_status decode_graph_decode_outputs(graph_decoder *g, const bl_json *doc)
 {
     bl_json outputs = {.kind = BL_JSON_ARRAY}, keep = {.kind = BL_JSON_OBJECT}, rows = {.kind = BL_JSON_OBJECT}, one;
     bool sent = bl_json_find(doc, "outputs", &outputs), kept = bl_json_find(doc, "keep", &keep),
@@ -574,8 +575,8 @@ static bl_status decode_updates(graph_decoder *g, const bl_json *doc)
 static bl_status decode_graph(graph_decoder *g, const bl_json *doc)
 {
     BL_TRY(decode_nodes(g, doc));
-    BL_TRY(sort_nodes(g));
-    return decode_outputs(g, doc);
+    BL_TRY(decode_graph_sort_nodes(g));
+    return decode_graph_decode_outputs(g, doc);
 }
 
 /* Decodes {"inputs": [names], "nodes", "outputs"}, which is a namespace of its own. */

@@ -280,7 +280,7 @@ static bl_status measure_value(const bl_decoder *d, bl_tensor_value *v, bl_err *
     return bl_tensor_measure(v->label, v->dtype, v->ndim, v->dim, &d->env->limits, &v->count, &v->bytes, err);
 }
 
-static bl_status set_shape(bl_decoder *d, const bl_json *shape, bl_tensor_value *v, bl_err *err)
+static bl_status decode_value_set_shape(bl_decoder *d, const bl_json *shape, bl_tensor_value *v, bl_err *err)
 {
     bl_wire_type type = {0};
 
@@ -332,14 +332,14 @@ static bl_status default_dtype(const bl_json *at, bl_tensor_value *v, bl_err *er
 }
 
 /* Fails with the first element that a tensor's list cannot contain.  The limit on JSON's depth bounds the recursion. */
-static bl_status fail_element(const bl_json *at, bl_err *err)
+static bl_status decode_value_fail_element(const bl_json *at, bl_err *err)
 {
     bl_json one;
     double value;
     bl_json_iter it = bl_json_each(at);
     while (err->status == BL_OK && bl_json_next(&it, &one)) {
         if (one.kind == BL_JSON_ARRAY && one.list == NULL)
-            (void)fail_element(&one, err);
+            (void)decode_value_fail_element(&one, err);
         else if (one.kind == BL_JSON_STRING && !bl_json_nonfinite(one.text, &value))
             (void)bl_json_fail(&one, err, BL_EINVAL,
                                "expected a number, true, false, \"NaN\", \"Infinity\" or \"-Infinity\", got \"%.*s\"",
@@ -352,7 +352,7 @@ static bl_status fail_element(const bl_json *at, bl_err *err)
 }
 
 /* Sets v->list to the list at |at|, and v's shape to the shape of its nesting. */
-static bl_status take_list(const bl_decoder *d, const bl_json *at, bl_tensor_value *v, bl_err *err)
+static bl_status decode_value_take_list(const bl_decoder *d, const bl_json *at, bl_tensor_value *v, bl_err *err)
 {
     size_t limit = d->env->limits.max_dims < MAX_RANK ? d->env->limits.max_dims : MAX_RANK;
     char where[96];
@@ -360,7 +360,7 @@ static bl_status take_list(const bl_decoder *d, const bl_json *at, bl_tensor_val
     v->kind = BL_VALUE_LIST;
     if (at->kind != BL_JSON_ARRAY && scalar_list(at, &v->list))
         return BL_OK;
-    if (at->kind == BL_JSON_ARRAY && at->list == NULL && fail_element(at, err) != BL_OK)
+    if (at->kind == BL_JSON_ARRAY && at->list == NULL && decode_value_fail_element(at, err) != BL_OK)
         return err->status;
     if (at->kind == BL_JSON_ARRAY && at->list == NULL)
         return bl_json_fail(at, err, BL_EINVAL,
@@ -381,12 +381,12 @@ static bl_status take_list(const bl_decoder *d, const bl_json *at, bl_tensor_val
 }
 
 /* Decodes {"dtype", "shape", "data"}; |data| is flat, or nested like the shape. */
-static bl_status take_data(bl_decoder *d, const bl_json *at, const bl_json *data, bl_tensor_value *v, bl_err *err)
+static bl_status decode_value_take_data(bl_decoder *d, const bl_json *at, const bl_json *data, bl_tensor_value *v, bl_err *err)
 {
     bl_json shape;
     bl_tensor_value nested = *v;
 
-    BL_TRY(take_list(d, data, &nested, err));
+    BL_TRY(decode_value_take_list(d, data, &nested, err));
     v->kind = BL_VALUE_LIST;
     v->list = nested.list;
     if (v->dtype == BL_DTYPE_COUNT)
@@ -396,7 +396,7 @@ static bl_status take_data(bl_decoder *d, const bl_json *at, const bl_json *data
         memcpy(v->dim, nested.dim, sizeof v->dim);
         return measure_value(d, v, err);
     }
-    BL_TRY(set_shape(d, &shape, v, err));
+    BL_TRY(decode_value_set_shape(d, &shape, v, err));
     BL_TRY(measure_value(d, v, err));
     if (v->list.count != v->count)
         return bl_json_fail(data, err, BL_EGRAPH, "%llu elements, but the shape has %zu", (unsigned long long)v->list.count,
@@ -416,7 +416,7 @@ static bl_status take_base64(bl_decoder *d, const bl_json *at, const bl_json *te
     BL_TRY(bl_json_need(at, "shape", &shape, err));
     if (v->dtype == BL_DTYPE_COUNT)
         return bl_json_fail(at, err, BL_EINVAL, "the member \"dtype\" is missing");
-    BL_TRY(set_shape(d, &shape, v, err));
+    BL_TRY(decode_value_set_shape(d, &shape, v, err));
     BL_TRY(measure_value(d, v, err));
     v->kind = BL_VALUE_BASE64;
     v->span = text->text;
@@ -488,14 +488,14 @@ static bl_status take_object(bl_decoder *d, const bl_json *at, bool state, bl_te
     if (base64)
         return take_base64(d, at, &member, v, err);
     if (data)
-        return take_data(d, at, &member, v, err);
+        return decode_value_take_data(d, at, &member, v, err);
     if (!state)
         return bl_json_fail(at, err, BL_EINVAL, "expected a tensor: one of \"data\", \"base64\" or \"tensor\" is missing");
     BL_TRY(bl_json_need(at, "shape", &shape, err));
     if (v->dtype == BL_DTYPE_COUNT)
         return bl_json_fail(at, err, BL_EINVAL, "the member \"dtype\" is missing");
     v->kind = BL_VALUE_ZEROS;
-    BL_TRY(set_shape(d, &shape, v, err));
+    BL_TRY(decode_value_set_shape(d, &shape, v, err));
     return measure_value(d, v, err);
 }
 
@@ -510,7 +510,7 @@ bl_status bl_decode_value(bl_decoder *d, const bl_json *at, const bl_wire_type *
         return bl_arena_status(d->arena, err);
     if (at->kind == BL_JSON_OBJECT)
         return take_object(d, at, state, out, err);
-    BL_TRY(take_list(d, at, out, err));
+    BL_TRY(decode_value_take_list(d, at, out, err));
     if (declared == NULL)
         BL_TRY(default_dtype(at, out, err));
     return measure_value(d, out, err);

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-static void put_graph(bl_text *out, const bl_wire_graph *graph, bool body);
+static void encode_program_put_graph(bl_text *out, const bl_wire_graph *graph, bool body);
 
 static void put_comma(bl_text *out)
 {
@@ -18,7 +18,7 @@ static void put_comma(bl_text *out)
 }
 
 /* Keeps what matters of the notation: 2 and 2.0 are distinct, and so are 0 and -0. */
-static void put_number(bl_text *out, const bl_wire_number *number)
+static void encode_program_put_number(bl_text *out, const bl_wire_number *number)
 {
     size_t start = out->len;
 
@@ -31,12 +31,12 @@ static void put_number(bl_text *out, const bl_wire_number *number)
         bl_text_puts(out, ".0");
 }
 
-static void put_ref(bl_text *out, const bl_wire_graph *graph, const bl_wire_ref *ref)
+static void encode_program_put_ref(bl_text *out, const bl_wire_graph *graph, const bl_wire_ref *ref)
 {
     put_comma(out);
     switch (ref->kind) {
     case BL_REF_LITERAL:
-        put_number(out, &ref->literal);
+        encode_program_put_number(out, &ref->literal);
         break;
     case BL_REF_INPUT:
         bl_encode_string(out, graph->inputs[ref->index].name);
@@ -51,11 +51,11 @@ static void put_ref(bl_text *out, const bl_wire_graph *graph, const bl_wire_ref 
 }
 
 /* The limit on JSON's depth bounds the recursion. */
-static void put_attr(bl_text *out, const bl_wire_attr *attr)
+static void encode_program_put_attr(bl_text *out, const bl_wire_attr *attr)
 {
     switch (attr->kind) {
     case BL_ATTR_NUMBER:
-        put_number(out, &attr->number);
+        encode_program_put_number(out, &attr->number);
         break;
     case BL_ATTR_BOOL:
         bl_text_puts(out, attr->boolean ? "true" : "false");
@@ -70,17 +70,17 @@ static void put_attr(bl_text *out, const bl_wire_attr *attr)
         bl_text_putc(out, '[');
         for (int i = 0; i < attr->nitems; i++) {
             bl_text_puts(out, i > 0 ? "," : "");
-            put_attr(out, &attr->item[i]);
+            encode_program_put_attr(out, &attr->item[i]);
         }
         bl_text_putc(out, ']');
         break;
     case BL_ATTR_GRAPH:
-        put_graph(out, attr->graph, true);
+        encode_program_put_graph(out, attr->graph, true);
         break;
     }
 }
 
-static void put_node(bl_text *out, const bl_wire_graph *graph, const bl_wire_node *node)
+static void encode_program_put_node(bl_text *out, const bl_wire_graph *graph, const bl_wire_node *node)
 {
     put_comma(out);
     bl_text_puts(out, "{\"id\":[");
@@ -92,11 +92,11 @@ static void put_node(bl_text *out, const bl_wire_graph *graph, const bl_wire_nod
     bl_encode_string(out, node->op);
     bl_text_puts(out, ",\"in\":[");
     for (int i = 0; i < node->nrefs; i++)
-        put_ref(out, graph, &node->refs[i]);
+        encode_program_put_ref(out, graph, &node->refs[i]);
     bl_text_puts(out, "],\"attrs\":{");
     for (int i = 0; i < node->nattrs; i++) {
         bl_encode_key(out, node->attrs[i].name);
-        put_attr(out, &node->attrs[i]);
+        encode_program_put_attr(out, &node->attrs[i]);
     }
     bl_text_puts(out, "}}");
 }
@@ -123,7 +123,7 @@ static void put_outputs(bl_text *out, const bl_wire_graph *graph)
 {
     bl_text_puts(out, ",\"outputs\":[");
     for (int i = 0; i < bl_wire_shown(graph); i++)
-        put_ref(out, graph, &graph->outputs[i].ref);
+        encode_program_put_ref(out, graph, &graph->outputs[i].ref);
     bl_text_putc(out, ']');
     if (graph->ncounts == 0)
         return;
@@ -132,15 +132,15 @@ static void put_outputs(bl_text *out, const bl_wire_graph *graph)
         const bl_wire_output *output = &graph->outputs[i];
         if (output->count == 0)
             continue;
-        put_ref(out, graph, &output->ref);
+        encode_program_put_ref(out, graph, &output->ref);
         bl_text_puts(out, ":{\"count\":");
-        put_ref(out, graph, &graph->outputs[output->count].ref);
+        encode_program_put_ref(out, graph, &graph->outputs[output->count].ref);
         bl_text_printf(out, ",\"axis\":%d}", output->axis);
     }
     bl_text_putc(out, '}');
 }
 
-static void put_graph(bl_text *out, const bl_wire_graph *graph, bool body)
+static void encode_program_put_graph(bl_text *out, const bl_wire_graph *graph, bool body)
 {
     bl_text_puts(out, body ? "{\"inputs\":[" : "{\"inputs\":{");
     for (int i = 0; i < graph->ninputs; i++) {
@@ -153,13 +153,13 @@ static void put_graph(bl_text *out, const bl_wire_graph *graph, bool body)
     }
     bl_text_puts(out, body ? "],\"nodes\":[" : "},\"nodes\":[");
     for (int i = 0; i < graph->nnodes; i++)
-        put_node(out, graph, &graph->nodes[i]);
+        encode_program_put_node(out, graph, &graph->nodes[i]);
     bl_text_putc(out, ']');
     if (graph->nupdates > 0) {
         bl_text_puts(out, ",\"updates\":{");
         for (int i = 0; i < graph->nupdates; i++) {
             bl_encode_key(out, graph->updates[i].name);
-            put_ref(out, graph, &graph->updates[i].ref);
+            encode_program_put_ref(out, graph, &graph->updates[i].ref);
         }
         bl_text_putc(out, '}');
     }
@@ -168,7 +168,7 @@ static void put_graph(bl_text *out, const bl_wire_graph *graph, bool body)
 }
 
 /* Writes the ranges of all entries; a name has one range in the whole program. */
-static void put_ranges(bl_text *out, const bl_program_doc *program)
+static void encode_program_put_ranges(bl_text *out, const bl_program_doc *program)
 {
     bl_text_puts(out, ",\"dims\":{");
     for (int e = 0; e < program->nentries; e++) {
@@ -188,7 +188,7 @@ static void put_ranges(bl_text *out, const bl_program_doc *program)
 }
 
 /* Writes nothing for the defaults. */
-static void put_batching(bl_text *out, const bl_wire_batching *batching)
+static void encode_program_put_batching(bl_text *out, const bl_wire_batching *batching)
 {
     const struct {
         const char *name;
@@ -226,12 +226,12 @@ void bl_encode_program(bl_text *out, const bl_program_doc *program, const char *
     for (int i = 0; i < program->nstates; i++)
         bl_encode_type(out, &program->states[i], NULL);
     bl_text_putc(out, '}');
-    put_ranges(out, program);
-    put_batching(out, &program->batching);
+    encode_program_put_ranges(out, program);
+    encode_program_put_batching(out, &program->batching);
     bl_text_puts(out, ",\"entries\":{");
     for (int i = 0; i < program->nentries; i++) {
         bl_encode_key(out, program->entries[i].name);
-        put_graph(out, &program->entries[i].graph, false);
+        encode_program_put_graph(out, &program->entries[i].graph, false);
     }
     bl_text_puts(out, "}}");
 }

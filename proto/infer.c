@@ -38,7 +38,7 @@ typedef struct decoder {
 } decoder;
 
 /* The size of the envelope in |body|, from the header's value. */
-static bl_status read_header(bl_span body, const char *header, size_t *bytes, bl_err *err)
+static bl_status infer_read_header(bl_span body, const char *header, size_t *bytes, bl_err *err)
 {
     size_t value = 0;
 
@@ -55,7 +55,7 @@ static bl_status read_header(bl_span body, const char *header, size_t *bytes, bl
     return BL_OK;
 }
 
-static bl_status read_shape(decoder *d, const bl_json *at, bl_tensor_value *value)
+static bl_status infer_read_shape(decoder *d, const bl_json *at, bl_tensor_value *value)
 {
     bl_json_iter it = bl_json_each(at);
     bl_json one;
@@ -70,7 +70,7 @@ static bl_status read_shape(decoder *d, const bl_json *at, bl_tensor_value *valu
 }
 
 /* Computes the memory size: of the numbers, or, for BYTES, of the references to the strings. */
-static bl_status measure(decoder *d, bl_infer_input *input)
+static bl_status infer_measure(decoder *d, bl_infer_input *input)
 {
     bl_tensor_value *v = &input->value;
     bl_dtype dtype = input->datatype == BL_INFER_BYTES ? BL_U32 : (bl_dtype)input->datatype;
@@ -150,7 +150,7 @@ static bl_status count_fails(decoder *d, const bl_json *at, const bl_infer_input
     return bl_json_fail(at, d->err, BL_EINVAL, "%llu elements, but the shape has %zu", found, input->value.count);
 }
 
-static bl_status take_data(decoder *d, bl_infer_input *input, const bl_json *at)
+static bl_status infer_take_data(decoder *d, bl_infer_input *input, const bl_json *at)
 {
     bl_tensor_value *v = &input->value;
     size_t n = 0;
@@ -176,7 +176,7 @@ static bl_status take_data(decoder *d, bl_infer_input *input, const bl_json *at)
     return v->list.count == v->count ? BL_OK : count_fails(d, at, input, v->list.count);
 }
 
-static bool begins_with(const char *text, const char *with)
+static bool infer_begins_with(const char *text, const char *with)
 {
     return strncmp(text, with, strlen(with)) == 0;
 }
@@ -185,9 +185,9 @@ static bool begins_with(const char *text, const char *with)
  * value is a scalar and the protocol does not reserve the name. */
 static bl_status check_custom(const bl_json *one, bl_err *err)
 {
-    if (begins_with(one->key, "shared_memory_"))
+    if (infer_begins_with(one->key, "shared_memory_"))
         return bl_json_fail(one, err, BL_EUNSUPPORTED, "shared memory is not supported");
-    if (begins_with(one->key, "triton_"))
+    if (infer_begins_with(one->key, "triton_"))
         return bl_json_fail(one, err, BL_EINVAL, "names of parameters that start with \"triton_\" are reserved");
     if (one->kind != BL_JSON_STRING && one->kind != BL_JSON_NUMBER && one->kind != BL_JSON_BOOL)
         return bl_json_fail(one, err, BL_EINVAL, "the value of a parameter must be a string, a number, true or false");
@@ -232,8 +232,8 @@ static bl_status decode_input(decoder *d, const bl_json *at, bl_infer_input *inp
         return bl_json_fail(&member, d->err, BL_EINVAL, "unknown datatype \"%.40s\"", datatype);
     BL_TRY(bl_json_need(at, "shape", &member, d->err));
     input->value.label = input->name;
-    BL_TRY(read_shape(d, &member, &input->value));
-    BL_TRY(measure(d, input));
+    BL_TRY(infer_read_shape(d, &member, &input->value));
+    BL_TRY(infer_measure(d, input));
     if (bl_json_find(at, "parameters", &parameters)) {
         BL_TRY(check_parameters(&parameters, known, d->err));
         binary = bl_json_find(&parameters, "binary_data_size", &size_at);
@@ -244,7 +244,7 @@ static bl_status decode_input(decoder *d, const bl_json *at, bl_infer_input *inp
                             binary ? "\"data\" and binary_data_size exclude each other"
                                    : "\"data\" or the parameter binary_data_size is missing");
     if (listed)
-        return take_data(d, input, &data);
+        return infer_take_data(d, input, &data);
     BL_TRY(bl_json_u64(&size_at, &size, d->err));
     return take_tail(d, input, &size_at, size);
 }
@@ -398,7 +398,7 @@ static bl_status decode_inputs(decoder *d, const bl_json *at)
     return BL_OK;
 }
 
-static bl_status decode_outputs(decoder *d, const bl_json *at)
+static bl_status infer_decode_outputs(decoder *d, const bl_json *at)
 {
     bl_json_iter it = bl_json_each(at);
     bl_json one;
@@ -430,7 +430,7 @@ static bl_status decode_document(decoder *d, const bl_json *root)
     BL_TRY(bl_json_need(root, "inputs", &at, d->err));
     BL_TRY(decode_inputs(d, &at));
     if (bl_json_find(root, "outputs", &at))
-        BL_TRY(decode_outputs(d, &at));
+        BL_TRY(infer_decode_outputs(d, &at));
     if (d->tail.len > 0)
         return bl_fail(d->err, BL_EINVAL, "%zu bytes of the body belong to no input", d->tail.len);
     return BL_OK;
@@ -447,7 +447,7 @@ bl_status bl_infer_decode(bl_arena *arena, bl_span body, const char *header, int
 
     *out = (bl_infer_request){0};
     if (header != NULL)
-        BL_TRY(read_header(body, header, &bytes, err));
+        BL_TRY(infer_read_header(body, header, &bytes, err));
     out->tail = d.tail = (bl_span){body.data + bytes, body.len - bytes};
     if (header != NULL && bytes == 0) {
         out->raw = out->all = out->binary = true;
@@ -506,7 +506,7 @@ static void rewrite_nonfinite(bl_text *out, size_t start, bl_infer_nonfinite how
     out->data[to] = '\0';
 }
 
-static void put_data(bl_text *out, const bl_infer_result *result)
+static void infer_put_data(bl_text *out, const bl_infer_result *result)
 {
     size_t start = out->len;
 
@@ -539,7 +539,7 @@ void bl_infer_put_result(bl_text *out, const bl_infer_result *result)
         bl_text_putc(out, '}');
     } else {
         bl_text_puts(out, ",\"data\":");
-        put_data(out, result);
+        infer_put_data(out, result);
     }
     bl_text_putc(out, '}');
 }

@@ -179,7 +179,7 @@ bool bl_json_find(const bl_json *object, const char *name, bl_json *out)
 
 /* ---- what is expected */
 
-static const char *describe(const bl_json *value)
+static const char *json_describe(const bl_json *value)
 {
     static const char *const names[] = {"null", "a boolean", "a number", "a string", "an array", "an object"};
 
@@ -192,7 +192,7 @@ bl_status bl_json_expect(const bl_json *value, bl_json_kind kind, bl_err *err)
 
     if (value->kind == kind)
         return BL_OK;
-    return bl_json_fail(value, err, BL_EINVAL, "expected %s, got %s", describe(&wanted), describe(value));
+    return bl_json_fail(value, err, BL_EINVAL, "expected %s, got %s", json_describe(&wanted), json_describe(value));
 }
 
 bl_status bl_json_need(const bl_json *object, const char *name, bl_json *out, bl_err *err)
@@ -285,7 +285,7 @@ static int shown(const bl_json *value)
 static bl_status whole_number(const bl_json *value, bl_decimal *d, uint64_t *magnitude, bool *fits, bl_err *err)
 {
     if (value->kind != BL_JSON_NUMBER)
-        return bl_json_fail(value, err, BL_EINVAL, "expected an integer, got %s", describe(value));
+        return bl_json_fail(value, err, BL_EINVAL, "expected an integer, got %s", json_describe(value));
     (void)bl_decimal_scan(value->text.data, value->text.data + value->text.len, d);
     if (!d->whole)
         return bl_json_fail(value, err, BL_EINVAL, "expected an integer, got %.*s", shown(value), value->text.data);

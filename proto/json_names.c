@@ -9,7 +9,7 @@
 #include <sys/random.h>
 
 /* The slot of |name|, or the free slot to put it.  At most half of the slots are used. */
-static bl_json_name *find_name(bl_json_name *slots, size_t cap, uint64_t seed, const bl_json_name *name)
+static bl_json_name *json_names_find_name(bl_json_name *slots, size_t cap, uint64_t seed, const bl_json_name *name)
 {
     size_t at = (size_t)bl_hash_add(bl_hash_bytes(name->text, name->len, seed), name->object) & (cap - 1);
 
@@ -22,7 +22,7 @@ static bl_json_name *find_name(bl_json_name *slots, size_t cap, uint64_t seed, c
 }
 
 /* The first, small table needs no seed: it has too few names for many collisions. */
-static bl_status grow_names(bl_json_names *names, bl_err *err)
+static bl_status json_names_grow_names(bl_json_names *names, bl_err *err)
 {
     const bl_json_name *old = names->more != NULL ? names->more : names->first;
     size_t cap = names->cap * 4;
@@ -34,7 +34,7 @@ static bl_status grow_names(bl_json_names *names, bl_err *err)
         names->seed = (uint64_t)(uintptr_t)slots;
     for (size_t i = 0; i < names->cap; i++) {
         if (old[i].text != NULL)
-            *find_name(slots, cap, names->seed, &old[i]) = old[i];
+            *json_names_find_name(slots, cap, names->seed, &old[i]) = old[i];
     }
     free(names->more);
     names->more = slots;
@@ -49,8 +49,8 @@ bl_status bl_json_names_add(bl_json_names *names, uint32_t object, bl_span name,
     if (names->cap == 0)
         names->cap = BL_JSON_NAMES_FIRST;
     if (names->count >= names->cap / 2)
-        BL_TRY(grow_names(names, err));
-    slot = find_name(names->more != NULL ? names->more : names->first, names->cap, names->seed, &one);
+        BL_TRY(json_names_grow_names(names, err));
+    slot = json_names_find_name(names->more != NULL ? names->more : names->first, names->cap, names->seed, &one);
     *twice = slot->text != NULL;
     names->count += !*twice;
     *slot = one;

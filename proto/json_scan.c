@@ -46,7 +46,7 @@ void bl_json_where(const bl_json_doc *doc, const char *at, char *out, size_t siz
     (void)snprintf(out, size, "line %zu, column %zu (byte %zu)", line, (size_t)(at - start) + 1, offset);
 }
 
-static bl_status fail_at(scan *s, const char *at, const char *rule)
+static bl_status json_scan_fail_at(scan *s, const char *at, const char *rule)
 {
     char where[96];
 
@@ -54,7 +54,7 @@ static bl_status fail_at(scan *s, const char *at, const char *rule)
     return bl_fail(s->err, BL_EINVAL, "JSON, %s: %s", where, rule);
 }
 
-static inline const char *skip_space(const char *p, const char *end)
+static inline const char *json_scan_skip_space(const char *p, const char *end)
 {
     while (p != end && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t'))
         p++;
@@ -87,24 +87,24 @@ static bl_status scan_escape(scan *s)
     const char *at = s->p;
 
     if (s->end - at < 2)
-        return fail_at(s, at, "the string is not closed");
+        return json_scan_fail_at(s, at, "the string is not closed");
     if (at[1] != 'u') {
         if (strchr("\"\\/bfnrt", at[1]) == NULL || at[1] == '\0')
-            return fail_at(s, at, "unknown escape in a string");
+            return json_scan_fail_at(s, at, "unknown escape in a string");
         s->p += 2;
         return BL_OK;
     }
     int code = hex4(at + 2, s->end);
     if (code < 0)
-        return fail_at(s, at, "\\u must be followed by four hexadecimal digits");
+        return json_scan_fail_at(s, at, "\\u must be followed by four hexadecimal digits");
     if (code == 0)
-        return fail_at(s, at, "\\u0000 is not allowed in strings");
+        return json_scan_fail_at(s, at, "\\u0000 is not allowed in strings");
     s->p += 6;
     if (code >= 0xd800 && code < 0xe000) {
         bool pair = code < 0xdc00 && s->end - s->p >= 6 && s->p[0] == '\\' && s->p[1] == 'u';
         int low = pair ? hex4(s->p + 2, s->end) : -1;
         if (low < 0xdc00 || low >= 0xe000)
-            return fail_at(s, at, "the other half of a surrogate pair is missing");
+            return json_scan_fail_at(s, at, "the other half of a surrogate pair is missing");
         s->p += 6;
     }
     return BL_OK;
@@ -126,17 +126,17 @@ static bl_status scan_string(scan *s, bool *plain)
             *plain = false;
             BL_TRY(scan_escape(s));
         } else if (c < 0x20) {
-            return fail_at(s, s->p, "control bytes in a string must be escaped");
+            return json_scan_fail_at(s, s->p, "control bytes in a string must be escaped");
         } else if (c < 0x80) {
             s->p++;
         } else {
             size_t n = bl_utf8_length(s->p, (size_t)(s->end - s->p));
             if (n == 0)
-                return fail_at(s, s->p, "the text is not valid UTF-8");
+                return json_scan_fail_at(s, s->p, "the text is not valid UTF-8");
             s->p += n;
         }
     }
-    return fail_at(s, open, "the string is not closed");
+    return json_scan_fail_at(s, open, "the string is not closed");
 }
 
 /* Writes the placeholder of a part of the body, or of a list. */
@@ -166,7 +166,7 @@ static bl_status string_value(scan *s)
     return BL_OK;
 }
 
-static bool begins_with(const scan *s, const char *word)
+static bool json_scan_begins_with(const scan *s, const char *word)
 {
     size_t n = strlen(word);
     return (size_t)(s->end - s->p) >= n && memcmp(s->p, word, n) == 0;
@@ -175,17 +175,17 @@ static bool begins_with(const scan *s, const char *word)
 /* Some Python and JavaScript libraries write these numbers without quotes. */
 static bl_status no_finite_number(scan *s)
 {
-    return fail_at(s, s->p, "JSON has no such number; write \"NaN\", \"Infinity\" or \"-Infinity\" in quotes");
+    return json_scan_fail_at(s, s->p, "JSON has no such number; write \"NaN\", \"Infinity\" or \"-Infinity\" in quotes");
 }
 
 static bl_status number_value(scan *s)
 {
     const char *open = s->p, *end = bl_number_skip(open, s->end);
 
-    if (end == NULL && begins_with(s, "-Infinity"))
+    if (end == NULL && json_scan_begins_with(s, "-Infinity"))
         return no_finite_number(s);
     if (end == NULL)
-        return fail_at(s, open, "not a number of JSON");
+        return json_scan_fail_at(s, open, "not a number of JSON");
     put_place(s, 'n', (size_t)(open - s->doc->body.data), (size_t)(end - open));
     s->p = end;
     return BL_OK;
@@ -196,15 +196,15 @@ static bl_status word_value(scan *s)
     static const char *const words[] = {"true", "false", "null"};
 
     for (size_t i = 0; i < 3; i++) {
-        if (begins_with(s, words[i])) {
+        if (json_scan_begins_with(s, words[i])) {
             bl_text_append(&s->out, s->p, strlen(words[i]));
             s->p += strlen(words[i]);
             return BL_OK;
         }
     }
-    if (begins_with(s, "NaN") || begins_with(s, "Infinity"))
+    if (json_scan_begins_with(s, "NaN") || json_scan_begins_with(s, "Infinity"))
         return no_finite_number(s);
-    return fail_at(s, s->p, "expected a value");
+    return json_scan_fail_at(s, s->p, "expected a value");
 }
 
 /* ---- lists */
@@ -264,7 +264,7 @@ static bool open_bracket(measure *m, int max_depth)
         m->first[m->deepest++] = -1;
     }
     m->depth++;
-    m->p = skip_space(m->p + 1, m->end);
+    m->p = json_scan_skip_space(m->p + 1, m->end);
     return true;
 }
 
@@ -290,13 +290,13 @@ static bool next_value(measure *m, bool *done)
         }
         m->count[m->depth - 1]++;
         if (m->p != m->end && *m->p != ',' && *m->p != ']')
-            m->p = skip_space(m->p, m->end);
+            m->p = json_scan_skip_space(m->p, m->end);
         if (m->p == m->end)
             return false;
         if (*m->p == ',') {
             m->p++;
             if (m->p != m->end && (unsigned char)*m->p <= ' ')
-                m->p = skip_space(m->p, m->end);
+                m->p = json_scan_skip_space(m->p, m->end);
             return true;
         }
         if (*m->p != ']')
@@ -400,7 +400,7 @@ static bl_status open_container(scan *s, char closer)
     opened->member = (bl_span){NULL, 0};
     opened->object = s->objects++;
     bl_text_putc(&s->out, *s->p++);
-    s->p = skip_space(s->p, s->end);
+    s->p = json_scan_skip_space(s->p, s->end);
     return BL_OK;
 }
 
@@ -411,7 +411,7 @@ static void close_container(scan *s)
 }
 
 /* Prints the path of the current object: "inputs: ", "nodes[3].attrs: ". */
-static void print_place(const scan *s, bl_text *out)
+static void json_scan_print_place(const scan *s, bl_text *out)
 {
     for (int i = 0; i + 1 < s->depth; i++) {
         const scan_level *at = &s->level[i];
@@ -441,7 +441,7 @@ static bl_status read_name(scan *s, const char *open, const char *close, bool pl
     return BL_OK;
 }
 
-static bl_status check_name(scan *s, bl_span name)
+static bl_status json_scan_check_name(scan *s, bl_span name)
 {
     scan_level *object = &s->level[s->depth - 1];
     bl_text place = {0};
@@ -451,7 +451,7 @@ static bl_status check_name(scan *s, bl_span name)
     object->member = name;
     if (!twice)
         return BL_OK;
-    print_place(s, &place);
+    json_scan_print_place(s, &place);
     (void)bl_fail(s->err, BL_EINVAL, "%sthe member \"%.*s\" is given twice", bl_text_get(&place),
                   (int)(name.len < NAME_SHOWN ? name.len : NAME_SHOWN), name.data);
     bl_text_fini(&place);
@@ -465,16 +465,16 @@ static bl_status member_name(scan *s)
     bool plain;
 
     if (s->p == s->end || *s->p != '"')
-        return fail_at(s, s->p, "expected the name of a member, in quotes");
+        return json_scan_fail_at(s, s->p, "expected the name of a member, in quotes");
     BL_TRY(scan_string(s, &plain));
     BL_TRY(read_name(s, open, s->p, plain, &name));
-    BL_TRY(check_name(s, name));
+    BL_TRY(json_scan_check_name(s, name));
     bl_text_append(&s->out, open, (size_t)(s->p - open));
-    s->p = skip_space(s->p, s->end);
+    s->p = json_scan_skip_space(s->p, s->end);
     if (s->p == s->end || *s->p != ':')
-        return fail_at(s, s->p, "expected a colon after the name of a member");
+        return json_scan_fail_at(s, s->p, "expected a colon after the name of a member");
     bl_text_putc(&s->out, ':');
-    s->p = skip_space(s->p + 1, s->end);
+    s->p = json_scan_skip_space(s->p + 1, s->end);
     return BL_OK;
 }
 
@@ -483,7 +483,7 @@ static bl_status scan_value(scan *s, bool *inside)
 {
     *inside = false;
     if (s->p == s->end)
-        return fail_at(s, s->p, "the document ends where a value is expected");
+        return json_scan_fail_at(s, s->p, "the document ends where a value is expected");
     if (++s->values > s->max_values)
         return bl_fail(s->err, BL_ELIMIT, "JSON: more than %zu values in one document", s->max_values);
     switch (*s->p) {
@@ -512,21 +512,21 @@ static bl_status scan_value(scan *s, bool *inside)
 static bl_status scan_after(scan *s, bool *done)
 {
     for (;;) {
-        s->p = skip_space(s->p, s->end);
+        s->p = json_scan_skip_space(s->p, s->end);
         *done = s->depth == 0;
         if (*done)
-            return s->p == s->end ? BL_OK : fail_at(s, s->p, "there is text after the document");
+            return s->p == s->end ? BL_OK : json_scan_fail_at(s, s->p, "there is text after the document");
         char closer = s->level[s->depth - 1].closer;
         if (s->p == s->end)
-            return fail_at(s, s->p, closer == ']' ? "an array is not closed" : "an object is not closed");
+            return json_scan_fail_at(s, s->p, closer == ']' ? "an array is not closed" : "an object is not closed");
         if (*s->p == ',') {
             bl_text_putc(&s->out, ',');
-            s->p = skip_space(s->p + 1, s->end);
+            s->p = json_scan_skip_space(s->p + 1, s->end);
             s->level[s->depth - 1].index++;
             return closer == '}' ? member_name(s) : BL_OK;
         }
         if (*s->p != closer)
-            return fail_at(s, s->p, closer == ']' ? "expected a comma or ]" : "expected a comma or }");
+            return json_scan_fail_at(s, s->p, closer == ']' ? "expected a comma or ]" : "expected a comma or }");
         close_container(s);
     }
 }
@@ -536,8 +536,8 @@ static bl_status scan_document(scan *s)
     bool inside = false, done = false;
 
     if (s->end - s->p >= 3 && memcmp(s->p, "\xef\xbb\xbf", 3) == 0)
-        return fail_at(s, s->p, "a byte order mark is not allowed");
-    s->p = skip_space(s->p, s->end);
+        return json_scan_fail_at(s, s->p, "a byte order mark is not allowed");
+    s->p = json_scan_skip_space(s->p, s->end);
     while (!done) {
         BL_TRY(scan_value(s, &inside));
         if (!inside)

@@ -37,7 +37,7 @@ static void put_string(writer *w, const char *text)
     bl_text_append(&w->text, text, len);
 }
 
-static void put_number(writer *w, const bl_wire_number *number)
+static void key_put_number(writer *w, const bl_wire_number *number)
 {
     put_u64(w, (uint64_t)number->whole << 1 | (uint64_t)number->negative);
     if (number->whole) {
@@ -58,26 +58,26 @@ static void put_type(writer *w, const bl_wire_type *type)
     }
 }
 
-static void put_ref(writer *w, const bl_wire_ref *ref)
+static void key_put_ref(writer *w, const bl_wire_ref *ref)
 {
     put_u64(w, (uint64_t)ref->kind);
     if (ref->kind == BL_REF_LITERAL) {
-        put_number(w, &ref->literal);
+        key_put_number(w, &ref->literal);
     } else {
         put_u64(w, (uint64_t)ref->index);
         put_u64(w, (uint64_t)ref->result);
     }
 }
 
-static void put_graph(writer *w, const bl_wire_graph *g);
+static void key_put_graph(writer *w, const bl_wire_graph *g);
 
 /* The limit on JSON's depth bounds the recursion. */
-static void put_attr(writer *w, const bl_wire_attr *attr)
+static void key_put_attr(writer *w, const bl_wire_attr *attr)
 {
     put_u64(w, (uint64_t)attr->kind);
     switch (attr->kind) {
     case BL_ATTR_NUMBER:
-        put_number(w, &attr->number);
+        key_put_number(w, &attr->number);
         break;
     case BL_ATTR_BOOL:
         put_u64(w, attr->boolean);
@@ -86,22 +86,22 @@ static void put_attr(writer *w, const bl_wire_attr *attr)
         put_string(w, attr->string);
         put_u64(w, attr->ref != NULL);
         if (attr->ref != NULL)
-            put_ref(w, attr->ref);
+            key_put_ref(w, attr->ref);
         break;
     case BL_ATTR_NULL:
         break;
     case BL_ATTR_LIST:
         put_u64(w, (uint64_t)attr->nitems);
         for (int i = 0; i < attr->nitems; i++)
-            put_attr(w, &attr->item[i]);
+            key_put_attr(w, &attr->item[i]);
         break;
     case BL_ATTR_GRAPH:
-        put_graph(w, attr->graph);
+        key_put_graph(w, attr->graph);
         break;
     }
 }
 
-static void put_node(writer *w, const bl_wire_node *node, bool names)
+static void key_put_node(writer *w, const bl_wire_node *node, bool names)
 {
     put_string(w, node->op);
     put_u64(w, (uint64_t)node->nids);
@@ -109,15 +109,15 @@ static void put_node(writer *w, const bl_wire_node *node, bool names)
         put_string(w, node->ids[i]);
     put_u64(w, (uint64_t)node->nrefs);
     for (int i = 0; i < node->nrefs; i++)
-        put_ref(w, &node->refs[i]);
+        key_put_ref(w, &node->refs[i]);
     put_u64(w, (uint64_t)node->nattrs);
     for (int i = 0; i < node->nattrs; i++) {
         put_string(w, node->attrs[i].name);
-        put_attr(w, &node->attrs[i]);
+        key_put_attr(w, &node->attrs[i]);
     }
 }
 
-static void put_graph(writer *w, const bl_wire_graph *g)
+static void key_put_graph(writer *w, const bl_wire_graph *g)
 {
     put_u64(w, (uint64_t)g->nvars);
     for (int i = 0; i < g->nvars; i++) {
@@ -141,14 +141,14 @@ static void put_graph(writer *w, const bl_wire_graph *g)
     }
     put_u64(w, (uint64_t)g->nnodes);
     for (int i = 0; i < g->nnodes; i++)
-        put_node(w, &g->nodes[i], g->program || w->ids);
+        key_put_node(w, &g->nodes[i], g->program || w->ids);
     put_u64(w, (uint64_t)g->noutputs);
     for (int i = 0; i < g->noutputs; i++)
-        put_ref(w, &g->outputs[i].ref);
+        key_put_ref(w, &g->outputs[i].ref);
     put_u64(w, (uint64_t)g->nupdates);
     for (int i = 0; i < g->nupdates; i++) {
         put_string(w, g->updates[i].name);
-        put_ref(w, &g->updates[i].ref);
+        key_put_ref(w, &g->updates[i].ref);
     }
 }
 
@@ -159,7 +159,7 @@ bl_status bl_wire_make_key(bl_arena *arena, const bl_wire_graph *graph, const ch
 
     *key = (bl_wire_key){0};
     put_string(&w, salt);
-    put_graph(&w, graph);
+    key_put_graph(&w, graph);
     st = bl_text_status(&w.text, err);
     if (st == BL_OK) {
         char *bytes = bl_arena_alloc(arena, w.text.len);

@@ -78,7 +78,7 @@ size_t bl_print_i64(char *out, int64_t value)
 }
 
 /* Writes the number without an exponent if that is short. */
-static size_t layout(char *out, shortest number)
+static size_t number_print_layout(char *out, shortest number)
 {
     char digits[20];
     char *p = out;
@@ -139,7 +139,7 @@ static size_t print_float(char *out, bool negative, uint64_t fraction, int expon
         return negative + bl_print_u64(out, c >> -q); /* a small whole number */
     if (q > 0 && q < 24 && c < (uint64_t)EXACT_BELOW >> q)
         return negative + bl_print_u64(out, c << q);
-    return negative + layout(out, find_shortest(c, q, fraction == 0 && exponent > 1));
+    return negative + number_print_layout(out, find_shortest(c, q, fraction == 0 && exponent > 1));
 }
 
 size_t bl_print_f64(char *out, double value)

@@ -177,7 +177,7 @@ const char *bl_number_skip(const char *p, const char *end)
 }
 
 /* w * 5^q in 128 bits; uses the second word of the power only if the |bits| of the high half need it. */
-static inline void multiply(uint64_t w, int q, int bits, uint64_t *high, uint64_t *low)
+static inline void number_scan_multiply(uint64_t w, int q, int bits, uint64_t *high, uint64_t *low)
 {
     const uint64_t *power = bl_powers_of_five[q - BL_POWER_MIN];
     uint128 first = (uint128)w * power[0];
@@ -191,7 +191,7 @@ static inline void multiply(uint64_t w, int q, int bits, uint64_t *high, uint64_
 
 /* The bits of the nearest float to w * 10^q without its sign: Eisel and Lemire's algorithm, exact for every w of 64 bits (Mushtak
  * and Lemire, "Fast number parsing without fallback", 2023). */
-static uint64_t nearest(uint64_t w, int64_t q, const format *f)
+static uint64_t number_scan_nearest(uint64_t w, int64_t q, const format *f)
 {
     uint64_t infinity = (uint64_t)f->infinite << f->mantissa_bits, high, low;
 
@@ -200,7 +200,7 @@ static uint64_t nearest(uint64_t w, int64_t q, const format *f)
     if (q > f->max_power)
         return infinity;
     int lz = __builtin_clzll(w);
-    multiply(w << lz, (int)q, f->mantissa_bits + 3, &high, &low);
+    number_scan_multiply(w << lz, (int)q, f->mantissa_bits + 3, &high, &low);
     int upper = (int)(high >> 63);
     int shift = upper + 64 - f->mantissa_bits - 3;
     uint64_t mantissa = high >> shift;
@@ -279,8 +279,8 @@ double bl_decimal_to_f64(const bl_decimal *number)
         value = (double)number->digits;
         value = number->exponent < 0 ? value / powers[-number->exponent] : value * powers[number->exponent];
     } else {
-        uint64_t bits = nearest(number->digits, number->exponent, &format_f64);
-        if (number->more && nearest(number->digits + 1, number->exponent, &format_f64) != bits) {
+        uint64_t bits = number_scan_nearest(number->digits, number->exponent, &format_f64);
+        if (number->more && number_scan_nearest(number->digits + 1, number->exponent, &format_f64) != bits) {
             char text[SLOW_DIGITS + 32];
             slow_text(number, text, sizeof text);
             value = strtod(text, NULL);
@@ -300,8 +300,8 @@ float bl_decimal_to_f32(const bl_decimal *number)
         value = (float)number->digits;
         value = number->exponent < 0 ? value / powers[-number->exponent] : value * powers[number->exponent];
     } else {
-        uint64_t bits = nearest(number->digits, number->exponent, &format_f32);
-        if (number->more && nearest(number->digits + 1, number->exponent, &format_f32) != bits) {
+        uint64_t bits = number_scan_nearest(number->digits, number->exponent, &format_f32);
+        if (number->more && number_scan_nearest(number->digits + 1, number->exponent, &format_f32) != bits) {
             char text[SLOW_DIGITS + 32];
             slow_text(number, text, sizeof text);
             value = strtof(text, NULL);

@@ -12,14 +12,14 @@ typedef struct tap {
     float *weight;
 } tap;
 
-static double reach_of(int n, int want)
+static double picture_scale_reach_of(int n, int want)
 {
     return n > want ? (double)n / want : 1;
 }
 
 static void fill_tap(tap *t, int i, int n, int want)
 {
-    double scale = (double)n / want, reach = reach_of(n, want), center = (i + 0.5) * scale, sum = 0;
+    double scale = (double)n / want, reach = picture_scale_reach_of(n, want), center = (i + 0.5) * scale, sum = 0;
     int low = (int)(center - reach), high = (int)(center + reach + 1);
     t->first = low < 0 ? 0 : low;
     t->n = (high > n ? n : high) - t->first;
@@ -35,7 +35,7 @@ static void fill_tap(tap *t, int i, int n, int want)
 
 static size_t most_taps(int n, int want)
 {
-    return (size_t)reach_of(n, want) * 2 + 4;
+    return (size_t)picture_scale_reach_of(n, want) * 2 + 4;
 }
 
 size_t bl_picture_scratch(int height, int width, int to_height, int to_width)

@@ -41,7 +41,7 @@ int bl_problem_status_openai(bl_status status)
 }
 
 /* OpenAI's error type, and its code if it has one. */
-static const char *type_of(int http, const char **code)
+static const char *problem_type_of(int http, const char **code)
 {
     static const struct {
         int http;
@@ -64,7 +64,7 @@ static const char *type_of(int http, const char **code)
 
 void bl_problem_write_openai(bl_text *out, const bl_err *err, const char *type, const char *members)
 {
-    const char *code = NULL, *usual = type_of(bl_problem_status_openai(err->status), &code);
+    const char *code = NULL, *usual = problem_type_of(bl_problem_status_openai(err->status), &code);
     char detail[sizeof err->text + sizeof err->node + 16];
     bl_err_describe(err, detail, sizeof detail);
     bl_text_puts(out, "{\"error\":{\"message\":");

@@ -25,7 +25,7 @@ bl_status bl_safetensors_header_size(const void *first8, size_t *bytes, bl_err *
     return BL_OK;
 }
 
-static bl_status read_texts(const bl_json *metadata, bl_tensor_file *out, bl_err *err)
+static bl_status safetensors_read_texts(const bl_json *metadata, bl_tensor_file *out, bl_err *err)
 {
     bl_json_iter it = bl_json_each(metadata);
     bl_json member;
@@ -42,7 +42,7 @@ static bl_status read_texts(const bl_json *metadata, bl_tensor_file *out, bl_err
     return bl_arena_status(metadata->doc->arena, err);
 }
 
-static bl_status read_shape(const bl_json *shape, bl_file_tensor *t, bl_err *err)
+static bl_status safetensors_read_shape(const bl_json *shape, bl_file_tensor *t, bl_err *err)
 {
     bl_json_iter it = bl_json_each(shape);
     bl_json extent;
@@ -56,8 +56,8 @@ static bl_status read_shape(const bl_json *shape, bl_file_tensor *t, bl_err *err
     return BL_OK;
 }
 
-static bl_status read_tensor(const bl_json *entry, const bl_wire_limits *limits, size_t data_bytes, bl_file_tensor *t,
-                             bl_err *err)
+static bl_status safetensors_read_tensor(const bl_json *entry, const bl_wire_limits *limits, size_t data_bytes, bl_file_tensor *t,
+                                         bl_err *err)
 {
     static const char *const names[] = {"dtype", "shape", "data_offsets", NULL};
     bl_json dtype, shape, range, bound;
@@ -71,7 +71,7 @@ static bl_status read_tensor(const bl_json *entry, const bl_wire_limits *limits,
     t->dtype = bl_dtype_from_code(dtype.text.data, dtype.text.len);
     if (t->dtype == BL_DTYPE_COUNT)
         return bl_json_fail(&dtype, err, BL_EUNSUPPORTED, "unknown dtype \"%.*s\"", (int)(dtype.text.len & 31), dtype.text.data);
-    BL_TRY(read_shape(&shape, t, err));
+    BL_TRY(safetensors_read_shape(&shape, t, err));
     BL_TRY(bl_tensor_measure(entry->key, t->dtype, t->ndim, t->dim, limits, &t->count, &t->bytes, err));
     bl_json_iter it = bl_json_each(&range);
     if (range.kind != BL_JSON_ARRAY || bl_json_count(&range) != 2)
@@ -121,8 +121,8 @@ static bl_status check_ranges(const bl_tensor_file *file, size_t data_bytes, bl_
     return st;
 }
 
-static bl_status read_header(const bl_json *root, size_t data_bytes, const bl_wire_limits *limits, bl_tensor_file *out,
-                             bl_err *err)
+static bl_status safetensors_read_header(const bl_json *root, size_t data_bytes, const bl_wire_limits *limits,
+                                         bl_tensor_file *out, bl_err *err)
 {
     bl_json_iter it = bl_json_each(root);
     bl_arena *arena = root->doc->arena;
@@ -137,12 +137,12 @@ static bl_status read_header(const bl_json *root, size_t data_bytes, const bl_wi
         return bl_arena_status(arena, err);
     while (bl_json_next(&it, &entry)) {
         if (strcmp(entry.key, "__metadata__") == 0) {
-            BL_TRY(read_texts(&entry, out, err));
+            BL_TRY(safetensors_read_texts(&entry, out, err));
             continue;
         }
         bl_file_tensor *t = &out->tensors[out->ntensors++];
         t->name = bl_arena_strdup(arena, entry.key);
-        BL_TRY(read_tensor(&entry, limits, data_bytes, t, err));
+        BL_TRY(safetensors_read_tensor(&entry, limits, data_bytes, t, err));
     }
     BL_TRY(bl_arena_status(arena, err));
     return check_ranges(out, data_bytes, err);
@@ -162,7 +162,7 @@ bl_status bl_safetensors_parse(bl_arena *arena, bl_span header, size_t data_byte
     st = bl_json_parse(&doc, arena, header, &json_limits, err);
     if (st == BL_OK) {
         bl_json root = bl_json_root(&doc);
-        st = read_header(&root, data_bytes, limits, out, err);
+        st = safetensors_read_header(&root, data_bytes, limits, out, err);
     }
     bl_json_fini(&doc);
     return st;
@@ -203,7 +203,7 @@ const char *bl_safetensors_text(const bl_tensor_file *file, const char *key)
 
 /* ---- writing */
 
-static size_t element_bytes(const bl_file_tensor *t)
+static size_t safetensors_element_bytes(const bl_file_tensor *t)
 {
     size_t bytes = bl_dtype_bytes(t->dtype);
 
@@ -212,11 +212,11 @@ static size_t element_bytes(const bl_file_tensor *t)
     return bytes;
 }
 
-static void write_tensor(bl_text *out, const bl_file_tensor *t, size_t *offset)
+static void safetensors_write_tensor(bl_text *out, const bl_file_tensor *t, size_t *offset)
 {
     int64_t range[2] = {(int64_t)*offset, 0};
 
-    *offset += element_bytes(t);
+    *offset += safetensors_element_bytes(t);
     range[1] = (int64_t)*offset;
     bl_encode_string(out, t->name);
     bl_text_puts(out, ":{\"dtype\":");
@@ -245,7 +245,7 @@ void bl_safetensors_write(bl_text *out, const bl_file_tensor *tensors, size_t nt
     for (size_t i = 0; i < ntensors; i++) {
         if (i > 0 || ntexts > 0)
             bl_text_putc(out, ',');
-        write_tensor(out, &tensors[i], &offset);
+        safetensors_write_tensor(out, &tensors[i], &offset);
     }
     bl_text_putc(out, '}');
     while ((out->len - start) % 8 != 0 && !out->failed)

@@ -99,7 +99,7 @@ static inline problem read_f64(const char **p, const char *end, void *out)
     return FINE;
 }
 
-static inline problem read_half(const char **p, const char *end, void *out, uint16_t (*round)(double), uint16_t infinity)
+static inline problem tensor_read_half(const char **p, const char *end, void *out, uint16_t (*round)(double), uint16_t infinity)
 {
     bl_decimal d;
     double value;
@@ -121,12 +121,12 @@ static inline problem read_half(const char **p, const char *end, void *out, uint
 
 static problem read_f16(const char **p, const char *end, void *out)
 {
-    return read_half(p, end, out, bl_f16_from_f64, 0x7c00);
+    return tensor_read_half(p, end, out, bl_f16_from_f64, 0x7c00);
 }
 
 static problem read_bf16(const char **p, const char *end, void *out)
 {
-    return read_half(p, end, out, bl_bf16_from_f64, 0x7f80);
+    return tensor_read_half(p, end, out, bl_bf16_from_f64, 0x7f80);
 }
 
 static problem read_float8(const char **p, const char *end, void *out, bl_dtype dtype)
@@ -156,7 +156,7 @@ static problem read_e5m2(const char **p, const char *end, void *out)
     return read_float8(p, end, out, BL_F8E5M2);
 }
 
-static inline problem read_whole(const char **p, const char *end, bool *negative, uint64_t *magnitude)
+static inline problem tensor_read_whole(const char **p, const char *end, bool *negative, uint64_t *magnitude)
 {
     bl_decimal d;
     double special;
@@ -176,7 +176,7 @@ static inline problem read_whole(const char **p, const char *end, bool *negative
     {                                                                                                                            \
         bool negative = false;                                                                                                   \
         uint64_t magnitude = 0;                                                                                                  \
-        problem wrong = read_whole(p, end, &negative, &magnitude);                                                               \
+        problem wrong = tensor_read_whole(p, end, &negative, &magnitude);                                                        \
         if (wrong != FINE)                                                                                                       \
             return wrong;                                                                                                        \
         if (magnitude > (uint64_t)(max) + negative)                                                                              \
@@ -191,7 +191,7 @@ static inline problem read_whole(const char **p, const char *end, bool *negative
     {                                                                                                                            \
         bool negative = false;                                                                                                   \
         uint64_t magnitude = 0;                                                                                                  \
-        problem wrong = read_whole(p, end, &negative, &magnitude);                                                               \
+        problem wrong = tensor_read_whole(p, end, &negative, &magnitude);                                                        \
         if (wrong != FINE)                                                                                                       \
             return wrong;                                                                                                        \
         if (magnitude > (max) || (negative && magnitude != 0))                                                                   \
@@ -220,7 +220,7 @@ static problem read_bool(const char **p, const char *end, void *out)
         value = **p == 't';
         *p += value ? 4 : 5;
     } else {
-        if (read_whole(p, end, &negative, &magnitude) != FINE || magnitude > 1 || (negative && magnitude != 0))
+        if (tensor_read_whole(p, end, &negative, &magnitude) != FINE || magnitude > 1 || (negative && magnitude != 0))
             return NOT_A_BOOL;
         value = (uint8_t)magnitude;
     }
@@ -228,7 +228,7 @@ static problem read_bool(const char **p, const char *end, void *out)
     return FINE;
 }
 
-static bl_status fail_element(const bl_tensor_value *v, size_t index, const char *at, problem wrong, bl_err *err)
+static bl_status tensor_fail_element(const bl_tensor_value *v, size_t index, const char *at, problem wrong, bl_err *err)
 {
     const char *end = v->list.text.data + v->list.text.len, *stop = at;
 
@@ -252,7 +252,7 @@ static inline __attribute__((always_inline)) bl_status scan_list(const bl_tensor
         const char *at = p;
         problem wrong = read(&p, end, out);
         if (wrong != FINE)
-            return fail_element(v, i, at, wrong, err);
+            return tensor_fail_element(v, i, at, wrong, err);
     }
     return BL_OK;
 }

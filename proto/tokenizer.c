@@ -279,7 +279,7 @@ static bl_status take_between(bl_token_encoder *e, bl_span text, take_part take)
     return text.len > 0 ? take(e, text, first) : BL_OK;
 }
 
-static bl_status take_apart(bl_token_encoder *e, const bl_added_tokens *among, bl_span text, take_part take)
+static bl_status tokenizer_take_apart(bl_token_encoder *e, const bl_added_tokens *among, bl_span text, take_part take)
 {
     size_t from = 0, at = 0;
     while (at < text.len) {
@@ -302,19 +302,19 @@ static bl_status take_apart(bl_token_encoder *e, const bl_added_tokens *among, b
     return take_between(e, (bl_span){text.data + from, text.len - from}, take);
 }
 
-static bl_status take_words(bl_token_encoder *e, bl_span text, bool first)
+static bl_status tokenizer_take_words(bl_token_encoder *e, bl_span text, bool first)
 {
     e->started = true;
     return bl_token_encode_part(e, text, first);
 }
 
-static bl_status take_text(bl_token_encoder *e, bl_span text, bool first)
+static bl_status tokenizer_take_text(bl_token_encoder *e, bl_span text, bool first)
 {
     bl_text room[2] = {{0}};
     bl_status st = bl_token_normalise(e, room, &text);
     (void)first;
     if (st == BL_OK)
-        st = take_apart(e, &e->tokenizer->normalised, text, take_words);
+        st = tokenizer_take_apart(e, &e->tokenizer->normalised, text, tokenizer_take_words);
     e->started = true;
     bl_text_fini(&room[0]);
     bl_text_fini(&room[1]);
@@ -330,7 +330,7 @@ static bl_status check_text(bl_token_encoder *e, bl_span text)
     return BL_OK;
 }
 
-static bl_status put_around(bl_token_encoder *e, const int32_t *ids, int count)
+static bl_status tokenizer_put_around(bl_token_encoder *e, const int32_t *ids, int count)
 {
     for (int i = 0; i < count; i++)
         BL_TRY(bl_token_put(e, ids[i]));
@@ -341,9 +341,9 @@ static bl_status encode_all(bl_token_encoder *e, bl_span text, bool around)
 {
     const bl_tokenizer *t = e->tokenizer;
     BL_TRY(check_text(e, text));
-    BL_TRY(put_around(e, t->before, around ? t->nbefore : 0));
-    BL_TRY(take_apart(e, &t->as_written, text, take_text));
-    return put_around(e, t->after, around ? t->nafter : 0);
+    BL_TRY(tokenizer_put_around(e, t->before, around ? t->nbefore : 0));
+    BL_TRY(tokenizer_take_apart(e, &t->as_written, text, tokenizer_take_text));
+    return tokenizer_put_around(e, t->after, around ? t->nafter : 0);
 }
 
 bl_status bl_tokenizer_encode(const bl_tokenizer *tokenizer, bl_span text, size_t most, bl_tokens *out, bl_err *err)
@@ -385,10 +385,10 @@ static bl_status encode_cut(bl_token_encoder *e, bl_span text, size_t most)
         return bl_fail(err, BL_EINVAL, "the tokenizer puts %zu tokens around a text, but the text is cut to %zu tokens",
                        before + after, most);
     BL_TRY(check_text(e, text));
-    BL_TRY(put_around(e, t->before, t->nbefore));
+    BL_TRY(tokenizer_put_around(e, t->before, t->nbefore));
     e->most = t->layout.cuts_left ? SIZE_MAX : most - after;
     e->err = &problem;
-    st = take_apart(e, &t->as_written, text, take_text);
+    st = tokenizer_take_apart(e, &t->as_written, text, tokenizer_take_text);
     e->err = err;
     if (st != BL_OK && !e->full)
         return bl_fail(err, st, "%s", problem.text);
@@ -399,7 +399,7 @@ static bl_status encode_cut(bl_token_encoder *e, bl_span text, size_t most)
         memmove(at, at + over, (e->out->count - before - over) * sizeof *at);
         e->out->count -= over;
     }
-    return put_around(e, t->after, t->nafter);
+    return tokenizer_put_around(e, t->after, t->nafter);
 }
 
 bl_status bl_tokenizer_encode_row(const bl_tokenizer *tokenizer, bl_span text, size_t most, bl_tokens *out, bl_err *err)

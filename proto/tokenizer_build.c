@@ -196,7 +196,7 @@ static bl_status grow_edges(bl_tokenizer *t, bl_err *err)
     return BL_OK;
 }
 
-static bl_status add_edges(bl_tokenizer *t, int32_t id, uint32_t *nodes, bl_err *err)
+static bl_status tokenizer_build_add_edges(bl_tokenizer *t, int32_t id, uint32_t *nodes, bl_err *err)
 {
     bl_span text = t->tokens[id].text;
     bl_token_edge *edge = NULL;
@@ -221,7 +221,7 @@ bl_status bl_token_make_trie(bl_tokenizer *t, const bool *in, bl_err *err)
     BL_TRY(grow_edges(t, err));
     for (size_t i = 0; i < t->size; i++)
         if (t->tokens[i].text.data != NULL && (in == NULL || in[i]))
-            BL_TRY(add_edges(t, (int32_t)i, &nodes, err));
+            BL_TRY(tokenizer_build_add_edges(t, (int32_t)i, &nodes, err));
     return BL_OK;
 }
 
@@ -297,7 +297,7 @@ static bl_status put_escape(char c, bool inside, bl_text *out, bl_err *err)
     return BL_OK;
 }
 
-static bl_status translate(bl_span pattern, bl_text *out, bl_err *err)
+static bl_status tokenizer_build_translate(bl_span pattern, bl_text *out, bl_err *err)
 {
     bool inside = false;
     for (size_t i = 0; i < pattern.len; i++) {
@@ -344,7 +344,7 @@ bl_status bl_token_compile(bl_tokenizer *t, bl_span pattern, bl_token_pattern ki
     bl_status st = BL_OK;
     if (kind != BL_PATTERN_ONIGURUMA)
         return compile_ours(t, pattern, kind == BL_PATTERN_TEXT, out, err);
-    st = translate(pattern, &text, err);
+    st = tokenizer_build_translate(pattern, &text, err);
     if (st == BL_OK)
         st = compile_ours(t, (bl_span){bl_text_get(&text), text.len}, false, out, err);
     bl_text_fini(&text);

@@ -11,7 +11,7 @@ typedef void (*apply)(const bl_token_decode *op, const bl_token *token, bl_span 
 
 /* ---- operations */
 
-static void replace(const bl_token_decode *op, const bl_token *token, bl_span text, bool first, bl_text *out)
+static void tokenizer_decode_replace(const bl_token_decode *op, const bl_token *token, bl_span text, bool first, bl_text *out)
 {
     (void)token;
     (void)first;
@@ -64,7 +64,7 @@ static void blanks(const bl_token_decode *op, const bl_token *token, bl_span tex
 {
     bl_token_decode as = *op;
     as.to = first && op->flag ? BL_S("") : BL_S(" ");
-    replace(&as, token, text, first, out);
+    tokenizer_decode_replace(&as, token, text, first, out);
 }
 
 /* Closes up English punctuation and contractions as Hugging Face's library does. */
@@ -76,14 +76,14 @@ static void draw_together(const bl_token *token, bl_text *text)
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         bl_token_decode op = {.from = {pairs[i][0], strlen(pairs[i][0])}, .to = {pairs[i][1], strlen(pairs[i][1])}};
         bl_text next = {0};
-        replace(&op, token, (bl_span){bl_text_get(text), text->len}, false, &next);
+        tokenizer_decode_replace(&op, token, (bl_span){bl_text_get(text), text->len}, false, &next);
         next.failed = next.failed || text->failed;
         bl_text_fini(text);
         *text = next;
     }
 }
 
-static void words(const bl_token_decode *op, const bl_token *token, bl_span text, bool first, bl_text *out)
+static void tokenizer_decode_words(const bl_token_decode *op, const bl_token *token, bl_span text, bool first, bl_text *out)
 {
     bool goes_on = !first && bl_token_begins(text, op->from);
     if (!first && !goes_on)
@@ -93,7 +93,7 @@ static void words(const bl_token_decode *op, const bl_token *token, bl_span text
         draw_together(token, out);
 }
 
-static void strip(const bl_token_decode *op, const bl_token *token, bl_span text, bool first, bl_text *out)
+static void tokenizer_decode_strip(const bl_token_decode *op, const bl_token *token, bl_span text, bool first, bl_text *out)
 {
     (void)token;
     for (size_t i = 0; i < op->start && (first || !op->whole) && bl_token_begins(text, op->from); i++)
@@ -106,7 +106,7 @@ static void strip(const bl_token_decode *op, const bl_token *token, bl_span text
 }
 
 /* The default of a file without a decoder. */
-static void apart(const bl_token_decode *op, const bl_token *token, bl_span text, bool first, bl_text *out)
+static void tokenizer_decode_apart(const bl_token_decode *op, const bl_token *token, bl_span text, bool first, bl_text *out)
 {
     (void)op;
     (void)token;
@@ -115,9 +115,13 @@ static void apart(const bl_token_decode *op, const bl_token *token, bl_span text
     bl_text_append(out, text.data, text.len);
 }
 
-static const apply kinds[] = {[BL_DECODE_REPLACE] = replace, [BL_DECODE_BYTES] = from_bytes, [BL_DECODE_BYTE_TOKEN] = byte_token,
-                              [BL_DECODE_BLANKS] = blanks,   [BL_DECODE_WORDS] = words,      [BL_DECODE_STRIP] = strip,
-                              [BL_DECODE_APART] = apart};
+static const apply kinds[] = {[BL_DECODE_REPLACE] = tokenizer_decode_replace,
+                              [BL_DECODE_BYTES] = from_bytes,
+                              [BL_DECODE_BYTE_TOKEN] = byte_token,
+                              [BL_DECODE_BLANKS] = blanks,
+                              [BL_DECODE_WORDS] = tokenizer_decode_words,
+                              [BL_DECODE_STRIP] = tokenizer_decode_strip,
+                              [BL_DECODE_APART] = tokenizer_decode_apart};
 
 /* ---- of each token */
 
@@ -139,7 +143,7 @@ static bl_status make_bytes(const bl_token_decoder *decoder, const bl_token *tok
 }
 
 /* Most tokens equal their own text, so share its memory. */
-static bl_status keep(bl_tokenizer *t, bl_span text, bl_span *bytes, bl_err *err)
+static bl_status tokenizer_decode_keep(bl_tokenizer *t, bl_span text, bl_span *bytes, bl_err *err)
 {
     if (bl_span_eq(text, *bytes)) {
         bytes->data = text.data;
@@ -168,14 +172,14 @@ static bl_status fill_token(bl_tokenizer *t, const bl_token_decoder *decoder, bl
     if (token->text.data == NULL || token->special)
         return BL_OK;
     BL_TRY(make_bytes(decoder, token, begin, false, room, &token->bytes, err));
-    BL_TRY(keep(t, token->text, &token->bytes, err));
+    BL_TRY(tokenizer_decode_keep(t, token->text, &token->bytes, err));
     token->first = token->bytes;
     if (!twice)
         return BL_OK;
     BL_TRY(make_bytes(decoder, token, begin, true, room, &token->first, err));
     if (bl_span_eq(token->first, token->bytes))
         token->first = token->bytes; /* true of nearly all tokens */
-    return token->first.data == token->bytes.data ? BL_OK : keep(t, token->text, &token->first, err);
+    return token->first.data == token->bytes.data ? BL_OK : tokenizer_decode_keep(t, token->text, &token->first, err);
 }
 
 bl_status bl_token_fill_bytes(bl_tokenizer *t, const bl_token_decoder *decoder, bl_err *err)

@@ -9,13 +9,13 @@ typedef struct mark_text {
     bl_span text;
 } mark_text;
 
-static int32_t *find_member(bl_tokenizer *t, size_t member)
+static int32_t *tokenizer_marks_find_member(bl_tokenizer *t, size_t member)
 {
     return (int32_t *)(void *)((char *)&t->marks + member);
 }
 
 /* The id of |text|; -1 if the vocabulary has no such token, or if the file calls it ordinary and is trusted. */
-static int32_t find_mark(const bl_tokenizer *t, bl_span text, bool doubts)
+static int32_t tokenizer_marks_find_mark(const bl_tokenizer *t, bl_span text, bool doubts)
 {
     int32_t id = bl_tokenizer_find(t, text);
     return id >= 0 && (doubts || t->tokens[id].special) ? id : -1;
@@ -28,8 +28,8 @@ static void find_by_text(bl_tokenizer *t, bool doubts)
 #include "proto/token_marks.def"
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        int32_t *id = find_member(t, texts[i].member);
-        if (*id < 0 && (*id = find_mark(t, texts[i].text, doubts)) >= 0)
+        int32_t *id = tokenizer_marks_find_member(t, texts[i].member);
+        if (*id < 0 && (*id = tokenizer_marks_find_mark(t, texts[i].text, doubts)) >= 0)
             t->tokens[*id].special = true;
     }
 }
@@ -47,7 +47,7 @@ static void find_ends(bl_tokenizer *t, bool doubts)
 #include "proto/token_marks.def"
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        int32_t id = find_mark(t, texts[i], doubts);
+        int32_t id = tokenizer_marks_find_mark(t, texts[i], doubts);
         add_end(t, id);
         if (id >= 0)
             t->tokens[id].special = true;

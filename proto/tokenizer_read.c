@@ -77,7 +77,7 @@ static bl_status must_be_off(reader *r, const bl_json *object, const char *name)
 
 /* ---- the vocabulary */
 
-static bl_status add_token(reader *r, const bl_json *at, int64_t id, bl_span text)
+static bl_status tokenizer_read_add_token(reader *r, const bl_json *at, int64_t id, bl_span text)
 {
     bl_token *token = &r->t->tokens[id];
     if (token->text.data != NULL)
@@ -92,7 +92,7 @@ bl_status bl_token_read_id(reader *r, const bl_json *at, int64_t *out)
 }
 
 /* One more than the largest id. */
-static bl_status measure(reader *r, const bl_json *vocab, const bl_json *added, size_t *size)
+static bl_status tokenizer_read_measure(reader *r, const bl_json *vocab, const bl_json *added, size_t *size)
 {
     bl_json one, id;
     bl_json_iter it = bl_json_each(vocab);
@@ -115,14 +115,14 @@ static bl_status measure(reader *r, const bl_json *vocab, const bl_json *added, 
     return BL_OK;
 }
 
-static bl_status make_room(reader *r, const bl_json *vocab, const bl_json *added)
+static bl_status tokenizer_read_make_room(reader *r, const bl_json *vocab, const bl_json *added)
 {
     size_t size = 0;
-    BL_TRY(measure(r, vocab, added, &size));
+    BL_TRY(tokenizer_read_measure(r, vocab, added, &size));
     return bl_token_make_room(r->t, size, bl_json_count(vocab) + (added != NULL ? bl_json_count(added) : 0), r->err);
 }
 
-static bl_status read_vocab(reader *r, const bl_json *vocab)
+static bl_status tokenizer_read_read_vocab(reader *r, const bl_json *vocab)
 {
     bl_json_iter it = bl_json_each(vocab);
     bl_json one;
@@ -132,7 +132,7 @@ static bl_status read_vocab(reader *r, const bl_json *vocab)
         if (text.data == NULL)
             return bl_token_read_without_memory(r);
         BL_TRY(bl_token_read_id(r, &one, &id));
-        BL_TRY(add_token(r, &one, id, text));
+        BL_TRY(tokenizer_read_add_token(r, &one, id, text));
     }
     return BL_OK;
 }
@@ -143,7 +143,7 @@ static bl_status fail_part(reader *r, const bl_json *at, bl_span text)
                         text.data);
 }
 
-static bl_status find_part(reader *r, const bl_json *at, bl_span text, int32_t *out)
+static bl_status tokenizer_read_find_part(reader *r, const bl_json *at, bl_span text, int32_t *out)
 {
     *out = bl_tokenizer_find(r->t, text);
     return *out >= 0 ? BL_OK : fail_part(r, at, text);
@@ -151,7 +151,7 @@ static bl_status find_part(reader *r, const bl_json *at, bl_span text, int32_t *
 
 /* ---- BPE */
 
-static bl_status read_half(reader *r, const bl_json *at, bl_span *out)
+static bl_status tokenizer_read_read_half(reader *r, const bl_json *at, bl_span *out)
 {
     BL_TRY(bl_json_string(at, &out->data, r->err));
     out->len = strlen(out->data);
@@ -167,10 +167,10 @@ static bl_status read_merge(reader *r, const bl_json *at, bl_span *left, bl_span
     if (at->kind == BL_JSON_ARRAY) {
         if (!bl_json_next(&it, &one) || !bl_json_next(&it, &two) || bl_json_next(&it, &more))
             return bl_json_fail(at, r->err, BL_EINVAL, "a merge must be two tokens");
-        BL_TRY(read_half(r, &one, left));
-        return read_half(r, &two, right);
+        BL_TRY(tokenizer_read_read_half(r, &one, left));
+        return tokenizer_read_read_half(r, &two, right);
     }
-    BL_TRY(read_half(r, at, left));
+    BL_TRY(tokenizer_read_read_half(r, at, left));
     blank = memchr(left->data, ' ', left->len);
     if (blank == NULL || strchr(blank + 1, ' ') != NULL)
         return bl_json_fail(at, r->err, BL_EINVAL, "a merge must be two tokens with a space between them");
@@ -180,14 +180,14 @@ static bl_status read_merge(reader *r, const bl_json *at, bl_span *left, bl_span
 }
 
 /* |at|: the place of each merge in the file.  A repeated pair gets its last rank, as other readers do. */
-static bl_status add_merges(reader *r, const bl_json at[BL_TOKEN_MERGES], bl_token_merges *merges, int32_t rank)
+static bl_status tokenizer_read_add_merges(reader *r, const bl_json at[BL_TOKEN_MERGES], bl_token_merges *merges, int32_t rank)
 {
     bl_span missing = {0};
     int bad = bl_token_add_merges(r->t, merges, rank, true, &missing);
     return bad < 0 ? BL_OK : fail_part(r, &at[bad], missing);
 }
 
-static bl_status take_merges(reader *r, const bl_json *all, bl_token_merges *merges)
+static bl_status tokenizer_read_take_merges(reader *r, const bl_json *all, bl_token_merges *merges)
 {
     bl_json at[BL_TOKEN_MERGES];
     bl_json_iter it = bl_json_each(all);
@@ -195,25 +195,25 @@ static bl_status take_merges(reader *r, const bl_json *all, bl_token_merges *mer
     for (bl_json one; bl_json_next(&it, &one); rank++) {
         bl_span left = {0}, right = {0};
         if (merges->count == BL_TOKEN_MERGES)
-            BL_TRY(add_merges(r, at, merges, rank - BL_TOKEN_MERGES));
+            BL_TRY(tokenizer_read_add_merges(r, at, merges, rank - BL_TOKEN_MERGES));
         at[merges->count] = one;
         BL_TRY(read_merge(r, &one, &left, &right));
         BL_TRY(bl_token_put_merge(merges, left, right, r->err));
     }
-    return add_merges(r, at, merges, rank - merges->count);
+    return tokenizer_read_add_merges(r, at, merges, rank - merges->count);
 }
 
-static bl_status read_merges(reader *r, const bl_json *all)
+static bl_status tokenizer_read_read_merges(reader *r, const bl_json *all)
 {
     bl_token_merges merges = {0};
     bl_status st = BL_OK;
     BL_TRY(bl_token_make_pairs(r->t, bl_json_count(all), r->err));
-    st = take_merges(r, all, &merges);
+    st = tokenizer_read_take_merges(r, all, &merges);
     bl_token_fini_merges(&merges);
     return st;
 }
 
-static bl_status read_bpe(reader *r, const bl_json *model)
+static bl_status tokenizer_read_read_bpe(reader *r, const bl_json *model)
 {
     bl_tokenizer *t = r->t;
     bl_json merges;
@@ -225,9 +225,9 @@ static bl_status read_bpe(reader *r, const bl_json *model)
     BL_TRY(bl_token_find_flag(r, model, "ignore_merges", &t->whole_words));
     BL_TRY(bl_json_need(model, "merges", &merges, r->err));
     BL_TRY(bl_json_expect(&merges, BL_JSON_ARRAY, r->err));
-    BL_TRY(read_merges(r, &merges));
+    BL_TRY(tokenizer_read_read_merges(r, &merges));
     BL_TRY(bl_token_find_text(r, model, "unk_token", &unknown));
-    return unknown.data != NULL ? find_part(r, model, unknown, &t->unknown) : BL_OK;
+    return unknown.data != NULL ? tokenizer_read_find_part(r, model, unknown, &t->unknown) : BL_OK;
 }
 
 /* ---- Unigram */
@@ -249,7 +249,7 @@ static bl_status read_piece(reader *r, const bl_json *at, int32_t id)
     if (bl_tokenizer_find(t, text) >= 0)
         return bl_json_fail(at, r->err, BL_EINVAL, "\"%.60s\" is given twice", text.data);
     t->scores[id] = score.value;
-    return add_token(r, at, id, text);
+    return tokenizer_read_add_token(r, at, id, text);
 }
 
 static bl_status read_unigram(reader *r, const bl_json *model)
@@ -280,7 +280,7 @@ static bl_status read_unigram(reader *r, const bl_json *model)
 
 /* ---- WordPiece */
 
-static bl_status read_wordpiece(reader *r, const bl_json *model)
+static bl_status tokenizer_read_read_wordpiece(reader *r, const bl_json *model)
 {
     bl_tokenizer *t = r->t;
     bl_span unknown = BL_S("[UNK]");
@@ -292,7 +292,7 @@ static bl_status read_wordpiece(reader *r, const bl_json *model)
         BL_TRY(bl_json_int(&at, 0, INT64_MAX, &most, r->err));
     t->most_characters = (size_t)most;
     BL_TRY(bl_token_find_text(r, model, "unk_token", &unknown));
-    return find_part(r, model, unknown, &t->unknown);
+    return tokenizer_read_find_part(r, model, unknown, &t->unknown);
 }
 
 /* ---- the model */
@@ -301,9 +301,9 @@ static const struct {
     const char *type;
     bl_json_kind vocab;
     bl_status (*read)(reader *r, const bl_json *model);
-} models[] = {[BL_TOKENS_BPE] = {"BPE", BL_JSON_OBJECT, read_bpe},
+} models[] = {[BL_TOKENS_BPE] = {"BPE", BL_JSON_OBJECT, tokenizer_read_read_bpe},
               [BL_TOKENS_UNIGRAM] = {"Unigram", BL_JSON_ARRAY, read_unigram},
-              [BL_TOKENS_WORDPIECE] = {"WordPiece", BL_JSON_OBJECT, read_wordpiece}};
+              [BL_TOKENS_WORDPIECE] = {"WordPiece", BL_JSON_OBJECT, tokenizer_read_read_wordpiece}};
 
 /* Older files omit the type; it follows from the members. */
 static bl_status choose_model(reader *r, const bl_json *model)
@@ -333,9 +333,9 @@ static bl_status read_model(reader *r, const bl_json *root, const bl_json *added
     BL_TRY(bl_json_need(&model, "vocab", &vocab, r->err));
     BL_TRY(bl_json_expect(&vocab, models[r->t->model].vocab, r->err));
     BL_TRY(bl_token_find_flag(r, &model, "byte_fallback", &t->byte_fallback));
-    BL_TRY(make_room(r, &vocab, added));
+    BL_TRY(tokenizer_read_make_room(r, &vocab, added));
     if (vocab.kind == BL_JSON_OBJECT)
-        BL_TRY(read_vocab(r, &vocab));
+        BL_TRY(tokenizer_read_read_vocab(r, &vocab));
     BL_TRY(models[t->model].read(r, &model));
     bl_token_find_byte_tokens(t);
     return BL_OK;
@@ -361,7 +361,7 @@ static bl_status read_added_token(reader *r, const bl_json *at, bl_added_token *
     out->id = (int32_t)id;
     token = &t->tokens[id];
     if (token->text.data == NULL) {
-        BL_TRY(add_token(r, at, id, out->text));
+        BL_TRY(tokenizer_read_add_token(r, at, id, out->text));
         token->added = true;
     } else if (!bl_span_eq(token->text, out->text)) {
         return bl_json_fail(at, r->err, BL_EINVAL, "the id %lld already belongs to \"%.60s\"", (long long)id, token->text.data);
@@ -391,7 +391,7 @@ static bl_status make_added_room(reader *r, const bl_json *added, bl_added_token
     return bl_token_place(r, added, bl_token_make_added(r->t, among, bl_json_count(added), &problem), &problem);
 }
 
-static bl_status read_added(reader *r, const bl_json *added)
+static bl_status tokenizer_read_read_added(reader *r, const bl_json *added)
 {
     bl_tokenizer *t = r->t;
     bl_json_iter it = bl_json_each(added);
@@ -438,7 +438,7 @@ static bl_status normalise_all_added(reader *r)
 
 /* ---- rows */
 
-static bl_status read_row(reader *r, const bl_json *at, const bl_token_row *rows, const char *list, bool inside)
+static bl_status tokenizer_read_read_row(reader *r, const bl_json *at, const bl_token_row *rows, const char *list, bool inside)
 {
     bl_span type = {0};
     bl_json all, one;
@@ -453,13 +453,13 @@ static bl_status read_row(reader *r, const bl_json *at, const bl_token_row *rows
     BL_TRY(bl_json_expect(&all, BL_JSON_ARRAY, r->err));
     bl_json_iter it = bl_json_each(&all);
     while (bl_json_next(&it, &one))
-        BL_TRY(read_row(r, &one, rows, list, true));
+        BL_TRY(tokenizer_read_read_row(r, &one, rows, list, true));
     return BL_OK;
 }
 
 bl_status bl_token_read_rows(reader *r, const bl_json *at, const bl_token_row *rows, const char *list)
 {
-    return read_row(r, at, rows, list, false);
+    return tokenizer_read_read_row(r, at, rows, list, false);
 }
 
 /* ---- all of it */
@@ -473,7 +473,7 @@ static bl_status read_root(reader *r, const bl_json *root)
         BL_TRY(bl_json_expect(&added, BL_JSON_ARRAY, r->err));
     BL_TRY(read_model(r, root, more ? &added : NULL));
     if (more)
-        BL_TRY(read_added(r, &added));
+        BL_TRY(tokenizer_read_read_added(r, &added));
     bl_token_find_marks(r->t, false);
     BL_TRY(bl_token_read_steps(r, root));
     BL_TRY(normalise_all_added(r));

@@ -118,7 +118,7 @@ static bl_status read_left(reader *r, const bl_json *at, bool *left)
     return *left || bl_span_is(direction, "Right") ? BL_OK : bl_token_not_known(r, at, "direction", direction);
 }
 
-static bl_status read_length(reader *r, const bl_json *at, const char *name, int64_t *out)
+static bl_status tokenizer_read_around_read_length(reader *r, const bl_json *at, const char *name, int64_t *out)
 {
     bl_json member;
     return bl_token_find(at, name, &member) ? bl_json_int(&member, 0, INT32_MAX, out, r->err) : BL_OK;
@@ -129,7 +129,7 @@ static bl_status read_truncation(reader *r, const bl_json *at)
     bl_token_layout *layout = &r->t->layout;
     BL_TRY(bl_json_expect(at, BL_JSON_OBJECT, r->err));
     layout->cuts = true;
-    BL_TRY(read_length(r, at, "max_length", &layout->longest));
+    BL_TRY(tokenizer_read_around_read_length(r, at, "max_length", &layout->longest));
     return read_left(r, at, &layout->cuts_left);
 }
 
@@ -141,9 +141,9 @@ static bl_status read_padding(reader *r, const bl_json *at)
     int64_t pad = 0;
     BL_TRY(bl_json_expect(at, BL_JSON_OBJECT, r->err));
     if (bl_token_find(at, "strategy", &strategy) && strategy.kind == BL_JSON_OBJECT)
-        BL_TRY(read_length(r, &strategy, "Fixed", &layout->padded));
-    BL_TRY(read_length(r, at, "pad_to_multiple_of", &layout->multiple));
-    BL_TRY(read_length(r, at, "pad_id", &pad));
+        BL_TRY(tokenizer_read_around_read_length(r, &strategy, "Fixed", &layout->padded));
+    BL_TRY(tokenizer_read_around_read_length(r, at, "pad_to_multiple_of", &layout->multiple));
+    BL_TRY(tokenizer_read_around_read_length(r, at, "pad_id", &pad));
     layout->pad = (int32_t)pad;
     return read_left(r, at, &layout->pads_left);
 }

@@ -13,7 +13,7 @@ typedef struct decoder_reader {
 
 /* ---- what the file says */
 
-static bl_status add(bl_token_reader *r, const bl_json *at, bl_token_decode op)
+static bl_status tokenizer_read_decoder_add(bl_token_reader *r, const bl_json *at, bl_token_decode op)
 {
     decoder_reader *whole = (decoder_reader *)r;
     bl_token_decoder *d = &whole->decoder;
@@ -36,16 +36,16 @@ static bl_status read_fuse(bl_token_reader *r, const bl_json *at)
 
 static bl_status read_byte_level(bl_token_reader *r, const bl_json *at)
 {
-    BL_TRY(add(r, at, (bl_token_decode){.kind = BL_DECODE_BYTES}));
+    BL_TRY(tokenizer_read_decoder_add(r, at, (bl_token_decode){.kind = BL_DECODE_BYTES}));
     return read_fuse(r, at);
 }
 
 static bl_status read_byte_fallback(bl_token_reader *r, const bl_json *at)
 {
-    return add(r, at, (bl_token_decode){.kind = BL_DECODE_BYTE_TOKEN});
+    return tokenizer_read_decoder_add(r, at, (bl_token_decode){.kind = BL_DECODE_BYTE_TOKEN});
 }
 
-static bl_status read_replace(bl_token_reader *r, const bl_json *at)
+static bl_status tokenizer_read_decoder_read_replace(bl_token_reader *r, const bl_json *at)
 {
     bl_token_decode op = {.kind = BL_DECODE_REPLACE};
     bl_json pattern, regex;
@@ -56,7 +56,7 @@ static bl_status read_replace(bl_token_reader *r, const bl_json *at)
     BL_TRY(bl_token_need_text(r, at, "content", &op.to));
     if (op.from.len == 0)
         return bl_json_fail(at, r->err, BL_EINVAL, "an empty pattern");
-    return add(r, at, op);
+    return tokenizer_read_decoder_add(r, at, op);
 }
 
 static bl_status read_metaspace(bl_token_reader *r, const bl_json *at)
@@ -70,18 +70,18 @@ static bl_status read_metaspace(bl_token_reader *r, const bl_json *at)
     if (op.from.len == 0)
         return bl_json_fail(at, r->err, BL_EINVAL, "an empty replacement");
     op.flag = prefix && !bl_span_is(scheme, "never");
-    return add(r, at, op);
+    return tokenizer_read_decoder_add(r, at, op);
 }
 
-static bl_status read_wordpiece(bl_token_reader *r, const bl_json *at)
+static bl_status tokenizer_read_decoder_read_wordpiece(bl_token_reader *r, const bl_json *at)
 {
     bl_token_decode op = {.kind = BL_DECODE_WORDS, .from = BL_S("##"), .flag = true};
     BL_TRY(bl_token_find_text(r, at, "prefix", &op.from));
     BL_TRY(bl_token_find_flag(r, at, "cleanup", &op.flag));
-    return add(r, at, op);
+    return tokenizer_read_decoder_add(r, at, op);
 }
 
-static bl_status read_count(bl_token_reader *r, const bl_json *at, const char *name, size_t *out)
+static bl_status tokenizer_read_decoder_read_count(bl_token_reader *r, const bl_json *at, const char *name, size_t *out)
 {
     bl_json member;
     int64_t count = 0;
@@ -95,20 +95,20 @@ static bl_status read_strip(bl_token_reader *r, const bl_json *at)
 {
     bl_token_decode op = {.kind = BL_DECODE_STRIP};
     BL_TRY(bl_token_need_text(r, at, "content", &op.from));
-    BL_TRY(read_count(r, at, "start", &op.start));
-    BL_TRY(read_count(r, at, "stop", &op.stop));
+    BL_TRY(tokenizer_read_decoder_read_count(r, at, "start", &op.start));
+    BL_TRY(tokenizer_read_decoder_read_count(r, at, "stop", &op.stop));
     if (op.from.len == 0 || bl_utf8_length(op.from.data, op.from.len) != op.from.len)
         return bl_json_fail(at, r->err, BL_EINVAL, "the content must be one character");
-    return add(r, at, op);
+    return tokenizer_read_decoder_add(r, at, op);
 }
 
 static const bl_token_row decoders[] = {{"ByteFallback", read_byte_fallback},
                                         {"ByteLevel", read_byte_level},
                                         {"Fuse", read_fuse},
                                         {"Metaspace", read_metaspace},
-                                        {"Replace", read_replace},
+                                        {"Replace", tokenizer_read_decoder_read_replace},
                                         {"Strip", read_strip},
-                                        {"WordPiece", read_wordpiece},
+                                        {"WordPiece", tokenizer_read_decoder_read_wordpiece},
                                         {NULL, NULL}};
 
 bl_status bl_token_read_decoder(bl_token_reader *base, const bl_json *root)

@@ -16,7 +16,7 @@ static bl_status add_map(reader *r, const bl_json *at, bl_token_map map)
     return bl_token_place(r, at, bl_token_add_map(r->t, map, &problem), &problem);
 }
 
-static bl_status add_step(reader *r, const bl_json *at, bl_token_step step, bl_token_step **out)
+static bl_status tokenizer_read_steps_add_step(reader *r, const bl_json *at, bl_token_step step, bl_token_step **out)
 {
     bl_err problem = {0};
     return bl_token_place(r, at, bl_token_add_step(r->t, step, out, &problem), &problem);
@@ -39,7 +39,7 @@ static bl_status read_pattern(reader *r, const bl_json *at, bl_span *out, bl_tok
     return out->data != NULL ? BL_OK : bl_token_need_text(r, &pattern, "Regex", out);
 }
 
-static bl_status read_replace(reader *r, const bl_json *at, bl_token_step *step)
+static bl_status tokenizer_read_steps_read_replace(reader *r, const bl_json *at, bl_token_step *step)
 {
     bl_token_pattern kind = BL_PATTERN_TEXT;
     uint32_t empty = 0;
@@ -67,7 +67,7 @@ static bl_status step_prepend(reader *r, const bl_json *at)
 static bl_status step_replace(reader *r, const bl_json *at)
 {
     BL_TRY(add_map(r, at, bl_token_map_replace));
-    return read_replace(r, at, &r->t->steps[r->t->nsteps - 1]);
+    return tokenizer_read_steps_read_replace(r, at, &r->t->steps[r->t->nsteps - 1]);
 }
 
 static bl_status step_lower(reader *r, const bl_json *at)
@@ -83,7 +83,8 @@ static bl_status step_without_marks(reader *r, const bl_json *at)
 static bl_status step_strip(reader *r, const bl_json *at)
 {
     bl_token_step *step = NULL;
-    BL_TRY(add_step(r, at, (bl_token_step){.kind = BL_STEP_MAP, .map = bl_token_map_strip, .left = true, .right = true}, &step));
+    BL_TRY(tokenizer_read_steps_add_step(
+        r, at, (bl_token_step){.kind = BL_STEP_MAP, .map = bl_token_map_strip, .left = true, .right = true}, &step));
     BL_TRY(bl_token_find_flag(r, at, "strip_left", &step->left));
     return bl_token_find_flag(r, at, "strip_right", &step->right);
 }
@@ -151,7 +152,7 @@ static bl_status step_byte_level(reader *r, const bl_json *at)
     BL_TRY(bl_token_find_flag(r, at, "add_prefix_space", &prefix));
     BL_TRY(bl_token_find_flag(r, at, "use_regex", &regex));
     if (prefix)
-        BL_TRY(add_step(r, at, (bl_token_step){.kind = BL_STEP_PREFIX, .to = BL_S(" ")}, NULL));
+        BL_TRY(tokenizer_read_steps_add_step(r, at, (bl_token_step){.kind = BL_STEP_PREFIX, .to = BL_S(" ")}, NULL));
     if (regex)
         BL_TRY(add_split(r, at, BL_S(BL_TOKEN_GPT2), BL_PATTERN_ONIGURUMA, BL_SPLIT_ISOLATED, false));
     return add_map(r, at, bl_token_map_bytes);
@@ -171,11 +172,11 @@ static bl_status step_metaspace(reader *r, const bl_json *at)
         return bl_json_fail(at, r->err, BL_EINVAL, "an empty replacement");
     if (!bl_span_is(scheme, "always") && !bl_span_is(scheme, "first") && !bl_span_is(scheme, "never"))
         return bl_token_not_known(r, at, "prepend_scheme", scheme);
-    BL_TRY(
-        add_step(r, at, (bl_token_step){.kind = BL_STEP_MAP, .map = bl_token_map_replace, .from = BL_S(" "), .to = mark}, NULL));
+    BL_TRY(tokenizer_read_steps_add_step(
+        r, at, (bl_token_step){.kind = BL_STEP_MAP, .map = bl_token_map_replace, .from = BL_S(" "), .to = mark}, NULL));
     if (!bl_span_is(scheme, "never"))
-        BL_TRY(
-            add_step(r, at, (bl_token_step){.kind = BL_STEP_PREFIX, .to = mark, .at_start = bl_span_is(scheme, "first")}, NULL));
+        BL_TRY(tokenizer_read_steps_add_step(
+            r, at, (bl_token_step){.kind = BL_STEP_PREFIX, .to = mark, .at_start = bl_span_is(scheme, "first")}, NULL));
     return cuts ? add_split(r, at, mark, BL_PATTERN_TEXT, BL_SPLIT_WITH_NEXT, false) : BL_OK;
 }
 

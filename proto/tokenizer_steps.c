@@ -164,7 +164,7 @@ typedef struct splitter {
     bool matched, first;
 } splitter;
 
-static bl_status flush_part(splitter *s)
+static bl_status tokenizer_steps_flush_part(splitter *s)
 {
     const bl_token_step *step = &s->e->tokenizer->steps[s->step];
     bl_span part = {s->text.data + s->from, s->to - s->from};
@@ -173,7 +173,7 @@ static bl_status flush_part(splitter *s)
     return take_steps(s->e, s->step + 1, part, s->first && s->from == 0);
 }
 
-static bl_status add_part(splitter *s, size_t to, bool matched)
+static bl_status tokenizer_steps_add_part(splitter *s, size_t to, bool matched)
 {
     const bl_token_step *step = &s->e->tokenizer->steps[s->step];
     bool joins = false;
@@ -184,7 +184,7 @@ static bl_status add_part(splitter *s, size_t to, bool matched)
             (step->behavior == BL_SPLIT_WITH_PREVIOUS && !s->matched && matched) ||
             (step->behavior == BL_SPLIT_WITH_NEXT && s->matched && !matched);
     if (!joins) {
-        BL_TRY(flush_part(s));
+        BL_TRY(tokenizer_steps_flush_part(s));
         s->from = s->to;
     }
     s->to = to;
@@ -198,12 +198,12 @@ static bl_status take_split(bl_token_encoder *e, int at, bl_span text, bool firs
     for (size_t from = 0, to = 1, here = 0; to > 0 && here < text.len; here = to) {
         BL_TRY(bl_token_match(e, &e->tokenizer->steps[at], text, here, &from, &to));
         if (to > 0) {
-            BL_TRY(add_part(&s, from, false));
-            BL_TRY(add_part(&s, to, true));
+            BL_TRY(tokenizer_steps_add_part(&s, from, false));
+            BL_TRY(tokenizer_steps_add_part(&s, to, true));
         }
     }
-    BL_TRY(add_part(&s, text.len, false));
-    return flush_part(&s);
+    BL_TRY(tokenizer_steps_add_part(&s, text.len, false));
+    return tokenizer_steps_flush_part(&s);
 }
 
 /* The number of steps, at most BL_TOKEN_STEPS, bounds the recursion. */

@@ -66,7 +66,7 @@ static int lower(uint32_t point, uint32_t *to)
     return 2;
 }
 
-static bool is_in(uint32_t point, utf8proc_category_t first, utf8proc_category_t last)
+static bool tokenizer_unicode_is_in(uint32_t point, utf8proc_category_t first, utf8proc_category_t last)
 {
     utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)point);
     return category >= first && category <= last;
@@ -75,13 +75,13 @@ static bool is_in(uint32_t point, utf8proc_category_t first, utf8proc_category_t
 static int without_marks(uint32_t point, uint32_t *to)
 {
     to[0] = point;
-    return !is_in(point, UTF8PROC_CATEGORY_MN, UTF8PROC_CATEGORY_ME);
+    return !tokenizer_unicode_is_in(point, UTF8PROC_CATEGORY_MN, UTF8PROC_CATEGORY_ME);
 }
 
 static int without_accents(uint32_t point, uint32_t *to)
 {
     to[0] = point;
-    return !is_in(point, UTF8PROC_CATEGORY_MN, UTF8PROC_CATEGORY_MN);
+    return !tokenizer_unicode_is_in(point, UTF8PROC_CATEGORY_MN, UTF8PROC_CATEGORY_MN);
 }
 
 static int clean(uint32_t point, uint32_t *to)
@@ -89,8 +89,8 @@ static int clean(uint32_t point, uint32_t *to)
     to[0] = bl_token_is_blank(point) ? ' ' : point;
     if (point == '\t' || point == '\n' || point == '\r')
         return 1;
-    return point != 0xfffd && !is_in(point, UTF8PROC_CATEGORY_CC, UTF8PROC_CATEGORY_CF) &&
-           !is_in(point, UTF8PROC_CATEGORY_CO, UTF8PROC_CATEGORY_CO);
+    return point != 0xfffd && !tokenizer_unicode_is_in(point, UTF8PROC_CATEGORY_CC, UTF8PROC_CATEGORY_CF) &&
+           !tokenizer_unicode_is_in(point, UTF8PROC_CATEGORY_CO, UTF8PROC_CATEGORY_CO);
 }
 
 /* The blocks of Hugging Face's library; one of them starts elsewhere in BERT's own code. */
@@ -104,7 +104,7 @@ static bool is_chinese(uint32_t point)
     return false;
 }
 
-static int apart(uint32_t point, uint32_t *to)
+static int tokenizer_unicode_apart(uint32_t point, uint32_t *to)
 {
     bool chinese = is_chinese(point);
     to[0] = to[2] = ' ';
@@ -123,7 +123,7 @@ CHANGES(bl_token_map_lower, lower)
 CHANGES(bl_token_map_without_marks, without_marks)
 CHANGES(bl_token_map_without_accents, without_accents)
 CHANGES(bl_token_map_clean, clean)
-CHANGES(bl_token_map_chinese, apart)
+CHANGES(bl_token_map_chinese, tokenizer_unicode_apart)
 #undef CHANGES
 
 bl_status bl_token_map_strip(bl_token_encoder *e, const bl_token_step *step, bl_span text, bl_text *out)

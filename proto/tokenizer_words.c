@@ -53,7 +53,7 @@ static bool has_byte_tokens(const bl_tokenizer *t, bl_span text)
 
 /* ---- BPE: joining the parts of a word */
 
-static bool is_before(const candidate *a, const candidate *b)
+static bool tokenizer_words_is_before(const candidate *a, const candidate *b)
 {
     return a->rank != b->rank ? a->rank < b->rank : a->at < b->at;
 }
@@ -82,7 +82,7 @@ static bl_status push_candidate(bl_token_encoder *e, int left, int right)
     found.at = left;
     BL_TRY(bl_token_grow(e, &e->heap, e->heaped + 1, &e->heap_cap, sizeof *e->heap));
     e->heap[e->heaped++] = found;
-    for (; i > 0 && is_before(&e->heap[i], &e->heap[(i - 1) / 2]); i = (i - 1) / 2) {
+    for (; i > 0 && tokenizer_words_is_before(&e->heap[i], &e->heap[(i - 1) / 2]); i = (i - 1) / 2) {
         candidate swap = e->heap[i];
         e->heap[i] = e->heap[(i - 1) / 2];
         e->heap[(i - 1) / 2] = swap;
@@ -95,9 +95,9 @@ static candidate pop_candidate(bl_token_encoder *e)
     candidate top = e->heap[0], last = e->heap[--e->heaped];
     size_t i = 0, child = 1;
     for (; child < e->heaped; child = 2 * i + 1) {
-        if (child + 1 < e->heaped && is_before(&e->heap[child + 1], &e->heap[child]))
+        if (child + 1 < e->heaped && tokenizer_words_is_before(&e->heap[child + 1], &e->heap[child]))
             child++;
-        if (!is_before(&e->heap[child], &last))
+        if (!tokenizer_words_is_before(&e->heap[child], &last))
             break;
         e->heap[i] = e->heap[child];
         i = child;
@@ -119,7 +119,7 @@ static bool still_holds(const bl_token_encoder *e, const candidate *c)
     return find_joined(t, left, right, &now) && now.joined == c->joined && now.rank == c->rank;
 }
 
-static bl_status join(bl_token_encoder *e)
+static bl_status tokenizer_words_join(bl_token_encoder *e)
 {
     e->heaped = 0;
     for (size_t i = 0; i + 1 < e->nsymbols; i++)
@@ -181,7 +181,7 @@ static bl_status encode_bpe(bl_token_encoder *e, bl_span word)
         unknown = false;
         BL_TRY(add_symbol(e, id, character));
     }
-    BL_TRY(join(e));
+    BL_TRY(tokenizer_words_join(e));
     for (int i = e->nsymbols > 0 ? 0 : -1; i >= 0; i = e->symbols[i].next)
         BL_TRY(bl_token_put(e, e->symbols[i].id));
     return BL_OK;
@@ -208,7 +208,7 @@ static bl_status encode_spm(bl_token_encoder *e, bl_span word)
         bl_span character = {word.data + at, n = next_length(word, at)};
         BL_TRY(add_symbol(e, bl_tokenizer_find(e->tokenizer, character), character));
     }
-    BL_TRY(join(e));
+    BL_TRY(tokenizer_words_join(e));
     for (int i = e->nsymbols > 0 ? 0 : -1; i >= 0; i = e->symbols[i].next) {
         const symbol *s = &e->symbols[i];
         unknown = unknown && s->id < 0;
@@ -260,7 +260,7 @@ static bl_status walk_from(bl_token_encoder *e, bl_span word, size_t at, size_t 
 }
 
 /* Emits a piece of the best path; adjacent unknown pieces become one token. */
-static bl_status put_piece(bl_token_encoder *e, bl_span piece, int32_t id)
+static bl_status tokenizer_words_put_piece(bl_token_encoder *e, bl_span piece, int32_t id)
 {
     const bl_tokenizer *t = e->tokenizer;
     if (id == t->unknown)
@@ -291,7 +291,7 @@ static bl_status encode_unigram(bl_token_encoder *e, bl_span word)
         id = e->path[end].id;
         while (id == unknown && end < word.len && e->path[e->path[end].to].id == unknown)
             end = (size_t)e->path[end].to;
-        BL_TRY(put_piece(e, (bl_span){word.data + at, end - at}, id));
+        BL_TRY(tokenizer_words_put_piece(e, (bl_span){word.data + at, end - at}, id));
     }
     return BL_OK;
 }

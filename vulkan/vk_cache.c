@@ -25,13 +25,13 @@ typedef struct header {
 
 static const uint64_t magic = 0x31306b76656e6c62; /* "blnevk01" in the file's byte order */
 
-static uint64_t checksum(const void *key, size_t key_len, const void *data, size_t len)
+static uint64_t vk_cache_checksum(const void *key, size_t key_len, const void *data, size_t len)
 {
     return bl_hash_bytes(data, len, bl_hash_bytes(key, key_len, magic));
 }
 
 /* Creates all folders of the path; modifies |path| and restores it. */
-static bool make_folders(char *path)
+static bool vk_cache_make_folders(char *path)
 {
     for (char *p = path + 1; *p != '\0'; p++) {
         if (*p != '/')
@@ -53,12 +53,12 @@ static bool find_folder(char *out, size_t cap)
         if (base == NULL)
             continue;
         int n = snprintf(out, cap, "%s%s", base, places[i].below);
-        return *base == '/' && n > 0 && (size_t)n < cap && make_folders(out);
+        return *base == '/' && n > 0 && (size_t)n < cap && vk_cache_make_folders(out);
     }
     return false;
 }
 
-static bool find_file(const char *name, char *out, size_t cap)
+static bool vk_cache_find_file(const char *name, char *out, size_t cap)
 {
     char folder[PATH_MAX];
     if (!find_folder(folder, sizeof folder))
@@ -72,7 +72,7 @@ static bool read_all(FILE *file, void *data, size_t len)
     return fread(data, 1, len, file) == len;
 }
 
-static bool write_all(FILE *file, const void *data, size_t len)
+static bool vk_cache_write_all(FILE *file, const void *data, size_t len)
 {
     return fwrite(data, 1, len, file) == len;
 }
@@ -89,7 +89,7 @@ static void *read_entry(FILE *file, const void *key, size_t key_len, size_t *len
         return NULL;
     char *found_key = bl_calloc(1, key_len + 1), *data = bl_calloc(1, h.data_len);
     bool good = found_key != NULL && data != NULL && read_all(file, found_key, key_len) && read_all(file, data, h.data_len) &&
-                memcmp(found_key, key, key_len) == 0 && checksum(key, key_len, data, h.data_len) == h.sum;
+                memcmp(found_key, key, key_len) == 0 && vk_cache_checksum(key, key_len, data, h.data_len) == h.sum;
     free(found_key);
     if (!good) {
         free(data);
@@ -103,7 +103,7 @@ bool bl_vk_cache_load(const char *name, const void *key, size_t key_len, void **
 {
     char path[PATH_MAX];
     *data = NULL;
-    if (!find_file(name, path, sizeof path))
+    if (!vk_cache_find_file(name, path, sizeof path))
         return false;
     FILE *file = fopen(path, "re");
     if (file == NULL)
@@ -119,7 +119,7 @@ void bl_vk_cache_store(const char *name, const void *key, size_t key_len, const 
 {
     char path[PATH_MAX], temporary[PATH_MAX];
     /* An entry that could not be loaded must not replace one that can. */
-    if (len == 0 || sizeof(header) + key_len + len > MAX_ENTRY || !find_file(name, path, sizeof path))
+    if (len == 0 || sizeof(header) + key_len + len > MAX_ENTRY || !vk_cache_find_file(name, path, sizeof path))
         return;
     int n = snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
     if (n < 0 || (size_t)n >= sizeof temporary)
@@ -131,8 +131,9 @@ void bl_vk_cache_store(const char *name, const void *key, size_t key_len, const 
             close(fd);
         return;
     }
-    header h = {.magic = magic, .key_len = key_len, .data_len = len, .sum = checksum(key, key_len, data, len)};
-    bool good = write_all(file, &h, sizeof h) && write_all(file, key, key_len) && write_all(file, data, len);
+    header h = {.magic = magic, .key_len = key_len, .data_len = len, .sum = vk_cache_checksum(key, key_len, data, len)};
+    bool good =
+        vk_cache_write_all(file, &h, sizeof h) && vk_cache_write_all(file, key, key_len) && vk_cache_write_all(file, data, len);
     good = fclose(file) == 0 && good;
     if (!good || rename(temporary, path) != 0)
         unlink(temporary);

@@ -10,7 +10,7 @@ static const VkMemoryPropertyFlags plain_flags = VK_MEMORY_PROPERTY_DEVICE_LOCAL
                                                  VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
 static const VkMemoryPropertyFlags host_flags = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
 
-static uint32_t smaller(uint64_t a, uint64_t b)
+static uint32_t vk_choose_smaller(uint64_t a, uint64_t b)
 {
     uint64_t least = a < b ? a : b;
     return least > UINT32_MAX ? UINT32_MAX : (uint32_t)least;
@@ -19,8 +19,8 @@ static uint32_t smaller(uint64_t a, uint64_t b)
 uint32_t bl_vk_most_bindings(const bl_vk_facts *f)
 {
     const VkPhysicalDeviceLimits *limits = &f->props.limits;
-    uint32_t of_stage = smaller(limits->maxPerStageDescriptorStorageBuffers, limits->maxPerStageResources);
-    return smaller(smaller(of_stage, limits->maxDescriptorSetStorageBuffers), BL_MAX_BINDINGS);
+    uint32_t of_stage = vk_choose_smaller(limits->maxPerStageDescriptorStorageBuffers, limits->maxPerStageResources);
+    return vk_choose_smaller(vk_choose_smaller(of_stage, limits->maxDescriptorSetStorageBuffers), BL_MAX_BINDINGS);
 }
 
 const char *bl_vk_judge(const bl_vk_facts *f)
@@ -72,8 +72,8 @@ bool bl_vk_choose_transfer(const VkQueueFamilyProperties *families, uint32_t n, 
 
 /* The best plain type of |type_bits|, in |heap| unless that is UINT32_MAX, with all flags of |need|: the one with most of |like|,
  * then the first in the driver's order, which has the plainest first.  -1 if none. */
-static int find_type(const VkPhysicalDeviceMemoryProperties *memory, uint32_t type_bits, uint32_t heap,
-                     VkMemoryPropertyFlags need, VkMemoryPropertyFlags like, VkMemoryPropertyFlags dislike)
+static int vk_choose_find_type(const VkPhysicalDeviceMemoryProperties *memory, uint32_t type_bits, uint32_t heap,
+                               VkMemoryPropertyFlags need, VkMemoryPropertyFlags like, VkMemoryPropertyFlags dislike)
 {
     int best = -1, best_score = -1;
     for (uint32_t i = 0; i < memory->memoryTypeCount; i++) {
@@ -119,12 +119,12 @@ bool bl_vk_choose_places(const VkPhysicalDeviceMemoryProperties *memory, VkPhysi
         return false;
     int buffers = -1;
     if (shared && !staged)
-        buffers = find_type(memory, type_bits, (uint32_t)heap, host_flags, VK_MEMORY_PROPERTY_HOST_CACHED_BIT, 0);
+        buffers = vk_choose_find_type(memory, type_bits, (uint32_t)heap, host_flags, VK_MEMORY_PROPERTY_HOST_CACHED_BIT, 0);
     out->host_memory = buffers >= 0;
     if (buffers < 0)
-        buffers = find_type(memory, type_bits, (uint32_t)heap, 0, 0, VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT);
-    int staging = find_type(memory, type_bits, UINT32_MAX, host_flags, VK_MEMORY_PROPERTY_HOST_CACHED_BIT,
-                            VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT);
+        buffers = vk_choose_find_type(memory, type_bits, (uint32_t)heap, 0, 0, VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT);
+    int staging = vk_choose_find_type(memory, type_bits, UINT32_MAX, host_flags, VK_MEMORY_PROPERTY_HOST_CACHED_BIT,
+                                      VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT);
     if (buffers < 0 || staging < 0)
         return false;
     out->buffers = (uint32_t)buffers;
@@ -177,11 +177,11 @@ static bl_device_type device_type(VkPhysicalDeviceType type)
 }
 
 /* A CPU driver maps a subgroup's work-items to the lanes of the host's vectors, and is fastest with vec4 for each of them. */
-static void describe_cpu(const bl_vk_facts *f, bl_device_info *out)
+static void vk_choose_describe_cpu(const bl_vk_facts *f, bl_device_info *out)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN), cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
     out->units = cores > 0 ? (uint32_t)cores : 1;
-    out->cache_bytes = cache > 0 ? smaller((uint64_t)cache, UINT32_MAX) : 0;
+    out->cache_bytes = cache > 0 ? vk_choose_smaller((uint64_t)cache, UINT32_MAX) : 0;
     out->subgroup = f->subgroup > 0 ? f->subgroup : 1;
     out->vector_bits = 128;
     out->registers = 68; /* 12 x 4 vec4 accumulators and their operands: more than there are, but keeping values on the stack
@@ -246,13 +246,13 @@ void bl_vk_describe(const bl_vk_facts *f, const bl_vk_places *places, uint32_t n
         .max_alloc = f->max_alloc < heap ? f->max_alloc : heap,
         .max_binding = limits->maxStorageBufferRange,
         .max_bindings = bl_vk_most_bindings(f),
-        .alignment = smaller(limits->minStorageBufferOffsetAlignment, UINT32_MAX),
+        .alignment = vk_choose_smaller(limits->minStorageBufferOffsetAlignment, UINT32_MAX),
         .units = f->units > 0 ? f->units : 32, /* a mid-range GPU, if the driver does not say */
         .vector_bits = 0,
         .max_lanes = 4,   /* GLSL has no wider vectors */
         .registers = 128, /* scalars of a work-item with two groups of 256 on a 64 Ki register file */
         .subgroup = f->subgroup > 1 ? f->subgroup : 32, /* some drivers do not say, or say 1, which would mean a CPU here */
-        .max_local = smaller(limits->maxComputeWorkGroupInvocations, limits->maxComputeWorkGroupSize[0]),
+        .max_local = vk_choose_smaller(limits->maxComputeWorkGroupInvocations, limits->maxComputeWorkGroupSize[0]),
         .local_bytes = limits->maxComputeSharedMemorySize,
         .host_memory = places->host_memory,
     };
@@ -260,7 +260,7 @@ void bl_vk_describe(const bl_vk_facts *f, const bl_vk_places *places, uint32_t n
         out->alignment = 4; /* bindings begin and end at a word */
     out->serial_groups = out->type == BL_DEVICE_CPU;
     if (out->serial_groups)
-        describe_cpu(f, out);
+        vk_choose_describe_cpu(f, out);
     out->mega_ops = out->serial_groups ? 10000 * out->units : 1000000;
     out->mega_bytes = out->serial_groups ? 5000 * out->units : 200000;
     out->launch_ns = 500;

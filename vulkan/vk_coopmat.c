@@ -195,7 +195,7 @@ static bl_status set_use(rewriter *r, uint32_t id, uint8_t use, bool *changed)
 }
 
 /* Gives both ids the same use, since they hold the same matrix. */
-static bl_status join(rewriter *r, uint32_t x, uint32_t y, bool *changed)
+static bl_status vk_coopmat_join(rewriter *r, uint32_t x, uint32_t y, bool *changed)
 {
     BL_TRY(set_use(r, x, r->facts[y].use, changed));
     return set_use(r, y, r->facts[x].use, changed);
@@ -210,9 +210,9 @@ static bl_status follow(rewriter *r, const uint32_t *at, bool *changed)
         BL_TRY(set_use(r, at[4], USE_B, changed));
         return set_use(r, at[5], USE_SUM, changed);
     case OP_LOAD:
-        return join(r, at[2], at[3], changed);
+        return vk_coopmat_join(r, at[2], at[3], changed);
     case OP_STORE:
-        return join(r, at[1], at[2], changed);
+        return vk_coopmat_join(r, at[1], at[2], changed);
     default:
         return BL_OK;
     }
@@ -230,28 +230,29 @@ static bl_status find_uses(rewriter *r)
 
 /* ---- writing */
 
-static void put(rewriter *r, uint32_t word)
+static void vk_coopmat_put(rewriter *r, uint32_t word)
 {
     if (r->nout < r->cap)
         r->out[r->nout] = word;
     r->nout++; /* counts words that do not fit too */
 }
 
-static void put_inst(rewriter *r, uint32_t op, uint32_t n, const uint32_t *operands)
+static void vk_coopmat_put_inst(rewriter *r, uint32_t op, uint32_t n, const uint32_t *operands)
 {
-    put(r, (n + 1) << 16 | op);
+    vk_coopmat_put(r, (n + 1) << 16 | op);
     for (uint32_t i = 0; i < n; i++)
-        put(r, operands[i]);
+        vk_coopmat_put(r, operands[i]);
 }
 #define PUT(r, op, ...)                                                                                                          \
-    put_inst(r, op, (uint32_t)(sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t)), (const uint32_t[]){__VA_ARGS__})
+    vk_coopmat_put_inst(r, op, (uint32_t)(sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t)),                           \
+                        (const uint32_t[]){__VA_ARGS__})
 
 static void put_extension(rewriter *r, const char *name)
 {
     uint32_t text[16] = {0};
     size_t n = strlen(name) / 4 + 1; /* includes the terminating 0 and padding */
     memcpy(text, name, strlen(name));
-    put_inst(r, OP_EXTENSION, (uint32_t)n, text);
+    vk_coopmat_put_inst(r, OP_EXTENSION, (uint32_t)n, text);
 }
 
 /* The new id of |type|, a matrix type or a pointer to one, for a use.  A matrix in no product is an accumulator. */
@@ -324,7 +325,7 @@ static uint32_t layout_of(const rewriter *r, uint32_t is_columns)
 static void put_capability(rewriter *r, const uint32_t *at)
 {
     if (at[1] != CAPABILITY_MATRIX_NV) {
-        put_inst(r, OP_CAPABILITY, 1, &at[1]);
+        vk_coopmat_put_inst(r, OP_CAPABILITY, 1, &at[1]);
         return;
     }
     PUT(r, OP_CAPABILITY, CAPABILITY_MATRIX_KHR);
@@ -340,10 +341,10 @@ static void put_typed(rewriter *r, const uint32_t *at)
     uint32_t n = words_of(at);
     const fact *f = &r->facts[at[2]];
 
-    put(r, at[0]);
-    put(r, type_for(r, at[1], f->use));
+    vk_coopmat_put(r, at[0]);
+    vk_coopmat_put(r, type_for(r, at[1], f->use));
     for (uint32_t i = 2; i < n; i++)
-        put(r, at[i]);
+        vk_coopmat_put(r, at[i]);
 }
 
 static bool is_typed(const rewriter *r, const uint32_t *at)
@@ -366,28 +367,28 @@ static void put_rewritten(rewriter *r, const uint32_t *at)
     } else if (op == OP_TYPE_MATRIX_NV || (op == OP_TYPE_POINTER && r->facts[at[1]].pointee != 0)) {
         put_types(r, at);
     } else if (op == OP_MATRIX_LOAD_NV) { /* type, result, pointer, stride, is columns; memory operands */
-        put(r, n << 16 | OP_MATRIX_LOAD_KHR);
-        put(r, type_for(r, at[1], r->facts[at[2]].use));
-        put(r, at[2]);
-        put(r, at[3]);
-        put(r, layout_of(r, at[5]));
-        put(r, at[4]);
+        vk_coopmat_put(r, n << 16 | OP_MATRIX_LOAD_KHR);
+        vk_coopmat_put(r, type_for(r, at[1], r->facts[at[2]].use));
+        vk_coopmat_put(r, at[2]);
+        vk_coopmat_put(r, at[3]);
+        vk_coopmat_put(r, layout_of(r, at[5]));
+        vk_coopmat_put(r, at[4]);
         for (uint32_t i = 6; i < n; i++)
-            put(r, at[i]);
+            vk_coopmat_put(r, at[i]);
     } else if (op == OP_MATRIX_STORE_NV) { /* pointer, matrix, stride, is columns; memory operands */
-        put(r, n << 16 | OP_MATRIX_STORE_KHR);
-        put(r, at[1]);
-        put(r, at[2]);
-        put(r, layout_of(r, at[4]));
-        put(r, at[3]);
+        vk_coopmat_put(r, n << 16 | OP_MATRIX_STORE_KHR);
+        vk_coopmat_put(r, at[1]);
+        vk_coopmat_put(r, at[2]);
+        vk_coopmat_put(r, layout_of(r, at[4]));
+        vk_coopmat_put(r, at[3]);
         for (uint32_t i = 5; i < n; i++)
-            put(r, at[i]);
+            vk_coopmat_put(r, at[i]);
     } else if (op == OP_MATRIX_ADD_NV) {
         PUT(r, OP_MATRIX_ADD_KHR, type_for(r, at[1], USE_SUM), at[2], at[3], at[4], at[5]);
     } else if (is_typed(r, at)) {
         put_typed(r, at);
     } else {
-        put_inst(r, op, n - 1, at + 1);
+        vk_coopmat_put_inst(r, op, n - 1, at + 1);
     }
     if (op == OP_TYPE_INT && at[1] == r->uint_type)
         put_constants(r);
@@ -397,14 +398,14 @@ static void put_module(rewriter *r)
 {
     r->nout = 0;
     for (size_t i = 0; i < HEAD_WORDS; i++)
-        put(r, r->words[i]);
+        vk_coopmat_put(r, r->words[i]);
     for (size_t i = HEAD_WORDS; i < r->count; i += words_of(&r->words[i]))
         put_rewritten(r, &r->words[i]);
     if (r->cap > HEAD_BOUND)
         r->out[HEAD_BOUND] = r->bound;
 }
 
-static bl_status rewrite(rewriter *r)
+static bl_status vk_coopmat_rewrite(rewriter *r)
 {
     BL_TRY(check_module(r));
     note_facts(r);
@@ -440,7 +441,7 @@ bl_status bl_vk_coopmat_rewrite(const uint32_t *words, size_t count, bool bfloat
         return bl_fail(err, BL_ENOMEM, "no memory for a kernel of %u ids", r.bound);
     for (uint32_t i = 0; i < r.bound; i++)
         r.facts[i].use = UNKNOWN;
-    st = rewrite(&r);
+    st = vk_coopmat_rewrite(&r);
     free(r.facts);
     if (st != BL_OK)
         return st;

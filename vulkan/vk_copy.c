@@ -56,7 +56,7 @@ static bl_status submit_copy(bl_vk_context *ctx, uint32_t part, bl_vk_buffer *bu
     return BL_OK;
 }
 
-static size_t part_bytes(size_t total, size_t done)
+static size_t vk_copy_part_bytes(size_t total, size_t done)
 {
     return total - done < BL_VK_STAGING_BYTES ? total - done : BL_VK_STAGING_BYTES;
 }
@@ -71,7 +71,7 @@ static bl_status upload(bl_vk_context *ctx, bl_vk_buffer *buffer, size_t offset,
     BL_TRY(staging_init(ctx, err));
     uint32_t part = 0;
     for (size_t done = 0; done < bytes; part = (part + 1) % BL_VK_STAGING_PARTS) {
-        size_t n = part_bytes(bytes, done);
+        size_t n = vk_copy_part_bytes(bytes, done);
         BL_TRY(bl_vk_queue_wait(ctx, ctx->copies, ctx->staging.tickets[part], err)); /* until its last copy has read it */
         memcpy(part_host(ctx, part), data + done, n);
         BL_TRY(submit_copy(ctx, part, buffer, offset + done, n, true, err));
@@ -88,14 +88,14 @@ static bl_status download(bl_vk_context *ctx, bl_vk_buffer *buffer, size_t offse
     for (uint32_t i = 0; done < bytes; i++) {
         uint32_t ahead = i % BL_VK_STAGING_PARTS, part = (i + BL_VK_STAGING_PARTS - 1) % BL_VK_STAGING_PARTS;
         if (asked < bytes) {
-            size_t n = part_bytes(bytes, asked);
+            size_t n = vk_copy_part_bytes(bytes, asked);
             BL_TRY(bl_vk_queue_wait(ctx, ctx->copies, ctx->staging.tickets[ahead], err));
             BL_TRY(submit_copy(ctx, ahead, buffer, offset + asked, n, false, err));
             asked += n;
         }
         if (i == 0)
             continue; /* only the first copy is under way */
-        size_t n = part_bytes(bytes, done);
+        size_t n = vk_copy_part_bytes(bytes, done);
         BL_TRY(bl_vk_queue_wait(ctx, ctx->copies, ctx->staging.tickets[part], err));
         memcpy(data + done, part_host(ctx, part), n);
         done += n;

@@ -28,7 +28,7 @@ bl_status bl_vk_check(bl_vk_context *ctx, VkResult result, const char *what, bl_
 /* ---- one life of the VkDevice */
 
 /* |second|: index of the copy queue, if it is in the compute family: 0 or 1. */
-static VkResult create_handle(bl_vk_device *dev, bl_vk_context *ctx, uint32_t second)
+static VkResult vk_device_create_handle(bl_vk_device *dev, bl_vk_context *ctx, uint32_t second)
 {
     float priorities[] = {1, 1};
     VkPhysicalDeviceVulkan12Features v12;
@@ -95,7 +95,7 @@ static bl_status fill_context(bl_vk_device *dev, bl_vk_context *ctx, bl_err *err
     ctx->timestamp_bits = dev->facts.families[family].timestampValidBits;
     ctx->ns_per_tick = (double)limits->timestampPeriod;
     ctx->max_binding = limits->maxStorageBufferRange;
-    VkResult r = create_handle(dev, ctx, second);
+    VkResult r = vk_device_create_handle(dev, ctx, second);
     if (r != VK_SUCCESS) {
         ctx->handle = NULL;
         return bl_vk_check(ctx, r, "opening the device", err);
@@ -171,7 +171,7 @@ bl_vk_instance *bl_vk_instance_of(bl_device *base)
 
 /* ---- the device */
 
-static void destroy(bl_device *base)
+static void vk_device_destroy(bl_device *base)
 {
     bl_vk_device *dev = (bl_vk_device *)base;
     bl_vk_context_release(dev->context);
@@ -180,7 +180,7 @@ static void destroy(bl_device *base)
     free(dev);
 }
 
-static bl_status reopen(bl_device *base, bl_err *err)
+static bl_status vk_device_reopen(bl_device *base, bl_err *err)
 {
     bl_vk_device *dev = (bl_vk_device *)base;
     bl_vk_context *fresh = NULL;
@@ -197,8 +197,8 @@ static bl_status reopen(bl_device *base, bl_err *err)
 
 static const bl_device_ops vulkan_ops = {
     .name = "vulkan",
-    .destroy = destroy,
-    .reopen = reopen,
+    .destroy = vk_device_destroy,
+    .reopen = vk_device_reopen,
     .alloc = bl_vk_buffer_alloc,
     .view = bl_vk_buffer_view,
     .dealloc = bl_vk_buffer_dealloc,
@@ -363,7 +363,7 @@ static bl_status open_one(bl_vk_instance *in, VkPhysicalDevice physical, uint32_
         reason = refused.text;
     if (reason != NULL) {
         bl_text_printf(why, "%s: %s\n", dev->facts.props.deviceName, reason);
-        destroy(&dev->base);
+        vk_device_destroy(&dev->base);
         return BL_OK;
     }
     bl_vk_describe(&dev->facts, &dev->context->places, number, &dev->base.info);
@@ -371,7 +371,7 @@ static bl_status open_one(bl_vk_instance *in, VkPhysicalDevice physical, uint32_
     return BL_OK;
 }
 
-static bl_status open_all(uint32_t max, bl_device **out, uint32_t *count, struct bl_text *why, bl_err *err)
+static bl_status vk_device_open_all(uint32_t max, bl_device **out, uint32_t *count, struct bl_text *why, bl_err *err)
 {
     bl_vk_instance *in = NULL;
     VkPhysicalDevice physical[MAX_PHYSICAL];
@@ -395,9 +395,9 @@ static bl_status open_all(uint32_t max, bl_device **out, uint32_t *count, struct
     }
     if (st != BL_OK)
         while (*count > 0)
-            destroy(out[--*count]);
+            vk_device_destroy(out[--*count]);
     bl_vk_instance_release(in);
     return st;
 }
 
-const bl_backend bl_backend_vulkan = {.name = "vulkan", .open = open_all};
+const bl_backend bl_backend_vulkan = {.name = "vulkan", .open = vk_device_open_all};

@@ -55,7 +55,7 @@ static void write_set(bl_vk_recording *r, const bl_vk_variant *v, uint32_t index
         r->ctx->vk.UpdateDescriptorSets(r->ctx->handle, 1, &write, 0, NULL);
 }
 
-static void bind(bl_vk_recording *r, const bl_vk_variant *v, uint32_t index)
+static void vk_encode_bind(bl_vk_recording *r, const bl_vk_variant *v, uint32_t index)
 {
     bl_vk_context *ctx = r->ctx;
     const bl_launch *launch = &r->launches[index];
@@ -72,7 +72,7 @@ static void bind(bl_vk_recording *r, const bl_vk_variant *v, uint32_t index)
                                  kernel->base.nscalars * (uint32_t)sizeof *scalars, scalars);
 }
 
-static void stamp(bl_vk_recording *r, const bl_vk_variant *v, uint32_t query)
+static void vk_encode_stamp(bl_vk_recording *r, const bl_vk_variant *v, uint32_t query)
 {
     if (v->timed)
         r->ctx->vk.CmdWriteTimestamp(v->commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, v->queries, query);
@@ -89,12 +89,12 @@ static void encode_launch(bl_vk_recording *r, const bl_vk_variant *v, uint32_t i
         if (v->timed || r->nspans + launch->kernel->nbuffers > BL_VK_MAX_SPANS || conflicts(r, v, launch))
             launch_barrier(r, v->commands);
         note_spans(r, v, launch);
-        bind(r, v, index);
+        vk_encode_bind(r, v, index);
     }
-    stamp(r, v, 2 * index);
+    vk_encode_stamp(r, v, 2 * index);
     if (!empty)
         r->ctx->vk.CmdDispatch(v->commands, groups[0], groups[1], groups[2]);
-    stamp(r, v, 2 * index + 1);
+    vk_encode_stamp(r, v, 2 * index + 1);
 }
 
 bl_status bl_vk_encode(bl_vk_recording *r, bl_vk_variant *v, bl_err *err)

@@ -108,7 +108,7 @@ static void create_messenger(bl_vk_instance *in, const VkDebugUtilsMessengerCrea
 }
 
 /* BEAMLINE_VULKAN_VALIDATION=1 enables the validation layer; "sync" adds its synchronisation checks. */
-static VkResult create_handle(bl_vk_instance *in)
+static VkResult vk_loader_create_handle(bl_vk_instance *in)
 {
     const char *wish = getenv("BEAMLINE_VULKAN_VALIDATION");
     bool validate = wish != NULL && *wish != '\0' && strcmp(wish, "0") != 0;
@@ -149,7 +149,7 @@ static VkResult create_handle(bl_vk_instance *in)
 }
 
 /* NULL if the machine supports Vulkan 1.2, else the reason. */
-static const char *start(bl_vk_instance *in, void *library)
+static const char *vk_loader_start(bl_vk_instance *in, void *library)
 {
     void *symbol = dlsym(library, "vkGetInstanceProcAddr");
     if (symbol == NULL)
@@ -159,7 +159,7 @@ static const char *start(bl_vk_instance *in, void *library)
     if (load_globals(in) != NULL || in->global.EnumerateInstanceVersion(&version) != VK_SUCCESS || version < VK_API_VERSION_1_2)
         return "the loader is older than Vulkan 1.2";
     in->version = version >= VK_API_VERSION_1_3 ? VK_API_VERSION_1_3 : VK_API_VERSION_1_2;
-    VkResult r = create_handle(in);
+    VkResult r = vk_loader_create_handle(in);
     if (r != VK_SUCCESS) {
         in->handle = NULL;
         return bl_vk_result_text(r);
@@ -181,7 +181,7 @@ bl_status bl_vk_instance_create(const char *library, bl_vk_instance **out, bl_te
         return bl_fail(err, BL_ENOMEM, "no memory for a Vulkan instance");
     atomic_init(&in->refs, 1);
     pthread_mutex_init(&in->compiler_lock, NULL);
-    const char *reason = start(in, handle);
+    const char *reason = vk_loader_start(in, handle);
     if (reason != NULL) {
         bl_text_printf(why, "vulkan: %s\n", reason);
         bl_vk_instance_release(in);

@@ -214,7 +214,7 @@ static void free_small(bl_vk_context *ctx, bl_vk_slab *slab, uint32_t slot)
 
 /* ---- buffers */
 
-static bl_vk_buffer *create(bl_vk_context *ctx)
+static bl_vk_buffer *vk_memory_create(bl_vk_context *ctx)
 {
     bl_vk_buffer *buffer = bl_calloc(1, sizeof *buffer);
     if (buffer == NULL)
@@ -240,7 +240,7 @@ bl_status bl_vk_buffer_alloc(bl_device *dev, size_t bytes, bl_buffer **out, bl_e
     if (!bl_size_align(bytes, 16, &rounded))
         return bl_fail(err, BL_ELIMIT, "a buffer of %zu bytes", bytes);
     bl_vk_context *ctx = bl_vk_context_get(dev);
-    bl_vk_buffer *buffer = create(ctx);
+    bl_vk_buffer *buffer = vk_memory_create(ctx);
     bl_vk_context_release(ctx); /* the buffer holds its own reference */
     if (buffer == NULL)
         return bl_fail(err, BL_ENOMEM, "no memory for a buffer");
@@ -264,7 +264,7 @@ bl_status bl_vk_buffer_view(bl_buffer *parent, size_t offset, size_t bytes, bl_b
     bl_vk_buffer *whole = (bl_vk_buffer *)parent;
     (void)bytes; /* the wrappers store it in the base */
     *out = NULL;
-    bl_vk_buffer *buffer = create(whole->ctx);
+    bl_vk_buffer *buffer = vk_memory_create(whole->ctx);
     if (buffer == NULL)
         return bl_fail(err, BL_ENOMEM, "no memory for a buffer");
     buffer->storage = whole->storage;

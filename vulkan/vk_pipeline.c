@@ -20,7 +20,7 @@ typedef struct cache_key {
     uint32_t vendor, device, version, api;
 } cache_key;
 
-static cache_key key_of(const bl_vk_facts *f, char *name, size_t cap)
+static cache_key vk_pipeline_key_of(const bl_vk_facts *f, char *name, size_t cap)
 {
     cache_key key = {
         .vendor = f->props.vendorID, .device = f->props.deviceID, .version = f->props.driverVersion, .api = f->props.apiVersion};
@@ -33,7 +33,7 @@ static cache_key key_of(const bl_vk_facts *f, char *name, size_t cap)
 static void load_cache(bl_vk_context *ctx)
 {
     char name[40];
-    cache_key key = key_of(&ctx->dev->facts, name, sizeof name);
+    cache_key key = vk_pipeline_key_of(&ctx->dev->facts, name, sizeof name);
     VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
     void *data = NULL;
     size_t len = 0;
@@ -50,7 +50,7 @@ static void load_cache(bl_vk_context *ctx)
 static void save_cache(bl_vk_context *ctx)
 {
     char name[40];
-    cache_key key = key_of(&ctx->dev->facts, name, sizeof name);
+    cache_key key = vk_pipeline_key_of(&ctx->dev->facts, name, sizeof name);
     size_t len = 0;
     if (ctx->pipeline_cache == VK_NULL_HANDLE ||
         ctx->vk.GetPipelineCacheData(ctx->handle, ctx->pipeline_cache, &len, NULL) != VK_SUCCESS || len == 0)
@@ -108,7 +108,7 @@ void bl_vk_pipelines_fini(bl_vk_context *ctx)
 /* ---- kernels */
 
 /* Checks what the wrappers do not check. */
-static bl_status check_source(bl_vk_context *ctx, const bl_kernel_source *source, bl_err *err)
+static bl_status vk_pipeline_check_source(bl_vk_context *ctx, const bl_kernel_source *source, bl_err *err)
 {
     const uint32_t *most = ctx->dev->facts.props.limits.maxComputeWorkGroupSize;
     for (int i = 0; i < 3; i++)
@@ -144,10 +144,10 @@ static VkResult create_pipeline(bl_vk_context *ctx, const bl_vk_spirv *spirv, co
     return r;
 }
 
-static bl_status make(bl_vk_context *ctx, const bl_kernel_source *source, bl_vk_kernel *kernel, bl_err *err)
+static bl_status vk_pipeline_make(bl_vk_context *ctx, const bl_kernel_source *source, bl_vk_kernel *kernel, bl_err *err)
 {
     bl_vk_spirv spirv = {0};
-    BL_TRY(check_source(ctx, source, err));
+    BL_TRY(vk_pipeline_check_source(ctx, source, err));
     BL_TRY(bl_vk_shader_compile(ctx->instance, source, &spirv, err));
     VkResult r = create_pipeline(ctx, &spirv, source, &kernel->pipeline);
     bl_vk_spirv_fini(&spirv);
@@ -165,7 +165,7 @@ bl_status bl_vk_kernel_make(bl_device *dev, const bl_kernel_source *source, bl_k
         return bl_fail(err, BL_ENOMEM, "no memory for a kernel");
     kernel->ctx = bl_vk_context_get(dev);
     kernel->writes = source->writes;
-    bl_status st = make(kernel->ctx, source, kernel, err);
+    bl_status st = vk_pipeline_make(kernel->ctx, source, kernel, err);
     if (st != BL_OK) {
         bl_vk_kernel_free(&kernel->base);
         return st;

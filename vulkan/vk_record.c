@@ -106,7 +106,7 @@ static bl_status create_sets(bl_vk_recording *r, bl_vk_variant *v, bl_err *err)
 }
 
 /* Creates everything the variant needs except the queries.  After a failure |v| owns what was created. */
-static bl_status fill_variant(bl_vk_recording *r, bl_vk_variant *v, bl_err *err)
+static bl_status vk_record_fill_variant(bl_vk_recording *r, bl_vk_variant *v, bl_err *err)
 {
     v->nlaunches = r->base.nlaunches;
     v->sets = items(v->nlaunches, sizeof *v->sets);
@@ -141,7 +141,7 @@ static bool same_slots(const bl_vk_bound *a, const bl_vk_bound *b, uint32_t n)
     return true;
 }
 
-static bool same(const bl_vk_recording *r, const bl_vk_variant *v, const bl_submission *s, bool timed)
+static bool vk_record_same(const bl_vk_recording *r, const bl_vk_variant *v, const bl_submission *s, bool timed)
 {
     if (!v->valid || v->timed != timed || !same_slots(v->slots, r->slots, r->base.nslots))
         return false;
@@ -161,7 +161,7 @@ static bl_vk_variant *stalest(bl_vk_recording *r)
 }
 
 /* Waits for the last submission of |v| and stores its times. */
-static bl_status settle(bl_vk_context *ctx, bl_vk_variant *v, bl_err *err)
+static bl_status vk_record_settle(bl_vk_context *ctx, bl_vk_variant *v, bl_err *err)
 {
     BL_TRY(bl_vk_queue_wait(ctx, &ctx->compute, v->ticket, err));
     if (v->nanoseconds == NULL)
@@ -172,10 +172,10 @@ static bl_status settle(bl_vk_context *ctx, bl_vk_variant *v, bl_err *err)
 
 static bl_status record_variant(bl_vk_recording *r, bl_vk_variant *v, const bl_submission *s, bool timed, bl_err *err)
 {
-    BL_TRY(settle(r->ctx, v, err));
+    BL_TRY(vk_record_settle(r->ctx, v, err));
     v->valid = false;
     if (v->slots == NULL) {
-        bl_status st = fill_variant(r, v, err);
+        bl_status st = vk_record_fill_variant(r, v, err);
         if (st != BL_OK) {
             destroy_variant(r->ctx, v);
             return st;
@@ -197,9 +197,9 @@ static bl_status record_variant(bl_vk_recording *r, bl_vk_variant *v, const bl_s
 static bl_status find_variant(bl_vk_recording *r, const bl_submission *s, bool timed, bl_vk_variant **out, bl_err *err)
 {
     for (uint32_t i = 0; i < BL_VK_VARIANTS; i++) {
-        if (same(r, &r->variants[i], s, timed)) {
+        if (vk_record_same(r, &r->variants[i], s, timed)) {
             *out = &r->variants[i];
-            return timed ? settle(r->ctx, *out, err) : BL_OK; /* its queries hold the times of one submission */
+            return timed ? vk_record_settle(r->ctx, *out, err) : BL_OK; /* its queries hold the times of one submission */
         }
     }
     *out = stalest(r);
@@ -208,7 +208,7 @@ static bl_status find_variant(bl_vk_recording *r, const bl_submission *s, bool t
 
 /* ---- submission */
 
-static void bind_slots(bl_vk_recording *r, const bl_submission *s)
+static void vk_record_bind_slots(bl_vk_recording *r, const bl_submission *s)
 {
     for (uint32_t i = 0; i < r->base.nslots; i++) {
         const bl_vk_buffer *buffer = (const bl_vk_buffer *)s->slots[i];
@@ -224,7 +224,7 @@ bl_status bl_vk_submit(bl_recording *base, const bl_submission *s, bl_err *err)
     bl_vk_recording *r = (bl_vk_recording *)base;
     bl_vk_variant *v = NULL;
     bool timed = s->nanoseconds != NULL && r->ctx->timestamp_bits > 0;
-    bind_slots(r, s);
+    vk_record_bind_slots(r, s);
     if (s->nanoseconds != NULL)
         memset(s->nanoseconds, 0, base->nlaunches * sizeof *s->nanoseconds); /* stays zero if the queue has no clock */
     BL_TRY(find_variant(r, s, timed, &v, err));

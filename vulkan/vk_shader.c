@@ -38,7 +38,7 @@ void bl_vk_spirv_fini(bl_vk_spirv *spirv)
     *spirv = (bl_vk_spirv){0};
 }
 
-static bl_status take_words(const void *data, size_t bytes, bl_vk_spirv *out, bl_err *err)
+static bl_status vk_shader_take_words(const void *data, size_t bytes, bl_vk_spirv *out, bl_err *err)
 {
     out->words = bl_calloc(1, bytes);
     if (out->words == NULL)
@@ -49,7 +49,7 @@ static bl_status take_words(const void *data, size_t bytes, bl_vk_spirv *out, bl
 }
 
 /* The first lines of the compiler's message say what is wrong. */
-static bl_status explain(const bl_kernel_source *source, const char *message, bl_err *err)
+static bl_status vk_shader_explain(const bl_kernel_source *source, const char *message, bl_err *err)
 {
     size_t len = 0;
     for (int lines = 0; message[len] != '\0' && len < 400; len++)
@@ -92,7 +92,7 @@ static bl_status to_khr(const bl_kernel_source *source, bl_vk_spirv *spirv, bl_e
     return BL_OK;
 }
 
-static bl_status compile(bl_vk_instance *in, const bl_kernel_source *source, bl_vk_spirv *out, bl_err *err)
+static bl_status vk_shader_compile(bl_vk_instance *in, const bl_kernel_source *source, bl_vk_spirv *out, bl_err *err)
 {
     bl_status st = BL_OK;
     bool rewrite = bl_vk_shader_has_matrices(source);
@@ -116,9 +116,9 @@ static bl_status compile(bl_vk_instance *in, const bl_kernel_source *source, bl_
     if (result == NULL)
         st = bl_fail(err, BL_ENOMEM, "no memory to compile kernel %s", source->entry);
     else if (shaderc_result_get_compilation_status(result) != shaderc_compilation_status_success)
-        st = explain(source, shaderc_result_get_error_message(result), err);
+        st = vk_shader_explain(source, shaderc_result_get_error_message(result), err);
     else
-        st = take_words(shaderc_result_get_bytes(result), shaderc_result_get_length(result), out, err);
+        st = vk_shader_take_words(shaderc_result_get_bytes(result), shaderc_result_get_length(result), out, err);
     if (st == BL_OK && rewrite)
         st = to_khr(source, out, err);
     if (st != BL_OK)
@@ -131,7 +131,7 @@ out:
 }
 
 /* The entry contains the whole text and compares it, so that no two kernels can be confused. */
-static bl_status make_key(const bl_kernel_source *source, bl_text *key, bl_err *err)
+static bl_status vk_shader_make_key(const bl_kernel_source *source, bl_text *key, bl_err *err)
 {
     unsigned version = 0, revision = 0;
     shaderc_get_spv_version(&version, &revision);
@@ -147,7 +147,7 @@ bl_status bl_vk_shader_compile(bl_vk_instance *in, const bl_kernel_source *sourc
     void *found = NULL;
     size_t bytes = 0;
     *out = (bl_vk_spirv){0};
-    bl_status st = make_key(source, &key, err);
+    bl_status st = vk_shader_make_key(source, &key, err);
     if (st != BL_OK)
         goto out;
     snprintf(name, sizeof name, "spirv-%016llx", (unsigned long long)bl_hash_bytes(key.data, key.len, 0));
@@ -156,7 +156,7 @@ bl_status bl_vk_shader_compile(bl_vk_instance *in, const bl_kernel_source *sourc
         out->bytes = bytes;
         goto out;
     }
-    st = compile(in, source, out, err);
+    st = vk_shader_compile(in, source, out, err);
     if (st == BL_OK)
         bl_vk_cache_store(name, key.data, key.len, out->words, out->bytes);
 out:

@@ -13,7 +13,7 @@ size_t bl_budget_spare(const bl_budget *budget)
 }
 
 /* Take |bytes|, and leave |spare| bytes of the limit free. */
-static bl_status take(bl_budget *budget, size_t bytes, size_t spare, bl_status status, const char *what, bl_err *err)
+static bl_status budget_take(bl_budget *budget, size_t bytes, size_t spare, bl_status status, const char *what, bl_err *err)
 {
     size_t used = atomic_load(&budget->used), most = budget->limit - spare;
 
@@ -31,14 +31,14 @@ static bl_status take(bl_budget *budget, size_t bytes, size_t spare, bl_status s
 
 bl_status bl_budget_take(bl_budget *budget, size_t bytes, bl_status status, const char *what, bl_err *err)
 {
-    return budget != NULL ? take(budget, bytes, bl_budget_spare(budget), status, what, err) : BL_OK;
+    return budget != NULL ? budget_take(budget, bytes, bl_budget_spare(budget), status, what, err) : BL_OK;
 }
 
 bl_status bl_budget_borrow(bl_budget *budget, size_t bytes, bl_status status, const char *what, bl_err *err)
 {
     size_t spare = budget != NULL ? bl_budget_spare(budget) : 0;
 
-    return budget != NULL ? take(budget, bytes, bytes > spare / SMALL_PART ? spare : 0, status, what, err) : BL_OK;
+    return budget != NULL ? budget_take(budget, bytes, bytes > spare / SMALL_PART ? spare : 0, status, what, err) : BL_OK;
 }
 
 bool bl_budget_is_short(bl_budget *budget)

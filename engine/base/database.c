@@ -36,7 +36,7 @@ static bl_opened failure(sqlite3 *db)
     return bl_database_is_damage(sqlite3_errcode(db)) ? BL_DATABASE_DAMAGED : BL_DATABASE_UNUSABLE;
 }
 
-static bl_opened prepare(sqlite3 *db, const bl_database_kind *kind)
+static bl_opened database_prepare(sqlite3 *db, const bl_database_kind *kind)
 {
     int64_t owner = 0, schema = 0, tables = 0;
     char set_up[96] = "";
@@ -66,7 +66,7 @@ bl_opened bl_database_open(const char *path, const bl_database_kind *kind, sqlit
 {
     bl_opened how = BL_DATABASE_UNUSABLE;
     if (sqlite3_open_v2(path, out, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL) == SQLITE_OK)
-        how = prepare(*out, kind);
+        how = database_prepare(*out, kind);
     if (how != BL_DATABASE_READY) {
         sqlite3_close(*out);
         *out = NULL;

@@ -50,7 +50,7 @@ bool bl_folder_make(char *path)
 }
 
 /* Append the first of $|own|, $|shared|/beamline and ~/|home|/beamline whose variable is set; append nothing if none is set. */
-static void choose_folder(const char *own, const char *shared, const char *home, bl_text *out)
+static void folder_choose_folder(const char *own, const char *shared, const char *home, bl_text *out)
 {
     const char *mine = getenv(own), *common = getenv(shared), *user = getenv("HOME");
     if (mine != NULL && mine[0] != '\0')
@@ -73,7 +73,7 @@ static char *make_chosen(bl_text *path)
 char *bl_cache_folder(const char *part)
 {
     bl_text path = {0};
-    choose_folder("BEAMLINE_CACHE", "XDG_CACHE_HOME", ".cache", &path);
+    folder_choose_folder("BEAMLINE_CACHE", "XDG_CACHE_HOME", ".cache", &path);
     if (path.len > 0 && part[0] != '\0')
         bl_text_printf(&path, "/%s", part);
     return make_chosen(&path);
@@ -88,7 +88,7 @@ const char *bl_passing_folder(void)
 char *bl_state_folder(void)
 {
     bl_text path = {0};
-    choose_folder("STATE_DIRECTORY", "XDG_STATE_HOME", ".local/state", &path);
+    folder_choose_folder("STATE_DIRECTORY", "XDG_STATE_HOME", ".local/state", &path);
     return make_chosen(&path);
 }
 
@@ -106,14 +106,14 @@ typedef struct listing {
     size_t n, cap, bytes;
 } listing;
 
-static bool is_kind(const char *name, const char *prefix, const char *suffix)
+static bool folder_is_kind(const char *name, const char *prefix, const char *suffix)
 {
     size_t len = strlen(name), after = strlen(suffix);
     return strncmp(name, prefix, strlen(prefix)) == 0 && len >= after && strcmp(name + len - after, suffix) == 0;
 }
 
 /* Without memory the file is not listed, and so not deleted. */
-static void add(listing *list, const char *part, const char *name, const struct stat *info)
+static void folder_add(listing *list, const char *part, const char *name, const struct stat *info)
 {
     cached *file = NULL;
 
@@ -142,11 +142,11 @@ static void list_kind(listing *list, size_t kind, DIR *folder)
 
     for (struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
         struct stat info;
-        if (!is_kind(entry->d_name, kinds[kind].prefix, kinds[kind].suffix) ||
+        if (!folder_is_kind(entry->d_name, kinds[kind].prefix, kinds[kind].suffix) ||
             fstatat(dirfd(folder), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode))
             continue;
         if (!kinds[kind].unfinished)
-            add(list, kinds[kind].part, entry->d_name, &info);
+            folder_add(list, kinds[kind].part, entry->d_name, &info);
         else if (now - info.st_mtime > UNFINISHED_SECONDS)
             (void)unlinkat(dirfd(folder), entry->d_name, 0);
     }
@@ -160,7 +160,7 @@ static int oldest_first(const void *a, const void *b)
     return x->used.tv_nsec < y->used.tv_nsec ? -1 : x->used.tv_nsec > y->used.tv_nsec;
 }
 
-static void drop(const char *base, const cached *file)
+static void folder_drop(const char *base, const cached *file)
 {
     bl_text path = {0};
 
@@ -193,7 +193,7 @@ size_t bl_cache_trim(size_t most)
     if (left > most) {
         qsort(list.files, list.n, sizeof *list.files, oldest_first);
         for (size_t i = 0; i < list.n && left > most / 4 * 3; i++) {
-            drop(base, &list.files[i]);
+            folder_drop(base, &list.files[i]);
             left -= list.files[i].bytes;
         }
     }

@@ -55,7 +55,7 @@ static size_t printable(const unsigned char *text)
 }
 
 /* |out| has room for MAX_ESCAPED times |text|.  Returns the bytes written. */
-static size_t escape(const char *text, bool json, char *out)
+static size_t log_escape(const char *text, bool json, char *out)
 {
     const unsigned char *at = (const unsigned char *)text;
     size_t n = 0;
@@ -78,7 +78,7 @@ static size_t escape(const char *text, bool json, char *out)
     return n;
 }
 
-static void write_all(const char *data, size_t len)
+static void log_write_all(const char *data, size_t len)
 {
     while (len > 0) {
         ssize_t done = write(STDERR_FILENO, data, len);
@@ -131,13 +131,13 @@ void bl_log(bl_log_level level, const char *fmt, ...)
     else if ((size_t)len >= sizeof message)
         memcpy(message + sizeof message - 4, "...", 4);
     n = put_stamp(level, json, line);
-    n += escape(message, json, line + n);
+    n += log_escape(message, json, line + n);
     if (json) {
         line[n++] = '"';
         line[n++] = '}';
     }
     line[n++] = '\n';
-    write_all(line, n); /* one write, so that lines of several threads do not mix */
+    log_write_all(line, n); /* one write, so that lines of several threads do not mix */
     errno = saved_errno;
 }
 
@@ -151,7 +151,7 @@ static bool is_plain(const char *text)
 }
 
 /* |out| has room for MAX_FIELD bytes. */
-static size_t put_field(const bl_log_field *field, bool json, char *out)
+static size_t log_put_field(const bl_log_field *field, bool json, char *out)
 {
     char value[MAX_TEXT];
     bool quoted = field->text != NULL && (json || !is_plain(field->text));
@@ -162,7 +162,7 @@ static size_t put_field(const bl_log_field *field, bool json, char *out)
     snprintf(value, sizeof value, "%s", field->text);
     if (quoted)
         out[n++] = '"';
-    n += escape(value, quoted, out + n);
+    n += log_escape(value, quoted, out + n);
     if (quoted)
         out[n++] = '"';
     return n;
@@ -180,10 +180,10 @@ void bl_log_fields(bl_log_level level, const char *event, const bl_log_field *fi
     n = put_stamp(level, json, line);
     n += (size_t)snprintf(line + n, MAX_NAME, json ? "%.24s\"" : "%.24s", event);
     for (int i = 0; i < count && i < MAX_FIELDS; i++)
-        n += put_field(&fields[i], json, line + n);
+        n += log_put_field(&fields[i], json, line + n);
     if (json)
         line[n++] = '}';
     line[n++] = '\n';
-    write_all(line, n);
+    log_write_all(line, n);
     errno = saved_errno;
 }

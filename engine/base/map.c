@@ -35,7 +35,7 @@ void bl_ptrmap_init(bl_ptrmap *map, bl_arena *arena)
 }
 
 /* The entry of |key|, or the free entry where |key| belongs. The search ends because the table always has a free entry. */
-static struct bl_ptrmap_entry *find(const bl_ptrmap *map, const void *key)
+static struct bl_ptrmap_entry *map_find(const bl_ptrmap *map, const void *key)
 {
     size_t mask = map->cap - 1;
     size_t at = (size_t)bl_hash_mix((uint64_t)(uintptr_t)key) & mask;
@@ -45,7 +45,7 @@ static struct bl_ptrmap_entry *find(const bl_ptrmap *map, const void *key)
     return &map->entries[at];
 }
 
-static bool grow(bl_ptrmap *map)
+static bool map_grow(bl_ptrmap *map)
 {
     bl_ptrmap grown = {.arena = map->arena, .cap = map->cap == 0 ? FIRST_PTRMAP_CAP : map->cap * 2, .count = map->count};
 
@@ -54,7 +54,7 @@ static bool grow(bl_ptrmap *map)
         return false;
     for (size_t i = 0; i < map->cap; i++) {
         if (map->entries[i].key != NULL)
-            *find(&grown, map->entries[i].key) = map->entries[i];
+            *map_find(&grown, map->entries[i].key) = map->entries[i];
     }
     *map = grown;
     return true;
@@ -65,21 +65,21 @@ void bl_ptrmap_put(bl_ptrmap *map, const void *key, const void *value)
     struct bl_ptrmap_entry *at;
 
     BL_ASSERT(key != NULL);
-    if (map->count >= map->cap / 2 && !bl_ptrmap_has(map, key) && !grow(map))
+    if (map->count >= map->cap / 2 && !bl_ptrmap_has(map, key) && !map_grow(map))
         return; /* the arena keeps the error */
-    at = find(map, key);
+    at = map_find(map, key);
     map->count += at->key == NULL;
     *at = (struct bl_ptrmap_entry){key, (void *)(uintptr_t)value};
 }
 
 void *bl_ptrmap_get(const bl_ptrmap *map, const void *key)
 {
-    return map->count > 0 && key != NULL ? find(map, key)->value : NULL;
+    return map->count > 0 && key != NULL ? map_find(map, key)->value : NULL;
 }
 
 bool bl_ptrmap_has(const bl_ptrmap *map, const void *key)
 {
-    return map->count > 0 && key != NULL && find(map, key)->key != NULL;
+    return map->count > 0 && key != NULL && map_find(map, key)->key != NULL;
 }
 
 void bl_ptrmap_clear(bl_ptrmap *map)

@@ -85,7 +85,7 @@ static void install_handler(void)
 
 /* ---- files */
 
-static void set_range(bl_mapped_file *file, uintptr_t begin, uintptr_t end)
+static void mapped_set_range(bl_mapped_file *file, uintptr_t begin, uintptr_t end)
 {
     atomic_fetch_add(&file->version, 1);
     atomic_store(&file->begin, begin);
@@ -158,7 +158,7 @@ bl_status bl_mapped_add(bl_mapped *files, int fd, const char *name, bl_span *out
     }
     if (data != NULL)
         *out = (bl_span){data, (size_t)info.st_size};
-    set_range(file, (uintptr_t)data, (uintptr_t)data + out->len);
+    mapped_set_range(file, (uintptr_t)data, (uintptr_t)data + out->len);
     file->next = files->first;
     files->first = file;
     return BL_OK;
@@ -175,7 +175,7 @@ bool bl_mapped_find(const bl_mapped *files, const char *name, bl_span *out)
 }
 
 /* The end of the last page reads as zeros without a fault, and a system call that reads a lost page fails without one. */
-static bool is_lost(const bl_mapped_file *file)
+static bool mapped_is_lost(const bl_mapped_file *file)
 {
     struct stat info;
     return atomic_load(&file->lost) || fstat(file->fd, &info) != 0 || (uintptr_t)info.st_size < file->end - file->begin;
@@ -184,7 +184,7 @@ static bool is_lost(const bl_mapped_file *file)
 bl_status bl_mapped_check(const bl_mapped *files, bl_status st, bl_err *err)
 {
     for (const bl_mapped_file *file = files->first; file != NULL; file = file->next) {
-        if (!is_lost(file))
+        if (!mapped_is_lost(file))
             continue;
         if (err != NULL)
             *err = (bl_err){0};
@@ -203,7 +203,7 @@ void bl_mapped_fini(bl_mapped *files)
         void *data = (void *)file->begin;
         size_t bytes = file->end - file->begin;
         files->first = file->next;
-        set_range(file, 0, 0); /* before another thread can get these addresses */
+        mapped_set_range(file, 0, 0); /* before another thread can get these addresses */
         if (bytes > 0)
             (void)munmap(data, bytes);
         (void)close(file->fd);

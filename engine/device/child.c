@@ -84,7 +84,7 @@ static int spawn(char *const *argv, int in, int out, pid_t *pid)
     return rc;
 }
 
-static bool start(char *const *argv, child_process *child)
+static bool child_start(char *const *argv, child_process *child)
 {
     int down[2], up[2], rc;
 
@@ -119,7 +119,7 @@ static bool is_dead(const child_process *child)
 }
 
 /* Without the lock: end a child, at once if |kill_it|, and wait until it has exited. */
-static void end(child_process child, bool kill_it)
+static void child_end(child_process child, bool kill_it)
 {
     struct timespec moment = {.tv_nsec = 2000000};
     bool gone = false;
@@ -150,7 +150,7 @@ static int count_living(const bl_children *children)
 }
 
 /* Under the lock: free the slot of a child that has exited. */
-static void forget(bl_children *children, child_process *child)
+static void child_forget(bl_children *children, child_process *child)
 {
     child->pid = 0;
     child->busy = false;
@@ -163,17 +163,17 @@ static void look_after(bl_children *children, child_process *child)
     if (is_dead(child)) {
         close(child->to);
         close(child->from);
-        forget(children, child);
+        child_forget(children, child);
     } else if (bl_clock_ms(child->idle_ns, bl_clock_ns()) >= IDLE_SECONDS * 1e3) {
         child->busy = true;
         pthread_mutex_unlock(&children->lock);
-        end(*child, false);
+        child_end(*child, false);
         pthread_mutex_lock(&children->lock);
-        forget(children, child);
+        child_forget(children, child);
     }
 }
 
-static void *keep(void *arg)
+static void *child_keep(void *arg)
 {
     bl_children *children = arg;
 
@@ -234,22 +234,22 @@ static child_process *start_one(bl_children *children)
         return NULL;
     child->busy = true;
     if (!children->has_keeper)
-        children->has_keeper = pthread_create(&children->keeper, NULL, keep, children) == 0;
+        children->has_keeper = pthread_create(&children->keeper, NULL, child_keep, children) == 0;
     pthread_mutex_unlock(&children->lock);
-    good = start(children->argv, &fresh);
+    good = child_start(children->argv, &fresh);
     pthread_mutex_lock(&children->lock);
     if (good) {
         *child = fresh;
         return child;
     }
-    forget(children, child);
+    child_forget(children, child);
     children->misses = MOST_MISSES; /* trying again at once would fail too */
     miss(children);
     return NULL;
 }
 
 /* Under the lock, which it releases until something has changed or it is time to check a bl_halt. */
-static void wait_for_change(bl_children *children)
+static void child_wait_for_change(bl_children *children)
 {
     struct timespec until = bl_clock_after(CLOCK_MONOTONIC, BL_HALT_LOOK_NS);
 
@@ -267,7 +267,7 @@ child_process *child_take(bl_children *children, bool wait, const bl_halt *halt)
         if (child != NULL && is_dead(child)) {
             close(child->to);
             close(child->from);
-            forget(children, child);
+            child_forget(children, child);
             continue;
         }
         if (child != NULL)
@@ -276,7 +276,7 @@ child_process *child_take(bl_children *children, bool wait, const bl_halt *halt)
             child = start_one(children);
         if (child != NULL || !wait || !any_busy(children) || bl_halt_check(halt, &why) != BL_OK)
             break;
-        wait_for_change(children);
+        child_wait_for_change(children);
     }
     pthread_mutex_unlock(&children->lock);
     return child;
@@ -294,9 +294,9 @@ void child_give(bl_children *children, child_process *child)
 
 void child_stop(bl_children *children, child_process *child)
 {
-    end(*child, true);
+    child_end(*child, true);
     pthread_mutex_lock(&children->lock);
-    forget(children, child);
+    child_forget(children, child);
     pthread_mutex_unlock(&children->lock);
 }
 
@@ -391,7 +391,7 @@ void bl_children_destroy(bl_children *children)
         pthread_join(children->keeper, NULL);
     for (int i = 0; i < children->count; i++) {
         if (children->child[i].pid != 0)
-            end(children->child[i], false);
+            child_end(children->child[i], false);
     }
     for (char **word = children->argv; *word != NULL; word++)
         free(*word);

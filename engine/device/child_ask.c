@@ -50,7 +50,7 @@ void child_push_job(child_work *w, child_job *j)
 }
 
 /* Cut a job into one job per item. An item that all jobs share, the trial to compare with, stays the first of each. */
-static void cut(child_work *w, const child_job *old)
+static void child_ask_cut(child_work *w, const child_job *old)
 {
     for (int i = old->n - 1; i >= w->least - 1; i--) {
         child_job *fresh = child_make_job(w, w->least);
@@ -90,7 +90,7 @@ static void start_clock(const child_work *w, exchange *ex, double spare)
 
 /* The limit counts processor time, so that no kernel fails because the machine is busy. A child that uses hardly any processor
  * time counts as hung. */
-static bool is_late(const child_work *w, exchange *ex)
+static bool child_ask_is_late(const child_work *w, exchange *ex)
 {
     int64_t now = bl_clock_ns(), used = 0, left = 0;
 
@@ -104,7 +104,7 @@ static bool is_late(const child_work *w, exchange *ex)
     return false;
 }
 
-static bool begin(const child_work *w, child_process *child, child_job *j, exchange *ex)
+static bool child_ask_begin(const child_work *w, child_process *child, child_job *j, exchange *ex)
 {
     *ex = (exchange){.child = child, .job = j};
     bl_message_begin(&ex->out, w->kind);
@@ -166,7 +166,7 @@ static progress read_some(const child_work *w, exchange *ex)
     return look_at_messages(w, ex);
 }
 
-static progress go_on(const child_work *w, exchange *ex, const struct pollfd fds[2])
+static progress child_ask_go_on(const child_work *w, exchange *ex, const struct pollfd fds[2])
 {
     progress p = GOES_ON;
 
@@ -174,7 +174,7 @@ static progress go_on(const child_work *w, exchange *ex, const struct pollfd fds
         p = read_some(w, ex);
     if (p == GOES_ON && fds[1].revents != 0)
         p = send_some(ex);
-    return p == GOES_ON && is_late(w, ex) ? LATE : p;
+    return p == GOES_ON && child_ask_is_late(w, ex) ? LATE : p;
 }
 
 /* Decode the answer. False if it is malformed. */
@@ -190,7 +190,7 @@ static bool take_answer(child_work *w, exchange *ex)
     return bl_message_is_whole(&in);
 }
 
-static void finish(child_work *w, exchange *ex, progress p)
+static void child_ask_finish(child_work *w, exchange *ex, progress p)
 {
     bool greeted = ex->child->greeted;
 
@@ -206,7 +206,7 @@ static void finish(child_work *w, exchange *ex, progress p)
     if (!greeted) {
         child_push_job(w, ex->job); /* the child never read the job */
     } else if (ex->job->n > w->least) {
-        cut(w, ex->job);
+        child_ask_cut(w, ex->job);
         child_free_job(ex->job);
     } else if (p != LATE && !ex->job->again) { /* try once more: the cause may have been lack of memory, or a kill by a person */
         ex->job->again = true;
@@ -236,7 +236,7 @@ static void hand_out(desk *d)
             return;
         child_job *next = d->work->jobs;
         d->work->jobs = next->next;
-        if (begin(d->work, child, next, ex)) {
+        if (child_ask_begin(d->work, child, next, ex)) {
             d->n++;
             continue;
         }
@@ -250,14 +250,14 @@ static void hand_out(desk *d)
     }
 }
 
-static void drop(desk *d, unsigned i)
+static void child_ask_drop(desk *d, unsigned i)
 {
     bl_text_fini(&d->at[i].out);
     bl_text_fini(&d->at[i].in);
     d->at[i] = d->at[--d->n];
 }
 
-static void wait_for_some(desk *d)
+static void child_ask_wait_for_some(desk *d)
 {
     struct pollfd fds[2 * BL_MOST_CHILDREN];
     unsigned n = d->n < BL_MOST_CHILDREN ? d->n : BL_MOST_CHILDREN;
@@ -271,11 +271,11 @@ static void wait_for_some(desk *d)
     if (poll(fds, 2 * n, TICK_MS) < 0)
         return;
     for (unsigned i = n; i-- > 0;) { /* backwards, since drop moves the last exchange to place i */
-        progress p = go_on(d->work, &d->at[i], &fds[2 * i]);
+        progress p = child_ask_go_on(d->work, &d->at[i], &fds[2 * i]);
         if (p == GOES_ON)
             continue;
-        finish(d->work, &d->at[i], p);
-        drop(d, i);
+        child_ask_finish(d->work, &d->at[i], p);
+        child_ask_drop(d, i);
     }
 }
 
@@ -293,12 +293,12 @@ bl_status child_do_jobs(child_work *w, bl_err *err)
             st = bl_halt_check(&w->halt, err); /* cancelled, or no child was available until then */
         if (d.n == 0 || st != BL_OK)
             break;
-        wait_for_some(&d);
+        child_ask_wait_for_some(&d);
     }
     while (d.n > 0) { /* a job that a child has begun cannot be cancelled */
         child_stop(w->children, at[0].child);
         child_free_job(at[0].job);
-        drop(&d, 0);
+        child_ask_drop(&d, 0);
     }
     if (st != BL_OK)
         return st;

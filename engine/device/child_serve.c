@@ -29,7 +29,7 @@ typedef struct serving {
 
 /* ---- devices: a back end is opened when one of its devices is first named */
 
-static void open_backend(serving *s, const bl_backend *backend)
+static void child_serve_open_backend(serving *s, const bl_backend *backend)
 {
     bl_text why = {0};
     bl_err err = {0};
@@ -49,7 +49,7 @@ static bl_device *find_device(serving *s, const char *id)
     for (int i = 0; i < s->nbackends; i++) {
         if (!s->opened[i] && strlen(s->backends[i]->name) == name && memcmp(s->backends[i]->name, id, name) == 0) {
             s->opened[i] = true;
-            open_backend(s, s->backends[i]);
+            child_serve_open_backend(s, s->backends[i]);
         }
     }
     for (uint32_t i = 0; i < s->ndevices; i++) {
@@ -61,7 +61,7 @@ static bl_device *find_device(serving *s, const char *id)
 
 /* ---- requests.  An answer says whether the device exists, and if so has the results. */
 
-static bool compile(bl_device *dev, bl_message_reader *in, bl_text *out)
+static bool child_serve_compile(bl_device *dev, bl_message_reader *in, bl_text *out)
 {
     uint32_t n = bl_message_take_count(in, BL_MESSAGE_MOST_ITEMS);
     bl_kernel_source *sources = bl_calloc((size_t)n + 1, sizeof *sources);
@@ -99,7 +99,7 @@ static bool run_trials(bl_device *dev, bl_message_reader *in, bl_text *out)
 }
 
 /* Answer a request. False if it is malformed; the child then exits. */
-static bool answer(serving *s, uint32_t kind, bl_message_reader *in, bl_text *out)
+static bool child_serve_answer(serving *s, uint32_t kind, bl_message_reader *in, bl_text *out)
 {
     size_t len = 0;
     bl_device *dev = find_device(s, bl_message_take_string(in, &len));
@@ -108,7 +108,7 @@ static bool answer(serving *s, uint32_t kind, bl_message_reader *in, bl_text *ou
     if (dev == NULL)
         return true;
     if (kind == BL_MESSAGE_COMPILE)
-        return compile(dev, in, out);
+        return child_serve_compile(dev, in, out);
     return kind == BL_MESSAGE_TIME && run_trials(dev, in, out);
 }
 
@@ -123,7 +123,7 @@ static bool serve_one(serving *s)
         good = (body = malloc((size_t)head.len + 1)) != NULL && bl_read_all(s->in, body, (size_t)head.len);
     if (good) {
         bl_message_begin(&out, head.kind);
-        good = answer(s, head.kind, &(bl_message_reader){.at = body, .left = (size_t)head.len}, &out);
+        good = child_serve_answer(s, head.kind, &(bl_message_reader){.at = body, .left = (size_t)head.len}, &out);
         bl_message_end(&out);
         good = good && !out.failed && bl_write_all(s->out, out.data, out.len);
     }

@@ -107,8 +107,8 @@ static void make_jobs(child_work *w)
     free(all);
 }
 
-static bl_status compile(bl_children *children, bl_device *dev, int n, const bl_kernel_source *sources, bl_err *outcomes,
-                         const bl_halt *halt, bl_err *err)
+static bl_status child_work_compile(bl_children *children, bl_device *dev, int n, const bl_kernel_source *sources,
+                                    bl_err *outcomes, const bl_halt *halt, bl_err *err)
 {
     child_work w = {.kind = BL_MESSAGE_COMPILE,
                     .children = children,
@@ -138,7 +138,7 @@ bl_status bl_children_compile(bl_children *children, bl_device *dev, int n, cons
 
     if (outcomes == NULL)
         return bl_fail(err, BL_ENOMEM, "work for child processes");
-    st = compile(children, dev, n, sources, outcomes, halt, err);
+    st = child_work_compile(children, dev, n, sources, outcomes, halt, err);
     for (int i = 0; i < n && st == BL_OK; i++) {
         if (outcomes[i].status != BL_OK)
             st = bl_fail(err, outcomes[i].status, "%s", outcomes[i].text);
@@ -162,7 +162,7 @@ static void blame_trial(child_work *w, const child_job *j, child_blame what)
     snprintf(trial->why, sizeof trial->why, "the process that ran it %s", what == CHILD_HUNG ? "hung" : "died");
 }
 
-static void take_results(child_work *w, const child_job *j, bl_message_reader *in)
+static void child_work_take_results(child_work *w, const child_job *j, bl_message_reader *in)
 {
     bl_err whole;
 
@@ -211,7 +211,7 @@ static int gather_sources(bl_device *dev, const bl_trials *trials, bl_kernel_sou
     return n;
 }
 
-static void judge(bl_trial *trial, int n, const bl_kernel_source *sources, const bl_err *outcomes)
+static void child_work_judge(bl_trial *trial, int n, const bl_kernel_source *sources, const bl_err *outcomes)
 {
     for (int k = 0; k < trial->nlaunches; k++) {
         int i = find_source(n, sources, &trial->launch[k].source);
@@ -235,9 +235,9 @@ static bl_status compile_trials(bl_children *children, bl_device *dev, bl_trials
     } else {
         int n = gather_sources(dev, trials, sources);
         if (n > 0)
-            st = compile(children, dev, n, sources, outcomes, &trials->halt, err);
+            st = child_work_compile(children, dev, n, sources, outcomes, &trials->halt, err);
         for (int i = 0; i < trials->ntrials && st == BL_OK; i++)
-            judge(&trials->trial[i], n, sources, outcomes);
+            child_work_judge(&trials->trial[i], n, sources, outcomes);
     }
     free(sources);
     free(outcomes);
@@ -254,7 +254,7 @@ bl_status bl_children_time(bl_children *children, bl_device *dev, bl_trials *tri
                     .halt = trials->halt,
                     .least = 2,
                     .put = put_trials,
-                    .take = take_results,
+                    .take = child_work_take_results,
                     .give_up = blame_trial,
                     .seconds = trial_seconds};
     bl_status st = BL_OK;

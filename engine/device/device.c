@@ -61,7 +61,7 @@ static bl_status check_fatal_fault(bl_device *dev, const char *what, bl_err *err
 /* ---- buffers */
 
 /* Reserve |bytes| of the device's memory. The compare-and-exchange keeps two threads from reserving the same bytes. */
-static bool count_bytes(bl_device *dev, size_t bytes)
+static bool device_count_bytes(bl_device *dev, size_t bytes)
 {
     size_t used = atomic_load(&dev->bytes_used), peak;
 
@@ -103,7 +103,7 @@ bl_status bl_buffer_alloc(bl_device *dev, size_t bytes, bl_buffer **out, bl_err 
                        bytes, dev->info.id, (unsigned long long)dev->info.max_alloc);
     if (bl_fault_hit(BL_FAULT_DEVICE))
         return bl_fail(err, BL_ENODEVMEM, "device %s cannot allocate %zu bytes (injected fault)", dev->info.id, bytes);
-    if (!count_bytes(dev, bytes))
+    if (!device_count_bytes(dev, bytes))
         return bl_fail(err, BL_ENODEVMEM, "device %s cannot allocate %zu bytes: %zu of %llu bytes are in use", dev->info.id,
                        bytes, atomic_load(&dev->bytes_used), (unsigned long long)dev->info.memory);
     st = bl_budget_take(dev->host, bytes, BL_ENODEVMEM, "a buffer", err);
@@ -249,7 +249,7 @@ bl_status bl_buffer_clear(bl_buffer *to, size_t at, size_t bytes, bl_err *err)
 /* ---- kernels */
 
 /* Drivers react to a kernel over their limits with anything from an error to an abort, so such kernels are rejected here. */
-static bl_status check_source(const bl_device_info *info, const bl_kernel_source *source, bl_err *err)
+static bl_status device_check_source(const bl_device_info *info, const bl_kernel_source *source, bl_err *err)
 {
     uint64_t items = 1;
 
@@ -261,11 +261,12 @@ static bl_status check_source(const bl_device_info *info, const bl_kernel_source
                        (unsigned)source->nscalars);
     for (int i = 0; i < 3; i++) {
         if (source->local[i] == 0 || source->local[i] > info->max_local)
-            return bl_fail(err, BL_EUNSUPPORTED, "kernel %s: work-groups of %u in dimension %d", source->entry,
-                           (unsigned)source->local[i], i);
+            return bl_fail(err, BL_EUNSUPPORTED,
+                           "kernel %s: a work-group has %u work-items in dimension %d; device %s allows 1 to %u", source->entry,
+                           (unsigned)source->local[i], i, info->id, (unsigned)info->max_local);
         items *= source->local[i];
         if (items > info->max_local)
-            return bl_fail(err, BL_EUNSUPPORTED, "kernel %s: a work-group has more than %u work-items, the limit of device %s",
+            return bl_fail(err, BL_EUNSUPPORTED, "kernel %s: a work-group has more than the %u work-items that device %s allows",
                            source->entry, (unsigned)info->max_local, info->id);
     }
     if (source->local_bytes > info->local_bytes)
@@ -280,7 +281,7 @@ bl_status bl_kernel_create(bl_device *dev, const bl_kernel_source *source, bl_ke
     bl_kernel *kernel = NULL;
 
     *out = NULL;
-    BL_TRY(check_source(&dev->info, source, err));
+    BL_TRY(device_check_source(&dev->info, source, err));
     BL_TRY(check_alive(dev, err));
     BL_TRY(check_fault(dev, "compile a kernel", err));
     BL_TRY(dev->ops->kernel(dev, source, &kernel, err));
@@ -304,7 +305,7 @@ bool bl_kernel_wants_compiling(bl_device *dev, const bl_kernel_source *source)
 {
     bl_err ignored = {0};
 
-    return dev->ops->compile != NULL && check_source(&dev->info, source, &ignored) == BL_OK &&
+    return dev->ops->compile != NULL && device_check_source(&dev->info, source, &ignored) == BL_OK &&
            !dev->ops->is_compiled(dev, source);
 }
 
@@ -314,7 +315,7 @@ void bl_kernels_compile(bl_device *dev, uint32_t n, const bl_kernel_source *sour
 
     memset(outcomes, 0, n * sizeof *outcomes);
     for (uint32_t i = 0; i < n; i++)
-        outcomes[i].status = check_source(&dev->info, &sources[i], &outcomes[i]);
+        outcomes[i].status = device_check_source(&dev->info, &sources[i], &outcomes[i]);
     for (uint32_t i = 0, end; i < n; i = end) { /* consecutive sources that may be passed to the driver */
         end = i + 1;
         if (outcomes[i].status != BL_OK)

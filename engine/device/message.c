@@ -161,7 +161,7 @@ static bl_status take_status(bl_message_reader *in)
     return in->bad ? BL_EBUG : (bl_status)status;
 }
 
-static void take_text(bl_message_reader *in, char *text, size_t size)
+static void message_take_text(bl_message_reader *in, char *text, size_t size)
 {
     size_t len = 0;
     const char *found = bl_message_take_string(in, &len);
@@ -174,7 +174,7 @@ static void take_text(bl_message_reader *in, char *text, size_t size)
 void bl_message_take_err(bl_message_reader *in, bl_err *err)
 {
     *err = (bl_err){.status = take_status(in)};
-    take_text(in, err->text, sizeof err->text);
+    message_take_text(in, err->text, sizeof err->text);
 }
 
 static void take_trial(bl_message_reader *in, bl_trial *trial)
@@ -213,7 +213,7 @@ void bl_message_take_results(bl_message_reader *in, bl_trials *trials, const int
         trial->status = take_status(in);
         bl_message_take(in, &trial->ns, sizeof trial->ns);
         bl_message_take(in, &trial->difference, sizeof trial->difference);
-        take_text(in, trial->why, sizeof trial->why);
+        message_take_text(in, trial->why, sizeof trial->why);
     }
 }
 

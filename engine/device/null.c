@@ -9,13 +9,13 @@
 
 enum { MEMORY = 1 << 30, ALIGNMENT = 64 };
 
-static void destroy(bl_device *dev)
+static void null_destroy(bl_device *dev)
 {
     free(dev);
 }
 
 /* Zeroed, since no kernel ever writes it: a client must not see old contents of the host's heap. */
-static bl_status alloc(bl_device *dev, size_t bytes, bl_buffer **out, bl_err *err)
+static bl_status null_alloc(bl_device *dev, size_t bytes, bl_buffer **out, bl_err *err)
 {
     return bl_host_alloc(dev, bytes, 0, out, err);
 }
@@ -34,8 +34,8 @@ static void destroy_kernel(bl_kernel *kernel)
     free(kernel);
 }
 
-static bl_status record(bl_device *dev, uint32_t n, const bl_launch *launches, uint32_t nslots, uint32_t nvars,
-                        bl_recording **out, bl_err *err)
+static bl_status null_record(bl_device *dev, uint32_t n, const bl_launch *launches, uint32_t nslots, uint32_t nvars,
+                             bl_recording **out, bl_err *err)
 {
     (void)dev, (void)launches, (void)nslots, (void)nvars;
     *out = bl_calloc(1, sizeof **out);
@@ -47,7 +47,7 @@ static void destroy_recording(bl_recording *recording)
     free(recording);
 }
 
-static bl_status submit(bl_recording *recording, const bl_submission *submission, bl_err *err)
+static bl_status null_submit(bl_recording *recording, const bl_submission *submission, bl_err *err)
 {
     (void)err;
     for (uint32_t i = 0; submission->nanoseconds != NULL && i < recording->nlaunches; i++)
@@ -57,18 +57,18 @@ static bl_status submit(bl_recording *recording, const bl_submission *submission
 
 static const bl_device_ops null_ops = {
     .name = "null",
-    .destroy = destroy,
+    .destroy = null_destroy,
     .reopen = bl_host_nothing,
-    .alloc = alloc,
+    .alloc = null_alloc,
     .view = bl_host_view,
     .dealloc = bl_host_dealloc,
     .write = bl_host_write,
     .read = bl_host_read,
     .kernel = make_kernel,
     .kernel_destroy = destroy_kernel,
-    .record = record,
+    .record = null_record,
     .recording_destroy = destroy_recording,
-    .submit = submit,
+    .submit = null_submit,
     .wait = bl_host_nothing, /* nothing is ever in flight */
 };
 
@@ -95,7 +95,7 @@ static const bl_device_info null_info = {
     .host_memory = true,
 };
 
-static bl_status open_devices(uint32_t max, bl_device **out, uint32_t *count, bl_text *why, bl_err *err)
+static bl_status null_open_devices(uint32_t max, bl_device **out, uint32_t *count, bl_text *why, bl_err *err)
 {
     bl_device *dev;
 
@@ -112,4 +112,4 @@ static bl_status open_devices(uint32_t max, bl_device **out, uint32_t *count, bl
     return BL_OK;
 }
 
-const bl_backend bl_backend_null = {.name = "null", .open = open_devices};
+const bl_backend bl_backend_null = {.name = "null", .open = null_open_devices};

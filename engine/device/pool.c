@@ -68,7 +68,7 @@ static size_t class_bytes(const bl_pool *pool, size_t bytes)
 }
 
 /* Under the lock: remove idle buffer |at|. */
-static bl_buffer *take(bl_pool *pool, size_t at)
+static bl_buffer *pool_take(bl_pool *pool, size_t at)
 {
     bl_buffer *buffer = pool->idle[at];
 
@@ -86,7 +86,7 @@ static bl_buffer *take_size(bl_pool *pool, size_t size)
     pthread_mutex_lock(&pool->lock);
     for (size_t i = pool->count; i-- > 0 && found == NULL;) {
         if (pool->idle[i]->bytes == size)
-            found = take(pool, i);
+            found = pool_take(pool, i);
     }
     pthread_mutex_unlock(&pool->lock);
     return found;
@@ -99,12 +99,12 @@ static bl_buffer *take_surplus(bl_pool *pool, size_t max_bytes, size_t max_count
 
     pthread_mutex_lock(&pool->lock);
     if (pool->count > max_count || pool->bytes > max_bytes)
-        oldest = take(pool, 0);
+        oldest = pool_take(pool, 0);
     pthread_mutex_unlock(&pool->lock);
     return oldest;
 }
 
-static bool is_current(const bl_pool *pool, const bl_buffer *buffer)
+static bool pool_is_current(const bl_pool *pool, const bl_buffer *buffer)
 {
     return !atomic_load(&pool->dev->lost) && buffer->generation == atomic_load(&pool->dev->generation);
 }
@@ -118,7 +118,7 @@ static bl_status alloc_free(bl_pool *pool, size_t bytes, bool exact, bl_buffer *
     if (exact && size != bytes)
         return bl_buffer_alloc(pool->dev, bytes, out, err);
     while ((found = take_size(pool, size)) != NULL) {
-        if (is_current(pool, found)) {
+        if (pool_is_current(pool, found)) {
             bl_buffer_change(found);
             *out = found;
             return BL_OK;
@@ -128,7 +128,7 @@ static bl_status alloc_free(bl_pool *pool, size_t bytes, bool exact, bl_buffer *
     return bl_buffer_alloc(pool->dev, size, out, err);
 }
 
-static bl_status alloc(bl_pool *pool, size_t bytes, bool exact, bl_buffer **out, bl_err *err)
+static bl_status pool_alloc(bl_pool *pool, size_t bytes, bool exact, bl_buffer **out, bl_err *err)
 {
     bl_err last = {0};
     bl_status st;
@@ -152,12 +152,12 @@ static bl_status alloc(bl_pool *pool, size_t bytes, bool exact, bl_buffer **out,
 
 bl_status bl_pool_alloc(bl_pool *pool, size_t bytes, bl_buffer **out, bl_err *err)
 {
-    return alloc(pool, bytes, false, out, err);
+    return pool_alloc(pool, bytes, false, out, err);
 }
 
 bl_status bl_pool_alloc_exact(bl_pool *pool, size_t bytes, bl_buffer **out, bl_err *err)
 {
-    return alloc(pool, bytes, true, out, err);
+    return pool_alloc(pool, bytes, true, out, err);
 }
 
 void bl_pool_set_room(bl_pool *pool, bool (*make_room)(void *arg, size_t bytes), void *arg)
@@ -170,7 +170,7 @@ bl_status bl_pool_scratch(bl_pool *pool, size_t bytes, bl_buffer **out, bl_err *
 {
     size_t least = pool->scratch != NULL ? pool->scratch->bytes : 0;
     *out = NULL;
-    if (pool->scratch == NULL || least < bytes || !is_current(pool, pool->scratch)) {
+    if (pool->scratch == NULL || least < bytes || !pool_is_current(pool, pool->scratch)) {
         bl_buffer_release(pool->scratch);
         pool->scratch = NULL;
         least += least / SCRATCH_GROWTH;
@@ -190,13 +190,13 @@ void bl_pool_release(bl_pool *pool, bl_buffer *buffer)
     if (buffer == NULL || atomic_fetch_sub_explicit(&buffer->refs, 1, memory_order_acq_rel) != 1)
         return;
     atomic_store(&buffer->refs, 1); /* the last reference is the pool's now */
-    if (!is_current(pool, buffer) || buffer->bytes != class_bytes(pool, buffer->bytes)) {
+    if (!pool_is_current(pool, buffer) || buffer->bytes != class_bytes(pool, buffer->bytes)) {
         bl_buffer_release(buffer); /* not reusable: it is lost, or has an odd size because memory was short */
         return;
     }
     pthread_mutex_lock(&pool->lock);
     if (pool->count == MAX_IDLE)
-        surplus = take(pool, 0);
+        surplus = pool_take(pool, 0);
     pool->idle[pool->count++] = buffer;
     pool->bytes += buffer->bytes;
     pthread_mutex_unlock(&pool->lock);

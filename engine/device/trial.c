@@ -37,7 +37,7 @@ typedef struct bench {
     rig *rigs;
 } bench;
 
-static size_t element_bytes(bl_trial_fill fill)
+static size_t trial_element_bytes(bl_trial_fill fill)
 {
     switch (fill) {
     case BL_TRIAL_INTEGERS:
@@ -105,9 +105,9 @@ static double number_at(bl_trial_fill fill, const uint8_t *at)
 }
 
 /* Fill |pattern| with |n| random elements. */
-static void draw(bl_trial_fill fill, uint64_t seed, size_t n, uint8_t *pattern)
+static void trial_draw(bl_trial_fill fill, uint64_t seed, size_t n, uint8_t *pattern)
 {
-    size_t size = element_bytes(fill);
+    size_t size = trial_element_bytes(fill);
     for (size_t i = 0; i < n; i++) {
         int64_t whole = (int64_t)(bl_hash_add(seed, i) >> 53) - 1024; /* 11 bits */
         float single = (float)whole / 1024;
@@ -127,16 +127,16 @@ static void draw(bl_trial_fill fill, uint64_t seed, size_t n, uint8_t *pattern)
 
 /* ---- buffers */
 
-static bl_status fill_buffer(bench *b, int which, bl_err *err)
+static bl_status trial_fill_buffer(bench *b, int which, bl_err *err)
 {
     const bl_trial_buffer *buffer = &b->trials->buffer[which];
-    size_t size = element_bytes(buffer->fill), period = size * PATTERN, from = 0;
+    size_t size = trial_element_bytes(buffer->fill), period = size * PATTERN, from = 0;
     size_t used = buffer->bytes / size + 1 < PATTERN ? buffer->bytes / size + 1 : PATTERN;
 
     if (buffer->fill == BL_TRIAL_INTEGERS)
         memset(b->pattern, buffer->result ? RESULT_BYTE : 0, used);
     else
-        draw(buffer->fill, (uint64_t)which + 1, used, b->pattern);
+        trial_draw(buffer->fill, (uint64_t)which + 1, used, b->pattern);
     for (size_t at = 0; at < buffer->bytes;) {
         size_t n = buffer->bytes - at < CHUNK ? buffer->bytes - at : CHUNK;
         for (size_t done = 0; done < n;) {
@@ -163,7 +163,7 @@ static bl_status make_buffers(bench *b, bl_err *err)
         BL_TRY(bl_buffer_alloc(b->dev, buffer->bytes, &b->buffer[i], err));
         if (buffer->result && (b->wanted[i] = bl_calloc(1, buffer->bytes + 1)) == NULL)
             return bl_fail(err, BL_ENOMEM, "trials");
-        BL_TRY(fill_buffer(b, i, err));
+        BL_TRY(trial_fill_buffer(b, i, err));
     }
     return BL_OK;
 }
@@ -261,8 +261,8 @@ typedef struct deviation {
 
 /* Compare |got| with |want|; two NaNs are equal. Called with constant |fill| and |size|, so that each type gets a specialised
  * loop: results may have millions of elements. */
-static inline void compare_numbers(bl_trial_fill fill, size_t size, size_t bytes, const uint8_t *got, const uint8_t *want,
-                                   deviation *d)
+static inline void trial_compare_numbers(bl_trial_fill fill, size_t size, size_t bytes, const uint8_t *got, const uint8_t *want,
+                                         deviation *d)
 {
     double most = d->most, scale = d->scale;
     for (size_t at = 0; at + size <= bytes; at += size) {
@@ -278,7 +278,7 @@ static inline void compare_numbers(bl_trial_fill fill, size_t size, size_t bytes
 }
 
 /* Compare results; integers must be equal. */
-static void compare(bl_trial_fill fill, size_t bytes, const uint8_t *got, const uint8_t *want, deviation *d)
+static void trial_compare(bl_trial_fill fill, size_t bytes, const uint8_t *got, const uint8_t *want, deviation *d)
 {
     switch (fill) {
     case BL_TRIAL_INTEGERS:
@@ -286,21 +286,21 @@ static void compare(bl_trial_fill fill, size_t bytes, const uint8_t *got, const 
         d->most = memcmp(got, want, bytes) == 0 ? d->most : 1;
         return;
     case BL_TRIAL_F16:
-        compare_numbers(BL_TRIAL_F16, 2, bytes, got, want, d);
+        trial_compare_numbers(BL_TRIAL_F16, 2, bytes, got, want, d);
         return;
     case BL_TRIAL_BF16:
-        compare_numbers(BL_TRIAL_BF16, 2, bytes, got, want, d);
+        trial_compare_numbers(BL_TRIAL_BF16, 2, bytes, got, want, d);
         return;
     case BL_TRIAL_F32:
-        compare_numbers(BL_TRIAL_F32, 4, bytes, got, want, d);
+        trial_compare_numbers(BL_TRIAL_F32, 4, bytes, got, want, d);
         return;
     case BL_TRIAL_F64:
-        compare_numbers(BL_TRIAL_F64, 8, bytes, got, want, d);
+        trial_compare_numbers(BL_TRIAL_F64, 8, bytes, got, want, d);
         return;
     }
 }
 
-static bl_status check_result(bench *b, int trial, int which, double *difference, bl_err *err)
+static bl_status trial_check_result(bench *b, int trial, int which, double *difference, bl_err *err)
 {
     const bl_trial_buffer *buffer = &b->trials->buffer[which];
     deviation d = {0};
@@ -309,7 +309,7 @@ static bl_status check_result(bench *b, int trial, int which, double *difference
         size_t n = buffer->bytes - at < CHUNK ? buffer->bytes - at : CHUNK;
         BL_TRY(bl_buffer_read(b->buffer[which], at, trial == 0 ? b->wanted[which] + at : b->chunk, n, err));
         if (trial > 0)
-            compare(buffer->fill, n, b->chunk, b->wanted[which] + at, &d);
+            trial_compare(buffer->fill, n, b->chunk, b->wanted[which] + at, &d);
         at += n;
     }
     if (d.most > 0)
@@ -319,24 +319,24 @@ static bl_status check_result(bench *b, int trial, int which, double *difference
 }
 
 /* Run a trial for the first time, on results that are reset, and check its results. */
-static bl_status begin(bench *b, int which, bl_err *err)
+static bl_status trial_begin(bench *b, int which, bl_err *err)
 {
     bl_trial *trial = &b->trials->trial[which];
 
     BL_TRY(make_kernels(b, which, err));
     for (int i = 0; i < b->trials->nbuffers; i++) {
         if (b->trials->buffer[i].result)
-            BL_TRY(fill_buffer(b, i, err));
+            BL_TRY(trial_fill_buffer(b, i, err));
     }
     BL_TRY(run_once(b, which, &trial->ns, err));
     for (int i = 0; i < b->trials->nbuffers; i++) {
         if (b->trials->buffer[i].result)
-            BL_TRY(check_result(b, which, i, &trial->difference, err));
+            BL_TRY(trial_check_result(b, which, i, &trial->difference, err));
     }
     return BL_OK;
 }
 
-static void give_up(bl_trial *trial, const bl_err *err)
+static void trial_give_up(bl_trial *trial, const bl_err *err)
 {
     trial->status = err->status;
     snprintf(trial->why, sizeof trial->why, "%.*s", (int)sizeof trial->why - 1, err->text);
@@ -353,7 +353,7 @@ static uint64_t best_of(const bl_trials *trials)
 }
 
 /* Run the trials in turns, so that other load on the machine slows all of them alike. */
-static bl_status take_turns(bench *b, bl_err *halted)
+static bl_status trial_take_turns(bench *b, bl_err *halted)
 {
     bl_trials *trials = b->trials;
     int64_t start = bl_clock_ns();
@@ -372,7 +372,7 @@ static bl_status take_turns(bench *b, bl_err *halted)
                 continue;
             BL_TRY(bl_halt_check(&trials->halt, halted));
             if (run_once(b, i, &ns, &err) != BL_OK)
-                give_up(trial, &err);
+                trial_give_up(trial, &err);
             else if (ns < trial->ns)
                 trial->ns = ns;
         }
@@ -401,8 +401,8 @@ bl_status bl_trials_run(bl_device *dev, bl_trials *trials, bl_err *err)
         trials->trial[i].status = BL_OK;
         trials->trial[i].ns = UINT64_MAX;
         trials->trial[i].difference = 0;
-        if (begin(&b, i, &failure) != BL_OK)
-            give_up(&trials->trial[i], &failure);
+        if (trial_begin(&b, i, &failure) != BL_OK)
+            trial_give_up(&trials->trial[i], &failure);
         if (i == 0 && failure.status != BL_OK) { /* without the first trial there is nothing to compare with */
             st = bl_fail(err, failure.status, "%s", failure.text);
         }
@@ -410,7 +410,7 @@ bl_status bl_trials_run(bl_device *dev, bl_trials *trials, bl_err *err)
             st = bl_halt_check(&trials->halt, err);
     }
     if (st == BL_OK && !trials->once)
-        st = take_turns(&b, err);
+        st = trial_take_turns(&b, err);
     fini(&b);
     return st;
 }

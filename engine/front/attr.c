@@ -158,7 +158,7 @@ static const bl_node *size_sum(size_reader *r)
     return value;
 }
 
-static bool read_size(bl_call *c, const bl_sig_param *p, const char *text, const bl_node **out)
+static bool attr_read_size(bl_call *c, const bl_sig_param *p, const char *text, const bl_node **out)
 {
     size_reader r = {.c = c, .param = p, .at = text};
 
@@ -173,7 +173,7 @@ static bool decode_size(bl_call *c, const bl_sig_param *p, const bl_wire_attr *a
     int64_t whole;
 
     if (a->kind == BL_ATTR_STRING)
-        return read_size(c, p, a->string, out);
+        return attr_read_size(c, p, a->string, out);
     if (a->kind != BL_ATTR_NUMBER)
         return wrong_type(c, p, "whole numbers or names of dimensions");
     if (!decode_whole(c, p, a, &whole))
@@ -183,7 +183,7 @@ static bool decode_size(bl_call *c, const bl_sig_param *p, const bl_wire_attr *a
 }
 
 /* A boolean is allowed as a number, for tensors of bool. */
-static bl_wire_number take_number(const bl_wire_attr *a)
+static bl_wire_number attr_take_number(const bl_wire_attr *a)
 {
     if (a->kind == BL_ATTR_BOOL)
         return (bl_wire_number){.whole = true, .magnitude = a->boolean, .value = a->boolean};
@@ -197,7 +197,7 @@ static bool decode_bound(bl_call *c, const bl_sig_param *p, const bl_wire_attr *
         return decode_size(c, p, a, &v->size);
     if (a->kind != BL_ATTR_NUMBER && a->kind != BL_ATTR_BOOL)
         return wrong_type(c, p, "a number or a size by names of dimensions");
-    v->number = take_number(a);
+    v->number = attr_take_number(a);
     v->real = v->number.value;
     if (v->number.whole && take_whole(&v->number, &whole))
         v->size = bl_index(c->ir, whole);
@@ -294,7 +294,7 @@ static bool decode_list(bl_call *c, const bl_sig_param *p, const bl_wire_attr *a
     return true;
 }
 
-static bool decode(bl_call *c, const bl_sig_param *p, const bl_wire_attr *a, bl_value *v)
+static bool attr_decode(bl_call *c, const bl_sig_param *p, const bl_wire_attr *a, bl_value *v)
 {
     v->given = true;
     v->from = a;
@@ -307,7 +307,7 @@ static bool decode(bl_call *c, const bl_sig_param *p, const bl_wire_attr *a, bl_
         v->flag = a->boolean;
         return a->kind == BL_ATTR_BOOL || wrong_type(c, p, "true or false");
     case BL_SIG_NUMBER:
-        v->number = take_number(a);
+        v->number = attr_take_number(a);
         return a->kind == BL_ATTR_NUMBER || a->kind == BL_ATTR_BOOL || wrong_type(c, p, "a number");
     case BL_SIG_RATE:
         v->number = a->number;
@@ -348,7 +348,7 @@ static bool decode(bl_call *c, const bl_sig_param *p, const bl_wire_attr *a, bl_
     return false;
 }
 
-static bool is_number(const char *text)
+static bool attr_is_number(const char *text)
 {
     return (*text >= '0' && *text <= '9') || *text == '-';
 }
@@ -377,14 +377,14 @@ static bool decode_preset(bl_call *c, const bl_sig_param *p, bl_value *v)
         *a = (bl_wire_attr){.kind = BL_ATTR_LIST, .item = item};
         for (const char *at = text; *at != '\0' && *at != ']' && a->nitems < BL_SIG_MAX; at += strcspn(at, ",]"))
             item[a->nitems++] = preset_number(++at);
-    } else if (is_number(text)) {
+    } else if (attr_is_number(text)) {
         *a = preset_number(text);
     } else if (p->kind == BL_SIG_FLAG) {
         *a = (bl_wire_attr){.kind = BL_ATTR_BOOL, .boolean = bl_span_is(p->preset, "true")};
     } else {
         *a = (bl_wire_attr){.kind = BL_ATTR_STRING, .string = text};
     }
-    return decode(c, p, a, v);
+    return attr_decode(c, p, a, v);
 }
 
 static const bl_sig_param *find_param(const bl_sig *sig, const char *name, int *index)
@@ -427,7 +427,7 @@ bool bl_call_decode_attrs(bl_call *c)
         if (a->kind == BL_ATTR_NULL && p->optional)
             continue; /* like an absent attribute */
         seen[at] = true;
-        if (!decode(c, p, a, &c->attr[at]))
+        if (!attr_decode(c, p, a, &c->attr[at]))
             return false;
     }
     for (int i = 0; i < c->sig.nattrs; i++) {

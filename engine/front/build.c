@@ -178,7 +178,7 @@ const bl_node *expand__with_partials(bl_call *c)
     return bl_with_partials(c->ir, all[0], n, x, partial);
 }
 
-static bool check_result(bl_call *c, const bl_node *value)
+static bool build_check_result(bl_call *c, const bl_node *value)
 {
     int64_t count;
 
@@ -241,7 +241,7 @@ bool bl_build_call(bl_build *b, const bl_call *caller, const bl_wire_node *node,
     if (!c.sig.many_results && c.sig.nresults == 1)
         result[0] = value;
     for (int i = 0; i < node->nids; i++) {
-        if (bl_ir_status(b->ir, NULL) != BL_OK || !check_result(&c, result[i]))
+        if (bl_ir_status(b->ir, NULL) != BL_OK || !build_check_result(&c, result[i]))
             return false;
     }
     return true;
@@ -279,7 +279,7 @@ static void build_nodes(bl_build *b)
     bl_ir_blame(b->ir, NULL);
 }
 
-static void take_outputs(bl_build *b)
+static void build_take_outputs(bl_build *b)
 {
     for (int i = 0; i < b->wire->noutputs; i++) {
         const bl_wire_ref *ref = &b->wire->outputs[i].ref;
@@ -483,7 +483,7 @@ bool bl_build_body(bl_call *c, const bl_wire_graph *body, const bl_node *const *
         b.graph->inputs[i] = alias(&b, input[i], input[i]);
     build_nodes(&b);
     if (bl_ir_status(c->ir, NULL) == BL_OK)
-        take_outputs(&b);
+        build_take_outputs(&b);
     for (int i = 0; i < wire.noutputs; i++)
         output[i] = b.graph->outputs[i];
     *checks = b.checks;
@@ -507,7 +507,7 @@ bl_status bl_front_build(const bl_wire_graph *wire, const bl_front_options *opti
         if (bl_ir_status(b.ir, NULL) == BL_OK)
             build_nodes(&b);
         if (bl_ir_status(b.ir, NULL) == BL_OK) {
-            take_outputs(&b);
+            build_take_outputs(&b);
             check_counts(&b);
             for (int i = 0; i < wire->nupdates; i++)
                 take_update(&b, &wire->updates[i]);

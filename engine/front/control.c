@@ -15,7 +15,7 @@ static bool check_body(bl_call *c, const bl_wire_graph *body, const char *name, 
     return false;
 }
 
-static bool same_type(const bl_node *a, const bl_node *b)
+static bool control_same_type(const bl_node *a, const bl_node *b)
 {
     return a->dtype == b->dtype && bl_shape_equal(a, b);
 }
@@ -23,7 +23,7 @@ static bool same_type(const bl_node *a, const bl_node *b)
 /* ---- scan */
 
 /* The number of steps: the common length of the sequences, or |length| if given. POISON after a failure. */
-static const bl_node *count_steps(bl_call *c, int ncarries, int nsequences)
+static const bl_node *control_count_steps(bl_call *c, int ncarries, int nsequences)
 {
     const bl_value *given = bl_attr(c, "length");
     const bl_node *steps = given->given ? given->size : NULL;
@@ -87,7 +87,7 @@ const bl_node *expand_scan(bl_call *c)
     if (ncarries < 0 || nsequences < 0 || ncarries > c->nrest || nsequences > c->nrest - ncarries)
         return bl_call_fail(c, "%lld carries and %lld sequences do not fit %d input%s", (long long)ncarries,
                             (long long)nsequences, c->nrest, c->nrest == 1 ? "" : "s");
-    steps = count_steps(c, (int)ncarries, (int)nsequences);
+    steps = control_count_steps(c, (int)ncarries, (int)nsequences);
     if (bound == NULL || root == NULL || steps->op == BL_OP_POISON || !check_body(c, body, "the body", c->nrest, c->nresults))
         return NULL;
     if (c->nresults < ncarries)
@@ -104,7 +104,7 @@ const bl_node *expand_scan(bl_call *c)
     if (root == NULL)
         return NULL;
     for (int i = 0; i < ncarries; i++) {
-        if (!same_type(root[i], c->rest[i]))
+        if (!control_same_type(root[i], c->rest[i]))
             return bl_call_fail(c, "carry %d starts as %s, but the body returns %s", i, bl_node_text(c->ir, c->rest[i]),
                                 bl_node_text(c->ir, root[i]));
     }
@@ -167,7 +167,7 @@ const bl_node *expand_cond(bl_call *c)
     if (yes == NULL || no == NULL || !build_branch(c, "then", is, yes) || !build_branch(c, "otherwise", bl_not(ir, is), no))
         return NULL;
     for (int i = 0; i < c->nresults; i++) {
-        if (!same_type(yes[i], no[i]))
+        if (!control_same_type(yes[i], no[i]))
             return bl_call_fail(c, "result %d is %s in \"then\" and %s in \"otherwise\"", i, bl_node_text(ir, yes[i]),
                                 bl_node_text(ir, no[i]));
         c->result[i] = bl_where(ir, bl_spread(ir, is, yes[i]), yes[i], no[i]);

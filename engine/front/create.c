@@ -46,7 +46,7 @@ const bl_node *expand__words(bl_call *c)
 }
 
 /* start + step * (0, 1, ...) */
-static const bl_node *count_up(bl_call *c, const bl_node *count, bl_dtype dtype, const bl_node *start, const bl_node *step)
+static const bl_node *create_count_up(bl_call *c, const bl_node *count, bl_dtype dtype, const bl_node *start, const bl_node *step)
 {
     bl_ir *ir = c->ir;
     const bl_node *iota = bl_iota(ir, dtype, count);
@@ -73,7 +73,7 @@ static const bl_node *whole_range(bl_call *c, const bl_node *start, const bl_nod
         return bl_call_fail(c, "step %lld does not lead from start to stop for every size of the dimensions", (long long)step);
     const bl_node *count = bl_idiv(ir, bl_add(ir, length, bl_index(ir, size - 1)), bl_index(ir, size));
     /* counted in int64, so that a step that the dtype cannot hold wraps as the sum does */
-    const bl_node *values = count_up(c, count, BL_I64, bl_cast(ir, BL_I64, start), bl_const_int(ir, BL_I64, step));
+    const bl_node *values = create_count_up(c, count, BL_I64, bl_cast(ir, BL_I64, start), bl_const_int(ir, BL_I64, step));
     return bl_cast(ir, dtype, values);
 }
 
@@ -88,7 +88,7 @@ static const bl_node *real_range(bl_call *c, double start, double stop, double s
         return bl_call_fail(c, "a range with fractions must have a float dtype, not %s", bl_dtype_name(dtype));
     const bl_node *extent = bl_index(ir, count > 0 ? (int64_t)count : 0);
     bl_dtype wide = dtype == BL_F64 ? BL_F64 : BL_F32;
-    return bl_cast(ir, dtype, count_up(c, extent, wide, bl_const_float(ir, wide, start), bl_const_float(ir, wide, step)));
+    return bl_cast(ir, dtype, create_count_up(c, extent, wide, bl_const_float(ir, wide, start), bl_const_float(ir, wide, step)));
 }
 
 const bl_node *expand_arange(bl_call *c)

@@ -51,7 +51,7 @@ const bl_node *expand_shrink(bl_call *c)
 
 /* NumPy's clipping of a slice bound: negative counts from the end, and the result is clipped to low .. extent + low. Applies to
  * constants only. */
-static const bl_node *clip(bl_ir *ir, const bl_node *at, const bl_node *extent, int64_t low)
+static const bl_node *crop_clip(bl_ir *ir, const bl_node *at, const bl_node *extent, int64_t low)
 {
     if (!bl_is_const(at) || !bl_is_const(extent))
         return at;
@@ -81,8 +81,8 @@ static const bl_node *slice_axis(bl_call *c, const bl_node *x, int axis, int i)
     const bl_node *extent = x->dim[axis];
     int64_t step = steps->given ? steps->wholes[i] : 1;
     int64_t low = step < 0 ? -1 : 0; /* for a negative step, start and stop lie one before the bounds of the part */
-    const bl_node *start = starts->given ? clip(ir, starts->sizes[i], extent, low) : NULL;
-    const bl_node *stop = stops->given ? clip(ir, stops->sizes[i], extent, low) : NULL;
+    const bl_node *start = starts->given ? crop_clip(ir, starts->sizes[i], extent, low) : NULL;
+    const bl_node *stop = stops->given ? crop_clip(ir, stops->sizes[i], extent, low) : NULL;
 
     if (step == 0 || step < -INT32_MAX || step > INT32_MAX)
         return bl_call_fail(c, "a step must have a magnitude between 1 and %d, not %lld", INT32_MAX, (long long)step);
@@ -225,7 +225,7 @@ static const bl_node *edge(bl_call *c, const bl_node *x, int axis, const bl_node
     return bl_call_expand(c, x, x->ndim, dim);
 }
 
-static const bl_node *add_edges(bl_call *c, const bl_node *x, int axis, const bl_node *before, const bl_node *after)
+static const bl_node *crop_add_edges(bl_call *c, const bl_node *x, int axis, const bl_node *before, const bl_node *after)
 {
     const bl_node *part[3];
     int n = 0;
@@ -272,7 +272,7 @@ const bl_node *expand_pad(bl_call *c)
     if (constant)
         return x->op == BL_OP_POISON ? x : add_zeros(c, x, before, after);
     for (int i = 0; i < ndim; i++) {
-        x = add_edges(c, x, i, before[i], after[i]);
+        x = crop_add_edges(c, x, i, before[i], after[i]);
         x = late ? crop(c, x, i, less[i], more[i]) : x;
     }
     return x;

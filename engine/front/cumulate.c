@@ -46,7 +46,7 @@ static const bl_node *fold_last(bl_ir *ir, const running *r, const bl_node *x)
     return add_log(ir, r, most, bl_reduce(ir, BL_OP_ADD, bl_alu1(ir, BL_OP_EXP, bl_sub(ir, x, bl_spread(ir, most, x))), last));
 }
 
-static const bl_node *combine(bl_ir *ir, const running *r, const bl_node *x, const bl_node *y)
+static const bl_node *cumulate_combine(bl_ir *ir, const running *r, const bl_node *x, const bl_node *y)
 {
     if (r->fold != BL_OP_EXP)
         return bl_alu2(ir, r->fold, x, y);
@@ -93,7 +93,7 @@ static const bl_node *run_last(bl_ir *ir, const running *r, const bl_node *x, bo
     padded = bl_reshape(ir, padded, last + 2, dim);
     const bl_node *whole = bl_drop_axes(ir, fold_last(ir, r, padded), 1u << (last + 1));
     const bl_node *carried = bl_spread(ir, bl_add_axis(ir, run_last(ir, r, whole, true), last + 1), padded);
-    const bl_node *y = combine(ir, r, carried, fold_before(ir, r, padded, exclusive));
+    const bl_node *y = cumulate_combine(ir, r, carried, fold_before(ir, r, padded, exclusive));
     dim[last] = bl_mul(ir, blocks, block);
     return bl_shrink_axis(ir, bl_reshape(ir, y, last + 1, dim), last, bl_index(ir, 0), extent);
 }
@@ -138,7 +138,7 @@ static int take_axis(bl_call *c)
     return bl_call_axis(c, bl_attr(c, "axis")->whole, x->ndim);
 }
 
-static bl_dtype sum_dtype(bl_call *c)
+static bl_dtype cumulate_sum_dtype(bl_call *c)
 {
     const bl_value *asked = bl_attr(c, "dtype");
     bl_dtype dtype = (bl_dtype)c->in[0]->dtype;
@@ -147,7 +147,7 @@ static bl_dtype sum_dtype(bl_call *c)
 
 static const bl_node *run_sum(bl_call *c, running r)
 {
-    bl_dtype dtype = sum_dtype(c);
+    bl_dtype dtype = cumulate_sum_dtype(c);
     int axis = take_axis(c);
     const bl_node *x = bl_widen(c->ir, bl_cast(c->ir, dtype, c->in[0]));
 

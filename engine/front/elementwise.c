@@ -5,17 +5,17 @@
 
 #include <math.h>
 
-static bl_dtype dtype_of(const bl_node *x)
+static bl_dtype elementwise_dtype_of(const bl_node *x)
 {
     return (bl_dtype)x->dtype;
 }
 
-static bool is_float(const bl_node *x)
+static bool elementwise_is_float(const bl_node *x)
 {
-    return bl_dtype_is_float(dtype_of(x));
+    return bl_dtype_is_float(elementwise_dtype_of(x));
 }
 
-static const bl_node *unary(bl_call *c, bl_op op)
+static const bl_node *elementwise_unary(bl_call *c, bl_op op)
 {
     return bl_alu1(c->ir, op, c->in[0]);
 }
@@ -34,18 +34,18 @@ static bool take_both(bl_call *c, const bl_node **x, const bl_node **y)
 const bl_node *expand_abs(bl_call *c)
 {
     const bl_node *x = c->in[0];
-    bl_dtype_kind kind = bl_dtype_get_kind(dtype_of(x));
+    bl_dtype_kind kind = bl_dtype_get_kind(elementwise_dtype_of(x));
 
     if (kind == BL_KIND_BOOL || kind == BL_KIND_UINT)
         return x;
     /* at 0 both operands are equal, which gives PyTorch's derivative 0 */
-    return bl_alu2(c->ir, BL_OP_MAX, x, unary(c, BL_OP_NEG));
+    return bl_alu2(c->ir, BL_OP_MAX, x, elementwise_unary(c, BL_OP_NEG));
 }
 
 /* Apply |compute| to x, in float32 for 16-bit floats. */
 static const bl_node *in_wide(bl_call *c, const bl_node *(*compute)(bl_ir *ir, const bl_node *x))
 {
-    return bl_cast(c->ir, dtype_of(c->in[0]), compute(c->ir, bl_widen(c->ir, c->in[0])));
+    return bl_cast(c->ir, elementwise_dtype_of(c->in[0]), compute(c->ir, bl_widen(c->ir, c->in[0])));
 }
 
 const bl_node *expand__poly(bl_call *c)
@@ -72,7 +72,7 @@ const bl_node *expand_expm1(bl_call *c)
 /* Exponentiation by squaring: one product and one square per bit of the exponent. */
 static const bl_node *pow_whole(bl_ir *ir, const bl_node *x, const bl_node *y)
 {
-    bl_dtype dtype = dtype_of(x);
+    bl_dtype dtype = elementwise_dtype_of(x);
     int bits = y->op == BL_OP_CONST || bl_dtype_get_kind(dtype) == BL_KIND_UINT ? 0 : 1;
     const bl_node *one = bl_full_like(ir, x, 1), *zero = bl_full_like(ir, x, 0);
     const bl_node *power = one, *square = x;
@@ -99,9 +99,9 @@ const bl_node *expand_pow(bl_call *c)
         return c->in[0];
     if (x->dtype == BL_BOOL)
         return bl_alu2(c->ir, BL_OP_OR, x, bl_not(c->ir, y));
-    if (!is_float(x))
+    if (!elementwise_is_float(x))
         return pow_whole(c->ir, x, y);
-    return bl_cast(c->ir, dtype_of(x), bl_pow(c->ir, bl_widen(c->ir, x), bl_widen(c->ir, y)));
+    return bl_cast(c->ir, elementwise_dtype_of(x), bl_pow(c->ir, bl_widen(c->ir, x), bl_widen(c->ir, y)));
 }
 
 const bl_node *expand_cos(bl_call *c)
@@ -153,7 +153,7 @@ static const bl_node *recut(bl_call *c, const bl_node *x, int64_t parts, bl_dtyp
 const bl_node *expand_bitcast(bl_call *c)
 {
     const bl_node *x = c->in[0];
-    bl_dtype to = bl_attr(c, "dtype")->dtype, from = dtype_of(x);
+    bl_dtype to = bl_attr(c, "dtype")->dtype, from = elementwise_dtype_of(x);
     size_t old = bl_dtype_bytes(from), new = bl_dtype_bytes(to);
 
     if ((to == BL_BOOL) != (from == BL_BOOL))

@@ -165,7 +165,7 @@ static void read_scan(bl_formula_reader *r)
 }
 
 /* Fail with |text| and the actual value |x|: a shape, a word or a number. */
-static void refuse(bl_formula_reader *r, const char *text, const bl_formula_value *x)
+static void formula_refuse(bl_formula_reader *r, const char *text, const bl_formula_value *x)
 {
     if (x->kind == BL_FORMULA_NOTHING)
         bl_call_fail(r->c, "%s", text);
@@ -189,7 +189,7 @@ static void read_need(bl_formula_reader *r)
         text.attr.kind != BL_ATTR_STRING)
         bl_formula_broken(r, "has a malformed condition");
     else if (!holds && !r->failed)
-        refuse(r, text.attr.string, &x);
+        formula_refuse(r, text.attr.string, &x);
 }
 
 /* Read a statement. False if there is none, or after a failure. */
@@ -233,7 +233,7 @@ static bool read_statement(bl_formula_reader *r)
 }
 
 /* Cast |x| to the dtype of result |i| in the signature. */
-static const bl_node *narrow(const bl_call *c, int i, const bl_node *x)
+static const bl_node *formula_narrow(const bl_call *c, int i, const bl_node *x)
 {
     bl_span type = c->sig.result[i];
     for (int k = 0; k < c->sig.ninputs && bl_span_is(type, "Float") && x->dtype == BL_F32; k++)
@@ -257,7 +257,7 @@ const bl_node *bl_formula_eval(bl_call *c, const char *text)
             v = bl_formula_node_value(bl_call_literal(c, BL_F32, &v.attr.number));
         if (r.failed || v.kind != BL_FORMULA_NODE || count == c->sig.nresults)
             return bl_formula_broken(&r, "gives no result").node;
-        c->result[count] = narrow(c, count, v.node);
+        c->result[count] = formula_narrow(c, count, v.node);
         count++;
     } while (bl_formula_take(&r, ","));
     if (bl_formula_peek(&r) != '\0' || count != c->sig.nresults)

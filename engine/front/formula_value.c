@@ -152,7 +152,7 @@ static bl_formula_value read_if(bl_formula_reader *r, int wanted)
     return bl_formula_take(r, ")") ? result[yes ? 0 : 1] : bl_formula_broken(r, "lacks a parenthesis");
 }
 
-static bl_formula_value read_size(bl_formula_reader *r, const bl_formula_value *x)
+static bl_formula_value formula_value_read_size(bl_formula_reader *r, const bl_formula_value *x)
 {
     if (!bl_formula_take(r, ","))
         return bl_formula_broken(r, "lacks a comma");
@@ -188,7 +188,7 @@ static bl_formula_value read_likeness(bl_formula_reader *r, const bl_formula_val
                                      : bl_formula_broken(r, "asks for a property of a value that is not a tensor");
 }
 
-static bool is_fixed(const bl_node *x)
+static bool formula_value_is_fixed(const bl_node *x)
 {
     int at = 0;
     while (at < x->ndim && bl_is_const(x->dim[at]))
@@ -202,7 +202,7 @@ static bl_formula_value answer_of(bl_formula_reader *r, const bl_node *x, int wh
     if (which == 2)
         return flag_value(x->ndim > 1 && bl_sub(r->c->ir, x->dim[x->ndim - 2], x->dim[x->ndim - 1])->lo > 0);
     return which == 0   ? flag_value(bl_dtype_is_float((bl_dtype)x->dtype))
-           : which == 1 ? flag_value(is_fixed(x))
+           : which == 1 ? flag_value(formula_value_is_fixed(x))
            : which == 3 ? bl_formula_number_value(x->ndim, true)
                         : text_value(bl_dtype_name((bl_dtype)x->dtype));
 }
@@ -233,14 +233,14 @@ static bl_formula_value read_question(bl_formula_reader *r, bl_span name, bool *
     else if (which == IS_LIKE)
         answer = read_likeness(r, &x);
     else if (which == SIZE)
-        answer = read_size(r, &x);
+        answer = formula_value_read_size(r, &x);
     else if (r->skip == 0)
         answer = answer_of(r, x.node, which - IS_FLOAT);
     return bl_formula_take(r, ")") ? answer : bl_formula_broken(r, "lacks a parenthesis");
 }
 
 /* Read "name =" of an attribute, but not "name ==". */
-static bool take_key(bl_formula_reader *r, bl_span *key)
+static bool formula_value_take_key(bl_formula_reader *r, bl_span *key)
 {
     const char *before = r->at;
     *key = bl_formula_take_name(r);
@@ -256,7 +256,7 @@ static bool take_key(bl_formula_reader *r, bl_span *key)
 static bool read_argument(bl_formula_reader *r, arguments *a, bool *left_out)
 {
     bl_span key;
-    bool named = take_key(r, &key);
+    bool named = formula_value_take_key(r, &key);
     bl_formula_value v = bl_formula_read_value(r);
 
     if (r->failed || r->skip > 0)
@@ -311,7 +311,7 @@ static bl_formula_value read_call(bl_formula_reader *r, bl_span name)
 
 /* ---- expressions */
 
-static bl_formula_value find_name(bl_formula_reader *r, bl_span name)
+static bl_formula_value formula_value_find_name(bl_formula_reader *r, bl_span name)
 {
     const bl_sig *sig = &r->c->sig;
     for (int i = r->nnames - 1; i >= 0; i--)
@@ -333,7 +333,7 @@ static bl_formula_value find_name(bl_formula_reader *r, bl_span name)
     return r->skip > 0 ? (bl_formula_value){0} : bl_formula_broken(r, "has an unknown name");
 }
 
-static bl_formula_value read_list(bl_formula_reader *r)
+static bl_formula_value formula_value_read_list(bl_formula_reader *r)
 {
     bl_wire_attr *item = bl_arena_array(bl_ir_arena(r->c->ir), BL_SIG_MAX, sizeof *item);
     bl_formula_value list = {.kind = BL_FORMULA_ATTR, .attr = {.kind = BL_ATTR_LIST, .item = item}};
@@ -349,7 +349,7 @@ static bl_formula_value read_list(bl_formula_reader *r)
     return list;
 }
 
-static bl_formula_value read_text(bl_formula_reader *r)
+static bl_formula_value formula_value_read_text(bl_formula_reader *r)
 {
     size_t len = strcspn(r->at, "'");
     const char *text = bl_arena_strndup(bl_ir_arena(r->c->ir), r->at, len);
@@ -369,9 +369,9 @@ static bl_formula_value read_atom(bl_formula_reader *r)
         return bl_formula_number_value(x, whole);
     }
     if (bl_formula_take(r, "'"))
-        return read_text(r);
+        return formula_value_read_text(r);
     if (bl_formula_take(r, "["))
-        return read_list(r);
+        return formula_value_read_list(r);
     if (bl_formula_take(r, "(")) {
         bl_formula_value inner = bl_formula_read_value(r);
         return bl_formula_take(r, ")") ? inner : bl_formula_broken(r, "lacks a parenthesis");
@@ -379,7 +379,7 @@ static bl_formula_value read_atom(bl_formula_reader *r)
     bl_span name = bl_formula_take_name(r);
     if (name.len == 0)
         return bl_formula_broken(r, "lacks a value");
-    return bl_formula_take(r, "(") ? read_call(r, name) : find_name(r, name);
+    return bl_formula_take(r, "(") ? read_call(r, name) : formula_value_find_name(r, name);
 }
 
 /* Arithmetic on numbers; |equal| if "=" follows the operator. */
@@ -416,7 +416,8 @@ static bool same_attr(const bl_wire_attr *x, const bl_wire_attr *y)
 }
 
 /* Apply the operator |text|; "^" stands for powers. */
-static bl_formula_value combine(bl_formula_reader *r, const char *text, const char *wire, bl_formula_value x, bl_formula_value y)
+static bl_formula_value formula_value_combine(bl_formula_reader *r, const char *text, const char *wire, bl_formula_value x,
+                                              bl_formula_value y)
 {
     char op = text[0];
 
@@ -444,14 +445,14 @@ static bl_formula_value read_factor(bl_formula_reader *r)
         if (r->skip > 0 || r->failed)
             return (bl_formula_value){0};
         if (x.kind == BL_FORMULA_ATTR)
-            return minus ? combine(r, "-", "_sub", zero, x) : flag_value(!bl_formula_truth(r, &x));
+            return minus ? formula_value_combine(r, "-", "_sub", zero, x) : flag_value(!bl_formula_truth(r, &x));
         return add_operand(&a, &x) ? use_op(r, minus ? "_neg" : "logical_not", &a) : bl_formula_broken(r, "has no operand");
     }
     bl_formula_value x = read_atom(r);
     if (!bl_formula_take(r, "**"))
         return x;
     bl_formula_value power = read_factor(r);
-    return combine(r, "^", "pow", x, power);
+    return formula_value_combine(r, "^", "pow", x, power);
 }
 
 /* Operators by precedence, lowest first. */
@@ -478,19 +479,19 @@ static const operator* take_operator(bl_formula_reader *r, int level)
     return NULL;
 }
 
-static bl_formula_value read_level(bl_formula_reader *r, int level)
+static bl_formula_value formula_value_read_level(bl_formula_reader *r, int level)
 {
-    bl_formula_value x = level == TIGHTEST ? read_factor(r) : read_level(r, level + 1);
+    bl_formula_value x = level == TIGHTEST ? read_factor(r) : formula_value_read_level(r, level + 1);
     const operator* op = NULL;
 
     while (!r->failed && (op = take_operator(r, level)) != NULL) {
-        bl_formula_value y = level == TIGHTEST ? read_factor(r) : read_level(r, level + 1);
-        x = combine(r, op->text, op->wire, x, y);
+        bl_formula_value y = level == TIGHTEST ? read_factor(r) : formula_value_read_level(r, level + 1);
+        x = formula_value_combine(r, op->text, op->wire, x, y);
     }
     return x;
 }
 
 bl_formula_value bl_formula_read_value(bl_formula_reader *r)
 {
-    return read_level(r, 0);
+    return formula_value_read_level(r, 0);
 }

@@ -59,7 +59,7 @@ static complex_node roots(bl_ir *ir, const bl_node *like, int axis, int other, i
     return (complex_node){spread_matrix(ir, cosine, like, axis, other), spread_matrix(ir, sine, like, axis, other)};
 }
 
-static complex_node multiply(bl_ir *ir, complex_node x, complex_node y)
+static complex_node fourier_multiply(bl_ir *ir, complex_node x, complex_node y)
 {
     if (x.im == NULL)
         return (complex_node){bl_mul(ir, x.re, y.re), bl_mul(ir, x.re, y.im)};
@@ -78,14 +78,14 @@ static complex_node transform_directly(bl_ir *ir, complex_node x, int64_t n, int
         dim[i] = x.re->dim[i < last ? i : i - 1];
     x.re = bl_expand(ir, bl_add_axis(ir, x.re, last - 1), last + 1, dim);
     x.im = x.im == NULL ? NULL : bl_expand(ir, bl_add_axis(ir, x.im, last - 1), last + 1, dim);
-    complex_node y = multiply(ir, x, roots(ir, x.re, last - 1, last, n, sign));
+    complex_node y = fourier_multiply(ir, x, roots(ir, x.re, last - 1, last, n, sign));
     y.re = bl_drop_axes(ir, bl_reduce(ir, BL_OP_ADD, y.re, axes), axes);
     y.im = bl_drop_axes(ir, bl_reduce(ir, BL_OP_ADD, y.im, axes), axes);
     return y;
 }
 
 /* The largest divisor up to the square root, so that both factors are small; 1 for a prime. */
-static int64_t split(int64_t n)
+static int64_t fourier_split(int64_t n)
 {
     for (int64_t a = (int64_t)sqrt((double)n); a > 1; a--)
         if (n % a == 0)
@@ -116,9 +116,9 @@ static const bl_node *in_rows(bl_ir *ir, const bl_node *x, int64_t a, int64_t b)
 }
 
 /* Transform along the last axis, of extent n. */
-static complex_node transform(bl_ir *ir, complex_node x, int64_t n, int sign)
+static complex_node fourier_transform(bl_ir *ir, complex_node x, int64_t n, int sign)
 {
-    int64_t a = n <= DIRECT ? 1 : split(n), b = n / a;
+    int64_t a = n <= DIRECT ? 1 : fourier_split(n), b = n / a;
     const bl_node *dim[BL_MAX_DIMS];
 
     if (a == 1 || x.re->ndim + 2 > BL_MAX_DIMS)
@@ -127,11 +127,11 @@ static complex_node transform(bl_ir *ir, complex_node x, int64_t n, int sign)
         dim[i] = x.re->dim[i];
     /* element i = i1 * a + i0 as [i0, i1]: transforms of length b along i1 */
     complex_node y = {swap_last(ir, in_rows(ir, x.re, b, a)), x.im == NULL ? NULL : swap_last(ir, in_rows(ir, x.im, b, a))};
-    y = transform(ir, y, b, sign);
-    y = multiply(ir, y, roots(ir, y.re, y.re->ndim - 2, y.re->ndim - 1, n, sign));
+    y = fourier_transform(ir, y, b, sign);
+    y = fourier_multiply(ir, y, roots(ir, y.re, y.re->ndim - 2, y.re->ndim - 1, n, sign));
     y = (complex_node){bl_contiguous(ir, swap_last(ir, y.re)), bl_contiguous(ir, swap_last(ir, y.im))};
     /* [k0, i0]: transforms of length a along i0; result k = k1 * b + k0 */
-    y = transform(ir, y, a, sign);
+    y = fourier_transform(ir, y, a, sign);
     int ndim = y.re->ndim - 1;
     return (complex_node){bl_contiguous(ir, bl_reshape(ir, swap_last(ir, y.re), ndim, dim)),
                           bl_contiguous(ir, bl_reshape(ir, swap_last(ir, y.im), ndim, dim))};
@@ -174,7 +174,7 @@ static const bl_node *transform_both(bl_call *c, int sign)
     if (axis < 0)
         return c->in[0];
     complex_node x = {bl_to_last(ir, both[0], axis), both[1] == NULL ? NULL : bl_to_last(ir, both[1], axis)};
-    return give(c, transform(ir, x, n, sign), axis, sign > 0 ? 1 / (double)n : 1);
+    return give(c, fourier_transform(ir, x, n, sign), axis, sign > 0 ? 1 / (double)n : 1);
 }
 
 const bl_node *expand_fft(bl_call *c)
@@ -196,7 +196,7 @@ const bl_node *expand_rfft(bl_call *c)
 
     if (axis < 0)
         return x;
-    complex_node y = transform(ir, (complex_node){bl_to_last(ir, x, axis), NULL}, n, -1);
+    complex_node y = fourier_transform(ir, (complex_node){bl_to_last(ir, x, axis), NULL}, n, -1);
     y.re = bl_shrink_axis(ir, y.re, x->ndim - 1, bl_index(ir, 0), bl_index(ir, n / 2 + 1));
     y.im = bl_shrink_axis(ir, y.im, x->ndim - 1, bl_index(ir, 0), bl_index(ir, n / 2 + 1));
     return give(c, y, axis, 1);
@@ -242,5 +242,5 @@ const bl_node *expand_irfft(bl_call *c)
         mirror = bl_pad(ir, mirror, before, none);
         both[i] = bl_alu2(ir, i == 0 ? BL_OP_ADD : BL_OP_SUB, x, mirror);
     }
-    return give(c, transform(ir, (complex_node){both[0], both[1]}, n, 1), axis, 1 / (double)n);
+    return give(c, fourier_transform(ir, (complex_node){both[0], both[1]}, n, 1), axis, 1 / (double)n);
 }

@@ -37,7 +37,7 @@ static const bl_node *is_negative(bl_ir *ir, const bl_node *x)
 }
 
 /* Clamp x to -limit .. limit; NaN stays NaN. */
-static const bl_node *hold(bl_ir *ir, const bl_node *x, double limit)
+static const bl_node *functions_hold(bl_ir *ir, const bl_node *x, double limit)
 {
     const bl_node *low = bl_alu2(ir, BL_OP_MAX, x, bl_full_like(ir, x, -limit));
     return bl_alu2(ir, BL_OP_MIN, low, bl_full_like(ir, x, limit));
@@ -56,7 +56,7 @@ const bl_node *bl_log1p_unit(bl_ir *ir, const bl_node *x)
 }
 
 /* Is |x| below 1/2? */
-static const bl_node *is_small(bl_ir *ir, const bl_node *x)
+static const bl_node *functions_is_small(bl_ir *ir, const bl_node *x)
 {
     return bl_alu2(ir, BL_OP_AND, bl_less(ir, bl_full_like(ir, x, -0.5), x), bl_less(ir, x, bl_full_like(ir, x, 0.5)));
 }
@@ -72,7 +72,7 @@ const bl_node *bl_expm1(bl_ir *ir, const bl_node *x)
         factorial *= i + 1;
         coefficient[n - 1 - i] = 1 / factorial;
     }
-    const bl_node *small = is_small(ir, x);
+    const bl_node *small = functions_is_small(ir, x);
     const bl_node *half = bl_where(ir, small, x, bl_full_like(ir, x, 0));
     const bl_node *near = bl_mul(ir, half, bl_poly(ir, half, n, coefficient));
     const bl_node *far = bl_add_real(ir, bl_alu1(ir, BL_OP_EXP, x), -1);
@@ -98,7 +98,7 @@ static const bl_node *times_power(bl_ir *ir, const bl_node *x, const bl_node *n)
 /* 2^n times the exponential of at most a half. Exact for integers, where exp(x * ln 2) is not. */
 const bl_node *bl_exp2(bl_ir *ir, const bl_node *x)
 {
-    const bl_node *held = hold(ir, x, x->dtype == BL_F64 ? 1100 : 200);
+    const bl_node *held = functions_hold(ir, x, x->dtype == BL_F64 ? 1100 : 200);
     const bl_node *n = bl_detach(ir, bl_floor(ir, bl_add_real(ir, held, 0.5)));
     const bl_node *rest = bl_alu1(ir, BL_OP_EXP, bl_mul_real(ir, bl_sub(ir, held, n), LN_2));
     const bl_node *value = times_power(ir, rest, n), *slope = bl_mul_real(ir, value, LN_2);

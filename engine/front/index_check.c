@@ -6,7 +6,7 @@
 #include "engine/ir/scan.h"
 #include "engine/ir/shape.h"
 
-static const bl_node *whole(bl_ir *ir, int64_t value, const bl_node *like)
+static const bl_node *index_check_whole(bl_ir *ir, int64_t value, const bl_node *like)
 {
     return bl_spread(ir, bl_const_int(ir, BL_I64, value), like);
 }
@@ -21,25 +21,26 @@ static const bl_node *as_int64(bl_ir *ir, const bl_node *index)
 
 static const bl_node *is_outside(bl_ir *ir, const bl_node *index, const bl_index_bound *bound)
 {
-    const bl_node *extent = bl_spread(ir, bl_cast(ir, BL_I64, bound->extent), index), *zero = whole(ir, 0, index);
+    const bl_node *extent = bl_spread(ir, bl_cast(ir, BL_I64, bound->extent), index), *zero = index_check_whole(ir, 0, index);
     const bl_node *low = bound->wraps ? bl_sub(ir, zero, extent) : zero;
     const bl_node *outside = bl_not(ir, bl_and(ir, bl_not(ir, bl_less(ir, index, low)), bl_less(ir, index, extent)));
 
     if (bound->ignores)
-        outside = bl_and(ir, outside, bl_not(ir, bl_alu2(ir, BL_OP_CMPEQ, index, whole(ir, bound->ignored, index))));
+        outside = bl_and(ir, outside, bl_not(ir, bl_alu2(ir, BL_OP_CMPEQ, index, index_check_whole(ir, bound->ignored, index))));
     return outside;
 }
 
 /* The check of the vector |index|, int64. */
 static const bl_node *first_outside(bl_ir *ir, const bl_node *index, const bl_index_bound *bound)
 {
-    const bl_node *low = bl_alu2(ir, BL_OP_MAX, index, whole(ir, INT32_MIN, index));
-    const bl_node *value = bl_sub(ir, bl_alu2(ir, BL_OP_MIN, low, whole(ir, INT32_MAX, index)), whole(ir, INT32_MIN, index));
+    const bl_node *low = bl_alu2(ir, BL_OP_MAX, index, index_check_whole(ir, INT32_MIN, index));
+    const bl_node *value =
+        bl_sub(ir, bl_alu2(ir, BL_OP_MIN, low, index_check_whole(ir, INT32_MAX, index)), index_check_whole(ir, INT32_MIN, index));
     const bl_node *place = bl_iota_like(ir, index, 0, BL_I64);
     if (index->dim[0]->hi > BL_INDEX_CHECK_LAST)
-        place = bl_alu2(ir, BL_OP_MIN, place, whole(ir, BL_INDEX_CHECK_LAST, index));
-    const bl_node *both = bl_add(ir, bl_mul(ir, place, whole(ir, BL_INDEX_CHECK_PLACE, index)), value);
-    const bl_node *found = bl_where(ir, is_outside(ir, index, bound), both, whole(ir, INT64_MAX, index));
+        place = bl_alu2(ir, BL_OP_MIN, place, index_check_whole(ir, BL_INDEX_CHECK_LAST, index));
+    const bl_node *both = bl_add(ir, bl_mul(ir, place, index_check_whole(ir, BL_INDEX_CHECK_PLACE, index)), value);
+    const bl_node *found = bl_where(ir, is_outside(ir, index, bound), both, index_check_whole(ir, INT64_MAX, index));
 
     return bl_drop_axes(ir, bl_reduce(ir, BL_OP_MIN, found, 1), 1);
 }
@@ -101,7 +102,8 @@ void bl_checks_of_branch(bl_call *c, const bl_node *is, const bl_index_check *ch
 {
     for (; checks != NULL; checks = checks->next) {
         bl_index_check check = *checks;
-        check.first = bl_where(c->ir, bl_spread(c->ir, is, check.first), check.first, whole(c->ir, INT64_MAX, check.first));
+        check.first =
+            bl_where(c->ir, bl_spread(c->ir, is, check.first), check.first, index_check_whole(c->ir, INT64_MAX, check.first));
         add_check(c->build, &check);
     }
 }

@@ -69,7 +69,7 @@ const bl_node *bl_call_literal(bl_call *c, bl_dtype dtype, const bl_wire_number 
     return bl_const(c->ir, dtype, value);
 }
 
-static const bl_sig_param *param_of(const bl_call *c, int ref)
+static const bl_sig_param *operand_param_of(const bl_call *c, int ref)
 {
     int last = c->sig.ninputs - 1;
     return &c->sig.input[ref > last ? last : ref];
@@ -101,7 +101,7 @@ static bl_dtype common_dtype(const bl_call *c, const bl_node *const *in, bl_sig_
 
     for (int i = 0; i < c->node->nrefs; i++) {
         const bl_wire_ref *ref = &c->node->refs[i];
-        if (param_of(c, i)->kind != kind)
+        if (operand_param_of(c, i)->kind != kind)
             continue;
         if (ref->kind == BL_REF_LITERAL) {
             literal = true;
@@ -119,9 +119,9 @@ static bl_dtype common_dtype(const bl_call *c, const bl_node *const *in, bl_sig_
     return dtype;
 }
 
-static bool check_kind(bl_call *c, int at, bl_sig_kind kind, bl_dtype dtype)
+static bool operand_check_kind(bl_call *c, int at, bl_sig_kind kind, bl_dtype dtype)
 {
-    const bl_sig_param *p = param_of(c, at);
+    const bl_sig_param *p = operand_param_of(c, at);
     bool ok = true;
 
     if (kind == BL_SIG_INT)
@@ -140,7 +140,7 @@ static bool check_kind(bl_call *c, int at, bl_sig_kind kind, bl_dtype dtype)
 }
 
 /* Operand |at| (NULL for a literal) as |dtype|. */
-static const bl_node *convert(bl_call *c, int at, const bl_node *x, bl_dtype dtype)
+static const bl_node *operand_convert(bl_call *c, int at, const bl_node *x, bl_dtype dtype)
 {
     const bl_wire_ref *ref = &c->node->refs[at];
     return x == NULL ? bl_call_literal(c, dtype, &ref->literal) : bl_cast(c->ir, dtype, x);
@@ -148,19 +148,20 @@ static const bl_node *convert(bl_call *c, int at, const bl_node *x, bl_dtype dty
 
 static const bl_node *take_one(bl_call *c, int at, const bl_node *x, const bl_dtype *common)
 {
-    bl_sig_kind kind = param_of(c, at)->kind;
+    bl_sig_kind kind = operand_param_of(c, at)->kind;
     const bl_wire_number *literal = &c->node->refs[at].literal;
 
     if (kind == BL_SIG_BOOL)
         return x != NULL ? bl_cast(c->ir, BL_BOOL, x) : bl_const_int(c->ir, BL_BOOL, literal->value != 0);
     if (kind == BL_SIG_ANY || kind == BL_SIG_WRT) {
         if (x == NULL && kind == BL_SIG_WRT)
-            return bl_call_fail(c, "%.*s cannot be a literal", (int)param_of(c, at)->name.len, param_of(c, at)->name.data);
-        if (x != NULL && !check_kind(c, at, kind, (bl_dtype)x->dtype))
+            return bl_call_fail(c, "%.*s cannot be a literal", (int)operand_param_of(c, at)->name.len,
+                                operand_param_of(c, at)->name.data);
+        if (x != NULL && !operand_check_kind(c, at, kind, (bl_dtype)x->dtype))
             return NULL;
-        return x != NULL ? x : convert(c, at, NULL, BL_F32);
+        return x != NULL ? x : operand_convert(c, at, NULL, BL_F32);
     }
-    return check_kind(c, at, kind, common[kind]) ? convert(c, at, x, common[kind]) : NULL;
+    return operand_check_kind(c, at, kind, common[kind]) ? operand_convert(c, at, x, common[kind]) : NULL;
 }
 
 bool bl_call_take_inputs(bl_call *c)

@@ -58,7 +58,7 @@ typedef struct optimiser {
 
 /* Clip gradients to -value .. value, and their joint norm to |norm|: torch.nn.utils.clip_grad_value_ and clip_grad_norm_, whose
  * 1e-6 keeps the division defined. */
-static void clip(bl_call *c, int n, const bl_node **g, double value, double norm)
+static void optimisers_clip(bl_call *c, int n, const bl_node **g, double value, double norm)
 {
     bl_ir *ir = c->ir;
     const bl_node *sum = NULL;
@@ -91,12 +91,12 @@ static bool take_clips(bl_call *c, int n, const bl_node **g)
         bl_call_fail(c, "clip_value and clip_norm must be above 0");
         return false;
     }
-    clip(c, n, g, value->given ? value->real : 0, norm->given ? norm->real : 0);
+    optimisers_clip(c, n, g, value->given ? value->real : 0, norm->given ? norm->real : 0);
     return true;
 }
 
 /* The gradients of the loss with respect to all parameters, clipped if asked for. */
-static bool begin(optimiser *o, bl_call *c)
+static bool optimisers_begin(optimiser *o, bl_call *c)
 {
     *o = (optimiser){.c = c};
     if (!check_loss(c, c->in[0]) || !check_single(c, c->in[0], "") || !bl_call_results(c, c->nrest))
@@ -118,7 +118,7 @@ static void turn_to(optimiser *o, int i)
 }
 
 /* The hidden state |what| of the current parameter, named "w1.m.w". */
-static const bl_node *remember(optimiser *o, const char *what, const bl_node ***update)
+static const bl_node *optimisers_remember(optimiser *o, const char *what, const bl_node ***update)
 {
     const char *name = bl_arena_printf(bl_ir_arena(o->c->ir), "%s.%s.%s", o->c->node->ids[0], what, o->name);
     return bl_build_hide(o->c, name, (bl_dtype)o->x->dtype, o->x, update);
@@ -143,7 +143,7 @@ const bl_node *expand_clip_grad_norm(bl_call *c)
         return bl_call_fail(c, "max_norm must be above 0");
     for (int i = 0; i < c->nrest; i++)
         c->result[i] = c->rest[i];
-    clip(c, c->nrest, c->result, 0, norm);
+    optimisers_clip(c, c->nrest, c->result, 0, norm);
     return c->result[0];
 }
 
@@ -178,14 +178,14 @@ static int common_attrs(bl_call *c, const char *name, bl_wire_attr *out)
     return n;
 }
 
-static const bl_node *step_all(bl_call *c, const stepper *s)
+static const bl_node *optimisers_step_all(bl_call *c, const stepper *s)
 {
     bl_ir *ir = c->ir;
     bl_wire_attr attrs[BL_SIG_MAX];
     bl_wire_ref refs[4 + MAX_REMEMBERED];
     optimiser o;
 
-    if (!begin(&o, c))
+    if (!optimisers_begin(&o, c))
         return c->in[0];
     for (int i = 0; i < 4 + MAX_REMEMBERED; i++)
         refs[i] = (bl_wire_ref){.kind = BL_REF_NODE};
@@ -204,7 +204,7 @@ static const bl_node *step_all(bl_call *c, const stepper *s)
         const bl_node *operand[4 + MAX_REMEMBERED] = {bl_cast(ir, wide, o.x), bl_cast(ir, wide, o.gradient[i]),
                                                       bl_call_rate(c, bl_attr(c, "lr"), wide), bl_cast(ir, wide, step)};
         for (int k = 0; k < s->nremembered; k++) {
-            before[k] = remember(&o, s->remembered[k], &update[k]);
+            before[k] = optimisers_remember(&o, s->remembered[k], &update[k]);
             operand[4 + k] = bl_cast(ir, wide, before[k]);
         }
         if (!bl_build_call(c->build, c, &node, operand, result))
@@ -223,8 +223,8 @@ const bl_node *expand_sgd(bl_call *c)
     if (bl_attr(c, "nesterov")->flag && (!momentum || dampening))
         return bl_call_fail(c, "nesterov needs a momentum and no dampening");
     if (bl_attr(c, "momentum")->real == 0)
-        return step_all(c, &(stepper){.formula = "_sgd", .uncounted = true});
-    return step_all(c, &(stepper){"_sgd_momentum", {"buf"}, 1, !dampening});
+        return optimisers_step_all(c, &(stepper){.formula = "_sgd", .uncounted = true});
+    return optimisers_step_all(c, &(stepper){"_sgd_momentum", {"buf"}, 1, !dampening});
 }
 
 /* Kingma and Ba, arXiv:1412.6980; AdamW: Loshchilov and Hutter, arXiv:1711.05101. */
@@ -233,7 +233,7 @@ static const bl_node *adam(bl_call *c, const char *formula)
     const bl_value *betas = bl_attr(c, "betas");
     if (betas->count != 2 || !(betas->reals[0] >= 0 && betas->reals[0] < 1 && betas->reals[1] >= 0 && betas->reals[1] < 1))
         return bl_call_fail(c, "betas must be two numbers from 0 to below 1");
-    return step_all(c, &(stepper){formula, {"m", "v"}, 2, false});
+    return optimisers_step_all(c, &(stepper){formula, {"m", "v"}, 2, false});
 }
 
 const bl_node *expand_adam(bl_call *c)
@@ -248,27 +248,27 @@ const bl_node *expand_adamw(bl_call *c)
 
 const bl_node *expand_adagrad(bl_call *c)
 {
-    return step_all(c, &(stepper){"_adagrad", {"sum"}, 1, false});
+    return optimisers_step_all(c, &(stepper){"_adagrad", {"sum"}, 1, false});
 }
 
 const bl_node *expand_rmsprop(bl_call *c)
 {
     bool momentum = bl_attr(c, "momentum")->real != 0;
-    return step_all(c,
-                    momentum ? &(stepper){"_rmsprop_momentum", {"v", "buf"}, 2, false} : &(stepper){"_rmsprop", {"v"}, 1, false});
+    return optimisers_step_all(c, momentum ? &(stepper){"_rmsprop_momentum", {"v", "buf"}, 2, false}
+                                           : &(stepper){"_rmsprop", {"v"}, 1, false});
 }
 
 const bl_node *expand_lamb(bl_call *c)
 {
-    return step_all(c, &(stepper){"_lamb", {"m", "v"}, 2, false});
+    return optimisers_step_all(c, &(stepper){"_lamb", {"m", "v"}, 2, false});
 }
 
 const bl_node *expand_lars(bl_call *c)
 {
-    return step_all(c, &(stepper){"_lars", {"buf"}, 1, false});
+    return optimisers_step_all(c, &(stepper){"_lars", {"buf"}, 1, false});
 }
 
 const bl_node *expand_muon(bl_call *c)
 {
-    return step_all(c, &(stepper){"_muon", {"buf"}, 1, false});
+    return optimisers_step_all(c, &(stepper){"_muon", {"buf"}, 1, false});
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Read the attributes of a pool over |n| axes, except dilation. */
-static bool take_frame(bl_call *c, int n, bl_frame *f)
+static bool pooling_take_frame(bl_call *c, int n, bl_frame *f)
 {
     if (n < 1 || n > BL_FRAME_AXES || c->in[0]->ndim < n) {
         bl_call_fail(c, "moves over %d axes of %s; it must be 1 to %d axes", n, bl_call_shape(c, c->in[0]), BL_FRAME_AXES);
@@ -98,7 +98,7 @@ static const bl_node *windows(bl_call *c, const bl_node *x, const bl_frame *f, c
     return tiles != NULL ? tiles : bl_frame_slide(c, bl_frame_pad(c, x, f, outside), f);
 }
 
-static const bl_node *fold(bl_call *c, bl_op op, const bl_node *x, uint32_t axes)
+static const bl_node *pooling_fold(bl_call *c, bl_op op, const bl_node *x, uint32_t axes)
 {
     return x->op == BL_OP_POISON ? x : bl_drop_axes(c->ir, bl_reduce(c->ir, op, x, axes), axes);
 }
@@ -111,7 +111,7 @@ static const bl_node *max_windows(bl_call *c, int n, bl_frame *f, uint32_t *fold
 
     if (dtype == BL_BOOL)
         return bl_call_fail(c, "is not defined for bool");
-    if (!take_frame(c, n, f) || !bl_call_each(c, "dilation", 1, n, f->dilation))
+    if (!pooling_take_frame(c, n, f) || !bl_call_each(c, "dilation", 1, n, f->dilation))
         return bl_call_fail_as(c, BL_EBUG, "failed without a reason"); /* the first failure is kept */
     if (bl_attr(c, "ceil_mode")->flag)
         hang_over(x, f);
@@ -123,7 +123,7 @@ static const bl_node *max_pool(bl_call *c, int n)
     bl_frame f = {0};
     uint32_t folded = 0;
     const bl_node *x = max_windows(c, n, &f, &folded);
-    return fold(c, BL_OP_MAX, x, folded);
+    return pooling_fold(c, BL_OP_MAX, x, folded);
 }
 
 const bl_node *expand_max_pool2d(bl_call *c)
@@ -163,7 +163,7 @@ const bl_node *expand_max_pool_indices(bl_call *c)
         here = bl_alu2(ir, BL_OP_OR, here, bl_is_nan(ir, wide));
     position = bl_where(ir, here, position, bl_spread(ir, outside, wide));
     c->result[0] = bl_drop_axes(ir, best, folded);
-    c->result[1] = bl_cast(ir, BL_I64, fold(c, BL_OP_MIN, position, folded));
+    c->result[1] = bl_cast(ir, BL_I64, pooling_fold(c, BL_OP_MIN, position, folded));
     return c->result[0];
 }
 
@@ -192,13 +192,13 @@ static const bl_node *avg_pool(bl_call *c, int n)
     bl_frame f;
     uint32_t folded;
 
-    if (!take_frame(c, n, &f))
+    if (!pooling_take_frame(c, n, &f))
         return x;
     bl_frame hung = f;
     if (bl_attr(c, "ceil_mode")->flag)
         hang_over(x, &hung);
     const bl_node *y = windows(c, x, &hung, NULL, &folded);
-    y = fold(c, BL_OP_ADD, y, folded);
+    y = pooling_fold(c, BL_OP_ADD, y, folded);
     for (int i = 0; i < n && y->op != BL_OP_POISON; i++) {
         int axis = x->ndim - n + i;
         if (hung.after[i] == f.after[i] && (padding || (f.before[i] == 0 && f.after[i] == 0))) {
@@ -255,7 +255,7 @@ static const bl_node *last_writer(bl_call *c, const bl_node *index, const bl_nod
         return index;
     const bl_node *here = bl_alu2(ir, BL_OP_CMPEQ, index, bl_iota_like(ir, index, last, counter));
     const bl_node *writer = bl_where(ir, here, bl_iota_like(ir, index, last + 1, counter), bl_full_like(ir, index, -1));
-    return fold(c, BL_OP_MAX, writer, 1u << (last + 1));
+    return pooling_fold(c, BL_OP_MAX, writer, 1u << (last + 1));
 }
 
 /* Each element of the result finds its writer, instead of a scatter: the last writer wins, in order. */
@@ -268,7 +268,7 @@ const bl_node *expand_max_unpool(bl_call *c)
     int n = count_axes(c), first = x->ndim - n;
     bl_frame f;
 
-    if (!take_frame(c, n, &f))
+    if (!pooling_take_frame(c, n, &f))
         return x;
     if (!bl_shape_equal(x, index))
         return bl_call_fail(c, "x and indices must be of one shape: %s and %s", bl_call_shape(c, x), bl_call_shape(c, index));

@@ -63,7 +63,7 @@ const bl_node *expand_matmul(bl_call *c)
 }
 
 /* y + bias, with the bias along |axis|. */
-static const bl_node *add_bias(bl_call *c, const bl_node *y, const bl_node *bias, int axis)
+static const bl_node *product_add_bias(bl_call *c, const bl_node *y, const bl_node *bias, int axis)
 {
     const bl_node *dim[BL_MAX_DIMS];
 
@@ -89,7 +89,7 @@ const bl_node *expand_linear(bl_call *c)
     if (x->dim[x->ndim - 1] != w->dim[1])
         return bl_call_fail(c, "inner dimensions differ: %s @ %s transposed", bl_call_shape(c, x), bl_call_shape(c, w));
     const bl_node *y = contract(c, bl_add_axis(ir, x, x->ndim - 1), w, 1u << x->ndim);
-    y = add_bias(c, y, c->in[2], x->ndim - 1);
+    y = product_add_bias(c, y, c->in[2], x->ndim - 1);
     return bl_cast(ir, (bl_dtype)x->dtype, y);
 }
 
@@ -125,7 +125,7 @@ static bool check_conv(bl_call *c, int n, bool transposed, const char *wanted)
 }
 
 /* Read the attributes of a convolution over the last |n| axes. */
-static bool take_frame(bl_call *c, int n, bl_frame *f)
+static bool product_take_frame(bl_call *c, int n, bl_frame *f)
 {
     if (n > BL_FRAME_AXES) {
         bl_call_fail_as(c, BL_ELIMIT, "moves over at most %d axes, not %d", BL_FRAME_AXES, n);
@@ -166,7 +166,7 @@ static const bl_node *convolve(bl_call *c, const bl_node *p, const bl_node *w, i
     p = bl_add_axis(ir, bl_permute(ir, p, perm), 2);
     w = bl_call_reshape(c, w, 4 + 2 * n, weight);
     const bl_node *y = contract(c, p, w, ((2u << n) - 1) << (3 + n)); /* [N, G, O/G, o..] */
-    y = add_bias(c, bl_call_reshape(c, y, 2 + n, whole), c->in[2], 1);
+    y = product_add_bias(c, bl_call_reshape(c, y, 2 + n, whole), c->in[2], 1);
     return bl_cast(ir, (bl_dtype)c->in[0]->dtype, y);
 }
 
@@ -194,12 +194,12 @@ static const bl_node *conv(bl_call *c, int n, const char *wanted)
     const bl_node *dim[BL_MAX_DIMS + 1];
     bl_frame f;
 
-    if (!check_conv(c, n, false, wanted) || !take_frame(c, n, &f))
+    if (!check_conv(c, n, false, wanted) || !product_take_frame(c, n, &f))
         return w;
     int64_t groups = bl_attr(c, "groups")->whole;
     int tile = bl_winograd_tile(c->build->options, c->in[0], c->in[1], &f, groups, winograd_use(c));
     if (tile > 0) {
-        return add_bias(c, bl_winograd(ir, c->in[0], w, correlation_of(&f, tile)), c->in[2], 1);
+        return product_add_bias(c, bl_winograd(ir, c->in[0], w, correlation_of(&f, tile)), c->in[2], 1);
     }
     dim[0] = bl_index(ir, groups);
     dim[1] = bl_index(ir, bl_const_value(w->dim[0]).i / groups);
@@ -286,7 +286,7 @@ static const bl_node *fill_windows(bl_call *c, bl_frame *f, const int64_t *extra
         f->before[i] = -f->before[i];
         f->after[i] = extra[i] - f->after[i];
     }
-    y = add_bias(c, bl_frame_pad(c, y, f, NULL), c->in[2], 1);
+    y = product_add_bias(c, bl_frame_pad(c, y, f, NULL), c->in[2], 1);
     return bl_cast(c->ir, (bl_dtype)c->in[0]->dtype, y);
 }
 
@@ -321,7 +321,7 @@ const bl_node *expand_conv_transpose(bl_call *c)
     bool dense = true;
     bl_frame f;
 
-    if (!check_conv(c, n, true, "x [N, C, ...] and weight [C, O / groups, ...]") || !take_frame(c, n, &f) ||
+    if (!check_conv(c, n, true, "x [N, C, ...] and weight [C, O / groups, ...]") || !product_take_frame(c, n, &f) ||
         !take_extra(c, &f, extra))
         return x;
     for (int i = 0; i < n; i++)

@@ -66,12 +66,12 @@ int bl_quant_span(const bl_quant_type *type)
 }
 
 /* Elements that share a byte position in a unit: 16, or 32 if a code is a byte. */
-static int lanes_of(const bl_quant_type *type)
+static int quant_lanes_of(const bl_quant_type *type)
 {
     return type->codes == 8 ? 32 : BL_QUANT_LANES;
 }
 
-static bool has_word(const bl_quant_type *type)
+static bool quant_has_word(const bl_quant_type *type)
 {
     return type->high > 0 && BL_QUANT_LANES * 8 / type->high > type->block;
 }
@@ -83,8 +83,8 @@ int bl_quant_planes(const bl_quant_type *type, int64_t rows, int64_t columns, bl
 
     if (rows < 0 || columns < 0 || columns % type->block != 0)
         return 0;
-    plane[n++] = (bl_quant_plane){"codes", type->codes == 8 ? BL_I8 : BL_U8, 3, {rows, units, lanes_of(type)}, 0};
-    if (has_word(type))
+    plane[n++] = (bl_quant_plane){"codes", type->codes == 8 ? BL_I8 : BL_U8, 3, {rows, units, quant_lanes_of(type)}, 0};
+    if (quant_has_word(type))
         plane[n++] = (bl_quant_plane){"high", BL_U32, 2, {rows, columns / 32}, 0};
     else if (type->high > 0)
         plane[n++] = (bl_quant_plane){"high", BL_U8, 3, {rows, columns / bl_quant_span(type), BL_QUANT_LANES}, 0};
@@ -135,14 +135,14 @@ static int slot_of_suffix(const char *suffix)
     return at;
 }
 
-static void lay_out(matrix *m)
+static void quant_lay_out(matrix *m)
 {
     const bl_quant_type *type = m->type;
     int unit = bl_quant_unit(type);
-    int span = has_word(type) || type->high == 0 ? unit : bl_quant_span(type);
+    int span = quant_has_word(type) || type->high == 0 ? unit : bl_quant_span(type);
     int whole = span > unit || type->high > 0 ? span : type->block; /* without spans, all units of a block are in one span */
 
-    m->lanes = lanes_of(type);
+    m->lanes = quant_lanes_of(type);
     m->parts = unit / m->lanes;
     m->spans = m->units = -1;
     m->loop[m->nloops++] = m->columns / type->block;
@@ -170,7 +170,7 @@ static bool take_matrix(bl_call *c, matrix *m)
         return false;
     }
     if (codes->ndim < 3 || !bl_is_const(codes->dim[codes->ndim - 2])) {
-        bl_call_fail(c, "codes must have shape [.., rows, units, %d] with a fixed number of units, not %s", lanes_of(type),
+        bl_call_fail(c, "codes must have shape [.., rows, units, %d] with a fixed number of units, not %s", quant_lanes_of(type),
                      bl_call_shape(c, codes));
         return false;
     }
@@ -200,7 +200,7 @@ static bool take_matrix(bl_call *c, matrix *m)
         }
         m->plane[slot_of_suffix(plane[i].suffix)] = x;
     }
-    lay_out(m);
+    quant_lay_out(m);
     return true;
 }
 
@@ -230,7 +230,7 @@ static const bl_node *unfold_wide(matrix *m, int plane, int per, int parts, int 
 }
 
 /* Broadcast both and apply |op|. */
-static const bl_node *both(matrix *m, bl_op op, const bl_node *x, const bl_node *y)
+static const bl_node *quant_both(matrix *m, bl_op op, const bl_node *x, const bl_node *y)
 {
     const bl_node *in[2] = {x, y};
     return bl_call_broadcast(m->c, 2, in) ? bl_alu2(m->c->ir, op, in[0], in[1]) : in[0];
@@ -251,11 +251,11 @@ static const bl_node *bits_at(matrix *m, const bl_node *x, int bits, int step, i
             dim[i] = bl_index(ir, i == axis ? extent : 1);
         const bl_node *along = bl_call_expand(m->c, bl_const_int(ir, dtype, step), x->ndim, dim);
         along = bl_mul(ir, along, bl_iota_like(ir, along, axis, dtype));
-        shift = both(m, BL_OP_ADD, along, shift);
+        shift = quant_both(m, BL_OP_ADD, along, shift);
     }
     if (axis >= 0 || step * offset > 0)
-        x = both(m, BL_OP_SHR, x, shift);
-    return both(m, BL_OP_AND, x, bl_const_int(ir, dtype, (1 << bits) - 1));
+        x = quant_both(m, BL_OP_SHR, x, shift);
+    return quant_both(m, BL_OP_AND, x, bl_const_int(ir, dtype, (1 << bits) - 1));
 }
 
 /* The bits of the plane "high" for part |part| of each unit. */
@@ -264,7 +264,7 @@ static const bl_node *high_bits(matrix *m, int part)
     const bl_quant_type *type = m->type;
     int offset = m->apart ? 0 : part;
 
-    if (has_word(type)) { /* bit e for element e */
+    if (quant_has_word(type)) { /* bit e for element e */
         const bl_node *word = unfold(m, HIGH, m->nloops, 1, 1);
         int last = word->ndim - 1;
         if (!m->apart)
@@ -284,7 +284,7 @@ static const bl_node *high_bits(matrix *m, int part)
 }
 
 /* values[code]: each quarter of the table is one word of four bytes. */
-static const bl_node *look_up(matrix *m, const bl_node *code)
+static const bl_node *quant_look_up(matrix *m, const bl_node *code)
 {
     bl_ir *ir = m->c->ir;
     const bl_node *word = NULL;
@@ -302,7 +302,7 @@ static const bl_node *look_up(matrix *m, const bl_node *code)
     }
     const bl_node *at = bl_mul(ir, bl_alu2(ir, BL_OP_AND, code, bl_full_like(ir, code, 3)), bl_full_like(ir, code, 8));
     const bl_node *byte = bl_alu2(ir, BL_OP_AND, bl_alu2(ir, BL_OP_SHR, word, at), bl_full_like(ir, code, 255));
-    return both(m, BL_OP_SUB, bl_cast(ir, BL_I32, byte), bl_const_int(ir, BL_I32, 128));
+    return quant_both(m, BL_OP_SUB, bl_cast(ir, BL_I32, byte), bl_const_int(ir, BL_I32, 128));
 }
 
 /* The integer codes of part |part| of each unit, or of all parts, with the type's zero subtracted. */
@@ -318,16 +318,16 @@ static const bl_node *take_codes(matrix *m, int part)
         const bl_node *high = high_bits(m, part);
         if (x->op == BL_OP_POISON || high->op == BL_OP_POISON)
             return bl_call_failed(m->c);
-        high = both(m, BL_OP_SHL, bl_cast(ir, BL_I32, high), bl_const_int(ir, BL_I32, type->codes));
-        x = both(m, BL_OP_OR, x, high);
+        high = quant_both(m, BL_OP_SHL, bl_cast(ir, BL_I32, high), bl_const_int(ir, BL_I32, type->codes));
+        x = quant_both(m, BL_OP_OR, x, high);
     }
     if (x->op == BL_OP_POISON)
         return x;
     if (type->values != NULL)
-        return look_up(m, x);
+        return quant_look_up(m, x);
     if (type->zero == 0)
         return x;
-    return both(m, BL_OP_SUB, x, bl_const_int(ir, BL_I32, type->zero));
+    return quant_both(m, BL_OP_SUB, x, bl_const_int(ir, BL_I32, type->zero));
 }
 
 /* A number of the plane for each sub-block, for the sub-blocks of part |part|. */
@@ -345,7 +345,7 @@ static const bl_node *sub_scale(matrix *m, int plane, int part)
     return x->op == BL_OP_POISON ? x : bl_drop_axes(ir, x, 1u << (x->ndim - 2));
 }
 
-static const bl_node *as_float(matrix *m, const bl_node *x)
+static const bl_node *quant_as_float(matrix *m, const bl_node *x)
 {
     return x->op == BL_OP_POISON ? x : bl_cast(m->c->ir, BL_F32, x);
 }
@@ -353,13 +353,13 @@ static const bl_node *as_float(matrix *m, const bl_node *x)
 /* The block's number of |plane| times the sub-scales. */
 static const bl_node *scale_by(matrix *m, int plane, const bl_node *sub)
 {
-    const bl_node *x = as_float(m, unfold(m, plane, 1, 1, 1));
-    return sub == NULL ? x : both(m, BL_OP_MUL, x, as_float(m, sub));
+    const bl_node *x = quant_as_float(m, unfold(m, plane, 1, 1, 1));
+    return sub == NULL ? x : quant_both(m, BL_OP_MUL, x, quant_as_float(m, sub));
 }
 
 /* The elements of part |part| of each unit, float32 [lead.., loops.., lanes]; or of all parts, [lead.., loops.., parts, lanes].
  * Products of a scale, a sub-scale and a code are exact, so fusing the last addition gives the same rounding. */
-static const bl_node *take_part(matrix *m, int part)
+static const bl_node *quant_take_part(matrix *m, int part)
 {
     bl_ir *ir = m->c->ir;
     const bl_quant_type *type = m->type;
@@ -370,7 +370,7 @@ static const bl_node *take_part(matrix *m, int part)
         minimums = bits_at(m, scales, 4, 4, 1, -1, 1);
         scales = bits_at(m, scales, 4, 4, 0, -1, 1);
     }
-    const bl_node *x = both(m, BL_OP_MUL, as_float(m, take_codes(m, part)), scale_by(m, SCALE, scales));
+    const bl_node *x = quant_both(m, BL_OP_MUL, quant_as_float(m, take_codes(m, part)), scale_by(m, SCALE, scales));
     if (type->minimum == BL_QUANT_MINIMUM_NONE || x->op == BL_OP_POISON)
         return x;
     if (type->minimum == BL_QUANT_MINIMUM_TAKEN && minimums == NULL)
@@ -378,7 +378,7 @@ static const bl_node *take_part(matrix *m, int part)
     const bl_node *minimum = scale_by(m, MINIMUM, minimums);
     if (minimum->op == BL_OP_POISON)
         return minimum;
-    return both(m, BL_OP_ADD, x, type->minimum == BL_QUANT_MINIMUM_TAKEN ? bl_alu1(ir, BL_OP_NEG, minimum) : minimum);
+    return quant_both(m, BL_OP_ADD, x, type->minimum == BL_QUANT_MINIMUM_TAKEN ? bl_alu1(ir, BL_OP_NEG, minimum) : minimum);
 }
 
 /* ---- ops */
@@ -415,7 +415,7 @@ const bl_node *expand_block_linear(bl_call *c)
         return bl_call_fail(c, "x must have at least two dimensions where planes have leading ones, not %s", bl_call_shape(c, x));
     const bl_node *folded = fold_columns(&m, x);
     for (int part = 0; part < m.parts; part++) {
-        const bl_node *w = take_part(&m, part);
+        const bl_node *w = quant_take_part(&m, part);
         if (w->op == BL_OP_POISON || folded->op == BL_OP_POISON || (sum != NULL && sum->op == BL_OP_POISON))
             return bl_call_failed(c);
         if (m.nlead > 1)
@@ -424,7 +424,7 @@ const bl_node *expand_block_linear(bl_call *c)
         if (some->op == BL_OP_POISON || w->op == BL_OP_POISON)
             return bl_call_failed(c);
         some = bl_drop_axes(ir, some, 1u << (some->ndim - 2));
-        const bl_node *product = both(&m, BL_OP_MUL, some, w);
+        const bl_node *product = quant_both(&m, BL_OP_MUL, some, w);
         if (product->op == BL_OP_POISON)
             return product;
         sum = sum == NULL ? product : bl_add(ir, sum, product);
@@ -458,7 +458,7 @@ const bl_node *expand_block_take(bl_call *c)
     m.nlead = index->ndim;
     memcpy(m.lead, index->dim, (size_t)index->ndim * sizeof *m.lead);
     m.apart = true;
-    const bl_node *x = take_part(&m, 0);
+    const bl_node *x = quant_take_part(&m, 0);
     memcpy(dim, index->dim, (size_t)index->ndim * sizeof *dim);
     dim[index->ndim] = bl_index(ir, m.columns);
     return x->op == BL_OP_POISON ? x : bl_call_reshape(c, x, index->ndim + 1, dim);

@@ -8,33 +8,33 @@
 
 #include <math.h>
 
-static const bl_node *word(bl_ir *ir, const bl_node *like, uint32_t value)
+static const bl_node *random_word(bl_ir *ir, const bl_node *like, uint32_t value)
 {
     return bl_full_like(ir, like, value);
 }
 
-static const bl_node *rotate(bl_ir *ir, const bl_node *x, uint32_t left)
+static const bl_node *random_rotate(bl_ir *ir, const bl_node *x, uint32_t left)
 {
-    const bl_node *high = bl_alu2(ir, BL_OP_SHL, x, word(ir, x, left));
-    return bl_alu2(ir, BL_OP_OR, high, bl_alu2(ir, BL_OP_SHR, x, word(ir, x, 32 - left)));
+    const bl_node *high = bl_alu2(ir, BL_OP_SHL, x, random_word(ir, x, left));
+    return bl_alu2(ir, BL_OP_OR, high, bl_alu2(ir, BL_OP_SHR, x, random_word(ir, x, 32 - left)));
 }
 
 bl_words bl_threefry(bl_ir *ir, bl_words key, bl_words counter)
 {
     static const uint32_t rotation[8] = {13, 15, 26, 6, 17, 29, 16, 24};
-    const bl_node *parity = bl_alu2(ir, BL_OP_XOR, key.at[0], word(ir, key.at[0], 0x1bd11bda));
+    const bl_node *parity = bl_alu2(ir, BL_OP_XOR, key.at[0], random_word(ir, key.at[0], 0x1bd11bda));
     const bl_node *schedule[3] = {key.at[0], key.at[1], bl_alu2(ir, BL_OP_XOR, parity, key.at[1])};
     const bl_node *x = bl_add(ir, counter.at[0], key.at[0]);
     const bl_node *y = bl_add(ir, counter.at[1], key.at[1]);
 
     for (uint32_t round = 0; round < 20; round++) {
         x = bl_add(ir, x, y);
-        y = bl_alu2(ir, BL_OP_XOR, rotate(ir, y, rotation[round % 8]), x);
+        y = bl_alu2(ir, BL_OP_XOR, random_rotate(ir, y, rotation[round % 8]), x);
         if (round % 4 != 3)
             continue;
         uint32_t turn = round / 4 + 1;
         x = bl_add(ir, x, schedule[turn % 3]);
-        y = bl_add(ir, y, bl_add(ir, schedule[(turn + 1) % 3], word(ir, y, turn)));
+        y = bl_add(ir, y, bl_add(ir, schedule[(turn + 1) % 3], random_word(ir, y, turn)));
     }
     return (bl_words){{x, y}};
 }
@@ -48,7 +48,7 @@ static const bl_node *state_word(bl_call *c, int i)
 }
 
 /* The key of this random node: two scalars. |input| is the optional scalar that replaces the step. */
-static bl_words take_key(bl_call *c, const bl_node *input)
+static bl_words random_take_key(bl_call *c, const bl_node *input)
 {
     bl_ir *ir = c->ir;
     const bl_value *seed = bl_attr(c, "seed");
@@ -70,11 +70,11 @@ static bl_words take_key(bl_call *c, const bl_node *input)
 }
 
 /* Two random words for each element of the shape. */
-static bl_words draw(bl_call *c, const bl_node *input, int ndim, const bl_node *const *dim)
+static bl_words random_draw(bl_call *c, const bl_node *input, int ndim, const bl_node *const *dim)
 {
     bl_ir *ir = c->ir;
     const bl_node *frame = bl_call_full(c, bl_const_int(ir, BL_U32, 0), ndim, dim);
-    bl_words key = take_key(c, input);
+    bl_words key = random_take_key(c, input);
     bl_words counter;
 
     if (frame->op == BL_OP_POISON)
@@ -100,12 +100,12 @@ static const bl_node *unit(bl_ir *ir, bl_words words, bl_dtype dtype)
 {
     const bl_node *x = words.at[0];
     if (dtype == BL_F64) { /* 53 bits: 27 and 26 */
-        const bl_node *high = bl_cast(ir, BL_F64, bl_alu2(ir, BL_OP_SHR, x, word(ir, x, 5)));
-        const bl_node *low = bl_cast(ir, BL_F64, bl_alu2(ir, BL_OP_SHR, words.at[1], word(ir, x, 6)));
+        const bl_node *high = bl_cast(ir, BL_F64, bl_alu2(ir, BL_OP_SHR, x, random_word(ir, x, 5)));
+        const bl_node *low = bl_cast(ir, BL_F64, bl_alu2(ir, BL_OP_SHR, words.at[1], random_word(ir, x, 6)));
         return bl_mul_real(ir, bl_add(ir, bl_mul_real(ir, high, 0x1p26), low), 0x1p-53);
     }
     int bits = fraction_bits(dtype);
-    const bl_node *top = bl_alu2(ir, BL_OP_SHR, x, word(ir, x, (uint32_t)(32 - bits)));
+    const bl_node *top = bl_alu2(ir, BL_OP_SHR, x, random_word(ir, x, (uint32_t)(32 - bits)));
     return bl_mul_real(ir, bl_cast(ir, BL_F32, top), ldexp(1, -bits));
 }
 
@@ -124,7 +124,7 @@ static const bl_node *uniform_between(bl_call *c, double low, double high, bl_dt
 
     if (!check_float(c, dtype))
         return bl_call_fail(c, "no floats");
-    const bl_node *u = unit(c->ir, draw(c, c->in[0], shape->count, shape->sizes), dtype);
+    const bl_node *u = unit(c->ir, random_draw(c, c->in[0], shape->count, shape->sizes), dtype);
     if (low != 0 || high != 1)
         u = bl_add_real(c->ir, bl_mul_real(c->ir, u, high - low), low);
     return bl_cast(c->ir, dtype, u);
@@ -149,7 +149,7 @@ static const bl_node *normal_around(bl_call *c, double mean, double deviation, b
 
     if (!check_float(c, dtype))
         return bl_call_fail(c, "no floats");
-    const bl_node *z = box_muller(c, draw(c, c->in[0], shape->count, shape->sizes), dtype);
+    const bl_node *z = box_muller(c, random_draw(c, c->in[0], shape->count, shape->sizes), dtype);
     if (mean != 0 || deviation != 1)
         z = bl_add_real(ir, bl_mul_real(ir, z, deviation), mean);
     return bl_cast(ir, dtype, z);
@@ -173,7 +173,7 @@ static const bl_node *draw_like(bl_call *c, bool normal)
 
     if (!check_float(c, dtype))
         return x;
-    bl_words words = draw(c, c->in[1], x->ndim, x->dim);
+    bl_words words = random_draw(c, c->in[1], x->ndim, x->dim);
     return bl_cast(c->ir, dtype, normal ? box_muller(c, words, dtype) : unit(c->ir, words, dtype));
 }
 
@@ -195,11 +195,11 @@ const bl_node *expand_dropout(bl_call *c)
 
     if (!(p >= 0 && p <= 1))
         return bl_call_fail(c, "p must be between 0 and 1, not %g", p);
-    bl_words words = draw(c, c->in[1], x->ndim, x->dim);
+    bl_words words = random_draw(c, c->in[1], x->ndim, x->dim);
     const bl_node *zero = bl_full_like(ir, x, 0);
     if (p == 0 || p == 1)
         return p == 0 ? x : zero;
-    const bl_node *drop = bl_less(ir, words.at[0], word(ir, words.at[0], (uint32_t)(p * 0x1p32)));
+    const bl_node *drop = bl_less(ir, words.at[0], random_word(ir, words.at[0], (uint32_t)(p * 0x1p32)));
     return bl_where(ir, drop, zero, bl_cast(ir, (bl_dtype)x->dtype, bl_mul_real(ir, bl_widen(ir, x), 1 / (1 - p))));
 }
 
@@ -232,7 +232,7 @@ const bl_node *expand_randint(bl_call *c)
         return bl_call_fail(c, "high must be a whole number");
     if (high->lo <= bl_attr(c, "low")->whole)
         return bl_call_fail(c, "high must be above low");
-    bl_words words = draw(c, c->in[0], shape->count, shape->sizes);
+    bl_words words = random_draw(c, c->in[0], shape->count, shape->sizes);
     const bl_node *span = bl_cast(ir, BL_U64, bl_sub(ir, bl_cast(ir, BL_I64, high), low)); /* wraps to the true size */
     int64_t most;
     bool narrow = bl_i64_sub(high->hi, bl_attr(c, "low")->whole, &most) && most <= UINT32_MAX;
@@ -265,10 +265,10 @@ static const bl_node *next_key(bl_ir *ir, round_keys *keys)
 /* One bit of a hash of x: the part of MurmurHash3's finaliser (Appleby) that determines its top bit. */
 static const bl_node *hash_bit(bl_ir *ir, const bl_node *x)
 {
-    x = bl_mul(ir, x, word(ir, x, 0x85ebca6b));
-    x = bl_alu2(ir, BL_OP_XOR, x, bl_alu2(ir, BL_OP_SHR, x, word(ir, x, 13)));
-    x = bl_mul(ir, x, word(ir, x, 0xc2b2ae35));
-    return bl_less(ir, x, word(ir, x, 0x80000000));
+    x = bl_mul(ir, x, random_word(ir, x, 0x85ebca6b));
+    x = bl_alu2(ir, BL_OP_XOR, x, bl_alu2(ir, BL_OP_SHR, x, random_word(ir, x, 13)));
+    x = bl_mul(ir, x, random_word(ir, x, 0xc2b2ae35));
+    return bl_less(ir, x, random_word(ir, x, 0x80000000));
 }
 
 /* The swap-or-not shuffle (Hoang, Morris and Rogaway, "An enciphering scheme based on a card shuffle", CRYPTO 2012): a
@@ -305,7 +305,7 @@ const bl_node *expand_randperm(bl_call *c)
         return bl_call_fail(c, "draws integers, not %s", bl_dtype_name(dtype));
     if (n->lo < 0 || n->hi > INT32_MAX)
         return bl_call_fail(c, "n must be between 0 and %d", INT32_MAX);
-    bl_words key = take_key(c, c->in[0]);
+    bl_words key = random_take_key(c, c->in[0]);
     return bl_cast(ir, dtype, shuffle(ir, bl_iota(ir, BL_U32, n), n, key));
 }
 
@@ -395,7 +395,7 @@ const bl_node *expand_scaled_uniform(bl_call *c)
 const bl_node *expand_random_bits(bl_call *c)
 {
     const bl_value *shape = bl_attr(c, "shape");
-    return draw(c, c->in[0], shape->count, shape->sizes).at[0];
+    return random_draw(c, c->in[0], shape->count, shape->sizes).at[0];
 }
 
 /* uint64 as two words, and back. */
@@ -439,7 +439,7 @@ const bl_node *expand_multinomial(bl_call *c)
     if (bl_attr(c, "replacement")->flag) {
         const bl_node *sum = bl_contiguous(ir, bl_cumsum(ir, w, last));
         const bl_node *total = bl_shrink_axis(ir, sum, last, bl_sub(ir, w->dim[last], bl_index(ir, 1)), bl_index(ir, 1));
-        const bl_node *u = unit(ir, draw(c, c->in[1], w->ndim, dim), BL_F32);
+        const bl_node *u = unit(ir, random_draw(c, c->in[1], w->ndim, dim), BL_F32);
         /* above u * total, so that a weight of 0 is never drawn */
         u = bl_mul(ir, bl_add_real(ir, bl_mul_real(ir, u, 1 - 0x1p-23), 0x1p-24), bl_spread(ir, total, u));
         const bl_node *found = bl_search(ir, sum, u, last);
@@ -449,7 +449,7 @@ const bl_node *expand_multinomial(bl_call *c)
     if (bl_may_be_negative(ir, n) || bl_may_be_negative(ir, bl_sub(ir, w->dim[last], n)))
         return bl_call_fail(c, "without replacement the number of draws must be at most the number of weights: %s",
                             bl_call_shape(c, w));
-    const bl_node *score = bl_add(ir, bl_alu1(ir, BL_OP_LOG, w), gumbel(ir, draw(c, c->in[1], w->ndim, w->dim)));
+    const bl_node *score = bl_add(ir, bl_alu1(ir, BL_OP_LOG, w), gumbel(ir, random_draw(c, c->in[1], w->ndim, w->dim)));
     const bl_node *at = bl_first_places(c, bl_contiguous(ir, score), last, true, n);
     return at == NULL ? NULL : bl_cast(ir, BL_I64, at);
 }

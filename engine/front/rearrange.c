@@ -32,14 +32,14 @@ typedef struct reader {
 
 static const char rest_names[BL_MAX_DIMS] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
 
-static void fail(reader *r, const char *what)
+static void rearrange_fail(reader *r, const char *what)
 {
     if (!r->failed)
         bl_call_fail(r->c, "formula %s at \"%.32s\"", what, r->at);
     r->failed = true;
 }
 
-static bool take(reader *r, const char *text)
+static bool rearrange_take(reader *r, const char *text)
 {
     while (*r->at == ' ')
         r->at++;
@@ -49,14 +49,14 @@ static bool take(reader *r, const char *text)
     return true;
 }
 
-static void add_part(reader *r, side *s, bl_span name, const bl_node *size)
+static void rearrange_add_part(reader *r, side *s, bl_span name, const bl_node *size)
 {
     for (int i = 0; i < s->nparts; i++) {
         if (bl_span_eq(s->part[i].name, name))
-            fail(r, "has a name twice");
+            rearrange_fail(r, "has a name twice");
     }
     if (s->nparts == BL_MAX_DIMS)
-        fail(r, "has more than 16 names");
+        rearrange_fail(r, "has more than 16 names");
     if (!r->failed)
         s->part[s->nparts++] = (part){name, s->naxes, size};
 }
@@ -74,34 +74,34 @@ static void read_axis(reader *r, side *s)
         r->at++;
     bl_span name = {start, (size_t)(r->at - start)};
     if (name.len == 0 || isdigit((unsigned char)*start)) {
-        fail(r, "cannot be read");
+        rearrange_fail(r, "cannot be read");
         return;
     }
-    bool sized = take(r, "=");
+    bool sized = rearrange_take(r, "=");
     if (sized && !isdigit((unsigned char)*r->at))
-        fail(r, "lacks a size");
+        rearrange_fail(r, "lacks a size");
     while (sized && isdigit((unsigned char)*r->at) && size <= INT32_MAX)
         size = size * 10 + (*r->at++ - '0');
     if (size > INT32_MAX)
-        fail(r, "has too large a size");
-    add_part(r, s, name, sized ? bl_index(r->c->ir, size) : NULL);
+        rearrange_fail(r, "has too large a size");
+    rearrange_add_part(r, s, name, sized ? bl_index(r->c->ir, size) : NULL);
 }
 
 static bool at_end(reader *r, const char *end)
 {
-    return take(r, end) && (*end != '\0' || *r->at == '\0');
+    return rearrange_take(r, end) && (*end != '\0' || *r->at == '\0');
 }
 
 /* Read a side up to |end|. */
 static void read_side(reader *r, side *s, const char *end)
 {
     while (!r->failed && !at_end(r, end)) {
-        if (take(r, "...")) {
+        if (rearrange_take(r, "...")) {
             s->rest = true;
             for (int i = 0; i < r->nrest; i++, s->naxes++)
-                add_part(r, s, (bl_span){&rest_names[i], 1}, NULL);
-        } else if (take(r, "(")) {
-            while (!r->failed && !take(r, ")"))
+                rearrange_add_part(r, s, (bl_span){&rest_names[i], 1}, NULL);
+        } else if (rearrange_take(r, "(")) {
+            while (!r->failed && !rearrange_take(r, ")"))
                 read_axis(r, s);
             s->naxes++;
         } else {
@@ -109,11 +109,11 @@ static void read_side(reader *r, side *s, const char *end)
             s->naxes++;
         }
         if (s->naxes > BL_MAX_DIMS)
-            fail(r, "has more than 16 axes");
+            rearrange_fail(r, "has more than 16 axes");
     }
 }
 
-static int find(const side *s, bl_span name)
+static int rearrange_find(const side *s, bl_span name)
 {
     for (int i = 0; i < s->nparts; i++) {
         if (bl_span_eq(s->part[i].name, name))
@@ -142,23 +142,23 @@ static bool read_formula(reader *r, const char *text, side *from, side *to)
     read_side(r, from, "->");
     read_side(r, to, "");
     if (!r->failed && from->rest != to->rest)
-        fail(r, "has ... on one side");
+        rearrange_fail(r, "has ... on one side");
     for (int i = 0; i < from->nparts && !r->failed; i++) {
-        int k = find(to, from->part[i].name);
+        int k = rearrange_find(to, from->part[i].name);
         if (k < 0)
-            fail(r, "leaves out a name");
+            rearrange_fail(r, "leaves out a name");
         else if (from->part[i].size == NULL)
             from->part[i].size = to->part[k].size;
         else if (to->part[k].size != NULL && to->part[k].size != from->part[i].size)
-            fail(r, "gives a name two sizes");
+            rearrange_fail(r, "gives a name two sizes");
     }
     if (!r->failed && from->nparts != to->nparts)
-        fail(r, "has a name on the right only");
+        rearrange_fail(r, "has a name on the right only");
     return !r->failed;
 }
 
 /* Find the size of the only name of an axis that has none. False after a failure. */
-static bool find_sizes(reader *r, side *s, int axis)
+static bool rearrange_find_sizes(reader *r, side *s, int axis)
 {
     bl_ir *ir = r->c->ir;
     const bl_node *x = r->c->in[0], *known = bl_index(ir, 1);
@@ -169,7 +169,7 @@ static bool find_sizes(reader *r, side *s, int axis)
         if (p->axis != axis)
             continue;
         if (p->size == NULL && open != NULL) {
-            fail(r, "needs sizes (name=3): two are missing");
+            rearrange_fail(r, "needs sizes (name=3): two are missing");
             return false;
         }
         if (p->size == NULL)
@@ -198,12 +198,12 @@ const bl_node *expand_rearrange(bl_call *c)
     if (!read_formula(&r, bl_attr(c, "formula")->text, &from, &to))
         return x;
     for (int i = 0; i < x->ndim; i++) {
-        if (!find_sizes(&r, &from, i))
+        if (!rearrange_find_sizes(&r, &from, i))
             return x;
     }
     for (int i = 0; i < from.nparts; i++) {
         dim[i] = from.part[i].size;
-        perm[i] = find(&from, to.part[i].name);
+        perm[i] = rearrange_find(&from, to.part[i].name);
     }
     x = bl_permute(c->ir, bl_call_reshape(c, x, from.nparts, dim), perm);
     for (int i = 0; i < to.naxes; i++)

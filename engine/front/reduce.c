@@ -16,37 +16,37 @@ static bool take_scope(bl_call *c, scope *s)
     return bl_call_axes(c, bl_attr(c, "axis"), c->in[0]->ndim, &s->axes);
 }
 
-static const bl_node *finish(bl_call *c, const scope *s, const bl_node *x)
+static const bl_node *reduce_finish(bl_call *c, const scope *s, const bl_node *x)
 {
     return s->keep ? x : bl_drop_axes(c->ir, x, s->axes);
 }
 
 /* The dtype of sums and products of integers. */
-static bl_dtype sum_dtype(bl_dtype dtype)
+static bl_dtype reduce_sum_dtype(bl_dtype dtype)
 {
     return bl_dtype_is_float(dtype) || dtype == BL_U64 ? dtype : BL_I64;
 }
 
-static const bl_node *fold_all(bl_call *c, bl_op fold)
+static const bl_node *reduce_fold_all(bl_call *c, bl_op fold)
 {
     const bl_value *asked = bl_attr(c, "dtype");
-    bl_dtype dtype = asked->given ? asked->dtype : sum_dtype((bl_dtype)c->in[0]->dtype);
+    bl_dtype dtype = asked->given ? asked->dtype : reduce_sum_dtype((bl_dtype)c->in[0]->dtype);
     const bl_node *x = bl_widen(c->ir, bl_cast(c->ir, dtype, c->in[0]));
     scope s;
 
     if (!take_scope(c, &s))
         return x;
-    return finish(c, &s, bl_cast(c->ir, dtype, bl_reduce(c->ir, fold, x, s.axes)));
+    return reduce_finish(c, &s, bl_cast(c->ir, dtype, bl_reduce(c->ir, fold, x, s.axes)));
 }
 
 const bl_node *expand_sum(bl_call *c)
 {
-    return fold_all(c, BL_OP_ADD);
+    return reduce_fold_all(c, BL_OP_ADD);
 }
 
 const bl_node *expand_prod(bl_call *c)
 {
-    return fold_all(c, BL_OP_MUL);
+    return reduce_fold_all(c, BL_OP_MUL);
 }
 
 /* Reject an empty axis: max and min of nothing are undefined. */
@@ -63,7 +63,7 @@ static bool refuse_empty(bl_call *c, uint32_t axes)
     return false;
 }
 
-static const bl_node *extreme(bl_call *c, bl_op fold)
+static const bl_node *reduce_extreme(bl_call *c, bl_op fold)
 {
     scope s;
 
@@ -71,17 +71,17 @@ static const bl_node *extreme(bl_call *c, bl_op fold)
         return c->in[0];
     if (c->in[0]->dtype == BL_BOOL) /* or, and */
         fold = fold == BL_OP_MAX ? BL_OP_ADD : BL_OP_MUL;
-    return finish(c, &s, bl_reduce(c->ir, fold, c->in[0], s.axes));
+    return reduce_finish(c, &s, bl_reduce(c->ir, fold, c->in[0], s.axes));
 }
 
 const bl_node *expand_max(bl_call *c)
 {
-    return extreme(c, BL_OP_MAX);
+    return reduce_extreme(c, BL_OP_MAX);
 }
 
 const bl_node *expand_min(bl_call *c)
 {
-    return extreme(c, BL_OP_MIN);
+    return reduce_extreme(c, BL_OP_MIN);
 }
 
 /* The smallest position of the extreme value. NaN counts as the extreme. */
@@ -133,7 +133,7 @@ const bl_node *expand_argmin(bl_call *c)
 static const bl_node *fold_bool(bl_call *c, bl_op fold)
 {
     scope s;
-    return take_scope(c, &s) ? finish(c, &s, bl_reduce(c->ir, fold, c->in[0], s.axes)) : c->in[0];
+    return take_scope(c, &s) ? reduce_finish(c, &s, bl_reduce(c->ir, fold, c->in[0], s.axes)) : c->in[0];
 }
 
 const bl_node *expand_all(bl_call *c)

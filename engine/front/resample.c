@@ -36,7 +36,7 @@ static const bl_node *middles(bl_ir *ir, const scale *s)
 }
 
 /* x[index] along the axis, for a vector |index|. */
-static const bl_node *pick(bl_call *c, const bl_node *x, int axis, const bl_node *index)
+static const bl_node *resample_pick(bl_call *c, const bl_node *x, int axis, const bl_node *index)
 {
     const bl_node *one[BL_MAX_DIMS], *dim[BL_MAX_DIMS];
 
@@ -72,12 +72,12 @@ static const bl_node *nearest_of_groups(bl_call *c, const bl_node *x, int axis, 
     }
     const bl_node *index = exact ? middles(ir, s) : s->at;
     index = bl_idiv(ir, bl_mul(ir, index, wide(ir, s, s->from, 1, 0)), wide(ir, s, s->to, exact ? 2 : 1, 0));
-    return pick(c, x, axis, index);
+    return resample_pick(c, x, axis, index);
 }
 
 /* Element i is x[floor(i * from / to)], or the element at the centre of i if |exact|. A common factor of both lengths gives
  * groups. */
-static const bl_node *nearest(bl_call *c, const bl_node *x, int axis, const bl_node *to, bool exact)
+static const bl_node *resample_nearest(bl_call *c, const bl_node *x, int axis, const bl_node *to, bool exact)
 {
     bl_ir *ir = c->ir;
     const bl_node *dim[BL_MAX_DIMS + 1];
@@ -122,7 +122,7 @@ static const bl_node *linear(bl_call *c, const bl_node *x, int axis, const bl_no
     const bl_node *above = bl_alu2(ir, BL_OP_MIN, bl_add(ir, below, one), wide(ir, &s, from, 1, -1));
     bl_dtype dtype = (bl_dtype)x->dtype;
     const bl_node *weight = bl_div(ir, bl_cast(ir, dtype, bl_mod(ir, position, whole)), bl_cast(ir, dtype, whole));
-    const bl_node *y = pick(c, x, axis, below), *z = pick(c, x, axis, above);
+    const bl_node *y = resample_pick(c, x, axis, below), *z = resample_pick(c, x, axis, above);
     if (y->op == BL_OP_POISON || z->op == BL_OP_POISON)
         return y->op == BL_OP_POISON ? y : z;
     for (int i = 0; i < x->ndim; i++)
@@ -156,7 +156,7 @@ const bl_node *expand_interpolate(bl_call *c)
             return bl_call_fail(c, "sizes must be from 1 to %d: %s to %s", LONGEST, bl_call_shape(c, c->in[0]),
                                 bl_shape_text(c->ir, n, size->sizes, NULL));
         if (from != to)
-            x = between ? linear(c, x, axis, to, corners) : nearest(c, x, axis, to, strcmp(mode, "nearest") != 0);
+            x = between ? linear(c, x, axis, to, corners) : resample_nearest(c, x, axis, to, strcmp(mode, "nearest") != 0);
     }
     return bl_cast(c->ir, (bl_dtype)c->in[0]->dtype, x);
 }

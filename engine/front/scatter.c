@@ -21,7 +21,7 @@ static const bl_node *sent_to(bl_ir *ir, const bl_node *index, const bl_node *ex
 }
 
 /* Expand src[.., j] to [.., n, j]. */
-static const bl_node *facing(bl_ir *ir, const bl_node *src, const bl_node *sent)
+static const bl_node *scatter_facing(bl_ir *ir, const bl_node *src, const bl_node *sent)
 {
     return bl_expand(ir, bl_add_axis(ir, src, src->ndim - 1), sent->ndim, sent->dim);
 }
@@ -30,7 +30,7 @@ static const bl_node *facing(bl_ir *ir, const bl_node *src, const bl_node *sent)
 static const bl_node *fold_sent(bl_ir *ir, bl_op fold, const bl_node *sent, const bl_node *src, bl_scalar start)
 {
     const bl_node *none = bl_spread(ir, bl_const(ir, (bl_dtype)src->dtype, start), sent);
-    const bl_node *all = bl_where(ir, sent, facing(ir, src, sent), none);
+    const bl_node *all = bl_where(ir, sent, scatter_facing(ir, src, sent), none);
     return bl_drop_axes(ir, bl_reduce(ir, fold, all, 1u << (sent->ndim - 1)), 1u << (sent->ndim - 1));
 }
 
@@ -42,13 +42,13 @@ static const bl_node *last_sent(bl_ir *ir, const bl_node *sent)
     return bl_drop_axes(ir, bl_reduce(ir, BL_OP_MAX, latest, 1u << (sent->ndim - 1)), 1u << (sent->ndim - 1));
 }
 
-static bl_scalar number_of(bl_dtype dtype, int value)
+static bl_scalar scatter_number_of(bl_dtype dtype, int value)
 {
     return bl_dtype_is_float(dtype) ? (bl_scalar){.f = value} : (bl_scalar){.i = value};
 }
 
 /* |sent| may have extent 1 along an axis of |x|: one index then stands for all elements along it. */
-static const bl_node *assign(bl_ir *ir, const bl_node *x, const bl_node *src, const bl_node *sent)
+static const bl_node *scatter_assign(bl_ir *ir, const bl_node *x, const bl_node *src, const bl_node *sent)
 {
     const bl_node *latest = last_sent(ir, sent);
     const bl_node *written = bl_not(ir, bl_less(ir, latest, bl_full_like(ir, latest, 0)));
@@ -61,7 +61,9 @@ static const bl_node *fold_into(bl_ir *ir, char how, bool include, const bl_node
 {
     bl_dtype dtype = (bl_dtype)x->dtype;
     bl_op fold = how == 'p' ? BL_OP_MUL : how == 'x' ? BL_OP_MAX : how == 'n' ? BL_OP_MIN : BL_OP_ADD;
-    bl_scalar start = how == 'x' ? bl_scalar_lowest(dtype) : how == 'n' ? bl_scalar_highest(dtype) : number_of(dtype, how == 'p');
+    bl_scalar start = how == 'x'   ? bl_scalar_lowest(dtype)
+                      : how == 'n' ? bl_scalar_highest(dtype)
+                                   : scatter_number_of(dtype, how == 'p');
     bl_scalar none = {.i = 0};
 
     if (bl_dtype_is_float(dtype) && (how == 'x' || how == 'n'))
@@ -109,7 +111,7 @@ static bool take_sent(bl_call *c, int axis, const bl_node **index, const bl_node
     return true;
 }
 
-static const bl_node *scatter(bl_call *c, char how, bool include)
+static const bl_node *scatter_scatter(bl_call *c, char how, bool include)
 {
     bl_ir *ir = c->ir;
     const bl_node *x = c->in[0], *index = c->in[1], *src = c->in[2];
@@ -128,19 +130,20 @@ static const bl_node *scatter(bl_call *c, char how, bool include)
     const bl_node *sent = sent_to(ir, bl_to_last(ir, index, axis), x->dim[axis]);
     const bl_node *self = bl_to_last(ir, x, axis);
     src = bl_to_last(ir, src, axis);
-    return bl_from_last(ir, how == '=' ? assign(ir, self, src, sent) : fold_into(ir, how, include, self, src, sent), axis);
+    return bl_from_last(ir, how == '=' ? scatter_assign(ir, self, src, sent) : fold_into(ir, how, include, self, src, sent),
+                        axis);
 }
 
 const bl_node *expand_scatter(bl_call *c)
 {
     char how = bl_attr(c, "reduce")->text[0];
-    return scatter(c, how == 'n' ? '=' : how == 'a' ? 's' : 'p', true);
+    return scatter_scatter(c, how == 'n' ? '=' : how == 'a' ? 's' : 'p', true);
 }
 
 const bl_node *expand_scatter_reduce(bl_call *c)
 {
     const char *how = bl_attr(c, "reduce")->text;
-    return scatter(c, how[0] == 'a' ? how[3] : how[0], bl_attr(c, "include_self")->flag);
+    return scatter_scatter(c, how[0] == 'a' ? how[3] : how[0], bl_attr(c, "include_self")->flag);
 }
 
 /* ---- several index tensors on neighbouring axes */
@@ -163,7 +166,7 @@ static const bl_node *inside_only(bl_ir *ir, const bl_node *index, const bl_node
     return index;
 }
 
-static bool merge_axes(bl_call *c, merged *m)
+static bool scatter_merge_axes(bl_call *c, merged *m)
 {
     bl_ir *ir = c->ir;
     const bl_node *x = c->in[0], *inside = NULL, *linear = NULL;
@@ -207,7 +210,7 @@ const bl_node *expand_index(bl_call *c)
     const bl_node *dim[2 * BL_MAX_DIMS];
     int ndim = 0;
 
-    if (!merge_axes(c, &m))
+    if (!scatter_merge_axes(c, &m))
         return c->in[0];
     const bl_node *one[3] = {bl_index(ir, 1), m.index->dim[0], bl_index(ir, 1)};
     const bl_node *wide[3] = {m.x->dim[0], m.index->dim[0], m.x->dim[2]};
@@ -229,7 +232,7 @@ const bl_node *expand_index_put(bl_call *c)
     merged m;
     int ndim = 0;
 
-    if (!merge_axes(c, &m))
+    if (!scatter_merge_axes(c, &m))
         return x;
     for (int i = 0; i < x->ndim; i++) {
         for (int k = 0; i == m.axis && k < m.nbroad; k++)
@@ -250,7 +253,7 @@ const bl_node *expand_index_put(bl_call *c)
     if (bl_attr(c, "accumulate")->flag)
         y = fold_into(ir, 's', true, self, src, sent_to(ir, bl_expand(ir, index, 3, shape), m.x->dim[1]));
     else
-        y = assign(ir, self, src, sent_to(ir, index, m.x->dim[1]));
+        y = scatter_assign(ir, self, src, sent_to(ir, index, m.x->dim[1]));
     return bl_call_reshape(c, bl_from_last(ir, y, 1), x->ndim, x->dim);
 }
 
@@ -287,7 +290,7 @@ static const bl_node *chosen(bl_call *c, const bl_node *mask, const bl_node *siz
     return bl_search(ir, seen, bl_add(ir, wanted, bl_full_like(ir, wanted, 1)), 0);
 }
 
-static const bl_node *flat(bl_ir *ir, const bl_node *x)
+static const bl_node *scatter_flat(bl_ir *ir, const bl_node *x)
 {
     const bl_node *count = bl_shape_count(ir, x->ndim, x->dim);
     return bl_reshape(ir, x, 1, &count);
@@ -301,8 +304,8 @@ const bl_node *expand_masked_select(bl_call *c)
 
     if (!bl_call_broadcast(c, 2, both))
         return both[0];
-    const bl_node *x = flat(ir, both[0]);
-    const bl_node *at = chosen(c, flat(ir, both[1]), bl_attr(c, "size")->size, &count);
+    const bl_node *x = scatter_flat(ir, both[0]);
+    const bl_node *at = chosen(c, scatter_flat(ir, both[1]), bl_attr(c, "size")->size, &count);
     if (count == NULL)
         return at;
     const bl_node *found = bl_less(ir, at, bl_spread(ir, bl_cast(ir, BL_I32, x->dim[0]), at));
@@ -316,7 +319,7 @@ const bl_node *expand_nonzero(bl_call *c)
 {
     bl_ir *ir = c->ir;
     const bl_node *x = c->in[0], *count = NULL;
-    const bl_node *at = chosen(c, flat(ir, x), bl_attr(c, "size")->size, &count), *flat_at = at;
+    const bl_node *at = chosen(c, scatter_flat(ir, x), bl_attr(c, "size")->size, &count), *flat_at = at;
     const bl_node *column[BL_MAX_DIMS];
 
     if (count == NULL)

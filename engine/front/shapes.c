@@ -5,9 +5,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static const bl_node *fail(bl_call *c, bl_status status, const char *fmt, va_list args) __attribute__((format(printf, 3, 0)));
+static const bl_node *shapes_fail(bl_call *c, bl_status status, const char *fmt, va_list args)
+    __attribute__((format(printf, 3, 0)));
 
-static const bl_node *fail(bl_call *c, bl_status status, const char *fmt, va_list args)
+static const bl_node *shapes_fail(bl_call *c, bl_status status, const char *fmt, va_list args)
 {
     char text[512];
     bl_err memory = {0};
@@ -28,7 +29,7 @@ const bl_node *bl_call_fail(bl_call *c, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    const bl_node *poison = fail(c, BL_EGRAPH, fmt, args);
+    const bl_node *poison = shapes_fail(c, BL_EGRAPH, fmt, args);
     va_end(args);
     return poison;
 }
@@ -37,7 +38,7 @@ const bl_node *bl_call_fail_as(bl_call *c, bl_status status, const char *fmt, ..
 {
     va_list args;
     va_start(args, fmt);
-    const bl_node *poison = fail(c, status, fmt, args);
+    const bl_node *poison = shapes_fail(c, status, fmt, args);
     va_end(args);
     return poison;
 }
@@ -57,7 +58,7 @@ const char *bl_call_shape(bl_call *c, const bl_node *x)
 }
 
 /* Check the extents of a tensor: none may be negative, and the number of elements must be within the limit. */
-static bool check_shape(bl_call *c, int ndim, const bl_node *const *dim)
+static bool shapes_check_shape(bl_call *c, int ndim, const bl_node *const *dim)
 {
     int64_t count;
 
@@ -87,12 +88,12 @@ const bl_node *bl_call_failed(bl_call *c)
 
 const bl_node *bl_call_expand(bl_call *c, const bl_node *x, int ndim, const bl_node *const *dim)
 {
-    return check_shape(c, ndim, dim) ? bl_expand(c->ir, x, ndim, dim) : bl_call_failed(c);
+    return shapes_check_shape(c, ndim, dim) ? bl_expand(c->ir, x, ndim, dim) : bl_call_failed(c);
 }
 
 const bl_node *bl_call_reshape(bl_call *c, const bl_node *x, int ndim, const bl_node *const *dim)
 {
-    return check_shape(c, ndim, dim) ? bl_reshape(c->ir, x, ndim, dim) : bl_call_failed(c);
+    return shapes_check_shape(c, ndim, dim) ? bl_reshape(c->ir, x, ndim, dim) : bl_call_failed(c);
 }
 
 const bl_node *bl_call_pad(bl_call *c, const bl_node *x, const bl_node *const *before, const bl_node *const *after,
@@ -102,8 +103,8 @@ const bl_node *bl_call_pad(bl_call *c, const bl_node *x, const bl_node *const *b
 
     for (int i = 0; i < x->ndim; i++)
         dim[i] = bl_add(c->ir, bl_add(c->ir, before[i], x->dim[i]), after[i]);
-    return x->op == BL_OP_POISON || !check_shape(c, x->ndim, dim) ? bl_call_failed(c)
-                                                                  : bl_pad_with(c->ir, x, before, after, value);
+    return x->op == BL_OP_POISON || !shapes_check_shape(c, x->ndim, dim) ? bl_call_failed(c)
+                                                                         : bl_pad_with(c->ir, x, before, after, value);
 }
 
 const bl_node *bl_call_full(bl_call *c, const bl_node *scalar, int ndim, const bl_node *const *dim)

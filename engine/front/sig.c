@@ -19,7 +19,7 @@ static void skip_spaces(const char **at)
         ++*at;
 }
 
-static bl_span take_word(const char **at, const char *more)
+static bl_span sig_take_word(const char **at, const char *more)
 {
     const char *start = *at;
     while (isalnum((unsigned char)**at) || **at == '_' || (**at != '\0' && strchr(more, **at) != NULL))
@@ -31,14 +31,14 @@ static bl_span take_word(const char **at, const char *more)
 static bl_span take_preset(const char **at)
 {
     if (**at != '[')
-        return take_word(at, ".-+");
+        return sig_take_word(at, ".-+");
     const char *start = *at;
     const char *end = strchr(start, ']');
     *at = end == NULL ? start + strlen(start) : end + 1;
     return (bl_span){start, (size_t)(*at - start)};
 }
 
-static bool find_kind(bl_span type, bl_sig_kind *kind)
+static bool sig_find_kind(bl_span type, bl_sig_kind *kind)
 {
     if (memchr(type.data, '|', type.len) != NULL) {
         *kind = BL_SIG_CHOICE;
@@ -56,12 +56,12 @@ static bool find_kind(bl_span type, bl_sig_kind *kind)
 static bool take_param(const char **at, bl_sig_param *param)
 {
     memset(param, 0, sizeof *param);
-    param->name = take_word(at, "");
+    param->name = sig_take_word(at, "");
     if (param->name.len == 0 || (*at)[0] != ':' || (*at)[1] != ' ')
         return false;
     *at += 2;
-    param->type = take_word(at, "|-");
-    if (param->type.len == 0 || !find_kind(param->type, &param->kind))
+    param->type = sig_take_word(at, "|-");
+    if (param->type.len == 0 || !sig_find_kind(param->type, &param->kind))
         return false;
     if (strncmp(*at, "...", 3) == 0) {
         param->many = true;
@@ -100,7 +100,7 @@ bool bl_sig_parse(const char *text, bl_sig *sig)
         skip_spaces(&at);
         if (sig->nresults == BL_SIG_RESULTS)
             return false;
-        bl_span result = take_word(&at, "");
+        bl_span result = sig_take_word(&at, "");
         if (result.len == 0)
             return false;
         sig->result[sig->nresults++] = result;

@@ -36,7 +36,7 @@ static const bl_node *small(bl_ir *ir, const bl_node *like, int64_t value)
     return bl_full_like(ir, like, (double)value);
 }
 
-static const bl_node *whole(bl_ir *ir, const bl_node *like, int64_t value)
+static const bl_node *sort_whole_(bl_ir *ir, const bl_node *like, int64_t value)
 {
     return bl_spread(ir, bl_const_int(ir, BL_I64, value), like);
 }
@@ -46,35 +46,35 @@ static const bl_node *rank_of_float(bl_ir *ir, const bl_node *x)
 {
     bool wide = x->dtype == BL_F64;
     const bl_node *real = wide ? x : bl_cast(ir, BL_F32, x), *bits = bl_bitcast(ir, wide ? BL_I64 : BL_I32, real);
-    const bl_node *lowest = wide ? whole(ir, bits, INT64_MIN) : small(ir, bits, INT32_MIN);
-    const bl_node *highest = wide ? whole(ir, bits, INT64_MAX) : small(ir, bits, INT32_MAX);
+    const bl_node *lowest = wide ? sort_whole_(ir, bits, INT64_MIN) : small(ir, bits, INT32_MIN);
+    const bl_node *highest = wide ? sort_whole_(ir, bits, INT64_MAX) : small(ir, bits, INT32_MAX);
     const bl_node *rank = bl_where(ir, bl_less(ir, bits, small(ir, bits, 0)), bl_sub(ir, lowest, bits), bits);
 
     return bl_where(ir, bl_is_nan(ir, real), highest, rank);
 }
 
 /* Is the rank an int32, so that rank and place fit in an int64? */
-static bool fits(const bl_node *x)
+static bool sort_fits(const bl_node *x)
 {
     return bl_dtype_bytes((bl_dtype)x->dtype) <= 4;
 }
 
 /* The rank of x[.., n], int32 or int64: smaller ranks come first, equal values have equal ranks. */
-static const bl_node *rank_of(const order *o, const bl_node *x)
+static const bl_node *sort_rank_of(const order *o, const bl_node *x)
 {
     bl_ir *ir = o->ir;
-    bl_dtype dtype = fits(x) ? BL_I32 : BL_I64;
+    bl_dtype dtype = sort_fits(x) ? BL_I32 : BL_I64;
     const bl_node *rank = bl_cast(ir, dtype, bl_dtype_is_float((bl_dtype)x->dtype) ? rank_of_float(ir, x) : x);
 
     if (x->dtype == BL_U32 || x->dtype == BL_U64) /* flips the sign bit */
-        rank = bl_alu2(ir, BL_OP_XOR, rank, fits(x) ? small(ir, rank, INT32_MIN) : whole(ir, rank, INT64_MIN));
+        rank = bl_alu2(ir, BL_OP_XOR, rank, sort_fits(x) ? small(ir, rank, INT32_MIN) : sort_whole_(ir, rank, INT64_MIN));
     return o->descending ? bl_not(ir, rank) : rank;
 }
 
 /* Combine ranks that fit with their places, as the lower half. */
 static const bl_node *ordinals(bl_ir *ir, const bl_node *rank)
 {
-    rank = bl_alu2(ir, BL_OP_SHL, bl_cast(ir, BL_I64, rank), whole(ir, rank, 32));
+    rank = bl_alu2(ir, BL_OP_SHL, bl_cast(ir, BL_I64, rank), sort_whole_(ir, rank, 32));
     return bl_add(ir, rank, bl_iota_like(ir, rank, rank->ndim - 1, BL_I64));
 }
 
@@ -88,18 +88,18 @@ static const bl_node *precedes(const order *o, keys a, keys b)
     return bl_alu2(ir, BL_OP_OR, less, bl_and(ir, bl_alu2(ir, BL_OP_CMPEQ, a.rank, b.rank), bl_less(ir, a.place, b.place)));
 }
 
-static keys choose(const order *o, const bl_node *condition, keys a, keys b)
+static keys sort_choose(const order *o, const bl_node *condition, keys a, keys b)
 {
     return (keys){bl_where(o->ir, condition, a.rank, b.rank),
                   a.place == NULL ? NULL : bl_where(o->ir, condition, a.place, b.place)};
 }
 
-static keys look_up(const order *o, keys k, const bl_node *at, int axis)
+static keys sort_look_up(const order *o, keys k, const bl_node *at, int axis)
 {
     return (keys){bl_gather(o->ir, k.rank, at, axis), k.place == NULL ? NULL : bl_gather(o->ir, k.place, at, axis)};
 }
 
-static keys store(const order *o, keys k)
+static keys sort_store(const order *o, keys k)
 {
     return (keys){bl_contiguous(o->ir, k.rank), k.place == NULL ? NULL : bl_contiguous(o->ir, k.place)};
 }
@@ -107,13 +107,13 @@ static keys store(const order *o, keys k)
 /* A key that comes after all others, in the shape of |x|. */
 static keys last_of_all(const order *o, const bl_node *x, bool place)
 {
-    return (keys){whole(o->ir, x, INT64_MAX), place ? bl_spread(o->ir, bl_const_int(o->ir, BL_I32, INT32_MAX), x) : NULL};
+    return (keys){sort_whole_(o->ir, x, INT64_MAX), place ? bl_spread(o->ir, bl_const_int(o->ir, BL_I32, INT32_MAX), x) : NULL};
 }
 
 /* ---- runs */
 
 /* Expand x[.., n] to [.., n, n] along its last axis or the one before it. */
-static const bl_node *facing(bl_ir *ir, const bl_node *x, bool rows)
+static const bl_node *sort_facing(bl_ir *ir, const bl_node *x, bool rows)
 {
     const bl_node *dim[BL_MAX_DIMS + 1];
     int ndim = x->ndim + 1;
@@ -125,7 +125,7 @@ static const bl_node *facing(bl_ir *ir, const bl_node *x, bool rows)
 
 static keys facing_keys(const order *o, keys k, bool rows)
 {
-    return (keys){facing(o->ir, k.rank, rows), k.place == NULL ? NULL : facing(o->ir, k.place, rows)};
+    return (keys){sort_facing(o->ir, k.rank, rows), k.place == NULL ? NULL : sort_facing(o->ir, k.place, rows)};
 }
 
 /* Move |x| along the last axis to the positions |rank|: each position finds its element. */
@@ -133,14 +133,14 @@ static const bl_node *sent(bl_ir *ir, const bl_node *rank, const bl_node *x)
 {
     int last = x->ndim;
     const bl_node *found =
-        bl_alu2(ir, BL_OP_CMPEQ, facing(ir, rank, false), bl_iota_like(ir, facing(ir, rank, false), last - 1, BL_I32));
-    const bl_node *value = facing(ir, x, false);
+        bl_alu2(ir, BL_OP_CMPEQ, sort_facing(ir, rank, false), bl_iota_like(ir, sort_facing(ir, rank, false), last - 1, BL_I32));
+    const bl_node *value = sort_facing(ir, x, false);
 
     value = bl_where(ir, found, value, bl_spread(ir, bl_const_int(ir, (bl_dtype)x->dtype, 0), value));
     return bl_drop_axes(ir, bl_reduce(ir, BL_OP_ADD, value, 1u << last), 1u << last);
 }
 
-static const bl_node *count(bl_ir *ir, const bl_node *before)
+static const bl_node *sort_count(bl_ir *ir, const bl_node *before)
 {
     unsigned last = 1u << (before->ndim - 1);
     return bl_drop_axes(ir, bl_reduce(ir, BL_OP_ADD, bl_cast(ir, BL_I32, before), last), last);
@@ -149,7 +149,7 @@ static const bl_node *count(bl_ir *ir, const bl_node *before)
 /* For each element of a run, the number of elements before it. */
 static const bl_node *count_before(const order *o, keys k)
 {
-    return count(o->ir, precedes(o, facing_keys(o, k, false), facing_keys(o, k, true)));
+    return sort_count(o->ir, precedes(o, facing_keys(o, k, false), facing_keys(o, k, true)));
 }
 
 /* Must value a precede b if neither was earlier? NaN is the largest. */
@@ -167,10 +167,10 @@ static const bl_node *is_first(const order *o, const bl_node *a, const bl_node *
 static const bl_node *sort_whole(const order *o, const bl_node *x)
 {
     bl_ir *ir = o->ir;
-    const bl_node *mine = facing(ir, x, true), *other = facing(ir, x, false);
+    const bl_node *mine = sort_facing(ir, x, true), *other = sort_facing(ir, x, false);
     const bl_node *i = bl_iota_like(ir, mine, x->ndim - 1, BL_I32), *j = bl_iota_like(ir, mine, x->ndim, BL_I32);
     const bl_node *before = bl_where(ir, bl_less(ir, j, i), bl_not(ir, is_first(o, mine, other)), is_first(o, other, mine));
-    const bl_node *rank = count(ir, before);
+    const bl_node *rank = sort_count(ir, before);
 
     return sent(ir, rank, bl_iota_like(ir, rank, x->ndim - 1, BL_I32));
 }
@@ -179,7 +179,7 @@ static const bl_node *sort_whole(const order *o, const bl_node *x)
 
 /* Merge path: how many of the first k0 elements of the two halves of |k|[.., runs, 2 * length] come from the first half, for
  * the first position k0 of each block: int32[.., runs, blocks]. */
-static const bl_node *split_path(const order *o, keys k, const bl_node *k0, int64_t length)
+static const bl_node *sort_split_path(const order *o, keys k, const bl_node *k0, int64_t length)
 {
     bl_ir *ir = o->ir;
     int last = k.rank->ndim - 1;
@@ -192,9 +192,9 @@ static const bl_node *split_path(const order *o, keys k, const bl_node *k0, int6
         step *= 2;
     for (; step > 0; step /= 2) {
         const bl_node *more = bl_alu2(ir, BL_OP_MIN, bl_add(ir, low, small(ir, k0, step)), high);
-        keys first = look_up(o, k, bl_alu2(ir, BL_OP_MAX, bl_sub(ir, more, one), none), last);
-        keys second =
-            look_up(o, k, bl_alu2(ir, BL_OP_MIN, bl_sub(ir, bl_add(ir, k0, len), more), small(ir, k0, 2 * length - 1)), last);
+        keys first = sort_look_up(o, k, bl_alu2(ir, BL_OP_MAX, bl_sub(ir, more, one), none), last);
+        keys second = sort_look_up(
+            o, k, bl_alu2(ir, BL_OP_MIN, bl_sub(ir, bl_add(ir, k0, len), more), small(ir, k0, 2 * length - 1)), last);
         /* once |more| equals |low|, the comparison has no effect */
         low = bl_where(ir, precedes(o, first, second), more, low);
     }
@@ -202,28 +202,28 @@ static const bl_node *split_path(const order *o, keys k, const bl_node *k0, int6
 }
 
 /* Element |at| + |nth| of one half of |k|, which begins at |begin|; beyond its end, the last key. */
-static keys element(const order *o, keys k, const bl_node *at, int64_t nth, int64_t begin, int64_t length)
+static keys sort_element(const order *o, keys k, const bl_node *at, int64_t nth, int64_t begin, int64_t length)
 {
     bl_ir *ir = o->ir;
     const bl_node *place = bl_add(ir, at, small(ir, at, nth)), *end = small(ir, at, length - 1);
     const bl_node *inside = bl_alu2(ir, BL_OP_MIN, place, end);
-    keys found = look_up(o, k, bl_add(ir, inside, small(ir, at, begin)), k.rank->ndim - 1);
+    keys found = sort_look_up(o, k, bl_add(ir, inside, small(ir, at, begin)), k.rank->ndim - 1);
 
-    return choose(o, bl_less(ir, end, place), last_of_all(o, found.rank, k.place != NULL), found);
+    return sort_choose(o, bl_less(ir, end, place), last_of_all(o, found.rank, k.place != NULL), found);
 }
 
-static void exchange(const order *o, keys *a, keys *b)
+static void sort_exchange(const order *o, keys *a, keys *b)
 {
     const bl_node *kept = precedes(o, *a, *b);
-    keys low = choose(o, kept, *a, *b);
+    keys low = sort_choose(o, kept, *a, *b);
 
-    *b = choose(o, kept, *b, *a);
+    *b = sort_choose(o, kept, *b, *a);
     *a = low;
 }
 
 /* Join |n| parts [.., runs, blocks] to [.., runs, blocks * n]. Selects by position; a concatenation would compute each part
  * under a condition of its own. */
-static const bl_node *join_parts(const order *o, int n, const bl_node *const *part)
+static const bl_node *sort_join_parts(const order *o, int n, const bl_node *const *part)
 {
     bl_ir *ir = o->ir;
     const bl_node *dim[BL_MAX_DIMS + 1], *joined = NULL, *place = NULL;
@@ -253,22 +253,22 @@ static const bl_node *merge_halves(const order *o, keys k, int64_t length)
     const bl_node *heads = bl_shrink_axis(ir, k.rank, last, bl_index(ir, 0), bl_index(ir, 2 * length / n));
     const bl_node *k0 = bl_iota_like(ir, heads, last, BL_I32);
     k0 = bl_mul(ir, k0, small(ir, k0, n));
-    const bl_node *first = split_path(o, k, k0, length);
+    const bl_node *first = sort_split_path(o, k, k0, length);
     const bl_node *second = bl_alu2(ir, BL_OP_MAX, bl_sub(ir, k0, first), small(ir, k0, 0));
     for (int i = 0; i < n; i++) { /* bitonic merge: the first half ascending, the second descending; the smaller element of each
                                      pair belongs to the lower half */
-        keys up = element(o, k, first, i, 0, length), down = element(o, k, second, n - 1 - i, length, length);
-        block[i] = choose(o, precedes(o, up, down), up, down);
+        keys up = sort_element(o, k, first, i, 0, length), down = sort_element(o, k, second, n - 1 - i, length, length);
+        block[i] = sort_choose(o, precedes(o, up, down), up, down);
     }
     for (int apart = n / 2; apart > 0; apart /= 2) {
         for (int i = 0; i < n; i++) {
             if ((i & apart) == 0)
-                exchange(o, &block[i], &block[i + apart]);
+                sort_exchange(o, &block[i], &block[i + apart]);
         }
     }
     for (int i = 0; i < n; i++)
         part[i] = k.place == NULL ? block[i].rank : block[i].place;
-    return join_parts(o, n, part);
+    return sort_join_parts(o, n, part);
 }
 
 /* Merge keys [.., runs, 2 * length] whose halves are sorted. */
@@ -281,7 +281,7 @@ static keys merge_runs(const order *o, keys k, int64_t length)
         return (keys){merge_halves(o, k, length), NULL};
     /* equal elements of the first half come first, so their places within both halves order them */
     const bl_node *at = merge_halves(o, (keys){k.rank, bl_iota_like(ir, k.rank, last, BL_I32)}, length);
-    return look_up(o, k, bl_contiguous(ir, at), last);
+    return sort_look_up(o, k, bl_contiguous(ir, at), last);
 }
 
 /* ---- an axis */
@@ -317,9 +317,9 @@ static keys sort_runs(const order *o, const bl_node *x, int64_t total)
 {
     bl_ir *ir = o->ir;
     int ndim = x->ndim;
-    bool one = fits(x);
+    bool one = sort_fits(x);
     int64_t highest = one ? INT32_MAX : INT64_MAX; /* the rank of padding; its places are after all others */
-    keys k = {pad_to(ir, rank_of(o, x), ndim - 1, total, bl_const_int(ir, one ? BL_I32 : BL_I64, highest)), NULL};
+    keys k = {pad_to(ir, sort_rank_of(o, x), ndim - 1, total, bl_const_int(ir, one ? BL_I32 : BL_I64, highest)), NULL};
 
     k.rank = one ? ordinals(ir, k.rank) : k.rank;
     k.place = one ? NULL : in_runs(ir, bl_iota_like(ir, k.rank, ndim - 1, BL_I32), ndim, total, RUN);
@@ -329,7 +329,7 @@ static keys sort_runs(const order *o, const bl_node *x, int64_t total)
 }
 
 /* The number of runs: slightly more than |least|, so that pairs of pairs stay complete while there are many. */
-static int64_t count_runs(int64_t least)
+static int64_t sort_count_runs(int64_t least)
 {
     int64_t together = 1;
 
@@ -346,7 +346,7 @@ static bool is_run(const bl_node *x)
     return extent <= WHOLE || (bl_shape_max_count(x->ndim, x->dim, &count) && count <= WHOLE_WORK / extent);
 }
 
-static const bl_node *shorten(bl_ir *ir, const bl_node *x, int axis, int64_t extent)
+static const bl_node *sort_shorten(bl_ir *ir, const bl_node *x, int axis, int64_t extent)
 {
     return bl_is_int(x->dim[axis], extent) ? x : bl_shrink_axis(ir, x, axis, bl_index(ir, 0), bl_index(ir, extent));
 }
@@ -368,8 +368,8 @@ static const bl_node *sort_last(const order *o, const bl_node *x, int64_t wanted
         return extent;
     if (is_run(x))
         return sort_whole(o, x);
-    int64_t length = RUN, runs = count_runs((extent->hi - 1) / RUN + 1), most = (wanted / BLOCK + 1) * BLOCK;
-    keys k = store(o, sort_runs(o, x, runs * RUN));
+    int64_t length = RUN, runs = sort_count_runs((extent->hi - 1) / RUN + 1), most = (wanted / BLOCK + 1) * BLOCK;
+    keys k = sort_store(o, sort_runs(o, x, runs * RUN));
     while (runs > 1) {
         runs += runs % 2;
         k.rank = in_pairs(ir, k.rank, ndim, runs, length, bl_const_int(ir, BL_I64, INT64_MAX));
@@ -378,11 +378,11 @@ static const bl_node *sort_last(const order *o, const bl_node *x, int64_t wanted
         k = merge_runs(o, k, length);
         runs /= 2;
         length = 2 * length < most ? 2 * length : most; /* later elements are not wanted */
-        k.rank = shorten(ir, k.rank, ndim, length);
+        k.rank = sort_shorten(ir, k.rank, ndim, length);
         if (k.place != NULL)
-            k.place = shorten(ir, k.place, ndim, length);
+            k.place = sort_shorten(ir, k.place, ndim, length);
         if (runs > 1)
-            k = store(o, k);
+            k = sort_store(o, k);
     }
     for (int i = 0; i < ndim; i++)
         dim[i] = i == ndim - 1 ? bl_index(ir, length) : x->dim[i];
@@ -391,7 +391,7 @@ static const bl_node *sort_last(const order *o, const bl_node *x, int64_t wanted
 }
 
 /* x as the tensor to sort, with the axis last; NULL after a failure. */
-static const bl_node *take_keys(bl_call *c, const bl_node *x, int axis)
+static const bl_node *sort_take_keys(bl_call *c, const bl_node *x, int axis)
 {
     if (x->ndim >= BL_MAX_DIMS - 2) {
         bl_call_fail_as(c, BL_ELIMIT, "takes at most %d dimensions, not %s", BL_MAX_DIMS - 3, bl_call_shape(c, x));
@@ -407,7 +407,7 @@ static const bl_node *take_keys(bl_call *c, const bl_node *x, int axis)
 static const bl_node *sorted_places(bl_call *c, const bl_node *x, int axis, bool descending, int64_t wanted)
 {
     order o = {c->ir, descending};
-    const bl_node *last = take_keys(c, x, axis);
+    const bl_node *last = sort_take_keys(c, x, axis);
 
     return last == NULL ? NULL : bl_from_last(c->ir, sort_last(&o, last, wanted), axis);
 }
@@ -420,12 +420,12 @@ static const bl_node *find_few(bl_call *c, const bl_node *x, int axis, bool desc
 {
     bl_ir *ir = c->ir;
     order o = {ir, descending};
-    const bl_node *last = take_keys(c, x, axis);
+    const bl_node *last = sort_take_keys(c, x, axis);
     const bl_node *found[FEW];
 
     if (last == NULL)
         return NULL;
-    const bl_node *all = ordinals(ir, rank_of(&o, last)), *end = whole(ir, all, INT64_MAX);
+    const bl_node *all = ordinals(ir, sort_rank_of(&o, last)), *end = sort_whole_(ir, all, INT64_MAX);
     for (int64_t i = 0; i < count; i++) {
         const bl_node *rest = i == 0 ? all : bl_where(ir, bl_less(ir, bl_spread(ir, found[i - 1], all), all), all, end);
         found[i] = bl_reduce(ir, BL_OP_MIN, rest, 1u << (last->ndim - 1));
@@ -439,7 +439,7 @@ const bl_node *bl_first_places(bl_call *c, const bl_node *x, int axis, bool desc
 {
     bool few = count->hi > 0 && count->hi <= FEW && count->hi * FEW_OF <= x->dim[axis]->hi;
     const bl_node *at =
-        few && fits(x) ? find_few(c, x, axis, descending, count->hi) : sorted_places(c, x, axis, descending, count->hi);
+        few && sort_fits(x) ? find_few(c, x, axis, descending, count->hi) : sorted_places(c, x, axis, descending, count->hi);
 
     return at == NULL ? NULL : bl_shrink_axis(c->ir, at, axis, bl_index(c->ir, 0), count);
 }

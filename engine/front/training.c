@@ -89,7 +89,7 @@ static const bl_node *hide_scalar(bl_call *c, const char *what, const bl_node **
     return bl_build_hide(c, name, BL_F32, NULL, update);
 }
 
-static const bl_node *number(bl_call *c, double value)
+static const bl_node *training_number(bl_call *c, double value)
 {
     return bl_const_float(c->ir, BL_F32, value);
 }
@@ -112,7 +112,7 @@ static const bl_node *all_finite(bl_call *c, int n, const bl_node *const *g)
         const bl_node *sum = bl_drop_axes(c->ir, bl_reduce(c->ir, BL_OP_MAX, one, all), all);
         bad = bad == NULL ? sum : bl_alu2(c->ir, BL_OP_MAX, bad, sum);
     }
-    return bl_contiguous(c->ir, bl_less(c->ir, bad, number(c, 0.5)));
+    return bl_contiguous(c->ir, bl_less(c->ir, bad, training_number(c, 0.5)));
 }
 
 /* As PyTorch's GradScaler: the scale is halved after a step with a non-finite gradient, and doubled after GROW_AFTER steps
@@ -126,27 +126,27 @@ typedef struct scaling {
 
 static void begin_scaling(bl_call *c, const bl_training *t, scaling *s)
 {
-    *s = (scaling){.scale = number(c, t->scale)};
+    *s = (scaling){.scale = training_number(c, t->scale)};
     if (!t->dynamic)
         return;
     s->scale = hide_scalar(c, "scale", &s->scale_update); /* a hidden state starts as 0, which stands for the first scale */
     s->good = hide_scalar(c, "good", &s->good_update);
-    s->scale = bl_where(c->ir, bl_less(c->ir, number(c, 0), s->scale), s->scale, number(c, FIRST_SCALE));
+    s->scale = bl_where(c->ir, bl_less(c->ir, training_number(c, 0), s->scale), s->scale, training_number(c, FIRST_SCALE));
 }
 
 static void end_scaling(bl_call *c, const scaling *s, const bl_node *finite)
 {
     bl_ir *ir = c->ir;
-    const bl_node *good = bl_add_real(ir, s->good, 1), *grows = bl_less(ir, number(c, GROW_AFTER - 0.5), good);
-    const bl_node *up = bl_where(ir, grows, bl_mul(ir, s->scale, number(c, 2)), s->scale);
+    const bl_node *good = bl_add_real(ir, s->good, 1), *grows = bl_less(ir, training_number(c, GROW_AFTER - 0.5), good);
+    const bl_node *up = bl_where(ir, grows, bl_mul(ir, s->scale, training_number(c, 2)), s->scale);
 
-    *s->scale_update = bl_where(ir, finite, up, bl_mul(ir, s->scale, number(c, 0.5)));
-    *s->good_update = bl_where(ir, bl_and(ir, finite, bl_not(ir, grows)), good, number(c, 0));
+    *s->scale_update = bl_where(ir, finite, up, bl_mul(ir, s->scale, training_number(c, 0.5)));
+    *s->good_update = bl_where(ir, bl_and(ir, finite, bl_not(ir, grows)), good, training_number(c, 0));
 }
 
 static void scale_back(bl_call *c, const bl_node *scale, int n, const bl_node **g)
 {
-    const bl_node *inverse = bl_div(c->ir, number(c, 1), scale);
+    const bl_node *inverse = bl_div(c->ir, training_number(c, 1), scale);
 
     for (int i = 0; i < n; i++) {
         const bl_node *wide = bl_widen(c->ir, g[i]);
@@ -156,7 +156,7 @@ static void scale_back(bl_call *c, const bl_node *scale, int n, const bl_node **
 }
 
 /* The mean over passes, accumulated in "w1.sum.w"; complete after the last pass, which resets it. */
-static void gather(bl_call *c, const bl_training *t, int n, const bl_node **g)
+static void training_gather(bl_call *c, const bl_training *t, int n, const bl_node **g)
 {
     for (int i = 0; i < n; i++) {
         const bl_node **update = NULL;
@@ -184,7 +184,7 @@ bool bl_training_gradients(bl_call *c, const bl_node **g, const bl_node **applie
     if (scaled)
         scale_back(c, s.scale, c->nrest, g);
     if (t->passes > 1)
-        gather(c, t, c->nrest, g);
+        training_gather(c, t, c->nrest, g);
     if (t->dynamic && !t->gathers) {
         *applies = all_finite(c, c->nrest, g);
         end_scaling(c, &s, *applies);

@@ -21,7 +21,7 @@ static const bl_node *refold(bl_call *c, const bl_node *x, int axis, const bl_no
     return bl_call_reshape(c, x, ndim, dim);
 }
 
-static const bl_node *flat(bl_call *c, const bl_node *x)
+static const bl_node *views_flat(bl_call *c, const bl_node *x)
 {
     return bl_call_reshape(c, x, 1, (const bl_node *const[]){bl_shape_count(c->ir, x->ndim, x->dim)});
 }
@@ -56,7 +56,7 @@ const bl_node *expand_roll(bl_call *c)
         return bl_call_fail(c, "must have one shift for each axis: %d shifts for %d axes", shift->count,
                             axes->given ? axes->count : 1);
     if (!axes->given) {
-        const bl_node *row = flat(c, x);
+        const bl_node *row = views_flat(c, x);
         row = row->op == BL_OP_POISON ? row : roll_axis(c, row, 0, shift->wholes[0]);
         return bl_call_reshape(c, row, x->ndim, x->dim);
     }
@@ -106,7 +106,7 @@ const bl_node *expand_repeat_interleave(bl_call *c)
     const bl_value *axis = bl_attr(c, "axis");
     int at = axis->given ? bl_call_axis(c, axis->whole, x->ndim) : 0;
 
-    return at < 0 ? x : repeat_axis(c, axis->given ? x : flat(c, x), at, bl_attr(c, "repeats")->size, true);
+    return at < 0 ? x : repeat_axis(c, axis->given ? x : views_flat(c, x), at, bl_attr(c, "repeats")->size, true);
 }
 
 const bl_node *expand_unfold(bl_call *c)
@@ -126,7 +126,7 @@ const bl_node *expand_unfold(bl_call *c)
 }
 
 /* The smaller extent; NULL if named dimensions leave that open. */
-static const bl_node *smaller(bl_ir *ir, const bl_node *a, const bl_node *b)
+static const bl_node *views_smaller(bl_ir *ir, const bl_node *a, const bl_node *b)
 {
     const bl_node *more = bl_sub(ir, a, b);
     return more->lo >= 0 ? b : more->hi <= 0 ? a : NULL;
@@ -146,7 +146,7 @@ static const bl_node *take_diagonal(bl_call *c, const bl_node *x, int64_t offset
     if (bl_is_const(x->dim[axis]) && skip > x->dim[axis]->hi)
         skip = x->dim[axis]->hi;
     const bl_node *rest = bl_sub(ir, x->dim[axis], bl_index(ir, skip));
-    const bl_node *size = smaller(ir, axis == row ? rest : x->dim[row], axis == column ? rest : x->dim[column]);
+    const bl_node *size = views_smaller(ir, axis == row ? rest : x->dim[row], axis == column ? rest : x->dim[column]);
     if (bl_may_be_negative(ir, rest) || size == NULL)
         return bl_call_fail(c, "the diagonal %lld of %s has no size", (long long)offset, bl_call_shape(c, c->in[0]));
     x = bl_shrink_axis(ir, x, axis, bl_index(ir, skip), rest);

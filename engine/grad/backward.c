@@ -20,7 +20,7 @@ static bool lets_through(const bl_node *node)
            (node->op == BL_OP_RESULT && bl_dtype_is_float((bl_dtype)node->dtype));
 }
 
-static void mark(walk *w, const bl_nodes *nodes)
+static void backward_mark(walk *w, const bl_nodes *nodes)
 {
     for (size_t i = 0; i < nodes->count; i++) {
         const bl_node *node = nodes->at[i];
@@ -92,7 +92,7 @@ void bl_grad_many(bl_ir *ir, int ny, const bl_node *const *y, const bl_node *con
         if (x[i]->id <= last)
             w.depends[x[i]->id] = true;
     }
-    mark(&w, &nodes);
+    backward_mark(&w, &nodes);
     for (int i = 0; i < ny; i++) {
         const bl_node **sum = &w.sum[y[i]->id], *g = cotangent[i] != NULL ? cotangent[i] : bl_full_like(ir, y[i], 1);
         *sum = *sum == NULL ? g : bl_add(ir, *sum, g);

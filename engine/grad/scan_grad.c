@@ -26,7 +26,7 @@ typedef struct backward {
 } backward;
 
 /* Add a source, and return the body's parameter for it. */
-static const bl_node *add_source(backward *b, const bl_node *src, int *count)
+static const bl_node *scan_grad_add_source(backward *b, const bl_node *src, int *count)
 {
     int which = bl_scan_sources(&b->made), slice = count == &b->made.nsequences;
 
@@ -35,7 +35,7 @@ static const bl_node *add_source(backward *b, const bl_node *src, int *count)
     return src->op == BL_OP_POISON ? src : bl_bound(b->ir, which, (bl_dtype)src->dtype, src->ndim - slice, src->dim + slice);
 }
 
-static bool alloc(backward *b)
+static bool scan_grad_alloc(backward *b)
 {
     bl_arena *arena = bl_ir_arena(b->ir);
     size_t nsrc = (size_t)bl_scan_sources(b->of) + 1, nys = (size_t)b->of->nys;
@@ -111,9 +111,9 @@ static void take_carries(backward *b)
     for (int i = 0; live != NULL && i < nsrc; i++) {
         const bl_node *src = b->node->src[i], *last = i < b->of->ncarries ? cotangent_of_last(b, i) : NULL;
         if (i < b->of->ncarries && live[i] && bl_dtype_is_float((bl_dtype)src->dtype))
-            b->sum[i] = add_source(b, last != NULL ? last : bl_full_like(b->ir, src, 0), &b->made.ncarries);
+            b->sum[i] = scan_grad_add_source(b, last != NULL ? last : bl_full_like(b->ir, src, 0), &b->made.ncarries);
         else if (i >= constants && b->wanted[i])
-            b->sum[i] = add_source(b, wide_zeros(b->ir, src), &b->made.ncarries);
+            b->sum[i] = scan_grad_add_source(b, wide_zeros(b->ir, src), &b->made.ncarries);
     }
 }
 
@@ -123,15 +123,15 @@ static void take_sequences(backward *b)
     int ncarries = b->of->ncarries, nroots = ncarries + b->of->nys, constants = ncarries + b->of->nsequences;
 
     for (int i = 0; i < ncarries; i++)
-        b->now[i] = add_source(b, bl_scan_result(b->ir, b->node, nroots + i), &b->made.nsequences);
+        b->now[i] = scan_grad_add_source(b, bl_scan_result(b->ir, b->node, nroots + i), &b->made.nsequences);
     for (int i = ncarries; i < constants; i++)
-        b->now[i] = add_source(b, b->node->src[i], &b->made.nsequences);
+        b->now[i] = scan_grad_add_source(b, b->node->src[i], &b->made.nsequences);
     for (int i = ncarries; i < nroots; i++)
-        b->y[i] = b->g[i] == NULL ? NULL : add_source(b, b->g[i], &b->made.nsequences);
+        b->y[i] = b->g[i] == NULL ? NULL : scan_grad_add_source(b, b->g[i], &b->made.nsequences);
     for (int i = 0; i < ncarries; i++)
-        b->history[i] = b->g[nroots + i] == NULL ? NULL : add_source(b, b->g[nroots + i], &b->made.nsequences);
+        b->history[i] = b->g[nroots + i] == NULL ? NULL : scan_grad_add_source(b, b->g[nroots + i], &b->made.nsequences);
     for (int i = constants; i < bl_scan_sources(b->of); i++)
-        b->now[i] = add_source(b, b->node->src[i], &b->made.nconstants);
+        b->now[i] = scan_grad_add_source(b, b->node->src[i], &b->made.nconstants);
 }
 
 static bool takes_part(const backward *b, int source)
@@ -208,7 +208,7 @@ void grad_scan(bl_ir *ir, const bl_node *node, const bl_node *const *g, const bo
     int nsrc = bl_scan_sources(b.of), carry = 0, slice = 0;
 
     b.made = (bl_scan){.length = b.of->length, .reverse = !b.of->reverse};
-    if (!alloc(&b))
+    if (!scan_grad_alloc(&b))
         return;
     take_carries(&b);
     take_sequences(&b);

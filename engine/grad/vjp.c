@@ -99,8 +99,8 @@ static void vjp_div(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_n
 
 /* The gradient of max or min: all of it to the chosen operand, half to each if they are equal. NaN goes to both, as in
  * PyTorch. */
-static void choose(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node *x_loses, const bl_node *y_loses,
-                   const bl_node **out)
+static void vjp_choose(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node *x_loses, const bl_node *y_loses,
+                       const bl_node **out)
 {
     const bl_node *tie = bl_alu2(ir, BL_OP_CMPEQ, node->src[0], node->src[1]);
     const bl_node *share = bl_where(ir, tie, scale(ir, g, 0.5), g);
@@ -112,17 +112,17 @@ static void vjp_max(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_n
 {
     const bl_node *x = node->src[0];
     const bl_node *y = node->src[1];
-    choose(ir, node, g, bl_less(ir, x, y), bl_less(ir, y, x), out);
+    vjp_choose(ir, node, g, bl_less(ir, x, y), bl_less(ir, y, x), out);
 }
 
 static void vjp_min(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
 {
     const bl_node *x = node->src[0];
     const bl_node *y = node->src[1];
-    choose(ir, node, g, bl_less(ir, y, x), bl_less(ir, x, y), out);
+    vjp_choose(ir, node, g, bl_less(ir, y, x), bl_less(ir, x, y), out);
 }
 
-static bool is_zero(const bl_node *node)
+static bool vjp_is_zero(const bl_node *node)
 {
     while (node->op == BL_OP_EXPAND || node->op == BL_OP_RESHAPE)
         node = node->src[0];
@@ -134,11 +134,11 @@ static bool is_relu(const bl_node *node)
 {
     const bl_node *condition = node->src[0], *x = node->src[2];
 
-    if (!is_zero(node->src[1]) || condition->op != BL_OP_OR)
+    if (!vjp_is_zero(node->src[1]) || condition->op != BL_OP_OR)
         return false;
     for (int i = 0; i < 2; i++) {
         const bl_node *compare = condition->src[i];
-        if (compare->op != (i == 0 ? BL_OP_CMPLT : BL_OP_CMPEQ) || compare->src[0] != x || !is_zero(compare->src[1]))
+        if (compare->op != (i == 0 ? BL_OP_CMPLT : BL_OP_CMPEQ) || compare->src[0] != x || !vjp_is_zero(compare->src[1]))
             return false;
     }
     return true;
@@ -215,7 +215,7 @@ static const bl_node *pad_axis(bl_ir *ir, const bl_node *x, int axis, const bl_n
 }
 
 /* Split axis |axis| into extents |outer| and |inner|. */
-static const bl_node *split_axis(bl_ir *ir, const bl_node *x, int axis, const bl_node *outer, const bl_node *inner)
+static const bl_node *vjp_split_axis(bl_ir *ir, const bl_node *x, int axis, const bl_node *outer, const bl_node *inner)
 {
     const bl_node *dim[BL_MAX_DIMS + 1];
 
@@ -260,7 +260,7 @@ static const bl_node *dilate(bl_ir *ir, const bl_node *x, int axis, int64_t stri
     if (stride == 1)
         return x;
     const bl_node *used = bl_add(ir, bl_mul(ir, bl_sub(ir, count, bl_index(ir, 1)), bl_index(ir, stride)), bl_index(ir, 1));
-    x = split_axis(ir, x, axis, count, bl_index(ir, 1));
+    x = vjp_split_axis(ir, x, axis, count, bl_index(ir, 1));
     x = pad_axis(ir, x, axis + 1, zero, bl_index(ir, stride - 1));
     return head(ir, join_axes(ir, x, axis), axis, used);
 }
@@ -284,7 +284,7 @@ static const bl_node *add_windows(bl_ir *ir, const bl_node *g, int axis, const b
     g = bl_window(ir, g, axis, size, 1, dilation); /* [.., m, .., k, kk] */
     g = bl_flip(ir, g, g->op == BL_OP_POISON ? 0 : 1u << (kept + 1));
     g = pad_axis(ir, join_axes(ir, g, kept), kept, bl_index(ir, 0), k);
-    g = split_axis(ir, g, kept, k, bl_index(ir, size + 1));
+    g = vjp_split_axis(ir, g, kept, k, bl_index(ir, size + 1));
     g = join_axes(ir, head(ir, g, kept + 1, bl_index(ir, 1)), kept); /* [.., m, .., k] */
     if (g->op == BL_OP_POISON)
         return g;
@@ -412,8 +412,8 @@ static void vjp_gather(bl_ir *ir, const bl_node *node, const bl_node *g, const b
         return;
     }
     bl_dtype dtype = position_dtype((bl_dtype)index->dtype, x->dim[axis]);
-    index = split_axis(ir, bl_cast(ir, dtype, index), axis, bl_index(ir, 1), node->dim[axis]);
-    g = split_axis(ir, g, axis, bl_index(ir, 1), node->dim[axis]);
+    index = vjp_split_axis(ir, bl_cast(ir, dtype, index), axis, bl_index(ir, 1), node->dim[axis]);
+    g = vjp_split_axis(ir, g, axis, bl_index(ir, 1), node->dim[axis]);
     const bl_node *position = bl_reshape(ir, bl_iota(ir, dtype, x->dim[axis]), ndim, iota);
     const bl_node *here = bl_alu2(ir, BL_OP_CMPEQ, bl_expand(ir, index, ndim, dim), bl_expand(ir, position, ndim, dim));
     g = bl_expand(ir, g, ndim, dim);

@@ -33,7 +33,7 @@ typedef struct interp_recording {
     bl_launch launches[];
 } interp_recording;
 
-static void destroy(bl_device *dev)
+static void interp_device_destroy(bl_device *dev)
 {
     interp_device *d = (interp_device *)dev;
 
@@ -41,7 +41,7 @@ static void destroy(bl_device *dev)
     free(d);
 }
 
-static bl_status alloc(bl_device *dev, size_t bytes, bl_buffer **out, bl_err *err)
+static bl_status interp_device_alloc(bl_device *dev, size_t bytes, bl_buffer **out, bl_err *err)
 {
     return bl_host_alloc(dev, bytes, 0xff, out, err); /* the contents are undefined: a NaN shows an error sooner than a zero */
 }
@@ -100,8 +100,8 @@ static bl_status grow_scratch(interp_device *d, size_t bytes, bl_err *err)
     return BL_OK;
 }
 
-static bl_status record(bl_device *dev, uint32_t n, const bl_launch *launches, uint32_t nslots, uint32_t nvars,
-                        bl_recording **out, bl_err *err)
+static bl_status interp_device_record(bl_device *dev, uint32_t n, const bl_launch *launches, uint32_t nslots, uint32_t nvars,
+                                      bl_recording **out, bl_err *err)
 {
     interp_recording *r;
 
@@ -146,7 +146,7 @@ static bl_status run_launch(interp_device *d, const bl_launch *launch, const bl_
     return bl_interp_run(k->code, &run, err);
 }
 
-static bl_status submit(bl_recording *recording, const bl_submission *submission, bl_err *err)
+static bl_status interp_device_submit(bl_recording *recording, const bl_submission *submission, bl_err *err)
 {
     const interp_recording *r = (const interp_recording *)recording;
 
@@ -165,18 +165,18 @@ static bl_status submit(bl_recording *recording, const bl_submission *submission
 
 static const bl_device_ops interp_ops = {
     .name = "interp",
-    .destroy = destroy,
+    .destroy = interp_device_destroy,
     .reopen = bl_host_nothing,
-    .alloc = alloc,
+    .alloc = interp_device_alloc,
     .view = bl_host_view,
     .dealloc = bl_host_dealloc,
     .write = bl_host_write,
     .read = bl_host_read,
     .kernel = kernel,
     .kernel_destroy = kernel_destroy,
-    .record = record,
+    .record = interp_device_record,
     .recording_destroy = recording_destroy,
-    .submit = submit,
+    .submit = interp_device_submit,
     .wait = bl_host_nothing, /* submit has completed all work */
 };
 
@@ -214,7 +214,7 @@ bl_status bl_interp_stand_in(const bl_device *of, bl_device **out, bl_err *err)
     return BL_OK;
 }
 
-static bl_status open_device(long number, bl_device **out, bl_err *err)
+static bl_status interp_device_open_device(long number, bl_device **out, bl_err *err)
 {
     interp_device *d = bl_calloc(1, sizeof *d);
 
@@ -250,12 +250,12 @@ static bl_status open_device(long number, bl_device **out, bl_err *err)
     return BL_OK;
 }
 
-static bl_status open_devices(uint32_t max, bl_device **out, uint32_t *count, struct bl_text *why, bl_err *err)
+static bl_status interp_device_open_devices(uint32_t max, bl_device **out, uint32_t *count, struct bl_text *why, bl_err *err)
 {
     (void)why;
     *count = 0;
     for (long i = 0; i < device_count() && *count < max; i++) {
-        bl_status st = open_device(i, &out[*count], err);
+        bl_status st = interp_device_open_device(i, &out[*count], err);
         while (st != BL_OK && *count > 0)
             bl_device_destroy(out[--*count]);
         BL_TRY(st);
@@ -264,4 +264,4 @@ static bl_status open_devices(uint32_t max, bl_device **out, uint32_t *count, st
     return BL_OK;
 }
 
-const bl_backend bl_backend_interp = {"interp", open_devices};
+const bl_backend bl_backend_interp = {"interp", interp_device_open_devices};

@@ -110,7 +110,7 @@ static bool is_fragment_op(bl_op op)
 }
 
 /* The number of values of an instruction. A work-item holds a whole fragment. */
-static uint32_t values_of(const bl_inst *in)
+static uint32_t interp_kernel_values_of(const bl_inst *in)
 {
     bl_matrix x = bl_matrix_unpack(in->arg);
     int64_t rows = x.m, columns = x.n;
@@ -137,7 +137,7 @@ static void link_loop(translator *t, step *s)
     }
 }
 
-static void add_step(translator *t, uint32_t number)
+static void interp_kernel_add_step(translator *t, uint32_t number)
 {
     const bl_inst *all = t->linear->inst, *in = &all[number];
     step *s = &t->code->steps[t->code->nsteps];
@@ -188,11 +188,11 @@ static void add_inst(translator *t, uint32_t number)
             t->local_at += (uint32_t)in->arg * (uint32_t)bl_dtype_bytes((bl_dtype)in->dtype);
         return;
     }
-    t->of[number] = in->op == BL_OP_STORE ? (operand){0, in->lanes} : take_register(t, values_of(in));
+    t->of[number] = in->op == BL_OP_STORE ? (operand){0, in->lanes} : take_register(t, interp_kernel_values_of(in));
     if (in->op == BL_OP_CONST || in->op == BL_OP_VAR || in->op == BL_OP_LANE)
         t->code->fills[t->code->nfills++] = (fill){t->of[number], (bl_op)in->op, in->arg};
     else
-        add_step(t, number);
+        interp_kernel_add_step(t, number);
 }
 
 /* The scratch memory that |width| groups in lockstep need. */
@@ -486,7 +486,7 @@ static bl_status move_fragment(const runner *r, const item *it, const step *s, u
 }
 
 /* One element of c: the products are exact in float32 and are added in order. */
-static bl_scalar add_products(const step *s, bl_scalar sum, const bl_scalar *a, const bl_scalar *b)
+static bl_scalar interp_kernel_add_products(const step *s, bl_scalar sum, const bl_scalar *a, const bl_scalar *b)
 {
     for (uint32_t k = 0; k < s->matrix.k; k++) {
         const bl_scalar *y = &b[k * s->matrix.n];
@@ -507,7 +507,7 @@ static void add_matrix(const runner *r, const item *it, const step *s)
         bl_scalar *c = at(r, it, s->args[0]) + (size_t)g * m * n;
         const bl_scalar *a = at(r, it, s->args[1]) + (size_t)g * m * k, *b = at(r, it, s->args[2]) + (size_t)g * k * n;
         for (uint32_t i = 0; active(mask, g) && i < m * n; i++)
-            c[i] = add_products(s, c[i], a + (size_t)(i / n) * k, b + i % n);
+            c[i] = interp_kernel_add_products(s, c[i], a + (size_t)(i / n) * k, b + i % n);
     }
 }
 
@@ -542,7 +542,7 @@ static void start_round(const runner *r, item *it, const step *loop)
             in->mask &= ~((uint64_t)1 << i);
 }
 
-static void run_loop(const runner *r, item *it, const step *s)
+static void interp_kernel_run_loop(const runner *r, item *it, const step *s)
 {
     const bl_scalar *end = at(r, it, s->args[0]);
     bl_scalar *limit = at(r, it, s->out) + r->code->width;
@@ -608,7 +608,7 @@ static bl_status run_item(const runner *r, item *it, bool *done)
             run_fold(r, it, s);
             break;
         case BL_OP_LOOP:
-            run_loop(r, it, s);
+            interp_kernel_run_loop(r, it, s);
             break;
         case BL_OP_END:
             run_end(r, it, s);

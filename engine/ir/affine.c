@@ -69,7 +69,7 @@ static void add_term(bl_affine *sum, const bl_node *node, int64_t coefficient)
 }
 
 /* Split an addend into up to two addends with factors. Returns 0 if it is a term. */
-static int take_apart(const bl_term *from, bl_term out[2], bool *overflow)
+static int affine_take_apart(const bl_term *from, bl_term out[2], bool *overflow)
 {
     const bl_node *node = from->node;
     int64_t factor = from->coefficient;
@@ -113,7 +113,7 @@ void bl_affine_add(bl_affine *sum, const bl_node *index, int64_t factor)
             continue;
         }
         if (bl_op_get_class((bl_op)term.node->op) == BL_CLASS_ALU)
-            nparts = take_apart(&term, parts, &sum->failed);
+            nparts = affine_take_apart(&term, parts, &sum->failed);
         if (nparts == 0)
             add_term(sum, term.node, term.coefficient);
         if (n + nparts > MAX_PENDING)

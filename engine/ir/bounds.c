@@ -29,24 +29,24 @@ static interval dtype_range(bl_dtype dtype)
     return (interval){INT64_MIN, INT64_MAX};
 }
 
-static interval whole(bl_dtype dtype)
+static interval bounds_whole(bl_dtype dtype)
 {
     if (dtype == BL_U64)
         return (interval){INT64_MIN, INT64_MAX};
     return dtype_range(dtype);
 }
 
-static interval of(const bl_node *node)
+static interval bounds_of(const bl_node *node)
 {
     return (interval){node->lo, node->hi};
 }
 
-static bool is_known(const bl_node *node)
+static bool bounds_is_known(const bl_node *node)
 {
     return node->dtype != BL_U64 || node->lo >= 0;
 }
 
-static wide least(wide a, wide b)
+static wide bounds_least(wide a, wide b)
 {
     return a < b ? a : b;
 }
@@ -56,9 +56,9 @@ static wide most(wide a, wide b)
     return a > b ? a : b;
 }
 
-static interval join(interval a, interval b)
+static interval bounds_join(interval a, interval b)
 {
-    return (interval){least(a.lo, b.lo), most(a.hi, b.hi)};
+    return (interval){bounds_least(a.lo, b.lo), most(a.hi, b.hi)};
 }
 
 static wide floor_div(wide x, wide y)
@@ -71,15 +71,15 @@ static wide floor_div(wide x, wide y)
 /* The interval between the least and the greatest of four corners. */
 static interval hull(wide a, wide b, wide c, wide d)
 {
-    return (interval){least(least(a, b), least(c, d)), most(most(a, b), most(c, d))};
+    return (interval){bounds_least(bounds_least(a, b), bounds_least(c, d)), most(most(a, b), most(c, d))};
 }
 
-static interval times(interval a, interval b)
+static interval bounds_times(interval a, interval b)
 {
     return hull(a.lo * b.lo, a.lo * b.hi, a.hi * b.lo, a.hi * b.hi);
 }
 
-static interval quotient(interval a, interval b, interval unknown)
+static interval bounds_quotient(interval a, interval b, interval unknown)
 {
     if (b.lo <= 0 && b.hi >= 0)
         return a.lo >= 0 && b.lo >= 0 ? (interval){0, a.hi} : unknown;
@@ -96,7 +96,7 @@ static interval modulo(interval a, interval b, interval unknown)
     }
     if (a.lo >= 0 && b.lo > 0 && a.hi < b.lo)
         return a;
-    return (interval){0, a.lo >= 0 ? least(a.hi, most(b.hi - 1, 0)) : most(b.hi - 1, 0)};
+    return (interval){0, a.lo >= 0 ? bounds_least(a.hi, most(b.hi - 1, 0)) : most(b.hi - 1, 0)};
 }
 
 static wide all_ones(wide x)
@@ -111,13 +111,13 @@ static wide all_ones(wide x)
 static interval bitwise(bl_op op, interval a, interval b, interval unknown)
 {
     if (op == BL_OP_AND && (a.lo >= 0 || b.lo >= 0))
-        return (interval){0, a.lo < 0 ? b.hi : b.lo < 0 ? a.hi : least(a.hi, b.hi)};
+        return (interval){0, a.lo < 0 ? b.hi : b.lo < 0 ? a.hi : bounds_least(a.hi, b.hi)};
     if (a.lo < 0 || b.lo < 0)
         return unknown;
     return (interval){op == BL_OP_OR ? most(a.lo, b.lo) : 0, all_ones(most(a.hi, b.hi))};
 }
 
-static interval compare(bl_op op, interval a, interval b)
+static interval bounds_compare(bl_op op, interval a, interval b)
 {
     if (op == BL_OP_CMPLT)
         return (interval){a.hi < b.lo, a.lo < b.hi};
@@ -127,7 +127,7 @@ static interval compare(bl_op op, interval a, interval b)
 static interval boolean(bl_op op, interval a, interval b)
 {
     if (op == BL_OP_AND || op == BL_OP_MUL || op == BL_OP_MIN)
-        return (interval){least(a.lo, b.lo), least(a.hi, b.hi)};
+        return (interval){bounds_least(a.lo, b.lo), bounds_least(a.hi, b.hi)};
     if (op == BL_OP_OR || op == BL_OP_ADD || op == BL_OP_MAX)
         return (interval){most(a.lo, b.lo), most(a.hi, b.hi)};
     return (interval){0, 1};
@@ -138,13 +138,13 @@ static interval shift(bl_op op, interval a, interval b, interval unknown)
     if (b.lo < 0 || b.hi > 62)
         return unknown;
     if (op == BL_OP_SHL)
-        return times(a, (interval){(wide)1 << b.lo, (wide)1 << b.hi});
+        return bounds_times(a, (interval){(wide)1 << b.lo, (wide)1 << b.hi});
     return hull(a.lo >> b.lo, a.lo >> b.hi, a.hi >> b.lo, a.hi >> b.hi);
 }
 
-static interval binary(bl_op op, bl_dtype dtype, interval a, interval b)
+static interval bounds_binary(bl_op op, bl_dtype dtype, interval a, interval b)
 {
-    interval unknown = whole(dtype);
+    interval unknown = bounds_whole(dtype);
 
     if (dtype == BL_BOOL)
         return boolean(op, a, b);
@@ -154,15 +154,15 @@ static interval binary(bl_op op, bl_dtype dtype, interval a, interval b)
     if (op == BL_OP_SUB)
         return (interval){a.lo - b.hi, a.hi - b.lo};
     if (op == BL_OP_MUL)
-        return times(a, b);
+        return bounds_times(a, b);
     if (op == BL_OP_IDIV)
-        return quotient(a, b, unknown);
+        return bounds_quotient(a, b, unknown);
     if (op == BL_OP_MOD)
         return modulo(a, b, unknown);
     if (op == BL_OP_MAX)
         return (interval){most(a.lo, b.lo), most(a.hi, b.hi)};
     if (op == BL_OP_MIN)
-        return (interval){least(a.lo, b.lo), least(a.hi, b.hi)};
+        return (interval){bounds_least(a.lo, b.lo), bounds_least(a.hi, b.hi)};
     if (op == BL_OP_AND || op == BL_OP_OR || op == BL_OP_XOR)
         return bitwise(op, a, b, unknown);
     if (op == BL_OP_SHL || op == BL_OP_SHR)
@@ -170,53 +170,53 @@ static interval binary(bl_op op, bl_dtype dtype, interval a, interval b)
     return unknown;
 }
 
-static interval unary(const bl_node *node)
+static interval bounds_unary(const bl_node *node)
 {
-    interval x = of(node->src[0]);
+    interval x = bounds_of(node->src[0]);
     bl_dtype dtype = (bl_dtype)node->dtype;
     bl_dtype from = (bl_dtype)node->src[0]->dtype;
 
     if (node->op == BL_OP_NEG)
-        return dtype == BL_BOOL ? whole(dtype) : (interval){-x.hi, -x.lo};
+        return dtype == BL_BOOL ? bounds_whole(dtype) : (interval){-x.hi, -x.lo};
     if (node->op == BL_OP_NOT) {
         if (bl_dtype_get_kind(dtype) == BL_KIND_INT)
             return (interval){-1 - x.hi, -1 - x.lo};
-        return dtype == BL_U64 ? whole(dtype) : (interval){dtype_range(dtype).hi - x.hi, dtype_range(dtype).hi - x.lo};
+        return dtype == BL_U64 ? bounds_whole(dtype) : (interval){dtype_range(dtype).hi - x.hi, dtype_range(dtype).hi - x.lo};
     }
     if (node->op == BL_OP_CAST && !bl_dtype_is_float(from)) {
         if (dtype == BL_BOOL)
             return (interval){x.lo > 0 || x.hi < 0, x.lo != 0 || x.hi != 0};
         return x;
     }
-    return whole(dtype);
+    return bounds_whole(dtype);
 }
 
-static interval alu(const bl_node *node)
+static interval bounds_alu(const bl_node *node)
 {
     bl_dtype dtype = (bl_dtype)node->dtype;
     const bl_node *const *src = node->src;
 
     if (node->op == BL_OP_WHERE) {
         if (src[0]->lo == src[0]->hi)
-            return of(src[src[0]->lo != 0 ? 1 : 2]);
-        return join(of(src[1]), of(src[2]));
+            return bounds_of(src[src[0]->lo != 0 ? 1 : 2]);
+        return bounds_join(bounds_of(src[1]), bounds_of(src[2]));
     }
     if (bl_dtype_is_float((bl_dtype)src[0]->dtype) || node->op == BL_OP_FMA)
-        return whole(dtype);
+        return bounds_whole(dtype);
     for (uint32_t i = 0; i < node->nsrc; i++) {
-        if (!is_known(src[i]))
-            return whole(dtype);
+        if (!bounds_is_known(src[i]))
+            return bounds_whole(dtype);
     }
     if (node->nsrc == 1)
-        return unary(node);
+        return bounds_unary(node);
     if (bl_op_flags((bl_op)node->op) & BL_OPF_COMPARE)
-        return compare((bl_op)node->op, of(src[0]), of(src[1]));
-    return binary((bl_op)node->op, dtype, of(src[0]), of(src[1]));
+        return bounds_compare((bl_op)node->op, bounds_of(src[0]), bounds_of(src[1]));
+    return bounds_binary((bl_op)node->op, dtype, bounds_of(src[0]), bounds_of(src[1]));
 }
 
 static interval folded(const bl_node *node)
 {
-    interval x = of(node->src[0]);
+    interval x = bounds_of(node->src[0]);
     interval count = {1, 1};
     bl_dtype dtype = (bl_dtype)node->dtype;
 
@@ -225,27 +225,27 @@ static interval folded(const bl_node *node)
     } else if (node->ndim > 0 || node->nsrc == 1) {
         for (int i = 0; i < node->ndim; i++) {
             if ((node->arg >> i & 1) != 0)
-                count = times(count, of(node->src[0]->dim[i]));
+                count = bounds_times(count, bounds_of(node->src[0]->dim[i]));
             if (count.hi > INT64_MAX)
-                return whole(dtype);
+                return bounds_whole(dtype);
         }
     } else {
         if (node->arg != 1)
-            return whole(dtype); /* several values */
+            return bounds_whole(dtype); /* several values */
         for (uint32_t i = 1; i < node->nsrc; i++) {
             const bl_node *range = node->src[i];
             if (range->op != BL_OP_RANGE)
-                return whole(dtype);
-            count = times(count, of(range->src[0]));
+                return bounds_whole(dtype);
+            count = bounds_times(count, bounds_of(range->src[0]));
             if (count.hi > INT64_MAX || count.lo < 0)
-                return whole(dtype);
+                return bounds_whole(dtype);
         }
     }
-    if (count.lo < 1 || !is_known(node->src[0]) || bl_dtype_is_float(dtype))
-        return whole(dtype);
+    if (count.lo < 1 || !bounds_is_known(node->src[0]) || bl_dtype_is_float(dtype))
+        return bounds_whole(dtype);
     if (node->sub == BL_OP_MAX || node->sub == BL_OP_MIN || dtype == BL_BOOL)
         return x;
-    return node->sub == BL_OP_ADD ? times(x, count) : whole(dtype);
+    return node->sub == BL_OP_ADD ? bounds_times(x, count) : bounds_whole(dtype);
 }
 
 static interval below(const bl_node *extent)
@@ -255,15 +255,15 @@ static interval below(const bl_node *extent)
 
 static interval leaf_or_loop(const bl_node *node)
 {
-    interval b = of(node);
+    interval b = bounds_of(node);
 
     switch (node->op) {
     case BL_OP_CONST:
-        return bl_dtype_is_float((bl_dtype)node->dtype) ? whole((bl_dtype)node->dtype) : (interval){node->arg, node->arg};
+        return bl_dtype_is_float((bl_dtype)node->dtype) ? bounds_whole((bl_dtype)node->dtype) : (interval){node->arg, node->arg};
     case BL_OP_VAR:
         return b; /* given by the builder */
     case BL_OP_IOTA:
-        return bl_dtype_is_float((bl_dtype)node->dtype) ? whole((bl_dtype)node->dtype) : below(node->dim[0]);
+        return bl_dtype_is_float((bl_dtype)node->dtype) ? bounds_whole((bl_dtype)node->dtype) : below(node->dim[0]);
     /* a RANGE of 0 or 1 iterations keeps the bounds 0 to 1: if it were simplified to 0, its loads could be hoisted out of a
      * loop that does not run */
     case BL_OP_RANGE:
@@ -274,16 +274,16 @@ static interval leaf_or_loop(const bl_node *node)
     case BL_OP_LANE:
         return (interval){0, node->lanes - 1};
     case BL_OP_STACK:
-        b = of(node->src[0]);
+        b = bounds_of(node->src[0]);
         for (uint32_t i = 1; i < node->nsrc; i++)
-            b = join(b, of(node->src[i]));
+            b = bounds_join(b, bounds_of(node->src[i]));
         return b;
     case BL_OP_FOLD:
         return folded(node);
     case BL_OP_EXTRACT:
-        return of(node->src[0]);
+        return bounds_of(node->src[0]);
     default:
-        return whole((bl_dtype)node->dtype);
+        return bounds_whole((bl_dtype)node->dtype);
     }
 }
 
@@ -291,15 +291,15 @@ static interval bounds(const bl_node *node)
 {
     switch (bl_op_get_class((bl_op)node->op)) {
     case BL_CLASS_ALU:
-        return alu(node);
+        return bounds_alu(node);
     case BL_CLASS_REDUCE:
         return folded(node);
     case BL_CLASS_MOVE:
-        return node->op == BL_OP_PAD ? join(of(node->src[0]), (interval){0, 0}) : of(node->src[0]);
+        return node->op == BL_OP_PAD ? bounds_join(bounds_of(node->src[0]), (interval){0, 0}) : bounds_of(node->src[0]);
     case BL_CLASS_TENSOR:
         if (node->op == BL_OP_SCAN || node->op == BL_OP_RESULT)
-            return whole((bl_dtype)node->dtype);
-        return node->op == BL_OP_GATHER ? join(of(node->src[0]), (interval){0, 0}) : of(node->src[0]);
+            return bounds_whole((bl_dtype)node->dtype);
+        return node->op == BL_OP_GATHER ? bounds_join(bounds_of(node->src[0]), (interval){0, 0}) : bounds_of(node->src[0]);
     case BL_CLASS_LEAF:
     case BL_CLASS_LOOP:
     case BL_CLASS_INST:
@@ -311,11 +311,11 @@ static interval bounds(const bl_node *node)
 void bl_node_set_bounds(bl_node *node)
 {
     bl_dtype dtype = (bl_dtype)node->dtype;
-    interval b = bl_dtype_is_float(dtype) ? whole(dtype) : bounds(node);
+    interval b = bl_dtype_is_float(dtype) ? bounds_whole(dtype) : bounds(node);
     interval range = dtype_range(dtype);
 
     if (b.lo < range.lo || b.hi > range.hi || b.lo > b.hi)
-        b = whole(dtype);
+        b = bounds_whole(dtype);
     node->lo = (int64_t)b.lo;
     node->hi = (int64_t)b.hi;
 }
@@ -334,5 +334,5 @@ bool bl_cast_keeps(bl_dtype to, const bl_node *x)
         int digits = to == BL_F64 ? 53 : to == BL_F32 ? 24 : to == BL_F16 ? 11 : to == BL_BF16 ? 8 : to == BL_F8E4M3 ? 4 : 3;
         range = (interval){-((wide)1 << digits), (wide)1 << digits};
     }
-    return is_known(x) && x->lo >= range.lo && x->hi <= range.hi;
+    return bounds_is_known(x) && x->lo >= range.lo && x->hi <= range.hi;
 }

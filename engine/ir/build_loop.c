@@ -13,8 +13,8 @@ static const bl_node *first_poison(int n, const bl_node *const *nodes)
     return NULL;
 }
 
-static const bl_node *make(bl_ir *ir, bl_op op, bl_dtype dtype, int lanes, unsigned sub, int64_t arg, size_t nsrc,
-                           const bl_node *const *src)
+static const bl_node *build_loop_make(bl_ir *ir, bl_op op, bl_dtype dtype, int lanes, unsigned sub, int64_t arg, size_t nsrc,
+                                      const bl_node *const *src)
 {
     bl_node proto = {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .lanes = (uint8_t)lanes, .sub = (uint8_t)sub, .arg = arg};
 
@@ -25,14 +25,14 @@ static const bl_node *make(bl_ir *ir, bl_op op, bl_dtype dtype, int lanes, unsig
 
 const bl_node *bl_param(bl_ir *ir, int number, bl_dtype dtype, bool local)
 {
-    return make(ir, BL_OP_BUFFER, dtype, 1, local ? 1 : 0, number, 0, NULL);
+    return build_loop_make(ir, BL_OP_BUFFER, dtype, 1, local ? 1 : 0, number, 0, NULL);
 }
 
 const bl_node *bl_local(bl_ir *ir, int number, bl_dtype dtype, int64_t elements)
 {
     if (number < 0 || elements < 0 || elements > INT32_MAX)
         return bl_ir_fail(ir, BL_ELIMIT, "local memory of %lld elements", (long long)elements);
-    return make(ir, BL_OP_BUFFER, dtype, 1, 1, number | elements << BL_LOCAL_ELEMENTS, 0, NULL);
+    return build_loop_make(ir, BL_OP_BUFFER, dtype, 1, 1, number | elements << BL_LOCAL_ELEMENTS, 0, NULL);
 }
 
 const bl_node *bl_range(bl_ir *ir, int number, bl_axis_kind kind, const bl_node *extent)
@@ -41,12 +41,12 @@ const bl_node *bl_range(bl_ir *ir, int number, bl_axis_kind kind, const bl_node 
         return extent;
     if (extent->dtype != BL_INDEX || extent->lanes != 1)
         return BUG(ir, "range: the extent is not an index");
-    return make(ir, BL_OP_RANGE, BL_INDEX, 1, kind, number, 1, &extent);
+    return build_loop_make(ir, BL_OP_RANGE, BL_INDEX, 1, kind, number, 1, &extent);
 }
 
 /* Check the |n| operands of an access and the gate behind them, which may be NULL. Returns POISON for a bad access, else
  * NULL. */
-static const bl_node *check_access(bl_ir *ir, const char *what, uint32_t n, const bl_node *const *src)
+static const bl_node *build_loop_check_access(bl_ir *ir, const char *what, uint32_t n, const bl_node *const *src)
 {
     const bl_node *bad = first_poison(src[n] != NULL ? (int)n + 1 : (int)n, src), *index = src[1], *gate = src[n];
 
@@ -65,19 +65,19 @@ static const bl_node *check_access(bl_ir *ir, const char *what, uint32_t n, cons
 const bl_node *bl_load(bl_ir *ir, const bl_node *buffer, const bl_node *index, const bl_node *gate)
 {
     const bl_node *src[3] = {buffer, index, gate != NULL && bl_is_int(gate, 1) ? NULL : gate};
-    const bl_node *bad = check_access(ir, "load", 2, src);
+    const bl_node *bad = build_loop_check_access(ir, "load", 2, src);
 
     if (bad != NULL)
         return bad;
     if (gate != NULL && bl_is_int(gate, 0))
         return bl_const_int(ir, (bl_dtype)buffer->dtype, 0);
-    return make(ir, BL_OP_LOAD, (bl_dtype)buffer->dtype, index->lanes, 0, 0, src[2] != NULL ? 3 : 2, src);
+    return build_loop_make(ir, BL_OP_LOAD, (bl_dtype)buffer->dtype, index->lanes, 0, 0, src[2] != NULL ? 3 : 2, src);
 }
 
 const bl_node *bl_store(bl_ir *ir, const bl_node *buffer, const bl_node *index, const bl_node *value, const bl_node *gate)
 {
     const bl_node *src[4] = {buffer, index, value, gate != NULL && bl_is_int(gate, 1) ? NULL : gate};
-    const bl_node *bad = check_access(ir, "store", 3, src);
+    const bl_node *bad = build_loop_check_access(ir, "store", 3, src);
     int lanes = index->lanes > value->lanes ? index->lanes : value->lanes;
 
     if (bad != NULL)
@@ -85,7 +85,7 @@ const bl_node *bl_store(bl_ir *ir, const bl_node *buffer, const bl_node *index, 
     if (value->dtype != buffer->dtype)
         return BUG(ir, "store: %s into a buffer of %s", bl_dtype_name((bl_dtype)value->dtype),
                    bl_dtype_name((bl_dtype)buffer->dtype));
-    return make(ir, BL_OP_STORE, (bl_dtype)buffer->dtype, lanes, 0, 0, src[3] != NULL ? 4 : 3, src);
+    return build_loop_make(ir, BL_OP_STORE, (bl_dtype)buffer->dtype, lanes, 0, 0, src[3] != NULL ? 4 : 3, src);
 }
 
 const bl_node *bl_reduce_over(bl_ir *ir, bl_op fold, int nvalues, const bl_node *const *values, int nranges,
@@ -124,7 +124,7 @@ const bl_node *bl_reduce_over(bl_ir *ir, bl_op fold, int nvalues, const bl_node 
             return BUG(ir, "reduce: %s is not a range", bl_op_name((bl_op)ranges[i]->op));
         src[nvalues + i] = ranges[i];
     }
-    return make(ir, BL_OP_REDUCE, (bl_dtype)values[0]->dtype, lanes, fold, nvalues, nsrc, src);
+    return build_loop_make(ir, BL_OP_REDUCE, (bl_dtype)values[0]->dtype, lanes, fold, nvalues, nsrc, src);
 }
 
 const bl_node *bl_stage_over(bl_ir *ir, unsigned kind, int nstores, const bl_node *const *stores, int nranges,
@@ -148,7 +148,7 @@ const bl_node *bl_stage_over(bl_ir *ir, unsigned kind, int nstores, const bl_nod
             return BUG(ir, "stage: %s is not a range", bl_op_name((bl_op)ranges[i]->op));
         src[nstores + i] = ranges[i];
     }
-    return make(ir, BL_OP_STAGE, (bl_dtype)stores[0]->dtype, 1, kind, nstores, n, src);
+    return build_loop_make(ir, BL_OP_STAGE, (bl_dtype)stores[0]->dtype, 1, kind, nstores, n, src);
 }
 
 const bl_node *bl_running(bl_ir *ir, const bl_node *reduce, const bl_node *range, bool inclusive)
@@ -159,7 +159,7 @@ const bl_node *bl_running(bl_ir *ir, const bl_node *reduce, const bl_node *range
         return bad;
     if (reduce->op != BL_OP_REDUCE || reduce->arg != 1 || reduce->nsrc != 2 || reduce->src[1] != range)
         return BUG(ir, "running: the operand is not a fold of one value over one range");
-    return make(ir, BL_OP_RUNNING, (bl_dtype)reduce->dtype, reduce->lanes, 0, inclusive, 2, src);
+    return build_loop_make(ir, BL_OP_RUNNING, (bl_dtype)reduce->dtype, reduce->lanes, 0, inclusive, 2, src);
 }
 
 const bl_node *bl_rescaled(bl_ir *ir, const bl_node *value, const bl_node *factor)
@@ -170,8 +170,8 @@ const bl_node *bl_rescaled(bl_ir *ir, const bl_node *value, const bl_node *facto
         return bad;
     if (value->dtype != factor->dtype || !bl_dtype_is_float((bl_dtype)value->dtype))
         return BUG(ir, "rescaled: %s by %s", bl_dtype_name((bl_dtype)value->dtype), bl_dtype_name((bl_dtype)factor->dtype));
-    return make(ir, BL_OP_RESCALED, (bl_dtype)value->dtype, value->lanes > factor->lanes ? value->lanes : factor->lanes, 0, 0, 2,
-                src);
+    return build_loop_make(ir, BL_OP_RESCALED, (bl_dtype)value->dtype,
+                           value->lanes > factor->lanes ? value->lanes : factor->lanes, 0, 0, 2, src);
 }
 
 bool bl_binds_ranges(const bl_node *node)
@@ -192,7 +192,7 @@ const bl_node *bl_lane(bl_ir *ir, int64_t number, int lanes)
 {
     if (lanes < 2 || lanes > BL_MAX_LANES)
         return BUG(ir, "lane: %d lanes", lanes);
-    return make(ir, BL_OP_LANE, BL_INDEX, lanes, 0, number, 0, NULL);
+    return build_loop_make(ir, BL_OP_LANE, BL_INDEX, lanes, 0, number, 0, NULL);
 }
 
 const bl_node *bl_extract(bl_ir *ir, const bl_node *vector, int lane)
@@ -201,7 +201,7 @@ const bl_node *bl_extract(bl_ir *ir, const bl_node *vector, int lane)
         return vector;
     if (lane < 0 || lane >= vector->lanes || vector->lanes < 2)
         return BUG(ir, "extract: lane %d of %d", lane, vector->lanes);
-    return make(ir, BL_OP_EXTRACT, (bl_dtype)vector->dtype, 1, 0, lane, 1, &vector);
+    return build_loop_make(ir, BL_OP_EXTRACT, (bl_dtype)vector->dtype, 1, 0, lane, 1, &vector);
 }
 
 const bl_node *bl_stack(bl_ir *ir, int lanes, const bl_node *const *scalars)
@@ -217,7 +217,7 @@ const bl_node *bl_stack(bl_ir *ir, int lanes, const bl_node *const *scalars)
         if (scalars[i]->dtype != scalars[0]->dtype || scalars[i]->lanes != 1)
             return BUG(ir, "stack: takes scalars of one dtype");
     }
-    return make(ir, BL_OP_STACK, (bl_dtype)scalars[0]->dtype, lanes, 0, 0, (size_t)lanes, scalars);
+    return build_loop_make(ir, BL_OP_STACK, (bl_dtype)scalars[0]->dtype, lanes, 0, 0, (size_t)lanes, scalars);
 }
 
 const bl_node *bl_fold(bl_ir *ir, bl_op fold, const bl_node *vector)
@@ -228,7 +228,7 @@ const bl_node *bl_fold(bl_ir *ir, bl_op fold, const bl_node *vector)
         return BUG(ir, "fold: cannot fold by %s", bl_op_name(fold));
     if (vector->lanes == 1)
         return vector;
-    return make(ir, BL_OP_FOLD, (bl_dtype)vector->dtype, 1, fold, 0, 1, &vector);
+    return build_loop_make(ir, BL_OP_FOLD, (bl_dtype)vector->dtype, 1, fold, 0, 1, &vector);
 }
 
 const bl_node *bl_sink(bl_ir *ir, int n, const bl_node *const *stores)
@@ -241,7 +241,7 @@ const bl_node *bl_sink(bl_ir *ir, int n, const bl_node *const *stores)
         if (stores[i]->op != BL_OP_STORE)
             return BUG(ir, "sink: %s is not a store", bl_op_name((bl_op)stores[i]->op));
     }
-    return make(ir, BL_OP_SINK, BL_BOOL, 1, 0, 0, (size_t)n, stores);
+    return build_loop_make(ir, BL_OP_SINK, BL_BOOL, 1, 0, 0, (size_t)n, stores);
 }
 
 /* Is |node| a float32 sum of products of float32 loads? */

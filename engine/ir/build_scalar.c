@@ -3,7 +3,7 @@
 #include "engine/ir/private.h"
 #include "engine/ir/shape.h"
 
-static const char *kind_text(unsigned flags)
+static const char *build_scalar_kind_text(unsigned flags)
 {
     if (flags & BL_OPF_FLOAT)
         return "floats";
@@ -11,7 +11,7 @@ static const char *kind_text(unsigned flags)
 }
 
 /* POISON if the dtypes, shapes or lanes of the operands do not match, else NULL. */
-static const bl_node *check_operands(bl_ir *ir, bl_op op, int nsrc, const bl_node *const *src)
+static const bl_node *build_scalar_check_operands(bl_ir *ir, bl_op op, int nsrc, const bl_node *const *src)
 {
     int first = op == BL_OP_WHERE ? 1 : 0; /* the first of the operands that share a dtype */
     bl_dtype dtype = (bl_dtype)src[first]->dtype;
@@ -19,7 +19,7 @@ static const bl_node *check_operands(bl_ir *ir, bl_op op, int nsrc, const bl_nod
     if (op == BL_OP_WHERE && src[0]->dtype != BL_BOOL)
         return bl_ir_fail(ir, BL_EGRAPH, "where: the condition is %s, not bool", bl_dtype_name((bl_dtype)src[0]->dtype));
     if (!bl_op_takes(op, dtype))
-        return bl_ir_fail(ir, BL_EGRAPH, "%s: takes %s, not %s", bl_op_name(op), kind_text(bl_op_flags(op)),
+        return bl_ir_fail(ir, BL_EGRAPH, "%s: takes %s, not %s", bl_op_name(op), build_scalar_kind_text(bl_op_flags(op)),
                           bl_dtype_name(dtype));
     for (int i = first + 1; i < nsrc; i++) {
         if (src[i]->dtype != dtype)
@@ -37,7 +37,7 @@ static const bl_node *check_operands(bl_ir *ir, bl_op op, int nsrc, const bl_nod
     return NULL;
 }
 
-static const bl_node *fold(bl_ir *ir, const bl_node *node)
+static const bl_node *build_scalar_fold(bl_ir *ir, const bl_node *node)
 {
     bl_scalar operand[3];
 
@@ -76,7 +76,7 @@ const bl_node *bl_alu(bl_ir *ir, bl_op op, const bl_node *const *src)
         operand[i] = src[i];
         proto.lanes = src[i]->lanes > proto.lanes ? src[i]->lanes : proto.lanes;
     }
-    made = check_operands(ir, op, nsrc, src);
+    made = build_scalar_check_operands(ir, op, nsrc, src);
     if (made != NULL)
         return made;
     if ((bl_op_flags(op) & BL_OPF_COMMUTES) && out_of_order(operand[0], operand[1])) {
@@ -89,7 +89,7 @@ const bl_node *bl_alu(bl_ir *ir, bl_op op, const bl_node *const *src)
     proto.dim = src[0]->dim;
     if (proto.ndim == 0) {
         bl_node_set_bounds(&proto);
-        made = fold(ir, &proto);
+        made = build_scalar_fold(ir, &proto);
         if (made == NULL)
             made = bl_scalar_simplify(ir, &proto);
         if (made != NULL)
@@ -113,7 +113,7 @@ const bl_node *bl_where(bl_ir *ir, const bl_node *cond, const bl_node *yes, cons
     return bl_alu(ir, BL_OP_WHERE, (const bl_node *const[]){cond, yes, no});
 }
 
-static const bl_node *convert(bl_ir *ir, bl_op op, bl_dtype to, const bl_node *x)
+static const bl_node *build_scalar_convert(bl_ir *ir, bl_op op, bl_dtype to, const bl_node *x)
 {
     bl_node proto = {.op = (uint8_t)op, .dtype = (uint8_t)to, .lanes = x->lanes, .nsrc = 1, .src = &x};
     const bl_node *made = NULL;
@@ -133,7 +133,7 @@ const bl_node *bl_cast(bl_ir *ir, bl_dtype to, const bl_node *x)
         return x;
     if (bl_is_const(x))
         return bl_const(ir, to, bl_scalar_cast(to, (bl_dtype)x->dtype, bl_const_value(x)));
-    return convert(ir, BL_OP_CAST, to, x);
+    return build_scalar_convert(ir, BL_OP_CAST, to, x);
 }
 
 const bl_node *bl_bitcast(bl_ir *ir, bl_dtype to, const bl_node *x)
@@ -146,7 +146,7 @@ const bl_node *bl_bitcast(bl_ir *ir, bl_dtype to, const bl_node *x)
         return bl_ir_fail(ir, BL_EGRAPH, "bitcast: %s and %s have different sizes", bl_dtype_name(from), bl_dtype_name(to));
     if (bl_is_const(x))
         return bl_const(ir, to, bl_eval_bitcast(to, from, bl_const_value(x)));
-    return convert(ir, BL_OP_BITCAST, to, x);
+    return build_scalar_convert(ir, BL_OP_BITCAST, to, x);
 }
 
 const bl_node *bl_var(bl_ir *ir, int number, int64_t lo, int64_t hi)

@@ -53,15 +53,15 @@ bool bl_dtype_is_int(bl_dtype dtype)
     return rows[dtype].kind == BL_KIND_INT || rows[dtype].kind == BL_KIND_UINT;
 }
 
-static bool same(const char *row, const char *text, size_t len)
+static bool dtype_same(const char *row, const char *text, size_t len)
 {
     return strlen(row) == len && memcmp(row, text, len) == 0;
 }
 
-static bl_dtype find(bool by_code, const char *text, size_t len)
+static bl_dtype dtype_find(bool by_code, const char *text, size_t len)
 {
     for (int i = 0; i < (int)BL_DTYPE_WIRE; i++) {
-        if (same(by_code ? rows[i].code : rows[i].name, text, len))
+        if (dtype_same(by_code ? rows[i].code : rows[i].name, text, len))
             return (bl_dtype)i;
     }
     return BL_DTYPE_COUNT;
@@ -69,7 +69,7 @@ static bl_dtype find(bool by_code, const char *text, size_t len)
 
 bl_dtype bl_dtype_from_name(const char *name, size_t len)
 {
-    return find(false, name, len);
+    return dtype_find(false, name, len);
 }
 
 void bl_dtype_near(bl_near *near, bl_span name)
@@ -94,7 +94,7 @@ bool bl_precision_from_name(const char *name, bl_precision *out)
 
 bl_dtype bl_dtype_from_code(const char *code, size_t len)
 {
-    return find(true, code, len);
+    return dtype_find(true, code, len);
 }
 
 bool bl_dtype_is_float8(bl_dtype dtype)
@@ -117,7 +117,7 @@ typedef struct format {
 
 enum { E4M3_HIGHEST = 448, F64_MANTISSA = 52, F64_BIAS = 1023, F64_SPECIAL = 2047 };
 
-static format format_of(bl_dtype dtype)
+static format dtype_format_of(bl_dtype dtype)
 {
     if (dtype == BL_F8E4M3)
         return (format){4, 3, 0x7f};
@@ -129,9 +129,9 @@ static format format_of(bl_dtype dtype)
 }
 
 /* Round to nearest even in one step: a detour through float would round twice. */
-static uint64_t narrow(bl_dtype dtype, double value)
+static uint64_t dtype_narrow(bl_dtype dtype, double value)
 {
-    format to = format_of(dtype);
+    format to = dtype_format_of(dtype);
     uint64_t bits = (bl_scalar){.f = value}.u;
     uint64_t sign = bits >> 63 << (to.exponent + to.mantissa);
     uint64_t fraction = bits & ((UINT64_C(1) << F64_MANTISSA) - 1);
@@ -165,9 +165,9 @@ static uint64_t narrow(bl_dtype dtype, double value)
     return sign | (result < to.special ? result : to.special);
 }
 
-static double widen(bl_dtype dtype, uint64_t bits)
+static double dtype_widen(bl_dtype dtype, uint64_t bits)
 {
-    format from = format_of(dtype);
+    format from = dtype_format_of(dtype);
     int bias = (1 << (from.exponent - 1)) - 1, digits = from.exponent + from.mantissa;
     uint64_t size = bits & ((UINT64_C(1) << digits) - 1);
     uint64_t fraction = bits & ((UINT64_C(1) << from.mantissa) - 1), exponent = size >> from.mantissa;
@@ -187,12 +187,12 @@ static double widen(bl_dtype dtype, uint64_t bits)
 
 uint16_t bl_f16_from_f64(double value)
 {
-    return (uint16_t)narrow(BL_F16, value);
+    return (uint16_t)dtype_narrow(BL_F16, value);
 }
 
 uint16_t bl_bf16_from_f64(double value)
 {
-    return (uint16_t)narrow(BL_BF16, value);
+    return (uint16_t)dtype_narrow(BL_BF16, value);
 }
 
 /* The processor's conversion to float32 sets the quiet bit of a NaN, and a bitcast must keep the bits of a NaN. */
@@ -204,7 +204,7 @@ static uint64_t real_bits(bl_dtype dtype, double value)
     if (dtype == BL_F64)
         return (bl_scalar){.f = value}.u;
     if (dtype != BL_F32 || isnan(value))
-        return narrow(dtype, value);
+        return dtype_narrow(dtype, value);
     memcpy(&bits, &narrowed, sizeof bits);
     return bits;
 }
@@ -217,7 +217,7 @@ static double real_from_bits(bl_dtype dtype, uint64_t bits)
     if (dtype == BL_F64)
         return (bl_scalar){.u = bits}.f;
     memcpy(&value, &low, sizeof value);
-    return dtype != BL_F32 || isnan(value) ? widen(dtype, bits) : (double)value;
+    return dtype != BL_F32 || isnan(value) ? dtype_widen(dtype, bits) : (double)value;
 }
 
 /* ---- values */

@@ -25,7 +25,7 @@ static bool is_moderate(const bl_node *x, int64_t bound)
     return x->lo > -bound && x->hi < bound;
 }
 
-static const bl_node *product(bl_ir *ir, const bl_node *x, const bl_node *y)
+static const bl_node *element_alu_product(bl_ir *ir, const bl_node *x, const bl_node *y)
 {
     int64_t out;
 
@@ -46,7 +46,7 @@ static const bl_node *exact_quotient(bl_ir *ir, const bl_node *x, const bl_node 
     if (x == y)
         return bl_index(ir, 1);
     quotient = bl_idiv(ir, x, y);
-    back = product(ir, quotient, y);
+    back = element_alu_product(ir, quotient, y);
     return back == x ? quotient : NULL;
 }
 
@@ -121,7 +121,7 @@ static const bl_node *indicator(bl_ir *ir, const bl_node *condition, int depth)
     if (condition->op == BL_OP_AND || condition->op == BL_OP_OR) {
         a = indicator(ir, condition->src[0], depth + 1);
         b = indicator(ir, condition->src[1], depth + 1);
-        const bl_node *both = a != NULL && b != NULL ? product(ir, a, b) : NULL;
+        const bl_node *both = a != NULL && b != NULL ? element_alu_product(ir, a, b) : NULL;
         return both == NULL || condition->op == BL_OP_AND ? both : bl_sub(ir, bl_add(ir, a, b), both);
     }
     if (condition->nsrc != 2 || condition->src[0]->dtype != BL_INDEX)
@@ -157,7 +157,7 @@ static const bl_node *rounded_up(bl_ir *ir, const bl_node *condition, const bl_n
 }
 
 /* |yes| if |condition| holds, else |no|; both are INDEX. NULL if the result is unknown. */
-static const bl_node *choose(bl_ir *ir, const bl_node *condition, const bl_node *yes, const bl_node *no)
+static const bl_node *element_alu_choose(bl_ir *ir, const bl_node *condition, const bl_node *yes, const bl_node *no)
 {
     const bl_node *zero = bl_index(ir, 0), *difference, *made;
 
@@ -175,7 +175,7 @@ static const bl_node *choose(bl_ir *ir, const bl_node *condition, const bl_node 
     if (!is_moderate(yes, LARGEST_FACTOR) || !is_moderate(no, LARGEST_FACTOR))
         return NULL;
     difference = bl_sub(ir, yes, no);
-    const bl_node *holds = indicator(ir, condition, 0), *part = holds != NULL ? product(ir, holds, difference) : NULL;
+    const bl_node *holds = indicator(ir, condition, 0), *part = holds != NULL ? element_alu_product(ir, holds, difference) : NULL;
     return part != NULL ? bl_add(ir, no, part) : NULL;
 }
 
@@ -216,19 +216,23 @@ static const bl_node *int_alu(bl_ir *ir, bl_op op, const bl_node *const *x)
     case BL_OP_SUB:
         return is_moderate(x[0], LARGEST_SUM) && is_moderate(x[1], LARGEST_SUM) ? bl_alu2(ir, op, x[0], x[1]) : NULL;
     case BL_OP_MUL:
-        return product(ir, x[0], x[1]);
+        return element_alu_product(ir, x[0], x[1]);
     case BL_OP_IDIV:
     case BL_OP_MOD:
         return x[1]->lo > 0 ? bl_alu2(ir, op, x[0], x[1]) : NULL;
     case BL_OP_MIN:
-        return x[0]->hi <= x[1]->lo ? x[0] : x[1]->hi <= x[0]->lo ? x[1] : choose(ir, bl_less(ir, x[0], x[1]), x[0], x[1]);
+        return x[0]->hi <= x[1]->lo   ? x[0]
+               : x[1]->hi <= x[0]->lo ? x[1]
+                                      : element_alu_choose(ir, bl_less(ir, x[0], x[1]), x[0], x[1]);
     case BL_OP_MAX:
-        return x[0]->lo >= x[1]->hi ? x[0] : x[1]->lo >= x[0]->hi ? x[1] : choose(ir, bl_less(ir, x[0], x[1]), x[1], x[0]);
+        return x[0]->lo >= x[1]->hi   ? x[0]
+               : x[1]->lo >= x[0]->hi ? x[1]
+                                      : element_alu_choose(ir, bl_less(ir, x[0], x[1]), x[1], x[0]);
     case BL_OP_CMPLT:
     case BL_OP_CMPEQ:
         return bl_alu2(ir, op, x[0], x[1]);
     case BL_OP_WHERE:
-        return choose(ir, x[0], x[1], x[2]);
+        return element_alu_choose(ir, x[0], x[1], x[2]);
     default:
         return NULL;
     }
@@ -237,7 +241,8 @@ static const bl_node *int_alu(bl_ir *ir, bl_op op, const bl_node *const *x)
 /* The quotient of two fractions; NULL if it is not a fraction with a constant denominator. */
 static const bl_node *fraction_quotient(bl_ir *ir, const bl_node *const *num, const int64_t *den)
 {
-    const bl_node *top = product(ir, num[0], bl_index(ir, den[1])), *bottom = product(ir, num[1], bl_index(ir, den[0]));
+    const bl_node *top = element_alu_product(ir, num[0], bl_index(ir, den[1])),
+                  *bottom = element_alu_product(ir, num[1], bl_index(ir, den[0]));
     const bl_node *quotient;
 
     if (top == NULL || bottom == NULL || bl_is_int(bottom, 0))
@@ -281,18 +286,18 @@ static const bl_node *float_alu(bl_ir *ir, bl_op op, const bl_node *const *x)
     case BL_OP_TRUNC:
         return bl_fraction_make(ir, fraction_whole(ir, num[0], den[0]), 1);
     case BL_OP_MUL:
-        return bl_fraction_make(ir, product(ir, num[0], num[1]), den[0] * den[1]);
+        return bl_fraction_make(ir, element_alu_product(ir, num[0], num[1]), den[0] * den[1]);
     case BL_OP_DIV:
         return fraction_quotient(ir, num, den);
     case BL_OP_WHERE:
-        return den[1] == den[2] ? bl_fraction_make(ir, choose(ir, x[0], num[1], num[2]), den[1]) : NULL;
+        return den[1] == den[2] ? bl_fraction_make(ir, element_alu_choose(ir, x[0], num[1], num[2]), den[1]) : NULL;
     default:
         break;
     }
     if (n != 2)
         return NULL;
-    left = product(ir, num[0], bl_index(ir, den[1]));
-    right = product(ir, num[1], bl_index(ir, den[0]));
+    left = element_alu_product(ir, num[0], bl_index(ir, den[1]));
+    right = element_alu_product(ir, num[1], bl_index(ir, den[0]));
     if (left == NULL || right == NULL)
         return NULL;
     const bl_node *pair[2] = {left, right}, *made = int_alu(ir, op, pair);

@@ -25,12 +25,12 @@ typedef struct evaluator {
     bool *missing; /* set if an input has unknown elements */
 } evaluator;
 
-static const value *value_of(const evaluator *e, const bl_node *node)
+static const value *elements_value_of(const evaluator *e, const bl_node *node)
 {
     return bl_ptrmap_get(&e->values, node);
 }
 
-static bool set_shape(const evaluator *e, value *v)
+static bool elements_set_shape(const evaluator *e, value *v)
 {
     v->count = 1;
     for (int d = 0; d < v->node->ndim; d++) {
@@ -60,7 +60,7 @@ static int64_t join_place(const value *v, const int64_t *index)
     return place;
 }
 
-static const bl_node *zero_of(const evaluator *e, const bl_node *node)
+static const bl_node *elements_zero_of(const evaluator *e, const bl_node *node)
 {
     return bl_element_const(e->ir, (bl_dtype)node->dtype, (bl_scalar){.u = 0});
 }
@@ -116,7 +116,7 @@ static int64_t moved_from(const value *v, const value *x, const int64_t *index)
 
 static bool move(const evaluator *e, const value *v, const bl_node **out)
 {
-    const value *x = value_of(e, v->node->src[0]);
+    const value *x = elements_value_of(e, v->node->src[0]);
     int64_t index[BL_MAX_DIMS];
 
     for (int64_t i = 0; i < v->count; i++) {
@@ -124,19 +124,19 @@ static bool move(const evaluator *e, const value *v, const bl_node **out)
         int64_t from = moved_from(v, x, index);
         if (from < -1 || from >= x->count)
             return false;
-        out[i] = from < 0 ? zero_of(e, v->node) : x->at[from];
+        out[i] = from < 0 ? elements_zero_of(e, v->node) : x->at[from];
     }
     return true;
 }
 
-static bool alu(const evaluator *e, const value *v, const bl_node **out)
+static bool elements_alu(const evaluator *e, const value *v, const bl_node **out)
 {
     const bl_node *node = v->node, *operand[3] = {NULL};
     bl_dtype from = (bl_dtype)node->src[node->op == BL_OP_WHERE]->dtype;
 
     for (int64_t i = 0; i < v->count; i++) {
         for (uint32_t k = 0; k < node->nsrc; k++)
-            operand[k] = value_of(e, node->src[k])->at[i];
+            operand[k] = elements_value_of(e, node->src[k])->at[i];
         out[i] = bl_element_alu(e->ir, (bl_op)node->op, (bl_dtype)node->dtype, from, operand);
         if (out[i] == NULL)
             return false;
@@ -144,9 +144,9 @@ static bool alu(const evaluator *e, const value *v, const bl_node **out)
     return true;
 }
 
-static bool reduce(const evaluator *e, const value *v, const bl_node **out)
+static bool elements_reduce(const evaluator *e, const value *v, const bl_node **out)
 {
-    const value *x = value_of(e, v->node->src[0]);
+    const value *x = elements_value_of(e, v->node->src[0]);
     bl_dtype dtype = (bl_dtype)v->node->dtype;
     int64_t index[BL_MAX_DIMS];
 
@@ -168,9 +168,9 @@ static bool reduce(const evaluator *e, const value *v, const bl_node **out)
     return true;
 }
 
-static bool gather(const evaluator *e, const value *v, const bl_node **out)
+static bool elements_gather(const evaluator *e, const value *v, const bl_node **out)
 {
-    const value *x = value_of(e, v->node->src[0]), *which = value_of(e, v->node->src[1]);
+    const value *x = elements_value_of(e, v->node->src[0]), *which = elements_value_of(e, v->node->src[1]);
     int axis = (int)v->node->arg;
     int64_t index[BL_MAX_DIMS];
 
@@ -179,7 +179,7 @@ static bool gather(const evaluator *e, const value *v, const bl_node **out)
             return false;
         split_place(v, i, index);
         index[axis] = bl_const_value(which->at[i]).i;
-        out[i] = index[axis] < 0 || index[axis] >= x->dim[axis] ? zero_of(e, v->node) : x->at[join_place(x, index)];
+        out[i] = index[axis] < 0 || index[axis] >= x->dim[axis] ? elements_zero_of(e, v->node) : x->at[join_place(x, index)];
     }
     return true;
 }
@@ -216,20 +216,20 @@ static bool sources_known(const evaluator *e, const value *v)
     uint32_t n = v->node->op == BL_OP_ALIAS || v->node->op == BL_OP_PAD || v->node->op == BL_OP_SHRINK ? 1 : v->node->nsrc;
 
     for (uint32_t i = 0; i < n; i++) {
-        if (value_of(e, v->node->src[i])->at == NULL)
+        if (elements_value_of(e, v->node->src[i])->at == NULL)
             return false;
     }
     return true;
 }
 
-static bool evaluate(const evaluator *e, value *v)
+static bool elements_evaluate(const evaluator *e, value *v)
 {
     const bl_node **out;
 
-    if (!set_shape(e, v) || !sources_known(e, v))
+    if (!elements_set_shape(e, v) || !sources_known(e, v))
         return false;
     if (v->node->op == BL_OP_DETACH || v->node->op == BL_OP_CONTIGUOUS || v->node->op == BL_OP_ALIAS) {
-        v->at = value_of(e, v->node->src[0])->at;
+        v->at = elements_value_of(e, v->node->src[0])->at;
         return true;
     }
     out = bl_arena_array(e->arena, (size_t)v->count, sizeof(const bl_node *));
@@ -240,13 +240,13 @@ static bool evaluate(const evaluator *e, value *v)
     case BL_CLASS_LEAF:
         return leaf(e, v, out);
     case BL_CLASS_ALU:
-        return alu(e, v, out);
+        return elements_alu(e, v, out);
     case BL_CLASS_MOVE:
         return move(e, v, out);
     case BL_CLASS_REDUCE:
-        return reduce(e, v, out);
+        return elements_reduce(e, v, out);
     case BL_CLASS_TENSOR:
-        return v->node->op == BL_OP_GATHER && gather(e, v, out);
+        return v->node->op == BL_OP_GATHER && elements_gather(e, v, out);
     case BL_CLASS_LOOP:
     case BL_CLASS_INST:
         break;
@@ -267,11 +267,11 @@ const bl_node *const *bl_elements(bl_ir *ir, const bl_node *root, int64_t most, 
         if (v == NULL)
             return NULL;
         v->node = nodes.at[i];
-        if (!evaluate(&e, v))
+        if (!elements_evaluate(&e, v))
             v->at = NULL; /* the root may not need it: for instance, it may belong to a derivative */
         if (missing)
             return NULL;
         bl_ptrmap_put(&e.values, nodes.at[i], v);
     }
-    return nodes.count > 0 && bl_arena_status(arena, NULL) == BL_OK ? value_of(&e, root)->at : NULL;
+    return nodes.count > 0 && bl_arena_status(arena, NULL) == BL_OK ? elements_value_of(&e, root)->at : NULL;
 }

@@ -122,7 +122,7 @@ static void eval_unsigned(bl_op op, size_t n, bl_scalar *restrict out, const bl_
 #undef BL_ALU
 
 /* Apply bl_scalar_fit to each value. Frequent dtypes have a loop of their own. */
-static void fit(bl_dtype dtype, size_t n, bl_scalar *v)
+static void eval_fit(bl_dtype dtype, size_t n, bl_scalar *v)
 {
     if (dtype == BL_I64 || dtype == BL_U64 || dtype == BL_F64 || dtype == BL_INDEX)
         return;
@@ -139,7 +139,7 @@ static void fit(bl_dtype dtype, size_t n, bl_scalar *v)
     }
 }
 
-static void cast(bl_dtype to, bl_dtype from, size_t n, bl_scalar *restrict out, const bl_scalar *in)
+static void eval_cast(bl_dtype to, bl_dtype from, size_t n, bl_scalar *restrict out, const bl_scalar *in)
 {
     bool whole = !bl_dtype_is_float(from);
 
@@ -147,11 +147,11 @@ static void cast(bl_dtype to, bl_dtype from, size_t n, bl_scalar *restrict out, 
         /* exact; an unsigned integer of up to 32 bits is not negative as an int64 */
         for (size_t i = 0; i < n; i++)
             out[i].f = whole ? (double)in[i].i : in[i].f;
-        fit(to, n, out);
+        eval_fit(to, n, out);
     } else if (whole && !bl_dtype_is_float(to)) {
         for (size_t i = 0; i < n; i++)
             out[i] = in[i];
-        fit(to, n, out);
+        eval_fit(to, n, out);
     } else {
         for (size_t i = 0; i < n; i++)
             out[i] = bl_scalar_cast(to, from, in[i]);
@@ -164,7 +164,7 @@ void bl_eval_many(bl_op op, bl_dtype to, bl_dtype from, size_t n, bl_scalar *res
 
     BL_ASSERT(bl_op_get_class(op) == BL_CLASS_ALU);
     if (op == BL_OP_CAST) {
-        cast(to, from, n, out, a);
+        eval_cast(to, from, n, out, a);
         return;
     }
     if (op == BL_OP_BITCAST || op == BL_OP_WHERE || (op == BL_OP_NOT && from == BL_BOOL)) {
@@ -188,7 +188,7 @@ void bl_eval_many(bl_op op, bl_dtype to, bl_dtype from, size_t n, bl_scalar *res
         eval_unsigned(op, n, out, a, b, c);
     if (op != BL_OP_CMPLT && op != BL_OP_CMPEQ) {
         if (from != BL_F32)
-            fit(to, n, out);
+            eval_fit(to, n, out);
         return;
     }
     for (size_t i = 0; bl_dtype_is_float(from) && i < n; i++)

@@ -21,53 +21,56 @@ typedef struct format {
     uint32_t beyond;  /* the code of an overflow: infinity, or NaN in a format without infinity */
 } format;
 
-static format format_of(bl_dtype dtype)
+static format float8_format_of(bl_dtype dtype)
 {
     return dtype == BL_F8E4M3 ? (format){3, 7, 0x7e, 0x7f} : (format){2, 15, 0x7b, 0x7c};
 }
 
-static const bl_node *word(bl_ir *ir, const bl_node *like, uint32_t value)
+static const bl_node *float8_word(bl_ir *ir, const bl_node *like, uint32_t value)
 {
     return bl_full_like(ir, like, value);
 }
 
 /* Decode |code| (uint8) to float32. */
-static const bl_node *decode(bl_ir *ir, bl_dtype dtype, const bl_node *code)
+static const bl_node *float8_decode(bl_ir *ir, bl_dtype dtype, const bl_node *code)
 {
     const bl_node *bits = bl_cast(ir, BL_U32, code);
     if (dtype == BL_F8E5M2) { /* E5M2 is the upper half of a float16 */
-        const bl_node *half = bl_cast(ir, BL_U16, bl_alu2(ir, BL_OP_SHL, bits, word(ir, bits, 8)));
+        const bl_node *half = bl_cast(ir, BL_U16, bl_alu2(ir, BL_OP_SHL, bits, float8_word(ir, bits, 8)));
         return bl_cast(ir, BL_F32, bl_bitcast(ir, BL_F16, half));
     }
-    const bl_node *size = bl_and(ir, bits, word(ir, bits, 0x7f));
-    const bl_node *sign = bl_alu2(ir, BL_OP_SHL, bl_and(ir, bits, word(ir, bits, 0x80)), word(ir, bits, 24));
+    const bl_node *size = bl_and(ir, bits, float8_word(ir, bits, 0x7f));
+    const bl_node *sign = bl_alu2(ir, BL_OP_SHL, bl_and(ir, bits, float8_word(ir, bits, 0x80)), float8_word(ir, bits, 24));
     const bl_node *small = bl_cast(ir, BL_F32, size); /* a subnormal: counts in units of 2^-9 */
     small = bl_bitcast(ir, BL_U32, bl_mul(ir, small, bl_full_like(ir, small, 0x1p-9)));
-    const bl_node *normal = bl_add(ir, bl_alu2(ir, BL_OP_SHL, size, word(ir, bits, 20)), word(ir, bits, (127 - 7) << 23));
-    const bl_node *value = bl_where(ir, bl_less(ir, size, word(ir, bits, 8)), small, normal);
-    value = bl_where(ir, bl_alu2(ir, BL_OP_CMPEQ, size, word(ir, bits, 0x7f)), word(ir, bits, 0x7fc00000), value);
+    const bl_node *normal =
+        bl_add(ir, bl_alu2(ir, BL_OP_SHL, size, float8_word(ir, bits, 20)), float8_word(ir, bits, (127 - 7) << 23));
+    const bl_node *value = bl_where(ir, bl_less(ir, size, float8_word(ir, bits, 8)), small, normal);
+    value = bl_where(ir, bl_alu2(ir, BL_OP_CMPEQ, size, float8_word(ir, bits, 0x7f)), float8_word(ir, bits, 0x7fc00000), value);
     return bl_bitcast(ir, BL_F32, bl_alu2(ir, BL_OP_OR, sign, value));
 }
 
 /* Encode |x| (float32) as the nearest code, uint8; ties go to the even code. */
 static const bl_node *encode(bl_ir *ir, bl_dtype dtype, const bl_node *x)
 {
-    format f = format_of(dtype);
+    format f = float8_format_of(dtype);
     int drop = 23 - f.mantissa;
     uint32_t rebias = (uint32_t)(127 - f.bias) << 23;
     const bl_node *bits = bl_bitcast(ir, BL_U32, x);
-    const bl_node *size = bl_and(ir, bits, word(ir, bits, 0x7fffffff));
-    const bl_node *odd = bl_and(ir, bl_alu2(ir, BL_OP_SHR, size, word(ir, bits, (uint32_t)drop)), word(ir, bits, 1));
-    const bl_node *normal = bl_add(ir, bl_sub(ir, size, word(ir, bits, rebias)), word(ir, bits, (1u << (drop - 1)) - 1));
-    normal = bl_alu2(ir, BL_OP_SHR, bl_add(ir, normal, odd), word(ir, bits, (uint32_t)drop));
+    const bl_node *size = bl_and(ir, bits, float8_word(ir, bits, 0x7fffffff));
+    const bl_node *odd =
+        bl_and(ir, bl_alu2(ir, BL_OP_SHR, size, float8_word(ir, bits, (uint32_t)drop)), float8_word(ir, bits, 1));
+    const bl_node *normal =
+        bl_add(ir, bl_sub(ir, size, float8_word(ir, bits, rebias)), float8_word(ir, bits, (1u << (drop - 1)) - 1));
+    normal = bl_alu2(ir, BL_OP_SHR, bl_add(ir, normal, odd), float8_word(ir, bits, (uint32_t)drop));
     /* Below the smallest normal number, adding 2^k rounds to the last place of the format. */
     uint32_t lift = (uint32_t)(127 + 1 - f.bias - f.mantissa + 23) << 23;
-    const bl_node *lifted = bl_add(ir, bl_bitcast(ir, BL_F32, size), bl_bitcast(ir, BL_F32, word(ir, bits, lift)));
-    const bl_node *tiny = bl_sub(ir, bl_bitcast(ir, BL_U32, lifted), word(ir, bits, lift));
-    const bl_node *code = bl_where(ir, bl_less(ir, size, word(ir, bits, rebias + (1u << 23))), tiny, normal);
-    code = bl_where(ir, bl_less(ir, word(ir, bits, f.highest), code), word(ir, bits, f.beyond), code);
-    code = bl_where(ir, bl_less(ir, word(ir, bits, 0x7f800000), size), word(ir, bits, 0x7f), code); /* NaN */
-    const bl_node *sign = bl_and(ir, bl_alu2(ir, BL_OP_SHR, bits, word(ir, bits, 24)), word(ir, bits, 0x80));
+    const bl_node *lifted = bl_add(ir, bl_bitcast(ir, BL_F32, size), bl_bitcast(ir, BL_F32, float8_word(ir, bits, lift)));
+    const bl_node *tiny = bl_sub(ir, bl_bitcast(ir, BL_U32, lifted), float8_word(ir, bits, lift));
+    const bl_node *code = bl_where(ir, bl_less(ir, size, float8_word(ir, bits, rebias + (1u << 23))), tiny, normal);
+    code = bl_where(ir, bl_less(ir, float8_word(ir, bits, f.highest), code), float8_word(ir, bits, f.beyond), code);
+    code = bl_where(ir, bl_less(ir, float8_word(ir, bits, 0x7f800000), size), float8_word(ir, bits, 0x7f), code); /* NaN */
+    const bl_node *sign = bl_and(ir, bl_alu2(ir, BL_OP_SHR, bits, float8_word(ir, bits, 24)), float8_word(ir, bits, 0x80));
     return bl_cast(ir, BL_U8, bl_alu2(ir, BL_OP_OR, code, sign));
 }
 
@@ -78,7 +81,7 @@ typedef struct lowering {
 
 static const bl_node *from_code(lowering *w, bl_dtype dtype, const bl_node *code)
 {
-    const bl_node *value = decode(w->ir, dtype, code);
+    const bl_node *value = float8_decode(w->ir, dtype, code);
     bl_ptrmap_put(&w->codes, value, code);
     return value;
 }
@@ -89,7 +92,7 @@ static const bl_node *to_code(const lowering *w, bl_dtype dtype, const bl_node *
     return code != NULL ? code : encode(w->ir, dtype, value);
 }
 
-static const bl_node *convert(lowering *w, const bl_node *node, const bl_node *x)
+static const bl_node *float8_convert(lowering *w, const bl_node *node, const bl_node *x)
 {
     bl_dtype to = (bl_dtype)node->dtype, from = (bl_dtype)node->src[0]->dtype;
     bool bits = node->op == BL_OP_BITCAST;
@@ -102,7 +105,7 @@ static const bl_node *convert(lowering *w, const bl_node *node, const bl_node *x
 }
 
 /* Is the result of the op exact, since it equals an operand up to its sign? */
-static bool is_exact(bl_op op)
+static bool float8_is_exact(bl_op op)
 {
     return op == BL_OP_NEG || op == BL_OP_TRUNC || op == BL_OP_MAX || op == BL_OP_MIN || op == BL_OP_WHERE;
 }
@@ -146,10 +149,10 @@ static const bl_node *lower_node(lowering *w, const bl_node *node, const bl_node
     if (node->op == BL_OP_CONST)
         return bl_const(w->ir, BL_F32, bl_const_value(node));
     if (node->op == BL_OP_CAST || node->op == BL_OP_BITCAST)
-        return convert(w, node, src[0]);
+        return float8_convert(w, node, src[0]);
     if (bl_op_get_class((bl_op)node->op) == BL_CLASS_ALU) {
         made = bl_alu(w->ir, (bl_op)node->op, src);
-        return is_float8(node) && !is_exact((bl_op)node->op)
+        return is_float8(node) && !float8_is_exact((bl_op)node->op)
                    ? from_code(w, (bl_dtype)node->dtype, encode(w->ir, (bl_dtype)node->dtype, made))
                    : made;
     }

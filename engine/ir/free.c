@@ -147,7 +147,7 @@ int64_t bl_free_places(bl_free *free, const bl_node *load)
     return n < 0 || !bl_i64_mul(all, length, &all) || all > most ? most : all;
 }
 
-static bool is_operand(const bl_node *node, const void *none)
+static bool free_is_operand(const bl_node *node, const void *none)
 {
     (void)none;
     return node->op == BL_OP_LOAD || node->op == BL_OP_REDUCE;
@@ -155,14 +155,14 @@ static bool is_operand(const bl_node *node, const void *none)
 
 bool bl_reads_over_and_over(bl_free *free, const bl_node *reduce, int64_t times, bool windows)
 {
-    bl_nodes inside = bl_reach_until(free->ir, (int)reduce->arg, reduce->src, is_operand, NULL);
+    bl_nodes inside = bl_reach_until(free->ir, (int)reduce->arg, reduce->src, free_is_operand, NULL);
     int64_t work = bl_free_work(free, reduce);
     uint64_t bound = bl_free_bound(free, reduce);
     int reused = 0;
 
     for (size_t i = 0; i < inside.count; i++) {
         const bl_node *node = inside.at[i];
-        uint64_t set = is_operand(node, NULL) ? bl_free_get(free, node) : 0;
+        uint64_t set = free_is_operand(node, NULL) ? bl_free_get(free, node) : 0;
         int64_t size = bl_free_size(free, set);
         if (windows && node->op == BL_OP_LOAD) /* as few as three quarters of the elements may lie inside the padding */
             size = bl_free_places(free, node) / 4 * 3;

@@ -226,7 +226,7 @@ static bool is_choice_of(const bl_node *node, const bl_node *clause)
 
 /* Merge two clauses of a conjunction. Returns the clause that implies the other, or NULL if neither does; sets *never if they
  * exclude each other. */
-static const bl_node *merge(const bl_node *a, const bl_node *b, bool *never)
+static const bl_node *index_compare_merge(const bl_node *a, const bl_node *b, bool *never)
 {
     if (a == b || is_choice_of(b, a))
         return a;
@@ -258,7 +258,7 @@ static bool add_clause(clauses *all, const bl_node *clause)
         return true;
     }
     for (int i = 0; i < all->count; i++) {
-        const bl_node *kept = merge(all->at[i], clause, &all->never);
+        const bl_node *kept = index_compare_merge(all->at[i], clause, &all->never);
         if (all->never || kept == all->at[i])
             return true;
         if (kept == NULL)

@@ -32,7 +32,7 @@ const bl_node *bl_fn_sum(bl_ir *ir, const bl_match *m)
 
 /* Divide x = c * quotient + rest term by term. Coefficients of the rest lie between -c and c (exclusive), its constant between
  * 0 and c - 1. */
-static void split(bl_affine *x, int64_t c, bl_affine *quotient, bl_affine *rest)
+static void index_divide_split(bl_affine *x, int64_t c, bl_affine *quotient, bl_affine *rest)
 {
     bl_affine_init(quotient, bl_floor_quotient(x->constant, c));
     bl_affine_init(rest, x->constant % c < 0 ? x->constant % c + c : x->constant % c);
@@ -60,7 +60,7 @@ static bool one_multiple(bl_affine *x, int64_t c, int64_t *multiple)
 /* Find coefficients of the rest, equal modulo c, with which the bounds prove that the rest has one quotient by c, *multiple.
  * Tries coefficients from 0 to c - 1, then coefficients nearest to 0. On success |rest| and |quotient| have the new
  * coefficients. */
-static bool resolve(bl_affine *quotient, bl_affine *rest, int64_t c, int64_t *multiple)
+static bool index_divide_resolve(bl_affine *quotient, bl_affine *rest, int64_t c, int64_t *multiple)
 {
     bl_affine up;
     bl_affine other;
@@ -108,7 +108,7 @@ static int64_t common_part(bl_affine *x, int64_t c, bl_affine *high, bl_affine *
         bl_affine up, rest;
         if (g <= best || g == c)
             continue;
-        split(x, g, &up, &rest);
+        index_divide_split(x, g, &up, &rest);
         if (!one_multiple(&rest, g, &multiple))
             continue;
         bl_affine_add_constant(&up, multiple);
@@ -123,7 +123,7 @@ static int64_t common_part(bl_affine *x, int64_t c, bl_affine *high, bl_affine *
 }
 
 /* |sum| + node, in normal form. */
-static const bl_node *plus(bl_ir *ir, bl_affine *sum, const bl_node *node)
+static const bl_node *index_divide_plus(bl_ir *ir, bl_affine *sum, const bl_node *node)
 {
     if (sum->failed)
         return NULL;
@@ -204,8 +204,8 @@ static const bl_node *remainder_of(bl_ir *ir, bl_affine *x, int64_t c)
     int64_t g = 1;
 
     do {
-        split(&sum, c, &quotient, &rest);
-        if (resolve(&quotient, &rest, c, &multiple)) {
+        index_divide_split(&sum, c, &quotient, &rest);
+        if (index_divide_resolve(&quotient, &rest, c, &multiple)) {
             subtract_multiple(&rest, multiple, c);
             return rest.failed ? NULL : bl_affine_build(ir, &rest);
         }
@@ -220,7 +220,7 @@ static const bl_node *remainder_of(bl_ir *ir, bl_affine *x, int64_t c)
     g = common_part(&rest, c, &high, &low);
     if (g > 1) {
         const bl_node *upper = bl_mod(ir, bl_affine_build(ir, &high), bl_index(ir, c / g));
-        return plus(ir, &low, bl_mul(ir, upper, bl_index(ir, g)));
+        return index_divide_plus(ir, &low, bl_mul(ir, upper, bl_index(ir, g)));
     }
     return bl_index_make(ir, BL_OP_MOD, bl_affine_build(ir, &rest), bl_index(ir, c));
 }
@@ -267,16 +267,16 @@ static const bl_node *by_scaled_symbol(bl_ir *ir, bl_affine *x, bl_affine *by, b
     }
     if (g <= 1)
         return NULL;
-    split(x, g, &high, &low);
+    index_divide_split(x, g, &high, &low);
     if (!one_multiple(&low, g, &multiple))
         return NULL;
     bl_affine_add_constant(&high, multiple);
     subtract_multiple(&low, multiple, g);
     if (high.failed || low.failed)
         return NULL;
-    split(by, g, &n, &unused);
+    index_divide_split(by, g, &n, &unused);
     made = bl_alu2(ir, remainder ? BL_OP_MOD : BL_OP_IDIV, bl_affine_build(ir, &high), bl_affine_build(ir, &n));
-    return remainder ? plus(ir, &low, bl_mul(ir, made, bl_index(ir, g))) : made;
+    return remainder ? index_divide_plus(ir, &low, bl_mul(ir, made, bl_index(ir, g))) : made;
 }
 
 /* x div n or x mod n for an expression n of extents that is at least 1. */
@@ -304,7 +304,7 @@ static const bl_node *by_symbol(bl_ir *ir, const bl_node *root, bool remainder)
     if (bl_affine_never_negative(ir, &x) && bl_affine_never_negative(ir, &room))
         return bl_affine_build(ir, remainder ? &x : &quotient);
     rest = bl_index_make(ir, (bl_op)root->op, bl_affine_build(ir, &x), root->src[1]);
-    return remainder ? rest : plus(ir, &quotient, rest);
+    return remainder ? rest : index_divide_plus(ir, &quotient, rest);
 }
 
 /* Move the sign of the divisor into x: floor(x / -c) = floor(-x / c), x mod -c = -(-x mod c). */
@@ -335,15 +335,15 @@ const bl_node *bl_fn_idiv(bl_ir *ir, const bl_match *m)
         return bl_index(ir, 0);
     bl_affine_init(&quotient, 0);
     do {
-        split(&x, c, &part, &rest);
+        index_divide_split(&x, c, &part, &rest);
         bl_affine_add_sum(&quotient, &part, 1);
         x = rest;
     } while (bl_affine_recombine(ir, &x)); /* recombination may create multiples of c */
-    if (resolve(&quotient, &rest, c, &multiple)) {
+    if (index_divide_resolve(&quotient, &rest, c, &multiple)) {
         bl_affine_add_constant(&quotient, multiple);
         return quotient.failed ? NULL : bl_affine_build(ir, &quotient);
     }
-    return plus(ir, &quotient, divide_rest(ir, &rest, c));
+    return index_divide_plus(ir, &quotient, divide_rest(ir, &rest, c));
 }
 
 const bl_node *bl_fn_mod(bl_ir *ir, const bl_match *m)

@@ -162,7 +162,7 @@ typedef struct strides {
 } strides;
 
 /* Is |term| the quotient (IDIV) or remainder (MOD) of |range| by |group|? */
-static bool is_part(const bl_node *term, bl_op op, const bl_node *range, int64_t group)
+static bool matrix_unit_is_part(const bl_node *term, bl_op op, const bl_node *range, int64_t group)
 {
     return term->op == op && term->src[0] == range && bl_is_int(term->src[1], group);
 }
@@ -183,9 +183,9 @@ static bool find_strides(bl_ir *ir, bl_matrix matrix, const bl_node *index, cons
             s->across += by;
         else if (term == depth)
             s->depth += by;
-        else if (matrix.group > 1 && is_part(term, BL_OP_MOD, depth, matrix.group))
+        else if (matrix.group > 1 && matrix_unit_is_part(term, BL_OP_MOD, depth, matrix.group))
             remainder += by;
-        else if (matrix.group > 1 && is_part(term, BL_OP_IDIV, depth, matrix.group)) {
+        else if (matrix.group > 1 && matrix_unit_is_part(term, BL_OP_IDIV, depth, matrix.group)) {
             s->groups = true;
             s->depth += by;
         } else if (bl_reaches(ir, 1, &term, 2, (const bl_node *[]){across, depth}))

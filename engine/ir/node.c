@@ -15,7 +15,7 @@
 
 enum { FIRST_CAP = 1024 };
 
-static bool grow(void *array, size_t cap, size_t size)
+static bool node_grow(void *array, size_t cap, size_t size)
 {
     void *old, *grown;
 
@@ -30,8 +30,8 @@ static bool grow_ids(bl_ir *ir)
 {
     size_t cap = ir->cap == 0 ? FIRST_CAP : ir->cap * 2;
 
-    if (!grow(&ir->by_id, cap, sizeof *ir->by_id) || !grow(&ir->value, cap, sizeof *ir->value) ||
-        !grow(&ir->queue, cap, sizeof *ir->queue) || !grow(&ir->mark, cap, sizeof *ir->mark))
+    if (!node_grow(&ir->by_id, cap, sizeof *ir->by_id) || !node_grow(&ir->value, cap, sizeof *ir->value) ||
+        !node_grow(&ir->queue, cap, sizeof *ir->queue) || !node_grow(&ir->mark, cap, sizeof *ir->mark))
         return false;
     memset(ir->mark + ir->cap, 0, (cap - ir->cap) * sizeof *ir->mark);
     ir->cap = cap;
@@ -134,7 +134,7 @@ size_t bl_ir_count(const bl_ir *ir)
 }
 
 /* The hash depends on the structure of a node only, not on addresses or ids, so it is the same in every process. */
-static uint64_t hash_node(const bl_node *proto)
+static uint64_t node_hash_node(const bl_node *proto)
 {
     uint64_t head = (uint64_t)proto->op | (uint64_t)proto->dtype << 8 | (uint64_t)proto->lanes << 16 |
                     (uint64_t)proto->sub << 24 | (uint64_t)proto->ndim << 32 | (uint64_t)proto->nsrc << 40;
@@ -199,7 +199,7 @@ static bl_node *copy_node(bl_ir *ir, const bl_node *proto, uint64_t hash)
     return node;
 }
 
-static const bl_node *out_of_memory(bl_ir *ir)
+static const bl_node *node_out_of_memory(bl_ir *ir)
 {
     bl_err err = {0};
     bl_status st = bl_arena_status(ir->arena, &err);
@@ -246,7 +246,7 @@ void bl_ir_obey(bl_ir *ir, const bl_halt *halt)
 
 /* Has the compilation exceeded its time, or was it cancelled? Every stage makes nodes, so this check also ends an endless
  * stage. */
-static bool is_late(bl_ir *ir)
+static bool node_is_late(bl_ir *ir)
 {
     if (ir->late || (++ir->asked & 1023) != 0)
         return ir->late;
@@ -265,9 +265,9 @@ const bl_node *bl_node_make(bl_ir *ir, const bl_node *proto)
     size_t at = 0;
     bl_node *node = NULL;
 
-    if (any_poison(proto) || is_late(ir))
+    if (any_poison(proto) || node_is_late(ir))
         return &ir->poison;
-    hash = hash_node(proto);
+    hash = node_hash_node(proto);
     at = (size_t)hash & (ir->table_cap - 1);
     for (; ir->table[at] != NULL; at = (at + 1) & (ir->table_cap - 1)) {
         if (ir->table[at]->hash == hash && same_node(ir->table[at], proto))
@@ -276,17 +276,17 @@ const bl_node *bl_node_make(bl_ir *ir, const bl_node *proto)
     if (ir->count >= UINT32_MAX)
         return bl_ir_fail(ir, BL_ELIMIT, "the graph has too many nodes");
     if (ir->count == ir->cap && !grow_ids(ir))
-        return out_of_memory(ir);
+        return node_out_of_memory(ir);
     if (ir->count >= ir->table_cap / 2) {
         if (!grow_table(ir))
-            return out_of_memory(ir);
+            return node_out_of_memory(ir);
         at = (size_t)hash & (ir->table_cap - 1);
         while (ir->table[at] != NULL)
             at = (at + 1) & (ir->table_cap - 1);
     }
     node = copy_node(ir, proto, hash);
     if (node == NULL)
-        return out_of_memory(ir);
+        return node_out_of_memory(ir);
     ir->table[at] = node;
     ir->by_id[ir->count++] = node;
     return node;

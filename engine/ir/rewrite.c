@@ -26,19 +26,19 @@ static bool has_value(const bl_node *node, double value)
     return f == value && !signbit(f) == !signbit(value);
 }
 
-static bool match(const bl_pat *pat, const bl_node *node, bl_match *m);
+static bool rewrite_match(const bl_pat *pat, const bl_node *node, bl_match *m);
 
 static bool match_sources(const bl_pat *pat, const bl_node *node, bl_match *m, bool swapped)
 {
     for (int i = 0; i < pat->nsrc; i++) {
-        if (!match(pat->src[i], node->src[swapped ? 1 - i : i], m))
+        if (!rewrite_match(pat->src[i], node->src[swapped ? 1 - i : i], m))
             return false;
     }
     return true;
 }
 
 /* Recursive; the depth is that of the pattern, which is static. */
-static bool match(const bl_pat *pat, const bl_node *node, bl_match *m)
+static bool rewrite_match(const bl_pat *pat, const bl_node *node, bl_match *m)
 {
     bl_match before;
 
@@ -70,7 +70,7 @@ static bool match(const bl_pat *pat, const bl_node *node, bl_match *m)
 
 /* Build |pat|. A constant takes the dtype of the captured operand next to it; a constant that is the whole pattern takes the
  * dtype of |like|. */
-static const bl_node *build(bl_ir *ir, const bl_pat *pat, const bl_match *m, const bl_node *like)
+static const bl_node *rewrite_build(bl_ir *ir, const bl_pat *pat, const bl_match *m, const bl_node *like)
 {
     const bl_node *src[3] = {NULL, NULL, NULL};
     const bl_node *beside = like;
@@ -85,12 +85,12 @@ static const bl_node *build(bl_ir *ir, const bl_pat *pat, const bl_match *m, con
     for (int i = pat->nsrc - 1; i >= 0; i--) {
         if (pat->src[i]->kind == BL_PAT_VALUE)
             continue;
-        src[i] = build(ir, pat->src[i], m, like);
+        src[i] = rewrite_build(ir, pat->src[i], m, like);
         beside = i >= first ? src[i] : beside;
     }
     for (int i = 0; i < pat->nsrc; i++) {
         if (src[i] == NULL)
-            src[i] = build(ir, pat->src[i], m, beside);
+            src[i] = rewrite_build(ir, pat->src[i], m, beside);
     }
     return bl_alu(ir, pat->op, src);
 }
@@ -100,9 +100,9 @@ static const bl_node *apply_row(bl_ir *ir, const bl_rule *rule, const bl_node *n
     bl_match m = {.root = node};
     const bl_node *made = NULL;
 
-    if (!match(rule->find, node, &m) || (rule->guard != NULL && !rule->guard(&m)))
+    if (!rewrite_match(rule->find, node, &m) || (rule->guard != NULL && !rule->guard(&m)))
         return NULL;
-    made = rule->fn != NULL ? rule->fn(ir, &m) : build(ir, rule->put, &m, node);
+    made = rule->fn != NULL ? rule->fn(ir, &m) : rewrite_build(ir, rule->put, &m, node);
     return made == node ? NULL : made;
 }
 

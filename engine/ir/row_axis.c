@@ -137,7 +137,7 @@ static int through_gather(const walk *w, const bl_node *node)
 
 /* ---- loops */
 
-static bool walk_all(walk *w, int nroots, const bl_node *const *roots);
+static bool row_axis_walk_all(walk *w, int nroots, const bl_node *const *roots);
 
 /* The axis of source |which| inside the body: a slice of a sequence lacks the first axis. */
 static int axis_of_bound(const walk *w, const bl_node *node, const bl_scan *scan, int which)
@@ -165,7 +165,7 @@ static const int *through_scan(const walk *w, const bl_node *node)
         if (bound[i] == MIXED)
             return NULL;
     }
-    if (!walk_all(&body, nroots, scan->root))
+    if (!row_axis_walk_all(&body, nroots, scan->root))
         return NULL;
     for (int i = 0; i < nroots; i++) {
         int axis = axis_of(&body, scan->root[i]);
@@ -239,7 +239,7 @@ static bool give_axis(walk *w, const bl_node *node)
     return true;
 }
 
-static bool walk_all(walk *w, int nroots, const bl_node *const *roots)
+static bool row_axis_walk_all(walk *w, int nroots, const bl_node *const *roots)
 {
     bl_nodes nodes = bl_reach(w->ir, nroots, roots, false);
     bl_ptrmap_init(&w->axes, bl_ir_arena(w->ir));
@@ -262,7 +262,7 @@ static bool walk_all(walk *w, int nroots, const bl_node *const *roots)
 bool bl_rows_are_apart(bl_ir *ir, int var, int ninputs, int noutputs, const bl_node *const *outputs)
 {
     walk w = {.ir = ir, .var = var, .ninputs = ninputs};
-    if (noutputs == 0 || !walk_all(&w, noutputs, outputs))
+    if (noutputs == 0 || !row_axis_walk_all(&w, noutputs, outputs))
         return false;
     for (int i = 0; i < noutputs; i++)
         if (axis_of(&w, outputs[i]) != 0 || outputs[i]->dim[0]->op != BL_OP_VAR)

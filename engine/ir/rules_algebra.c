@@ -19,7 +19,7 @@ GUARD(of_bool, FROM == BL_BOOL)
 GUARD(bounds_are_known, is_whole(m) && FROM != BL_U64)
 
 /* ---- functions */
-static bl_scalar value_of(const bl_node *uniform)
+static bl_scalar rules_algebra_value_of(const bl_node *uniform)
 {
     return bl_const_value(bl_uniform_const(uniform));
 }
@@ -29,13 +29,13 @@ static bool ones_k(const bl_match *m)
 {
     bl_scalar minus_one = bl_scalar_fit((bl_dtype)m->root->dtype, (bl_scalar){.i = -1});
 
-    return is_whole(m) && value_of(m->at[4]).i == minus_one.i;
+    return is_whole(m) && rules_algebra_value_of(m->at[4]).i == minus_one.i;
 }
 
 /* Arithmetic with a NaN constant is folded here, since compilers fold it wrongly (PoCL's truncation of a NaN). */
 static bool nan_k(const bl_match *m)
 {
-    return !is_whole(m) && isnan(value_of(m->at[4]).f);
+    return !is_whole(m) && isnan(rules_algebra_value_of(m->at[4]).f);
 }
 
 /* (x op K) op K2 = x op (K op K2), for integers modulo 2^width, and for max and min of any dtype. */
@@ -54,7 +54,7 @@ static const bl_node *join_constants(bl_ir *ir, const bl_match *m)
 static const bl_node *sub_constant(bl_ir *ir, const bl_match *m) /* x - K = x + (-K) */
 {
     bl_dtype dtype = (bl_dtype)m->root->dtype;
-    bl_scalar k = value_of(m->at[4]);
+    bl_scalar k = rules_algebra_value_of(m->at[4]);
 
     if (bl_dtype_is_float(dtype))
         k.f = -k.f;
@@ -67,7 +67,7 @@ static const bl_node *sub_constant(bl_ir *ir, const bl_match *m) /* x - K = x + 
 static const bl_node *div_power(bl_ir *ir, const bl_match *m)
 {
     bl_dtype dtype = (bl_dtype)m->root->dtype;
-    double k = value_of(m->at[4]).f;
+    double k = rules_algebra_value_of(m->at[4]).f;
     int exponent = 0;
     int largest = dtype == BL_F64 ? 1021 : dtype == BL_F16 ? 13 : 125;
 
@@ -110,8 +110,8 @@ static const bl_node *cast_where(bl_ir *ir, const bl_match *m)
     bl_dtype to = (bl_dtype)m->root->dtype;
     bl_dtype from = (bl_dtype)m->root->src[0]->dtype;
 
-    return bl_where(ir, m->at[0], bl_const_like(ir, m->root, bl_scalar_cast(to, from, value_of(m->at[4]))),
-                    bl_const_like(ir, m->root, bl_scalar_cast(to, from, value_of(m->at[5]))));
+    return bl_where(ir, m->at[0], bl_const_like(ir, m->root, bl_scalar_cast(to, from, rules_algebra_value_of(m->at[4]))),
+                    bl_const_like(ir, m->root, bl_scalar_cast(to, from, rules_algebra_value_of(m->at[5]))));
 }
 
 /* A comparison of a choice between constants with a constant: compare each constant. */
@@ -137,10 +137,10 @@ static const bl_node *compare_flag(bl_ir *ir, const bl_match *m)
         return NULL;
     for (unsigned bit = 0; bit < 2; bit++) {
         bl_scalar converted = bl_scalar_cast(dtype, BL_BOOL, (bl_scalar){.u = bit});
-        bl_scalar operand[2] = {converted, value_of(m->at[4])};
+        bl_scalar operand[2] = {converted, rules_algebra_value_of(m->at[4])};
         if (bl_uniform_const(m->root->src[0]) != NULL) {
             operand[1] = operand[0];
-            operand[0] = value_of(m->at[4]);
+            operand[0] = rules_algebra_value_of(m->at[4]);
         }
         result[bit] = bl_eval((bl_op)m->root->op, dtype, operand).u != 0;
     }

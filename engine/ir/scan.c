@@ -69,7 +69,7 @@ static void drop_unread(bl_ir *ir, bl_scan *scan, const bl_node **root, const bl
 }
 
 /* A copy of the scan with simplified roots, and its sources. NULL without memory. */
-static bl_scan *prepare(bl_ir *ir, const bl_scan *given, const bl_node *const *from, const bl_node ***src)
+static bl_scan *scan_prepare(bl_ir *ir, const bl_scan *given, const bl_node *const *from, const bl_node ***src)
 {
     size_t nroots = (size_t)count_roots(given), nsrc = (size_t)bl_scan_sources(given);
     const bl_node **root = bl_arena_array(ir->arena, nroots + 1, sizeof *root);
@@ -90,7 +90,7 @@ static bl_scan *prepare(bl_ir *ir, const bl_scan *given, const bl_node *const *f
 }
 
 /* The number of |scan|, shared by equal scans. -1 without memory. */
-static int number_of(bl_ir *ir, const bl_scan *scan)
+static int scan_number_of(bl_ir *ir, const bl_scan *scan)
 {
     if (!bl_arena_reserve(ir->arena, (void **)&ir->scans, ir->nscans, &ir->cap_scans, sizeof(const bl_scan *)))
         return -1;
@@ -116,8 +116,8 @@ const bl_node *bl_scan_make(bl_ir *ir, const bl_scan *given, const bl_node *cons
         if (bl_is_poison(given->root[i]))
             return given->root[i];
     }
-    scan = prepare(ir, given, from, &src);
-    number = scan == NULL ? -1 : number_of(ir, scan);
+    scan = scan_prepare(ir, given, from, &src);
+    number = scan == NULL ? -1 : scan_number_of(ir, scan);
     if (number < 0)
         return bl_ir_fail(ir, BL_ENOMEM, "out of host memory while compiling");
     return bl_node_make(

@@ -123,7 +123,7 @@ static const char *infix(bl_op op)
 }
 
 /* Print |times| VARs as a multiple or a fraction of the named dimension whose steps the VAR counts. */
-static void put_var(short_text *text, const bl_node *var, int64_t times)
+static void shape_put_var(short_text *text, const bl_node *var, int64_t times)
 {
     bool named = var->arg < text->nnames && text->names[var->arg] != NULL;
     int64_t step = named && text->steps != NULL ? text->steps[var->arg] : 1;
@@ -165,9 +165,9 @@ static void put_extent(short_text *text, const bl_node *extent, int depth, bool 
     if (extent->op == BL_OP_CONST) {
         bl_text_printf(&text->text, "%lld", (long long)extent->arg);
     } else if (is_scaled(text, extent, &var, &times)) {
-        put_var(text, var, times);
+        shape_put_var(text, var, times);
     } else if (extent->op == BL_OP_VAR) {
-        put_var(text, extent, 1);
+        shape_put_var(text, extent, 1);
     } else if (sign == NULL || depth > MAX_TEXT_DEPTH) {
         bl_text_printf(&text->text, "(...)");
     } else {
@@ -179,7 +179,7 @@ static void put_extent(short_text *text, const bl_node *extent, int depth, bool 
     }
 }
 
-static void put_shape(short_text *text, int ndim, const bl_node *const *dim)
+static void shape_put_shape(short_text *text, int ndim, const bl_node *const *dim)
 {
     bl_text_printf(&text->text, "[");
     for (int i = 0; i < ndim; i++) {
@@ -189,7 +189,7 @@ static void put_shape(short_text *text, int ndim, const bl_node *const *dim)
     bl_text_printf(&text->text, "]");
 }
 
-static const char *keep_text(bl_ir *ir, short_text *text)
+static const char *shape_keep_text(bl_ir *ir, short_text *text)
 {
     size_t len = text->text.len < LONGEST_TEXT ? text->text.len : LONGEST_TEXT;
     const char *kept = bl_arena_strndup(ir->arena, bl_text_get(&text->text), len);
@@ -207,8 +207,8 @@ const char *bl_shape_text(bl_ir *ir, int ndim, const bl_node *const *dim, const 
         text.steps = ir->var_steps;
         text.nnames = ir->nvar_names;
     }
-    put_shape(&text, ndim, dim);
-    return keep_text(ir, &text);
+    shape_put_shape(&text, ndim, dim);
+    return shape_keep_text(ir, &text);
 }
 
 const char *bl_size_text(bl_ir *ir, const bl_node *extent)
@@ -216,7 +216,7 @@ const char *bl_size_text(bl_ir *ir, const bl_node *extent)
     short_text text = {.names = ir->var_names, .nnames = ir->nvar_names};
 
     put_extent(&text, extent, 0, false);
-    return keep_text(ir, &text);
+    return shape_keep_text(ir, &text);
 }
 
 const char *bl_node_text(bl_ir *ir, const bl_node *node)
@@ -224,8 +224,8 @@ const char *bl_node_text(bl_ir *ir, const bl_node *node)
     short_text text = {.names = ir->var_names, .steps = ir->var_steps, .nnames = ir->nvar_names};
 
     bl_text_printf(&text.text, "%s", bl_dtype_name((bl_dtype)node->dtype));
-    put_shape(&text, node->ndim, node->dim);
-    return keep_text(ir, &text);
+    shape_put_shape(&text, node->ndim, node->dim);
+    return shape_keep_text(ir, &text);
 }
 
 void bl_ir_name_vars(bl_ir *ir, int count, const char *const *names, const int64_t *steps)

@@ -40,7 +40,7 @@ typedef struct nest {
     bool *mark;
 } nest;
 
-static size_t position_of(const nest *n, const bl_node *node)
+static size_t stage_position_of(const nest *n, const bl_node *node)
 {
     return (size_t)bl_ptrmap_number(&n->position, node) - 1;
 }
@@ -57,11 +57,11 @@ static void mark_below(nest *n, const bl_node *stage)
 {
     for (size_t i = 0; i < n->below.count; i++)
         n->mark[i] = false;
-    n->mark[position_of(n, stage)] = true;
+    n->mark[stage_position_of(n, stage)] = true;
     for (size_t i = n->below.count; i-- > 0;) {
         const bl_node *node = n->below.at[i];
         for (uint32_t k = 0; n->mark[i] && k < node->nsrc; k++)
-            n->mark[position_of(n, node->src[k])] = true;
+            n->mark[stage_position_of(n, node->src[k])] = true;
     }
 }
 
@@ -83,7 +83,7 @@ static bool stores_overlap(nest *n, const bl_node *stage)
     return false;
 }
 
-static bool is_in(const bl_node *node, const void *set)
+static bool stage_is_in(const bl_node *node, const void *set)
 {
     return bl_ptrmap_has(set, node);
 }
@@ -92,7 +92,7 @@ static bool is_in(const bl_node *node, const void *set)
  * have been computed earlier. */
 static bool reads_elsewhere(nest *n, const bl_node *stage, const bl_node *store, const bl_node *other, const bl_ptrmap *before)
 {
-    bl_nodes during = bl_reach_until(n->ir, 1, &store->src[2], is_in, before);
+    bl_nodes during = bl_reach_until(n->ir, 1, &store->src[2], stage_is_in, before);
     uint64_t around = bl_free_get(n->free, stage);
 
     for (size_t i = 0; i < during.count; i++) {
@@ -144,7 +144,7 @@ static bool may_follow(nest *n, const bl_node *sink, const bl_node *other, const
         return false; /* |other| might be filled later */
     for (size_t i = 0; i < n->below.count; i++)
         live[i] = false;
-    live[position_of(n, sink)] = true;
+    live[stage_position_of(n, sink)] = true;
     for (size_t i = n->below.count; i-- > 0;) {
         const bl_node *node = n->below.at[i];
         if (!live[i] || (bl_ptrmap_has(&before, node) && node != other))
@@ -154,9 +154,9 @@ static bool may_follow(nest *n, const bl_node *sink, const bl_node *other, const
             continue;
         }
         for (uint32_t k = 0; k < node->nsrc; k++)
-            live[position_of(n, node->src[k])] = true;
+            live[stage_position_of(n, node->src[k])] = true;
     }
-    return !live[position_of(n, other)];
+    return !live[stage_position_of(n, other)];
 }
 
 bool bl_stage_memory_plan(bl_ir *ir, const bl_node *sink, bl_free *free, bool in_place, bl_stage_memory *plan)

@@ -2,7 +2,7 @@
 #include "engine/ir/structure.h"
 
 /* Hash |node|. *sum is what it contributes to the hash of a sum of indices of which it is a term or a part. */
-static uint64_t hash_node(const bl_structure *s, const bl_node *node, bool named, uint64_t *sum)
+static uint64_t structure_hash_node(const bl_structure *s, const bl_node *node, bool named, uint64_t *sum)
 {
     bool is_sum = node->op == BL_OP_ADD && node->dtype == BL_INDEX,
          commutes = (bl_op_flags((bl_op)node->op) & BL_OPF_COMMUTES) != 0;
@@ -34,7 +34,7 @@ bool bl_structure_init(bl_structure *s, bl_ir *ir, const bl_node *root, bool nam
     if (nodes.count == 0)
         return false;
     for (size_t i = 0; i < nodes.count; i++) {
-        uint64_t term = 0, own = hash_node(s, nodes.at[i], named, &term);
+        uint64_t term = 0, own = structure_hash_node(s, nodes.at[i], named, &term);
         bl_ptrmap_put_number(&s->own, nodes.at[i], own);
         bl_ptrmap_put_number(&s->terms, nodes.at[i], term);
         if (!bl_ptrmap_has(&s->own, nodes.at[i]) || !bl_ptrmap_has(&s->terms, nodes.at[i]))

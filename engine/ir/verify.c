@@ -10,7 +10,7 @@
 
 /* ---- facts: what a row may demand of a node */
 
-static bool same_type(const bl_node *a, const bl_node *b)
+static bool verify_same_type(const bl_node *a, const bl_node *b)
 {
     return a->dtype == b->dtype && bl_shape_equal(a, b);
 }
@@ -96,7 +96,7 @@ static const char *check_facts(bl_ir *ir, const bl_node *node, unsigned demanded
 
 /* ---- checks of single ops, for what no fact says */
 
-static const char *check_const(const bl_node *node)
+static const char *verify_check_const(const bl_node *node)
 {
     bl_dtype dtype = (bl_dtype)node->dtype;
     bl_scalar value = {.i = node->arg};
@@ -106,7 +106,7 @@ static const char *check_const(const bl_node *node)
                : "a value that the dtype cannot hold";
 }
 
-static const char *check_alu(const bl_node *node)
+static const char *verify_check_alu(const bl_node *node)
 {
     bl_dtype from[3] = {BL_BOOL, BL_BOOL, BL_BOOL};
     const char *wrong = NULL;
@@ -201,7 +201,7 @@ static const char *check_partials(const bl_node *node)
     if (node->nsrc % 2 != 0)
         return "an x without its partial derivative";
     for (uint32_t i = 0; i < node->nsrc; i++) {
-        if (!same_type(node, node->src[i]))
+        if (!verify_same_type(node, node->src[i]))
             return "dtype or shape";
     }
     return NULL;
@@ -217,7 +217,7 @@ static const char *check_scan(bl_ir *ir, const bl_node *node)
     if (node->nsrc != (uint32_t)bl_scan_sources(scan) || scan->length->lo < 0 || bl_is_int(scan->length, 0))
         return "number of sources or steps";
     for (int i = 0; i < scan->ncarries; i++) {
-        if (!same_type(scan->root[i], node->src[i]))
+        if (!verify_same_type(scan->root[i], node->src[i]))
             return "a carry changes its dtype or shape";
     }
     for (int i = scan->ncarries; i < scan->ncarries + scan->nsequences; i++) {
@@ -227,7 +227,7 @@ static const char *check_scan(bl_ir *ir, const bl_node *node)
     return NULL;
 }
 
-static const char *check_result(bl_ir *ir, const bl_node *node)
+static const char *verify_check_result(bl_ir *ir, const bl_node *node)
 {
     const bl_node *scan = node->src[0];
     if (scan->op != BL_OP_SCAN || node->arg < 0 || node->arg >= bl_scan_results(bl_scan_get(ir, scan)))
@@ -247,7 +247,7 @@ static bool is_operand_of(const bl_node *x, uint32_t lanes)
     return x->ndim == 0 && (x->lanes == 1 || x->lanes == lanes);
 }
 
-static const char *check_access(const bl_node *node)
+static const char *verify_check_access(const bl_node *node)
 {
     const bl_node *memory = node->src[0], *index = node->src[1], *value = node->op == BL_OP_STORE ? node->src[2] : NULL;
     uint32_t number = value == NULL ? 2 : 3;
@@ -341,7 +341,7 @@ typedef struct op_rule {
 enum { MOVES = LIKE_SOURCE | OF_ONE_LANE };
 
 static const op_rule rules[BL_OP_COUNT] = {
-    [BL_OP_CONST] = {.facts = SCALAR | ONE_LANE, .also = check_const},
+    [BL_OP_CONST] = {.facts = SCALAR | ONE_LANE, .also = verify_check_const},
     [BL_OP_INPUT] = {.facts = NUMBERED},
     [BL_OP_VAR] = {.facts = SCALAR | ONE_LANE | INTEGER | NUMBERED | BOUNDED},
     [BL_OP_BOUND] = {.facts = NUMBERED},
@@ -364,8 +364,8 @@ static const op_rule rules[BL_OP_COUNT] = {
     [BL_OP_PARTIALS] = {.fewest = 1, .most = 2 * BL_MAX_PARTIALS, .facts = MOVES, .also = check_partials},
     [BL_OP_BUFFER] = {.facts = SCALAR | ONE_LANE | NUMBERED, .most_sub = 1},
     [BL_OP_RANGE] = {.facts = SCALAR | ONE_LANE | INTEGER | LIKE_SOURCE | OF_SCALARS, .most_sub = BL_AXIS_MATRIX},
-    [BL_OP_LOAD] = {.fewest = 2, .most = 3, .facts = SCALAR, .also = check_access},
-    [BL_OP_STORE] = {.fewest = 3, .most = 4, .facts = SCALAR, .also = check_access},
+    [BL_OP_LOAD] = {.fewest = 2, .most = 3, .facts = SCALAR, .also = verify_check_access},
+    [BL_OP_STORE] = {.fewest = 3, .most = 4, .facts = SCALAR, .also = verify_check_access},
     [BL_OP_STAGE] = {.fewest = 1, .most = MANY, .facts = SCALAR | ONE_LANE, .also = check_filled},
     [BL_OP_LANE] = {.facts = SCALAR | INTEGER | VECTOR},
     [BL_OP_EXTRACT] = {.facts = SCALAR | LIKE_SOURCE | ONE_LANE | ARG_LANE},
@@ -385,7 +385,7 @@ static bool has_right_count(const bl_node *node)
     return count >= 0 ? node->nsrc == (uint32_t)count : node->nsrc >= rule->fewest && node->nsrc <= rule->most;
 }
 
-static const char *check_source(const bl_node *node, uint32_t i)
+static const char *verify_check_source(const bl_node *node, uint32_t i)
 {
     const bl_node *src = node->src[i];
 
@@ -418,7 +418,7 @@ static const char *check_frame(const bl_node *node)
     if (!has_right_count(node))
         return "number of sources";
     for (uint32_t i = 0; i < node->nsrc && wrong == NULL; i++)
-        wrong = check_source(node, i);
+        wrong = verify_check_source(node, i);
     for (int i = 0; i < node->ndim && wrong == NULL; i++) {
         const bl_node *dim = node->dim[i];
         if (dim->id >= node->id)
@@ -444,8 +444,8 @@ static const char *check_row(bl_ir *ir, const bl_node *node)
     if (node->op == BL_OP_SCAN)
         return check_scan(ir, node);
     if (node->op == BL_OP_RESULT)
-        return check_result(ir, node);
-    return cls == BL_CLASS_ALU ? check_alu(node) : rule->also != NULL ? rule->also(node) : NULL;
+        return verify_check_result(ir, node);
+    return cls == BL_CLASS_ALU ? verify_check_alu(node) : rule->also != NULL ? rule->also(node) : NULL;
 }
 
 /* Build the node again from its sources, to compare shapes. NULL if no builder infers its shape. */

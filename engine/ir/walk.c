@@ -15,7 +15,7 @@ static void begin_walk(bl_ir *ir)
     }
 }
 
-static size_t visit(bl_ir *ir, const bl_node *node, size_t count)
+static size_t walk_visit(bl_ir *ir, const bl_node *node, size_t count)
 {
     if (ir->mark[node->id] == ir->epoch)
         return count;
@@ -48,21 +48,21 @@ static void sort_queue(bl_ir *ir, size_t count)
 }
 
 /* Fill the queue with all nodes reachable from |roots| without passing through a node of |stop| (NULL: none). */
-static size_t collect(bl_ir *ir, int nroots, const bl_node *const *roots, bool dims, const bl_ptrmap *stop)
+static size_t walk_collect(bl_ir *ir, int nroots, const bl_node *const *roots, bool dims, const bl_ptrmap *stop)
 {
     size_t count = 0;
 
     begin_walk(ir);
     for (int i = 0; i < nroots; i++)
-        count = visit(ir, roots[i], count);
+        count = walk_visit(ir, roots[i], count);
     for (size_t at = 0; at < count; at++) {
         const bl_node *node = ir->queue[at];
         if (stop != NULL && bl_ptrmap_has(stop, node))
             continue;
         for (uint32_t i = 0; i < node->nsrc; i++)
-            count = visit(ir, node->src[i], count);
+            count = walk_visit(ir, node->src[i], count);
         for (int i = 0; dims && i < node->ndim; i++)
-            count = visit(ir, node->dim[i], count);
+            count = walk_visit(ir, node->dim[i], count);
     }
     return count;
 }
@@ -70,7 +70,7 @@ static size_t collect(bl_ir *ir, int nroots, const bl_node *const *roots, bool d
 /* The same, in order of id. */
 static size_t reach(bl_ir *ir, int nroots, const bl_node *const *roots, bool dims, const bl_ptrmap *stop)
 {
-    size_t count = collect(ir, nroots, roots, dims, stop);
+    size_t count = walk_collect(ir, nroots, roots, dims, stop);
 
     sort_queue(ir, count);
     return count;
@@ -114,7 +114,7 @@ bl_nodes bl_reach_until(bl_ir *ir, int nroots, const bl_node *const *roots, bool
 const bl_node *bl_find(bl_ir *ir, int nroots, const bl_node *const *roots, bool (*is)(const bl_node *node, const void *arg),
                        const void *arg)
 {
-    size_t count = collect(ir, nroots, roots, false, NULL);
+    size_t count = walk_collect(ir, nroots, roots, false, NULL);
     const bl_node *first = NULL;
 
     for (size_t i = 0; i < count; i++) {
@@ -137,7 +137,7 @@ const bl_node *bl_find_op(bl_ir *ir, const bl_node *root, bl_op op)
 
 const bl_node *bl_find_only(bl_ir *ir, const bl_node *root, bl_op op)
 {
-    size_t count = collect(ir, 1, &root, false, NULL);
+    size_t count = walk_collect(ir, 1, &root, false, NULL);
     const bl_node *only = NULL;
 
     for (size_t i = 0; i < count; i++) {
@@ -162,7 +162,7 @@ bool bl_is_bound(bl_ir *ir, const bl_node *root, const bl_node *range)
 
 bool bl_reaches(bl_ir *ir, int nroots, const bl_node *const *roots, int n, const bl_node *const *nodes)
 {
-    collect(ir, nroots, roots, false, NULL);
+    walk_collect(ir, nroots, roots, false, NULL);
     for (int i = 0; i < n; i++) {
         if (ir->mark[nodes[i]->id] == ir->epoch)
             return true;

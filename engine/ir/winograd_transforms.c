@@ -65,7 +65,7 @@ static double factor(const factors *f, int row, int column)
 }
 
 /* The sum of n parts, |stride| apart, each times its factor of the row. */
-static const bl_node *combine(bl_ir *ir, const factors *f, int row, const bl_node *const *part, int stride)
+static const bl_node *winograd_transforms_combine(bl_ir *ir, const factors *f, int row, const bl_node *const *part, int stride)
 {
     const bl_node *sum = NULL;
 
@@ -82,32 +82,33 @@ static const bl_node *combine(bl_ir *ir, const factors *f, int row, const bl_nod
 }
 
 /* f part f^T: from columns x columns parts to rows x rows parts. */
-static void transform(bl_ir *ir, const factors *f, const bl_node *const *part, const bl_node **out)
+static void winograd_transforms_transform(bl_ir *ir, const factors *f, const bl_node *const *part, const bl_node **out)
 {
     const bl_node *half[MOST_PARTS];
 
     for (int p = 0; p < f->rows; p++) {
         for (int j = 0; j < f->columns; j++)
-            half[p * f->columns + j] = combine(ir, f, p, part + j, f->columns);
+            half[p * f->columns + j] = winograd_transforms_combine(ir, f, p, part + j, f->columns);
     }
     for (int p = 0; p < f->rows; p++) {
         for (int q = 0; q < f->rows; q++)
-            out[p * f->rows + q] = combine(ir, f, q, half + (size_t)(p * f->columns), 1);
+            out[p * f->rows + q] = winograd_transforms_combine(ir, f, q, half + (size_t)(p * f->columns), 1);
     }
 }
 
 /* Select a part by the position along |axis|; each part has extent 1 there. No load of a part depends on the axis, so the
  * scheduler can unroll the axis (engine/opt/select.c). */
-static const bl_node *choose(bl_ir *ir, int axis, int first, int n, const bl_node *const *part, const bl_node *iota)
+static const bl_node *winograd_transforms_choose(bl_ir *ir, int axis, int first, int n, const bl_node *const *part,
+                                                 const bl_node *iota)
 {
     if (n == 1)
         return bl_expand(ir, part[0], iota->ndim, iota->dim);
-    const bl_node *low = choose(ir, axis, first, n / 2, part, iota);
-    const bl_node *high = choose(ir, axis, first + n / 2, n - n / 2, part + n / 2, iota);
+    const bl_node *low = winograd_transforms_choose(ir, axis, first, n / 2, part, iota);
+    const bl_node *high = winograd_transforms_choose(ir, axis, first + n / 2, n - n / 2, part + n / 2, iota);
     return bl_where(ir, bl_less(ir, iota, bl_full_like(ir, iota, first + n / 2)), low, high);
 }
 
-static const bl_node *join(bl_ir *ir, int axis, int n, const bl_node *const *part)
+static const bl_node *winograd_transforms_join(bl_ir *ir, int axis, int n, const bl_node *const *part)
 {
     const bl_node *dim[BL_MAX_DIMS];
     const bl_node *one[BL_MAX_DIMS];
@@ -122,7 +123,7 @@ static const bl_node *join(bl_ir *ir, int axis, int n, const bl_node *const *par
     }
     const bl_node *iota = bl_reshape(ir, bl_iota(ir, BL_I32, bl_index(ir, n)), part[0]->ndim, one);
     iota = bl_expand(ir, iota, part[0]->ndim, dim);
-    return iota->op == BL_OP_POISON ? iota : choose(ir, axis, 0, n, part, iota);
+    return iota->op == BL_OP_POISON ? iota : winograd_transforms_choose(ir, axis, 0, n, part, iota);
 }
 
 /* ---- tiles */
@@ -140,7 +141,7 @@ static int64_t extent(const bl_node *x, int axis)
     return bl_const_value(x->dim[axis]).i;
 }
 
-static winograd start(bl_ir *ir, const bl_node *x, int64_t outs, bl_correlation c)
+static winograd winograd_transforms_start(bl_ir *ir, const bl_node *x, int64_t outs, bl_correlation c)
 {
     int64_t height = extent(x, 2) + c.before[0] + c.after[0] - (WEIGHT - 1);
     int64_t width = extent(x, 3) + c.before[1] + c.after[1] - (WEIGHT - 1);
@@ -171,7 +172,7 @@ static const bl_node *reshape(bl_ir *ir, const bl_node *x, int n, const int64_t 
 
 /* Cut x [N, C, H, W], with zero padding, into tiles of |size| by |size| elements, m apart: size^2 tensors [1, N, down, across,
  * C]. */
-static void cut(const winograd *g, const bl_node *x, const int *before, int size, const bl_node **part)
+static void winograd_transforms_cut(const winograd *g, const bl_node *x, const int *before, int size, const bl_node **part)
 {
     static const int channels_last[] = {0, 2, 3, 1, 4, 5};
     bl_ir *ir = g->ir;
@@ -199,7 +200,7 @@ static void cut(const winograd *g, const bl_node *x, const int *before, int size
  * many times. */
 static const bl_node *rows(const winograd *g, const bl_node *const *part, int64_t channels)
 {
-    const bl_node *x = bl_contiguous(g->ir, join(g->ir, 0, g->places, part));
+    const bl_node *x = bl_contiguous(g->ir, winograd_transforms_join(g->ir, 0, g->places, part));
     return reshape(g->ir, x, 3, (const int64_t[]){g->places, g->pictures * g->down * g->across, channels});
 }
 
@@ -209,8 +210,8 @@ static const bl_node *transformed_input(const winograd *g, const bl_node *x)
     int size = g->tile + 2;
     const factors f = {.at = &g->t->in[0][0], .rows = size, .columns = size, .step = MOST};
 
-    cut(g, x, g->before, size, part);
-    transform(g->ir, &f, part, out);
+    winograd_transforms_cut(g, x, g->before, size, part);
+    winograd_transforms_transform(g->ir, &f, part, out);
     return rows(g, out, g->ins);
 }
 
@@ -228,12 +229,12 @@ static const bl_node *transformed_weight(const winograd *g, const bl_node *w)
         const bl_node *size[3] = {bl_index(ir, 1), bl_index(ir, g->ins), bl_index(ir, g->outs)};
         part[i] = bl_shrink(ir, w, from, size);
     }
-    transform(ir, &f, part, out);
-    return bl_contiguous(ir, join(ir, 0, g->places, out));
+    winograd_transforms_transform(ir, &f, part, out);
+    return bl_contiguous(ir, winograd_transforms_join(ir, 0, g->places, out));
 }
 
 /* The product of a [P, M, K] and b [P, K, N]. */
-static const bl_node *product(bl_ir *ir, const bl_node *a, const bl_node *b)
+static const bl_node *winograd_transforms_product(bl_ir *ir, const bl_node *a, const bl_node *b)
 {
     static const int turn[] = {0, 2, 1};
 
@@ -248,7 +249,7 @@ static const bl_node *product(bl_ir *ir, const bl_node *a, const bl_node *b)
 }
 
 /* Part |i| of x [parts, ..], with its other axes reshaped to |size|. */
-static const bl_node *part_of(bl_ir *ir, const bl_node *x, int i, int n, const int64_t *size)
+static const bl_node *winograd_transforms_part_of(bl_ir *ir, const bl_node *x, int i, int n, const int64_t *size)
 {
     const bl_node *from[BL_MAX_DIMS], *dim[BL_MAX_DIMS];
 
@@ -265,8 +266,8 @@ static const bl_node *join_square(bl_ir *ir, int down, int across, int n, const 
     const bl_node *row[MOST];
 
     for (int i = 0; i < n; i++)
-        row[i] = join(ir, across, n, part + (size_t)(i * n));
-    return join(ir, down, n, row);
+        row[i] = winograd_transforms_join(ir, across, n, part + (size_t)(i * n));
+    return winograd_transforms_join(ir, down, n, row);
 }
 
 /* Transform products [places, tiles, O] back to [N, O, H, W]. */
@@ -278,8 +279,8 @@ static const bl_node *transformed_back(const winograd *g, const bl_node *m)
     const factors f = {.at = &g->t->out[0][0], .rows = g->tile, .columns = g->tile + 2, .step = MOST};
 
     for (int i = 0; i < g->places; i++)
-        part[i] = part_of(ir, m, i, 6, (const int64_t[]){g->pictures, g->down, g->across, g->outs, 1, 1});
-    transform(ir, &f, part, out);
+        part[i] = winograd_transforms_part_of(ir, m, i, 6, (const int64_t[]){g->pictures, g->down, g->across, g->outs, 1, 1});
+    winograd_transforms_transform(ir, &f, part, out);
     for (int i = 0; i < g->tile * g->tile; i++)
         out[i] = bl_permute(ir, out[i], rows_apart); /* [N, O, down, 1, across, 1] */
     const bl_node *y = join_square(ir, 3, 5, g->tile, out);
@@ -316,8 +317,8 @@ const bl_node *bl_winograd(bl_ir *ir, const bl_node *x, const bl_node *w, bl_cor
 {
     if (x->op == BL_OP_POISON || w->op == BL_OP_POISON)
         return x->op == BL_OP_POISON ? x : w;
-    winograd g = start(ir, x, extent(w, 0), c);
-    const bl_node *y = transformed_back(&g, product(ir, transformed_input(&g, x), transformed_weight(&g, w)));
+    winograd g = winograd_transforms_start(ir, x, extent(w, 0), c);
+    const bl_node *y = transformed_back(&g, winograd_transforms_product(ir, transformed_input(&g, x), transformed_weight(&g, w)));
     return bl_alias(ir, y, correlate(&g, x, w, c), 0);
 }
 
@@ -360,17 +361,18 @@ const bl_node *bl_winograd_weight(bl_ir *ir, const bl_node *x, const bl_node *g,
 
     if (x->op == BL_OP_POISON || g->op == BL_OP_POISON)
         return x->op == BL_OP_POISON ? x : g;
-    winograd win = start(ir, x, extent(g, 1), c);
+    winograd win = winograd_transforms_start(ir, x, extent(g, 1), c);
     const factors spread = {.at = &win.t->out[0][0], .rows = win.tile + 2, .columns = win.tile, .step = MOST, .turned = true};
     const factors gather = {.at = &win.t->weight[0][0], .rows = WEIGHT, .columns = win.tile + 2, .step = WEIGHT, .turned = true};
 
-    cut(&win, g, none, win.tile, part);
-    transform(ir, &spread, part, out);
+    winograd_transforms_cut(&win, g, none, win.tile, part);
+    winograd_transforms_transform(ir, &spread, part, out);
     const bl_node *m = rows(&win, out, win.outs), *v = transformed_input(&win, x);
-    const bl_node *u = product(ir, v->op == BL_OP_POISON ? v : bl_permute(ir, v, turn), m); /* [places, C, O] */
+    const bl_node *u =
+        winograd_transforms_product(ir, v->op == BL_OP_POISON ? v : bl_permute(ir, v, turn), m); /* [places, C, O] */
     for (int i = 0; i < win.places; i++)
-        part[i] = part_of(ir, u, i, 4, (const int64_t[]){1, 1, win.ins, win.outs});
-    transform(ir, &gather, part, out);
+        part[i] = winograd_transforms_part_of(ir, u, i, 4, (const int64_t[]){1, 1, win.ins, win.outs});
+    winograd_transforms_transform(ir, &gather, part, out);
     for (int i = 0; i < WEIGHT * WEIGHT; i++)
         out[i] = bl_permute(ir, out[i], outs_first); /* [O, C, 1, 1] */
     return bl_alias(ir, join_square(ir, 2, 3, WEIGHT, out), correlate_weight(ir, x, g, c), 0);

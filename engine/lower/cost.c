@@ -8,13 +8,13 @@
 
 enum { MOST_NESTING = 64, GUESS = 64 };
 
-static int64_t times(int64_t a, int64_t b)
+static int64_t cost_times(int64_t a, int64_t b)
 {
     int64_t product = 0;
     return bl_i64_mul(a, b, &product) ? product : INT64_MAX;
 }
 
-static int64_t plus(int64_t a, int64_t b)
+static int64_t cost_plus(int64_t a, int64_t b)
 {
     int64_t sum = 0;
     return bl_i64_add(a, b, &sum) ? sum : INT64_MAX;
@@ -54,7 +54,7 @@ typedef struct sizes {
 
 /* The value of an instruction that depends on constants and named dimensions only. False if it depends on anything else, or if
  * the expression is deeper than |depth|. */
-static bool is_known(const sizes *s, uint32_t at, int depth, int64_t *value)
+static bool cost_is_known(const sizes *s, uint32_t at, int depth, int64_t *value)
 {
     const bl_inst *inst = &s->lowered->linear->inst[at];
     bl_scalar operand[3] = {{.i = 0}, {.i = 0}, {.i = 0}};
@@ -71,7 +71,7 @@ static bool is_known(const sizes *s, uint32_t at, int depth, int64_t *value)
         return false;
     for (uint32_t i = 0; i < inst->nargs; i++) {
         bl_dtype of = (bl_dtype)s->lowered->linear->inst[inst->args[i]].dtype;
-        if ((of != BL_I32 && of != BL_I64 && of != BL_BOOL) || !is_known(s, inst->args[i], depth - 1, &operand[i].i))
+        if ((of != BL_I32 && of != BL_I64 && of != BL_BOOL) || !cost_is_known(s, inst->args[i], depth - 1, &operand[i].i))
             return false;
     }
     if (inst->op == BL_OP_BITCAST || (inst->op == BL_OP_CAST && inst->dtype != BL_I32 && inst->dtype != BL_I64))
@@ -83,7 +83,7 @@ static bool is_known(const sizes *s, uint32_t at, int depth, int64_t *value)
     return true;
 }
 
-static int64_t turns_of(const sizes *s, uint32_t at, int depth);
+static int64_t cost_turns_of(const sizes *s, uint32_t at, int depth);
 
 /* An estimate for an unknown number: GUESS, or its upper bound if that is less. Bounds are known for a remainder, a quotient, a
  * loop counter and a group number. */
@@ -92,11 +92,11 @@ static int64_t guess_of(const sizes *s, const bl_inst *inst, int depth)
     int64_t below = INT64_MAX, by = 0;
 
     if (depth > 0 && inst->op == BL_OP_LOOP)
-        below = turns_of(s, inst->args[0], depth - 1);
-    else if (inst->op == BL_OP_MOD && is_known(s, inst->args[1], 1, &by))
+        below = cost_turns_of(s, inst->args[0], depth - 1);
+    else if (inst->op == BL_OP_MOD && cost_is_known(s, inst->args[1], 1, &by))
         below = by;
-    else if (depth > 0 && inst->op == BL_OP_IDIV && is_known(s, inst->args[1], 1, &by) && by > 0)
-        below = turns_of(s, inst->args[0], depth - 1) / by + 1;
+    else if (depth > 0 && inst->op == BL_OP_IDIV && cost_is_known(s, inst->args[1], 1, &by) && by > 0)
+        below = cost_turns_of(s, inst->args[0], depth - 1) / by + 1;
     else if (inst->op == BL_OP_GROUP_ID && inst->arg >= 0 && inst->arg < BL_GRID_DIMS)
         below = bl_extent_eval(s->lowered->grid[inst->arg], s->vars);
     return below < 1 ? 0 : below - 1 < GUESS ? below - 1 : GUESS;
@@ -104,26 +104,26 @@ static int64_t guess_of(const sizes *s, const bl_inst *inst, int depth)
 
 /* The number of iterations of a loop: exact for known values, sums and products; an estimate for the rest, for instance for an
  * outer loop's counter in a causal sum. */
-static int64_t turns_of(const sizes *s, uint32_t at, int depth)
+static int64_t cost_turns_of(const sizes *s, uint32_t at, int depth)
 {
     const bl_inst *inst = &s->lowered->linear->inst[at];
     int64_t x = 0, y = 0;
 
-    if (is_known(s, at, depth, &x))
+    if (cost_is_known(s, at, depth, &x))
         return x;
     if (inst->dtype == BL_BOOL) /* a gate that was lowered to a loop of one iteration (stages.c) */
         return 1;
     if (inst->op == BL_OP_CAST && depth > 0)
-        return turns_of(s, inst->args[0], depth - 1);
+        return cost_turns_of(s, inst->args[0], depth - 1);
     if ((inst->op != BL_OP_ADD && inst->op != BL_OP_MUL && inst->op != BL_OP_MIN) || depth == 0)
         return guess_of(s, inst, depth);
-    x = turns_of(s, inst->args[0], depth - 1);
-    y = turns_of(s, inst->args[1], depth - 1);
+    x = cost_turns_of(s, inst->args[0], depth - 1);
+    y = cost_turns_of(s, inst->args[1], depth - 1);
     if (inst->op == BL_OP_MUL)
-        return times(x, y);
+        return cost_times(x, y);
     if (inst->op == BL_OP_MIN) /* a reduction that ends where its gate closes */
         return x < y ? x : y;
-    return plus(x > 0 ? x : 0, y > 0 ? y : 0); /* a negative operand counts as 0, since it may be small */
+    return cost_plus(x > 0 ? x : 0, y > 0 ? y : 0); /* a negative operand counts as 0, since it may be small */
 }
 
 int64_t *bl_cost_runs(bl_arena *arena, const bl_lowered *lowered, int nvars, const int64_t *vars)
@@ -136,12 +136,12 @@ int64_t *bl_cost_runs(bl_arena *arena, const bl_lowered *lowered, int nvars, con
     if (runs == NULL)
         return NULL;
     for (int i = 0; i < BL_GRID_DIMS; i++)
-        around[0] = times(around[0], times(bl_extent_eval(lowered->grid[i], vars), linear->local[i]));
+        around[0] = cost_times(around[0], cost_times(bl_extent_eval(lowered->grid[i], vars), linear->local[i]));
     for (uint32_t i = 0; i < linear->ninst; i++) {
         const bl_inst *inst = &linear->inst[i];
         if (inst->op == BL_OP_LOOP && depth + 1 < MOST_NESTING) {
-            int64_t turns = turns_of(&at, inst->args[0], 8);
-            around[depth + 1] = times(around[depth], turns > 0 ? turns : 0);
+            int64_t turns = cost_turns_of(&at, inst->args[0], 8);
+            around[depth + 1] = cost_times(around[depth], turns > 0 ? turns : 0);
             depth++;
         }
         runs[i] = around[depth];
@@ -167,17 +167,18 @@ bl_status bl_cost_count(bl_arena *arena, const bl_lowered *lowered, int nvars, c
             continue;
         if ((inst->op == BL_OP_STORE || inst->op == BL_OP_LOAD) && linear->inst[inst->args[0]].sub == 0) {
             int64_t *moved = &cost->moved[linear->inst[inst->args[0]].arg];
-            *moved = plus(*moved, times(runs[i], inst->lanes * (int64_t)bl_dtype_bytes((bl_dtype)inst->dtype)));
+            *moved = cost_plus(*moved, cost_times(runs[i], inst->lanes * (int64_t)bl_dtype_bytes((bl_dtype)inst->dtype)));
         } else if (inst->op == BL_OP_MATRIX_ADD) {
             bl_matrix x = bl_matrix_unpack(inst->arg);
-            cost->ops = plus(cost->ops, times(runs[i], 2 * x.m * x.n * x.k) / x.scope);
+            cost->ops = cost_plus(cost->ops, cost_times(runs[i], 2 * x.m * x.n * x.k) / x.scope);
         } else if (inst->op == BL_OP_FRAGMENT_LOAD && linear->inst[inst->args[0]].sub == 0) {
             bl_matrix x = bl_matrix_unpack(inst->arg);
             int64_t rows = 0, columns = 0, *moved = &cost->moved[linear->inst[inst->args[0]].arg];
             bl_matrix_cells(x, (bl_matrix_layout)inst->sub, &rows, &columns);
-            *moved = plus(*moved, times(runs[i], rows * columns * (int64_t)bl_dtype_bytes((bl_dtype)inst->dtype)) / x.scope);
+            *moved =
+                cost_plus(*moved, cost_times(runs[i], rows * columns * (int64_t)bl_dtype_bytes((bl_dtype)inst->dtype)) / x.scope);
         } else if (of_value[i]) {
-            cost->ops = plus(cost->ops, times(runs[i], operations(linear, inst)));
+            cost->ops = cost_plus(cost->ops, cost_times(runs[i], operations(linear, inst)));
         }
     }
     return BL_OK;

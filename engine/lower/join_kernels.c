@@ -12,7 +12,7 @@ typedef struct joiner {
     uint32_t *to;     /* for each instruction of the current part: its number in the joined kernel */
 } joiner;
 
-static uint32_t add(joiner *j, bl_inst inst, uint32_t nargs, const uint32_t *args)
+static uint32_t join_kernels_add(joiner *j, bl_inst inst, uint32_t nargs, const uint32_t *args)
 {
     inst.nargs = nargs;
     inst.args = args;
@@ -24,7 +24,7 @@ static uint32_t add(joiner *j, bl_inst inst, uint32_t nargs, const uint32_t *arg
 static uint32_t open_loop(joiner *j, bl_dtype index, int64_t groups, int *depth)
 {
     bl_inst count = {.op = BL_OP_CONST, .dtype = (uint8_t)index, .lanes = 1, .arg = groups > 1 ? groups : 0};
-    uint32_t number = add(j, count, 0, NULL), *arg = NULL;
+    uint32_t number = join_kernels_add(j, count, 0, NULL), *arg = NULL;
 
     if (groups <= 1)
         return number;
@@ -32,7 +32,7 @@ static uint32_t open_loop(joiner *j, bl_dtype index, int64_t groups, int *depth)
     if (arg != NULL)
         *arg = number;
     ++*depth;
-    return add(j, (bl_inst){.op = BL_OP_LOOP, .dtype = (uint8_t)index, .lanes = 1}, 1, arg);
+    return join_kernels_add(j, (bl_inst){.op = BL_OP_LOOP, .dtype = (uint8_t)index, .lanes = 1}, 1, arg);
 }
 
 static uint32_t add_buffer(joiner *j, const bl_inst *inst, int param)
@@ -40,7 +40,7 @@ static uint32_t add_buffer(joiner *j, const bl_inst *inst, int param)
     if (j->buffer[param] == 0) {
         bl_inst buffer = *inst;
         buffer.arg = param;
-        j->buffer[param] = 1 + add(j, buffer, 0, NULL);
+        j->buffer[param] = 1 + join_kernels_add(j, buffer, 0, NULL);
     }
     return j->buffer[param] - 1;
 }
@@ -54,7 +54,7 @@ static bl_dtype index_dtype(const bl_linear *linear)
     return BL_I32;
 }
 
-static void add_part(joiner *j, const bl_join_part *part)
+static void join_kernels_add_part(joiner *j, const bl_join_part *part)
 {
     const bl_linear *linear = part->linear;
     bl_dtype index = index_dtype(linear);
@@ -65,7 +65,7 @@ static void add_part(joiner *j, const bl_join_part *part)
     for (uint32_t i = 0; i < linear->ninst; i++) {
         const bl_inst *inst = &linear->inst[i];
         if (inst->op == BL_OP_BUFFER)
-            j->to[i] = inst->sub != 0 ? add(j, *inst, 0, NULL) : add_buffer(j, inst, part->param[inst->arg]);
+            j->to[i] = inst->sub != 0 ? join_kernels_add(j, *inst, 0, NULL) : add_buffer(j, inst, part->param[inst->arg]);
     }
     for (int d = BL_GRID_DIMS - 1; d >= 0; d--)
         group[d] = open_loop(j, index, part->groups[d], &depth);
@@ -81,10 +81,10 @@ static void add_part(joiner *j, const bl_join_part *part)
         args = bl_arena_array(j->arena, inst->nargs, sizeof *args);
         for (uint32_t k = 0; args != NULL && k < inst->nargs; k++)
             args[k] = j->to[inst->args[k]];
-        j->to[i] = add(j, *inst, inst->nargs, args);
+        j->to[i] = join_kernels_add(j, *inst, inst->nargs, args);
     }
     while (depth-- > 0)
-        add(j, (bl_inst){.op = BL_OP_END, .dtype = (uint8_t)index, .lanes = 1}, 0, NULL);
+        join_kernels_add(j, (bl_inst){.op = BL_OP_END, .dtype = (uint8_t)index, .lanes = 1}, 0, NULL);
     for (uint32_t i = 0; i < linear->nbuffers; i++) {
         if (linear->writes >> i & 1)
             j->out->writes |= UINT32_C(1) << part->param[i];
@@ -129,7 +129,7 @@ bl_status bl_lower_join(bl_ir *ir, const char *name, uint32_t nbuffers, const bl
     for (int d = 0; d < BL_GRID_DIMS; d++)
         linear->local[d] = 1;
     for (int i = 0; i < n; i++) {
-        add_part(&j, &parts[i]);
+        join_kernels_add_part(&j, &parts[i]);
         linear->local_bytes += parts[i].linear->local_bytes;
     }
     *made = (bl_lowered){.linear = linear, .grid = {one, one, one}};

@@ -136,12 +136,12 @@ static bl_status bad(const checker *c, const char *fmt, ...)
     return bl_fail(c->err, BL_EBUG, "linear kernel %s, instruction %u: %s", c->linear->name, c->number, text);
 }
 
-static const bl_inst *operand(const checker *c, const bl_inst *in, uint32_t i)
+static const bl_inst *linear_operand(const checker *c, const bl_inst *in, uint32_t i)
 {
     return &c->linear->inst[in->args[i]];
 }
 
-static const char *dtype_of(const bl_inst *in)
+static const char *linear_dtype_of(const bl_inst *in)
 {
     return bl_dtype_name((bl_dtype)in->dtype);
 }
@@ -163,13 +163,14 @@ static bl_status check_nothing(checker *c, const bl_inst *in)
     return BL_OK;
 }
 
-static bl_status check_const(checker *c, const bl_inst *in)
+static bl_status linear_check_const(checker *c, const bl_inst *in)
 {
     bl_scalar value = {.i = in->arg};
     bool is_nan = bl_dtype_is_float((bl_dtype)in->dtype) && isnan(value.f);
 
-    return is_nan || bl_scalar_fit((bl_dtype)in->dtype, value).u == value.u ? BL_OK
-                                                                            : bad(c, "%s cannot hold the value", dtype_of(in));
+    return is_nan || bl_scalar_fit((bl_dtype)in->dtype, value).u == value.u
+               ? BL_OK
+               : bad(c, "%s cannot hold the value", linear_dtype_of(in));
 }
 
 /* VAR, GROUP_ID and LOCAL_ID: |arg| must be in range. */
@@ -200,63 +201,64 @@ static bl_status check_buffer(checker *c, const bl_inst *in)
                    c->linear->local_bytes);
     c->local_bytes += bytes;
     if (in->sub > BL_LOCAL_NARROW || (in->sub == BL_LOCAL_NARROW && in->dtype != BL_F16 && in->dtype != BL_BF16))
-        return bad(c, "local memory of %s has the unknown kind %u", dtype_of(in), in->sub);
+        return bad(c, "local memory of %s has the unknown kind %u", linear_dtype_of(in), in->sub);
     return BL_OK;
 }
 
-static bl_status check_alu(checker *c, const bl_inst *in)
+static bl_status linear_check_alu(checker *c, const bl_inst *in)
 {
     bl_op op = (bl_op)in->op;
     bl_dtype from[3] = {BL_BOOL, BL_BOOL, BL_BOOL};
     const char *wrong = NULL;
 
     for (uint32_t i = 0; i < in->nargs; i++) {
-        from[i] = (bl_dtype)operand(c, in, i)->dtype;
-        if (!lanes_fit(operand(c, in, i), in))
-            return bad(c, "%s of %u lanes has an operand of %u", bl_op_name(op), in->lanes, operand(c, in, i)->lanes);
+        from[i] = (bl_dtype)linear_operand(c, in, i)->dtype;
+        if (!lanes_fit(linear_operand(c, in, i), in))
+            return bad(c, "%s of %u lanes has an operand of %u", bl_op_name(op), in->lanes, linear_operand(c, in, i)->lanes);
     }
     wrong = bl_alu_wrong(op, (bl_dtype)in->dtype, from);
     return wrong == NULL ? BL_OK : bad(c, "%s: %s", bl_op_name(op), wrong);
 }
 
 /* Check the buffer, the index, and the gate behind the |values| operands that are always present. */
-static bl_status check_access(const checker *c, const bl_inst *in, uint32_t values)
+static bl_status linear_check_access(const checker *c, const bl_inst *in, uint32_t values)
 {
-    const bl_inst *index = operand(c, in, 1);
+    const bl_inst *index = linear_operand(c, in, 1);
 
     if (!is_index(index))
-        return bad(c, "the index is %s, not int32 or int64", dtype_of(index));
+        return bad(c, "the index is %s, not int32 or int64", linear_dtype_of(index));
     if (!lanes_fit(index, in))
         return bad(c, "%u indices for %u lanes", index->lanes, in->lanes);
-    if (in->dtype != operand(c, in, 0)->dtype)
+    if (in->dtype != linear_operand(c, in, 0)->dtype)
         return bad(c, "the value and the buffer differ in dtype");
-    if (in->nargs > values && (operand(c, in, values)->dtype != BL_BOOL || !lanes_fit(operand(c, in, values), in)))
+    if (in->nargs > values && (linear_operand(c, in, values)->dtype != BL_BOOL || !lanes_fit(linear_operand(c, in, values), in)))
         return bad(c, "the gate is not a bool of 1 or %u lanes", in->lanes);
     return BL_OK;
 }
 
 static bl_status check_load(checker *c, const bl_inst *in)
 {
-    return check_access(c, in, 2);
+    return linear_check_access(c, in, 2);
 }
 
 static bl_status check_store(checker *c, const bl_inst *in)
 {
-    const bl_inst *buffer = operand(c, in, 0), *value = operand(c, in, 2);
+    const bl_inst *buffer = linear_operand(c, in, 0), *value = linear_operand(c, in, 2);
 
     if (value->dtype != in->dtype || !lanes_fit(value, in))
-        return bad(c, "%s in %u lanes is stored as %s in %u", dtype_of(value), value->lanes, dtype_of(in), in->lanes);
+        return bad(c, "%s in %u lanes is stored as %s in %u", linear_dtype_of(value), value->lanes, linear_dtype_of(in),
+                   in->lanes);
     if (!buffer->sub)
         c->stored |= 1u << buffer->arg;
-    return check_access(c, in, 3);
+    return linear_check_access(c, in, 3);
 }
 
 static bl_status check_extract(checker *c, const bl_inst *in)
 {
-    const bl_inst *from = operand(c, in, 0);
+    const bl_inst *from = linear_operand(c, in, 0);
 
     if (from->dtype != in->dtype)
-        return bad(c, "extract gives a single %s here", dtype_of(from));
+        return bad(c, "extract gives a single %s here", linear_dtype_of(from));
     return in->arg >= 0 && in->arg < from->lanes ? BL_OK
                                                  : bad(c, "lane %lld of %u is extracted", (long long)in->arg, from->lanes);
 }
@@ -266,8 +268,8 @@ static bl_status check_stack(checker *c, const bl_inst *in)
     if (in->nargs != in->lanes)
         return bad(c, "a stack of %u lanes has %u operands", in->lanes, in->nargs);
     for (uint32_t i = 0; i < in->nargs; i++) {
-        if (operand(c, in, i)->lanes != 1 || operand(c, in, i)->dtype != in->dtype)
-            return bad(c, "operand %u of stack is not a single %s", i, dtype_of(in));
+        if (linear_operand(c, in, i)->lanes != 1 || linear_operand(c, in, i)->dtype != in->dtype)
+            return bad(c, "operand %u of stack is not a single %s", i, linear_dtype_of(in));
     }
     return BL_OK;
 }
@@ -276,15 +278,15 @@ static bl_status check_fold(checker *c, const bl_inst *in)
 {
     if (!bl_op_folds((bl_op)in->sub))
         return bad(c, "no fold by %s", bl_op_name((bl_op)in->sub));
-    if (operand(c, in, 0)->dtype != in->dtype)
-        return bad(c, "fold gives a single %s here", dtype_of(operand(c, in, 0)));
+    if (linear_operand(c, in, 0)->dtype != in->dtype)
+        return bad(c, "fold gives a single %s here", linear_dtype_of(linear_operand(c, in, 0)));
     return BL_OK;
 }
 
 static bl_status check_loop(checker *c, const bl_inst *in)
 {
-    if (operand(c, in, 0)->lanes != 1 || operand(c, in, 0)->dtype != in->dtype)
-        return bad(c, "the end of the loop is not a single %s", dtype_of(in));
+    if (linear_operand(c, in, 0)->lanes != 1 || linear_operand(c, in, 0)->dtype != in->dtype)
+        return bad(c, "the end of the loop is not a single %s", linear_dtype_of(in));
     if (c->depth == BL_LINEAR_MAX_DEPTH)
         return bad(c, "loops are nested more than %d deep", BL_LINEAR_MAX_DEPTH);
     c->loop[c->depth++] = c->number;
@@ -305,7 +307,7 @@ static bl_status check_end(checker *c, const bl_inst *in)
 /* ACC and SET: the variable, and its value, which is the last operand. */
 static bl_status check_variable(checker *c, const bl_inst *in)
 {
-    const bl_inst *variable = in->op == BL_OP_SET ? operand(c, in, 0) : in, *value = operand(c, in, in->nargs - 1);
+    const bl_inst *variable = in->op == BL_OP_SET ? linear_operand(c, in, 0) : in, *value = linear_operand(c, in, in->nargs - 1);
 
     if (variable->op != BL_OP_ACC)
         return bad(c, "set of a value that is not an acc");
@@ -323,7 +325,8 @@ static bl_status check_fragment(checker *c, const bl_inst *in)
         return bad(c, "not a shape of a matrix unit");
     if (x.scope > 1 && c->linear->local[0] != x.scope)
         return bad(c, "%u work-items share a fragment of %u", c->linear->local[0], x.scope);
-    return in->dtype == (in->op == BL_OP_FRAGMENT_LOAD ? x.from : x.to) ? BL_OK : bad(c, "%s is not the unit's", dtype_of(in));
+    return in->dtype == (in->op == BL_OP_FRAGMENT_LOAD ? x.from : x.to) ? BL_OK
+                                                                        : bad(c, "%s is not the unit's", linear_dtype_of(in));
 }
 
 static bl_status check_fragment_load(checker *c, const bl_inst *in)
@@ -333,34 +336,34 @@ static bl_status check_fragment_load(checker *c, const bl_inst *in)
     BL_TRY(check_fragment(c, in));
     if (in->sub >= BL_MATRIX_LAYOUTS || (x.layouts >> in->sub & 1) == 0)
         return bad(c, "layout %u is none of the unit's", in->sub);
-    if (operand(c, in, 0)->dtype != in->dtype || operand(c, in, 0)->sub == BL_LOCAL)
+    if (linear_operand(c, in, 0)->dtype != in->dtype || linear_operand(c, in, 0)->sub == BL_LOCAL)
         return bad(c, "an operand is loaded from a buffer where its dtype is stored");
-    if (operand(c, in, 2)->op != BL_OP_CONST || operand(c, in, 2)->arg < 1)
+    if (linear_operand(c, in, 2)->op != BL_OP_CONST || linear_operand(c, in, 2)->arg < 1)
         return bad(c, "the stride is not a constant of 1 or more");
-    return is_index(operand(c, in, 1)) && is_index(operand(c, in, 2)) ? BL_OK : bad(c, "index or stride");
+    return is_index(linear_operand(c, in, 1)) && is_index(linear_operand(c, in, 2)) ? BL_OK : bad(c, "index or stride");
 }
 
-static bool is_operand(const checker *c, const bl_inst *in, uint32_t i, bool is_a)
+static bool linear_is_operand(const checker *c, const bl_inst *in, uint32_t i, bool is_a)
 {
-    const bl_inst *x = operand(c, in, i);
+    const bl_inst *x = linear_operand(c, in, i);
     return x->op == BL_OP_FRAGMENT_LOAD && x->arg == in->arg && bl_matrix_is_a((bl_matrix_layout)x->sub) == is_a;
 }
 
 static bl_status check_matrix_add(checker *c, const bl_inst *in)
 {
-    if (operand(c, in, 0)->op != BL_OP_FRAGMENT || operand(c, in, 0)->arg != in->arg || !is_operand(c, in, 1, true) ||
-        !is_operand(c, in, 2, false))
+    if (linear_operand(c, in, 0)->op != BL_OP_FRAGMENT || linear_operand(c, in, 0)->arg != in->arg ||
+        !linear_is_operand(c, in, 1, true) || !linear_is_operand(c, in, 2, false))
         return bad(c, "takes a fragment, an a and a b of one shape");
     return BL_OK;
 }
 
 static bl_status check_fragment_store(checker *c, const bl_inst *in)
 {
-    const bl_inst *to = operand(c, in, 0);
+    const bl_inst *to = linear_operand(c, in, 0);
 
-    if (operand(c, in, 2)->op != BL_OP_FRAGMENT || operand(c, in, 2)->arg != in->arg)
+    if (linear_operand(c, in, 2)->op != BL_OP_FRAGMENT || linear_operand(c, in, 2)->arg != in->arg)
         return bad(c, "stores no fragment of the shape");
-    if (!to->sub || to->dtype != operand(c, in, 2)->dtype || !is_index(operand(c, in, 1)))
+    if (!to->sub || to->dtype != linear_operand(c, in, 2)->dtype || !is_index(linear_operand(c, in, 1)))
         return bad(c, "a fragment goes to local memory of its dtype");
     return BL_OK;
 }
@@ -391,7 +394,7 @@ static bool is_uniform(const checker *c, const bl_inst *in)
 }
 
 static const form forms[BL_OP_COUNT] = {
-    [BL_OP_CONST] = {0, 0, VALUE | ONE_LANE, check_const},
+    [BL_OP_CONST] = {0, 0, VALUE | ONE_LANE, linear_check_const},
     [BL_OP_VAR] = {0, 0, VALUE | ONE_LANE | INT_RESULT, check_number},
     [BL_OP_BUFFER] = {0, 0, VALUE | ONE_LANE, check_buffer},
     [BL_OP_GROUP_ID] = {0, 0, VALUE | ONE_LANE | INT_RESULT, check_number},
@@ -417,7 +420,7 @@ static form form_of(bl_op op)
 {
     uint8_t n = (uint8_t)bl_op_sources(op);
 
-    return bl_op_get_class(op) == BL_CLASS_ALU ? (form){n, n, VALUE, check_alu} : forms[op];
+    return bl_op_get_class(op) == BL_CLASS_ALU ? (form){n, n, VALUE, linear_check_alu} : forms[op];
 }
 
 /* Operand |i| must precede the instruction, be in scope, and be of a kind that the instruction accepts. */
@@ -459,11 +462,11 @@ static bl_status check_inst(checker *c, const bl_inst *in)
     if ((row.is & ONE_LANE) && in->lanes != 1)
         return bad(c, "%s has %u lanes, not 1", name, in->lanes);
     if ((row.is & INT_RESULT) && !is_index(in))
-        return bad(c, "%s is %s, not int32 or int64", name, dtype_of(in));
+        return bad(c, "%s is %s, not int32 or int64", name, linear_dtype_of(in));
     return row.check(c, in);
 }
 
-static bl_status check_head(const bl_linear *linear, bl_err *err)
+static bl_status linear_check_head(const bl_linear *linear, bl_err *err)
 {
     uint64_t items = (uint64_t)linear->local[0] * linear->local[1];
 
@@ -480,7 +483,7 @@ bl_status bl_linear_check(bl_arena *arena, const bl_linear *linear, bl_err *err)
 {
     checker c = {.linear = linear, .err = err};
 
-    BL_TRY(check_head(linear, err));
+    BL_TRY(linear_check_head(linear, err));
     c.scope = bl_arena_array(arena, linear->ninst, sizeof *c.scope);
     c.open = bl_arena_array(arena, linear->ninst, sizeof *c.open);
     c.uniform = bl_arena_array(arena, linear->ninst, sizeof *c.uniform);

@@ -362,7 +362,7 @@ static void emit_reductions(build *b, scope *at, const bl_node *first)
 
 /* ---- matrix units */
 
-static const bl_node *depth_of(const bl_node *sum)
+static const bl_node *linearize_depth_of(const bl_node *sum)
 {
     for (uint32_t i = (uint32_t)sum->arg; i < sum->nsrc; i++) {
         if (sum->src[i]->sub == BL_AXIS_MATRIX)
@@ -375,7 +375,8 @@ static const bl_node *depth_of(const bl_node *sum)
 static void add_product(build *b, scope *inner, const bl_node *matrix, const bl_node *term, value *acc)
 {
     bl_matrix shape = bl_matrix_unpack(matrix->arg);
-    const bl_node *loads[2] = {term, term}, *columns = matrix->src[2], *depth = depth_of(matrix->src[0]), *x = NULL, *y = NULL;
+    const bl_node *loads[2] = {term, term}, *columns = matrix->src[2], *depth = linearize_depth_of(matrix->src[0]), *x = NULL,
+                  *y = NULL;
     int b_at = 0;
     value *add = NULL;
 
@@ -394,7 +395,7 @@ static void add_product(build *b, scope *inner, const bl_node *matrix, const bl_
 }
 
 /* As accumulate does: all tiles take their first product before any takes its second. */
-static void add_products(build *b, scope *inner, int n, const bl_node *const *members, value *const *accs)
+static void linearize_add_products(build *b, scope *inner, int n, const bl_node *const *members, value *const *accs)
 {
     int64_t most = 0;
 
@@ -409,7 +410,7 @@ static void add_products(build *b, scope *inner, int n, const bl_node *const *me
 }
 
 /* Number of tiles in a group: one per scope of the unit. */
-static int64_t count_tiles(const build *b, bl_matrix shape)
+static int64_t linearize_count_tiles(const build *b, bl_matrix shape)
 {
     int64_t tiles = 1;
     for (int i = shape.scope > 1; i < b->nlocal; i++)
@@ -422,7 +423,7 @@ static value *tile_start(build *b, bl_matrix shape)
 {
     value *at = NULL;
 
-    if (count_tiles(b, shape) == 1)
+    if (linearize_count_tiles(b, shape) == 1)
         return emit_const(b, b->root, b->index, 0);
     for (int i = b->nlocal - 1; i >= (shape.scope > 1); i--) {
         value *id = emit_node(b, b->root, b->local_range[i]);
@@ -449,7 +450,7 @@ static void leave_tiles(build *b, scope *at, int n, const bl_node *const *member
         /* OpenCL does not allow local memory to be declared in a loop */
         value *buffer = emit_inst(b, b->root, BL_OP_BUFFER, dtype, 1, 0, NULL);
         buffer->inst.sub = BL_LOCAL;
-        buffer->inst.arg = count_tiles(b, shape) * shape.m * shape.n;
+        buffer->inst.arg = linearize_count_tiles(b, shape) * shape.m * shape.n;
         b->local_bytes += (uint32_t)bl_local_bytes(dtype, false, buffer->inst.arg);
         emit_inst(b, at, BL_OP_FRAGMENT_STORE, dtype, 1, 3, ARGS(buffer, start, accs[i]))->inst.arg = members[i]->arg;
         bl_ptrmap_put(&at->values, members[i], buffer);
@@ -482,7 +483,7 @@ static void emit_matrices(build *b, scope *at, const bl_node *first)
             emit_insert_range(ranges, nranges++, sum->src[i], false);
     }
     inner = emit_open_loops(b, at, nranges, ranges);
-    add_products(b, inner, n, members, accs);
+    linearize_add_products(b, inner, n, members, accs);
     emit_close_loops(b, inner, at);
     if (n > 0)
         leave_tiles(b, at, n, members, accs);
@@ -494,7 +495,7 @@ static value *emit_element(build *b, scope *at, const bl_node *load)
     bl_matrix shape = bl_matrix_unpack(load->src[0]->arg);
     value *buffer = emit_node(b, at, load->src[0]), *index = emit_node(b, at, load->src[1]), *v = NULL;
 
-    if (count_tiles(b, shape) > 1) {
+    if (linearize_count_tiles(b, shape) > 1) {
         index = emit_alu(b, at, BL_OP_ADD, b->index, tile_start(b, shape), index);
         index->inst.sub = 1;
     }
@@ -633,7 +634,7 @@ static uint64_t level_of(build *b, const bl_ptrmap *together, const bl_node *nod
 }
 
 /* Classify the ranges as loops, groups and work-items; choose the width of indices; find the level of each node. */
-static void survey(build *b, const bl_node *sink)
+static void linearize_survey(build *b, const bl_node *sink)
 {
     bl_nodes below = bl_reach(b->ir, 1, &sink, false);
     bl_ptrmap together; /* RANGEs over which reductions run together (RUNNING) */
@@ -692,7 +693,7 @@ static void flatten(value *first, uint32_t *n, bl_inst *inst, value **all)
     }
 }
 
-static bl_status finish(build *b, const bl_node *sink, bl_linear *linear, bl_err *err)
+static bl_status linearize_finish(build *b, const bl_node *sink, bl_linear *linear, bl_err *err)
 {
     bl_nodes below = bl_reach(b->ir, 1, &sink, false);
     value **all = bl_arena_array(b->arena, b->ninst, sizeof *all);
@@ -743,7 +744,7 @@ bl_status bl_lower(bl_ir *ir, const bl_node *sink, const char *name, uint32_t nb
     b.vars = bl_arena_array(arena, BL_LINEAR_MAX_SCALARS, sizeof *b.vars);
     b.root = open_scope(&b, NULL, 0);
     BL_TRY(bl_arena_status(arena, err));
-    survey(&b, sink);
+    linearize_survey(&b, sink);
     bl_free_get(&b.free, sink);
     if (b.free.failed) {
         BL_TRY(bl_arena_status(arena, err));
@@ -764,7 +765,7 @@ bl_status bl_lower(bl_ir *ir, const bl_node *sink, const char *name, uint32_t nb
     BL_TRY(bl_ir_status(ir, err));
     linear->name = name;
     linear->nbuffers = nbuffers;
-    BL_TRY(finish(&b, sink, linear, err));
+    BL_TRY(linearize_finish(&b, sink, linear, err));
     if (spec > 0)
         BL_TRY(bl_linear_check(arena, linear, err));
     *made = (bl_lowered){.linear = linear, .nvars = b.nvars, .vars = b.vars, .sink = sink};

@@ -43,7 +43,7 @@ static value *stage_memory(build *b, const bl_node *stage)
  * buffer is written again only after the barrier that ends the iteration that read it. */
 
 /* |node| with the loop of |at| at iteration |turn|. */
-static const bl_node *at_turn(build *b, const scope *at, const bl_node *node, const bl_node *turn)
+static const bl_node *stages_at_turn(build *b, const scope *at, const bl_node *node, const bl_node *turn)
 {
     return bl_replace(b->ir, node, at->range, turn);
 }
@@ -55,8 +55,8 @@ static const bl_node *for_next_turn(build *b, const scope *at, const bl_node *st
     const bl_node *next = bl_add(b->ir, at->range, bl_index(b->ir, 1));
     const bl_node *there = bl_alu2(b->ir, BL_OP_MIN, next, bl_index(b->ir, at->range->hi));
     bl_node made = *store;
-    const bl_node *src[4] = {store->src[0], at_turn(b, at, store->src[1], bl_mod(b->ir, next, bl_index(b->ir, 2))),
-                             at_turn(b, at, store->src[2], there), store->nsrc > 3 ? store->src[3] : NULL};
+    const bl_node *src[4] = {store->src[0], stages_at_turn(b, at, store->src[1], bl_mod(b->ir, next, bl_index(b->ir, 2))),
+                             stages_at_turn(b, at, store->src[2], there), store->nsrc > 3 ? store->src[3] : NULL};
     made.src = src;
     return bl_node_make(b->ir, &made);
 }
@@ -65,7 +65,7 @@ static const bl_node *for_next_turn(build *b, const scope *at, const bl_node *st
 typedef enum turn { THIS_TURN, FIRST_TURN, NEXT_TURN } turn;
 
 /* Emit the values that the |n| stages store, or, with |store|, the stores. All values are loaded before the first is stored. */
-static void fill(build *b, scope *at, int n, const bl_node *const *stages, turn which, bool store)
+static void stages_fill(build *b, scope *at, int n, const bl_node *const *stages, turn which, bool store)
 {
     scope *to = which == FIRST_TURN ? at->parent : at;
 
@@ -73,7 +73,7 @@ static void fill(build *b, scope *at, int n, const bl_node *const *stages, turn 
         bool twice = (stages[i]->sub & BL_STAGE_DOUBLE) != 0;
         for (int64_t k = 0; twice == (which != THIS_TURN) && k < stages[i]->arg; k++) {
             const bl_node *node = stages[i]->src[k];
-            node = which == FIRST_TURN  ? at_turn(b, at, node, bl_index(b->ir, 0))
+            node = which == FIRST_TURN  ? stages_at_turn(b, at, node, bl_index(b->ir, 0))
                    : which == NEXT_TURN ? for_next_turn(b, at, node)
                                         : node;
             if (store)
@@ -90,18 +90,18 @@ void emit_end_turn(build *b, scope *at)
 
     for (int i = 0; i < at->nshared; i++)
         twice = twice || (at->shared[i]->sub & BL_STAGE_DOUBLE) != 0;
-    fill(b, at, at->nshared, at->shared, NEXT_TURN, true);
+    stages_fill(b, at, at->nshared, at->shared, NEXT_TURN, true);
     emit_inst(b, at, BL_OP_BARRIER, b->index, 1, 0, NULL);
     if (!twice)
         return;
     /* Directly before the loop: an earlier loop may use the same memory. */
-    fill(b, at, at->nshared, at->shared, FIRST_TURN, false);
-    fill(b, at, at->nshared, at->shared, FIRST_TURN, true);
+    stages_fill(b, at, at->nshared, at->shared, FIRST_TURN, false);
+    stages_fill(b, at, at->nshared, at->shared, FIRST_TURN, true);
     emit_inst(b, at->parent, BL_OP_BARRIER, b->index, 1, 0, NULL);
 }
 
 /* Does |stage| belong in the loop of |at|: does it depend on that loop, and on no loops but those around it? */
-static bool stands_in(build *b, const scope *at, const bl_node *stage)
+static bool stages_stands_in(build *b, const scope *at, const bl_node *stage)
 {
     uint64_t loops = emit_loops_of(b, stage), around = at->bit;
 
@@ -112,7 +112,7 @@ static bool stands_in(build *b, const scope *at, const bl_node *stage)
 
 /* Does |stage| depend on the result of the reduction whose loop is |at|? Then it is filled in a later loop over the same range.
  * (Reductions that run together do not depend on each other's results.) */
-static bool waits_for(build *b, const scope *at, const bl_node *stage)
+static bool stages_waits_for(build *b, const scope *at, const bl_node *stage)
 {
     return at->level > 0 && at->level < TOGETHER && bl_ptrmap_number(&b->level, stage) >= at->level;
 }
@@ -124,8 +124,8 @@ static void fill_in_steps(build *b, scope *at, int n, const bl_node *const *list
     for (int first = 0, end = 0; first < n; first = end) {
         for (end = first + 1; end < n && !bl_reaches(b->ir, (int)list[end]->nsrc, list[end]->src, end - first, list + first);)
             end++;
-        fill(b, at, end - first, list + first, THIS_TURN, false);
-        fill(b, at, end - first, list + first, THIS_TURN, true);
+        stages_fill(b, at, end - first, list + first, THIS_TURN, false);
+        stages_fill(b, at, end - first, list + first, THIS_TURN, true);
         emit_inst(b, at, BL_OP_BARRIER, b->index, 1, 0, NULL);
     }
 }
@@ -139,14 +139,15 @@ static value *emit_shared(build *b, scope *at, const bl_node *stage)
 
     for (size_t i = 0; list != NULL && once != NULL && i < b->wanted.count; i++) {
         const bl_node *node = b->wanted.at[i];
-        if (node->op != BL_OP_STAGE || (node->sub & BL_STAGE_SHARED) == 0 || !stands_in(b, at, node) || waits_for(b, at, node))
+        if (node->op != BL_OP_STAGE || (node->sub & BL_STAGE_SHARED) == 0 || !stages_stands_in(b, at, node) ||
+            stages_waits_for(b, at, node))
             continue;
         list[n++] = node;
         if ((node->sub & BL_STAGE_DOUBLE) == 0)
             once[nonce++] = node;
         bl_ptrmap_put(&at->values, node, stage_memory(b, node));
     }
-    if (waits_for(b, at, stage)) {
+    if (stages_waits_for(b, at, stage)) {
         (void)bl_ir_fail(b->ir, BL_EBUG, "a stage waits for the loop that contains it");
         return stage_memory(b, stage);
     }
@@ -155,7 +156,7 @@ static value *emit_shared(build *b, scope *at, const bl_node *stage)
         return stage_memory(b, stage);
     }
     if (nonce < n)
-        fill(b, at, n, list, NEXT_TURN, false);
+        stages_fill(b, at, n, list, NEXT_TURN, false);
     fill_in_steps(b, at, nonce, once);
     at->shared = list;
     at->nshared = n;
@@ -182,7 +183,7 @@ static void emit_identities(build *b, scope *at, const bl_node *stage, value *bu
     emit_close_loops(b, inner, at);
 }
 
-static const bl_node *gate_of(const bl_node *store)
+static const bl_node *stages_gate_of(const bl_node *store)
 {
     return store->nsrc > 3 ? store->src[3] : NULL;
 }
@@ -221,15 +222,15 @@ static void emit_folds(build *b, scope *at, const bl_node *stage, int n, const b
     scope *around = NULL;
 
     for (int64_t i = 0; i < stage->arg; i++)
-        asked |= gate_of(stage->src[i]) != NULL ? emit_loops_of(b, gate_of(stage->src[i])) : 0;
+        asked |= stages_gate_of(stage->src[i]) != NULL ? emit_loops_of(b, stages_gate_of(stage->src[i])) : 0;
     while (outside > 0 && asked != 0 && (asked & bl_free_bit(&b->free, ranges[outside - 1])) == 0)
         outside--;
     around = emit_open_loops(b, at, outside, ranges);
     for (int64_t i = 0, next = 0; i < stage->arg; i = next) {
-        const bl_node *gate = gate_of(stage->src[i]);
+        const bl_node *gate = stages_gate_of(stage->src[i]);
         scope *gated = gate != NULL && outside < n ? emit_open_gate(b, around, gate) : around;
         scope *inner = emit_open_loops(b, gated, n - outside, ranges + outside);
-        for (next = i; next < stage->arg && gate_of(stage->src[next]) == gate; next++)
+        for (next = i; next < stage->arg && stages_gate_of(stage->src[next]) == gate; next++)
             emit_folded(b, inner, stage, stage->src[next], outside < n ? NULL : gate, buffer);
         emit_close_loops(b, inner, around);
     }

@@ -54,8 +54,8 @@ static bl_clauses shared_clauses(const bl_nodes *below, const bl_node *reduce, c
 }
 
 /* Solve |clause| for |range|: 0 < times * range + rest, where |rest| does not depend on the loops of |reduce|. */
-static bool solve(bl_ir *ir, const bl_node *clause, const bl_node *reduce, const bl_node *range, int64_t *times,
-                  const bl_node **rest)
+static bool trim_solve(bl_ir *ir, const bl_node *clause, const bl_node *reduce, const bl_node *range, int64_t *times,
+                       const bl_node **rest)
 {
     const bl_node *difference = NULL;
     bl_affine sum;
@@ -82,7 +82,7 @@ static bool bound_loop(bl_ir *ir, const bl_node *reduce, const bl_node *range, c
     for (int i = 0; i < all->count; i++) {
         const bl_node *rest = NULL;
         int64_t times = 0;
-        if (bl_clauses_hold(used, all->at[i]) || !solve(ir, all->at[i], reduce, range, &times, &rest))
+        if (bl_clauses_hold(used, all->at[i]) || !trim_solve(ir, all->at[i], reduce, range, &times, &rest))
             continue;
         if (times > 0) /* -rest < times * range: starts at floor(-rest / times) + 1 */
             *first = bl_alu2(ir, BL_OP_MAX, *first,
@@ -155,7 +155,7 @@ static bool has_barriers(const bl_node *node, const void *none)
 }
 
 /* Trim |reduce|; |before| is the same node before the rewrite, one of |below|. */
-static const bl_node *trim(bl_ir *ir, const bl_nodes *below, const bl_node *before, const bl_node *reduce)
+static const bl_node *trim_trim(bl_ir *ir, const bl_nodes *below, const bl_node *before, const bl_node *reduce)
 {
     bl_clauses used = {0};
     const bl_node *ranges[BL_MAX_DIMS * 2], *from[BL_MAX_DIMS * 2], *to[BL_MAX_DIMS * 2];
@@ -209,7 +209,7 @@ static const bl_node *trim_sum(void *arg, const bl_node *node, const bl_node *co
     const trimming *t = arg;
     const bl_node *made = bl_node_with(t->ir, node, src);
 
-    return made->op == BL_OP_REDUCE && made->sub == BL_OP_ADD ? drop_gates(t->ir, trim(t->ir, &t->below, node, made)) : made;
+    return made->op == BL_OP_REDUCE && made->sub == BL_OP_ADD ? drop_gates(t->ir, trim_trim(t->ir, &t->below, node, made)) : made;
 }
 
 const bl_node *bl_lower_trim(bl_ir *ir, const bl_node *sink)

@@ -70,7 +70,7 @@ static const bl_node *access_at(bl_ir *ir, const bl_node *access, const bl_node 
 
 /* ---- families */
 
-static void add(bl_ir *ir, families *all, const bl_node *key, member m)
+static void turn_add(bl_ir *ir, families *all, const bl_node *key, member m)
 {
     family *f = bl_ptrmap_get(&all->of, key);
     if (f == NULL) {
@@ -94,7 +94,7 @@ static int by_offset(const void *a, const void *b)
 
 /* How many members from |i| on are transposed together: a power of two with consecutive offsets; 1 if the next one is not
  * consecutive. */
-static int side_by_side(const family *f, int i, int lanes)
+static int turn_side_by_side(const family *f, int i, int lanes)
 {
     int n = 1, count = 1;
     while (i + n < f->count && f->member[i + n].offset == f->member[i].offset + n)
@@ -219,7 +219,7 @@ static int turn_stores(turn *t, const member *m, int n, const bl_node **stores)
 
 /* ---- both */
 
-static void init(families *all, bl_ir *ir)
+static void turn_init(families *all, bl_ir *ir)
 {
     bl_ptrmap_init(&all->of, bl_ir_arena(ir));
     all->first = NULL;
@@ -232,19 +232,19 @@ static const bl_node *with_loads_turned(bl_ir *ir, const bl_node *sink)
     turn t = {.ir = ir};
     families all;
 
-    init(&all, ir);
+    turn_init(&all, ir);
     bl_ptrmap_init(&t.to, bl_ir_arena(ir));
     for (size_t i = 0; i < below.count; i++) {
         int64_t offset = 0;
         const bl_node *key = loads_key(ir, below.at[i], &offset);
         if (key != NULL)
-            add(ir, &all, key, (member){below.at[i], offset, 0});
+            turn_add(ir, &all, key, (member){below.at[i], offset, 0});
     }
     for (family *f = all.first; f != NULL; f = f->next) {
         if (f->count > 1)
             qsort(f->member, (size_t)f->count, sizeof *f->member, by_offset);
         for (int i = 0; i < f->count;) {
-            int n = side_by_side(f, i, f->member->node->lanes);
+            int n = turn_side_by_side(f, i, f->member->node->lanes);
             if (n > 1)
                 turn_loads(&t, &f->member[i], n);
             i += n;
@@ -261,12 +261,12 @@ static const bl_node *with_stores_turned(bl_ir *ir, const bl_node *sink)
     families all;
     int count = 0;
 
-    init(&all, ir);
+    turn_init(&all, ir);
     for (uint32_t i = 0; i < sink->nsrc; i++) {
         int64_t offset = 0;
         const bl_node *key = store_key(ir, sink->src[i], &offset);
         if (key != NULL)
-            add(ir, &all, key, (member){sink->src[i], offset, i});
+            turn_add(ir, &all, key, (member){sink->src[i], offset, i});
     }
     if (stores == NULL || gone == NULL)
         return sink;
@@ -274,7 +274,7 @@ static const bl_node *with_stores_turned(bl_ir *ir, const bl_node *sink)
         if (f->count > 1)
             qsort(f->member, (size_t)f->count, sizeof *f->member, by_offset);
         for (int i = 0; i < f->count;) {
-            int n = side_by_side(f, i, f->member->node->src[1]->lanes);
+            int n = turn_side_by_side(f, i, f->member->node->src[1]->lanes);
             int made = n > 1 ? turn_stores(&t, &f->member[i], n, stores + count) : 0;
             for (int k = 0; made > 0 && k < n; k++)
                 gone[f->member[i + k].at] = true;

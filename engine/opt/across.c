@@ -79,7 +79,7 @@ static double across_tile_cost(const void *arg, const int64_t *size)
 }
 
 /* The number of columns beside |rows| of results. */
-static int64_t choose_columns(const bl_target *target, int64_t rows, int64_t extent)
+static int64_t across_choose_columns(const bl_target *target, int64_t rows, int64_t extent)
 {
     const across_tile t = {rows, extent, target->registers};
     int64_t best[MOST_SIZES] = {1};
@@ -109,7 +109,7 @@ static bool write_panels(facts *f, const bl_node *lanes)
     return f->main != NULL;
 }
 
-static const bl_node *lanes_of(const bl_tune *tune)
+static const bl_node *across_lanes_of(const bl_tune *tune)
 {
     for (int i = 0; i < tune->naxes; i++) {
         if (tune->axis[i].range->sub == BL_AXIS_VECTOR)
@@ -137,7 +137,7 @@ static void tile_results(facts *f, const bl_target *target, int lanes, const bl_
     (void)facts_apply(f->tune, BL_MOVE_TILE, facts_axis_of(f->tune, row), rows);
     if (column != NULL)
         (void)facts_apply(f->tune, BL_MOVE_TILE, facts_axis_of(f->tune, column),
-                          choose_columns(target, rows, bl_extent_of(column)));
+                          across_choose_columns(target, rows, bl_extent_of(column)));
     if (bl_is_fixed(innermost) && bl_extent_of(innermost) <= MOST_UNROLLED)
         (void)facts_apply(f->tune, BL_MOVE_TILE, facts_axis_of(f->tune, innermost), bl_extent_of(innermost));
 }
@@ -168,7 +168,7 @@ bool across_nest(facts *f, const bl_target *target, double most)
     if (row == NULL || !facts_apply(tune, BL_MOVE_VECTOR, facts_axis_of(tune, across), lanes))
         return false;
     facts_again(f, &as_before);
-    if (!write_panels(f, lanes_of(tune)) || cost_across(f, lanes) > most) {
+    if (!write_panels(f, across_lanes_of(tune)) || cost_across(f, lanes) > most) {
         facts_undo(f, &as_before, &before);
         return false;
     }

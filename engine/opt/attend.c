@@ -49,14 +49,14 @@ static const bl_node *rows_of(facts *f, const bl_node *turn, uint64_t columns)
     return best;
 }
 
-static bool apply(bl_tune *tune, bl_move_kind kind, const bl_node *range, int64_t amount)
+static bool attend_apply(bl_tune *tune, bl_move_kind kind, const bl_node *range, int64_t amount)
 {
     int axis = facts_axis_numbered(tune, range->arg); /* the outer part of a split keeps the number */
     return amount > 1 && axis >= 0 && bl_tune_apply(tune, (bl_move){kind, axis, amount});
 }
 
 /* Distribute the columns over work-items, in vectors. Returns the number of work-items; 0 if that is impossible. */
-static int64_t share_columns(bl_tune *tune, const bl_target *target, uint64_t columns, int64_t most)
+static int64_t attend_share_columns(bl_tune *tune, const bl_target *target, uint64_t columns, int64_t most)
 {
     const bl_node *list[BL_MAX_DIMS];
     int64_t items = 1;
@@ -71,12 +71,12 @@ static int64_t share_columns(bl_tune *tune, const bl_target *target, uint64_t co
         if (!bl_is_fixed(list[i]))
             return 0;
         if (i == n - 1 && extent >= LANES && (target->max_lanes == 0 || target->max_lanes >= LANES) &&
-            apply(tune, BL_MOVE_VECTOR, list[i], LANES))
+            attend_apply(tune, BL_MOVE_VECTOR, list[i], LANES))
             extent = ceil_div(extent, LANES);
         left = ceil_div(extent * items, most < MOST_WIDE ? most : MOST_WIDE);
-        if (left > 1 && apply(tune, BL_MOVE_TILE, list[i], left < extent ? left : extent))
+        if (left > 1 && attend_apply(tune, BL_MOVE_TILE, list[i], left < extent ? left : extent))
             extent = ceil_div(extent, left < extent ? left : extent);
-        if (extent > 1 && !apply(tune, BL_MOVE_LOCAL, list[i], extent))
+        if (extent > 1 && !attend_apply(tune, BL_MOVE_LOCAL, list[i], extent))
             return 0;
         items *= extent;
     }
@@ -84,7 +84,7 @@ static int64_t share_columns(bl_tune *tune, const bl_target *target, uint64_t co
 }
 
 /* Unroll the inner reductions, and the sum over a block. */
-static void unroll(bl_tune *tune)
+static void attend_unroll(bl_tune *tune)
 {
     for (int i = tune->naxes - 1; i >= 0; i--) {
         const bl_axis *axis = &tune->axis[i];
@@ -100,19 +100,19 @@ static bool form(facts *f, const bl_target *target, int64_t most, int64_t high, 
     uint64_t columns = 0;
     const bl_node *turn = tune_turns(tune, &columns), *rows = rows_of(f, turn, columns);
     int64_t each = target->groups == BL_GROUP_SERIAL ? CPU_ROWS : ROWS;
-    int64_t wide = share_columns(tune, target, columns, most);
+    int64_t wide = attend_share_columns(tune, target, columns, most);
     int axis = 0;
 
     if (wide == 0 || wide * high > most)
         return false;
     if (rows != NULL && bl_extent_of(rows) >= each)
-        (void)apply(tune, BL_MOVE_TILE, rows, each);
+        (void)attend_apply(tune, BL_MOVE_TILE, rows, each);
     if (rows != NULL && high > 1)
-        (void)apply(tune, BL_MOVE_LOCAL, rows, high);
+        (void)attend_apply(tune, BL_MOVE_LOCAL, rows, high);
     axis = facts_axis_of(tune, turn);
     if (axis < 0 || !bl_tune_apply(tune, (bl_move){BL_MOVE_SCORE, axis, turns}))
         return false;
-    unroll(tune);
+    attend_unroll(tune);
     return true;
 }
 

@@ -33,7 +33,7 @@ static int64_t row_elements(const bl_node *stage)
 
 /* Will every element be written once?  A stage may then replace a stage that it is computed from.  Axes that are not split yet
  * count as if they get the most lanes that exist. */
-static bool is_exact(const bl_tune *tune)
+static bool block_is_exact(const bl_tune *tune)
 {
     for (int i = 0; i < tune->naxes; i++) {
         const bl_node *range = tune->axis[i].range;
@@ -49,7 +49,7 @@ int64_t tune_block_bytes(bl_tune *tune, const bl_node *range, int64_t *each)
     bl_stage_memory plan;
 
     *each = 0;
-    if (!bl_stage_memory_plan(tune->ir, tune->sink, &tune->free, is_exact(tune), &plan))
+    if (!bl_stage_memory_plan(tune->ir, tune->sink, &tune->free, block_is_exact(tune), &plan))
         return INT64_MAX;
     for (int i = 0; i < plan.nstages; i++) {
         const bl_node *stage = plan.stage[i];
@@ -107,7 +107,7 @@ static const bl_node *at_row(bl_ir *ir, const bl_node *row, int64_t elements, co
 }
 
 /* |made|, the rewritten |stage|, computed for all iterations of |row|. */
-static const bl_node *widened(bl_tune *tune, const bl_node *stage, const bl_node *made, const bl_node *row)
+static const bl_node *block_widened(bl_tune *tune, const bl_node *stage, const bl_node *made, const bl_node *row)
 {
     bl_ir *ir = tune->ir;
     const bl_node *own = row_range(tune, stage, row), *ranges[BL_MAX_AXES], *memory = made->src[0]->src[0];
@@ -141,7 +141,7 @@ static const bl_node *widen_stage(void *arg, const bl_node *node, const bl_node 
     const bl_node *made = bl_node_with(ir, node, src);
 
     if (node->op == BL_OP_STAGE && bl_depends(w->tune, node, w->row))
-        return widened(w->tune, node, made, w->row);
+        return block_widened(w->tune, node, made, w->row);
     if (node->op == BL_OP_LOAD && node->src[0]->op == BL_OP_STAGE && bl_depends(w->tune, node->src[0], w->row))
         return bl_load(ir, src[0], at_row(ir, w->row, row_elements(node->src[0]), src[1]), node->nsrc > 2 ? src[2] : NULL);
     return made;
@@ -183,7 +183,7 @@ static const bl_node *shared_range(bl_tune *tune, const bl_nodes *below, const b
 }
 
 /* A stage of one element. */
-static const bl_node *staged(bl_ir *ir, const bl_node *value, int number)
+static const bl_node *block_staged(bl_ir *ir, const bl_node *value, int number)
 {
     const bl_node *zero = bl_index(ir, 0);
     const bl_node *store = bl_store(ir, bl_param(ir, number, (bl_dtype)value->dtype, true), zero, value, NULL);
@@ -210,7 +210,7 @@ static const bl_node *part_reduction(void *arg, const bl_node *node, const bl_no
             bl_range(ir, (int)(range->arg + (LEVELS_APART * BL_MAX_DIMS << PART_BITS)), BL_AXIS_REDUCE, range->src[0]);
         made = tune_replace(ir, made, range, own, 1, &own);
     }
-    return staged(ir, made, number);
+    return block_staged(ir, made, number);
 }
 
 void tune_part_reductions(bl_tune *tune)

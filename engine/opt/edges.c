@@ -183,7 +183,7 @@ static int find_axes(bl_ir *ir, const signature *all, int n, edge_axis *axis, bl
 
 /* Narrow the interval [lo, hi) of |loop| to the indices for which |clause| holds.  False if |clause| is no comparison of |loop|
  * with a constant. */
-static bool narrow(bl_ir *ir, const bl_node *clause, const bl_node *loop, int64_t *lo, int64_t *hi)
+static bool edges_narrow(bl_ir *ir, const bl_node *clause, const bl_node *loop, int64_t *lo, int64_t *hi)
 {
     bl_affine sum;
     int64_t by = 0;
@@ -215,7 +215,7 @@ static bool make_rows(bl_tune *tune, const bl_node *load, const bl_node *index, 
     int n = 0;
 
     for (int i = bl_clauses_add(&all, gate) && bl_is_fixed(loop) ? 0 : BL_MAX_CLAUSES; i < all.count; i++) {
-        if (!narrow(ir, all.at[i], loop, &lo, &hi) && bl_depends(tune, all.at[i], loop))
+        if (!edges_narrow(ir, all.at[i], loop, &lo, &hi) && bl_depends(tune, all.at[i], loop))
             return false;
         if (bl_depends(tune, all.at[i], loop))
             row.at[row.count++] = all.at[i];

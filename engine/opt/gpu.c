@@ -68,7 +68,7 @@ static void split_shared_sum(bl_tune *tune, const bl_target *target, int axis)
 }
 
 /* Few outputs and a long reduction: the work-items of a group share the reduction. */
-static bool share_reduction(facts *f, const bl_target *target)
+static bool gpu_share_reduction(facts *f, const bl_target *target)
 {
     bl_tune *tune = f->tune;
 
@@ -256,7 +256,7 @@ static double column_sum_cost(void *arg, int64_t parts)
 }
 
 /* Split-K for as many groups as keep the multiprocessors busy, if each split saves more than a launch. */
-static void split_columns(bl_tune *tune, const bl_target *target, int axis, int64_t groups, int64_t outputs)
+static void gpu_split_columns(bl_tune *tune, const bl_target *target, int axis, int64_t groups, int64_t outputs)
 {
     int64_t extent = bl_extent_of(tune->axis[axis].range);
     const bl_parting how = {extent,
@@ -270,7 +270,7 @@ static void split_columns(bl_tune *tune, const bl_target *target, int axis, int6
 }
 
 /* Reductions along columns: neighbouring work-items have neighbouring columns, and a few work-items share each column. */
-static bool share_columns(facts *f, const bl_target *target)
+static bool gpu_share_columns(facts *f, const bl_target *target)
 {
     bl_tune *tune = f->tune;
     int axis = last_reduction(tune, 2 * ITEMS_OF_COLUMN), column = contiguous_axis(f, true);
@@ -288,7 +288,7 @@ static bool share_columns(facts *f, const bl_target *target)
     wide = facts_part_of(tune->axis[column].range, lanes * GROUP_OF_ITEMS) / lanes;
     over = tune->axis[axis].range->arg;
     number = tune->axis[column].range->arg;
-    split_columns(tune, target, axis, outputs / (lanes * wide), outputs);
+    gpu_split_columns(tune, target, axis, outputs / (lanes * wide), outputs);
     if (lanes > 1)
         (void)bl_tune_apply(tune, (bl_move){BL_MOVE_VECTOR, facts_axis_numbered(tune, number), lanes});
     (void)bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, facts_axis_numbered(tune, number), wide});
@@ -373,7 +373,8 @@ void heuristic_gpu(facts *f, const bl_target *target)
         return;
     if (f->main != NULL && tile_nest(f, target, &form))
         return;
-    if (target->groups != BL_GROUP_SERIAL && (share_rows(f, target) || share_columns(f, target) || share_reduction(f, target)))
+    if (target->groups != BL_GROUP_SERIAL &&
+        (share_rows(f, target) || gpu_share_columns(f, target) || gpu_share_reduction(f, target)))
         return;
     if (f->main == NULL)
         unroll_choices(f);

@@ -37,7 +37,7 @@ typedef struct form {
     double cost;
 } form;
 
-static bool is_operand(const facts *f, const access *a)
+static bool group_tile_is_operand(const facts *f, const access *a)
 {
     return a->reduce == f->main && a->node->op == BL_OP_LOAD && a->node->src[0]->op == BL_OP_BUFFER;
 }
@@ -48,7 +48,7 @@ static bool is_operand(const facts *f, const access *a)
 static bool differs_along_one(const facts *f, const bl_node *a, const bl_node *b)
 {
     for (int i = 0; i < f->naccesses; i++) {
-        if (is_operand(f, &f->access[i]) && bl_depends(f->tune, f->access[i].node, a) &&
+        if (group_tile_is_operand(f, &f->access[i]) && bl_depends(f->tune, f->access[i].node, a) &&
             !bl_depends(f->tune, f->access[i].node, b))
             return true;
     }
@@ -65,7 +65,7 @@ static bool may_share(const facts *f, const bl_axis *axis, int64_t shortest)
 static bool meet(const facts *f, const bl_node *a, const bl_node *b)
 {
     for (int i = 0; i < f->naccesses; i++) {
-        if (is_operand(f, &f->access[i]) && bl_depends(f->tune, f->access[i].node, a) &&
+        if (group_tile_is_operand(f, &f->access[i]) && bl_depends(f->tune, f->access[i].node, a) &&
             bl_depends(f->tune, f->access[i].node, b))
             return true;
     }
@@ -133,7 +133,7 @@ static int64_t most_turns(const form *t, const bl_target *target)
 
 /* The time of one iteration of all tiles, which each multiprocessor computes one after the other. INFINITY if the device cannot
  * have such tiles. */
-static double cost_of(facts *f, const bl_target *target, const form *t, int64_t bytes)
+static double group_tile_cost_of(facts *f, const bl_target *target, const form *t, int64_t bytes)
 {
     int64_t line = t->lanes * t->columns * t->wide, width = line * t->many, height = t->rows * t->high;
     int64_t items = t->wide * t->high * t->many, lines = t->more == NULL ? 1 : bl_extent_of(t->more);
@@ -171,7 +171,8 @@ static int64_t widest_copy(const facts *f, const bl_target *target)
 
     for (int i = 0; i < f->naccesses; i++) {
         bl_dtype dtype = (bl_dtype)f->access[i].node->dtype;
-        if (is_operand(f, &f->access[i]) && !stays_narrow(target, f->access[i].node) && bl_dtype_local_bytes(dtype) > widest)
+        if (group_tile_is_operand(f, &f->access[i]) && !stays_narrow(target, f->access[i].node) &&
+            bl_dtype_local_bytes(dtype) > widest)
             widest = bl_dtype_local_bytes(dtype);
     }
     return (int64_t)widest;
@@ -202,10 +203,10 @@ static double group_tile_cost(const void *arg, const int64_t *size)
 {
     const group_tiles *g = arg;
     form t = sized(&g->t, size);
-    return cost_of(g->f, g->target, &t, g->bytes);
+    return group_tile_cost_of(g->f, g->target, &t, g->bytes);
 }
 
-static bool choose_tile(facts *f, const bl_target *target, form *out)
+static bool group_tile_choose_tile(facts *f, const bl_target *target, form *out)
 {
     int64_t bytes = (int64_t)facts_widest(f, out->column), best[MOST_SIZES];
     group_tiles g = {f, target, *out, bytes < 4 ? 4 : bytes}; /* narrow elements are computed as 4 bytes */
@@ -249,7 +250,7 @@ static double parted_tiles_cost(void *arg, int64_t parts)
     form t = p->t;
 
     t.parts = parts;
-    if (!choose_tile(p->f, p->target, &t))
+    if (!group_tile_choose_tile(p->f, p->target, &t))
         return INFINITY;
     return t.cost * (double)p->turns / (double)parts + bl_parts_sum_cost(p->target->units, p->results, parts);
 }
@@ -267,17 +268,18 @@ static bool choose_parts(facts *f, const bl_target *target, form *out)
                             .cost = parted_tiles_cost, .arg = &p};
 
     out->parts = 1;
-    if (!choose_tile(f, target, out))
+    if (!group_tile_choose_tile(f, target, out))
         return false;
     out->parts = bl_parts_choose(&how);
-    if (out->parts > 1 && choose_tile(f, target, out) && bl_tune_apply(tune, (bl_move){BL_MOVE_SPLIT, axis, out->parts})) {
+    if (out->parts > 1 && group_tile_choose_tile(f, target, out) &&
+        bl_tune_apply(tune, (bl_move){BL_MOVE_SPLIT, axis, out->parts})) {
         facts_again(f, &before);
         return f->main != NULL;
     }
     if (out->parts == 1)
         return true;
     out->parts = 1;
-    return choose_tile(f, target, out);
+    return group_tile_choose_tile(f, target, out);
 }
 
 /* ---- the reduction */
@@ -309,7 +311,7 @@ static int64_t copied_turns(int64_t extent, int64_t turns, int64_t most)
 
 /* Split the loops of the main reduction (K-blocking) into those around a copy and those inside, and unroll the innermost. |turn|
  * is the innermost loop around the copy, or NULL. */
-static void split_reduction(facts *f, int64_t most, const bl_node **turn)
+static void group_tile_split_reduction(facts *f, int64_t most, const bl_node **turn)
 {
     bl_tune *tune = f->tune;
     const bl_node *loops[BL_MAX_AXES], *innermost = NULL;
@@ -361,7 +363,7 @@ static int64_t copy_of(facts *f, const bl_target *target, const bl_node *load, c
     return bl_share_pack(how);
 }
 
-static bool share_operands(const facts *before, const bl_target *target, const bl_node *turn)
+static bool group_tile_share_operands(const facts *before, const bl_target *target, const bl_node *turn)
 {
     bl_tune *tune = before->tune;
     const bl_node *load[MOST_ACCESSES];
@@ -370,7 +372,7 @@ static bool share_operands(const facts *before, const bl_target *target, const b
 
     facts_again(&f, before);
     for (int i = 0; i < f.naccesses && f.main != NULL; i++) {
-        if (is_operand(&f, &f.access[i]) && facts_read_by_several(tune, f.access[i].node, NULL))
+        if (group_tile_is_operand(&f, &f.access[i]) && facts_read_by_several(tune, f.access[i].node, NULL))
             load[n++] = f.access[i].node; /* sharing one operand leaves the other loads as they are */
     }
     for (int i = 0; i < n; i++) {
@@ -405,8 +407,8 @@ bool group_nest(facts *f, const bl_target *target)
         facts_again(f, &before);
         good = f->main != NULL;
         if (good)
-            split_reduction(f, most, &turn);
-        good = good && share_operands(&before, target, turn);
+            group_tile_split_reduction(f, most, &turn);
+        good = good && group_tile_share_operands(&before, target, turn);
     }
     if (!good)
         facts_undo(f, &before, &start);

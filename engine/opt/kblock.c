@@ -58,7 +58,7 @@ int tune_new_number(const bl_tune *tune, int which)
 }
 
 /* The index of the sum of one iteration of the loops. */
-static const bl_node *place_of(bl_ir *ir, int n, const bl_node *const *loop)
+static const bl_node *kblock_place_of(bl_ir *ir, int n, const bl_node *const *loop)
 {
     const bl_node *place = bl_index(ir, 0);
     for (int i = 0; i < n; i++)
@@ -85,10 +85,11 @@ bool move_kblock(bl_tune *tune, int axis, int64_t amount)
         own[1 + i] = bl_range(ir, tune_new_number(tune, n - i), BL_AXIS_LOOP, loop[i]->src[0]);
         bl_ptrmap_put(&to, loop[i], own[1 + i]);
     }
-    store =
-        bl_store(ir, bl_param(ir, 0, (bl_dtype)fold->dtype, true), place_of(ir, n, own + 1), bl_substitute(ir, value, &to), NULL);
+    store = bl_store(ir, bl_param(ir, 0, (bl_dtype)fold->dtype, true), kblock_place_of(ir, n, own + 1),
+                     bl_substitute(ir, value, &to), NULL);
     bl_ptrmap_init(&to, bl_ir_arena(ir));
-    bl_ptrmap_put(&to, fold, bl_load(ir, bl_stage_over(ir, fold->sub, 1, &store, n + 1, own), place_of(ir, n, loop), NULL));
+    bl_ptrmap_put(&to, fold,
+                  bl_load(ir, bl_stage_over(ir, fold->sub, 1, &store, n + 1, own), kblock_place_of(ir, n, loop), NULL));
     tune_survey(tune, bl_substitute(ir, tune->sink, &to));
     return true;
 }

@@ -13,7 +13,7 @@ enum {
     MOST_SHARES = 65536 /* divisors tried: 0.1 ms */
 };
 
-static bool is_loop(const bl_node *range)
+static bool limits_is_loop(const bl_node *range)
 {
     return (range->sub == BL_AXIS_LOOP || range->sub == BL_AXIS_REDUCE) && range->hi > 0;
 }
@@ -42,7 +42,7 @@ static uint64_t loops_around(bl_tune *tune, const bl_nodes *below, const bl_node
         }
     }
     for (int i = 0; i < tune->free.nranges; i++) {
-        if ((set >> i & 1) != 0 && is_loop(tune->free.range[i]))
+        if ((set >> i & 1) != 0 && limits_is_loop(tune->free.range[i]))
             loops |= UINT64_C(1) << i;
     }
     return loops;
@@ -56,7 +56,7 @@ static int64_t own_turns(bl_tune *tune, const bl_node *node)
     int64_t turns = folds ? bl_stage_elements(node) : 0;
 
     for (int i = 0; folds && i < tune->free.nranges; i++) {
-        if ((bl_free_get(&tune->free, node) >> i & 1) != 0 && is_loop(tune->free.range[i]) &&
+        if ((bl_free_get(&tune->free, node) >> i & 1) != 0 && limits_is_loop(tune->free.range[i]) &&
             !bl_i64_mul(turns, bl_extent_of(tune->free.range[i]), &turns))
             return INT64_MAX;
     }
@@ -64,7 +64,7 @@ static int64_t own_turns(bl_tune *tune, const bl_node *node)
 }
 
 /* Iterations of nested loops: those of the innermost, and fewer than as many again of the loops around it. */
-static int64_t turns_of(const bl_tune *tune, uint64_t loops)
+static int64_t limits_turns_of(const bl_tune *tune, uint64_t loops)
 {
     int64_t turns = loops == 0 ? 0 : 2;
     for (int i = 0; i < tune->free.nranges; i++) {
@@ -104,7 +104,7 @@ static int64_t count_turns(bl_tune *tune, uint64_t *worst)
     for (size_t i = 0; i < below.count; i++) {
         const bl_node *node = below.at[i];
         uint64_t loops = node->op == BL_OP_REDUCE || node->op == BL_OP_STORE ? loops_around(tune, &below, node) : 0;
-        int64_t turns = turns_of(tune, loops);
+        int64_t turns = limits_turns_of(tune, loops);
         if (!bl_i64_add(turns, gate_turns(tune, node, loops), &turns))
             turns = INT64_MAX;
         if (!bl_i64_add(total, turns, &total) || !bl_i64_add(total, own_turns(tune, node), &total))
@@ -118,7 +118,7 @@ static int64_t count_turns(bl_tune *tune, uint64_t *worst)
 }
 
 /* Unroll the innermost of |loops| for which that is legal. */
-static bool unroll(bl_tune *tune, uint64_t loops)
+static bool limits_unroll(bl_tune *tune, uint64_t loops)
 {
     for (int i = tune->naxes - 1; i >= 0; i--) {
         const bl_node *range = tune->axis[i].range;
@@ -135,7 +135,7 @@ bool bl_tune_limit_turns(bl_tune *tune, int64_t most)
 {
     uint64_t worst = 0;
     while (count_turns(tune, &worst) > most) {
-        if (!unroll(tune, worst))
+        if (!limits_unroll(tune, worst))
             return false;
     }
     return true;
@@ -160,7 +160,7 @@ static int grid_axes(const bl_tune *tune, int *axis)
 /* The iterations per work-item that make |extent| at least |times| smaller: the smallest divisor of |extent| that is at least
  * |times| and less than 2 * |times|, or else |times|.  At most MOST_SHARES numbers are tried, since a request may give any int64.
  */
-static int64_t share_of(int64_t extent, int64_t times)
+static int64_t limits_share_of(int64_t extent, int64_t times)
 {
     int64_t most = times < MOST_SHARES ? 2 * times : times + MOST_SHARES;
 
@@ -189,7 +189,7 @@ static bool limit_dimension(bl_tune *tune, int d, uint32_t most, bool *changed)
     *changed = true;
     int64_t extent = bl_extent_of(tune->axis[longest].range), times = groups / most + (groups % most != 0);
     return extent > 1 &&
-           bl_tune_apply(tune, (bl_move){BL_MOVE_CHUNK, longest, times < extent ? share_of(extent, times) : extent});
+           bl_tune_apply(tune, (bl_move){BL_MOVE_CHUNK, longest, times < extent ? limits_share_of(extent, times) : extent});
 }
 
 bool bl_tune_limit_groups(bl_tune *tune, const uint32_t most[3])

@@ -58,7 +58,7 @@ static const bl_node *only_sum(bl_tune *tune, bl_matrix shape)
     return sum;
 }
 
-static bool may_split(const bl_axis *axis, int64_t amount)
+static bool matrix_may_split(const bl_axis *axis, int64_t amount)
 {
     bl_axis_kind kind = (bl_axis_kind)axis->range->sub;
     return bl_is_fixed(axis->range) && bl_extent_of(axis->range) >= amount &&
@@ -66,12 +66,12 @@ static bool may_split(const bl_axis *axis, int64_t amount)
 }
 
 /* An axis on which |of| depends and |other| does not: the innermost that |amount| divides, or else the innermost. */
-static int choose_columns(bl_tune *tune, const bl_node *of, const bl_node *other, int64_t amount)
+static int matrix_choose_columns(bl_tune *tune, const bl_node *of, const bl_node *other, int64_t amount)
 {
     int best = -1;
     for (int i = 0; i < tune->naxes; i++) {
         const bl_axis *axis = &tune->axis[i];
-        if (!axis->output || !axis->outer || !may_split(axis, amount) || !bl_depends(tune, of, axis->range) ||
+        if (!axis->output || !axis->outer || !matrix_may_split(axis, amount) || !bl_depends(tune, of, axis->range) ||
             bl_depends(tune, other, axis->range))
             continue;
         if (best < 0 || bl_extent_of(axis->range) % amount == 0 || bl_extent_of(tune->axis[best].range) % amount != 0)
@@ -85,7 +85,7 @@ static int choose_depth(bl_tune *tune, const product *p)
 {
     for (int i = tune->naxes - 1; i >= 0; i--) {
         const bl_axis *axis = &tune->axis[i];
-        if (!axis->output && bl_binds(p->sum, axis->range) && may_split(axis, p->shape.k) &&
+        if (!axis->output && bl_binds(p->sum, axis->range) && matrix_may_split(axis, p->shape.k) &&
             bl_extent_of(axis->range) % p->shape.k == 0 && bl_depends(tune, p->load[0], axis->range) &&
             bl_depends(tune, p->load[1], axis->range))
             return i;
@@ -109,7 +109,7 @@ static bool find_product(bl_tune *tune, int rows, int64_t shape, product *p)
             return false;
     }
     p->sum = only_sum(tune, p->shape);
-    if (p->sum == NULL || !tune->axis[rows].output || !tune->axis[rows].outer || !may_split(&tune->axis[rows], p->shape.m))
+    if (p->sum == NULL || !tune->axis[rows].output || !tune->axis[rows].outer || !matrix_may_split(&tune->axis[rows], p->shape.m))
         return false;
     (void)bl_matrix_product(p->sum->src[0], p->shape, loads);
     own = bl_depends(tune, loads[0], range) ? 0 : 1;
@@ -117,7 +117,7 @@ static bool find_product(bl_tune *tune, int rows, int64_t shape, product *p)
     p->load[1] = loads[1 - own];
     if (!bl_depends(tune, p->load[0], range) || bl_depends(tune, p->load[1], range))
         return false;
-    p->columns = choose_columns(tune, p->load[1], p->load[0], p->shape.n);
+    p->columns = matrix_choose_columns(tune, p->load[1], p->load[0], p->shape.n);
     p->depth = choose_depth(tune, p);
     return p->columns >= 0 && p->depth >= 0;
 }
@@ -194,7 +194,7 @@ static bool split_operands(bl_tune *tune, bl_matrix shape, const bl_node *column
 }
 
 /* The lanes of a work-item: the largest power of two that divides the columns and the share of a work-item. */
-static int64_t lanes_of(bl_matrix shape)
+static int64_t matrix_lanes_of(bl_matrix shape)
 {
     int64_t most = shape.scope > 1 ? LANES_OF_ITEM : BL_MAX_LANES, lanes = 1;
     while (lanes * 2 <= most && shape.n % (lanes * 2) == 0 && shape.m * shape.n % (shape.scope * lanes * 2) == 0)
@@ -206,7 +206,7 @@ static int64_t lanes_of(bl_matrix shape)
 static void deal_elements(bl_tune *tune, bl_matrix shape, const bl_node *rows, const bl_node *columns)
 {
     bl_ir *ir = tune->ir;
-    int64_t lanes = lanes_of(shape), turns = shape.m * shape.n / (shape.scope * lanes);
+    int64_t lanes = matrix_lanes_of(shape), turns = shape.m * shape.n / (shape.scope * lanes);
     const bl_node *place = bl_index(ir, 0), *lane = place, *row = NULL, *column = NULL, *sum = only_sum(tune, shape);
     const bl_node *wide = bl_index(ir, shape.n / lanes), *step = bl_index(ir, lanes);
     bl_ptrmap to;
@@ -229,7 +229,7 @@ static void deal_elements(bl_tune *tune, bl_matrix shape, const bl_node *rows, c
     tune_survey(tune, bl_substitute(ir, tune->sink, &to));
 }
 
-static bool rewrite(bl_tune *tune, const product *p)
+static bool matrix_rewrite(bl_tune *tune, const product *p)
 {
     const bl_node *row_axis = tune->axis[p->rows].range, *column_axis = tune->axis[p->columns].range,
                   *depth_axis = tune->axis[p->depth].range;
@@ -250,7 +250,7 @@ bool move_matrix(bl_tune *tune, int axis, int64_t shape)
 {
     product p;
 
-    if (!find_product(tune, axis, shape, &p) || !rewrite(tune, &p))
+    if (!find_product(tune, axis, shape, &p) || !matrix_rewrite(tune, &p))
         return false;
     tune->matrix = true;
     return true;

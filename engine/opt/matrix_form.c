@@ -98,7 +98,7 @@ static int axis_of_tiles(const bl_tune *tune, int origin, int64_t *extent)
 }
 
 /* The axis of the tiles' columns. */
-static int find_columns(const bl_tune *tune)
+static int matrix_form_find_columns(const bl_tune *tune)
 {
     const bl_node *product = bl_find_op(tune->ir, tune->sink, BL_OP_MATRIX);
     return product == NULL ? -1 : bl_axis_origin(product->src[2]);
@@ -110,7 +110,7 @@ typedef struct form {
 } form;
 
 /* Do the scopes of a group share operands in local memory? */
-static bool shares(const bl_target *target, bl_matrix unit)
+static bool matrix_form_shares(const bl_target *target, bl_matrix unit)
 {
     return target->groups == BL_GROUP_PARALLEL && unit.scope > 1 && (unit.from == BL_F16 || unit.from == BL_BF16);
 }
@@ -134,10 +134,11 @@ static int64_t fewest_turns(bl_matrix unit, const form *t)
 }
 
 /* Do the accumulators of the tiles, one a and a row of b fit in registers? */
-static bool fits(const bl_target *target, bl_matrix unit, const form *t, int64_t scopes)
+static bool matrix_form_fits(const bl_target *target, bl_matrix unit, const form *t, int64_t scopes)
 {
     int64_t cells = unit.m * unit.n, own = cells / unit.scope;
-    int64_t bytes = sum_bytes(unit, t, scopes) + (shares(target, unit) ? copy_bytes(unit, t, scopes, fewest_turns(unit, t)) : 0);
+    int64_t bytes =
+        sum_bytes(unit, t, scopes) + (matrix_form_shares(target, unit) ? copy_bytes(unit, t, scopes, fewest_turns(unit, t)) : 0);
     bool registers = target->fragments > 0 ? t->rows * t->columns + t->rows + t->columns <= target->fragments
                      : unit.scope == 1
                          ? (t->rows * t->columns + t->columns + 1) * (own / BL_MAX_LANES) < (int64_t)target->registers
@@ -161,12 +162,12 @@ static double unit_tiles_cost(const void *arg, const int64_t *size)
     double waste = (double)(ceil_div(u->rows, t.rows) * t.rows) / (double)u->rows *
                    (double)(ceil_div(u->columns, t.columns) * t.columns) / (double)u->columns;
 
-    if (!fits(u->target, u->unit, &t, u->scopes))
+    if (!matrix_form_fits(u->target, u->unit, &t, u->scopes))
         return INFINITY;
     return waste * (1.0 + 1.0 / (double)t.rows + 1.0 / (double)t.columns);
 }
 
-static void split_axis(bl_tune *tune, int origin, int64_t tiles, int64_t scopes)
+static void matrix_form_split_axis(bl_tune *tune, int origin, int64_t tiles, int64_t scopes)
 {
     int64_t extent = 1;
     int axis = axis_of_tiles(tune, origin, &extent);
@@ -251,7 +252,7 @@ static int shared_operands(bl_tune *tune, const bl_node *load[2])
 }
 
 /* Shared-memory tiling of these operands, for some iterations of the reduction at a time. */
-static void share_operands(bl_tune *tune, const bl_target *target, bl_matrix unit, const form *t, int64_t scopes)
+static void matrix_form_share_operands(bl_tune *tune, const bl_target *target, bl_matrix unit, const form *t, int64_t scopes)
 {
     const bl_node *load[2];
     int64_t room = tune->local_bytes, rest = (int64_t)target->local_bytes - sum_bytes(unit, t, scopes);
@@ -296,14 +297,14 @@ static void form_tiles(bl_tune *tune, const bl_target *target, bl_matrix unit, i
                        best);
     tiles.rows = best[0];
     tiles.columns = best[1];
-    split_axis(tune, row_axis, tiles.rows, scopes);
-    split_axis(tune, column_axis, tiles.columns, scopes);
-    if (shares(target, unit))
-        share_operands(tune, target, unit, &tiles, scopes);
+    matrix_form_split_axis(tune, row_axis, tiles.rows, scopes);
+    matrix_form_split_axis(tune, column_axis, tiles.columns, scopes);
+    if (matrix_form_shares(target, unit))
+        matrix_form_share_operands(tune, target, unit, &tiles, scopes);
 }
 
 /* The time of all groups, in multiply-adds of a multiprocessor, if the reduction is split into |parts|. */
-static double cost_of(const bl_tune *tune, const bl_target *target, const bl_target_unit *unit, int64_t parts)
+static double matrix_form_cost_of(const bl_tune *tune, const bl_target *target, const bl_target_unit *unit, int64_t parts)
 {
     double groups = (double)parts, rate = unit->rate > 0 ? unit->rate : RATE_OF_GPU;
     double own = (double)(unit->shape.m * unit->shape.n * unit->shape.k) / rate;
@@ -328,7 +329,7 @@ typedef struct parted_units {
 static double parted_units_cost(void *arg, int64_t parts)
 {
     const parted_units *p = arg;
-    return cost_of(p->tune, p->target, p->unit, parts) + bl_parts_sum_cost(p->target->units, p->results, parts);
+    return matrix_form_cost_of(p->tune, p->target, p->unit, parts) + bl_parts_sum_cost(p->target->units, p->results, parts);
 }
 
 void bl_target_split(bl_target *target)
@@ -345,7 +346,7 @@ void bl_target_split(bl_target *target)
     }
 }
 
-static void unroll(bl_tune *tune)
+static void matrix_form_unroll(bl_tune *tune)
 {
     for (int i = tune->naxes - 1; i >= 0; i--) {
         const bl_node *range = tune->axis[i].range;
@@ -363,7 +364,7 @@ static bool on_unit(facts *f, const bl_target *target, const bl_target_unit *uni
 
     if (rows < 0)
         return false;
-    form_tiles(f->tune, target, unit->shape, rows, find_columns(f->tune));
+    form_tiles(f->tune, target, unit->shape, rows, matrix_form_find_columns(f->tune));
     return true;
 }
 
@@ -416,6 +417,6 @@ bool unit_nest(facts *f, const bl_target *target)
         split = unit.split;
     }
     if (tune->matrix && !tune->shared && !split && target->groups != BL_GROUP_SERIAL)
-        unroll(tune);
+        matrix_form_unroll(tune);
     return tune->matrix;
 }

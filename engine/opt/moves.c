@@ -171,7 +171,7 @@ static bool always_together(bl_tune *tune, const bl_node *a, const bl_node *b)
 
 /* Merge loops |a| and |b|, which is inside |a|, into one loop, if no access then needs a division.  A loop of a named extent is
  * not merged with a loop of a constant extent: the merged loop could have no lanes. */
-static bool merge(bl_tune *tune, const bl_node *a, const bl_node *b)
+static bool moves_merge(bl_tune *tune, const bl_node *a, const bl_node *b)
 {
     bl_ir *ir = tune->ir;
     const bl_node *both = NULL, *sink = NULL;
@@ -191,12 +191,12 @@ static bool merge(bl_tune *tune, const bl_node *a, const bl_node *b)
     return true;
 }
 
-static void merge_axes(bl_tune *tune)
+static void moves_merge_axes(bl_tune *tune)
 {
     for (int i = tune->naxes - 2; i >= 0; i--) {
         for (int k = i + 1; k < tune->naxes; k++) { /* loops of another reduction may be between the two */
             const bl_axis *outer = &tune->axis[i], *inner = &tune->axis[k];
-            if (outer->output == inner->output && outer->stage == inner->stage && merge(tune, outer->range, inner->range))
+            if (outer->output == inner->output && outer->stage == inner->stage && moves_merge(tune, outer->range, inner->range))
                 k = i; /* the list is shorter now: try the next loop */
         }
     }
@@ -285,7 +285,7 @@ void bl_tune_init(bl_tune *tune, bl_ir *ir, const bl_node *sink, int nparams)
         tune_part_reductions(tune);
     else
         part_quotients(tune);
-    merge_axes(tune);
+    moves_merge_axes(tune);
     tune_number_axes(tune, true);
 }
 

@@ -87,8 +87,8 @@ bool pack_make_helper(bl_tune *tune, int n, const bl_node *const *value, const b
 
 /* As pack_make_helper, for a panel in which |group| elements along |depth| are contiguous and make a word of 32 bits.  The helper
  * stores whole words: stores of single elements would be strided, and could not be vectors. */
-static bool make_words(bl_tune *tune, int n, const bl_node *const *value, const bl_node *const *index, const bl_node *depth,
-                       int64_t group, bl_ptrmap *to, bl_packed *packed)
+static bool pack_make_words(bl_tune *tune, int n, const bl_node *const *value, const bl_node *const *index, const bl_node *depth,
+                            int64_t group, bl_ptrmap *to, bl_packed *packed)
 {
     bl_ir *ir = tune->ir;
     const bl_node *stores[PACK_HALVES], *own = bl_ptrmap_get(to, depth), *by = bl_index(ir, group);
@@ -119,7 +119,7 @@ static bool make_panel(bl_tune *tune, int n, const bl_node *const *value, const 
                        int64_t group, bl_ptrmap *to, bl_packed *packed)
 {
     if (group > 1 && group * (int64_t)bl_dtype_bytes(packed->dtype) * 8 == WORD_BITS)
-        return make_words(tune, n, value, index, depth, group, to, packed);
+        return pack_make_words(tune, n, value, index, depth, group, to, packed);
     return pack_make_helper(tune, n, value, index, to, packed);
 }
 

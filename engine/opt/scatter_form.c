@@ -76,7 +76,7 @@ static bool turn_round(facts *f, const bl_target *target, const bl_node *place, 
 }
 
 /* An output axis to which scatter inversion applies, if it pays. */
-static const bl_node *find_places(bl_tune *tune, tune_sent *sent)
+static const bl_node *scatter_form_find_places(bl_tune *tune, tune_sent *sent)
 {
     for (int i = 0; i < tune->naxes; i++) {
         const bl_node *place = tune->axis[i].range;
@@ -107,14 +107,14 @@ bool sent_nest(facts *f, const bl_target *target)
     const tune_mark before = tune_keep(tune);
     int64_t budget = target->cache_bytes / CACHE_PART;
     tune_sent sent;
-    const bl_node *place = find_places(tune, &sent);
+    const bl_node *place = scatter_form_find_places(tune, &sent);
 
     if (place == NULL)
         return false;
     budget = budget < (int64_t)target->local_bytes ? budget : (int64_t)target->local_bytes;
     tune->local_bytes = tune->local_bytes < budget ? tune->local_bytes : budget;
     if (part_keys(tune, target, place, &sent))
-        place = find_places(tune, &sent);
+        place = scatter_form_find_places(tune, &sent);
     facts_init(f, tune);
     if (place != NULL && turn_round(f, target, place, &sent))
         return true;

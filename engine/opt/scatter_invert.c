@@ -51,7 +51,7 @@ static bool is_place(bl_tune *tune, const bl_node *place, const bl_node *node, c
 }
 
 /* Find the clause of |condition| that compares a key with the position, and collect the other clauses. */
-static bool find_key(bl_tune *tune, const bl_node *place, const bl_node *condition, sent *out)
+static bool scatter_invert_find_key(bl_tune *tune, const bl_node *place, const bl_node *condition, sent *out)
 {
     bl_clauses all = {0};
 
@@ -102,7 +102,7 @@ static bool folds_again(bl_tune *tune, const bl_node *place, const bl_node *fold
 }
 
 /* Write |value| as where(*condition, out->value, *none); a cast of a WHERE is a WHERE of casts. */
-static bool take_apart(bl_ir *ir, const bl_node *value, sent *out, const bl_node **condition, const bl_node **none)
+static bool scatter_invert_take_apart(bl_ir *ir, const bl_node *value, sent *out, const bl_node **condition, const bl_node **none)
 {
     bl_dtype dtype = (bl_dtype)value->dtype;
     const bl_node *where = value->op == BL_OP_CAST ? value->src[0] : value;
@@ -131,15 +131,15 @@ static bool find_sent(bl_tune *tune, const bl_node *place, const bl_node *fold, 
         if (fold->src[i]->sub != BL_AXIS_REDUCE)
             return false;
     }
-    if (!take_apart(tune->ir, fold->src[0], out, &condition, &none) || !find_key(tune, place, condition, out) ||
-        !changes_nothing(fold, out->value, none, &wanted))
+    if (!scatter_invert_take_apart(tune->ir, fold->src[0], out, &condition, &none) ||
+        !scatter_invert_find_key(tune, place, condition, out) || !changes_nothing(fold, out->value, none, &wanted))
         return false;
     out->none = wanted ? none : NULL;
     return true;
 }
 
 /* Find all folds that depend on the position. 0 if any of them is not a fold of sent values. */
-static int find_all(bl_tune *tune, const bl_node *place, sent out[MOST_FOLDS])
+static int scatter_invert_find_all(bl_tune *tune, const bl_node *place, sent out[MOST_FOLDS])
 {
     bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
     int n = 0;
@@ -157,7 +157,7 @@ static int find_all(bl_tune *tune, const bl_node *place, sent out[MOST_FOLDS])
 bool tune_find_sent(bl_tune *tune, const bl_node *place, tune_sent *out)
 {
     sent folds[MOST_FOLDS];
-    int n = find_all(tune, place, folds);
+    int n = scatter_invert_find_all(tune, place, folds);
 
     *out = (tune_sent){0};
     for (int i = 0; i < n; i++) {
@@ -177,7 +177,7 @@ bool tune_find_sent(bl_tune *tune, const bl_node *place, tune_sent *out)
 /* ---- the inverted form */
 
 /* The index of the sum of |place|, counted from the first position of the work-item, for the |columns|. */
-static const bl_node *element_of(const turning *t, const bl_node *place, const bl_node *const *columns)
+static const bl_node *scatter_invert_element_of(const turning *t, const bl_node *place, const bl_node *const *columns)
 {
     for (int i = 0; i < t->ncolumns; i++)
         place = bl_add(t->ir, bl_mul(t->ir, place, t->column[i]->src[0]), columns[i]);
@@ -231,15 +231,16 @@ static const bl_node *turned(const turning *t, const sent *s, int which)
     bl_ptrmap_put(&to, t->place, at);
     for (int i = 0; i < s->besides.count; i++)
         gate = bl_and(ir, gate, bl_substitute(ir, s->besides.at[i], &to));
-    store = bl_store(ir, bl_local(ir, which, (bl_dtype)s->fold->dtype, t->elements), element_of(t, at, own + nturns),
-                     bl_substitute(ir, s->value, &to), gate);
-    sum = bl_load(ir, bl_stage_over(ir, s->fold->sub, 1, &store, n, own), element_of(t, t->place, t->column), NULL);
+    store = bl_store(ir, bl_local(ir, which, (bl_dtype)s->fold->dtype, t->elements),
+                     scatter_invert_element_of(t, at, own + nturns), bl_substitute(ir, s->value, &to), gate);
+    sum =
+        bl_load(ir, bl_stage_over(ir, s->fold->sub, 1, &store, n, own), scatter_invert_element_of(t, t->place, t->column), NULL);
     return s->none == NULL ? sum : bl_alu2(ir, (bl_op)s->fold->sub, sum, s->none);
 }
 
 /* Find the loops over outputs around |folds|, except the loop over positions.  False if the nest has lanes, unrolled loops or
  * work-items, if a loop has a named extent, whose columns would have no constant stride, or if there are too many sums. */
-static bool find_columns(turning *t, int n, const sent *folds)
+static bool scatter_invert_find_columns(turning *t, int n, const sent *folds)
 {
     for (int i = 0; i < t->tune->naxes; i++) {
         const bl_node *range = t->tune->axis[i].range;
@@ -263,10 +264,10 @@ bool tune_send(bl_tune *tune, const bl_node *place)
 {
     turning t = {.tune = tune, .ir = tune->ir, .place = place, .elements = place->hi + 1};
     sent folds[MOST_FOLDS];
-    int n = find_all(tune, place, folds);
+    int n = scatter_invert_find_all(tune, place, folds);
     bl_ptrmap to;
 
-    if (n == 0 || !find_columns(&t, n, folds))
+    if (n == 0 || !scatter_invert_find_columns(&t, n, folds))
         return false;
     bl_ptrmap_init(&to, bl_ir_arena(t.ir));
     for (int i = 0; i < n; i++)

@@ -45,13 +45,13 @@ typedef struct scores {
     const bl_node *staged[MOST_STAGES], *stage[MOST_STAGES];
 } scores;
 
-static bool folds_over(const bl_node *node, const bl_node *range)
+static bool score_folds_over(const bl_node *node, const bl_node *range)
 {
     return node->op == BL_OP_REDUCE && bl_binds(node, range);
 }
 
 /* Does |node| contain a reduction that depends on |range|? */
-static bool has_nested(bl_free *free, bl_ir *ir, const bl_node *node, const bl_node *range)
+static bool score_has_nested(bl_free *free, bl_ir *ir, const bl_node *node, const bl_node *range)
 {
     bl_nodes below = bl_reach(ir, 1, &node, false);
     for (size_t i = 0; i < below.count; i++) {
@@ -110,7 +110,7 @@ const bl_node *tune_turns(bl_tune *tune, uint64_t *columns)
 
 /* ---- indices */
 
-static const bl_node *number(scores *c, int64_t n)
+static const bl_node *score_number(scores *c, int64_t n)
 {
     return bl_index(c->ir, n);
 }
@@ -118,16 +118,16 @@ static const bl_node *number(scores *c, int64_t n)
 /* Iteration |at| of the current block, as if all blocks were whole. */
 static const bl_node *raw_turn(scores *c, const bl_node *at)
 {
-    return c->block == NULL ? at : bl_add(c->ir, bl_mul(c->ir, c->block, number(c, c->width)), at);
+    return c->block == NULL ? at : bl_add(c->ir, bl_mul(c->ir, c->block, score_number(c, c->width)), at);
 }
 
 /* |node| in iteration |at| of the block. */
-static const bl_node *at_turn(scores *c, const bl_node *node, const bl_node *at)
+static const bl_node *score_at_turn(scores *c, const bl_node *node, const bl_node *at)
 {
     const bl_node *turn = raw_turn(c, at);
 
     if (turn->hi > c->turn->hi)
-        turn = bl_alu2(c->ir, BL_OP_MIN, turn, number(c, c->turn->hi));
+        turn = bl_alu2(c->ir, BL_OP_MIN, turn, score_number(c, c->turn->hi));
     return bl_replace(c->ir, node, c->turn, turn);
 }
 
@@ -135,21 +135,21 @@ static const bl_node *at_turn(scores *c, const bl_node *node, const bl_node *at)
 static const bl_node *if_counts(scores *c, bl_op fold, const bl_node *value, const bl_node *at)
 {
     const bl_node *none = bl_const(c->ir, (bl_dtype)value->dtype, bl_fold_identity(fold, (bl_dtype)value->dtype));
-    return bl_where(c->ir, bl_less(c->ir, raw_turn(c, at), number(c, c->turn->hi + 1)), value, none);
+    return bl_where(c->ir, bl_less(c->ir, raw_turn(c, at), score_number(c, c->turn->hi + 1)), value, none);
 }
 
 /* The index of element |column| of |columns| in the work-item's row of a stage, for a store (|stores|) or for a load. */
-static const bl_node *element(scores *c, bool stores, int64_t columns, const bl_node *column)
+static const bl_node *score_element(scores *c, bool stores, int64_t columns, const bl_node *column)
 {
-    const bl_node *row = number(c, 0);
+    const bl_node *row = score_number(c, 0);
     for (int i = 0; i < c->nrows; i++)
-        row = bl_add(c->ir, bl_mul(c->ir, row, number(c, bl_extent_of(c->row[i]))), stores ? c->own[i] : c->row[i]);
-    return bl_add(c->ir, bl_mul(c->ir, row, number(c, (columns + ROW_UNIT - 1) / ROW_UNIT * ROW_UNIT)), column);
+        row = bl_add(c->ir, bl_mul(c->ir, row, score_number(c, bl_extent_of(c->row[i]))), stores ? c->own[i] : c->row[i]);
+    return bl_add(c->ir, bl_mul(c->ir, row, score_number(c, (columns + ROW_UNIT - 1) / ROW_UNIT * ROW_UNIT)), column);
 }
 
 static const bl_node *own_range(scores *c, int which, bl_axis_kind kind, int64_t extent)
 {
-    return bl_range(c->ir, (ABOVE_COPIES * BL_MAX_DIMS + which) << PART_BITS, kind, number(c, extent));
+    return bl_range(c->ir, (ABOVE_COPIES * BL_MAX_DIMS + which) << PART_BITS, kind, score_number(c, extent));
 }
 
 /* ---- stages */
@@ -171,20 +171,20 @@ static const bl_node *filled(scores *c, const bl_node *value, int64_t columns, c
     }
     if (turn != NULL && turn->op == BL_OP_RANGE)
         ranges[n++] = turn;
-    store = bl_store(ir, bl_param(ir, FIRST_LOCAL + c->nstages, (bl_dtype)value->dtype, true), element(c, true, columns, column),
-                     bl_substitute(ir, value, &to), NULL);
+    store = bl_store(ir, bl_param(ir, FIRST_LOCAL + c->nstages, (bl_dtype)value->dtype, true),
+                     score_element(c, true, columns, column), bl_substitute(ir, value, &to), NULL);
     return bl_stage_over(ir, BL_STAGE_SHARED, 1, &store, n, ranges);
 }
 
 /* The iteration of the block that is number |own| of the iterations of the work-item. */
 static const bl_node *own_turn(scores *c, const bl_node *own)
 {
-    return bl_add(c->ir, bl_mul(c->ir, c->place, number(c, c->amount)), own);
+    return bl_add(c->ir, bl_mul(c->ir, c->place, score_number(c, c->amount)), own);
 }
 
 static const bl_node *own_number(scores *c)
 {
-    return c->amount == 1 ? number(c, 0) : own_range(c, OWN_TURN, BL_AXIS_TILE, c->amount);
+    return c->amount == 1 ? score_number(c, 0) : own_range(c, OWN_TURN, BL_AXIS_TILE, c->amount);
 }
 
 /* The index of element |at| of a row whose elements consist of the lanes of |value|, which it includes.  |*lanes| gets their
@@ -197,13 +197,13 @@ static const bl_node *with_lanes(scores *c, const bl_node *value, const bl_node 
         if (range->sub != BL_AXIS_VECTOR || (bl_free_get(&c->free, value) & bl_free_bit(&c->free, range)) == 0)
             continue;
         *lanes = bl_extent_of(range);
-        at = bl_add(c->ir, bl_mul(c->ir, at, number(c, *lanes)), range);
+        at = bl_add(c->ir, bl_mul(c->ir, at, score_number(c, *lanes)), range);
     }
     return at;
 }
 
 /* |value|, a score, read from its stage in iteration |within| of the block. */
-static const bl_node *staged(scores *c, const bl_node *value)
+static const bl_node *score_staged(scores *c, const bl_node *value)
 {
     const bl_node *own = own_number(c), *at = own_turn(c, own), *place = NULL;
     int64_t lanes = 1;
@@ -215,18 +215,18 @@ static const bl_node *staged(scores *c, const bl_node *value)
         if (i == MOST_STAGES)
             return value;
         place = with_lanes(c, value, at, &lanes);
-        c->stage[i] = filled(c, at_turn(c, value, at), lanes * c->width, place, own);
+        c->stage[i] = filled(c, score_at_turn(c, value, at), lanes * c->width, place, own);
         c->staged[c->nstages++] = value;
     }
     place = with_lanes(c, value, c->within, &lanes);
-    return bl_load(c->ir, c->stage[i], element(c, false, lanes * c->width, place), NULL);
+    return bl_load(c->ir, c->stage[i], score_element(c, false, lanes * c->width, place), NULL);
 }
 
 /* The maximum of all iterations of the block: each work-item reduces its own iterations first. */
-static const bl_node *largest(scores *c, const bl_node *value, bl_op fold)
+static const bl_node *score_largest(scores *c, const bl_node *value, bl_op fold)
 {
-    const bl_node *own = own_number(c), *at = own_turn(c, own), *each = if_counts(c, fold, at_turn(c, value, at), at);
-    const bl_node *place = c->many == 1 ? number(c, 0) : own_range(c, OWN_PLACE, BL_AXIS_REDUCE, c->many), *stage = NULL;
+    const bl_node *own = own_number(c), *at = own_turn(c, own), *each = if_counts(c, fold, score_at_turn(c, value, at), at);
+    const bl_node *place = c->many == 1 ? score_number(c, 0) : own_range(c, OWN_PLACE, BL_AXIS_REDUCE, c->many), *stage = NULL;
 
     if (c->amount > 1)
         each = bl_reduce_over(c->ir, fold, 1, &each, 1, &own);
@@ -235,7 +235,7 @@ static const bl_node *largest(scores *c, const bl_node *value, bl_op fold)
     stage = filled(c, each, c->many, c->place, NULL);
     c->staged[c->nstages] = NULL;
     c->stage[c->nstages++] = stage;
-    each = bl_load(c->ir, stage, element(c, false, c->many, place), NULL);
+    each = bl_load(c->ir, stage, score_element(c, false, c->many, place), NULL);
     return bl_reduce_over(c->ir, fold, 1, &each, 1, &place);
 }
 
@@ -254,7 +254,7 @@ static bool differs_by_column(scores *c, const bl_node *value)
 static bool is_score(scores *c, const bl_node *value)
 {
     return (bl_free_get(&c->free, value) & bl_free_bit(&c->free, c->turn)) != 0 && !differs_by_column(c, value) &&
-           has_nested(&c->free, c->ir, value, c->turn);
+           score_has_nested(&c->free, c->ir, value, c->turn);
 }
 
 /* Map the topmost scores in |value| to loads from their stages. */
@@ -270,7 +270,7 @@ static void stage_scores(scores *c, const bl_node *value, bl_ptrmap *to)
         if (!bl_ptrmap_has(&open, node))
             continue;
         if (is_score(c, node)) {
-            bl_ptrmap_put(to, node, staged(c, node));
+            bl_ptrmap_put(to, node, score_staged(c, node));
             continue;
         }
         for (uint32_t k = 0; !bl_binds_ranges(node) && node->op != BL_OP_RUNNING && k < node->nsrc; k++)
@@ -311,12 +311,12 @@ static const bl_node *blocked(scores *c, const bl_node *reduce, const bl_node *v
     const bl_node *factor = value->op == BL_OP_RESCALED ? value->src[1] : NULL, *each = factor == NULL ? value : value->src[0];
 
     if (followed && is_score(c, each) && c->nstages < MOST_STAGES) {
-        each = largest(c, each, fold);
+        each = score_largest(c, each, fold);
     } else {
         bl_ptrmap to;
         bl_ptrmap_init(&to, bl_ir_arena(ir));
         stage_scores(c, each, &to);
-        each = if_counts(c, fold, at_turn(c, bl_substitute(ir, each, &to), c->within), c->within);
+        each = if_counts(c, fold, score_at_turn(c, bl_substitute(ir, each, &to), c->within), c->within);
         each = bl_reduce_over(ir, fold, 1, &each, 1, &c->within);
     }
     if (factor != NULL && c->block != NULL)
@@ -345,7 +345,7 @@ static const bl_node *rewritten(scores *c)
         const bl_node *node = below.at[i], *made = NULL;
         if (node->op == BL_OP_RUNNING && node->src[1] == c->turn)
             made = followed_at(c, node, bl_substitute(ir, node->src[0], &done));
-        else if (folds_over(node, c->turn))
+        else if (score_folds_over(node, c->turn))
             made = blocked(c, node, bl_substitute(ir, node->src[0], &done), is_followed(&below, node));
         if (made != NULL)
             bl_ptrmap_put(&done, node, made);
@@ -354,12 +354,12 @@ static const bl_node *rewritten(scores *c)
 }
 
 /* Find the rows and columns of a group, and their work-items.  False if the loops do not suit. */
-static bool find_rows(scores *c)
+static bool score_find_rows(scores *c)
 {
     bl_tune *tune = c->tune;
 
     c->many = 1;
-    c->place = number(c, 0);
+    c->place = score_number(c, 0);
     for (int i = 0; i < tune->naxes; i++) {
         const bl_axis *axis = &tune->axis[i];
         bool column = (c->columns & bl_free_bit(&c->free, axis->range)) != 0;
@@ -402,14 +402,14 @@ bool move_score(bl_tune *tune, int axis, int64_t amount)
     for (int i = 0; i < tune->free.nranges; i++) /* in the order of |tune|'s, so that its sets are good here too */
         (void)bl_free_bit(&c.free, tune->free.range[i]);
     c.columns = columns_of(tune, range, &work);
-    if (work == 0 || !find_rows(&c) || tune_count_items(tune) == 0)
+    if (work == 0 || !score_find_rows(&c) || tune_count_items(tune) == 0)
         return false;
     c.width = amount * c.many;
     if (c.width - c.many >= bl_extent_of(range))
         return false; /* a smaller amount has the same number of blocks */
     blocks = (bl_extent_of(range) + c.width - 1) / c.width;
-    c.block = blocks == 1 ? NULL : bl_range(tune->ir, (int)range->arg, BL_AXIS_REDUCE, number(&c, blocks));
-    c.within = bl_range(tune->ir, (int)(range->arg + step), BL_AXIS_REDUCE, number(&c, c.width));
+    c.block = blocks == 1 ? NULL : bl_range(tune->ir, (int)range->arg, BL_AXIS_REDUCE, score_number(&c, blocks));
+    c.within = bl_range(tune->ir, (int)(range->arg + step), BL_AXIS_REDUCE, score_number(&c, c.width));
     sink = rewritten(&c);
     if (c.nstages == 0)
         return false;

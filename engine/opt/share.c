@@ -239,7 +239,7 @@ static const bl_node *fragment_layout(const copy *c, const bl_node *const *at)
 }
 
 /* The index in the copy of the element with the digits |at|. */
-static const bl_node *layout(const copy *c, const bl_node *const *at)
+static const bl_node *share_layout(const copy *c, const bl_node *const *at)
 {
     bl_ir *ir = c->tune->ir;
     const bl_node *row = bl_index(ir, 0), *column = bl_index(ir, 0), *lane = bl_index(ir, 0);
@@ -299,7 +299,7 @@ static const bl_node *work_item(bl_tune *tune, int64_t *count)
 
 /* The number of elements that are loaded as a vector, along the digit on which the operand is contiguous, if all vectors are
  * aligned; else 1. */
-static int64_t vector_of(const copy *c, const digit *d)
+static int64_t share_vector_of(const copy *c, const digit *d)
 {
     bl_affine sum;
     int64_t lanes = VECTOR_BYTES / (int64_t)bl_dtype_local_bytes((bl_dtype)c->load->dtype);
@@ -315,7 +315,7 @@ static int64_t vector_of(const copy *c, const digit *d)
 }
 
 /* The STAGE that the work-items fill; NULL if a work-item would copy too many vectors. */
-static const bl_node *fill(const copy *c)
+static const bl_node *share_fill(const copy *c)
 {
     bl_tune *tune = c->tune;
     bl_ir *ir = tune->ir;
@@ -330,7 +330,7 @@ static const bl_node *fill(const copy *c)
             order[at] = order[at - 1];
         order[at] = i;
     }
-    lanes = vector_of(c, &c->at[order[0]]);
+    lanes = share_vector_of(c, &c->at[order[0]]);
     units /= lanes;
     unit = work_item(tune, &items);
     steps = (units + items - 1) / items;
@@ -357,14 +357,14 @@ static const bl_node *fill(const copy *c)
     const bl_node *value = bl_substitute(ir, c->load, &to);
     if (gate != NULL && value->op == BL_OP_LOAD)
         value = bl_load(ir, value->src[0], value->src[1], value->nsrc > 2 ? bl_and(ir, value->src[2], gate) : gate);
-    store = bl_store(ir, bl_param(ir, tune->nmoves, (bl_dtype)c->load->dtype, true), bl_add(ir, which_copy(c), layout(c, own)),
-                     value, gate);
+    store = bl_store(ir, bl_param(ir, tune->nmoves, (bl_dtype)c->load->dtype, true),
+                     bl_add(ir, which_copy(c), share_layout(c, own)), value, gate);
     return bl_stage_over(ir, BL_STAGE_SHARED | (c->how.twice ? BL_STAGE_DOUBLE : 0u) | (c->how.narrow ? BL_STAGE_NARROW : 0u), 1,
                          &store, nranges, ranges);
 }
 
 /* Count the rows and columns of the copy. */
-static bool measure(copy *c)
+static bool share_measure(copy *c)
 {
     for (int i = 0; i < c->n; i++) {
         bool row = c->matrix != NULL ? i != c->along : c->at[i].row && i != c->vector;
@@ -410,14 +410,14 @@ bool move_share(bl_tune *tune, int operand, int64_t amount)
         !suits_readers(&c))
         return false;
     choose_vector(&c);
-    if (!measure(&c))
+    if (!share_measure(&c))
         return false;
     for (int i = 0; i < c.n; i++)
         at[i] = c.at[i].range;
-    stage = fill(&c);
+    stage = share_fill(&c);
     if (stage == NULL)
         return false;
-    made = bl_load(tune->ir, stage, bl_add(tune->ir, which_copy(&c), layout(&c, at)), NULL);
+    made = bl_load(tune->ir, stage, bl_add(tune->ir, which_copy(&c), share_layout(&c, at)), NULL);
     if (c.matrix != NULL && !is_loadable(&c, made))
         return false;
     tune->shared = true;

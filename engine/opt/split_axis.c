@@ -70,7 +70,7 @@ static const bl_node *overlapping(bl_ir *ir, const bl_node *outer, int64_t amoun
 }
 
 /* |within|, which may be NULL, gets the inner part. */
-static bool split(bl_tune *tune, int number, int64_t amount, bl_axis_kind kind, const bl_node **within)
+static bool split_axis_split(bl_tune *tune, int number, int64_t amount, bl_axis_kind kind, const bl_node **within)
 {
     bl_ir *ir = tune->ir;
     bl_axis axis = tune->axis[number];
@@ -107,7 +107,7 @@ static bool split(bl_tune *tune, int number, int64_t amount, bl_axis_kind kind, 
 
 bool tune_split(bl_tune *tune, int number, int64_t amount, bl_axis_kind kind)
 {
-    return split(tune, number, amount, kind, NULL);
+    return split_axis_split(tune, number, amount, kind, NULL);
 }
 
 /* The fastest grid axis is the one with the largest number. */
@@ -203,7 +203,7 @@ static bool may_deal(bl_tune *tune, const bl_axis *axis, int64_t amount)
 }
 
 /* Do work-items already share a reduction over |range|? */
-static bool is_shared(bl_tune *tune, const bl_node *range)
+static bool split_axis_is_shared(bl_tune *tune, const bl_node *range)
 {
     bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
     for (size_t i = 0; i < below.count; i++) {
@@ -255,7 +255,7 @@ static void store_once(bl_tune *tune, const bl_node *range)
 }
 
 /* Is a split of the axis legal for inner parts of every kind? */
-static bool may_split(bl_tune *tune, const bl_axis *axis, int64_t amount)
+static bool split_axis_may_split(bl_tune *tune, const bl_axis *axis, int64_t amount)
 {
     if (amount < 2 || axis->range->sub == BL_AXIS_VECTOR || is_parted(tune, axis))
         return false;
@@ -268,7 +268,7 @@ static bool may_split(bl_tune *tune, const bl_axis *axis, int64_t amount)
 
 static bool split_if_legal(bl_tune *tune, int at, int64_t amount, bl_axis_kind kind, const bl_node **within)
 {
-    return may_split(tune, &tune->axis[at], amount) && split(tune, at, amount, kind, within);
+    return split_axis_may_split(tune, &tune->axis[at], amount) && split_axis_split(tune, at, amount, kind, within);
 }
 
 bool move_tile(bl_tune *tune, int at, int64_t amount)
@@ -307,12 +307,12 @@ bool move_block(bl_tune *tune, int at, int64_t amount)
 }
 
 /* The work-items of a group share a reduction. */
-static bool share_reduction(bl_tune *tune, int at, int64_t amount)
+static bool split_axis_share_reduction(bl_tune *tune, int at, int64_t amount)
 {
     const bl_node *range = tune->axis[at].range;
 
     return !tune->matrix && !tune_deals_outputs(tune) && bl_is_fixed(range) && amount > 1 && bl_extent_of(range) % amount == 0 &&
-           tune_count_items(tune) < MOST_ITEM_AXES && !is_shared(tune, range) &&
+           tune_count_items(tune) < MOST_ITEM_AXES && !split_axis_is_shared(tune, range) &&
            split_if_legal(tune, at, amount, BL_AXIS_GROUP, NULL);
 }
 
@@ -323,7 +323,7 @@ bool move_local(bl_tune *tune, int at, int64_t amount)
     const bl_node *within = NULL;
 
     if (!axis->output)
-        return share_reduction(tune, at, amount);
+        return split_axis_share_reduction(tune, at, amount);
     if (!(items ? tune_count_items(tune) < MOST_ITEM_AXES : may_deal(tune, axis, amount)) ||
         (tune->matrix && tune_deals_elements(axis->range)) || /* it would precede the work-items of the unit's scope */
         !split_if_legal(tune, at, amount, items ? BL_AXIS_LOCAL : BL_AXIS_GROUP, &within))

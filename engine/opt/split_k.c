@@ -22,7 +22,7 @@ typedef struct parting {
 } parting;
 
 /* Is the axis unchanged since bl_tune_init? */
-static bool is_whole(const bl_axis *axis)
+static bool split_k_is_whole(const bl_axis *axis)
 {
     bool loop = axis->range->sub == BL_AXIS_GLOBAL || axis->range->sub == BL_AXIS_LOOP || axis->range->sub == BL_AXIS_REDUCE;
     return loop && !axis->stage && (axis->range->arg & ((1 << PART_BITS) - 1)) == 0;
@@ -82,7 +82,7 @@ static int64_t free_number(const bl_tune *tune)
 }
 
 /* The index of part |part| of sum |which|: the results of a part are contiguous. */
-static const bl_node *place_of(const parting *p, int which, const bl_node *part, const bl_node *const *at)
+static const bl_node *split_k_place_of(const parting *p, int which, const bl_node *part, const bl_node *const *at)
 {
     bl_ir *ir = p->tune->ir;
     const bl_node *result = bl_index(ir, 0), *row = bl_add(ir, bl_index(ir, which * p->parts), part);
@@ -104,8 +104,8 @@ static const bl_node *partial_sums(const parting *p, int64_t number)
     for (int i = 0; i < p->nsums; i++) {
         const bl_node *sum =
             tune_replace(ir, p->sum[i], p->range, bl_add(ir, bl_mul(ir, part, bl_index(ir, length)), turn), 1, &turn);
-        stores[i] =
-            bl_store(ir, bl_param(ir, tune->nparams, (bl_dtype)sum->dtype, false), place_of(p, i, part, p->axis), sum, NULL);
+        stores[i] = bl_store(ir, bl_param(ir, tune->nparams, (bl_dtype)sum->dtype, false), split_k_place_of(p, i, part, p->axis),
+                             sum, NULL);
     }
     sink = bl_sink(ir, p->nsums, stores);
     return tune->sink->sub == BL_PRECISION_HIGH ? bl_sink_relax(ir, sink) : sink;
@@ -129,7 +129,7 @@ static bool make_rest(const parting *p, bl_packed *rest)
     for (int i = 0; i < p->naxes; i++)
         at[i] = bl_ptrmap_get(&to, p->axis[i]);
     for (int i = 0; i < p->nsums; i++) {
-        const bl_node *load = bl_load(ir, partial, place_of(p, i, part, at), NULL);
+        const bl_node *load = bl_load(ir, partial, split_k_place_of(p, i, part, at), NULL);
         bl_ptrmap_put(&to, p->sum[i], bl_reduce_over(ir, (bl_op)p->sum[i]->sub, 1, &load, 1, &part));
     }
     sink = bl_substitute(ir, tune->sink, &to);
@@ -150,7 +150,7 @@ bool move_split(bl_tune *tune, int axis, int64_t parts)
     const bl_node *sink = NULL;
 
     for (int i = 0; i < tune->naxes; i++) {
-        if (!is_whole(&tune->axis[i]))
+        if (!split_k_is_whole(&tune->axis[i]))
             return false;
     }
     for (int i = 0; i < tune->npacked; i++) {

@@ -4,7 +4,7 @@
 #include "engine/ir/rewrite.h"
 #include "engine/opt/facts.h"
 
-static bool reads(const bl_nodes *below, const bl_node *buffer)
+static bool stream_stores_reads(const bl_nodes *below, const bl_node *buffer)
 {
     for (size_t i = 0; i < below->count; i++) {
         if (below->at[i]->op == BL_OP_LOAD && below->at[i]->src[0] == buffer)
@@ -21,7 +21,7 @@ bool move_stream(bl_tune *tune, int number, int64_t amount)
 
     (void)amount;
     if (stores == NULL || number < 0 || (uint32_t)number >= sink->nsrc || sink->src[number]->arg == BL_STORE_STREAMS ||
-        reads(&below, sink->src[number]->src[0]))
+        stream_stores_reads(&below, sink->src[number]->src[0]))
         return false;
     for (uint32_t i = 0; i < sink->nsrc; i++)
         stores[i] = sink->src[i];
@@ -33,7 +33,7 @@ bool move_stream(bl_tune *tune, int number, int64_t amount)
 }
 
 /* Are the lanes not contiguous?  Non-temporal stores write partial cache lines one by one. */
-static bool is_scattered(bl_tune *tune, const bl_node *store)
+static bool stream_stores_is_scattered(bl_tune *tune, const bl_node *store)
 {
     for (int i = 0; i < tune->naxes; i++) {
         const bl_node *range = tune->axis[i].range;
@@ -46,7 +46,7 @@ static bool is_scattered(bl_tune *tune, const bl_node *store)
 }
 
 /* Does a loop have a named extent?  The extent is known at run time only, and may be small. */
-static bool is_named(const bl_tune *tune, uint64_t ranges)
+static bool stream_stores_is_named(const bl_tune *tune, uint64_t ranges)
 {
     for (int i = 0; i < tune->free.nranges; i++) {
         if ((ranges >> i & 1) != 0 && !bl_is_fixed(tune->free.range[i]))
@@ -64,7 +64,7 @@ void stream_results(bl_tune *tune, const bl_target *target)
         int64_t elements = bl_free_size(&tune->free, ranges);
         bool large = elements / (int64_t)target->last_cache_bytes >= 1 ||
                      elements * (int64_t)bl_dtype_bytes((bl_dtype)store->dtype) > (int64_t)target->last_cache_bytes;
-        if (large && !is_named(tune, ranges) && !is_scattered(tune, store))
+        if (large && !stream_stores_is_named(tune, ranges) && !stream_stores_is_scattered(tune, store))
             (void)bl_tune_apply(tune, (bl_move){BL_MOVE_STREAM, (int)i, 0});
     }
 }

@@ -115,7 +115,7 @@ static bool can_pack(facts *f, const access *a, const bl_target *target)
 }
 
 /* Do at most two lanes share a cache line? */
-static bool is_scattered(const facts *f, const bl_node *node, const bl_node *range)
+static bool tile_is_scattered(const facts *f, const bl_node *node, const bl_node *range)
 {
     int64_t stride = 0, bytes = (int64_t)bl_dtype_bytes((bl_dtype)node->src[0]->dtype);
     return !bl_access_stride(f->tune, node, range, &stride) || (stride < 0 ? -stride : stride) * bytes > CACHE_LINE / 2;
@@ -196,7 +196,7 @@ double tile_cost(facts *f, const bl_target *target, const bl_node *range, int la
             cost += runs * waste / lanes +
                     (double)PACK_COST * (double)bl_free_size(&f->tune->free, bl_free_get(&f->tune->free, a->node));
         else
-            cost += runs * (is_scattered(f, a->node, range) ? 1.9 : 1.5);
+            cost += runs * (tile_is_scattered(f, a->node, range) ? 1.9 : 1.5);
     }
     if (f->main == NULL && range->arg >= FIRST_REDUCE)
         return cost * 1.01 + (double)bl_free_size(&f->tune->free, f->outputs) * 0.5 * lanes; /* the lanes are folded at the end */
@@ -299,7 +299,7 @@ static double register_tile_cost(const void *arg, const int64_t *size)
 }
 
 /* The cheapest rows and columns, of an axis that has |vectors| of these. */
-static void choose_tile(tiling *t, const bl_target *target, int64_t vectors, int64_t most_columns, int64_t most_rows)
+static void tile_choose_tile(tiling *t, const bl_target *target, int64_t vectors, int64_t most_columns, int64_t most_rows)
 {
     register_tile r = {t, target, bl_extent_of(t->row_axis), vectors};
     sizes s = {.n = 2, .range = {{1, at_most(vectors, most_columns), false}}, .cost = register_tile_cost, .arg = &r};
@@ -431,7 +431,7 @@ static void pack_operands(const facts *before, const bl_target *target, bool lar
 }
 
 /* Unroll the innermost loop of the main reduction, except |crowded|. */
-static void unroll(const facts *before, const bl_node *crowded)
+static void tile_unroll(const facts *before, const bl_node *crowded)
 {
     bl_tune *tune = before->tune;
     facts f;
@@ -487,7 +487,7 @@ static bool tile_along_reduction(facts *f, const bl_target *target, tiling *t)
     t->columns = at_most(bl_extent_of(columns), ALONG_TILE);
     if (t->row_axis != NULL) {
         weigh_operands(f, target, t, columns);
-        choose_tile(t, target, bl_extent_of(columns), ALONG_TILE, MOST_ROWS);
+        tile_choose_tile(t, target, bl_extent_of(columns), ALONG_TILE, MOST_ROWS);
         (void)facts_apply(tune, BL_MOVE_TILE, facts_axis_of(tune, t->row_axis), t->rows);
     } else if (!target->groups) {
         t->lanes = lanes_of_codes(f, target, t);
@@ -566,14 +566,14 @@ static int64_t most_rows(facts *f, const bl_target *target, const tiling *t)
         int64_t apart = 0, bytes = (int64_t)bl_dtype_bytes((bl_dtype)a->node->dtype);
         if (a->reduce == f->main && !bl_depends(f->tune, a->node, t->lanes_axis) &&
             bl_access_stride(f->tune, a->node, t->row_axis, &apart) && apart * bytes >= PAGE &&
-            bl_depends(f->tune, a->node, innermost) && is_scattered(f, a->node, innermost))
+            bl_depends(f->tune, a->node, innermost) && tile_is_scattered(f, a->node, innermost))
             return FAR_ROWS;
     }
     return MOST_ROWS;
 }
 
 /* Split an axis of |extent| into the fewest parts of at most |most|, each of them whole tiles: the length of a part. */
-static int64_t whole_tiles(int64_t extent, int64_t tile, int64_t most)
+static int64_t tile_whole_tiles(int64_t extent, int64_t tile, int64_t most)
 {
     int64_t tiles = ceil_div(extent, tile), parts = ceil_div(tiles, most / tile > 0 ? most / tile : 1);
     return ceil_div(tiles, parts) * tile;
@@ -599,11 +599,11 @@ static bool block_form(const facts *f, const bl_target *target, const tiling *t,
     int64_t m = bl_extent_of(t->row_axis), n = bl_extent_of(t->lanes_axis), wide = t->columns * t->lanes;
     int64_t others = facts_groups(f->tune, t->row_axis, t->lanes_axis);
 
-    for (*rows = whole_tiles(m, t->rows, BLOCK_ROWS); *rows >= BLOCK_TILES * t->rows;
-         *rows = whole_tiles(m, t->rows, *rows / 2)) {
+    for (*rows = tile_whole_tiles(m, t->rows, BLOCK_ROWS); *rows >= BLOCK_TILES * t->rows;
+         *rows = tile_whole_tiles(m, t->rows, *rows / 2)) {
         for (int64_t tiles = BLOCK_COLUMNS; tiles > 0; tiles--) {
             int64_t groups = 0;
-            *columns = whole_tiles(n, wide, tiles * wide);
+            *columns = tile_whole_tiles(n, wide, tiles * wide);
             groups = ceil_div(m, *rows) * ceil_div(n, *columns) * others;
             if (*rows * *columns * (int64_t)bl_dtype_bytes((bl_dtype)f->main->dtype) <= local &&
                 groups >= GROUPS_PER_UNIT * (int64_t)target->units && *rows <= m && *columns <= n)
@@ -727,7 +727,7 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
         t.slides = sliding_loop(f, &t) != NULL;
         weigh_operands(f, target, &t, t.lanes_axis);
         find_window(f, &t);
-        choose_tile(&t, target, ceil_div(bl_extent_of(t.lanes_axis), width), MOST_COLUMNS, most_rows(f, target, &t));
+        tile_choose_tile(&t, target, ceil_div(bl_extent_of(t.lanes_axis), width), MOST_COLUMNS, most_rows(f, target, &t));
     }
     if (t.row_axis != NULL && bl_is_fixed(t.row_axis)) {
         if (block_sums(f, target, &t))
@@ -754,7 +754,7 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
     if (t.window != NULL)
         (void)facts_apply(tune, BL_MOVE_TILE, facts_axis_of(tune, t.window), bl_extent_of(t.window));
     pack_operands(&before, target, true);
-    unroll(&before, crowded);
+    tile_unroll(&before, crowded);
     make_last(tune, part);
     return true;
 }

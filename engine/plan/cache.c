@@ -61,7 +61,7 @@ static void free_entry(entry *e)
     free(e);
 }
 
-static void unlink_use(bl_plans *plans, entry *e)
+static void cache_unlink_use(bl_plans *plans, entry *e)
 {
     if (e->newer != NULL)
         e->newer->older = e->older;
@@ -74,7 +74,7 @@ static void unlink_use(bl_plans *plans, entry *e)
     e->newer = e->older = NULL;
 }
 
-static void link_newest(bl_plans *plans, entry *e)
+static void cache_link_newest(bl_plans *plans, entry *e)
 {
     e->older = plans->newest;
     if (plans->newest != NULL)
@@ -105,13 +105,13 @@ static void unlock(bl_plans *plans)
 }
 
 /* Remove |e| from the table. It is freed after the unlock, or by the last thread that has a pointer to it. */
-static void drop(bl_plans *plans, entry *e)
+static void cache_drop(bl_plans *plans, entry *e)
 {
     entry **at = &plans->bucket[e->hash % plans->nbuckets];
     while (*at != e)
         at = &(*at)->bucket_next;
     *at = e->bucket_next;
-    unlink_use(plans, e);
+    cache_unlink_use(plans, e);
     plans->count--;
     plans->bytes -= e->plan_bytes;
     e->plan_bytes = 0;
@@ -126,7 +126,7 @@ void bl_plans_destroy(bl_plans *plans)
         return;
     pthread_mutex_lock(&plans->lock);
     while (plans->newest != NULL)
-        drop(plans, plans->newest);
+        cache_drop(plans, plans->newest);
     unlock(plans);
     pthread_cond_destroy(&plans->ready);
     pthread_mutex_destroy(&plans->lock);
@@ -134,7 +134,7 @@ void bl_plans_destroy(bl_plans *plans)
     free(plans);
 }
 
-static entry *find(bl_plans *plans, const bl_wire_key *key)
+static entry *cache_find(bl_plans *plans, const bl_wire_key *key)
 {
     entry *e = plans->bucket[key->hash % plans->nbuckets];
     while (e != NULL && (e->hash != key->hash || e->len != key->len || memcmp(e->bytes, key->bytes, key->len) != 0))
@@ -163,11 +163,11 @@ bl_plan *bl_plans_lookup(bl_plans *plans, const bl_wire_key *key, int beam, bool
     entry *e = NULL;
 
     pthread_mutex_lock(&plans->lock);
-    e = find(plans, key);
+    e = cache_find(plans, key);
     if (e != NULL && will_do(e, beam, early)) {
         found = bl_plan_current(e->plan);
-        unlink_use(plans, e);
-        link_newest(plans, e);
+        cache_unlink_use(plans, e);
+        cache_link_newest(plans, e);
     }
     pthread_mutex_unlock(&plans->lock);
     return found;
@@ -199,14 +199,14 @@ static entry *insert(bl_plans *plans, const bl_wire_key *key, bl_device *dev)
     e->dev = dev;
     e->bucket_next = plans->bucket[key->hash % plans->nbuckets];
     plans->bucket[key->hash % plans->nbuckets] = e;
-    link_newest(plans, e);
+    cache_link_newest(plans, e);
     plans->count++;
     return e;
 }
 
 /* Under the lock: update the memory of the plans of |e|, which keep values between runs: the first plan, to which requests may
  * hold references, and the best plan. */
-static void count_bytes(bl_plans *plans, entry *e)
+static void cache_count_bytes(bl_plans *plans, entry *e)
 {
     bl_plan *current = NULL;
     size_t bytes = 0;
@@ -227,13 +227,13 @@ static void evict(bl_plans *plans)
     while ((plans->count > plans->max || plans->bytes > plans->max_bytes) && e != plans->newest) {
         entry *newer = e->newer;
         if (e->plan != NULL)
-            drop(plans, e);
+            cache_drop(plans, e);
         e = newer;
     }
 }
 
 /* Release the lock until a compilation ends, or until it is time to check a bl_halt. */
-static void wait_for_change(bl_plans *plans)
+static void cache_wait_for_change(bl_plans *plans)
 {
     struct timespec until = bl_clock_after(CLOCK_MONOTONIC, BL_HALT_LOOK_NS);
 
@@ -253,7 +253,7 @@ static bl_status wait_for_plan(bl_plans *plans, entry *e, const bl_plan_options 
             compilation = e->compilation;
             joined = bl_audience_join(&e->audience);
         }
-        wait_for_change(plans);
+        cache_wait_for_change(plans);
         st = bl_halt_check(&options->halt, err);
     }
     if (joined && compilation == e->compilation)
@@ -264,7 +264,7 @@ static bl_status wait_for_plan(bl_plans *plans, entry *e, const bl_plan_options 
 
 /* Wait, under the lock, for another thread's compilation. *out stays NULL if its plan does not satisfy |options|, or if it was
  * cancelled. */
-static bl_status wait_for(bl_plans *plans, entry *e, const bl_plan_options *options, bl_plan **out, bl_err *err)
+static bl_status cache_wait_for(bl_plans *plans, entry *e, const bl_plan_options *options, bl_plan **out, bl_err *err)
 {
     bl_status st = BL_OK;
     e->waiting++;
@@ -286,17 +286,17 @@ static bl_status wait_for(bl_plans *plans, entry *e, const bl_plan_options *opti
 
 /* Find or make the entry of |key|, under the lock. *out is a plan for the caller; if it is NULL, the entry is marked busy and
  * the caller must compile. NULL on failure. */
-static entry *claim(bl_plans *plans, const bl_wire_key *key, bl_device *dev, const bl_plan_options *options, bl_plan **out,
-                    bl_err *err)
+static entry *cache_claim(bl_plans *plans, const bl_wire_key *key, bl_device *dev, const bl_plan_options *options, bl_plan **out,
+                          bl_err *err)
 {
-    entry *e = find(plans, key);
+    entry *e = cache_find(plans, key);
 
     while (e != NULL && (e->busy || will_do(e, options->beam, options->early))) {
-        if (wait_for(plans, e, options, out, err) != BL_OK)
+        if (cache_wait_for(plans, e, options, out, err) != BL_OK)
             return NULL;
         if (*out != NULL)
             return e;
-        e = find(plans, key);
+        e = cache_find(plans, key);
     }
     if (e == NULL && (e = insert(plans, key, dev)) == NULL) {
         (void)bl_fail(err, BL_ENOMEM, "plan cache");
@@ -310,12 +310,12 @@ static entry *claim(bl_plans *plans, const bl_wire_key *key, bl_device *dev, con
 }
 
 /* Under the lock: record |plan|, which is the first plan of the entry, or was compared with the current plan. */
-static void put(bl_plans *plans, entry *e, bl_plan *plan)
+static void cache_put(bl_plans *plans, entry *e, bl_plan *plan)
 {
     e->beam = plan->beam > e->beam ? plan->beam : e->beam;
     if (e->plan == NULL)
         e->plan = bl_plan_retain(plan);
-    count_bytes(plans, e);
+    cache_count_bytes(plans, e);
 }
 
 /* Without the lock, since plans may be freed here. |plan| supersedes the current plan of |e| unless a search found the same
@@ -341,9 +341,9 @@ bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_gr
 
     *out = NULL;
     pthread_mutex_lock(&plans->lock);
-    e = claim(plans, key, dev, options, out, &failure);
+    e = cache_claim(plans, key, dev, options, out, &failure);
     if (*out != NULL) {
-        count_bytes(plans, e);
+        cache_count_bytes(plans, e);
         evict(plans);
     }
     unlock(plans);
@@ -362,14 +362,14 @@ bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_gr
     if (e->dropped && e->waiting == 0)
         bury(plans, e);
     if (st == BL_OK) {
-        put(plans, e, plan);
+        cache_put(plans, e, plan);
         *out = bl_plan_current(e->plan);
         evict(plans);
     } else if (e->plan == NULL) { /* failures are not cached: the next request compiles again */
         e->failed = failure.status != BL_ECANCELLED && failure.status != BL_ETIMEOUT;
         e->err = failure;
         if (!e->dropped)
-            drop(plans, e);
+            cache_drop(plans, e);
     }
     pthread_cond_broadcast(&plans->ready);
     unlock(plans);
@@ -385,7 +385,7 @@ void bl_plans_forget(bl_plans *plans, const bl_plan *plan)
     for (entry *e = plans->oldest, *newer = NULL; e != NULL; e = newer) {
         newer = e->newer;
         if (e->plan == plan && !e->busy)
-            drop(plans, e);
+            cache_drop(plans, e);
     }
     unlock(plans);
 }
@@ -396,7 +396,7 @@ void bl_plans_forget_device(bl_plans *plans, bl_device *dev)
     for (entry *e = plans->oldest, *newer = NULL; e != NULL; e = newer) {
         newer = e->newer;
         if (e->dev == dev)
-            drop(plans, e);
+            cache_drop(plans, e);
     }
     unlock(plans);
 }

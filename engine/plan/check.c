@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 /* Append " at [i, j]", the place in the index tensor.  Append nothing for a scalar, or for a position of BL_INDEX_CHECK_LAST. */
-static void print_place(bl_text *out, const bl_index_check *check, int64_t at, const int64_t *vars)
+static void check_print_place(bl_text *out, const bl_index_check *check, int64_t at, const int64_t *vars)
 {
     int64_t place[BL_MAX_DIMS];
 
@@ -52,7 +52,7 @@ static bl_status fail_check(const bl_index_check *check, int64_t word, int64_t f
     bl_text text = {0};
 
     bl_text_printf(&text, "%s: %s %lld%s", check->op, check->bound.what, (long long)value, beyond);
-    print_place(&text, check, found / BL_INDEX_CHECK_PLACE, vars);
+    check_print_place(&text, check, found / BL_INDEX_CHECK_PLACE, vars);
     print_steps(&text, check, word, vars);
     print_rule(&text, &check->bound, bl_extent_eval(check->bound.extent, vars));
     bl_status st = bl_text_status(&text, err);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void tell(bl_plan *plan, const bl_search_nest *nest, bl_tuned how, const bl_kernel_record *record)
+static void choose_moves_tell(bl_plan *plan, const bl_search_nest *nest, bl_tuned how, const bl_kernel_record *record)
 {
     static const char *const words[] = {[BL_TUNED_KNOWN] = "known", [BL_TUNED_SEARCHED] = "searched"};
     if (how != BL_TUNED_NOT && how != BL_TUNED_FAILED)
@@ -54,7 +54,7 @@ static bool tune_by_search(bl_tune *tune, const bl_search_nest *nest, const bl_p
     if (how == BL_TUNED_KNOWN && options->beam > 0 && options->progress != NULL)
         report_known(options, nest, &record);
     if (options->debug >= 1)
-        tell(plan, nest, how, &record);
+        choose_moves_tell(plan, nest, how, &record);
     if (how == BL_TUNED_NOT || record.width == 0)
         return false;
     if (apply_known(tune, &record))

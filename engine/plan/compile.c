@@ -73,7 +73,7 @@ void compile_dump(compile *c, int level, const char *title, int n, const bl_node
 /* ---- roots: outputs, the new values of states, the checks of indices */
 
 /* The named dimension along which runs can be batched, or -1. */
-static int find_rows(compile *c)
+static int compile_find_rows(compile *c)
 {
     const bl_graph *graph = c->graph;
     const bl_node *rows = graph->ninputs > 0 && graph->inputs[0]->ndim > 0 ? graph->inputs[0]->dim[0] : NULL;
@@ -123,7 +123,7 @@ static bl_status gather_roots(compile *c)
     bl_lower_float8(c->ir, c->ntracked, c->tracked);
     BL_TRY(bl_ir_status(c->ir, c->err));
     compile_dump(c, 5, "simplified", c->nroots, c->roots);
-    c->plan->info.rows = find_rows(c);
+    c->plan->info.rows = compile_find_rows(c);
     BL_TRY(bl_ir_status(c->ir, c->err));
     return compile_verify(c, c->nroots, c->roots, BL_STAGE_TENSOR, "simplify");
 }
@@ -142,7 +142,7 @@ static const bl_node **keep_extents(compile *c, int n, const bl_node *const *ext
     return kept;
 }
 
-static bl_plan_tensor *describe(compile *c, int n, const bl_node *const *nodes)
+static bl_plan_tensor *compile_describe(compile *c, int n, const bl_node *const *nodes)
 {
     bl_plan_tensor *all = bl_arena_array(c->plan->arena, (size_t)n + 1, sizeof *all);
     for (int i = 0; all != NULL && i < n; i++)
@@ -215,10 +215,10 @@ static bl_status fill_info(compile *c)
 
     keep_dims(c);
     keep_checks(c);
-    hidden = describe(c, graph->nhidden, graph->inputs + graph->ninputs + graph->nstates);
-    info->inputs = describe(c, graph->ninputs, graph->inputs);
-    info->states = describe(c, graph->nstates, graph->inputs + graph->ninputs);
-    info->outputs = describe(c, graph->noutputs, graph->outputs);
+    hidden = compile_describe(c, graph->nhidden, graph->inputs + graph->ninputs + graph->nstates);
+    info->inputs = compile_describe(c, graph->ninputs, graph->inputs);
+    info->states = compile_describe(c, graph->nstates, graph->inputs + graph->ninputs);
+    info->outputs = compile_describe(c, graph->noutputs, graph->outputs);
     BL_TRY(bl_arena_status(arena, c->err));
     for (int i = 0; i < graph->nhidden; i++) {
         hidden[i].name = bl_arena_strdup(arena, graph->hidden[i].name);
@@ -394,7 +394,7 @@ bl_status plan_compile(const bl_wire_graph *wire, bl_device *dev, const bl_plan_
 }
 
 /* Add a copy of |source| in |arena| unless a source of the same text is present. */
-static bl_status add_source(bl_plan_sources *sources, const bl_kernel_source *source, bl_arena *arena, bl_err *err)
+static bl_status compile_add_source(bl_plan_sources *sources, const bl_kernel_source *source, bl_arena *arena, bl_err *err)
 {
     bl_kernel_source *copy;
 
@@ -438,7 +438,7 @@ bl_status bl_plan_gather(const bl_wire_graph *graph, bl_device *dev, const bl_pl
     st = compile_to_source(&c);
     for (int i = 0; i < c.nmade && st == BL_OK; i++) {
         bl_kernel_source source = compile_source(&c, &c.made[i]);
-        st = add_source(sources, &source, arena, err);
+        st = compile_add_source(sources, &source, arena, err);
     }
     compile_end(&c, false);
     return st;

@@ -55,7 +55,7 @@ static bool rounds(const compile *c)
     return (c->dev->info.features & BL_FEATURE_EXACT) != 0;
 }
 
-static bl_status make_exact(const compile *c, made *m, const int64_t *most)
+static bl_status early_make_exact(const compile *c, made *m, const int64_t *most)
 {
     bl_lowered *before = m->lowered;
 
@@ -76,7 +76,7 @@ static bl_status make_exact_once(const compile *c, bl_ptrmap *exact, made *m, co
         m->lowered = known;
         return BL_OK;
     }
-    BL_TRY(make_exact(c, m, most));
+    BL_TRY(early_make_exact(c, m, most));
     bl_ptrmap_put(exact, before, m->lowered);
     return BL_OK;
 }
@@ -141,7 +141,7 @@ static bl_status find_candidates(compile *c, candidate *all, int *n)
 
 /* How many candidates, from the first on, are interpreted. All or none if the graph has loops: the launches of a loop are one
  * recording. */
-static int choose(const compile *c, const candidate *all, int n)
+static int early_choose(const compile *c, const candidate *all, int n)
 {
     double seconds = 0;
     int chosen = 0;
@@ -162,7 +162,7 @@ bl_status compile_early(compile *c)
     if (all == NULL)
         return bl_arena_status(c->arena, c->err);
     BL_TRY(find_candidates(c, all, &n));
-    n = choose(c, all, n);
+    n = early_choose(c, all, n);
     for (int i = 0; i < n; i++) {
         bl_kernel_source source = compile_source(c, &c->made[all[i].made]);
         bl_err ignored = {0}; /* a kernel that needs too much memory on the interpreter is compiled */

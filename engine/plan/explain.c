@@ -55,7 +55,7 @@ static bl_status find_users(explain *e)
 
 /* Mark the kernels of |nest|, helpers included. A nest that was joined into an earlier nest's kernel has no kernel of its
  * own. */
-static void mark(explain *e, int nest, int node)
+static void explain_mark(explain *e, int nest, int node)
 {
     const int *first = e->c.first_made;
     int from = first[nest], end = first[nest + 1];
@@ -88,7 +88,7 @@ static bl_status mark_value(explain *e, const bl_node *value, int node)
             return BL_OK;
         }
         for (const user *u = bl_ptrmap_get(&e->users, at); u != NULL; u = u->next)
-            mark(e, u->nest, node);
+            explain_mark(e, u->nest, node);
         for (uint32_t i = 0; i < at->nsrc; i++) {
             const bl_node *from = at->src[i];
             if (from->op == BL_OP_INPUT || bl_ptrmap_has(&e->values, from) || bl_ptrmap_has(&seen, from))
@@ -118,7 +118,7 @@ static bl_status mark_all(explain *e)
 /* ---- what is told */
 
 /* A copy of the text; "" if all texts together are too long. */
-static const char *keep_text(explain *e, const char *text, size_t len)
+static const char *explain_keep_text(explain *e, const char *text, size_t len)
 {
     e->text += len;
     if (e->text <= MOST_TEXT)
@@ -137,8 +137,8 @@ static bl_status tell_kernel(explain *e, int number, bl_plan_detail_kernel *to)
     bl_ir_print(e->c.ir, 1, &m->nest->sink, &nest);
     to->name = bl_arena_strdup(e->arena, m->name);
     to->moves = bl_arena_strdup(e->arena, m->moves);
-    to->nest = keep_text(e, bl_text_get(&nest), nest.len);
-    to->source = keep_text(e, m->source.data != NULL ? m->source.data : "", m->source.len);
+    to->nest = explain_keep_text(e, bl_text_get(&nest), nest.len);
+    to->source = explain_keep_text(e, m->source.data != NULL ? m->source.data : "", m->source.len);
     to->nodes = bl_arena_array(e->arena, (size_t)e->c.wire->nnodes + 1, sizeof *to->nodes);
     for (int i = 0; to->nodes != NULL && i < e->c.wire->nnodes; i++)
         if (computes[i])

@@ -29,7 +29,7 @@ typedef struct joining {
 } joining;
 
 /* Would one core finish the kernel before its groups could be distributed over several cores? */
-static bool is_small(const joining *j, const plan_piece *piece)
+static bool join_launches_is_small(const joining *j, const plan_piece *piece)
 {
     double groups = 1, units = j->units;
 
@@ -41,7 +41,7 @@ static bool is_small(const joining *j, const plan_piece *piece)
     return units <= 1 || piece->seconds * (1 - 1 / units) < LAUNCH_SECONDS;
 }
 
-static int place_of(joining *j, int slot, bool add)
+static int join_launches_place_of(joining *j, int slot, bool add)
 {
     for (int i = 0; i < j->nslots; i++) {
         if (j->slot[i] == slot)
@@ -60,7 +60,7 @@ static bool take_dtypes(joining *j, const plan_piece *piece)
 
     for (uint32_t i = 0; i < linear->ninst; i++) { /* a parameter that a kernel does not use has no dtype there */
         const bl_inst *inst = &linear->inst[i];
-        int place = inst->op == BL_OP_BUFFER && inst->sub == 0 ? place_of(j, piece->slot[inst->arg], false) : -1;
+        int place = inst->op == BL_OP_BUFFER && inst->sub == 0 ? join_launches_place_of(j, piece->slot[inst->arg], false) : -1;
         if (place < 0)
             continue;
         if (j->used[place] && j->dtype[place] != (bl_dtype)inst->dtype)
@@ -71,16 +71,16 @@ static bool take_dtypes(joining *j, const plan_piece *piece)
     return true;
 }
 
-static bool take(joining *j, const plan_piece *piece)
+static bool join_launches_take(joining *j, const plan_piece *piece)
 {
     joining before = *j;
 
-    if ((j->n > 0 && piece->first) || !is_small(j, piece) || j->n == MOST_JOINED || j->seconds + piece->seconds > MOST_SECONDS ||
-        j->ninst + piece->lowered->linear->ninst > j->most_inst ||
+    if ((j->n > 0 && piece->first) || !join_launches_is_small(j, piece) || j->n == MOST_JOINED ||
+        j->seconds + piece->seconds > MOST_SECONDS || j->ninst + piece->lowered->linear->ninst > j->most_inst ||
         j->local_bytes + piece->lowered->linear->local_bytes > j->most_local)
         return false;
     for (int i = 0; i < piece->nparams; i++) {
-        if (place_of(j, piece->slot[i], true) < 0) {
+        if (join_launches_place_of(j, piece->slot[i], true) < 0) {
             *j = before;
             return false;
         }
@@ -96,7 +96,7 @@ static bool take(joining *j, const plan_piece *piece)
     return true;
 }
 
-static bl_status join(joining *j, plan_piece *out, bl_err *err)
+static bl_status join_launches_join(joining *j, plan_piece *out, bl_err *err)
 {
     bl_arena *arena = bl_ir_arena(j->ir);
     bl_join_part *parts = bl_arena_array(arena, (size_t)j->n, sizeof *parts);
@@ -116,7 +116,7 @@ static bl_status join(joining *j, plan_piece *out, bl_err *err)
         for (int d = 0; d < BL_GRID_DIMS; d++)
             parts[i].groups[d] = all[i].lowered->grid[d]->hi;
         for (int k = 0; k < all[i].nparams; k++)
-            param[k] = place_of(j, all[i].slot[k], false);
+            param[k] = join_launches_place_of(j, all[i].slot[k], false);
     }
     return bl_lower_join(j->ir, out->name, (uint32_t)j->nslots, dtypes, j->n, parts, &out->lowered, err);
 }
@@ -132,11 +132,11 @@ bl_status plan_join(bl_ir *ir, const bl_target *target, bool hot, int n, const p
                      .most_inst = hot ? HOT_INSTRUCTIONS : MOST_INSTRUCTIONS,
                      .most_local = target->local_bytes,
                      .pieces = pieces + at};
-        while (!target->groups && at + j.n < n && take(&j, &pieces[at + j.n]))
+        while (!target->groups && at + j.n < n && join_launches_take(&j, &pieces[at + j.n]))
             continue;
         out[*nout] = pieces[at];
         if (j.n > 1)
-            BL_TRY(join(&j, &out[*nout], err));
+            BL_TRY(join_launches_join(&j, &out[*nout], err));
         members[(*nout)++] = j.n > 1 ? j.n : 1;
         at += j.n > 1 ? j.n : 1;
     }

@@ -17,20 +17,20 @@ enum {
     WORD = 64
 };
 
-static void set_bit(uint64_t *set, int bit, bool value)
+static void kept_values_set_bit(uint64_t *set, int bit, bool value)
 {
     uint64_t mask = UINT64_C(1) << (bit % WORD);
     set[bit / WORD] = value ? set[bit / WORD] | mask : set[bit / WORD] & ~mask;
 }
 
-static size_t words(int bits)
+static size_t kept_values_words(int bits)
 {
     return ((size_t)bits + WORD - 1) / WORD;
 }
 
 static bool is_within(const uint64_t *some, const uint64_t *all, int bits)
 {
-    for (size_t i = 0; i < words(bits); i++) {
+    for (size_t i = 0; i < kept_values_words(bits); i++) {
         if ((some[i] & ~all[i]) != 0)
             return false;
     }
@@ -67,7 +67,7 @@ static bool writes(const made *m, int param)
 }
 
 /* Is it launched in the same way in each run: without named dimensions and step numbers? */
-static bool is_fixed(const made *m)
+static bool kept_values_is_fixed(const made *m)
 {
     bool fixed = m->lowered->nvars == 0;
     for (int i = 0; i < BL_GRID_DIMS; i++)
@@ -76,7 +76,7 @@ static bool is_fixed(const made *m)
 }
 
 /* May a launch that depends on sources alone read this slot, or write it? All earlier launches have been analysed. */
-static bool may_use(const analysis *a, int launch, int slot, bool written)
+static bool kept_values_may_use(const analysis *a, int launch, int slot, bool written)
 {
     const bl_graph *graph = a->c->graph;
     const bl_place *place = &a->c->places[slot];
@@ -107,22 +107,23 @@ static void find_sources(analysis *a)
 
     for (int i = 0; i < plan->nsteps; i++) {
         const made *m = kernel_of(a, i);
-        bool all = is_fixed(m);
+        bool all = kept_values_is_fixed(m);
         for (int k = 0; all && k < m->nparams; k++)
-            all = may_use(a, i, slot_of(a, i, k), writes(m, k));
-        if (!all || (a->from[i] = bl_arena_array(plan->arena, words(plan->keeps.nsources) + 1, sizeof(uint64_t))) == NULL)
+            all = kept_values_may_use(a, i, slot_of(a, i, k), writes(m, k));
+        if (!all ||
+            (a->from[i] = bl_arena_array(plan->arena, kept_values_words(plan->keeps.nsources) + 1, sizeof(uint64_t))) == NULL)
             continue;
         for (int k = 0; k < m->nparams; k++) {
             int slot = slot_of(a, i, k);
             if (is_source(a, slot))
-                set_bit(a->from[i], slot, true);
-            for (size_t w = 0; !is_source(a, slot) && !writes(m, k) && w < words(plan->keeps.nsources); w++)
+                kept_values_set_bit(a->from[i], slot, true);
+            for (size_t w = 0; !is_source(a, slot) && !writes(m, k) && w < kept_values_words(plan->keeps.nsources); w++)
                 a->from[i][w] |= a->from[a->writer[slot]][w];
         }
     }
 }
 
-static bl_status add_value(analysis *a, int launch, int slot)
+static bl_status kept_values_add_value(analysis *a, int launch, int slot)
 {
     plan_keeps *keeps = &a->c->plan->keeps;
     const made *m = kernel_of(a, launch);
@@ -138,7 +139,7 @@ static bl_status add_value(analysis *a, int launch, int slot)
 }
 
 /* Number the values that a launch writes which depends on sources alone, and list the values it reads and writes. */
-static bl_status add_launch(analysis *a, int launch)
+static bl_status kept_values_add_launch(analysis *a, int launch)
 {
     plan_keeps *keeps = &a->c->plan->keeps;
     const made *m = kernel_of(a, launch);
@@ -157,7 +158,7 @@ static bl_status add_launch(analysis *a, int launch)
         if (!writes(m, k))
             continue;
         value[spared->nreads + spared->nwrites++] = keeps->n;
-        BL_TRY(add_value(a, launch, slot_of(a, launch, k)));
+        BL_TRY(kept_values_add_value(a, launch, slot_of(a, launch, k)));
     }
     keeps->nspared++;
     return BL_OK;
@@ -168,7 +169,7 @@ static bl_status list_launches(analysis *a)
     for (int i = 0; i < a->c->plan->nsteps; i++) {
         const made *m = kernel_of(a, i);
         if (a->from[i] != NULL)
-            BL_TRY(add_launch(a, i));
+            BL_TRY(kept_values_add_launch(a, i));
         for (int k = 0; a->from[i] == NULL && k < m->nparams; k++) {
             int number = a->number[slot_of(a, i, k)];
             if (number > 0)
@@ -194,8 +195,8 @@ bl_status compile_keeps(compile *c)
     keeps->kept = bl_arena_array(arena, nslots, sizeof *keeps->kept);
     keeps->spared = bl_arena_array(arena, nsteps, sizeof *keeps->spared);
     keeps->sources = bl_arena_array(arena, (size_t)keeps->nsources + 1, sizeof *keeps->sources);
-    keeps->same = bl_arena_array(arena, words(keeps->nsources) + 1, sizeof(uint64_t));
-    keeps->before = bl_arena_array(arena, words(keeps->nsources) + 1, sizeof(uint64_t));
+    keeps->same = bl_arena_array(arena, kept_values_words(keeps->nsources) + 1, sizeof(uint64_t));
+    keeps->before = bl_arena_array(arena, kept_values_words(keeps->nsources) + 1, sizeof(uint64_t));
     BL_TRY(bl_arena_status(c->arena, c->err));
     BL_TRY(bl_arena_status(arena, c->err));
     find_writers(&a);
@@ -221,14 +222,14 @@ static bool compare_sources(bl_plan *plan)
         const bl_buffer *now = plan->slots[i];
         bool same = keeps->seen && source->last == now && source->version == now->version;
         *source = (plan_source){now, now->version};
-        set_bit(keeps->same, i, same);
+        kept_values_set_bit(keeps->same, i, same);
         changed = changed || !same;
     }
     return changed;
 }
 
 /* Give up a kept buffer. Its next owner may write it at once, so wait for runs in flight that read it. */
-static void drop(bl_plan *plan, plan_kept *kept)
+static void kept_values_drop(bl_plan *plan, plan_kept *kept)
 {
     bl_err ignored = {0};
     bl_status waited = bl_device_wait(plan->dev, &ignored);
@@ -261,7 +262,7 @@ static void choose_kept(bl_plan *plan, bool changed, bl_pool *pool)
         kept->stable = keeps->seen && is_within(kept->from, keeps->same, keeps->nsources);
         kept->wanted = kept->outside;
         if (!kept->stable && kept->given)
-            drop(plan, kept);
+            kept_values_drop(plan, kept);
     }
     for (int i = 0; i < keeps->nspared; i++) {
         const plan_spared *spared = &keeps->spared[i];
@@ -308,7 +309,7 @@ static void look_for_dropped(bl_plan *plan)
 void plan_keep_begin(bl_plan *plan, bl_pool *pool)
 {
     plan_keeps *keeps = &plan->keeps;
-    size_t set = words(keeps->nsources) * sizeof *keeps->same;
+    size_t set = kept_values_words(keeps->nsources) * sizeof *keeps->same;
     bool changed = false, again = false;
 
     if (keeps->n == 0)

@@ -58,7 +58,7 @@ static bl_status choose_moves(compile *c, const bl_search_nest *nest, bool helpe
 }
 
 /* Add a helper kernel: it packs a panel, and runs before the nest; or it sums partial results, and runs after the nest. */
-static bl_status add_helper(compile *c, const made *of, const bl_packed *packed, int panel)
+static bl_status make_kernels_add_helper(compile *c, const made *of, const bl_packed *packed, int panel)
 {
     bl_tune tune;
     bl_search_nest helper;
@@ -121,7 +121,7 @@ static bl_status add_nest(compile *c, const bl_nest *nest)
         slot[tune.packed[i].param] = c->nslots;
         c->places[c->nslots] = (bl_place){.kind = BL_PLACE_TEMP, .dtype = tune.packed[i].dtype, .count = tune.packed[i].count};
         if (!tune.packed[i].behind)
-            BL_TRY(add_helper(c, &of, &tune.packed[i], c->nslots));
+            BL_TRY(make_kernels_add_helper(c, &of, &tune.packed[i], c->nslots));
         c->nslots++;
     }
     of.sink = tune.sink;
@@ -133,7 +133,7 @@ static bl_status add_nest(compile *c, const bl_nest *nest)
     *m = of;
     for (int i = 0; i < tune.npacked; i++) {
         if (tune.packed[i].behind)
-            BL_TRY(add_helper(c, &of, &tune.packed[i], slot[tune.packed[i].param]));
+            BL_TRY(make_kernels_add_helper(c, &of, &tune.packed[i], slot[tune.packed[i].param]));
     }
     return bl_ir_status(c->ir, c->err);
 }

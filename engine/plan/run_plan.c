@@ -68,7 +68,7 @@ static bl_status slot_bytes(const bl_plan *plan, int slot, const int64_t *vars, 
     return BL_OK;
 }
 
-static bl_status record(bl_plan *plan, bl_err *err)
+static bl_status run_plan_record(bl_plan *plan, bl_err *err)
 {
     for (int i = 0; i < plan->nparts; i++) {
         part *p = &plan->parts[i];
@@ -144,7 +144,7 @@ static bl_status alloc_outputs(running *r)
 }
 
 /* Hand over the outputs of the last step if |st| is BL_OK; release all others. */
-static void free_outputs(running *r, bl_status st)
+static void run_plan_free_outputs(running *r, bl_status st)
 {
     int n = r->plan->info.noutputs;
     for (int i = 0; r->outputs != NULL && i < r->nsets * n; i++) {
@@ -220,7 +220,7 @@ static void fill_unused(bl_plan *plan)
     }
 }
 
-static void bind_slots(running *r)
+static void run_plan_bind_slots(running *r)
 {
     bl_plan *plan = r->plan;
     int ninputs = plan->info.ninputs, nstates = plan->info.nstates + plan->info.nhidden, root = plan->info.noutputs;
@@ -328,7 +328,7 @@ static bl_status submit_parts(running *r, uint64_t *ns)
 
 /* A state's old buffer is the next one to be written, unless it has other users, who retained the state between two steps. Such
  * a buffer is replaced. A step in flight may still read it, so it is released when the run ends. */
-static bl_status take_back(running *r)
+static bl_status run_plan_take_back(running *r)
 {
     for (int i = 0; i < r->plan->info.nstates + r->plan->info.nhidden; i++) {
         bl_buffer *next = r->next[i], *fresh = NULL;
@@ -362,9 +362,9 @@ static bl_status submit_step(running *r, uint64_t *ns)
 {
     bl_status st = BL_OK;
 
-    BL_TRY(take_back(r));
+    BL_TRY(run_plan_take_back(r));
     BL_TRY(copy_states(r));
-    bind_slots(r);
+    run_plan_bind_slots(r);
     plan_keep_begin(r->plan, r->run->pool);
     st = submit_parts(r, ns);
     plan_keep_end(r->plan, st == BL_OK);
@@ -392,7 +392,7 @@ static void exchange_states(running *r)
 }
 
 /* Deliver the reports of the submitted steps, all of which are complete. */
-static bl_status tell(running *r)
+static bl_status run_plan_tell(running *r)
 {
     const bl_run *run = r->run;
 
@@ -415,14 +415,14 @@ static uint64_t steps_in_flight(const running *r)
     return most;
 }
 
-static bool yields(const bl_run *run)
+static bool run_plan_yields(const bl_run *run)
 {
     return run->yield != NULL && run->yield(run->yield_arg);
 }
 
 /* Run all steps. |asked| is where each step's launches write their times, or NULL; even then a step is timed once in a while.
  * The run may yield after each wait, so that another run need not wait for a further step. */
-static bl_status run_steps(running *r, uint64_t *asked)
+static bl_status run_plan_run_steps(running *r, uint64_t *asked)
 {
     bl_run *run = r->run;
     uint64_t in_flight = 0, most = steps_in_flight(r);
@@ -442,7 +442,7 @@ static bl_status run_steps(running *r, uint64_t *asked)
         run->steps_done = i;
         if (reports(run) && i % run->every == 0)
             r->report[r->nreports++] = i;
-        last = i == run->steps || yields(run);
+        last = i == run->steps || run_plan_yields(run);
         if (++in_flight >= most || ns != NULL || last || r->nreports == r->nsets) {
             BL_TRY(bl_device_wait(r->plan->dev, r->err));
             in_flight = 0;
@@ -453,15 +453,15 @@ static bl_status run_steps(running *r, uint64_t *asked)
         for (int k = 0; ns != NULL && run->launch_ns != NULL && k < r->plan->nsteps; k++)
             run->launch_ns[k] += ns[k];
         if (in_flight == 0) {
-            BL_TRY(tell(r));
-            last = last || yields(run);
+            BL_TRY(run_plan_tell(r));
+            last = last || run_plan_yields(run);
         }
     }
     return BL_OK;
 }
 
 /* Prepare a run up to the first submission. |end| frees what this allocates. */
-static bl_status begin(running *r)
+static bl_status run_plan_begin(running *r)
 {
     bl_plan *plan = r->plan;
     int nstates = plan->info.nstates + plan->info.nhidden;
@@ -474,7 +474,7 @@ static bl_status begin(running *r)
     if (r->next == NULL)
         return bl_fail(r->err, BL_ENOMEM, "run");
     r->lent = r->next + nstates;
-    BL_TRY(record(plan, r->err));
+    BL_TRY(run_plan_record(plan, r->err));
     BL_TRY(bind_sizes(r));
     BL_TRY(plan_check_bindings(plan, r->vars, r->err));
     BL_TRY(plan_bind_scratch(plan, r->vars, r->run->pool, r->err));
@@ -482,7 +482,7 @@ static bl_status begin(running *r)
 }
 
 /* Wait for the device: it may still use the buffers that a failed run releases. */
-static void give_up(bl_plan *plan)
+static void run_plan_give_up(bl_plan *plan)
 {
     bl_err ignored = {0};
     bl_status waited = bl_device_wait(plan->dev, &ignored);
@@ -490,11 +490,11 @@ static void give_up(bl_plan *plan)
     plan_keep_forget(plan);
 }
 
-static void end(running *r, bl_status st)
+static void run_plan_end(running *r, bl_status st)
 {
     if (st != BL_OK)
-        give_up(r->plan);
-    free_outputs(r, st);
+        run_plan_give_up(r->plan);
+    run_plan_free_outputs(r, st);
     free_words(r);
     for (int i = 0; r->next != NULL && i < 2 * (r->plan->info.nstates + r->plan->info.nhidden); i++)
         bl_pool_release(r->run->pool, r->next[i]); /* releases |lent| too */
@@ -507,15 +507,15 @@ bl_status bl_plan_run(bl_run *run, bl_err *err)
     running r = {.run = run, .plan = plan, .err = err};
     uint64_t *ns = NULL;
     int64_t start = bl_clock_ns();
-    bl_status st = begin(&r);
+    bl_status st = run_plan_begin(&r);
 
     if (st == BL_OK && run->timed && (ns = bl_calloc((size_t)plan->nsteps + 1, sizeof *ns)) == NULL)
         st = bl_fail(err, BL_ENOMEM, "run");
     if (st == BL_OK)
-        st = run_steps(&r, ns);
+        st = run_plan_run_steps(&r, ns);
     if (st == BL_OK)
         plan_census_wall(plan, run->steps_done, bl_clock_ns() - start);
-    end(&r, st);
+    run_plan_end(&r, st);
     free(ns);
     return st;
 }
@@ -537,13 +537,13 @@ bool bl_plan_may_fly(const bl_plan *plan)
 bl_status bl_plan_submit(bl_run *run, bl_err *err)
 {
     running r = {.run = run, .plan = run->plan, .err = err};
-    bl_status st = begin(&r);
+    bl_status st = run_plan_begin(&r);
 
     if (st == BL_OK)
         st = look_around(run, err);
     if (st == BL_OK)
         st = submit_step(&r, NULL);
-    end(&r, st);
+    run_plan_end(&r, st);
     return st;
 }
 
@@ -560,7 +560,7 @@ bl_status bl_plan_finish(bl_run *run, int64_t submit_ns, bl_err *err)
         plan_census_wall(plan, 1, submit_ns + bl_clock_ns() - start);
         return BL_OK;
     }
-    give_up(plan);
+    run_plan_give_up(plan);
     for (int i = 0; i < plan->info.noutputs; i++) {
         bl_pool_release(run->pool, run->outputs[i]);
         run->outputs[i] = NULL;

@@ -27,8 +27,8 @@ static bl_status slot_size(const bl_plan *plan, int slot, const int64_t *vars, s
 }
 
 /* Lay out |lives| for the sizes |vars|; *bytes is the memory that all of them need. */
-static bl_status lay_out(const bl_plan *plan, const int64_t *vars, bl_arena *arena, bl_lifetime *lives, size_t *bytes,
-                         bl_err *err)
+static bl_status scratch_lay_out(const bl_plan *plan, const int64_t *vars, bl_arena *arena, bl_lifetime *lives, size_t *bytes,
+                                 bl_err *err)
 {
     memcpy(lives, plan->lives, (size_t)plan->nslots * sizeof *lives);
     for (int i = 0; i < plan->nslots; i++)
@@ -48,7 +48,7 @@ bl_status bl_plan_peak(const bl_plan *plan, const int64_t *vars, size_t *bytes, 
     *bytes = plan->scratch_bytes;
     vars = plan_count_steps(plan->info.nvars, plan->dims, vars, counted);
     if (lives != NULL)
-        st = lay_out(plan, vars, arena, lives, bytes, err);
+        st = scratch_lay_out(plan, vars, arena, lives, bytes, err);
     bl_arena_destroy(arena);
     return st;
 }
@@ -93,7 +93,7 @@ static bl_status bind_layout(bl_plan *plan, const int64_t *vars, bl_pool *pool, 
     bl_arena *arena = bl_arena_create(0);
     bl_lifetime *lives = arena != NULL ? bl_arena_array(arena, (size_t)plan->nslots, sizeof *lives) : NULL;
     bl_buffer *scratch = NULL;
-    bl_status st = lives != NULL ? lay_out(plan, vars, arena, lives, &bytes, err) : bl_fail(err, BL_ENOMEM, "run");
+    bl_status st = lives != NULL ? scratch_lay_out(plan, vars, arena, lives, &bytes, err) : bl_fail(err, BL_ENOMEM, "run");
 
     if (st == BL_OK && bytes > plan->dev->info.max_alloc)
         st = bl_fail(err, BL_ENODEVMEM,

@@ -144,7 +144,7 @@ double bl_plan_least_seconds(const bl_plan *plan, unsigned last)
     return last > 0 ? 1e-9 * (double)least : 0;
 }
 
-static double mean_of(const atomic_ullong *sum, int kernel, unsigned samples)
+static double service_mean_of(const atomic_ullong *sum, int kernel, unsigned samples)
 {
     return (double)atomic_load_explicit(&sum[kernel], memory_order_relaxed) / samples;
 }
@@ -173,9 +173,11 @@ int bl_plan_list_kernels(const bl_plan *plan, int most, bl_kernel_use *out)
         if (use->launches == 0)
             continue;
         if (samples > 0) {
-            use->seconds = 1e-9 * mean_of(plan->census.kernel_ns, k, samples);
-            use->timed_ops = plan->census.counted == NULL ? (double)use->ops : mean_of(plan->census.kernel_ops, k, samples);
-            use->timed_bytes = plan->census.counted == NULL ? (double)use->bytes : mean_of(plan->census.kernel_bytes, k, samples);
+            use->seconds = 1e-9 * service_mean_of(plan->census.kernel_ns, k, samples);
+            use->timed_ops =
+                plan->census.counted == NULL ? (double)use->ops : service_mean_of(plan->census.kernel_ops, k, samples);
+            use->timed_bytes =
+                plan->census.counted == NULL ? (double)use->bytes : service_mean_of(plan->census.kernel_bytes, k, samples);
         }
         n++;
     }

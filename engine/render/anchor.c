@@ -27,7 +27,7 @@ static reference make_reference(const bl_linear *linear, uint32_t inst, uint32_t
     return to;
 }
 
-static int compare(uint64_t a, uint64_t b)
+static int anchor_compare(uint64_t a, uint64_t b)
 {
     return a < b ? -1 : a > b;
 }
@@ -35,14 +35,14 @@ static int compare(uint64_t a, uint64_t b)
 static int by_place(const void *a, const void *b)
 {
     const reference *x = a, *y = b;
-    int order = compare(x->buffer, y->buffer);
+    int order = anchor_compare(x->buffer, y->buffer);
 
-    order = order != 0 ? order : compare(x->base, y->base);
-    order = order != 0 ? order : compare(x->scope, y->scope);
-    return order != 0 ? order : compare((uint64_t)x->number, (uint64_t)y->number);
+    order = order != 0 ? order : anchor_compare(x->base, y->base);
+    order = order != 0 ? order : anchor_compare(x->scope, y->scope);
+    return order != 0 ? order : anchor_compare((uint64_t)x->number, (uint64_t)y->number);
 }
 
-static bool share(const reference *x, const reference *y)
+static bool anchor_share(const reference *x, const reference *y)
 {
     return x->buffer == y->buffer && x->base == y->base && x->scope == y->scope;
 }
@@ -70,7 +70,7 @@ int64_t *anchor_find(bl_arena *arena, const bl_linear *linear)
     }
     qsort(all, n, sizeof *all, by_place);
     for (size_t i = 0, first = 0; i < n; i++) {
-        first = share(&all[first], &all[i]) ? first : i;
+        first = anchor_share(&all[first], &all[i]) ? first : i;
         anchor[all[i].inst] = all[first].number;
     }
     return anchor;

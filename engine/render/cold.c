@@ -84,7 +84,7 @@ static void count_uses(const bl_linear *linear, uint32_t *uses)
 }
 
 /* Count how often each instruction runs; returns the largest count. */
-static int64_t count_runs(const bl_linear *linear, int64_t *runs)
+static int64_t cold_count_runs(const bl_linear *linear, int64_t *runs)
 {
     int64_t within[MOST_LOOPS + 1] = {1}, most = 1;
     int depth = 0;
@@ -117,7 +117,7 @@ cold_kind *cold_find(bl_arena *arena, const bl_linear *linear)
     if (cold == NULL || runs == NULL || uses == NULL)
         return NULL;
     count_uses(linear, uses);
-    most = count_runs(linear, runs);
+    most = cold_count_runs(linear, runs);
     for (uint32_t i = 0; i < linear->ninst; i++) {
         if (runs[i] > most / SELDOM || !is_call(linear, uses, &linear->inst[i]))
             continue;

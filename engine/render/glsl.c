@@ -15,7 +15,7 @@ static const char *const computed_type[BL_DTYPE_COUNT] = {
 };
 #undef BL_DTYPE
 
-static const char *stored_type(bl_dtype dtype)
+static const char *glsl_stored_type(bl_dtype dtype)
 {
     if (bl_dtype_bytes(dtype) == 1)
         return dtype == BL_I8 ? "int8_t" : "uint8_t";
@@ -24,7 +24,7 @@ static const char *stored_type(bl_dtype dtype)
     return computed_type[dtype];
 }
 
-static const char *vector_of(bl_dtype dtype)
+static const char *glsl_vector_of(bl_dtype dtype)
 {
     bool wide = bl_dtype_bytes(dtype) == 8;
 
@@ -41,12 +41,12 @@ static const char *vector_of(bl_dtype dtype)
     return "bvec";
 }
 
-static const char *type(bl_arena *arena, bl_dtype dtype, int lanes)
+static const char *glsl_type(bl_arena *arena, bl_dtype dtype, int lanes)
 {
-    return lanes > 1 ? SAY(arena, "%s%d", vector_of(dtype), lanes) : computed_type[dtype];
+    return lanes > 1 ? SAY(arena, "%s%d", glsl_vector_of(dtype), lanes) : computed_type[dtype];
 }
 
-static const char *real_literal(bl_arena *arena, double value, bool wide)
+static const char *glsl_real_literal(bl_arena *arena, double value, bool wide)
 {
     char text[40];
 
@@ -59,11 +59,11 @@ static const char *real_literal(bl_arena *arena, double value, bool wide)
     return SAY(arena, signbit(value) ? "(%s%s%s)" : "%s%s%s", text, strpbrk(text, ".e") == NULL ? ".0" : "", wide ? "lf" : "");
 }
 
-static const char *literal(bl_arena *arena, bl_dtype dtype, bl_scalar value)
+static const char *glsl_literal(bl_arena *arena, bl_dtype dtype, bl_scalar value)
 {
     switch (bl_dtype_get_kind(dtype)) {
     case BL_KIND_FLOAT:
-        return real_literal(arena, value.f, dtype == BL_F64);
+        return glsl_real_literal(arena, value.f, dtype == BL_F64);
     case BL_KIND_INT:
         if (value.i == INT64_MIN)
             return "(-9223372036854775807L - 1L)";
@@ -78,27 +78,27 @@ static const char *literal(bl_arena *arena, bl_dtype dtype, bl_scalar value)
     return value.u != 0 ? "true" : "false";
 }
 
-static const char *repeat(bl_arena *arena, operand x, int lanes)
+static const char *glsl_repeat(bl_arena *arena, operand x, int lanes)
 {
-    return SAY(arena, "%s(%s)", type(arena, x.dtype, lanes), x.text);
+    return SAY(arena, "%s(%s)", glsl_type(arena, x.dtype, lanes), x.text);
 }
 
-static const char *lane(bl_arena *arena, operand x, int number)
+static const char *glsl_lane(bl_arena *arena, operand x, int number)
 {
     return SAY(arena, "(%s).%c", x.text, "xyzw"[number & 3]);
 }
 
-static const char *half(bl_arena *arena, operand x, int which)
+static const char *glsl_half(bl_arena *arena, operand x, int which)
 {
     return SAY(arena, "(%s).%s", x.text, which == 0 ? "xy" : "zw");
 }
 
-static const char *stack(bl_arena *arena, bl_dtype dtype, int lanes, int n, const operand *parts)
+static const char *glsl_stack(bl_arena *arena, bl_dtype dtype, int lanes, int n, const operand *parts)
 {
-    return SAY(arena, "%s(%s)", type(arena, dtype, lanes), list_of(arena, n, parts));
+    return SAY(arena, "%s(%s)", glsl_type(arena, dtype, lanes), list_of(arena, n, parts));
 }
 
-static const char *fit(bl_arena *arena, bl_dtype dtype, int lanes, const char *x)
+static const char *glsl_fit(bl_arena *arena, bl_dtype dtype, int lanes, const char *x)
 {
     (void)lanes;
     if (is_half(dtype))
@@ -109,44 +109,44 @@ static const char *fit(bl_arena *arena, bl_dtype dtype, int lanes, const char *x
 }
 
 /* Call a prelude function that takes scalars, lane by lane. The result has dtype |to|. */
-static const char *call(bl_arena *arena, const char *name, bl_dtype to, operand x)
+static const char *glsl_call(bl_arena *arena, const char *name, bl_dtype to, operand x)
 {
     operand each[BL_MAX_LANES] = {{0}};
 
     if (x.lanes == 1)
         return SAY(arena, "%s(%s)", name, x.text);
     for (int i = 0; i < x.lanes; i++)
-        each[i] = (operand){SAY(arena, "%s(%s)", name, lane(arena, x, i)), to, 1};
-    return stack(arena, to, x.lanes, x.lanes, each);
+        each[i] = (operand){SAY(arena, "%s(%s)", name, glsl_lane(arena, x, i)), to, 1};
+    return glsl_stack(arena, to, x.lanes, x.lanes, each);
 }
 
-static const char *cast(bl_arena *arena, bl_dtype to, operand x)
+static const char *glsl_cast(bl_arena *arena, bl_dtype to, operand x)
 {
     if (bl_dtype_is_float(x.dtype) && bl_dtype_is_int(to))
-        return call(arena, SAY(arena, "%s_to_%s", x.dtype == BL_F64 ? "double" : "float", bl_dtype_name(to)), to, x);
+        return glsl_call(arena, SAY(arena, "%s_to_%s", x.dtype == BL_F64 ? "double" : "float", bl_dtype_name(to)), to, x);
     if (to == BL_BOOL && bl_dtype_is_float(x.dtype)) /* bool(NaN) is true */
-        return SAY(arena, x.lanes > 1 ? "notEqual(%s, %s(0.0))" : "(%s != %s(0.0))", x.text, type(arena, x.dtype, x.lanes));
+        return SAY(arena, x.lanes > 1 ? "notEqual(%s, %s(0.0))" : "(%s != %s(0.0))", x.text, glsl_type(arena, x.dtype, x.lanes));
     if (to == x.dtype)
         return x.text;
     if (is_half(to) && x.dtype == BL_F64)
-        return fit(arena, to, x.lanes, call(arena, "to_odd", to, x));
+        return glsl_fit(arena, to, x.lanes, glsl_call(arena, "to_odd", to, x));
     if (to == BL_I64 && bl_dtype_get_kind(x.dtype) == BL_KIND_INT)
         /* Not int64_t(x): Mesa 22.3 evaluates 0 < int64_t(x) to true for every x. */
-        return SAY(arena, "(%s(%s(%s(%s) ^ 0x80000000u)) - 2147483648L)", type(arena, BL_I64, x.lanes),
-                   type(arena, BL_U64, x.lanes), type(arena, BL_U32, x.lanes), x.text);
-    return fit(arena, to, x.lanes, repeat(arena, (operand){x.text, to, x.lanes}, x.lanes));
+        return SAY(arena, "(%s(%s(%s(%s) ^ 0x80000000u)) - 2147483648L)", glsl_type(arena, BL_I64, x.lanes),
+                   glsl_type(arena, BL_U64, x.lanes), glsl_type(arena, BL_U32, x.lanes), x.text);
+    return glsl_fit(arena, to, x.lanes, glsl_repeat(arena, (operand){x.text, to, x.lanes}, x.lanes));
 }
 
-static const char *bitcast(bl_arena *arena, bl_dtype to, operand x)
+static const char *glsl_bitcast(bl_arena *arena, bl_dtype to, operand x)
 {
     const char *name = SAY(arena, "%s_as_%s", bl_dtype_name(x.dtype), bl_dtype_name(to));
 
     if (bl_dtype_is_int(to) && bl_dtype_is_int(x.dtype))
-        return cast(arena, to, x); /* same size, so the value wraps */
-    return is_half(to) || is_half(x.dtype) ? call(arena, name, to, x) : SAY(arena, "%s(%s)", name, x.text);
+        return glsl_cast(arena, to, x); /* same size, so the value wraps */
+    return is_half(to) || is_half(x.dtype) ? glsl_call(arena, name, to, x) : SAY(arena, "%s(%s)", name, x.text);
 }
 
-static const char *compare(bl_arena *arena, bl_op op, operand x, operand y)
+static const char *glsl_compare(bl_arena *arena, bl_op op, operand x, operand y)
 {
     bool less = op == BL_OP_CMPLT;
 
@@ -159,7 +159,7 @@ static const char *compare(bl_arena *arena, bl_op op, operand x, operand y)
     return SAY(arena, "%s(%s, %s)", less ? "lessThan" : "equal", x.text, y.text);
 }
 
-static const char *where(bl_arena *arena, operand condition, operand yes, operand no)
+static const char *glsl_where(bl_arena *arena, operand condition, operand yes, operand no)
 {
     return SAY(arena, yes.lanes == 1 ? "(%s ? %s : %s)" : "choose(%s, %s, %s)", condition.text, yes.text, no.text);
 }
@@ -177,19 +177,19 @@ static const char *element_index(bl_arena *arena, const char *index, int offset)
 }
 
 /* The value that |stored|, an element in memory, stands for. */
-static const char *widened(bl_arena *arena, place p, const char *stored)
+static const char *glsl_widened(bl_arena *arena, place p, const char *stored)
 {
     return p.narrow ? SAY(arena, "uint16_as_%s(uint(%s))", bl_dtype_name(p.dtype), stored) : stored;
 }
 
-static const char *load_one(bl_arena *arena, place p, int offset)
+static const char *glsl_load_one(bl_arena *arena, place p, int offset)
 {
     const char *at = element_index(arena, p.index, offset);
 
     if (p.quads)
-        return widened(arena, p, SAY(arena, "%s[(%s) >> 2][(%s) & 3]", p.buffer, at, at));
+        return glsl_widened(arena, p, SAY(arena, "%s[(%s) >> 2][(%s) & 3]", p.buffer, at, at));
     if (p.local)
-        return widened(arena, p, SAY(arena, "%s[%s]", p.buffer, at));
+        return glsl_widened(arena, p, SAY(arena, "%s[%s]", p.buffer, at));
     if (p.dtype == BL_BOOL)
         return SAY(arena, "(uint(%s.at[%s]) != 0u)", p.buffer, at);
     if (is_half(p.dtype))
@@ -208,19 +208,19 @@ static const char *quad(bl_arena *arena, place p)
     return SAY(arena, p.local ? "%s[(%s) >> 2]" : "%sv.at[(%s) >> 2]", p.buffer, p.index);
 }
 
-static const char *load(bl_arena *arena, place p)
+static const char *glsl_load(bl_arena *arena, place p)
 {
     operand each[BL_MAX_LANES] = {{0}};
 
     if (p.lanes == 1)
-        return load_one(arena, p, 0);
+        return glsl_load_one(arena, p, 0);
     if (is_quad(p) && p.narrow)
         return SAY(arena, "uint16_as_%s(uvec4(%s))", bl_dtype_name(p.dtype), quad(arena, p));
     if (is_quad(p))
         return quad(arena, p);
     for (int i = 0; i < p.lanes; i++)
-        each[i] = (operand){load_one(arena, p, i), p.dtype, 1};
-    return stack(arena, p.dtype, p.lanes, p.lanes, each);
+        each[i] = (operand){glsl_load_one(arena, p, i), p.dtype, 1};
+    return glsl_stack(arena, p.dtype, p.lanes, p.lanes, each);
 }
 
 static const char *store_one(bl_arena *arena, place p, int offset, const char *value)
@@ -236,11 +236,11 @@ static const char *store_one(bl_arena *arena, place p, int offset, const char *v
     else if (is_half(p.dtype))
         value = SAY(arena, "uint16_t(%s_as_uint16(%s))", bl_dtype_name(p.dtype), value);
     else
-        value = SAY(arena, "%s(%s)", stored_type(p.dtype), value);
+        value = SAY(arena, "%s(%s)", glsl_stored_type(p.dtype), value);
     return SAY(arena, "%s.at[%s + %d] = %s", p.buffer, p.index, offset, value);
 }
 
-static const char *store(bl_arena *arena, place p, const char *value)
+static const char *glsl_store(bl_arena *arena, place p, const char *value)
 {
     const char *all = "{ ";
 
@@ -251,7 +251,7 @@ static const char *store(bl_arena *arena, place p, const char *value)
     if (is_quad(p))
         return SAY(arena, "%s = %s", quad(arena, p), value);
     for (int i = 0; i < p.lanes; i++)
-        all = SAY(arena, "%s%s; ", all, store_one(arena, p, i, lane(arena, (operand){value, p.dtype, p.lanes}, i)));
+        all = SAY(arena, "%s%s; ", all, store_one(arena, p, i, glsl_lane(arena, (operand){value, p.dtype, p.lanes}, i)));
     return SAY(arena, "%s}", all);
 }
 
@@ -529,8 +529,8 @@ static void buffers(const bl_linear *linear, bl_text *out)
     for (uint32_t i = 0; i < linear->nbuffers; i++) {
         bl_dtype dtype = linear->buffer_dtype[i];
         const char *access = (linear->writes >> i & 1) != 0 ? "" : "readonly ";
-        bl_text_printf(out, "layout(set = 0, binding = %u) %sbuffer B%u { %s at[]; } b%u;\n", i, access, i, stored_type(dtype),
-                       i);
+        bl_text_printf(out, "layout(set = 0, binding = %u) %sbuffer B%u { %s at[]; } b%u;\n", i, access, i,
+                       glsl_stored_type(dtype), i);
         if (dtype == BL_F32)
             bl_text_printf(out, "layout(set = 0, binding = %u) %sbuffer V%u { vec4 at[]; } b%uv;\n", i, access, i, i);
     }
@@ -550,8 +550,8 @@ static void buffers(const bl_linear *linear, bl_text *out)
     }
 }
 
-static bl_status begin(const bl_linear *linear, const bl_device_info *info, bool function, const cold_kind *cold, bl_text *out,
-                       bl_err *err)
+static bl_status glsl_begin(const bl_linear *linear, const bl_device_info *info, bool function, const cold_kind *cold,
+                            bl_text *out, bl_err *err)
 {
     needs n = {0};
 
@@ -617,19 +617,19 @@ static const char *const alu[BL_OP_COUNT] = {[BL_OP_SIN] = "sin_each({0})"};
 
 const dialect dialect_glsl = {
     .alu = alu,
-    .type = type,
-    .literal = literal,
-    .repeat = repeat,
-    .lane = lane,
-    .half = half,
-    .stack = stack,
-    .cast = cast,
-    .bitcast = bitcast,
-    .fit = fit,
-    .compare = compare,
-    .where = where,
-    .load = load,
-    .store = store,
+    .type = glsl_type,
+    .literal = glsl_literal,
+    .repeat = glsl_repeat,
+    .lane = glsl_lane,
+    .half = glsl_half,
+    .stack = glsl_stack,
+    .cast = glsl_cast,
+    .bitcast = glsl_bitcast,
+    .fit = glsl_fit,
+    .compare = glsl_compare,
+    .where = glsl_where,
+    .load = glsl_load,
+    .store = glsl_store,
     .false_text = "false",
     .bool_functions = true,
     .narrow_index = true,
@@ -639,4 +639,4 @@ const dialect dialect_glsl = {
     .barrier = "barrier()",
     .scalar = "scalars.n",
     .unit = unit_glsl,
-    .begin = begin};
+    .begin = glsl_begin};

@@ -16,7 +16,7 @@ static const char *const computed_type[BL_DTYPE_COUNT] = {
 };
 #undef BL_DTYPE
 
-static const char *stored_type(bl_dtype dtype)
+static const char *opencl_stored_type(bl_dtype dtype)
 {
     return dtype == BL_BOOL ? "uchar" : dtype == BL_F16 ? "half" : dtype == BL_BF16 ? "ushort" : computed_type[dtype];
 }
@@ -24,21 +24,21 @@ static const char *stored_type(bl_dtype dtype)
 /* Has a vector the same type in memory and in registers? */
 static bool is_stored_as_computed(bl_dtype dtype)
 {
-    return dtype != BL_BOOL && strcmp(stored_type(dtype), computed_type[dtype]) == 0;
+    return dtype != BL_BOOL && strcmp(opencl_stored_type(dtype), computed_type[dtype]) == 0;
 }
 
 /* The element type of a vector that is loaded or stored as a whole; a float16 is moved as its bits. */
 static const char *moved_type(bl_dtype dtype)
 {
-    return dtype == BL_F16 ? "ushort" : stored_type(dtype);
+    return dtype == BL_F16 ? "ushort" : opencl_stored_type(dtype);
 }
 
-static const char *type(bl_arena *arena, bl_dtype dtype, int lanes)
+static const char *opencl_type(bl_arena *arena, bl_dtype dtype, int lanes)
 {
     return lanes > 1 ? SAY(arena, "%s%d", computed_type[dtype], lanes) : computed_type[dtype];
 }
 
-static const char *real_literal(bl_arena *arena, double value, bool wide)
+static const char *opencl_real_literal(bl_arena *arena, double value, bool wide)
 {
     char text[40];
 
@@ -50,11 +50,11 @@ static const char *real_literal(bl_arena *arena, double value, bool wide)
     return SAY(arena, signbit(value) ? "(%s%s%s)" : "%s%s%s", text, strpbrk(text, ".en") == NULL ? ".0" : "", wide ? "" : "f");
 }
 
-static const char *literal(bl_arena *arena, bl_dtype dtype, bl_scalar value)
+static const char *opencl_literal(bl_arena *arena, bl_dtype dtype, bl_scalar value)
 {
     switch (bl_dtype_get_kind(dtype)) {
     case BL_KIND_FLOAT:
-        return real_literal(arena, value.f, dtype == BL_F64);
+        return opencl_real_literal(arena, value.f, dtype == BL_F64);
     case BL_KIND_INT:
         if (value.i == INT64_MIN)
             return "(-9223372036854775807L - 1)";
@@ -71,22 +71,22 @@ static const char *literal(bl_arena *arena, bl_dtype dtype, bl_scalar value)
     return value.u != 0 ? "1" : "0";
 }
 
-static const char *repeat(bl_arena *arena, operand x, int lanes)
+static const char *opencl_repeat(bl_arena *arena, operand x, int lanes)
 {
-    return SAY(arena, x.dtype == BL_BOOL ? "((%s)(-(%s)))" : "((%s)(%s))", type(arena, x.dtype, lanes), x.text);
+    return SAY(arena, x.dtype == BL_BOOL ? "((%s)(-(%s)))" : "((%s)(%s))", opencl_type(arena, x.dtype, lanes), x.text);
 }
 
-static const char *lane(bl_arena *arena, operand x, int number)
+static const char *opencl_lane(bl_arena *arena, operand x, int number)
 {
     return SAY(arena, x.dtype == BL_BOOL ? "(-(%s).s%x)" : "(%s).s%x", x.text, (unsigned)number);
 }
 
-static const char *half(bl_arena *arena, operand x, int which)
+static const char *opencl_half(bl_arena *arena, operand x, int which)
 {
     return SAY(arena, "(%s).%s", x.text, which == 0 ? "lo" : "hi");
 }
 
-static const char *pick(bl_arena *arena, operand x, int first, int step, int count)
+static const char *opencl_pick(bl_arena *arena, operand x, int first, int step, int count)
 {
     const char *text = SAY(arena, "(%s).s", x.text);
     for (int i = 0; i < count; i++)
@@ -94,12 +94,13 @@ static const char *pick(bl_arena *arena, operand x, int first, int step, int cou
     return text;
 }
 
-static const char *stack(bl_arena *arena, bl_dtype dtype, int lanes, int n, const operand *parts)
+static const char *opencl_stack(bl_arena *arena, bl_dtype dtype, int lanes, int n, const operand *parts)
 {
-    return SAY(arena, dtype == BL_BOOL ? "(-(%s)(%s))" : "((%s)(%s))", type(arena, dtype, lanes), list_of(arena, n, parts));
+    return SAY(arena, dtype == BL_BOOL ? "(-(%s)(%s))" : "((%s)(%s))", opencl_type(arena, dtype, lanes),
+               list_of(arena, n, parts));
 }
 
-static const char *fit(bl_arena *arena, bl_dtype dtype, int lanes, const char *x)
+static const char *opencl_fit(bl_arena *arena, bl_dtype dtype, int lanes, const char *x)
 {
     const char *round = dtype == BL_F16 ? "round_f16" : "round_bf16";
 
@@ -111,43 +112,44 @@ static const char *fit(bl_arena *arena, bl_dtype dtype, int lanes, const char *x
 }
 
 /* Conversion by value, before rounding to 16 bits. */
-static const char *convert(bl_arena *arena, bl_dtype to, operand x)
+static const char *opencl_convert(bl_arena *arena, bl_dtype to, operand x)
 {
     const char *saturates = bl_dtype_is_float(x.dtype) && bl_dtype_is_int(to) ? "_sat" : "";
 
     if (to == BL_BOOL && x.lanes == 1)
         return SAY(arena, "(%s != 0)", x.text);
     if (to == BL_BOOL)
-        return SAY(arena, "convert_int%d(%s != (%s)(0))", x.lanes, x.text, type(arena, x.dtype, x.lanes));
+        return SAY(arena, "convert_int%d(%s != (%s)(0))", x.lanes, x.text, opencl_type(arena, x.dtype, x.lanes));
     if (x.dtype == BL_BOOL && x.lanes > 1)
-        return SAY(arena, "convert_%s(-(%s))", type(arena, to, x.lanes), x.text);
+        return SAY(arena, "convert_%s(-(%s))", opencl_type(arena, to, x.lanes), x.text);
     if (is_half(to) && x.dtype == BL_F64)
         return x.lanes > 1 ? SAY(arena, "to_odd_%d(%s)", x.lanes, x.text) : SAY(arena, "to_odd(%s)", x.text);
     if (strcmp(computed_type[to], computed_type[x.dtype]) == 0)
         return x.text;
-    return SAY(arena, "convert_%s%s(%s)", type(arena, to, x.lanes), saturates, x.text);
+    return SAY(arena, "convert_%s%s(%s)", opencl_type(arena, to, x.lanes), saturates, x.text);
 }
 
-static const char *cast(bl_arena *arena, bl_dtype to, operand x)
+static const char *opencl_cast(bl_arena *arena, bl_dtype to, operand x)
 {
-    return is_half(to) && x.dtype != to ? fit(arena, to, x.lanes, convert(arena, to, x)) : convert(arena, to, x);
+    return is_half(to) && x.dtype != to ? opencl_fit(arena, to, x.lanes, opencl_convert(arena, to, x))
+                                        : opencl_convert(arena, to, x);
 }
 
 /* Reinterpret bits. float16 and bfloat16 are held as float; their bits are a ushort. */
-static const char *bitcast(bl_arena *arena, bl_dtype to, operand x)
+static const char *opencl_bitcast(bl_arena *arena, bl_dtype to, operand x)
 {
     const char *lanes = x.lanes > 1 ? SAY(arena, "_%d", x.lanes) : "", *bits = x.text;
 
     if (is_half(x.dtype))
         bits = SAY(arena, "%s_as_uint16%s(%s)", bl_dtype_name(x.dtype), lanes, x.text);
     else if (is_half(to) && x.dtype != BL_U16)
-        bits = SAY(arena, "as_%s(%s)", type(arena, BL_U16, x.lanes), x.text);
+        bits = SAY(arena, "as_%s(%s)", opencl_type(arena, BL_U16, x.lanes), x.text);
     if (is_half(to))
         return SAY(arena, "uint16_as_%s%s(%s)", bl_dtype_name(to), lanes, bits);
-    return is_half(x.dtype) && to != BL_I16 ? bits : SAY(arena, "as_%s(%s)", type(arena, to, x.lanes), bits);
+    return is_half(x.dtype) && to != BL_I16 ? bits : SAY(arena, "as_%s(%s)", opencl_type(arena, to, x.lanes), bits);
 }
 
-static const char *compare(bl_arena *arena, bl_op op, operand x, operand y)
+static const char *opencl_compare(bl_arena *arena, bl_op op, operand x, operand y)
 {
     const char *sign = op == BL_OP_CMPLT ? "<" : "==";
 
@@ -158,7 +160,7 @@ static const char *compare(bl_arena *arena, bl_op op, operand x, operand y)
     return SAY(arena, "convert_int%d(%s %s %s)", x.lanes, x.text, sign, y.text);
 }
 
-static const char *where(bl_arena *arena, operand condition, operand yes, operand no)
+static const char *opencl_where(bl_arena *arena, operand condition, operand yes, operand no)
 {
     static const char *const mask[9] = {[1] = "char", [2] = "short", [4] = "int", [8] = "long"};
     size_t bytes = is_half(yes.dtype) || yes.dtype == BL_BOOL ? 4 : bl_dtype_bytes(yes.dtype);
@@ -196,7 +198,7 @@ static const char *local_vector(bl_arena *arena, place p)
 {
     size_t bytes = p.narrow ? bl_dtype_bytes(p.dtype) : bl_dtype_local_bytes(p.dtype);
     bool whole = p.local && p.aligned && p.lanes > 1 && p.dtype != BL_BOOL && (size_t)p.lanes * bytes <= LOCAL_ALIGNMENT;
-    const char *t = p.narrow ? SAY(arena, "ushort%d", p.lanes) : type(arena, p.dtype, p.lanes);
+    const char *t = p.narrow ? SAY(arena, "ushort%d", p.lanes) : opencl_type(arena, p.dtype, p.lanes);
 
     return !whole ? NULL : SAY(arena, "*(__local %s *)(%s + %s)", t, p.buffer, p.index);
 }
@@ -207,12 +209,12 @@ static bool is_local_half(bl_arena *arena, place p)
     return p.narrow && p.dtype == BL_F16 && (p.lanes == 1 || local_vector(arena, p) != NULL);
 }
 
-static const char *lanes_of(bl_arena *arena, int lanes)
+static const char *opencl_lanes_of(bl_arena *arena, int lanes)
 {
     return lanes > 1 ? SAY(arena, "%d", lanes) : "";
 }
 
-static const char *load(bl_arena *arena, place p)
+static const char *opencl_load(bl_arena *arena, place p)
 {
     const char *vector = local_vector(arena, p);
     const char *whole = vector != NULL           ? vector
@@ -223,7 +225,7 @@ static const char *load(bl_arena *arena, place p)
     if (p.bits)
         return p.lanes > 1 ? whole : SAY(arena, "*(const __global ushort *)(%s + %s)", p.buffer, p.index);
     if (is_local_half(arena, p)) /* declared as ushort */
-        return SAY(arena, "vload_half%s(0, (__local half *)(%s + %s))", lanes_of(arena, p.lanes), p.buffer, p.index);
+        return SAY(arena, "vload_half%s(0, (__local half *)(%s + %s))", opencl_lanes_of(arena, p.lanes), p.buffer, p.index);
     if (p.local && !p.narrow) /* in local memory a bool is 0 or 1, whether it was stored as a scalar or in a vector */
         return p.dtype == BL_BOOL && p.lanes > 1 ? SAY(arena, "(%s != 0)", whole) : whole;
     if (p.dtype == BL_F16 && p.lanes == 1)
@@ -238,14 +240,14 @@ static const char *load(bl_arena *arena, place p)
     return whole;
 }
 
-static const char *store(bl_arena *arena, place p, const char *value)
+static const char *opencl_store(bl_arena *arena, place p, const char *value)
 {
     if (p.bits)
         return local_vector(arena, p) != NULL ? SAY(arena, "%s = %s", local_vector(arena, p), value)
                : p.lanes > 1                  ? SAY(arena, "vstore%d(%s, 0, %s + %s)", p.lanes, value, p.buffer, p.index)
                                               : SAY(arena, "%s[%s] = %s", p.buffer, p.index, value);
     if (is_local_half(arena, p))
-        return SAY(arena, "vstore_half%s_rte(%s, 0, (__local half *)(%s + %s))", lanes_of(arena, p.lanes), value, p.buffer,
+        return SAY(arena, "vstore_half%s_rte(%s, 0, (__local half *)(%s + %s))", opencl_lanes_of(arena, p.lanes), value, p.buffer,
                    p.index);
     if (p.dtype == BL_F16 && p.lanes == 1 && !p.local)
         return SAY(arena, "store_half(%s, %s + %s)", value, p.buffer, p.index);
@@ -259,24 +261,24 @@ static const char *store(bl_arena *arena, place p, const char *value)
     if (p.dtype == BL_BOOL && p.lanes > 1)
         value = p.local ? SAY(arena, "(-(%s))", value) : SAY(arena, "convert_uchar%d(-(%s))", p.lanes, value);
     if (p.streams && p.aligned && p.lanes > 1 && is_stored_as_computed(p.dtype))
-        return SAY(arena, "STREAM(%s, (__global %s *)(%s + %s))", value, type(arena, p.dtype, p.lanes), p.buffer, p.index);
+        return SAY(arena, "STREAM(%s, (__global %s *)(%s + %s))", value, opencl_type(arena, p.dtype, p.lanes), p.buffer, p.index);
     if (p.lanes > 1 && !p.local)
         return store_vector(arena, p, value);
     return p.lanes > 1 ? SAY(arena, "vstore%d(%s, 0, %s + %s)", p.lanes, value, p.buffer, p.index)
                        : SAY(arena, "%s[%s] = %s", p.buffer, p.index, value);
 }
 
-static const char *gather(bl_arena *arena, place from, int64_t stride)
+static const char *opencl_gather(bl_arena *arena, place from, int64_t stride)
 {
-    return is_stored_as_computed(from.dtype) ? SAY(arena, "gather_%s(%s + %s, %" PRId64 ")", type(arena, from.dtype, from.lanes),
-                                                   from.buffer, from.index, stride)
+    return is_stored_as_computed(from.dtype) ? SAY(arena, "gather_%s(%s + %s, %" PRId64 ")",
+                                                   opencl_type(arena, from.dtype, from.lanes), from.buffer, from.index, stride)
                                              : NULL;
 }
 
-static const char *scatter(bl_arena *arena, place to, int64_t stride, const char *value)
+static const char *opencl_scatter(bl_arena *arena, place to, int64_t stride, const char *value)
 {
-    return is_stored_as_computed(to.dtype) ? SAY(arena, "scatter_%s(%s, %s + %s, %" PRId64 ")", type(arena, to.dtype, to.lanes),
-                                                 value, to.buffer, to.index, stride)
+    return is_stored_as_computed(to.dtype) ? SAY(arena, "scatter_%s(%s, %s + %s, %" PRId64 ")",
+                                                 opencl_type(arena, to.dtype, to.lanes), value, to.buffer, to.index, stride)
                                            : NULL;
 }
 
@@ -499,7 +501,7 @@ static bool moves_vector(const bl_linear *linear, const bl_inst *inst)
     return (inst->op == BL_OP_LOAD || inst->op == BL_OP_STORE) && inst->lanes > 1 && linear->inst[inst->args[1]].lanes == 1;
 }
 
-static needs survey(const bl_linear *linear, const cold_kind *cold)
+static needs opencl_survey(const bl_linear *linear, const cold_kind *cold)
 {
     needs n = {0};
     for (uint32_t i = 0; i < linear->ninst; i++) {
@@ -528,10 +530,10 @@ static needs survey(const bl_linear *linear, const cold_kind *cold)
     return n;
 }
 
-static bl_status begin(const bl_linear *linear, const bl_device_info *info, bool function, const cold_kind *cold, bl_text *out,
-                       bl_err *err)
+static bl_status opencl_begin(const bl_linear *linear, const bl_device_info *info, bool function, const cold_kind *cold,
+                              bl_text *out, bl_err *err)
 {
-    needs n = survey(linear, cold);
+    needs n = opencl_survey(linear, cold);
 
     if (n.f64 && (info->features & BL_FEATURE_F64) == 0)
         return bl_fail(err, BL_EUNSUPPORTED, "%s has no float64", info->id);
@@ -576,7 +578,7 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bool
                        linear->local[1], linear->local[2], linear->name);
     for (uint32_t i = 0; i < linear->nbuffers; i++)
         bl_text_printf(out, "%s__global %s%s *restrict b%u", i == 0 ? "" : ", ", (linear->writes >> i & 1) != 0 ? "" : "const ",
-                       stored_type(linear->buffer_dtype[i]), i);
+                       opencl_stored_type(linear->buffer_dtype[i]), i);
     for (uint32_t i = 0; i < linear->nscalars; i++)
         bl_text_printf(out, ", const int n%u", i);
     if (function && linear->local_bytes > 0)
@@ -599,24 +601,24 @@ static const char *const alu[BL_OP_COUNT] = {[BL_OP_SIN] = "sin_each({0})"};
 
 const dialect dialect_opencl = {.wraps = {wraps32, wraps64},
                                 .alu = alu,
-                                .type = type,
-                                .literal = literal,
-                                .repeat = repeat,
-                                .lane = lane,
-                                .half = half,
-                                .pick = pick,
-                                .stack = stack,
-                                .cast = cast,
-                                .bitcast = bitcast,
-                                .fit = fit,
-                                .compare = compare,
-                                .where = where,
+                                .type = opencl_type,
+                                .literal = opencl_literal,
+                                .repeat = opencl_repeat,
+                                .lane = opencl_lane,
+                                .half = opencl_half,
+                                .pick = opencl_pick,
+                                .stack = opencl_stack,
+                                .cast = opencl_cast,
+                                .bitcast = opencl_bitcast,
+                                .fit = opencl_fit,
+                                .compare = opencl_compare,
+                                .where = opencl_where,
                                 .pointers = true,
                                 .moves_bits = true,
-                                .load = load,
-                                .store = store,
-                                .gather = gather,
-                                .scatter = scatter,
+                                .load = opencl_load,
+                                .store = opencl_store,
+                                .gather = opencl_gather,
+                                .scatter = opencl_scatter,
                                 .local_buffer = local_buffer,
                                 .false_text = "0",
                                 .group_id = {"(int)get_group_id(0)", "(int)get_group_id(1)", "(int)get_group_id(2)"},
@@ -625,4 +627,4 @@ const dialect dialect_opencl = {.wraps = {wraps32, wraps64},
                                 .barrier = "barrier(CLK_LOCAL_MEM_FENCE)",
                                 .scalar = "n",
                                 .unit = unit_opencl,
-                                .begin = begin};
+                                .begin = opencl_begin};

@@ -40,7 +40,7 @@ typedef struct walk {
 
 /* Write a function rather than a kernel? Yes if groups are single work-items, but a barrier must be in a kernel, and so must
  * many scalars. */
-static bool is_function(const bl_linear *linear, const bl_device_info *info)
+static bool render_is_function(const bl_linear *linear, const bl_device_info *info)
 {
     bool alone = linear->local[0] * linear->local[1] * linear->local[2] == 1;
 
@@ -61,7 +61,7 @@ static operand arg(const walk *w, const bl_inst *inst, uint32_t i)
     return (operand){w->text[inst->args[i]], (bl_dtype)from->dtype, from->lanes};
 }
 
-static operand widened(const walk *w, operand x, int lanes)
+static operand render_widened(const walk *w, operand x, int lanes)
 {
     return x.lanes == lanes ? x : (operand){w->d->repeat(w->arena, x, lanes), x.dtype, lanes};
 }
@@ -217,7 +217,7 @@ typedef struct strided {
 } strided;
 
 /* Split the index of one lane into a base and a constant. */
-static strided split(const walk *w, uint32_t number)
+static strided render_split(const walk *w, uint32_t number)
 {
     const bl_inst *inst = &w->linear->inst[number];
     uint32_t base = 0;
@@ -239,7 +239,7 @@ static bool find_stride(const walk *w, uint32_t number, bool once, strided *out)
     if (inst->op == BL_OP_LANE)
         return true;
     if (inst->lanes == 1) {
-        *out = split(w, number);
+        *out = render_split(w, number);
         return out->base == NULL || once || strlen(out->base) < INLINE_AGAIN;
     }
     if ((inst->op != BL_OP_ADD && inst->op != BL_OP_MUL) || inst->sub != 1 || !find_stride(w, inst->args[0], once, &x) ||
@@ -270,7 +270,7 @@ static bool place_by_number(const walk *w, const bl_inst *inst, int lane, place 
     if (index.dtype != BL_I32)
         return false;
     if (index.lanes == 1)
-        s = split(w, inst->args[1]);
+        s = render_split(w, inst->args[1]);
     else if (!find_stride(w, inst->args[1], false, &s))
         return false;
     s.first += lane * s.stride;
@@ -316,7 +316,7 @@ static bool is_copied(const walk *w, uint32_t number)
 }
 
 /* The elements of an access: all of it, or one lane if the lanes have separate indices. */
-static place place_of(const walk *w, const bl_inst *inst, int lane)
+static place render_place_of(const walk *w, const bl_inst *inst, int lane)
 {
     operand index = arg(w, inst, 1);
     const bl_inst *buffer = &w->linear->inst[inst->args[0]];
@@ -381,9 +381,9 @@ static const char *load_expression(const walk *w, const bl_inst *inst)
     if (call != NULL)
         return call;
     if (arg(w, inst, 1).lanes == 1)
-        return w->d->load(w->arena, place_of(w, inst, 0));
+        return w->d->load(w->arena, render_place_of(w, inst, 0));
     for (int i = 0; i < inst->lanes; i++)
-        each[i] = (operand){w->d->load(w->arena, place_of(w, inst, i)), (bl_dtype)inst->dtype, 1};
+        each[i] = (operand){w->d->load(w->arena, render_place_of(w, inst, i)), (bl_dtype)inst->dtype, 1};
     return w->d->stack(w->arena, (bl_dtype)inst->dtype, inst->lanes, inst->lanes, each);
 }
 
@@ -452,7 +452,7 @@ static const char *value_expression(const walk *w, uint32_t number)
     if (inst->op == BL_OP_FOLD)
         return fold_expression(w, inst, number);
     for (uint32_t i = 0; i < inst->nargs; i++)
-        args[i] = widened(w, arg(w, inst, i), inst->lanes);
+        args[i] = render_widened(w, arg(w, inst, i), inst->lanes);
     return alu_expression(w, inst, args);
 }
 
@@ -470,7 +470,7 @@ static void declare(const walk *w, const bl_inst *inst, uint32_t number, const c
 static void load_open_lanes(const walk *w, const bl_inst *inst, uint32_t number)
 {
     operand gate = arg(w, inst, 2), whole = {w->text[number], (bl_dtype)inst->dtype, inst->lanes};
-    place at = place_of(w, inst, 0);
+    place at = render_place_of(w, inst, 0);
     const char *first = at.index;
 
     at.lanes = 1;
@@ -489,7 +489,7 @@ static void gated_load(const walk *w, const bl_inst *inst, uint32_t number)
     operand gate = arg(w, inst, 2), zero = {.dtype = (bl_dtype)inst->dtype, .lanes = 1};
 
     zero.text = w->d->literal(w->arena, zero.dtype, (bl_scalar){.u = 0});
-    declare(w, inst, number, widened(w, zero, inst->lanes).text);
+    declare(w, inst, number, render_widened(w, zero, inst->lanes).text);
     LINE(w, gate.lanes > 1 ? "if (all(%s)) v%u = %s;\n" : "if (%s) v%u = %s;\n", gate.text, number, load_expression(w, inst));
     if (gate.lanes > 1)
         load_open_lanes(w, inst, number);
@@ -499,7 +499,7 @@ static void gated_load(const walk *w, const bl_inst *inst, uint32_t number)
 static void store_open_lanes(const walk *w, const bl_inst *inst, operand value)
 {
     operand gate = arg(w, inst, 3);
-    place at = place_of(w, inst, 0);
+    place at = render_place_of(w, inst, 0);
     const char *first = at.index;
 
     LINE(w, "if (all(%s)) { %s; }\n", gate.text, w->d->store(w->arena, at, value.text));
@@ -517,14 +517,14 @@ static void store_statement(const walk *w, const bl_inst *inst)
 {
     bool scatters = arg(w, inst, 1).lanes > 1;
     operand value = arg(w, inst, 2);
-    const char *call = call_for(w, inst, widened(w, value, inst->lanes).text);
+    const char *call = call_for(w, inst, render_widened(w, value, inst->lanes).text);
 
     if (call != NULL) {
         LINE(w, "%s;\n", call);
         return;
     }
     if (!scatters)
-        value = widened(w, value, inst->lanes);
+        value = render_widened(w, value, inst->lanes);
     if (!scatters && inst->nargs > 3 && arg(w, inst, 3).lanes > 1) {
         store_open_lanes(w, inst, value);
         return;
@@ -534,7 +534,7 @@ static void store_statement(const walk *w, const bl_inst *inst)
         if (inst->nargs > 3)
             bl_text_printf(w->out, "if (%s) ", in_lane(w, arg(w, inst, 3), i).text);
         bl_text_printf(w->out, "%s;\n",
-                       w->d->store(w->arena, place_of(w, inst, i), scatters ? in_lane(w, value, i).text : value.text));
+                       w->d->store(w->arena, render_place_of(w, inst, i), scatters ? in_lane(w, value, i).text : value.text));
     }
 }
 
@@ -628,11 +628,11 @@ static void statement(walk *w, uint32_t number)
         w->is_acc[number] = w->is_acc[inst->args[0]];
         break;
     case BL_OP_ACC:
-        declare(w, inst, number, widened(w, arg(w, inst, 0), inst->lanes).text);
+        declare(w, inst, number, render_widened(w, arg(w, inst, 0), inst->lanes).text);
         w->is_acc[number] = true;
         break;
     case BL_OP_SET:
-        LINE(w, "%s = %s;\n", w->text[inst->args[0]], widened(w, arg(w, inst, 1), inst->lanes).text);
+        LINE(w, "%s = %s;\n", w->text[inst->args[0]], render_widened(w, arg(w, inst, 1), inst->lanes).text);
         break;
     case BL_OP_STORE:
         store_statement(w, inst);
@@ -652,7 +652,7 @@ static void statement(walk *w, uint32_t number)
     }
 }
 
-static bl_status walk_all(walk *w, const bl_device_info *info, bl_err *err)
+static bl_status render_walk_all(walk *w, const bl_device_info *info, bl_err *err)
 {
     const bl_inst *first = unit_first(w->linear);
 
@@ -694,7 +694,7 @@ bl_status bl_render(const bl_linear *linear, const bl_device_info *info, bl_text
     walk w = {.linear = linear,
               .out = out,
               .d = info->dialect == BL_DIALECT_GLSL ? &dialect_glsl : &dialect_opencl,
-              .function = is_function(linear, info)};
+              .function = render_is_function(linear, info)};
     bl_status st = BL_OK;
 
     if (info->dialect == BL_DIALECT_LINEAR) {
@@ -702,7 +702,7 @@ bl_status bl_render(const bl_linear *linear, const bl_device_info *info, bl_text
         return bl_text_status(out, err);
     }
     w.arena = bl_arena_create(0);
-    st = w.arena == NULL ? bl_fail(err, BL_ENOMEM, "kernel source") : walk_all(&w, info, err);
+    st = w.arena == NULL ? bl_fail(err, BL_ENOMEM, "kernel source") : render_walk_all(&w, info, err);
     bl_arena_destroy(w.arena);
     return st;
 }
@@ -717,7 +717,7 @@ bl_kernel_source bl_render_source(const bl_linear *linear, const bl_device_info 
                                .nscalars = linear->nscalars,
                                .writes = linear->writes,
                                .local_bytes = linear->local_bytes,
-                               .function = is_function(linear, info)};
+                               .function = render_is_function(linear, info)};
 
     memcpy(source.local, linear->local, sizeof source.local);
     return source;

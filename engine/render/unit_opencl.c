@@ -16,7 +16,7 @@
 
 enum { TILES = 8, TILE_ROWS = 16, TILE_BYTES = 64 };
 
-static bool is_whole(const bl_matrix_unit *unit)
+static bool unit_opencl_is_whole(const bl_matrix_unit *unit)
 {
     return unit->dtype == BL_UNIT_I8 || unit->dtype == BL_UNIT_U8;
 }
@@ -75,13 +75,15 @@ static const char mma_matrices[] =
 static void mma_prelude(const bl_matrix_unit *unit, bl_text *out)
 {
     static const char *const type[] = {[BL_UNIT_F16] = "f16", [BL_UNIT_BF16] = "bf16", [BL_UNIT_I8] = "s8", [BL_UNIT_U8] = "u8"};
-    const char *e = type[unit->dtype], *c = is_whole(unit) ? "s32" : "f32", *constraint = is_whole(unit) ? "+r" : "+f";
+    const char *e = type[unit->dtype], *c = unit_opencl_is_whole(unit) ? "s32" : "f32",
+               *constraint = unit_opencl_is_whole(unit) ? "+r" : "+f";
 
     bl_text_printf(out, "#define MMA_E %s\n#define MMA_U %s\n#define MMA_W %d\n#define MMA_C %s\n#define MMA_C4 %s4\n",
-                   is_whole(unit) ? "uchar" : "ushort", is_whole(unit) ? "uchar" : "ushort", is_whole(unit) ? 4 : 2,
-                   is_whole(unit) ? "int" : "float", is_whole(unit) ? "int" : "float");
+                   unit_opencl_is_whole(unit) ? "uchar" : "ushort", unit_opencl_is_whole(unit) ? "uchar" : "ushort",
+                   unit_opencl_is_whole(unit) ? 4 : 2, unit_opencl_is_whole(unit) ? "int" : "float",
+                   unit_opencl_is_whole(unit) ? "int" : "float");
     bl_text_puts(out, mma_loads);
-    bl_text_puts(out, is_whole(unit) ? "MMA_LOADS(__local, _local)\n" : mma_matrices);
+    bl_text_puts(out, unit_opencl_is_whole(unit) ? "MMA_LOADS(__local, _local)\n" : mma_matrices);
     bl_text_printf(
         out,
         "#ifndef UNIT_EMULATED\ninline MMA_C4 mma_add(MMA_C4 c, uint4 a, uint2 b) {\n"

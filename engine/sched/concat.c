@@ -13,7 +13,7 @@ typedef struct join {
     const bl_node *pad[MOST_PARTS];
 } join;
 
-static bool add_part(join *j, const bl_node *pad)
+static bool concat_add_part(join *j, const bl_node *pad)
 {
     if (j->n == MOST_PARTS || pad->op != BL_OP_PAD)
         return false;
@@ -40,10 +40,10 @@ static bool find_parts(bl_ir *ir, const bl_node *node, join *j)
 
     *j = (join){0};
     for (; at->op == BL_OP_WHERE; at = at->src[1]) {
-        if (!add_part(j, at->src[2]))
+        if (!concat_add_part(j, at->src[2]))
             return false;
     }
-    if (j->n == 0 || !add_part(j, at))
+    if (j->n == 0 || !concat_add_part(j, at))
         return false;
     j->axis = joined_axis(node, at->src[0]);
     for (int i = j->n; i-- > 0;) { /* the last part is outermost */

@@ -25,7 +25,7 @@ static bool has_bit(const uint64_t *set, int bit)
     return (set[bit / 64] >> (bit % 64) & 1) != 0;
 }
 
-static void set_bit(uint64_t *set, int bit)
+static void group_set_bit(uint64_t *set, int bit)
 {
     set[bit / 64] |= UINT64_C(1) << (bit % 64);
 }
@@ -49,7 +49,7 @@ static bool is_prefix(const stored *outer, const stored *inner)
 }
 
 /* Does |st| read |other| at an element that |other| does not store in the same iteration, or under a gate? */
-static bool reads(const sched *s, const stored *st, const stored *other, bool *elsewhere)
+static bool group_reads(const sched *s, const stored *st, const stored *other, bool *elsewhere)
 {
     bool any = false;
     for (size_t i = 0; i < st->below.count; i++) {
@@ -97,7 +97,7 @@ static bool crowd(const stored *st, const stored *other)
 static bool fit_together(const sched *s, const stored *st, const stored *other)
 {
     bool elsewhere = false;
-    bool forward = reads(s, st, other, &elsewhere);
+    bool forward = group_reads(s, st, other, &elsewhere);
     bool same = st->nranges == other->nranges && is_prefix(st, other);
 
     if (elsewhere)
@@ -133,7 +133,7 @@ static bool may_join(const groups *gs, const stored *st, const uint64_t *before,
         bool elsewhere = false;
         if (fit_together(s, st, other))
             fits = true;
-        else if (reads(s, st, other, &elsewhere) || (!is_prefix(st, other) && !is_prefix(other, st)) || crowd(st, other))
+        else if (group_reads(s, st, other, &elsewhere) || (!is_prefix(st, other) && !is_prefix(other, st)) || crowd(st, other))
             return false;
     }
     for (int h = 0; fits && h < gs->count; h++) {
@@ -167,13 +167,13 @@ static int count_distinct(const groups *gs, int g, const stored *st, bool stages
 }
 
 /* Does |g| with |st| stay within the buffers that a kernel may bind and the stages for which local memory is divided? */
-static bool has_room(const groups *gs, int g, const stored *st)
+static bool group_has_room(const groups *gs, int g, const stored *st)
 {
     return count_distinct(gs, g, st, false) <= (int)gs->s->options->max_params &&
            count_distinct(gs, g, st, true) <= BL_STAGES_OF_NEST;
 }
 
-static void join(groups *gs, int g, int which, const uint64_t *before)
+static void group_join(groups *gs, int g, int which, const uint64_t *before)
 {
     gs->member[g][gs->nmembers[g]++] = which;
     gs->s->stored[which].group = g;
@@ -188,13 +188,13 @@ static void join(groups *gs, int g, int which, const uint64_t *before)
     }
 }
 
-static void waits_for(const groups *gs, const stored *st, uint64_t *before)
+static void group_waits_for(const groups *gs, const stored *st, uint64_t *before)
 {
     for (size_t i = 0; i < st->below.count; i++) {
         const stored *from = st->below.at[i]->op == BL_OP_LOAD ? sched_stored(gs->s, st->below.at[i]->src[0]) : NULL;
         if (from == NULL)
             continue;
-        set_bit(before, from->group);
+        group_set_bit(before, from->group);
         for (int w = 0; w < gs->words; w++)
             before[w] |= gs->before[from->group][w];
     }
@@ -239,8 +239,8 @@ int sched_group(sched *s)
         int g = gs.count - 1, last = gs.count - LOOK_BACK;
         for (int w = 0; w < gs.words; w++)
             before[w] = 0;
-        waits_for(&gs, st, before);
-        while (g >= 0 && g >= last && !(may_join(&gs, st, before, g) && has_room(&gs, g, st)))
+        group_waits_for(&gs, st, before);
+        while (g >= 0 && g >= last && !(may_join(&gs, st, before, g) && group_has_room(&gs, g, st)))
             g--;
         if (g < 0 || g < last) {
             g = gs.count;
@@ -249,7 +249,7 @@ int sched_group(sched *s)
                 return 0;
             gs.count++;
         }
-        join(&gs, g, i, before);
+        group_join(&gs, g, i, before);
     }
     renumber(&gs);
     return gs.count;

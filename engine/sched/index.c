@@ -37,7 +37,7 @@ const bl_node *sched_flat_index(bl_ir *ir, int ndim, const bl_node *const *dim, 
     return flat;
 }
 
-static const bl_node *both(bl_ir *ir, const bl_node *gate, const bl_node *also)
+static const bl_node *index_both(bl_ir *ir, const bl_node *gate, const bl_node *also)
 {
     return gate == NULL ? also : bl_and(ir, gate, also);
 }
@@ -48,7 +48,7 @@ static const bl_node *inside(bl_ir *ir, const bl_node *x, const bl_node *extent)
     return bl_and(ir, bl_not(ir, bl_less(ir, x, bl_index(ir, 0))), bl_less(ir, x, extent));
 }
 
-static const bl_node *zero_of(bl_ir *ir, const bl_node *node)
+static const bl_node *index_zero_of(bl_ir *ir, const bl_node *node)
 {
     return bl_const_int(ir, (bl_dtype)node->dtype, 0);
 }
@@ -95,21 +95,21 @@ static const bl_node *element_pad(sched *s, const bl_node *node, const bl_node *
     for (int i = 0; i < node->ndim; i++) {
         at[i] = bl_sub(ir, index[i], node->src[1 + i]);
         if (src->dim[i] != node->dim[i])
-            valid = both(ir, valid, inside(ir, at[i], src->dim[i]));
+            valid = index_both(ir, valid, inside(ir, at[i], src->dim[i]));
         if (bl_is_int(src->dim[i], 1))
             at[i] = bl_index(ir, 0); /* the only index inside: its reads need no gate */
     }
     if (valid == NULL)
         return sched_element(s, src, at, gate);
     if (bl_is_int(valid, 0))
-        return zero_of(ir, node);
-    element = sched_element(s, src, at, both(ir, gate, valid));
+        return index_zero_of(ir, node);
+    element = sched_element(s, src, at, index_both(ir, gate, valid));
     load = element;
     while (load->op == BL_OP_CAST)
         load = load->src[0];
     if (load->op == BL_OP_LOAD && load->nsrc > 2 && bl_and(ir, load->src[2], valid) == load->src[2])
         return element; /* a load gives 0 outside its gate, and that is 0 in any dtype */
-    return bl_where(ir, valid, element, zero_of(ir, node));
+    return bl_where(ir, valid, element, index_zero_of(ir, node));
 }
 
 static const bl_node *element_gather(sched *s, const bl_node *node, const bl_node *const *index, const bl_node *gate)
@@ -127,10 +127,10 @@ static const bl_node *element_gather(sched *s, const bl_node *node, const bl_nod
 
     for (int i = 0; i < node->ndim; i++)
         at[i] = i == (int)node->arg ? chosen : index[i];
-    return bl_where(ir, valid, sched_element(s, src, at, both(ir, gate, valid)), zero_of(ir, node));
+    return bl_where(ir, valid, sched_element(s, src, at, index_both(ir, gate, valid)), index_zero_of(ir, node));
 }
 
-static bool is_zero(const bl_node *node)
+static bool index_is_zero(const bl_node *node)
 {
     if (!bl_is_const(node))
         return false;
@@ -207,7 +207,7 @@ static const bl_node *sum_of_sums(sched *s, const bl_node *node, const bl_node *
     int64_t outer_count = 0, inner_count = 0, reads = 0;
 
     *gate = NULL;
-    if (value->op == BL_OP_WHERE && is_zero(value->src[2])) {
+    if (value->op == BL_OP_WHERE && index_is_zero(value->src[2])) {
         *gate = value->src[0];
         inner = value->src[1];
     }
@@ -222,7 +222,7 @@ static const bl_node *sum_of_sums(sched *s, const bl_node *node, const bl_node *
     return outer_count >= inner_count / SUM_OF_SUMS ? inner : NULL;
 }
 
-static const bl_node *fold(sched *s, const bl_node *node, const bl_node *value, int n, const bl_node **ranges)
+static const bl_node *index_fold(sched *s, const bl_node *node, const bl_node *value, int n, const bl_node **ranges)
 {
     bl_ir *ir = s->ir;
     const bl_node *all[BL_MAX_DIMS * 4], *gate = NULL, *inner = sum_of_sums(s, node, value, &gate);
@@ -267,7 +267,7 @@ static const bl_node *element_reduce(sched *s, const bl_node *node, const bl_nod
         value = sched_close_holes(s, value, &nranges, ranges);
     if (nranges == 0)
         return value;
-    value = fold(s, node, value, nranges, ranges);
+    value = index_fold(s, node, value, nranges, ranges);
     note_origin(s, value, node);
     return value;
 }
@@ -366,7 +366,7 @@ static const bl_node *element_load(sched *s, const bl_node *node, const bl_node 
         }
         in_range = inside(s->ir, given[i], node->dim[i]);
         known = known && gate != NULL && bl_gate_implies(s->ir, gate, in_range);
-        needed = both(s->ir, needed, in_range);
+        needed = index_both(s->ir, needed, in_range);
     }
     flat = sched_given(s->ir, sched_flat_index(s->ir, node->ndim, node->dim, known ? given : index), gate);
     if (known)
@@ -424,7 +424,7 @@ static memo_entry *find_memo(memo_entry *head, const bl_node *node, const bl_nod
 }
 
 /* If the arena's limit is exceeded, the graph is too large; else the host is out of memory. */
-static const bl_node *out_of_memory(sched *s)
+static const bl_node *index_out_of_memory(sched *s)
 {
     bl_err err = {0};
     bl_status st = bl_arena_status(bl_ir_arena(s->ir), &err);
@@ -441,7 +441,7 @@ const bl_node *sched_element(sched *s, const bl_node *node, const bl_node *const
         return entry->value;
     entry = bl_arena_alloc(bl_ir_arena(s->ir), sizeof *entry + (size_t)node->ndim * sizeof entry->index[0]);
     if (entry == NULL || position < 0)
-        return out_of_memory(s);
+        return index_out_of_memory(s);
     for (int i = 0; i < node->ndim; i++)
         entry->index[i] = index[i];
     entry->gate = gate;

@@ -206,7 +206,7 @@ static void count_users(sched *s)
     }
 }
 
-static int depth_of(const sched *s, const int *depth, const bl_node *node)
+static int realise_depth_of(const sched *s, const int *depth, const bl_node *node)
 {
     int deepest = 0;
     for (uint32_t i = 0; i < node->nsrc; i++) {
@@ -236,13 +236,13 @@ static void cut_depth(sched *s, int *depth, int position)
             continue;
         s->realised[next] = BUFFERED;
         for (int at = next; at <= position; at++)
-            depth[at] = depth_of(s, depth, s->order.at[at]);
+            depth[at] = realise_depth_of(s, depth, s->order.at[at]);
         return;
     }
     s->realised[position] = BUFFERED;
 }
 
-static bool mark(sched *s, int position)
+static bool realise_mark(sched *s, int position)
 {
     if (s->realised[position] == BUFFERED)
         return false;
@@ -320,7 +320,7 @@ bool sched_cut_after(sched *s, const bl_node *reduce)
         }
         at = user;
     }
-    return mark(s, sched_position(s, at));
+    return realise_mark(s, sched_position(s, at));
 }
 
 /* Is it a matmul or a convolution of some size: a summed product with one or both factors repeated? */
@@ -377,7 +377,7 @@ void sched_mark_first(sched *s, int nroots, const bl_node *const *roots)
     cut_factors(s);
     for (int at = 0; at < (int)s->order.count; at++) {
         const bl_node *node = s->order.at[at];
-        depth[at] = depth_of(s, depth, node);
+        depth[at] = realise_depth_of(s, depth, node);
         (void)limit_leaves(s, sets, above, node, at);
         if (node->op == BL_OP_CONTIGUOUS)
             s->realised[at] = BUFFERED;
@@ -441,7 +441,7 @@ static int64_t innermost(const bl_free *free, uint64_t set)
 
 /* The loops around the computation of a value that depends on the loops |set|, and whose users are in the loops |around|: |set|,
  * and the loops of |around| that are not inside the innermost loop of |set|. */
-static uint64_t stands_in(const bl_free *free, uint64_t around, uint64_t set)
+static uint64_t realise_stands_in(const bl_free *free, uint64_t around, uint64_t set)
 {
     int64_t level = innermost(free, set);
     uint64_t in = set;
@@ -463,7 +463,7 @@ static void find_loops(view *v)
         bl_ptrmap_put_number(&at, below->at[i], i + 1);
     for (size_t i = v->around == NULL ? 0 : below->count; i-- > 0;) { /* users first */
         const bl_node *node = below->at[i];
-        uint64_t inside = v->around[i] = stands_in(&v->free, v->around[i], bl_free_get(&v->free, node));
+        uint64_t inside = v->around[i] = realise_stands_in(&v->free, v->around[i], bl_free_get(&v->free, node));
         if (node->op == BL_OP_REDUCE || node->op == BL_OP_STAGE)
             inside |= bl_free_bound(&v->free, node);
         for (uint32_t k = 0; k < node->nsrc; k++) {
@@ -555,7 +555,7 @@ static int count_loads(sched *s, const bl_node *node)
 
 /* Does |node| combine values of fewer loops each, as the product of a matmul does? It has more elements than each of its
  * operands, and costs one op once these have buffers. */
-static bool is_outer(view *v, const bl_node *node)
+static bool realise_is_outer(view *v, const bl_node *node)
 {
     uint64_t free = bl_free_get(&v->free, node);
     for (uint32_t i = 0; i < node->nsrc; i++) {
@@ -625,7 +625,7 @@ static int cut_costly(view *v, const bl_node *reduce)
         bool cover = bl_ptrmap_has(&covered, node);
         /* a value outside the loop is computed once, before the loop */
         if (!cover && tensor != NULL && tensor->op != BL_OP_REDUCE && (bl_free_get(&v->free, node) & bound) != 0 &&
-            !is_outer(v, node)) {
+            !realise_is_outer(v, node)) {
             int cost = s->weight[sched_position(s, tensor)] + 2 * (count_loads(s, node) - 1);
             cost = sched_is_join(s, tensor)
                        ? COSTLY
@@ -633,7 +633,7 @@ static int cut_costly(view *v, const bl_node *reduce)
             bool many = s->options->group_columns == 0 && all / MANY_USES >= sched_elements(tensor);
             cover = cost >= (many ? COSTLY_MANY : COSTLY) && all / REUSED >= sched_elements(tensor);
             if (cover && !is_unpacked(tensor)) /* the parts of an unpacked value get no buffer either */
-                marked += mark(s, sched_position(s, tensor));
+                marked += realise_mark(s, sched_position(s, tensor));
         }
         for (uint32_t k = 0; cover && k < node->nsrc; k++)
             bl_ptrmap_add(&covered, node->src[k]);
@@ -641,7 +641,7 @@ static int cut_costly(view *v, const bl_node *reduce)
     return marked;
 }
 
-static void look_at(view *v, sched *s, stored *st)
+static void realise_look_at(view *v, sched *s, stored *st)
 {
     *v = (view){.s = s, .st = st};
     if (st->value == NULL)
@@ -693,7 +693,7 @@ static int cut_twice(sched *s)
         const bl_node *node = s->order.at[at];
         if (s->realised[at] == INLINE && store[at] == SEVERAL_STORES && s->weight[at] >= COSTLY_TWICE && has_users(s, at) &&
             bl_op_get_class((bl_op)node->op) == BL_CLASS_ALU && sched_elements(node) > 1)
-            marked += mark(s, at);
+            marked += realise_mark(s, at);
         for (uint32_t i = 0; i < node->nsrc; i++) {
             int from = sched_position(s, node->src[i]);
             if (from >= 0 && (s->realised[at] == BUFFERED || s->realised[at] == COPIED))
@@ -746,7 +746,7 @@ int sched_mark_more(sched *s)
         view v;
         if (s->stored[i].cut_sums)
             continue;
-        look_at(&v, s, &s->stored[i]);
+        realise_look_at(&v, s, &s->stored[i]);
         reductions += cut_reductions(&v, &s->stored[i]);
     }
     for (int i = 0; reductions == 0 && i < s->nstored; i++) {
@@ -755,7 +755,7 @@ int sched_mark_more(sched *s)
         view v;
         if (st->cut_costs)
             continue;
-        look_at(&v, s, st);
+        realise_look_at(&v, s, st);
         for (size_t k = 0; k < st->below.count; k++) {
             if (st->below.at[k]->op == BL_OP_REDUCE)
                 costly += cut_costly(&v, st->below.at[k]);
@@ -782,7 +782,7 @@ int sched_mark_shared(sched *s, int ngroups)
     for (int i = 0; i < s->nstored; i++) {
         stored *st = &s->stored[i];
         view v;
-        look_at(&v, s, st);
+        realise_look_at(&v, s, st);
         for (size_t k = 0; k < st->below.count; k++) {
             const bl_node *node = st->below.at[k];
             const bl_node *tensor = node->op == BL_OP_REDUCE ? origin_of(s, node) : NULL;

@@ -168,7 +168,7 @@ static bool is_region(const regions *r, int at, bl_nest *nest, region *g)
 /* ---- its loops */
 
 /* x - y = sign * range + *rest, where |rest| is the same in all loops. */
-static bool solve(bl_ir *ir, const bl_node *x, const bl_node *y, const bl_node *range, int *sign, const bl_node **rest)
+static bool region_solve(bl_ir *ir, const bl_node *x, const bl_node *y, const bl_node *range, int *sign, const bl_node **rest)
 {
     const bl_node *difference = bl_sub(ir, x, y);
     bl_affine sum;
@@ -190,7 +190,7 @@ static const bl_node *only_turn(bl_ir *ir, const bl_node *clause, const bl_node 
     for (int side = 0; side < 2; side++) {
         const bl_node *turn = clause->src[side], *other = clause->src[1 - side], *rest = NULL;
         int sign = 0;
-        if (turn->dtype == BL_INDEX && solve(ir, turn, other, range, &sign, &rest))
+        if (turn->dtype == BL_INDEX && region_solve(ir, turn, other, range, &sign, &rest))
             return sign > 0 ? bl_sub(ir, bl_index(ir, 0), rest) : rest;
         if (turn->op == BL_OP_CAST && bl_dtype_is_int((bl_dtype)turn->dtype) && turn->dtype != BL_U64 && turn->src[0] == range &&
             turn->lo == range->lo && turn->hi == range->hi && bl_find_op(ir, other, BL_OP_RANGE) == NULL)
@@ -227,8 +227,8 @@ static void add_bound(bounds *b, const bl_node *at, const bl_node *clause)
 }
 
 /* The fewest iterations, *count from *first on, if all of them are certainly iterations of the loop. */
-static bool narrow(bl_ir *ir, region *g, const bounds *from, const bounds *end, const bl_node *extent, const bl_node **first,
-                   const bl_node **count)
+static bool region_narrow(bl_ir *ir, region *g, const bounds *from, const bounds *end, const bl_node *extent,
+                          const bl_node **first, const bl_node **count)
 {
     int low = -1, high = -1;
 
@@ -272,14 +272,14 @@ static bool move_loop(bl_ir *ir, region *g, const bl_clauses *all, const bl_node
             return true;
         }
         if (clause->op != BL_OP_CMPLT || clause->src[0]->dtype != BL_INDEX ||
-            !solve(ir, clause->src[1], clause->src[0], range, &sign, &rest))
+            !region_solve(ir, clause->src[1], clause->src[0], range, &sign, &rest))
             continue;
         if (sign > 0) /* 0 < range + rest */
             add_bound(&from, bl_sub(ir, bl_index(ir, 1), rest), clause);
         else
             add_bound(&end, rest, clause);
     }
-    if (!narrow(ir, g, &from, &end, extent, &first, &count)) {
+    if (!region_narrow(ir, g, &from, &end, extent, &first, &count)) {
         *at = bl_range(ir, number, BL_AXIS_LOOP, extent);
         return false;
     }
@@ -376,7 +376,7 @@ static const bl_node *name_places(const regions *r, const region *g, const bl_no
 }
 
 /* False if the nest still reads one of the states. */
-static bool build(const regions *r, const region *g, bl_nest *out)
+static bool region_build(const regions *r, const region *g, bl_nest *out)
 {
     bl_ir *ir = r->ir;
     const bl_node *stores[MOST_STORES], *sink = NULL;
@@ -471,7 +471,7 @@ static bool take_nest(const regions *r, int at, bl_nest *nest)
     region g;
     int to = 0;
 
-    if (!is_region(r, at, nest, &g) || !move_loops(r, &g) || (to = find_time(r, &g, g.at)) < 0 || !build(r, &g, &now))
+    if (!is_region(r, at, nest, &g) || !move_loops(r, &g) || (to = find_time(r, &g, g.at)) < 0 || !region_build(r, &g, &now))
         return false;
     memmove(&r->schedule->nests[g.at], &r->schedule->nests[g.at + 1], (size_t)(to - g.at) * sizeof now);
     r->schedule->nests[to] = now;
@@ -488,7 +488,7 @@ static bool stores_update(const regions *r, const bl_nest *nest)
     return any;
 }
 
-static bool take(const regions *r, int at)
+static bool region_take(const regions *r, int at)
 {
     int before = r->schedule->nnests;
     bl_nest copy;
@@ -524,7 +524,7 @@ bl_status bl_schedule_in_place(bl_ir *ir, bl_schedule *schedule, int nroots, con
 
     for (int i = 0; i < schedule->nnests;) {
         int before = schedule->nnests;
-        bool taken = take(&r, i);
+        bool taken = region_take(&r, i);
         if (!taken && schedule->nnests == before && stores_update(&r, &schedule->nests[i]) && has_regions(&r, i) &&
             sched_split_stores(ir, schedule, i))
             continue;

@@ -120,7 +120,7 @@ static bool differs(run *r, const bl_node *node)
     return (bl_free_get(&r->free, node) & bl_free_bit(&r->free, r->range)) != 0;
 }
 
-static bool folds_over(const bl_node *node, const void *range)
+static bool running_folds_over(const bl_node *node, const void *range)
 {
     return node->op == BL_OP_REDUCE && node->arg == 1 && node->nsrc == 2 && node->src[1] == range;
 }
@@ -128,16 +128,16 @@ static bool folds_over(const bl_node *node, const void *range)
 /* Does |node| contain a reduction over the whole loop? */
 static bool has_fold(run *r, const bl_node *node)
 {
-    return bl_find(r->ir, 1, &node, folds_over, r->range) != NULL;
+    return bl_find(r->ir, 1, &node, running_folds_over, r->range) != NULL;
 }
 
 /* |x| op |y|, where NULL is 1. */
-static const bl_node *product(bl_ir *ir, const bl_node *x, const bl_node *y)
+static const bl_node *running_product(bl_ir *ir, const bl_node *x, const bl_node *y)
 {
     return x == NULL ? y : y == NULL ? x : bl_mul(ir, x, y);
 }
 
-static const bl_node *quotient(bl_ir *ir, const bl_node *x, const bl_node *y)
+static const bl_node *running_quotient(bl_ir *ir, const bl_node *x, const bl_node *y)
 {
     return bl_div(ir, x == NULL ? bl_const_float(ir, (bl_dtype)y->dtype, 1) : x, y);
 }
@@ -151,12 +151,12 @@ static const bl_node *peak_at(run *r, const bl_node *peak, bool inclusive)
     return bl_alu2(r->ir, BL_OP_MAX, bl_running(r->ir, peak, r->range, inclusive), bl_const_float(r->ir, dtype, lowest));
 }
 
-static int split(run *r, const bl_node *x, term *out);
+static int running_split(run *r, const bl_node *x, term *out);
 
 static int split_product(run *r, const bl_node *x, term *out)
 {
     term a[MOST_TERMS], b[MOST_TERMS];
-    int na = split(r, x->src[0], a), nb = split(r, x->src[1], b), n = 0;
+    int na = running_split(r, x->src[0], a), nb = running_split(r, x->src[1], b), n = 0;
 
     if (na < 0 || nb < 0 || na * nb > MOST_TERMS)
         return -1;
@@ -164,7 +164,7 @@ static int split_product(run *r, const bl_node *x, term *out)
         for (int k = 0; k < nb; k++) {
             if (a[i].peak != NULL && b[k].peak != NULL)
                 return -1; /* a square of exps changes twice as fast with the maximum */
-            out[n++] = (term){product(r->ir, a[i].gain, b[k].gain), product(r->ir, a[i].rest, b[k].rest),
+            out[n++] = (term){running_product(r->ir, a[i].gain, b[k].gain), running_product(r->ir, a[i].rest, b[k].rest),
                               a[i].peak != NULL ? a[i].peak : b[k].peak};
         }
     }
@@ -174,7 +174,7 @@ static int split_product(run *r, const bl_node *x, term *out)
 static int split_sum(run *r, const bl_node *x, term *out)
 {
     term b[MOST_TERMS];
-    int n = split(r, x->src[0], out), nb = split(r, x->src[1], b);
+    int n = running_split(r, x->src[0], out), nb = running_split(r, x->src[1], b);
 
     if (n < 0 || nb < 0 || n + nb > MOST_TERMS)
         return -1;
@@ -189,13 +189,13 @@ static int split_sum(run *r, const bl_node *x, term *out)
 
 static int split_quotient(run *r, const bl_node *x, term *out)
 {
-    int n = split(r, x->src[0], out);
+    int n = running_split(r, x->src[0], out);
 
     if (differs(r, x->src[1]) && has_fold(r, x->src[1]))
         return -1;
     for (int i = 0; i < n; i++) {
         const bl_node **side = differs(r, x->src[1]) ? &out[i].rest : &out[i].gain;
-        *side = quotient(r->ir, *side, x->src[1]);
+        *side = running_quotient(r->ir, *side, x->src[1]);
     }
     return n;
 }
@@ -208,7 +208,7 @@ static int split_choice(run *r, const bl_node *x, term *out)
 
     for (int side = 1; side <= 2; side++) {
         term part[MOST_TERMS];
-        int np = x->src[side] == zero ? 0 : split(r, x->src[side], part);
+        int np = x->src[side] == zero ? 0 : running_split(r, x->src[side], part);
         if (np < 0 || n + np > MOST_TERMS || has_fold(r, x->src[0]) || !bl_dtype_is_float((bl_dtype)x->dtype))
             return -1;
         for (int i = 0; i < np; i++) {
@@ -229,7 +229,8 @@ static int split_exp(run *r, const bl_node *x, term *out)
         return -1;
     score = difference->src[0];
     peak = difference->src[1];
-    if (!folds_over(peak, r->range) || peak->sub != BL_OP_MAX || has_fold(r, score) || !bl_dtype_is_float((bl_dtype)x->dtype))
+    if (!running_folds_over(peak, r->range) || peak->sub != BL_OP_MAX || has_fold(r, score) ||
+        !bl_dtype_is_float((bl_dtype)x->dtype))
         return -1;
     out[0] = (term){.rest = bl_alu1(r->ir, BL_OP_EXP, bl_sub(r->ir, score, peak_at(r, peak, true))), .peak = peak};
     return 1;
@@ -237,7 +238,7 @@ static int split_exp(run *r, const bl_node *x, term *out)
 
 static int split_cast(run *r, const bl_node *x, term *out)
 {
-    int n = split(r, x->src[0], out);
+    int n = running_split(r, x->src[0], out);
 
     if (!bl_dtype_is_float((bl_dtype)x->dtype) || !bl_dtype_is_float((bl_dtype)x->src[0]->dtype))
         return -1;
@@ -250,7 +251,7 @@ static int split_cast(run *r, const bl_node *x, term *out)
 
 /* |x| as a sum of at most MOST_TERMS terms. Returns their number, or -1 if that is not possible. Recursion is as deep as the
  * expression. */
-static int split(run *r, const bl_node *x, term *out)
+static int running_split(run *r, const bl_node *x, term *out)
 {
     if (!differs(r, x)) {
         out[0] = (term){.gain = x};
@@ -275,7 +276,7 @@ static int split(run *r, const bl_node *x, term *out)
     case BL_OP_CAST:
         return split_cast(r, x, out);
     case BL_OP_NEG: {
-        int n = split(r, x->src[0], out);
+        int n = running_split(r, x->src[0], out);
         for (int i = 0; i < n; i++) {
             const bl_node **sign = out[i].gain != NULL ? &out[i].gain : &out[i].rest;
             *sign = bl_alu1(r->ir, BL_OP_NEG, *sign);
@@ -295,7 +296,7 @@ static const bl_node *running_sum(run *r, const bl_node *sum)
     bl_dtype dtype = (bl_dtype)sum->dtype;
     const bl_node *total = NULL;
     term terms[MOST_TERMS];
-    int n = sum->sub == BL_OP_ADD ? split(r, sum->src[0], terms) : -1;
+    int n = sum->sub == BL_OP_ADD ? running_split(r, sum->src[0], terms) : -1;
 
     for (int i = 0; i < n; i++) {
         const bl_node *value = terms[i].rest == NULL ? bl_const_float(ir, dtype, 1) : terms[i].rest, *factor = NULL;
@@ -303,7 +304,7 @@ static const bl_node *running_sum(run *r, const bl_node *sum)
             factor = bl_alu1(ir, BL_OP_EXP, bl_sub(ir, peak_at(r, terms[i].peak, false), peak_at(r, terms[i].peak, true)));
             value = bl_rescaled(ir, value, bl_cast(ir, dtype, factor));
         }
-        value = product(ir, terms[i].gain, bl_reduce_over(ir, BL_OP_ADD, 1, &value, 1, &r->range));
+        value = running_product(ir, terms[i].gain, bl_reduce_over(ir, BL_OP_ADD, 1, &value, 1, &r->range));
         total = total == NULL ? value : bl_add(ir, total, value);
     }
     return total;
@@ -312,7 +313,7 @@ static const bl_node *running_sum(run *r, const bl_node *sum)
 /* ---- which nests */
 
 /* Does the value of |reduce| contain a reduction that depends on the loops of |reduce|? */
-static bool has_nested(bl_free *free, bl_ir *ir, const bl_node *reduce)
+static bool running_has_nested(bl_free *free, bl_ir *ir, const bl_node *reduce)
 {
     bl_nodes below = bl_reach(ir, 1, reduce->src, false);
     uint64_t bound = bl_free_bound(free, reduce);
@@ -345,7 +346,7 @@ static const bl_node *outer_loop(bl_ir *ir, const bl_node *sink)
     bl_free_init(&free, ir);
     for (size_t i = 0; i < below.count; i++) {
         const bl_node *node = below.at[i];
-        if (node->op != BL_OP_REDUCE || !has_nested(&free, ir, node))
+        if (node->op != BL_OP_REDUCE || !running_has_nested(&free, ir, node))
             continue;
         if (node->arg != 1 || (first != NULL && !alike(first, node)))
             return NULL; /* also if a nested reduction has others nested in it */
@@ -364,7 +365,8 @@ static bool has_late_fold(bl_ir *ir, const bl_node *sink, const bl_node *range)
     bl_nodes below = bl_reach(ir, 1, &sink, false);
 
     for (size_t i = 0; i < below.count; i++) {
-        if (bl_binds(below.at[i], range) && !folds_over(below.at[i], range) && bl_is_bound(ir, below.at[i]->src[0], range))
+        if (bl_binds(below.at[i], range) && !running_folds_over(below.at[i], range) &&
+            bl_is_bound(ir, below.at[i]->src[0], range))
             return true;
     }
     return false;
@@ -437,7 +439,7 @@ static const bl_node *follow_peak(void *arg, const bl_node *node, const bl_node 
     run *r = arg;
     const bl_node *made = bl_node_over(r->ir, node, src), *sum = made;
 
-    if (!r->failed && folds_over(made, r->range) && has_fold(r, made->src[0])) {
+    if (!r->failed && running_folds_over(made, r->range) && has_fold(r, made->src[0])) {
         sum = running_sum(r, made);
         r->failed = sum == NULL;
     }

@@ -73,7 +73,7 @@ static int add_place(splice *p, bl_place_kind kind, const bl_node *like)
 
 /* The two places of carry |i|: the place of its result, which the last step writes, and another one; or the places of its two
  * results. */
-static void take_turns(splice *p, int i, bl_carry *carry)
+static void scan_schedule_take_turns(splice *p, int i, bl_carry *carry)
 {
     const bl_node *length = p->scan->length;
     int last = bl_is_const(length) ? (int)((length->hi - 1) % 2) : 0, result[2] = {-1, -1};
@@ -90,7 +90,7 @@ static void take_turns(splice *p, int i, bl_carry *carry)
 }
 
 /* The values that the body computes: every next carry, and the used outputs and histories of carries. */
-static void take_roots(splice *p)
+static void scan_schedule_take_roots(splice *p)
 {
     const bl_scan *scan = p->scan;
     int nroots = scan->ncarries + scan->nys;
@@ -101,7 +101,7 @@ static void take_roots(splice *p)
         *carry = (bl_carry){.init = sched_place(p->s, like)};
         carry->in = add_place(p, BL_PLACE_CARRY, like);
         carry->out = add_place(p, BL_PLACE_CARRY, like);
-        take_turns(p, i, carry);
+        scan_schedule_take_turns(p, i, carry);
         add_root(p, scan->root[i], false, carry->out);
     }
     for (int i = scan->ncarries; i < bl_scan_first_odd(scan); i++) {
@@ -196,7 +196,7 @@ bl_status sched_add_scan(sched *s, const bl_node *node, bl_err *err)
     p.root_place = bl_arena_array(arena, most, sizeof *p.root_place);
     p.carries = bl_arena_array(arena, most, sizeof *p.carries);
     BL_TRY(bl_arena_status(arena, err));
-    take_roots(&p);
+    scan_schedule_take_roots(&p);
     bind_roots(&p);
     BL_TRY(bl_ir_status(s->ir, err));
     BL_TRY(sched_make(s->ir, p.nroots, p.root, p.offset, s->depth + 1, s->options, &body, err));

@@ -25,7 +25,7 @@ enum {
     FEW_KEYS = 33     /* fewer keys are compared at each use, in each nest */
 };
 
-static bool is_used(const bl_nest *nest, int place, bool writes)
+static bool scatter_store_is_used(const bl_nest *nest, int place, bool writes)
 {
     for (int k = 0; k < nest->nparams; k++) {
         if (nest->param[k] == place && (nest->writes >> k & 1) == writes)
@@ -56,7 +56,7 @@ static int find_producer(const bl_schedule *schedule, int place, int at)
 {
     int found = -1;
     for (int i = 0; i < schedule->nnests; i++) {
-        if (!is_used(&schedule->nests[i], place, true))
+        if (!scatter_store_is_used(&schedule->nests[i], place, true))
             continue;
         if (found >= 0 || i >= at)
             return -1;
@@ -71,7 +71,7 @@ static bool reads_the_same(const bl_schedule *schedule, int producer, int at)
     const bl_nest *nest = &schedule->nests[producer];
     for (int i = producer + 1; i < at; i++) {
         for (int k = 0; k < nest->nparams; k++) {
-            if ((nest->writes >> k & 1) == 0 && is_used(&schedule->nests[i], nest->param[k], true))
+            if ((nest->writes >> k & 1) == 0 && scatter_store_is_used(&schedule->nests[i], nest->param[k], true))
                 return false;
         }
     }
@@ -88,7 +88,7 @@ static bool is_inside_loop(const bl_schedule *schedule, int nest)
 }
 
 /* The number of the parameter of |nest| for |place|, which is added if it is missing; -1 if there are too many. */
-static int param_of(bl_nest *nest, int *param, int place)
+static int scatter_store_param_of(bl_nest *nest, int *param, int place)
 {
     for (int k = 0; k < nest->nparams; k++) {
         if (param[k] == place)
@@ -123,7 +123,7 @@ static const bl_node *stored_value(bl_ir *ir, const bl_nest *from, int place, co
             return NULL;
         if (buffer->op != BL_OP_BUFFER)
             continue;
-        number = param_of(nest, param, from->param[buffer->arg]);
+        number = scatter_store_param_of(nest, param, from->param[buffer->arg]);
         if (number < 0)
             return NULL;
         bl_ptrmap_put(&to, buffer, bl_param(ir, number, (bl_dtype)buffer->dtype, false));
@@ -215,7 +215,7 @@ void sched_drop_unread(bl_schedule *schedule)
                 for (int c = 0; c < schedule->loops[j].ncarries; c++)
                     read = read || schedule->loops[j].carries[c].init == nest->param[k];
             for (int j = 0; j < schedule->nnests; j++)
-                read = read || is_used(&schedule->nests[j], nest->param[k], false);
+                read = read || scatter_store_is_used(&schedule->nests[j], nest->param[k], false);
         }
         if (read)
             continue;
@@ -362,7 +362,7 @@ const bl_node *sched_scatter_is_last(bl_ir *ir, bl_schedule *schedule, const sch
         lasts->place[lasts->count++] = place;
         *at += place >= 0;
     }
-    number = place >= 0 ? param_of(nest, (int *)(uintptr_t)nest->param, place) : -1;
+    number = place >= 0 ? scatter_store_param_of(nest, (int *)(uintptr_t)nest->param, place) : -1;
     if (number < 0)
         return NULL;
     last = bl_load(ir, bl_param(ir, number, (bl_dtype)value->dtype, false), turn, NULL);

@@ -14,7 +14,7 @@ enum {
     FEW_OFTEN = 8 /* up to this many values that are met at too many indices get buffers one at a time */
 };
 
-static bl_status init(sched *s, bl_err *err)
+static bl_status schedule_init(sched *s, bl_err *err)
 {
     bl_arena *arena = bl_ir_arena(s->ir);
     size_t n = 0;
@@ -507,7 +507,7 @@ static const bl_node *scan_of(const sched *s, int group)
     return NULL;
 }
 
-static bl_status finish(sched *s, int ngroups, bl_err *err)
+static bl_status schedule_finish(sched *s, int ngroups, bl_err *err)
 {
     bl_arena *arena = bl_ir_arena(s->ir);
     int *root_place = bl_arena_array(arena, (size_t)s->nroots + 1, sizeof *root_place);
@@ -544,7 +544,7 @@ static int count_inputs(const sched *s)
 }
 
 /* Elements of each input. */
-static bl_status count_elements(sched *s, bl_err *err)
+static bl_status schedule_count_elements(sched *s, bl_err *err)
 {
     s->input_count = bl_arena_array(bl_ir_arena(s->ir), (size_t)s->ninputs + 1, sizeof *s->input_count);
     for (size_t i = 0; s->input_count != NULL && i < s->order.count; i++) {
@@ -571,7 +571,7 @@ static const bl_node *copy_root(bl_ir *ir, const bl_node *root, intptr_t again)
 
 /* Make each root a node of its own. A loop writes and reads whole places: a root that is a slice of its place becomes a copy
  * of the value that the loop writes or reads. */
-static void take_roots(sched *s, const bl_node *const *given)
+static void schedule_take_roots(sched *s, const bl_node *const *given)
 {
     bl_arena *arena = bl_ir_arena(s->ir);
     bl_nodes all = s->offset == NULL ? (bl_nodes){0} : bl_reach(s->ir, s->nroots, given, false);
@@ -607,12 +607,12 @@ bl_status sched_make(bl_ir *ir, int nroots, const bl_node *const *given, const b
     s.roots = bl_arena_array(arena, (size_t)nroots + 1, sizeof *s.roots);
     s.out = bl_arena_alloc(arena, sizeof *s.out);
     BL_TRY(bl_arena_status(arena, err));
-    take_roots(&s, given);
+    schedule_take_roots(&s, given);
     bl_ptrmap_init(&s.halves, arena);
     sched_split(&s, nroots, s.roots);
-    BL_TRY(init(&s, err));
+    BL_TRY(schedule_init(&s, err));
     s.ninputs = count_inputs(&s);
-    BL_TRY(count_elements(&s, err));
+    BL_TRY(schedule_count_elements(&s, err));
     sched_mark_first(&s, nroots, s.roots);
     for (size_t round = 0; open && round < MOST_CHANGES * s.order.count + 1; round++) {
         bool again = build_stores(&s);
@@ -625,7 +625,7 @@ bl_status sched_make(bl_ir *ir, int nroots, const bl_node *const *given, const b
     if (open)
         return bl_fail(err, BL_EBUG, "the scheduler did not reach a fixed point after %zu rounds",
                        MOST_CHANGES * s.order.count + 1);
-    BL_TRY(finish(&s, ngroups, err));
+    BL_TRY(schedule_finish(&s, ngroups, err));
     *out = s.out;
     return BL_OK;
 }

@@ -57,7 +57,7 @@ static const bl_node *split_one(sched *s, const bl_node *node)
     return bl_reshape(ir, bl_reduce(ir, (bl_op)node->sub, partial, UINT32_C(1) << axis), node->ndim, node->dim);
 }
 
-static const bl_node *split_reduction(void *arg, const bl_node *node, const bl_node *const *src)
+static const bl_node *split_reduction_split_reduction(void *arg, const bl_node *node, const bl_node *const *src)
 {
     sched *s = arg;
     const bl_node *made = bl_node_with(s->ir, node, src);
@@ -67,5 +67,6 @@ static const bl_node *split_reduction(void *arg, const bl_node *node, const bl_n
 
 void sched_split(sched *s, int nroots, const bl_node **roots)
 {
-    bl_rewrite_tracked(s->ir, nroots, roots, s->depth == 0 ? s->options->ntracked : 0, s->options->tracked, split_reduction, s);
+    bl_rewrite_tracked(s->ir, nroots, roots, s->depth == 0 ? s->options->ntracked : 0, s->options->tracked,
+                       split_reduction_split_reduction, s);
 }

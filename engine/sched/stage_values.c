@@ -55,7 +55,7 @@ static const bl_node *misfit(sched *s, const bl_node *node)
 }
 
 /* Is axis |i| of |node| indexed by a loop of the store over its whole extent? */
-static bool is_outer(const bl_node *node, const bl_node *const *index, int i)
+static bool stage_values_is_outer(const bl_node *node, const bl_node *const *index, int i)
 {
     if (index[i]->op != BL_OP_RANGE || index[i]->arg >= RANGES_PER_LEVEL || index[i]->src[0] != node->dim[i])
         return false;
@@ -74,14 +74,14 @@ static bool is_serial(const sched *s, const bl_node *node, int64_t outer)
 
 /* The loops of a stage of |node|: one for each axis that no loop of the store indexes, 0 for an extent of 1. False if there
  * is no such axis, or no outer axis, or more elements than a nest may keep. */
-static bool take_axes(sched *s, const bl_node *node, const bl_node *const *index, staging *stage, const bl_node **at)
+static bool stage_values_take_axes(sched *s, const bl_node *node, const bl_node *const *index, staging *stage, const bl_node **at)
 {
     int number = (FIRST_STAGE_LEVEL + LEVELS_EACH * s->stage_number[sched_position(s, node)]) * RANGES_PER_LEVEL;
     int64_t bytes = (int64_t)bl_dtype_local_bytes((bl_dtype)node->dtype), outer = 1;
 
     for (int i = 0; i < node->ndim; i++) {
         at[i] = index[i];
-        if (is_outer(node, index, i)) {
+        if (stage_values_is_outer(node, index, i)) {
             stage->prefix |= UINT64_C(1) << index[i]->arg;
             if (!bl_i64_mul(outer, node->dim[i]->hi, &outer))
                 return false;
@@ -170,7 +170,7 @@ const bl_node *sched_staged_element(sched *s, const bl_node *node, const bl_node
     staging stage = {.node = node, .outer = s->staging};
     uint64_t prefix = s->prefix;
 
-    if (gate != NULL || !take_axes(s, node, index, &stage, at) || (s->prefix != 0 && s->prefix != stage.prefix))
+    if (gate != NULL || !stage_values_take_axes(s, node, index, &stage, at) || (s->prefix != 0 && s->prefix != stage.prefix))
         return misfit(s, node);
     s->prefix = stage.prefix;
     s->staging = &stage;

@@ -56,7 +56,7 @@ static bool find_hole(bl_ir *ir, const bl_node *clause, const bl_node *range, in
 }
 
 /* The condition under which |value| is not zero; NULL if it is not known. */
-static const bl_node *gate_of(const bl_node *value)
+static const bl_node *stride_gate_of(const bl_node *value)
 {
     while (value->op == BL_OP_CAST)
         value = value->src[0];
@@ -117,7 +117,8 @@ static const bl_node *fill_hole(void *arg, const bl_node *node, const bl_node *c
 
 /* |value| with the keys of |map| replaced, except inside nodes that bind |range| again. Loads get |gate| too if the bounds of
  * |range| kept them inside their buffers. New nodes take over the origin of the nodes that they replace. */
-static const bl_node *replace(sched *s, const bl_node *value, const bl_ptrmap *map, const bl_node *range, const bl_node *gate)
+static const bl_node *stride_replace(sched *s, const bl_node *value, const bl_ptrmap *map, const bl_node *range,
+                                     const bl_node *gate)
 {
     filling f = {.s = s, .map = map, .range = range, .gate = gate};
     bl_ptrmap_init(&f.depend, bl_ir_arena(s->ir));
@@ -185,20 +186,20 @@ static const bl_node *close_hole(sched *s, const bl_node *value, const hole *h, 
         const bl_node *to = bl_sub(ir, bl_add(ir, bl_mul(ir, q, step), r), rest);
         bl_ptrmap_put(&map, c, bl_mul(ir, to, bl_index(ir, sign)));
     }
-    value = replace(s, value, &map, h->range, bl_is_int(gate, 1) ? NULL : gate);
+    value = stride_replace(s, value, &map, h->range, bl_is_int(gate, 1) ? NULL : gate);
     value = bl_where(ir, gate, value, bl_const_int(ir, (bl_dtype)value->dtype, 0));
     if (c == NULL)
         return value;
     bl_ptrmap_init(&back, bl_ir_arena(ir));
     bl_ptrmap_put(&back, p.held_q, bl_sub(ir, p.q, bl_index(ir, p.lowest)));
     bl_ptrmap_put(&back, p.held_r, p.r);
-    return replace(s, value, &back, NULL, NULL);
+    return stride_replace(s, value, &back, NULL, NULL);
 }
 
 const bl_node *sched_close_holes(sched *s, const bl_node *value, int *n, const bl_node **ranges)
 {
     for (int i = 0; i < *n; i++) {
-        const bl_node *gate = gate_of(value), *turns = NULL;
+        const bl_node *gate = stride_gate_of(value), *turns = NULL;
         bl_clauses all = {0};
         hole h;
         bool found = false;

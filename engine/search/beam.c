@@ -46,7 +46,7 @@ typedef struct search {
 
 /* ---- candidates to be */
 
-static bool is_new(search *s, uint64_t hash)
+static bool beam_is_new(search *s, uint64_t hash)
 {
     for (size_t i = 0; i < s->nseen; i++) {
         if (s->seen[i] == hash)
@@ -79,13 +79,13 @@ static int family_of(const steps *a, const steps *b)
 }
 
 /* Insert a candidate into the pending list, in order of its predicted time. The last one may be dropped. */
-static void consider(search *s, candidate *c, const candidate *parent, int most)
+static void beam_consider(search *s, candidate *c, const candidate *parent, int most)
 {
     int at = s->npending;
 
     if (c == NULL)
         return;
-    if (!is_new(s, c->hash) || measure_is_hopeless(&c->measure, &s->first->measure, s->nest->target)) {
+    if (!beam_is_new(s, c->hash) || measure_is_hopeless(&c->measure, &s->first->measure, s->nest->target)) {
         candidate_destroy(c);
         return;
     }
@@ -120,7 +120,7 @@ static void expand(search *s, candidate *parent, int most)
 
     parent->expanded = true;
     for (int i = 0; i < n && !is_halted(s); i++)
-        consider(s, candidate_make(&s->subject, &variants[i], s->nest->target, NULL), parent, most);
+        beam_consider(s, candidate_make(&s->subject, &variants[i], s->nest->target, NULL), parent, most);
     free(variants);
 }
 
@@ -137,18 +137,18 @@ static void sow(search *s, int most)
     other[3].cache_bytes = INT32_MAX; /* pack nothing */
     other[4].cache_bytes /= 4;        /* shorter K blocks */
     for (size_t i = 0; i < sizeof other / sizeof other[0]; i++)
-        consider(s, candidate_make(&s->subject, NULL, &other[i], NULL), s->first, most);
+        beam_consider(s, candidate_make(&s->subject, NULL, &other[i], NULL), s->first, most);
     for (int n = s->first->steps.n - 1; n > 0 && !is_halted(s); n--) {
         steps prefix = s->first->steps;
         prefix.n = n;
-        consider(s, candidate_make(&s->subject, &prefix, own, NULL), s->first, most);
+        beam_consider(s, candidate_make(&s->subject, &prefix, own, NULL), s->first, most);
     }
 }
 
 /* ---- timing */
 
 /* Describe the buffers of a batch: the parameters, then the panels, each as large as the largest in the batch. */
-static void describe(const search *s, int n, candidate *const *batch, bl_trials *trials)
+static void beam_describe(const search *s, int n, candidate *const *batch, bl_trials *trials)
 {
     trials->nbuffers = s->nest->nparams;
     memcpy(trials->buffer, s->subject.buffer, sizeof s->subject.buffer);
@@ -177,7 +177,7 @@ static double most_difference(const search *s)
 }
 
 /* Evaluate a candidate's trial: its ratio to the heuristic's time, or infinity if the candidate is ruled out. */
-static void judge(search *s, candidate *c, const bl_trial *trial, uint64_t first_ns)
+static void beam_judge(search *s, candidate *c, const bl_trial *trial, uint64_t first_ns)
 {
     c->ratio = trial->status == BL_OK ? (double)trial->ns / (double)(first_ns == 0 ? 1 : first_ns) : (double)INFINITY;
     c->trial.ns = trial->ns;
@@ -221,7 +221,7 @@ static bl_status time_batch(search *s, int n, candidate *const *batch, bool *ove
     bl_status st = BL_OK;
 
     BL_TRY(bl_halt_check(&s->options->halt, s->err));
-    describe(s, n, batch, &trials);
+    beam_describe(s, n, batch, &trials);
     for (int i = 0; i < n; i++)
         s->trial[i] = batch[i]->trial;
     st = s->options->time(s->options->time_arg, s->nest->dev, &trials, &why);
@@ -232,12 +232,12 @@ static bl_status time_batch(search *s, int n, candidate *const *batch, bool *ove
     if (st != BL_OK)
         return bl_fail(s->err, st, "%s", why.text);
     for (int i = 0; i < n; i++)
-        judge(s, batch[i], &s->trial[i], s->trial[0].ns);
+        beam_judge(s, batch[i], &s->trial[i], s->trial[0].ns);
     s->each_seconds = bl_clock_ms(start, bl_clock_ns()) / 1e3 / (n > 1 ? n - 1 : 1);
     return BL_OK;
 }
 
-static void keep(search *s, candidate *c)
+static void beam_keep(search *s, candidate *c)
 {
     int at = s->nkept;
     while (at > 0 && s->kept[at - 1]->ratio > c->ratio)
@@ -253,7 +253,7 @@ static void keep(search *s, candidate *c)
     s->nkept++;
 }
 
-static void tell(search *s)
+static void beam_tell(search *s)
 {
     bl_search_report *report = s->report;
     const candidate *best = s->nkept > 0 && s->kept[0]->ratio < 1 ? s->kept[0] : s->first;
@@ -292,9 +292,9 @@ static bl_status time_pending(search *s)
         s->npending -= n - 1;
         memmove(s->pending, s->pending + n - 1, (size_t)s->npending * sizeof(candidate *));
         for (int i = 1; i < n; i++)
-            keep(s, batch[i]);
+            beam_keep(s, batch[i]);
         s->report->tried += n - 1;
-        tell(s);
+        beam_tell(s);
     }
     while (s->npending > 0)
         candidate_destroy(s->pending[--s->npending]);
@@ -337,7 +337,7 @@ static bl_status climb(search *s)
 }
 
 /* The median of three ratios; of fewer the largest. */
-static double settle(int n, double ratio[][BATCH], int which)
+static double beam_settle(int n, double ratio[][BATCH], int which)
 {
     double least = ratio[0][which], most = ratio[0][which], sum = 0;
     for (int i = 0; i < n; i++) {
@@ -350,7 +350,7 @@ static double settle(int n, double ratio[][BATCH], int which)
 
 /* Time the best candidates again, side by side with the heuristic's choice, several times: the minimum of many noisy times may
  * be a lucky one. Without time for that, use the earlier times. */
-static bl_status decide(search *s)
+static bl_status beam_decide(search *s)
 {
     candidate *batch[BATCH] = {s->first};
     double ratio[DECISIONS][BATCH];
@@ -369,7 +369,7 @@ static bl_status decide(search *s)
         rounds++;
     }
     for (int i = 1; i < n; i++) {
-        batch[i]->ratio = rounds > 0 ? settle(rounds, ratio, i) : batch[i]->ratio;
+        batch[i]->ratio = rounds > 0 ? beam_settle(rounds, ratio, i) : batch[i]->ratio;
         if (batch[i]->ratio < BEATS && (best == 0 || batch[i]->ratio < batch[best]->ratio))
             best = i;
     }
@@ -379,18 +379,18 @@ static bl_status decide(search *s)
     }
     if (best > 0)
         s->kept[s->nkept++] = batch[best];
-    tell(s);
+    beam_tell(s);
     return BL_OK;
 }
 
-static bl_status begin(search *s)
+static bl_status beam_begin(search *s)
 {
     if (!subject_init(&s->subject, s->nest, s->options->spec))
         return bl_fail(s->err, BL_ENODEVMEM, "kernel %s: the buffers are too large to measure the kernel", s->nest->name);
     s->first = candidate_make(&s->subject, NULL, s->nest->target, NULL);
     if (s->first == NULL)
         return bl_fail(s->err, BL_EUNSUPPORTED, "kernel %s cannot be made for %s", s->nest->name, s->nest->dev->info.id);
-    (void)is_new(s, s->first->hash);
+    (void)beam_is_new(s, s->first->hash);
     return BL_OK;
 }
 
@@ -409,11 +409,11 @@ bl_status bl_search_run(const bl_search_nest *nest, const bl_search_options *opt
     s->report = report;
     s->err = err;
     s->start = bl_clock_ns();
-    st = begin(s);
+    st = beam_begin(s);
     if (st == BL_OK)
         st = climb(s);
     if (st == BL_OK)
-        st = decide(s);
+        st = beam_decide(s);
     while (s->npending > 0)
         candidate_destroy(s->pending[--s->npending]);
     while (s->nkept > 0)

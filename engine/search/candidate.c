@@ -84,7 +84,7 @@ bool subject_tune(const subject *s, bl_ir *ir, bl_tune *tune)
 /* ---- steps */
 
 /* Is the axis still a loop? Lanes and unrolled copies are not split again. */
-static bool is_loop(const bl_node *range)
+static bool candidate_is_loop(const bl_node *range)
 {
     return range->sub == BL_AXIS_GLOBAL || range->sub == BL_AXIS_LOOP || range->sub == BL_AXIS_REDUCE;
 }
@@ -95,7 +95,7 @@ bool steps_apply(bl_tune *tune, const steps *what)
         const step *s = &what->at[i];
         bl_move_on on = bl_move_rows[s->kind].on;
         int at = bl_tune_find(tune, on, s->name);
-        if (at < 0 || (on == BL_MOVES_AXIS && !is_loop(tune->axis[at].range)) ||
+        if (at < 0 || (on == BL_MOVES_AXIS && !candidate_is_loop(tune->axis[at].range)) ||
             !bl_tune_apply(tune, (bl_move){s->kind, at, s->amount}))
             return false;
     }
@@ -136,8 +136,8 @@ static int spec_level(const subject *s)
 }
 
 /* Add one launch to the candidate; |slot| has the buffer of each parameter. */
-static bool add_launch(candidate *c, const subject *s, const char *entry, const bl_node *sink, int nparams, const int *slot,
-                       bl_tune *tune, bl_err *err)
+static bool candidate_add_launch(candidate *c, const subject *s, const char *entry, const bl_node *sink, int nparams,
+                                 const int *slot, bl_tune *tune, bl_err *err)
 {
     const bl_device_info *info = &s->nest->dev->info;
     bl_trial_launch *launch = &c->trial.launch[c->trial.nlaunches];
@@ -185,7 +185,7 @@ static bool add_panel(candidate *c, const subject *s, const bl_packed *packed)
 }
 
 /* Add the helper kernel that packs a panel, or that sums the nest's partial results, as the compiler would make it. */
-static bool add_helper(candidate *c, const subject *s, const bl_packed *packed, bl_err *err)
+static bool candidate_add_helper(candidate *c, const subject *s, const bl_packed *packed, bl_err *err)
 {
     int slot[BL_MAX_BINDINGS] = {packed->param};
     const char *entry = bl_arena_printf(bl_ir_arena(c->ir), "%s_%s", packed->behind ? "sum" : "pack", s->nest->name);
@@ -197,10 +197,11 @@ static bool add_helper(candidate *c, const subject *s, const bl_packed *packed, 
     bl_heuristic(&tune, s->nest->target);
     for (int i = 0; i < packed->nfrom; i++)
         slot[1 + i] = packed->from[i];
-    return bl_search_fit(&tune, &s->nest->dev->info) && add_launch(c, s, entry, tune.sink, packed->nfrom + 1, slot, NULL, err);
+    return bl_search_fit(&tune, &s->nest->dev->info) &&
+           candidate_add_launch(c, s, entry, tune.sink, packed->nfrom + 1, slot, NULL, err);
 }
 
-static bool render(candidate *c, const subject *s, bl_tune *tune, bl_err *err)
+static bool candidate_render(candidate *c, const subject *s, bl_tune *tune, bl_err *err)
 {
     int slot[BL_MAX_BINDINGS];
 
@@ -209,13 +210,13 @@ static bool render(candidate *c, const subject *s, bl_tune *tune, bl_err *err)
     for (int i = 0; i < tune->nparams; i++)
         slot[i] = i; /* panels are the last parameters, in order */
     for (int i = 0; i < tune->npacked; i++) {
-        if (!add_panel(c, s, &tune->packed[i]) || (!tune->packed[i].behind && !add_helper(c, s, &tune->packed[i], err)))
+        if (!add_panel(c, s, &tune->packed[i]) || (!tune->packed[i].behind && !candidate_add_helper(c, s, &tune->packed[i], err)))
             return false;
     }
-    if (!add_launch(c, s, s->nest->name, tune->sink, tune->nparams, slot, tune, err))
+    if (!candidate_add_launch(c, s, s->nest->name, tune->sink, tune->nparams, slot, tune, err))
         return false;
     for (int i = 0; i < tune->npacked; i++) {
-        if (tune->packed[i].behind && !add_helper(c, s, &tune->packed[i], err))
+        if (tune->packed[i].behind && !candidate_add_helper(c, s, &tune->packed[i], err))
             return false;
     }
     return bl_ir_status(c->ir, err) == BL_OK;
@@ -238,7 +239,7 @@ candidate *candidate_make(const subject *s, const steps *what, const bl_target *
         c->steps = *what;
         good = steps_apply(&tune, what);
     }
-    good = good && bl_search_fit(&tune, &s->nest->dev->info) && render(c, s, &tune, err);
+    good = good && bl_search_fit(&tune, &s->nest->dev->info) && candidate_render(c, s, &tune, err);
     c->nmoves = tune.nmoves;
     memcpy(c->moves, tune.moves, sizeof c->moves);
     if (good)

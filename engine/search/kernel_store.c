@@ -52,7 +52,7 @@ static const char create[] = "CREATE TABLE IF NOT EXISTS kernels (key TEXT NOT N
                              "bytes REAL NOT NULL, PRIMARY KEY (device, driver))";
 
 /* Delete the rows beyond the limit, oldest searches first. Servers and imports would otherwise grow the file without limit. */
-static void trim(sqlite3 *db)
+static void kernel_store_trim(sqlite3 *db)
 {
     char sql[120];
     int64_t rows = 0;
@@ -66,11 +66,11 @@ static void trim(sqlite3 *db)
 
 static const bl_database_kind kind = {.ours = OURS, .schema = SCHEMA, .create = create};
 
-static bl_opened open_file(bl_kernels *k)
+static bl_opened kernel_store_open_file(bl_kernels *k)
 {
     bl_opened how = bl_database_open(k->path, &kind, &k->db);
     if (how == BL_DATABASE_READY)
-        trim(k->db);
+        kernel_store_trim(k->db);
     return how;
 }
 
@@ -84,11 +84,11 @@ static void move_aside(const char *path)
 
 static void open_kernels(bl_kernels *k)
 {
-    bl_opened how = open_file(k);
+    bl_opened how = kernel_store_open_file(k);
     if (how == BL_DATABASE_DAMAGED) {
         bl_log(BL_LOG_WARN, "the kernel database is damaged; it was moved aside and a new one was created");
         move_aside(k->path);
-        how = open_file(k);
+        how = kernel_store_open_file(k);
     }
     if (how == BL_DATABASE_FOREIGN || how == BL_DATABASE_NEWER)
         bl_log(BL_LOG_WARN, "the file of --kernel-db belongs to another program or to a later version; it is not used");
@@ -126,7 +126,7 @@ bl_status bl_kernels_open(const char *path, bl_kernels **out, bl_err *err)
     return BL_OK;
 }
 
-static void forget(bl_kernels *k)
+static void kernel_store_forget(bl_kernels *k)
 {
     for (int i = 0; i < BUCKETS; i++) {
         while (k->bucket[i] != NULL) {
@@ -142,7 +142,7 @@ void bl_kernels_close(bl_kernels *kernels)
 {
     if (kernels == NULL)
         return;
-    forget(kernels);
+    kernel_store_forget(kernels);
     sqlite3_close(kernels->db);
     pthread_mutex_destroy(&kernels->lock);
     free(kernels->path);
@@ -177,7 +177,7 @@ static void device_text(const bl_device_info *info, char out[160])
 }
 
 /* Under the lock: read a row. A row whose moves cannot be parsed counts as missing. */
-static bool read_row(bl_kernels *k, const char *key, const bl_device_info *info, bl_kernel_record *out)
+static bool kernel_store_read_row(bl_kernels *k, const char *key, const bl_device_info *info, bl_kernel_record *out)
 {
     static const char sql[] = "SELECT moves, width, tried, heuristic_ns, best_ns FROM kernels WHERE key = ?1 AND device = "
                               "?2 AND driver = ?3 AND version = ?4";
@@ -237,7 +237,7 @@ static bl_status write_row(bl_kernels *k, const bl_kernel_row *row, bool better_
     sqlite3_finalize(query);
     if (code == SQLITE_DONE) {
         if (++k->written % TRIM_EVERY == 0)
-            trim(k->db);
+            kernel_store_trim(k->db);
         return BL_OK;
     }
     failed(k, code, "written");
@@ -262,12 +262,12 @@ static known *lookup(bl_kernels *k, uint64_t hash, uint64_t device)
 }
 
 /* Under the lock: cache a look-up. Without memory it is not cached. */
-static known *remember(bl_kernels *k, uint64_t hash, uint64_t device, bool found, const bl_kernel_record *record)
+static known *kernel_store_remember(bl_kernels *k, uint64_t hash, uint64_t device, bool found, const bl_kernel_record *record)
 {
     known *at = lookup(k, hash, device);
     if (at == NULL) {
         if (k->count == MOST_KNOWN)
-            forget(k);
+            kernel_store_forget(k);
         at = bl_calloc(1, sizeof *at);
         if (at == NULL)
             return NULL;
@@ -307,8 +307,8 @@ bool bl_kernels_find(bl_kernels *kernels, const bl_device_info *info, bl_ir *ir,
     } else if (kernels->db != NULL) {
         char key[17];
         key_text(hash, key);
-        found = read_row(kernels, key, info, out);
-        at = remember(kernels, hash, device, found, out);
+        found = kernel_store_read_row(kernels, key, info, out);
+        at = kernel_store_remember(kernels, hash, device, found, out);
         if (at != NULL)
             at->version = version;
     }
@@ -339,7 +339,7 @@ void bl_kernels_store(bl_kernels *kernels, const bl_device_info *info, bl_ir *ir
     bl_moves_print(record->nmoves, record->moves, &moves);
     row.moves = bl_text_get(&moves);
     pthread_mutex_lock(&kernels->lock);
-    (void)remember(kernels, hash, hash_device(info), true, record);
+    (void)kernel_store_remember(kernels, hash, hash_device(info), true, record);
     if (nest != NULL && !moves.failed)
         (void)write_row(kernels, &row, false, NULL); /* a failure is logged */
     pthread_mutex_unlock(&kernels->lock);
@@ -426,7 +426,7 @@ void bl_kernels_store_peaks(bl_kernels *kernels, const bl_device_info *info, con
 
 /* ---- lists */
 
-static const char *column(sqlite3_stmt *query, int i)
+static const char *kernel_store_column(sqlite3_stmt *query, int i)
 {
     const char *text = (const char *)sqlite3_column_text(query, i);
     return text == NULL ? "" : text;
@@ -446,12 +446,12 @@ bl_status bl_kernels_list(bl_kernels *kernels, const char *key, bool (*row)(void
         if (code == SQLITE_OK && key != NULL)
             sqlite3_bind_text(query, 1, key, -1, SQLITE_STATIC);
         while (code == SQLITE_OK && (code = sqlite3_step(query)) == SQLITE_ROW) {
-            bl_kernel_row r = {.key = column(query, 0),
-                               .device = column(query, 1),
-                               .driver = column(query, 2),
-                               .name = column(query, 3),
-                               .nest = column(query, 4),
-                               .moves = column(query, 5),
+            bl_kernel_row r = {.key = kernel_store_column(query, 0),
+                               .device = kernel_store_column(query, 1),
+                               .driver = kernel_store_column(query, 2),
+                               .name = kernel_store_column(query, 3),
+                               .nest = kernel_store_column(query, 4),
+                               .moves = kernel_store_column(query, 5),
                                .version = sqlite3_column_int64(query, 6),
                                .width = sqlite3_column_int64(query, 7),
                                .tried = sqlite3_column_int64(query, 8),
@@ -482,7 +482,7 @@ bl_status bl_kernels_put(bl_kernels *kernels, const bl_kernel_row *row, bl_err *
         return bl_fail(err, BL_EINVAL, "kernel %s has negative numbers", row->key);
     pthread_mutex_lock(&kernels->lock);
     st = write_row(kernels, row, true, err);
-    forget(kernels); /* drop the cache: missing rows may exist now */
+    kernel_store_forget(kernels); /* drop the cache: missing rows may exist now */
     pthread_mutex_unlock(&kernels->lock);
     return st;
 }

@@ -25,7 +25,7 @@ typedef struct list {
     bl_inst inst[CHAINS * 8];
 } list;
 
-static uint32_t add(list *l, bl_op op, int lanes, int64_t arg, uint32_t nargs, ...)
+static uint32_t peaks_add(list *l, bl_op op, int lanes, int64_t arg, uint32_t nargs, ...)
 {
     bl_dtype dtype = op == BL_OP_CONST || op == BL_OP_GROUP_ID || op == BL_OP_LOCAL_ID || op == BL_OP_LOOP ? BL_I32 : BL_F32;
     bl_inst *inst = &l->inst[l->linear.ninst];
@@ -42,20 +42,20 @@ static uint32_t add(list *l, bl_op op, int lanes, int64_t arg, uint32_t nargs, .
 }
 
 /* Arithmetic on indices that cannot overflow. */
-static uint32_t whole(list *l, bl_op op, uint32_t x, uint32_t y)
+static uint32_t peaks_whole(list *l, bl_op op, uint32_t x, uint32_t y)
 {
-    uint32_t number = add(l, op, 1, 0, 2, x, y);
+    uint32_t number = peaks_add(l, op, 1, 0, 2, x, y);
     l->inst[number].dtype = BL_I32;
     l->inst[number].sub = 1;
     return number;
 }
 
-static uint32_t number(list *l, int64_t value)
+static uint32_t peaks_number(list *l, int64_t value)
 {
-    return add(l, BL_OP_CONST, 1, value, 0);
+    return peaks_add(l, BL_OP_CONST, 1, value, 0);
 }
 
-static int lanes_of(const bl_device_info *info)
+static int peaks_lanes_of(const bl_device_info *info)
 {
     int lanes = 1, most = (int)info->vector_bits / 32;
 
@@ -75,7 +75,7 @@ static int items_of(const bl_device_info *info)
 
 /* Begin a kernel: its parameters, and the first element of this work-item, if each has |each| elements and neighbours are
  * |lanes| apart. */
-static uint32_t begin(list *l, bl_arena *arena, const char *name, int items, int lanes, int each, uint32_t buffer[2])
+static uint32_t peaks_begin(list *l, bl_arena *arena, const char *name, int items, int lanes, int each, uint32_t buffer[2])
 {
     static const bl_dtype dtypes[2] = {BL_F32, BL_F32};
     uint32_t start = 0;
@@ -83,31 +83,32 @@ static uint32_t begin(list *l, bl_arena *arena, const char *name, int items, int
     *l = (list){.arena = arena,
                 .linear = {.name = name, .nbuffers = 2, .buffer_dtype = dtypes, .writes = 1, .local = {(uint32_t)items, 1, 1}}};
     for (int i = 0; i < 2; i++)
-        buffer[i] = add(l, BL_OP_BUFFER, 1, i, 0);
-    start = whole(l, BL_OP_MUL, add(l, BL_OP_GROUP_ID, 1, 0, 0), number(l, (int64_t)items * each));
+        buffer[i] = peaks_add(l, BL_OP_BUFFER, 1, i, 0);
+    start = peaks_whole(l, BL_OP_MUL, peaks_add(l, BL_OP_GROUP_ID, 1, 0, 0), peaks_number(l, (int64_t)items * each));
     if (items > 1)
-        start = whole(l, BL_OP_ADD, start, whole(l, BL_OP_MUL, add(l, BL_OP_LOCAL_ID, 1, 0, 0), number(l, lanes)));
+        start = peaks_whole(l, BL_OP_ADD, start,
+                            peaks_whole(l, BL_OP_MUL, peaks_add(l, BL_OP_LOCAL_ID, 1, 0, 0), peaks_number(l, lanes)));
     return start;
 }
 
 /* Make the kernel b0[i] = b1[i]. Returns its number of groups. */
 static int64_t make_copy(list *l, bl_arena *arena, const bl_device_info *info)
 {
-    int items = items_of(info), lanes = lanes_of(info);
+    int items = items_of(info), lanes = peaks_lanes_of(info);
     int turns = items > 1 ? GPU_TURNS : CHUNK_ITEMS / lanes;
     int64_t all = COPY_BYTES / (int64_t)sizeof(float);
     uint32_t buffer[2], start = 0, stride = 0, count = 0, loop = 0, index = 0, value = 0;
 
     while (all / ((int64_t)items * turns * lanes) > info->max_groups[0])
         turns *= 2;
-    start = begin(l, arena, "peak_copy", items, lanes, turns * lanes, buffer);
-    stride = number(l, (int64_t)items * lanes);
-    count = number(l, turns);
-    loop = add(l, BL_OP_LOOP, 1, 0, 1, count);
-    index = whole(l, BL_OP_ADD, start, whole(l, BL_OP_MUL, loop, stride));
-    value = add(l, BL_OP_LOAD, lanes, 0, 2, buffer[1], index);
-    add(l, BL_OP_STORE, lanes, 0, 3, buffer[0], index, value);
-    add(l, BL_OP_END, 1, 0, 0);
+    start = peaks_begin(l, arena, "peak_copy", items, lanes, turns * lanes, buffer);
+    stride = peaks_number(l, (int64_t)items * lanes);
+    count = peaks_number(l, turns);
+    loop = peaks_add(l, BL_OP_LOOP, 1, 0, 1, count);
+    index = peaks_whole(l, BL_OP_ADD, start, peaks_whole(l, BL_OP_MUL, loop, stride));
+    value = peaks_add(l, BL_OP_LOAD, lanes, 0, 2, buffer[1], index);
+    peaks_add(l, BL_OP_STORE, lanes, 0, 3, buffer[0], index, value);
+    peaks_add(l, BL_OP_END, 1, 0, 0);
     l->inst[value].sub = l->inst[value + 1].sub = lanes > 1;
     return all / ((int64_t)items * turns * lanes);
 }
@@ -115,22 +116,23 @@ static int64_t make_copy(list *l, bl_arena *arena, const bl_device_info *info)
 /* Make the multiply-add kernel: each work-item has CHAINS accumulators, repeats a = a * x + y, and stores their sum. */
 static int64_t make_chains(list *l, bl_arena *arena, const bl_device_info *info)
 {
-    int items = items_of(info), lanes = lanes_of(info);
-    uint32_t buffer[2], start = begin(l, arena, "peak_ops", items, lanes, lanes, buffer), chain[CHAINS], x = 0, y = 0, sum = 0;
+    int items = items_of(info), lanes = peaks_lanes_of(info);
+    uint32_t buffer[2], start = peaks_begin(l, arena, "peak_ops", items, lanes, lanes, buffer), chain[CHAINS], x = 0, y = 0,
+                        sum = 0;
 
-    x = add(l, BL_OP_LOAD, lanes, 0, 2, buffer[1], number(l, 0));
-    y = add(l, BL_OP_LOAD, lanes, 0, 2, buffer[1], number(l, lanes));
+    x = peaks_add(l, BL_OP_LOAD, lanes, 0, 2, buffer[1], peaks_number(l, 0));
+    y = peaks_add(l, BL_OP_LOAD, lanes, 0, 2, buffer[1], peaks_number(l, lanes));
     for (int i = 0; i < CHAINS; i++) /* different initial values: equal chains would be merged */
-        chain[i] =
-            add(l, BL_OP_ACC, lanes, 0, 1, add(l, BL_OP_LOAD, lanes, 0, 2, buffer[1], number(l, (int64_t)(i + 2) * lanes)));
-    add(l, BL_OP_LOOP, 1, 0, 1, number(l, TURNS));
+        chain[i] = peaks_add(l, BL_OP_ACC, lanes, 0, 1,
+                             peaks_add(l, BL_OP_LOAD, lanes, 0, 2, buffer[1], peaks_number(l, (int64_t)(i + 2) * lanes)));
+    peaks_add(l, BL_OP_LOOP, 1, 0, 1, peaks_number(l, TURNS));
     for (int i = 0; i < CHAINS; i++)
-        add(l, BL_OP_SET, lanes, 0, 2, chain[i], add(l, BL_OP_FMA, lanes, 0, 3, chain[i], x, y));
-    add(l, BL_OP_END, 1, 0, 0);
+        peaks_add(l, BL_OP_SET, lanes, 0, 2, chain[i], peaks_add(l, BL_OP_FMA, lanes, 0, 3, chain[i], x, y));
+    peaks_add(l, BL_OP_END, 1, 0, 0);
     sum = chain[0];
     for (int i = 1; i < CHAINS; i++)
-        sum = add(l, BL_OP_ADD, lanes, 0, 2, sum, chain[i]);
-    add(l, BL_OP_STORE, lanes, 0, 3, buffer[0], start, sum);
+        sum = peaks_add(l, BL_OP_ADD, lanes, 0, 2, sum, chain[i]);
+    peaks_add(l, BL_OP_STORE, lanes, 0, 3, buffer[0], start, sum);
     return (int64_t)(info->units == 0 ? 1 : info->units) * GROUPS_A_UNIT;
 }
 
@@ -183,7 +185,7 @@ bl_status bl_peaks_measure(bl_device *dev, bl_trials_runner run, void *arg, bl_p
         st = time_kernel(dev, run, arg, l, groups, &seconds, err);
     }
     if (st == BL_OK && seconds > 0)
-        out->ops = (double)groups * items_of(&dev->info) * lanes_of(&dev->info) * CHAINS * TURNS * 2 / seconds;
+        out->ops = (double)groups * items_of(&dev->info) * peaks_lanes_of(&dev->info) * CHAINS * TURNS * 2 / seconds;
     bl_arena_destroy(arena);
     return st;
 }

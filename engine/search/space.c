@@ -37,7 +37,7 @@ typedef struct place {
     const bl_node *node; /* for the others */
 } place;
 
-static void add(amounts *a, int64_t amount)
+static void space_add(amounts *a, int64_t amount)
 {
     if (a->n < MOST_AMOUNTS && (a->n == 0 || a->at[a->n - 1] < amount))
         a->at[a->n++] = amount;
@@ -57,9 +57,9 @@ static void tile_amounts(const place *p, amounts *out)
         most = NAMED_TILE;
     for (int64_t a = 2; a <= most && a <= extent; a++) {
         if (p->axis->output && (a <= EVERY_TILE || is_power(a) || extent % a == 0))
-            add(out, a);
+            space_add(out, a);
         else if (!p->axis->output && (is_power(a) || extent % a == 0))
-            add(out, a);
+            space_add(out, a);
     }
 }
 
@@ -68,11 +68,11 @@ static void vector_amounts(const place *p, amounts *out)
     int64_t most = p->target->vector_bits > 0 ? p->target->vector_bits / 32 * 2 : SCALAR_LANES;
     most = p->target->max_lanes > 0 && most > p->target->max_lanes ? p->target->max_lanes : most;
     for (int64_t a = 2; a <= most && a <= BL_MAX_LANES && a <= bl_extent_of(p->axis->range); a *= 2)
-        add(out, a);
+        space_add(out, a);
 }
 
 /* Are operands staged in local memory? Not on a CPU: it has caches, and it pays for each barrier if it runs groups. */
-static bool shares(const bl_target *target)
+static bool space_shares(const bl_target *target)
 {
     return target->groups == BL_GROUP_PARALLEL;
 }
@@ -81,13 +81,13 @@ static bool shares(const bl_target *target)
 static void chunk_amounts(const place *p, amounts *out)
 {
     int64_t extent = bl_extent_of(p->axis->range), most = p->axis->output ? INT32_MAX - 1 : MOST_TURNS;
-    if (!p->axis->output && !shares(p->target))
+    if (!p->axis->output && !space_shares(p->target))
         return;
     for (int64_t power = 2; power <= extent && power <= most; power *= 2) {
         int64_t amount = power;
         while (amount < 2 * power && amount < extent && extent % amount != 0)
             amount++;
-        add(out, amount <= extent && extent % amount == 0 ? amount : power);
+        space_add(out, amount <= extent && extent % amount == 0 ? amount : power);
     }
 }
 
@@ -97,7 +97,7 @@ static void block_amounts(const place *p, amounts *out)
     static const int64_t rows[] = {2, 4, 6, 8, 12, 16, 18, 24, 32, 48};
     for (size_t i = 0; p->axis->range->sub == BL_AXIS_GLOBAL && i < sizeof rows / sizeof rows[0]; i++) {
         if (rows[i] <= bl_extent_of(p->axis->range))
-            add(out, rows[i]);
+            space_add(out, rows[i]);
     }
 }
 
@@ -110,7 +110,7 @@ static void kblock_amounts(const place *p, amounts *out)
         while (amount < 2 * power && extent % amount != 0)
             amount++;
         if (amount < 2 * power && amount < extent)
-            add(out, amount);
+            space_add(out, amount);
     }
 }
 
@@ -125,7 +125,7 @@ static void local_amounts(const place *p, amounts *out)
     for (int64_t a = p->axis->output ? 2 : FEWEST_SHARERS; a <= (int64_t)p->target->max_local && a <= extent && a <= most;
          a *= 2) {
         if (p->axis->output || extent % a == 0)
-            add(out, a);
+            space_add(out, a);
     }
 }
 
@@ -133,7 +133,7 @@ static void local_amounts(const place *p, amounts *out)
 static void score_amounts(const place *p, amounts *out)
 {
     for (int64_t a = 1; p->target->groups && !p->axis->output && a <= EVERY_TILE; a *= 2)
-        add(out, a);
+        space_add(out, a);
 }
 
 /* Number of output positions whose sums a work-item keeps. */
@@ -143,14 +143,14 @@ static void send_amounts(const place *p, amounts *out)
     if (!p->axis->output || !bl_tune_has_sent(p->tune))
         return;
     for (int64_t a = FEWEST_PLACES; a < extent && p->axis->range->sub == BL_AXIS_GLOBAL; a *= 2)
-        add(out, a);
-    add(out, extent);
+        space_add(out, a);
+    space_add(out, extent);
 }
 
 static void first_amounts(const place *p, amounts *out)
 {
     if (p->axis->range->sub == BL_AXIS_GLOBAL)
-        add(out, 0);
+        space_add(out, 0);
 }
 
 /* The shapes of the device's matrix units, in the order of their numbers. */
@@ -163,7 +163,7 @@ static void matrix_amounts(const place *p, amounts *out)
             int64_t shape = bl_matrix_pack(p->target->matrix[k].shape);
             next = shape > last && shape < next ? shape : next;
         }
-        add(out, next);
+        space_add(out, next);
         last = next;
     }
 }
@@ -190,7 +190,7 @@ static void split_amounts(const place *p, amounts *out)
         while (amount < 2 * power && extent % amount != 0)
             amount++;
         if (amount < 2 * power && amount * SHORTEST_PART <= extent)
-            add(out, amount);
+            space_add(out, amount);
     }
 }
 
@@ -199,7 +199,7 @@ static void split_amounts(const place *p, amounts *out)
 static void edges_amounts(const place *p, amounts *out)
 {
     if (p->node->nsrc > 2) /* read under a gate */
-        add(out, 0);
+        space_add(out, 0);
 }
 
 /* Each element is read several times, by loops that the load does not depend on. */
@@ -212,7 +212,7 @@ static void pack_amounts(const place *p, amounts *out)
         all |= bl_free_bit(&tune->free, tune->axis[i].range);
     if (p->node->src[0]->arg < tune->nparams - tune->npacked && own != 0 &&
         bl_free_size(&tune->free, all) / REUSE_TO_PACK >= bl_free_size(&tune->free, own))
-        add(out, 0);
+        space_add(out, 0);
 }
 
 /* Is the load inside a reduction loop, and the same for several work-items of a group? */
@@ -235,18 +235,18 @@ static void share_amounts(const place *p, amounts *out)
     bool is_half = p->node->dtype == BL_F16 || p->node->dtype == BL_BF16;
     int loops = 0, pad = tune->matrix ? UNIT_PAD : PAD;
 
-    if (!shares(p->target) || !is_read_by_several(tune, p->node))
+    if (!space_shares(p->target) || !is_read_by_several(tune, p->node))
         return;
     for (int i = 0; i < tune->naxes; i++)
         loops += tune->axis[i].range->sub == BL_AXIS_REDUCE && bl_depends(tune, p->node, tune->axis[i].range);
     for (int way = 0; way < (is_half ? 4 : 2); way++) {
         for (int within = 0; within <= loops && within <= 2; within++) {
             for (int bits = 0; bits < (way % 2 == 0 ? 4 : 2); bits++)
-                add(out, bl_share_pack((bl_share){.twice = (bits & 1) != 0,
-                                                  .swizzle = (bits & 2) != 0,
-                                                  .loops = within,
-                                                  .pad = way % 2 * pad,
-                                                  .narrow = way >= 2}));
+                space_add(out, bl_share_pack((bl_share){.twice = (bits & 1) != 0,
+                                                        .swizzle = (bits & 2) != 0,
+                                                        .loops = within,
+                                                        .pad = way % 2 * pad,
+                                                        .narrow = way >= 2}));
         }
     }
 }
@@ -254,7 +254,7 @@ static void share_amounts(const place *p, amounts *out)
 static void stream_amounts(const place *p, amounts *out)
 {
     if (p->target->last_cache_bytes > 0 && p->node->arg != BL_STORE_STREAMS)
-        add(out, 0);
+        space_add(out, 0);
 }
 
 #define MOVE(id, name, on, amount, barred, traits) [BL_MOVE_##id] = name##_amounts,
@@ -298,7 +298,7 @@ static bool is_candidate(const bl_axis *axis, bl_move_kind kind)
 }
 
 /* The position of a new move: before moves that lay out panels or local memory, since their layout follows the splits. */
-static int position_of(const steps *from, const bl_move_row *row)
+static int space_position_of(const steps *from, const bl_move_row *row)
 {
     int at = 0;
 
@@ -346,7 +346,7 @@ static void add_moves(variants *v, bl_tune *tune)
             amounts_of[kind](&p, &a);
             for (int k = 0, few = !coarse || a.n < COARSE ? a.n : COARSE; k < few; k++) {
                 s.amount = a.at[few == a.n ? k : k * (a.n - 1) / (COARSE - 1)];
-                vary(v, position_of(v->from, row), 0, &s);
+                vary(v, space_position_of(v->from, row), 0, &s);
             }
         }
     }

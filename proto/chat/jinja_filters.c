@@ -14,13 +14,13 @@
 
 /* ---- text */
 
-static bl_span text_of(bl_jinja_run *run, bl_jinja_value value)
+static bl_span jinja_filters_text_of(bl_jinja_run *run, bl_jinja_value value)
 {
     return bl_jinja_text(bl_jinja_str(run, value));
 }
 
 /* The result is marked as safe if the input is. */
-static bl_jinja_value marked_as(bl_jinja_value value, bl_jinja_value self)
+static bl_jinja_value jinja_filters_marked_as(bl_jinja_value value, bl_jinja_value self)
 {
     value.flag = self.kind == BL_JINJA_STRING && self.flag;
     return value;
@@ -30,14 +30,14 @@ bl_jinja_value bl_jinja_filter_upper(bl_jinja_run *run, bl_jinja_value self, con
 {
     (void)at;
     (void)args;
-    return marked_as(bl_jinja_recase(run, text_of(run, self), BL_JINJA_UPPER), self);
+    return jinja_filters_marked_as(bl_jinja_recase(run, jinja_filters_text_of(run, self), BL_JINJA_UPPER), self);
 }
 
 bl_jinja_value bl_jinja_filter_lower(bl_jinja_run *run, bl_jinja_value self, const bl_jinja_value *at, const bl_jinja_args *args)
 {
     (void)at;
     (void)args;
-    return marked_as(bl_jinja_recase(run, text_of(run, self), BL_JINJA_LOWER), self);
+    return jinja_filters_marked_as(bl_jinja_recase(run, jinja_filters_text_of(run, self), BL_JINJA_LOWER), self);
 }
 
 bl_jinja_value bl_jinja_filter_capitalize(bl_jinja_run *run, bl_jinja_value self, const bl_jinja_value *at,
@@ -45,13 +45,13 @@ bl_jinja_value bl_jinja_filter_capitalize(bl_jinja_run *run, bl_jinja_value self
 {
     (void)at;
     (void)args;
-    return marked_as(bl_jinja_recase(run, text_of(run, self), BL_JINJA_CAPITAL), self);
+    return jinja_filters_marked_as(bl_jinja_recase(run, jinja_filters_text_of(run, self), BL_JINJA_CAPITAL), self);
 }
 
 /* Unlike str.title(), words begin only after -, (, {, [, < and spaces. */
 bl_jinja_value bl_jinja_filter_title(bl_jinja_run *run, bl_jinja_value self, const bl_jinja_value *at, const bl_jinja_args *args)
 {
-    bl_span text = text_of(run, self);
+    bl_span text = jinja_filters_text_of(run, self);
     bl_jinja_buffer out = {0};
     size_t i = 0, bytes = 0;
     (void)at;
@@ -78,13 +78,13 @@ bl_jinja_value bl_jinja_filter_title(bl_jinja_run *run, bl_jinja_value self, con
 
 bl_jinja_value bl_jinja_filter_trim(bl_jinja_run *run, bl_jinja_value self, const bl_jinja_value *at, const bl_jinja_args *args)
 {
-    bl_span text = text_of(run, self), chars = bl_jinja_text(at[0]);
+    bl_span text = jinja_filters_text_of(run, self), chars = bl_jinja_text(at[0]);
     bool all = at[0].kind == BL_JINJA_ABSENT || at[0].kind == BL_JINJA_NONE;
     (void)args;
     if (!all && at[0].kind != BL_JINJA_STRING)
         return bl_jinja_fail(run, BL_EINVAL, "strip arg must be None or str, not %s", bl_jinja_type(at[0]));
     return bl_jinja_work(run, text.len * (chars.len / 16 + 1))
-               ? marked_as(bl_jinja_string(bl_jinja_strip(text, all ? NULL : &chars, true, true)), self)
+               ? jinja_filters_marked_as(bl_jinja_string(bl_jinja_strip(text, all ? NULL : &chars, true, true)), self)
                : bl_jinja_none();
 }
 
@@ -95,14 +95,15 @@ bl_jinja_value bl_jinja_filter_replace(bl_jinja_run *run, bl_jinja_value self, c
     (void)args;
     if (at[2].kind != BL_JINJA_ABSENT && at[2].kind != BL_JINJA_NONE && !bl_jinja_as_int(at[2], &count))
         return bl_jinja_fail(run, BL_EINVAL, "'%s' object cannot be interpreted as an integer", bl_jinja_type(at[2]));
-    return bl_jinja_replace(run, text_of(run, self), text_of(run, at[0]), text_of(run, at[1]), count);
+    return bl_jinja_replace(run, jinja_filters_text_of(run, self), jinja_filters_text_of(run, at[0]),
+                            jinja_filters_text_of(run, at[1]), count);
 }
 
 bl_jinja_value bl_jinja_filter_string(bl_jinja_run *run, bl_jinja_value self, const bl_jinja_value *at, const bl_jinja_args *args)
 {
     (void)at;
     (void)args;
-    return marked_as(bl_jinja_str(run, self), self);
+    return jinja_filters_marked_as(bl_jinja_str(run, self), self);
 }
 
 bl_jinja_value bl_jinja_filter_safe(bl_jinja_run *run, bl_jinja_value self, const bl_jinja_value *at, const bl_jinja_args *args)
@@ -114,7 +115,7 @@ bl_jinja_value bl_jinja_filter_safe(bl_jinja_run *run, bl_jinja_value self, cons
     return text;
 }
 
-static bl_jinja_value escape(bl_jinja_run *run, bl_jinja_value value)
+static bl_jinja_value jinja_filters_escape(bl_jinja_run *run, bl_jinja_value value)
 {
     bl_jinja_buffer out = {0};
     bl_jinja_put_escaped(run, &out, value);
@@ -127,7 +128,7 @@ bl_jinja_value bl_jinja_filter_escape(bl_jinja_run *run, bl_jinja_value self, co
 {
     (void)at;
     (void)args;
-    return escape(run, self);
+    return jinja_filters_escape(run, self);
 }
 
 bl_jinja_value bl_jinja_filter_forceescape(bl_jinja_run *run, bl_jinja_value self, const bl_jinja_value *at,
@@ -135,7 +136,7 @@ bl_jinja_value bl_jinja_filter_forceescape(bl_jinja_run *run, bl_jinja_value sel
 {
     (void)at;
     (void)args;
-    return escape(run, bl_jinja_str(run, self));
+    return jinja_filters_escape(run, bl_jinja_str(run, self));
 }
 
 bl_jinja_value bl_jinja_filter_format(bl_jinja_run *run, bl_jinja_value self, const bl_jinja_value *at, const bl_jinja_args *args)
@@ -147,7 +148,7 @@ bl_jinja_value bl_jinja_filter_format(bl_jinja_run *run, bl_jinja_value self, co
     if (named == NULL)
         return bl_jinja_none();
     *named = args->named;
-    return bl_jinja_percent(run, text_of(run, self),
+    return bl_jinja_percent(run, jinja_filters_text_of(run, self),
                             named->count > 0 ? (bl_jinja_value){.kind = BL_JINJA_DICT, .as.dict = named}
                                              : bl_jinja_list_of(run, BL_JINJA_TUPLE, args->at, args->count));
 }
@@ -178,7 +179,7 @@ bl_jinja_value bl_jinja_filter_indent(bl_jinja_run *run, bl_jinja_value self, co
                 bl_jinja_put_span(run, &out, indention);
         }
     }
-    return marked_as(bl_jinja_take(&out), self);
+    return jinja_filters_marked_as(bl_jinja_take(&out), self);
 }
 
 bl_jinja_value bl_jinja_filter_truncate(bl_jinja_run *run, bl_jinja_value self, const bl_jinja_value *at,
@@ -212,17 +213,17 @@ bl_jinja_value bl_jinja_filter_truncate(bl_jinja_run *run, bl_jinja_value self, 
 bl_jinja_value bl_jinja_filter_center(bl_jinja_run *run, bl_jinja_value self, const bl_jinja_value *at, const bl_jinja_args *args)
 {
     int64_t width = 80;
-    bl_span text = text_of(run, self);
+    bl_span text = jinja_filters_text_of(run, self);
     (void)args;
     if (at[0].kind != BL_JINJA_ABSENT && !bl_jinja_as_int(at[0], &width))
         return bl_jinja_fail(run, BL_EINVAL, "'%s' object cannot be interpreted as an integer", bl_jinja_type(at[0]));
-    return marked_as(bl_jinja_pad(run, text, width, ' ', 'c'), self);
+    return jinja_filters_marked_as(bl_jinja_pad(run, text, width, ' ', 'c'), self);
 }
 
 bl_jinja_value bl_jinja_filter_wordcount(bl_jinja_run *run, bl_jinja_value self, const bl_jinja_value *at,
                                          const bl_jinja_args *args)
 {
-    bl_span text = text_of(run, self);
+    bl_span text = jinja_filters_text_of(run, self);
     int64_t words = 0;
     bool within = false;
     size_t bytes = 0;
@@ -242,7 +243,7 @@ bl_jinja_value bl_jinja_filter_wordcount(bl_jinja_run *run, bl_jinja_value self,
 bl_jinja_value bl_jinja_filter_striptags(bl_jinja_run *run, bl_jinja_value self, const bl_jinja_value *at,
                                          const bl_jinja_args *args)
 {
-    bl_span text = text_of(run, self);
+    bl_span text = jinja_filters_text_of(run, self);
     bl_jinja_buffer out = {0}, words = {0};
     (void)at;
     (void)args;
@@ -267,7 +268,7 @@ bl_jinja_value bl_jinja_filter_striptags(bl_jinja_run *run, bl_jinja_value self,
     return bl_jinja_take(&words);
 }
 
-static void put_quoted(bl_jinja_run *run, bl_jinja_buffer *out, bl_span text, bool is_query)
+static void jinja_filters_put_quoted(bl_jinja_run *run, bl_jinja_buffer *out, bl_span text, bool is_query)
 {
     for (size_t i = 0; i < text.len && !run->failed; i++) {
         unsigned char c = (unsigned char)text.data[i];
@@ -290,7 +291,7 @@ bl_jinja_value bl_jinja_filter_urlencode(bl_jinja_run *run, bl_jinja_value self,
     (void)at;
     (void)args;
     if (self.kind == BL_JINJA_STRING || !bl_jinja_is_iterable(self)) {
-        put_quoted(run, &out, text_of(run, self), false);
+        jinja_filters_put_quoted(run, &out, jinja_filters_text_of(run, self), false);
         return bl_jinja_take(&out);
     }
     if (self.kind == BL_JINJA_DICT)
@@ -301,9 +302,9 @@ bl_jinja_value bl_jinja_filter_urlencode(bl_jinja_run *run, bl_jinja_value self,
         if (pair.count != 2)
             return bl_jinja_fail(run, BL_EINVAL, "urlencode takes pairs");
         bl_jinja_puts(run, &out, i > 0 ? "&" : "");
-        put_quoted(run, &out, text_of(run, pair.at[0]), true);
+        jinja_filters_put_quoted(run, &out, jinja_filters_text_of(run, pair.at[0]), true);
         bl_jinja_puts(run, &out, "=");
-        put_quoted(run, &out, text_of(run, pair.at[1]), true);
+        jinja_filters_put_quoted(run, &out, jinja_filters_text_of(run, pair.at[1]), true);
     }
     return bl_jinja_take(&out);
 }
@@ -385,7 +386,7 @@ static bool read_float(bl_span text, double *out)
     return n > 0 && stop == copy + n;
 }
 
-static bool as_float(bl_jinja_value value, double *out)
+static bool jinja_filters_as_float(bl_jinja_value value, double *out)
 {
     int64_t whole = 0;
     bool is_whole = bl_jinja_as_int(value, &whole);
@@ -406,7 +407,7 @@ bl_jinja_value bl_jinja_filter_int(bl_jinja_run *run, bl_jinja_value self, const
         base = -1; /* no text is a number of an invalid base */
     if (bl_jinja_as_int(self, &whole) || (self.kind == BL_JINJA_STRING && read_int(bl_jinja_text(self), base, &whole)))
         return bl_jinja_int(whole);
-    if (as_float(self, &number) && isfinite(number))
+    if (jinja_filters_as_float(self, &number) && isfinite(number))
         return fabs(number) < 0x1p63 ? bl_jinja_int((int64_t)number)
                                      : bl_jinja_fail(run, BL_ELIMIT, "an integer does not fit 64 bits");
     return at[0].kind == BL_JINJA_ABSENT ? bl_jinja_int(0) : at[0];
@@ -418,7 +419,7 @@ bl_jinja_value bl_jinja_filter_float(bl_jinja_run *run, bl_jinja_value self, con
     (void)args;
     if (self.kind == BL_JINJA_UNDEFINED)
         return bl_jinja_get_attribute(run, self, BL_S("__float__"));
-    if (as_float(self, &number))
+    if (jinja_filters_as_float(self, &number))
         return bl_jinja_float(number);
     return at[0].kind == BL_JINJA_ABSENT ? bl_jinja_float(0) : at[0];
 }
@@ -472,7 +473,7 @@ bl_jinja_value bl_jinja_filter_round(bl_jinja_run *run, bl_jinja_value self, con
     if (!bl_span_is(method, "common") && !bl_span_is(method, "ceil") && !bl_span_is(method, "floor"))
         return bl_jinja_fail(run, BL_EINVAL, "method must be common, ceil or floor");
     if ((at[0].kind != BL_JINJA_ABSENT && !bl_jinja_as_int(at[0], &digits)) || self.kind == BL_JINJA_STRING ||
-        !as_float(self, &number))
+        !jinja_filters_as_float(self, &number))
         return bl_jinja_fail(run, BL_EINVAL, "type %s doesn't define __round__ method", bl_jinja_type(self));
     if (bl_span_is(method, "common"))
         return bl_jinja_as_int(self, &whole) ? round_integer(run, whole, digits) : bl_jinja_float(round_to(number, digits));
@@ -480,7 +481,7 @@ bl_jinja_value bl_jinja_filter_round(bl_jinja_run *run, bl_jinja_value self, con
         return bl_jinja_fail(run, BL_ELIMIT, "round takes at most 300 digits");
     bl_jinja_value unit = bl_jinja_binary(run, BL_JINJA_T_POW, bl_jinja_int(10), bl_jinja_int(digits));
     bl_jinja_value scaled = run->failed ? unit : bl_jinja_binary(run, BL_JINJA_T_MUL, self, unit);
-    if (run->failed || !as_float(scaled, &number))
+    if (run->failed || !jinja_filters_as_float(scaled, &number))
         return bl_jinja_none();
     number = bl_span_is(method, "ceil") ? ceil(number) : floor(number);
     if (!(fabs(number) < 0x1p63))
@@ -497,7 +498,7 @@ bl_jinja_value bl_jinja_filter_filesizeformat(bl_jinja_run *run, bl_jinja_value 
     char text[400];
     int i = 0, n = 0;
     (void)args;
-    if (!as_float(self, &bytes))
+    if (!jinja_filters_as_float(self, &bytes))
         return bl_jinja_fail(run, BL_EINVAL, "could not convert %s to float", bl_jinja_type(self));
     for (; i < 7 && bytes >= unit; i++)
         unit *= base;

@@ -24,7 +24,7 @@ static bl_jinja_value fail_format(bl_jinja_run *run, const char *what)
 }
 
 /* Pads |text| to the width of the field; the last |digits| bytes are its digits, after a sign and a prefix. */
-static void put_field(bl_jinja_run *run, bl_jinja_buffer *out, const spec *s, bl_span text, size_t digits)
+static void jinja_format_put_field(bl_jinja_run *run, bl_jinja_buffer *out, const spec *s, bl_span text, size_t digits)
 {
     int64_t pad = s->width - (int64_t)bl_jinja_points(text);
     size_t head = s->align == '=' ? text.len - digits : 0;
@@ -37,11 +37,11 @@ static void put_field(bl_jinja_run *run, bl_jinja_buffer *out, const spec *s, bl
         bl_jinja_put_point(run, out, s->fill);
 }
 
-static void put_text(bl_jinja_run *run, bl_jinja_buffer *out, const spec *s, bl_span text)
+static void jinja_format_put_text(bl_jinja_run *run, bl_jinja_buffer *out, const spec *s, bl_span text)
 {
     if (s->precision >= 0)
         text.len = bl_jinja_offset(text, (size_t)s->precision);
-    put_field(run, out, s, text, text.len);
+    jinja_format_put_field(run, out, s, text, text.len);
 }
 
 /* Puts a comma between groups of three of the |n| digits at |text|. */
@@ -65,7 +65,7 @@ static size_t put_sign(char *text, const spec *s, bool negative)
     return negative || s->sign != 0;
 }
 
-static void put_integer(bl_jinja_run *run, bl_jinja_buffer *out, const spec *s, int64_t value)
+static void jinja_format_put_integer(bl_jinja_run *run, bl_jinja_buffer *out, const spec *s, int64_t value)
 {
     char text[256], digits[80];
     uint64_t magnitude = value < 0 ? -(uint64_t)value : (uint64_t)value;
@@ -85,7 +85,7 @@ static void put_integer(bl_jinja_run *run, bl_jinja_buffer *out, const spec *s, 
     n += zeros;
     if (s->grouped)
         n = group_digits(text + at, n);
-    put_field(run, out, s, (bl_span){text, at + n}, n);
+    jinja_format_put_field(run, out, s, (bl_span){text, at + n}, n);
 }
 
 static size_t print_double(char *out, size_t size, char type, bool alternate, int precision, double value)
@@ -104,7 +104,7 @@ static size_t print_double(char *out, size_t size, char type, bool alternate, in
     return (size_t)n;
 }
 
-static void put_number(bl_jinja_run *run, bl_jinja_buffer *out, const spec *s, double value)
+static void jinja_format_put_number(bl_jinja_run *run, bl_jinja_buffer *out, const spec *s, double value)
 {
     char text[2 * MOST_DIGITS + 512];
     char type = s->type == 0 ? 'g' : s->type == '%' ? 'f' : s->type;
@@ -131,15 +131,15 @@ static void put_number(bl_jinja_run *run, bl_jinja_buffer *out, const spec *s, d
     }
     if (s->type == '%')
         text[at + n++] = '%';
-    put_field(run, out, s, (bl_span){text, at + n}, n);
+    jinja_format_put_field(run, out, s, (bl_span){text, at + n}, n);
 }
 
-static bool is_in(char c, const char *set)
+static bool jinja_format_is_in(char c, const char *set)
 {
     return c != '\0' && strchr(set, c) != NULL;
 }
 
-static bool as_float(bl_jinja_value value, double *out)
+static bool jinja_format_as_float(bl_jinja_value value, double *out)
 {
     int64_t whole = 0;
     bool is_whole = bl_jinja_as_int(value, &whole);
@@ -167,7 +167,7 @@ static bl_jinja_value take_argument(percent *f)
     return fail_format(f->run, "not enough arguments for format string");
 }
 
-static int64_t read_count(percent *f)
+static int64_t jinja_format_read_count(percent *f)
 {
     int64_t n = 0;
     if (f->p < f->end && *f->p == '*') {
@@ -188,7 +188,7 @@ static void put_percent(percent *f, const spec *given, bl_jinja_value value)
     spec s = *given;
     int64_t whole = 0;
     double number = 0;
-    if (is_in(s.type, "srac")) {
+    if (jinja_format_is_in(s.type, "srac")) {
         bl_jinja_buffer text = {0};
         if (s.type == 'c' && bl_jinja_as_int(value, &whole))
             bl_jinja_put_point(f->run, &text, (uint32_t)(whole > 0 && whole < 0x110000 ? whole : 0xfffd));
@@ -199,18 +199,18 @@ static void put_percent(percent *f, const spec *given, bl_jinja_value value)
         else
             bl_jinja_put_repr(f->run, &text, value);
         s.fill = ' ';
-        put_text(f->run, &f->out, &s, bl_jinja_text(bl_jinja_take(&text)));
-    } else if (is_in(s.type, "diuxXo")) {
-        if (value.kind == BL_JINJA_FLOAT && is_in(s.type, "diu") && fabs(value.as.number) < 0x1p62)
+        jinja_format_put_text(f->run, &f->out, &s, bl_jinja_text(bl_jinja_take(&text)));
+    } else if (jinja_format_is_in(s.type, "diuxXo")) {
+        if (value.kind == BL_JINJA_FLOAT && jinja_format_is_in(s.type, "diu") && fabs(value.as.number) < 0x1p62)
             whole = (int64_t)value.as.number;
         else if (!bl_jinja_as_int(value, &whole))
             (void)bl_jinja_fail(f->run, BL_EINVAL, "%%%c format: a real number is required, not %s", s.type,
                                 bl_jinja_type(value));
-        put_integer(f->run, &f->out, &s, whole);
-    } else if (is_in(s.type, "eEfFgG")) {
-        if (!as_float(value, &number))
+        jinja_format_put_integer(f->run, &f->out, &s, whole);
+    } else if (jinja_format_is_in(s.type, "eEfFgG")) {
+        if (!jinja_format_as_float(value, &number))
             (void)bl_jinja_fail(f->run, BL_EINVAL, "must be real number, not %s", bl_jinja_type(value));
-        put_number(f->run, &f->out, &s, number);
+        jinja_format_put_number(f->run, &f->out, &s, number);
     } else {
         (void)bl_jinja_fail(f->run, BL_EINVAL, "unsupported format character '%c'", s.type);
     }
@@ -234,22 +234,22 @@ static void percent_field(percent *f)
         f->named = true;
         f->p = close + 1;
     }
-    for (; f->p < f->end && is_in(*f->p, "-+ #0"); f->p++) {
+    for (; f->p < f->end && jinja_format_is_in(*f->p, "-+ #0"); f->p++) {
         s.align = *f->p == '-' ? '<' : *f->p == '0' && s.align != '<' ? '=' : s.align;
         s.sign = *f->p == '+' || (*f->p == ' ' && s.sign == 0) ? *f->p : s.sign;
         s.alternate = s.alternate || *f->p == '#';
     }
-    s.width = read_count(f);
+    s.width = jinja_format_read_count(f);
     if (s.width < 0) {
         s.align = '<';
         s.width = -s.width;
     }
     if (f->p < f->end && *f->p == '.') {
         f->p++;
-        s.precision = read_count(f);
+        s.precision = jinja_format_read_count(f);
         s.precision = s.precision < 0 ? 0 : s.precision;
     }
-    f->p += f->p < f->end && is_in(*f->p, "hlL");
+    f->p += f->p < f->end && jinja_format_is_in(*f->p, "hlL");
     if (f->p >= f->end) {
         (void)fail_format(f->run, "incomplete format");
         return;
@@ -306,14 +306,14 @@ static bool read_spec(formatter *f, bl_span text, spec *s)
     size_t bytes = 0;
     uint32_t fill = bl_jinja_point(p, end, &bytes);
     *s = (spec){.fill = ' ', .precision = -1};
-    if (text.len > bytes && is_in(p[bytes], "<>^=")) {
+    if (text.len > bytes && jinja_format_is_in(p[bytes], "<>^=")) {
         s->fill = fill;
         s->align = p[bytes];
         p += bytes + 1;
-    } else if (p < end && is_in(*p, "<>^=")) {
+    } else if (p < end && jinja_format_is_in(*p, "<>^=")) {
         s->align = *p++;
     }
-    if (p < end && is_in(*p, "+- ")) {
+    if (p < end && jinja_format_is_in(*p, "+- ")) {
         s->sign = *p == '-' ? 0 : *p;
         p++;
     }
@@ -360,14 +360,15 @@ static void put_formatted(formatter *f, bl_jinja_value value, bl_span text)
             return;
         }
         s.align = s.align == 0 ? '<' : s.align;
-        put_text(f->run, &f->out, &s, bl_jinja_text(bl_jinja_str(f->run, value)));
+        jinja_format_put_text(f->run, &f->out, &s, bl_jinja_text(bl_jinja_str(f->run, value)));
         return;
     }
     s.align = s.align == 0 ? '>' : s.align;
-    if (bl_jinja_as_int(value, &whole) && (s.type == 0 || is_in(s.type, "bdoxXn")) && s.precision < 0) {
-        put_integer(f->run, &f->out, &s, whole);
-    } else if (as_float(value, &number) && is_in(s.type, "eEfFgG%") != (s.type == 0 && value.kind == BL_JINJA_FLOAT)) {
-        put_number(f->run, &f->out, &s, number);
+    if (bl_jinja_as_int(value, &whole) && (s.type == 0 || jinja_format_is_in(s.type, "bdoxXn")) && s.precision < 0) {
+        jinja_format_put_integer(f->run, &f->out, &s, whole);
+    } else if (jinja_format_as_float(value, &number) &&
+               jinja_format_is_in(s.type, "eEfFgG%") != (s.type == 0 && value.kind == BL_JINJA_FLOAT)) {
+        jinja_format_put_number(f->run, &f->out, &s, number);
     } else if (text.len > 0) {
         (void)bl_jinja_fail(f->run, BL_EINVAL, "unsupported format specifier for '%s'", bl_jinja_type(value));
     } else {

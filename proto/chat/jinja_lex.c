@@ -53,7 +53,7 @@ static bl_status fail_lex(lexer *lex, const char *what)
     return bl_fail(lex->err, BL_EINVAL, "chat template, line %d: %s", line_of(lex, lex->p), what);
 }
 
-static bl_jinja_token *add_token(lexer *lex, bl_jinja_kind_of_token kind, const char *at, bl_span text)
+static bl_jinja_token *jinja_lex_add_token(lexer *lex, bl_jinja_kind_of_token kind, const char *at, bl_span text)
 {
     static bl_jinja_token none;
     void *tokens = lex->tokens;
@@ -73,7 +73,7 @@ static bool looks_at(const lexer *lex, const char *p, const char *text)
     return (size_t)(lex->end - p) >= len && memcmp(p, text, len) == 0;
 }
 
-static const char *skip_space(const lexer *lex, const char *p)
+static const char *jinja_lex_skip_space(const lexer *lex, const char *p)
 {
     size_t bytes = 0;
     while (p < lex->end && bl_jinja_is_space(bl_jinja_point(p, lex->end, &bytes)))
@@ -92,7 +92,7 @@ static const char *tag_end(const lexer *lex, const char *p, const char *close, b
         return trims && p < lex->end && *p == '\n' ? p + 1 : p;
     }
     if (p < lex->end && *p == '-' && looks_at(lex, p + 1, close))
-        return skip_space(lex, p + 3);
+        return jinja_lex_skip_space(lex, p + 3);
     return trims && p < lex->end && *p == '+' && looks_at(lex, p + 1, close) ? p + 3 : NULL;
 }
 
@@ -104,8 +104,8 @@ static const char *tag_word(const lexer *lex, const char *p, const char *word)
     p += 2;
     if (p < lex->end && (*p == '-' || *p == '+'))
         p++;
-    p = skip_space(lex, p);
-    return looks_at(lex, p, word) ? skip_space(lex, p + strlen(word)) : NULL;
+    p = jinja_lex_skip_space(lex, p);
+    return looks_at(lex, p, word) ? jinja_lex_skip_space(lex, p + strlen(word)) : NULL;
 }
 
 /* Adds the data up to the tag at |tag|, without the whitespace that the tag's sign removes. */
@@ -119,11 +119,11 @@ static void add_data(lexer *lex, const char *tag, bool is_variable)
         const char *line = tag;
         while (line > lex->p && line[-1] != '\n')
             line--;
-        if ((line > lex->p || lex->line_starts) && skip_space(lex, line) >= tag)
+        if ((line > lex->p || lex->line_starts) && jinja_lex_skip_space(lex, line) >= tag)
             text.len = (size_t)(line - lex->p);
     }
     if (text.len > 0)
-        add_token(lex, BL_JINJA_T_DATA, lex->p, text);
+        jinja_lex_add_token(lex, BL_JINJA_T_DATA, lex->p, text);
 }
 
 static void go_to(lexer *lex, const char *p)
@@ -203,7 +203,7 @@ static bl_status lex_float(lexer *lex, const char *end)
             digits[n++] = *p;
     }
     digits[n] = '\0';
-    add_token(lex, BL_JINJA_T_FLOAT, lex->p, (bl_span){lex->p, (size_t)(end - lex->p)})->number = strtod(digits, NULL);
+    jinja_lex_add_token(lex, BL_JINJA_T_FLOAT, lex->p, (bl_span){lex->p, (size_t)(end - lex->p)})->number = strtod(digits, NULL);
     lex->p = end;
     return BL_OK;
 }
@@ -233,13 +233,13 @@ static bl_status lex_integer(lexer *lex)
         if (*d != '_' && (__builtin_mul_overflow(value, base, &value) || __builtin_add_overflow(value, digit, &value)))
             return fail_lex(lex, "an integer does not fit 64 bits");
     }
-    add_token(lex, BL_JINJA_T_INTEGER, lex->p, (bl_span){lex->p, (size_t)(end - lex->p)})->integer = value;
+    jinja_lex_add_token(lex, BL_JINJA_T_INTEGER, lex->p, (bl_span){lex->p, (size_t)(end - lex->p)})->integer = value;
     lex->p = end;
     return BL_OK;
 }
 
 /* Reads |least| to |most| digits of |base| at |*p|. */
-static bool read_code(const char **p, const char *end, int least, int most, int base, uint32_t *out)
+static bool jinja_lex_read_code(const char **p, const char *end, int least, int most, int base, uint32_t *out)
 {
     int n = 0;
     *out = 0;
@@ -282,11 +282,11 @@ static bool resolve_escape(const char **p, const char *end, char *out, size_t *n
         return true;
     }
     if (**p >= '0' && **p <= '7') {
-        (void)read_code(p, end, 1, 3, 8, &code);
+        (void)jinja_lex_read_code(p, end, 1, 3, 8, &code);
     } else if (**p == 'x' || **p == 'u' || **p == 'U') {
         int digits = **p == 'x' ? 2 : **p == 'u' ? 4 : 8;
         (*p)++;
-        if (!read_code(p, end, digits, digits, 16, &code) || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
+        if (!jinja_lex_read_code(p, end, digits, digits, 16, &code) || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
             return false;
     } else if (**p == 'N') {
         return false;
@@ -321,7 +321,7 @@ static bl_status lex_string(lexer *lex)
         if (!resolve_escape(&p, end, out, &n))
             return fail_lex(lex, "a string has an escape that is malformed or names no character");
     }
-    add_token(lex, BL_JINJA_T_STRING, lex->p, (bl_span){out, n});
+    jinja_lex_add_token(lex, BL_JINJA_T_STRING, lex->p, (bl_span){out, n});
     lex->p = end + 1;
     return BL_OK;
 }
@@ -341,7 +341,7 @@ static bl_status lex_operator(lexer *lex)
         } else if (closed != NULL && (lex->open == 0 || lex->brackets[--lex->open] != c)) {
             return bl_fail(lex->err, BL_EINVAL, "chat template, line %d: unexpected '%c'", line_of(lex, lex->p), c);
         }
-        add_token(lex, operators[i].kind, lex->p, operators[i].text);
+        jinja_lex_add_token(lex, operators[i].kind, lex->p, operators[i].text);
         lex->p += operators[i].text.len;
         return BL_OK;
     }
@@ -362,7 +362,7 @@ static bl_status lex_within(lexer *lex)
     while (p < lex->end && bl_jinja_is_word(bl_jinja_point(p, lex->end, &bytes)))
         p += bytes;
     if (p > lex->p) {
-        add_token(lex, BL_JINJA_T_NAME, lex->p, (bl_span){lex->p, (size_t)(p - lex->p)});
+        jinja_lex_add_token(lex, BL_JINJA_T_NAME, lex->p, (bl_span){lex->p, (size_t)(p - lex->p)});
         lex->p = p;
         return BL_OK;
     }
@@ -372,18 +372,18 @@ static bl_status lex_within(lexer *lex)
 static bl_status lex_tag(lexer *lex, bool is_variable)
 {
     const char *begin = lex->p, *close = is_variable ? "}}" : "%}";
-    add_token(lex, is_variable ? BL_JINJA_T_VARIABLE_BEGIN : BL_JINJA_T_BLOCK_BEGIN, begin, (bl_span){begin, 2});
+    jinja_lex_add_token(lex, is_variable ? BL_JINJA_T_VARIABLE_BEGIN : BL_JINJA_T_BLOCK_BEGIN, begin, (bl_span){begin, 2});
     lex->p += 2;
     lex->p += lex->p < lex->end && (*lex->p == '-' || *lex->p == '+');
     lex->open = 0;
     for (;;) {
         const char *end = lex->open == 0 ? tag_end(lex, lex->p, close, !is_variable) : NULL;
         if (end != NULL) {
-            add_token(lex, is_variable ? BL_JINJA_T_VARIABLE_END : BL_JINJA_T_BLOCK_END, lex->p, (bl_span){lex->p, 2});
+            jinja_lex_add_token(lex, is_variable ? BL_JINJA_T_VARIABLE_END : BL_JINJA_T_BLOCK_END, lex->p, (bl_span){lex->p, 2});
             go_to(lex, end);
             return BL_OK;
         }
-        lex->p = skip_space(lex, lex->p);
+        lex->p = jinja_lex_skip_space(lex, lex->p);
         if (lex->p == lex->end)
             return BL_OK; /* the parser reports the missing end */
         if (lex->open == 0 && tag_end(lex, lex->p, close, !is_variable) != NULL)
@@ -398,13 +398,13 @@ static bl_status lex_next(lexer *lex)
     while (tag < lex->end && !(*tag == '{' && tag + 1 < lex->end && strchr("%{#", tag[1]) != NULL && tag[1] != '\0'))
         tag++;
     if (tag == lex->end) {
-        add_token(lex, BL_JINJA_T_DATA, lex->p, (bl_span){lex->p, (size_t)(tag - lex->p)});
+        jinja_lex_add_token(lex, BL_JINJA_T_DATA, lex->p, (bl_span){lex->p, (size_t)(tag - lex->p)});
         lex->p = tag;
         return BL_OK;
     }
     const char *raw = tag_word(lex, tag, "raw");
     if (raw != NULL && looks_at(lex, raw, "-%}"))
-        raw = skip_space(lex, raw + 3);
+        raw = jinja_lex_skip_space(lex, raw + 3);
     else
         raw = raw != NULL && looks_at(lex, raw, "%}") ? raw + 2 : NULL;
     add_data(lex, tag, tag[1] == '{');
@@ -415,7 +415,7 @@ static bl_status lex_next(lexer *lex)
 }
 
 /* Converts every kind of newline to "\n" and removes one at the very end. */
-static char *normalise(bl_arena *arena, bl_span source, size_t *len)
+static char *jinja_lex_normalise(bl_arena *arena, bl_span source, size_t *len)
 {
     char *out = bl_arena_alloc(arena, source.len + 1);
     size_t n = 0;
@@ -433,13 +433,13 @@ bl_status bl_jinja_lex(bl_arena *arena, bl_span source, bl_jinja_token **out, bl
 {
     lexer lex = {.arena = arena, .err = err, .line = 1, .line_starts = true};
     size_t len = 0;
-    lex.start = lex.p = lex.counted = normalise(arena, source, &len);
+    lex.start = lex.p = lex.counted = jinja_lex_normalise(arena, source, &len);
     if (lex.start == NULL)
         return bl_arena_status(arena, err);
     lex.end = lex.start + len;
     while (lex.p < lex.end)
         BL_TRY(lex_next(&lex));
-    add_token(&lex, BL_JINJA_T_EOF, lex.end, (bl_span){lex.end, 0});
+    jinja_lex_add_token(&lex, BL_JINJA_T_EOF, lex.end, (bl_span){lex.end, 0});
     *out = lex.tokens;
     return bl_arena_status(arena, err);
 }

@@ -8,13 +8,13 @@
     bl_jinja_value bl_jinja_method_##id(bl_jinja_run *run, bl_jinja_value self, const bl_jinja_value *at,                        \
                                         const bl_jinja_args *args)
 
-static bl_jinja_value marked_as(bl_jinja_value value, bl_jinja_value self)
+static bl_jinja_value jinja_methods_marked_as(bl_jinja_value value, bl_jinja_value self)
 {
     value.flag = self.flag;
     return value;
 }
 
-static bool is_given(bl_jinja_value value)
+static bool jinja_methods_is_given(bl_jinja_value value)
 {
     return value.kind != BL_JINJA_ABSENT && value.kind != BL_JINJA_NONE;
 }
@@ -42,7 +42,7 @@ static int64_t need_int(bl_jinja_run *run, bl_jinja_value value, int64_t absent)
     {                                                                                                                            \
         (void)at;                                                                                                                \
         (void)args;                                                                                                              \
-        return marked_as(bl_jinja_recase(run, bl_jinja_text(self), to), self);                                                   \
+        return jinja_methods_marked_as(bl_jinja_recase(run, bl_jinja_text(self), to), self);                                     \
     }
 RECASE(upper, BL_JINJA_UPPER)
 RECASE(lower, BL_JINJA_LOWER)
@@ -61,10 +61,11 @@ METHOD(casefold)
 
 static bl_jinja_value strip(bl_jinja_run *run, bl_jinja_value self, const bl_jinja_value *at, bool left, bool right)
 {
-    bl_span chars = is_given(at[0]) ? need_string(run, at[0]) : BL_S("");
+    bl_span chars = jinja_methods_is_given(at[0]) ? need_string(run, at[0]) : BL_S("");
     if (run->failed || !bl_jinja_work(run, self.len * (chars.len / 16 + 1))) /* compares each character with each of |chars| */
         return bl_jinja_none();
-    return marked_as(bl_jinja_string(bl_jinja_strip(bl_jinja_text(self), is_given(at[0]) ? &chars : NULL, left, right)), self);
+    return jinja_methods_marked_as(
+        bl_jinja_string(bl_jinja_strip(bl_jinja_text(self), jinja_methods_is_given(at[0]) ? &chars : NULL, left, right)), self);
 }
 
 METHOD(strip)
@@ -89,15 +90,15 @@ METHOD(rstrip)
 static bl_span between(bl_jinja_run *run, bl_jinja_value self, bl_jinja_value start, bl_jinja_value end, bool *empty)
 {
     size_t count = bl_jinja_work(run, self.len) ? bl_jinja_points(bl_jinja_text(self)) : 0;
-    int64_t from = is_given(start) ? need_int(run, start, 0) : 0;
-    bl_jinja_value part = bl_jinja_slice(run, self, is_given(start) ? start : bl_jinja_none(),
-                                         is_given(end) ? end : bl_jinja_none(), bl_jinja_none());
+    int64_t from = jinja_methods_is_given(start) ? need_int(run, start, 0) : 0;
+    bl_jinja_value part = bl_jinja_slice(run, self, jinja_methods_is_given(start) ? start : bl_jinja_none(),
+                                         jinja_methods_is_given(end) ? end : bl_jinja_none(), bl_jinja_none());
     *empty = from > (int64_t)count; /* beyond the end there is not even an empty match */
     return bl_jinja_text(part);
 }
 
 /* Whether the part starts, or ends, with |text|. */
-static bl_jinja_value has_end(bl_jinja_run *run, bl_jinja_value self, const bl_jinja_value *at, bool start)
+static bl_jinja_value jinja_methods_has_end(bl_jinja_run *run, bl_jinja_value self, const bl_jinja_value *at, bool start)
 {
     bool empty = false, found = false;
     bl_span part = between(run, self, at[1], at[2], &empty);
@@ -116,13 +117,13 @@ static bl_jinja_value has_end(bl_jinja_run *run, bl_jinja_value self, const bl_j
 METHOD(startswith)
 {
     (void)args;
-    return has_end(run, self, at, true);
+    return jinja_methods_has_end(run, self, at, true);
 }
 
 METHOD(endswith)
 {
     (void)args;
-    return has_end(run, self, at, false);
+    return jinja_methods_has_end(run, self, at, false);
 }
 
 METHOD(removeprefix)
@@ -314,7 +315,7 @@ static bl_jinja_value split(bl_jinja_run *run, bl_jinja_value self, const bl_jin
     bl_span text = bl_jinja_text(self);
     if (run->failed || !bl_jinja_work(run, text.len))
         return bl_jinja_none();
-    if (!is_given(at[0]))
+    if (!jinja_methods_is_given(at[0]))
         return from_end ? rsplit_spaces(run, text, most) : bl_jinja_split_spaces(run, text, most);
     bl_span sep = need_string(run, at[0]);
     if (sep.len == 0)

@@ -43,7 +43,7 @@ static bl_jinja_value fail_undefined(bl_jinja_run *run, bl_jinja_value value)
 }
 
 /* getattr() of the value; false: no such attribute. */
-static bool find_attribute(bl_jinja_run *run, bl_jinja_value of, bl_span name, bl_jinja_value *out)
+static bool jinja_operate_find_attribute(bl_jinja_run *run, bl_jinja_value of, bl_span name, bl_jinja_value *out)
 {
     const bl_jinja_function *row = bl_jinja_find_method(of.kind, name);
     if (row != NULL && row->call == NULL) {
@@ -80,7 +80,7 @@ bl_jinja_value bl_jinja_get_attribute(bl_jinja_run *run, bl_jinja_value of, bl_s
     bl_jinja_value found = bl_jinja_none();
     if (of.kind == BL_JINJA_UNDEFINED)
         return fail_undefined(run, of);
-    if (find_attribute(run, of, name, &found))
+    if (jinja_operate_find_attribute(run, of, name, &found))
         return found;
     const bl_jinja_value *value = of.kind == BL_JINJA_DICT ? bl_jinja_dict_get(run, of.as.dict, bl_jinja_string(name)) : NULL;
     return value != NULL ? *value : bl_jinja_no_member(of, name);
@@ -99,7 +99,7 @@ bl_jinja_value bl_jinja_get_item(bl_jinja_run *run, bl_jinja_value of, bl_jinja_
     }
     if (bl_jinja_as_int(key, &index) && item_at(run, of, index, &found))
         return found;
-    if (key.kind == BL_JINJA_STRING && find_attribute(run, of, bl_jinja_text(key), &found))
+    if (key.kind == BL_JINJA_STRING && jinja_operate_find_attribute(run, of, bl_jinja_text(key), &found))
         return found;
     return bl_jinja_no_member(of, bl_jinja_text(bl_jinja_str(run, key)));
 }
@@ -289,7 +289,7 @@ static bl_jinja_value add_lists(bl_jinja_run *run, bl_jinja_value a, bl_jinja_va
 }
 
 /* Repeats a string, list or tuple. */
-static bl_jinja_value repeat(bl_jinja_run *run, bl_jinja_value a, int64_t times)
+static bl_jinja_value jinja_operate_repeat(bl_jinja_run *run, bl_jinja_value a, int64_t times)
 {
     size_t one = a.kind == BL_JINJA_STRING ? a.len : a.as.list->count, n = times > 0 ? (size_t)times : 0;
     if (one == 0)
@@ -330,6 +330,6 @@ bl_jinja_value bl_jinja_binary(bl_jinja_run *run, bl_jinja_kind_of_token op, bl_
     if (op == BL_JINJA_T_ADD && a.kind == b.kind && is_sequence(a))
         return add_lists(run, a, b);
     if (op == BL_JINJA_T_MUL && ((is_sequence(a) && whole_b) || (whole_a && is_sequence(b))))
-        return is_sequence(a) ? repeat(run, a, y) : repeat(run, b, x);
+        return is_sequence(a) ? jinja_operate_repeat(run, a, y) : jinja_operate_repeat(run, b, x);
     return fail_operands(run, op, a, b);
 }

@@ -72,13 +72,13 @@ size_t bl_jinja_print_float(char *out, double value)
     return at;
 }
 
-static void put_integer(bl_jinja_run *run, bl_jinja_buffer *buffer, int64_t value)
+static void jinja_print_put_integer(bl_jinja_run *run, bl_jinja_buffer *buffer, int64_t value)
 {
     char text[BL_NUMBER_CHARS];
     bl_jinja_put(run, buffer, text, bl_print_i64(text, value));
 }
 
-static void put_float(bl_jinja_run *run, bl_jinja_buffer *buffer, double value)
+static void jinja_print_put_float(bl_jinja_run *run, bl_jinja_buffer *buffer, double value)
 {
     char text[2 * BL_NUMBER_CHARS];
     bl_jinja_put(run, buffer, text, bl_jinja_print_float(text, value));
@@ -98,7 +98,7 @@ static void put_point_escaped(bl_jinja_run *run, bl_jinja_buffer *buffer, uint32
     bl_jinja_put(run, buffer, text, (size_t)n);
 }
 
-static void put_quoted(bl_jinja_run *run, bl_jinja_buffer *buffer, bl_span text)
+static void jinja_print_put_quoted(bl_jinja_run *run, bl_jinja_buffer *buffer, bl_span text)
 {
     char quote = memchr(text.data, '\'', text.len) != NULL && memchr(text.data, '"', text.len) == NULL ? '"' : '\'';
     const char *end = text.data + text.len;
@@ -143,12 +143,12 @@ static void put_dict(bl_jinja_run *run, bl_jinja_buffer *buffer, const bl_jinja_
 static void put_range(bl_jinja_run *run, bl_jinja_buffer *buffer, const bl_jinja_range *range)
 {
     bl_jinja_puts(run, buffer, "range(");
-    put_integer(run, buffer, range->start);
+    jinja_print_put_integer(run, buffer, range->start);
     bl_jinja_puts(run, buffer, ", ");
-    put_integer(run, buffer, range->stop);
+    jinja_print_put_integer(run, buffer, range->stop);
     if (range->step != 1) {
         bl_jinja_puts(run, buffer, ", ");
-        put_integer(run, buffer, range->step);
+        jinja_print_put_integer(run, buffer, range->step);
     }
     bl_jinja_puts(run, buffer, ")");
 }
@@ -170,14 +170,14 @@ static void put_repr(bl_jinja_run *run, bl_jinja_buffer *buffer, bl_jinja_value 
         bl_jinja_puts(run, buffer, value.as.boolean ? "True" : "False");
         break;
     case BL_JINJA_INT:
-        put_integer(run, buffer, value.as.integer);
+        jinja_print_put_integer(run, buffer, value.as.integer);
         break;
     case BL_JINJA_FLOAT:
-        put_float(run, buffer, value.as.number);
+        jinja_print_put_float(run, buffer, value.as.number);
         break;
     case BL_JINJA_STRING:
         bl_jinja_puts(run, buffer, value.flag ? "Markup(" : "");
-        put_quoted(run, buffer, bl_jinja_text(value));
+        jinja_print_put_quoted(run, buffer, bl_jinja_text(value));
         bl_jinja_puts(run, buffer, value.flag ? ")" : "");
         break;
     case BL_JINJA_LIST:
@@ -280,7 +280,7 @@ typedef struct json_writer {
     int level;
 } json_writer;
 
-static void put_json(json_writer *json, bl_jinja_value value);
+static void jinja_print_put_json(json_writer *json, bl_jinja_value value);
 
 /* Writes the separator before an item or, with |closes|, before the closing bracket. */
 static void put_break(json_writer *json, bool first, bool closes)
@@ -300,7 +300,7 @@ static void put_json_list(json_writer *json, const bl_jinja_list *list)
     json->level++;
     for (size_t i = 0; i < list->count && !json->run->failed; i++) {
         put_break(json, i == 0, false);
-        put_json(json, list->at[i]);
+        jinja_print_put_json(json, list->at[i]);
     }
     json->level--;
     if (list->count > 0)
@@ -314,7 +314,7 @@ static void put_json_key(json_writer *json, bl_jinja_value key)
     if (key.kind == BL_JINJA_NONE || key.kind == BL_JINJA_BOOL || key.kind == BL_JINJA_INT || key.kind == BL_JINJA_FLOAT) {
         bl_jinja_buffer buffer = {0};
         json_writer inner = {.run = json->run, .buffer = &buffer, .style = json->style};
-        put_json(&inner, key);
+        jinja_print_put_json(&inner, key);
         text = bl_jinja_take(&buffer);
     } else if (key.kind != BL_JINJA_STRING) {
         (void)bl_jinja_fail(json->run, BL_EINVAL, "keys must be str, int, float, bool or None, not %s", bl_jinja_type(key));
@@ -349,7 +349,7 @@ static void put_json_dict(json_writer *json, const bl_jinja_dict *dict)
     for (size_t i = 0; i < dict->count && !json->run->failed; i++) {
         put_break(json, i == 0, false);
         put_json_key(json, at[i].key);
-        put_json(json, at[i].value);
+        jinja_print_put_json(json, at[i].value);
     }
     json->level--;
     if (dict->count > 0)
@@ -357,7 +357,7 @@ static void put_json_dict(json_writer *json, const bl_jinja_dict *dict)
     bl_jinja_puts(json->run, json->buffer, "}");
 }
 
-static void put_json(json_writer *json, bl_jinja_value value)
+static void jinja_print_put_json(json_writer *json, bl_jinja_value value)
 {
     bl_jinja_run *run = json->run;
     bl_jinja_buffer *buffer = json->buffer;
@@ -370,11 +370,11 @@ static void put_json(json_writer *json, bl_jinja_value value)
     else if (value.kind == BL_JINJA_BOOL)
         bl_jinja_puts(run, buffer, value.as.boolean ? "true" : "false");
     else if (value.kind == BL_JINJA_INT)
-        put_integer(run, buffer, value.as.integer);
+        jinja_print_put_integer(run, buffer, value.as.integer);
     else if (value.kind == BL_JINJA_FLOAT && !isfinite(value.as.number))
         bl_jinja_puts(run, buffer, isnan(value.as.number) ? "NaN" : value.as.number < 0 ? "-Infinity" : "Infinity");
     else if (value.kind == BL_JINJA_FLOAT)
-        put_float(run, buffer, value.as.number);
+        jinja_print_put_float(run, buffer, value.as.number);
     else if (value.kind == BL_JINJA_STRING)
         put_json_string(run, buffer, bl_jinja_text(value), json->style->ascii);
     else if (value.kind == BL_JINJA_LIST || value.kind == BL_JINJA_TUPLE)
@@ -389,5 +389,5 @@ static void put_json(json_writer *json, bl_jinja_value value)
 void bl_jinja_put_json(bl_jinja_run *run, bl_jinja_buffer *buffer, bl_jinja_value value, const bl_jinja_json_style *style)
 {
     json_writer json = {.run = run, .buffer = buffer, .style = style};
-    put_json(&json, value);
+    jinja_print_put_json(&json, value);
 }

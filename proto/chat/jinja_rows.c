@@ -32,7 +32,7 @@ static const struct {
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
-static const bl_jinja_function *find_row(const bl_jinja_function *rows, size_t count, bl_span name)
+static const bl_jinja_function *jinja_rows_find_row(const bl_jinja_function *rows, size_t count, bl_span name)
 {
     for (size_t i = 0; i < count; i++) {
         if (bl_span_is(name, rows[i].name))
@@ -43,17 +43,17 @@ static const bl_jinja_function *find_row(const bl_jinja_function *rows, size_t c
 
 const bl_jinja_function *bl_jinja_find_filter(bl_span name)
 {
-    return find_row(filters, COUNT(filters), name);
+    return jinja_rows_find_row(filters, COUNT(filters), name);
 }
 
 const bl_jinja_function *bl_jinja_find_test(bl_span name)
 {
-    return find_row(tests, COUNT(tests), name);
+    return jinja_rows_find_row(tests, COUNT(tests), name);
 }
 
 const bl_jinja_function *bl_jinja_find_global(bl_span name)
 {
-    return find_row(globals, COUNT(globals), name);
+    return jinja_rows_find_row(globals, COUNT(globals), name);
 }
 
 const bl_jinja_function *bl_jinja_find_method(bl_jinja_kind kind, bl_span name)

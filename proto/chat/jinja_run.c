@@ -11,7 +11,7 @@ static void execute(bl_jinja_run *run, const bl_jinja_nodes *body, bl_jinja_scop
 
 /* ---- names */
 
-static void assign(bl_jinja_run *run, const bl_jinja_node *target, bl_jinja_value value, bl_jinja_scope *scope)
+static void jinja_run_assign(bl_jinja_run *run, const bl_jinja_node *target, bl_jinja_value value, bl_jinja_scope *scope)
 {
     if (run->failed)
         return;
@@ -33,7 +33,7 @@ static void assign(bl_jinja_run *run, const bl_jinja_node *target, bl_jinja_valu
             (void)bl_jinja_fail(run, BL_EINVAL, "%s values to unpack (expected %d)",
                                 items.count < (size_t)target->items.count ? "not enough" : "too many", target->items.count);
         for (size_t i = 0; i < items.count && !run->failed; i++)
-            assign(run, target->items.at[i], items.at[i], scope);
+            jinja_run_assign(run, target->items.at[i], items.at[i], scope);
     }
 }
 
@@ -126,7 +126,7 @@ struct bl_jinja_macro {
 };
 
 /* Executes the statements and returns their output as a string. */
-static bl_jinja_value capture(bl_jinja_run *run, const bl_jinja_nodes *body, bl_jinja_scope *scope)
+static bl_jinja_value jinja_run_capture(bl_jinja_run *run, const bl_jinja_nodes *body, bl_jinja_scope *scope)
 {
     bl_jinja_buffer buffer = {0}, *out = run->out;
     run->out = &buffer;
@@ -213,7 +213,7 @@ static bl_jinja_value call_macro(bl_jinja_run *run, const bl_jinja_macro *macro,
     if (scope != NULL) {
         bind_parameters(run, macro, args, scope);
         if (!run->failed)
-            text = capture(run, &macro->node->items, scope);
+            text = jinja_run_capture(run, &macro->node->items, scope);
     }
     run->calls--;
     bl_jinja_scope_close(run, scope);
@@ -245,7 +245,7 @@ static bl_jinja_value pull(bl_jinja_run *run, bl_jinja_loop *loop)
         bl_jinja_scope *scope = bl_jinja_scope_open(run, loop->outer);
         if (scope == NULL)
             break;
-        assign(run, loop->node->b, item, scope);
+        jinja_run_assign(run, loop->node->b, item, scope);
         bool passes = bl_jinja_is_true(eval(run, loop->node->c, scope));
         bl_jinja_scope_close(run, scope);
         if (passes)
@@ -322,7 +322,8 @@ bl_jinja_value bl_jinja_loop_changed(bl_jinja_run *run, bl_jinja_value self, con
     return bl_jinja_bool(changed);
 }
 
-static void run_loop(bl_jinja_run *run, const bl_jinja_node *node, bl_jinja_value iterable, bl_jinja_scope *outer, int64_t depth0)
+static void jinja_run_run_loop(bl_jinja_run *run, const bl_jinja_node *node, bl_jinja_value iterable, bl_jinja_scope *outer,
+                               int64_t depth0)
 {
     const bl_jinja_range *range = iterable.kind == BL_JINJA_RANGE ? iterable.as.range : NULL;
     bl_jinja_list items = range == NULL ? bl_jinja_items(run, iterable) : (bl_jinja_list){.count = range->count};
@@ -344,7 +345,7 @@ static void run_loop(bl_jinja_run *run, const bl_jinja_node *node, bl_jinja_valu
         if (scope == NULL)
             return;
         bl_jinja_bind(run, scope, BL_S("loop"), (bl_jinja_value){.kind = BL_JINJA_LOOP, .as.loop = loop});
-        assign(run, node->b, item, scope);
+        jinja_run_assign(run, node->b, item, scope);
         execute(run, &node->items, scope);
         bl_jinja_scope_close(run, scope);
         bool broken = run->flow == BL_JINJA_BROKEN;
@@ -368,7 +369,7 @@ static bl_jinja_value call_loop(bl_jinja_run *run, bl_jinja_loop *loop, const bl
         return bl_jinja_fail(run, BL_EINVAL, "loop() takes 1 positional argument");
     run->out = &buffer;
     if (enter_call(run))
-        run_loop(run, loop->node, args->at[0], loop->outer, loop->depth0 + 1);
+        jinja_run_run_loop(run, loop->node, args->at[0], loop->outer, loop->depth0 + 1);
     run->calls--;
     run->out = out;
     return bl_jinja_take(&buffer);
@@ -393,7 +394,7 @@ bl_jinja_value bl_jinja_invoke(bl_jinja_run *run, bl_jinja_value callee, const b
 
 /* ---- expressions */
 
-static bool compare(bl_jinja_run *run, const bl_jinja_node *operand, bl_jinja_value a, bl_jinja_value b)
+static bool jinja_run_compare(bl_jinja_run *run, const bl_jinja_node *operand, bl_jinja_value a, bl_jinja_value b)
 {
     bool ordered = operand->token == BL_JINJA_T_LT || operand->token == BL_JINJA_T_LE || operand->token == BL_JINJA_T_GT ||
                    operand->token == BL_JINJA_T_GE;
@@ -415,7 +416,7 @@ static bl_jinja_value eval_compare(bl_jinja_run *run, const bl_jinja_node *node,
     bl_jinja_value left = eval(run, node->a, scope);
     for (int i = 0; i < node->items.count && !run->failed; i++) {
         bl_jinja_value right = eval(run, node->items.at[i]->a, scope);
-        if (run->failed || !compare(run, node->items.at[i], left, right))
+        if (run->failed || !jinja_run_compare(run, node->items.at[i], left, right))
             return bl_jinja_bool(false);
         left = right;
     }
@@ -481,7 +482,7 @@ static bl_jinja_value eval_slice(bl_jinja_run *run, const bl_jinja_node *node, b
 }
 
 /* Applies a filter or test to |subject|. */
-static bl_jinja_value apply(bl_jinja_run *run, const bl_jinja_node *node, bl_jinja_value subject, bl_jinja_scope *scope)
+static bl_jinja_value jinja_run_apply(bl_jinja_run *run, const bl_jinja_node *node, bl_jinja_value subject, bl_jinja_scope *scope)
 {
     bl_jinja_args args;
     run->line = node->line;
@@ -498,7 +499,7 @@ static bl_jinja_value apply_chain(bl_jinja_run *run, const bl_jinja_node *node, 
 {
     if (node == NULL || run->failed)
         return text;
-    return apply(run, node, apply_chain(run, node->a, text, scope), scope);
+    return jinja_run_apply(run, node, apply_chain(run, node->a, text, scope), scope);
 }
 
 static bl_jinja_value eval_call(bl_jinja_run *run, const bl_jinja_node *node, bl_jinja_scope *scope)
@@ -566,7 +567,7 @@ static bl_jinja_value eval_node(bl_jinja_run *run, const bl_jinja_node *node, bl
     case BL_JINJA_FILTER:
     case BL_JINJA_TEST:
         value = eval(run, node->a, scope);
-        return run->failed ? value : apply(run, node, value, scope);
+        return run->failed ? value : jinja_run_apply(run, node, value, scope);
     case BL_JINJA_MAKE_LIST:
     case BL_JINJA_MAKE_TUPLE:
         return eval_items(run, node, scope);
@@ -616,7 +617,7 @@ static void run_with(bl_jinja_run *run, const bl_jinja_node *node, bl_jinja_scop
 {
     bl_jinja_scope *scope = bl_jinja_scope_open(run, outer);
     for (int i = 0; scope != NULL && i < node->more.count && !run->failed; i++)
-        assign(run, node->more.at[i]->b, eval(run, node->more.at[i]->a, outer), scope);
+        jinja_run_assign(run, node->more.at[i]->b, eval(run, node->more.at[i]->a, outer), scope);
     if (scope != NULL)
         execute(run, &node->items, scope);
     bl_jinja_scope_close(run, scope);
@@ -626,7 +627,7 @@ static void run_with(bl_jinja_run *run, const bl_jinja_node *node, bl_jinja_scop
 static bl_jinja_value run_block(bl_jinja_run *run, const bl_jinja_node *node, bl_jinja_scope *outer)
 {
     bl_jinja_scope *scope = bl_jinja_scope_open(run, outer);
-    bl_jinja_value text = capture(run, &node->items, scope);
+    bl_jinja_value text = jinja_run_capture(run, &node->items, scope);
     bl_jinja_scope_close(run, scope);
     return apply_chain(run, node->a, text, outer);
 }
@@ -645,16 +646,16 @@ static void execute_node(bl_jinja_run *run, const bl_jinja_node *node, bl_jinja_
     case BL_JINJA_FOR:
         value = eval(run, node->a, scope);
         if (!run->failed)
-            run_loop(run, node, value, scope, 0);
+            jinja_run_run_loop(run, node, value, scope, 0);
         break;
     case BL_JINJA_IF:
         execute(run, bl_jinja_is_true(eval(run, node->a, scope)) ? &node->items : &node->more, scope);
         break;
     case BL_JINJA_SET:
-        assign(run, node->b, eval(run, node->a, scope), scope);
+        jinja_run_assign(run, node->b, eval(run, node->a, scope), scope);
         break;
     case BL_JINJA_SET_BLOCK:
-        assign(run, node->b, run_block(run, node, scope), scope);
+        jinja_run_assign(run, node->b, run_block(run, node, scope), scope);
         break;
     case BL_JINJA_DEFINE_MACRO:
         bl_jinja_bind(run, scope, node->name, make_macro(run, node, scope));

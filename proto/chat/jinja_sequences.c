@@ -11,7 +11,7 @@
 
 /* ---- attributes */
 
-static bool is_given(bl_jinja_value value)
+static bool jinja_sequences_is_given(bl_jinja_value value)
 {
     return value.kind != BL_JINJA_ABSENT && value.kind != BL_JINJA_NONE;
 }
@@ -29,7 +29,7 @@ static bl_jinja_value get_part(bl_jinja_run *run, bl_jinja_value item, bl_span p
 static bl_jinja_value get_path(bl_jinja_run *run, bl_jinja_value item, bl_jinja_value path, bl_jinja_value other)
 {
     bl_span text = bl_jinja_text(path);
-    if (!is_given(path))
+    if (!jinja_sequences_is_given(path))
         return item;
     if (path.kind != BL_JINJA_STRING)
         return bl_jinja_get_item(run, item, path);
@@ -37,7 +37,7 @@ static bl_jinja_value get_path(bl_jinja_run *run, bl_jinja_value item, bl_jinja_
         const char *dot = memchr(text.data + from, '.', text.len - from);
         size_t to = dot != NULL ? (size_t)(dot - text.data) : text.len;
         item = get_part(run, item, (bl_span){text.data + from, to - from});
-        if (item.kind == BL_JINJA_UNDEFINED && is_given(other))
+        if (item.kind == BL_JINJA_UNDEFINED && jinja_sequences_is_given(other))
             item = other;
         from = to + 1;
     }
@@ -103,7 +103,7 @@ static keyed *make_keyed(bl_jinja_run *run, bl_jinja_list items, keyed **spare)
     return *spare != NULL ? at : NULL;
 }
 
-static bl_jinja_value values_of(bl_jinja_run *run, const keyed *at, size_t count)
+static bl_jinja_value jinja_sequences_values_of(bl_jinja_run *run, const keyed *at, size_t count)
 {
     bl_jinja_value *values = bl_jinja_alloc(run, count, sizeof *values);
     for (size_t i = 0; values != NULL && i < count; i++)
@@ -131,7 +131,7 @@ FILTER(sort)
     if (run->failed || sorted == NULL)
         return bl_jinja_none();
     sort_keyed(run, sorted, spare, items.count, reverse);
-    return values_of(run, sorted, items.count);
+    return jinja_sequences_values_of(run, sorted, items.count);
 }
 
 FILTER(dictsort)
@@ -150,12 +150,12 @@ FILTER(dictsort)
     if (run->failed || sorted == NULL)
         return bl_jinja_none();
     sort_keyed(run, sorted, spare, items.count, reverse);
-    return values_of(run, sorted, items.count);
+    return jinja_sequences_values_of(run, sorted, items.count);
 }
 
 static bl_jinja_value make_group(bl_jinja_run *run, const keyed *first, size_t count, bl_jinja_value grouper)
 {
-    bl_jinja_value group = bl_jinja_pair(run, grouper, values_of(run, first, count));
+    bl_jinja_value group = bl_jinja_pair(run, grouper, jinja_sequences_values_of(run, first, count));
     bl_jinja_list *list = bl_jinja_alloc(run, 1, sizeof *list);
     if (run->failed || list == NULL)
         return bl_jinja_none();
@@ -187,7 +187,7 @@ FILTER(groupby)
     return bl_jinja_list_of(run, BL_JINJA_LIST, groups.at, groups.count);
 }
 
-static bl_jinja_value extreme(bl_jinja_run *run, bl_jinja_value self, const bl_jinja_value *at, bool largest)
+static bl_jinja_value jinja_sequences_extreme(bl_jinja_run *run, bl_jinja_value self, const bl_jinja_value *at, bool largest)
 {
     bl_jinja_list items = bl_jinja_items(run, self);
     bl_jinja_value best = bl_jinja_undefined(BL_JINJA_MESSAGE, BL_S("No aggregated item, sequence was empty.")), best_key = best;
@@ -204,13 +204,13 @@ static bl_jinja_value extreme(bl_jinja_run *run, bl_jinja_value self, const bl_j
 FILTER(min)
 {
     (void)args;
-    return extreme(run, self, at, false);
+    return jinja_sequences_extreme(run, self, at, false);
 }
 
 FILTER(max)
 {
     (void)args;
-    return extreme(run, self, at, true);
+    return jinja_sequences_extreme(run, self, at, true);
 }
 
 /* ---- generators */
@@ -316,7 +316,8 @@ static bool passes(bl_jinja_run *run, bl_jinja_value item, const bl_jinja_args *
     return bl_jinja_is_true(bl_jinja_call_row(run, row, item, &rest));
 }
 
-static bl_jinja_value choose(bl_jinja_run *run, bl_jinja_value self, const bl_jinja_args *args, bool of_attribute, bool wanted)
+static bl_jinja_value jinja_sequences_choose(bl_jinja_run *run, bl_jinja_value self, const bl_jinja_args *args, bool of_attribute,
+                                             bool wanted)
 {
     generator g;
     start_generator(&g, run);
@@ -333,25 +334,25 @@ static bl_jinja_value choose(bl_jinja_run *run, bl_jinja_value self, const bl_ji
 FILTER(select)
 {
     (void)at;
-    return choose(run, self, args, false, true);
+    return jinja_sequences_choose(run, self, args, false, true);
 }
 
 FILTER(reject)
 {
     (void)at;
-    return choose(run, self, args, false, false);
+    return jinja_sequences_choose(run, self, args, false, false);
 }
 
 FILTER(selectattr)
 {
     (void)at;
-    return choose(run, self, args, true, true);
+    return jinja_sequences_choose(run, self, args, true, true);
 }
 
 FILTER(rejectattr)
 {
     (void)at;
-    return choose(run, self, args, true, false);
+    return jinja_sequences_choose(run, self, args, true, false);
 }
 
 FILTER(unique)
@@ -387,9 +388,10 @@ FILTER(items)
 }
 
 /* |count| items from |from| on as a list, padded with |fill| up to |size|. */
-static bl_jinja_value part_of(bl_jinja_run *run, bl_jinja_list items, size_t from, size_t count, size_t size, bl_jinja_value fill)
+static bl_jinja_value jinja_sequences_part_of(bl_jinja_run *run, bl_jinja_list items, size_t from, size_t count, size_t size,
+                                              bl_jinja_value fill)
 {
-    size_t n = is_given(fill) && size > count ? size : count;
+    size_t n = jinja_sequences_is_given(fill) && size > count ? size : count;
     bl_jinja_value *at = bl_jinja_alloc(run, n, sizeof *at);
     for (size_t i = 0; at != NULL && i < n; i++)
         at[i] = i < count ? items.at[from + i] : fill;
@@ -406,14 +408,14 @@ FILTER(batch)
     if (!bl_jinja_as_int(at[0], &size) && at[0].kind == BL_JINJA_FLOAT && at[0].as.number == (double)(int32_t)at[0].as.number)
         size = (int32_t)at[0].as.number;
     if (size == 0 && bl_jinja_equal(run, at[0], bl_jinja_int(0))) /* as Jinja2's loop does */
-        yield(&g, part_of(run, items, 0, 0, 0, at[1]));
-    if (items.count > 0 && is_given(at[1]) && at[0].kind != BL_JINJA_INT && at[0].kind != BL_JINJA_BOOL)
+        yield(&g, jinja_sequences_part_of(run, items, 0, 0, 0, at[1]));
+    if (items.count > 0 && jinja_sequences_is_given(at[1]) && at[0].kind != BL_JINJA_INT && at[0].kind != BL_JINJA_BOOL)
         (void)bl_jinja_fail(run, BL_EINVAL, "batch takes a number of items, not %s", bl_jinja_type(at[0]));
     if (size < 1)
         size = (int64_t)items.count + !items.count;
     for (size_t i = 0; i < items.count && !run->failed; i += (size_t)size) {
         size_t left = items.count - i;
-        yield(&g, part_of(run, items, i, left < (size_t)size ? left : (size_t)size, (size_t)size, at[1]));
+        yield(&g, jinja_sequences_part_of(run, items, i, left < (size_t)size ? left : (size_t)size, (size_t)size, at[1]));
     }
     return end_generator(&g);
 }
@@ -429,7 +431,7 @@ FILTER(slice)
         (void)bl_jinja_fail(run, BL_EINVAL, "slice takes a number of slices other than 0, not %s", bl_jinja_type(at[0]));
     for (size_t i = 0, from = 0; (int64_t)i < slices && bl_jinja_work(run, 0); i++) {
         size_t each = items.count / (size_t)slices, more = i < items.count % (size_t)slices;
-        yield(&g, part_of(run, items, from, each + more, more ? 0 : each + 1, at[1]));
+        yield(&g, jinja_sequences_part_of(run, items, from, each + more, more ? 0 : each + 1, at[1]));
         from += each + more;
     }
     return end_generator(&g);

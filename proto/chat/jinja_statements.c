@@ -281,7 +281,7 @@ static bl_jinja_node *parse_statement(bl_jinja_parser *p)
     return node;
 }
 
-static bool is_end(const bl_jinja_parser *p, const char *const *ends)
+static bool jinja_statements_is_end(const bl_jinja_parser *p, const char *const *ends)
 {
     for (; ends != NULL && *ends != NULL; ends++) {
         if (bl_jinja_is_name(p->t, *ends))
@@ -303,7 +303,7 @@ void bl_jinja_parse_body(bl_jinja_parser *p, const char *const *ends, bl_jinja_n
                                                bl_jinja_parse_tuple(p, BL_JINJA_WITH_CONDITION, NULL), NULL, NULL));
             (void)bl_jinja_expect(p, BL_JINJA_T_VARIABLE_END);
         } else {
-            if (is_end(p, ends))
+            if (jinja_statements_is_end(p, ends))
                 return;
             bl_jinja_node_add(p, NULL, out, parse_statement(p));
             (void)bl_jinja_expect(p, BL_JINJA_T_BLOCK_END);

@@ -133,7 +133,7 @@ TEST(ne)
     return bl_jinja_bool(!bl_jinja_equal(run, self, at[0]));
 }
 
-static bl_jinja_value order(bl_jinja_run *run, bl_jinja_value a, bl_jinja_value b, bool or_equal)
+static bl_jinja_value jinja_tests_order(bl_jinja_run *run, bl_jinja_value a, bl_jinja_value b, bool or_equal)
 {
     bool less = bl_jinja_less(run, a, b);
     return bl_jinja_bool(less || (or_equal && !run->failed && bl_jinja_equal(run, a, b)));
@@ -142,23 +142,23 @@ static bl_jinja_value order(bl_jinja_run *run, bl_jinja_value a, bl_jinja_value 
 TEST(lt)
 {
     (void)args;
-    return order(run, self, at[0], false);
+    return jinja_tests_order(run, self, at[0], false);
 }
 
 TEST(le)
 {
     (void)args;
-    return order(run, self, at[0], true);
+    return jinja_tests_order(run, self, at[0], true);
 }
 
 TEST(gt)
 {
     (void)args;
-    return order(run, at[0], self, false);
+    return jinja_tests_order(run, at[0], self, false);
 }
 
 TEST(ge)
 {
     (void)args;
-    return order(run, at[0], self, true);
+    return jinja_tests_order(run, at[0], self, true);
 }

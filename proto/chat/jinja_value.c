@@ -321,13 +321,13 @@ bool bl_jinja_is_iterable(bl_jinja_value value)
 
 /* ---- comparing */
 
-static bool is_number(bl_jinja_value value)
+static bool jinja_value_is_number(bl_jinja_value value)
 {
     return value.kind == BL_JINJA_BOOL || value.kind == BL_JINJA_INT || value.kind == BL_JINJA_FLOAT;
 }
 
 /* -1, 0 or 1; 2 if one of them is no number. */
-static int compare_numbers(bl_jinja_value a, bl_jinja_value b)
+static int jinja_value_compare_numbers(bl_jinja_value a, bl_jinja_value b)
 {
     int64_t x = 0, y = 0;
     if (bl_jinja_as_int(a, &x) && bl_jinja_as_int(b, &y))
@@ -401,8 +401,8 @@ static bool equal_same_kind(bl_jinja_run *run, bl_jinja_value a, bl_jinja_value 
 bool bl_jinja_equal(bl_jinja_run *run, bl_jinja_value a, bl_jinja_value b)
 {
     bool equal = false;
-    if (is_number(a) && is_number(b))
-        return compare_numbers(a, b) == 0;
+    if (jinja_value_is_number(a) && jinja_value_is_number(b))
+        return jinja_value_compare_numbers(a, b) == 0;
     if (a.kind == b.kind && bl_jinja_enter(run))
         equal = equal_same_kind(run, a, b);
     if (a.kind == b.kind)
@@ -422,8 +422,8 @@ static bool less_lists(bl_jinja_run *run, const bl_jinja_list *a, const bl_jinja
 bool bl_jinja_less(bl_jinja_run *run, bl_jinja_value a, bl_jinja_value b)
 {
     bool less = false;
-    if (is_number(a) && is_number(b))
-        return bl_jinja_work(run, 0) && compare_numbers(a, b) == -1;
+    if (jinja_value_is_number(a) && jinja_value_is_number(b))
+        return bl_jinja_work(run, 0) && jinja_value_compare_numbers(a, b) == -1;
     if (a.kind == BL_JINJA_STRING && b.kind == BL_JINJA_STRING) {
         size_t n = a.len < b.len ? a.len : b.len;
         int order = bl_jinja_work(run, n) ? memcmp(a.as.data, b.as.data, n) : 0; /* UTF-8 sorts like its code points */

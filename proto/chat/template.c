@@ -53,7 +53,7 @@ static bl_status check_utf8(bl_span source, bl_err *err)
     return BL_OK;
 }
 
-static bl_status parse(bl_chat_template *chat, bl_span source, bl_err *err)
+static bl_status template_parse(bl_chat_template *chat, bl_span source, bl_err *err)
 {
     bl_jinja_token *tokens = NULL;
     chat->source = bl_arena_strndup(chat->arena, source.data, source.len);
@@ -76,7 +76,7 @@ bl_status bl_chat_template_parse(bl_span source, bl_chat_template **out, bl_err 
         return bl_fail(err, BL_ENOMEM, "a chat template");
     }
     chat->arena = arena;
-    bl_status st = parse(chat, source, err);
+    bl_status st = template_parse(chat, source, err);
     if (st != BL_OK)
         bl_arena_destroy(arena);
     else
@@ -140,7 +140,7 @@ static bl_jinja_value from_messages(bl_jinja_run *run, const bl_json *json)
     return bl_jinja_list_of(run, BL_JINJA_LIST, messages.at, messages.count);
 }
 
-static void bind_input(bl_jinja_run *run, const bl_chat_input *input)
+static void template_bind_input(bl_jinja_run *run, const bl_chat_input *input)
 {
     bind_text(run, "messages", from_messages(run, &input->messages));
     bind_text(run, "tools", bl_jinja_from_json(run, &input->tools));
@@ -155,13 +155,13 @@ static void bind_input(bl_jinja_run *run, const bl_chat_input *input)
 }
 
 /* Total bytes of the strings. */
-static size_t measure(const bl_json *json)
+static size_t template_measure(const bl_json *json)
 {
     bl_json_iter each = bl_json_each(json);
     size_t bytes = json->text.len;
     bl_json item;
     while ((json->kind == BL_JSON_ARRAY || json->kind == BL_JSON_OBJECT) && json->item != NULL && bl_json_next(&each, &item))
-        bytes += measure(&item);
+        bytes += template_measure(&item);
     return bytes;
 }
 
@@ -170,7 +170,7 @@ static bl_chat_limits limits_for(const bl_chat_input *input, const bl_chat_limit
 {
     bl_chat_limits most = given != NULL ? *given : (bl_chat_limits){0};
     size_t messages = input->messages.kind == BL_JSON_ARRAY ? bl_json_count(&input->messages) : 0;
-    size_t bytes = measure(&input->messages);
+    size_t bytes = template_measure(&input->messages);
     size_t memory = messages < MOST_MEMORY / MEMORY_MESSAGE && bytes < MOST_MEMORY / MEMORY_FACTOR
                         ? MEMORY + messages * MEMORY_MESSAGE + bytes * MEMORY_FACTOR
                         : MOST_MEMORY;
@@ -203,7 +203,7 @@ bl_status bl_chat_template_render(const bl_chat_template *chat, const bl_chat_in
                         .out = &buffer,
                         .top = &top,
                         .now = input->now};
-    bind_input(&run, input);
+    template_bind_input(&run, input);
     if (!run.failed)
         bl_jinja_execute(&run, &chat->body, &top);
     bl_arena_destroy(arena);

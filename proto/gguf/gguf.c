@@ -66,7 +66,7 @@ static const struct {
 
 /* ---- names */
 
-static bool make_index(bl_arena *arena, size_t count, name_index *out)
+static bool gguf_make_index(bl_arena *arena, size_t count, name_index *out)
 {
     for (out->slots = 16; out->slots < count * 2; out->slots *= 2)
         ;
@@ -82,7 +82,7 @@ static bl_span name_at(const void *list, size_t stride, uint32_t at)
 }
 
 /* The slot of |name|, which is free where no item of the list has it. */
-static uint32_t *find_slot(const name_index *index, const void *list, size_t stride, bl_span name)
+static uint32_t *gguf_find_slot(const name_index *index, const void *list, size_t stride, bl_span name)
 {
     size_t mask = index->slots - 1, at = bl_hash_bytes(name.data, name.len, 1) & mask;
     while (index->slot[at] != 0 && !bl_span_eq(name_at(list, stride, index->slot[at] - 1), name))
@@ -153,7 +153,7 @@ static bl_status take_u64(reader *r, const char *what, uint64_t *out)
     return BL_OK;
 }
 
-static bl_status take_text(reader *r, const char *what, bl_span *out)
+static bl_status gguf_take_text(reader *r, const char *what, bl_span *out)
 {
     uint64_t len = 0;
     BL_TRY(take_u64(r, what, &len));
@@ -161,9 +161,9 @@ static bl_status take_text(reader *r, const char *what, bl_span *out)
 }
 
 /* Names are shown in errors and compared with those of a request, so that they must be texts. */
-static bl_status take_name(reader *r, const char *what, size_t longest, bl_span *out)
+static bl_status gguf_take_name(reader *r, const char *what, size_t longest, bl_span *out)
 {
-    BL_TRY(take_text(r, what, out));
+    BL_TRY(gguf_take_text(r, what, out));
     if (out->len == 0 || out->len > longest)
         return bl_fail(r->err, BL_EINVAL, "GGUF: %s before byte %zu has a length of %zu; it must be 1 to %zu", what, r->at,
                        out->len, longest);
@@ -177,15 +177,15 @@ static bl_status take_name(reader *r, const char *what, size_t longest, bl_span 
 
 /* ---- keys */
 
-static bl_status take_texts(reader *r, uint64_t count)
+static bl_status gguf_take_texts(reader *r, uint64_t count)
 {
     bl_span text = {0};
     for (uint64_t i = 0; i < count; i++)
-        BL_TRY(take_text(r, "a string", &text));
+        BL_TRY(gguf_take_text(r, "a string", &text));
     return BL_OK;
 }
 
-static bl_status check_kind(const reader *r, bl_span name, uint32_t kind, const char *what)
+static bl_status gguf_check_kind(const reader *r, bl_span name, uint32_t kind, const char *what)
 {
     return kind < BL_GGUF_KIND_COUNT ? BL_OK
                                      : bl_fail(r->err, BL_EINVAL, "GGUF: the key \"%.*s\" has the %s %u; it must be below %d",
@@ -198,11 +198,11 @@ static bl_status take_values(reader *r, bl_span name, bl_gguf_values *out)
     uint64_t count = 1, bytes = 0;
     size_t begin = 0;
     BL_TRY(take_u32(r, "the type of a key's value", &kind));
-    BL_TRY(check_kind(r, name, kind, "type"));
+    BL_TRY(gguf_check_kind(r, name, kind, "type"));
     if (kind == BL_GGUF_ARRAY) {
         BL_TRY(take_u32(r, "the type of an array's elements", &kind));
         BL_TRY(take_u64(r, "the length of an array", &count));
-        BL_TRY(check_kind(r, name, kind, "element type"));
+        BL_TRY(gguf_check_kind(r, name, kind, "element type"));
         if (kind == BL_GGUF_ARRAY)
             return bl_fail(r->err, BL_EUNSUPPORTED, "GGUF: the key \"%.*s\" is an array of arrays, which is not supported",
                            SHOWN(name));
@@ -211,7 +211,7 @@ static bl_status take_values(reader *r, bl_span name, bl_gguf_values *out)
     out->kind = (bl_gguf_kind)kind;
     begin = r->at;
     if (kind == BL_GGUF_TEXT) {
-        BL_TRY(take_texts(r, count));
+        BL_TRY(gguf_take_texts(r, count));
     } else {
         bl_span values = {0};
         if (__builtin_mul_overflow(count, (uint64_t)kinds[kind].bytes, &bytes))
@@ -223,18 +223,18 @@ static bl_status take_values(reader *r, bl_span name, bl_gguf_values *out)
     return BL_OK;
 }
 
-static bl_status take_keys(reader *r)
+static bl_status gguf_take_keys(reader *r)
 {
     bl_gguf *g = r->gguf;
     g->keys = bl_arena_array(r->arena, r->keys, sizeof *g->keys);
-    if (g->keys == NULL || !make_index(r->arena, r->keys, &g->by_key))
+    if (g->keys == NULL || !gguf_make_index(r->arena, r->keys, &g->by_key))
         return bl_arena_status(r->arena, r->err);
     g->nkeys = 0;
     for (size_t i = 0; i < r->keys; i++) {
         key *k = &g->keys[g->nkeys];
         uint32_t *slot = NULL;
-        BL_TRY(take_name(r, "the name of a key", LONGEST_KEY, &k->name));
-        slot = find_slot(&g->by_key, g->keys, sizeof *k, k->name);
+        BL_TRY(gguf_take_name(r, "the name of a key", LONGEST_KEY, &k->name));
+        slot = gguf_find_slot(&g->by_key, g->keys, sizeof *k, k->name);
         if (*slot != 0)
             return bl_fail(r->err, BL_EINVAL, "GGUF: the file has the key \"%.*s\" twice", SHOWN(k->name));
         BL_TRY(take_values(r, k->name, &k->values));
@@ -361,8 +361,8 @@ static bl_status take_tensors(reader *r)
     for (size_t i = 0; i < r->tensors; i++) {
         bl_gguf_tensor *t = &g->tensors[g->ntensors];
         uint32_t *slot = NULL;
-        BL_TRY(take_name(r, "the name of a tensor", LONGEST_NAME, &t->name));
-        slot = find_slot(&g->by_tensor, g->tensors, sizeof *t, t->name);
+        BL_TRY(gguf_take_name(r, "the name of a tensor", LONGEST_NAME, &t->name));
+        slot = gguf_find_slot(&g->by_tensor, g->tensors, sizeof *t, t->name);
         if (*slot != 0)
             return bl_fail(r->err, BL_EINVAL, "GGUF: there are two tensors \"%.*s\"", SHOWN(t->name));
         BL_TRY(take_tensor(r, t, &end));
@@ -416,7 +416,7 @@ static bl_status make_tensor_room(reader *r, const bl_span *files)
             return bl_fail(r->err, BL_EINVAL, "GGUF: the files have more than %u tensors", UINT32_MAX / 2);
     }
     r->gguf->tensors = bl_arena_array(r->arena, all, sizeof *r->gguf->tensors);
-    if (r->gguf->tensors == NULL || !make_index(r->arena, all, &r->gguf->by_tensor))
+    if (r->gguf->tensors == NULL || !gguf_make_index(r->arena, all, &r->gguf->by_tensor))
         return bl_arena_status(r->arena, r->err);
     return BL_OK;
 }
@@ -430,11 +430,11 @@ static bl_status copy_head(reader *r)
     BL_TRY(take_header(r));
     for (size_t i = 0; i < r->keys; i++) {
         bl_gguf_values values = {0};
-        BL_TRY(take_name(r, "the name of a key", LONGEST_KEY, &name));
+        BL_TRY(gguf_take_name(r, "the name of a key", LONGEST_KEY, &name));
         BL_TRY(take_values(r, name, &values));
     }
     for (size_t i = 0; i < r->tensors; i++) {
-        BL_TRY(take_name(r, "the name of a tensor", LONGEST_NAME, &name));
+        BL_TRY(gguf_take_name(r, "the name of a tensor", LONGEST_NAME, &name));
         BL_TRY(take_u32(r, "the number of a tensor's dimensions", &ndim));
         BL_TRY(take_bytes(r, "a tensor", (uint64_t)ndim * sizeof(uint64_t) + sizeof(uint32_t) + sizeof(uint64_t), &rest));
     }
@@ -447,11 +447,11 @@ static bl_status copy_head(reader *r)
     return BL_OK;
 }
 
-static bl_status read_file(reader *r)
+static bl_status gguf_read_file(reader *r)
 {
     BL_TRY(copy_head(r));
     BL_TRY(take_header(r));
-    BL_TRY(take_keys(r));
+    BL_TRY(gguf_take_keys(r));
     BL_TRY(read_alignment(r));
     BL_TRY(check_part(r));
     return take_tensors(r);
@@ -465,7 +465,7 @@ static bl_status read_files(reader *r, const bl_span *files)
     BL_TRY(make_tensor_room(r, files));
     for (int i = 0; i < r->nparts; i++) {
         start_file(r, files, i);
-        BL_TRY(read_file(r));
+        BL_TRY(gguf_read_file(r));
         if (i == 0)
             first = *g;
     }
@@ -491,7 +491,7 @@ bl_status bl_gguf_open(bl_arena *arena, const bl_span *files, int nfiles, bl_ggu
     return BL_OK;
 }
 
-static bool take_number(bl_span name, size_t at, int *out)
+static bool gguf_take_number(bl_span name, size_t at, int *out)
 {
     enum { DIGITS = 5 };
     *out = 0;
@@ -512,8 +512,8 @@ bool bl_gguf_part_name(bl_span name, size_t *stem, int *no, int *count)
     if (name.len <= len)
         return false;
     const bl_span end = {name.data + name.len - len, len};
-    if (end.data[0] != '-' || !take_number(end, NO, &part) || memcmp(end.data + OF, shape + OF, COUNT - OF) != 0 ||
-        !take_number(end, COUNT, &parts) || memcmp(end.data + END, shape + END, len - END) != 0 || part < 1 || part > parts)
+    if (end.data[0] != '-' || !gguf_take_number(end, NO, &part) || memcmp(end.data + OF, shape + OF, COUNT - OF) != 0 ||
+        !gguf_take_number(end, COUNT, &parts) || memcmp(end.data + END, shape + END, len - END) != 0 || part < 1 || part > parts)
         return false;
     *stem = name.len - len;
     *no = part;
@@ -531,7 +531,7 @@ const bl_gguf_tensor *bl_gguf_tensors(const bl_gguf *gguf, size_t *count)
 
 const bl_gguf_tensor *bl_gguf_find_tensor(const bl_gguf *gguf, bl_span name)
 {
-    uint32_t found = *find_slot(&gguf->by_tensor, gguf->tensors, sizeof *gguf->tensors, name);
+    uint32_t found = *gguf_find_slot(&gguf->by_tensor, gguf->tensors, sizeof *gguf->tensors, name);
     return found != 0 ? &gguf->tensors[found - 1] : NULL;
 }
 
@@ -548,13 +548,13 @@ bl_span bl_gguf_key(const bl_gguf *gguf, size_t at, bl_gguf_values *out)
 
 bool bl_gguf_find(const bl_gguf *gguf, const char *name, bl_gguf_values *out)
 {
-    uint32_t found = *find_slot(&gguf->by_key, gguf->keys, sizeof *gguf->keys, (bl_span){name, strlen(name)});
+    uint32_t found = *gguf_find_slot(&gguf->by_key, gguf->keys, sizeof *gguf->keys, (bl_span){name, strlen(name)});
     if (found != 0)
         *out = gguf->keys[found - 1].values;
     return found != 0;
 }
 
-static bool find_one(const bl_gguf *gguf, const char *name, bl_gguf_values *out)
+static bool gguf_find_one(const bl_gguf *gguf, const char *name, bl_gguf_values *out)
 {
     return bl_gguf_find(gguf, name, out) && !out->is_array;
 }
@@ -655,7 +655,7 @@ bool bl_gguf_u64(const bl_gguf *gguf, const char *name, uint64_t *out)
     bl_gguf_values values;
     uint64_t value = 0;
     bool is_signed = false;
-    if (!find_one(gguf, name, &values) || !integer_at(&values, 0, &value, &is_signed) || (is_signed && (int64_t)value < 0))
+    if (!gguf_find_one(gguf, name, &values) || !integer_at(&values, 0, &value, &is_signed) || (is_signed && (int64_t)value < 0))
         return false;
     *out = value;
     return true;
@@ -664,26 +664,26 @@ bool bl_gguf_u64(const bl_gguf *gguf, const char *name, uint64_t *out)
 bool bl_gguf_i64(const bl_gguf *gguf, const char *name, int64_t *out)
 {
     bl_gguf_values values;
-    return find_one(gguf, name, &values) && bl_gguf_i64_at(&values, 0, out);
+    return gguf_find_one(gguf, name, &values) && bl_gguf_i64_at(&values, 0, out);
 }
 
 bool bl_gguf_f64(const bl_gguf *gguf, const char *name, double *out)
 {
     bl_gguf_values values;
-    return find_one(gguf, name, &values) && bl_gguf_f64_at(&values, 0, out);
+    return gguf_find_one(gguf, name, &values) && bl_gguf_f64_at(&values, 0, out);
 }
 
 bool bl_gguf_bool(const bl_gguf *gguf, const char *name, bool *out)
 {
     bl_gguf_values values;
-    return find_one(gguf, name, &values) && bl_gguf_bool_at(&values, 0, out);
+    return gguf_find_one(gguf, name, &values) && bl_gguf_bool_at(&values, 0, out);
 }
 
 bool bl_gguf_text(const bl_gguf *gguf, const char *name, bl_span *out)
 {
     bl_gguf_values values;
     size_t place = 0;
-    return find_one(gguf, name, &values) && bl_gguf_next_text(&values, &place, out);
+    return gguf_find_one(gguf, name, &values) && bl_gguf_next_text(&values, &place, out);
 }
 
 bool bl_gguf_array(const bl_gguf *gguf, const char *name, bool texts, bl_gguf_values *out)

@@ -29,7 +29,7 @@ typedef struct vocab {
 
 /* ---- tokens */
 
-static int64_t type_of(const vocab *v, size_t id)
+static int64_t vocab_type_of(const vocab *v, size_t id)
 {
     int64_t type = NORMAL;
     if (v->types.count > 0)
@@ -53,10 +53,10 @@ static bool is_utf8(bl_span text)
     return n > 0;
 }
 
-static bl_status add_token(vocab *v, int32_t id, bl_span text)
+static bl_status vocab_add_token(vocab *v, int32_t id, bl_span text)
 {
     bl_tokenizer *t = v->t;
-    int64_t type = type_of(v, (size_t)id);
+    int64_t type = vocab_type_of(v, (size_t)id);
     int32_t found = -1;
     if (text.len == 0) {
         text.data = bl_arena_printf(t->arena, "[EMPTY_%d]", id);
@@ -75,7 +75,7 @@ static bl_status add_token(vocab *v, int32_t id, bl_span text)
 }
 
 /* An array with a value for each token, if there is one. */
-static bl_status find_column(const vocab *v, const char *key, size_t count, bl_gguf_values *out)
+static bl_status vocab_find_column(const vocab *v, const char *key, size_t count, bl_gguf_values *out)
 {
     if (!bl_gguf_array(v->gguf, key, false, out))
         return BL_OK;
@@ -85,7 +85,7 @@ static bl_status find_column(const vocab *v, const char *key, size_t count, bl_g
 }
 
 /* The texts are copied in one piece, as the file has them. */
-static bl_status read_tokens(vocab *v)
+static bl_status vocab_read_tokens(vocab *v)
 {
     bl_tokenizer *t = v->t;
     bl_gguf_values tokens;
@@ -96,8 +96,8 @@ static bl_status read_tokens(vocab *v)
         return bl_fail(v->err, BL_EINVAL, "GGUF: there is no list of tokens, " KEY "tokens");
     if (tokens.count > BL_TOKEN_IDS)
         return bl_fail(v->err, BL_ELIMIT, "GGUF: %zu tokens; the most is %d", tokens.count, BL_TOKEN_IDS);
-    BL_TRY(find_column(v, KEY "token_type", tokens.count, &v->types));
-    BL_TRY(find_column(v, KEY "scores", tokens.count, &v->scores));
+    BL_TRY(vocab_find_column(v, KEY "token_type", tokens.count, &v->types));
+    BL_TRY(vocab_find_column(v, KEY "scores", tokens.count, &v->scores));
     BL_TRY(bl_token_make_room(t, tokens.count, tokens.count, v->err));
     copy = bl_arena_alloc(t->arena, tokens.data.len);
     if (copy == NULL)
@@ -105,7 +105,7 @@ static bl_status read_tokens(vocab *v)
     memcpy(copy, tokens.data.data, tokens.data.len);
     tokens.data.data = copy;
     for (size_t place = 0; bl_gguf_next_text(&tokens, &place, &text); id++)
-        BL_TRY(add_token(v, id, text));
+        BL_TRY(vocab_add_token(v, id, text));
     return BL_OK;
 }
 
@@ -145,7 +145,7 @@ static void read_marks(vocab *v, const bl_token_marks *usual)
     t->layout.pad = t->marks.pad >= 0 ? t->marks.pad : 0;
 }
 
-static void put_around(vocab *v)
+static void vocab_put_around(vocab *v)
 {
     bl_tokenizer *t = v->t;
     if (t->marks.adds_bos && t->marks.bos >= 0)
@@ -186,7 +186,7 @@ static eaten find_eaten(const vocab *v)
     return e;
 }
 
-static bl_status read_added(vocab *v)
+static bl_status vocab_read_added(vocab *v)
 {
     bl_tokenizer *t = v->t;
     bl_added_tokens *among = &t->as_written;
@@ -256,7 +256,7 @@ static bl_status put_merge(const vocab *v, bl_span text, int32_t rank, bl_token_
 }
 
 /* |rank|: of the first of them. */
-static bl_status add_merges(const vocab *v, bl_token_merges *merges, int32_t rank)
+static bl_status vocab_add_merges(const vocab *v, bl_token_merges *merges, int32_t rank)
 {
     bl_span missing = {0};
     int bad = bl_token_add_merges(v->t, merges, rank, false, &missing);
@@ -265,19 +265,19 @@ static bl_status add_merges(const vocab *v, bl_token_merges *merges, int32_t ran
                              SHOWN(missing));
 }
 
-static bl_status take_merges(const vocab *v, const bl_gguf_values *all, bl_token_merges *merges)
+static bl_status vocab_take_merges(const vocab *v, const bl_gguf_values *all, bl_token_merges *merges)
 {
     size_t place = 0;
     int32_t rank = 0;
     for (bl_span text; bl_gguf_next_text(all, &place, &text); rank++) {
         if (merges->count == BL_TOKEN_MERGES)
-            BL_TRY(add_merges(v, merges, rank - BL_TOKEN_MERGES));
+            BL_TRY(vocab_add_merges(v, merges, rank - BL_TOKEN_MERGES));
         BL_TRY(put_merge(v, text, rank, merges));
     }
-    return add_merges(v, merges, rank - merges->count);
+    return vocab_add_merges(v, merges, rank - merges->count);
 }
 
-static bl_status read_merges(const vocab *v)
+static bl_status vocab_read_merges(const vocab *v)
 {
     bl_token_merges merges = {0};
     bl_gguf_values all;
@@ -285,7 +285,7 @@ static bl_status read_merges(const vocab *v)
     if (!bl_gguf_array(v->gguf, KEY "merges", true, &all) || all.count > INT32_MAX)
         return bl_fail(v->err, BL_EINVAL, "GGUF: there is no list of merges, " KEY "merges");
     BL_TRY(bl_token_make_pairs(v->t, all.count, v->err));
-    st = take_merges(v, &all, &merges);
+    st = vocab_take_merges(v, &all, &merges);
     bl_token_fini_merges(&merges);
     return st;
 }
@@ -294,7 +294,7 @@ static bl_status build_bpe(vocab *v, const pre_form *pre)
 {
     bl_tokenizer *t = v->t;
     bl_token_decoder decoder = {1, {{.kind = BL_DECODE_BYTES, .model = true}}};
-    BL_TRY(read_merges(v));
+    BL_TRY(vocab_read_merges(v));
     t->whole_words = (pre->flags & WHOLE) != 0;
     t->byte_fallback = (pre->flags & BLANKS) != 0;
     if (t->byte_fallback) {
@@ -316,7 +316,7 @@ static bl_status build_bpe(vocab *v, const pre_form *pre)
     return bl_token_fill_bytes(t, &decoder, v->err);
 }
 
-static bl_status read_bpe(vocab *v, const char *name, size_t len)
+static bl_status vocab_read_bpe(vocab *v, const char *name, size_t len)
 {
     bl_token_marks usual = v->t->marks;
     const pre_form *pre = find_pre(name, len);
@@ -327,8 +327,8 @@ static bl_status read_bpe(vocab *v, const char *name, size_t len)
     read_marks(v, &usual);
     /* converters wrote that none is added, but all these models begin with one */
     v->t->marks.adds_bos = v->t->marks.adds_bos || (pre->flags & (BLANKS | BOS)) == (BLANKS | BOS);
-    put_around(v);
-    BL_TRY(read_added(v));
+    vocab_put_around(v);
+    BL_TRY(vocab_read_added(v));
     return build_bpe(v, pre);
 }
 
@@ -336,12 +336,12 @@ static bl_status read_gpt2(vocab *v)
 {
     bl_span pre = BL_S("");
     (void)bl_gguf_text(v->gguf, KEY "pre", &pre);
-    return read_bpe(v, pre.data, pre.len);
+    return vocab_read_bpe(v, pre.data, pre.len);
 }
 
 static bl_status read_gemma4(vocab *v)
 {
-    return read_bpe(v, "gemma4", strlen("gemma4"));
+    return vocab_read_bpe(v, "gemma4", strlen("gemma4"));
 }
 
 /* ---- SentencePiece: pairs by scores, and Unigram */
@@ -359,7 +359,7 @@ static bl_status fill_pieces(vocab *v)
 }
 
 /* In the order of floats: the greatest first. */
-static int32_t rank_of(float score)
+static int32_t vocab_rank_of(float score)
 {
     int32_t bits = 0;
     score += 0.0F; /* no negative zero */
@@ -392,15 +392,15 @@ static bl_status read_llama(vocab *v)
     usual.adds_bos = v->prefix = true;
     read_marks(v, &usual);
     (void)bl_gguf_bool(v->gguf, KEY "add_space_prefix", &v->prefix);
-    put_around(v);
-    BL_TRY(read_added(v));
+    vocab_put_around(v);
+    BL_TRY(vocab_read_added(v));
     t->unknown = t->marks.unknown;
     t->byte_fallback = true;
     t->ranks = bl_arena_array(t->arena, t->size, sizeof *t->ranks);
     if (t->ranks == NULL)
         return bl_arena_status(t->arena, v->err);
     for (size_t i = 0; i < t->size; i++)
-        t->ranks[i] = rank_of((float)score_of(v, i));
+        t->ranks[i] = vocab_rank_of((float)score_of(v, i));
     if (v->prefix)
         BL_TRY(bl_token_add_step(t, (bl_token_step){.kind = BL_STEP_MAP, .map = bl_token_map_prepend, .to = BL_S(" ")}, NULL,
                                  v->err));
@@ -421,7 +421,7 @@ static bl_status read_scores(vocab *v)
     if (in == NULL || t->scores == NULL)
         return bl_arena_status(t->arena, v->err);
     for (size_t i = 0; i < t->size; i++) {
-        int64_t type = type_of(v, i);
+        int64_t type = vocab_type_of(v, i);
         double score = score_of(v, i);
         if (!isfinite(score))
             return bl_fail(v->err, BL_EINVAL, "GGUF: the score of token %zu is not finite", i);
@@ -467,8 +467,8 @@ static bl_status read_t5(vocab *v)
     usual.adds_eos = true;
     read_marks(v, &usual);
     (void)bl_gguf_bool(v->gguf, KEY "add_space_prefix", &v->prefix);
-    put_around(v);
-    BL_TRY(read_added(v));
+    vocab_put_around(v);
+    BL_TRY(vocab_read_added(v));
     BL_TRY(read_scores(v));
     t->unknown = t->marks.unknown;
     if (t->unknown < 0)
@@ -492,10 +492,10 @@ static bl_status read_bert(vocab *v)
     read_marks(v, &usual);
     t->marks.adds_bos = true; /* whatever the file says */
     t->marks.adds_eos = false;
-    put_around(v);
+    vocab_put_around(v);
     if (t->marks.separator >= 0)
         t->after[t->nafter++] = t->marks.separator;
-    BL_TRY(read_added(v));
+    BL_TRY(vocab_read_added(v));
     t->unknown = t->marks.unknown;
     if (t->unknown < 0)
         return bl_fail(v->err, BL_EINVAL, "GGUF: " KEY "unknown_token_id is missing");
@@ -514,7 +514,7 @@ static bl_status read_bert(vocab *v)
 
 /* ---- the whole */
 
-static bl_status read_vocab(vocab *v)
+static bl_status vocab_read_vocab(vocab *v)
 {
     static const struct {
         const char *name;
@@ -531,7 +531,7 @@ static bl_status read_vocab(vocab *v)
         if (!bl_span_is(name, models[i].name))
             continue;
         v->t->model = models[i].model;
-        BL_TRY(read_tokens(v));
+        BL_TRY(vocab_read_tokens(v));
         bl_token_find_byte_tokens(v->t);
         return models[i].read(v);
     }
@@ -546,7 +546,7 @@ bl_status bl_gguf_tokenizer(const bl_gguf *gguf, bl_tokenizer **out, bl_err *err
     *out = NULL;
     if (v.t == NULL)
         return bl_fail(err, BL_ENOMEM, "a tokenizer");
-    st = read_vocab(&v);
+    st = vocab_read_vocab(&v);
     if (st == BL_OK)
         *out = v.t;
     else

@@ -15,7 +15,7 @@ static bl_wire_type named_type(bl_dtype dtype, int ndim, const int64_t *size)
 /* Sizes of inputs: a number, or a named dimension as its negative. */
 enum { ROWS = -BL_LLM_ROWS, N = -BL_LLM_N, PAGES = -BL_LLM_PAGES };
 
-static void add_inputs(bl_llm_graph *g)
+static void block_attention_add_inputs(bl_llm_graph *g)
 {
     bl_wire_type tokens = named_type(BL_I32, 2, (const int64_t[]){ROWS, N}),
                  position = named_type(BL_I32, 1, (const int64_t[]){ROWS});
@@ -77,7 +77,7 @@ void bl_llm_prepare_attention(bl_llm_graph *g)
     if (s->embeds) {
         bl_llm_prepare_texts(g, mixed);
     } else {
-        add_inputs(g);
+        block_attention_add_inputs(g);
         add_places(g);
         add_mask(g, 0, 0);
         if (mixed)
@@ -112,7 +112,7 @@ static bl_llm_value *norm_heads(bl_llm_graph *g, bl_llm_value *x, const char *na
 }
 
 /* The first rope_size elements of each head turn, pair by pair. */
-static bl_llm_value *rotate(bl_llm_graph *g, bl_llm_value *x, int64_t layer, int64_t heads, int64_t size)
+static bl_llm_value *block_attention_rotate(bl_llm_graph *g, bl_llm_value *x, int64_t layer, int64_t heads, int64_t size)
 {
     const bl_llm_spec *s = &g->spec;
     int which = bl_llm_has_window(s, layer);
@@ -150,7 +150,7 @@ static bl_llm_value *finish_heads(bl_llm_graph *g, bl_llm_value *x, const char *
     if (!after)
         x = norm_heads(g, x, name, heads, s->key_size);
     if (rotates(s, layer))
-        x = rotate(g, x, layer, heads, s->key_size);
+        x = block_attention_rotate(g, x, layer, heads, s->key_size);
     return after ? norm_heads(g, x, name, heads, s->key_size) : x;
 }
 
@@ -180,7 +180,7 @@ static void split_fused(bl_llm_graph *g, bl_llm_value *x, bl_llm_value **q, bl_l
 /* The state of keys or values: that of all pages, in which the new ones [rows, n, groups, size] are put at their slots.  Of it
  * the pages of each text.  |keys|: [pages of all, groups, size, 32], so that scores of a page lie side by side; else
  * [.., groups, 32, size]. */
-static bl_llm_value *remember(bl_llm_graph *g, bool keys, bl_llm_value *now, int64_t layer, int64_t size)
+static bl_llm_value *block_attention_remember(bl_llm_graph *g, bool keys, bl_llm_value *now, int64_t layer, int64_t size)
 {
     const bl_llm_spec *s = &g->spec;
     const char *name = bl_arena_printf(g->arena, "kv.%lld.%s", (long long)layer, keys ? "k" : "v");
@@ -206,7 +206,7 @@ static bl_llm_value *remember(bl_llm_graph *g, bool keys, bl_llm_value *now, int
 }
 
 /* Weights [rows, groups, heads of a group, n, pages, 32] of the places: a softmax over their scores, and the block's sinks. */
-static bl_llm_value *weigh(bl_llm_graph *g, bl_llm_value *scores, int64_t layer)
+static bl_llm_value *block_attention_weigh(bl_llm_graph *g, bl_llm_value *scores, int64_t layer)
 {
     const bl_llm_spec *s = &g->spec;
     bl_llm_value *sink = bl_llm_state(g, bl_llm_block(g, layer, "attn_sinks"), "weight"), *most, *total;
@@ -230,8 +230,8 @@ static bl_llm_value *attend(bl_llm_graph *g, bl_llm_value *q, bl_llm_value *k, b
 {
     const bl_llm_spec *s = &g->spec;
     int64_t each = s->heads / s->groups;
-    bl_llm_value *keys = remember(g, true, k, layer, s->key_size), *values = remember(g, false, v, layer, s->value_size),
-                 *weights;
+    bl_llm_value *keys = block_attention_remember(g, true, k, layer, s->key_size),
+                 *values = block_attention_remember(g, false, v, layer, s->value_size), *weights;
     q = bl_llm_make(
         g, "reshape(permute(reshape($0, shape=[rows, n, $1, $2, $3]), axes=[0, 2, 3, 1, 4]), shape=[rows, $1, $2, n, $3, 1, 1])",
         ARGS(V(q), I(s->groups), I(each), I(s->key_size)));
@@ -240,7 +240,7 @@ static bl_llm_value *attend(bl_llm_graph *g, bl_llm_value *q, bl_llm_value *k, b
     values = bl_llm_make(g, "reshape(permute($0, axes=[0, 2, 1, 3, 4]), shape=[rows, $1, 1, 1, pages, $2, $3])",
                          ARGS(V(values), I(s->groups), I(BL_LLM_PAGE), I(s->value_size)));
     values = bl_llm_make(g, "where($0, $1, 0)", ARGS(V(g->written), V(values)));
-    weights = weigh(g, bl_llm_make(g, "sum(mul($0, $1), axis=4)", ARGS(V(q), V(keys))), layer);
+    weights = block_attention_weigh(g, bl_llm_make(g, "sum(mul($0, $1), axis=4)", ARGS(V(q), V(keys))), layer);
     bl_llm_value *y = bl_llm_make(g, "sum(mul(unsqueeze($0, axis=-1), $1), axis=[4, 5])", ARGS(V(weights), V(values)));
     return bl_llm_make(g, "reshape(permute($0, axes=[0, 3, 1, 2, 4]), shape=[rows, n, $1])",
                        ARGS(V(y), I(s->heads * s->value_size)));

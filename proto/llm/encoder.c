@@ -29,7 +29,7 @@ void bl_llm_prepare_texts(bl_llm_graph *g, bool windows)
 }
 
 /* [rows, n, heads, size] as [rows, groups, heads of a group, n, size], without the third axis where that is 1. */
-static bl_llm_value *lay_out(bl_llm_graph *g, bl_llm_value *x, int64_t heads, int64_t size)
+static bl_llm_value *encoder_lay_out(bl_llm_graph *g, bl_llm_value *x, int64_t heads, int64_t size)
 {
     int64_t groups = g->spec.groups;
     bool grouped = g->spec.heads > groups;
@@ -48,9 +48,9 @@ bl_llm_value *bl_llm_attend_texts(bl_llm_graph *g, bl_llm_value *q, bl_llm_value
     if (s->heads > s->groups)
         mask = bl_llm_make(g, "unsqueeze($0, axis=1)", ARGS(V(mask)));
     scores = bl_llm_make(g, "matmul($0, transpose($1))",
-                         ARGS(V(lay_out(g, q, s->heads, s->key_size)), V(lay_out(g, k, s->groups, s->key_size))));
+                         ARGS(V(encoder_lay_out(g, q, s->heads, s->key_size)), V(encoder_lay_out(g, k, s->groups, s->key_size))));
     scores = bl_llm_make(g, "where($0, $1, -inf)", ARGS(V(mask), V(bl_llm_cap(g, scores, s->score_cap))));
-    y = bl_llm_make(g, "matmul(softmax($0), $1)", ARGS(V(scores), V(lay_out(g, v, s->groups, s->value_size))));
+    y = bl_llm_make(g, "matmul(softmax($0), $1)", ARGS(V(scores), V(encoder_lay_out(g, v, s->groups, s->value_size))));
     y = bl_llm_make(g, "permute(reshape($0, shape=[rows, $1, n, $2]), axes=[0, 2, 1, 3])",
                     ARGS(V(y), I(s->heads), I(s->value_size)));
     return bl_llm_make(g, "reshape($0, shape=[rows, n, $1])", ARGS(V(y), I(s->heads * s->value_size)));

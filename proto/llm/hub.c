@@ -53,7 +53,7 @@ static bool json_number(const bl_json *at, double *out)
     return true;
 }
 
-static bool find_number(const bl_json *object, const char *name, double *out)
+static bool hub_find_number(const bl_json *object, const char *name, double *out)
 {
     bl_json at;
     return bl_json_find(object, name, &at) && json_number(&at, out);
@@ -79,7 +79,7 @@ static bl_status read_plain_keys(hub *h)
             double value;
             n = strcspn(at, " ");
             const char *name = bl_arena_strndup(h->arena, at, n);
-            if (name != NULL && find_number(&h->config, name, &value))
+            if (name != NULL && hub_find_number(&h->config, name, &value))
                 BL_TRY(add_number(h, rows[i].ours, value));
         }
     }
@@ -126,7 +126,7 @@ static bl_status check_must(hub *h)
 }
 
 /* Is |name| in a row of KEY, MUST or IGNORED? */
-static bool is_known(const char *name)
+static bool hub_is_known(const char *name)
 {
     static const char *const rows[] = {
 #define BL_HUB_KEY(names, ours)  names,
@@ -145,14 +145,14 @@ static bool is_known(const char *name)
 }
 
 /* A member that nobody knows may change what the model computes, unless it says nothing. */
-static bl_status check_members(hub *h)
+static bl_status hub_check_members(hub *h)
 {
     bl_json_iter it = bl_json_each(&h->config);
     bl_json at;
     double value;
     while (bl_json_next(&it, &at)) {
         bool nothing = at.kind == BL_JSON_NULL || (json_number(&at, &value) && value == 0);
-        if (!nothing && !is_known(at.key))
+        if (!nothing && !hub_is_known(at.key))
             return bl_json_fail(&at, h->err, BL_EUNSUPPORTED,
                                 "this member of config.json is not supported, and may change what the model computes");
     }
@@ -161,7 +161,7 @@ static bl_status check_members(hub *h)
 
 /* ---- keys that need more than another name */
 
-static bl_status read_act(hub *h)
+static bl_status hub_read_act(hub *h)
 {
     static const char *const names[] = {"hidden_activation", "hidden_act", "activation_function", "activation"};
     bl_json at;
@@ -181,10 +181,10 @@ static bl_status add_llama3_factors(hub *h, const bl_json *rope, double base, do
     double *factors = bl_arena_array(h->arena, (size_t)count + 1, sizeof *factors);
     if (factors == NULL)
         return bl_arena_status(h->arena, h->err);
-    (void)find_number(rope, "factor", &factor);
-    (void)find_number(rope, "low_freq_factor", &low);
-    (void)find_number(rope, "high_freq_factor", &high);
-    (void)find_number(rope, "original_max_position_embeddings", &trained);
+    (void)hub_find_number(rope, "factor", &factor);
+    (void)hub_find_number(rope, "low_freq_factor", &low);
+    (void)hub_find_number(rope, "high_freq_factor", &high);
+    (void)hub_find_number(rope, "original_max_position_embeddings", &trained);
     for (int i = 0; i < count; i++) {
         double wave = 2 * M_PI * pow(base, 2.0 * i / size);
         double smooth = (trained / wave - low) / (high - low);
@@ -214,13 +214,13 @@ static bl_status add_factors(hub *h, const bl_json *rope, const char *name, cons
 static double rotating(hub *h, const bl_json *rope)
 {
     double part = 1, size = 0, width = 0, heads = 1, dims;
-    (void)(find_number(&h->config, "hidden_size", &width) || find_number(&h->config, "n_embd", &width));
-    (void)(find_number(&h->config, "num_attention_heads", &heads) || find_number(&h->config, "n_head", &heads));
-    if (!find_number(&h->config, "head_dim", &size) || size == 0)
+    (void)(hub_find_number(&h->config, "hidden_size", &width) || hub_find_number(&h->config, "n_embd", &width));
+    (void)(hub_find_number(&h->config, "num_attention_heads", &heads) || hub_find_number(&h->config, "n_head", &heads));
+    if (!hub_find_number(&h->config, "head_dim", &size) || size == 0)
         size = floor(width / fmax(1, heads));
-    (void)(find_number(rope, "partial_rotary_factor", &part) || find_number(&h->config, "partial_rotary_factor", &part) ||
-           find_number(&h->config, "rotary_pct", &part) || find_number(&h->config, "rotary_emb_fraction", &part));
-    return find_number(&h->config, "rotary_dim", &dims) ? dims : floor(size * part);
+    (void)(hub_find_number(rope, "partial_rotary_factor", &part) || hub_find_number(&h->config, "partial_rotary_factor", &part) ||
+           hub_find_number(&h->config, "rotary_pct", &part) || hub_find_number(&h->config, "rotary_emb_fraction", &part));
+    return hub_find_number(&h->config, "rotary_dim", &dims) ? dims : floor(size * part);
 }
 
 static bl_status read_scaling(hub *h, const bl_json *rope, double base)
@@ -246,19 +246,19 @@ static bl_status read_scaling(hub *h, const bl_json *rope, double base)
     if (strcmp(type, "default") == 0)
         return BL_OK;
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        if (find_number(rope, numbers[i].name, &value))
+        if (hub_find_number(rope, numbers[i].name, &value))
             BL_TRY(add_number(h, numbers[i].ours, value));
-    if (find_number(&h->config, "original_max_position_embeddings", &value))
+    if (hub_find_number(&h->config, "original_max_position_embeddings", &value))
         BL_TRY(add_number(h, "rope.scaling.original_context_length", value));
-    if (find_number(rope, "mscale", &value) && find_number(rope, "mscale_all_dim", &all) && find_number(rope, "factor", &by) &&
-        by > 1)
+    if (hub_find_number(rope, "mscale", &value) && hub_find_number(rope, "mscale_all_dim", &all) &&
+        hub_find_number(rope, "factor", &by) && by > 1)
         BL_TRY(add_number(h, "rope.scaling.attn_factor", (0.1 * value * log(by) + 1) / (0.1 * all * log(by) + 1)));
     BL_TRY(add_factors(h, rope, "short_factor", "rope.short_factors"));
     BL_TRY(add_factors(h, rope, "long_factor", "rope.long_factors"));
     return add_key(h, &(bl_llm_key){.name = "rope.scaling.type", .count = -1, .text = type});
 }
 
-static bl_status read_rope(hub *h)
+static bl_status hub_read_rope(hub *h)
 {
     bl_json rope, full, local;
     double base = 10000, value;
@@ -267,12 +267,12 @@ static bl_status read_rope(hub *h)
         rope = h->config;
     if (!bl_json_find(&rope, "full_attention", &full))
         full = rope;
-    else if (bl_json_find(&rope, "sliding_attention", &local) && find_number(&local, "rope_theta", &value))
+    else if (bl_json_find(&rope, "sliding_attention", &local) && hub_find_number(&local, "rope_theta", &value))
         BL_TRY(add_number(h, "rope.freq_base_swa", value));
-    if (find_number(&h->config, "rope_local_base_freq", &value))
+    if (hub_find_number(&h->config, "rope_local_base_freq", &value))
         BL_TRY(add_number(h, "rope.freq_base_swa", value));
-    if (find_number(&full, "rope_theta", &base) || find_number(&h->config, "rope_theta", &base) ||
-        find_number(&h->config, "rotary_emb_base", &base))
+    if (hub_find_number(&full, "rope_theta", &base) || hub_find_number(&h->config, "rope_theta", &base) ||
+        hub_find_number(&h->config, "rotary_emb_base", &base))
         BL_TRY(add_number(h, "rope.freq_base", base));
     if (rotating(h, &full) >= 1)
         BL_TRY(add_number(h, "rope.dimension_count", rotating(h, &full)));
@@ -309,9 +309,10 @@ static bl_status read_windows(hub *h)
     bool windows = true;
     double use = 1, period;
     BL_TRY(read_layer_types(h, &windows));
-    if ((find_number(&h->config, "use_sliding_window", &use) && use == 0) || !windows)
+    if ((hub_find_number(&h->config, "use_sliding_window", &use) && use == 0) || !windows)
         return add_number(h, "attention.no_window", 1);
-    if (find_number(&h->config, "sliding_window_pattern", &period) || find_number(&h->config, "_sliding_window_pattern", &period))
+    if (hub_find_number(&h->config, "sliding_window_pattern", &period) ||
+        hub_find_number(&h->config, "_sliding_window_pattern", &period))
         return add_number(h, "attention.sliding_window_pattern", period);
     return BL_OK;
 }
@@ -331,16 +332,16 @@ static bl_status check_no_rope(hub *h)
     return BL_OK;
 }
 
-static bl_status read_scales(hub *h)
+static bl_status hub_read_scales(hub *h)
 {
     double value, width = 1, layers = 1;
-    (void)find_number(&h->config, "hidden_size", &width);
-    (void)find_number(&h->config, "num_hidden_layers", &layers);
-    if (find_number(&h->config, "query_pre_attn_scalar", &value) && value > 0)
+    (void)hub_find_number(&h->config, "hidden_size", &width);
+    (void)hub_find_number(&h->config, "num_hidden_layers", &layers);
+    if (hub_find_number(&h->config, "query_pre_attn_scalar", &value) && value > 0)
         BL_TRY(add_number(h, "attention.scale", 1 / sqrt(value)));
-    if (find_number(&h->config, "scale_depth", &value))
+    if (hub_find_number(&h->config, "scale_depth", &value))
         BL_TRY(add_number(h, "residual_scale", value / sqrt(fmax(1, layers))));
-    if (find_number(&h->config, "dim_model_base", &value) && value > 0)
+    if (hub_find_number(&h->config, "dim_model_base", &value) && value > 0)
         BL_TRY(add_number(h, "logit_scale", width / value));
     return BL_OK;
 }
@@ -359,8 +360,8 @@ static bl_status read_falcon(hub *h)
     double multi = 0, fresh = 0;
     if (!bl_span_is(h->source->arch, "falcon"))
         return BL_OK;
-    (void)find_number(&h->config, "multi_query", &multi);
-    (void)find_number(&h->config, "new_decoder_architecture", &fresh);
+    (void)hub_find_number(&h->config, "multi_query", &multi);
+    (void)hub_find_number(&h->config, "new_decoder_architecture", &fresh);
     if (multi == 0 || fresh != 0)
         return BL_OK;
     rename_key(h, "attention.head_count_kv", "");
@@ -379,14 +380,14 @@ static bl_status read_encoder(hub *h)
         return BL_OK;
     if (bl_json_find(&h->config, "is_decoder", &at) && at.kind == BL_JSON_BOOL && at.boolean)
         return bl_json_fail(&at, h->err, BL_EUNSUPPORTED, "must be false or absent");
-    if (!find_number(&h->config, "max_trained_positions", &trained) || !find_number(&h->config, "n_positions", &length) ||
+    if (!hub_find_number(&h->config, "max_trained_positions", &trained) || !hub_find_number(&h->config, "n_positions", &length) ||
         length <= trained)
         return BL_OK;
     rename_key(h, "context_length", "");
     return add_number(h, "context_length", trained);
 }
 
-static bl_status read_config(hub *h)
+static bl_status hub_read_config(hub *h)
 {
     bl_json type;
     const char *name;
@@ -396,15 +397,15 @@ static bl_status read_config(hub *h)
     h->source->arch = (bl_span){name, strlen(name)};
     if (bl_llm_arch_find(h->source->arch, true) == NULL) /* which is the clearer message */
         return BL_OK;
-    BL_TRY(check_members(h));
+    BL_TRY(hub_check_members(h));
     BL_TRY(check_must(h));
     BL_TRY(check_quantization(h));
     BL_TRY(read_plain_keys(h));
-    BL_TRY(read_act(h));
-    BL_TRY(read_rope(h));
+    BL_TRY(hub_read_act(h));
+    BL_TRY(hub_read_rope(h));
     BL_TRY(read_windows(h));
     BL_TRY(check_no_rope(h));
-    BL_TRY(read_scales(h));
+    BL_TRY(hub_read_scales(h));
     BL_TRY(read_encoder(h));
     if (bl_span_is(h->source->arch, "exaone")) /* whose norms do not centre, whatever their epsilon is called */
         rename_key(h, "attention.layer_norm_epsilon", "attention.layer_norm_rms_epsilon");
@@ -436,7 +437,7 @@ static const tensor_row block_rows[] = {
 #undef BL_HUB_BLOCK
 
 /* Does |name| fit |pattern|, in which % is a number: *number? */
-static bool fits(const char *pattern, bl_span name, long *number)
+static bool hub_fits(const char *pattern, bl_span name, long *number)
 {
     const char *at = name.data, *end = name.data + name.len;
     for (; *pattern != '\0'; pattern++) {
@@ -453,10 +454,10 @@ static bool fits(const char *pattern, bl_span name, long *number)
     return at == end;
 }
 
-static const tensor_row *find_row(const hub *h, const tensor_row *rows, size_t count, bl_span name, long *number)
+static const tensor_row *hub_find_row(const hub *h, const tensor_row *rows, size_t count, bl_span name, long *number)
 {
     for (size_t i = 0; i < count; i++)
-        if (fits(rows[i].name, name, number) && (*rows[i].models == '\0' || bl_llm_has_word(rows[i].models, h->source->arch)))
+        if (hub_fits(rows[i].name, name, number) && (*rows[i].models == '\0' || bl_llm_has_word(rows[i].models, h->source->arch)))
             return &rows[i];
     return NULL;
 }
@@ -493,7 +494,7 @@ static const char *cut_name(const hub *h, bl_span *stem, place *out)
 }
 
 /* "model.layers.3.mlp.up_proj.weight" is "blk.3.ffn_up.weight". */
-static bl_status find_place(hub *h, const char *name, place *out)
+static bl_status hub_find_place(hub *h, const char *name, place *out)
 {
     static const char *const fronts[] = {"model.", "transformer.", "gpt_neox.", "language_model.",
                                          "bert.",  "roberta.",     "encoder."};
@@ -514,8 +515,8 @@ static bl_status find_place(hub *h, const char *name, place *out)
     bl_span stem = {at, strlen(at)};
     size_t n = strlen(at);
     part = cut_name(h, &stem, out);
-    const tensor_row *row = layer < 0 ? find_row(h, outer_rows, sizeof outer_rows / sizeof outer_rows[0], stem, &out->number)
-                                      : find_row(h, block_rows, sizeof block_rows / sizeof block_rows[0], stem, &out->number);
+    const tensor_row *row = layer < 0 ? hub_find_row(h, outer_rows, sizeof outer_rows / sizeof outer_rows[0], stem, &out->number)
+                                      : hub_find_row(h, block_rows, sizeof block_rows / sizeof block_rows[0], stem, &out->number);
     bool mask = layer >= 0 && (bl_span_is((bl_span){at, n}, "attn.bias") || bl_span_is((bl_span){at, n}, "attention.bias"));
     if (row == NULL && !mask)
         return bl_fail(h->err, BL_EUNSUPPORTED, "the tensor \"%.100s\" is not supported in a model of the type \"%.*s\"", name,
@@ -527,7 +528,7 @@ static bl_status find_place(hub *h, const char *name, place *out)
     return bl_arena_status(h->arena, h->err);
 }
 
-static const bl_ggml_type *type_of(bl_dtype dtype)
+static const bl_ggml_type *hub_type_of(bl_dtype dtype)
 {
     switch ((int)dtype) {
     case BL_F32:
@@ -552,7 +553,7 @@ static bl_llm_tensor *find_stack(bl_llm_source *source, const char *name)
 static bl_status add_to_stack(hub *h, bl_llm_tensor *tensor, const bl_file_tensor *from, const place *at)
 {
     bl_span *parts = (bl_span *)(uintptr_t)tensor->parts;
-    bool same = tensor->ndim == from->ndim + 1 && tensor->type == type_of(from->dtype);
+    bool same = tensor->ndim == from->ndim + 1 && tensor->type == hub_type_of(from->dtype);
     for (int d = 0; same && d < from->ndim; d++)
         same = tensor->dim[d] == from->dim[from->ndim - 1 - d];
     if (!same || at->number >= MOST_PARTS || parts[at->number].data != NULL)
@@ -564,7 +565,7 @@ static bl_status add_to_stack(hub *h, bl_llm_tensor *tensor, const bl_file_tenso
 }
 
 /* One more of the source's tensors, with room for so many parts; NULL without memory. */
-static bl_llm_tensor *make_tensor(hub *h, const char *name, size_t nparts)
+static bl_llm_tensor *hub_make_tensor(hub *h, const char *name, size_t nparts)
 {
     bl_llm_source *source = h->source;
     void *tensors = source->tensors;
@@ -581,7 +582,7 @@ static bl_status add_packed(hub *h, const bl_file_tensor *from, const place *at)
 {
     bl_llm_tensor *tensor = find_stack(h->source, at->name);
     bool codes = at->kind == CODES, fits = from->dtype == BL_U8 && from->ndim == 3 + codes && (!codes || from->dim[3] == 16);
-    if (tensor == NULL && (tensor = make_tensor(h, at->name, 1)) == NULL)
+    if (tensor == NULL && (tensor = hub_make_tensor(h, at->name, 1)) == NULL)
         return bl_arena_status(h->arena, h->err);
     bool first = tensor->type == NULL;
     for (int d = 0; fits && d < 3; d++) {
@@ -598,26 +599,26 @@ static bl_status add_packed(hub *h, const bl_file_tensor *from, const place *at)
     return BL_OK;
 }
 
-static bl_status add_tensor(hub *h, const bl_file_tensor *from)
+static bl_status hub_add_tensor(hub *h, const bl_file_tensor *from)
 {
     bl_llm_source *source = h->source;
     place at;
-    BL_TRY(find_place(h, from->name, &at));
+    BL_TRY(hub_find_place(h, from->name, &at));
     if (at.name == NULL)
         return BL_OK;
     if (at.kind != WHOLE)
         return add_packed(h, from, &at);
-    if (type_of(from->dtype) == NULL || from->ndim < 1 || from->ndim + (at.number >= 0) > BL_GGUF_DIMS)
+    if (hub_type_of(from->dtype) == NULL || from->ndim < 1 || from->ndim + (at.number >= 0) > BL_GGUF_DIMS)
         return bl_fail(h->err, BL_EUNSUPPORTED,
                        "the tensor \"%.100s\" is of %s with %d axes; weights must be float32, float16 or bfloat16", from->name,
                        bl_dtype_name(from->dtype), from->ndim);
     bl_llm_tensor *stack = at.number >= 0 ? find_stack(source, at.name) : NULL;
     if (stack != NULL)
         return add_to_stack(h, stack, from, &at);
-    bl_llm_tensor *tensor = make_tensor(h, at.name, at.number >= 0 ? MOST_PARTS : 1);
+    bl_llm_tensor *tensor = hub_make_tensor(h, at.name, at.number >= 0 ? MOST_PARTS : 1);
     if (tensor == NULL)
         return bl_arena_status(h->arena, h->err);
-    tensor->type = type_of(from->dtype);
+    tensor->type = hub_type_of(from->dtype);
     tensor->ndim = from->ndim;
     for (int d = 0; d < from->ndim; d++)
         tensor->dim[d] = from->dim[from->ndim - 1 - d];
@@ -654,7 +655,7 @@ static bl_status drop_places(hub *h)
     size_t bytes;
     if (places == NULL || !bl_llm_has_word("roberta xlm-roberta camembert", h->source->arch))
         return BL_OK;
-    (void)find_number(&h->config, "pad_token_id", &pad);
+    (void)hub_find_number(&h->config, "pad_token_id", &pad);
     if (places->ndim != 2 || !(pad >= 0 && pad + 1 < (double)places->dim[1]))
         return bl_fail(h->err, BL_EINVAL, "pad_token_id is %g, but the model has vectors of %lld positions", pad,
                        (long long)places->dim[1]);
@@ -678,7 +679,7 @@ static void mark_transposed(bl_llm_source *source)
 }
 
 /* Is the file one of those that the index names, or the only one? */
-static bool is_part(const bl_llm_file *files, int nfiles, const bl_llm_file *file)
+static bool hub_is_part(const bl_llm_file *files, int nfiles, const bl_llm_file *file)
 {
     const bl_llm_file *index = bl_llm_find_file(files, nfiles, "model.safetensors.index.json");
     size_t n = strlen(file->name);
@@ -697,7 +698,7 @@ static bl_status add_file(hub *h, const bl_llm_file *file, const bl_wire_limits 
     if (st != BL_OK)
         return bl_fail(h->err, st, "%.100s: %s", file->name, problem.text);
     for (size_t i = 0; i < tensors.ntensors; i++)
-        BL_TRY(add_tensor(h, &tensors.tensors[i]));
+        BL_TRY(hub_add_tensor(h, &tensors.tensors[i]));
     return BL_OK;
 }
 
@@ -714,14 +715,14 @@ bl_status bl_hub_open(bl_llm_source *source, const bl_llm_file *files, int nfile
     st = bl_json_parse(&doc, source->arena, config->data, &json_limits, err);
     if (st == BL_OK) {
         h.config = bl_json_root(&doc);
-        st = read_config(&h);
+        st = hub_read_config(&h);
     }
     if (st == BL_OK)
         st = bl_hub_read_modules(source->arena, files, nfiles, &pooling, err);
     if (st == BL_OK && pooling >= 0)
         st = add_number(&h, "pooling_type", pooling);
     for (int i = 0; st == BL_OK && bl_llm_arch_find(source->arch, true) != NULL && i < nfiles; i++)
-        if (is_part(files, nfiles, &files[i]))
+        if (hub_is_part(files, nfiles, &files[i]))
             st = add_file(&h, &files[i], limits);
     if (st == BL_OK && bl_llm_arch_find(source->arch, true) != NULL)
         st = drop_places(&h);

@@ -26,7 +26,7 @@ void *bl_llm_stop(bl_llm_graph *g, bl_status status, const char *fmt, ...)
     return NULL;
 }
 
-static bool is_ok(void *owner)
+static bool llm_graph_is_ok(void *owner)
 {
     bl_llm_graph *g = owner;
     if (!g->failed && (bl_arena_status(g->arena, g->err) != BL_OK || bl_arena_status(g->scratch, g->err) != BL_OK))
@@ -34,18 +34,18 @@ static bool is_ok(void *owner)
     return !g->failed;
 }
 
-static void fail_recipe(void *owner, bl_status status, const char *text)
+static void llm_graph_fail_recipe(void *owner, bl_status status, const char *text)
 {
     bl_llm_stop(owner, status, "%s", text);
 }
 
-static bl_wire_ref use_value(void *owner, void *value)
+static bl_wire_ref llm_graph_use_value(void *owner, void *value)
 {
     (void)owner;
     return ((bl_llm_value *)value)->ref;
 }
 
-static void *make_value(void *owner, const bl_node *type, bl_wire_ref ref)
+static void *llm_graph_make_value(void *owner, const bl_node *type, bl_wire_ref ref)
 {
     bl_llm_graph *g = owner;
     bl_llm_value *value = bl_arena_alloc(g->scratch, sizeof *value);
@@ -55,14 +55,14 @@ static void *make_value(void *owner, const bl_node *type, bl_wire_ref ref)
     return value;
 }
 
-static bool find_number(void *owner, const char *name, const bl_wire_number *preset, bl_wire_number *out)
+static bool llm_graph_find_number(void *owner, const char *name, const bl_wire_number *preset, bl_wire_number *out)
 {
     (void)preset;
     (void)out;
     return bl_llm_stop(owner, BL_EBUG, "unknown number \"%s\"", name) != NULL;
 }
 
-static const char *size_text(void *owner, const bl_node *size)
+static const char *llm_graph_size_text(void *owner, const bl_node *size)
 {
     (void)size;
     return bl_llm_stop(owner, BL_EBUG, "a size is not a number");
@@ -99,14 +99,14 @@ bl_llm_value *bl_llm_input(bl_llm_graph *g, const char *name, const bl_wire_type
 {
     const bl_node *dim[BL_MAX_DIMS] = {0};
     void *inputs = g->inputs;
-    if (!is_ok(g) || !bl_arena_reserve(g->arena, &inputs, g->wire->ninputs, &g->input_cap, sizeof *g->inputs))
+    if (!llm_graph_is_ok(g) || !bl_arena_reserve(g->arena, &inputs, g->wire->ninputs, &g->input_cap, sizeof *g->inputs))
         return NULL;
     g->inputs = inputs;
     g->inputs[g->wire->ninputs] = (bl_wire_tensor){bl_arena_strdup(g->arena, name), *type};
     for (int i = 0; i < type->ndim; i++)
         dim[i] = named_size(g, &type->dim[i]);
-    return make_value(g, bl_typer_input(g->w.typer, type->dtype, type->ndim, dim),
-                      (bl_wire_ref){.kind = BL_REF_INPUT, .index = g->wire->ninputs++});
+    return llm_graph_make_value(g, bl_typer_input(g->w.typer, type->dtype, type->ndim, dim),
+                                (bl_wire_ref){.kind = BL_REF_INPUT, .index = g->wire->ninputs++});
 }
 
 /* A state with these contents. */
@@ -115,7 +115,7 @@ bl_llm_value *bl_llm_add_state(bl_llm_graph *g, const char *name, const bl_tenso
     bl_program_doc *doc = &g->model->program;
     void *states = doc->states, *values = doc->values;
     const bl_node *dim[BL_MAX_DIMS] = {0};
-    if (!is_ok(g) || !bl_arena_reserve(g->arena, &states, doc->nstates, &g->state_cap, sizeof *doc->states) ||
+    if (!llm_graph_is_ok(g) || !bl_arena_reserve(g->arena, &states, doc->nstates, &g->state_cap, sizeof *doc->states) ||
         !bl_arena_reserve(g->arena, &values, doc->nstates, &g->value_cap, sizeof *doc->values))
         return NULL;
     doc->states = states;
@@ -127,8 +127,8 @@ bl_llm_value *bl_llm_add_state(bl_llm_graph *g, const char *name, const bl_tenso
     for (int i = 0; i < content->ndim; i++)
         dim[i] = bl_index(g->w.ir, content->dim[i]);
     g->w.first_state = g->wire->ninputs;
-    return make_value(g, bl_typer_input(g->w.typer, content->dtype, content->ndim, dim),
-                      (bl_wire_ref){.kind = BL_REF_STATE, .index = doc->nstates++});
+    return llm_graph_make_value(g, bl_typer_input(g->w.typer, content->dtype, content->ndim, dim),
+                                (bl_wire_ref){.kind = BL_REF_STATE, .index = doc->nstates++});
 }
 
 bl_llm_value *bl_llm_constant(bl_llm_graph *g, const char *name, int ndim, const int64_t *dim, const float *values)
@@ -150,7 +150,7 @@ bl_llm_value *bl_llm_constant(bl_llm_graph *g, const char *name, int ndim, const
 /* ---- parts of blocks */
 
 /* Normalised over the last axis, with weights that broadcast. */
-static bl_llm_value *normalise(bl_llm_graph *g, bl_llm_value *x, bl_llm_value *weight, bl_llm_value *bias)
+static bl_llm_value *llm_graph_normalise(bl_llm_graph *g, bl_llm_value *x, bl_llm_value *weight, bl_llm_value *bias)
 {
     if (weight != NULL && g->source->gguf == NULL && (g->spec.arch->flags & BL_LLM_HUB_PLUS_ONE) != 0)
         weight = bl_llm_make(g, "add(cast($0, dtype=float32), 1)", ARGS(V(weight)));
@@ -166,14 +166,14 @@ static bl_llm_value *normalise(bl_llm_graph *g, bl_llm_value *x, bl_llm_value *w
 bl_llm_value *bl_llm_norm(bl_llm_graph *g, bl_llm_value *x, const char *name)
 {
     bl_llm_value *weight = bl_llm_state(g, name, "weight"), *bias = bl_llm_state(g, name, "bias");
-    return x == NULL || weight == NULL ? x : normalise(g, x, weight, bias);
+    return x == NULL || weight == NULL ? x : llm_graph_normalise(g, x, weight, bias);
 }
 
 /* A norm in front of a part, which an architecture may have without weights. */
 static bl_llm_value *norm_before(bl_llm_graph *g, bl_llm_value *x, const char *name)
 {
     bool bare = (g->spec.arch->flags & BL_LLM_BARE_NORM) != 0 && !bl_llm_has(g, name);
-    return x != NULL && bare ? normalise(g, x, NULL, NULL) : bl_llm_norm(g, x, name);
+    return x != NULL && bare ? llm_graph_normalise(g, x, NULL, NULL) : bl_llm_norm(g, x, name);
 }
 
 bl_llm_value *bl_llm_scale(bl_llm_graph *g, bl_llm_value *x, double factor)
@@ -189,7 +189,7 @@ bl_llm_value *bl_llm_cap(bl_llm_graph *g, bl_llm_value *x, double cap)
 void bl_llm_output(bl_llm_graph *g, const char *name, bl_llm_value *value)
 {
     void *outputs = g->wire->outputs;
-    if (value == NULL || !is_ok(g) ||
+    if (value == NULL || !llm_graph_is_ok(g) ||
         !bl_arena_reserve(g->arena, &outputs, g->wire->noutputs, &g->output_cap, sizeof *g->wire->outputs))
         return;
     g->wire->outputs = outputs;
@@ -199,7 +199,7 @@ void bl_llm_output(bl_llm_graph *g, const char *name, bl_llm_value *value)
 void bl_llm_update(bl_llm_graph *g, const char *name, bl_llm_value *value)
 {
     void *updates = g->wire->updates;
-    if (value == NULL || !is_ok(g) ||
+    if (value == NULL || !llm_graph_is_ok(g) ||
         !bl_arena_reserve(g->arena, &updates, g->wire->nupdates, &g->update_cap, sizeof *g->wire->updates))
         return;
     g->wire->updates = updates;
@@ -253,7 +253,7 @@ static void write_head(bl_llm_graph *g, bl_llm_value *x)
     bl_llm_output(g, "logits", bl_llm_cap(g, bl_llm_scale(g, x, g->spec.logit_scale), g->spec.logit_cap));
 }
 
-static void write_vectors(bl_llm_graph *g, bl_llm_value *x)
+static void llm_graph_write_vectors(bl_llm_graph *g, bl_llm_value *x)
 {
     (void)bl_llm_has(g, "output"); /* a head that texts are written with, and vectors are not */
     (void)bl_llm_find_tensor(g->source, "output.bias");
@@ -274,7 +274,7 @@ static void write_model(bl_llm_graph *g)
     g->w.label = "head";
     g->w.nwritten = 0;
     if (g->spec.embeds)
-        write_vectors(g, x);
+        llm_graph_write_vectors(g, x);
     else
         write_head(g, x);
 }
@@ -297,7 +297,8 @@ static void finish_program(bl_llm_graph *g)
 /* With its named dimensions. */
 static bl_status open_graph(bl_llm_graph *g)
 {
-    static const bl_write_calls calls = {is_ok, fail_recipe, use_value, make_value, find_number, size_text};
+    static const bl_write_calls calls = {llm_graph_is_ok,      llm_graph_fail_recipe, llm_graph_use_value,
+                                         llm_graph_make_value, llm_graph_find_number, llm_graph_size_text};
     const bl_llm_options *o = g->options;
     bl_wire_var *vars = bl_arena_array(g->arena, BL_LLM_VARS, sizeof *vars);
     g->wire = bl_arena_alloc(g->arena, sizeof *g->wire);
@@ -346,9 +347,9 @@ static bl_status write_graph(bl_llm_graph *g)
 {
     BL_TRY(open_graph(g));
     write_model(g);
-    if (is_ok(g))
+    if (llm_graph_is_ok(g))
         finish_program(g);
-    return is_ok(g) ? bl_llm_check_used(g->source, g->err) : g->err->status;
+    return llm_graph_is_ok(g) ? bl_llm_check_used(g->source, g->err) : g->err->status;
 }
 
 bl_status bl_llm_import(bl_arena *arena, const bl_llm_file *files, int nfiles, const bl_llm_options *options, bl_llm_model *out,

@@ -23,7 +23,7 @@ void bl_llm_add_end(bl_llm_model *out, int64_t id)
     out->ends[out->nends++] = (int32_t)id;
 }
 
-static const char *copy_text(bl_llm_source *source, const char *key)
+static const char *llm_metadata_copy_text(bl_llm_source *source, const char *key)
 {
     bl_span text;
     return bl_llm_text(source, key, &text) && text.len > 0 ? bl_arena_strndup(source->arena, text.data, text.len) : NULL;
@@ -40,8 +40,8 @@ static void describe_gguf(bl_llm_source *source, bl_llm_model *out)
     static const char *const end_keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                            "tokenizer.ggml.eom_token_id"};
     double id;
-    out->name = copy_text(source, "general.name");
-    out->chat_template = copy_text(source, "tokenizer.chat_template");
+    out->name = llm_metadata_copy_text(source, "general.name");
+    out->chat_template = llm_metadata_copy_text(source, "tokenizer.chat_template");
     if (bl_llm_number(source, "tokenizer.ggml.bos_token_id", 0, &id) && id >= 0 && id < INT32_MAX)
         out->bos = (int32_t)id;
     for (size_t i = 0; i < sizeof end_keys / sizeof end_keys[0]; i++)
@@ -105,7 +105,7 @@ static void take_tokenizer_config(bl_arena *arena, const bl_json *config, bl_llm
         out->bos = bos;
 }
 
-static double take_number(const bl_json *config, const char *name, double preset)
+static double llm_metadata_take_number(const bl_json *config, const char *name, double preset)
 {
     bl_json at;
     bl_wire_number number;
@@ -119,7 +119,7 @@ static void take_generation_config(bl_arena *arena, const bl_json *config, bl_ll
 {
     bl_json ends, at, samples;
     (void)arena;
-    bl_llm_add_end(out, token_of(take_number(config, "eos_token_id", -1)));
+    bl_llm_add_end(out, token_of(llm_metadata_take_number(config, "eos_token_id", -1)));
     if (bl_json_find(config, "eos_token_id", &ends) && ends.kind == BL_JSON_ARRAY) {
         bl_json_iter it = bl_json_each(&ends);
         int64_t id;
@@ -130,11 +130,11 @@ static void take_generation_config(bl_arena *arena, const bl_json *config, bl_ll
     }
     if (bl_json_find(config, "do_sample", &samples) && samples.kind == BL_JSON_BOOL && !samples.boolean)
         return;
-    out->sampling = (bl_llm_sampling){.temperature = take_number(config, "temperature", NAN),
-                                      .top_p = take_number(config, "top_p", NAN),
-                                      .min_p = take_number(config, "min_p", NAN),
-                                      .repeat_penalty = take_number(config, "repetition_penalty", NAN),
-                                      .top_k = token_of(take_number(config, "top_k", -1))};
+    out->sampling = (bl_llm_sampling){.temperature = llm_metadata_take_number(config, "temperature", NAN),
+                                      .top_p = llm_metadata_take_number(config, "top_p", NAN),
+                                      .min_p = llm_metadata_take_number(config, "min_p", NAN),
+                                      .repeat_penalty = llm_metadata_take_number(config, "repetition_penalty", NAN),
+                                      .top_k = token_of(llm_metadata_take_number(config, "top_k", -1))};
 }
 
 static bl_status read_json(bl_arena *arena, const bl_llm_file *files, int nfiles, const char *name,

@@ -14,7 +14,7 @@ static const char *const told_elsewhere[] = {"vocab_size",
                                              "expert_shared_count",
                                              "interleave_moe_layer_step"};
 
-static bool ends_with(const char *name, const char *end)
+static bool llm_source_ends_with(const char *name, const char *end)
 {
     size_t n = strlen(name), m = strlen(end);
     return n >= m && strcmp(name + n - m, end) == 0;
@@ -51,7 +51,7 @@ static const char *full_key(bl_llm_source *source, const char *key)
     return name;
 }
 
-static const bl_llm_key *find_key(const bl_llm_source *source, const char *key)
+static const bl_llm_key *llm_source_find_key(const bl_llm_source *source, const char *key)
 {
     for (int i = 0; i < source->nkeys; i++)
         if (strcmp(source->keys[i].name, key) == 0)
@@ -64,7 +64,7 @@ bool bl_llm_number(bl_llm_source *source, const char *key, int at, double *out)
     bl_gguf_values values;
     bool flag;
     if (source->gguf == NULL) {
-        const bl_llm_key *found = find_key(source, key);
+        const bl_llm_key *found = llm_source_find_key(source, key);
         if (found == NULL || found->count <= 0)
             return false;
         *out = found->number[at < found->count ? at : found->count - 1];
@@ -84,7 +84,7 @@ bool bl_llm_number(bl_llm_source *source, const char *key, int at, double *out)
 bool bl_llm_text(bl_llm_source *source, const char *key, bl_span *out)
 {
     if (source->gguf == NULL) {
-        const bl_llm_key *found = find_key(source, key);
+        const bl_llm_key *found = llm_source_find_key(source, key);
         if (found == NULL || found->count >= 0)
             return false;
         *out = (bl_span){found->text, strlen(found->text)};
@@ -154,7 +154,7 @@ static bl_status open_gguf(bl_llm_source *source, const bl_llm_file *files, int 
     if (data == NULL)
         return bl_arena_status(source->arena, err);
     for (int i = 0; i < nfiles; i++)
-        if (ends_with(files[i].name, ".gguf"))
+        if (llm_source_ends_with(files[i].name, ".gguf"))
             data[n++] = files[i].data;
     BL_TRY(check_parts(source, files, nfiles, err));
     BL_TRY(bl_gguf_open(source->arena, data, n, &gguf, err));
@@ -169,10 +169,10 @@ bool bl_llm_is_model(const bl_llm_file *files, int nfiles)
 {
     bool config = false, tensors = false;
     for (int i = 0; i < nfiles; i++) {
-        if (ends_with(files[i].name, ".gguf"))
+        if (llm_source_ends_with(files[i].name, ".gguf"))
             return true;
         config = config || strcmp(files[i].name, "config.json") == 0;
-        tensors = tensors || ends_with(files[i].name, ".safetensors");
+        tensors = tensors || llm_source_ends_with(files[i].name, ".safetensors");
     }
     return config && tensors;
 }
@@ -193,7 +193,7 @@ bl_status bl_llm_source_open(bl_arena *arena, const bl_llm_file *files, int nfil
     bool gguf = false;
     *out = (bl_llm_source){.arena = arena};
     for (int i = 0; i < nfiles; i++)
-        gguf = gguf || ends_with(files[i].name, ".gguf");
+        gguf = gguf || llm_source_ends_with(files[i].name, ".gguf");
     BL_TRY(gguf ? open_gguf(out, files, nfiles, err) : bl_hub_open(out, files, nfiles, limits, err));
     BL_TRY(choose_row(out, err));
     if (out->ntensors > 1)

@@ -19,7 +19,7 @@ static bl_dtype plain_dtype(const bl_ggml_type *type)
     }
 }
 
-static bl_llm_tensor *find_part(bl_llm_graph *g, const char *name, const char *part)
+static bl_llm_tensor *llm_weights_find_part(bl_llm_graph *g, const char *name, const char *part)
 {
     const char *full = bl_arena_printf(g->scratch, "%s.%s", name, part);
     return full != NULL ? bl_llm_find_tensor(g->source, full) : NULL;
@@ -27,12 +27,12 @@ static bl_llm_tensor *find_part(bl_llm_graph *g, const char *name, const char *p
 
 bool bl_llm_has(bl_llm_graph *g, const char *name)
 {
-    return find_part(g, name, "weight") != NULL;
+    return llm_weights_find_part(g, name, "weight") != NULL;
 }
 
 int64_t bl_llm_columns(bl_llm_graph *g, const char *name)
 {
-    const bl_llm_tensor *tensor = find_part(g, name, "weight");
+    const bl_llm_tensor *tensor = llm_weights_find_part(g, name, "weight");
     return tensor != NULL ? tensor->dim[tensor->transposed] : 0;
 }
 
@@ -84,8 +84,8 @@ static void fill_plane(const void *source, void *out)
     }
 }
 
-static bool add_part(bl_llm_graph *g, bl_llm_tensor *tensor, const char *name, const plane_source *source,
-                     bl_tensor_value *content)
+static bool llm_weights_add_part(bl_llm_graph *g, bl_llm_tensor *tensor, const char *name, const plane_source *source,
+                                 bl_tensor_value *content)
 {
     plane_source *kept = bl_arena_alloc(g->arena, sizeof *kept);
     if (kept == NULL || bl_tensor_measure(name, content->dtype, content->ndim, content->dim, &g->options->limits, &content->count,
@@ -105,7 +105,7 @@ static bool add_plain(bl_llm_graph *g, bl_llm_tensor *tensor, bl_dtype dtype)
     bl_tensor_value content = {.dtype = dtype, .ndim = tensor->ndim};
     for (int i = 0; i < tensor->ndim; i++)
         content.dim[i] = tensor->dim[tensor->ndim - 1 - i];
-    return add_part(g, tensor, tensor->name, &(plane_source){.tensor = tensor}, &content);
+    return llm_weights_add_part(g, tensor, tensor->name, &(plane_source){.tensor = tensor}, &content);
 }
 
 /* [.., rows, columns] as planes, whose first axes are those of the tensor. */
@@ -126,7 +126,8 @@ static bool add_planes(bl_llm_graph *g, bl_llm_tensor *tensor, const bl_quant_ty
             content.dim[content.ndim++] = tensor->dim[d];
         for (int d = 1; d < plane[i].ndim; d++)
             content.dim[content.ndim++] = plane[i].dim[d];
-        if (name == NULL || !add_part(g, tensor, name, &(plane_source){tensor, type, i, rows / tensor->nparts, 0}, &content))
+        if (name == NULL ||
+            !llm_weights_add_part(g, tensor, name, &(plane_source){tensor, type, i, rows / tensor->nparts, 0}, &content))
             return false;
     }
     return true;
@@ -152,7 +153,7 @@ static bool make_states(bl_llm_graph *g, bl_llm_tensor *tensor)
 
 bl_llm_value *bl_llm_state(bl_llm_graph *g, const char *name, const char *part)
 {
-    bl_llm_tensor *tensor = g->failed ? NULL : find_part(g, name, part);
+    bl_llm_tensor *tensor = g->failed ? NULL : llm_weights_find_part(g, name, part);
     if (tensor == NULL)
         return NULL;
     if (plain_dtype(tensor->type) == BL_DTYPE_COUNT)
@@ -163,7 +164,7 @@ bl_llm_value *bl_llm_state(bl_llm_graph *g, const char *name, const char *part)
 
 bl_llm_value *bl_llm_linear(bl_llm_graph *g, bl_llm_value *x, const char *name)
 {
-    bl_llm_tensor *tensor = g->failed ? NULL : find_part(g, name, "weight");
+    bl_llm_tensor *tensor = g->failed ? NULL : llm_weights_find_part(g, name, "weight");
     bl_llm_value *bias = bl_llm_state(g, name, "bias");
     const char *recipe = "linear($0, $1)";
     if (x == NULL || g->failed)
@@ -198,7 +199,7 @@ static bool take_chosen(bl_llm_graph *g, const bl_llm_tensor *tensor, bl_llm_val
 
 bl_llm_value *bl_llm_linear_chosen(bl_llm_graph *g, bl_llm_value *x, const char *name, bl_llm_value *chosen)
 {
-    bl_llm_tensor *tensor = g->failed ? NULL : find_part(g, name, "weight");
+    bl_llm_tensor *tensor = g->failed ? NULL : llm_weights_find_part(g, name, "weight");
     bl_llm_value *bias = bl_llm_state(g, name, "bias"), *part[BL_LLM_PLANES];
     const char *recipe = "matmul(unsqueeze($0, axis=-2), transpose($1))";
     if (x == NULL || chosen == NULL || g->failed)
@@ -222,7 +223,7 @@ bl_llm_value *bl_llm_linear_chosen(bl_llm_graph *g, bl_llm_value *x, const char 
 
 bl_llm_value *bl_llm_embed(bl_llm_graph *g, const char *name, bl_llm_value *ids)
 {
-    bl_llm_tensor *tensor = g->failed ? NULL : find_part(g, name, "weight");
+    bl_llm_tensor *tensor = g->failed ? NULL : llm_weights_find_part(g, name, "weight");
     if (tensor == NULL || ids == NULL || !make_states(g, tensor))
         return NULL;
     if (tensor->ndim != 2)

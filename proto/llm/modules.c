@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static bool ends_with(bl_span text, const char *end)
+static bool modules_ends_with(bl_span text, const char *end)
 {
     size_t n = strlen(end);
     return text.len >= n && memcmp(text.data + text.len - n, end, n) == 0;
@@ -48,7 +48,8 @@ static bl_status choose_pooling(const bl_json *config, double *out, bl_err *err)
     return BL_OK;
 }
 
-static bl_status read_pooling(bl_arena *arena, const bl_llm_file *files, int nfiles, const char *folder, double *out, bl_err *err)
+static bl_status modules_read_pooling(bl_arena *arena, const bl_llm_file *files, int nfiles, const char *folder, double *out,
+                                      bl_err *err)
 {
     const char *name = bl_arena_printf(arena, "%s/config.json", folder);
     const bl_llm_file *file = name != NULL ? bl_llm_find_file(files, nfiles, name) : NULL;
@@ -83,9 +84,9 @@ bl_status bl_hub_read_modules(bl_arena *arena, const bl_llm_file *files, int nfi
             continue;
         if (bl_json_find(&one, "path", &path))
             st = bl_json_string(&path, &folder, err);
-        if (st == BL_OK && ends_with(type.text, "Pooling"))
-            st = read_pooling(arena, files, nfiles, folder, out, err);
-        else if (st == BL_OK && !ends_with(type.text, "Transformer") && !ends_with(type.text, "Normalize"))
+        if (st == BL_OK && modules_ends_with(type.text, "Pooling"))
+            st = modules_read_pooling(arena, files, nfiles, folder, out, err);
+        else if (st == BL_OK && !modules_ends_with(type.text, "Transformer") && !modules_ends_with(type.text, "Normalize"))
             st = bl_fail(err, BL_EUNSUPPORTED,
                          "modules.json: the module \"%.*s\" is not supported; it must be Transformer, Pooling or Normalize",
                          (int)(type.text.len < 80 ? type.text.len : 80), type.text.data);

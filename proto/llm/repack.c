@@ -124,7 +124,7 @@ typedef struct places {
 } places;
 
 /* Half of 2 to the |e| - 127, as bfloat16. */
-static uint16_t power_of_two(uint8_t e)
+static uint16_t repack_power_of_two(uint8_t e)
 {
     return (uint16_t)(e < 2 ? 0x20 << e : (e - 1) << 7);
 }
@@ -165,7 +165,7 @@ static void fill_block(const bl_quant_type *type, const uint8_t *block, const pl
     uint8_t unwanted[16];
 
     if (to->scale != NULL && type->id == BL_QUANT_MXFP4) {
-        uint16_t scale = power_of_two(block[0]);
+        uint16_t scale = repack_power_of_two(block[0]);
         memcpy(to->scale, &scale, 2);
     } else if (to->scale != NULL) {
         memcpy(to->scale, block + at->scale, 2);

@@ -54,7 +54,7 @@ static double number_or(const reading *r, const char *key, double preset)
 }
 
 /* A whole number in a range; |preset| 0: it must be there. */
-static bl_status read_size(const reading *r, const char *key, int64_t preset, int64_t most, int64_t *out)
+static bl_status spec_read_size(const reading *r, const char *key, int64_t preset, int64_t most, int64_t *out)
 {
     double value = 0;
     *out = preset;
@@ -73,7 +73,7 @@ static bl_status read_size(const reading *r, const char *key, int64_t preset, in
 static bl_status read_same(const reading *r, const char *key, int64_t layers, int64_t preset, int64_t *out)
 {
     double value = 0;
-    BL_TRY(read_size(r, key, preset, MOST_SIZE, out));
+    BL_TRY(spec_read_size(r, key, preset, MOST_SIZE, out));
     for (int64_t i = 0; i < layers && bl_llm_number(r->source, key, (int)i, &value); i++)
         if (value != (double)*out)
             return bl_fail(r->err, BL_EUNSUPPORTED,
@@ -90,8 +90,8 @@ static bl_status read_heads(const reading *r, bl_llm_spec *s)
     BL_TRY(read_same(r, "attention.head_count", s->layers, 0, &s->heads));
     BL_TRY(read_same(r, "attention.head_count_kv", s->layers, s->heads, &s->groups));
     heads_size = s->width / s->heads;
-    BL_TRY(read_size(r, "attention.key_length", heads_size > 0 ? heads_size : 1, MOST_SIZE, &s->key_size));
-    BL_TRY(read_size(r, "attention.value_length", s->key_size, MOST_SIZE, &s->value_size));
+    BL_TRY(spec_read_size(r, "attention.key_length", heads_size > 0 ? heads_size : 1, MOST_SIZE, &s->key_size));
+    BL_TRY(spec_read_size(r, "attention.value_length", s->key_size, MOST_SIZE, &s->value_size));
     if (s->heads % s->groups != 0)
         return bl_fail(r->err, BL_EINVAL, "attention.head_count is %lld; it must be a multiple of attention.head_count_kv, %lld",
                        (long long)s->heads, (long long)s->groups);
@@ -113,11 +113,11 @@ static bl_status read_norm(const reading *r, bl_llm_spec *s)
                                      : bl_fail(r->err, BL_EINVAL, "the epsilon of norms is %g; it must be from 0 to 1", s->eps);
 }
 
-static bl_status read_rope(const reading *r, bl_llm_spec *s)
+static bl_status spec_read_rope(const reading *r, bl_llm_spec *s)
 {
     const bl_llm_arch *row = s->arch;
     s->rope = row->rope == BL_ROPE_PERMUTED ? r->source->gguf != NULL ? BL_ROPE_PAIRS : BL_ROPE_HALVES : row->rope;
-    BL_TRY(read_size(r, "rope.dimension_count", s->key_size, MOST_ROPE, &s->rope_size));
+    BL_TRY(spec_read_size(r, "rope.dimension_count", s->key_size, MOST_ROPE, &s->rope_size));
     s->rope_base = number_or(r, "rope.freq_base", 10000);
     s->rope_local_base =
         number_or(r, "rope.freq_base_swa", s->window_period > 0 && (row->flags & BL_LLM_EMBED_SQRT) != 0 ? 10000 : s->rope_base);
@@ -148,7 +148,7 @@ static bl_status read_experts(const reading *r, bl_llm_spec *s)
     return BL_OK;
 }
 
-static bl_status read_scales(const reading *r, bl_llm_spec *s)
+static bl_status spec_read_scales(const reading *r, bl_llm_spec *s)
 {
     static const char *const needed[] = {"embedding_scale", "residual_scale", "logit_scale"};
     const unsigned flags = s->arch->flags;
@@ -223,7 +223,7 @@ static void size_pages(const reading *r, bl_llm_spec *s)
 }
 
 /* Whether the model gives vectors of texts, and of what: as the options say, or the files, or mean for an encoder. */
-static bl_status read_pooling(const reading *r, const bl_llm_options *options, bl_llm_spec *s)
+static bl_status spec_read_pooling(const reading *r, const bl_llm_options *options, bl_llm_spec *s)
 {
     static const char *const names[BL_POOLINGS] = {"none", "mean", "cls", "last"};
     const bool encoder = (s->arch->flags & BL_LLM_ENCODER) != 0;
@@ -246,7 +246,7 @@ static bl_status read_pooling(const reading *r, const bl_llm_options *options, b
 }
 
 /* A folder names its activation; that of Gemma is the one of its row, whatever old files say. */
-static bl_status read_act(const reading *r, bl_llm_spec *s)
+static bl_status spec_read_act(const reading *r, bl_llm_spec *s)
 {
     static const struct {
         const char *names;
@@ -268,13 +268,13 @@ static bl_status read_act(const reading *r, bl_llm_spec *s)
                    (int)(name.len < 40 ? name.len : 40), name.data);
 }
 
-static bl_status read_sizes(const reading *r, const bl_llm_options *options, bl_llm_spec *s)
+static bl_status spec_read_sizes(const reading *r, const bl_llm_options *options, bl_llm_spec *s)
 {
     const bl_llm_tensor *embed = bl_llm_find_tensor(r->source, "token_embd.weight");
     const bl_llm_tensor *places = bl_llm_find_tensor(r->source, "position_embd.weight");
-    BL_TRY(read_size(r, "block_count", 0, MOST_LAYERS, &s->layers));
-    BL_TRY(read_size(r, "embedding_length", 0, MOST_SIZE, &s->width));
-    BL_TRY(read_size(r, "context_length", 0, (int64_t)1 << 40, &s->trained_context));
+    BL_TRY(spec_read_size(r, "block_count", 0, MOST_LAYERS, &s->layers));
+    BL_TRY(spec_read_size(r, "embedding_length", 0, MOST_SIZE, &s->width));
+    BL_TRY(spec_read_size(r, "context_length", 0, (int64_t)1 << 40, &s->trained_context));
     if (embed == NULL || embed->ndim != 2)
         return bl_fail(r->err, BL_EINVAL, "the matrix \"token_embd.weight\" is missing");
     if (embed->dim[0] != s->width)
@@ -296,16 +296,16 @@ bl_status bl_llm_read_spec(bl_llm_source *source, const bl_llm_options *options,
 {
     reading r = {source, err};
     *out = (bl_llm_spec){.arch = source->row, .act = source->row->act};
-    BL_TRY(read_sizes(&r, options, out));
+    BL_TRY(spec_read_sizes(&r, options, out));
     BL_TRY(read_heads(&r, out));
     BL_TRY(read_norm(&r, out));
     BL_TRY(read_window(&r, out));
-    BL_TRY(read_rope(&r, out));
+    BL_TRY(spec_read_rope(&r, out));
     BL_TRY(read_experts(&r, out));
     size_pages(&r, out);
-    BL_TRY(read_scales(&r, out));
-    BL_TRY(read_act(&r, out));
-    BL_TRY(read_pooling(&r, options, out));
+    BL_TRY(spec_read_scales(&r, out));
+    BL_TRY(spec_read_act(&r, out));
+    BL_TRY(spec_read_pooling(&r, options, out));
     out->parallel = number_or(&r, "use_parallel_residual", (source->row->flags & BL_LLM_PARALLEL) != 0) != 0;
     return BL_OK;
 }

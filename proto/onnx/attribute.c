@@ -34,7 +34,7 @@ const Onnx__AttributeProto *bl_onnx_attr(const bl_onnx_call *c, const char *name
 }
 
 /* Early versions of ONNX omit the type. */
-static bool is_kind(const Onnx__AttributeProto *a, Onnx__AttributeProto__AttributeType kind)
+static bool attribute_is_kind(const Onnx__AttributeProto *a, Onnx__AttributeProto__AttributeType kind)
 {
     return !a->has_type || a->type == kind || a->type == KIND(UNDEFINED);
 }
@@ -44,7 +44,7 @@ static const Onnx__AttributeProto *attr_of(bl_onnx_call *c, const char *name, On
 {
     const Onnx__AttributeProto *a = bl_onnx_attr(c, name);
 
-    if (a != NULL && !is_kind(a, kind))
+    if (a != NULL && !attribute_is_kind(a, kind))
         return bl_onnx_fail(c, "attribute \"%s\" must be %s", name, word);
     return a;
 }

@@ -33,7 +33,7 @@ bool bl_onnx_is_open(const Onnx__TensorShapeProto__Dimension *from)
 }
 
 /* "?", "-1" and "None" are no names: two such dimensions need not be equal. */
-static bool is_name(const char *text)
+static bool dims_is_name(const char *text)
 {
     if (strcmp(text, "None") == 0)
         return false;
@@ -47,7 +47,7 @@ static bool is_name(const char *text)
 const char *bl_onnx_dim_name(bl_onnx_importer *m, const char *input, int axis, const Onnx__TensorShapeProto__Dimension *from)
 {
     char place[160];
-    bool named = from->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && is_name(from->dim_param);
+    bool named = from->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && dims_is_name(from->dim_param);
 
     snprintf(place, sizeof place, "%.*s.%d", BL_ONNX_KEPT_NAME - 4, input, axis);
     if (!named && axis == 0 && m->tabular) /* all first dimensions are the rows of one table */
@@ -70,7 +70,7 @@ static bool is_colours(const Onnx__TensorShapeProto__Dimension *dim)
     return !bl_onnx_is_open(dim) && (dim->dim_value == 1 || dim->dim_value == 3 || dim->dim_value == 4);
 }
 
-static bool is_float(const Onnx__TypeProto__Tensor *tensor)
+static bool dims_is_float(const Onnx__TypeProto__Tensor *tensor)
 {
     bl_dtype dtype = bl_onnx_dtype(tensor->elem_type);
     return dtype != BL_DTYPE_COUNT && bl_dtype_is_float(dtype);
@@ -89,7 +89,7 @@ static int count_open(const Onnx__TensorShapeProto *shape, size_t from)
 static size_t find_channels(const Onnx__TypeProto__Tensor *tensor)
 {
     const Onnx__TensorShapeProto *shape = tensor->shape;
-    bool pixels = is_float(tensor) || bl_onnx_dtype(tensor->elem_type) == BL_U8;
+    bool pixels = dims_is_float(tensor) || bl_onnx_dtype(tensor->elem_type) == BL_U8;
 
     if (!pixels || shape->n_dim != 4 || count_open(shape, 1) == 0)
         return 0;
@@ -107,13 +107,13 @@ static bl_onnx_role role_of(const Onnx__TypeProto__Tensor *tensor, size_t axis, 
     bool sides = rank == 3 && axis > 0 && is_colours(shape->dim[0]) && count_open(shape, 1) == 2; /* [C, H, W] */
 
     sides |= rank == 3 && axis < 2 && is_colours(shape->dim[2]) && count_open(shape, 0) == 2; /* [H, W, C] */
-    if (sides && (is_float(tensor) || bl_onnx_dtype(tensor->elem_type) == BL_U8))
+    if (sides && (dims_is_float(tensor) || bl_onnx_dtype(tensor->elem_type) == BL_U8))
         return BL_ONNX_SIDE;
     if (axis == 0)
-        return rank == 1 && only && is_float(tensor) ? BL_ONNX_SIGNAL : BL_ONNX_BATCH;
+        return rank == 1 && only && dims_is_float(tensor) ? BL_ONNX_SIGNAL : BL_ONNX_BATCH;
     if (channels > 0)
         return axis == channels ? BL_ONNX_CHANNELS : BL_ONNX_SIDE;
-    if (!is_float(tensor) || count_open(shape, 1) > 1 || rank > 3)
+    if (!dims_is_float(tensor) || count_open(shape, 1) > 1 || rank > 3)
         return BL_ONNX_SEQUENCE;
     if (rank == 2 || shape->dim[axis == 1 ? 2 : 1]->dim_value == 1)
         return BL_ONNX_SIGNAL;
@@ -134,7 +134,7 @@ static bool names_steps(const Onnx__TensorShapeProto__Dimension *dim)
     return any;
 }
 
-static int64_t largest(bl_onnx_role role)
+static int64_t dims_largest(bl_onnx_role role)
 {
     static const int64_t most[] = {[BL_ONNX_BATCH] = BL_ONNX_LARGEST_BATCH,    [BL_ONNX_SEQUENCE] = BL_ONNX_LARGEST_SEQUENCE,
                                    [BL_ONNX_SIDE] = BL_ONNX_LARGEST_SIDE,      [BL_ONNX_CHANNELS] = BL_ONNX_LARGEST_BATCH,
@@ -207,8 +207,8 @@ static void list_input(bl_onnx_importer *m, const Onnx__ValueInfoProto *info, bo
         bool row = i == 0 && m->tabular;
         bl_onnx_role role = row ? BL_ONNX_BATCH : role_of(tensor, i, only);
         if (i == 0 && role == BL_ONNX_BATCH && !row && names_steps(tensor->shape->dim[0]))
-            role = is_float(tensor) ? BL_ONNX_FRAMES : BL_ONNX_SEQUENCE;
-        int64_t most = row ? BL_ONNX_LARGEST_TABLE : largest(role);
+            role = dims_is_float(tensor) ? BL_ONNX_FRAMES : BL_ONNX_SEQUENCE;
+        int64_t most = row ? BL_ONNX_LARGEST_TABLE : dims_largest(role);
         if (bl_onnx_is_open(tensor->shape->dim[i]))
             add_dim(m, bl_onnx_dim_name(m, name, (int)i, tensor->shape->dim[i]), role, most, input);
     }
@@ -231,7 +231,7 @@ static void fail_name(bl_onnx_importer *m, const char *text)
     bl_text_fini(&list);
 }
 
-static void say(bl_onnx_importer *m, const bl_onnx_range *range)
+static void dims_say(bl_onnx_importer *m, const bl_onnx_range *range)
 {
     const char *name = bl_onnx_legal_name(m, range->var.name);
     int at = name != NULL ? find_dim(m, name) : -1, same = at;
@@ -273,7 +273,7 @@ void bl_onnx_list_dims(bl_onnx_importer *m, const Onnx__GraphProto *graph)
             m->dims[0].var.hi = m->dims[0].most = m->options->batch;
     }
     for (int i = 0; i < m->options->nranges && bl_onnx_ok(m); i++)
-        say(m, &m->options->ranges[i]);
+        dims_say(m, &m->options->ranges[i]);
 }
 
 void bl_onnx_blame_dims(const bl_onnx_importer *m, bl_err *err)

@@ -11,7 +11,7 @@
 
 enum { MAX_PARTS = 16, MAX_PART = 255 };
 
-static bl_status refuse(const char *location, const char *why, bl_err *err)
+static bl_status external_refuse(const char *location, const char *why, bl_err *err)
 {
     return bl_fail(err, BL_EINVAL, "external data in \"%.100s\": %s", location, why);
 }
@@ -23,7 +23,7 @@ static int open_inside(const char *folder, const char *location, bl_err *err)
     const char *part = location;
 
     if (at < 0) {
-        (void)refuse(location, "the model's folder cannot be read", err);
+        (void)external_refuse(location, "the model's folder cannot be read", err);
         return -1;
     }
     for (int i = 0; i < MAX_PARTS && *part != '\0'; i++) {
@@ -38,9 +38,9 @@ static int open_inside(const char *folder, const char *location, bl_err *err)
         close(at);
         at = next;
         if (next < 0) {
-            (void)refuse(location,
-                         errno == ELOOP || errno == ENOTDIR ? "a part of its path is a link or not a folder" : "cannot be read",
-                         err);
+            (void)external_refuse(
+                location, errno == ELOOP || errno == ENOTDIR ? "a part of its path is a link or not a folder" : "cannot be read",
+                err);
             return -1;
         }
         part += len + !last;
@@ -48,7 +48,7 @@ static int open_inside(const char *folder, const char *location, bl_err *err)
             return at;
     }
     close(at);
-    (void)refuse(location, "is not a plain path below the model's folder", err);
+    (void)external_refuse(location, "is not a plain path below the model's folder", err);
     return -1;
 }
 
@@ -67,7 +67,7 @@ static bl_status map_file(bl_onnx_importer *m, const char *location, bl_span *ou
     return st;
 }
 
-static bool read_size(const char *text, size_t *out)
+static bool external_read_size(const char *text, size_t *out)
 {
     char *end;
 
@@ -93,9 +93,9 @@ bl_status bl_onnx_external(bl_onnx_importer *m, const Onnx__TensorProto *tensor,
             location = bl_onnx_clean(m, value);
             good = strcmp(location, value) == 0;
         } else if (strcmp(key, "offset") == 0) {
-            good = read_size(value, &offset);
+            good = external_read_size(value, &offset);
         } else if (strcmp(key, "length") == 0) {
-            good = read_size(value, &length);
+            good = external_read_size(value, &length);
             whole = false;
         } else {
             good = strcmp(key, "checksum") == 0; /* ignored: the file is as trusted as the model */
@@ -107,10 +107,10 @@ bl_status bl_onnx_external(bl_onnx_importer *m, const Onnx__TensorProto *tensor,
     if (location == NULL)
         return bl_fail(err, BL_EINVAL, "external data has no location");
     if (m->options->folder == NULL || m->options->files == NULL)
-        return refuse(location, "a model that is sent by itself cannot have external files", err);
+        return external_refuse(location, "a model that is sent by itself cannot have external files", err);
     BL_TRY(map_file(m, location, &file, err));
     if (offset > file.len || (!whole && length > file.len - offset))
-        return refuse(location, "the file is too short", err);
+        return external_refuse(location, "the file is too short", err);
     *out = (bl_span){file.data + offset, whole ? file.len - offset : length};
     return BL_OK;
 }

@@ -24,8 +24,8 @@ void *bl_onnx_stop(bl_onnx_importer *m, bl_status status, const char *fmt, ...)
     return NULL;
 }
 
-static void *fail_at(bl_onnx_call *c, bl_status status, const char *fmt, va_list args) BL_PRINTF(3, 0);
-static void *fail_at(bl_onnx_call *c, bl_status status, const char *fmt, va_list args)
+static void *failure_fail_at(bl_onnx_call *c, bl_status status, const char *fmt, va_list args) BL_PRINTF(3, 0);
+static void *failure_fail_at(bl_onnx_call *c, bl_status status, const char *fmt, va_list args)
 {
     char text[MAX_TEXT];
     bl_onnx_importer *m = c->import;
@@ -45,7 +45,7 @@ void *bl_onnx_fail(bl_onnx_call *c, const char *fmt, ...)
     va_list args;
 
     va_start(args, fmt);
-    fail_at(c, BL_EGRAPH, fmt, args);
+    failure_fail_at(c, BL_EGRAPH, fmt, args);
     va_end(args);
     return NULL;
 }
@@ -55,7 +55,7 @@ void *bl_onnx_fail_as(bl_onnx_call *c, bl_status status, const char *fmt, ...)
     va_list args;
 
     va_start(args, fmt);
-    fail_at(c, status, fmt, args);
+    failure_fail_at(c, status, fmt, args);
     va_end(args);
     return NULL;
 }

@@ -81,7 +81,7 @@ bl_onnx_value *bl_onnx_state_value(bl_onnx_importer *m, const char *name, const 
 }
 
 /* Adds an input to a body for |value| of an outer graph. */
-static bl_wire_ref capture(bl_onnx_importer *m, bl_onnx_graph *graph, bl_onnx_value *value)
+static bl_wire_ref import_capture(bl_onnx_importer *m, bl_onnx_graph *graph, bl_onnx_value *value)
 {
     bl_onnx_value *inside;
     void *at = graph->captured, *in = graph->inside;
@@ -120,7 +120,7 @@ bl_wire_ref bl_onnx_use(bl_onnx_importer *m, bl_onnx_graph *graph, bl_onnx_value
     if (value->graph == graph)
         return value->ref;
     if (graph->folds)
-        return capture(m, graph, value);
+        return import_capture(m, graph, value);
     if (value->known == NULL && value->tensor != NULL && value->graph == NULL &&
         bl_is_int(bl_shape_count(m->ir, value->type->ndim, value->type->dim), 1))
         value->known = bl_onnx_know(m, value); /* a single number is written as a constant instead of a state */
@@ -142,7 +142,7 @@ bl_wire_ref bl_onnx_use(bl_onnx_importer *m, bl_onnx_graph *graph, bl_onnx_value
     }
     if (!bl_onnx_ok(m) || value->graph == graph)
         return value->ref;
-    return capture(m, graph, value);
+    return import_capture(m, graph, value);
 }
 
 /* ---- graphs */
@@ -226,7 +226,7 @@ const Onnx__FunctionProto *bl_onnx_find_function(const bl_onnx_importer *m, cons
 static void write_nodes(bl_onnx_importer *m, bl_onnx_names *names, size_t n, Onnx__NodeProto **node);
 
 /* Writes the nodes of a function in place of the call. */
-static void write_function(bl_onnx_call *c, const Onnx__FunctionProto *function)
+static void import_write_function(bl_onnx_call *c, const Onnx__FunctionProto *function)
 {
     bl_onnx_importer *m = c->import;
     bl_onnx_names *names = bl_onnx_open_names(m, NULL, c->graph);
@@ -296,7 +296,7 @@ static void write_call(bl_onnx_call *c, const char *domain)
         if (++c->import->depth > BL_ONNX_MAX_NESTING)
             bl_onnx_fail_as(c, BL_ELIMIT, "functions are nested more than %d deep", BL_ONNX_MAX_NESTING);
         else
-            write_function(c, function);
+            import_write_function(c, function);
         c->import->depth--;
     } else if (op == NULL) {
         bl_onnx_fail_operator(c, domain);
@@ -320,7 +320,7 @@ const char *bl_onnx_node_label(bl_onnx_importer *m, const Onnx__NodeProto *node)
     return "";
 }
 
-static void write_node(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__NodeProto *node)
+static void import_write_node(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__NodeProto *node)
 {
     bl_onnx_call c = {.import = m, .names = names, .graph = names->graph, .node = node, .label = bl_onnx_node_label(m, node)};
     const char *domain = node->domain == NULL || strcmp(node->domain, "ai.onnx") == 0 ? "" : node->domain;
@@ -354,7 +354,7 @@ static void write_nodes(bl_onnx_importer *m, bl_onnx_names *names, size_t n, Onn
 {
     node = bl_onnx_order(m, n, node);
     for (size_t i = 0; i < n && bl_onnx_ok(m); i++)
-        write_node(m, names, node[i]);
+        import_write_node(m, names, node[i]);
 }
 
 static void put_initialisers(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__GraphProto *graph)
@@ -409,7 +409,7 @@ void bl_onnx_take_keys(bl_onnx_importer *m, const bl_onnx_value *keys, bl_onnx_p
     }
 }
 
-static void describe_output(bl_onnx_importer *m, const char *name, const bl_onnx_value *value, bl_onnx_port *out)
+static void import_describe_output(bl_onnx_importer *m, const char *name, const bl_onnx_value *value, bl_onnx_port *out)
 {
     *out = (bl_onnx_port){.name = bl_onnx_clean(m, name)};
     if (value != NULL && value->texts)
@@ -439,7 +439,7 @@ static void take_counts(bl_onnx_importer *m, bl_onnx_value **value)
     }
 }
 
-static void take_outputs(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__GraphProto *graph)
+static void import_take_outputs(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__GraphProto *graph)
 {
     bl_wire_graph *wire = &m->main->wire;
     bl_onnx_names *inputs_and_states = m->taken;
@@ -460,7 +460,7 @@ static void take_outputs(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__
         }
         if (!m->outline && !bl_onnx_check_output(m, graph->output[i], value))
             return;
-        describe_output(m, name, value, &m->model->outputs[i]);
+        import_describe_output(m, name, value, &m->model->outputs[i]);
         const char *unique = bl_onnx_wire_name(m, name);
         bl_onnx_names *own = m->taken;
         m->taken = inputs_and_states; /* a known value may become a state now */
@@ -513,13 +513,13 @@ static void write_program(bl_onnx_importer *m)
     if (m->options->given != NULL && m->model->texts.count > 0) /* each variant would number the strings differently */
         bl_onnx_stop(m, BL_EGRAPH, "a model whose inputs decide shapes cannot have strings");
     if (bl_onnx_ok(m))
-        take_outputs(m, names, graph);
+        import_take_outputs(m, names, graph);
     if (bl_onnx_ok(m))
         bl_onnx_name_outputs(m);
 }
 
 /* Stores the result of the import in the form of a decoded document. */
-static void finish(bl_onnx_importer *m)
+static void import_finish(bl_onnx_importer *m)
 {
     bl_program_doc *doc = &m->model->program;
     bl_wire_graph *wire = &m->main->wire;
@@ -560,7 +560,7 @@ static bl_status attempt_import(void *arg, bl_arena *arena, bl_onnx_model *out, 
         return bl_fail(err, BL_ENOMEM, "an ONNX model");
     write_program(&m);
     if (bl_onnx_ok(&m))
-        finish(&m);
+        import_finish(&m);
     bl_status st = bl_onnx_ok(&m) ? BL_OK : problem.status != BL_OK ? problem.status : BL_EGRAPH;
     if (st != BL_OK && err != NULL && err->status == BL_OK)
         *err = problem;

@@ -45,7 +45,7 @@ const bl_onnx_known *bl_onnx_read_content(bl_onnx_importer *m, const bl_tensor_v
 }
 
 /* Reads the elements of a tensor of the file. */
-static const bl_onnx_known *read_tensor(bl_onnx_importer *m, const Onnx__TensorProto *tensor)
+static const bl_onnx_known *known_read_tensor(bl_onnx_importer *m, const Onnx__TensorProto *tensor)
 {
     bl_tensor_value content;
     bl_status st = bl_onnx_shape(m, tensor, &content, m->err);
@@ -63,7 +63,7 @@ const bl_onnx_known *bl_onnx_know(bl_onnx_importer *m, bl_onnx_value *value)
     if (value == NULL || value->known != NULL || value->unknown == m->round || value->type == NULL || m->failed)
         return value != NULL ? value->known : NULL;
     if (value->tensor != NULL)
-        value->known = read_tensor(m, value->tensor);
+        value->known = known_read_tensor(m, value->tensor);
     else if (value->graph != NULL)
         value->known = bl_onnx_compute(m, value->graph, value->type);
     value->unknown = value->known == NULL ? m->round : 0;
@@ -75,7 +75,7 @@ bl_onnx_value *bl_onnx_content_value(bl_onnx_importer *m, const bl_tensor_value 
     return content->kind == BL_VALUE_BYTES ? bl_onnx_known_value(m, bl_onnx_read_content(m, content)) : NULL;
 }
 
-static const bl_node *type_of(bl_onnx_importer *m, bl_dtype dtype, int ndim, const int64_t *extent)
+static const bl_node *known_type_of(bl_onnx_importer *m, bl_dtype dtype, int ndim, const int64_t *extent)
 {
     const bl_node *dim[BL_MAX_DIMS] = {0};
 
@@ -86,7 +86,8 @@ static const bl_node *type_of(bl_onnx_importer *m, bl_dtype dtype, int ndim, con
 
 bl_onnx_value *bl_onnx_known_value(bl_onnx_importer *m, const bl_onnx_known *known)
 {
-    bl_onnx_value *value = known != NULL ? bl_onnx_new_value(m, NULL, type_of(m, known->dtype, known->ndim, known->dim)) : NULL;
+    bl_onnx_value *value =
+        known != NULL ? bl_onnx_new_value(m, NULL, known_type_of(m, known->dtype, known->ndim, known->dim)) : NULL;
 
     if (value != NULL)
         value->known = known;
@@ -102,7 +103,7 @@ bl_onnx_value *bl_onnx_known_tensor(bl_onnx_importer *m, const Onnx__TensorProto
         m->failed = true;
         return NULL;
     }
-    value = bl_onnx_new_value(m, NULL, type_of(m, content.dtype, content.ndim, content.dim));
+    value = bl_onnx_new_value(m, NULL, known_type_of(m, content.dtype, content.ndim, content.dim));
     if (value != NULL) {
         value->tensor = tensor;
         value->narrow = bl_onnx_narrow_find(tensor->data_type);
@@ -167,7 +168,7 @@ static const char *sign_of(const bl_node *size)
 }
 
 /* The VAR counts steps, whereas the name stands for the size. */
-static void put_var(bl_text *text, const bl_wire_var *var)
+static void known_put_var(bl_text *text, const bl_wire_var *var)
 {
     if (bl_wire_var_step(var) > 1)
         bl_text_printf(text, "(%s // %lld)", var->name, (long long)var->step);
@@ -182,7 +183,7 @@ static bool put_size(bl_onnx_importer *m, bl_text *text, const bl_node *size, bo
     if (size->op == BL_OP_CONST)
         bl_text_printf(text, "%lld", (long long)size->arg);
     if (size->op == BL_OP_VAR)
-        put_var(text, &m->vars[size->arg]);
+        known_put_var(text, &m->vars[size->arg]);
     if (sign == NULL)
         return size->op == BL_OP_CONST || size->op == BL_OP_VAR;
     if (depth > MAX_SIZE_DEPTH || text->len > MAX_SIZE_TEXT)

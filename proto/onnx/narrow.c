@@ -42,7 +42,7 @@ const bl_onnx_narrow *bl_onnx_narrow_find(int data_type)
     return NULL;
 }
 
-static bool is_float(const bl_onnx_narrow *narrow)
+static bool narrow_is_float(const bl_onnx_narrow *narrow)
 {
     return bl_dtype_is_float(narrow->dtype);
 }
@@ -50,7 +50,7 @@ static bool is_float(const bl_onnx_narrow *narrow)
 /* ---- elements of the file */
 
 /* The value of |code|, which has sign, exponent and mantissa from the top. */
-static double read_code(const bl_onnx_narrow *narrow, unsigned code)
+static double narrow_read_code(const bl_onnx_narrow *narrow, unsigned code)
 {
     unsigned top = 1u << (narrow->bits - 1), magnitude = code & (top - 1);
     unsigned fraction = magnitude & ((1u << narrow->mantissa) - 1), exponent = magnitude >> narrow->mantissa;
@@ -87,8 +87,8 @@ bl_status bl_onnx_widen(bl_onnx_importer *m, const bl_onnx_narrow *narrow, bl_sp
         unsigned code =
             (unsigned)(unsigned char)raw.data[i / each] >> (i % each * (size_t)narrow->bits) & ((1u << narrow->bits) - 1);
         bl_scalar value = {.i = code};
-        if (is_float(narrow))
-            value.f = read_code(narrow, code);
+        if (narrow_is_float(narrow))
+            value.f = narrow_read_code(narrow, code);
         else if (value.i > (int64_t)narrow->most)
             value.i -= INT64_C(1) << narrow->bits;
         bl_scalar_write(out->dtype, value, to + i * width);
@@ -159,9 +159,9 @@ static bl_onnx_value *keep_bits(bl_onnx_call *c, bl_onnx_value *x, const bl_onnx
 
 bl_onnx_value *bl_onnx_narrow_cast(bl_onnx_call *c, bl_onnx_value *x, const bl_onnx_narrow *narrow, bool saturates)
 {
-    x = narrow->is_power   ? round_power(c, x, saturates)
-        : is_float(narrow) ? round_float(c, x, narrow, saturates || !narrow->has_nan)
-                           : keep_bits(c, x, narrow);
+    x = narrow->is_power          ? round_power(c, x, saturates)
+        : narrow_is_float(narrow) ? round_float(c, x, narrow, saturates || !narrow->has_nan)
+                                  : keep_bits(c, x, narrow);
     if (x != NULL)
         x->narrow = narrow;
     return x;
@@ -169,7 +169,7 @@ bl_onnx_value *bl_onnx_narrow_cast(bl_onnx_call *c, bl_onnx_value *x, const bl_o
 
 bl_onnx_value *bl_onnx_narrow_clamp(bl_onnx_call *c, bl_onnx_value *x, const bl_onnx_narrow *narrow)
 {
-    if (is_float(narrow))
+    if (narrow_is_float(narrow))
         return bl_onnx_narrow_cast(c, x, narrow, true);
     x = bl_onnx_make(c, "cast(clamp($0, min=$1, max=$2), dtype=$3)",
                      ARGS(V(x), R(narrow->least), R(narrow->most), D(narrow->dtype)));

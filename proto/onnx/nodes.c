@@ -4,7 +4,7 @@
 
 enum { MAX_LETTERS = 8 };
 
-static bool is_ok(void *owner)
+static bool nodes_is_ok(void *owner)
 {
     return !((bl_onnx_call *)owner)->import->failed;
 }
@@ -14,7 +14,7 @@ static void fail_text(void *owner, bl_status status, const char *text)
     bl_onnx_fail_as(owner, status, "%s", text);
 }
 
-static bl_wire_ref use_value(void *owner, void *value)
+static bl_wire_ref nodes_use_value(void *owner, void *value)
 {
     bl_onnx_call *c = owner;
     bl_onnx_value *used = value;
@@ -24,7 +24,7 @@ static bl_wire_ref use_value(void *owner, void *value)
     return used->sequence ? (bl_wire_ref){0} : bl_onnx_use(c->import, c->graph, used);
 }
 
-static void *make_value(void *owner, const bl_node *type, bl_wire_ref ref)
+static void *nodes_make_value(void *owner, const bl_node *type, bl_wire_ref ref)
 {
     bl_onnx_call *c = owner;
     bl_onnx_value *value = bl_onnx_new_value(c->import, NULL, type);
@@ -36,7 +36,7 @@ static void *make_value(void *owner, const bl_node *type, bl_wire_ref ref)
     return value;
 }
 
-static bool find_number(void *owner, const char *name, const bl_wire_number *preset, bl_wire_number *out)
+static bool nodes_find_number(void *owner, const char *name, const bl_wire_number *preset, bl_wire_number *out)
 {
     bl_onnx_call *c = owner;
     const Onnx__AttributeProto *a = bl_onnx_attr(c, name);
@@ -50,7 +50,7 @@ static bool find_number(void *owner, const char *name, const bl_wire_number *pre
     return true;
 }
 
-static const char *size_text(void *owner, const bl_node *size)
+static const char *nodes_size_text(void *owner, const bl_node *size)
 {
     bl_onnx_call *c = owner;
     const char *text = bl_onnx_size_text(c->import, size);
@@ -62,7 +62,8 @@ static const char *size_text(void *owner, const bl_node *size)
 
 bool bl_onnx_make_many(bl_onnx_call *c, const char *text, const bl_write_arg *args, int n, bl_onnx_value **out)
 {
-    static const bl_write_calls calls = {is_ok, fail_text, use_value, make_value, find_number, size_text};
+    static const bl_write_calls calls = {nodes_is_ok,      fail_text,         nodes_use_value,
+                                         nodes_make_value, nodes_find_number, nodes_size_text};
     bl_onnx_importer *m = c->import;
     void *in[MAX_LETTERS] = {0};
     bl_write w = {.calls = &calls,

@@ -41,7 +41,7 @@ static bl_status read_varint(const thinner *t, size_t *at, size_t end, uint64_t 
     return malformed(t, *at, "a number is too long");
 }
 
-static void put(thinner *t, const void *data, size_t len)
+static void onnx_file_put(thinner *t, const void *data, size_t len)
 {
     if (t->out != NULL)
         memcpy(t->out + t->len, data, len);
@@ -57,7 +57,7 @@ static void put_varint(thinner *t, uint64_t value)
         bytes[n++] = (char)((value & 0x7f) | (value > 0x7f ? 0x80 : 0));
         value >>= 7;
     } while (value != 0);
-    put(t, bytes, n);
+    onnx_file_put(t, bytes, n);
 }
 
 static bl_status add_size(thinner *t, size_t *index)
@@ -107,14 +107,14 @@ static bl_status thin_bytes(thinner *t, const ProtobufCMessageDescriptor *messag
     if (raw && t->places) {
         bl_onnx_place place = {from, len};
         put_varint(t, sizeof place);
-        put(t, &place, sizeof place);
+        onnx_file_put(t, &place, sizeof place);
     } else if (raw && len > BL_ONNX_THIN_BYTES) {
         put_varint(t, 0);
     } else if (field != NULL && field->type == PROTOBUF_C_TYPE_MESSAGE) {
         return thin_field(t, field->descriptor, from, *at, depth + 1);
     } else {
         put_varint(t, len);
-        put(t, t->file.data + from, (size_t)len);
+        onnx_file_put(t, t->file.data + from, (size_t)len);
     }
     return BL_OK;
 }
@@ -141,7 +141,7 @@ static bl_status thin(thinner *t, const ProtobufCMessageDescriptor *message, siz
             at += (key & 7) == WIRE_64 ? 8 : 4;
             if (at > end)
                 return malformed(t, from, "a field goes past the end");
-            put(t, t->file.data + from, at - from);
+            onnx_file_put(t, t->file.data + from, at - from);
             break;
         case WIRE_LENGTH:
             BL_TRY(thin_bytes(t, message, (unsigned)(key >> TAG_BITS), &at, end, depth));

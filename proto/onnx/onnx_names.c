@@ -28,7 +28,7 @@ bl_onnx_names *bl_onnx_open_names(bl_onnx_importer *m, bl_onnx_names *outer, bl_
 }
 
 /* The slot of |name|, or the free slot to put it. */
-static bl_onnx_slot *find_slot(bl_onnx_slot *slot, size_t cap, const char *name)
+static bl_onnx_slot *onnx_names_find_slot(bl_onnx_slot *slot, size_t cap, const char *name)
 {
     size_t at = (size_t)bl_hash_bytes(name, strlen(name), 0) & (cap - 1);
 
@@ -37,7 +37,7 @@ static bl_onnx_slot *find_slot(bl_onnx_slot *slot, size_t cap, const char *name)
     return &slot[at];
 }
 
-static bool grow_names(bl_onnx_importer *m, bl_onnx_names *names)
+static bool onnx_names_grow_names(bl_onnx_importer *m, bl_onnx_names *names)
 {
     size_t cap = names->cap == 0 ? 16 : 2 * names->cap;
     bl_onnx_slot *slot;
@@ -49,7 +49,7 @@ static bool grow_names(bl_onnx_importer *m, bl_onnx_names *names)
         return bl_onnx_stop(m, BL_ENOMEM, "names of an ONNX graph") != NULL;
     for (size_t i = 0; i < names->cap; i++) {
         if (names->slot[i].name != NULL)
-            *find_slot(slot, cap, names->slot[i].name) = names->slot[i];
+            *onnx_names_find_slot(slot, cap, names->slot[i].name) = names->slot[i];
     }
     names->slot = slot;
     names->cap = cap;
@@ -60,9 +60,9 @@ void bl_onnx_put(bl_onnx_importer *m, bl_onnx_names *names, const char *name, bl
 {
     bl_onnx_slot *slot;
 
-    if (value == NULL || m->failed || !grow_names(m, names))
+    if (value == NULL || m->failed || !onnx_names_grow_names(m, names))
         return;
-    slot = find_slot(names->slot, names->cap, name);
+    slot = onnx_names_find_slot(names->slot, names->cap, name);
     if (slot->name != NULL) {
         bl_onnx_stop(m, BL_EGRAPH, "the name \"%s\" is given twice", bl_onnx_clean(m, name));
         return;
@@ -74,7 +74,7 @@ void bl_onnx_put(bl_onnx_importer *m, bl_onnx_names *names, const char *name, bl
 bl_onnx_value *bl_onnx_find(const bl_onnx_names *names, const char *name)
 {
     for (; names != NULL; names = names->outer) {
-        const bl_onnx_slot *found = names->cap > 0 ? find_slot(names->slot, names->cap, name) : NULL;
+        const bl_onnx_slot *found = names->cap > 0 ? onnx_names_find_slot(names->slot, names->cap, name) : NULL;
         if (found != NULL && found->name != NULL)
             return found->value;
     }

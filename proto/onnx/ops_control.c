@@ -22,7 +22,7 @@ static bool open_body(bl_onnx_call *c, const Onnx__GraphProto *proto, body *b)
 }
 
 /* The value of the body's output |i|; NULL after a failure. */
-static bl_onnx_value *output_of(bl_onnx_call *c, const bl_onnx_names *names, const Onnx__GraphProto *proto, size_t i)
+static bl_onnx_value *ops_control_output_of(bl_onnx_call *c, const bl_onnx_names *names, const Onnx__GraphProto *proto, size_t i)
 {
     const char *name = i < proto->n_output && proto->output[i]->name != NULL ? proto->output[i]->name : "";
     bl_onnx_value *value = c->import->failed ? NULL : bl_onnx_find(names, name);
@@ -68,7 +68,7 @@ static bool write_branch(bl_onnx_call *c, const Onnx__GraphProto *branch, const 
         return bl_onnx_fail(c, "its branch has %zu outputs, but the node has %d", branch->n_output, c->nout) != NULL;
     value = bl_arena_array(c->import->scratch, (size_t)c->nout, sizeof *value);
     for (int i = 0; value != NULL && i < c->nout; i++)
-        value[i] = output_of(c, b->names, branch, (size_t)i);
+        value[i] = ops_control_output_of(c, b->names, branch, (size_t)i);
     if (value != NULL && !c->import->failed)
         bl_onnx_body_outputs(c->import, b->graph, c->nout, value);
     return value != NULL && !c->import->failed;
@@ -154,10 +154,10 @@ static bool look_at_loop(bl_onnx_call *c, loop *l)
     if (next == NULL || !open_loop_body(c, l, true, &counter, &active))
         return false;
     for (int i = 0; i < l->ncarries && !m->failed; i++) {
-        next[i] = output_of(c, l->body.names, l->proto, (size_t)i + 1);
+        next[i] = ops_control_output_of(c, l->body.names, l->proto, (size_t)i + 1);
         l->stays[i] = next[i] == bl_onnx_find(l->body.names, l->proto->input[2 + i]->name);
     }
-    goes_on = output_of(c, l->body.names, l->proto, 0);
+    goes_on = ops_control_output_of(c, l->body.names, l->proto, 0);
     if (m->failed)
         return false;
     if (l->asks)
@@ -185,9 +185,9 @@ static bool write_loop_body(bl_onnx_call *c, loop *l)
     result[n++] = bl_onnx_make(&inner, "add($0, 1)", ARGS(V(counter)));
     if (l->stops)
         result[n++] = bl_onnx_make(&inner, "logical_and($0, reshape($1, shape=[]))",
-                                   ARGS(V(active), V(output_of(c, l->body.names, l->proto, 0))));
+                                   ARGS(V(active), V(ops_control_output_of(c, l->body.names, l->proto, 0))));
     for (int i = 0; i < l->ncarries + l->nscans; i++) {
-        bl_onnx_value *value = output_of(c, l->body.names, l->proto, (size_t)i + 1);
+        bl_onnx_value *value = ops_control_output_of(c, l->body.names, l->proto, (size_t)i + 1);
         if (i < l->ncarries && l->stays[i])
             continue;
         if (l->stops && i < l->ncarries)
@@ -330,7 +330,7 @@ static bool write_scan_body(bl_onnx_call *c, const Onnx__GraphProto *proto, int 
     }
     bl_onnx_write_graph(m, b->names, proto);
     for (size_t i = 0; i < proto->n_output; i++)
-        result[i] = output_of(c, b->names, proto, i);
+        result[i] = ops_control_output_of(c, b->names, proto, i);
     if (!m->failed)
         bl_onnx_body_outputs(m, b->graph, (int)proto->n_output, result);
     return !m->failed;

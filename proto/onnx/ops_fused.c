@@ -38,7 +38,7 @@ bl_onnx_value *bl_onnx_write_fused_matmul(bl_onnx_call *c)
 }
 
 /* Applies the function that the node's attribute "activation" names to |y|. */
-static bl_onnx_value *activate(bl_onnx_call *c, bl_onnx_value *y, bool given, double alpha, double beta)
+static bl_onnx_value *ops_fused_activate(bl_onnx_call *c, bl_onnx_value *y, bool given, double alpha, double beta)
 {
     const char *name = bl_onnx_text(c, "activation", "");
 
@@ -47,8 +47,8 @@ static bl_onnx_value *activate(bl_onnx_call *c, bl_onnx_value *y, bool given, do
 
 bl_onnx_value *bl_onnx_write_fused_gemm(bl_onnx_call *c)
 {
-    return activate(c, bl_onnx_write_gemm(c), bl_onnx_attr(c, "activation_alpha") != NULL,
-                    bl_onnx_float(c, "activation_alpha", 0), bl_onnx_float(c, "activation_beta", 0));
+    return ops_fused_activate(c, bl_onnx_write_gemm(c), bl_onnx_attr(c, "activation_alpha") != NULL,
+                              bl_onnx_float(c, "activation_alpha", 0), bl_onnx_float(c, "activation_beta", 0));
 }
 
 /* data, weight, bias, summand before the activation */
@@ -60,7 +60,7 @@ bl_onnx_value *bl_onnx_write_fused_conv(bl_onnx_call *c)
 
     if (bl_onnx_in(c, 3) != NULL)
         y = bl_onnx_make(c, "add($0, d)", ARGS(V(y)));
-    return activate(c, y, n > 0, n > 0 ? (double)given[0] : 0, n > 1 ? (double)given[1] : 0);
+    return ops_fused_activate(c, y, n > 0, n > 0 ? (double)given[0] : 0, n > 1 ? (double)given[1] : 0);
 }
 
 /* fused_conv with channels last, except for the weight. */

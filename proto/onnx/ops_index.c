@@ -63,7 +63,7 @@ static const char *how(bl_onnx_call *c)
     return bl_onnx_fail(c, "reduction \"%.40s\" is not supported", bl_onnx_clean(c->import, reduction));
 }
 
-static bl_onnx_value *scatter(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value *index, bl_onnx_value *src, int64_t axis)
+static bl_onnx_value *ops_index_scatter(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value *index, bl_onnx_value *src, int64_t axis)
 {
     const char *reduce = how(c);
 
@@ -85,7 +85,7 @@ bl_onnx_value *bl_onnx_write_scatter_elements(bl_onnx_call *c)
     index = bl_onnx_make(c, "where(less(b, 0), add(b, $0), b)",
                          ARGS(V(bl_onnx_make(c, "cast($0, dtype=$1)",
                                              ARGS(V(bl_onnx_size_value(c, x->type->dim[axis])), D(bl_onnx_type(index)))))));
-    return scatter(c, x, index, bl_onnx_in(c, 2), axis);
+    return ops_index_scatter(c, x, index, bl_onnx_in(c, 2), axis);
 }
 
 /* Converts the tuples to row numbers of a flattened x, and scatters whole rows. */
@@ -109,7 +109,7 @@ bl_onnx_value *bl_onnx_write_scatter_nd(bl_onnx_call *c)
     const bl_node *flat[2] = {rows, row}, *sent[2] = {count, row}, *column[2] = {count, bl_index(ir, 1)};
     at = bl_onnx_make(c, "expand(reshape($0, shape=$1), shape=$2)", ARGS(V(at), ZS(2, column), ZS(2, sent)));
     updates = bl_onnx_make(c, "reshape(c, shape=$0)", ARGS(ZS(2, sent)));
-    at = scatter(c, bl_onnx_make(c, "reshape(a, shape=$0)", ARGS(ZS(2, flat))), at, updates, 0);
+    at = ops_index_scatter(c, bl_onnx_make(c, "reshape(a, shape=$0)", ARGS(ZS(2, flat))), at, updates, 0);
     return bl_onnx_make(c, "reshape($0, shape=$1)", ARGS(V(at), ZS(rank, x->type->dim)));
 }
 

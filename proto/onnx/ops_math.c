@@ -22,59 +22,59 @@ static bl_onnx_value *second(bl_onnx_call *c)
     return b;
 }
 
-static bl_onnx_value *binary(bl_onnx_call *c, const char *recipe)
+static bl_onnx_value *ops_math_binary(bl_onnx_call *c, const char *recipe)
 {
     return bl_onnx_make(c, recipe, ARGS(V(second(c))));
 }
 
 bl_onnx_value *bl_onnx_write_add(bl_onnx_call *c)
 {
-    return binary(c, "add(a, $0)");
+    return ops_math_binary(c, "add(a, $0)");
 }
 
 bl_onnx_value *bl_onnx_write_sub(bl_onnx_call *c)
 {
-    return binary(c, "sub(a, $0)");
+    return ops_math_binary(c, "sub(a, $0)");
 }
 
 bl_onnx_value *bl_onnx_write_mul(bl_onnx_call *c)
 {
-    return binary(c, "mul(a, $0)");
+    return ops_math_binary(c, "mul(a, $0)");
 }
 
 bl_onnx_value *bl_onnx_write_div(bl_onnx_call *c)
 {
-    return binary(c, bl_dtype_is_float(bl_onnx_type(bl_onnx_in(c, 0))) ? "div(a, $0)" : "trunc_div(a, $0)");
+    return ops_math_binary(c, bl_dtype_is_float(bl_onnx_type(bl_onnx_in(c, 0))) ? "div(a, $0)" : "trunc_div(a, $0)");
 }
 
 bl_onnx_value *bl_onnx_write_and(bl_onnx_call *c)
 {
-    return binary(c, "logical_and(a, $0)");
+    return ops_math_binary(c, "logical_and(a, $0)");
 }
 
 bl_onnx_value *bl_onnx_write_or(bl_onnx_call *c)
 {
-    return binary(c, "logical_or(a, $0)");
+    return ops_math_binary(c, "logical_or(a, $0)");
 }
 
 bl_onnx_value *bl_onnx_write_xor(bl_onnx_call *c)
 {
-    return binary(c, "logical_xor(a, $0)");
+    return ops_math_binary(c, "logical_xor(a, $0)");
 }
 
 bl_onnx_value *bl_onnx_write_equal(bl_onnx_call *c)
 {
-    return binary(c, "equal(a, $0)");
+    return ops_math_binary(c, "equal(a, $0)");
 }
 
 bl_onnx_value *bl_onnx_write_less(bl_onnx_call *c)
 {
-    return binary(c, "less(a, $0)");
+    return ops_math_binary(c, "less(a, $0)");
 }
 
 bl_onnx_value *bl_onnx_write_greater(bl_onnx_call *c)
 {
-    return binary(c, "greater(a, $0)");
+    return ops_math_binary(c, "greater(a, $0)");
 }
 
 /* The result has the dtype of the base, whatever the exponent's. */
@@ -83,7 +83,7 @@ bl_onnx_value *bl_onnx_write_pow(bl_onnx_call *c)
     bl_dtype base = bl_onnx_type(bl_onnx_in(c, 0));
 
     if (bl_onnx_in(c, 1) == NULL || base == bl_onnx_type(c->in[1]))
-        return binary(c, "pow(a, $0)");
+        return ops_math_binary(c, "pow(a, $0)");
     return bl_onnx_make(c, "cast(pow(a, $0), dtype=$1)", ARGS(V(second(c)), D(base)));
 }
 
@@ -124,7 +124,7 @@ bl_onnx_value *bl_onnx_write_prelu(bl_onnx_call *c)
 
 /* ---- of any number of tensors */
 
-static bl_onnx_value *fold_all(bl_onnx_call *c, const char *recipe)
+static bl_onnx_value *ops_math_fold_all(bl_onnx_call *c, const char *recipe)
 {
     bl_onnx_value *all = bl_onnx_in(c, 0);
 
@@ -137,22 +137,22 @@ static bl_onnx_value *fold_all(bl_onnx_call *c, const char *recipe)
 
 bl_onnx_value *bl_onnx_write_max(bl_onnx_call *c)
 {
-    return fold_all(c, "maximum($0, $1)");
+    return ops_math_fold_all(c, "maximum($0, $1)");
 }
 
 bl_onnx_value *bl_onnx_write_min(bl_onnx_call *c)
 {
-    return fold_all(c, "minimum($0, $1)");
+    return ops_math_fold_all(c, "minimum($0, $1)");
 }
 
 bl_onnx_value *bl_onnx_write_sum(bl_onnx_call *c)
 {
-    return fold_all(c, "add($0, $1)");
+    return ops_math_fold_all(c, "add($0, $1)");
 }
 
 bl_onnx_value *bl_onnx_write_mean(bl_onnx_call *c)
 {
-    bl_onnx_value *sum = fold_all(c, "add($0, $1)");
+    bl_onnx_value *sum = ops_math_fold_all(c, "add($0, $1)");
 
     return c->nin < 2 ? sum : bl_onnx_make(c, "div($0, $1)", ARGS(V(sum), I(c->nin)));
 }
@@ -165,7 +165,7 @@ bl_onnx_value *bl_onnx_write_identity(bl_onnx_call *c)
 }
 
 /* A value too large for a float8 saturates unless saturate is 0. */
-static bl_onnx_value *cast_to(bl_onnx_call *c, int data_type)
+static bl_onnx_value *ops_math_cast_to(bl_onnx_call *c, int data_type)
 {
     const bl_onnx_narrow *narrow = bl_onnx_narrow_find(data_type);
     bl_dtype dtype = bl_onnx_dtype(data_type);
@@ -189,9 +189,9 @@ bl_onnx_value *bl_onnx_write_cast(bl_onnx_call *c)
     const ProtobufCEnumValue *named;
 
     if (c->opset >= 6)
-        return cast_to(c, (int)bl_onnx_int(c, "to", 0));
+        return ops_math_cast_to(c, (int)bl_onnx_int(c, "to", 0));
     named = protobuf_c_enum_descriptor_get_value_by_name(&onnx__tensor_proto__data_type__descriptor, bl_onnx_text(c, "to", ""));
-    return cast_to(c, named != NULL ? named->value : 0);
+    return ops_math_cast_to(c, named != NULL ? named->value : 0);
 }
 
 bl_onnx_value *bl_onnx_write_bit_cast(bl_onnx_call *c)
@@ -215,7 +215,7 @@ bl_onnx_value *bl_onnx_write_cast_like(bl_onnx_call *c)
 {
     if (bl_onnx_in(c, 1) == NULL)
         return bl_onnx_fail(c, "needs two inputs");
-    return cast_to(c, bl_onnx_data_type(c->in[1]));
+    return ops_math_cast_to(c, bl_onnx_data_type(c->in[1]));
 }
 
 /* Bounds were attributes up to opset 10.  The lower bound is applied first, so the upper bound wins if it is smaller. */

@@ -9,8 +9,8 @@
 
 /* ---- attributes of any length */
 
-static const Onnx__AttributeProto *list_attr(bl_onnx_call *c, const char *name, Onnx__AttributeProto__AttributeType kind,
-                                             const char *word)
+static const Onnx__AttributeProto *ops_ml_list_attr(bl_onnx_call *c, const char *name, Onnx__AttributeProto__AttributeType kind,
+                                                    const char *word)
 {
     const Onnx__AttributeProto *a = bl_onnx_attr(c, name);
 
@@ -21,12 +21,12 @@ static const Onnx__AttributeProto *list_attr(bl_onnx_call *c, const char *name, 
 
 const Onnx__AttributeProto *bl_ml_ints(bl_onnx_call *c, const char *name)
 {
-    return list_attr(c, name, KIND(INTS), "whole numbers");
+    return ops_ml_list_attr(c, name, KIND(INTS), "whole numbers");
 }
 
 const Onnx__AttributeProto *bl_ml_strings(bl_onnx_call *c, const char *name)
 {
-    return list_attr(c, name, KIND(STRINGS), "strings");
+    return ops_ml_list_attr(c, name, KIND(STRINGS), "strings");
 }
 
 static int64_t tensor_numbers(bl_onnx_call *c, const Onnx__TensorProto *tensor, const double **out)
@@ -58,7 +58,7 @@ int64_t bl_ml_numbers(bl_onnx_call *c, const char *name, const double **out)
     t = a != NULL && a->t != NULL ? a : t;
     if (t != NULL && t->t != NULL)
         return tensor_numbers(c, t->t, out);
-    a = list_attr(c, name, KIND(FLOATS), "numbers");
+    a = ops_ml_list_attr(c, name, KIND(FLOATS), "numbers");
     number = a != NULL ? bl_arena_array(c->import->scratch, a->n_floats + 1, sizeof *number) : NULL;
     for (size_t i = 0; number != NULL && i < a->n_floats; i++)
         number[i] = (double)a->floats[i];
@@ -117,14 +117,14 @@ bl_onnx_value *bl_ml_store_ints(bl_onnx_call *c, const char *name, int64_t count
 
 /* ---- inputs and scores */
 
-static bl_onnx_value *as_float(bl_onnx_call *c, bl_onnx_value *x)
+static bl_onnx_value *ops_ml_as_float(bl_onnx_call *c, bl_onnx_value *x)
 {
     return x == NULL || bl_onnx_type(x) == BL_F64 ? x : bl_onnx_make(c, "cast($0, dtype=float32)", ARGS(V(x)));
 }
 
 bl_onnx_value *bl_ml_rows(bl_onnx_call *c)
 {
-    bl_onnx_value *x = as_float(c, bl_onnx_in(c, 0));
+    bl_onnx_value *x = ops_ml_as_float(c, bl_onnx_in(c, 0));
 
     if (bl_onnx_rank(x) == 1)
         return bl_onnx_make(c, "unsqueeze($0, axis=0)", ARGS(V(x)));
@@ -242,7 +242,7 @@ static bl_onnx_value *for_features(bl_onnx_call *c, const char *name, bl_dtype d
 
 bl_onnx_value *bl_onnx_write_scaler(bl_onnx_call *c)
 {
-    bl_onnx_value *x = as_float(c, bl_onnx_in(c, 0));
+    bl_onnx_value *x = ops_ml_as_float(c, bl_onnx_in(c, 0));
     bl_dtype dtype = bl_onnx_type(x);
 
     return bl_onnx_make(c, "cast(mul(sub($0, $1), $2), dtype=float32)",
@@ -255,7 +255,7 @@ bl_onnx_value *bl_onnx_write_normalizer(bl_onnx_call *c)
                                              {"L1", "sum(abs($0), axis=-1, keepdim=true)"},
                                              {"L2", "sqrt(sum(square($0), axis=-1, keepdim=true))"}};
     const char *norm = bl_onnx_text(c, "norm", "MAX");
-    bl_onnx_value *x = as_float(c, bl_onnx_in(c, 0)), *by;
+    bl_onnx_value *x = ops_ml_as_float(c, bl_onnx_in(c, 0)), *by;
 
     for (size_t i = 0; i < sizeof recipes / sizeof recipes[0]; i++) {
         if (strcmp(norm, recipes[i][0]) != 0)

@@ -59,7 +59,7 @@ static bool list_of_strings(bl_onnx_call *c, const Onnx__AttributeProto *a, list
 }
 
 /* Reads the attribute PREFIX_strings, PREFIX_int64s, PREFIX_floats or PREFIX_tensor, whichever is present; false if none is. */
-static bool read_list(bl_onnx_call *c, const char *prefix, list *l)
+static bool ops_ml_lookup_read_list(bl_onnx_call *c, const char *prefix, list *l)
 {
     static const char *const kinds[] = {"strings", "int64s", "floats", "tensor"};
 
@@ -157,7 +157,8 @@ static bl_onnx_value *store_entries(bl_onnx_call *c, const char *name, bl_dtype 
 }
 
 /* The value of each element of |x|; |missing| for elements that are no key. */
-static bl_onnx_value *look_up(bl_onnx_call *c, bl_onnx_value *x, const list *keys, const list *values, bl_onnx_value *missing)
+static bl_onnx_value *ops_ml_lookup_look_up(bl_onnx_call *c, bl_onnx_value *x, const list *keys, const list *values,
+                                            bl_onnx_value *missing)
 {
     int64_t n = 0, nan = -1;
     const entry *e = sort_keys(c, keys, &n, &nan);
@@ -219,20 +220,20 @@ static bl_onnx_value *as_keys(bl_onnx_call *c, const list *keys)
     return bl_onnx_make(c, "cast($0, dtype=$1)", ARGS(V(x), D(keys->dtype)));
 }
 
-static bl_onnx_value *translate(bl_onnx_call *c, const list *keys, const list *values)
+static bl_onnx_value *ops_ml_lookup_translate(bl_onnx_call *c, const list *keys, const list *values)
 {
     bl_onnx_value *x = as_keys(c, keys), *y;
 
     if (keys->count != values->count)
         return bl_onnx_fail(c, "%lld keys and %lld values", (long long)keys->count, (long long)values->count);
-    y = x != NULL ? look_up(c, x, keys, values, write_default(c, values)) : NULL;
+    y = x != NULL ? ops_ml_lookup_look_up(c, x, keys, values, write_default(c, values)) : NULL;
     if (y != NULL)
         y->texts = values->texts;
     return y;
 }
 
 /* The numbers 0, 1, ... */
-static bool count_up(bl_onnx_call *c, int64_t n, list *l)
+static bool ops_ml_lookup_count_up(bl_onnx_call *c, int64_t n, list *l)
 {
     *l = (list){.dtype = BL_I64};
     if (!room_for(c, l, n))
@@ -248,13 +249,13 @@ bl_onnx_value *bl_onnx_write_label_encoder(bl_onnx_call *c)
 
     if (c->opset < 2) { /* maps between classes_strings and their indices, in either direction */
         bool strings = bl_onnx_in(c, 0) != NULL && c->in[0]->texts;
-        if (!read_list(c, "classes", &keys) || !count_up(c, keys.count, &values))
+        if (!ops_ml_lookup_read_list(c, "classes", &keys) || !ops_ml_lookup_count_up(c, keys.count, &values))
             return bl_onnx_fail(c, "needs classes_strings");
-        return strings ? translate(c, &keys, &values) : translate(c, &values, &keys);
+        return strings ? ops_ml_lookup_translate(c, &keys, &values) : ops_ml_lookup_translate(c, &values, &keys);
     }
-    if (!read_list(c, "keys", &keys) || !read_list(c, "values", &values))
+    if (!ops_ml_lookup_read_list(c, "keys", &keys) || !ops_ml_lookup_read_list(c, "values", &values))
         return bl_onnx_fail(c, "needs keys and values");
-    return translate(c, &keys, &values);
+    return ops_ml_lookup_translate(c, &keys, &values);
 }
 
 bl_onnx_value *bl_onnx_write_category_mapper(bl_onnx_call *c)
@@ -266,7 +267,8 @@ bl_onnx_value *bl_onnx_write_category_mapper(bl_onnx_call *c)
         return bl_onnx_fail(c, "needs cats_strings and cats_int64s");
     for (size_t i = 0; i < ints->n_ints; i++)
         whole.whole[i] = ints->ints[i];
-    return bl_onnx_in(c, 0) != NULL && c->in[0]->texts ? translate(c, &text, &whole) : translate(c, &whole, &text);
+    return bl_onnx_in(c, 0) != NULL && c->in[0]->texts ? ops_ml_lookup_translate(c, &text, &whole)
+                                                       : ops_ml_lookup_translate(c, &whole, &text);
 }
 
 bl_onnx_value *bl_onnx_write_one_hot_encoder(bl_onnx_call *c)
@@ -274,7 +276,7 @@ bl_onnx_value *bl_onnx_write_one_hot_encoder(bl_onnx_call *c)
     list keys;
     bl_onnx_value *x;
 
-    if (!read_list(c, "cats", &keys) || keys.count > BL_ONNX_MAX_KNOWN)
+    if (!ops_ml_lookup_read_list(c, "cats", &keys) || keys.count > BL_ONNX_MAX_KNOWN)
         return bl_onnx_fail(c, "needs cats_strings or cats_int64s, at most %d", BL_ONNX_MAX_KNOWN);
     x = as_keys(c, &keys);
     return bl_onnx_make(c, "cast(equal(unsqueeze($0, axis=-1), $1), dtype=float32)",

@@ -20,7 +20,7 @@ bool bl_onnx_is_tabular(const Onnx__GraphProto *graph)
     return false;
 }
 
-static const Onnx__AttributeProto *find_attribute(const Onnx__NodeProto *node, const char *name)
+static const Onnx__AttributeProto *ops_ml_map_find_attribute(const Onnx__NodeProto *node, const char *name)
 {
     for (size_t i = 0; i < node->n_attribute; i++) {
         if (node->attribute[i]->name != NULL && strcmp(node->attribute[i]->name, name) == 0)
@@ -36,12 +36,13 @@ int64_t bl_onnx_count_keys(const Onnx__GraphProto *graph, const char *name)
         if (node->n_input < 1 || strcmp(node->input[0], name) != 0)
             continue;
         if (is_ml(node, "DictVectorizer")) {
-            const Onnx__AttributeProto *text = find_attribute(node, "string_vocabulary");
-            const Onnx__AttributeProto *whole = find_attribute(node, "int64_vocabulary");
+            const Onnx__AttributeProto *text = ops_ml_map_find_attribute(node, "string_vocabulary");
+            const Onnx__AttributeProto *whole = ops_ml_map_find_attribute(node, "int64_vocabulary");
             return text != NULL && text->n_strings > 0 ? (int64_t)text->n_strings : whole != NULL ? (int64_t)whole->n_ints : -1;
         }
         if (is_ml(node, "CastMap")) {
-            const Onnx__AttributeProto *form = find_attribute(node, "map_form"), *most = find_attribute(node, "max_map");
+            const Onnx__AttributeProto *form = ops_ml_map_find_attribute(node, "map_form"),
+                                       *most = ops_ml_map_find_attribute(node, "max_map");
             bool sparse = form != NULL && form->s.len == 6 && memcmp(form->s.data, "SPARSE", 6) == 0;
             return sparse ? (most != NULL && most->i > 0 ? most->i : -1) : 0;
         }

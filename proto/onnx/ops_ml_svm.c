@@ -76,7 +76,7 @@ static bool begin_machine(bl_onnx_call *c, machine *s)
 }
 
 /* [rows, n]: |x| times |n| rows of coefficients. */
-static bl_onnx_value *weigh(machine *s, bl_onnx_value *x, int64_t n, int64_t width, const double *weight)
+static bl_onnx_value *ops_ml_svm_weigh(machine *s, bl_onnx_value *x, int64_t n, int64_t width, const double *weight)
 {
     return bl_onnx_make(
         s->c, "linear($0, $1)",
@@ -96,7 +96,7 @@ bl_onnx_value *bl_onnx_write_svm_regressor(bl_onnx_call *c)
         return bl_onnx_fail(c, "coefficients has %lld items; it must have %lld", (long long)s.ncoefficients,
                             (long long)s.nvectors);
     y = s.nvectors > 0 ? kernel_of_vectors(&s) : s.x;
-    y = bl_onnx_make(c, "add($0, $1)", ARGS(V(weigh(&s, y, 1, s.ncoefficients, s.coefficient)), R(s.rho[0])));
+    y = bl_onnx_make(c, "add($0, $1)", ARGS(V(ops_ml_svm_weigh(&s, y, 1, s.ncoefficients, s.coefficient)), R(s.rho[0])));
     if (bl_onnx_int(c, "one_class", 0) != 0)
         y = bl_onnx_make(c, sign, ARGS(V(y)));
     else
@@ -234,8 +234,9 @@ static bl_onnx_value *write_without_vectors(machine *s, const bl_ml_labels *labe
     if (s->ncoefficients % s->nclasses != 0)
         return bl_onnx_fail(c, "coefficients has %lld items; they must be %lld rows", (long long)s->ncoefficients,
                             (long long)s->nclasses);
-    scores = bl_onnx_make(c, "add($0, $1)",
-                          ARGS(V(weigh(s, s->x, s->nclasses, s->ncoefficients / s->nclasses, s->coefficient)), R(s->rho[0])));
+    scores = bl_onnx_make(
+        c, "add($0, $1)",
+        ARGS(V(ops_ml_svm_weigh(s, s->x, s->nclasses, s->ncoefficients / s->nclasses, s->coefficient)), R(s->rho[0])));
     c->out[0] = s->nclasses == 1 ? bl_onnx_make(c, "cast(greater(squeeze($0, axis=1), 0), dtype=int64)", ARGS(V(scores)))
                                  : bl_ml_label(c, labels, bl_onnx_make(c, "argmax($0, axis=1)", ARGS(V(scores))));
     return bl_ml_transform(c, scores, bl_onnx_text(c, "post_transform", "NONE"));
@@ -257,7 +258,7 @@ static bl_onnx_value *write_with_vectors(machine *s, const bl_ml_labels *labels,
     if (weight == NULL)
         return bl_onnx_fail_as(c, BL_ENOMEM, "no memory for %lld pairs of classes", (long long)s->npairs);
     decision = bl_onnx_make(c, "cast(add($0, $1), dtype=float32)",
-                            ARGS(V(weigh(s, kernel_of_vectors(s), s->npairs, s->nvectors, weight)),
+                            ARGS(V(ops_ml_svm_weigh(s, kernel_of_vectors(s), s->npairs, s->nvectors, weight)),
                                  V(bl_ml_store_numbers(c, "rho", s->dtype, 1, &s->npairs, s->rho))));
     votes = count_votes(s, decision);
     c->out[0] = bl_ml_label(c, labels, bl_onnx_make(c, "argmax($0, axis=1)", ARGS(V(votes))));

@@ -36,7 +36,7 @@ static bool lacks(bl_onnx_call *c, const char *name, int64_t has, int64_t wants)
 }
 
 /* The integers of a list of |count|; NULL after a failure, or if it is omitted and |optional|. */
-static const int64_t *list_of(bl_onnx_call *c, const char *name, int64_t count, bool optional)
+static const int64_t *ops_ml_trees_list_of(bl_onnx_call *c, const char *name, int64_t count, bool optional)
 {
     const Onnx__AttributeProto *a = bl_ml_ints(c, name);
 
@@ -59,7 +59,7 @@ static const double *numbers_of(bl_onnx_call *c, const char *name, int64_t count
     return n == count ? out : NULL;
 }
 
-static int32_t narrow(int64_t value)
+static int32_t ops_ml_trees_narrow(int64_t value)
 {
     return value < 0 || value > INT32_MAX ? -1 : (int32_t)value;
 }
@@ -72,7 +72,7 @@ typedef struct finder {
     int32_t *slot; /* number + 1; 0: free */
 } finder;
 
-static int32_t *find_slot(const finder *f, int64_t tree, int64_t node)
+static int32_t *ops_ml_trees_find_slot(const finder *f, int64_t tree, int64_t node)
 {
     size_t at = (size_t)bl_hash_add(bl_hash_mix((uint64_t)tree), (uint64_t)node) & (f->cap - 1);
 
@@ -85,8 +85,8 @@ static bool make_finder(ensemble *e, int64_t count, finder *f)
 {
     bl_onnx_call *c = e->c;
 
-    f->tree = list_of(c, "nodes_treeids", count, false);
-    f->node = list_of(c, "nodes_nodeids", count, false);
+    f->tree = ops_ml_trees_list_of(c, "nodes_treeids", count, false);
+    f->node = ops_ml_trees_list_of(c, "nodes_nodeids", count, false);
     if (f->tree == NULL || f->node == NULL)
         return false;
     for (f->cap = 16; f->cap < 2 * (size_t)count; f->cap *= 2) {
@@ -95,7 +95,7 @@ static bool make_finder(ensemble *e, int64_t count, finder *f)
     if (f->slot == NULL)
         return bl_onnx_fail_as(c, BL_ENOMEM, "no memory for %lld nodes of trees", (long long)count) != NULL;
     for (int64_t i = 0; i < count; i++) {
-        int32_t *slot = find_slot(f, f->tree[i], f->node[i]);
+        int32_t *slot = ops_ml_trees_find_slot(f, f->tree[i], f->node[i]);
         if (*slot != 0)
             return bl_onnx_fail(c, "tree %lld has node %lld twice", (long long)f->tree[i], (long long)f->node[i]) != NULL;
         *slot = (int32_t)i + 1;
@@ -152,9 +152,10 @@ static bool read_nodes(ensemble *e, finder *f)
     bl_onnx_call *c = e->c;
     const Onnx__AttributeProto *mode = bl_ml_strings(c, "nodes_modes");
     int64_t n = mode != NULL ? (int64_t)mode->n_strings : 0;
-    const int64_t *feature = list_of(c, "nodes_featureids", n, false), *yes = list_of(c, "nodes_truenodeids", n, false);
-    const int64_t *no = list_of(c, "nodes_falsenodeids", n, false);
-    const int64_t *missing = list_of(c, "nodes_missing_value_tracks_true", n, true);
+    const int64_t *feature = ops_ml_trees_list_of(c, "nodes_featureids", n, false),
+                  *yes = ops_ml_trees_list_of(c, "nodes_truenodeids", n, false);
+    const int64_t *no = ops_ml_trees_list_of(c, "nodes_falsenodeids", n, false);
+    const int64_t *missing = ops_ml_trees_list_of(c, "nodes_missing_value_tracks_true", n, true);
     const double *value = numbers_of(c, "nodes_values", n);
 
     if (n > BL_TREE_MAX_NODES)
@@ -167,12 +168,12 @@ static bool read_nodes(ensemble *e, finder *f)
     for (int64_t i = 0; i < n; i++) {
         bl_tree_node *node = &e->trees.node[i];
         *node = (bl_tree_node){
-            .value = value[i], .feature = narrow(feature[i]), .missing_is_yes = missing != NULL && missing[i] != 0};
+            .value = value[i], .feature = ops_ml_trees_narrow(feature[i]), .missing_is_yes = missing != NULL && missing[i] != 0};
         if (!read_mode(e, &mode->strings[i], node))
             return false;
         if (node->leaf < 0) {
-            node->yes = *find_slot(f, f->tree[i], yes[i]) - 1;
-            node->no = *find_slot(f, f->tree[i], no[i]) - 1;
+            node->yes = *ops_ml_trees_find_slot(f, f->tree[i], yes[i]) - 1;
+            node->no = *ops_ml_trees_find_slot(f, f->tree[i], no[i]) - 1;
         }
     }
     e->trees.nnodes = n;
@@ -227,12 +228,12 @@ static bool read_weights(ensemble *e, const finder *f, const char *what)
 
     if (trees == NULL || nodes == NULL || weight_name == NULL || leaf == NULL)
         return bl_onnx_fail_as(c, BL_ENOMEM, "no memory for %lld weights", (long long)n) != NULL;
-    const int64_t *tree = list_of(c, trees, n, false), *node = list_of(c, nodes, n, false);
+    const int64_t *tree = ops_ml_trees_list_of(c, trees, n, false), *node = ops_ml_trees_list_of(c, nodes, n, false);
     const double *weight = numbers_of(c, weight_name, n);
     if (id == NULL || tree == NULL || node == NULL || weight == NULL)
         return !c->import->failed && bl_onnx_fail(c, "attribute \"%s\" is missing", ids);
     for (int64_t i = 0; i < n; i++) {
-        int32_t at = *find_slot(f, tree[i], node[i]) - 1;
+        int32_t at = *ops_ml_trees_find_slot(f, tree[i], node[i]) - 1;
         if (at < 0)
             return bl_onnx_fail(c, "a weight is for node %lld of tree %lld, which does not exist", (long long)node[i],
                                 (long long)tree[i]) != NULL;
@@ -283,10 +284,12 @@ static bool read_tree_ensemble(ensemble *e)
     const Onnx__AttributeProto *roots = bl_ml_ints(c, "tree_roots"), *target = bl_ml_ints(c, "leaf_targetids");
     const double *mode = NULL, *weight;
     int64_t n = bl_ml_numbers(c, "nodes_modes", &mode), nleaves = target != NULL ? (int64_t)target->n_ints : 0;
-    const int64_t *feature = list_of(c, "nodes_featureids", n, false), *yes = list_of(c, "nodes_truenodeids", n, false);
-    const int64_t *no = list_of(c, "nodes_falsenodeids", n, false), *yes_leaf = list_of(c, "nodes_trueleafs", n, false);
-    const int64_t *no_leaf = list_of(c, "nodes_falseleafs", n, false);
-    const int64_t *missing = list_of(c, "nodes_missing_value_tracks_true", n, true);
+    const int64_t *feature = ops_ml_trees_list_of(c, "nodes_featureids", n, false),
+                  *yes = ops_ml_trees_list_of(c, "nodes_truenodeids", n, false);
+    const int64_t *no = ops_ml_trees_list_of(c, "nodes_falsenodeids", n, false),
+                  *yes_leaf = ops_ml_trees_list_of(c, "nodes_trueleafs", n, false);
+    const int64_t *no_leaf = ops_ml_trees_list_of(c, "nodes_falseleafs", n, false);
+    const int64_t *missing = ops_ml_trees_list_of(c, "nodes_missing_value_tracks_true", n, true);
     const double *value = numbers_of(c, "nodes_splits", n);
 
     weight = numbers_of(c, "leaf_weights", nleaves);
@@ -312,7 +315,7 @@ static bool read_tree_ensemble(ensemble *e)
         t->node[i] = first[i];
         t->node[i].value = value[i];
         t->node[i].leaf = -1;
-        t->node[i].feature = narrow(feature[i]);
+        t->node[i].feature = ops_ml_trees_narrow(feature[i]);
         t->node[i].yes = child_of(n, nleaves, yes[i], yes_leaf[i]);
         t->node[i].no = child_of(n, nleaves, no[i], no_leaf[i]);
         t->node[i].mode = (uint8_t)mode[i];
@@ -321,7 +324,7 @@ static bool read_tree_ensemble(ensemble *e)
     for (int64_t i = 0; i < nleaves; i++)
         t->node[n + i] = (bl_tree_node){.leaf = leaf[i] = (int32_t)i};
     for (size_t i = 0; i < roots->n_ints; i++)
-        root[i] = narrow(roots->ints[i]);
+        root[i] = ops_ml_trees_narrow(roots->ints[i]);
     t->root = root;
     t->nroots = (int64_t)roots->n_ints;
     return sort_weights(e, nleaves, leaf, target->ints, weight);
@@ -443,7 +446,7 @@ static bl_onnx_value *fold_rows(ensemble *e, bl_onnx_value *at)
 }
 
 /* [rows, targets]: the sums, or the aggregate |how|, without base values. */
-static bl_onnx_value *evaluate(ensemble *e)
+static bl_onnx_value *ops_ml_trees_evaluate(ensemble *e)
 {
     bl_onnx_call *c = e->c;
     bl_onnx_value *at, *y;
@@ -474,7 +477,7 @@ static bl_onnx_value *add_base(ensemble *e, bl_onnx_value *y, int64_t count, con
 
 /* ---- the operators */
 
-static bool begin(ensemble *e, bl_onnx_call *c)
+static bool ops_ml_trees_begin(ensemble *e, bl_onnx_call *c)
 {
     *e = (ensemble){.c = c, .x = bl_ml_rows(c), .how = SUM};
     e->dtype = bl_onnx_type(e->x);
@@ -496,7 +499,7 @@ bl_onnx_value *bl_onnx_write_tree_ensemble_regressor(bl_onnx_call *c)
     bl_onnx_value *y;
     ensemble e;
 
-    if (!begin(&e, c))
+    if (!ops_ml_trees_begin(&e, c))
         return NULL;
     for (e.how = 0; e.how < AGGREGATES && strcmp(how, names[e.how]) != 0;)
         e.how++;
@@ -510,7 +513,7 @@ bl_onnx_value *bl_onnx_write_tree_ensemble_regressor(bl_onnx_call *c)
                             (long long)e.weights.ntargets);
     if (!read_ensemble(&e, "target"))
         return NULL;
-    y = add_base(&e, evaluate(&e), nbase, base);
+    y = add_base(&e, ops_ml_trees_evaluate(&e), nbase, base);
     return bl_onnx_make(c, "cast($0, dtype=float32)", ARGS(V(bl_ml_transform(c, y, bl_onnx_text(c, "post_transform", "NONE")))));
 }
 
@@ -521,7 +524,7 @@ bl_onnx_value *bl_onnx_write_tree_ensemble(bl_onnx_call *c)
     bl_dtype dtype = bl_onnx_type(bl_onnx_in(c, 0));
     ensemble e;
 
-    if (!begin(&e, c))
+    if (!ops_ml_trees_begin(&e, c))
         return NULL;
     if (how < 0 || how >= AGGREGATES || transform < 0 || transform > 4)
         return bl_onnx_fail(c, "aggregate_function is %lld, post_transform %lld; they must be 0 to 3, and 0 to 4", (long long)how,
@@ -530,7 +533,8 @@ bl_onnx_value *bl_onnx_write_tree_ensemble(bl_onnx_call *c)
     e.weights.ntargets = bl_onnx_int(c, "n_targets", 1);
     if (!read_tree_ensemble(&e))
         return NULL;
-    return bl_onnx_make(c, "cast($0, dtype=$1)", ARGS(V(bl_ml_transform(c, evaluate(&e), transforms[transform])), D(dtype)));
+    return bl_onnx_make(c, "cast($0, dtype=$1)",
+                        ARGS(V(bl_ml_transform(c, ops_ml_trees_evaluate(&e), transforms[transform])), D(dtype)));
 }
 
 /* Two classes of which one has all the weights: its sum decides, above 0.5 if no weight is negative, else above 0. */
@@ -552,7 +556,7 @@ static bl_onnx_value *write_binary(ensemble *e, const bl_ml_labels *labels, int3
 }
 
 /* The class with the largest score among those that have a weight. */
-static bl_onnx_value *write_classes(ensemble *e, const bl_ml_labels *labels, const bool *has, bl_onnx_value *scores)
+static bl_onnx_value *ops_ml_trees_write_classes(ensemble *e, const bl_ml_labels *labels, const bool *has, bl_onnx_value *scores)
 {
     bl_onnx_call *c = e->c;
     int64_t n = e->weights.ntargets;
@@ -580,7 +584,7 @@ bl_onnx_value *bl_onnx_write_tree_ensemble_classifier(bl_onnx_call *c)
     bl_onnx_value *scores;
     ensemble e;
 
-    if (!begin(&e, c))
+    if (!ops_ml_trees_begin(&e, c))
         return NULL;
     e.weights.ntargets = labels.count;
     if (nbase > 1 && nbase != labels.count)
@@ -603,12 +607,12 @@ bl_onnx_value *bl_onnx_write_tree_ensemble_classifier(bl_onnx_call *c)
         e.weights.ntargets = 1;
     for (int64_t i = 0; has != NULL && i < labels.count && nbase == labels.count; i++)
         has[i] = true;
-    scores =
-        add_base(&e, evaluate(&e), binary && nbase > 1 ? 1 : nbase, base != NULL && binary && nbase > 1 ? base + only : base);
+    scores = add_base(&e, ops_ml_trees_evaluate(&e), binary && nbase > 1 ? 1 : nbase,
+                      base != NULL && binary && nbase > 1 ? base + only : base);
     if (scores == NULL || has == NULL)
         return NULL;
-    scores =
-        binary ? write_binary(&e, &labels, only, scores, positive && labels.count == 2) : write_classes(&e, &labels, has, scores);
+    scores = binary ? write_binary(&e, &labels, only, scores, positive && labels.count == 2)
+                    : ops_ml_trees_write_classes(&e, &labels, has, scores);
     c->out[1] = bl_onnx_make(c, "cast($0, dtype=float32)", ARGS(V(c->out[1])));
     return scores;
 }

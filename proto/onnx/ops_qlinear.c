@@ -8,7 +8,7 @@
 /* ---- dequantise, compute, quantise */
 
 /* Dequantises the operand of inputs i, i + 1 and i + 2: elements, scale and zero point. */
-static bl_onnx_value *operand(bl_onnx_call *c, int i)
+static bl_onnx_value *ops_qlinear_operand(bl_onnx_call *c, int i)
 {
     if (bl_onnx_in(c, i) == NULL || bl_onnx_in(c, i + 1) == NULL)
         return bl_onnx_fail(c, "input %d needs elements, and input %d a scale", i, i + 1);
@@ -27,7 +27,7 @@ static bl_onnx_value *result(bl_onnx_call *c, bl_onnx_value *y, int i)
 
 static bl_onnx_value *of_two(bl_onnx_call *c, const char *recipe)
 {
-    bl_onnx_value *x = operand(c, 0), *y = operand(c, 3);
+    bl_onnx_value *x = ops_qlinear_operand(c, 0), *y = ops_qlinear_operand(c, 3);
 
     return result(c, bl_onnx_make(c, recipe, ARGS(V(x), V(y))), 6);
 }
@@ -44,18 +44,18 @@ bl_onnx_value *bl_onnx_write_qlinear_mul(bl_onnx_call *c)
 
 bl_onnx_value *bl_onnx_write_qlinear_sigmoid(bl_onnx_call *c)
 {
-    return result(c, bl_onnx_make(c, "sigmoid($0)", ARGS(V(operand(c, 0)))), 3);
+    return result(c, bl_onnx_make(c, "sigmoid($0)", ARGS(V(ops_qlinear_operand(c, 0)))), 3);
 }
 
 bl_onnx_value *bl_onnx_write_qlinear_leaky_relu(bl_onnx_call *c)
 {
-    return result(c, bl_onnx_make(c, "leaky_relu($0, negative_slope=@alpha:0.01)", ARGS(V(operand(c, 0)))), 3);
+    return result(c, bl_onnx_make(c, "leaky_relu($0, negative_slope=@alpha:0.01)", ARGS(V(ops_qlinear_operand(c, 0)))), 3);
 }
 
 /* condition, two operands, and the result's scale */
 bl_onnx_value *bl_onnx_write_qlinear_where(bl_onnx_call *c)
 {
-    bl_onnx_value *x = operand(c, 1), *y = operand(c, 4), *zero = bl_onnx_in(c, 8);
+    bl_onnx_value *x = ops_qlinear_operand(c, 1), *y = ops_qlinear_operand(c, 4), *zero = bl_onnx_in(c, 8);
 
     if (zero == NULL)
         return bl_onnx_fail(c, "needs the zero point of the result");
@@ -65,7 +65,7 @@ bl_onnx_value *bl_onnx_write_qlinear_where(bl_onnx_call *c)
 /* Before opset 13 over all axes from |axis| on. */
 bl_onnx_value *bl_onnx_write_qlinear_softmax(bl_onnx_call *c)
 {
-    bl_onnx_value *x = operand(c, 0), *y;
+    bl_onnx_value *x = ops_qlinear_operand(c, 0), *y;
     int64_t at = bl_onnx_int(c, "axis", -1);
     int axis = bl_onnx_axis(c, at, bl_onnx_rank(x));
 
@@ -86,7 +86,7 @@ bl_onnx_value *bl_onnx_write_qlinear_concat(bl_onnx_call *c)
     if (n < 1 || (c->nin - 2) % 3 != 0 || part == NULL || c->in[1] == NULL)
         return bl_onnx_fail(c, "needs the scale and the zero point of the result, and of each operand");
     for (int i = 0; i < n; i++)
-        part[i] = operand(c, 2 + 3 * i);
+        part[i] = ops_qlinear_operand(c, 2 + 3 * i);
     return result(c, bl_onnx_make(c, "cat($0..., axis=$1)", ARGS(VS(n, part), I(bl_onnx_int(c, "axis", 0)))), 0);
 }
 
@@ -120,7 +120,7 @@ static bl_onnx_value *channels_last(bl_onnx_call *c, bl_onnx_value *x)
 }
 
 /* Calls another operator's function with |x| instead of all inputs. */
-static bl_onnx_value *apply(bl_onnx_call *c, bl_onnx_value *(*write)(bl_onnx_call *), bl_onnx_value *x)
+static bl_onnx_value *ops_qlinear_apply(bl_onnx_call *c, bl_onnx_value *(*write)(bl_onnx_call *), bl_onnx_value *x)
 {
     bl_onnx_call inner = *c;
     bl_onnx_value *y;
@@ -135,15 +135,15 @@ static bl_onnx_value *apply(bl_onnx_call *c, bl_onnx_value *(*write)(bl_onnx_cal
 bl_onnx_value *bl_onnx_write_qlinear_average_pool(bl_onnx_call *c)
 {
     bool last = channels_stand_last(c);
-    bl_onnx_value *x = operand(c, 0);
+    bl_onnx_value *x = ops_qlinear_operand(c, 0);
 
-    x = apply(c, bl_onnx_write_average_pool, last ? channels_first(c, x) : x);
+    x = ops_qlinear_apply(c, bl_onnx_write_average_pool, last ? channels_first(c, x) : x);
     return result(c, last ? channels_last(c, x) : x, 3);
 }
 
 bl_onnx_value *bl_onnx_write_nhwc_max_pool(bl_onnx_call *c)
 {
-    return channels_last(c, apply(c, bl_onnx_write_max_pool, channels_first(c, bl_onnx_in(c, 0))));
+    return channels_last(c, ops_qlinear_apply(c, bl_onnx_write_max_pool, channels_first(c, bl_onnx_in(c, 0))));
 }
 
 bl_onnx_value *bl_onnx_write_microsoft_qlinear_conv(bl_onnx_call *c)
@@ -153,9 +153,9 @@ bl_onnx_value *bl_onnx_write_microsoft_qlinear_conv(bl_onnx_call *c)
     return channels_last(c, bl_onnx_convolve_quantized(c, channels_first(c, bl_onnx_in(c, 0))));
 }
 
-static bl_onnx_value *mean_of(bl_onnx_call *c, int n, const int64_t *axes, bool keeps)
+static bl_onnx_value *ops_qlinear_mean_of(bl_onnx_call *c, int n, const int64_t *axes, bool keeps)
 {
-    bl_onnx_value *x = operand(c, 0);
+    bl_onnx_value *x = ops_qlinear_operand(c, 0);
 
     return result(c, bl_onnx_make(c, "mean($0, axis=$1, keepdim=$2)", ARGS(V(x), IS(n, axes), B(keeps))), 3);
 }
@@ -169,7 +169,7 @@ bl_onnx_value *bl_onnx_write_qlinear_global_average_pool(bl_onnx_call *c)
         return bl_onnx_fail(c, "needs data of 3 dimensions or more");
     for (int i = 0; i < n; i++)
         axes[i] = i + (channels_stand_last(c) ? 1 : 2);
-    return mean_of(c, n, axes, true);
+    return ops_qlinear_mean_of(c, n, axes, true);
 }
 
 bl_onnx_value *bl_onnx_write_qlinear_reduce_mean(bl_onnx_call *c)
@@ -180,7 +180,7 @@ bl_onnx_value *bl_onnx_write_qlinear_reduce_mean(bl_onnx_call *c)
 
     for (int i = 0; i < rank; i++)
         all[i] = i;
-    return mean_of(c, n < 0 ? rank : n, n < 0 ? all : axes, bl_onnx_int(c, "keepdims", 1) != 0);
+    return ops_qlinear_mean_of(c, n < 0 ? rank : n, n < 0 ? all : axes, bl_onnx_int(c, "keepdims", 1) != 0);
 }
 
 /* ---- products of quantised operands */
@@ -235,7 +235,7 @@ bl_onnx_value *bl_onnx_write_qgemm(bl_onnx_call *c)
 /* ---- numbers of a few bits, packed into bytes */
 
 /* Splits each byte of the last axis into numbers of |bits|, lowest first. */
-static bl_onnx_value *unpack(bl_onnx_call *c, bl_onnx_value *x, int64_t bits)
+static bl_onnx_value *ops_qlinear_unpack(bl_onnx_call *c, bl_onnx_value *x, int64_t bits)
 {
     if (bits == 8)
         return x;
@@ -264,12 +264,12 @@ bl_onnx_value *bl_onnx_write_matmul_nbits(bl_onnx_call *c)
         return bl_onnx_fail(c, "needs a weight of 2, 4 or 8 bits that is not prepacked, its scales, K, N and block_size");
     if (bl_onnx_in(c, 4) != NULL)
         return bl_onnx_fail(c, "g_idx is not supported; the columns must be in the order of their blocks");
-    w = bl_onnx_make(c, "cast(reshape($0, shape=$1), dtype=$2)", ARGS(V(unpack(c, w, bits)), IS(3, shape), D(dtype)));
+    w = bl_onnx_make(c, "cast(reshape($0, shape=$1), dtype=$2)", ARGS(V(ops_qlinear_unpack(c, w, bits)), IS(3, shape), D(dtype)));
     if (zero == NULL)
         zero = bl_onnx_known_real(c->import, dtype, (double)(1 << (bits - 1)));
     else if (bl_onnx_type(zero) == BL_U8) { /* each row has whole bytes; only its first |blocks| numbers count */
         int64_t bytes[2] = {n, (blocks * bits + 7) / 8};
-        zero = unpack(c, bl_onnx_make(c, "reshape($0, shape=$1)", ARGS(V(zero), IS(2, bytes))), bits);
+        zero = ops_qlinear_unpack(c, bl_onnx_make(c, "reshape($0, shape=$1)", ARGS(V(zero), IS(2, bytes))), bits);
         zero = bl_onnx_make(c, "slice($0, stop=$1, axis=$2)", ARGS(V(zero), I(blocks), IS(1, &axis)));
     }
     if (bl_onnx_rank(zero) > 0)
@@ -298,7 +298,7 @@ bl_onnx_value *bl_onnx_write_gather_block_quantized(bl_onnx_call *c)
     bl_onnx_value **part[3] = {&x, &scale, &zero};
     for (int i = 0; i < 3; i++) {
         if (*part[i] != NULL && packed && i != 1)
-            *part[i] = unpack(c, *part[i], bits);
+            *part[i] = ops_qlinear_unpack(c, *part[i], bits);
         if (*part[i] != NULL)
             *part[i] = bl_onnx_make(c, "take($0, $1, axis=$2)", ARGS(V(*part[i]), V(index), I(from)));
     }
@@ -338,8 +338,9 @@ bl_onnx_value *bl_onnx_write_matmul_bnb4(bl_onnx_call *c)
         table == NULL || bl_onnx_int(c, "transB", 1) == 0)
         return bl_onnx_fail(c, "needs a weight, its scales, K, N and block_size, a quant_type of 0 or 1, and transB of 1");
     memcpy(table->real, tables[kind], sizeof tables[kind]);
-    w = bl_onnx_make(c, "flip(reshape($0, shape=[-1, 2]), axis=[-1])", ARGS(V(unpack(c, w, 4)))); /* the first number is in the
-                                                                                                   * high bits */
+    w = bl_onnx_make(c, "flip(reshape($0, shape=[-1, 2]), axis=[-1])",
+                     ARGS(V(ops_qlinear_unpack(c, w, 4)))); /* the first number is in the
+                                                             * high bits */
     w = bl_onnx_make(c, "take($0, slice(flatten($1), stop=$2))", ARGS(V(bl_onnx_known_value(c->import, table)), V(w), I(n * k)));
     scale = bl_onnx_make(c, "slice(repeat_interleave(flatten($0), repeats=$1), stop=$2)", ARGS(V(scale), I(block), I(n * k)));
     return bl_onnx_make(c, "linear(a, reshape(mul(cast($0, dtype=$1), $2), shape=$3))",

@@ -59,7 +59,7 @@ bl_onnx_value *bl_onnx_activate(bl_onnx_call *c, const char *name, bl_onnx_value
         ARGS(V(x), R(alpha != NULL ? *alpha : activations[at].alpha), R(beta != NULL ? *beta : activations[at].beta)));
 }
 
-static bl_onnx_value *activate(const recurrence *r, bl_onnx_call *c, int which, bl_onnx_value *x)
+static bl_onnx_value *ops_recurrent_activate(const recurrence *r, bl_onnx_call *c, int which, bl_onnx_value *x)
 {
     int i = r->first + which;
 
@@ -96,7 +96,7 @@ static bool take_activations(recurrence *r, int directions)
 
 /* ---- one step: c->graph is the body */
 
-static bl_onnx_value *clip(bl_onnx_call *c, bl_onnx_value *x)
+static bl_onnx_value *ops_recurrent_clip(bl_onnx_call *c, bl_onnx_value *x)
 {
     double bound = bl_onnx_float(c, "clip", 0);
 
@@ -134,13 +134,13 @@ static bl_onnx_value *step_gru(const recurrence *r, bl_onnx_call *c, const weigh
     int64_t halves[2] = {r->size, r->size};
     if (!bl_onnx_make_many(c, "split($0, sizes=$1, axis=-1)", ARGS(V(first), IS(2, halves)), 2, b))
         return NULL;
-    z = activate(r, c, 0, clip(c, bl_onnx_make(c, "add($0, $1)", ARGS(V(a[0]), V(b[0])))));
-    reset = activate(r, c, 0, clip(c, bl_onnx_make(c, "add($0, $1)", ARGS(V(a[1]), V(b[1])))));
+    z = ops_recurrent_activate(r, c, 0, ops_recurrent_clip(c, bl_onnx_make(c, "add($0, $1)", ARGS(V(a[0]), V(b[0])))));
+    reset = ops_recurrent_activate(r, c, 0, ops_recurrent_clip(c, bl_onnx_make(c, "add($0, $1)", ARGS(V(a[1]), V(b[1])))));
     if (after)
         n = bl_onnx_make(c, "mul($0, linear($1, $2, $3))", ARGS(V(reset), V(h), V(part[1]), V(bias[1])));
     else
         n = bl_onnx_make(c, "linear(mul($0, $1), $2, $3)", ARGS(V(reset), V(h), V(part[1]), V(bias[1])));
-    n = activate(r, c, 1, clip(c, bl_onnx_make(c, "add($0, $1)", ARGS(V(a[2]), V(n)))));
+    n = ops_recurrent_activate(r, c, 1, ops_recurrent_clip(c, bl_onnx_make(c, "add($0, $1)", ARGS(V(a[2]), V(n)))));
     return bl_onnx_make(c, "add($0, mul($1, sub($2, $0)))", ARGS(V(n), V(z), V(h)));
 }
 
@@ -160,15 +160,15 @@ static bl_onnx_value *step_lstm(const recurrence *r, bl_onnx_call *c, const weig
         gate[0] = bl_onnx_make(c, "add($0, mul($1, $2))", ARGS(V(gate[0]), V(peep[0]), V(*cell)));
         gate[2] = bl_onnx_make(c, "add($0, mul($1, $2))", ARGS(V(gate[2]), V(peep[2]), V(*cell)));
     }
-    in = activate(r, c, 0, clip(c, gate[0]));
-    forget =
-        bl_onnx_int(c, "input_forget", 0) != 0 ? bl_onnx_make(c, "sub(1, $0)", ARGS(V(in))) : activate(r, c, 0, clip(c, gate[2]));
-    fresh = activate(r, c, 1, clip(c, gate[3]));
+    in = ops_recurrent_activate(r, c, 0, ops_recurrent_clip(c, gate[0]));
+    forget = bl_onnx_int(c, "input_forget", 0) != 0 ? bl_onnx_make(c, "sub(1, $0)", ARGS(V(in)))
+                                                    : ops_recurrent_activate(r, c, 0, ops_recurrent_clip(c, gate[2]));
+    fresh = ops_recurrent_activate(r, c, 1, ops_recurrent_clip(c, gate[3]));
     *cell = bl_onnx_make(c, "add(mul($0, $1), mul($2, $3))", ARGS(V(forget), V(*cell), V(in), V(fresh)));
     if (w->peep != NULL)
         gate[1] = bl_onnx_make(c, "add($0, mul($1, $2))", ARGS(V(gate[1]), V(peep[1]), V(*cell)));
-    out = activate(r, c, 0, clip(c, gate[1]));
-    return bl_onnx_make(c, "mul($0, $1)", ARGS(V(out), V(activate(r, c, 2, *cell))));
+    out = ops_recurrent_activate(r, c, 0, ops_recurrent_clip(c, gate[1]));
+    return bl_onnx_make(c, "mul($0, $1)", ARGS(V(out), V(ops_recurrent_activate(r, c, 2, *cell))));
 }
 
 static bl_onnx_value *step(const recurrence *r, bl_onnx_call *c, const weights *w, bl_onnx_value *x, bl_onnx_value *h,
@@ -178,13 +178,15 @@ static bl_onnx_value *step(const recurrence *r, bl_onnx_call *c, const weights *
         return step_gru(r, c, w, x, h);
     if (r->kind == 'L')
         return step_lstm(r, c, w, x, h, cell);
-    return activate(r, c, 0, clip(c, bl_onnx_make(c, "add($0, linear($1, $2, $3))", ARGS(V(x), V(h), V(w->hidden), V(w->bias)))));
+    return ops_recurrent_activate(
+        r, c, 0,
+        ops_recurrent_clip(c, bl_onnx_make(c, "add($0, linear($1, $2, $3))", ARGS(V(x), V(h), V(w->hidden), V(w->bias)))));
 }
 
 /* ---- one direction */
 
 /* A step past the end of its row keeps the state and gives 0. */
-static bl_onnx_value *hold(bl_onnx_call *c, bl_onnx_value *runs, bl_onnx_value *fresh, bl_onnx_value *old)
+static bl_onnx_value *ops_recurrent_hold(bl_onnx_call *c, bl_onnx_value *runs, bl_onnx_value *fresh, bl_onnx_value *old)
 {
     return runs == NULL ? fresh : bl_onnx_make(c, "where($0, $1, $2)", ARGS(V(runs), V(fresh), V(old)));
 }
@@ -249,9 +251,9 @@ static bool run_direction(const recurrence *r, bl_onnx_value *x, int d, bool bac
     handed = own;
     bl_onnx_value *cell = lstm ? in[1] : NULL, *runs = sequences > 1 ? in[states + 1] : NULL;
     bl_onnx_value *h = step(r, &inner, &handed, in[states], in[0], &cell);
-    out[0] = hold(&inner, runs, h, in[0]);
+    out[0] = ops_recurrent_hold(&inner, runs, h, in[0]);
     if (lstm)
-        out[1] = hold(&inner, runs, cell, in[1]);
+        out[1] = ops_recurrent_hold(&inner, runs, cell, in[1]);
     out[states] = runs == NULL ? h : bl_onnx_make(&inner, "where($0, $1, 0)", ARGS(V(runs), V(h)));
     bl_onnx_body_outputs(c->import, inner.graph, states + 1, out);
     if (c->import->failed || !bl_onnx_add_steps(c, x->type->dim[0], inner.graph))
@@ -263,7 +265,7 @@ static bool run_direction(const recurrence *r, bl_onnx_value *x, int d, bool bac
 }
 
 /* Stacks both directions along |axis|. */
-static bl_onnx_value *side_by_side(bl_onnx_call *c, int n, bl_onnx_value **part, int axis)
+static bl_onnx_value *ops_recurrent_side_by_side(bl_onnx_call *c, int n, bl_onnx_value **part, int axis)
 {
     return bl_onnx_make(c, "stack($0..., axis=$1)", ARGS(VS(n, part), I(axis)));
 }
@@ -297,10 +299,10 @@ static bl_onnx_value *recurrent(bl_onnx_call *c, char kind, int gates, bool roun
     if (x == NULL)
         return NULL;
     if (bl_onnx_wants(c, 1))
-        c->out[1] = side_by_side(c, n, h, r.batch_first ? 1 : 0);
+        c->out[1] = ops_recurrent_side_by_side(c, n, h, r.batch_first ? 1 : 0);
     if (bl_onnx_wants(c, 2) && kind == 'L')
-        c->out[2] = side_by_side(c, n, cell, r.batch_first ? 1 : 0);
-    return side_by_side(c, n, all, r.batch_first ? 2 : 1);
+        c->out[2] = ops_recurrent_side_by_side(c, n, cell, r.batch_first ? 1 : 0);
+    return ops_recurrent_side_by_side(c, n, all, r.batch_first ? 2 : 1);
 }
 
 bl_onnx_value *bl_onnx_write_rnn(bl_onnx_call *c)

@@ -8,7 +8,7 @@
 /* ---- reductions */
 
 /* The axes of a reduction; |*n| is -1 for all axes.  A node without axes to reduce returns its input. */
-static bool take_axes(bl_onnx_call *c, int64_t *axes, int *n)
+static bool ops_reduce_take_axes(bl_onnx_call *c, int64_t *axes, int *n)
 {
     const int64_t *given;
     int rank = bl_onnx_rank(bl_onnx_in(c, 0));
@@ -51,13 +51,13 @@ static bl_onnx_value *reduce_nothing(bl_onnx_call *c, int n, const int64_t *axes
 }
 
 /* |recipe| reduces $0 over $1, keepdim $2, in dtype $3. */
-static bl_onnx_value *reduce(bl_onnx_call *c, const char *before, const char *recipe, const char *after)
+static bl_onnx_value *ops_reduce_reduce(bl_onnx_call *c, const char *before, const char *recipe, const char *after)
 {
     bl_onnx_value *x = bl_onnx_in(c, 0);
     int64_t axes[BL_MAX_DIMS] = {0};
     int n;
 
-    if (x == NULL || !take_axes(c, axes, &n))
+    if (x == NULL || !ops_reduce_take_axes(c, axes, &n))
         return bl_onnx_fail(c, "needs an input");
     for (int i = 0; i < n && (recipe[0] == 'm' || recipe[0] == 'l') && recipe[1] != 'e'; i++) {
         if (bl_is_int(x->type->dim[axes[i]], 0)) /* the maximum, minimum, or logarithm of the sum, of no elements */
@@ -74,58 +74,58 @@ static bl_onnx_value *reduce(bl_onnx_call *c, const char *before, const char *re
 
 bl_onnx_value *bl_onnx_write_reduce_sum(bl_onnx_call *c)
 {
-    return reduce(c, NULL, SUM, NULL);
+    return ops_reduce_reduce(c, NULL, SUM, NULL);
 }
 
 bl_onnx_value *bl_onnx_write_reduce_mean(bl_onnx_call *c)
 {
     bool real = bl_dtype_is_float(bl_onnx_type(bl_onnx_in(c, 0)));
 
-    return reduce(c, NULL, "mean($0, axis=$1, keepdim=$2)", real ? NULL : "cast($0, dtype=$1)");
+    return ops_reduce_reduce(c, NULL, "mean($0, axis=$1, keepdim=$2)", real ? NULL : "cast($0, dtype=$1)");
 }
 
 bl_onnx_value *bl_onnx_write_reduce_max(bl_onnx_call *c)
 {
     bool truth = bl_onnx_type(bl_onnx_in(c, 0)) == BL_BOOL;
 
-    return reduce(c, NULL, truth ? "any($0, axis=$1, keepdim=$2)" : "max($0, axis=$1, keepdim=$2)", NULL);
+    return ops_reduce_reduce(c, NULL, truth ? "any($0, axis=$1, keepdim=$2)" : "max($0, axis=$1, keepdim=$2)", NULL);
 }
 
 bl_onnx_value *bl_onnx_write_reduce_min(bl_onnx_call *c)
 {
     bool truth = bl_onnx_type(bl_onnx_in(c, 0)) == BL_BOOL;
 
-    return reduce(c, NULL, truth ? "all($0, axis=$1, keepdim=$2)" : "min($0, axis=$1, keepdim=$2)", NULL);
+    return ops_reduce_reduce(c, NULL, truth ? "all($0, axis=$1, keepdim=$2)" : "min($0, axis=$1, keepdim=$2)", NULL);
 }
 
 bl_onnx_value *bl_onnx_write_reduce_prod(bl_onnx_call *c)
 {
-    return reduce(c, NULL, "prod($0, axis=$1, keepdim=$2, dtype=$3)", NULL);
+    return ops_reduce_reduce(c, NULL, "prod($0, axis=$1, keepdim=$2, dtype=$3)", NULL);
 }
 
 bl_onnx_value *bl_onnx_write_reduce_l1(bl_onnx_call *c)
 {
-    return reduce(c, "abs($0)", SUM, NULL);
+    return ops_reduce_reduce(c, "abs($0)", SUM, NULL);
 }
 
 bl_onnx_value *bl_onnx_write_reduce_l2(bl_onnx_call *c)
 {
-    return reduce(c, "square($0)", SUM, "cast(sqrt($0), dtype=$1)");
+    return ops_reduce_reduce(c, "square($0)", SUM, "cast(sqrt($0), dtype=$1)");
 }
 
 bl_onnx_value *bl_onnx_write_reduce_sum_square(bl_onnx_call *c)
 {
-    return reduce(c, "square($0)", SUM, NULL);
+    return ops_reduce_reduce(c, "square($0)", SUM, NULL);
 }
 
 bl_onnx_value *bl_onnx_write_reduce_log_sum(bl_onnx_call *c)
 {
-    return reduce(c, NULL, SUM, "cast(log($0), dtype=$1)");
+    return ops_reduce_reduce(c, NULL, SUM, "cast(log($0), dtype=$1)");
 }
 
 bl_onnx_value *bl_onnx_write_reduce_log_sum_exp(bl_onnx_call *c)
 {
-    return reduce(c, NULL, "logsumexp($0, axis=$1, keepdim=$2)", "cast($0, dtype=$1)");
+    return ops_reduce_reduce(c, NULL, "logsumexp($0, axis=$1, keepdim=$2)", "cast($0, dtype=$1)");
 }
 
 /* ---- order */

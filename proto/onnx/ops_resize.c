@@ -25,7 +25,7 @@ typedef struct axis_plan {
 } axis_plan;
 
 /* The input coordinate of output element |y|. */
-static double place_of(const resizer *r, const axis_plan *p, double y)
+static double ops_resize_place_of(const resizer *r, const axis_plan *p, double y)
 {
     double out = p->scale * (double)p->in, in = (double)p->in;
 
@@ -54,7 +54,7 @@ static double cubic(double x, double a)
 
 /* The weights of a coordinate |ratio| (above 0, up to 1) after element 0.  Returns their number; |*first| is the element of the
  * first weight. */
-static int weigh(const resizer *r, double ratio, double scale, int *first, double *weight)
+static int ops_resize_weigh(const resizer *r, double ratio, double scale, int *first, double *weight)
 {
     double shrink = r->antialias && scale < 1 ? scale : 1, sum = 0, reach = r->mode == 'c' ? 2 : 1;
     int n;
@@ -86,13 +86,13 @@ typedef struct table {
     bool has_beyond;
 } table;
 
-static bool fill(const resizer *r, const axis_plan *p, bl_dtype dtype, table *t)
+static bool ops_resize_fill(const resizer *r, const axis_plan *p, bl_dtype dtype, table *t)
 {
     bl_onnx_importer *m = r->c->import;
     double weight[MOST_TAPS], sum;
     int first;
 
-    t->taps = weigh(r, 0.5, p->scale, &first, weight);
+    t->taps = ops_resize_weigh(r, 0.5, p->scale, &first, weight);
     if (t->taps > MOST_TAPS)
         return bl_onnx_fail_as(r->c, BL_ELIMIT, "%d elements for each one", t->taps) != NULL;
     t->beyond = bl_onnx_new_known(m, dtype, 1, &p->out);
@@ -103,10 +103,10 @@ static bool fill(const resizer *r, const axis_plan *p, bl_dtype dtype, table *t)
             return bl_onnx_fail_as(r->c, BL_ELIMIT, "an axis of %lld elements", (long long)p->out) != NULL;
     }
     for (int y = 0; y < (int)p->out; y++) {
-        double x = place_of(r, p, y), whole = floor(x), ratio = x == whole ? 1 : x - whole;
+        double x = ops_resize_place_of(r, p, y), whole = floor(x), ratio = x == whole ? 1 : x - whole;
         int64_t base = (int64_t)whole - (x == whole);
         bool outside = strcmp(r->place, "tf_crop_and_resize") == 0 && (x < 0 || x > (double)(p->in - 1));
-        weigh(r, ratio, p->scale, &first, weight);
+        ops_resize_weigh(r, ratio, p->scale, &first, weight);
         sum = 0;
         for (int k = 0; k < t->taps; k++) {
             int64_t at = base + first + k;
@@ -140,7 +140,7 @@ static bl_onnx_value *resize_axis(const resizer *r, bl_onnx_value *x, int axis, 
     bl_onnx_value *sum = NULL;
     table *t = bl_arena_alloc(c->import->scratch, sizeof *t);
 
-    if (t == NULL || !fill(r, p, dtype, t))
+    if (t == NULL || !ops_resize_fill(r, p, dtype, t))
         return NULL;
     for (int k = 0; k < t->taps; k++) {
         bl_onnx_value *part =
@@ -160,13 +160,14 @@ typedef struct places {
     const bl_node *of, *less, *under;
 } places;
 
-static const bl_node *times(bl_ir *ir, int64_t factor, const bl_node *x)
+static const bl_node *ops_resize_times(bl_ir *ir, int64_t factor, const bl_node *x)
 {
     return bl_mul(ir, bl_index(ir, factor), x);
 }
 
 /* Finds the coordinates for |up| / |down| times as many elements: the scale, or the extents themselves. */
-static bool find_places(const resizer *r, const bl_node *in, const bl_node *up, const bl_node *down, bool sizes, places *p)
+static bool ops_resize_find_places(const resizer *r, const bl_node *in, const bl_node *up, const bl_node *down, bool sizes,
+                                   places *p)
 {
     bl_ir *ir = r->c->import->ir;
     const bl_node *zero = bl_index(ir, 0), *one = bl_index(ir, 1);
@@ -175,9 +176,9 @@ static bool find_places(const resizer *r, const bl_node *in, const bl_node *up, 
     if (strcmp(r->place, "asymmetric") == 0)
         *p = (places){down, zero, up};
     else if (strcmp(r->place, "tf_half_pixel_for_nn") == 0)
-        *p = (places){times(ir, 2, down), down, times(ir, 2, up)};
+        *p = (places){ops_resize_times(ir, 2, down), down, ops_resize_times(ir, 2, up)};
     else if (strstr(r->place, "half_pixel") != NULL && (whole || strcmp(r->place, "half_pixel_symmetric") != 0))
-        *p = (places){times(ir, 2, down), bl_sub(ir, down, up), times(ir, 2, up)};
+        *p = (places){ops_resize_times(ir, 2, down), bl_sub(ir, down, up), ops_resize_times(ir, 2, up)};
     else if (strcmp(r->place, "align_corners") == 0 && sizes)
         *p = (places){bl_sub(ir, down, one), zero, bl_sub(ir, up, one)};
     else if (strcmp(r->place, "align_corners") == 0)
@@ -261,7 +262,7 @@ static bl_onnx_value *stretch_axis(const resizer *r, bl_onnx_value *x, int axis,
     if (out->lo < 1)
         return bl_onnx_fail(c, "axis %d would have %lld elements; it must have at least 1", axis, (long long)out->lo);
     if ((r->antialias && bl_may_be_negative(c->import->ir, bl_sub(c->import->ir, out, in))) ||
-        !find_places(r, in, up, down, sizes, &p))
+        !ops_resize_find_places(r, in, up, down, sizes, &p))
         return bl_onnx_fail(c, "axis %d has no fixed size: there can be no antialias where it may shrink, and no %s", axis,
                             r->place);
     bl_onnx_value *at = bl_onnx_make(c, "add(mul(arange(stop=$0), $1), $2)",

@@ -148,7 +148,7 @@ static bl_dtype place_type(const bl_onnx_value *x)
     return bl_onnx_type(x) == BL_F64 ? BL_F64 : BL_F32;
 }
 
-static bl_onnx_value *cast_to(bl_onnx_call *c, bl_onnx_value *x, bl_dtype dtype)
+static bl_onnx_value *ops_sample_cast_to(bl_onnx_call *c, bl_onnx_value *x, bl_dtype dtype)
 {
     return x == NULL || bl_onnx_type(x) == dtype ? x : bl_onnx_make(c, "cast($0, dtype=$1)", ARGS(V(x), D(dtype)));
 }
@@ -178,15 +178,16 @@ bl_onnx_value *bl_onnx_write_grid_sample(bl_onnx_call *c)
                                         ARGS(I(axes - 1 - i), I(axes - i), ZS(2, flat)));
         bl_onnx_value *extent = float_extent(c, x->type->dim[2 + i], dtype);
         place[i] = bl_onnx_make(c, s.corners ? "mul(div(add($0, 1), 2), sub($1, 1))" : "div(sub(mul(add($0, 1), $1), 1), 2)",
-                                ARGS(V(cast_to(c, g, dtype)), V(extent)));
+                                ARGS(V(ops_sample_cast_to(c, g, dtype)), V(extent)));
     }
     dim[0] = flat[0];
     dim[1] = x->type->dim[1];
     memcpy(dim + 2, grid->type->dim + 1, (size_t)axes * sizeof dim[0]);
-    x = cast_to(c, x, dtype);
+    x = ops_sample_cast_to(c, x, dtype);
     if (c->import->failed)
         return NULL;
-    return cast_to(c, bl_onnx_make(c, "reshape($0, shape=$1)", ARGS(V(sample(&s, x, place)), ZS(2 + axes, dim))), result);
+    return ops_sample_cast_to(c, bl_onnx_make(c, "reshape($0, shape=$1)", ARGS(V(sample(&s, x, place)), ZS(2 + axes, dim))),
+                              result);
 }
 
 /* ---- RoiAlign */
@@ -208,7 +209,8 @@ static void place_bins(bl_onnx_call *c, int column, const bl_node *size, bool ha
     for (int i = 0; i < 2; i++) {
         edge[i] = bl_onnx_make(c, "unsqueeze(slice(b, start=$0, stop=$1, axis=[1]), axis=-1)",
                                ARGS(I(column + 2 * i), I(column + 2 * i + 1)));
-        edge[i] = bl_onnx_make(c, "sub(mul($0, $1), $2)", ARGS(V(cast_to(c, edge[i], dtype)), R(scale), R(half ? 0.5 : 0)));
+        edge[i] =
+            bl_onnx_make(c, "sub(mul($0, $1), $2)", ARGS(V(ops_sample_cast_to(c, edge[i], dtype)), R(scale), R(half ? 0.5 : 0)));
     }
     extent = bl_onnx_make(c, half ? "sub($0, $1)" : "maximum(sub($0, $1), 1)", ARGS(V(edge[1]), V(edge[0])));
     bin = bl_onnx_make(c, "div($0, $1)", ARGS(V(extent), R((double)a->bins)));
@@ -265,7 +267,7 @@ bl_onnx_value *bl_onnx_write_roi_align(bl_onnx_call *c)
     if (ratio == 0)
         taken = bl_onnx_make(c, "logical_and($0, $1)",
                              ARGS(V(spread_bins(c, axis[0].counts, true, all)), V(spread_bins(c, axis[1].counts, false, all))));
-    x = cast_to(c, x, place_type(x));
+    x = ops_sample_cast_to(c, x, place_type(x));
     y = bl_onnx_make(c, "where(unsqueeze($0, axis=-1), $1, 0)", ARGS(V(inside), V(read_taps(&s, x, c->in[2], place))));
     if (y == NULL)
         return NULL;
@@ -287,7 +289,7 @@ bl_onnx_value *bl_onnx_write_roi_align(bl_onnx_call *c)
             count = bl_onnx_make(c, "unsqueeze($0, axis=-1)", ARGS(V(count)));
         y = bl_onnx_make(c, "div($0, $1)", ARGS(V(y), V(count)));
     }
-    return cast_to(c, y, bl_onnx_type(c->in[0]));
+    return ops_sample_cast_to(c, y, bl_onnx_type(c->in[0]));
 }
 
 /* ---- DeformConv */
@@ -337,7 +339,7 @@ bl_onnx_value *bl_onnx_write_deform_conv(bl_onnx_call *c)
         dim[2 + n + i] = out[i];
     }
     dim[1 + n] = bl_index(ir, n);
-    offset = bl_onnx_make(c, "reshape($0, shape=$1)", ARGS(V(cast_to(c, offset, dtype)), ZS(2 + 2 * n, dim)));
+    offset = bl_onnx_make(c, "reshape($0, shape=$1)", ARGS(V(ops_sample_cast_to(c, offset, dtype)), ZS(2 + 2 * n, dim)));
     for (int i = 0; i < n; i++) {
         int64_t axis = 1 + n;
         place[i] = bl_onnx_make(c, "squeeze(slice($0, start=$1, stop=$2, axis=$3), axis=$3)",
@@ -347,7 +349,7 @@ bl_onnx_value *bl_onnx_write_deform_conv(bl_onnx_call *c)
     }
     memcpy(dim + 2, x->type->dim + 2, (size_t)n * sizeof dim[0]);
     dim[1] = bl_index(ir, x->type->dim[1]->hi / parts);
-    x = bl_onnx_make(c, "reshape($0, shape=$1)", ARGS(V(cast_to(c, x, dtype)), ZS(2 + n, dim)));
+    x = bl_onnx_make(c, "reshape($0, shape=$1)", ARGS(V(ops_sample_cast_to(c, x, dtype)), ZS(2 + n, dim)));
     if (c->import->failed)
         return NULL;
     y = sample(&(sampler){.c = c, .mode = 'l', .padding = 'z'}, x, place); /* [batch * parts, channels / parts, cells * steps] */
@@ -358,11 +360,11 @@ bl_onnx_value *bl_onnx_write_deform_conv(bl_onnx_call *c)
     const bl_node *columns[4] = {batch, bl_index(ir, groups), bl_index(ir, weight->type->dim[1]->hi * cells), steps};
     const bl_node *matrix[3] = {columns[1], bl_index(ir, weight->type->dim[0]->hi / groups), columns[2]};
     y = bl_onnx_make(c, "matmul(reshape($0, shape=$1), reshape($2, shape=$3))",
-                     ARGS(V(cast_to(c, weight, dtype)), ZS(3, matrix), V(y), ZS(4, columns)));
+                     ARGS(V(ops_sample_cast_to(c, weight, dtype)), ZS(3, matrix), V(y), ZS(4, columns)));
     dim[0] = batch;
     dim[1] = weight->type->dim[0];
     memcpy(dim + 2, out, (size_t)n * sizeof dim[0]);
-    y = cast_to(c, bl_onnx_make(c, "reshape($0, shape=$1)", ARGS(V(y), ZS(2 + n, dim))), bl_onnx_type(c->in[0]));
+    y = ops_sample_cast_to(c, bl_onnx_make(c, "reshape($0, shape=$1)", ARGS(V(y), ZS(2 + n, dim))), bl_onnx_type(c->in[0]));
     for (int i = 0; i < n; i++)
         dim[1 + i] = bl_index(ir, 1);
     dim[0] = weight->type->dim[0];
@@ -403,11 +405,11 @@ bl_onnx_value *bl_onnx_write_col2im(bl_onnx_call *c)
     bl_onnx_value *weight = bl_onnx_make(c, "reshape(eye(n=$0, dtype=$1), shape=$2)", ARGS(I(cells), D(dtype), ZS(2 + n, cell)));
     bl_onnx_value *y =
         bl_onnx_make(c, "conv_transpose(reshape($0, shape=$1), $2, stride=$3, padding=$4, output_padding=$5, dilation=$6)",
-                     ARGS(V(cast_to(c, x, dtype)), ZS(2 + n, dim), V(weight), IS(n, w.stride), IS(2 * n, w.pads), IS(n, more),
-                          IS(n, w.dilation)));
+                     ARGS(V(ops_sample_cast_to(c, x, dtype)), ZS(2 + n, dim), V(weight), IS(n, w.stride), IS(2 * n, w.pads),
+                          IS(n, more), IS(n, w.dilation)));
     dim[0] = x->type->dim[0];
     dim[1] = channels;
     for (int i = 0; i < n; i++)
         dim[2 + i] = bl_index(ir, image[i]);
-    return cast_to(c, bl_onnx_make(c, "reshape($0, shape=$1)", ARGS(V(y), ZS(2 + n, dim))), bl_onnx_type(x));
+    return ops_sample_cast_to(c, bl_onnx_make(c, "reshape($0, shape=$1)", ARGS(V(y), ZS(2 + n, dim))), bl_onnx_type(x));
 }

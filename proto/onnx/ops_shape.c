@@ -113,7 +113,7 @@ bl_onnx_value *bl_onnx_write_concat(bl_onnx_call *c)
 }
 
 /* The axes from the second input or an attribute, in ascending order; -1 if there are none. */
-static int take_axes(bl_onnx_call *c, int rank, int64_t *out)
+static int ops_shape_take_axes(bl_onnx_call *c, int rank, int64_t *out)
 {
     const int64_t *given;
     int n = bl_onnx_ints_or_in(c, "axes", 1, &given), count = 0;
@@ -136,7 +136,7 @@ bl_onnx_value *bl_onnx_write_squeeze(bl_onnx_call *c)
 {
     int64_t axes[BL_MAX_DIMS];
     bl_onnx_value *x = bl_onnx_in(c, 0);
-    int n = take_axes(c, bl_onnx_rank(x), axes);
+    int n = ops_shape_take_axes(c, bl_onnx_rank(x), axes);
 
     for (int i = 0; i < n && !c->import->failed; i++) {
         if (!bl_is_int(x->type->dim[axes[i]], 1))
@@ -154,7 +154,7 @@ bl_onnx_value *bl_onnx_write_unsqueeze(bl_onnx_call *c)
 
     if (n < 0 || n > BL_MAX_DIMS - bl_onnx_rank(x))
         return bl_onnx_fail(c, "needs axes, and at most %d dimensions in the end", BL_MAX_DIMS);
-    n = take_axes(c, bl_onnx_rank(x) + n, axes);
+    n = ops_shape_take_axes(c, bl_onnx_rank(x) + n, axes);
     for (int i = 0; i < n; i++)
         x = bl_onnx_make(c, "unsqueeze($0, axis=$1)", ARGS(V(x), I(axes[i])));
     return x;
@@ -252,7 +252,7 @@ bl_onnx_value *bl_onnx_write_split(bl_onnx_call *c)
 /* ---- slices */
 
 /* A bound of a slice over a dimension without a fixed size; the wire clips only known sizes. */
-static const bl_node *clip(bl_ir *ir, const bl_node *at, const bl_node *extent, bool backwards)
+static const bl_node *ops_shape_clip(bl_ir *ir, const bl_node *at, const bl_node *extent, bool backwards)
 {
     if (bl_is_const(at) && bl_const_value(at).i > FAR)
         at = backwards ? bl_sub(ir, extent, bl_index(ir, 1)) : extent;
@@ -292,8 +292,8 @@ bl_onnx_value *bl_onnx_write_slice(bl_onnx_call *c)
         from[i] = attrs ? own[0][i] : start[i];
         to[i] = attrs ? own[1][i] : stop[i];
         if (!bl_is_const(extent) || !bl_is_const(from[i]) || !bl_is_const(to[i])) {
-            from[i] = clip(ir, from[i], extent, step[i] < 0);
-            to[i] = clip(ir, to[i], extent, step[i] < 0);
+            from[i] = ops_shape_clip(ir, from[i], extent, step[i] < 0);
+            to[i] = ops_shape_clip(ir, to[i], extent, step[i] < 0);
         }
     }
     return c->import->failed ? NULL

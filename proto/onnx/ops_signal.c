@@ -95,7 +95,7 @@ static bl_dtype wanted_type(bl_onnx_call *c)
     return dtype != BL_DTYPE_COUNT ? dtype : BL_F32;
 }
 
-static bl_onnx_value *draw(bl_onnx_call *c, const char *recipe, const char *low, double low_preset, const char *high)
+static bl_onnx_value *ops_signal_draw(bl_onnx_call *c, const char *recipe, const char *low, double low_preset, const char *high)
 {
     const int64_t *ints = NULL;
     const bl_node *dim[BL_MAX_DIMS];
@@ -112,12 +112,12 @@ static bl_onnx_value *draw(bl_onnx_call *c, const char *recipe, const char *low,
 
 bl_onnx_value *bl_onnx_write_random_uniform(bl_onnx_call *c)
 {
-    return draw(c, "uniform(shape=$0, low=$1, high=$2, dtype=$3)", "low", 0, "high");
+    return ops_signal_draw(c, "uniform(shape=$0, low=$1, high=$2, dtype=$3)", "low", 0, "high");
 }
 
 bl_onnx_value *bl_onnx_write_random_normal(bl_onnx_call *c)
 {
-    return draw(c, "normal(shape=$0, mean=$1, std=$2, dtype=$3)", "mean", 0, "scale");
+    return ops_signal_draw(c, "normal(shape=$0, mean=$1, std=$2, dtype=$3)", "mean", 0, "scale");
 }
 
 bl_onnx_value *bl_onnx_write_bernoulli(bl_onnx_call *c)
@@ -153,7 +153,7 @@ static bl_onnx_value *complex_part(bl_onnx_call *c, bl_onnx_value *x, int i)
 }
 
 /* Transforms |re| and |im| (NULL: real input) along |axis|; the result has both parts as its last axis. */
-static bl_onnx_value *transform(bl_onnx_call *c, bl_onnx_value *re, bl_onnx_value *im, int axis, bool onesided)
+static bl_onnx_value *ops_signal_transform(bl_onnx_call *c, bl_onnx_value *re, bl_onnx_value *im, int axis, bool onesided)
 {
     bl_onnx_value *part[2];
     bool made = im != NULL
@@ -198,7 +198,7 @@ bl_onnx_value *bl_onnx_write_dft(bl_onnx_call *c)
     int64_t read = inverse && onesided ? size / 2 + 1 : size;
     re = fit_length(c, complex_part(c, x, 0), axis, read);
     im = x->type->dim[rank - 1]->hi == 2 ? fit_length(c, complex_part(c, x, 1), axis, read) : NULL;
-    return inverse ? inverse_transform(c, re, im, axis, onesided, size) : transform(c, re, im, axis, onesided);
+    return inverse ? inverse_transform(c, re, im, axis, onesided, size) : ops_signal_transform(c, re, im, axis, onesided);
 }
 
 /* signal [batch, length] or [batch, length, 1 or 2], step, window, frame length */
@@ -225,7 +225,7 @@ bl_onnx_value *bl_onnx_write_stft(bl_onnx_call *c)
         if (window != NULL)
             part[i] = bl_onnx_make(c, "mul($0, c)", ARGS(V(part[i])));
     }
-    return transform(c, part[0], part[1], 2, bl_onnx_int(c, "onesided", 1) != 0);
+    return ops_signal_transform(c, part[0], part[1], 2, bl_onnx_int(c, "onesided", 1) != 0);
 }
 
 /* Triangular filters over the frequencies of a transform, equally spaced in mel: [length / 2 + 1, bins]. */

@@ -24,7 +24,7 @@ static bool take_each(bl_onnx_call *c, const char *name, int n, int64_t preset, 
     return !c->import->failed;
 }
 
-static int64_t reach_of(const bl_onnx_window *w, int i)
+static int64_t ops_window_reach_of(const bl_onnx_window *w, int i)
 {
     return (w->kernel[i] - 1) * w->dilation[i] + 1;
 }
@@ -36,9 +36,9 @@ static bool pad_named(bl_onnx_call *c, const bl_node *extent, bool upper, int i,
     const bl_node *stride = bl_index(ir, w->stride[i]), *one = bl_index(ir, 1), *two = bl_index(ir, 2);
     const bl_node *steps = bl_idiv(ir, bl_add(ir, extent, bl_sub(ir, stride, one)), stride);
     const bl_node *lacks = bl_sub(ir, bl_mul(ir, steps, stride), extent);
-    const bl_node *total = bl_add(ir, lacks, bl_index(ir, reach_of(w, i) - w->stride[i]));
+    const bl_node *total = bl_add(ir, lacks, bl_index(ir, ops_window_reach_of(w, i) - w->stride[i]));
 
-    if (w->stride[i] > reach_of(w, i))
+    if (w->stride[i] > ops_window_reach_of(w, i))
         return bl_onnx_fail(c, "auto_pad of a dimension without a fixed size, with a stride larger than the window") != NULL;
     const bl_node *less = bl_idiv(ir, total, two), *more = bl_sub(ir, total, less);
     w->named[2 * i] = upper ? less : more;
@@ -186,7 +186,7 @@ static bool pad_ceil(bl_onnx_call *c, const bl_onnx_value *x, bl_onnx_window *w)
 
     for (int i = 0; w->ceil && i < w->n; i++) {
         const bl_node *size = x->type->dim[bl_onnx_rank(x) - w->n + i], *stride = bl_index(ir, w->stride[i]);
-        int64_t before = w->pads[2 * i], after = w->pads[2 * i + 1], reach = reach_of(w, i);
+        int64_t before = w->pads[2 * i], after = w->pads[2 * i + 1], reach = ops_window_reach_of(w, i);
         const bl_node *room = bl_add(ir, size, bl_index(ir, before + after - reach)), *steps;
         bool begins_inside = after + w->stride[i] <= reach; /* true for every size */
         if (w->named[2 * i] != NULL || (!bl_is_const(size) && !begins_inside))

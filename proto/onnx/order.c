@@ -80,7 +80,7 @@ static bool take_producers(order *o, Onnx__NodeProto **node)
 }
 
 /* Depth-first search.  A cycle is not an error here: the node that closes it fails later at the missing name. */
-static void sort_nodes(const order *o, Onnx__NodeProto **node, Onnx__NodeProto **out)
+static void order_sort_nodes(const order *o, Onnx__NodeProto **node, Onnx__NodeProto **out)
 {
     size_t *stack = bl_arena_array(o->m->scratch, o->n + 1, sizeof *stack), n = 0;
     size_t *next = bl_arena_array(o->m->scratch, o->n + 1, sizeof *next); /* next edge to follow for each node */
@@ -114,6 +114,6 @@ Onnx__NodeProto **bl_onnx_order(bl_onnx_importer *m, size_t n, Onnx__NodeProto *
         return node;
     out = bl_arena_array(m->scratch, n, sizeof *out);
     if (out != NULL)
-        sort_nodes(&o, node, out);
+        order_sort_nodes(&o, node, out);
     return bl_onnx_ok(m) ? out : node;
 }

@@ -49,7 +49,7 @@ static bool succeeds(search *s)
 }
 
 /* Encoded pictures may have any size, so their sides are not searched: a model that supports only some sizes is rejected. */
-static bool is_free(const bl_onnx_dim *dim)
+static bool search_is_free(const bl_onnx_dim *dim)
 {
     return !dim->said && dim->role != BL_ONNX_DECODED;
 }
@@ -93,7 +93,7 @@ static void fix_all(search *s, int at, int channel)
     for (int i = 0; i < s->ndims; i++) {
         bl_onnx_dim *dim = &s->dims[i];
         int n = count_sizes(dim->role), own = dim->role == BL_ONNX_CHANNELS ? channel : at;
-        if (is_free(dim))
+        if (search_is_free(dim))
             fix_dim(dim, sizes_of(dim->role)[own < n ? own : n - 1]);
     }
 }
@@ -101,19 +101,19 @@ static void fix_all(search *s, int at, int channel)
 static bool has_role(const search *s, bl_onnx_role role)
 {
     for (int i = 0; i < s->ndims; i++)
-        if (is_free(&s->dims[i]) && s->dims[i].role == role)
+        if (search_is_free(&s->dims[i]) && s->dims[i].role == role)
             return true;
     return false;
 }
 
 /* |first| is the failure with ranges: if an attempt at fixed sizes fails equally, the sizes are not the reason. */
-static bool find_sizes(search *s, const bl_err *first)
+static bool search_find_sizes(search *s, const bl_err *first)
 {
     int most = 0, nchannels = has_role(s, BL_ONNX_CHANNELS) ? count_sizes(BL_ONNX_CHANNELS) : 1;
 
     for (int i = 0; i < s->ndims; i++) {
         int n = count_sizes(s->dims[i].role);
-        if (is_free(&s->dims[i]) && s->dims[i].role != BL_ONNX_CHANNELS && n > most)
+        if (search_is_free(&s->dims[i]) && s->dims[i].role != BL_ONNX_CHANNELS && n > most)
             most = n;
     }
     for (int channel = 0; channel < nchannels; channel++) {
@@ -141,7 +141,7 @@ static bl_onnx_dim *first_of(search *s, const group *g)
     return &s->dims[g->at[0]];
 }
 
-static void set_range(search *s, const group *g, int64_t lo, int64_t hi, int64_t step)
+static void search_set_range(search *s, const group *g, int64_t lo, int64_t hi, int64_t step)
 {
     for (int i = 0; i < g->count; i++) {
         bl_wire_var *var = &s->dims[g->at[i]].var;
@@ -156,10 +156,10 @@ static bool try_range(search *s, const group *g, int64_t lo, int64_t hi, int64_t
 {
     bl_wire_var before = first_of(s, g)->var;
 
-    set_range(s, g, lo, hi, step);
+    search_set_range(s, g, lo, hi, step);
     if (succeeds(s))
         return true;
-    set_range(s, g, before.lo, before.hi, before.step);
+    search_set_range(s, g, before.lo, before.hi, before.step);
     return false;
 }
 
@@ -222,7 +222,7 @@ static bool find_step_below(search *s, const group *g)
     return false;
 }
 
-static bool widen(search *s, const group *g)
+static bool search_widen(search *s, const group *g)
 {
     int64_t most = first_of(s, g)->most;
 
@@ -266,20 +266,20 @@ static void widen_group(search *s, const group *g)
 {
     if (g->count == 0)
         return;
-    if (widen(s, g)) {
+    if (search_widen(s, g)) {
         for (int i = 0; g->count > 1 && i < g->count; i++)
             widen_further(s, g->at[i]);
         return;
     }
     if (g->count > 1 && is_of_inputs(s, g)) {
         unite(s, g, true);
-        if (widen(s, g))
+        if (search_widen(s, g))
             return;
         unite(s, g, false);
     }
     for (int i = 0; g->count > 1 && i < g->count; i++) {
         group one = {.count = 1, .at = {g->at[i]}};
-        (void)widen(s, &one);
+        (void)search_widen(s, &one);
     }
 }
 
@@ -290,7 +290,7 @@ static void widen_role(search *s, bl_onnx_role role)
     for (int i = 0; i < s->ndims; i++) {
         bl_onnx_dim *dim = &s->dims[i];
         bool like = g.count == 0 || (dim->var.lo == first_of(s, &g)->var.lo && dim->most == first_of(s, &g)->most);
-        if (is_free(dim) && dim->role == role && dim->same == i && like)
+        if (search_is_free(dim) && dim->role == role && dim->same == i && like)
             g.at[g.count++] = i;
     }
     widen_group(s, &g);
@@ -312,8 +312,8 @@ bl_status bl_onnx_search(int ndims, bl_onnx_dim *dims, size_t max_bytes, double 
     bool any = false;
 
     for (int i = 0; i < ndims; i++)
-        any |= is_free(&dims[i]);
-    if (!any || !find_sizes(&s, first))
+        any |= search_is_free(&dims[i]);
+    if (!any || !search_find_sizes(&s, first))
         return first->status;
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++)
         widen_role(&s, order[i]);

@@ -17,7 +17,7 @@ typedef struct builder {
 
 /* ---- sets */
 
-static int compare_numbers(const void *a, const void *b)
+static int trees_compare_numbers(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
 
@@ -53,7 +53,7 @@ static bool write_sets(bl_onnx_call *c, bl_trees *trees)
         if (sorted == NULL)
             return bl_onnx_fail_as(c, BL_ENOMEM, "no memory for the members of node %lld", (long long)i) != NULL;
         memcpy(sorted, trees->member + set.member, (size_t)set.nmember * sizeof *sorted);
-        qsort(sorted, (size_t)set.nmember, sizeof *sorted, compare_numbers);
+        qsort(sorted, (size_t)set.nmember, sizeof *sorted, trees_compare_numbers);
         for (int32_t k = 0; k < set.nmember; k++) {
             if (n == 0 || sorted[k] != sorted[n - 1])
                 sorted[n++] = sorted[k];
@@ -100,7 +100,7 @@ static test make_test(const builder *b, const bl_tree_node *node)
 /* ---- places: children side by side */
 
 /* Fills entry |at| with node |which|: a leaf, a test, or, if the test already has an entry, a jump to it. */
-static void write_place(builder *b, int32_t at, int32_t which)
+static void trees_write_place(builder *b, int32_t at, int32_t which)
 {
     bl_tree_walk *w = b->walk;
     const bl_tree_node *node = &b->trees->node[which];
@@ -131,15 +131,15 @@ static void write_places(builder *b)
 
     for (int64_t i = 0; i < w->ntrees; i++) {
         w->root[i] = (int32_t)w->nplaces;
-        write_place(b, (int32_t)w->nplaces++, b->trees->root[i]);
+        trees_write_place(b, (int32_t)w->nplaces++, b->trees->root[i]);
         while (b->head < b->tail) {
             const bl_tree_node *node = &b->trees->node[b->waiting[b->head]];
             int32_t at = b->place[b->waiting[b->head++]];
             test t = make_test(b, node);
             w->child[at] = (int32_t)w->nplaces;
             w->nplaces += 2;
-            write_place(b, w->child[at], t.yes);
-            write_place(b, w->child[at] + 1, t.no);
+            trees_write_place(b, w->child[at], t.yes);
+            trees_write_place(b, w->child[at] + 1, t.no);
         }
     }
 }
@@ -147,7 +147,7 @@ static void write_places(builder *b)
 /* ---- how deep they are */
 
 /* The number of successors of entry |at|: 0 for a leaf, 1 for a jump. */
-static int count_steps(const bl_tree_walk *w, int32_t at)
+static int trees_count_steps(const bl_tree_walk *w, int32_t at)
 {
     bool always = w->code[at] == 1 && w->most[at] == INFINITY && w->least[at] == -INFINITY;
 
@@ -164,7 +164,7 @@ static bool measure_tree(const builder *b, int32_t root, int32_t *depth, int32_t
         stack[n++] = root;
     while (n > 0) {
         int32_t at = stack[n - 1], next = -1, below = 0;
-        for (int i = 0; i < count_steps(w, at); i++) {
+        for (int i = 0; i < trees_count_steps(w, at); i++) {
             int32_t child = w->child[at] + i;
             if (depth[child] < 0)
                 return bl_onnx_fail(b->c, "its nodes are not trees: they have a cycle") != NULL;

@@ -20,7 +20,7 @@ typedef struct trips {
 } trips;
 
 /* The only element of |value| in the body, or NULL. */
-static const bl_node *element_of(const trips *t, bl_onnx_value *value)
+static const bl_node *trips_element_of(const trips *t, bl_onnx_value *value)
 {
     const bl_onnx_known *known = value != NULL ? value->known : NULL;
 
@@ -38,13 +38,13 @@ static const bl_node *growth(const trips *t, int carry, bl_onnx_value *next)
     const bl_node *now = bl_var(ir, t->m->nvars + 1, 0, ENDLESS), *then;
 
     t->body->given[1 + carry] = now;
-    then = element_of(t, next);
+    then = trips_element_of(t, next);
     t->body->given[1 + carry] = NULL;
     then = then != NULL ? bl_sub(ir, then, now) : NULL;
     return then != NULL && bl_is_const(then) ? then : NULL;
 }
 
-static const bl_node *least(bl_ir *ir, const bl_node *a, const bl_node *b)
+static const bl_node *trips_least(bl_ir *ir, const bl_node *a, const bl_node *b)
 {
     if (a == NULL || b == NULL || a == b)
         return a != NULL && b != NULL ? a : NULL;
@@ -77,7 +77,7 @@ static const bl_node *while_true(const trips *t, const bl_node *condition, bool 
     if (condition->op == BL_OP_NOT)
         return while_true(t, x, !opposite);
     if (condition->op == (opposite ? BL_OP_OR : BL_OP_AND))
-        return least(ir, while_true(t, x, opposite), while_true(t, y, opposite));
+        return trips_least(ir, while_true(t, x, opposite), while_true(t, y, opposite));
     if (condition->op != BL_OP_CMPLT || x->dtype != BL_INDEX || y->dtype != BL_INDEX)
         return NULL;
     return while_positive(t, opposite ? bl_add(ir, bl_sub(ir, x, y), bl_index(ir, 1)) : bl_sub(ir, y, x));
@@ -113,7 +113,7 @@ const bl_node *bl_onnx_count_trips(bl_onnx_call *c, bl_onnx_graph *body, int nca
     body->given[0] = t.step;
     for (int i = 0; i < ncarries; i++)
         body->given[1 + i] = carry[i];
-    condition = element_of(&t, goes_on);
+    condition = trips_element_of(&t, goes_on);
     body->given = NULL;
     more = condition != NULL ? while_true(&t, condition, false) : NULL;
     return more != NULL ? bl_add(ir, more, bl_index(ir, 1)) : NULL;

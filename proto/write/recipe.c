@@ -27,8 +27,8 @@ typedef struct draft {
     bl_wire_attr attrs[MAX_ATTRS];
 } draft;
 
-static bool fail_recipe(reader *r, bl_status status, const char *fmt, ...) BL_PRINTF(3, 4);
-static bool fail_recipe(reader *r, bl_status status, const char *fmt, ...)
+static bool recipe_fail_recipe(reader *r, bl_status status, const char *fmt, ...) BL_PRINTF(3, 4);
+static bool recipe_fail_recipe(reader *r, bl_status status, const char *fmt, ...)
 {
     char text[MAX_TEXT];
     va_list args;
@@ -48,7 +48,7 @@ static bool fine(const reader *r)
 static bool broken(reader *r, const char *why)
 {
     if (fine(r))
-        (void)fail_recipe(r, BL_EBUG, "recipe \"%.200s\": %s before \"%.40s\"", r->text, why, r->at);
+        (void)recipe_fail_recipe(r, BL_EBUG, "recipe \"%.200s\": %s before \"%.40s\"", r->text, why, r->at);
     r->failed = true;
     return false;
 }
@@ -58,7 +58,7 @@ static void skip(reader *r)
     r->at += strspn(r->at, " ");
 }
 
-static bool take(reader *r, char c)
+static bool recipe_take(reader *r, char c)
 {
     skip(r);
     bool is = *r->at == c;
@@ -66,7 +66,7 @@ static bool take(reader *r, char c)
     return is;
 }
 
-static void take_word(reader *r, char *word)
+static void recipe_take_word(reader *r, char *word)
 {
     size_t len = 0;
 
@@ -92,14 +92,14 @@ static void *value_at(const void *values, int i)
     return value;
 }
 
-static void put_value(void *values, int i, void *value)
+static void recipe_put_value(void *values, int i, void *value)
 {
     memcpy((char *)values + (size_t)i * sizeof value, &value, sizeof value);
 }
 
 /* ---- writing */
 
-static int compare_attrs(const void *a, const void *b)
+static int recipe_compare_attrs(const void *a, const void *b)
 {
     return strcmp(((const bl_wire_attr *)a)->name, ((const bl_wire_attr *)b)->name);
 }
@@ -149,30 +149,30 @@ static const bl_node *const *add_node(reader *r, const draft *d, int n)
         return NULL;
     memcpy(node->attrs, d->attrs, (size_t)d->nattrs * sizeof *node->attrs);
     if (d->nattrs > 1)
-        qsort(node->attrs, (size_t)d->nattrs, sizeof *node->attrs, compare_attrs);
+        qsort(node->attrs, (size_t)d->nattrs, sizeof *node->attrs, recipe_compare_attrs);
     const bl_node *const *type = bl_typer_node(w->typer, node);
     bl_status st = bl_ir_status(w->ir, &err);
     node->refs = d->refs;
     if (st != BL_OK)
-        (void)fail_recipe(r, st, "%s", err.text);
+        (void)recipe_fail_recipe(r, st, "%s", err.text);
     return st == BL_OK ? type : NULL;
 }
 
-static bool write_node(reader *r, const draft *d, int n, void *out)
+static bool recipe_write_node(reader *r, const draft *d, int n, void *out)
 {
     bl_write *w = r->w;
 
     if (!fine(r))
         return false;
     if ((size_t)w->wire->nnodes >= w->max_nodes)
-        return fail_recipe(r, BL_ELIMIT, "the graph becomes more than %zu nodes", w->max_nodes);
+        return recipe_fail_recipe(r, BL_ELIMIT, "the graph becomes more than %zu nodes", w->max_nodes);
     const bl_node *const *type = add_node(r, d, n);
     if (type == NULL)
-        return fine(r) ? fail_recipe(r, BL_ENOMEM, "no memory for a node") : false;
+        return fine(r) ? recipe_fail_recipe(r, BL_ENOMEM, "no memory for a node") : false;
     for (int i = 0; i < n; i++) {
         void *value =
             w->calls->make(w->owner, type[i], (bl_wire_ref){.kind = BL_REF_NODE, .index = w->wire->nnodes, .result = i});
-        put_value(out, i, value);
+        recipe_put_value(out, i, value);
         if (value == NULL)
             return false;
     }
@@ -217,7 +217,7 @@ static bl_wire_attr size_attr(reader *r, const bl_node *size)
     return text_attr(r->w, text);
 }
 
-static bl_wire_attr list_attr(reader *r, const bl_write_arg *arg)
+static bl_wire_attr recipe_list_attr(reader *r, const bl_write_arg *arg)
 {
     bl_wire_attr list = {.kind = BL_ATTR_LIST, .nitems = arg->count};
     bl_wire_attr *item = bl_arena_array(r->w->arena, (size_t)arg->count, sizeof *item);
@@ -240,9 +240,9 @@ static bl_wire_attr arg_attr(reader *r, const bl_write_arg *arg)
     case BL_WRITE_TEXT:
         return text_attr(r->w, arg->text);
     case BL_WRITE_INTS:
-        return list_attr(r, arg);
+        return recipe_list_attr(r, arg);
     case BL_WRITE_SIZES:
-        return arg->count < 0 ? size_attr(r, arg->sizes[0]) : list_attr(r, arg);
+        return arg->count < 0 ? size_attr(r, arg->sizes[0]) : recipe_list_attr(r, arg);
     case BL_WRITE_BODY:
         return (bl_wire_attr){.kind = BL_ATTR_GRAPH, .graph = arg->body};
     case BL_WRITE_VALUE:
@@ -252,7 +252,7 @@ static bl_wire_attr arg_attr(reader *r, const bl_write_arg *arg)
     return (bl_wire_attr){0};
 }
 
-static bl_wire_number take_number(reader *r)
+static bl_wire_number recipe_take_number(reader *r)
 {
     char *end;
     double value = strtod(r->at, &end);
@@ -270,10 +270,10 @@ static bl_wire_number take_named(reader *r)
     char name[MAX_WORD];
     bool optional;
 
-    take_word(r, name);
-    optional = take(r, ':');
+    recipe_take_word(r, name);
+    optional = recipe_take(r, ':');
     if (optional)
-        preset = take_number(r);
+        preset = recipe_take_number(r);
     if (fine(r))
         (void)r->w->calls->number(r->w->owner, name, optional ? &preset : NULL, &number);
     return number;
@@ -281,14 +281,14 @@ static bl_wire_number take_named(reader *r)
 
 static bl_wire_attr take_attr(reader *r);
 
-static bl_wire_attr take_list(reader *r)
+static bl_wire_attr recipe_take_list(reader *r)
 {
     bl_wire_attr list = {.kind = BL_ATTR_LIST};
     bl_wire_attr *item = bl_arena_array(r->w->arena, MAX_ATTRS, sizeof *item);
 
-    while (fine(r) && item != NULL && !take(r, ']') && list.nitems < MAX_ATTRS) {
+    while (fine(r) && item != NULL && !recipe_take(r, ']') && list.nitems < MAX_ATTRS) {
         item[list.nitems++] = take_attr(r);
-        (void)take(r, ',');
+        (void)recipe_take(r, ',');
     }
     list.item = item;
     return list;
@@ -299,15 +299,15 @@ static bl_wire_attr take_attr(reader *r)
     char word[MAX_WORD];
 
     skip(r);
-    if (take(r, '$'))
+    if (recipe_take(r, '$'))
         return arg_attr(r, &r->args[*r->at++ - '0']);
-    if (take(r, '@'))
+    if (recipe_take(r, '@'))
         return (bl_wire_attr){.kind = BL_ATTR_NUMBER, .number = take_named(r)};
-    if (take(r, '['))
-        return take_list(r);
+    if (recipe_take(r, '['))
+        return recipe_take_list(r);
     if (isdigit((unsigned char)*r->at) || *r->at == '-' || *r->at == '.')
-        return (bl_wire_attr){.kind = BL_ATTR_NUMBER, .number = take_number(r)};
-    take_word(r, word);
+        return (bl_wire_attr){.kind = BL_ATTR_NUMBER, .number = recipe_take_number(r)};
+    recipe_take_word(r, word);
     if (strcmp(word, "true") == 0 || strcmp(word, "false") == 0)
         return (bl_wire_attr){.kind = BL_ATTR_BOOL, .boolean = word[0] == 't'};
     return text_attr(r->w, word);
@@ -320,14 +320,14 @@ static void add_ref(reader *r, draft *d, bl_wire_ref ref)
     void *refs = d->refs;
 
     if (d->ended)
-        (void)fail_recipe(r, BL_EGRAPH, "an input before the last one is left out");
+        (void)recipe_fail_recipe(r, BL_EGRAPH, "an input before the last one is left out");
     if (!fine(r) || !bl_arena_reserve(r->w->arena, &refs, d->nrefs, &d->ref_cap, sizeof ref))
         return;
     d->refs = refs;
     d->refs[d->nrefs++] = ref;
 }
 
-static void add_value(reader *r, draft *d, void *value)
+static void recipe_add_value(reader *r, draft *d, void *value)
 {
     if (value == NULL)
         d->ended = true;
@@ -347,9 +347,9 @@ static void add_arg(reader *r, draft *d, const bl_write_arg *arg)
     else if (arg->kind != BL_WRITE_VALUE)
         broken(r, "no operand");
     else if (!many)
-        add_value(r, d, arg->value);
+        recipe_add_value(r, d, arg->value);
     for (int i = 0; many && i < arg->count; i++)
-        add_value(r, d, value_at(arg->values, i));
+        recipe_add_value(r, d, value_at(arg->values, i));
 }
 
 static bool take_call(reader *r, const char *op, int n, void *out);
@@ -358,11 +358,11 @@ static void take_operand(reader *r, draft *d, const char *word)
 {
     void *inner = NULL;
 
-    if (take(r, '(')) {
+    if (recipe_take(r, '(')) {
         if (take_call(r, word, 1, &inner))
-            add_value(r, d, inner);
+            recipe_add_value(r, d, inner);
     } else if (word[1] == '\0' && word[0] >= 'a' && word[0] <= 'h') {
-        add_value(r, d, word[0] - 'a' < r->w->nin ? r->w->in[word[0] - 'a'] : NULL);
+        recipe_add_value(r, d, word[0] - 'a' < r->w->nin ? r->w->in[word[0] - 'a'] : NULL);
     } else {
         broken(r, "expected an operand");
     }
@@ -375,18 +375,18 @@ static bool take_call(reader *r, const char *op, int n, void *out)
     char word[MAX_WORD];
 
     memcpy(d.op, op, strlen(op) + 1);
-    while (fine(r) && !take(r, ')')) {
+    while (fine(r) && !recipe_take(r, ')')) {
         skip(r);
-        if (take(r, '$')) {
+        if (recipe_take(r, '$')) {
             const bl_write_arg *arg = &r->args[*r->at++ - '0'];
             add_arg(r, &d, arg);
-        } else if (take(r, '@')) {
+        } else if (recipe_take(r, '@')) {
             add_ref(r, &d, (bl_wire_ref){.literal = take_named(r)});
         } else if (isdigit((unsigned char)*r->at) || *r->at == '-') {
-            add_ref(r, &d, (bl_wire_ref){.literal = take_number(r)});
+            add_ref(r, &d, (bl_wire_ref){.literal = recipe_take_number(r)});
         } else {
-            take_word(r, word);
-            if (fine(r) && take(r, '=')) {
+            recipe_take_word(r, word);
+            if (fine(r) && recipe_take(r, '=')) {
                 bl_wire_attr attr = take_attr(r);
                 if (d.nattrs == MAX_ATTRS)
                     return broken(r, "too many attributes");
@@ -397,10 +397,10 @@ static bool take_call(reader *r, const char *op, int n, void *out)
             }
         }
         skip(r);
-        if (fine(r) && *r->at != ')' && !take(r, ','))
+        if (fine(r) && *r->at != ')' && !recipe_take(r, ','))
             return broken(r, "expected , or )");
     }
-    return write_node(r, &d, n, out);
+    return recipe_write_node(r, &d, n, out);
 }
 
 bool bl_write_many(bl_write *w, const char *text, const bl_write_arg *args, int n, void *out)
@@ -409,11 +409,11 @@ bool bl_write_many(bl_write *w, const char *text, const bl_write_arg *args, int 
     char op[MAX_WORD];
 
     for (int i = 0; i < n; i++)
-        put_value(out, i, NULL);
+        recipe_put_value(out, i, NULL);
     if (!fine(&r))
         return false;
-    take_word(&r, op);
-    if (!fine(&r) || !take(&r, '('))
+    recipe_take_word(&r, op);
+    if (!fine(&r) || !recipe_take(&r, '('))
         return broken(&r, "expected (");
     bool made = take_call(&r, op, n, out);
     return made && (*r.at == '\0' || broken(&r, "expected the end"));

@@ -38,7 +38,7 @@ owner *owner_by_name(bl_access *access, const char *name)
     return o;
 }
 
-static owner **bucket_of(bl_access *access, const unsigned char hash[BL_KEY_HASH])
+static owner **access_bucket_of(bl_access *access, const unsigned char hash[BL_KEY_HASH])
 {
     return &access->bucket[((unsigned)hash[0] << 8 | hash[1]) % KEY_BUCKETS];
 }
@@ -48,7 +48,7 @@ static owner **bucket_of(bl_access *access, const unsigned char hash[BL_KEY_HASH
 static owner *owner_by_hash(bl_access *access, const unsigned char hash[BL_KEY_HASH])
 {
     owner *found = NULL;
-    for (owner *o = *bucket_of(access, hash); o != NULL; o = o->next_in_bucket)
+    for (owner *o = *access_bucket_of(access, hash); o != NULL; o = o->next_in_bucket)
         if (gnutls_memcmp(o->row.hash, hash, BL_KEY_HASH) == 0)
             found = o;
     return found;
@@ -102,7 +102,7 @@ static bl_status take_rows(bl_access *access, const fresh_rows *fresh, bl_err *e
         o->row.scopes = 0; /* a key whose row was deleted has no scopes */
     for (size_t i = 0; i < fresh->count; i++) {
         owner *o = owner_by_id(access, fresh->rows[i].id);
-        owner **bucket = bucket_of(access, fresh->rows[i].hash);
+        owner **bucket = access_bucket_of(access, fresh->rows[i].hash);
         bool same = memcmp(o->row.hash, fresh->rows[i].hash, BL_KEY_HASH) == 0;
         int64_t revoked = same ? o->row.revoked : 0;
         o->secrets += !same;
@@ -428,7 +428,7 @@ bool bl_access_find(bl_access *access, const char *name, uint32_t *id)
 
 /* ---- lifetime */
 
-static bool read_version(void *arg, const bl_cell *cells, int n)
+static bool access_read_version(void *arg, const bl_cell *cells, int n)
 {
     (void)n;
     *(int64_t *)arg = cells[0].integer;
@@ -440,7 +440,7 @@ static bool store_changed(bl_access *access)
 {
     int64_t version = access->version;
     bl_err ignored = {0};
-    if (bl_storage_run(access->server->storage, "PRAGMA data_version", 0, NULL, read_version, &version, &ignored) != BL_OK)
+    if (bl_storage_run(access->server->storage, "PRAGMA data_version", 0, NULL, access_read_version, &version, &ignored) != BL_OK)
         return false;
     if (version == access->version)
         return false;

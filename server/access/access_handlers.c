@@ -55,7 +55,7 @@ static bl_status read_quotas(const bl_json *object, bl_key_wish *wish, bl_err *e
     return BL_OK;
 }
 
-static bl_status read_ttl(const bl_json *value, bl_key_wish *wish, bl_err *err)
+static bl_status access_handlers_read_ttl(const bl_json *value, bl_key_wish *wish, bl_err *err)
 {
     bl_wire_number number = {0};
     wish->has_ttl = true;
@@ -69,7 +69,7 @@ static bl_status read_ttl(const bl_json *value, bl_key_wish *wish, bl_err *err)
     return BL_OK;
 }
 
-static bl_status read_wish(bl_request *rq, const bl_json *doc, bool named, bl_key_wish *wish)
+static bl_status access_handlers_read_wish(bl_request *rq, const bl_json *doc, bool named, bl_key_wish *wish)
 {
     static const char *const names[] = {"scopes", "ttl", "quotas", "name", NULL}, *const changes[] = {"scopes", "ttl", "quotas",
                                                                                                       NULL};
@@ -87,20 +87,20 @@ static bl_status read_wish(bl_request *rq, const bl_json *doc, bool named, bl_ke
     if (bl_json_find(doc, "scopes", &at))
         BL_TRY(read_scopes(&at, &wish->scopes, err));
     if (bl_json_find(doc, "ttl", &at))
-        BL_TRY(read_ttl(&at, wish, err));
+        BL_TRY(access_handlers_read_ttl(&at, wish, err));
     if (bl_json_find(doc, "quotas", &at))
         BL_TRY(read_quotas(&at, wish, err));
     return BL_OK;
 }
 
-static bl_status decode(bl_request *rq, bool named, bl_key_wish *wish)
+static bl_status access_handlers_decode(bl_request *rq, bool named, bl_key_wish *wish)
 {
     bl_json_limits limits = {.depth = (int)rq->server->settings.max_depth};
     bl_json_doc doc;
     bl_status st = bl_json_parse(&doc, rq->arena, bl_request_body(rq), &limits, &rq->err);
     if (st == BL_OK) {
         bl_json root = bl_json_root(&doc);
-        st = read_wish(rq, &root, named, wish);
+        st = access_handlers_read_wish(rq, &root, named, wish);
     }
     bl_json_fini(&doc);
     return st;
@@ -126,7 +126,7 @@ static int64_t revoked_when(bl_access *access, const char *name)
     return when;
 }
 
-static void put_row(void *arg, const bl_key_row *row)
+static void access_handlers_put_row(void *arg, const bl_key_row *row)
 {
     const sought *s = arg;
     bl_key_row shown = *row;
@@ -149,7 +149,7 @@ bl_status bl_handle_keys_list(bl_request *rq)
     sought all = {.access = rq->server->access, .out = &rq->reply.out};
     bl_text_puts(&rq->reply.out, "{\"keys\":[");
     BL_TRY(bl_text_status(&rq->reply.out, &rq->err));
-    BL_TRY(bl_keys_list(rq->server->storage, put_row, &all, &rq->err));
+    BL_TRY(bl_keys_list(rq->server->storage, access_handlers_put_row, &all, &rq->err));
     bl_text_puts(&rq->reply.out, "]}");
     bl_request_reply_json(rq, 200);
     return BL_OK;
@@ -165,7 +165,7 @@ static bl_status reply_key(bl_request *rq, const char *name, const char *secret,
         bl_encode_key(&rq->reply.out, "key");
         bl_encode_string(&rq->reply.out, secret);
     }
-    BL_TRY(bl_keys_list(rq->server->storage, put_row, &one, &rq->err));
+    BL_TRY(bl_keys_list(rq->server->storage, access_handlers_put_row, &one, &rq->err));
     bl_text_puts(&rq->reply.out, "}");
     bl_request_reply_json(rq, status);
     return BL_OK;
@@ -175,7 +175,7 @@ bl_status bl_handle_key_post(bl_request *rq)
 {
     bl_key_wish wish = {0};
     char secret[BL_KEY_SECRET];
-    BL_TRY(decode(rq, true, &wish));
+    BL_TRY(access_handlers_decode(rq, true, &wish));
     if (wish.scopes != 0 && (wish.scopes & BL_SCOPE_ADMIN) == 0 && !bl_access_has_keys(rq->server->access))
         return bl_fail(&rq->err, BL_ECONFLICT, "the first key needs the scope admin: from then on nobody could make another");
     BL_TRY(bl_keys_create(rq->server->storage, &wish, secret, &rq->err));
@@ -185,7 +185,7 @@ bl_status bl_handle_key_post(bl_request *rq)
 bl_status bl_handle_key_put(bl_request *rq)
 {
     bl_key_wish wish = {.name = rq->head.param[0]};
-    BL_TRY(decode(rq, false, &wish));
+    BL_TRY(access_handlers_decode(rq, false, &wish));
     BL_TRY(bl_keys_change(rq->server->storage, &wish, &rq->err));
     return reply_key(rq, wish.name, NULL, 200);
 }

@@ -3,7 +3,7 @@
 #include "server/access/access_internal.h"
 #include "server/store/storage.h"
 
-static bl_status charge(bl_access *access, uint32_t id, uint64_t bytes, uint64_t replaces, bl_err *err)
+static bl_status disk_space_charge(bl_access *access, uint32_t id, uint64_t bytes, uint64_t replaces, bl_err *err)
 {
     double quota = -1;
     uint64_t has = 0;
@@ -34,7 +34,7 @@ bl_status bl_access_take_disk(bl_access *access, uint32_t id, uint64_t bytes, ui
     uint64_t grows = bytes > replaces ? bytes - replaces : 0;
     if (grows > 0)
         BL_TRY(bl_storage_check_room(server->storage, grows, server->settings.min_free, err));
-    return charge(access, id, bytes, replaces, err);
+    return disk_space_charge(access, id, bytes, replaces, err);
 }
 
 void bl_access_count_disk(bl_access *access, uint32_t id, int64_t bytes)

@@ -115,7 +115,7 @@ void bl_time_print(int64_t seconds, char *out, size_t size)
         snprintf(out, size, "%lld", (long long)seconds);
 }
 
-static void put_time(bl_text *out, const char *name, int64_t seconds)
+static void keys_put_time(bl_text *out, const char *name, int64_t seconds)
 {
     char text[32];
     if (seconds == 0)
@@ -153,9 +153,9 @@ void bl_key_encode(bl_text *out, const bl_key_row *row)
     bl_encode_string(out, row->hint);
     bl_encode_key(out, "scopes");
     bl_scopes_encode(out, row->scopes);
-    put_time(out, "created", row->created);
-    put_time(out, "expires", row->expires);
-    put_time(out, "revoked", row->revoked);
+    keys_put_time(out, "created", row->created);
+    keys_put_time(out, "expires", row->expires);
+    keys_put_time(out, "revoked", row->revoked);
     bl_encode_key(out, "quotas");
     bl_quotas_encode(out, row->quota);
 }
@@ -224,12 +224,12 @@ typedef struct listing {
     bl_key_row row; /* its quotas come in separate rows */
 } listing;
 
-static void copy_text(char *to, size_t size, const bl_cell *cell)
+static void keys_copy_text(char *to, size_t size, const bl_cell *cell)
 {
     snprintf(to, size, "%s", cell->kind == BL_CELL_TEXT ? cell->bytes.data : "");
 }
 
-static bool list_row(void *arg, const bl_cell *cells, int n)
+static bool keys_list_row(void *arg, const bl_cell *cells, int n)
 {
     listing *l = arg;
     bl_err ignored = {0};
@@ -241,8 +241,8 @@ static bool list_row(void *arg, const bl_cell *cells, int n)
                               .created = cells[5].integer,
                               .expires = cells[6].integer,
                               .revoked = cells[7].integer};
-        copy_text(l->row.name, sizeof l->row.name, &cells[1]);
-        copy_text(l->row.hint, sizeof l->row.hint, &cells[3]);
+        keys_copy_text(l->row.name, sizeof l->row.name, &cells[1]);
+        keys_copy_text(l->row.hint, sizeof l->row.hint, &cells[3]);
         if (cells[2].bytes.len == BL_KEY_HASH)
             memcpy(l->row.hash, cells[2].bytes.data, BL_KEY_HASH);
         if (cells[4].kind != BL_CELL_TEXT || bl_scopes_parse(cells[4].bytes.data, &l->row.scopes, &ignored) != BL_OK)
@@ -262,7 +262,7 @@ bl_status bl_keys_list(bl_storage *storage, void (*each)(void *arg, const bl_key
     BL_TRY(bl_storage_run(storage,
                           "SELECT id, name, hash, hint, scopes, created, expires, revoked, quota, amount FROM keys LEFT JOIN "
                           "quotas ON owner = id ORDER BY id",
-                          0, NULL, list_row, &l, err));
+                          0, NULL, keys_list_row, &l, err));
     if (l.row.id != 0)
         each(arg, &l.row);
     return BL_OK;
@@ -310,7 +310,7 @@ static bl_status set_secret(const change *c, bl_err *err)
                           err);
 }
 
-static bl_status insert_row(const change *c, bl_err *err)
+static bl_status keys_insert_row(const change *c, bl_err *err)
 {
     int64_t now = (int64_t)time(NULL);
     unsigned char hash[BL_KEY_HASH];
@@ -326,7 +326,7 @@ static bl_status insert_row(const change *c, bl_err *err)
     return st == BL_OK ? BL_OK : bl_fail(err, st, "%s", twice.text);
 }
 
-static bl_status find_row(const change *c, bl_err *err)
+static bl_status keys_find_row(const change *c, bl_err *err)
 {
     int64_t there = 0;
     BL_TRY(bl_storage_change(c->storage, "UPDATE keys SET name = name WHERE name = ?1", BL_CELLS(bl_cell_text(c->wish->name)),
@@ -334,12 +334,12 @@ static bl_status find_row(const change *c, bl_err *err)
     return there == 1 ? BL_OK : bl_fail(err, BL_ENOTFOUND, "there is no key \"%.64s\"", c->wish->name);
 }
 
-static bl_status apply(void *arg, bl_err *err)
+static bl_status keys_apply(void *arg, bl_err *err)
 {
     const change *c = arg;
     const bl_key_wish *wish = c->wish;
     bl_text scopes = {0};
-    bl_status st = c->fresh ? insert_row(c, err) : find_row(c, err);
+    bl_status st = c->fresh ? keys_insert_row(c, err) : keys_find_row(c, err);
     if (st == BL_OK && c->secret != NULL)
         st = set_secret(c, err);
     if (st == BL_OK && wish->scopes != 0) {
@@ -361,13 +361,13 @@ bl_status bl_keys_create(bl_storage *storage, const bl_key_wish *wish, char secr
     if (wish->scopes == 0)
         return bl_fail(err, BL_EINVAL, "a key needs at least one scope");
     BL_TRY(make_secret(secret, err));
-    return bl_storage_together(storage, apply, &c, err);
+    return bl_storage_together(storage, keys_apply, &c, err);
 }
 
 bl_status bl_keys_change(bl_storage *storage, const bl_key_wish *wish, bl_err *err)
 {
     change c = {.storage = storage, .wish = wish};
-    return bl_storage_together(storage, apply, &c, err);
+    return bl_storage_together(storage, keys_apply, &c, err);
 }
 
 bl_status bl_keys_rotate(bl_storage *storage, const char *name, char secret[BL_KEY_SECRET], bl_err *err)
@@ -375,7 +375,7 @@ bl_status bl_keys_rotate(bl_storage *storage, const char *name, char secret[BL_K
     bl_key_wish wish = {.name = name};
     change c = {.storage = storage, .wish = &wish, .secret = secret};
     BL_TRY(make_secret(secret, err));
-    return bl_storage_together(storage, apply, &c, err);
+    return bl_storage_together(storage, keys_apply, &c, err);
 }
 
 static const char revoke[] = "UPDATE keys SET revoked = CASE revoked WHEN 0 THEN ?2 ELSE revoked END WHERE name = ?1";
@@ -400,7 +400,7 @@ typedef struct adoption {
     bl_err *err;
 } adoption;
 
-static bool take_key(void *arg, const bl_cell *cells, int n)
+static bool keys_take_key(void *arg, const bl_cell *cells, int n)
 {
     (void)n;
     ((adoption *)arg)->key = cells[0].integer;
@@ -429,7 +429,8 @@ static bl_status adopt(void *arg, bl_err *err)
     adoption *a = arg;
     a->err = err;
     a->rows = 0;
-    BL_TRY(bl_storage_run(a->storage, "SELECT id FROM keys WHERE name = ?1", BL_CELLS(bl_cell_text(a->name)), take_key, a, err));
+    BL_TRY(bl_storage_run(a->storage, "SELECT id FROM keys WHERE name = ?1", BL_CELLS(bl_cell_text(a->name)), keys_take_key, a,
+                          err));
     if (a->key == 0)
         return bl_fail(err, BL_ENOTFOUND, "there is no key \"%.64s\"", a->name);
     BL_TRY(bl_storage_each(a->storage,

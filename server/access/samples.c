@@ -59,7 +59,7 @@ typedef struct running {
     } turn[MOST_RUNNING];
 } running;
 
-static void keep_turn(void *arg, uint32_t who, int64_t ns)
+static void samples_keep_turn(void *arg, uint32_t who, int64_t ns)
 {
     running *all = arg;
     if (all->count == MOST_RUNNING)
@@ -89,7 +89,7 @@ static void keep_share(bl_key_share *keys, int most, bl_key_share share)
 
 /* The part of the last |elapsed| nanoseconds in which |o| used the device.  Under the lock of |access|.  A turn that ends while a
  * sample is taken may count twice in that sample; the next sample then counts less, and the figure never decreases. */
-static float share_of(owner *o, int device, const running *now, int64_t elapsed)
+static float samples_share_of(owner *o, int device, const running *now, int64_t elapsed)
 {
     int64_t total = o->device_ns[device] + uncharged_ns(now, o->row.id), more = total - o->sampled_ns[device];
     if (more <= 0)
@@ -116,10 +116,10 @@ static bl_sample take_device(bl_access *access, int device, int64_t elapsed)
     const bl_worker *worker = &access->server->workers[device];
     bl_sample sample = {.queue = (uint32_t)bl_queue_length(worker->queue), .memory = atomic_load(&worker->dev->bytes_used)};
     running now = {0};
-    bl_queue_list_running(worker->queue, keep_turn, &now);
+    bl_queue_list_running(worker->queue, samples_keep_turn, &now);
     pthread_mutex_lock(&access->lock);
     for (owner *o = &access->nobody; o != NULL; o = o == &access->nobody ? access->owners : o->next) {
-        float busy = share_of(o, device, &now, elapsed);
+        float busy = samples_share_of(o, device, &now, elapsed);
         sample.busy += busy;
         if (busy > 0)
             keep_share(sample.key, BL_SAMPLE_KEYS, (bl_key_share){o->row.id, busy});

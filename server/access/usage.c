@@ -25,7 +25,7 @@ usage *usage_today(owner *o)
     return &o->today;
 }
 
-static void add(usage *to, const usage *more)
+static void usage_add(usage *to, const usage *more)
 {
     to->requests += more->requests;
     to->bytes_in += more->bytes_in;
@@ -33,14 +33,14 @@ static void add(usage *to, const usage *more)
     to->device_ns += more->device_ns;
 }
 
-static void count(bl_access *access, uint32_t id, int device, const usage *more)
+static void usage_count(bl_access *access, uint32_t id, int device, const usage *more)
 {
     owner *o = NULL;
     pthread_mutex_lock(&access->lock);
     o = owner_by_id(access, id);
     if (o != NULL) {
-        add(usage_today(o), more);
-        add(&o->unsaved, more);
+        usage_add(usage_today(o), more);
+        usage_add(&o->unsaved, more);
         if (device >= 0 && device < BL_MAX_DEVICES)
             o->device_ns[device] += more->device_ns;
     }
@@ -50,7 +50,7 @@ static void count(bl_access *access, uint32_t id, int device, const usage *more)
 void bl_access_charge(bl_access *access, uint32_t id, int device, int64_t ns)
 {
     usage more = {.device_ns = ns};
-    count(access, id, device, &more);
+    usage_count(access, id, device, &more);
 }
 
 /* The largest number of requests of the key in the queue of one device: the quota holds for each queue. */
@@ -82,10 +82,10 @@ void bl_access_look_at_own(const bl_request *rq, bl_key_row *row, double used[BL
 void bl_access_count(bl_access *access, uint32_t id, uint64_t bytes_in, uint64_t bytes_out)
 {
     usage more = {.requests = 1, .bytes_in = bytes_in, .bytes_out = bytes_out};
-    count(access, id, -1, &more);
+    usage_count(access, id, -1, &more);
 }
 
-static bool is_empty(const usage *u)
+static bool usage_is_empty(const usage *u)
 {
     return u->requests == 0 && u->device_ns == 0 && u->bytes_in == 0 && u->bytes_out == 0;
 }
@@ -99,7 +99,7 @@ static bool set_apart(bl_access *access)
         o->saving = o->unsaved;
         o->saving_day = o->day;
         o->unsaved = (usage){0};
-        any = any || !is_empty(&o->saving);
+        any = any || !usage_is_empty(&o->saving);
     }
     pthread_mutex_unlock(&access->lock);
     return any;
@@ -110,7 +110,7 @@ static void end_saving(bl_access *access, bool saved)
     pthread_mutex_lock(&access->lock);
     for (owner *o = access->owners; o != NULL; o = o->next) {
         if (!saved)
-            add(&o->unsaved, &o->saving);
+            usage_add(&o->unsaved, &o->saving);
         o->saving = (usage){0};
     }
     pthread_mutex_unlock(&access->lock);
@@ -121,7 +121,7 @@ static owner *next_to_save(bl_access *access, owner *o)
 {
     pthread_mutex_lock(&access->lock);
     o = o != NULL ? o->next : access->owners;
-    while (o != NULL && is_empty(&o->saving))
+    while (o != NULL && usage_is_empty(&o->saving))
         o = o->next;
     pthread_mutex_unlock(&access->lock);
     return o;
@@ -155,7 +155,7 @@ void usage_save(bl_access *access)
         bl_log(BL_LOG_WARN, "what keys have used cannot be written down: %s", err.text);
 }
 
-static bool load_row(void *arg, const bl_cell *cells, int n)
+static bool usage_load_row(void *arg, const bl_cell *cells, int n)
 {
     bl_access *access = arg;
     owner *o = NULL;
@@ -175,5 +175,5 @@ bl_status usage_load(bl_access *access, bl_err *err)
 {
     return bl_storage_run(access->server->storage,
                           "SELECT owner, requests, device_ns, bytes_in, bytes_out FROM usage WHERE day = ?1",
-                          BL_CELLS(bl_cell_int(usage_day())), load_row, access, err);
+                          BL_CELLS(bl_cell_int(usage_day())), usage_load_row, access, err);
 }

@@ -64,7 +64,7 @@ bool bl_batch_learn(bl_batcher *b, bl_batch_slot *slot, int64_t rows, bool exact
 
 /* Under the lock: the most of |rows| that are worth a run, if it began now.  On a device that one row fills, or whose caches it
  * does, more may take longer together than one after the other. */
-static int64_t worth_rows(const bl_batcher *b, bl_batch_slot *slot, int64_t rows)
+static int64_t batch_slots_worth_rows(const bl_batcher *b, bl_batch_slot *slot, int64_t rows)
 {
     if (b->how.npreferred > 0)
         return b->max_rows;
@@ -113,7 +113,7 @@ static int find_first(const choice *c, int64_t rows, int64_t *most, double *done
     int best = -1;
     for (int i = 0; i < c->batcher->nslots; i++) {
         bl_batch_slot *one = c->batcher->slots[i];
-        int64_t worth = worth_rows(c->batcher, one, rows);
+        int64_t worth = batch_slots_worth_rows(c->batcher, one, rows);
         double end = c->free_ns[i] + cost_ns(c->batcher, one, worth < rows ? worth : rows);
         if (standing_of(one) > c->best || (best >= 0 && end >= *done))
             continue;
@@ -124,7 +124,7 @@ static int find_first(const choice *c, int64_t rows, int64_t *most, double *done
     return best;
 }
 
-static bl_batch_slot *take(choice *c, int at, double done)
+static bl_batch_slot *batch_slots_take(choice *c, int at, double done)
 {
     bl_batch_slot *slot = c->batcher->slots[at];
     slot->running = true;
@@ -158,7 +158,7 @@ bl_batch_slot *bl_batch_take(bl_batcher *b, int64_t rows, bool behind, int64_t *
         if (at < 0) /* the last device was lost meanwhile: who mends them asks again */
             return NULL;
         if (!b->slots[at]->running)
-            return take(&c, at, done);
+            return batch_slots_take(&c, at, done);
         if (!behind)
             return NULL;
         c.free_ns[at] = done;

@@ -40,7 +40,7 @@ void bl_batcher_fini(bl_batcher *b)
     pthread_mutex_destroy(&b->lock);
 }
 
-static void release(bl_batch *batch)
+static void batcher_release(bl_batch *batch)
 {
     bl_batcher *b = batch->batcher;
     if (atomic_fetch_sub(&batch->refs, 1) != 1)
@@ -54,7 +54,7 @@ static void release(bl_batch *batch)
 void bl_batch_leave(bl_batch *batch)
 {
     if (batch != NULL)
-        release(batch);
+        batcher_release(batch);
 }
 
 /* ---- which graphs */
@@ -118,7 +118,7 @@ static int64_t turn_of(const bl_batcher *b, const bl_batch_item *in)
 }
 
 /* Under the lock. */
-static void append(bl_batcher *b, bl_batch_item *in)
+static void batcher_append(bl_batcher *b, bl_batch_item *in)
 {
     bl_batch_item **at = &b->first;
     in->turn = turn_of(b, in);
@@ -131,7 +131,7 @@ static void append(bl_batcher *b, bl_batch_item *in)
 }
 
 /* Under the lock. */
-static void take_out(bl_batcher *b, bl_batch_item **at)
+static void batcher_take_out(bl_batcher *b, bl_batch_item **at)
 {
     bl_batch_item *in = *at;
     *at = in->next;
@@ -141,7 +141,7 @@ static void take_out(bl_batcher *b, bl_batch_item **at)
 }
 
 /* The client of an item closed its connection.  True: the item waited, and is out of the queue. */
-static bool leave(bl_request *rq)
+static bool batcher_leave(bl_request *rq)
 {
     bl_batch_item *in = rq->data;
     bl_batcher *b = in->batcher;
@@ -150,7 +150,7 @@ static bool leave(bl_request *rq)
     for (bl_batch_item **at = &b->first; *at != NULL && !mine; at = mine ? at : &(*at)->next) {
         mine = *at == in;
         if (mine) {
-            take_out(b, at);
+            batcher_take_out(b, at);
             break;
         }
     }
@@ -163,7 +163,7 @@ static bool leave(bl_request *rq)
 
 /* May two items share a run?  All sizes but the number of rows must be equal, and rows of different owners must be
  * independent. */
-static bool fits(const bl_batch_item *one, const bl_batch_item *other)
+static bool batcher_fits(const bl_batch_item *one, const bl_batch_item *other)
 {
     const bl_batcher *b = one->batcher;
     if (one->rq->owner != other->rq->owner && !b->apart)
@@ -175,7 +175,7 @@ static bool fits(const bl_batch_item *one, const bl_batch_item *other)
 }
 
 /* The number of rows that the run should have, now that it begins. */
-static int64_t worth_rows(const bl_batch *batch)
+static int64_t batcher_worth_rows(const bl_batch *batch)
 {
     bl_batcher *b = batch->batcher;
     bl_batch_slot *slot = batch->slot;
@@ -213,7 +213,7 @@ static int64_t due_rows(const bl_batcher *b, int64_t now_ns)
 
 /* Move items from the queue into the batch, behind the first |skip| rows: at most |most| rows, but at least one item.  Items that
  * were cancelled or whose deadline has passed go to |late|. */
-static void gather(bl_batch *batch, int64_t most, int64_t skip, bl_batch_item **late)
+static void batcher_gather(bl_batch *batch, int64_t most, int64_t skip, bl_batch_item **late)
 {
     bl_batcher *b = batch->batcher;
     int64_t now = bl_clock_ns();
@@ -223,7 +223,7 @@ static void gather(bl_batch *batch, int64_t most, int64_t skip, bl_batch_item **
     for (bl_batch_item **at = &b->first; *at != NULL;) {
         bl_batch_item *in = *at;
         if (atomic_load(&in->rq->cancel) || (in->rq->item.deadline_ns != 0 && in->rq->item.deadline_ns <= now)) {
-            take_out(b, at);
+            batcher_take_out(b, at);
             in->next = *late;
             *late = in;
             continue;
@@ -233,9 +233,9 @@ static void gather(bl_batch *batch, int64_t most, int64_t skip, bl_batch_item **
             at = &in->next;
             continue;
         }
-        if (batch->first != NULL && (batch->rows + in->rows > most || !fits(batch->first, in)))
+        if (batch->first != NULL && (batch->rows + in->rows > most || !batcher_fits(batch->first, in)))
             break; /* items keep their order */
-        take_out(b, at);
+        batcher_take_out(b, at);
         in->batch = batch;
         b->turn = in->turn > b->turn ? in->turn : b->turn;
         in->queue_ns = now - in->rq->item.queued_ns;
@@ -262,7 +262,7 @@ static void finish_late(bl_batch_item *late)
 }
 
 /* Concatenate the rows of all items in memory of the device. */
-static bl_status load_inputs(bl_batch *batch)
+static bl_status batcher_load_inputs(bl_batch *batch)
 {
     bl_exec *x = batch->x;
     int ninputs = batch->batcher->ninputs;
@@ -290,7 +290,7 @@ static bl_status load_inputs(bl_batch *batch)
 }
 
 /* Each owner pays for its rows. */
-static bl_status share(bl_batch *batch)
+static bl_status batcher_share(bl_batch *batch)
 {
     bl_request *rq = batch->rq;
     bl_time_part *shares = bl_arena_array(rq->arena, (size_t)batch->count, sizeof *shares);
@@ -303,7 +303,7 @@ static bl_status share(bl_batch *batch)
     return BL_OK;
 }
 
-static bl_status prepare(bl_batch *batch)
+static bl_status batcher_prepare(bl_batch *batch)
 {
     const bl_batcher *b = batch->batcher;
     int64_t *vars = bl_arena_array(batch->rq->arena, (size_t)b->nvars + 1, sizeof *vars);
@@ -311,14 +311,14 @@ static bl_status prepare(bl_batch *batch)
         return bl_arena_status(batch->rq->arena, &batch->rq->err);
     memcpy(vars, batch->first->vars, (size_t)b->nvars * sizeof *vars);
     vars[b->var] = batch->rows;
-    BL_TRY(share(batch));
+    BL_TRY(batcher_share(batch));
     BL_TRY(b->user->prepare(b->owner, batch->rq, batch->slot, vars, &batch->x));
     batch->rq->item.may_fly = batch->rq->item.may_fly && bl_plan_may_fly(batch->x->plan); /* not always slot->plan */
-    return load_inputs(batch);
+    return batcher_load_inputs(batch);
 }
 
 /* Before any item has its answer, so that a client that has its answer finds its run in the statistics. */
-static void count(bl_batch *batch)
+static void batcher_count(bl_batch *batch)
 {
     const int64_t *ns = batch->rq->trail.time_ns;
     int64_t input_ns = 0;
@@ -328,7 +328,7 @@ static void count(bl_batch *batch)
 }
 
 /* Give each item its rows of the results, or the error. */
-static void scatter(bl_batch *batch)
+static void batcher_scatter(bl_batch *batch)
 {
     const bl_batcher *b = batch->batcher;
     const int64_t *ns = batch->rq->trail.time_ns;
@@ -337,7 +337,7 @@ static void scatter(bl_batch *batch)
     bl_batch_item *in = batch->first, *next = NULL;
     bool ran = st == BL_OK && batch->rows > 0; /* no rows: all items were late, or another run took them */
     if (ran)
-        count(batch);
+        batcher_count(batch);
     for (; in != NULL; in = next) {
         next = in->next; /* the item belongs to another thread once its request is finished */
         in->compute_ns = ns[BL_TIME_COMPUTE];
@@ -358,14 +358,14 @@ static void scatter(bl_batch *batch)
         b->user->learn(b->owner, batch->slot, batch->rows, batch->x->plan, ns[BL_TIME_COMPUTE] + ns[BL_TIME_COPY]);
 }
 
-static bl_step work(bl_request *rq)
+static bl_step batcher_work(bl_request *rq)
 {
     bl_batch *batch = rq->own.arg;
     if (batch->x == NULL) {
         bl_batch_item *late = NULL;
-        gather(batch, worth_rows(batch), batch->skip, &late);
+        batcher_gather(batch, batcher_worth_rows(batch), batch->skip, &late);
         finish_late(late);
-        if (batch->first == NULL || prepare(batch) != BL_OK)
+        if (batch->first == NULL || batcher_prepare(batch) != BL_OK)
             return BL_STEP_DONE;
     }
     return bl_exec_run(rq);
@@ -389,7 +389,7 @@ static bool goes_in_parts(const bl_batch *batch)
 }
 
 /* After such a failure the items go back to the head of the queue. */
-static bool put_back(bl_batch *batch)
+static bool batcher_put_back(bl_batch *batch)
 {
     bl_batcher *b = batch->batcher;
     bl_batch_item *last = NULL;
@@ -416,18 +416,18 @@ static void done(bl_request *rq)
     bl_batch_slot *slot = batch->slot;
     bl_batch_item *late = NULL;
     if (batch->first == NULL && rq->err.status != BL_OK) { /* it never began: the waiting items get its error */
-        gather(batch, batch->most, batch->skip, &late);
+        batcher_gather(batch, batch->most, batch->skip, &late);
         finish_late(late);
     }
-    if (!put_back(batch))
-        scatter(batch);
+    if (!batcher_put_back(batch))
+        batcher_scatter(batch);
     bl_batch_unclaim(b, slot);
-    release(batch);
+    batcher_release(batch);
 }
 
 /* ---- the begin of runs */
 
-static bl_batch *create(bl_batcher *b, bl_batch_slot *slot, uint32_t owner, int64_t most, int64_t skip)
+static bl_batch *batcher_create(bl_batcher *b, bl_batch_slot *slot, uint32_t owner, int64_t most, int64_t skip)
 {
     bl_batch *batch = bl_calloc(1, sizeof *batch);
     if (batch == NULL)
@@ -453,7 +453,7 @@ static bl_batch *create(bl_batcher *b, bl_batch_slot *slot, uint32_t owner, int6
 }
 
 /* No run can begin: finish all waiting items with |err|. */
-static void refuse(bl_batcher *b, bl_batch_slot *slot, const bl_err *err)
+static void batcher_refuse(bl_batcher *b, bl_batch_slot *slot, const bl_err *err)
 {
     bl_batch_item *all = NULL;
     pthread_mutex_lock(&b->lock);
@@ -493,13 +493,13 @@ void bl_batch_kick(bl_batcher *b)
         pthread_mutex_unlock(&b->lock);
         if (slot == NULL)
             return;
-        batch = create(b, slot, owner, most, skip);
+        batch = batcher_create(b, slot, owner, most, skip);
         if (batch == NULL) {
             (void)bl_fail(&err, BL_ENOMEM, "a batch");
-            refuse(b, slot, &err);
-        } else if (bl_request_submit(batch->rq, slot->program->worker->queue, work, b->serial) != BL_OK) {
-            refuse(b, slot, &batch->rq->err);
-            release(batch);
+            batcher_refuse(b, slot, &err);
+        } else if (bl_request_submit(batch->rq, slot->program->worker->queue, batcher_work, b->serial) != BL_OK) {
+            batcher_refuse(b, slot, &batch->rq->err);
+            batcher_release(batch);
         }
     }
 }
@@ -552,7 +552,7 @@ int64_t bl_batch_look(bl_batcher *b, int64_t now_ns)
         bl_batch_item *in = *at;
         int64_t due = due_of(in, now_ns);
         if (in->rq->item.deadline_ns != 0 && in->rq->item.deadline_ns <= now_ns) {
-            take_out(b, at);
+            batcher_take_out(b, at);
             in->next = late;
             late = in;
             continue;
@@ -571,7 +571,7 @@ int64_t bl_batch_look(bl_batcher *b, int64_t now_ns)
 
 /* Is there room for one more item?  As in the queue of a device each key has its own room, unless the length of the queue is
  * configured. */
-static bl_status check_room(const bl_batch_item *in)
+static bl_status batcher_check_room(const bl_batch_item *in)
 {
     bl_request *rq = in->rq;
     bl_batcher *b = in->batcher;
@@ -622,15 +622,15 @@ bl_status bl_batch_join(bl_batch_item *in, bl_status (*then)(bl_request *rq))
     if (in->source == NULL)
         BL_TRY(bl_batch_read_sources(in));
     in->input_ns = bl_clock_ns() - in->begin_ns;
-    BL_TRY(check_room(in));
+    BL_TRY(batcher_check_room(in));
     rq->data = in;
     rq->then = then;
     b->user->retain(b->owner); /* the request may end before this function does */
-    bl_request_park(rq, leave);
+    bl_request_park(rq, batcher_leave);
     pthread_mutex_lock(&b->lock);
     if (b->first == NULL || rq->item.deadline_ns != 0)
         due = due_of(in, bl_clock_ns());
-    append(b, in);
+    batcher_append(b, in);
     pthread_mutex_unlock(&b->lock);
     if (due > 0)
         bl_batching_watch(b, due);

@@ -44,7 +44,7 @@ void bl_sizes_learn(bl_sizes *sizes, int64_t rows, bool exact, int64_t ns)
     sizes->total_ns += (double)ns;
 }
 
-static bool is_known(const bl_size_cost *cost)
+static bool sizes_is_known(const bl_size_cost *cost)
 {
     return cost->runs >= FIRST_RUNS + ENOUGH_SAMPLES;
 }
@@ -61,40 +61,40 @@ static double row_ns(const bl_size_cost *cost)
 /* ---- choosing */
 
 /* The run that |rows| would be. */
-static bl_size_cost *cost_of(bl_sizes *sizes, int64_t rows)
+static bl_size_cost *sizes_cost_of(bl_sizes *sizes, int64_t rows)
 {
     bl_size *size = &sizes->at[bl_size_of(rows)];
     return size->present && bl_size_is_exact(rows) ? &size->exact : &size->any;
 }
 
-static bool is_wanted(const bl_size_cost *cost)
+static bool sizes_is_wanted(const bl_size_cost *cost)
 {
-    return !is_known(cost) && cost->vain < MOST_VAIN;
+    return !sizes_is_known(cost) && cost->vain < MOST_VAIN;
 }
 
 /* What nobody knows yet: all that wait, then the smallest; 0: all is known that can be. */
 static int64_t find_unknown(bl_sizes *sizes, int64_t waiting)
 {
-    if (is_wanted(cost_of(sizes, waiting)))
+    if (sizes_is_wanted(sizes_cost_of(sizes, waiting)))
         return waiting;
     for (int64_t rows = 1; rows < waiting; rows *= 2)
-        if (is_wanted(cost_of(sizes, rows)))
+        if (sizes_is_wanted(sizes_cost_of(sizes, rows)))
             return rows;
     return 0;
 }
 
 static bool is_usable(const bl_size_cost *cost)
 {
-    return is_known(cost) && cost->vain < MOST_VAIN;
+    return sizes_is_known(cost) && cost->vain < MOST_VAIN;
 }
 
 /* What a row takes where |rows| are asked for; where that comes to fewer, in the next smaller runs; 0: nobody knows. */
 static double asked_row_ns(bl_sizes *sizes, int64_t rows)
 {
-    const bl_size_cost *cost = cost_of(sizes, rows);
+    const bl_size_cost *cost = sizes_cost_of(sizes, rows);
     for (int i = bl_size_of(rows) - 1; i >= 0 && !is_usable(cost); i--)
         cost = &sizes->at[i].any;
-    return is_known(cost) ? row_ns(cost) : 0;
+    return sizes_is_known(cost) ? row_ns(cost) : 0;
 }
 
 static int64_t find_best(bl_sizes *sizes, int64_t waiting)
@@ -102,7 +102,7 @@ static int64_t find_best(bl_sizes *sizes, int64_t waiting)
     double all = asked_row_ns(sizes, waiting), least = all * WORTH_IT;
     int64_t best = waiting;
     for (int64_t rows = 1; rows < waiting; rows *= 2) {
-        const bl_size_cost *cost = cost_of(sizes, rows);
+        const bl_size_cost *cost = sizes_cost_of(sizes, rows);
         double takes = is_usable(cost) ? row_ns(cost) : INFINITY;
         if (takes < least || (takes <= least && best < waiting)) { /* of two that take the same, the larger */
             best = rows;
@@ -119,9 +119,9 @@ static int64_t find_forgotten(bl_sizes *sizes, int64_t waiting, int64_t best)
     const bl_size_cost *cost = NULL;
     int64_t oldest = waiting;
     for (int64_t rows = 1; rows < waiting; rows *= 2)
-        if (cost_of(sizes, rows)->turn < cost_of(sizes, oldest)->turn)
+        if (sizes_cost_of(sizes, rows)->turn < sizes_cost_of(sizes, oldest)->turn)
             oldest = rows;
-    cost = cost_of(sizes, oldest);
+    cost = sizes_cost_of(sizes, oldest);
     lost = is_usable(cost) ? (row_ns(cost) - least) * (double)oldest : least * (double)best;
     lost = lost > 0 ? lost : 0;
     if (oldest == best || sizes->lost_ns + lost > LOOKS * sizes->total_ns)
@@ -145,8 +145,8 @@ int64_t bl_sizes_choose(bl_sizes *sizes, int64_t waiting)
         int64_t forgotten = find_forgotten(sizes, waiting, rows);
         rows = forgotten > 0 ? forgotten : rows;
     }
-    cost_of(sizes, rows)->turn = sizes->turn;
-    cost_of(sizes, rows)->vain++; /* until it ran */
+    sizes_cost_of(sizes, rows)->turn = sizes->turn;
+    sizes_cost_of(sizes, rows)->vain++; /* until it ran */
     return rows;
 }
 

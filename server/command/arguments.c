@@ -126,7 +126,7 @@ static void count_operands(const char *arguments, int *least, int *most)
     }
 }
 
-static bl_status check_operands(bl_call *call, const char *arguments, bl_err *err)
+static bl_status arguments_check_operands(bl_call *call, const char *arguments, bl_err *err)
 {
     bl_text usage = {0};
     int least = 0, most = 0;
@@ -192,7 +192,7 @@ bl_status bl_call_parse(bl_call *call, int argc, char *const *argv, bl_err *err)
             call->operands[call->noperands++] = word;
     }
     BL_TRY(take_verb(call, &arguments, err));
-    return check_operands(call, arguments, err);
+    return arguments_check_operands(call, arguments, err);
 }
 
 /* ---- reading options */

@@ -17,7 +17,7 @@ const bl_wire_limits bl_arrays_limits = {
 
 /* ---- from the command line */
 
-static bl_status add_tensor(bl_arrays *arrays, const bl_file_tensor *tensor, bl_err *err)
+static bl_status arrays_add_tensor(bl_arrays *arrays, const bl_file_tensor *tensor, bl_err *err)
 {
     for (size_t i = 0; i < arrays->count; i++)
         if (strcmp(arrays->tensors[i].name, tensor->name) == 0)
@@ -49,12 +49,12 @@ static bl_status take_safetensors(bl_arrays *arrays, const char *path, const cha
     BL_TRY(bl_safetensors_open(arrays->arena, bytes, &bl_arrays_limits, &file, err));
     for (size_t i = 0; i < file.ntensors; i++)
         if (name == NULL || strcmp(file.tensors[i].name, name) == 0)
-            BL_TRY(add_tensor(arrays, &file.tensors[i], err));
+            BL_TRY(arrays_add_tensor(arrays, &file.tensors[i], err));
     return arrays->count > before ? BL_OK
                                   : bl_fail(err, BL_ENOTFOUND, "%.200s has no tensor \"%.128s\"", path, name != NULL ? name : "");
 }
 
-static bl_status take_file(bl_arrays *arrays, const char *path, const char *name, bl_err *err)
+static bl_status arrays_take_file(bl_arrays *arrays, const char *path, const char *name, bl_err *err)
 {
     bl_data_source source = {.format = bl_data_format_of(path), .dtype = BL_F32, .ndim = -1, .header = true, .ncolumns = -1};
     bl_file_tensor tensor = {.name = name};
@@ -80,7 +80,7 @@ static bl_status take_file(bl_arrays *arrays, const char *path, const char *name
     tensor.count = data.count;
     tensor.bytes = data.bytes;
     tensor.data = elements;
-    return add_tensor(arrays, &tensor, err);
+    return arrays_add_tensor(arrays, &tensor, err);
 }
 
 bl_status bl_arrays_take(bl_arrays *arrays, const char *given, bl_text *document, const char *member, bl_err *err)
@@ -91,7 +91,7 @@ bl_status bl_arrays_take(bl_arrays *arrays, const char *given, bl_text *document
     if (arrays->arena == NULL)
         return bl_fail(err, BL_ENOMEM, "the tensors");
     if (equals == NULL && bl_data_format_of(given) == BL_DATA_SAFETENSORS)
-        return take_file(arrays, given, NULL, err);
+        return arrays_take_file(arrays, given, NULL, err);
     if (equals == NULL || equals == given || equals[1] == '\0')
         return bl_fail(err, BL_EINVAL, "\"%.200s\" must be NAME=FILE or NAME=JSON", given);
     const char *name = bl_arena_strndup(arrays->arena, given, (size_t)(equals - given));
@@ -101,7 +101,7 @@ bl_status bl_arrays_take(bl_arrays *arrays, const char *given, bl_text *document
         return bl_text_status(document, err);
     }
     bl_document_set(document, member, name, NULL);
-    return take_file(arrays, equals + 1, name, err);
+    return arrays_take_file(arrays, equals + 1, name, err);
 }
 
 void bl_arrays_fini(bl_arrays *arrays)
@@ -130,7 +130,7 @@ bl_status bl_arrays_body(const bl_arrays *arrays, const bl_text *document, bl_te
 
 /* ---- to files */
 
-static bl_status write_text(void *arg, int fd, bl_err *err)
+static bl_status arrays_write_text(void *arg, int fd, bl_err *err)
 {
     const bl_text *text = arg;
     return bl_write_all(fd, text->data, text->len) ? BL_OK : bl_fail(err, BL_ESTORAGE, "%s", strerror(errno));
@@ -201,7 +201,7 @@ bl_status bl_arrays_save(const bl_file_tensor *tensors, size_t count, const char
     } else {
         st = bl_fail(err, BL_EINVAL, "--out %.200s must end with .npy or .safetensors", to);
     }
-    if (st == BL_OK && bl_file_replace(path, write_text, &bytes, &wrong) != BL_OK)
+    if (st == BL_OK && bl_file_replace(path, arrays_write_text, &bytes, &wrong) != BL_OK)
         st = bl_fail(err, BL_ESTORAGE, "%.200s cannot be written: %.200s", path, wrong.text);
     bl_text_fini(&bytes);
     return st;

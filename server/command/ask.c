@@ -96,7 +96,7 @@ void bl_ask_path(bl_text *out, const char *begin, const char *name, const char *
 
 /* ---- a request */
 
-static size_t on_body(char *data, size_t size, size_t n, void *arg)
+static size_t ask_on_body(char *data, size_t size, size_t n, void *arg)
 {
     transfer *t = arg;
     long status = 0;
@@ -121,7 +121,7 @@ static size_t on_read(char *data, size_t size, size_t n, void *arg)
     return (size_t)got;
 }
 
-static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
+static int ask_on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
 {
     transfer *t = arg;
     (void)a;
@@ -132,7 +132,7 @@ static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl
     return t->ask->stopped;
 }
 
-static bool add_header(struct curl_slist **list, const char *name, const char *value)
+static bool ask_add_header(struct curl_slist **list, const char *name, const char *value)
 {
     bl_text line = {0};
     struct curl_slist *longer = NULL;
@@ -147,10 +147,10 @@ static bool add_header(struct curl_slist **list, const char *name, const char *v
 static bool add_headers(const bl_ask *ask, const bl_ask_request *request, struct curl_slist **list)
 {
     bool sends = request->body.data != NULL || request->bytes > 0;
-    return (ask->key == NULL || add_header(list, "Authorization: Bearer ", ask->key)) &&
-           (!sends || add_header(list, "Content-Type: ", request->media != NULL ? request->media : "application/json")) &&
-           (request->accept == NULL || add_header(list, "Accept: ", request->accept)) &&
-           (request->header == NULL || add_header(list, request->header, "")) && add_header(list, "Expect:", "");
+    return (ask->key == NULL || ask_add_header(list, "Authorization: Bearer ", ask->key)) &&
+           (!sends || ask_add_header(list, "Content-Type: ", request->media != NULL ? request->media : "application/json")) &&
+           (request->accept == NULL || ask_add_header(list, "Accept: ", request->accept)) &&
+           (request->header == NULL || ask_add_header(list, request->header, "")) && ask_add_header(list, "Expect:", "");
 }
 
 static void set_body(CURL *curl, const bl_ask_request *request, transfer *t)
@@ -190,11 +190,11 @@ static bl_status set_request(bl_ask *ask, const bl_ask_request *request, struct 
     curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
     curl_easy_setopt(curl, CURLOPT_TIMEOUT, request->seconds);
     curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, t->problem);
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, ask_on_body);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, t);
     if (request->interrupts > 0) {
         curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
-        curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+        curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, ask_on_progress);
         curl_easy_setopt(curl, CURLOPT_XFERINFODATA, t);
     }
     if (certificates != NULL)

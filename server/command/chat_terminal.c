@@ -40,7 +40,7 @@ static const char help[] = "/clear  forget the conversation, but not the system 
 
 /* ---- messages */
 
-static void add_message(conversation *chat, const char *role, const char *text)
+static void chat_terminal_add_message(conversation *chat, const char *role, const char *text)
 {
     cJSON *message = cJSON_CreateObject();
     cJSON_AddStringToObject(message, "role", role);
@@ -63,7 +63,7 @@ static void drop_last(conversation *chat)
 /* ---- an answer */
 
 /* Print text of a model; on a terminal without control characters. */
-static void print_text(const char *text, bool terminal)
+static void chat_terminal_print_text(const char *text, bool terminal)
 {
     bl_text safe = {0};
     if (terminal)
@@ -98,18 +98,18 @@ static bool take_event(void *arg, const char *name, const char *id, const char *
         bl_text_puts(&a->error, message->valuestring);
     if (cJSON_IsString(reasoning) && a->chat->terminal) {
         show_thinking(a, true);
-        print_text(reasoning->valuestring, true);
+        chat_terminal_print_text(reasoning->valuestring, true);
     }
     if (cJSON_IsString(content) && content->valuestring[0] != '\0') {
         show_thinking(a, false);
-        print_text(content->valuestring, a->chat->terminal);
+        chat_terminal_print_text(content->valuestring, a->chat->terminal);
         bl_text_puts(&a->text, content->valuestring);
     }
     cJSON_Delete(event);
     return true;
 }
 
-static char *make_request(const conversation *chat)
+static char *chat_terminal_make_request(const conversation *chat)
 {
     cJSON *request = cJSON_Duplicate(chat->options, true);
     if (chat->model != NULL)
@@ -126,7 +126,7 @@ static bl_status ask_model(conversation *chat, bl_err *err)
 {
     answer a = {.chat = chat};
     bl_events events = {.event = take_event, .arg = &a};
-    char *body = make_request(chat);
+    char *body = chat_terminal_make_request(chat);
     bl_ask_request request = {.path = "/v1/chat/completions",
                               .body = {body, body != NULL ? strlen(body) : 0},
                               .take = bl_events_take,
@@ -139,7 +139,7 @@ static bl_status ask_model(conversation *chat, bl_err *err)
     if (a.text.len > 0 || st == BL_OK)
         printf("\n");
     if (a.text.len > 0)
-        add_message(chat, "assistant", bl_text_get(&a.text));
+        chat_terminal_add_message(chat, "assistant", bl_text_get(&a.text));
     fflush(stdout);
     bl_events_fini(&events);
     bl_text_fini(&a.text);
@@ -162,10 +162,10 @@ static void begin_anew(conversation *chat, const char *system)
     else
         cJSON_Delete(first);
     if (system != NULL && *system != '\0')
-        add_message(chat, "system", system);
+        chat_terminal_add_message(chat, "system", system);
 }
 
-static bl_status save(const conversation *chat, const char *path, bl_err *err)
+static bl_status chat_terminal_save(const conversation *chat, const char *path, bl_err *err)
 {
     char *text = cJSON_Print(chat->messages);
     int fd = text != NULL ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
@@ -187,7 +187,7 @@ static bool obey(conversation *chat, const char *line, bl_err *err)
     } else if (strncmp(line, "/system", 7) == 0 && (line[7] == ' ' || line[7] == '\0')) {
         begin_anew(chat, line[7] == ' ' ? line + 8 : "");
     } else if (strncmp(line, "/save ", 6) == 0) {
-        (void)save(chat, line + 6, err);
+        (void)chat_terminal_save(chat, line + 6, err);
     } else if (strcmp(line, "/regen") == 0) {
         if (last_is(chat, "assistant"))
             drop_last(chat);
@@ -202,7 +202,7 @@ static bool obey(conversation *chat, const char *line, bl_err *err)
 }
 
 /* Wait for a line of the terminal.  Returns 1, 0 at the end of input, -1 after Ctrl-C. */
-static int read_line(const conversation *chat, char **line, size_t *room)
+static int chat_terminal_read_line(const conversation *chat, char **line, size_t *room)
 {
     struct pollfd fds[2] = {{.fd = STDIN_FILENO, .events = POLLIN}, {.fd = chat->interrupts, .events = POLLIN}};
     while (poll(fds, 2, -1) < 0 && errno == EINTR)
@@ -226,7 +226,7 @@ static int read_message(const conversation *chat, bl_text *out)
     for (const char *prompt = "> "; more; prompt = ". ") {
         fputs(prompt, stdout);
         fflush(stdout);
-        got = read_line(chat, &line, &room);
+        got = chat_terminal_read_line(chat, &line, &room);
         size_t len = got > 0 ? strlen(line) : 0;
         more = len > 0 && line[len - 1] == '\\';
         if (more)
@@ -251,7 +251,7 @@ static void converse(conversation *chat)
             if (!obey(chat, message.data, &err))
                 break;
         } else {
-            add_message(chat, "user", message.data);
+            chat_terminal_add_message(chat, "user", message.data);
             if (ask_model(chat, &err) != BL_OK && last_is(chat, "user"))
                 drop_last(chat);
         }
@@ -271,7 +271,7 @@ static bl_status answer_input(conversation *chat, bl_err *err)
         message.data[--message.len] = '\0';
     bl_status st = message.failed || message.len == 0 ? bl_fail(err, BL_EINVAL, "standard input has no message") : BL_OK;
     if (st == BL_OK) {
-        add_message(chat, "user", message.data);
+        chat_terminal_add_message(chat, "user", message.data);
         st = ask_model(chat, err);
     }
     bl_text_fini(&message);
@@ -281,7 +281,7 @@ static bl_status answer_input(conversation *chat, bl_err *err)
 /* ---- the command */
 
 /* Read the members of every request from the options. */
-static void read_options(const bl_call *call, conversation *chat)
+static void chat_terminal_read_options(const bl_call *call, conversation *chat)
 {
     static const struct {
         const char *flag, *member;
@@ -300,7 +300,7 @@ bl_status bl_command_chat(bl_call *call, bl_err *err)
                          .messages = cJSON_CreateArray(),
                          .options = cJSON_CreateObject(),
                          .terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)};
-    read_options(call, &chat);
+    chat_terminal_read_options(call, &chat);
     bl_status st = bl_call_connect(call, err);
     chat.interrupts = bl_terminal_catch_interrupts(chat.terminal);
     if (st == BL_OK && chat.terminal)

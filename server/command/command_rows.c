@@ -64,7 +64,7 @@ const bl_verb_row *bl_command_verb(const bl_command *command, size_t *at)
     return NULL;
 }
 
-static bool is_of(const bl_option_row *row, const bl_command *command)
+static bool command_rows_is_of(const bl_option_row *row, const bl_command *command)
 {
     if (strcmp(row->command, "ASKS") == 0)
         return (command->takes & BL_COMMAND_ASKS) != 0;
@@ -80,7 +80,7 @@ const bl_option_row *bl_command_option(const bl_command *command, size_t *at)
         size_t i = (*at)++;
         const bl_option_row *row = &options[i % OPTIONS];
         bool own = strcmp(row->command, command->name) == 0;
-        if (own == (i < OPTIONS) && is_of(row, command))
+        if (own == (i < OPTIONS) && command_rows_is_of(row, command))
             return row;
     }
     return NULL;

@@ -70,7 +70,7 @@ bool bl_document_is_json(const char *text)
 
 /* ---- members; the text must be valid JSON */
 
-static const char *skip_space(const char *p)
+static const char *document_skip_space(const char *p)
 {
     return p + strspn(p, " \t\r\n");
 }
@@ -104,21 +104,21 @@ typedef struct member_place {
     bool first;
 } member_place;
 
-static bool find_member(const char *object, const char *name, member_place *out)
+static bool document_find_member(const char *object, const char *name, member_place *out)
 {
     size_t len = strlen(name);
-    const char *p = skip_space(skip_space(object) + 1);
+    const char *p = document_skip_space(document_skip_space(object) + 1);
     for (bool first = true; *p == '"'; first = false) {
         *out = (member_place){.name = p, .first = first};
         p = skip_string(p);
         bool same = (size_t)(p - out->name) == len + 2 && memcmp(out->name + 1, name, len) == 0;
-        out->value = skip_space(skip_space(p) + 1);
+        out->value = document_skip_space(document_skip_space(p) + 1);
         out->end = p = skip_value(out->value);
         if (same)
             return true;
-        p = skip_space(p);
+        p = document_skip_space(p);
         if (*p == ',')
-            p = skip_space(p + 1);
+            p = document_skip_space(p + 1);
     }
     return false;
 }
@@ -134,7 +134,7 @@ void bl_document_set(bl_text *document, const char *in, const char *name, const 
     const char *text = bl_text_get(document), *object = text, *end = text + document->len;
     bl_text out = {0};
     member_place place;
-    if (in != NULL && !find_member(text, in, &place)) {
+    if (in != NULL && !document_find_member(text, in, &place)) {
         if (value == NULL)
             return;
         bl_document_set(document, NULL, in, "{}");
@@ -143,20 +143,20 @@ void bl_document_set(bl_text *document, const char *in, const char *name, const 
     }
     if (in != NULL)
         object = place.value;
-    if (*skip_space(object) != '{') /* the server reports the error */
+    if (*document_skip_space(object) != '{') /* the server reports the error */
         return;
-    if (!find_member(object, name, &place)) {
-        const char *open = skip_space(object) + 1;
+    if (!document_find_member(object, name, &place)) {
+        const char *open = document_skip_space(object) + 1;
         bl_text_append(&out, text, (size_t)(open - text));
         if (value != NULL)
-            put_member(&out, name, value, *skip_space(open) != '}');
+            put_member(&out, name, value, *document_skip_space(open) != '}');
         bl_text_append(&out, open, (size_t)(end - open));
     } else if (value != NULL) {
         bl_text_append(&out, text, (size_t)(place.value - text));
         bl_text_puts(&out, value);
         bl_text_append(&out, place.end, (size_t)(end - place.end));
     } else { /* remove the comma after it, or else the one before */
-        const char *from = place.name, *to = skip_space(place.end);
+        const char *from = place.name, *to = document_skip_space(place.end);
         if (*to == ',')
             to++;
         else

@@ -105,7 +105,7 @@ static void put_label(const plot *p, int row, bool unicode, bl_text *out)
     bl_text_printf(out, "%*s %s", LABEL - 2, number, unicode ? told ? "┤" : "│" : told ? "+" : "|");
 }
 
-static void put_row(const plot *p, int row, bool unicode, bl_text *out)
+static void draw_curve_put_row(const plot *p, int row, bool unicode, bl_text *out)
 {
     int last = p->columns;
     while (last > 0 && p->dots[row][last - 1] == 0)
@@ -144,7 +144,7 @@ void bl_curve_draw(const bl_curve *curve, int columns, int rows, bool unicode, b
     }
     for (int row = 0; row < p.rows; row++) {
         if (curve->count > 0)
-            put_row(&p, row, unicode, out);
+            draw_curve_put_row(&p, row, unicode, out);
         else
             bl_text_puts(out, "\n");
     }

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static bl_status print_text(bl_text *text, bl_err *err)
+static bl_status help_print_text(bl_text *text, bl_err *err)
 {
     bool whole = bl_terminal_print(text);
     bl_text_fini(text);
@@ -93,7 +93,7 @@ void bl_command_print_help(const bl_command *command)
     bl_text out = {0};
     bl_err err = {0};
     put_help(command, &out);
-    (void)print_text(&out, &err);
+    (void)help_print_text(&out, &err);
 }
 
 bl_status bl_command_help(bl_call *call, bl_err *err)
@@ -104,7 +104,7 @@ bl_status bl_command_help(bl_call *call, bl_err *err)
         if (command == NULL)
             return bl_call_misuse(call, err, "unknown command \"%.60s\"", call->operands[0]);
         put_help(command, &out);
-        return print_text(&out, err);
+        return help_print_text(&out, err);
     }
     bl_text_puts(&out, "beamline: POST a tensor graph to this machine's accelerators\n\n");
     for (size_t i = 0; bl_command_at(i) != NULL; i++) {
@@ -116,7 +116,7 @@ bl_status bl_command_help(bl_call *call, bl_err *err)
     bl_text_puts(&out, "\nExit status: 0 done, 1 the server refused or the command failed, 2 the command line is wrong, 3 no "
                        "server answered.\n\n");
     put_settings(&out);
-    return print_text(&out, err);
+    return help_print_text(&out, err);
 }
 
 /* ---- the manual page */
@@ -219,5 +219,5 @@ bl_status bl_command_man(bl_call *call, bl_err *err)
                        "A switch is on where its flag stands alone.\n");
     bl_settings_man(&out);
     put_man_ends(&out);
-    return print_text(&out, err);
+    return help_print_text(&out, err);
 }

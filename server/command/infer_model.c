@@ -37,7 +37,7 @@ static bl_status put_class(const bl_json *one, bl_text *out, bl_err *err)
 }
 
 /* Append texts, or the first numbers as the server wrote them. */
-static void put_data(const bl_json *data, bl_text *out)
+static void infer_model_put_data(const bl_json *data, bl_text *out)
 {
     size_t commas = 0, len = 0;
     bl_json one;
@@ -82,7 +82,7 @@ static bl_status put_output(const bl_json *output, bl_text *out, bl_err *err)
     bl_text_puts(out, " ");
     bl_text_append(out, shape.text.data, shape.text.len);
     bl_text_puts(out, "  ");
-    put_data(&data, out);
+    infer_model_put_data(&data, out);
     return BL_OK;
 }
 
@@ -113,7 +113,7 @@ static bl_status print_outputs(const bl_ask *ask, bl_err *err)
 
 /* ---- saving outputs, which are bytes after the envelope */
 
-static bl_status read_shape(const cJSON *shape, bl_file_tensor *tensor, bl_err *err)
+static bl_status infer_model_read_shape(const cJSON *shape, bl_file_tensor *tensor, bl_err *err)
 {
     for (const cJSON *extent = bl_answer_first(shape); extent != NULL; extent = extent->next) {
         if (tensor->ndim == BL_LIST_DIMS || !cJSON_IsNumber(extent) || !(extent->valuedouble >= 0 && extent->valuedouble < 1e15))
@@ -124,8 +124,8 @@ static bl_status read_shape(const cJSON *shape, bl_file_tensor *tensor, bl_err *
                              &tensor->bytes, err);
 }
 
-static bl_status find_outputs(const bl_ask *ask, cJSON *envelope, size_t from, bl_file_tensor *tensors, size_t *count,
-                              bl_err *err)
+static bl_status infer_model_find_outputs(const bl_ask *ask, cJSON *envelope, size_t from, bl_file_tensor *tensors, size_t *count,
+                                          bl_err *err)
 {
     for (const cJSON *output = bl_answer_first(bl_answer_at(envelope, "outputs")); output != NULL; output = output->next) {
         bl_file_tensor *tensor = &tensors[*count];
@@ -134,7 +134,7 @@ static bl_status find_outputs(const bl_ask *ask, cJSON *envelope, size_t from, b
         if (*count == BL_ARRAYS_MOST || datatype < 0 || datatype >= BL_INFER_BYTES)
             return bl_fail(err, BL_EUNSUPPORTED, "output \"%.128s\" cannot be written to a file", bl_answer_text(output, "name"));
         *tensor = (bl_file_tensor){.name = bl_answer_text(output, "name"), .dtype = (bl_dtype)datatype};
-        BL_TRY(read_shape(bl_answer_at(output, "shape"), tensor, err));
+        BL_TRY(infer_model_read_shape(bl_answer_at(output, "shape"), tensor, err));
         if (bytes != (double)tensor->bytes || tensor->bytes > ask->body.len - from)
             return bl_fail(err, BL_EINVAL, "the server's answer does not have all bytes of output \"%.128s\"", tensor->name);
         tensor->data = ask->body.data + from;
@@ -151,7 +151,7 @@ static bl_status save_outputs(const bl_call *call, bl_err *err)
     size_t length = header != NULL ? strtoul(header, NULL, 10) : call->ask.body.len, count = 0;
     cJSON *envelope = length <= call->ask.body.len ? cJSON_ParseWithLength(bl_text_get(&call->ask.body), length) : NULL;
     int at = 0;
-    bl_status st = envelope != NULL ? find_outputs(&call->ask, envelope, length, tensors, &count, err)
+    bl_status st = envelope != NULL ? infer_model_find_outputs(&call->ask, envelope, length, tensors, &count, err)
                                     : bl_fail(err, BL_EINVAL, "the server's answer has no JSON header");
     while (st == BL_OK && (to = bl_call_next(call, "out", &at)) != NULL)
         st = bl_arrays_save(tensors, count, to, err);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool print_row(void *arg, const bl_kernel_row *row)
+static bool kernels_store_print_row(void *arg, const bl_kernel_row *row)
 {
     FILE *to = arg;
     double before = (double)row->heuristic_ns / 1e3, after = (double)row->best_ns / 1e3;
@@ -42,7 +42,7 @@ static bool export_row(void *arg, const bl_kernel_row *row)
     return good;
 }
 
-static bl_status read_row(const bl_json *object, bl_kernel_row *row, bl_err *err)
+static bl_status kernels_store_read_row(const bl_json *object, bl_kernel_row *row, bl_err *err)
 {
     const struct {
         const char *name;
@@ -76,7 +76,7 @@ static bl_status import_line(bl_kernels *kernels, const char *line, size_t len, 
     bl_status st = bl_json_parse(&doc, arena, (bl_span){line, len}, &limits, err);
     if (st == BL_OK) {
         bl_json root = bl_json_root(&doc);
-        st = read_row(&root, &row, err);
+        st = kernels_store_read_row(&root, &row, err);
     }
     if (st == BL_OK)
         st = bl_kernels_put(kernels, &row, err);
@@ -115,7 +115,7 @@ static bool run_verb(bl_kernels *kernels, const char *verb, const char *operand,
     int n = 0;
 
     if (strcmp(verb, "list") == 0)
-        return bl_kernels_list(kernels, NULL, print_row, stdout, err) == BL_OK;
+        return bl_kernels_list(kernels, NULL, kernels_store_print_row, stdout, err) == BL_OK;
     if (strcmp(verb, "show") == 0) {
         if (bl_kernels_list(kernels, operand, show_row, &n, err) == BL_OK && n == 0)
             (void)bl_fail(err, BL_ENOTFOUND, "unknown kernel \"%.40s\"", operand);

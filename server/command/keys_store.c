@@ -41,7 +41,7 @@ static bl_status parse_ttl(const char *text, bl_key_wish *wish, bl_err *err)
     return bl_fail(err, BL_EINVAL, "--ttl must be a time as in 3600, 12h or 30d, or none, not \"%.40s\"", text);
 }
 
-static bl_status read_wish(const bl_call *call, bl_key_wish *wish, bl_err *err)
+static bl_status keys_store_read_wish(const bl_call *call, bl_key_wish *wish, bl_err *err)
 {
     static const char *const quota_flags[] = {
 #define BL_QUOTA(id, name, flag, kind, help) [BL_QUOTA_##id] = flag,
@@ -61,7 +61,7 @@ static bl_status read_wish(const bl_call *call, bl_key_wish *wish, bl_err *err)
     return BL_OK;
 }
 
-static bl_status open_store(const bl_call *call, store_call *c, bool alone, bl_err *err)
+static bl_status keys_store_open_store(const bl_call *call, store_call *c, bool alone, bl_err *err)
 {
     BL_TRY(bl_settings_load(&c->settings, call->nsettings, call->settings, err));
     return (alone ? bl_storage_open : bl_storage_join)(c->settings.state, &c->storage, err);
@@ -75,7 +75,7 @@ static void close_store(store_call *c)
 
 /* ---- keys */
 
-static void print_row(void *arg, const bl_key_row *row)
+static void keys_store_print_row(void *arg, const bl_key_row *row)
 {
     bl_text scopes = {0};
     char expires[32] = "never";
@@ -112,7 +112,7 @@ static bl_status change_keys(const store_call *c, const char *verb, bl_err *err)
 {
     char secret[BL_KEY_SECRET] = "";
     if (strcmp(verb, "list") == 0)
-        return bl_keys_list(c->storage, print_row, NULL, err);
+        return bl_keys_list(c->storage, keys_store_print_row, NULL, err);
     if (strcmp(verb, "set") == 0)
         return bl_keys_change(c->storage, &c->wish, err);
     if (strcmp(verb, "revoke") == 0)
@@ -131,10 +131,10 @@ bl_status bl_command_keys(bl_call *call, bl_err *err)
 {
     store_call c = {.wish.name = call->noperands > 0 ? call->operands[0] : ""};
     bool adopts = strcmp(call->verb, "adopt") == 0; /* no server may run, since it has owners of objects in memory */
-    bl_status st = read_wish(call, &c.wish, err);
+    bl_status st = keys_store_read_wish(call, &c.wish, err);
     call->misused = st != BL_OK;
     if (st == BL_OK)
-        st = open_store(call, &c, adopts, err);
+        st = keys_store_open_store(call, &c, adopts, err);
     if (st == BL_OK)
         st = change_keys(&c, call->verb, err);
     close_store(&c);
@@ -193,7 +193,7 @@ bl_status bl_command_usage(bl_call *call, bl_err *err)
         return bl_call_misuse(call, err, "DAYS is \"%.40s\"; it must be a number of at least 1", given);
     if (bl_call_is_remote(call))
         return ask_usage(call, days, err);
-    bl_status st = open_store(call, &c, false, err);
+    bl_status st = keys_store_open_store(call, &c, false, err);
     if (st == BL_OK) {
         printf("%-10s  %-20s %12s %14s %16s %16s\n", "day", "key", "requests", "device s", "received bytes", "sent bytes");
         st = bl_storage_run(c.storage,

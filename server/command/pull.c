@@ -31,7 +31,7 @@ typedef struct pull {
 
 /* ---- progress */
 
-static void show(void *arg, int64_t bytes)
+static void pull_show(void *arg, int64_t bytes)
 {
     pull *p = arg;
     int64_t now = bl_clock_ns();
@@ -64,7 +64,7 @@ static bl_status check_file(int fd, const bl_hub_file *file, bl_err *err)
 
 /* ---- files */
 
-static bool path_of(char *out, size_t size, const char *folder, const char *name, const char *end)
+static bool pull_path_of(char *out, size_t size, const char *folder, const char *name, const char *end)
 {
     int n = snprintf(out, size, "%s/%s%s", folder, name, end);
     return n > 0 && (size_t)n < size;
@@ -74,8 +74,8 @@ static bl_status fetch_file(pull *p, const bl_hub_file *file, bl_err *err)
 {
     char part[4700], whole[4700];
     struct stat st = {0};
-    if (!path_of(part, sizeof part, p->staging, bl_hub_base(file), ".part") ||
-        !path_of(whole, sizeof whole, p->staging, bl_hub_base(file), ""))
+    if (!pull_path_of(part, sizeof part, p->staging, bl_hub_base(file), ".part") ||
+        !pull_path_of(whole, sizeof whole, p->staging, bl_hub_base(file), ""))
         return bl_fail(err, BL_EINVAL, "the path of %s is too long", bl_hub_base(file));
     if (stat(whole, &st) == 0 && st.st_size == file->size)
         return BL_OK; /* its hash was checked before it got this name */
@@ -86,7 +86,7 @@ static bl_status fetch_file(pull *p, const bl_hub_file *file, bl_err *err)
         return bl_fail(err, BL_ESTORAGE, "%.200s cannot be written: %s", part, strerror(errno));
     }
     p->file = file;
-    bl_status status = bl_hub_fetch(&p->hub, file, fd, st.st_size <= file->size ? st.st_size : 0, show, p, err);
+    bl_status status = bl_hub_fetch(&p->hub, file, fd, st.st_size <= file->size ? st.st_size : 0, pull_show, p, err);
     if (status == BL_OK) {
         status = check_file(fd, file, err);
         if (status != BL_OK)
@@ -123,7 +123,7 @@ static bl_status check_space(const pull *p, bl_err *err)
         if (!p->hub.files[i].chosen)
             continue;
         for (int k = 0; k < 2; k++) {
-            if (path_of(path, sizeof path, p->staging, bl_hub_base(&p->hub.files[i]), k == 0 ? "" : ".part") &&
+            if (pull_path_of(path, sizeof path, p->staging, bl_hub_base(&p->hub.files[i]), k == 0 ? "" : ".part") &&
                 stat(path, &st) == 0)
                 there += st.st_size;
         }
@@ -138,7 +138,7 @@ static bl_status check_space(const pull *p, bl_err *err)
                                             (double)wanted / MILLION, p->models, room / MILLION);
 }
 
-static bl_status make_folders(pull *p, bl_err *err)
+static bl_status pull_make_folders(pull *p, bl_err *err)
 {
     struct stat st;
     const char *name = p->as != NULL ? p->as : strchr(p->hub.name.repository, '/') + 1;
@@ -147,8 +147,8 @@ static bl_status make_folders(pull *p, bl_err *err)
     if (len == 0 || len > 100 || name[len] != '\0' || name[0] == '.' || name[0] == '-')
         return bl_fail(err, BL_EINVAL, "\"%.100s\" cannot be the name of a model; --as NAME gives it another", name);
     (void)snprintf(hidden, sizeof hidden, ".%s.part", name);
-    if (!path_of(p->folder, sizeof p->folder, p->models, name, "") ||
-        !path_of(p->staging, sizeof p->staging, p->models, hidden, ""))
+    if (!pull_path_of(p->folder, sizeof p->folder, p->models, name, "") ||
+        !pull_path_of(p->staging, sizeof p->staging, p->models, hidden, ""))
         return bl_fail(err, BL_EINVAL, "the path of the folder is too long");
     if (lstat(p->folder, &st) == 0)
         return bl_fail(err, BL_ECONFLICT, "%.300s exists already; --as NAME fetches it under another name", p->folder);
@@ -158,7 +158,7 @@ static bl_status make_folders(pull *p, bl_err *err)
 }
 
 /* Remove files of an earlier pull that this choice does not include. */
-static void drop_others(const pull *p)
+static void pull_drop_others(const pull *p)
 {
     for (size_t i = 0; i < p->hub.count; i++) {
         char path[4700];
@@ -167,7 +167,7 @@ static void drop_others(const pull *p)
         for (size_t k = 0; k < p->hub.count && !chosen; k++)
             chosen = p->hub.files[k].chosen && strcmp(bl_hub_base(&p->hub.files[k]), base) == 0;
         for (int k = 0; k < 2 && !chosen && base[0] != '\0' && base[0] != '.'; k++) {
-            if (path_of(path, sizeof path, p->staging, base, k == 0 ? "" : ".part"))
+            if (pull_path_of(path, sizeof path, p->staging, base, k == 0 ? "" : ".part"))
                 (void)unlink(path);
         }
     }
@@ -177,9 +177,9 @@ static bl_status fetch_model(pull *p, bl_err *err)
 {
     BL_TRY(bl_hub_list(&p->hub, err));
     BL_TRY(bl_hub_choose(&p->hub, err));
-    BL_TRY(make_folders(p, err));
+    BL_TRY(pull_make_folders(p, err));
     BL_TRY(check_space(p, err));
-    drop_others(p);
+    pull_drop_others(p);
     for (size_t i = 0; i < p->hub.count; i++) {
         if (!p->hub.files[i].chosen)
             continue;

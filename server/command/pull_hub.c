@@ -15,7 +15,7 @@ enum { MOST_LIST = 64 << 20, MOST_PAGES = 1000, MOST_REDIRECTS = 5, CONNECT_SECO
 
 /* ---- the name */
 
-static bool is_name(const char *text, size_t len, const char *more)
+static bool pull_hub_is_name(const char *text, size_t len, const char *more)
 {
     for (size_t i = 0; i < len; i++) {
         if (!isalnum((unsigned char)text[i]) && strchr(more, text[i]) == NULL)
@@ -42,18 +42,18 @@ bl_status bl_pull_name_parse(const char *text, bl_pull_name *out, bl_err *err)
         return bl_fail(err, BL_EINVAL, "\"%.200s\" is not a model of a hub; it must be hf:ORG/NAME[@REV][:FILE]", text);
     size_t len = strcspn(name, "@:");
     const char *slash = memchr(name, '/', len), *rest = name + len;
-    bool fits = slash != NULL && is_name(name, (size_t)(slash - name), "._-") &&
-                is_name(slash + 1, len - (size_t)(slash + 1 - name), "._-") &&
+    bool fits = slash != NULL && pull_hub_is_name(name, (size_t)(slash - name), "._-") &&
+                pull_hub_is_name(slash + 1, len - (size_t)(slash + 1 - name), "._-") &&
                 copy_part(out->repository, sizeof out->repository, name, rest);
     if (fits && *rest == '@') {
         len = strcspn(++rest, ":");
-        fits = is_name(rest, len, "._-/") && strstr(rest, "..") == NULL &&
+        fits = pull_hub_is_name(rest, len, "._-/") && strstr(rest, "..") == NULL &&
                copy_part(out->revision, sizeof out->revision, rest, rest + len);
         rest += len;
     }
     if (fits && *rest == ':') {
         rest++;
-        fits = is_name(rest, strlen(rest), "._-/") && copy_part(out->file, sizeof out->file, rest, rest + strlen(rest));
+        fits = pull_hub_is_name(rest, strlen(rest), "._-/") && copy_part(out->file, sizeof out->file, rest, rest + strlen(rest));
         rest += strlen(rest);
     }
     return fits && *rest == '\0'
@@ -76,7 +76,7 @@ typedef struct reply {
     CURL *curl;
 } reply;
 
-static size_t on_body(char *data, size_t size, size_t n, void *arg)
+static size_t pull_hub_on_body(char *data, size_t size, size_t n, void *arg)
 {
     reply *r = arg;
     long status = 0;
@@ -98,7 +98,7 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg)
 }
 
 /* Read the header: Link: <URL>; rel="next" */
-static size_t on_header(char *data, size_t size, size_t n, void *arg)
+static size_t pull_hub_on_header(char *data, size_t size, size_t n, void *arg)
 {
     reply *r = arg;
     size_t len = size * n;
@@ -124,9 +124,9 @@ static struct curl_slist *set_up(const bl_hub *hub, reply *r, const char *url)
     curl_easy_setopt(r->curl, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
     curl_easy_setopt(r->curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
     curl_easy_setopt(r->curl, CURLOPT_LOW_SPEED_TIME, (long)SILENT_SECONDS);
-    curl_easy_setopt(r->curl, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(r->curl, CURLOPT_WRITEFUNCTION, pull_hub_on_body);
     curl_easy_setopt(r->curl, CURLOPT_WRITEDATA, r);
-    curl_easy_setopt(r->curl, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(r->curl, CURLOPT_HEADERFUNCTION, pull_hub_on_header);
     curl_easy_setopt(r->curl, CURLOPT_HEADERDATA, r);
     curl_easy_setopt(r->curl, CURLOPT_USERAGENT, "beamline");
     if (certificates != NULL)
@@ -140,7 +140,7 @@ static struct curl_slist *set_up(const bl_hub *hub, reply *r, const char *url)
     return headers;
 }
 
-static bl_status explain(const bl_hub *hub, const reply *r, CURLcode code, bl_err *err)
+static bl_status pull_hub_explain(const bl_hub *hub, const reply *r, CURLcode code, bl_err *err)
 {
     long status = 0;
     curl_easy_getinfo(r->curl, CURLINFO_RESPONSE_CODE, &status);
@@ -161,7 +161,7 @@ static bl_status explain(const bl_hub *hub, const reply *r, CURLcode code, bl_er
 
 /* ---- the list */
 
-static void copy_text(char *out, size_t size, const cJSON *object, const char *name)
+static void pull_hub_copy_text(char *out, size_t size, const cJSON *object, const char *name)
 {
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, name);
     out[0] = '\0';
@@ -192,20 +192,20 @@ static bl_status take_page(bl_hub *hub, const char *text, bl_err *err)
         hub->files = files;
         bl_hub_file *file = &files[hub->count];
         *file = (bl_hub_file){.path = strdup(path->valuestring), .size = (int64_t)size->valuedouble};
-        copy_text(file->sha256, sizeof file->sha256, lfs, "oid");
-        copy_text(file->oid, sizeof file->oid, entry, "oid");
+        pull_hub_copy_text(file->sha256, sizeof file->sha256, lfs, "oid");
+        pull_hub_copy_text(file->oid, sizeof file->oid, entry, "oid");
         hub->count += file->path != NULL;
     }
     cJSON_Delete(page);
     return st;
 }
 
-static bl_status list_page(bl_hub *hub, reply *r, char *url, size_t size, bl_err *err)
+static bl_status pull_hub_list_page(bl_hub *hub, reply *r, char *url, size_t size, bl_err *err)
 {
     struct curl_slist *headers = set_up(hub, r, url);
     r->next[0] = '\0';
     bl_text_clear(r->body);
-    bl_status st = explain(hub, r, curl_easy_perform(r->curl), err);
+    bl_status st = pull_hub_explain(hub, r, curl_easy_perform(r->curl), err);
     curl_slist_free_all(headers);
     if (st == BL_OK)
         st = take_page(hub, bl_text_get(r->body), err);
@@ -224,8 +224,8 @@ bl_status bl_hub_list(bl_hub *hub, bl_err *err)
     (void)snprintf(url, sizeof url, "%s/api/models/%s/tree/%s?recursive=true", hub->endpoint, hub->name.repository,
                    hub->name.revision);
     for (int page = 0; st == BL_OK && url[0] != '\0'; page++)
-        st =
-            page < MOST_PAGES ? list_page(hub, &r, url, sizeof url, err) : bl_fail(err, BL_ELIMIT, "the hub's list does not end");
+        st = page < MOST_PAGES ? pull_hub_list_page(hub, &r, url, sizeof url, err)
+                               : bl_fail(err, BL_ELIMIT, "the hub's list does not end");
     curl_easy_cleanup(r.curl);
     bl_text_fini(&body);
     return st;
@@ -243,7 +243,7 @@ const char *bl_hub_base(const bl_hub_file *file)
     return slash != NULL ? slash + 1 : file->path;
 }
 
-static bool ends_with(const char *text, const char *end)
+static bool pull_hub_ends_with(const char *text, const char *end)
 {
     size_t n = strlen(text), m = strlen(end);
     return n >= m && strcasecmp(text + n - m, end) == 0;
@@ -253,17 +253,18 @@ static bool ends_with(const char *text, const char *end)
 static size_t split_stem(const char *base)
 {
     size_t len = strlen(base);
-    return len > 20 && ends_with(base, ".gguf") && base[len - 20] == '-' && memcmp(base + len - 14, "-of-", 4) == 0 ? len - 20
-                                                                                                                    : 0;
+    return len > 20 && pull_hub_ends_with(base, ".gguf") && base[len - 20] == '-' && memcmp(base + len - 14, "-of-", 4) == 0
+               ? len - 20
+               : 0;
 }
 
 static bool is_weights(const bl_hub_file *file)
 {
-    return ends_with(file->path, ".gguf") && strncasecmp(bl_hub_base(file), "mmproj", 6) != 0;
+    return pull_hub_ends_with(file->path, ".gguf") && strncasecmp(bl_hub_base(file), "mmproj", 6) != 0;
 }
 
 /* Does |base| contain |word| between characters other than letters and digits? */
-static bool has_word(const char *base, const char *word)
+static bool pull_hub_has_word(const char *base, const char *word)
 {
     size_t len = strlen(word);
     for (const char *at = base; (at = strcasestr(at, word)) != NULL; at++) {
@@ -287,7 +288,8 @@ static const bl_hub_file *choose_gguf(const bl_hub *hub, const char *word, bool 
     *several = false;
     for (size_t i = 0; i < hub->count; i++) {
         const bl_hub_file *file = &hub->files[i];
-        bool fits = strcmp(file->path, word) == 0 || (is_weights(file) && (*word == '\0' || has_word(bl_hub_base(file), word)));
+        bool fits =
+            strcmp(file->path, word) == 0 || (is_weights(file) && (*word == '\0' || pull_hub_has_word(bl_hub_base(file), word)));
         if (fits && found != NULL && !belongs(found, file))
             *several = true;
         if (fits && found == NULL)
@@ -324,30 +326,31 @@ static bool is_part_of_folder(const bl_hub_file *file)
         if (strcmp(file->path, names[i]) == 0)
             return true;
     }
-    return strchr(file->path, '/') == NULL && ends_with(file->path, ".safetensors");
+    return strchr(file->path, '/') == NULL && pull_hub_ends_with(file->path, ".safetensors");
 }
 
-static bl_status choose_folder(bl_hub *hub, bl_err *err)
+static bl_status pull_hub_choose_folder(bl_hub *hub, bl_err *err)
 {
     bool config = false, tensors = false;
     for (size_t i = 0; i < hub->count; i++) {
         bl_hub_file *file = &hub->files[i];
         file->chosen = is_part_of_folder(file);
         config = config || strcmp(file->path, "config.json") == 0;
-        tensors = tensors || (file->chosen && ends_with(file->path, ".safetensors"));
+        tensors = tensors || (file->chosen && pull_hub_ends_with(file->path, ".safetensors"));
     }
     return config && tensors ? BL_OK
                              : fail_choice(hub, "the repository has neither a .gguf file nor config.json with .safetensors", err);
 }
 
-static bl_status check_names(const bl_hub *hub, bl_err *err)
+static bl_status pull_hub_check_names(const bl_hub *hub, bl_err *err)
 {
     for (size_t i = 0; i < hub->count; i++) {
         const bl_hub_file *file = &hub->files[i];
         const char *base = bl_hub_base(file);
         if (!file->chosen)
             continue;
-        if ((!is_name(base, strlen(base), "._-") && strcmp(base, pooling_path) != 0) || strlen(base) > 200 || file->size < 0)
+        if ((!pull_hub_is_name(base, strlen(base), "._-") && strcmp(base, pooling_path) != 0) || strlen(base) > 200 ||
+            file->size < 0)
             return bl_fail(err, BL_EINVAL, "the hub has a file \"%.100s\"; its name must be letters, digits, '.', '_' and '-'",
                            file->path);
         for (size_t k = 0; k < i; k++) {
@@ -371,12 +374,12 @@ bl_status bl_hub_choose(bl_hub *hub, bl_err *err)
     for (size_t i = 0; i < sizeof usual / sizeof *usual && (found == NULL || several) && hub->name.file[0] == '\0'; i++)
         found = choose_gguf(hub, usual[i], &several);
     if (found == NULL)
-        BL_TRY(choose_folder(hub, err));
+        BL_TRY(pull_hub_choose_folder(hub, err));
     else if (several)
         return fail_choice(hub, "the repository has several files; name one with :FILE", err);
     for (size_t i = 0; i < hub->count && found != NULL; i++)
         hub->files[i].chosen = belongs(found, &hub->files[i]);
-    return check_names(hub, err);
+    return pull_hub_check_names(hub, err);
 }
 
 /* ---- a file */
@@ -415,7 +418,7 @@ bl_status bl_hub_fetch(const bl_hub *hub, const bl_hub_file *file, int fd, int64
         curl_slist_free_all(headers);
         if (code == CURLE_RANGE_ERROR) /* the hub sends the whole file again */
             r.have = 0;
-        bl_status now = explain(hub, &r, code == CURLE_RANGE_ERROR ? CURLE_PARTIAL_FILE : code, &why);
+        bl_status now = pull_hub_explain(hub, &r, code == CURLE_RANGE_ERROR ? CURLE_PARTIAL_FILE : code, &why);
         tries = r.have > before ? 0 : tries; /* progress resets the count of tries */
         if (now != BL_OK && (now != BL_EBUSY || tries + 1 == TRIES))
             st = bl_fail(err, now, "%s: %s", bl_hub_base(file), why.text);

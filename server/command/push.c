@@ -28,7 +28,7 @@ typedef struct push {
     bool terminal;
 } push;
 
-static bl_status open_file(push *p, bl_err *err)
+static bl_status push_open_file(push *p, bl_err *err)
 {
     struct stat st;
     p->fd = open(p->path, O_RDONLY | O_CLOEXEC);
@@ -133,7 +133,7 @@ static bl_status send_blob(push *p, bl_err *err)
 
 /* ---- a held tensor */
 
-static bl_status make_tensor(push *p, const char *name, bl_err *err)
+static bl_status push_make_tensor(push *p, const char *name, bl_err *err)
 {
     bl_data_format format = bl_data_format_of(p->path);
     bl_text path = {0}, body = {0};
@@ -160,13 +160,13 @@ static bl_status make_tensor(push *p, const char *name, bl_err *err)
 static bl_status push_file(bl_call *call, const char *path, bl_err *err)
 {
     push p = {.call = call, .path = path, .fd = -1, .terminal = isatty(STDERR_FILENO)};
-    bl_status st = open_file(&p, err);
+    bl_status st = push_open_file(&p, err);
     if (st == BL_OK)
         st = digest_file(&p, err);
     if (st == BL_OK)
         st = send_blob(&p, err);
     if (st == BL_OK && bl_call_has(call, "tensor"))
-        st = make_tensor(&p, bl_call_text(call, "tensor"), err);
+        st = push_make_tensor(&p, bl_call_text(call, "tensor"), err);
     if (st == BL_OK && bl_call_has(call, "json"))
         (void)bl_call_print_json(bl_text_get(&call->ask.body));
     else if (st == BL_OK)

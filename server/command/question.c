@@ -13,7 +13,7 @@ enum { MOST_ZEROS = 1 << 26 };
 /* ---- the model */
 
 /* Append "/v2/models/NAME" or "/v2/models/NAME/versions/N", and |end|. */
-static void put_path(bl_text *out, bl_call *call, const char *end)
+static void question_put_path(bl_text *out, bl_call *call, const char *end)
 {
     bl_ask_path(out, "/v2/models/", call->operands[0], "");
     if (call->command->run == bl_command_infer && bl_call_has(call, "version"))
@@ -39,7 +39,7 @@ bl_status bl_question_open(bl_question *question, bl_call *call, bl_err *err)
     bl_ask_request request = {.seconds = BL_ASK_SECONDS};
     bl_err none = {0};
     *question = (bl_question){.call = call};
-    put_path(&path, call, "");
+    question_put_path(&path, call, "");
     request.path = bl_text_get(&path);
     bl_status st = bl_call_connect(call, err);
     if (st == BL_OK)
@@ -67,7 +67,7 @@ void bl_question_fini(bl_question *question)
 
 /* ---- inputs */
 
-static const cJSON *find_input(const bl_question *question, const char *name)
+static const cJSON *question_find_input(const bl_question *question, const char *name)
 {
     for (const cJSON *input = bl_answer_first(bl_answer_at(question->model, "inputs")); input != NULL; input = input->next)
         if (strcmp(bl_answer_text(input, "name"), name) == 0)
@@ -89,7 +89,7 @@ static void put_input(bl_text *out, const char *name, const char *datatype, int 
 /* Append a JSON value of --in; its lists determine the shape. */
 static bl_status put_json_input(const bl_question *question, const bl_json *value, bl_text *out, bl_err *err)
 {
-    const cJSON *input = find_input(question, value->key);
+    const cJSON *input = question_find_input(question, value->key);
     static const int64_t one[1] = {1};
     bool list = value->kind == BL_JSON_ARRAY;
     if (input == NULL)
@@ -190,7 +190,7 @@ static bl_status put_zeros(const cJSON *input, bl_text *out, bl_err *err)
     return BL_OK;
 }
 
-static bool is_given(const bl_question *question, const char *name)
+static bool question_is_given(const bl_question *question, const char *name)
 {
     const char *given = NULL;
     size_t len = strlen(name);
@@ -221,7 +221,7 @@ static bl_status put_inputs(bl_question *question, bool zeros, bl_text *bytes, b
         st = put_text_input(question, &question->body, err);
     if (zeros)
         for (const cJSON *input = bl_answer_first(bl_answer_at(question->model, "inputs")); input != NULL; input = input->next)
-            if (st == BL_OK && !is_given(question, bl_answer_text(input, "name")))
+            if (st == BL_OK && !question_is_given(question, bl_answer_text(input, "name")))
                 st = put_zeros(input, &question->body, err);
     bl_text_fini(&document);
     return st;
@@ -230,7 +230,7 @@ static bl_status put_inputs(bl_question *question, bool zeros, bl_text *bytes, b
 bl_status bl_question_fill(bl_question *question, bool zeros, bool binary, bl_err *err)
 {
     bl_text bytes = {0};
-    put_path(&question->path, question->call, "/infer");
+    question_put_path(&question->path, question->call, "/infer");
     bl_text_puts(&question->body, "{\"inputs\":[");
     bl_status st = put_inputs(question, zeros, &bytes, err);
     bl_text_puts(&question->body, binary ? "],\"parameters\":{\"binary_data_output\":true}}" : "]}");

@@ -80,8 +80,8 @@ static bl_status give_outputs(const bl_call *call, bl_err *err)
     return st;
 }
 
-static bl_status make_request(const bl_call *call, bl_arrays *arrays, bl_text *document, bl_text *body, const char **media,
-                              bl_err *err)
+static bl_status run_graph_make_request(const bl_call *call, bl_arrays *arrays, bl_text *document, bl_text *body,
+                                        const char **media, bl_err *err)
 {
     int at = 0;
     BL_TRY(bl_document_read(call->operands[0], document, err));
@@ -102,7 +102,7 @@ bl_status bl_command_run(bl_call *call, bl_err *err)
     bool dry = bl_call_has(call, "dry-run"), told = false;
     if (bl_call_has(call, "out") && (dry || bl_call_has(call, "json")))
         return bl_call_misuse(call, err, "--out and %s exclude each other", dry ? "--dry-run" : "--json");
-    bl_status st = make_request(call, &arrays, &document, &body, &request.media, err);
+    bl_status st = run_graph_make_request(call, &arrays, &document, &body, &request.media, err);
     if (st == BL_OK) {
         request.body = (bl_span){body.data, body.len};
         request.accept = dry || bl_call_has(call, "json") ? "application/json" : "application/x-safetensors";

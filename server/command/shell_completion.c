@@ -49,7 +49,7 @@ static void put_commands(bl_text *out)
 }
 
 /* Append the verbs, or the words of "a|b". */
-static void put_words(const bl_command *command, bl_text *out)
+static void shell_completion_put_words(const bl_command *command, bl_text *out)
 {
     const bl_verb_row *row = NULL;
     for (size_t at = 0; (row = bl_command_verb(command, &at)) != NULL;)
@@ -112,7 +112,7 @@ static void put_bash(bl_text *out)
         bl_text_printf(out, "    %s) flags=\"", command->name);
         put_flags(command, out);
         bl_text_puts(out, "\" words=\"");
-        put_words(command, out);
+        shell_completion_put_words(command, out);
         bl_text_puts(out, "\" ;;\n");
     }
     bl_text_puts(out, "    esac\n"
@@ -178,7 +178,7 @@ static void put_zsh_command(const bl_command *command, bl_text *out)
     const bl_option_row *row = NULL;
     const char *flag = NULL, *argument = NULL;
     bl_text words = {0};
-    put_words(command, &words);
+    shell_completion_put_words(command, &words);
     bl_text_printf(out, "    %s)\n        _arguments '1: :'", command->name);
     for (size_t at = 0; (row = bl_command_option(command, &at)) != NULL;)
         put_zsh_option(row->letter, row->flag, row->argument, row->doc, out);
@@ -255,7 +255,7 @@ static void put_fish_command(const bl_command *command, bl_text *out)
     const bl_option_row *row = NULL;
     const char *flag = NULL, *argument = NULL;
     bl_text words = {0};
-    put_words(command, &words);
+    shell_completion_put_words(command, &words);
     bl_text_printf(out, "complete -c beamline -n __fish_use_subcommand -a %s -d ", command->name);
     put_fish_text(command->doc, out);
     bl_text_puts(out, "\n");

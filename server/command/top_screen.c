@@ -23,7 +23,7 @@ static void put_work(bl_text *out, const cJSON *row)
     bl_text_puts(out, shown > 0 ? "\n" : "");
 }
 
-static void put_key(bl_text *out, const cJSON *row)
+static void top_screen_put_key(bl_text *out, const cJSON *row)
 {
     const char *name = bl_answer_text(row, "name");
     double seconds = bl_answer_number(row, "device_seconds", 0);
@@ -42,7 +42,7 @@ static void put_key(bl_text *out, const cJSON *row)
 }
 
 /* Append "opencl:0: 97.0% busy, 3 in the queue, 1.2 GB of 25.3 GB, free in 12 s". */
-static void put_device(bl_text *out, const cJSON *device)
+static void top_screen_put_device(bl_text *out, const cJSON *device)
 {
     const cJSON *free_in = bl_answer_at(device, "free_in");
     const char *state = bl_answer_text(device, "state");
@@ -76,9 +76,9 @@ static void put_devices(bl_text *out, const cJSON *now)
 
     bl_text_puts(out, "  key                     busy    since start requests          held\n");
     for (const cJSON *device = bl_answer_first(bl_answer_at(now, "devices")); device != NULL; device = device->next) {
-        put_device(out, device);
+        top_screen_put_device(out, device);
         for (const cJSON *key = bl_answer_first(bl_answer_at(device, "keys")); key != NULL; key = key->next)
-            put_key(out, key);
+            top_screen_put_key(out, key);
     }
 }
 
@@ -167,7 +167,7 @@ static bl_status put_now(bl_call *call, bl_text *out, bl_err *err)
     bl_text_put_seconds(out, bl_answer_number(now, "uptime", 0));
     bl_text_printf(out, ", %.0f models, %.0f jobs\n", bl_answer_number(now, "models", 0), bl_answer_number(now, "jobs", 0));
     for (const cJSON *device = bl_answer_first(bl_answer_at(now, "devices")); device != NULL; device = device->next)
-        put_device(out, device);
+        top_screen_put_device(out, device);
     cJSON_Delete(now);
     return BL_OK;
 }

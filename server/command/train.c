@@ -40,7 +40,7 @@ static void name_program(training *t, const char *path)
 
 /* ---- the program */
 
-static bl_status put_program(training *t, const char *path, bl_err *err)
+static bl_status train_put_program(training *t, const char *path, bl_err *err)
 {
     bl_text document = {0}, address = {0};
     bl_ask_request request = {.method = "PUT"};
@@ -59,7 +59,7 @@ static bl_status put_program(training *t, const char *path, bl_err *err)
     return st;
 }
 
-static bl_status find_program(training *t, bl_err *err)
+static bl_status train_find_program(training *t, bl_err *err)
 {
     bl_text address = {0};
     bl_ask_request request = {.seconds = BL_ASK_SECONDS};
@@ -78,7 +78,7 @@ static bl_status find_program(training *t, bl_err *err)
 /* ---- the job */
 
 /* The outputs of the entry; *loss becomes the output called loss, if there is one. */
-static const cJSON *find_outputs(const training *t, const cJSON **loss)
+static const cJSON *train_find_outputs(const training *t, const cJSON **loss)
 {
     const char *entry = t->entry != NULL ? t->entry : "main";
     const cJSON *outputs = bl_answer_at(bl_answer_at(bl_answer_at(t->program, "entries"), entry), "outputs");
@@ -92,7 +92,7 @@ static const cJSON *find_outputs(const training *t, const cJSON **loss)
     return outputs;
 }
 
-static void put_name(bl_text *out, const char *name, size_t len)
+static void train_put_name(bl_text *out, const char *name, size_t len)
 {
     bl_text_puts(out, out->len > 1 ? "," : "");
     bl_encode_span(out, (bl_span){name, len});
@@ -102,19 +102,19 @@ static void put_name(bl_text *out, const char *name, size_t len)
 static void list_outputs(const training *t, bl_text *out)
 {
     const char *given = bl_call_text(t->call, "outputs");
-    const cJSON *loss = NULL, *outputs = find_outputs(t, &loss);
+    const cJSON *loss = NULL, *outputs = train_find_outputs(t, &loss);
     bl_text_puts(out, "[");
     for (const char *p = given; p != NULL; p = *p == ',' ? p + 1 : NULL) {
         size_t len = strcspn(p, ",");
-        put_name(out, p, len);
+        train_put_name(out, p, len);
         p += len;
     }
     if (given == NULL && loss != NULL)
-        put_name(out, "loss", 4);
+        train_put_name(out, "loss", 4);
     if (given == NULL && loss == NULL)
         for (const cJSON *item = bl_answer_first(outputs); item != NULL; item = item->next)
             if (cJSON_IsString(item))
-                put_name(out, item->valuestring, strlen(item->valuestring));
+                train_put_name(out, item->valuestring, strlen(item->valuestring));
     bl_text_puts(out, "]");
 }
 
@@ -160,7 +160,7 @@ static bl_status make_job(training *t, bl_err *err)
 
 /* ---- result */
 
-static bl_status write_text(void *arg, int fd, bl_err *err)
+static bl_status train_write_text(void *arg, int fd, bl_err *err)
 {
     const bl_text *text = arg;
     return bl_write_all(fd, text->data, text->len) ? BL_OK : bl_fail(err, BL_ESTORAGE, "the disk is full or failed");
@@ -175,13 +175,13 @@ static bl_status save_state(training *t, const char *id, const char *path, bl_er
     bl_ask_path(&address, "/api/v1/jobs/", id, "/checkpoints/last");
     request.path = bl_text_get(&address);
     bl_status st = bl_ask_send(&t->call->ask, &request, err);
-    if (st == BL_OK && bl_file_replace(path, write_text, &t->call->ask.body, &wrong) != BL_OK)
+    if (st == BL_OK && bl_file_replace(path, train_write_text, &t->call->ask.body, &wrong) != BL_OK)
         st = bl_fail(err, BL_ESTORAGE, "%.200s cannot be written: %.200s", path, wrong.text);
     bl_text_fini(&address);
     return st;
 }
 
-static bl_status submit(training *t, bl_err *err)
+static bl_status train_submit(training *t, bl_err *err)
 {
     bl_ask_request request = {.path = "/api/v1/jobs"};
     bool told = false, watches = bl_call_has(t->call, "watch");
@@ -221,11 +221,11 @@ bl_status bl_command_train(bl_call *call, bl_err *err)
         name_program(&t, what);
     bl_status st = bl_call_connect(call, err);
     if (st == BL_OK)
-        st = is_file ? put_program(&t, what, err) : find_program(&t, err);
+        st = is_file ? train_put_program(&t, what, err) : train_find_program(&t, err);
     if (st == BL_OK)
         st = make_job(&t, err);
     if (st == BL_OK)
-        st = submit(&t, err);
+        st = train_submit(&t, err);
     cJSON_Delete(t.program);
     bl_arrays_fini(t.arrays);
     bl_text_fini(&t.job);

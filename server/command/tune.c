@@ -25,7 +25,7 @@ typedef struct tuning {
     char name[MOST_REPORTS][64];
 } tuning;
 
-static void on_progress(void *arg, const bl_search_report *report)
+static void tune_on_progress(void *arg, const bl_search_report *report)
 {
     tuning *t = arg;
     int at = 0;
@@ -43,13 +43,13 @@ static void on_progress(void *arg, const bl_search_report *report)
     fflush(stdout);
 }
 
-static bl_status infer(void *ctx, const bl_wire_graph *wire, bl_wire_type *type, bl_err *err)
+static bl_status tune_infer(void *ctx, const bl_wire_graph *wire, bl_wire_type *type, bl_err *err)
 {
     const tuning *t = ctx;
     return bl_exec_infer(wire, t->server->settings.max_compile, type, err);
 }
 
-static char *read_file(const char *path, size_t *len)
+static char *tune_read_file(const char *path, size_t *len)
 {
     FILE *file = fopen(path, "re");
     char *text = NULL;
@@ -74,7 +74,7 @@ static bl_status tune_entry(tuning *t, bl_arena *arena, const bl_program_entry *
                                .program = true,
                                .tuner = &t->server->search.tuner,
                                .beam = t->beam,
-                               .progress = on_progress,
+                               .progress = tune_on_progress,
                                .progress_arg = t,
                                .children = t->server->children};
     bl_wire_key key;
@@ -89,7 +89,7 @@ static bl_status tune_entry(tuning *t, bl_arena *arena, const bl_program_entry *
 
 static bl_status tune_document(tuning *t, bl_arena *arena, bl_span text, bl_err *err)
 {
-    bl_decode_env env = {.arena = arena, .limits = t->server->limits, .ctx = t, .infer = infer};
+    bl_decode_env env = {.arena = arena, .limits = t->server->limits, .ctx = t, .infer = tune_infer};
     bl_json_limits limits = {.depth = (int)t->server->settings.max_depth};
     bl_program_doc program = {0};
     bl_json_doc doc = {0};
@@ -123,7 +123,7 @@ static void print_table(const tuning *t)
     }
 }
 
-static bl_status start(bl_server *server, int argc, char *const *argv, bl_err *err)
+static bl_status tune_start(bl_server *server, int argc, char *const *argv, bl_err *err)
 {
     BL_TRY(bl_settings_load(&server->settings, argc, argv, err));
     bl_log_configure(BL_LOG_WARN, server->settings.log_json); /* progress is printed in place of log lines */
@@ -143,7 +143,7 @@ bl_status bl_command_tune(bl_call *call, bl_err *err)
     static tuning t;
     bl_arena *arena = bl_arena_create(0);
     size_t len = 0;
-    char *text = read_file(call->operands[0], &len);
+    char *text = tune_read_file(call->operands[0], &len);
     bl_status st = BL_OK;
 
     t.server = &server;
@@ -154,7 +154,7 @@ bl_status bl_command_tune(bl_call *call, bl_err *err)
     else if (arena == NULL)
         st = bl_fail(err, BL_ENOMEM, "out of host memory");
     if (st == BL_OK)
-        st = start(&server, call->nsettings, call->settings, err);
+        st = tune_start(&server, call->nsettings, call->settings, err);
     t.beam = server.settings.beam > 0 ? (int)server.settings.beam : USUAL_BEAM;
     if (st == BL_OK)
         st = tune_document(&t, arena, (bl_span){text, len}, err);

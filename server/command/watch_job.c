@@ -43,12 +43,12 @@ static bool is_final(const cJSON *job)
 }
 
 /* Read a number or a list of one number; NaN for anything else. */
-static double read_number(const cJSON *item)
+static double watch_job_read_number(const cJSON *item)
 {
     while (cJSON_IsArray(item) && cJSON_GetArraySize(item) == 1)
         item = item->child;
     if (cJSON_IsObject(item)) /* a tensor with a dtype */
-        return read_number(bl_answer_at(item, "data"));
+        return watch_job_read_number(bl_answer_at(item, "data"));
     return cJSON_IsNumber(item) ? item->valuedouble : NAN;
 }
 
@@ -70,13 +70,13 @@ static void choose_of(watched *w, const cJSON *metrics, const char *before)
         }
 }
 
-static double find_metric(const watched *w, const cJSON *report)
+static double watch_job_find_metric(const watched *w, const cJSON *report)
 {
     const cJSON *item = bl_answer_at(bl_answer_at(report, "metrics"), w->metric);
     static const char before[] = "evaluate.";
     if (item == NULL && strncmp(w->metric, before, sizeof before - 1) == 0)
         item = bl_answer_at(bl_answer_at(report, "evaluation"), w->metric + sizeof before - 1);
-    return read_number(item);
+    return watch_job_read_number(item);
 }
 
 /* ---- drawing */
@@ -84,7 +84,7 @@ static double find_metric(const watched *w, const cJSON *report)
 static void put_numbers(const cJSON *metrics, const char *before, bl_text *out)
 {
     for (const cJSON *item = bl_answer_first(metrics); item != NULL; item = item->next) {
-        double value = read_number(item);
+        double value = watch_job_read_number(item);
         if (out->len > 0)
             bl_text_puts(out, "  ");
         bl_text_puts(out, before);
@@ -99,7 +99,7 @@ static void put_numbers(const cJSON *metrics, const char *before, bl_text *out)
     }
 }
 
-static void put_name(const watched *w, bl_text *out)
+static void watch_job_put_name(const watched *w, bl_text *out)
 {
     bl_text_puts(out, "job ");
     bl_text_put_safe(out, w->id);
@@ -108,7 +108,7 @@ static void put_name(const watched *w, bl_text *out)
 }
 
 /* Append "running, step 1,200 of 5,000, 5,200 steps/s, 3 s left". */
-static void put_state(const watched *w, bl_text *out)
+static void watch_job_put_state(const watched *w, bl_text *out)
 {
     const char *reason = bl_answer_text(w->job, "reason");
     double rate = bl_answer_number(w->job, "rate", 0), step = bl_answer_number(w->job, "step", 0);
@@ -147,10 +147,10 @@ static void draw_picture(watched *w)
     if (w->drawn_rows > 0) {
         bl_text_printf(&out, "\033[%dA\r\033[J", w->drawn_rows);
     } else { /* the full id, above the curve, so that it can be copied */
-        put_name(w, &out);
+        watch_job_put_name(w, &out);
         bl_text_puts(&out, "\n");
     }
-    put_state(w, &line);
+    watch_job_put_state(w, &line);
     bl_text_put_line(&out, bl_text_get(&line), line.len, columns);
     bl_text_clear(&line);
     bl_curve_draw(&w->curve, columns, height, w->unicode, &out);
@@ -178,9 +178,9 @@ static void print_report(const watched *w)
 static void print_state(const watched *w)
 {
     bl_text out = {0};
-    put_name(w, &out);
+    watch_job_put_name(w, &out);
     bl_text_puts(&out, ": ");
-    put_state(w, &out);
+    watch_job_put_state(w, &out);
     bl_text_puts(&out, "\n");
     (void)bl_terminal_print(&out);
     bl_text_fini(&out);
@@ -195,13 +195,13 @@ static void take_report(watched *w, cJSON *report)
     w->report = report;
     choose_of(w, bl_answer_at(report, "metrics"), "");
     choose_of(w, bl_answer_at(report, "evaluation"), "evaluate.");
-    bl_curve_add(&w->curve, step, find_metric(w, report));
+    bl_curve_add(&w->curve, step, watch_job_find_metric(w, report));
     w->step = step;
     if (!w->terminal && !w->json)
         print_report(w);
 }
 
-static void take_state(watched *w, cJSON *job)
+static void watch_job_take_state(watched *w, cJSON *job)
 {
     bool changed = strcmp(bl_answer_text(job, "state"), bl_answer_text(w->job, "state")) != 0;
     cJSON_Delete(w->job);
@@ -210,7 +210,7 @@ static void take_state(watched *w, cJSON *job)
         print_state(w);
 }
 
-static bool on_event(void *arg, const char *name, const char *id, const char *data, size_t len)
+static bool watch_job_on_event(void *arg, const char *name, const char *id, const char *data, size_t len)
 {
     watched *w = arg;
     cJSON *document = cJSON_ParseWithLength(data, len);
@@ -221,7 +221,7 @@ static bool on_event(void *arg, const char *name, const char *id, const char *da
     if (document == NULL)
         return true;
     if (strcmp(name, "state") == 0) {
-        take_state(w, document);
+        watch_job_take_state(w, document);
     } else if (strcmp(name, "error") == 0) { /* the key is no longer valid */
         (void)snprintf(w->problem, sizeof w->problem, "%s", bl_answer_text(document, "detail"));
         cJSON_Delete(document);
@@ -272,8 +272,8 @@ static bl_status take_history(watched *w, bl_err *err)
         at++;
     }
     for (const cJSON *row = bl_answer_first(bl_answer_at(history, "rows")); row != NULL; row = row->next) {
-        w->step = read_number(cJSON_GetArrayItem(row, step));
-        bl_curve_add(&w->curve, w->step, read_number(cJSON_GetArrayItem(row, metric)));
+        w->step = watch_job_read_number(cJSON_GetArrayItem(row, step));
+        bl_curve_add(&w->curve, w->step, watch_job_read_number(cJSON_GetArrayItem(row, metric)));
     }
     cJSON_Delete(history);
     return BL_OK;
@@ -284,7 +284,7 @@ static bl_status stream_events(watched *w, bl_err *err)
 {
     char header[64];
     bl_text path = {0};
-    bl_events events = {.event = on_event, .arg = w};
+    bl_events events = {.event = watch_job_on_event, .arg = w};
     bl_ask_request request = {.take = bl_events_take, .arg = &events, .interrupts = w->interrupts};
     bl_ask_path(&path, "/api/v1/jobs/", w->id, "/events");
     request.path = bl_text_get(&path);
@@ -340,7 +340,7 @@ static bl_status look_at_job(watched *w, bl_err *err)
     if (w->call->ask.stopped)
         return BL_OK;
     BL_TRY(bl_ask_document(&w->call->ask, &job, err));
-    take_state(w, job);
+    watch_job_take_state(w, job);
     if (w->terminal) {
         BL_TRY(take_history(w, err));
         draw_picture(w);

@@ -57,13 +57,13 @@ static void part_name(uint32_t owner, const char *hex, char out[NAME_BYTES])
     snprintf(out, NAME_BYTES, "%u-%s.part", owner, hex);
 }
 
-static bool is_part(const char *name)
+static bool blobs_is_part(const char *name)
 {
     size_t len = strlen(name);
     return len > 5 && strcmp(name + len - 5, ".part") == 0;
 }
 
-static uint64_t size_of(int fd)
+static uint64_t blobs_size_of(int fd)
 {
     struct stat info;
     return fstat(fd, &info) == 0 && info.st_size > 0 ? (uint64_t)info.st_size : 0;
@@ -100,7 +100,7 @@ static bool count_owner(void *arg, const bl_cell *cells, int n)
 /* Charge |bytes| of the file |name| to its owner, if the file is an unfinished upload.  A blob is charged by its rows. */
 static void count_part(bl_blobs *blobs, const char *name, int64_t bytes)
 {
-    if (is_part(name))
+    if (blobs_is_part(name))
         bl_access_count_disk(blobs->server->access, (uint32_t)strtoul(name, NULL, 10), bytes);
 }
 
@@ -125,7 +125,7 @@ static void count_file(bl_blobs *blobs, const char *name, const struct stat *inf
 }
 
 /* Remove a file and its charge; false if there is no such file. */
-static bool remove_file(bl_blobs *blobs, const char *name)
+static bool blobs_remove_file(bl_blobs *blobs, const char *name)
 {
     struct stat info;
     if (fstatat(blobs->dir, name, &info, AT_SYMLINK_NOFOLLOW) != 0 || unlinkat(blobs->dir, name, 0) != 0)
@@ -139,7 +139,7 @@ static bool remove_file(bl_blobs *blobs, const char *name)
 static void clean_file(bl_blobs *blobs, const char *name, const struct stat *info)
 {
     bool old = info->st_mtime + PART_SECONDS < time(NULL);
-    if (is_part(name) ? old : strlen(name) == HEX && !is_owned(blobs, name))
+    if (blobs_is_part(name) ? old : strlen(name) == HEX && !is_owned(blobs, name))
         (void)unlinkat(blobs->dir, name, 0);
 }
 
@@ -207,18 +207,18 @@ typedef struct row {
     uint64_t bytes;
 } row;
 
-static bool read_row(void *arg, const bl_cell *cells, int n)
+static bool blobs_read_row(void *arg, const bl_cell *cells, int n)
 {
     (void)n;
     *(row *)arg = (row){true, (uint64_t)cells[0].integer};
     return false;
 }
 
-static bl_status find_row(bl_blobs *blobs, uint32_t owner, const char *hex, row *out, bl_err *err)
+static bl_status blobs_find_row(bl_blobs *blobs, uint32_t owner, const char *hex, row *out, bl_err *err)
 {
     *out = (row){0};
     return bl_storage_run(blobs->server->storage, "SELECT bytes FROM blobs WHERE owner = ?1 AND digest = ?2",
-                          BL_CELLS(bl_cell_int(owner), bl_cell_text(hex)), read_row, out, err);
+                          BL_CELLS(bl_cell_int(owner), bl_cell_text(hex)), blobs_read_row, out, err);
 }
 
 bl_status bl_blobs_open(bl_blobs *blobs, uint32_t owner, const char *digest, int *fd, uint64_t *bytes, bl_err *err)
@@ -227,11 +227,11 @@ bl_status bl_blobs_open(bl_blobs *blobs, uint32_t owner, const char *digest, int
     row found;
     *fd = -1;
     BL_TRY(read_digest(digest, hex, err));
-    BL_TRY(find_row(blobs, owner, hex, &found, err));
+    BL_TRY(blobs_find_row(blobs, owner, hex, &found, err));
     if (!found.found)
         return bl_fail(err, BL_ENOTFOUND, "there is no blob %.80s", digest);
     *fd = openat(blobs->dir, hex, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (*fd < 0 || size_of(*fd) != found.bytes) {
+    if (*fd < 0 || blobs_size_of(*fd) != found.bytes) {
         if (*fd >= 0)
             (void)close(*fd);
         *fd = -1;
@@ -319,7 +319,7 @@ static bl_status write_out(upload *up, bl_err *err)
 }
 
 /* Close the part before the answer is sent: the client's next request may arrive before this one has ended. */
-static void let_go(upload *up)
+static void blobs_let_go(upload *up)
 {
     if (up->fd >= 0)
         (void)close(up->fd);
@@ -345,23 +345,23 @@ static bl_status next_room(upload *up, char **at, size_t *room, bl_err *err)
     return BL_OK;
 }
 
-static bl_status find_room(bl_intake *intake, char **at, size_t *room, bl_err *err)
+static bl_status blobs_find_room(bl_intake *intake, char **at, size_t *room, bl_err *err)
 {
     upload *up = (upload *)intake;
     bl_status st = next_room(up, at, room, err);
     if (st != BL_OK && up->filled > 0 && write_out(up, err) != BL_OK)
         bl_log(BL_LOG_WARN, "what was sent of a blob cannot be written");
     if (st != BL_OK)
-        let_go(up);
+        blobs_let_go(up);
     return st;
 }
 
-static void commit(bl_intake *intake, size_t bytes)
+static void blobs_commit(bl_intake *intake, size_t bytes)
 {
     ((upload *)intake)->filled += bytes;
 }
 
-static bool is_whole(const bl_intake *intake)
+static bool blobs_is_whole(const bl_intake *intake)
 {
     const upload *up = (const upload *)intake;
     return up->received + up->filled == up->end;
@@ -374,12 +374,12 @@ static void end_upload(void *arg)
     bl_err err = {0};
     if (up->fd >= 0 && write_out(up, &err) != BL_OK)
         bl_log(BL_LOG_WARN, "%s", err.text);
-    let_go(up);
+    blobs_let_go(up);
     free(up->chunk);
 }
 
 /* Read "bytes 0-99/1000", with the last byte included, "bytes 0-99/ *" or "bytes * /1000" (RFC 9110, 14.4 and 14.5). */
-static bl_status read_range(const char *text, uint64_t *first, uint64_t *end, uint64_t *total, bool *asks, bl_err *err)
+static bl_status blobs_read_range(const char *text, uint64_t *first, uint64_t *end, uint64_t *total, bool *asks, bl_err *err)
 {
     unsigned long long from = 0, last = 0, all = 0;
     int used = 0;
@@ -403,13 +403,13 @@ static bl_status read_range(const char *text, uint64_t *first, uint64_t *end, ui
 }
 
 /* Is |fd| still the file |name|?  The file may have been renamed or removed between its opening and its locking. */
-static bool is_named(const bl_blobs *blobs, int fd, const char *name)
+static bool blobs_is_named(const bl_blobs *blobs, int fd, const char *name)
 {
     struct stat here, there;
     return fstat(fd, &here) == 0 && fstatat(blobs->dir, name, &there, AT_SYMLINK_NOFOLLOW) == 0 && here.st_ino == there.st_ino;
 }
 
-static bl_status open_part(upload *up, bl_err *err)
+static bl_status blobs_open_part(upload *up, bl_err *err)
 {
     char name[NAME_BYTES];
     part_name(up->owner, up->hex, name);
@@ -418,22 +418,22 @@ static bl_status open_part(upload *up, bl_err *err)
         return BL_OK;
     if (up->fd < 0)
         return bl_fail(err, BL_ESTORAGE, "the blob cannot be written: %s", strerror(errno));
-    if (flock(up->fd, LOCK_EX | LOCK_NB) != 0 || !is_named(up->blobs, up->fd, name)) {
-        let_go(up);
+    if (flock(up->fd, LOCK_EX | LOCK_NB) != 0 || !blobs_is_named(up->blobs, up->fd, name)) {
+        blobs_let_go(up);
         return bl_fail(err, BL_ECONFLICT, "another request is sending this blob");
     }
-    up->received = size_of(up->fd);
+    up->received = blobs_size_of(up->fd);
     if (up->asks && up->received != up->total) /* a query closes the file at once, so that it does not block an upload */
-        let_go(up);
+        blobs_let_go(up);
     return BL_OK;
 }
 
 /* Open and lock the file to which bytes are appended, for this request alone; a query does not create the file. */
-static bl_status take_part(upload *up, bl_err *err)
+static bl_status blobs_take_part(upload *up, bl_err *err)
 {
     bl_status st = BL_OK;
     pthread_mutex_lock(&up->blobs->part);
-    st = open_part(up, err);
+    st = blobs_open_part(up, err);
     pthread_mutex_unlock(&up->blobs->part);
     return st;
 }
@@ -443,7 +443,7 @@ static bl_status find_whole(upload *up, uint64_t first, bl_err *err)
 {
     uint64_t size = 0;
     row found;
-    BL_TRY(find_row(up->blobs, up->owner, up->hex, &found, err));
+    BL_TRY(blobs_find_row(up->blobs, up->owner, up->hex, &found, err));
     if (!found.found)
         return BL_OK;
     size = up->total > 0 ? up->total : up->end;
@@ -462,7 +462,7 @@ static bl_status find_rest(upload *up, uint64_t first, bl_err *err)
     BL_TRY(find_whole(up, first, err));
     if (up->there)
         return BL_OK;
-    BL_TRY(take_part(up, err));
+    BL_TRY(blobs_take_part(up, err));
     return up->asks && up->received == 0 ? find_whole(up, first, err) : BL_OK;
 }
 
@@ -490,7 +490,7 @@ bl_status bl_blobs_begin(bl_request *rq, bool coded)
     uint64_t first = 0;
     if (up == NULL)
         return bl_arena_status(rq->arena, &rq->err);
-    *up = (upload){.intake = {find_room, commit, is_whole, NULL},
+    *up = (upload){.intake = {blobs_find_room, blobs_commit, blobs_is_whole, NULL},
                    .blobs = rq->server->blobs,
                    .owner = rq->owner,
                    .fd = -1,
@@ -499,13 +499,13 @@ bl_status bl_blobs_begin(bl_request *rq, bool coded)
     BL_TRY(bl_storage_check(rq->server->storage, &rq->err));
     BL_TRY(read_digest(rq->head.param[0], up->hex, &rq->err));
     if (rq->head.content_range != NULL)
-        BL_TRY(read_range(rq->head.content_range, &first, &up->end, &up->total, &up->asks, &rq->err));
+        BL_TRY(blobs_read_range(rq->head.content_range, &first, &up->end, &up->total, &up->asks, &rq->err));
     if (!coded && rq->head.content_length > 0 && up->end != UINT64_MAX && rq->head.content_length != up->end - first)
         return bl_fail(&rq->err, BL_EINVAL, "Content-Range says %llu bytes, Content-Length %llu",
                        (unsigned long long)(up->end - first), (unsigned long long)rq->head.content_length);
-    BL_TRY(rq->head.content_range != NULL ? find_rest(up, first, &rq->err) : take_part(up, &rq->err));
+    BL_TRY(rq->head.content_range != NULL ? find_rest(up, first, &rq->err) : blobs_take_part(up, &rq->err));
     if (check_range(rq, up, first) != BL_OK) {
-        let_go(up);
+        blobs_let_go(up);
         return rq->err.status;
     }
     up->chunk = malloc(CHUNK_BYTES);
@@ -520,7 +520,7 @@ bl_status bl_blobs_begin(bl_request *rq, bool coded)
 /* ---- the end of an upload */
 
 /* Under the lock.  The file gets its final name before the row is inserted, so that every row has a file. */
-static bl_status put_locked(upload *up, bl_err *err)
+static bl_status blobs_put_locked(upload *up, bl_err *err)
 {
     bl_blobs *blobs = up->blobs;
     char name[NAME_BYTES];
@@ -548,7 +548,7 @@ static bl_status put_blob(upload *up, bl_err *err)
     if (fsync(up->fd) != 0)
         return bl_fail(err, BL_ESTORAGE, "the blob cannot be kept: %s", strerror(errno));
     pthread_mutex_lock(&up->blobs->lock);
-    st = put_locked(up, err);
+    st = blobs_put_locked(up, err);
     pthread_mutex_unlock(&up->blobs->lock);
     return st;
 }
@@ -560,7 +560,7 @@ static bl_status check_blob(upload *up, bl_err *err)
     if (strcmp(hex, up->hex) == 0)
         return put_blob(up, err);
     part_name(up->owner, up->hex, name);
-    (void)remove_file(up->blobs, name);
+    (void)blobs_remove_file(up->blobs, name);
     return bl_fail(err, BL_EGRAPH, "these %llu bytes are sha256:%s: nothing was kept", (unsigned long long)up->received, hex);
 }
 
@@ -569,12 +569,12 @@ static bl_step check_work(bl_request *rq)
 {
     upload *up = (upload *)rq->body.intake;
     up->put = check_blob(up, &rq->err) == BL_OK;
-    let_go(up);
+    blobs_let_go(up);
     return BL_STEP_DONE;
 }
 
 /* |total| UINT64_MAX: unknown. */
-static void put_state(bl_text *out, const char *hex, uint64_t received, uint64_t total)
+static void blobs_put_state(bl_text *out, const char *hex, uint64_t received, uint64_t total)
 {
     bl_text_puts(out, "{");
     bl_encode_key(out, "digest");
@@ -591,13 +591,13 @@ static void put_state(bl_text *out, const char *hex, uint64_t received, uint64_t
 static bl_status reply_upload(bl_request *rq)
 {
     upload *up = (upload *)rq->body.intake;
-    put_state(&rq->reply.out, up->hex, up->received, up->put ? up->received : up->total > 0 ? up->total : UINT64_MAX);
+    blobs_put_state(&rq->reply.out, up->hex, up->received, up->put ? up->received : up->total > 0 ? up->total : UINT64_MAX);
     bl_request_reply_json(rq, up->put ? 201 : 202);
     return BL_OK;
 }
 
 /* Write the last bytes to the file.  *whole: the blob is complete. */
-static bl_status end_body(const bl_request *rq, upload *up, bool *whole, bl_err *err)
+static bl_status blobs_end_body(const bl_request *rq, upload *up, bool *whole, bl_err *err)
 {
     BL_TRY(write_out(up, err));
     if (rq->head.content_range != NULL && !up->asks && up->received != up->end)
@@ -617,11 +617,11 @@ bl_status bl_handle_blob_put(bl_request *rq)
     if (rq->body.intake == NULL)
         BL_TRY(bl_blobs_begin(rq, false)); /* no byte came: a query, or the empty blob */
     up = (upload *)rq->body.intake;
-    st = end_body(rq, up, &whole, &rq->err);
+    st = blobs_end_body(rq, up, &whole, &rq->err);
     rq->then = reply_upload;
     if (st == BL_OK && whole)
         return bl_request_submit(rq, rq->server->compiler, check_work, NULL);
-    let_go(up);
+    blobs_let_go(up);
     return st == BL_OK ? reply_upload(rq) : st;
 }
 
@@ -634,7 +634,7 @@ bl_status bl_handle_blob_get(bl_request *rq)
     return BL_OK;
 }
 
-static bool list_entry(void *arg, const bl_cell *cells, int n)
+static bool blobs_list_entry(void *arg, const bl_cell *cells, int n)
 {
     bl_text *out = arg;
     (void)n;
@@ -657,7 +657,7 @@ bl_status bl_handle_blobs_list(bl_request *rq)
     BL_TRY(bl_text_status(&rq->reply.out, &rq->err));
     BL_TRY(bl_storage_run(rq->server->storage,
                           "SELECT digest, bytes, created FROM blobs WHERE owner = ?1 ORDER BY created, digest",
-                          BL_CELLS(bl_cell_int(rq->owner)), list_entry, &rq->reply.out, &rq->err));
+                          BL_CELLS(bl_cell_int(rq->owner)), blobs_list_entry, &rq->reply.out, &rq->err));
     bl_text_puts(&rq->reply.out, "]}");
     bl_request_reply_json(rq, 200);
     return BL_OK;
@@ -668,10 +668,10 @@ static bl_status delete_locked(bl_blobs *blobs, uint32_t owner, const char *hex,
 {
     row was = {0};
     BL_TRY(bl_storage_run(blobs->server->storage, "DELETE FROM blobs WHERE owner = ?1 AND digest = ?2 RETURNING bytes",
-                          BL_CELLS(bl_cell_int(owner), bl_cell_text(hex)), read_row, &was, err));
+                          BL_CELLS(bl_cell_int(owner), bl_cell_text(hex)), blobs_read_row, &was, err));
     bl_access_count_disk(blobs->server->access, owner, -(int64_t)was.bytes);
     if (was.found && !is_owned(blobs, hex))
-        (void)remove_file(blobs, hex);
+        (void)blobs_remove_file(blobs, hex);
     *gone = was.found || *gone;
     return BL_OK;
 }
@@ -685,7 +685,7 @@ static bl_status delete_part(bl_blobs *blobs, uint32_t owner, const char *hex, b
     pthread_mutex_lock(&blobs->part);
     fd = openat(blobs->dir, part, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
-        *gone = (is_named(blobs, fd, part) && remove_file(blobs, part)) || *gone;
+        *gone = (blobs_is_named(blobs, fd, part) && blobs_remove_file(blobs, part)) || *gone;
     else if (fd >= 0)
         (void)bl_fail(err, BL_ECONFLICT, "another request is sending this blob");
     if (fd >= 0)
@@ -716,7 +716,7 @@ static void remove_parts(bl_blobs *blobs, uint32_t owner)
     snprintf(prefix, sizeof prefix, "%u-", owner);
     while (folder != NULL && (entry = readdir(folder)) != NULL)
         if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0)
-            (void)remove_file(blobs, entry->d_name);
+            (void)blobs_remove_file(blobs, entry->d_name);
     if (folder != NULL)
         (void)closedir(folder);
 }
@@ -739,7 +739,7 @@ bl_status bl_blobs_purge(bl_blobs *blobs, uint32_t owner, bl_err *err)
     return st;
 }
 
-static bl_status reply_deleted(bl_request *rq)
+static bl_status blobs_reply_deleted(bl_request *rq)
 {
     bl_request_reply(rq, 204, NULL);
     return BL_OK;
@@ -762,6 +762,6 @@ static bl_step delete_work(bl_request *rq)
 
 bl_status bl_handle_blob_delete(bl_request *rq)
 {
-    rq->then = reply_deleted;
+    rq->then = blobs_reply_deleted;
     return bl_request_submit(rq, rq->server->compiler, delete_work, NULL);
 }

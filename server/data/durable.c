@@ -27,7 +27,7 @@ typedef struct keep {
     bl_status (*then)(bl_request *rq);
 } keep;
 
-static bl_status write_tensor(void *arg, int fd, bl_err *err)
+static bl_status durable_write_tensor(void *arg, int fd, bl_err *err)
 {
     const keep *k = arg;
     if (bl_write_all(fd, k->head.data, k->head.len) && bl_write_all(fd, k->data, k->held->bytes))
@@ -35,7 +35,7 @@ static bl_status write_tensor(void *arg, int fd, bl_err *err)
     return bl_fail(err, BL_ESTORAGE, "the tensor cannot be written: %s", strerror(errno));
 }
 
-static bool take_id(void *arg, const bl_cell *cells, int n)
+static bool durable_take_id(void *arg, const bl_cell *cells, int n)
 {
     (void)n;
     *(int64_t *)arg = cells[0].integer;
@@ -49,14 +49,14 @@ static bl_status insert_tensor(void *arg, const char *name, bl_err *err)
                           "INSERT INTO tensors (owner, name, device, file) VALUES (?1, ?2, ?3, ?4) RETURNING id",
                           BL_CELLS(bl_cell_int(k->rq->owner), bl_cell_text(k->name), bl_cell_text(k->held->worker->dev->info.id),
                                    bl_cell_text(name)),
-                          take_id, &k->held->durable, err);
+                          durable_take_id, &k->held->durable, err);
 }
 
-static bl_status write_down(bl_request *rq, keep *k)
+static bl_status durable_write_down(bl_request *rq, keep *k)
 {
     bl_file_tensor tensor = {.name = "tensor", .dtype = k->held->dtype, .ndim = k->held->ndim};
     bl_stored_file file = {
-        .kind = BL_STORED_TENSOR, .owner = rq->owner, .write = write_tensor, .insert = insert_tensor, .arg = k};
+        .kind = BL_STORED_TENSOR, .owner = rq->owner, .write = durable_write_tensor, .insert = insert_tensor, .arg = k};
     bl_status st = BL_OK;
     memcpy(tensor.dim, k->held->dim, sizeof tensor.dim);
     bl_safetensors_write(&k->head, &tensor, 1, NULL, 0);
@@ -74,7 +74,7 @@ static bl_step write_work(bl_request *rq)
     keep *k = rq->data;
     rq->data = k->held;
     rq->then = k->then;
-    rq->err.status = write_down(rq, k);
+    rq->err.status = durable_write_down(rq, k);
     return BL_STEP_DONE;
 }
 
@@ -122,7 +122,7 @@ typedef struct row {
 } row;
 
 /* Read the header of the file; the elements follow it. */
-static bl_status read_head(bl_server *server, bl_arena *arena, int fd, bl_tensor_file *out, bl_err *err)
+static bl_status durable_read_head(bl_server *server, bl_arena *arena, int fd, bl_tensor_file *out, bl_err *err)
 {
     unsigned char first[8];
     struct stat info;
@@ -145,12 +145,12 @@ typedef struct loading {
     bl_device_tensor *held;
 } loading;
 
-static bl_status load(bl_request *rq, loading *l, int fd)
+static bl_status durable_load(bl_request *rq, loading *l, int fd)
 {
     bl_tensor_file file;
     const bl_file_tensor *tensor = NULL;
     char *host = NULL;
-    BL_TRY(read_head(rq->server, rq->arena, fd, &file, &rq->err));
+    BL_TRY(durable_read_head(rq->server, rq->arena, fd, &file, &rq->err));
     tensor = &file.tensors[0];
     BL_TRY(bl_device_tensor_create(l->worker, tensor->dtype, tensor->ndim, tensor->dim, &l->held, &rq->err));
     host = bl_device_tensor_host(l->held);
@@ -171,7 +171,7 @@ static bl_step load_work(bl_request *rq)
     rq->err.status = bl_stored_open(rq->server, BL_STORED_TENSOR, l->row->file, &fd, &bytes, &rq->err);
     if (fd < 0)
         return BL_STEP_DONE;
-    rq->err.status = load(rq, l, fd);
+    rq->err.status = durable_load(rq, l, fd);
     (void)close(fd);
     return BL_STEP_DONE;
 }
@@ -197,7 +197,7 @@ static bl_status load_tensor(bl_server *server, const row *r, bl_err *err)
     return st;
 }
 
-static bool load_row(void *arg, const bl_cell *cells, int n)
+static bool durable_load_row(void *arg, const bl_cell *cells, int n)
 {
     row r = {.id = cells[0].integer,
              .owner = (uint32_t)cells[1].integer,
@@ -213,6 +213,6 @@ static bool load_row(void *arg, const bl_cell *cells, int n)
 
 bl_status bl_durable_load(bl_server *server, bl_err *err)
 {
-    return bl_stored_load(server, BL_STORED_TENSOR, "SELECT id, owner, name, device, file FROM tensors ORDER BY id", load_row,
-                          server, err);
+    return bl_stored_load(server, BL_STORED_TENSOR, "SELECT id, owner, name, device, file FROM tensors ORDER BY id",
+                          durable_load_row, server, err);
 }

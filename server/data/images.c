@@ -59,7 +59,7 @@ typedef struct names {
     const char **name;
 } names;
 
-static bl_status add_name(bl_arena *arena, names *list, const char *name, bl_err *err)
+static bl_status images_add_name(bl_arena *arena, names *list, const char *name, bl_err *err)
 {
     if (list->n == list->cap) {
         size_t cap = list->cap * 2 + 64;
@@ -90,7 +90,7 @@ static bl_status list_names(bl_arena *arena, int fd, const char *part, bool fold
     }
     while (st == BL_OK && (entry = readdir(folder)) != NULL)
         if (entry->d_name[0] != '.' && (folders ? is_folder(below, entry->d_name) : is_picture(entry->d_name)))
-            st = add_name(arena, out, entry->d_name, err);
+            st = images_add_name(arena, out, entry->d_name, err);
     (void)closedir(folder);
     if (st == BL_OK && out->n > 1)
         qsort(out->name, out->n, sizeof *out->name, compare_names);
@@ -118,7 +118,7 @@ static bl_status add_folder(bl_arena *arena, bl_images *all, const char *folder,
 
 /* ---- one picture */
 
-static bl_status decode(bl_span file, pixels *out, bl_err *err)
+static bl_status images_decode(bl_span file, pixels *out, bl_err *err)
 {
     bl_picture picture;
     BL_TRY(bl_picture_open(file, &picture, err));
@@ -128,7 +128,7 @@ static bl_status decode(bl_span file, pixels *out, bl_err *err)
     return out->data != NULL ? bl_picture_read(&picture, out->data, err) : bl_fail(err, BL_ENOMEM, "its pixels");
 }
 
-static bl_status read_file(const bl_images *all, const image *of, unsigned char **data, size_t *len, bl_err *err)
+static bl_status images_read_file(const bl_images *all, const image *of, unsigned char **data, size_t *len, bl_err *err)
 {
     struct stat info;
     int folder = of->folder[0] != '\0' ? openat(all->fd, of->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW) : all->fd;
@@ -156,8 +156,8 @@ static bl_status read_image(const bl_images *all, const image *of, pixels *out, 
     size_t len = 0;
     bl_err why = {0};
     *out = (pixels){0};
-    if (read_file(all, of, &data, &len, &why) == BL_OK)
-        (void)decode((bl_span){(const char *)data, len}, out, &why);
+    if (images_read_file(all, of, &data, &len, &why) == BL_OK)
+        (void)images_decode((bl_span){(const char *)data, len}, out, &why);
     free(data);
     if (why.status == BL_OK)
         return BL_OK;
@@ -179,7 +179,7 @@ static bl_status scale_image(const pixels *from, int height, int width, unsigned
 
 /* ---- all pictures */
 
-static bl_status find_all(bl_arena *arena, bl_images *all, bl_err *err)
+static bl_status images_find_all(bl_arena *arena, bl_images *all, bl_err *err)
 {
     names folders;
     BL_TRY(list_names(arena, all->fd, ".", true, &folders, err));
@@ -199,7 +199,7 @@ bl_status bl_images_find(bl_arena *arena, int fd, const bl_data_source *source, 
     if (all == NULL)
         return bl_arena_status(arena, err);
     *all = (bl_images){.fd = fd, .height = source->height, .width = source->width, .labels = source->labels};
-    BL_TRY(find_all(arena, all, err));
+    BL_TRY(images_find_all(arena, all, err));
     if (all->height == 0 && !all->labels) {
         BL_TRY(read_image(all, &all->image[0], &first, err));
         free(first.data);

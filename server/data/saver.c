@@ -27,13 +27,13 @@ struct bl_saver {
 
 /* ---- writing */
 
-static bl_status find_file(const bl_server *server, const bl_program *program, char file[BL_STORED_NAME], bl_err *err)
+static bl_status saver_find_file(const bl_server *server, const bl_program *program, char file[BL_STORED_NAME], bl_err *err)
 {
     return bl_stored_find(server, BL_STORED_PROGRAM, "owner = ?1 AND name = ?2",
                           BL_CELLS(bl_cell_int(program->owner), bl_cell_text(program->name)), file, err);
 }
 
-static bl_status run(const bl_program *program, const char *sql, bl_err *err)
+static bl_status saver_run(const bl_program *program, const char *sql, bl_err *err)
 {
     return bl_storage_run(program->server->storage, sql, BL_CELLS(bl_cell_int(program->owner), bl_cell_text(program->name)), NULL,
                           NULL, err);
@@ -42,12 +42,12 @@ static bl_status run(const bl_program *program, const char *sql, bl_err *err)
 /* The name no longer denotes the program that a job left. */
 static bl_status forget_job(const bl_program *program, bl_err *err)
 {
-    return run(program, "DELETE FROM job_programs WHERE owner = ?1 AND program = ?2", err);
+    return saver_run(program, "DELETE FROM job_programs WHERE owner = ?1 AND program = ?2", err);
 }
 
 static bl_status forget_sequences(const bl_program *program, bl_err *err)
 {
-    return run(program, "DELETE FROM sequences WHERE owner = ?1 AND program = ?2", err);
+    return saver_run(program, "DELETE FROM sequences WHERE owner = ?1 AND program = ?2", err);
 }
 
 static bl_status write_sequences(const bl_snapshot *snap, bl_err *err)
@@ -78,7 +78,7 @@ typedef struct change {
 /* State and sequence numbers are of one moment: after a crash, a repeated run is answered if the state contains it, and runs
  * otherwise.  A snapshot that was taken while a job trains the program may be older than what the job leaves, so the job's row
  * stays. */
-static bl_status write_rows(void *arg, bl_err *err)
+static bl_status saver_write_rows(void *arg, bl_err *err)
 {
     const change *c = arg;
     const bl_program *program = c->snap->program;
@@ -92,7 +92,7 @@ static bl_status write_rows(void *arg, bl_err *err)
 static bl_status insert_program(void *arg, const char *file, bl_err *err)
 {
     change c = {arg, file};
-    return bl_storage_together(c.snap->program->server->storage, write_rows, &c, err);
+    return bl_storage_together(c.snap->program->server->storage, saver_write_rows, &c, err);
 }
 
 /* Write the new file, then update the row, then remove the old file. */
@@ -100,7 +100,7 @@ static bl_status write_snapshot(bl_server *server, bl_snapshot *snap, bl_err *er
 {
     bl_program *program = snap->program;
     char old[BL_STORED_NAME];
-    BL_TRY(find_file(server, program, old, err));
+    BL_TRY(saver_find_file(server, program, old, err));
     BL_TRY(bl_snapshot_put(snap, BL_STORED_PROGRAM, bl_stored_bytes(server, BL_STORED_PROGRAM, old), insert_program, snap, err));
     if (!snap->trained)
         program->left = false;
@@ -108,7 +108,7 @@ static bl_status write_snapshot(bl_server *server, bl_snapshot *snap, bl_err *er
     return BL_OK;
 }
 
-static bl_status save(bl_server *server, bl_program *program, bl_err *err)
+static bl_status saver_save(bl_server *server, bl_program *program, bl_err *err)
 {
     bl_snapshot snap = {.program = program};
     bl_status st = bl_snapshot_take(&snap, err);
@@ -128,15 +128,15 @@ static bool has_changed(const bl_program *program)
 static bl_status delete_rows(void *arg, bl_err *err)
 {
     const bl_program *program = arg;
-    BL_TRY(run(program, "DELETE FROM programs WHERE owner = ?1 AND name = ?2", err));
+    BL_TRY(saver_run(program, "DELETE FROM programs WHERE owner = ?1 AND name = ?2", err));
     BL_TRY(forget_sequences(program, err));
     return forget_job(program, err);
 }
 
-static bl_status forget(bl_server *server, bl_program *program, bl_err *err)
+static bl_status saver_forget(bl_server *server, bl_program *program, bl_err *err)
 {
     char file[BL_STORED_NAME];
-    BL_TRY(find_file(server, program, file, err));
+    BL_TRY(saver_find_file(server, program, file, err));
     BL_TRY(bl_storage_together(server->storage, delete_rows, program, err));
     bl_stored_remove(server, BL_STORED_PROGRAM, program->owner, file);
     return BL_OK;
@@ -162,7 +162,7 @@ static bl_program *current(bl_server *server, const bl_program *program)
 }
 
 /* Make the name of |program| denote |old| again, or nothing if |old| is NULL, unless a client put another program meanwhile. */
-static void take_back(bl_server *server, bl_program *program, bl_program *old)
+static void saver_take_back(bl_server *server, bl_program *program, bl_program *old)
 {
     bl_program *now = current(server, program);
     bl_err err = {0};
@@ -182,25 +182,25 @@ static bl_status put_down(bl_server *server, const order *o, bl_err *err)
     bl_status st = bl_registry_put_program(server->registry, program->owner, program->name, program, o->fresh, err);
     *o->replaced = old != NULL;
     if (st == BL_OK) {
-        st = program->durable ? save(server, program, err) : forget(server, program, err);
+        st = program->durable ? saver_save(server, program, err) : saver_forget(server, program, err);
         if (st != BL_OK)
-            take_back(server, program, old);
+            saver_take_back(server, program, old);
     }
     bl_program_release(old);
     return st;
 }
 
-static bl_status remove_all(bl_server *server, const order *o, bl_err *err)
+static bl_status saver_remove_all(bl_server *server, const order *o, bl_err *err)
 {
     BL_TRY(bl_registry_check_program(server->registry, o->program->owner, o->program->name,
                                      err)); /* a job may have begun meanwhile */
-    BL_TRY(forget(server, o->program, err));
+    BL_TRY(saver_forget(server, o->program, err));
     return bl_registry_delete_program(server->registry, o->program->owner, o->program->name, err);
 }
 
 static bl_status save_now(bl_server *server, const order *o, bl_err *err)
 {
-    return has_changed(o->program) ? save(server, o->program, err) : BL_OK;
+    return has_changed(o->program) ? saver_save(server, o->program, err) : BL_OK;
 }
 
 static bl_status forget_all(bl_server *server, const order *o, bl_err *err)
@@ -210,7 +210,7 @@ static bl_status forget_all(bl_server *server, const order *o, bl_err *err)
     return bl_stored_delete(server, BL_STORED_PROGRAM, o->owner, "owner = ?1", BL_CELLS(bl_cell_int(o->owner)), err);
 }
 
-static bl_step work(bl_request *rq)
+static bl_step saver_work(bl_request *rq)
 {
     order *o = rq->data;
     rq->data = o->data;
@@ -219,7 +219,7 @@ static bl_step work(bl_request *rq)
     return BL_STEP_DONE;
 }
 
-static bl_status submit(bl_request *rq, const order *what)
+static bl_status saver_submit(bl_request *rq, const order *what)
 {
     order *o = bl_arena_alloc(rq->arena, sizeof *o);
     if (o == NULL)
@@ -227,7 +227,7 @@ static bl_status submit(bl_request *rq, const order *what)
     *o = *what;
     o->data = rq->data;
     rq->data = o;
-    return bl_request_submit(rq, rq->server->saver->queue, work, NULL);
+    return bl_request_submit(rq, rq->server->saver->queue, saver_work, NULL);
 }
 
 bl_status bl_saver_submit(bl_request *rq, bl_work what)
@@ -237,29 +237,30 @@ bl_status bl_saver_submit(bl_request *rq, bl_work what)
 
 bl_status bl_saver_put(bl_request *rq, bl_program *program, bool fresh, bool *replaced, bl_status (*then)(bl_request *rq))
 {
-    return submit(rq, &(order){.program = program, .carry_out = put_down, .fresh = fresh, .replaced = replaced, .then = then});
+    return saver_submit(rq,
+                        &(order){.program = program, .carry_out = put_down, .fresh = fresh, .replaced = replaced, .then = then});
 }
 
 bl_status bl_saver_delete(bl_request *rq, bl_program *program, bl_status (*then)(bl_request *rq))
 {
-    return submit(rq, &(order){.program = program, .carry_out = remove_all, .then = then});
+    return saver_submit(rq, &(order){.program = program, .carry_out = saver_remove_all, .then = then});
 }
 
 bl_status bl_saver_save(bl_request *rq, bl_program *program, bl_status (*then)(bl_request *rq))
 {
-    return submit(rq, &(order){.program = program, .carry_out = save_now, .then = then});
+    return saver_submit(rq, &(order){.program = program, .carry_out = save_now, .then = then});
 }
 
 bl_status bl_saver_purge(bl_request *rq, uint32_t owner, bl_status (*then)(bl_request *rq))
 {
-    return submit(rq, &(order){.owner = owner, .carry_out = forget_all, .then = then});
+    return saver_submit(rq, &(order){.owner = owner, .carry_out = forget_all, .then = then});
 }
 
 /* Save a changed program, unless its name denotes another program by now. */
 static bl_status save_again(bl_server *server, bl_program *program, bl_err *err)
 {
     bl_program *now = current(server, program);
-    bl_status st = now == program ? save(server, program, err) : BL_OK;
+    bl_status st = now == program ? saver_save(server, program, err) : BL_OK;
     bl_program_release(now);
     return st;
 }
@@ -269,7 +270,7 @@ typedef struct found {
     size_t n, cap;
 } found;
 
-static void note(void *arg, const char *name, bl_program *program)
+static void saver_note(void *arg, const char *name, bl_program *program)
 {
     found *all = arg;
     (void)name;
@@ -287,7 +288,7 @@ static void save_changed(bl_saver *saver)
         bl_log(BL_LOG_WARN, "there is no memory to write durable programs down");
         return;
     }
-    bl_registry_all_programs(saver->server->registry, note, &all);
+    bl_registry_all_programs(saver->server->registry, saver_note, &all);
     for (size_t i = 0; i < all.n; i++) {
         bl_program *program = all.programs[i];
         bl_err err = {0};
@@ -367,7 +368,7 @@ static bool take_sequence(void *arg, const bl_cell *cells, int n)
     return true;
 }
 
-static bl_status read_sequences(bl_program *program, bl_err *err)
+static bl_status saver_read_sequences(bl_program *program, bl_err *err)
 {
     return bl_storage_run(program->server->storage,
                           "SELECT reader, last, status, type, answer FROM sequences WHERE owner = ?1 AND program = ?2",
@@ -381,7 +382,7 @@ static bl_status restore_from(bl_server *server, const row *r, int fd, bl_err *e
     if (st == BL_OK)
         st = bl_recall_state(program, fd, err);
     if (st == BL_OK)
-        st = read_sequences(program, err);
+        st = saver_read_sequences(program, err);
     if (st == BL_OK) {
         program->durable = true;
         program->saved = atomic_load(&program->steps) + atomic_load(&program->replaced);

@@ -20,7 +20,7 @@
 
 /* ---- taking */
 
-static bl_status take(bl_snapshot *snap, bl_err *err)
+static bl_status snapshot_take(bl_snapshot *snap, bl_err *err)
 {
     bl_program *program = snap->program;
     BL_TRY(bl_program_check(program, err));
@@ -44,7 +44,7 @@ static bl_status take(bl_snapshot *snap, bl_err *err)
 
 static bl_step take_work(bl_request *rq)
 {
-    rq->err.status = take(bl_await_what(rq), &rq->err);
+    rq->err.status = snapshot_take(bl_await_what(rq), &rq->err);
     return BL_STEP_DONE;
 }
 
@@ -89,7 +89,7 @@ typedef struct parts {
     void *arg;
 } parts;
 
-static bl_status write_parts(void *arg, int fd, bl_err *err)
+static bl_status snapshot_write_parts(void *arg, int fd, bl_err *err)
 {
     const parts *p = arg;
     const bl_program *program = p->snap->program;
@@ -100,7 +100,7 @@ static bl_status write_parts(void *arg, int fd, bl_err *err)
     return good ? BL_OK : bl_fail(err, BL_ESTORAGE, "the program cannot be written: %s", strerror(errno));
 }
 
-static bl_status make_head(const bl_snapshot *snap, bl_text *out, bl_err *err)
+static bl_status snapshot_make_head(const bl_snapshot *snap, bl_text *out, bl_err *err)
 {
     const bl_program *program = snap->program;
     bl_file_tensor *tensors = bl_calloc((size_t)program->nstates + 1, sizeof *tensors);
@@ -124,7 +124,7 @@ static bl_status make_head(const bl_snapshot *snap, bl_text *out, bl_err *err)
     return st;
 }
 
-static bl_status insert_row(void *arg, const char *name, bl_err *err)
+static bl_status snapshot_insert_row(void *arg, const char *name, bl_err *err)
 {
     const parts *p = arg;
     return p->insert(p->arg, name, err);
@@ -135,9 +135,13 @@ bl_status bl_snapshot_put(const bl_snapshot *snap, bl_stored_kind kind, uint64_t
 {
     const bl_program *program = snap->program;
     parts p = {.snap = snap, .insert = insert, .arg = arg};
-    bl_stored_file file = {
-        .kind = kind, .owner = program->owner, .replaces = replaces, .write = write_parts, .insert = insert_row, .arg = &p};
-    bl_status st = make_head(snap, &p.head, err);
+    bl_stored_file file = {.kind = kind,
+                           .owner = program->owner,
+                           .replaces = replaces,
+                           .write = snapshot_write_parts,
+                           .insert = snapshot_insert_row,
+                           .arg = &p};
+    bl_status st = snapshot_make_head(snap, &p.head, err);
     file.bytes = p.head.len;
     for (int i = 0; i < program->nstates; i++)
         file.bytes += program->states[i].bytes;
@@ -192,7 +196,7 @@ bl_status bl_recall_document(bl_request *rq, int fd)
     return st;
 }
 
-static bl_status installed(bl_program_make *make, bl_err *err)
+static bl_status snapshot_installed(bl_program_make *make, bl_err *err)
 {
     recall *r = make->arg;
     (void)err;
@@ -209,7 +213,7 @@ static bl_status begin_program(bl_request *rq, recall *r, const char *name)
     snprintf(make->program->name, sizeof make->program->name, "%s", name);
     make->program->saved = UINT64_MAX;
     BL_TRY(bl_program_make_decode(make));
-    make->installed = installed;
+    make->installed = snapshot_installed;
     make->arg = r;
     return bl_program_make_begin(make, NULL);
 }

@@ -24,7 +24,7 @@ typedef struct load {
 /* ---- opening */
 
 /* Open the next part of a path: a file, or a folder if |folder|. */
-static bl_status open_part(int above, const char *part, bool folder, int *fd, bl_err *err)
+static bl_status sources_open_part(int above, const char *part, bool folder, int *fd, bl_err *err)
 {
     int kind = folder ? O_DIRECTORY : O_NONBLOCK; /* do not block on a FIFO */
     if (part[0] == '\0' || strcmp(part, ".") == 0 || strcmp(part, "..") == 0)
@@ -49,7 +49,7 @@ static bl_status walk(int *fd, const char *path, bl_err *err)
             return bl_fail(err, BL_EGRAPH, "file: a name of more than %d characters", MAX_PART - 1);
         memcpy(part, path, len);
         part[len] = '\0';
-        BL_TRY(open_part(*fd, part, path[len] == '/', &below, err));
+        BL_TRY(sources_open_part(*fd, part, path[len] == '/', &below, err));
         (void)close(*fd);
         *fd = below;
         if (path[len] == '\0')
@@ -75,7 +75,7 @@ static bl_status open_path(const bl_server *server, const char *path, int *fd, b
     return st;
 }
 
-static bl_status open_file(const bl_server *server, const char *path, int *fd, uint64_t *bytes, bl_err *err)
+static bl_status sources_open_file(const bl_server *server, const char *path, int *fd, uint64_t *bytes, bl_err *err)
 {
     struct stat info;
     BL_TRY(open_path(server, path, fd, err));
@@ -90,7 +90,7 @@ static bl_status open_file(const bl_server *server, const char *path, int *fd, u
 
 /* ---- reading */
 
-static bl_status read_whole(bl_request *rq, int fd, uint64_t bytes, bl_span *out)
+static bl_status sources_read_whole(bl_request *rq, int fd, uint64_t bytes, bl_span *out)
 {
     char *data = bl_request_alloc(rq, (size_t)bytes, "a file");
     if (data == NULL)
@@ -102,7 +102,7 @@ static bl_status read_whole(bl_request *rq, int fd, uint64_t bytes, bl_span *out
 }
 
 /* Make room for more bytes; existing bytes are copied if they have to move. */
-static bl_status grow(bl_request *rq, char **data, size_t *cap, size_t used)
+static bl_status sources_grow(bl_request *rq, char **data, size_t *cap, size_t used)
 {
     uint64_t limit = rq->server->settings.max_tensor;
     size_t want = *cap == 0 ? FIRST_BYTES : *cap * 2;
@@ -127,7 +127,7 @@ static bl_status inflate_all(bl_request *rq, z_stream *z, bl_span *out)
     int code = Z_OK;
     while (code == Z_OK) {
         if (used == cap)
-            BL_TRY(grow(rq, &data, &cap, used));
+            BL_TRY(sources_grow(rq, &data, &cap, used));
         z->next_out = (Bytef *)data + used;
         z->avail_out = cap - used > INT32_MAX ? INT32_MAX : (uInt)(cap - used);
         code = inflate(z, Z_NO_FLUSH);
@@ -141,7 +141,7 @@ static bl_status inflate_all(bl_request *rq, z_stream *z, bl_span *out)
 }
 
 /* Inflate |bytes| if they are compressed by gzip. */
-static bl_status unpack(bl_request *rq, bl_span *bytes)
+static bl_status sources_unpack(bl_request *rq, bl_span *bytes)
 {
     z_stream z = {0};
     bl_status st = BL_OK;
@@ -173,14 +173,14 @@ static bl_status read_source(bl_request *rq, const bl_data_source *source, bl_sp
     if (source->blob != NULL)
         BL_TRY(bl_blobs_open(rq->server->blobs, rq->owner, source->blob, &fd, &bytes, &rq->err));
     else
-        BL_TRY(open_file(rq->server, source->file, &fd, &bytes, &rq->err));
-    st = read_whole(rq, fd, bytes, out);
+        BL_TRY(sources_open_file(rq->server, source->file, &fd, &bytes, &rq->err));
+    st = sources_read_whole(rq, fd, bytes, out);
     (void)close(fd);
-    return st == BL_OK && may_be_packed(source) ? unpack(rq, out) : st;
+    return st == BL_OK && may_be_packed(source) ? sources_unpack(rq, out) : st;
 }
 
 /* Create the tensor, and get the host memory for its elements. */
-static bl_status make_room(bl_request *rq, const load *job, const bl_data *data, bl_device_tensor **out, char **host)
+static bl_status sources_make_room(bl_request *rq, const load *job, const bl_data *data, bl_device_tensor **out, char **host)
 {
     BL_TRY(bl_device_tensor_create(job->worker, data->dtype, data->ndim, data->dim, out, &rq->err));
     BL_TRY(bl_request_defer(rq, bl_device_tensor_release_any, *out));
@@ -188,14 +188,14 @@ static bl_status make_room(bl_request *rq, const load *job, const bl_data *data,
     return *host != NULL ? BL_OK : bl_fail(&rq->err, BL_ENOMEM, "tensor of %zu bytes", data->bytes);
 }
 
-static bl_status load_file(bl_request *rq, const load *job, bl_device_tensor **out)
+static bl_status sources_load_file(bl_request *rq, const load *job, bl_device_tensor **out)
 {
     bl_span bytes = {0};
     bl_data data;
     char *host = NULL;
     BL_TRY(read_source(rq, job->source, &bytes));
     BL_TRY(bl_data_find(rq->arena, job->source, bytes, &rq->server->limits, &data, &rq->err));
-    BL_TRY(make_room(rq, job, &data, out, &host));
+    BL_TRY(sources_make_room(rq, job, &data, out, &host));
     return bl_data_read(&data, host, &rq->err);
 }
 
@@ -209,18 +209,18 @@ static bl_status load_images(bl_request *rq, const load *job, bl_device_tensor *
     BL_TRY(open_path(rq->server, job->source->file, &fd, &rq->err));
     st = bl_images_find(rq->arena, fd, job->source, &rq->server->limits, &images, &data, &rq->err);
     if (st == BL_OK)
-        st = make_room(rq, job, &data, out, &host);
+        st = sources_make_room(rq, job, &data, out, &host);
     if (st == BL_OK)
         st = bl_images_read(images, host, &rq->cancel, &rq->err);
     (void)close(fd);
     return st;
 }
 
-static bl_step work(bl_request *rq)
+static bl_step sources_work(bl_request *rq)
 {
     const load *job = rq->data;
     bl_device_tensor *held = NULL;
-    if ((job->source->format == BL_DATA_IMAGES ? load_images : load_file)(rq, job, &held) == BL_OK)
+    if ((job->source->format == BL_DATA_IMAGES ? load_images : sources_load_file)(rq, job, &held) == BL_OK)
         rq->data = held;
     return BL_STEP_DONE;
 }
@@ -233,5 +233,5 @@ bl_status bl_source_load(bl_request *rq, const bl_data_source *source, bl_worker
     *job = (load){source, worker};
     rq->data = job;
     rq->then = then;
-    return bl_request_submit(rq, rq->server->compiler, work, NULL);
+    return bl_request_submit(rq, rq->server->compiler, sources_work, NULL);
 }

@@ -25,7 +25,7 @@ struct bl_inflate {
 };
 
 /* Find room for at least one byte, at *at.  *room 0: the intake must be flushed first. */
-static bl_status find_room(bl_request *rq, char **at, size_t *room)
+static bl_status body_find_room(bl_request *rq, char **at, size_t *room)
 {
     uint64_t limit = rq->server->settings.max_body;
     size_t want = 0;
@@ -61,7 +61,7 @@ static bl_status find_room(bl_request *rq, char **at, size_t *room)
     return BL_OK;
 }
 
-static void commit(bl_request *rq, size_t bytes)
+static void body_commit(bl_request *rq, size_t bytes)
 {
     rq->body.len += bytes;
     if (rq->body.intake != NULL)
@@ -73,13 +73,13 @@ static bl_status feed_plain(bl_request *rq, const char *data, size_t *size)
     while (*size > 0) {
         char *at = NULL;
         size_t room = 0;
-        BL_TRY(find_room(rq, &at, &room));
+        BL_TRY(body_find_room(rq, &at, &room));
         if (room == 0)
             return rq->body.intake->flush(rq);
         if (room > *size)
             room = *size;
         memcpy(at, data, room);
-        commit(rq, room);
+        body_commit(rq, room);
         data += room;
         *size -= room;
     }
@@ -107,7 +107,7 @@ static bl_status inflate_some(bl_request *rq, size_t most, bool *stuck, bool *fu
         at = &extra;
         room = 1;
     } else {
-        BL_TRY(find_room(rq, &at, &room));
+        BL_TRY(body_find_room(rq, &at, &room));
     }
     if (room == 0) {
         *full = true;
@@ -121,7 +121,7 @@ static bl_status inflate_some(bl_request *rq, size_t most, bool *stuck, bool *fu
         return inflate_status(rq, code);
     if (at == &extra && z->stream.avail_out == 0)
         return rq->body.intake->room(rq->body.intake, &at, &room, &rq->err); /* fails: too much data */
-    commit(rq, at == &extra ? 0 : room - z->stream.avail_out);
+    body_commit(rq, at == &extra ? 0 : room - z->stream.avail_out);
     z->ended = code == Z_STREAM_END;
     z->pending = z->stream.avail_out == 0;
     *stuck = z->ended || (!z->pending && z->stream.avail_in == before && z->stream.avail_out == room) ||

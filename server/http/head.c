@@ -10,14 +10,14 @@
 #include <string.h>
 #include <strings.h>
 
-static void note(const char **value, int *count, const char *text)
+static void head_note(const char **value, int *count, const char *text)
 {
     if ((*count)++ == 0)
         *value = text;
 }
 
-static enum MHD_Result on_header(void *arg, enum MHD_ValueKind kind, const char *key, size_t key_size, const char *value,
-                                 size_t value_size)
+static enum MHD_Result head_on_header(void *arg, enum MHD_ValueKind kind, const char *key, size_t key_size, const char *value,
+                                      size_t value_size)
 {
     void **args = arg;
     bl_head *head = args[0];
@@ -33,29 +33,29 @@ static enum MHD_Result on_header(void *arg, enum MHD_ValueKind kind, const char 
     switch (tolower((unsigned char)key[0])) {
     case 'h':
         if (strcasecmp(key, "host") == 0)
-            note(&head->host, &head->hosts, value);
+            head_note(&head->host, &head->hosts, value);
         break;
     case 'c':
         if (strcasecmp(key, "content-length") == 0)
-            note(&head->length, &head->lengths, value);
+            head_note(&head->length, &head->lengths, value);
         else if (strcasecmp(key, "content-type") == 0)
-            note(&head->type, &head->types, value);
+            head_note(&head->type, &head->types, value);
         else if (strcasecmp(key, "content-encoding") == 0)
-            note(&head->coding, &head->codings, value);
+            head_note(&head->coding, &head->codings, value);
         else if (strcasecmp(key, "content-range") == 0)
             rq->head.content_range = value;
         break;
     case 't':
         if (strcasecmp(key, "transfer-encoding") == 0)
-            note(&head->transfer, &head->transfers, value);
+            head_note(&head->transfer, &head->transfers, value);
         else if (strcasecmp(key, "traceparent") == 0)
-            note(&head->trace, &head->traces, value);
+            head_note(&head->trace, &head->traces, value);
         else if (strcasecmp(key, "tracestate") == 0)
-            note(&head->state, &head->states, value);
+            head_note(&head->state, &head->states, value);
         break;
     case 'o':
         if (strcasecmp(key, "origin") == 0)
-            note(&head->origin, &head->origins, value);
+            head_note(&head->origin, &head->origins, value);
         break;
     case 'e':
         if (strcasecmp(key, "expect") == 0)
@@ -63,15 +63,15 @@ static enum MHD_Result on_header(void *arg, enum MHD_ValueKind kind, const char 
         break;
     case 'x':
         if (strcasecmp(key, "x-request-id") == 0)
-            note(&head->id, &once, value);
+            head_note(&head->id, &once, value);
         else if (strcasecmp(key, "x-api-key") == 0)
-            note(&head->key, &head->keys, value);
+            head_note(&head->key, &head->keys, value);
         break;
     case 'a':
         if (strcasecmp(key, "accept") == 0)
             rq->head.accept = value;
         else if (strcasecmp(key, "authorization") == 0)
-            note(&head->authorization, &head->authorizations, value);
+            head_note(&head->authorization, &head->authorizations, value);
         else if (strcasecmp(key, "accept-encoding") == 0)
             rq->head.accept_coding = value;
         break;
@@ -79,7 +79,7 @@ static enum MHD_Result on_header(void *arg, enum MHD_ValueKind kind, const char 
         if (strcasecmp(key, "if-none-match") == 0)
             rq->head.if_none_match = value;
         else if (strcasecmp(key, "inference-header-content-length") == 0)
-            note(&rq->head.infer_header, &rq->head.infer_headers, value);
+            head_note(&rq->head.infer_header, &rq->head.infer_headers, value);
         break;
     default:
         break;
@@ -91,11 +91,11 @@ void bl_head_read(bl_request *rq, bl_head *head)
 {
     void *args[2] = {head, rq};
     *head = (bl_head){0};
-    MHD_get_connection_values_n(rq->conn.mhd, MHD_HEADER_KIND, on_header, args);
+    MHD_get_connection_values_n(rq->conn.mhd, MHD_HEADER_KIND, head_on_header, args);
 }
 
 /* Read a Content-Length that libmicrohttpd has accepted: digits only. */
-static uint64_t read_length(const char *text)
+static uint64_t head_read_length(const char *text)
 {
     uint64_t value = 0;
     for (; *text >= '0' && *text <= '9'; text++)
@@ -122,7 +122,7 @@ bl_status bl_head_check_framing(bl_request *rq, const bl_head *head, bool *fatal
     if (head->types > 1 || head->codings > 1 || head->origins > 1)
         return bl_fail(&rq->err, BL_EINVAL, "a header that may stand there once stands there twice");
     *fatal = false;
-    rq->head.content_length = head->lengths > 0 ? read_length(head->length) : 0;
+    rq->head.content_length = head->lengths > 0 ? head_read_length(head->length) : 0;
     rq->head.has_body = rq->head.content_length > 0 || head->transfers > 0;
     return BL_OK;
 }

@@ -35,7 +35,7 @@ enum {
 
 /* ---- sending */
 
-static void add_header(struct MHD_Response *response, const char *name, const char *value)
+static void http_add_header(struct MHD_Response *response, const char *name, const char *value)
 {
     if (value != NULL)
         (void)MHD_add_response_header(response, name, value); /* if memory is short, the answer is sent without the header */
@@ -97,23 +97,23 @@ static enum MHD_Result send_reply(bl_request *rq, bool close)
     response = make_response(rq);
     if (response == NULL)
         return MHD_NO;
-    add_header(response, "content-type", rq->reply.content_type);
-    add_header(response, "x-request-id", rq->id);
-    add_header(response, "content-encoding", rq->reply.coding);
-    add_header(response, "inference-header-content-length", rq->reply.envelope > 0 ? length : NULL);
-    add_header(response, "allow", rq->reply.allow);
-    add_header(response, "location", rq->reply.location);
+    http_add_header(response, "content-type", rq->reply.content_type);
+    http_add_header(response, "x-request-id", rq->id);
+    http_add_header(response, "content-encoding", rq->reply.coding);
+    http_add_header(response, "inference-header-content-length", rq->reply.envelope > 0 ? length : NULL);
+    http_add_header(response, "allow", rq->reply.allow);
+    http_add_header(response, "location", rq->reply.location);
     for (const bl_header *header = rq->reply.headers; header != NULL && header->name != NULL; header++)
-        add_header(response, header->name, header->value);
+        http_add_header(response, header->name, header->value);
     if (rq->reply.status == 503 || rq->reply.status == 429) {
         char seconds[16];
         snprintf(seconds, sizeof seconds, "%d", rq->reply.retry_after > 0 ? rq->reply.retry_after : 1);
-        add_header(response, "retry-after", seconds);
+        http_add_header(response, "retry-after", seconds);
     }
-    add_header(response, "www-authenticate", rq->reply.status == 401 ? "Bearer realm=\"beamline\"" : NULL);
-    add_header(response, "cache-control", rq->reply.stream != NULL ? "no-store" : NULL);
+    http_add_header(response, "www-authenticate", rq->reply.status == 401 ? "Bearer realm=\"beamline\"" : NULL);
+    http_add_header(response, "cache-control", rq->reply.stream != NULL ? "no-store" : NULL);
     if (close || atomic_load(&rq->server->life.draining))
-        add_header(response, "connection", "close");
+        http_add_header(response, "connection", "close");
     sent = MHD_queue_response(rq->conn.mhd, (unsigned)rq->reply.status, response);
     MHD_destroy_response(response);
     rq->state = BL_REQUEST_SENT;
@@ -172,7 +172,7 @@ static bl_status check_key(bl_request *rq, const bl_head *head)
     return found == BL_OK ? bl_access_admit(rq) : found;
 }
 
-static bl_status check_head(bl_request *rq, const bl_head *head, bool *fatal)
+static bl_status http_check_head(bl_request *rq, const bl_head *head, bool *fatal)
 {
     bl_coding coding = BL_CODING_NONE;
     BL_TRY(bl_head_check_framing(rq, head, fatal));
@@ -196,7 +196,7 @@ static bl_peer *peer_of(struct MHD_Connection *connection)
 }
 
 /* Answer that there is no memory for a request, without allocating one. */
-static enum MHD_Result refuse(struct MHD_Connection *connection)
+static enum MHD_Result http_refuse(struct MHD_Connection *connection)
 {
     static const char problem[] = "{\"type\":\"urn:beamline:error:enomem\",\"title\":\"out of host memory\",\"status\":503,"
                                   "\"detail\":\"there is no memory for one more request\"}";
@@ -205,8 +205,8 @@ static enum MHD_Result refuse(struct MHD_Connection *connection)
         MHD_create_response_from_buffer(sizeof problem - 1, (void *)(uintptr_t)problem, MHD_RESPMEM_PERSISTENT);
     if (response == NULL)
         return MHD_NO;
-    add_header(response, "content-type", "application/problem+json");
-    add_header(response, "retry-after", "1");
+    http_add_header(response, "content-type", "application/problem+json");
+    http_add_header(response, "retry-after", "1");
     sent = MHD_queue_response(connection, 503, response);
     MHD_destroy_response(response);
     return sent;
@@ -225,7 +225,7 @@ static enum MHD_Result take_head(bl_poller *poller, struct MHD_Connection *conne
     bool fatal = false, taken = false, crowded = false;
     *context = rq;
     if (rq == NULL)
-        return refuse(connection);
+        return http_refuse(connection);
     rq->conn.poller = poller;
     rq->conn.mhd = connection;
     rq->conn.peer = peer_of(connection);
@@ -241,7 +241,7 @@ static enum MHD_Result take_head(bl_poller *poller, struct MHD_Connection *conne
         (void)bl_fail(&rq->err, BL_ENOMEM, "there is no memory for the address");
         return send_reply(rq, true);
     }
-    taken = check_head(rq, &head, &fatal) == BL_OK;
+    taken = http_check_head(rq, &head, &fatal) == BL_OK;
     if (rq->owner != 0)
         bl_peer_know(rq->conn.peer);
     crowded = rq->owner == 0 && !is_probe(rq) && bl_listener_is_crowded(server->http.listener);
@@ -282,7 +282,7 @@ static enum MHD_Result take_body(bl_request *rq, const char *data, size_t *size,
 }
 
 /* The whole request has arrived, or its work is over: continue it. */
-static enum MHD_Result go_on(bl_request *rq, const bool *moved)
+static enum MHD_Result http_go_on(bl_request *rq, const bool *moved)
 {
     bl_peer_enter(rq->conn.peer, BL_PHASE_WORK);
     bl_offload_proceed(rq, moved);
@@ -300,7 +300,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
         return take_head(arg, connection, method, context);
     rq->conn.moved = &moved;
     bl_peer_count(rq->conn.peer, *size);
-    enum MHD_Result result = *size > 0 ? take_body(rq, data, size, &moved) : go_on(rq, &moved);
+    enum MHD_Result result = *size > 0 ? take_body(rq, data, size, &moved) : http_go_on(rq, &moved);
     if (!moved) /* otherwise another thread owns the request */
         rq->conn.moved = NULL;
     return result;

@@ -35,7 +35,7 @@ struct bl_listener {
     pthread_t thread;
 };
 
-static void nudge(bl_listener *listener)
+static void listener_nudge(bl_listener *listener)
 {
     uint64_t one = 1;
     ssize_t written = write(listener->wake, &one, sizeof one); /* cannot fail: the count never reaches 2^64 */
@@ -45,12 +45,12 @@ static void nudge(bl_listener *listener)
 void bl_listener_ended(bl_listener *listener)
 {
     if (atomic_load(&listener->waiting))
-        nudge(listener);
+        listener_nudge(listener);
 }
 
 /* ---- accepting */
 
-static bool is_full(const bl_listener *listener)
+static bool listener_is_full(const bl_listener *listener)
 {
     return bl_pollers_open(listener->server->http.pollers) >= (long long)listener->server->settings.connections;
 }
@@ -72,7 +72,7 @@ bool bl_listener_is_crowded(const bl_listener *listener)
 }
 
 /* Close connections that wait for their client, until at most |most| reserved places are in use. */
-static void make_room(const bl_listener *listener, long long most)
+static void listener_make_room(const bl_listener *listener, long long most)
 {
     while (count_over(listener) > most && bl_watch_evict(listener->server->http.watch))
         ;
@@ -81,7 +81,7 @@ static void make_room(const bl_listener *listener, long long most)
 /* Accept all pending connections, or as many as there is room for.  False if descriptors or memory ran out. */
 static bool accept_all(bl_listener *listener)
 {
-    while (!is_full(listener)) {
+    while (!listener_is_full(listener)) {
         struct sockaddr_storage address;
         socklen_t size = sizeof address;
         int fd = accept4(listener->socket, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -90,12 +90,12 @@ static bool accept_all(bl_listener *listener)
         if (fd < 0)
             return errno == EAGAIN;
         bl_pollers_give(listener->server->http.pollers, fd, &address, size);
-        make_room(listener, 0);
+        listener_make_room(listener, 0);
     }
     return true;
 }
 
-static bool is_wanted(const bl_listener *listener)
+static bool listener_is_wanted(const bl_listener *listener)
 {
     struct pollfd waits = {.fd = listener->socket, .events = POLLIN};
     return poll(&waits, 1, 0) > 0;
@@ -107,20 +107,20 @@ static void wait_for_one(bl_listener *listener, bool room)
     struct pollfd fds[2] = {{.fd = listener->wake, .events = POLLIN}, {.events = POLLIN}};
     uint64_t count = 0;
     atomic_store(&listener->waiting, true);
-    if (is_full(listener)) { /* checked after |waiting| is set, so that no end of a connection is missed */
+    if (listener_is_full(listener)) { /* checked after |waiting| is set, so that no end of a connection is missed */
         room = false;
-        if (is_wanted(listener))
-            make_room(listener, -1);
+        if (listener_is_wanted(listener))
+            listener_make_room(listener, -1);
     }
     fds[1].fd = room ? listener->socket : -1;
     if (poll(fds, 2, room && !bl_listener_is_crowded(listener) ? -1 : RETRY_MS) > 0 && fds[0].revents != 0 &&
         read(listener->wake, &count, sizeof count) < 0)
         bl_log(BL_LOG_DEBUG, "eventfd: %s", strerror(errno));
     atomic_store(&listener->waiting, false);
-    make_room(listener, 0);
+    listener_make_room(listener, 0);
 }
 
-static void *run_thread(void *arg)
+static void *listener_run_thread(void *arg)
 {
     bl_listener *listener = arg;
     bool room = true;
@@ -173,18 +173,18 @@ bl_status bl_listener_create(bl_server *server, const struct addrinfo *address, 
 
 bl_status bl_listener_start(bl_listener *listener, bl_err *err)
 {
-    if (pthread_create(&listener->thread, NULL, run_thread, listener) != 0)
+    if (pthread_create(&listener->thread, NULL, listener_run_thread, listener) != 0)
         return bl_fail(err, BL_ENOMEM, "the listener's thread");
     listener->started = true;
     return BL_OK;
 }
 
-static void join(bl_listener *listener)
+static void listener_join(bl_listener *listener)
 {
     if (!listener->started)
         return;
     atomic_store(&listener->stop, true);
-    nudge(listener);
+    listener_nudge(listener);
     pthread_join(listener->thread, NULL);
     listener->started = false;
 }
@@ -206,7 +206,7 @@ static void refuse_more(const bl_listener *listener)
 
 void bl_listener_stop(bl_listener *listener)
 {
-    join(listener);
+    listener_join(listener);
     refuse_more(listener);
     (void)accept_all(listener);
     close(listener->socket);
@@ -217,7 +217,7 @@ void bl_listener_destroy(bl_listener *listener)
 {
     if (listener == NULL)
         return;
-    join(listener);
+    listener_join(listener);
     if (listener->socket >= 0)
         close(listener->socket);
     if (listener->wake >= 0)

@@ -93,7 +93,7 @@ static bool has_large_coding(const bl_request *rq)
 /* ---- the stages */
 
 /* After a submission the request belongs to another thread. */
-static bl_status handle(bl_request *rq, const bool *moved)
+static bl_status offload_handle(bl_request *rq, const bool *moved)
 {
     bl_status st = BL_OK;
     rq->state = BL_REQUEST_WORK;
@@ -107,7 +107,7 @@ static bl_status handle(bl_request *rq, const bool *moved)
 }
 
 /* The work is over: fill the answer. */
-static bl_status conclude(bl_request *rq, const bool *moved)
+static bl_status offload_conclude(bl_request *rq, const bool *moved)
 {
     bl_status (*then)(bl_request *) = rq->then;
     int64_t begin = bl_clock_ns();
@@ -153,7 +153,7 @@ bl_status bl_offload_handler(bl_request *rq)
     return bl_offload_work(rq, go_on_apart);
 }
 
-static bl_status end_body(bl_request *rq, const bool *moved)
+static bl_status offload_end_body(bl_request *rq, const bool *moved)
 {
     bl_status st = bl_body_end(rq, moved);
     if (*moved || st != BL_OK)
@@ -165,21 +165,21 @@ static bl_status end_body(bl_request *rq, const bool *moved)
 }
 
 /* Run the stages until the request has an answer. */
-static bl_status make_answer(bl_request *rq, const bool *moved)
+static bl_status offload_make_answer(bl_request *rq, const bool *moved)
 {
     bl_status st = rq->err.status;
     if (rq->state == BL_REQUEST_BODY && st == BL_OK)
-        st = end_body(rq, moved);
+        st = offload_end_body(rq, moved);
     if (!*moved && rq->state == BL_REQUEST_READY && st == BL_OK)
-        st = !rq->apart && has_large_body(rq) ? bl_offload_handler(rq) : handle(rq, moved);
+        st = !rq->apart && has_large_body(rq) ? bl_offload_handler(rq) : offload_handle(rq, moved);
     while (!*moved && st == BL_OK && rq->reply.status == 0 && rq->then != NULL)
-        st = !rq->apart && rq->reply.listed > LISTED ? submit_answer(rq) : conclude(rq, moved);
+        st = !rq->apart && rq->reply.listed > LISTED ? submit_answer(rq) : offload_conclude(rq, moved);
     return st;
 }
 
 void bl_offload_proceed(bl_request *rq, const bool *moved)
 {
-    bl_status st = make_answer(rq, moved);
+    bl_status st = offload_make_answer(rq, moved);
     if (!*moved && st == BL_OK && !rq->reply.coding_done && (rq->head.route->flags & BL_ROUTE_CODES) != 0) {
         if (rq->apart || !has_large_coding(rq))
             bl_reply_code(rq);

@@ -112,7 +112,7 @@ long long bl_pollers_open(const bl_pollers *pollers)
 }
 
 /* Choose the poller with the fewest connections; among equals in turn. */
-static bl_poller *choose(bl_pollers *pollers)
+static bl_poller *poller_choose(bl_pollers *pollers)
 {
     bl_poller *best = NULL;
     pollers->next++;
@@ -126,7 +126,7 @@ static bl_poller *choose(bl_pollers *pollers)
 
 void bl_pollers_give(bl_pollers *pollers, int fd, const struct sockaddr_storage *address, socklen_t size)
 {
-    bl_poller *poller = choose(pollers);
+    bl_poller *poller = poller_choose(pollers);
     unsigned long long at = atomic_load(&poller->ngiven);
     atomic_fetch_add(&poller->connections, 1);
     poller->given[at % pollers->most_open] = (given){fd, size, *address};
@@ -185,7 +185,7 @@ static bool is_close(const bl_poller *poller, int64_t now)
 }
 
 /* Spin until there is work, for at most --spin, and only while no accepted request needs the cores. */
-static bool look(bl_poller *poller, int64_t begin)
+static bool poller_look(bl_poller *poller, int64_t begin)
 {
     struct pollfd daemon = {.fd = poller->epoll, .events = POLLIN};
     int64_t end = begin + get_spin(poller);
@@ -227,14 +227,14 @@ static void wait_for_work(bl_poller *poller)
     int timeout = get_timeout(poller);
     if (timeout == 0)
         return;
-    if (!may_look(poller, begin) || !look(poller, begin))
+    if (!may_look(poller, begin) || !poller_look(poller, begin))
         sleep_until_called(poller, timeout);
     now = bl_clock_ns();
     poller->closely = now - begin < get_spin(poller) * CLOSELY;
     atomic_store_explicit(&poller->woken_ns, now, memory_order_relaxed);
 }
 
-static void *run_thread(void *arg)
+static void *poller_run_thread(void *arg)
 {
     bl_poller *poller = arg;
     while (!atomic_load(&poller->stop)) {
@@ -248,7 +248,7 @@ static void *run_thread(void *arg)
 
 /* ---- lifetime */
 
-static bl_status start(bl_poller *poller, bl_err *err)
+static bl_status poller_start(bl_poller *poller, bl_err *err)
 {
     const union MHD_DaemonInfo *info = NULL;
     poller->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -259,7 +259,7 @@ static bl_status start(bl_poller *poller, bl_err *err)
     if (poller->wake < 0 || poller->given == NULL || info == NULL)
         return bl_fail(err, BL_ENOMEM, "an HTTP daemon cannot be started");
     poller->epoll = info->epoll_fd;
-    poller->started = pthread_create(&poller->thread, NULL, run_thread, poller) == 0;
+    poller->started = pthread_create(&poller->thread, NULL, poller_run_thread, poller) == 0;
     if (!poller->started)
         return bl_fail(err, BL_ENOMEM, "an HTTP thread");
     (void)pthread_setname_np(poller->thread, "http"); /* shown by top -H */
@@ -279,11 +279,11 @@ bl_status bl_pollers_create(bl_server *server, unsigned n, bl_pollers **out, bl_
     for (; pollers->n < n; pollers->n++)
         pollers->pollers[pollers->n] = (bl_poller){.server = server, .all = pollers, .wake = -1};
     for (unsigned i = 0; i < n; i++)
-        BL_TRY(start(&pollers->pollers[i], err));
+        BL_TRY(poller_start(&pollers->pollers[i], err));
     return BL_OK;
 }
 
-static void join(bl_poller *poller)
+static void poller_join(bl_poller *poller)
 {
     if (!poller->started)
         return;
@@ -292,10 +292,10 @@ static void join(bl_poller *poller)
     pthread_join(poller->thread, NULL);
 }
 
-static void stop(bl_poller *poller)
+static void poller_stop(bl_poller *poller)
 {
     given one;
-    join(poller);
+    poller_join(poller);
     while (atomic_load(&poller->resuming) > 0) /* no thread begins another resume: no request is left */
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     while (take_given(poller, &one))
@@ -312,7 +312,7 @@ void bl_pollers_destroy(bl_pollers *pollers)
     if (pollers == NULL)
         return;
     for (unsigned i = 0; i < pollers->n; i++)
-        stop(&pollers->pollers[i]);
+        poller_stop(&pollers->pollers[i]);
     free(pollers->pollers);
     free(pollers);
 }

@@ -119,7 +119,7 @@ static void print_peer(struct MHD_Connection *connection, char *out, size_t size
 }
 
 /* Fill what the access log and the trace need besides the times. */
-static void describe(bl_request *rq)
+static void request_describe(bl_request *rq)
 {
     bl_request_trace *trail = &rq->trail;
     bool secret = rq->head.route != NULL && (rq->head.route->flags & BL_ROUTE_SECRET) != 0;
@@ -155,14 +155,14 @@ static void tell_client(bl_request *rq)
         bl_access_count(rq->server->access, rq->owner, rq->body.len, reply_bytes(rq));
     if (!trail->traced && !bl_log_is_on(level))
         return;
-    describe(rq);
+    request_describe(rq);
     bl_request_trace_log(trail, level);
     if (trail->traced)
         bl_exporter_take(rq->server->exporter, trail);
 }
 
 /* Requests of the server's own are not logged, but their device time is in the metrics. */
-static void tell(bl_request *rq)
+static void request_tell(bl_request *rq)
 {
     if (rq->own.done == NULL)
         tell_client(rq);
@@ -245,7 +245,7 @@ void bl_request_end(bl_request *rq)
     bl_server *server = rq->server;
     bool own = rq->own.done != NULL, accepted = rq->conn.accepted;
     BL_ASSERT(rq->conn.moved == NULL); /* |moved| pointed to the stack of a call that is over */
-    tell(rq);
+    request_tell(rq);
     if (atomic_load(&rq->holders) > 0)
         bl_request_release(rq);
     else if (!leave_memory(rq))
@@ -444,7 +444,7 @@ typedef struct phrase {
     size_t len;
 } phrase;
 
-static void say(phrase *p, const char *text, size_t len)
+static void request_say(phrase *p, const char *text, size_t len)
 {
     size_t room = BL_PURPOSE_SIZE - 1 - p->len;
     len = len < room ? len : room;
@@ -456,7 +456,7 @@ static void say(phrase *p, const char *text, size_t len)
 static void say_word(phrase *p, const char *word)
 {
     if (word != NULL)
-        say(p, word, strlen(word));
+        request_say(p, word, strlen(word));
 }
 
 /* Write the pattern of the route, with its parameters in place of their names. */
@@ -467,7 +467,7 @@ static void say_route(phrase *p, const bl_request *rq)
     say_word(p, " ");
     for (const char *at = rq->head.route->pattern; *at != '\0';) {
         size_t plain = strcspn(at, "{");
-        say(p, at, plain);
+        request_say(p, at, plain);
         at += plain;
         if (*at == '\0')
             break;

@@ -53,7 +53,7 @@ static int hex_digit(char c)
 }
 
 /* Percent-decode |len| bytes into the arena.  |plus|: + is a space, as in a query. */
-static bl_status decode(bl_request *rq, const char *text, size_t len, bool plus, const char **out)
+static bl_status routes_decode(bl_request *rq, const char *text, size_t len, bool plus, const char **out)
 {
     char *to = bl_arena_alloc(rq->arena, len + 1);
     size_t n = 0;
@@ -81,7 +81,7 @@ static bl_status decode(bl_request *rq, const char *text, size_t len, bool plus,
 }
 
 /* Is |name| one of the comma-separated |list|? */
-static bool in_list(const char *list, const char *name)
+static bool routes_in_list(const char *list, const char *name)
 {
     size_t len = strlen(name);
     for (const char *at = list; *at != '\0';) {
@@ -100,10 +100,10 @@ static bl_status parse_query(bl_request *rq, const char *text)
         const char *name = NULL, *value = "";
         while (split < len && text[split] != '=')
             split++;
-        BL_TRY(decode(rq, text, split, true, &name));
+        BL_TRY(routes_decode(rq, text, split, true, &name));
         if (split < len)
-            BL_TRY(decode(rq, text + split + 1, len - split - 1, true, &value));
-        if (!in_list(rq->head.route->queries, name) || *name == '\0')
+            BL_TRY(routes_decode(rq, text + split + 1, len - split - 1, true, &value));
+        if (!routes_in_list(rq->head.route->queries, name) || *name == '\0')
             return bl_fail(&rq->err, BL_EINVAL, "unknown query parameter \"%.64s\"", name);
         if (bl_request_query(rq, name) != NULL || rq->head.nquery == BL_MAX_QUERIES)
             return bl_fail(&rq->err, BL_EINVAL, "query parameter \"%s\" stands there twice", name);
@@ -114,7 +114,7 @@ static bl_status parse_query(bl_request *rq, const char *text)
 }
 
 /* Does |pattern| fit the decoded segments?  Fills |param|. */
-static bool match(const char *pattern, int count, const char *const *segment, const char **param)
+static bool routes_match(const char *pattern, int count, const char *const *segment, const char **param)
 {
     int nparams = 0, i = 0;
     for (; i < count && *pattern == '/'; i++) {
@@ -137,7 +137,7 @@ static bl_status nothing_there(bl_request *rq, size_t len)
                    (int)(len < 160 ? len : 160), rq->head.uri);
 }
 
-static bl_status split_path(bl_request *rq, size_t len, const char **segment, int *count)
+static bl_status routes_split_path(bl_request *rq, size_t len, const char **segment, int *count)
 {
     const char *at = rq->head.uri, *end = rq->head.uri + len;
     *count = 0;
@@ -145,7 +145,7 @@ static bl_status split_path(bl_request *rq, size_t len, const char **segment, in
         size_t n = strcspn(++at, "/?");
         if (*count == MAX_SEGMENTS)
             return nothing_there(rq, len);
-        BL_TRY(decode(rq, at, n, false, &segment[(*count)++]));
+        BL_TRY(routes_decode(rq, at, n, false, &segment[(*count)++]));
         at += n;
     }
     return BL_OK;
@@ -157,7 +157,7 @@ static bool is_concrete(int count, const char *const *segment)
 {
     const char *none[BL_MAX_PARAMS];
     for (size_t i = 0; i < ROUTE_COUNT; i++)
-        if (strchr(routes[i].pattern, '{') == NULL && match(routes[i].pattern, count, segment, none))
+        if (strchr(routes[i].pattern, '{') == NULL && routes_match(routes[i].pattern, count, segment, none))
             return true;
     return false;
 }
@@ -171,10 +171,11 @@ bl_status bl_route_find(bl_request *rq)
     int count = 0;
     if (rq->head.uri[0] != '/')
         return bl_fail(&rq->err, BL_EINVAL, "the address is not a path");
-    BL_TRY(split_path(rq, len, segment, &count));
+    BL_TRY(routes_split_path(rq, len, segment, &count));
     concrete = is_concrete(count, segment);
     for (size_t i = 0; i < ROUTE_COUNT; i++) {
-        if ((concrete && strchr(routes[i].pattern, '{') != NULL) || !match(routes[i].pattern, count, segment, rq->head.param))
+        if ((concrete && strchr(routes[i].pattern, '{') != NULL) ||
+            !routes_match(routes[i].pattern, count, segment, rq->head.param))
             continue;
         if (strcmp(routes[i].method, method) == 0) {
             rq->head.route = &routes[i];

@@ -24,7 +24,7 @@ struct bl_stream {
     bool suspended, woken;
 };
 
-static void end_stream(void *arg)
+static void stream_end_stream(void *arg)
 {
     bl_stream *stream = arg;
     bl_watch_detach(stream->rq->conn.peer);
@@ -41,7 +41,7 @@ bl_status bl_stream_begin(bl_request *rq, const char *content_type, const bl_gra
     if (by != NULL)
         stream->by = *by;
     pthread_mutex_init(&stream->lock, NULL);
-    BL_TRY(bl_request_defer(rq, end_stream, stream));
+    BL_TRY(bl_request_defer(rq, stream_end_stream, stream));
     rq->reply.stream = stream;
     bl_request_reply(rq, 200, content_type);
     return BL_OK;

@@ -32,7 +32,7 @@ const char *bl_tls_priorities(void)
     return "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"; /* RFC 8996 deprecates earlier versions */
 }
 
-static bl_status read_file(const char *flag, const char *path, char **out, bl_err *err)
+static bl_status tls_read_file(const char *flag, const char *path, char **out, bl_err *err)
 {
     FILE *file = fopen(path, "re");
     char *text = NULL;
@@ -55,7 +55,7 @@ static bl_status read_file(const char *flag, const char *path, char **out, bl_er
     return BL_OK;
 }
 
-static bl_status say(int code, bl_err *err)
+static bl_status tls_say(int code, bl_err *err)
 {
     return code >= 0 ? BL_OK : bl_fail(err, BL_EINVAL, "--tls-cert and --tls-key: %s", gnutls_strerror(code));
 }
@@ -69,7 +69,7 @@ static bl_status check_pair(const gnutls_datum_t *cert, const gnutls_datum_t *ke
         code = gnutls_certificate_set_x509_key_mem(both, cert, key, GNUTLS_X509_FMT_PEM);
     if (both != NULL)
         gnutls_certificate_free_credentials(both);
-    return say(code, err);
+    return tls_say(code, err);
 }
 
 static bl_status fill_pair(bl_tls_pair *pair, bl_err *err)
@@ -86,7 +86,7 @@ static bl_status fill_pair(bl_tls_pair *pair, bl_err *err)
         code = gnutls_privkey_init(&pair->secret);
     if (code >= 0)
         code = gnutls_privkey_import_x509_raw(pair->secret, &key, GNUTLS_X509_FMT_PEM, NULL, 0);
-    return say(code, err);
+    return tls_say(code, err);
 }
 
 static void free_pair(bl_tls_pair *pair)
@@ -109,9 +109,9 @@ static bl_status read_pair(const bl_settings *settings, bl_tls_pair **out, bl_er
     *out = NULL;
     if (pair == NULL)
         return bl_fail(err, BL_ENOMEM, "a certificate");
-    st = read_file("tls-cert", settings->tls_cert, &pair->cert, err);
+    st = tls_read_file("tls-cert", settings->tls_cert, &pair->cert, err);
     if (st == BL_OK)
-        st = read_file("tls-key", settings->tls_key, &pair->key, err);
+        st = tls_read_file("tls-key", settings->tls_key, &pair->key, err);
     if (st == BL_OK)
         st = fill_pair(pair, err);
     if (st == BL_OK)

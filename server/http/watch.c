@@ -57,7 +57,7 @@ static uint64_t pack(const bl_peer *peer)
 }
 
 /* Finish |rq|, which was removed from its queue.  No lock may be held. */
-static void give_up(bl_request *rq, const char *why)
+static void watch_give_up(bl_request *rq, const char *why)
 {
     (void)bl_fail(&rq->err, BL_ECANCELLED, "%s", why);
     bl_request_finish(rq);
@@ -77,7 +77,7 @@ static bl_request *cancel_locked(bl_peer *peer)
 /* libmicrohttpd 0.9.75 misses an end of the connection that arrives together with data, and would keep the connection until its
  * timeout.  A shutdown of the finished side makes epoll report the end again.  The call is repeated, since that report may
  * coincide with another event too.  False once the connection has ended. */
-static bool nudge(bl_watch *watch, gone_peer *gone, int64_t now)
+static bool watch_nudge(bl_watch *watch, gone_peer *gone, int64_t now)
 {
     bl_peer *peer = &watch->peers[(uint32_t)gone->packed];
     bool open = false;
@@ -95,7 +95,7 @@ static void nudge_all(bl_watch *watch, int64_t now)
 {
     uint32_t left = 0;
     for (uint32_t i = 0; i < watch->ngone; i++)
-        if (nudge(watch, &watch->gone[i], now))
+        if (watch_nudge(watch, &watch->gone[i], now))
             watch->gone[left++] = watch->gone[i];
     watch->ngone = left;
 }
@@ -125,7 +125,7 @@ void bl_watch_close_late(bl_watch *watch)
     }
 }
 
-static void on_event(bl_watch *watch, const struct epoll_event *event)
+static void watch_on_event(bl_watch *watch, const struct epoll_event *event)
 {
     bl_peer *peer = &watch->peers[(uint32_t)event->data.u64];
     bl_request *taken = NULL;
@@ -146,17 +146,17 @@ static void on_event(bl_watch *watch, const struct epoll_event *event)
     if (fresh)
         watch->gone[watch->ngone++] = (gone_peer){event->data.u64, bl_clock_ns()};
     if (taken != NULL)
-        give_up(taken, "the client went away");
+        watch_give_up(taken, "the client went away");
 }
 
-static void *run_thread(void *arg)
+static void *watch_run_thread(void *arg)
 {
     bl_watch *watch = arg;
     struct epoll_event events[MAX_EVENTS];
     while (!atomic_load(&watch->stop)) {
         int n = epoll_wait(watch->epoll, events, MAX_EVENTS, LOOK_MS);
         for (int i = 0; i < n; i++)
-            on_event(watch, &events[i]);
+            watch_on_event(watch, &events[i]);
         if (watch->ngone > 0)
             nudge_all(watch, bl_clock_ns());
     }
@@ -180,7 +180,7 @@ bl_status bl_watch_create(bl_server *server, bl_watch **out, bl_err *err)
         pthread_mutex_init(&watch->peers[i].lock, NULL);
     }
     if (watch->peers == NULL || watch->gone == NULL || watch->epoll < 0 ||
-        pthread_create(&watch->thread, NULL, run_thread, watch) != 0) {
+        pthread_create(&watch->thread, NULL, watch_run_thread, watch) != 0) {
         if (watch->epoll >= 0)
             close(watch->epoll);
         free(watch->peers);
@@ -381,7 +381,7 @@ void bl_watch_cancel_all(bl_watch *watch)
         taken = cancel_locked(peer);
         pthread_mutex_unlock(&peer->lock);
         if (taken != NULL)
-            give_up(taken, "the server ends");
+            watch_give_up(taken, "the server ends");
     }
 }
 

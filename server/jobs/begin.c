@@ -18,7 +18,7 @@ enum { DEFAULT_KEEP = 3 };
 
 /* ---- decoding */
 
-static bl_status decode(bl_exec *x, bl_job *job, bl_job_doc *spec)
+static bl_status begin_decode(bl_exec *x, bl_job *job, bl_job_doc *spec)
 {
     bl_request *rq = x->rq;
     bl_json_doc doc = {0};
@@ -107,7 +107,7 @@ static bl_status admit(const bl_job *job, const job_part *part, bl_err *err)
                    estimate, limit);
 }
 
-static bl_status find_metric(bl_job *job, bl_err *err)
+static bl_status begin_find_metric(bl_job *job, bl_err *err)
 {
     for (job->ask.stop_column = 0; job->ask.stop.metric != NULL && job->ask.stop_column < job->ask.ncolumns;
          job->ask.stop_column++)
@@ -160,11 +160,11 @@ static bl_status fill_job(bl_job *job, const bl_job_doc *spec, bl_err *err)
         BL_TRY(fill_evaluation(job, &spec->evaluation, err));
     BL_TRY(fill_columns(job, err));
     BL_TRY(job_check_reports(job, err));
-    return find_metric(job, err);
+    return begin_find_metric(job, err);
 }
 
 /* Load the inputs of the training entry, then those of the evaluation. */
-static bl_status load_inputs(bl_exec *x, const bl_job *job, const bl_job_doc *spec)
+static bl_status begin_load_inputs(bl_exec *x, const bl_job *job, const bl_job_doc *spec)
 {
     size_t n = (size_t)job->means.train.ninputs, more = (size_t)job->means.evaluation.ninputs;
     bl_tensor_value *values = bl_arena_array(x->rq->arena, n + more + 1, sizeof *values);
@@ -178,7 +178,7 @@ static bl_status load_inputs(bl_exec *x, const bl_job *job, const bl_job_doc *sp
 }
 
 /* Claim the program: from now on no other request can replace, remove or train it.  Fails if one did so until now. */
-static bl_status claim(bl_job *job, bl_err *err)
+static bl_status begin_claim(bl_job *job, bl_err *err)
 {
     bl_program *program = job->means.program, *now = NULL;
     bl_err missing = {0};
@@ -206,7 +206,7 @@ bl_status job_prepare(bl_request *rq, bl_job *job, bl_exec **out)
     BL_TRY(bl_exec_create(rq, &x));
     *out = x;
     x->extra = job;
-    BL_TRY(decode(x, job, &spec));
+    BL_TRY(begin_decode(x, job, &spec));
     if (job->means.program->doc.options.lease != NULL)
         return bl_fail(&rq->err, BL_EGRAPH, "program \"%s\" belongs to a lease, and a job outlives it: put it without one",
                        job->means.program->name);
@@ -214,9 +214,9 @@ bl_status job_prepare(bl_request *rq, bl_job *job, bl_exec **out)
         return bl_fail(&rq->err, BL_ELIMIT, "steps: %llu, the limit is %llu", (unsigned long long)spec.run.steps,
                        (unsigned long long)rq->server->settings.max_steps);
     BL_TRY(fill_job(job, &spec, &rq->err));
-    BL_TRY(claim(job, &rq->err));
+    BL_TRY(begin_claim(job, &rq->err));
     BL_TRY(bl_exec_choose(x, &spec.run.options, job->means.program->worker));
-    return load_inputs(x, job, &spec);
+    return begin_load_inputs(x, job, &spec);
 }
 
 static bl_device_tensor *take_input(bl_device_tensor *input)
@@ -233,7 +233,7 @@ void job_take_inputs(bl_job *job, const bl_exec *x)
         job->means.evaluation.inputs[i] = take_input(x->in.tensors[job->means.train.ninputs + i]);
 }
 
-static bl_status flush_part(const job_part *part, bl_err *err)
+static bl_status begin_flush_part(const job_part *part, bl_err *err)
 {
     for (int i = 0; i < part->ninputs; i++)
         BL_TRY(bl_device_tensor_flush(part->inputs[i], err));
@@ -253,8 +253,8 @@ bl_device_tensor *job_held_at(const bl_job *job, int i)
 
 bl_status job_flush_held(bl_job *job, bl_err *err)
 {
-    BL_TRY(flush_part(&job->means.train, err));
-    BL_TRY(flush_part(&job->means.evaluation, err));
+    BL_TRY(begin_flush_part(&job->means.train, err));
+    BL_TRY(begin_flush_part(&job->means.evaluation, err));
     for (int i = 0; i < job->means.evaluator.nown; i++) {
         BL_TRY(bl_device_tensor_flush(job->means.evaluator.held[i], err));
         bl_device_tensor_settle(job->means.evaluator.held[i]);
@@ -287,7 +287,7 @@ static bl_status make_id(bl_job *job, bl_err *err)
     return BL_OK;
 }
 
-static bl_status reply(bl_request *rq)
+static bl_status begin_reply(bl_request *rq)
 {
     bl_job *job = ((bl_exec *)rq->data)->extra;
     rq->reply.location = bl_arena_printf(rq->arena, "/api/v1/jobs/%s", job->id);
@@ -320,10 +320,10 @@ static bl_step keep_it(bl_request *rq)
     return BL_STEP_DONE;
 }
 
-static bl_status keep(bl_request *rq)
+static bl_status begin_keep(bl_request *rq)
 {
     bl_job *job = ((bl_exec *)rq->data)->extra;
-    rq->then = reply;
+    rq->then = begin_reply;
     return bl_request_submit(rq, job->jobs->writer, keep_it, NULL);
 }
 
@@ -331,7 +331,7 @@ static bl_status keep(bl_request *rq)
 static bl_status keep_program(bl_request *rq)
 {
     bl_job *job = ((bl_exec *)rq->data)->extra;
-    return job->means.program->durable ? bl_saver_save(rq, job->means.program, keep) : keep(rq);
+    return job->means.program->durable ? bl_saver_save(rq, job->means.program, begin_keep) : begin_keep(rq);
 }
 
 /* Copy the tensors that the host does not see, for the files. */
@@ -393,7 +393,7 @@ static bl_step take_first(bl_request *rq)
     return BL_STEP_DONE;
 }
 
-static bl_status compile(bl_exec *x, bl_err *err)
+static bl_status begin_compile(bl_exec *x, bl_err *err)
 {
     bl_halt halt = bl_request_halt(x->rq);
     return job_make_plans(x->extra, NULL, &halt, err);
@@ -411,7 +411,7 @@ bl_status bl_handle_job_post(bl_request *rq)
     job->owner = rq->owner;
     BL_TRY(make_id(job, &rq->err));
     BL_TRY(job_prepare(rq, job, &x));
-    x->compile = compile;
+    x->compile = begin_compile;
     if (job->means.evaluator.from == NULL)
         return snap(rq);
     x->serial = &job->means.evaluator.from->serial;

@@ -59,7 +59,7 @@ void job_curve_destroy(job_curve *c)
     free(c);
 }
 
-static void keep(kept *k, const job_report *report, double value)
+static void curve_keep(kept *k, const job_report *report, double value)
 {
     k->used = true;
     k->value = value;
@@ -75,7 +75,7 @@ static int by_step(const void *a, const void *b)
     return (x->step > y->step) - (x->step < y->step);
 }
 
-static bool tell(job_curve *c, kept *k)
+static bool curve_tell(job_curve *c, kept *k)
 {
     job_report report = {.step = k->step, .time = k->time};
     if (k->cells.failed)
@@ -97,7 +97,7 @@ static bool end_stretch(job_curve *c, bool all)
             c->order[n++] = &c->kept[i];
     qsort(c->order, (size_t)n, sizeof(kept *), by_step);
     for (int i = 0; i < n; i++)
-        if (!tell(c, c->order[i]))
+        if (!curve_tell(c, c->order[i]))
             return false;
     for (int i = 0; i < c->nkept; i++)
         c->kept[i].used = false;
@@ -120,8 +120,8 @@ bool job_curve_add(void *arg, const job_report *report)
     if (at != c->at && !end_stretch(c, false))
         return false;
     c->at = at;
-    keep(&c->kept[c->nkept - 1], report, 0);
-    if (first && !tell(c, &c->kept[c->nkept - 1]))
+    curve_keep(&c->kept[c->nkept - 1], report, 0);
+    if (first && !curve_tell(c, &c->kept[c->nkept - 1]))
         return false;
     for (int i = 0; i < c->ncolumns; i++) {
         kept *least = &c->kept[2 * i], *greatest = least + 1;
@@ -129,9 +129,9 @@ bool job_curve_add(void *arg, const job_report *report)
         char *end = NULL;
         double value = len > 0 ? strtod(cell, &end) : 0; /* a list, or a word for a value that is not finite, is not a number */
         if (len > 0 && end != cell && (!least->used || value < least->value))
-            keep(least, report, value);
+            curve_keep(least, report, value);
         if (len > 0 && end != cell && (!greatest->used || value > greatest->value))
-            keep(greatest, report, value);
+            curve_keep(greatest, report, value);
         cell += len + (cell[len] == '\t');
     }
     return true;

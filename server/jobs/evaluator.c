@@ -12,7 +12,7 @@
 
 /* The rules are those of the trained program; a shared program of another owner is allowed too, since the evaluation changes none
  * of its states. */
-static bl_status find_program(bl_exec *x, const bl_job *job, const char *name, bl_program **out)
+static bl_status evaluator_find_program(bl_exec *x, const bl_job *job, const char *name, bl_program **out)
 {
     bl_request *rq = x->rq;
     bl_program *found = NULL;
@@ -35,7 +35,7 @@ bl_status job_find_evaluator(bl_exec *x, bl_job *job, const char *name, const bl
     bl_program *found = job->means.program;
     bool taken_up = x->rq->own.done != NULL; /* the request restores a job, whose files have the evaluator */
     if (name != NULL && !taken_up)
-        BL_TRY(find_program(x, job, name, &found));
+        BL_TRY(evaluator_find_program(x, job, name, &found));
     *out = &found->doc;
     if (name == NULL || (found == job->means.program && !taken_up))
         return BL_OK;
@@ -98,7 +98,7 @@ static bl_wire_tensor state_of(const job_part *part, int i)
     return hidden == NULL ? part->entry->graph.states[i] : (bl_wire_tensor){hidden->name, bl_hidden_type(hidden)};
 }
 
-static bl_status refuse(const bl_job *job, const bl_wire_tensor *own, const bl_wire_type *trained, bl_err *err)
+static bl_status evaluator_refuse(const bl_job *job, const bl_wire_tensor *own, const bl_wire_type *trained, bl_err *err)
 {
     bl_text text = {0};
     bl_status st = BL_OK;
@@ -122,7 +122,7 @@ static bl_status place(bl_job *job, const bl_namemap *trained, int i, bl_err *er
     const bl_state *same = bl_namemap_get(trained, state.name);
     if (same != NULL) {
         job->means.evaluation.state[i] = (int)(same - job->means.program->states);
-        return bl_wire_type_same(&same->type.type, &state.type) ? BL_OK : refuse(job, &state, &same->type.type, err);
+        return bl_wire_type_same(&same->type.type, &state.type) ? BL_OK : evaluator_refuse(job, &state, &same->type.type, err);
     }
     job->means.evaluation.state[i] = -1 - other->nown;
     state.name = bl_arena_strdup(job->arena, state.name);
@@ -160,7 +160,7 @@ bl_status job_link_evaluation(bl_job *job, bl_err *err)
 
 /* ---- own states */
 
-static bl_status take(bl_job *job, const bl_state *state, bl_device_tensor **out, bl_err *err)
+static bl_status evaluator_take(bl_job *job, const bl_state *state, bl_device_tensor **out, bl_err *err)
 {
     const bl_wire_type *type = &state->type.type;
     int64_t dim[BL_DEVICE_TENSOR_DIMS] = {0};
@@ -178,7 +178,7 @@ bl_status job_take_evaluator(bl_job *job, bl_err *err)
     BL_TRY(bl_program_wake(from, err));
     for (int i = 0; i < part->nstates; i++)
         if (part->state[i] < 0)
-            BL_TRY(take(job, &from->states[entry->state[i]], &job->means.evaluator.held[-1 - part->state[i]], err));
+            BL_TRY(evaluator_take(job, &from->states[entry->state[i]], &job->means.evaluator.held[-1 - part->state[i]], err));
     job->means.evaluator.from = NULL;
     return BL_OK;
 }

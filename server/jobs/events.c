@@ -72,7 +72,7 @@ static void put_report(job_listener *listener, const job_report *report)
     listener->last = report->step;
 }
 
-static void put_state(job_listener *listener)
+static void events_put_state(job_listener *listener)
 {
     bl_text_puts(&listener->text, "event: state\ndata: ");
     job_describe(listener->job, &listener->text);
@@ -86,12 +86,12 @@ static void put_next(job_listener *listener)
     const bl_job *job = listener->job;
     const job_report *report = job_report_after(job, listener->last);
     if (!listener->begun) {
-        put_state(listener);
+        events_put_state(listener);
         listener->changes -= report != NULL; /* the state is sent again after the reports */
     } else if (report != NULL) {
         put_report(listener, report);
     } else if (listener->changes != job->progress.changes) {
-        put_state(listener);
+        events_put_state(listener);
     } else if (listener->ping) {
         bl_text_puts(&listener->text, ":\n\n");
     }
@@ -102,7 +102,7 @@ static void put_next(job_listener *listener)
         job_is_final(job) && listener->changes == job->progress.changes && job_report_after(job, listener->last) == NULL;
 }
 
-static ssize_t read_events(void *arg, char *to, size_t most)
+static ssize_t events_read_events(void *arg, char *to, size_t most)
 {
     job_listener *listener = arg;
     bl_jobs *jobs = listener->job->jobs;
@@ -160,7 +160,7 @@ bl_status bl_handle_job_events(bl_request *rq)
     job_listener *listener = bl_arena_alloc(rq->arena, sizeof *listener);
     if (listener == NULL)
         return bl_arena_status(rq->arena, &rq->err);
-    BL_TRY(bl_stream_begin(rq, "text/event-stream", job->owner != rq->owner ? &by : NULL, read_events, listener));
+    BL_TRY(bl_stream_begin(rq, "text/event-stream", job->owner != rq->owner ? &by : NULL, events_read_events, listener));
     *listener = (job_listener){.job = job_retain(job), .rq = rq, .last = last, .sent_ns = bl_clock_ns()};
     listener->text.budget = &rq->server->memory;
     bl_metrics_add(&rq->server->metrics, BL_COUNT_STREAMS, 1);

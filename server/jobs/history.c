@@ -21,7 +21,7 @@ static const char thin[] = "DELETE FROM job_reports WHERE job = ?1 AND (?2 = 0 O
 
 _Static_assert(ROW_BYTES == 64, "as |total| says");
 
-static bool take_number(void *arg, const bl_cell *cells, int n)
+static bool history_take_number(void *arg, const bl_cell *cells, int n)
 {
     (void)n;
     *(int64_t *)arg = cells[0].integer;
@@ -29,17 +29,17 @@ static bool take_number(void *arg, const bl_cell *cells, int n)
 }
 
 /* Run |sql| with the steps of |h| as ?2 and ?3.  *out is the number in the result; |out| may be NULL. */
-static bl_status run(const bl_job *job, const char *sql, const job_history *h, int64_t *out, bl_err *err)
+static bl_status history_run(const bl_job *job, const char *sql, const job_history *h, int64_t *out, bl_err *err)
 {
     bl_cell cells[] = {bl_cell_text(job->id), bl_cell_int((int64_t)h->every), bl_cell_int((int64_t)h->evaluated)};
-    return bl_storage_run(job->jobs->server->storage, sql, sql == total ? 1 : 3, cells, out != NULL ? take_number : NULL, out,
-                          err);
+    return bl_storage_run(job->jobs->server->storage, sql, sql == total ? 1 : 3, cells, out != NULL ? history_take_number : NULL,
+                          out, err);
 }
 
 bl_status job_history_count(bl_job *job, bl_err *err)
 {
     int64_t bytes = 0;
-    BL_TRY(run(job, total, &job->files.history, &bytes, err));
+    BL_TRY(history_run(job, total, &job->files.history, &bytes, err));
     bl_access_count_disk(job->jobs->server->access, job->owner, bytes - (int64_t)job->files.history.bytes);
     job->files.history.bytes = (uint64_t)bytes;
     return BL_OK;
@@ -72,7 +72,7 @@ static bl_status recognise(bl_job *job, uint64_t most, bl_err *err)
     job_history h = {.every = job->means.train.every, .evaluated = job->means.evaluation.every}, next = h;
     int64_t strangers = 0;
     while (job->files.history.bytes > most / 8 && strangers == 0 && coarsen(&next)) {
-        BL_TRY(run(job, others, &next, &strangers, err));
+        BL_TRY(history_run(job, others, &next, &strangers, err));
         if (strangers == 0)
             h = next;
     }
@@ -106,7 +106,7 @@ bl_status job_history_fit(bl_job *job, const job_row *row, uint64_t *bytes, bl_e
     h = job->files.history;
     while ((*bytes = count_new(job, row)) > 0 && job->files.history.bytes + *bytes > most && coarsen(&h)) {
         set_steps(job, &h);
-        BL_TRY(run(job, thin, &h, NULL, err));
+        BL_TRY(history_run(job, thin, &h, NULL, err));
         BL_TRY(job_history_count(job, err));
     }
     return BL_OK;

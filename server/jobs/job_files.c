@@ -38,7 +38,7 @@ job_file job_checkpoint_file(const bl_job *job, uint64_t step, bool own)
     return job_file_named(job, name);
 }
 
-static uint64_t size_of(const bl_job *job, job_file file)
+static uint64_t job_files_size_of(const bl_job *job, job_file file)
 {
     return bl_stored_bytes(job->jobs->server, BL_STORED_JOB, file.name);
 }
@@ -47,21 +47,21 @@ static uint64_t size_of(const bl_job *job, job_file file)
 size_t job_need(const bl_job *job)
 {
     uint64_t state = job->files.nmarks > 0 ? job->files.marks[job->files.nmarks - 1].bytes : 0;
-    return (size_t)(2 * size_of(job, job_file_named(job, JOB_REQUEST)) + 3 * state);
+    return (size_t)(2 * job_files_size_of(job, job_file_named(job, JOB_REQUEST)) + 3 * state);
 }
 
-static void remove_file(const bl_job *job, job_file file)
+static void job_files_remove_file(const bl_job *job, job_file file)
 {
     bl_stored_remove(job->jobs->server, BL_STORED_JOB, job->owner, file.name);
 }
 
 void job_remove_checkpoint(const bl_job *job, uint64_t step)
 {
-    remove_file(job, job_checkpoint_file(job, step, false));
-    remove_file(job, job_checkpoint_file(job, step, true));
+    job_files_remove_file(job, job_checkpoint_file(job, step, false));
+    job_files_remove_file(job, job_checkpoint_file(job, step, true));
 }
 
-static bool is_known(const bl_job *job, const char *file)
+static bool job_files_is_known(const bl_job *job, const char *file)
 {
     bool known =
         strcmp(file, job_file_named(job, JOB_REQUEST).name) == 0 || strcmp(file, job_file_named(job, JOB_EVALUATOR).name) == 0;
@@ -73,7 +73,7 @@ static bool is_known(const bl_job *job, const char *file)
 
 static void remove_any(void *arg, const char *name)
 {
-    remove_file(arg, job_file_named(arg, name));
+    job_files_remove_file(arg, job_file_named(arg, name));
 }
 
 /* Charge the file to the job's owner, and remove it unless a row of the job names it. */
@@ -81,12 +81,12 @@ static void sweep_file(void *arg, const char *name)
 {
     const bl_job *job = arg;
     job_file file = job_file_named(job, name);
-    bl_access_count_disk(job->jobs->server->access, job->owner, (int64_t)size_of(job, file));
-    if (!is_known(job, file.name))
-        remove_file(job, file);
+    bl_access_count_disk(job->jobs->server->access, job->owner, (int64_t)job_files_size_of(job, file));
+    if (!job_files_is_known(job, file.name))
+        job_files_remove_file(job, file);
 }
 
-static void remove_folder(bl_job *job)
+static void job_files_remove_folder(bl_job *job)
 {
     char *path = bl_stored_path(job->jobs->server, BL_STORED_JOB, job->id);
     bl_stored_each(job->jobs->server, BL_STORED_JOB, job->id, remove_any, job);
@@ -109,7 +109,7 @@ static void sweep_folder(void *arg, const char *name)
     if (job == NULL)
         return;
     memcpy(job->id, name, JOB_ID);
-    remove_folder(job);
+    job_files_remove_folder(job);
     job_release(job);
 }
 
@@ -128,7 +128,7 @@ typedef struct file_parts {
     uint64_t bytes, replaces; /* replaces: bytes of a file that is removed afterwards */
 } file_parts;
 
-static bl_status write_parts(void *arg, int fd, bl_err *err)
+static bl_status job_files_write_parts(void *arg, int fd, bl_err *err)
 {
     const file_parts *parts = arg;
     bool good = bl_write_all(fd, parts->head.data, parts->head.len);
@@ -144,7 +144,7 @@ static bl_status write_file(const bl_job *job, job_file name, file_parts *parts,
                            .owner = job->owner,
                            .name = name.name,
                            .replaces = parts->replaces,
-                           .write = write_parts,
+                           .write = job_files_write_parts,
                            .arg = parts};
     bl_status st = BL_OK;
     bl_safetensors_write(&parts->head, parts->tensors, parts->n, texts, ntexts);
@@ -178,7 +178,7 @@ static uint64_t dropped_bytes(const bl_job *job, bool own)
     drops = job->files.nmarks > 0 && job->files.nmarks >= job->ask.rule.keep;
     step = drops ? job->files.marks[0].step : 0;
     pthread_mutex_unlock(&job->jobs->lock);
-    return drops ? size_of(job, job_checkpoint_file(job, step, own)) : 0;
+    return drops ? job_files_size_of(job, job_checkpoint_file(job, step, own)) : 0;
 }
 
 /* Write |n| states; the first of them has index |first| in the snapshot. */
@@ -242,7 +242,7 @@ bl_status job_write_checkpoint(bl_job *job, uint64_t *bytes, bl_err *err)
 
 /* ---- the document */
 
-static void put_names(const bl_job *job, const job_part *part, size_t prefix, bl_text *out)
+static void job_files_put_names(const bl_job *job, const job_part *part, size_t prefix, bl_text *out)
 {
     bl_encode_key(out, "every");
     bl_encode_u64(out, part->every);
@@ -279,7 +279,7 @@ static void put_evaluation(const bl_job *job, bl_text *out)
     bl_encode_key(out, "entry");
     bl_encode_string(out, job->means.evaluation.entry->name);
     put_sizes(&job->means.evaluation, out);
-    put_names(job, &job->means.evaluation, strlen(JOB_EVALUATE), out);
+    job_files_put_names(job, &job->means.evaluation, strlen(JOB_EVALUATE), out);
     bl_text_puts(out, "}");
 }
 
@@ -335,7 +335,7 @@ static void put_request(const bl_job *job, bl_text *out)
     if (job->means.train.every > 0) {
         bl_encode_key(out, "collect");
         bl_text_puts(out, "{");
-        put_names(job, &job->means.train, 0, out);
+        job_files_put_names(job, &job->means.train, 0, out);
         bl_text_puts(out, "}");
     }
     bl_encode_key(out, "checkpoint");
@@ -361,7 +361,7 @@ static void put_request(const bl_job *job, bl_text *out)
     bl_text_puts(out, "}");
 }
 
-static bl_status add_inputs(const bl_job *job, const job_part *part, const char *prefix, file_parts *parts, bl_err *err)
+static bl_status job_files_add_inputs(const bl_job *job, const job_part *part, const char *prefix, file_parts *parts, bl_err *err)
 {
     for (int i = 0; i < part->ninputs; i++) {
         const char *name = bl_arena_printf(job->arena, "%s%s", prefix, part->entry->graph.inputs[i].name);
@@ -418,9 +418,9 @@ static bl_status write_request(bl_job *job, bl_err *err)
     if (st == BL_OK)
         st = bl_text_status(&program, err);
     if (st == BL_OK)
-        st = add_inputs(job, &job->means.train, "", &parts, err);
+        st = job_files_add_inputs(job, &job->means.train, "", &parts, err);
     if (st == BL_OK)
-        st = add_inputs(job, &job->means.evaluation, JOB_EVALUATE, &parts, err);
+        st = job_files_add_inputs(job, &job->means.evaluation, JOB_EVALUATE, &parts, err);
     if (st == BL_OK)
         st = remember_document(job, bl_text_get(&request), &parts, err);
     if (st == BL_OK && job->jobs->folder != NULL) {
@@ -470,7 +470,7 @@ bl_status job_keep_first(bl_job *job, bl_err *err)
     if (st == BL_OK)
         st = job_insert(job, bytes, err);
     if (folder != NULL && st != BL_OK)
-        remove_folder(job);
+        job_files_remove_folder(job);
     job->files.need = st == BL_OK ? job_need(job) : 0;
     free(folder);
     return st;
@@ -486,7 +486,7 @@ bl_status job_forget(bl_job *job, bl_err *err)
     if (st != BL_OK)
         return st;
     BL_TRY(job_delete_rows(job, err));
-    remove_folder(job);
+    job_files_remove_folder(job);
     job_remove(job);
     return BL_OK;
 }

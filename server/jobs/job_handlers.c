@@ -51,7 +51,7 @@ bl_status bl_handle_job_get(bl_request *rq)
 
 /* ---- the end */
 
-static bl_step forget(bl_request *rq)
+static bl_step job_handlers_forget(bl_request *rq)
 {
     rq->err.status = job_forget(rq->data, &rq->err);
     return BL_STEP_DONE;
@@ -80,7 +80,7 @@ bl_status bl_handle_job_delete(bl_request *rq)
             return bl_fail(&rq->err, BL_ECONFLICT, "job %s has not ended: DELETE it without remove first", job->id);
         rq->data = job;
         rq->then = reply_forgotten;
-        return bl_request_submit(rq, job->jobs->writer, forget, NULL);
+        return bl_request_submit(rq, job->jobs->writer, job_handlers_forget, NULL);
     }
     if (!over) {
         job_want(job, WANT_CANCEL);
@@ -96,7 +96,7 @@ bl_status bl_handle_job_delete(bl_request *rq)
 /* ---- checkpoints */
 
 /* Under the lock: find the checkpoint of step |text|, or the last one for "last". */
-static bool find_mark(const bl_job *job, const char *text, uint64_t *step)
+static bool job_handlers_find_mark(const bl_job *job, const char *text, uint64_t *step)
 {
     char own[24];
     for (int i = job->files.nmarks; i-- > 0;) {
@@ -118,7 +118,7 @@ bl_status bl_handle_job_checkpoint(bl_request *rq)
     bl_status st = BL_OK;
     BL_TRY(job_find_to_read(rq, &job));
     pthread_mutex_lock(&job->jobs->lock);
-    found = find_mark(job, rq->head.param[1], &step);
+    found = job_handlers_find_mark(job, rq->head.param[1], &step);
     pthread_mutex_unlock(&job->jobs->lock);
     if (found)
         st = job_open_file(job, job_checkpoint_file(job, step, false), &rq->reply.file, &bytes, &rq->err);
@@ -133,7 +133,7 @@ bl_status bl_handle_job_checkpoint(bl_request *rq)
 
 /* ---- document */
 
-static bl_step read_document(bl_request *rq)
+static bl_step job_handlers_read_document(bl_request *rq)
 {
     rq->err.status = job_load_document(rq, rq->data, &rq->reply.out);
     return BL_STEP_DONE;
@@ -155,7 +155,7 @@ bl_status bl_handle_job_document(bl_request *rq)
     }
     rq->data = job;
     rq->then = reply_document;
-    return bl_request_submit(rq, job->jobs->writer, read_document, NULL);
+    return bl_request_submit(rq, job->jobs->writer, job_handlers_read_document, NULL);
 }
 
 /* ---- history */
@@ -182,7 +182,7 @@ static void put_csv(bl_text *out, const char *cell, size_t len)
         bl_text_puts(out, i == 0 ? "\"[" : i + 1 == len ? "]\"" : (char[]){cell[i] == '"' ? '\'' : cell[i], '\0'});
 }
 
-static bool put_row(void *arg, const job_report *report)
+static bool job_handlers_put_row(void *arg, const job_report *report)
 {
     bl_request *rq = arg;
     const history *h = rq->data;
@@ -228,10 +228,10 @@ static uint64_t last_step(bl_job *job)
     return step;
 }
 
-static bl_status put_curve(bl_request *rq)
+static bl_status job_handlers_put_curve(bl_request *rq)
 {
     const history *h = rq->data;
-    job_curve *c = job_curve_create(h->job->ask.ncolumns, h->from, last_step(h->job), h->points, put_row, rq);
+    job_curve *c = job_curve_create(h->job->ask.ncolumns, h->from, last_step(h->job), h->points, job_handlers_put_row, rq);
     bl_status st = c != NULL ? BL_OK : bl_fail(&rq->err, BL_ENOMEM, "a curve");
     if (st == BL_OK)
         st = job_each_report(h->job, h->from, h->most, job_curve_add, c, &rq->err);
@@ -246,7 +246,8 @@ static bl_step read_history(bl_request *rq)
     const history *h = rq->data;
     put_head(rq);
     if (job_flush(h->job, &rq->err) == BL_OK)
-        rq->err.status = h->points > 0 ? put_curve(rq) : job_each_report(h->job, h->from, h->most, put_row, rq, &rq->err);
+        rq->err.status = h->points > 0 ? job_handlers_put_curve(rq)
+                                       : job_each_report(h->job, h->from, h->most, job_handlers_put_row, rq, &rq->err);
     if (!h->csv)
         bl_text_puts(&rq->reply.out, "]}");
     return BL_STEP_DONE;

@@ -39,7 +39,7 @@ static void put_thinned(const bl_job *job, bl_text *out)
     bl_text_puts(out, "}");
 }
 
-static void put_progress(const bl_job *job, bl_text *out)
+static void job_json_put_progress(const bl_job *job, bl_text *out)
 {
     bl_encode_key(out, "step");
     bl_encode_u64(out, job->progress.step);
@@ -73,7 +73,7 @@ void job_describe(bl_job *job, bl_text *out)
         bl_encode_key(out, "warning");
         bl_encode_string(out, warning);
     }
-    put_progress(job, out);
+    job_json_put_progress(job, out);
     bl_encode_key(out, "priority");
     bl_text_printf(out, "%d", job->ask.priority);
     bl_encode_measured(out, "created", job->ask.created);

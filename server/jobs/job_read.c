@@ -34,7 +34,7 @@ bl_status job_load_file(bl_request *rq, const bl_job *job, job_file file)
 }
 
 /* Read the header of a safetensors file. */
-static bl_status read_head(bl_request *rq, int fd, size_t bytes, bl_tensor_file *out)
+static bl_status job_read_read_head(bl_request *rq, int fd, size_t bytes, bl_tensor_file *out)
 {
     char first[8], *text = NULL;
     size_t size = 0;
@@ -60,7 +60,7 @@ bl_status job_load_document(bl_request *rq, const bl_job *job, bl_text *out)
     uint64_t bytes = 0;
     bl_status st = job_open_file(job, job_file_named(job, JOB_REQUEST), &fd, &bytes, &rq->err);
     if (st == BL_OK)
-        st = read_head(rq, fd, bytes, &head);
+        st = job_read_read_head(rq, fd, bytes, &head);
     if (fd >= 0)
         (void)close(fd);
     request = st == BL_OK ? bl_safetensors_text(&head, "request") : NULL;
@@ -92,7 +92,7 @@ static bl_status load_state(bl_request *rq, const bl_job *job, const bl_tensor_f
     return BL_OK;
 }
 
-static bl_status take_text(bl_request *rq, const bl_tensor_file *file, const char *key, const char **out)
+static bl_status job_read_take_text(bl_request *rq, const bl_tensor_file *file, const char *key, const char **out)
 {
     const char *text = bl_safetensors_text(file, key);
     *out = bl_arena_strdup(rq->arena, text != NULL ? text : "");
@@ -123,11 +123,11 @@ static bl_status read_checkpoint(bl_request *rq, bl_job *job, bl_span bytes, voi
     out->program_steps = at != NULL ? strtoull(at, NULL, 10) : step;
     out->best.waiting = waiting;
     out->best.measured = measured != 0;
-    BL_TRY(take_text(rq, &file, "moves", &out->moves));
-    BL_TRY(take_text(rq, &file, "gather_moves", &out->gather));
-    BL_TRY(take_text(rq, &file, "evaluation_moves", &out->others));
-    BL_TRY(take_text(rq, &file, "options", &out->options));
-    BL_TRY(take_text(rq, &file, "evaluation_options", &out->others_options));
+    BL_TRY(job_read_take_text(rq, &file, "moves", &out->moves));
+    BL_TRY(job_read_take_text(rq, &file, "gather_moves", &out->gather));
+    BL_TRY(job_read_take_text(rq, &file, "evaluation_moves", &out->others));
+    BL_TRY(job_read_take_text(rq, &file, "options", &out->options));
+    BL_TRY(job_read_take_text(rq, &file, "evaluation_options", &out->others_options));
     if (out->others_options[0] == '\0') /* written by a server whose jobs had one program */
         out->others_options = out->options;
     return read_states(rq, job, &file, job->means.program->states, job->means.program->nstates, out->states);
@@ -176,8 +176,8 @@ static bl_status read_evaluated(bl_request *rq, bl_job *job, bl_span bytes, void
     return BL_OK;
 }
 
-static bl_status load_file(bl_request *rq, bl_job *job, job_file file, void *out,
-                           bl_status (*read)(bl_request *rq, bl_job *job, bl_span bytes, void *out))
+static bl_status job_read_load_file(bl_request *rq, bl_job *job, job_file file, void *out,
+                                    bl_status (*read)(bl_request *rq, bl_job *job, bl_span bytes, void *out))
 {
     int fd = -1;
     uint64_t bytes = 0;
@@ -199,7 +199,7 @@ bl_status job_load_checkpoint(bl_request *rq, bl_job *job, uint64_t step, job_lo
     out->states = bl_arena_array(rq->arena, (size_t)job->means.program->nstates + 1, sizeof(bl_device_tensor *));
     if (out->states == NULL)
         return bl_arena_status(rq->arena, &rq->err);
-    return load_file(rq, job, job_checkpoint_file(job, step, false), out, read_checkpoint);
+    return job_read_load_file(rq, job, job_checkpoint_file(job, step, false), out, read_checkpoint);
 }
 
 bl_status job_load_own(bl_request *rq, bl_job *job, job_loaded *out)
@@ -209,15 +209,16 @@ bl_status job_load_own(bl_request *rq, bl_job *job, job_loaded *out)
     out->own = bl_arena_array(rq->arena, (size_t)job->means.nown, sizeof(bl_device_tensor *));
     if (out->own == NULL)
         return bl_arena_status(rq->arena, &rq->err);
-    return load_file(rq, job, job_checkpoint_file(job, out->step, true), out->own, read_own);
+    return job_read_load_file(rq, job, job_checkpoint_file(job, out->step, true), out->own, read_own);
 }
 
 bl_status job_load_evaluator(bl_exec *x, bl_job *job)
 {
-    return load_file(x->rq, job, job_file_named(job, JOB_EVALUATOR), x, read_evaluator);
+    return job_read_load_file(x->rq, job, job_file_named(job, JOB_EVALUATOR), x, read_evaluator);
 }
 
 bl_status job_load_evaluated(bl_request *rq, bl_job *job)
 {
-    return job->means.evaluator.nown > 0 ? load_file(rq, job, job_file_named(job, JOB_EVALUATOR), NULL, read_evaluated) : BL_OK;
+    return job->means.evaluator.nown > 0 ? job_read_load_file(rq, job, job_file_named(job, JOB_EVALUATOR), NULL, read_evaluated)
+                                         : BL_OK;
 }

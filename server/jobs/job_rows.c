@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bl_status run(bl_job *job, const char *sql, int n, const bl_cell *cells, bl_err *err)
+static bl_status job_rows_run(bl_job *job, const char *sql, int n, const bl_cell *cells, bl_err *err)
 {
     return bl_storage_run(job->jobs->server->storage, sql, n, cells, NULL, NULL, err);
 }
@@ -33,19 +33,19 @@ static bl_status insert_all(void *arg, bl_err *err)
         bl_text_printf(&columns, "%s%s", i > 0 ? "\t" : "", job->ask.columns[i]);
     st = bl_text_status(&columns, err);
     if (st == BL_OK)
-        st =
-            run(job,
-                "INSERT INTO jobs (id, owner, program, entry, device, steps, priority, columns, metrics, created, state, reason, "
-                "step, restarts) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 'queued', '', 0, 0)",
-                BL_CELLS(bl_cell_text(job->id), bl_cell_int(job->owner), bl_cell_text(job->ask.program_name),
-                         bl_cell_text(job->ask.entry_name), bl_cell_text(job->ask.device), bl_cell_int((int64_t)job->ask.steps),
-                         bl_cell_int(job->ask.priority), bl_cell_text(bl_text_get(&columns)), bl_cell_int(job->ask.nmetrics),
-                         bl_cell_real(job->ask.created)),
-                err);
+        st = job_rows_run(
+            job,
+            "INSERT INTO jobs (id, owner, program, entry, device, steps, priority, columns, metrics, created, state, reason, "
+            "step, restarts) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 'queued', '', 0, 0)",
+            BL_CELLS(bl_cell_text(job->id), bl_cell_int(job->owner), bl_cell_text(job->ask.program_name),
+                     bl_cell_text(job->ask.entry_name), bl_cell_text(job->ask.device), bl_cell_int((int64_t)job->ask.steps),
+                     bl_cell_int(job->ask.priority), bl_cell_text(bl_text_get(&columns)), bl_cell_int(job->ask.nmetrics),
+                     bl_cell_real(job->ask.created)),
+            err);
     bl_text_fini(&columns);
     if (st == BL_OK) /* this job continues from what another job left */
-        st = run(job, "DELETE FROM job_programs WHERE owner = ?1 AND program = ?2",
-                 BL_CELLS(bl_cell_int(job->owner), bl_cell_text(job->ask.program_name)), err);
+        st = job_rows_run(job, "DELETE FROM job_programs WHERE owner = ?1 AND program = ?2",
+                          BL_CELLS(bl_cell_int(job->owner), bl_cell_text(job->ask.program_name)), err);
     if (st != BL_OK || c->bytes == 0)
         return st;
     if (job->files.marks == NULL)
@@ -54,8 +54,8 @@ static bl_status insert_all(void *arg, bl_err *err)
         return bl_fail(err, BL_ENOMEM, "a job");
     job->files.nmarks = job->files.marks_cap = 1;
     job->files.marks[0] = (job_mark){.bytes = c->bytes, .time = job->ask.created};
-    return run(job, "INSERT INTO job_checkpoints (job, step, time, bytes) VALUES (?1, 0, ?2, ?3)",
-               BL_CELLS(bl_cell_text(job->id), bl_cell_real(job->ask.created), bl_cell_int((int64_t)c->bytes)), err);
+    return job_rows_run(job, "INSERT INTO job_checkpoints (job, step, time, bytes) VALUES (?1, 0, ?2, ?3)",
+                        BL_CELLS(bl_cell_text(job->id), bl_cell_real(job->ask.created), bl_cell_int((int64_t)c->bytes)), err);
 }
 
 bl_status job_insert(bl_job *job, uint64_t bytes, bl_err *err)
@@ -68,10 +68,10 @@ static bl_status delete_all(void *arg, bl_err *err)
 {
     bl_job *job = arg;
     bl_cell id = bl_cell_text(job->id);
-    BL_TRY(run(job, "DELETE FROM job_reports WHERE job = ?1", 1, &id, err));
-    BL_TRY(run(job, "DELETE FROM job_checkpoints WHERE job = ?1", 1, &id, err));
-    BL_TRY(run(job, "DELETE FROM job_programs WHERE job = ?1", 1, &id, err));
-    return run(job, "DELETE FROM jobs WHERE id = ?1", 1, &id, err);
+    BL_TRY(job_rows_run(job, "DELETE FROM job_reports WHERE job = ?1", 1, &id, err));
+    BL_TRY(job_rows_run(job, "DELETE FROM job_checkpoints WHERE job = ?1", 1, &id, err));
+    BL_TRY(job_rows_run(job, "DELETE FROM job_programs WHERE job = ?1", 1, &id, err));
+    return job_rows_run(job, "DELETE FROM jobs WHERE id = ?1", 1, &id, err);
 }
 
 bl_status job_delete_rows(bl_job *job, bl_err *err)
@@ -90,25 +90,26 @@ static bl_status update_all(void *arg, bl_err *err)
         const job_report *report = &job->progress.ring[i % JOB_RING]; /* stays in the ring until it is stored */
         if (!job_history_keeps(job, row, i))
             continue;
-        BL_TRY(run(job, "INSERT OR REPLACE INTO job_reports (job, step, time, cells) VALUES (?1, ?2, ?3, ?4)",
-                   BL_CELLS(id, bl_cell_int((int64_t)report->step), bl_cell_real(report->time), bl_cell_text(report->cells)),
-                   err));
+        BL_TRY(job_rows_run(
+            job, "INSERT OR REPLACE INTO job_reports (job, step, time, cells) VALUES (?1, ?2, ?3, ?4)",
+            BL_CELLS(id, bl_cell_int((int64_t)report->step), bl_cell_real(report->time), bl_cell_text(report->cells)), err));
     }
     if (row->mark != NULL)
-        BL_TRY(run(job, "INSERT OR REPLACE INTO job_checkpoints (job, step, time, bytes) VALUES (?1, ?2, ?3, ?4)",
-                   BL_CELLS(id, bl_cell_int((int64_t)row->mark->step), bl_cell_real(row->mark->time),
-                            bl_cell_int((int64_t)row->mark->bytes)),
-                   err));
+        BL_TRY(job_rows_run(job, "INSERT OR REPLACE INTO job_checkpoints (job, step, time, bytes) VALUES (?1, ?2, ?3, ?4)",
+                            BL_CELLS(id, bl_cell_int((int64_t)row->mark->step), bl_cell_real(row->mark->time),
+                                     bl_cell_int((int64_t)row->mark->bytes)),
+                            err));
     for (int i = 0; i < row->ndropped; i++)
-        BL_TRY(run(job, "DELETE FROM job_checkpoints WHERE job = ?1 AND step = ?2",
-                   BL_CELLS(id, bl_cell_int((int64_t)row->dropped[i])), err));
+        BL_TRY(job_rows_run(job, "DELETE FROM job_checkpoints WHERE job = ?1 AND step = ?2",
+                            BL_CELLS(id, bl_cell_int((int64_t)row->dropped[i])), err));
     if (row->leaves)
-        BL_TRY(run(job, "INSERT OR REPLACE INTO job_programs (owner, program, job) VALUES (?1, ?2, ?3)",
-                   BL_CELLS(bl_cell_int(job->owner), bl_cell_text(job->ask.program_name), id), err));
-    return run(job, "UPDATE jobs SET state = ?2, reason = ?3, step = ?4, ended = ?5, restarts = ?6, started = ?7 WHERE id = ?1",
-               BL_CELLS(id, bl_cell_text(job_state_names[row->state]), bl_cell_text(row->reason), bl_cell_int((int64_t)row->step),
-                        bl_cell_real(row->ended), bl_cell_int(row->restarts), bl_cell_real(row->started)),
-               err);
+        BL_TRY(job_rows_run(job, "INSERT OR REPLACE INTO job_programs (owner, program, job) VALUES (?1, ?2, ?3)",
+                            BL_CELLS(bl_cell_int(job->owner), bl_cell_text(job->ask.program_name), id), err));
+    return job_rows_run(
+        job, "UPDATE jobs SET state = ?2, reason = ?3, step = ?4, ended = ?5, restarts = ?6, started = ?7 WHERE id = ?1",
+        BL_CELLS(id, bl_cell_text(job_state_names[row->state]), bl_cell_text(row->reason), bl_cell_int((int64_t)row->step),
+                 bl_cell_real(row->ended), bl_cell_int(row->restarts), bl_cell_real(row->started)),
+        err);
 }
 
 bl_status job_update(bl_job *job, const job_row *row, bl_err *err)
@@ -140,8 +141,8 @@ static bl_status rewind_all(void *arg, bl_err *err)
 {
     const rewound *r = arg;
     bl_cell cells[] = {bl_cell_text(r->job->id), bl_cell_int((int64_t)r->step)};
-    BL_TRY(run(r->job, "DELETE FROM job_reports WHERE job = ?1 AND step > ?2", 2, cells, err));
-    return run(r->job, "DELETE FROM job_checkpoints WHERE job = ?1 AND step > ?2", 2, cells, err);
+    BL_TRY(job_rows_run(r->job, "DELETE FROM job_reports WHERE job = ?1 AND step > ?2", 2, cells, err));
+    return job_rows_run(r->job, "DELETE FROM job_checkpoints WHERE job = ?1 AND step > ?2", 2, cells, err);
 }
 
 bl_status job_rewind(bl_job *job, uint64_t step, bl_err *err)
@@ -238,15 +239,15 @@ static bool take_mark(void *arg, const bl_cell *cells, int n)
     return false;
 }
 
-static char *text_of(bl_job *job, const bl_cell *cell)
+static char *job_rows_text_of(bl_job *job, const bl_cell *cell)
 {
     return bl_arena_strndup(job->arena, cell->bytes.data != NULL ? cell->bytes.data : "", cell->bytes.len);
 }
 
 /* Split "loss\tevaluate.loss". */
-static void split_columns(bl_job *job, const bl_cell *cell)
+static void job_rows_split_columns(bl_job *job, const bl_cell *cell)
 {
-    char *text = text_of(job, cell), *at = NULL;
+    char *text = job_rows_text_of(job, cell), *at = NULL;
     size_t most = 1;
     for (size_t i = 0; i < cell->bytes.len; i++)
         most += cell->bytes.data[i] == '\t';
@@ -257,16 +258,16 @@ static void split_columns(bl_job *job, const bl_cell *cell)
         job->ask.columns[job->ask.ncolumns++] = name;
 }
 
-static void fill(bl_job *job, const bl_cell *cells)
+static void job_rows_fill(bl_job *job, const bl_cell *cells)
 {
     snprintf(job->id, sizeof job->id, "%.*s", (int)cells[0].bytes.len, cells[0].bytes.data);
     job->owner = (uint32_t)cells[1].integer;
-    job->ask.program_name = text_of(job, &cells[2]);
-    job->ask.entry_name = text_of(job, &cells[3]);
-    job->ask.device = text_of(job, &cells[4]);
+    job->ask.program_name = job_rows_text_of(job, &cells[2]);
+    job->ask.entry_name = job_rows_text_of(job, &cells[3]);
+    job->ask.device = job_rows_text_of(job, &cells[4]);
     job->ask.steps = (uint64_t)cells[5].integer;
     job->ask.priority = (int)cells[6].integer;
-    split_columns(job, &cells[7]);
+    job_rows_split_columns(job, &cells[7]);
     job->ask.nmetrics = (int)cells[8].integer < job->ask.ncolumns ? (int)cells[8].integer : job->ask.ncolumns;
     job->ask.created = cells[9].real;
     job->progress.started = cells[10].real;
@@ -289,7 +290,7 @@ static bool load_job(void *arg, const bl_cell *cells, int n)
         (void)bl_fail(&l->err, BL_ENOMEM, "a job");
         return false;
     }
-    fill(job, cells);
+    job_rows_fill(job, cells);
     if (bl_arena_status(job->arena, &l->err) == BL_OK && bl_namemap_put(l->jobs->names, job->id, job, &l->err) == BL_OK)
         return true;
     job_release(job);

@@ -157,7 +157,7 @@ void job_change(bl_job *job, job_state state, const char *reason)
 }
 
 /* Under the lock: the number of |owner|'s jobs; *oldest becomes its oldest ended job, or NULL if none has ended. */
-static size_t count_of(bl_jobs *jobs, uint32_t owner, bl_job **oldest)
+static size_t jobs_count_of(bl_jobs *jobs, uint32_t owner, bl_job **oldest)
 {
     const char *id = NULL;
     void *value = NULL;
@@ -179,7 +179,7 @@ bl_status job_add(bl_job *job, bl_err *err)
     bl_job *oldest = NULL;
     bl_status st = BL_OK;
     pthread_mutex_lock(&jobs->lock);
-    if (count_of(jobs, job->owner, &oldest) >= most && oldest == NULL)
+    if (jobs_count_of(jobs, job->owner, &oldest) >= most && oldest == NULL)
         st = bl_fail(err, BL_ENODEVMEM, "the key has %llu jobs that have not ended, which is the limit (--max-jobs)", most);
     else
         st = bl_namemap_put(jobs->names, job->id, job, err);
@@ -200,11 +200,11 @@ void job_remove(bl_job *job)
 }
 
 /* The oldest ended job over the owner's limit, retained; NULL: none. */
-static bl_job *take_oldest(bl_jobs *jobs, uint32_t owner)
+static bl_job *jobs_take_oldest(bl_jobs *jobs, uint32_t owner)
 {
     bl_job *oldest = NULL;
     pthread_mutex_lock(&jobs->lock);
-    if (count_of(jobs, owner, &oldest) <= jobs->server->settings.max_jobs)
+    if (jobs_count_of(jobs, owner, &oldest) <= jobs->server->settings.max_jobs)
         oldest = NULL;
     if (oldest != NULL)
         job_retain(oldest);
@@ -216,7 +216,7 @@ void jobs_drop_oldest(bl_jobs *jobs, uint32_t owner)
 {
     bl_job *old = NULL;
     bl_err err = {0};
-    while (err.status == BL_OK && (old = take_oldest(jobs, owner)) != NULL) {
+    while (err.status == BL_OK && (old = jobs_take_oldest(jobs, owner)) != NULL) {
         if (job_forget(old, &err) != BL_OK)
             bl_log(BL_LOG_WARN, "job %s cannot be forgotten: %s", old->id, err.text);
         job_release(old);
@@ -284,7 +284,7 @@ void job_let_go(bl_job *job)
 
 /* Under the lock: how many of the owner's jobs on the same device come before |job|?  Between owners the device's queue
  * decides. */
-static size_t rank_of(bl_jobs *jobs, const bl_job *job)
+static size_t jobs_rank_of(bl_jobs *jobs, const bl_job *job)
 {
     const char *id = NULL;
     void *value = NULL;
@@ -341,7 +341,7 @@ static bool has_work(const bl_job *job)
 }
 
 /* The reason why the key may not run now, or NULL.  The job continues when the key may run again. */
-static const char *waits_for(bl_jobs *jobs, const bl_job *job)
+static const char *jobs_waits_for(bl_jobs *jobs, const bl_job *job)
 {
     bl_access *access = jobs->server->access;
     const char *why = bl_access_why_not(access, job->owner);
@@ -361,8 +361,8 @@ static bl_job *next_job(bl_jobs *jobs)
         bool waits = false;
         if (!job_is_up(job)) /* another thread may be filling in |means| */
             continue;
-        job->withheld = may_wait ? waits_for(jobs, job) : NULL;
-        waits = job->withheld != NULL || (may_wait && rank_of(jobs, job) >= jobs->server->settings.running_jobs);
+        job->withheld = may_wait ? jobs_waits_for(jobs, job) : NULL;
+        waits = job->withheld != NULL || (may_wait && jobs_rank_of(jobs, job) >= jobs->server->settings.running_jobs);
         if (waits)
             job_change(job, JOB_QUEUED, job->withheld != NULL ? job->withheld : "other jobs of its device come first");
         if (!waits && has_work(job))
@@ -430,7 +430,7 @@ bool jobs_any_up(bl_jobs *jobs, const bl_job *but)
 
 /* Under the lock: is there memory to restore the job, by its estimate, with a reserve for the steps of others?  If no other job
  * will free memory, the restoration is tried, since the need is an estimate. */
-static bool has_room(const bl_jobs *jobs, const bl_job *job, bool any_up)
+static bool jobs_has_room(const bl_jobs *jobs, const bl_job *job, bool any_up)
 {
     const bl_budget *memory = &jobs->server->memory;
     size_t taken = atomic_load(&memory->used) + jobs->needed + 2 * bl_budget_spare(memory);
@@ -443,7 +443,7 @@ static bool may_take_up(bl_jobs *jobs, bl_job *job, int64_t now, bool any_up)
 {
     if (now < job->setbacks.again_ns || (job->means.worker != NULL && atomic_load(&job->means.worker->dev->lost)))
         return false;
-    if (has_room(jobs, job, any_up))
+    if (jobs_has_room(jobs, job, any_up))
         return true;
     if (jobs->taken < MOST_TAKEN)
         job_change(job, JOB_QUEUED, "waits for memory to go on from its last checkpoint");
@@ -553,7 +553,7 @@ static void tick(bl_jobs *jobs)
     }
 }
 
-static void *run_thread(void *arg)
+static void *jobs_run_thread(void *arg)
 {
     bl_jobs *jobs = arg;
     pthread_mutex_lock(&jobs->lock);
@@ -716,7 +716,7 @@ bl_status bl_jobs_create(bl_server *server, bl_jobs **out, bl_err *err)
     BL_TRY(jobs_load(jobs, err));
     jobs_sweep(jobs);
     BL_TRY(jobs_recall(jobs, err));
-    jobs->started = pthread_create(&jobs->thread, NULL, run_thread, jobs) == 0; /* it restores the lost jobs */
+    jobs->started = pthread_create(&jobs->thread, NULL, jobs_run_thread, jobs) == 0; /* it restores the lost jobs */
     return jobs->started ? BL_OK : bl_fail(err, BL_ENOMEM, "a thread for the jobs");
 }
 

@@ -70,7 +70,7 @@ static bl_status make_plan(bl_job *job, bl_plan *from, const wanted *as, bl_plan
 }
 
 /* The index of a hidden state of the job's plan: of the program's state, or, below zero, of the job's own. */
-static bl_status find_hidden(bl_job *job, const bl_plan_tensor *hidden, int *out, bl_err *err)
+static bl_status plans_find_hidden(bl_job *job, const bl_plan_tensor *hidden, int *out, bl_err *err)
 {
     int64_t dim[BL_DEVICE_TENSOR_DIMS] = {0};
     bl_state *own = &job->means.own[job->means.nown];
@@ -89,7 +89,7 @@ static bl_status find_hidden(bl_job *job, const bl_plan_tensor *hidden, int *out
 }
 
 /* Map the states of the plan; states that the program does not have become the job's own. */
-static bl_status lay_out(bl_job *job, bl_err *err)
+static bl_status plans_lay_out(bl_job *job, bl_err *err)
 {
     const bl_plan_info *info = bl_plan_get_info(job->means.train.plan);
     const bl_program_entry_state *entry = &job->means.program->entries[job->means.train.entry - job->means.program->doc.entries];
@@ -102,7 +102,7 @@ static bl_status lay_out(bl_job *job, bl_err *err)
     for (int i = 0; i < info->nstates; i++)
         job->means.train.state[i] = entry->state[i];
     for (int h = 0; h < info->nhidden; h++)
-        BL_TRY(find_hidden(job, &info->hidden[h], &job->means.train.state[info->nstates + h], err));
+        BL_TRY(plans_find_hidden(job, &info->hidden[h], &job->means.train.state[info->nstates + h], err));
     return BL_OK;
 }
 
@@ -128,7 +128,7 @@ bl_status job_make_plans(bl_job *job, const job_loaded *as, const bl_halt *halt,
         bl_plan_release(job->means.evaluation.plan);
         job->means.evaluation.plan = evaluation;
     }
-    BL_TRY(lay_out(job, err));
+    BL_TRY(plans_lay_out(job, err));
     return job_link_evaluation(job, err);
 }
 

@@ -22,7 +22,7 @@ static bl_status change_rows(void *arg, bl_err *err)
 }
 
 /* On the writer's thread, so that no later write of these jobs stores another state. */
-static bl_step work(bl_request *rq)
+static bl_step purge_jobs_work(bl_request *rq)
 {
     purge *p = rq->data;
     const char *id = NULL;
@@ -50,5 +50,5 @@ bl_status bl_jobs_purge(bl_request *rq, uint32_t owner, bl_status (*then)(bl_req
     *p = (purge){.jobs = rq->server->jobs, .owner = owner, .data = rq->data};
     rq->data = p;
     rq->then = then;
-    return bl_request_submit(rq, p->jobs->writer, work, NULL);
+    return bl_request_submit(rq, p->jobs->writer, purge_jobs_work, NULL);
 }

@@ -24,7 +24,7 @@ static bl_status need_program(const bl_job *job, bl_program **out, bl_err *err)
     return st;
 }
 
-static bl_status put_state(const bl_job *job, bl_program *program, bl_err *err)
+static bl_status recall_put_state(const bl_job *job, bl_program *program, bl_err *err)
 {
     uint64_t bytes = 0;
     int fd = -1;
@@ -37,12 +37,12 @@ static bl_status put_state(const bl_job *job, bl_program *program, bl_err *err)
     return st;
 }
 
-static bl_status bring_back(const bl_job *job, bl_err *err)
+static bl_status recall_bring_back(const bl_job *job, bl_err *err)
 {
     bl_program *program = NULL;
     bl_status st = need_program(job, &program, err);
     if (st == BL_OK)
-        st = put_state(job, program, err);
+        st = recall_put_state(job, program, err);
     if (st == BL_OK) {
         program->left = true;
         st = bl_registry_put_program(job->jobs->server->registry, job->owner, job->ask.program_name, program, false, err);
@@ -53,7 +53,7 @@ static bl_status bring_back(const bl_job *job, bl_err *err)
 
 /* If the files are gone, delete the row: the name then denotes no program, or the durable one.  After other failures the row
  * stays for the next start. */
-static void give_up(bl_jobs *jobs, const char *id, const bl_job *job, const bl_err *why)
+static void recall_give_up(bl_jobs *jobs, const char *id, const bl_job *job, const bl_err *why)
 {
     bl_err err = {0};
     if (job != NULL)
@@ -73,8 +73,8 @@ static bool recall_row(void *arg, const bl_cell *cells, int n)
     const bl_job *job = bl_namemap_get(jobs->names, id);
     bl_err why = {0};
     (void)n;
-    if (job == NULL || bring_back(job, &why) != BL_OK)
-        give_up(jobs, id, job, &why);
+    if (job == NULL || recall_bring_back(job, &why) != BL_OK)
+        recall_give_up(jobs, id, job, &why);
     return true;
 }
 

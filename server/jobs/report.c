@@ -10,17 +10,17 @@
 
 enum { MOST_ELEMENTS = 4096 }; /* of a report, which is one line of a history and one event */
 
-static const bl_plan_tensor *output_of(const job_part *part, int i)
+static const bl_plan_tensor *report_output_of(const job_part *part, int i)
 {
     return &bl_plan_get_info(part->plan)->outputs[part->collect[i]];
 }
 
 /* The number of elements that |part| reports; if over MOST_ELEMENTS, some larger number. */
-static uint64_t count_elements(const job_part *part)
+static uint64_t report_count_elements(const job_part *part)
 {
     uint64_t all = 0;
     for (int i = 0; i < part->ncollect; i++) {
-        const bl_plan_tensor *tensor = output_of(part, i);
+        const bl_plan_tensor *tensor = report_output_of(part, i);
         int64_t dim[BL_DEVICE_TENSOR_DIMS] = {0};
         uint64_t count = 1;
         bl_plan_sizes(tensor, part->vars, dim);
@@ -33,8 +33,8 @@ static uint64_t count_elements(const job_part *part)
 
 bl_status job_check_reports(const bl_job *job, bl_err *err)
 {
-    uint64_t elements =
-        count_elements(&job->means.train) + (job->means.evaluation.plan != NULL ? count_elements(&job->means.evaluation) : 0);
+    uint64_t elements = report_count_elements(&job->means.train) +
+                        (job->means.evaluation.plan != NULL ? report_count_elements(&job->means.evaluation) : 0);
     if (elements <= MOST_ELEMENTS)
         return BL_OK;
     return bl_fail(err, BL_ELIMIT, "a report of this job has over %d elements, which is the limit: collect a mean of them",
@@ -44,7 +44,7 @@ bl_status job_check_reports(const bl_job *job, bl_err *err)
 /* Write one output as JSON: one element as a number, else a flat list. */
 static bl_status measure_one(const job_part *part, int i, bl_buffer *const *outputs, char **cell, bl_err *err)
 {
-    const bl_plan_tensor *tensor = output_of(part, i);
+    const bl_plan_tensor *tensor = report_output_of(part, i);
     unsigned char data[8 * MOST_ELEMENTS];
     int64_t dim[BL_DEVICE_TENSOR_DIMS] = {0};
     size_t count = 1;

@@ -25,7 +25,7 @@ typedef struct restoring {
 } restoring;
 
 /* Under the lock: schedule a restoration from the last checkpoint. */
-static void put_back(bl_job *job)
+static void restore_put_back(bl_job *job)
 {
     job_step(job, EVENT_LOSE);
     job_want_no_checkpoint(job);
@@ -42,13 +42,13 @@ bool job_wait_for_memory(bl_job *job, const bl_err *err)
     if (job->setbacks.refusals++ == 0)
         bl_log(BL_LOG_INFO, "job %s waits for memory: %s", job->id, err->text);
     snprintf(reason, sizeof reason, "waits for memory to go on from its last checkpoint: %.400s", err->text);
-    put_back(job);
+    restore_put_back(job);
     job_change(job, JOB_QUEUED, reason);
     return true;
 }
 
 /* |rq| may be NULL. */
-static void give_up(bl_request *rq, bl_job *job, const bl_err *why)
+static void restore_give_up(bl_request *rq, bl_job *job, const bl_err *why)
 {
     bl_err err = *why;
     bool again = false;
@@ -70,7 +70,7 @@ bool job_lose(bl_job *job, const bl_err *err)
     if (job->jobs->folder == NULL || job->setbacks.losses == MOST_LOSSES)
         return false;
     job->setbacks.losses++;
-    put_back(job);
+    restore_put_back(job);
     job_change(job, JOB_QUEUED, "what it had on its device was lost: it goes on from its last checkpoint");
     bl_log(BL_LOG_WARN, "job %s, after step %llu: %s", job->id, (unsigned long long)job->pos.done, err->text);
     return true;
@@ -78,7 +78,7 @@ bool job_lose(bl_job *job, const bl_err *err)
 
 /* ---- third stage: compile thread, then device */
 
-static bl_status compile(bl_exec *x, bl_err *err)
+static bl_status restore_compile(bl_exec *x, bl_err *err)
 {
     restoring *r = x->extra;
     bl_halt halt = bl_request_halt(x->rq);
@@ -100,7 +100,7 @@ static void install_own(restoring *r, bl_request *rq)
     }
 }
 
-static bl_step install(bl_request *rq)
+static bl_step restore_install(bl_request *rq)
 {
     bl_exec *x = rq->data;
     restoring *r = x->extra;
@@ -125,7 +125,7 @@ static void restored(bl_request *rq)
 {
     bl_job *job = rq->own.arg;
     if (rq->err.status != BL_OK) {
-        give_up(rq, job, &rq->err);
+        restore_give_up(rq, job, &rq->err);
         return;
     }
     bl_request_end(rq);
@@ -190,7 +190,7 @@ static bl_status rewind_to(bl_job *job, const job_loaded *from, bl_err *err)
     return job_load_reports(job, err);
 }
 
-static bl_status prepare(bl_request *rq, restoring *r)
+static bl_status restore_prepare(bl_request *rq, restoring *r)
 {
     bl_job *job = r->job;
     BL_TRY(job_load_file(rq, job, job_file_named(job, JOB_REQUEST)));
@@ -198,20 +198,20 @@ static bl_status prepare(bl_request *rq, restoring *r)
     r->x->extra = r;
     BL_TRY(load_last(rq, r));
     BL_TRY(rewind_to(job, &r->from, &rq->err));
-    r->x->compile = compile;
-    r->x->work = install;
+    r->x->compile = restore_compile;
+    r->x->work = restore_install;
     r->x->serial = &job->means.program->serial;
     return bl_exec_advance(r->x);
 }
 
-static bl_step begin(bl_request *rq)
+static bl_step restore_begin(bl_request *rq)
 {
     restoring *r = bl_arena_alloc(rq->arena, sizeof *r);
     if (r == NULL)
         rq->err.status = bl_arena_status(rq->arena, &rq->err);
     else
         r->job = rq->own.arg;
-    return r != NULL && prepare(rq, r) == BL_OK ? BL_STEP_MOVED : BL_STEP_DONE;
+    return r != NULL && restore_prepare(rq, r) == BL_OK ? BL_STEP_MOVED : BL_STEP_DONE;
 }
 
 /* ---- first stage: the program */
@@ -221,21 +221,21 @@ static void program_put(bl_request *rq)
     bl_job *job = rq->own.arg;
     bl_request *next = NULL;
     if (rq->err.status != BL_OK) {
-        give_up(rq, job, &rq->err);
+        restore_give_up(rq, job, &rq->err);
         return;
     }
     next = bl_request_create_own(job->jobs->server, job->owner, restored, job);
-    if (next == NULL || bl_request_submit(next, job->jobs->writer, begin, NULL) != BL_OK) {
+    if (next == NULL || bl_request_submit(next, job->jobs->writer, restore_begin, NULL) != BL_OK) {
         (void)bl_fail(&rq->err, BL_ENOMEM, "a job");
         if (next != NULL)
             bl_request_end(next);
-        give_up(rq, job, &rq->err);
+        restore_give_up(rq, job, &rq->err);
         return;
     }
     bl_request_end(rq);
 }
 
-static bl_status put_program(bl_request *rq, bl_job *job)
+static bl_status restore_put_program(bl_request *rq, bl_job *job)
 {
     int fd = -1;
     uint64_t bytes = 0;
@@ -253,8 +253,8 @@ void job_restore(bl_job *job)
     bl_request *rq = bl_request_create_own(job->jobs->server, job->owner, program_put, job);
     if (rq == NULL)
         (void)bl_fail(&err, BL_ENOMEM, "a job");
-    else if (put_program(rq, job) != BL_OK)
+    else if (restore_put_program(rq, job) != BL_OK)
         err = rq->err;
     if (err.status != BL_OK)
-        give_up(rq, job, &err);
+        restore_give_up(rq, job, &err);
 }

@@ -73,14 +73,14 @@ bl_status job_snap(bl_job *job, bl_err *err)
 /* ---- steps */
 
 /* Get the buffers of the inputs, which stay on the device while they are held. */
-static bl_status hold_inputs(const job_part *part, bl_err *err)
+static bl_status slice_hold_inputs(const job_part *part, bl_err *err)
 {
     for (int i = 0; i < part->ninputs; i++)
         BL_TRY(bl_device_tensor_wake(part->inputs[i], &part->buffers[i], err));
     return BL_OK;
 }
 
-static void let_inputs_go(const bl_job *job, const job_part *part)
+static void slice_let_inputs_go(const bl_job *job, const job_part *part)
 {
     for (int i = 0; i < part->ninputs; i++) {
         bl_pool_release(job->means.worker->pool, part->buffers[i]);
@@ -102,7 +102,7 @@ static bool evaluates_after(const bl_job *job, uint64_t step)
 }
 
 /* Run the evaluation on the trained state; state updates of the evaluation are discarded. */
-static bl_status evaluate(bl_job *job, bl_request *rq)
+static bl_status slice_evaluate(bl_job *job, bl_request *rq)
 {
     const job_part *part = &job->means.evaluation;
     bl_status st = job_hold_evaluated(job, &rq->err);
@@ -115,10 +115,10 @@ static bl_status evaluate(bl_job *job, bl_request *rq)
                   .steps = 1,
                   .cancel = &rq->cancel};
     if (st == BL_OK)
-        st = hold_inputs(part, &rq->err);
+        st = slice_hold_inputs(part, &rq->err);
     if (st == BL_OK)
         st = bl_plan_run(&run, &rq->err);
-    let_inputs_go(job, part);
+    slice_let_inputs_go(job, part);
     if (st == BL_OK)
         st = job_measure(job, part, part->outputs, &rq->err);
     drop_outputs(job, part);
@@ -132,7 +132,7 @@ typedef struct collecting {
 } collecting;
 
 /* End the report, unless an evaluation follows and completes it. */
-static bl_status collect(void *arg, uint64_t step, bl_buffer *const *outputs, bl_err *err)
+static bl_status slice_collect(void *arg, uint64_t step, bl_buffer *const *outputs, bl_err *err)
 {
     const collecting *c = arg;
     BL_TRY(job_measure(c->job, &c->job->means.train, outputs, err));
@@ -169,13 +169,13 @@ static uint64_t choose_steps(const bl_job *job, bool *periods)
 }
 
 /* Between two steps: must the slice end? */
-static bool yields(void *arg)
+static bool slice_yields(void *arg)
 {
     const bl_job *job = arg;
     return job_wants(job, WANT_CANCEL) || atomic_load(&job->jobs->draining) || bl_queue_is_wanted(job->means.worker->queue);
 }
 
-static bl_status run_steps(bl_job *job, bl_request *rq, int64_t *took)
+static bl_status slice_run_steps(bl_job *job, bl_request *rq, int64_t *took)
 {
     const job_part *part = &job->means.train;
     collecting c = {job, job->pos.done};
@@ -193,16 +193,16 @@ static bl_status run_steps(bl_job *job, bl_request *rq, int64_t *took)
                   .states = part->states,
                   .outputs = part->outputs,
                   .cancel = &rq->cancel,
-                  .yield = yields,
+                  .yield = slice_yields,
                   .yield_arg = job,
                   .steps = choose_steps(job, &periods),
                   .every = periods ? part->every : 0,
-                  .collect = periods ? collect : NULL,
+                  .collect = periods ? slice_collect : NULL,
                   .collect_arg = &c};
-    bl_status st = hold_inputs(part, &rq->err);
+    bl_status st = slice_hold_inputs(part, &rq->err);
     if (st == BL_OK)
         st = bl_plan_run(&run, &rq->err);
-    let_inputs_go(job, part);
+    slice_let_inputs_go(job, part);
     for (int i = 0; i < part->nstates; i++)
         bl_program_take_back(job->means.program, job_state_at(job, part->state[i]), part->states[i]);
     job->pos.done += run.steps_done;
@@ -212,7 +212,7 @@ static bl_status run_steps(bl_job *job, bl_request *rq, int64_t *took)
     *took = bl_clock_ns() - start;
     job->pos.pace = bl_pace_learn(run.steps_done, *took, (int64_t)(rq->server->settings.slice * 1e9));
     if (st == BL_OK && part->every > 0 && !periods && job->pos.done % part->every == 0)
-        st = collect(&c, job->pos.done - c.base, part->outputs, &rq->err);
+        st = slice_collect(&c, job->pos.done - c.base, part->outputs, &rq->err);
     drop_outputs(job, part);
     return st;
 }
@@ -220,10 +220,10 @@ static bl_status run_steps(bl_job *job, bl_request *rq, int64_t *took)
 static bl_status step_on(bl_job *job, bl_request *rq, int64_t *spent)
 {
     int64_t took = 0, start = 0;
-    BL_TRY(run_steps(job, rq, &took));
+    BL_TRY(slice_run_steps(job, rq, &took));
     start = bl_clock_ns();
     if (evaluates_after(job, job->pos.done)) {
-        BL_TRY(evaluate(job, rq));
+        BL_TRY(slice_evaluate(job, rq));
         BL_TRY(job_report_end(job, job->pos.done, &rq->err));
     }
     *spent += took + bl_clock_ns() - start;
@@ -245,7 +245,7 @@ static bool goes_on(const bl_job *job)
            job->progress.nreports - job->progress.flushed < JOB_RING / 2;
 }
 
-static bl_status run_slice(bl_job *job, bl_request *rq)
+static bl_status slice_run_slice(bl_job *job, bl_request *rq)
 {
     int64_t slice = (int64_t)(rq->server->settings.slice * 1e9), spent = 0;
     bool due = false, more = false;
@@ -269,7 +269,7 @@ bl_step job_slice(bl_request *rq)
     bool snap = false;
     bl_status st = BL_OK;
     job->pos.from = job->pos.done;
-    st = run_slice(job, rq);
+    st = slice_run_slice(job, rq);
     if (st != BL_OK)
         return BL_STEP_DONE;
     pthread_mutex_lock(&job->jobs->lock);
@@ -303,7 +303,7 @@ static void update_rate(bl_job *job)
 }
 
 /* Under the lock: decide the final state of the job, if it ends. */
-static void judge(bl_job *job, const bl_err *err)
+static void slice_judge(bl_job *job, const bl_err *err)
 {
     char because[JOB_REASON] = "";
     if (job->phase == JOB_ENDING && err->status == BL_OK)
@@ -346,7 +346,7 @@ void job_sliced(bl_request *rq)
         job_release(job);
         return;
     }
-    judge(job, &rq->err);
+    slice_judge(job, &rq->err);
     snapped = job->writes == WRITE_SNAP;
     write = snapped || job_is_to_seal(job) ||
             (job->writes == WRITE_NONE &&

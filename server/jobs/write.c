@@ -55,7 +55,7 @@ static void fill_row(bl_job *job, bool snapped, job_row *row, char *reason, size
 }
 
 /* Under the lock: record that the row is stored. */
-static void note(bl_job *job, const job_row *row)
+static void write_note(bl_job *job, const job_row *row)
 {
     job->progress.flushed = row->last;
     if (row->mark == NULL)
@@ -96,7 +96,7 @@ static bl_status write_all(bl_job *job, bl_err *err)
     if (st != BL_OK)
         return st;
     pthread_mutex_lock(&jobs->lock);
-    note(job, &row);
+    write_note(job, &row);
     if (snapped)
         job->files.written = job->files.snapshot.step;
     if (row.ended > 0)
@@ -131,7 +131,7 @@ bl_status job_flush(bl_job *job, bl_err *err)
     if (st != BL_OK)
         return st;
     pthread_mutex_lock(&jobs->lock);
-    note(job, &row);
+    write_note(job, &row);
     pthread_mutex_unlock(&jobs->lock);
     return BL_OK;
 }

@@ -42,7 +42,7 @@ bl_answers *bl_answers_create(bl_server *server)
     return answers;
 }
 
-static void release(void *arg)
+static void answers_release(void *arg)
 {
     answer *a = arg;
     if (atomic_fetch_sub(&a->refs, 1) != 1)
@@ -52,29 +52,29 @@ static void release(void *arg)
 }
 
 /* Under the lock. */
-static void unlink_use(bl_answers *answers, answer *a)
+static void answers_unlink_use(bl_answers *answers, answer *a)
 {
     *(a->newer != NULL ? &a->newer->older : &answers->newest) = a->older;
     *(a->older != NULL ? &a->older->newer : &answers->oldest) = a->newer;
     a->newer = a->older = NULL;
 }
 
-static void link_newest(bl_answers *answers, answer *a)
+static void answers_link_newest(bl_answers *answers, answer *a)
 {
     a->older = answers->newest;
     *(a->older != NULL ? &a->older->newer : &answers->oldest) = a;
     answers->newest = a;
 }
 
-static void drop(bl_answers *answers, answer *a)
+static void answers_drop(bl_answers *answers, answer *a)
 {
     answer **at = &answers->bucket[a->hash % BUCKETS];
     while (*at != a)
         at = &(*at)->next;
     *at = a->next;
-    unlink_use(answers, a);
+    answers_unlink_use(answers, a);
     answers->bytes -= a->bytes;
-    release(a);
+    answers_release(a);
 }
 
 void bl_answers_destroy(bl_answers *answers)
@@ -82,7 +82,7 @@ void bl_answers_destroy(bl_answers *answers)
     if (answers == NULL)
         return;
     while (answers->oldest != NULL)
-        drop(answers, answers->oldest);
+        answers_drop(answers, answers->oldest);
     pthread_mutex_destroy(&answers->lock);
     free(answers);
 }
@@ -133,7 +133,7 @@ static bool same_key(const bl_infer *in, const char *key)
 }
 
 /* Under the lock. */
-static answer *find(bl_answers *answers, const bl_infer *in, uint64_t hash, size_t bytes)
+static answer *answers_find(bl_answers *answers, const bl_infer *in, uint64_t hash, size_t bytes)
 {
     answer *a = answers->bucket[hash % BUCKETS];
     while (a != NULL && (a->hash != hash || a->key_bytes != bytes || !same_key(in, a->key)))
@@ -146,33 +146,33 @@ bool bl_answers_find(bl_answers *answers, bl_infer *in)
     uint64_t hash = key_hash(in);
     answer *a = NULL;
     pthread_mutex_lock(&answers->lock);
-    a = find(answers, in, hash, key_bytes(in));
+    a = answers_find(answers, in, hash, key_bytes(in));
     if (a != NULL) {
-        unlink_use(answers, a);
-        link_newest(answers, a);
+        answers_unlink_use(answers, a);
+        answers_link_newest(answers, a);
         atomic_fetch_add(&a->refs, 1);
     }
     pthread_mutex_unlock(&answers->lock);
-    if (a == NULL || bl_request_defer(in->rq, release, a) != BL_OK)
+    if (a == NULL || bl_request_defer(in->rq, answers_release, a) != BL_OK)
         return false;
     memcpy(in->item.got, a->parts, (size_t)a->nparts * sizeof *in->item.got);
     return true;
 }
 
-static size_t part_bytes(const bl_infer *in, int i)
+static size_t answers_part_bytes(const bl_infer *in, int i)
 {
     return in->item.got[i].count * bl_dtype_bytes(in->version->outputs[i].dtype);
 }
 
 /* One block: the answer, its parts, its key, the numbers of the outputs.  NULL without memory. */
-static answer *copy(bl_answers *answers, const bl_infer *in, size_t key)
+static answer *answers_copy(bl_answers *answers, const bl_infer *in, size_t key)
 {
     size_t parts = (size_t)in->version->noutputs * sizeof(bl_part), bytes = sizeof(answer) + parts + key;
     answer *a = NULL;
     char *to = NULL;
     bl_err ignored = {0};
     for (int i = 0; i < in->version->noutputs; i++)
-        bytes += part_bytes(in, i);
+        bytes += answers_part_bytes(in, i);
     if (bytes > answers->limit || bl_budget_take(answers->budget, bytes, BL_ENOMEM, "an answer", &ignored) != BL_OK)
         return NULL;
     a = bl_calloc(1, bytes);
@@ -192,9 +192,9 @@ static answer *copy(bl_answers *answers, const bl_infer *in, size_t key)
     for (int i = 0; i < a->nparts; i++) {
         a->parts[i] = in->item.got[i];
         a->parts[i].data = to;
-        if (part_bytes(in, i) > 0)
-            memcpy(to, in->item.got[i].data, part_bytes(in, i));
-        to += part_bytes(in, i);
+        if (answers_part_bytes(in, i) > 0)
+            memcpy(to, in->item.got[i].data, answers_part_bytes(in, i));
+        to += answers_part_bytes(in, i);
     }
     return a;
 }
@@ -202,21 +202,21 @@ static answer *copy(bl_answers *answers, const bl_infer *in, size_t key)
 void bl_answers_keep(bl_answers *answers, const bl_infer *in)
 {
     size_t key = key_bytes(in);
-    answer *a = copy(answers, in, key);
+    answer *a = answers_copy(answers, in, key);
     if (a == NULL)
         return;
     a->hash = key_hash(in);
     pthread_mutex_lock(&answers->lock);
-    if (find(answers, in, a->hash, key) == NULL) { /* nobody was faster */
+    if (answers_find(answers, in, a->hash, key) == NULL) { /* nobody was faster */
         a->next = answers->bucket[a->hash % BUCKETS];
         answers->bucket[a->hash % BUCKETS] = a;
-        link_newest(answers, a);
+        answers_link_newest(answers, a);
         answers->bytes += a->bytes;
         a = NULL;
     }
     while (answers->bytes > answers->limit)
-        drop(answers, answers->oldest);
+        answers_drop(answers, answers->oldest);
     pthread_mutex_unlock(&answers->lock);
     if (a != NULL)
-        release(a);
+        answers_release(a);
 }

@@ -45,14 +45,14 @@ static bl_status write_choice(const decided *d, bl_err *err)
                           NULL, NULL, err);
 }
 
-static bl_status write_rows(void *arg, bl_err *err)
+static bl_status choices_write_rows(void *arg, bl_err *err)
 {
     BL_TRY(write_sent(arg, err));
     return write_choice(arg, err);
 }
 
 /* Under the lock. */
-static bl_status look(bl_models *models, decided *d, bl_err *err)
+static bl_status choices_look(bl_models *models, decided *d, bl_err *err)
 {
     const bl_model *model = bl_models_find(models, d->owner, d->name);
     if (model == NULL)
@@ -66,7 +66,7 @@ static bl_status look(bl_models *models, decided *d, bl_err *err)
 }
 
 /* Under the lock, when the rows are there: from now on the store names |d->sent|, and what it named before is the caller's. */
-static bl_sent *exchange(bl_models *models, const decided *d)
+static bl_sent *choices_exchange(bl_models *models, const decided *d)
 {
     bl_model *model = bl_models_find(models, d->owner, d->name);
     bl_sent *old = model != NULL ? model->stored : NULL;
@@ -86,13 +86,13 @@ bl_status bl_model_write_choice(bl_models *models, uint32_t owner, const char *n
         return BL_OK;
     pthread_mutex_lock(&models->writing);
     pthread_mutex_lock(&models->lock);
-    st = look(models, &d, err);
+    st = choices_look(models, &d, err);
     pthread_mutex_unlock(&models->lock);
     if (st == BL_OK)
-        st = bl_storage_together(d.storage, write_rows, &d, err);
+        st = bl_storage_together(d.storage, choices_write_rows, &d, err);
     pthread_mutex_lock(&models->lock);
     if (st == BL_OK)
-        old = exchange(models, &d);
+        old = choices_exchange(models, &d);
     pthread_mutex_unlock(&models->lock);
     bl_sent_forget(old);
     pthread_mutex_unlock(&models->writing);
@@ -110,7 +110,7 @@ typedef struct loading {
 } loading;
 
 /* The model as its row says, before anything of it is loaded; NULL without memory. */
-static bl_model *begin(loading *l, uint32_t owner, const char *name, const char *config, bl_model_choice choice)
+static bl_model *choices_begin(loading *l, uint32_t owner, const char *name, const char *config, bl_model_choice choice)
 {
     bl_model *model = bl_models_need(l->models, owner, name);
     if (model == NULL || (config != NULL && (model->config = strdup(config)) == NULL)) {
@@ -122,7 +122,7 @@ static bl_model *begin(loading *l, uint32_t owner, const char *name, const char 
 }
 
 /* What cannot be loaded is told, and stays as it is decided: its files may be there again another time. */
-static bool order(loading *l, const bl_model *model)
+static bool choices_order(loading *l, const bl_model *model)
 {
     bl_model_op *op = bl_model_op_create(model->owner, model->name);
     if (op == NULL || (model->config != NULL && (op->config = strdup(model->config)) == NULL)) {
@@ -140,13 +140,13 @@ static bool order(loading *l, const bl_model *model)
 static bool load_sent(void *arg, const bl_cell *cells, int n)
 {
     loading *l = arg;
-    bl_model *model = begin(l, (uint32_t)cells[0].integer, cells[1].bytes.data, cells[2].bytes.data, BL_CHOICE_LOADED);
+    bl_model *model = choices_begin(l, (uint32_t)cells[0].integer, cells[1].bytes.data, cells[2].bytes.data, BL_CHOICE_LOADED);
     (void)n;
     if (model == NULL ||
         bl_sent_recall(l->models->server, (uint32_t)cells[0].integer, cells[3].bytes.data, &model->sent, l->err) != BL_OK)
         return false;
     model->stored = bl_sent_retain(model->sent);
-    return order(l, model);
+    return choices_order(l, model);
 }
 
 static bool load_choice(void *arg, const bl_cell *cells, int n)
@@ -155,11 +155,11 @@ static bool load_choice(void *arg, const bl_cell *cells, int n)
     bool loaded = cells[1].integer != 0;
     bl_model *model = NULL;
     (void)n;
-    model = begin(l, 0, cells[0].bytes.data, cells[2].bytes.data, loaded ? BL_CHOICE_LOADED : BL_CHOICE_UNLOADED);
+    model = choices_begin(l, 0, cells[0].bytes.data, cells[2].bytes.data, loaded ? BL_CHOICE_LOADED : BL_CHOICE_UNLOADED);
     if (model == NULL)
         return false;
     model->wanted = loaded;
-    return !loaded || order(l, model);
+    return !loaded || choices_order(l, model);
 }
 
 /* The loaders do not run yet. */

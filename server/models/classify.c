@@ -15,7 +15,7 @@ typedef struct scored {
 } scored;
 
 /* The larger first, what is no number last; of equal ones the first. */
-static int compare(const void *a, const void *b)
+static int classify_compare(const void *a, const void *b)
 {
     const scored *x = a, *y = b;
     if (x->value != y->value && !(isnan(x->value) && isnan(y->value)))
@@ -23,7 +23,7 @@ static int compare(const void *a, const void *b)
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-static double read_value(bl_dtype dtype, const char *at)
+static double classify_read_value(bl_dtype dtype, const char *at)
 {
     return bl_scalar_cast(BL_F64, dtype, bl_scalar_read(dtype, at)).f;
 }
@@ -83,8 +83,8 @@ bl_status bl_infer_classify(const bl_infer *in, const bl_model_tensor *tensor, c
         return in->rq->err.status;
     for (size_t row = 0; row < rows; row++) {
         for (size_t i = 0; i < n; i++)
-            all[i] = (scored){read_value(tensor->dtype, part->data + (row * n + i) * each), i};
-        qsort(all, n, sizeof *all, compare);
+            all[i] = (scored){classify_read_value(tensor->dtype, part->data + (row * n + i) * each), i};
+        qsort(all, n, sizeof *all, classify_compare);
         for (size_t i = 0; i < k; i++) {
             const char *text = write_class(in, tensor, &all[i]);
             if (text == NULL)
@@ -134,7 +134,7 @@ static bl_status ask_classes(bl_infer *in, uint64_t classes)
                : bl_fail(&in->rq->err, BL_EINVAL, "classes: model \"%s\" has no output of numbers", version->name);
 }
 
-static bl_status write_classes(bl_infer *in, const bl_infer_result *results)
+static bl_status classify_write_classes(bl_infer *in, const bl_infer_result *results)
 {
     bl_text *out = &in->rq->reply.out;
     bl_text_puts(out, "{\"model_name\":");
@@ -180,6 +180,6 @@ bl_status bl_infer_choose_answer(bl_infer *in)
         classes = USUAL_CLASSES;
     if (classes == 0)
         return BL_OK;
-    in->write = write_classes;
+    in->write = classify_write_classes;
     return ask_classes(in, classes);
 }

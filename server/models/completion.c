@@ -165,7 +165,7 @@ void bl_completion_end_text(bl_generation *g, bl_request *own)
 
 /* ---- as one answer */
 
-static bl_status reply(bl_request *rq)
+static bl_status completion_reply(bl_request *rq)
 {
     bl_completion *c = rq->data;
     for (int i = 0; i < c->ntexts; i++)
@@ -189,7 +189,7 @@ static bool leave_parked(bl_request *rq)
 }
 
 /* The client has all, or is gone: nothing more is written. */
-static void leave(void *arg)
+static void completion_leave(void *arg)
 {
     bl_completion *c = arg;
     pthread_mutex_lock(&c->lock);
@@ -230,7 +230,7 @@ static void wake_rested(bl_completion *c)
     }
 }
 
-static ssize_t read_events(void *arg, char *to, size_t most)
+static ssize_t completion_read_events(void *arg, char *to, size_t most)
 {
     bl_completion *c = arg;
     ssize_t n = 0;
@@ -281,11 +281,11 @@ void bl_completions_ping(bl_models *models)
     pthread_mutex_unlock(&models->lock);
 }
 
-static void end_stream(void *arg)
+static void completion_end_stream(void *arg)
 {
     bl_completion *c = arg;
     unlist_streamed(c);
-    leave(c);
+    completion_leave(c);
     bl_metrics_add(&c->rq->server->metrics, BL_COUNT_STREAMS, -1);
     pthread_mutex_lock(&c->lock);
     if (c->over && c->err.status == BL_OK)
@@ -298,8 +298,8 @@ static bl_status begin_stream(bl_completion *c)
     bl_request *rq = c->rq;
     bl_grant by = {.owner = c->version->owner, .kind = "model", .name = c->version->name};
     bool shared = by.owner != 0 && by.owner != rq->owner; /* every key may read models of the folder */
-    BL_TRY(bl_stream_begin(rq, "text/event-stream; charset=utf-8", shared ? &by : NULL, read_events, c));
-    BL_TRY(bl_request_defer(rq, leave, c)); /* before the stream ends, which then nobody wakes */
+    BL_TRY(bl_stream_begin(rq, "text/event-stream; charset=utf-8", shared ? &by : NULL, completion_read_events, c));
+    BL_TRY(bl_request_defer(rq, completion_leave, c)); /* before the stream ends, which then nobody wakes */
     pthread_mutex_lock(&c->lock);
     c->stream = rq->reply.stream;
     bl_completion_wake(c);
@@ -338,7 +338,7 @@ static void park(bl_completion *c)
 {
     bl_request *rq = c->rq, *waits = NULL;
     rq->data = c;
-    rq->then = reply;
+    rq->then = completion_reply;
     atomic_fetch_add(&c->refs, 1);
     pthread_mutex_lock(&c->lock);
     c->parked = true;
@@ -364,7 +364,7 @@ bl_status bl_completion_begin(bl_completion *c)
         bl_metrics_add(&rq->server->metrics, BL_COUNT_STREAMS, 1);
         list_streamed(c);
     }
-    BL_TRY(bl_request_defer(rq, c->streams ? end_stream : leave, c)); /* also where what follows fails */
+    BL_TRY(bl_request_defer(rq, c->streams ? completion_end_stream : completion_leave, c)); /* also where what follows fails */
     BL_TRY(submit_texts(c));
     if (c->streams)
         return begin_stream(c);

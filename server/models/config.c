@@ -81,7 +81,7 @@ static bl_status find_bool(const bl_json *object, const char *name, bool *out, b
 }
 
 /* Triton prints 64-bit numbers of its configurations as strings; both are taken. */
-static bl_status read_version(const bl_json *at, uint64_t *out, bl_err *err)
+static bl_status config_read_version(const bl_json *at, uint64_t *out, bl_err *err)
 {
     const char *text = NULL;
     if (at->kind != BL_JSON_STRING)
@@ -121,7 +121,7 @@ static bl_status read_policy(reader *r, const bl_json *at)
     while (bl_json_next(&it, &version)) {
         if (r->out->nspecific == BL_MOST_SPECIFIC)
             return bl_json_fail(&list, r->err, BL_ELIMIT, "over %d versions", BL_MOST_SPECIFIC);
-        BL_TRY(read_version(&version, &r->out->specific[r->out->nspecific++], r->err));
+        BL_TRY(config_read_version(&version, &r->out->specific[r->out->nspecific++], r->err));
     }
     return BL_OK;
 }
@@ -148,7 +148,7 @@ static bl_status read_dims(const bl_json *at, int *ndim, int64_t *dim, bl_err *e
             uint64_t size = 0;
             bool varies = bl_span_is(one.text, "-1");
             if (!varies)
-                BL_TRY(read_version(&one, &size, err));
+                BL_TRY(config_read_version(&one, &size, err));
             value = varies ? -1 : (int64_t)size;
         } else {
             BL_TRY(bl_json_int(&one, -1, INT64_MAX, &value, err));
@@ -160,7 +160,7 @@ static bl_status read_dims(const bl_json *at, int *ndim, int64_t *dim, bl_err *e
     return BL_OK;
 }
 
-static bl_status read_tensor(reader *r, const bl_json *at, bool output, bl_config_tensor *out)
+static bl_status config_read_tensor(reader *r, const bl_json *at, bool output, bl_config_tensor *out)
 {
     static const char *const inputs[] = {"name", "data_type", "dims", "format", "optional", "is_shape_tensor", NULL},
                              *const outputs[] = {"name", "data_type", "dims", "label_filename", "is_shape_tensor", NULL};
@@ -196,12 +196,12 @@ static bl_status read_tensors(reader *r, const bl_json *at, bool output, int *co
     if (*out == NULL)
         return bl_arena_status(r->arena, r->err);
     while (bl_json_next(&it, &one))
-        BL_TRY(read_tensor(r, &one, output, &(*out)[(*count)++]));
+        BL_TRY(config_read_tensor(r, &one, output, &(*out)[(*count)++]));
     return BL_OK;
 }
 
 /* {"seq": [1, 512], "height": [32, 1280, 32], "n": 8, "mask.1": "ids.1"} */
-static bl_status read_ranges(reader *r, const bl_json *at)
+static bl_status config_read_ranges(reader *r, const bl_json *at)
 {
     bl_json one;
     BL_TRY(bl_json_expect(at, BL_JSON_OBJECT, r->err));
@@ -271,7 +271,7 @@ static bl_status read_batching(reader *r, const bl_json *at)
     return BL_OK;
 }
 
-static bl_status read_sequences(reader *r, const bl_json *at)
+static bl_status config_read_sequences(reader *r, const bl_json *at)
 {
     static const char *const names[] = {"max_sequence_idle_microseconds", "direct", NULL};
     r->out->sequences = true;
@@ -403,7 +403,7 @@ static bl_status read_warmups(reader *r, const bl_json *at)
 }
 
 /* Tokens, from 1 to BL_MOST_CONTEXT. */
-static bl_status read_tokens(reader *r, const bl_json *at, const char *text, int64_t *out)
+static bl_status config_read_tokens(reader *r, const bl_json *at, const char *text, int64_t *out)
 {
     char *end = NULL;
     *out = strtoll(text, &end, 10);
@@ -415,12 +415,12 @@ static bl_status read_tokens(reader *r, const bl_json *at, const char *text, int
 
 static bl_status read_context(reader *r, const bl_json *at, const char *text)
 {
-    return read_tokens(r, at, text, &r->out->context);
+    return config_read_tokens(r, at, text, &r->out->context);
 }
 
 static bl_status read_chunk(reader *r, const bl_json *at, const char *text)
 {
-    return read_tokens(r, at, text, &r->out->chunk);
+    return config_read_tokens(r, at, text, &r->out->chunk);
 }
 
 static bl_status read_share(reader *r, const bl_json *at, const char *text)
@@ -431,7 +431,7 @@ static bl_status read_share(reader *r, const bl_json *at, const char *text)
                : bl_json_fail(at, r->err, BL_EINVAL, "share_prefix is \"%.100s\"; it must be \"key\" or \"all\"", text);
 }
 
-static bl_status read_pooling(reader *r, const bl_json *at, const char *text)
+static bl_status config_read_pooling(reader *r, const bl_json *at, const char *text)
 {
     static const char *const known[] = {"none", "mean", "cls", "last"};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
@@ -451,15 +451,24 @@ static bl_status read_parameters(reader *r, const bl_json *at)
     const struct {
         const char *name, **text;
         bl_status (*read)(reader *r, const bl_json *at, const char *text);
-    } rows[] = {{"entry", &out->entry, NULL},       {"tokens", &out->tokens, NULL},
-                {"position", &out->position, NULL}, {"logits", &out->logits, NULL},
-                {"end", &out->end, NULL},           {"text", &out->text, NULL},
-                {"mask", &out->mask, NULL},         {"types", &out->types, NULL},
-                {"picture", &out->picture, NULL},   {"context", NULL, read_context},
-                {"chunk", NULL, read_chunk},        {"share_prefix", NULL, read_share},
-                {"pooling", NULL, read_pooling},    {"chat_template", &out->chat_template, NULL},
-                {"defaults", &out->defaults, NULL}, {"aliases", &out->aliases, NULL},
-                {"tags", &out->tags, NULL},         {"reasoning", &out->reasoning, NULL}};
+    } rows[] = {{"entry", &out->entry, NULL},
+                {"tokens", &out->tokens, NULL},
+                {"position", &out->position, NULL},
+                {"logits", &out->logits, NULL},
+                {"end", &out->end, NULL},
+                {"text", &out->text, NULL},
+                {"mask", &out->mask, NULL},
+                {"types", &out->types, NULL},
+                {"picture", &out->picture, NULL},
+                {"context", NULL, read_context},
+                {"chunk", NULL, read_chunk},
+                {"share_prefix", NULL, read_share},
+                {"pooling", NULL, config_read_pooling},
+                {"chat_template", &out->chat_template, NULL},
+                {"defaults", &out->defaults, NULL},
+                {"aliases", &out->aliases, NULL},
+                {"tags", &out->tags, NULL},
+                {"reasoning", &out->reasoning, NULL}};
     enum { ROWS = sizeof rows / sizeof rows[0] };
     const char *names[ROWS + 1] = {NULL}, *text = NULL;
     bl_json one, value;
@@ -480,7 +489,7 @@ static bl_status read_parameters(reader *r, const bl_json *at)
     return BL_OK;
 }
 
-static bl_status check_name(reader *r, const bl_json *root, const char *name)
+static bl_status config_check_name(reader *r, const bl_json *root, const char *name)
 {
     bl_json at;
     if (!bl_json_find(root, "name", &at))
@@ -510,7 +519,7 @@ static bl_status check_platform(reader *r, const bl_json *root)
     return BL_OK;
 }
 
-static bl_status read_document(reader *r, const bl_json *root, const char *name)
+static bl_status config_read_document(reader *r, const bl_json *root, const char *name)
 {
     static const char *const names[] =
         {"name",       "platform",     "backend",          "version_policy",           "max_batch_size",
@@ -521,7 +530,7 @@ static bl_status read_document(reader *r, const bl_json *root, const char *name)
     bl_json at;
     bool decoupled = false;
     BL_TRY(allow(root, "", names, r->err));
-    BL_TRY(check_name(r, root, name));
+    BL_TRY(config_check_name(r, root, name));
     BL_TRY(check_platform(r, root));
     BL_TRY(find_int(root, "max_batch_size", 0, MOST_BATCH, &r->out->max_batch_size, r->err));
     if (bl_json_find(root, "version_policy", &at))
@@ -529,13 +538,13 @@ static bl_status read_document(reader *r, const bl_json *root, const char *name)
     if (bl_json_find(root, "input", &at))
         BL_TRY(read_tensors(r, &at, false, &r->out->ninputs, &r->out->inputs));
     if (bl_json_find(root, "dims", &at))
-        BL_TRY(read_ranges(r, &at));
+        BL_TRY(config_read_ranges(r, &at));
     if (bl_json_find(root, "output", &at))
         BL_TRY(read_tensors(r, &at, true, &r->out->noutputs, &r->out->outputs));
     if (bl_json_find(root, "dynamic_batching", &at))
         BL_TRY(read_batching(r, &at));
     if (bl_json_find(root, "sequence_batching", &at))
-        BL_TRY(read_sequences(r, &at));
+        BL_TRY(config_read_sequences(r, &at));
     if (bl_json_find(root, "instance_group", &at))
         BL_TRY(read_instances(r, &at));
     if (bl_json_find(root, "parameters", &at))
@@ -567,7 +576,7 @@ bl_status bl_model_config_read(bl_arena *arena, const char *name, bl_span text, 
     st = bl_json_parse(&doc, arena, text, NULL, r.err);
     if (st == BL_OK) {
         bl_json root = bl_json_root(&doc);
-        st = read_document(&r, &root, name);
+        st = config_read_document(&r, &root, name);
     }
     bl_json_fini(&doc);
     return st == BL_OK ? BL_OK : bl_fail(err, problem.status, "model \"%s\", configuration: %s", name, problem.text);

@@ -20,7 +20,7 @@ typedef struct making {
 } making;
 
 /* Constants there are the rows of a batch, and the tokens of a text, which it writes one by one. */
-static bool is_fixed(const bl_model_version *version, int var)
+static bool exact_is_fixed(const bl_model_version *version, int var)
 {
     return var == version->batcher.var || (version->text != NULL && version->text->remembers && version->text->var == var);
 }
@@ -42,7 +42,7 @@ bool bl_exact_is(const bl_model_version *version, const bl_model_instance *insta
 bool bl_exact_is_possible(const bl_model_version *version, const bl_model_instance *instance)
 {
     for (int i = 0; i < version->batcher.nvars; i++)
-        if (is_fixed(version, i) && varies(instance->slot.graph, i))
+        if (exact_is_fixed(version, i) && varies(instance->slot.graph, i))
             return !version->sequential;
     return false;
 }
@@ -126,7 +126,7 @@ static bool is_like(const bl_plan *plan, const bl_plan *other)
 }
 
 /* May the instance have the plan beside those that are there? */
-static bool fits(const bl_model_instance *instance, const bl_plan *plan)
+static bool exact_fits(const bl_model_instance *instance, const bl_plan *plan)
 {
     size_t bytes = bl_plan_get_info(plan)->keep_bytes;
     for (int i = 0; i < BL_SIZES; i++) {
@@ -137,7 +137,7 @@ static bool fits(const bl_model_instance *instance, const bl_plan *plan)
 }
 
 /* On a compile thread. */
-static bl_status compile(bl_exec *x, bl_err *err)
+static bl_status exact_compile(bl_exec *x, bl_err *err)
 {
     const making *make = x->extra;
     bl_plan *plan = NULL, *none = NULL;
@@ -145,7 +145,7 @@ static bl_status compile(bl_exec *x, bl_err *err)
     bool hit = false;
     BL_TRY(bl_exec_key(x, &make->graph, true, &key));
     BL_TRY(bl_exec_make_plan(x, &key, &make->graph, true, &plan, &hit, err));
-    if (is_like(plan, make->instance->slot.plan) && fits(make->instance, plan) &&
+    if (is_like(plan, make->instance->slot.plan) && exact_fits(make->instance, plan) &&
         atomic_compare_exchange_strong(&make->instance->exact[bl_size_of(make->rows)], &none, plan)) {
         bl_log(BL_LOG_INFO, "model %s has a plan for runs of %lld rows", make->version->name, (long long)make->rows);
         return BL_OK;
@@ -167,7 +167,7 @@ bl_status bl_exact_begin(bl_request *rq, bl_model_version *version, bl_model_ins
         return bl_arena_status(rq->arena, &rq->err);
     memcpy(make->graph.vars, instance->slot.graph->vars, (size_t)version->batcher.nvars * sizeof *make->graph.vars);
     for (int i = 0; i < version->batcher.nvars; i++)
-        if (is_fixed(version, i))
+        if (exact_is_fixed(version, i))
             make->graph.vars[i].lo = make->graph.vars[i].hi = i == version->batcher.var ? rows : 1;
     BL_TRY(bl_exec_create(rq, &x));
     options.lease = NULL;
@@ -175,7 +175,7 @@ bl_status bl_exact_begin(bl_request *rq, bl_model_version *version, bl_model_ins
     BL_TRY(bl_exec_choose(x, &options, instance->slot.program->worker));
     BL_TRY(bl_program_check(instance->slot.program, &rq->err));
     x->extra = make;
-    x->compile = compile;
+    x->compile = exact_compile;
     x->dry = true;
     rq->item.rank = BL_RANK_TRAIN; /* nobody waits for it */
     return bl_exec_advance(x);

@@ -30,7 +30,8 @@ static const char *member_of(const bl_model_tensor *tensors, int count, int at, 
 }
 
 /* Of a list its own shape, of one value a shape of ones; for one request of a batch. */
-static bl_status choose_shape(const bl_infer *in, const bl_model_tensor *tensor, const bl_json *at, bl_tensor_value *value)
+static bl_status generate_choose_shape(const bl_infer *in, const bl_model_tensor *tensor, const bl_json *at,
+                                       bl_tensor_value *value)
 {
     int ndim = bl_model_tensor_rank(tensor), depth = at->list != NULL ? at->list->depth : 0;
     if (depth > BL_LIST_DIMS || (depth > 0 && at->list->ragged != NULL))
@@ -46,7 +47,7 @@ static bl_status choose_shape(const bl_infer *in, const bl_model_tensor *tensor,
     return BL_OK;
 }
 
-static bl_status take_text(bl_infer *in, const bl_json *at, bl_infer_input *input)
+static bl_status generate_take_text(bl_infer *in, const bl_json *at, bl_infer_input *input)
 {
     bl_span *item = bl_arena_alloc(in->rq->arena, sizeof *item);
     const char *text = NULL;
@@ -90,8 +91,8 @@ static bl_status take_member(bl_infer *in, int i, const bl_json *at)
     *input = (bl_infer_input){.name = tensor->name, .datatype = tensor->datatype};
     input->value.label = tensor->name;
     input->value.dtype = tensor->dtype;
-    BL_TRY(choose_shape(in, tensor, at, &input->value));
-    return is_text(tensor) ? take_text(in, at, input) : take_numbers(in, at, input);
+    BL_TRY(generate_choose_shape(in, tensor, at, &input->value));
+    return is_text(tensor) ? generate_take_text(in, at, input) : take_numbers(in, at, input);
 }
 
 /* Every member is an input or a parameter; at the top there are "id" and "parameters" as well, and only parameters that mean
@@ -127,7 +128,7 @@ static bl_status take_members(bl_infer *in, const bl_json *object, bool top)
     return BL_OK;
 }
 
-static bl_status decode(bl_infer *in)
+static bl_status generate_decode(bl_infer *in)
 {
     bl_request *rq = in->rq;
     bl_json_limits limits = {.depth = (int)rq->server->settings.max_depth};
@@ -148,7 +149,7 @@ static bl_status decode(bl_infer *in)
 
 /* ---- the answer */
 
-static void put_value(const bl_infer_result *result, bl_text *out)
+static void generate_put_value(const bl_infer_result *result, bl_text *out)
 {
     if (result->datatype == BL_INFER_BYTES && result->count == 1) {
         bl_encode_span(out, result->items[0]);
@@ -172,7 +173,7 @@ static void put_value(const bl_infer_result *result, bl_text *out)
     bl_text_putc(out, ']');
 }
 
-static void put_document(const bl_infer *in, const bl_infer_result *results)
+static void generate_put_document(const bl_infer *in, const bl_infer_result *results)
 {
     const bl_model_version *version = in->version;
     bl_text *out = &in->rq->reply.out;
@@ -186,14 +187,14 @@ static void put_document(const bl_infer *in, const bl_infer_result *results)
     bl_text_printf(out, ",\"model_version\":\"%llu\"", (unsigned long long)version->number);
     for (int i = 0; i < in->nasked; i++) {
         bl_encode_key(out, member_of(version->outputs, version->noutputs, in->asked[i], "text_output"));
-        put_value(&results[i], out);
+        generate_put_value(&results[i], out);
     }
     bl_text_putc(out, '}');
 }
 
 static bl_status write_document(bl_infer *in, const bl_infer_result *results)
 {
-    put_document(in, results);
+    generate_put_document(in, results);
     bl_request_reply_json(in->rq, 200);
     return BL_OK;
 }
@@ -201,7 +202,7 @@ static bl_status write_document(bl_infer *in, const bl_infer_result *results)
 static bl_status write_event(bl_infer *in, const bl_infer_result *results)
 {
     bl_text_puts(&in->rq->reply.out, "data: ");
-    put_document(in, results);
+    generate_put_document(in, results);
     bl_text_puts(&in->rq->reply.out, "\n\n");
     bl_request_reply(in->rq, 200, "text/event-stream; charset=utf-8");
     return BL_OK;
@@ -221,7 +222,7 @@ static void put_text_head(const bl_completion *c, bl_text *out)
     bl_text_printf(out, ",\"model_version\":\"%llu\"", (unsigned long long)c->version->number);
 }
 
-static void put_text(const bl_generation *g, bl_span text, bl_text *out)
+static void generate_put_text(const bl_generation *g, bl_span text, bl_text *out)
 {
     put_text_head(g->completion, out);
     bl_encode_key(out, "text_output");
@@ -232,16 +233,16 @@ static void put_text(const bl_generation *g, bl_span text, bl_text *out)
     bl_text_putc(out, '}');
 }
 
-static void put_text_document(bl_completion *c, bl_text *out)
+static void generate_put_text_document(bl_completion *c, bl_text *out)
 {
     const bl_generation *g = c->texts[0];
-    put_text(g, (bl_span){bl_text_get(&g->written), g->written.len}, out);
+    generate_put_text(g, (bl_span){bl_text_get(&g->written), g->written.len}, out);
 }
 
-static void put_text_event(bl_generation *g, bl_span text, bl_text *out)
+static void generate_put_text_event(bl_generation *g, bl_span text, bl_text *out)
 {
     bl_text_puts(out, "data: ");
-    put_text(g, text, out);
+    generate_put_text(g, text, out);
     bl_text_puts(out, "\n\n");
 }
 
@@ -253,7 +254,8 @@ static void put_text_failure(const bl_err *err, bl_text *out)
     bl_text_puts(out, "}\n\n");
 }
 
-static const bl_text_form text_form = {.document = put_text_document, .event = put_text_event, .fail = put_text_failure};
+static const bl_text_form text_form = {
+    .document = generate_put_text_document, .event = generate_put_text_event, .fail = put_text_failure};
 
 static bl_status check_options(const bl_text_reading *r, bool stream)
 {
@@ -288,7 +290,7 @@ static bl_status read_text_options(bl_infer *in, bl_completion *c, bool stream, 
 }
 
 /* Not streamed, the text begins with the prompt as it came. */
-static bl_status add_text(bl_completion *c, const char *prompt, bl_tokens *tokens)
+static bl_status generate_add_text(bl_completion *c, const char *prompt, bl_tokens *tokens)
 {
     bl_err *err = &c->rq->err, problem = {0};
     bl_span text = {prompt, strlen(prompt)};
@@ -316,7 +318,7 @@ static bl_status generate_text(bl_infer *in, bool stream)
     bl_status st = BL_OK;
     BL_TRY(bl_completion_create(in, &text_form, &c));
     BL_TRY(read_text_options(in, c, stream, &r));
-    st = add_text(c, r.prompt, &tokens);
+    st = generate_add_text(c, r.prompt, &tokens);
     free(tokens.id);
     BL_TRY(st);
     c->streams = stream;
@@ -331,7 +333,7 @@ static bl_status generate(bl_request *rq, bl_infer_write write)
         return BL_OK;
     if (in->version->text != NULL)
         return generate_text(in, write == write_event);
-    BL_TRY(decode(in));
+    BL_TRY(generate_decode(in));
     return bl_infer_go(in);
 }
 

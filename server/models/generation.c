@@ -51,7 +51,7 @@ void bl_generation_destroy(bl_generation *g)
 }
 
 /* |bytes| of the server's memory are the text's until it is destroyed. */
-static bl_status charge(bl_generation *g, size_t bytes, bl_err *err)
+static bl_status generation_charge(bl_generation *g, size_t bytes, bl_err *err)
 {
     BL_TRY(bl_budget_borrow(g->pending.budget, bytes, BL_ENOMEM, "a text", err));
     g->charged += bytes;
@@ -69,7 +69,7 @@ static bl_status reserve_said(bl_generation *g, size_t count, bl_err *err)
     while (cap < g->nsaid + count)
         cap = cap > 0 ? 2 * cap : 64;
     bytes = (cap - g->said_cap) * (sizeof *g->said + each * sizeof *g->top);
-    BL_TRY(charge(g, bytes, err));
+    BL_TRY(generation_charge(g, bytes, err));
     said = bl_realloc(g->said, cap * sizeof *g->said);
     g->said = said != NULL ? said : g->said;
     top = bl_realloc(g->top, (cap * each + 1) * sizeof *g->top);
@@ -129,7 +129,7 @@ bl_status bl_generation_create(bl_completion *c, const bl_tokens *prompt, int sh
 
 /* ---- before the first run */
 
-static bl_status make_room(bl_generation *g, bl_err *err)
+static bl_status generation_make_room(bl_generation *g, bl_err *err)
 {
     const bl_model_tensor *output = &g->version->outputs[g->text->output];
     size_t count = g->text->chooses ? 1 : (size_t)output->dim[output->ndim - 1], bytes = 0;
@@ -138,7 +138,7 @@ static bl_status make_room(bl_generation *g, bl_err *err)
     if (g->options->max_tokens >= 0 && (int64_t)g->prompt + g->options->max_tokens < most)
         most = (int64_t)g->prompt + g->options->max_tokens;
     bytes = count * (bl_dtype_bytes(output->dtype) + sizeof *g->logits) + bl_sampler_bytes(count) + (size_t)most * sizeof *ids;
-    BL_TRY(charge(g, bytes, err));
+    BL_TRY(generation_charge(g, bytes, err));
     ids = bl_realloc(g->tokens.id, ((size_t)most + 1) * sizeof *ids);
     g->tokens.id = ids != NULL ? ids : g->tokens.id;
     g->tokens.cap = (size_t)most; /* at which it ends */
@@ -177,11 +177,11 @@ bl_status bl_generation_prepare(bl_generation *g, bl_infer *in)
     BL_TRY(bl_infer_prepare(in->rq, g->version, g->instance, g->vars, &x));
     g->worker = x->worker;
     g->device_generation = x->generation;
-    return make_room(g, &in->rq->err);
+    return generation_make_room(g, &in->rq->err);
 }
 
 /* The last run is over, or was given up: worker's thread, or that of whoever gave it up. */
-static void end_own(bl_request *own)
+static void generation_end_own(bl_request *own)
 {
     bl_generation *g = own->own.arg;
     end_runs(g);
@@ -190,7 +190,7 @@ static void end_own(bl_request *own)
 
 bl_status bl_generation_submit(bl_generation *g, bl_request *rq)
 {
-    bl_request *own = bl_request_create_own(rq->server, rq->owner, end_own, g);
+    bl_request *own = bl_request_create_own(rq->server, rq->owner, generation_end_own, g);
     bl_status st = BL_OK;
     if (own == NULL)
         return bl_fail(&rq->err, BL_ENOMEM, "a text");
@@ -323,7 +323,7 @@ static bl_status tell_text(bl_generation *g, size_t len, bl_err *err)
     return st;
 }
 
-static bool is_end(const bl_text_model *text, int32_t id)
+static bool generation_is_end(const bl_text_model *text, int32_t id)
 {
     for (int i = 0; i < text->nends; i++)
         if (text->ends[i] == id)
@@ -414,7 +414,7 @@ bl_status bl_generation_take(bl_generation *g, int32_t id, bl_err *err)
     bl_span bytes = bl_tokenizer_bytes(g->text->tokenizer, id, g->silent);
     size_t told = 0;
     g->tokens.id[g->tokens.count++] = id;
-    if (is_end(g->text, id) && !g->options->goes_on) {
+    if (generation_is_end(g->text, id) && !g->options->goes_on) {
         g->finish = "stop";
     } else {
         BL_TRY(note_token(g, id, err));

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static bool take_id(void *arg, const bl_cell *cells, int n)
+static bool kept_versions_take_id(void *arg, const bl_cell *cells, int n)
 {
     (void)n;
     *(int64_t *)arg = cells[0].integer;
@@ -23,7 +23,7 @@ static bl_status insert_version(void *arg, const char *file, bl_err *err)
         "INSERT INTO versions (owner, model, version, entry, program, file) VALUES (?1, ?2, ?3, ?4, ?5, ?6) RETURNING id",
         BL_CELLS(bl_cell_int(version->owner), bl_cell_text(version->name), bl_cell_int((int64_t)version->number),
                  bl_cell_text(version->config.entry), bl_cell_text(version->instances[0].slot.program->name), bl_cell_text(file)),
-        take_id, &version->kept, err);
+        kept_versions_take_id, &version->kept, err);
 }
 
 bl_status bl_model_keep(bl_model_version *version, bl_err *err)
@@ -58,7 +58,7 @@ void bl_model_version_retire(bl_model_version *version)
 /* ---- all of a key */
 
 /* Some model of |owner| that is there, or is to be, copied; false: there is none. */
-static bool find_one(bl_models *models, uint32_t owner, char name[BL_MODEL_NAME_SIZE])
+static bool kept_versions_find_one(bl_models *models, uint32_t owner, char name[BL_MODEL_NAME_SIZE])
 {
     const char *key = NULL;
     void *at = NULL;
@@ -81,7 +81,7 @@ static bool find_one(bl_models *models, uint32_t owner, char name[BL_MODEL_NAME_
 bl_status bl_models_purge(bl_models *models, uint32_t owner, bl_err *err)
 {
     char name[BL_MODEL_NAME_SIZE];
-    while (find_one(models, owner, name))
+    while (kept_versions_find_one(models, owner, name))
         BL_TRY(bl_models_unload(models, owner, name, err));
     bl_models_forget_names(models, owner);
     /* those that did not come back at the start */
@@ -110,7 +110,7 @@ static bl_status read_program(bl_models *models, const row *r, bl_program **out,
     return st;
 }
 
-static bl_status load_version(bl_models *models, const row *r, bool again, bl_err *err)
+static bl_status kept_versions_load_version(bl_models *models, const row *r, bool again, bl_err *err)
 {
     bl_model_version *version = bl_model_version_create(models, r->owner, r->model, r->number);
     bl_program *program = NULL;
@@ -132,7 +132,7 @@ static bl_status load_version(bl_models *models, const row *r, bool again, bl_er
     return BL_OK;
 }
 
-static row row_of(const bl_cell *cells)
+static row kept_versions_row_of(const bl_cell *cells)
 {
     return (row){.id = cells[0].integer,
                  .owner = (uint32_t)cells[1].integer,
@@ -143,14 +143,14 @@ static row row_of(const bl_cell *cells)
                  .file = cells[6].bytes.data};
 }
 
-static bool load_row(void *arg, const bl_cell *cells, int n)
+static bool kept_versions_load_row(void *arg, const bl_cell *cells, int n)
 {
     bl_models *models = arg;
-    row r = row_of(cells);
+    row r = kept_versions_row_of(cells);
     bl_err why = {0};
     (void)n;
     models->last_kept = r.id;
-    if (load_version(models, &r, false, &why) == BL_OK)
+    if (kept_versions_load_version(models, &r, false, &why) == BL_OK)
         return true;
     bl_log(BL_LOG_WARN, "version %llu of model %s does not come back: %s", (unsigned long long)r.number, r.model, why.text);
     bl_models_publish_failure(models, r.owner, r.model, r.number, &why);
@@ -183,11 +183,11 @@ static bool is_mended(bl_models *models, const row *r)
 static bool mend_row(void *arg, const bl_cell *cells, int n)
 {
     const mending *m = arg;
-    row r = row_of(cells);
+    row r = kept_versions_row_of(cells);
     (void)n;
     if (is_mended(m->models, &r))
         return false;
-    if (load_version(m->models, &r, true, m->err) == BL_OK)
+    if (kept_versions_load_version(m->models, &r, true, m->err) == BL_OK)
         bl_log(BL_LOG_INFO, "model %s, version %llu is ready", r.model, (unsigned long long)r.number);
     return false;
 }
@@ -203,5 +203,5 @@ bl_status bl_models_mend_kept(bl_models *models, int64_t kept, bl_err *err)
 
 bl_status bl_models_load_kept(bl_models *models, bl_err *err)
 {
-    return bl_stored_load(models->server, BL_STORED_VERSION, COLUMNS "ORDER BY id", load_row, models, err);
+    return bl_stored_load(models->server, BL_STORED_VERSION, COLUMNS "ORDER BY id", kept_versions_load_row, models, err);
 }

@@ -72,7 +72,7 @@ static bl_request *make_own(load *l, waiter *w)
     return rq;
 }
 
-static void wait_for(load *l)
+static void load_wait_for(load *l)
 {
     bl_models *models = l->models;
     pthread_mutex_lock(&models->lock);
@@ -83,7 +83,7 @@ static void wait_for(load *l)
 }
 
 /* It went as |st| and its own error say. */
-static bl_status end_own(load *l, bl_request *rq, bl_status st)
+static bl_status load_end_own(load *l, bl_request *rq, bl_status st)
 {
     bl_models *models = l->models;
     pthread_mutex_lock(&models->lock);
@@ -113,7 +113,7 @@ static bl_status read_part(load *l, bl_request *rq, uint64_t number, const char 
 }
 
 /* What the configuration says of a named dimension counts more than the document. */
-static bl_status set_range(bl_program_doc *doc, const bl_onnx_range *range, bl_err *err)
+static bl_status load_set_range(bl_program_doc *doc, const bl_onnx_range *range, bl_err *err)
 {
     bool found = false;
     for (int e = 0; e < doc->nentries; e++) {
@@ -158,7 +158,7 @@ static bl_status decode_program(load *l, bl_program_make *make, uint64_t number,
     }
     bl_json_fini(&doc);
     for (int i = 0; st == BL_OK && i < config->ndims; i++)
-        st = set_range(&program->doc, &config->dims[i], &rq->err);
+        st = load_set_range(&program->doc, &config->dims[i], &rq->err);
     return st;
 }
 
@@ -185,7 +185,7 @@ static bl_status read_tokenizer(load *l, bl_request *rq, bl_model_version *versi
                                         : bl_text_model_read(version, file, &rq->err);
 }
 
-static bl_status installed(bl_program_make *make, bl_err *err)
+static bl_status load_installed(bl_program_make *make, bl_err *err)
 {
     bl_program **out = make->arg;
     (void)err;
@@ -216,7 +216,7 @@ static bl_status check_files(const load *l, bl_request *rq, const bl_mapped *fil
     return bl_mapped_check(&l->op->mapped, st, &rq->err);
 }
 
-static bl_status make_program(load *l, bl_model_version *version, bl_worker *worker, bl_program **out)
+static bl_status load_make_program(load *l, bl_model_version *version, bl_worker *worker, bl_program **out)
 {
     waiter w;
     bl_request *rq = make_own(l, &w);
@@ -229,7 +229,7 @@ static bl_status make_program(load *l, bl_model_version *version, bl_worker *wor
     st = bl_program_make_create(rq, &make);
     if (st == BL_OK) {
         make->program->unpooled = true;
-        make->installed = installed;
+        make->installed = load_installed;
         make->arg = out;
         snprintf(make->program->name, sizeof make->program->name, "%s", l->op->name);
         st = decode_model(l, make, version, &files);
@@ -242,8 +242,8 @@ static bl_status make_program(load *l, bl_model_version *version, bl_worker *wor
     if (st == BL_OK)
         st = bl_program_make_begin(make, worker);
     if (st == BL_OK)
-        wait_for(l);
-    st = end_own(l, rq, check_files(l, rq, &files, st));
+        load_wait_for(l);
+    st = load_end_own(l, rq, check_files(l, rq, &files, st));
     bl_mapped_fini(&files);
     if (st != BL_OK) {
         bl_program_release(*out);
@@ -278,10 +278,10 @@ static void drop_instance(bl_model_version *version)
 static bl_status add_instance(load *l, bl_model_version *version, bl_worker *worker)
 {
     bl_model_instance *instance = &version->instances[version->ninstances];
-    bl_status st = make_program(l, version, worker, &instance->slot.program);
+    bl_status st = load_make_program(l, version, worker, &instance->slot.program);
     while (st != BL_OK && bl_model_narrow_ranges(version, l->err)) {
         *l->err = (bl_err){0};
-        st = make_program(l, version, worker, &instance->slot.program);
+        st = load_make_program(l, version, worker, &instance->slot.program);
     }
     BL_TRY(st);
     version->ninstances++; /* from now on it is freed with the version */
@@ -315,7 +315,7 @@ static bl_status add_instances(load *l, bl_model_version *version)
 
 /* ---- plans for runs of one size */
 
-static bl_status make_exact(load *l, bl_model_version *version, bl_model_instance *instance, int64_t rows)
+static bl_status load_make_exact(load *l, bl_model_version *version, bl_model_instance *instance, int64_t rows)
 {
     waiter w;
     bl_request *rq = make_own(l, &w);
@@ -324,8 +324,8 @@ static bl_status make_exact(load *l, bl_model_version *version, bl_model_instanc
         return bl_fail(l->err, BL_ENOMEM, "a plan for runs of one size");
     st = bl_exact_begin(rq, version, instance, rows);
     if (st == BL_OK)
-        wait_for(l);
-    st = end_own(l, rq, st);
+        load_wait_for(l);
+    st = load_end_own(l, rq, st);
     bl_exact_answer(version, instance, rows);
     return st;
 }
@@ -340,7 +340,7 @@ static void make_warm(load *l, bl_model_version *version, int64_t rows)
         bl_status st = BL_OK;
         l->err = &ignored;
         if (bl_exact_claim(version, &version->instances[i], rows))
-            st = make_exact(l, version, &version->instances[i], rows);
+            st = load_make_exact(l, version, &version->instances[i], rows);
         if (st != BL_OK)
             bl_log(BL_LOG_INFO, "model %s: %s", version->name, ignored.text);
         l->err = err;
@@ -360,8 +360,8 @@ static bl_status warm(load *l, bl_model_version *version)
                 return bl_fail(l->err, BL_ENOMEM, "warming up a model");
             st = bl_model_warm(rq, version, &version->instances[k % version->ninstances], &config->warmups[i]);
             if (st == BL_OK)
-                wait_for(l);
-            BL_TRY(end_own(l, rq, st));
+                load_wait_for(l);
+            BL_TRY(load_end_own(l, rq, st));
         }
     }
     return BL_OK;
@@ -438,7 +438,7 @@ static bl_model_row *need_row(bl_model *model, uint64_t number)
 }
 
 /* Under the lock. */
-static bl_model_row *row_of(load *l, uint64_t number)
+static bl_model_row *load_row_of(load *l, uint64_t number)
 {
     bl_model *model = bl_models_need(l->models, l->op->owner, l->op->name);
     return model != NULL ? need_row(model, number) : NULL;
@@ -452,12 +452,12 @@ static bool stays(const load *l, const bl_model_row *row)
 }
 
 /* Is it there as its files are?  If not, it is being loaded from now on. */
-static bool is_current(load *l, const bl_source_version *from)
+static bool load_is_current(load *l, const bl_source_version *from)
 {
     bl_model_row *row = NULL;
     bool current = false;
     pthread_mutex_lock(&l->models->lock);
-    row = row_of(l, from->number);
+    row = load_row_of(l, from->number);
     current = row != NULL && row->version != NULL && row->version->fingerprint == from->fingerprint && l->op->nfiles == 0 &&
               !bl_model_version_lacks_any(row->version);
     current = current || stays(l, row) || (l->op->mends && (row == NULL || row->version == NULL)); /* which was unloaded since */
@@ -476,8 +476,8 @@ static bl_status check_unloads(const bl_model *model, uint64_t unloads, bl_err *
 }
 
 /* Under the lock: *old is what has left its row. */
-static bl_status publish(bl_models *models, bl_model_version *version, const uint64_t *unloads, bl_model_version **old,
-                         bl_err *err)
+static bl_status load_publish(bl_models *models, bl_model_version *version, const uint64_t *unloads, bl_model_version **old,
+                              bl_err *err)
 {
     bl_model *model = NULL;
     bl_model_row *row = NULL;
@@ -502,7 +502,7 @@ bl_status bl_models_publish(bl_models *models, bl_model_version *version, const 
     bl_model_version *old = version;
     bl_status st = BL_OK;
     pthread_mutex_lock(&models->lock);
-    st = publish(models, version, unloads, &old, err);
+    st = load_publish(models, version, unloads, &old, err);
     pthread_mutex_unlock(&models->lock);
     bl_model_version_retire(old);
     return st;
@@ -541,7 +541,7 @@ void bl_models_mend(bl_models *models, bl_model_version *version)
 }
 
 /* Versions that are not wanted any more. */
-static void drop_others(load *l, const bl_model_config *config)
+static void load_drop_others(load *l, const bl_model_config *config)
 {
     bl_model_version *gone[BL_MOST_VERSIONS];
     bl_model *model = NULL;
@@ -569,7 +569,7 @@ static void drop_others(load *l, const bl_model_config *config)
 /* ---- all of it */
 
 /* At the start with how many of the models are through. */
-static void tell_ready(const load *l, uint64_t number, double seconds)
+static void load_tell_ready(const load *l, uint64_t number, double seconds)
 {
     bl_models *models = l->models;
     char progress[48] = "";
@@ -588,7 +588,7 @@ static bl_status load_one(load *l, const bl_source_version *from)
     char text[sizeof problem.text];
     int64_t begin = bl_clock_ns();
     bl_status st = BL_OK;
-    if (is_current(l, from))
+    if (load_is_current(l, from))
         return BL_OK;
     l->err = &problem;
     bl_log(BL_LOG_INFO, "model %s, version %llu: loading", l->op->name, (unsigned long long)from->number);
@@ -599,7 +599,7 @@ static bl_status load_one(load *l, const bl_source_version *from)
     else if (st == BL_OK)
         st = bl_models_publish(l->models, version, &l->unloads, &problem);
     if (st == BL_OK) {
-        tell_ready(l, from->number, bl_clock_ms(begin, bl_clock_ns()) * 1e-3);
+        load_tell_ready(l, from->number, bl_clock_ms(begin, bl_clock_ns()) * 1e-3);
         return BL_OK;
     }
     bl_models_publish_failure(l->models, l->op->owner, l->op->name, from->number, &problem);
@@ -632,13 +632,13 @@ static bl_status load_all(load *l)
     if (wanted == 0)
         return bl_fail(err, BL_EGRAPH, "there is no version that the policy wants");
     if (err->status == BL_OK && !l->op->mends)
-        drop_others(l, &config);
+        load_drop_others(l, &config);
     return err->status;
 }
 
 /* What the registry remembers of the attempt, and which configuration counts: that of the request, that of the one before, the
  * file's. */
-static bl_status begin(load *l)
+static bl_status load_begin(load *l)
 {
     bl_models *models = l->models;
     bl_model *model = NULL;
@@ -671,7 +671,7 @@ static bl_status begin(load *l)
 }
 
 /* Under the lock: what a request had loaded is there again after a restart, unless another one has said otherwise since. */
-static bl_status decide(load *l, bl_model *model, bl_sent **old)
+static bl_status load_decide(load *l, bl_model *model, bl_sent **old)
 {
     if (!l->op->asked)
         return BL_OK;
@@ -691,7 +691,7 @@ static void forget_failures(bl_model *model)
 }
 
 /* A configuration that failed is forgotten. */
-static bl_status end(load *l, bl_status st)
+static bl_status load_end(load *l, bl_status st)
 {
     char *other = l->before;
     bl_model *model = NULL;
@@ -699,7 +699,7 @@ static bl_status end(load *l, bl_status st)
     pthread_mutex_lock(&l->models->lock);
     model = bl_models_find(l->models, l->op->owner, l->op->name);
     if (st == BL_OK)
-        st = decide(l, model, &old);
+        st = load_decide(l, model, &old);
     if (st == BL_OK && !l->op->mends && model != NULL)
         forget_failures(model);
     if (l->replaced && st != BL_OK && model != NULL) {
@@ -730,7 +730,7 @@ static bl_status keep_files(load *l)
 }
 
 /* It serves, whatever comes of this. */
-static bl_status write_down(load *l)
+static bl_status load_write_down(load *l)
 {
     bl_err why = {0};
     if (!l->op->asked || bl_model_write_choice(l->models, l->op->owner, l->op->name, &why) == BL_OK)
@@ -738,7 +738,7 @@ static bl_status write_down(load *l)
     return bl_fail(l->err, why.status, "it is ready, but would not be there after a restart: %s", why.text);
 }
 
-static bl_status run(load *l)
+static bl_status load_run(load *l)
 {
     bl_status st = BL_OK;
     BL_TRY(bl_access_check_owner(l->models->server->access, l->op->owner, l->op->purges, l->err));
@@ -751,9 +751,9 @@ static bl_status run(load *l)
         BL_TRY(bl_source_look(l->models, l->arena, l->op->name, &l->source, l->err));
     if (!l->source.found)
         return bl_fail(l->err, BL_ENOTFOUND, "there is no model \"%s\" in the folder of models", l->op->name);
-    st = begin(l);
-    BL_TRY(end(l, st == BL_OK ? load_all(l) : st));
-    return write_down(l);
+    st = load_begin(l);
+    BL_TRY(load_end(l, st == BL_OK ? load_all(l) : st));
+    return load_write_down(l);
 }
 
 void bl_model_load(bl_models *models, int loader, bl_model_op *op, bl_err *err)
@@ -763,9 +763,9 @@ void bl_model_load(bl_models *models, int loader, bl_model_op *op, bl_err *err)
     if (l.arena == NULL)
         st = bl_fail(err, BL_ENOMEM, "loading a model");
     else
-        st = op->version != NULL ? make_exact(&l, op->version, op->instance, op->rows)
+        st = op->version != NULL ? load_make_exact(&l, op->version, op->instance, op->rows)
              : op->kept != 0     ? bl_models_mend_kept(models, op->kept, err)
-                                 : run(&l);
+                                 : load_run(&l);
     (void)st;
     bl_arena_destroy(l.arena);
 }

@@ -24,14 +24,14 @@ typedef struct llm_files {
     bl_llm_file file[MOST_FILES];
 } llm_files;
 
-static bool has_end(const char *name, const char *end)
+static bool load_llm_has_end(const char *name, const char *end)
 {
     const char *dot = strrchr(name, '.');
     return dot != NULL && strcmp(dot, end) == 0;
 }
 
 /* Files of weights are mapped.  The others are small texts, which their parsers read more than once: these must not change. */
-static bl_status open_file(bl_request *rq, int dir, const char *name, bl_mapped *mapped, llm_files *files)
+static bl_status load_llm_open_file(bl_request *rq, int dir, const char *name, bl_mapped *mapped, llm_files *files)
 {
     bl_llm_file *file = &files->file[files->count];
     int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
@@ -39,7 +39,7 @@ static bl_status open_file(bl_request *rq, int dir, const char *name, bl_mapped 
     if (fd < 0)
         return bl_fail(&rq->err, BL_EINVAL, "%s cannot be opened: %s", name, strerror(errno));
     *file = (bl_llm_file){.name = bl_arena_strdup(rq->arena, name)};
-    st = has_end(name, ".gguf") || has_end(name, ".safetensors")
+    st = load_llm_has_end(name, ".gguf") || load_llm_has_end(name, ".safetensors")
              ? bl_mapped_add(mapped, fd, strrchr(name, '/') != NULL ? strrchr(name, '/') + 1 : name, &file->data, &rq->err)
              : bl_source_read_open(rq, fd, name, &file->data);
     close(fd);
@@ -47,10 +47,11 @@ static bl_status open_file(bl_request *rq, int dir, const char *name, bl_mapped 
     return st == BL_OK ? bl_arena_status(rq->arena, &rq->err) : st;
 }
 
-static bool is_wanted(const char *name)
+static bool load_llm_is_wanted(const char *name)
 {
     return name[0] != '.' && strncmp(name, "mmproj", 6) != 0 &&
-           (has_end(name, ".gguf") || has_end(name, ".json") || has_end(name, ".safetensors") || has_end(name, ".jinja"));
+           (load_llm_has_end(name, ".gguf") || load_llm_has_end(name, ".json") || load_llm_has_end(name, ".safetensors") ||
+            load_llm_has_end(name, ".jinja"));
 }
 
 static int compare_files(const void *a, const void *b)
@@ -64,7 +65,7 @@ static bl_status open_pooling(bl_request *rq, int dir, bl_mapped *mapped, llm_fi
     static const char name[] = "1_Pooling/config.json";
     struct stat info;
     bool there = files->count < MOST_FILES && fstatat(dir, name, &info, 0) == 0 && S_ISREG(info.st_mode);
-    return there ? open_file(rq, dir, name, mapped, files) : BL_OK;
+    return there ? load_llm_open_file(rq, dir, name, mapped, files) : BL_OK;
 }
 
 static bl_status open_folder(bl_request *rq, int dir, bl_mapped *mapped, llm_files *files)
@@ -77,9 +78,9 @@ static bl_status open_folder(bl_request *rq, int dir, bl_mapped *mapped, llm_fil
     }
     for (const struct dirent *entry = NULL; st == BL_OK && (entry = readdir(list)) != NULL;) {
         struct stat info;
-        if (!is_wanted(entry->d_name) || fstatat(dirfd(list), entry->d_name, &info, 0) != 0 || !S_ISREG(info.st_mode))
+        if (!load_llm_is_wanted(entry->d_name) || fstatat(dirfd(list), entry->d_name, &info, 0) != 0 || !S_ISREG(info.st_mode))
             continue;
-        st = files->count < MOST_FILES ? open_file(rq, dirfd(list), entry->d_name, mapped, files)
+        st = files->count < MOST_FILES ? load_llm_open_file(rq, dirfd(list), entry->d_name, mapped, files)
                                        : bl_fail(&rq->err, BL_ELIMIT, "a model of over %d files", MOST_FILES);
     }
     if (st == BL_OK)
@@ -103,7 +104,7 @@ static bl_status open_parts(bl_request *rq, const char *path, size_t stem, int c
             return bl_arena_status(rq->arena, &rq->err);
         if (stat(full, &info) != 0)
             continue;
-        BL_TRY(open_file(rq, AT_FDCWD, full, mapped, files));
+        BL_TRY(load_llm_open_file(rq, AT_FDCWD, full, mapped, files));
         files->file[files->count - 1].name = name;
     }
     return BL_OK;
@@ -123,7 +124,7 @@ static bl_status open_model(bl_request *rq, const char *path, bl_mapped *mapped,
         return open_folder(rq, dir, mapped, files);
     if (bl_gguf_part_name((bl_span){path, strlen(path)}, &stem, &no, &count))
         return open_parts(rq, path, stem, count, mapped, files);
-    BL_TRY(open_file(rq, AT_FDCWD, full, mapped, files));
+    BL_TRY(load_llm_open_file(rq, AT_FDCWD, full, mapped, files));
     files->file[0].name = path;
     return BL_OK;
 }
@@ -156,8 +157,8 @@ static const char *token_text(bl_model_version *version, const bl_tokenizer *tok
 /* The GGUF file in a folder, or |path| itself. */
 static const char *find_weights(bl_arena *arena, const llm_files *files, const char *path)
 {
-    for (int i = 0; i < files->count && !has_end(path, ".gguf"); i++)
-        if (has_end(files->file[i].name, ".gguf"))
+    for (int i = 0; i < files->count && !load_llm_has_end(path, ".gguf"); i++)
+        if (load_llm_has_end(files->file[i].name, ".gguf"))
             return bl_arena_printf(arena, "%s/%s", path, files->file[i].name);
     return bl_arena_strdup(arena, path);
 }

@@ -122,7 +122,8 @@ typedef struct index_list {
     bool ready; /* only what can be asked */
 } index_list;
 
-static void put_row(index_list *list, const char *model, const char *version, bl_model_state state, const char *reason)
+static void model_handlers_put_row(index_list *list, const char *model, const char *version, bl_model_state state,
+                                   const char *reason)
 {
     static const char *const states[] = {"UNAVAILABLE", "LOADING", "READY", "UNLOADING"};
     bl_text *out = &list->rq->reply.out;
@@ -142,7 +143,7 @@ static void put_row(index_list *list, const char *model, const char *version, bl
 }
 
 /* Has a model no versions, not even some that are not there, though it is to be loaded? */
-static bool is_lost(const bl_model *model)
+static bool model_handlers_is_lost(const bl_model *model)
 {
     return model->nrows == 0 && model->choice == BL_CHOICE_LOADED;
 }
@@ -158,7 +159,7 @@ static void put_unknown(void *arg, const char *name)
     bool known = false;
     pthread_mutex_lock(&models->lock);
     model = bl_models_find(models, 0, name);
-    known = model != NULL && (model->nrows > 0 || is_lost(model));
+    known = model != NULL && (model->nrows > 0 || model_handlers_is_lost(model));
     if (model != NULL && model->loading)
         state = BL_MODEL_LOADING;
     if (model != NULL && model->reason[0] != '\0')
@@ -167,10 +168,10 @@ static void put_unknown(void *arg, const char *name)
         memcpy(reason, "unloaded", sizeof "unloaded");
     pthread_mutex_unlock(&models->lock);
     if (!known)
-        put_row(list, name, NULL, state, reason);
+        model_handlers_put_row(list, name, NULL, state, reason);
 }
 
-static bl_status read_document(bl_request *rq, bl_json_doc *doc)
+static bl_status model_handlers_read_document(bl_request *rq, bl_json_doc *doc)
 {
     bl_json_limits limits = {.depth = (int)rq->server->settings.max_depth};
     bl_span body = bl_request_body(rq);
@@ -184,7 +185,7 @@ static bl_status decode_member(bl_request *rq, const char *name, bl_status (*tak
     const char *const names[] = {name, NULL};
     bl_json_doc doc = {0};
     bl_json at;
-    bl_status st = read_document(rq, &doc);
+    bl_status st = model_handlers_read_document(rq, &doc);
     if (st == BL_OK) {
         bl_json root = bl_json_root(&doc);
         st = bl_json_allow(&root, names, &rq->err);
@@ -209,14 +210,15 @@ bl_status bl_handle_repository_index(bl_request *rq)
     pthread_mutex_lock(&models->lock);
     for (bl_model_rows it = {0}; bl_model_rows_next(models, &it);) {
         char version[24];
-        if (!bl_model_is_seen(models, rq->owner, it.model) || (it.row == NULL && !is_lost(it.model)))
+        if (!bl_model_is_seen(models, rq->owner, it.model) || (it.row == NULL && !model_handlers_is_lost(it.model)))
             continue;
         if (it.row == NULL) {
-            put_row(&list, it.model->name, NULL, it.model->loading ? BL_MODEL_LOADING : BL_MODEL_UNAVAILABLE, it.model->reason);
+            model_handlers_put_row(&list, it.model->name, NULL, it.model->loading ? BL_MODEL_LOADING : BL_MODEL_UNAVAILABLE,
+                                   it.model->reason);
             continue;
         }
         version[bl_print_u64(version, it.row->number)] = '\0';
-        put_row(&list, it.model->name, version, it.row->state, it.row->reason);
+        model_handlers_put_row(&list, it.model->name, version, it.row->state, it.row->reason);
     }
     pthread_mutex_unlock(&models->lock);
     if (!list.ready)
@@ -258,7 +260,7 @@ static bl_status read_file_name(const bl_json *at, const char *key, bl_model_fil
                         key);
 }
 
-static bl_status take_file(bl_request *rq, bl_model_op *op, const bl_json *at)
+static bl_status model_handlers_take_file(bl_request *rq, bl_model_op *op, const bl_json *at)
 {
     bl_model_file *file = &op->files[op->nfiles];
     size_t bytes = 0;
@@ -303,7 +305,7 @@ static bl_status take_parameters(bl_request *rq, void *into, const bl_json *para
         if (strcmp(one.key, "config") == 0)
             BL_TRY(take_config(rq, op, &one));
         else if (strncmp(one.key, "file:", 5) == 0)
-            BL_TRY(take_file(rq, op, &one));
+            BL_TRY(model_handlers_take_file(rq, op, &one));
         else
             return bl_json_fail(parameters, &rq->err, BL_EINVAL, "unknown parameter \"%.100s\"", one.key);
     }
@@ -385,7 +387,7 @@ static bl_status decode_unload(bl_request *rq)
     bl_json_doc doc = {0};
     bl_json at, one;
     bool dependents = false;
-    bl_status st = read_document(rq, &doc);
+    bl_status st = model_handlers_read_document(rq, &doc);
     if (st == BL_OK) {
         bl_json root = bl_json_root(&doc);
         st = bl_json_allow(&root, names, &rq->err);

@@ -60,8 +60,8 @@ bl_status bl_infer_bind_var(const bl_infer *in, const bl_model_tensor *tensor, i
 }
 
 /* Texts become rows of bytes, padded with zeros. */
-static bl_status take_texts(const bl_infer *in, const bl_model_tensor *tensor, const bl_infer_input *input,
-                            bl_tensor_value *value)
+static bl_status model_infer_take_texts(const bl_infer *in, const bl_model_tensor *tensor, const bl_infer_input *input,
+                                        bl_tensor_value *value)
 {
     size_t width = (size_t)tensor->dim[tensor->ndim - 1], bytes = 0;
     char *data = NULL;
@@ -87,7 +87,7 @@ static bl_status take_texts(const bl_infer *in, const bl_model_tensor *tensor, c
     return BL_OK;
 }
 
-static bl_status bind_input(bl_infer *in, const bl_infer_input *input, int at)
+static bl_status model_infer_bind_input(bl_infer *in, const bl_infer_input *input, int at)
 {
     const bl_model_tensor *tensor = &in->version->inputs[at];
     bl_tensor_value *value = &in->item.values[at];
@@ -113,11 +113,11 @@ static bl_status bind_input(bl_infer *in, const bl_infer_input *input, int at)
     }
     if (tensor->coding == BL_MODEL_STRINGS)
         return bl_infer_take_strings(in, tensor, input, value);
-    return text ? take_texts(in, tensor, input, value) : BL_OK;
+    return text ? model_infer_take_texts(in, tensor, input, value) : BL_OK;
 }
 
 /* The input of that name: most clients have them in the model's order. */
-static int find_input(const bl_model_version *version, const char *name, int guess)
+static int model_infer_find_input(const bl_model_version *version, const char *name, int guess)
 {
     if (guess < version->batcher.ninputs && strcmp(version->inputs[guess].name, name) == 0)
         return guess;
@@ -196,11 +196,11 @@ static bl_status bind_inputs(bl_infer *in)
     for (int i = 0; i < version->batcher.nvars; i++)
         in->item.vars[i] = -1;
     for (int i = 0; i < in->wire.ninputs; i++) {
-        int at = find_input(version, in->wire.inputs[i].name, i);
+        int at = model_infer_find_input(version, in->wire.inputs[i].name, i);
         if (at < 0)
             return bl_fail(&in->rq->err, BL_EINVAL, "model \"%s\" has no input \"%.140s\"", version->name,
                            in->wire.inputs[i].name);
-        BL_TRY(bind_input(in, &in->wire.inputs[i], at));
+        BL_TRY(model_infer_bind_input(in, &in->wire.inputs[i], at));
     }
     for (int i = 0; i < version->batcher.ninputs; i++)
         if (in->item.values[i].label == NULL)
@@ -260,7 +260,7 @@ static bl_status split_texts(const bl_infer *in, const char *data, bl_infer_resu
     return BL_OK;
 }
 
-static bl_status fill_result(const bl_infer *in, int i, bl_infer_result *out)
+static bl_status model_infer_fill_result(const bl_infer *in, int i, bl_infer_result *out)
 {
     int at = in->asked[i];
     const bl_model_tensor *tensor = &in->version->outputs[at];
@@ -310,7 +310,7 @@ static void put_envelope(const bl_infer *in, const bl_infer_result *results, bl_
 }
 
 /* What follows the envelope is sent from where it lies. */
-static bl_status add_pieces(const bl_infer *in, const bl_infer_result *results)
+static bl_status model_infer_add_pieces(const bl_infer *in, const bl_infer_result *results)
 {
     bl_request *rq = in->rq;
     rq->reply.pieces = bl_arena_array(rq->arena, (size_t)in->nasked + 1, sizeof *rq->reply.pieces);
@@ -351,20 +351,20 @@ static bl_status write_answer(bl_infer *in, const bl_infer_result *results)
     put_envelope(in, results, &rq->reply.out);
     if (binary) {
         rq->reply.envelope = rq->reply.out.len;
-        BL_TRY(add_pieces(in, results));
+        BL_TRY(model_infer_add_pieces(in, results));
     }
     bl_request_reply(rq, 200, binary ? "application/octet-stream" : "application/json");
     return BL_OK;
 }
 
-static bl_status reply(bl_infer *in)
+static bl_status model_infer_reply(bl_infer *in)
 {
     bl_request *rq = in->rq;
     bl_infer_result *results = bl_arena_array(rq->arena, (size_t)in->nasked + 1, sizeof *results);
     if (results == NULL)
         return bl_arena_status(rq->arena, &rq->err);
     for (int i = 0; i < in->nasked; i++)
-        BL_TRY(fill_result(in, i, &results[i]));
+        BL_TRY(model_infer_fill_result(in, i, &results[i]));
     BL_TRY(check_lists(in, results));
     return in->write(in, results);
 }
@@ -385,7 +385,7 @@ static void count_reply(bl_infer *in, int64_t end_ns)
 }
 
 /* The next run of a request of several: what the last one had is given back. */
-static bl_status go_on(bl_infer *in)
+static bl_status model_infer_go_on(bl_infer *in)
 {
     bl_batch_leave(in->item.batch);
     in->item.batch = NULL;
@@ -404,14 +404,14 @@ bl_status bl_infer_reply(bl_request *rq)
 {
     bl_infer *in = rq->data;
     int64_t start = bl_clock_ns(), end = 0;
-    BL_TRY(reply(in));
+    BL_TRY(model_infer_reply(in));
     end = bl_clock_ns();
     in->answered = !in->more;
     if (in->version->answers != NULL && !in->again)
         bl_answers_keep(in->version->answers, in);
     in->output_ns = end - start;
     count_reply(in, end);
-    return in->more ? go_on(in) : BL_OK;
+    return in->more ? model_infer_go_on(in) : BL_OK;
 }
 
 void bl_infer_weigh(bl_infer *in)
@@ -548,7 +548,7 @@ static bl_status run_in_sequence(bl_infer *in)
     return bl_request_submit(rq, x->worker->queue, bl_sequence_work, bl_sequence_serial(in->of));
 }
 
-static bl_status run_variant(bl_request *rq, void *arg, const bl_variant *variant, bool made)
+static bl_status model_infer_run_variant(bl_request *rq, void *arg, const bl_variant *variant, bool made)
 {
     bl_infer *in = arg;
     (void)rq;
@@ -558,7 +558,7 @@ static bl_status run_variant(bl_request *rq, void *arg, const bl_variant *varian
 }
 
 /* Somebody asked the very same: the answer is there. */
-static bl_status answer_again(bl_infer *in, bool *found)
+static bl_status model_infer_answer_again(bl_infer *in, bool *found)
 {
     int64_t start = bl_clock_ns();
     BL_TRY(bl_batch_read_sources(&in->item));
@@ -574,7 +574,7 @@ static bl_status answer_again(bl_infer *in, bool *found)
     return BL_OK;
 }
 
-static bool claim(bl_infer *in)
+static bool model_infer_claim(bl_infer *in)
 {
     bl_batch_slot *slot = NULL;
     bool claimed = bl_batch_claim(in->item.batcher, in->item.rows, &slot);
@@ -596,7 +596,7 @@ static bl_status go(bl_infer *in)
     if (in->wire.sequenced)
         return bl_fail(&in->rq->err, BL_EINVAL, "model \"%s\" remembers nothing: it has no sequences", in->version->name);
     if (in->version->answers != NULL)
-        BL_TRY(answer_again(in, &found));
+        BL_TRY(model_infer_answer_again(in, &found));
     if (found)
         return BL_OK;
     if (in->version->batcher.max_rows == 0) {
@@ -607,10 +607,10 @@ static bl_status go(bl_infer *in)
                                                          .values = in->item.values,
                                                          .sizes = in->item.vars,
                                                          .priority = (int)in->item.priority,
-                                                         .ready = run_variant,
+                                                         .ready = model_infer_run_variant,
                                                          .arg = in});
     }
-    in->claimed = claim(in);
+    in->claimed = model_infer_claim(in);
     return in->claimed ? run_somewhere(in) : bl_batch_join(&in->item, bl_infer_reply);
 }
 
@@ -647,7 +647,7 @@ bl_status bl_infer_choose_turn(bl_infer *in)
 enum { WORDS_BYTES = 8 * 1024 }; /* of texts that a tokenizer splits in about 3 ms */
 
 /* Whether the body has a picture to decode, or long texts to split into tokens. */
-static bool takes_long(const bl_request *rq, const bl_model_version *version)
+static bool model_infer_takes_long(const bl_request *rq, const bl_model_version *version)
 {
     bool words = version->words != NULL || version->text != NULL;
     for (int i = 0; i < version->batcher.ninputs; i++)
@@ -666,7 +666,7 @@ bl_status bl_infer_create(bl_request *rq, bl_infer_write write, bl_infer **out)
     in->write = write;
     in->item.begin_ns = bl_clock_ns();
     BL_TRY(bl_model_get(rq, &in->version));
-    if (!rq->apart && takes_long(rq, in->version)) {
+    if (!rq->apart && model_infer_takes_long(rq, in->version)) {
         *out = NULL;
         return bl_offload_handler(rq);
     }

@@ -33,7 +33,7 @@ static void put_labels(bl_models *models, measured *one)
 }
 
 /* Retained, so that nothing is printed under the lock. */
-static bl_status collect(bl_models *models, bl_arena *arena, measured_list *list, bl_err *err)
+static bl_status model_metrics_collect(bl_models *models, bl_arena *arena, measured_list *list, bl_err *err)
 {
     size_t most = (size_t)models->server->settings.metrics_models;
     *list = (measured_list){.at = bl_arena_array(arena, most + 1, sizeof *list->at)};
@@ -141,7 +141,7 @@ static void print_times(const measured_list *list, bl_text *out)
 bl_status bl_models_print_metrics(bl_models *models, bl_arena *arena, bl_text *out, bl_err *err)
 {
     measured_list list;
-    BL_TRY(collect(models, arena, &list, err));
+    BL_TRY(model_metrics_collect(models, arena, &list, err));
     print_counts(&list, out);
     print_times(&list, out);
     bl_metrics_head(out, "beamline_models", "gauge", "versions of models that can be asked");

@@ -26,7 +26,7 @@ bool bl_model_name_ok(const char *name)
 
 enum { KEY_SIZE = BL_MODEL_NAME_SIZE + 16 };
 
-static const char *key_of(char key[KEY_SIZE], uint32_t owner, const char *name)
+static const char *models_key_of(char key[KEY_SIZE], uint32_t owner, const char *name)
 {
     snprintf(key, KEY_SIZE, "%u %s", owner, name);
     return key;
@@ -35,7 +35,7 @@ static const char *key_of(char key[KEY_SIZE], uint32_t owner, const char *name)
 bl_model *bl_models_find(bl_models *models, uint32_t owner, const char *name)
 {
     char key[KEY_SIZE];
-    return strlen(name) < BL_MODEL_NAME_SIZE ? bl_namemap_get(models->names, key_of(key, owner, name)) : NULL;
+    return strlen(name) < BL_MODEL_NAME_SIZE ? bl_namemap_get(models->names, models_key_of(key, owner, name)) : NULL;
 }
 
 bl_model *bl_models_need(bl_models *models, uint32_t owner, const char *name)
@@ -50,7 +50,7 @@ bl_model *bl_models_need(bl_models *models, uint32_t owner, const char *name)
         return NULL;
     model->owner = owner;
     snprintf(model->name, sizeof model->name, "%s", name);
-    if (bl_namemap_put(models->names, key_of(key, owner, name), model, &ignored) == BL_OK)
+    if (bl_namemap_put(models->names, models_key_of(key, owner, name), model, &ignored) == BL_OK)
         return model;
     free(model);
     return NULL;
@@ -92,7 +92,7 @@ static bool is_foldered(const bl_model *model)
 }
 
 /* Does its name stand for something? */
-static bool is_used(const bl_model *model)
+static bool models_is_used(const bl_model *model)
 {
     return has_version(model) || model->choice != BL_CHOICE_NONE || model->stored != NULL || model->wanted;
 }
@@ -101,9 +101,9 @@ static bool is_used(const bl_model *model)
 static bl_model *remove_unknown(bl_models *models, bl_model *model)
 {
     char key[KEY_SIZE];
-    if (model == NULL || model->nrows > 0 || model->loading || is_used(model))
+    if (model == NULL || model->nrows > 0 || model->loading || models_is_used(model))
         return NULL;
-    (void)bl_namemap_remove(models->names, key_of(key, model->owner, model->name));
+    (void)bl_namemap_remove(models->names, models_key_of(key, model->owner, model->name));
     return model;
 }
 
@@ -129,7 +129,7 @@ static bool forget_one(bl_models *models, uint32_t owner)
     void *at = NULL;
     for (size_t i = 0; bl_namemap_at(models->names, i, &key, &at); i++) {
         bl_model *model = at;
-        if (model->owner != owner || model->loading || is_used(model))
+        if (model->owner != owner || model->loading || models_is_used(model))
             continue;
         (void)bl_namemap_remove(models->names, key);
         free_model(model);
@@ -150,7 +150,7 @@ static size_t count_names(bl_models *models, uint32_t owner, const char *name, s
         if (model->owner != owner || is_foldered(model) || strcmp(model->name, name) == 0)
             continue;
         *names += 1;
-        used += is_used(model) || (model->loading && model->admitted);
+        used += models_is_used(model) || (model->loading && model->admitted);
     }
     return used;
 }
@@ -165,7 +165,7 @@ bl_status bl_models_admit(bl_models *models, uint32_t owner, const char *name, b
     while (names >= most && forget_one(models, owner))
         names--;
     model = bl_models_find(models, owner, name); /* after that: it may have stood for nothing itself */
-    if (used >= most && (model == NULL || !is_used(model)))
+    if (used >= most && (model == NULL || !models_is_used(model)))
         st = bl_fail(err, BL_ENODEVMEM, "there are %zu models, which is the limit (--max-models)", used);
     else if ((model = bl_models_need(models, owner, name)) == NULL)
         st = bl_fail(err, BL_ENOMEM, "the list of models");
@@ -186,7 +186,7 @@ void bl_models_forget_names(bl_models *models, uint32_t owner)
 /* ---- which one is meant */
 
 /* The version |number|, or, where that is 0, the newest that can be asked; retained, or NULL. */
-static bl_model_version *pick(bl_model *model, uint64_t number)
+static bl_model_version *models_pick(bl_model *model, uint64_t number)
 {
     for (int i = model != NULL ? model->nrows : 0; i-- > 0;)
         if (model->rows[i].version != NULL && (number == 0 || model->rows[i].number == number))
@@ -218,11 +218,11 @@ bl_status bl_model_get(bl_request *rq, bl_model_version **out)
     shared = bl_registry_shared(rq->server->registry, rq->owner, "model", rq->head.param[0], &other);
     pthread_mutex_lock(&models->lock);
     model = bl_models_find(models, rq->owner, rq->head.param[0]);
-    *out = pick(model, number);
+    *out = models_pick(model, number);
     known = model != NULL;
     if (*out == NULL && rq->owner != 0) {
         model = bl_models_find(models, shared != NULL ? other : 0, shared != NULL ? shared : rq->head.param[0]);
-        *out = pick(model, number);
+        *out = models_pick(model, number);
         known |= model != NULL;
     }
     if (*out != NULL)
@@ -400,7 +400,7 @@ static void end_op(bl_models *models, bl_model_op *op, const bl_err *err)
     if (model != NULL && model->choice == BL_CHOICE_NONE && model->stored == NULL &&
         ((model->nrows == 0 && !foldered) ||
          (!has_version(model) && bl_access_check_owner(models->server->access, op->owner, op->purges, &ignored) != BL_OK)))
-        (void)bl_namemap_remove(models->names, key_of(key, op->owner, op->name));
+        (void)bl_namemap_remove(models->names, models_key_of(key, op->owner, op->name));
     else
         model = NULL;
     models->to_start -= op->initial;
@@ -493,7 +493,7 @@ static void gather_versions(bl_models *models, watched *w)
 }
 
 /* When somebody must look again. */
-static int64_t look(bl_models *models, watched *w, int64_t now)
+static int64_t models_look(bl_models *models, watched *w, int64_t now)
 {
     int64_t next = now + REST_NS;
     pthread_mutex_lock(&models->lock);
@@ -524,7 +524,7 @@ static void *run_looker(void *arg)
         bool asked = models->asked;
         models->woken = models->asked = false;
         pthread_mutex_unlock(&models->lock);
-        next = look(models, &w, now);
+        next = models_look(models, &w, now);
         if (asked) { /* whoever asks has copied all there is: the second look finds it as the first one did */
             bl_models_poll(models);
             bl_models_poll(models);
@@ -557,7 +557,7 @@ void bl_models_reload(bl_models *models)
 
 /* ---- start and end */
 
-static bool in_list(const char *list, const char *name)
+static bool models_in_list(const char *list, const char *name)
 {
     size_t len = strlen(name);
     for (const char *at = list; *at != '\0';) {
@@ -572,7 +572,7 @@ static bool in_list(const char *list, const char *name)
 bool bl_models_is_chosen(const bl_models *models, const char *name)
 {
     const char *chosen = models->server->settings.load_models;
-    return strcmp(chosen, "all") == 0 || (strcmp(chosen, "none") != 0 && in_list(chosen, name));
+    return strcmp(chosen, "all") == 0 || (strcmp(chosen, "none") != 0 && models_in_list(chosen, name));
 }
 
 /* What a request decided about it counts more than the setting. */

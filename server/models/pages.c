@@ -186,7 +186,7 @@ static order *order_of(bl_pages *p, const bl_page *page)
     return page->place >= 0 ? &p->here : &p->away;
 }
 
-static void append(order *o, bl_page *page)
+static void pages_append(order *o, bl_page *page)
 {
     page->before = o->youngest;
     page->next = NULL;
@@ -195,7 +195,7 @@ static void append(order *o, bl_page *page)
     o->count++;
 }
 
-static void take_out(order *o, bl_page *page)
+static void pages_take_out(order *o, bl_page *page)
 {
     *(page->before != NULL ? &page->before->next : &o->oldest) = page->next;
     *(page->next != NULL ? &page->next->before : &o->youngest) = page->before;
@@ -224,7 +224,7 @@ static void free_place(bl_pages *p, bl_page *page)
 
 /* ---- the tree */
 
-static bl_page **bucket_of(bl_pages *p, uint64_t behind, uint32_t owner, int32_t first)
+static bl_page **pages_bucket_of(bl_pages *p, uint64_t behind, uint32_t owner, int32_t first)
 {
     uint64_t hash = (behind + owner) * UINT64_C(0x9e3779b97f4a7c15);
     hash = (hash ^ (uint32_t)first) * UINT64_C(0xff51afd7ed558ccd);
@@ -250,7 +250,7 @@ static bl_page *find_page(bl_pages *p, uint64_t behind, uint32_t owner, const in
 {
     bl_page *found = NULL;
     *common = 0;
-    for (bl_page *page = *bucket_of(p, behind, owner, tokens[0]); page != NULL && *common < count; page = page->chained) {
+    for (bl_page *page = *pages_bucket_of(p, behind, owner, tokens[0]); page != NULL && *common < count; page = page->chained) {
         size_t n = is_behind(page, behind, owner) ? count_common(page, tokens, count) : 0;
         if (n > *common) {
             found = page;
@@ -264,7 +264,7 @@ static bl_page *find_page(bl_pages *p, uint64_t behind, uint32_t owner, const in
 static void drop_page(bl_pages *p, bl_page *page)
 {
     if (page->number != 0) {
-        bl_page **at = bucket_of(p, page->behind, page->owner, page->token[0]);
+        bl_page **at = pages_bucket_of(p, page->behind, page->owner, page->token[0]);
         while (*at != page)
             at = &(*at)->chained;
         *at = page->chained;
@@ -276,13 +276,13 @@ static void drop_page(bl_pages *p, bl_page *page)
 }
 
 /* The tree has the page from now on, in place of a page without texts that has the first of its tokens. */
-static void list_page(bl_pages *p, bl_page *page, uint64_t behind, uint32_t owner)
+static void pages_list_page(bl_pages *p, bl_page *page, uint64_t behind, uint32_t owner)
 {
-    bl_page **bucket = bucket_of(p, behind, owner, page->token[0]);
+    bl_page **bucket = pages_bucket_of(p, behind, owner, page->token[0]);
     for (bl_page *old = *bucket, *next = NULL; old != NULL; old = next) {
         next = old->chained;
         if (old->texts == 0 && is_behind(old, behind, owner) && count_common(old, page->token, page->tokens) == old->tokens) {
-            take_out(order_of(p, old), old);
+            pages_take_out(order_of(p, old), old);
             drop_page(p, old);
         }
     }
@@ -304,7 +304,7 @@ static bl_status hold_page(bl_pages *p, const bl_text_pages *text, bl_page *page
             count_lent(p, true);
     }
     if (page->texts == 0 && page->number != 0)
-        take_out(order_of(p, page), page);
+        pages_take_out(order_of(p, page), page);
     page->texts++;
     return BL_OK;
 }
@@ -325,12 +325,12 @@ static void leave_page(bl_pages *p, bl_page *page)
     if (page->place >= 0)
         count_lent(p, false);
     if (page->number != 0)
-        append(order_of(p, page), page);
+        pages_append(order_of(p, page), page);
     else
         drop_page(p, page);
 }
 
-static bl_status make_room(bl_text_pages *text, size_t count, bl_err *err)
+static bl_status pages_make_room(bl_text_pages *text, size_t count, bl_err *err)
 {
     bl_page **page = text->page;
     if (count <= text->cap)
@@ -361,7 +361,7 @@ static bl_status find_pages(bl_pages *p, bl_text_pages *text, const int32_t *tok
             }
             break;
         }
-        BL_TRY(make_room(text, text->count + 1, err));
+        BL_TRY(pages_make_room(text, text->count + 1, err));
         BL_TRY(give_page(p, text, page, err));
         behind = page->number;
         text->full++;
@@ -398,7 +398,7 @@ static void list_last(bl_pages *p, const bl_text_pages *text)
         return;
     (void)find_page(p, behind, owner, page->token, page->tokens, &common);
     if (common < page->tokens)
-        list_page(p, page, behind, owner);
+        pages_list_page(p, page, behind, owner);
 }
 
 void bl_text_pages_end(bl_text_pages *text)
@@ -452,7 +452,7 @@ static bl_status send_away(bl_pages *p, bl_page *page, bl_err *err)
 }
 
 /* |bytes|: of all states, one after the other. */
-static bl_status write_place(bl_pages *p, int64_t place, const char *bytes, bl_err *err)
+static bl_status pages_write_place(bl_pages *p, int64_t place, const char *bytes, bl_err *err)
 {
     size_t at = 0;
     for (int i = 0; i < p->nstates; at += p->bytes[i++])
@@ -461,11 +461,11 @@ static bl_status write_place(bl_pages *p, int64_t place, const char *bytes, bl_e
     return BL_OK;
 }
 
-static bl_status bring_back(bl_pages *p, bl_page *page, bl_err *err)
+static bl_status pages_bring_back(bl_pages *p, bl_page *page, bl_err *err)
 {
     if (page->away == NULL)
         return BL_OK;
-    BL_TRY(write_place(p, page->place, page->away, err));
+    BL_TRY(pages_write_place(p, page->place, page->away, err));
     bl_metrics_add(&p->server->metrics, BL_COUNT_PAGES_IN, 1);
     free_away(p, page);
     return BL_OK;
@@ -475,7 +475,7 @@ static bl_status bring_back(bl_pages *p, bl_page *page, bl_err *err)
 static bl_status copy_page(bl_pages *p, bl_page *to, const bl_page *from, bl_err *err)
 {
     if (from->place < 0)
-        return write_place(p, to->place, from->away, err);
+        return pages_write_place(p, to->place, from->away, err);
     for (int i = 0; i < p->nstates; i++) {
         bl_buffer *buffer = p->program->states[p->state[i]].buffer;
         BL_TRY(
@@ -494,7 +494,7 @@ static bl_status fill_place(bl_pages *p, int64_t place, bl_err *err)
     if (nan == NULL)
         return bl_fail(err, BL_ENOMEM, "pages of texts");
     memset(nan, 0xff, p->page_bytes); /* NaN of every float */
-    st = write_place(p, place, nan, err);
+    st = pages_write_place(p, place, nan, err);
     p->stale[place] = false;
     p->nstale--;
     free(nan);
@@ -509,7 +509,7 @@ static bl_status fill_free(bl_pages *p, bl_err *err)
 }
 
 /* The states have |count| pages from now on. */
-static bl_status widen(bl_pages *p, int64_t count, bl_err *err)
+static bl_status pages_widen(bl_pages *p, int64_t count, bl_err *err)
 {
     bl_program *program = p->program;
     bl_pool *pool = program->worker->pool;
@@ -543,7 +543,7 @@ static bl_status widen(bl_pages *p, int64_t count, bl_err *err)
 
 /* The device has memory for states of |count| pages, and for a run beside them: a growth that takes the last bytes of the device,
  * or ends after half of the states, leaves none for the runs of any text.  widen() needs the most at the last state. */
-static bl_status check_room(bl_pages *p, int64_t count, bl_err *err)
+static bl_status pages_check_room(bl_pages *p, int64_t count, bl_err *err)
 {
     bl_pool *pool = p->program->worker->pool;
     const bl_device_info *device = &p->program->worker->dev->info;
@@ -556,11 +556,11 @@ static bl_status check_room(bl_pages *p, int64_t count, bl_err *err)
 }
 
 /* By a part, while the device and the server's limit of memory have room. */
-static bool grow(bl_pages *p, bl_err *why)
+static bool pages_grow(bl_pages *p, bl_err *why)
 {
     int64_t more = p->count / GROWTH > LEAST_GROWTH ? p->count / GROWTH : LEAST_GROWTH;
     int64_t count = p->count + more < p->most ? p->count + more : p->most;
-    return p->count < p->most && check_room(p, count, why) == BL_OK && widen(p, count, why) == BL_OK;
+    return p->count < p->most && pages_check_room(p, count, why) == BL_OK && pages_widen(p, count, why) == BL_OK;
 }
 
 bl_status bl_pages_admit(bl_pages *p, const bl_plan *plan, bl_err *err)
@@ -573,7 +573,7 @@ bl_status bl_pages_admit(bl_pages *p, const bl_plan *plan, bl_err *err)
     pthread_mutex_lock(&p->lock);
     p->run_bytes = info->peak_bytes > p->run_bytes ? info->peak_bytes : p->run_bytes;
     if (whole && p->count < p->most)
-        st = widen(p, p->most, err);
+        st = pages_widen(p, p->most, err);
     unlock_pages(p);
     return st;
 }
@@ -585,21 +585,21 @@ static bool send_kept(bl_pages *p)
     bl_err ignored = {0};
     if (page == NULL)
         return false;
-    take_out(&p->here, page);
+    pages_take_out(&p->here, page);
     if (p->away.count >= p->most) {
         bl_page *oldest = p->away.oldest;
-        take_out(&p->away, oldest);
+        pages_take_out(&p->away, oldest);
         drop_page(p, oldest);
     }
     if (send_away(p, page, &ignored) == BL_OK)
-        append(&p->away, page);
+        pages_append(&p->away, page);
     else
         drop_page(p, page);
     return true;
 }
 
 /* Does |t| keep its pages while |text| looks for a place? */
-static bool is_before(const bl_text_pages *t, const bl_text_pages *text)
+static bool pages_is_before(const bl_text_pages *t, const bl_text_pages *text)
 {
     return t == text || t->busy || (!t->rests && t->number < text->number);
 }
@@ -615,7 +615,7 @@ static bl_text_pages *find_youngest(const bl_pages *p, const bl_text_pages *text
     bl_text_pages *found = NULL;
     for (int keeps = 0; keeps < 2; keeps++)
         for (bl_text_pages *t = p->texts; t != NULL; t = t->next) {
-            for (size_t i = 0; i < t->count && (!keeps || is_before(t, text)); i++)
+            for (size_t i = 0; i < t->count && (!keeps || pages_is_before(t, text)); i++)
                 t->page[i]->stays = keeps;
             if (t->source != NULL && !keeps)
                 t->source->stays = false;
@@ -654,7 +654,7 @@ static bl_status check_others(const bl_pages *p, const bl_text_pages *text, cons
 static bl_status take_place(bl_pages *p, const bl_text_pages *text, bl_page *page, bl_err *err)
 {
     bl_err why = {0};
-    while (p->nfree == 0 && (grow(p, &why) || send_kept(p)))
+    while (p->nfree == 0 && (pages_grow(p, &why) || send_kept(p)))
         continue;
     if (p->nfree == 0) {
         bl_text_pages *youngest = find_youngest(p, text);
@@ -665,7 +665,7 @@ static bl_status take_place(bl_pages *p, const bl_text_pages *text, bl_page *pag
     page->place = p->free[--p->nfree];
     bl_status st = fill_place(p, page->place, err);
     if (st == BL_OK)
-        st = bring_back(p, page, err);
+        st = pages_bring_back(p, page, err);
     if (st == BL_OK)
         count_lent(p, true);
     else
@@ -676,7 +676,7 @@ static bl_status take_place(bl_pages *p, const bl_text_pages *text, bl_page *pag
 static bl_status add_page(bl_pages *p, bl_text_pages *text, bl_err *err)
 {
     bl_page *page = bl_calloc(1, sizeof *page);
-    bl_status st = page != NULL ? make_room(text, text->count + 1, err) : bl_fail(err, BL_ENOMEM, "a page of a text");
+    bl_status st = page != NULL ? pages_make_room(text, text->count + 1, err) : bl_fail(err, BL_ENOMEM, "a page of a text");
     if (st == BL_OK) {
         page->place = NO_PLACE;
         st = give_page(p, text, page, err);
@@ -741,7 +741,7 @@ static void finish_page(bl_pages *p, bl_text_pages *text, size_t i)
     bl_page *own = text->page[i], *twin = find_page(p, behind, owner, own->token, BL_PAGE_TOKENS, &common);
     bl_err ignored = {0};
     if (common < BL_PAGE_TOKENS) {
-        list_page(p, own, behind, owner);
+        pages_list_page(p, own, behind, owner);
         return;
     }
     text->count = i;

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static int find_input(const bl_model_version *version, const char *name)
+static int pages_form_find_input(const bl_model_version *version, const char *name)
 {
     for (int i = 0; i < version->batcher.ninputs; i++)
         if (strcmp(version->inputs[i].name, name) == 0)
@@ -16,7 +16,7 @@ static int find_input(const bl_model_version *version, const char *name)
 
 static bl_status check_input(const bl_model_version *version, const char *name, bl_err *err)
 {
-    int i = find_input(version, name);
+    int i = pages_form_find_input(version, name);
     const bl_model_tensor *tensor = i >= 0 ? &version->inputs[i] : NULL;
     bool good = tensor != NULL && tensor->dtype == BL_I32 && tensor->ndim == 2 && tensor->var[0] == version->batcher.var;
     good = good && (strcmp(name, "table") != 0 || (tensor->var[1] >= 0 && tensor->var[1] != version->batcher.var));

@@ -4,7 +4,7 @@
 #include "proto/picture.h"
 #include "server/models/model_infer.h"
 
-static bl_status refuse(const bl_infer *in, const bl_model_tensor *tensor, bl_status status, const char *why)
+static bl_status picture_input_refuse(const bl_infer *in, const bl_model_tensor *tensor, bl_status status, const char *why)
 {
     return bl_fail(&in->rq->err, status == BL_ENOMEM ? BL_ENOMEM : BL_EINVAL, "input \"%s\" of model \"%s\": %s", tensor->name,
                    in->version->name, why);
@@ -25,9 +25,9 @@ static bl_status find_files(const bl_infer *in, const bl_model_tensor *tensor, c
         return BL_OK;
     }
     if (input->datatype != BL_U8 || value->ndim != 1)
-        return refuse(in, tensor, BL_EINVAL,
-                      batch ? "it takes encoded pictures, as BYTES [n], or one as UINT8 [bytes]"
-                            : "it takes one encoded picture, as BYTES [1] or as UINT8 [bytes]");
+        return picture_input_refuse(in, tensor, BL_EINVAL,
+                                    batch ? "it takes encoded pictures, as BYTES [n], or one as UINT8 [bytes]"
+                                          : "it takes one encoded picture, as BYTES [1] or as UINT8 [bytes]");
     file = bl_arena_alloc(in->rq->arena, sizeof *file);
     if (file == NULL)
         return bl_arena_status(in->rq->arena, &in->rq->err);
@@ -92,7 +92,7 @@ bl_status bl_infer_take_picture(const bl_infer *in, const bl_model_tensor *tenso
         bl_picture picture = {0};
         bl_err why = {0};
         if (bl_picture_open(files[i], &picture, &why) != BL_OK)
-            return refuse(in, tensor, why.status, why.text);
+            return picture_input_refuse(in, tensor, why.status, why.text);
         if (i == 0) {
             BL_TRY(choose_size(in, tensor, count, &picture, value));
             pixels = bl_request_alloc(rq, value->bytes, "the pixels of a picture");
@@ -103,7 +103,7 @@ bl_status bl_infer_take_picture(const bl_infer *in, const bl_model_tensor *tenso
         }
         if (read_scaled(in, &picture, (int)value->dim[value->ndim - 3], (int)value->dim[value->ndim - 2], pixels + i * each,
                         &why) != BL_OK)
-            return rq->err.status != BL_OK ? rq->err.status : refuse(in, tensor, why.status, why.text);
+            return rq->err.status != BL_OK ? rq->err.status : picture_input_refuse(in, tensor, why.status, why.text);
     }
     return BL_OK;
 }

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static bl_status add(bl_worker *worker, bl_worker **out, int *count, bl_err *err)
+static bl_status place_add(bl_worker *worker, bl_worker **out, int *count, bl_err *err)
 {
     for (int i = 0; i < *count; i++)
         if (out[i] == worker)
@@ -16,19 +16,19 @@ static bl_status add(bl_worker *worker, bl_worker **out, int *count, bl_err *err
     return BL_OK;
 }
 
-static bool is_of(const bl_worker *worker, bl_config_kind kind)
+static bool place_is_of(const bl_worker *worker, bl_config_kind kind)
 {
     bl_device_type type = worker->dev->info.type;
     return kind == BL_INSTANCE_AUTO || (kind == BL_INSTANCE_GPU ? type == BL_DEVICE_GPU : type == BL_DEVICE_CPU);
 }
 
 /* The |number|-th device of the kind, of the first back end that has any: a GPU that two back ends open is one. */
-static bl_worker *find(bl_server *server, bl_config_kind kind, int64_t number)
+static bl_worker *place_find(bl_server *server, bl_config_kind kind, int64_t number)
 {
     const bl_worker *first = NULL;
     for (uint32_t i = 0; i < server->nworkers; i++) {
         bl_worker *worker = &server->workers[i];
-        if (!is_of(worker, kind) || (first != NULL && first->dev->ops != worker->dev->ops))
+        if (!place_is_of(worker, kind) || (first != NULL && first->dev->ops != worker->dev->ops))
             continue;
         first = worker;
         if (number-- == 0)
@@ -41,36 +41,36 @@ static bl_status place_device(bl_server *server, const bl_config_instance *group
 {
     bl_worker *worker = NULL;
     if (group->device == NULL)
-        return add(NULL, out, count, err);
+        return place_add(NULL, out, count, err);
     BL_TRY(bl_worker_find(server, group->device, &worker, err));
-    if (!is_of(worker, group->kind))
+    if (!place_is_of(worker, group->kind))
         return bl_fail(err, BL_EINVAL, "instance_group: %s is no device of the kind that is said", worker->dev->info.id);
-    return add(worker, out, count, err);
+    return place_add(worker, out, count, err);
 }
 
 static bl_status place_gpus(bl_server *server, const bl_config_instance *group, bl_worker **out, int *count, bl_err *err)
 {
     for (int i = 0; i < group->ngpus; i++) {
-        bl_worker *worker = find(server, BL_INSTANCE_GPU, group->gpus[i]);
+        bl_worker *worker = place_find(server, BL_INSTANCE_GPU, group->gpus[i]);
         if (worker == NULL)
             return bl_fail(err, BL_EINVAL, "instance_group: there is no GPU %lld", (long long)group->gpus[i]);
-        BL_TRY(add(worker, out, count, err));
+        BL_TRY(place_add(worker, out, count, err));
     }
     for (int64_t i = 0; group->ngpus == 0; i++) {
-        bl_worker *worker = find(server, BL_INSTANCE_GPU, i);
+        bl_worker *worker = place_find(server, BL_INSTANCE_GPU, i);
         if (worker == NULL)
             return i > 0 ? BL_OK : bl_fail(err, BL_EINVAL, "instance_group: KIND_GPU, and there is no GPU");
-        BL_TRY(add(worker, out, count, err));
+        BL_TRY(place_add(worker, out, count, err));
     }
     return BL_OK;
 }
 
 static bl_status place_cpu(bl_server *server, bl_worker **out, int *count, bl_err *err)
 {
-    bl_worker *worker = find(server, BL_INSTANCE_CPU, 0);
+    bl_worker *worker = place_find(server, BL_INSTANCE_CPU, 0);
     if (worker == NULL)
         return bl_fail(err, BL_EINVAL, "instance_group: KIND_CPU, and there is no device of that kind");
-    return add(worker, out, count, err);
+    return place_add(worker, out, count, err);
 }
 
 static bl_status place_groups(bl_server *server, const bl_model_config *config, bl_worker **out, int *count, bl_err *err)

@@ -15,7 +15,7 @@ enum { LOOK_BYTES = 16 * 1024 * 1024 };
 static const int64_t MEND_EVERY_NS = INT64_C(10000000000); /* where that fails */
 
 /* Did nobody decide about it, and was nothing of it ever found? */
-static bool is_new(const bl_model *model)
+static bool poll_is_new(const bl_model *model)
 {
     return model == NULL || (model->nrows == 0 && !model->loading && model->choice == BL_CHOICE_NONE);
 }
@@ -27,7 +27,7 @@ static bool is_changed(bl_models *models, const char *name, const bl_source *sou
     bool changed = false;
     pthread_mutex_lock(&models->lock);
     model = bl_models_find(models, 0, name);
-    if (is_new(model) && source->nversions > 0 && bl_models_is_chosen(models, name)) {
+    if (poll_is_new(model) && source->nversions > 0 && bl_models_is_chosen(models, name)) {
         model = bl_models_need(models, 0, name);
         if (model != NULL)
             model->wanted = true;
@@ -43,7 +43,7 @@ static bool is_changed(bl_models *models, const char *name, const bl_source *sou
     return changed;
 }
 
-static void look_at(void *arg, const char *name)
+static void poll_look_at(void *arg, const char *name)
 {
     bl_models *models = arg;
     bl_arena *arena = bl_arena_create(LOOK_BYTES);
@@ -125,7 +125,7 @@ static void load_again(bl_model_version *version, const char *why)
 
 /* Is it to go elsewhere, since its device is drained, or back?  One with sequences stays until they have ended: they are where
  * their state is. */
-static bool moves(bl_model_version *version)
+static bool poll_moves(bl_model_version *version)
 {
     unsigned drains = atomic_load(&version->models->server->drain.count);
     bool busy = false;
@@ -143,7 +143,7 @@ static bool moves(bl_model_version *version)
 
 void bl_model_version_mend(bl_model_version *version, int64_t now_ns)
 {
-    bool again = false, goes = moves(version);
+    bool again = false, goes = poll_moves(version);
     for (int i = 0; i < version->ninstances; i++) {
         const bl_worker *worker = version->instances[i].slot.program->worker;
         again |= !atomic_load(&worker->dev->lost) && bl_batch_slot_is_lost(&version->instances[i].slot);
@@ -158,6 +158,6 @@ void bl_models_poll(bl_models *models)
 {
     if (!bl_source_is_there(models)) /* a folder that cannot be read now is no reason to unload everything */
         return;
-    bl_source_each(models, look_at, models);
+    bl_source_each(models, poll_look_at, models);
     unload_missing(models);
 }

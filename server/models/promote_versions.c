@@ -28,7 +28,7 @@ static void end_promotion(void *arg)
     bl_program_release(p->frozen);
 }
 
-static bl_status decode(bl_request *rq, promotion *p)
+static bl_status promote_versions_decode(bl_request *rq, promotion *p)
 {
     static const char *const names[] = {"model", "version", "entry", NULL};
     bl_json_limits limits = {.depth = (int)rq->server->settings.max_depth};
@@ -111,7 +111,7 @@ bl_status bl_model_fill_promoted(bl_model_version *version, bl_program **program
     return bl_model_version_describe(version, err);
 }
 
-static bl_status reply(bl_request *rq)
+static bl_status promote_versions_reply(bl_request *rq)
 {
     const promotion *p = rq->data;
     bl_text_puts(&rq->reply.out, "{");
@@ -126,7 +126,7 @@ static bl_status reply(bl_request *rq)
     return BL_OK;
 }
 
-static bl_status publish(bl_request *rq)
+static bl_status promote_versions_publish(bl_request *rq)
 {
     promotion *p = rq->data;
     bl_model_version *made = p->made;
@@ -135,12 +135,12 @@ static bl_status publish(bl_request *rq)
 }
 
 /* On the saver's thread: it is on the disk before anybody can ask it. */
-static bl_step keep(bl_request *rq)
+static bl_step promote_versions_keep(bl_request *rq)
 {
     promotion *p = rq->data;
     rq->err.status = bl_model_keep(p->made, &rq->err);
     if (rq->err.status == BL_OK)
-        rq->err.status = publish(rq);
+        rq->err.status = promote_versions_publish(rq);
     return BL_STEP_DONE;
 }
 
@@ -154,11 +154,11 @@ static bl_status make_version(bl_request *rq)
     BL_TRY(bl_models_admit(rq->server->models, rq->owner, p->model, &rq->err));
     p->steps = atomic_load(&p->frozen->steps);
     BL_TRY(bl_model_fill_promoted(p->made, &p->frozen, p->entry, &rq->err));
-    rq->then = reply;
+    rq->then = promote_versions_reply;
     if (bl_storage_folder(rq->server->storage) != NULL)
-        return bl_saver_submit(rq, keep);
-    BL_TRY(publish(rq));
-    return reply(rq);
+        return bl_saver_submit(rq, promote_versions_keep);
+    BL_TRY(promote_versions_publish(rq));
+    return promote_versions_reply(rq);
 }
 
 bl_status bl_handle_program_promote(bl_request *rq)
@@ -168,7 +168,7 @@ bl_status bl_handle_program_promote(bl_request *rq)
         return bl_arena_status(rq->arena, &rq->err);
     *p = (promotion){0};
     BL_TRY(bl_request_defer(rq, end_promotion, p));
-    BL_TRY(decode(rq, p));
+    BL_TRY(promote_versions_decode(rq, p));
     BL_TRY(bl_program_find(rq, false, &p->program));
     BL_TRY(bl_variants_refuse(p->program, "it cannot become a model: put model.onnx into the folder of models", &rq->err));
     rq->data = p;

@@ -74,7 +74,7 @@ size_t bl_sample_set_find_max(const bl_sample_set *set)
 
 /* Ascending keys are descending values, and of equals the one in front: the bits of a float, turned so that they compare as
  * unsigned numbers, above the position. */
-static uint64_t make_key(float value, size_t at, bool descending)
+static uint64_t sample_set_make_key(float value, size_t at, bool descending)
 {
     uint32_t bits = 0;
     value = isnan(value) ? -INFINITY : value + 0.0F; /* -0 equals 0 */
@@ -126,7 +126,7 @@ size_t bl_find_top(const float *values, size_t count, size_t k, uint32_t *at)
             i += BLOCK;
         if (i == count || (n == k && !(values[i] > least)))
             continue;
-        heap[n < k ? n : 0] = make_key(values[i], i, true);
+        heap[n < k ? n : 0] = sample_set_make_key(values[i], i, true);
         if (n < k)
             sift_up(heap, n++);
         else
@@ -146,7 +146,7 @@ size_t bl_find_top(const float *values, size_t count, size_t k, uint32_t *at)
 void bl_sort_positions(const float *values, size_t count, bool descending, uint64_t *keys, uint64_t *spare)
 {
     for (size_t i = 0; i < count; i++)
-        keys[i] = make_key(values[i], i, descending);
+        keys[i] = sample_set_make_key(values[i], i, descending);
     for (int shift = 32; shift < 64; shift += 8) { /* four times: the result is in |keys| again */
         size_t from[257] = {0};
         uint64_t *other = spare;

@@ -225,7 +225,7 @@ static bl_status draw_mirostat(bl_sampler *s, size_t *chosen, bl_err *err)
 
 /* ---- the chain */
 
-static void add_bias(bl_sampler *s)
+static void sampler_add_bias(bl_sampler *s)
 {
     for (size_t i = 0; i < s->sampling->nbias; i++) {
         const bl_logit_bias *bias = &s->sampling->bias[i];
@@ -282,7 +282,7 @@ bl_status bl_sampler_choose(bl_sampler *s, const float *logits, const int32_t *t
     bl_sample_set_fill(&s->set, logits);
     if (s->set.count == 0 || bl_sample_set_max(&s->set) == -INFINITY)
         return BL_OK;
-    add_bias(s);
+    sampler_add_bias(s);
     if (o->mirostat != 0) {
         BL_TRY(draw_mirostat(s, &chosen, err));
         *out = bl_sample_set_id(&s->set, chosen);

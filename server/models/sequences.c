@@ -44,7 +44,7 @@ bl_model_instance *bl_sequence_instance(const bl_sequence *sequence)
     return sequence->instance;
 }
 
-static void drop_copies(bl_sequence *s)
+static void sequences_drop_copies(bl_sequence *s)
 {
     for (int i = 0; s->away != NULL && i < s->nstates; i++)
         bl_evictable_free_copy(s->worker, s->away[i], s->bytes[i]);
@@ -52,7 +52,7 @@ static void drop_copies(bl_sequence *s)
     s->away = NULL;
 }
 
-static void destroy(bl_sequence *s)
+static void sequences_destroy(bl_sequence *s)
 {
     free(s->bytes);
     free(s->states);
@@ -66,11 +66,11 @@ void bl_sequence_release(void *arg)
     if (atomic_fetch_sub(&s->refs, 1) != 1)
         return;
     bl_evictable_remove(&s->evictable);
-    drop_copies(s);
+    sequences_drop_copies(s);
     for (int i = 0; i < s->nstates; i++)
         bl_pool_release(s->worker->pool, s->states[i]);
     bl_registry_refund(s->worker->server->registry, s->owner, s->charged);
-    destroy(s);
+    sequences_destroy(s);
 }
 
 /* ---- waiting on the host */
@@ -80,18 +80,18 @@ static bl_sequence *sequence_of(bl_evictable *evictable)
     return (bl_sequence *)evictable;
 }
 
-static bool retain_living(bl_evictable *evictable)
+static bool sequences_retain_living(bl_evictable *evictable)
 {
     return bl_evictable_retain_living(&sequence_of(evictable)->refs);
 }
 
-static void release(bl_evictable *evictable)
+static void sequences_release(bl_evictable *evictable)
 {
     bl_sequence_release(sequence_of(evictable));
 }
 
 /* A step failed half-way that wrote them where they are, or the device did. */
-static bool is_lost(const bl_sequence *s)
+static bool sequences_is_lost(const bl_sequence *s)
 {
     bool lost = false;
     for (int i = 0; i < s->nstates; i++)
@@ -100,16 +100,16 @@ static bool is_lost(const bl_sequence *s)
 }
 
 /* A step that is at hand has its states: as |busy| says, or by references. */
-static bool may_leave(bl_evictable *evictable)
+static bool sequences_may_leave(bl_evictable *evictable)
 {
     const bl_sequence *s = sequence_of(evictable);
-    bool may = !s->busy && !is_lost(s);
+    bool may = !s->busy && !sequences_is_lost(s);
     for (int i = 0; i < s->nstates; i++)
         may = may && (s->states[i] == NULL || atomic_load(&s->states[i]->refs) == 1);
     return may;
 }
 
-static bl_status leave(bl_evictable *evictable, size_t *bytes, bl_err *err)
+static bl_status sequences_leave(bl_evictable *evictable, size_t *bytes, bl_err *err)
 {
     bl_sequence *s = sequence_of(evictable);
     bl_status st = BL_OK;
@@ -124,7 +124,7 @@ static bl_status leave(bl_evictable *evictable, size_t *bytes, bl_err *err)
         }
     if (st != BL_OK) {
         *bytes = 0;
-        drop_copies(s);
+        sequences_drop_copies(s);
         return st;
     }
     for (int i = 0; i < s->nstates; i++) {
@@ -134,7 +134,7 @@ static bl_status leave(bl_evictable *evictable, size_t *bytes, bl_err *err)
     return BL_OK;
 }
 
-static bl_status move_in(bl_sequence *s, bl_err *err)
+static bl_status sequences_move_in(bl_sequence *s, bl_err *err)
 {
     bl_status st = BL_OK;
     for (int i = 0; st == BL_OK && i < s->nstates; i++)
@@ -146,21 +146,21 @@ static bl_status move_in(bl_sequence *s, bl_err *err)
     }
     if (st != BL_OK)
         return st;
-    drop_copies(s);
+    sequences_drop_copies(s);
     bl_evictable_back(&s->evictable);
     return BL_OK;
 }
 
 /* What it has of its own is there, where the host does not see it. */
-static void settle(bl_sequence *s)
+static void sequences_settle(bl_sequence *s)
 {
     static const bl_evictable_kind kind = {.name = "what a sequence remembers",
                                            .left = BL_COUNT_SEQUENCES_OUT,
                                            .back = BL_COUNT_SEQUENCES_IN,
-                                           .retain = retain_living,
-                                           .release = release,
-                                           .may_leave = may_leave,
-                                           .leave = leave};
+                                           .retain = sequences_retain_living,
+                                           .release = sequences_release,
+                                           .may_leave = sequences_may_leave,
+                                           .leave = sequences_leave};
     bool any = false;
     for (int i = 0; i < s->nstates && s->evictable.kind == NULL; i++)
         any = any || (s->states[i] != NULL && s->states[i]->host == NULL);
@@ -169,15 +169,15 @@ static void settle(bl_sequence *s)
 }
 
 /* Its states are on the device, or, after |start|, nobody wants them. */
-static bl_status wake(bl_sequence *s, bool start, bl_err *err)
+static bl_status sequences_wake(bl_sequence *s, bool start, bl_err *err)
 {
     if (start) {
         bl_evictable_remove(&s->evictable);
-        drop_copies(s);
+        sequences_drop_copies(s);
         s->begun = false;
     }
     if (s->away != NULL)
-        return move_in(s, err);
+        return sequences_move_in(s, err);
     if (s->evictable.kind != NULL)
         bl_evictable_use(&s->evictable);
     return BL_OK;
@@ -198,8 +198,8 @@ static bl_status lend(bl_sequence *s, bool start, bl_err *err)
     bl_pool *pool = s->worker->pool;
     BL_TRY(bl_program_check(s->instance->slot.program, err));
     BL_TRY(bl_program_wake(s->instance->slot.program, err)); /* first: it stays, whoever comes after it */
-    BL_TRY(wake(s, start, err));
-    if (s->begun && is_lost(s))
+    BL_TRY(sequences_wake(s, start, err));
+    if (s->begun && sequences_is_lost(s))
         return bl_fail(err, BL_ECONFLICT, "what the sequence remembers was lost when a step on %s failed half-way; start it anew",
                        s->worker->dev->info.id);
     for (int i = 0; i < s->nstates; i++) {
@@ -214,7 +214,7 @@ static bl_status lend(bl_sequence *s, bool start, bl_err *err)
     return BL_OK;
 }
 
-static bl_status create(bl_infer *in, const char *key, size_t bytes, bl_sequence **out)
+static bl_status sequences_create(bl_infer *in, const char *key, size_t bytes, bl_sequence **out)
 {
     bl_model_version *version = in->version;
     bl_model_instance *instance = bl_instance_choose(version);
@@ -237,7 +237,7 @@ static bl_status create(bl_infer *in, const char *key, size_t bytes, bl_sequence
     }
     if (s->states == NULL || s->lent == NULL || s->bytes == NULL ||
         bl_registry_charge(version->models->server->registry, in->rq->owner, bytes, true, &in->rq->err) != BL_OK) {
-        destroy(s);
+        sequences_destroy(s);
         return bl_fail(&in->rq->err, BL_ENOMEM, "a sequence");
     }
     s->owner = in->rq->owner;
@@ -249,7 +249,7 @@ static bl_status create(bl_infer *in, const char *key, size_t bytes, bl_sequence
 
 bl_status bl_sequence_create(bl_infer *in, size_t bytes, bl_sequence **out)
 {
-    return create(in, "", bytes, out);
+    return sequences_create(in, "", bytes, out);
 }
 
 bl_status bl_sequence_lend(bl_sequence *s, bl_buffer ***states, bl_err *err)
@@ -266,7 +266,7 @@ void bl_sequence_keep(bl_sequence *s)
         if (s->states[i] != NULL)
             s->states[i] = s->lent[i];
     s->busy = false;
-    settle(s);
+    sequences_settle(s);
 }
 
 static bl_status fails(const bl_infer *in, const char *what)
@@ -275,7 +275,7 @@ static bl_status fails(const bl_infer *in, const char *what)
 }
 
 /* Under the lock of the table. */
-static void forget(bl_sequence *s)
+static void sequences_forget(bl_sequence *s)
 {
     s->listed = false;
     (void)bl_namemap_remove(s->version->sequences, s->key);
@@ -283,13 +283,13 @@ static void forget(bl_sequence *s)
 }
 
 /* Under the lock of the table. */
-static bl_status find(bl_infer *in, const char *key, bl_sequence **out)
+static bl_status sequences_find(bl_infer *in, const char *key, bl_sequence **out)
 {
     bl_namemap *table = in->version->sequences;
     bl_sequence *s = bl_namemap_get(table, key);
     bl_status st = BL_OK;
     if (s != NULL && in->wire.sequence_start && bl_batch_slot_is_lost(&s->instance->slot)) { /* it begins anew, elsewhere */
-        forget(s);
+        sequences_forget(s);
         s = NULL;
     }
     *out = s;
@@ -300,7 +300,7 @@ static bl_status find(bl_infer *in, const char *key, bl_sequence **out)
     if (bl_namemap_count(table) >= MOST_SEQUENCES)
         return bl_fail(&in->rq->err, BL_EBUSY, "model \"%s\" has %d sequences, which is the most", in->version->name,
                        MOST_SEQUENCES);
-    BL_TRY(create(in, key, 0, &s));
+    BL_TRY(sequences_create(in, key, 0, &s));
     st = bl_namemap_put(table, key, s, &in->rq->err);
     if (st != BL_OK) {
         bl_sequence_release(s);
@@ -320,7 +320,7 @@ bl_status bl_sequence_get(bl_infer *in, bl_sequence **out)
         return fails(in, "it remembers state: a request has the parameter sequence_id");
     snprintf(key, sizeof key, "%u %s", in->rq->owner, in->wire.sequence);
     pthread_mutex_lock(&version->sequence_lock);
-    st = find(in, key, out);
+    st = sequences_find(in, key, out);
     if (st == BL_OK) {
         atomic_fetch_add(&(*out)->refs, 1);
         (*out)->used_ns = bl_clock_ns();
@@ -330,7 +330,7 @@ bl_status bl_sequence_get(bl_infer *in, bl_sequence **out)
 }
 
 /* What the step made of the state is the sequence's. */
-static void keep_states(bl_sequence *s, const bl_exec *x)
+static void sequences_keep_states(bl_sequence *s, const bl_exec *x)
 {
     bl_pool *pool = s->instance->slot.program->worker->pool;
     for (int i = 0; i < s->nstates; i++) {
@@ -340,7 +340,7 @@ static void keep_states(bl_sequence *s, const bl_exec *x)
         s->states[i] = bl_buffer_retain(x->hold.states[i]);
         bl_pool_release(pool, old);
     }
-    settle(s);
+    sequences_settle(s);
 }
 
 static void unlist(bl_sequence *s)
@@ -348,7 +348,7 @@ static void unlist(bl_sequence *s)
     bl_model_version *version = s->version;
     pthread_mutex_lock(&version->sequence_lock);
     if (s->listed)
-        forget(s);
+        sequences_forget(s);
     pthread_mutex_unlock(&version->sequence_lock);
 }
 
@@ -367,7 +367,7 @@ bl_step bl_sequence_work(bl_request *rq)
     if (step != BL_STEP_DONE)
         return step;
     if (rq->err.status == BL_OK)
-        keep_states(s, x);
+        sequences_keep_states(s, x);
     if (in->wire.sequence_end)
         unlist(s);
     return step;
@@ -385,7 +385,7 @@ void bl_sequences_expire(bl_model_version *version, int64_t now_ns)
             i++;
             continue;
         }
-        forget(s);
+        sequences_forget(s);
     }
     pthread_mutex_unlock(&version->sequence_lock);
 }

@@ -40,7 +40,7 @@ const char *bl_models_folder(const bl_models *models)
 }
 
 /* What changes when a file does; 0 where there is none. */
-static uint64_t stamp(int dir, const char *name, size_t *bytes)
+static uint64_t source_stamp(int dir, const char *name, size_t *bytes)
 {
     struct stat st;
     uint64_t hash = 0;
@@ -55,7 +55,7 @@ static uint64_t stamp(int dir, const char *name, size_t *bytes)
 }
 
 /* "1", "12": no sign, no zero in front. */
-static bool read_number(const char *name, uint64_t *out)
+static bool source_read_number(const char *name, uint64_t *out)
 {
     size_t len = strlen(name);
     *out = strtoull(name, NULL, 10);
@@ -80,7 +80,7 @@ static bl_status add_version(bl_arena *arena, bl_source *out, int *cap, const bl
     return BL_OK;
 }
 
-static bool ends_with(const char *name, const char *end)
+static bool source_ends_with(const char *name, const char *end)
 {
     size_t n = strlen(name), m = strlen(end);
     return n > m && strcmp(name + n - m, end) == 0;
@@ -101,9 +101,10 @@ static llm_look look_llm(int dir)
         close(copy);
     for (const struct dirent *entry = NULL; list != NULL && (entry = readdir(list)) != NULL;) {
         size_t bytes = 0;
-        bool gguf = ends_with(entry->d_name, ".gguf"), tensors = ends_with(entry->d_name, ".safetensors");
+        bool gguf = source_ends_with(entry->d_name, ".gguf"), tensors = source_ends_with(entry->d_name, ".safetensors");
         bool config = strcmp(entry->d_name, "config.json") == 0;
-        uint64_t hash = gguf || tensors || ends_with(entry->d_name, ".json") ? stamp(dir, entry->d_name, &bytes) : 0;
+        uint64_t hash =
+            gguf || tensors || source_ends_with(entry->d_name, ".json") ? source_stamp(dir, entry->d_name, &bytes) : 0;
         if (hash == 0)
             continue;
         look.gguf |= gguf;
@@ -128,7 +129,7 @@ static bl_status look_version(int dir, const char *model, const char *name, bl_a
     bl_source_version version = {0};
     uint64_t hash[PART_COUNT];
     int at = -1;
-    if (!read_number(name, &version.number))
+    if (!source_read_number(name, &version.number))
         return BL_OK;
     at = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (at < 0)
@@ -136,7 +137,7 @@ static bl_status look_version(int dir, const char *model, const char *name, bl_a
     version.fingerprint = out->fingerprint;
     for (int i = 0; i < PART_COUNT; i++) {
         size_t bytes = 0;
-        hash[i] = stamp(at, parts[i], &bytes);
+        hash[i] = source_stamp(at, parts[i], &bytes);
         version.fingerprint = bl_hash_add(version.fingerprint, hash[i]);
     }
     version.form = hash[JSON_PART] == 0 && hash[ONNX_PART] != 0 ? BL_MODEL_ONNX : BL_MODEL_PROGRAM;
@@ -168,10 +169,10 @@ static bool is_hub_config(bl_span text)
                             memmem(text.data, text.len, "\"architectures\"", 15) != NULL);
 }
 
-static bl_status read_config(int dir, const char *name, bl_arena *arena, bl_source *out, bl_err *err)
+static bl_status source_read_config(int dir, const char *name, bl_arena *arena, bl_source *out, bl_err *err)
 {
     size_t bytes = 0;
-    uint64_t hash = stamp(dir, name, &bytes);
+    uint64_t hash = source_stamp(dir, name, &bytes);
     char *text = NULL;
     ssize_t got = 0;
     int file = -1;
@@ -204,9 +205,9 @@ static bl_status look_in(int dir, const char *model, bl_arena *arena, bl_source 
         close(dir);
         return bl_fail(err, BL_ENOMEM, "listing the folder of a model");
     }
-    st = read_config(dirfd(list), "config.json", arena, out, err);
+    st = source_read_config(dirfd(list), "config.json", arena, out, err);
     if (st == BL_OK)
-        st = read_config(dirfd(list), "serving.json", arena, out, err);
+        st = source_read_config(dirfd(list), "serving.json", arena, out, err);
     for (const struct dirent *entry = NULL; st == BL_OK && (entry = readdir(list)) != NULL;)
         st = look_version(dirfd(list), model, entry->d_name, arena, out, &cap, err);
     if (st == BL_OK)
@@ -235,7 +236,7 @@ static uint64_t look_parts(const char *folder, const char *name, int *count)
     uint64_t hash = 0;
     for (const struct dirent *entry = NULL; list != NULL && (entry = readdir(list)) != NULL;) {
         size_t bytes = 0;
-        uint64_t one = is_part_of(entry->d_name, name, count) ? stamp(dirfd(list), entry->d_name, &bytes) : 0;
+        uint64_t one = is_part_of(entry->d_name, name, count) ? source_stamp(dirfd(list), entry->d_name, &bytes) : 0;
         if (one != 0)
             hash += bl_hash_bytes(entry->d_name, strlen(entry->d_name), one);
     }
@@ -251,7 +252,7 @@ static bl_status look_file(const char *folder, const char *name, bl_arena *arena
     char *path = bl_arena_printf(arena, "%s/%s.gguf", folder, name);
     size_t bytes = 0;
     int cap = 0, count = 0;
-    version.fingerprint = path != NULL ? stamp(AT_FDCWD, path, &bytes) : 0;
+    version.fingerprint = path != NULL ? source_stamp(AT_FDCWD, path, &bytes) : 0;
     if (version.fingerprint == 0 && (version.fingerprint = look_parts(folder, name, &count)) != 0)
         version.path = bl_arena_printf(arena, "%s-00001-of-%05d.gguf", name, count);
     if (version.fingerprint == 0)
@@ -405,7 +406,7 @@ void bl_source_each(bl_models *models, void (*each)(void *arg, const char *name)
     DIR *list = folder != NULL ? opendir(folder) : NULL;
     for (const struct dirent *entry = NULL; list != NULL && (entry = readdir(list)) != NULL;) {
         char name[sizeof entry->d_name];
-        bool file = ends_with(entry->d_name, ".gguf");
+        bool file = source_ends_with(entry->d_name, ".gguf");
         size_t stem = strlen(entry->d_name) - (file ? strlen(".gguf") : 0);
         int no = 0, count = 0;
         bool part = bl_gguf_part_name((bl_span){entry->d_name, strlen(entry->d_name)}, &stem, &no, &count);

@@ -48,7 +48,7 @@ bool bl_text_input_has_rows(const bl_model_version *version, const bl_wire_graph
 }
 
 /* |said|: as the configuration names it, or NULL: then it may be missing. */
-static bl_status find(const bl_model_version *version, const char *said, const char *usual, int *out, bl_err *err)
+static bl_status text_input_find(const bl_model_version *version, const char *said, const char *usual, int *out, bl_err *err)
 {
     const char *name = said != NULL ? said : usual;
     *out = -1;
@@ -86,7 +86,7 @@ static bl_status check_beside(const bl_model_version *version, int at, bl_err *e
                    tensor->name, tokens->name);
 }
 
-static bl_status describe_tokens(const bl_model_version *version, bl_text_input *words, bl_err *err)
+static bl_status text_input_describe_tokens(const bl_model_version *version, bl_text_input *words, bl_err *err)
 {
     const bl_wire_graph *graph = version->instances[0].slot.graph;
     const bl_model_tensor *tokens = &version->inputs[words->tokens];
@@ -105,7 +105,7 @@ static bl_status describe_tokens(const bl_model_version *version, bl_text_input 
 }
 
 /* In place of the tokens there is a text, and what goes with them is not shown. */
-static bl_status show(bl_model_version *version, bl_err *err)
+static bl_status text_input_show(bl_model_version *version, bl_err *err)
 {
     const bl_text_input *words = version->words;
     bl_model_tensor *shown = bl_arena_array(version->arena, (size_t)version->batcher.ninputs + 1, sizeof *shown);
@@ -135,19 +135,19 @@ bl_status bl_text_input_describe(bl_model_version *version, bl_err *err)
 {
     const bl_model_config *config = &version->config;
     bl_text_input *words = version->words;
-    BL_TRY(find(version, config->tokens, tokens_name(version), &words->tokens, err));
-    BL_TRY(find(version, config->mask, "attention_mask", &words->mask, err));
-    BL_TRY(find(version, config->types, "token_type_ids", &words->types, err));
+    BL_TRY(text_input_find(version, config->tokens, tokens_name(version), &words->tokens, err));
+    BL_TRY(text_input_find(version, config->mask, "attention_mask", &words->mask, err));
+    BL_TRY(text_input_find(version, config->types, "token_type_ids", &words->types, err));
     if (words->tokens < 0)
         return bl_fail(err, BL_EGRAPH, "the program has no input \"input_ids\" for the tokens of texts (parameters.tokens)");
-    BL_TRY(describe_tokens(version, words, err));
+    BL_TRY(text_input_describe_tokens(version, words, err));
     BL_TRY(check_beside(version, words->mask, err));
     BL_TRY(check_beside(version, words->types, err));
     if (words->types >= 0 && bl_tokenizer_layout(words->tokenizer)->typed)
         return bl_fail(err, BL_EUNSUPPORTED,
                        "\"%s\": the tokenizer's template has token types other than 0, which are not supported",
                        version->inputs[words->types].name);
-    return show(version, err);
+    return text_input_show(version, err);
 }
 
 /* ---- a request */
@@ -229,7 +229,7 @@ static int64_t choose_length(const bl_text_input *words, const bl_text_row *rows
     return length < words->most ? length : words->most;
 }
 
-static void put_number(bl_dtype dtype, char *data, size_t i, int32_t value)
+static void text_input_put_number(bl_dtype dtype, char *data, size_t i, int32_t value)
 {
     if (dtype == BL_I64)
         ((int64_t *)(void *)data)[i] = value;
@@ -240,8 +240,8 @@ static void put_number(bl_dtype dtype, char *data, size_t i, int32_t value)
 }
 
 /* |at|: which of the program's inputs. */
-static bl_status fill_input(const bl_infer *in, int at, const bl_text_row *rows, size_t nrows, int64_t length,
-                            bl_infer_input *out)
+static bl_status text_input_fill_input(const bl_infer *in, int at, const bl_text_row *rows, size_t nrows, int64_t length,
+                                       bl_infer_input *out)
 {
     const bl_text_input *words = in->version->words;
     const bl_token_layout *layout = bl_tokenizer_layout(words->tokenizer);
@@ -263,7 +263,7 @@ static bl_status fill_input(const bl_infer *in, int at, const bl_text_row *rows,
         for (size_t k = 0; k < (size_t)length; k++) {
             bool there = left ? k >= pads : k < own;
             int32_t id = there ? rows[i].id[k - (left ? pads : 0)] : layout->pad;
-            put_number(tensor->dtype, data, to + k, at == words->tokens ? id : at == words->mask ? there : 0);
+            text_input_put_number(tensor->dtype, data, to + k, at == words->tokens ? id : at == words->mask ? there : 0);
         }
     }
     value->span = (bl_span){data, value->bytes};
@@ -277,7 +277,7 @@ bl_status bl_text_input_fill(const bl_infer *in, const bl_text_row *rows, size_t
     int64_t length = choose_length(words, rows, nrows);
     for (int i = 0; i < 3; i++)
         if (which[i] >= 0)
-            BL_TRY(fill_input(in, which[i], rows, nrows, length, &out[(*count)++]));
+            BL_TRY(text_input_fill_input(in, which[i], rows, nrows, length, &out[(*count)++]));
     return BL_OK;
 }
 

@@ -32,15 +32,15 @@ bl_status bl_text_memory_create(bl_worker *worker, const bl_text_model *text, in
     return bl_fail(err, BL_ENOMEM, "what a text remembers");
 }
 
-static size_t part_bytes(const bl_text_memory *m, int i)
+static size_t text_memory_part_bytes(const bl_text_memory *m, int i)
 {
     return (size_t)m->rows * m->parts[i].bytes;
 }
 
-static void drop_copies(bl_text_memory *m)
+static void text_memory_drop_copies(bl_text_memory *m)
 {
     for (int i = 0; i < m->count; i++) {
-        bl_evictable_free_copy(m->worker, m->parts[i].away, part_bytes(m, i));
+        bl_evictable_free_copy(m->worker, m->parts[i].away, text_memory_part_bytes(m, i));
         m->parts[i].away = NULL;
     }
 }
@@ -58,7 +58,7 @@ void bl_text_memory_release(bl_text_memory *m)
     if (m == NULL || atomic_fetch_sub(&m->refs, 1) != 1)
         return;
     bl_evictable_remove(&m->evictable);
-    drop_copies(m);
+    text_memory_drop_copies(m);
     drop_buffers(m);
     free(m->taken);
     free(m);
@@ -74,7 +74,7 @@ void bl_text_memory_move(bl_generation *g, bl_text_memory *memory, int64_t at)
 }
 
 /* Of all pasts; zeros where |from| is NULL.  It may wait on the host. */
-static bl_status copy_row(bl_text_memory *to, int64_t at, const bl_text_memory *from, int64_t row, bl_err *err)
+static bl_status text_memory_copy_row(bl_text_memory *to, int64_t at, const bl_text_memory *from, int64_t row, bl_err *err)
 {
     for (int i = 0; i < to->count; i++) {
         bl_buffer *buffer = to->parts[i].buffer;
@@ -96,18 +96,18 @@ static bl_text_memory *memory_of(bl_evictable *evictable)
     return (bl_text_memory *)evictable;
 }
 
-static bool retain_living(bl_evictable *evictable)
+static bool text_memory_retain_living(bl_evictable *evictable)
 {
     return bl_evictable_retain_living(&memory_of(evictable)->refs);
 }
 
-static void release(bl_evictable *evictable)
+static void text_memory_release(bl_evictable *evictable)
 {
     bl_text_memory_release(memory_of(evictable));
 }
 
 /* What has places may be of two memories, while the later one is being made. */
-static bool may_leave(bl_evictable *evictable)
+static bool text_memory_may_leave(bl_evictable *evictable)
 {
     const bl_text_memory *m = memory_of(evictable);
     bool may = !m->busy;
@@ -116,18 +116,18 @@ static bool may_leave(bl_evictable *evictable)
     return may;
 }
 
-static bl_status leave(bl_evictable *evictable, size_t *bytes, bl_err *err)
+static bl_status text_memory_leave(bl_evictable *evictable, size_t *bytes, bl_err *err)
 {
     bl_text_memory *m = memory_of(evictable);
     bl_status st = BL_OK;
     *bytes = 0;
     for (int i = 0; st == BL_OK && i < m->count; i++) {
-        st = bl_evictable_copy(m->worker, m->parts[i].buffer, part_bytes(m, i), &m->parts[i].away, err);
-        *bytes += part_bytes(m, i);
+        st = bl_evictable_copy(m->worker, m->parts[i].buffer, text_memory_part_bytes(m, i), &m->parts[i].away, err);
+        *bytes += text_memory_part_bytes(m, i);
     }
     if (st != BL_OK) {
         *bytes = 0;
-        drop_copies(m);
+        text_memory_drop_copies(m);
         return st;
     }
     for (int i = 0; i < m->count; i++) {
@@ -138,7 +138,7 @@ static bl_status leave(bl_evictable *evictable, size_t *bytes, bl_err *err)
 }
 
 /* On the device, where it stays while it is |busy|. */
-static bl_status wake(bl_text_memory *m, bl_err *err)
+static bl_status text_memory_wake(bl_text_memory *m, bl_err *err)
 {
     bl_status st = BL_OK;
     m->busy = true;
@@ -149,12 +149,12 @@ static bl_status wake(bl_text_memory *m, bl_err *err)
         return BL_OK;
     }
     for (int i = 0; st == BL_OK && i < m->count; i++)
-        st = bl_evictable_bring(m->worker, m->parts[i].away, part_bytes(m, i), &m->parts[i].buffer, err);
+        st = bl_evictable_bring(m->worker, m->parts[i].away, text_memory_part_bytes(m, i), &m->parts[i].buffer, err);
     if (st != BL_OK) {
         drop_buffers(m); /* the copies are there still */
         return st;
     }
-    drop_copies(m);
+    text_memory_drop_copies(m);
     bl_evictable_back(&m->evictable);
     return BL_OK;
 }
@@ -164,10 +164,10 @@ void bl_text_memory_let_go(bl_text_memory *m)
     static const bl_evictable_kind kind = {.name = "what texts remember",
                                            .left = BL_COUNT_TEXTS_OUT,
                                            .back = BL_COUNT_TEXTS_IN,
-                                           .retain = retain_living,
-                                           .release = release,
-                                           .may_leave = may_leave,
-                                           .leave = leave};
+                                           .retain = text_memory_retain_living,
+                                           .release = text_memory_release,
+                                           .may_leave = text_memory_may_leave,
+                                           .leave = text_memory_leave};
     bool whole = m != NULL, hidden = false;
     for (int i = 0; whole && i < m->count; i++) {
         const bl_buffer *buffer = m->parts[i].buffer;
@@ -191,17 +191,17 @@ static int64_t spacious(const bl_generation *first, int64_t rows)
     return n < most ? n : rows > most ? rows : most;
 }
 
-static bl_status copy_out(bl_generation *first, int64_t rows, bl_text_memory **out, bl_err *err)
+static bl_status text_memory_copy_out(bl_generation *first, int64_t rows, bl_text_memory **out, bl_err *err)
 {
     bl_text_memory *m = NULL;
     bl_status st = BL_OK;
     BL_TRY(bl_text_memory_create(first->worker, first->text, rows, &m, err));
     for (int i = 0; i < m->count && st == BL_OK; i++)
-        st = bl_pool_alloc(m->worker->pool, part_bytes(m, i), &m->parts[i].buffer, err);
+        st = bl_pool_alloc(m->worker->pool, text_memory_part_bytes(m, i), &m->parts[i].buffer, err);
     rows = 0;
     for (bl_generation *g = first; g != NULL && st == BL_OK; g = g->beside) {
         g->at = rows++;
-        st = copy_row(m, g->at, g->memory, g->row, err);
+        st = text_memory_copy_row(m, g->at, g->memory, g->row, err);
     }
     if (st != BL_OK)
         bl_text_memory_release(m);
@@ -250,7 +250,7 @@ static bl_status deal_rows(bl_generation *first, int64_t rows, bl_text_memory *m
         if (g->memory != m || g->row >= rows) {
             while (m->taken[next])
                 next++;
-            BL_TRY(copy_row(m, next, g->memory, g->row, err));
+            BL_TRY(text_memory_copy_row(m, next, g->memory, g->row, err));
             m->taken[next] = true;
             bl_text_memory_move(g, m, next);
         }
@@ -264,10 +264,10 @@ bl_status bl_text_memory_gather(bl_generation *first, int64_t rows, bl_text_memo
     bl_text_memory *m = find_memory(first);
     *out = NULL;
     if (!may_stay(first, rows, m))
-        return copy_out(first, first->text->grows ? spacious(first, rows) : rows, out, err);
+        return text_memory_copy_out(first, first->text->grows ? spacious(first, rows) : rows, out, err);
     atomic_fetch_add(&m->refs, 1);
     *out = m;
-    BL_TRY(wake(m, err));
+    BL_TRY(text_memory_wake(m, err));
     return deal_rows(first, rows, m, err);
 }
 
@@ -277,7 +277,7 @@ bl_status bl_text_memory_part(bl_generation *g, bl_err *err)
     if (g->memory == NULL || g->memory->rows == 1)
         return BL_OK;
     g->beside = NULL;
-    BL_TRY(copy_out(g, 1, &own, err));
+    BL_TRY(text_memory_copy_out(g, 1, &own, err));
     bl_text_memory_move(g, own, 0);
     bl_text_memory_let_go(own);
     bl_text_memory_release(own);

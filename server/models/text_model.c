@@ -28,7 +28,7 @@ void bl_text_model_fini(bl_model_version *version)
 
 /* ---- which tensor is what */
 
-static int find(const bl_model_tensor *tensors, int count, const char *name)
+static int text_model_find(const bl_model_tensor *tensors, int count, const char *name)
 {
     for (int i = 0; i < count; i++)
         if (strcmp(tensors[i].name, name) == 0)
@@ -46,12 +46,12 @@ static const char *tokens_of(const bl_model_version *version)
     return version->config.tokens != NULL ? version->config.tokens : "tokens";
 }
 
-static const char *position_of(const bl_model_version *version)
+static const char *text_model_position_of(const bl_model_version *version)
 {
     return version->config.position != NULL ? version->config.position : "position";
 }
 
-static const bl_wire_type *find_type(const bl_model_version *version, const bl_wire_graph *graph, const char *name)
+static const bl_wire_type *text_model_find_type(const bl_model_version *version, const bl_wire_graph *graph, const char *name)
 {
     for (int i = 0; i < graph->ninputs; i++)
         if (strcmp(version->input_ports != NULL ? version->input_ports[i].name : graph->inputs[i].name, name) == 0)
@@ -62,8 +62,8 @@ static const bl_wire_type *find_type(const bl_model_version *version, const bl_w
 /* Of tokens [n] a position for each says so. */
 bool bl_text_model_has_rows(const bl_model_version *version, const bl_wire_graph *graph)
 {
-    const bl_wire_type *tokens = find_type(version, graph, tokens_of(version));
-    const bl_wire_type *position = find_type(version, graph, position_of(version));
+    const bl_wire_type *tokens = text_model_find_type(version, graph, tokens_of(version));
+    const bl_wire_type *position = text_model_find_type(version, graph, text_model_position_of(version));
     if (tokens == NULL || tokens->ndim != 1)
         return tokens != NULL && tokens->ndim > 1;
     return position != NULL && position->ndim > 0 && tokens->dim[0].var >= 0 && position->dim[0].var == tokens->dim[0].var;
@@ -71,12 +71,13 @@ bool bl_text_model_has_rows(const bl_model_version *version, const bl_wire_graph
 
 bool bl_text_model_has_pages(const bl_model_version *version, const bl_wire_graph *graph)
 {
-    return version->text != NULL && graph->nupdates > 0 && find_type(version, graph, "slots") != NULL;
+    return version->text != NULL && graph->nupdates > 0 && text_model_find_type(version, graph, "slots") != NULL;
 }
 
 /* [n], [rows, n], [rows, 1], or [rows], of which each has one: a last dimension that has a name and is not the rows' varies, and
  * all others can be one. */
-static bl_status describe_tokens(const bl_model_version *version, const bl_model_tensor *tensor, bl_text_model *text, bl_err *err)
+static bl_status text_model_describe_tokens(const bl_model_version *version, const bl_model_tensor *tensor, bl_text_model *text,
+                                            bl_err *err)
 {
     const bl_wire_graph *graph = version->instances[0].slot.graph;
     bool good = is_integer(tensor);
@@ -175,14 +176,14 @@ static bl_status describe_past(const bl_model_version *version, const bl_text_mo
 static bl_status describe_inputs(const bl_model_version *version, bl_text_model *text, bl_err *err)
 {
     bool pages = bl_text_model_has_pages(version, version->instances[0].slot.graph);
-    text->tokens = find(version->inputs, version->batcher.ninputs, tokens_of(version));
-    text->position = find(version->inputs, version->batcher.ninputs, position_of(version));
-    text->slots = pages ? find(version->inputs, version->batcher.ninputs, "slots") : -1;
-    text->table = pages ? find(version->inputs, version->batcher.ninputs, "table") : -1;
+    text->tokens = text_model_find(version->inputs, version->batcher.ninputs, tokens_of(version));
+    text->position = text_model_find(version->inputs, version->batcher.ninputs, text_model_position_of(version));
+    text->slots = pages ? text_model_find(version->inputs, version->batcher.ninputs, "slots") : -1;
+    text->table = pages ? text_model_find(version->inputs, version->batcher.ninputs, "table") : -1;
     if (text->tokens < 0)
         return bl_fail(err, BL_EGRAPH, "a text model has an input for its tokens: there is no \"%.100s\" (parameters.tokens)",
                        tokens_of(version));
-    BL_TRY(describe_tokens(version, &version->inputs[text->tokens], text, err));
+    BL_TRY(text_model_describe_tokens(version, &version->inputs[text->tokens], text, err));
     text->pasts = bl_arena_array(version->arena, (size_t)version->batcher.ninputs + 1, sizeof *text->pasts);
     if (text->pasts == NULL)
         return bl_arena_status(version->arena, err);
@@ -205,7 +206,7 @@ static bl_status describe_inputs(const bl_model_version *version, bl_text_model 
     text->remembers = version->sequential || pages || text->npasts > 0;
     return text->position >= 0 || version->config.position == NULL
                ? BL_OK
-               : bl_fail(err, BL_EGRAPH, "there is no input \"%.100s\" (parameters.position)", position_of(version));
+               : bl_fail(err, BL_EGRAPH, "there is no input \"%.100s\" (parameters.position)", text_model_position_of(version));
 }
 
 /* The only one that is not remembered; -1: there are several. */
@@ -234,12 +235,12 @@ static int64_t count_output(const bl_model_version *version, const bl_text_model
 }
 
 /* Logits: floats, of which the last dimension is the vocabulary.  An integer for each token: the next. */
-static bl_status describe_output(const bl_model_version *version, bl_text_model *text, bl_err *err)
+static bl_status text_model_describe_output(const bl_model_version *version, bl_text_model *text, bl_err *err)
 {
     const bl_model_config *config = &version->config;
     const char *name = config->logits != NULL ? config->logits : "logits";
     const bl_model_tensor *tensor = NULL;
-    text->output = find(version->outputs, version->noutputs, name);
+    text->output = text_model_find(version->outputs, version->noutputs, name);
     if (text->output < 0 && config->logits == NULL)
         text->output = find_only(version, text);
     if (text->output < 0)
@@ -335,7 +336,7 @@ bl_status bl_text_model_describe(bl_model_version *version, bl_err *err)
 {
     bl_text_model *text = version->text;
     BL_TRY(describe_inputs(version, text, err));
-    BL_TRY(describe_output(version, text, err));
+    BL_TRY(text_model_describe_output(version, text, err));
     BL_TRY(describe_pages(version, text, err));
     BL_TRY(describe_context(version, text, err));
     return describe_ends(version, text, err);

@@ -219,7 +219,7 @@ static bl_status reserve_biases(reading *r, size_t more)
     return BL_OK;
 }
 
-static bl_status add_bias(reading *r, int32_t id, float bias)
+static bl_status text_options_add_bias(reading *r, int32_t id, float bias)
 {
     bl_sampling *s = &r->out->sampling;
     if (id < 0 || (size_t)id >= bl_tokenizer_size(r->text->tokenizer))
@@ -237,10 +237,10 @@ static bl_status add_named_bias(reading *r, bl_span name, bool numbers, float bi
     char *end = NULL;
     long id = numbers && name.len > 0 ? strtol(name.data, &end, 10) : 0;
     if (end != NULL && end == name.data + name.len)
-        return id <= INT32_MAX ? add_bias(r, (int32_t)id, bias) : BL_OK;
+        return id <= INT32_MAX ? text_options_add_bias(r, (int32_t)id, bias) : BL_OK;
     st = bl_tokenizer_encode_as(r->text->tokenizer, name, (bl_encode_options){0}, MOST_BIASES, &tokens, r->err);
     for (size_t i = 0; st == BL_OK && i < tokens.count; i++)
-        st = add_bias(r, tokens.id[i], bias);
+        st = text_options_add_bias(r, tokens.id[i], bias);
     free(tokens.id);
     return st;
 }
@@ -285,7 +285,7 @@ static bl_status take_logit_bias(reading *r, const bl_json *at)
             BL_TRY(bl_json_int(&part, INT32_MIN, INT32_MAX, &id, r->err));
             if (bl_json_next(&pair, &value))
                 BL_TRY(read_bias(r, &value, &bias));
-            BL_TRY(add_bias(r, (int32_t)id, bias));
+            BL_TRY(text_options_add_bias(r, (int32_t)id, bias));
         }
     }
     return BL_OK;
@@ -361,7 +361,7 @@ static bl_status take_without_prompt(reading *r, const bl_json *at)
     return BL_OK;
 }
 
-static bl_status take_id(reading *r, const bl_json *at)
+static bl_status text_options_take_id(reading *r, const bl_json *at)
 {
     return bl_json_string(at, &r->wire->id, r->err);
 }
@@ -392,7 +392,7 @@ static const struct member {
     bl_status (*take)(reading *r, const bl_json *at);
 } members[] = {{"text_input", V2, take_prompt},
                {"exclude_input_in_output", V2, take_without_prompt},
-               {"id", V2, take_id},
+               {"id", V2, text_options_take_id},
                {"priority", V2, take_priority},
                {"timeout", V2, take_timeout},
                {"stream", BOTH, take_stream},
@@ -685,6 +685,6 @@ bl_status bl_text_options_finish(reading *r)
     if (o->sampling.dry_multiplier > 0 && o->sampling.nbreakers == 0)
         BL_TRY(make_breakers(r, usual, sizeof usual / sizeof usual[0]));
     for (int i = 0; i < r->text->nends && o->goes_on && r->api == BL_TEXT_API_V1; i++)
-        BL_TRY(add_bias(r, r->text->ends[i], -INFINITY));
+        BL_TRY(text_options_add_bias(r, r->text->ends[i], -INFINITY));
     return bl_arena_status(r->arena, r->err);
 }

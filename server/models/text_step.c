@@ -69,7 +69,7 @@ static bool is_begun(const bl_generation *g)
     return g->text->pool == 0 || g->pages.pool != NULL;
 }
 
-static bool fits(void *arg, const bl_request *rq)
+static bool text_step_fits(void *arg, const bl_request *rq)
 {
     const step *s = arg;
     const bl_generation *g = rq->item.work == bl_text_work ? rq->data : NULL;
@@ -95,7 +95,7 @@ static bool is_measured(const step *s)
 }
 
 /* How many of |waiting| have a row now. */
-static int64_t worth_rows(const step *s, int64_t waiting)
+static int64_t text_step_worth_rows(const step *s, int64_t waiting)
 {
     bl_model_version *version = s->lead->version;
     bl_model_instance *instance = s->lead->instance;
@@ -112,7 +112,7 @@ static int64_t worth_rows(const step *s, int64_t waiting)
     return rows;
 }
 
-static void join(step *s, bl_request *rq)
+static void text_step_join(step *s, bl_request *rq)
 {
     bl_generation *g = rq->data;
     g->rq = rq;
@@ -184,14 +184,14 @@ static void take_along(step *s)
     int64_t rows = 1;
     if (s->lead->text->rows < 0)
         return;
-    rows = worth_rows(s, 1 + (int64_t)bl_queue_count(queue, fits, s));
-    rq = rows > 1 ? bl_queue_take_along(queue, fits, s, (size_t)rows - 1) : NULL;
+    rows = text_step_worth_rows(s, 1 + (int64_t)bl_queue_count(queue, text_step_fits, s));
+    rq = rows > 1 ? bl_queue_take_along(queue, text_step_fits, s, (size_t)rows - 1) : NULL;
     for (; rq != NULL; rq = next) {
         next = rq->item.next;
         bl_step outcome = BL_STEP_DONE;
         bl_request_trace_add(&rq->trail, BL_TIME_QUEUE, rq->item.queued_ns, s->begin_ns);
         if (bl_access_check_time(rq) == BL_OK && has_pages(s, rq, &outcome)) {
-            join(s, rq);
+            text_step_join(s, rq);
         } else {
             bl_seat seat = bl_queue_seat(queue, rq);
             bl_queue_settle(queue, &seat, outcome, 0);
@@ -200,7 +200,7 @@ static void take_along(step *s)
 }
 
 /* What went wrong with several may be nobody's fault: each has its own turn, as if it had not been taken along. */
-static void let_go(step *s, bl_status why)
+static void text_step_let_go(step *s, bl_status why)
 {
     bl_model_instance *instance = s->lead->instance;
     bl_generation *g = s->lead->beside, *next = NULL;
@@ -231,7 +231,7 @@ static int64_t row_value(const bl_generation *g, int i, size_t k)
     return i == text->position ? (int64_t)from : g->tokens.id[from + k];
 }
 
-static void write_rows(const step *s, int i, size_t width, char *to)
+static void text_step_write_rows(const step *s, int i, size_t width, char *to)
 {
     const bl_model_tensor *tensor = &s->lead->version->inputs[i];
     size_t each = bl_dtype_bytes(tensor->dtype);
@@ -249,7 +249,7 @@ static void write_rows(const step *s, int i, size_t width, char *to)
 }
 
 /* |width| numbers of each row. */
-static bl_status fill_input(const step *s, int i, size_t width, bl_err *err)
+static bl_status text_step_fill_input(const step *s, int i, size_t width, bl_err *err)
 {
     bl_generation *lead = s->lead;
     const bl_model_tensor *tensor = &lead->version->inputs[i];
@@ -262,7 +262,7 @@ static bl_status fill_input(const step *s, int i, size_t width, bl_err *err)
     to = bl_device_tensor_host(*held);
     if (to == NULL)
         return bl_fail(err, BL_ENOMEM, "tokens");
-    write_rows(s, i, width, to);
+    text_step_write_rows(s, i, width, to);
     BL_TRY(bl_device_tensor_flush(*held, err));
     lead->buffers[i] = (*held)->buffer;
     return BL_OK;
@@ -280,10 +280,10 @@ static bl_status fill_paged(step *s, bl_err *err)
     }
     most = (most + BL_PAGE_TOKENS - 1) / BL_PAGE_TOKENS;
     lead->vars[text->pages] = (int64_t)most;
-    BL_TRY(fill_input(s, text->tokens, s->count, err));
-    BL_TRY(fill_input(s, text->position, 1, err));
-    BL_TRY(fill_input(s, text->slots, s->count, err));
-    return fill_input(s, text->table, most, err);
+    BL_TRY(text_step_fill_input(s, text->tokens, s->count, err));
+    BL_TRY(text_step_fill_input(s, text->position, 1, err));
+    BL_TRY(text_step_fill_input(s, text->slots, s->count, err));
+    return text_step_fill_input(s, text->table, most, err);
 }
 
 static bl_status fill_inputs(step *s, bl_err *err)
@@ -301,8 +301,8 @@ static bl_status fill_inputs(step *s, bl_err *err)
         BL_TRY(bl_text_memory_create(lead->worker, text, s->rows, &s->next, err));
     for (int i = 0; i < text->npasts; i++)
         lead->buffers[text->pasts[i].input] = s->before->parts[i].buffer;
-    BL_TRY(fill_input(s, text->tokens, s->count, err));
-    return text->position >= 0 ? fill_input(s, text->position, 1, err) : BL_OK;
+    BL_TRY(text_step_fill_input(s, text->tokens, s->count, err));
+    return text->position >= 0 ? text_step_fill_input(s, text->position, 1, err) : BL_OK;
 }
 
 /* The program's own states, of which all texts have pages. */
@@ -318,7 +318,7 @@ static bl_status lend_states(bl_generation *lead, bl_run *run, bl_err *err)
     return BL_OK;
 }
 
-static void keep_states(bl_generation *lead)
+static void text_step_keep_states(bl_generation *lead)
 {
     bl_program *program = lead->instance->slot.program;
     if (lead->sequence != NULL) {
@@ -351,14 +351,14 @@ static bl_status run_plan(step *s, bl_err *err)
         BL_TRY(bl_pages_admit(lead->instance->pages, s->plan, err));
     BL_TRY(lend_states(lead, &run, err));
     st = bl_plan_run(&run, err);
-    keep_states(lead);
+    text_step_keep_states(lead);
     s->took_ns = bl_clock_ns() - start;
     atomic_store(&lead->worker->busy_ns, start + s->took_ns);
     return st;
 }
 
 /* The run is over: each has its row of what is remembered now. */
-static bl_status keep(step *s, bl_err *err)
+static bl_status text_step_keep(step *s, bl_err *err)
 {
     bl_generation *lead = s->lead;
     const bl_text_model *text = lead->text;
@@ -384,13 +384,13 @@ static bl_status keep(step *s, bl_err *err)
     return BL_OK;
 }
 
-static bl_status run(step *s, bl_err *err)
+static bl_status text_step_run(step *s, bl_err *err)
 {
     bl_generation *lead = s->lead;
     BL_TRY(check_device(lead, err));
     BL_TRY(fill_inputs(s, err));
     BL_TRY(run_plan(s, err));
-    BL_TRY(keep(s, err));
+    BL_TRY(text_step_keep(s, err));
     bl_metrics_add(&lead->rq->server->metrics, BL_COUNT_TEXT_RUNS, 1);
     learn_run(s);
     if (is_measured(s))
@@ -399,7 +399,7 @@ static bl_status run(step *s, bl_err *err)
 }
 
 /* All that only the run needed, however it went. */
-static void end_run(step *s)
+static void text_step_end_run(step *s)
 {
     bl_generation *lead = s->lead;
     for (int i = 0; i < lead->version->batcher.ninputs; i++) {
@@ -483,7 +483,7 @@ static bl_status write_on(const step *s, bl_generation *g)
     return bl_generation_take(g, id, &g->rq->err);
 }
 
-static void conclude(const step *s, const bl_err *err)
+static void text_step_conclude(const step *s, const bl_err *err)
 {
     for (bl_generation *g = s->lead; g != NULL; g = g->beside) {
         bl_status st = err->status;
@@ -534,7 +534,7 @@ static bl_step choose_step(bl_generation *g)
 
 /* Those that were taken along go where they came from, or are through.  Each pays its part of what the turn took till then, which
  * for the later ones is also that of letting the others go. */
-static void settle(const step *s, bl_queue *queue)
+static void text_step_settle(const step *s, bl_queue *queue)
 {
     bl_generation *g = s->lead->beside, *next = NULL;
     int64_t paid_ns = 0;
@@ -559,19 +559,19 @@ bl_step bl_text_work(bl_request *rq)
     s.last = &s.lead;
     if (bl_access_check_time(rq) != BL_OK || !may_lead(&s, rq, &outcome))
         return outcome;
-    join(&s, rq);
+    text_step_join(&s, rq);
     take_along(&s);
-    st = run(&s, &err);
+    st = text_step_run(&s, &err);
     if (st != BL_OK && s.rows > 1) {
-        end_run(&s);
-        let_go(&s, st);
+        text_step_end_run(&s);
+        text_step_let_go(&s, st);
         err = (bl_err){0};
-        st = run(&s, &err);
+        st = text_step_run(&s, &err);
     }
     if (st != BL_OK && err.status == BL_OK)
         (void)bl_fail(&err, st, "a text");
-    conclude(&s, &err);
-    end_run(&s);
-    settle(&s, s.lead->worker->queue);
+    text_step_conclude(&s, &err);
+    text_step_end_run(&s);
+    text_step_settle(&s, s.lead->worker->queue);
     return choose_step(s.lead);
 }

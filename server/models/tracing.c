@@ -59,7 +59,7 @@ static void put_tracing(bl_request *rq, const bl_model_tracing *now)
 }
 
 /* A number, or a text that is one, as Triton's clients send. */
-static bl_status read_count(const bl_json *at, int64_t lo, int64_t *out, bl_err *err)
+static bl_status tracing_read_count(const bl_json *at, int64_t lo, int64_t *out, bl_err *err)
 {
     char *end = NULL;
     const char *text = NULL;
@@ -72,7 +72,7 @@ static bl_status read_count(const bl_json *at, int64_t lo, int64_t *out, bl_err 
     return BL_OK;
 }
 
-static bl_status read_level(const bl_json *at, bl_model_tracing *out, bl_err *err)
+static bl_status tracing_read_level(const bl_json *at, bl_model_tracing *out, bl_err *err)
 {
     bl_json_iter it = bl_json_each(at);
     bl_json one;
@@ -102,19 +102,19 @@ static bl_status read_tracing(bl_request *rq, const bl_json *root, bl_model_trac
     if (bl_json_find(root, "trace_level", &at)) {
         out->level = BL_TRACING_UNSET;
         if (at.kind != BL_JSON_NULL)
-            BL_TRY(read_level(&at, out, err));
+            BL_TRY(tracing_read_level(&at, out, err));
         if (out->level == BL_TRACING_ON && rq->server->exporter == NULL)
             return bl_json_fail(&at, err, BL_EINVAL, "there is no collector that traces could go to: --otlp names one");
     }
     if (bl_json_find(root, "trace_rate", &at)) {
         if (at.kind != BL_JSON_NULL)
-            BL_TRY(read_count(&at, 1, &rate, err));
+            BL_TRY(tracing_read_count(&at, 1, &rate, err));
         out->rate = (uint64_t)rate;
     }
     if (bl_json_find(root, "trace_count", &at)) {
         out->counted = at.kind != BL_JSON_NULL;
         if (out->counted)
-            BL_TRY(read_count(&at, -1, &out->count, err));
+            BL_TRY(tracing_read_count(&at, -1, &out->count, err));
     }
     if (bl_json_find(root, "log_frequency", &at) && at.kind != BL_JSON_NULL && !bl_span_is(at.text, "0"))
         return bl_json_fail(&at, err, BL_EUNSUPPORTED, "traces are sent as they come: the frequency is 0");
@@ -125,7 +125,7 @@ static bl_status read_tracing(bl_request *rq, const bl_json *root, bl_model_trac
     return BL_OK;
 }
 
-static bl_status parse(bl_request *rq, bl_json_doc *doc)
+static bl_status tracing_parse(bl_request *rq, bl_json_doc *doc)
 {
     bl_json_limits limits = {.depth = (int)rq->server->settings.max_depth};
     return bl_json_parse(doc, rq->arena, bl_request_body(rq), &limits, &rq->err);
@@ -139,7 +139,7 @@ static bl_model *find_model(bl_request *rq)
     return model != NULL ? model : bl_models_find(models, 0, rq->head.param[0]);
 }
 
-static bl_status answer(bl_request *rq, const bl_json *change)
+static bl_status tracing_answer(bl_request *rq, const bl_json *change)
 {
     bl_models *models = rq->server->models;
     bl_model_tracing now = {0}, *of = NULL;
@@ -165,16 +165,16 @@ static bl_status answer(bl_request *rq, const bl_json *change)
 
 bl_status bl_handle_trace_get(bl_request *rq)
 {
-    return answer(rq, NULL);
+    return tracing_answer(rq, NULL);
 }
 
 bl_status bl_handle_trace_post(bl_request *rq)
 {
     bl_json_doc doc = {0};
-    bl_status st = parse(rq, &doc);
+    bl_status st = tracing_parse(rq, &doc);
     if (st == BL_OK) {
         bl_json root = bl_json_root(&doc);
-        st = answer(rq, &root);
+        st = tracing_answer(rq, &root);
     }
     bl_json_fini(&doc);
     return st;
@@ -227,7 +227,7 @@ bl_status bl_handle_logging_post(bl_request *rq)
 {
     bl_log_level level = BL_LOG_INFO;
     bl_json_doc doc = {0};
-    bl_status st = parse(rq, &doc);
+    bl_status st = tracing_parse(rq, &doc);
     if (st == BL_OK) {
         bl_json root = bl_json_root(&doc);
         st = read_log(&root, &level, &rq->err);

@@ -31,7 +31,7 @@ struct bl_sent {
     atomic_int stands;
 };
 
-static void remove_file(bl_sent *sent)
+static void uploaded_remove_file(bl_sent *sent)
 {
     bl_stored_remove(sent->server, BL_STORED_MODEL, sent->owner, sent->file);
     bl_blobs_give(sent->server->blobs, sent->bytes);
@@ -49,7 +49,7 @@ void bl_sent_release(bl_sent *sent)
     if (sent == NULL || atomic_fetch_sub(&sent->refs, 1) != 1)
         return;
     if (sent->file[0] != '\0' && atomic_load(&sent->stands) == FRESH)
-        remove_file(sent);
+        uploaded_remove_file(sent);
     if (sent->fd >= 0)
         (void)close(sent->fd);
     free(sent);
@@ -70,7 +70,7 @@ void bl_sent_name(bl_sent *sent)
 void bl_sent_forget(bl_sent *sent)
 {
     if (sent != NULL && sent->file[0] != '\0' && atomic_exchange(&sent->stands, GONE) != GONE)
-        remove_file(sent);
+        uploaded_remove_file(sent);
 }
 
 /* ---- writing */
@@ -97,7 +97,7 @@ typedef struct parts {
 } parts;
 
 /* Each is a tensor of bytes, "1/model.json". */
-static bl_status make_head(parts *p, bl_err *err)
+static bl_status uploaded_make_head(parts *p, bl_err *err)
 {
     bl_arena *arena = p->op->arena;
     size_t n = (size_t)p->op->nfiles;
@@ -112,7 +112,7 @@ static bl_status make_head(parts *p, bl_err *err)
     return bl_text_status(&p->head, err);
 }
 
-static bl_status write_parts(void *arg, int fd, bl_err *err)
+static bl_status uploaded_write_parts(void *arg, int fd, bl_err *err)
 {
     const parts *p = arg;
     bool good = bl_write_all(fd, p->head.data, p->head.len);
@@ -123,7 +123,8 @@ static bl_status write_parts(void *arg, int fd, bl_err *err)
 
 static bl_status write_kept(bl_sent *sent, parts *p, bl_err *err)
 {
-    bl_stored_file file = {.kind = BL_STORED_MODEL, .owner = sent->owner, .bytes = sent->bytes, .write = write_parts, .arg = p};
+    bl_stored_file file = {
+        .kind = BL_STORED_MODEL, .owner = sent->owner, .bytes = sent->bytes, .write = uploaded_write_parts, .arg = p};
     bl_status st = BL_OK;
     BL_TRY(bl_blobs_take(sent->server->blobs, sent->bytes, err));
     st = bl_stored_put(sent->server, &file, sent->file, err);
@@ -135,11 +136,11 @@ static bl_status write_kept(bl_sent *sent, parts *p, bl_err *err)
 static bl_status write_nameless(bl_sent *sent, parts *p, bl_err *err)
 {
     sent->fd = open_nameless();
-    return sent->fd >= 0 ? write_parts(p, sent->fd, err)
+    return sent->fd >= 0 ? uploaded_write_parts(p, sent->fd, err)
                          : bl_fail(err, BL_ESTORAGE, "its files cannot be written: %s", strerror(errno));
 }
 
-static bl_sent *create(bl_server *server, uint32_t owner)
+static bl_sent *uploaded_create(bl_server *server, uint32_t owner)
 {
     bl_sent *sent = bl_calloc(1, sizeof *sent);
     if (sent == NULL)
@@ -153,9 +154,9 @@ static bl_sent *create(bl_server *server, uint32_t owner)
 
 bl_status bl_sent_create(bl_server *server, const bl_model_op *op, bl_sent **out, bl_err *err)
 {
-    bl_sent *sent = create(server, op->owner);
+    bl_sent *sent = uploaded_create(server, op->owner);
     parts p = {.op = op};
-    bl_status st = sent != NULL ? make_head(&p, err) : bl_fail(err, BL_ENOMEM, "the files of a model");
+    bl_status st = sent != NULL ? uploaded_make_head(&p, err) : bl_fail(err, BL_ENOMEM, "the files of a model");
     *out = NULL;
     if (st == BL_OK) {
         sent->bytes = p.head.len;
@@ -175,7 +176,7 @@ bl_status bl_sent_create(bl_server *server, const bl_model_op *op, bl_sent **out
 
 bl_status bl_sent_recall(bl_server *server, uint32_t owner, const char *file, bl_sent **out, bl_err *err)
 {
-    bl_sent *sent = *out = create(server, owner);
+    bl_sent *sent = *out = uploaded_create(server, owner);
     bl_err none = {0};
     int fd = -1;
     if (sent == NULL)

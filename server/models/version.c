@@ -25,12 +25,12 @@ static void retain_version(void *owner)
     (void)bl_model_version_retain(owner);
 }
 
-static bl_status prepare_joint(void *owner, bl_request *rq, bl_batch_slot *slot, int64_t *vars, bl_exec **out)
+static bl_status version_prepare_joint(void *owner, bl_request *rq, bl_batch_slot *slot, int64_t *vars, bl_exec **out)
 {
     return bl_infer_prepare(rq, owner, (bl_model_instance *)slot, vars, out);
 }
 
-static void count_joint(void *owner, int64_t rows, int64_t input_ns, int64_t compute_ns)
+static void version_count_joint(void *owner, int64_t rows, int64_t input_ns, int64_t compute_ns)
 {
     bl_model_version *version = owner;
     bl_statistics_run(&version->statistics, rows, input_ns, compute_ns, 0);
@@ -48,7 +48,7 @@ void bl_instance_learn(bl_model_version *version, bl_model_instance *instance, i
         bl_exact_order(version, instance, rows);
 }
 
-static void learn_joint(void *owner, bl_batch_slot *slot, int64_t rows, const bl_plan *plan, int64_t ns)
+static void version_learn_joint(void *owner, bl_batch_slot *slot, int64_t rows, const bl_plan *plan, int64_t ns)
 {
     bl_instance_learn(owner, (bl_model_instance *)slot, rows, plan, ns);
 }
@@ -56,10 +56,10 @@ static void learn_joint(void *owner, bl_batch_slot *slot, int64_t rows, const bl
 static const bl_batch_user model_user = {.what = "model",
                                          .retain = retain_version,
                                          .release = bl_model_version_release_any,
-                                         .prepare = prepare_joint,
-                                         .count = count_joint,
+                                         .prepare = version_prepare_joint,
+                                         .count = version_count_joint,
                                          .give = give_rows,
-                                         .learn = learn_joint};
+                                         .learn = version_learn_joint};
 
 /* ---- lifetime */
 
@@ -241,8 +241,8 @@ static void describe_input(const bl_wire_tensor *from, const bl_onnx_port *port,
 }
 
 /* Sizes at the least and at the most: those that differ vary. */
-static void describe_output(const bl_wire_graph *graph, const bl_plan_tensor *from, const bl_wire_output *output,
-                            const bl_onnx_port *port, bl_model_tensor *to)
+static void version_describe_output(const bl_wire_graph *graph, const bl_plan_tensor *from, const bl_wire_output *output,
+                                    const bl_onnx_port *port, bl_model_tensor *to)
 {
     int64_t lo[BL_WIRE_MAX_DIMS] = {0}, hi[BL_WIRE_MAX_DIMS] = {0}, least[16] = {0}, most[16] = {0};
     for (int i = 0; i < graph->nvars; i++) {
@@ -337,8 +337,8 @@ static bl_status choose_batch(bl_model_version *version, const bl_wire_graph *gr
     return BL_OK;
 }
 
-static bl_status check_names(const bl_config_tensor *said, int nsaid, const bl_model_tensor *tensors, int count, const char *what,
-                             bl_err *err)
+static bl_status version_check_names(const bl_config_tensor *said, int nsaid, const bl_model_tensor *tensors, int count,
+                                     const char *what, bl_err *err)
 {
     for (int i = 0; i < nsaid; i++) {
         bool found = false;
@@ -488,14 +488,14 @@ bl_status bl_model_version_describe(bl_model_version *version, bl_err *err)
         if (variants != NULL)
             describe_declared(bl_variants_output(variants, i), port != NULL ? port->name : graph->outputs[i].name, tensor);
         else
-            describe_output(graph, &info->outputs[i], &graph->outputs[i], port, tensor);
+            version_describe_output(graph, &info->outputs[i], &graph->outputs[i], port, tensor);
         BL_TRY(check_tensor(version, tensor, find_tensor(config->outputs, config->noutputs, tensor->name), err));
     }
     BL_TRY(read_labels(version, err));
     BL_TRY(choose_memory(version, graph, err));
     BL_TRY(describe_texts(version, err));
-    BL_TRY(check_names(config->inputs, config->ninputs, version->shown, version->nshown, "input", err));
-    return check_names(config->outputs, config->noutputs, version->outputs, version->noutputs, "output", err);
+    BL_TRY(version_check_names(config->inputs, config->ninputs, version->shown, version->nshown, "input", err));
+    return version_check_names(config->outputs, config->noutputs, version->outputs, version->noutputs, "output", err);
 }
 
 /* ---- as JSON */
@@ -515,7 +515,7 @@ static void put_dims(bl_text *out, const bl_model_tensor *tensor, int from, bool
 }
 
 /* The sizes that named dimensions may have in a request. */
-static void put_ranges(const bl_model_version *version, bl_text *out)
+static void version_put_ranges(const bl_model_version *version, bl_text *out)
 {
     const bl_wire_graph *graph = version->instances[0].slot.graph;
     if (version->batcher.nvars == 0)
@@ -533,7 +533,7 @@ static void put_ranges(const bl_model_version *version, bl_text *out)
 }
 
 /* The names of an input's dimensions, and the sizes of those without one. */
-static void put_names(const bl_model_version *version, const bl_model_tensor *tensor, bl_text *out)
+static void version_put_names(const bl_model_version *version, const bl_model_tensor *tensor, bl_text *out)
 {
     const bl_wire_graph *graph = version->instances[0].slot.graph;
     if (version->batcher.nvars == 0 || (tensor->datatype == BL_INFER_BYTES && tensor->coding != BL_MODEL_STRINGS))
@@ -596,7 +596,7 @@ static void put_policy(const bl_model_config *config, bl_text *out)
     bl_text_puts(out, config->policy == BL_POLICY_SPECIFIC ? "]}}" : "");
 }
 
-static void put_batching(const bl_model_config *config, bl_text *out)
+static void version_put_batching(const bl_model_config *config, bl_text *out)
 {
     bl_encode_key(out, "dynamic_batching");
     bl_text_puts(out, "{\"preferred_batch_size\":[");
@@ -668,13 +668,13 @@ void bl_model_version_put_config(const bl_model_version *version, bl_text *out)
     bl_text_puts(out, ",\"backend\":\"beamline\"");
     put_policy(config, out);
     bl_text_printf(out, ",\"max_batch_size\":%lld", (long long)version->batcher.max_rows);
-    put_ranges(version, out);
+    version_put_ranges(version, out);
     put_config_tensors(version, version->shown, version->nshown, "input", out);
     put_config_tensors(version, version->outputs, version->noutputs, "output", out);
     if (version->sequential)
         bl_text_printf(out, ",\"sequence_batching\":{\"max_sequence_idle_microseconds\":%lld}", (long long)config->idle_us);
     else if (version->batcher.max_rows > 0)
-        put_batching(config, out);
+        version_put_batching(config, out);
     bl_text_puts(out, ",\"instance_group\":[");
     for (int i = 0; i < version->ninstances; i++)
         bl_text_printf(out, "%s{\"name\":\"%d\",\"kind\":\"KIND_AUTO\",\"count\":1,\"device\":\"%s\"}", i > 0 ? "," : "", i,
@@ -686,7 +686,7 @@ void bl_model_version_put_config(const bl_model_version *version, bl_text *out)
 }
 
 /* Names of the columns of what is a map for each row in the model. */
-static void put_keys(bl_text *out, const bl_model_tensor *tensor)
+static void version_put_keys(bl_text *out, const bl_model_tensor *tensor)
 {
     if (!tensor->keyed)
         return;
@@ -709,8 +709,8 @@ static void put_tensors(const bl_model_version *version, const bl_model_tensor *
         bl_text_printf(out, ",\"datatype\":\"%s\",\"shape\":", bl_infer_datatype(tensors[i].datatype));
         put_dims(out, &tensors[i], version->batcher.max_rows > 0 ? 1 : 0, version->batcher.max_rows > 0);
         if (tensors == version->shown)
-            put_names(version, &tensors[i], out);
-        put_keys(out, &tensors[i]);
+            version_put_names(version, &tensors[i], out);
+        version_put_keys(out, &tensors[i]);
         bl_text_putc(out, '}');
     }
     bl_text_putc(out, ']');
@@ -729,6 +729,6 @@ void bl_model_version_put_metadata(const bl_model_version *version, const bl_mod
     bl_encode_string(out, version->platform);
     put_tensors(version, version->shown, version->nshown, "inputs", out);
     put_tensors(version, version->outputs, version->noutputs, "outputs", out);
-    put_ranges(version, out);
+    version_put_ranges(version, out);
     bl_text_putc(out, '}');
 }

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static const bl_config_warmup_input *find_input(const bl_config_warmup *warmup, const char *name)
+static const bl_config_warmup_input *warm_find_input(const bl_config_warmup *warmup, const char *name)
 {
     for (int i = 0; i < warmup->ninputs; i++)
         if (strcmp(warmup->inputs[i].name, name) == 0)
@@ -14,11 +14,11 @@ static const bl_config_warmup_input *find_input(const bl_config_warmup *warmup, 
 }
 
 /* The shape of an input: the configuration's behind the batch. */
-static bl_status choose_shape(const bl_model_version *version, const bl_config_warmup *warmup, int at, int64_t *vars,
-                              int64_t *dim, bl_err *err)
+static bl_status warm_choose_shape(const bl_model_version *version, const bl_config_warmup *warmup, int at, int64_t *vars,
+                                   int64_t *dim, bl_err *err)
 {
     const bl_model_tensor *tensor = &version->inputs[at];
-    const bl_config_warmup_input *said = find_input(warmup, tensor->name);
+    const bl_config_warmup_input *said = warm_find_input(warmup, tensor->name);
     bool picture = tensor->coding == BL_MODEL_PICTURE;
     int skip = version->batcher.max_rows > 0 ? 1 : 0, ndim = picture ? tensor->ndim : bl_model_tensor_rank(tensor);
     int datatype = picture ? BL_U8 : tensor->datatype; /* of a picture its pixels */
@@ -43,7 +43,7 @@ static bl_status choose_shape(const bl_model_version *version, const bl_config_w
 }
 
 /* Zeros, or numbers from 0 to 1 that are the same each time. */
-static void fill(const bl_device_tensor *held, char *to, bool random)
+static void warm_fill(const bl_device_tensor *held, char *to, bool random)
 {
     size_t each = bl_dtype_bytes(held->dtype);
     uint32_t seed = 1;
@@ -67,7 +67,7 @@ bl_status bl_model_warm(bl_request *rq, bl_model_version *version, bl_model_inst
     for (int i = 0; i < version->batcher.nvars; i++)
         vars[i] = -1;
     for (int i = 0; i < version->batcher.ninputs; i++)
-        BL_TRY(choose_shape(version, warmup, i, vars, dim[i], &rq->err));
+        BL_TRY(warm_choose_shape(version, warmup, i, vars, dim[i], &rq->err));
     for (int i = 0; i < version->batcher.nvars; i++)
         vars[i] = vars[i] < 0 ? instance->slot.graph->vars[i].lo : vars[i];
     BL_TRY(bl_infer_prepare(rq, version, instance, vars, &x));
@@ -76,14 +76,14 @@ bl_status bl_model_warm(bl_request *rq, bl_model_version *version, bl_model_inst
         return bl_arena_status(rq->arena, &rq->err);
     for (int i = 0; i < version->batcher.ninputs; i++) {
         const bl_model_tensor *tensor = &version->inputs[i];
-        const bl_config_warmup_input *said = find_input(warmup, tensor->name);
+        const bl_config_warmup_input *said = warm_find_input(warmup, tensor->name);
         char *to = NULL;
         BL_TRY(bl_device_tensor_create(x->worker, tensor->dtype, tensor->ndim, dim[i], &x->in.tensors[i], &rq->err));
         x->in.n++;
         to = bl_device_tensor_host(x->in.tensors[i]);
         if (to == NULL)
             return bl_fail(&rq->err, BL_ENOMEM, "a warm-up of %zu bytes", x->in.tensors[i]->bytes);
-        fill(x->in.tensors[i], to, said->random);
+        warm_fill(x->in.tensors[i], to, said->random);
     }
     return bl_request_submit(rq, x->worker->queue, x->work, NULL);
 }

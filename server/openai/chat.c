@@ -35,7 +35,7 @@ typedef struct conversation {
 /* ---- messages */
 
 /* The texts of a content's parts with |between| between them, as one string; heap. */
-static bl_status join_parts(const bl_openai_call *call, const bl_json *content, const char *between, char **out)
+static bl_status chat_join_parts(const bl_openai_call *call, const bl_json *content, const char *between, char **out)
 {
     bl_err *err = &call->rq->err;
     bl_json_iter it = bl_json_each(content);
@@ -111,13 +111,13 @@ static bl_status read_content(const bl_openai_call *call, const bl_json *message
                    ? BL_OK
                    : bl_json_fail(message, err, BL_EINVAL, "\"content\" is missing; it must be a text or a list of parts");
     if (at.kind == BL_JSON_ARRAY)
-        return join_parts(call, &at, prefill ? "\n\n" : "\n", out);
+        return chat_join_parts(call, &at, prefill ? "\n\n" : "\n", out);
     BL_TRY(bl_json_string(&at, &text, err));
     *out = strdup(text);
     return *out != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "a conversation");
 }
 
-static bl_status add_message(conversation *v, const bl_json *message, char *content)
+static bl_status chat_add_message(conversation *v, const bl_json *message, char *content)
 {
     bl_err *err = &v->call->rq->err;
     cJSON *copy = copy_value(message, err);
@@ -185,7 +185,7 @@ static bl_status read_messages(conversation *v)
             v->generates = true;
             continue;
         }
-        st = add_message(v, &one, content);
+        st = chat_add_message(v, &one, content);
         free(content);
         BL_TRY(st);
     }
@@ -268,7 +268,7 @@ static bl_status read_variables(conversation *v)
 }
 
 /* Does the text end with |end|, or with that and a line feed? */
-static bool ends_with(const bl_text *text, const char *end)
+static bool chat_ends_with(const bl_text *text, const char *end)
 {
     size_t len = strlen(end), have = text->len;
     have -= have > 0 && text->data[have - 1] == '\n';
@@ -280,15 +280,15 @@ static void close_thinking(const conversation *v, const char *source, bl_text *o
 {
     for (size_t i = 0; i < sizeof thinkings / sizeof thinkings[0] && !v->thinks && v->generates; i++) {
         const struct thinking *t = &thinkings[i];
-        bool begun = ends_with(out, t->begin);
-        if (!begun && (!t->always || strstr(source, t->begin) == NULL || ends_with(out, t->end)))
+        bool begun = chat_ends_with(out, t->begin);
+        if (!begun && (!t->always || strstr(source, t->begin) == NULL || chat_ends_with(out, t->end)))
             continue;
         bl_text_puts(out, begun ? "" : t->begin);
         bl_text_puts(out, t->end);
     }
 }
 
-static bl_status render(conversation *v, const char *source, bl_text *out)
+static bl_status chat_render(conversation *v, const char *source, bl_text *out)
 {
     bl_err *err = &v->call->rq->err;
     bl_json_doc messages = {.root = v->messages};
@@ -331,7 +331,7 @@ bl_status bl_openai_render(const bl_openai_call *call, bl_text *out)
         return bl_fail(&call->rq->err, BL_ENOMEM, "a conversation");
     st = read_messages(&v);
     if (st == BL_OK)
-        st = render(&v, source != NULL ? source : bl_chat_template_chatml, out);
+        st = chat_render(&v, source != NULL ? source : bl_chat_template_chatml, out);
     cJSON_Delete(v.messages);
     free(v.prefill);
     return st;

@@ -43,7 +43,7 @@ void bl_openai_put_float(bl_text *out, float value)
     out->data[out->len] = '\0';
 }
 
-static void put_number(const bl_generation *g, float value, bl_text *out)
+static void details_put_number(const bl_generation *g, float value, bl_text *out)
 {
     bl_encode_key(out, g->options->post_sampling ? "prob" : "logprob");
     bl_openai_put_float(out, value);
@@ -58,7 +58,7 @@ static void put_token(const bl_generation *g, int32_t id, bl_span text, float va
     for (size_t i = 0; i < text.len; i++)
         bl_text_printf(out, "%s%d", i > 0 ? "," : "", (unsigned char)text.data[i]);
     bl_text_putc(out, ']');
-    put_number(g, value, out);
+    details_put_number(g, value, out);
 }
 
 void bl_openai_put_chances(const bl_generation *g, size_t from, size_t to, bl_text *out)
@@ -84,7 +84,7 @@ void bl_openai_put_chances(const bl_generation *g, size_t from, size_t to, bl_te
 
 /* ---- settings */
 
-static void put_float(bl_text *out, const char *name, float value)
+static void details_put_float(bl_text *out, const char *name, float value)
 {
     bl_encode_key(out, name);
     bl_openai_put_float(out, value);
@@ -105,29 +105,29 @@ static void put_bool(bl_text *out, const char *name, bool value)
 static void put_sampling(const bl_sampling *s, bl_text *out)
 {
     put_int(out, "seed", s->seed == BL_SEED_RANDOM ? (int64_t)UINT32_MAX : s->seed);
-    put_float(out, "temperature", s->temperature);
-    put_float(out, "dynatemp_range", s->dynatemp_range);
-    put_float(out, "dynatemp_exponent", s->dynatemp_exponent);
+    details_put_float(out, "temperature", s->temperature);
+    details_put_float(out, "dynatemp_range", s->dynatemp_range);
+    details_put_float(out, "dynatemp_exponent", s->dynatemp_exponent);
     put_int(out, "top_k", s->top_k);
-    put_float(out, "top_p", s->top_p);
-    put_float(out, "min_p", s->min_p);
-    put_float(out, "top_n_sigma", s->top_n_sigma);
-    put_float(out, "xtc_probability", s->xtc_probability);
-    put_float(out, "xtc_threshold", s->xtc_threshold);
-    put_float(out, "typical_p", s->typical_p);
+    details_put_float(out, "top_p", s->top_p);
+    details_put_float(out, "min_p", s->min_p);
+    details_put_float(out, "top_n_sigma", s->top_n_sigma);
+    details_put_float(out, "xtc_probability", s->xtc_probability);
+    details_put_float(out, "xtc_threshold", s->xtc_threshold);
+    details_put_float(out, "typical_p", s->typical_p);
     put_int(out, "repeat_last_n", s->repeat_last_n);
-    put_float(out, "repeat_penalty", s->repeat_penalty);
-    put_float(out, "presence_penalty", s->presence_penalty);
-    put_float(out, "frequency_penalty", s->frequency_penalty);
-    put_float(out, "dry_multiplier", s->dry_multiplier);
-    put_float(out, "dry_base", s->dry_base);
+    details_put_float(out, "repeat_penalty", s->repeat_penalty);
+    details_put_float(out, "presence_penalty", s->presence_penalty);
+    details_put_float(out, "frequency_penalty", s->frequency_penalty);
+    details_put_float(out, "dry_multiplier", s->dry_multiplier);
+    details_put_float(out, "dry_base", s->dry_base);
     put_int(out, "dry_allowed_length", s->dry_allowed_length);
     put_int(out, "dry_penalty_last_n", s->dry_last_n);
     put_int(out, "mirostat", s->mirostat);
-    put_float(out, "mirostat_tau", s->mirostat_tau);
-    put_float(out, "mirostat_eta", s->mirostat_eta);
-    put_float(out, "adaptive_target", -1);
-    put_float(out, "adaptive_decay", 0.9F);
+    details_put_float(out, "mirostat_tau", s->mirostat_tau);
+    details_put_float(out, "mirostat_eta", s->mirostat_eta);
+    details_put_float(out, "adaptive_target", -1);
+    details_put_float(out, "adaptive_decay", 0.9F);
     put_int(out, "min_keep", s->min_keep);
 }
 
@@ -222,7 +222,7 @@ static void put_prompt(const bl_generation *g, bl_text *out)
     bl_text_fini(&text);
 }
 
-static void put_ids(const bl_generation *g, bl_text *out)
+static void details_put_ids(const bl_generation *g, bl_text *out)
 {
     bl_text_putc(out, '[');
     for (size_t i = g->prompt; i < g->tokens.count && g->options->return_tokens && !g->completion->streams; i++)
@@ -285,7 +285,7 @@ static const char *const field_names[FIELDS] = {"index",
                                                 "timings",
                                                 "completion_probabilities"};
 
-static void put_field(const bl_generation *g, llama_field field, bl_text *out)
+static void details_put_field(const bl_generation *g, llama_field field, bl_text *out)
 {
     const bl_completion *c = g->completion;
     bool streams = c->streams;
@@ -304,7 +304,7 @@ static void put_field(const bl_generation *g, llama_field field, bl_text *out)
         bl_encode_span(out, streams ? BL_S("") : (bl_span){bl_text_get(&g->written), g->written.len});
         break;
     case FIELD_TOKENS:
-        put_ids(g, out);
+        details_put_ids(g, out);
         break;
     case FIELD_ID_SLOT:
         bl_text_puts(out, "0");
@@ -352,7 +352,7 @@ static void put_field(const bl_generation *g, llama_field field, bl_text *out)
 }
 
 /* "generation_settings/n_predict" is a member of a member: its value, under the whole path. */
-static void put_path(const bl_generation *g, const char *path, bl_text *out)
+static void details_put_path(const bl_generation *g, const char *path, bl_text *out)
 {
     size_t len = strcspn(path, "/");
     for (int i = 0; i < FIELDS; i++) {
@@ -364,12 +364,12 @@ static void put_path(const bl_generation *g, const char *path, bl_text *out)
         if (strlen(field_names[i]) != len || memcmp(field_names[i], path, len) != 0)
             continue;
         if (path[len] == '\0') {
-            put_field(g, (llama_field)i, out);
+            details_put_field(g, (llama_field)i, out);
             return;
         }
         arena = bl_arena_create(0);
         bl_text_putc(&text, '{');
-        put_field(g, (llama_field)i, &text);
+        details_put_field(g, (llama_field)i, &text);
         bl_text_putc(&text, '}');
         if (arena != NULL && !text.failed &&
             bl_json_parse(&doc, arena, (bl_span){bl_text_get(&text), text.len}, &(bl_json_limits){0}, &ignored) == BL_OK) {
@@ -396,8 +396,8 @@ void bl_llama_put_text(const bl_generation *g, bl_text *out)
 {
     bl_text_putc(out, '{');
     for (int i = 0; i < g->options->nfields; i++)
-        put_path(g, g->options->fields[i], out);
+        details_put_path(g, g->options->fields[i], out);
     for (int i = 0; i < FIELDS && g->options->nfields == 0; i++)
-        put_field(g, (llama_field)i, out);
+        details_put_field(g, (llama_field)i, out);
     bl_text_putc(out, '}');
 }

@@ -87,7 +87,7 @@ static const bl_infer_result *find_vectors(const bl_infer *in, const bl_infer_re
 }
 
 /* Room for the vectors of all texts, which the first run shows the size of. */
-static bl_status make_room(bl_infer *in, embedding_call *e, size_t width)
+static bl_status embeddings_make_room(bl_infer *in, embedding_call *e, size_t width)
 {
     bl_request *rq = in->rq;
     size_t most = (size_t)rq->server->settings.max_list;
@@ -112,7 +112,7 @@ static bl_status keep_vectors(bl_infer *in, const bl_infer_result *results)
     if (found == NULL)
         return bl_fail(&in->rq->err, BL_EINVAL, "model \"%s\" gives no vector for each text", in->version->name);
     if (e->vectors == NULL)
-        BL_TRY(make_room(in, e, (size_t)found->dim[1]));
+        BL_TRY(embeddings_make_room(in, e, (size_t)found->dim[1]));
     if ((size_t)found->dim[1] != e->width)
         return bl_fail(&in->rq->err, BL_EINVAL, "model \"%s\" gives vectors of different sizes for texts of different lengths",
                        in->version->name);
@@ -126,7 +126,7 @@ static bl_status keep_vectors(bl_infer *in, const bl_infer_result *results)
 /* ---- the answer */
 
 /* The first |count| numbers; fewer than all of them have the length of all again, which is 1. */
-static void shorten(float *vector, size_t count, size_t all)
+static void embeddings_shorten(float *vector, size_t count, size_t all)
 {
     double squares = 0;
     for (size_t i = 0; i < count; i++)
@@ -146,7 +146,7 @@ static void put_vector(const embedding_call *call, const float *vector, size_t c
     bl_tensor_print(out, BL_F32, vector, count);
 }
 
-static bl_status write_vectors(bl_infer *in, const bl_infer_result *results)
+static bl_status embeddings_write_vectors(bl_infer *in, const bl_infer_result *results)
 {
     embedding_call *e = in->extra;
     bl_request *rq = in->rq;
@@ -161,7 +161,7 @@ static bl_status write_vectors(bl_infer *in, const bl_infer_result *results)
     bl_encode_string(&rq->reply.out, in->version->name);
     bl_text_puts(&rq->reply.out, ",\"data\":[");
     for (size_t i = 0; i < e->count; i++) {
-        shorten(e->vectors + i * e->width, count, e->width);
+        embeddings_shorten(e->vectors + i * e->width, count, e->width);
         bl_text_printf(&rq->reply.out, "%s{\"object\":\"embedding\",\"index\":%zu,\"embedding\":", i > 0 ? "," : "", i);
         put_vector(e, e->vectors + i * e->width, count, &rq->reply.out);
         bl_text_putc(&rq->reply.out, '}');
@@ -181,7 +181,7 @@ static void free_texts(void *arg)
 }
 
 /* A text, or a list of its tokens. */
-static bl_status add_text(bl_openai_call *call, embedding_call *e, const bl_json *at)
+static bl_status embeddings_add_text(bl_openai_call *call, embedding_call *e, const bl_json *at)
 {
     bl_err *err = &call->rq->err, problem = {0};
     const bl_text_input *words = call->in->version->words;
@@ -204,7 +204,7 @@ static bl_status add_text(bl_openai_call *call, embedding_call *e, const bl_json
     return one->tokens.count > 0 ? BL_OK : bl_json_fail(at, err, BL_EINVAL, "has no tokens");
 }
 
-static bl_status read_texts(bl_openai_call *call, embedding_call *e)
+static bl_status embeddings_read_texts(bl_openai_call *call, embedding_call *e)
 {
     bl_json at, one;
     bl_json_iter it;
@@ -215,17 +215,17 @@ static bl_status read_texts(bl_openai_call *call, embedding_call *e)
     BL_TRY(bl_json_need(&call->root, "input", &at, &call->rq->err));
     it = bl_json_each(&at);
     if (bl_openai_is_one_prompt(&at))
-        BL_TRY(add_text(call, e, &at));
+        BL_TRY(embeddings_add_text(call, e, &at));
     else
         while (bl_json_next(&it, &one))
-            BL_TRY(add_text(call, e, &one));
+            BL_TRY(embeddings_add_text(call, e, &one));
     if (e->count == 0)
         return bl_json_fail(&at, &call->rq->err, BL_EINVAL, "the list of texts is empty");
     qsort(e->texts, e->count, sizeof *e->texts, compare_lengths);
     return BL_OK;
 }
 
-static bl_status read_options(const bl_openai_call *call, embedding_call *e)
+static bl_status embeddings_read_options(const bl_openai_call *call, embedding_call *e)
 {
     bl_json at;
     if (bl_json_find(&call->root, "encoding_format", &at) && at.kind != BL_JSON_NULL) {
@@ -257,13 +257,13 @@ bl_status bl_handle_openai_embeddings(bl_request *rq)
     embedding_call *e = bl_arena_alloc(rq->arena, sizeof *e);
     if (e == NULL)
         return bl_arena_status(rq->arena, &rq->err);
-    BL_TRY(bl_openai_open_any(rq, write_vectors, true, &call));
+    BL_TRY(bl_openai_open_any(rq, embeddings_write_vectors, true, &call));
     if (call.in == NULL)
         return BL_OK;
     BL_TRY(check_model(call.in->version, &rq->err));
     call.in->extra = e;
-    BL_TRY(read_options(&call, e));
-    BL_TRY(read_texts(&call, e));
+    BL_TRY(embeddings_read_options(&call, e));
+    BL_TRY(embeddings_read_texts(&call, e));
     BL_TRY(fill_run(call.in));
     return bl_infer_go_filled(call.in);
 }

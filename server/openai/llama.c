@@ -23,7 +23,7 @@ static bl_status find_switch(const bl_openai_call *call, const char *name, bool 
 }
 
 /* A piece is a text, or its bytes where it is no whole characters. */
-static void put_piece(bl_span piece, bl_text *out)
+static void llama_put_piece(bl_span piece, bl_text *out)
 {
     size_t at = 0, n = 0;
     while (at < piece.len && (n = bl_utf8_length(piece.data + at, piece.len - at)) > 0)
@@ -48,7 +48,7 @@ static void put_tokens(const bl_tokenizer *tokenizer, const bl_tokens *tokens, b
             continue;
         }
         bl_text_printf(out, "{\"id\":%d,\"piece\":", (int)tokens->id[i]);
-        put_piece(bl_tokenizer_piece(tokenizer, tokens->id[i]), out);
+        llama_put_piece(bl_tokenizer_piece(tokenizer, tokens->id[i]), out);
         bl_text_putc(out, '}');
     }
     bl_text_puts(out, "]}");

@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* Words with commas or blanks between them, as a list. */
-static void put_words(bl_text *out, const char *name, const char *first, const char *list)
+static void models_list_put_words(bl_text *out, const char *name, const char *first, const char *list)
 {
     bl_encode_key(out, name);
     bl_text_putc(out, '[');
@@ -35,7 +35,7 @@ static void put_text_of(bl_text *out, const char *name, const char *value)
     bl_encode_string(out, value);
 }
 
-static void put_count(bl_text *out, const char *name, int64_t value)
+static void models_list_put_count(bl_text *out, const char *name, int64_t value)
 {
     if (value <= 0)
         return;
@@ -50,10 +50,10 @@ static void put_meta(const bl_model_version *version, bl_text *out)
     int64_t context = version->text != NULL ? version->text->context : version->words->most;
     bl_encode_key(out, "meta");
     bl_text_printf(out, "{\"n_vocab\":%zu,\"n_ctx\":%lld", bl_tokenizer_size(bl_model_tokenizer(version)), (long long)context);
-    put_count(out, "n_ctx_train", about->trained_context);
-    put_count(out, "n_embd", about->width);
-    put_count(out, "n_params", about->parameters);
-    put_count(out, "size", about->bytes);
+    models_list_put_count(out, "n_ctx_train", about->trained_context);
+    models_list_put_count(out, "n_embd", about->width);
+    models_list_put_count(out, "n_params", about->parameters);
+    models_list_put_count(out, "size", about->bytes);
     put_text_of(out, "architecture", about->architecture);
     put_text_of(out, "quantisation", about->quantisation);
     bl_text_putc(out, '}');
@@ -65,8 +65,8 @@ static void put_model(const bl_model_version *version, bl_text *out)
     bl_text_puts(out, "{\"id\":");
     bl_encode_string(out, version->name);
     bl_text_printf(out, ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"beamline\"", (long long)version->created);
-    put_words(out, "aliases", version->name, config->aliases);
-    put_words(out, "tags", NULL, config->tags);
+    models_list_put_words(out, "aliases", version->name, config->aliases);
+    models_list_put_words(out, "tags", NULL, config->tags);
     bl_encode_key(out, "capabilities");
     bl_text_puts(out, version->text != NULL ? "[\"completion\"]" : "[\"embedding\"]");
     put_meta(version, out);

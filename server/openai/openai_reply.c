@@ -89,7 +89,7 @@ static void put_verbose(const bl_generation *g, bl_text *out)
     bl_llama_put_text(g, out);
 }
 
-static void put_progress(const bl_generation *g, size_t processed, bl_text *out)
+static void openai_reply_put_progress(const bl_generation *g, size_t processed, bl_text *out)
 {
     bl_encode_key(out, "prompt_progress");
     bl_text_printf(out, "{\"total\":%zu,\"cache\":%zu,\"processed\":%zu,\"time_ms\":%.3f}", g->prompt, g->reused, processed,
@@ -177,7 +177,7 @@ static void put_chat_progress(bl_generation *g, size_t processed, bl_text *out)
 {
     begin_chat_event(g->completion, g->index, out);
     bl_text_puts(out, "},\"finish_reason\":null}]");
-    put_progress(g, processed, out);
+    openai_reply_put_progress(g, processed, out);
     end_event(out);
 }
 
@@ -265,7 +265,7 @@ static void put_text_choice(const bl_generation *g, bl_span text, size_t from, s
     bl_text_putc(out, '}');
 }
 
-static void put_text_document(bl_completion *c, bl_text *out)
+static void openai_reply_put_text_document(bl_completion *c, bl_text *out)
 {
     put_openai_head(c, "text_completion", out);
     bl_text_puts(out, ",\"choices\":[");
@@ -296,7 +296,7 @@ static void put_text_chunk(const bl_generation *g, bl_span text, size_t to, bool
     end_event(out);
 }
 
-static void put_text_event(bl_generation *g, bl_span text, bl_text *out)
+static void openai_reply_put_text_event(bl_generation *g, bl_span text, bl_text *out)
 {
     size_t to = bl_openai_count_told(g);
     if (text.len > 0 || to > g->ntold)
@@ -311,7 +311,7 @@ static void put_text_progress(bl_generation *g, size_t processed, bl_text *out)
     bl_text_puts(out, "data: ");
     put_openai_head(g->completion, "text_completion", out);
     bl_text_puts(out, ",\"choices\":[]");
-    put_progress(g, processed, out);
+    openai_reply_put_progress(g, processed, out);
     end_event(out);
 }
 
@@ -320,8 +320,8 @@ static void end_text(bl_completion *c, bl_text *out)
     put_openai_end(c, "text_completion", out);
 }
 
-const bl_text_form bl_openai_text_form = {.document = put_text_document,
-                                          .event = put_text_event,
+const bl_text_form bl_openai_text_form = {.document = openai_reply_put_text_document,
+                                          .event = openai_reply_put_text_event,
                                           .progress = put_text_progress,
                                           .end = end_text,
                                           .fail = put_openai_failure,
@@ -379,7 +379,7 @@ static void put_llama_event(bl_generation *g, bl_span text, bl_text *out)
 static void put_llama_progress(bl_generation *g, size_t processed, bl_text *out)
 {
     put_llama_piece(g, BL_S(""), g->ntold, out);
-    put_progress(g, processed, out);
+    openai_reply_put_progress(g, processed, out);
     end_event(out);
 }
 

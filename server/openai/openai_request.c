@@ -77,7 +77,7 @@ static void end_document(void *arg)
 
 /* A template may take 10^6 steps, and for DRY each token of the vocabulary is looked at: not on the thread of other connections.
  */
-static bool takes_long(const bl_json *root)
+static bool openai_request_takes_long(const bl_json *root)
 {
     bl_json at;
     return bl_json_find(root, "messages", &at) || bl_json_find(root, "dry_multiplier", &at) ||
@@ -102,7 +102,7 @@ bl_status bl_openai_open_any(bl_request *rq, bl_infer_write write, bool vectors,
     if (bl_json_find(&call->root, "model", &at) && at.kind != BL_JSON_NULL)
         BL_TRY(bl_json_string(&at, &name, &rq->err));
     BL_TRY(bl_openai_choose_model(rq, name != NULL && *name != '\0' ? name : NULL, vectors));
-    if (!rq->apart && takes_long(&call->root))
+    if (!rq->apart && openai_request_takes_long(&call->root))
         return bl_offload_handler(rq);
     return bl_infer_create(rq, write, &call->in);
 }
@@ -205,7 +205,7 @@ bl_status bl_openai_add(bl_openai_call *call, const bl_tokens *prompt)
     return BL_OK;
 }
 
-static bl_status add_token(const bl_openai_call *call, const bl_json *at, bl_tokens *out)
+static bl_status openai_request_add_token(const bl_openai_call *call, const bl_json *at, bl_tokens *out)
 {
     bl_err *err = &call->rq->err;
     int64_t size = (int64_t)bl_tokenizer_size(bl_model_tokenizer(call->in->version)), id = 0;
@@ -247,7 +247,7 @@ bl_status bl_openai_read_tokens(const bl_openai_call *call, const bl_json *at, b
     const char *text = NULL;
     bl_json one;
     if (at->kind == BL_JSON_NUMBER)
-        return add_token(call, at, out);
+        return openai_request_add_token(call, at, out);
     if (at->kind == BL_JSON_ARRAY) {
         while (bl_json_next(&it, &one)) {
             BL_TRY(bl_openai_read_tokens(call, &one, special && it.index <= 1, out));

@@ -100,7 +100,7 @@ static void earn(bl_background *b)
         b->saved[i] = b->saved[i] + seconds < MOST_SAVED ? b->saved[i] + seconds : MOST_SAVED;
 }
 
-static bool may_use(bl_background *b, const bl_worker *worker)
+static bool background_may_use(bl_background *b, const bl_worker *worker)
 {
     earn(b);
     return is_idle(worker) || b->saved[worker - b->server->workers] > 0;
@@ -115,7 +115,7 @@ static bl_status time_in_turn(void *arg, bl_device *dev, bl_trials *trials, bl_e
     int64_t start = 0;
     bl_status st = BL_OK;
 
-    while (!may_use(b, b->worker)) {
+    while (!background_may_use(b, b->worker)) {
         if (atomic_load(&b->stop))
             return bl_fail(err, BL_ECANCELLED, "the server ends");
         pause_ms(LOOK_EVERY_MS / 5);
@@ -130,7 +130,7 @@ static bl_status time_in_turn(void *arg, bl_device *dev, bl_trials *trials, bl_e
 
 /* ---- history */
 
-static void tell(bl_background *b, const tended *t, const char *what, double before, double after)
+static void background_tell(bl_background *b, const tended *t, const char *what, double before, double after)
 {
     const char *device = bl_plan_get_info(t->root)->device;
     event *e = NULL;
@@ -182,7 +182,7 @@ static void forget_gone(bl_background *b)
 }
 
 /* The time of a step; false if too few steps were timed. */
-static bool measure(const tended *t, const bl_plan *plan, double *seconds)
+static bool background_measure(const tended *t, const bl_plan *plan, double *seconds)
 {
     bl_plan_service service = bl_plan_get_service(plan);
 
@@ -197,25 +197,25 @@ static void swap(bl_background *b, tended *t)
 
     if (current != t->before) { /* a request had the plan searched meanwhile */
         drop_trial(t);
-    } else if (measure(t, t->before, &t->seconds) || !t->judged) {
+    } else if (background_measure(t, t->before, &t->seconds) || !t->judged) {
         bl_plan_supersede(t->root, t->trial);
         t->swapped = true;
-        tell(b, t, "swapped", t->seconds, 0);
+        background_tell(b, t, "swapped", t->seconds, 0);
     }
     bl_plan_release(current);
 }
 
 /* Keep or roll back a trial in service.  The child process measured the trial faster; the time in service decides. */
-static void judge(bl_background *b, tended *t)
+static void background_judge(bl_background *b, tended *t)
 {
     bl_kernel_use *use = NULL;
     double now = 0;
     int n = 0;
 
-    if (!measure(t, t->trial, &now))
+    if (!background_measure(t, t->trial, &now))
         return;
     if (!t->judged || t->seconds <= 0 || now <= t->seconds * SLOWER) {
-        tell(b, t, "kept", t->seconds, now);
+        background_tell(b, t, "kept", t->seconds, now);
         drop_trial(t);
         return;
     }
@@ -227,7 +227,8 @@ static void judge(bl_background *b, tended *t)
             bl_kernels_withdraw(b->server->search.tuner.kernels, &b->worker->dev->info, t->key, use[i].moves);
     }
     free(use);
-    tell(b, t, "rolled back", t->seconds, now); /* last: a reader of the history finds the old kernel in the database */
+    background_tell(b, t, "rolled back", t->seconds,
+                    now); /* last: a reader of the history finds the old kernel in the database */
     drop_trial(t);
 }
 
@@ -261,7 +262,7 @@ static double lost_between(const bl_plan *plan, const bl_plan_service *service, 
 
 /* Choose the kernel that took most device time and was not searched for this plan yet; or all small kernels together, if they
  * lose more time. */
-static void consider(bl_background *b, bl_plan *root, bl_kernel_use *use, choice *best)
+static void background_consider(bl_background *b, bl_plan *root, bl_kernel_use *use, choice *best)
 {
     tended *t = find_tended(b, root, false);
     bl_plan *plan = bl_plan_current(root);
@@ -327,9 +328,9 @@ static void improve(bl_background *b, const choice *chosen)
         return;
     }
     t->wall = t->key == JOINING;
-    (void)measure(t, current, &t->seconds);
+    (void)background_measure(t, current, &t->seconds);
     if (bl_plan_same_moves(current, made)) {
-        tell(b, t, "no better", t->seconds, t->seconds);
+        background_tell(b, t, "no better", t->seconds, t->seconds);
     } else {
         t->trial = bl_plan_retain(made);
         t->before = bl_plan_retain(current);
@@ -341,7 +342,7 @@ static void improve(bl_background *b, const choice *chosen)
     bl_plan_release(current);
 }
 
-static void look_at_plans(bl_background *b)
+static void background_look_at_plans(bl_background *b)
 {
     size_t n = bl_plans_list(b->server->plans, MOST_PLANS, b->plans);
     choice best = {.seconds = b->server->settings.tune_after};
@@ -351,16 +352,16 @@ static void look_at_plans(bl_background *b)
         if (b->tended[i].trial != NULL) {
             b->worker = worker_of(b->server, b->tended[i].root);
             if (b->worker != NULL && b->tended[i].swapped)
-                judge(b, &b->tended[i]);
+                background_judge(b, &b->tended[i]);
             else if (b->worker != NULL)
                 swap(b, &b->tended[i]);
         }
     }
     for (size_t i = 0; i < n; i++)
-        consider(b, b->plans[i], b->use, &best);
+        background_consider(b, b->plans[i], b->use, &best);
     forget_gone(b);
     b->worker = best.root == NULL ? NULL : worker_of(b->server, best.root);
-    if (b->worker != NULL && may_use(b, b->worker) && !atomic_load(&b->stop))
+    if (b->worker != NULL && background_may_use(b, b->worker) && !atomic_load(&b->stop))
         improve(b, &best);
     for (size_t i = 0; i < n; i++)
         bl_plan_release(b->plans[i]);
@@ -393,7 +394,7 @@ static void run_background(void *arg)
 {
     bl_background *b = arg;
     measure_peaks(b);
-    look_at_plans(b);
+    background_look_at_plans(b);
 }
 
 static bl_status start_background(bl_background *b, bl_err *err)
@@ -469,7 +470,7 @@ static void put_user(void *arg, const char *name, bl_program *program)
     }
 }
 
-static void put_use(bl_text *out, const bl_plan *plan, const bl_kernel_use *use)
+static void background_put_use(bl_text *out, const bl_plan *plan, const bl_kernel_use *use)
 {
     bl_text_puts(out, "{");
     bl_encode_key(out, "key");
@@ -485,7 +486,7 @@ static void put_use(bl_text *out, const bl_plan *plan, const bl_kernel_use *use)
     bl_text_puts(out, "}");
 }
 
-static void put_plan(bl_server *server, const bl_plan *plan, bl_kernel_use *use, bl_text *out)
+static void background_put_plan(bl_server *server, const bl_plan *plan, bl_kernel_use *use, bl_text *out)
 {
     users u = {.plan = plan, .out = out};
     int n = bl_plan_list_kernels(plan, MOST_KERNELS, use);
@@ -501,12 +502,12 @@ static void put_plan(bl_server *server, const bl_plan *plan, bl_kernel_use *use,
     bl_text_puts(out, "[");
     for (int i = 0; i < n; i++) {
         bl_text_puts(out, i > 0 ? "," : "");
-        put_use(out, plan, &use[i]);
+        background_put_use(out, plan, &use[i]);
     }
     bl_text_puts(out, "]}");
 }
 
-static void put_event(bl_text *out, const event *e)
+static void background_put_event(bl_text *out, const event *e)
 {
     bl_text_puts(out, "{");
     bl_encode_key(out, "when");
@@ -536,7 +537,7 @@ void bl_background_describe(bl_server *server, bl_background *b, bl_text *out)
         bl_plan *plan = bl_plan_current(plans[i]);
         if (bl_plan_get_service(plan).samples > 0) {
             bl_text_puts(out, shown++ > 0 ? "," : "");
-            put_plan(server, plan, use, out);
+            background_put_plan(server, plan, use, out);
         }
         bl_plan_release(plan);
         bl_plan_release(plans[i]);
@@ -548,7 +549,7 @@ void bl_background_describe(bl_server *server, bl_background *b, bl_text *out)
         pthread_mutex_lock(&b->lock);
         for (int i = b->nevents > HISTORY ? b->nevents - HISTORY : 0, first = i; i < b->nevents; i++) {
             bl_text_puts(out, i > first ? "," : "");
-            put_event(out, &b->history[i % HISTORY]);
+            background_put_event(out, &b->history[i % HISTORY]);
         }
         pthread_mutex_unlock(&b->lock);
     }

@@ -7,13 +7,13 @@
 
 #include <string.h>
 
-static void put_text(bl_text *out, const char *name, const char *value)
+static void devices_put_text(bl_text *out, const char *name, const char *value)
 {
     bl_encode_key(out, name);
     bl_encode_string(out, value);
 }
 
-static void put_number(bl_text *out, const char *name, uint64_t value)
+static void devices_put_number(bl_text *out, const char *name, uint64_t value)
 {
     bl_encode_key(out, name);
     bl_encode_u64(out, value);
@@ -24,11 +24,11 @@ static void put_left(const bl_drain_left *left, bl_text *out)
 {
     bl_encode_key(out, "left");
     bl_text_puts(out, "{");
-    put_number(out, "requests", left->requests);
-    put_number(out, "models", left->models);
-    put_number(out, "jobs", left->jobs);
-    put_number(out, "programs", left->programs);
-    put_number(out, "tensors", left->tensors);
+    devices_put_number(out, "requests", left->requests);
+    devices_put_number(out, "models", left->models);
+    devices_put_number(out, "jobs", left->jobs);
+    devices_put_number(out, "programs", left->programs);
+    devices_put_number(out, "tensors", left->tensors);
     bl_text_puts(out, "}");
 }
 
@@ -43,22 +43,22 @@ void bl_device_put_members(bl_request *rq, bl_worker *worker, bl_drain_left *lef
     const bl_device_info *info = &worker->dev->info;
     bl_drain_look(worker, left);
     bl_text_puts(out, "{");
-    put_text(out, "id", info->id);
-    put_text(out, "name", info->name);
-    put_text(out, "driver", info->driver);
-    put_text(out, "type", types[info->type]);
+    devices_put_text(out, "id", info->id);
+    devices_put_text(out, "name", info->name);
+    devices_put_text(out, "driver", info->driver);
+    devices_put_text(out, "type", types[info->type]);
     bl_encode_key(out, "default");
     bl_text_puts(out, worker == &worker->server->workers[worker->server->default_worker] ? "true" : "false");
-    put_text(out, "state", bl_drain_state(left));
+    devices_put_text(out, "state", bl_drain_state(left));
     if ((rq->scopes & BL_SCOPE_ADMIN) != 0)
         put_left(left, out);
-    put_number(out, "memory", info->memory);
-    put_number(out, "memory_used", atomic_load(&worker->dev->bytes_used));
-    put_number(out, "memory_peak", atomic_load(&worker->dev->bytes_peak));
-    put_number(out, "memory_moved", bl_evictables_away(worker->evictables));
-    put_number(out, "max_buffer", info->max_alloc < info->max_binding ? info->max_alloc : info->max_binding);
-    put_number(out, "units", info->units);
-    put_number(out, "queue", bl_queue_length(worker->queue));
+    devices_put_number(out, "memory", info->memory);
+    devices_put_number(out, "memory_used", atomic_load(&worker->dev->bytes_used));
+    devices_put_number(out, "memory_peak", atomic_load(&worker->dev->bytes_peak));
+    devices_put_number(out, "memory_moved", bl_evictables_away(worker->evictables));
+    devices_put_number(out, "max_buffer", info->max_alloc < info->max_binding ? info->max_alloc : info->max_binding);
+    devices_put_number(out, "units", info->units);
+    devices_put_number(out, "queue", bl_queue_length(worker->queue));
     bl_encode_key(out, "native");
     bl_text_puts(out, "[");
     for (size_t i = 0, n = 0; i < sizeof features / sizeof features[0]; i++)

@@ -54,7 +54,7 @@ static bool is_last(bl_server *server, const bl_worker *worker)
 }
 
 /* Store the state for the next start. */
-static bl_status write_down(const bl_worker *worker, bool drained, bl_err *err)
+static bl_status drain_write_down(const bl_worker *worker, bool drained, bl_err *err)
 {
     return bl_storage_run(worker->server->storage,
                           drained ? "INSERT OR REPLACE INTO drained_devices (device) VALUES (?1)"
@@ -62,7 +62,7 @@ static bl_status write_down(const bl_worker *worker, bool drained, bl_err *err)
                           BL_CELLS(bl_cell_text(worker->dev->info.id)), NULL, NULL, err);
 }
 
-static bl_status change(bl_request *rq, bl_worker *worker, bool drained)
+static bl_status drain_change(bl_request *rq, bl_worker *worker, bool drained)
 {
     bl_server *server = rq->server;
     bool changed = false;
@@ -72,7 +72,7 @@ static bl_status change(bl_request *rq, bl_worker *worker, bool drained)
         st = bl_fail(&rq->err, BL_ECONFLICT, "%s is the last device that takes new work: resume another first",
                      worker->dev->info.id);
     else
-        st = write_down(worker, drained, &rq->err);
+        st = drain_write_down(worker, drained, &rq->err);
     if (st == BL_OK)
         changed = atomic_exchange(&worker->drained, drained) != drained;
     atomic_fetch_add(&server->drain.count, changed);
@@ -84,14 +84,14 @@ static bl_status change(bl_request *rq, bl_worker *worker, bool drained)
     return st;
 }
 
-static bl_status handle(bl_request *rq, bool drained)
+static bl_status drain_handle(bl_request *rq, bool drained)
 {
     bl_server *server = rq->server;
     for (uint32_t i = 0; i < server->nworkers; i++) {
         bl_worker *worker = &server->workers[i];
         if (strcmp(worker->dev->info.id, rq->head.param[0]) != 0)
             continue;
-        BL_TRY(change(rq, worker, drained));
+        BL_TRY(drain_change(rq, worker, drained));
         bl_device_describe(rq, worker);
         bl_request_reply_json(rq, 200);
         return BL_OK;
@@ -101,12 +101,12 @@ static bl_status handle(bl_request *rq, bool drained)
 
 bl_status bl_handle_device_drain(bl_request *rq)
 {
-    return handle(rq, true);
+    return drain_handle(rq, true);
 }
 
 bl_status bl_handle_device_resume(bl_request *rq)
 {
-    return handle(rq, false);
+    return drain_handle(rq, false);
 }
 
 /* ---- at the start */

@@ -11,13 +11,13 @@
 
 enum { KEY_DIGITS = 16 };
 
-static void put_text(bl_text *out, const char *name, const char *value)
+static void kernels_json_put_text(bl_text *out, const char *name, const char *value)
 {
     bl_encode_key(out, name);
     bl_encode_string(out, value);
 }
 
-static void put_number(bl_text *out, const char *name, int64_t value)
+static void kernels_json_put_number(bl_text *out, const char *name, int64_t value)
 {
     bl_encode_key(out, name);
     bl_encode_u64(out, value < 0 ? 0 : (uint64_t)value);
@@ -26,23 +26,23 @@ static void put_number(bl_text *out, const char *name, int64_t value)
 void bl_encode_kernel(bl_text *out, const bl_kernel_row *row, bool whole)
 {
     bl_text_puts(out, "{");
-    put_text(out, "key", row->key);
-    put_text(out, "name", row->name);
-    put_text(out, "device", row->device);
-    put_text(out, "driver", row->driver);
-    put_text(out, "moves", row->moves);
-    put_number(out, "version", row->version);
-    put_number(out, "heuristic_ns", row->heuristic_ns);
-    put_number(out, "best_ns", row->best_ns);
-    put_number(out, "candidates", row->tried);
-    put_number(out, "beam", row->width);
-    put_number(out, "searched", row->searched);
+    kernels_json_put_text(out, "key", row->key);
+    kernels_json_put_text(out, "name", row->name);
+    kernels_json_put_text(out, "device", row->device);
+    kernels_json_put_text(out, "driver", row->driver);
+    kernels_json_put_text(out, "moves", row->moves);
+    kernels_json_put_number(out, "version", row->version);
+    kernels_json_put_number(out, "heuristic_ns", row->heuristic_ns);
+    kernels_json_put_number(out, "best_ns", row->best_ns);
+    kernels_json_put_number(out, "candidates", row->tried);
+    kernels_json_put_number(out, "beam", row->width);
+    kernels_json_put_number(out, "searched", row->searched);
     if (whole)
-        put_text(out, "nest", row->nest);
+        kernels_json_put_text(out, "nest", row->nest);
     bl_text_puts(out, "}");
 }
 
-static bool list_row(void *arg, const bl_kernel_row *row)
+static bool kernels_json_list_row(void *arg, const bl_kernel_row *row)
 {
     bl_text *out = arg;
     if (row->version != BL_MOVES_VERSION) /* written by another version of the server, which this one cannot use */
@@ -81,7 +81,7 @@ bl_status bl_handle_kernel(bl_request *rq)
 bl_status bl_handle_kernels(bl_request *rq)
 {
     bl_text_puts(&rq->reply.out, "{\"kernels\":[");
-    BL_TRY(bl_kernels_list(rq->server->search.tuner.kernels, NULL, list_row, &rq->reply.out, &rq->err));
+    BL_TRY(bl_kernels_list(rq->server->search.tuner.kernels, NULL, kernels_json_list_row, &rq->reply.out, &rq->err));
     bl_text_puts(&rq->reply.out, "]");
     bl_background_describe(rq->server, rq->server->search.background, &rq->reply.out);
     bl_text_puts(&rq->reply.out, "}");

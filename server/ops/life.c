@@ -22,7 +22,7 @@ enum {
 
 /* ---- systemd (sd_notify(3), sd_watchdog_enabled(3)); without systemd these functions do nothing */
 
-static void tell_ready(const bl_server *server)
+static void life_tell_ready(const bl_server *server)
 {
     (void)sd_notifyf(0, "READY=1\nSTATUS=serving on %s:%u", server->settings.host, server->http.port);
 }
@@ -32,7 +32,7 @@ static void reload(bl_server *server)
     int64_t now = bl_clock_ns();
     (void)sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%lld", (long long)now / 1000);
     (void)bl_server_reload(server);
-    tell_ready(server);
+    life_tell_ready(server);
 }
 
 static void tell_stopping(const bl_server *server)
@@ -133,7 +133,7 @@ void bl_life_run(bl_server *server, sigset_t *signals)
 {
     int64_t interval = watchdog_ns();
     int number = 0;
-    tell_ready(server);
+    life_tell_ready(server);
     while (number != SIGTERM && number != SIGINT) {
         if (interval >= 0)
             feed_watchdog(server);

@@ -25,7 +25,7 @@ enum {
 };
 #define OTHERS "others"
 
-static void put_share(bl_text *out, double busy)
+static void now_put_share(bl_text *out, double busy)
 {
     bl_encode_number(out, (double)(int)(busy * SHARE_SCALE + 0.5) / SHARE_SCALE);
 }
@@ -36,7 +36,7 @@ static bool knows_usage(const bl_request *rq, uint32_t owner)
 }
 
 /* null for work of the server, which belongs to no key. */
-static void put_name(bl_text *out, const char *name)
+static void now_put_name(bl_text *out, const char *name)
 {
     bl_encode_key(out, "name");
     if (*name != '\0')
@@ -115,23 +115,23 @@ typedef struct figures {
 static void put_figures(bl_text *out, const figures *f)
 {
     bl_encode_key(out, "busy");
-    put_share(out, f->busy);
+    now_put_share(out, f->busy);
     bl_encode_key(out, "queue");
     bl_encode_u64(out, f->queue);
     bl_encode_key(out, "memory_used");
     bl_encode_u64(out, f->memory);
 }
 
-static bool is_empty(const figures *f)
+static bool now_is_empty(const figures *f)
 {
     return f->device_seconds <= 0 && f->busy <= 0 && f->queue == 0 && f->memory == 0;
 }
 
-static bl_status put_key(bl_request *rq, const bl_key_part *part, const figures *f, const works *all)
+static bl_status now_put_key(bl_request *rq, const bl_key_part *part, const figures *f, const works *all)
 {
     bl_text *out = &rq->reply.out;
     bl_text_puts(out, bl_text_last(out) == '[' ? "{" : ",{");
-    put_name(out, part->name);
+    now_put_name(out, part->name);
     bl_encode_key(out, "mine");
     bl_text_puts(out, part->owner == rq->owner ? "true" : "false");
     put_figures(out, f);
@@ -145,13 +145,13 @@ static bl_status put_key(bl_request *rq, const bl_key_part *part, const figures 
 static void put_others(bl_text *out, const figures *others)
 {
     bl_text_puts(out, bl_text_last(out) == '[' ? "{" : ",{");
-    put_name(out, OTHERS);
+    now_put_name(out, OTHERS);
     bl_text_puts(out, ",\"mine\":false");
     put_figures(out, others);
     bl_text_puts(out, ",\"what\":[]}");
 }
 
-static bl_status put_keys(bl_request *rq, int device)
+static bl_status now_put_keys(bl_request *rq, int device)
 {
     bl_worker *worker = &rq->server->workers[device];
     works all = {.arena = rq->arena};
@@ -171,10 +171,10 @@ static bl_status put_keys(bl_request *rq, int device)
                      bl_queue_count_of(worker->queue, owner), bl_registry_held_on(rq->server->registry, owner, worker)};
         if (!bl_access_tells_names(rq, owner))
             others = (figures){others.busy + f.busy, 0, others.queue + f.queue, others.memory + f.memory};
-        else if (!is_empty(&f))
-            BL_TRY(put_key(rq, &parts[i], &f, &all));
+        else if (!now_is_empty(&f))
+            BL_TRY(now_put_key(rq, &parts[i], &f, &all));
     }
-    if (!is_empty(&others))
+    if (!now_is_empty(&others))
         put_others(&rq->reply.out, &others);
     bl_text_puts(&rq->reply.out, "]");
     return BL_OK;
@@ -201,7 +201,7 @@ static void put_free_in(bl_text *out, const bl_worker *worker, const bl_drain_le
         bl_text_puts(out, "null");
 }
 
-static bl_status put_device(bl_request *rq, int device, size_t *models, size_t *jobs)
+static bl_status now_put_device(bl_request *rq, int device, size_t *models, size_t *jobs)
 {
     bl_worker *worker = &rq->server->workers[device];
     bl_drain_left left = {0};
@@ -209,9 +209,9 @@ static bl_status put_device(bl_request *rq, int device, size_t *models, size_t *
         bl_text_puts(&rq->reply.out, ",");
     bl_device_put_members(rq, worker, &left);
     bl_encode_key(&rq->reply.out, "busy");
-    put_share(&rq->reply.out, busy_of(rq->server->access, device));
+    now_put_share(&rq->reply.out, busy_of(rq->server->access, device));
     put_free_in(&rq->reply.out, worker, &left);
-    BL_TRY(put_keys(rq, device));
+    BL_TRY(now_put_keys(rq, device));
     bl_text_puts(&rq->reply.out, "}");
     *models += left.models;
     *jobs += left.jobs;
@@ -228,7 +228,7 @@ bl_status bl_handle_now(bl_request *rq)
     bl_encode_key(out, "devices");
     bl_text_puts(out, "[");
     for (uint32_t i = 0; i < rq->server->nworkers; i++)
-        BL_TRY(put_device(rq, (int)i, &models, &jobs));
+        BL_TRY(now_put_device(rq, (int)i, &models, &jobs));
     bl_text_puts(out, "]");
     bl_encode_key(out, "models");
     bl_encode_u64(out, models);
@@ -305,13 +305,13 @@ static double share_in(const bl_request *rq, const bl_sample *sample, const seri
 }
 
 /* |s| NULL: the sum of all keys. */
-static void put_curve(bl_request *rq, const curves *c, const series *s)
+static void now_put_curve(bl_request *rq, const curves *c, const series *s)
 {
     bl_encode_key(&rq->reply.out, "busy");
     bl_text_puts(&rq->reply.out, "[");
     for (size_t i = 0; i < c->n; i++) {
         bl_text_puts(&rq->reply.out, i > 0 ? "," : "");
-        put_share(&rq->reply.out, s != NULL ? share_in(rq, &c->samples[i], s) : (double)c->samples[i].busy);
+        now_put_share(&rq->reply.out, s != NULL ? share_in(rq, &c->samples[i], s) : (double)c->samples[i].busy);
     }
     bl_text_puts(&rq->reply.out, "]");
 }
@@ -336,10 +336,10 @@ static void put_series(bl_request *rq, const curves *c)
     for (int i = 0; i < c->count; i++) {
         bl_text_puts(out, i > 0 ? ",{" : "{");
         bl_access_name(rq->server->access, c->all[i].owner, name, sizeof name);
-        put_name(out, c->all[i].others ? OTHERS : name);
+        now_put_name(out, c->all[i].others ? OTHERS : name);
         bl_encode_key(out, "mine");
         bl_text_puts(out, !c->all[i].others && c->all[i].owner == rq->owner ? "true" : "false");
-        put_curve(rq, c, &c->all[i]);
+        now_put_curve(rq, c, &c->all[i]);
         bl_text_puts(out, "}");
     }
     bl_text_puts(out, "]");
@@ -351,7 +351,7 @@ static void put_history(bl_request *rq, int device, const curves *c)
     bl_text_puts(out, device > 0 ? ",{" : "{");
     bl_encode_key(out, "id");
     bl_encode_string(out, rq->server->workers[device].dev->info.id);
-    put_curve(rq, c, NULL);
+    now_put_curve(rq, c, NULL);
     put_counts(out, c, "queue", false);
     put_counts(out, c, "memory_used", true);
     put_series(rq, c);

@@ -21,7 +21,7 @@ struct bl_promoter {
     bl_plan *plans[MOST_PLANS];
 };
 
-static bl_plan_options options_for(const bl_promoter *p, const bl_plan *plan)
+static bl_plan_options promote_options_for(const bl_promoter *p, const bl_plan *plan)
 {
     bl_plan_options options = *bl_plan_get_options(plan);
 
@@ -32,10 +32,10 @@ static bl_plan_options options_for(const bl_promoter *p, const bl_plan *plan)
 }
 
 /* Gather the kernels of all plans but the first.  Kernels that cannot be gathered are compiled with their own plan. */
-static void gather(const bl_promoter *p, bl_plan *const *plans, size_t n, bl_arena *arena, bl_plan_sources *sources)
+static void promote_gather(const bl_promoter *p, bl_plan *const *plans, size_t n, bl_arena *arena, bl_plan_sources *sources)
 {
     for (size_t i = 1; i < n; i++) {
-        bl_plan_options options = options_for(p, plans[i]);
+        bl_plan_options options = promote_options_for(p, plans[i]);
         bl_err ignored = {0};
 
         if (bl_plan_get_info(plans[i])->brief == bl_plan_get_info(plans[0])->brief &&
@@ -47,7 +47,7 @@ static void gather(const bl_promoter *p, bl_plan *const *plans, size_t n, bl_are
 
 static void promote(bl_promoter *p, bl_plan *plan, const bl_plan_sources *along)
 {
-    bl_plan_options options = options_for(p, plan);
+    bl_plan_options options = promote_options_for(p, plan);
     bl_plan *made = NULL;
     bl_err err = {0};
 
@@ -63,7 +63,7 @@ static void promote(bl_promoter *p, bl_plan *plan, const bl_plan_sources *along)
 }
 
 /* The first plans of |all| that want compiled kernels, each in its current form, retained. */
-static size_t choose(bl_plan *const *all, size_t n, bl_plan **chosen)
+static size_t promote_choose(bl_plan *const *all, size_t n, bl_plan **chosen)
 {
     size_t count = 0;
 
@@ -77,18 +77,18 @@ static size_t choose(bl_plan *const *all, size_t n, bl_plan **chosen)
     return count;
 }
 
-static void look_at_plans(void *arg)
+static void promote_look_at_plans(void *arg)
 {
     bl_promoter *p = arg;
     bl_plan *chosen[MOST_AT_ONCE];
-    size_t n = bl_plans_list(p->server->plans, MOST_PLANS, p->plans), count = choose(p->plans, n, chosen);
+    size_t n = bl_plans_list(p->server->plans, MOST_PLANS, p->plans), count = promote_choose(p->plans, n, chosen);
     bl_arena *arena = count > 1 ? bl_arena_create(ARENA_BYTES) : NULL;
     bl_plan_sources sources = {0};
 
     for (size_t i = 0; i < n; i++)
         bl_plan_release(p->plans[i]);
     if (arena != NULL)
-        gather(p, chosen, count, arena, &sources);
+        promote_gather(p, chosen, count, arena, &sources);
     for (size_t i = 0; i < count; i++) {
         if (!atomic_load(&p->stop))
             promote(p, chosen[i], i == 0 ? &sources : NULL);
@@ -112,7 +112,7 @@ bl_status bl_promoter_create(bl_server *server, bl_promoter **out, bl_err *err)
     p->server = server;
     *out = p;
     BL_TRY(bl_ticker_create(&p->ticker, err));
-    return bl_ticker_add(p->ticker, INT64_C(1000000) * LOOK_EVERY_MS, look_at_plans, p, &p->look, err);
+    return bl_ticker_add(p->ticker, INT64_C(1000000) * LOOK_EVERY_MS, promote_look_at_plans, p, &p->look, err);
 }
 
 void bl_promoter_destroy(bl_promoter *p)

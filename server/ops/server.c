@@ -115,7 +115,7 @@ static bl_status look_for_folder(const bl_server *server, const char *flag, cons
     return BL_OK;
 }
 
-static bl_status start(bl_server *server, bl_err *err)
+static bl_status server_start(bl_server *server, bl_err *err)
 {
     const bl_settings *set = &server->settings;
     bl_queue_hooks search = {.charge = charge_search, .arg = server};
@@ -171,7 +171,7 @@ static int report_check(bl_server *server)
 }
 
 /* Stop in the order of dependencies. */
-static void stop(bl_server *server)
+static void server_stop(bl_server *server)
 {
     bl_jobs_drain(server->jobs, server->settings.grace);
     bl_http_stop(server);
@@ -232,7 +232,7 @@ int bl_server_main(int argc, char *const *argv)
         bl_settings_fini(&server.settings);
         return EXIT_FAILURE;
     }
-    if (start(&server, &err) != BL_OK) {
+    if (server_start(&server, &err) != BL_OK) {
         fprintf(stderr, "beamline: %s\n", err.text);
     } else if (server.settings.check) {
         status = report_check(&server);
@@ -242,7 +242,7 @@ int bl_server_main(int argc, char *const *argv)
         bl_life_run(&server, &signals);
         status = EXIT_SUCCESS;
     }
-    stop(&server);
+    server_stop(&server);
     bl_log(BL_LOG_INFO, "ended");
     return status;
 }

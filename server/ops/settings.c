@@ -32,7 +32,7 @@ static const setting_row rows[] = {
 };
 enum { ROW_COUNT = sizeof rows / sizeof rows[0], MAX_LINE = 4096 };
 
-static const setting_row *find_row(const char *flag, size_t len)
+static const setting_row *settings_find_row(const char *flag, size_t len)
 {
     for (size_t i = 0; i < ROW_COUNT; i++)
         if (strlen(rows[i].flag) == len && memcmp(rows[i].flag, flag, len) == 0)
@@ -127,7 +127,7 @@ static bl_status set_row(bl_settings *settings, const setting_row *row, const ch
 }
 
 /* Trim white space at both ends, in place. */
-static char *trim(char *text)
+static char *settings_trim(char *text)
 {
     size_t len = 0;
     while (isspace((unsigned char)*text))
@@ -138,7 +138,7 @@ static char *trim(char *text)
     return text;
 }
 
-static bl_status load_file(bl_settings *settings, const char *path, bl_err *err)
+static bl_status settings_load_file(bl_settings *settings, const char *path, bl_err *err)
 {
     char line[MAX_LINE], from[300];
     bl_status st = BL_OK;
@@ -150,21 +150,21 @@ static bl_status load_file(bl_settings *settings, const char *path, bl_err *err)
         const setting_row *row = NULL;
         bl_near near;
         line[strcspn(line, "#\n")] = '\0';
-        key = trim(line);
+        key = settings_trim(line);
         if (*key == '\0')
             continue;
         value = strchr(key, '=');
         if (value != NULL)
             *value++ = '\0';
-        key = trim(key);
-        row = find_row(key, strlen(key));
+        key = settings_trim(key);
+        row = settings_find_row(key, strlen(key));
         if (row == NULL || value == NULL || strcmp(key, "config") == 0)
             st = bl_fail(err, BL_EINVAL, "%s line %d: %s \"%s\"%s", path, number,
                          row == NULL ? "no such setting:" : "expected flag = value, got", key,
                          row == NULL ? near_flag(&near, key, strlen(key)) : "");
         else {
             snprintf(from, sizeof from, "%.250s line %d: %s", path, number, key);
-            st = set_row(settings, row, trim(value), from, err);
+            st = set_row(settings, row, settings_trim(value), from, err);
         }
     }
     fclose(file);
@@ -195,7 +195,7 @@ static bl_status load_flags(bl_settings *settings, int argc, char *const *argv, 
         if (strncmp(flag, "--", 2) != 0)
             return bl_fail(err, BL_EINVAL, "unexpected argument \"%s\"; beamline --help lists the options", flag);
         len = strcspn(flag + 2, "=");
-        row = find_row(flag + 2, len);
+        row = settings_find_row(flag + 2, len);
         if (row == NULL)
             return bl_fail(err, BL_EINVAL, "unknown option \"%s\"; beamline --help lists the options%s", flag,
                            near_flag(&near, flag + 2, len));
@@ -223,7 +223,7 @@ bl_status bl_settings_load(bl_settings *settings, int argc, char *const *argv, b
     if (settings->config[0] != '\0')
         path = settings->config;
     if (path != NULL && *path != '\0')
-        BL_TRY(load_file(settings, path, err));
+        BL_TRY(settings_load_file(settings, path, err));
     BL_TRY(load_environment(settings, err));
     return load_flags(settings, argc, argv, false, err);
 }
@@ -269,7 +269,7 @@ const char *bl_settings_difference(const bl_settings *a, const bl_settings *b, i
 
 void bl_settings_exchange(bl_settings *a, bl_settings *b, const char *flag)
 {
-    const setting_row *row = find_row(flag, strlen(flag));
+    const setting_row *row = settings_find_row(flag, strlen(flag));
     char *left = (char *)a + row->offset, *right = (char *)b + row->offset, kept[sizeof(double)];
     size_t bytes = row_bytes(row);
     memcpy(kept, left, bytes);

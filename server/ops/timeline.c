@@ -39,7 +39,7 @@ typedef struct timeline {
     bool used[MOST_QUEUES][MOST_LANES];
 } timeline;
 
-static void keep_turn(void *arg, const bl_turn_record *turn)
+static void timeline_keep_turn(void *arg, const bl_turn_record *turn)
 {
     timeline *t = arg;
     if (t->n == t->cap)
@@ -54,7 +54,7 @@ static void list_queue(timeline *t, bl_queue *queue, const char *name, int64_t s
     size_t before = t->n;
     t->queue = t->nqueues;
     t->name[t->nqueues++] = name;
-    bl_queue_list_turns(queue, since_ns, keep_turn, t);
+    bl_queue_list_turns(queue, since_ns, timeline_keep_turn, t);
     if (t->n - before == BL_QUEUE_TURNS && t->spans[before].turn.end_ns > t->whole_since_ns)
         t->whole_since_ns = t->spans[before].turn.end_ns;
 }
@@ -67,7 +67,7 @@ static void begin_event(bl_text *out)
 }
 
 /* Microseconds since the start of the process. */
-static void put_time(const timeline *t, const char *name, int64_t ns)
+static void timeline_put_time(const timeline *t, const char *name, int64_t ns)
 {
     bl_encode_key(&t->rq->reply.out, name);
     bl_text_printf(&t->rq->reply.out, "%.3f", (double)ns * 1e-3);
@@ -82,7 +82,8 @@ static void put_track(const timeline *t, const char *what, int track, const char
     bl_text_puts(out, "}}");
 }
 
-static void put_event(const timeline *t, const span *s, const char *category, int track, int64_t begin_ns, int64_t end_ns)
+static void timeline_put_event(const timeline *t, const span *s, const char *category, int track, int64_t begin_ns,
+                               int64_t end_ns)
 {
     bl_text *out = &t->rq->reply.out;
     bl_server *server = t->rq->server;
@@ -95,8 +96,8 @@ static void put_event(const timeline *t, const span *s, const char *category, in
     bl_encode_key(out, "cat");
     bl_encode_string(out, category);
     bl_text_puts(out, ",\"ph\":\"X\"");
-    put_time(t, "ts", begin_ns - server->start.ns);
-    put_time(t, "dur", end_ns > begin_ns ? end_ns - begin_ns : 0);
+    timeline_put_time(t, "ts", begin_ns - server->start.ns);
+    timeline_put_time(t, "dur", end_ns > begin_ns ? end_ns - begin_ns : 0);
     bl_text_printf(out, ",\"pid\":%d,\"tid\":%d,\"args\":{\"key\":", PROCESS, track);
     bl_encode_string(out, told ? key : "others");
     bl_text_puts(out, "}}");
@@ -114,7 +115,7 @@ static void put_turns(timeline *t)
         if (s->turn.lane >= MOST_LANES)
             continue;
         t->used[s->queue][s->turn.lane] = true;
-        put_event(t, s, t->name[s->queue], track_of(s), s->turn.begin_ns, s->turn.end_ns);
+        timeline_put_event(t, s, t->name[s->queue], track_of(s), s->turn.begin_ns, s->turn.end_ns);
     }
     for (int q = 0; q < t->nqueues; q++)
         for (int lane = 0; lane < MOST_LANES; lane++)
@@ -147,7 +148,7 @@ static void put_waits(timeline *t)
             continue;
         free_ns[lane] = s->turn.begin_ns;
         used = lane >= used ? lane + 1 : used;
-        put_event(t, s, "queue", FIRST_WAIT + lane, s->turn.queued_ns, s->turn.begin_ns);
+        timeline_put_event(t, s, "queue", FIRST_WAIT + lane, s->turn.queued_ns, s->turn.begin_ns);
     }
     for (int lane = 0; lane < used; lane++)
         put_track(t, "thread_name", FIRST_WAIT + lane, "queue");
@@ -176,8 +177,8 @@ bl_status bl_handle_timeline(bl_request *rq)
     put_turns(t);
     put_waits(t);
     bl_text_puts(&rq->reply.out, "],\"otherData\":{");
-    put_time(t, "from_us", t->whole_since_ns - server->start.ns);
-    put_time(t, "now_us", bl_clock_ns() - server->start.ns);
+    timeline_put_time(t, "from_us", t->whole_since_ns - server->start.ns);
+    timeline_put_time(t, "now_us", bl_clock_ns() - server->start.ns);
     bl_text_puts(&rq->reply.out, "}}");
     bl_request_reply_json(rq, 200);
     return BL_OK;

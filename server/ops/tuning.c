@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* The path of the database (--kernel-db); NULL: no database. */
-static char *find_file(const bl_settings *settings)
+static char *tuning_find_file(const bl_settings *settings)
 {
     bl_text path = {0};
     char *folder = NULL;
@@ -40,7 +40,7 @@ static bl_status time_here(bl_server *server, bl_device *dev, bl_trials *trials,
 }
 
 /* Lock the trials; give up if the request is cancelled or its deadline passes. */
-static bl_status take_turn(bl_server *server, const bl_halt *halt, bl_err *err)
+static bl_status tuning_take_turn(bl_server *server, const bl_halt *halt, bl_err *err)
 {
     struct timespec until;
 
@@ -59,7 +59,7 @@ static bl_status time_trials(void *arg, bl_device *dev, bl_trials *trials, bl_er
     bl_err failure = {0};
     bl_status st = BL_EDEVICE;
 
-    BL_TRY(take_turn(server, &trials->halt, err));
+    BL_TRY(tuning_take_turn(server, &trials->halt, err));
     if (server->search.children != NULL && dev->info.dialect != BL_DIALECT_LINEAR)
         st = bl_children_time(server->search.children, dev, trials, &failure);
     if (st == BL_EDEVICE) {
@@ -72,7 +72,7 @@ static bl_status time_trials(void *arg, bl_device *dev, bl_trials *trials, bl_er
 
 bl_status bl_tuning_start(bl_server *server, bl_err *err)
 {
-    char *file = find_file(&server->settings);
+    char *file = tuning_find_file(&server->settings);
     bl_status st = bl_kernels_open(file, &server->search.tuner.kernels, err);
 
     free(file);

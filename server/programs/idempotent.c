@@ -32,7 +32,7 @@ typedef struct numbered {
     bl_sequence *of;
 } numbered;
 
-static void release(answer *a)
+static void idempotent_release(answer *a)
 {
     if (a == NULL || atomic_fetch_sub(&a->refs, 1) != 1)
         return;
@@ -41,7 +41,7 @@ static void release(answer *a)
 }
 
 /* NULL if out of memory. */
-static answer *make_answer(bl_server *server, size_t bytes)
+static answer *idempotent_make_answer(bl_server *server, size_t bytes)
 {
     bl_err ignored = {0};
     answer *a = NULL;
@@ -62,7 +62,7 @@ void bl_sequences_free(bl_sequence *first)
 {
     while (first != NULL) {
         bl_sequence *next = first->next;
-        release(first->answer);
+        idempotent_release(first->answer);
         free(first);
         first = next;
     }
@@ -101,7 +101,7 @@ bl_status bl_sequence_add(bl_program *program, const bl_sequence_row *row, bl_er
     *s = (bl_sequence){.next = program->sequences, .owner = row->owner, .last = row->last, .status = row->status};
     snprintf(s->content_type, sizeof s->content_type, "%s", row->content_type);
     if (row->answer.data != NULL)
-        s->answer = make_answer(program->server, row->answer.len);
+        s->answer = idempotent_make_answer(program->server, row->answer.len);
     if (s->answer != NULL)
         memcpy(s->answer->data, row->answer.data, row->answer.len);
     program->sequences = s;
@@ -110,7 +110,7 @@ bl_status bl_sequence_add(bl_program *program, const bl_sequence_row *row, bl_er
 
 /* ---- running */
 
-static bl_status find(bl_exec *x, bl_sequence **out)
+static bl_status idempotent_find(bl_exec *x, bl_sequence **out)
 {
     bl_request *rq = x->rq;
     for (*out = x->hold.program->sequences; *out != NULL; *out = (*out)->next)
@@ -123,7 +123,7 @@ static bl_status find(bl_exec *x, bl_sequence **out)
 
 static void drop_answer(bl_sequence *s)
 {
-    release(s->answer);
+    idempotent_release(s->answer);
     s->answer = NULL;
 }
 
@@ -136,7 +136,7 @@ static void keep_answer(bl_request *rq, bl_sequence *s)
         bytes += rq->reply.pieces[i].bytes;
     s->status = rq->reply.status;
     snprintf(s->content_type, sizeof s->content_type, "%s", rq->reply.content_type);
-    s->answer = rq->reply.out.failed ? NULL : make_answer(rq->server, bytes);
+    s->answer = rq->reply.out.failed ? NULL : idempotent_make_answer(rq->server, bytes);
     if (s->answer == NULL)
         return;
     memcpy(s->answer->data, bl_text_get(&rq->reply.out), rq->reply.out.len);
@@ -148,7 +148,7 @@ static void keep_answer(bl_request *rq, bl_sequence *s)
 }
 
 /* The run is over.  A failure after the state has changed is stored as an answer too, so that the run is not repeated. */
-static void end_run(bl_exec *x, numbered *n)
+static void idempotent_end_run(bl_exec *x, numbered *n)
 {
     bl_request *rq = x->rq;
     if (rq->err.status != BL_OK && x->done == 0)
@@ -168,7 +168,7 @@ static void end_run(bl_exec *x, numbered *n)
     keep_answer(rq, n->of);
 }
 
-static void answer_again(bl_request *rq, const bl_sequence *s)
+static void idempotent_answer_again(bl_request *rq, const bl_sequence *s)
 {
     const char *type = bl_arena_strdup(rq->arena, s->content_type); /* a copy: the record may get another answer before this one
                                                                      * is sent */
@@ -190,10 +190,10 @@ static void answer_again(bl_request *rq, const bl_sequence *s)
 static bool is_next(bl_exec *x, numbered *n)
 {
     bl_request *rq = x->rq;
-    if (find(x, &n->of) != BL_OK)
+    if (idempotent_find(x, &n->of) != BL_OK)
         return false;
     if (n->seq == n->of->last && n->seq != 0) {
-        answer_again(rq, n->of);
+        idempotent_answer_again(rq, n->of);
         return false;
     }
     if (n->seq != n->of->last + 1) {
@@ -209,7 +209,7 @@ static bool is_next(bl_exec *x, numbered *n)
     return true;
 }
 
-static bl_step run(bl_request *rq)
+static bl_step idempotent_run(bl_request *rq)
 {
     bl_exec *x = rq->data;
     numbered *n = x->extra;
@@ -220,7 +220,7 @@ static bl_step run(bl_request *rq)
         rq->item.deadline_ns = n->deadline_ns;
     step = bl_exec_run(rq);
     if (step == BL_STEP_DONE) {
-        end_run(x, n);
+        idempotent_end_run(x, n);
         return step;
     }
     n->deadline_ns = rq->item.deadline_ns; /* the queue must not end a run that has begun */
@@ -235,6 +235,6 @@ bl_status bl_sequence_begin(bl_exec *x, uint64_t seq)
         return bl_arena_status(x->rq->arena, &x->rq->err);
     *n = (numbered){.seq = seq};
     x->extra = n;
-    x->work = run;
+    x->work = idempotent_run;
     return BL_OK;
 }

@@ -29,13 +29,13 @@ static void retain_program(void *owner)
     bl_program_retain(owner);
 }
 
-static bl_status prepare_joint(void *owner, bl_request *rq, bl_batch_slot *slot, int64_t *vars, bl_exec **out)
+static bl_status joined_prepare_joint(void *owner, bl_request *rq, bl_batch_slot *slot, int64_t *vars, bl_exec **out)
 {
     BL_TRY(bl_program_check(owner, &rq->err));
     return bl_batch_exec(rq, slot->program, slot->entry, slot->graph, bl_plan_current(slot->plan), vars, out);
 }
 
-static void count_joint(void *owner, int64_t rows, int64_t input_ns, int64_t compute_ns)
+static void joined_count_joint(void *owner, int64_t rows, int64_t input_ns, int64_t compute_ns)
 {
     const bl_program *program = owner;
     (void)rows;
@@ -49,7 +49,7 @@ static bl_joined *joined_of(bl_batch_slot *slot)
     return (bl_joined *)((char *)slot - offsetof(bl_joined, slot));
 }
 
-static void learn_joint(void *owner, bl_batch_slot *slot, int64_t rows, const bl_plan *plan, int64_t ns)
+static void joined_learn_joint(void *owner, bl_batch_slot *slot, int64_t rows, const bl_plan *plan, int64_t ns)
 {
     (void)owner;
     (void)plan;
@@ -59,9 +59,9 @@ static void learn_joint(void *owner, bl_batch_slot *slot, int64_t rows, const bl
 static const bl_batch_user program_user = {.what = "program",
                                            .retain = retain_program,
                                            .release = bl_program_release_any,
-                                           .prepare = prepare_joint,
-                                           .count = count_joint,
-                                           .learn = learn_joint};
+                                           .prepare = joined_prepare_joint,
+                                           .count = joined_count_joint,
+                                           .learn = joined_learn_joint};
 
 /* ---- which entries */
 
@@ -199,7 +199,7 @@ static bl_status go_single(joined_run *run)
 }
 
 /* The request ends. */
-static void end_run(void *arg)
+static void joined_end_run(void *arg)
 {
     joined_run *run = arg;
     if (run->slot != NULL)
@@ -221,7 +221,7 @@ bl_status bl_joined_go(bl_exec *x, const bl_program_run *from)
     run->item = (bl_batch_item){.batcher = b, .rq = rq, .values = from->values, .vars = from->vars, .got = got};
     run->item.rows = from->vars[b->var];
     run->item.begin_ns = bl_clock_ns();
-    BL_TRY(bl_request_defer(rq, end_run, run));
+    BL_TRY(bl_request_defer(rq, joined_end_run, run));
     run->claimed = bl_batch_claim(b, run->item.rows, &run->slot);
     return run->claimed ? go_single(run) : bl_batch_join(&run->item, reply_joint);
 }

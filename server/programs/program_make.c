@@ -85,7 +85,7 @@ static bl_status compile_entries(bl_program_make *make, bl_err *err)
 }
 
 /* Find or add the index of the hidden state |tensor| in the program: entries share hidden states of equal names. */
-static bl_status find_hidden(bl_program_make *make, const bl_plan_tensor *tensor, int *out, bl_err *err)
+static bl_status program_make_find_hidden(bl_program_make *make, const bl_plan_tensor *tensor, int *out, bl_err *err)
 {
     bl_program *program = make->program;
     bl_wire_type type = bl_hidden_type(tensor);
@@ -107,7 +107,7 @@ static bl_status find_hidden(bl_program_make *make, const bl_plan_tensor *tensor
 }
 
 /* Collect all states of the program, and the states of each entry. */
-static bl_status lay_out(bl_program_make *make, bl_err *err)
+static bl_status program_make_lay_out(bl_program_make *make, bl_err *err)
 {
     bl_program *program = make->program;
     size_t most = (size_t)program->doc.nstates;
@@ -129,16 +129,16 @@ static bl_status lay_out(bl_program_make *make, bl_err *err)
         for (int s = 0; s < info->nstates; s++)
             entry->state[s] = s;
         for (int h = 0; h < info->nhidden; h++)
-            BL_TRY(find_hidden(make, &info->hidden[h], &entry->state[info->nstates + h], err));
+            BL_TRY(program_make_find_hidden(make, &info->hidden[h], &entry->state[info->nstates + h], err));
     }
     return BL_OK;
 }
 
-static bl_status compile(bl_exec *x, bl_err *err)
+static bl_status program_make_compile(bl_exec *x, bl_err *err)
 {
     bl_program_make *make = make_of(x);
     BL_TRY(compile_entries(make, err));
-    return lay_out(make, err);
+    return program_make_lay_out(make, err);
 }
 
 /* ---- on the device's thread */
@@ -207,7 +207,7 @@ static bl_status fill_state(bl_program_make *make, int i, bl_err *err)
     return bl_device_tensor_wake(make->x->in.tensors[i], &state->buffer, err);
 }
 
-static bl_status install(bl_program_make *make, bl_err *err)
+static bl_status program_make_install(bl_program_make *make, bl_err *err)
 {
     bl_program *program = make->program;
     bl_request *rq = make->x->rq;
@@ -226,7 +226,7 @@ static bl_status install(bl_program_make *make, bl_err *err)
 
 static bl_step install_work(bl_request *rq)
 {
-    (void)install(make_of(rq->data), &rq->err);
+    (void)program_make_install(make_of(rq->data), &rq->err);
     return BL_STEP_DONE;
 }
 
@@ -278,7 +278,7 @@ bl_status bl_program_make_begin(bl_program_make *make, bl_worker *worker)
     if (program->entries == NULL || program->joined == NULL || make->made == NULL)
         return bl_fail(&rq->err, BL_ENOMEM, "program");
     BL_TRY(bl_exec_load(make->x, doc->nstates, program->doc.values, true));
-    make->x->compile = compile;
+    make->x->compile = program_make_compile;
     make->x->work = install_work;
     return bl_exec_advance(make->x);
 }

@@ -20,7 +20,7 @@ static bool read_bound(const char *text, char stop, int64_t *out, const char **e
 }
 
 /* Read "1-64", "32-1280:32" or "8". */
-static bool read_sizes(const char *text, bl_wire_var *out)
+static bool program_onnx_read_sizes(const char *text, bl_wire_var *out)
 {
     const char *at = text;
 
@@ -38,10 +38,10 @@ static bool read_sizes(const char *text, bl_wire_var *out)
 }
 
 /* Split |text|, NAME:SIZES.  A name may contain colons: the sizes follow the first colon behind which sizes can be read. */
-static bool read_range(char *text, bl_wire_var *out)
+static bool program_onnx_read_range(char *text, bl_wire_var *out)
 {
     for (char *colon = strchr(text, ':'); colon != NULL; colon = strchr(colon + 1, ':')) {
-        if (read_sizes(colon + 1, out)) {
+        if (program_onnx_read_sizes(colon + 1, out)) {
             *colon = '\0';
             out->name = text;
             return out->step > 0;
@@ -51,7 +51,7 @@ static bool read_range(char *text, bl_wire_var *out)
 }
 
 /* Read "batch:1-64,height:32-1280:32,n:8". */
-static bl_status read_ranges(bl_request *rq, const char *text, bl_onnx_range **ranges, int *count)
+static bl_status program_onnx_read_ranges(bl_request *rq, const char *text, bl_onnx_range **ranges, int *count)
 {
     *ranges = bl_arena_array(rq->arena, BL_WIRE_MAX_DIMS, sizeof **ranges);
     if (*ranges == NULL)
@@ -62,7 +62,7 @@ static bl_status read_ranges(bl_request *rq, const char *text, bl_onnx_range **r
         if (one == NULL || *count == BL_WIRE_MAX_DIMS)
             return bl_fail(&rq->err, BL_ELIMIT, "dims: more than %d named dimensions", BL_WIRE_MAX_DIMS);
         bl_wire_var *var = &(*ranges)[*count].var;
-        if (!read_range(one, var))
+        if (!program_onnx_read_range(one, var))
             return bl_fail(&rq->err, BL_EINVAL, "dims: \"%.*s\" is not NAME:LEAST-MOST, NAME:LEAST-MOST:STEP or NAME:SIZE",
                            (int)(len < 80 ? len : 80), text);
         if (!bl_wire_var_round(var))
@@ -117,7 +117,7 @@ bl_status bl_program_import(bl_request *rq, bl_program *program)
 
     if (model == NULL)
         return bl_arena_status(rq->arena, &rq->err);
-    BL_TRY(read_ranges(rq, bl_request_query(rq, "dims"), &ranges, &options.nranges));
+    BL_TRY(program_onnx_read_ranges(rq, bl_request_query(rq, "dims"), &ranges, &options.nranges));
     options.ranges = ranges;
     BL_TRY(bl_program_import_file(rq, program, bl_request_body(rq), &options, model));
     const bl_wire_graph *graph = &model->program.entries[0].graph;

@@ -33,7 +33,7 @@ static bl_status read_durable(bl_request *rq, bool *out)
     return BL_OK;
 }
 
-static bl_status decode(bl_program_make *make)
+static bl_status program_put_decode(bl_program_make *make)
 {
     bl_request *rq = make->x->rq;
     if (rq->head.media == BL_MEDIA_ONNX)
@@ -52,7 +52,7 @@ static bl_status take_over(bl_program *program, const bl_program *old, bl_err *e
     return old->worker == program->worker ? bl_sequences_copy(old->sequences, &program->sequences, err) : BL_OK;
 }
 
-static bl_status install(bl_program_make *make, bl_err *err)
+static bl_status program_put_install(bl_program_make *make, bl_err *err)
 {
     put_job *job = make->arg;
     bl_program *program = make->program, *old = NULL;
@@ -71,7 +71,7 @@ static bl_status install(bl_program_make *make, bl_err *err)
     return bl_registry_put_program(program->server->registry, program->owner, program->name, program, job->fresh, err);
 }
 
-static bl_status answer(bl_request *rq)
+static bl_status program_put_answer(bl_request *rq)
 {
     bl_exec *x = rq->data;
     bl_program_make *make = x->extra;
@@ -81,17 +81,17 @@ static bl_status answer(bl_request *rq)
     return BL_OK;
 }
 
-static bl_status reply(bl_request *rq)
+static bl_status program_put_reply(bl_request *rq)
 {
     const bl_exec *x = rq->data;
     bl_program_make *make = x->extra;
     put_job *job = make->arg;
     if (job->saved)
-        return bl_saver_put(rq, make->program, job->fresh, &job->replaced, answer);
-    return answer(rq);
+        return bl_saver_put(rq, make->program, job->fresh, &job->replaced, program_put_answer);
+    return program_put_answer(rq);
 }
 
-static bl_status check_name(bl_request *rq)
+static bl_status program_put_check_name(bl_request *rq)
 {
     BL_TRY(bl_shares_check_new(rq, NULL, "program", rq->head.param[0]));
     return bl_jobs_guard(rq->server->jobs, rq->owner, rq->head.param[0], &rq->err);
@@ -109,7 +109,7 @@ bl_status bl_handle_program_put(bl_request *rq)
                        "\"%.160s\" is no name: letters, digits and _ . : / - after a letter or _, at most 128",
                        rq->head.param[0]);
     if (rq->own.done == NULL) /* otherwise the job itself puts the program */
-        BL_TRY(check_name(rq));
+        BL_TRY(program_put_check_name(rq));
     BL_TRY(bl_program_make_create(rq, &job->make));
     program = job->make->program;
     snprintf(program->name, sizeof program->name, "%s", rq->head.param[0]);
@@ -119,13 +119,13 @@ bl_status bl_handle_program_put(bl_request *rq)
     BL_TRY(read_durable(rq, &durable));
     program->durable = durable;
     program->saved = UINT64_MAX;
-    BL_TRY(decode(job->make));
+    BL_TRY(program_put_decode(job->make));
     if (program->durable)
         BL_TRY(bl_variants_refuse(program, "it ends with the server (durable is false)", &rq->err));
     if (program->durable && program->doc.options.lease != NULL)
         return bl_fail(&rq->err, BL_EGRAPH, "durable: what a lease holds goes with it");
-    job->make->installed = install;
+    job->make->installed = program_put_install;
     job->make->arg = job;
-    rq->then = reply;
+    rq->then = program_put_reply;
     return bl_program_make_begin(job->make, NULL);
 }

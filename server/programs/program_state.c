@@ -24,7 +24,7 @@ static void end_get(void *arg)
         bl_pool_release(job->program->worker->pool, job->buffers[i]);
 }
 
-static bl_step take_state(bl_request *rq)
+static bl_step program_state_take_state(bl_request *rq)
 {
     get_job *job = rq->data;
     if (bl_program_check(job->program, &rq->err) != BL_OK || bl_program_wake(job->program, &rq->err) != BL_OK)
@@ -41,7 +41,7 @@ static bl_step take_state(bl_request *rq)
     return BL_STEP_DONE;
 }
 
-static void put_document(bl_text *out, const bl_result *results, int count, bool data)
+static void program_state_put_document(bl_text *out, const bl_result *results, int count, bool data)
 {
     bl_text_puts(out, "{");
     bl_encode_key(out, "state");
@@ -65,11 +65,11 @@ static bl_status reply_state(bl_request *rq)
         results[i].data = job->copies[i] != NULL ? job->copies[i] : job->buffers[i]->host;
     }
     if (!bl_request_accepts(rq, "application/x-safetensors")) {
-        put_document(&rq->reply.out, results, count, true);
+        program_state_put_document(&rq->reply.out, results, count, true);
         bl_request_reply_json(rq, 200);
         return BL_OK;
     }
-    put_document(&rq->reply.out, results, count, false);
+    program_state_put_document(&rq->reply.out, results, count, false);
     BL_TRY(bl_text_status(&rq->reply.out, &rq->err));
     document = bl_arena_strndup(rq->arena, rq->reply.out.data, rq->reply.out.len);
     BL_TRY(bl_arena_status(rq->arena, &rq->err));
@@ -94,7 +94,7 @@ bl_status bl_handle_state_get(bl_request *rq)
     BL_TRY(bl_reply_check_list(rq, elements, &rq->err));
     rq->data = job;
     rq->then = reply_state;
-    return bl_request_submit(rq, job->program->worker->queue, take_state, &job->program->serial);
+    return bl_request_submit(rq, job->program->worker->queue, program_state_take_state, &job->program->serial);
 }
 
 /* ---- PUT: all states at once, between two runs */

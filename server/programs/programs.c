@@ -158,7 +158,7 @@ bl_wire_type bl_hidden_type(const bl_plan_tensor *hidden)
     return bl_wire_type_make(hidden->dtype, hidden->ndim, dim);
 }
 
-static void put_names(bl_text *out, const char *key, const bl_wire_output *outputs, int count)
+static void programs_put_names(bl_text *out, const char *key, const bl_wire_output *outputs, int count)
 {
     bl_encode_key(out, key);
     bl_text_puts(out, "[");
@@ -208,7 +208,7 @@ static void put_profile(bl_text *out, const bl_plan *plan, const bl_peaks *peaks
 }
 
 /* Write the inputs and outputs. */
-static void put_graph(bl_text *out, const bl_program *program, const bl_wire_graph *graph)
+static void programs_put_graph(bl_text *out, const bl_program *program, const bl_wire_graph *graph)
 {
     bl_encode_key(out, "inputs");
     bl_text_puts(out, "{");
@@ -228,8 +228,8 @@ static void put_graph(bl_text *out, const bl_program *program, const bl_wire_gra
         bl_encode_key(out, "variants");
         bl_encode_u64(out, (uint64_t)bl_variants_count(program->variants));
     }
-    put_names(out, "outputs", graph->outputs, bl_wire_shown(graph));
-    put_names(out, "updates", graph->updates, graph->nupdates);
+    programs_put_names(out, "outputs", graph->outputs, bl_wire_shown(graph));
+    programs_put_names(out, "updates", graph->updates, graph->nupdates);
     bl_encode_key(out, "dims");
     bl_text_puts(out, "{");
     for (int i = 0; i < graph->nvars; i++) {
@@ -240,7 +240,7 @@ static void put_graph(bl_text *out, const bl_program *program, const bl_wire_gra
 }
 
 /* Write the plan's figures; |plan| NULL: not compiled yet. */
-static void put_plan(bl_text *out, const bl_program *program, const bl_plan *plan)
+static void programs_put_plan(bl_text *out, const bl_program *program, const bl_plan *plan)
 {
     static const bl_plan_info none;
     const bl_plan_info *info = plan != NULL ? bl_plan_get_info(plan) : &none;
@@ -255,19 +255,19 @@ static void put_plan(bl_text *out, const bl_program *program, const bl_plan *pla
     put_profile(out, plan, bl_worker_peaks(program->worker));
 }
 
-static void put_entry(bl_text *out, const bl_program *program, int at)
+static void programs_put_entry(bl_text *out, const bl_program *program, int at)
 {
     const bl_program_entry *entry = &program->doc.entries[at];
     bl_plan *plan = bl_plan_current(program->entries[at].plan);
     const char *along = bl_joined_along(program, at);
     bl_encode_key(out, entry->name);
     bl_text_puts(out, "{");
-    put_graph(out, program, &entry->graph);
+    programs_put_graph(out, program, &entry->graph);
     if (along != NULL) {
         bl_encode_key(out, "batch");
         bl_encode_string(out, along);
     }
-    put_plan(out, program, plan);
+    programs_put_plan(out, program, plan);
     bl_text_puts(out, "}");
     bl_plan_release(plan);
 }
@@ -279,8 +279,8 @@ static void put_variants(bl_text *out, const bl_program *program)
     bl_plan *plan = bl_variants_plan(program->variants);
     bl_encode_key(out, entry->name);
     bl_text_puts(out, "{");
-    put_graph(out, program, &entry->graph);
-    put_plan(out, program, plan);
+    programs_put_graph(out, program, &entry->graph);
+    programs_put_plan(out, program, plan);
     bl_text_puts(out, "}");
     bl_plan_release(plan);
 }
@@ -310,7 +310,7 @@ void bl_program_describe(bl_program *program, bl_text *out)
     bl_encode_key(out, "entries");
     bl_text_puts(out, "{");
     for (int i = 0; i < program->doc.nentries; i++)
-        put_entry(out, program, i);
+        programs_put_entry(out, program, i);
     if (program->variants != NULL)
         put_variants(out, program);
     bl_text_puts(out, "}");
@@ -356,7 +356,7 @@ bl_status bl_handle_program_get(bl_request *rq)
     return BL_OK;
 }
 
-static bl_status reply_deleted(bl_request *rq)
+static bl_status programs_reply_deleted(bl_request *rq)
 {
     bl_request_reply(rq, 204, NULL);
     return BL_OK;
@@ -368,9 +368,9 @@ bl_status bl_handle_program_delete(bl_request *rq)
     BL_TRY(bl_jobs_guard(rq->server->jobs, rq->owner, rq->head.param[0], &rq->err));
     BL_TRY(bl_program_find(rq, false, &program));
     if (program->durable || program->left)
-        return bl_saver_delete(rq, program, reply_deleted);
+        return bl_saver_delete(rq, program, programs_reply_deleted);
     BL_TRY(bl_registry_delete_program(rq->server->registry, rq->owner, rq->head.param[0], &rq->err));
-    return reply_deleted(rq);
+    return programs_reply_deleted(rq);
 }
 
 /* ---- runs */
@@ -515,7 +515,7 @@ static bl_status run_program(bl_exec *x, bl_program *program, bl_program_run *ru
     return bl_exec_advance(x);
 }
 
-static bl_status run_variant(bl_request *rq, void *arg, const bl_variant *variant, bool made)
+static bl_status programs_run_variant(bl_request *rq, void *arg, const bl_variant *variant, bool made)
 {
     bl_exec *x = arg;
     bl_program_run *run = x->extra;
@@ -556,6 +556,6 @@ bl_status bl_handle_program_run(bl_request *rq)
                                                  .values = run->values,
                                                  .sizes = run->vars,
                                                  .priority = run->options.priority,
-                                                 .ready = run_variant,
+                                                 .ready = programs_run_variant,
                                                  .arg = x});
 }

@@ -168,7 +168,7 @@ typedef struct search {
 } search;
 
 /* Is |variant| for these values?  Inputs of the variant do not count. */
-static bool fits(const bl_variant *variant, const search *s)
+static bool variants_fits(const bl_variant *variant, const search *s)
 {
     const bl_wire_graph *graph = &s->variants->entry.graph;
 
@@ -180,11 +180,11 @@ static bool fits(const bl_variant *variant, const search *s)
 }
 
 /* The link to the variant, or the end of the list. */
-static bl_variant **find_place(const search *s)
+static bl_variant **variants_find_place(const search *s)
 {
     bl_variant **at = &s->variants->first;
 
-    while (*at != NULL && !fits(*at, s))
+    while (*at != NULL && !variants_fits(*at, s))
         at = &(*at)->next;
     return at;
 }
@@ -193,7 +193,7 @@ static bl_variant **find_place(const search *s)
 static bl_variant *take_variant(const search *s)
 {
     bl_variants *variants = s->variants;
-    bl_variant **at = find_place(s), *variant = *at;
+    bl_variant **at = variants_find_place(s), *variant = *at;
 
     if (variant == NULL)
         return NULL;
@@ -223,11 +223,11 @@ static void add_variant(bl_variants *variants, bl_variant *variant, bl_variant *
 
 /* ---- state machine of a look-up */
 
-static bl_status go_on(bl_request *rq, search *s);
+static bl_status variants_go_on(bl_request *rq, search *s);
 
 static bl_status go_on_then(bl_request *rq)
 {
-    return go_on(rq, rq->data);
+    return variants_go_on(rq, rq->data);
 }
 
 static bl_status be_ready(bl_request *rq, const search *s)
@@ -237,7 +237,7 @@ static bl_status be_ready(bl_request *rq, const search *s)
 
 /* ---- values */
 
-static bl_device_tensor *held_of(const search *s, const bl_tensor_value *value)
+static bl_device_tensor *variants_held_of(const search *s, const bl_tensor_value *value)
 {
     const bl_bound *bound = value->kind == BL_VALUE_HELD && s->call.x != NULL ? s->call.x->in.bound : NULL;
 
@@ -246,10 +246,10 @@ static bl_device_tensor *held_of(const search *s, const bl_tensor_value *value)
     return bound != NULL ? bound->held : NULL;
 }
 
-static bl_status read_value(bl_request *rq, search *s, int i, bool on_device)
+static bl_status variants_read_value(bl_request *rq, search *s, int i, bool on_device)
 {
     const bl_tensor_value *from = &s->call.values[i];
-    bl_device_tensor *held = held_of(s, from);
+    bl_device_tensor *held = variants_held_of(s, from);
     bl_tensor_value *to = bl_arena_alloc(rq->arena, sizeof *to);
     size_t count = held != NULL ? held->bytes / bl_dtype_bytes(held->dtype) : from->count;
 
@@ -285,13 +285,13 @@ static bl_status read_values(bl_request *rq, search *s, const bl_worker *here, b
 {
     *away = NULL;
     for (int i = 0; i < s->variants->entry.graph.ninputs; i++) {
-        const bl_device_tensor *held = held_of(s, &s->call.values[i]);
+        const bl_device_tensor *held = variants_held_of(s, &s->call.values[i]);
         if (s->given[i] != NULL || !bl_variants_wants(s->variants, i))
             continue;
         if (held != NULL && held->worker != here && bl_device_tensor_mapped(held) == NULL)
             *away = held->worker;
         else
-            BL_TRY(read_value(rq, s, i, held != NULL && held->worker == here));
+            BL_TRY(variants_read_value(rq, s, i, held != NULL && held->worker == here));
     }
     return BL_OK;
 }
@@ -303,7 +303,7 @@ static bl_step fetch_values(bl_request *rq)
     bl_worker *next = NULL;
 
     for (int i = 0; i < s->variants->entry.graph.ninputs && rq->err.status == BL_OK; i++) {
-        const bl_device_tensor *held = held_of(s, &s->call.values[i]);
+        const bl_device_tensor *held = variants_held_of(s, &s->call.values[i]);
         if (held != NULL && s->given[i] == NULL && bl_variants_wants(s->variants, i))
             next = held->worker;
     }
@@ -315,8 +315,8 @@ static bl_step fetch_values(bl_request *rq)
 /* ---- making a variant */
 
 /* Fill a variant with copies of the values that it is for. */
-static bl_status fill_variant(const search *s, bl_program *program, const bl_onnx_model *model, bool sized, bl_variant **out,
-                              bl_err *err)
+static bl_status variants_fill_variant(const search *s, bl_program *program, const bl_onnx_model *model, bool sized,
+                                       bl_variant **out, bl_err *err)
 {
     int n = s->variants->entry.graph.ninputs, own = program->doc.entries[0].graph.ninputs;
     bl_variant *variant = bl_arena_alloc(program->arena, sizeof *variant);
@@ -366,7 +366,7 @@ static bl_status share_weights(bl_exec *x, const bl_program *from, bl_program *t
     return BL_OK;
 }
 
-static bl_status installed(bl_program_make *make, bl_err *err)
+static bl_status variants_installed(bl_program_make *make, bl_err *err)
 {
     search *s = make->arg;
     bl_variant *old = NULL;
@@ -374,7 +374,7 @@ static bl_status installed(bl_program_make *make, bl_err *err)
     BL_TRY(bl_mapped_check(&s->files, BL_OK, err)); /* the values have been copied to the device */
     bl_program_retain(s->found->program);
     pthread_mutex_lock(&s->variants->lock);
-    if (*find_place(s) == NULL)
+    if (*variants_find_place(s) == NULL)
         add_variant(s->variants, s->found, &old);
     else
         old = s->found; /* another request was faster: this variant ends with this request */
@@ -459,9 +459,9 @@ static bl_status make_variant(bl_request *rq, search *s, bool *more)
     BL_TRY(st);
     program->doc = model->program;
     program->doc.options.priority = s->call.priority;
-    BL_TRY(fill_variant(s, program, model, sized, &s->found, &rq->err));
+    BL_TRY(variants_fill_variant(s, program, model, sized, &s->found, &rq->err));
     BL_TRY(share_weights(make->x, family, program, model));
-    make->installed = installed;
+    make->installed = variants_installed;
     make->arg = s;
     rq->then = made_then;
     return bl_program_make_begin(make, family->worker);
@@ -474,7 +474,7 @@ static bl_step make_apart(bl_request *rq)
     bool again = false;
 
     pthread_mutex_lock(&s->variants->lock);
-    again = *find_place(s) != NULL; /* another request made it while this one waited */
+    again = *variants_find_place(s) != NULL; /* another request made it while this one waited */
     pthread_mutex_unlock(&s->variants->lock);
     if (!again && make_variant(rq, s, &again) != BL_OK)
         return BL_STEP_DONE;
@@ -489,7 +489,7 @@ static bl_step make_apart(bl_request *rq)
 /* ---- the whole look-up */
 
 /* On an HTTP thread; called again each time that more values are there. */
-static bl_status go_on(bl_request *rq, search *s)
+static bl_status variants_go_on(bl_request *rq, search *s)
 {
     bl_worker *away = NULL;
 
@@ -517,7 +517,7 @@ bl_status bl_variant_get(bl_request *rq, const bl_variant_call *call)
     *s = (search){.call = *call, .variants = call->program->variants};
     BL_TRY(bl_request_defer(rq, unmap_files, &s->files));
     s->given = bl_arena_array(rq->arena, (size_t)s->variants->entry.graph.ninputs + 1, sizeof *s->given);
-    return s->given != NULL ? go_on(rq, s) : bl_arena_status(rq->arena, &rq->err);
+    return s->given != NULL ? variants_go_on(rq, s) : bl_arena_status(rq->arena, &rq->err);
 }
 
 bl_tensor_value *bl_variant_inputs(bl_request *rq, const bl_variant *variant, const bl_tensor_value *values)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/run/await.h"
 
-static void end(bl_request *rq)
+static void await_end(bl_request *rq)
 {
     bl_await *await = rq->own.arg;
     pthread_mutex_lock(&await->lock);
@@ -12,7 +12,7 @@ static void end(bl_request *rq)
 
 bl_request *bl_await_create(bl_server *server, uint32_t owner, bl_await *await)
 {
-    bl_request *rq = bl_request_create_own(server, owner, end, await);
+    bl_request *rq = bl_request_create_own(server, owner, await_end, await);
     if (rq != NULL)
         rq->item.rank = BL_RANK_INFER; /* the caller's thread blocks until the request ends */
     return rq;

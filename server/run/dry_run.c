@@ -17,7 +17,7 @@ static size_t bytes_of(const bl_plan_tensor *tensor, const int64_t *vars)
     return bytes;
 }
 
-static void put_count(bl_text *out, const char *name, uint64_t count)
+static void dry_run_put_count(bl_text *out, const char *name, uint64_t count)
 {
     bl_encode_key(out, name);
     bl_encode_u64(out, count);
@@ -35,14 +35,14 @@ static void put_memory(const bl_exec *x, const bl_plan_info *info, bl_text *out)
         const bl_plan_tensor *tensor = i < info->nstates ? &info->states[i] : &info->hidden[i - info->nstates];
         states += bytes_of(tensor, x->vars) * (info->updated[i] ? 2 : 1);
     }
-    put_count(out, "input_bytes", inputs);
-    put_count(out, "output_bytes", outputs);
-    put_count(out, "state_bytes", states);
-    put_count(out, "peak_bytes", info->peak_bytes);
-    put_count(out, "memory_bytes", inputs + outputs + states + info->peak_bytes);
+    dry_run_put_count(out, "input_bytes", inputs);
+    dry_run_put_count(out, "output_bytes", outputs);
+    dry_run_put_count(out, "state_bytes", states);
+    dry_run_put_count(out, "peak_bytes", info->peak_bytes);
+    dry_run_put_count(out, "memory_bytes", inputs + outputs + states + info->peak_bytes);
 }
 
-static void put_kernels(const bl_plan *plan, bl_text *out)
+static void dry_run_put_kernels(const bl_plan *plan, bl_text *out)
 {
     bl_kernel_use *use = calloc(MOST_KERNELS, sizeof *use);
     int n = use != NULL ? bl_plan_list_kernels(plan, MOST_KERNELS, use) : 0;
@@ -56,9 +56,9 @@ static void put_kernels(const bl_plan *plan, bl_text *out)
         bl_encode_string(out, use[i].moves);
         bl_encode_key(out, "helper");
         bl_text_puts(out, use[i].helper ? "true" : "false");
-        put_count(out, "launches", (uint64_t)use[i].launches);
-        put_count(out, "ops", (uint64_t)use[i].ops);
-        put_count(out, "bytes", (uint64_t)use[i].bytes);
+        dry_run_put_count(out, "launches", (uint64_t)use[i].launches);
+        dry_run_put_count(out, "ops", (uint64_t)use[i].ops);
+        dry_run_put_count(out, "bytes", (uint64_t)use[i].bytes);
         bl_text_puts(out, "}");
     }
     bl_text_puts(out, "]");
@@ -84,14 +84,14 @@ bl_status bl_exec_reply_cost(bl_request *rq)
     bl_encode_string(out, info->device);
     bl_encode_key(out, "plan");
     bl_encode_string(out, x->hit ? "cached" : "compiled");
-    put_count(out, "steps", x->steps);
-    put_count(out, "ops", (uint64_t)info->ops); /* of one step, like all figures below */
-    put_count(out, "bytes", (uint64_t)info->bytes);
+    dry_run_put_count(out, "steps", x->steps);
+    dry_run_put_count(out, "ops", (uint64_t)info->ops); /* of one step, like all figures below */
+    dry_run_put_count(out, "bytes", (uint64_t)info->bytes);
     bl_encode_measured(out, "seconds", step_seconds(x->plan));
     put_memory(x, info, out);
-    put_count(out, "kernels", info->kernels);
-    put_count(out, "helpers", info->helpers);
-    put_kernels(x->plan, out);
+    dry_run_put_count(out, "kernels", info->kernels);
+    dry_run_put_count(out, "helpers", info->helpers);
+    dry_run_put_kernels(x->plan, out);
     bl_encode_key(out, "schedule");
     bl_encode_string(out, info->debug);
     bl_exec_put_explained(x, out);

@@ -60,7 +60,7 @@ bl_status bl_exec_create(bl_request *rq, bl_exec **out)
 
 /* ---- decoding */
 
-static bl_status resolve(void *ctx, const char *lease, const char *name, bl_wire_type *type, bl_err *err)
+static bl_status exec_resolve(void *ctx, const char *lease, const char *name, bl_wire_type *type, bl_err *err)
 {
     bl_exec *x = ctx;
     bl_bound *b = bl_arena_alloc(x->rq->arena, sizeof *b);
@@ -93,7 +93,7 @@ bl_status bl_exec_infer(const bl_wire_graph *wire, size_t max_bytes, bl_wire_typ
     return BL_OK;
 }
 
-static bl_status infer(void *ctx, const bl_wire_graph *wire, bl_wire_type *type, bl_err *err)
+static bl_status exec_infer(void *ctx, const bl_wire_graph *wire, bl_wire_type *type, bl_err *err)
 {
     const bl_exec *x = ctx;
     return bl_exec_infer(wire, x->rq->server->settings.max_compile, type, err);
@@ -105,8 +105,8 @@ bl_decode_env bl_exec_env(bl_exec *x, bl_arena *arena, const bl_tensor_file *fil
                            .limits = x->rq->server->limits,
                            .binary = x->rq->head.media == BL_MEDIA_SAFETENSORS ? file : NULL,
                            .ctx = x,
-                           .resolve = resolve,
-                           .infer = infer};
+                           .resolve = exec_resolve,
+                           .infer = exec_infer};
 }
 
 bl_status bl_exec_document(bl_exec *x, bl_arena *arena, bool optional, bl_json_doc *doc, bl_tensor_file *file)
@@ -343,7 +343,7 @@ bl_status bl_exec_admit(bl_exec *x, bl_err *err)
 
 /* ---- from queue to queue */
 
-static bl_step go_on(bl_exec *x)
+static bl_step exec_go_on(bl_exec *x)
 {
     return x->rq->err.status == BL_OK && bl_exec_advance(x) == BL_OK ? BL_STEP_MOVED : BL_STEP_DONE;
 }
@@ -361,10 +361,10 @@ static bl_step fetch_one(bl_request *rq)
     bl_request_trace_add(&rq->trail, BL_TIME_COPY, begin, bl_clock_ns());
     x->in.fetches = fetch->next;
     bl_device_tensor_release(fetch->to);
-    return go_on(x);
+    return exec_go_on(x);
 }
 
-static bl_step compile_all(bl_request *rq)
+static bl_step exec_compile_all(bl_request *rq)
 {
     bl_exec *x = rq->data;
     int64_t begin = bl_clock_ns();
@@ -375,7 +375,7 @@ static bl_step compile_all(bl_request *rq)
     }
     bl_request_trace_add(&rq->trail, BL_TIME_COMPILE, begin, bl_clock_ns());
     x->compile = NULL;
-    return st == BL_OK && !x->dry ? go_on(x) : BL_STEP_DONE;
+    return st == BL_OK && !x->dry ? exec_go_on(x) : BL_STEP_DONE;
 }
 
 bl_status bl_exec_advance(bl_exec *x)
@@ -385,7 +385,7 @@ bl_status bl_exec_advance(bl_exec *x)
     if (x->in.fetches != NULL)
         return bl_request_submit(x->rq, x->in.fetches->from->worker->queue, fetch_one, NULL);
     if (x->compile != NULL)
-        return bl_request_submit(x->rq, queue_of_compiler(x), compile_all, NULL);
+        return bl_request_submit(x->rq, queue_of_compiler(x), exec_compile_all, NULL);
     x->rq->item.rank = x->steps > 1 && x->rq->item.rank == BL_RANK_RUN ? BL_RANK_TRAIN : x->rq->item.rank;
     x->rq->item.may_fly = x->work == bl_exec_run && x->hold.program == NULL && x->steps == 1 && x->series.every == 0 &&
                           x->how.debug < 2 && bl_plan_may_fly(x->plan);

@@ -13,7 +13,7 @@ enum { FILL_BYTES = 1024 * 1024, PACE_GROWTH = 8 };
 /* ---- initial contents of hidden states */
 
 /* Fill the buffer with repetitions of |pattern|. */
-static bl_status fill_buffer(bl_buffer *buffer, const void *pattern, size_t size, size_t bytes, bl_err *err)
+static bl_status exec_run_fill_buffer(bl_buffer *buffer, const void *pattern, size_t size, size_t bytes, bl_err *err)
 {
     size_t chunk = bytes < FILL_BYTES ? bytes : FILL_BYTES; /* a multiple of every element size */
     char *data = malloc(chunk > 0 ? chunk : 1);
@@ -43,7 +43,7 @@ bl_status bl_state_begin(bl_worker *worker, const bl_plan_tensor *hidden, const 
         st = bl_buffer_write(*out, 0, rng, sizeof rng, err);
     } else {
         bl_scalar_write(hidden->dtype, bl_scalar_cast(hidden->dtype, BL_F64, init), pattern);
-        st = fill_buffer(*out, pattern, bl_dtype_bytes(hidden->dtype), *bytes, err);
+        st = exec_run_fill_buffer(*out, pattern, bl_dtype_bytes(hidden->dtype), *bytes, err);
     }
     if (st != BL_OK) {
         bl_pool_release(worker->pool, *out);
@@ -102,7 +102,7 @@ static bl_status begin_series(bl_exec *x)
     return BL_OK;
 }
 
-static bl_status begin(bl_exec *x)
+static bl_status exec_run_begin(bl_exec *x)
 {
     const bl_plan_info *info = bl_plan_get_info(x->plan);
     bl_err *err = &x->rq->err;
@@ -128,7 +128,7 @@ static bl_status begin(bl_exec *x)
 
 /* ---- what a turn holds on the device while it lasts */
 
-static bl_status hold_inputs(bl_exec *x)
+static bl_status exec_run_hold_inputs(bl_exec *x)
 {
     for (int i = 0; i < x->in.n; i++)
         BL_TRY(bl_device_tensor_wake(x->in.tensors[i], &x->in.buffers[i], &x->rq->err));
@@ -141,11 +141,11 @@ static bl_status make_ready(bl_exec *x)
         (x->hold.lender != NULL && !x->begun)) /* the buffers of lent states are held for the whole run */
         BL_TRY(bl_program_wake(x->hold.program != NULL ? x->hold.program : x->hold.lender, &x->rq->err));
     if (!x->begun)
-        BL_TRY(begin(x));
-    return hold_inputs(x);
+        BL_TRY(exec_run_begin(x));
+    return exec_run_hold_inputs(x);
 }
 
-static void free_outputs(bl_exec *x)
+static void exec_run_free_outputs(bl_exec *x)
 {
     for (int i = 0; x->out.buffers != NULL && i < bl_plan_get_info(x->plan)->noutputs; i++) {
         bl_pool_release(x->worker->pool, x->out.buffers[i]);
@@ -153,7 +153,7 @@ static void free_outputs(bl_exec *x)
     }
 }
 
-static void let_inputs_go(bl_exec *x)
+static void exec_run_let_inputs_go(bl_exec *x)
 {
     for (int i = 0; x->in.buffers != NULL && i < x->in.n; i++) {
         bl_pool_release(x->worker->pool, x->in.buffers[i]);
@@ -176,7 +176,7 @@ static bl_step go_alone(bl_exec *x)
 
 /* ---- steps */
 
-static bl_status collect(void *arg, uint64_t step, bl_buffer *const *outputs, bl_err *err)
+static bl_status exec_run_collect(void *arg, uint64_t step, bl_buffer *const *outputs, bl_err *err)
 {
     bl_exec *x = arg;
     const bl_plan_info *info = bl_plan_get_info(x->plan);
@@ -228,7 +228,7 @@ static void give_states(bl_exec *x)
         bl_program_take_back(x->hold.program, &x->hold.program->states[x->hold.entry->state[i]], x->hold.states[i]);
 }
 
-static bool is_wanted(void *queue)
+static bool exec_run_is_wanted(void *queue)
 {
     return bl_queue_is_wanted(queue);
 }
@@ -238,7 +238,7 @@ static bl_status run_some(bl_exec *x, int64_t *took)
     bool periods = false;
     int64_t start = bl_clock_ns();
     bl_status st = BL_OK;
-    free_outputs(x);
+    exec_run_free_outputs(x);
     take_states(x);
     bl_run run = {.plan = x->plan,
                   .pool = x->worker->pool,
@@ -250,10 +250,10 @@ static bl_status run_some(bl_exec *x, int64_t *took)
                   .steps = bl_pace_choose(x->done, x->steps - x->done, x->pace, x->series.every, &periods),
                   .cancel = &x->rq->cancel,
                   .deadline_ns = x->rq->item.deadline_ns,
-                  .yield = is_wanted,
+                  .yield = exec_run_is_wanted,
                   .yield_arg = x->worker->queue,
                   .every = periods ? x->series.every : 0,
-                  .collect = periods ? collect : NULL,
+                  .collect = periods ? exec_run_collect : NULL,
                   .collect_arg = x,
                   .timed = x->launch_ns != NULL,
                   .launch_ns = x->launch_ns};
@@ -264,12 +264,12 @@ static bl_status run_some(bl_exec *x, int64_t *took)
     *took = bl_clock_ns() - start;
     bl_request_trace_add(&x->rq->trail, BL_TIME_COMPUTE, start, start + *took);
     if (st == BL_OK && x->series.every > 0 && !periods && x->done % x->series.every == 0)
-        st = collect(x, x->done, x->out.buffers, &x->rq->err);
+        st = exec_run_collect(x, x->done, x->out.buffers, &x->rq->err);
     return st;
 }
 
 /* Run steps for about one slice, the time that other requests may have to wait. */
-static bl_status run_slice(bl_exec *x)
+static bl_status exec_run_run_slice(bl_exec *x)
 {
     int64_t slice = (int64_t)(x->rq->server->settings.slice * 1e9), spent = 0;
     do {
@@ -316,7 +316,7 @@ static void close_up(bl_exec *x, int i)
         memmove(x->out.copies[i] + (size_t)row * kept, x->out.copies[i] + (size_t)(row * most) * each, kept);
 }
 
-static bl_status take_results(bl_exec *x, const bl_plan_info *info)
+static bl_status exec_run_take_results(bl_exec *x, const bl_plan_info *info)
 {
     for (int i = 0; i < info->noutputs; i++) {
         const bl_plan_tensor *tensor = &info->outputs[i];
@@ -341,11 +341,11 @@ static bl_status take_results(bl_exec *x, const bl_plan_info *info)
     return BL_OK;
 }
 
-static bl_status finish(bl_exec *x)
+static bl_status exec_run_finish(bl_exec *x)
 {
     const bl_plan_info *info = bl_plan_get_info(x->plan);
     int64_t start = bl_clock_ns();
-    BL_TRY(take_results(x, info));
+    BL_TRY(exec_run_take_results(x, info));
     for (int i = 0; i < info->noutputs; i++) {
         if (bl_exec_keeps(x, i))
             BL_TRY(bl_registry_put(x->rq->server->registry, x->rq, x->options.lease, x->out.kept[i], x->out.tensors[i],
@@ -396,8 +396,8 @@ static bl_step land(bl_exec *x)
     x->done = run.steps_done;
     atomic_store(&x->worker->busy_ns, bl_clock_ns());
     if (st == BL_OK)
-        (void)finish(x);
-    let_inputs_go(x);
+        (void)exec_run_finish(x);
+    exec_run_let_inputs_go(x);
     return BL_STEP_DONE;
 }
 
@@ -410,10 +410,10 @@ bl_step bl_exec_run(bl_request *rq)
         return land(x);
     st = make_ready(x);
     if (st == BL_OK)
-        st = rq->item.may_fly && !bl_plan_is_due(x->plan) ? take_off(x) : run_slice(x);
+        st = rq->item.may_fly && !bl_plan_is_due(x->plan) ? take_off(x) : exec_run_run_slice(x);
     if (x->flies)
         return BL_STEP_FLIES;
-    let_inputs_go(x);
+    exec_run_let_inputs_go(x);
     if (st == BL_ENODEVMEM && rq->item.may_fly)
         return go_alone(x);
     if (x->hold.program != NULL) {
@@ -421,11 +421,11 @@ bl_step bl_exec_run(bl_request *rq)
         rq->reply.problem_step = (long long)x->done;
     }
     if (st == BL_OK && x->done < x->steps) {
-        free_outputs(x);
+        exec_run_free_outputs(x);
         return BL_STEP_AGAIN;
     }
     if (st == BL_OK)
-        (void)finish(x);
+        (void)exec_run_finish(x);
     return BL_STEP_DONE;
 }
 
@@ -455,7 +455,7 @@ void bl_exec_take(const bl_exec *x, int64_t all, int64_t from, int64_t rows, bl_
     }
 }
 
-static void fill_result(const bl_exec *x, const bl_part *parts, int i, const char *name, bl_result *out)
+static void exec_run_fill_result(const bl_exec *x, const bl_part *parts, int i, const char *name, bl_result *out)
 {
     const bl_part *part = &parts[i];
     *out = (bl_result){.name = name, .dtype = bl_plan_get_info(x->plan)->outputs[i].dtype, .ndim = part->ndim};
@@ -510,18 +510,19 @@ static int fill_results(const bl_exec *x, const bl_part *parts, int noutputs, bl
     int n = 0, nsent = 0;
     for (int i = 0; i < noutputs; i++) {
         if (!bl_exec_keeps(x, i))
-            fill_result(x, parts, i, x->graph->outputs[i].name, &results[n++]);
+            exec_run_fill_result(x, parts, i, x->graph->outputs[i].name, &results[n++]);
     }
     nsent = n;
     for (int i = 0; i < noutputs; i++) {
         if (bl_exec_keeps(x, i))
-            fill_result(x, parts, i, x->out.kept[i], &results[n++]);
+            exec_run_fill_result(x, parts, i, x->out.kept[i], &results[n++]);
     }
     return nsent;
 }
 
 /* Write the document; |data|: with the numbers.  The first |nsent| results are sent. */
-static void put_document(const bl_exec *x, const bl_result *results, int nsent, const bl_result *series, bl_text *out, bool data)
+static void exec_run_put_document(const bl_exec *x, const bl_result *results, int nsent, const bl_result *series, bl_text *out,
+                                  bool data)
 {
     int noutputs = bl_wire_shown(x->graph);
     bl_text_puts(out, "{");
@@ -548,7 +549,7 @@ static bl_status reply_file(bl_exec *x, bl_result *results, int nsent, bl_result
     const char *document = NULL;
     if (all == NULL)
         return bl_arena_status(rq->arena, &rq->err);
-    put_document(x, results, nsent, series, &rq->reply.out, false);
+    exec_run_put_document(x, results, nsent, series, &rq->reply.out, false);
     BL_TRY(bl_text_status(&rq->reply.out, &rq->err));
     document = bl_arena_strndup(rq->arena, rq->reply.out.data, rq->reply.out.len);
     for (int i = 0; i < nsent; i++)
@@ -577,7 +578,7 @@ bl_status bl_exec_reply(bl_request *rq)
         fill_series(x, i, x->graph->outputs[x->series.outputs[i]].name, &series[i]);
     if (bl_request_accepts(rq, "application/x-safetensors"))
         return reply_file(x, results, nsent, series);
-    put_document(x, results, nsent, series, &rq->reply.out, true);
+    exec_run_put_document(x, results, nsent, series, &rq->reply.out, true);
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }

@@ -17,7 +17,7 @@ enum { MOST_KERNELS = 1000, SOURCE_LEVEL = 4, NEST_LEVEL = 5 /* levels of "debug
 
 /* ---- nodes */
 
-static void put_ref(bl_text *out, const bl_wire_graph *wire, const bl_wire_ref *ref)
+static void explain_json_put_ref(bl_text *out, const bl_wire_graph *wire, const bl_wire_ref *ref)
 {
     switch (ref->kind) {
     case BL_REF_INPUT:
@@ -36,7 +36,7 @@ static void put_ref(bl_text *out, const bl_wire_graph *wire, const bl_wire_ref *
 }
 
 /* Write a string, or a list of strings if the node has several results. */
-static void put_ids(bl_text *out, const bl_wire_node *node)
+static void explain_json_put_ids(bl_text *out, const bl_wire_node *node)
 {
     bl_encode_key(out, "id");
     if (node->nids == 1) {
@@ -51,7 +51,7 @@ static void put_ids(bl_text *out, const bl_wire_node *node)
     bl_text_puts(out, "]");
 }
 
-static void put_shape(bl_text *out, const bl_plan_detail_value *value)
+static void explain_json_put_shape(bl_text *out, const bl_plan_detail_value *value)
 {
     bl_encode_key(out, "shape");
     bl_text_puts(out, "[");
@@ -78,21 +78,21 @@ static bool has_node(const bl_plan_detail_kernel *kernel, int node)
     return low < kernel->nnodes && kernel->nodes[low] == node;
 }
 
-static void put_node(bl_text *out, const bl_explained *x, int at)
+static void explain_json_put_node(bl_text *out, const bl_explained *x, int at)
 {
     const bl_wire_node *node = &x->wire->nodes[at];
     bl_text_puts(out, at > 0 ? ",{" : "{");
-    put_ids(out, node);
+    explain_json_put_ids(out, node);
     bl_encode_key(out, "op");
     bl_encode_string(out, node->op);
     bl_encode_key(out, "dtype");
     bl_encode_string(out, bl_dtype_name(x->detail.values[at].dtype));
-    put_shape(out, &x->detail.values[at]);
+    explain_json_put_shape(out, &x->detail.values[at]);
     bl_encode_key(out, "in");
     bl_text_puts(out, "[");
     for (int i = 0; i < node->nrefs; i++) {
         bl_text_puts(out, i > 0 ? "," : "");
-        put_ref(out, x->wire, &node->refs[i]);
+        explain_json_put_ref(out, x->wire, &node->refs[i]);
     }
     bl_text_puts(out, "]");
     bl_encode_key(out, "kernels");
@@ -116,7 +116,7 @@ static void put_measured(bl_text *out, const char *name, bool known, double valu
 }
 
 /* Write the work of a launch, and its time if steps of the plan were timed. */
-static void put_use(bl_text *out, const bl_kernel_use *use, const bl_peaks *peaks)
+static void explain_json_put_use(bl_text *out, const bl_kernel_use *use, const bl_peaks *peaks)
 {
     bool timed = use->launches > 0 && use->seconds > 0;
     double each = timed ? use->seconds / use->launches : 0;
@@ -155,7 +155,7 @@ static void put_moves(bl_text *out, const char *moves)
     bl_text_puts(out, "]");
 }
 
-static void put_text(bl_text *out, const char *name, const char *text, bool allowed)
+static void explain_json_put_text(bl_text *out, const char *name, const char *text, bool allowed)
 {
     bl_encode_key(out, name);
     if (allowed)
@@ -179,10 +179,10 @@ static void put_kernel(bl_text *out, const bl_explained *x, int at, const bl_ker
         bl_text_puts(out, "null");
     bl_encode_key(out, "helper");
     bl_text_puts(out, kernel->helper ? "true" : "false");
-    put_use(out, use, bl_worker_peaks(x->worker));
+    explain_json_put_use(out, use, bl_worker_peaks(x->worker));
     put_moves(out, kernel->moves);
-    put_text(out, "nest", kernel->nest, x->level >= NEST_LEVEL);
-    put_text(out, "source", kernel->source, x->level >= SOURCE_LEVEL);
+    explain_json_put_text(out, "nest", kernel->nest, x->level >= NEST_LEVEL);
+    explain_json_put_text(out, "source", kernel->source, x->level >= SOURCE_LEVEL);
     bl_encode_key(out, "nodes");
     bl_text_puts(out, "[");
     for (int i = 0; i < kernel->nnodes; i++) {
@@ -192,7 +192,7 @@ static void put_kernel(bl_text *out, const bl_explained *x, int at, const bl_ker
     bl_text_puts(out, "]}");
 }
 
-static void put_kernels(bl_text *out, const bl_explained *x)
+static void explain_json_put_kernels(bl_text *out, const bl_explained *x)
 {
     static const bl_kernel_use none;
     bl_kernel_use *use = calloc(MOST_KERNELS, sizeof *use);
@@ -225,9 +225,9 @@ void bl_explain_put(bl_text *out, const bl_explained *x)
     bl_encode_key(out, "nodes");
     bl_text_puts(out, "[");
     for (int i = 0; i < x->wire->nnodes; i++)
-        put_node(out, x, i);
+        explain_json_put_node(out, x, i);
     bl_text_puts(out, "]");
-    put_kernels(out, x);
+    explain_json_put_kernels(out, x);
     bl_encode_key(out, "buffers");
     bl_text_puts(out, "[");
     for (int i = 0; i < detail->nbuffers; i++)
@@ -267,7 +267,7 @@ static void release_plan(void *plan)
 }
 
 /* The entry |name|, or the only one, or "main". */
-static bl_status find_entry(bl_request *rq, const bl_program *program, int *out)
+static bl_status explain_json_find_entry(bl_request *rq, const bl_program *program, int *out)
 {
     const char *name = bl_request_query(rq, "entry");
     const bl_program_doc *doc = &program->doc;
@@ -293,7 +293,7 @@ bl_status bl_handle_program_plan(bl_request *rq)
         return bl_arena_status(rq->arena, &rq->err);
     BL_TRY(bl_program_find(rq, true, &program));
     BL_TRY(bl_program_check(program, &rq->err));
-    BL_TRY(find_entry(rq, program, &at));
+    BL_TRY(explain_json_find_entry(rq, program, &at));
     if (program->entries[at].plan == NULL)
         return bl_fail(&rq->err, BL_ECONFLICT,
                        "entry \"%s\" is compiled for the values of some inputs, in each run that has others",

@@ -18,7 +18,7 @@ static int64_t credit_now(const bl_fair *fair, const bl_waiter *waiter)
 }
 
 /* Free the waiters that have no requests and the credit of a new waiter. */
-static void sweep(bl_fair *fair)
+static void fair_sweep(bl_fair *fair)
 {
     for (bl_waiter **at = &fair->first; *at != NULL;) {
         bl_waiter *waiter = *at;
@@ -37,7 +37,7 @@ bl_waiter *bl_fair_enter(bl_fair *fair, uint32_t owner)
     while (waiter != NULL && waiter->owner != owner)
         waiter = waiter->next;
     if (waiter == NULL) {
-        sweep(fair);
+        fair_sweep(fair);
         waiter = calloc(1, sizeof *waiter);
         if (waiter == NULL)
             return NULL;
@@ -51,7 +51,7 @@ bl_waiter *bl_fair_enter(bl_fair *fair, uint32_t owner)
 void bl_fair_leave(bl_fair *fair, bl_waiter *waiter)
 {
     if (--waiter->count == 0)
-        sweep(fair);
+        fair_sweep(fair);
 }
 
 void bl_fair_fini(bl_fair *fair)
@@ -65,7 +65,7 @@ void bl_fair_fini(bl_fair *fair)
 
 /* ---- their requests */
 
-static int compare(const bl_request *a, const bl_request *b)
+static int fair_compare(const bl_request *a, const bl_request *b)
 {
     return a->item.rank != b->item.rank ? a->item.rank - b->item.rank : a->item.priority - b->item.priority;
 }
@@ -78,7 +78,7 @@ void bl_fair_add(bl_fair *fair, bl_request *rq)
         waiter->credit = credit_now(fair, waiter);
         waiter->round = fair->round;
     }
-    while (before != NULL && compare(rq, before) < 0)
+    while (before != NULL && fair_compare(rq, before) < 0)
         before = before->item.prev;
     rq->item.prev = before;
     rq->item.next = before != NULL ? before->item.next : waiter->head;
@@ -98,7 +98,7 @@ void bl_fair_remove(bl_fair *fair, bl_request *rq)
 /* ---- turns */
 
 /* Can |rq| run now? */
-static bool is_free(const bl_request *rq)
+static bool fair_is_free(const bl_request *rq)
 {
     bool mine = rq->item.serial == NULL || rq->item.serial->holder == NULL || rq->item.serial->holder == rq;
     return mine && !bl_request_is_gated(rq);
@@ -107,7 +107,7 @@ static bool is_free(const bl_request *rq)
 static bl_request *first_free(const bl_fair *fair, const bl_waiter *waiter)
 {
     bl_request *rq = fair->most == 0 || waiter->working < fair->most ? waiter->head : NULL;
-    while (rq != NULL && !is_free(rq))
+    while (rq != NULL && !fair_is_free(rq))
         rq = rq->item.next;
     return rq;
 }

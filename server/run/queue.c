@@ -94,7 +94,7 @@ bl_status bl_queue_reserve(bl_queue *queue, bl_request *rq, size_t quota, bl_err
 }
 
 /* Under the lock: add |rq| to the waiting requests. */
-static void append(bl_queue *queue, bl_request *rq)
+static void queue_append(bl_queue *queue, bl_request *rq)
 {
     rq->item.queue = queue;
     bl_fair_add(&queue->fair, rq);
@@ -112,7 +112,7 @@ static void unlink_waiting(bl_queue *queue, bl_request *rq)
 void bl_queue_push(bl_queue *queue, bl_request *rq)
 {
     pthread_mutex_lock(&queue->lock);
-    append(queue, rq);
+    queue_append(queue, rq);
     if (!queue->visited) /* the end of the visit signals the condition */
         pthread_cond_signal(&queue->some);
     pthread_mutex_unlock(&queue->lock);
@@ -193,7 +193,7 @@ bool bl_queue_is_wanted(bl_queue *queue)
 }
 
 /* Under the lock: remove |rq|, which waits, and give its place back. */
-static void take_out(bl_queue *queue, bl_request *rq)
+static void queue_take_out(bl_queue *queue, bl_request *rq)
 {
     unlink_waiting(queue, rq);
     bl_fair_leave(&queue->fair, rq->item.waiter);
@@ -207,7 +207,7 @@ bool bl_queue_remove(bl_queue *queue, bl_request *rq)
     bool found = false;
     pthread_mutex_lock(&queue->lock);
     if (rq->item.queue == queue) {
-        take_out(queue, rq);
+        queue_take_out(queue, rq);
         found = true;
     }
     pthread_mutex_unlock(&queue->lock);
@@ -215,12 +215,12 @@ bool bl_queue_remove(bl_queue *queue, bl_request *rq)
 }
 
 /* Under the lock: remove one request whose deadline has passed; NULL if there is none. */
-static bl_request *take_expired(bl_queue *queue, int64_t now_ns)
+static bl_request *queue_take_expired(bl_queue *queue, int64_t now_ns)
 {
     for (const bl_waiter *waiter = queue->fair.first; waiter != NULL; waiter = waiter->next)
         for (bl_request *rq = waiter->head; rq != NULL; rq = rq->item.next)
             if (rq->item.deadline_ns != 0 && rq->item.deadline_ns <= now_ns) {
-                take_out(queue, rq);
+                queue_take_out(queue, rq);
                 return rq;
             }
     return NULL;
@@ -297,7 +297,7 @@ void bl_queue_expire(bl_queue *queue, int64_t now_ns)
     for (;;) {
         bl_request *rq = NULL;
         pthread_mutex_lock(&queue->lock);
-        rq = take_expired(queue, now_ns);
+        rq = queue_take_expired(queue, now_ns);
         pthread_mutex_unlock(&queue->lock);
         if (rq == NULL)
             return;
@@ -417,7 +417,7 @@ void bl_queue_list_turns(bl_queue *queue, int64_t since_ns, void (*each)(void *a
 }
 
 /* End the turn |at|: |took| nanoseconds are charged, and the work returned |step|. */
-static void settle(bl_queue *queue, const turn *at, bl_step step, int64_t took)
+static void queue_settle(bl_queue *queue, const turn *at, bl_step step, int64_t took)
 {
     if (step != BL_STEP_MOVED)
         took = charge_shares(queue, at->rq, took);
@@ -432,7 +432,7 @@ static void settle(bl_queue *queue, const turn *at, bl_step step, int64_t took)
     at->waiter->working -= !at->along;
     if (step == BL_STEP_AGAIN) {
         at->rq->item.queued_ns = bl_clock_ns();
-        append(queue, at->rq);
+        queue_append(queue, at->rq);
     } else {
         bl_fair_leave(&queue->fair, at->waiter);
         atomic_fetch_sub(&queue->length, 1);
@@ -522,7 +522,7 @@ void bl_queue_settle(bl_queue *queue, const bl_seat *seat, bl_step step, int64_t
 {
     turn at = {.rq = seat->rq, .waiter = seat->waiter, .owner = seat->owner, .along = true};
     atomic_fetch_add_explicit(&queue->settled_ns, took, memory_order_relaxed);
-    settle(queue, &at, step, took);
+    queue_settle(queue, &at, step, took);
 }
 
 /* ---- runs in flight */
@@ -546,14 +546,14 @@ static void land_all(bl_queue *queue, flights *up)
         int64_t part = (int64_t)((double)took * (double)up->at[i].weight / (double)up->weight);
         up->at[i].begin_ns = i == 0 ? up->start_ns : up->at[i - 1].end_ns; /* shown one after the other in the timeline */
         up->at[i].end_ns = up->at[i].begin_ns + part;
-        settle(queue, &up->at[i], step[i], part);
+        queue_settle(queue, &up->at[i], step[i], part);
     }
     up->n = 0;
     up->weight = 0;
 }
 
 /* Do the work of |at|; a run that was only submitted joins the runs in flight. */
-static void take_turn(bl_queue *queue, flights *up, turn *at)
+static void queue_take_turn(bl_queue *queue, flights *up, turn *at)
 {
     int64_t start = bl_clock_ns();
     bl_step step = BL_STEP_DONE;
@@ -584,7 +584,7 @@ static bool begin_visit(bl_queue *queue, bl_request *rq, turn *out)
     pthread_mutex_lock(&queue->lock);
     free = queue->nthreads == 1 && !queue->busy && !queue->visited && !queue->stop && atomic_load(&queue->waiting) == 0;
     if (free) {
-        append(queue, rq);
+        queue_append(queue, rq);
         (void)bl_fair_next(&queue->fair); /* returns |rq|, since no other request waits */
         *out = begin_turn(queue, rq);
         queue->visited = true;
@@ -632,7 +632,7 @@ bool bl_queue_visit(bl_queue *queue, bl_request *rq)
     return true;
 }
 
-static void *run_thread(void *arg)
+static void *queue_run_thread(void *arg)
 {
     bl_queue *queue = arg;
     flights up = {0};
@@ -648,14 +648,14 @@ static void *run_thread(void *arg)
         if (up.n == 0 && queue->hooks.before != NULL)
             queue->hooks.before(queue->hooks.arg);
         if (rq != NULL)
-            take_turn(queue, &up, &at);
+            queue_take_turn(queue, &up, &at);
         if (rq != NULL && !at.over && up.n < MOST_FLYING)
             continue;
         land_all(queue, &up);
         if (queue->hooks.after != NULL)
             queue->hooks.after(queue->hooks.arg);
         if (at.over)
-            settle(queue, &at, at.step, at.took);
+            queue_settle(queue, &at, at.step, at.took);
     }
 }
 
@@ -680,7 +680,7 @@ bl_status bl_queue_create(const char *name, size_t max, unsigned threads, const 
     pthread_mutex_init(&queue->lock, NULL);
     pthread_cond_init(&queue->some, NULL);
     for (unsigned i = 0; i < threads && i < MAX_THREADS; i++) {
-        if (pthread_create(&queue->thread[i], NULL, run_thread, queue) != 0) {
+        if (pthread_create(&queue->thread[i], NULL, queue_run_thread, queue) != 0) {
             bl_queue_destroy(queue);
             return bl_fail(err, BL_ENOMEM, "a thread for %s", name);
         }

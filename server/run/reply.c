@@ -20,7 +20,7 @@ bl_status bl_reply_check_list(bl_request *rq, size_t elements, bl_err *err)
 }
 
 /* Add a piece for every tensor that is not empty. */
-static bl_status add_pieces(bl_request *rq, const bl_result *results, size_t count)
+static bl_status reply_add_pieces(bl_request *rq, const bl_result *results, size_t count)
 {
     rq->reply.pieces = bl_arena_array(rq->arena, count + 1, sizeof *rq->reply.pieces);
     if (rq->reply.pieces == NULL)
@@ -47,7 +47,7 @@ bl_status bl_reply_safetensors(bl_request *rq, const bl_result *results, size_t 
     }
     bl_text_clear(&rq->reply.out);
     bl_safetensors_write(&rq->reply.out, tensors, count, &text, document != NULL);
-    BL_TRY(add_pieces(rq, results, count));
+    BL_TRY(reply_add_pieces(rq, results, count));
     bl_request_reply(rq, 200, "application/x-safetensors");
     return BL_OK;
 }
@@ -55,7 +55,7 @@ bl_status bl_reply_safetensors(bl_request *rq, const bl_result *results, size_t 
 bl_status bl_reply_octets(bl_request *rq, const bl_result *result)
 {
     bl_text_clear(&rq->reply.out);
-    BL_TRY(add_pieces(rq, result, 1));
+    BL_TRY(reply_add_pieces(rq, result, 1));
     bl_request_reply(rq, 200, "application/octet-stream");
     return BL_OK;
 }

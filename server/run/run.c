@@ -2,7 +2,7 @@
 #include "server/http/handlers.h"
 #include "server/run/exec.h"
 
-static bl_status compile(bl_exec *x, bl_err *err)
+static bl_status run_compile(bl_exec *x, bl_err *err)
 {
     if (x->plan == NULL)
         BL_TRY(bl_exec_make_plan(x, &x->key, x->graph, false, &x->plan, &x->hit, err));
@@ -13,7 +13,7 @@ static bl_status compile(bl_exec *x, bl_err *err)
     return bl_explain_make(x->rq, x->explained, err);
 }
 
-static bl_status decode(bl_exec *x, bl_run_request *run)
+static bl_status run_decode(bl_exec *x, bl_run_request *run)
 {
     bl_request *rq = x->rq;
     bl_json_doc doc = {0};
@@ -46,7 +46,7 @@ bl_status bl_handle_run(bl_request *rq)
     if (run == NULL)
         return bl_arena_status(rq->arena, &rq->err);
     BL_TRY(bl_exec_create(rq, &x));
-    BL_TRY(decode(x, run));
+    BL_TRY(run_decode(x, run));
     BL_TRY(bl_exec_choose(x, &run->options, NULL));
     x->graph = &run->graph;
     x->vars = run->vars;
@@ -62,7 +62,7 @@ bl_status bl_handle_run(bl_request *rq)
         BL_TRY(bl_arena_status(rq->arena, &rq->err));
     }
     if (!x->hit || x->explained != NULL)
-        x->compile = compile;
+        x->compile = run_compile;
     if (x->dry) {
         x->in.values = run->values;
         x->in.n = run->graph.ninputs;

@@ -25,7 +25,7 @@ static void free_upload(void *arg)
     free(upload->chunk);
 }
 
-static bl_status find_room(bl_intake *intake, char **at, size_t *room, bl_err *err)
+static bl_status upload_find_room(bl_intake *intake, char **at, size_t *room, bl_err *err)
 {
     bl_upload *upload = (bl_upload *)intake;
     size_t left = upload->held->bytes - upload->done;
@@ -42,7 +42,7 @@ static bl_status find_room(bl_intake *intake, char **at, size_t *room, bl_err *e
     return BL_OK;
 }
 
-static void commit(bl_intake *intake, size_t bytes)
+static void upload_commit(bl_intake *intake, size_t bytes)
 {
     bl_upload *upload = (bl_upload *)intake;
     upload->done += bytes;
@@ -50,7 +50,7 @@ static void commit(bl_intake *intake, size_t bytes)
         upload->chunk_filled += bytes;
 }
 
-static bool is_whole(const bl_intake *intake)
+static bool upload_is_whole(const bl_intake *intake)
 {
     const bl_upload *upload = (const bl_upload *)intake;
     return upload->done == upload->held->bytes;
@@ -83,7 +83,7 @@ static bl_status make_upload(bl_request *rq, bl_device_tensor *held)
         bl_device_tensor_release(held);
         return bl_arena_status(rq->arena, &rq->err);
     }
-    *upload = (bl_upload){.intake = {find_room, commit, is_whole, flush}, .held = held};
+    *upload = (bl_upload){.intake = {upload_find_room, upload_commit, upload_is_whole, flush}, .held = held};
     BL_TRY(bl_request_defer(rq, free_upload, upload));
     if (held->bytes > 0 && bl_device_tensor_mapped(held) == NULL) {
         upload->chunk = malloc(held->bytes < CHUNK_BYTES ? held->bytes : CHUNK_BYTES);
@@ -112,7 +112,7 @@ bl_status bl_upload_begin(bl_request *rq, bool coded)
     return make_upload(rq, held);
 }
 
-static bl_status keep(bl_request *rq)
+static bl_status upload_keep(bl_request *rq)
 {
     return bl_tensors_keep(rq, ((bl_upload *)rq->body.intake)->held);
 }
@@ -120,10 +120,10 @@ static bl_status keep(bl_request *rq)
 bl_status bl_upload_finish(bl_request *rq)
 {
     const bl_upload *upload = (const bl_upload *)rq->body.intake;
-    if (!is_whole(rq->body.intake))
+    if (!upload_is_whole(rq->body.intake))
         return bl_fail(&rq->err, BL_EINVAL, "the shape needs %zu bytes, the body has %zu", upload->held->bytes, upload->done);
     if (upload->chunk_filled == 0)
-        return keep(rq);
-    rq->then = keep;
+        return upload_keep(rq);
+    rq->then = upload_keep;
     return flush(rq);
 }

@@ -76,7 +76,7 @@ static void open_stand_in(bl_device *dev)
         bl_log(BL_LOG_WARN, "%s: %s", dev->info.id, err.text);
 }
 
-static bl_status open_backend(bl_server *server, const bl_backend *backend, bl_text *why, bl_err *err)
+static bl_status workers_open_backend(bl_server *server, const bl_backend *backend, bl_text *why, bl_err *err)
 {
     bl_device *found[BL_MAX_DEVICES];
     uint32_t count = 0;
@@ -108,7 +108,7 @@ static bl_status open_named(bl_server *server, bl_text *why, bl_err *err)
                 backend = backends[i];
         if (backend == NULL)
             return bl_fail(err, BL_EINVAL, "--backends: there is no back end \"%.*s\"", (int)len, at);
-        if (server->nworkers < BL_MAX_DEVICES && open_backend(server, backend, why, &problem) != BL_OK)
+        if (server->nworkers < BL_MAX_DEVICES && workers_open_backend(server, backend, why, &problem) != BL_OK)
             bl_text_printf(why, "%s: %s\n", backend->name, problem.text);
         at += len + (at[len] == ',');
     }
@@ -134,7 +134,7 @@ static void before_work(void *arg)
 }
 
 /* The thread takes the worker's place, so it also reopens a lost device. */
-static void visit(void *arg, bool begins)
+static void workers_visit(void *arg, bool begins)
 {
     const bl_worker *worker = arg;
     if (begins)
@@ -144,7 +144,7 @@ static void visit(void *arg, bool begins)
         bl_evictables_visit(worker->evictables, false);
 }
 
-static void charge(void *arg, uint32_t owner, int64_t took)
+static void workers_charge(void *arg, uint32_t owner, int64_t took)
 {
     bl_worker *worker = arg;
     long long mean = atomic_load(&worker->turn_ns);
@@ -154,7 +154,8 @@ static void charge(void *arg, uint32_t owner, int64_t took)
 
 static bl_status start_worker(bl_worker *worker, bl_err *err)
 {
-    bl_queue_hooks hooks = {.before = before_work, .after = reopen_if_lost, .visit = visit, .charge = charge, .arg = worker};
+    bl_queue_hooks hooks = {
+        .before = before_work, .after = reopen_if_lost, .visit = workers_visit, .charge = workers_charge, .arg = worker};
     worker->pool = bl_pool_create(worker->dev, worker->server->settings.pool);
     if (worker->pool == NULL)
         return bl_fail(err, BL_ENOMEM, "memory pool of %s", worker->dev->info.id);
@@ -169,7 +170,7 @@ bl_status bl_workers_start(bl_server *server, bl_err *err)
     bl_status st = open_named(server, &why, err);
     if (st == BL_OK && server->nworkers == 0) {
         bl_text_puts(&why, "no device was found: the interpreter takes their place\n");
-        st = open_backend(server, &bl_backend_interp, &why, err);
+        st = workers_open_backend(server, &bl_backend_interp, &why, err);
     }
     log_notes(server, &why);
     bl_text_fini(&why);

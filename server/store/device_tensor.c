@@ -31,8 +31,8 @@ bl_status bl_device_tensor_wrap(bl_worker *worker, bl_buffer *buffer, bl_dtype d
     return BL_OK;
 }
 
-static bl_status create(bl_worker *worker, bl_dtype dtype, int ndim, const int64_t *dim, bool stays, bl_device_tensor **out,
-                        bl_err *err)
+static bl_status device_tensor_create(bl_worker *worker, bl_dtype dtype, int ndim, const int64_t *dim, bool stays,
+                                      bl_device_tensor **out, bl_err *err)
 {
     bl_buffer *buffer = NULL;
     size_t count = 0, bytes = 0;
@@ -45,13 +45,13 @@ static bl_status create(bl_worker *worker, bl_dtype dtype, int ndim, const int64
 bl_status bl_device_tensor_create(bl_worker *worker, bl_dtype dtype, int ndim, const int64_t *dim, bl_device_tensor **out,
                                   bl_err *err)
 {
-    return create(worker, dtype, ndim, dim, false, out, err);
+    return device_tensor_create(worker, dtype, ndim, dim, false, out, err);
 }
 
 bl_status bl_device_tensor_create_exact(bl_worker *worker, bl_dtype dtype, int ndim, const int64_t *dim, bl_device_tensor **out,
                                         bl_err *err)
 {
-    return create(worker, dtype, ndim, dim, true, out, err);
+    return device_tensor_create(worker, dtype, ndim, dim, true, out, err);
 }
 
 bl_device_tensor *bl_device_tensor_retain(bl_device_tensor *held)
@@ -120,32 +120,32 @@ void bl_device_tensor_empty(bl_device_tensor *held)
 
 /* ---- eviction to the host */
 
-static bl_device_tensor *held_of(bl_evictable *evictable)
+static bl_device_tensor *device_tensor_held_of(bl_evictable *evictable)
 {
     return (bl_device_tensor *)evictable;
 }
 
-static bool retain_living(bl_evictable *evictable)
+static bool device_tensor_retain_living(bl_evictable *evictable)
 {
-    return bl_evictable_retain_living(&held_of(evictable)->refs);
+    return bl_evictable_retain_living(&device_tensor_held_of(evictable)->refs);
 }
 
-static void release(bl_evictable *evictable)
+static void device_tensor_release(bl_evictable *evictable)
 {
-    bl_device_tensor_release(held_of(evictable));
+    bl_device_tensor_release(device_tensor_held_of(evictable));
 }
 
 /* A user of the tensor holds its buffer: a run, or a program that has the tensor by reference.  A lost tensor cannot be
  * copied. */
-static bool may_leave(bl_evictable *evictable)
+static bool device_tensor_may_leave(bl_evictable *evictable)
 {
-    const bl_device_tensor *held = held_of(evictable);
+    const bl_device_tensor *held = device_tensor_held_of(evictable);
     return held->buffer != NULL && held->scratch == NULL && !bl_device_tensor_lost(held) && atomic_load(&held->buffer->refs) == 1;
 }
 
-static bl_status leave(bl_evictable *evictable, size_t *bytes, bl_err *err)
+static bl_status device_tensor_leave(bl_evictable *evictable, size_t *bytes, bl_err *err)
 {
-    bl_device_tensor *held = held_of(evictable);
+    bl_device_tensor *held = device_tensor_held_of(evictable);
     *bytes = 0;
     BL_TRY(bl_evictable_copy(held->worker, held->buffer, held->bytes, &held->away, err));
     bl_buffer_release(held->buffer);
@@ -160,10 +160,10 @@ void bl_device_tensor_settle(bl_device_tensor *held)
     static const bl_evictable_kind kind = {.name = "a tensor",
                                            .left = BL_COUNT_TENSORS_OUT,
                                            .back = BL_COUNT_TENSORS_IN,
-                                           .retain = retain_living,
-                                           .release = release,
-                                           .may_leave = may_leave,
-                                           .leave = leave};
+                                           .retain = device_tensor_retain_living,
+                                           .release = device_tensor_release,
+                                           .may_leave = device_tensor_may_leave,
+                                           .leave = device_tensor_leave};
     if (held->evictable.kind == NULL && held->mapped == NULL && held->bytes > 0)
         bl_evictable_add(&held->evictable, &kind, held->worker);
 }

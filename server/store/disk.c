@@ -141,7 +141,7 @@ bool bl_disk_make_way(const bl_disk *disk)
     return less;
 }
 
-static bool is_whole(const bl_disk *disk)
+static bool disk_is_whole(const bl_disk *disk)
 {
     struct stat info;
     return disk->folder == NULL || (fstatat(disk->folder_fd, RESERVE, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode) &&
@@ -151,7 +151,7 @@ static bool is_whole(const bl_disk *disk)
 bool bl_disk_reserve(const bl_disk *disk)
 {
     off_t bytes = 0;
-    bool whole = is_whole(disk);
+    bool whole = disk_is_whole(disk);
     int fd = whole ? -1 : open_reserve(disk, O_CREAT, &bytes);
     if (fd < 0)
         return whole;

@@ -21,7 +21,7 @@ struct bl_evictables {
 
 /* ---- the list; under its lock */
 
-static void append(bl_evictables *r, bl_evictable *evictable)
+static void eviction_append(bl_evictables *r, bl_evictable *evictable)
 {
     evictable->before = r->last;
     evictable->next = NULL;
@@ -33,7 +33,7 @@ static void append(bl_evictables *r, bl_evictable *evictable)
     evictable->listed = true;
 }
 
-static void take_out(bl_evictables *r, bl_evictable *evictable)
+static void eviction_take_out(bl_evictables *r, bl_evictable *evictable)
 {
     if (!evictable->listed)
         return;
@@ -100,7 +100,7 @@ bool bl_evictable_retain_living(atomic_int *refs)
 }
 
 /* The least recently used member that nothing uses, retained; NULL if there is none. */
-static bl_evictable *take_oldest(bl_evictables *r)
+static bl_evictable *eviction_take_oldest(bl_evictables *r)
 {
     bl_evictable *at = NULL;
     pthread_mutex_lock(&r->lock);
@@ -111,7 +111,7 @@ static bl_evictable *take_oldest(bl_evictables *r)
     return at;
 }
 
-static bool leave(bl_evictables *r, bl_evictable *evictable)
+static bool eviction_leave(bl_evictables *r, bl_evictable *evictable)
 {
     bl_err err = {0};
     const char *device = r->worker->dev->info.id;
@@ -120,7 +120,7 @@ static bool leave(bl_evictables *r, bl_evictable *evictable)
         return false;
     }
     pthread_mutex_lock(&r->lock);
-    take_out(r, evictable);
+    eviction_take_out(r, evictable);
     pthread_mutex_unlock(&r->lock);
     atomic_fetch_add(&r->away, evictable->away);
     bl_metrics_add(&r->worker->server->metrics, evictable->kind->left, 1);
@@ -134,8 +134,8 @@ static bool make_room_here(bl_evictables *r, size_t bytes)
     size_t freed = bl_pool_drop_spares(r->worker->pool, bytes);
     bl_evictable *evictable = NULL;
     bl_metrics_add(&r->worker->server->metrics, BL_COUNT_KEPT_DROPPED, (long long)freed);
-    while (freed < bytes && (evictable = take_oldest(r)) != NULL) {
-        bool left = leave(r, evictable);
+    while (freed < bytes && (evictable = eviction_take_oldest(r)) != NULL) {
+        bool left = eviction_leave(r, evictable);
         freed += left ? evictable->away : 0;
         evictable->kind->release(evictable);
         if (!left)
@@ -172,7 +172,7 @@ static bool ask_worker(bl_evictables *r, size_t bytes)
     return o.freed;
 }
 
-static bool make_room(void *arg, size_t bytes)
+static bool eviction_make_room(void *arg, size_t bytes)
 {
     bl_evictables *r = arg;
     bool any = false;
@@ -216,7 +216,7 @@ void bl_evictable_add(bl_evictable *evictable, const bl_evictable_kind *kind, bl
     evictable->kind = kind;
     evictable->worker = worker;
     pthread_mutex_lock(&r->lock);
-    append(r, evictable);
+    eviction_append(r, evictable);
     pthread_mutex_unlock(&r->lock);
 }
 
@@ -226,7 +226,7 @@ void bl_evictable_remove(bl_evictable *evictable)
     if (r == NULL)
         return;
     pthread_mutex_lock(&r->lock);
-    take_out(r, evictable);
+    eviction_take_out(r, evictable);
     pthread_mutex_unlock(&r->lock);
     atomic_fetch_sub(&r->away, evictable->away);
     *evictable = (bl_evictable){0};
@@ -236,8 +236,8 @@ void bl_evictable_use(bl_evictable *evictable)
 {
     bl_evictables *r = evictable->worker->evictables;
     pthread_mutex_lock(&r->lock);
-    take_out(r, evictable);
-    append(r, evictable);
+    eviction_take_out(r, evictable);
+    eviction_append(r, evictable);
     pthread_mutex_unlock(&r->lock);
     if (evictable->kind->stays)
         r->awake = evictable;
@@ -260,7 +260,7 @@ bl_status bl_evictables_create(bl_worker *worker, bl_evictables **out, bl_err *e
         return bl_fail(err, BL_ENOMEM, "the memory of %s", worker->dev->info.id);
     r->worker = worker;
     pthread_mutex_init(&r->lock, NULL);
-    bl_pool_set_room(worker->pool, make_room, r);
+    bl_pool_set_room(worker->pool, eviction_make_room, r);
     return BL_OK;
 }
 

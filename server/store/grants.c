@@ -28,7 +28,7 @@ struct bl_grants {
 const char *const bl_share_kinds[BL_SHARE_KINDS] = {"tensor", "program", "model", "job"};
 
 /* The constant string of |kind|, which outlives the caller's string; or NULL. */
-static const char *find_kind(const char *kind)
+static const char *grants_find_kind(const char *kind)
 {
     for (int i = 0; i < BL_SHARE_KINDS; i++)
         if (strcmp(bl_share_kinds[i], kind) == 0)
@@ -36,7 +36,7 @@ static const char *find_kind(const char *kind)
     return NULL;
 }
 
-static bool is_of(const entry *e, uint32_t owner, const char *kind, const char *name)
+static bool grants_is_of(const entry *e, uint32_t owner, const char *kind, const char *name)
 {
     return e->grant.owner == owner && strcmp(e->grant.kind, kind) == 0 && strcmp(e->name, name) == 0;
 }
@@ -48,12 +48,12 @@ static bool is_for(const entry *e, const char *reader)
 
 static bool is_it(const entry *e, const bl_grant *what)
 {
-    return is_for(e, what->reader) && is_of(e, what->owner, what->kind, what->name);
+    return is_for(e, what->reader) && grants_is_of(e, what->owner, what->kind, what->name);
 }
 
 static bool is_of_it(const entry *e, const bl_grant *what)
 {
-    return is_of(e, what->owner, what->kind, what->name);
+    return grants_is_of(e, what->owner, what->kind, what->name);
 }
 
 static bool is_of_key(const entry *e, const bl_grant *what)
@@ -63,7 +63,7 @@ static bool is_of_key(const entry *e, const bl_grant *what)
 
 /* ---- in memory; under the lock */
 
-static entry *find(bl_grants *grants, const bl_grant *what)
+static entry *grants_find(bl_grants *grants, const bl_grant *what)
 {
     entry *e = grants->first;
     while (e != NULL && !is_it(e, what))
@@ -71,7 +71,7 @@ static entry *find(bl_grants *grants, const bl_grant *what)
     return e;
 }
 
-static int count_of(const bl_grants *grants, uint32_t owner)
+static int grants_count_of(const bl_grants *grants, uint32_t owner)
 {
     int n = 0;
     for (const entry *e = grants->first; e != NULL; e = e->next)
@@ -83,13 +83,13 @@ static bl_status make_entry(const bl_grants *grants, const bl_grant *what, entry
 {
     entry *e = NULL;
     *out = NULL;
-    if (count_of(grants, what->owner) >= MOST_GRANTS)
+    if (grants_count_of(grants, what->owner) >= MOST_GRANTS)
         return bl_fail(err, BL_ELIMIT, "a key shares at most %d things", MOST_GRANTS);
     e = bl_calloc(1, sizeof *e);
     if (e == NULL)
         return bl_fail(err, BL_ENOMEM, "a share");
     e->grant = *what;
-    e->grant.kind = find_kind(what->kind);
+    e->grant.kind = grants_find_kind(what->kind);
     snprintf(e->name, sizeof e->name, "%s", what->name);
     e->grant.name = e->name;
     snprintf(e->reader, sizeof e->reader, "%s", what->reader);
@@ -98,7 +98,7 @@ static bl_status make_entry(const bl_grants *grants, const bl_grant *what, entry
     return BL_OK;
 }
 
-static void add(bl_grants *grants, entry *e)
+static void grants_add(bl_grants *grants, entry *e)
 {
     pthread_mutex_lock(&grants->lock);
     e->next = grants->first;
@@ -107,7 +107,7 @@ static void add(bl_grants *grants, entry *e)
 }
 
 /* Free the entries for which |goes| holds.  Returns their number. */
-static size_t remove_all(bl_grants *grants, bool (*goes)(const entry *e, const bl_grant *what), const bl_grant *what)
+static size_t grants_remove_all(bl_grants *grants, bool (*goes)(const entry *e, const bl_grant *what), const bl_grant *what)
 {
     size_t n = 0;
     pthread_mutex_lock(&grants->lock);
@@ -137,7 +137,7 @@ void bl_grants_let_go(bl_grants *grants)
     pthread_mutex_unlock(&grants->changing);
 }
 
-static bl_status run(bl_grants *grants, const char *sql, const bl_grant *what, int n, bl_err *err)
+static bl_status grants_run(bl_grants *grants, const char *sql, const bl_grant *what, int n, bl_err *err)
 {
     bl_cell cells[] = {bl_cell_int(what->owner), bl_cell_text(what->kind), bl_cell_text(what->name), bl_cell_text(what->reader)};
     return bl_storage_run(grants->server->storage, sql, n, cells, NULL, NULL, err);
@@ -145,14 +145,14 @@ static bl_status run(bl_grants *grants, const char *sql, const bl_grant *what, i
 
 bl_status bl_grants_give(bl_grants *grants, const bl_grant *what, bl_err *err)
 {
-    entry *e = find(grants, what); /* |changing| is held, so no other thread changes the list */
+    entry *e = grants_find(grants, what); /* |changing| is held, so no other thread changes the list */
     bl_status st = BL_OK;
     if (e != NULL)
         return BL_OK;
     BL_TRY(make_entry(grants, what, &e, err));
-    st = run(grants, "INSERT OR REPLACE INTO shares (owner, kind, name, reader) VALUES (?1, ?2, ?3, ?4)", what, 4, err);
+    st = grants_run(grants, "INSERT OR REPLACE INTO shares (owner, kind, name, reader) VALUES (?1, ?2, ?3, ?4)", what, 4, err);
     if (st == BL_OK)
-        add(grants, e);
+        grants_add(grants, e);
     else
         free(e);
     return st;
@@ -161,7 +161,7 @@ bl_status bl_grants_give(bl_grants *grants, const bl_grant *what, bl_err *err)
 bl_status bl_grants_take(bl_grants *grants, const bl_grant *what, bool *is_owed, bl_err *err)
 {
     bl_cell cells[] = {bl_cell_int(what->owner), bl_cell_text(what->kind), bl_cell_text(what->name), bl_cell_text(what->reader)};
-    if (remove_all(grants, is_it, what) == 0)
+    if (grants_remove_all(grants, is_it, what) == 0)
         return bl_fail(err, BL_ENOTFOUND, "%s \"%.128s\" is not shared so", what->kind, what->name);
     return bl_storage_owe(grants->server->storage,
                           "DELETE FROM shares WHERE owner = ?1 AND kind = ?2 AND name = ?3 AND reader = ?4", 4, cells, is_owed,
@@ -176,8 +176,8 @@ bl_status bl_grants_drop(bl_grants *grants, uint32_t owner, const char *kind, co
         any = is_of_it(e, &what);
     if (!any) /* the common case: the store is not accessed */
         return BL_OK;
-    BL_TRY(run(grants, "DELETE FROM shares WHERE owner = ?1 AND kind = ?2 AND name = ?3", &what, 3, err));
-    (void)remove_all(grants, is_of_it, &what);
+    BL_TRY(grants_run(grants, "DELETE FROM shares WHERE owner = ?1 AND kind = ?2 AND name = ?3", &what, 3, err));
+    (void)grants_remove_all(grants, is_of_it, &what);
     return BL_OK;
 }
 
@@ -186,8 +186,8 @@ bl_status bl_grants_purge(bl_grants *grants, uint32_t key, bl_err *err)
     char name[BL_KEY_NAME];
     bl_grant what = {.owner = key, .kind = "", .name = "", .reader = name};
     bl_access_name(grants->server->access, key, name, sizeof name);
-    BL_TRY(run(grants, "DELETE FROM shares WHERE owner = ?1 OR reader = ?4", &what, 4, err));
-    (void)remove_all(grants, is_of_key, &what);
+    BL_TRY(grants_run(grants, "DELETE FROM shares WHERE owner = ?1 OR reader = ?4", &what, 4, err));
+    (void)grants_remove_all(grants, is_of_key, &what);
     return BL_OK;
 }
 
@@ -227,7 +227,7 @@ typedef struct loading {
 static bool take_row(void *arg, const bl_cell *cells, int n)
 {
     loading *l = arg;
-    const char *kind = cells[1].kind == BL_CELL_TEXT ? find_kind(cells[1].bytes.data) : NULL;
+    const char *kind = cells[1].kind == BL_CELL_TEXT ? grants_find_kind(cells[1].bytes.data) : NULL;
     bl_grant grant = {.owner = (uint32_t)cells[0].integer, .kind = kind};
     entry *e = NULL;
     (void)n;
@@ -237,7 +237,7 @@ static bool take_row(void *arg, const bl_cell *cells, int n)
         return true;
     l->st = make_entry(l->grants, &grant, &e, l->err);
     if (l->st == BL_OK)
-        add(l->grants, e);
+        grants_add(l->grants, e);
     return l->st == BL_OK;
 }
 

@@ -7,7 +7,7 @@
 enum { DEFAULT_TTL = 60 };
 
 /* *ttl becomes 0 if the body does not state it. */
-static bl_status read_ttl(bl_request *rq, double *ttl)
+static bl_status leases_read_ttl(bl_request *rq, double *ttl)
 {
     bl_json_limits limits = {.depth = (int)rq->server->settings.max_depth};
     bl_json_doc doc;
@@ -37,7 +37,7 @@ bl_status bl_handle_lease_post(bl_request *rq)
 {
     char id[BL_LEASE_SIZE];
     double ttl = 0, now = 0;
-    BL_TRY(read_ttl(rq, &ttl));
+    BL_TRY(leases_read_ttl(rq, &ttl));
     BL_TRY(bl_lease_create(rq->server->registry, rq->owner, ttl > 0 ? ttl : DEFAULT_TTL, id, &rq->err));
     BL_TRY(bl_lease_renew(rq->server->registry, rq->owner, id, 0, &now, &rq->err));
     return reply_lease(rq, id, now, 201);
@@ -46,7 +46,7 @@ bl_status bl_handle_lease_post(bl_request *rq)
 bl_status bl_handle_lease_put(bl_request *rq)
 {
     double ttl = 0, now = 0;
-    BL_TRY(read_ttl(rq, &ttl));
+    BL_TRY(leases_read_ttl(rq, &ttl));
     BL_TRY(bl_lease_renew(rq->server->registry, rq->owner, rq->head.param[0], ttl, &now, &rq->err));
     return reply_lease(rq, rq->head.param[0], now, 200); /* a lease that was found has an id of hexadecimal digits */
 }

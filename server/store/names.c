@@ -50,7 +50,7 @@ void bl_namemap_destroy(bl_namemap *map)
     free(map);
 }
 
-static pair *find_name(const bl_namemap *map, const char *name, uint64_t hash)
+static pair *names_find_name(const bl_namemap *map, const char *name, uint64_t hash)
 {
     size_t mask = map->cap * 2 - 1;
 
@@ -108,7 +108,7 @@ bl_status bl_namemap_put(bl_namemap *map, const char *name, void *value, bl_err 
 {
     size_t len = strlen(name);
     uint64_t hash = bl_hash_bytes(name, len, map->seed);
-    pair *there = find_name(map, name, hash);
+    pair *there = names_find_name(map, name, hash);
     char *copy;
 
     if (there != NULL) {
@@ -129,14 +129,14 @@ bl_status bl_namemap_put(bl_namemap *map, const char *name, void *value, bl_err 
 
 void *bl_namemap_get(const bl_namemap *map, const char *name)
 {
-    const pair *p = find_name(map, name, bl_hash_bytes(name, strlen(name), map->seed));
+    const pair *p = names_find_name(map, name, bl_hash_bytes(name, strlen(name), map->seed));
 
     return p != NULL ? p->value : NULL;
 }
 
 void *bl_namemap_remove(bl_namemap *map, const char *name)
 {
-    pair *p = find_name(map, name, bl_hash_bytes(name, strlen(name), map->seed));
+    pair *p = names_find_name(map, name, bl_hash_bytes(name, strlen(name), map->seed));
     void *value;
 
     if (p == NULL)

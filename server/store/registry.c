@@ -156,7 +156,7 @@ static bl_status find_names(bl_registry *registry, uint32_t owner, const char *i
 }
 
 /* Release a tensor that was removed from its namespace. */
-static void drop(bl_registry *registry, uint32_t owner, bl_device_tensor *held)
+static void registry_drop(bl_registry *registry, uint32_t owner, bl_device_tensor *held)
 {
     if (held == NULL)
         return;
@@ -167,7 +167,7 @@ static void drop(bl_registry *registry, uint32_t owner, bl_device_tensor *held)
 }
 
 /* No name refers to the tensor any more: delete its row in the store. */
-static void forget(bl_registry *registry, uint32_t owner, const bl_device_tensor *held)
+static void registry_forget(bl_registry *registry, uint32_t owner, const bl_device_tensor *held)
 {
     bl_err err = {0};
     if (held != NULL && held->durable != 0 && bl_durable_forget(registry->server, owner, held->durable, &err) != BL_OK)
@@ -176,8 +176,8 @@ static void forget(bl_registry *registry, uint32_t owner, const bl_device_tensor
 
 static void put_away(bl_registry *registry, uint32_t owner, bl_device_tensor *held)
 {
-    forget(registry, owner, held);
-    drop(registry, owner, held);
+    registry_forget(registry, owner, held);
+    registry_drop(registry, owner, held);
 }
 
 static void drop_names(bl_registry *registry, uint32_t owner, bl_namemap *names)
@@ -185,12 +185,12 @@ static void drop_names(bl_registry *registry, uint32_t owner, bl_namemap *names)
     const char *name = NULL;
     void *held = NULL;
     for (size_t i = 0; bl_namemap_at(names, i, &name, &held); i++)
-        drop(registry, owner, held);
+        registry_drop(registry, owner, held);
 }
 
 /* ---- shares */
 
-static bool is_shared(const bl_registry *registry, uint32_t owner, const char *kind, const char *name, uint32_t reader)
+static bool registry_is_shared(const bl_registry *registry, uint32_t owner, const char *kind, const char *name, uint32_t reader)
 {
     return bl_grants_has(registry->grants, reader, &(bl_grant){.owner = owner, .kind = kind, .name = name});
 }
@@ -223,7 +223,7 @@ bool bl_registry_has(bl_registry *registry, uint32_t owner, const char *kind, co
 const char *bl_registry_shared(bl_registry *registry, uint32_t reader, const char *kind, const char *full, uint32_t *owner)
 {
     const char *name = split_name(registry, full, owner);
-    return name != NULL && is_shared(registry, *owner, kind, name, reader) ? name : NULL;
+    return name != NULL && registry_is_shared(registry, *owner, kind, name, reader) ? name : NULL;
 }
 
 bl_grants *bl_registry_grants(bl_registry *registry)
@@ -233,8 +233,8 @@ bl_grants *bl_registry_grants(bl_registry *registry)
 
 /* ---- tensors */
 
-static bl_status put_locked(bl_registry *registry, const bl_request *rq, const char *id, const char *name, bl_device_tensor *held,
-                            bl_device_tensor **old, bl_err *err)
+static bl_status registry_put_locked(bl_registry *registry, const bl_request *rq, const char *id, const char *name,
+                                     bl_device_tensor *held, bl_device_tensor **old, bl_err *err)
 {
     bl_namemap *names = NULL;
     space *s = NULL;
@@ -255,7 +255,7 @@ bl_status bl_registry_put(bl_registry *registry, const bl_request *rq, const cha
     bl_device_tensor *old = NULL;
     bl_status st = bl_registry_charge(registry, rq->owner, held->bytes, true, err);
     if (st != BL_OK) {
-        forget(registry, rq->owner, held);
+        registry_forget(registry, rq->owner, held);
         return st;
     }
     bl_metrics_add(&registry->server->metrics, BL_COUNT_TENSORS, 1);
@@ -263,7 +263,7 @@ bl_status bl_registry_put(bl_registry *registry, const bl_request *rq, const cha
     bl_device_tensor_retain(held);
     bl_device_tensor_settle(held);
     pthread_mutex_lock(&registry->lock);
-    st = put_locked(registry, rq, id, name, held, &old, err);
+    st = registry_put_locked(registry, rq, id, name, held, &old, err);
     pthread_mutex_unlock(&registry->lock);
     put_away(registry, rq->owner, st == BL_OK ? old : held);
     return st;
@@ -283,7 +283,7 @@ static bl_device_tensor *get_own(bl_registry *registry, uint32_t owner, const ch
     return held != NULL ? bl_device_tensor_retain(held) : NULL;
 }
 
-static bl_device_tensor *get_shared(bl_registry *registry, uint32_t reader, const char *full)
+static bl_device_tensor *registry_get_shared(bl_registry *registry, uint32_t reader, const char *full)
 {
     uint32_t owner = 0;
     const char *name = split_name(registry, full, &owner);
@@ -293,7 +293,7 @@ static bl_device_tensor *get_shared(bl_registry *registry, uint32_t reader, cons
         return NULL;
     pthread_mutex_lock(&registry->lock);
     s = find_space(registry, owner);
-    if (s != NULL && is_shared(registry, owner, "tensor", name, reader))
+    if (s != NULL && registry_is_shared(registry, owner, "tensor", name, reader))
         held = bl_namemap_get(s->names, name);
     if (held != NULL)
         bl_device_tensor_retain(held);
@@ -313,7 +313,7 @@ bl_status bl_registry_get(bl_registry *registry, uint32_t owner, const char *id,
         return bl_fail(err, missing.status, "%s", missing.text);
     own = *out != NULL;
     if (!own)
-        *out = get_shared(registry, owner, name);
+        *out = registry_get_shared(registry, owner, name);
     if (foreign != NULL)
         *foreign = !own;
     if (*out == NULL)
@@ -327,7 +327,7 @@ bl_status bl_registry_get(bl_registry *registry, uint32_t owner, const char *id,
 }
 
 /* Under the lock: remove the tensor from its namespace; NULL if there is none. */
-static bl_device_tensor *take_out(bl_registry *registry, uint32_t owner, const char *id, const char *name, bl_err *err)
+static bl_device_tensor *registry_take_out(bl_registry *registry, uint32_t owner, const char *id, const char *name, bl_err *err)
 {
     bl_namemap *names = NULL;
     space *s = NULL;
@@ -367,7 +367,7 @@ bl_status bl_registry_delete(bl_registry *registry, uint32_t owner, const char *
         st = forget_kept(registry, owner, name, err);
     if (st == BL_OK) {
         pthread_mutex_lock(&registry->lock);
-        old = take_out(registry, owner, id, name, err);
+        old = registry_take_out(registry, owner, id, name, err);
         pthread_mutex_unlock(&registry->lock);
         st = err->status;
     }
@@ -536,7 +536,7 @@ bl_status bl_lease_end(bl_registry *registry, uint32_t owner, const char *id, bl
 }
 
 /* Remove one expired lease; NULL if there is none. */
-static lease *take_expired(bl_registry *registry, int64_t now_ns)
+static lease *registry_take_expired(bl_registry *registry, int64_t now_ns)
 {
     const char *id = NULL;
     void *value = NULL;
@@ -554,7 +554,7 @@ static lease *take_expired(bl_registry *registry, int64_t now_ns)
 void bl_registry_expire(bl_registry *registry, int64_t now_ns)
 {
     lease *old = NULL;
-    while ((old = take_expired(registry, now_ns)) != NULL)
+    while ((old = registry_take_expired(registry, now_ns)) != NULL)
         free_lease(registry, old);
 }
 
@@ -594,13 +594,13 @@ bl_status bl_registry_put_program(bl_registry *registry, uint32_t owner, const c
 }
 
 /* The program, retained, or NULL.  |reader|: only if the program is shared with this key. */
-static bl_program *find_program(bl_registry *registry, uint32_t owner, const char *name, const uint32_t *reader)
+static bl_program *registry_find_program(bl_registry *registry, uint32_t owner, const char *name, const uint32_t *reader)
 {
     const space *s = NULL;
     bl_program *found = NULL;
     pthread_mutex_lock(&registry->lock);
     s = find_space(registry, owner);
-    if (s != NULL && (reader == NULL || is_shared(registry, owner, "program", name, *reader)))
+    if (s != NULL && (reader == NULL || registry_is_shared(registry, owner, "program", name, *reader)))
         found = bl_namemap_get(s->programs, name);
     if (found != NULL)
         bl_program_retain(found);
@@ -610,7 +610,7 @@ static bl_program *find_program(bl_registry *registry, uint32_t owner, const cha
 
 bl_status bl_registry_get_program(bl_registry *registry, uint32_t owner, const char *name, bl_program **out, bl_err *err)
 {
-    *out = find_program(registry, owner, name, NULL);
+    *out = registry_find_program(registry, owner, name, NULL);
     return *out != NULL ? BL_OK : bl_fail(err, BL_ENOTFOUND, "there is no program \"%.128s\"", name);
 }
 
@@ -618,15 +618,15 @@ bl_status bl_registry_read_program(bl_registry *registry, uint32_t owner, const 
 {
     uint32_t other = 0;
     const char *rest = NULL;
-    *out = find_program(registry, owner, name, NULL);
+    *out = registry_find_program(registry, owner, name, NULL);
     if (*out == NULL && (rest = split_name(registry, name, &other)) != NULL)
-        *out = find_program(registry, other, rest, &owner);
+        *out = registry_find_program(registry, other, rest, &owner);
     return *out != NULL ? BL_OK : bl_fail(err, BL_ENOTFOUND, "there is no program \"%.128s\"", name);
 }
 
 bl_status bl_registry_check_program(bl_registry *registry, uint32_t owner, const char *name, bl_err *err)
 {
-    bl_program *found = find_program(registry, owner, name, NULL);
+    bl_program *found = registry_find_program(registry, owner, name, NULL);
     bl_status st = bl_program_check_claim(found != NULL ? atomic_load(&found->claim) : BL_CLAIM_NONE, name, err);
     bl_program_release(found);
     return st;

@@ -41,7 +41,7 @@ typedef struct wanted {
 } wanted;
 
 /* Determine the shared object and the reader. */
-static bl_status resolve(bl_request *rq, const char *const *names, const char *to, wanted *out)
+static bl_status shares_resolve(bl_request *rq, const char *const *names, const char *to, wanted *out)
 {
     *out = (wanted){.to = to};
     for (int i = 0; i < BL_SHARE_KINDS; i++) {
@@ -59,7 +59,7 @@ static bl_status resolve(bl_request *rq, const char *const *names, const char *t
     return strcmp(to, "*") != 0 ? bl_key_check_name(to, &rq->err) : BL_OK;
 }
 
-static bl_status read_text(const bl_request *rq, const bl_json *object, const char *name, const char **out, bl_err *err)
+static bl_status shares_read_text(const bl_request *rq, const bl_json *object, const char *name, const char **out, bl_err *err)
 {
     bl_json at;
     const char *text = NULL;
@@ -70,7 +70,7 @@ static bl_status read_text(const bl_request *rq, const bl_json *object, const ch
     return bl_arena_status(rq->arena, err);
 }
 
-static bl_status decode(bl_request *rq, wanted *out)
+static bl_status shares_decode(bl_request *rq, wanted *out)
 {
     static const char *const members[] = {"tensor", "program", "model", "job", "to", NULL};
     bl_json_limits limits = {.depth = (int)rq->server->settings.max_depth};
@@ -81,13 +81,13 @@ static bl_status decode(bl_request *rq, wanted *out)
         bl_json root = bl_json_root(&doc);
         st = bl_json_allow(&root, members, &rq->err);
         for (int i = 0; i <= BL_SHARE_KINDS && st == BL_OK; i++)
-            st = read_text(rq, &root, members[i], &text[i], &rq->err);
+            st = shares_read_text(rq, &root, members[i], &text[i], &rq->err);
     }
     bl_json_fini(&doc);
-    return st == BL_OK ? resolve(rq, text, text[BL_SHARE_KINDS], out) : st;
+    return st == BL_OK ? shares_resolve(rq, text, text[BL_SHARE_KINDS], out) : st;
 }
 
-static void put_share(bl_text *out, const char *kind, const char *whose, const char *name, const char *to)
+static void shares_put_share(bl_text *out, const char *kind, const char *whose, const char *name, const char *to)
 {
     bl_encode_key(out, kind);
     bl_text_puts(out, "\"");
@@ -107,7 +107,7 @@ static bool exists(bl_server *server, const bl_grant *what)
     return bl_registry_has(server->registry, what->owner, what->kind, what->name);
 }
 
-static bl_status change(bl_request *rq, const wanted *w, bool give, bool *owed)
+static bl_status shares_change(bl_request *rq, const wanted *w, bool give, bool *owed)
 {
     bl_grants *grants = bl_registry_grants(rq->server->registry);
     bl_grant what = {.owner = rq->owner, .kind = w->kind, .name = w->name, .reader = w->to};
@@ -126,10 +126,10 @@ static bl_status change(bl_request *rq, const wanted *w, bool give, bool *owed)
 bl_status bl_handle_share_post(bl_request *rq)
 {
     wanted w;
-    BL_TRY(decode(rq, &w));
-    BL_TRY(change(rq, &w, true, NULL));
+    BL_TRY(shares_decode(rq, &w));
+    BL_TRY(shares_change(rq, &w, true, NULL));
     bl_text_puts(&rq->reply.out, "{");
-    put_share(&rq->reply.out, w.kind, "", w.name, w.to);
+    shares_put_share(&rq->reply.out, w.kind, "", w.name, w.to);
     bl_text_puts(&rq->reply.out, "}");
     bl_request_reply_json(rq, 201);
     return BL_OK;
@@ -142,8 +142,8 @@ bl_status bl_handle_share_delete(bl_request *rq)
     bool owed = false;
     for (int i = 0; i < BL_SHARE_KINDS; i++)
         names[i] = bl_request_query(rq, bl_share_kinds[i]);
-    BL_TRY(resolve(rq, names, bl_request_query(rq, "to"), &w));
-    BL_TRY(change(rq, &w, false, &owed));
+    BL_TRY(shares_resolve(rq, names, bl_request_query(rq, "to"), &w));
+    BL_TRY(shares_change(rq, &w, false, &owed));
     if (owed)
         bl_request_reply_owed(rq,
                               "the share is removed, but the disk cannot store the removal yet: a server that is started again "
@@ -169,7 +169,7 @@ static void list_share(void *arg, const bl_grant *grant)
     if (!l->given)
         bl_access_name(l->rq->server->access, grant->owner, owner, sizeof owner);
     bl_text_puts(l->out, l->n++ > 0 ? ",{" : "{");
-    put_share(l->out, grant->kind, owner, grant->name, l->given ? grant->reader : NULL);
+    shares_put_share(l->out, grant->kind, owner, grant->name, l->given ? grant->reader : NULL);
     bl_text_puts(l->out, "}");
 }
 

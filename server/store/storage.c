@@ -157,7 +157,7 @@ static bl_opened open_database(bl_storage *store, const char *path)
 }
 
 /* A database that cannot be used is set aside once. */
-static bl_status open_file(bl_storage *store, const char *path, bl_err *err)
+static bl_status storage_open_file(bl_storage *store, const char *path, bl_err *err)
 {
     bl_opened how = open_database(store, path);
     if (store->alone && (how == BL_DATABASE_DAMAGED || how == BL_DATABASE_NEWER)) {
@@ -173,7 +173,7 @@ static bl_status open_file(bl_storage *store, const char *path, bl_err *err)
     return BL_OK;
 }
 
-static bl_status choose_folder(bl_storage *store, const char *folder, bl_err *err)
+static bl_status storage_choose_folder(bl_storage *store, const char *folder, bl_err *err)
 {
     bl_err why = {0};
     char *path = NULL;
@@ -211,7 +211,7 @@ static bl_status join_folder(bl_storage *store, const char *folder, bl_err *err)
     return bl_disk_open(&store->disk, path, false, err);
 }
 
-static bl_status open_store(const char *folder, bool alone, bl_storage **out, bl_err *err)
+static bl_status storage_open_store(const char *folder, bool alone, bl_storage **out, bl_err *err)
 {
     bl_storage *store = bl_calloc(1, sizeof *store);
     pthread_mutexattr_t attributes;
@@ -227,10 +227,10 @@ static bl_status open_store(const char *folder, bool alone, bl_storage **out, bl
     pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&store->lock, &attributes);
     pthread_mutexattr_destroy(&attributes);
-    st = alone ? choose_folder(store, folder, err) : join_folder(store, folder, err);
+    st = alone ? storage_choose_folder(store, folder, err) : join_folder(store, folder, err);
     if (st == BL_OK) {
         path = store->disk.folder != NULL ? path_in(store->disk.folder, BL_DISK_DATABASE) : strdup(":memory:");
-        st = path != NULL ? open_file(store, path, err) : bl_fail(err, BL_ENOMEM, "the store");
+        st = path != NULL ? storage_open_file(store, path, err) : bl_fail(err, BL_ENOMEM, "the store");
     }
     free(path);
     if (st != BL_OK) {
@@ -246,12 +246,12 @@ static bl_status open_store(const char *folder, bool alone, bl_storage **out, bl
 
 bl_status bl_storage_open(const char *folder, bl_storage **out, bl_err *err)
 {
-    return open_store(folder, true, out, err);
+    return storage_open_store(folder, true, out, err);
 }
 
 bl_status bl_storage_join(const char *folder, bl_storage **out, bl_err *err)
 {
-    return open_store(folder, false, out, err);
+    return storage_open_store(folder, false, out, err);
 }
 
 const char *bl_storage_folder(const bl_storage *store)
@@ -274,7 +274,7 @@ bl_status bl_storage_check_room(const bl_storage *store, uint64_t bytes, uint64_
     return bl_disk_check_room(&store->disk, bytes, least, err);
 }
 
-static bool is_part(const char *name)
+static bool storage_is_part(const char *name)
 {
     bool found = false;
     for (int i = 0; i < NPARTS; i++)
@@ -284,8 +284,9 @@ static bool is_part(const char *name)
 
 char *bl_storage_make_folder(const bl_storage *store, const char *part)
 {
-    char *path =
-        store->disk.folder != NULL && bl_disk_is_there(&store->disk) && is_part(part) ? path_in(store->disk.folder, part) : NULL;
+    char *path = store->disk.folder != NULL && bl_disk_is_there(&store->disk) && storage_is_part(part)
+                     ? path_in(store->disk.folder, part)
+                     : NULL;
     if (path != NULL && !bl_folder_make(path)) {
         free(path);
         path = NULL;
@@ -295,7 +296,7 @@ char *bl_storage_make_folder(const bl_storage *store, const char *part)
 
 /* ---- statements; all under the lock */
 
-static int bind(sqlite3_stmt *query, int i, const bl_cell *cell)
+static int storage_bind(sqlite3_stmt *query, int i, const bl_cell *cell)
 {
     switch (cell->kind) {
     case BL_CELL_INT:
@@ -312,7 +313,7 @@ static int bind(sqlite3_stmt *query, int i, const bl_cell *cell)
     return sqlite3_bind_null(query, i);
 }
 
-static bl_cell column(sqlite3_stmt *query, int i)
+static bl_cell storage_column(sqlite3_stmt *query, int i)
 {
     switch (sqlite3_column_type(query, i)) {
     case SQLITE_INTEGER:
@@ -330,7 +331,7 @@ static bl_cell column(sqlite3_stmt *query, int i)
 }
 
 /* A statement that writes runs to its end even if the caller wants no more rows: its commit is at the end. */
-static int step_all(sqlite3_stmt *query, bl_storage_row row, void *arg)
+static int storage_step_all(sqlite3_stmt *query, bl_storage_row row, void *arg)
 {
     bl_cell cells[MOST_COLUMNS];
     int code = SQLITE_OK, columns = sqlite3_column_count(query);
@@ -339,7 +340,7 @@ static int step_all(sqlite3_stmt *query, bl_storage_row row, void *arg)
         columns = MOST_COLUMNS;
     while ((code = sqlite3_step(query)) == SQLITE_ROW) {
         for (int i = 0; row != NULL && i < columns; i++)
-            cells[i] = column(query, i);
+            cells[i] = storage_column(query, i);
         if (row == NULL || row(arg, cells, columns))
             continue;
         if (reads)
@@ -349,7 +350,7 @@ static int step_all(sqlite3_stmt *query, bl_storage_row row, void *arg)
     return code;
 }
 
-static bl_status tell(bl_storage *store, int code, bl_err *err)
+static bl_status storage_tell(bl_storage *store, int code, bl_err *err)
 {
     if (code == SQLITE_DONE || code == SQLITE_OK)
         return BL_OK;
@@ -362,7 +363,7 @@ static bl_status tell(bl_storage *store, int code, bl_err *err)
 }
 
 /* SQLite reports FULL for ENOSPC of a write, and an I/O error for ENOSPC of its shared memory or for EDQUOT. */
-static bool is_full(bl_storage *store, int code)
+static bool storage_is_full(bl_storage *store, int code)
 {
     int error = sqlite3_system_errno(store->db);
     return code == SQLITE_FULL || ((code & 0xff) == SQLITE_IOERR && (error == ENOSPC || error == EDQUOT));
@@ -374,13 +375,13 @@ static int run_query(bl_storage *store, sqlite3_stmt *query, int n, const bl_cel
 {
     int code = SQLITE_OK;
     for (int i = 0; i < n && code == SQLITE_OK; i++)
-        code = bind(query, i + 1, &cells[i]);
+        code = storage_bind(query, i + 1, &cells[i]);
     if (code != SQLITE_OK)
         return code;
     do {
         (void)sqlite3_reset(query);
-        code = step_all(query, row, arg);
-        store->full = is_full(store, code);
+        code = storage_step_all(query, row, arg);
+        store->full = storage_is_full(store, code);
     } while (store->full && !store->together && bl_disk_make_way(&store->disk));
     return code;
 }
@@ -426,7 +427,7 @@ static bl_status run_locked(bl_storage *store, const char *sql, int n, const bl_
     if (code == SQLITE_OK && st == BL_OK)
         code = run_query(store, query, n, cells, row, arg);
     sqlite3_finalize(query);
-    return st == BL_OK ? tell(store, code, err) : st;
+    return st == BL_OK ? storage_tell(store, code, err) : st;
 }
 
 bl_status bl_storage_run(bl_storage *store, const char *sql, int n, const bl_cell *cells, bl_storage_row row, void *arg,
@@ -451,7 +452,7 @@ typedef struct copying {
     copied *first, **end;
 } copying;
 
-static bool copy_row(void *arg, const bl_cell *cells, int n)
+static bool storage_copy_row(void *arg, const bl_cell *cells, int n)
 {
     copying *c = arg;
     copied *row = bl_arena_alloc(c->arena, sizeof *row + (size_t)n * sizeof *cells);
@@ -471,7 +472,8 @@ static bool copy_row(void *arg, const bl_cell *cells, int n)
 bl_status bl_storage_each(bl_storage *store, const char *sql, bl_storage_row row, void *arg, bl_err *err)
 {
     copying c = {.arena = bl_arena_create(0), .end = &c.first};
-    bl_status st = c.arena != NULL ? bl_storage_run(store, sql, 0, NULL, copy_row, &c, err) : bl_fail(err, BL_ENOMEM, "rows");
+    bl_status st =
+        c.arena != NULL ? bl_storage_run(store, sql, 0, NULL, storage_copy_row, &c, err) : bl_fail(err, BL_ENOMEM, "rows");
     if (st == BL_OK)
         st = bl_arena_status(c.arena, err);
     for (const copied *one = c.first; st == BL_OK && one != NULL; one = one->next)

@@ -112,7 +112,7 @@ bl_status bl_stored_open(const bl_server *server, bl_stored_kind kind, const cha
     return bl_fail(err, BL_ESTORAGE, "its file cannot be opened: %s", strerror(errno));
 }
 
-static bool take_name(void *arg, const bl_cell *cells, int n)
+static bool stored_files_take_name(void *arg, const bl_cell *cells, int n)
 {
     (void)n;
     snprintf(arg, BL_STORED_NAME, "%s", cells[0].bytes.data);
@@ -125,7 +125,7 @@ bl_status bl_stored_find(const bl_server *server, bl_stored_kind kind, const cha
     char sql[SQL_BYTES];
     name[0] = '\0';
     snprintf(sql, sizeof sql, "SELECT file FROM %s WHERE %s", kinds[kind].table, where);
-    return bl_storage_run(server->storage, sql, n, cells, take_name, name, err);
+    return bl_storage_run(server->storage, sql, n, cells, stored_files_take_name, name, err);
 }
 
 /* ---- removing */
@@ -141,7 +141,7 @@ void bl_stored_remove(const bl_server *server, bl_stored_kind kind, uint32_t own
     free(path);
 }
 
-static bool add_name(void *arg, const bl_cell *cells, int n)
+static bool stored_files_add_name(void *arg, const bl_cell *cells, int n)
 {
     (void)n;
     bl_text_append(arg, cells[0].bytes.data, cells[0].bytes.len + 1);
@@ -155,7 +155,7 @@ bl_status bl_stored_delete(const bl_server *server, bl_stored_kind kind, uint32_
     bl_text names = {0}; /* each ends with a NUL */
     bl_status st = BL_OK;
     snprintf(sql, sizeof sql, "DELETE FROM %s WHERE %s RETURNING file", kinds[kind].table, where);
-    st = bl_storage_run(server->storage, sql, n, cells, add_name, &names, err);
+    st = bl_storage_run(server->storage, sql, n, cells, stored_files_add_name, &names, err);
     for (size_t at = 0; st == BL_OK && !names.failed && at < names.len;
          at += strlen(names.data + at) + 1) /* if out of memory, the next start
                                              * removes the others */
@@ -206,7 +206,7 @@ static void remove_unnamed(void *arg, const char *name)
     free(path);
 }
 
-static bl_status sweep(const bl_server *server, bl_stored_kind kind, bl_err *err)
+static bl_status stored_files_sweep(const bl_server *server, bl_stored_kind kind, bl_err *err)
 {
     named_files all = {.server = server, .kind = kind, .names = bl_namemap_create()};
     char sql[SQL_BYTES];
@@ -225,6 +225,6 @@ static bl_status sweep(const bl_server *server, bl_stored_kind kind, bl_err *err
 bl_status bl_stored_load(const bl_server *server, bl_stored_kind kind, const char *sql, bl_storage_row row, void *arg,
                          bl_err *err)
 {
-    BL_TRY(sweep(server, kind, err));
+    BL_TRY(stored_files_sweep(server, kind, err));
     return bl_storage_each(server->storage, sql, row, arg, err);
 }

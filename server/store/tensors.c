@@ -28,7 +28,7 @@ bl_status bl_tensors_check_put(bl_request *rq)
     return bl_shares_check_new(rq, bl_request_query(rq, "lease"), "tensor", rq->head.param[0]);
 }
 
-static void put_entry(void *arg, const char *name, const bl_device_tensor *held)
+static void tensors_put_entry(void *arg, const char *name, const bl_device_tensor *held)
 {
     bl_text *out = arg;
     bl_encode_key(out, "name");
@@ -55,21 +55,21 @@ static void put_entry(void *arg, const char *name, const bl_device_tensor *held)
     }
 }
 
-static void list_entry(void *arg, const char *name, const bl_device_tensor *held)
+static void tensors_list_entry(void *arg, const char *name, const bl_device_tensor *held)
 {
     bl_text *out = arg;
     if (bl_text_last(out) == '}')
         bl_text_puts(out, ",");
     bl_text_puts(out, "{");
-    put_entry(out, name, held);
+    tensors_put_entry(out, name, held);
     bl_text_puts(out, "}");
 }
 
 bl_status bl_handle_tensors_list(bl_request *rq)
 {
     bl_text_puts(&rq->reply.out, "{\"tensors\":[");
-    BL_TRY(
-        bl_registry_list(rq->server->registry, rq->owner, bl_request_query(rq, "lease"), list_entry, &rq->reply.out, &rq->err));
+    BL_TRY(bl_registry_list(rq->server->registry, rq->owner, bl_request_query(rq, "lease"), tensors_list_entry, &rq->reply.out,
+                            &rq->err));
     bl_text_puts(&rq->reply.out, "]}");
     bl_request_reply_json(rq, 200);
     return BL_OK;
@@ -80,7 +80,7 @@ static bl_status put_on_shelf(bl_request *rq)
     bl_device_tensor *held = rq->data;
     BL_TRY(bl_registry_put(rq->server->registry, rq, bl_request_query(rq, "lease"), rq->head.param[0], held, &rq->err));
     bl_text_puts(&rq->reply.out, "{");
-    put_entry(&rq->reply.out, rq->head.param[0], held);
+    tensors_put_entry(&rq->reply.out, rq->head.param[0], held);
     bl_text_puts(&rq->reply.out, "}");
     bl_request_reply_json(rq, 201);
     return BL_OK;
@@ -147,7 +147,7 @@ static bl_status keep_written(bl_request *rq)
     return bl_request_submit(rq, held->worker->queue, flush_decoded, NULL);
 }
 
-static bl_status put_json(bl_request *rq)
+static bl_status tensors_put_json(bl_request *rq)
 {
     put_job job = {0};
     bl_worker *worker = NULL;
@@ -173,7 +173,7 @@ static bl_status put_json(bl_request *rq)
 bl_status bl_handle_tensor_put(bl_request *rq)
 {
     if (rq->head.media == BL_MEDIA_JSON)
-        return put_json(rq);
+        return tensors_put_json(rq);
     if (rq->body.intake == NULL) /* an empty body, which is valid for a tensor without elements */
         BL_TRY(bl_upload_begin(rq, false));
     return bl_upload_finish(rq);
@@ -203,7 +203,7 @@ static bl_status reply_tensor(bl_request *rq)
     return BL_OK;
 }
 
-static bl_step read_tensor(bl_request *rq)
+static bl_step tensors_read_tensor(bl_request *rq)
 {
     get_job *job = rq->data;
     rq->err.status = bl_device_tensor_read(job->held, job->copy, &rq->err);
@@ -227,7 +227,7 @@ bl_status bl_handle_tensor_get(bl_request *rq)
     job->copy = bl_request_alloc(rq, job->held->bytes, "a tensor");
     if (job->copy == NULL)
         return rq->err.status;
-    return bl_request_submit(rq, job->held->worker->queue, read_tensor, NULL);
+    return bl_request_submit(rq, job->held->worker->queue, tensors_read_tensor, NULL);
 }
 
 /* ---- DELETE */

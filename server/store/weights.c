@@ -15,25 +15,25 @@ static bool retain(bl_evictable *evictable)
     return bl_evictable_retain_living(&program_of(evictable)->refs);
 }
 
-static void release(bl_evictable *evictable)
+static void weights_release(bl_evictable *evictable)
 {
     bl_program_release(program_of(evictable));
 }
 
 /* A lost state cannot be read. */
-static bool may_leave(bl_evictable *evictable)
+static bool weights_may_leave(bl_evictable *evictable)
 {
     const bl_program *program = program_of(evictable);
     return program->away == NULL && !bl_program_is_lost(program);
 }
 
 /* Is the state in device memory that can be evicted?  Empty states, and states that the host sees, are not. */
-static bool moves(const bl_state *state)
+static bool weights_moves(const bl_state *state)
 {
     return state->bytes > 0 && state->buffer != NULL && state->buffer->host == NULL;
 }
 
-static void drop_copies(bl_program *program)
+static void weights_drop_copies(bl_program *program)
 {
     for (int i = 0; program->away != NULL && i < program->nstates; i++)
         bl_evictable_free_copy(program->worker, program->away[i], program->states[i].bytes);
@@ -41,14 +41,14 @@ static void drop_copies(bl_program *program)
     program->away = NULL;
 }
 
-static bl_status copy_out(bl_program *program, size_t *bytes, bl_err *err)
+static bl_status weights_copy_out(bl_program *program, size_t *bytes, bl_err *err)
 {
     program->away = calloc((size_t)program->nstates + 1, sizeof *program->away);
     if (program->away == NULL)
         return bl_fail(err, BL_ENOMEM, "weights");
     for (int i = 0; i < program->nstates; i++) {
         const bl_state *state = &program->states[i];
-        if (!moves(state) || state->shared != NULL)
+        if (!weights_moves(state) || state->shared != NULL)
             continue;
         BL_TRY(bl_evictable_copy(program->worker, state->buffer, state->bytes, &program->away[i], err));
         *bytes += state->bytes;
@@ -56,20 +56,20 @@ static bl_status copy_out(bl_program *program, size_t *bytes, bl_err *err)
     return BL_OK;
 }
 
-static bl_status leave(bl_evictable *evictable, size_t *bytes, bl_err *err)
+static bl_status weights_leave(bl_evictable *evictable, size_t *bytes, bl_err *err)
 {
     bl_program *program = program_of(evictable);
     bl_status st = BL_OK;
     *bytes = 0;
-    st = copy_out(program, bytes, err);
+    st = weights_copy_out(program, bytes, err);
     if (st != BL_OK) {
-        drop_copies(program);
+        weights_drop_copies(program);
         *bytes = 0;
         return st;
     }
     for (int i = 0; i < program->nstates; i++) {
         bl_state *state = &program->states[i];
-        if (!moves(state))
+        if (!weights_moves(state))
             continue;
         bl_buffer_release(state->buffer);
         state->buffer = NULL;
@@ -83,7 +83,7 @@ static bool is_away(const bl_program *program, int i)
     return program->away[i] != NULL || (program->states[i].shared != NULL && program->states[i].buffer == NULL);
 }
 
-static bl_status move_in(bl_program *program, bl_err *err)
+static bl_status weights_move_in(bl_program *program, bl_err *err)
 {
     bool *brought = calloc((size_t)program->nstates + 1, sizeof *brought);
     bl_status st = brought != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "weights");
@@ -103,7 +103,7 @@ static bl_status move_in(bl_program *program, bl_err *err)
     }
     free(brought);
     if (st == BL_OK)
-        drop_copies(program);
+        weights_drop_copies(program);
     return st;
 }
 
@@ -112,15 +112,15 @@ static const bl_evictable_kind kind = {.name = "a program's state",
                                        .back = BL_COUNT_MOVED_IN,
                                        .stays = true,
                                        .retain = retain,
-                                       .release = release,
-                                       .may_leave = may_leave,
-                                       .leave = leave};
+                                       .release = weights_release,
+                                       .may_leave = weights_may_leave,
+                                       .leave = weights_leave};
 
 void bl_program_settle(bl_program *program)
 {
     bool any = false;
     for (int i = 0; i < program->nstates; i++)
-        any = any || moves(&program->states[i]);
+        any = any || weights_moves(&program->states[i]);
     if (any)
         bl_evictable_add(&program->evictable, &kind, program->worker);
 }
@@ -133,7 +133,7 @@ bl_status bl_program_wake(bl_program *program, bl_err *err)
         bl_evictable_use(&program->evictable);
         return BL_OK;
     }
-    BL_TRY(move_in(program, err));
+    BL_TRY(weights_move_in(program, err));
     bl_evictable_back(&program->evictable);
     return BL_OK;
 }
@@ -141,5 +141,5 @@ bl_status bl_program_wake(bl_program *program, bl_err *err)
 void bl_program_unsettle(bl_program *program)
 {
     bl_evictable_remove(&program->evictable);
-    drop_copies(program);
+    weights_drop_copies(program);
 }

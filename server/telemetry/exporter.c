@@ -47,7 +47,7 @@ struct bl_exporter {
 /* ---- sampling */
 
 /* Sebastiano Vigna's splitmix64: ids must be distinct, but need not be unpredictable. */
-static uint64_t draw(bl_exporter *exporter)
+static uint64_t exporter_draw(bl_exporter *exporter)
 {
     uint64_t z = atomic_fetch_add_explicit(&exporter->seed, UINT64_C(0x9e3779b97f4a7c15), memory_order_relaxed);
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -71,7 +71,7 @@ void bl_exporter_begin(bl_exporter *exporter, bl_request_trace *trail, bool quie
     if (exporter == NULL || (trail->has_parent ? !trail->parent.sampled : quiet))
         return;
     for (int i = 0; i < 3; i++)
-        id[i] = draw(exporter);
+        id[i] = exporter_draw(exporter);
     memcpy(trail->own.trace, trail->has_parent ? trail->parent.trace : (const void *)id, sizeof trail->own.trace);
     memcpy(trail->own.span, &id[2], sizeof trail->own.span);
     trail->traced = trail->own.sampled = trail->has_parent || is_drawn(exporter, trail->own.trace);
@@ -122,7 +122,7 @@ static size_t ignore(char *data, size_t size, size_t count, void *arg)
     return size * count;
 }
 
-static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
+static int exporter_on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
 {
     const bl_exporter *exporter = arg;
     (void)a;
@@ -132,7 +132,7 @@ static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl
     return atomic_load(&exporter->ends) && bl_clock_ns() > exporter->end_ns;
 }
 
-static void tell(bl_exporter *exporter, outcome what, const char *why, long status)
+static void exporter_tell(bl_exporter *exporter, outcome what, const char *why, long status)
 {
     if (what == SENT && exporter->failing)
         bl_log(BL_LOG_INFO, "traces are sent to %s again", exporter->url);
@@ -167,7 +167,7 @@ static outcome post(bl_exporter *exporter, size_t count)
         what = SENT;
     else if (code == CURLE_OK && status != 429 && status != 502 && status != 503 && status != 504)
         what = REFUSED; /* by OTLP all but these four are final */
-    tell(exporter, what, curl_easy_strerror(code), status);
+    exporter_tell(exporter, what, curl_easy_strerror(code), status);
     return what;
 }
 
@@ -191,7 +191,7 @@ static bool send_batch(bl_exporter *exporter, size_t count)
 }
 
 /* Wait until a batch is full, WAIT_MS have passed, or the exporter ends.  Returns the number of trails to send. */
-static size_t wait_for_some(bl_exporter *exporter)
+static size_t exporter_wait_for_some(bl_exporter *exporter)
 {
     struct timespec until = bl_clock_after(CLOCK_MONOTONIC, INT64_C(1000000) * WAIT_MS);
     size_t count = 0;
@@ -210,11 +210,11 @@ static size_t wait_for_some(bl_exporter *exporter)
     return count;
 }
 
-static void *run_thread(void *arg)
+static void *exporter_run_thread(void *arg)
 {
     bl_exporter *exporter = arg;
     while (!atomic_load(&exporter->ends)) {
-        size_t count = wait_for_some(exporter);
+        size_t count = exporter_wait_for_some(exporter);
         if (count > 0 && !atomic_load(&exporter->ends))
             (void)send_batch(exporter, count);
     }
@@ -265,11 +265,11 @@ static void set_up_curl(bl_exporter *exporter)
     curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)ANSWER_MS);
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, ignore);
     curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
-    curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+    curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, exporter_on_progress);
     curl_easy_setopt(curl, CURLOPT_XFERINFODATA, exporter);
 }
 
-static bl_status start(bl_exporter *exporter, const bl_exporter_options *options, bl_err *err)
+static bl_status exporter_start(bl_exporter *exporter, const bl_exporter_options *options, bl_err *err)
 {
     pthread_condattr_t attributes;
     uint64_t id[2];
@@ -287,14 +287,14 @@ static bl_status start(bl_exporter *exporter, const bl_exporter_options *options
     exporter->headers = curl_slist_append(NULL, "content-type: application/json");
     if (getrandom(&exporter->seed, sizeof exporter->seed, 0) < 0)
         atomic_store(&exporter->seed, (unsigned long long)bl_clock_ns());
-    id[0] = draw(exporter);
-    id[1] = draw(exporter);
+    id[0] = exporter_draw(exporter);
+    id[1] = exporter_draw(exporter);
     bl_trace_hex((const unsigned char *)id, sizeof id, exporter->instance);
     BL_TRY(make_url(options->url, &exporter->url, err));
     if (exporter->options.service == NULL || exporter->ring == NULL || exporter->curl == NULL || exporter->headers == NULL)
         return bl_fail(err, BL_ENOMEM, "exporter");
     set_up_curl(exporter);
-    exporter->started = pthread_create(&exporter->thread, NULL, run_thread, exporter) == 0;
+    exporter->started = pthread_create(&exporter->thread, NULL, exporter_run_thread, exporter) == 0;
     return exporter->started ? BL_OK : bl_fail(err, BL_ENOMEM, "the exporter's thread");
 }
 
@@ -306,7 +306,7 @@ bl_status bl_exporter_create(const bl_exporter_options *options, bl_exporter **o
     if (exporter == NULL)
         return bl_fail(err, BL_ENOMEM, "exporter");
     curl_global_init(CURL_GLOBAL_DEFAULT);
-    st = start(exporter, options, err);
+    st = exporter_start(exporter, options, err);
     if (st == BL_OK)
         *out = exporter;
     else

@@ -17,7 +17,7 @@ static void begin_attribute(bl_text *out, const char *name)
     bl_encode_string(out, name);
 }
 
-static void put_text(bl_text *out, const char *name, const char *value)
+static void otlp_put_text(bl_text *out, const char *name, const char *value)
 {
     begin_attribute(out, name);
     bl_text_puts(out, ",\"value\":{\"stringValue\":");
@@ -26,7 +26,7 @@ static void put_text(bl_text *out, const char *name, const char *value)
 }
 
 /* The JSON form of protocol buffers has 64-bit integers as strings. */
-static void put_count(bl_text *out, const char *name, uint64_t value)
+static void otlp_put_count(bl_text *out, const char *name, uint64_t value)
 {
     begin_attribute(out, name);
     bl_text_printf(out, ",\"value\":{\"intValue\":\"%" PRIu64 "\"}}", value);
@@ -78,19 +78,19 @@ static void put_times(bl_text *out, int kind, int64_t begin_ns, int64_t end_ns)
 static void put_attributes(bl_text *out, const bl_request_trace *trail)
 {
     bl_text_puts(out, ",\"attributes\":[");
-    put_text(out, "http.request.method", trail->method);
-    put_text(out, "url.scheme", "http");
-    put_text(out, "url.path", trail->path);
+    otlp_put_text(out, "http.request.method", trail->method);
+    otlp_put_text(out, "url.scheme", "http");
+    otlp_put_text(out, "url.path", trail->path);
     if (trail->pattern[0] != '\0')
-        put_text(out, "http.route", trail->pattern);
+        otlp_put_text(out, "http.route", trail->pattern);
     if (trail->status != 0)
-        put_count(out, "http.response.status_code", (uint64_t)trail->status);
-    put_count(out, "http.request.body.size", trail->bytes_in);
-    put_count(out, "http.response.body.size", trail->bytes_out);
-    put_text(out, "client.address", trail->peer);
-    put_text(out, "beamline.request_id", trail->id);
+        otlp_put_count(out, "http.response.status_code", (uint64_t)trail->status);
+    otlp_put_count(out, "http.request.body.size", trail->bytes_in);
+    otlp_put_count(out, "http.response.body.size", trail->bytes_out);
+    otlp_put_text(out, "client.address", trail->peer);
+    otlp_put_text(out, "beamline.request_id", trail->id);
     if (trail->key[0] != '\0')
-        put_text(out, "beamline.key", trail->key);
+        otlp_put_text(out, "beamline.key", trail->key);
     for (int time = 0; time < BL_TIME_COUNT; time++)
         if (trail->more && (trail->seen >> time & 1U) != 0)
             put_ms(out, bl_metrics_time_name(time), trail->time_ns[time]);
@@ -128,9 +128,9 @@ void bl_otlp_encode(bl_text *out, const bl_exporter_options *options, const char
     bl_text_puts(out, "{\"resourceSpans\":[{\"resource\":{\"attributes\":[");
     if (out->failed)
         return;
-    put_text(out, "service.name", options->service);
-    put_text(out, "service.version", options->version);
-    put_text(out, "service.instance.id", instance);
+    otlp_put_text(out, "service.name", options->service);
+    otlp_put_text(out, "service.version", options->version);
+    otlp_put_text(out, "service.instance.id", instance);
     bl_text_puts(out, "]},\"scopeSpans\":[{\"scope\":{\"name\":\"beamline\",\"version\":");
     bl_encode_string(out, options->version);
     bl_text_puts(out, "},\"spans\":[");

@@ -54,7 +54,7 @@ static size_t open_files(void)
     return count > 3 ? count - 3 : 0; /* without ., .. and the descriptor of this folder */
 }
 
-static void put(bl_text *out, const char *name, const char *type, const char *help, double value)
+static void process_put(bl_text *out, const char *name, const char *type, const char *help, double value)
 {
     bl_metrics_head(out, name, type, help);
     bl_text_printf(out, "%s %.15g\n", name, value);
@@ -66,16 +66,16 @@ void bl_metrics_print_process(bl_text *out)
     struct rlimit files = {0};
     double tick = (double)sysconf(_SC_CLK_TCK);
     if (read_stat(&stat)) {
-        put(out, "process_cpu_seconds_total", "counter", "processor time, in user and in system mode",
-            (double)(stat.user_ticks + stat.system_ticks) / tick);
-        put(out, "process_resident_memory_bytes", "gauge", "resident memory",
-            (double)stat.resident_pages * (double)sysconf(_SC_PAGESIZE));
-        put(out, "process_virtual_memory_bytes", "gauge", "virtual memory", (double)stat.virtual_bytes);
-        put(out, "process_start_time_seconds", "gauge", "start, in seconds since 1970",
-            (double)boot_seconds() + (double)stat.start_ticks / tick);
-        put(out, "process_threads", "gauge", "threads", (double)stat.threads);
+        process_put(out, "process_cpu_seconds_total", "counter", "processor time, in user and in system mode",
+                    (double)(stat.user_ticks + stat.system_ticks) / tick);
+        process_put(out, "process_resident_memory_bytes", "gauge", "resident memory",
+                    (double)stat.resident_pages * (double)sysconf(_SC_PAGESIZE));
+        process_put(out, "process_virtual_memory_bytes", "gauge", "virtual memory", (double)stat.virtual_bytes);
+        process_put(out, "process_start_time_seconds", "gauge", "start, in seconds since 1970",
+                    (double)boot_seconds() + (double)stat.start_ticks / tick);
+        process_put(out, "process_threads", "gauge", "threads", (double)stat.threads);
     }
-    put(out, "process_open_fds", "gauge", "open file descriptors", (double)open_files());
+    process_put(out, "process_open_fds", "gauge", "open file descriptors", (double)open_files());
     if (getrlimit(RLIMIT_NOFILE, &files) == 0)
-        put(out, "process_max_fds", "gauge", "file descriptors that may be open", (double)files.rlim_cur);
+        process_put(out, "process_max_fds", "gauge", "file descriptors that may be open", (double)files.rlim_cur);
 }

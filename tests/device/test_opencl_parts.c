@@ -134,7 +134,7 @@ static void codes_have_names(void **state)
     assert_string_equal("CL_OUT_OF_RESOURCES", bl_cl_code_name(CL_OUT_OF_RESOURCES));
     assert_string_equal("unknown error code", bl_cl_code_name(-9999));
     assert_int_equal(BL_EDEVICE, bl_cl_fail(-9999, "a call", &err));
-    assert_string_equal("opencl: a call failed: an unknown code (-9999)", err.text);
+    assert_string_equal("opencl: a call failed: unknown error code (-9999)", err.text);
     err = (bl_err){0};
     assert_int_equal(BL_ENODEVMEM, bl_cl_fail(CL_MEM_OBJECT_ALLOCATION_FAILURE, "a call", &err));
 }
