@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <time.h>
 
-static const int64_t PERIOD_NS = 1000000000; /* of the task, which is also woken when an item is due */
+static const int64_t PERIOD_NS = 1000000000; /* the period of the task; the task is also woken when a batcher is due */
 
 struct bl_batching {
     pthread_mutex_t lock;
-    bl_batcher *first; /* batchers with items that wait for a time; their owners are retained */
+    bl_batcher *first; /* batchers whose items wait for a delay or a deadline; the owners of these batchers are retained */
     bl_tick *tick;
     atomic_int runs;
 };

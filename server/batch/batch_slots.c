@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The choice of a slot: the slot that finishes first, by the measured times of its runs and of the queue of its device.  A slot
- * whose device is lost is chosen only if all slots are lost; a slot whose device is drained, only if there is no other. */
+/* The choice of a slot: the slot that finishes first, by the measured times of its runs and of the queue of its device.  A
+ * slot whose device is lost is chosen only if all slots are lost.  A slot whose device is drained is chosen only if there is
+ * no other. */
 #include "server/batch/batcher.h"
 
 #include "engine/base/clock.h"
@@ -8,8 +9,10 @@
 #include <math.h>
 
 enum {
-    MOST_AHEAD = 64, /* runs of others that are counted before one begins out of turn */
-    HALF_LIFE = 100  /* of a measurement that others came after, as a multiple of it: trying again costs a part of the time */
+    MOST_AHEAD = 64, /* runs of busy slots that are counted before a later run may begin */
+    /* The half-life of an old measurement is its own time multiplied by this number, once other slots were measured after
+     * it.  So a repeated trial costs only a part of the time. */
+    HALF_LIFE = 100
 };
 
 bool bl_batch_slot_is_lost(const bl_batch_slot *slot)
@@ -35,7 +38,7 @@ static standing standing_of(const bl_batch_slot *slot)
     return atomic_load(&slot->program->worker->drained) ? DRAINED : GOOD;
 }
 
-/* Those that stand worse than another are left out. */
+/* The best standing of all slots.  A slot of a worse standing is not chosen. */
 static standing best_standing(const bl_batcher *b)
 {
     standing best = LOST;
@@ -46,7 +49,7 @@ static standing best_standing(const bl_batcher *b)
     return best;
 }
 
-/* ---- what was measured */
+/* ---- measurements */
 
 bool bl_batch_learn(bl_batcher *b, bl_batch_slot *slot, int64_t rows, bool exact, bool orders, int64_t ns)
 {
@@ -62,8 +65,8 @@ bool bl_batch_learn(bl_batcher *b, bl_batch_slot *slot, int64_t rows, bool exact
     return wanted;
 }
 
-/* Under the lock: the most of |rows| that are worth a run, if it began now.  On a device that one row fills, or whose caches it
- * does, more may take longer together than one after the other. */
+/* Under the lock: how many of |rows| should run if a run began now.  If one row fills the device or its caches, a run of
+ * several rows can take longer than several runs of one row. */
 static int64_t batch_slots_worth_rows(const bl_batcher *b, bl_batch_slot *slot, int64_t rows)
 {
     if (b->how.npreferred > 0)
@@ -71,27 +74,27 @@ static int64_t batch_slots_worth_rows(const bl_batcher *b, bl_batch_slot *slot, 
     return bl_sizes_best(&slot->sizes, rows < b->max_rows ? rows : b->max_rows);
 }
 
-/* Under the lock: what a run of |rows| takes, of the size that is nearest where nobody knows; 0 where nothing is known, so that
- * it is tried.  What was measured long before the others counts less. */
+/* Under the lock: the expected time of a run of |rows| (bl_sizes_expect).  0: no run was measured, so the slot is tried.  A
+ * measurement that is much older than the newest measurement of the batcher counts less. */
 static double cost_ns(const bl_batcher *b, const bl_batch_slot *slot, int64_t rows)
 {
     double ns = bl_sizes_expect(&slot->sizes, rows), age = (double)(b->learned_ns - slot->learned_ns);
     return ns > 0 ? ns * exp2(-age / (HALF_LIFE * ns)) : 0;
 }
 
-/* What |work| others in the device's queue take, as turns there took lately. */
+/* The expected time of |work| requests in the queue of the device, by the recent time of a request there. */
 static double queue_ns(const bl_worker *worker, size_t work)
 {
     return (double)work * (double)atomic_load(&worker->turn_ns);
 }
 
-/* ---- choosing; under the lock */
+/* ---- the choice; under the lock */
 
 typedef struct choice {
     const bl_batcher *batcher;
     int64_t now;
     standing best;
-    double free_ns[BL_BATCH_SLOTS]; /* from now, until it can begin another run */
+    double free_ns[BL_BATCH_SLOTS]; /* the time from |now| until the slot can begin another run */
 } choice;
 
 static void begin_choice(choice *c, bl_batcher *b)
@@ -107,7 +110,8 @@ static void begin_choice(choice *c, bl_batcher *b)
     }
 }
 
-/* The one that is done first with as many of |rows| as are worth a run there; -1 where all are busy and none will be free. */
+/* The slot that finishes first, with as many of |rows| as are worth a run on this slot.  -1: there is no slot of the best
+ * standing. */
 static int find_first(const choice *c, int64_t rows, int64_t *most, double *done)
 {
     int best = -1;
@@ -132,7 +136,7 @@ static bl_batch_slot *batch_slots_take(choice *c, int at, double done)
     return slot;
 }
 
-/* How many are worth it is seen when the run begins, with all that came till then. */
+/* The only slot.  The number of rows is chosen when the run begins, so that the run has all rows that arrived until then. */
 static bl_batch_slot *take_only(bl_batcher *b, int64_t *most)
 {
     bl_batch_slot *one = b->slots[0];
@@ -143,8 +147,8 @@ static bl_batch_slot *take_only(bl_batcher *b, int64_t *most)
     return one;
 }
 
-/* Each part of what waits is given to whoever is done with it first.  That may well be one that is busy now: then a slower one
- * begins with what stands behind. */
+/* Assign each part of the waiting rows to the slot that finishes it first.  If that slot is busy, its part stays in the queue,
+ * and a slower idle slot may begin with the rows behind this part. */
 bl_batch_slot *bl_batch_take(bl_batcher *b, int64_t rows, bool behind, int64_t *most, int64_t *skip)
 {
     choice c;
@@ -155,7 +159,7 @@ bl_batch_slot *bl_batch_take(bl_batcher *b, int64_t rows, bool behind, int64_t *
     for (int ahead = 0; ahead < MOST_AHEAD && rows > 0; ahead++) {
         double done = 0;
         int at = find_first(&c, rows, most, &done);
-        if (at < 0) /* the last device was lost meanwhile: who mends them asks again */
+        if (at < 0) /* the last device was lost meanwhile; the caller that restores the devices calls again */
             return NULL;
         if (!b->slots[at]->running)
             return batch_slots_take(&c, at, done);
@@ -188,5 +192,5 @@ bl_batch_slot *bl_batch_choose(bl_batcher *b)
         least = end;
     }
     pthread_mutex_unlock(&b->lock);
-    return best != NULL ? best : b->slots[0]; /* the last one was lost just now */
+    return best != NULL ? best : b->slots[0]; /* the last good slot was lost just now */
 }

@@ -16,11 +16,11 @@ struct bl_batch {
     atomic_int refs;
     bl_batcher *batcher;
     bl_batch_slot *slot;
-    bl_request *rq; /* the server's own */
+    bl_request *rq; /* a request of the server itself */
     bl_batch_item *first;
     int count, gone; /* items; under the batcher's lock: items whose client closed its connection */
-    int64_t rows;    /* of all items */
-    int64_t most;    /* rows that the run may have */
+    int64_t rows;    /* the rows of all items */
+    int64_t most;    /* the maximum number of rows of the run */
     int64_t skip;    /* rows at the head of the queue that a busy slot will run sooner */
     int64_t begin_ns;
     bl_exec *x;
@@ -57,7 +57,7 @@ void bl_batch_leave(bl_batch *batch)
         batcher_release(batch);
 }
 
-/* ---- which graphs */
+/* ---- graphs that can be batched */
 
 /* Does only the first dimension of |tensor| depend on the named dimension |var|, and is it that dimension? */
 static bool is_batch_of(const bl_wire_graph *graph, const bl_plan_tensor *tensor, int var)
@@ -81,7 +81,7 @@ int bl_batch_find_var(const bl_wire_graph *graph, const bl_plan_info *info)
     int var = graph->ninputs > 0 && graph->inputs[0].type.ndim > 0 ? graph->inputs[0].type.dim[0].var : -1;
     if (var < 0 || graph->vars[var].lo > 1 || bl_wire_var_step(&graph->vars[var]) > 1)
         return -1;
-    if (graph->ncounts > 0) /* the data of all rows decide the shape of the results */
+    if (graph->ncounts > 0) /* the shape of a result depends on the data of all rows */
         return -1;
     for (int i = 0; i < graph->ninputs; i++) {
         const bl_wire_type *type = &graph->inputs[i].type;
@@ -99,7 +99,7 @@ int bl_batch_find_var(const bl_wire_graph *graph, const bl_plan_info *info)
 
 int64_t bl_batch_usual_rows(const bl_wire_batching *said, const bl_plan_info *info, int64_t most)
 {
-    if (said->off || info->checks_indices) /* an index out of range fails a whole run */
+    if (said->off || info->checks_indices) /* one index out of range fails the whole run */
         return 0;
     return said->max_rows > 0 && said->max_rows < most ? said->max_rows : most;
 }
@@ -161,7 +161,7 @@ static bool batcher_leave(bl_request *rq)
     return mine;
 }
 
-/* May two items share a run?  All sizes but the number of rows must be equal, and rows of different owners must be
+/* May two items share a run?  All named dimensions but the number of rows must be equal, and rows of different owners must be
  * independent. */
 static bool batcher_fits(const bl_batch_item *one, const bl_batch_item *other)
 {
@@ -174,7 +174,7 @@ static bool batcher_fits(const bl_batch_item *one, const bl_batch_item *other)
     return true;
 }
 
-/* The number of rows that the run should have, now that it begins. */
+/* The number of rows for the run that begins now. */
 static int64_t batcher_worth_rows(const bl_batch *batch)
 {
     bl_batcher *b = batch->batcher;
@@ -289,7 +289,7 @@ static bl_status batcher_load_inputs(bl_batch *batch)
     return BL_OK;
 }
 
-/* Each owner pays for its rows. */
+/* Charge the time of the run to the owners of its items, in proportion to their rows. */
 static bl_status batcher_share(bl_batch *batch)
 {
     bl_request *rq = batch->rq;
@@ -313,11 +313,12 @@ static bl_status batcher_prepare(bl_batch *batch)
     vars[b->var] = batch->rows;
     BL_TRY(batcher_share(batch));
     BL_TRY(b->user->prepare(b->owner, batch->rq, batch->slot, vars, &batch->x));
-    batch->rq->item.may_fly = batch->rq->item.may_fly && bl_plan_may_fly(batch->x->plan); /* not always slot->plan */
+    /* the plan may be another than slot->plan */
+    batch->rq->item.may_fly = batch->rq->item.may_fly && bl_plan_may_fly(batch->x->plan);
     return batcher_load_inputs(batch);
 }
 
-/* Before any item has its answer, so that a client that has its answer finds its run in the statistics. */
+/* Count the run before any item has its answer, so that a client that has its answer finds its run in the statistics. */
 static void batcher_count(bl_batch *batch)
 {
     const int64_t *ns = batch->rq->trail.time_ns;
@@ -371,13 +372,14 @@ static bl_step batcher_work(bl_request *rq)
     return bl_exec_run(rq);
 }
 
-/* The device was lost during the run, and another slot is left.  So an item moves at most once for each slot. */
+/* The device was lost during the run, and another slot is left.  An item therefore changes its slot at most once for each
+ * slot. */
 static bool leaves_device(const bl_batch *batch)
 {
     return bl_batch_slot_is_lost(batch->slot) && !bl_batcher_is_lost(batch->batcher);
 }
 
-/* The items together exceed a limit that each of them may keep: smaller runs follow for a while. */
+/* The items together exceed a limit that a single item may not exceed.  The slot makes smaller runs for CROWDED_NS. */
 static bool goes_in_parts(const bl_batch *batch)
 {
     bl_status st = batch->rq->err.status;
@@ -388,7 +390,8 @@ static bool goes_in_parts(const bl_batch *batch)
     return true;
 }
 
-/* After such a failure the items go back to the head of the queue. */
+/* Return the items to the head of the queue after a lost device or after a run that was too large.  False: the items get the
+ * result. */
 static bool batcher_put_back(bl_batch *batch)
 {
     bl_batcher *b = batch->batcher;
@@ -408,14 +411,14 @@ static bool batcher_put_back(bl_batch *batch)
     return true;
 }
 
-/* On the worker's thread, or on the thread that gave the run up. */
+/* The run is over.  Called on the worker's thread, or on the thread that cancelled the run. */
 static void done(bl_request *rq)
 {
     bl_batch *batch = rq->own.arg;
     bl_batcher *b = batch->batcher;
     bl_batch_slot *slot = batch->slot;
     bl_batch_item *late = NULL;
-    if (batch->first == NULL && rq->err.status != BL_OK) { /* it never began: the waiting items get its error */
+    if (batch->first == NULL && rq->err.status != BL_OK) { /* the run never began, so the waiting items get its error */
         batcher_gather(batch, batch->most, batch->skip, &late);
         finish_late(late);
     }
@@ -425,7 +428,7 @@ static void done(bl_request *rq)
     batcher_release(batch);
 }
 
-/* ---- the begin of runs */
+/* ---- submission */
 
 static bl_batch *batcher_create(bl_batcher *b, bl_batch_slot *slot, uint32_t owner, int64_t most, int64_t skip)
 {
@@ -533,7 +536,7 @@ bool bl_batch_is_running(bl_batcher *b)
     return running;
 }
 
-/* When the delay of the first item is over, or a deadline passes; 0: the item waits for neither. */
+/* The time at which the delay of the item is over or its deadline passes.  0: the item has neither. */
 static int64_t due_of(const bl_batch_item *in, int64_t now_ns)
 {
     const bl_batcher *b = in->batcher;
@@ -567,9 +570,9 @@ int64_t bl_batch_look(bl_batcher *b, int64_t now_ns)
     return next;
 }
 
-/* ---- the way in */
+/* ---- entry */
 
-/* Is there room for one more item?  As in the queue of a device each key has its own room, unless the length of the queue is
+/* Is there room for one more item?  As in the queue of a device, each key has its own room, unless the length of the queue is
  * configured. */
 static bl_status batcher_check_room(const bl_batch_item *in)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Dynamic batching: requests that wait at the same time for the same graph become one run.
  *
- * A batcher belongs to a user: a version of a hosted model, or an entry of a program.  The user describes itself by the members
- * of the batcher and by the functions in bl_batch_user.  The batcher keeps the queue of items, each the part of one request,
- * and the slots, each a device that can run the graph.  A run begins when a slot is free and has all rows that wait then, so no
- * request waits for others while a device is idle; a delay can be configured, so that more requests can arrive first.  Items run
- * in the order of their priority, then of their arrival, and are answered in this order.
+ * A batcher belongs to a user: a version of a hosted model, or an entry of a program.  The user fills the members of the
+ * batcher and the functions in bl_batch_user.  The batcher keeps the queue of items and the slots.  An item is the part of one
+ * request.  A slot is a device that can run the graph.  A run begins when a slot is free, and takes all rows that wait at this
+ * time, so no request waits for others while a device is idle.  A delay can be configured, so that more requests can arrive
+ * first.  Items run in the order of their priority, then of their arrival, and are answered in this order.
  *
  * Lock order: a request's peer, the lock of the user, bl_batching.lock, a batcher's lock.  No thread waits under a batcher's
  * lock. */
@@ -20,12 +20,12 @@
 
 enum { BL_BATCH_SLOTS = 16 };
 
-/* One program on one device, which has one run of the batcher at a time. */
+/* One program on one device.  A slot has at most one run of the batcher at a time. */
 typedef struct bl_batch_slot {
     bl_program *program;                 /* retained by the user */
-    const bl_wire_graph *graph;          /* of the entry that runs */
-    const bl_program_entry_state *entry; /* NULL, as |plan|: the program has variants (variants.h) */
-    bl_plan *plan;                       /* the program's; bl_plan_current gives the best plan that exists */
+    const bl_wire_graph *graph;          /* the graph of the entry that runs */
+    const bl_program_entry_state *entry; /* NULL, like |plan|, if the program has variants (variants.h) */
+    bl_plan *plan;                       /* owned by the program; bl_plan_current gives the best plan that exists */
     atomic_int busy;                     /* requests that run on the slot without a batch */
 
     /* worker's thread */
@@ -42,22 +42,23 @@ typedef struct bl_batcher bl_batcher;
 typedef struct bl_batch_item bl_batch_item;
 typedef struct bl_batch bl_batch; /* one joint run */
 
-/* The part of a request that waits in a batcher.  The first member of the user's own structure, so that the user's functions get
- * their structure from the item.  One thread at a time owns it; while it waits, the lock of the batcher guards it. */
+/* The part of a request that waits in a batcher.  It is the first member of the user's own structure, so that the functions of
+ * the user get their structure from the item.  One thread at a time owns the item.  While the item waits, the lock of the
+ * batcher guards it. */
 struct bl_batch_item {
     bl_batcher *batcher;
     bl_request *rq;
-    bl_tensor_value *values; /* of the inputs of the graph, in order */
-    const void **source;     /* the bytes of each input as the device has them; NULL: not read yet */
-    int64_t *vars;           /* of the named dimensions */
-    int64_t rows;            /* of the batch; 0: the graph has no batch dimension */
-    bl_part *got;            /* of the outputs, in order: the rows of the result that belong to the item */
-    int64_t begin_ns;        /* when the body was complete */
-    int64_t input_ns;        /* from |begin_ns| until the inputs were read */
+    bl_tensor_value *values; /* the inputs of the graph, in order */
+    const void **source;     /* the bytes of each input in the layout of the device; NULL: not read yet */
+    int64_t *vars;           /* the values of the named dimensions */
+    int64_t rows;            /* the number of rows in the batch; 0: the graph has no batch dimension */
+    bl_part *got;            /* for each output: the rows of the result that belong to the item */
+    int64_t begin_ns;        /* the time at which the body was complete */
+    int64_t input_ns;        /* the time from |begin_ns| until the inputs were read */
     int64_t queue_ns, compute_ns;
 
     bl_batch_item *next;
-    int64_t priority; /* 1 goes first */
+    int64_t priority; /* priority 1 runs first */
     int64_t turn;     /* start tag of fair queueing among items of one priority, in rows */
     bool gone;        /* the client closed its connection; under the batcher's lock */
     bl_batch *batch;  /* the run that has the item, or had it; NULL: none */
@@ -72,7 +73,7 @@ typedef struct bl_batch_user {
     bl_status (*prepare)(void *owner, bl_request *rq, bl_batch_slot *slot, int64_t *vars, bl_exec **out);
     /* A joint run is over, and no item has its answer yet: count the run. */
     void (*count)(void *owner, int64_t rows, int64_t input_ns, int64_t compute_ns);
-    void (*give)(bl_batch_item *item); /* item->got is filled; NULL: nothing is to be done */
+    void (*give)(bl_batch_item *item); /* item->got is filled; NULL: no function */
     /* A run of |rows| with |plan| took |ns| on the device: call bl_batch_learn. */
     void (*learn)(void *owner, bl_batch_slot *slot, int64_t rows, const bl_plan *plan, int64_t ns);
 } bl_batch_user;
@@ -81,45 +82,47 @@ struct bl_batcher {
     const bl_batch_user *user;
     void *owner;
     bl_server *server;
-    const char *name; /* in error texts */
+    const char *name; /* the name in error texts */
     bl_rank rank;
-    bl_purpose purpose;      /* of joint runs */
-    bl_serial *serial;       /* joint runs wait for it; or NULL */
+    bl_purpose purpose;      /* the purpose of joint runs */
+    bl_serial *serial;       /* joint runs run one after the other in this order; or NULL */
     bl_wire_batching how;    /* delay, preferred sizes, length of the queue; not |off| and |max_rows| */
-    int ninputs, nvars, var; /* of the graph; the named dimension of batches, or -1 */
-    int64_t max_rows;        /* of a run; 0: requests are not joined, and the first dimension is one like others */
-    bool apart;              /* rows of different owners may share a run */
+    int ninputs, nvars, var; /* |var|: the named dimension of batches, or -1 */
+    /* rows of a joint run; 0: requests are not joined, and the first dimension has no special meaning */
+    int64_t max_rows;
+    bool apart; /* rows of different owners may share a run */
     int nslots;
     bl_batch_slot *slots[BL_BATCH_SLOTS];
 
     pthread_mutex_t lock;
-    int64_t learned_ns;   /* when a run was measured last */
-    bl_batch_item *first; /* in the order of runs */
+    int64_t learned_ns;   /* the time of the last measurement */
+    bl_batch_item *first; /* the queue, in the order of runs */
     size_t count;
     int64_t rows;
-    int64_t turn; /* start tag of the last item that was taken */
+    int64_t turn; /* the start tag of the last item that a run took */
 
-    bl_batcher *next_due; /* under bl_batching.lock, as |due_ns| */
-    int64_t due_ns;       /* when the clock looks at the batcher, whose owner it has retained; 0: it does not */
+    bl_batcher *next_due; /* under bl_batching.lock, like |due_ns| */
+    /* the time at which the clock calls bl_batch_look; the clock retains the owner until then; 0: no call is planned */
+    int64_t due_ns;
 };
 
 void bl_batcher_init(bl_batcher *b, const bl_batch_user *user, void *owner, bl_server *server);
 void bl_batcher_fini(bl_batcher *b);
 
-/* The named dimension along which requests are joined: it starts at 1 or less, is the first dimension of all inputs and outputs,
- * and occurs nowhere else.  -1: there is none. */
+/* The named dimension along which requests are joined.  The dimension starts at 1 or less, is the first dimension of all
+ * inputs and outputs, and occurs nowhere else.  -1: there is none. */
 int bl_batch_find_var(const bl_wire_graph *graph, const bl_plan_info *info);
-/* The largest number of rows of a joint run by the document of a program, at most |most|; 0: runs are not joined. */
+/* The maximum number of rows of a joint run, from the document of a program, at most |most|.  0: runs are not joined. */
 int64_t bl_batch_usual_rows(const bl_wire_batching *said, const bl_plan_info *info, int64_t most);
 
-/* Queue the item; runs begin as soon as a slot is free.  |then| becomes rq->then.  After BL_OK the caller must not touch the
+/* Queue the item.  Runs begin as soon as a slot is free.  |then| becomes rq->then.  After BL_OK the caller must not touch the
  * request. */
 BL_NODISCARD bl_status bl_batch_join(bl_batch_item *item, bl_status (*then)(bl_request *rq));
-/* Fill item->source: the bytes of each input as the device has them.  Inputs that arrived as bytes stay in place. */
+/* Fill item->source, the bytes of each input in the layout of the device.  Inputs that arrived as bytes are not copied. */
 BL_NODISCARD bl_status bl_batch_read_sources(bl_batch_item *item);
 /* Begin runs while items are due and a slot is free.  No lock is held. */
 void bl_batch_kick(bl_batcher *b);
-/* Claim a slot for a run of one item without a batch; false: items wait, so this one must wait too. */
+/* Claim a slot for a run of one item without a batch.  False: other items wait, so this item must wait too. */
 bool bl_batch_claim(bl_batcher *b, int64_t rows, bl_batch_slot **slot);
 void bl_batch_unclaim(bl_batcher *b, bl_batch_slot *slot);
 /* The request of an item of |batch| ends: release its share of the results.  Accepts NULL. */

@@ -5,15 +5,20 @@
 #include <stddef.h>
 
 enum {
-    FIRST_RUNS = 3, /* of a kind, that count for nothing: a driver compiles at the first, and values are kept from the next on */
-    ENOUGH_SAMPLES = 2,  /* to compare by */
-    MOST_VAIN = 4,       /* choices of a size on end that came to another, as where each request has more rows: no more of it */
-    LOOK_AGAIN = 32,     /* choices, of which one may be another than the best: kernels get faster, and machines less busy */
-    ORDER_NS = 250000000 /* of runs of a size, after which a plan for it is worth the time of making it */
+    /* the first runs of a kind are not measured: the driver compiles in the first run, and values are kept from the next
+     * run on */
+    FIRST_RUNS = 3,
+    ENOUGH_SAMPLES = 2, /* the number of samples that a comparison needs */
+    /* after so many consecutive choices of a size that ended in another size, the size is not chosen again; requests with
+     * more rows cause such choices */
+    MOST_VAIN = 4,
+    /* one of so many choices may be another size than the best, since kernels get faster and machines get less busy */
+    LOOK_AGAIN = 32,
+    ORDER_NS = 250000000 /* the time in runs of one size after which an exact plan is worth its compile time */
 };
-static const double WORTH_IT = 0.95; /* of a row's time: what a smaller run must take at the most */
-static const double FORGET = 0.25;   /* weight of a new sample in a mean */
-static const double LOOKS = 0.02;    /* of all time, that looking again may cost */
+static const double WORTH_IT = 0.95; /* a smaller run may take at most this part of the time per row of the larger run */
+static const double FORGET = 0.25;   /* the weight of a new sample in a moving average */
+static const double LOOKS = 0.02;    /* repeated trials of other sizes may take this part of the time of all runs */
 
 int bl_size_of(int64_t rows)
 {
@@ -28,7 +33,7 @@ bool bl_size_is_exact(int64_t rows)
     return rows > 0 && rows == (int64_t)1 << bl_size_of(rows);
 }
 
-/* ---- what is known */
+/* ---- measurements */
 
 void bl_sizes_learn(bl_sizes *sizes, int64_t rows, bool exact, int64_t ns)
 {
@@ -49,7 +54,7 @@ static bool sizes_is_known(const bl_size_cost *cost)
     return cost->runs >= FIRST_RUNS + ENOUGH_SAMPLES;
 }
 
-/* The least of the last samples: what else a machine does can only add to it. */
+/* The minimum of the last samples, since other work on the machine can only add to a measured time. */
 static double row_ns(const bl_size_cost *cost)
 {
     double least = cost->row_ns[0];
@@ -58,9 +63,9 @@ static double row_ns(const bl_size_cost *cost)
     return least;
 }
 
-/* ---- choosing */
+/* ---- the choice */
 
-/* The run that |rows| would be. */
+/* The cost entry of a run of |rows|. */
 static bl_size_cost *sizes_cost_of(bl_sizes *sizes, int64_t rows)
 {
     bl_size *size = &sizes->at[bl_size_of(rows)];
@@ -72,7 +77,8 @@ static bool sizes_is_wanted(const bl_size_cost *cost)
     return !sizes_is_known(cost) && cost->vain < MOST_VAIN;
 }
 
-/* What nobody knows yet: all that wait, then the smallest; 0: all is known that can be. */
+/* A number of rows whose cost is not measured yet: |waiting| itself, then the smallest size.  0: every cost that can be
+ * measured is known. */
 static int64_t find_unknown(bl_sizes *sizes, int64_t waiting)
 {
     if (sizes_is_wanted(sizes_cost_of(sizes, waiting)))
@@ -88,7 +94,7 @@ static bool is_usable(const bl_size_cost *cost)
     return sizes_is_known(cost) && cost->vain < MOST_VAIN;
 }
 
-/* What a row takes where |rows| are asked for; where that comes to fewer, in the next smaller runs; 0: nobody knows. */
+/* The time per row of a run of |rows|.  If no such run is usable, the cost of the next smaller usable size.  0: unknown. */
 static double asked_row_ns(bl_sizes *sizes, int64_t rows)
 {
     const bl_size_cost *cost = sizes_cost_of(sizes, rows);
@@ -104,7 +110,7 @@ static int64_t find_best(bl_sizes *sizes, int64_t waiting)
     for (int64_t rows = 1; rows < waiting; rows *= 2) {
         const bl_size_cost *cost = sizes_cost_of(sizes, rows);
         double takes = is_usable(cost) ? row_ns(cost) : INFINITY;
-        if (takes < least || (takes <= least && best < waiting)) { /* of two that take the same, the larger */
+        if (takes < least || (takes <= least && best < waiting)) { /* of two runs with equal cost per row, the larger run */
             best = rows;
             least = takes;
         }
@@ -112,7 +118,7 @@ static int64_t find_best(bl_sizes *sizes, int64_t waiting)
     return best;
 }
 
-/* The one that was not chosen for longest, if it may cost what it did when it was; 0: none. */
+/* The size whose last choice is the longest ago, if the budget LOOKS allows its last measured extra cost.  0: none. */
 static int64_t find_forgotten(bl_sizes *sizes, int64_t waiting, int64_t best)
 {
     double least = asked_row_ns(sizes, best), lost = 0;
@@ -146,7 +152,7 @@ int64_t bl_sizes_choose(bl_sizes *sizes, int64_t waiting)
         rows = forgotten > 0 ? forgotten : rows;
     }
     sizes_cost_of(sizes, rows)->turn = sizes->turn;
-    sizes_cost_of(sizes, rows)->vain++; /* until it ran */
+    sizes_cost_of(sizes, rows)->vain++; /* bl_sizes_learn resets the count when the size runs */
     return rows;
 }
 

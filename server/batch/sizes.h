@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* How many rows a run of a model should have: what runs of each size were measured to take, and which of those that could begin
- * now takes least for a row.  One instance's; its batcher's lock guards it.  Zeroed is ready.
+/* The cost model of dynamic batching: the measured time of runs by their number of rows, and the choice of the number of rows
+ * whose run takes the least time per row.  Each slot of a batcher has one bl_sizes.  The lock of the batcher guards it.  A
+ * zeroed structure is ready for use.
  *
- * A size is 2^i rows.  A run has either the model's own plan, for any number of rows, or one that was made for exactly its size:
- * there the number is a constant, from which the compiler knows more.  Such plans are made for sizes that take time. */
+ * A size is 2^i rows.  A run uses the general plan of the model, for any number of rows, or a plan that was compiled for
+ * exactly its size.  In an exact plan the number of rows is a constant, so the compiler can optimise more.  Exact plans are
+ * made for sizes on which the device spends much time. */
 #ifndef BL_SERVER_BATCH_SIZES_H
 #define BL_SERVER_BATCH_SIZES_H
 
@@ -12,42 +14,43 @@
 
 enum { BL_SIZES = 17, BL_SIZE_SAMPLES = 16 };
 
-/* Of runs of one kind. */
+/* The measured cost of the runs of one kind. */
 typedef struct bl_size_cost {
     uint64_t runs;
-    double row_ns[BL_SIZE_SAMPLES]; /* of a row, in the last of them */
-    double mean_ns;                 /* likewise, lately */
-    uint64_t turn;                  /* when it was last chosen */
-    uint64_t vain;                  /* choices of it since it last ran */
+    double row_ns[BL_SIZE_SAMPLES]; /* the time per row of each of the last runs */
+    double mean_ns;                 /* a moving average of the time per row */
+    uint64_t turn;                  /* bl_sizes.turn at the last choice of this kind */
+    uint64_t vain;                  /* how often this kind was chosen since its last run */
 } bl_size_cost;
 
 typedef struct bl_size {
-    bl_size_cost any;      /* 2^i rows and more, but less than twice as many, with the plan for any number */
-    bl_size_cost exact;    /* 2^i rows with the plan for them */
-    int64_t spent_ns;      /* in runs of 2^i rows without it */
-    bool ordered, present; /* that plan: it is being made, or was refused; it is there */
+    bl_size_cost any;      /* runs of 2^i to 2^(i+1) - 1 rows with the general plan */
+    bl_size_cost exact;    /* runs of 2^i rows with the exact plan */
+    int64_t spent_ns;      /* the time of runs of exactly 2^i rows with the general plan */
+    bool ordered, present; /* ordered: an exact plan is being made or exists; present: the exact plan exists */
 } bl_size;
 
 typedef struct bl_sizes {
     bl_size at[BL_SIZES];
-    uint64_t turn;            /* choices so far */
-    double total_ns, lost_ns; /* of all runs; of that, what looking again cost */
+    uint64_t turn;            /* the number of choices so far */
+    double total_ns, lost_ns; /* the time of all runs; the part of it that repeated trials of other sizes have cost */
 } bl_sizes;
 
-/* The size of |rows|: the largest that is no more. */
+/* The index of the largest size that is at most |rows|. */
 int bl_size_of(int64_t rows);
-bool bl_size_is_exact(int64_t rows); /* it is a size itself */
-/* A run of |rows| took |ns| on the device; |exact|: with the plan for its size. */
+bool bl_size_is_exact(int64_t rows); /* is |rows| a size itself? */
+/* Record that a run of |rows| took |ns| on the device.  |exact|: the run used the exact plan of its size. */
 void bl_sizes_learn(bl_sizes *sizes, int64_t rows, bool exact, int64_t ns);
-/* Of |waiting| rows, how many should run now. */
+/* How many of |waiting| rows should run now.  The call counts as a choice, and may choose another size to measure it again. */
 int64_t bl_sizes_choose(bl_sizes *sizes, int64_t waiting);
-/* The same, but for looks at other sizes, and without counting as a choice. */
+/* Like bl_sizes_choose, but the call does not count as a choice and never repeats a measurement. */
 int64_t bl_sizes_best(bl_sizes *sizes, int64_t waiting);
-/* What a run of |rows| takes, by the size that is nearest where nobody knows; 0 where nothing is known. */
+/* The expected time of a run of |rows|.  A size without measurements takes the cost of the nearest smaller measured size, then
+ * of the nearest larger size.  0: no size has been measured. */
 double bl_sizes_expect(const bl_sizes *sizes, int64_t rows);
-/* Is a plan for exactly |rows| worth making?  Says so once, until it is refused. */
+/* Should an exact plan for |rows| be made?  Returns true once, and again only after bl_sizes_answer reports a failure. */
 bool bl_sizes_order(bl_sizes *sizes, int64_t rows);
-/* It is there; or it could not be made now. */
+/* The exact plan for |rows| exists (|present|), or could not be made now. */
 void bl_sizes_answer(bl_sizes *sizes, int64_t rows, bool present);
 
 #endif
