@@ -21,10 +21,10 @@ extern char **environ;
 enum {
     IDLE_SECONDS = 60,  /* idle time after which a child ends, to free its memory: 140 MB with PoCL's compiler */
     KEEP_SECONDS = 1,   /* interval of the keeper's checks */
-    MOST_MISSES = 3,    /* number of children in a row that died before their first message, ... */
-    RETRY_SECONDS = 30, /* ... after which no child is started for this long */
+    MOST_MISSES = 3,    /* after this number of children in a row that died before their first message ... */
+    RETRY_SECONDS = 30, /* ... no child is started for this number of seconds */
     END_MS = 200,       /* how long to wait for a child to exit after its pipe was closed */
-    LEAST_FILE = 3      /* lower file descriptors are the standard files */
+    LEAST_FILE = 3      /* lowest file descriptor of a pipe; lower descriptors are the standard files */
 };
 
 /* ---- one process */
@@ -50,8 +50,8 @@ static bool make_pipe(int ends[2])
     return false;
 }
 
-/* Start a child in a process group of its own: processes that it starts can be killed with it, and Ctrl-C in a terminal reaches
- * the server only. */
+/* Start a child in its own process group, so that the processes that the child starts can be killed with it, and so that
+ * Ctrl-C in a terminal reaches the server only. */
 static int spawn(char *const *argv, int in, int out, pid_t *pid)
 {
     posix_spawn_file_actions_t files;
@@ -59,7 +59,8 @@ static int spawn(char *const *argv, int in, int out, pid_t *pid)
     sigset_t none, all;
     int rc;
 
-    sigemptyset(&none); /* the server blocks its termination signals in all its threads; a child must not inherit that */
+    /* the server blocks its termination signals in all its threads; a child must not inherit the blocked mask */
+    sigemptyset(&none);
     sigfillset(&all);
     rc = posix_spawn_file_actions_init(&files);
     if (rc != 0)
@@ -112,7 +113,7 @@ static bool child_start(char *const *argv, child_process *child)
     return true;
 }
 
-/* Under the lock. */
+/* Has the child exited?  Called under the lock. */
 static bool is_dead(const child_process *child)
 {
     return waitpid(child->pid, NULL, WNOHANG) == child->pid;
@@ -138,9 +139,9 @@ static void child_end(child_process child, bool kill_it)
         ;
 }
 
-/* ---- all of them */
+/* ---- the set of children */
 
-/* Under the lock. */
+/* Called under the lock. */
 static int count_living(const bl_children *children)
 {
     int n = 0;
@@ -157,7 +158,8 @@ static void child_forget(bl_children *children, child_process *child)
     pthread_cond_broadcast(&children->changed);
 }
 
-/* Under the lock, which it releases meanwhile: free the slot of a child that has exited, and end an idle child. */
+/* Called under the lock, which the function releases meanwhile. Free the slot of a child that has exited, and end an idle
+ * child. */
 static void look_after(bl_children *children, child_process *child)
 {
     if (is_dead(child)) {
@@ -194,7 +196,7 @@ static void *child_keep(void *arg)
     return NULL;
 }
 
-/* Under the lock. */
+/* Find a free slot with a living or with no child. Called under the lock. */
 static child_process *find_free(bl_children *children, bool living)
 {
     for (int i = 0; i < children->count; i++) {
@@ -213,7 +215,7 @@ static bool any_busy(const bl_children *children)
     return busy;
 }
 
-/* Under the lock: a child did not start. */
+/* Count a child that did not start. Called under the lock. */
 static void miss(bl_children *children)
 {
     if (++children->misses < MOST_MISSES)
@@ -223,7 +225,7 @@ static void miss(bl_children *children)
     bl_log(BL_LOG_WARN, "child processes do not start; kernels are compiled without child processes for %d s", RETRY_SECONDS);
 }
 
-/* Under the lock, which it releases meanwhile. */
+/* Start one child. Called under the lock, which the function releases meanwhile. */
 static child_process *start_one(bl_children *children)
 {
     child_process *child = bl_clock_ns() >= children->retry_ns ? find_free(children, false) : NULL;
@@ -243,12 +245,12 @@ static child_process *start_one(bl_children *children)
         return child;
     }
     child_forget(children, child);
-    children->misses = MOST_MISSES; /* trying again at once would fail too */
+    children->misses = MOST_MISSES; /* an immediate retry would fail too */
     miss(children);
     return NULL;
 }
 
-/* Under the lock, which it releases until something has changed or it is time to check a bl_halt. */
+/* Called under the lock. The lock is released until the set changes or until it is time to check a bl_halt. */
 static void child_wait_for_change(bl_children *children)
 {
     struct timespec until = bl_clock_after(CLOCK_MONOTONIC, BL_HALT_LOOK_NS);
@@ -330,7 +332,7 @@ int bl_children_count(bl_children *children)
     return n;
 }
 
-/* ---- life */
+/* ---- creation and end */
 
 static char **copy_words(const char *const *argv)
 {

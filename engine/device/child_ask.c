@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 enum {
-    LEAST_SHARE = 100,  /* a compiler that gets less than 1 / LEAST_SHARE of a core counts as hung */
+    LEAST_SHARE = 100,  /* a compiler that uses less than 1 / LEAST_SHARE of a core counts as hung */
     START_SECONDS = 30, /* time limit for a child's first message: a start takes milliseconds, longer on a machine that swaps */
     TICK_MS = 20,       /* interval of checks for cancellation and for free children */
     READ_AT_ONCE = 1 << 16
@@ -49,7 +49,7 @@ void child_push_job(child_work *w, child_job *j)
     w->jobs = j;
 }
 
-/* Cut a job into one job per item. An item that all jobs share, the trial to compare with, stays the first of each. */
+/* Split a job into one job per item. An item that all jobs share (the reference trial) stays the first item of each job. */
 static void child_ask_cut(child_work *w, const child_job *old)
 {
     for (int i = old->n - 1; i >= w->least - 1; i--) {
@@ -63,7 +63,7 @@ static void child_ask_cut(child_work *w, const child_job *old)
     }
 }
 
-/* ---- one exchange with a child */
+/* ---- one request to a child */
 
 typedef struct exchange {
     child_process *child;
@@ -71,7 +71,7 @@ typedef struct exchange {
     bl_text out, in;
     size_t sent;
     int64_t begun_ns, deadline_ns;
-    int64_t used_ns; /* processor time of the child before this exchange */
+    int64_t used_ns; /* processor time of the child before this request */
 } exchange;
 
 typedef enum progress { GOES_ON, ANSWERED, BROKEN, LATE } progress;
@@ -88,8 +88,8 @@ static void start_clock(const child_work *w, exchange *ex, double spare)
     ex->deadline_ns = after(w->seconds(w, ex->job) + spare);
 }
 
-/* The limit counts processor time, so that no kernel fails because the machine is busy. A child that uses hardly any processor
- * time counts as hung. */
+/* Has the child exceeded its time limit?  The limit counts processor time, so that no kernel fails because the machine is
+ * busy. A child that uses hardly any processor time counts as hung. */
 static bool child_ask_is_late(const child_work *w, exchange *ex)
 {
     int64_t now = bl_clock_ns(), used = 0, left = 0;
@@ -123,11 +123,11 @@ static progress send_some(exchange *ex)
         return errno == EAGAIN || errno == EINTR ? GOES_ON : BROKEN;
     ex->sent += (size_t)n;
     if (ex->sent == ex->out.len && bl_fault_hit(BL_FAULT_CHILD))
-        (void)kill(-ex->child->pid, SIGKILL); /* the child dies while it has the request */
+        (void)kill(-ex->child->pid, SIGKILL); /* fault injection: the child dies while it has the request */
     return GOES_ON;
 }
 
-/* Parse what was read so far: the child's first message, if it is still to come, and the answer. */
+/* Parse the bytes read so far: the first message of the child, if it has not arrived yet, and the answer. */
 static progress look_at_messages(const child_work *w, exchange *ex)
 {
     bl_message_head head;
@@ -177,14 +177,14 @@ static progress child_ask_go_on(const child_work *w, exchange *ex, const struct 
     return p == GOES_ON && child_ask_is_late(w, ex) ? LATE : p;
 }
 
-/* Decode the answer. False if it is malformed. */
+/* Decode the answer. False if the answer is malformed. */
 static bool take_answer(child_work *w, exchange *ex)
 {
     bl_message_reader in = {.at = ex->in.data + sizeof(bl_message_head), .left = ex->in.len - sizeof(bl_message_head)};
 
     if (bl_message_take_u32(&in) == 0 && bl_message_is_whole(&in)) {
         bl_log(BL_LOG_WARN, "a child process cannot find the device %s", w->dev->info.id);
-        return true; /* nothing is compiled, as without children */
+        return true; /* the child lacks the device: nothing is compiled, as without children */
     }
     w->take(w, ex->job, &in);
     return bl_message_is_whole(&in);
@@ -204,11 +204,11 @@ static void child_ask_finish(child_work *w, exchange *ex, progress p)
                w->dev->info.id);
     child_kill(w->children, ex->child);
     if (!greeted) {
-        child_push_job(w, ex->job); /* the child never read the job */
+        child_push_job(w, ex->job); /* the child did not read the job, so the job returns to the queue */
     } else if (ex->job->n > w->least) {
         child_ask_cut(w, ex->job);
         child_free_job(ex->job);
-    } else if (p != LATE && !ex->job->again) { /* try once more: the cause may have been lack of memory, or a kill by a person */
+    } else if (p != LATE && !ex->job->again) { /* retry once: the cause may be lack of memory, or a kill by an operator */
         ex->job->again = true;
         child_push_job(w, ex->job);
     } else {
@@ -217,7 +217,7 @@ static void child_ask_finish(child_work *w, exchange *ex, progress p)
     }
 }
 
-/* ---- all exchanges of one caller */
+/* ---- all requests of one caller */
 
 typedef struct desk {
     child_work *work;
@@ -270,7 +270,7 @@ static void child_ask_wait_for_some(desk *d)
     }
     if (poll(fds, 2 * n, TICK_MS) < 0)
         return;
-    for (unsigned i = n; i-- > 0;) { /* backwards, since drop moves the last exchange to place i */
+    for (unsigned i = n; i-- > 0;) { /* backwards, since drop moves the last request to place i */
         progress p = child_ask_go_on(d->work, &d->at[i], &fds[2 * i]);
         if (p == GOES_ON)
             continue;
@@ -290,12 +290,12 @@ bl_status child_do_jobs(child_work *w, bl_err *err)
         if (st == BL_OK)
             hand_out(&d);
         if (d.n == 0 && st == BL_OK)
-            st = bl_halt_check(&w->halt, err); /* cancelled, or no child was available until then */
+            st = bl_halt_check(&w->halt, err); /* the call was cancelled, or no child became available */
         if (d.n == 0 || st != BL_OK)
             break;
         child_ask_wait_for_some(&d);
     }
-    while (d.n > 0) { /* a job that a child has begun cannot be cancelled */
+    while (d.n > 0) { /* a job that a child has begun cannot be cancelled, so its child is killed */
         child_stop(w->children, at[0].child);
         child_free_job(at[0].job);
         child_ask_drop(&d, 0);

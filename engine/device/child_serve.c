@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The child's side of the protocol: read requests and write answers until the pipe closes. */
+/* The child's side of the protocol: reads requests and writes answers until the pipe closes. */
 #include "engine/device/child.h"
 
 #include "engine/base/fault.h"
@@ -27,7 +27,7 @@ typedef struct serving {
     uint32_t ndevices;
 } serving;
 
-/* ---- devices: a back end is opened when one of its devices is first named */
+/* ---- devices: a back end is opened when a request first names one of its devices */
 
 static void child_serve_open_backend(serving *s, const bl_backend *backend)
 {
@@ -59,7 +59,7 @@ static bl_device *find_device(serving *s, const char *id)
     return NULL;
 }
 
-/* ---- requests.  An answer says whether the device exists, and if so has the results. */
+/* ---- requests.  An answer says whether the device exists. If the device exists, the answer has the results. */
 
 static bool child_serve_compile(bl_device *dev, bl_message_reader *in, bl_text *out)
 {
@@ -146,7 +146,8 @@ static void *watch_pipe(void *arg)
     return NULL;
 }
 
-/* Drivers print to the standard files and start processes (PoCL starts a linker): keep the pipes out of their reach. */
+/* Drivers print to the standard files and start processes (PoCL starts a linker), so move the pipes to other descriptors
+ * that processes do not inherit. */
 static bool take_files(serving *s, int in, int out)
 {
     int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -171,7 +172,7 @@ static void limit_self(void)
         close(fd);
     }
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGTERM, SIG_IGN); /* the server decides when a child ends */
+    signal(SIGTERM, SIG_IGN); /* the server decides when a child ends, so ignore termination signals */
     signal(SIGINT, SIG_IGN);
 }
 

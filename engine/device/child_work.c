@@ -8,9 +8,9 @@
 #include <string.h>
 
 enum {
-    BATCH = 16, /* most kernels of a job: what a back end compiles as one program */
-    /* PoCL 3.1 takes 6 us per byte of text, 10 ms per kernel and 200 ms per program. A kernel costs as much as FIXED_LENGTH
-     * bytes. A job should be at least LEAST_SHARE long. */
+    BATCH = 16, /* largest number of kernels in a job: the number that a back end compiles as one program */
+    /* PoCL 3.1 takes 6 us per byte of text, 10 ms per kernel and 200 ms per program. The fixed cost of a kernel equals the
+     * cost of FIXED_LENGTH bytes. A job should have at least LEAST_SHARE bytes. */
     FIXED_LENGTH = 1500,
     LEAST_SHARE = 90000
 };
@@ -46,7 +46,9 @@ static void blame_source(child_work *w, const child_job *j, child_blame what)
 
 static double compile_seconds(const child_work *w, const child_job *j)
 {
-    (void)j; /* a batch takes seconds; a batch that exceeds the limit hangs, or is retried kernel by kernel */
+    /* the limit is the same for a batch: a batch takes seconds, and a batch that exceeds the limit hangs or is retried
+     * kernel by kernel */
+    (void)j;
     return w->children->max_seconds;
 }
 
@@ -66,9 +68,9 @@ static int heavier_first(const void *a, const void *b)
     return x->weight != y->weight ? (x->weight < y->weight ? 1 : -1) : x->which - y->which;
 }
 
-/* Cut the sources into jobs, heaviest first. Each job gets two thirds of a child's share of the remaining weight, so that all
- * children finish at about the same time even if the weights are wrong (guided self-scheduling; Polychronopoulos and Kuck,
- * 1987). */
+/* Split the sources into jobs, heaviest first. Each job gets two thirds of a child's share of the remaining weight, so that
+ * all children finish at about the same time even if the weights are wrong (guided self-scheduling; Polychronopoulos and
+ * Kuck, 1987). */
 static void deal(child_work *w, const ranked *all, size_t left)
 {
     child_job **last = &w->jobs;
@@ -175,10 +177,11 @@ static void child_work_take_results(child_work *w, const child_job *j, bl_messag
     }
 }
 
-/* The kernels are compiled already; otherwise compiling takes as long as in a compile job. */
+/* The time limit of a job. The kernels are compiled already; otherwise their compilation takes as long as in a
+ * compile job. */
 static double trial_seconds(const child_work *w, const child_job *j)
 {
-    enum { RUNS = 4, SPARE = 5 }; /* runs of a slow trial; and seconds for all other work, such as filling buffers */
+    enum { RUNS = 4, SPARE = 5 }; /* RUNS: runs of a slow trial. SPARE: seconds for all other work, such as filling buffers */
     double seconds = w->children->max_seconds + SPARE;
 
     for (int i = 0; i < j->n; i++)
@@ -186,7 +189,7 @@ static double trial_seconds(const child_work *w, const child_job *j)
     return seconds;
 }
 
-/* The index of |source| in |sources|; |n| if it is not there. */
+/* The index of |source| in |sources|; |n| if |sources| lacks the source. */
 static int find_source(int n, const bl_kernel_source *sources, const bl_kernel_source *source)
 {
     int i = 0;
@@ -196,7 +199,7 @@ static int find_source(int n, const bl_kernel_source *sources, const bl_kernel_s
     return i;
 }
 
-/* Collect the sources that are not in the disk cache, each once. Returns their number. */
+/* Collect the sources that are not in the disk cache, each source once. Returns the number of sources. */
 static int gather_sources(bl_device *dev, const bl_trials *trials, bl_kernel_source *sources)
 {
     int n = 0;
@@ -272,7 +275,7 @@ bl_status bl_children_time(bl_children *children, bl_device *dev, bl_trials *tri
     }
     if (all->n > 0 && all->which[0] == 0)
         child_push_job(&w, all);
-    else /* without the first trial there is nothing to compare with */
+    else /* without the first trial there is no reference time and no reference result */
         child_free_job(all);
     st = child_do_jobs(&w, err);
     if (child_free_jobs(&w) && st == BL_OK)

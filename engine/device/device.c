@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE_BYTES = 1 << 20 /* bytes per piece of a copy through the host */ };
+enum { PIECE_BYTES = 1 << 20 /* bytes per piece of a copy through host memory */ };
 
 /* ---- devices */
 
@@ -24,7 +24,7 @@ bl_status bl_device_reopen(bl_device *dev, bl_err *err)
     return BL_OK;
 }
 
-/* Checked before every call of a back end. */
+/* Check that the device is not lost. Called before every call of a back end. */
 static bl_status check_alive(bl_device *dev, bl_err *err)
 {
     if (atomic_load(&dev->lost))
@@ -48,7 +48,7 @@ static bl_status check_fault(bl_device *dev, const char *what, bl_err *err)
     return BL_OK;
 }
 
-/* The same for calls whose failure means that the device is lost. */
+/* check_fault for calls whose failure means that the device is lost. */
 static bl_status check_fatal_fault(bl_device *dev, const char *what, bl_err *err)
 {
     bl_status st = check_fault(dev, what, err);
@@ -138,7 +138,7 @@ bl_status bl_buffer_view(bl_buffer *parent, size_t offset, size_t bytes, bl_buff
     if (bytes == 0)
         bytes = 1;
     BL_TRY(check_bounds(parent, offset, bytes, err));
-    if (parent->parent != NULL) { /* OpenCL has no sub-buffers of sub-buffers */
+    if (parent->parent != NULL) { /* make a view of the parent's buffer: OpenCL has no sub-buffers of sub-buffers */
         offset += parent->offset;
         parent = parent->parent;
     }
@@ -184,7 +184,8 @@ void bl_buffer_change(bl_buffer *buffer)
     buffer->version = atomic_fetch_add(&buffer->dev->versions, 1) + 1;
 }
 
-/* Give the buffer an earlier generation, like buffers from before the device was reopened. */
+/* Give the buffer an earlier generation. The wrappers then reject the buffer like a buffer from before the device was
+ * reopened. */
 void bl_buffer_lose(bl_buffer *buffer)
 {
     buffer->generation = atomic_load(&buffer->dev->generation) - 1;
@@ -231,7 +232,7 @@ static bl_status write_pieces(bl_buffer *to, size_t at, bl_buffer *from, size_t 
 bl_status bl_buffer_copy(bl_buffer *to, size_t at, bl_buffer *from, size_t offset, size_t bytes, bl_err *err)
 {
     BL_TRY(check_copy(from, offset, bytes, "copy", err));
-    /* bl_buffer_write waits for submitted work first */
+    /* host to host: bl_buffer_write waits for submitted work first */
     if (from->host != NULL && to->host != NULL)
         return bl_buffer_write(to, at, (const char *)from->host + offset, bytes, err);
     if (to->dev->ops->copy == NULL)
@@ -316,7 +317,7 @@ void bl_kernels_compile(bl_device *dev, uint32_t n, const bl_kernel_source *sour
     memset(outcomes, 0, n * sizeof *outcomes);
     for (uint32_t i = 0; i < n; i++)
         outcomes[i].status = device_check_source(&dev->info, &sources[i], &outcomes[i]);
-    for (uint32_t i = 0, end; i < n; i = end) { /* consecutive sources that may be passed to the driver */
+    for (uint32_t i = 0, end; i < n; i = end) { /* sources i to end - 1 may be passed to the driver */
         end = i + 1;
         if (outcomes[i].status != BL_OK)
             continue;

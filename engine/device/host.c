@@ -16,7 +16,7 @@ bl_status bl_host_alloc(bl_device *dev, size_t bytes, unsigned char fill, bl_buf
         free(buffer);
         return bl_fail(err, BL_ENODEVMEM, "device %s: the host cannot allocate %zu bytes", dev->info.id, bytes);
     }
-    if (fill != 0) /* pages of zeros take no memory until they are written */
+    if (fill != 0) /* the pages of fresh memory are zero and take no memory until they are written */
         memset(buffer->host, fill, bytes);
     *out = buffer;
     return BL_OK;

@@ -1,4 +1,4 @@
-/* Buffers in host memory, for devices that are the host itself: functions for their bl_device_ops. */
+/* Buffers in host memory, for devices that are the host itself. The functions are rows of bl_device_ops. */
 #ifndef BL_DEVICE_HOST_H
 #define BL_DEVICE_HOST_H
 
@@ -10,7 +10,7 @@ bl_status bl_host_view(bl_buffer *parent, size_t offset, size_t bytes, bl_buffer
 void bl_host_dealloc(bl_buffer *buffer);
 bl_status bl_host_write(bl_buffer *buffer, size_t offset, const void *data, size_t bytes, bl_err *err);
 bl_status bl_host_read(bl_buffer *buffer, size_t offset, void *data, size_t bytes, bl_err *err);
-/* reopen and wait for a device that has nothing to open and no work in flight. */
+/* reopen and wait for a device that has no driver to reopen and no work in flight. */
 bl_status bl_host_nothing(bl_device *dev, bl_err *err);
 
 #endif

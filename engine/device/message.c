@@ -51,7 +51,7 @@ void bl_message_put_source(bl_text *out, const bl_kernel_source *source)
     bl_kernel_source numbers = *source;
 
     numbers.entry = numbers.text = NULL;
-    numbers.linear = NULL; /* only devices that read no text use it, and these have no children */
+    numbers.linear = NULL; /* only devices that read no text use |linear|, and such devices have no children */
     bl_message_put(out, &numbers, sizeof numbers);
     bl_message_put_string(out, source->entry, strlen(source->entry));
     bl_message_put_string(out, source->text, source->len);
@@ -152,7 +152,7 @@ void bl_message_take_source(bl_message_reader *in, bl_kernel_source *source)
     source->text = bl_message_take_string(in, &source->len);
 }
 
-/* A valid status; a malformed message gives a failure. */
+/* Read a status. A malformed message gives the status of a failure. */
 static bl_status take_status(bl_message_reader *in)
 {
     uint32_t status = bl_message_take_u32(in);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The null device, which runs nothing: host memory for buffers, kernels that are accepted unread, submissions that complete at
- * once. Tests of the code above the device use it, and docs/backend.md explains it as the template of a back end. */
+/* The null device runs nothing: buffers are host memory, kernels are accepted unread, submissions complete at once. Tests of
+ * the code above the device use the null device. docs/backend.md explains it as the template of a back end. */
 #include "engine/device/host.h"
 
 #include "engine/base/fault.h"
@@ -14,13 +14,13 @@ static void null_destroy(bl_device *dev)
     free(dev);
 }
 
-/* Zeroed, since no kernel ever writes it: a client must not see old contents of the host's heap. */
+/* The memory is zeroed, since no kernel ever writes it: a client must not see old contents of the host's heap. */
 static bl_status null_alloc(bl_device *dev, size_t bytes, bl_buffer **out, bl_err *err)
 {
     return bl_host_alloc(dev, bytes, 0, out, err);
 }
 
-/* ---- kernels and recordings: a real back end keeps the driver's handles in a struct that begins with these */
+/* ---- kernels and recordings.  A real back end keeps the driver's handles in structs that begin with these structs */
 
 static bl_status make_kernel(bl_device *dev, const bl_kernel_source *source, bl_kernel **out, bl_err *err)
 {
@@ -69,7 +69,7 @@ static const bl_device_ops null_ops = {
     .record = null_record,
     .recording_destroy = destroy_recording,
     .submit = null_submit,
-    .wait = bl_host_nothing, /* nothing is ever in flight */
+    .wait = bl_host_nothing, /* the device never has work in flight */
 };
 
 static const bl_device_info null_info = {
@@ -99,7 +99,7 @@ static bl_status null_open_devices(uint32_t max, bl_device **out, uint32_t *coun
 {
     bl_device *dev;
 
-    (void)why; /* no device is ever left out */
+    (void)why; /* every device is opened */
     *count = 0;
     if (max == 0)
         return BL_OK;

@@ -8,19 +8,19 @@
 #include <string.h>
 
 enum {
-    SMALLEST = 4096,   /* a page, to which drivers round up anyway */
-    MAX_IDLE = 1024,   /* most unused buffers; a plan has tens of buffers */
+    SMALLEST = 4096,   /* a page: drivers round sizes up to a page anyway */
+    MAX_IDLE = 1024,   /* largest number of unused buffers; a plan has tens of buffers */
     SCRATCH_GROWTH = 8 /* scratch memory grows by at least 1/8, so that many different sizes cause few reallocations */
 };
 
 struct bl_pool {
     bl_device *dev;
     size_t max_idle;
-    pthread_mutex_t lock;      /* protects the fields below; no function of the device is called under it */
-    bl_buffer *idle[MAX_IDLE]; /* most recently released last */
+    pthread_mutex_t lock;      /* protects the fields below; no device function is called under the lock */
+    bl_buffer *idle[MAX_IDLE]; /* unused buffers; the most recently released buffer is last */
     size_t count, bytes;
-    bl_spare *spares; /* unordered */
-    uint64_t uses;    /* worker thread only, like |scratch| */
+    bl_spare *spares; /* list of spares, unordered */
+    uint64_t uses;    /* clock of spare uses; worker thread only, like |scratch| */
     bl_buffer *scratch;
     bool (*make_room)(void *arg, size_t bytes);
     void *room_arg;
@@ -43,15 +43,15 @@ void bl_pool_destroy(bl_pool *pool)
     if (pool == NULL)
         return;
     for (bl_spare *spare = pool->spares; spare != NULL; spare = spare->next)
-        spare->pool = NULL; /* the owner of the spare releases it later */
+        spare->pool = NULL; /* the owner of the spare releases it after the pool is destroyed */
     bl_buffer_release(pool->scratch);
     bl_pool_trim(pool);
     pthread_mutex_destroy(&pool->lock);
     free(pool);
 }
 
-/* Size classes 4096, 6144, 8192, 12288, ...: at most a third of a buffer is wasted. Above half of the device's largest buffer
- * there are two classes: three quarters of the largest buffer, and all of it. */
+/* Size classes 4096, 6144, 8192, 12288, ...: at most a third of a buffer is wasted. Above half of the device's largest
+ * buffer there are two classes: three quarters of the largest buffer, and the largest buffer. */
 static size_t class_bytes(const bl_pool *pool, size_t bytes)
 {
     size_t largest = (size_t)pool->dev->info.max_alloc;
@@ -78,7 +78,7 @@ static bl_buffer *pool_take(bl_pool *pool, size_t at)
     return buffer;
 }
 
-/* Take the most recently used buffer of that size, which is the most likely to be cached. */
+/* Take the most recently used buffer of |size| bytes, since its memory is the most likely to be cached. */
 static bl_buffer *take_size(bl_pool *pool, size_t size)
 {
     bl_buffer *found = NULL;
@@ -123,7 +123,7 @@ static bl_status alloc_free(bl_pool *pool, size_t bytes, bool exact, bl_buffer *
             *out = found;
             return BL_OK;
         }
-        bl_buffer_release(found); /* made before the device was lost */
+        bl_buffer_release(found); /* the buffer was made before the device was lost */
     }
     return bl_buffer_alloc(pool->dev, size, out, err);
 }
@@ -135,15 +135,16 @@ static bl_status pool_alloc(bl_pool *pool, size_t bytes, bool exact, bl_buffer *
 
     *out = NULL;
     if (bytes > pool->dev->info.max_alloc || bytes > pool->dev->info.memory)
-        return bl_buffer_alloc(pool->dev, bytes, out, err); /* fails; emptying the pool would not help */
+        /* too large for the device: the allocation fails, and freed buffers would not help */
+        return bl_buffer_alloc(pool->dev, bytes, out, err);
     st = alloc_free(pool, bytes, exact, out, &last);
     if (st == BL_ENODEVMEM) {
         do {
             bl_pool_trim(pool);
             last = (bl_err){0};
-            st = bl_buffer_alloc(pool->dev, bytes, out, &last); /* memory is short: no rounding up */
+            st = bl_buffer_alloc(pool->dev, bytes, out, &last); /* memory is short: allocate the exact size */
         } while (st == BL_ENODEVMEM && pool->make_room != NULL &&
-                 pool->make_room(pool->room_arg, bytes)); /* another thread may take the freed memory, so repeat */
+                 pool->make_room(pool->room_arg, bytes)); /* another thread may take the freed memory, so the loop repeats */
     }
     if (st != BL_OK && err != NULL && err->status == BL_OK)
         *err = last;
@@ -189,9 +190,9 @@ void bl_pool_release(bl_pool *pool, bl_buffer *buffer)
 
     if (buffer == NULL || atomic_fetch_sub_explicit(&buffer->refs, 1, memory_order_acq_rel) != 1)
         return;
-    atomic_store(&buffer->refs, 1); /* the last reference is the pool's now */
+    atomic_store(&buffer->refs, 1); /* the pool holds the last reference now */
     if (!pool_is_current(pool, buffer) || buffer->bytes != class_bytes(pool, buffer->bytes)) {
-        bl_buffer_release(buffer); /* not reusable: it is lost, or has an odd size because memory was short */
+        bl_buffer_release(buffer); /* not reusable: the buffer is lost, or has an odd size because memory was short */
         return;
     }
     pthread_mutex_lock(&pool->lock);
@@ -264,7 +265,7 @@ void bl_pool_spare_release(bl_spare *spare)
     bl_pool *pool = spare->pool;
     bl_buffer *buffer = NULL;
 
-    if (pool == NULL) { /* the pool was destroyed before, or the spare is empty */
+    if (pool == NULL) { /* the pool was destroyed earlier, or the spare is empty */
         bl_buffer_release(spare->buffer);
         spare->buffer = NULL;
         return;
@@ -309,7 +310,7 @@ size_t bl_pool_drop_spares(bl_pool *pool, size_t bytes)
     bl_buffer *buffer = NULL;
     size_t freed = 0;
 
-    (void)waited; /* a lost device fails what is in flight, and reads nothing any more */
+    (void)waited; /* a lost device fails the work in flight and reads no buffer any more */
     while (freed < bytes && (buffer = take_oldest_spare(pool)) != NULL) {
         freed += buffer->bytes;
         bl_buffer_release(buffer);

@@ -11,17 +11,19 @@
 #include <string.h>
 
 enum {
-    CHUNK = 1 << 20,   /* bytes of a buffer that are written or read at once */
-    PATTERN = 131071,  /* period of the random numbers in elements: a prime, so that no row or tile repeats with them */
-    LEAST_ROUNDS = 3,  /* rounds before a trial may be dropped: the minimum of fewer runs is unreliable */
-    MOST_ROUNDS = 30,  /* more rounds hardly improve the minimum */
-    RESULT_BYTE = 0x55 /* contents of integer results before a run, so that elements that are not written show */
+    CHUNK = 1 << 20, /* bytes of a buffer that are written or read at once */
+    /* period of the random numbers in elements: a prime, so that no row length or tile length divides the period */
+    PATTERN = 131071,
+    LEAST_ROUNDS = 3, /* least number of rounds before a trial may be dropped: the minimum of fewer runs is unreliable */
+    MOST_ROUNDS = 30, /* largest number of rounds: further rounds hardly improve the minimum */
+    /* contents of integer results before a run, so that elements that the kernel does not write are detected */
+    RESULT_BYTE = 0x55
 };
 #define ENOUGH_SECONDS 0.25 /* seconds of timing per batch, after the least number of rounds */
-#define HOPELESS       2.0  /* a trial this many times slower than the best is not run again */
-#define BEATEN         1.3  /* the same after LEAST_ROUNDS */
+#define HOPELESS       2.0  /* a trial that is this many times slower than the best trial is not run again */
+#define BEATEN         1.3  /* the same factor after LEAST_ROUNDS */
 
-/* A trial that is ready to run. */
+/* A trial with its buffers and kernels, ready to run. */
 typedef struct rig {
     bl_kernel *kernel[BL_TRIAL_LAUNCHES];
     bool borrowed[BL_TRIAL_LAUNCHES]; /* the kernel belongs to an earlier trial with the same source */
@@ -32,7 +34,7 @@ typedef struct bench {
     bl_device *dev;
     bl_trials *trials;
     bl_buffer *buffer[BL_TRIAL_BUFFERS];
-    uint8_t *wanted[BL_TRIAL_BUFFERS]; /* the first trial's results */
+    uint8_t *wanted[BL_TRIAL_BUFFERS]; /* results of the first trial */
     uint8_t *pattern, *chunk;
     rig *rigs;
 } bench;
@@ -55,7 +57,7 @@ static size_t trial_element_bytes(bl_trial_fill fill)
 
 /* ---- numbers */
 
-/* A multiple of 1/1024 in [-1, 1) as a float16, exactly. */
+/* Convert a multiple of 1/1024 in [-1, 1) to a float16. The conversion is exact. */
 static uint16_t half_of(float value)
 {
     uint32_t bits = 0;
@@ -109,7 +111,7 @@ static void trial_draw(bl_trial_fill fill, uint64_t seed, size_t n, uint8_t *pat
 {
     size_t size = trial_element_bytes(fill);
     for (size_t i = 0; i < n; i++) {
-        int64_t whole = (int64_t)(bl_hash_add(seed, i) >> 53) - 1024; /* 11 bits */
+        int64_t whole = (int64_t)(bl_hash_add(seed, i) >> 53) - 1024; /* 11 random bits */
         float single = (float)whole / 1024;
         double number = (double)single;
         uint16_t half = half_of(single);
@@ -194,7 +196,7 @@ static bool same_source(const bl_kernel_source *a, const bl_kernel_source *b)
     return a->len == b->len && memcmp(a->text, b->text, a->len) == 0 && strcmp(a->entry, b->entry) == 0;
 }
 
-/* The kernel of that source, if one of the trials up to |last| has it: trials often share the kernels of panels. */
+/* The kernel of |source| if one of the trials up to |last| has it: trials often share the kernels that pack panels. */
 static bl_kernel *find_kernel(const bench *b, const bl_kernel_source *source, int last)
 {
     for (int i = 0; i <= last; i++) {
@@ -318,7 +320,7 @@ static bl_status trial_check_result(bench *b, int trial, int which, double *diff
     return BL_OK;
 }
 
-/* Run a trial for the first time, on results that are reset, and check its results. */
+/* Run a trial for the first time, after resetting the results, and check the results. */
 static bl_status trial_begin(bench *b, int which, bl_err *err)
 {
     bl_trial *trial = &b->trials->trial[which];
@@ -352,7 +354,7 @@ static uint64_t best_of(const bl_trials *trials)
     return best;
 }
 
-/* Run the trials in turns, so that other load on the machine slows all of them alike. */
+/* Run all trials once per round, so that other load on the machine slows all trials alike. */
 static bl_status trial_take_turns(bench *b, bl_err *halted)
 {
     bl_trials *trials = b->trials;
@@ -363,7 +365,7 @@ static bl_status trial_take_turns(bench *b, bl_err *halted)
         if (round >= LEAST_ROUNDS && bl_clock_ms(start, bl_clock_ns()) > ENOUGH_SECONDS * 1e3)
             break;
         for (int k = 0; k < trials->ntrials; k++) {
-            /* rotate the order: a trial finds the caches as the trial before it left them */
+            /* rotate the order: a trial finds the cache contents that the trial before it left */
             int i = (k + round) % trials->ntrials;
             bl_trial *trial = &trials->trial[i];
             bl_err err = {0};
@@ -403,7 +405,7 @@ bl_status bl_trials_run(bl_device *dev, bl_trials *trials, bl_err *err)
         trials->trial[i].difference = 0;
         if (trial_begin(&b, i, &failure) != BL_OK)
             trial_give_up(&trials->trial[i], &failure);
-        if (i == 0 && failure.status != BL_OK) { /* without the first trial there is nothing to compare with */
+        if (i == 0 && failure.status != BL_OK) { /* without the first trial there is no reference to compare with */
             st = bl_fail(err, failure.status, "%s", failure.text);
         }
         if (st == BL_OK)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/plan/plan_internal.h"
 
-enum { AT_ONCE = 16 }; /* most kernels that a back end compiles as one program */
+enum { AT_ONCE = 16 }; /* largest number of kernels that a back end compiles as one program */
 
-/* Compile in this process. A single kernel is skipped: bl_kernel_create compiles it just as well. */
+/* Compile in this process. A batch of one kernel is skipped: bl_kernel_create compiles a single kernel in the same time. */
 static bl_status compile_here(bl_device *dev, const bl_halt *halt, bl_arena *arena, int n, const bl_kernel_source *sources,
                               bl_err *err)
 {
@@ -36,7 +36,7 @@ bl_status plan_compile_ahead(bl_device *dev, bl_children *children, const bl_hal
         if (bl_kernel_wants_compiling(dev, &sources[i]))
             missing[nmissing++] = sources[i];
     }
-    if (nmissing == 0) /* a warm start starts no child process */
+    if (nmissing == 0) /* all kernels are in the cache: a warm start starts no child process */
         return BL_OK;
     return children != NULL ? bl_children_compile(children, dev, nmissing, missing, halt, err)
                             : compile_here(dev, halt, arena, nmissing, missing, err);

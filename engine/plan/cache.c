@@ -8,19 +8,19 @@
 
 typedef struct entry {
     struct entry *bucket_next;
-    struct entry *newer, *older; /* neighbours in the order of last use */
+    struct entry *newer, *older; /* neighbours in the list of last use */
     uint64_t hash;
     void *bytes;
     size_t len;
     bl_plan *plan; /* NULL while the first plan compiles */
     size_t plan_bytes;
     bl_device *dev;
-    int beam;  /* beam width of the search of its kernels */
-    bool busy; /* a thread compiles for the entry: its first plan, or one whose kernels it searches */
+    int beam;  /* beam width with which the kernels of |plan| were searched */
+    bool busy; /* a thread compiles for the entry: the first plan, or a plan whose kernels it searches */
     bool failed;
-    bl_err err;           /* the error, for the threads that waited */
+    bl_err err;           /* the error of a failed compilation, for the threads that waited */
     int waiting;          /* number of threads that hold a pointer to the entry */
-    unsigned compilation; /* counts the compilations */
+    unsigned compilation; /* number of compilations begun */
     bl_audience audience; /* the requests that wait for the current compilation */
     bool dropped;         /* removed from the table; the last thread with a pointer frees it */
 } entry;
@@ -29,11 +29,11 @@ struct bl_plans {
     pthread_mutex_t lock; /* never held while a plan compiles or a device works */
     pthread_cond_t ready;
     size_t max, count, nbuckets;
-    size_t max_bytes, bytes; /* host memory, estimated */
+    size_t max_bytes, bytes; /* estimated host memory: the limit, and the bytes in use */
     size_t waiting;
     entry **bucket;
     entry *newest, *oldest;
-    entry *dead; /* entries to free without the lock, since freeing a plan calls the device */
+    entry *dead; /* entries to free after the unlock, since freeing a plan calls the device */
 };
 
 bl_plans *bl_plans_create(size_t max_plans, size_t max_bytes)
@@ -262,15 +262,15 @@ static bl_status wait_for_plan(bl_plans *plans, entry *e, const bl_plan_options 
     return st;
 }
 
-/* Wait, under the lock, for another thread's compilation. *out stays NULL if its plan does not satisfy |options|, or if it was
- * cancelled. */
+/* Wait, under the lock, for the compilation of another thread. *out stays NULL if the compiled plan does not satisfy
+ * |options|, or if the compilation was cancelled. */
 static bl_status cache_wait_for(bl_plans *plans, entry *e, const bl_plan_options *options, bl_plan **out, bl_err *err)
 {
     bl_status st = BL_OK;
     e->waiting++;
     st = wait_for_plan(plans, e, options, err);
     if (st != BL_OK) {
-        ; /* the compilation goes on for the request that started it */
+        ; /* this call gives up; the compilation continues for the request that started it */
     } else if (e->failed) {
         st = e->err.status;
         if (err != NULL)
@@ -284,8 +284,8 @@ static bl_status cache_wait_for(bl_plans *plans, entry *e, const bl_plan_options
     return st;
 }
 
-/* Find or make the entry of |key|, under the lock. *out is a plan for the caller; if it is NULL, the entry is marked busy and
- * the caller must compile. NULL on failure. */
+/* Find or make the entry of |key|, under the lock. *out is a plan for the caller. If *out is NULL, the entry is marked busy
+ * and the caller must compile. Returns NULL on failure. */
 static entry *cache_claim(bl_plans *plans, const bl_wire_key *key, bl_device *dev, const bl_plan_options *options, bl_plan **out,
                           bl_err *err)
 {
@@ -309,7 +309,7 @@ static entry *cache_claim(bl_plans *plans, const bl_wire_key *key, bl_device *de
     return e;
 }
 
-/* Under the lock: record |plan|, which is the first plan of the entry, or was compared with the current plan. */
+/* Under the lock: record |plan|. |plan| is the first plan of the entry, or supersede has compared it with the current plan. */
 static void cache_put(bl_plans *plans, entry *e, bl_plan *plan)
 {
     e->beam = plan->beam > e->beam ? plan->beam : e->beam;
@@ -318,13 +318,14 @@ static void cache_put(bl_plans *plans, entry *e, bl_plan *plan)
     cache_count_bytes(plans, e);
 }
 
-/* Without the lock, since plans may be freed here. |plan| supersedes the current plan of |e| unless a search found the same
- * kernels: then the current plan stays, since it is recorded already. */
+/* Let |plan| supersede the current plan of |e|, unless a search found the kernels of the current plan again: then the
+ * current plan stays, since its launches are recorded already. Called without the lock, since plans may be freed here. */
 static void supersede(const entry *e, bl_plan *plan)
 {
     bl_plan *current = bl_plan_current(e->plan);
-    bool better = plan->options.debug > 0 || !bl_plan_same_moves(current, plan) || /* the debug text describes the search */
-                  current->info.interpreted > plan->info.interpreted;
+    /* the debug text of |plan| describes the search */
+    bool better =
+        plan->options.debug > 0 || !bl_plan_same_moves(current, plan) || current->info.interpreted > plan->info.interpreted;
     if (better)
         bl_plan_supersede(e->plan, plan);
     bl_plan_release(current);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading the checks of indices after a step (engine/front/index_check.c), and the error for an index out of range. */
+/* Reads the index checks after a step (engine/front/index_check.c), and reports an index out of range. */
 #include "engine/ir/shape.h"
 #include "engine/plan/plan_internal.h"
 
 #include <stdlib.h>
 
-/* Append " at [i, j]", the place in the index tensor.  Append nothing for a scalar, or for a position of BL_INDEX_CHECK_LAST. */
+/* Append " at [i, j]", the position in the index tensor.  Append nothing for a scalar, or for a position of
+ * BL_INDEX_CHECK_LAST. */
 static void check_print_place(bl_text *out, const bl_index_check *check, int64_t at, const int64_t *vars)
 {
     int64_t place[BL_MAX_DIMS];
@@ -21,8 +22,8 @@ static void check_print_place(bl_text *out, const bl_index_check *check, int64_t
         bl_text_printf(out, "%s%lld%s", i == 0 ? " at [" : ", ", (long long)place[i], i + 1 < check->ndim ? "" : "]");
 }
 
-/* Append " in step 3 of the scan".  |word| is an index into the flat result of the check, which has an axis for each scan, the
- * outermost scan first. */
+/* Append " in step 3 of the scan".  |word| is an index into the flat result of the check. The result has an axis for each
+ * scan, the outermost scan first. */
 static void print_steps(bl_text *out, const bl_index_check *check, int64_t word, const int64_t *vars)
 {
     const bl_node *first = check->first;
@@ -64,7 +65,7 @@ static bl_status fail_check(const bl_index_check *check, int64_t word, int64_t f
     return st;
 }
 
-/* Number of words of the check: one for each step of the surrounding scans. */
+/* Number of words of the check: one word for each step of the surrounding scans. */
 static int64_t count_words(const bl_index_check *check, const int64_t *vars)
 {
     int64_t n = 1;

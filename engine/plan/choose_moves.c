@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Chooses the moves of a nest: a search result, or the heuristic's choice. */
+/* Chooses the moves of a loop nest: a search result, or the choice of the heuristic. */
 #include "engine/base/clock.h"
 #include "engine/plan/plan_internal.h"
 
@@ -26,7 +26,7 @@ static void report_known(const bl_plan_options *options, const bl_search_nest *n
     options->progress(options->progress_arg, &report);
 }
 
-/* Apply the moves of |record|. False if a move is not legal: a row may have been imported. */
+/* Apply the moves of |record|. False if a move is not legal: an imported row may hold such a move. */
 static bool apply_known(bl_tune *tune, const bl_kernel_record *record)
 {
     for (int i = 0; i < record->nmoves; i++) {
@@ -36,7 +36,7 @@ static bool apply_known(bl_tune *tune, const bl_kernel_record *record)
     return true;
 }
 
-/* Use known or searched moves. False if there are none. */
+/* Apply known moves, or the moves that a search finds. False if there are none. */
 static bool tune_by_search(bl_tune *tune, const bl_search_nest *nest, const bl_plan_options *options, bl_plan *plan)
 {
     bl_tuner_request request = {.width = options->only == NULL || strcmp(options->only, nest->name) == 0 ? options->beam : 0,
@@ -48,7 +48,7 @@ static bool tune_by_search(bl_tune *tune, const bl_search_nest *nest, const bl_p
     int64_t start = bl_clock_thread_ns();
     bl_tuned how = bl_tuner_find(options->tuner, nest, &request, &record);
 
-    /* the time limit is for the compiler, not for the search */
+    /* a search does not count against the time limit of the compiler */
     if (how == BL_TUNED_SEARCHED || how == BL_TUNED_FAILED)
         bl_ir_add_time(nest->ir, bl_clock_ms(start, bl_clock_thread_ns()) / 1e3);
     if (how == BL_TUNED_KNOWN && options->beam > 0 && options->progress != NULL)

@@ -16,11 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A convolution's transforms write more than the convolution reads. They may need at most this fraction of the largest
- * buffer. */
+/* The transforms of a convolution write more memory than the convolution reads. They may need at most this fraction of the
+ * largest buffer. */
 enum { BUFFER_SHARE = 4 };
 
-/* The verification level: the setting's, but at least 2 in builds with assertions. */
+/* The verification level: the level of the options, but at least 2 in builds with assertions. */
 int compile_spec(const compile *c)
 {
 #ifndef NDEBUG
@@ -70,7 +70,7 @@ void compile_dump(compile *c, int level, const char *title, int n, const bl_node
     dump_bodies(c, n, roots, &seen);
 }
 
-/* ---- roots: outputs, the new values of states, the checks of indices */
+/* ---- roots: outputs, new values of states, index checks */
 
 /* The named dimension along which runs can be batched, or -1. */
 static int compile_find_rows(compile *c)
@@ -86,7 +86,7 @@ static int compile_find_rows(compile *c)
     return bl_rows_are_apart(c->ir, (int)rows->arg, graph->ninputs, graph->noutputs, c->roots) ? (int)rows->arg : -1;
 }
 
-/* Follow the values of the wire's nodes into the schedule. */
+/* Trace the values of the wire graph's nodes through the passes into the schedule. */
 static bl_status track_values(compile *c)
 {
     const bl_graph *graph = c->graph;
@@ -104,7 +104,8 @@ static bl_status gather_roots(compile *c)
     int nstates = graph->nstates + graph->nhidden;
 
     for (int i = 0; !c->options->program && i < nstates; i++)
-        graph->updates[i] = NULL; /* a run without a program keeps no states, so it need not advance the random generator's */
+        /* a run without a program keeps no states, so it need not advance the state of the random generator */
+        graph->updates[i] = NULL;
 
     c->roots = bl_arena_array(c->arena, (size_t)(graph->noutputs + nstates + graph->nchecks), sizeof *c->roots);
     if (c->roots == NULL)
@@ -127,7 +128,7 @@ static bl_status gather_roots(compile *c)
     BL_TRY(bl_ir_status(c->ir, c->err));
     return compile_verify(c, c->nroots, c->roots, BL_STAGE_TENSOR, "simplify");
 }
-/* ---- what the caller learns */
+/* ---- the description of the plan for the caller */
 
 const bl_node *compile_keep_extent(compile *c, const bl_node *extent)
 {
@@ -246,8 +247,8 @@ static bl_status fill_info(compile *c)
     info->debug = c->plan->debug.data == NULL ? "" : c->plan->debug.data;
     return bl_arena_status(arena, c->err);
 }
-/* The states that a step updates in place, because it changes only a part of them.  A step with checks updates no state in place:
- * the step may fail after its kernels ran. */
+/* Find the states that a step updates in place: the states of which the step changes only a part.  A step with checks
+ * updates no state in place, since the step may fail after its kernels ran. */
 static bl_status update_in_place(compile *c)
 {
     const bl_graph *graph = c->graph;
@@ -274,7 +275,7 @@ static bl_status update_in_place(compile *c)
     return BL_OK;
 }
 
-/* The time of this function is info.engine_ms. */
+/* The time of this function becomes info.engine_ms. */
 bl_status compile_to_source(compile *c)
 {
     bl_sched_options options = {.units = c->target.units,
@@ -369,7 +370,7 @@ bl_status compile_begin(compile *c)
     return BL_OK;
 }
 
-/* Free what only the compilation needed, and the plan unless |keep|. */
+/* Free the memory that only the compilation needs. Free the plan too unless |keep|. */
 void compile_end(compile *c, bool keep)
 {
     for (int i = 0; i < c->nmade; i++)
@@ -393,7 +394,7 @@ bl_status plan_compile(const bl_wire_graph *wire, bl_device *dev, const bl_plan_
     return st;
 }
 
-/* Add a copy of |source| in |arena| unless a source of the same text is present. */
+/* Add a copy of |source| in |arena| unless |sources| has a source of the same text. */
 static bl_status compile_add_source(bl_plan_sources *sources, const bl_kernel_source *source, bl_arena *arena, bl_err *err)
 {
     bl_kernel_source *copy;
@@ -414,7 +415,7 @@ static bl_status compile_add_source(bl_plan_sources *sources, const bl_kernel_so
     }
     copy = &sources->at[sources->n];
     *copy = *source;
-    copy->linear = NULL; /* only devices that do not read text use it, and they do not compile ahead */
+    copy->linear = NULL; /* only devices that do not read text use |linear|, and such devices do not compile ahead */
     copy->entry = bl_arena_strdup(arena, source->entry);
     copy->text = bl_arena_strndup(arena, source->text, source->len);
     BL_TRY(bl_arena_status(arena, err));
@@ -449,7 +450,7 @@ bl_status bl_plan_remake(const bl_plan *plan, const bl_plan_options *options, bl
     return plan_compile(plan->wire, plan->dev, options, out, err);
 }
 
-enum { BYTES_A_LAUNCH = 1500 /* memory that a driver keeps per launch; measured on PoCL and lavapipe */ };
+enum { BYTES_A_LAUNCH = 1500 /* host memory of a driver per launch, measured on PoCL and lavapipe */ };
 
 size_t plan_host_bytes(const bl_plan *plan)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The work of a plan's launches at the sizes of a run. The compilation counts it at the largest sizes only. */
+/* Counts the work of a plan's launches at the sizes of a run. The compilation counts the work at the largest sizes only. */
 #include "engine/base/size.h"
 #include "engine/ir/shape.h"
 #include "engine/plan/plan_internal.h"
 
-/* The tensor of an input or a state; NULL for another slot. */
+/* The tensor of an input or a state; NULL for other slots. */
 static const bl_plan_tensor *tensor_of(const bl_plan_info *info, int slot)
 {
     if (slot < info->ninputs)

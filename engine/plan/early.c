@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /* The first tier: kernels that the driver has not compiled yet, and that take little time, run on the device's stand-in, the
- * interpreter.  The plan is then ready at once.  A plan with only compiled kernels supersedes it between two runs
- * (server/ops/promote.c). */
+ * interpreter.  The plan is then ready at once.  A plan with only compiled kernels supersedes the first plan between two
+ * runs (server/ops/promote.c). */
 #include "engine/plan/compile.h"
 
 #include <stdlib.h>
 
-/* Upper bounds for the time of the interpreter per instruction and per lane, measured with the kernels of a training step, whose
- * groups run in parallel. */
+/* Upper bounds for the time of the interpreter per instruction and per lane. Measured with the kernels of a training step
+ * whose groups run in parallel. */
 #define NS_AN_INSTRUCTION 8.0
 #define NS_A_LANE         4.0
-/* PoCL takes 140 ms for a kernel of a training step, and two kernels are compiled at a time.  An interpreted kernel must take
- * less. With 40 ms, 91 of the 122 kernels of a small ResNet's step are interpreted; with 100 ms they are 99, and the interpreter
- * takes longer than the compiler would. */
+/* Longest run time of an interpreted kernel. The time must be less than the compile time: PoCL compiles a kernel of a
+ * training step in 140 ms, and two kernels at a time. With 40 ms, 91 of the 122 kernels of a small ResNet's step are
+ * interpreted. With 100 ms, 99 kernels are interpreted, and the interpreter takes longer than the compiler would. */
 #define SECONDS_OF_A_KERNEL 0.04
-/* The bounds above are about three times what a run takes, so a run waits a third of a second at the most. */
+/* Longest estimated time of all interpreted kernels of a run. The bounds above are about three times the measured time of a
+ * run, so a run waits at most a third of a second. */
 #define SECONDS_OF_A_RUN 1.0
 
 typedef struct candidate {
     int made;
-    double seconds; /* time of all its launches in a run */
+    double seconds; /* time of all launches of the kernel in a run */
 } candidate;
 
 static int shorter_first(const void *a, const void *b)
@@ -67,7 +68,8 @@ static bl_status early_make_exact(const compile *c, made *m, const int64_t *most
     return BL_OK;
 }
 
-/* Do this once for all nests that share a kernel; |exact| maps kernels to their exact forms. */
+/* Remove the library functions of a kernel once for all nests that share the kernel; |exact| maps kernels to their exact
+ * forms. */
 static bl_status make_exact_once(const compile *c, bl_ptrmap *exact, made *m, const int64_t *most)
 {
     bl_lowered *before = m->lowered, *known = bl_ptrmap_get(exact, before);
@@ -81,8 +83,8 @@ static bl_status make_exact_once(const compile *c, bl_ptrmap *exact, made *m, co
     return BL_OK;
 }
 
-/* Kernels that may be interpreted must not use the driver's functions. This does not depend on whether the device has a
- * stand-in, so that the results do not depend on it either. */
+/* Kernels that may be interpreted must not use the math functions of the driver. The rule does not depend on whether the
+ * device has a stand-in, so that the results do not depend on the stand-in either. */
 bl_status compile_exact(compile *c)
 {
     const int64_t *most = largest_sizes(c);
@@ -139,8 +141,8 @@ static bl_status find_candidates(compile *c, candidate *all, int *n)
     return bl_arena_status(c->arena, c->err);
 }
 
-/* How many candidates, from the first on, are interpreted. All or none if the graph has loops: the launches of a loop are one
- * recording. */
+/* The number of candidates, from the first on, that are interpreted. All or none if the graph has loops: the launches of a
+ * loop are one recording. */
 static int early_choose(const compile *c, const candidate *all, int n)
 {
     double seconds = 0;
@@ -165,7 +167,7 @@ bl_status compile_early(compile *c)
     n = early_choose(c, all, n);
     for (int i = 0; i < n; i++) {
         bl_kernel_source source = compile_source(c, &c->made[all[i].made]);
-        bl_err ignored = {0}; /* a kernel that needs too much memory on the interpreter is compiled */
+        bl_err ignored = {0}; /* on failure the kernel is compiled: the interpreter lacks memory for it */
 
         if (bl_kernel_create(c->dev->stand_in, &source, &c->plan->kernels[all[i].made], &ignored) != BL_OK)
             c->plan->kernels[all[i].made] = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Explains a plan: which kernel computes what, and how. Plans keep no such information, so the graph is compiled again up to
- * the source of the kernels, with the plan's moves. */
+/* Explains a plan: the nodes of the wire graph that each kernel computes, its loop nest and its source. Plans keep no such
+ * information, so the graph is compiled again up to the source of the kernels, with the plan's moves. */
 #include "engine/base/map.h"
 #include "engine/ir/ir_text.h"
 #include "engine/ir/shape.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum {
-    MOST_VISITS = 4000000,      /* limit of visits of tensor nodes, over all kernels */
+    MOST_VISITS = 4000000,      /* limit of visits of tensor nodes, summed over all kernels */
     MOST_TEXT = 8 * 1024 * 1024 /* limit of bytes of nests and sources */
 };
 
@@ -22,15 +22,15 @@ typedef struct user {
 
 typedef struct explain {
     compile c;
-    bl_arena *arena; /* the caller's */
+    bl_arena *arena; /* borrowed: the caller's arena */
     bl_plan_detail *out;
-    bl_ptrmap users;  /* tensor node -> list of the nests that compute it */
+    bl_ptrmap users;  /* maps a tensor node to the list of nests that compute it */
     bl_ptrmap values; /* the set of tracked nodes */
     bool *computes;   /* indexed by kernel and node of the wire graph */
     size_t visits, text;
 } explain;
 
-/* ---- which node went into which kernel */
+/* ---- the kernels that compute each node */
 
 static bl_status find_users(explain *e)
 {
@@ -67,8 +67,8 @@ static void explain_mark(explain *e, int nest, int node)
             e->computes[(size_t)k * (size_t)e->c.wire->nnodes + (size_t)node] = true;
 }
 
-/* Mark the kernels of |node|: those that compute |value| or a node below it, up to the values of other nodes of the wire
- * graph. */
+/* Mark the kernels of |node|: the kernels that compute |value| or a node below |value|, up to the values of other nodes of
+ * the wire graph. */
 static bl_status mark_value(explain *e, const bl_node *value, int node)
 {
     compile *c = &e->c;
@@ -115,9 +115,9 @@ static bl_status mark_all(explain *e)
     return BL_OK;
 }
 
-/* ---- what is told */
+/* ---- the texts of the explanation */
 
-/* A copy of the text; "" if all texts together are too long. */
+/* A copy of the text; "" if all texts together exceed MOST_TEXT. */
 static const char *explain_keep_text(explain *e, const char *text, size_t len)
 {
     e->text += len;

@@ -1,34 +1,35 @@
 /* SPDX-License-Identifier: MIT */
-/* Which kernels of a plan are joined into one launch. On a CPU a launch costs microseconds, and a chain of shorter kernels
- * consists of launch overhead. Joined into one kernel of one work-item, they wait for nothing. */
+/* Joins small consecutive kernels into one launch. On a CPU a launch costs microseconds, and a chain of kernels that take
+ * less time consists of launch overhead. Kernels joined into one kernel of one work-item need no wait between them. */
 #include "engine/plan/plan_internal.h"
 
 #include <string.h>
 
 enum {
     MOST_JOINED = 64,
-    /* The driver compiles the joined kernel as a whole, while equal kernels would be compiled once: half a second on PoCL. */
+    /* The driver compiles the joined kernel as a whole, whereas it compiles equal kernels once: half a second on PoCL for
+     * this many. */
     MOST_INSTRUCTIONS = 512,
-    HOT_INSTRUCTIONS = 8192 /* for a plan that is known to run many times */
+    HOT_INSTRUCTIONS = 8192 /* the same limit for a plan that is known to run many times */
 };
 /* Measured on PoCL: 2 to 3 us between two launches. */
 #define LAUNCH_SECONDS 2.5e-6
-/* Longest work of one joined kernel. */
+/* Longest estimated time of one joined kernel. */
 #define MOST_SECONDS 100e-6
 
 typedef struct joining {
     bl_ir *ir;
     int max_params, units;
     const plan_piece *pieces;
-    int n, nslots; /* members so far, and the slots that they use together */
+    int n, nslots; /* number of members so far, and of the slots that the members use together */
     int slot[BL_MAX_BINDINGS];
-    bl_dtype dtype[BL_MAX_BINDINGS]; /* dtype of a slot that some member uses */
+    bl_dtype dtype[BL_MAX_BINDINGS]; /* dtype of each slot that a member uses */
     bool used[BL_MAX_BINDINGS];
     size_t ninst, most_inst, local_bytes, most_local;
     double seconds;
 } joining;
 
-/* Would one core finish the kernel before its groups could be distributed over several cores? */
+/* Would one core finish the kernel before the groups of the kernel could be distributed over several cores? */
 static bool join_launches_is_small(const joining *j, const plan_piece *piece)
 {
     double groups = 1, units = j->units;
@@ -53,12 +54,13 @@ static int join_launches_place_of(joining *j, int slot, bool add)
     return j->nslots++;
 }
 
-/* A parameter of a kernel has one dtype, but a panel may be written as words and read as elements. */
+/* A parameter of a kernel has one dtype, but one kernel may write a panel as words and another kernel read the panel as
+ * elements. */
 static bool take_dtypes(joining *j, const plan_piece *piece)
 {
     const bl_linear *linear = piece->lowered->linear;
 
-    for (uint32_t i = 0; i < linear->ninst; i++) { /* a parameter that a kernel does not use has no dtype there */
+    for (uint32_t i = 0; i < linear->ninst; i++) { /* a kernel gives no dtype to a parameter that it does not use */
         const bl_inst *inst = &linear->inst[i];
         int place = inst->op == BL_OP_BUFFER && inst->sub == 0 ? join_launches_place_of(j, piece->slot[inst->arg], false) : -1;
         if (place < 0)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Values that are kept between runs. A value that depends only on buffers that do not change from run to run, such as a model's
- * weights, does not change either: a packed panel (opt/pack.c), or a transform (front/winograd.c). From the second run with
- * unchanged sources on, such a value gets a buffer of its own, and launches that compute only kept values are skipped.
- * The plan cannot know in advance which sources stay unchanged: a retained tensor looks like a tensor of a request. The plan
- * therefore records which sources each launch depends on. Each step looks for values that did not change and that are read by a
- * launch whose sources did. */
+/* Values that are kept between runs: a packed panel (opt/pack.c), or a transform (front/winograd.c). A value that depends
+ * only on buffers that do not change from run to run, such as the weights of a model, does not change either. From the
+ * second run with unchanged sources on, such a value gets its own buffer, and launches that compute only kept values are
+ * skipped. The plan cannot know in advance which sources stay unchanged: a retained tensor looks like a tensor of a request.
+ * The plan therefore records the sources on which each launch depends. Each step looks for values that did not change and
+ * that are read by a launch whose sources changed. */
 #include "engine/base/size.h"
 #include "engine/plan/compile.h"
 
@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum {
-    MOST_KEPT_BYTES = 256 << 20, /* per plan */
+    MOST_KEPT_BYTES = 256 << 20, /* limit of kept bytes per plan */
     DENIED_STEPS = 64,           /* steps after which refused memory is requested again; a request is cheap */
     WORD = 64
 };
@@ -37,13 +37,14 @@ static bool is_within(const uint64_t *some, const uint64_t *all, int bits)
     return true;
 }
 
-/* ---- what depends on what, when the plan is made */
+/* ---- dependences of launches on sources, found when the plan is made */
 
 typedef struct analysis {
     compile *c;
-    int *writers, *writer; /* per slot: the number of launches that write it, and the last of them */
-    uint64_t **from;       /* per launch: the set of sources it depends on; NULL if it depends on anything else */
-    int *number;           /* per slot: 1 + the number of its value */
+    int *writers, *writer; /* per slot: the number of launches that write the slot, and the last such launch */
+    /* per launch: the set of sources on which the launch depends; NULL if the launch depends on anything else */
+    uint64_t **from;
+    int *number; /* per slot: 1 + the number of the slot's kept value; 0: none */
 } analysis;
 
 static const made *kernel_of(const analysis *a, int launch)
@@ -66,7 +67,7 @@ static bool writes(const made *m, int param)
     return (m->lowered->linear->writes >> param & 1) != 0;
 }
 
-/* Is it launched in the same way in each run: without named dimensions and step numbers? */
+/* Is the kernel launched in the same way in each run: without named dimensions and step numbers? */
 static bool kept_values_is_fixed(const made *m)
 {
     bool fixed = m->lowered->nvars == 0;
@@ -75,7 +76,8 @@ static bool kept_values_is_fixed(const made *m)
     return fixed;
 }
 
-/* May a launch that depends on sources alone read this slot, or write it? All earlier launches have been analysed. */
+/* May a launch that depends on sources alone read this slot, or write it if |written|? All earlier launches have been
+ * analysed. */
 static bool kept_values_may_use(const analysis *a, int launch, int slot, bool written)
 {
     const bl_graph *graph = a->c->graph;
@@ -138,7 +140,7 @@ static bl_status kept_values_add_value(analysis *a, int launch, int slot)
     return BL_OK;
 }
 
-/* Number the values that a launch writes which depends on sources alone, and list the values it reads and writes. */
+/* Number the values that |launch| writes, and list the values that it reads and writes. The launch depends on sources alone. */
 static bl_status kept_values_add_launch(analysis *a, int launch)
 {
     plan_keeps *keeps = &a->c->plan->keeps;
@@ -190,7 +192,8 @@ bl_status compile_keeps(compile *c)
                   .number = bl_arena_array(c->arena, nslots, sizeof(int)),
                   .from = bl_arena_array(c->arena, nsteps, sizeof(uint64_t *))};
 
-    while (keeps->nsources < c->nslots && c->places[keeps->nsources].kind == BL_PLACE_INPUT) /* up to the last input slot */
+    /* the sources end with the last input or state slot */
+    while (keeps->nsources < c->nslots && c->places[keeps->nsources].kind == BL_PLACE_INPUT)
         keeps->nsources++;
     keeps->kept = bl_arena_array(arena, nslots, sizeof *keeps->kept);
     keeps->spared = bl_arena_array(arena, nsteps, sizeof *keeps->spared);
@@ -209,9 +212,9 @@ bl_status compile_keeps(compile *c)
     return bl_arena_status(arena, c->err);
 }
 
-/* ---- around each step */
+/* ---- before and after each step */
 
-/* Compare the sources with those of the last step, and record them. True if any of them changed. */
+/* Compare the sources with the sources of the last step, and record them. True if any source changed. */
 static bool compare_sources(bl_plan *plan)
 {
     plan_keeps *keeps = &plan->keeps;
@@ -228,19 +231,19 @@ static bool compare_sources(bl_plan *plan)
     return changed;
 }
 
-/* Give up a kept buffer. Its next owner may write it at once, so wait for runs in flight that read it. */
+/* Release a kept buffer. The next owner of the buffer may write it at once, so wait for runs in flight that read the buffer. */
 static void kept_values_drop(bl_plan *plan, plan_kept *kept)
 {
     bl_err ignored = {0};
     bl_status waited = bl_device_wait(plan->dev, &ignored);
 
-    (void)waited; /* a lost device fails what is in flight, and reads nothing any more */
+    (void)waited; /* a lost device fails the work in flight and reads no buffer any more */
     bl_pool_spare_release(&kept->own);
     kept->given = kept->full = false;
 }
 
-/* Give a value a buffer of its own; without one it stays in scratch memory. The buffer comes from free memory only, and the
- * pool may drop it. */
+/* Give a value its own buffer. Without a buffer the value stays in scratch memory. The buffer comes from free memory only,
+ * and the pool may drop the buffer. */
 static void give_buffer(bl_plan *plan, plan_kept *kept, bl_pool *pool)
 {
     if (kept->bytes > MOST_KEPT_BYTES - atomic_load_explicit(&plan->keeps.bytes, memory_order_relaxed))
@@ -250,9 +253,9 @@ static void give_buffer(bl_plan *plan, plan_kept *kept, bl_pool *pool)
         plan->keeps.denied = DENIED_STEPS;
 }
 
-/* Give buffers to values that do not change and that are read by launches whose sources change; take them from values that
- * change. If a step repeats the last one exactly, as in a benchmark, nothing shows which sources stay when others change: then
- * only panels are kept. */
+/* Give buffers to values that do not change and that are read by launches whose sources change. Take the buffers from values
+ * that change. If a step has exactly the sources of the last step, as in a benchmark, the step does not show which sources
+ * stay when others change: then only panels are kept. */
 static void choose_kept(bl_plan *plan, bool changed, bl_pool *pool)
 {
     plan_keeps *keeps = &plan->keeps;
@@ -277,7 +280,7 @@ static void choose_kept(bl_plan *plan, bool changed, bl_pool *pool)
     }
 }
 
-/* Skip the launches that compute no value that is wanted and not kept. Readers come first. */
+/* Skip the launches that compute only values that are kept or not wanted. Readers are processed before writers. */
 static void choose_launches(plan_keeps *keeps)
 {
     for (int i = 0; i < keeps->n; i++)
@@ -294,7 +297,7 @@ static void choose_launches(plan_keeps *keeps)
     }
 }
 
-/* If the pool dropped a buffer since the last step, forget all kept values. */
+/* If the pool dropped a kept buffer since the last step, forget all kept values. */
 static void look_for_dropped(bl_plan *plan)
 {
     const plan_keeps *keeps = &plan->keeps;

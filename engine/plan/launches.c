@@ -37,7 +37,7 @@ static void live_as_carries(const compile *c, const bl_loop *loop, bl_lifetime *
     }
 }
 
-/* Values that are used before or after a loop, and carries, are live during the whole loop. */
+/* Values that are used before or after a loop, and loop-carried values, are live during the whole loop. */
 static void live_through_loops(const compile *c, bl_lifetime *lives)
 {
     for (int k = 0; k < c->schedule->nloops; k++)
@@ -54,7 +54,7 @@ static void live_through_loops(const compile *c, bl_lifetime *lives)
     }
 }
 
-/* Liveness of each temporary: from the first write to the last read. */
+/* Compute the lifetime of each temporary, from the first write to the last read, and lay out the temporaries. */
 static bl_status place_memory(compile *c, size_t *offset)
 {
     bl_lifetime *lives = bl_arena_array(c->plan->arena, (size_t)c->nslots + 1, sizeof *lives);
@@ -121,7 +121,7 @@ static const plan_countdown *find_countdown(compile *c, const bl_loop *loop)
     return NULL;
 }
 
-/* The index in plan->vars of the slice number of step |now|. */
+/* The index in plan->vars of the slice number of loop step |now|. */
 static int counter_of(compile *c, const bl_loop *loop, int64_t now)
 {
     if (!loop->reverse)
@@ -129,11 +129,11 @@ static int counter_of(compile *c, const bl_loop *loop, int64_t now)
     if (bl_is_const(loop->steps))
         return c->graph->nvars + (int)(loop->steps->hi - 1 - now);
     const plan_countdown *countdown = find_countdown(c, loop);
-    return countdown != NULL ? countdown->first + (int)now : 0; /* NULL only without memory, which the arena records */
+    return countdown != NULL ? countdown->first + (int)now : 0; /* NULL only without memory; the arena records the failure */
 }
 
-/* Lay out plan->vars: the named dimensions, then the numbers of loop steps, of which a launch names its own, then the first
- * group of a slice. */
+/* Lay out plan->vars: the named dimensions, then the numbers of loop steps (a launch refers to the number of its own step),
+ * then the first group of a slice. */
 static bl_status make_vars(compile *c)
 {
     bl_plan *plan = c->plan;
@@ -194,21 +194,21 @@ bl_status compile_slots(compile *c)
         return bl_fail(c->err, BL_ENOMEM, "plan");
     return make_vars(c);
 }
-/* ---- launches, which the worker thread records before the first run */
+/* ---- launches; the worker thread records them before the first run */
 
 enum { MOST_LAUNCHES = 1 << 16, MOST_AT_ONCE = 2048 };
-#define SECONDS_AT_ONCE 0.25 /* estimated */
+#define SECONDS_AT_ONCE 0.25 /* estimated device time of a part */
 
 /* State of a walk through the nests in execution order, with loops unrolled. */
 typedef struct emission {
     compile *c;
     int next_loop;
-    int *bound; /* for each CARRY place: the place that it stands for in this step */
-    int *at;    /* for each VAR that counts steps, by depth of its loop: its index in plan->vars */
-    int depth;  /* depth of loops */
+    int *bound; /* for each CARRY place: the place that it refers to in this step */
+    int *at;    /* for each VAR that counts steps, by depth of its loop: the index of the step number in plan->vars */
+    int depth;  /* current loop depth */
     const plan_turn *turn;
     int64_t end;    /* number of launches so far */
-    double seconds; /* estimated time of these launches */
+    double seconds; /* estimated time of the launches so far */
     bl_launch *launches;
     step *steps;
     int64_t *counts; /* if not NULL: the number of launches of each kernel */
@@ -268,7 +268,8 @@ static void bind_step(emission *e, const bl_loop *loop, int64_t now)
     }
 }
 
-/* Emit the nests [first, end). Without |launches|, only count them. Stops when there are too many. */
+/* Emit the launches of the nests [first, end). Without |launches|, only count them. Stops when the number of launches
+ * exceeds the limit. */
 static void emit(emission *e, int first, int end)
 {
     const bl_schedule *schedule = e->c->schedule;
@@ -315,13 +316,13 @@ static bl_status check_grids(const compile *c)
     return BL_OK;
 }
 
-/* A rough estimate of the device time of a launch. */
+/* A rough estimate of the device time of a launch with |ops| operations and |bytes| of traffic. */
 double compile_seconds(const bl_device_info *info, int64_t ops, int64_t bytes)
 {
     return (double)ops / (info->mega_ops * 1e6) + (double)bytes / (info->mega_bytes * 1e6);
 }
 
-/* Estimated for one core, at the largest sizes. */
+/* The time is estimated for one core, at the largest sizes. */
 bool compile_is_brief(compile *c)
 {
     const bl_device_info *info = &c->dev->info;
@@ -436,7 +437,8 @@ static bl_status make_parts(compile *c)
         const step *s = &plan->steps[i];
         part *last = plan->nparts == 0 ? NULL : &plan->parts[plan->nparts - 1];
         bool elsewhere = i > 0 && plan->launches[i].kernel->dev != plan->launches[i - 1].kernel->dev;
-        bool alone = s->cut > 0 || (last != NULL && last->cut > 0); /* its slices are separate submissions */
+        /* the slices of a launch are separate submissions, so the launch is a part of its own */
+        bool alone = s->cut > 0 || (last != NULL && last->cut > 0);
         if (last == NULL || last->count == MOST_AT_ONCE || seconds >= SECONDS_AT_ONCE || elsewhere || alone) {
             last = &plan->parts[plan->nparts++];
             last->first = i;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* From the nests of a schedule to kernels: choose moves, lower, join, render, and have the driver compile. */
+/* Makes kernels from the loop nests of a schedule: chooses moves, lowers, joins and renders, and has the driver compile the
+ * kernels. */
 #include "engine/ir/ir_text.h"
 #include "engine/plan/compile.h"
 #include "engine/render/render.h"
@@ -7,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A launch that is estimated to take longer is split into slices. Estimates assume peak arithmetic: sums of sines of large
+/* A launch with a longer estimated time is split into slices. Estimates assume peak arithmetic: sums of sines of large
  * numbers, estimated at 0.4 s, took 22 s on PoCL. */
 #define SECONDS_WHOLE 0.1
 
@@ -31,14 +32,14 @@ static bl_search_nest search_nest(const compile *c, const char *name, const bl_n
     return (bl_search_nest){.name = name, .ir = c->ir, .sink = sink, .nparams = nparams, .dev = c->dev, .target = &c->target};
 }
 
-/* The moves of a nest, applied. */
+/* A nest with its moves applied. */
 typedef struct tuned {
     int nparams;
     bool helper;
     bl_tune tune;
 } tuned;
 
-/* The moves of |nest|, chosen once for all nests of its sink.  A search reports on each nest. */
+/* Choose the moves of |nest| once for all nests with the same sink.  A search reports on each nest. */
 static bl_status choose_moves(compile *c, const bl_search_nest *nest, bool helper, bl_tune *tune)
 {
     bool once = c->options->beam == 0;
@@ -57,7 +58,7 @@ static bl_status choose_moves(compile *c, const bl_search_nest *nest, bool helpe
     return BL_OK;
 }
 
-/* Add a helper kernel: it packs a panel, and runs before the nest; or it sums partial results, and runs after the nest. */
+/* Add a helper kernel. A helper packs a panel and runs before the nest, or sums partial results and runs after the nest. */
 static bl_status make_kernels_add_helper(compile *c, const made *of, const bl_packed *packed, int panel)
 {
     bl_tune tune;
@@ -175,7 +176,7 @@ static bl_status lower_all(compile *c)
     return bl_arena_status(c->arena, c->err);
 }
 
-/* |rendered| maps linear kernels to the kernels that were rendered from them. */
+/* Render the source of a kernel. |rendered| maps a linear kernel to the kernel that was rendered from it. */
 static bl_status render_made(compile *c, bl_ptrmap *rendered, made *m)
 {
     const made *like = bl_ptrmap_get(rendered, m->lowered);
@@ -194,7 +195,7 @@ static bl_status render_made(compile *c, bl_ptrmap *rendered, made *m)
     return BL_OK;
 }
 
-/* ---- what shares a launch */
+/* ---- kernels that share a launch */
 
 /* Does a loop begin or end before nest |nest|? */
 static bool at_loop(const compile *c, int nest)
@@ -205,7 +206,7 @@ static bool at_loop(const compile *c, int nest)
     return at;
 }
 
-/* Add the kernel that |n| |members| were joined into. */
+/* Add the kernel into which the |n| |members| were joined. */
 static void add_joined(compile *c, const plan_piece *piece, const made *members, int n)
 {
     made *m = &c->made[c->nmade++];
@@ -267,8 +268,8 @@ static bl_status join_small(compile *c)
         c->first_made[i] = becomes[c->first_made[i]];
     return bl_arena_status(c->arena, c->err);
 }
-/* If a launch may take too long, make a kernel that can be launched in slices: it gets the number of its first group as a
- * parameter. */
+/* If a launch may take too long, make a kernel that can be launched in slices: the kernel gets the number of its first group
+ * as a parameter. */
 static bl_status cut_made(compile *c, made *m)
 {
     const bl_linear *linear = m->lowered->linear;
@@ -308,7 +309,7 @@ bl_status compile_nests(compile *c)
     return bl_arena_status(c->arena, c->err);
 }
 
-/* ---- the driver */
+/* ---- compilation by the driver */
 
 int compile_first_like(const compile *c, int which)
 {
@@ -362,7 +363,7 @@ bl_status compile_kernels(compile *c)
         sources[n + i] = along->at[i];
         sources[n + i].brief = c->plan->info.brief; /* a driver may not compile brief and other kernels together */
     }
-    /* an error in one of these kernels must not fail this plan: it is reported when their own plan is compiled */
+    /* an error in a kernel of another plan must not fail this plan: the other plan reports the error when it is compiled */
     if (nalong == 0 || compile_ahead(c, n + nalong, sources, &ignored) != BL_OK)
         BL_TRY(compile_ahead(c, n, sources, c->err));
     n = 0;

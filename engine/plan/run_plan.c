@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Running a plan: bind buffers, submit the recordings, and swap each state's two buffers between steps. */
+/* Runs a plan: binds buffers, submits the recordings, and swaps the two buffers of each state between steps. */
 #include "engine/base/clock.h"
 #include "engine/base/size.h"
 #include "engine/ir/shape.h"
@@ -10,16 +10,18 @@
 #include <string.h>
 
 enum {
-    STEPS_IN_FLIGHT = 32, /* steps to submit before the run checks for cancellation and for its deadline */
+    STEPS_IN_FLIGHT = 32, /* largest number of steps in flight: a run checks for cancellation and its deadline between waits */
     LAUNCHES_IN_FLIGHT = 2048,
-    YIELD_NS = 2000000, /* and whose time a run that yields may take, unless a single step is longer */
-    /* longest step that may be run asynchronously: a longer step gains little, and delays the runs around it */
+    YIELD_NS = 2000000, /* longest time of the steps in flight of a run that yields, unless a single step is longer */
+    /* longest step that may be run asynchronously: a longer step saves little, and delays the runs around it */
     FLIGHT_NS = 300000,
-    REPORTS_IN_FLIGHT = 8,      /* reports with outputs of their own, so that the device need not be waited for at each report */
-    MOST_REPORT_BYTES = 1 << 20 /* most bytes of outputs for which reports get such outputs */
+    /* number of reports with their own outputs, so that the run need not wait for the device at each report */
+    REPORTS_IN_FLIGHT = 8,
+    MOST_REPORT_BYTES = 1 << 20 /* most bytes of outputs for which each report gets its own outputs */
 };
 
-/* By the estimate, which may be fifty times too short. Later slices are sized by the time that the first one took. */
+/* Estimated time of the first slice. The estimate may be fifty times too short, so later slices are sized by the measured
+ * time of the first slice. */
 #define FIRST_SLICE_SECONDS 0.01
 #define SLICE_SECONDS       0.25
 #define SLICE_GROWTH        8.0
@@ -32,7 +34,7 @@ typedef struct running {
     const int64_t *vars;
     int64_t counted[BL_WIRE_MAX_DIMS];
     bl_buffer **next;    /* nstates entries: the buffer for the next value of an updated state; NULL: updated in place */
-    bl_buffer **lent;    /* nstates entries: buffers that were to be the next ones but have other users; mostly NULL */
+    bl_buffer **lent;    /* nstates entries: buffers that were meant for the next values but have other users; mostly NULL */
     int nsets, set;      /* the number of sets of outputs, and the set of the current step */
     bl_buffer **outputs; /* nsets * noutputs buffers */
     bl_buffer **words;   /* nchecks buffers: results of the index checks */
@@ -79,7 +81,7 @@ static bl_status run_plan_record(bl_plan *plan, bl_err *err)
     return BL_OK;
 }
 
-/* Do the loops around a launch have enough steps at these sizes? */
+/* Do the loops around a launch have enough steps at these sizes for the launch to run? */
 static bool has_turn(const step *s, const int64_t *vars)
 {
     const plan_turn *turn = s->turn;
@@ -131,7 +133,8 @@ static bl_status alloc_outputs(running *r)
         if (!bl_size_add(all, bytes, &all))
             all = SIZE_MAX;
     }
-    bool waits = plan->info.checks_indices; /* after each step, so that all reports before a failed step are delivered */
+    /* the run waits after each step, so that all reports before a failed step are delivered */
+    bool waits = plan->info.checks_indices;
     r->nsets = reports(r->run) && !waits && r->run->steps > r->run->every && all <= MOST_REPORT_BYTES ? REPORTS_IN_FLIGHT : 1;
     r->outputs = bl_calloc((size_t)r->nsets * (size_t)n + 1, sizeof(bl_buffer *));
     if (r->outputs == NULL)
@@ -143,7 +146,7 @@ static bl_status alloc_outputs(running *r)
     return BL_OK;
 }
 
-/* Hand over the outputs of the last step if |st| is BL_OK; release all others. */
+/* Hand over the outputs of the last step if |st| is BL_OK. Release all other outputs. */
 static void run_plan_free_outputs(running *r, bl_status st)
 {
     int n = r->plan->info.noutputs;
@@ -208,7 +211,8 @@ static bl_status alloc_results(running *r)
     return BL_OK;
 }
 
-/* A value that only its own nest reads has a slot but no memory. No launch uses the slot, so it gets any buffer of the run. */
+/* A value that only its own nest reads has a slot but no memory. No launch uses the slot, so any buffer of the run can fill
+ * the slot. */
 static void fill_unused(bl_plan *plan)
 {
     bl_buffer *any = NULL;
@@ -227,7 +231,7 @@ static void run_plan_bind_slots(running *r)
 
     for (int i = 0; i < plan->nslots; i++) {
         if (plan->slot_offset[i] == SIZE_MAX)
-            plan->slots[i] = NULL; /* the last run's buffer, which may have been freed */
+            plan->slots[i] = NULL; /* the slot has a buffer of the last run, which may have been freed */
     }
     for (int i = 0; i < ninputs + nstates && i < plan->nslots; i++) {
         if (plan->slot_count[i] == NULL)
@@ -256,7 +260,7 @@ static bl_status look_around(const bl_run *run, bl_err *err)
     return BL_OK;
 }
 
-/* The step began and failed: the contents of states that it updates in place are unknown. */
+/* A step began and failed: the contents of the states that the step updates in place are unknown. Mark these states as lost. */
 static void lose_states(const running *r)
 {
     const bl_plan_info *info = &r->plan->info;
@@ -279,8 +283,9 @@ static bl_status submit_part(running *r, const part *p, uint64_t *ns)
     return st;
 }
 
-/* Run one launch in slices, each a range of groups along one dimension, so that the run can be cancelled between two slices.
- * The estimate may be far off: the first slice is small, and its time gives the size of the next. */
+/* Run one launch in slices, so that the run can be cancelled between two slices. A slice is a range of groups along one
+ * dimension. The estimate may be far off: the first slice is small, and the time of a slice gives the size of the next
+ * slice. */
 static bl_status submit_slices(running *r, const part *p, uint64_t *ns)
 {
     bl_plan *plan = r->plan;
@@ -326,8 +331,9 @@ static bl_status submit_parts(running *r, uint64_t *ns)
     return BL_OK;
 }
 
-/* A state's old buffer is the next one to be written, unless it has other users, who retained the state between two steps. Such
- * a buffer is replaced. A step in flight may still read it, so it is released when the run ends. */
+/* Reuse the old buffer of each state for the next value, unless the buffer has other users: code that retained the state
+ * between two steps. A buffer with other users is replaced. A step in flight may still read that buffer, so it is released
+ * when the run ends. */
 static bl_status run_plan_take_back(running *r)
 {
     for (int i = 0; i < r->plan->info.nstates + r->plan->info.nhidden; i++) {
@@ -391,7 +397,7 @@ static void exchange_states(running *r)
     }
 }
 
-/* Deliver the reports of the submitted steps, all of which are complete. */
+/* Deliver the reports of the submitted steps. All these steps are complete. */
 static bl_status run_plan_tell(running *r)
 {
     const bl_run *run = r->run;
@@ -420,8 +426,8 @@ static bool run_plan_yields(const bl_run *run)
     return run->yield != NULL && run->yield(run->yield_arg);
 }
 
-/* Run all steps. |asked| is where each step's launches write their times, or NULL; even then a step is timed once in a while.
- * The run may yield after each wait, so that another run need not wait for a further step. */
+/* Run all steps. |asked| is where the launches of each step write their times, or NULL; even without |asked| a step is timed
+ * once in a while. The run may yield after each wait, so that another run need not wait for a further step. */
 static bl_status run_plan_run_steps(running *r, uint64_t *asked)
 {
     bl_run *run = r->run;
@@ -432,7 +438,7 @@ static bl_status run_plan_run_steps(running *r, uint64_t *asked)
     for (uint64_t i = 1; i <= run->steps && !last; i++) {
         BL_TRY(look_around(run, r->err));
         uint64_t *ns = asked != NULL ? asked : i == 1 ? sample : NULL;
-        r->set = r->nreports; /* the sets before it belong to reports that are not delivered yet */
+        r->set = r->nreports; /* the earlier sets belong to reports that are not delivered yet */
         BL_TRY(submit_step(r, ns));
         if (r->plan->info.checks_indices) {
             BL_TRY(bl_device_wait(r->plan->dev, r->err));
@@ -460,7 +466,7 @@ static bl_status run_plan_run_steps(running *r, uint64_t *asked)
     return BL_OK;
 }
 
-/* Prepare a run up to the first submission. |end| frees what this allocates. */
+/* Prepare a run up to the first submission. |end| frees the allocations of this function. */
 static bl_status run_plan_begin(running *r)
 {
     bl_plan *plan = r->plan;
@@ -520,13 +526,13 @@ bl_status bl_plan_run(bl_run *run, bl_err *err)
     return st;
 }
 
-/* ---- in two halves */
+/* ---- asynchronous execution: submit and finish */
 
-/* A plan that updates states may not run asynchronously: it would need second buffers while it is in flight, and the next
- * reader of the states would have to wait. */
+/* A plan that updates states may not run asynchronously: in flight, the plan would need second buffers, and the next reader
+ * of the states would have to wait. */
 bool bl_plan_may_fly(const bl_plan *plan)
 {
-    if (plan->info.checks_indices) /* the host must read the checks before the outputs are used */
+    if (plan->info.checks_indices) /* the host must read the index checks before the outputs are used */
         return false;
     for (int i = 0; i < plan->info.nstates + plan->info.nhidden; i++)
         if (plan->info.updated[i])

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The layout of temporaries in the device's scratch memory. A plan is laid out for its largest sizes when it is compiled. If
- * that needs little memory, every run uses that layout. Otherwise the plan is laid out again for the sizes of a run, unless the
- * last run had the same sizes. Without that, a network for pictures of any size would need the memory of 64 large pictures for
- * one small picture, and a small language model several times the memory of its weights. */
+/* Layout of the temporaries in the scratch memory of the device. A plan is laid out for its largest sizes when it is
+ * compiled. If that layout needs little memory, every run uses the layout. Otherwise the plan is laid out again for the
+ * sizes of a run, unless the last run had the same sizes. Without a layout for the sizes of a run, a network for pictures of
+ * any size would need the memory of 64 large pictures for one small picture, and a small language model several times the
+ * memory of its weights. */
 #include "engine/base/size.h"
 #include "engine/ir/shape.h"
 #include "engine/plan/plan_internal.h"
@@ -26,7 +27,7 @@ static bl_status slot_size(const bl_plan *plan, int slot, const int64_t *vars, s
     return BL_OK;
 }
 
-/* Lay out |lives| for the sizes |vars|; *bytes is the memory that all of them need. */
+/* Lay out |lives| for the sizes |vars|; *bytes is the memory that the layout needs. */
 static bl_status scratch_lay_out(const bl_plan *plan, const int64_t *vars, bl_arena *arena, bl_lifetime *lives, size_t *bytes,
                                  bl_err *err)
 {
@@ -70,7 +71,7 @@ static bl_status bind_views(bl_plan *plan, bl_buffer *scratch, const bl_lifetime
 {
     bl_status st = BL_OK;
 
-    if (plan->scratch != NULL) /* the plan may be in flight, and its views are freed below */
+    if (plan->scratch != NULL) /* the plan may be in flight, and the release below frees its views */
         st = bl_device_wait(plan->dev, err);
     if (st != BL_OK) {
         bl_buffer_release(scratch);
@@ -82,11 +83,11 @@ static bl_status bind_views(bl_plan *plan, bl_buffer *scratch, const bl_lifetime
         if (plan->slot_offset[i] != SIZE_MAX)
             st = bl_buffer_view(scratch, lives[i].offset, lives[i].bytes, &plan->slots[i], err);
     if (st != BL_OK)
-        plan_unbind_scratch(plan); /* a partial set of views must not remain: the next run makes all of them */
+        plan_unbind_scratch(plan); /* a partial set of views must not remain: the next run makes all views */
     return st;
 }
 
-/* Lay out and bind for the sizes |vars|: the sizes or the buffer differ from the last run's. */
+/* Lay out and bind the temporaries for the sizes |vars|, because the sizes or the buffer differ from those of the last run. */
 static bl_status bind_layout(bl_plan *plan, const int64_t *vars, bl_pool *pool, bl_err *err)
 {
     size_t each = (size_t)plan->info.nvars * sizeof *vars, bytes = 0;

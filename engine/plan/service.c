@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SAMPLE_EVERY_NS = 1000000000 }; /* a timed step must be waited for; once per second that is not noticeable */
+enum { SAMPLE_EVERY_NS = 1000000000 }; /* the run must wait for a timed step; one wait per second is not noticeable */
 
 bl_status plan_census_init(plan_census *census, int nkernels, int nsteps, int nvars, bl_err *err)
 {
@@ -43,7 +43,7 @@ uint64_t *plan_census_begin(bl_plan *plan)
     plan_census *census = &plan->census;
     int64_t now = bl_clock_ns();
 
-    /* never the first step: a driver may compile kernels at their first launch */
+    /* never time the first step: a driver may compile kernels at their first launch */
     if (now < census->next_ns || atomic_load_explicit(&census->steps, memory_order_relaxed) == 0)
         return NULL;
     census->next_ns = now + SAMPLE_EVERY_NS;
@@ -55,7 +55,8 @@ bool plan_census_is_short(const bl_plan *plan, uint64_t ns)
     unsigned n = atomic_load_explicit(&plan->census.samples, memory_order_acquire);
     bool is_short = false;
 
-    for (unsigned i = 0; i < n && i < BL_PLAN_RECENT && !is_short; i++) /* other load only lengthens a step */
+    /* other load only lengthens a step, so one short step is proof */
+    for (unsigned i = 0; i < n && i < BL_PLAN_RECENT && !is_short; i++)
         is_short = atomic_load_explicit(&plan->census.recent_ns[i], memory_order_relaxed) <= ns;
     return is_short;
 }
@@ -65,7 +66,7 @@ bool bl_plan_is_due(const bl_plan *plan)
     return bl_clock_ns() >= plan->census.next_ns;
 }
 
-/* Add the work of a step of the sizes |vars|. It is counted again only if the sizes changed. */
+/* Add the work of a step of the sizes |vars|. The work is counted again only if the sizes changed. */
 static void add_counts(bl_plan *plan, unsigned samples, const int64_t *vars)
 {
     plan_census *census = &plan->census;
@@ -103,7 +104,7 @@ void plan_census_wall(bl_plan *plan, uint64_t steps, int64_t ns)
     plan_census *census = &plan->census;
 
     if (atomic_load_explicit(&census->steps, memory_order_relaxed) == steps)
-        return; /* of the first run */
+        return; /* the steps are those of the first run */
     atomic_fetch_add_explicit(&census->wall_ns, (uint64_t)ns, memory_order_relaxed);
     atomic_fetch_add_explicit(&census->wall_steps, steps, memory_order_relaxed);
 }
@@ -199,7 +200,7 @@ double bl_plan_estimate(const bl_plan *plan, const int64_t *vars)
     return seconds;
 }
 
-/* ---- in words */
+/* ---- the report as text */
 
 /* Prints one line per kernel, at the position of its first launch. */
 void bl_plan_report(const bl_plan *plan, const int64_t *vars, const uint64_t *launch_ns, uint64_t steps, const bl_peaks *peaks,
@@ -208,7 +209,7 @@ void bl_plan_report(const bl_plan *plan, const int64_t *vars, const uint64_t *la
     plan_counts *all = bl_calloc((size_t)plan->nkernels + 1, sizeof *all);
     int64_t counted[BL_WIRE_MAX_DIMS];
 
-    if (all == NULL) { /* the report is not worth failing the run */
+    if (all == NULL) { /* a report without memory must not fail the run */
         bl_text_puts(out, "out of host memory for the statistics of the kernels\n");
         return;
     }
@@ -242,7 +243,7 @@ void bl_plan_report(const bl_plan *plan, const int64_t *vars, const uint64_t *la
     free(all);
 }
 
-/* ---- what supersedes it */
+/* ---- supersession */
 
 bool bl_plan_wants_compiling(const bl_plan *plan)
 {
@@ -255,7 +256,7 @@ void bl_plan_stay(bl_plan *plan)
     atomic_store(&plan->stays, true);
 }
 
-/* Returns the old value. */
+/* Set the plan that supersedes |plan|.  Returns the old value. */
 static bl_plan *set_better(bl_plan *plan, bl_plan *better)
 {
     bl_plan *before = NULL;
@@ -278,7 +279,7 @@ void bl_plan_supersede(bl_plan *plan, bl_plan *better)
     before = set_better(plan, better);
     if (before == NULL)
         return;
-    /* a program may hold the plan before: redirect it too */
+    /* a program may hold the plan |before|: redirect it too */
     bl_plan_release(set_better(before, better != NULL ? better : plan));
     bl_plan_release(before);
 }
