@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Between the files of texts that are being written: completion.c has the client's request, generation.c begins, tells and ends a
- * text, text_step.c runs the program, and text_memory.c keeps what texts remember.
+/* Internal interfaces of text generation: completion.c has the client's request; generation.c begins, reports and ends a text;
+ * text_step.c runs the program; text_memory.c keeps the state of texts between runs.
  *
- * A text is a request in its device's queue, for one run after the other.  The one whose turn it is takes along those of the same
- * model that wait there and give the program as many tokens: each is a row of the run, comes before it and goes after it. */
+ * A text is a request in the queue of its device, for one run after the other (continuous batching).  The request that is
+ * dispatched takes along the queued requests of the same model that feed the same number of tokens.  Each of them is one row
+ * of the run, and goes back into the queue after it. */
 #ifndef BL_SERVER_MODELS_GENERATION_H
 #define BL_SERVER_MODELS_GENERATION_H
 
@@ -12,25 +13,25 @@
 #include "server/models/sequences.h"
 #include "server/store/eviction.h"
 enum {
-    BL_MOST_UNREAD = 256 * 1024 /* events that wait for their client; then the text does */
+    BL_MOST_UNREAD = 256 * 1024 /* bytes of unread events after which a text pauses until its client reads */
 };
 
-/* A past of all rows: in one of the two places. */
+/* One past of all rows, in device memory or in host memory. */
 typedef struct bl_text_part {
     bl_buffer *buffer;
-    char *away;   /* its copy on the host */
-    size_t bytes; /* of a row */
+    char *away;   /* the copy in host memory; NULL: the past is on the device */
+    size_t bytes; /* bytes of a row */
 } bl_text_part;
 
-/* What the texts of a run remember, a row for each, and perhaps rows that nobody has: as many parts as the model has pasts.
- * Counted by texts that have a row.  Worker's thread, but for the release. */
+/* The pasts of the texts of a run: one row for each text, and possibly free rows.  There is one part for each past of the
+ * model.  Reference-counted by the texts that have a row.  Worker's thread, except for the release. */
 typedef struct bl_text_memory {
-    bl_evictable evictable; /* first; once a run is over that had it, where the host does not see it */
+    bl_evictable evictable; /* first member; registered after the first run if the buffers are not host-visible */
     atomic_int refs;
     bl_worker *worker;
     int64_t rows;
-    bool *taken; /* while rows are dealt out */
-    bool busy;   /* a run has it */
+    bool *taken; /* rows in use, while deal_rows assigns rows */
+    bool busy;   /* a run uses the memory */
     int count;
     bl_text_part parts[];
 } bl_text_memory;
@@ -38,116 +39,119 @@ typedef struct bl_text_memory {
 /* A token of the answer. */
 typedef struct bl_text_token {
     int32_t id;
-    bool first;       /* nothing but marks was in front of it */
-    bool known;       /* |chance| is known; not that of the first token of a prompt */
-    float chance;     /* the logarithm of its probability; its probability where the options say post_sampling */
-    size_t at;        /* of its bytes among those of the text */
-    size_t top, ntop; /* the likeliest in its place, of g->top */
+    bool first;       /* only special tokens came before it */
+    bool known;       /* |chance| is valid; false for the first token of a prompt */
+    float chance;     /* log probability of the token; its probability with the option post_sampling */
+    size_t at;        /* offset of its bytes in the text */
+    size_t top, ntop; /* range of the likeliest alternatives in g->top */
 } bl_text_token;
 
 struct bl_generation {
-    bl_completion *completion; /* which owns it */
-    int index;                 /* among its texts */
+    bl_completion *completion; /* the owner of the text */
+    int index;                 /* index among the texts of the completion */
     bl_models *models;
-    bl_model_version *version; /* the completion's, as |text| and |options| */
+    bl_model_version *version; /* of the completion, like |text| and |options| */
     const bl_text_model *text;
     const bl_text_options *options;
-    bl_sampling sampling; /* with its own seed */
+    bl_sampling sampling; /* with the seed of this text */
 
-    /* its runs; of the request that is in the queue, or at work */
+    /* its runs; used by the request in the queue or in a run */
     bl_worker *worker;
     bl_model_instance *instance;
     bl_sequence *sequence;
     unsigned device_generation;
-    bl_text_memory *memory; /* in which it has |row|; NULL: it remembers nothing yet */
+    bl_text_memory *memory; /* the memory in which the text has |row|; NULL: no state yet */
     int64_t row;
-    bl_text_pages pages; /* where keys and values are in pages */
-    bl_buffer **states;  /* of a run that it leads: the program's */
-    bl_tokens tokens;    /* the prompt's, and those that were made */
-    size_t prompt, fed;  /* tokens */
-    size_t reused;       /* tokens of the prompt that need not be run again */
-    bool silent;         /* no text was there yet */
-    bool new_line;       /* the text has one */
-    bool begun;          /* the progress of its prompt was told */
-    char *bytes;         /* the logits of the last token as they come */
+    bl_text_pages pages; /* page table, with a paged KV cache */
+    bl_buffer **states;  /* if it leads a run: the states of the program */
+    bl_tokens tokens;    /* tokens of the prompt, then the generated tokens */
+    size_t prompt, fed;  /* tokens of the prompt; tokens that have been run */
+    size_t reused;       /* tokens of the prompt that came from the prefix cache */
+    bool silent;         /* no text has been decoded yet */
+    bool new_line;       /* the text has a line break */
+    bool begun;          /* the progress of the prompt was reported */
+    char *bytes;         /* the logits of the last token, in the dtype of the output */
     float *logits;
-    bl_sampler *sampler;                     /* NULL: the model chooses the tokens */
-    bl_text pending;                         /* bytes that are not told yet: half a character, or what may become a stop */
-    size_t taken;                            /* bytes before those */
-    size_t echoed;                           /* bytes of the prompt, where the text begins with it: no stop is looked for there */
-    const char *finish;                      /* why it is over; NULL: it is not */
-    const char *stopped_by;                  /* the stop that ended it; NULL: none */
-    int64_t compute_ns, prompt_ns, queue_ns; /* queue_ns: before all of its runs, known when it is over */
+    bl_sampler *sampler; /* NULL: the model chooses the tokens */
+    /* decoded bytes that are not reported yet: part of a character, or possibly the start of a stop string */
+    bl_text pending;
+    size_t taken;                            /* number of bytes reported before |pending| */
+    size_t echoed;                           /* bytes of the echoed prompt; stop strings are not searched there */
+    const char *finish;                      /* why the text is over; NULL: it is not over */
+    const char *stopped_by;                  /* the stop string that ended the text; NULL: none */
+    int64_t compute_ns, prompt_ns, queue_ns; /* queue_ns: the time before all of its runs, known at its end */
 
-    /* what is told of its tokens */
+    /* the tokens that are reported */
     bl_text_token *said;
     size_t nsaid, said_cap, ntold;
     bl_token_chance *top;
-    size_t ntop, charged; /* |charged|: bytes of the server's memory, for these and for its runs */
+    size_t ntop, charged; /* |charged|: bytes of the server's memory budget for the tokens and for the runs */
 
-    /* the run at hand */
+    /* the current run */
     bl_request *rq;
-    int64_t at;            /* the row that it is there */
-    bl_generation *beside; /* the next of its texts */
-    int64_t *vars;         /* of a run that it leads, as those below; calloc'd once for all of them */
+    int64_t at;            /* the row of the text in the run */
+    bl_generation *beside; /* the next text of the run */
+    int64_t *vars;         /* if it leads a run, like the members below; allocated once for all runs */
     bl_device_tensor **inputs;
     bl_buffer **buffers, **outputs;
 
     /* under the completion's lock */
-    bl_text written; /* characters, where they are not told as events */
-    bool rests;      /* |own| is in no queue, until the client has read */
-    bl_request *own; /* in the queue; NULL: not any more */
+    bl_text written; /* characters, if the answer is not streamed */
+    bool rests;      /* |own| is in no queue until the client has read */
+    bl_request *own; /* the request in the queue; NULL: it has ended */
 };
 
 /* ---- generation.c */
-/* A text of |c|, with a copy of |prompt|. */
+/* Create a text of |c|, with a copy of |prompt|. */
 BL_NODISCARD bl_status bl_generation_create(bl_completion *c, const bl_tokens *prompt, int shift, bl_generation **out,
                                             bl_err *err);
-/* The memory that its runs need, for a request on its way in. */
+/* Reserve the memory of its runs, while the request |in| arrives. */
 BL_NODISCARD bl_status bl_generation_prepare(bl_generation *g, bl_infer *in);
-/* Its first run waits from now on. */
+/* Queue the first run. */
 BL_NODISCARD bl_status bl_generation_submit(bl_generation *g, bl_request *rq);
-/* Stop at the next run, or at once. */
+/* Stop the text at its next run, or at once. */
 void bl_generation_cancel(bl_generation *g, const char *why);
 void bl_generation_destroy(bl_generation *g); /* accepts NULL */
-/* In g->logits are the |count| logits in the place of the prompt's token |place|: note what they say of it. */
+/* g->logits has the |count| logits that predict token |place| of the prompt: record the probability of this token. */
 BL_NODISCARD bl_status bl_generation_score(bl_generation *g, size_t place, size_t count, bl_err *err);
-/* In g->logits are those of the token that is to be written: choose it. */
+/* g->logits has the logits of the next token: sample it. */
 BL_NODISCARD bl_status bl_generation_choose(bl_generation *g, size_t count, int32_t *id, bl_err *err);
-/* A piece of the prompt is through. */
+/* Report that a piece of the prompt has been processed. */
 void bl_generation_tell_progress(bl_generation *g);
-/* Nothing is written any more. */
+/* End the text because its length limit is reached. */
 BL_NODISCARD bl_status bl_generation_close(bl_generation *g, bl_err *err);
-/* The model wrote |id|. */
+/* Append the generated token |id|. */
 BL_NODISCARD bl_status bl_generation_take(bl_generation *g, int32_t id, bl_err *err);
-/* It is a prompt of which the logits of every token are wanted, and the program gives those of the last. */
+/* The logits of every token of the prompt are wanted, but the program gives only the logits of the last token of a run. */
 static inline bool bl_generation_steps_singly(const bl_generation *g)
 {
     return g->options->echo && g->options->logprobs >= 0 && g->text->remembers && !g->text->gives_all;
 }
-bool bl_generation_is_unread(bl_generation *g); /* the client has much to read; under the lock */
+/* does the client have more than BL_MOST_UNREAD bytes to read?  Under the lock */
+bool bl_generation_is_unread(bl_generation *g);
 
 /* ---- text_step.c */
-/* The work of a text's request: one run, for it and others. */
+/* The work of the request of a text: one run, for this text and others. */
 bl_step bl_text_work(bl_request *rq);
 
 /* ---- text_memory.c */
-/* Without buffers. */
+/* Create a memory without buffers. */
 BL_NODISCARD bl_status bl_text_memory_create(bl_worker *worker, const bl_text_model *text, int64_t rows, bl_text_memory **out,
                                              bl_err *err);
 void bl_text_memory_release(bl_text_memory *memory); /* accepts NULL */
-/* What |first| and all beside it, |rows| in number, remember, as the first rows of one: *out is retained, and each |at| says
- * which.  It is on the device until the caller lets go of it, also where this fails and there is one.  Nothing is copied where
- * they are so already. */
+/* Gather the pasts of |first| and of all texts beside it, |rows| in number, into the first rows of one memory.  *out is
+ * retained, and |at| of each text is its row.  The memory stays on the device until bl_text_memory_let_go; this also holds on
+ * failure if *out is set.  Nothing is copied if the rows already have this layout. */
 BL_NODISCARD bl_status bl_text_memory_gather(bl_generation *first, int64_t rows, bl_text_memory **out, bl_err *err);
-/* The run is over that had it; if texts have rows of it, it may wait on the host from now on.  Accepts NULL. */
+/* The run that used the memory is over.  If texts have rows of it, the memory may be evicted to the host from now on.  Accepts
+ * NULL. */
 void bl_text_memory_let_go(bl_text_memory *memory);
-/* A run gave |outputs| for |count| tokens of each: what has places gets them there. */
+/* A run gave |outputs| for |count| tokens of each text: append them to the pasts with places. */
 BL_NODISCARD bl_status bl_text_memory_append(bl_text_memory *memory, const bl_generation *first, size_t count,
                                              bl_buffer *const *outputs, bl_err *err);
-/* The text has row |at| of |memory|, and no other. */
+/* The text moves to row |at| of |memory|. */
 void bl_text_memory_move(bl_generation *g, bl_text_memory *memory, int64_t at);
-/* So that it holds no rows of others. */
+/* Move the text into a memory of its own, so that it keeps no rows of others alive. */
 BL_NODISCARD bl_status bl_text_memory_part(bl_generation *g, bl_err *err);
 
 #endif

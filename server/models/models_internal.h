@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Between the files of hosted models.
+/* Internal interfaces of the files of hosted models.
+ *
  * Lock order: a request's peer, bl_models.writing, bl_models.lock, then the locks of batchers.  No thread waits under one of
- * them. */
+ * these locks. */
 #ifndef BL_SERVER_MODELS_INTERNAL_H
 #define BL_SERVER_MODELS_INTERNAL_H
 
@@ -26,46 +27,46 @@ enum {
     BL_MOST_CONFIG = 4 << 20
 };
 
-/* What a tensor of BYTES is in the program, where that is not bytes. */
+/* The representation in the program of a tensor with datatype BYTES. */
 typedef enum bl_model_coding {
     BL_MODEL_PLAIN,
-    BL_MODEL_PICTURE, /* of an input: the pixels [height, width, 3] of an encoded picture */
-    BL_MODEL_STRINGS  /* int64, numbers of texts: see strings.c */
+    BL_MODEL_PICTURE, /* of an input: an encoded picture, decoded into pixels [height, width, 3] */
+    BL_MODEL_STRINGS  /* int64: the index of each string (strings.c) */
 } bl_model_coding;
 
-/* An input or output as a client sees it, the dimension of batches included. */
+/* An input or output of the model in the form that clients see, with the batch dimension. */
 typedef struct bl_model_tensor {
     const char *name;
-    int datatype; /* of the protocol: BYTES where the model takes or gives the bytes of texts, padded with zeros */
+    int datatype; /* datatype of the protocol; BYTES: the model takes or gives the bytes of strings, padded with zeros */
     bl_dtype dtype;
-    bl_model_coding coding;    /* BYTES that the program has in another form */
-    int ndim;                  /* of the program; see bl_model_tensor_rank */
-    int64_t dim[16];           /* -1: varies */
-    int var[16];               /* of an input: the named dimension, or -1 */
-    const char *const *labels; /* of an output: names of its classes, or NULL */
+    bl_model_coding coding;    /* of a tensor with datatype BYTES */
+    int ndim;                  /* rank in the program; see bl_model_tensor_rank */
+    int64_t dim[16];           /* -1: the size varies */
+    int var[16];               /* of an input: the index of the named dimension, or -1 */
+    const char *const *labels; /* of an output: the names of its classes, or NULL */
     size_t nlabels;
-    bool keyed; /* |labels| are the keys of maps: what the model gives is not to be understood without them */
+    bool keyed; /* |labels| are the keys of maps; clients cannot interpret the output without the labels */
 } bl_model_tensor;
 
-/* As a client sees it: the bytes of a text are no dimension, and a picture is one value. */
+/* The rank that clients see: the bytes of a string are not a dimension, and a picture is one element. */
 static inline int bl_model_tensor_rank(const bl_model_tensor *tensor)
 {
     bool bytes = tensor->datatype == BL_INFER_BYTES && tensor->coding == BL_MODEL_PLAIN;
     return tensor->coding == BL_MODEL_PICTURE ? tensor->ndim - 3 : tensor->ndim - bytes;
 }
 
-/* What the files of a version are: model.json, model.onnx, or a language model (proto/llm). */
+/* The kind of the files of a version: model.json, model.onnx, or a language model (proto/llm). */
 typedef enum bl_model_form { BL_MODEL_PROGRAM, BL_MODEL_ONNX, BL_MODEL_LLM } bl_model_form;
 
-/* The program on one device. */
+/* The program of a version on one device. */
 typedef struct bl_model_instance {
     bl_batch_slot slot;                 /* first member: bl_batch_slot * converts */
-    _Atomic(bl_plan *) exact[BL_SIZES]; /* for 2^i rows and no others; NULL, or there for good */
-    struct bl_pages *pages;             /* of a text model with keys and values in pages (pages.h); else NULL */
+    _Atomic(bl_plan *) exact[BL_SIZES]; /* the plan for runs of exactly 2^i rows; NULL until it exists, then constant */
+    struct bl_pages *pages;             /* the pool of KV pages of a text model with a paged KV cache (pages.h); else NULL */
 
     /* worker's thread */
-    double token_ns; /* the time for a token of a prompt; 0: not known */
-    double write_ns; /* the time of a run in which texts write one token each; likewise */
+    double token_ns; /* the time per token of a prompt; 0: not measured */
+    double write_ns; /* the time of a run in which each text generates one token; 0: not measured */
 } bl_model_instance;
 
 typedef struct bl_infer bl_infer;
@@ -74,7 +75,7 @@ typedef struct bl_text_model bl_text_model;
 typedef struct bl_text_input bl_text_input;
 typedef struct bl_sent bl_sent;
 
-/* Counted.  Constant once it serves, but for what counts and gathers. */
+/* Reference-counted.  A published version is constant, except for its counters, caches and queues. */
 typedef struct bl_model_version bl_model_version;
 struct bl_model_version {
     atomic_int refs;
@@ -83,76 +84,83 @@ struct bl_model_version {
     char name[BL_MODEL_NAME_SIZE];
     uint64_t number, fingerprint;
     int64_t created; /* seconds since 1970 */
-    uint64_t purges; /* of its owner, when it was begun */
-    int64_t kept;    /* made of a program: its row in the store; 0: it is none, or goes with the server */
-    bl_sent *sent;   /* its files, which came in a request; NULL: they are in the folder, or not to be had again */
+    uint64_t purges; /* bl_access_purges of the owner when loading began */
+    /* of a version that was made of a program: the id of its row in the store; 0: no row, so the version ends with the
+     * server */
+    int64_t kept;
+    bl_sent *sent; /* the files that came in a request; NULL: the files are in the folder, or do not exist any more */
     bl_model_form form;
-    const char *path; /* of a language model, as in bl_source_version; else NULL */
+    const char *path; /* of a language model: see bl_source_version; else NULL */
     const char *platform;
     bl_arena *arena;
     bl_model_config config;
-    const bl_onnx_port *input_ports, *output_ports; /* where the model has them in another form than the program, or NULL */
-    bl_texts texts;                                 /* that an ONNX model knows by their numbers */
-    int nranges;                                    /* of an ONNX model: its named dimensions, as the import chose their ranges */
+    const bl_onnx_port *input_ports, *output_ports; /* ports whose form differs between model and program, or NULL */
+    bl_texts texts;                                 /* the strings of an ONNX model, by index */
+    /* of an ONNX model: the ranges of its named dimensions, which the import chose */
+    int nranges;
     bl_onnx_range *ranges;
-    int narrowed; /* how often a device could not have the largest sizes */
+    int narrowed; /* how often the ranges were narrowed because the device could not run the largest sizes */
     int noutputs;
-    bl_model_tensor *inputs, *outputs; /* of inputs as many as the batcher says */
+    bl_model_tensor *inputs, *outputs; /* batcher.ninputs inputs */
     int nshown;
-    const bl_model_tensor *shown; /* inputs as clients know them: the same, but where texts are made tokens of */
+    /* the inputs that clients see: |inputs|, or strings in place of tokens where the server tokenizes */
+    const bl_model_tensor *shown;
     int ninstances;
     bl_model_instance *instances;
     bl_model_statistics statistics;
     bl_batcher batcher;
-    bl_answers *answers; /* NULL: none are kept */
-    int64_t mended_ns;   /* looker's thread: when it was last loaded again for a device that was lost or drained */
-    unsigned placed;     /* looker's thread: server->drain.count, when its devices were last the right ones */
-    bool sequential;     /* its entry updates state: requests belong to sequences */
+    bl_answers *answers; /* response cache; NULL: off */
+    /* looker thread: the last time at which the version was reloaded because a device was lost or drained */
+    int64_t mended_ns;
+    unsigned placed; /* looker thread: server->drain.count when the placement was last checked and correct */
+    bool sequential; /* the entry updates state, so requests belong to sequences */
     pthread_mutex_t sequence_lock;
-    bl_namemap *sequences; /* "OWNER ID"; under that lock */
-    bl_text_model *text;   /* arena; NULL: it writes no texts */
-    bl_text_input *words;  /* arena; NULL: it takes none */
+    bl_namemap *sequences; /* key "OWNER ID"; under sequence_lock */
+    bl_text_model *text;   /* in |arena|; NULL: the model does not generate text */
+    bl_text_input *words;  /* in |arena|; NULL: the server does not tokenize for the model */
 };
 
 typedef enum bl_model_state { BL_MODEL_UNAVAILABLE, BL_MODEL_LOADING, BL_MODEL_READY, BL_MODEL_UNLOADING } bl_model_state;
 
-/* A version, there or not. */
+/* A version in the index; the version may be unavailable. */
 typedef struct bl_model_row {
     uint64_t number;
     bl_model_state state;
     char reason[BL_MODEL_REASON];
-    bl_model_version *version; /* retained; NULL unless it can be asked */
+    bl_model_version *version; /* retained; NULL: the version cannot serve requests */
 } bl_model_row;
 
-/* Which inferences are traced, as clients set it.  Zeroed: as the server's settings say. */
+/* The trace settings that clients have set.  Zeroed: the settings of the server apply. */
 typedef struct bl_model_tracing {
     enum { BL_TRACING_UNSET, BL_TRACING_OFF, BL_TRACING_ON } level;
-    uint64_t rate; /* one of so many; 0: not set */
+    uint64_t rate; /* one of |rate| inferences is traced; 0: not set */
     bool counted;  /* |count| is set */
-    int64_t count; /* so many more; below 0: without end */
+    int64_t count; /* the number of inferences that are still to be traced; below 0: unlimited */
 } bl_model_tracing;
 
-/* What a request decided last about a name. */
+/* The last decision of a request about a model name. */
 typedef enum bl_model_choice { BL_CHOICE_NONE, BL_CHOICE_LOADED, BL_CHOICE_UNLOADED } bl_model_choice;
 
-/* A name; under bl_models.lock. */
+/* A model name.  Under bl_models.lock. */
 typedef struct bl_model {
     char name[BL_MODEL_NAME_SIZE];
     uint32_t owner;
-    bool wanted;          /* to be loaded again where its files change */
-    bool loading;         /* a loader is at it */
-    bool admitted;        /* and it counts among those of its owner */
-    uint64_t fingerprint; /* of its files when they were last tried */
-    uint64_t seen;        /* at the last look */
-    char *config;         /* that a load gave in place of the file's, or NULL */
+    bool wanted;          /* the folder is watched, and changed files are loaded again */
+    bool loading;         /* a loader works on the model */
+    bool admitted;        /* the model that is being loaded counts against --max-models */
+    uint64_t fingerprint; /* hash of the files at the last attempt to load them */
+    uint64_t seen;        /* hash of the files at the last poll */
+    char *config;         /* the configuration of a load request, which replaces the file's; or NULL */
     bl_model_choice choice;
-    bl_sent *sent, *stored; /* of a choice: its files (NULL: they are in the folder), and those that the store names; retained */
-    uint64_t unloads;       /* by requests */
-    char reason[BL_MODEL_REASON]; /* why it has no rows */
+    /* |sent|: the files of the choice, NULL: they are in the folder; |stored|: the files that the store names; both
+     * retained */
+    bl_sent *sent, *stored;
+    uint64_t unloads;             /* how often requests unloaded the model */
+    char reason[BL_MODEL_REASON]; /* why the model has no rows */
     bl_model_tracing tracing;
-    uint64_t asked; /* inferences, of those that a setting decides about */
+    uint64_t asked; /* inferences that the trace settings applied to */
     int nrows;
-    bl_model_row *rows; /* oldest first */
+    bl_model_row *rows; /* in ascending order of |number| */
 } bl_model;
 
 /* A file that came with a request. */
@@ -162,230 +170,237 @@ typedef struct bl_model_file {
     bl_span data;
 } bl_model_file;
 
-/* Something for the loaders to do. */
+/* A job of the loader threads. */
 typedef struct bl_model_op bl_model_op;
 struct bl_model_op {
     bl_model_op *next;
     uint32_t owner;
     char name[BL_MODEL_NAME_SIZE];
-    char *config; /* heap; NULL: the file's */
-    int nfiles;   /* 0: from the folder */
+    char *config; /* heap; NULL: the configuration of the file */
+    int nfiles;   /* 0: the files are in the folder */
     bl_model_file *files;
-    bl_arena *arena; /* of the files; NULL without */
-    size_t charged;  /* of the server's memory, for them */
-    bl_sent *sent;   /* retained: they are those, |mapped|; else NULL */
+    bl_arena *arena; /* the arena of |files|, or NULL */
+    size_t charged;  /* bytes of the server's memory budget that |files| take */
+    bl_sent *sent;   /* retained: |files| are views of this upload, which |mapped| maps; else NULL */
     bl_mapped mapped;
-    bl_request *rq; /* that waits, or NULL; under the lock */
+    bl_request *rq; /* the request that waits for the job, or NULL; under the lock */
     bool taken, initial;
-    bool told;       /* the row of a version has the reason of its failure */
-    bool asked;      /* by a request, which may have gone: it decides what is there after a restart */
-    uint64_t purges; /* of its owner, when it was asked for */
-    bool mends;      /* what was lost with a device; what else has the name stays as it is */
-    int64_t kept;    /* so is that, and nothing else: a version that was made of a program, by its row in the store; else 0 */
-    bl_model_version *version; /* retained: nothing is to be loaded, but a plan made for runs of |rows| on this instance of it */
+    bool told;       /* the reason of the failure is in the row of a version already */
+    bool asked;      /* a request ordered the job, so its result also holds after a restart; the request may have ended */
+    uint64_t purges; /* bl_access_purges of the owner when the job was ordered */
+    bool mends;      /* reload only versions that were lost with a device; other versions of the model stay as they are */
+    int64_t kept;    /* reload only the version of this row of the store, which was made of a program; else 0 */
+    bl_model_version *version; /* retained: load nothing, but compile a plan for runs of |rows| on |instance| */
     bl_model_instance *instance;
     int64_t rows;
 };
 
-/* What can be loaded under a name. */
+/* A version that can be loaded. */
 typedef struct bl_source_version {
     uint64_t number, fingerprint;
-    int64_t kept; /* made of a program: its row in the store; 0: it goes with the server */
+    /* of a version that was made of a program: the id of its row in the store; 0: the version ends with the server */
+    int64_t kept;
     bl_model_form form;
-    const char *path; /* of a language model in the folder of models: a file or a folder there; else NULL */
+    const char *path; /* of a language model: its file or folder in the folder of models; else NULL */
 } bl_source_version;
 
 typedef struct bl_source {
     bool found;
-    bl_span config; /* data NULL: there is none */
+    bl_span config; /* config.json; data NULL: there is none */
     uint64_t fingerprint;
-    int nversions; /* ascending */
+    int nversions; /* the versions are in ascending order */
     bl_source_version *versions;
 } bl_source;
 
 struct bl_models {
     bl_server *server;
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* an op is there, one is through, or a loader's own request came back */
-    bl_namemap *names;      /* "OWNER NAME" to bl_model */
+    pthread_cond_t changed; /* signalled when a job arrives or ends, or when a request of a loader has ended */
+    bl_namemap *names;      /* from "OWNER NAME" to bl_model */
     bl_model_op *first_op;
-    bl_request *own[BL_MODEL_MOST_LOADERS]; /* that a loader waits for */
+    bl_request *own[BL_MODEL_MOST_LOADERS]; /* the request that each loader waits for */
     bool back[BL_MODEL_MOST_LOADERS];
-    bl_model_tracing tracing; /* of all models */
-    int nstart, to_start;     /* ops of the start, and those of them that are not through */
-    int64_t last_kept;        /* the last row of versions at the start: those after it are all known here */
-    pthread_mutex_t writing;  /* before the other lock: held while the store is brought to what the registry says */
+    bl_model_tracing tracing; /* the settings for all models */
+    int nstart, to_start;     /* jobs of the start; those of them that have not ended */
+    int64_t last_kept;        /* the largest id of a stored version at the start */
+    pthread_mutex_t writing;  /* taken before |lock|; held while the store is updated to the state of the registry */
     bool stop;
     int nthreads;
     pthread_t thread[BL_MODEL_MOST_LOADERS], looker;
-    bool looks;           /* that thread is there */
-    pthread_cond_t clock; /* it waits */
+    bool looks;           /* |looker| runs */
+    pthread_cond_t clock; /* the looker thread waits for |clock| */
     bool woken;
-    bool asked;                     /* to look at the folder now */
-    atomic_int generations;         /* texts that are not over */
-    struct bl_completion *streamed; /* requests that stream texts, for pings; under the lock */
+    bool asked;                     /* the folder is to be polled now */
+    atomic_int generations;         /* texts that are being generated */
+    struct bl_completion *streamed; /* requests that stream text, for keep-alive pings; under |lock| */
 };
 
 /* ---- models.c */
 bool bl_model_name_ok(const char *name);
-/* Under the lock; NULL where there is none.  Exactly that owner's. */
+/* Find the model of exactly this owner.  NULL: there is none.  Under the lock. */
 bl_model *bl_models_find(bl_models *models, uint32_t owner, const char *name);
 
-/* All rows of all models, and each model without rows once, with |row| NULL.  Zeroed, it stands before the first one. */
+/* Iterator over all rows of all models.  A model without rows occurs once, with |row| NULL.  A zeroed iterator stands before
+ * the first row. */
 typedef struct bl_model_rows {
     const bl_model *model;
     const bl_model_row *row;
-    bl_model_version *version; /* of |row|; NULL unless it can be asked */
+    bl_model_version *version; /* the version of |row|; NULL: the version cannot serve requests */
     size_t next_model;
     int next_row;
 } bl_model_rows;
-/* False after the last one.  Under models->lock, which is held from the first call to the last. */
+/* False after the last row.  The caller holds models->lock from the first call to the last. */
 bool bl_model_rows_next(bl_models *models, bl_model_rows *it);
-/* The same, made where it is missing; NULL without memory. */
+/* Find the model, or create it.  NULL: out of memory.  Under the lock. */
 bl_model *bl_models_need(bl_models *models, uint32_t owner, const char *name);
 /* Under the lock: the row of a version, or NULL. */
 bl_model_row *bl_model_find_row(bl_model *model, uint64_t number);
-/* The model and version in the request's path, retained until the request ends.  Its own names first, then everybody's. */
+/* The model and version in the request's path, retained until the request ends.  The owner's own models come before shared
+ * models. */
 BL_NODISCARD bl_status bl_model_get(bl_request *rq, bl_model_version **out);
-/* Take an op over, on failure too.  The loaders finish its request. */
+/* Queue a job for the loaders.  The job moves in, on failure too.  A loader finishes its request. */
 BL_NODISCARD bl_status bl_models_order(bl_models *models, bl_model_op *op, bl_err *err);
 bl_model_op *bl_model_op_create(uint32_t owner, const char *name); /* NULL if out of memory */
 void bl_model_op_destroy(bl_models *models, bl_model_op *op);
-/* Is a model of the folder loaded without being asked for? */
+/* Do the settings load this model of the folder without a request? */
 bool bl_models_is_chosen(const bl_models *models, const char *name);
-/* Have the looker see what waits for the clock. */
+/* Wake the looker thread. */
 void bl_models_wake(bl_models *models);
-/* Forget all versions, for good, and what is being loaded now is refused; BL_ENOTFOUND where there is nothing to forget. */
+/* Unload all versions permanently, and refuse versions that are being loaded now.  BL_ENOTFOUND: there is no such model. */
 BL_NODISCARD bl_status bl_models_unload(bl_models *models, uint32_t owner, const char *name, bl_err *err);
-/* The same because its folder is gone, which nobody decided. */
+/* Unload a model whose folder is gone.  The registry does not record this as a decision of a request. */
 BL_NODISCARD bl_status bl_models_withdraw(bl_models *models, const char *name, bl_err *err);
-/* Names of |owner| that stand for nothing go. */
+/* Remove the names of |owner| that have no version, no stored choice and no job. */
 void bl_models_forget_names(bl_models *models, uint32_t owner);
-/* Is there room for |name| among the names of |owner|?  Names that stand for nothing make some.  BL_ENODEVMEM: no. */
+/* Is there room for |name| among the models of |owner|?  Unused names are removed to make room.  BL_ENODEVMEM: there is no
+ * room. */
 BL_NODISCARD bl_status bl_models_admit(bl_models *models, uint32_t owner, const char *name, bl_err *err);
 
 /* ---- model_handlers.c */
-/* May |owner| see it: its own, and what is everybody's unless its own has that name.  Under the lock. */
+/* May |owner| see the model?  An owner sees its own models, and shared models whose name it does not use itself.  Under the
+ * lock. */
 bool bl_model_is_seen(bl_models *models, uint32_t owner, const bl_model *model);
 
 /* ---- source.c */
 const char *bl_models_folder(const bl_models *models); /* NULL: there is none */
-/* What the folder has of |name|.  A folder that is not there is no failure, but not found. */
+/* List what the folder has of |name|.  A missing folder is not an error; out->found is then false. */
 BL_NODISCARD bl_status bl_source_look(bl_models *models, bl_arena *arena, const char *name, bl_source *out, bl_err *err);
 /* Is there a folder of that name? */
 bool bl_source_has(bl_models *models, const char *name);
-/* "1/model.json": the version, and which of the files that there may be; false: it is none. */
+/* Parse "1/model.json" into version and file name.  False: this is not a file of a model. */
 bool bl_model_file_parse(const char *text, bl_model_file *out);
-/* The same of the files of a request. */
+/* Like bl_source_look, for the files of a request. */
 BL_NODISCARD bl_status bl_source_of_files(bl_arena *arena, const bl_model_op *op, bl_source *out, bl_err *err);
-/* The whole of the open file |fd|, |file| in errors, in the request's memory. */
+/* Read the whole open file |fd| into memory of the request.  |file| names it in errors. */
 BL_NODISCARD bl_status bl_source_read_open(bl_request *rq, int fd, const char *file, bl_span *out);
-/* A whole file, in the request's memory; data NULL where it is missing. */
+/* Read a whole file into memory of the request; data is NULL if the file does not exist. */
 BL_NODISCARD bl_status bl_source_read(bl_request *rq, const char *model, uint64_t version, const char *file, bl_span *out);
-/* Call |each| for every name in the folder that could be a model's. */
+/* Call |each| for every name in the folder that can be the name of a model. */
 void bl_source_each(bl_models *models, void (*each)(void *arg, const char *name), void *arg);
 
-/* The lines of a file beside config.json, in the arena. */
+/* Read the lines of a file beside config.json into the arena. */
 BL_NODISCARD bl_status bl_source_read_lines(bl_models *models, const char *model, const char *file, bl_arena *arena,
                                             const char *const **lines, size_t *count, bl_err *err);
 bool bl_source_is_there(bl_models *models);
 
 /* ---- tracing.c */
-/* Under the lock: is this inference traced, where its client did not decide? */
+/* Decide whether the inference is traced, unless its client decided.  Under the lock. */
 void bl_model_trace(bl_models *models, bl_model *model, bl_request *rq);
 
 /* ---- poll.c: the looker's thread */
 void bl_models_poll(bl_models *models);
-/* Have what was lost with a device loaded again, when that is open, and elsewhere what is on one that is drained. */
+/* Order a reload of the version if a lost device was reopened, or if a drained or resumed device changes its placement. */
 void bl_model_version_mend(bl_model_version *version, int64_t now_ns);
 
 /* ---- warm.c */
-/* Run |warmup| on the instance: |rq| goes into its device's queue. */
+/* Run |warmup| on the instance.  |rq| is queued on its device. */
 BL_NODISCARD bl_status bl_model_warm(bl_request *rq, bl_model_version *version, bl_model_instance *instance,
                                      const bl_config_warmup *warmup);
 
 /* ---- place.c */
-/* At most BL_MOST_INSTANCES, each another; NULL: where the program wants it, or the best one. */
+/* The devices of the instances: at most BL_MOST_INSTANCES, all different.  NULL: the device of the program's options, or the
+ * best. */
 BL_NODISCARD bl_status bl_model_place(bl_server *server, const bl_model_config *config, bl_worker **out, int *count, bl_err *err);
 
 /* ---- ranges.c */
-/* Keep the ranges that the import of an ONNX model chose, for the instances that follow and for who is asked about them. */
+/* Store the ranges that the import of an ONNX model chose, for further instances and for clients. */
 BL_NODISCARD bl_status bl_model_keep_ranges(bl_model_version *version, const bl_onnx_model *model, bl_err *err);
-/* The first instance could not be made, as |why| says: where that is a limit of the device, take less of a dimension whose range
- * the configuration does not say.  False: that is not the reason, or there is nothing to take. */
+/* The first instance could not be made because of |why|.  If |why| is a limit of the device, narrow a dimension whose range
+ * the configuration does not set.  False: |why| is another error, or no dimension can be narrowed. */
 bool bl_model_narrow_ranges(bl_model_version *version, const bl_err *why);
 
 /* ---- load.c */
-/* The entry that the configuration chooses, of instance->program. */
+/* Fill the instance from the entry of instance->program that the configuration chooses. */
 BL_NODISCARD bl_status bl_model_fill_instance(bl_model_version *version, bl_model_instance *instance, bl_err *err);
-/* From now on its number is |version|, which moves in.  Not where its owner was purged since it was begun, or, |unloads| (or
- * NULL) says how often its model had been unloaded then, where it was so again. */
+/* Publish |version| under its number; |version| moves in.  Fails if the owner was purged since loading began, or if the model
+ * was unloaded since its count of unloads was |unloads| (NULL: not checked). */
 BL_NODISCARD bl_status bl_models_publish(bl_models *models, bl_model_version *version, const uint64_t *unloads, bl_err *err);
-/* It could not be had, as |why| says; what is there stays. */
+/* Record that the version could not be loaded because of |why|.  A published version stays. */
 void bl_models_publish_failure(bl_models *models, uint32_t owner, const char *name, uint64_t number, const bl_err *why);
-/* Of what was lost with a device: |version|, which moves in, takes the place of the one that came from where it did.  Where that
- * was replaced or unloaded meanwhile nobody wants it. */
+/* Replace a version that was lost with a device by |version|, which moves in.  If the lost version was replaced or unloaded
+ * meanwhile, |version| is released. */
 void bl_models_mend(bl_models *models, bl_model_version *version);
 void bl_model_load(bl_models *models, int loader, bl_model_op *op, bl_err *err);
 
 /* ---- load_llm.c */
-/* The language model at |path| in the folder of models as |program|, and the version becomes a text model.  Values of states are
- * views into |mapped|. */
+/* Import the language model at |path| in the folder of models into |program|; the version becomes a text model.  The values of
+ * states are views into |mapped|. */
 BL_NODISCARD bl_status bl_model_import_llm(bl_request *rq, bl_program *program, bl_model_version *version, const char *path,
                                            bl_mapped *mapped);
 
 /* ---- load_onnx.c */
-/* The ONNX model in |file| likewise.  |mapped| NULL: the model came in a request, and no files lie beside it. */
+/* Import the ONNX model in |file| into |program|.  |mapped| NULL: the model came in a request, so there are no files beside
+ * it. */
 BL_NODISCARD bl_status bl_model_import_onnx(bl_request *rq, bl_program *program, bl_model_version *version, bl_span file,
                                             bl_mapped *mapped);
 
 /* ---- uploaded.c */
-/* The files that came with |op|, written down. */
+/* Write the files that came with |op| to disk. */
 BL_NODISCARD bl_status bl_sent_create(bl_server *server, const bl_model_op *op, bl_sent **out, bl_err *err);
-/* Those that a row of the store names |file|, whether they can be read or not. */
+/* The upload |file| that a row of the store names.  Succeeds even if the file cannot be read. */
 BL_NODISCARD bl_status bl_sent_recall(bl_server *server, uint32_t owner, const char *file, bl_sent **out, bl_err *err);
-const char *bl_sent_file(const bl_sent *sent); /* for a row; NULL: it ends with the server */
-void bl_sent_name(bl_sent *sent);              /* there is one; both accept NULL */
-void bl_sent_forget(bl_sent *sent);            /* there is none any more: the file goes */
-bl_sent *bl_sent_retain(bl_sent *sent);        /* both accept NULL */
+const char *bl_sent_file(const bl_sent *sent); /* the name for a row of the store; NULL: the upload ends with the server */
+void bl_sent_name(bl_sent *sent);              /* a row of the store names the upload; accepts NULL */
+void bl_sent_forget(bl_sent *sent);            /* no row names the upload any more, so remove its file; accepts NULL */
+bl_sent *bl_sent_retain(bl_sent *sent);        /* accepts NULL, like bl_sent_release */
 void bl_sent_release(bl_sent *sent);
-/* They are those of |op|, until that ends. */
+/* The files of the upload become the files of |op|, until |op| ends. */
 BL_NODISCARD bl_status bl_sent_read(bl_sent *sent, bl_model_op *op, bl_err *err);
 
 /* ---- choices.c */
-/* Have the store say what the registry does of a model.  A thread that may wait. */
+/* Write the current choice for a model to the store.  May block. */
 BL_NODISCARD bl_status bl_model_write_choice(bl_models *models, uint32_t owner, const char *name, bl_err *err);
-/* And back: names, and ops for those that are to be loaded. */
+/* Read the choices of the store: create the names, and order the jobs that load them. */
 BL_NODISCARD bl_status bl_models_load_choices(bl_models *models, bl_err *err);
 
 /* ---- promote_versions.c */
-/* The version is |entry| (NULL: the only one, or "main") of *program, which moves in. */
+/* Make the version of |entry| (NULL: the only one, or "main") of *program, which moves in. */
 BL_NODISCARD bl_status bl_model_fill_promoted(bl_model_version *version, bl_program **program, const char *entry, bl_err *err);
 
 /* ---- kept_versions.c */
-/* Write down a version that is made of a program, before it is published.  A thread that may wait. */
+/* Write a version that was made of a program to the store, before it is published.  May block. */
 BL_NODISCARD bl_status bl_model_keep(bl_model_version *version, bl_err *err);
-/* What was written of a model and did not come back at the start goes too. */
+/* Delete the rows of a model whose versions could not be loaded at the start. */
 BL_NODISCARD bl_status bl_models_forget_lost(bl_models *models, uint32_t owner, const char *name, bl_err *err);
-/* It was replaced or unloaded, and does not come back: what bl_model_version_release does, and what was written goes. */
+/* Release a version that was replaced or unloaded permanently, and delete its row of the store. */
 void bl_model_version_retire(bl_model_version *version); /* accepts NULL */
 BL_NODISCARD bl_status bl_models_load_kept(bl_models *models, bl_err *err);
-/* Row |kept| once more, in place of the version that is its; none, where that is not there any more.  A thread that may wait. */
+/* Reload row |kept| in place of its published version; do nothing if the version is not published any more.  May block. */
 BL_NODISCARD bl_status bl_models_mend_kept(bl_models *models, int64_t kept, bl_err *err);
 
 /* ---- exact.c */
-/* The plan for runs of just these sizes, retained; NULL: there is none but that for any. */
+/* The exact plan for these sizes, retained.  NULL: only the general plan exists. */
 bl_plan *bl_exact_get(const bl_model_version *version, bl_model_instance *instance, const int64_t *vars);
-/* Is |plan| such a one?  Can there be any? */
+/* Is |plan| an exact plan?  Can the instance have exact plans? */
 bool bl_exact_is(const bl_model_version *version, const bl_model_instance *instance, const bl_plan *plan);
 bool bl_exact_is_possible(const bl_model_version *version, const bl_model_instance *instance);
-/* Have a loader make it, unless it would take more memory than it is worth. */
+/* Let a loader compile an exact plan, unless the instance has as many as it may have. */
 void bl_exact_order(bl_model_version *version, bl_model_instance *instance, int64_t rows);
-/* For who makes it at once: is it to be made? */
+/* Claim the compilation of an exact plan for a caller that compiles at once.  False: do not compile. */
 bool bl_exact_claim(bl_model_version *version, bl_model_instance *instance, int64_t rows);
-/* Begin to make it, on a compile thread; rq->own.done follows, and then bl_exact_answer. */
+/* Begin the compilation on a compile thread.  rq->own.done is called at its end; then call bl_exact_answer. */
 BL_NODISCARD bl_status bl_exact_begin(bl_request *rq, bl_model_version *version, bl_model_instance *instance, int64_t rows);
-/* It is there, or could not be made. */
+/* The compilation has ended: the plan exists, or could not be made. */
 void bl_exact_answer(bl_model_version *version, bl_model_instance *instance, int64_t rows);
 
 /* ---- version.c */
@@ -393,10 +408,10 @@ bl_model_version *bl_model_version_create(bl_models *models, uint32_t owner, con
 bl_model_version *bl_model_version_retain(bl_model_version *version);
 void bl_model_version_release(bl_model_version *version); /* accepts NULL */
 void bl_model_version_release_any(void *version);
-/* All instances are there: what do they take and give? */
+/* All instances exist: fill the description of the inputs and outputs. */
 BL_NODISCARD bl_status bl_model_version_describe(bl_model_version *version, bl_err *err);
 void bl_model_version_put_config(const bl_model_version *version, bl_text *out);
 void bl_model_version_put_metadata(const bl_model_version *version, const bl_model *model, bl_text *out);
-size_t bl_model_version_bytes(const bl_model_version *version); /* device memory of its state, on all devices */
+size_t bl_model_version_bytes(const bl_model_version *version); /* bytes of device memory of its states, on all devices */
 
 #endif

@@ -30,62 +30,67 @@
 
 enum {
     BL_PAGE_TOKENS = 32,
-    BL_FIRST_PAGES = 8 /* of a state that begins as zeros */
+    BL_FIRST_PAGES = 8 /* initial number of pages of a state that begins as zeros */
 };
 
-/* The pages of an instance, and a tree of the full ones by their tokens, and of the last ones of texts that ended: a text that
- * begins with the same tokens shares full pages, and copies the page in which its own tokens begin.
- * Pages that no text has stay in the tree.  Where all places are taken, the page that was used longest ago leaves for the host,
- * then those of the youngest texts, which wait.
- * Any thread, but for what says worker's thread: the program's state is touched there alone. */
+/* The page pool of an instance, with its prefix cache.  The prefix cache is a tree of full pages by their tokens, and of the
+ * last pages of texts that ended.  A text that begins with the same tokens shares the full pages, and copies the page in which
+ * its own tokens begin.
+ *
+ * A page that no text uses stays in the tree.  When the device has no free page, the least recently used page of the tree is
+ * evicted to host memory, then the pages of the youngest texts, which wait.
+ *
+ * Thread: any, except functions marked "Worker's thread"; only that thread touches the state of the program. */
 typedef struct bl_pages bl_pages;
 typedef struct bl_page bl_page;
 
-/* What a text has of them.  Zeroed is nothing. */
+/* The page table of one text.  A zeroed table is empty. */
 typedef struct bl_text_pages bl_text_pages;
 struct bl_text_pages {
-    bl_pages *pool; /* NULL: it has not begun */
+    bl_pages *pool; /* NULL: the text has not begun */
     uint32_t owner;
-    uint64_t number; /* of later texts it is greater */
+    uint64_t number; /* increases from text to text */
     bl_page **page;
     size_t count, cap;
-    size_t full;                  /* so many of them are in the tree */
-    bl_page *source;              /* the page behind those begins as this one, and is to be copied; or NULL */
-    bool busy;                    /* a run has them */
-    bool rests;                   /* no run will soon */
-    bl_text_pages *before, *next; /* of the pool */
+    size_t full;                  /* the first |full| pages are in the tree */
+    bl_page *source;              /* a page to copy into the page behind the full pages; or NULL */
+    bool busy;                    /* a run uses the pages */
+    bool rests;                   /* no run of the text will come soon */
+    bl_text_pages *before, *next; /* list of the texts of the pool */
 };
 
 /* ---- pages_form.c */
-/* Is this the form above?  Then |*count| is how many pages the state has. */
+/* Check that the version has the form above.  *count: the number of pages of its states. */
 BL_NODISCARD bl_status bl_pages_describe(const bl_model_version *version, int64_t *count, bl_err *err);
-/* A document that was made for |version| by an importer, which knows that no entry reads a page but those of its table: states of
- * pages that begin as zeros have few of them at first, and more when texts need them. */
+/* Allocate few pages at first for the states that begin as zeros; the pool grows them on demand.  Only for a document that an
+ * importer made, whose entries read only the pages of their table. */
 void bl_pages_shrink(const bl_model_version *version, bl_program_doc *doc);
 
 /* ---- pages.c */
-/* Of an instance of a version that has the form.  |shared|: all keys share what they wrote. */
+/* |instance|: of a version that has the form above.  |shared|: all keys share one prefix cache. */
 BL_NODISCARD bl_status bl_pages_create(bl_model_instance *instance, int64_t count, bool shared, bl_pages **out, bl_err *err);
 void bl_pages_destroy(bl_pages *pages); /* accepts NULL */
-/* Before a run of |plan|: one that goes over whole states needs as many pages as their types say.  Worker's thread. */
+/* Call before a run of |plan|.  A plan that updates a whole state, and not in place, needs the full number of pages.  Worker's
+ * thread. */
 BL_NODISCARD bl_status bl_pages_admit(bl_pages *pages, const bl_plan *plan, bl_err *err);
 
-/* A text begins with |tokens|: it has the longest chain of pages that are known of them; *fed is how many tokens these have,
- * fewer than |count|.  |found| false: none is looked for. */
+/* Begin a text with |tokens|.  The text takes the longest chain of cached pages; *fed is the number of tokens that these pages
+ * cover, fewer than |count|.  |found| false: the prefix cache is not used. */
 BL_NODISCARD bl_status bl_text_pages_begin(bl_text_pages *text, bl_pages *pages, uint32_t owner, const int32_t *tokens,
                                            size_t count, bool found, size_t *fed, bl_err *err);
-/* Pages for |count| tokens, on the device until bl_text_pages_rest; |*ready| false: older texts have the places, and this one has
- * to wait until the gate of its pool changes.  Worker's thread. */
+/* Make pages for |count| tokens resident on the device until bl_text_pages_rest.  *ready false: older texts use all pages, so
+ * the text must wait until the gate of its pool changes.  Worker's thread. */
 BL_NODISCARD bl_status bl_text_pages_reserve(bl_text_pages *text, size_t count, bool *ready, bl_err *err);
-/* It changes when a text that was not given a place may be given one. */
+/* Changes when a text that was refused pages should try again. */
 bl_gate *bl_text_pages_gate(const bl_text_pages *text);
-/* A run is over, and the first |count| of |tokens| are in pages: full pages can be found from now on, the last one when the text
- * ends. */
+/* A run is over, and the keys and values of the first |count| of |tokens| are in the pages.  Full pages enter the prefix cache
+ * now, the last page when the text ends. */
 void bl_text_pages_rest(bl_text_pages *text, const int32_t *tokens, size_t count);
-/* It waits for its client until its next run: older or not, its pages may leave. */
+/* The text waits for its client before its next run.  Its pages may be evicted, whatever its age. */
 void bl_text_pages_wait(bl_text_pages *text);
-int64_t bl_text_pages_place(const bl_text_pages *text, size_t token); /* in a state: page * BL_PAGE_TOKENS + place */
-int64_t bl_text_pages_page(const bl_text_pages *text, size_t i);      /* 0: it has no such page */
+/* slot of a token in a state: page * BL_PAGE_TOKENS + offset in the page */
+int64_t bl_text_pages_place(const bl_text_pages *text, size_t token);
+int64_t bl_text_pages_page(const bl_text_pages *text, size_t i); /* 0: the text has no such page */
 void bl_text_pages_end(bl_text_pages *text);
 
 #endif

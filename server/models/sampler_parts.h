@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Between the files of samplers: sampler.c has the chain and the draw, sampler_steps.c what removes candidates,
- * sampler_repeats.c what makes repetition less likely. */
+/* Internal interfaces of the samplers: sampler.c has the chain and the draw, sampler_steps.c the steps that remove candidates,
+ * sampler_repeats.c the penalties for repetition. */
 #ifndef BL_SERVER_MODELS_SAMPLER_PARTS_H
 #define BL_SERVER_MODELS_SAMPLER_PARTS_H
 
 #include "server/models/sample_set.h"
 #include "server/models/sampler.h"
 
-/* The generator MT19937 (Matsumoto and Nishimura, 1998), as std::mt19937 of C++ is seeded and read. */
+/* The generator MT19937 (Matsumoto and Nishimura, 1998), seeded and read like std::mt19937 of C++. */
 typedef struct bl_twister {
     uint32_t word[624];
     int at;
@@ -15,14 +15,14 @@ typedef struct bl_twister {
 void bl_twister_seed(bl_twister *twister, uint32_t seed);
 uint32_t bl_twister_next(bl_twister *twister);
 double bl_twister_double(bl_twister *twister); /* 0 <= u < 1, from two words */
-float bl_twister_float(bl_twister *twister);   /* the same from one word */
+float bl_twister_float(bl_twister *twister);   /* 0 <= u < 1, from one word */
 
 struct bl_sampler {
     const bl_sampling *sampling;
     bl_sample_set set;
     bl_twister draws, xtc_draws;
-    float surprise; /* of Mirostat: the greatest that a candidate may have */
-    int32_t *note;  /* by token: of the step at hand, else 0 */
+    float surprise; /* Mirostat: the maximum surprise of a candidate */
+    int32_t *note;  /* scratch by token, valid in the current step; else 0 */
 };
 
 /* ---- sampler_repeats.c */

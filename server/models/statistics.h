@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a model was asked and how long that took, in the layout of the protocol's statistics extension.  Thread: any. */
+/* Request counts and times of a model, in the layout of the protocol's statistics extension.  Thread: any. */
 #ifndef BL_SERVER_MODELS_STATISTICS_H
 #define BL_SERVER_MODELS_STATISTICS_H
 
@@ -30,18 +30,19 @@ typedef struct bl_batch_statistic {
 typedef struct bl_model_statistics {
     bl_histogram time[BL_STAT_COUNT];
     atomic_ullong inferences, executions;
-    atomic_llong last_ms; /* of the epoch */
-    pthread_mutex_t lock; /* of what is below */
+    atomic_llong last_ms; /* milliseconds since 1970 */
+    pthread_mutex_t lock; /* guards the members below */
     int nbatches;
-    bl_batch_statistic batch[BL_MOST_BATCH_STATS]; /* in the order in which sizes came; those past the last are counted there */
+    /* in order of first occurrence; further sizes are counted in the last element */
+    bl_batch_statistic batch[BL_MOST_BATCH_STATS];
 } bl_model_statistics;
 
 void bl_statistics_init(bl_model_statistics *s);
 void bl_statistics_fini(bl_model_statistics *s);
 void bl_statistics_add(bl_model_statistics *s, bl_statistic what, int64_t ns);
-/* One run on a device, of |size| inferences. */
+/* Count one run on a device, of |size| inferences. */
 void bl_statistics_run(bl_model_statistics *s, int64_t size, int64_t input_ns, int64_t infer_ns, int64_t output_ns);
-/* The members of an element of model_stats, from "last_inference" on. */
+/* Print the members of an element of model_stats, from "last_inference" on. */
 void bl_statistics_put(bl_model_statistics *s, bl_text *out);
 
 #endif
