@@ -46,10 +46,9 @@ typedef struct bl_plan_options {
     void (*progress)(void *arg, const bl_search_report *report); /* called during each search; may be NULL */
     void *progress_arg;
     bl_children *children; /* child processes that compile the kernels; NULL: this process compiles them */
-    const bl_plan_sources
-        /* kernels of other plans to compile together with the plan's own kernels, if the plan has kernels to compile; NULL:
-         * none */
-        *along;
+    /* kernels of other plans to compile together with the plan's own kernels, if the plan has kernels to compile; NULL:
+     * none */
+    const bl_plan_sources *along;
     /* the |brief| property of the plan with which the kernels of this plan were compiled: both plans must have the same */
     bl_plan_brief brief;
 } bl_plan_options;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 typedef struct reference {
-    uint32_t inst, buffer, base, scope; /* |scope|: number of the innermost LOOP, or ninst */
+    uint32_t inst, buffer, base, scope; /* |scope|: number of the innermost LOOP around the access, or ninst */
     int64_t number;
 } reference;
 
@@ -20,7 +20,7 @@ static reference make_reference(const bl_linear *linear, uint32_t inst, uint32_t
     reference to = {.inst = inst, .buffer = args[0], .scope = scope};
 
     to.number = bl_linear_split(linear, args[1], &to.base);
-    if (to.number < 0) { /* a pointer to the base might lie behind the end of the buffer */
+    if (to.number < 0) { /* a pointer to a base with a negative constant might lie behind the end of the buffer */
         to.base = args[1];
         to.number = 0;
     }

@@ -1,7 +1,7 @@
-/* Anchors: accesses whose indices differ by a constant share one base pointer. From (b + i)[400] and (b + i)[0] a compiler sees
- * at once that the addresses differ, and that one address register serves both. A pointer must not leave its buffer, not even
- * in intermediate results (C11, 6.5.6). That holds if no part of i is negative; otherwise the base pointer is that of one of
- * the accesses, the first. */
+/* Anchors: accesses whose indices differ by a constant share one base pointer. From (b + i)[400] and (b + i)[0] a compiler
+ * sees at once that the addresses differ, and that one address register serves both accesses. A pointer must not leave its
+ * buffer, not even in intermediate results (C11, 6.5.6). The rule holds if no part of i is negative. Otherwise the base
+ * pointer is the pointer of one access, the first of them. */
 #ifndef BL_RENDER_ANCHOR_H
 #define BL_RENDER_ANCHOR_H
 

@@ -6,13 +6,13 @@
 
 enum {
     SELDOM = 32,  /* an access is cold if another part of the kernel runs at least this often for each time the access runs */
-    FEW = 4,      /* with this few cold accesses, no calls are used */
+    FEW = 4,      /* with at most this number of cold accesses, the renderer makes no calls */
     UNKNOWN = 64, /* assumed iterations of a loop over a named dimension */
     MOST_LOOPS = BL_LINEAR_MAX_DEPTH
 };
 
-/* Is the index a vector with a constant stride? It is a constant times the lane number, or a sum of such vectors and
- * scalars. */
+/* Is the index a vector with a constant stride? Such a vector is a constant times the lane number, or a sum of such vectors
+ * and scalars. */
 static bool is_strided(const bl_linear *linear, uint32_t number)
 {
     const bl_inst *inst = &linear->inst[number];
@@ -35,8 +35,8 @@ static bool goes_lane_by_lane(const bl_linear *linear, const bl_inst *inst)
            linear->inst[inst->args[1]].lanes > 1 && is_strided(linear, inst->args[1]);
 }
 
-/* Is the STACK made of loads with a constant stride from a buffer that the kernel does not write? Then the loads can be moved
- * to the STACK. */
+/* Is the STACK made of loads with a constant stride from a buffer that the kernel does not write? Then the loads can be
+ * moved to the position of the STACK. */
 static bool stacks_loads(const bl_linear *linear, const uint32_t *uses, const bl_inst *stack)
 {
     const bl_inst *first = &linear->inst[stack->args[0]];
@@ -83,7 +83,7 @@ static void count_uses(const bl_linear *linear, uint32_t *uses)
     }
 }
 
-/* Count how often each instruction runs; returns the largest count. */
+/* Count the runs of each instruction; returns the largest count. */
 static int64_t cold_count_runs(const bl_linear *linear, int64_t *runs)
 {
     int64_t within[MOST_LOOPS + 1] = {1}, most = 1;

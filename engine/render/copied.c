@@ -11,7 +11,7 @@ static bool may_be_copied(const bl_linear *linear, const bl_inst *inst, const bo
            linear->inst[inst->args[1]].lanes == 1;
 }
 
-/* Does |user| only store operand |k|, or take a lane of it that is only stored? */
+/* Does |user| only store operand |k|, or take a lane of the operand that is only stored? */
 static bool keeps_bits(const bl_linear *linear, const bl_inst *user, uint32_t k, const bool *copied)
 {
     const bl_inst *value = &linear->inst[user->args[k]], *to = &linear->inst[user->args[0]];

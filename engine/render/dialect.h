@@ -7,17 +7,17 @@
 
 struct unit_inst;
 
-/* Text of an operand, and its type. */
+/* The text of an operand, its dtype and its lanes. */
 typedef struct operand {
     const char *text;
     bl_dtype dtype;
     int lanes;
 } operand;
 
-/* The elements that an access touches: |lanes| elements from |index| on. |aligned|: the index is a multiple of the lanes.
- * |whole|: addresses are too, and the dialect should say so. |streams|: a store should bypass the caches. |bits|: copy the bits
- * without conversion. |quads|: local memory of render_has_quads. |narrow|: local memory in which float16 and bfloat16 take 16
- * bits. */
+/* The elements of an access: |lanes| elements from |index| on. |aligned|: the index is a multiple of the lanes. |whole|: the
+ * addresses are multiples of the vector size too, and the dialect should say so. |streams|: a store should bypass the
+ * caches. |bits|: copy the bits without conversion. |quads|: local memory of render_has_quads. |narrow|: local memory in
+ * which float16 and bfloat16 take 16 bits. */
 typedef struct place {
     const char *buffer, *index;
     bl_dtype dtype;
@@ -27,12 +27,13 @@ typedef struct place {
 
 /* All functions return expressions as texts in |arena|, the arena of the walk. */
 typedef struct dialect {
-    /* by op, for int32 and for int64: the text of an op that must wrap on overflow where the language leaves overflow
-     * undefined; or NULL */
+    /* by op, for int32 and for int64: the text of an op that must wrap on overflow where overflow is undefined in the
+     * language; or NULL */
     const char *const *wraps[2];
-    const char *const
-        *alu; /* by op: replaces the text of alu.def for scalars and vectors; NULL (also the table): keep that text */
-    /* The type of a value, "float16". */
+    /* by op: replaces the text of alu.def for scalars and vectors; NULL (the entry or the table): keep the text of
+     * alu.def */
+    const char *const *alu;
+    /* The type of a value, for instance "float16". */
     const char *(*type)(bl_arena *arena, bl_dtype dtype, int lanes);
     const char *(*literal)(bl_arena *arena, bl_dtype dtype, bl_scalar value);
     /* Broadcast the scalar |x| to |lanes| lanes. */
@@ -49,34 +50,37 @@ typedef struct dialect {
     const char *(*bitcast)(bl_arena *arena, bl_dtype to, operand x);
     /* Round or wrap |x| after an ALU op on a dtype that is computed in a wider type. */
     const char *(*fit)(bl_arena *arena, bl_dtype dtype, int lanes, const char *x);
-    const char *(*compare)(bl_arena *arena, bl_op op, operand x, operand y); /* both have the same number of lanes */
+    const char *(*compare)(bl_arena *arena, bl_op op, operand x, operand y); /* |x| and |y| have the same number of lanes */
     const char *(*where)(bl_arena *arena, operand condition, operand yes, operand no);
     const char *(*load)(bl_arena *arena, place from);
-    const char *(*store)(bl_arena *arena, place to, const char *value); /* a statement without its semicolon */
+    const char *(*store)(bl_arena *arena, place to, const char *value); /* the result is a statement without its semicolon */
     /* Access |to.lanes| elements, |stride| apart, by a function call (cold.h). The function pointer or its result is NULL if
      * the dialect has no such call for the dtype. */
     const char *(*gather)(bl_arena *arena, place from, int64_t stride);
     const char *(*scatter)(bl_arena *arena, place to, int64_t stride, const char *value);
-    /* Declare local memory, at |offset| bytes of the function's local memory (-1: as a variable of its own). NULL: local memory
-     * is declared before the function. */
+    /* Declare local memory, at |offset| bytes of the function's local memory (-1: as a separate variable). NULL: local
+     * memory is declared before the function. */
     const char *(*local_buffer)(bl_arena *arena, const char *name, const bl_inst *buffer, int64_t offset);
-    const char *false_text; /* a false bool that compares with vectors too */
-    bool bool_functions;    /* and, or, xor of bools are bool_and() and so on: the language has no such operators on vectors */
-    bool narrow_index;      /* buffers are indexed by 32 bits only */
-    bool pointers;          /* (b + i)[j] may be written for b[i + j] */
-    bool moves_bits;        /* load and store support |bits| */
-    const char *rolled;     /* written before a loop that the driver must not unroll; NULL: the language has no such hint */
+    const char *false_text; /* a false bool that can be compared with vectors too */
+    /* and, or and xor of bools are bool_and() and so on, because the language has no such operators on vectors */
+    bool bool_functions;
+    bool narrow_index;  /* buffers are indexed by 32 bits only */
+    bool pointers;      /* (b + i)[j] may be written for b[i + j] */
+    bool moves_bits;    /* load and store support |bits| */
+    const char *rolled; /* written before a loop that the driver must not unroll; NULL: the language has no such hint */
     const char *group_id[3], *local_id[3], *barrier;
-    const char *group_parameter[3]; /* in a function (bl_render_source); NULL: the language has kernels only */
-    const char *scalar;             /* printf format of scalar parameter %u */
-    const char *(*unit)(bl_arena *arena, const struct unit_inst *u); /* a whole statement: see unit.h */
-    /* Write everything up to the first statement. |function|: as a function rather than a kernel. |cold|: see cold.h, or NULL. */
+    /* coordinates of the group in a function (bl_render_source); NULL: the language has kernels only */
+    const char *group_parameter[3];
+    const char *scalar;                                              /* printf format of scalar parameter number %u */
+    const char *(*unit)(bl_arena *arena, const struct unit_inst *u); /* the result is a whole statement: see unit.h */
+    /* Write all text up to the first statement. |function|: write a function rather than a kernel. |cold|: see cold.h, or
+     * NULL. */
     bl_status (*begin)(const bl_linear *linear, const bl_device_info *info, bool function, const cold_kind *cold, bl_text *out,
                        bl_err *err);
 } dialect;
 
-/* Is local buffer |number| an array of whole groups of four floats, some of which are loaded as a group? GLSL then declares it
- * as vec4 or u16vec4. */
+/* Is local buffer |number| an array of whole groups of four floats, and is some group loaded as a whole? GLSL then declares
+ * the buffer as vec4 or u16vec4. */
 bool render_has_quads(const bl_linear *linear, uint32_t number);
 
 /* Is instruction |number| a loop that a GPU's driver must not unroll? */

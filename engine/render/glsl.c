@@ -142,7 +142,7 @@ static const char *glsl_bitcast(bl_arena *arena, bl_dtype to, operand x)
     const char *name = SAY(arena, "%s_as_%s", bl_dtype_name(x.dtype), bl_dtype_name(to));
 
     if (bl_dtype_is_int(to) && bl_dtype_is_int(x.dtype))
-        return glsl_cast(arena, to, x); /* same size, so the value wraps */
+        return glsl_cast(arena, to, x); /* both types have the same size, so the value wraps */
     return is_half(to) || is_half(x.dtype) ? glsl_call(arena, name, to, x) : SAY(arena, "%s(%s)", name, x.text);
 }
 
@@ -164,7 +164,8 @@ static const char *glsl_where(bl_arena *arena, operand condition, operand yes, o
     return SAY(arena, yes.lanes == 1 ? "(%s ? %s : %s)" : "choose(%s, %s, %s)", condition.text, yes.text, no.text);
 }
 
-/* The index of a lane. GLSL rejects a constant negative index even if the lane's gate is closed, so it is clamped. */
+/* The index of a lane. GLSL rejects a constant negative index even if the gate of the lane is closed, so the index is
+ * clamped. */
 static const char *element_index(bl_arena *arena, const char *index, int offset)
 {
     const char *first = index;
@@ -176,7 +177,7 @@ static const char *element_index(bl_arena *arena, const char *index, int offset)
     return offset > 0 ? SAY(arena, "%s + %d", index, offset) : index;
 }
 
-/* The value that |stored|, an element in memory, stands for. */
+/* The value of |stored|, an element in memory. */
 static const char *glsl_widened(bl_arena *arena, place p, const char *stored)
 {
     return p.narrow ? SAY(arena, "uint16_as_%s(uint(%s))", bl_dtype_name(p.dtype), stored) : stored;
@@ -255,7 +256,7 @@ static const char *glsl_store(bl_arena *arena, place p, const char *value)
     return SAY(arena, "%s}", all);
 }
 
-/* ---- the prelude: what a kernel may call; glslang drops what it does not */
+/* ---- the prelude: functions that a kernel may call; glslang drops unused functions */
 
 static const char whole_functions[] =
     "#define WHOLE(T, N, B, W) \\\n"
@@ -330,7 +331,7 @@ static const char half_functions_branching[] =
     "  return uintBitsToFloat(s | ((m << 13) + 0x38000000u)); }\n"
     "float round_f16(float x) { return uint16_as_float16(float16_as_uint16(x)); }\n";
 
-/* For GPUs: use the hardware where it is exact; subnormals, infinity and NaN are computed separately; no branches. */
+/* For GPUs: use the hardware where it is exact. Subnormals, infinity and NaN are computed separately. No branches. */
 static const char half_functions_plain[] =
     "float uint16_as_float16(uint h) { uint m = h & 0x7fffu, s = (h & 0x8000u) << 16;\n"
     "  uint odd = m < 0x400u ? floatBitsToUint(float(m) * 5.9604644775390625e-8) : 0x7f800000u | ((m & 0x3ffu) << 13);\n"
@@ -453,17 +454,18 @@ static const char double_sine_functions[] =
     "EACH_LANE(sin_each)\n";
 
 /* GLSL does not define the precision of sin outside [-pi, pi] and allows an error of 2^-11 inside (Vulkan, "Precision of
- * GLSL.std.450 Instructions"); the sin of some drivers is noise for large arguments. So reduce |x| = k * pi + r, |r| <= pi / 2.
+ * GLSL.std.450 Instructions"). The sin of some drivers is noise for large arguments. So reduce |x| = k * pi + r with
+ * |r| <= pi / 2.
  *
- * Up to 2^14: subtract pi in parts of 8, 11 and 11 bits, whose products with k are exact with and without fma, and the rest (Cody
- * and Waite, Software Manual for the Elementary Functions, 1980).
+ * Up to 2^14: subtract pi in parts of 8, 11 and 11 bits, and then the rest. The products of the parts with k are exact with
+ * and without fma (Cody and Waite, Software Manual for the Elementary Functions, 1980).
  *
- * Above: the 96 bits of 1/pi that the exponent selects, times the mantissa, modulo 2 (Payne and Hanek, Radian Reduction for
- * Trigonometric Functions, SIGNUM 1983).  The first of them is worth 1, the bits begin at 2^9, and what is left after the nearest
- * whole number is r / pi with its sign.  They are chosen by conditions: on lavapipe a table took several times as long as all the
- * rest.
+ * Above 2^14: multiply the 96 bits of 1/pi that the exponent selects by the mantissa, modulo 2 (Payne and Hanek, Radian
+ * Reduction for Trigonometric Functions, SIGNUM 1983).  The first selected bit, times the unit of the mantissa, has the
+ * weight 1. The table of bits begins at the weight 2^9. The difference from the nearest whole number is r / pi with its
+ * sign.  Conditions select the bits: on lavapipe a table took several times as long as all other steps.
  *
- * Then the polynomial for [-pi / 2, pi / 2] of SLEEF's sinf_u35 (Shibata and Petrogalli, 2020). */
+ * The last step is the polynomial for [-pi / 2, pi / 2] of SLEEF's sinf_u35 (Shibata and Petrogalli, 2020). */
 static const char sine_functions[] =
     "float far_angle(uint b, out uint k) {\n"
     "  uint m = (b & 0x7fffffu) | 0x800000u, s = (b >> 23) - 141u, l = s & 31u, r = 31u - l;\n"
@@ -567,7 +569,7 @@ static bl_status glsl_begin(const bl_linear *linear, const bl_device_info *info,
         n.narrow = n.narrow || (linear->inst[i].op == BL_OP_BUFFER && linear->inst[i].sub == BL_LOCAL_NARROW);
     for (uint32_t i = 0; i < linear->nbuffers; i++)
         need(&n, linear->buffer_dtype[i], true);
-    n.word = n.word || n.narrow; /* the feature is that a shader uses such integers */
+    n.word = n.word || n.narrow; /* the feature is required because the shader uses 16-bit integers */
     BL_TRY(check_features(info, &n, err));
     bl_text_puts(out, "#version 450\n");
     if (n.i64 || (n.f64 && (info->features & BL_FEATURE_I64) != 0))

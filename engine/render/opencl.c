@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LOCAL_ALIGNMENT = 16 /* bytes of the widest access of a GPU, also to local memory */ };
+enum { LOCAL_ALIGNMENT = 16 /* bytes of the widest access of a GPU, in global and in local memory */ };
 
 #define BL_DTYPE(id, name, bytes, kind, code, cl, glsl) [BL_##id] = cl,
 static const char *const computed_type[BL_DTYPE_COUNT] = {
@@ -21,13 +21,13 @@ static const char *opencl_stored_type(bl_dtype dtype)
     return dtype == BL_BOOL ? "uchar" : dtype == BL_F16 ? "half" : dtype == BL_BF16 ? "ushort" : computed_type[dtype];
 }
 
-/* Has a vector the same type in memory and in registers? */
+/* Does a vector have the same type in memory and in registers? */
 static bool is_stored_as_computed(bl_dtype dtype)
 {
     return dtype != BL_BOOL && strcmp(opencl_stored_type(dtype), computed_type[dtype]) == 0;
 }
 
-/* The element type of a vector that is loaded or stored as a whole; a float16 is moved as its bits. */
+/* The element type of a vector that is loaded or stored as a whole; a float16 is moved as its 16 bits. */
 static const char *moved_type(bl_dtype dtype)
 {
     return dtype == BL_F16 ? "ushort" : opencl_stored_type(dtype);
@@ -59,7 +59,7 @@ static const char *opencl_literal(bl_arena *arena, bl_dtype dtype, bl_scalar val
         if (value.i == INT64_MIN)
             return "(-9223372036854775807L - 1)";
         if (value.i == INT32_MIN && dtype == BL_I32)
-            return "(-2147483647 - 1)"; /* 2147483648 is a long */
+            return "(-2147483647 - 1)"; /* the literal 2147483648 is a long */
         if (dtype != BL_I32 && dtype != BL_I64)
             return SAY(arena, "((%s)%" PRId64 ")", computed_type[dtype], value.i);
         return SAY(arena, value.i < 0 ? "(%" PRId64 "%s)" : "%" PRId64 "%s", value.i, dtype == BL_I64 ? "L" : "");
@@ -107,7 +107,7 @@ static const char *opencl_fit(bl_arena *arena, bl_dtype dtype, int lanes, const 
     if (is_half(dtype))
         return lanes > 1 ? SAY(arena, "%s_%d(%s)", round, lanes, x) : SAY(arena, "%s(%s)", round, x);
     if (bl_dtype_bytes(dtype) < 4 && dtype != BL_BOOL && lanes == 1)
-        return SAY(arena, "((%s)%s)", computed_type[dtype], x); /* C computes them as int */
+        return SAY(arena, "((%s)%s)", computed_type[dtype], x); /* C computes these types as int */
     return x;
 }
 
@@ -172,7 +172,8 @@ static const char *opencl_where(bl_arena *arena, operand condition, operand yes,
     return SAY(arena, "select(%s, %s, convert_%s%d(%s))", no.text, yes.text, mask[bytes], yes.lanes, condition.text);
 }
 
-/* Is it a single access of a GPU? Otherwise its compiler, which does not know the alignment, splits it into elements. */
+/* Is the access a single access of a GPU? Otherwise the compiler of the GPU, which does not know the alignment, splits the
+ * access into elements. */
 static bool is_one_access(place p)
 {
     return p.whole && (size_t)p.lanes * bl_dtype_bytes(p.dtype) <= LOCAL_ALIGNMENT;
@@ -203,7 +204,7 @@ static const char *local_vector(bl_arena *arena, place p)
     return !whole ? NULL : SAY(arena, "*(__local %s *)(%s + %s)", t, p.buffer, p.index);
 }
 
-/* Is it a float16, or a vector of float16, in 16-bit local memory that one call can convert? */
+/* Is the value a float16, or a vector of float16 that one call can convert, in 16-bit local memory? */
 static bool is_local_half(bl_arena *arena, place p)
 {
     return p.narrow && p.dtype == BL_F16 && (p.lanes == 1 || local_vector(arena, p) != NULL);
@@ -224,7 +225,7 @@ static const char *opencl_load(bl_arena *arena, place p)
 
     if (p.bits)
         return p.lanes > 1 ? whole : SAY(arena, "*(const __global ushort *)(%s + %s)", p.buffer, p.index);
-    if (is_local_half(arena, p)) /* declared as ushort */
+    if (is_local_half(arena, p)) /* the local memory is declared as ushort */
         return SAY(arena, "vload_half%s(0, (__local half *)(%s + %s))", opencl_lanes_of(arena, p.lanes), p.buffer, p.index);
     if (p.local && !p.narrow) /* in local memory a bool is 0 or 1, whether it was stored as a scalar or in a vector */
         return p.dtype == BL_BOOL && p.lanes > 1 ? SAY(arena, "(%s != 0)", whole) : whole;
@@ -291,12 +292,12 @@ static const char *local_buffer(bl_arena *arena, const char *name, const bl_inst
     return SAY(arena, "__local %s %s[%" PRId64 "] __attribute__((aligned(%d)));\n", t, name, buffer->arg, LOCAL_ALIGNMENT);
 }
 
-/* In C, a function that is only inline has no external definition, and the compiler need not inline it: with clang some such
- * functions are undefined in NVIDIA's linker. */
+/* In C, a function that is only inline has no external definition, and the compiler need not inline the function: with clang
+ * some of these functions are undefined in NVIDIA's linker. */
 static const char own_functions[] =
     "#ifndef HAS_own_functions\n#define HAS_own_functions\n#define inline static inline\n#endif\n";
 
-/* Functions for some kernels, only for the widths that occur in them. */
+/* Functions for some kernels, emitted only for the vector widths that occur in the kernel. */
 static const char whole[] =
     "#define WHOLE(T, N, B) \\\n"
     "inline T floor_div_##N(T x, T y) { if (y == 0) return 0; if (y == (T)-1 && (T)-1 < 0) return (T)(0 - x); \\\n"
@@ -310,7 +311,7 @@ static const char whole[] =
 
 static void prelude_whole(bl_text *out, const char *real, int lanes)
 {
-    (void)real; /* one text for all types */
+    (void)real; /* the text is the same for all types */
     (void)lanes;
     bl_text_puts(out, whole);
 }
@@ -365,7 +366,7 @@ static const char prelude_f16c[] =
 
 static void prelude_f16c_once(bl_text *out, const char *real, int lanes)
 {
-    (void)real; /* one text for all types */
+    (void)real; /* the text is the same for all types */
     (void)lanes;
     bl_text_puts(out, prelude_f16c);
 }
@@ -391,7 +392,7 @@ static void prelude_half(bl_text *out, const char *real, int lanes)
 {
     char f[24] = "float", u[24] = "uint", s[24] = "ushort", n[16] = "";
 
-    (void)real; /* computed in float */
+    (void)real; /* the function computes in float */
     if (lanes > 1) {
         snprintf(f, sizeof f, "float%d", lanes);
         snprintf(u, sizeof u, "uint%d", lanes);
@@ -428,7 +429,7 @@ static void prelude_half(bl_text *out, const char *real, int lanes)
 /* Rounding a double to odd in float first makes the second rounding exact (Boldo and Melquiond, 2008). */
 static void prelude_to_odd(bl_text *out, const char *real, int lanes)
 {
-    (void)real; /* always double */
+    (void)real; /* the type is always double */
     if (lanes > 1) {
         bl_text_printf(out, "inline float%d to_odd_%d(double%d x) { return (float%d)(", lanes, lanes, lanes, lanes);
         for (int i = 0; i < lanes; i++)
@@ -440,8 +441,8 @@ static void prelude_to_odd(bl_text *out, const char *real, int lanes)
     }
 }
 
-/* Unaligned vectors of |real|. Clang has a type for them. A call of vload16 has the same effect, but PoCL 3.1 then takes three
- * times as long to compile a product. */
+/* Unaligned vectors of |real|. Clang has a type for unaligned vectors. A call of vload16 has the same effect, but PoCL 3.1
+ * then takes three times as long to compile a product. */
 static void prelude_move(bl_text *out, const char *real, int lanes)
 {
     char t[24];
@@ -481,7 +482,8 @@ static const char prelude_stream[] =
     "#define STREAM(x, p) __builtin_nontemporal_store(x, p)\n#endif\n#endif\n"
     "#ifndef STREAM\n#define STREAM(x, p) (*(p) = (x))\n#endif\n";
 
-/* Several kernels may be compiled as one text: include guards write each helper once. */
+/* Write a helper function of the prelude. Several kernels may be compiled as one text: an include guard makes the compiler
+ * read each helper once. */
 static void once(bl_text *out, const char *what, const char *real, int lanes, void (*part)(bl_text *, const char *, int))
 {
     bl_text_printf(out, "#ifndef HAS_%s_%s_%d\n#define HAS_%s_%s_%d\n", what, real, lanes, what, real, lanes);
@@ -492,8 +494,8 @@ static void once(bl_text *out, const char *what, const char *real, int lanes, vo
 typedef struct needs {
     bool stream, whole, half, f64, f64_to_half, extremes, sin;
     bool lanes[BL_MAX_LANES + 1];
-    bool moved[BL_DTYPE_COUNT][BL_MAX_LANES + 1];  /* vectors that are moved between memory and registers */
-    bool called[BL_DTYPE_COUNT][BL_MAX_LANES + 1]; /* vectors that calls gather or scatter */
+    bool moved[BL_DTYPE_COUNT][BL_MAX_LANES + 1];  /* vectors that the kernel moves between memory and registers */
+    bool called[BL_DTYPE_COUNT][BL_MAX_LANES + 1]; /* vectors that the kernel gathers or scatters by calls */
 } needs;
 
 static bool moves_vector(const bl_linear *linear, const bl_inst *inst)
@@ -571,7 +573,7 @@ static bl_status opencl_begin(const bl_linear *linear, const bl_device_info *inf
     }
     if (unit_first(linear) != NULL)
         unit_opencl_prelude(unit_of(info, unit_first(linear)->arg), out);
-    if (function) /* large enough for a call, and too large to be inlined at each call */
+    if (function) /* a function is large enough for a call, and too large to be inlined at each call */
         bl_text_printf(out, "__attribute__((noinline))\nvoid %s(", linear->name);
     else
         bl_text_printf(out, "__kernel __attribute__((reqd_work_group_size(%u, %u, %u)))\nvoid %s(", linear->local[0],

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The walker: one statement per instruction. Literals and short index arithmetic are written in place instead. */
+/* The walker: writes one statement per instruction. Literals and short index arithmetic are written in place instead. */
 #include "engine/render/render.h"
 
 #include "engine/ir/stage.h"
@@ -12,11 +12,11 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Most bytes of index arithmetic that is written in place: if used once, and if used several times, since a compiler parses
- * every copy. */
+/* Most bytes of index arithmetic that is written in place: INLINE_MOST if the value is used once, INLINE_AGAIN if it is used
+ * several times, since a compiler parses every copy. */
 enum { INLINE_MOST = 96, INLINE_AGAIN = 24 };
-/* Bytes that a work-item of a GPU accesses at once if the address is a multiple of them; otherwise it accesses single
- * elements. */
+/* Bytes that a work-item of a GPU accesses at once if the address is a multiple of this number. At other addresses the
+ * work-item accesses single elements. */
 enum { WIDEST_ACCESS = 16 };
 
 typedef struct walk {
@@ -25,21 +25,21 @@ typedef struct walk {
     const dialect *d;
     bl_arena *arena; /* holds the texts of all values */
     bl_text *out;
-    const char **text;     /* by instruction: the text of its value */
-    bool *is_acc;          /* by instruction: it is a variable, or is written in place from one */
-    const int64_t *anchor; /* by instruction: anchor.h */
-    const cold_kind *cold; /* by instruction, in a function only: cold.h */
-    const bool *copied;    /* by instruction: copied.h; NULL: no instruction */
-    bool *quads;           /* by instruction: render_has_quads */
-    bool *natural;         /* by instruction: an index that is known not to be negative */
+    const char **text;     /* by instruction: the text of the value */
+    bool *is_acc;          /* by instruction: the value is a variable, or is written in place from a variable */
+    const int64_t *anchor; /* by instruction: the anchor (anchor.h) */
+    const cold_kind *cold; /* by instruction, in a function only: the kind (cold.h) */
+    const bool *copied;    /* by instruction: the result of copied_find; NULL: no instruction */
+    bool *quads;           /* by instruction: the result of render_has_quads */
+    bool *natural;         /* by instruction: the value is an index that is known not to be negative */
     uint32_t *uses;        /* by instruction: number of uses */
     int indent;
     bool function;    /* write a function rather than a kernel: see bl_render_source */
     int64_t local_at; /* bytes of the function's local memory that are assigned so far */
 } walk;
 
-/* Write a function rather than a kernel? Yes if groups are single work-items, but a barrier must be in a kernel, and so must
- * many scalars. */
+/* Should the text be a function rather than a kernel? Yes if groups are single work-items, unless the kernel has a barrier
+ * or more scalars than a function may have. */
 static bool render_is_function(const bl_linear *linear, const bl_device_info *info)
 {
     bool alone = linear->local[0] * linear->local[1] * linear->local[2] == 1;
@@ -95,7 +95,7 @@ static const char *fill_form(const walk *w, const char *form, const operand *arg
     return SAY(w->arena, "%s%s", text, from);
 }
 
-/* The bitwise op that an arithmetic op is on bools. */
+/* The bitwise op that computes an arithmetic op on bools. */
 static bl_op bool_op(bl_op op)
 {
     if (op == BL_OP_ADD || op == BL_OP_MAX)
@@ -105,7 +105,8 @@ static bl_op bool_op(bl_op op)
     return op;
 }
 
-/* The prelude function for an op that is undefined for some operands; NULL if it is defined for these. */
+/* The prelude function for an op that is undefined for some operands; NULL if the op is defined for all operands of its
+ * dtype. */
 static const char *helper_of(const bl_inst *inst)
 {
     if (inst->sub != 0)
@@ -117,7 +118,7 @@ static const char *helper_of(const bl_inst *inst)
                                    : NULL;
 }
 
-/* Call such a function for each lane. */
+/* Call the prelude function of the op (helper_of) for each lane. */
 static const char *guarded(const walk *w, const bl_inst *inst, const operand *args)
 {
     operand each[BL_MAX_LANES] = {{0}};
@@ -181,9 +182,9 @@ static const char *fold_expression(const walk *w, const bl_inst *inst, uint32_t 
     return x.text;
 }
 
-/* ---- where an access goes */
+/* ---- the address of an access */
 
-/* Is the index known not to be negative, from its operands? */
+/* Is the index known not to be negative, because its operands are not negative? */
 static bool is_natural(const walk *w, const bl_inst *inst)
 {
     const bool *x = inst->nargs > 0 ? &w->natural[inst->args[0]] : NULL, *y = inst->nargs > 1 ? &w->natural[inst->args[1]] : NULL;
@@ -212,7 +213,7 @@ static bool is_natural(const walk *w, const bl_inst *inst)
 /* A strided index: lane i is |base| + |first| + i * |stride|. */
 typedef struct strided {
     const char *base; /* NULL: 0 */
-    bool natural;     /* no part of it is negative */
+    bool natural;     /* no part of the index is negative */
     int64_t first, stride;
 } strided;
 
@@ -229,7 +230,7 @@ static strided render_split(const walk *w, uint32_t number)
     return (strided){.base = w->text[base], .natural = w->natural[base] && first >= 0, .first = first};
 }
 
-/* Find the stride of an index. With |once|, the base is used once and may be long. */
+/* Find the stride of an index. With |once|, the text of the base is used once and may be long. */
 static bool find_stride(const walk *w, uint32_t number, bool once, strided *out)
 {
     const bl_inst *inst = &w->linear->inst[number];
@@ -259,8 +260,8 @@ static bool find_stride(const walk *w, uint32_t number, bool once, strided *out)
     return x.base == NULL && y.base == NULL && (x.stride == 0 || y.stride == 0);
 }
 
-/* An access by a constant offset from a shared pointer (anchor.h). With sums and vector lanes as indices, a compiler compares
- * every access with every other, and vectorises the sums. */
+/* Make an access by a constant offset from a shared pointer (anchor.h). With sums and vector lanes as indices, a compiler
+ * compares every access with every other access, and vectorises the sums. */
 static bool place_by_number(const walk *w, const bl_inst *inst, int lane, place *out)
 {
     int64_t anchor = w->anchor[inst - w->linear->inst];
@@ -300,7 +301,7 @@ bool render_has_quads(const bl_linear *linear, uint32_t number)
     for (uint32_t i = number; i < linear->ninst; i++) {
         const bl_inst *inst = &linear->inst[i];
         if (inst->op == BL_OP_FRAGMENT_STORE && inst->args[0] == number)
-            return false; /* it takes an array of floats */
+            return false; /* the gather call takes an array of floats */
     }
     for (uint32_t i = number; i < linear->ninst; i++) {
         const bl_inst *inst = &linear->inst[i];
@@ -315,7 +316,7 @@ static bool is_copied(const walk *w, uint32_t number)
     return w->copied != NULL && w->copied[number];
 }
 
-/* The elements of an access: all of it, or one lane if the lanes have separate indices. */
+/* The elements of an access: the whole access, or one lane if the lanes have separate indices. */
 static place render_place_of(const walk *w, const bl_inst *inst, int lane)
 {
     operand index = arg(w, inst, 1);
@@ -362,7 +363,7 @@ static bool place_call(const walk *w, const bl_inst *inst, place *out, int64_t *
     return true;
 }
 
-/* A call for all lanes of a cold access, or NULL. |value| is what a store stores. */
+/* A call for all lanes of a cold access, or NULL. |value| is the value that a store stores. */
 static const char *call_for(const walk *w, const bl_inst *inst, const char *value)
 {
     int64_t stride = 0;
@@ -387,8 +388,8 @@ static const char *load_expression(const walk *w, const bl_inst *inst)
     return w->d->stack(w->arena, (bl_dtype)inst->dtype, inst->lanes, inst->lanes, each);
 }
 
-/* How many operands of a STACK, from |i| on, are lanes of one vector at a constant step: a power of two that is a vector's
- * length. */
+/* The number of operands of a STACK, from |i| on, that are lanes of one vector at a constant step. The number is a power of
+ * two and a vector length. */
 static int count_picked(const walk *w, const bl_inst *stack, int i, int *step)
 {
     const bl_inst *first = &w->linear->inst[stack->args[i]];
@@ -407,7 +408,7 @@ static int count_picked(const walk *w, const bl_inst *stack, int i, int *step)
     return count;
 }
 
-/* Build a STACK. Lanes of one vector are picked together, since a compiler takes long to find that itself. */
+/* Build a STACK. Lanes of one vector are picked by one expression, since a compiler takes long to find this form itself. */
 static const char *stack_expression(const walk *w, const bl_inst *inst)
 {
     operand each[BL_MAX_LANES] = {{0}};
@@ -538,7 +539,7 @@ static void store_statement(const walk *w, const bl_inst *inst)
     }
 }
 
-/* Write a value: in place if it is short index arithmetic over constants of the loop, otherwise as a variable. */
+/* Write a value: in place if the value is short index arithmetic over constants of the loop, otherwise as a variable. */
 static void value_statement(const walk *w, uint32_t number)
 {
     const bl_inst *inst = &w->linear->inst[number];
@@ -560,8 +561,8 @@ static void value_statement(const walk *w, uint32_t number)
     declare(w, inst, number, w->text[number]);
 }
 
-/* Ids have 32 bits and are widened explicitly: a comparison of mixed widths would leave that to the compiler (see the casts of
- * GLSL). */
+/* Ids have 32 bits and are widened explicitly: a comparison of mixed widths would leave the widening to the compiler (see
+ * the casts of GLSL). */
 static const char *id_expression(const walk *w, const bl_inst *inst)
 {
     const char *id = (inst->op != BL_OP_GROUP_ID ? w->d->local_id
@@ -670,7 +671,8 @@ static bl_status render_walk_all(walk *w, const bl_device_info *info, bl_err *er
     BL_TRY(bl_arena_status(w->arena, err));
     for (uint32_t i = 0; i < w->linear->ninst; i++) {
         for (uint32_t k = 0; k < w->linear->inst[i].nargs; k++)
-            w->uses[w->linear->inst[i].args[k]] += w->linear->inst[i].lanes; /* each lane of an index may contain it */
+            /* the text of each lane of an index may contain the operand */
+            w->uses[w->linear->inst[i].args[k]] += w->linear->inst[i].lanes;
     }
     w->cold = w->function ? cold_find(w->arena, w->linear) : NULL;
     w->copied = w->d->moves_bits ? copied_find(w->arena, w->linear) : NULL;

@@ -2,13 +2,13 @@
 #include "engine/render/dialect.h"
 
 enum {
-    MOST_TURNS = 256, /* iterations of a loop that a driver's compiler might unroll completely */
-    MOST_WORK = 512   /* values that the unrolled loop would compute */
+    MOST_TURNS = 256, /* largest number of iterations of a loop that a driver's compiler might unroll completely */
+    MOST_WORK = 512   /* largest number of values in the unrolled loop that needs no hint */
 };
 
-/* A loop that should be unrolled is a TILE and is unrolled already. A compiler that unrolls further loops keeps all their loads
- * in registers: Mesa for AMD spilled 12,887 of them in a kernel of 14 minima over 125 elements, and 183 in an attention
- * kernel. */
+/* A loop that should be unrolled is a TILE and is unrolled already. A compiler that unrolls further loops keeps all loads of
+ * these loops in registers: Mesa for AMD spilled 12,887 registers in a kernel of 14 minima over 125 elements, and 183 in an
+ * attention kernel. */
 bool render_is_rolled(const bl_linear *linear, const bl_device_info *info, uint32_t number)
 {
     const bl_inst *loop = &linear->inst[number], *turns = NULL;
@@ -17,7 +17,7 @@ bool render_is_rolled(const bl_linear *linear, const bl_device_info *info, uint3
 
     if (info->serial_groups || loop->op != BL_OP_LOOP)
         return false;
-    turns = &linear->inst[loop->args[0]]; /* other ops may have no operand */
+    turns = &linear->inst[loop->args[0]]; /* read after the check of the op: other ops may have no operand */
     if (turns->op != BL_OP_CONST || turns->arg > MOST_TURNS)
         return false;
     for (uint32_t i = number + 1; i < linear->ninst && depth > 0; i++) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Cooperative matrices. Macros cover the differences between GL_NV_cooperative_matrix and GL_KHR_cooperative_matrix. The back end
- * defines KHR_MATRICES if its compiler supports the KHR extension; otherwise it translates the NV extension's SPIR-V to the KHR
- * extension's (vulkan/vk_coopmat.c). BFLOAT16_MATRICES tells the back end to treat the 16-bit floats of fragments as bfloat16,
- * for which GLSL of that age has no type; no other value of a kernel has that type. */
+/* Cooperative matrices. Macros cover the differences between GL_NV_cooperative_matrix and GL_KHR_cooperative_matrix. The
+ * back end defines KHR_MATRICES if its compiler supports the KHR extension. Otherwise the back end translates SPIR-V of the
+ * NV extension to SPIR-V of the KHR extension (vulkan/vk_coopmat.c). BFLOAT16_MATRICES tells the back end to treat the
+ * 16-bit floats of fragments as bfloat16, since GLSL of that compiler version has no bfloat16 type. No other value of a
+ * kernel has that type. */
 #include "engine/render/dialect.h"
 #include "engine/render/unit.h"
 

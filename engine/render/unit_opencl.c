@@ -25,7 +25,7 @@ static bool unit_opencl_is_whole(const bl_matrix_unit *unit)
 
 static const char mma_loads[] =
     "#define MMA_G (mma_item >> 2)\n#define MMA_T (mma_item & 3)\n"
-    /* w elements, |step| apart, in one register; from global and from local memory */
+    /* w elements, |step| apart, in one register; from global memory and from local memory */
     "#define MMA_LOADS(S, N) \\\n"
     "inline uint mma_side##N(const S MMA_E *p) { return *(const S uint *)p; } \\\n"
     "inline uint mma_apart##N(const S MMA_E *p, int step) { uint x = 0; \\\n"
@@ -46,9 +46,10 @@ static const char mma_loads[] =
     "inline void mma_store(MMA_C4 c, __local MMA_C *p, int mma_item) { p += MMA_G * 8 + 2 * MMA_T;\n"
     "  p[0] = c.x; p[1] = c.y; p[64] = c.z; p[65] = c.w; }\n";
 
-/* 16-bit elements: ldmatrix (PTX ISA, "ldmatrix") loads up to four matrices of 8 by 8 from local memory. Work-item i gives the
- * address of row i % 8 of matrix i / 8. Register j of work-item i then has the elements from 2 * (i % 4) of row i / 4 of matrix
- * j, or, transposed, of that column. This is the layout of fragments; the matrices go down the columns of a first. */
+/* 16-bit elements: ldmatrix (PTX ISA, "ldmatrix") loads up to four matrices of 8 by 8 from local memory. Work-item i gives
+ * the address of row i % 8 of matrix i / 8. Register j of work-item i then has the elements from 2 * (i % 4) of row i / 4 of
+ * matrix j, or, transposed, of column i / 4. This layout is the layout of fragments. The matrices of an a operand are
+ * ordered down the columns first. */
 static const char mma_matrices[] =
     "inline const __local MMA_E *mma_a_row(const __local MMA_E *p, int stride, int i) { return p + (i & 15) * stride + (i >> 4) "
     "* 8; }\n"
@@ -119,8 +120,8 @@ static const char *mma(bl_arena *arena, const unit_inst *u)
 
 /* ---- AMX */
 
-/* The last instruction up to which a value must be kept; |number| itself if it is unused. A use in a loop that does not define
- * the value keeps it to the end of the loop. */
+/* The last instruction up to which a value must be kept; |number| itself if the value is unused. A use in a loop that does
+ * not define the value keeps the value to the end of the loop. */
 static uint32_t last_use(const bl_linear *linear, uint32_t number)
 {
     uint32_t last = number;
@@ -144,7 +145,8 @@ static uint32_t last_use(const bl_linear *linear, uint32_t number)
     return last;
 }
 
-/* The tile register of FRAGMENT or FRAGMENT_LOAD |number|: the first that is free from there on. TILES if none is free. */
+/* The tile register of FRAGMENT or FRAGMENT_LOAD |number|: the first register that is free from this instruction on. TILES
+ * if no register is free. */
 static uint32_t tile_of(const bl_linear *linear, uint32_t number)
 {
     uint32_t until[TILES] = {0};
@@ -189,8 +191,8 @@ static void amx_prelude(bl_text *out)
                       "\"r\"(64ul) : \"memory\")\n#endif\n");
 }
 
-/* Is the instruction the first (way -1) or the last (way 1) of a run of its kind, which ends at an instruction |end| or at a
- * LOOP or END? */
+/* Is the instruction the first (way -1) or the last (way 1) of a run of instructions of its kind? A run ends at an
+ * instruction |end| or at a LOOP or END. */
 static bool is_edge(const unit_inst *u, int way, bl_op end)
 {
     bl_op own = (bl_op)u->linear->inst[u->number].op;
@@ -255,7 +257,7 @@ static const char *dot(bl_arena *arena, const unit_inst *u)
     }
 }
 
-/* ---- by kind */
+/* ---- dispatch by kind of unit */
 
 void unit_opencl_prelude(const bl_matrix_unit *unit, bl_text *out)
 {

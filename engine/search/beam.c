@@ -12,20 +12,23 @@
 
 enum {
     MOST_WIDTH = 16,
-    A_BATCH = BATCH - 1, /* candidates per batch besides the heuristic's choice, which is in each batch */
+    A_BATCH = BATCH - 1, /* candidates per batch besides the heuristic's choice, which each batch contains */
     FIRST_BATCH = 4,
-    A_LEVEL = 24, /* candidates to try per level and kept candidate */
+    A_LEVEL = 24, /* candidates to try per level and per kept candidate */
     MOST_PENDING = 128,
     MOST_LEVELS = 12,
-    FINALISTS = 4,  /* candidates that are timed again at the end ... */
-    DECISIONS = 3,  /* ... this many times */
-    TINY_NS = 10000 /* kernels this short take about as long as a launch: differences drown in noise */
+    FINALISTS = 4,  /* number of candidates that are timed again at the end */
+    DECISIONS = 3,  /* number of times that the finalists are timed again */
+    TINY_NS = 10000 /* kernels with a shorter time take about as long as a launch: noise exceeds the differences */
 };
-#define SEARCHING  0.85  /* share of the time for searching; the rest is for the final decision */
-#define CAREFUL    0.75  /* share of the remaining time that is planned for, since some candidates take longer to compile */
-#define CROWDED    1.03  /* penalty per pending candidate of the same family: try one of each family before many of one */
-#define LEAST_GAIN 0.985 /* a level that improves the best time by less than this factor is the last */
-#define BEATS      0.98  /* of the heuristic's time, side by side: two runs of one kernel differ by less */
+#define SEARCHING 0.85 /* share of the time for searching; the rest is for the final decision */
+/* share of the remaining time that a batch may plan to use, since some candidates take longer to compile */
+#define CAREFUL 0.75
+/* penalty factor per pending candidate of the same family, so that the search tries one candidate of each family first */
+#define CROWDED    1.03
+#define LEAST_GAIN 0.985 /* a level that improves the best time by less than this factor is the last level */
+/* share of the heuristic's time, timed side by side, that a result may take: two runs of one kernel differ by less */
+#define BEATS 0.98
 
 typedef struct search {
     subject subject;
@@ -34,17 +37,17 @@ typedef struct search {
     bl_search_report *report;
     bl_err *err;
     int64_t start;
-    double each_seconds; /* time that a candidate took to compile and to run, in the last batch */
+    double each_seconds; /* time to compile and to run a candidate, measured in the last batch */
     candidate *first;    /* the heuristic's choice */
     int nkept, npending;
     candidate *kept[MOST_WIDTH];      /* the best candidates, best first */
-    candidate *pending[MOST_PENDING]; /* to be timed, most promising first */
+    candidate *pending[MOST_PENDING]; /* candidates to be timed, most promising first */
     size_t nseen, cap_seen;
     uint64_t *seen; /* hashes of all candidates made so far */
     bl_trial trial[BATCH];
 } search;
 
-/* ---- candidates to be */
+/* ---- generation of candidates */
 
 static bool beam_is_new(search *s, uint64_t hash)
 {
@@ -78,7 +81,7 @@ static int family_of(const steps *a, const steps *b)
     return (at * BL_MOVE_KINDS + (at < b->n ? (int)b->at[at].kind : 0)) * 3 + (a->n < b->n ? 1 : a->n > b->n ? 2 : 0);
 }
 
-/* Insert a candidate into the pending list, in order of its predicted time. The last one may be dropped. */
+/* Insert a candidate into the pending list, in order of its predicted time. The last candidate of a full list is dropped. */
 static void beam_consider(search *s, candidate *c, const candidate *parent, int most)
 {
     int at = s->npending;
@@ -106,7 +109,7 @@ static void beam_consider(search *s, candidate *c, const candidate *parent, int 
     s->npending++;
 }
 
-/* Was the search cancelled? The next batch reports it. */
+/* Was the search cancelled? The next batch reports the cancellation. */
 static bool is_halted(const search *s)
 {
     bl_err why = {0};
@@ -124,8 +127,8 @@ static void expand(search *s, candidate *parent, int most)
     free(variants);
 }
 
-/* Add the heuristic's choices for slightly different devices, and prefixes of its moves: schedules that no single change leads
- * to. */
+/* Add the heuristic's choices for slightly different devices, and prefixes of the heuristic's moves: no single change leads
+ * to these schedules. */
 static void sow(search *s, int most)
 {
     const bl_target *own = s->nest->target;
@@ -133,9 +136,9 @@ static void sow(search *s, int most)
 
     other[0].registers /= 2;
     other[1].vector_bits /= 2;
-    other[2].cache_bytes = 1;         /* pack every operand that can be packed */
-    other[3].cache_bytes = INT32_MAX; /* pack nothing */
-    other[4].cache_bytes /= 4;        /* shorter K blocks */
+    other[2].cache_bytes = 1;         /* the heuristic packs every operand that can be packed */
+    other[3].cache_bytes = INT32_MAX; /* the heuristic packs no operand */
+    other[4].cache_bytes /= 4;        /* the heuristic chooses shorter K blocks */
     for (size_t i = 0; i < sizeof other / sizeof other[0]; i++)
         beam_consider(s, candidate_make(&s->subject, NULL, &other[i], NULL), s->first, most);
     for (int n = s->first->steps.n - 1; n > 0 && !is_halted(s); n--) {
@@ -147,7 +150,7 @@ static void sow(search *s, int most)
 
 /* ---- timing */
 
-/* Describe the buffers of a batch: the parameters, then the panels, each as large as the largest in the batch. */
+/* Describe the buffers of a batch: the parameters, then the panels. Each panel has the largest size of the batch. */
 static void beam_describe(const search *s, int n, candidate *const *batch, bl_trials *trials)
 {
     trials->nbuffers = s->nest->nparams;
@@ -163,7 +166,8 @@ static void beam_describe(const search *s, int n, candidate *const *batch, bl_tr
     }
 }
 
-/* The tolerance for sums that are added in another order, as a share of the largest result; the same as in tests/plan. */
+/* The tolerance for sums that are added in another order, as a share of the largest result; tests/plan has the same
+ * tolerance. */
 static double most_difference(const search *s)
 {
     double most = 0;
@@ -198,8 +202,8 @@ static double time_left(const search *s)
     return s->options->seconds - bl_clock_ms(s->start, bl_clock_ns()) / 1e3;
 }
 
-/* When to give up a batch: at the end of the search's time, or when the caller's halt says so. The heuristic's choice alone is
- * always timed. */
+/* When to stop a batch: at the end of the search's time, or when the caller's halt says so. A batch of the heuristic's
+ * choice alone is always timed. */
 static bl_halt halt_of_batch(const search *s, int n)
 {
     bl_halt halt = s->options->halt;
@@ -210,8 +214,8 @@ static bl_halt halt_of_batch(const search *s, int n)
     return halt;
 }
 
-/* Time |batch|, of which the heuristic's choice is the first. If the time runs out meanwhile, *over is set and nothing else
- * changes. */
+/* Time |batch|; the first candidate of the batch is the heuristic's choice. If the time of the search runs out meanwhile,
+ * *over is set and the state does not change. */
 static bl_status time_batch(search *s, int n, candidate *const *batch, bool *over)
 {
     double most = n > 1 ? time_left(s) : s->options->seconds;
@@ -267,7 +271,7 @@ static void beam_tell(search *s)
         s->options->progress(s->options->progress_arg, report);
 }
 
-/* How many candidates can be tried at once in the remaining time. The first batch is small, since the time per candidate is
+/* The number of candidates that fit into the remaining time. The first batch is small, since the time per candidate is
  * unknown. */
 static int batch_size(const search *s)
 {
@@ -314,7 +318,8 @@ static bl_status climb(search *s)
     bool over = false;
 
     most = most > MOST_PENDING ? MOST_PENDING : most;
-    BL_TRY(time_batch(s, 1, &s->first, &over)); /* alone: its time is needed in any case, and shows what a candidate takes */
+    /* time the heuristic's choice alone: the search always needs its time, and the batch measures the time per candidate */
+    BL_TRY(time_batch(s, 1, &s->first, &over));
     s->report->tried = 1;
     if (time_left(s) <= 0)
         return BL_OK;
@@ -336,7 +341,7 @@ static bl_status climb(search *s)
     return BL_OK;
 }
 
-/* The median of three ratios; of fewer the largest. */
+/* The median of three ratios; of fewer ratios the largest. */
 static double beam_settle(int n, double ratio[][BATCH], int which)
 {
     double least = ratio[0][which], most = ratio[0][which], sum = 0;
@@ -348,8 +353,8 @@ static double beam_settle(int n, double ratio[][BATCH], int which)
     return n == 3 && isfinite(sum) ? sum - least - most : most;
 }
 
-/* Time the best candidates again, side by side with the heuristic's choice, several times: the minimum of many noisy times may
- * be a lucky one. Without time for that, use the earlier times. */
+/* Time the best candidates again, side by side with the heuristic's choice, several times: the minimum of many noisy times
+ * may be an outlier. If no time is left, use the earlier times. */
 static bl_status beam_decide(search *s)
 {
     candidate *batch[BATCH] = {s->first};
@@ -357,7 +362,7 @@ static bl_status beam_decide(search *s)
     int n = 1, best = 0, rounds = 0;
     bool over = false;
 
-    BL_TRY(bl_halt_check(&s->options->halt, s->err)); /* a cancelled search made no more candidates, and may have none to time */
+    BL_TRY(bl_halt_check(&s->options->halt, s->err)); /* a cancelled search may have made no candidates to time */
     for (; n <= s->nkept && n <= FINALISTS && s->kept[n - 1]->ratio < 1; n++)
         batch[n] = s->kept[n - 1];
     while (n > 1 && rounds < DECISIONS && time_left(s) > 0) {

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_CANDIDATE_BYTES = 1 << 28 }; /* host memory per candidate; too much unrolling ends here */
+enum { MOST_CANDIDATE_BYTES = 1 << 28 }; /* limit of host memory per candidate; excessive unrolling exceeds the limit */
 
-/* ---- the subject */
+/* ---- the nest that is searched */
 
 static bl_trial_fill fill_of(bl_dtype dtype)
 {
@@ -125,7 +125,7 @@ static bool steps_of(const subject *s, int n, const bl_move *moves, steps *out)
 
 /* ---- kernels */
 
-/* The verification level: the setting's, but at least 2 in builds with assertions. */
+/* The verification level: the level of the options, but at least 2 in builds with assertions. */
 static int spec_level(const subject *s)
 {
 #ifndef NDEBUG
@@ -184,7 +184,8 @@ static bool add_panel(candidate *c, const subject *s, const bl_packed *packed)
     return true;
 }
 
-/* Add the helper kernel that packs a panel, or that sums the nest's partial results, as the compiler would make it. */
+/* Add the helper kernel that packs a panel, or that sums the partial results of the nest. The compiler makes the same
+ * helper. */
 static bool candidate_add_helper(candidate *c, const subject *s, const bl_packed *packed, bl_err *err)
 {
     int slot[BL_MAX_BINDINGS] = {packed->param};
@@ -267,11 +268,11 @@ void candidate_destroy(candidate *c)
     free(c);
 }
 
-/* ---- shared with the compiler */
+/* ---- functions that the compiler uses too */
 
 bool bl_search_fit(bl_tune *tune, const bl_device_info *info)
 {
-    (void)bl_tune_limit_groups(tune, info->max_groups); /* if it cannot be done, the launch reports it */
+    (void)bl_tune_limit_groups(tune, info->max_groups); /* if the limit cannot be met, the launch reports the error */
     return info->max_turns == 0 || bl_tune_limit_turns(tune, info->max_turns);
 }
 

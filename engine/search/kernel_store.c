@@ -18,27 +18,29 @@
 enum {
     OURS = 0x626c6b64, /* "blkd": SQLite's application_id, which marks the file as a kernel database */
     SCHEMA = 1,
-    MOST_ROWS = 50000,    /* 3 KB each; a week of continuous searching. The oldest results are deleted beyond that */
+    /* rows of 3 KB; a week of continuous searching fills the file. Beyond the limit the oldest results are deleted */
+    MOST_ROWS = 50000,
     TRIM_EVERY = 256,     /* rows written between two trims; the file is also trimmed at each start */
-    MOST_KNOWN = 1 << 15, /* nests cached in memory, half a kilobyte each; when full, the cache is emptied */
+    MOST_KNOWN = 1 << 15, /* nests cached in memory, half a kilobyte each; a full cache is emptied */
     BUCKETS = 1 << 12
 };
 
-/* A cached look-up: what the file has for a nest on a device, or that it has nothing. */
+/* A cached look-up: the row of the file for a nest on a device, or the fact that the file has no row. */
 typedef struct known {
     struct known *next;
-    uint64_t hash, device; /* hash of the nest; hash of the device's and the driver's names */
+    uint64_t hash, device; /* |hash|: hash of the nest; |device|: hash of the device's and the driver's names */
     bool found;
-    int64_t version; /* version of the file at a look-up that found nothing */
+    int64_t version; /* version of the file at a look-up that found no row */
     bl_kernel_record record;
 } known;
 
 struct bl_kernels {
-    pthread_mutex_t lock; /* protects all fields below; held while the file is read or written; no device thread waits for it */
-    sqlite3 *db;          /* NULL: the file cannot be used */
+    /* protects all fields below; held while the file is read or written; no device thread waits for the lock */
+    pthread_mutex_t lock;
+    sqlite3 *db; /* NULL: the file cannot be used */
     char *path;
     int count;
-    unsigned written; /* rows written so far */
+    unsigned written; /* number of rows written so far */
     known *bucket[BUCKETS];
 };
 
@@ -61,7 +63,7 @@ static void kernel_store_trim(sqlite3 *db)
         return;
     snprintf(sql, sizeof sql, "DELETE FROM kernels WHERE rowid IN (SELECT rowid FROM kernels ORDER BY searched LIMIT %lld)",
              (long long)(rows - MOST_ROWS));
-    (void)bl_database_run(db, sql); /* fails if another server is writing */
+    (void)bl_database_run(db, sql); /* the statement fails if another server is writing; the next trim deletes the rows */
 }
 
 static const bl_database_kind kind = {.ours = OURS, .schema = SCHEMA, .create = create};
@@ -156,7 +158,7 @@ static void key_text(uint64_t hash, char out[17])
     snprintf(out, 17, "%016llx", (unsigned long long)hash);
 }
 
-/* The nest as text, to show what a key stands for. */
+/* The nest as text, for people who read a row. */
 static char *nest_text(bl_ir *ir, const bl_node *sink)
 {
     bl_text text = {0};
@@ -170,7 +172,7 @@ uint64_t bl_kernels_key(bl_ir *ir, const bl_node *sink)
     return bl_structure_init(&structure, ir, sink, true) ? bl_structure_get(&structure, sink) : 0;
 }
 
-/* The device's name and its number of units: a container may have fewer units. */
+/* The name of the device and its number of units: a container may have fewer units. */
 static void device_text(const bl_device_info *info, char out[160])
 {
     snprintf(out, 160, "%s, %u units", info->name, (unsigned)info->units);
@@ -208,7 +210,7 @@ static bool kernel_store_read_row(bl_kernels *k, const char *key, const bl_devic
     return found;
 }
 
-/* Under the lock: write a row. BL_OK also if there is no file. */
+/* Under the lock: write a row. Returns BL_OK also if there is no file. */
 static bl_status write_row(bl_kernels *k, const bl_kernel_row *row, bool better_only, bl_err *err)
 {
     static const char always[] = "INSERT OR REPLACE INTO kernels VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
@@ -261,7 +263,7 @@ static known *lookup(bl_kernels *k, uint64_t hash, uint64_t device)
     return at;
 }
 
-/* Under the lock: cache a look-up. Without memory it is not cached. */
+/* Under the lock: cache a look-up. Without memory the look-up is not cached. */
 static known *kernel_store_remember(bl_kernels *k, uint64_t hash, uint64_t device, bool found, const bl_kernel_record *record)
 {
     known *at = lookup(k, hash, device);
@@ -300,7 +302,8 @@ bool bl_kernels_find(bl_kernels *kernels, const bl_device_info *info, bl_ir *ir,
     pthread_mutex_lock(&kernels->lock);
     at = lookup(kernels, hash, device);
     if (at == NULL || !at->found)
-        version = file_version(kernels); /* before the row is read: a write in between leads to another look-up */
+        /* read before the row, so that a write between the two reads leads to another look-up */
+        version = file_version(kernels);
     if (at != NULL && (at->found || (version != 0 && at->version == version))) {
         found = at->found;
         *out = at->record;
@@ -341,7 +344,7 @@ void bl_kernels_store(bl_kernels *kernels, const bl_device_info *info, bl_ir *ir
     pthread_mutex_lock(&kernels->lock);
     (void)kernel_store_remember(kernels, hash, hash_device(info), true, record);
     if (nest != NULL && !moves.failed)
-        (void)write_row(kernels, &row, false, NULL); /* a failure is logged */
+        (void)write_row(kernels, &row, false, NULL); /* write_row logs a failure */
     pthread_mutex_unlock(&kernels->lock);
     bl_text_fini(&moves);
     free(nest);
@@ -418,7 +421,7 @@ void bl_kernels_store_peaks(bl_kernels *kernels, const bl_device_info *info, con
         sqlite3_bind_text(query, 2, info->driver, -1, SQLITE_STATIC);
         sqlite3_bind_double(query, 3, peaks->ops);
         sqlite3_bind_double(query, 4, peaks->bytes);
-        (void)sqlite3_step(query); /* on failure they are measured again */
+        (void)sqlite3_step(query); /* on failure the peaks are measured again */
         sqlite3_finalize(query);
     }
     pthread_mutex_unlock(&kernels->lock);

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* The static cost of a candidate, counted on its instructions: enough to drop hopeless candidates and to order the others. Only
- * timing decides. */
+/* The static cost of a candidate, counted on its instructions. The cost is precise enough to drop hopeless candidates and to
+ * order the other candidates. Only timing decides. */
 #include "engine/lower/cost.h"
 #include "engine/search/search_internal.h"
 
 #include <math.h>
 
-/* Approximate cost of operations in instructions; a fused multiply-add counts as one. */
+/* Approximate cost of operations in instructions; a fused multiply-add counts as one instruction. */
 #define OF_DIVISION 8.0
 #define OF_FUNCTION 20.0 /* exp, log, sin: a polynomial and its range reduction */
-#define OF_ADDRESS  0.25 /* much index arithmetic is folded into addressing, or hoisted */
-#define OF_LOAD     0.5  /* two per cycle */
+#define OF_ADDRESS  0.25 /* compilers fold much index arithmetic into addressing, or hoist it out of loops */
+#define OF_LOAD     0.5  /* a core issues two loads per cycle */
 
-/* A candidate is hopeless if its cost exceeds the heuristic's choice, and exceeds: */
-#define TOO_MUCH_ISSUE 2.5 /* this many times its instructions issued */
-#define TOO_MUCH_TEXT  4.0 /* this many times its instructions in the text ... */
+/* A candidate is hopeless if one of its costs exceeds the cost of the heuristic's choice and a limit. The limits of the
+ * first two costs: */
+#define TOO_MUCH_ISSUE 2.5 /* this factor times the issued instructions of the heuristic's choice */
+#define TOO_MUCH_TEXT  4.0 /* this factor times the instructions in the text of the heuristic's choice ... */
 enum { SMALL_TEXT = 600 }; /* ... and this number of instructions */
 
 static double weight_of(const bl_inst *inst)
@@ -25,7 +26,7 @@ static double weight_of(const bl_inst *inst)
     return weight[inst->op] > 0 ? weight[inst->op] : 1;
 }
 
-/* The number of registers that a value takes. */
+/* The number of registers of a value. */
 static double registers_of(const bl_inst *inst, const bl_target *target)
 {
     size_t bytes = bl_dtype_bytes((bl_dtype)inst->dtype);
@@ -116,7 +117,7 @@ bool measure_add(measure *m, const subject *s, bl_tune *tune, const bl_lowered *
     bl_arena_destroy(arena);
     m->issue += issue / (groups < cores ? groups : cores);
     m->instructions += linear->ninst;
-    if (tune != NULL) { /* |tune| is given for the nest itself only */
+    if (tune != NULL) { /* |tune| is passed for the nest itself only, not for helpers */
         m->groups = (int64_t)groups;
         m->accumulators = accumulators;
         m->panel = panel_bytes(tune);
@@ -136,6 +137,6 @@ bool measure_is_hopeless(const measure *m, const measure *first, const bl_target
     if (m->accumulators + 2 > (int64_t)target->registers && m->accumulators > first->accumulators)
         return true; /* one operand and one broadcast value need registers too */
     if (target->groups && m->local > (int64_t)target->local_bytes / 3 * 2 && m->local > first->local)
-        return true; /* no second group fits on the multiprocessor, to compute while this one waits */
+        return true; /* no second group fits on the multiprocessor to compute while one group waits */
     return m->panel > (int64_t)target->cache_bytes && m->panel > first->panel;
 }

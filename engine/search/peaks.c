@@ -11,11 +11,11 @@ enum {
     COPY_BYTES = 64 << 20,      /* larger than second-level caches, small compared with memory */
     CHUNK_ITEMS = 16384,        /* elements that a work-item copies on a device without groups */
     GPU_ITEMS = 256,            /* work-items of a group on a device with groups */
-    GPU_TURNS = 4,              /* vectors that each of these work-items copies */
+    GPU_TURNS = 4,              /* vectors that each work-item of such a group copies */
     CHAINS = 16,                /* independent chains of multiply-adds, to hide their latency */
     TURNS = 16384,              /* iterations of the chains' loop; lavapipe limits loops to 65,536 */
-    GROUPS_A_UNIT = 8,          /* so that all units finish at about the same time */
-    LEAST_LAUNCH_NS = 20 * 1000 /* the time of a shorter kernel is mostly its launch */
+    GROUPS_A_UNIT = 8,          /* enough groups per unit that all units finish at about the same time */
+    LEAST_LAUNCH_NS = 20 * 1000 /* the time of a shorter kernel is mostly the time of its launch */
 };
 
 /* A kernel under construction. */
@@ -41,7 +41,7 @@ static uint32_t peaks_add(list *l, bl_op op, int lanes, int64_t arg, uint32_t na
     return l->linear.ninst++;
 }
 
-/* Arithmetic on indices that cannot overflow. */
+/* Arithmetic on indices; the operation cannot overflow. */
 static uint32_t peaks_whole(list *l, bl_op op, uint32_t x, uint32_t y)
 {
     uint32_t number = peaks_add(l, op, 1, 0, 2, x, y);
@@ -73,8 +73,8 @@ static int items_of(const bl_device_info *info)
     return info->serial_groups ? (int)info->subgroup : info->max_local < GPU_ITEMS ? (int)info->max_local : GPU_ITEMS;
 }
 
-/* Begin a kernel: its parameters, and the first element of this work-item, if each has |each| elements and neighbours are
- * |lanes| apart. */
+/* Begin a kernel: its parameters, and the index of the first element of this work-item. Each work-item has |each| elements,
+ * and the first elements of neighbouring work-items are |lanes| apart. */
 static uint32_t peaks_begin(list *l, bl_arena *arena, const char *name, int items, int lanes, int each, uint32_t buffer[2])
 {
     static const bl_dtype dtypes[2] = {BL_F32, BL_F32};
@@ -122,7 +122,7 @@ static int64_t make_chains(list *l, bl_arena *arena, const bl_device_info *info)
 
     x = peaks_add(l, BL_OP_LOAD, lanes, 0, 2, buffer[1], peaks_number(l, 0));
     y = peaks_add(l, BL_OP_LOAD, lanes, 0, 2, buffer[1], peaks_number(l, lanes));
-    for (int i = 0; i < CHAINS; i++) /* different initial values: equal chains would be merged */
+    for (int i = 0; i < CHAINS; i++) /* the initial values differ: a compiler would merge equal chains */
         chain[i] = peaks_add(l, BL_OP_ACC, lanes, 0, 1,
                              peaks_add(l, BL_OP_LOAD, lanes, 0, 2, buffer[1], peaks_number(l, (int64_t)(i + 2) * lanes)));
     peaks_add(l, BL_OP_LOOP, 1, 0, 1, peaks_number(l, TURNS));

@@ -20,12 +20,12 @@ BL_NODISCARD bl_status bl_peaks_measure(bl_device *dev, bl_trials_runner run, vo
 typedef enum bl_ceiling { BL_CEILING_UNKNOWN, BL_CEILING_COMPUTE, BL_CEILING_MEMORY, BL_CEILING_LAUNCH } bl_ceiling;
 
 typedef struct bl_standing {
-    double share; /* share of the compute peak or of the memory peak, the larger of the two; 0 without peaks */
+    double share; /* the larger of the shares of the compute peak and of the memory peak; 0 without peaks */
     bl_ceiling ceiling;
 } bl_standing;
 
 /* Compare a launch of |seconds|, |ops| operations and |bytes| of traffic with the peaks. */
 bl_standing bl_peaks_judge(const bl_peaks *peaks, double seconds, int64_t ops, int64_t bytes);
-const char *bl_ceiling_name(bl_ceiling ceiling); /* "compute" */
+const char *bl_ceiling_name(bl_ceiling ceiling); /* for instance "compute" */
 
 #endif

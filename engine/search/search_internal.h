@@ -1,4 +1,4 @@
-/* Shared by the files of engine/search. */
+/* Declarations shared by the files of engine/search. */
 #ifndef BL_SEARCH_INTERNAL_H
 #define BL_SEARCH_INTERNAL_H
 
@@ -6,25 +6,25 @@
 #include "engine/search/search.h"
 
 enum {
-    /* number of trials per batch: a driver compiles several kernels at once more cheaply (PoCL: 46 ms each for 150) */
+    /* number of trials per batch: several kernels compiled at once cost a driver less (PoCL: 46 ms each for 150) */
     BATCH = 16,
     MOST_VARS = 96,
     MOST_LOADS = 128,
     MOST_AMOUNTS = 40,
-    MOST_VARIANTS = 512 /* variants of one candidate */
+    MOST_VARIANTS = 512 /* most variants of one candidate */
 };
 
-/* The nest to search, and what every candidate needs of it. */
+/* The nest to search, and the data of the nest that every candidate needs. */
 typedef struct subject {
     const bl_search_nest *nest;
     bl_nodes nodes;                          /* nodes of the nest, sources first */
-    int64_t vars[MOST_VARS];                 /* named dimensions and step numbers of loops, at their largest */
-    bl_trial_buffer buffer[BL_MAX_BINDINGS]; /* one for each parameter */
+    int64_t vars[MOST_VARS];                 /* named dimensions and step numbers of loops, at their largest values */
+    bl_trial_buffer buffer[BL_MAX_BINDINGS]; /* one buffer for each parameter */
     int spec;
 } subject;
 
-/* A move that names its axis, operand or store in a way that other moves do not change: a move can be dropped from a list or
- * changed, and the later moves keep their meaning. */
+/* A move that names its axis, operand or store independently of other moves. If a move of a list is dropped or changed, the
+ * later moves keep their meaning. */
 typedef struct step {
     bl_move_kind kind;
     bl_name name;
@@ -49,21 +49,22 @@ typedef struct measure {
 /* A candidate: one schedule of the nest, rendered and ready to be timed. */
 typedef struct candidate {
     steps steps;
-    int nmoves; /* moves as applied, including those that the device's limits require */
+    int nmoves; /* the moves as applied, including the moves that the device's limits require */
     bl_move moves[BL_MAX_MOVES];
     bl_ir *ir;
     int npanels;
     bl_trial_buffer panel[BL_MAX_HELPERS];
     bl_trial trial;
     measure measure;
-    uint64_t hash;          /* hash of the kernels' text and of their launches */
+    uint64_t hash;          /* hash of the texts of the kernels and of their launches */
     double expected, ratio; /* time relative to the heuristic's choice: predicted, and measured */
-    int family;             /* the kind of change that made it from its parent */
+    int family;             /* the kind of change that made the candidate from its parent */
     bool expanded;
 } candidate;
 
 /* ---- candidate.c */
-/* False if the nest cannot be tried: it is empty, or the device has no room for two copies of its buffers. */
+/* Describe the nest. False if the nest cannot be searched: the nest is empty, or the device has no room for two copies of
+ * its buffers. */
 bool subject_init(subject *s, const bl_search_nest *nest, int spec);
 /* Make the nest, without moves, in the new |ir|. False without memory. */
 bool subject_tune(const subject *s, bl_ir *ir, bl_tune *tune);
@@ -74,17 +75,17 @@ bool steps_apply(bl_tune *tune, const steps *what);
  * the device does not support the kernel. |err|, which may be NULL, is set to BL_EBUG if legal moves led to an invalid nest. */
 candidate *candidate_make(const subject *s, const steps *what, const bl_target *target, bl_err *err);
 void candidate_destroy(candidate *c); /* accepts NULL */
-/* Free the kernels of a candidate that will not be timed again; its moves stay. */
+/* Free the kernels of a candidate that will not be timed again. The candidate keeps its moves. */
 void candidate_strip(candidate *c);
 
-/* ---- space.c: the lists of moves one change away from |from|; how many, at most |most|. */
+/* ---- space.c: the lists of moves that are one change away from |from|. Returns the number of lists, at most |most|. */
 int space_variants(const subject *s, const steps *from, int most, steps *out);
 
 /* ---- measure.c */
 /* Add the cost of one launch of |lowered|. If |tune| is the nest itself rather than a helper, add its packed panels too. */
 bool measure_add(measure *m, const subject *s, bl_tune *tune, const bl_lowered *lowered);
-/* Is the candidate predicted to be so much slower than the heuristic's choice, with cost |first|, that compiling it is not
- * worth while? */
+/* Is the candidate predicted to be so much slower than the heuristic's choice, whose cost is |first|, that it is not worth
+ * compiling? */
 bool measure_is_hopeless(const measure *m, const measure *first, const bl_target *target);
 
 #endif

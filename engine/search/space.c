@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: MIT */
-/* The search space: the moves to try from a given list. engine/opt decides whether a move is legal; this file lists the amounts
- * that make sense, in one function per move: <name>_amounts for each row of moves.def. */
+/* The search space: the moves to try from a given list of moves. engine/opt decides whether a move is legal. This file lists
+ * the amounts worth trying, in one function per kind of move: <name>_amounts for each row of moves.def. */
 #include "engine/search/search_internal.h"
 
 #include <string.h>
 
 enum {
-    MOST_TILE = 16,       /* most copies that one move makes */
-    EVERY_TILE = 8,       /* every size is tried up to this one; above it divisors and powers of two */
-    NAMED_TILE = 4,       /* largest tile of a named dimension, which is shorter in other runs than the timed one */
-    NAMED_LOCAL = 64,     /* most work-items along such a dimension */
-    FEWEST_SHARERS = 4,   /* fewest work-items that share a reduction */
-    REUSE_TO_PACK = 4,    /* reads per element from which packing may pay */
-    SCALAR_LANES = 4,     /* lanes of short vectors on a device without vector registers: loads of 16 bytes */
-    MOST_TURNS = 32,      /* most iterations of a reduction whose operands a group copies at once */
-    PAD = 4,              /* padding in elements after each row of a copy: a vector */
-    MOST_PARTS = 64,      /* most parts of a reduction that several groups share (split-K) */
-    SHORTEST_PART = 16,   /* fewest elements of such a part */
-    FEWEST_PLACES = 16,   /* fewest output positions whose sums a work-item keeps in local memory */
-    FULL_UNIT = 1 << 14,  /* results that occupy one multiprocessor: a tile of 128 x 128, or a few sums per work-item */
-    UNIT_PAD = 8,         /* padding for a matrix unit, whose rows start at multiples of 16 bytes */
-    COARSE = 3,           /* amounts to try of a new move; its neighbours follow if it was good */
-    SPACE_BYTES = 1 << 27 /* host memory for the inspection of one list of moves */
+    MOST_TILE = 16,     /* most copies that one move makes */
+    EVERY_TILE = 8,     /* every tile size up to this size is tried; above it divisors and powers of two */
+    NAMED_TILE = 4,     /* largest tile of a named dimension: in other runs the dimension is shorter than in the timed run */
+    NAMED_LOCAL = 64,   /* most work-items along a named dimension */
+    FEWEST_SHARERS = 4, /* fewest work-items that share a reduction */
+    REUSE_TO_PACK = 4,  /* least number of reads per element for which packing may pay */
+    SCALAR_LANES = 4,   /* lanes of short vectors on a device without vector registers: loads of 16 bytes */
+    MOST_TURNS = 32,    /* most iterations of a reduction whose operands a group copies at once */
+    PAD = 4,            /* padding in elements after each row of a copy: a vector */
+    MOST_PARTS = 64,    /* most parts of a reduction that several groups share (split-K) */
+    SHORTEST_PART = 16, /* fewest elements of a part of a split reduction */
+    FEWEST_PLACES = 16, /* fewest output positions whose sums a work-item keeps in local memory */
+    /* number of results that occupies one multiprocessor: a tile of 128 x 128, or a few sums per work-item */
+    FULL_UNIT = 1 << 14,
+    UNIT_PAD = 8,         /* padding in elements for a matrix unit: rows start at multiples of 16 bytes */
+    COARSE = 3,           /* number of amounts to try of a new move; if one of them was good, the search tries its neighbours */
+    SPACE_BYTES = 1 << 27 /* limit of host memory for the inspection of one list of moves */
 };
 
 typedef struct amounts {
@@ -29,12 +30,12 @@ typedef struct amounts {
     int64_t at[MOST_AMOUNTS];
 } amounts;
 
-/* Where a move might be tried: an axis, an operand (a LOAD) or a STORE of a nest. */
+/* A place of a nest where a move might be tried: an axis, an operand (a LOAD) or a STORE. */
 typedef struct place {
     const bl_target *target;
     bl_tune *tune;
-    const bl_axis *axis; /* for moves on axes */
-    const bl_node *node; /* for the others */
+    const bl_axis *axis; /* set for moves on axes */
+    const bl_node *node; /* set for moves on operands and stores */
 } place;
 
 static void space_add(amounts *a, int64_t amount)
@@ -48,7 +49,7 @@ static bool is_power(int64_t n)
     return (n & (n - 1)) == 0;
 }
 
-/* ---- moves on axes: amounts, smallest first; none where the move makes no sense */
+/* ---- amounts of moves on axes, smallest first; no amounts where the move is useless */
 
 static void tile_amounts(const place *p, amounts *out)
 {
@@ -71,13 +72,14 @@ static void vector_amounts(const place *p, amounts *out)
         space_add(out, a);
 }
 
-/* Are operands staged in local memory? Not on a CPU: it has caches, and it pays for each barrier if it runs groups. */
+/* Are operands staged in local memory? Not on a CPU: a CPU has caches, and each barrier costs time if it runs groups. */
 static bool space_shares(const bl_target *target)
 {
     return target->groups == BL_GROUP_PARALLEL;
 }
 
-/* Powers of two, or the nearest larger divisors. For a reduction: the iterations whose operands a group copies at once. */
+/* Chunk sizes: powers of two, or the nearest larger divisors. For a reduction: the number of iterations whose operands a
+ * group copies at once. */
 static void chunk_amounts(const place *p, amounts *out)
 {
     int64_t extent = bl_extent_of(p->axis->range), most = p->axis->output ? INT32_MAX - 1 : MOST_TURNS;
@@ -91,7 +93,7 @@ static void chunk_amounts(const place *p, amounts *out)
     }
 }
 
-/* Rows for which stages are computed at once: multiples of common tile heights. */
+/* Numbers of rows for which stages are computed at once: multiples of common tile heights. */
 static void block_amounts(const place *p, amounts *out)
 {
     static const int64_t rows[] = {2, 4, 6, 8, 12, 16, 18, 24, 32, 48};
@@ -114,7 +116,8 @@ static void kblock_amounts(const place *p, amounts *out)
     }
 }
 
-/* Work-items along an axis: powers of two. Those that share a reduction must divide it. */
+/* Numbers of work-items along an axis: powers of two. The number of work-items that share a reduction must divide the
+ * reduction. */
 static void local_amounts(const place *p, amounts *out)
 {
     bool fixed = bl_is_fixed(p->axis->range);
@@ -129,14 +132,14 @@ static void local_amounts(const place *p, amounts *out)
     }
 }
 
-/* Iterations whose scores a work-item computes at once. */
+/* Numbers of iterations whose scores a work-item computes at once (flash attention). */
 static void score_amounts(const place *p, amounts *out)
 {
     for (int64_t a = 1; p->target->groups && !p->axis->output && a <= EVERY_TILE; a *= 2)
         space_add(out, a);
 }
 
-/* Number of output positions whose sums a work-item keeps. */
+/* Numbers of output positions whose sums a work-item keeps (scatter inversion). */
 static void send_amounts(const place *p, amounts *out)
 {
     int64_t extent = bl_extent_of(p->axis->range);
@@ -168,7 +171,7 @@ static void matrix_amounts(const place *p, amounts *out)
     }
 }
 
-/* Would a device with groups be underused if each result had one work-item? */
+/* Would a device with groups be underused if each result were computed by one work-item? */
 static bool has_few_results(const bl_target *target, const bl_tune *tune)
 {
     int64_t results = 1, full = (int64_t)target->units * FULL_UNIT;
@@ -194,15 +197,15 @@ static void split_amounts(const place *p, amounts *out)
     }
 }
 
-/* ---- moves on operands and stores */
+/* ---- amounts of moves on operands and stores */
 
 static void edges_amounts(const place *p, amounts *out)
 {
-    if (p->node->nsrc > 2) /* read under a gate */
+    if (p->node->nsrc > 2) /* the operand is read under a gate */
         space_add(out, 0);
 }
 
-/* Each element is read several times, by loops that the load does not depend on. */
+/* Packing pays only if loops that the load does not depend on read each element several times. */
 static void pack_amounts(const place *p, amounts *out)
 {
     bl_tune *tune = p->tune;
@@ -215,7 +218,7 @@ static void pack_amounts(const place *p, amounts *out)
         space_add(out, 0);
 }
 
-/* Is the load inside a reduction loop, and the same for several work-items of a group? */
+/* Is the load inside a reduction loop, and do several work-items of a group load the same element? */
 static bool is_read_by_several(bl_tune *tune, const bl_node *load)
 {
     bool several = false, looped = false;
@@ -227,8 +230,8 @@ static bool is_read_by_several(bl_tune *tune, const bl_node *load)
     return several && looped;
 }
 
-/* With as many loops inside as the operand depends on, each remedy against bank conflicts, and for 16-bit floats with and without
- * conversion. */
+/* Ways to stage an operand in local memory: each number of loops inside that the operand depends on, each remedy against
+ * bank conflicts, and for 16-bit floats with and without conversion. */
 static void share_amounts(const place *p, amounts *out)
 {
     bl_tune *tune = p->tune;
@@ -263,7 +266,7 @@ static void (*const amounts_of[BL_MOVE_KINDS])(const place *p, amounts *out) = {
 };
 #undef MOVE
 
-/* ---- variants */
+/* ---- variants of a list of moves */
 
 typedef struct variants {
     const subject *s;
@@ -278,7 +281,7 @@ static void vary(variants *v, int at, int drop, const step *put)
     int added = put != NULL, behind = v->from->n - at - drop;
     steps *to = &v->out[v->n];
 
-    /* leaves room for the moves that the device's limits require */
+    /* keep room for the moves that the device's limits require */
     if (v->n == v->most || v->from->n - drop + added > BL_MAX_MOVES - 8)
         return;
     to->n = v->from->n - drop + added;
@@ -289,7 +292,7 @@ static void vary(variants *v, int at, int drop, const step *put)
     v->n++;
 }
 
-/* Is the axis a loop that moves of this kind may be tried on? */
+/* Is the axis a loop on which moves of this kind may be tried? */
 static bool is_candidate(const bl_axis *axis, bl_move_kind kind)
 {
     const bl_node *range = axis->range;
@@ -297,7 +300,7 @@ static bool is_candidate(const bl_axis *axis, bl_move_kind kind)
            (range->sub == BL_AXIS_GLOBAL || range->sub == BL_AXIS_LOOP || range->sub == BL_AXIS_REDUCE);
 }
 
-/* The position of a new move: before moves that lay out panels or local memory, since their layout follows the splits. */
+/* The position of a new move: before the moves that lay out panels or local memory, since the layouts follow the splits. */
 static int space_position_of(const steps *from, const bl_move_row *row)
 {
     int at = 0;
@@ -311,7 +314,7 @@ static int space_position_of(const steps *from, const bl_move_row *row)
     return at;
 }
 
-/* Number |at| of what moves |on| name; false if there is no such number. */
+/* Find object number |at| among the objects that moves of class |on| name; false if there is no such object. */
 static bool place_at(place *p, bl_move_on on, int at)
 {
     const bl_node *load[MOST_LOADS];
@@ -335,7 +338,8 @@ static void add_moves(variants *v, bl_tune *tune)
 {
     for (int kind = 0; kind < BL_MOVE_KINDS; kind++) {
         const bl_move_row *row = &bl_move_rows[kind];
-        bool coarse = row->on == BL_MOVES_AXIS && row->amount != BL_AMOUNT_UNIT; /* ordered amounts, whose neighbours follow */
+        /* ordered amounts: try few, since the search tries the neighbours of a good amount */
+        bool coarse = row->on == BL_MOVES_AXIS && row->amount != BL_AMOUNT_UNIT;
         place p = {.target = v->s->nest->target, .tune = tune};
         for (int i = 0; place_at(&p, row->on, i); i++) {
             step s = {.kind = (bl_move_kind)kind, .name = bl_tune_name(tune, row->on, i)};

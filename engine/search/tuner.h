@@ -1,5 +1,5 @@
-/* Chooses the moves of a nest: a search result from the kernel database, a new search, or the heuristic. One tuner serves all
- * compilations and shares everything in it. Thread: any. */
+/* The tuner chooses the moves of a nest: a search result from the kernel database, the result of a new search, or the choice
+ * of the heuristic. One tuner serves all compilations. Thread: any. */
 #ifndef BL_SEARCH_TUNER_H
 #define BL_SEARCH_TUNER_H
 
@@ -7,14 +7,14 @@
 #include "engine/search/search.h"
 
 typedef struct bl_tuner {
-    bl_kernels *kernels; /* NULL: no stored results, and nothing is stored */
+    bl_kernels *kernels; /* NULL: the tuner looks up no results and stores no results */
     /* As bl_search_options.time; NULL: never search. */
     bl_status (*time)(void *arg, bl_device *dev, bl_trials *trials, bl_err *err);
     void *time_arg;
     double seconds; /* time limit of a search */
 } bl_tuner;
 
-/* What a compilation asks of the tuner. */
+/* The request of a compilation to the tuner. */
 typedef struct bl_tuner_request {
     int width;    /* beam width; 0: do not search */
     bl_halt halt; /* ends a search without a result */
@@ -24,16 +24,16 @@ typedef struct bl_tuner_request {
 } bl_tuner_request;
 
 typedef enum bl_tuned {
-    BL_TUNED_NOT,      /* nothing is known: use the heuristic's moves */
+    BL_TUNED_NOT,      /* no result is known: use the heuristic's moves */
     BL_TUNED_KNOWN,    /* found in the database */
     BL_TUNED_SEARCHED, /* searched by this call */
     BL_TUNED_FAILED    /* a search failed; the record has the known moves, if any */
 } bl_tuned;
 
-/* The moves for a nest. The nest is searched, and the result stored, if no search of the requested width is known. */
+/* Find the moves for a nest. If no search of the requested width is known, the nest is searched and the result is stored. */
 bl_tuned bl_tuner_find(const bl_tuner *tuner, const bl_search_nest *nest, const bl_tuner_request *request,
                        bl_kernel_record *record);
-/* Search a nest, whatever is known of it, and store the result. */
+/* Search a nest, even if a result is known, and store the result. */
 BL_NODISCARD bl_status bl_tuner_search(const bl_tuner *tuner, const bl_search_nest *nest, const bl_tuner_request *request,
                                        bl_kernel_record *record, bl_err *err);
 
