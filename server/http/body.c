@@ -12,19 +12,20 @@
 enum {
     FIRST_BYTES = 16 * 1024,
     TRUSTED_BYTES = 1024 * 1024,
-    INPUT_BYTES = 128 * 1024, /* of a compressed body that are inflated at a time: libmicrohttpd delivers no more */
-    INLINE_BYTES = 64 * 1024, /* of output that an HTTP thread inflates, in about 0.2 ms; an offload thread inflates the rest */
-    SLICE_BYTES = 16 * 1024 * 1024 /* of output in one turn of an offload thread */
+    INPUT_BYTES = 128 * 1024,      /* compressed bytes that are inflated at a time: libmicrohttpd delivers no more at once */
+    INLINE_BYTES = 64 * 1024,      /* output that an HTTP thread inflates, in 0.2 ms or so; an offload thread inflates the
+                                    * rest */
+    SLICE_BYTES = 16 * 1024 * 1024 /* output in one turn of an offload thread */
 };
 
 struct bl_inflate {
     z_stream stream;
-    char *input;  /* arena, INPUT_BYTES: what the stream reads */
-    bool ended;   /* the end of the compressed data was reached */
-    bool pending; /* the output buffer was full: inflate may give more output without more input */
+    char *input;  /* arena, INPUT_BYTES long: the input of |stream| */
+    bool ended;   /* the stream has reached the end of the compressed data */
+    bool pending; /* the output buffer was full: inflate may produce more output without more input */
 };
 
-/* Find room for at least one byte, at *at.  *room 0: the intake must be flushed first. */
+/* Find room for at least one byte, at *at.  *room 0: the caller must flush the intake first. */
 static bl_status body_find_room(bl_request *rq, char **at, size_t *room)
 {
     uint64_t limit = rq->server->settings.max_body;
@@ -86,7 +87,7 @@ static bl_status feed_plain(bl_request *rq, const char *data, size_t *size)
     return BL_OK;
 }
 
-/* Translate a zlib failure: memory, or an error of the client. */
+/* Translate a failure of zlib: out of memory, or invalid data from the client. */
 static bl_status inflate_status(bl_request *rq, int code)
 {
     if (code == Z_MEM_ERROR)
@@ -94,7 +95,8 @@ static bl_status inflate_status(bl_request *rq, int code)
     return bl_fail(&rq->err, BL_EINVAL, "the body is not what its content-encoding says");
 }
 
-/* Call zlib once, for at most |most| bytes of output.  *stuck: no progress is possible without input. */
+/* Call zlib once, for at most |most| bytes of output.  *stuck: zlib needs more input.  *full: the caller must flush the intake
+ * first. */
 static bl_status inflate_some(bl_request *rq, size_t most, bool *stuck, bool *full)
 {
     bl_inflate *z = rq->body.inflate;
@@ -120,7 +122,7 @@ static bl_status inflate_some(bl_request *rq, size_t most, bool *stuck, bool *fu
     if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR)
         return inflate_status(rq, code);
     if (at == &extra && z->stream.avail_out == 0)
-        return rq->body.intake->room(rq->body.intake, &at, &room, &rq->err); /* fails: too much data */
+        return rq->body.intake->room(rq->body.intake, &at, &room, &rq->err); /* fails: there is too much data */
     body_commit(rq, at == &extra ? 0 : room - z->stream.avail_out);
     z->ended = code == Z_STREAM_END;
     z->pending = z->stream.avail_out == 0;
@@ -129,13 +131,13 @@ static bl_status inflate_some(bl_request *rq, size_t most, bool *stuck, bool *fu
     return BL_OK;
 }
 
-/* Is there input to inflate, or output that zlib still holds? */
+/* Does the stream have input to inflate, or does zlib hold more output? */
 static bool has_more(const bl_inflate *z)
 {
     return !z->ended && (z->stream.avail_in > 0 || z->pending);
 }
 
-/* Inflate up to |most| bytes of the input.  *full: the intake must be flushed first. */
+/* Inflate until |most| bytes of output are produced or the input ends.  *full: the caller must flush the intake first. */
 static bl_status inflate_slice(bl_request *rq, size_t most, bool *full)
 {
     bl_inflate *z = rq->body.inflate;
@@ -159,7 +161,8 @@ static bl_step inflate_apart(bl_request *rq)
     return has_more(rq->body.inflate) ? BL_STEP_AGAIN : BL_STEP_DONE;
 }
 
-/* Inflate the pending input, or, if there is none, some of |data|: a part now, the rest on an offload thread. */
+/* Inflate the pending input, or some bytes of |data| if there is no pending input.  This thread inflates INLINE_BYTES; an
+ * offload thread inflates the rest. */
 static bl_status feed_coded(bl_request *rq, const char *data, size_t *size)
 {
     bl_inflate *z = rq->body.inflate;

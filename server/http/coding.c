@@ -10,8 +10,8 @@
 #include <zlib.h>
 
 enum {
-    SHORT_BYTES = 512, /* below this size compression saves no packet */
-    FAST_LEVEL = 1     /* tensors gain little by a higher level, which takes longer */
+    SHORT_BYTES = 512, /* compression of a shorter answer saves no packet */
+    FAST_LEVEL = 1     /* a higher level takes longer and makes tensors hardly smaller */
 };
 
 double bl_coding_weigh(const char *list, const char *coding)
@@ -61,7 +61,7 @@ void bl_reply_code(bl_request *rq)
         bytes += rq->reply.pieces[i].bytes;
     if (!coded || bytes < SHORT_BYTES || bytes > UINT_MAX / 2)
         return;
-    room = compressBound((uLong)bytes) + 64; /* room for the header of gzip */
+    room = compressBound((uLong)bytes) + 64; /* 64 more bytes hold the gzip header */
     data = bl_request_alloc(rq, room, "a coded answer");
     rq->err = before;
     bytes = data != NULL ? deflate_all(rq, gzip, data, room) : 0;

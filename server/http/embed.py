@@ -1,13 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""Write the C file of the files inside the program: the description of the API as JSON, and the web page.
+"""Write the C file with the files inside the executable: the description of the API as JSON, and the web page.
 
-    embed.py OUT.c OUT.d openapi.yaml [FOLDER]      FOLDER: index.html, page.js, *.css, vendor/*.css, and what page.js imports
+    embed.py OUT.c OUT.d openapi.yaml [FOLDER]      FOLDER: index.html, page.js, *.css, vendor/*.css, and all imports of page.js
 
-The modules that page.js imports statically, directly or through other modules, become one file with page.js: one file compresses better
-than many, and a first visit needs three.  What is imported where it is needed, `import("./file.js")`, and workers are sent under their own
-names.  All CSS becomes page.css.  A module may export functions, classes and constants at the
-beginning of a line, and re-export with `export { a, b } from "./file.js"` or `export * from "./file.js"`.
+The modules that page.js imports statically, directly or through other modules, are bundled into page.js.  One file compresses better than
+many files, and a first visit then loads three files.  Dynamically imported modules, `import("./file.js")`, and workers keep their own names.
+All CSS is bundled into page.css.  A module may export functions, classes and constants at the beginning of a line.  A module may re-export
+with `export { a, b } from "./file.js"` or `export * from "./file.js"`.
 """
 import gzip
 import hashlib
@@ -20,7 +20,7 @@ import yaml
 
 ENTRY = "page.js"
 TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".json": "application/json"}
-# A script that defines a variable becomes a module that exports it.
+# Scripts that define a variable: each becomes a module that exports the variable.
 SCRIPTS = {"uPlot.iife.min.js": "uPlot"}
 
 IMPORT = re.compile(r'^import\s+(?:\{([^}]*)\}|\*\s+as\s+(\w+)|(\w+))\s+from\s+"(?:[\w.-]+/)+([\w.-]+)";\n', re.M)
@@ -31,7 +31,7 @@ ANY_PATH = re.compile(r'(\b(?:from|import|makeWorker)\s*\(?\s*")(\.(?:[\w.-]*/)+
 
 
 def names_of(words):
-    """[(inside, outside)] of `a, b as c`."""
+    """Parse `a, b as c` to a list of (inside, outside) names."""
     return [tuple((word.split(" as ") * 2)[:2]) for word in (" ".join(each.split()) for each in words.split(",")) if word]
 
 
@@ -40,7 +40,7 @@ class Modules:
 
     def __init__(self, sources):
         self.sources = sources
-        self.bundled = []  # what page.js imports, before what imports it
+        self.bundled = []  # bundled modules; an imported module precedes its importers
         self.pending = set()
 
     def visit(self, name):
@@ -63,7 +63,7 @@ class Modules:
         return found
 
     def wrap(self, name):
-        """A module as a constant: an object of what it exports."""
+        """Rewrite a module as a constant: an object of its exports."""
         text, members = self.sources[name], []
 
         def bind(match):
@@ -90,12 +90,12 @@ class Modules:
         return f"const {variable(name)} = (() => {{\n{text}\nreturn {{ {', '.join(members)} }};\n}})();\n"
 
     def bundle(self):
-        """One script of all that page.js imports statically."""
+        """Build one script from page.js and all its static imports."""
         self.visit(ENTRY)
         return ANY_PATH.sub(r"\1./\3\4", "".join(map(self.wrap, self.bundled)))
 
     def alone(self, name):
-        """A module outside the bundle."""
+        """Return the text of a module outside the bundle."""
         shared = [source for _, _, source, _ in ANY_PATH.findall(self.sources[name]) if source in self.bundled]
         if shared:
             sys.exit(f"{name}: a module that is sent alone cannot import {shared[0]}, which is in {ENTRY}")
@@ -107,14 +107,14 @@ def variable(name):
 
 
 def smaller(text):
-    """A script without comments and indentation: an eighth of what is sent. Behind code only a comment without quotes is taken for one."""
+    """Strip comments and indentation from a script, an eighth of the bytes sent. A comment behind code is stripped only if it has no quotes."""
     text = re.sub(r"[ \t]+// [^\n\"'`]*$", "", text, flags=re.M)
     text = re.sub(r"^\s*/\*(?!!)[\s\S]*?\*/\s*\n", "", text, flags=re.M)
     return re.sub(r"^\s*(//[^\n]*)?\n|^[ \t]+", "", text, flags=re.M)
 
 
 def read_scripts(folder):
-    """{file name: path} of page.js and of all modules that it leads to."""
+    """Return {file name: path} of page.js and of every module that page.js imports, directly or indirectly."""
     found, open_paths = {}, [folder / ENTRY]
     while open_paths:
         path = open_paths.pop().resolve()
@@ -139,7 +139,7 @@ def style(path):
 
 
 def page(folder):
-    """([(name, text)] of the files of the page, the paths that they are made from)."""
+    """Return [(name, text)] of the files of the page, and the paths of their sources."""
     paths = read_scripts(folder)
     styles = [*sorted(folder.glob("vendor/*.css")), *sorted(folder.glob("*.css"))]
     modules = Modules({name: script(path) for name, path in sorted(paths.items())})
@@ -155,7 +155,7 @@ def c_bytes(data):
 
 
 def write_c(target, files):
-    """A C file of [(name, text)]."""
+    """Write a C file that contains the files [(name, text)]."""
     with open(target, "w", encoding="utf-8") as out:
         out.write('/* SPDX-License-Identifier: MIT */\n#include "server/http/embedded.h"\n\n')
         for at, (_, text) in enumerate(files):

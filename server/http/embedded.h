@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Files inside the executable: the API description and the web page, compressed by server/http/embed.py at build time.  All of
- * them are constant. */
+/* The files inside the executable: the API description and the web page.  server/http/embed.py compresses them at build time.
+ * All files are constant. */
 #ifndef BL_SERVER_HTTP_EMBEDDED_H
 #define BL_SERVER_HTTP_EMBEDDED_H
 

@@ -26,8 +26,8 @@ static enum MHD_Result head_on_header(void *arg, enum MHD_ValueKind kind, const 
     (void)kind;
     if (value == NULL)
         value = "";
-    /* "Content-Length : 5" has a name that ends in a space: some parsers would read a length and others would ignore the header
-     * (request smuggling). */
+    /* The name of "Content-Length : 5" ends in a space.  Some parsers would read a length from this header and others would
+     * ignore the header, which allows request smuggling. */
     if (memchr(value, '\0', value_size) != NULL || strlen(key) != key_size || strpbrk(key, " \t") != NULL)
         head->dirty = true;
     switch (tolower((unsigned char)key[0])) {
@@ -94,7 +94,7 @@ void bl_head_read(bl_request *rq, bl_head *head)
     MHD_get_connection_values_n(rq->conn.mhd, MHD_HEADER_KIND, head_on_header, args);
 }
 
-/* Read a Content-Length that libmicrohttpd has accepted: digits only. */
+/* Read a Content-Length.  libmicrohttpd has checked that the text has only digits. */
 static uint64_t head_read_length(const char *text)
 {
     uint64_t value = 0;
@@ -151,14 +151,14 @@ static bool host_in_list(const char *list, const char *host, size_t len)
     return false;
 }
 
-/* Length of a Host value without its port. */
+/* The length of a Host value without the port. */
 static size_t host_length(const char *host)
 {
     const char *bracket = host[0] == '[' ? strchr(host, ']') : NULL;
     return bracket != NULL ? (size_t)(bracket - host) + 1 : strcspn(host, ":");
 }
 
-/* Refuse requests of web pages that a browser on this machine shows, even if the page's host name resolves to this machine (DNS
+/* Refuse requests from web pages in a browser on this machine, even if the host name of the page resolves to this machine (DNS
  * rebinding). */
 bl_status bl_head_check_site(bl_request *rq, const bl_head *head)
 {

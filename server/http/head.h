@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks of a request's head before any of its body is read: framing errors that libmicrohttpd 0.9.75 accepts, Host, Origin,
- * content type and length. */
+/* Checks of the head of a request before any byte of its body is read: Host, Origin, content type, length, and the framing
+ * errors that libmicrohttpd 0.9.75 accepts. */
 #ifndef BL_SERVER_HTTP_HEAD_H
 #define BL_SERVER_HTTP_HEAD_H
 
@@ -9,18 +9,18 @@
 typedef struct bl_head {
     int hosts, lengths, transfers, types, codings, origins, traces, states, authorizations, keys;
     const char *host, *length, *transfer, *type, *coding, *origin, *expect, *id, *trace, *state, *authorization, *key;
-    bool dirty; /* a name contains a space, or a NUL */
+    bool dirty; /* the name of a header contains a space, a tab or a NUL, or a value contains a NUL */
 } bl_head;
 
-/* Read the headers; the strings are borrowed from the connection. */
+/* Read the headers.  The strings belong to the connection. */
 void bl_head_read(bl_request *rq, bl_head *head);
-/* *fatal: the end of the body is unknown, so the connection must close after the answer. */
+/* Check the framing.  *fatal true: the end of the body is unknown, so the connection must close after the answer. */
 BL_NODISCARD bl_status bl_head_check_framing(bl_request *rq, const bl_head *head, bool *fatal);
 BL_NODISCARD bl_status bl_head_check_site(bl_request *rq, const bl_head *head);
 /* Call after the route is known. */
 BL_NODISCARD bl_status bl_head_check_body(bl_request *rq, const bl_head *head, bl_coding *coding);
 
-/* Is |host| (without port) this machine's loopback, or an address that only this machine can reach? */
+/* Is |host|, without a port, a loopback name or loopback address of this machine? */
 bool bl_host_is_loopback(const char *host, size_t len);
 
 #endif

@@ -25,12 +25,12 @@
 #include <unistd.h>
 
 enum {
-    CONNECTION_BYTES = 128 * 1024, /* also limits the head of a request; bodies arrive in pieces of about this size */
-    STREAM_BYTES = 16 * 1024,      /* of a stream that are read at a time */
-    JOINED_BYTES = 4 * 1024,       /* up to this size pieces of an answer are appended to its first buffer, which saves a system
+    CONNECTION_BYTES = 128 * 1024, /* also the limit of a head; bodies arrive in pieces of about this size */
+    STREAM_BYTES = 16 * 1024,      /* bytes of a stream that libmicrohttpd reads at a time */
+    JOINED_BYTES = 4 * 1024,       /* pieces of an answer up to this size are appended to the first buffer, which saves a system
                                     * call */
-    DRAIN_BYTES = 64 * 1024 * 1024 /* a refused body up to this size is read to its end: few clients read the answer before they
-                                    * have sent the body */
+    DRAIN_BYTES = 64 * 1024 * 1024 /* the server reads a refused body up to this size to its end: few clients read the answer
+                                    * before they have sent the body */
 };
 
 /* ---- sending */
@@ -78,7 +78,7 @@ static struct MHD_Response *make_response(bl_request *rq)
     return MHD_create_response_from_iovec(parts, rq->reply.npieces + 1, NULL, NULL);
 }
 
-/* Send the answer that the request holds.  MHD_NO closes the connection. */
+/* Send the answer of the request.  MHD_NO closes the connection. */
 static enum MHD_Result send_reply(bl_request *rq, bool close)
 {
     struct MHD_Response *response = NULL;
@@ -92,7 +92,7 @@ static enum MHD_Result send_reply(bl_request *rq, bool close)
     if (rq->head.route != NULL && (rq->head.route->flags & BL_ROUTE_CODES) != 0 && !rq->reply.coding_done)
         bl_reply_code(rq);
     if (rq->reply.stream != NULL && rq->err.status == BL_OK)
-        bl_watch_attach(rq->conn.peer, rq); /* from now on the watcher can cancel the stream when the client goes away */
+        bl_watch_attach(rq->conn.peer, rq); /* from now on the watcher can cancel the stream when the client is gone */
     snprintf(length, sizeof length, "%zu", rq->reply.envelope);
     response = make_response(rq);
     if (response == NULL)
@@ -149,8 +149,8 @@ static bl_status accept_work(bl_request *rq)
     return bl_fail(&rq->err, BL_EBUSY, "the server is shutting down");
 }
 
-/* Take the trace context.  A request with several traceparent headers, or a tracestate without traceparent, starts a new
- * trace. */
+/* Take the trace context of the client.  A request with several traceparent headers, or with a tracestate but no traceparent,
+ * starts a new trace. */
 static void take_trace(bl_request *rq, const bl_head *head)
 {
     bl_request_trace *trail = &rq->trail;
@@ -159,7 +159,8 @@ static void take_trace(bl_request *rq, const bl_head *head)
         memcpy(trail->state, head->state, strlen(head->state) + 1);
 }
 
-/* Without a valid key the answer does not depend on the path, so it does not reveal which paths exist. */
+/* Check the key before the route.  Without a valid key the answer does not depend on the path, so the answer does not reveal
+ * which paths exist. */
 static bl_status check_key(bl_request *rq, const bl_head *head)
 {
     bl_err denied = {0};
@@ -195,7 +196,7 @@ static bl_peer *peer_of(struct MHD_Connection *connection)
     return info != NULL ? info->socket_context : NULL;
 }
 
-/* Answer that there is no memory for a request, without allocating one. */
+/* Answer 503 without allocating a request, because there is no memory for a request. */
 static enum MHD_Result http_refuse(struct MHD_Connection *connection)
 {
     static const char problem[] = "{\"type\":\"urn:beamline:error:enomem\",\"title\":\"out of host memory\",\"status\":503,"
@@ -250,8 +251,9 @@ static enum MHD_Result take_head(bl_poller *poller, struct MHD_Connection *conne
     bl_exporter_begin(server->exporter, &rq->trail, rq->head.route == NULL || (rq->head.route->flags & BL_ROUTE_OPEN) != 0);
     if (taken && !crowded)
         return MHD_YES;
-    /* A client that is sending a body reads no answer until it has sent everything, and closing the connection would discard the
-     * answer: so the body is read and dropped.  Exceptions are a much larger announced body, and a client that sent Expect. */
+    /* A client that is sending a body reads no answer before it has sent the whole body, and closing the connection would
+     * discard the answer.  So the server reads and drops the body.  The server closes the connection instead if the announced
+     * body is longer than DRAIN_BYTES or if the client sent Expect. */
     if (fatal || crowded || head.expect != NULL || rq->head.content_length > DRAIN_BYTES)
         return send_reply(rq, true);
     rq->state = BL_REQUEST_DISCARD;
@@ -259,7 +261,7 @@ static enum MHD_Result take_head(bl_poller *poller, struct MHD_Connection *conne
     return MHD_YES;
 }
 
-/* Drop bytes of a body that failed, since no answer can be sent in the middle of a body.  A body over the limit ends the
+/* Drop bytes of a body after a failure, because no answer can be sent in the middle of a body.  A body over the limit ends the
  * connection. */
 static enum MHD_Result drop_bytes(bl_request *rq, size_t *size)
 {
@@ -281,7 +283,7 @@ static enum MHD_Result take_body(bl_request *rq, const char *data, size_t *size,
     return drop_bytes(rq, size);
 }
 
-/* The whole request has arrived, or its work is over: continue it. */
+/* Continue a request whose body has ended or whose work is over. */
 static enum MHD_Result http_go_on(bl_request *rq, const bool *moved)
 {
     bl_peer_enter(rq->conn.peer, BL_PHASE_WORK);
@@ -308,8 +310,8 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
 
 /* ---- other callbacks of the daemon */
 
-/* Store the URI as sent: on_request gets a decoded one, cut at a NUL.  No request is created here, since libmicrohttpd does not
- * report the end of a request that never reaches on_request. */
+/* Store the URI as sent, because on_request gets a decoded URI that ends at the first NUL.  This callback creates no request:
+ * libmicrohttpd does not report the end of a request that never reaches on_request. */
 static void *on_uri(void *arg, const char *uri, struct MHD_Connection *connection)
 {
     bl_peer *peer = peer_of(connection);
@@ -358,8 +360,8 @@ static void on_log(void *arg, const char *format, va_list args)
 
 /* ---- start and stop */
 
-/* The listener limits the number of connections and leaves the others in the kernel's queue.  libmicrohttpd would close
- * connections over its own limit, so that limit is never reached. */
+/* The listener limits the number of connections and leaves further connections in the kernel's queue.  libmicrohttpd would
+ * close connections over its own limit, so that limit is set too high to be reached. */
 struct MHD_Daemon *bl_http_create_daemon(bl_poller *poller)
 {
     const bl_server *server = bl_poller_server(poller);

@@ -21,8 +21,8 @@
 enum {
     BACKLOG = 1024,
     HANDSHAKE_NS = 2000000, /* time for a client that got SYN-ACK to finish the handshake; a local network takes less */
-    RETRY_MS = 100          /* retry interval when descriptors or memory ran out: the daemon reports an ended connection just
-                             * before it closes it */
+    RETRY_MS = 100 /* retry interval after a lack of descriptors or memory: the daemon reports the end of a connection just
+                    * before the daemon closes it */
 };
 
 struct bl_listener {
@@ -78,14 +78,14 @@ static void listener_make_room(const bl_listener *listener, long long most)
         ;
 }
 
-/* Accept all pending connections, or as many as there is room for.  False if descriptors or memory ran out. */
+/* Accept all pending connections for which there is room.  False if descriptors or memory ran out. */
 static bool accept_all(bl_listener *listener)
 {
     while (!listener_is_full(listener)) {
         struct sockaddr_storage address;
         socklen_t size = sizeof address;
         int fd = accept4(listener->socket, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd < 0 && (errno == ECONNABORTED || errno == EINTR)) /* concerns only one connection, which is gone */
+        if (fd < 0 && (errno == ECONNABORTED || errno == EINTR)) /* the error concerns one connection, which is already gone */
             continue;
         if (fd < 0)
             return errno == EAGAIN;
@@ -107,7 +107,7 @@ static void wait_for_one(bl_listener *listener, bool room)
     struct pollfd fds[2] = {{.fd = listener->wake, .events = POLLIN}, {.events = POLLIN}};
     uint64_t count = 0;
     atomic_store(&listener->waiting, true);
-    if (listener_is_full(listener)) { /* checked after |waiting| is set, so that no end of a connection is missed */
+    if (listener_is_full(listener)) { /* checked after |waiting| is set, so that the thread misses no end of a connection */
         room = false;
         if (listener_is_wanted(listener))
             listener_make_room(listener, -1);
@@ -189,9 +189,9 @@ static void listener_join(bl_listener *listener)
     listener->started = false;
 }
 
-/* Drop new SYN segments by a socket filter, while handshakes that have begun can finish (socket(7), SO_ATTACH_FILTER; byte 13 of
- * a TCP header holds its flags).  Clients that connect later are refused once the port is closed.  Without the filter, a client
- * that connects between the last accept and the close is reset. */
+/* Drop new SYN segments by a socket filter, so that only handshakes that have begun can finish (socket(7), SO_ATTACH_FILTER;
+ * byte 13 of a TCP header holds the flags).  Clients that connect later are refused once the port is closed.  Without the
+ * filter, a client that connects between the last accept and the close gets a reset. */
 static void refuse_more(const bl_listener *listener)
 {
     enum { FLAGS = 13, SYN = 0x02, ACK = 0x10 };

@@ -13,17 +13,18 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* At these sizes a stage takes about half a millisecond on a core of 2024; JSON of many short members takes up to 3 ms. */
+/* Thresholds of the offload.  At these sizes a stage takes about half a millisecond on a core of 2024.  JSON with many short
+ * members takes up to 3 ms. */
 enum {
-    TEXT_BYTES = 32 * 1024, /* of a body, read byte by byte */
-    COPY_SHARE = 16,        /* numbers in binary are copied, at least this many times as fast */
-    LISTED = 16 * 1024,     /* elements of an answer that are printed */
-    CODED_BYTES = 64 * 1024 /* of an answer, compressed */
+    TEXT_BYTES = 32 * 1024, /* bytes of a body that are parsed one by one */
+    COPY_SHARE = 16,        /* binary numbers are copied, at least this many times as fast as text is parsed */
+    LISTED = 16 * 1024,     /* elements that an answer prints */
+    CODED_BYTES = 64 * 1024 /* bytes of an answer that are compressed */
 };
 
 enum {
-    SPARE = 1, /* threads that the requests of one owner leave to others */
-    NICER = 5  /* small requests run first if all cores are busy */
+    SPARE = 1, /* number of threads that the requests of one owner leave free for other owners */
+    NICER = 5  /* nice value of the threads: small requests run first if all cores are busy */
 };
 
 /* ---- the threads */
@@ -41,7 +42,7 @@ static void charge_time(void *arg, uint32_t owner, int64_t took)
     bl_access_charge(server->access, owner, -1, took);
 }
 
-/* One thread more than cores, so that one owner can use all cores. */
+/* Create one thread more than there are cores, so that one owner can use all cores. */
 bl_status bl_offload_create(bl_server *server, bl_err *err)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -60,7 +61,7 @@ static uint64_t read_header_length(const bl_request *rq)
     return length;
 }
 
-/* The bytes of the body that are JSON or something else to be read one by one. */
+/* The number of body bytes that are parsed one by one: JSON or other text. */
 static size_t count_text(const bl_request *rq)
 {
     uint64_t text = rq->body.len;
@@ -92,7 +93,7 @@ static bool has_large_coding(const bl_request *rq)
 
 /* ---- the stages */
 
-/* After a submission the request belongs to another thread. */
+/* Call the handler.  After a submission the request belongs to another thread. */
 static bl_status offload_handle(bl_request *rq, const bool *moved)
 {
     bl_status st = BL_OK;
@@ -103,10 +104,10 @@ static bl_status offload_handle(bl_request *rq, const bool *moved)
         return st;
     if (rq->handling_ns != 0)
         bl_request_trace_add(&rq->trail, BL_TIME_HANDLE, rq->handling_ns, bl_clock_ns());
-    return st == BL_OK ? rq->err.status : st; /* a queue may have done the work on this thread */
+    return st == BL_OK ? rq->err.status : st; /* a queue may have failed the work on this thread */
 }
 
-/* The work is over: fill the answer. */
+/* Fill the answer after the end of the work. */
 static bl_status offload_conclude(bl_request *rq, const bool *moved)
 {
     bl_status (*then)(bl_request *) = rq->then;
@@ -123,7 +124,7 @@ static bl_status offload_conclude(bl_request *rq, const bool *moved)
 static bl_step go_on_apart(bl_request *rq)
 {
     bool moved = false;
-    /* give_away clears the pointer, or the end of this function does. */
+    /* |moved| does not outlive its pointer: give_away clears the pointer, or the end of this function does. */
     /* cppcheck-suppress autoVariables */
     rq->conn.moved = &moved;
     rq->apart = true;
@@ -187,5 +188,5 @@ void bl_offload_proceed(bl_request *rq, const bool *moved)
             st = submit_answer(rq);
     }
     if (!*moved && st != BL_OK)
-        (void)bl_fail(&rq->err, BL_EBUG, "a failure without a reason"); /* kept only if there is no earlier failure */
+        (void)bl_fail(&rq->err, BL_EBUG, "a failure without a reason"); /* bl_fail keeps an earlier failure */
 }

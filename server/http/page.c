@@ -34,7 +34,8 @@ static bl_status inflate_embedded(bl_request *rq, const bl_embedded *file, bl_pi
     return BL_OK;
 }
 
-/* A browser keeps the file and asks with its ETag whether the file is still current: a new server shows at the next visit. */
+/* Answer with an embedded file.  A browser caches the file and revalidates its ETag at each visit, so the files of a new server
+ * show at the next visit. */
 static bl_status reply_embedded(bl_request *rq, const bl_embedded *file)
 {
     enum { HEADERS = 7 };
@@ -84,7 +85,8 @@ bl_status bl_handle_page_file(bl_request *rq)
     return reply_embedded(rq, file);
 }
 
-/* The page for browsers.  Other clients, and a server that was built without the page, get links. */
+/* Answer with the web page if the client accepts HTML.  Other clients, and clients of a server that was built without the page,
+ * get a page of links. */
 bl_status bl_handle_page(bl_request *rq)
 {
     const bl_embedded *file = bl_request_accepts(rq, "text/html") ? find_embedded("index.html") : NULL;

@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 enum {
-    CLOSELY = 3,   /* times --spin: requests that arrive within this time count as close, including the wake-up of a thread */
-    MOST_VAIN = 6, /* unsuccessful spins in a row: then one of 2^6 waits begins with a spin */
+    CLOSELY = 3,   /* multiple of --spin: requests that arrive within this time follow closely, wake-up included */
+    MOST_VAIN = 6, /* limit of unsuccessful spins in a row: from then on one of 2^6 waits begins with a spin */
     DRAWN = 32     /* random numbers fetched at a time: getrandom delivers 256 bytes without interruption */
 };
 
@@ -34,19 +34,19 @@ struct bl_poller {
     bl_server *server;
     bl_pollers *all;
     struct MHD_Daemon *daemon;
-    int epoll;                    /* the daemon's: readable when the daemon has work */
+    int epoll;                    /* descriptor of the daemon: readable when the daemon has work */
     int wake;                     /* an eventfd */
     given *given;                 /* a ring of connections that wait to be added, with room for the limit of open connections */
     atomic_ullong ngiven, nbegun; /* totals */
-    atomic_llong connections;     /* given and not ended */
-    atomic_uint resuming;         /* threads that are inside bl_poller_resume */
+    atomic_llong connections;     /* connections that were given and have not ended */
+    atomic_uint resuming;         /* number of threads inside bl_poller_resume */
     atomic_bool called, sleeps;   /* called: the daemon must run; sleeps: a caller must write |wake| */
     atomic_bool stop;
-    atomic_llong woken_ns; /* when its thread last woke */
+    atomic_llong woken_ns; /* time at which the poller's thread last woke */
     bool started;
-    /* fields of its own thread */
+    /* members of the poller's thread */
     bool closely;        /* requests follow one another closely */
-    unsigned vain, rest; /* unsuccessful spins in a row; waits to come that begin without a spin */
+    unsigned vain, rest; /* vain: unsuccessful spins in a row; rest: number of next waits that begin without a spin */
     uint64_t over;       /* connections that ended */
     uint64_t random[DRAWN];
     unsigned drawn; /* random numbers left */
@@ -56,7 +56,7 @@ struct bl_poller {
 struct bl_pollers {
     bl_poller *pollers;
     unsigned n;
-    unsigned next;         /* the giver's: round-robin position */
+    unsigned next;         /* round-robin position, used by the giving thread */
     unsigned most_open;    /* limit of open connections */
     unsigned most_looking; /* limit of pollers that spin at a time: half of the cores */
 };
@@ -75,8 +75,8 @@ uint64_t bl_poller_draw(bl_poller *poller)
 
 /* ---- from other threads */
 
-/* Either the poller reads |called| before it sleeps, or this thread reads that the poller sleeps: both are sequentially
- * consistent. */
+/* |called| and |sleeps| are sequentially consistent.  So either the poller reads |called| before it sleeps, or this thread
+ * reads that the poller sleeps and wakes it. */
 void bl_poller_call(bl_poller *poller)
 {
     uint64_t one = 1;
@@ -85,9 +85,10 @@ void bl_poller_call(bl_poller *poller)
         bl_log(BL_LOG_DEBUG, "eventfd: %s", strerror(errno)); /* cannot fail: the count never reaches 2^64 */
 }
 
-/* The daemon (0.9.75) reads its list of resumed connections before it empties the pipe that signals them.  A connection that is
- * resumed in between is found only when the daemon runs again, so the poller calls it again.  After MHD_resume_connection the
- * connection may already be answered and closed; |resuming| keeps the poller alive until this call returns. */
+/* The daemon (0.9.75) reads its list of resumed connections before it empties the pipe that signals them.  The daemon finds a
+ * connection that is resumed in between only in its next run, so this function makes the daemon run again.  After
+ * MHD_resume_connection the connection may already be answered and closed; |resuming| keeps the poller alive until this call
+ * returns. */
 void bl_poller_resume(bl_poller *poller, struct MHD_Connection *connection)
 {
     atomic_fetch_add(&poller->resuming, 1);
@@ -111,7 +112,7 @@ long long bl_pollers_open(const bl_pollers *pollers)
     return open;
 }
 
-/* Choose the poller with the fewest connections; among equals in turn. */
+/* Choose the poller with the fewest connections, in turn among equals. */
 static bl_poller *poller_choose(bl_pollers *pollers)
 {
     bl_poller *best = NULL;
@@ -136,7 +137,7 @@ void bl_pollers_give(bl_pollers *pollers, int fd, const struct sockaddr_storage 
 
 /* ---- the thread */
 
-/* Take the connection that was given first, if there is one. */
+/* Take the connection that was given first.  False if there is none. */
 static bool take_given(bl_poller *poller, given *out)
 {
     unsigned long long at = atomic_load(&poller->nbegun);
@@ -147,14 +148,14 @@ static bool take_given(bl_poller *poller, given *out)
     return true;
 }
 
-/* libmicrohttpd must add connections on the thread of their daemon; otherwise its lists are corrupted. */
+/* Connections must be added on the thread of their daemon; on another thread libmicrohttpd corrupts its lists. */
 static void begin_given(bl_poller *poller)
 {
     given one;
     while (take_given(poller, &one)) {
         uint64_t over = poller->over;
         if (MHD_add_connection(poller->daemon, one.fd, (const struct sockaddr *)&one.address, one.size) != MHD_YES &&
-            poller->over == over) /* libmicrohttpd closed it before the start callback, so the end callback is not called */
+            poller->over == over) /* libmicrohttpd closed the connection before the start callback and omits the end callback */
             bl_poller_ended(poller);
     }
 }
@@ -173,7 +174,7 @@ static int get_timeout(const bl_poller *poller)
     return ms < INT_MAX ? (int)ms : INT_MAX;
 }
 
-/* Do requests follow one another closely here, and on no more pollers than may spin at a time? */
+/* Do requests follow one another closely on this poller, and on no more pollers than may spin at a time? */
 static bool is_close(const bl_poller *poller, int64_t now)
 {
     const bl_pollers *all = poller->all;
@@ -184,7 +185,7 @@ static bool is_close(const bl_poller *poller, int64_t now)
     return poller->closely && busy <= all->most_looking;
 }
 
-/* Spin until there is work, for at most --spin, and only while no accepted request needs the cores. */
+/* Spin until there is work, for at most --spin and only while no accepted request needs the cores. */
 static bool poller_look(bl_poller *poller, int64_t begin)
 {
     struct pollfd daemon = {.fd = poller->epoll, .events = POLLIN};
@@ -194,7 +195,7 @@ static bool poller_look(bl_poller *poller, int64_t begin)
             poller->vain = 0;
             return true;
         }
-        if (bl_clock_ns() >= end) { /* a client that is slower than --spin stays so, and may need the core itself */
+        if (bl_clock_ns() >= end) { /* a client slower than --spin usually stays slower, and may itself need the core */
             poller->vain += poller->vain < MOST_VAIN;
             poller->rest = 1U << poller->vain;
             return false;
@@ -239,7 +240,7 @@ static void *poller_run_thread(void *arg)
     bl_poller *poller = arg;
     while (!atomic_load(&poller->stop)) {
         wait_for_work(poller);
-        atomic_store(&poller->called, false); /* cleared before the daemon runs, or a call in the meantime would be lost */
+        atomic_store(&poller->called, false); /* cleared before the daemon runs, so that a call during the run is kept */
         begin_given(poller);
         (void)MHD_run(poller->daemon);
     }

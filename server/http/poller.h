@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The threads that answer connections.  Each thread runs its own daemon of libmicrohttpd with its own connections.
  *
- * libmicrohttpd can start such threads itself.  But its threads sleep as soon as there is nothing to do, and waking a thread
- * takes longer than answering a small request.  The threads here spin for a moment before they sleep (--spin), while requests
- * follow one another closely and the machine has no other work. */
+ * libmicrohttpd can start such threads itself.  But those threads sleep as soon as there is no work, and waking a thread takes
+ * longer than answering a small request.  The threads here spin for a moment before they sleep (--spin), while requests follow
+ * one another closely and the machine has no other work. */
 #ifndef BL_SERVER_HTTP_POLLER_H
 #define BL_SERVER_HTTP_POLLER_H
 
@@ -17,14 +17,14 @@ typedef struct bl_server bl_server;
 typedef struct bl_poller bl_poller;
 typedef struct bl_pollers bl_pollers;
 
-/* Start |n| threads.  *out is set early, so that the shutdown path can use it, also if the call fails. */
+/* Start |n| threads.  *out is set even if the call fails, so that the shutdown path can use it. */
 BL_NODISCARD bl_status bl_pollers_create(bl_server *server, unsigned n, bl_pollers **out, bl_err *err);
 /* Closes open connections.  No connection may be suspended: libmicrohttpd would abort.  Accepts NULL. */
 void bl_pollers_destroy(bl_pollers *pollers);
 
-/* Add a connection; at most --connections may be open.  Thread: one. */
+/* Give a connection to a poller.  The caller keeps the number of open connections within --connections.  Thread: one. */
 void bl_pollers_give(bl_pollers *pollers, int fd, const struct sockaddr_storage *address, socklen_t size);
-/* The number of open connections, including those that are given but not begun.  Thread: any. */
+/* The number of open connections, including connections that are given but not begun.  Thread: any. */
 long long bl_pollers_open(const bl_pollers *pollers);
 
 bl_server *bl_poller_server(const bl_poller *poller);

@@ -9,8 +9,8 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-/* A live client sends its head at once: within a few round trips, TLS included.  A connection without progress for STILL_NS is
- * dead or has nothing to send. */
+/* A live client sends its head within a few round trips, TLS included.  A connection without progress for STILL_NS is dead or
+ * has nothing to send. */
 enum { FRESH_NS = 250000000, STILL_NS = 2000000000 };
 
 void bl_progress_enter(bl_progress *p, bl_phase phase)
@@ -36,8 +36,8 @@ void bl_progress_count(bl_progress *p, size_t bytes)
     atomic_store(&p->moved_ns, bl_clock_ns());
 }
 
-/* The bytes that the client has ever acknowledged.  False if no sent byte is unacknowledged: the answer then does not wait for
- * the client. */
+/* Read the number of bytes that the client has acknowledged since the connection began.  False if every sent byte is
+ * acknowledged: the answer then does not wait for the client. */
 static bool read_acknowledged(int fd, uint64_t *bytes)
 {
     struct tcp_info info = {0};
@@ -78,7 +78,7 @@ bool bl_progress_is_late(bl_progress *p, int fd, bool held, const bl_settings *s
     switch ((bl_phase)atomic_load(&p->phase)) {
     case BL_PHASE_HEAD:
         return spent > set->head_timeout;
-    case BL_PHASE_IDLE: /* single bytes do not end this phase: libmicrohttpd counts --idle-timeout from the last byte */
+    case BL_PHASE_IDLE: /* single bytes do not end this phase, because libmicrohttpd counts --idle-timeout from the last byte */
         return spent > set->idle + set->head_timeout;
     case BL_PHASE_BODY:
         if (!held)

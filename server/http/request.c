@@ -25,8 +25,8 @@
 
 enum {
     KEEP_BYTES = 256 * 1024,         /* a buffer up to this size is reused for the next request */
-    RECLAIM_BYTES = 4 * 1024 * 1024, /* of body and answer; unmapping this much memory takes about a millisecond */
-    ARENA_BYTES = 256 * 1024 * 1024, /* names and graph of one request; the numbers of tensors are elsewhere */
+    RECLAIM_BYTES = 4 * 1024 * 1024, /* for body and answer together: unmapping this much memory takes about a millisecond */
+    ARENA_BYTES = 256 * 1024 * 1024, /* for names and graph of one request; tensor data is not in the arena */
 };
 
 static void free_request(bl_request *rq)
@@ -118,7 +118,7 @@ static void print_peer(struct MHD_Connection *connection, char *out, size_t size
     }
 }
 
-/* Fill what the access log and the trace need besides the times. */
+/* Fill the members that the access log and the trace need, except the times. */
 static void request_describe(bl_request *rq)
 {
     bl_request_trace *trail = &rq->trail;
@@ -142,7 +142,7 @@ static void tell_client(bl_request *rq)
     trail->status = rq->reply.status;
     trail->begin_ns = rq->start_ns;
     trail->end_ns = bl_clock_ns();
-    if (rq->reply.status != 0) { /* otherwise the connection broke before there was an answer */
+    if (rq->reply.status != 0) { /* 0: the connection broke before the server had an answer */
         trail->seen |= 1U << BL_TIME_REQUEST;
         trail->time_ns[BL_TIME_REQUEST] = trail->end_ns - trail->begin_ns;
         bl_metrics_add(metrics, BL_COUNT_BYTES_OUT, (long long)reply_bytes(rq));
@@ -161,7 +161,7 @@ static void tell_client(bl_request *rq)
         bl_exporter_take(rq->server->exporter, trail);
 }
 
-/* Requests of the server's own are not logged, but their device time is in the metrics. */
+/* The access log omits internal requests.  The metrics include their device time. */
 static void request_tell(bl_request *rq)
 {
     if (rq->own.done == NULL)
@@ -224,8 +224,8 @@ static bl_step reclaim_apart(bl_request *rq)
     return BL_STEP_MOVED;
 }
 
-/* Returning much memory to the system takes long, so an offload thread does it; the request becomes one of the server's own.
- * False if the memory is small or the queue is full. */
+/* Free the memory of a large request on an offload thread, because returning much memory to the system takes long.  The request
+ * becomes an internal request.  False if the memory is small or if the queue of the offload threads is full. */
 static bool leave_memory(bl_request *rq)
 {
     bool own = rq->own.done != NULL;
@@ -244,7 +244,7 @@ void bl_request_end(bl_request *rq)
 {
     bl_server *server = rq->server;
     bool own = rq->own.done != NULL, accepted = rq->conn.accepted;
-    BL_ASSERT(rq->conn.moved == NULL); /* |moved| pointed to the stack of a call that is over */
+    BL_ASSERT(rq->conn.moved == NULL); /* |moved| pointed to the stack frame of a call that has returned */
     request_tell(rq);
     if (atomic_load(&rq->holders) > 0)
         bl_request_release(rq);
@@ -376,7 +376,7 @@ void bl_request_reply_file(bl_request *rq, const char *content_type)
     rq->reply.sends_file = true;
 }
 
-/* Map to the status codes that Triton sends, since its clients know only a few. */
+/* Map |status| to the HTTP status codes of Triton, because clients of Triton handle only a few codes. */
 static int v2_status(bl_status status)
 {
     int code = bl_status_http(status);
@@ -500,7 +500,8 @@ void bl_request_print_purpose(const bl_request *rq, char *to)
     }
 }
 
-/* The thread that has the request must not touch it afterwards.  The connection stays suspended until bl_request_finish. */
+/* Pass the request to another thread.  The calling thread must not touch the request afterwards.  The connection stays
+ * suspended until bl_request_finish. */
 static void give_away(bl_request *rq)
 {
     if (rq->conn.moved != NULL)
@@ -544,7 +545,7 @@ void bl_request_park(bl_request *rq, bool (*leave)(bl_request *rq))
     give_away(rq);
 }
 
-/* A second resume of one suspension is undefined in libmicrohttpd: the exchange lets only the first through. */
+/* libmicrohttpd does not define a second resume of one suspension.  The atomic exchange lets only the first call resume. */
 void bl_request_finish(bl_request *rq)
 {
     if (rq->own.done == NULL)
@@ -567,7 +568,7 @@ bool bl_request_withdraw(bl_request *rq)
     atomic_store(&rq->cancel, true);
     if (rq->reply.stream != NULL)
         bl_stream_wake(rq->reply.stream);
-    if (atomic_load(&rq->stays)) /* its work reads |cancel| and ends the request */
+    if (atomic_load(&rq->stays)) /* the work of the request reads |cancel| and ends the request */
         return false;
     queue = atomic_load(&rq->item.queue);
     leave = rq->conn.leave;

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* One HTTP request: its memory, its body, its reply, and the queue in which it waits.  A request belongs to one thread at a time:
- * the HTTP thread that reads it, then the queue and the worker to which it was submitted, and after bl_request_finish the HTTP
- * thread again.  An offload thread reads a large body and prints a large answer.  Other threads may touch only |cancel|.
- * Everything that the request owns is on its defer list, so ending a request is the same for all handlers. */
+/* One HTTP request: its memory, its body, its reply, and the queue in which it waits.  A request belongs to one thread at a
+ * time: first to the HTTP thread that reads it, then to the queue and the worker to which it was submitted, and after
+ * bl_request_finish to the HTTP thread again.  An offload thread decodes a large body and prints a large answer.  Other threads
+ * may touch only |cancel|.  The defer list of a request holds everything that the request owns, so all handlers end a request
+ * in the same way.
+ *
+ * An internal request is a request of the server's own (bl_request_create_own): it has no connection. */
 #ifndef BL_SERVER_HTTP_REQUEST_H
 #define BL_SERVER_HTTP_REQUEST_H
 
@@ -24,26 +27,27 @@ typedef struct bl_inflate bl_inflate;
 typedef struct bl_intake bl_intake;
 typedef struct bl_stream bl_stream;
 
-/* The result of a piece of work.  After MOVED the request belongs to another thread.  FLIES means that the run was submitted to
- * the device: the queue calls the work again, to wait for the run, when no other request that |may_fly| waits or when enough runs
- * are in flight. */
+/* The result of a piece of work.  MOVED: the request belongs to another thread.  FLIES: the run was submitted to the device and
+ * is in flight.  The queue calls the work again to wait for the run to complete: when no other request with |may_fly| waits, or
+ * when enough runs are in flight. */
 typedef enum bl_step { BL_STEP_DONE, BL_STEP_AGAIN, BL_STEP_MOVED, BL_STEP_FLIES } bl_step;
 typedef bl_step (*bl_work)(bl_request *rq);
 
-/* Requests that must not overlap (runs of one program); they run in order of arrival.  Guarded by the lock of the one queue that
- * uses the object; a zeroed object is valid. */
+/* A set of requests that must not overlap, such as the runs of one program.  They run in order of arrival.  Exactly one queue
+ * uses the object, and its lock guards the object.  A zeroed object is valid. */
 typedef struct bl_serial {
-    bl_request *holder; /* the request that runs, or is between two slices; compared only */
+    bl_request *holder; /* the request that runs or is between two slices; the pointer is compared, never dereferenced */
 } bl_serial;
 
-/* A condition that a queued request waits for: the request gets no turn until |changes| has changed since the request read it
- * (bl_queue_open).  A zeroed object is valid. */
+/* A condition for which a queued request waits.  The request gets no turn until |changes| differs from the value that the
+ * request has read (bl_queue_open).  A zeroed object is valid. */
 typedef struct bl_gate {
     atomic_ullong changes;
 } bl_gate;
 
-/* The order of the waiting requests of one owner: the lower rank is served first.  It also decides between owners if fair
- * scheduling leaves the choice open.  A client waits for the result of a low rank; a high rank runs for long. */
+/* The order of the waiting requests of one owner: the queue serves the lower rank first.  The rank also decides between owners
+ * if fair scheduling leaves the choice open.  A client waits for the result of a request with a low rank.  A request with a
+ * high rank runs for long. */
 typedef enum bl_rank { BL_RANK_INFER = -1, BL_RANK_RUN = 0, BL_RANK_TRAIN = 1 } bl_rank;
 
 enum {
@@ -51,7 +55,7 @@ enum {
     BL_MAX_QUERIES = 8,
     BL_ID_SIZE = 72,
     BL_NAME_SIZE = 132,
-    BL_PURPOSE_SIZE = 2 * BL_NAME_SIZE + 64 /* two names in a route pattern */
+    BL_PURPOSE_SIZE = 2 * BL_NAME_SIZE + 64 /* for two names in a route pattern */
 };
 
 typedef enum bl_media {
@@ -84,13 +88,12 @@ typedef struct bl_time_part {
     double part; /* the sum over all parts of a request is at most 1 */
 } bl_time_part;
 
-/* The purpose of a request of the server's own: "job" "4f2a" "line".  The strings live as long as the request; |of| may be
- * NULL. */
+/* The purpose of an internal request: "job" "4f2a" "line".  The strings live as long as the request.  |of| may be NULL. */
 typedef struct bl_purpose {
     const char *kind, *name, *of;
 } bl_purpose;
 
-/* A part of a reply that is sent without a copy. */
+/* A part of a reply that libmicrohttpd sends without a copy. */
 typedef struct bl_piece {
     const void *data;
     size_t bytes;
@@ -99,37 +102,36 @@ typedef struct bl_piece {
 typedef enum bl_request_state {
     BL_REQUEST_BODY,    /* body bytes go to |body| or |intake| */
     BL_REQUEST_DISCARD, /* failed: the server reads and drops the rest of the body, then reports the failure */
-    BL_REQUEST_READY,   /* the whole body is here */
+    BL_REQUEST_READY,   /* the whole body has arrived */
     BL_REQUEST_WORK,    /* the handler or a queue has the request */
     BL_REQUEST_SENT     /* a response was queued */
 } bl_request_state;
 
-/* The connection of a request.  Owner: the HTTP thread of the connection.  A request of the server's own has none. */
+/* The connection of a request.  Owner: the HTTP thread of the connection.  An internal request has no connection. */
 typedef struct bl_request_conn {
     struct MHD_Connection *mhd;
     struct bl_poller *poller; /* the poller of the connection, or NULL */
     bl_peer *peer;
-    bool *moved;                           /* a flag of the thread that has the request, set when the request is given away; or
-                                            * NULL */
-    atomic_bool suspended;                 /* the connection is suspended */
-    bool (*_Atomic leave)(bl_request *rq); /* of a parked request (bl_request_park) */
+    bool *moved;           /* a flag on the stack of the thread that owns the request; give_away sets it; or NULL */
+    atomic_bool suspended; /* the connection is suspended */
+    bool (*_Atomic leave)(bl_request *rq); /* callback of a parked request (bl_request_park) */
     bool accepted;                         /* counted in server->life.accepted */
 } bl_request_conn;
 
 /* The parsed head: constant after the HTTP thread has read it. */
 typedef struct bl_request_head {
-    const char *uri; /* as sent; the peer owns it */
+    const char *uri; /* as sent by the client; the peer owns the string */
     const char *method;
     const bl_route *route;
-    const char *param[BL_MAX_PARAMS]; /* of the path, decoded */
+    const char *param[BL_MAX_PARAMS]; /* parameters of the path, decoded */
     bl_query query[BL_MAX_QUERIES];
     int nquery;
     bl_media media;            /* content type of the body */
-    const char *accept;        /* or NULL; libmicrohttpd owns it, as long as the request lives */
+    const char *accept;        /* or NULL; libmicrohttpd owns the string, which lives as long as the request */
     const char *if_none_match; /* likewise */
     const char *infer_header;  /* Inference-Header-Content-Length, or NULL; likewise */
     const char *accept_coding; /* Accept-Encoding, or NULL; likewise */
-    int infer_headers;         /* how often the header occurs */
+    int infer_headers;         /* number of Inference-Header-Content-Length headers */
     const char *content_range; /* likewise */
     uint64_t content_length;   /* 0 if the head has none */
     bool has_body;
@@ -139,9 +141,9 @@ typedef struct bl_request_head {
 typedef struct bl_body {
     char *data; /* heap; reused for the next request if it is small */
     size_t len, cap;
-    uint64_t droppable; /* bytes that the server still drops after a failure */
+    uint64_t droppable; /* bytes that the server may still drop after a failure */
     bl_inflate *inflate;
-    bl_intake *intake; /* or NULL: the body is in memory */
+    bl_intake *intake; /* destination of the body; NULL: the body is in |data| */
 } bl_body;
 
 /* The reply: the handler or |then| fills it, the HTTP thread sends it. */
@@ -158,46 +160,46 @@ typedef struct bl_reply {
     bool sends_file; /* the reply is |file|, in place of the members above; libmicrohttpd closes the descriptor */
     int file;
     uint64_t file_bytes;
-    const char *coding;     /* of |coded|: the value of content-encoding; or NULL */
+    const char *coding;     /* the value of the content-encoding header; or NULL */
     bool coding_done;       /* the coding was chosen */
-    size_t listed;          /* elements that the answer prints as JSON, if they may be many; else 0 */
+    size_t listed;          /* number of elements that the answer prints as JSON, if the number may be large; else 0 */
     int retry_after;        /* seconds, for status 429 and 503; 0: the default */
     size_t envelope;        /* bytes of |out| that Inference-Header-Content-Length of the answer states; 0: no such header */
     bl_stream *stream;      /* arena, sent in place of |out|; or NULL */
     long long problem_step; /* "step" of the problem document, or -1 */
     const char *problem_type,
-        *problem_members; /* of OpenAI's error object: a type in place of the usual one, and more members; or NULL */
-    int64_t sent_ns;      /* when libmicrohttpd got the answer, or 0 */
+        *problem_members; /* OpenAI's error object: a type that replaces the default type, and additional members; or NULL */
+    int64_t sent_ns;      /* time at which libmicrohttpd got the answer, or 0 */
 } bl_reply;
 
-/* What a queue knows of a request.  The submitter fills the item; from bl_request_submit until the work is over the lock of
- * |queue| guards |next|, |prev|, |along| and |waiter|, and the work may change the rest. */
+/* The state of a request in a queue.  The submitter fills the item.  From bl_request_submit until the end of the work the lock
+ * of |queue| guards |next|, |prev|, |along| and |waiter|.  The work may change the other members. */
 typedef struct bl_work_item {
     bl_request *next, *prev;
-    bl_request *along;         /* the next of the requests that a batch took along */
-    _Atomic(bl_queue *) queue; /* the queue in which it waits, or NULL; changed under the lock of that queue */
-    struct bl_waiter *waiter;  /* of that queue while the request has a place: waiting or running */
+    bl_request *along;         /* the next request of the same batch */
+    _Atomic(bl_queue *) queue; /* the queue in which the request waits, or NULL; changed under the lock of that queue */
+    struct bl_waiter *waiter;  /* waiter of that queue, while the request has a place there: waiting or running */
     bl_serial *serial;
-    bl_gate *gate;      /* NULL: the request waits only for its turn.  The work sets |gate| before it returns AGAIN. */
+    bl_gate *gate;      /* NULL: the request waits only for its turn.  The work sets |gate| before the work returns AGAIN. */
     uint64_t gate_seen; /* the value of gate->changes that the work read */
     bl_work work;
     bl_rank rank;
-    int priority;               /* within its rank and owner; the lower number goes first */
-    bool may_fly;               /* |work| may be submitted to the device while other runs are in flight */
-    bool brief;                 /* shorter than waking a thread takes: the submitting thread may do the work itself, once */
-    int64_t expected_ns;        /* its known run time, or 0 */
-    const bl_time_part *shares; /* parts of its device time that other owners pay; arena, or NULL */
+    int priority;        /* order within the rank and the owner; the lower number goes first */
+    bool may_fly;        /* |work| may be submitted to the device while other runs are in flight */
+    bool brief;          /* the work takes less time than waking a thread: the submitting thread may do the work itself, once */
+    int64_t expected_ns; /* the known run time, or 0 */
+    const bl_time_part *shares; /* parts of the device time that other owners pay; arena, or NULL */
     unsigned nshares;
     int64_t queued_ns, deadline_ns;
 } bl_work_item;
 
-/* Of a request of the server's own. */
+/* Members of an internal request. */
 typedef struct bl_own_work {
-    void (*done)(bl_request *rq); /* called on the worker's thread when the work is over; no connection is resumed.  NULL: a
-                                   * client sent the request */
-    void *arg;                    /* the caller's */
+    void (*done)(bl_request *rq); /* called on the worker's thread after the work; no connection is resumed.  NULL: the request
+                                   * came from a client */
+    void *arg;                    /* argument of the caller */
     bl_purpose purpose;           /* kind is NULL if the purpose is not set */
-    bool asked;                   /* a client waits for its result */
+    bool asked;                   /* a client waits for the result */
 } bl_own_work;
 
 struct bl_request {
@@ -206,9 +208,9 @@ struct bl_request {
     bl_err err;
     bl_request_state state;
     char id[BL_ID_SIZE];
-    uint32_t owner;   /* the key of the request; 0: none, the server has no keys */
-    unsigned scopes;  /* BL_SCOPE_ bits: what the key may do */
-    unsigned secrets; /* number of secrets of the key, since the start, when the request arrived */
+    uint32_t owner;   /* the key of the request; 0: the request has no key, because the server has no keys */
+    unsigned scopes;  /* BL_SCOPE_ bits: the permissions of the key */
+    unsigned secrets; /* number of secrets that the key had had when the request arrived, since the server started */
     uint64_t purges;  /* number of purges of the key when the request arrived or was made */
 
     bl_request_conn conn;
@@ -219,73 +221,72 @@ struct bl_request {
     bl_own_work own;
 
     int64_t start_ns;
-    int64_t handling_ns; /* when the handler began, until it answers or submits; else 0 */
+    int64_t handling_ns; /* time at which the handler began, until the handler answers or submits; else 0 */
     bl_request_trace trail;
-    void *data; /* the handler's, in the arena */
-    bl_status (*then)(
-        bl_request *rq); /* called when the work is over, to fill the reply: on the HTTP thread or on an offload thread */
-    bool apart;          /* an offload thread has the request (offload.h) */
-    bool answering;      /* submitted only to print the answer: quotas do not bind it */
-    atomic_bool stays;   /* the request ends with its work, even if its client goes away: |cancel| is set only when the server
-                          * ends */
-    atomic_bool cancel;  /* the client went away, or the server ends: stop at the next launch */
-    atomic_int holders;  /* references to its memory after answer and work were split (bl_queue_lend); the last release frees
-                          * it; else 0 */
+    void *data;                        /* data of the handler, in the arena */
+    bl_status (*then)(bl_request *rq); /* fills the reply after the work: on the HTTP thread or on an offload thread */
+    bool apart;                        /* an offload thread owns the request (offload.h) */
+    bool answering;                    /* submitted only to print the answer: quotas do not apply */
+    atomic_bool stays;  /* the request lasts until its work ends, even if the client closes the connection: |cancel| is set only
+                         * when the server ends */
+    atomic_bool cancel; /* the client closed the connection, or the server ends: the work stops before the next launch */
+    atomic_int holders; /* references to the memory of the request, after bl_queue_lend has split the answer from the work; the
+                         * last release frees the memory; else 0 */
     bl_defer *defers;
     bl_request *next_free;
 };
 
 /* ---- lifetime, called by the HTTP layer */
 bl_request *bl_request_create(bl_server *server); /* NULL if out of memory */
-void bl_request_end(bl_request *rq);              /* writes the access log, runs the defer list, and keeps the memory for the next
-                                                   * request */
-/* Release the memory after the answer: called by work whose request was answered meanwhile (bl_queue_take_back). */
+void bl_request_end(bl_request *rq); /* writes the access log, runs the defer list, keeps the memory for the next request */
+/* Release the memory of a request that was answered before its work ended.  The work calls this (bl_queue_take_back). */
 void bl_request_release(bl_request *rq);
 void bl_requests_fini(bl_server *server); /* frees the kept requests */
 
-/* Create a request of the server's own, on behalf of |owner|: it has no connection and no line in the access log.  It is
- * submitted like any other request.  |done| is called when its work is over or was given up, with the result in rq->err.  After
- * |done| the request belongs to the caller again, who may submit it once more (after clearing rq->err) or end it with
- * bl_request_end.  NULL if out of memory. */
+/* Create an internal request on behalf of |owner|: the request has no connection and no line in the access log.  Submit it like
+ * any other request.  |done| is called after the work, or after the work was given up, with the result in rq->err.  After
+ * |done| the caller owns the request again.  The caller may clear rq->err and submit the request once more, or end the request
+ * with bl_request_end.  NULL if out of memory. */
 bl_request *bl_request_create_own(bl_server *server, uint32_t owner, void (*done)(bl_request *rq), void *own);
-/* Do the quotas of its owner bind |rq|?  They do not bind work of the server's own that no client waits for: accepted work is
- * finished and stored state is restored, whatever the key may do now.  They do not bind a request whose work is done and whose
- * answer is left to print. */
+/* Do the quotas of the owner apply to |rq|?  Quotas do not apply to an internal request for which no client waits: the server
+ * finishes accepted work and restores stored state whatever the key may do now.  Quotas do not apply to a request whose work is
+ * done and whose answer is still to be printed. */
 static inline bool bl_request_is_bound(const bl_request *rq)
 {
     return (rq->own.done == NULL || rq->own.asked) && !rq->answering;
 }
-/* Write the purpose in words, cut to BL_PURPOSE_SIZE: "job 4f2a of line", "model m", "run of p", "PUT /api/v1/tensors/x".  Reads
- * no member that the request's work changes. */
+/* Write the purpose as text of at most BL_PURPOSE_SIZE bytes: "job 4f2a of line", "model m", "run of p", "PUT
+ * /api/v1/tensors/x".  The function reads no member that the work of the request changes. */
 void bl_request_print_purpose(const bl_request *rq, char *to);
-/* Cancel the request: a running request stops at its next launch; a waiting request finishes at once, and this call then calls
- * |done|.  The caller guarantees that the request has not ended.  Also used when a client goes away. */
+/* Cancel the request.  A running request stops before its next launch.  A waiting request finishes at once: this call calls
+ * |done|.  The caller guarantees that the request has not ended.  The watcher also calls this when a client closes its
+ * connection. */
 void bl_request_cancel(bl_request *rq, const char *why);
 /* The first half of bl_request_cancel: set |cancel| and remove the request from its queue.  True: the caller must finish the
  * request. */
 bool bl_request_withdraw(bl_request *rq);
 
 /* ---- for handlers */
-/* Call |fn| with |arg| when the request ends; the last registered function runs first.  If memory is short, |fn| is called at
+/* Call |fn| with |arg| when the request ends.  The function registered last runs first.  If memory is short, |fn| is called at
  * once. */
 BL_NODISCARD bl_status bl_request_defer(bl_request *rq, void (*fn)(void *arg), void *arg);
-/* Allocate host memory that lives as long as the request and is charged to --max-memory.  Use it for every size that a request
- * decides.  NULL if there is none; rq->err then says what the memory was for. */
+/* Allocate host memory that lives as long as the request and is charged to --max-memory.  Use this for every size that a
+ * request determines.  NULL if out of memory; rq->err then names |what|. */
 void *bl_request_alloc(bl_request *rq, size_t bytes, const char *what);
 const char *bl_request_query(const bl_request *rq, const char *name); /* NULL if absent */
 bl_span bl_request_body(const bl_request *rq);
 /* Answer with |status| and the text in rq->reply.out. */
 void bl_request_reply(bl_request *rq, int status, const char *content_type);
 void bl_request_reply_json(bl_request *rq, int status);
-/* 202: the change has taken effect, but is not on the disk yet (bl_storage_owe).  |detail| states the consequence. */
+/* Answer 202: the change has taken effect but is not on the disk yet (bl_storage_owe).  |detail| states the consequence. */
 void bl_request_reply_owed(bl_request *rq, const char *detail);
-/* Answer with rq->reply.file_bytes bytes of the descriptor rq->reply.file.  Takes the descriptor. */
+/* Answer with rq->reply.file_bytes bytes of the descriptor rq->reply.file.  Takes ownership of the descriptor. */
 void bl_request_reply_file(bl_request *rq, const char *content_type);
 /* Fill the reply with the problem document of rq->err. */
 void bl_request_reply_problem(bl_request *rq);
-/* Whether Accept prefers |type| to JSON. */
+/* Does the Accept header prefer |type| to JSON? */
 bool bl_request_accepts(const bl_request *rq, const char *type);
-/* Read the query |name|, a whole number from |lo| to |hi|; without that query *out keeps its value. */
+/* Read the query parameter |name|, a whole number from |lo| to |hi|.  Without the parameter *out keeps its value. */
 BL_NODISCARD bl_status bl_request_query_count(bl_request *rq, const char *name, uint64_t lo, uint64_t hi, uint64_t *out);
 
 /* Does |rq| wait in its queue for a gate that has not changed yet? */
@@ -294,22 +295,22 @@ static inline bool bl_request_is_gated(const bl_request *rq)
     return rq->item.gate != NULL && atomic_load(&rq->item.gate->changes) == rq->item.gate_seen;
 }
 
-/* Suspend the connection (if it is not suspended yet) and put the request into |queue|, where a worker's thread calls |work|.  A
- * |brief| request is done at once if nothing waits in the queue.  BL_EBUSY if the queue is full.  After BL_OK the caller must not
- * touch the request. */
+/* Suspend the connection, unless it is suspended already, and put the request into |queue|, where a worker's thread calls
+ * |work|.  The calling thread does the work of a |brief| request at once if nothing waits in the queue.  BL_EBUSY if the queue
+ * is full.  After BL_OK the caller must not touch the request. */
 BL_NODISCARD bl_status bl_request_submit(bl_request *rq, bl_queue *queue, bl_work work, bl_serial *serial);
-/* Suspend the connection without a queue: another object finishes the request later.  If the client goes away meanwhile, |leave|
- * is called, on any thread and under the lock of the request's peer.  If |leave| returns true, its caller owns the request and
- * finishes it. */
+/* Suspend the connection without a queue: another object finishes the request later.  If the client closes the connection
+ * meanwhile, |leave| is called, on any thread and under the lock of the request's peer.  If |leave| returns true, the caller of
+ * |leave| owns the request and finishes it. */
 void bl_request_park(bl_request *rq, bool (*leave)(bl_request *rq));
-/* Conditions that stop the work: the client is gone, or the deadline has passed. */
+/* The conditions that stop the work: the client closed the connection, the server ends, or the deadline has passed. */
 static inline bl_halt bl_request_halt(const bl_request *rq)
 {
     return (bl_halt){.cancel = &rq->cancel, .deadline_ns = rq->item.deadline_ns};
 }
-/* Allocate the body of a request of the server's own, which the caller fills.  NULL if out of memory. */
+/* Allocate the body of an internal request.  The caller fills the body.  NULL if out of memory. */
 char *bl_request_make_body(bl_request *rq, size_t len, bl_media media);
-/* The work is over: resume the connection, whose thread then answers.  Called by the queue. */
+/* End the work: resume the connection, whose thread then answers.  The queue calls this. */
 void bl_request_finish(bl_request *rq);
 
 #endif

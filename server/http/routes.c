@@ -113,7 +113,7 @@ static bl_status parse_query(bl_request *rq, const char *text)
     return BL_OK;
 }
 
-/* Does |pattern| fit the decoded segments?  Fills |param|. */
+/* Does |pattern| match the decoded segments?  Fills |param|. */
 static bool routes_match(const char *pattern, int count, const char *const *segment, const char **param)
 {
     int nparams = 0, i = 0;
@@ -151,8 +151,8 @@ static bl_status routes_split_path(bl_request *rq, size_t len, const char **segm
     return BL_OK;
 }
 
-/* Does a pattern without parameters match?  Then patterns with parameters do not apply (OpenAPI, "Path Templating Matching"):
- * /api/v1/tensors/delete is not a tensor. */
+/* Does a pattern without parameters match the segments?  Then patterns with parameters do not apply (OpenAPI, "Path Templating
+ * Matching"): /api/v1/tensors/delete is not a tensor. */
 static bool is_concrete(int count, const char *const *segment)
 {
     const char *none[BL_MAX_PARAMS];

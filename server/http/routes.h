@@ -6,8 +6,8 @@
 #include "server/http/request.h"
 #include "server/telemetry/metrics.h"
 
-/* What a key may do.  INFER: hosted models.  RUN: graphs, tensors, programs.  TRAIN: jobs, tensors, programs.  ADMIN: keys, and
- * what concerns all keys.  METRICS: /metrics. */
+/* The permissions of a key.  INFER: use hosted models.  RUN: run graphs, use tensors and programs.  TRAIN: run jobs, use
+ * tensors and programs.  ADMIN: manage keys and everything that concerns all keys.  METRICS: read /metrics. */
 enum {
     BL_SCOPE_NONE = 0,
     BL_SCOPE_INFER = 1,
@@ -36,15 +36,17 @@ struct bl_route {
     bl_status (*handler)(bl_request *rq);
     unsigned takes; /* bl_media bits */
     const char *queries;
-    unsigned scope; /* BL_SCOPE_ bits, of which one suffices; 0: no key is required */
+    unsigned scope; /* BL_SCOPE_ bits: the key needs at least one of them; 0: the route requires no key */
     unsigned flags;
     const char *doc;
 };
 
-/* Decode rq->head.uri, find its route and fill route, param and query.  Unknown: 404, or 405 with rq->reply.allow. */
+/* Decode rq->head.uri, find the route, and fill route, param and query.  An unknown path gives 404.  A known path with another
+ * method gives 405 and fills rq->reply.allow. */
 BL_NODISCARD bl_status bl_route_find(bl_request *rq);
 
-/* For metrics: the index of the labels of |route| (NULL: of requests without a route), and the table of all labels. */
+/* For metrics: the index of the labels of |route|, and the table of all labels.  |route| NULL: the labels of requests without a
+ * route. */
 int bl_route_index(const bl_route *route);
 const bl_metric_route *bl_route_labels(int *count);
 

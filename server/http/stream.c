@@ -16,11 +16,11 @@ struct bl_stream {
     bl_request *rq;
     bl_stream_read read;
     void *arg;
-    bl_grant by;     /* |kind| is NULL if the request reads data of its own key */
-    int line_feeds;  /* at the end of the bytes sent so far; two end an event */
-    bl_text refusal; /* the last event; |refused| of its bytes were sent */
+    bl_grant by;     /* the share by which the request reads data of another key; |kind| NULL: the data is of its own key */
+    int line_feeds;  /* number of line feeds at the end of the bytes sent so far; two line feeds end an event */
+    bl_text refusal; /* the last event, an error; |refused| of its bytes were sent */
     size_t refused;
-    pthread_mutex_t lock; /* guards the members below; taken after the lock of bl_stream_wake's caller, and after a peer's */
+    pthread_mutex_t lock; /* guards the members below; taken after the locks of a peer and of the caller of bl_stream_wake */
     bool suspended, woken;
 };
 
@@ -57,7 +57,7 @@ void bl_stream_wake(bl_stream *stream)
     pthread_mutex_unlock(&stream->lock);
 }
 
-/* Suspend the connection, unless new data arrived meanwhile. */
+/* Suspend the connection, unless new data has arrived meanwhile.  False if the connection stays active. */
 static bool sleeps(bl_stream *stream)
 {
     bool suspends = false;
@@ -66,7 +66,7 @@ static bool sleeps(bl_stream *stream)
     if (suspends)
         MHD_suspend_connection(stream->rq->conn.mhd);
     pthread_mutex_unlock(&stream->lock);
-    return suspends; /* another thread may have resumed it by now */
+    return suspends; /* by now another thread may have resumed the connection */
 }
 
 static bl_status check_grant(const bl_stream *stream, bl_err *err)
@@ -84,7 +84,7 @@ bool bl_stream_is_granted(const bl_stream *stream)
     return check_grant(stream, &ignored) == BL_OK;
 }
 
-/* The client already has the status, so the access log keeps it. */
+/* Write the error event.  The client already has the status of the answer, so the access log keeps that status. */
 static void write_refusal(bl_stream *stream, const bl_err *why)
 {
     bl_request *rq = stream->rq;
@@ -97,7 +97,8 @@ static void write_refusal(bl_stream *stream, const bl_err *why)
     bl_text_printf(&stream->refusal, "event: error\ndata: %s\n\n", bl_text_get(&rq->reply.out));
 }
 
-/* The number of the |n| bytes to send: all, or, once there is a refusal, up to the end of the current event. */
+/* The number of the |n| bytes to send: all of them, or, once there is a refusal, the bytes up to the end of the current
+ * event. */
 static ssize_t cut_event(bl_stream *stream, const char *data, ssize_t n)
 {
     for (ssize_t i = 0; i < n; i++) {
@@ -108,7 +109,8 @@ static ssize_t cut_event(bl_stream *stream, const char *data, ssize_t n)
     return n;
 }
 
-/* The next bytes of |read|, or, after a refusal and the end of the current event, the next bytes of the refusal. */
+/* Fill |to| with the next bytes of |read|.  After a refusal and the end of the current event, fill |to| with the next bytes of
+ * the refusal. */
 static ssize_t read_next(bl_stream *stream, char *to, size_t most)
 {
     bl_err why = {0};
@@ -129,8 +131,9 @@ static ssize_t read_next(bl_stream *stream, char *to, size_t most)
     return left > 0 ? (ssize_t)left : BL_STREAM_END;
 }
 
-/* libmicrohttpd 0.9.75 closes a connection whose content reader fails, and frees it when its daemon runs again, if the connection
- * is the oldest of those with the daemon's timeout, or has another timeout. */
+/* Fail the answer.  libmicrohttpd 0.9.75 closes a connection whose content reader fails.  The next run of the daemon frees the
+ * connection only if it is the oldest connection with the daemon's timeout, or if it has another timeout.  So this function
+ * sets another timeout. */
 static ssize_t fail_content(const bl_stream *stream)
 {
     const bl_request *rq = stream->rq;

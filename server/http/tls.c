@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_BYTES = 1024 * 1024, MOST_CERTS = 32 }; /* a chain of certificates has a few kilobytes */
+enum { MOST_BYTES = 1024 * 1024, MOST_CERTS = 32 }; /* limits of the files; a chain of certificates has a few kilobytes */
 
 typedef struct bl_tls_pair bl_tls_pair;
 struct bl_tls_pair {
@@ -24,7 +24,8 @@ struct bl_tls_pair {
     gnutls_privkey_t secret;
 };
 
-/* The pair of new handshakes.  A file-scope variable, since libmicrohttpd passes its callback no user pointer. */
+/* The pair that new handshakes use.  This is a file-scope variable because libmicrohttpd passes no user pointer to the
+ * callback. */
 static _Atomic(bl_tls_pair *) current;
 
 const char *bl_tls_priorities(void)
@@ -201,6 +202,6 @@ void *bl_tls_callback(void)
 {
     gnutls_certificate_retrieve_function2 *function = retrieve;
     void *data = NULL;
-    memcpy(&data, &function, sizeof data); /* POSIX allows this conversion, which dlsym needs too */
+    memcpy(&data, &function, sizeof data); /* POSIX allows this conversion of a function pointer; dlsym needs it too */
     return data;
 }

@@ -14,8 +14,8 @@
 
 enum { LOOK_MS = 20, MAX_EVENTS = 64, KEEP_URI = 1024, NUDGE_MS = 500 };
 
-/* The slot of an open connection.  Slots live as long as the watcher, so that a late event finds its slot, whose |serial| then
- * differs. */
+/* The slot of an open connection.  A slot lives as long as the watcher, so that a late epoll event finds its slot.  The
+ * |serial| of the slot then differs from the serial in the event. */
 struct bl_peer {
     bl_watch *watch;
     pthread_mutex_t lock;
@@ -25,13 +25,13 @@ struct bl_peer {
     bool listed;     /* in the watcher's list |gone| */
     bool shut;       /* shut_peer was called, and the connection has not ended yet */
     bl_progress progress;
-    bl_request *rq; /* the request that suspends it, or NULL */
+    bl_request *rq; /* the attached request (bl_watch_attach), or NULL */
     uint32_t next_free;
-    char *uri; /* HTTP thread of the connection */
+    char *uri; /* owned by the HTTP thread of the connection */
     size_t uri_cap;
 };
 
-/* A client that is gone, on a connection that libmicrohttpd may still consider open. */
+/* A connection whose client has gone.  libmicrohttpd may still consider the connection open. */
 typedef struct gone_peer {
     uint64_t packed;
     int64_t told_ns; /* when shutdown was last called */
@@ -46,7 +46,7 @@ struct bl_watch {
     pthread_mutex_t lock; /* guards the free list; taken before a peer's lock */
     uint32_t free_head, count;
     bl_peer *peers;
-    gone_peer *gone; /* watcher's thread */
+    gone_peer *gone; /* used by the watcher's thread only */
     uint32_t ngone;
 };
 
@@ -56,15 +56,15 @@ static uint64_t pack(const bl_peer *peer)
     return (uint64_t)peer->serial << 32 | (uint64_t)(peer - peer->watch->peers);
 }
 
-/* Finish |rq|, which was removed from its queue.  No lock may be held. */
+/* Finish |rq| after its removal from its queue.  The caller must hold no lock. */
 static void watch_give_up(bl_request *rq, const char *why)
 {
     (void)bl_fail(&rq->err, BL_ECANCELLED, "%s", why);
     bl_request_finish(rq);
 }
 
-/* Cancel the request of the peer, under the peer's lock, since the slot may belong to another connection after the unlock.
- * Returns the request that the caller must pass to |give_up| then, or NULL. */
+/* Under the peer's lock: cancel the request of the peer.  The lock is needed because the slot may belong to another connection
+ * after the unlock.  Returns the request that the caller must pass to watch_give_up after the unlock, or NULL. */
 static bl_request *cancel_locked(bl_peer *peer)
 {
     bl_request *rq = peer->rq;
@@ -75,8 +75,8 @@ static bl_request *cancel_locked(bl_peer *peer)
 }
 
 /* libmicrohttpd 0.9.75 misses an end of the connection that arrives together with data, and would keep the connection until its
- * timeout.  A shutdown of the finished side makes epoll report the end again.  The call is repeated, since that report may
- * coincide with another event too.  False once the connection has ended. */
+ * timeout.  A shutdown of the finished side makes epoll report the end again.  The watcher repeats the call, because the new
+ * report may also coincide with another event.  False once the connection has ended. */
 static bool watch_nudge(bl_watch *watch, gone_peer *gone, int64_t now)
 {
     bl_peer *peer = &watch->peers[(uint32_t)gone->packed];
@@ -100,7 +100,8 @@ static void nudge_all(bl_watch *watch, int64_t now)
     watch->ngone = left;
 }
 
-/* Under the peer's lock.  epoll reports the shutdown to libmicrohttpd, which ends the connection. */
+/* Under the peer's lock: shut the connection down.  epoll reports the shutdown to libmicrohttpd, and libmicrohttpd ends the
+ * connection. */
 static void shut_peer(bl_peer *peer)
 {
     peer->shut = true;
@@ -131,8 +132,8 @@ static void watch_on_event(bl_watch *watch, const struct epoll_event *event)
     bl_request *taken = NULL;
     bool mine = false, fresh = false;
     bool certain = (event->events & (EPOLLHUP | EPOLLERR)) != 0;
-    if (watch->ngone == watch->count) /* the list has connections that ended; after their removal it has room, since no more than
-                                       * |count| are open */
+    if (watch->ngone == watch->count) /* the list contains ended connections: after their removal the list has room, because at
+                                       * most |count| connections are open */
         nudge_all(watch, bl_clock_ns());
     pthread_mutex_lock(&peer->lock);
     mine = peer->fd >= 0 && pack(peer) == event->data.u64;
@@ -170,7 +171,7 @@ bl_status bl_watch_create(bl_server *server, bl_watch **out, bl_err *err)
     if (watch == NULL)
         return bl_fail(err, BL_ENOMEM, "watcher");
     watch->server = server;
-    watch->count = (uint32_t)server->settings.connections + 64; /* closed connections keep a slot for a moment */
+    watch->count = (uint32_t)server->settings.connections + 64; /* a closed connection keeps its slot for a moment */
     watch->peers = calloc(watch->count, sizeof *watch->peers);
     watch->gone = calloc(watch->count, sizeof *watch->gone);
     watch->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -229,7 +230,7 @@ bl_peer *bl_watch_open(bl_watch *watch, int fd)
     peer->rq = NULL;
     event.data.u64 = pack(peer);
     pthread_mutex_unlock(&peer->lock);
-    (void)epoll_ctl(watch->epoll, EPOLL_CTL_ADD, fd, &event); /* a connection that cannot be watched is only noticed later */
+    (void)epoll_ctl(watch->epoll, EPOLL_CTL_ADD, fd, &event); /* a failure only delays the detection of the end */
     return peer;
 }
 
@@ -280,14 +281,15 @@ uint32_t bl_watch_closing(const bl_watch *watch)
     return atomic_load(&watch->closing);
 }
 
-/* The lower rank goes first, and among equals the older phase. */
+/* Is |a| evicted before |b|?  The lower tenure is evicted first; among equal tenures, the connection whose phase began
+ * first. */
 static bool goes_first(const bl_peer *a, bl_tenure tenure, const bl_peer *b, bl_tenure other)
 {
     return b == NULL || tenure < other ||
            (tenure == other && atomic_load(&a->progress.since_ns) < atomic_load(&b->progress.since_ns));
 }
 
-/* The connection that is to make room first, and its tenure; NULL if all connections are at work. */
+/* Find the connection to evict first; *lowest becomes its tenure.  NULL if no connection can be evicted. */
 static bl_peer *find_to_evict(bl_watch *watch, bool keyed, int64_t now, bl_tenure *lowest)
 {
     bl_peer *first = NULL;
@@ -317,7 +319,7 @@ bool bl_watch_evict(bl_watch *watch)
         bl_peer *first = find_to_evict(watch, keyed, now, &lowest);
         if (first == NULL)
             return false;
-        pthread_mutex_lock(&first->lock); /* by now the slot may have another connection, or another phase: then look again */
+        pthread_mutex_lock(&first->lock); /* the slot may have changed meanwhile: then the search runs again */
         evicted = first->fd >= 0 && !first->shut && bl_progress_get_tenure(&first->progress, keyed, now) == lowest;
         if (evicted)
             shut_peer(first);
