@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Attention of a block, with the keys and values of the tokens before. */
+/* Causal attention of a block over a paged KV cache. */
 #include "proto/llm/importer.h"
 
-/* ---- inputs, angles and masks, which all blocks share */
+/* ---- inputs, rotary angles and masks, shared by all blocks */
 
 static bl_wire_type named_type(bl_dtype dtype, int ndim, const int64_t *size)
 {
@@ -12,7 +12,7 @@ static bl_wire_type named_type(bl_dtype dtype, int ndim, const int64_t *size)
     return type;
 }
 
-/* Sizes of inputs: a number, or a named dimension as its negative. */
+/* A size of an input is a number, or the negative of a named dimension (BL_LLM_VARS). */
 enum { ROWS = -BL_LLM_ROWS, N = -BL_LLM_N, PAGES = -BL_LLM_PAGES };
 
 static void block_attention_add_inputs(bl_llm_graph *g)
@@ -27,7 +27,7 @@ static void block_attention_add_inputs(bl_llm_graph *g)
     g->slots = bl_llm_make(g, "reshape($0, shape=[-1])", ARGS(V(g->slots)));
 }
 
-/* Which places [rows, 1, 1, n, pages, 32] each token sees: those up to its own, and within its window. */
+/* The causal mask [rows, 1, 1, n, pages, 32]: a token attends to the positions up to its own and inside its sliding window. */
 static void add_mask(bl_llm_graph *g, int which, int64_t window)
 {
     bl_llm_value *at = bl_llm_make(g, "reshape($0, shape=[rows, 1, 1, n, 1, 1])", ARGS(V(g->place)));
@@ -98,7 +98,8 @@ void bl_llm_prepare_attention(bl_llm_graph *g)
 
 /* ---- queries, keys and values */
 
-/* x [rows, n, heads * size] or [rows, n, heads, size], normalised as the tensor of the norm says: over each head, or over all. */
+/* Normalises x [rows, n, heads * size] or [rows, n, heads, size].  The size of the norm's weight decides whether the norm covers
+ * each head or all heads together. */
 static bl_llm_value *norm_heads(bl_llm_graph *g, bl_llm_value *x, const char *name, int64_t heads, int64_t size)
 {
     bl_llm_value *weight = bl_llm_state(g, name, "weight");
@@ -111,7 +112,7 @@ static bl_llm_value *norm_heads(bl_llm_graph *g, bl_llm_value *x, const char *na
     return all ? bl_llm_make(g, "reshape($0, shape=[rows, n, $1, $2])", ARGS(V(x), I(heads), I(size))) : x;
 }
 
-/* The first rope_size elements of each head turn, pair by pair. */
+/* Rotary position embedding of the first rope_size elements of each head. */
 static bl_llm_value *block_attention_rotate(bl_llm_graph *g, bl_llm_value *x, int64_t layer, int64_t heads, int64_t size)
 {
     const bl_llm_spec *s = &g->spec;
@@ -140,7 +141,7 @@ static bool rotates(const bl_llm_spec *s, int64_t layer)
     return (s->arch->flags & BL_LLM_WINDOW_ROPE) == 0 || s->window == 0 || bl_llm_has_window(s, layer);
 }
 
-/* Of queries or keys. */
+/* Shapes queries or keys as heads, normalises and rotates them. */
 static bl_llm_value *finish_heads(bl_llm_graph *g, bl_llm_value *x, const char *norm, int64_t layer, int64_t heads)
 {
     const bl_llm_spec *s = &g->spec;
@@ -154,7 +155,7 @@ static bl_llm_value *finish_heads(bl_llm_graph *g, bl_llm_value *x, const char *
     return after ? norm_heads(g, x, name, heads, s->key_size) : x;
 }
 
-/* q, k and v [rows, n, heads * size] from one product. */
+/* Splits the fused projection |x| into q, k and v [rows, n, heads * size]. */
 static void split_fused(bl_llm_graph *g, bl_llm_value *x, bl_llm_value **q, bl_llm_value **k, bl_llm_value **v)
 {
     const bl_llm_spec *s = &g->spec;
@@ -177,9 +178,9 @@ static void split_fused(bl_llm_graph *g, bl_llm_value *x, bl_llm_value **q, bl_l
 
 /* ---- attention */
 
-/* The state of keys or values: that of all pages, in which the new ones [rows, n, groups, size] are put at their slots.  Of it
- * the pages of each text.  |keys|: [pages of all, groups, size, 32], so that scores of a page lie side by side; else
- * [.., groups, 32, size]. */
+/* Appends the new keys or values |now| [rows, n, groups, size] to the paged KV cache at |slots| and returns the pages of each
+ * text, by |table|.  The cache is a state of the program and is updated in place.  Keys have the layout
+ * [pool, groups, size, 32], so that the scores of a page are contiguous; values have the layout [pool, groups, 32, size]. */
 static bl_llm_value *block_attention_remember(bl_llm_graph *g, bool keys, bl_llm_value *now, int64_t layer, int64_t size)
 {
     const bl_llm_spec *s = &g->spec;
@@ -205,7 +206,7 @@ static bl_llm_value *block_attention_remember(bl_llm_graph *g, bool keys, bl_llm
     return bl_llm_make(g, "cast(take($0, $1), dtype=float32)", ARGS(V(state), V(g->table)));
 }
 
-/* Weights [rows, groups, heads of a group, n, pages, 32] of the places: a softmax over their scores, and the block's sinks. */
+/* Attention weights [rows, groups, heads per group, n, pages, 32]: a softmax over the masked scores and the attention sinks. */
 static bl_llm_value *block_attention_weigh(bl_llm_graph *g, bl_llm_value *scores, int64_t layer)
 {
     const bl_llm_spec *s = &g->spec;
@@ -225,7 +226,7 @@ static bl_llm_value *block_attention_weigh(bl_llm_graph *g, bl_llm_value *scores
     return bl_llm_make(g, "div($0, $1)", ARGS(V(scores), V(total)));
 }
 
-/* q [rows, n, heads, size], k and v [rows, n, groups, size]: [rows, n, heads * size]. */
+/* Grouped-query attention of q [rows, n, heads, size] to k and v [rows, n, groups, size]; returns [rows, n, heads * size]. */
 static bl_llm_value *attend(bl_llm_graph *g, bl_llm_value *q, bl_llm_value *k, bl_llm_value *v, int64_t layer)
 {
     const bl_llm_spec *s = &g->spec;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Models that give vectors of texts: encoders, and decoders whose last states are pooled.  A run has whole texts, one a row,
- * filled up behind their tokens; nothing is kept from one run to the next. */
+/* Embedding models: encoders, and decoders whose hidden states are pooled.  A row of a run is one whole text, padded at its end.
+ * The program has no KV cache. */
 #include "proto/llm/importer.h"
 
-/* Which tokens [rows, 1, n or 1, n] each token sees: those of its text, and no later ones where the model is causal. */
+/* The mask [rows, 1, n or 1, n]: a token attends to the tokens of its text, and only to earlier ones if the model is causal. */
 static bl_llm_value *make_mask(bl_llm_graph *g, int64_t window)
 {
     bl_llm_value *seen = bl_llm_make(g, "not_equal(reshape($0, shape=[rows, 1, 1, n]), 0)", ARGS(V(g->there)));
@@ -28,7 +28,7 @@ void bl_llm_prepare_texts(bl_llm_graph *g, bool windows)
         g->seen[1] = make_mask(g, g->spec.window);
 }
 
-/* [rows, n, heads, size] as [rows, groups, heads of a group, n, size], without the third axis where that is 1. */
+/* Permutes [rows, n, heads, size] to [rows, groups, heads / groups, n, size], or to [rows, heads, n, size] without groups. */
 static bl_llm_value *encoder_lay_out(bl_llm_graph *g, bl_llm_value *x, int64_t heads, int64_t size)
 {
     int64_t groups = g->spec.groups;
@@ -56,7 +56,7 @@ bl_llm_value *bl_llm_attend_texts(bl_llm_graph *g, bl_llm_value *q, bl_llm_value
     return bl_llm_make(g, "reshape($0, shape=[rows, n, $1])", ARGS(V(y), I(s->heads * s->value_size)));
 }
 
-/* How much of a text's vector each of its tokens is, [rows, n]. */
+/* The pooling weights [rows, n] of the tokens of each text. */
 static bl_llm_value *weigh_tokens(bl_llm_graph *g)
 {
     bl_llm_value *there = bl_llm_make(g, "cast(not_equal($0, 0), dtype=float32)", ARGS(V(g->there)));

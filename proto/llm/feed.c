@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The feed-forward part of a block: one, or experts of which each token has a few. */
+/* The feed-forward network of a block: dense, or a mixture of experts with top-k routing. */
 #include "proto/llm/importer.h"
 
 bl_llm_value *bl_llm_activate(bl_llm_graph *g, bl_llm_value *x)
@@ -18,7 +18,7 @@ bl_llm_value *bl_llm_activate(bl_llm_graph *g, bl_llm_value *x)
     return bl_llm_make(g, "silu($0)", ARGS(V(x)));
 }
 
-/* The gate's activation times |up|. */
+/* A gated linear unit: activation(gate) * up. */
 static bl_llm_value *join_gate(bl_llm_graph *g, bl_llm_value *gate, bl_llm_value *up)
 {
     if (g->spec.act == BL_ACT_SWIGLU_CLAMPED)
@@ -28,7 +28,7 @@ static bl_llm_value *join_gate(bl_llm_graph *g, bl_llm_value *gate, bl_llm_value
     return bl_llm_make(g, "mul($0, $1)", ARGS(V(bl_llm_activate(g, gate)), V(up)));
 }
 
-/* The two halves of a product that has gate and up side by side. */
+/* A gated linear unit on the fused projection |both|: its first half is the gate, its second half is |up|. */
 static bl_llm_value *join_halves(bl_llm_graph *g, bl_llm_value *both)
 {
     bl_llm_value *half[2] = {NULL};
@@ -52,7 +52,7 @@ static bl_llm_value *feed_dense(bl_llm_graph *g, bl_llm_value *x, const char *ga
 
 /* ---- experts */
 
-/* Which experts each token has, [rows, n, used], and how much of each. */
+/* Routes each token: the top-k experts |*chosen| and their weights |*weights|, both [rows, n, used]. */
 static bool choose_experts(bl_llm_graph *g, bl_llm_value *x, int64_t layer, bl_llm_value **chosen, bl_llm_value **weights)
 {
     const bl_llm_spec *s = &g->spec;
@@ -70,7 +70,7 @@ static bool choose_experts(bl_llm_graph *g, bl_llm_value *x, int64_t layer, bl_l
     return *weights != NULL;
 }
 
-/* Gate and up of a folder of gpt-oss stand element by element beside each other. */
+/* Like join_halves for a Hugging Face folder of gpt-oss, where the elements of gate and up alternate. */
 static bl_llm_value *join_pairs(bl_llm_graph *g, bl_llm_value *both)
 {
     bl_llm_value *pairs = bl_llm_make(g, "unflatten($0, axis=-1, sizes=[-1, 2])", ARGS(V(both)));
@@ -99,7 +99,7 @@ static bl_llm_value *feed_experts(bl_llm_graph *g, bl_llm_value *x, int64_t laye
     return bl_llm_make(g, "sum(mul($0, unsqueeze($1, axis=-1)), axis=-2)", ARGS(V(y), V(weights)));
 }
 
-/* An expert that all tokens have, as much of it as its gate says. */
+/* The shared expert: every token uses it, scaled by the sigmoid of its gate where the model has one. */
 static bl_llm_value *feed_shared(bl_llm_graph *g, bl_llm_value *x, int64_t layer)
 {
     const char *gate = bl_llm_block(g, layer, "ffn_gate_inp_shexp");

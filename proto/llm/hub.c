@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Hugging Face folders in GGUF's words: names of tensors and members of config.json by the rows of hub.def. */
+/* Reads a Hugging Face folder as a source with GGUF's names.  hub.def maps names of tensors and members of config.json. */
 #include "proto/llm/importer.h"
 
 #include "proto/safetensors.h"
@@ -38,7 +38,7 @@ static bl_status add_number(hub *h, const char *name, double value)
     return add_key(h, &(bl_llm_key){.name = name, .count = 1, .number = kept});
 }
 
-/* A number, or true and false as 1 and 0; false: it is neither, or null. */
+/* Reads a number, or a bool as 1 or 0.  False if |at| is of another kind, such as null. */
 static bool json_number(const bl_json *at, double *out)
 {
     bl_wire_number number;
@@ -86,7 +86,7 @@ static bl_status read_plain_keys(hub *h)
     return BL_OK;
 }
 
-/* Weights that are quantised, which gpt-oss alone may have here, and in one form. */
+/* Accepts quantised weights only of gpt_oss with the quant_method mxfp4. */
 static bl_status check_quantization(hub *h)
 {
     bl_json at, method;
@@ -125,7 +125,7 @@ static bl_status check_must(hub *h)
     return BL_OK;
 }
 
-/* Is |name| in a row of KEY, MUST or IGNORED? */
+/* Whether a row of KEY, MUST or IGNORED has |name|. */
 static bool hub_is_known(const char *name)
 {
     static const char *const rows[] = {
@@ -144,7 +144,7 @@ static bool hub_is_known(const char *name)
     return false;
 }
 
-/* A member that nobody knows may change what the model computes, unless it says nothing. */
+/* Fails at an unknown member, since it may change what the model computes, unless its value is null, false or 0. */
 static bl_status hub_check_members(hub *h)
 {
     bl_json_iter it = bl_json_each(&h->config);
@@ -159,7 +159,7 @@ static bl_status hub_check_members(hub *h)
     return BL_OK;
 }
 
-/* ---- keys that need more than another name */
+/* ---- keys whose values need a conversion */
 
 static bl_status hub_read_act(hub *h)
 {
@@ -173,7 +173,7 @@ static bl_status hub_read_act(hub *h)
     return BL_OK;
 }
 
-/* The factors of Llama 3.1, which GGUF has as a tensor. */
+/* Computes the rotary frequency factors of Llama 3.1.  A GGUF file has them as a tensor. */
 static bl_status add_llama3_factors(hub *h, const bl_json *rope, double base, double size)
 {
     double factor = 8, low = 1, high = 4, trained = 8192;
@@ -210,7 +210,7 @@ static bl_status add_factors(hub *h, const bl_json *rope, const char *name, cons
     return add_key(h, &key);
 }
 
-/* How many elements of a head rotate. */
+/* The number of elements of a head that rotate. */
 static double rotating(hub *h, const bl_json *rope)
 {
     double part = 1, size = 0, width = 0, heads = 1, dims;
@@ -279,7 +279,8 @@ static bl_status hub_read_rope(hub *h)
     return read_scaling(h, &full, base);
 }
 
-/* layer_types as a period, of which the last block sees everything: 0 where all are alike. */
+/* Converts layer_types to a period whose last block has full attention; 0 if no block has.  |*windows|: some block has a sliding
+ * window; unchanged without layer_types. */
 static bl_status read_layer_types(hub *h, bool *windows)
 {
     bl_json types, at;
@@ -317,7 +318,7 @@ static bl_status read_windows(hub *h)
     return BL_OK;
 }
 
-/* Of blocks that do not rotate only every fourth, from the last of four on, is known. */
+/* Fails unless exactly the blocks 3, 7, 11, ... do not rotate. */
 static bl_status check_no_rope(hub *h)
 {
     bl_json list, at;
@@ -346,7 +347,7 @@ static bl_status hub_read_scales(hub *h)
     return BL_OK;
 }
 
-/* The key has another name from now on; "": it is none. */
+/* Renames a key; the new name "" removes it. */
 static void rename_key(hub *h, const char *from, const char *to)
 {
     for (int i = 0; i < h->source->nkeys; i++)
@@ -354,7 +355,7 @@ static void rename_key(hub *h, const char *from, const char *to)
             h->source->keys[i].name = to;
 }
 
-/* Falcon's first form has one group, whatever num_kv_heads says. */
+/* Falcon's first architecture has one key-value head; its num_kv_heads is ignored. */
 static bl_status read_falcon(hub *h)
 {
     double multi = 0, fresh = 0;
@@ -370,7 +371,8 @@ static bl_status read_falcon(hub *h)
 
 /* ---- encoders */
 
-/* An encoder is bert itself, and not the decoder that its code can be; a context that was not trained is left out. */
+/* Fails if config.json makes the encoder a decoder (is_decoder).  Limits the context to max_trained_positions, since n_positions
+ * can be larger. */
 static bl_status read_encoder(hub *h)
 {
     const bl_llm_arch *row = bl_llm_arch_find(h->source->arch, true);
@@ -395,7 +397,7 @@ static bl_status hub_read_config(hub *h)
     BL_TRY(bl_json_need(&h->config, "model_type", &type, h->err));
     BL_TRY(bl_json_string(&type, &name, h->err));
     h->source->arch = (bl_span){name, strlen(name)};
-    if (bl_llm_arch_find(h->source->arch, true) == NULL) /* which is the clearer message */
+    if (bl_llm_arch_find(h->source->arch, true) == NULL) /* choose_row reports the unknown model_type with a clearer message */
         return BL_OK;
     BL_TRY(hub_check_members(h));
     BL_TRY(check_must(h));
@@ -407,7 +409,7 @@ static bl_status hub_read_config(hub *h)
     BL_TRY(check_no_rope(h));
     BL_TRY(hub_read_scales(h));
     BL_TRY(read_encoder(h));
-    if (bl_span_is(h->source->arch, "exaone")) /* whose norms do not centre, whatever their epsilon is called */
+    if (bl_span_is(h->source->arch, "exaone")) /* exaone has RMS norms although its key is the epsilon of a layer norm */
         rename_key(h, "attention.layer_norm_epsilon", "attention.layer_norm_rms_epsilon");
     return read_falcon(h);
 }
@@ -436,7 +438,7 @@ static const tensor_row block_rows[] = {
 #undef BL_HUB_TENSOR
 #undef BL_HUB_BLOCK
 
-/* Does |name| fit |pattern|, in which % is a number: *number? */
+/* Whether |name| matches |pattern|, where % matches a decimal number, stored in |*number|. */
 static bool hub_fits(const char *pattern, bl_span name, long *number)
 {
     const char *at = name.data, *end = name.data + name.len;
@@ -462,14 +464,14 @@ static const tensor_row *hub_find_row(const hub *h, const tensor_row *rows, size
     return NULL;
 }
 
-/* Where a tensor of the files goes. */
+/* The destination of a tensor of the files. */
 typedef struct place {
-    const char *name;                              /* ours; NULL: nowhere */
-    long number;                                   /* among those that are stacked; -1: it is alone */
-    enum place_kind { WHOLE, CODES, SCALES } kind; /* of MXFP4 there are the codes and the scales */
+    const char *name;                              /* GGUF's name; NULL: ignored */
+    long number;                                   /* index of the tensor in a stack; -1: not stacked */
+    enum place_kind { WHOLE, CODES, SCALES } kind; /* MXFP4 has separate tensors for codes and scales */
 } place;
 
-/* The stem of a tensor's name, which is [at, at + stem->len], and "weight" or "bias". */
+/* Removes the suffix from the name |*stem| and sets out->kind.  Returns the part that the suffix means: "weight" or "bias". */
 static const char *cut_name(const hub *h, bl_span *stem, place *out)
 {
     const struct {
@@ -493,7 +495,7 @@ static const char *cut_name(const hub *h, bl_span *stem, place *out)
     return "weight";
 }
 
-/* "model.layers.3.mlp.up_proj.weight" is "blk.3.ffn_up.weight". */
+/* Maps the name of a tensor: "model.layers.3.mlp.up_proj.weight" becomes "blk.3.ffn_up.weight". */
 static bl_status hub_find_place(hub *h, const char *name, place *out)
 {
     static const char *const fronts[] = {"model.", "transformer.", "gpt_neox.", "language_model.",
@@ -544,7 +546,7 @@ static const bl_ggml_type *hub_type_of(bl_dtype dtype)
 
 static bl_llm_tensor *find_stack(bl_llm_source *source, const char *name)
 {
-    for (int i = source->ntensors - 1; i >= 0; i--) /* parts of one stand near each other */
+    for (int i = source->ntensors - 1; i >= 0; i--) /* backwards, since the files list the parts of a stack close together */
         if (strcmp(source->tensors[i].name, name) == 0)
             return &source->tensors[i];
     return NULL;
@@ -564,7 +566,7 @@ static bl_status add_to_stack(hub *h, bl_llm_tensor *tensor, const bl_file_tenso
     return BL_OK;
 }
 
-/* One more of the source's tensors, with room for so many parts; NULL without memory. */
+/* Adds a tensor with room for |nparts| parts to the source; NULL if out of memory. */
 static bl_llm_tensor *hub_make_tensor(hub *h, const char *name, size_t nparts)
 {
     bl_llm_source *source = h->source;
@@ -577,7 +579,7 @@ static bl_llm_tensor *hub_make_tensor(hub *h, const char *name, size_t nparts)
     return &source->tensors[source->ntensors++];
 }
 
-/* Codes [experts, rows, blocks, 16] or scales [experts, rows, blocks] of MXFP4. */
+/* Adds the codes, uint8 [experts, rows, blocks, 16], or the scales, uint8 [experts, rows, blocks], of an MXFP4 tensor. */
 static bl_status add_packed(hub *h, const bl_file_tensor *from, const place *at)
 {
     bl_llm_tensor *tensor = find_stack(h->source, at->name);
@@ -646,7 +648,8 @@ static bl_status check_stacks(const hub *h)
     return BL_OK;
 }
 
-/* The first vectors of RoBERTa's places are for tokens that fill a row up, and the token of the first place has the next one. */
+/* Removes the first pad_token_id + 1 rows of RoBERTa's position embeddings: RoBERTa reserves them for padding, and the first
+ * token of a text has the position pad_token_id + 1. */
 static bl_status drop_places(hub *h)
 {
     bl_llm_tensor *places = find_stack(h->source, "position_embd.weight");
@@ -667,7 +670,7 @@ static bl_status drop_places(hub *h)
     return add_number(h, "context_length", (double)places->dim[1]);
 }
 
-/* GPT-2's matrices have their outputs contiguous, as have the experts of gpt-oss that are not packed. */
+/* The matrices of GPT-2 and the experts of gpt-oss without MXFP4 are transposed: their outputs are contiguous. */
 static void mark_transposed(bl_llm_source *source)
 {
     bool gpt2 = bl_span_is(source->arch, "gpt2"), oss = bl_span_is(source->arch, "gpt_oss");
@@ -678,7 +681,8 @@ static void mark_transposed(bl_llm_source *source)
     }
 }
 
-/* Is the file one of those that the index names, or the only one? */
+/* Whether the file has tensors of the model.  With an index: the index names the file.  Without an index: the file is
+ * model.safetensors, or the folder has no such file. */
 static bool hub_is_part(const bl_llm_file *files, int nfiles, const bl_llm_file *file)
 {
     const bl_llm_file *index = bl_llm_find_file(files, nfiles, "model.safetensors.index.json");

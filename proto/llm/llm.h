@@ -1,39 +1,41 @@
 /* SPDX-License-Identifier: MIT */
-/* Language models: a GGUF file (or the parts of a split one), or the files of a Hugging Face folder, become a program with all
- * that a text model needs.
+/* Imports a language model from a GGUF file, from all parts of a split GGUF file, or from the files of a Hugging Face folder.
+ * The result is a program, its tokenizer and its chat template.
  *
- * archs.def has the architectures.  What the tensors tell is not in a row: biases, norms of queries and keys, norms behind
- * attention and feed-forward, fused products, a tied head, experts.  A tensor, a key that may change what the model computes, or
- * an architecture that is not known here is refused by name, never ignored.
+ * archs.def lists the architectures.  The tensors of a file decide about biases, norms of queries and keys, norms after
+ * attention and feed-forward, fused projections, a tied head and experts, so a row does not.  The import fails with
+ * BL_EUNSUPPORTED and the name at an unknown architecture, at an unknown tensor, and at an unknown key that may change the
+ * model's results.
  *
- * The program has one entry, "main".  A model that writes texts has its keys and values in pages (server/models/pages.h), and
- * gives the logits float32[rows, vocabulary] of the last token of each text.  A model that |embeds| takes whole texts, input_ids
- * and attention_mask int32[rows, n], and gives "embedding": float32[rows, width], or [rows, n, width] without pooling.  Values of
- * states are views into the files' bytes, which must outlive the loading of the program.  Thread: any, one arena each. */
+ * The program has one entry, "main".  The program of a text model has a paged KV cache (server/models/pages.h) and outputs
+ * "logits", float32[rows, vocabulary], of the last token of each text.  The program of an embedding model (|embeds|) has the
+ * inputs input_ids and attention_mask, int32[rows, n], and outputs "embedding": float32[rows, width], or [rows, n, width] without
+ * pooling.  Values of states refer to the files' bytes, so the files must outlive the loading of the program.  Thread: any, with
+ * one arena per import. */
 #ifndef BL_PROTO_LLM_H
 #define BL_PROTO_LLM_H
 
 #include "proto/decode.h"
 #include "proto/tokenizer.h"
 
-enum { BL_LLM_ENDS = 16, BL_LLM_CONTEXT = 4096 /* tokens of a text, where the options do not say it */ };
+enum { BL_LLM_ENDS = 16, BL_LLM_CONTEXT = 4096 /* default of the largest context in tokens */ };
 
-/* A file by its name without folders. */
+/* A file; |name| is relative to the folder of the model, such as "1_Pooling/config.json". */
 typedef struct bl_llm_file {
     const char *name;
     bl_span data;
 } bl_llm_file;
 
 typedef struct bl_llm_options {
-    bl_wire_limits limits; /* max_inputs does not count states here: a large model has many */
-    int64_t context;       /* tokens of a text at the most; 0: what the model was trained for, up to BL_LLM_CONTEXT */
-    int64_t rows, chunk;   /* texts of a run, and tokens of one of them, at the most; 0: a usual number */
-    size_t max_bytes;      /* host memory of the import, its result not counted; 0: 1 GiB */
-    double max_seconds;    /* 0: no limit */
-    const char *pooling;   /* "none", "mean", "cls" or "last": the model gives vectors of texts; NULL: as its files say */
+    bl_wire_limits limits; /* max_inputs does not limit states, since a large model has many */
+    int64_t context;       /* largest context in tokens; 0: the trained context, at most BL_LLM_CONTEXT */
+    int64_t rows, chunk;   /* largest number of texts of a run, and of tokens per text of a run; 0: 32, 256 */
+    size_t max_bytes;      /* limit of the import's host memory, without its result; 0: 1 GiB */
+    double max_seconds;    /* time limit of the import; 0: none */
+    const char *pooling;   /* "none", "mean", "cls" or "last" make an embedding model; NULL: the files decide */
 } bl_llm_options;
 
-/* How the model's makers sample from it; NAN and -1: they do not say. */
+/* The sampling parameters that the files recommend; NAN and -1: not given. */
 typedef struct bl_llm_sampling {
     double temperature, top_p, min_p, repeat_penalty;
     int64_t top_k;
@@ -41,21 +43,22 @@ typedef struct bl_llm_sampling {
 
 typedef struct bl_llm_model {
     bl_program_doc program;
-    bl_tokenizer *tokenizer; /* the caller destroys it */
+    bl_tokenizer *tokenizer; /* owned by the caller */
     const char *architecture, *name,
-        *quantisation;         /* |name| NULL: the files have none; |quantisation|: the type of most weights */
-    const char *chat_template; /* Jinja; NULL: there is none */
-    int32_t bos;               /* -1: there is none */
+        *quantisation;         /* |name|: NULL if the files have none; |quantisation|: the type of most weights */
+    const char *chat_template; /* Jinja source; NULL: none */
+    int32_t bos;               /* token at the beginning of a text; -1: none */
     int nends;
-    int32_t ends[BL_LLM_ENDS];                                              /* tokens that end a text */
-    int64_t trained_context, context, vocabulary, width, parameters, bytes; /* |bytes|: of all tensors in the files */
-    bool embeds;                                                            /* it gives vectors of texts and writes none */
+    int32_t ends[BL_LLM_ENDS];                                              /* tokens that end the model's output */
+    int64_t trained_context, context, vocabulary, width, parameters, bytes; /* |bytes|: size of all tensors in the files */
+    bool embeds;                                                            /* an embedding model, which generates no text */
     bl_llm_sampling sampling;
 } bl_llm_model;
 
-/* Is there what an import takes among files with these names?  A GGUF file, or config.json and a .safetensors. */
+/* Whether the names are those of a model: a GGUF file, or config.json and a .safetensors file. */
 bool bl_llm_is_model(const bl_llm_file *files, int nfiles);
-/* |out| lives in |arena|, but for its tokenizer; after a failure there is none. */
+/* |out| lives in |arena|, except for its tokenizer, which the caller destroys, also after a failure (NULL is possible).
+ * BL_EINVAL: malformed files.  BL_EUNSUPPORTED: unknown architecture, tensor, key or type.  BL_ELIMIT: above a limit. */
 BL_NODISCARD bl_status bl_llm_import(bl_arena *arena, const bl_llm_file *files, int nfiles, const bl_llm_options *options,
                                      bl_llm_model *out, bl_err *err);
 

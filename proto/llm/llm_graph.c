@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The graph of a language model: blocks one after the other, between the embedding and the head. */
+/* Writes the graph of a language model: the embedding, the blocks in order, and the head. */
 #include "proto/llm/importer.h"
 
 #include "engine/front/front.h"
@@ -109,7 +109,6 @@ bl_llm_value *bl_llm_input(bl_llm_graph *g, const char *name, const bl_wire_type
                                 (bl_wire_ref){.kind = BL_REF_INPUT, .index = g->wire->ninputs++});
 }
 
-/* A state with these contents. */
 bl_llm_value *bl_llm_add_state(bl_llm_graph *g, const char *name, const bl_tensor_value *content)
 {
     bl_program_doc *doc = &g->model->program;
@@ -149,7 +148,7 @@ bl_llm_value *bl_llm_constant(bl_llm_graph *g, const char *name, int ndim, const
 
 /* ---- parts of blocks */
 
-/* Normalised over the last axis, with weights that broadcast. */
+/* Normalises over the last axis; |weight| and |bias| broadcast and may be NULL. */
 static bl_llm_value *llm_graph_normalise(bl_llm_graph *g, bl_llm_value *x, bl_llm_value *weight, bl_llm_value *bias)
 {
     if (weight != NULL && g->source->gguf == NULL && (g->spec.arch->flags & BL_LLM_HUB_PLUS_ONE) != 0)
@@ -169,7 +168,7 @@ bl_llm_value *bl_llm_norm(bl_llm_graph *g, bl_llm_value *x, const char *name)
     return x == NULL || weight == NULL ? x : llm_graph_normalise(g, x, weight, bias);
 }
 
-/* A norm in front of a part, which an architecture may have without weights. */
+/* The norm before attention or feed-forward; an architecture with BL_LLM_BARE_NORM has it without weights. */
 static bl_llm_value *norm_before(bl_llm_graph *g, bl_llm_value *x, const char *name)
 {
     bool bare = (g->spec.arch->flags & BL_LLM_BARE_NORM) != 0 && !bl_llm_has(g, name);
@@ -232,19 +231,19 @@ static bl_llm_value *write_block(bl_llm_graph *g, bl_llm_value *x, int64_t layer
     return bl_llm_norm(g, x, bl_llm_block(g, layer, "layer_output_norm"));
 }
 
-/* The vectors of the tokens, [rows, n, width]. */
+/* The embeddings of the tokens, [rows, n, width]. */
 static bl_llm_value *embed_tokens(bl_llm_graph *g)
 {
     bl_llm_value *x = bl_llm_scale(g, bl_llm_embed(g, "token_embd", g->tokens), g->spec.embedding_scale);
     bl_llm_value *types = bl_llm_state(g, "token_types", "weight"), *places = bl_llm_embed(g, "position_embd", g->place);
-    if (types != NULL) /* of which all tokens have the first one */
+    if (types != NULL) /* every token has type 0 */
         x = bl_llm_make(g, "add($0, slice($1, stop=[1], axis=[0]))", ARGS(V(x), V(types)));
     if (places != NULL)
         x = bl_llm_make(g, "add($0, $1)", ARGS(V(x), V(places)));
     return bl_llm_has(g, "token_embd_norm") ? bl_llm_norm(g, x, "token_embd_norm") : x;
 }
 
-/* The likelihoods of the tokens that may follow each text. */
+/* Writes the logits of the next token of each text. */
 static void write_head(bl_llm_graph *g, bl_llm_value *x)
 {
     x = bl_llm_make(g, "slice($0, start=[$1], axis=[1])", ARGS(V(x), T("n - 1")));
@@ -255,7 +254,7 @@ static void write_head(bl_llm_graph *g, bl_llm_value *x)
 
 static void llm_graph_write_vectors(bl_llm_graph *g, bl_llm_value *x)
 {
-    (void)bl_llm_has(g, "output"); /* a head that texts are written with, and vectors are not */
+    (void)bl_llm_has(g, "output"); /* marks the language-model head as used, which an embedding model does not need */
     (void)bl_llm_find_tensor(g->source, "output.bias");
     bl_llm_output(g, "embedding", bl_llm_pool(g, norm_before(g, x, "output_norm")));
 }
@@ -294,7 +293,7 @@ static void finish_program(bl_llm_graph *g)
     doc->options = (bl_run_options){.debug = -1, .beam = -1, .precision = -1};
 }
 
-/* With its named dimensions. */
+/* Creates the wire graph with its named dimensions, and the typer. */
 static bl_status open_graph(bl_llm_graph *g)
 {
     static const bl_write_calls calls = {llm_graph_is_ok,      llm_graph_fail_recipe, llm_graph_use_value,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files say besides weights: the tokenizer, the chat template, tokens that end a text, how to sample. */
+/* Reads what the files have besides weights: the tokenizer, the chat template, the end tokens and the sampling parameters. */
 #include "proto/llm/importer.h"
 
 #include "proto/gguf/vocab.h"
@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A number of the files as a token; -1: it is none. */
+/* Converts a number of the files to a token id; -1: out of range. */
 static int64_t token_of(double number)
 {
     return number >= 0 && number <= INT32_MAX ? (int64_t)number : -1;
@@ -62,7 +62,7 @@ static bl_span find_data(const bl_llm_file *files, int nfiles, const char *name)
     return file != NULL ? file->data : (bl_span){0};
 }
 
-/* A text, or the member |name| of an object. */
+/* Reads a string, or the string member |name| of an object. */
 static bool json_text(const bl_json *at, const char *name, bl_span *out)
 {
     bl_json inner = *at;
@@ -72,7 +72,7 @@ static bool json_text(const bl_json *at, const char *name, bl_span *out)
     return inner.kind == BL_JSON_STRING;
 }
 
-/* The template itself, or the one that is called "default" among several. */
+/* Reads the chat template; if the file has several, the one with the name "default". */
 static void take_template(bl_arena *arena, const bl_json *config, bl_llm_model *out)
 {
     bl_json templates, at;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Keys of an architecture that say nothing which the tensors do not say too, or nothing about what is computed. */
+/* Keys of an architecture whose values follow from the tensors, or do not affect the model's results. */
 static const char *const told_elsewhere[] = {"vocab_size",
                                              "feed_forward_length",
                                              "expert_feed_forward_length",
@@ -37,7 +37,7 @@ bl_llm_tensor *bl_llm_find_tensor(bl_llm_source *source, const char *name)
 
 /* ---- keys */
 
-/* GGUF's own name of a key, which is remembered as asked for; NULL without memory. */
+/* Makes GGUF's full name of a key and records it in |asked|; NULL if out of memory. */
 static const char *full_key(bl_llm_source *source, const char *key)
 {
     bool own = strncmp(key, "general.", 8) == 0 || strncmp(key, "tokenizer.", 10) == 0;
@@ -129,7 +129,7 @@ static bl_status add_gguf_tensors(bl_llm_source *source, bl_err *err)
     return BL_OK;
 }
 
-/* All parts of a split model are there, by their names. */
+/* Fails unless all parts of a split model are present, by their names. */
 static bl_status check_parts(const bl_llm_source *source, const bl_llm_file *files, int nfiles, bl_err *err)
 {
     size_t stem = 0;
@@ -163,7 +163,7 @@ static bl_status open_gguf(bl_llm_source *source, const bl_llm_file *files, int 
     return add_gguf_tensors(source, err);
 }
 
-/* ---- both */
+/* ---- both kinds of sources */
 
 bool bl_llm_is_model(const bl_llm_file *files, int nfiles)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tensors of the files as states of the program: plain ones as they are, quantised ones as planes (engine/front/quant.h). */
+/* Makes tensors of the files states of the program.  A plain tensor becomes one state with the same dtype, a quantised tensor
+ * becomes planes (engine/front/quant.h). */
 #include "proto/llm/importer.h"
 #include "proto/llm/repack.h"
 
@@ -42,11 +43,11 @@ typedef struct plane_source {
     const bl_llm_tensor *tensor;
     const bl_quant_type *type; /* NULL: a plain tensor */
     int plane;
-    int64_t rows; /* of a part */
-    size_t bytes; /* of the plane, of a part */
+    int64_t rows; /* rows of a part */
+    size_t bytes; /* bytes of the plane in a part */
 } plane_source;
 
-/* A plane of MXFP4 whose scales are apart: row by row as ggml has it. */
+/* Fills a plane from MXFP4 with separate codes and scales: builds each block in ggml's layout and repacks the block. */
 static void fill_packed(const plane_source *from, char *to)
 {
     const bl_llm_tensor *tensor = from->tensor;
@@ -57,7 +58,8 @@ static void fill_packed(const plane_source *from, char *to)
         uint8_t block[17];
         void *planes[BL_QUANT_PLANES] = {NULL};
         block[0] = (uint8_t)scales[b];
-        for (int i = 0; i < 16; i++) { /* elements i and i + 16 */
+        for (int i = 0; i < 16;
+             i++) { /* ggml's byte i has elements i and i + 16, the folder's byte i has elements 2i and 2i + 1 */
             uint8_t low = (uint8_t)codes[b * 16 + i / 2], high = (uint8_t)codes[b * 16 + 8 + i / 2];
             block[1 + i] = (uint8_t)((low >> (i % 2 * 4) & 15) | (high >> (i % 2 * 4) & 15) << 4);
         }
@@ -108,7 +110,7 @@ static bool add_plain(bl_llm_graph *g, bl_llm_tensor *tensor, bl_dtype dtype)
     return llm_weights_add_part(g, tensor, tensor->name, &(plane_source){.tensor = tensor}, &content);
 }
 
-/* [.., rows, columns] as planes, whose first axes are those of the tensor. */
+/* Adds a quantised tensor [.., rows, columns] as planes; the leading axes of a plane are those of the tensor. */
 static bool add_planes(bl_llm_graph *g, bl_llm_tensor *tensor, const bl_quant_type *type)
 {
     bl_quant_plane plane[BL_QUANT_PLANES];
@@ -133,7 +135,7 @@ static bool add_planes(bl_llm_graph *g, bl_llm_tensor *tensor, const bl_quant_ty
     return true;
 }
 
-/* The tensor is states of the program.  False after a failure. */
+/* Makes the tensor states of the program, once.  False after a failure. */
 static bool make_states(bl_llm_graph *g, bl_llm_tensor *tensor)
 {
     bl_dtype dtype = plain_dtype(tensor->type);
@@ -186,7 +188,7 @@ bl_llm_value *bl_llm_linear(bl_llm_graph *g, bl_llm_value *x, const char *name)
     return bias != NULL ? bl_llm_make(g, "add($0, $1)", ARGS(V(x), V(bias))) : x;
 }
 
-/* Of each state the parts that |chosen| numbers. */
+/* Takes the matrices of the experts |chosen| from each state of the tensor. */
 static bool take_chosen(bl_llm_graph *g, const bl_llm_tensor *tensor, bl_llm_value *chosen, bl_llm_value **out)
 {
     for (int i = 0; i < tensor->nvalues; i++) {

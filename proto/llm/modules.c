@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Folders of sentence-transformers: modules.json lists what follows the model, and 1_Pooling/config.json says what the vector of
- * a text is made of.  A module that changes the vector and is not known here is refused by its name. */
+/* Reads folders of sentence-transformers: modules.json lists the modules after the model, and 1_Pooling/config.json gives the
+ * pooling.  An unknown module is BL_EUNSUPPORTED with its name, since the module may change the embedding. */
 #include "proto/llm/importer.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ static bl_status parse_file(bl_arena *arena, const bl_llm_file *file, bl_json_do
     return st == BL_OK ? BL_OK : bl_fail(err, st, "%s: %s", file->name, problem.text);
 }
 
-/* Of "pooling_mode", or of the members "pooling_mode_NAME", one of which is true. */
+/* Reads the pooling from "pooling_mode", or from the one member "pooling_mode_NAME" that is true. */
 static bl_status choose_pooling(const bl_json *config, double *out, bl_err *err)
 {
     static const struct {

@@ -7,7 +7,7 @@
 
 enum { MOST_BLOCK = 256 };
 
-/* Where the fields of a block lie, in bytes; -1: none. */
+/* Byte offsets of the fields in a block of ggml-common.h; -1: no such field. */
 typedef struct fields {
     int scale, minimum, sub, high, codes;
 } fields;
@@ -20,9 +20,10 @@ static const fields layout[BL_QUANT_TYPES] = {
     [BL_QUANT_MXFP4] = {0, -1, -1, -1, 1},
 };
 
-/* ---- codes of a block of 256, one a byte */
+/* ---- unpacking the codes of a block of 256 elements, one byte per code */
 
-/* Groups of 64: the low halves of 32 bytes, then the high halves; a fifth bit for group g in bit g of 32 further bytes. */
+/* Q4_K and Q5_K: 32 bytes have 64 codes, first those of the low nibbles, then those of the high nibbles.  |high|: bit g of 32
+ * bytes is the fifth bit of the g-th run of 32 codes. */
 static void spread_halves(const uint8_t *codes, const uint8_t *high, uint8_t *out)
 {
     for (int g = 0; g < 8; g++) {
@@ -33,8 +34,8 @@ static void spread_halves(const uint8_t *codes, const uint8_t *high, uint8_t *ou
     }
 }
 
-/* Two halves of 128: the quarters of 32 bytes one after the other; a third bit for quarter k of all eight in bit k of 32 bytes.
- */
+/* Q2_K and Q3_K: 32 bytes have 128 codes, those of the lowest two bits first.  |high|: bit k of 32 bytes is the third bit of the
+ * k-th run of 32 codes. */
 static void spread_quarters(const uint8_t *codes, const uint8_t *high, uint8_t *out)
 {
     for (int k = 0; k < 8; k++) {
@@ -45,7 +46,8 @@ static void spread_quarters(const uint8_t *codes, const uint8_t *high, uint8_t *
     }
 }
 
-/* Two halves of 128: the low halves of 64 bytes, then the high halves; two more bits in the quarters of 32 bytes. */
+/* Q6_K: 64 bytes have the lower four bits of 128 codes, first the low nibbles, then the high nibbles.  |high|: 32 bytes have the
+ * upper two bits of 128 codes, the lowest two bits first. */
 static void spread_six(const uint8_t *codes, const uint8_t *high, uint8_t *out)
 {
     for (int k = 0; k < 8; k++) {
@@ -56,7 +58,7 @@ static void spread_six(const uint8_t *codes, const uint8_t *high, uint8_t *out)
     }
 }
 
-/* |bits| bits of each of |block| codes, from bit |from| on, as the planes have them: 16 lanes, one code above the other. */
+/* Packs |bits| bits of each of |block| codes, from bit |from| on, in the layout of the planes: 16 lanes, one byte each. */
 static void pack_bits(const uint8_t *code, int block, int from, int bits, uint8_t *out)
 {
     int count = 8 / bits;
@@ -69,7 +71,7 @@ static void pack_bits(const uint8_t *code, int block, int from, int bits, uint8_
     }
 }
 
-/* ---- sub-scales of a block */
+/* ---- unpacking the sub-scales of a block */
 
 static void spread_six_bit_pairs(const uint8_t *s, uint8_t *scales, uint8_t *minimums)
 {
@@ -118,12 +120,12 @@ static void fill_scales(const bl_quant_type *type, const uint8_t *s, uint8_t *sc
 
 /* ---- a block */
 
-/* Where the fields of one block go; NULL: they are not wanted. */
+/* Destinations of the fields of one block; NULL: skip the field. */
 typedef struct places {
     uint8_t *codes, *high, *scale, *scales, *minimum, *minimums;
 } places;
 
-/* Half of 2 to the |e| - 127, as bfloat16. */
+/* 2^(|e| - 127) / 2 as bfloat16; for |e| below 2 a subnormal number. */
 static uint16_t repack_power_of_two(uint8_t e)
 {
     return (uint16_t)(e < 2 ? 0x20 << e : (e - 1) << 7);
@@ -136,7 +138,7 @@ static void fill_codes(const bl_quant_type *type, const fields *at, const uint8_
 
     if (to->codes == NULL && to->high == NULL)
         return;
-    if (type->block == 32) { /* laid out as the planes are */
+    if (type->block == 32) { /* ggml's layout is that of the planes */
         if (to->codes != NULL)
             memcpy(to->codes, block + at->codes, (size_t)type->codes * 4);
         if (to->high != NULL)
@@ -178,7 +180,7 @@ static void fill_block(const bl_quant_type *type, const uint8_t *block, const pl
                     to->minimums != NULL ? to->minimums : unwanted);
 }
 
-/* The plane with that suffix, and the bytes of it for a block. */
+/* Finds the plane with the suffix, and its bytes per block. */
 static uint8_t *find_plane(const bl_quant_plane *plane, int n, void *const *planes, const char *suffix, size_t *bytes)
 {
     for (int i = 0; i < n; i++) {

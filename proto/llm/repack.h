@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Repacking: from ggml's blocks to the planes that block_linear and block_take read (engine/front/quant.h has the types and the
- * planes).  Only bits are moved: no number is rounded.  Thread: any. */
+/* Repacks ggml's quantised blocks to the planes that block_linear and block_take read (engine/front/quant.h has the types and the
+ * planes).  Repacking moves bits and rounds no number.  Thread: any. */
 #ifndef BL_PROTO_LLM_REPACK_H
 #define BL_PROTO_LLM_REPACK_H
 
@@ -8,9 +8,9 @@
 
 #include <stdint.h>
 
-/* Rows |first| up to |last| of a matrix of |columns| columns, a multiple of type->block.  |blocks| is the whole matrix as the
- * file has it.  planes[i] is the whole plane number i of bl_quant_planes, writable memory of its size, aligned to 16 bytes; NULL:
- * that plane is not wanted. */
+/* Repacks rows |first| to |last| - 1 of a matrix with |columns| columns, a multiple of type->block.  |blocks|: the whole matrix
+ * as stored in the file.  planes[i]: writable memory for the whole plane i of bl_quant_planes, aligned to 16 bytes; NULL: skip
+ * the plane. */
 void bl_quant_fill(const bl_quant_type *type, int64_t first, int64_t last, int64_t columns, const void *blocks,
                    void *const *planes);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a model computes, from the row of its architecture and the keys of its files. */
+/* Reads the hyperparameters of a model from the row of its architecture and from the keys of its files. */
 #include "proto/llm/importer.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 enum {
     CHUNK = 256,
     ROWS = 32,
-    POOL_BYTES = 64 << 20 /* of pages, where one text needs less */,
+    POOL_BYTES = 64 << 20 /* least size of the KV cache, unless all rows with a full context need less */,
     MOST_LAYERS = 1024,
     MOST_EXPERTS = 4096,
     MOST_SIZE = 1 << 20,
@@ -53,7 +53,7 @@ static double number_or(const reading *r, const char *key, double preset)
     return bl_llm_number(r->source, key, 0, &value) ? value : preset;
 }
 
-/* A whole number in a range; |preset| 0: it must be there. */
+/* Reads an integer from 1 to |most|; |preset| is the default, 0: the key is required. */
 static bl_status spec_read_size(const reading *r, const char *key, int64_t preset, int64_t most, int64_t *out)
 {
     double value = 0;
@@ -69,7 +69,7 @@ static bl_status spec_read_size(const reading *r, const char *key, int64_t prese
     return BL_OK;
 }
 
-/* A number for each block, all of which must be equal here. */
+/* Reads a number that a file may give for each block; fails if blocks differ. */
 static bl_status read_same(const reading *r, const char *key, int64_t layers, int64_t preset, int64_t *out)
 {
     double value = 0;
@@ -98,8 +98,8 @@ static bl_status read_heads(const reading *r, bl_llm_spec *s)
     return BL_OK;
 }
 
-/* Which epsilon there is tells the kind of the norms.  Where both are there, norms with a bias centre (nemotron), and others do
- * not (exaone). */
+/* The present epsilon decides between RMS norms and layer norms.  If a file has both, norms with a bias are layer norms
+ * (nemotron), and norms without a bias are RMS norms (exaone). */
 static bl_status read_norm(const reading *r, bl_llm_spec *s)
 {
     double root = 0, centred = 0;
@@ -136,7 +136,7 @@ static bl_status read_experts(const reading *r, bl_llm_spec *s)
     s->experts_norm = number_or(r, "expert_weights_norm", (s->arch->flags & BL_LLM_EXPERTS_NORM) != 0) != 0;
     s->experts_scale = number_or(r, "expert_weights_scale", 1);
     s->experts_scale = s->experts_scale == 0 ? 1 : s->experts_scale;
-    s->experts_sigmoid = gating == 2; /* llama.cpp's numbers: 1 softmax, 2 sigmoid, 3 softmax of the chosen ones */
+    s->experts_sigmoid = gating == 2; /* llama.cpp's numbers: 1 softmax, 2 sigmoid, 3 softmax of the chosen experts */
     if (gating < 0 || gating > 3)
         return bl_fail(r->err, BL_EUNSUPPORTED, "expert_gating_func is %g; it must be 1, 2 or 3", gating);
     if (!(experts >= 0 && experts <= MOST_EXPERTS && used >= 0 && used <= experts) || (experts > 0 && used < 1))
@@ -175,7 +175,8 @@ static bl_status spec_read_scales(const reading *r, bl_llm_spec *s)
     return BL_OK;
 }
 
-/* Some files say of each block whether it has a window: the period of which the last block has none; 0: all have one. */
+/* Some files have a flag for each block: 1 for a sliding window, 0 for full attention.  Converts the flags to a period whose last
+ * block has full attention; period 0: all blocks have a window. */
 static bl_status read_window_flags(const reading *r, bl_llm_spec *s)
 {
     double flag = 1;
@@ -208,7 +209,8 @@ static bl_status read_window(const reading *r, bl_llm_spec *s)
     return s->window > 0 && said && period < 2 ? read_window_flags(r, s) : BL_OK;
 }
 
-/* Keys and values are as exact as the weights; pages for one whole text, and for more where they cost little. */
+/* Chooses the dtype and the pages of the KV cache: float32 if blk.0.ffn_down.weight is F32 or missing, else float16.  The pages
+ * hold at least one text with a full context, and more texts within POOL_BYTES. */
 static void size_pages(const reading *r, bl_llm_spec *s)
 {
     const bl_llm_tensor *tensor = bl_llm_find_tensor(r->source, "blk.0.ffn_down.weight");
@@ -222,7 +224,8 @@ static void size_pages(const reading *r, bl_llm_spec *s)
         s->pool = one;
 }
 
-/* Whether the model gives vectors of texts, and of what: as the options say, or the files, or mean for an encoder. */
+/* Decides whether the model is an embedding model, and its pooling: from the options, else from the files, else mean for an
+ * encoder. */
 static bl_status spec_read_pooling(const reading *r, const bl_llm_options *options, bl_llm_spec *s)
 {
     static const char *const names[BL_POOLINGS] = {"none", "mean", "cls", "last"};
@@ -245,7 +248,7 @@ static bl_status spec_read_pooling(const reading *r, const bl_llm_options *optio
     return BL_OK;
 }
 
-/* A folder names its activation; that of Gemma is the one of its row, whatever old files say. */
+/* Reads the activation of a folder.  Gemma's activation comes from its row, since old files of Gemma name another one. */
 static bl_status spec_read_act(const reading *r, bl_llm_spec *s)
 {
     static const struct {
@@ -284,7 +287,8 @@ static bl_status spec_read_sizes(const reading *r, const bl_llm_options *options
     s->context = options->context > 0                  ? options->context
                  : s->trained_context < BL_LLM_CONTEXT ? s->trained_context
                                                        : BL_LLM_CONTEXT;
-    if (places != NULL && places->ndim == 2 && places->dim[1] < s->context) /* no token has another place */
+    if (places != NULL && places->ndim == 2 &&
+        places->dim[1] < s->context) /* the table of position embeddings has no further positions */
         s->context = places->dim[1];
     s->rows = options->rows > 0 ? options->rows : ROWS;
     s->chunk = options->chunk > 0 ? options->chunk : CHUNK;
@@ -310,9 +314,10 @@ bl_status bl_llm_read_spec(bl_llm_source *source, const bl_llm_options *options,
     return BL_OK;
 }
 
-/* ---- rotation */
+/* ---- rotary position embedding */
 
-/* The corrections of YaRN (Peng et al. 2023): between |low| and |high| pairs go over from their own speed to the slower one. */
+/* The index of the pair that rotates |rotations| times over the trained context, for YaRN (Peng et al. 2023).  Between two such
+ * indices the angles blend from unscaled to interpolated. */
 static double yarn_edge(double rotations, const bl_llm_spec *s, double base, double trained)
 {
     return (double)s->rope_size * log(trained / (rotations * 2 * M_PI)) / (2 * log(base));
@@ -323,7 +328,8 @@ static double yarn_scale(double factor, double by)
     return factor <= 1 ? 1 : 0.1 * by * log(factor) + 1;
 }
 
-/* What cosines and sines are multiplied with; a folder says it whole, GGUF what there is besides. */
+/* The factor of cosines and sines.  A folder's attention factor is the whole factor; GGUF's attn_factor multiplies YaRN's own
+ * factor. */
 static double yarn_factor(const reading *r, double factor)
 {
     double set = number_or(r, "rope.scaling.attn_factor", 0), by = number_or(r, "rope.scaling.yarn_log_multiplier", 0);
@@ -350,7 +356,7 @@ static void apply_yarn(const reading *r, const bl_llm_spec *s, double base, doub
     *mscale = yarn_factor(r, factor);
 }
 
-/* Factors of Llama 3.1 and of LongRoPE, which are a tensor in GGUF. */
+/* Divides the angles by the factors of Llama 3.1 or LongRoPE: the key |key| of a folder, the tensor |name| of a GGUF file. */
 static bl_status divide_angles(const reading *r, const bl_llm_spec *s, const char *name, const char *key, float *angles)
 {
     const bl_llm_tensor *factors = bl_llm_find_tensor(r->source, name);
@@ -393,7 +399,7 @@ bl_status bl_llm_rope_angles(bl_llm_source *source, const bl_llm_spec *spec, dou
     } else if (scaled && bl_llm_has_word("longrope", type)) {
         double longer_by = (double)spec->trained_context / trained;
         *factor = number_or(&r, "rope.scaling.attn_factor", longer_by > 1 ? sqrt(1 + log(longer_by) / log(trained)) : 1);
-    } else if (bl_llm_has_word("dynamic", type)) { /* which changes angles of texts that are longer than the trained ones */
+    } else if (bl_llm_has_word("dynamic", type)) { /* changes the angles only beyond the trained context */
         if (spec->context > spec->trained_context)
             return bl_fail(err, BL_EUNSUPPORTED,
                            "rope.scaling.type is \"dynamic\", and the context is %lld; it must be at most what was trained, %lld",
