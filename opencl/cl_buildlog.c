@@ -45,7 +45,7 @@ static bool says_error(const char *line, size_t len)
     return false;
 }
 
-/* Appends up to MAX_LINES lines; returns their number. */
+/* Appends up to MAX_LINES lines of the log; returns the number of lines. */
 static int add_lines(const char *log, size_t len, bool errors_only, bl_text *out)
 {
     int added = 0;

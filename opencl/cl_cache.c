@@ -15,13 +15,13 @@
 /* A file has this header, the key and the content.  The content runs inside this process, so a file is used only if this user
  * owns it, it is complete, and its key is equal. */
 typedef struct header {
-    char magic[8]; /* kind of the content */
+    char magic[8]; /* magic bytes: the kind of the content */
     uint64_t key_len, content_len;
-    uint64_t checksum; /* over key and content */
+    uint64_t checksum; /* checksum over key and content */
 } header;
 
-static const char program_magic[8] = "blclbin1"; /* a driver's form of a program */
-static const char member_magic[8] = "blclmem1";  /* a bl_cl_member */
+static const char program_magic[8] = "blclbin1"; /* content: a program in the driver's form */
+static const char member_magic[8] = "blclmem1";  /* content: a bl_cl_member */
 enum { MAX_FILE = 256 << 20 };
 
 static uint64_t cl_cache_checksum(bl_span key, const void *content, size_t len)
@@ -178,7 +178,8 @@ bool bl_cl_cache_load_member(const char *folder, bl_span key, bl_cl_member *out)
     free(found);
     if (found == NULL || len != sizeof *out)
         return false;
-    touch(folder, out->batch.hash); /* the program may already be in memory, so the file would not be read */
+    /* update the time of last use of the batch too: the program may be in memory already, so that its file would not be read */
+    touch(folder, out->batch.hash);
     return true;
 }
 

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Queries of extensions and of OpenCL 3.0 for the number of work-items that run in lockstep; a driver without the query fails it.
- * Values: cl_ext.h (NVIDIA, AMD) and cl.h of 3.0. */
+/* Queries of extensions and of OpenCL 3.0 for the number of work-items that run in lockstep. A driver without a query fails
+ * the query. Values: cl_ext.h (NVIDIA, AMD) and cl.h of 3.0. */
 enum { WARP_SIZE_NV = 0x4003, WAVEFRONT_WIDTH_AMD = 0x4043, PREFERRED_MULTIPLE_30 = 0x1067 };
 
 static uint64_t query_u64(const bl_cl_device *dev, cl_device_info what)
@@ -31,7 +31,8 @@ static size_t query_size(const bl_cl_device *dev, cl_device_info what)
     return dev->cl.GetDeviceInfo(dev->id, what, sizeof value, &value, NULL) == CL_SUCCESS ? value : 0;
 }
 
-/* A string of the device, or of its platform; empty if there is none.  The caller frees it; NULL if out of memory. */
+/* A string of the device, or of its platform; empty if the driver has no such string.  The caller frees the string; NULL if
+ * out of memory. */
 static char *query_text(const bl_cl_device *dev, bool platform, cl_uint what)
 {
     size_t len = 0;
@@ -56,7 +57,7 @@ static uint32_t clamp_u32(uint64_t value)
     return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
 }
 
-/* Why the device cannot be used, or NULL. */
+/* The reason why the device cannot be used, or NULL. */
 static const char *unusable(const bl_cl_device *dev, cl_device_type type, const char *version, const char *profile)
 {
     unsigned major = 0, minor = 0;
@@ -76,13 +77,14 @@ static const char *unusable(const bl_cl_device *dev, cl_device_type type, const 
     return NULL;
 }
 
-/* A driver that makes vectors of the work-items of a group, and none of ours (rusticl with llvmpipe), wants groups of them. */
+/* Some drivers vectorise over the work-items of a group and make no machine vectors of vector types in the source (rusticl
+ * with llvmpipe). Describe such a device so that kernels have groups of work-items. */
 static void describe_items(bl_cl_device *dev, bl_device_info *info)
 {
     size_t multiple = query_size(dev, PREFERRED_MULTIPLE_30);
 
-    info->subgroup = multiple > 1 ? clamp_u32(multiple) : 8; /* a 256-bit vector of floats */
-    info->vector_bits = 128; /* as for lavapipe, which has the same compiler; its description gives the reasons */
+    info->subgroup = multiple > 1 ? clamp_u32(multiple) : 8; /* the floats of a 256-bit vector */
+    info->vector_bits = 128; /* the value of lavapipe, which has the same compiler; vulkan/vk_choose.c gives the reasons */
     info->registers = 68;
 }
 
@@ -91,21 +93,21 @@ static void cl_describe_describe_cpu(bl_cl_device *dev, bl_device_info *info)
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE), l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
-    if (cores > 0 && info->units > (uint32_t)cores) /* llvmpipe always reports 8 */
+    if (cores > 0 && info->units > (uint32_t)cores) /* llvmpipe always reports 8 units */
         info->units = (uint32_t)cores;
     info->subgroup = 1;
     info->serial_groups = true;
     info->mega_ops = 10000 * info->units;
     info->mega_bytes = 5000 * info->units;
     info->vector_bits = query_u32(dev, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT) * 32;
-    info->registers = info->vector_bits >= 512 ? 32 : 16; /* AVX-512 has twice the registers */
+    info->registers = info->vector_bits >= 512 ? 32 : 16; /* a CPU with AVX-512 has twice the number of registers */
     if (info->vector_bits <= 32)
         describe_items(dev, info);
     info->calls_kernels = info->subgroup == 1;
     if (pages > 0 && page > 0) /* PoCL reports the memory of one NUMA node */
         info->memory = (uint64_t)pages * (uint64_t)page;
-    info->last_cache_bytes = info->cache_bytes; /* reported by the driver; sysconf's third level is that of a virtual machine's
-                                                 * host */
+    /* use the size that the driver reports; the third level of sysconf is the level of a virtual machine's host */
+    info->last_cache_bytes = info->cache_bytes;
     if (l2 > 0)
         info->cache_bytes = clamp_u32((uint64_t)l2);
     info->host_memory = query_u32(dev, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;
@@ -119,14 +121,14 @@ static void describe_gpu(bl_cl_device *dev, bl_device_info *info)
 
     info->mega_ops = 1000000;
     info->mega_bytes = 200000;
-    info->registers = 128; /* of 32 bits; a work-item may have 255, at the price of how many run at once */
+    info->registers = 128; /* registers of 32 bits; a work-item may have 255, but then fewer work-items run at once */
     if (info->units > 1 && info->cache_bytes / info->units >= 4096)
         info->cache_bytes /= info->units; /* NVIDIA reports the sum over all multiprocessors */
     for (size_t i = 0; i < sizeof step / sizeof step[0] && info->subgroup == 0; i++)
         info->subgroup = query_u32(dev, step[i]);
     if (info->subgroup == 0)
         info->subgroup = clamp_u32(query_size(dev, PREFERRED_MULTIPLE_30));
-    if (info->subgroup <= 1) /* 1 is said of any multiple that is as good as another, and would stand for a CPU here */
+    if (info->subgroup <= 1) /* drivers report 1 if every multiple is equally good; 1 would mean a CPU here */
         info->subgroup = 32;
     info->max_groups[0] = INT32_MAX; /* CUDA's grid limit, the smallest known (Programming Guide, technical specifications) */
     info->max_groups[1] = info->max_groups[2] = 65535;
@@ -138,14 +140,15 @@ static void describe_common(bl_cl_device *dev, cl_device_type type, bl_device_in
         CL_FP_FMA | CL_FP_DENORM | CL_FP_INF_NAN | CL_FP_ROUND_TO_NEAREST | CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
     uint32_t align_bits = query_u32(dev, CL_DEVICE_MEM_BASE_ADDR_ALIGN);
 
-    /* A simulator (Oclgrind) is all three: as a GPU, whose work-groups no CPU gets from the compiler, it has more to tell. */
+    /* A simulator (Oclgrind) reports all three types. It is described as a GPU, since work-groups of a GPU let the simulator
+     * check more than the groups of a CPU, which the compiler makes single work-items. */
     info->type = (type & CL_DEVICE_TYPE_GPU)   ? BL_DEVICE_GPU
                  : (type & CL_DEVICE_TYPE_CPU) ? BL_DEVICE_CPU
                                                : BL_DEVICE_ACCELERATOR;
     info->dialect = BL_DIALECT_OPENCL;
     info->converts_half = true;
-    info->launch_ns = 500;                                                    /* measured on PoCL */
-    info->features = BL_FEATURE_I64 | BL_FEATURE_STORE8 | BL_FEATURE_STORE16; /* core since 1.1 */
+    info->launch_ns = 500;                                                    /* time measured on PoCL */
+    info->features = BL_FEATURE_I64 | BL_FEATURE_STORE8 | BL_FEATURE_STORE16; /* features of core OpenCL since 1.1 */
     if (query_u64(dev, CL_DEVICE_DOUBLE_FP_CONFIG) != 0)
         info->features |= BL_FEATURE_F64;
     if ((query_u64(dev, CL_DEVICE_SINGLE_FP_CONFIG) & exact) == exact && info->type == BL_DEVICE_CPU)

@@ -10,11 +10,13 @@
 enum {
     MAX_PLATFORMS = 32,
     MAX_PER_PLATFORM = 64,
-    BRIEF_NS = 20000 /* measured on PoCL: a launch takes 32 to 62 us with the usual driver, less than 1 us with the other */
+    /* measured on PoCL: a launch takes 32 to 62 us with the multi-threaded driver, less than 1 us with the driver that runs
+     * on the calling thread */
+    BRIEF_NS = 20000
 };
 
-/* PoCL has two CPU drivers: the usual one has a thread for each core and needs 30 us or more to wake them; the other runs on the
- * calling thread.  As devices of one platform they share memory. */
+/* PoCL has two CPU drivers. The usual driver has a thread for each core and needs 30 us or more to wake the threads. The
+ * other driver runs on the calling thread.  As devices of one platform both drivers share memory. */
 static const char drivers_variable[] = "POCL_DEVICES", both_drivers[] = "pthread basic", here_prefix[] = "basic-";
 
 static void cl_device_destroy(bl_device *base)
@@ -55,8 +57,8 @@ static const bl_device_ops operations = {
     .disassemble = bl_cl_disassemble,
 };
 
-/* Makes PoCL offer both drivers, before it looks for devices, unless the environment already selects drivers.  Newer versions
- * have other names for them. */
+/* Makes PoCL offer both drivers, unless the environment already selects drivers.  Call before PoCL looks for devices. Newer
+ * versions of PoCL have other names for the drivers. */
 static void ask_for_both(const bl_cl_api *cl, cl_platform_id platform)
 {
     char version[128] = "";
@@ -66,7 +68,8 @@ static void ask_for_both(const bl_cl_api *cl, cl_platform_id platform)
         (void)setenv(drivers_variable, both_drivers, 0);
 }
 
-/* Removes the device that runs on the calling thread from the list, since it is the same processor.  NULL: there is none. */
+/* Removes the device that runs on the calling thread from the list, since it is the same processor, and returns it.  NULL:
+ * there is no such device. */
 static cl_device_id take_here(const bl_cl_api *cl, cl_device_id *ids, cl_uint *n)
 {
     const char *asked = getenv(drivers_variable);
@@ -153,10 +156,11 @@ static bl_status cl_device_open_all(uint32_t max, bl_device **out, uint32_t *cou
     bl_status st = BL_OK;
 
     *count = 0;
-    /* Makes PoCL pin its threads to cores; otherwise two may share one, which costs a factor of 1.5. */
+    /* Makes PoCL pin its threads to cores. Otherwise two threads may share a core, which makes kernels 1.5 times slower. */
     setenv("POCL_AFFINITY", "1", 0);
-    /* One body for every size of grid and not one each for small and large, compiled when first met, at a launch (30 ms and
-     * more): what a kernel's creation compiles, and the cache keeps, is then what runs.  It costs the kernels no time. */
+    /* Makes PoCL compile one body of a kernel for every grid size, instead of one body for small and one for large grids,
+     * compiled at the first launch with such a grid (30 ms and more). The body that the creation of a kernel compiles, and
+     * that the cache keeps, is then the body that runs.  The setting does not slow kernels down. */
     setenv("POCL_WORK_GROUP_SPECIALIZATION", "0", 0);
     bl_cl_own_folder();
     bl_cl_ask_for_tiles();

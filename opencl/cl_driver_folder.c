@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 static const char variable[] = "POCL_CACHE_DIR", prefix[] = "process-";
-enum { MOST_OPEN = 16 /* folders that nftw keeps open */ };
+enum { MOST_OPEN = 16 /* most folders that nftw keeps open */ };
 
 static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *at)
 {
@@ -31,7 +31,8 @@ static void cl_driver_folder_remove_folder(const char *path)
     (void)nftw(path, remove_one, MOST_OPEN, FTW_DEPTH | FTW_PHYS);
 }
 
-/* The folder that this process created and locked, whose name has the process id; or NULL. */
+/* The folder that this process created and locked; the name of the folder has the process id. NULL if there is no such
+ * folder. */
 static const char *own_folder(void)
 {
     const char *path = getenv(variable), *name = path == NULL ? NULL : strrchr(path, '/');
@@ -48,7 +49,7 @@ static void remove_own(void)
         cl_driver_folder_remove_folder(path);
 }
 
-/* Open and lock the file that a process keeps locked until it ends; -1 if the file is locked or absent. */
+/* Open and lock the file that a process keeps locked until the process ends; -1 if the file is locked or absent. */
 static int open_lock(const char *folder, int flags)
 {
     bl_text path = {0};
@@ -59,7 +60,8 @@ static int open_lock(const char *folder, int flags)
     if (!path.failed)
         fd = open(path.data, flags | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
     bl_text_fini(&path);
-    /* A process that removes stale folders may have had the lock between the open and now: the file is gone then. */
+    /* A process that removes stale folders may have held the lock between the open and the lock of this process: then the
+     * file is deleted. */
     if (fd >= 0 && (flock(fd, LOCK_EX | LOCK_NB) != 0 || fstat(fd, &status) != 0 || status.st_nlink == 0)) {
         close(fd);
         fd = -1;
@@ -81,7 +83,7 @@ static void remove_stale(const char *base)
             continue;
         bl_text_printf(&path, "%s/%s", base, entry->d_name);
         if (!path.failed)
-            fd = open_lock(path.data, 0); /* -1 also before the process of the folder has made its lock */
+            fd = open_lock(path.data, 0); /* -1 also if the owner of the folder has not made its lock yet */
         if (fd >= 0) {
             cl_driver_folder_remove_folder(path.data);
             close(fd);
@@ -92,8 +94,8 @@ static void remove_stale(const char *base)
         closedir(folder);
 }
 
-/* The folder that the variable names, else one in the cache.  The folder of a child is inside the folder of its parent, and is
- * removed with it. */
+/* The folder that the variable names, else a folder in the cache.  The folder of a child process is inside the folder of its
+ * parent, and is removed with the parent's folder. */
 static char *choose_base(void)
 {
     const char *given = getenv(variable);
@@ -118,7 +120,7 @@ void bl_cl_own_folder(void)
     remove_stale(base);
     bl_text_printf(&path, "%s/%s%ld-XXXXXX", base, prefix, (long)getpid());
     if (!path.failed && mkdtemp(path.data) != NULL) {
-        /* The descriptor stays open: the lock ends with the process. */
+        /* The descriptor stays open: the kernel releases the lock when the process ends. */
         if (open_lock(path.data, O_CREAT) >= 0 && setenv(variable, path.data, 1) == 0)
             (void)atexit(remove_own);
     }

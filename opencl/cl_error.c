@@ -14,7 +14,7 @@ static const code_row codes[] = {
 #undef BL_CL_CODE
 };
 
-/* An unknown code is a driver's own (NVIDIA's -9999 is an illegal access); the device counts as lost after it. */
+/* A driver's own code (NVIDIA's -9999 is an illegal access). The device counts as lost after such a code. */
 static const code_row unknown = {0, BL_EDEVICE, true, NULL};
 
 static const code_row *find_code(cl_int code)

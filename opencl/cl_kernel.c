@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Kernels of one program.  PoCL 3.1 needs 200 ms for a program of any size; 16 kernels save most of that, and more would only
- * keep other processes waiting for work. */
+/* Largest number of kernels of one program.  PoCL 3.1 needs 200 ms for a program of any size. 16 kernels save most of this
+ * time, and larger programs would only keep other processes waiting for work. */
 enum { BATCH = 16 };
 
-/* Checks the driver's kernel against the promises of the kernel compiler.  PoCL aborts the process at the launch of a kernel with
- * too much local memory, and other drivers fail there with a code that gives no reason. */
+/* Checks that the driver's kernel has the properties that the kernel compiler states.  PoCL aborts the process at the launch
+ * of a kernel with too much local memory, and other drivers fail the launch with a code that gives no reason. */
 bl_status bl_cl_kernel_check(const bl_cl_device *dev, cl_kernel kernel, const bl_kernel_source *source, bl_err *err)
 {
     const bl_device_info *info = &dev->base.info;
@@ -83,7 +83,7 @@ void bl_cl_kernel_destroy(bl_kernel *base)
     free(kernel);
 }
 
-/* How many of the first |n| sources can be in one program. */
+/* The number of the first |n| sources that can be in one program. */
 static uint32_t count_alike(const bl_cl_device *dev, uint32_t n, const bl_kernel_source *sources)
 {
     uint32_t some = 1;

@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-/* RTLD_NODELETE keeps the library loaded: drivers start threads and register exit handlers. */
+/* RTLD_NODELETE keeps the library loaded, since drivers start threads and register exit handlers. */
 static void *open_library(void)
 {
     void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { HUGE_PAGE = 2 << 20, MIN_ALIGN = 64 /* one 512-bit vector */ };
+enum { HUGE_PAGE = 2 << 20, MIN_ALIGN = 64 /* MIN_ALIGN: one 512-bit vector */ };
 
-/* Allocates memory that a CPU device can use in place; large blocks use huge pages if the system has some. */
+/* Allocates memory that a CPU device can use in place. Large blocks use huge pages if the system has free huge pages. */
 static void *host_alloc(size_t bytes, size_t align)
 {
     void *storage = NULL;
@@ -29,8 +29,7 @@ static void *host_alloc(size_t bytes, size_t align)
     return storage;
 }
 
-/* Where a driver does not promise that the host sees a buffer in place, a mapping kept for the buffer's whole life makes it so.
- */
+/* Maps the buffer for its whole life, for drivers that do not promise that the host sees a buffer in place. */
 static bl_status map_forever(bl_cl_device *dev, const bl_cl_session *session, bl_cl_buffer *buffer, bl_err *err)
 {
     cl_int rc = CL_SUCCESS;
@@ -51,7 +50,7 @@ static void unmap(bl_cl_device *dev, bl_cl_buffer *buffer)
     cl_command_queue queue;
 
     bl_cl_session_hold(dev, &session);
-    queue = session.queues[BL_CL_PLAIN]; /* the queue of a newer session does not know the buffer and fails */
+    queue = session.queues[BL_CL_PLAIN]; /* the queue of a newer session does not know the buffer and would fail */
     if (queue != NULL && dev->cl.EnqueueUnmapMemObject(queue, buffer->mem, buffer->storage, 0, NULL, NULL) == CL_SUCCESS)
         (void)dev->cl.Finish(queue);
     bl_cl_session_drop(dev, &session);
@@ -134,14 +133,14 @@ void bl_cl_dealloc(bl_buffer *base)
     if (buffer->mapped)
         unmap(dev, buffer);
     if (buffer->storage != NULL && atomic_load(&dev->base.lost))
-        bl_cl_quiesce(dev); /* commands that still write to the buffer may be running */
+        bl_cl_quiesce(dev); /* submitted commands that write to the buffer may still run */
     if (buffer->mem != NULL)
         (void)dev->cl.ReleaseMemObject(buffer->mem);
     free(buffer->storage);
     free(buffer);
 }
 
-/* Host memory is current once the queue is empty. */
+/* Waits until the queue is empty. Host memory is then current. */
 static bl_status cl_memory_settle(bl_cl_device *dev, bl_err *err)
 {
     return dev->pending ? bl_cl_wait(&dev->base, err) : BL_OK;

@@ -8,15 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -w: the compiler must not write to the server's stderr, where clang reports the number of warnings about wide vectors.  a*b+c
- * contracts by default. */
+/* -w suppresses warnings: the compiler must not write to the server's stderr, where clang reports the number of warnings
+ * about wide vectors.  The compiler may contract a*b+c by default. */
 static const char options[] = "-cl-std=CL1.2 -w";
-/* BL_FEATURE_EXACT.  The kernel compiler writes most fma() itself. */
+/* Options for BL_FEATURE_EXACT.  The kernel compiler writes most fma() itself. */
 static const char options_exact[] = "-cl-std=CL1.2 -w -cl-fp32-correctly-rounded-divide-sqrt";
 static const char contract_nothing[] = "#pragma OPENCL FP_CONTRACT OFF\n";
-/* A software fma() takes 70 times as long (llvmpipe); sums are as accurate with two roundings. */
+/* Options for devices without an fma instruction: a software fma() takes 70 times as long (llvmpipe), and sums are as
+ * accurate with two roundings. */
 static const char options_without_fma[] = "-cl-std=CL1.2 -w -Dfma=mad";
-static const char caller[] = "run"; /* name of the kernel that calls functions; other kernels have longer names */
+static const char caller[] = "run"; /* name of the kernel that calls functions; all other kernels have longer names */
 
 unsigned char *bl_cl_program_binary(const bl_cl_device *dev, cl_program program, size_t *len)
 {
@@ -87,7 +88,7 @@ static bl_status cl_program_build(const bl_cl_device *dev, cl_device_id id, cl_c
     return BL_OK;
 }
 
-/* Whether the program has a kernel of that name.  PoCL aborts when a missing kernel of a binary is created. */
+/* Whether the program has a kernel with the name |entry|.  PoCL aborts when a missing kernel of a binary is created. */
 static bool has_kernel(const bl_cl_device *dev, cl_program program, const char *entry)
 {
     size_t len = 0, wanted = strlen(entry);
@@ -104,8 +105,8 @@ static bool has_kernel(const bl_cl_device *dev, cl_program program, const char *
     return found;
 }
 
-/* Creates a program with kernel |entry| from the cached |binary|, which it frees.  NULL: a driver may reject its own binary, for
- * example after an update. */
+/* Creates a program with kernel |entry| from the cached |binary|, which it frees.  NULL if that fails: a driver may reject
+ * its own binary, for example after an update. */
 static cl_program cl_program_load(const bl_cl_device *dev, cl_device_id id, cl_context context, unsigned char *binary, size_t len,
                                   const char *entry)
 {
@@ -126,7 +127,7 @@ static cl_program cl_program_load(const bl_cl_device *dev, cl_device_id id, cl_c
     return NULL;
 }
 
-/* Makes the cache key of |text|; it names the device, since a driver rejects binaries of other devices. */
+/* Makes the cache key of |text|. The key names the device, since a driver rejects binaries of other devices. */
 static bl_status cl_program_make_key(const bl_cl_device *dev, bool here, const char *text, size_t len, bl_text *key, bl_err *err)
 {
     bl_text_printf(key, "%s%s%s %s\n", dev->identity, here ? "here " : "", cl_program_options_for(dev), caller);
@@ -134,9 +135,9 @@ static bl_status cl_program_make_key(const bl_cl_device *dev, bool here, const c
     return bl_text_status(key, err);
 }
 
-/* ---- programs that kernels share */
+/* ---- programs that several kernels share */
 
-/* Takes |handle|. */
+/* Makes a bl_cl_program that owns |handle|. */
 static bl_status cl_program_make_program(bl_cl_device *dev, cl_program handle, bl_cl_program **out, bl_err *err)
 {
     bl_cl_program *program = bl_calloc(1, sizeof *program);
@@ -151,7 +152,7 @@ static bl_status cl_program_make_program(bl_cl_device *dev, cl_program handle, b
     return BL_OK;
 }
 
-/* The caller holds the lock.  The program of the batch with a new reference, or NULL. */
+/* The program of the batch with a new reference, or NULL. The caller holds the lock. */
 static bl_cl_program *find_shared(bl_cl_device *dev, cl_context context, const bl_cl_batch *batch)
 {
     bl_cl_program *program = dev->shared;
@@ -214,7 +215,7 @@ void bl_cl_program_release(bl_cl_device *dev, bl_cl_program *program)
     free(program);
 }
 
-/* ---- one text of many */
+/* ---- joining several sources into one text */
 
 /* Finds how the program contains source |number| of a joined text. */
 static bl_status cl_program_find_entry(const bl_kernel_source *source, uint64_t number, bl_cl_entry *entry, bl_err *err)
@@ -245,9 +246,9 @@ static void cl_program_call(uint32_t number, const bl_kernel_source *source, bl_
     bl_text_printf(text, "%sg0, g1, g2); break;\n", source->local_bytes > 0 ? "(__local uchar *)memory, " : "");
 }
 
-/* Adds a kernel that calls the functions among |sources|, if there are any.  A driver has a fixed cost per kernel (PoCL compiles
- * each in two forms with loops around it, and links it), which one kernel for all pays once: 42 kernels of a training step take 6
- * s of a core instead of 17. */
+/* Adds a kernel that calls the functions among |sources|, if there are any.  A driver has a fixed cost per kernel: PoCL
+ * compiles each kernel in two forms with loops around it, and links it. One kernel for all functions pays the cost once: 42
+ * kernels of a training step take 6 s of a core instead of 17 s. */
 static void add_caller(uint32_t n, const bl_kernel_source *sources, bl_text *text)
 {
     uint32_t functions = 0, buffers = 0, local_bytes = 0;
@@ -280,7 +281,7 @@ static void add_caller(uint32_t n, const bl_kernel_source *sources, bl_text *tex
     bl_text_puts(text, "  }\n}\n");
 }
 
-/* Joins the sources to one text, with a unique name for each function. */
+/* Joins the sources into one text, with a unique name for each function. */
 static bl_status cl_program_join(const bl_cl_device *dev, uint32_t n, const bl_kernel_source *sources, bl_text *text, bl_err *err)
 {
     bl_text_puts(text, cl_program_is_exact(dev) ? contract_nothing : "");
@@ -297,7 +298,7 @@ static bl_status cl_program_join(const bl_cl_device *dev, uint32_t n, const bl_k
 
 /* ---- getting a program */
 
-/* Gets the kernel from the batch that contains it; |*out| stays NULL if that is not available. */
+/* Gets the kernel from the batch that contains it; |*out| stays NULL if the batch is not available. */
 static bl_status get_member(bl_cl_device *dev, cl_context context, bl_span key, const bl_kernel_source *source,
                             bl_cl_program **out, bl_cl_entry *entry, bl_err *err)
 {
@@ -380,7 +381,7 @@ bl_status bl_cl_program_get(bl_cl_device *dev, const bl_kernel_source *source, b
     return st;
 }
 
-/* ---- many at once */
+/* ---- compiling several kernels at once */
 
 /* Checks that the driver's kernels have the properties that their sources state. */
 static bool check_all(bl_cl_device *dev, cl_program program, uint32_t n, const bl_kernel_source *sources)
@@ -425,7 +426,7 @@ static bool store_all(const bl_cl_device *dev, bl_span key, cl_program program, 
     return stored;
 }
 
-/* Members find their batch by its checksum, so the batch's key only needs a hash of the text. */
+/* Members find their batch by its checksum, so the key of the batch only needs a hash of the text. */
 static bl_status make_batch_key(const bl_cl_device *dev, bool here, const bl_text *text, bl_text *key, bl_err *err)
 {
     char hash[48];

@@ -5,20 +5,21 @@
 
 #include <stdlib.h>
 
-/* A parameter of a launch: its source, and the value that the driver has. */
+/* A parameter of a launch: its source, and the value that was set last. */
 typedef struct parameter {
-    uint64_t current; /* serial of a buffer, or a scalar with SCALAR_SET; 0: not set */
+    uint64_t current; /* the value set last: the serial of a buffer, or a scalar with SCALAR_SET; 0: not set */
     uint16_t from;    /* slot or variable number */
 } parameter;
 
 static const uint64_t SCALAR_SET = (uint64_t)1 << 32;
 
-/* Each launch has its own cl_kernel, so that its arguments stay set between submissions. */
+/* A launch of a recording. Each launch has its own cl_kernel, so that the arguments of the kernel stay set between
+ * submissions. */
 typedef struct launch {
     cl_kernel kernel;
     parameter *parameters; /* buffers first, then scalars */
     uint32_t nbuffers, nscalars;
-    cl_uint first_buffer, first_scalar; /* their positions among the arguments */
+    cl_uint first_buffer, first_scalar; /* positions of the first buffer and of the first scalar among the arguments */
     size_t local[3];
 } launch;
 
@@ -26,10 +27,11 @@ typedef struct recording {
     bl_recording base;
     launch *launches;
     parameter *parameters;
-    bool here; /* its kernels run on dev->here */
+    bool here; /* the kernels of the recording run on dev->here */
 } recording;
 
-/* Sets the arguments that are equal at each launch of a calling kernel: the number, and those of other functions. */
+/* Sets the arguments that are equal at each launch of a calling kernel: the number of the function, and the arguments of
+ * other functions. */
 static cl_int set_call(bl_cl_device *dev, cl_kernel kernel, int number)
 {
     const cl_int zero = 0;
@@ -82,7 +84,7 @@ bl_status bl_cl_record(bl_device *base, uint32_t n, const bl_launch *launches, u
     size_t parameters = 0;
     bl_status st = BL_OK;
 
-    (void)nslots; /* the wrapper has checked every slot and variable against them */
+    (void)nslots; /* the wrapper has checked every slot and variable of the launches against the counts */
     (void)nvars;
     if (r == NULL)
         return bl_fail(err, BL_ENOMEM, "recording");
@@ -171,7 +173,7 @@ static bl_status enqueue(recording *r, uint32_t number, const bl_submission *s, 
         rc = set_scalar(dev, l, i, s);
     if (rc != CL_SUCCESS)
         return bl_cl_fail_queue(dev, rc, "setting a kernel's argument", err);
-    if (bl_fault_hit(BL_FAULT_LAUNCH)) /* some drivers allocate a buffer's memory only here */
+    if (bl_fault_hit(BL_FAULT_LAUNCH)) /* some drivers allocate the memory of a buffer only at the launch */
         rc = CL_MEM_OBJECT_ALLOCATION_FAILURE;
     else
         rc = dev->cl.EnqueueNDRangeKernel(queue, l->kernel, 3, NULL, global, l->local, 0, NULL, event);
@@ -234,7 +236,7 @@ bl_status bl_cl_submit(bl_recording *base, const bl_submission *s, bl_err *err)
     rc = dev->cl.Flush(dev->session.queues[dev->current]);
     if (st == BL_OK && rc != CL_SUCCESS)
         st = bl_cl_fail_queue(dev, rc, "clFlush", err);
-    if (st != BL_OK) { /* the caller does not wait for a failed submission and may free its buffers */
+    if (st != BL_OK) { /* the caller does not wait for a failed submission and may free its buffers, so wait here */
         (void)dev->cl.Finish(dev->session.queues[dev->current]);
         destroy_timing(dev, timing);
         return st;

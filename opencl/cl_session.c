@@ -62,7 +62,7 @@ void bl_cl_session_close(bl_cl_device *dev)
     old = dev->session;
     memset(&dev->session, 0, sizeof dev->session);
     pthread_mutex_unlock(&dev->lock);
-    bl_cl_session_drop(dev, &old); /* releases this session's references; holders keep theirs */
+    bl_cl_session_drop(dev, &old); /* releases the references of the old session; other holders keep their references */
 }
 
 void bl_cl_session_hold(bl_cl_device *dev, bl_cl_session *out)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Which matrix units a device has.  The processor or the driver says so first (cpuid and the system's leave to use tiles; the
- * compute capability), and then a kernel with the instruction is compiled and must give the right sums: a compiler may not know
- * it, and not every machine that names a unit lets a process use it. */
+/* Finds the matrix units of a device.  First the processor (cpuid, and the permission of the system to use tiles) or the
+ * driver (the compute capability) says whether the device has a unit. Then a probe kernel with the unit's instruction is
+ * compiled and must compute the right sums: a compiler may not support the instruction, and some machines report a unit but
+ * do not let a process use it. */
 #include "opencl/opencl.h"
 
 #include <stdlib.h>
@@ -17,15 +18,17 @@
 
 enum {
     COMPUTE_CAPABILITY_MAJOR_NV = 0x4000, /* cl_ext.h: cl_nv_device_attribute_query */
-    CAPABILITY_OF_MMA = 8,                /* PTX ISA: mma.sync m16n8k16 of .f16 and .bf16, m16n8k32 of .s8 want sm_80 */
+    CAPABILITY_OF_MMA = 8,                /* PTX ISA: mma.sync m16n8k16 of .f16 and .bf16, and m16n8k32 of .s8, require sm_80 */
     WARP = 32,
-    RATE_OF_TILES = 16, /* a tdpbf16ps is 8,192 multiply-adds in 16 cycles, where two vfmadd a cycle are 512 (Intel's optimization
-                           manual).  What mma.sync does depends on the model, from 2 to 16, and is not told */
-    RATE_OF_DOT = 2,    /* a vdpbf16ps has two for each lane, as often as a vfmadd has one */
-    SUMS = 32           /* what a probe writes */
+    /* a tdpbf16ps is 8,192 multiply-adds in 16 cycles; two vfmadd a cycle are 512 multiply-adds in 16 cycles (Intel's
+     * optimization manual).  The rate of mma.sync depends on the model, from 2 to 16, and drivers do not report it */
+    RATE_OF_TILES = 16,
+    /* a vdpbf16ps computes two multiply-adds per lane, and is issued as often as a vfmadd, which computes one */
+    RATE_OF_DOT = 2,
+    SUMS = 32 /* number of sums that a probe writes */
 };
 
-/* A probe multiplies ones and writes SUMS sums. */
+/* A probe multiplies ones with a unit and writes SUMS sums. */
 typedef struct probe {
     bl_matrix_unit unit;
     float sum;
@@ -94,17 +97,18 @@ out:
     return works;
 }
 
-/* ---- what the processor says */
+/* ---- units that the processor reports */
 
 enum { HAS_DOT = 1, HAS_TILES = 2, HAS_BYTE_TILES = 4 };
 
 #if BL_CL_X86
 enum {
     REQUEST_PERMISSION = 0x1023, /* ARCH_REQ_XCOMP_PERM of arch_prctl: Linux, Documentation/arch/x86/xstate.rst */
-    TILE_DATA = 18               /* the state component of tiles */
+    TILE_DATA = 18               /* the state component of the tiles */
 };
 
-/* Uses the C library's list, which combines what the processor has and what the system saves (xgetbv). */
+/* Uses the list of the C library, which combines the features of the processor with the state that the system saves
+ * (xgetbv). */
 static unsigned processor(void)
 {
     unsigned has = CPU_FEATURE_ACTIVE(AVX512_BF16) ? HAS_DOT : 0;
@@ -116,7 +120,7 @@ static unsigned processor(void)
     return has;
 }
 
-/* A process must request tiles; its threads inherit the permission. */
+/* A process must request permission to use tiles; threads inherit the permission. */
 static bool may_use_tiles(void)
 {
     return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
@@ -136,7 +140,7 @@ static bool may_use_tiles(void)
 void bl_cl_ask_for_tiles(void)
 {
     if ((processor() & (HAS_TILES | HAS_BYTE_TILES)) != 0)
-        (void)may_use_tiles(); /* bl_cl_find_units asks again and uses the answer */
+        (void)may_use_tiles(); /* the result is unused here: bl_cl_find_units asks again */
 }
 
 /* ---- the list */
@@ -155,7 +159,7 @@ static void find_tiles(bl_cl_device *dev, unsigned has)
     if ((has & HAS_TILES) == 0 || !may_use_tiles() || !run_probe(&dev->base, &tiles))
         return;
     add_unit(info, tiles.unit);
-    info->fragments = 8; /* tmm0 to tmm7 */
+    info->fragments = 8; /* the registers tmm0 to tmm7 */
     if ((has & HAS_BYTE_TILES) != 0) {
         add_unit(info, (bl_matrix_unit){BL_UNIT_AMX, BL_UNIT_I8, 16, 16, 64, 1, 4, 2 * RATE_OF_TILES});
         add_unit(info, (bl_matrix_unit){BL_UNIT_AMX, BL_UNIT_U8, 16, 16, 64, 1, 4, 2 * RATE_OF_TILES});

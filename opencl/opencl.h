@@ -1,5 +1,5 @@
-/* Private declarations of the OpenCL back end: the loaded entry points, the device, its buffers and kernels.  Uses OpenCL 1.2
- * only, so that every driver works.  Thread: as engine/device/device.h says. */
+/* Private declarations of the OpenCL back end: the loaded entry points, the device, its buffers and kernels.  Uses OpenCL
+ * 1.2 only, so that every driver works.  Thread: as engine/device/device.h says. */
 #ifndef BL_OPENCL_H
 #define BL_OPENCL_H
 
@@ -11,7 +11,7 @@
 #include <CL/cl.h>
 #include <pthread.h>
 
-/* clCreateBuffer is api->CreateBuffer. */
+/* The entry points: clCreateBuffer is api->CreateBuffer. */
 typedef struct bl_cl_api {
 #define BL_CL_ENTRY(name) __typeof__(cl##name) *name;
 #include "opencl/entries.def"
@@ -23,32 +23,35 @@ typedef struct bl_cl_timing {
     struct bl_cl_timing *next;
     uint64_t *nanoseconds;
     uint32_t n;
-    cl_event events[]; /* NULL for an empty launch */
+    cl_event events[]; /* one event per launch; NULL for an empty launch */
 } bl_cl_timing;
 
-/* In-order queues; the index is a bit mask of properties.  All but the plain queue are created on first use. */
+/* In-order queues. The index of a queue is a bit mask of its properties.  All queues except the plain queue are created on
+ * first use. */
 enum { BL_CL_PLAIN = 0, BL_CL_TIMED = 1, BL_CL_HERE = 2, BL_CL_QUEUES = 4 };
 
-/* The objects that a lost device gets anew. */
+/* The objects that a device creates anew after a loss. */
 typedef struct bl_cl_session {
     cl_context context;
     cl_command_queue queues[BL_CL_QUEUES];
 } bl_cl_session;
 
 typedef struct bl_cl_device {
-    bl_device base; /* must be first: bl_device * converts to it */
+    bl_device base; /* must be first: bl_device * converts to bl_cl_device * */
     bl_cl_api cl;
     cl_platform_id platform;
     cl_device_id id;
-    cl_device_id here;     /* the same cores and memory, but commands run on the thread that enqueues them; or NULL */
-    bl_cl_session session; /* the worker writes it under |lock| and reads it without; other threads hold |lock| */
+    /* device with the same cores and memory whose commands run on the thread that enqueues them; or NULL */
+    cl_device_id here;
+    /* the worker writes the session under |lock| and reads it without the lock; other threads hold |lock| */
+    bl_cl_session session;
     pthread_mutex_t lock;
     int current;                  /* queue of the last submission */
-    bool pending;                 /* a submission has not been waited for; the worker's */
-    bl_cl_timing *timings;        /* of submissions that have not been waited for */
+    bool pending;                 /* a submission has not been waited for; worker thread only */
+    bl_cl_timing *timings;        /* list of timed submissions that have not been waited for */
     atomic_uint_fast64_t serials; /* serial number of the last buffer */
     bool coherent;                /* the host sees buffers without mapping them (PoCL) */
-    bool fuses;                   /* fma() is one instruction instead of a function */
+    bool fuses;                   /* fma() is one instruction instead of a library function */
     char *identity;               /* full names of device, driver and versions: part of a cached program's key */
     char *cache;                  /* folder of compiled programs, or NULL */
     struct bl_cl_program *shared; /* programs of several kernels in use; guarded by |lock| */
@@ -57,7 +60,7 @@ typedef struct bl_cl_device {
 typedef struct bl_cl_buffer {
     bl_buffer base;
     cl_mem mem;
-    uint64_t serial; /* unique, whereas the address of a cl_mem can be reused */
+    uint64_t serial; /* unique number, since the address of a cl_mem can be reused */
     void *storage;   /* host memory that the buffer owns, or NULL */
     bool mapped;
 } bl_cl_buffer;
@@ -70,22 +73,22 @@ typedef struct bl_cl_batch {
 /* The place in the cache of a kernel that was compiled together with others. */
 typedef struct bl_cl_member {
     bl_cl_batch batch;
-    uint64_t number; /* index among the batch's kernels */
+    uint64_t number; /* index of the kernel among the kernels of the batch */
 } bl_cl_member;
 
 /* Reference-counted.  The kernels of a batch share one program while any of them exists. */
 typedef struct bl_cl_program {
     cl_program handle;
     int refs;                   /* guarded by the device's lock */
-    bl_cl_batch batch;          /* all 0 for a program of one kernel */
-    cl_context context;         /* context of its session; a program of an earlier session is not shared */
-    struct bl_cl_program *next; /* in the device's list; guarded by its lock */
+    bl_cl_batch batch;          /* the batch; all fields 0 for a program of one kernel */
+    cl_context context;         /* context of the program's session; a program of an earlier session is not shared */
+    struct bl_cl_program *next; /* link of the device's list; guarded by the device's lock */
 } bl_cl_program;
 
-/* How a program contains a kernel source: as a kernel, or as a function that the program's kernel calls by its number. */
+/* How a program contains a kernel source: as a kernel, or as a function that the program's calling kernel calls by number. */
 typedef struct bl_cl_entry {
     char *name; /* name of the kernel to launch; freed by bl_cl_entry_fini */
-    int number; /* value of the kernel's first argument; -1: the kernel has no such argument and contains only this source */
+    int number; /* value of the kernel's first argument; -1: the kernel has no such argument and contains this source only */
 } bl_cl_entry;
 
 /* The argument order of a kernel that calls functions: the number, all scalars, the buffers. */
@@ -95,10 +98,10 @@ typedef struct bl_cl_kernel {
     bl_kernel base;
     bl_cl_program *program;
     bl_cl_entry entry;
-    bool here; /* compiled for dev->here */
+    bool here; /* the kernel is compiled for dev->here */
 } bl_cl_kernel;
 
-/* Which of the two devices a kernel is compiled for. */
+/* Whether a kernel is compiled for dev->here (true) or for the usual device. */
 static inline bool bl_cl_is_here(const bl_cl_device *dev, const bl_kernel_source *source)
 {
     return source->brief && dev->here != NULL;
@@ -114,7 +117,7 @@ static inline cl_device_id bl_cl_which(const bl_cl_device *dev, bool here)
 bool bl_cl_load(bl_cl_api *api, bl_text *why);
 
 /* ---- cl_error.c */
-const char *bl_cl_code_name(cl_int code); /* "CL_OUT_OF_RESOURCES" */
+const char *bl_cl_code_name(cl_int code); /* for instance "CL_OUT_OF_RESOURCES" */
 /* Reports that a call named |what| failed outside of the queues. */
 bl_status bl_cl_fail(cl_int code, const char *what, bl_err *err);
 /* Reports that a call on a queue failed; the device may be lost. */
@@ -148,10 +151,10 @@ void bl_cl_entry_fini(bl_cl_entry *entry);
 void bl_cl_program_release(bl_cl_device *dev, bl_cl_program *program); /* accepts NULL */
 /* The device's binary of |program|, which the caller frees, or NULL.  PoCL generates machine code in this call. */
 unsigned char *bl_cl_program_binary(const bl_cl_device *dev, cl_program program, size_t *len);
-/* Compiles all sources, which must be for the same of both devices, as one program into the cache.  False: the driver can only
- * compile them one by one, if at all. */
+/* Compiles all sources as one program into the cache. All sources must be for the same of the two devices.  False: the
+ * driver can compile the sources only one by one, if at all. */
 bool bl_cl_batch_compile(bl_cl_device *dev, uint32_t n, const bl_kernel_source *sources);
-bool bl_cl_is_compiled(bl_device *dev, const bl_kernel_source *source); /* a row of bl_device_ops */
+bool bl_cl_is_compiled(bl_device *dev, const bl_kernel_source *source); /* row of bl_device_ops */
 
 /* ---- cl_kernel.c: rows of bl_device_ops */
 bl_status bl_cl_kernel_create(bl_device *dev, const bl_kernel_source *source, bl_kernel **out, bl_err *err);
@@ -166,23 +169,23 @@ BL_NODISCARD bl_status bl_cl_kernel_check(const bl_cl_device *dev, cl_kernel ker
 void bl_cl_log_summary(const char *log, size_t len, bl_text *out);
 
 /* ---- cl_driver_folder.c */
-/* Gives PoCL a file folder that no other process uses.  Call before the driver is loaded. */
+/* Gives PoCL a folder for its files that no other process uses.  Call before the driver is loaded. */
 void bl_cl_own_folder(void);
 
 /* ---- cl_cache.c: compiled programs on disk.  Thread: any; other processes may use the same folder. */
-/* The folder, created if necessary; the caller frees it.  NULL: nothing is cached. */
+/* The folder, created if necessary; the caller frees the path.  NULL: no program is cached. */
 char *bl_cl_cache_folder(void);
 /* The program stored under exactly |key|, which the caller frees, or NULL. */
 void *bl_cl_cache_load(const char *folder, bl_span key, size_t *len);
-/* Stores a program.  A failure only slows the next start. */
+/* Stores a program.  A failure only makes the next start slower. */
 bool bl_cl_cache_store(const char *folder, bl_span key, const void *program, size_t len);
-/* Store a program of many kernels.  *out names the program by key and content: another process that compiles the same kernels at
- * the same time gets another program, which does not replace this program. */
+/* Store a program of many kernels.  *out names the program by key and content, so that another process that compiles the
+ * same kernels at the same time gets another program, which does not replace this program. */
 bool bl_cl_cache_store_batch(const char *folder, bl_span key, const void *program, size_t len, bl_cl_batch *out);
 /* Load and store the place of a kernel that is part of a stored batch. */
 bool bl_cl_cache_load_member(const char *folder, bl_span key, bl_cl_member *out);
 bool bl_cl_cache_store_member(const char *folder, bl_span key, const bl_cl_member *member);
-/* Load a batch; bl_cl_cache_has_batch reads its header only. */
+/* bl_cl_cache_load_batch loads a batch; bl_cl_cache_has_batch reads only its header. */
 bool bl_cl_cache_has_batch(const char *folder, const bl_cl_batch *batch);
 void *bl_cl_cache_load_batch(const char *folder, const bl_cl_batch *batch, size_t *len);
 
@@ -192,16 +195,17 @@ bl_status bl_cl_record(bl_device *dev, uint32_t n, const bl_launch *launches, ui
 void bl_cl_recording_destroy(bl_recording *recording);
 bl_status bl_cl_submit(bl_recording *recording, const bl_submission *submission, bl_err *err);
 bl_status bl_cl_wait(bl_device *dev, bl_err *err);
-void bl_cl_forget_timings(bl_cl_device *dev); /* releases the events without writing the times */
+void bl_cl_forget_timings(bl_cl_device *dev); /* releases the events without reading their times */
 
 /* ---- cl_session.c */
-/* Creates the worker's session, or the device's objects anew after a loss.  After a failure the device has no session. */
+/* Creates the worker's session, or creates the objects of the device anew after a loss.  After a failure the device has no
+ * session. */
 bl_status bl_cl_session_open(bl_cl_device *dev, bl_err *err);
 /* Adds the queue to the session if it is missing. */
 bl_status bl_cl_session_add_queue(bl_cl_device *dev, int which, bl_err *err);
 /* Finishes running commands, ignoring errors, and releases queues and context; accepts a session that was not opened. */
 void bl_cl_session_close(bl_cl_device *dev);
-/* Retains context and queues for a thread other than the worker; both are NULL while the device has none. */
+/* Retains context and queues for a thread other than the worker. Both are NULL while the device has no session. */
 void bl_cl_session_hold(bl_cl_device *dev, bl_cl_session *out);
 void bl_cl_session_drop(bl_cl_device *dev, bl_cl_session *held);
 /* Finishes running commands, ignoring errors.  Thread: any. */

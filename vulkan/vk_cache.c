@@ -20,7 +20,7 @@ typedef struct header {
     uint64_t magic;
     uint64_t key_len;
     uint64_t data_len;
-    uint64_t sum; /* over key and data */
+    uint64_t sum; /* checksum over key and data */
 } header;
 
 static const uint64_t magic = 0x31306b76656e6c62; /* "blnevk01" in the file's byte order */
@@ -77,7 +77,7 @@ static bool vk_cache_write_all(FILE *file, const void *data, size_t len)
     return fwrite(data, 1, len, file) == len;
 }
 
-/* The entry's data if the entry is valid, else NULL. */
+/* The data of the entry in |file| if the entry is valid, else NULL. */
 static void *read_entry(FILE *file, const void *key, size_t key_len, size_t *len)
 {
     header h;
@@ -118,7 +118,7 @@ bool bl_vk_cache_load(const char *name, const void *key, size_t key_len, void **
 void bl_vk_cache_store(const char *name, const void *key, size_t key_len, const void *data, size_t len)
 {
     char path[PATH_MAX], temporary[PATH_MAX];
-    /* An entry that could not be loaded must not replace one that can. */
+    /* An entry that could not be loaded must not replace an entry that can be loaded. */
     if (len == 0 || sizeof(header) + key_len + len > MAX_ENTRY || !vk_cache_find_file(name, path, sizeof path))
         return;
     int n = snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A cache of small files that may vanish at any time: $BEAMLINE_CACHE, $XDG_CACHE_HOME/beamline or ~/.cache/beamline, then
- * vulkan/. A damaged or foreign entry, or one of another key, counts as absent, and write failures are ignored.  An empty
- * BEAMLINE_CACHE turns the cache off.  Thread: any; processes may share it.  The server trims the folder
+ * vulkan/. A damaged or foreign entry, or an entry of another key, counts as absent. Write failures are ignored.  An empty
+ * BEAMLINE_CACHE turns the cache off.  Thread: any; processes may share the cache.  The server trims the folder
  * (engine/base/folder.h). */
 #ifndef BL_VULKAN_VK_CACHE_H
 #define BL_VULKAN_VK_CACHE_H

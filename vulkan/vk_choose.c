@@ -42,7 +42,8 @@ int bl_vk_choose_family(const VkQueueFamilyProperties *families, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         if (!(families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) || families[i].queueCount == 0)
             continue;
-        /* Timestamps first, since the kernel search needs them; then a queue that is not shared with the desktop. */
+        /* Timestamps count most, since the kernel search needs them. The next criterion is a queue that is not shared with
+         * the desktop. */
         int score = (families[i].timestampValidBits > 0 ? 2 : 0) + (families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT ? 0 : 1);
         if (score > best_score) {
             best = (int)i;
@@ -59,7 +60,7 @@ bool bl_vk_choose_transfer(const VkQueueFamilyProperties *families, uint32_t n, 
     *family = compute;
     *index = 0;
     for (uint32_t i = 0; i < n; i++) {
-        /* no video; the ignored flags do not make it another engine */
+        /* the family must not decode or encode video; the ignored flags do not make the family another engine */
         VkQueueFlags does = families[i].queueFlags & ~(VkQueueFlags)(VK_QUEUE_SPARSE_BINDING_BIT | VK_QUEUE_PROTECTED_BIT);
         if (does == VK_QUEUE_TRANSFER_BIT && families[i].queueCount > 0) {
             *family = i;
@@ -70,8 +71,9 @@ bool bl_vk_choose_transfer(const VkQueueFamilyProperties *families, uint32_t n, 
     return *index == 1;
 }
 
-/* The best plain type of |type_bits|, in |heap| unless that is UINT32_MAX, with all flags of |need|: the one with most of |like|,
- * then the first in the driver's order, which has the plainest first.  -1 if none. */
+/* The best plain type of |type_bits|, in |heap| unless |heap| is UINT32_MAX, with all flags of |need|. The best type has
+ * most flags of |like|; among equal types the first in the driver's order is the best, since drivers list the plainest type
+ * first.  -1 if there is no such type. */
 static int vk_choose_find_type(const VkPhysicalDeviceMemoryProperties *memory, uint32_t type_bits, uint32_t heap,
                                VkMemoryPropertyFlags need, VkMemoryPropertyFlags like, VkMemoryPropertyFlags dislike)
 {
@@ -91,7 +93,7 @@ static int vk_choose_find_type(const VkPhysicalDeviceMemoryProperties *memory, u
     return best;
 }
 
-/* The largest device-local heap that |type_bits| reach; if there is none, the largest heap.  -1 if none. */
+/* The largest device-local heap that |type_bits| reach. If there is no such heap, the largest heap.  -1 if there is no heap. */
 static int main_heap(const VkPhysicalDeviceMemoryProperties *memory, uint32_t type_bits)
 {
     int best = -1;
@@ -112,7 +114,7 @@ static int main_heap(const VkPhysicalDeviceMemoryProperties *memory, uint32_t ty
 bool bl_vk_choose_places(const VkPhysicalDeviceMemoryProperties *memory, VkPhysicalDeviceType type, uint32_t type_bits,
                          bool staged, bl_vk_places *out)
 {
-    /* The memory of a discrete card may be visible too, but the host accesses it over the bus, uncached, so a copy is faster. */
+    /* The host may see the memory of a discrete card too, but accesses it over the bus, uncached, so a copy is faster. */
     bool shared = type == VK_PHYSICAL_DEVICE_TYPE_CPU || type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
     int heap = main_heap(memory, type_bits);
     if (heap < 0)
@@ -161,7 +163,7 @@ static unsigned feature_bits(const bl_vk_facts *f)
         bits |= BL_FEATURE_F64;
     if (f->core.shaderInt64)
         bits |= BL_FEATURE_I64;
-    /* Access to small elements is only useful with the integer type for them. */
+    /* Access to small elements is only useful with the integer type of the same size. */
     if (f->v12.storageBuffer8BitAccess && f->v12.shaderInt8)
         bits |= BL_FEATURE_STORE8;
     if (f->v11.storageBuffer16BitAccess && f->core.shaderInt16)
@@ -176,7 +178,7 @@ static bl_device_type device_type(VkPhysicalDeviceType type)
     return type == VK_PHYSICAL_DEVICE_TYPE_OTHER ? BL_DEVICE_ACCELERATOR : BL_DEVICE_GPU;
 }
 
-/* A CPU driver maps a subgroup's work-items to the lanes of the host's vectors, and is fastest with vec4 for each of them. */
+/* A CPU driver maps a subgroup's work-items to the lanes of the host's vectors, and is fastest if each work-item uses vec4. */
 static void vk_choose_describe_cpu(const bl_vk_facts *f, bl_device_info *out)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN), cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
@@ -184,8 +186,9 @@ static void vk_choose_describe_cpu(const bl_vk_facts *f, bl_device_info *out)
     out->cache_bytes = cache > 0 ? vk_choose_smaller((uint64_t)cache, UINT32_MAX) : 0;
     out->subgroup = f->subgroup > 0 ? f->subgroup : 1;
     out->vector_bits = 128;
-    out->registers = 68; /* 12 x 4 vec4 accumulators and their operands: more than there are, but keeping values on the stack
-                          * costs less than loading them again */
+    /* 12 x 4 vec4 accumulators and their operands: more registers than the CPU has, but keeping values on the stack costs
+     * less than loading the values again */
+    out->registers = 68;
 }
 
 bool bl_vk_may_ask_subgroup(const bl_vk_facts *f, const VkPhysicalDeviceSubgroupSizeControlFeatures *features,
@@ -214,7 +217,7 @@ static uint32_t unit_work(const bl_matrix_unit *unit)
     return (uint32_t)unit->m * unit->n * unit->k;
 }
 
-/* Lists the matrix units; for each dtype, larger units first. */
+/* Lists the matrix units. Among units of one dtype, larger units come first. */
 static void describe_matrices(const bl_vk_facts *f, bl_device_info *out)
 {
     for (uint32_t i = 0; i < f->matrix.count; i++) {
@@ -247,17 +250,18 @@ void bl_vk_describe(const bl_vk_facts *f, const bl_vk_places *places, uint32_t n
         .max_binding = limits->maxStorageBufferRange,
         .max_bindings = bl_vk_most_bindings(f),
         .alignment = vk_choose_smaller(limits->minStorageBufferOffsetAlignment, UINT32_MAX),
-        .units = f->units > 0 ? f->units : 32, /* a mid-range GPU, if the driver does not say */
+        .units = f->units > 0 ? f->units : 32, /* the number of a mid-range GPU, if the driver does not report units */
         .vector_bits = 0,
         .max_lanes = 4,   /* GLSL has no wider vectors */
-        .registers = 128, /* scalars of a work-item with two groups of 256 on a 64 Ki register file */
-        .subgroup = f->subgroup > 1 ? f->subgroup : 32, /* some drivers do not say, or say 1, which would mean a CPU here */
+        .registers = 128, /* number of scalars of a work-item if two groups of 256 share a register file of 64 Ki registers */
+        /* some drivers report no subgroup size, or report 1, which would mean a CPU here */
+        .subgroup = f->subgroup > 1 ? f->subgroup : 32,
         .max_local = vk_choose_smaller(limits->maxComputeWorkGroupInvocations, limits->maxComputeWorkGroupSize[0]),
         .local_bytes = limits->maxComputeSharedMemorySize,
         .host_memory = places->host_memory,
     };
     if (out->alignment < 4)
-        out->alignment = 4; /* bindings begin and end at a word */
+        out->alignment = 4; /* bindings begin and end at a 4-byte word */
     out->serial_groups = out->type == BL_DEVICE_CPU;
     if (out->serial_groups)
         vk_choose_describe_cpu(f, out);

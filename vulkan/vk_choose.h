@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Decisions about a physical device from its properties alone: no function calls the driver, so tests can invent devices. */
+/* Decisions about a physical device from its properties alone. No function calls the driver, so tests can invent devices. */
 #ifndef BL_VULKAN_VK_CHOOSE_H
 #define BL_VULKAN_VK_CHOOSE_H
 
@@ -47,43 +47,44 @@ enum {
 
 /* The driver's matrix properties. */
 typedef struct bl_vk_matrix_facts {
-    bool matrix, bfloat16; /* the extension and its feature are available */
+    bool matrix, bfloat16; /* the extension and its feature are available: for matrices, for bfloat16 */
     bool fixed_subgroup;   /* every kernel runs in subgroups of one size */
     bool asked_subgroup;   /* a kernel can request the device's own subgroup size, and full subgroups */
     uint32_t count;
     bl_vk_matrix_properties shapes[BL_VK_MOST_MATRICES];
 } bl_vk_matrix_facts;
 
-/* The driver's properties of a device. */
+/* The driver's description of a physical device. */
 typedef struct bl_vk_facts {
     VkPhysicalDeviceProperties props;
     VkPhysicalDeviceDriverProperties driver;
     uint32_t subgroup;
-    uint64_t max_alloc; /* of one allocation and of one buffer */
+    uint64_t max_alloc; /* largest size of one allocation and of one buffer */
     uint8_t driver_uuid[VK_UUID_SIZE];
     VkPhysicalDeviceFeatures core;
-    VkPhysicalDeviceVulkan11Features v11; /* pNext is NULL in both */
+    VkPhysicalDeviceVulkan11Features v11; /* pNext is NULL in |v11| and in |v12| */
     VkPhysicalDeviceVulkan12Features v12;
     VkPhysicalDeviceMemoryProperties memory;
     VkQueueFamilyProperties families[BL_VK_MAX_FAMILIES];
     uint32_t nfamilies;
     bl_vk_matrix_facts matrix;
-    uint32_t units; /* multiprocessors; 0: not reported */
+    uint32_t units; /* number of multiprocessors; 0: not reported */
 } bl_vk_facts;
 
-/* The memory types of buffers. */
+/* The memory types of the back end's buffers. */
 typedef struct bl_vk_places {
-    uint32_t buffers; /* memory type */
+    uint32_t buffers; /* memory type of buffers */
     uint32_t staging; /* memory type of the staging buffers; used unless |host_memory| */
     uint32_t heap;
     bool host_memory; /* the host accesses buffers in place, without a bus */
 } bl_vk_places;
 
-/* NULL if the device can be used, else the reason. */
+/* NULL if the device can be used, else the reason why it cannot. */
 const char *bl_vk_judge(const bl_vk_facts *facts);
 /* The queue family for compute, or -1. */
 int bl_vk_choose_family(const VkQueueFamilyProperties *families, uint32_t n);
-/* Finds a separate queue for copies: its family and its index there.  False, with the compute queue itself, if there is none. */
+/* Finds a separate queue for copies: its family, and its index in the family.  False, with the compute queue itself, if
+ * there is no separate queue. */
 bool bl_vk_choose_transfer(const VkQueueFamilyProperties *families, uint32_t n, uint32_t compute, uint32_t *family,
                            uint32_t *index);
 /* |type_bits|: the memory types that a storage buffer may have.  |staged| treats shared memory as separate, so that tests cover
@@ -93,8 +94,8 @@ bool bl_vk_choose_places(const VkPhysicalDeviceMemoryProperties *memory, VkPhysi
 /* The device's features that kernels may use. */
 void bl_vk_choose_features(const bl_vk_facts *facts, VkPhysicalDeviceFeatures *core, VkPhysicalDeviceVulkan11Features *v11,
                            VkPhysicalDeviceVulkan12Features *v12);
-/* Whether a kernel can request subgroups of the device's own size.  On Intel's devices matrices need another size, since their
- * units take 8 or 16 work-items; no matrix shapes are listed there. */
+/* Whether a kernel can request subgroups of the device's own size.  On Intel's devices matrices need another size, since the
+ * matrix units take 8 or 16 work-items; such devices list no matrix shapes. */
 bool bl_vk_may_ask_subgroup(const bl_vk_facts *facts, const VkPhysicalDeviceSubgroupSizeControlFeatures *features,
                             const VkPhysicalDeviceSubgroupSizeControlProperties *sizes);
 /* Largest number of buffers of a kernel. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* From the SPIR-V specification, SPV_NV_cooperative_matrix, SPV_KHR_cooperative_matrix and SPV_KHR_bfloat16. */
+/* Numbers of the SPIR-V specification and of SPV_NV_cooperative_matrix, SPV_KHR_cooperative_matrix and SPV_KHR_bfloat16. */
 enum {
     HEAD_WORDS = 5,
     HEAD_BOUND = 3,
@@ -39,17 +39,17 @@ enum {
     MOST_IDS = 1 << 22 /* limits the allocation for a broken module; valid kernels have far fewer ids */
 };
 
-/* The uses of a matrix, with KHR's numbers. */
+/* The uses of a matrix, with the numbers of the KHR extension. */
 enum { USE_A, USE_B, USE_SUM, USES, UNKNOWN = USES };
 
 /* The properties of an id. */
 typedef struct fact {
-    uint8_t use;         /* of a value or variable that holds a matrix; or UNKNOWN */
-    uint32_t type;       /* the matrix type of such a value, or the pointer type of such a variable; 0 */
-    uint32_t pointee;    /* pointer to matrices: their type */
-    bool is_matrix;      /* it is a matrix type */
-    bool is_true;        /* it is a true constant */
-    uint32_t made[USES]; /* matrix type, or pointer to one: its new id for each use */
+    uint8_t use;         /* use of a value or variable that holds a matrix; or UNKNOWN */
+    uint32_t type;       /* the matrix type of a value, or the pointer type of a variable that holds a matrix; 0: no matrix */
+    uint32_t pointee;    /* for a type of pointers to matrices: the matrix type */
+    bool is_matrix;      /* the id is a matrix type */
+    bool is_true;        /* the id is the constant true */
+    uint32_t made[USES]; /* for a matrix type, or a type of pointers to matrices: its new id for each use */
 } fact;
 
 typedef struct rewriter {
@@ -108,7 +108,7 @@ static uint32_t fewest_words(uint32_t op)
     }
 }
 
-/* Whether the words after the instruction's own are ids. */
+/* Whether the words after the instruction's own operands are ids. */
 static bool has_ids(uint32_t op)
 {
     return fewest_words(op) > 2;
@@ -194,7 +194,7 @@ static bl_status set_use(rewriter *r, uint32_t id, uint8_t use, bool *changed)
     return BL_OK;
 }
 
-/* Gives both ids the same use, since they hold the same matrix. */
+/* Gives both ids the same use, since both ids hold the same matrix. */
 static bl_status vk_coopmat_join(rewriter *r, uint32_t x, uint32_t y, bool *changed)
 {
     BL_TRY(set_use(r, x, r->facts[y].use, changed));
@@ -234,7 +234,7 @@ static void vk_coopmat_put(rewriter *r, uint32_t word)
 {
     if (r->nout < r->cap)
         r->out[r->nout] = word;
-    r->nout++; /* counts words that do not fit too */
+    r->nout++; /* nout also counts words that do not fit */
 }
 
 static void vk_coopmat_put_inst(rewriter *r, uint32_t op, uint32_t n, const uint32_t *operands)
@@ -250,19 +250,20 @@ static void vk_coopmat_put_inst(rewriter *r, uint32_t op, uint32_t n, const uint
 static void put_extension(rewriter *r, const char *name)
 {
     uint32_t text[16] = {0};
-    size_t n = strlen(name) / 4 + 1; /* includes the terminating 0 and padding */
+    size_t n = strlen(name) / 4 + 1; /* number of words of the string, including the terminating 0 and padding */
     memcpy(text, name, strlen(name));
     vk_coopmat_put_inst(r, OP_EXTENSION, (uint32_t)n, text);
 }
 
-/* The new id of |type|, a matrix type or a pointer to one, for a use.  A matrix in no product is an accumulator. */
+/* The new id of |type|, a matrix type or a type of pointers to matrices, for a use.  A matrix that is in no product is an
+ * accumulator. */
 static uint32_t type_for(const rewriter *r, uint32_t type, uint8_t use)
 {
     return r->facts[type].made[use == UNKNOWN ? USE_SUM : use];
 }
 
-/* Assigns an id to each use of each type that occurs.  The last one keeps the id of the NV type, so that names of that id remain
- * valid. */
+/* Assigns an id to each use of each type that occurs.  The last use of a type keeps the id of the NV type, so that names of
+ * the id remain valid. */
 static void name_types(rewriter *r)
 {
     for (uint32_t id = 0; id < r->first_bound; id++) {
@@ -316,7 +317,7 @@ static bool is_extension(const uint32_t *at, const char *name)
     return strlen(name) < bytes && strncmp((const char *)&at[1], name, bytes) == 0;
 }
 
-/* KHR's layout operand, rows (0) or columns (1), from NV's bool. */
+/* The layout operand of KHR, rows (0) or columns (1), from the bool of NV. */
 static uint32_t layout_of(const rewriter *r, uint32_t is_columns)
 {
     return r->number[r->facts[is_columns].is_true ? 1 : 0];
@@ -335,7 +336,7 @@ static void put_capability(rewriter *r, const uint32_t *at)
     }
 }
 
-/* Writes an instruction that makes a matrix, or a variable of one, with the type of its use. */
+/* Writes an instruction that makes a matrix, or a variable that holds a matrix, with the type of the matrix's use. */
 static void put_typed(rewriter *r, const uint32_t *at)
 {
     uint32_t n = words_of(at);
@@ -366,7 +367,7 @@ static void put_rewritten(rewriter *r, const uint32_t *at)
             put_extension(r, "SPV_KHR_bfloat16");
     } else if (op == OP_TYPE_MATRIX_NV || (op == OP_TYPE_POINTER && r->facts[at[1]].pointee != 0)) {
         put_types(r, at);
-    } else if (op == OP_MATRIX_LOAD_NV) { /* type, result, pointer, stride, is columns; memory operands */
+    } else if (op == OP_MATRIX_LOAD_NV) { /* operands: type, result, pointer, stride, is columns; memory operands */
         vk_coopmat_put(r, n << 16 | OP_MATRIX_LOAD_KHR);
         vk_coopmat_put(r, type_for(r, at[1], r->facts[at[2]].use));
         vk_coopmat_put(r, at[2]);
@@ -375,7 +376,7 @@ static void put_rewritten(rewriter *r, const uint32_t *at)
         vk_coopmat_put(r, at[4]);
         for (uint32_t i = 6; i < n; i++)
             vk_coopmat_put(r, at[i]);
-    } else if (op == OP_MATRIX_STORE_NV) { /* pointer, matrix, stride, is columns; memory operands */
+    } else if (op == OP_MATRIX_STORE_NV) { /* operands: pointer, matrix, stride, is columns; memory operands */
         vk_coopmat_put(r, n << 16 | OP_MATRIX_STORE_KHR);
         vk_coopmat_put(r, at[1]);
         vk_coopmat_put(r, at[2]);
@@ -416,7 +417,7 @@ static bl_status vk_coopmat_rewrite(rewriter *r)
     for (int i = 0; i < USES; i++)
         r->number[i] = r->bound++;
     r->bfloat16_type = r->bound++;
-    put_module(r); /* the first pass only counts */
+    put_module(r); /* the first pass only counts the words */
     r->cap = r->nout;
     r->out = bl_calloc(r->cap, sizeof *r->out);
     if (r->out == NULL)

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* ---- staging, for memory that the host cannot see */
+/* ---- staging, for memory that the host cannot access */
 
 static bl_status staging_init(bl_vk_context *ctx, bl_err *err)
 {
@@ -19,11 +19,11 @@ static bl_status staging_init(bl_vk_context *ctx, bl_err *err)
 void bl_vk_staging_fini(bl_vk_context *ctx)
 {
     bl_vk_storage_destroy(ctx, &ctx->staging.storage);
-    ctx->vk.DestroyCommandPool(ctx->handle, ctx->staging.pool, NULL); /* also frees its command buffers */
+    ctx->vk.DestroyCommandPool(ctx->handle, ctx->staging.pool, NULL); /* destroying the pool also frees its command buffers */
 }
 
-/* Submits a copy with the commands of staging part |part|, after all earlier copies and after the kernels up to ticket |after|.
- * On a separate queue it waits for no other kernel. */
+/* Submits a copy with the commands of staging part |part|, after all earlier copies and after the kernels up to ticket
+ * |after|. A copy on a separate queue waits for no other kernel. */
 static bl_status submit_region(bl_vk_context *ctx, uint32_t part, VkBuffer from, VkBuffer to, const VkBufferCopy *region,
                                uint64_t after, bool seen, bl_err *err)
 {
@@ -72,7 +72,8 @@ static bl_status upload(bl_vk_context *ctx, bl_vk_buffer *buffer, size_t offset,
     uint32_t part = 0;
     for (size_t done = 0; done < bytes; part = (part + 1) % BL_VK_STAGING_PARTS) {
         size_t n = vk_copy_part_bytes(bytes, done);
-        BL_TRY(bl_vk_queue_wait(ctx, ctx->copies, ctx->staging.tickets[part], err)); /* until its last copy has read it */
+        /* wait until the last copy of the part has read the part */
+        BL_TRY(bl_vk_queue_wait(ctx, ctx->copies, ctx->staging.tickets[part], err));
         memcpy(part_host(ctx, part), data + done, n);
         BL_TRY(submit_copy(ctx, part, buffer, offset + done, n, true, err));
         done += n;
@@ -80,7 +81,7 @@ static bl_status upload(bl_vk_context *ctx, bl_vk_buffer *buffer, size_t offset,
     return BL_OK;
 }
 
-/* Stays one copy ahead: the device fills the next part while the host empties this one. */
+/* Submits one copy ahead: the device fills the next part while the host empties the current part (double buffering). */
 static bl_status download(bl_vk_context *ctx, bl_vk_buffer *buffer, size_t offset, char *data, size_t bytes, bl_err *err)
 {
     BL_TRY(staging_init(ctx, err));
@@ -94,7 +95,7 @@ static bl_status download(bl_vk_context *ctx, bl_vk_buffer *buffer, size_t offse
             asked += n;
         }
         if (i == 0)
-            continue; /* only the first copy is under way */
+            continue; /* only the first copy is in flight */
         size_t n = vk_copy_part_bytes(bytes, done);
         BL_TRY(bl_vk_queue_wait(ctx, ctx->copies, ctx->staging.tickets[part], err));
         memcpy(data + done, part_host(ctx, part), n);
@@ -103,7 +104,7 @@ static bl_status download(bl_vk_context *ctx, bl_vk_buffer *buffer, size_t offse
     return BL_OK;
 }
 
-/* ---- what the engine calls */
+/* ---- rows of bl_device_ops */
 
 bl_status bl_vk_buffer_write(bl_buffer *base, size_t offset, const void *data, size_t bytes, bl_err *err)
 {

@@ -18,14 +18,14 @@ bl_status bl_vk_check(bl_vk_context *ctx, VkResult result, const char *what, bl_
         return BL_OK;
     if (result == VK_ERROR_DEVICE_LOST) {
         pthread_mutex_lock(&ctx->dev->lock);
-        if (ctx->dev->context == ctx) /* unless the device was reopened since */
+        if (ctx->dev->context == ctx) /* mark the device as lost unless it was reopened since */
             atomic_store(&ctx->dev->base.lost, true);
         pthread_mutex_unlock(&ctx->dev->lock);
     }
     return bl_fail(err, bl_vk_result_status(result), "%s: %s: %s", ctx->dev->base.info.id, what, bl_vk_result_text(result));
 }
 
-/* ---- one life of the VkDevice */
+/* ---- one lifetime of the VkDevice */
 
 /* |second|: index of the copy queue, if it is in the compute family: 0 or 1. */
 static VkResult vk_device_create_handle(bl_vk_device *dev, bl_vk_context *ctx, uint32_t second)
@@ -185,7 +185,8 @@ static bl_status vk_device_reopen(bl_device *base, bl_err *err)
     bl_vk_device *dev = (bl_vk_device *)base;
     bl_vk_context *fresh = NULL;
     BL_TRY(create_context(dev, &fresh, err));
-    (void)dev->context->vk.DeviceWaitIdle(dev->context->handle); /* so that nothing released from now on is in use */
+    /* wait, so that no object that is released from now on is in use */
+    (void)dev->context->vk.DeviceWaitIdle(dev->context->handle);
     pthread_mutex_lock(&dev->lock);
     bl_vk_context *old = dev->context;
     dev->context = fresh;
@@ -213,7 +214,7 @@ static const bl_device_ops vulkan_ops = {
     .wait = bl_vk_wait,
 };
 
-/* ---- asking the driver */
+/* ---- queries of the driver */
 
 static bool has_extension(const VkExtensionProperties *list, uint32_t n, const char *name)
 {
@@ -223,7 +224,8 @@ static bool has_extension(const VkExtensionProperties *list, uint32_t n, const c
     return false;
 }
 
-/* Core Vulkan does not report multiprocessors; extensions of two vendors do, and can be queried without being enabled. */
+/* Core Vulkan does not report the number of multiprocessors. Extensions of two vendors report it, and can be queried without
+ * being enabled. */
 static void ask_units(bl_vk_instance *in, VkPhysicalDevice physical, const VkExtensionProperties *list, uint32_t n,
                       bl_vk_facts *facts)
 {
@@ -308,7 +310,7 @@ static void ask_properties(bl_vk_instance *in, VkPhysicalDevice physical, bl_vk_
     facts->driver.pNext = NULL;
 }
 
-/* All but the properties needs Vulkan 1.2. */
+/* All queries except the query of the properties need Vulkan 1.2. */
 static void ask(bl_vk_instance *in, VkPhysicalDevice physical, bl_vk_facts *facts)
 {
     in->vk.GetPhysicalDeviceProperties(physical, &facts->props);
@@ -330,8 +332,8 @@ static void ask(bl_vk_instance *in, VkPhysicalDevice physical, bl_vk_facts *fact
 
 /* ---- opening */
 
-/* Makes |dev| without a context.  BEAMLINE_VULKAN_STAGING=1 copies through staging memory even if the host sees all memory; =2
- * also treats the only queue of a device as two. */
+/* Makes |dev| without a context.  BEAMLINE_VULKAN_STAGING=1 makes the back end copy through staging memory even if the host
+ * sees all memory. BEAMLINE_VULKAN_STAGING=2 also makes the back end treat the only queue of a device as two queues. */
 static bl_vk_device *create_device(bl_vk_instance *in, VkPhysicalDevice physical, uint32_t number)
 {
     bl_vk_device *dev = bl_calloc(1, sizeof *dev);
@@ -349,7 +351,7 @@ static bl_vk_device *create_device(bl_vk_instance *in, VkPhysicalDevice physical
     return dev;
 }
 
-/* For an unusable device, adds a line to |why| and sets |*out| to NULL. */
+/* Opens a device. For an unusable device, adds a line to |why| and sets |*out| to NULL. */
 static bl_status open_one(bl_vk_instance *in, VkPhysicalDevice physical, uint32_t number, bl_device **out, bl_text *why,
                           bl_err *err)
 {

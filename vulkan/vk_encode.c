@@ -8,8 +8,8 @@ static void launch_barrier(bl_vk_recording *r, VkCommandBuffer commands)
     r->nspans = 0;
 }
 
-/* Whether the launch needs a barrier.  Every buffer of a kernel counts as read, since nothing says which are not; a write
- * conflicts with earlier reads and writes. */
+/* Whether the launch needs a barrier.  Every buffer of a kernel counts as read, since the back end does not know which
+ * buffers the kernel reads. A write conflicts with earlier reads and writes. */
 static bool conflicts(const bl_vk_recording *r, const bl_vk_variant *v, const bl_launch *launch)
 {
     const bl_vk_kernel *kernel = (const bl_vk_kernel *)launch->kernel;
@@ -42,7 +42,8 @@ static void write_set(bl_vk_recording *r, const bl_vk_variant *v, uint32_t index
     uint32_t n = launch->kernel->nbuffers;
     for (uint32_t i = 0; i < n; i++) {
         const bl_vk_bound *b = &v->slots[launch->slot[i]];
-        uint64_t bytes = (b->end - b->begin + 3) & ~(uint64_t)3; /* the kernel's elements may be whole words */
+        /* the kernel may access elements of the binding as whole 4-byte words */
+        uint64_t bytes = (b->end - b->begin + 3) & ~(uint64_t)3;
         infos[i] = (VkDescriptorBufferInfo){
             .buffer = b->handle, .offset = b->begin, .range = bytes < r->ctx->max_binding ? bytes : r->ctx->max_binding};
     }
@@ -85,7 +86,7 @@ static void encode_launch(bl_vk_recording *r, const bl_vk_variant *v, uint32_t i
     bool empty = groups[0] == 0 || groups[1] == 0 || groups[2] == 0;
     if (!empty) {
         write_set(r, v, index);
-        /* A timed launch must not overlap another one. */
+        /* A timed launch must not overlap another launch. */
         if (v->timed || r->nspans + launch->kernel->nbuffers > BL_VK_MAX_SPANS || conflicts(r, v, launch))
             launch_barrier(r, v->commands);
         note_spans(r, v, launch);
@@ -106,7 +107,7 @@ bl_status bl_vk_encode(bl_vk_recording *r, bl_vk_variant *v, bl_err *err)
     BL_TRY(bl_vk_check(ctx, ctx->vk.BeginCommandBuffer(v->commands, &begin), "recording", err));
     if (v->timed && v->nlaunches > 0)
         ctx->vk.CmdResetQueryPool(v->commands, v->queries, 0, 2 * v->nlaunches);
-    /* Waits for everything that other recordings and copies submitted before. */
+    /* Waits for all work that other recordings and copies submitted before. */
     bl_vk_barrier(ctx, v->commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
                   VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
                   VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);

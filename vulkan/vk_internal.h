@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Private declarations of the Vulkan back end.  The engine holds a bl_vk_device; a bl_vk_context is one lifetime of its VkDevice.
- * Reopening makes a new context, and the old one ends with its last buffer, kernel and recording. */
+/* Private declarations of the Vulkan back end.  The engine holds a bl_vk_device. A bl_vk_context is one lifetime of the
+ * VkDevice. Reopening makes a new context. The old context ends with its last buffer, kernel and recording. */
 #ifndef BL_VULKAN_VK_INTERNAL_H
 #define BL_VULKAN_VK_INTERNAL_H
 
@@ -11,17 +11,17 @@
 #include <pthread.h>
 
 enum {
-    BL_VK_SLAB_CLASSES = 11, /* 256 bytes to 256 KiB by powers of two */
+    BL_VK_SLAB_CLASSES = 11, /* slot sizes of slabs: 256 bytes to 256 KiB by powers of two */
     BL_VK_STAGING_BYTES = 4 << 20,
-    BL_VK_STAGING_PARTS = 2, /* the host fills one part while the device empties the other */
+    BL_VK_STAGING_PARTS = 2, /* double buffering: the host fills one part while the device empties the other part */
 };
 
 /* A VkBuffer and its memory. */
 typedef struct bl_vk_storage {
     VkBuffer handle;
     VkDeviceMemory memory;
-    void *host;      /* NULL: not mapped */
-    uint64_t serial; /* unique, whereas a handle can be reused */
+    void *host;      /* address of the mapped memory; NULL: not mapped */
+    uint64_t serial; /* unique number, since a handle can be reused */
 } bl_vk_storage;
 
 typedef struct bl_vk_slab bl_vk_slab;
@@ -32,9 +32,9 @@ typedef struct bl_vk_device bl_vk_device;
 typedef struct bl_vk_queue {
     VkQueue handle;
     uint32_t family;
-    VkSemaphore timeline;    /* counts tickets */
-    atomic_ullong submitted; /* last ticket issued; written by the worker thread */
-    atomic_ullong completed; /* a ticket that is known to be complete */
+    VkSemaphore timeline;    /* semaphore whose value is the last completed ticket */
+    atomic_ullong submitted; /* last ticket issued; only the worker thread writes it */
+    atomic_ullong completed; /* latest ticket that is known to be complete */
     uint64_t waited;         /* last ticket of the other queue that this queue waits for */
 } bl_vk_queue;
 
@@ -52,27 +52,28 @@ typedef struct bl_vk_context {
     bl_vk_device *dev;
     VkDevice handle;
     bl_vk_device_calls vk;
-    bl_vk_queue compute, transfer; /* |transfer| is for copies only, if the device has such a queue */
-    bl_vk_queue *copies;           /* whichever of the two does the copies */
+    bl_vk_queue compute, transfer; /* |transfer| is a queue for copies only, if the device has such a queue */
+    bl_vk_queue *copies;           /* the queue that does the copies: |compute| or |transfer| */
     uint32_t timestamp_bits;
     double ns_per_tick;
     uint32_t max_binding; /* largest range of a binding in bytes */
     bl_vk_places places;
-    VkDescriptorSetLayout set_layouts[BL_MAX_BINDINGS + 1]; /* for 0 to bl_vk_most_bindings */
+    VkDescriptorSetLayout set_layouts[BL_MAX_BINDINGS + 1]; /* layouts for 0 to bl_vk_most_bindings buffers */
     VkPipelineLayout layouts[BL_MAX_BINDINGS + 1];
     VkPipelineCache pipeline_cache;
-    atomic_uint pipelines; /* number created since the start */
+    atomic_uint pipelines; /* number of pipelines created since the start */
     atomic_ullong serials;
-    atomic_uint allocations; /* of memory, at most maxMemoryAllocationCount, which drivers need not check */
+    /* number of memory allocations: at most maxMemoryAllocationCount, a limit that drivers need not check */
+    atomic_uint allocations;
     pthread_mutex_t memory_lock;
-    bl_vk_slab *slabs[BL_VK_SLAB_CLASSES]; /* guarded by memory_lock */
-    bl_vk_staging staging;                 /* worker thread */
+    bl_vk_slab *slabs[BL_VK_SLAB_CLASSES]; /* slabs by class; guarded by memory_lock */
+    bl_vk_staging staging;                 /* used on the worker thread only */
     pthread_mutex_t timed_lock;
     bl_vk_variant *timed; /* submissions whose times have not been read; guarded by timed_lock */
 } bl_vk_context;
 
 struct bl_vk_device {
-    bl_device base; /* must be first: bl_device * converts to it */
+    bl_device base; /* must be first: bl_device * converts to bl_vk_device * */
     VkPhysicalDevice physical;
     bl_vk_facts facts;
     bl_vk_instance *instance;
@@ -85,14 +86,15 @@ typedef struct bl_vk_buffer {
     bl_buffer base;
     bl_vk_context *ctx;
     bl_vk_storage storage; /* the storage that contains the buffer; owned only if |owner| */
-    uint64_t at;           /* offset in the storage */
-    bl_vk_slab *slab;      /* the slab of a small buffer */
+    uint64_t at;           /* offset of the buffer in the storage */
+    bl_vk_slab *slab;      /* the slab of a small buffer; else NULL */
     uint32_t slot;
     bool owner;
-    uint64_t own, own_copied; /* storage of the two tickets of an owner */
+    uint64_t own, own_copied; /* the tickets to which |used| and |copied| of an owner point */
     uint64_t *used;           /* last ticket of the compute queue that uses the memory; worker thread */
-    uint64_t *copied;         /* last ticket of the copy queue that uses the memory.  A write returns before it is complete, so
-                               * freeing waits for this ticket */
+    /* last ticket of the copy queue that uses the memory.  A write returns before its copy is complete, so freeing waits for
+     * this ticket */
+    uint64_t *copied;
 } bl_vk_buffer;
 
 typedef struct bl_vk_kernel {
@@ -103,12 +105,12 @@ typedef struct bl_vk_kernel {
 } bl_vk_kernel;
 
 /* vk_device.c */
-bl_vk_context *bl_vk_context_get(bl_device *dev); /* the current context with a new reference */
+bl_vk_context *bl_vk_context_get(bl_device *dev); /* returns the current context with a new reference */
 bl_vk_context *bl_vk_context_retain(bl_vk_context *ctx);
 void bl_vk_context_release(bl_vk_context *ctx);
-/* BL_OK unless |result| is a failure.  Marks a lost device as lost. */
+/* Returns BL_OK unless |result| is a failure.  Marks a lost device as lost. */
 BL_NODISCARD bl_status bl_vk_check(bl_vk_context *ctx, VkResult result, const char *what, bl_err *err);
-/* The instance, whose message count the tests read. */
+/* The instance; tests read its message count. */
 bl_vk_instance *bl_vk_instance_of(bl_device *dev);
 
 /* vk_memory.c */
@@ -133,16 +135,16 @@ void bl_vk_pipelines_fini(bl_vk_context *ctx);
 bl_status bl_vk_kernel_make(bl_device *dev, const bl_kernel_source *source, bl_kernel **out, bl_err *err);
 void bl_vk_kernel_free(bl_kernel *kernel);
 
-/* vk_queue.c: worker thread, but for the waits on one ticket */
+/* vk_queue.c.  Thread: the worker's, except for bl_vk_queue_wait on one ticket */
 BL_NODISCARD bl_status bl_vk_commands_create(bl_vk_context *ctx, const bl_vk_queue *queue, uint32_t n, VkCommandPool *pool,
-                                             VkCommandBuffer *out, bl_err *err); /* in a new pool, if there is none */
+                                             VkCommandBuffer *out, bl_err *err); /* makes a new pool if *pool is null */
 void bl_vk_barrier(bl_vk_context *ctx, VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags wrote,
                    VkPipelineStageFlags to, VkAccessFlags touches);
 /* Submits |commands| after all earlier submissions of |queue| and after the other queue's ticket |after|. */
 BL_NODISCARD bl_status bl_vk_queue_submit(bl_vk_context *ctx, bl_vk_queue *queue, VkCommandBuffer commands, uint64_t after,
                                           uint64_t *ticket, bl_err *err);
 BL_NODISCARD bl_status bl_vk_queue_wait(bl_vk_context *ctx, bl_vk_queue *queue, uint64_t ticket, bl_err *err);
-BL_NODISCARD bl_status bl_vk_queue_wait_all(bl_vk_context *ctx, bl_err *err); /* both queues */
+BL_NODISCARD bl_status bl_vk_queue_wait_all(bl_vk_context *ctx, bl_err *err); /* waits for both queues */
 bl_status bl_vk_wait(bl_device *dev, bl_err *err);
 
 /* vk_record.c */

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Results by what the caller can do: only lack of memory can be remedied, everything else is a failure of the device. */
+/* Vulkan results, classified by the possible reaction of the caller: a caller can remedy only lack of memory. All other
+ * results are a failure of the device. */
 static const struct result_row {
     VkResult result;
     bl_status status;
@@ -107,7 +108,8 @@ static void create_messenger(bl_vk_instance *in, const VkDebugUtilsMessengerCrea
         bl_log(BL_LOG_WARN, "vulkan: no messages from the validation layer");
 }
 
-/* BEAMLINE_VULKAN_VALIDATION=1 enables the validation layer; "sync" adds its synchronisation checks. */
+/* BEAMLINE_VULKAN_VALIDATION=1 enables the validation layer; BEAMLINE_VULKAN_VALIDATION=sync adds the layer's
+ * synchronisation checks. */
 static VkResult vk_loader_create_handle(bl_vk_instance *in)
 {
     const char *wish = getenv("BEAMLINE_VULKAN_VALIDATION");
@@ -148,7 +150,7 @@ static VkResult vk_loader_create_handle(bl_vk_instance *in)
     return r;
 }
 
-/* NULL if the machine supports Vulkan 1.2, else the reason. */
+/* Returns NULL if the machine supports Vulkan 1.2, else the reason why it does not. */
 static const char *vk_loader_start(bl_vk_instance *in, void *library)
 {
     void *symbol = dlsym(library, "vkGetInstanceProcAddr");

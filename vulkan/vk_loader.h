@@ -36,13 +36,13 @@ typedef struct bl_vk_instance {
     bl_vk_global_calls global;
     bl_vk_instance_calls vk;
     VkInstance handle;
-    uint32_t version; /* version that the application requested */
+    uint32_t version; /* Vulkan version that the application requested */
     VkDebugUtilsMessengerEXT messenger;
-    atomic_uint messages; /* errors and warnings of the validation layer */
+    atomic_uint messages; /* number of errors and warnings of the validation layer */
     pthread_mutex_t compiler_lock;
-    atomic_int knows_khr; /* for vk_shader.c: whether its compiler supports GL_KHR_cooperative_matrix: 1, -1, or 0 if not tested
-                           * yet */
-    void *compiler;       /* for vk_shader.c; created on first use, since it costs 0.1 s */
+    /* for vk_shader.c: does the compiler support GL_KHR_cooperative_matrix? 1: yes, -1: no, 0: not tested yet */
+    atomic_int knows_khr;
+    void *compiler; /* for vk_shader.c; created on first use, since the creation takes 0.1 s */
 } bl_vk_instance;
 
 /* |*out| is NULL, with the reason in |why|, if this machine has no Vulkan 1.2. */

@@ -7,20 +7,20 @@
 #include <stdlib.h>
 
 enum {
-    MIN_SHIFT = 8, /* the largest alignment of bindings that Vulkan allows a device to require is 256 */
+    MIN_SHIFT = 8, /* 2^8: the largest alignment of bindings that Vulkan allows a device to require is 256 */
     MAX_SHIFT = MIN_SHIFT + BL_VK_SLAB_CLASSES - 1,
     SLAB_SLOTS = 256,
     MIN_SLAB = 64 << 10,
     MAX_SLAB = 4 << 20,
 };
 
-/* Many buffers of one size in one allocation, since drivers may limit a process to 4096 allocations. */
+/* A slab: many buffers of one size in one allocation, since drivers may limit a process to 4096 allocations. */
 struct bl_vk_slab {
     bl_vk_slab *next;
     bl_vk_storage storage;
     uint32_t class, nslots, nfree;
     uint64_t taken[SLAB_SLOTS / 64];
-    uint64_t used[SLAB_SLOTS], copied[SLAB_SLOTS]; /* see bl_vk_buffer */
+    uint64_t used[SLAB_SLOTS], copied[SLAB_SLOTS]; /* the tickets of each slot; see bl_vk_buffer */
 };
 
 static VkResult create_buffer(bl_vk_context *ctx, uint64_t bytes, VkBuffer *out)
@@ -107,7 +107,7 @@ void bl_vk_storage_destroy(bl_vk_context *ctx, bl_vk_storage *s)
 {
     ctx->vk.DestroyBuffer(ctx->handle, s->handle, NULL);
     if (s->memory != VK_NULL_HANDLE) {
-        ctx->vk.FreeMemory(ctx->handle, s->memory, NULL); /* also unmaps it */
+        ctx->vk.FreeMemory(ctx->handle, s->memory, NULL); /* freeing the memory also unmaps it */
         atomic_fetch_sub(&ctx->allocations, 1);
     }
     *s = (bl_vk_storage){0};
@@ -177,7 +177,7 @@ static bl_status alloc_small(bl_vk_context *ctx, size_t bytes, bl_vk_buffer *buf
     return slab != NULL ? BL_OK : bl_fail(err, failure.status, "%s", failure.text);
 }
 
-/* Waits until no copy writes to the memory; on a lost device none does. */
+/* Waits until no copy writes to the memory. On a lost device no copy writes. */
 static void wait_for_copies(bl_vk_context *ctx, uint64_t ticket)
 {
     bl_status done = bl_vk_queue_wait(ctx, ctx->copies, ticket, NULL);
@@ -192,8 +192,8 @@ static void destroy_slab(bl_vk_context *ctx, bl_vk_slab *slab)
     free(slab);
 }
 
-/* Frees an empty slab, unless it is the last of its class: a buffer that is repeatedly allocated and freed must not cost an
- * allocation each time. */
+/* Frees a slot, and the slab if it becomes empty, unless the slab is the last of its class: a buffer that is repeatedly
+ * allocated and freed must not cost an allocation each time. */
 static void free_small(bl_vk_context *ctx, bl_vk_slab *slab, uint32_t slot)
 {
     bl_vk_slab *empty = NULL;
@@ -236,7 +236,7 @@ bl_status bl_vk_buffer_alloc(bl_device *dev, size_t bytes, bl_buffer **out, bl_e
     size_t rounded = 0;
     bl_status st = BL_OK;
     *out = NULL;
-    /* Bindings span whole words, so the memory does too. */
+    /* A binding spans whole words, so the memory spans whole words too. */
     if (!bl_size_align(bytes, 16, &rounded))
         return bl_fail(err, BL_ELIMIT, "a buffer of %zu bytes", bytes);
     bl_vk_context *ctx = bl_vk_context_get(dev);
@@ -262,7 +262,7 @@ bl_status bl_vk_buffer_alloc(bl_device *dev, size_t bytes, bl_buffer **out, bl_e
 bl_status bl_vk_buffer_view(bl_buffer *parent, size_t offset, size_t bytes, bl_buffer **out, bl_err *err)
 {
     bl_vk_buffer *whole = (bl_vk_buffer *)parent;
-    (void)bytes; /* the wrappers store it in the base */
+    (void)bytes; /* the wrappers store the size in the base */
     *out = NULL;
     bl_vk_buffer *buffer = vk_memory_create(whole->ctx);
     if (buffer == NULL)

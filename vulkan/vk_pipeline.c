@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SAVE_EVERY = 32 }; /* pipelines that a crash can cost */
+enum { SAVE_EVERY = 32 }; /* largest number of pipelines that a crash can lose from the disk cache */
 
 /* ---- the driver's cache, on disk */
 
@@ -41,7 +41,7 @@ static void load_cache(bl_vk_context *ctx)
         info.pInitialData = data;
         info.initialDataSize = len;
     }
-    /* Kernels compile without it too. */
+    /* Kernels compile without the driver's cache too. */
     if (ctx->vk.CreatePipelineCache(ctx->handle, &info, NULL, &ctx->pipeline_cache) != VK_SUCCESS)
         ctx->pipeline_cache = VK_NULL_HANDLE;
     free(data);
@@ -107,7 +107,7 @@ void bl_vk_pipelines_fini(bl_vk_context *ctx)
 
 /* ---- kernels */
 
-/* Checks what the wrappers do not check. */
+/* Checks limits that the wrappers do not check. */
 static bl_status vk_pipeline_check_source(bl_vk_context *ctx, const bl_kernel_source *source, bl_err *err)
 {
     const uint32_t *most = ctx->dev->facts.props.limits.maxComputeWorkGroupSize;

@@ -25,7 +25,8 @@ void bl_vk_barrier(bl_vk_context *ctx, VkCommandBuffer commands, VkPipelineStage
     ctx->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &all, 0, NULL, 0, NULL);
 }
 
-/* A semaphore between the queues makes writes of one visible to the other; a wait on the host would not. */
+/* Submits |commands|. A semaphore between the queues makes writes of one queue visible to the other queue; a wait on the
+ * host would not. */
 bl_status bl_vk_queue_submit(bl_vk_context *ctx, bl_vk_queue *queue, VkCommandBuffer commands, uint64_t after, uint64_t *ticket,
                              bl_err *err)
 {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- times */
+/* ---- device times of launches */
 
 /* Stores the times of |v|, whose submission is complete, if they were requested. */
 static bl_status read_ticks(bl_vk_context *ctx, bl_vk_variant *v, bl_err *err)
@@ -36,7 +36,7 @@ static void expect_times(bl_vk_context *ctx, bl_vk_variant *v, uint64_t *nanosec
     pthread_mutex_unlock(&ctx->timed_lock);
 }
 
-/* Removes |v| from the list, if it is there. */
+/* Removes |v| from the list of timed submissions if it is in the list. */
 static void forget_times(bl_vk_context *ctx, bl_vk_variant *v)
 {
     pthread_mutex_lock(&ctx->timed_lock);
@@ -67,14 +67,15 @@ bl_status bl_vk_read_times(bl_vk_context *ctx, bl_err *err)
 
 static void destroy_variant(bl_vk_context *ctx, bl_vk_variant *v)
 {
-    ctx->vk.DestroyDescriptorPool(ctx->handle, v->pool, NULL); /* also frees its sets */
+    ctx->vk.DestroyDescriptorPool(ctx->handle, v->pool, NULL); /* destroying the pool also frees its sets */
     ctx->vk.DestroyQueryPool(ctx->handle, v->queries, NULL);
     free(v->sets);
     free(v->ticks);
     free(v->slots);
     free(v->vars);
     free(v->groups);
-    VkCommandBuffer commands = v->commands; /* the recording's pool owns it, and a second attempt may use it */
+    /* the pool of the recording owns the command buffer, and a second attempt may use it */
+    VkCommandBuffer commands = v->commands;
     *v = (bl_vk_variant){.commands = commands};
 }
 
@@ -150,7 +151,7 @@ static bool vk_record_same(const bl_vk_recording *r, const bl_vk_variant *v, con
     return r->base.nlaunches == 0 || memcmp(v->groups, s->groups, r->base.nlaunches * sizeof *v->groups) == 0;
 }
 
-/* The least recently used variant; an unused one first. */
+/* The least recently used variant; an unused variant comes first. */
 static bl_vk_variant *stalest(bl_vk_recording *r)
 {
     bl_vk_variant *v = &r->variants[0];
@@ -199,7 +200,8 @@ static bl_status find_variant(bl_vk_recording *r, const bl_submission *s, bool t
     for (uint32_t i = 0; i < BL_VK_VARIANTS; i++) {
         if (vk_record_same(r, &r->variants[i], s, timed)) {
             *out = &r->variants[i];
-            return timed ? vk_record_settle(r->ctx, *out, err) : BL_OK; /* its queries hold the times of one submission */
+            /* the queries of a variant hold the times of one submission */
+            return timed ? vk_record_settle(r->ctx, *out, err) : BL_OK;
         }
     }
     *out = stalest(r);
@@ -226,12 +228,12 @@ bl_status bl_vk_submit(bl_recording *base, const bl_submission *s, bl_err *err)
     bool timed = s->nanoseconds != NULL && r->ctx->timestamp_bits > 0;
     vk_record_bind_slots(r, s);
     if (s->nanoseconds != NULL)
-        memset(s->nanoseconds, 0, base->nlaunches * sizeof *s->nanoseconds); /* stays zero if the queue has no clock */
+        memset(s->nanoseconds, 0, base->nlaunches * sizeof *s->nanoseconds); /* the times stay zero if the queue has no clock */
     BL_TRY(find_variant(r, s, timed, &v, err));
     bl_status st =
         bl_vk_queue_submit(r->ctx, &r->ctx->compute, v->commands, atomic_load(&r->ctx->transfer.submitted), &v->ticket, err);
     if (st != BL_OK) {
-        base->begun = st != BL_ENODEVMEM; /* vkQueueSubmit without memory changes nothing, by its specification */
+        base->begun = st != BL_ENODEVMEM; /* vkQueueSubmit without memory changes no state, by its specification */
         return st;
     }
     for (uint32_t i = 0; i < base->nslots; i++)

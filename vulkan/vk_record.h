@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* A recording and its variants: the same launches with other buffers, numbers or groups.  Each variant is a command buffer that
- * is recorded once and replayed.  Private to vk_record.c and vk_encode.c.  Thread: the worker's, except for freeing. */
+/* A recording and its variants: the same launches with other buffers, numbers or groups.  Each variant is a command buffer
+ * that is recorded once and replayed.  Private to vk_record.c and vk_encode.c.  Thread: the worker's, except for freeing. */
 #ifndef BL_VULKAN_VK_RECORD_H
 #define BL_VULKAN_VK_RECORD_H
 
 #include "vulkan/vk_internal.h"
 
 enum {
-    BL_VK_VARIANTS = 16,   /* a training step has two, since its state's buffers alternate; reports have eight sets of outputs */
-    BL_VK_MAX_SPANS = 256, /* between two barriers; beyond that a barrier is cheaper than the search */
+    /* a training step has two variants, since the buffers of its states alternate; reports have eight sets of outputs */
+    BL_VK_VARIANTS = 16,
+    /* largest number of spans between two barriers; beyond the limit a barrier is cheaper than the search for conflicts */
+    BL_VK_MAX_SPANS = 256,
 };
 
 /* The binding of a slot. */
@@ -29,32 +31,32 @@ struct bl_vk_variant {
     bool timed;
     VkCommandBuffer commands;
     VkDescriptorPool pool;
-    VkDescriptorSet *sets; /* one per launch */
-    VkQueryPool queries;   /* two per launch; created when times are first requested */
+    VkDescriptorSet *sets; /* one set per launch */
+    VkQueryPool queries;   /* two queries per launch; created when times are first requested */
     uint64_t *ticks;
     uint32_t nlaunches;
-    bl_vk_bound *slots; /* slots, vars and groups: what the commands were recorded with */
+    bl_vk_bound *slots; /* the slots, vars and groups with which the commands were recorded */
     int32_t *vars;
     uint32_t (*groups)[3];
-    uint64_t ticket;       /* of its last submission */
+    uint64_t ticket;       /* ticket of the last submission */
     uint64_t used;         /* time of last use on the recording's clock */
-    uint64_t *nanoseconds; /* destination of a submission's times; NULL: none requested */
+    uint64_t *nanoseconds; /* where to write the times of the submission; NULL: no times requested */
 };
 
 typedef struct bl_vk_recording {
     bl_recording base;
     bl_vk_context *ctx;
     bl_launch *launches;
-    uint32_t nbindings; /* of all launches */
+    uint32_t nbindings; /* number of bindings of all launches */
     VkCommandPool pool;
     uint64_t clock;
-    bl_vk_bound *slots; /* of the current submission */
+    bl_vk_bound *slots; /* bindings of the slots of the current submission */
     bl_vk_span *spans;  /* scratch memory of the encoder */
     uint32_t nspans;
     bl_vk_variant variants[BL_VK_VARIANTS];
 } bl_vk_recording;
 
-/* Records |v|'s commands for its bindings; all objects that it needs exist. */
+/* Records the commands of |v| for its bindings. All objects that |v| needs must exist. */
 BL_NODISCARD bl_status bl_vk_encode(bl_vk_recording *recording, bl_vk_variant *v, bl_err *err);
 
 #endif

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Part of each cache entry's key: must change with anything that changes the code for the same text. */
+/* Part of the key of each cache entry. The tag must change with any change of the code for the same text. */
 static const char options_tag[] = "vulkan1.2 spirv1.5 O0\n";
 
-/* All threads share one compiler: shaderc allows it, and the first one costs 0.1 s. */
+/* Gets the compiler that all threads share: shaderc allows sharing, and the first compiler takes 0.1 s to create. */
 static shaderc_compiler_t get_compiler(bl_vk_instance *in)
 {
     pthread_mutex_lock(&in->compiler_lock);
@@ -48,7 +48,7 @@ static bl_status vk_shader_take_words(const void *data, size_t bytes, bl_vk_spir
     return BL_OK;
 }
 
-/* The first lines of the compiler's message say what is wrong. */
+/* Makes an error of the first lines of the compiler's message, since these lines name the fault. */
 static bl_status vk_shader_explain(const bl_kernel_source *source, const char *message, bl_err *err)
 {
     size_t len = 0;
@@ -63,7 +63,7 @@ bool bl_vk_shader_has_matrices(const bl_kernel_source *source)
     return strstr(source->text, "#define MATRIX_C ") != NULL;
 }
 
-/* Whether the compiler supports GL_KHR_cooperative_matrix; tests it once. */
+/* Whether the compiler supports GL_KHR_cooperative_matrix; compiles a test shader on the first call. */
 static bool knows_khr(bl_vk_instance *in, shaderc_compiler_t compiler, shaderc_compile_options_t options)
 {
     static const char text[] = "#version 450\n#extension GL_KHR_cooperative_matrix : require\nvoid main() {}\n";
@@ -79,7 +79,7 @@ static bool knows_khr(bl_vk_instance *in, shaderc_compiler_t compiler, shaderc_c
     return known > 0;
 }
 
-/* Rewrites code compiled from GL_NV_cooperative_matrix to what the driver accepts. */
+/* Rewrites code compiled from GL_NV_cooperative_matrix to the KHR extension, since the driver accepts only KHR. */
 static bl_status to_khr(const bl_kernel_source *source, bl_vk_spirv *spirv, bl_err *err)
 {
     uint32_t *words = NULL;
@@ -105,7 +105,8 @@ static bl_status vk_shader_compile(bl_vk_instance *in, const bl_kernel_source *s
     }
     shaderc_compile_options_set_target_env(options, shaderc_target_env_vulkan, shaderc_env_version_vulkan_1_2);
     shaderc_compile_options_set_target_spirv(options, shaderc_spirv_version_1_5);
-    /* With optimisation a 16 x 8 product compiles in 3.5 ms instead of 0.9 and runs no faster, since drivers optimise again. */
+    /* With optimisation a 16 x 8 product compiles in 3.5 ms instead of 0.9 ms and runs no faster, since drivers optimise
+     * again. */
     shaderc_compile_options_set_optimization_level(options, shaderc_optimization_level_zero);
     if (rewrite && strstr(source->text, "#define BFLOAT16_MATRICES") == NULL && knows_khr(in, compiler, options)) {
         shaderc_compile_options_add_macro_definition(options, "KHR_MATRICES", strlen("KHR_MATRICES"), "1", 1);
@@ -130,7 +131,7 @@ out:
     return st;
 }
 
-/* The entry contains the whole text and compares it, so that no two kernels can be confused. */
+/* The entry contains the whole text, and a look-up compares the text, so that no two kernels can be confused. */
 static bl_status vk_shader_make_key(const bl_kernel_source *source, bl_text *key, bl_err *err)
 {
     unsigned version = 0, revision = 0;
