@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What requests decided about models outlives the server: which one of the folder is loaded, with which configuration, or is not;
- * and those whose files a request brought.  The registry says it first, then the store: whoever changes the one brings the other
- * to it, one after the other, so that the last of them leaves both the same. */
+/* The decisions of requests about models survive a restart: which models of the folder are loaded or unloaded, their
+ * configuration, and models whose files came in a request.  A change goes to the registry first, then to the store.  Each
+ * writer copies the current state of the registry to the store under bl_models.writing, so after the last writer both agree. */
 #include "engine/base/fault.h"
 #include "engine/base/log.h"
 #include "server/models/models_internal.h"
@@ -11,14 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A model's row, as it is to be. */
+/* The row of a model, as it should be in the store. */
 typedef struct decided {
     bl_storage *storage;
     uint32_t owner;
     const char *name;
     bl_model_choice choice;
     char *config;  /* heap */
-    bl_sent *sent; /* retained; NULL: it is in the folder */
+    bl_sent *sent; /* retained; NULL: the files are in the folder */
 } decided;
 
 static bl_status write_sent(const decided *d, bl_err *err)
@@ -32,7 +32,7 @@ static bl_status write_sent(const decided *d, bl_err *err)
         NULL, NULL, err);
 }
 
-/* Of the folder's, which is everybody's. */
+/* Only models of the folder, which belong to owner 0. */
 static bl_status write_choice(const decided *d, bl_err *err)
 {
     if (d->owner != 0)
@@ -65,7 +65,8 @@ static bl_status choices_look(bl_models *models, decided *d, bl_err *err)
     return d->config != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "a configuration");
 }
 
-/* Under the lock, when the rows are there: from now on the store names |d->sent|, and what it named before is the caller's. */
+/* Under the lock, after the rows are written: the store names |d->sent| now.  Returns the upload that it named before, for the
+ * caller to remove. */
 static bl_sent *choices_exchange(bl_models *models, const decided *d)
 {
     bl_model *model = bl_models_find(models, d->owner, d->name);
@@ -109,7 +110,7 @@ typedef struct loading {
     bl_err *err;
 } loading;
 
-/* The model as its row says, before anything of it is loaded; NULL without memory. */
+/* Create the model from its row, before any load.  NULL: out of memory. */
 static bl_model *choices_begin(loading *l, uint32_t owner, const char *name, const char *config, bl_model_choice choice)
 {
     bl_model *model = bl_models_need(l->models, owner, name);
@@ -121,7 +122,7 @@ static bl_model *choices_begin(loading *l, uint32_t owner, const char *name, con
     return model;
 }
 
-/* What cannot be loaded is told, and stays as it is decided: its files may be there again another time. */
+/* Order the load of the model.  A failed load does not change the decision, since the files may exist at the next start. */
 static bool choices_order(loading *l, const bl_model *model)
 {
     bl_model_op *op = bl_model_op_create(model->owner, model->name);
@@ -162,7 +163,7 @@ static bool load_choice(void *arg, const bl_cell *cells, int n)
     return !loaded || choices_order(l, model);
 }
 
-/* The loaders do not run yet. */
+/* Call before the loaders run. */
 bl_status bl_models_load_choices(bl_models *models, bl_err *err)
 {
     bl_storage *storage = models->server->storage;

@@ -32,7 +32,7 @@ typedef struct bl_config_warmup {
     bl_config_warmup_input *inputs;
 } bl_config_warmup;
 
-enum { BL_MOST_INSTANCES = 16 }; /* at most as many as devices */
+enum { BL_MOST_INSTANCES = 16 }; /* like BL_MAX_DEVICES */
 
 typedef enum bl_config_kind { BL_INSTANCE_AUTO, BL_INSTANCE_CPU, BL_INSTANCE_GPU } bl_config_kind;
 

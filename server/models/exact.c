@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Plans for runs of one size.  Where the number of rows is a constant, and of a text that of its tokens, the compiler knows how
- * far each loop goes; such a plan takes the model's place for runs of just that size.  All plans of an instance read the same
- * weights. Each may keep panels of its own that it makes of them (engine/plan/kept_values.c): a plan that would take these over
- * MOST_BYTES is released. */
+/* Exact plans: plans for runs of one size.  The number of rows of a batch, and the number of tokens of a decoding text, are
+ * constants, so the compiler knows the extent of each loop.  An exact plan replaces the general plan in runs of exactly this
+ * size.  All plans of an instance read the same weights.  Each plan may keep packed panels of the weights
+ * (engine/plan/kept_values.c).  A plan that would raise the kept bytes of the instance above MOST_BYTES is released. */
 #include "server/models/models_internal.h"
 
 #include "engine/base/log.h"
@@ -10,16 +10,17 @@
 
 #include <string.h>
 
-enum { MOST_EXACT = 5, MOST_BYTES = 256 << 20 /* that an instance's may keep together */ };
+enum { MOST_EXACT = 5, MOST_BYTES = 256 << 20 /* limit of the kept bytes of all exact plans of an instance */ };
 
 typedef struct making {
-    bl_model_version *version; /* the loader's */
+    bl_model_version *version; /* retained by the loader's job */
     bl_model_instance *instance;
     int64_t rows;
     bl_wire_graph graph;
 } making;
 
-/* Constants there are the rows of a batch, and the tokens of a text, which it writes one by one. */
+/* The dimensions that are constants in an exact plan: the rows of a batch, and the tokens of a text, which is decoded one
+ * token at a time. */
 static bool exact_is_fixed(const bl_model_version *version, int var)
 {
     return var == version->batcher.var || (version->text != NULL && version->text->remembers && version->text->var == var);
@@ -59,9 +60,9 @@ bl_plan *bl_exact_get(const bl_model_version *version, bl_model_instance *instan
     return plan != NULL ? bl_plan_current(plan) : NULL;
 }
 
-/* ---- whether */
+/* ---- eligibility */
 
-/* What remembers by itself, or draws numbers, has state that is laid out by the plan. */
+/* Programs with sequences, or with random numbers, have state whose layout belongs to the plan. */
 static bool may_have(bl_model_version *version, const bl_model_instance *instance)
 {
     size_t n = 0;
@@ -94,7 +95,7 @@ void bl_exact_order(bl_model_version *version, bl_model_instance *instance, int6
     bl_err err = {0};
     bl_model_op *op = NULL;
     if (!may_have(version, instance))
-        return; /* nor later */
+        return; /* |ordered| stays set, so the plan is not ordered again */
     op = bl_model_op_create(version->owner, version->name);
     if (op != NULL)
         op->purges = version->purges;
@@ -116,16 +117,16 @@ void bl_exact_answer(bl_model_version *version, bl_model_instance *instance, int
     pthread_mutex_unlock(&version->batcher.lock);
 }
 
-/* ---- making one */
+/* ---- compilation */
 
-/* Does it take and give what the other does, at the same places? */
+/* Do both plans have equal numbers of inputs, outputs, states and hidden states? */
 static bool is_like(const bl_plan *plan, const bl_plan *other)
 {
     const bl_plan_info *a = bl_plan_get_info(plan), *b = bl_plan_get_info(other);
     return a->ninputs == b->ninputs && a->noutputs == b->noutputs && a->nstates == b->nstates && a->nhidden == b->nhidden;
 }
 
-/* May the instance have the plan beside those that are there? */
+/* Does the plan fit into the limit of kept bytes beside the other exact plans? */
 static bool exact_fits(const bl_model_instance *instance, const bl_plan *plan)
 {
     size_t bytes = bl_plan_get_info(plan)->keep_bytes;
@@ -177,6 +178,6 @@ bl_status bl_exact_begin(bl_request *rq, bl_model_version *version, bl_model_ins
     x->extra = make;
     x->compile = exact_compile;
     x->dry = true;
-    rq->item.rank = BL_RANK_TRAIN; /* nobody waits for it */
+    rq->item.rank = BL_RANK_TRAIN; /* lowest rank, since no client waits for the plan */
     return bl_exec_advance(x);
 }

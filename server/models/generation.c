@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A text that is being written: its prompt goes through the program in pieces, then token by token, until the model ends it.
- * Each run waits in its device's queue like any other, so that a long text holds up nobody. */
+/* The generation of a text: the prompt goes through the program in pieces, then token by token, until the model ends the text.
+ * Each run waits in the queue of its device like any other request, so a long text does not block others. */
 #include "server/models/generation.h"
 
 #include "engine/base/clock.h"
@@ -14,7 +14,7 @@
 
 /* ---- lifetime */
 
-/* What only runs need: given back as soon as there are no more. */
+/* Release what only runs need, as soon as no run will follow. */
 static void end_runs(bl_generation *g)
 {
     bl_text_memory_release(g->memory);
@@ -50,7 +50,7 @@ void bl_generation_destroy(bl_generation *g)
     free(g);
 }
 
-/* |bytes| of the server's memory are the text's until it is destroyed. */
+/* Charge |bytes| of the server's memory budget to the text until it is destroyed. */
 static bl_status generation_charge(bl_generation *g, size_t bytes, bl_err *err)
 {
     BL_TRY(bl_budget_borrow(g->pending.budget, bytes, BL_ENOMEM, "a text", err));
@@ -58,7 +58,7 @@ static bl_status generation_charge(bl_generation *g, size_t bytes, bl_err *err)
     return BL_OK;
 }
 
-/* Room for |count| more tokens of the answer, with their likeliest. */
+/* Reserve room for |count| more tokens of the answer, with their likeliest alternatives. */
 static bl_status reserve_said(bl_generation *g, size_t count, bl_err *err)
 {
     size_t each = (size_t)(g->options->logprobs > 0 ? g->options->logprobs : 0), cap = g->said_cap;
@@ -80,7 +80,7 @@ static bl_status reserve_said(bl_generation *g, size_t count, bl_err *err)
     return BL_OK;
 }
 
-/* The text begins with its prompt, where that is to be told. */
+/* Begin the answer with the prompt, if the request asks for an echo. */
 static bl_status echo_prompt(bl_generation *g, bl_err *err)
 {
     bool silent = true;
@@ -141,7 +141,7 @@ static bl_status generation_make_room(bl_generation *g, bl_err *err)
     BL_TRY(generation_charge(g, bytes, err));
     ids = bl_realloc(g->tokens.id, ((size_t)most + 1) * sizeof *ids);
     g->tokens.id = ids != NULL ? ids : g->tokens.id;
-    g->tokens.cap = (size_t)most; /* at which it ends */
+    g->tokens.cap = (size_t)most; /* the text ends at this count */
     g->inputs = bl_calloc((size_t)g->version->batcher.ninputs + 1, sizeof *g->inputs);
     g->buffers = bl_calloc((size_t)g->version->batcher.ninputs + 1, sizeof(bl_buffer *));
     g->outputs = bl_calloc((size_t)g->version->noutputs + 1, sizeof(bl_buffer *));
@@ -154,7 +154,7 @@ static bl_status generation_make_room(bl_generation *g, bl_err *err)
     return g->text->chooses ? BL_OK : bl_sampler_create(&g->sampling, count, &g->sampler, err);
 }
 
-/* Memory of its own on one of the instances, where a run of the longest kind is admitted. */
+/* Choose an instance, and reserve the state of the text.  The device admits a run of the largest size. */
 bl_status bl_generation_prepare(bl_generation *g, bl_infer *in)
 {
     const bl_wire_graph *graph = g->version->instances[0].slot.graph;
@@ -180,7 +180,7 @@ bl_status bl_generation_prepare(bl_generation *g, bl_infer *in)
     return generation_make_room(g, &in->rq->err);
 }
 
-/* The last run is over, or was given up: worker's thread, or that of whoever gave it up. */
+/* The last run is over or was cancelled.  Worker's thread, or the thread that cancels. */
 static void generation_end_own(bl_request *own)
 {
     bl_generation *g = own->own.arg;
@@ -234,7 +234,7 @@ bool bl_generation_is_unread(bl_generation *g)
     return c->streams && c->out.len - c->sent > BL_MOST_UNREAD;
 }
 
-/* ---- what is told */
+/* ---- the answer */
 
 static bool may_be_utf8(const char *at, size_t room)
 {
@@ -249,7 +249,7 @@ static bool may_be_utf8(const char *at, size_t room)
     return false;
 }
 
-/* The first |len| of the bytes that wait, as characters: what is none becomes U+FFFD. */
+/* Decode the first |len| of the pending bytes; an invalid byte becomes U+FFFD. */
 static void put_characters(const bl_text *pending, size_t len, bl_text *out)
 {
     for (size_t at = 0, n = 0; at < len; at += n) {
@@ -262,7 +262,7 @@ static void put_characters(const bl_text *pending, size_t len, bl_text *out)
     }
 }
 
-/* Where the first of the stops begins, or the length of what waits. */
+/* Where the first stop string begins in the pending bytes; their length if there is none. */
 static size_t find_stop(bl_generation *g)
 {
     size_t from = g->echoed > g->taken ? g->echoed - g->taken : 0, first = g->pending.len;
@@ -277,7 +277,8 @@ static size_t find_stop(bl_generation *g)
     return first;
 }
 
-/* How much of what waits can be told: not half a character, nor what a stop may begin with. */
+/* How many pending bytes can be reported: without an incomplete character, and without a possible beginning of a stop string.
+ */
 static size_t find_certain(const bl_generation *g)
 {
     const char *data = g->pending.data;
@@ -295,7 +296,7 @@ static size_t find_certain(const bl_generation *g)
     return certain;
 }
 
-/* Tell |len| of what waits. */
+/* Report |len| of the pending bytes. */
 static bl_status tell_text(bl_generation *g, size_t len, bl_err *err)
 {
     bl_completion *c = g->completion;
@@ -315,7 +316,7 @@ static bl_status tell_text(bl_generation *g, size_t len, bl_err *err)
         size_t whole = c->out.len;
         c->form->event(g, (bl_span){bl_text_get(&told), told.len}, &c->out);
         st = bl_text_status(&c->out, err);
-        c->out.len = st == BL_OK ? c->out.len : whole; /* no half of an event */
+        c->out.len = st == BL_OK ? c->out.len : whole; /* no partial event */
     }
     bl_completion_wake(c);
     pthread_mutex_unlock(&c->lock);
@@ -331,7 +332,7 @@ static bool generation_is_end(const bl_text_model *text, int32_t id)
     return false;
 }
 
-/* The next of the tokens that are told; bl_generation_choose has put there what is known of it. */
+/* Record the next reported token; bl_generation_choose has filled its probabilities. */
 static bl_status note_token(bl_generation *g, int32_t id, bl_err *err)
 {
     bl_text_token *token = NULL;
@@ -343,7 +344,7 @@ static bl_status note_token(bl_generation *g, int32_t id, bl_err *err)
     return BL_OK;
 }
 
-/* What the logits say of |id| in this place, for |token|. */
+/* Fill |token| with the probability of |id| by the logits, and with the likeliest alternatives. */
 static void note_chances(bl_generation *g, size_t count, int32_t id, double log_sum, bl_text_token *token)
 {
     token->known = id >= 0 && (size_t)id < count;
@@ -361,7 +362,8 @@ bl_status bl_generation_score(bl_generation *g, size_t place, size_t count, bl_e
     return BL_OK;
 }
 
-/* The raw logits say how likely a token is; with post_sampling, what the sampler left of them. */
+/* Sample the next token.  The reported probabilities come from the raw logits; with post_sampling, from the candidates that
+ * the samplers left. */
 bl_status bl_generation_choose(bl_generation *g, size_t count, int32_t *id, bl_err *err)
 {
     const bl_text_options *o = g->options;

@@ -36,7 +36,7 @@ bl_status bl_model_keep(bl_model_version *version, bl_err *err)
     return st;
 }
 
-/* Rows that are younger than the start have their versions here, or on their way. */
+/* Only rows that existed at the start; the versions of later rows are published, or will be. */
 bl_status bl_models_forget_lost(bl_models *models, uint32_t owner, const char *name, bl_err *err)
 {
     return bl_stored_delete(models->server, BL_STORED_VERSION, owner, "owner = ?1 AND model = ?2 AND id <= ?3",
@@ -55,9 +55,9 @@ void bl_model_version_retire(bl_model_version *version)
     bl_model_version_release(version);
 }
 
-/* ---- all of a key */
+/* ---- all models of an owner */
 
-/* Some model of |owner| that is there, or is to be, copied; false: there is none. */
+/* Copy the name of a model of |owner| that has a version, a decision or an upload.  False: there is none. */
 static bool kept_versions_find_one(bl_models *models, uint32_t owner, char name[BL_MODEL_NAME_SIZE])
 {
     const char *key = NULL;
@@ -84,7 +84,7 @@ bl_status bl_models_purge(bl_models *models, uint32_t owner, bl_err *err)
     while (kept_versions_find_one(models, owner, name))
         BL_TRY(bl_models_unload(models, owner, name, err));
     bl_models_forget_names(models, owner);
-    /* those that did not come back at the start */
+    /* versions that could not be loaded at the start */
     return bl_stored_delete(models->server, BL_STORED_VERSION, owner, "owner = ?1", BL_CELLS(bl_cell_int(owner)), err);
 }
 
@@ -127,8 +127,9 @@ static bl_status kept_versions_load_version(bl_models *models, const row *r, boo
         bl_models_mend(models, version);
         return BL_OK;
     }
-    BL_TRY(bl_models_publish(models, version, NULL, err)); /* without its row: where this fails, another start may do better */
-    version->kept = r->id;                                 /* nobody else runs yet */
+    /* before |kept| is set, so that a failure does not delete the row, and the next start can try again */
+    BL_TRY(bl_models_publish(models, version, NULL, err));
+    version->kept = r->id; /* no other thread runs yet */
     return BL_OK;
 }
 
@@ -164,7 +165,7 @@ typedef struct mending {
     bl_err *err;
 } mending;
 
-/* It may have been ordered more than once before a loader came to it. */
+/* Is the version reloaded already?  Several jobs can be ordered before a loader takes the first. */
 static bool is_mended(bl_models *models, const row *r)
 {
     const bl_model *model = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Loading a model, on a loader's thread: every version that the policy wants and that is not there as its files are.  Each is
- * published when it is whole; until then, and if it fails, the one before it serves. */
+/* Loading a model on a loader thread: load each version that the policy wants and whose files differ from the published
+ * version.  A version is published when it is complete.  Until then, and if it fails, the previous version serves. */
 #include "server/models/models_internal.h"
 
 #include "engine/base/clock.h"
@@ -27,15 +27,15 @@ typedef struct load {
     bl_arena *arena;
     bl_source source;
     bl_span config;
-    bool replaced; /* the configuration that a request gave before is |before| */
+    bool replaced; /* true: |before| is the configuration of the previous load request */
     char *before;
-    uint64_t unloads; /* of the model, when it was begun */
+    uint64_t unloads; /* bl_model.unloads when loading began */
     bl_err *err;
 } load;
 
-/* ---- a request of the loader's own */
+/* ---- requests of the loader */
 
-/* Who waits for it; the loader's stack. */
+/* The loader that waits for a request of its own; on its stack. */
 typedef struct waiter {
     bl_models *models;
     int loader;
@@ -60,8 +60,8 @@ static bl_request *make_own(load *l, waiter *w)
     rq = bl_request_create_own(models->server, l->op->owner, come_back, w);
     if (rq != NULL) {
         rq->own.asked = l->op->asked && l->op->nfiles > 0;
-        rq->item.rank = BL_RANK_INFER; /* inference waits for it: behind all that there is it would never come, where a device is
-                                     never idle */
+        /* clients wait for the model; at a lower rank the request would never run on a device that is always busy */
+        rq->item.rank = BL_RANK_INFER;
     }
     pthread_mutex_lock(&models->lock);
     models->back[l->loader] = false;
@@ -82,7 +82,7 @@ static void load_wait_for(load *l)
     pthread_mutex_unlock(&models->lock);
 }
 
-/* It went as |st| and its own error say. */
+/* End the request.  Its result is |st| and its own error. */
 static bl_status load_end_own(load *l, bl_request *rq, bl_status st)
 {
     bl_models *models = l->models;
@@ -112,7 +112,7 @@ static bl_status read_part(load *l, bl_request *rq, uint64_t number, const char 
     return BL_OK;
 }
 
-/* What the configuration says of a named dimension counts more than the document. */
+/* A range in the configuration overrides the range of the document. */
 static bl_status load_set_range(bl_program_doc *doc, const bl_onnx_range *range, bl_err *err)
 {
     bool found = false;
@@ -153,7 +153,7 @@ static bl_status decode_program(load *l, bl_program_make *make, uint64_t number,
         bl_decode_env env = bl_exec_env(make->x, program->arena, NULL);
         bl_json root = bl_json_root(&doc);
         env.binary = tensors.data != NULL ? &file : NULL;
-        env.resolve = NULL; /* what somebody holds here is not the model's */
+        env.resolve = NULL; /* names of retained tensors are not resolved for a model */
         st = bl_decode_program(&env, &root, &program->doc, &rq->err);
     }
     bl_json_fini(&doc);
@@ -172,11 +172,11 @@ static bl_status decode_onnx(load *l, bl_program_make *make, bl_model_version *v
     return bl_model_import_onnx(rq, make->program, version, file, l->op->nfiles == 0 ? files : NULL);
 }
 
-/* A tokenizer beside the program: it writes texts, or takes them. */
+/* Read the tokenizer beside the program, for a model that generates text or tokenizes its inputs. */
 static bl_status read_tokenizer(load *l, bl_request *rq, bl_model_version *version)
 {
     bl_span file;
-    if (version->text != NULL || version->words != NULL) /* with the instance before */
+    if (version->text != NULL || version->words != NULL) /* read with the previous instance */
         return BL_OK;
     BL_TRY(read_part(l, rq, version->number, "tokenizer.json", &file));
     if (file.data == NULL)
@@ -207,7 +207,7 @@ static bl_status decode_model(load *l, bl_program_make *make, bl_model_version *
     return decode_program(l, make, version->number, &version->config);
 }
 
-/* When nobody reads the files any more: |st|, unless they could not be read. */
+/* Call when the files are not read any more.  Returns |st|, unless reading the mapped files failed. */
 static bl_status check_files(const load *l, bl_request *rq, const bl_mapped *files, bl_status st)
 {
     if (st == BL_OK)
@@ -236,8 +236,7 @@ static bl_status load_make_program(load *l, bl_model_version *version, bl_worker
     }
     if (st == BL_OK)
         st = read_tokenizer(l, rq, version);
-    if (st == BL_OK &&
-        version->form == BL_MODEL_LLM) /* whose program reads pages by its table alone, and so none that are not there */
+    if (st == BL_OK && version->form == BL_MODEL_LLM) /* an imported program reads only the pages of its table */
         bl_pages_shrink(version, &make->program->doc);
     if (st == BL_OK)
         st = bl_program_make_begin(make, worker);
@@ -256,7 +255,7 @@ bl_status bl_model_fill_instance(bl_model_version *version, bl_model_instance *i
 {
     int at = 0;
     const bl_program_doc *doc = &instance->slot.program->doc;
-    if (instance->slot.program->variants != NULL) { /* whose plans are made when values are there */
+    if (instance->slot.program->variants != NULL) { /* plans of variants are compiled when the input values are known */
         instance->slot.graph = &bl_variants_entry(instance->slot.program->variants)->graph;
         return BL_OK;
     }
@@ -267,7 +266,7 @@ bl_status bl_model_fill_instance(bl_model_version *version, bl_model_instance *i
     return BL_OK;
 }
 
-/* The last one. */
+/* Remove the last instance. */
 static void drop_instance(bl_model_version *version)
 {
     bl_model_instance *last = &version->instances[--version->ninstances];
@@ -284,12 +283,13 @@ static bl_status add_instance(load *l, bl_model_version *version, bl_worker *wor
         st = load_make_program(l, version, worker, &instance->slot.program);
     }
     BL_TRY(st);
-    version->ninstances++; /* from now on it is freed with the version */
+    version->ninstances++; /* from here on the version frees the instance */
     for (int i = 0; i + 1 < version->ninstances; i++) {
         if (version->instances[i].slot.program->worker != instance->slot.program->worker)
             continue;
         if (worker == NULL &&
-            atomic_load(&l->models->server->drain.count) > 0) { /* the best one was another when that was said */
+            /* the best device was another one when the placement was chosen */
+            atomic_load(&l->models->server->drain.count) > 0) {
             drop_instance(version);
             return BL_OK;
         }
@@ -299,7 +299,7 @@ static bl_status add_instance(load *l, bl_model_version *version, bl_worker *wor
     return bl_model_fill_instance(version, instance, l->err);
 }
 
-/* One on each device that the configuration means. */
+/* Make an instance on each device that the configuration chooses. */
 static bl_status add_instances(load *l, bl_model_version *version)
 {
     bl_worker *workers[BL_MOST_INSTANCES];
@@ -313,7 +313,7 @@ static bl_status add_instances(load *l, bl_model_version *version)
     return BL_OK;
 }
 
-/* ---- plans for runs of one size */
+/* ---- exact plans */
 
 static bl_status load_make_exact(load *l, bl_model_version *version, bl_model_instance *instance, int64_t rows)
 {
@@ -332,7 +332,8 @@ static bl_status load_make_exact(load *l, bl_model_version *version, bl_model_in
 
 /* ---- one version */
 
-/* Sizes that the configuration warms up are wanted.  Without their plans the model serves as well, if not as fast. */
+/* Compile exact plans for the sizes of warm-up requests.  A failure is not an error, since the general plan also runs these
+ * sizes. */
 static void make_warm(load *l, bl_model_version *version, int64_t rows)
 {
     for (int i = 0; i < version->ninstances; i++) {
@@ -399,9 +400,9 @@ static bl_status load_version(load *l, const bl_source_version *from, bl_model_v
     return st;
 }
 
-/* ---- what the registry knows */
+/* ---- rows of the index */
 
-/* Under the lock: there is room for a row more, that of a version which was unloaded if need be, the oldest first. */
+/* Under the lock: make room for one more row.  If necessary, remove the row of the oldest version that is unloaded. */
 static bool make_row(bl_model *model)
 {
     int at = 0;
@@ -416,7 +417,7 @@ static bool make_row(bl_model *model)
     return true;
 }
 
-/* Under the lock: the row of |number|, made where it is missing; NULL without memory, or where all that may be are there. */
+/* Under the lock: find or create the row of |number|.  NULL: out of memory, or BL_MOST_VERSIONS rows are in use. */
 static bl_model_row *need_row(bl_model *model, uint64_t number)
 {
     bl_model_row *row = bl_model_find_row(model, number), *grown = NULL;
@@ -444,14 +445,14 @@ static bl_model_row *load_row_of(load *l, uint64_t number)
     return model != NULL ? need_row(model, number) : NULL;
 }
 
-/* At the start a version that was made of a program is what its name stood for when the server ended; and a device that is lost
- * takes nothing else away. */
+/* Does the row keep its version?  A version that was made of a program survives the initial loads, and reloads after the loss
+ * of a device. */
 static bool stays(const load *l, const bl_model_row *row)
 {
     return (l->op->initial || l->op->mends) && row != NULL && row->version != NULL && row->version->kept != 0;
 }
 
-/* Is it there as its files are?  If not, it is being loaded from now on. */
+/* Is the published version up to date with its files?  If not, the row becomes BL_MODEL_LOADING. */
 static bool load_is_current(load *l, const bl_source_version *from)
 {
     bl_model_row *row = NULL;
@@ -460,7 +461,8 @@ static bool load_is_current(load *l, const bl_source_version *from)
     row = load_row_of(l, from->number);
     current = row != NULL && row->version != NULL && row->version->fingerprint == from->fingerprint && l->op->nfiles == 0 &&
               !bl_model_version_lacks_any(row->version);
-    current = current || stays(l, row) || (l->op->mends && (row == NULL || row->version == NULL)); /* which was unloaded since */
+    /* the version was unloaded since the job was ordered */
+    current = current || stays(l, row) || (l->op->mends && (row == NULL || row->version == NULL));
     if (!current && row != NULL && row->version == NULL) {
         row->state = BL_MODEL_LOADING;
         row->reason[0] = '\0';
@@ -469,13 +471,13 @@ static bool load_is_current(load *l, const bl_source_version *from)
     return current;
 }
 
-/* Under the lock: was |model| not unloaded by anyone since it had been so often? */
+/* Under the lock: fail if |model| was unloaded since its count of unloads was |unloads|. */
 static bl_status check_unloads(const bl_model *model, uint64_t unloads, bl_err *err)
 {
     return model != NULL && model->unloads == unloads ? BL_OK : bl_fail(err, BL_ECONFLICT, "it was unloaded meanwhile");
 }
 
-/* Under the lock: *old is what has left its row. */
+/* Under the lock: publish the version; *old is the version that it replaces. */
 static bl_status load_publish(bl_models *models, bl_model_version *version, const uint64_t *unloads, bl_model_version **old,
                               bl_err *err)
 {
@@ -535,12 +537,12 @@ void bl_models_mend(bl_models *models, bl_model_version *version)
         row->version = version;
         row->reason[0] = '\0';
     }
-    old->kept = 0; /* what was written is the other's, or gone */
+    old->kept = 0; /* the row of the store belongs to the new version, or is deleted */
     pthread_mutex_unlock(&models->lock);
     bl_model_version_release(old);
 }
 
-/* Versions that are not wanted any more. */
+/* Unload the versions that the policy does not want any more. */
 static void load_drop_others(load *l, const bl_model_config *config)
 {
     bl_model_version *gone[BL_MOST_VERSIONS];
@@ -566,9 +568,9 @@ static void load_drop_others(load *l, const bl_model_config *config)
         bl_model_version_retire(gone[i]);
 }
 
-/* ---- all of it */
+/* ---- the whole load */
 
-/* At the start with how many of the models are through. */
+/* At the start of the server, log how many of the models have been loaded. */
 static void load_tell_ready(const load *l, uint64_t number, double seconds)
 {
     bl_models *models = l->models;
@@ -621,7 +623,7 @@ static bl_status load_all(load *l)
         wanted++;
         l->err = &problem;
         if (load_one(l, &l->source.versions[i]) != BL_OK && err->status == BL_OK)
-            *err = problem; /* the others are tried all the same */
+            *err = problem; /* the other versions are loaded nevertheless */
         l->err = err;
     }
     if (l->source.nversions == 0)
@@ -636,8 +638,8 @@ static bl_status load_all(load *l)
     return err->status;
 }
 
-/* What the registry remembers of the attempt, and which configuration counts: that of the request, that of the one before, the
- * file's. */
+/* Record the attempt in the registry, and choose the configuration: of the request, else of the previous load request, else of
+ * the file. */
 static bl_status load_begin(load *l)
 {
     bl_models *models = l->models;
@@ -670,7 +672,8 @@ static bl_status load_begin(load *l)
     return st == BL_OK ? bl_arena_status(l->arena, l->err) : st;
 }
 
-/* Under the lock: what a request had loaded is there again after a restart, unless another one has said otherwise since. */
+/* Under the lock: record that a request loaded the model, so that the model is loaded again after a restart.  Fails if another
+ * request unloaded the model meanwhile. */
 static bl_status load_decide(load *l, bl_model *model, bl_sent **old)
 {
     if (!l->op->asked)
@@ -682,7 +685,7 @@ static bl_status load_decide(load *l, bl_model *model, bl_sent **old)
     return BL_OK;
 }
 
-/* Under the lock: what failed before counts no more. */
+/* Under the lock: clear the reasons of earlier failures. */
 static void forget_failures(bl_model *model)
 {
     for (int i = 0; i < model->nrows; i++)
@@ -690,7 +693,7 @@ static void forget_failures(bl_model *model)
             model->rows[i].reason[0] = '\0';
 }
 
-/* A configuration that failed is forgotten. */
+/* Restore the previous configuration if the load failed. */
 static bl_status load_end(load *l, bl_status st)
 {
     char *other = l->before;
@@ -712,7 +715,7 @@ static bl_status load_end(load *l, bl_status st)
     return st;
 }
 
-/* The files that a request brings, for the next start and for when a device is lost; or, where that happened, there again. */
+/* Write the files of a request to disk, for a restart and for the loss of a device.  A reload reads them from there. */
 static bl_status keep_files(load *l)
 {
     bl_server *server = l->models->server;
@@ -729,7 +732,7 @@ static bl_status keep_files(load *l)
     return BL_OK;
 }
 
-/* It serves, whatever comes of this. */
+/* Write the choice to the store.  The model serves even if this fails. */
 static bl_status load_write_down(load *l)
 {
     bl_err why = {0};

@@ -16,7 +16,7 @@
 
 /* ---- names */
 
-/* A name of a folder: it cannot lead out of the one it is in. */
+/* A valid name cannot lead out of the folder of models. */
 bool bl_model_name_ok(const char *name)
 {
     static const char letters[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-.";
@@ -75,7 +75,7 @@ static void free_model(bl_model *model)
     free(model);
 }
 
-/* ---- how many there may be; under the lock */
+/* ---- limits; under the lock */
 
 static bool has_version(const bl_model *model)
 {
@@ -85,19 +85,19 @@ static bool has_version(const bl_model *model)
     return has;
 }
 
-/* It comes from the folder, of which nobody but who fills it decides how much it holds. */
+/* Does the model come from the folder?  Such models do not count against the limit, since the operator fills the folder. */
 static bool is_foldered(const bl_model *model)
 {
     return model->owner == 0 && model->sent == NULL && (model->wanted || model->choice != BL_CHOICE_NONE);
 }
 
-/* Does its name stand for something? */
+/* Does the name have a version, a decision, a stored upload, or files in the folder? */
 static bool models_is_used(const bl_model *model)
 {
     return has_version(model) || model->choice != BL_CHOICE_NONE || model->stored != NULL || model->wanted;
 }
 
-/* Under the lock: takes it from the names where nothing is known of it, for the caller to free; else NULL. */
+/* Under the lock: remove a model of which nothing is known, and return it for the caller to free; else NULL. */
 static bl_model *remove_unknown(bl_models *models, bl_model *model)
 {
     char key[KEY_SIZE];
@@ -122,7 +122,7 @@ bool bl_model_rows_next(bl_models *models, bl_model_rows *it)
     return true;
 }
 
-/* A name of |owner| that stands for nothing goes; false: there is none. */
+/* Remove one unused name of |owner|.  False: there is none. */
 static bool forget_one(bl_models *models, uint32_t owner)
 {
     const char *key = NULL;
@@ -138,7 +138,8 @@ static bool forget_one(bl_models *models, uint32_t owner)
     return false;
 }
 
-/* Of |owner|'s names but |name|: *names how many there are, and of these how many count. */
+/* Count the models of |owner|, except |name| and models of the folder.  *names: all of them.  Returns those that count against
+ * the limit. */
 static size_t count_names(bl_models *models, uint32_t owner, const char *name, size_t *names)
 {
     const char *key = NULL;
@@ -164,7 +165,7 @@ bl_status bl_models_admit(bl_models *models, uint32_t owner, const char *name, b
     used = count_names(models, owner, name, &names);
     while (names >= most && forget_one(models, owner))
         names--;
-    model = bl_models_find(models, owner, name); /* after that: it may have stood for nothing itself */
+    model = bl_models_find(models, owner, name); /* after the removal of unused names, which may have removed |name| */
     if (used >= most && (model == NULL || !models_is_used(model)))
         st = bl_fail(err, BL_ENODEVMEM, "there are %zu models, which is the limit (--max-models)", used);
     else if ((model = bl_models_need(models, owner, name)) == NULL)
@@ -183,9 +184,9 @@ void bl_models_forget_names(bl_models *models, uint32_t owner)
     pthread_mutex_unlock(&models->lock);
 }
 
-/* ---- which one is meant */
+/* ---- lookup */
 
-/* The version |number|, or, where that is 0, the newest that can be asked; retained, or NULL. */
+/* The version |number|, or the newest ready version if |number| is 0.  Retained, or NULL. */
 static bl_model_version *models_pick(bl_model *model, uint64_t number)
 {
     for (int i = model != NULL ? model->nrows : 0; i-- > 0;)
@@ -194,7 +195,7 @@ static bl_model_version *models_pick(bl_model *model, uint64_t number)
     return NULL;
 }
 
-/* Is it being loaded, so that who asks again will be answered? */
+/* Is a version being loaded, so that a later request can succeed? */
 static bool is_coming(const bl_model *model, uint64_t number)
 {
     for (int i = 0; model != NULL && i < model->nrows; i++)
@@ -249,7 +250,8 @@ bool bl_models_has(bl_models *models, uint32_t owner, const char *name)
     return has;
 }
 
-/* Under the lock: nothing of it is to be there after a restart; of the folder it is kept from it. */
+/* Under the lock: record that a request unloaded the model.  After a restart a model of the folder is not loaded; any other
+ * model is gone. */
 static bl_sent *decide_unloaded(bl_model *model, bool foldered)
 {
     bl_sent *sent = model->sent;
@@ -262,7 +264,7 @@ static bl_sent *decide_unloaded(bl_model *model, bool foldered)
     return sent;
 }
 
-/* |asked|: by a request, which decides so. */
+/* Unload all versions.  |asked|: a request decided so, and the decision is recorded. */
 static bl_status take_down(bl_models *models, uint32_t owner, const char *name, bool asked, bl_err *err)
 {
     bool foldered = asked && owner == 0 && bl_source_has(models, name);
@@ -310,7 +312,7 @@ bl_status bl_models_unload(bl_models *models, uint32_t owner, const char *name, 
     return bl_model_write_choice(models, owner, name, err);
 }
 
-/* ---- what the loaders are to do */
+/* ---- jobs of the loaders */
 
 bl_model_op *bl_model_op_create(uint32_t owner, const char *name)
 {
@@ -353,7 +355,7 @@ bl_status bl_models_order(bl_models *models, bl_model_op *op, bl_err *err)
     return bl_fail(err, BL_EBUSY, "the server is shutting down");
 }
 
-/* Under the lock: the first whose model nobody is at. */
+/* Under the lock: take the first job whose model no other loader works on. */
 static bl_model_op *take_op(bl_models *models)
 {
     for (bl_model_op *op = models->first_op; op != NULL; op = op->next) {
@@ -368,18 +370,19 @@ static bl_model_op *take_op(bl_models *models)
     return NULL;
 }
 
-/* Under the lock: where the index tells why |op| failed.  The newest version has it where none of them was tried. */
+/* Under the lock: record why |op| failed.  If no version was tried, the reason goes to the newest version. */
 static void note_failure(bl_model *model, const bl_model_op *op, const bl_err *err)
 {
     bool loads = op->version == NULL && op->kept == 0;
     if (model->nrows == 0)
         bl_err_describe(err, model->reason, sizeof model->reason);
-    else if (loads && !op->told && err->status != BL_OK && err->status != BL_ECONFLICT) /* that is: unloaded, as its rows say */
+    /* BL_ECONFLICT: the model was unloaded, as its rows say */
+    else if (loads && !op->told && err->status != BL_OK && err->status != BL_ECONFLICT)
         bl_err_describe(err, model->rows[model->nrows - 1].reason, BL_MODEL_REASON);
 }
 
-/* |op| is through, as |err| says.  A name that the folder has is kept, with the reason of the failure and the fingerprint of the
- * files that were tried: it is not tried again until they change. */
+/* End a job with the result |err|.  The name of a model in the folder is kept, with the reason of the failure and the
+ * fingerprint of its files, so that the load is not repeated until the files change. */
 static void end_op(bl_models *models, bl_model_op *op, const bl_err *err)
 {
     bl_err ignored = {0};
@@ -412,7 +415,7 @@ static void end_op(bl_models *models, bl_model_op *op, const bl_err *err)
         bl_log(op->version != NULL ? BL_LOG_INFO : BL_LOG_ERROR, "model %s: %s", op->name, err->text);
     bl_model_op_destroy(models, op);
     if (model != NULL)
-        free_model(model); /* nothing is known of it */
+        free_model(model); /* nothing is known of the model */
     if (rq == NULL)
         return;
     rq->err = *err;
@@ -434,7 +437,7 @@ static void *run_loader(void *arg)
         bl_model_op *op = take_op(models);
         bl_err err = {0};
         if (op == NULL && models->stop)
-            break; /* what is left, others are at */
+            break; /* other loaders work on the remaining jobs */
         if (op == NULL) {
             pthread_cond_wait(&models->changed, &models->lock);
             continue;
@@ -451,7 +454,7 @@ static void *run_loader(void *arg)
     return NULL;
 }
 
-/* ---- what waits for the clock */
+/* ---- periodic work */
 
 void bl_models_wake(bl_models *models)
 {
@@ -463,13 +466,13 @@ void bl_models_wake(bl_models *models)
 
 enum { FIRST_WATCHED = 64, REST_NS = 1000000000 };
 
-/* The versions that the looker holds while it looks at them. */
+/* The versions that the looker thread retains during one round. */
 typedef struct watched {
     bl_model_version **version;
     size_t n, most;
 } watched;
 
-/* Under the lock; without memory some have to wait until others are gone. */
+/* Under the lock.  Without memory, the version is left out of this round. */
 static bool watch(watched *w, bl_model_version *version)
 {
     if (w->n == w->most) {
@@ -483,7 +486,7 @@ static bool watch(watched *w, bl_model_version *version)
     return true;
 }
 
-/* All that can be asked. */
+/* All versions that can serve requests. */
 static void gather_versions(bl_models *models, watched *w)
 {
     w->n = 0;
@@ -492,7 +495,7 @@ static void gather_versions(bl_models *models, watched *w)
             (void)watch(w, it.version);
 }
 
-/* When somebody must look again. */
+/* One round of periodic work.  Returns the time of the next round. */
 static int64_t models_look(bl_models *models, watched *w, int64_t now)
 {
     int64_t next = now + REST_NS;
@@ -506,7 +509,7 @@ static int64_t models_look(bl_models *models, watched *w, int64_t now)
         if (version->sequential)
             bl_sequences_expire(version, now);
         bl_model_version_mend(version, now);
-        bl_batch_kick(&version->batcher); /* items whose slots were all lost for a moment */
+        bl_batch_kick(&version->batcher); /* start items that waited while all slots were lost */
         bl_model_version_release(version);
     }
     return next;
@@ -525,7 +528,8 @@ static void *run_looker(void *arg)
         models->woken = models->asked = false;
         pthread_mutex_unlock(&models->lock);
         next = models_look(models, &w, now);
-        if (asked) { /* whoever asks has copied all there is: the second look finds it as the first one did */
+        /* a client that asks for a reload has finished its copy, so the second poll at once sees a stable folder */
+        if (asked) {
             bl_models_poll(models);
             bl_models_poll(models);
         }
@@ -575,7 +579,7 @@ bool bl_models_is_chosen(const bl_models *models, const char *name)
     return strcmp(chosen, "all") == 0 || (strcmp(chosen, "none") != 0 && models_in_list(chosen, name));
 }
 
-/* What a request decided about it counts more than the setting. */
+/* A decision of a request takes precedence over the settings. */
 static bool is_decided(bl_models *models, const char *name)
 {
     const bl_model *model = NULL;
@@ -622,7 +626,7 @@ static bl_status start_threads(bl_models *models, bl_err *err)
     return models->looks ? BL_OK : bl_fail(err, BL_ENOMEM, "the thread that looks at models");
 }
 
-/* Does a run of a model wait for a device, or have one? */
+/* Does a joint run of any model wait for a device, or run? */
 static bool is_running(bl_models *models)
 {
     bool running = false;
@@ -648,7 +652,7 @@ bl_status bl_models_create(bl_server *server, bl_models **out, bl_err *err)
     models->names = bl_namemap_create();
     if (models->names == NULL)
         return bl_fail(err, BL_ENOMEM, "models");
-    BL_TRY(bl_models_load_kept(models, err)); /* before the others, which at the start leave these as they are */
+    BL_TRY(bl_models_load_kept(models, err)); /* first, so that the initial loads do not replace these versions */
     BL_TRY(bl_models_load_choices(models, err));
     BL_TRY(start_threads(models, err));
     bl_source_each(models, order_initial, models);
@@ -672,7 +676,7 @@ void bl_models_stop(bl_models *models)
     if (models->looks)
         pthread_join(models->looker, NULL);
     while (is_running(models) ||
-           atomic_load(&models->generations) > 0) /* runs that nobody waits for any more end at their next launch */
+           atomic_load(&models->generations) > 0) /* cancelled runs without a client end at their next launch */
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
@@ -701,7 +705,7 @@ bool bl_models_ready(bl_models *models)
     return ready;
 }
 
-/* Those on |worker|; NULL: all. */
+/* The number of versions on |worker|; NULL: of all versions. */
 static size_t count_versions(bl_models *models, const bl_worker *worker)
 {
     size_t count = 0;

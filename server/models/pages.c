@@ -12,26 +12,26 @@
 
 enum {
     NO_PLACE = -1,
-    LEAST_GROWTH = 4, /* pages that the states grow by at once, or ... */
-    GROWTH = 16,      /* ... a part of what they have: the free pages are little memory, and a page is copied at most 16 times */
+    LEAST_GROWTH = 4, /* minimum number of pages of one growth of the states */
+    GROWTH = 16,      /* a growth adds 1/16 of the pages: few pages are free, and a page is copied at most 16 times */
     ROOM_PART = 32    /* room for a run is at most this part of the device's memory */
 };
 
-/* The tree finds a page by the number of the page before it, by its owner and by its tokens.  The last page of a text that ended
- * may have fewer tokens than BL_PAGE_TOKENS; no page stands behind such a page.  The number of a page in the tree is never given
- * again, so the pages behind a dropped page are not found any more. */
+/* The prefix cache finds a page by the number of the page before it, by its owner and by its tokens.  The last page of a text
+ * that ended may have fewer tokens than BL_PAGE_TOKENS; such a page has no successor.  Page numbers are never reused, so the
+ * successors of a dropped page are not found any more. */
 struct bl_page {
-    int64_t place; /* among those of the state; NO_PLACE: it is on the host, or has nothing yet */
-    char *away;    /* what it has, on the host; or NULL */
-    int texts;     /* that have it */
-    bool stays;    /* while a place is looked for: it may not leave */
+    int64_t place; /* index in the states; NO_PLACE: not resident on the device */
+    char *away;    /* copy in host memory; or NULL */
+    int texts;     /* number of texts that use the page */
+    bool stays;    /* find_youngest: the page may not be evicted */
     uint32_t payer;
-    uint64_t number, behind; /* its own; that of the page before it, 0 of the first.  |number| 0: it is not in the tree */
+    uint64_t number, behind; /* its number, 0: not in the tree; number of the predecessor, 0: none */
     uint32_t owner;
-    size_t tokens; /* that it has keys and values of */
+    size_t tokens; /* with keys and values in the page */
     int32_t token[BL_PAGE_TOKENS];
-    bl_page *before, *next; /* of those that no text has and that are where this one is, by their last use */
-    bl_page *chained;       /* in the same bucket */
+    bl_page *before, *next; /* LRU list of pages without texts, on the device or on the host */
+    bl_page *chained;       /* next in the hash bucket */
 };
 
 typedef struct order {
@@ -40,33 +40,33 @@ typedef struct order {
 } order;
 
 typedef struct census {
-    int64_t used, kept, free, away; /* by texts; by none; places with nothing in them; on the host */
+    int64_t used, kept, free, away; /* places of texts; unused but cached; free; pages on the host */
 } census;
 
 struct bl_pages {
     pthread_mutex_t lock;
-    bl_program *program; /* the version's, which has this */
+    bl_program *program; /* owns the pool through its version */
     bl_server *server;
     int nstates;
-    int *state;    /* of the program: those with pages */
-    size_t *bytes; /* of a page in each of them */
+    int *state;    /* state indices of the program: the states with pages */
+    size_t *bytes; /* of a page, for each such state */
     size_t page_bytes;
-    int64_t count; /* of places */
-    int64_t most;  /* as many as the program's states may have */
+    int64_t count; /* current number of places */
+    int64_t most;  /* number of pages in the type of the states */
     bool shared;
     int64_t *free, nfree;
-    bool *stale; /* what was freed is to be filled with NaN: for BL_FAULT_PAGE */
+    bool *stale; /* test fault BL_FAULT_PAGE: fill the freed place with NaN */
     int64_t nstale;
     bl_text_pages *texts;
-    bl_gate gate;      /* for texts that wait for places */
-    bool refused;      /* such a text is there, since the gate changed last, ... */
-    bool refused_busy; /* ... and may have a place of a younger one when a run is over */
-    bool changed;      /* a place is there that was not, or a text keeps its places no more */
-    order here, away;  /* that no text has, on the device and on the host */
-    int64_t naway;     /* on the host, also of texts */
-    census told;       /* what the metrics say */
-    size_t charged;    /* to the program's owner, for what the states have grown by */
-    size_t run_bytes;  /* what the largest run so far needs beside the states */
+    bl_gate gate;      /* changes when a text that was refused may try again */
+    bool refused;      /* a text was refused since the last change of the gate */
+    bool refused_busy; /* a refused text may take pages of a younger text after its run */
+    bool changed;      /* a place became free, or the pages of a text became evictable */
+    order here, away;  /* LRU lists of pages without texts, on the device and on the host */
+    int64_t naway;     /* pages on the host, with or without texts */
+    census told;       /* the values in the metrics */
+    size_t charged;    /* bytes charged to the program's owner for growth */
+    size_t run_bytes;  /* peak memory of the largest run so far, without the states */
     uint64_t last_text, last_page;
     size_t nbuckets;
     bl_page **bucket;
@@ -74,12 +74,12 @@ struct bl_pages {
 
 /* ---- the pool */
 
-/* Of what a state has on its axes behind the first. */
+/* The bytes of one page: the product of the axes behind the first. */
 static size_t bytes_of_page(const bl_state *state)
 {
     size_t bytes = bl_dtype_bytes(state->type.type.dtype);
     for (int d = 1; d < state->type.type.ndim; d++)
-        bytes *= (size_t)state->type.type.dim[d].size; /* the product was checked with the program */
+        bytes *= (size_t)state->type.type.dim[d].size; /* the product was checked when the program was decoded */
     return bytes;
 }
 
@@ -160,7 +160,7 @@ void bl_pages_destroy(bl_pages *p)
 {
     if (p == NULL)
         return;
-    for (size_t i = 0; p->bucket != NULL && i < p->nbuckets; i++) /* texts have none: they hold the version */
+    for (size_t i = 0; p->bucket != NULL && i < p->nbuckets; i++) /* no text is left: texts retain the version */
         for (bl_page *page = p->bucket[i], *next = NULL; page != NULL; page = next) {
             next = page->chained;
             free_away(p, page);
@@ -179,7 +179,7 @@ void bl_pages_destroy(bl_pages *p)
     free(p);
 }
 
-/* ---- by the last use */
+/* ---- least recent use */
 
 static order *order_of(bl_pages *p, const bl_page *page)
 {
@@ -205,7 +205,8 @@ static void pages_take_out(order *o, bl_page *page)
 
 /* ---- places */
 
-/* The program's owner is charged for all places, and a text's owner for its pages: each place counts once. */
+/* The owner of the program is charged for all places, and the owner of a text for its pages.  A page that a text uses is
+ * refunded to the owner of the program, so that each place is charged once. */
 static void count_lent(bl_pages *p, bool lent)
 {
     bl_registry *registry = p->server->registry;
@@ -222,7 +223,7 @@ static void free_place(bl_pages *p, bl_page *page)
     page->place = NO_PLACE;
 }
 
-/* ---- the tree */
+/* ---- the prefix cache */
 
 static bl_page **pages_bucket_of(bl_pages *p, uint64_t behind, uint32_t owner, int32_t first)
 {
@@ -244,8 +245,7 @@ static bool is_behind(const bl_page *page, uint64_t behind, uint32_t owner)
     return page->behind == behind && page->owner == owner;
 }
 
-/* The page behind |behind| that begins with the most of |tokens|, which are |*common|; NULL: no page begins with the first one.
- */
+/* The successor of page |behind| that shares the longest prefix with |tokens|; *common is its length.  NULL: none. */
 static bl_page *find_page(bl_pages *p, uint64_t behind, uint32_t owner, const int32_t *tokens, size_t count, size_t *common)
 {
     bl_page *found = NULL;
@@ -260,7 +260,7 @@ static bl_page *find_page(bl_pages *p, uint64_t behind, uint32_t owner, const in
     return found;
 }
 
-/* No text has it, and it is in no order: gone. */
+/* Free a page that no text uses and that is in no LRU list. */
 static void drop_page(bl_pages *p, bl_page *page)
 {
     if (page->number != 0) {
@@ -275,7 +275,7 @@ static void drop_page(bl_pages *p, bl_page *page)
     free(page);
 }
 
-/* The tree has the page from now on, in place of a page without texts that has the first of its tokens. */
+/* Insert the page into the tree.  It replaces unused pages whose tokens are a prefix of its own. */
 static void pages_list_page(bl_pages *p, bl_page *page, uint64_t behind, uint32_t owner)
 {
     bl_page **bucket = pages_bucket_of(p, behind, owner, page->token[0]);
@@ -293,7 +293,7 @@ static void pages_list_page(bl_pages *p, bl_page *page, uint64_t behind, uint32_
     *bucket = page;
 }
 
-/* ---- texts have pages */
+/* ---- pages of texts */
 
 static bl_status hold_page(bl_pages *p, const bl_text_pages *text, bl_page *page, bl_err *err)
 {
@@ -343,13 +343,13 @@ static bl_status pages_make_room(bl_text_pages *text, size_t count, bl_err *err)
     return BL_OK;
 }
 
-/* Full pages are shared.  Of the page behind them the text gets a copy (reserve), as far as the tokens are the same. */
+/* Take the longest cached prefix.  Full pages are shared; reserve() copies the page behind them up to the last equal token. */
 static bl_status find_pages(bl_pages *p, bl_text_pages *text, const int32_t *tokens, size_t count, size_t *fed, bl_err *err)
 {
     uint64_t behind = 0;
     bl_err ignored = {0};
     for (*fed = 0; *fed + 1 < count;) {
-        size_t left = count - 1 - *fed, common = 0; /* the last token is to be run */
+        size_t left = count - 1 - *fed, common = 0; /* the last token of the prompt must be run */
         bl_page *page = find_page(p, behind, p->shared ? 0 : text->owner, tokens + *fed,
                                   left < BL_PAGE_TOKENS ? left : BL_PAGE_TOKENS, &common);
         if (page == NULL)
@@ -387,7 +387,7 @@ bl_status bl_text_pages_begin(bl_text_pages *text, bl_pages *p, uint32_t owner, 
     return st;
 }
 
-/* The page behind the full ones: a later text may begin with its tokens too. */
+/* Insert the last, partial page of a text into the tree, for later texts that begin with the same tokens. */
 static void list_last(bl_pages *p, const bl_text_pages *text)
 {
     bl_page *page = text->full < text->count ? text->page[text->full] : NULL;
@@ -410,7 +410,7 @@ void bl_text_pages_end(bl_text_pages *text)
     if (text->source != NULL)
         leave_page(p, text->source);
     list_last(p, text);
-    while (text->count > 0) /* the last first: what stands behind another is never younger in the order than that */
+    while (text->count > 0) /* backwards, so that the LRU list evicts a page after its successors */
         leave_page(p, text->page[--text->count]);
     *(text->before != NULL ? &text->before->next : &p->texts) = text->next;
     if (text->next != NULL)
@@ -420,9 +420,9 @@ void bl_text_pages_end(bl_text_pages *text)
     *text = (bl_text_pages){0};
 }
 
-/* ---- places, on the worker's thread */
+/* ---- eviction, on the worker's thread */
 
-/* What |page| has goes to the host, and its place is free.  Under the lock. */
+/* Evict |page| to host memory, and free its place.  Under the lock. */
 static bl_status send_away(bl_pages *p, bl_page *page, bl_err *err)
 {
     bl_budget *memory = &p->server->memory;
@@ -451,7 +451,7 @@ static bl_status send_away(bl_pages *p, bl_page *page, bl_err *err)
     return BL_OK;
 }
 
-/* |bytes|: of all states, one after the other. */
+/* |bytes|: the page of each state, one after the other. */
 static bl_status pages_write_place(bl_pages *p, int64_t place, const char *bytes, bl_err *err)
 {
     size_t at = 0;
@@ -471,7 +471,7 @@ static bl_status pages_bring_back(bl_pages *p, bl_page *page, bl_err *err)
     return BL_OK;
 }
 
-/* |to| has nothing yet; |from| may be on the host. */
+/* |to| is empty; |from| may be on the host. */
 static bl_status copy_page(bl_pages *p, bl_page *to, const bl_page *from, bl_err *err)
 {
     if (from->place < 0)
@@ -484,7 +484,7 @@ static bl_status copy_page(bl_pages *p, bl_page *to, const bl_page *from, bl_err
     return BL_OK;
 }
 
-/* For tests: a run that reads what stood in a freed place computes NaN. */
+/* For tests: fill a freed place with NaN, so that a run that reads stale keys or values computes NaN. */
 static bl_status fill_place(bl_pages *p, int64_t place, bl_err *err)
 {
     char *nan = p->stale[place] ? bl_calloc(1, p->page_bytes) : NULL;
@@ -493,7 +493,7 @@ static bl_status fill_place(bl_pages *p, int64_t place, bl_err *err)
         return BL_OK;
     if (nan == NULL)
         return bl_fail(err, BL_ENOMEM, "pages of texts");
-    memset(nan, 0xff, p->page_bytes); /* NaN of every float */
+    memset(nan, 0xff, p->page_bytes); /* all bits set is NaN for every float type */
     st = pages_write_place(p, place, nan, err);
     p->stale[place] = false;
     p->nstale--;
@@ -508,7 +508,7 @@ static bl_status fill_free(bl_pages *p, bl_err *err)
     return BL_OK;
 }
 
-/* The states have |count| pages from now on. */
+/* Reallocate the states with |count| pages. */
 static bl_status pages_widen(bl_pages *p, int64_t count, bl_err *err)
 {
     bl_program *program = p->program;
@@ -530,7 +530,7 @@ static bl_status pages_widen(bl_pages *p, int64_t count, bl_err *err)
             return st;
         }
         p->charged += more;
-        bl_buffer_release(state->buffer); /* of a size that is not asked for again */
+        bl_buffer_release(state->buffer); /* the pool would not reuse a buffer of this size */
         state->buffer = wide;
         state->bytes = bytes;
     }
@@ -541,8 +541,9 @@ static bl_status pages_widen(bl_pages *p, int64_t count, bl_err *err)
     return BL_OK;
 }
 
-/* The device has memory for states of |count| pages, and for a run beside them: a growth that takes the last bytes of the device,
- * or ends after half of the states, leaves none for the runs of any text.  widen() needs the most at the last state. */
+/* Check that the device has memory for states of |count| pages and for a run.  A growth that takes the last bytes of the
+ * device, or that fails after half of the states, would leave no memory for runs.  pages_widen() needs the most memory at the
+ * last state. */
 static bl_status pages_check_room(bl_pages *p, int64_t count, bl_err *err)
 {
     bl_pool *pool = p->program->worker->pool;
@@ -555,7 +556,7 @@ static bl_status pages_check_room(bl_pages *p, int64_t count, bl_err *err)
     return BL_OK;
 }
 
-/* By a part, while the device and the server's limit of memory have room. */
+/* Grow the states by 1/GROWTH, if the device and the memory limit of the server have room. */
 static bool pages_grow(bl_pages *p, bl_err *why)
 {
     int64_t more = p->count / GROWTH > LEAST_GROWTH ? p->count / GROWTH : LEAST_GROWTH;
@@ -578,7 +579,7 @@ bl_status bl_pages_admit(bl_pages *p, const bl_plan *plan, bl_err *err)
     return st;
 }
 
-/* Of what no text has, what was used longest ago leaves; the host keeps as many of those as the state has. */
+/* Evict the least recently used page without texts.  The host keeps at most |most| such pages, and drops the oldest. */
 static bool send_kept(bl_pages *p)
 {
     bl_page *page = p->here.oldest;
@@ -598,7 +599,7 @@ static bool send_kept(bl_pages *p)
     return true;
 }
 
-/* Does |t| keep its pages while |text| looks for a place? */
+/* Does |t| keep its pages while |text| looks for a place?  Running and older texts do. */
 static bool pages_is_before(const bl_text_pages *t, const bl_text_pages *text)
 {
     return t == text || t->busy || (!t->rests && t->number < text->number);
@@ -609,7 +610,7 @@ static bool may_send(const bl_page *page)
     return page != NULL && page->place >= 0 && !page->stays;
 }
 
-/* The youngest text that has a page on the device, or is to copy one, which no text has that keeps its pages. */
+/* The youngest text with a resident page that no text with kept pages shares.  A page that is to be copied counts too. */
 static bl_text_pages *find_youngest(const bl_pages *p, const bl_text_pages *text)
 {
     bl_text_pages *found = NULL;
@@ -638,7 +639,7 @@ static bl_status send_text(bl_pages *p, bl_text_pages *text, bl_err *err)
     return may_send(text->source) ? send_away(p, text->source, err) : BL_OK;
 }
 
-/* Other texts have all places that |text| does not have.  Where no other text has one, |text| would wait for ever. */
+/* |text| must wait for the places of other texts.  If |text| has all places itself, it would wait for ever, so fail. */
 static bl_status check_others(const bl_pages *p, const bl_text_pages *text, const bl_err *why, bl_err *err)
 {
     int64_t own = 0;
@@ -650,7 +651,7 @@ static bl_status check_others(const bl_pages *p, const bl_text_pages *text, cons
                    (long long)own, BL_PAGE_TOKENS, why->text);
 }
 
-/* A place for |page|; none where older texts have them all. */
+/* Find a place for |page|.  page->place stays NO_PLACE if older texts use all places. */
 static bl_status take_place(bl_pages *p, const bl_text_pages *text, bl_page *page, bl_err *err)
 {
     bl_err why = {0};
@@ -708,7 +709,7 @@ static bl_status reserve(bl_pages *p, bl_text_pages *text, size_t count, bool *r
     return fill_free(p, err);
 }
 
-/* Under the lock: |text| has to wait.  Memory that others free for a growth of the states does not end that; older texts end. */
+/* Under the lock: |text| must wait.  The gate changes when a text ends or rests, but not when others free device memory. */
 static void note_refusal(bl_pages *p, const bl_text_pages *text)
 {
     p->refused = true;
@@ -732,7 +733,7 @@ bl_gate *bl_text_pages_gate(const bl_text_pages *text)
     return &text->pool->gate;
 }
 
-/* Page |i| of the text is full: it is in the tree from now on, or gives way to the one that is there already. */
+/* Page |i| of the text is full.  Insert it into the tree, or replace it by the equal page that is there. */
 static void finish_page(bl_pages *p, bl_text_pages *text, size_t i)
 {
     uint64_t behind = i > 0 ? text->page[i - 1]->number : 0;
@@ -746,10 +747,10 @@ static void finish_page(bl_pages *p, bl_text_pages *text, size_t i)
     }
     text->count = i;
     if (give_page(p, text, twin, &ignored) != BL_OK) {
-        text->count = i + 1; /* its own, which nobody finds */
+        text->count = i + 1; /* keep the own page, outside the tree */
         return;
     }
-    if (twin->place < 0) { /* what it had is here again */
+    if (twin->place < 0) { /* the twin is evicted, so it takes over the resident page */
         free_away(p, twin);
         twin->place = own->place;
         own->place = NO_PLACE;

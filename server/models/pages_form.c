@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The form of a program that keeps keys and values in pages (pages.h). */
+/* Checks the form of a program with a paged KV cache (pages.h). */
 #include "server/models/pages.h"
 
 #include "server/models/text_model.h"

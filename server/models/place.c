@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which devices the groups of instance_group mean. */
+/* The devices of the groups in instance_group. */
 #include "server/models/model_infer.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ static bool place_is_of(const bl_worker *worker, bl_config_kind kind)
     return kind == BL_INSTANCE_AUTO || (kind == BL_INSTANCE_GPU ? type == BL_DEVICE_GPU : type == BL_DEVICE_CPU);
 }
 
-/* The |number|-th device of the kind, of the first back end that has any: a GPU that two back ends open is one. */
+/* The |number|-th device of the kind in the first backend that has one, so that a GPU that two backends open counts once. */
 static bl_worker *place_find(bl_server *server, bl_config_kind kind, int64_t number)
 {
     const bl_worker *first = NULL;
@@ -91,7 +91,7 @@ static bl_status place_groups(bl_server *server, const bl_model_config *config, 
     return BL_OK;
 }
 
-/* Devices that are drained are left out; where all are, the best other one takes their place. */
+/* Leave out drained devices.  If all chosen devices are drained, choose the best other device. */
 bl_status bl_model_place(bl_server *server, const bl_model_config *config, bl_worker **out, int *count, bl_err *err)
 {
     int left = 0;

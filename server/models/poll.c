@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What the clock brings.
+/* Periodic checks of the folder and of the devices.
  *
- * Hot reload: models whose files changed are loaded again, new ones too, and those whose folder is gone are unloaded.  A change
- * counts when it looks the same twice: files are copied piece by piece. */
+ * Hot reload: models whose files changed are loaded again, new models are loaded, and models whose folder is gone are
+ * unloaded.  A change counts when two polls see the same files, since files are copied one after the other. */
 #include "server/models/model_infer.h"
 
 #include "engine/base/log.h"
@@ -12,15 +12,15 @@
 #include <string.h>
 
 enum { LOOK_BYTES = 16 * 1024 * 1024 };
-static const int64_t MEND_EVERY_NS = INT64_C(10000000000); /* where that fails */
+static const int64_t MEND_EVERY_NS = INT64_C(10000000000); /* the interval of repeated attempts */
 
-/* Did nobody decide about it, and was nothing of it ever found? */
+/* Is the model unknown, with no version and no decision of a request? */
 static bool poll_is_new(const bl_model *model)
 {
     return model == NULL || (model->nrows == 0 && !model->loading && model->choice == BL_CHOICE_NONE);
 }
 
-/* Does the model need an op, now that its files look like |source|?  *fresh: because nothing of it was ever tried. */
+/* Does the model need a load, now that its files are |source|?  *fresh: the files were never tried before. */
 static bool is_changed(bl_models *models, const char *name, const bl_source *source, bool *fresh)
 {
     bl_model *model = NULL;
@@ -37,7 +37,7 @@ static bool is_changed(bl_models *models, const char *name, const bl_source *sou
         *fresh = model->fingerprint == 0;
         model->seen = source->fingerprint;
         if (changed)
-            model->fingerprint = source->fingerprint; /* whatever comes of it: once is enough */
+            model->fingerprint = source->fingerprint; /* with or without success, these files are tried once */
     }
     pthread_mutex_unlock(&models->lock);
     return changed;
@@ -62,7 +62,7 @@ static void poll_look_at(void *arg, const char *name)
         bl_log(BL_LOG_ERROR, "model %s: %s", name, err.text);
 }
 
-/* Names of those that are in use and came from the folder; heap. */
+/* The names of the watched models of the folder.  Heap. */
 static char (*list_names(bl_models *models, size_t *count))[BL_MODEL_NAME_SIZE]
 {
     char(*names)[BL_MODEL_NAME_SIZE] = NULL;
@@ -96,9 +96,9 @@ static void unload_missing(bl_models *models)
     free(names);
 }
 
-/* ---- devices that were lost, or are drained */
+/* ---- devices that were lost or drained */
 
-/* From where it came: the store, what is left of a request, the folder. */
+/* Reload the version from its source: the store, the upload, or the folder. */
 static void load_again(bl_model_version *version, const char *why)
 {
     bl_models *models = version->models;
@@ -123,8 +123,8 @@ static void load_again(bl_model_version *version, const char *why)
         bl_log(BL_LOG_ERROR, "model %s: %s", version->name, err.text);
 }
 
-/* Is it to go elsewhere, since its device is drained, or back?  One with sequences stays until they have ended: they are where
- * their state is. */
+/* Should the version move because its device was drained or resumed?  A version with sequences stays until they have ended,
+ * since their state is on the device. */
 static bool poll_moves(bl_model_version *version)
 {
     unsigned drains = atomic_load(&version->models->server->drain.count);
@@ -156,7 +156,7 @@ void bl_model_version_mend(bl_model_version *version, int64_t now_ns)
 
 void bl_models_poll(bl_models *models)
 {
-    if (!bl_source_is_there(models)) /* a folder that cannot be read now is no reason to unload everything */
+    if (!bl_source_is_there(models)) /* an unreadable folder does not unload all models */
         return;
     bl_source_each(models, poll_look_at, models);
     unload_missing(models);

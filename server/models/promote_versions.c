@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A program's live state becomes a version of a hosted model, without a copy: the version holds the buffers as they are between
- * two steps, and whoever trains on writes elsewhere, since somebody holds them. */
+/* Promotion of the live state of a program to a version of a hosted model, without a copy.  The version retains the buffers
+ * between two steps of the program.  Later training steps write new buffers, since the old ones are retained elsewhere. */
 #include "proto/encode.h"
 #include "server/data/saver.h"
 #include "server/http/handlers.h"
@@ -13,8 +13,8 @@
 #include <string.h>
 
 typedef struct promotion {
-    bl_program *program, *frozen; /* frozen: NULL until it is made, and when it is the version's */
-    bl_model_version *made;       /* until it is published */
+    bl_program *program, *frozen; /* frozen: NULL before it is made, and after the version owns it */
+    bl_model_version *made;       /* NULL after it is published */
     uint64_t steps;
     const char *model;
     const char *entry; /* NULL: the only one, or "main" */
@@ -55,7 +55,7 @@ static bl_status promote_versions_decode(bl_request *rq, promotion *p)
     return st;
 }
 
-/* The same program, whose state is not the live one any more.  Worker's thread, between two runs. */
+/* Make a program with the same plans and retained state buffers.  Worker's thread, between two runs. */
 static bl_status freeze(bl_program *from, bl_program **out, bl_err *err)
 {
     bl_program *program = bl_program_create(from->server, from->owner);
@@ -83,7 +83,7 @@ static bl_status freeze(bl_program *from, bl_program **out, bl_err *err)
     }
     atomic_store(&program->steps, atomic_load(&from->steps));
     BL_TRY(bl_registry_charge(from->server->registry, from->owner, from->charged, true,
-                              err)); /* taken as soon as training goes on */
+                              err)); /* the copy is charged now, since the next training step writes new buffers */
     program->charged = from->charged;
     return BL_OK;
 }
@@ -134,7 +134,7 @@ static bl_status promote_versions_publish(bl_request *rq)
     return bl_models_publish(rq->server->models, made, NULL, &rq->err);
 }
 
-/* On the saver's thread: it is on the disk before anybody can ask it. */
+/* On the saver's thread: write the version to disk before requests can use it. */
 static bl_step promote_versions_keep(bl_request *rq)
 {
     promotion *p = rq->data;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The ranges of an ONNX model's named dimensions: what the import chose, and less where a device cannot have the largest sizes.
- */
+/* The ranges of the named dimensions of an ONNX model: chosen by the import, and narrowed if a device cannot run the largest
+ * sizes. */
 #include "server/models/models_internal.h"
 
 #include "engine/base/log.h"
@@ -31,9 +31,9 @@ bl_status bl_model_keep_ranges(bl_model_version *version, const bl_onnx_model *m
     return bl_arena_status(version->arena, err);
 }
 
-/* ---- less */
+/* ---- narrowing */
 
-enum { MOST_NARROWED = 8 }; /* each is an import and a compilation */
+enum { MOST_NARROWED = 8 }; /* each attempt is an import and a compilation */
 
 static bool is_said(const bl_model_version *version, int at)
 {
@@ -51,7 +51,8 @@ static bool can_shrink(const bl_model_version *version, int at)
     return range->same == NULL && range->var.hi > range->var.lo && !is_said(version, at);
 }
 
-/* The first one, which is the batch for most models and which a client can send in parts; then that of the widest range. */
+/* Prefer the first dimension: in most models it is the batch, which a client can split.  Otherwise the dimension with the
+ * widest range. */
 static int choose_range(const bl_model_version *version)
 {
     int widest = -1;

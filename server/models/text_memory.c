@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What texts remember, from run to run.  Where all of it has places, it stays where it is, and runs fill in the next: a text that
- * comes gets a row that nobody has, and where one goes, the last row takes its place.  Else the outputs of one run are the inputs
- * of the next, as long as the same texts run together; where one comes or goes, the rows of those that stay are copied, which
- * costs about what a run does that writes them all anew. */
+/* The pasts of texts between runs.
+ *
+ * If all pasts have places, they are updated in place: a run appends to them.  A new text gets a free row, and the last row
+ * moves into the row of a text that ended.
+ *
+ * Otherwise the outputs of one run are the inputs of the next run, as long as the same texts run together.  If a text joins or
+ * leaves, the rows of the remaining texts are copied.  The copy costs about as much as a run that writes all rows. */
 #include "server/models/generation.h"
 
 #include "engine/base/fault.h"
@@ -10,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SPARE = 4 /* a memory with so many times the rows that are in use is left for a smaller one */ };
+enum { MOST_SPARE = 4 /* a memory with this many times the rows in use is replaced by a smaller one */ };
 
 bl_status bl_text_memory_create(bl_worker *worker, const bl_text_model *text, int64_t rows, bl_text_memory **out, bl_err *err)
 {
@@ -73,7 +76,7 @@ void bl_text_memory_move(bl_generation *g, bl_text_memory *memory, int64_t at)
     bl_text_memory_release(old);
 }
 
-/* Of all pasts; zeros where |from| is NULL.  It may wait on the host. */
+/* Copy a row of all pasts.  |from| NULL: clear the row.  |from| may be in host memory. */
 static bl_status text_memory_copy_row(bl_text_memory *to, int64_t at, const bl_text_memory *from, int64_t row, bl_err *err)
 {
     for (int i = 0; i < to->count; i++) {
@@ -89,7 +92,7 @@ static bl_status text_memory_copy_row(bl_text_memory *to, int64_t at, const bl_t
     return BL_OK;
 }
 
-/* ---- waiting on the host */
+/* ---- eviction to host memory */
 
 static bl_text_memory *memory_of(bl_evictable *evictable)
 {
@@ -106,7 +109,7 @@ static void text_memory_release(bl_evictable *evictable)
     bl_text_memory_release(memory_of(evictable));
 }
 
-/* What has places may be of two memories, while the later one is being made. */
+/* A past with places can belong to two memories while a run makes the later one. */
 static bool text_memory_may_leave(bl_evictable *evictable)
 {
     const bl_text_memory *m = memory_of(evictable);
@@ -137,7 +140,7 @@ static bl_status text_memory_leave(bl_evictable *evictable, size_t *bytes, bl_er
     return BL_OK;
 }
 
-/* On the device, where it stays while it is |busy|. */
+/* Bring the memory back to the device.  It stays there while it is |busy|. */
 static bl_status text_memory_wake(bl_text_memory *m, bl_err *err)
 {
     bl_status st = BL_OK;
@@ -151,7 +154,7 @@ static bl_status text_memory_wake(bl_text_memory *m, bl_err *err)
     for (int i = 0; st == BL_OK && i < m->count; i++)
         st = bl_evictable_bring(m->worker, m->parts[i].away, text_memory_part_bytes(m, i), &m->parts[i].buffer, err);
     if (st != BL_OK) {
-        drop_buffers(m); /* the copies are there still */
+        drop_buffers(m); /* the copies in host memory are still valid */
         return st;
     }
     text_memory_drop_copies(m);
@@ -171,7 +174,7 @@ void bl_text_memory_let_go(bl_text_memory *m)
     bool whole = m != NULL, hidden = false;
     for (int i = 0; whole && i < m->count; i++) {
         const bl_buffer *buffer = m->parts[i].buffer;
-        whole = buffer != NULL; /* else a run failed that was to fill it, or it is on the host */
+        whole = buffer != NULL; /* NULL: the run that should fill the buffer failed, or the memory is on the host */
         hidden = hidden || (whole && buffer->host == NULL);
     }
     if (m != NULL)
@@ -180,9 +183,9 @@ void bl_text_memory_let_go(bl_text_memory *m)
         bl_evictable_add(&m->evictable, &kind, m->worker);
 }
 
-/* ---- in a memory of their own */
+/* ---- a new memory */
 
-/* So many more rows that a text which comes soon finds one. */
+/* The capacity for |rows|, with free rows for texts that begin soon. */
 static int64_t spacious(const bl_generation *first, int64_t rows)
 {
     int64_t most = first->text->rows >= 0 ? first->version->batcher.max_rows : 1, n = 1;
@@ -209,9 +212,9 @@ static bl_status text_memory_copy_out(bl_generation *first, int64_t rows, bl_tex
     return st;
 }
 
-/* ---- where they are */
+/* ---- the memory that exists */
 
-/* The largest that one of them has. */
+/* The memory with the most rows among those of the texts. */
 static bl_text_memory *find_memory(const bl_generation *first)
 {
     bl_text_memory *found = NULL;
@@ -229,7 +232,7 @@ static int64_t count_in(const bl_generation *first, const bl_text_memory *m)
     return n;
 }
 
-/* Nobody else has a row of |m|, so that those which nobody has are known. */
+/* Can the run use |m|?  No other text may have a row of |m|, so that all other rows are free. */
 static bool may_stay(const bl_generation *first, int64_t rows, const bl_text_memory *m)
 {
     int64_t in = m != NULL ? count_in(first, m) : 0;
@@ -238,7 +241,7 @@ static bool may_stay(const bl_generation *first, int64_t rows, const bl_text_mem
     return first->text->grows ? rows * MOST_SPARE > m->rows : rows == m->rows && in == rows;
 }
 
-/* Rows up to |rows| are for all: who has one behind, or none, gets one of those that are left. */
+/* Move the texts into the first |rows| rows of |m|: a text outside of them takes a free row. */
 static bl_status deal_rows(bl_generation *first, int64_t rows, bl_text_memory *m, bl_err *err)
 {
     int64_t next = 0;
@@ -284,14 +287,14 @@ bl_status bl_text_memory_part(bl_generation *g, bl_err *err)
     return BL_OK;
 }
 
-/* ---- growing */
+/* ---- appending */
 
-/* |bytes| of a run's output, at |offset|, where the host may not see either. */
+/* Copy |bytes| of the output of a run, at |offset|.  Either buffer may be invisible to the host. */
 static bl_status copy_places(bl_buffer *to, size_t at, bl_buffer *from, size_t offset, size_t bytes, bl_err *err)
 {
     if (to->host == NULL || from->host == NULL)
         return bl_buffer_copy(to, at, from, offset, bytes, err);
-    memcpy((char *)to->host + at, (const char *)from->host + offset, bytes); /* the run was waited for */
+    memcpy((char *)to->host + at, (const char *)from->host + offset, bytes); /* the run has completed */
     return BL_OK;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A run of a text model, for as many texts as wait for one (iteration-level scheduling: Orca, Yu et al., 2022).  Each gives the
- * next of its prompt's tokens, or the one that was written last; of a program that remembers nothing, all of them.  Device time
- * is charged to the owner of each by its part. */
+/* One run of a text model for all texts that wait for one (iteration-level scheduling: Orca, Yu et al., 2022).  Each text
+ * feeds the next tokens of its prompt, or its last token.  A text of a program without state feeds all its tokens.  Device
+ * time is charged to the owners of the texts in proportion. */
 #include "server/models/generation.h"
 
 #include "engine/base/clock.h"
@@ -10,26 +10,26 @@
 
 #include <string.h>
 
-static const int64_t CROWDED_NS = 10000000000; /* for so long fewer rows run where more were too much for the device */
-static const double PIECE_NS = 5e7;            /* of a prompt's run where others wait, or ... */
-static const double PIECE_RUNS = 2;            /* ... so many runs in which texts write: the queue shares out time, not runs */
-static const double NEW_RUN = 0.25;            /* weight of a run in a mean of what runs take */
+static const int64_t CROWDED_NS = 10000000000; /* after a run ran out of device memory, runs have fewer rows for so long */
+static const double PIECE_NS = 5e7;            /* maximum time of a piece of a prompt while other requests wait, or ... */
+static const double PIECE_RUNS = 2;            /* ... the time of so many decoding runs: the queue shares time, not runs */
+static const double NEW_RUN = 0.25;            /* the weight of a new run in a moving average */
 enum { LEAST_PIECE = BL_PAGE_TOKENS };
 
 typedef struct step {
-    bl_generation *lead; /* whose turn it is, and the first of all that have a row */
+    bl_generation *lead; /* the dispatched text; first in the list of all rows */
     bl_generation **last;
     int64_t rows;
-    size_t count; /* tokens of each */
-    size_t piece; /* the most of them that a prompt has in a run */
+    size_t count; /* tokens of each row */
+    size_t piece; /* the maximum number of tokens of a prompt in one run */
     int64_t begin_ns, took_ns;
     bl_plan *plan;                 /* retained */
-    bl_text_memory *before, *next; /* likewise; |next| is NULL where what there was grows */
+    bl_text_memory *before, *next; /* retained; |next| is NULL if the pasts are updated in place */
 } step;
 
-/* ---- which texts */
+/* ---- the choice of texts */
 
-/* Where the tokens of its next run begin. */
+/* Index of the first token of its next run. */
 static size_t next_token(const bl_generation *g)
 {
     return g->text->remembers ? g->fed : 0;
@@ -41,7 +41,8 @@ static size_t next_count(const step *s, const bl_generation *g)
     return left < most ? left : most;
 }
 
-/* While others wait for the device a piece of a prompt takes about as long as they may have to. */
+/* The size of a piece of a prompt (chunked prefill).  While other requests wait for the device, a piece takes at most PIECE_NS
+ * or PIECE_RUNS decoding runs. */
 static size_t choose_piece(const bl_generation *g)
 {
     const bl_model_instance *instance = g->instance;
@@ -63,7 +64,7 @@ static void learn_run(const step *s)
         *mean = *mean > 0 ? *mean + NEW_RUN * (ns - *mean) : ns;
 }
 
-/* Before its first run nobody knows how much of its prompt there is already. */
+/* Has the text taken its pages?  Before that, the number of tokens in the prefix cache is unknown. */
 static bool is_begun(const bl_generation *g)
 {
     return g->text->pool == 0 || g->pages.pool != NULL;
@@ -78,7 +79,7 @@ static bool text_step_fits(void *arg, const bl_request *rq)
            !atomic_load(&rq->cancel) && (rq->item.deadline_ns == 0 || rq->item.deadline_ns > s->begin_ns);
 }
 
-/* Of sizes that the configuration prefers the largest that waits, else all. */
+/* The largest preferred size that is at most |waiting|; |waiting| if the configuration prefers none of these. */
 static int64_t preferred_rows(const bl_model_config *config, int64_t waiting)
 {
     int64_t best = 0;
@@ -88,13 +89,13 @@ static int64_t preferred_rows(const bl_model_config *config, int64_t waiting)
     return best > 0 ? best : waiting;
 }
 
-/* Tokens that a text writes are measured; what a prompt takes depends on its length. */
+/* Only decoding runs are measured, since the time of a prompt depends on its length. */
 static bool is_measured(const step *s)
 {
     return s->lead->text->remembers && s->count == 1;
 }
 
-/* How many of |waiting| have a row now. */
+/* How many of |waiting| texts take part in the run. */
 static int64_t text_step_worth_rows(const step *s, int64_t waiting)
 {
     bl_model_version *version = s->lead->version;
@@ -129,7 +130,7 @@ static bl_status check_device(const bl_generation *g, bl_err *err)
     return bl_fail(err, BL_EBUSY, "%s was reopened while the text was written; send it again", g->worker->dev->info.id);
 }
 
-/* The text finds what is known of its prompt. */
+/* Take the pages of the prompt that are in the prefix cache. */
 static bl_status begin_pages(bl_generation *g, bl_request *rq)
 {
     bool all = g->options->echo && g->options->logprobs >= 0; /* the logits of each token of the prompt are wanted */
@@ -141,7 +142,7 @@ static bl_status begin_pages(bl_generation *g, bl_request *rq)
     return BL_OK;
 }
 
-/* Where keys and values are in pages: are those of the next run there?  Else the text is over, or waits as |*outcome| says. */
+/* With a paged KV cache: reserve the pages of the next run.  False: *outcome says whether the text ends or waits. */
 static bool has_pages(const step *s, bl_request *rq, bl_step *outcome)
 {
     bl_generation *g = rq->data;
@@ -161,7 +162,7 @@ static bool has_pages(const step *s, bl_request *rq, bl_step *outcome)
     return st == BL_OK && ready;
 }
 
-/* The same of who leads, whose program's state is on the device from now on. */
+/* Can the dispatched text lead a run?  Reserves its pages, and brings the state of the program to the device. */
 static bool may_lead(step *s, bl_request *rq, bl_step *outcome)
 {
     bl_generation *g = rq->data;
@@ -199,7 +200,8 @@ static void take_along(step *s)
     }
 }
 
-/* What went wrong with several may be nobody's fault: each has its own turn, as if it had not been taken along. */
+/* A run of several texts failed, perhaps because of their number.  Return the other texts to the queue, and run the leading
+ * text alone. */
 static void text_step_let_go(step *s, bl_status why)
 {
     bl_model_instance *instance = s->lead->instance;
@@ -219,7 +221,7 @@ static void text_step_let_go(step *s, bl_status why)
 
 /* ---- the run */
 
-/* What stands at |k| of a row of input |i|. */
+/* Element |k| of the row of |g| in input |i|. */
 static int64_t row_value(const bl_generation *g, int i, size_t k)
 {
     const bl_text_model *text = g->text;
@@ -248,7 +250,7 @@ static void text_step_write_rows(const step *s, int i, size_t width, char *to)
     }
 }
 
-/* |width| numbers of each row. */
+/* |width| elements in each row. */
 static bl_status text_step_fill_input(const step *s, int i, size_t width, bl_err *err)
 {
     bl_generation *lead = s->lead;
@@ -268,7 +270,7 @@ static bl_status text_step_fill_input(const step *s, int i, size_t width, bl_err
     return BL_OK;
 }
 
-/* With as many pages as the longest of the texts has tokens for. */
+/* The table has as many pages as the longest text needs. */
 static bl_status fill_paged(step *s, bl_err *err)
 {
     bl_generation *lead = s->lead;
@@ -296,7 +298,7 @@ static bl_status fill_inputs(step *s, bl_err *err)
         lead->vars[text->rows] = s->rows;
     if (text->pool > 0)
         return fill_paged(s, err);
-    BL_TRY(bl_text_memory_gather(lead, s->rows, &s->before, err)); /* which says who is which row */
+    BL_TRY(bl_text_memory_gather(lead, s->rows, &s->before, err)); /* assigns a row to each text */
     if (!text->grows)
         BL_TRY(bl_text_memory_create(lead->worker, text, s->rows, &s->next, err));
     for (int i = 0; i < text->npasts; i++)
@@ -305,7 +307,7 @@ static bl_status fill_inputs(step *s, bl_err *err)
     return text->position >= 0 ? text_step_fill_input(s, text->position, 1, err) : BL_OK;
 }
 
-/* The program's own states, of which all texts have pages. */
+/* Lend the states to the run: those of the sequence, or those of the program, which all texts share by pages. */
 static bl_status lend_states(bl_generation *lead, bl_run *run, bl_err *err)
 {
     const bl_program *program = lead->instance->slot.program;
@@ -314,7 +316,8 @@ static bl_status lend_states(bl_generation *lead, bl_run *run, bl_err *err)
     for (int i = 0; i < bl_plan_get_info(lead->instance->slot.plan)->nstates; i++)
         lead->states[i] = program->states[lead->instance->slot.entry->state[i]].buffer;
     run->states = lead->states;
-    run->torn = true; /* places of texts that are not in the run stay, and the others are written again */
+    /* a failed run may leave partial updates: slots of other texts are untouched, and those of this run are written again */
+    run->torn = true;
     return BL_OK;
 }
 
@@ -329,7 +332,7 @@ static void text_step_keep_states(bl_generation *lead)
         bl_program_take_back(program, &program->states[lead->instance->slot.entry->state[i]], lead->states[i]);
 }
 
-/* With the best plan that there is for so many rows.  What one alone runs ends when its client leaves. */
+/* Run the best plan that exists for this size.  A run of a single text is cancelled when its client leaves. */
 static bl_status run_plan(step *s, bl_err *err)
 {
     bl_generation *lead = s->lead;
@@ -357,7 +360,7 @@ static bl_status run_plan(step *s, bl_err *err)
     return st;
 }
 
-/* The run is over: each has its row of what is remembered now. */
+/* The run is over: each text takes its row of the new pasts. */
 static bl_status text_step_keep(step *s, bl_err *err)
 {
     bl_generation *lead = s->lead;
@@ -398,7 +401,7 @@ static bl_status text_step_run(step *s, bl_err *err)
     return BL_OK;
 }
 
-/* All that only the run needed, however it went. */
+/* Release what only the run needed, whether or not it succeeded. */
 static void text_step_end_run(step *s)
 {
     bl_generation *lead = s->lead;
@@ -422,10 +425,10 @@ static void text_step_end_run(step *s)
     s->plan = NULL;
 }
 
-/* ---- what came of it */
+/* ---- the results */
 
-/* The logits of a row into g->logits: those of its token |back| before the last, of which there are |*count|.  Of a model that
- * chooses tokens, |*id| is that token. */
+/* Read the |*count| logits of a row into g->logits: those of the token |back| places before the last token.  If the model
+ * chooses tokens, |*id| is the chosen token. */
 static bl_status read_logits(const step *s, bl_generation *g, size_t back, size_t *count, int32_t *id, bl_err *err)
 {
     bl_generation *lead = s->lead;
@@ -434,7 +437,7 @@ static bl_status read_logits(const step *s, bl_generation *g, size_t back, size_
     size_t all = 1, each = bl_dtype_bytes(tensor->dtype), from = 0;
     bl_plan_sizes(tensor, lead->vars, dim);
     for (int d = 0; d < tensor->ndim; d++)
-        all *= (size_t)dim[d]; /* a run makes no more than was admitted, or fails */
+        all *= (size_t)dim[d]; /* the sizes are within those that were admitted */
     all /= (size_t)s->rows;
     *count = g->text->chooses ? 1 : (size_t)dim[tensor->ndim - 1];
     if (all < (back + 1) * *count)
@@ -450,7 +453,7 @@ static bl_status read_logits(const step *s, bl_generation *g, size_t back, size_
     return BL_OK;
 }
 
-/* How likely are the tokens of the prompt that follow those of the run? */
+/* Score the tokens of the prompt that follow the tokens of the run. */
 static bl_status score_prompt(const step *s, bl_generation *g)
 {
     size_t first = g->fed - s->count, count = 0;
@@ -470,7 +473,7 @@ static bl_status write_on(const step *s, bl_generation *g)
         BL_TRY(score_prompt(s, g));
     if (g->fed <= g->prompt)
         bl_generation_tell_progress(g);
-    if (g->fed < g->tokens.count) /* the prompt is not through */
+    if (g->fed < g->tokens.count) /* the prompt is not complete */
         return BL_OK;
     if (g->fed == g->prompt)
         g->prompt_ns = g->compute_ns;
@@ -498,7 +501,8 @@ static void text_step_conclude(const step *s, const bl_err *err)
     }
 }
 
-/* It may well rest: then it holds no rows of those that go on; without memory for a copy it does. */
+/* The text may pause soon, so move it out of the shared memory of the other texts.  Without memory for a copy it stays there.
+ */
 static void prepare_to_rest(bl_generation *g)
 {
     bl_err ignored = {0};
@@ -512,7 +516,8 @@ static void prepare_to_rest(bl_generation *g)
     (void)st;
 }
 
-/* After MOVED whoever reads may have it already.  A client that leaves says so under the lock, and ends what rests then. */
+/* After BL_STEP_MOVED the thread that reads the answer may own the request already.  A client that leaves sets |cancel| under
+ * the lock, and ends a paused text itself. */
 static bl_step choose_step(bl_generation *g)
 {
     bool gone = false, rests = false;
@@ -532,8 +537,8 @@ static bl_step choose_step(bl_generation *g)
     return BL_STEP_DONE;
 }
 
-/* Those that were taken along go where they came from, or are through.  Each pays its part of what the turn took till then, which
- * for the later ones is also that of letting the others go. */
+/* Return the other texts of the run to the queue, or end them.  Each text pays its part of the time so far; for later texts
+ * this includes the time to return the earlier ones. */
 static void text_step_settle(const step *s, bl_queue *queue)
 {
     bl_generation *g = s->lead->beside, *next = NULL;
@@ -542,7 +547,7 @@ static void text_step_settle(const step *s, bl_queue *queue)
         bl_seat seat = bl_queue_seat(queue, g->rq);
         bl_step outcome = BL_STEP_DONE;
         int64_t part_ns = 0;
-        next = g->beside; /* it may be gone soon */
+        next = g->beside; /* the settled text may be freed at once */
         outcome = choose_step(g);
         part_ns = (bl_clock_ns() - s->begin_ns - paid_ns) / left;
         paid_ns += part_ns;

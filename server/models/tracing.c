@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The trace and logging extensions: which inferences are traced, of all models or of one, and what the log tells.  Traces go to
- * the collector of --otlp; a request that brings a traceparent is traced as that says. */
+/* The trace and logging extensions: the choice of traced inferences, for all models or for one, and the log level.  Traces go
+ * to the collector of --otlp.  The traceparent of a request takes precedence over these settings. */
 #include "server/models/models_internal.h"
 
 #include "engine/base/log.h"
@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- which requests */
+/* ---- sampling */
 
-/* What counts for |model|, NULL: for all; under the lock. */
+/* The settings that apply to |model|; NULL: to all models.  Under the lock. */
 static bl_model_tracing effective(const bl_models *models, const bl_model *model)
 {
     const bl_settings *set = &models->server->settings;
@@ -22,7 +22,7 @@ static bl_model_tracing effective(const bl_models *models, const bl_model *model
         out.level = BL_TRACING_ON;
         out.rate = (uint64_t)(1 / set->trace_share);
     }
-    for (int i = 2; i-- > 0;) { /* a model's own last */
+    for (int i = 2; i-- > 0;) { /* the settings of the model override the settings of all models */
         if (of[i] == NULL)
             continue;
         out.level = of[i]->level != BL_TRACING_UNSET ? of[i]->level : out.level;
@@ -58,7 +58,7 @@ static void put_tracing(bl_request *rq, const bl_model_tracing *now)
     bl_request_reply_json(rq, 200);
 }
 
-/* A number, or a text that is one, as Triton's clients send. */
+/* A number, or a string with a number, as Triton's clients send it. */
 static bl_status tracing_read_count(const bl_json *at, int64_t lo, int64_t *out, bl_err *err)
 {
     char *end = NULL;
@@ -90,7 +90,7 @@ static bl_status tracing_read_level(const bl_json *at, bl_model_tracing *out, bl
     return BL_OK;
 }
 
-/* null takes a setting back. */
+/* The value null removes a setting. */
 static bl_status read_tracing(bl_request *rq, const bl_json *root, bl_model_tracing *out)
 {
     static const char *const names[] = {"trace_file",    "trace_level", "trace_rate", "trace_count",
@@ -131,7 +131,7 @@ static bl_status tracing_parse(bl_request *rq, bl_json_doc *doc)
     return bl_json_parse(doc, rq->arena, bl_request_body(rq), &limits, &rq->err);
 }
 
-/* Under the lock: the model of the path as its asker sees it. */
+/* Under the lock: the model of the path that the owner of the request sees. */
 static bl_model *find_model(bl_request *rq)
 {
     bl_models *models = rq->server->models;
@@ -199,7 +199,7 @@ static bl_status find_flag(const bl_json *root, const char *name, bool *out, bl_
     return bl_json_find(root, name, &at) ? bl_json_bool(&at, out, err) : BL_OK;
 }
 
-/* Each level has those above it: who wants no warnings wants no information either. */
+/* A log level includes all levels above it, so warnings cannot be off while information is on. */
 static bl_status read_log(const bl_json *root, bl_log_level *level, bl_err *err)
 {
     static const char *const names[] = {"log_file",          "log_info",   "log_warning", "log_error",

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The files that came in a request, in one file on the disk: it is how their model comes back after a restart, and when a device
- * is lost.  Where nothing outlives the server (--state none) it has no name, so nothing is left of it, however that ends; else it
- * lies beside the other files of --state, and counts like a blob.  It goes with its last user unless a row names it by then. */
+/* The files that came in a request, in one file on disk.  The server reads this file to load the model again after a restart,
+ * or after the loss of a device.  With --state none the file has no name, so it ends with the server in every case.  Otherwise
+ * it lies beside the other files of --state, and counts against the limit of blobs.  The last user removes the file, unless a
+ * row of the store names it. */
 #include "server/models/models_internal.h"
 
 #include "engine/base/fault.h"
@@ -19,12 +20,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FRESH, NAMED, GONE }; /* whether a row names the file */
+/* FRESH: no row has named the file yet; NAMED: a row names the file; GONE: the file is removed */
+enum { FRESH, NAMED, GONE };
 
 struct bl_sent {
     atomic_int refs;
     bl_server *server;
-    char file[BL_STORED_NAME]; /* "": it has no name, and is |fd| */
+    char file[BL_STORED_NAME]; /* "": the file has no name, and is |fd| */
     int fd;
     uint64_t bytes;
     uint32_t owner;
@@ -75,7 +77,7 @@ void bl_sent_forget(bl_sent *sent)
 
 /* ---- writing */
 
-/* A file that nobody else can open; -1: there is none. */
+/* Open a file without a name.  -1: failure. */
 static int open_nameless(void)
 {
     const char *folder = bl_passing_folder();
@@ -83,7 +85,7 @@ static int open_nameless(void)
     int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL))
         return fd;
-    bl_text_printf(&path, "%s/sent-XXXXXX", folder); /* not every file system can */
+    bl_text_printf(&path, "%s/sent-XXXXXX", folder); /* not every file system supports O_TMPFILE */
     fd = path.failed ? -1 : mkostemp(path.data, O_CLOEXEC);
     if (fd >= 0)
         (void)unlink(path.data);
@@ -96,7 +98,7 @@ typedef struct parts {
     bl_text head;
 } parts;
 
-/* Each is a tensor of bytes, "1/model.json". */
+/* Each file is a tensor of bytes with a name such as "1/model.json". */
 static bl_status uploaded_make_head(parts *p, bl_err *err)
 {
     bl_arena *arena = p->op->arena;
@@ -172,7 +174,7 @@ bl_status bl_sent_create(bl_server *server, const bl_model_op *op, bl_sent **out
     return st;
 }
 
-/* ---- and back */
+/* ---- reading */
 
 bl_status bl_sent_recall(bl_server *server, uint32_t owner, const char *file, bl_sent **out, bl_err *err)
 {
@@ -189,7 +191,7 @@ bl_status bl_sent_recall(bl_server *server, uint32_t owner, const char *file, bl
     return BL_OK;
 }
 
-/* The pages of a file are the system's to give and take: they count against nothing. */
+/* Mapped pages of a file are not charged to the memory budget, since the system can drop them. */
 static bl_status map(const bl_sent *sent, bl_model_op *op, bl_span *out, bl_err *err)
 {
     uint64_t bytes = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A version of a model that is there: what it takes and gives, and its memory. */
+/* A loaded version of a model: its inputs and outputs, and its memory. */
 #include "server/models/model_infer.h"
 
 #include "engine/base/fault.h"
@@ -92,8 +92,8 @@ bl_model_version *bl_model_version_retain(bl_model_version *version)
     return version;
 }
 
-/* What the plan kept of its weights goes too, since nobody else has them: it leaves the cache, unless a program uses it as well.
- */
+/* Free an instance.  The plan leaves the plan cache, with the panels of the weights that it keeps, unless a program uses the
+ * plan too. */
 static void free_instance(bl_model_version *version, bl_model_instance *instance)
 {
     bl_program *program = instance->slot.program;
@@ -159,7 +159,7 @@ bool bl_model_version_is_on(const bl_model_version *version, const bl_worker *wo
     return false;
 }
 
-/* ---- what it takes and gives */
+/* ---- inputs and outputs */
 
 static const bl_config_tensor *find_tensor(const bl_config_tensor *tensors, int count, const char *name)
 {
@@ -182,7 +182,7 @@ static bl_status fails_dims(const char *name, const bl_config_tensor *said, int 
     return st;
 }
 
-/* What the configuration says must be so. */
+/* Check the tensor against the configuration, and apply the configuration. */
 static bl_status check_tensor(const bl_model_version *version, bl_model_tensor *tensor, const bl_config_tensor *said, bl_err *err)
 {
     int skip = version->batcher.max_rows > 0 ? 1 : 0, shown = tensor->ndim;
@@ -204,14 +204,14 @@ static bl_status check_tensor(const bl_model_version *version, bl_model_tensor *
                        bl_infer_datatype(said->datatype), bl_infer_datatype(tensor->datatype));
     }
     if (said->ndim < 0 || (said->datatype == BL_INFER_BYTES && shown - skip == 0 && said->ndim == 1 && said->dim[0] == 1))
-        return BL_OK; /* a text for each of a batch is written [1] */
+        return BL_OK; /* one string for each row of a batch is written [1] */
     bool same = said->ndim == shown - skip;
     for (int i = 0; same && i < said->ndim; i++)
         same = said->dim[i] == tensor->dim[skip + i];
     return same ? BL_OK : fails_dims(tensor->name, said, shown - skip, &tensor->dim[skip], err);
 }
 
-/* What the model has in another form than the program. */
+/* Apply the form in which the model has the tensor, if the program has another one. */
 static void take_port(const bl_onnx_port *port, bl_model_tensor *to)
 {
     if (port == NULL)
@@ -240,7 +240,7 @@ static void describe_input(const bl_wire_tensor *from, const bl_onnx_port *port,
     take_port(port, to);
 }
 
-/* Sizes at the least and at the most: those that differ vary. */
+/* Describe an output from its sizes at the lower and upper bounds: sizes that differ vary. */
 static void version_describe_output(const bl_wire_graph *graph, const bl_plan_tensor *from, const bl_wire_output *output,
                                     const bl_onnx_port *port, bl_model_tensor *to)
 {
@@ -262,7 +262,8 @@ static const char *input_name(const bl_model_version *version, const bl_wire_gra
     return version->input_ports != NULL ? version->input_ports[at].name : graph->inputs[at].name;
 }
 
-/* [height, width, 3], both named or both numbers, or a batch of these with numbers, so that all pixels have one shape. */
+/* Is the type [height, width, 3], with height and width both named or both constant, or a batch of these with constant sizes?
+ * All pictures of a batch then have one shape. */
 static bool is_for_pixels(const bl_wire_type *type)
 {
     int first = type->ndim - 3;
@@ -303,7 +304,7 @@ static bl_status describe_picture(bl_model_version *version, const bl_wire_graph
     return BL_OK;
 }
 
-/* The dimension along which requests are joined, or -1.  A picture of any size has none. */
+/* The dimension of batching, or -1.  A picture input of variable size is not batched. */
 static int find_batch(const bl_model_version *version, const bl_wire_graph *graph, const bl_plan_info *info)
 {
     for (int i = 0; version->input_ports != NULL && i < graph->ninputs; i++)
@@ -316,9 +317,9 @@ static bl_status choose_batch(bl_model_version *version, const bl_wire_graph *gr
 {
     int64_t said = version->config.max_batch_size, most = 0;
     version->batcher.var = find_batch(version, graph, info);
-    if (version->text != NULL && !bl_text_model_has_rows(version, graph)) /* the tokens of two texts are not one text */
+    if (version->text != NULL && !bl_text_model_has_rows(version, graph)) /* the dimension counts the tokens of one text */
         version->batcher.var = -1;
-    if (version->words != NULL && !bl_text_input_has_rows(version, graph)) /* nor here */
+    if (version->words != NULL && !bl_text_input_has_rows(version, graph)) /* likewise for tokenized inputs */
         version->batcher.var = -1;
     most = version->batcher.var >= 0 ? graph->vars[version->batcher.var].hi : 0;
     if (said > 0 && version->batcher.var < 0)
@@ -351,7 +352,7 @@ static bl_status version_check_names(const bl_config_tensor *said, int nsaid, co
     return BL_OK;
 }
 
-/* Names of classes, from the files that the configuration names. */
+/* Read the class names from the files that the configuration names. */
 static bl_status read_labels(bl_model_version *version, bl_err *err)
 {
     for (int i = 0; i < version->noutputs; i++) {
@@ -364,7 +365,7 @@ static bl_status read_labels(bl_model_version *version, bl_err *err)
     return BL_OK;
 }
 
-/* What it remembers from one request to the next, and which answers are kept. */
+/* Set up the state between requests, and the response cache. */
 static bl_status choose_memory(bl_model_version *version, const bl_wire_graph *graph, bl_err *err)
 {
     version->sequential = graph->nupdates > 0 && !bl_text_model_has_pages(version, graph);
@@ -379,7 +380,7 @@ static bl_status choose_memory(bl_model_version *version, const bl_wire_graph *g
     return BL_OK;
 }
 
-/* What a tokenizer is for; and what clients are shown. */
+/* Set up the tokenizer, and the inputs that clients see. */
 static bl_status describe_texts(bl_model_version *version, bl_err *err)
 {
     const bl_model_config *config = &version->config;
@@ -402,7 +403,7 @@ static bl_status describe_texts(bl_model_version *version, bl_err *err)
                          config->text, bl_infer_datatype(said->datatype));
 }
 
-/* What the program's document says of its runs holds where nothing is said of the model. */
+/* Batching options of the program's document apply if the configuration has none. */
 static void take_batching(bl_model_version *version)
 {
     const bl_wire_batching *said = &version->instances[0].slot.program->doc.batching;
@@ -432,7 +433,7 @@ static void fill_batcher(bl_model_version *version, const bl_wire_graph *graph)
         b->slots[b->nslots] = &version->instances[b->nslots].slot;
 }
 
-/* Of what is compiled for values of inputs: which texts, batches and warm-ups are made for none yet. */
+/* Reject text models, batching and warm-up for programs that are compiled for input values (variants). */
 static bl_status check_variants(const bl_model_version *version, bl_err *err)
 {
     const bl_program *program = version->instances[0].slot.program;
@@ -452,7 +453,7 @@ static bl_status check_variants(const bl_model_version *version, bl_err *err)
 static void describe_declared(const bl_wire_type *from, const char *name, bl_model_tensor *to)
 {
     *to = (bl_model_tensor){.name = name, .dtype = from->dtype, .datatype = (int)from->dtype, .ndim = from->ndim};
-    if (from->ndim < 0) { /* of any shape */
+    if (from->ndim < 0) { /* any shape */
         to->ndim = 1;
         to->dim[0] = -1;
     }
@@ -500,7 +501,7 @@ bl_status bl_model_version_describe(bl_model_version *version, bl_err *err)
 
 /* ---- as JSON */
 
-/* Of BYTES the dimension of their bytes is not shown; [1] stands for one text. */
+/* Print the shape.  The bytes of a BYTES tensor are not a dimension; [1] stands for one string. */
 static void put_dims(bl_text *out, const bl_model_tensor *tensor, int from, bool batch)
 {
     int ndim = bl_model_tensor_rank(tensor), n = 0;
@@ -514,7 +515,7 @@ static void put_dims(bl_text *out, const bl_model_tensor *tensor, int from, bool
     bl_text_putc(out, ']');
 }
 
-/* The sizes that named dimensions may have in a request. */
+/* Print the ranges of the named dimensions. */
 static void version_put_ranges(const bl_model_version *version, bl_text *out)
 {
     const bl_wire_graph *graph = version->instances[0].slot.graph;
@@ -532,7 +533,7 @@ static void version_put_ranges(const bl_model_version *version, bl_text *out)
     bl_text_putc(out, '}');
 }
 
-/* The names of an input's dimensions, and the sizes of those without one. */
+/* Print the names of an input's dimensions, and the sizes of unnamed ones. */
 static void version_put_names(const bl_model_version *version, const bl_model_tensor *tensor, bl_text *out)
 {
     const bl_wire_graph *graph = version->instances[0].slot.graph;
@@ -612,7 +613,7 @@ static void version_put_batching(const bl_model_config *config, bl_text *out)
                    (long long)config->timeout_us, config->may_override ? "true" : "false", (long long)config->max_queue);
 }
 
-/* The input that is an encoded picture, by the configuration or by the ImageDecoder of an ONNX model. */
+/* The input that takes an encoded picture, by the configuration or by the ImageDecoder of an ONNX model. */
 static const char *picture_name(const bl_model_version *version)
 {
     for (int i = 0; i < version->batcher.ninputs; i++)
@@ -685,7 +686,7 @@ void bl_model_version_put_config(const bl_model_version *version, bl_text *out)
     bl_text_putc(out, '}');
 }
 
-/* Names of the columns of what is a map for each row in the model. */
+/* Print the column names of an output that is a map for each row. */
 static void version_put_keys(bl_text *out, const bl_model_tensor *tensor)
 {
     if (!tensor->keyed)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests that a model is asked before anybody else may: what a first run prepares is there then, and a model that cannot run is
- * not published. */
+/* Warm-up: requests that run before a version is published.  The first run prepares caches, and a model that cannot run is not
+ * published. */
 #include "server/models/model_infer.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ static const bl_config_warmup_input *warm_find_input(const bl_config_warmup *war
     return NULL;
 }
 
-/* The shape of an input: the configuration's behind the batch. */
+/* Choose the shape of an input from the configuration, with the batch size of the warm-up. */
 static bl_status warm_choose_shape(const bl_model_version *version, const bl_config_warmup *warmup, int at, int64_t *vars,
                                    int64_t *dim, bl_err *err)
 {
@@ -21,7 +21,7 @@ static bl_status warm_choose_shape(const bl_model_version *version, const bl_con
     const bl_config_warmup_input *said = warm_find_input(warmup, tensor->name);
     bool picture = tensor->coding == BL_MODEL_PICTURE;
     int skip = version->batcher.max_rows > 0 ? 1 : 0, ndim = picture ? tensor->ndim : bl_model_tensor_rank(tensor);
-    int datatype = picture ? BL_U8 : tensor->datatype; /* of a picture its pixels */
+    int datatype = picture ? BL_U8 : tensor->datatype; /* a picture input takes pixels in a warm-up */
     if (said == NULL)
         return bl_fail(err, BL_EGRAPH, "model_warmup \"%s\" has no input \"%s\"", warmup->name, tensor->name);
     if (said->datatype != datatype || (said->ndim != ndim - skip && datatype != BL_INFER_BYTES))
@@ -42,7 +42,7 @@ static bl_status warm_choose_shape(const bl_model_version *version, const bl_con
     return BL_OK;
 }
 
-/* Zeros, or numbers from 0 to 1 that are the same each time. */
+/* Fill with zeros, or with pseudo-random numbers from 0 to 1 that are the same each time. */
 static void warm_fill(const bl_device_tensor *held, char *to, bool random)
 {
     size_t each = bl_dtype_bytes(held->dtype);
@@ -50,7 +50,7 @@ static void warm_fill(const bl_device_tensor *held, char *to, bool random)
     memset(to, 0, held->bytes);
     for (size_t at = 0; random && at < held->bytes; at += each) {
         bl_scalar value;
-        seed = seed * 1664525U + 1013904223U; /* Numerical Recipes */
+        seed = seed * 1664525U + 1013904223U; /* constants of Numerical Recipes */
         value =
             bl_scalar_cast(held->dtype, BL_F64, (bl_scalar){.f = bl_dtype_is_float(held->dtype) ? seed * 0x1p-32 : seed >> 31});
         bl_scalar_write(held->dtype, value, to + at);
