@@ -14,7 +14,7 @@ bl_request *bl_await_create(bl_server *server, uint32_t owner, bl_await *await)
 {
     bl_request *rq = bl_request_create_own(server, owner, await_end, await);
     if (rq != NULL)
-        rq->item.rank = BL_RANK_INFER; /* the caller's thread blocks until the request ends */
+        rq->item.rank = BL_RANK_INFER; /* the calling thread blocks until the request ends */
     return rq;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A blocking wait for a request of the server's own.  Never wait on a thread that the request's work needs: that would
+/* A blocking wait for an internal request.  A thread that the work of the request needs must not wait: the wait would
  * deadlock. */
 #ifndef BL_SERVER_RUN_AWAIT_H
 #define BL_SERVER_RUN_AWAIT_H
@@ -9,7 +9,7 @@
 #include <pthread.h>
 
 typedef struct bl_await {
-    void *what; /* the caller's; the request's work reads it by bl_await_what */
+    void *what; /* data of the caller; the work of the request reads it by bl_await_what */
     pthread_mutex_t lock;
     pthread_cond_t ended;
     bool over;
@@ -20,7 +20,7 @@ typedef struct bl_await {
         .what = (thing), .lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER                                    \
     }
 
-/* Create a request of the server's own on behalf of |owner|.  NULL if out of memory. */
+/* Create an internal request on behalf of |owner|.  NULL if out of memory. */
 bl_request *bl_await_create(bl_server *server, uint32_t owner, bl_await *await);
 /* If |submitted| is BL_OK, wait until the request has finished.  Returns the result of the request, or |submitted|.  The caller
  * still has to end the request. */

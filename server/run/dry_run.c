@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Dry runs: the estimated cost of a graph, from its plan, with its schedule and kernels. */
+/* Dry runs: report the estimated cost of a graph from its plan, with its schedule and its kernels. */
 #include "proto/encode.h"
 #include "server/run/exec.h"
 
@@ -13,7 +13,7 @@ static size_t bytes_of(const bl_plan_tensor *tensor, const int64_t *vars)
     size_t bytes = bl_dtype_bytes(tensor->dtype);
     bl_plan_sizes(tensor, vars, dim);
     for (int i = 0; i < tensor->ndim; i++)
-        bytes *= (size_t)dim[i]; /* no overflow: bl_exec_admit, or the program, checked the size */
+        bytes *= (size_t)dim[i]; /* no overflow: bl_exec_admit or the program has checked the size */
     return bytes;
 }
 
@@ -23,7 +23,7 @@ static void dry_run_put_count(bl_text *out, const char *name, uint64_t count)
     bl_encode_u64(out, count);
 }
 
-/* The memory of a run.  An updated state counts twice: before and after the step. */
+/* Write the memory of a run.  An updated state counts twice: its value before the step and its value after the step. */
 static void put_memory(const bl_exec *x, const bl_plan_info *info, bl_text *out)
 {
     size_t inputs = 0, outputs = 0, states = 0;
@@ -65,7 +65,7 @@ static void dry_run_put_kernels(const bl_plan *plan, bl_text *out)
     free(use);
 }
 
-/* The measured time of a step in service, or else the estimate of the compiler. */
+/* The measured time of a step, or the estimate of the compiler if no step was measured. */
 static double step_seconds(const bl_plan *plan)
 {
     bl_plan_service service = bl_plan_get_service(plan);
@@ -85,7 +85,8 @@ bl_status bl_exec_reply_cost(bl_request *rq)
     bl_encode_key(out, "plan");
     bl_encode_string(out, x->hit ? "cached" : "compiled");
     dry_run_put_count(out, "steps", x->steps);
-    dry_run_put_count(out, "ops", (uint64_t)info->ops); /* of one step, like all figures below */
+    dry_run_put_count(out, "ops", (uint64_t)info->ops); /* number of operations of one step; all figures below are for one
+                                                         * step */
     dry_run_put_count(out, "bytes", (uint64_t)info->bytes);
     bl_encode_measured(out, "seconds", step_seconds(x->plan));
     put_memory(x, info, out);

@@ -87,8 +87,7 @@ bl_status bl_exec_infer(const bl_wire_graph *wire, size_t max_bytes, bl_wire_typ
     node = graph->outputs[0];
     *type = (bl_wire_type){.dtype = (bl_dtype)node->dtype, .ndim = node->ndim};
     for (int i = 0; i < node->ndim; i++)
-        type->dim[i] = (bl_wire_dim){node->dim[i]->lo, -1}; /* the dimensions are constants: an initialiser has no named
-                                                             * dimensions */
+        type->dim[i] = (bl_wire_dim){node->dim[i]->lo, -1}; /* an initialiser has constant dimensions and no named dimensions */
     bl_graph_destroy(graph);
     return BL_OK;
 }
@@ -135,7 +134,7 @@ bl_status bl_exec_choose(bl_exec *x, const bl_run_options *options, bl_worker *w
 {
     bl_request *rq = x->rq;
     double ttl = 0;
-    if (options->lease != NULL) /* every use renews the lease; work under an expired lease does not begin */
+    if (options->lease != NULL) /* every use renews the lease; the server refuses work under an expired lease */
         BL_TRY(bl_lease_renew(rq->server->registry, rq->owner, options->lease, 0, &ttl, &rq->err));
     x->options = *options;
     x->how.debug = options->debug >= 0 ? options->debug : (int)rq->server->settings.debug;
@@ -143,12 +142,12 @@ bl_status bl_exec_choose(bl_exec *x, const bl_run_options *options, bl_worker *w
     BL_TRY(bl_access_check_search(rq, x->how.beam, x->how.debug));
     x->dry = options->dry_run;
     if (x->dry && x->how.debug == 0)
-        x->how.debug = 1; /* level 1 includes the schedule */
+        x->how.debug = 1; /* level 1 of the report includes the schedule */
     rq->item.priority = options->priority;
     x->how.precision = options->precision >= 0 ? (bl_precision)options->precision : rq->server->precision;
     x->worker = worker;
     if (worker == NULL && options->device == NULL && x->in.bound != NULL && !atomic_load(&x->in.bound->held->worker->drained))
-        x->worker = x->in.bound->held->worker; /* the device that holds its tensors */
+        x->worker = x->in.bound->held->worker; /* the device that holds the tensors of the request */
     if (x->worker == NULL)
         BL_TRY(bl_worker_place(rq->server, options->device, rq->own.done != NULL, &x->worker, &rq->err));
     if (worker != NULL && options->device != NULL && strcmp(options->device, worker->dev->info.id) != 0)
@@ -230,8 +229,8 @@ bl_status bl_exec_load(bl_exec *x, int n, bl_tensor_value *values, bool copy)
     x->in.n = n;
     for (int i = 0; i < n; i++) {
         if (values[i].kind == BL_VALUE_HELD && values[i].share && is_foreign(x, values[i].held))
-            values[i].share = false; /* make a copy: a tensor that its owner deletes must not stay in memory for which no key
-                                      * pays */
+            values[i].share = false; /* copy the tensor: memory of a tensor that its owner deletes must not stay in use
+                                      * without a key to charge */
         BL_TRY(load_value(x, &values[i], copy, &x->in.tensors[i]));
     }
     return BL_OK;
@@ -289,7 +288,7 @@ bl_status bl_exec_make_plan(bl_exec *x, const bl_wire_key *key, const bl_wire_gr
         bl_queue_lend(queue, x->rq);
     st = bl_plans_get(x->rq->server->plans, key, graph, x->worker->dev, &options, out, hit, &failure);
     if (queue != NULL && !bl_queue_take_back(queue, x->rq))
-        return BL_ECANCELLED; /* the request was answered meanwhile, with its error */
+        return BL_ECANCELLED; /* bl_queue_expire has answered the request with its error */
     if (st != BL_OK)
         *err = failure;
     else if (!*hit)
@@ -306,7 +305,7 @@ bl_status bl_exec_gather(bl_exec *x, const bl_wire_key *key, const bl_wire_graph
         bl_plan_release(plan);
         return BL_OK;
     }
-    options.beam = 0; /* a dry look at a plan starts no search */
+    options.beam = 0; /* gathering kernels starts no search */
     return bl_plan_gather(graph, x->worker->dev, &options, x->rq->arena, &x->how.along, err);
 }
 
@@ -333,8 +332,7 @@ bl_status bl_exec_admit(bl_exec *x, bl_err *err)
             return bl_fail(err, BL_ENODEVMEM, "one run needs over %zu bytes for its results and in between, %s has %llu", need,
                            info->device, (unsigned long long)x->worker->dev->info.memory);
     }
-    for (int i = 0; i < x->series.n && x->series.every > 0;
-         i++) { /* the limit of each series keeps the product here below SIZE_MAX */
+    for (int i = 0; i < x->series.n && x->series.every > 0; i++) { /* |most| keeps the product below SIZE_MAX */
         size_t reports = x->steps / x->series.every, most = SIZE_MAX / 2 / (size_t)(x->series.n + 1);
         listed += count[x->series.outputs[i]] > most / (reports + 1) ? most : count[x->series.outputs[i]] * reports;
     }

@@ -12,7 +12,7 @@ enum { FILL_BYTES = 1024 * 1024, PACE_GROWTH = 8 };
 
 /* ---- initial contents of hidden states */
 
-/* Fill the buffer with repetitions of |pattern|. */
+/* Fill |buffer| with repetitions of |pattern|. */
 static bl_status exec_run_fill_buffer(bl_buffer *buffer, const void *pattern, size_t size, size_t bytes, bl_err *err)
 {
     size_t chunk = bytes < FILL_BYTES ? bytes : FILL_BYTES; /* a multiple of every element size */
@@ -54,7 +54,7 @@ bl_status bl_state_begin(bl_worker *worker, const bl_plan_tensor *hidden, const 
 
 /* ---- before the first step; on the worker's thread */
 
-/* Get the states.  A run without a program has only the hidden states of its graph. */
+/* Prepare the states.  A run without a program has only the hidden states of its graph. */
 static bl_status begin_states(bl_exec *x, const bl_plan_info *info)
 {
     size_t bytes = 0;
@@ -138,7 +138,7 @@ static bl_status exec_run_hold_inputs(bl_exec *x)
 static bl_status make_ready(bl_exec *x)
 {
     if (x->hold.program != NULL ||
-        (x->hold.lender != NULL && !x->begun)) /* the buffers of lent states are held for the whole run */
+        (x->hold.lender != NULL && !x->begun)) /* a run retains the buffers of lent states until it ends */
         BL_TRY(bl_program_wake(x->hold.program != NULL ? x->hold.program : x->hold.lender, &x->rq->err));
     if (!x->begun)
         BL_TRY(exec_run_begin(x));
@@ -161,7 +161,8 @@ static void exec_run_let_inputs_go(bl_exec *x)
     }
 }
 
-/* The device memory is full, possibly because of runs in flight: run again when they have landed. */
+/* Run again alone after a lack of device memory, which runs in flight may have caused.  The run repeats when those runs have
+ * completed. */
 static bl_step go_alone(bl_exec *x)
 {
     const bl_plan_info *info = bl_plan_get_info(x->plan);
@@ -215,7 +216,8 @@ uint64_t bl_pace_learn(uint64_t did, int64_t took_ns, int64_t slice_ns)
     return pace > 0 ? pace : 1;
 }
 
-/* Take the program's buffers in the order of the entry; give_states puts back the buffers that the run exchanged. */
+/* Take the state buffers of the program in the order of the entry.  give_states puts back the buffers that the run
+ * exchanged. */
 static void take_states(bl_exec *x)
 {
     for (int i = 0; x->hold.program != NULL && i < x->hold.entry->nstates; i++)
@@ -245,7 +247,7 @@ static bl_status run_some(bl_exec *x, int64_t *took)
                   .vars = x->vars,
                   .inputs = x->in.buffers,
                   .states = x->hold.states,
-                  .holders = x->hold.lent != NULL ? 2 : 1, /* the lender, and this run */
+                  .holders = x->hold.lent != NULL ? 2 : 1, /* holders of a lent state: the lender and this run */
                   .outputs = x->out.buffers,
                   .steps = bl_pace_choose(x->done, x->steps - x->done, x->pace, x->series.every, &periods),
                   .cancel = &x->rq->cancel,
@@ -268,7 +270,7 @@ static bl_status run_some(bl_exec *x, int64_t *took)
     return st;
 }
 
-/* Run steps for about one slice, the time that other requests may have to wait. */
+/* Run steps for about one slice.  A slice is the time that other requests may have to wait. */
 static bl_status exec_run_run_slice(bl_exec *x)
 {
     int64_t slice = (int64_t)(x->rq->server->settings.slice * 1e9), spent = 0;
@@ -289,7 +291,7 @@ static const char *contents_of(const bl_exec *x, int i)
     return x->out.copies[i] != NULL ? x->out.copies[i] : bl_device_tensor_mapped(x->out.tensors[i]);
 }
 
-/* The length of the counted axis of output |i|, which another output contains. */
+/* The length of the counted axis of output |i|.  Another output contains this length. */
 static int64_t counted_length(const bl_exec *x, int i)
 {
     const bl_wire_output *output = &x->graph->outputs[i];
@@ -298,7 +300,7 @@ static int64_t counted_length(const bl_exec *x, int i)
     return n < 0 ? 0 : n > most ? most : n;
 }
 
-/* The number of rows in front of the counted axis: each row is compacted to the counted length. */
+/* The number of rows before the counted axis.  Each row is compacted to the counted length. */
 static int64_t rows_before(const bl_exec *x, int i)
 {
     int64_t rows = 1;
@@ -386,7 +388,7 @@ static bl_status take_off(bl_exec *x)
     return st;
 }
 
-/* Wait for the run.  Of the runs that are in flight together, the first to land waits for all. */
+/* Complete the run.  Of the runs in flight, the first to complete waits for all of them. */
 static bl_step land(bl_exec *x)
 {
     bl_run run = flight_of(x);
@@ -464,7 +466,7 @@ static void exec_run_fill_result(const bl_exec *x, const bl_part *parts, int i, 
     out->data = part->data;
 }
 
-/* Output |collect[i]| of each reported step, along a new first dimension. */
+/* Fill |out| with output |collect[i]| of every reported step, along a new first dimension. */
 static void fill_series(const bl_exec *x, int i, const char *name, bl_result *out)
 {
     const bl_device_tensor *held = x->out.tensors[x->series.outputs[i]];
@@ -504,7 +506,7 @@ void bl_exec_put_explained(const bl_exec *x, bl_text *out)
     bl_explain_put(out, x->explained);
 }
 
-/* The results to send first, then the results that stay on the server. */
+/* Fill |results|: first the results to send, then the results that stay on the server. */
 static int fill_results(const bl_exec *x, const bl_part *parts, int noutputs, bl_result *results)
 {
     int n = 0, nsent = 0;
@@ -520,7 +522,7 @@ static int fill_results(const bl_exec *x, const bl_part *parts, int noutputs, bl
     return nsent;
 }
 
-/* Write the document; |data|: with the numbers.  The first |nsent| results are sent. */
+/* Write the document.  |data|: the document includes the numbers.  The first |nsent| results are sent. */
 static void exec_run_put_document(const bl_exec *x, const bl_result *results, int nsent, const bl_result *series, bl_text *out,
                                   bool data)
 {
@@ -541,7 +543,7 @@ static void exec_run_put_document(const bl_exec *x, const bl_result *results, in
     bl_text_puts(out, "}");
 }
 
-/* A file has the series after the outputs, as "collected[NAME]": no output can have such a name. */
+/* Answer with a file.  The series follow the outputs as "collected[NAME]": no output can have such a name. */
 static bl_status reply_file(bl_exec *x, bl_result *results, int nsent, bl_result *series)
 {
     bl_request *rq = x->rq;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How a graph is computed, as JSON: its nodes, the kernels that compute them, and the times of the kernels.  GET
- * /api/v1/programs/NAME/plan, and the member plan_detail of a run with "explain": true. */
+/* Explanation of a plan as JSON: the nodes of the graph, the kernels that compute them, and the times of the kernels.  The
+ * answer of GET /api/v1/programs/NAME/plan, and the member plan_detail of a run with "explain": true. */
 #include "server/run/explain_json.h"
 
 #include "proto/encode.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_KERNELS = 1000, SOURCE_LEVEL = 4, NEST_LEVEL = 5 /* levels of "debug" that have the same texts */ };
+enum { MOST_KERNELS = 1000, SOURCE_LEVEL = 4, NEST_LEVEL = 5 /* the levels of "debug" that show the same texts */ };
 
 /* ---- nodes */
 
@@ -35,7 +35,7 @@ static void explain_json_put_ref(bl_text *out, const bl_wire_graph *wire, const 
     }
 }
 
-/* Write a string, or a list of strings if the node has several results. */
+/* Write the id of the node as a string, or a list of ids if the node has several results. */
 static void explain_json_put_ids(bl_text *out, const bl_wire_node *node)
 {
     bl_encode_key(out, "id");
@@ -115,7 +115,7 @@ static void put_measured(bl_text *out, const char *name, bool known, double valu
     bl_text_puts(out, "null");
 }
 
-/* Write the work of a launch, and its time if steps of the plan were timed. */
+/* Write the work of a launch.  The time is included if steps of the plan were timed. */
 static void explain_json_put_use(bl_text *out, const bl_kernel_use *use, const bl_peaks *peaks)
 {
     bool timed = use->launches > 0 && use->seconds > 0;
@@ -266,7 +266,7 @@ static void release_plan(void *plan)
     bl_plan_release(plan);
 }
 
-/* The entry |name|, or the only one, or "main". */
+/* Find the entry |name|.  Without a name: the only entry, or "main". */
 static bl_status explain_json_find_entry(bl_request *rq, const bl_program *program, int *out)
 {
     const char *name = bl_request_query(rq, "entry");

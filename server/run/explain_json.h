@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How a graph is computed, written as JSON (explain_json.c). */
+/* Explanation of a plan as JSON (explain_json.c). */
 #ifndef BL_SERVER_RUN_EXPLAIN_JSON_H
 #define BL_SERVER_RUN_EXPLAIN_JSON_H
 
@@ -7,16 +7,16 @@
 
 /* The caller fills the members up to |plan| and keeps them alive; bl_explain_make fills the rest. */
 typedef struct bl_explained {
-    const bl_wire_graph *wire; /* of the plan's key, with the names that the client gave */
-    const char *entry;         /* of a program; "main" for a run */
+    const bl_wire_graph *wire; /* the graph of the plan's key, with the names that the client gave */
+    const char *entry;         /* name of the entry; "main" for a run */
     const bl_worker *worker;
     bl_plan *plan;
     bl_plan_detail detail;
-    int level; /* the debug level that |rq| may ask for: texts of higher levels are null */
+    int level; /* the highest debug level that |rq| may ask for: texts of higher levels are null */
 } bl_explained;
 
 /* Call bl_plan_explain.  The detail lives in the arena of |rq|.  Thread: a compile thread. */
 BL_NODISCARD bl_status bl_explain_make(bl_request *rq, bl_explained *x, bl_err *err);
-void bl_explain_put(bl_text *out, const bl_explained *x); /* any thread */
+void bl_explain_put(bl_text *out, const bl_explained *x); /* thread: any */
 
 #endif

@@ -4,20 +4,20 @@
 #include <stdlib.h>
 
 enum {
-    QUANTUM_NS = 1000000, /* credit per round: about the time of a short request, so that two waiters alternate request by
+    QUANTUM_NS = 1000000, /* credit per round, about the time of a short request: two waiters then alternate request by
                            * request */
     MEAN_PART = 8         /* the mean covers about this many requests */
 };
 
-/* The credit that |waiter| has if it takes part from now on.  Rounds that it missed reduce its debt but accumulate no credit over
- * one quantum. */
+/* The credit of |waiter| if the waiter takes part from now on.  Missed rounds reduce a debt, but they raise the credit to at
+ * most one quantum. */
 static int64_t credit_now(const bl_fair *fair, const bl_waiter *waiter)
 {
     int64_t rounds = (int64_t)(fair->round - waiter->round);
     return rounds > (QUANTUM_NS - waiter->credit) / QUANTUM_NS ? QUANTUM_NS : waiter->credit + rounds * QUANTUM_NS;
 }
 
-/* Free the waiters that have no requests and the credit of a new waiter. */
+/* Free the waiters that have no requests and whose credit equals the credit of a new waiter. */
 static void fair_sweep(bl_fair *fair)
 {
     for (bl_waiter **at = &fair->first; *at != NULL;) {
@@ -97,7 +97,7 @@ void bl_fair_remove(bl_fair *fair, bl_request *rq)
 
 /* ---- turns */
 
-/* Can |rq| run now? */
+/* May |rq| run now? */
 static bool fair_is_free(const bl_request *rq)
 {
     bool mine = rq->item.serial == NULL || rq->item.serial->holder == NULL || rq->item.serial->holder == rq;
@@ -112,8 +112,8 @@ static bl_request *first_free(const bl_fair *fair, const bl_waiter *waiter)
     return rq;
 }
 
-/* Advance by as many rounds as the first waiter with a request that can run needs to be served.  Every waiter with requests gets
- * the credit of these rounds, at most one quantum in total. */
+/* Advance by the number of rounds after which the first waiter with a runnable request has credit.  Every waiter with requests
+ * gets the credit of these rounds, up to one quantum in total. */
 static void pass_rounds(bl_fair *fair)
 {
     int64_t rounds = INT64_MAX;
@@ -133,8 +133,8 @@ static void pass_rounds(bl_fair *fair)
     }
 }
 
-/* Of the waiters with credit, choose the one whose first request has the best rank; among equal ranks the waiter that was served
- * longest ago. */
+/* Of the waiters with credit, choose the waiter whose first request has the lowest rank.  Among equal ranks choose the waiter
+ * that was served longest ago. */
 bl_request *bl_fair_next(bl_fair *fair)
 {
     bl_request *best = NULL;
@@ -164,7 +164,7 @@ void bl_fair_charge(bl_waiter *waiter, int64_t expected, int64_t took)
     waiter->mean += (took - waiter->mean) / MEAN_PART;
 }
 
-/* If memory is short, the time is not charged. */
+/* The time is not charged if memory is short. */
 void bl_fair_owe(bl_fair *fair, uint32_t owner, int64_t took)
 {
     bl_waiter *waiter = bl_fair_enter(fair, owner);

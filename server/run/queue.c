@@ -11,12 +11,12 @@
 
 enum {
     MAX_THREADS = 64,
-    MOST_FLYING = 4 /* runs in flight together: the first waits for the last, and each is short (FLIGHT_NS in
+    MOST_FLYING = 4 /* limit of runs in flight: the first run waits for the last, and each run is short (FLIGHT_NS in
                      * engine/plan/run_plan.c) */
 };
 
-/* A copy of what is known of a running request, for the listing functions: the request itself may belong to another thread by
- * now. */
+/* A copy of the data of a running request for the listing functions, because the request itself may already belong to another
+ * thread. */
 typedef struct note {
     bool used;
     uint32_t owner;
@@ -26,36 +26,36 @@ typedef struct note {
 
 struct bl_queue {
     const char *name;
-    size_t max;           /* of one waiter's requests that may wait */
-    atomic_size_t length; /* waiting or running */
+    size_t max;           /* limit of the waiting requests of one waiter */
+    atomic_size_t length; /* number of waiting and running requests */
     pthread_mutex_t lock;
     pthread_cond_t some;
     bl_fair fair;
     atomic_size_t waiting;
-    atomic_llong settled_ns; /* the part of the current turn that was charged to requests taken along; such a queue has one
+    atomic_llong settled_ns; /* the part of the current turn that was charged to batched requests; only for a queue with one
                               * thread */
     bool busy;               /* the queue has one thread, and the thread is working */
-    bool visited;            /* another thread works in place of the queue's thread (bl_queue_visit) */
+    bool visited;            /* another thread does the work of the queue's thread (bl_queue_visit) */
     bool stop;
-    note notes[MOST_FLYING]; /* of a queue with one thread */
-    uint64_t nturns;         /* total; |turns| has the last of them */
+    note notes[MOST_FLYING]; /* used by a queue with one thread */
+    uint64_t nturns;         /* number of all turns; |turns| has the last of them */
     bl_turn_record *turns;
-    atomic_uint lanes; /* threads that have started */
-    bl_request *along; /* requests that the running work took along */
-    bl_request *lent;  /* running requests whose work serves others too (linked by |next|) */
+    atomic_uint lanes; /* number of started threads */
+    bl_request *along; /* requests in the batch of the running work */
+    bl_request *lent;  /* running requests whose work also serves other requests (linked by |next|) */
     bl_queue_hooks hooks;
     unsigned nthreads;
     pthread_t thread[MAX_THREADS];
 };
 
-/* Under the lock: release |serial|, so that its next request may run. */
+/* Under the lock: release |serial|, so that the next request of |serial| may run. */
 static void pass_serial(bl_queue *queue, bl_serial *serial)
 {
     serial->holder = NULL;
     pthread_cond_signal(&queue->some);
 }
 
-/* A running request, with a copy of what is needed after its work: by then it may belong to another thread. */
+/* A running request, with a copy of the data that is needed after its work: the request may then belong to another thread. */
 typedef struct turn {
     bl_request *rq;
     bl_waiter *waiter;
@@ -68,7 +68,7 @@ typedef struct turn {
     char purpose[BL_PURPOSE_SIZE];
     bl_step step;
     bool over;
-    bool along; /* taken along by the work of another request */
+    bool along; /* batched by the work of another request */
 } turn;
 
 bl_status bl_queue_reserve(bl_queue *queue, bl_request *rq, size_t quota, bl_err *err)
@@ -169,7 +169,7 @@ size_t bl_queue_count_of(bl_queue *queue, uint32_t owner)
     return n;
 }
 
-/* Turns in flight together share the time since the first of them began. */
+/* Turns in flight share the time since the first of them began. */
 void bl_queue_list_running(bl_queue *queue, void (*each)(void *arg, uint32_t owner, int64_t ns), void *arg)
 {
     int64_t since = INT64_MAX, ns = 0;
@@ -192,7 +192,7 @@ bool bl_queue_is_wanted(bl_queue *queue)
     return atomic_load_explicit(&queue->waiting, memory_order_relaxed) > 0;
 }
 
-/* Under the lock: remove |rq|, which waits, and give its place back. */
+/* Under the lock: remove the waiting request |rq| and give its place back. */
 static void queue_take_out(bl_queue *queue, bl_request *rq)
 {
     unlink_waiting(queue, rq);
@@ -214,7 +214,7 @@ bool bl_queue_remove(bl_queue *queue, bl_request *rq)
     return found;
 }
 
-/* Under the lock: remove one request whose deadline has passed; NULL if there is none. */
+/* Under the lock: remove one request whose deadline has passed.  NULL if there is none. */
 static bl_request *queue_take_expired(bl_queue *queue, int64_t now_ns)
 {
     for (const bl_waiter *waiter = queue->fair.first; waiter != NULL; waiter = waiter->next)
@@ -259,8 +259,8 @@ bool bl_queue_take_back(bl_queue *queue, bl_request *rq)
     return found;
 }
 
-/* Under the lock: remove one lent request whose client is gone or whose deadline has passed, with the reason in rq->err.  From
- * now on the work holds a reference to its memory. */
+/* Under the lock: remove one lent request whose client is gone or whose deadline has passed.  rq->err gets the reason.  From
+ * now on the work holds a reference to the memory of the request. */
 static bl_request *take_left(bl_queue *queue)
 {
     bl_request *rq = queue->lent;
@@ -307,7 +307,7 @@ void bl_queue_expire(bl_queue *queue, int64_t now_ns)
     }
 }
 
-/* Under the lock: begin the turn of |rq|, which waited. */
+/* Under the lock: begin the turn of the waiting request |rq|. */
 static turn begin_turn(bl_queue *queue, bl_request *rq)
 {
     turn at = {.rq = rq,
@@ -338,8 +338,8 @@ static void take_note(bl_queue *queue, turn *at)
     memcpy(at->note->purpose, at->purpose, sizeof at->purpose);
 }
 
-/* Wait for the next request and take it out.  NULL: the queue ends, or, if |flying|, no request waits that may join the runs in
- * flight. */
+/* Wait for the next request and remove it from the list.  NULL: the queue ends, or |flying| is set and no request waits that
+ * may join the runs in flight. */
 static bl_request *take_next(bl_queue *queue, bool flying, turn *out)
 {
     bl_request *rq = NULL;
@@ -358,7 +358,7 @@ static bl_request *take_next(bl_queue *queue, bool flying, turn *out)
     return rq;
 }
 
-/* Do one piece of work, unless the request was cancelled or is too late. */
+/* Do one piece of work, unless the request was cancelled or its deadline has passed. */
 static bl_step work_on(bl_queue *queue, bl_request *rq)
 {
     int64_t now = bl_clock_ns();
@@ -374,7 +374,7 @@ static bl_step work_on(bl_queue *queue, bl_request *rq)
     return rq->item.work(rq);
 }
 
-/* Charge the shares of other owners; returns the rest, which the request's owner pays. */
+/* Charge the parts of other owners.  Returns the rest, which the owner of the request pays. */
 static int64_t charge_shares(bl_queue *queue, const bl_request *rq, int64_t took)
 {
     int64_t left = took;
@@ -391,7 +391,7 @@ static int64_t charge_shares(bl_queue *queue, const bl_request *rq, int64_t took
     return left;
 }
 
-/* Under the lock: record a turn that is over. */
+/* Under the lock: record a completed turn. */
 static void record_turn(bl_queue *queue, const turn *at)
 {
     bl_turn_record *record = &queue->turns[queue->nturns++ % BL_QUEUE_TURNS];
@@ -416,7 +416,7 @@ void bl_queue_list_turns(bl_queue *queue, int64_t since_ns, void (*each)(void *a
     pthread_mutex_unlock(&queue->lock);
 }
 
-/* End the turn |at|: |took| nanoseconds are charged, and the work returned |step|. */
+/* End the turn |at|: charge |took| nanoseconds.  The work returned |step|. */
 static void queue_settle(bl_queue *queue, const turn *at, bl_step step, int64_t took)
 {
     if (step != BL_STEP_MOVED)
@@ -426,7 +426,7 @@ static void queue_settle(bl_queue *queue, const turn *at, bl_step step, int64_t 
     pthread_mutex_lock(&queue->lock);
     if (at->note != NULL)
         at->note->used = false;
-    if (!at->along) /* otherwise it is a part of another turn */
+    if (!at->along) /* a batched request is a part of another turn */
         record_turn(queue, at);
     bl_fair_charge(at->waiter, at->expected, took);
     at->waiter->working -= !at->along;
@@ -446,7 +446,7 @@ static void queue_settle(bl_queue *queue, const turn *at, bl_step step, int64_t 
 
 /* ---- batching */
 
-/* Under the lock. */
+/* Under the lock: count the waiting requests that fit. */
 static size_t count_fitting(const bl_queue *queue, bl_queue_fits fits, void *arg)
 {
     size_t n = 0;
@@ -470,7 +470,8 @@ static bool goes_before(const bl_request *a, const bl_request *b)
     return a->item.priority != b->item.priority ? a->item.priority < b->item.priority : a->item.queued_ns < b->item.queued_ns;
 }
 
-/* Under the lock: the first request that fits in any order (|any|), or the one that goes before all others; NULL if none fits. */
+/* Under the lock: find a request that fits.  |any|: any request; else the request that goes before all others.  NULL if none
+ * fits. */
 static bl_request *find_fitting(const bl_queue *queue, bl_queue_fits fits, void *arg, bool any)
 {
     bl_request *best = NULL;
@@ -490,14 +491,14 @@ bl_request *bl_queue_take_along(bl_queue *queue, bl_queue_fits fits, void *arg, 
     bl_request *first = NULL, **last = &first;
     bool all = false;
     pthread_mutex_lock(&queue->lock);
-    all = count_fitting(queue, fits, arg) <= most; /* all are taken, so their order does not matter */
+    all = count_fitting(queue, fits, arg) <= most; /* the batch takes all of them, so their order does not matter */
     for (size_t n = 0; n < most; n++) {
         bl_request *rq = find_fitting(queue, fits, arg, all);
         if (rq == NULL)
             break;
         unlink_waiting(queue, rq);
         *last = rq;
-        last = &rq->item.next; /* NULL, since the request does not wait any more */
+        last = &rq->item.next; /* |next| is NULL, because the request does not wait any more */
         rq->item.along = queue->along;
         queue->along = rq;
     }
@@ -527,8 +528,8 @@ void bl_queue_settle(bl_queue *queue, const bl_seat *seat, bl_step step, int64_t
 
 /* ---- runs in flight */
 
-/* Runs that are in flight together, in the order of submission.  They wait for the device once, and share the elapsed time in
- * proportion to their expected times. */
+/* Runs in flight, in order of submission.  The runs wait for the device once, and they share the elapsed time in proportion to
+ * their expected times. */
 typedef struct flights {
     unsigned n;
     turn at[MOST_FLYING];
@@ -544,7 +545,7 @@ static void land_all(bl_queue *queue, flights *up)
     took = bl_clock_ns() - up->start_ns;
     for (unsigned i = 0; i < up->n; i++) {
         int64_t part = (int64_t)((double)took * (double)up->at[i].weight / (double)up->weight);
-        up->at[i].begin_ns = i == 0 ? up->start_ns : up->at[i - 1].end_ns; /* shown one after the other in the timeline */
+        up->at[i].begin_ns = i == 0 ? up->start_ns : up->at[i - 1].end_ns; /* the timeline shows the runs one after the other */
         up->at[i].end_ns = up->at[i].begin_ns + part;
         queue_settle(queue, &up->at[i], step[i], part);
     }
@@ -552,7 +553,7 @@ static void land_all(bl_queue *queue, flights *up)
     up->weight = 0;
 }
 
-/* Do the work of |at|; a run that was only submitted joins the runs in flight. */
+/* Do the work of |at|.  A run that was only submitted joins the runs in flight. */
 static void queue_take_turn(bl_queue *queue, flights *up, turn *at)
 {
     int64_t start = bl_clock_ns();
@@ -585,7 +586,7 @@ static bool begin_visit(bl_queue *queue, bl_request *rq, turn *out)
     free = queue->nthreads == 1 && !queue->busy && !queue->visited && !queue->stop && atomic_load(&queue->waiting) == 0;
     if (free) {
         queue_append(queue, rq);
-        (void)bl_fair_next(&queue->fair); /* returns |rq|, since no other request waits */
+        (void)bl_fair_next(&queue->fair); /* returns |rq|, because no other request waits */
         *out = begin_turn(queue, rq);
         queue->visited = true;
     }

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* A bounded queue of requests and the threads that work on them: one thread for a device, a few for the compiler.  Owners get
- * equal time (fair.h).  Lock order: peer, then queue.  The queue holds no lock while work runs or a request finishes. */
+/* A bounded queue of requests and the threads that work on them: one thread for a device, a few threads for the compiler.
+ * Owners get equal time (fair.h).  Lock order: peer, then queue.  The queue holds no lock while work runs or while a request
+ * finishes. */
 #ifndef BL_SERVER_RUN_QUEUE_H
 #define BL_SERVER_RUN_QUEUE_H
 
 #include "server/http/request.h"
 
 enum {
-    BL_QUEUE_TURNS =
-        1024, /* turns that are recorded: a tenth of a second of runs of 0.1 ms each, a minute and a half of slices of jobs */
+    BL_QUEUE_TURNS = 1024, /* number of recorded turns: a tenth of a second of runs of 0.1 ms each, or a minute and a half of
+                            * slices of jobs */
     BL_TURN_WHAT = 96
 };
 
-/* Hooks, called with |arg|; each may be NULL.  |start| runs when a thread of the queue begins.  |before| and |after| run around
- * each piece of work, on its thread.  |visit| runs before and after work on a thread that is not the queue's.  |charge| gets the
- * nanoseconds that the work took.  The requests of one owner never occupy the last |spare| threads. */
+/* Hooks of a queue, called with |arg|.  Each hook may be NULL.  |start| runs when a thread of the queue begins.  |before| and
+ * |after| run around each piece of work, on the thread of the work.  |visit| runs before and after work on a thread that does
+ * not belong to the queue.  |charge| gets the nanoseconds that the work took.  The requests of one owner never occupy the last
+ * |spare| threads. */
 typedef struct bl_queue_hooks {
     void (*start)(void *arg);
     void (*before)(void *arg);
@@ -28,70 +30,72 @@ typedef struct bl_queue_hooks {
 /* Start |threads| threads.  At most |max| requests of each owner wait. */
 BL_NODISCARD bl_status bl_queue_create(const char *name, size_t max, unsigned threads, const bl_queue_hooks *hooks,
                                        bl_queue **out, bl_err *err);
-/* Join the threads; nothing may be queued any more. */
+/* Join the threads.  No request may be queued any more. */
 void bl_queue_destroy(bl_queue *queue);
 
-/* Reserve a place for |rq|.  If quotas bind the request (bl_request_is_bound): BL_EBUSY if the queue is full, BL_EQUOTA if its
- * owner has |quota| requests there.  The caller must follow with bl_queue_push, which cannot fail. */
+/* Reserve a place for |rq|.  If quotas apply to the request (bl_request_is_bound): BL_EBUSY if the queue is full, BL_EQUOTA if
+ * its owner has |quota| requests in the queue.  After BL_OK the caller must call bl_queue_push, which cannot fail. */
 BL_NODISCARD bl_status bl_queue_reserve(bl_queue *queue, bl_request *rq, size_t quota, bl_err *err);
 void bl_queue_push(bl_queue *queue, bl_request *rq);
-/* In place of bl_queue_push: do the work of |rq| on this thread.  Possible only if the queue has one thread, the thread is idle
- * and nothing waits; else false.  After true the work is done and rq->err has its result, unless the request moved on. */
+/* Replaces bl_queue_push: do the work of |rq| on this thread.  This is possible only if the queue has one thread, the thread is
+ * idle and no request waits; else false.  After true the work is done and rq->err has its result, unless the request moved to
+ * another thread. */
 bool bl_queue_visit(bl_queue *queue, bl_request *rq);
-/* |gate| has changed: the requests that wait for it may get turns again. */
+/* Report that |gate| has changed: the requests that wait for |gate| may get turns again. */
 void bl_queue_open(bl_queue *queue, bl_gate *gate);
 size_t bl_queue_length(bl_queue *queue);
-/* Call |each|, under the lock, for every owner that has requests in the queue, waiting or running. */
+/* Call |each|, under the lock, for every owner with waiting or running requests. */
 void bl_queue_list(bl_queue *queue, void (*each)(void *arg, uint32_t owner, size_t requests), void *arg);
-/* Call |each|, under the lock, with the purpose (bl_request_print_purpose) of every request that waits for a device.  Running
- * requests count only if they take long: waking a thread would cost more than a short run. */
+/* Call |each|, under the lock, with the purpose (bl_request_print_purpose) of every request that waits for a device.  Short
+ * running requests are omitted, because waking a thread would cost more than a short run. */
 void bl_queue_list_purposes(bl_queue *queue, void (*each)(void *arg, uint32_t owner, const char *purpose), void *arg);
-/* A turn: a time in which a thread of the queue worked on a request.  Turns of one lane do not overlap. */
+/* A turn: an interval in which a thread of the queue worked on a request.  Turns of one lane do not overlap. */
 typedef struct bl_turn_record {
-    int64_t queued_ns, begin_ns, end_ns; /* of bl_clock_ns; queued_ns: when the request began to wait */
+    int64_t queued_ns, begin_ns, end_ns; /* times of bl_clock_ns; queued_ns: when the request began to wait */
     uint32_t owner;
     unsigned lane; /* index of the thread */
     char what[BL_TURN_WHAT];
 } bl_turn_record;
-/* Call |each|, under the lock, for those of the last BL_QUEUE_TURNS turns that ended after |since_ns|, in the order of their
+/* Call |each|, under the lock, for each of the last BL_QUEUE_TURNS turns that ended after |since_ns|, in order of their
  * ends. */
 void bl_queue_list_turns(bl_queue *queue, int64_t since_ns, void (*each)(void *arg, const bl_turn_record *turn), void *arg);
-size_t bl_queue_count_of(bl_queue *queue, uint32_t owner); /* requests of |owner|, waiting or running */
-/* Call |each|, under the lock, for every request that the one thread of |queue| works on, with the nanoseconds that it has taken
- * so far and that |charge| has not reported yet. */
+size_t bl_queue_count_of(bl_queue *queue, uint32_t owner); /* number of waiting and running requests of |owner| */
+/* Call |each|, under the lock, for every request that the only thread of |queue| works on.  |ns|: the nanoseconds of the turn
+ * so far, which |charge| has not reported yet. */
 void bl_queue_list_running(bl_queue *queue, void (*each)(void *arg, uint32_t owner, int64_t ns), void *arg);
-/* Does a request wait?  Long work asks this between steps and yields. */
+/* Does a request wait?  Long work calls this between steps and then yields. */
 bool bl_queue_is_wanted(bl_queue *queue);
 
-/* Batching on a queue with one thread, on that thread.  The work of one request may take along other waiting requests that have
- * the same work.  These count as running until the work settles each of them. */
+/* Dynamic batching on a queue with one thread, called on that thread.  The work of one request may take other waiting requests
+ * with the same work into its batch.  Batched requests count as running until the work settles each of them. */
 typedef bool (*bl_queue_fits)(void *arg, const bl_request *rq); /* called under the lock */
 size_t bl_queue_count(bl_queue *queue, bl_queue_fits fits, void *arg);
-/* Take at most |most| requests of the best priority, those that wait longest, linked by |next|. */
+/* Take at most |most| requests of the lowest priority number into the batch, the longest waiting first, linked by |next|. */
 bl_request *bl_queue_take_along(bl_queue *queue, bl_queue_fits fits, void *arg, size_t most);
 
-/* The place of a request that was taken along.  Get it before the request is finished; it stays valid after the request is
- * gone. */
+/* The place of a batched request.  Call bl_queue_seat before the request finishes; the seat stays valid after the request has
+ * ended. */
 typedef struct bl_seat {
     bl_request *rq;
     struct bl_waiter *waiter;
     uint32_t owner;
 } bl_seat;
 bl_seat bl_queue_seat(bl_queue *queue, bl_request *rq);
-/* The work of |seat|'s request returned |step|; after BL_STEP_MOVED the request may belong to another thread.  Of this turn's
- * time, |took| nanoseconds are charged to the request's owner and not to the owner of the request that took it along. */
+/* End the work of the seat's request, which returned |step|.  After BL_STEP_MOVED the request may belong to another thread.
+ * |took| nanoseconds of this turn are charged to the owner of this request, and not to the owner of the request that leads the
+ * batch. */
 void bl_queue_settle(bl_queue *queue, const bl_seat *seat, bl_step step, int64_t took);
 
-/* Split the answer of |rq| from its work.  The next stretch of the work serves other requests too, and needs nothing of |rq| but
- * its memory.  Until bl_queue_take_back, bl_queue_expire may finish the request while the work goes on.  If bl_queue_take_back
- * then returns false, the work must not touch the request, must call bl_request_release and must return BL_STEP_MOVED.  Not for
- * requests of the server's own. */
+/* Split the answer of |rq| from its work.  Call before a stretch of work that serves other requests too and needs nothing of
+ * |rq| but its memory.  Until bl_queue_take_back, bl_queue_expire may finish the request while the work continues.  If
+ * bl_queue_take_back returns false, the work must not touch the request, must call bl_request_release and must return
+ * BL_STEP_MOVED.  Not for internal requests. */
 void bl_queue_lend(bl_queue *queue, bl_request *rq);
 BL_NODISCARD bool bl_queue_take_back(bl_queue *queue, bl_request *rq);
 
-/* Remove |rq| from |queue| if it waits there; true: the caller now owns it and must finish it. */
+/* Remove |rq| from |queue| if it waits there.  True: the caller now owns the request and must finish it. */
 bool bl_queue_remove(bl_queue *queue, bl_request *rq);
-/* Finish, with BL_ETIMEOUT, all requests that waited too long, and all lent requests whose client is gone or whose deadline has
+/* Finish all requests that waited too long, with BL_ETIMEOUT, and all lent requests whose client is gone or whose deadline has
  * passed. */
 void bl_queue_expire(bl_queue *queue, int64_t now_ns);
 

@@ -19,7 +19,7 @@ bl_status bl_reply_check_list(bl_request *rq, size_t elements, bl_err *err)
                    elements, (unsigned long long)rq->server->settings.max_list);
 }
 
-/* Add a piece for every tensor that is not empty. */
+/* Add a piece to the reply for every tensor that is not empty. */
 static bl_status reply_add_pieces(bl_request *rq, const bl_result *results, size_t count)
 {
     rq->reply.pieces = bl_arena_array(rq->arena, count + 1, sizeof *rq->reply.pieces);

@@ -6,10 +6,11 @@
 #include "proto/encode.h"
 #include "server/http/request.h"
 
-/* BL_ELIMIT if the answer would be JSON and |elements| exceeds the limit for JSON; else sets rq->reply.listed. */
+/* Check the number of elements of an answer.  BL_ELIMIT if the answer would be JSON and |elements| exceeds the limit for JSON;
+ * else sets rq->reply.listed. */
 BL_NODISCARD bl_status bl_reply_check_list(bl_request *rq, size_t elements, bl_err *err);
-/* Answer with a safetensors file; |document| (may be NULL) goes into its metadata under |key|.  The tensors' data must live until
- * the request ends. */
+/* Answer with a safetensors file.  |document|, which may be NULL, goes into the metadata under |key|.  The data of the tensors
+ * must live until the request ends. */
 BL_NODISCARD bl_status bl_reply_safetensors(bl_request *rq, const bl_result *results, size_t count, const char *key,
                                             const char *document);
 /* Answer with the bytes of one tensor. */

@@ -28,7 +28,7 @@ static bl_status run_decode(bl_exec *x, bl_run_request *run)
     return st;
 }
 
-/* Outputs from |nsent| on are held on the server under their names. */
+/* Name the outputs from |nsent| on, which the server retains under their names. */
 static bl_status name_kept(bl_exec *x, int nsent)
 {
     x->out.kept = bl_arena_array(x->rq->arena, (size_t)x->graph->noutputs + 1, sizeof *x->out.kept);

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { REOPEN_EVERY_NS = 1000000000, MEAN_PART = 8 /* the mean covers about this many turns */ };
+enum { REOPEN_EVERY_NS = 1000000000, MEAN_PART = 8 /* the moving mean covers about this many turns */ };
 
 static const bl_backend *const backends[] = {&bl_backend_opencl, &bl_backend_vulkan, &bl_backend_interp, &bl_backend_null};
 enum { BACKEND_COUNT = sizeof backends / sizeof backends[0] };
@@ -20,8 +20,8 @@ const bl_backend *const *bl_workers_backends(int *count)
     return backends;
 }
 
-/* Reopen a lost device.  Objects made on the lost device may only be released afterwards, so its plans are forgotten; buffers
- * record their generation. */
+/* Reopen a lost device.  After the loss, objects of the device may only be released.  So the plan cache drops the plans of the
+ * device, and buffers record the generation of the device. */
 static void reopen_if_lost(void *arg)
 {
     bl_worker *worker = arg;
@@ -67,7 +67,8 @@ bl_status bl_device_open_again(const bl_device *dev, bl_device **out, bl_err *er
     return *out != NULL ? BL_OK : bl_fail(err, BL_EDEVICE, "%s cannot be opened once more", dev->info.id);
 }
 
-/* Without a stand-in the device's kernels are compiled before they run. */
+/* Open the interpreter as a stand-in for kernels that are still being compiled.  Without a stand-in the kernels of the device
+ * are compiled before they run. */
 static void open_stand_in(bl_device *dev)
 {
     bl_err err = {0};
@@ -96,7 +97,7 @@ static bl_status workers_open_backend(bl_server *server, const bl_backend *backe
     return BL_OK;
 }
 
-/* Every back end that the settings name, in their order. */
+/* Open every back end that the settings name, in the order of the settings. */
 static bl_status open_named(bl_server *server, bl_text *why, bl_err *err)
 {
     for (const char *at = server->settings.backends; *at != '\0';) {
@@ -133,7 +134,7 @@ static void before_work(void *arg)
     reopen_if_lost(worker);
 }
 
-/* The thread takes the worker's place, so it also reopens a lost device. */
+/* The visiting thread replaces the worker's thread, so it also reopens a lost device. */
 static void workers_visit(void *arg, bool begins)
 {
     const bl_worker *worker = arg;
@@ -189,7 +190,7 @@ static bl_step do_nothing(bl_request *rq)
     return BL_STEP_DONE;
 }
 
-/* Submit an empty request: before any work the worker reopens a lost device. */
+/* Submit an empty request to the workers, because a worker reopens a lost device before any work. */
 void bl_workers_mend(bl_server *server)
 {
     for (uint32_t i = 0; i < server->nworkers; i++) {
@@ -227,7 +228,7 @@ const bl_peaks *bl_worker_peaks(const bl_worker *worker)
     return atomic_load(&worker->peaks_measured) ? &worker->measured : &unknown;
 }
 
-/* The default device, or the first that takes new work; at least one does. */
+/* The default device, or the first device that takes new work.  At least one device takes new work. */
 static bl_worker *best_worker(bl_server *server)
 {
     bl_worker *best = &server->workers[server->default_worker];
