@@ -13,12 +13,12 @@ enum {
     MAGIC_BYTES = 4,
     OLDEST_VERSION = 2,
     NEWEST_VERSION = 3,
-    ALIGNMENT = 32,         /* where general.alignment says nothing */
-    MOST_ALIGNMENT = 65536, /* of a page of any processor */
+    ALIGNMENT = 32,         /* the default of general.alignment */
+    MOST_ALIGNMENT = 65536, /* the largest page size of any processor */
     LONGEST_KEY = 65535,    /* the format's limit */
-    LONGEST_NAME = 64,      /* of a tensor, the format's limit */
+    LONGEST_NAME = 64,      /* of the name of a tensor; the format's limit */
     MOST_FILES = 65535,     /* split.count has 16 bits */
-    KEY_BYTES = 8 + 4 + 1,  /* the least that a key takes: a length, a kind and a value; with it a count is checked early */
+    KEY_BYTES = 8 + 4 + 1,  /* least bytes of a key: length, kind and value; bounds the number of keys before allocation */
     TENSOR_BYTES = 8 + 4 + 4 + 8
 };
 
@@ -27,7 +27,7 @@ typedef struct key {
     bl_gguf_values values;
 } key;
 
-/* Names to positions in a list. */
+/* A hash table from names to positions in a list. */
 typedef struct index {
     size_t slots;   /* a power of two */
     uint32_t *slot; /* a position + 1; 0: free */
@@ -57,7 +57,7 @@ const bl_ggml_type *bl_ggml_type_find(int64_t number)
 
 static const struct {
     const char *name;
-    size_t bytes; /* 0: as many as the value says */
+    size_t bytes; /* 0: the value has its own length */
 } kinds[BL_GGUF_KIND_COUNT] = {
     [BL_GGUF_U8] = {"uint8", 1},    [BL_GGUF_I8] = {"int8", 1},     [BL_GGUF_U16] = {"uint16", 2},  [BL_GGUF_I16] = {"int16", 2},
     [BL_GGUF_U32] = {"uint32", 4},  [BL_GGUF_I32] = {"int32", 4},   [BL_GGUF_F32] = {"float32", 4}, [BL_GGUF_BOOL] = {"bool", 1},
@@ -77,11 +77,11 @@ static bool gguf_make_index(bl_arena *arena, size_t count, name_index *out)
 static bl_span name_at(const void *list, size_t stride, uint32_t at)
 {
     bl_span name;
-    memcpy(&name, (const char *)list + stride * at, sizeof name); /* the first member of keys and tensors */
+    memcpy(&name, (const char *)list + stride * at, sizeof name); /* |name| is the first member of key and bl_gguf_tensor */
     return name;
 }
 
-/* The slot of |name|, which is free where no item of the list has it. */
+/* Returns the slot of |name|; the slot is free if no item of the list has the name. */
 static uint32_t *gguf_find_slot(const name_index *index, const void *list, size_t stride, bl_span name)
 {
     size_t mask = index->slots - 1, at = bl_hash_bytes(name.data, name.len, 1) & mask;
@@ -92,7 +92,7 @@ static uint32_t *gguf_find_slot(const name_index *index, const void *list, size_
 
 /* ---- reading one file */
 
-/* How to show a name that may be long. */
+/* printf arguments for "%.*s" that truncate a long name. */
 #define SHOWN(name) (int)((name).len < 100 ? (name).len : 100), (name).data
 
 typedef struct reader {
@@ -100,12 +100,12 @@ typedef struct reader {
     bl_arena *arena;
     bl_err *err;
     bl_span file;
-    bl_span head; /* all before the data of tensors: where the other members are read */
-    size_t at;    /* below the length of |head|, or at it */
+    bl_span head; /* the part before the data of tensors, from which the metadata are read */
+    size_t at;    /* read position in |head| */
     int part, nparts;
-    size_t keys, tensors; /* how many this file has */
+    size_t keys, tensors; /* numbers of keys and tensors of this file */
     uint64_t alignment;
-    size_t first_tensor; /* of this file in the list */
+    size_t first_tensor; /* position of the file's first tensor in the list of all tensors */
 } reader;
 
 static bl_status fail_short(const reader *r, const char *what, uint64_t bytes)
@@ -160,7 +160,7 @@ static bl_status gguf_take_text(reader *r, const char *what, bl_span *out)
     return take_bytes(r, what, len, out);
 }
 
-/* Names are shown in errors and compared with those of a request, so that they must be texts. */
+/* Reads a name.  Errors show names and requests have names, so a name must be printable UTF-8. */
 static bl_status gguf_take_name(reader *r, const char *what, size_t longest, bl_span *out)
 {
     BL_TRY(gguf_take_text(r, what, out));
@@ -218,7 +218,7 @@ static bl_status take_values(reader *r, bl_span name, bl_gguf_values *out)
             bytes = UINT64_MAX;
         BL_TRY(take_bytes(r, "a key's value", bytes, &values));
     }
-    out->count = (size_t)count; /* the file has so many at least */
+    out->count = (size_t)count; /* cannot truncate: the file has at least |count| bytes of values */
     out->data = (bl_span){r->head.data + begin, r->at - begin};
     return BL_OK;
 }
@@ -255,7 +255,7 @@ static bl_status read_alignment(reader *r)
     return BL_OK;
 }
 
-/* A part of a split model says so, with its number; the first one has the metadata. */
+/* Checks split.count and split.no of a part against the number of files and the position of the part. */
 static bl_status check_part(const reader *r)
 {
     uint64_t count = 0, number = 0;
@@ -310,8 +310,8 @@ static bl_status take_dims(reader *r, bl_gguf_tensor *t, uint64_t *bytes)
     return BL_OK;
 }
 
-/* |*end|: where the data of the tensor before it end, from the beginning of the data.  Tensors follow each other as they are
- * listed, each at the next multiple of the alignment, so that no two share bytes. */
+/* Reads the entry of a tensor.  |*end|: offset of the end of the previous tensor's data, relative to the start of all data.
+ * Tensors must have the order of the list, each at the next multiple of the alignment, so that no two tensors share bytes. */
 static bl_status take_tensor(reader *r, bl_gguf_tensor *t, uint64_t *end)
 {
     uint64_t offset = 0, bytes = 0, expected = (*end + r->alignment - 1) & ~(r->alignment - 1);
@@ -331,7 +331,7 @@ static bl_status take_tensor(reader *r, bl_gguf_tensor *t, uint64_t *end)
     return BL_OK;
 }
 
-/* The data begin behind the list of tensors. */
+/* Sets the data of the file's tensors.  The data start at the next multiple of the alignment after the list of tensors. */
 static bl_status place_tensors(reader *r)
 {
     bl_gguf *g = r->gguf;
@@ -405,7 +405,7 @@ static void start_file(reader *r, const bl_span *files, int part)
     r->at = 0;
 }
 
-/* All tensors of all files are in one list, whose names are indexed once. */
+/* Allocates one list and one index for the tensors of all files. */
 static bl_status make_tensor_room(reader *r, const bl_span *files)
 {
     size_t all = 0;
@@ -421,7 +421,8 @@ static bl_status make_tensor_room(reader *r, const bl_span *files)
     return BL_OK;
 }
 
-/* The file may change while it is mapped: what was checked must stay as it is, and so it is copied before it is checked. */
+/* Copies the metadata and the list of tensors, since another process may change a mapped file after a check.  The reader then
+ * checks and uses the copy only. */
 static bl_status copy_head(reader *r)
 {
     bl_span name = {0}, rest = {0};
@@ -457,7 +458,7 @@ static bl_status gguf_read_file(reader *r)
     return take_tensors(r);
 }
 
-/* The first file's keys are those of the whole. */
+/* Reads all files; the keys of the first file are the keys of the model. */
 static bl_status read_files(reader *r, const bl_span *files)
 {
     bl_gguf *g = r->gguf, first = {0};
@@ -521,7 +522,7 @@ bool bl_gguf_part_name(bl_span name, size_t *stem, int *no, int *count)
     return true;
 }
 
-/* ---- what is there */
+/* ---- look-up */
 
 const bl_gguf_tensor *bl_gguf_tensors(const bl_gguf *gguf, size_t *count)
 {
@@ -561,7 +562,7 @@ static bool gguf_find_one(const bl_gguf *gguf, const char *name, bl_gguf_values 
 
 /* ---- values */
 
-/* |*small|: it fits into 64 bits with a sign. */
+/* Reads an integer.  |*is_signed|: |*out| has the bits of a signed integer. */
 static bool integer_at(const bl_gguf_values *values, size_t at, uint64_t *out, bool *is_signed)
 {
     const char *data = values->data.data + at * kinds[values->kind].bytes;
@@ -695,7 +696,7 @@ bool bl_gguf_array(const bl_gguf *gguf, const char *name, bool texts, bl_gguf_va
     return true;
 }
 
-/* ---- for importers that cannot do without */
+/* ---- required keys */
 
 static bl_status fail_need(const bl_gguf *gguf, const char *name, const char *what, bl_err *err)
 {

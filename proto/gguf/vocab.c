@@ -10,21 +10,21 @@
 
 #define KEY "tokenizer.ggml."
 
-/* The file's types of tokens. */
+/* Types of tokens, with the numbers of tokenizer.ggml.token_type. */
 enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };
 
-/* Of forms of pre-tokenizers. */
+/* Flags of a pre-tokenizer; pre.def documents them. */
 enum { WHOLE = 1, BOS = 2, BLANKS = 4, COMPOSED = 8 };
 
 typedef struct vocab {
     const bl_gguf *gguf;
     bl_tokenizer *t;
     bl_err *err;
-    bl_gguf_values types, scores; /* count 0: the file has none */
-    bool prefix;                  /* a blank begins a text */
+    bl_gguf_values types, scores; /* count 0: the file has no such array */
+    bool prefix;                  /* put a blank before a text */
 } vocab;
 
-/* How to show a text that may be long. */
+/* printf arguments for "%.*s" that truncate a long text. */
 #define SHOWN(text) (int)((text).len < 60 ? (text).len : 60), (text).data
 
 /* ---- tokens */
@@ -74,7 +74,7 @@ static bl_status vocab_add_token(vocab *v, int32_t id, bl_span text)
     return BL_OK;
 }
 
-/* An array with a value for each token, if there is one. */
+/* Finds an optional array with a value for each token; fails if the array is too short. */
 static bl_status vocab_find_column(const vocab *v, const char *key, size_t count, bl_gguf_values *out)
 {
     if (!bl_gguf_array(v->gguf, key, false, out))
@@ -84,7 +84,7 @@ static bl_status vocab_find_column(const vocab *v, const char *key, size_t count
     return BL_OK;
 }
 
-/* The texts are copied in one piece, as the file has them. */
+/* Adds the tokens.  Copies all texts at once, with the layout of the file. */
 static bl_status vocab_read_tokens(vocab *v)
 {
     bl_tokenizer *t = v->t;
@@ -128,12 +128,12 @@ static void read_ids(vocab *v)
         if (bl_gguf_u64(v->gguf, keys[i].key, &found) && found < v->t->size)
             id = (int32_t)found;
         if (id >= 0 && (size_t)id >= v->t->size)
-            id = -1; /* a usual one of a larger vocabulary */
+            id = -1; /* the default id belongs to a larger vocabulary */
         memcpy(member, &id, sizeof id);
     }
 }
 
-/* |usual|: the ids and flags of a model of this kind whose file does not say them. */
+/* |usual|: default ids and flags of this kind of model. */
 static void read_marks(vocab *v, const bl_token_marks *usual)
 {
     bl_tokenizer *t = v->t;
@@ -154,7 +154,7 @@ static void vocab_put_around(vocab *v)
         t->after[t->nafter++] = t->marks.eos;
 }
 
-/* ---- tokens that are found in a text before anything else */
+/* ---- added tokens, found in a text before normalisation */
 
 static bool text_has(const vocab *v, const char *key, const char *part)
 {
@@ -168,10 +168,10 @@ static bool text_has(const vocab *v, const char *key, const char *part)
     return false;
 }
 
-/* The blanks around a mark are not in the metadata, but known of some models by their names. */
+/* Which added tokens strip blanks beside them.  The metadata lack this, so the names of some models decide. */
 typedef struct eaten {
-    const char *mask; /* has none on its left */
-    bool right;       /* none on the right of any but the usual ones */
+    const char *mask; /* this token strips the blanks on its left; NULL: none */
+    bool right;       /* all but <unk>, <s> and <|endoftext|> strip the blanks on their right */
 } eaten;
 
 static eaten find_eaten(const vocab *v)
@@ -212,11 +212,11 @@ static bl_status vocab_read_added(vocab *v)
     return BL_OK;
 }
 
-/* ---- byte pairs */
+/* ---- byte-pair encoding */
 
 typedef struct pre_form {
     int flags;
-    const char *patterns[8]; /* NULL behind the last */
+    const char *patterns[8]; /* NULL after the last pattern */
 } pre_form;
 
 typedef enum pre_id {
@@ -244,7 +244,7 @@ static const pre_form *find_pre(const char *name, size_t len)
     return NULL;
 }
 
-/* "left right"; a token may begin with a blank. */
+/* Parses "left right".  The search for the blank starts at the second byte, since a token may begin with a blank. */
 static bl_status put_merge(const vocab *v, bl_span text, int32_t rank, bl_token_merges *merges)
 {
     const char *blank = text.len > 1 ? memchr(text.data + 1, ' ', text.len - 1) : NULL;
@@ -255,7 +255,7 @@ static bl_status put_merge(const vocab *v, bl_span text, int32_t rank, bl_token_
     return bl_token_put_merge(merges, left, right, v->err);
 }
 
-/* |rank|: of the first of them. */
+/* |rank|: rank of the first merge of the batch. */
 static bl_status vocab_add_merges(const vocab *v, bl_token_merges *merges, int32_t rank)
 {
     bl_span missing = {0};
@@ -325,7 +325,7 @@ static bl_status vocab_read_bpe(vocab *v, const char *name, size_t len)
                        name);
     usual.adds_bos = (pre->flags & BOS) != 0;
     read_marks(v, &usual);
-    /* converters wrote that none is added, but all these models begin with one */
+    /* some converters wrote add_bos_token false, but a text of any of these models begins with bos */
     v->t->marks.adds_bos = v->t->marks.adds_bos || (pre->flags & (BLANKS | BOS)) == (BLANKS | BOS);
     vocab_put_around(v);
     BL_TRY(vocab_read_added(v));
@@ -344,9 +344,9 @@ static bl_status read_gemma4(vocab *v)
     return vocab_read_bpe(v, "gemma4", strlen("gemma4"));
 }
 
-/* ---- SentencePiece: pairs by scores, and Unigram */
+/* ---- SentencePiece: merges by score, and Unigram */
 
-/* U+2581 is a blank, of which the first one goes where the tokenizer put it there. */
+/* Decodes U+2581 to a blank.  With |prefix|, removes the first blank of a text, since the tokenizer added the blank. */
 static bl_status fill_pieces(vocab *v)
 {
     bl_token_decoder decoder = {2,
@@ -358,16 +358,17 @@ static bl_status fill_pieces(vocab *v)
     return bl_token_fill_bytes(v->t, &decoder, v->err);
 }
 
-/* In the order of floats: the greatest first. */
+/* Converts a score to a rank: the larger the score, the smaller the rank. */
 static int32_t vocab_rank_of(float score)
 {
     int32_t bits = 0;
-    score += 0.0F; /* no negative zero */
+    score += 0.0F; /* makes a negative zero positive, since both zeros must have one rank */
     memcpy(&bits, &score, sizeof bits);
     return ~(bits < 0 ? bits ^ INT32_MAX : bits);
 }
 
-/* No token has a blank behind something else, as in nearly all vocabularies: words can then be taken one by one. */
+/* Whether no token has U+2581 after another character, as in nearly all vocabularies.  No merge then crosses the start of a word,
+ * so words can be encoded separately. */
 static bool has_words(const bl_tokenizer *t)
 {
     const bl_span blank = BL_S(BL_TOKEN_BLANK);
@@ -413,7 +414,7 @@ static bl_status read_llama(vocab *v)
 
 static bl_status read_scores(vocab *v)
 {
-    const double penalty = 10; /* of what is unknown, as SentencePiece has it: below the least score */
+    const double penalty = 10; /* unknown tokens score below the lowest score by this, as in SentencePiece */
     bl_tokenizer *t = v->t;
     bool *in = bl_arena_array(t->arena, t->size, sizeof *in);
     double least = INFINITY;
@@ -433,7 +434,8 @@ static bl_status read_scores(vocab *v)
     return bl_token_make_trie(t, in, v->err);
 }
 
-/* SentencePiece's map of characters; then words, each with a blank in front, where blanks that are too many do not count. */
+/* Adds SentencePiece's character map and the split into words.  remove_extra_whitespaces: splits at runs of blanks and puts
+ * U+2581 before each word. */
 static bl_status add_words(vocab *v)
 {
     bl_tokenizer *t = v->t;
@@ -477,7 +479,7 @@ static bl_status read_t5(vocab *v)
     return fill_pieces(v);
 }
 
-/* ---- WordPiece, with U+2581 in front of what begins a word and nothing in front of what does not */
+/* ---- WordPiece: a token that begins a word starts with U+2581, a token that continues a word has no mark */
 
 static bl_status read_bert(vocab *v)
 {
@@ -490,7 +492,7 @@ static bl_status read_bert(vocab *v)
     usual.pad = 0;
     usual.mask = 103;
     read_marks(v, &usual);
-    t->marks.adds_bos = true; /* whatever the file says */
+    t->marks.adds_bos = true; /* the keys of the file are ignored */
     t->marks.adds_eos = false;
     vocab_put_around(v);
     if (t->marks.separator >= 0)
@@ -503,7 +505,7 @@ static bl_status read_bert(vocab *v)
     options.strips = options.lowers;
     (void)bl_gguf_bool(v->gguf, KEY "normalizer.strip_accents", &options.strips);
     t->begins = BL_S(BL_TOKEN_BLANK);
-    t->most_characters = 100; /* as in all files of this kind */
+    t->most_characters = 100; /* BERT's limit, which all such files share */
     BL_TRY(bl_token_add_bert(t, options, v->err));
     t->nnormal = t->nsteps;
     BL_TRY(bl_token_add_blanks(t, v->err));
@@ -512,7 +514,7 @@ static bl_status read_bert(vocab *v)
     return fill_pieces(v);
 }
 
-/* ---- the whole */
+/* ---- the tokenizer */
 
 static bl_status vocab_read_vocab(vocab *v)
 {
