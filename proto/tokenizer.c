@@ -13,7 +13,7 @@
 enum {
     MOST_ENCODE_MS = 2000, /* a file's regular expression may backtrack without bound */
     LOOKS = 256,
-    MOST_TEXT = 8 * 1024 * 1024 /* two million tokens; encoding needs up to a hundred times the text's size */
+    MOST_TEXT = 8 * 1024 * 1024 /* bytes, about two million tokens; encoding needs up to a hundred times this memory */
 };
 
 void bl_tokenizer_destroy(bl_tokenizer *tokenizer)
@@ -125,7 +125,7 @@ void bl_tokenizer_decode(const bl_tokenizer *tokenizer, const int32_t *ids, size
     }
 }
 
-/* ---- bytes as code points: those that print stand for themselves, the others for what follows U+0100 */
+/* ---- byte-level code points: a printable byte is its own code point, another byte has a code point from U+0100 on */
 
 static bool prints(unsigned value)
 {
@@ -161,7 +161,7 @@ int bl_token_byte_get(uint32_t point)
                                       : -1;
 }
 
-/* ---- one call */
+/* ---- the state of one encoding */
 
 void bl_token_encoder_init(bl_token_encoder *e, const bl_tokenizer *tokenizer, bl_err *err)
 {
@@ -216,7 +216,7 @@ bl_status bl_token_fits(bl_token_encoder *e, size_t len)
     return len <= MOST_TEXT ? BL_OK : bl_fail(e->err, BL_ELIMIT, "the text has more than %d MiB", MOST_TEXT / 1024 / 1024);
 }
 
-/* ---- added tokens, and what lies between them */
+/* ---- added tokens and the parts between them */
 
 /* The index after the last token that sorts before |rest| or is a prefix of |rest|. */
 static uint32_t after_least(const bl_added_tokens *among, bl_span rest)

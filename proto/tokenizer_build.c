@@ -15,7 +15,7 @@ enum {
     FIRST_EDGES = 1024
 };
 
-/* ---- the whole */
+/* ---- the object */
 
 static void *take_memory(size_t bytes, void *arg)
 {

@@ -17,8 +17,8 @@ enum { BL_TOKEN_IDS = 1024 * 1024, BL_TOKEN_ADDED = 65536 }; /* limits of one fi
 bl_tokenizer *bl_token_create(void); /* NULL if out of memory */
 /* |size|: all ids are below it; |texts|: the number of tokens to come. */
 BL_NODISCARD bl_status bl_token_make_room(bl_tokenizer *t, size_t size, size_t texts, bl_err *err);
-/* |id| has no token yet.  |text| must outlive |t|.  Returns the id that the text is found as: another id if that one already has
- * the text. */
+/* Adds the token |id|, which must be free.  |text| must outlive |t|.  Returns |id|, or the id of the earlier token with the same
+ * text. */
 int32_t bl_token_add(bl_tokenizer *t, int32_t id, bl_span text);
 
 /* Merges of BPE, added in batches: a batch overlaps the cache misses of its table look-ups.  All zero is empty. */
@@ -75,7 +75,7 @@ BL_NODISCARD bl_status bl_token_add_bert(bl_tokenizer *t, bl_bert_options option
 BL_NODISCARD bl_status bl_token_add_blanks(bl_tokenizer *t, bl_err *err); /* splits at blanks and removes them */
 BL_NODISCARD bl_status bl_token_add_punctuation(bl_tokenizer *t, bl_split_behavior behavior, bl_err *err);
 
-/* ---- the way back: tokenizer_decode.c */
+/* ---- decoding: tokenizer_decode.c */
 enum { BL_TOKEN_DECODES = 16 };
 
 typedef enum bl_decode_kind {

@@ -123,7 +123,7 @@ static const apply kinds[] = {[BL_DECODE_REPLACE] = tokenizer_decode_replace,
                               [BL_DECODE_STRIP] = tokenizer_decode_strip,
                               [BL_DECODE_APART] = tokenizer_decode_apart};
 
-/* ---- of each token */
+/* ---- the bytes of each token */
 
 static bl_status make_bytes(const bl_token_decoder *decoder, const bl_token *token, bl_span begin, bool first, bl_text room[2],
                             bl_span *out, bl_err *err)
@@ -178,7 +178,7 @@ static bl_status fill_token(bl_tokenizer *t, const bl_token_decoder *decoder, bl
         return BL_OK;
     BL_TRY(make_bytes(decoder, token, begin, true, room, &token->first, err));
     if (bl_span_eq(token->first, token->bytes))
-        token->first = token->bytes; /* true of nearly all tokens */
+        token->first = token->bytes; /* nearly all tokens share the memory of both texts */
     return token->first.data == token->bytes.data ? BL_OK : tokenizer_decode_keep(t, token->text, &token->first, err);
 }
 

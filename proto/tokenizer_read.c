@@ -371,7 +371,7 @@ static bl_status read_added_token(reader *r, const bl_json *at, bl_added_token *
     return bl_token_find_flag(r, at, "normalized", normalised);
 }
 
-/* Normalises the text of an added token; an empty result can never be found. */
+/* Normalises the text of an added token.  The encoder cannot find an empty result. */
 static bl_status normalise_added(reader *r, bl_token_encoder *e, bl_added_token *added)
 {
     bl_text room[2] = {{0}};
@@ -424,7 +424,7 @@ static bl_status normalise_all_added(reader *r)
         st = normalise_added(r, &e, &token);
         if (st != BL_OK)
             break;
-        t->tokens[token.id].bytes = token.text; /* the library decodes it to the normalised text */
+        t->tokens[token.id].bytes = token.text; /* Hugging Face's library decodes the token to the normalised text */
         if (token.text.len > 0)
             among->token[kept++] = token;
     }
@@ -462,7 +462,7 @@ bl_status bl_token_read_rows(reader *r, const bl_json *at, const bl_token_row *r
     return tokenizer_read_read_row(r, at, rows, list, false);
 }
 
-/* ---- all of it */
+/* ---- the file */
 
 static bl_status read_root(reader *r, const bl_json *root)
 {

@@ -94,7 +94,7 @@ static bl_status post_bert(reader *r, const bl_json *at)
     return BL_OK;
 }
 
-/* Ignored: it affects offsets only, which this tokenizer does not compute. */
+/* A post-processor without effect here, since it changes only offsets, and this tokenizer computes none. */
 static bl_status nothing(reader *r, const bl_json *at)
 {
     (void)r;

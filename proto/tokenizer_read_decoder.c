@@ -11,7 +11,7 @@ typedef struct decoder_reader {
     bool whole; /* the decoder has fused the tokens to one text */
 } decoder_reader;
 
-/* ---- what the file says */
+/* ---- readers of the types of decoders */
 
 static bl_status tokenizer_read_decoder_add(bl_token_reader *r, const bl_json *at, bl_token_decode op)
 {

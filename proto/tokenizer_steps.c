@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* ---- one text becomes another */
+/* ---- maps: steps that change a text */
 
 bl_status bl_token_map_prepend(bl_token_encoder *e, const bl_token_step *step, bl_span text, bl_text *out)
 {
@@ -72,11 +72,11 @@ bl_status bl_token_normalise(bl_token_encoder *e, bl_text room[2], bl_span *text
     return BL_OK;
 }
 
-/* ---- expressions */
+/* ---- regular expressions */
 
-enum { STEPS_BYTE = 4 }; /* \s*[\r\n]+ backtracks once over a run of blanks, one step for each; others may too */
+enum { STEPS_BYTE = 4 }; /* match steps per byte: \s*[\r\n]+ backtracks once over a run of blanks, with one step per blank */
 
-/* A match at one position of a long text may take steps in proportion to the text. */
+/* Raises the match limit for a long text, since a match at one position may take steps in proportion to the text. */
 static bl_status raise_limit(bl_token_encoder *e, size_t len)
 {
     if (e->limits == NULL)
@@ -120,7 +120,7 @@ bl_status bl_token_match(bl_token_encoder *e, const bl_token_step *step, bl_span
     return BL_OK;
 }
 
-/* ---- one text becomes several */
+/* ---- splits: steps that cut a text into parts */
 
 static bl_status take_steps(bl_token_encoder *e, int from, bl_span text, bool first);
 

@@ -37,7 +37,7 @@ static void put_point(bl_text *out, uint32_t point)
     bl_text_append(out, (const char *)bytes, (size_t)len);
 }
 
-/* ---- code point by code point */
+/* ---- maps of single code points */
 
 /* Writes the replacement of |point|; returns its length, at most MOST_CHANGED. */
 typedef int (*change_point)(uint32_t point, uint32_t *to);
@@ -55,7 +55,7 @@ static bl_status change_all(bl_span text, bl_text *out, change_point change)
     return BL_OK;
 }
 
-/* Independent of the language: only the capital I with a dot becomes two code points. */
+/* Lower case without rules of a language.  Only the capital I with a dot becomes two code points. */
 static int lower(uint32_t point, uint32_t *to)
 {
     to[0] = (uint32_t)utf8proc_tolower((utf8proc_int32_t)point);
@@ -93,7 +93,7 @@ static int clean(uint32_t point, uint32_t *to)
            !tokenizer_unicode_is_in(point, UTF8PROC_CATEGORY_CO, UTF8PROC_CATEGORY_CO);
 }
 
-/* The blocks of Hugging Face's library; one of them starts elsewhere in BERT's own code. */
+/* The blocks of Chinese characters in Hugging Face's library.  One block starts elsewhere in BERT's own code. */
 static bool is_chinese(uint32_t point)
 {
     static const uint32_t blocks[][2] = {{0x4e00, 0x9fff},   {0x3400, 0x4dbf},   {0x20000, 0x2a6df}, {0x2a700, 0x2b73f},
@@ -216,7 +216,7 @@ bl_status bl_token_map_form(bl_token_encoder *e, const bl_token_step *step, bl_s
     return BL_OK;
 }
 
-/* ---- SentencePiece's map of characters: a double array, as darts-clone writes it, which is foreign, and strings */
+/* ---- SentencePiece's character map: a double-array trie of darts-clone, and strings.  Both are untrusted. */
 
 static bool get_unit(const bl_token_step *step, size_t at, uint32_t *out)
 {

@@ -51,7 +51,7 @@ static bool has_byte_tokens(const bl_tokenizer *t, bl_span text)
     return all;
 }
 
-/* ---- BPE: joining the parts of a word */
+/* ---- BPE: merging the symbols of a word in the order of the merges' ranks */
 
 static bool tokenizer_words_is_before(const candidate *a, const candidate *b)
 {
@@ -187,7 +187,7 @@ static bl_status encode_bpe(bl_token_encoder *e, bl_span word)
     return BL_OK;
 }
 
-/* ---- SPM: joined where the two are a token, that of the best score first */
+/* ---- SPM: merging adjacent symbols whose joined text is a token, the best score first */
 
 /* Emits a character without a token; adjacent unknown characters become one unknown token. */
 static bl_status put_character(bl_token_encoder *e, const symbol *s, bool *unknown)
@@ -217,7 +217,7 @@ static bl_status encode_spm(bl_token_encoder *e, bl_span word)
     return BL_OK;
 }
 
-/* ---- Unigram: of all ways to cut a word into tokens the one whose scores sum up to the most */
+/* ---- Unigram: the segmentation of a word with the largest sum of scores (Viterbi) */
 
 static const bl_token_edge *find_edge(const bl_tokenizer *t, uint32_t node, char byte)
 {
@@ -330,7 +330,7 @@ static bl_status encode_wordpiece(bl_token_encoder *e, bl_span word)
     for (size_t at = 0; at < word.len && characters <= t->most_characters; at += n) {
         int32_t id = -1;
         bl_span front = at > 0 ? t->continues : t->begins, rest = {word.data + at, word.len - at};
-        bool other = at > 0 && t->begins.len > 0 && bl_token_begins(rest, t->begins); /* would be a token that begins a word */
+        bool other = at > 0 && t->begins.len > 0 && bl_token_begins(rest, t->begins); /* |rest| looks like the start of a word */
         bl_text_clear(&e->piece);
         bl_text_append(&e->piece, front.data, front.len);
         n = 0;

@@ -57,7 +57,7 @@ METHOD(casefold)
     return bl_jinja_casefold(run, bl_jinja_text(self));
 }
 
-/* ---- ends */
+/* ---- prefixes and suffixes */
 
 static bl_jinja_value strip(bl_jinja_run *run, bl_jinja_value self, const bl_jinja_value *at, bool left, bool right)
 {
@@ -93,7 +93,7 @@ static bl_span between(bl_jinja_run *run, bl_jinja_value self, bl_jinja_value st
     int64_t from = jinja_methods_is_given(start) ? need_int(run, start, 0) : 0;
     bl_jinja_value part = bl_jinja_slice(run, self, jinja_methods_is_given(start) ? start : bl_jinja_none(),
                                          jinja_methods_is_given(end) ? end : bl_jinja_none(), bl_jinja_none());
-    *empty = from > (int64_t)count; /* beyond the end there is not even an empty match */
+    *empty = from > (int64_t)count; /* a start beyond the end has no match, not even an empty one */
     return bl_jinja_text(part);
 }
 
@@ -488,7 +488,7 @@ METHOD(expandtabs)
     return bl_jinja_take(&out);
 }
 
-/* ---- what a string is made of */
+/* ---- tests of the characters of a string */
 
 typedef bool is_class(uint32_t point);
 
@@ -564,7 +564,7 @@ METHOD(istitle)
     return bl_jinja_bool(bl_jinja_equal(run, title, self) && !bl_jinja_equal(run, lower, self));
 }
 
-/* ---- lists and dicts, which nothing changes: a copy is the value itself */
+/* ---- lists and dicts.  Values are immutable, so copy() returns the value itself. */
 
 METHOD(same)
 {

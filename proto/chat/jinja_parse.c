@@ -295,7 +295,7 @@ static bl_jinja_node *parse_primary(bl_jinja_parser *p, bool with_fields)
     return node;
 }
 
-/* ---- what follows a primary */
+/* ---- postfix expressions: arguments, subscripts, filters and tests */
 
 static void parse_argument(bl_jinja_parser *p, bl_jinja_node *call, int line)
 {
@@ -481,7 +481,7 @@ static bl_jinja_node *parse_filters_and_tests(bl_jinja_parser *p, bl_jinja_node 
     return node;
 }
 
-/* ---- operators, the loosest last */
+/* ---- operators, in the order of falling precedence */
 
 static bl_jinja_node *parse_unary(bl_jinja_parser *p, bool with_filter)
 {

@@ -1,13 +1,17 @@
-/* The parser of Jinja2, by recursive descent: jinja_parse.c has its helpers and the expressions, jinja_statements.c the
- * statements. A failure is sticky: functions then return NULL or do nothing.  What each node holds:
+/* The recursive-descent parser of Jinja2: jinja_parse.c parses expressions and has the helpers, jinja_statements.c parses
+ * statements.  A failure is sticky: functions then return NULL or do nothing.  Thread: one at a time per parser.
  *
- *   CONST value; NAME name; UNARY, BINARY token a b; AND, OR a b; JOIN items; COMPARE a, items of OPERAND (token, flag: not in,
- * a); CONDITIONAL a if b else c; ATTRIBUTE a.name; ITEM a[b]; SLICE a[b:c:more[0]]; CALL, FILTER, TEST a(items, more of OPERAND
- *   (name=a), *b, **c); MAKE_LIST, MAKE_TUPLE items; MAKE_DICT items, a key before its value
- *   DATA name; PRINT a; FOR b in a if c: items, else more, flag: recursive; IF a: items, else more; SET b = a; SET_BLOCK b =
- * items through the filters a; DEFINE_MACRO name(more of OPERAND (name, a: default)): items, value: bits of BL_JINJA_READS_;
- *   CALL_BLOCK a(more): items; FILTER_BLOCK items through the filters a; WITH more of SET: items; SCOPE items; FIELD name.value
- */
+ * Members of each node:
+ * - CONST: value.  NAME: name.  UNARY, BINARY: token, a, b.  AND, OR: a, b.  JOIN: items.
+ * - COMPARE: a, and items of OPERAND (token, a; flag: not in).
+ * - CONDITIONAL: a if b else c.  ATTRIBUTE: a.name.  ITEM: a[b].  SLICE: a[b:c:more[0]].
+ * - CALL, FILTER, TEST: a(items, *b, **c), and more has OPERAND (name=a) for each named argument.
+ * - MAKE_LIST, MAKE_TUPLE: items.  MAKE_DICT: items, each key before its value.
+ * - DATA: name.  PRINT: a.  SET: b = a.  SET_BLOCK: b = items through the filters a.
+ * - FOR: b in a if c; items is the body, more the else part; flag: recursive.  IF: a; items, else more.
+ * - DEFINE_MACRO: name; more has OPERAND (name, a: default) for each parameter; items; value has BL_JINJA_READS_ bits.
+ * - CALL_BLOCK: a(more); items.  FILTER_BLOCK: items through the filters a.  WITH: more has SET; items.  SCOPE: items.
+ * - FIELD: name.value. */
 #ifndef BL_PROTO_CHAT_JINJA_PARTS_H
 #define BL_PROTO_CHAT_JINJA_PARTS_H
 

@@ -1,4 +1,4 @@
-/* Shared by the tables of filters, tests, methods and globals. */
+/* Declarations of the filters, tests, methods and globals in rows.def, and their shared helpers. */
 #ifndef BL_PROTO_CHAT_JINJA_ROWS_H
 #define BL_PROTO_CHAT_JINJA_ROWS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Jinja2 3.1's filters of sequences.  Where Jinja2 returns a generator, a stream holds the computed items and an error, which a
- * read past the items raises: a generator that is never read never fails. */
+/* Jinja2 3.1's filters of sequences.  Where Jinja2 returns a generator, these filters return a stream with the computed items and
+ * an error.  A read past the items raises the error, so a stream without reads never fails. */
 #include "proto/chat/jinja_rows.h"
 
 #include <string.h>

@@ -311,7 +311,7 @@ void bl_jinja_parse_body(bl_jinja_parser *p, const char *const *ends, bl_jinja_n
     }
 }
 
-/* An unknown filter or test is an error of the template, except where |soft|: within `if`, which may test whether it exists. */
+/* Fails at an unknown filter or test unless |soft|: within `if`, where a template may first test whether the filter exists. */
 static bl_status check_node(const bl_jinja_node *node, bool soft, bl_err *err);
 
 static bl_status check_rows(const bl_jinja_nodes *nodes, bool soft, bl_err *err)
@@ -334,7 +334,7 @@ static bl_status check_node(const bl_jinja_node *node, bool soft, bl_err *err)
     BL_TRY(check_node(node->b, within, err));
     BL_TRY(check_node(node->c, within && node->op != BL_JINJA_FOR, err));
     if (node->op >= BL_JINJA_FOR && node->op != BL_JINJA_IF)
-        within = false; /* has its own frame */
+        within = false; /* the body has its own frame in Jinja2 */
     BL_TRY(check_rows(&node->items, within, err));
     return check_rows(&node->more, within, err);
 }

@@ -54,7 +54,7 @@ TEST(test)
     return names_row(run, self, bl_jinja_find_test);
 }
 
-/* self % by == rest */
+/* Whether self % by == rest. */
 static bl_jinja_value leaves(bl_jinja_run *run, bl_jinja_value self, bl_jinja_value by, int64_t rest)
 {
     bl_jinja_value remainder = bl_jinja_binary(run, BL_JINJA_T_MOD, self, by);

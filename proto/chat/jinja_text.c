@@ -193,7 +193,7 @@ bl_jinja_value bl_jinja_casefold(bl_jinja_run *run, bl_span text)
     return bl_jinja_take(&out);
 }
 
-/* ---- ends and lines */
+/* ---- stripping and lines */
 
 static bool is_stripped(uint32_t c, const bl_span *chars)
 {

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- making */
+/* ---- constructors */
 
 bl_jinja_value bl_jinja_none(void)
 {
@@ -188,7 +188,7 @@ bl_jinja_value bl_jinja_from_json(bl_jinja_run *run, const bl_json *json)
         return value;
     }
     switch (json->kind) {
-    case BL_JSON_NULL: /* a tree built in memory stores its numbers as doubles */
+    case BL_JSON_NULL: /* a cJSON tree of the caller has its numbers as doubles */
         if (json->item != NULL && cJSON_IsNumber(json->item)) {
             double number = json->item->valuedouble;
             value = number == floor(number) && fabs(number) <= 0x1p53 ? bl_jinja_int((int64_t)number) : bl_jinja_float(number);
@@ -244,7 +244,7 @@ bl_jinja_value bl_jinja_copy(bl_jinja_run *run, bl_jinja_value value)
     return value;
 }
 
-/* ---- what a value is */
+/* ---- properties of a value */
 
 const char *bl_jinja_type(bl_jinja_value value)
 {
@@ -307,7 +307,7 @@ bool bl_jinja_is_hashable(bl_jinja_value value)
 {
     for (size_t i = 0; value.kind == BL_JINJA_TUPLE && i < value.as.list->count; i++) {
         bl_jinja_value item = value.as.list->at[i];
-        if (item.kind == BL_JINJA_TUPLE || !bl_jinja_is_hashable(item)) /* a nested tuple is rejected, which avoids recursion */
+        if (item.kind == BL_JINJA_TUPLE || !bl_jinja_is_hashable(item)) /* rejects a nested tuple to avoid recursion */
             return false;
     }
     return value.kind != BL_JINJA_LIST && value.kind != BL_JINJA_DICT && value.kind != BL_JINJA_VIEW;
@@ -326,7 +326,7 @@ static bool jinja_value_is_number(bl_jinja_value value)
     return value.kind == BL_JINJA_BOOL || value.kind == BL_JINJA_INT || value.kind == BL_JINJA_FLOAT;
 }
 
-/* -1, 0 or 1; 2 if one of them is no number. */
+/* Compares two numbers: -1, 0 or 1; 2 if the order is undefined or a value is no number. */
 static int jinja_value_compare_numbers(bl_jinja_value a, bl_jinja_value b)
 {
     int64_t x = 0, y = 0;
