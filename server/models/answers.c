@@ -11,13 +11,13 @@
 enum { BUCKETS = 4096 };
 
 typedef struct answer {
-    struct answer *next;          /* in its bucket */
-    struct answer *newer, *older; /* by last use */
-    atomic_int refs;              /* of the table, and of requests that send it */
+    struct answer *next;          /* next in the hash bucket */
+    struct answer *newer, *older; /* LRU list */
+    atomic_int refs;              /* references of the table, and of requests that send the answer */
     bl_budget *budget;
     uint64_t hash;
-    size_t key_bytes, bytes; /* of all */
-    char *key;               /* shapes and numbers of the inputs */
+    size_t key_bytes, bytes; /* sizes of the key and of the whole block */
+    char *key;               /* shapes and elements of the inputs */
     int nparts;
     bl_part *parts;
 } answer;
@@ -48,7 +48,7 @@ static void answers_release(void *arg)
     if (atomic_fetch_sub(&a->refs, 1) != 1)
         return;
     bl_budget_give(a->budget, a->bytes);
-    free(a); /* all of it is one block */
+    free(a); /* one block has the whole answer */
 }
 
 /* Under the lock. */
@@ -87,8 +87,8 @@ void bl_answers_destroy(bl_answers *answers)
     free(answers);
 }
 
-/* Whose request it is (how fast an answer comes must not tell a key what another one asked), and of each input its dimensions and
- * its numbers. */
+/* The size of the key: the owner of the request, and the dimensions and elements of each input.  The owner is part of the key,
+ * so that the time of an answer does not reveal the requests of another key. */
 static size_t key_bytes(const bl_infer *in)
 {
     size_t bytes = sizeof in->rq->owner;
@@ -164,7 +164,7 @@ static size_t answers_part_bytes(const bl_infer *in, int i)
     return in->item.got[i].count * bl_dtype_bytes(in->version->outputs[i].dtype);
 }
 
-/* One block: the answer, its parts, its key, the numbers of the outputs.  NULL without memory. */
+/* Copy an answer into one block: the answer, its parts, its key, the elements of the outputs.  NULL: out of memory. */
 static answer *answers_copy(bl_answers *answers, const bl_infer *in, size_t key)
 {
     size_t parts = (size_t)in->version->noutputs * sizeof(bl_part), bytes = sizeof(answer) + parts + key;
@@ -207,7 +207,7 @@ void bl_answers_keep(bl_answers *answers, const bl_infer *in)
         return;
     a->hash = key_hash(in);
     pthread_mutex_lock(&answers->lock);
-    if (answers_find(answers, in, a->hash, key) == NULL) { /* nobody was faster */
+    if (answers_find(answers, in, a->hash, key) == NULL) { /* no other request has cached it meanwhile */
         a->next = answers->bucket[a->hash % BUCKETS];
         answers->bucket[a->hash % BUCKETS] = a;
         answers_link_newest(answers, a);

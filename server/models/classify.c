@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The classification extension: in place of a tensor its largest elements, as "VALUE:INDEX" or "VALUE:INDEX:LABEL".  For a body
- * without an envelope these are JSON objects. */
+/* The classification extension: the largest elements of a tensor in place of the tensor, as "VALUE:INDEX" or
+ * "VALUE:INDEX:LABEL".  The answer to a binary body has them as JSON objects. */
 #include "proto/encode.h"
 #include "proto/number.h"
 #include "server/models/model_infer.h"
@@ -14,7 +14,7 @@ typedef struct scored {
     size_t index;
 } scored;
 
-/* The larger first, what is no number last; of equal ones the first. */
+/* Descending order, NaN last, equal elements by index. */
 static int classify_compare(const void *a, const void *b)
 {
     const scored *x = a, *y = b;
@@ -28,7 +28,7 @@ static double classify_read_value(bl_dtype dtype, const char *at)
     return bl_scalar_cast(BL_F64, dtype, bl_scalar_read(dtype, at)).f;
 }
 
-/* With the digits that the dtype has. */
+/* Print with the precision of the dtype. */
 static void put_score(bl_text *out, bl_dtype dtype, double value)
 {
     char digits[BL_NUMBER_CHARS];
@@ -77,7 +77,8 @@ bl_status bl_infer_classify(const bl_infer *in, const bl_model_tensor *tensor, c
     bl_span *items = NULL;
     if (tensor->datatype == BL_INFER_BYTES)
         return bl_fail(&in->rq->err, BL_EINVAL, "output \"%s\" is of BYTES and has no classes", tensor->name);
-    all = bl_request_alloc(in->rq, n * sizeof *all, "classes"); /* below: at most two dozen times the tensor */
+    /* the buffers below take at most about two dozen times the size of the tensor */
+    all = bl_request_alloc(in->rq, n * sizeof *all, "classes");
     items = bl_request_alloc(in->rq, rows * k * sizeof *items, "classes");
     if (all == NULL || items == NULL)
         return in->rq->err.status;
@@ -102,7 +103,7 @@ bl_status bl_infer_classify(const bl_infer *in, const bl_model_tensor *tensor, c
     return BL_OK;
 }
 
-/* ---- the answer to a body without an envelope */
+/* ---- the answer to a body that is not a JSON document */
 
 enum { USUAL_CLASSES = 5, MOST_CLASSES = 1000000 };
 
@@ -114,7 +115,7 @@ static bool has_labels(const bl_model_version *version)
     return false;
 }
 
-/* Ask for |classes| of each output with labels, or, where there are no labels, of each output of numbers. */
+/* Request |classes| of each output with labels.  If no output has labels, request them of each numeric output. */
 static bl_status ask_classes(bl_infer *in, uint64_t classes)
 {
     const bl_model_version *version = in->version;
@@ -153,7 +154,7 @@ static bl_status classify_write_classes(bl_infer *in, const bl_infer_result *res
     return BL_OK;
 }
 
-/* Where Accept does not decide, a picture is answered by JSON, and a tensor by bytes. */
+/* If Accept does not decide, the answer to a picture is JSON, and the answer to a tensor is binary. */
 static bool wants_json(const bl_request *rq)
 {
     if (bl_request_accepts(rq, "application/octet-stream"))

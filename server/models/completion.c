@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Lock order: a request's peer, a completion's lock, then a stream's, or a queue's. */
+/* The requests of clients for generated texts (completion.h).
+ *
+ * Lock order: a request's peer, a completion's lock, then the lock of a stream or a queue. */
 #include "server/models/completion.h"
 
 #include "engine/base/clock.h"
@@ -12,11 +14,11 @@
 #include <time.h>
 
 enum {
-    OPTIONS_BYTES = 64 << 20, /* of prompts and options: a body of prompts as numbers has no more */
+    OPTIONS_BYTES = 64 << 20, /* limit for prompts and options; a body of prompts as numbers takes no more */
     QUEUED = 0,
     COMPUTED = 1
 };
-static const int64_t PING_NS = 15000000000; /* proxies close connections that are silent for a minute or less */
+static const int64_t PING_NS = 15000000000; /* proxies close connections that are silent for about a minute */
 
 /* ---- lifetime */
 
@@ -74,7 +76,7 @@ bl_status bl_completion_add(bl_completion *c, const bl_tokens *prompt, int shift
     return BL_OK;
 }
 
-/* ---- how it ends */
+/* ---- the end */
 
 static void count_answer(bl_completion *c)
 {
@@ -101,7 +103,7 @@ static void cancel_texts(bl_completion *c, const char *why)
         bl_generation_cancel(c->texts[i], why);
 }
 
-/* Under the lock: the last event. */
+/* Under the lock: send the last event. */
 static void tell_end(bl_completion *c)
 {
     size_t whole = c->out.len;
@@ -112,12 +114,12 @@ static void tell_end(bl_completion *c)
         c->form->end(c, &c->out);
     }
     if (c->out.failed)
-        c->out.len = whole; /* no half of an event */
+        c->out.len = whole; /* no partial event */
     c->over = true;
     bl_completion_wake(c);
 }
 
-/* The last of the texts is over: for a client that waits, whose request this gives; else NULL. */
+/* The last text is over.  Returns the parked request of the client, for the caller to finish; else NULL. */
 static bl_request *finish_client(bl_completion *c)
 {
     bl_request *rq = c->parked ? c->rq : NULL;
@@ -132,7 +134,7 @@ static bl_request *finish_client(bl_completion *c)
     return rq;
 }
 
-/* Worker's thread, or that of whoever gave the text up. */
+/* Worker's thread, or the thread that cancels the text. */
 void bl_completion_end_text(bl_generation *g, bl_request *own)
 {
     bl_completion *c = g->completion;
@@ -163,7 +165,7 @@ void bl_completion_end_text(bl_generation *g, bl_request *own)
     atomic_fetch_sub(&models->generations, 1);
 }
 
-/* ---- as one answer */
+/* ---- answers that are not streamed */
 
 static bl_status completion_reply(bl_request *rq)
 {
@@ -176,7 +178,7 @@ static bl_status completion_reply(bl_request *rq)
     return BL_OK;
 }
 
-/* The client went away.  With its peer's lock, so that texts are cancelled when the request ends. */
+/* The client closed its connection.  Called under the lock of the peer; the texts are cancelled when the request ends. */
 static bool leave_parked(bl_request *rq)
 {
     bl_completion *c = rq->data;
@@ -188,7 +190,7 @@ static bool leave_parked(bl_request *rq)
     return mine;
 }
 
-/* The client has all, or is gone: nothing more is written. */
+/* The client has the whole answer, or has left: stop writing to its stream, and cancel the texts. */
 static void completion_leave(void *arg)
 {
     bl_completion *c = arg;
@@ -198,9 +200,9 @@ static void completion_leave(void *arg)
     cancel_texts(c, "the client went away");
 }
 
-/* ---- as events */
+/* ---- streams */
 
-/* What is sent goes, at the latest when it is more than what waits. */
+/* Discard the sent bytes.  Bytes are moved only if all are sent, or if more than BL_MOST_UNREAD are sent. */
 static void drop_sent(bl_text *out, size_t *sent)
 {
     if (*sent < out->len && *sent < BL_MOST_UNREAD)
@@ -213,7 +215,7 @@ static void drop_sent(bl_text *out, size_t *sent)
         out->data[out->len] = '\0';
 }
 
-/* Texts that rested while much was unread go on. */
+/* Queue the texts that paused because the client had much to read. */
 static void wake_rested(bl_completion *c)
 {
     for (int i = 0; i < c->ntexts; i++) {
@@ -297,9 +299,10 @@ static bl_status begin_stream(bl_completion *c)
 {
     bl_request *rq = c->rq;
     bl_grant by = {.owner = c->version->owner, .kind = "model", .name = c->version->name};
-    bool shared = by.owner != 0 && by.owner != rq->owner; /* every key may read models of the folder */
+    bool shared = by.owner != 0 && by.owner != rq->owner; /* models of the folder may be read by every key */
     BL_TRY(bl_stream_begin(rq, "text/event-stream; charset=utf-8", shared ? &by : NULL, completion_read_events, c));
-    BL_TRY(bl_request_defer(rq, completion_leave, c)); /* before the stream ends, which then nobody wakes */
+    /* runs before the end of the stream, so that a text does not wake an ended stream */
+    BL_TRY(bl_request_defer(rq, completion_leave, c));
     pthread_mutex_lock(&c->lock);
     c->stream = rq->reply.stream;
     bl_completion_wake(c);
@@ -307,9 +310,9 @@ static bl_status begin_stream(bl_completion *c)
     return BL_OK;
 }
 
-/* ---- how it begins */
+/* ---- the beginning */
 
-/* The texts that are submitted go on even where a later one is refused: those are cancelled with the request. */
+/* Submit all texts.  If a text is refused, the texts before it go on until the end of the request cancels them. */
 static bl_status submit_texts(bl_completion *c)
 {
     pthread_mutex_lock(&c->lock);
@@ -326,14 +329,14 @@ static bl_status submit_texts(bl_completion *c)
         if (st == BL_OK)
             continue;
         atomic_fetch_sub(&c->models->generations, 1);
-        bl_completion_release(c); /* the client's request holds it */
+        bl_completion_release(c); /* not the last reference: the client's request holds one */
         return st;
     }
     return BL_OK;
 }
 
-/* The completion is held until the request is parked, and counts as one text more: its client may leave, and the texts may end,
- * at any moment. */
+/* Park the client's request.  Until it is parked, the completion has one more reference and counts one more text, since the
+ * client may leave and the texts may end at any moment. */
 static void park(bl_completion *c)
 {
     bl_request *rq = c->rq, *waits = NULL;
@@ -364,7 +367,8 @@ bl_status bl_completion_begin(bl_completion *c)
         bl_metrics_add(&rq->server->metrics, BL_COUNT_STREAMS, 1);
         list_streamed(c);
     }
-    BL_TRY(bl_request_defer(rq, c->streams ? completion_end_stream : completion_leave, c)); /* also where what follows fails */
+    /* also runs if one of the next steps fails */
+    BL_TRY(bl_request_defer(rq, c->streams ? completion_end_stream : completion_leave, c));
     BL_TRY(submit_texts(c));
     if (c->streams)
         return begin_stream(c);

@@ -12,8 +12,8 @@ enum {
     MOST_TENSORS = 4096,
     MOST_WARMUPS = 64,
     MOST_RUNS = 10000,
-    MOST_DELAY_US = 100 * 1000000, /* more is a mistake */
-    USUAL_IDLE_US = 60 * 1000000   /* of a sequence; one second in Triton, which a person at a terminal does not keep */
+    MOST_DELAY_US = 100 * 1000000, /* a longer delay is treated as a mistake */
+    USUAL_IDLE_US = 60 * 1000000   /* of a sequence; Triton's default of one second is too short for interactive use */
 };
 
 typedef struct reader {
@@ -22,7 +22,7 @@ typedef struct reader {
     bl_err *err;
 } reader;
 
-/* Members that Triton has and this server does not: of which object, and what there is in their place. */
+/* Members of Triton's configuration that this server does not support, by their object, with the alternative. */
 static const struct absent {
     const char *object, *member, *instead;
 } absents[] = {
@@ -56,7 +56,7 @@ static const struct absent {
     {"model_warmup.inputs", "input_data_file", "\"zero_data\" or \"random_data\" is true"},
 };
 
-/* bl_json_allow, of the object that the table calls |object|. */
+/* Like bl_json_allow, for the object that the table calls |object|. */
 static bl_status allow(const bl_json *at, const char *object, const char *const *names, bl_err *err)
 {
     BL_TRY(bl_json_expect(at, BL_JSON_OBJECT, err));
@@ -80,7 +80,7 @@ static bl_status find_bool(const bl_json *object, const char *name, bool *out, b
     return bl_json_find(object, name, &at) ? bl_json_bool(&at, out, err) : BL_OK;
 }
 
-/* Triton prints 64-bit numbers of its configurations as strings; both are taken. */
+/* Triton prints 64-bit numbers in its configurations as strings; both forms are read. */
 static bl_status config_read_version(const bl_json *at, uint64_t *out, bl_err *err)
 {
     const char *text = NULL;
@@ -144,7 +144,7 @@ static bl_status read_dims(const bl_json *at, int *ndim, int64_t *dim, bl_err *e
     *ndim = 0;
     while (bl_json_next(&it, &one)) {
         int64_t value = 0;
-        if (one.kind == BL_JSON_STRING) { /* as Triton prints them */
+        if (one.kind == BL_JSON_STRING) { /* Triton prints them as strings */
             uint64_t size = 0;
             bool varies = bl_span_is(one.text, "-1");
             if (!varies)
@@ -200,7 +200,7 @@ static bl_status read_tensors(reader *r, const bl_json *at, bool output, int *co
     return BL_OK;
 }
 
-/* {"seq": [1, 512], "height": [32, 1280, 32], "n": 8, "mask.1": "ids.1"} */
+/* The ranges of dimensions, such as {"seq": [1, 512], "height": [32, 1280, 32], "n": 8, "mask.1": "ids.1"}. */
 static bl_status config_read_ranges(reader *r, const bl_json *at)
 {
     bl_json one;
@@ -230,7 +230,7 @@ static bl_status read_queue_policy(reader *r, const bl_json *at)
     BL_TRY(bl_json_allow(at, names, r->err));
     BL_TRY(find_int(at, "default_timeout_microseconds", 0, INT64_MAX / 2000, &r->out->timeout_us, r->err));
     BL_TRY(find_int(at, "max_queue_size", 0, INT32_MAX, &r->out->max_queue, r->err));
-    r->out->may_override = false; /* as Triton has it where there is a policy */
+    r->out->may_override = false; /* Triton's default if there is a policy */
     BL_TRY(find_bool(at, "allow_timeout_override", &r->out->may_override, r->err));
     if (bl_json_find(at, "timeout_action", &one) && !bl_span_is(one.text, "REJECT"))
         return bl_json_fail(&one, r->err, BL_EUNSUPPORTED, "only REJECT is supported");
@@ -252,7 +252,7 @@ static bl_status read_batching(reader *r, const bl_json *at)
     out->batching = true;
     BL_TRY(allow(at, "dynamic_batching", names, r->err));
     BL_TRY(find_int(at, "max_queue_delay_microseconds", 0, MOST_DELAY_US, &out->delay_us, r->err));
-    BL_TRY(find_bool(at, "preserve_ordering", &ordered, r->err)); /* they are in order anyway */
+    BL_TRY(find_bool(at, "preserve_ordering", &ordered, r->err)); /* answers are in order in any case */
     BL_TRY(find_int(at, "priority_levels", 0, BL_MOST_PRIORITIES, &out->priority_levels, r->err));
     out->default_priority = (out->priority_levels + 1) / 2;
     if (bl_json_find(at, "default_priority_level", &one))
@@ -402,7 +402,7 @@ static bl_status read_warmups(reader *r, const bl_json *at)
     return BL_OK;
 }
 
-/* Tokens, from 1 to BL_MOST_CONTEXT. */
+/* A number of tokens, from 1 to BL_MOST_CONTEXT. */
 static bl_status config_read_tokens(reader *r, const bl_json *at, const char *text, int64_t *out)
 {
     char *end = NULL;
@@ -443,7 +443,7 @@ static bl_status config_read_pooling(reader *r, const bl_json *at, const char *t
                               text);
 }
 
-/* {"entry": {"string_value": "main"}}: a text of the configuration, or what |read| makes of one. */
+/* Read {"entry": {"string_value": "main"}}: a string of the configuration, or the value that |read| makes of it. */
 static bl_status read_parameters(reader *r, const bl_json *at)
 {
     static const char *const values[] = {"string_value", NULL};
@@ -498,7 +498,7 @@ static bl_status config_check_name(reader *r, const bl_json *root, const char *n
     return bl_span_is(at.text, name) ? BL_OK : bl_json_fail(&at, r->err, BL_EINVAL, "the model is \"%s\", and not that", name);
 }
 
-/* What runs a model follows from its file: a configuration may say so, and not otherwise. */
+/* The platform follows from the files of a model.  A configuration may repeat it, but may not name another one. */
 static bl_status check_platform(reader *r, const bl_json *root)
 {
     static const char *const members[] = {"platform", "backend"};

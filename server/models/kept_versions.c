@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Versions that were made of a program outlive the server: each a file in the folder of --state, with a row that says which
- * version of which model it is.  The row comes after its file and goes before it; of two rows of one version the later counts. */
+/* Stored versions: versions that were made of a program survive a restart.  Each version is a file in the folder of --state,
+ * and a row that names its model and number.  The row is written after its file, and deleted before it.  Of two rows of one
+ * version the later one is valid. */
 #include "engine/base/log.h"
 #include "server/data/snapshot.h"
 #include "server/models/model_infer.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Language models from their files: what proto/llm makes of them, and a text model. */
+/* Language models from their files: the import of proto/llm, and the text model. */
 #include "server/models/models_internal.h"
 
 #include "engine/base/log.h"
@@ -30,7 +30,8 @@ static bool load_llm_has_end(const char *name, const char *end)
     return dot != NULL && strcmp(dot, end) == 0;
 }
 
-/* Files of weights are mapped.  The others are small texts, which their parsers read more than once: these must not change. */
+/* Open a file of the model.  Files of weights are mapped.  Other files are small texts, and their parsers read them more than
+ * once, so these files are copied into memory, where they cannot change. */
 static bl_status load_llm_open_file(bl_request *rq, int dir, const char *name, bl_mapped *mapped, llm_files *files)
 {
     bl_llm_file *file = &files->file[files->count];
@@ -59,7 +60,7 @@ static int compare_files(const void *a, const void *b)
     return strcmp(((const bl_llm_file *)a)->name, ((const bl_llm_file *)b)->name);
 }
 
-/* Where sentence-transformers say what the vector of a text is made of. */
+/* Open the files in which sentence-transformers describe the pooling of token vectors. */
 static bl_status open_pooling(bl_request *rq, int dir, bl_mapped *mapped, llm_files *files)
 {
     static const char name[] = "1_Pooling/config.json";
@@ -91,7 +92,7 @@ static bl_status open_folder(bl_request *rq, int dir, bl_mapped *mapped, llm_fil
     return st;
 }
 
-/* The parts of a split model that are in the folder of models; the import names those that are missing. */
+/* Open the parts of a split model in the folder of models.  The import reports missing parts. */
 static bl_status open_parts(bl_request *rq, const char *path, size_t stem, int count, bl_mapped *mapped, llm_files *files)
 {
     if (count > MOST_FILES)
@@ -154,7 +155,7 @@ static const char *token_text(bl_model_version *version, const bl_tokenizer *tok
     return id >= 0 && text.data != NULL ? bl_arena_strndup(version->arena, text.data, text.len) : NULL;
 }
 
-/* The GGUF file in a folder, or |path| itself. */
+/* The path of the GGUF file in a folder; or |path| itself. */
 static const char *find_weights(bl_arena *arena, const llm_files *files, const char *path)
 {
     for (int i = 0; i < files->count && !load_llm_has_end(path, ".gguf"); i++)
@@ -188,14 +189,14 @@ static bl_status fill_text(bl_model_version *version, bl_llm_model *model, const
         return bl_arena_status(version->arena, err);
     text->tokenizer = model->tokenizer;
     model->tokenizer = NULL;
-    version->text = text; /* which destroys the tokenizer from now on */
+    version->text = text; /* from here on |text| owns the tokenizer */
     text->nends = model->nends;
     memcpy(text->ends, model->ends, (size_t)model->nends * sizeof *text->ends);
     text->about = describe_files(version, model, text->tokenizer, file);
     return bl_arena_status(version->arena, err);
 }
 
-/* A model that gives vectors of texts, which clients of /v2 send as the input "text". */
+/* Set up an embedding model; clients of /v2 send strings as the input "text". */
 static bl_status fill_words(bl_model_version *version, bl_llm_model *model, const char *file, bl_err *err)
 {
     bl_text_input *words = bl_arena_alloc(version->arena, sizeof *words);
@@ -203,7 +204,7 @@ static bl_status fill_words(bl_model_version *version, bl_llm_model *model, cons
         return bl_arena_status(version->arena, err);
     words->tokenizer = model->tokenizer;
     model->tokenizer = NULL;
-    version->words = words; /* likewise */
+    version->words = words; /* from here on |words| owns the tokenizer */
     words->whole = true;
     words->about = describe_files(version, model, words->tokenizer, file);
     if (version->config.text == NULL)
@@ -226,7 +227,7 @@ bl_status bl_model_import_llm(bl_request *rq, bl_program *program, bl_model_vers
     bl_status st = BL_OK;
     BL_TRY(open_model(rq, path, mapped, &files));
     st = bl_llm_import(program->arena, files->file, files->count, &options, &model, &rq->err);
-    if (st == BL_OK && version->text == NULL && version->words == NULL) /* else with the instance before */
+    if (st == BL_OK && version->text == NULL && version->words == NULL) /* otherwise the previous instance has done this */
         st = (model.embeds ? fill_words : fill_text)(version, &model, find_weights(version->arena, files, path), &rq->err);
     bl_tokenizer_destroy(model.tokenizer);
     program->doc = model.program;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ONNX models from their files: their programs, and what a program does not say of inputs and outputs. */
+/* ONNX models from their files: the program, and the descriptions of inputs and outputs that a program does not have. */
 #include "server/models/models_internal.h"
 
 #include "server/programs/program_onnx.h"
@@ -16,7 +16,7 @@ static const bl_onnx_port *copy_ports(bl_arena *arena, const bl_onnx_port *from,
     return copy;
 }
 
-/* In the order of their numbers. */
+/* Copy the strings in the order of their indices. */
 static bl_status copy_texts(bl_arena *arena, const bl_texts *from, bl_texts *to, bl_err *err)
 {
     for (int i = to->count; i < from->count; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What can be asked about models, and loading and unloading them. */
+/* Handlers for the description of models, and for loading and unloading them. */
 #include "server/http/handlers.h"
 #include "server/http/routes.h"
 
@@ -119,7 +119,7 @@ bl_status bl_handle_models_stats(bl_request *rq)
 
 typedef struct index_list {
     bl_request *rq;
-    bool ready; /* only what can be asked */
+    bool ready; /* list only ready versions */
 } index_list;
 
 static void model_handlers_put_row(index_list *list, const char *model, const char *version, bl_model_state state,
@@ -142,13 +142,13 @@ static void model_handlers_put_row(index_list *list, const char *model, const ch
     bl_text_putc(out, '}');
 }
 
-/* Has a model no versions, not even some that are not there, though it is to be loaded? */
+/* Is the model to be loaded, but has no versions, not even unavailable ones? */
 static bool model_handlers_is_lost(const bl_model *model)
 {
     return model->nrows == 0 && model->choice == BL_CHOICE_LOADED;
 }
 
-/* Of the folder: those of which no version was loaded or tried, and why. */
+/* List a model of the folder of which no version was loaded or tried, with the reason. */
 static void put_unknown(void *arg, const char *name)
 {
     index_list *list = arg;
@@ -178,7 +178,7 @@ static bl_status model_handlers_read_document(bl_request *rq, bl_json_doc *doc)
     return bl_json_parse(doc, rq->arena, body.len > 0 ? body : BL_S("{}"), &limits, &rq->err);
 }
 
-/* The one member that the body may have, if it is there: |take| reads it. */
+/* Read the one member that the body may have, if it is present, with |take|. */
 static bl_status decode_member(bl_request *rq, const char *name, bl_status (*take)(bl_request *rq, void *into, const bl_json *at),
                                void *into)
 {
@@ -297,7 +297,7 @@ static bl_status take_parameters(bl_request *rq, void *into, const bl_json *para
     bl_json_iter it = bl_json_each(parameters);
     bl_json one;
     BL_TRY(bl_json_expect(parameters, BL_JSON_OBJECT, &rq->err));
-    op->arena = bl_arena_create(0); /* counted in the server's memory */
+    op->arena = bl_arena_create(0); /* the request charges the files to the memory budget */
     op->files = op->arena != NULL ? bl_arena_array(op->arena, bl_json_count(parameters) + 1, sizeof *op->files) : NULL;
     if (op->files == NULL)
         return bl_fail(&rq->err, BL_ENOMEM, "the files of a model");
@@ -314,7 +314,7 @@ static bl_status take_parameters(bl_request *rq, void *into, const bl_json *para
     return BL_OK;
 }
 
-/* The client went away: the model is loaded all the same. */
+/* The client closed its connection.  The load goes on. */
 static bool leave_op(bl_request *rq)
 {
     bl_models *models = rq->server->models;
@@ -335,13 +335,13 @@ static bl_status reply_loaded(bl_request *rq)
     return BL_OK;
 }
 
-/* In the path of /v2/repository/NAME/models/NAME the first name is the repository's, of which there is one. */
+/* In the path /v2/repository/NAME/models/NAME the first name is the name of the repository; there is only one repository. */
 static const char *model_name(const bl_request *rq)
 {
     return rq->head.param[1] != NULL ? rq->head.param[1] : rq->head.param[0];
 }
 
-/* What is in the folder is everybody's, and whoever changes it must answer for everybody. */
+/* Models of the folder are shared by all keys, so only an administrator may change them. */
 static bl_status may_change(bl_request *rq, uint32_t owner)
 {
     if (owner != 0 || (rq->scopes & BL_SCOPE_ADMIN) != 0)
@@ -373,7 +373,7 @@ bl_status bl_handle_model_load(bl_request *rq)
         return st;
     }
     op->asked = true;
-    op->purges = op->owner != 0 ? rq->purges : 0; /* nobody is never purged */
+    op->purges = op->owner != 0 ? rq->purges : 0; /* owner 0 is never purged */
     op->rq = rq;
     rq->then = reply_loaded;
     bl_request_park(rq, leave_op);
@@ -394,7 +394,7 @@ static bl_status decode_unload(bl_request *rq)
         if (st == BL_OK && bl_json_find(&root, "parameters", &at)) {
             st = bl_json_allow(&at, known, &rq->err);
             if (st == BL_OK && bl_json_find(&at, "unload_dependents", &one))
-                st = bl_json_bool(&one, &dependents, &rq->err); /* no model depends on another here */
+                st = bl_json_bool(&one, &dependents, &rq->err); /* models have no dependents here */
         }
     }
     bl_json_fini(&doc);

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- what the request gives, as what the model takes */
+/* ---- conversion of inputs */
 
 static bl_status fails_shape(const bl_infer *in, const bl_model_tensor *tensor, const bl_tensor_value *value)
 {
@@ -59,7 +59,7 @@ bl_status bl_infer_bind_var(const bl_infer *in, const bl_model_tensor *tensor, i
     return BL_OK;
 }
 
-/* Texts become rows of bytes, padded with zeros. */
+/* Copy strings into rows of bytes, padded with zeros. */
 static bl_status model_infer_take_texts(const bl_infer *in, const bl_model_tensor *tensor, const bl_infer_input *input,
                                         bl_tensor_value *value)
 {
@@ -102,7 +102,7 @@ static bl_status model_infer_bind_input(bl_infer *in, const bl_infer_input *inpu
                        in->version->name, bl_infer_datatype(tensor->datatype), bl_infer_datatype(input->datatype));
     *value = input->value;
     if (text && value->ndim == ndim + 1 && value->dim[ndim] == 1)
-        value->ndim--; /* [n, 1]: as Triton has one text for each of a batch */
+        value->ndim--; /* [n, 1]: Triton has one string for each row of a batch */
     if (value->ndim != ndim)
         return fails_shape(in, tensor, &input->value);
     for (int d = 0; d < ndim; d++) {
@@ -116,7 +116,7 @@ static bl_status model_infer_bind_input(bl_infer *in, const bl_infer_input *inpu
     return text ? model_infer_take_texts(in, tensor, input, value) : BL_OK;
 }
 
-/* The input of that name: most clients have them in the model's order. */
+/* Find the input of that name.  |guess|: most clients send the inputs in the order of the model. */
 static int model_infer_find_input(const bl_model_version *version, const char *name, int guess)
 {
     if (guess < version->batcher.ninputs && strcmp(version->inputs[guess].name, name) == 0)
@@ -127,7 +127,7 @@ static int model_infer_find_input(const bl_model_version *version, const char *n
     return -1;
 }
 
-/* The body is one tensor: its shape follows from its size, where at most one dimension varies. */
+/* The body is one tensor.  Its shape follows from its size if at most one dimension varies. */
 static bl_status take_raw(bl_infer *in)
 {
     const bl_model_version *version = in->version;
@@ -208,7 +208,8 @@ static bl_status bind_inputs(bl_infer *in)
                            version->name);
     for (int i = 0; i < version->batcher.nvars; i++)
         if (in->item.vars[i] < 0)
-            in->item.vars[i] = version->instances[0].slot.graph->vars[i].lo; /* no input has it: as little as there can be */
+            /* no input has the dimension, so it gets its lower bound */
+            in->item.vars[i] = version->instances[0].slot.graph->vars[i].lo;
     in->item.rows = version->batcher.var >= 0 ? in->item.vars[version->batcher.var] : 0;
     return BL_OK;
 }
@@ -250,7 +251,7 @@ static bl_status split_texts(const bl_infer *in, const char *data, bl_infer_resu
     out->count = width > 0 ? out->count / width : 0;
     out->ndim--;
     if (out->ndim == 0 || (out->ndim == 1 && in->version->batcher.max_rows > 0))
-        out->dim[out->ndim++] = 1; /* a text for each of a batch is [n, 1] */
+        out->dim[out->ndim++] = 1; /* one string for each row of a batch is [n, 1] */
     items = bl_arena_array(in->rq->arena, out->count + 1, sizeof *items);
     if (items == NULL)
         return bl_arena_status(in->rq->arena, &in->rq->err);
@@ -309,7 +310,7 @@ static void put_envelope(const bl_infer *in, const bl_infer_result *results, bl_
     bl_text_puts(out, "]}");
 }
 
-/* What follows the envelope is sent from where it lies. */
+/* Send the binary tensors behind the JSON document without a copy. */
 static bl_status model_infer_add_pieces(const bl_infer *in, const bl_infer_result *results)
 {
     bl_request *rq = in->rq;
@@ -341,7 +342,7 @@ static bl_status model_infer_add_pieces(const bl_infer *in, const bl_infer_resul
     return BL_OK;
 }
 
-/* The envelope of the protocol, and what follows it. */
+/* The JSON document of the protocol, and the binary tensors behind it. */
 static bl_status write_answer(bl_infer *in, const bl_infer_result *results)
 {
     bl_request *rq = in->rq;
@@ -384,7 +385,7 @@ static void count_reply(bl_infer *in, int64_t end_ns)
         bl_statistics_run(s, in->item.rows > 0 ? in->item.rows : 1, in->item.input_ns, in->item.compute_ns, in->output_ns);
 }
 
-/* The next run of a request of several: what the last one had is given back. */
+/* Begin the next run of a request with several runs; release what the previous run had. */
 static bl_status model_infer_go_on(bl_infer *in)
 {
     bl_batch_leave(in->item.batch);
@@ -428,7 +429,7 @@ static bl_status reply_alone(bl_request *rq)
     in->item.queue_ns = rq->trail.time_ns[BL_TIME_QUEUE];
     in->item.compute_ns = rq->trail.time_ns[BL_TIME_COMPUTE];
     bl_exec_take(x, 0, 0, 0, in->item.got);
-    if (in->variant == NULL) /* another value may take another time */
+    if (in->variant == NULL) /* the run of another variant can take another time */
         bl_instance_learn(in->version, in->instance, in->item.rows > 0 ? in->item.rows : 1, x->plan,
                           in->item.compute_ns + rq->trail.time_ns[BL_TIME_COPY]);
     bl_infer_weigh(in);
@@ -437,7 +438,7 @@ static bl_status reply_alone(bl_request *rq)
     return BL_OK;
 }
 
-/* ---- the way there */
+/* ---- dispatch */
 
 static bl_status check_lost(bl_request *rq, const bl_model_instance *instance)
 {
@@ -469,7 +470,7 @@ static bl_status prepare_variant(bl_infer *in, bl_exec **out)
 
 static bl_status run_alone(bl_infer *in);
 
-/* The device was lost on the way: another one does it.  Each time there is one less that is not lost. */
+/* The device was lost before the run: try another instance.  Each attempt has one usable instance less. */
 static bool goes_elsewhere(bl_infer *in)
 {
     bl_request *rq = in->rq;
@@ -482,7 +483,7 @@ static bool goes_elsewhere(bl_infer *in)
     return run_alone(in) == BL_OK;
 }
 
-/* Gives the instance to whoever waits for it, before the answer is written. */
+/* Returns the claimed slot before the answer is written, so that waiting items can use it. */
 static bl_step work_alone(bl_request *rq)
 {
     bl_exec *x = rq->data;
@@ -519,10 +520,10 @@ static bl_status run_alone(bl_infer *in)
     return bl_request_submit(rq, x->worker->queue, work_alone, NULL);
 }
 
-/* Where its device was lost just now, on another. */
+/* Run alone; if the device was lost just now, run on another instance. */
 static bl_status run_somewhere(bl_infer *in)
 {
-    if (run_alone(in) == BL_OK) /* it is the queue's */
+    if (run_alone(in) == BL_OK) /* the queue owns the request */
         return BL_OK;
     if (in->claimed) {
         in->claimed = false;
@@ -531,7 +532,7 @@ static bl_status run_somewhere(bl_infer *in)
     return goes_elsewhere(in) ? BL_OK : in->rq->err.status;
 }
 
-/* After those of its sequence that came before it. */
+/* Queue the run after earlier requests of its sequence. */
 static bl_status run_in_sequence(bl_infer *in)
 {
     bl_request *rq = in->rq;
@@ -557,7 +558,7 @@ static bl_status model_infer_run_variant(bl_request *rq, void *arg, const bl_var
     return run_somewhere(in);
 }
 
-/* Somebody asked the very same: the answer is there. */
+/* Answer from the response cache, if it has these inputs. */
 static bl_status model_infer_answer_again(bl_infer *in, bool *found)
 {
     int64_t start = bl_clock_ns();
@@ -582,7 +583,7 @@ static bool model_infer_claim(bl_infer *in)
     return claimed;
 }
 
-/* By itself where it need not wait for others of its model, else with them. */
+/* Run alone if a slot is free or requests are not batched; otherwise join the batcher. */
 static bl_status go(bl_infer *in)
 {
     bool found = false;
@@ -619,7 +620,7 @@ void bl_infer_end(void *arg)
     bl_infer *in = arg;
     if (in->instance != NULL)
         atomic_fetch_sub(&in->instance->slot.busy, 1);
-    if (in->claimed) /* it never ran */
+    if (in->claimed) /* the run never began */
         bl_batch_unclaim(in->item.batcher, &in->instance->slot);
     bl_batch_leave(in->item.batch);
     if (!in->answered)
@@ -644,9 +645,9 @@ bl_status bl_infer_choose_turn(bl_infer *in)
     return bl_access_check_time(in->rq);
 }
 
-enum { WORDS_BYTES = 8 * 1024 }; /* of texts that a tokenizer splits in about 3 ms */
+enum { WORDS_BYTES = 8 * 1024 }; /* a tokenizer splits so many bytes of text in about 3 ms */
 
-/* Whether the body has a picture to decode, or long texts to split into tokens. */
+/* Does the request decode a picture, or tokenize a long text?  Such requests are read on an offload thread. */
 static bool model_infer_takes_long(const bl_request *rq, const bl_model_version *version)
 {
     bool words = version->words != NULL || version->text != NULL;

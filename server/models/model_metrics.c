@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What /metrics tells of models: series by owner, name and version, which end with the version.  How many versions have them is
- * bounded by a setting, since whoever may load a model gives it a name. */
+/* The Prometheus metrics of models: series by owner, name and version, which end with the version.  A setting limits how many
+ * versions have series, since any key that may load models chooses label values. */
 #include "server/models/models_internal.h"
 
 #include "server/access/access.h"
@@ -17,9 +17,9 @@ typedef struct measured_list {
     measured *at;
 } measured_list;
 
-/* ---- who is told of */
+/* ---- labels */
 
-/* Names of models and keys have letters, digits and a few signs, none that a label would have to escape. */
+/* Names of models and keys consist of letters, digits and a few signs, so labels need no escapes. */
 static void put_labels(bl_models *models, measured *one)
 {
     char owner[BL_MODEL_NAME_SIZE] = "";
@@ -28,11 +28,11 @@ static void put_labels(bl_models *models, measured *one)
                      (unsigned long long)version->number);
     if (version->owner != 0)
         bl_access_name(models->server->access, version->owner, owner, sizeof owner);
-    if (owner[0] != '\0') /* two keys may each have one of this name */
+    if (owner[0] != '\0') /* two keys may each have a model of this name */
         snprintf(one->labels + n, sizeof one->labels - (size_t)n, ",owner=\"%s\"", owner);
 }
 
-/* Retained, so that nothing is printed under the lock. */
+/* Collect retained versions, so that nothing is printed under the lock. */
 static bl_status model_metrics_collect(bl_models *models, bl_arena *arena, measured_list *list, bl_err *err)
 {
     size_t most = (size_t)models->server->settings.metrics_models;
@@ -52,7 +52,7 @@ static bl_status model_metrics_collect(bl_models *models, bl_arena *arena, measu
     return BL_OK;
 }
 
-/* ---- what is told */
+/* ---- values */
 
 static unsigned long long requests_ok(const bl_model_version *v)
 {
@@ -89,7 +89,7 @@ static unsigned long long device_bytes(const bl_model_version *v)
     return bl_model_version_bytes(v);
 }
 
-/* Rows of one name stand together: they are one metric. */
+/* Rows of one name must be adjacent: they are one metric. */
 static const struct {
     const char *name, *type, *help, *labels;
     unsigned long long (*value)(const bl_model_version *version);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* An input that is an encoded picture: its bytes are decoded here, since the size of the pixels must be known before a plan runs.
- * Where the program's input has a size in numbers, the pixels are scaled to this size; such a model may have a batch. */
+/* Inputs that are encoded pictures.  The bytes are decoded here, since the size of the pixels must be known before a plan
+ * runs.  If the program's input has a constant size, the pixels are scaled to this size; such a model may have a batch. */
 #include "proto/picture.h"
 #include "server/models/model_infer.h"
 
@@ -10,7 +10,7 @@ static bl_status picture_input_refuse(const bl_infer *in, const bl_model_tensor 
                    in->version->name, why);
 }
 
-/* BYTES of one element for each row, or UINT8 [n]: one picture. */
+/* Find the encoded files: BYTES with one element for each row, or UINT8 [n], which is one picture. */
 static bl_status find_files(const bl_infer *in, const bl_model_tensor *tensor, const bl_infer_input *input, const bl_span **out,
                             size_t *count)
 {
@@ -60,7 +60,7 @@ static bl_status read_scaled(const bl_infer *in, const bl_picture *picture, int 
     return BL_OK;
 }
 
-/* The shape of the pixels: the program's, or, where the program names height and width, the picture's. */
+/* The shape of the pixels: the constant size of the program, or the size of the picture. */
 static bl_status choose_size(const bl_infer *in, const bl_model_tensor *tensor, size_t count, const bl_picture *first,
                              bl_tensor_value *value)
 {

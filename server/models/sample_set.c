@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 64 /* values that are compared with the least of the top at once */ };
+enum { BLOCK = 64 /* so many values are compared with the least of the top at once, by vector instructions */ };
 
 bl_status bl_sample_set_init(bl_sample_set *set, size_t cap, bl_err *err)
 {
@@ -72,18 +72,18 @@ size_t bl_sample_set_find_max(const bl_sample_set *set)
 
 /* ---- the largest */
 
-/* Ascending keys are descending values, and of equals the one in front: the bits of a float, turned so that they compare as
- * unsigned numbers, above the position. */
+/* A sort key: the bits of a float, transformed so that they compare as unsigned numbers, above the position.  With
+ * |descending|, ascending keys are descending values, and equal values are in the order of their positions. */
 static uint64_t sample_set_make_key(float value, size_t at, bool descending)
 {
     uint32_t bits = 0;
-    value = isnan(value) ? -INFINITY : value + 0.0F; /* -0 equals 0 */
+    value = isnan(value) ? -INFINITY : value + 0.0F; /* -0 becomes +0, so that both are equal */
     memcpy(&bits, &value, sizeof bits);
     bits = (bits & 0x80000000U) != 0 ? ~bits : bits | 0x80000000U;
     return (uint64_t)(descending ? ~bits : bits) << 32 | (uint32_t)at;
 }
 
-/* |heap| has its largest key, the least of the values, at the top: put it down to its place. */
+/* Restore the max-heap of keys after a change of its root.  The root is the largest key, so the smallest value. */
 static void sift_down(uint64_t *heap, size_t count)
 {
     size_t at = 0, child = 1;
@@ -115,11 +115,11 @@ static bool has_greater(const float *values, float than)
     return any != 0;
 }
 
-/* Most blocks have nothing above the least of the top, and are passed with one comparison of vectors. */
+/* Most blocks have no value above the least of the top; one vector comparison skips such a block. */
 size_t bl_find_top(const float *values, size_t count, size_t k, uint32_t *at)
 {
     uint64_t heap[BL_SMALL_TOP];
-    float least = -INFINITY; /* of the top */
+    float least = -INFINITY; /* the least value of the top */
     size_t n = 0;
     for (size_t i = 0; i < count && k > 0; i++) {
         while (n == k && i % BLOCK == 0 && i + BLOCK <= count && !has_greater(values + i, least))
@@ -134,7 +134,7 @@ size_t bl_find_top(const float *values, size_t count, size_t k, uint32_t *at)
         least = values[(uint32_t)heap[0]];
         least = isnan(least) ? -INFINITY : least;
     }
-    for (size_t left = n; left > 0; left--) { /* the least of those left goes to the end */
+    for (size_t left = n; left > 0; left--) { /* move the least of the remaining values to the end */
         at[left - 1] = (uint32_t)heap[0];
         heap[0] = heap[left - 1];
         sift_down(heap, left - 1);
@@ -142,12 +142,12 @@ size_t bl_find_top(const float *values, size_t count, size_t k, uint32_t *at)
     return n;
 }
 
-/* A radix sort by the bytes of the values; it is stable, and the positions ascend at first. */
+/* A stable radix sort by the bytes of the values; the positions ascend at first. */
 void bl_sort_positions(const float *values, size_t count, bool descending, uint64_t *keys, uint64_t *spare)
 {
     for (size_t i = 0; i < count; i++)
         keys[i] = sample_set_make_key(values[i], i, descending);
-    for (int shift = 32; shift < 64; shift += 8) { /* four times: the result is in |keys| again */
+    for (int shift = 32; shift < 64; shift += 8) { /* four passes: the result is in |keys| again */
         size_t from[257] = {0};
         uint64_t *other = spare;
         for (size_t i = 0; i < count; i++)
@@ -195,7 +195,7 @@ bl_status bl_sample_set_take_top(bl_sample_set *set, size_t k, bl_err *err)
     return BL_OK;
 }
 
-/* ---- fewer of them */
+/* ---- removal of candidates */
 
 void bl_sample_set_cut(bl_sample_set *set, size_t count)
 {
@@ -221,7 +221,7 @@ void bl_sample_set_filter(bl_sample_set *set, float least, size_t keep)
     set->count = n;
 }
 
-/* |chance| is the room for the logits on the way, and then has nothing that counts. */
+/* |chance| is the scratch buffer for the logits, and has no valid content afterwards. */
 void bl_sample_set_pick(bl_sample_set *set, const uint32_t *at, size_t count)
 {
     float *logit = set->chance;
@@ -230,7 +230,7 @@ void bl_sample_set_pick(bl_sample_set *set, const uint32_t *at, size_t count)
         logit[i] = set->logit[at[i]];
     for (size_t i = 0; i < count && id != NULL; i++)
         id[i] = (int32_t)at[i];
-    if (id == NULL) { /* the logits are copied already: their room takes the numbers */
+    if (id == NULL) { /* the logits are copied already, so their buffer is free for the ids */
         for (size_t i = 0; i < count; i++)
             memcpy(&set->logit[i], &set->id[at[i]], sizeof set->id[0]);
         memcpy(set->id, set->logit, count * sizeof set->id[0]);

@@ -50,7 +50,7 @@ void bl_sampling_init_greedy(bl_sampling *o)
                        .seed = BL_SEED_RANDOM,
                        .nsteps = BL_SAMPLE_KINDS};
     for (int i = 0; i < BL_SAMPLE_KINDS; i++)
-        o->steps[i] = (unsigned char)i; /* their usual order is that of the enumeration */
+        o->steps[i] = (unsigned char)i; /* the default order is the order of the enumeration */
 }
 
 void bl_sampling_init_usual(bl_sampling *o)
@@ -138,7 +138,7 @@ void bl_sampler_destroy(bl_sampler *s)
 
 /* ---- the draw */
 
-/* The first candidate at which the probabilities up to there reach u times their sum. */
+/* The first candidate at which the cumulative probability reaches u times the sum. */
 static size_t draw_candidate(bl_sampler *s)
 {
     bl_sample_set *set = &s->set;
@@ -165,7 +165,7 @@ static size_t draw_candidate(bl_sampler *s)
     return chosen;
 }
 
-/* The same from probabilities, as std::discrete_distribution does: of one candidate it draws nothing. */
+/* Draw from given probabilities like std::discrete_distribution, which reads no random number for a single candidate. */
 static size_t draw_chance(bl_sampler *s)
 {
     const bl_sample_set *set = &s->set;
@@ -183,9 +183,10 @@ static size_t draw_chance(bl_sampler *s)
     return set->count - 1;
 }
 
-/* ---- Mirostat: as many candidates as keep the surprise of the text near tau (Basu et al., 2021) */
+/* ---- Mirostat: limit the candidates so that the surprise of the text stays near tau (Basu et al., 2021) */
 
-/* The exponent of Zipf's law for the likeliest candidates, and how many of them have the surprise that is wanted then. */
+/* Estimate the exponent of Zipf's law from the likeliest candidates; return how many candidates have the wanted surprise then.
+ */
 static size_t count_mirostat(const bl_sampler *s)
 {
     enum { LOOKED_AT = 100 };
@@ -234,7 +235,7 @@ static void sampler_add_bias(bl_sampler *s)
     }
 }
 
-/* Does the chain end with the likeliest candidate, whatever is removed before? */
+/* Does the chain end with the likeliest candidate, whatever candidates are removed before? */
 static bool is_greedy(const bl_sampling *o)
 {
     bool cools = false;
@@ -299,7 +300,7 @@ bl_status bl_sampler_choose(bl_sampler *s, const float *logits, const int32_t *t
     return BL_OK;
 }
 
-/* ---- what is told of a choice */
+/* ---- reported probabilities */
 
 size_t bl_sampler_chances(const bl_sampler *s, int32_t id, float *chance, bl_token_chance *likeliest, size_t most)
 {
@@ -325,7 +326,7 @@ double bl_logits_log_sum(const float *logits, size_t count)
         max = logits[i] > max ? logits[i] : max;
     for (size_t i = 0; i < count; i++)
         sum += isnan(logits[i]) ? 0 : (double)expf(logits[i] - max);
-    return sum > 0 ? (double)max + log(sum) : 0; /* 0: no logit is a number */
+    return sum > 0 ? (double)max + log(sum) : 0; /* 0: every logit is NaN */
 }
 
 size_t bl_logits_likeliest(const float *logits, size_t count, double log_sum, bl_token_chance *out, size_t most)

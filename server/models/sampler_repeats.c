@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* For each candidate that s->note has something of, |change| gives its new logit; then the notes of |tokens| are 0 again. */
+/* Replace the logit of each candidate with a note by the result of |change|; then reset the notes of |tokens| to 0. */
 static void change_noted(bl_sampler *s, const int32_t *tokens, size_t ntokens,
                          float (*change)(const bl_sampler *s, float logit, int32_t id))
 {
@@ -26,15 +26,16 @@ static void change_noted(bl_sampler *s, const int32_t *tokens, size_t ntokens,
     set->sorted = false;
 }
 
-/* The last |most| of a text. */
+/* The index of the first of the last |most| tokens. */
 static size_t skip_to_last(size_t ntokens, int most)
 {
     return (size_t)most < ntokens ? ntokens - (size_t)most : 0;
 }
 
-/* ---- penalties for tokens that were there */
+/* ---- penalties for repeated tokens */
 
-/* The note is how often the token was there.  A penalty makes a logit smaller, whatever its sign. */
+/* The note is the number of occurrences of the token.  A penalty always makes a logit smaller, so a negative logit is
+ * multiplied. */
 static float penalise(const bl_sampler *s, float logit, int32_t id)
 {
     const bl_sampling *o = s->sampling;
@@ -55,9 +56,9 @@ void bl_sampler_penalise(bl_sampler *s, const int32_t *tokens, size_t ntokens)
     change_noted(s, tokens + from, ntokens - from, penalise);
 }
 
-/* ---- DRY ("don't repeat yourself"): a penalty that grows with the length of the repetition that a token would make longer */
+/* ---- DRY ("don't repeat yourself"): a penalty that grows with the length of the repetition that a token would continue */
 
-/* The breakers that begin with |token|: the first of them, and how many. */
+/* The range of breakers that begin with |token|: the index of the first, and the count. */
 static size_t find_breakers(const bl_sampling *o, int32_t token, size_t *count)
 {
     size_t from = 0, to = o->nbreakers;
@@ -74,7 +75,7 @@ static size_t find_breakers(const bl_sampling *o, int32_t token, size_t *count)
     return from;
 }
 
-/* A repetition does not go beyond a breaker: how many tokens stand after the last breaker in |last|, |n| at the most. */
+/* A repetition does not cross a breaker.  Returns the number of tokens behind the last breaker in |last|, at most |n|. */
 static size_t find_free_length(const bl_sampling *o, const int32_t *last, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -93,11 +94,11 @@ static size_t find_free_length(const bl_sampling *o, const int32_t *last, size_t
     return n;
 }
 
-/* length[k]: how many tokens before last[n - k] are the last of the text, as many as |n| - k.  The Z function of the text read
- * from its end (Gusfield, 1997), in linear time. */
+/* length[k]: the length of the common suffix of the text and of its part before last[n - k], at most |n| - k.  This is the Z
+ * function of the reversed text (Gusfield, 1997), in linear time. */
 static void measure_repeats(const int32_t *last, size_t n, uint32_t *length)
 {
-    size_t from = 0, to = 0; /* the match that reaches farthest back: [from, to) */
+    size_t from = 0, to = 0; /* the match [from, to) that reaches farthest */
     length[0] = 0;
     for (size_t k = 1; k < n; k++) {
         size_t len = 0;
@@ -122,10 +123,10 @@ static bool is_whole_breaker(const bl_sampling *o, int32_t id)
     return false;
 }
 
-/* The note is one more than the length of the longest repetition that the token would go on with. */
+/* The note is the length of the longest repetition that the token would continue, plus one. */
 static float discourage(const bl_sampler *s, float logit, int32_t id)
 {
-    const float most_log = 88.7228391F; /* of a float */
+    const float most_log = 88.7228391F; /* the natural logarithm of the largest float */
     const bl_sampling *o = s->sampling;
     int exponent = s->note[id] - 1 - o->dry_allowed_length;
     int most = o->dry_base > 1.000001F ? (int)(most_log / logf(o->dry_base)) : 0;
@@ -154,7 +155,7 @@ bl_status bl_sampler_dry(bl_sampler *s, const int32_t *tokens, size_t ntokens, b
     measure_repeats(last, n, length);
     for (size_t k = 1; k < n; k++) {
         size_t len = length[k] < most ? length[k] : most;
-        int32_t next = last[n - k]; /* what followed there */
+        int32_t next = last[n - k]; /* the token that followed the earlier occurrence */
         if (len >= (size_t)o->dry_allowed_length && next >= 0 && (size_t)next < s->set.cap && s->note[next] < (int32_t)len + 1)
             s->note[next] = (int32_t)len + 1;
     }

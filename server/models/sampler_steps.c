@@ -6,7 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Less than the likeliest by more than so many standard deviations: impossible from now on, but still a candidate. */
+/* Set logits to -infinity that are more than top_n_sigma standard deviations below the maximum.  These candidates stay in the
+ * set. */
 void bl_sampler_top_n_sigma(bl_sampler *s)
 {
     bl_sample_set *set = &s->set;
@@ -32,7 +33,7 @@ void bl_sampler_top_n_sigma(bl_sampler *s)
             set->logit[i] = -INFINITY;
 }
 
-/* How many of the sorted candidates have |p| of the probability together; 0: all of them do not. */
+/* The number of sorted candidates that reach the cumulative probability |p|.  0: all candidates together do not reach it. */
 static size_t count_nucleus(const bl_sample_set *set, float max, float sum, float p, size_t keep)
 {
     float together = 0;
@@ -44,8 +45,8 @@ static size_t count_nucleus(const bl_sample_set *set, float max, float sum, floa
     return 0;
 }
 
-/* The likeliest that have top_p of the probability together (nucleus sampling, Holtzman et al., 2019).  Mostly a few have, so the
- * whole vocabulary is sorted only where BL_SMALL_TOP of them do not. */
+/* Keep the likeliest candidates that reach the cumulative probability top_p (nucleus sampling, Holtzman et al., 2019).  Mostly
+ * few candidates suffice, so the whole vocabulary is sorted only if the first BL_SMALL_TOP do not. */
 bl_status bl_sampler_top_p(bl_sampler *s, bl_err *err)
 {
     bl_sample_set *set = &s->set;
@@ -90,7 +91,7 @@ void bl_sampler_min_p(bl_sampler *s)
     bl_sample_set_cut(set, count);
 }
 
-/* Those whose surprise is nearest to the entropy of all (locally typical sampling, Meister et al., 2022). */
+/* Keep the candidates whose surprise is nearest to the entropy (locally typical sampling, Meister et al., 2022). */
 bl_status bl_sampler_typical_p(bl_sampler *s, bl_err *err)
 {
     bl_sample_set *set = &s->set;
@@ -131,7 +132,8 @@ out:
     return st;
 }
 
-/* Exclude top choices: of several that are likely, now and then only the least likely stays. */
+/* Exclude top choices: if several candidates are likely, keep only the least likely of these, with the probability
+ * xtc_probability. */
 bl_status bl_sampler_xtc(bl_sampler *s, bl_err *err)
 {
     const bl_sampling *o = s->sampling;
@@ -158,7 +160,7 @@ bl_status bl_sampler_xtc(bl_sampler *s, bl_err *err)
 void bl_sampler_scale(bl_sampler *s, float temperature)
 {
     bl_sample_set *set = &s->set;
-    if (temperature <= 0 && set->count > 0) { /* the likeliest alone */
+    if (temperature <= 0 && set->count > 0) { /* only the likeliest candidate */
         uint32_t at = (uint32_t)bl_sample_set_find_max(set);
         bl_sample_set_pick(set, &at, 1);
         return;
@@ -167,7 +169,8 @@ void bl_sampler_scale(bl_sampler *s, float temperature)
         set->logit[i] /= temperature;
 }
 
-/* With dynatemp_range: between temperature - range and temperature + range, by the entropy of the candidates. */
+/* With dynatemp_range the temperature is between temperature - range and temperature + range, by the entropy of the
+ * candidates. */
 bl_status bl_sampler_temperature(bl_sampler *s, bl_err *err)
 {
     const bl_sampling *o = s->sampling;

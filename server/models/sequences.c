@@ -14,22 +14,23 @@
 enum { MOST_SEQUENCES = 4096, KEY_SIZE = 160 };
 
 struct bl_sequence {
-    bl_evictable evictable;    /* first; once it has state of its own */
-    atomic_int refs;           /* of the table, and of requests */
-    bl_model_version *version; /* which frees it; it and the instance may go before who moves it to the host lets go */
+    bl_evictable evictable; /* first member; registered once the sequence has its own state */
+    atomic_int refs;        /* references of the table and of requests */
+    /* owns the table; the version and the instance may be freed before eviction drops its reference */
+    bl_model_version *version;
     bl_model_instance *instance;
     bl_worker *worker;
     bl_serial serial;
     int nstates;
-    size_t *bytes; /* of each state */
-    bl_buffer *
-        *states;      /* that steps update, its own; NULL for those that are the program's.  Worker's thread, as the two below */
-    bl_buffer **lent; /* of the step at hand: these and those */
-    char **away;      /* likewise: copies of its own on the host, while they are not on the device; else NULL */
-    bool begun, busy; /* likewise; busy: a step has them without a reference */
-    uint32_t owner;   /* who is charged for it */
+    size_t *bytes;      /* the bytes of each state */
+    bl_buffer **states; /* own buffers of updated states; NULL: a state of the program */
+    bl_buffer **lent;   /* the states of the current step, own and the program's */
+    char **away;        /* copies in host memory, in place of the own buffers; else NULL */
+    /* busy: a step uses the states without a reference.  Worker's thread, like |states|, |lent| and |away| */
+    bool begun, busy;
+    uint32_t owner; /* is charged for the sequence */
     size_t charged;
-    int64_t used_ns; /* under the table's lock, as the two below */
+    int64_t used_ns; /* under sequence_lock, like |listed| */
     bool listed;
     char key[KEY_SIZE];
 };
@@ -73,7 +74,7 @@ void bl_sequence_release(void *arg)
     sequences_destroy(s);
 }
 
-/* ---- waiting on the host */
+/* ---- eviction to host memory */
 
 static bl_sequence *sequence_of(bl_evictable *evictable)
 {
@@ -90,7 +91,7 @@ static void sequences_release(bl_evictable *evictable)
     bl_sequence_release(sequence_of(evictable));
 }
 
-/* A step failed half-way that wrote them where they are, or the device did. */
+/* Is the state lost?  A step that updated it in place failed half-way, or the device was lost. */
 static bool sequences_is_lost(const bl_sequence *s)
 {
     bool lost = false;
@@ -99,7 +100,7 @@ static bool sequences_is_lost(const bl_sequence *s)
     return lost;
 }
 
-/* A step that is at hand has its states: as |busy| says, or by references. */
+/* May the state be evicted?  A current step protects it, by |busy| or by references. */
 static bool sequences_may_leave(bl_evictable *evictable)
 {
     const bl_sequence *s = sequence_of(evictable);
@@ -140,7 +141,7 @@ static bl_status sequences_move_in(bl_sequence *s, bl_err *err)
     for (int i = 0; st == BL_OK && i < s->nstates; i++)
         if (s->away[i] != NULL)
             st = bl_evictable_bring(s->worker, s->away[i], s->bytes[i], &s->states[i], err);
-    for (int i = 0; st != BL_OK && i < s->nstates; i++) { /* the copies are there still */
+    for (int i = 0; st != BL_OK && i < s->nstates; i++) { /* the copies in host memory are still valid */
         bl_pool_release(s->worker->pool, s->states[i]);
         s->states[i] = NULL;
     }
@@ -151,7 +152,7 @@ static bl_status sequences_move_in(bl_sequence *s, bl_err *err)
     return BL_OK;
 }
 
-/* What it has of its own is there, where the host does not see it. */
+/* Register the own state for eviction if it is in memory that is not host-visible. */
 static void sequences_settle(bl_sequence *s)
 {
     static const bl_evictable_kind kind = {.name = "what a sequence remembers",
@@ -168,7 +169,7 @@ static void sequences_settle(bl_sequence *s)
         bl_evictable_add(&s->evictable, &kind, s->worker);
 }
 
-/* Its states are on the device, or, after |start|, nobody wants them. */
+/* Bring the state back to the device.  |start|: drop the state, since the sequence begins again. */
 static bl_status sequences_wake(bl_sequence *s, bool start, bl_err *err)
 {
     if (start) {
@@ -183,21 +184,21 @@ static bl_status sequences_wake(bl_sequence *s, bool start, bl_err *err)
     return BL_OK;
 }
 
-/* ---- its steps */
+/* ---- steps */
 
 static bl_state *state_at(const bl_model_instance *instance, int i)
 {
     return &instance->slot.program->states[instance->slot.entry->state[i]];
 }
 
-/* What the step begins with: after |start| the program's states, which stay as they are, since what a step updates is another
- * buffer. */
+/* Collect the states of the next step.  |start|: begin with the states of the program, which do not change, since a step
+ * updates another buffer. */
 static bl_status lend(bl_sequence *s, bool start, bl_err *err)
 {
     const bl_plan_info *info = bl_plan_get_info(s->instance->slot.plan);
     bl_pool *pool = s->worker->pool;
     BL_TRY(bl_program_check(s->instance->slot.program, err));
-    BL_TRY(bl_program_wake(s->instance->slot.program, err)); /* first: it stays, whoever comes after it */
+    BL_TRY(bl_program_wake(s->instance->slot.program, err)); /* first, so that later evictions do not move it */
     BL_TRY(sequences_wake(s, start, err));
     if (s->begun && sequences_is_lost(s))
         return bl_fail(err, BL_ECONFLICT, "what the sequence remembers was lost when a step on %s failed half-way; start it anew",
@@ -288,7 +289,8 @@ static bl_status sequences_find(bl_infer *in, const char *key, bl_sequence **out
     bl_namemap *table = in->version->sequences;
     bl_sequence *s = bl_namemap_get(table, key);
     bl_status st = BL_OK;
-    if (s != NULL && in->wire.sequence_start && bl_batch_slot_is_lost(&s->instance->slot)) { /* it begins anew, elsewhere */
+    /* begin again, on another device */
+    if (s != NULL && in->wire.sequence_start && bl_batch_slot_is_lost(&s->instance->slot)) {
         sequences_forget(s);
         s = NULL;
     }
@@ -329,7 +331,7 @@ bl_status bl_sequence_get(bl_infer *in, bl_sequence **out)
     return st == BL_OK ? bl_request_defer(in->rq, bl_sequence_release, *out) : st;
 }
 
-/* What the step made of the state is the sequence's. */
+/* Keep the states that the step has updated. */
 static void sequences_keep_states(bl_sequence *s, const bl_exec *x)
 {
     bl_pool *pool = s->instance->slot.program->worker->pool;
@@ -381,7 +383,7 @@ void bl_sequences_expire(bl_model_version *version, int64_t now_ns)
     pthread_mutex_lock(&version->sequence_lock);
     for (size_t i = 0; bl_namemap_at(version->sequences, i, &key, &at);) {
         bl_sequence *s = at;
-        if (now_ns - s->used_ns < idle_ns || atomic_load(&s->refs) > 1) { /* new requests for it wait for the lock */
+        if (now_ns - s->used_ns < idle_ns || atomic_load(&s->refs) > 1) { /* new references are taken under this lock */
             i++;
             continue;
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Where models come from: the folder of --models, or the files of a request.  In the folder a model is NAME/VERSION/ with the
- * files of |parts|; a language model is NAME.gguf, or the parts NAME-00001-of-00003.gguf and so on of one, or lies in NAME/ or
- * NAME/VERSION/. */
+/* The source of models: the folder of --models, or the files of a request.  In the folder a model is NAME/VERSION/ with the
+ * files of |parts|.  A language model is NAME.gguf, or the parts of a split model (NAME-00001-of-00003.gguf and so on), or a
+ * folder NAME/ or NAME/VERSION/. */
 #include "server/models/models_internal.h"
 
 #include "engine/base/map.h"
@@ -39,7 +39,7 @@ const char *bl_models_folder(const bl_models *models)
     return folder[0] != '\0' ? folder : NULL;
 }
 
-/* What changes when a file does; 0 where there is none. */
+/* A hash of size, modification time and inode of a file; 0: there is no such file. */
 static uint64_t source_stamp(int dir, const char *name, size_t *bytes)
 {
     struct stat st;
@@ -54,7 +54,7 @@ static uint64_t source_stamp(int dir, const char *name, size_t *bytes)
     return bl_hash_add(hash, (uint64_t)st.st_ino) | 1;
 }
 
-/* "1", "12": no sign, no zero in front. */
+/* Parse a version number such as "1" or "12", without a sign or leading zeros. */
 static bool source_read_number(const char *name, uint64_t *out)
 {
     size_t len = strlen(name);
@@ -89,7 +89,7 @@ static bool source_ends_with(const char *name, const char *end)
 /* The language model in a folder: GGUF files, or config.json and safetensors files. */
 typedef struct llm_look {
     bool gguf, tensors, config;
-    uint64_t hash; /* of its files, in any order */
+    uint64_t hash; /* the sum of the hashes of its files, which does not depend on their order */
 } llm_look;
 
 static llm_look look_llm(int dir)
@@ -122,7 +122,7 @@ static bool is_llm(const llm_look *look)
     return look->gguf || (look->tensors && look->config);
 }
 
-/* One folder of a version; left out where it holds nothing to load. */
+/* Add the folder of a version, unless it has nothing to load. */
 static bl_status look_version(int dir, const char *model, const char *name, bl_arena *arena, bl_source *out, int *cap,
                               bl_err *err)
 {
@@ -151,7 +151,7 @@ static bl_status look_version(int dir, const char *model, const char *name, bl_a
     return hash[JSON_PART] == 0 && hash[ONNX_PART] == 0 && !is_llm(&look) ? BL_OK : add_version(arena, out, cap, &version, err);
 }
 
-/* The folder of the model itself, where it has no other version. */
+/* Add the folder of the model itself as version 1, if there is no other version. */
 static bl_status look_whole(int dir, const char *model, bl_arena *arena, bl_source *out, int *cap, bl_err *err)
 {
     llm_look look = look_llm(dir);
@@ -162,7 +162,7 @@ static bl_status look_whole(int dir, const char *model, bl_arena *arena, bl_sour
     return add_version(arena, out, cap, &version, err);
 }
 
-/* Is |text| a config.json of Hugging Face, which says what the model is and not how it is served? */
+/* Is |text| a config.json of Hugging Face?  Such a file describes the model, and not how it is served. */
 static bool is_hub_config(bl_span text)
 {
     return text.len > 0 && (memmem(text.data, text.len, "\"model_type\"", 12) != NULL ||
@@ -229,7 +229,8 @@ static bool is_part_of(const char *file, const char *name, int *count)
            memcmp(file, name, stem) == 0;
 }
 
-/* The parts of NAME that are in the folder: their fingerprint, and how many there are to be; 0: there is none. */
+/* The fingerprint of the parts of NAME in the folder; *count: the number of parts of the model.  Returns 0 if there is no
+ * part. */
 static uint64_t look_parts(const char *folder, const char *name, int *count)
 {
     DIR *list = opendir(folder);
@@ -245,7 +246,7 @@ static uint64_t look_parts(const char *folder, const char *name, int *count)
     return hash;
 }
 
-/* NAME.gguf or its parts, where there is no folder NAME. */
+/* Look for NAME.gguf or its parts, if there is no folder NAME. */
 static bl_status look_file(const char *folder, const char *name, bl_arena *arena, bl_source *out, bl_err *err)
 {
     bl_source_version version = {.number = 1, .form = BL_MODEL_LLM, .path = bl_arena_printf(arena, "%s.gguf", name)};
@@ -343,7 +344,7 @@ bl_status bl_source_read_lines(bl_models *models, const char *model, const char 
     size_t cap = 0;
     FILE *from = NULL;
     *count = 0;
-    if (!bl_model_name_ok(file)) /* no path */
+    if (!bl_model_name_ok(file)) /* the name must not be a path */
         return bl_fail(err, BL_EINVAL, "\"%.100s\" is no name of a file", file);
     from = path != NULL ? fopen(path, "re") : NULL;
     if (from == NULL)
@@ -359,7 +360,7 @@ bl_status bl_source_read_lines(bl_models *models, const char *model, const char 
     return bl_arena_status(arena, err);
 }
 
-/* Is |name|, with |end| behind it, a file of this kind in the folder of models? */
+/* Does the folder of models have a file |name| with the suffix |end| and of the type |kind|? */
 static bool has_file(const char *folder, const char *name, const char *end, mode_t kind)
 {
     bl_text path = {0};
@@ -388,7 +389,7 @@ bool bl_source_is_there(bl_models *models)
     return list != NULL;
 }
 
-/* The part of a split model by which the model is listed: the first of those that are in the folder. */
+/* Is this the part by which a split model is listed, the first part that exists in the folder? */
 static bool is_first_part(const char *folder, const char *name, int no, int count)
 {
     char end[40];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Strings of a model that has them: the program takes and gives their numbers in the model's table.  A string that the table does
- * not have gets a number of the request's own, so that equal ones stay equal and come back as they came. */
+/* Inputs and outputs of strings: the program takes and gives the indices of strings in the model's table.  A string that is
+ * not in the table gets an index of the request, so that equal strings have equal indices and come back unchanged. */
 #include "server/models/model_infer.h"
 
 #include <string.h>

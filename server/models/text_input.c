@@ -8,8 +8,8 @@
 #include <string.h>
 
 enum {
-    MOST_ROW = 1 << 20, /* tokens, where the program has a wider range */
-    MOST_MS = 4000      /* for all texts of a request: one of them has half of it */
+    MOST_ROW = 1 << 20, /* maximum number of tokens, even if the program has a wider range */
+    MOST_MS = 4000      /* for all texts of a request; one text may take half of it */
 };
 
 bl_status bl_text_input_read(bl_model_version *version, bl_span file, bl_err *err)
@@ -30,7 +30,7 @@ void bl_text_input_fini(bl_model_version *version)
         bl_tokenizer_destroy(version->words->tokenizer);
 }
 
-/* ---- which input is what */
+/* ---- roles of the inputs */
 
 static const char *tokens_name(const bl_model_version *version)
 {
@@ -47,7 +47,7 @@ bool bl_text_input_has_rows(const bl_model_version *version, const bl_wire_graph
     return false;
 }
 
-/* |said|: as the configuration names it, or NULL: then it may be missing. */
+/* |said|: the name in the configuration.  NULL: the input |usual| is used, and may be missing. */
 static bl_status text_input_find(const bl_model_version *version, const char *said, const char *usual, int *out, bl_err *err)
 {
     const char *name = said != NULL ? said : usual;
@@ -74,7 +74,7 @@ static bool is_alike(const bl_model_tensor *a, const bl_model_tensor *b)
     return same;
 }
 
-/* One that goes with the tokens: of their shape, integers or float32. */
+/* Check an input that accompanies the tokens: the shape of the tokens, integers or float32. */
 static bl_status check_beside(const bl_model_version *version, int at, bl_err *err)
 {
     const bl_model_tensor *tokens = &version->inputs[version->words->tokens], *tensor = &version->inputs[at];
@@ -104,7 +104,7 @@ static bl_status text_input_describe_tokens(const bl_model_version *version, bl_
     return BL_OK;
 }
 
-/* In place of the tokens there is a text, and what goes with them is not shown. */
+/* Replace the tokens by a string input, and hide the inputs that accompany the tokens. */
 static bl_status text_input_show(bl_model_version *version, bl_err *err)
 {
     const bl_text_input *words = version->words;
@@ -150,7 +150,7 @@ bl_status bl_text_input_describe(bl_model_version *version, bl_err *err)
     return text_input_show(version, err);
 }
 
-/* ---- a request */
+/* ---- requests */
 
 int64_t bl_text_input_most(const bl_model_version *version)
 {
@@ -175,10 +175,10 @@ bl_status bl_text_input_encode(const bl_infer *in, bl_span text, bl_tokens *row,
                : bl_fail(err, BL_ELIMIT, "splitting the texts into words takes too long");
 }
 
-/* The tokens of all rows, one after the other. */
+/* The tokens of all rows, one row after the other. */
 typedef struct encoded {
-    size_t *end;   /* of each row */
-    bl_tokens all; /* the heap's */
+    size_t *end;   /* the end of each row in |all| */
+    bl_tokens all; /* on the heap */
 } encoded;
 
 static bl_status add_row(const bl_infer *in, encoded *e, const bl_tokens *row, size_t i)
@@ -214,7 +214,7 @@ static bl_status encode_rows(const bl_infer *in, const bl_infer_input *texts, en
     return st;
 }
 
-/* Of every row. */
+/* The common length of all rows. */
 static int64_t choose_length(const bl_text_input *words, const bl_text_row *rows, size_t nrows)
 {
     const bl_token_layout *layout = bl_tokenizer_layout(words->tokenizer);
@@ -239,7 +239,7 @@ static void text_input_put_number(bl_dtype dtype, char *data, size_t i, int32_t 
         ((int32_t *)(void *)data)[i] = value;
 }
 
-/* |at|: which of the program's inputs. */
+/* |at|: the index of the program's input. */
 static bl_status text_input_fill_input(const bl_infer *in, int at, const bl_text_row *rows, size_t nrows, int64_t length,
                                        bl_infer_input *out)
 {
@@ -281,7 +281,7 @@ bl_status bl_text_input_fill(const bl_infer *in, const bl_text_row *rows, size_t
     return BL_OK;
 }
 
-/* [texts], or [texts, 1] as Triton has one for each of a batch. */
+/* The shape is [texts], or [texts, 1] as in Triton, with one string for each row of a batch. */
 static bl_status check_texts(const bl_infer *in, const bl_infer_input *texts)
 {
     const bl_model_version *version = in->version;
@@ -318,7 +318,7 @@ static bl_status fill_all(bl_infer *in, int at, const encoded *e)
     return BL_OK;
 }
 
-/* The client names what it is shown, and not what is made of it. */
+/* Find the string input.  A client may not send the inputs that are made of it. */
 static bl_status find_texts(const bl_infer *in, int *out)
 {
     const bl_model_version *version = in->version;

@@ -26,7 +26,7 @@ void bl_text_model_fini(bl_model_version *version)
         bl_pages_destroy(version->instances[i].pages);
 }
 
-/* ---- which tensor is what */
+/* ---- roles of the inputs and outputs */
 
 static int text_model_find(const bl_model_tensor *tensors, int count, const char *name)
 {
@@ -59,7 +59,7 @@ static const bl_wire_type *text_model_find_type(const bl_model_version *version,
     return NULL;
 }
 
-/* Of tokens [n] a position for each says so. */
+/* Tokens of shape [n] are rows if there is a position for each of them. */
 bool bl_text_model_has_rows(const bl_model_version *version, const bl_wire_graph *graph)
 {
     const bl_wire_type *tokens = text_model_find_type(version, graph, tokens_of(version));
@@ -74,8 +74,8 @@ bool bl_text_model_has_pages(const bl_model_version *version, const bl_wire_grap
     return version->text != NULL && graph->nupdates > 0 && text_model_find_type(version, graph, "slots") != NULL;
 }
 
-/* [n], [rows, n], [rows, 1], or [rows], of which each has one: a last dimension that has a name and is not the rows' varies, and
- * all others can be one. */
+/* The shape of the tokens is [n], [rows, n], [rows, 1] or [rows].  The last dimension counts tokens if it is named and is not
+ * the batch dimension.  All other dimensions must admit the size 1. */
 static bl_status text_model_describe_tokens(const bl_model_version *version, const bl_model_tensor *tensor, bl_text_model *text,
                                             bl_err *err)
 {
@@ -96,7 +96,7 @@ static bl_status text_model_describe_tokens(const bl_model_version *version, con
                           tensor->name);
 }
 
-/* One for each row. */
+/* Is there one position for each row? */
 static bool is_position(const bl_model_version *version, const bl_model_tensor *tensor)
 {
     bool good = is_integer(tensor);
@@ -105,7 +105,8 @@ static bool is_position(const bl_model_version *version, const bl_model_tensor *
     return good;
 }
 
-/* "present.keys" of one run is "past.keys" of the next; and, as others export them, "present.0.key" "past_key_values.0.key". */
+/* "present.keys" of one run is "past.keys" of the next run.  Other exporters name them "present.0.key" and
+ * "past_key_values.0.key". */
 static bool is_past_of(const char *input, const char *output)
 {
     const char *rest = strchr(input, '.');
@@ -120,7 +121,7 @@ static int find_present(const bl_model_version *version, const char *past)
     return -1;
 }
 
-/* The sizes of an output for runs of |count| tokens. */
+/* The sizes of an output of a run with |count| tokens. */
 static void output_sizes(const bl_model_version *version, const bl_text_model *text, int output, int64_t count, int64_t *dim)
 {
     const bl_model_instance *instance = &version->instances[0];
@@ -130,7 +131,8 @@ static void output_sizes(const bl_model_version *version, const bl_text_model *t
     bl_plan_sizes(&bl_plan_get_info(instance->slot.plan)->outputs[output], vars, dim);
 }
 
-/* Of one row: the axis along which the output has as many as there are tokens in a run is that of the places. */
+/* Measure a past of one row.  The axis of the places is the axis along which the output has one element for each token of the
+ * run. */
 static bool measure_past(const bl_model_version *version, const bl_text_model *text, bl_text_past *out)
 {
     const bl_model_tensor *past = &version->inputs[out->input], *present = &version->outputs[out->output];
@@ -145,7 +147,7 @@ static bool measure_past(const bl_model_version *version, const bl_text_model *t
     for (int d = 0; d < past->ndim; d++) {
         int64_t size = past->dim[d];
         if (d == 0 && past->var[d] >= 0 && past->var[d] == version->batcher.var)
-            continue; /* the output begins with it too */
+            continue; /* the output has the batch dimension too */
         if (size < 0 || (size != one[d] || size != most[d])) {
             if (size <= 0 || out->places > 0 || one[d] != 1 || most[d] != text->chunk)
                 return false;
@@ -155,7 +157,7 @@ static bool measure_past(const bl_model_version *version, const bl_text_model *t
         } else if (out->places > 0) {
             out->inner *= (size_t)size;
         }
-        out->bytes *= (size_t)size; /* the product was checked with the program */
+        out->bytes *= (size_t)size; /* the product was checked when the program was decoded */
     }
     return true;
 }
@@ -209,7 +211,7 @@ static bl_status describe_inputs(const bl_model_version *version, bl_text_model 
                : bl_fail(err, BL_EGRAPH, "there is no input \"%.100s\" (parameters.position)", text_model_position_of(version));
 }
 
-/* The only one that is not remembered; -1: there are several. */
+/* The only output that is not a past; -1: there are several. */
 static int find_only(const bl_model_version *version, const bl_text_model *text)
 {
     int only = -1;
@@ -224,7 +226,7 @@ static int find_only(const bl_model_version *version, const bl_text_model *text)
     return only;
 }
 
-/* How many elements the output of a run of |count| tokens has. */
+/* The number of elements of the output of a run with |count| tokens. */
 static int64_t count_output(const bl_model_version *version, const bl_text_model *text, int64_t count)
 {
     int64_t dim[16] = {0}, all = 1;
@@ -234,7 +236,8 @@ static int64_t count_output(const bl_model_version *version, const bl_text_model
     return all;
 }
 
-/* Logits: floats, of which the last dimension is the vocabulary.  An integer for each token: the next. */
+/* The output is logits, of a float type, with the vocabulary as the last dimension; or an integer for each row, the next
+ * token. */
 static bl_status text_model_describe_output(const bl_model_version *version, bl_text_model *text, bl_err *err)
 {
     const bl_model_config *config = &version->config;
@@ -308,7 +311,7 @@ static bl_status describe_context(const bl_model_version *version, bl_text_model
     return BL_OK;
 }
 
-/* Names with blanks between them. */
+/* Read the end-of-text tokens: names separated by blanks. */
 static bl_status describe_ends(const bl_model_version *version, bl_text_model *text, bl_err *err)
 {
     const char *at = version->config.end;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a client asks of a text model, by the members of several APIs.  One table has them all. */
+/* The options of a request to a text model.  One table has the members of all APIs. */
 #include "server/models/text_model.h"
 
 #include "engine/base/near.h"
@@ -11,12 +11,12 @@
 #include <sys/random.h>
 
 enum {
-    V2_TOKENS = 16, /* as vLLM */
+    V2_TOKENS = 16, /* the default of vLLM */
     MOST_STOP_BYTES = 256,
     MOST_BIASES = 4096,
     MOST_FIELDS = 64,
     MOST_BREAKERS = 16,
-    MOST_BREAKER_BYTES = 40, /* as llama.cpp, as what follows */
+    MOST_BREAKER_BYTES = 40, /* limits of llama.cpp, like MOST_TAIL and MOST_CHANCES */
     MOST_TAIL = 20,
     MOST_CHANCES = 100
 };
@@ -32,9 +32,9 @@ void bl_text_options_init(bl_text_options *o, bl_text_api api)
         bl_sampling_init_usual(&o->sampling);
 }
 
-/* ---- kinds of members; |to| is where the value goes */
+/* ---- kinds of members; |to| is the destination */
 
-/* A number outside its range is an error in /v2, and in /v1 the nearest that is in it, as in llama.cpp. */
+/* A number outside its range is an error in /v2.  In /v1 it is clamped to the range, as in llama.cpp. */
 static bl_status take_float(reading *r, const bl_json *at, double lo, double hi, float *to)
 {
     bl_wire_number number;
@@ -107,7 +107,7 @@ static bl_status take_dry_base(reading *r, const bl_json *at)
 {
     float value = 0;
     BL_TRY(take_float(r, at, -1e6, 1e6, &value));
-    if (value >= 1) /* else the usual one, as llama.cpp does */
+    if (value >= 1) /* a smaller value keeps the default, as in llama.cpp */
         r->out->sampling.dry_base = value;
     return BL_OK;
 }
@@ -116,7 +116,7 @@ static bl_status take_top_k(reading *r, const bl_json *at)
 {
     int64_t k = 0;
     BL_TRY(bl_json_int(at, -1, INT32_MAX, &k, r->err));
-    r->out->sampling.top_k = k < 0 ? 0 : (int)k; /* as others say: among all */
+    r->out->sampling.top_k = k < 0 ? 0 : (int)k; /* -1 in other servers: all tokens */
     return BL_OK;
 }
 
@@ -135,7 +135,7 @@ static bl_status take_seed(reading *r, const bl_json *at)
     int64_t low = r->api == BL_TEXT_API_V2 ? 0 : INT64_MIN, value = 0;
     bl_wire_number number;
     BL_TRY(bl_json_number(at, &number, r->err));
-    if (number.whole && !number.negative) /* 64 bits, of which the lower ones count */
+    if (number.whole && !number.negative) /* 64 bits, of which the lower 32 are used */
         value = (int64_t)number.magnitude;
     else
         BL_TRY(bl_json_int(at, low, INT64_MAX, &value, r->err));
@@ -172,7 +172,7 @@ static bl_status take_stop(reading *r, const bl_json *at)
     return BL_OK;
 }
 
-/* Names, or one string of the letters that llama.cpp has for them. */
+/* Read sampler names, or one string of the letters that llama.cpp assigns to samplers. */
 static bl_status take_samplers(reading *r, const bl_json *at)
 {
     static const char letters[] = "edskypmxt"; /* in the order of bl_sampler_step */
@@ -223,13 +223,13 @@ static bl_status text_options_add_bias(reading *r, int32_t id, float bias)
 {
     bl_sampling *s = &r->out->sampling;
     if (id < 0 || (size_t)id >= bl_tokenizer_size(r->text->tokenizer))
-        return BL_OK; /* as llama.cpp does */
+        return BL_OK; /* llama.cpp also ignores unknown tokens */
     BL_TRY(reserve_biases(r, 1));
     ((bl_logit_bias *)(uintptr_t)s->bias)[s->nbias++] = (bl_logit_bias){id, bias};
     return BL_OK;
 }
 
-/* A token by its number, or the tokens of a text. */
+/* Add a bias for a token id, or for each token of a string. */
 static bl_status add_named_bias(reading *r, bl_span name, bool numbers, float bias)
 {
     bl_tokens tokens = {0};
@@ -310,7 +310,7 @@ static bl_status take_fields(reading *r, const bl_json *at)
     return bl_arena_status(r->arena, r->err);
 }
 
-/* ---- chances of tokens: of chat a switch and a number, elsewhere a number */
+/* ---- probabilities of tokens: chat has a flag and a number, other APIs a number */
 
 static bl_status take_logprobs(reading *r, const bl_json *at)
 {
@@ -337,7 +337,7 @@ static bl_status take_top_logprobs(reading *r, const bl_json *at)
     return take_int(r, at, 0, MOST_CHANCES, &r->out->logprobs);
 }
 
-/* ---- what is there for others */
+/* ---- other members */
 
 static bl_status take_stream_options(reading *r, const bl_json *at)
 {
@@ -385,7 +385,7 @@ static bl_status take_breakers(reading *r, const bl_json *at);
 
 enum { V2 = BL_TEXT_API_V2, V1 = BL_TEXT_API_V1, BOTH = V2 | V1 };
 
-/* |take| NULL: it is known, and means nothing here. */
+/* |take| NULL: the member is known, and is ignored here. */
 static const struct member {
     const char *name;
     unsigned apis;
@@ -443,7 +443,7 @@ static const struct member {
                {"mirostat", V1, take_mirostat},
                {"mirostat_tau", V1, take_mirostat_tau},
                {"mirostat_eta", V1, take_mirostat_eta},
-               /* of the addresses themselves (server/openai) */
+               /* read by the handlers (server/openai) */
                {"model", V1, NULL},
                {"messages", V1, NULL},
                {"prompt", V1, NULL},
@@ -452,7 +452,7 @@ static const struct member {
                {"chat_template_kwargs", V1, NULL},
                {"add_generation_prompt", V1, NULL},
                {"continue_final_message", V1, NULL},
-               /* without a meaning for this server */
+               /* have no effect in this server */
                {"user", V1, NULL},
                {"store", V1, NULL},
                {"metadata", V1, NULL},
@@ -468,7 +468,7 @@ static const struct member {
                {"reasoning_effort", V1, NULL}};
 enum { MEMBERS = sizeof members / sizeof members[0] };
 
-/* Members that would change the meaning of an answer, and that this server does not honour. */
+/* Members that change the meaning of an answer, and that this server does not support. */
 static const char *const refused[] = {"response_format",
                                       "json_schema",
                                       "grammar",
@@ -493,7 +493,7 @@ static const char *const refused[] = {"response_format",
                                       "t_max_predict_ms",
                                       "n_indent"};
 
-/* Does the value say what is so anyway? */
+/* Does the value ask for the behaviour without the member? */
 static bool is_neutral(const char *name, const bl_json *at)
 {
     bl_json type;
@@ -530,7 +530,7 @@ static bl_status refuse_unsupported(reading *r, const bl_json *one, bool *found)
     return BL_OK;
 }
 
-/* Clients send many members that mean nothing here; one that is nearly a known one is a mistake. */
+/* Clients send many members that have no effect here.  A name that is similar to a known one is reported as a mistake. */
 static bl_status check_unknown(reading *r, const bl_json *object, const char *key)
 {
     bl_near near;
@@ -547,7 +547,7 @@ static bl_status check_unknown(reading *r, const bl_json *object, const char *ke
     return bl_json_fail(object, r->err, BL_EINVAL, "there is no member \"%.100s\"%s", key, bl_near_hint(&near));
 }
 
-/* Beside the prompt or among "parameters", as clients of /v2 differ. */
+/* Read members beside the prompt, or in "parameters"; clients of /v2 use both. */
 static bl_status read_members(reading *r, const bl_json *object, bool top, unsigned char *seen)
 {
     bl_json_iter it = bl_json_each(object);
@@ -581,7 +581,7 @@ bl_status bl_text_options_read(reading *r, const bl_json *object)
     return read_members(r, object, true, seen);
 }
 
-/* ---- DRY: tokens with which a breaker begins */
+/* ---- DRY: sequence breakers as tokens */
 
 typedef struct breaker_list {
     bl_dry_breaker *item;
@@ -616,7 +616,7 @@ static bl_status add_breaker(reading *r, breaker_list *list, int32_t token, bl_s
     return st == BL_OK ? bl_arena_status(r->arena, r->err) : st;
 }
 
-/* Each token that has the breaker within, and each that ends with its beginning. */
+/* Add each token that contains the breaker, and each token that ends with a prefix of it. */
 static bl_status add_breakers_of(reading *r, breaker_list *list, int32_t id, bl_span text)
 {
     bl_span word = bl_tokenizer_piece(r->text->tokenizer, id);
