@@ -142,7 +142,7 @@ static bl_status make_bytes(const bl_token_decoder *decoder, const bl_token *tok
     return BL_OK;
 }
 
-/* Most tokens equal their own text, so share its memory. */
+/* Keeps the bytes of a token.  The bytes of most tokens equal the token's text and share the memory of the text. */
 static bl_status tokenizer_decode_keep(bl_tokenizer *t, bl_span text, bl_span *bytes, bl_err *err)
 {
     if (bl_span_eq(text, *bytes)) {

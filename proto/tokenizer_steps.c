@@ -155,7 +155,7 @@ static bl_status take_prefix(bl_token_encoder *e, int at, bl_span text, bool fir
     return take_new(e, at + 1, &changed, first);
 }
 
-/* The output of a split, part by part: it holds back one part until it is known whether the next belongs to it. */
+/* The output of a split.  The splitter holds back one part, since the next match may extend this part. */
 typedef struct splitter {
     bl_token_encoder *e;
     int step;

@@ -11,7 +11,7 @@
 enum {
     MOST_DECOMPOSED = 32, /* code points of one decomposition; Unicode guarantees at most 18 */
     SHORT_RUN = 32,       /* shorter runs of marks are sorted by insertion */
-    MOST_CHANGED = 3      /* most code points that replace one */
+    MOST_CHANGED = 3      /* most code points that replace a code point */
 };
 
 bool bl_token_is_blank(uint32_t point)

@@ -114,7 +114,7 @@ static bool still_holds(const bl_token_encoder *e, const candidate *c)
     candidate now;
     if (left->len == 0 || right == NULL)
         return false;
-    if (t->model == BL_TOKENS_SPM) /* the joined text starts here, so comparing the length is enough */
+    if (t->model == BL_TOKENS_SPM) /* both texts start at |left|, so equal lengths mean equal texts */
         return (size_t)left->len + (size_t)right->len == t->tokens[c->joined].text.len;
     return find_joined(t, left, right, &now) && now.joined == c->joined && now.rank == c->rank;
 }

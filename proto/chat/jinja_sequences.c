@@ -180,7 +180,7 @@ FILTER(groupby)
     for (size_t from = 0, to = 0; from < items.count && !run->failed; from = to) {
         while (to < items.count && bl_jinja_equal(run, sorted[from].key, sorted[to].key))
             to++;
-        to += to == from; /* a key that does not equal itself */
+        to += to == from; /* progress even for a key that is unequal to itself (NaN) */
         bl_jinja_push(run, &groups, &cap,
                       make_group(run, sorted + from, to - from, get_path(run, sorted[from].value, at[0], at[1])));
     }
@@ -226,8 +226,8 @@ static void start_generator(generator *g, bl_jinja_run *run)
     *g = (generator){.run = run};
 }
 
-/* Moves a failure since the start into the stream, which raises it when it is read; the run continues.  A failure of a limit
- * stays with the run. */
+/* Moves a failure since the start of the generator into the stream.  A read of the stream raises the failure; the run continues.
+ * A failure of a limit stays with the run. */
 static bl_jinja_value end_generator(generator *g)
 {
     bl_jinja_run *run = g->run;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* One reader per value of tokenizer.ggml.model: each reads its keys and builds the steps and the decoder. */
 #include "proto/gguf/vocab.h"
 
 #include "proto/tokenizer_build.h"
@@ -505,7 +506,7 @@ static bl_status read_bert(vocab *v)
     options.strips = options.lowers;
     (void)bl_gguf_bool(v->gguf, KEY "normalizer.strip_accents", &options.strips);
     t->begins = BL_S(BL_TOKEN_BLANK);
-    t->most_characters = 100; /* BERT's limit, which all such files share */
+    t->most_characters = 100; /* the limit of all BERT tokenizers */
     BL_TRY(bl_token_add_bert(t, options, v->err));
     t->nnormal = t->nsteps;
     BL_TRY(bl_token_add_blanks(t, v->err));

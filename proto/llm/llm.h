@@ -2,10 +2,9 @@
 /* Imports a language model from a GGUF file, from all parts of a split GGUF file, or from the files of a Hugging Face folder.
  * The result is a program, its tokenizer and its chat template.
  *
- * archs.def lists the architectures.  The tensors of a file decide about biases, norms of queries and keys, norms after
- * attention and feed-forward, fused projections, a tied head and experts, so a row does not.  The import fails with
- * BL_EUNSUPPORTED and the name at an unknown architecture, at an unknown tensor, and at an unknown key that may change the
- * model's results.
+ * archs.def lists the architectures.  The presence of tensors, not a row, selects biases, norms of queries and keys,
+ * norms after attention and feed-forward, fused projections, a tied head and experts.  An unknown architecture, an unknown tensor
+ * and an unknown key that may change the model's results are BL_EUNSUPPORTED; the error has the name.
  *
  * The program has one entry, "main".  The program of a text model has a paged KV cache (server/models/pages.h) and outputs
  * "logits", float32[rows, vocabulary], of the last token of each text.  The program of an embedding model (|embeds|) has the

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Opens a source from a GGUF file or a Hugging Face folder, and looks up its tensors and keys. */
 #include "proto/llm/importer.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Unpacks the fields of ggml's quantised blocks and packs them as planes. */
 #include "proto/llm/repack.h"
 
 #include "engine/base/status.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Recipes are constants of the importers, never a client's text, so a syntax error is BL_EBUG. */
+/* Parses recipes and writes their nodes.  Recipes are constants of the importers, never a client's text, so a syntax error is
+ * BL_EBUG. */
 #include "proto/write/write.h"
 
 #include <ctype.h>
@@ -15,7 +16,7 @@ typedef struct reader {
     bl_write *w;
     const char *text, *at;
     const bl_write_arg *args;
-    bool failed; /* the recipe is wrong, which is a bug */
+    bool failed; /* the recipe has a syntax error (BL_EBUG) */
 } reader;
 
 /* A node whose operands are being read. */

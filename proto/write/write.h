@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Builds wire graphs for importers from recipes: "add(mul(a, $0), b)" is two nodes.  Each node passes through the front end when
- * it is written, so that the importer knows its dtype and shape.
+ * it is written, so that the importer knows the dtype and the shape of the node.
  *
  * The importer's values are opaque: its callbacks give the reference of a value and make a value of a written node.  Failures
- * belong to the importer and are sticky: after the first one nothing is written.  Thread: one at a time. */
+ * belong to the importer and are sticky: after the first failure the writer adds no node.  Thread: one at a time. */
 #ifndef BL_PROTO_WRITE_H
 #define BL_PROTO_WRITE_H
 
