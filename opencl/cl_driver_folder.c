@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A private folder for the files of PoCL ($POCL_CACHE_DIR).  PoCL stores compiled kernels there under names that all its
- * processes share, and reads them without a check: a file that another process is still writing fails an assertion and aborts the
- * reader.  The back end's own cache (cl_cache.c) keeps compiled programs; its files are complete or absent. */
+ * processes share, and reads them without a check: a file that another process is still writing fails an assertion and
+ * aborts the reader.  The back end's own cache (cl_cache.c) keeps compiled programs; its files are complete or absent. */
 #include "engine/base/file.h"
 #include "engine/base/folder.h"
 #include "opencl/opencl.h"

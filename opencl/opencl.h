@@ -128,8 +128,8 @@ bl_status bl_cl_fail_queue(bl_cl_device *dev, cl_int code, const char *what, bl_
 bool bl_cl_describe(bl_cl_device *dev, bl_text *why);
 
 /* ---- cl_units.c */
-/* Requests permission to use the processor's tiles for this process and for threads that a driver creates.  Call before the first
- * OpenCL call. */
+/* Requests permission to use the processor's tiles for this process and for threads that a driver creates.  Call before the
+ * first OpenCL call. */
 void bl_cl_ask_for_tiles(void);
 /* Fills base.info.matrix.  The session must be open and the device idle. */
 void bl_cl_find_units(bl_cl_device *dev);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The Vulkan library, loaded at run time, and the entry points of an instance and of a device.  An instance is reference-counted:
- * each device, and each reader of its messages, holds a reference.  Thread: any. */
+/* The Vulkan library, loaded at run time, and the entry points of an instance and of a device.  An instance is
+ * reference-counted: each device, and each reader of its messages, holds a reference.  Thread: any. */
 #ifndef BL_VULKAN_VK_LOADER_H
 #define BL_VULKAN_VK_LOADER_H
 

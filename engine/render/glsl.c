@@ -385,9 +385,9 @@ static const char double_functions[] =
     "dvec4 trunc_each(dvec4 x) { return dvec4(trunc_each(x.xy), trunc_each(x.zw)); }\n"
     "#define trunc trunc_each\n";
 
-/* exp and log of float64: GLSL has neither.  exp(x) = 2^n exp(r), |r| <= ln(2) / 2; the Taylor series of exp(r) up to r^13 has a
- * remainder of 4e-18.  log is the algorithm of FreeBSD's msun (e_log.c, Sun Microsystems, 1993).  Both are at most 1 unit in the
- * last place off.  exp reduces without fma: lavapipe's fma of doubles gave 703 units there. */
+/* exp and log of float64: GLSL has neither.  exp(x) = 2^n exp(r), |r| <= ln(2) / 2; the Taylor series of exp(r) up to r^13
+ * has a remainder of 4e-18.  log is the algorithm of FreeBSD's msun (e_log.c, Sun Microsystems, 1993).  Both are at most 1
+ * unit in the last place off.  exp reduces without fma: lavapipe's fma of doubles gave 703 units there. */
 static const char double_elementary_functions[] =
     "double scale_of(int k) { return packDouble2x32(uvec2(0u, uint(k + 1023) << 20)); }\n"
     "double exp(double x) { double c = clamp(x, -746.0lf, 710.0lf), n = floor(c * 1.4426950408889634lf + 0.5lf);\n"

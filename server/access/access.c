@@ -15,8 +15,7 @@
 
 enum {
     LOOK_NS = 1000000000
-}; /* upper bound of the delay until a command's change is in force, and of the usage that a crash
-    * loses */
+}; /* upper bound of the delay until a command's change is in force, and of the usage that a crash loses */
 
 /* ---- owners; under the lock */
 
@@ -43,8 +42,8 @@ static owner **access_bucket_of(bl_access *access, const unsigned char hash[BL_K
     return &access->bucket[((unsigned)hash[0] << 8 | hash[1]) % KEY_BUCKETS];
 }
 
-/* The time of a look-up reveals the first bits of a hash at most, and a client cannot choose a secret by its hash.  The rest is
- * compared in constant time. */
+/* Find the owner of a hash. The time of a look-up reveals at most the first bits of a hash, and a client cannot choose a
+ * secret by its hash.  The other bits are compared in constant time. */
 static owner *owner_by_hash(bl_access *access, const unsigned char hash[BL_KEY_HASH])
 {
     owner *found = NULL;
@@ -91,7 +90,7 @@ static void keep_row(void *arg, const bl_key_row *row)
     fresh->rows[fresh->count++] = *row;
 }
 
-/* All rows or none: allocate new owners first. */
+/* Take over all rows or no row: allocate new owners first. */
 static bl_status take_rows(bl_access *access, const fresh_rows *fresh, bl_err *err)
 {
     for (size_t i = 0; i < fresh->count; i++)
@@ -107,7 +106,7 @@ static bl_status take_rows(bl_access *access, const fresh_rows *fresh, bl_err *e
         int64_t revoked = same ? o->row.revoked : 0;
         o->secrets += !same;
         o->row = fresh->rows[i];
-        if (o->row.revoked == 0) /* the store may not have the revocation yet; only a new secret makes a key valid again */
+        if (o->row.revoked == 0) /* the store may lack the revocation; only a new secret makes a key valid again */
             o->row.revoked = revoked;
         o->next_in_bucket = *bucket;
         *bucket = o;
@@ -154,7 +153,7 @@ bool bl_access_has_keys(bl_access *access)
 
 /* ---- identifying the key of a request */
 
-/* The value of "Bearer KEY" or of X-API-Key; NULL if there is none. */
+/* The key in the header "Authorization: Bearer KEY" or X-API-Key; NULL if there is none. */
 static const char *given_key(const bl_head *head)
 {
     const char *text = head->authorization;
@@ -163,7 +162,7 @@ static const char *given_key(const bl_head *head)
     return head->key;
 }
 
-/* Under the lock. */
+/* The reason why the key is not valid, or NULL. Under the lock. */
 static const char *why_not(const owner *o)
 {
     if (o->row.revoked != 0)
@@ -235,8 +234,8 @@ bl_status bl_access_check_still(const bl_request *rq, bl_err *err)
     return BL_OK;
 }
 
-/* Token bucket: fills at |rate| tokens a second, and holds one second's tokens, at least one.  Returns the seconds to wait, 0 if
- * a token was taken. */
+/* Take a token from the token bucket. The bucket fills at |rate| tokens a second, and holds the tokens of one second, but at
+ * least one token.  Returns the seconds to wait, 0 if a token was taken. */
 static double take_token(owner *o, double rate, int64_t now_ns)
 {
     double most = rate > 1 ? rate : 1;
@@ -435,7 +434,7 @@ static bool access_read_version(void *arg, const bl_cell *cells, int n)
     return true;
 }
 
-/* Has another process, a command, written to the store since the last check? */
+/* Has another process, such as a command, written to the store since the last check? */
 static bool store_changed(bl_access *access)
 {
     int64_t version = access->version;

@@ -114,7 +114,7 @@ typedef struct sought {
     bl_text *out;
 } sought;
 
-/* When the key was revoked, or 0.  Memory may have a revocation that the store does not have yet. */
+/* The time when the key was revoked, or 0.  Memory may have a revocation that the store lacks. */
 static int64_t revoked_when(bl_access *access, const char *name)
 {
     const owner *o = NULL;
@@ -155,7 +155,7 @@ bl_status bl_handle_keys_list(bl_request *rq)
     return BL_OK;
 }
 
-/* Apply the change and answer with the key's description; with |secret| if there is a new one. */
+/* Apply the change and answer with the description of the key, and with |secret| if there is a new secret. */
 static bl_status reply_key(bl_request *rq, const char *name, const char *secret, int status)
 {
     sought one = {.access = rq->server->access, .name = name, .out = &rq->reply.out};

@@ -165,7 +165,7 @@ void bl_key_encode(bl_text *out, const bl_key_row *row)
 void bl_key_hash(const char *secret, size_t len, unsigned char hash[BL_KEY_HASH])
 {
     if (gnutls_hash_fast(GNUTLS_DIG_SHA256, secret, len, hash) != 0)
-        memset(hash, 0, BL_KEY_HASH); /* matches no row, since hash_secret refuses this hash */
+        memset(hash, 0, BL_KEY_HASH); /* a hash of zeros matches no row, since hash_secret refuses this hash */
 }
 
 /* Create a secret: 256 random bits, in characters that need no quotes in a shell or a header. */
@@ -221,7 +221,7 @@ bl_status bl_key_check_name(const char *name, bl_err *err)
 typedef struct listing {
     void (*each)(void *arg, const bl_key_row *row);
     void *arg;
-    bl_key_row row; /* its quotas come in separate rows */
+    bl_key_row row; /* the quotas of the key come in separate rows */
 } listing;
 
 static void keys_copy_text(char *to, size_t size, const bl_cell *cell)
@@ -246,7 +246,7 @@ static bool keys_list_row(void *arg, const bl_cell *cells, int n)
         if (cells[2].bytes.len == BL_KEY_HASH)
             memcpy(l->row.hash, cells[2].bytes.data, BL_KEY_HASH);
         if (cells[4].kind != BL_CELL_TEXT || bl_scopes_parse(cells[4].bytes.data, &l->row.scopes, &ignored) != BL_OK)
-            l->row.scopes = 0; /* written by a later version: no scopes */
+            l->row.scopes = 0; /* a later version of the server wrote the row: the key gets no scopes */
         for (int i = 0; i < BL_QUOTA_COUNT; i++)
             l->row.quota[i] = -1;
     }
@@ -273,7 +273,7 @@ bl_status bl_keys_list(bl_storage *storage, void (*each)(void *arg, const bl_key
 typedef struct change {
     bl_storage *storage;
     const bl_key_wish *wish;
-    const char *secret; /* NULL: unchanged */
+    const char *secret; /* hash of a new secret; NULL: unchanged */
     bool fresh;
 } change;
 
@@ -423,7 +423,8 @@ static bool adopt_table(void *arg, const bl_cell *cells, int n)
     return a->st == BL_OK;
 }
 
-/* Columns named owner or reader hold the owner of a row.  Quotas and usage of owner 0 are not transferred. */
+/* Give the rows of owner 0 to the key. Columns named owner or reader hold the owner of a row.  Quotas and usage of owner 0
+ * are not transferred. */
 static bl_status adopt(void *arg, bl_err *err)
 {
     adoption *a = arg;

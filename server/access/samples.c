@@ -10,23 +10,23 @@
 #include <string.h>
 
 enum {
-    MOST_RUNNING = 8, /* turns of one queue at a time; a queue has at most four */
-    MINUTE_KEYS = 64, /* keys summed during a minute; the BL_SAMPLE_KEYS busiest of them are kept */
+    MOST_RUNNING = 8, /* largest number of simultaneous turns in samples of one queue; a queue has at most four */
+    MINUTE_KEYS = 64, /* largest number of keys summed during a minute; the BL_SAMPLE_KEYS busiest of them are kept */
     MINUTE = 60
 };
 
 typedef struct ring {
     uint64_t seconds, minutes; /* total number of samples */
     bl_sample second[BL_SAMPLE_SECONDS], minute[BL_SAMPLE_MINUTES];
-    bl_sample sum; /* of the current minute: |busy| is a sum until the minute ends */
-    int in_sum;    /* seconds in |sum| */
+    bl_sample sum; /* the sample of the current minute: |busy| is a sum until the minute ends */
+    int in_sum;    /* number of seconds in |sum| */
     bl_key_share keys[MINUTE_KEYS];
 } ring;
 
 struct samples {
-    pthread_mutex_t lock; /* guards all members below; taken last */
-    int64_t taken_ns;     /* time of the last sample; 0: none yet */
-    double taken;         /* the same time in seconds since 1970 */
+    pthread_mutex_t lock; /* guards all members below; taken after all other locks */
+    int64_t taken_ns;     /* time of the last sample on bl_clock_ns; 0: no sample yet */
+    double taken;         /* time of the last sample in seconds since 1970 */
     ring *rings[BL_MAX_DEVICES];
 };
 
@@ -50,7 +50,7 @@ void samples_destroy(samples *s)
 
 /* ---- one sample */
 
-/* Running turns, whose time is not charged to their owners yet. */
+/* Running turns; their time is not charged to their owners yet. */
 typedef struct running {
     int count;
     struct {
@@ -76,7 +76,7 @@ static int64_t uncharged_ns(const running *all, uint32_t who)
     return ns;
 }
 
-/* Keep the |most| busiest shares, in no order. */
+/* Keep the |most| busiest shares, in any order. */
 static void keep_share(bl_key_share *keys, int most, bl_key_share share)
 {
     int least = 0;
@@ -87,8 +87,8 @@ static void keep_share(bl_key_share *keys, int most, bl_key_share share)
         keys[least] = share;
 }
 
-/* The part of the last |elapsed| nanoseconds in which |o| used the device.  Under the lock of |access|.  A turn that ends while a
- * sample is taken may count twice in that sample; the next sample then counts less, and the figure never decreases. */
+/* The part of the last |elapsed| nanoseconds in which |o| used the device.  Under the lock of |access|.  A turn that ends
+ * while a sample is taken may count twice in that sample; the next sample then counts less, and the figure never decreases. */
 static float samples_share_of(owner *o, int device, const running *now, int64_t elapsed)
 {
     int64_t total = o->device_ns[device] + uncharged_ns(now, o->row.id), more = total - o->sampled_ns[device];
@@ -165,8 +165,8 @@ static void push(ring *r, const bl_sample *sample)
         end_minute(r);
 }
 
-/* The number of seconds that a sample covers.  A late thread takes a sample of several seconds, which is stored several times,
- * since the rings have one sample for each second. */
+/* The number of seconds that a sample covers.  A thread that runs late takes a sample of several seconds. The sample is
+ * stored several times, since the rings have one sample for each second. */
 static int seconds_of(int64_t elapsed)
 {
     double seconds = round((double)elapsed * 1e-9);
@@ -217,7 +217,7 @@ size_t bl_samples_copy(bl_access *access, int device, bool minutes, size_t most,
     return n;
 }
 
-/* The lock of |access| is taken without other locks. */
+/* The lock of |access| is taken while no other lock is held. */
 bl_status bl_samples_list_parts(bl_request *rq, int device, bl_key_part **out, size_t *count)
 {
     bl_access *access = rq->server->access;

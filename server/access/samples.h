@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The load of each device, and of which keys: one sample a second for ten minutes, and one a minute for a day.
- *
+/* The load of each device, and the shares of the keys: one sample a second for ten minutes, and one a minute for a day.
  * Memory is bounded: a device has two rings with BL_SAMPLE_SECONDS + BL_SAMPLE_MINUTES samples of a fixed size, whatever the
- * number of keys.  A device is busy while its queue's thread works on a request; searches in idle time (background.h) do not
- * count.  Thread: any, except bl_samples_take. */
+ * number of keys.  A device is busy while the thread of its queue works on a request; searches in idle time (background.h)
+ * do not count.  Thread: any, except bl_samples_take. */
 #ifndef BL_SERVER_ACCESS_SAMPLES_H
 #define BL_SERVER_ACCESS_SAMPLES_H
 
@@ -15,18 +14,18 @@ typedef struct bl_access bl_access;
 enum {
     BL_SAMPLE_SECONDS = 600,
     BL_SAMPLE_MINUTES = 1440,
-    BL_SAMPLE_KEYS = 8 /* keys in one sample: a chart with more is not readable */
+    BL_SAMPLE_KEYS = 8 /* number of keys in one sample: a chart with more keys is not readable */
 };
 
 typedef struct bl_key_share {
     uint32_t owner;
-    float busy; /* 0 to 1; 0: the entry is not used */
+    float busy; /* share of the time, 0 to 1; 0: the entry is not used */
 } bl_key_share;
 
 typedef struct bl_sample {
-    float busy;      /* mean over all keys together */
-    uint32_t queue;  /* maximum */
-    uint64_t memory; /* maximum */
+    float busy;      /* mean share of the time, all keys together */
+    uint32_t queue;  /* largest length of the queue */
+    uint64_t memory; /* largest number of bytes in use */
     bl_key_share key[BL_SAMPLE_KEYS];
 } bl_sample;
 
@@ -34,8 +33,8 @@ typedef struct bl_sample {
 typedef struct bl_key_part {
     uint32_t owner;
     char name[BL_KEY_NAME];
-    int64_t device_ns; /* since the start */
-    double busy;       /* in the last second */
+    int64_t device_ns; /* device time since the server's start */
+    double busy;       /* share of the last second */
 } bl_key_part;
 
 /* Take a sample of each device.  Called once a second by the ticker. */

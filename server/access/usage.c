@@ -69,7 +69,7 @@ void bl_access_look_at_own(const bl_request *rq, bl_key_row *row, double used[BL
     bl_access *access = rq->server->access;
     owner *o = NULL;
     pthread_mutex_lock(&access->lock);
-    o = owner_by_id(access, rq->owner); /* not NULL: the request was admitted with it */
+    o = owner_by_id(access, rq->owner); /* not NULL: the request was admitted with this owner */
     *row = o->row;
     used[BL_QUOTA_SECONDS] = (double)usage_today(o)->device_ns * 1e-9;
     used[BL_QUOTA_DISK] = (double)o->disk;
@@ -90,7 +90,8 @@ static bool usage_is_empty(const usage *u)
     return u->requests == 0 && u->device_ns == 0 && u->bytes_in == 0 && u->bytes_out == 0;
 }
 
-/* Move unsaved usage to |saving|, so that later usage stays separate.  Under access->saving.  True if there is any. */
+/* Move unsaved usage to |saving|, so that later usage stays separate.  Under access->saving.  True if there is usage to
+ * save. */
 static bool set_apart(bl_access *access)
 {
     bool any = false;
@@ -131,7 +132,7 @@ static bl_status save_all(void *arg, bl_err *err)
 {
     bl_access *access = arg;
     for (owner *o = next_to_save(access, NULL); o != NULL; o = next_to_save(access, o)) {
-        const usage *u = &o->saving; /* only this thread uses it, under access->saving */
+        const usage *u = &o->saving; /* only this thread uses |saving|, under access->saving */
         BL_TRY(bl_storage_run(
             access->server->storage,
             "INSERT INTO usage VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (owner, day) DO UPDATE SET requests = requests + ?3, "

@@ -38,15 +38,15 @@ enum { BL_ASK_SECONDS = 30 /* timeout of answers that need no work on a device *
 
 /* NULL arguments: from the environment.  Call bl_ask_close after a failure too. */
 BL_NODISCARD bl_status bl_ask_open(bl_ask *ask, const char *url, const char *key_file, bl_err *err);
-/* BL_OK if the status is 2xx, or if Ctrl-C ended the request.  Else ask->status has the status, and |err| the text of the problem
- * document. */
+/* BL_OK if the status is 2xx, or if Ctrl-C ended the request.  Else ask->status has the status, and |err| the text of the
+ * problem document. */
 BL_NODISCARD bl_status bl_ask_send(bl_ask *ask, const bl_ask_request *request, bl_err *err);
 void bl_ask_close(bl_ask *ask);
 
 /* A header of the last answer, or NULL; valid until the next request. */
 const char *bl_ask_header(const bl_ask *ask, const char *name);
-/* Parse the last answer; the caller deletes the document.  The functions below read its members: "" or |usual| if a member is not
- * a text or number. */
+/* Parse the last answer; the caller deletes the document.  The functions below read its members: "" or |usual| if a member
+ * is not a text or number. */
 BL_NODISCARD bl_status bl_ask_document(const bl_ask *ask, cJSON **out, bl_err *err);
 const char *bl_answer_text(const cJSON *object, const char *name);
 double bl_answer_number(const cJSON *object, const char *name, double usual);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `beamline bench`: several clients send requests to a hosted model in a loop.  Each client has its own thread and connection. */
+/* `beamline bench`: several clients send requests to a hosted model in a loop.  Each client has its own thread and
+ * connection. */
 #include "server/command/question.h"
 
 #include "engine/base/clock.h"

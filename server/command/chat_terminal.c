@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* `beamline chat`: a conversation with a text model of a running server, by POST /v1/chat/completions as a stream.
  *
- * On a terminal each line is a message; a line that ends with a backslash continues in the next line, and Ctrl-C ends the current
- * answer.  Otherwise standard input is one message, and standard output is the answer. */
+ * On a terminal each line is a message; a line that ends with a backslash continues in the next line, and Ctrl-C ends the
+ * current answer.  Otherwise standard input is one message, and standard output is the answer. */
 #include "server/command/command.h"
 
 #include "engine/base/file.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A JSON document of the user, as text: a change of one member leaves the others as they were written, so 64-bit numbers keep all
- * digits. */
+/* A JSON document of the user, as text: a change of one member leaves the others as they were written, so 64-bit numbers
+ * keep all digits. */
 #ifndef BL_SERVER_COMMAND_DOCUMENT_H
 #define BL_SERVER_COMMAND_DOCUMENT_H
 

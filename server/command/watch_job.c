@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `beamline watch`: the reports of a job, as a curve that is redrawn in place, or one line a report without a terminal.  After a
- * broken connection the event stream resumes after the last step that was received. */
+/* `beamline watch`: the reports of a job, as a curve that is redrawn in place, or one line a report without a terminal.
+ * After a broken connection the event stream resumes after the last step that was received. */
 #include "server/command/watch_job.h"
 
 #include "engine/base/clock.h"

@@ -18,8 +18,8 @@ void bl_saver_destroy(bl_saver *saver);
 
 /* Register |program| under its name, and store it if it is durable; if not, delete what was stored under the name.  Both or
  * neither: if the disk refuses, the name denotes what it did before.  |fresh| is that of bl_registry_put_program; *replaced:
- * there was a program of this name.  Then |then| runs on the HTTP thread, with the previous rq->data; |program| lives as long as
- * the request.  After BL_OK the caller must not touch the request. */
+ * there was a program of this name.  Then |then| runs on the HTTP thread, with the previous rq->data; |program| lives as
+ * long as the request.  After BL_OK the caller must not touch the request. */
 BL_NODISCARD bl_status bl_saver_put(bl_request *rq, bl_program *program, bool fresh, bool *replaced,
                                     bl_status (*then)(bl_request *rq));
 /* Delete the stored program, and remove it from the registry, likewise. */
@@ -28,7 +28,8 @@ BL_NODISCARD bl_status bl_saver_delete(bl_request *rq, bl_program *program, bl_s
 /* Store |program|, which is durable, if it has changed. */
 BL_NODISCARD bl_status bl_saver_save(bl_request *rq, bl_program *program, bl_status (*then)(bl_request *rq));
 
-/* Run |work| on the saver's thread, which may wait for disks and devices.  After BL_OK the caller must not touch the request. */
+/* Run |work| on the saver's thread, which may wait for disks and devices.  After BL_OK the caller must not touch the
+ * request. */
 BL_NODISCARD bl_status bl_saver_submit(bl_request *rq, bl_work work);
 
 /* Delete all stored programs of |owner|, whether they are in the registry or not. */

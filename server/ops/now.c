@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* GET /api/v1/now and GET /api/v1/now/history: what each device does, for which key, and until when.
  *
- * Every key may ask.  The names of other keys, and their work, are shown if --show-names is on, and to the scope admin; otherwise
- * all other keys are one entry, "others".  The device time of another key since the start is shown to the scope admin only, as by
- * GET /api/v1/usage. */
+ * Every key may ask.  The names of other keys, and their work, are shown if --show-names is on, and to the scope admin;
+ * otherwise all other keys are one entry, "others".  The device time of another key since the start is shown to the scope
+ * admin only, as by GET /api/v1/usage. */
 #include "engine/base/clock.h"
 #include "proto/encode.h"
 #include "server/access/access.h"

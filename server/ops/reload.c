@@ -9,9 +9,9 @@
 
 enum { MAX_FLAGS = 4 };
 
-/* A part of the configuration that SIGHUP reads again.  |reload| applies the new state of |fresh|, the settings as they are now;
- * it either succeeds wholly or fails and changes nothing.  NULL: the settings in |flags| are the whole part.  The values of
- * |flags| then move to server->settings, so no other thread may read these settings there. */
+/* A part of the configuration that SIGHUP reads again.  |reload| applies the new state of |fresh|, the settings as they are
+ * now; it either succeeds wholly or fails and changes nothing.  NULL: the settings in |flags| are the whole part.  The
+ * values of |flags| then move to server->settings, so no other thread may read these settings there. */
 typedef struct reload_row {
     const char *what;
     bl_status (*reload)(bl_server *server, const bl_settings *fresh, bl_err *err);

@@ -32,9 +32,9 @@
 
 enum { MMAP_BYTES = 256 * 1024 };
 
-/* By default glibc raises its mmap threshold when it frees a mapped block, and then allocates blocks of that size from its heaps.
- * The driver's programs, which come and go with plans, then fragment the heap: with PoCL resident memory grew by 20% in 100,000
- * requests.  A threshold that is set explicitly stays fixed. */
+/* By default glibc raises its mmap threshold when it frees a mapped block, and then allocates blocks of that size from its
+ * heaps. The driver's programs, which come and go with plans, then fragment the heap: with PoCL resident memory grew by 20%
+ * in 100,000 requests.  A threshold that is set explicitly stays fixed. */
 static void tame_malloc(void)
 {
 #ifdef __GLIBC__

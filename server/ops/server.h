@@ -179,8 +179,8 @@ void bl_tuning_stop(bl_server *server);
 
 /* Open the device of |dev| a second time, independent of |dev|; the caller's thread uses it. */
 BL_NODISCARD bl_status bl_device_open_again(const bl_device *dev, bl_device **out, bl_err *err);
-/* Choose the device for new work that asks for the device |id|; NULL or "": any device.  If the device is drained: BL_EBUSY for a
- * client; the server's |own| work goes to another device. */
+/* Choose the device for new work that asks for the device |id|; NULL or "": any device.  If the device is drained: BL_EBUSY
+ * for a client; the server's |own| work goes to another device. */
 BL_NODISCARD bl_status bl_worker_place(bl_server *server, const char *id, bool own, bl_worker **out, bl_err *err);
 /* Find a device by id.  NULL or "" is the default device, or the first device that is not drained. */
 BL_NODISCARD bl_status bl_worker_find(bl_server *server, const char *id, bl_worker **out, bl_err *err);

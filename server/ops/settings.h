@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* All settings of the server, from one table: the command line takes precedence over the environment, the configuration file and
- * the default.  They are read once at the start, and by SIGHUP (server/ops/reload.c).  All other code borrows them; only reload.c
- * changes them. */
+/* All settings of the server, from one table: the command line takes precedence over the environment, the configuration file
+ * and the default.  They are read once at the start, and by SIGHUP (server/ops/reload.c).  All other code borrows them; only
+ * reload.c changes them. */
 #ifndef BL_SERVER_OPS_SETTINGS_H
 #define BL_SERVER_OPS_SETTINGS_H
 
@@ -43,8 +43,8 @@ void bl_settings_fini(bl_settings *settings);
 
 /* The flag of the first setting from row |*at| on that differs; *at becomes the next row.  NULL: none differs. */
 const char *bl_settings_difference(const bl_settings *a, const bl_settings *b, int *at);
-/* Exchange the values of |flag|.  reload.c moves a new value in this way; the old value is freed with the settings that were read
- * again. */
+/* Exchange the values of |flag|.  reload.c moves a new value in this way; the old value is freed with the settings that were
+ * read again. */
 void bl_settings_exchange(bl_settings *a, bl_settings *b, const char *flag);
 
 /* The flag of row |i| and the placeholder of its argument, "" for a switch; NULL past the last row. */

@@ -20,8 +20,8 @@ void bl_ticker_destroy(bl_ticker *ticker);
 /* When the thread last began or ended a function, by bl_clock_ns: a late time shows a function that does not return. */
 int64_t bl_ticker_moved(const bl_ticker *ticker);
 
-/* Call run(arg) once every |period_ns|, at fixed times, for the first time after one period.  A call that is late by more than a
- * period is left out.  |out| may be NULL: the task then lives as long as the ticker. */
+/* Call run(arg) once every |period_ns|, at fixed times, for the first time after one period.  A call that is late by more
+ * than a period is left out.  |out| may be NULL: the task then lives as long as the ticker. */
 BL_NODISCARD bl_status bl_ticker_add(bl_ticker *ticker, int64_t period_ns, void (*run)(void *arg), void *arg, bl_tick **out,
                                      bl_err *err);
 /* Call the function as soon as the thread is free, and then at the usual times.  The function itself may call this. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* GET /api/v1/trace: the turns of devices and compilers in the last seconds, as Chrome trace events, which Perfetto opens.
  *
- * A track is a worker thread, so its events do not overlap; requests that wait at the same time have separate tracks.  A key sees
- * its own requests and their waits.  It sees the turns of other keys with their duration, and with names as GET /api/v1/now shows
- * them. */
+ * A track is a worker thread, so its events do not overlap; requests that wait at the same time have separate tracks.  A key
+ * sees its own requests and their waits.  It sees the turns of other keys with their duration, and with names as GET
+ * /api/v1/now shows them. */
 #include "engine/base/clock.h"
 #include "proto/encode.h"
 #include "server/access/access.h"

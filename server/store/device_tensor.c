@@ -135,8 +135,8 @@ static void device_tensor_release(bl_evictable *evictable)
     bl_device_tensor_release(device_tensor_held_of(evictable));
 }
 
-/* A user of the tensor holds its buffer: a run, or a program that has the tensor by reference.  A lost tensor cannot be
- * copied. */
+/* A user of the tensor holds a reference to its buffer: a run, or a program that has the tensor by reference.  A lost tensor
+ * cannot be copied. */
 static bool device_tensor_may_leave(bl_evictable *evictable)
 {
     const bl_device_tensor *held = device_tensor_held_of(evictable);
@@ -202,7 +202,7 @@ bl_status bl_device_tensor_read(bl_device_tensor *held, void *to, bl_err *err)
 bool bl_device_tensor_lost(const bl_device_tensor *held)
 {
     const bl_device *dev = held->worker->dev;
-    if (atomic_load(&held->moved)) /* the contents are on the host */
+    if (atomic_load(&held->moved)) /* the contents are in host memory */
         return false;
     return atomic_load(&dev->lost) || atomic_load(&held->generation) != atomic_load(&dev->generation);
 }

@@ -65,7 +65,7 @@ void bl_disk_note_database(bl_disk *disk)
         disk->database = id_of(&info);
 }
 
-/* Is |name| in |folder| the file |id|? */
+/* Does the name |name| in |folder| lead to the file |id|? */
 static bool names(int folder, const char *name, const bl_file_id *id)
 {
     struct stat info;
@@ -80,7 +80,8 @@ bool bl_disk_is_there(const bl_disk *disk)
         return true;
     folder = open(disk->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0)
-        return errno == EMFILE || errno == ENFILE || errno == ENOMEM; /* these failures do not concern the folder */
+        /* errors of this process, which say nothing about the folder */
+        return errno == EMFILE || errno == ENFILE || errno == ENOMEM;
     there = names(folder, LOCK, &disk->lock) && names(folder, BL_DISK_DATABASE, &disk->database);
     (void)close(folder);
     return there;
@@ -96,7 +97,7 @@ bl_status bl_disk_check(const bl_disk *disk, bl_err *err)
         "the folder back, or start the server again");
 }
 
-/* ---- room */
+/* ---- free space and the reserve */
 
 uint64_t bl_disk_free_bytes(int fd)
 {
@@ -111,8 +112,8 @@ bool bl_disk_is_full(const bl_disk *disk)
     return disk->folder != NULL && bl_disk_free_bytes(disk->folder_fd) < STEP_BYTES;
 }
 
-/* Open the reserve and lock it, so that its size stays until it is closed: statements release a part of it while other threads,
- * and commands beside the server, make it whole.  -1 if there is none. */
+/* Open the reserve and lock it, so that its size stays until it is closed: statements release a part of the reserve while
+ * other threads, and commands beside the server, make it whole.  -1 if there is no reserve. */
 static int open_reserve(const bl_disk *disk, int flags, off_t *bytes)
 {
     struct stat info;
@@ -156,7 +157,7 @@ bool bl_disk_reserve(const bl_disk *disk)
     if (fd < 0)
         return whole;
     whole = posix_fallocate(fd, 0, RESERVE_BYTES) == 0;
-    if (!whole && ftruncate(fd, bytes) != 0) /* some file systems keep the blocks that they had allocated */
+    if (!whole && ftruncate(fd, bytes) != 0) /* some file systems keep the blocks of a file whose allocation failed */
         bl_log(BL_LOG_WARN, "the reserve in the folder of --state cannot be cut: %s", strerror(errno));
     (void)close(fd);
     return whole;

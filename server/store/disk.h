@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The folder of --state on its disk: the lock of the one server that uses the folder, a check that the path still leads to the
- * folder, the free space, and a reserve for a full disk.
+/* The folder of --state on its disk: the lock of the one server that uses the folder, a check that the path still leads to
+ * the folder, the free space, and a reserve for a full disk.
  *
- * The reserve is a file of allocated blocks.  Operations that must work on a full disk (deletions, changes of keys, the start)
- * release the reserve a step at a time.  Operations that add data (blobs, tensors, checkpoints, reports) need the whole reserve.
- * The server restores the reserve as soon as there is room. Thread: any, but bl_disk_open and bl_disk_close need that no other
- * thread uses the disk. */
+ * The reserve is a file of allocated blocks.  Operations that must work on a full disk (deletions, changes of keys, the
+ * start) release the reserve a step at a time.  Operations that add data (blobs, tensors, checkpoints, reports) need the
+ * whole reserve. The server restores the reserve as soon as there is room. Thread: any, but bl_disk_open and bl_disk_close
+ * need that no other thread uses the disk. */
 #ifndef BL_SERVER_STORE_DISK_H
 #define BL_SERVER_STORE_DISK_H
 
@@ -23,25 +23,28 @@ typedef struct bl_file_id {
 } bl_file_id;
 
 typedef struct bl_disk {
-    char *folder; /* NULL: nothing is stored */
+    char *folder; /* NULL: the server stores no files */
     int folder_fd, lock_fd;
-    bl_file_id lock, database; /* of the files that this process has open */
+    bl_file_id lock, database; /* ids of the open lock file and of the open database file */
 } bl_disk;
 
-/* Takes |folder|, which must exist.  With |alone| the folder is locked: BL_ECONFLICT if another process has the lock. */
+/* Open the folder. Takes |folder|, which must exist.  With |alone| the folder is locked: BL_ECONFLICT if another process has
+ * the lock. */
 BL_NODISCARD bl_status bl_disk_open(bl_disk *disk, char *folder, bool alone, bl_err *err);
-void bl_disk_close(bl_disk *disk);         /* afterwards nothing is stored */
-void bl_disk_note_database(bl_disk *disk); /* after the database in the folder was opened */
+void bl_disk_close(bl_disk *disk);         /* afterwards the disk stores no files */
+void bl_disk_note_database(bl_disk *disk); /* call after the database in the folder was opened */
 
-/* False if the path of the folder leads to another folder, or to none: a restart would not find what is written now. */
+/* False if the path of the folder leads to another folder, or to no folder: a restart would not find the data that is
+ * written now. */
 bool bl_disk_is_there(const bl_disk *disk);
 /* BL_ESTORAGE unless bl_disk_is_there. */
 BL_NODISCARD bl_status bl_disk_check(const bl_disk *disk, bl_err *err);
-/* BL_ESTORAGE if |bytes| more would leave less than |least| free, if the reserve is not whole, or if the folder is not there. */
+/* BL_ESTORAGE if |bytes| more would leave less than |least| free, if the reserve is not whole, or if the folder is not
+ * there. */
 BL_NODISCARD bl_status bl_disk_check_room(const bl_disk *disk, uint64_t bytes, uint64_t least, bl_err *err);
-/* The check of free bytes alone, on the disk of any open file or folder. */
+/* The check of free bytes of bl_disk_check_room alone, on the disk of any open file or folder. */
 BL_NODISCARD bl_status bl_disk_check_free(int fd, uint64_t bytes, uint64_t least, bl_err *err);
-bool bl_disk_is_full(const bl_disk *disk); /* less than a step of the reserve is free */
+bool bl_disk_is_full(const bl_disk *disk); /* fewer bytes than a step of the reserve are free */
 /* Release a step of the reserve, after a write that found the disk full.  False: no reserve is left. */
 bool bl_disk_make_way(const bl_disk *disk);
 /* Make the reserve whole if there is room.  True if the reserve is whole. */

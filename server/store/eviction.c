@@ -11,15 +11,16 @@ struct bl_evictables {
     bl_worker *worker;
     pthread_mutex_t lock;       /* guards the list */
     bl_evictable *first, *last; /* members on the device, the least recently used first */
-    const bl_evictable *awake;  /* worker's thread: the member that is in use and stays; compared only */
-    atomic_size_t away;         /* bytes of all evicted members */
-    _Atomic(pthread_t) self;    /* the worker's thread, once |adopted| */
+    /* worker's thread: the member that is in use and stays on the device; the pointer is compared only */
+    const bl_evictable *awake;
+    atomic_size_t away;      /* bytes of all evicted members */
+    _Atomic(pthread_t) self; /* worker's thread, valid once |adopted| */
     atomic_bool adopted;
-    _Atomic(pthread_t) visitor; /* a thread that takes the worker's place, while |visited| */
+    _Atomic(pthread_t) visitor; /* thread that takes the worker's place, valid while |visited| */
     atomic_bool visited;
 };
 
-/* ---- the list; under its lock */
+/* ---- the list of members; all functions under its lock */
 
 static void eviction_append(bl_evictables *r, bl_evictable *evictable)
 {
@@ -49,7 +50,7 @@ static void eviction_take_out(bl_evictables *r, bl_evictable *evictable)
     evictable->listed = false;
 }
 
-/* ---- copies */
+/* ---- copies in host memory */
 
 bl_status bl_evictable_copy(bl_worker *worker, bl_buffer *buffer, size_t bytes, char **out, bl_err *err)
 {
@@ -99,7 +100,7 @@ bool bl_evictable_retain_living(atomic_int *refs)
     return n > 0;
 }
 
-/* The least recently used member that nothing uses, retained; NULL if there is none. */
+/* The least recently used member that is not in use, retained; NULL if there is no such member. */
 static bl_evictable *eviction_take_oldest(bl_evictables *r)
 {
     bl_evictable *at = NULL;
@@ -128,7 +129,7 @@ static bool eviction_leave(bl_evictables *r, bl_evictable *evictable)
     return true;
 }
 
-/* Evict members until |bytes| bytes are free; false if nothing was freed.  Thread: the worker's. */
+/* Evict members until |bytes| bytes are free; false if no memory was freed.  Thread: the worker's. */
 static bool make_room_here(bl_evictables *r, size_t bytes)
 {
     size_t freed = bl_pool_drop_spares(r->worker->pool, bytes);
@@ -144,7 +145,7 @@ static bool make_room_here(bl_evictables *r, size_t bytes)
     return freed > 0;
 }
 
-/* Another thread asks the worker's thread to evict, and waits. */
+/* A request of another thread that the worker's thread evict members. The other thread waits. */
 typedef struct eviction_order {
     bl_evictables *evictables;
     size_t bytes;
@@ -167,7 +168,7 @@ static bool ask_worker(bl_evictables *r, size_t bytes)
     if (rq == NULL)
         return false;
     if (bl_await_end(rq, bl_request_submit(rq, r->worker->queue, evict_work, NULL), &ignored) != BL_OK)
-        o.freed = false; /* the queue is full */
+        o.freed = false; /* the queue is full, so no memory is freed */
     bl_request_end(rq);
     return o.freed;
 }
@@ -187,7 +188,7 @@ static bool eviction_make_room(void *arg, size_t bytes)
     return (any || bl_pool_spare_bytes(r->worker->pool) > 0) && ask_worker(r, bytes);
 }
 
-/* ---- members */
+/* ---- adding and removing members */
 
 void bl_evictables_begin(bl_evictables *r)
 {

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Eviction of device memory to host memory.  The list has what lies in device memory that the host does not see and may be
- * evicted while unused: states of programs and of sequences, caches of texts, and held tensors, in one least-recently-used order.
- * When the device memory is full, first what plans keep and can make again is freed.  Then the least recently used members move
- * to host memory; they return when they are used.  So an allocation fails only if it exceeds the whole memory. */
+/* Eviction of device memory to host memory.  The list holds all objects in device memory that the host does not see and that
+ * may be evicted while unused: states of programs and of sequences, text caches, and held tensors, in one
+ * least-recently-used order.
+ *
+ * When the device memory is full, the pool first frees memory that plans keep and can recompute.  Then the least recently
+ * used members move to host memory; they return when they are used.  So an allocation fails only if it exceeds the whole
+ * memory. */
 #ifndef BL_SERVER_STORE_EVICTION_H
 #define BL_SERVER_STORE_EVICTION_H
 
@@ -18,8 +21,9 @@ typedef struct bl_evictable_kind {
     /* Under the lock of the list: take a reference, or false if the object is being destroyed. */
     bool (*retain)(bl_evictable *evictable);
     void (*release)(bl_evictable *evictable);
-    bool (*may_leave)(bl_evictable *evictable); /* worker's thread, under the lock: nothing uses the object */
-    /* Worker's thread: copy the object to the host and free its device memory, wholly or not at all; *bytes is its size. */
+    bool (*may_leave)(bl_evictable *evictable); /* worker's thread, under the lock: false while the object is in use */
+    /* Worker's thread: copy the object to the host and free its device memory, wholly or not at all; *bytes is the size of
+     * the object. */
     bl_status (*leave)(bl_evictable *evictable, size_t *bytes, bl_err *err);
 } bl_evictable_kind;
 
@@ -28,14 +32,15 @@ struct bl_evictable {
     const bl_evictable_kind *kind; /* NULL: not added to a list */
     bl_worker *worker;
     bl_evictable *before, *next; /* under the lock of the list */
-    bool listed;                 /* likewise: the object is on the device */
-    size_t away;                 /* bytes of it on the host; accessed by the worker's thread, or by the thread that destroys it */
+    bool listed;                 /* under the lock of the list: the object is on the device */
+    /* number of its bytes on the host; accessed by the worker's thread, or by the thread that destroys the object */
+    size_t away;
 };
 
-/* Create the list of |worker|, whose pool must exist: from now on the pool evicts members when it is full. */
+/* Create the list of |worker|, whose pool must exist. From now on the pool evicts members when it is full. */
 BL_NODISCARD bl_status bl_evictables_create(bl_worker *worker, bl_evictables **out, bl_err *err);
 void bl_evictables_destroy(bl_evictables *evictables); /* accepts NULL */
-/* The calling thread is the worker's and begins another piece of work: nothing is in use. */
+/* The calling thread is the worker's and begins another piece of work: no member is in use. */
 void bl_evictables_begin(bl_evictables *evictables);
 size_t bl_evictables_away(const bl_evictables *evictables); /* bytes evicted to the host; thread: any */
 /* The calling thread takes the worker's place, or gives it back. */
@@ -50,11 +55,12 @@ void bl_evictable_remove(bl_evictable *evictable);
 void bl_evictable_use(bl_evictable *evictable);
 void bl_evictable_back(bl_evictable *evictable);
 
-/* Take a reference unless the count is zero: then the object is being destroyed.  Thread: any, under the lock of the list. */
+/* Take a reference unless the count is zero. At zero the object is being destroyed.  Thread: any, under the lock of the
+ * list. */
 bool bl_evictable_retain_living(atomic_int *refs);
 
-/* bl_evictable_copy copies a buffer to host memory, which is counted.  bl_evictable_bring makes a buffer from the copy, and keeps
- * the copy.  Thread: the worker's. */
+/* bl_evictable_copy copies a buffer to host memory and counts the host memory.  bl_evictable_bring makes a buffer from the
+ * copy, and keeps the copy.  Thread: the worker's. */
 BL_NODISCARD bl_status bl_evictable_copy(bl_worker *worker, bl_buffer *buffer, size_t bytes, char **out, bl_err *err);
 BL_NODISCARD bl_status bl_evictable_bring(bl_worker *worker, const char *copy, size_t bytes, bl_buffer **out, bl_err *err);
 void bl_evictable_free_copy(bl_worker *worker, char *copy, size_t bytes); /* accepts NULL */

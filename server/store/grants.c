@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_GRANTS = 1024 }; /* of one key */
+enum { MOST_GRANTS = 1024 }; /* largest number of shares of one key */
 
 typedef struct entry {
     struct entry *next;
@@ -106,7 +106,7 @@ static void grants_add(bl_grants *grants, entry *e)
     pthread_mutex_unlock(&grants->lock);
 }
 
-/* Free the entries for which |goes| holds.  Returns their number. */
+/* Free the entries for which |goes| holds.  Returns the number of freed entries. */
 static size_t grants_remove_all(bl_grants *grants, bool (*goes)(const entry *e, const bl_grant *what), const bl_grant *what)
 {
     size_t n = 0;
@@ -174,7 +174,7 @@ bl_status bl_grants_drop(bl_grants *grants, uint32_t owner, const char *kind, co
     bool any = false;
     for (const entry *e = grants->first; e != NULL && !any; e = e->next)
         any = is_of_it(e, &what);
-    if (!any) /* the common case: the store is not accessed */
+    if (!any) /* the common case: no share matches, so the store is not accessed */
         return BL_OK;
     BL_TRY(grants_run(grants, "DELETE FROM shares WHERE owner = ?1 AND kind = ?2 AND name = ?3", &what, 3, err));
     (void)grants_remove_all(grants, is_of_it, &what);
@@ -233,7 +233,7 @@ static bool take_row(void *arg, const bl_cell *cells, int n)
     (void)n;
     grant.name = cells[2].kind == BL_CELL_TEXT ? cells[2].bytes.data : NULL;
     grant.reader = cells[3].kind == BL_CELL_TEXT ? cells[3].bytes.data : NULL;
-    if (kind == NULL || grant.name == NULL || grant.reader == NULL) /* written by a later version */
+    if (kind == NULL || grant.name == NULL || grant.reader == NULL) /* a later version of the server wrote the row */
         return true;
     l->st = make_entry(l->grants, &grant, &e, l->err);
     if (l->st == BL_OK)

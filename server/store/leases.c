@@ -48,7 +48,8 @@ bl_status bl_handle_lease_put(bl_request *rq)
     double ttl = 0, now = 0;
     BL_TRY(leases_read_ttl(rq, &ttl));
     BL_TRY(bl_lease_renew(rq->server->registry, rq->owner, rq->head.param[0], ttl, &now, &rq->err));
-    return reply_lease(rq, rq->head.param[0], now, 200); /* a lease that was found has an id of hexadecimal digits */
+    /* the id needs no escape: the lease was found, so its id is hexadecimal digits */
+    return reply_lease(rq, rq->head.param[0], now, 200);
 }
 
 bl_status bl_handle_lease_delete(bl_request *rq)

@@ -9,7 +9,7 @@
 #include <sys/random.h>
 
 /* A hash map: the pairs in order of insertion, and an open-addressing table of their indexes.  A removed pair leaves a hole,
- * which the next rebuild closes; until then its index stays in the table as a tombstone. */
+ * which the next rebuild closes; until then the index of the hole stays in the table as a tombstone. */
 
 enum { FIRST_PAIRS = 16 };
 
@@ -21,10 +21,10 @@ typedef struct pair {
 
 struct bl_namemap {
     pair *pairs;
-    size_t used, cap; /* used counts the holes */
+    size_t used, cap; /* |used| includes the holes */
     size_t count;
     size_t *table;                   /* index of a pair + 1, or 0; 2 * cap entries */
-    uint64_t seed;                   /* random: clients choose names and must not be able to make them collide */
+    uint64_t seed;                   /* random seed: clients choose names and must not be able to make names collide */
     size_t cursor_at, cursor_before; /* a position in |pairs| and the number of live pairs before it, for bl_namemap_at */
 };
 
@@ -35,7 +35,7 @@ bl_namemap *bl_namemap_create(void)
     if (map == NULL)
         return NULL;
     if (getrandom(&map->seed, sizeof map->seed, GRND_NONBLOCK) != (ssize_t)sizeof map->seed)
-        map->seed = (uint64_t)(uintptr_t)map; /* early at boot there is no randomness: use the heap address */
+        map->seed = (uint64_t)(uintptr_t)map; /* early at boot the kernel has no random numbers, so use the heap address */
     return map;
 }
 

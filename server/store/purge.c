@@ -23,7 +23,7 @@ typedef struct order {
     bl_status (*then)(bl_request *rq);
 } order;
 
-/* Called when no job of the key is left that holds or makes anything. */
+/* Called when the key has no job left that holds or makes objects. */
 static bl_status purge_rest(bl_request *rq)
 {
     const order *o = rq->data;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Deletion of everything that a key holds: its jobs are cancelled; its shares, the shares that it got, its tensors, programs,
+/* Deletion of all objects of a key. Its jobs are cancelled. Its shares, the shares that it got, its tensors, programs,
  * leases, model versions and blobs are deleted, in memory and on disk. */
 #ifndef BL_SERVER_STORE_PURGE_H
 #define BL_SERVER_STORE_PURGE_H

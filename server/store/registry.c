@@ -16,7 +16,7 @@
 
 enum { OWNER_DIGITS = 12 };
 
-/* The objects of one owner. */
+/* The namespace of one owner. */
 typedef struct space {
     char id[OWNER_DIGITS];
     uint32_t owner;
@@ -36,9 +36,9 @@ typedef struct lease {
 struct bl_registry {
     bl_server *server;
     pthread_mutex_t lock;
-    bl_namemap *spaces, *leases; /* a space is never freed before the end: keys are few */
+    bl_namemap *spaces, *leases; /* spaces are freed only at the end, since there are few keys */
     bl_grants *grants;
-    unsigned long long held_bytes; /* of all owners */
+    unsigned long long held_bytes; /* bytes held by all owners together */
 };
 
 /* ---- owners; under the lock */
@@ -80,7 +80,7 @@ static bl_status need_space(bl_registry *registry, uint32_t owner, space **out, 
     return BL_OK;
 }
 
-/* |all|: bytes in the sum over all owners. */
+/* |all|: bytes that are added to the sum over all owners. */
 static bl_status charge_locked(bl_registry *registry, uint32_t owner, size_t bytes, size_t all, size_t quota, bl_err *err)
 {
     unsigned long long limit = registry->server->settings.max_held;
@@ -166,7 +166,7 @@ static void registry_drop(bl_registry *registry, uint32_t owner, bl_device_tenso
     bl_device_tensor_release(held);
 }
 
-/* No name refers to the tensor any more: delete its row in the store. */
+/* No name refers to the tensor any more, so delete its row in the store. */
 static void registry_forget(bl_registry *registry, uint32_t owner, const bl_device_tensor *held)
 {
     bl_err err = {0};
@@ -238,8 +238,8 @@ static bl_status registry_put_locked(bl_registry *registry, const bl_request *rq
 {
     bl_namemap *names = NULL;
     space *s = NULL;
-    BL_TRY(bl_access_check_owner(registry->server->access, rq->owner, rq->purges, err)); /* otherwise a purge would miss the
-                                                                                          * tensor */
+    /* otherwise a purge that began meanwhile would miss the tensor */
+    BL_TRY(bl_access_check_owner(registry->server->access, rq->owner, rq->purges, err));
     BL_TRY(find_names(registry, rq->owner, id, &names, &s, err));
     *old = bl_namemap_get(names, name);
     if (*old == NULL && s->ntensors >= registry->server->settings.max_tensors)
@@ -326,7 +326,7 @@ bl_status bl_registry_get(bl_registry *registry, uint32_t owner, const char *id,
     return BL_OK;
 }
 
-/* Under the lock: remove the tensor from its namespace; NULL if there is none. */
+/* Under the lock: remove the tensor from its namespace; NULL if there is no such tensor. */
 static bl_device_tensor *registry_take_out(bl_registry *registry, uint32_t owner, const char *id, const char *name, bl_err *err)
 {
     bl_namemap *names = NULL;
@@ -423,7 +423,7 @@ static void drop_program(bl_registry *registry, bl_program *program)
     bl_program_release(program);
 }
 
-/* |old| is out of the map, so no new object can be put under it. */
+/* Free the lease. |old| is out of the map, so no new object can be put under the lease. */
 static void free_lease(bl_registry *registry, lease *old)
 {
     bl_program *program = NULL;
@@ -504,7 +504,7 @@ bl_status bl_lease_renew(bl_registry *registry, uint32_t owner, const char *id, 
         found = bl_namemap_get(registry->leases, id);
         if (ttl > 0)
             found->ttl = clamp_ttl(registry, ttl);
-        st = find_names(registry, owner, id, &names, &s, err); /* renew again, with the new duration */
+        st = find_names(registry, owner, id, &names, &s, err); /* renew again with the new duration */
         *ttl_now = found->ttl;
     }
     pthread_mutex_unlock(&registry->lock);
@@ -566,7 +566,7 @@ static bl_status put_program_locked(bl_registry *registry, uint32_t owner, const
     bl_namemap *names = NULL;
     space *s = NULL;
     BL_TRY(bl_access_check_owner(registry->server->access, owner, program->purges, err));
-    BL_TRY(find_names(registry, owner, program->doc.options.lease, &names, &s, err)); /* fails if the lease ended meanwhile */
+    BL_TRY(find_names(registry, owner, program->doc.options.lease, &names, &s, err)); /* fails if the lease has ended */
     *old = bl_namemap_get(s->programs, name);
     if (*old != NULL && fresh)
         return bl_fail(err, BL_EPRECONDITION, "program \"%.128s\" is there already", name);
@@ -593,7 +593,7 @@ bl_status bl_registry_put_program(bl_registry *registry, uint32_t owner, const c
     return st;
 }
 
-/* The program, retained, or NULL.  |reader|: only if the program is shared with this key. */
+/* The program, retained, or NULL.  With |reader|, only a program that is shared with this key. */
 static bl_program *registry_find_program(bl_registry *registry, uint32_t owner, const char *name, const uint32_t *reader)
 {
     const space *s = NULL;
@@ -632,7 +632,7 @@ bl_status bl_registry_check_program(bl_registry *registry, uint32_t owner, const
     return st;
 }
 
-/* Claim the program for deletion: its name stays taken until it is gone.  |trained|: even if a job claimed it.  Retained. */
+/* Claim the program for deletion; its name stays taken.  |trained|: even if a job has claimed it.  *out is retained. */
 static bl_status claim_program(bl_registry *registry, uint32_t owner, const char *name, bool trained, bl_program **out,
                                bl_err *err)
 {
@@ -679,7 +679,7 @@ bl_status bl_registry_delete_program(bl_registry *registry, uint32_t owner, cons
     return delete_program(registry, owner, name, false, err);
 }
 
-/* Under the lock. */
+/* Call |each| for every program of the space. Under the lock. */
 static void each_program(space *s, void (*each)(void *arg, const char *name, bl_program *program), void *arg)
 {
     const char *name = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The routes of shares; the shares themselves are in server/store/grants.c. */
+/* The routes of shares. server/store/grants.c has the shares themselves. */
 #include "server/store/shares.h"
 
 #include "proto/encode.h"
@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-/* Does the name denote an object of the key's own?  Such a name keeps its meaning. */
+/* Does the name denote an object that the key owns?  Such a name keeps its meaning. */
 static bool has_own(const bl_request *rq, const char *lease, const char *kind, const char *name)
 {
     bl_registry *registry = rq->server->registry;
@@ -24,7 +24,7 @@ static bool has_own(const bl_request *rq, const char *lease, const char *kind, c
         return bl_registry_has(registry, rq->owner, kind, name);
     if (bl_registry_get(registry, rq->owner, lease, name, &held, &foreign, &ignored) == BL_OK)
         bl_device_tensor_release(held);
-    return !foreign; /* true also for an unknown lease: the code that puts the object reports it */
+    return !foreign; /* true also for an unknown lease: the code that puts the object reports the error */
 }
 
 bl_status bl_shares_check_new(bl_request *rq, const char *lease, const char *kind, const char *name)

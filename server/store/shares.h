@@ -5,8 +5,8 @@
 
 #include "server/http/request.h"
 
-/* BL_ECONFLICT if |name| is the name under which another key shares something with |rq|'s key: the new object would hide the
- * shared one.  |kind| is "tensor", in |lease| or (NULL) its owner's namespace, or "program". */
+/* BL_ECONFLICT if |name| is the name under which another key shares an object with |rq|'s key: the new object would hide the
+ * shared object.  |kind| is "tensor", in |lease| or (NULL) its owner's namespace, or "program". */
 BL_NODISCARD bl_status bl_shares_check_new(bl_request *rq, const char *lease, const char *kind, const char *name);
 
 #endif

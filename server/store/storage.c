@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 enum {
-    OURS = 0x626c7374, /* "blst" */
+    OURS = 0x626c7374, /* "blst": application_id of the database, which marks the file as ours */
     SCHEMA = 2,
     MOST_COLUMNS = 32
 };
@@ -28,7 +28,7 @@ enum {
 static const char *const parts[] = {"blobs", "jobs", "models", "programs", "tensors", "versions"};
 enum { NPARTS = sizeof parts / sizeof parts[0] };
 
-/* Every table, one statement each.  A later version appends statements, and raises SCHEMA if it changes a table. */
+/* All tables, one statement each.  A later version appends statements, and raises SCHEMA if it changes a table. */
 static const char create[] =
     "CREATE TABLE IF NOT EXISTS notes (name TEXT PRIMARY KEY, value TEXT NOT NULL);" /* facts about the store itself */
     "CREATE TABLE IF NOT EXISTS blobs (owner INTEGER NOT NULL, digest TEXT NOT NULL, bytes INTEGER NOT NULL, "
@@ -47,7 +47,7 @@ static const char create[] =
     /* the last numbered run of each key, of durable programs */
     "CREATE TABLE IF NOT EXISTS sequences (owner INTEGER NOT NULL, program TEXT NOT NULL, reader INTEGER NOT NULL, last INTEGER "
     "NOT NULL, status INTEGER NOT NULL, type TEXT NOT NULL, answer BLOB, PRIMARY KEY (owner, program, reader));"
-    /* programs that a job has left; a restart restores them from the job's last checkpoint */
+    /* programs that jobs have trained; a restart restores such a program from the last checkpoint of the job */
     "CREATE TABLE IF NOT EXISTS job_programs (owner INTEGER NOT NULL, program TEXT NOT NULL, job TEXT NOT NULL, PRIMARY KEY "
     "(owner, program)) WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS shares (owner INTEGER NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, reader TEXT NOT NULL, "
@@ -76,7 +76,7 @@ static const char create[] =
 
 static const bl_database_kind kind = {.ours = OURS, .schema = SCHEMA, .create = create, .durable = true};
 
-/* A statement that the disk has refused so far. */
+/* A statement that the disk has refused so far, and that will be run again. */
 typedef struct owed {
     struct owed *next;
     char *sql;
@@ -85,10 +85,10 @@ typedef struct owed {
 } owed;
 
 struct bl_storage {
-    pthread_mutex_t lock; /* recursive: bl_storage_together holds it while its body runs */
+    pthread_mutex_t lock; /* recursive: bl_storage_together holds the lock while its body runs */
     sqlite3 *db;
     bl_disk disk;
-    bool alone;    /* exclusive (bl_storage_open), not joined */
+    bool alone;    /* opened by bl_storage_open, which excludes other servers; not by bl_storage_join */
     bool together; /* under the lock: inside bl_storage_together */
     bool gone;     /* under the lock: the folder was not there at the last check */
     bool full;     /* under the lock: the last statement found no room on the disk */
@@ -114,7 +114,8 @@ static char *path_in(const char *folder, const char *name)
     return NULL;
 }
 
-/* Move the folders into ASIDE.files: the sweep would delete files that no row of the new database names. */
+/* Move the folders into ASIDE.files. Otherwise the sweep would delete the files, since no row of the new database names
+ * them. */
 static bool set_parts_aside(const bl_storage *store, const char *aside)
 {
     bl_text files = {0};
@@ -134,7 +135,8 @@ static bool set_parts_aside(const bl_storage *store, const char *aside)
     return good;
 }
 
-/* Folders first: if the server ends in between, the next start finds the same database and moves the rest. */
+/* Rename the database to a name that the server does not open. Move the folders first: if the server ends in between, the
+ * next start finds the same database and moves the rest. */
 static bl_status set_aside(const bl_storage *store, const char *path, bool damaged, bl_err *err)
 {
     char *aside = bl_database_aside(path, damaged ? "damaged" : "newer");
@@ -147,7 +149,7 @@ static bl_status set_aside(const bl_storage *store, const char *path, bool damag
     return good ? BL_OK : bl_fail(err, BL_ESTORAGE, "the store that cannot be used cannot be set aside");
 }
 
-/* If the disk is full, release the reserve, a step at a time. */
+/* Open the database. If the disk is full, release the reserve, a step at a time. */
 static bl_opened open_database(bl_storage *store, const char *path)
 {
     bl_opened how = bl_database_open(path, &kind, &store->db);
@@ -156,7 +158,7 @@ static bl_opened open_database(bl_storage *store, const char *path)
     return how;
 }
 
-/* A database that cannot be used is set aside once. */
+/* Open the database file. A database that cannot be used is set aside once. */
 static bl_status storage_open_file(bl_storage *store, const char *path, bl_err *err)
 {
     bl_opened how = open_database(store, path);
@@ -294,7 +296,7 @@ char *bl_storage_make_folder(const bl_storage *store, const char *part)
     return path;
 }
 
-/* ---- statements; all under the lock */
+/* ---- statements; all functions under the lock */
 
 static int storage_bind(sqlite3_stmt *query, int i, const bl_cell *cell)
 {
@@ -362,15 +364,16 @@ static bl_status storage_tell(bl_storage *store, int code, bl_err *err)
     return bl_fail(err, BL_ESTORAGE, "the store failed: %s", sqlite3_errstr(code));
 }
 
-/* SQLite reports FULL for ENOSPC of a write, and an I/O error for ENOSPC of its shared memory or for EDQUOT. */
+/* Did SQLite fail because the disk is full? SQLite reports FULL for ENOSPC of a write, and an I/O error for ENOSPC of its
+ * shared memory or for EDQUOT. */
 static bool storage_is_full(bl_storage *store, int code)
 {
     int error = sqlite3_system_errno(store->db);
     return code == SQLITE_FULL || ((code & 0xff) == SQLITE_IOERR && (error == ENOSPC || error == EDQUOT));
 }
 
-/* Run a statement.  If the disk is full, release a step of the reserve and run the statement again.  Inside bl_storage_together
- * the whole body is run again instead. */
+/* Run a statement.  If the disk is full, release a step of the reserve and run the statement again.  Inside
+ * bl_storage_together the statement is not run again; the whole body is run again instead. */
 static int run_query(bl_storage *store, sqlite3_stmt *query, int n, const bl_cell *cells, bl_storage_row row, void *arg)
 {
     int code = SQLITE_OK;
@@ -408,7 +411,7 @@ static bool pay_debts(bl_storage *store)
 /* Check, before a statement that writes, that a restart would find the result. */
 static bl_status may_write(bl_storage *store, bl_err *err)
 {
-    if (store->together) /* its BEGIN has checked */
+    if (store->together) /* inside a transaction: its BEGIN has checked */
         return BL_OK;
     BL_TRY(bl_disk_check(&store->disk, err));
     if (pay_debts(store))
@@ -522,7 +525,7 @@ bl_status bl_storage_together(bl_storage *store, bl_status (*body)(void *arg, bl
 
 /* ---- owed statements */
 
-/* Copy the statement, and all that its cells borrow, in one allocation; NULL if out of memory. */
+/* Copy the statement, and all memory that its cells borrow, in one allocation; NULL if out of memory. */
 static owed *make_debt(const char *sql, int n, const bl_cell *cells)
 {
     size_t size = sizeof(owed) + (size_t)n * sizeof *cells, at = size;

@@ -152,13 +152,13 @@ bl_status bl_stored_delete(const bl_server *server, bl_stored_kind kind, uint32_
                            const bl_cell *cells, bl_err *err)
 {
     char sql[SQL_BYTES];
-    bl_text names = {0}; /* each ends with a NUL */
+    bl_text names = {0}; /* the names of the files, each ending with a NUL */
     bl_status st = BL_OK;
     snprintf(sql, sizeof sql, "DELETE FROM %s WHERE %s RETURNING file", kinds[kind].table, where);
     st = bl_storage_run(server->storage, sql, n, cells, stored_files_add_name, &names, err);
     for (size_t at = 0; st == BL_OK && !names.failed && at < names.len;
-         at += strlen(names.data + at) + 1) /* if out of memory, the next start
-                                             * removes the others */
+         /* if the list is incomplete for lack of memory, the next start removes the other files */
+         at += strlen(names.data + at) + 1)
         bl_stored_remove(server, kind, owner, names.data + at);
     bl_text_fini(&names);
     return st;

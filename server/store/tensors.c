@@ -137,7 +137,7 @@ static bl_status decode_put(bl_request *rq, put_job *job)
     return st;
 }
 
-/* The host memory of the tensor is written: copy it to the device if the buffer is elsewhere. */
+/* The host memory of the tensor is written: copy the contents to the device if the buffer is elsewhere. */
 static bl_status keep_written(bl_request *rq)
 {
     bl_device_tensor *held = rq->data;
@@ -174,7 +174,7 @@ bl_status bl_handle_tensor_put(bl_request *rq)
 {
     if (rq->head.media == BL_MEDIA_JSON)
         return tensors_put_json(rq);
-    if (rq->body.intake == NULL) /* an empty body, which is valid for a tensor without elements */
+    if (rq->body.intake == NULL) /* the body is empty, which is valid for a tensor without elements */
         BL_TRY(bl_upload_begin(rq, false));
     return bl_upload_finish(rq);
 }
@@ -183,7 +183,7 @@ bl_status bl_handle_tensor_put(bl_request *rq)
 
 typedef struct get_job {
     bl_device_tensor *held;
-    char *copy; /* if the host does not see the buffer; else NULL */
+    char *copy; /* copy of the contents if the host does not see the buffer; else NULL */
 } get_job;
 
 static bl_status reply_tensor(bl_request *rq)
@@ -253,7 +253,7 @@ static bl_status delete_names(bl_request *rq, const char **names, size_t count, 
         }
     }
     bl_text_puts(&rq->reply.out, "{");
-    bl_encode_key(&rq->reply.out, "deleted"); /* number of tensors deleted; a missing tensor is not an error */
+    bl_encode_key(&rq->reply.out, "deleted"); /* the number of deleted tensors; a missing tensor is not an error */
     bl_encode_u64(&rq->reply.out, deleted);
     bl_text_puts(&rq->reply.out, "}");
     bl_request_reply_json(rq, 200);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Eviction of a program's states to host memory: all together, since a run uses all of them.  Tensors by reference belong to
- * other objects: the program releases their buffers, so that they can be evicted too when nothing else uses them. */
+/* Eviction of a program's states to host memory. All states are evicted together, since a run uses all of them.  Tensors by
+ * reference belong to other objects: the program releases their buffers, so that these tensors can be evicted too when they
+ * are not in use. */
 #include "server/programs/programs.h"
 
 #include <stdlib.h>
@@ -27,7 +28,7 @@ static bool weights_may_leave(bl_evictable *evictable)
     return program->away == NULL && !bl_program_is_lost(program);
 }
 
-/* Is the state in device memory that can be evicted?  Empty states, and states that the host sees, are not. */
+/* Is the state in device memory that can be evicted?  Empty states, and states that the host sees, cannot be evicted. */
 static bool weights_moves(const bl_state *state)
 {
     return state->bytes > 0 && state->buffer != NULL && state->buffer->host == NULL;
@@ -95,8 +96,9 @@ static bl_status weights_move_in(bl_program *program, bl_err *err)
         st = state->shared != NULL ? bl_device_tensor_wake(state->shared, &state->buffer, err)
                                    : bl_evictable_bring(program->worker, program->away[i], state->bytes, &state->buffer, err);
     }
+    /* after a failure, release the buffers that were made: the copies in host memory still exist */
     for (int i = 0; st != BL_OK && brought != NULL && i < program->nstates; i++) {
-        if (!brought[i]) /* the evicted copies still exist */
+        if (!brought[i])
             continue;
         bl_pool_release(program->worker->pool, program->states[i].buffer);
         program->states[i].buffer = NULL;
