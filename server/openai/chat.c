@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Conversations: messages become one text by the model's chat template. */
+/* Conversations: the model's chat template renders the messages as one text. */
 #include "server/openai/openai.h"
 
 #include "proto/chat/template.h"
@@ -13,28 +13,28 @@
 
 enum { MOST_VARIABLES = 32, MADE = 4 };
 
-/* How a model thinks before it answers, as far as its template does not know that it should not. */
+/* The marks of a reasoning section, by which reasoning is switched off if the template has no variable for this. */
 static const struct thinking {
     const char *begin, *end;
-    bool always; /* the template never begins it */
+    bool always; /* the template never begins the section itself */
 } thinkings[] = {{"<think>", "</think>", false}, {"<|START_THINKING|>", "<|END_THINKING|>", true}};
 
 typedef struct conversation {
     const bl_openai_call *call;
     const bl_text_model *text;
-    cJSON *messages; /* what the template is given: contents are texts */
+    cJSON *messages; /* the messages for the template; each content is a string */
     char *prefill;   /* the beginning of the answer, or NULL */
-    bool generates;  /* the text ends where the answer begins */
+    bool generates;  /* end the text with the generation prompt, where the answer begins */
     bool thinks;
     bl_chat_variable variables[MOST_VARIABLES];
     size_t nvariables;
-    bl_json_doc made[MADE]; /* values of variables that are not the request's */
+    bl_json_doc made[MADE]; /* values of variables that the server adds */
     int nmade;
 } conversation;
 
 /* ---- messages */
 
-/* The texts of a content's parts with |between| between them, as one string; heap. */
+/* Join the strings of a content's parts, separated by |between|.  Heap. */
 static bl_status chat_join_parts(const bl_openai_call *call, const bl_json *content, const char *between, char **out)
 {
     bl_err *err = &call->rq->err;
@@ -65,7 +65,7 @@ static bl_status chat_join_parts(const bl_openai_call *call, const bl_json *cont
     return st != BL_OK || *out != NULL ? st : bl_fail(err, BL_ENOMEM, "a conversation");
 }
 
-/* A value of the document as a tree of cJSON's; NULL without memory. */
+/* Copy a value of the document to a cJSON tree.  NULL: out of memory. */
 static cJSON *copy_value(const bl_json *at, bl_err *err)
 {
     bl_json_iter it = bl_json_each(at);
@@ -131,7 +131,7 @@ static bl_status chat_add_message(conversation *v, const bl_json *message, char 
     return BL_OK;
 }
 
-/* Does the conversation end with the beginning of the answer? */
+/* Does the conversation end with the beginning of the answer (prefill)? */
 static bl_status find_prefill(conversation *v, const bl_json *messages, bool *prefills)
 {
     bl_err *err = &v->call->rq->err;
@@ -194,7 +194,7 @@ static bl_status read_messages(conversation *v)
 
 /* ---- the template */
 
-/* A variable that the template reads, unless the request says it; |value| moves in. */
+/* Add a variable if the template reads it and the request does not set it.  |value| moves in. */
 static bl_status add_variable(conversation *v, const bl_chat_template *chat, const char *name, cJSON *value)
 {
     bool said = !bl_chat_template_reads(chat, name);
@@ -211,7 +211,7 @@ static bl_status add_variable(conversation *v, const bl_chat_template *chat, con
     return BL_OK;
 }
 
-/* What templates have of the day, and of tools that they read as text, by the names that llama.cpp gives them. */
+/* Add the variables that llama.cpp also provides: the date, and the tools as text. */
 static bl_status add_usual_variables(conversation *v, const bl_chat_template *chat)
 {
     bl_err *err = &v->call->rq->err;
@@ -243,7 +243,7 @@ static bl_status add_usual_variables(conversation *v, const bl_chat_template *ch
     return st;
 }
 
-/* The members of chat_template_kwargs; and whether the model is to think. */
+/* Read the members of chat_template_kwargs, and whether the model may reason before its answer. */
 static bl_status read_variables(conversation *v)
 {
     bl_err *err = &v->call->rq->err;
@@ -267,7 +267,7 @@ static bl_status read_variables(conversation *v)
     return BL_OK;
 }
 
-/* Does the text end with |end|, or with that and a line feed? */
+/* Does the text end with |end|, or with |end| and a line feed? */
 static bool chat_ends_with(const bl_text *text, const char *end)
 {
     size_t len = strlen(end), have = text->len;
@@ -275,7 +275,7 @@ static bool chat_ends_with(const bl_text *text, const char *end)
     return have >= len && memcmp(text->data + have - len, end, len) == 0;
 }
 
-/* A model that is not to think finds that it has thought already. */
+/* Without reasoning, end the text with a closed, empty reasoning section. */
 static void close_thinking(const conversation *v, const char *source, bl_text *out)
 {
     for (size_t i = 0; i < sizeof thinkings / sizeof thinkings[0] && !v->thinks && v->generates; i++) {
@@ -339,7 +339,7 @@ bl_status bl_openai_render(const bl_openai_call *call, bl_text *out)
 
 /* ---- handlers */
 
-/* Tools are told to the model by /apply-template alone: what it would call is not understood yet. */
+/* Tools are rendered by /apply-template only, since the server does not parse calls of tools. */
 static bl_status check_tools(const bl_openai_call *call)
 {
     bl_json tools, choice;
@@ -350,7 +350,7 @@ static bl_status check_tools(const bl_openai_call *call)
     return bl_json_fail(&tools, &call->rq->err, BL_EINVAL, "calls of tools are not supported by this server; leave them out");
 }
 
-/* The template often writes the token with which the tokenizer begins a text, too: once is enough. */
+/* Tokenize the rendered text.  If the template has written the BOS token that the tokenizer adds too, remove one of the two. */
 static bl_status tokenize_chat(const bl_openai_call *call, const bl_text *text, bl_tokens *out)
 {
     const bl_text_model *model = call->in->version->text;
@@ -368,7 +368,7 @@ static bl_status tokenize_chat(const bl_openai_call *call, const bl_text *text, 
     return bl_tokenizer_encode(model->tokenizer, rest, SIZE_MAX, out, err);
 }
 
-/* The tokens of the conversation, which the caller frees. */
+/* The tokens of the conversation.  The caller frees them. */
 static bl_status read_conversation(const bl_openai_call *call, bl_tokens *tokens)
 {
     bl_text text = {.budget = &call->rq->server->memory};

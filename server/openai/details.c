@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- tokens and what is known of them */
+/* ---- tokens and their probabilities */
 
 static bl_span cut_to_characters(bl_span text)
 {
@@ -131,7 +131,7 @@ static void put_sampling(const bl_sampling *s, bl_text *out)
     put_int(out, "min_keep", s->min_keep);
 }
 
-/* A bias of -infinity is null, as JSON has no such number. */
+/* JSON has no infinity, so a bias of -infinity is null. */
 static void put_biases(const bl_sampling *s, bl_text *out)
 {
     bl_encode_key(out, "logit_bias");
@@ -187,7 +187,7 @@ static void put_rate(bl_text *out, const char *what, size_t count, int64_t ns)
                    what, count > 0 ? ms / n : 0, what, ms > 0 ? n * 1e3 / ms : 0);
 }
 
-/* Of one text, or, where |g| is NULL, of all. */
+/* The timings of the text |g|; NULL: of all texts. */
 void bl_llama_put_timings(const bl_completion *c, const bl_generation *g, bl_text *out)
 {
     size_t cached = 0, prompt = 0, written = 0;
@@ -209,7 +209,7 @@ void bl_llama_put_timings(const bl_completion *c, const bl_generation *g, bl_tex
     bl_text_putc(out, '}');
 }
 
-/* ---- a text as llama.cpp tells it when it is over */
+/* ---- a finished text in llama.cpp's form */
 
 static void put_prompt(const bl_generation *g, bl_text *out)
 {
@@ -239,7 +239,7 @@ static const char *describe_stop(const bl_generation *g)
     return g->stopped_by != NULL ? "word" : "eos";
 }
 
-/* It is full, and would have gone on. */
+/* Did the context length end the text, and not a limit of the request? */
 static bool is_truncated(const bl_generation *g)
 {
     bool asked = g->options->max_tokens >= 0 && (int64_t)g->prompt + g->options->max_tokens <= g->text->context;
@@ -351,7 +351,8 @@ static void details_put_field(const bl_generation *g, llama_field field, bl_text
     }
 }
 
-/* "generation_settings/n_predict" is a member of a member: its value, under the whole path. */
+/* Print the value at a path of llama.cpp's response_fields, such as "generation_settings/n_predict", with the whole path as
+ * its key. */
 static void details_put_path(const bl_generation *g, const char *path, bl_text *out)
 {
     size_t len = strcspn(path, "/");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Vectors of texts: a model that takes texts (server/models/text_input.h) and gives a row of floats for each.
+/* Embeddings: the model takes strings (server/models/text_input.h) and gives a row of floats for each.
  *
- * The texts of a request are rows of one run, or of several that follow one another where they are many or of different lengths;
- * between these the runs of others have their turn. */
+ * The strings of a request are rows of one run, or of several consecutive runs if there are many or their lengths differ.
+ * Runs of other requests may come between these runs. */
 #include "server/openai/openai.h"
 
 #include "proto/base64.h"
@@ -16,27 +16,27 @@
 #include <string.h>
 
 enum {
-    MOST_TEXTS = 2048, /* as OpenAI */
-    RUN_TOKENS = 8192, /* of a run, with what fills its rows up; one text may have more */
-    ALIKE = 16         /* texts share a run where the longest has at most 5/4 of the tokens of the shortest, and so many more */
+    MOST_TEXTS = 2048, /* the limit of OpenAI */
+    RUN_TOKENS = 8192, /* tokens of a run, with padding; a single text may have more */
+    ALIKE = 16         /* texts share a run if the longest has at most 5/4 of the tokens of the shortest, plus ALIKE */
 };
 
-/* A text of the request. */
+/* A string of the request. */
 typedef struct embedding_text {
     bl_tokens tokens;
     size_t index;
 } embedding_text;
 
-/* What the runs and the answer need of the request; the arena's. */
+/* The state of the request.  In its arena. */
 typedef struct embedding_call {
     size_t count;
-    embedding_text *texts; /* the shortest first, once all are read */
+    embedding_text *texts; /* sorted by length, once all are read */
     bool base64;
-    int64_t dimensions; /* 0: as many as the model gives */
+    int64_t dimensions; /* 0: the size that the model gives */
     size_t tokens;
-    size_t begin, end; /* texts of the run at hand */
-    size_t width;      /* of a vector, once there is one */
-    float *vectors;    /* by index; the request's */
+    size_t begin, end; /* the texts of the current run */
+    size_t width;      /* elements of a vector; known after the first run */
+    float *vectors;    /* by index of the text; in memory of the request */
 } embedding_call;
 
 /* ---- runs */
@@ -49,7 +49,7 @@ static int compare_lengths(const void *a, const void *b)
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* The texts of the next run, and its inputs. */
+/* Choose the texts of the next run, and fill its inputs. */
 static bl_status fill_run(bl_infer *in)
 {
     embedding_call *e = in->extra;
@@ -76,7 +76,7 @@ static bl_status fill_run(bl_infer *in)
     return BL_OK;
 }
 
-/* The first output that has a row of floats for each text. */
+/* The first output with a row of floats for each text. */
 static const bl_infer_result *find_vectors(const bl_infer *in, const bl_infer_result *results, size_t texts)
 {
     for (int i = 0; i < in->nasked; i++)
@@ -86,7 +86,7 @@ static const bl_infer_result *find_vectors(const bl_infer *in, const bl_infer_re
     return NULL;
 }
 
-/* Room for the vectors of all texts, which the first run shows the size of. */
+/* Allocate the vectors of all texts, whose size is known after the first run. */
 static bl_status embeddings_make_room(bl_infer *in, embedding_call *e, size_t width)
 {
     bl_request *rq = in->rq;
@@ -125,7 +125,7 @@ static bl_status keep_vectors(bl_infer *in, const bl_infer_result *results)
 
 /* ---- the answer */
 
-/* The first |count| numbers; fewer than all of them have the length of all again, which is 1. */
+/* Keep the first |count| of |all| elements, and scale them to unit length if |count| is smaller than |all|. */
 static void embeddings_shorten(float *vector, size_t count, size_t all)
 {
     double squares = 0;
@@ -180,7 +180,7 @@ static void free_texts(void *arg)
         free(e->texts[i].tokens.id);
 }
 
-/* A text, or a list of its tokens. */
+/* Add a string, or a list of its tokens. */
 static bl_status embeddings_add_text(bl_openai_call *call, embedding_call *e, const bl_json *at)
 {
     bl_err *err = &call->rq->err, problem = {0};

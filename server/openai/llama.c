@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Addresses of llama.cpp's server besides its completion: tokens, health, properties. */
+/* Handlers of llama.cpp's server other than its completion: tokens, health, properties. */
 #include "server/openai/openai.h"
 
 #include "proto/chat/template.h"
@@ -22,7 +22,7 @@ static bl_status find_switch(const bl_openai_call *call, const char *name, bool 
     return bl_json_find(&call->root, name, &at) && at.kind != BL_JSON_NULL ? bl_json_bool(&at, out, &call->rq->err) : BL_OK;
 }
 
-/* A piece is a text, or its bytes where it is no whole characters. */
+/* Print a piece as a string, or as its bytes if it has incomplete characters. */
 static void llama_put_piece(bl_span piece, bl_text *out)
 {
     size_t at = 0, n = 0;
@@ -109,7 +109,7 @@ bl_status bl_handle_llama_detokenize(bl_request *rq)
     return st;
 }
 
-/* ---- what there is */
+/* ---- health and properties */
 
 bl_status bl_handle_llama_health(bl_request *rq)
 {
@@ -128,7 +128,7 @@ static bl_status find_version(bl_request *rq, bl_model_version **out)
     return (*out)->text != NULL ? BL_OK : bl_fail(&rq->err, BL_EINVAL, "model \"%s\" is not a language model", (*out)->name);
 }
 
-/* How many texts it writes in one run. */
+/* The number of texts that one run can have. */
 static int64_t count_slots(const bl_model_version *version)
 {
     int64_t rows = version->text->rows >= 0 ? version->batcher.max_rows : 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The models that /v1 has: those that write texts, and those that make vectors of texts. */
+/* The models of /v1: models that generate text, and embedding models. */
 #include "server/openai/openai.h"
 
 #include "proto/encode.h"
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* Words with commas or blanks between them, as a list. */
+/* Print words that commas or blanks separate as a list. */
 static void models_list_put_words(bl_text *out, const char *name, const char *first, const char *list)
 {
     bl_encode_key(out, name);
@@ -43,7 +43,7 @@ static void models_list_put_count(bl_text *out, const char *name, int64_t value)
     bl_text_printf(out, "%lld", (long long)value);
 }
 
-/* Members by llama.cpp's names. */
+/* Print the members by llama.cpp's names. */
 static void put_meta(const bl_model_version *version, bl_text *out)
 {
     const bl_text_about *about = version->text != NULL ? &version->text->about : &version->words->about;
@@ -78,7 +78,7 @@ static bool is_for_texts(const bl_model_version *version)
     return version != NULL && bl_model_tokenizer(version) != NULL;
 }
 
-/* The newest version of each. */
+/* List the newest version of each model. */
 bl_status bl_handle_openai_models(bl_request *rq)
 {
     bl_models *models = rq->server->models;

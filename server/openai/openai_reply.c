@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How texts are told: as OpenAI's chat and completions, and as llama.cpp's completion. */
+/* The forms of answers: OpenAI's chat and completions, and llama.cpp's completion. */
 #include "server/openai/openai.h"
 
 #include "proto/encode.h"
@@ -13,7 +13,7 @@ void bl_openai_put_usage(const bl_completion *c, bl_text *out)
     for (int i = 0; i < c->ntexts; i++) {
         const bl_generation *g = c->texts[i];
         written += g->tokens.count - g->prompt;
-        if (i % c->options.n != 0) /* of n texts for a prompt it counts once */
+        if (i % c->options.n != 0) /* the prompt of |n| texts counts once */
             continue;
         prompt += g->prompt;
         reused += g->reused;
@@ -31,7 +31,7 @@ void bl_openai_put_model(const bl_completion *c, bl_text *out)
     bl_encode_string(out, c->version->name);
 }
 
-/* What documents and events begin with; the object is left open. */
+/* Print the first members of a document or event; the object stays open. */
 static void put_openai_head(const bl_completion *c, const char *object, bl_text *out)
 {
     bl_text_puts(out, "{\"id\":");
@@ -67,7 +67,7 @@ static void put_openai_failure(const bl_err *err, bl_text *out)
     bl_text_puts(out, "\n\n");
 }
 
-/* The end of a stream of events of |object|: usage, where it is asked for, in an event without choices. */
+/* End a stream of events of |object|.  If usage is requested, send it in an event without choices. */
 static void put_openai_end(bl_completion *c, const char *object, bl_text *out)
 {
     if (c->options.include_usage) {
@@ -134,7 +134,7 @@ static void begin_chat_event(const bl_completion *c, int index, bl_text *out)
     bl_text_printf(out, ",\"choices\":[{\"index\":%d,\"delta\":{", index);
 }
 
-/* The role of each text; the first event has that of the first. */
+/* Send the role of each text, in the first event of the text. */
 static void begin_chat(bl_completion *c, bl_text *out)
 {
     for (int i = 0; i < c->ntexts; i++) {
@@ -225,7 +225,7 @@ static void put_likeliest(const bl_generation *g, const bl_text_token *token, bl
     bl_text_putc(out, '}');
 }
 
-/* Lists side by side, as OpenAI's completions have them; and the list of objects that chat and llama.cpp have. */
+/* Print the parallel lists of OpenAI's completions, and the list of objects of chat and llama.cpp. */
 static void put_text_chances(const bl_generation *g, size_t from, size_t to, bl_text *out)
 {
     bl_text_puts(out, ",\"logprobs\":");
@@ -329,7 +329,7 @@ const bl_text_form bl_openai_text_form = {.document = openai_reply_put_text_docu
 
 /* ---- llama.cpp's completion */
 
-/* One text as an object, several as a list. */
+/* A single text is an object; several texts are a list. */
 static void put_llama_document(bl_completion *c, bl_text *out)
 {
     if (c->ntexts == 1 && !c->listed) {

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* ---- which model */
+/* ---- the choice of the model */
 
-/* Is |name| one of the words of |list|, or does that end with "*", which is any name? */
+/* Is |name| a word of |list|?  The word "*" matches any name. */
 static bool is_alias(const char *list, const char *name)
 {
     size_t len = strlen(name);
@@ -25,8 +25,8 @@ static bool is_alias(const char *list, const char *name)
     return false;
 }
 
-/* Under the lock: the model that |name| is an alias of; NULL: of none.  Without a name: the only one that writes texts, or, where
- * |vectors|, that takes them. */
+/* Under the lock: the model with the alias |name|; NULL: there is none.  Without a name: the only model that generates text,
+ * or, with |vectors|, the only one that tokenizes its inputs. */
 static const bl_model *find_alias(bl_request *rq, const char *name, bool vectors)
 {
     bl_models *models = rq->server->models;
@@ -75,8 +75,8 @@ static void end_document(void *arg)
     bl_json_fini(arg);
 }
 
-/* A template may take 10^6 steps, and for DRY each token of the vocabulary is looked at: not on the thread of other connections.
- */
+/* A template may take 10^6 steps, and DRY visits each token of the vocabulary.  Such requests are read on an offload thread,
+ * so that they do not block other connections. */
 static bool openai_request_takes_long(const bl_json *root)
 {
     bl_json at;
@@ -136,7 +136,7 @@ bl_status bl_openai_open(bl_request *rq, bl_openai_call *call)
 
 /* ---- options */
 
-/* Members that the model's configuration says for requests that do not say them. */
+/* Apply the default members of the model's configuration, which the request may override. */
 static bl_status read_defaults(bl_openai_call *call, bl_text_reading *r)
 {
     const char *text = call->in->version->config.defaults;
@@ -225,7 +225,7 @@ static bl_status openai_request_add_token(const bl_openai_call *call, const bl_j
     return BL_OK;
 }
 
-/* {"prompt_string": ...}, as llama.cpp has prompts with media, which are not taken. */
+/* llama.cpp has prompts of the form {"prompt_string": ...} with media; the string is read, and media are an error. */
 static bl_status find_text(const bl_openai_call *call, const bl_json *at, bl_json *out)
 {
     bl_err *err = &call->rq->err;

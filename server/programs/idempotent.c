@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The answer of a run; counted and constant. */
+/* The stored answer of a run.  Reference-counted, constant. */
 typedef struct answer {
     atomic_int refs;
     bl_server *server; /* its memory budget is charged */
@@ -170,8 +170,8 @@ static void idempotent_end_run(bl_exec *x, numbered *n)
 
 static void idempotent_answer_again(bl_request *rq, const bl_sequence *s)
 {
-    const char *type = bl_arena_strdup(rq->arena, s->content_type); /* a copy: the record may get another answer before this one
-                                                                     * is sent */
+    /* a copy, since the record may get another answer before this one is sent */
+    const char *type = bl_arena_strdup(rq->arena, s->content_type);
     rq->then = NULL;
     if (type == NULL) {
         rq->err.status = bl_arena_status(rq->arena, &rq->err);

@@ -14,15 +14,15 @@ struct bl_joined {
     bl_batch_slot slot;
 };
 
-/* The part of a run that waits. */
+/* The part of a program run that waits in a batcher. */
 typedef struct joined_run {
     bl_batch_item item; /* first member: bl_batch_item * converts */
     bl_exec *x;
     bl_batch_slot *slot; /* of a run without a batch; else NULL */
-    bool claimed;        /* |slot| is claimed for it */
+    bool claimed;        /* |slot| is claimed for the run */
 } joined_run;
 
-/* ---- what the batcher asks for */
+/* ---- functions for the batcher */
 
 static void retain_program(void *owner)
 {
@@ -63,7 +63,7 @@ static const bl_batch_user program_user = {.what = "program",
                                            .count = joined_count_joint,
                                            .learn = joined_learn_joint};
 
-/* ---- which entries */
+/* ---- entries that can be batched */
 
 const char *bl_joined_along(const bl_program *program, int entry)
 {
@@ -114,7 +114,7 @@ static void destroy_joined(bl_joined *joined)
     free(joined);
 }
 
-/* The batcher of the entry, which the first call creates.  NULL: without a batcher each run is for itself. */
+/* The batcher of the entry, which the first call creates.  NULL: runs of the entry are not batched. */
 static bl_joined *get_joined(bl_program *program, int entry)
 {
     bl_joined *made = NULL, *there = atomic_load(&program->joined[entry]);
@@ -133,7 +133,7 @@ void bl_joined_fini(bl_program *program)
         destroy_joined(atomic_load(&program->joined[i]));
 }
 
-/* ---- which runs */
+/* ---- runs that can be batched */
 
 bool bl_joined_takes(bl_exec *x, const bl_program_run *run)
 {
@@ -171,9 +171,9 @@ static bl_status reply_single(bl_request *rq)
     return bl_exec_reply(rq);
 }
 
-/* ---- the way to the device */
+/* ---- dispatch */
 
-/* The next run begins before the answer of this one is written. */
+/* Release the slot before the answer is written, so that the next run can begin. */
 static bl_step work_single(bl_request *rq)
 {
     const bl_exec *x = rq->data;
@@ -198,13 +198,13 @@ static bl_status go_single(joined_run *run)
     return bl_exec_advance(x);
 }
 
-/* The request ends. */
+/* Cleanup at the end of the request. */
 static void joined_end_run(void *arg)
 {
     joined_run *run = arg;
     if (run->slot != NULL)
         atomic_fetch_sub(&run->slot->busy, 1);
-    if (run->claimed) /* it never ran */
+    if (run->claimed) /* the run never began */
         bl_batch_unclaim(run->item.batcher, run->slot);
     bl_batch_leave(run->item.batch);
 }

@@ -9,15 +9,14 @@
 
 typedef struct bl_joined bl_joined;
 
-/* The named dimension along which runs of the entry are joined; NULL: they are not. */
+/* The named dimension along which runs of the entry are joined; NULL: runs are not joined. */
 const char *bl_joined_along(const bl_program *program, int entry);
-/* Can |run|, whose options are known, share a run with others?  It can if it is one step with inputs of its own and its results
- * are sent. */
+/* Can |run|, whose options are known, share a run with others?  The run must be one step with inputs of its own, and its
+ * results must be sent. */
 bool bl_joined_takes(bl_exec *x, const bl_program_run *run);
-/* Run it without others if the device is free, else queue it in the batcher.  After BL_OK the caller must not touch the
- * request. */
+/* Run alone if the device is free, else queue the run in the batcher.  After BL_OK the caller must not touch the request. */
 BL_NODISCARD bl_status bl_joined_go(bl_exec *x, const bl_program_run *run);
-/* The program ends. */
+/* Destroy the batchers of a program. */
 void bl_joined_fini(bl_program *program);
 
 #endif

@@ -20,7 +20,7 @@ static void end_make(void *arg)
     bl_program_release(make->program);
 }
 
-/* ---- on the thread that begins it */
+/* ---- on the thread of the request */
 
 /* A state by reference is shared with other users, so no entry may update it. */
 static bl_status check_shared(const bl_program_doc *doc, bl_err *err)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Making a program from its document: the compiler makes its plans and those of its initialisers, and its device's worker makes
- * its state.  The request may move from queue to queue.  Used by PUT of a program and by the loading of a model. */
+/* Making a program from its document.  The compiler makes the plans of the program and of its initialisers, and the worker of
+ * the device makes its state.  The request moves through several queues.  Used by PUT of a program and by the loading of a
+ * model. */
 #ifndef BL_SERVER_PROGRAMS_PROGRAM_MAKE_H
 #define BL_SERVER_PROGRAMS_PROGRAM_MAKE_H
 
@@ -14,7 +15,7 @@ struct bl_program_make {
     const bl_plan_tensor **hidden; /* for each hidden state (one that no document names): its plan tensor */
     /* Called on the device's thread when the program is complete.  Retain the program to keep it. */
     bl_status (*installed)(bl_program_make *make, bl_err *err);
-    void *arg; /* the caller's */
+    void *arg; /* argument of |installed| */
 };
 
 /* Create the object in the request's memory, with an empty program.  Sets rq->data to its x. */

@@ -45,7 +45,7 @@ static bl_status program_put_decode(bl_program_make *make)
     return bl_program_make_decode(make);
 }
 
-/* A job puts the program again; the program keeps its durability and its numbered runs. */
+/* A job puts the program again.  The program keeps its durability and its numbered runs. */
 static bl_status take_over(bl_program *program, const bl_program *old, bl_err *err)
 {
     program->durable = old->durable;

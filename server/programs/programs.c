@@ -171,7 +171,7 @@ static void programs_put_names(bl_text *out, const char *key, const bl_wire_outp
 
 enum { MOST_PROFILED = 1000 };
 
-/* Write the time of each kernel in service, as far as it was measured. */
+/* Print the measured time of each kernel in service. */
 static void put_profile(bl_text *out, const bl_plan *plan, const bl_peaks *peaks)
 {
     bl_kernel_use *use = calloc(MOST_PROFILED, sizeof *use);
@@ -399,7 +399,7 @@ static bl_status compile_again(bl_exec *x, bl_err *err)
     return bl_exec_admit(x, err);
 }
 
-/* The key of the program's plan as it was compiled, without this run's debug level. */
+/* The key of the program's own plan, without this run's debug level. */
 static bl_status key_of_own(bl_exec *x)
 {
     const bl_plan_options *own = bl_plan_get_options(x->hold.entry->plan);
@@ -434,7 +434,8 @@ static bl_status make_better(bl_exec *x, bl_err *err)
     return st == BL_OK ? take_better(x, err) : st;
 }
 
-/* Search the kernels with the width that this run asks for, unless they were searched so; later runs use the result. */
+/* Search the kernels with the beam width of this run, unless they were searched with this width before.  Later runs use the
+ * result. */
 static bl_status choose_searched(bl_exec *x)
 {
     BL_TRY(key_of_own(x));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A program: a graph with a name, and with state that lives on a device.  Counted, so that running work keeps a program alive
- * that was replaced or deleted meanwhile.  What the document defines is constant.  Only the worker's thread touches the buffers
- * of the state, one request after the other (serial). */
+/* A program: a graph with a name, and with state that lives on a device.  Reference-counted, so that running work keeps a
+ * replaced or deleted program alive.  Members that the document defines are constant.  Only the worker's thread touches the
+ * buffers of the state, one request after the other (serial). */
 #ifndef BL_SERVER_PROGRAMS_H
 #define BL_SERVER_PROGRAMS_H
 

@@ -56,7 +56,7 @@ static bl_status keep_options(bl_arena *arena, const bl_onnx_options *from, bl_o
     *to = *from;
     to->ranges = ranges;
     to->folder = from->folder != NULL ? bl_arena_strdup(arena, from->folder) : NULL;
-    to->files = NULL; /* each import has its own files */
+    to->files = NULL; /* each import maps its own files */
     for (int i = 0; ranges != NULL && i < from->nranges; i++) {
         ranges[i] = from->ranges[i];
         ranges[i].var.name = bl_arena_strdup(arena, ranges[i].var.name);
@@ -149,7 +149,7 @@ bl_status bl_variants_refuse(const bl_program *program, const char *what, bl_err
     return st;
 }
 
-/* ---- look-up; under the lock */
+/* ---- lookup; under the lock */
 
 static bool is_same(const bl_tensor_value *a, const bl_tensor_value *b)
 {
@@ -157,17 +157,17 @@ static bool is_same(const bl_tensor_value *a, const bl_tensor_value *b)
            (a->bytes == 0 || memcmp(a->span.data, b->span.data, a->bytes) == 0);
 }
 
-/* One look-up, in the request's arena. */
+/* One lookup, in the request's arena. */
 typedef struct search {
     bl_variant_call call;
     bl_variants *variants;
-    const bl_tensor_value **given; /* for each input: its value, once it was needed and read */
+    const bl_tensor_value **given; /* for each input: its value, once a variant needs it and it is read; else NULL */
     bl_variant *found;
     bool made;
     bl_mapped files; /* mapped files of external data, for the import */
 } search;
 
-/* Is |variant| for these values?  Inputs of the variant do not count. */
+/* Is |variant| made for these values?  The variant's own inputs are not compared. */
 static bool variants_fits(const bl_variant *variant, const search *s)
 {
     const bl_wire_graph *graph = &s->variants->entry.graph;
@@ -221,7 +221,7 @@ static void add_variant(bl_variants *variants, bl_variant *variant, bl_variant *
     variants->count--;
 }
 
-/* ---- state machine of a look-up */
+/* ---- state machine of a lookup */
 
 static bl_status variants_go_on(bl_request *rq, search *s);
 
@@ -346,7 +346,7 @@ static bl_status variants_fill_variant(const search *s, bl_program *program, con
     return bl_arena_status(program->arena, err);
 }
 
-/* The variant's weights are the program's. */
+/* The variant uses the weights of the program by reference. */
 static bl_status share_weights(bl_exec *x, const bl_program *from, bl_program *to, const bl_onnx_model *model)
 {
     for (int i = 0; i < to->doc.nstates; i++) {
@@ -393,7 +393,7 @@ static bl_status made_then(bl_request *rq)
     return be_ready(rq, make->arg);
 }
 
-/* The import needs more values: all runs provide them from now on.  False if the import failed for another reason. */
+/* The import needs more values: from now on all runs provide them.  False if the import failed for another reason. */
 static bool want_more(search *s, const bl_onnx_model *model)
 {
     bool more = false;
@@ -486,9 +486,9 @@ static bl_step make_apart(bl_request *rq)
     return BL_STEP_DONE;
 }
 
-/* ---- the whole look-up */
+/* ---- the whole lookup */
 
-/* On an HTTP thread; called again each time that more values are there. */
+/* On an HTTP thread; called again each time that more values are available. */
 static bl_status variants_go_on(bl_request *rq, search *s)
 {
     bl_worker *away = NULL;
