@@ -233,8 +233,8 @@ static int compare_added(const void *a, const void *b)
     int differs = memcmp(x->text.data, y->text.data, x->text.len < y->text.len ? x->text.len : y->text.len);
     if (differs != 0)
         return differs;
-    return x->text.len != y->text.len ? (x->text.len < y->text.len ? -1 : 1) : y->id - x->id; /* the look-up takes the last of two
-                                                                                               * equal texts */
+    /* Equal texts sort by falling id, since find_added takes the last of two equal texts. */
+    return x->text.len != y->text.len ? (x->text.len < y->text.len ? -1 : 1) : y->id - x->id;
 }
 
 bl_status bl_token_make_added(bl_tokenizer *t, bl_added_tokens *among, size_t count, bl_err *err)
@@ -251,8 +251,8 @@ void bl_token_sort_added(bl_added_tokens *among)
         qsort(among->token, among->count, sizeof *among->token, compare_added);
     for (size_t i = 0; i < among->count; i++) {
         bl_added_token *token = &among->token[i];
-        token->shorter = (int32_t)i - 1; /* an added token that is a prefix of this text equals the token before it or is a prefix
-                                          * of it */
+        /* An added token that is a prefix of this text equals the previous token or is a prefix of the previous token. */
+        token->shorter = (int32_t)i - 1;
         while (token->shorter >= 0 && !bl_token_begins(token->text, among->token[token->shorter].text))
             token->shorter = among->token[token->shorter].shorter;
         among->from[(unsigned char)token->text.data[0] + 1]++;

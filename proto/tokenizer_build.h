@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Builds a tokenizer from either source: tokenizer.json (tokenizer_read*.c), or the metadata of a GGUF file (proto/gguf/vocab.c).
- * Call in this order: room, tokens, the model's parts, added tokens, steps, decoder.  Errors say what is wrong but not where; the
- * reader adds the place in its file. */
+/* Builds a tokenizer from either source: tokenizer.json (tokenizer_read*.c), or the metadata of a GGUF file
+ * (proto/gguf/vocab.c).  Call in this order: room, tokens, the model's parts, added tokens, steps, decoder.  Errors say what
+ * is wrong but not where; the reader adds the place in its file. */
 #ifndef BL_PROTO_TOKENIZER_BUILD_H
 #define BL_PROTO_TOKENIZER_BUILD_H
 
@@ -17,8 +17,8 @@ enum { BL_TOKEN_IDS = 1024 * 1024, BL_TOKEN_ADDED = 65536 }; /* limits of one fi
 bl_tokenizer *bl_token_create(void); /* NULL if out of memory */
 /* |size|: all ids are below it; |texts|: the number of tokens to come. */
 BL_NODISCARD bl_status bl_token_make_room(bl_tokenizer *t, size_t size, size_t texts, bl_err *err);
-/* Adds the token |id|, which must be free.  |text| must outlive |t|.  Returns |id|, or the id of the earlier token with the same
- * text. */
+/* Adds the token |id|, which must be free.  |text| must outlive |t|.  Returns |id|, or the id of the earlier token with the
+ * same text. */
 int32_t bl_token_add(bl_tokenizer *t, int32_t id, bl_span text);
 
 /* Merges of BPE, added in batches: a batch overlaps the cache misses of its table look-ups.  All zero is empty. */
@@ -42,8 +42,8 @@ void bl_token_find_byte_tokens(bl_tokenizer *t);
 
 /* ---- marks: tokenizer_marks.c */
 void bl_token_clear_marks(bl_tokenizer *t); /* marks all special tokens as unknown */
-/* Finds the special tokens that the file did not name, and the tokens that end a model's output.  |doubts|: recognises a special
- * token by its text even if the file calls it ordinary, since converters to GGUF set wrong types. */
+/* Finds the special tokens that the file did not name, and the tokens that end a model's output.  |doubts|: recognises a
+ * special token by its text even if the file calls it ordinary, since converters to GGUF set wrong types. */
 void bl_token_find_marks(bl_tokenizer *t, bool doubts);
 
 /* Makes room for |count| tokens.  The caller fills among->token and among->count, then calls bl_token_sort_added. */
@@ -103,8 +103,8 @@ typedef struct bl_token_decoder {
     bl_token_decode op[BL_TOKEN_DECODES];
 } bl_token_decoder;
 
-/* Computes the bytes of each token within a text and at its beginning.  An added token whose bytes are already known starts from
- * those. */
+/* Computes the bytes of each token within a text and at its beginning.  An added token whose bytes are already known starts
+ * from those. */
 BL_NODISCARD bl_status bl_token_fill_bytes(bl_tokenizer *t, const bl_token_decoder *decoder, bl_err *err);
 
 #endif

@@ -330,7 +330,7 @@ static bl_status encode_wordpiece(bl_token_encoder *e, bl_span word)
     for (size_t at = 0; at < word.len && characters <= t->most_characters; at += n) {
         int32_t id = -1;
         bl_span front = at > 0 ? t->continues : t->begins, rest = {word.data + at, word.len - at};
-        bool other = at > 0 && t->begins.len > 0 && bl_token_begins(rest, t->begins); /* |rest| looks like the start of a word */
+        bool other = at > 0 && t->begins.len > 0 && bl_token_begins(rest, t->begins); /* |rest| looks like a new word */
         bl_text_clear(&e->piece);
         bl_text_append(&e->piece, front.data, front.len);
         n = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The methods of Python's strings, lists and dicts that a sandboxed template may call: those that do not modify their object. */
+/* The methods of Python's strings, lists and dicts that a sandboxed template may call: those that do not modify their
+ * object. */
 #include "proto/chat/jinja_rows.h"
 
 #include <string.h>

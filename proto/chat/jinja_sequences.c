@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Jinja2 3.1's filters of sequences.  Where Jinja2 returns a generator, these filters return a stream with the computed items and
- * an error.  A read past the items raises the error, so a stream without reads never fails. */
+/* Jinja2 3.1's filters of sequences.  Where Jinja2 returns a generator, these filters return a stream with the computed
+ * items and an error.  A read past the items raises the error, so a stream without reads never fails. */
 #include "proto/chat/jinja_rows.h"
 
 #include <string.h>
@@ -226,8 +226,8 @@ static void start_generator(generator *g, bl_jinja_run *run)
     *g = (generator){.run = run};
 }
 
-/* Moves a failure since the start of the generator into the stream.  A read of the stream raises the failure; the run continues.
- * A failure of a limit stays with the run. */
+/* Moves a failure since the start of the generator into the stream.  A read of the stream raises the failure; the run
+ * continues.  A failure of a limit stays with the run. */
 static bl_jinja_value end_generator(generator *g)
 {
     bl_jinja_run *run = g->run;

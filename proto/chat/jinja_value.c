@@ -426,7 +426,7 @@ bool bl_jinja_less(bl_jinja_run *run, bl_jinja_value a, bl_jinja_value b)
         return bl_jinja_work(run, 0) && jinja_value_compare_numbers(a, b) == -1;
     if (a.kind == BL_JINJA_STRING && b.kind == BL_JINJA_STRING) {
         size_t n = a.len < b.len ? a.len : b.len;
-        int order = bl_jinja_work(run, n) ? memcmp(a.as.data, b.as.data, n) : 0; /* byte order of UTF-8 equals code point order */
+        int order = bl_jinja_work(run, n) ? memcmp(a.as.data, b.as.data, n) : 0; /* UTF-8 keeps the order of code points */
         return order < 0 || (order == 0 && a.len < b.len);
     }
     if ((a.kind != BL_JINJA_LIST && a.kind != BL_JINJA_TUPLE) || a.kind != b.kind) {

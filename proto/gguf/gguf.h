@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads the GGUF format, versions 2 and 3 (ggml's docs/gguf.md): metadata keys with typed values, then tensors.  A large model is
- * split into several files; the first file has the metadata.
+/* Reads the GGUF format, versions 2 and 3 (ggml's docs/gguf.md): metadata keys with typed values, then tensors.  A large
+ * model is split into several files; the first file has the metadata.
  *
- * The reader copies the metadata and the list of tensors.  The data of tensors are views into the files' bytes, which are usually
- * mapped and must outlive the bl_gguf.  The reader checks each count, length, offset and size against the file before it uses the
- * number, so every view is readable.  A malformed file is BL_EINVAL; a big-endian file, another version and an unsupported type
- * of tensor are BL_EUNSUPPORTED.  Errors name the key or the tensor.  A bl_gguf lives in its arena and is immutable.  Thread:
- * any. */
+ * The reader copies the metadata and the list of tensors.  The data of tensors are views into the files' bytes, which are
+ * usually mapped and must outlive the bl_gguf.  The reader checks each count, length, offset and size against the file
+ * before it uses the number, so every view is readable.  A malformed file is BL_EINVAL; a big-endian file, another version
+ * and an unsupported type of tensor are BL_EUNSUPPORTED.  Errors name the key or the tensor.  A bl_gguf lives in its arena
+ * and is immutable.  Thread: any. */
 #ifndef BL_PROTO_GGUF_H
 #define BL_PROTO_GGUF_H
 
@@ -67,8 +67,8 @@ typedef struct bl_gguf bl_gguf;
 
 /* |files|: one file, or all parts of a split file in order.  |files| and |arena| must outlive *out. */
 BL_NODISCARD bl_status bl_gguf_open(bl_arena *arena, const bl_span *files, int nfiles, bl_gguf **out, bl_err *err);
-/* Whether |name| is the name of a part of a split file, such as "model-00002-of-00004.gguf".  For this name |*stem| is the length
- * of "model", |*no| is 2 and |*count| is 4.  If false, the outputs are unchanged. */
+/* Whether |name| is the name of a part of a split file, such as "model-00002-of-00004.gguf".  For this name |*stem| is the
+ * length of "model", |*no| is 2 and |*count| is 4.  If false, the outputs are unchanged. */
 bool bl_gguf_part_name(bl_span name, size_t *stem, int *no, int *count);
 
 const bl_gguf_tensor *bl_gguf_tensors(const bl_gguf *gguf, size_t *count);
@@ -79,7 +79,8 @@ bl_span bl_gguf_key(const bl_gguf *gguf, size_t at, bl_gguf_values *out);     /*
 bool bl_gguf_find(const bl_gguf *gguf, const char *key, bl_gguf_values *out); /* false: no such key; *out is unchanged */
 
 /* Reads the single value of a key.  False, with *out unchanged, if the key is missing, is an array, or has another kind.
- * bl_gguf_u64 and bl_gguf_i64 read integers of any size within the range of the result; bl_gguf_f64 reads floats and integers. */
+ * bl_gguf_u64 and bl_gguf_i64 read integers of any size within the range of the result; bl_gguf_f64 reads floats and
+ * integers. */
 bool bl_gguf_u64(const bl_gguf *gguf, const char *key, uint64_t *out);
 bool bl_gguf_i64(const bl_gguf *gguf, const char *key, int64_t *out);
 bool bl_gguf_f64(const bl_gguf *gguf, const char *key, double *out);

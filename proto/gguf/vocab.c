@@ -368,8 +368,8 @@ static int32_t vocab_rank_of(float score)
     return ~(bits < 0 ? bits ^ INT32_MAX : bits);
 }
 
-/* Whether no token has U+2581 after another character, as in nearly all vocabularies.  No merge then crosses the start of a word,
- * so words can be encoded separately. */
+/* Whether no token has U+2581 after another character, as in nearly all vocabularies.  No merge then crosses the start of a
+ * word, so words can be encoded separately. */
 static bool has_words(const bl_tokenizer *t)
 {
     const bl_span blank = BL_S(BL_TOKEN_BLANK);

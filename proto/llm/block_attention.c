@@ -98,8 +98,8 @@ void bl_llm_prepare_attention(bl_llm_graph *g)
 
 /* ---- queries, keys and values */
 
-/* Normalises x [rows, n, heads * size] or [rows, n, heads, size].  The size of the norm's weight decides whether the norm covers
- * each head or all heads together. */
+/* Normalises x [rows, n, heads * size] or [rows, n, heads, size].  The size of the norm's weight decides whether the norm
+ * covers each head or all heads together. */
 static bl_llm_value *norm_heads(bl_llm_graph *g, bl_llm_value *x, const char *name, int64_t heads, int64_t size)
 {
     bl_llm_value *weight = bl_llm_state(g, name, "weight");

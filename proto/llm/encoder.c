@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Embedding models: encoders, and decoders whose hidden states are pooled.  A row of a run is one whole text, padded at its end.
- * The program has no KV cache. */
+/* Embedding models: encoders, and decoders whose hidden states are pooled.  A row of a run is one whole text, padded at its
+ * end.  The program has no KV cache. */
 #include "proto/llm/importer.h"
 
 /* The mask [rows, 1, n or 1, n]: a token attends to the tokens of its text, and only to earlier ones if the model is causal. */

@@ -279,8 +279,8 @@ static bl_status hub_read_rope(hub *h)
     return read_scaling(h, &full, base);
 }
 
-/* Converts layer_types to a period whose last block has full attention; 0 if no block has.  |*windows|: some block has a sliding
- * window; unchanged without layer_types. */
+/* Converts layer_types to a period whose last block has full attention; 0 if no block has.  |*windows|: some block has a
+ * sliding window; unchanged without layer_types. */
 static bl_status read_layer_types(hub *h, bool *windows)
 {
     bl_json types, at;
@@ -371,8 +371,8 @@ static bl_status read_falcon(hub *h)
 
 /* ---- encoders */
 
-/* Fails if config.json makes the encoder a decoder (is_decoder).  Limits the context to max_trained_positions, since n_positions
- * can be larger. */
+/* Fails if config.json makes the encoder a decoder (is_decoder).  Limits the context to max_trained_positions, since
+ * n_positions can be larger. */
 static bl_status read_encoder(hub *h)
 {
     const bl_llm_arch *row = bl_llm_arch_find(h->source->arch, true);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Imports a language model from a GGUF file, from all parts of a split GGUF file, or from the files of a Hugging Face folder.
- * The result is a program, its tokenizer and its chat template.
+/* Imports a language model from a GGUF file, from all parts of a split GGUF file, or from the files of a Hugging Face
+ * folder.  The result is a program, its tokenizer and its chat template.
  *
- * archs.def lists the architectures.  The presence of tensors, not a row, selects biases, norms of queries and keys,
- * norms after attention and feed-forward, fused projections, a tied head and experts.  An unknown architecture, an unknown tensor
+ * archs.def lists the architectures.  The presence of tensors, not a row, selects biases, norms of queries and keys, norms
+ * after attention and feed-forward, fused projections, a tied head and experts.  An unknown architecture, an unknown tensor
  * and an unknown key that may change the model's results are BL_EUNSUPPORTED; the error has the name.
  *
  * The program has one entry, "main".  The program of a text model has a paged KV cache (server/models/pages.h) and outputs
  * "logits", float32[rows, vocabulary], of the last token of each text.  The program of an embedding model (|embeds|) has the
- * inputs input_ids and attention_mask, int32[rows, n], and outputs "embedding": float32[rows, width], or [rows, n, width] without
- * pooling.  Values of states refer to the files' bytes, so the files must outlive the loading of the program.  Thread: any, with
- * one arena per import. */
+ * inputs input_ids and attention_mask, int32[rows, n], and outputs "embedding": float32[rows, width], or [rows, n, width]
+ * without pooling.  Values of states refer to the files' bytes, so the files must outlive the loading of the program.
+ * Thread: any, with one arena per import. */
 #ifndef BL_PROTO_LLM_H
 #define BL_PROTO_LLM_H
 

@@ -35,8 +35,8 @@ static void spread_halves(const uint8_t *codes, const uint8_t *high, uint8_t *ou
     }
 }
 
-/* Q2_K and Q3_K: 32 bytes have 128 codes, those of the lowest two bits first.  |high|: bit k of 32 bytes is the third bit of the
- * k-th run of 32 codes. */
+/* Q2_K and Q3_K: 32 bytes have 128 codes, those of the lowest two bits first.  |high|: bit k of 32 bytes is the third bit of
+ * the k-th run of 32 codes. */
 static void spread_quarters(const uint8_t *codes, const uint8_t *high, uint8_t *out)
 {
     for (int k = 0; k < 8; k++) {
@@ -47,8 +47,8 @@ static void spread_quarters(const uint8_t *codes, const uint8_t *high, uint8_t *
     }
 }
 
-/* Q6_K: 64 bytes have the lower four bits of 128 codes, first the low nibbles, then the high nibbles.  |high|: 32 bytes have the
- * upper two bits of 128 codes, the lowest two bits first. */
+/* Q6_K: 64 bytes have the lower four bits of 128 codes, first the low nibbles, then the high nibbles.  |high|: 32 bytes have
+ * the upper two bits of 128 codes, the lowest two bits first. */
 static void spread_six(const uint8_t *codes, const uint8_t *high, uint8_t *out)
 {
     for (int k = 0; k < 8; k++) {

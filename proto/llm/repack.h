@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Repacks ggml's quantised blocks to the planes that block_linear and block_take read (engine/front/quant.h has the types and the
- * planes).  Repacking moves bits and rounds no number.  Thread: any. */
+/* Repacks ggml's quantised blocks to the planes that block_linear and block_take read (engine/front/quant.h has the types
+ * and the planes).  Repacking moves bits and rounds no number.  Thread: any. */
 #ifndef BL_PROTO_LLM_REPACK_H
 #define BL_PROTO_LLM_REPACK_H
 

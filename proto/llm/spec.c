@@ -175,8 +175,8 @@ static bl_status spec_read_scales(const reading *r, bl_llm_spec *s)
     return BL_OK;
 }
 
-/* Some files have a flag for each block: 1 for a sliding window, 0 for full attention.  Converts the flags to a period whose last
- * block has full attention; period 0: all blocks have a window. */
+/* Some files have a flag for each block: 1 for a sliding window, 0 for full attention.  Converts the flags to a period whose
+ * last block has full attention; period 0: all blocks have a window. */
 static bl_status read_window_flags(const reading *r, bl_llm_spec *s)
 {
     double flag = 1;

@@ -193,7 +193,7 @@ bl_wire_number bl_write_int(int64_t value)
 
 bl_wire_number bl_write_real(double value)
 {
-    if (fabs(value) <= 9007199254740992.0 && trunc(value) == value && !signbit(value)) /* 2^53: larger doubles may not be exact */
+    if (fabs(value) <= 9007199254740992.0 && trunc(value) == value && !signbit(value)) /* 2^53: larger doubles may be inexact */
         return bl_write_int((int64_t)value);
     return (bl_wire_number){.value = value, .negative = signbit(value)};
 }

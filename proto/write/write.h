@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Builds wire graphs for importers from recipes: "add(mul(a, $0), b)" is two nodes.  Each node passes through the front end when
- * it is written, so that the importer knows the dtype and the shape of the node.
+/* Builds wire graphs for importers from recipes: "add(mul(a, $0), b)" is two nodes.  Each node passes through the front end
+ * when it is written, so that the importer knows the dtype and the shape of the node.
  *
- * The importer's values are opaque: its callbacks give the reference of a value and make a value of a written node.  Failures
- * belong to the importer and are sticky: after the first failure the writer adds no node.  Thread: one at a time. */
+ * The importer's values are opaque: its callbacks give the reference of a value and make a value of a written node.
+ * Failures belong to the importer and are sticky: after the first failure the writer adds no node.  Thread: one at a time. */
 #ifndef BL_PROTO_WRITE_H
 #define BL_PROTO_WRITE_H
 
@@ -76,11 +76,11 @@ typedef struct bl_write_arg {
 bl_wire_number bl_write_int(int64_t value);
 bl_wire_number bl_write_real(double value);
 
-/* Writes the wire nodes of |text|: OP(operands, attribute=value, ...).  Operands are nested calls, numbers, the letters a to h
- * (an omitted value ends the operands), and $0 to $9, which refer to |args|; "$0..." stands for all values of VS.  Attributes are
- * numbers, words, true, false, [lists] of these, $0, and @name:preset, a number of the importer (required without :preset), which
- * is also allowed as an operand.  |out| is an array of |n| pointers to values, which gets the results of the outermost op.  False
- * after a failure. */
+/* Writes the wire nodes of |text|: OP(operands, attribute=value, ...).  Operands are nested calls, numbers, the letters a to
+ * h (an omitted value ends the operands), and $0 to $9, which refer to |args|; "$0..." stands for all values of VS.
+ * Attributes are numbers, words, true, false, [lists] of these, $0, and @name:preset, a number of the importer (required
+ * without :preset), which is also allowed as an operand.  |out| is an array of |n| pointers to values, which gets the
+ * results of the outermost op.  False after a failure. */
 bool bl_write_many(bl_write *w, const char *text, const bl_write_arg *args, int n, void *out);
 /* Like bl_write_many for one result; NULL after a failure. */
 void *bl_write_one(bl_write *w, const char *text, const bl_write_arg *args);
