@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Creation of a job: the document is decoded on the HTTP thread, the program's state is written to disk, and then the job is
- * registered. */
+/* Creation of a job.  The HTTP thread decodes the document, the writer stores the state of the program on the disk, and then
+ * the job is registered. */
 #include "proto/encode.h"
 #include "server/access/access.h"
 #include "server/data/saver.h"
@@ -25,7 +25,7 @@ static bl_status begin_decode(bl_exec *x, bl_job *job, bl_job_doc *spec)
     bl_tensor_file file = {0};
     const char *name = NULL, *evaluator = NULL;
     const bl_program_doc *evaluates = NULL;
-    bl_status st = bl_exec_document(x, job->arena, false, &doc, &file); /* the job keeps names of the file */
+    bl_status st = bl_exec_document(x, job->arena, false, &doc, &file); /* the job keeps names that are in the file */
     bl_json root = bl_json_root(&doc);
     if (st == BL_OK)
         st = bl_decode_job_programs(&root, &name, &evaluator, &rq->err);
@@ -47,7 +47,7 @@ static bl_status begin_decode(bl_exec *x, bl_job *job, bl_job_doc *spec)
     return st;
 }
 
-/* Name the columns of a part's reports from index |at| on; returns the index after them. */
+/* Name the report columns of a part from index |at| on.  Returns the index after the last of them. */
 static int name_columns(const bl_job *job, job_part *part, const char *prefix, const char **columns, int at)
 {
     part->column = at;
@@ -56,7 +56,8 @@ static int name_columns(const bl_job *job, job_part *part, const char *prefix, c
     return at;
 }
 
-/* A restored job has its columns from its row in the store, and readers of its history use them: they stay. */
+/* Set the columns of the job.  A restored job keeps the columns of its row in the store, because readers of its history use
+ * them. */
 static bl_status fill_columns(bl_job *job, bl_err *err)
 {
     int most = job->means.train.ncollect + job->means.evaluation.ncollect, nmetrics = 0, n = 0;
@@ -77,7 +78,7 @@ static bl_status fill_columns(bl_job *job, bl_err *err)
     return BL_OK;
 }
 
-/* |from|: the entry of the program; NULL: its plan is made later. */
+/* |from|: the entry of the program; NULL: the plan of the part is made later. */
 static bl_status fill_part(bl_job *job, const bl_program_run *run, const bl_program_entry *entry,
                            const bl_program_entry_state *from, job_part *part, bl_err *err)
 {
@@ -95,11 +96,11 @@ static bl_status fill_part(bl_job *job, const bl_program_run *run, const bl_prog
     return BL_OK;
 }
 
-/* The estimated time of one step must not exceed the limit of a run. */
+/* Check that the estimated time of one step is within the limit of a run. */
 static bl_status admit(const bl_job *job, const job_part *part, bl_err *err)
 {
-    double estimate = part->plan != NULL ? bl_plan_get_info(part->plan)->estimate_s : 0; /* without a plan: it was checked when
-                                                                                          * the job was submitted */
+    double estimate =
+        part->plan != NULL ? bl_plan_get_info(part->plan)->estimate_s : 0; /* without a plan: checked at submission */
     double limit = job->jobs->server->settings.max_seconds;
     if (estimate <= limit)
         return BL_OK;
@@ -134,7 +135,7 @@ static bl_status fill_evaluation(bl_job *job, const bl_program_run *run, bl_err 
 static bl_status fill_job(bl_job *job, const bl_job_doc *spec, bl_err *err)
 {
     const bl_program *program = job->means.program;
-    pthread_mutex_lock(&job->jobs->lock); /* a restored job is already registered, so other threads read it */
+    pthread_mutex_lock(&job->jobs->lock); /* a restored job is already registered, so other threads read this member */
     job->means.worker = program->worker;
     job->ask.program_name = bl_arena_strdup(job->arena, program->name);
     job->ask.entry_name = bl_arena_strdup(job->arena, program->doc.entries[spec->run.entry].name);
@@ -163,7 +164,7 @@ static bl_status fill_job(bl_job *job, const bl_job_doc *spec, bl_err *err)
     return begin_find_metric(job, err);
 }
 
-/* Load the inputs of the training entry, then those of the evaluation. */
+/* Load the inputs of the training entry and then the inputs of the evaluation. */
 static bl_status begin_load_inputs(bl_exec *x, const bl_job *job, const bl_job_doc *spec)
 {
     size_t n = (size_t)job->means.train.ninputs, more = (size_t)job->means.evaluation.ninputs;
@@ -177,7 +178,8 @@ static bl_status begin_load_inputs(bl_exec *x, const bl_job *job, const bl_job_d
     return bl_exec_load(x, (int)(n + more), values, false);
 }
 
-/* Claim the program: from now on no other request can replace, remove or train it.  Fails if one did so until now. */
+/* Claim the program: from now on no other request can replace, remove or train it.  Fails if another request has done so
+ * already. */
 static bl_status begin_claim(bl_job *job, bl_err *err)
 {
     bl_program *program = job->means.program, *now = NULL;
@@ -221,7 +223,7 @@ bl_status job_prepare(bl_request *rq, bl_job *job, bl_exec **out)
 
 static bl_device_tensor *take_input(bl_device_tensor *input)
 {
-    bl_device_tensor_settle(input); /* a job is long, and others may need the memory meanwhile */
+    bl_device_tensor_settle(input); /* a job lasts long, and other requests may need the memory meanwhile */
     return bl_device_tensor_retain(input);
 }
 
@@ -299,8 +301,9 @@ static bl_status begin_reply(bl_request *rq)
     return BL_OK;
 }
 
-/* On the writer's thread: register the job and store it.  After this the job continues even if the client is gone.  The job is
- * refused, if at all, before anything is written, since the row of this job replaces the row of the job that left its program. */
+/* On the writer's thread: register the job and store it.  From then on the job continues even if the client closes the
+ * connection.  A refusal comes before any write, because the row of this job replaces the row of the job that left its
+ * program. */
 static bl_step keep_it(bl_request *rq)
 {
     bl_job *job = ((bl_exec *)rq->data)->extra;
@@ -327,14 +330,15 @@ static bl_status begin_keep(bl_request *rq)
     return bl_request_submit(rq, job->jobs->writer, keep_it, NULL);
 }
 
-/* Numbered runs whose effect is in the job's checkpoints must not run again, so their numbers are stored first. */
+/* Store the program.  The numbers of numbered runs are stored first: a run whose effect is in a checkpoint of the job must not
+ * run again. */
 static bl_status keep_program(bl_request *rq)
 {
     bl_job *job = ((bl_exec *)rq->data)->extra;
     return job->means.program->durable ? bl_saver_save(rq, job->means.program, begin_keep) : begin_keep(rq);
 }
 
-/* Copy the tensors that the host does not see, for the files. */
+/* Copy the tensors that the host does not see to host memory, for the files. */
 static bl_status copy_held(bl_job *job, bl_err *err)
 {
     bl_budget *memory = &job->jobs->server->memory;
@@ -365,7 +369,7 @@ void job_drop_copies(bl_job *job)
     job->means.copied = 0;
 }
 
-/* On the worker's thread, between two runs of the program. */
+/* Take the first snapshot.  Thread: the worker's, between two runs of the program. */
 static bl_step snap_first(bl_request *rq)
 {
     bl_exec *x = rq->data;
@@ -386,7 +390,8 @@ static bl_status snap(bl_request *rq)
     return bl_exec_advance(x);
 }
 
-/* On the worker's thread, between two runs of the evaluator, whose serial is not that of the trained program. */
+/* Take the states of the evaluator.  Thread: the worker's, between two runs of the evaluator, whose serial differs from that of
+ * the trained program. */
 static bl_step take_first(bl_request *rq)
 {
     rq->err.status = job_take_evaluator(((bl_exec *)rq->data)->extra, &rq->err);

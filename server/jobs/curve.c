@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A curve with few rows: the steps are cut into intervals of equal length, and each interval keeps the rows that have the minimum
- * or maximum of a column.  So a peak of one report stays visible, which a mean or every n-th row would lose.  The first and the
- * last report stay too. */
+/* A curve with few rows.  The steps are divided into intervals of equal length.  Each interval keeps the rows with the minimum
+ * or the maximum of a column, so a peak of one report stays visible; a mean or every n-th row would lose the peak.  The first
+ * report and the last report also stay. */
 #include "server/jobs/jobs_internal.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 /* A copy of a report that may be kept. */
 typedef struct kept {
     bool used;
-    double value; /* of the column for which the report is kept */
+    double value; /* value of the column for which the report is kept */
     uint64_t step;
     double time;
     bl_text cells;
@@ -20,11 +20,11 @@ struct job_curve {
     int ncolumns, nkept;
     uint64_t from, last, stretches, at; /* at: the current interval */
     bool began;
-    uint64_t told; /* the step of the last row that was passed on */
+    uint64_t told; /* step of the last row that was passed on */
     bool (*each)(void *arg, const job_report *report);
     void *arg;
-    kept *kept;   /* minimum and maximum of each column, then the newest report */
-    kept **order; /* the used ones, sorted by step */
+    kept *kept;   /* minimum and maximum of each column, then the latest report */
+    kept **order; /* the used elements of |kept|, sorted by step */
 };
 
 job_curve *job_curve_create(int ncolumns, uint64_t from, uint64_t last, uint64_t stretches,
@@ -88,7 +88,7 @@ static bool curve_tell(job_curve *c, kept *k)
     return c->each(c->arg, &report);
 }
 
-/* The interval is over; |all|: pass on the newest row too. */
+/* End the interval.  |all|: pass on the latest row too. */
 static bool end_stretch(job_curve *c, bool all)
 {
     int n = 0;
@@ -127,7 +127,7 @@ bool job_curve_add(void *arg, const job_report *report)
         kept *least = &c->kept[2 * i], *greatest = least + 1;
         size_t len = strcspn(cell, "\t");
         char *end = NULL;
-        double value = len > 0 ? strtod(cell, &end) : 0; /* a list, or a word for a value that is not finite, is not a number */
+        double value = len > 0 ? strtod(cell, &end) : 0; /* a list, or a word for a value that is not finite, has no number */
         if (len > 0 && end != cell && (!least->used || value < least->value))
             curve_keep(least, report, value);
         if (len > 0 && end != cell && (!greatest->used || value > greatest->value))

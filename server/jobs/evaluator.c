@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Evaluation of a job by another program.  A state whose name the trained program also has is the trained state, in the same
- * buffer.  Any other state keeps the value that it had when the job was submitted.  From then on the job does not depend on that
- * program. */
+/* Evaluation of a job by another program.  If the trained program has a state of the same name, the evaluation uses the trained
+ * state, in the same buffer.  Every other state keeps its value from the submission of the job.  From the submission on the job
+ * does not depend on the other program. */
 #include "server/jobs/jobs_internal.h"
 #include "server/programs/variants.h"
 #include "server/store/registry.h"
@@ -10,8 +10,8 @@
 
 /* ---- finding the program */
 
-/* The rules are those of the trained program; a shared program of another owner is allowed too, since the evaluation changes none
- * of its states. */
+/* Find the evaluating program.  The rules equal the rules for the trained program, except that the program may be shared by
+ * another owner, because the evaluation changes none of its states. */
 static bl_status evaluator_find_program(bl_exec *x, const bl_job *job, const char *name, bl_program **out)
 {
     bl_request *rq = x->rq;
@@ -33,7 +33,7 @@ static bl_status evaluator_find_program(bl_exec *x, const bl_job *job, const cha
 bl_status job_find_evaluator(bl_exec *x, bl_job *job, const char *name, const bl_program_doc **out)
 {
     bl_program *found = job->means.program;
-    bool taken_up = x->rq->own.done != NULL; /* the request restores a job, whose files have the evaluator */
+    bool taken_up = x->rq->own.done != NULL; /* the request restores a job, and the files of the job contain the evaluator */
     if (name != NULL && !taken_up)
         BL_TRY(evaluator_find_program(x, job, name, &found));
     *out = &found->doc;
@@ -72,7 +72,7 @@ bl_status job_plan_evaluator(bl_exec *x, bl_job *job, bl_err *err)
     bool hit = false;
     if (job->means.evaluator.name == NULL)
         return BL_OK;
-    x->how.beam = 0; /* a restored job uses the kernels that it began with */
+    x->how.beam = 0; /* a restored job keeps its first kernels, so there is no search */
     x->how.precision = doc->options.precision >= 0 ? (bl_precision)doc->options.precision : x->rq->server->precision;
     BL_TRY(bl_exec_key(x, &doc->entries[0].graph, true, &key));
     return bl_exec_make_plan(x, &key, &doc->entries[0].graph, true, &job->means.evaluation.plan, &hit, err);
@@ -90,7 +90,7 @@ static bl_status index_states(bl_program *program, bl_namemap **out, bl_err *err
     return BL_OK;
 }
 
-/* The type of the evaluation plan's |i|-th state: a state of the document, or a hidden one. */
+/* The type of the |i|-th state of the evaluation plan: a state of the document, or a hidden state. */
 static bl_wire_tensor state_of(const job_part *part, int i)
 {
     const bl_plan_info *info = bl_plan_get_info(part->plan);
@@ -168,7 +168,8 @@ static bl_status evaluator_take(bl_job *job, const bl_state *state, bl_device_te
     return bl_device_tensor_wrap(job->means.worker, bl_buffer_retain(state->buffer), type->dtype, type->ndim, dim, out, err);
 }
 
-/* Take the states without a copy: they are retained, so later runs of that program write to other buffers. */
+/* Take the states without a copy: the buffers are retained, so later runs of the other program write to other buffers (copy on
+ * write). */
 bl_status job_take_evaluator(bl_job *job, bl_err *err)
 {
     bl_program *from = job->means.evaluator.from;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Server-sent events (WHATWG HTML, 9.2): a report is an event whose id is its step; an event "state" has all other changes. */
+/* Server-sent events (WHATWG HTML, 9.2).  A report is an event whose id is its step.  The event "state" carries all other
+ * changes. */
 #include "engine/base/clock.h"
 #include "proto/encode.h"
 #include "server/http/handlers.h"
@@ -11,16 +12,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PING_MS = 15000 }; /* proxies close connections that are silent for a minute or less */
+enum { PING_MS = 15000 }; /* proxies close connections that are silent for a minute or less, so pings come more often */
 
 struct job_listener {
-    job_listener *next; /* under the lock of the jobs, like the position in the list */
+    job_listener *next; /* guarded by the lock of the jobs, like the position in the list */
     bl_job *job;        /* retained */
     bl_request *rq;
     uint64_t last;    /* step of the last report that was sent */
-    unsigned changes; /* the value of job->progress.changes that was sent last */
+    unsigned changes; /* the last value of job->progress.changes that was sent */
     bool begun, ended;
-    bl_text text; /* the current event, of which |at| bytes are sent */
+    bl_text text; /* the current event; |at| of its bytes were sent */
     size_t at;
     int64_t sent_ns; /* under the lock */
     bool ping;       /* under the lock */
@@ -80,14 +81,14 @@ static void events_put_state(job_listener *listener)
     listener->changes = listener->job->progress.changes;
 }
 
-/* Under the lock: write the next event.  The state comes first, then the reports, and the final state last. */
+/* Under the lock: write the next event: first the state, then the reports, and the final state last. */
 static void put_next(job_listener *listener)
 {
     const bl_job *job = listener->job;
     const job_report *report = job_report_after(job, listener->last);
     if (!listener->begun) {
         events_put_state(listener);
-        listener->changes -= report != NULL; /* the state is sent again after the reports */
+        listener->changes -= report != NULL; /* a decrement makes the state go out again after the reports */
     } else if (report != NULL) {
         put_report(listener, report);
     } else if (listener->changes != job->progress.changes) {
@@ -110,7 +111,7 @@ static ssize_t events_read_events(void *arg, char *to, size_t most)
     bool draining = false;
     if (listener->at == listener->text.len) {
         listener->at = 0;
-        bl_text_fini(&listener->text); /* the next event may come much later */
+        bl_text_fini(&listener->text); /* the next event may come much later, so the memory is freed */
         if (listener->ended)
             return BL_STREAM_END;
         pthread_mutex_lock(&jobs->lock);
@@ -118,7 +119,7 @@ static ssize_t events_read_events(void *arg, char *to, size_t most)
         if (!draining)
             put_next(listener);
         pthread_mutex_unlock(&jobs->lock);
-        if (listener->text.failed || draining) /* a client that reconnects continues after its last id */
+        if (listener->text.failed || draining) /* a client that reconnects continues after the last id that it received */
             return BL_STREAM_END;
     }
     n = listener->text.len - listener->at < most ? listener->text.len - listener->at : most;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The bound on the reports of a job in the store: --max-reports bytes.  When more reports come, every second stored report is
- * deleted, and every second later report is left out: the curve still spans all steps, at half the density.
+/* The bound on the reports of a job in the store: --max-reports bytes.  Beyond the bound the server deletes every second stored
+ * report and omits every second later report, so the curve spans all steps at half the density.
  *
- * The step alone decides whether a report is kept, so a job that is taken up again keeps the same reports: those of steps that
- * are multiples of history.every, and, for evaluations, of history.evaluated.  Both begin as the job asks; the smaller of the two
- * doubles, and so evaluations, which are fewer, stay longer.  Thread: the writer's. */
+ * The step alone determines whether a report is kept, so a restored job keeps the same reports: reports at steps that are
+ * multiples of history.every and, for evaluations, of history.evaluated.  Both start at the values that the job asks for, and
+ * the smaller of the two doubles.  Evaluations are less frequent, so they stay longer.  Thread: the writer's. */
 #include "server/access/access.h"
 #include "server/jobs/jobs_internal.h"
 #include "server/store/storage.h"
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ROW_BYTES = 64 }; /* of a row besides its cells: the job's id, the step, the time, and SQLite's own data */
+enum { ROW_BYTES = 64 }; /* bytes of a row besides its cells: the id of the job, the step, the time, and SQLite overhead */
 
 static const char total[] = "SELECT coalesce(sum(length(cells) + 64), 0) FROM job_reports WHERE job = ?1";
 static const char others[] = "SELECT count(*) FROM job_reports WHERE job = ?1 AND (?2 = 0 OR step % ?2 <> 0) AND (?3 = 0 OR "
@@ -28,7 +28,7 @@ static bool history_take_number(void *arg, const bl_cell *cells, int n)
     return false;
 }
 
-/* Run |sql| with the steps of |h| as ?2 and ?3.  *out is the number in the result; |out| may be NULL. */
+/* Run |sql| with the steps of |h| as ?2 and ?3.  *out becomes the number in the result; |out| may be NULL. */
 static bl_status history_run(const bl_job *job, const char *sql, const job_history *h, int64_t *out, bl_err *err)
 {
     bl_cell cells[] = {bl_cell_text(job->id), bl_cell_int((int64_t)h->every), bl_cell_int((int64_t)h->evaluated)};
@@ -45,7 +45,7 @@ bl_status job_history_count(bl_job *job, bl_err *err)
     return BL_OK;
 }
 
-/* Halve the density; false if that is impossible. */
+/* Halve the density.  False if this is impossible. */
 static bool coarsen(job_history *h)
 {
     uint64_t *step = h->evaluated == 0 || (h->every > 0 && h->every <= h->evaluated) ? &h->every : &h->evaluated;
@@ -65,8 +65,8 @@ static void set_steps(bl_job *job, const job_history *h)
     pthread_mutex_unlock(&job->jobs->lock);
 }
 
-/* Find the density of the stored reports: as the job asks, or, if the store is filled so far that some may have been deleted, the
- * lowest density that fits all stored reports. */
+/* Find the density of the stored reports.  The density is what the job asks for, unless the store is so full that reports may
+ * have been deleted: then it is the lowest density that fits all stored reports. */
 static bl_status recognise(bl_job *job, uint64_t most, bl_err *err)
 {
     job_history h = {.every = job->means.train.every, .evaluated = job->means.evaluation.every}, next = h;
@@ -85,7 +85,7 @@ bool job_history_keeps(const bl_job *job, const job_row *row, uint64_t at)
     const job_history *h = &job->files.history;
     uint64_t step = job->progress.ring[at % JOB_RING].step;
     return (h->every > 0 && step % h->every == 0) || (h->evaluated > 0 && step % h->evaluated == 0) ||
-           (row->ended > 0 && at + 1 == row->last); /* the last report of a job that has ended */
+           (row->ended > 0 && at + 1 == row->last); /* the last report of an ended job is always kept */
 }
 
 static uint64_t count_new(const bl_job *job, const job_row *row)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The files and rows of a job that survive a restart.
  *
- * FOLDER/jobs/ID/request.safetensors has the document with all inputs and, in its metadata, the program.  STEP.safetensors has
- * the program's state after that step.  evaluation.safetensors has a second program that evaluates, and its own states.  A
- * checkpoint is valid once its row exists, which is written after its file. */
+ * FOLDER/jobs/ID/request.safetensors contains the document with all inputs and, in its metadata, the program.  STEP.safetensors
+ * contains the state of the program after that step.  evaluation.safetensors contains a second program that evaluates, and the
+ * states of this program.  The row of a checkpoint is written after its file, and the checkpoint is valid once the row
+ * exists. */
 #include "engine/base/file.h"
 #include "engine/base/folder.h"
 #include "engine/base/log.h"
@@ -43,7 +44,7 @@ static uint64_t job_files_size_of(const bl_job *job, job_file file)
     return bl_stored_bytes(job->jobs->server, BL_STORED_JOB, file.name);
 }
 
-/* The request as body and as inputs; the state twice for the program, and once as read. */
+/* Count the request twice, as body and as inputs.  Count the state three times: twice for the program and once as read. */
 size_t job_need(const bl_job *job)
 {
     uint64_t state = job->files.nmarks > 0 ? job->files.marks[job->files.nmarks - 1].bytes : 0;
@@ -99,7 +100,7 @@ static void sweep_folder(void *arg, const char *name)
 {
     bl_jobs *jobs = arg;
     bl_job *job = bl_namemap_get(jobs->names, name);
-    if (strlen(name) != JOB_ID - 1) /* not a job's folder */
+    if (strlen(name) != JOB_ID - 1) /* the folder does not belong to a job */
         return;
     if (job != NULL) {
         bl_stored_each(jobs->server, BL_STORED_JOB, name, sweep_file, job);
@@ -120,7 +121,7 @@ void jobs_sweep(bl_jobs *jobs)
 
 /* ---- files */
 
-/* A file of tensors: a header, and pointers to the data. */
+/* A file of tensors in parts: a header, and pointers to the data. */
 typedef struct file_parts {
     bl_text head;
     size_t n;
@@ -159,7 +160,7 @@ static bl_status write_file(const bl_job *job, job_file name, file_parts *parts,
     return st;
 }
 
-/* The tensor of job_held_at. */
+/* The tensor of job_held_at as a tensor of a file. */
 static bl_file_tensor held_tensor(const bl_job *job, int i, const char *name)
 {
     const bl_device_tensor *held = job_held_at(job, i);
@@ -169,7 +170,7 @@ static bl_file_tensor held_tensor(const bl_job *job, int i, const char *name)
     return t;
 }
 
-/* Bytes of the oldest checkpoint's file, if the next checkpoint replaces it; else 0. */
+/* The bytes of the file of the oldest checkpoint, if the next checkpoint replaces it; else 0. */
 static uint64_t dropped_bytes(const bl_job *job, bool own)
 {
     uint64_t step = 0;
@@ -181,7 +182,7 @@ static uint64_t dropped_bytes(const bl_job *job, bool own)
     return drops ? job_files_size_of(job, job_checkpoint_file(job, step, own)) : 0;
 }
 
-/* Write |n| states; the first of them has index |first| in the snapshot. */
+/* Write |n| states.  |first| is the index of the first of them in the snapshot. */
 static bl_status write_states(const bl_job *job, const bl_state *states, int n, int first, job_file name,
                               const bl_file_text *texts, size_t ntexts, uint64_t *bytes, bl_err *err)
 {
@@ -228,7 +229,7 @@ bl_status job_write_checkpoint(bl_job *job, uint64_t *bytes, bl_err *err)
         st = bl_text_status(&options, err);
     if (st == BL_OK)
         st = bl_text_status(&others, err);
-    if (st == BL_OK && job->means.nown > 0) /* written first: the other file completes the checkpoint */
+    if (st == BL_OK && job->means.nown > 0) /* this file is written first, because the other file completes the checkpoint */
         st = write_states(job, job->means.own, job->means.nown, job->means.program->nstates,
                           job_checkpoint_file(job, snap->step, true), texts, 1, bytes, err);
     if (st == BL_OK)
@@ -391,7 +392,7 @@ void job_put_document(const char *request, const bl_file_tensor *inputs, size_t 
     bl_text_puts(out, "}}");
 }
 
-/* Keep the document in memory, for GET while the server runs. */
+/* Keep the document in memory, so that GET can return it while the server runs. */
 static bl_status remember_document(bl_job *job, const char *request, const file_parts *parts, bl_err *err)
 {
     bl_text document = {0};

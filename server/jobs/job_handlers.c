@@ -63,7 +63,7 @@ static bl_status reply_forgotten(bl_request *rq)
     return BL_OK;
 }
 
-/* A job that has ended keeps its history and checkpoints until it is removed. */
+/* Cancel a job, or remove an ended job.  An ended job keeps its history and checkpoints until it is removed. */
 bl_status bl_handle_job_delete(bl_request *rq)
 {
     const char *remove = bl_request_query(rq, "remove");
@@ -85,7 +85,7 @@ bl_status bl_handle_job_delete(bl_request *rq)
     if (!over) {
         job_want(job, WANT_CANCEL);
         pthread_mutex_lock(&job->jobs->lock);
-        pthread_cond_broadcast(&job->jobs->changed); /* the job may have no slice submitted */
+        pthread_cond_broadcast(&job->jobs->changed); /* wakes the thread, because the job may have no submitted slice */
         pthread_mutex_unlock(&job->jobs->lock);
         jobs_schedule(job->jobs);
     }
@@ -95,7 +95,7 @@ bl_status bl_handle_job_delete(bl_request *rq)
 
 /* ---- checkpoints */
 
-/* Under the lock: find the checkpoint of step |text|, or the last one for "last". */
+/* Under the lock: find the checkpoint of step |text|; "last" is the last checkpoint. */
 static bool job_handlers_find_mark(const bl_job *job, const char *text, uint64_t *step)
 {
     char own[24];
@@ -108,7 +108,7 @@ static bool job_handlers_find_mark(const bl_job *job, const char *text, uint64_t
     return false;
 }
 
-/* The file is opened before it can be removed, so the answer is complete. */
+/* Answer with a checkpoint file.  The file is opened before a checkpoint can be removed, so the answer is complete. */
 bl_status bl_handle_job_checkpoint(bl_request *rq)
 {
     bl_job *job = NULL;
@@ -165,11 +165,11 @@ enum { MOST_STRETCHES = 100000 };
 typedef struct history {
     bl_job *job;
     uint64_t from, most;
-    uint64_t points; /* intervals of a curve; 0: all reports */
+    uint64_t points; /* number of intervals of the curve; 0: all reports */
     bool csv;
 } history;
 
-/* Write a cell of a history as CSV (RFC 4180).  JSON strings stand for numbers without a JSON literal, and lists contain
+/* Write a cell of a history as CSV (RFC 4180).  A number without a JSON literal is a JSON string, and a list contains
  * commas. */
 static void put_csv(bl_text *out, const char *cell, size_t len)
 {
@@ -212,7 +212,7 @@ static void put_head(bl_request *rq)
     for (int i = 0; i < h->job->ask.ncolumns; i++) {
         bl_text_puts(&rq->reply.out, ",");
         if (h->csv)
-            bl_text_puts(&rq->reply.out, h->job->ask.columns[i]); /* names need no quotes */
+            bl_text_puts(&rq->reply.out, h->job->ask.columns[i]); /* a name contains nothing that CSV must quote */
         else
             bl_encode_string(&rq->reply.out, h->job->ask.columns[i]);
     }

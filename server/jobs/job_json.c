@@ -20,7 +20,7 @@ static void put_checkpoints(const bl_job *job, bl_text *out)
     bl_text_puts(out, "]");
 }
 
-/* The steps between reports of the history, if they are more than the job asks for. */
+/* Write the steps between the reports of the history, if they exceed the steps that the job asks for. */
 static void put_thinned(const bl_job *job, bl_text *out)
 {
     const job_history *h = &job->files.history;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The state machine of a job and of its writes.  docs/jobs.md draws it. */
+/* The state machine of a job and of its writes.  docs/jobs.md has the diagram. */
 #include "engine/base/log.h"
 #include "server/jobs/jobs_internal.h"
 
@@ -12,12 +12,12 @@ typedef struct transition {
 static const transition transitions[] = {
     {JOB_NEW, EVENT_START, JOB_IDLE},
     {JOB_NEW, EVENT_LOSE, JOB_LOST}, /* the server started and found the job in the store */
-    {JOB_NEW, EVENT_END, JOB_ENDED}, /* likewise, after its end */
+    {JOB_NEW, EVENT_END, JOB_ENDED}, /* the server started and found an ended job in the store */
     {JOB_LOST, EVENT_RESTORE, JOB_RESTORING},
-    {JOB_LOST, EVENT_DECIDE, JOB_ENDING}, /* cancelled */
+    {JOB_LOST, EVENT_DECIDE, JOB_ENDING}, /* the job was cancelled */
     {JOB_RESTORING, EVENT_START, JOB_IDLE},
     {JOB_RESTORING, EVENT_LOSE, JOB_LOST},
-    {JOB_RESTORING, EVENT_DECIDE, JOB_ENDING}, /* failed */
+    {JOB_RESTORING, EVENT_DECIDE, JOB_ENDING}, /* the restoration failed */
     {JOB_IDLE, EVENT_SLICE, JOB_AT_WORK},
     {JOB_IDLE, EVENT_LOSE, JOB_LOST},
     {JOB_IDLE, EVENT_DECIDE, JOB_ENDING},
@@ -25,13 +25,13 @@ static const transition transitions[] = {
     {JOB_ENDING, EVENT_DECIDE, JOB_ENDING}, /* the last snapshot or write failed, so the job fails */
     {JOB_ENDING, EVENT_SLICE, JOB_LAST},
     {JOB_ENDING, EVENT_STORE, JOB_STORED},
-    {JOB_ENDING, EVENT_END, JOB_ENDED}, /* failed, and the store failed too */
+    {JOB_ENDING, EVENT_END, JOB_ENDED}, /* the job failed, and the store failed too */
     {JOB_LAST, EVENT_DECIDE, JOB_LAST},
-    {JOB_LAST, EVENT_STORE, JOB_LAST}, /* a failure is stored while the slice still runs: it is stored again */
+    {JOB_LAST, EVENT_STORE, JOB_LAST}, /* a failure was stored while the slice still ran; the final state is stored again */
     {JOB_LAST, EVENT_SLICED, JOB_ENDING},
     {JOB_STORED, EVENT_END, JOB_ENDED},
     {WRITE_NONE, EVENT_SNAP, WRITE_SNAP},
-    {WRITE_NONE, EVENT_WRITE, WRITE_SENT}, /* reports or a state, without a snapshot */
+    {WRITE_NONE, EVENT_WRITE, WRITE_SENT}, /* a write of reports or of a state, without a snapshot */
     {WRITE_SNAP, EVENT_SNAP_FAIL, WRITE_NONE},
     {WRITE_SNAP, EVENT_WRITE, WRITE_SENT},
     {WRITE_SENT, EVENT_WRITE_REFUSE, WRITE_UNSENT},
@@ -58,7 +58,7 @@ static void count_phase(const bl_job *job, job_phase phase, int n)
         jobs->taken += n;
         jobs->needed = n > 0 ? jobs->needed + job->files.need : jobs->needed - job->files.need;
     }
-    pthread_cond_broadcast(&jobs->changed); /* the thread restores jobs, and frees what lost jobs hold */
+    pthread_cond_broadcast(&jobs->changed); /* wakes the thread that restores jobs and frees the resources of lost jobs */
 }
 
 void job_step(bl_job *job, job_event event)
@@ -72,6 +72,7 @@ void job_step(bl_job *job, job_event event)
         return;
     }
     *phase = step->to;
-    count_phase(job, step->to, 1); /* first: |nrestoring|, which is read without the lock, must not pass through 0 */
+    count_phase(job, step->to, 1); /* the new phase is counted first, because |nrestoring| is read without the lock and must
+                                    * not pass through 0 */
     count_phase(job, from, -1);
 }

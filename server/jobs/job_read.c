@@ -128,7 +128,7 @@ static bl_status read_checkpoint(bl_request *rq, bl_job *job, bl_span bytes, voi
     BL_TRY(job_read_take_text(rq, &file, "evaluation_moves", &out->others));
     BL_TRY(job_read_take_text(rq, &file, "options", &out->options));
     BL_TRY(job_read_take_text(rq, &file, "evaluation_options", &out->others_options));
-    if (out->others_options[0] == '\0') /* written by a server whose jobs had one program */
+    if (out->others_options[0] == '\0') /* a server whose jobs had one program wrote the file */
         out->others_options = out->options;
     return read_states(rq, job, &file, job->means.program->states, job->means.program->nstates, out->states);
 }

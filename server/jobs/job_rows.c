@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The tables of jobs in the store: jobs, job_reports, job_checkpoints, job_programs. */
+/* The tables of the jobs in the store: jobs, job_reports, job_checkpoints, job_programs. */
 #include "engine/base/log.h"
 #include "server/access/access.h"
 #include "server/jobs/jobs_internal.h"
@@ -20,7 +20,7 @@ typedef struct change {
     bl_job *job;
     const job_row *row;
     uint64_t bytes;
-    bool left_out; /* the reports are not stored */
+    bool left_out; /* the reports of the row are not stored */
 } change;
 
 static bl_status insert_all(void *arg, bl_err *err)
@@ -43,7 +43,7 @@ static bl_status insert_all(void *arg, bl_err *err)
                      bl_cell_real(job->ask.created)),
             err);
     bl_text_fini(&columns);
-    if (st == BL_OK) /* this job continues from what another job left */
+    if (st == BL_OK) /* this job continues from the state that another job left */
         st = job_rows_run(job, "DELETE FROM job_programs WHERE owner = ?1 AND program = ?2",
                           BL_CELLS(bl_cell_int(job->owner), bl_cell_text(job->ask.program_name)), err);
     if (st != BL_OK || c->bytes == 0)
@@ -87,7 +87,7 @@ static bl_status update_all(void *arg, bl_err *err)
     bl_job *job = c->job;
     bl_cell id = bl_cell_text(job->id);
     for (uint64_t i = row->first; i < row->last && !c->left_out; i++) {
-        const job_report *report = &job->progress.ring[i % JOB_RING]; /* stays in the ring until it is stored */
+        const job_report *report = &job->progress.ring[i % JOB_RING]; /* a report stays in the ring until it is stored */
         if (!job_history_keeps(job, row, i))
             continue;
         BL_TRY(job_rows_run(
@@ -182,7 +182,7 @@ bl_status job_each_report(bl_job *job, uint64_t from, uint64_t most, bool (*each
     return r.status == BL_OK ? BL_OK : bl_fail(err, r.status, "the reports of a job");
 }
 
-/* The newest reports, newest first, for streams that resume. */
+/* The latest reports, latest first, for streams that resume. */
 typedef struct newest {
     job_report *at;
     int n;
@@ -215,10 +215,11 @@ bl_status job_load_reports(bl_job *job, bl_err *err)
     return st;
 }
 
-/* A row that cannot be loaded fails the start: otherwise the sweep would delete the files of an unknown job. */
+/* The state of loading all jobs.  A row that cannot be loaded fails the start of the server: otherwise the sweep would delete
+ * the files of an unknown job. */
 typedef struct loading {
     bl_jobs *jobs;
-    bl_job *job; /* its checkpoints are being read */
+    bl_job *job; /* the job whose checkpoints are being read */
     bl_err err;
 } loading;
 
@@ -244,7 +245,7 @@ static char *job_rows_text_of(bl_job *job, const bl_cell *cell)
     return bl_arena_strndup(job->arena, cell->bytes.data != NULL ? cell->bytes.data : "", cell->bytes.len);
 }
 
-/* Split "loss\tevaluate.loss". */
+/* Split a cell such as "loss\tevaluate.loss" into columns. */
 static void job_rows_split_columns(bl_job *job, const bl_cell *cell)
 {
     char *text = job_rows_text_of(job, cell), *at = NULL;

@@ -15,9 +15,9 @@
 #include <time.h>
 
 enum {
-    JOB_BYTES = 64 * 1024 * 1024, /* for the constant members of a job: names, and the graphs of its inputs */
+    JOB_BYTES = 64 * 1024 * 1024, /* arena limit for the constant members of a job: names, and the graphs of its inputs */
     TICK_NS = 250000000,
-    MOST_TAKEN = 8 /* restorations at a time: enough to keep compile and device threads busy */
+    MOST_TAKEN = 8 /* limit of restorations at a time: enough to keep compile threads and device threads busy */
 };
 
 double job_now(void)
@@ -102,7 +102,7 @@ void job_release_any(void *job)
     job_release(job);
 }
 
-/* The job, retained, or NULL. */
+/* Find a job.  Returns the job, retained, or NULL. */
 static bl_job *find_of(bl_jobs *jobs, uint32_t owner, const char *id)
 {
     bl_job *job = NULL;
@@ -156,7 +156,7 @@ void job_change(bl_job *job, job_state state, const char *reason)
     job_wake(job);
 }
 
-/* Under the lock: the number of |owner|'s jobs; *oldest becomes its oldest ended job, or NULL if none has ended. */
+/* Under the lock: count the jobs of |owner|.  *oldest becomes the oldest ended job, or NULL if none has ended. */
 static size_t jobs_count_of(bl_jobs *jobs, uint32_t owner, bl_job **oldest)
 {
     const char *id = NULL;
@@ -199,7 +199,7 @@ void job_remove(bl_job *job)
     job_release(known);
 }
 
-/* The oldest ended job over the owner's limit, retained; NULL: none. */
+/* Find the oldest ended job beyond the limit of its owner.  Returns the job, retained, or NULL. */
 static bl_job *jobs_take_oldest(bl_jobs *jobs, uint32_t owner)
 {
     bl_job *oldest = NULL;
@@ -282,8 +282,8 @@ void job_let_go(bl_job *job)
 
 /* ---- scheduling */
 
-/* Under the lock: how many of the owner's jobs on the same device come before |job|?  Between owners the device's queue
- * decides. */
+/* Under the lock: the number of jobs of the same owner and device that come before |job|.  The queue of the device decides
+ * between owners. */
 static size_t jobs_rank_of(bl_jobs *jobs, const bl_job *job)
 {
     const char *id = NULL;
@@ -321,14 +321,15 @@ void job_become_cancelled(bl_job *job)
     job_become(job, JOB_CANCELLED, because);
 }
 
-/* Under the lock: was the job cancelled while its last checkpoint is of the current step?  Then it ends without another slice. */
+/* Under the lock: was the job cancelled while its last checkpoint is at the current step?  Then the job ends without another
+ * slice. */
 static bool ends_without_slice(const bl_job *job)
 {
     return job->phase == JOB_IDLE && job_wants(job, WANT_CANCEL) && !job_wants(job, WANT_CHECKPOINT) &&
            job->progress.step == job->files.written;
 }
 
-/* Under the lock: has the job work for its device? */
+/* Under the lock: does the job have work for its device? */
 static bool has_work(const bl_job *job)
 {
     bool write = (job->phase == JOB_IDLE || (job->phase == JOB_ENDING && job->progress.step != job->files.written)) &&
@@ -340,7 +341,7 @@ static bool has_work(const bl_job *job)
            (job_wants(job, WANT_CANCEL) || (room && !job_leaves_device(job)));
 }
 
-/* The reason why the key may not run now, or NULL.  The job continues when the key may run again. */
+/* The reason why the key may not use a device now, or NULL.  The job continues when the key may use a device again. */
 static const char *jobs_waits_for(bl_jobs *jobs, const bl_job *job)
 {
     bl_access *access = jobs->server->access;
@@ -350,7 +351,7 @@ static const char *jobs_waits_for(bl_jobs *jobs, const bl_job *job)
     return why;
 }
 
-/* Under the lock: a job that should get a slice now, or NULL. */
+/* Under the lock: find a job that should get a slice now.  NULL if there is none. */
 static bl_job *next_job(bl_jobs *jobs)
 {
     const char *id = NULL;
@@ -359,7 +360,7 @@ static bl_job *next_job(bl_jobs *jobs)
         bl_job *job = value;
         bool may_wait = (job->phase == JOB_IDLE || job->phase == JOB_AT_WORK) && !job_wants(job, WANT_CHECKPOINT | WANT_CANCEL);
         bool waits = false;
-        if (!job_is_up(job)) /* another thread may be filling in |means| */
+        if (!job_is_up(job)) /* otherwise another thread may be filling |means| */
             continue;
         job->withheld = may_wait ? jobs_waits_for(jobs, job) : NULL;
         waits = job->withheld != NULL || (may_wait && jobs_rank_of(jobs, job) >= jobs->server->settings.running_jobs);
@@ -390,7 +391,7 @@ void jobs_schedule(bl_jobs *jobs)
         if (job == NULL)
             break;
         st = bl_request_submit(job->means.slice, job->means.worker->queue, job_slice, &job->means.program->serial);
-        if (st != BL_OK) { /* the queue is full: the next tick tries again */
+        if (st != BL_OK) { /* the queue is full; the next tick tries again */
             pthread_mutex_lock(&jobs->lock);
             job_step(job, EVENT_SLICED);
             pthread_mutex_unlock(&jobs->lock);
@@ -401,8 +402,8 @@ void jobs_schedule(bl_jobs *jobs)
 
 /* ---- periodic work */
 
-/* Under the lock: a job that needs the writer but no snapshot, or NULL: it has reports to store, or a write that could not be
- * submitted. */
+/* Under the lock: find a job that needs the writer but no snapshot.  Such a job has reports to store, or a write that could not
+ * be submitted.  NULL if there is none. */
 static bl_job *next_to_write(bl_jobs *jobs)
 {
     const char *id = NULL;
@@ -428,8 +429,8 @@ bool jobs_any_up(bl_jobs *jobs, const bl_job *but)
     return up;
 }
 
-/* Under the lock: is there memory to restore the job, by its estimate, with a reserve for the steps of others?  If no other job
- * will free memory, the restoration is tried, since the need is an estimate. */
+/* Under the lock: is there enough memory to restore the job, with a reserve for the steps of other jobs?  The need is an
+ * estimate, so the restoration is tried anyway if no other job will free memory. */
 static bool jobs_has_room(const bl_jobs *jobs, const bl_job *job, bool any_up)
 {
     const bl_budget *memory = &jobs->server->memory;
@@ -450,8 +451,8 @@ static bool may_take_up(bl_jobs *jobs, bl_job *job, int64_t now, bool any_up)
     return false;
 }
 
-/* Under the lock: a lost job that can be restored or was cancelled; or NULL.  A server that shuts down leaves restorations to the
- * next start. */
+/* Under the lock: find a lost job that can be restored or was cancelled.  NULL if there is none.  A server that shuts down
+ * leaves restorations to the next start. */
 static bl_job *next_lost(bl_jobs *jobs)
 {
     const char *id = NULL;
@@ -467,7 +468,7 @@ static bl_job *next_lost(bl_jobs *jobs)
     return NULL;
 }
 
-/* Under the lock: a lost job that still holds resources, which others may need; or NULL. */
+/* Under the lock: find a lost job that still holds resources, because other jobs may need them.  NULL if there is none. */
 static bl_job *next_to_free(bl_jobs *jobs)
 {
     const char *id = NULL;
@@ -480,7 +481,7 @@ static bl_job *next_to_free(bl_jobs *jobs)
     return NULL;
 }
 
-/* Under the lock, which is released meanwhile: begin the restoration. */
+/* Begin the restoration.  Under the lock, which the function releases meanwhile. */
 static void take_up(bl_job *job)
 {
     bl_jobs *jobs = job->jobs;
@@ -490,7 +491,8 @@ static void take_up(bl_job *job)
     pthread_mutex_lock(&jobs->lock);
 }
 
-/* Under the lock, which is released meanwhile: cancel a lost job without restoring it.  Its last checkpoint remains. */
+/* Cancel a lost job without restoring it.  Its last checkpoint remains.  Under the lock, which the function releases
+ * meanwhile. */
 static void cancel_lost(bl_job *job)
 {
     bl_jobs *jobs = job->jobs;
@@ -506,7 +508,8 @@ bool job_leaves_device(const bl_job *job)
     return job->jobs->folder != NULL && job->means.worker != NULL && atomic_load(&job->means.worker->drained);
 }
 
-/* Under the lock: a job on a drained device writes a checkpoint, and is then restored on another device, as after a loss. */
+/* Under the lock: make a job leave a drained device.  The job writes a checkpoint and is then restored on another device, as
+ * after a loss. */
 static void leave_device(bl_job *job)
 {
     bool rests = job->phase == JOB_IDLE && job->writes == WRITE_NONE && !job_wants(job, WANT_CHECKPOINT | WANT_CANCEL);
@@ -537,7 +540,7 @@ static void tick(bl_jobs *jobs)
     while (sent && (job = next_to_write(jobs)) != NULL) {
         job_step(job, EVENT_WRITE);
         pthread_mutex_unlock(&jobs->lock);
-        sent = job_submit_write(job); /* WRITE_SENT keeps the job alive */
+        sent = job_submit_write(job); /* the phase WRITE_SENT keeps the job alive */
         pthread_mutex_lock(&jobs->lock);
     }
     while ((job = next_to_free(jobs)) != NULL) {
@@ -605,8 +608,8 @@ double bl_jobs_seconds_left(bl_jobs *jobs, const bl_worker *worker)
     return most;
 }
 
-/* Is the program claimed by a job that is not registered yet?  A deletion holds the grants until it is over, so taking the grants
- * waits for it. */
+/* Check that no job that is not registered yet has claimed the program.  A deletion holds the grants until its end, so taking
+ * the grants waits for the deletion. */
 static bl_status check_claim(bl_registry *registry, uint32_t owner, const char *name, bl_err *err)
 {
     bl_err busy = {0};
@@ -622,7 +625,7 @@ bl_status bl_jobs_guard(bl_jobs *jobs, uint32_t owner, const char *name, bl_err 
     const char *id = NULL;
     void *value = NULL;
     bl_status st = BL_OK;
-    if (jobs == NULL) /* called during the start */
+    if (jobs == NULL) /* the server is still starting */
         return BL_OK;
     pthread_mutex_lock(&jobs->lock);
     for (size_t i = 0; st == BL_OK && bl_namemap_at(jobs->names, i, &id, &value); i++) {
@@ -642,7 +645,7 @@ bl_status bl_jobs_guard_restoring(bl_jobs *jobs, uint32_t owner, const char *nam
     return bl_jobs_guard(jobs, owner, name, err);
 }
 
-/* Under the lock. */
+/* Under the lock: does a job run, end, restore or write, or does a job still need a checkpoint? */
 static bool is_busy(bl_jobs *jobs)
 {
     const char *id = NULL;
@@ -656,7 +659,8 @@ static bool is_busy(bl_jobs *jobs)
     return false;
 }
 
-/* Under the lock: |first|: request checkpoints of the steps since the last one; else cancel the running slices. */
+/* Under the lock: stop the jobs.  |first|: request checkpoints of the jobs that have run steps since their last checkpoint;
+ * else cancel the running slices. */
 static void ask_to_stop(bl_jobs *jobs, bool first)
 {
     const char *id = NULL;
@@ -716,7 +720,7 @@ bl_status bl_jobs_create(bl_server *server, bl_jobs **out, bl_err *err)
     BL_TRY(jobs_load(jobs, err));
     jobs_sweep(jobs);
     BL_TRY(jobs_recall(jobs, err));
-    jobs->started = pthread_create(&jobs->thread, NULL, jobs_run_thread, jobs) == 0; /* it restores the lost jobs */
+    jobs->started = pthread_create(&jobs->thread, NULL, jobs_run_thread, jobs) == 0; /* this thread restores the lost jobs */
     return jobs->started ? BL_OK : bl_fail(err, BL_ENOMEM, "a thread for the jobs");
 }
 

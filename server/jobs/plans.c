@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The plans of a job: those of its program, or its own plans if its steps differ from the program's, or if it must keep the
- * kernels that it began with. */
+/* The plans of a job.  A job uses the plans of its program, unless its steps differ from the steps of the program or the job
+ * must keep the kernels with which it began.  Then it makes its own plans. */
 #include "engine/base/log.h"
 #include "server/jobs/jobs_internal.h"
 #include "server/store/registry.h"
@@ -33,21 +33,21 @@ static bool same_options(const bl_plan_options *a, const bl_plan_options *b)
            a->hot == b->hot;
 }
 
-/* A plan to make: with other steps than the program's and, if |moves| is not NULL, with given kernels. */
+/* The description of a plan to make: with other steps than the program, and with given kernels if |moves| is not NULL. */
 typedef struct wanted {
     bl_training training;
-    const char *moves, *options; /* NULL: the best kernels; the plan's own options */
-    const bl_halt *halt;         /* of the request that waits for the plan */
+    const char *moves, *options; /* moves NULL: the best kernels; options NULL: the options of the plan */
+    const bl_halt *halt;         /* stops the compilation; belongs to the request that waits for the plan */
 } wanted;
 
-/* *out is retained. */
+/* Make a plan.  *out is retained. */
 static bl_status make_plan(bl_job *job, bl_plan *from, const wanted *as, bl_plan **out, bl_err *err)
 {
     const bl_plan_options *was = bl_plan_get_options(from);
     const bl_training *training = &as->training;
     const char *moves = as->moves;
     bl_plan_options options = *was;
-    /* a job uses the same kernels from its first step to its last, so none may be interpreted */
+    /* a job uses the same kernels from its first step to its last, so none of its kernels may be interpreted */
     bool other = bl_plan_get_info(from)->interpreted > 0 || training->mixed || training->dynamic || training->scale > 0 ||
                  training->passes > 1;
     if (as->options != NULL)
@@ -69,7 +69,7 @@ static bl_status make_plan(bl_job *job, bl_plan *from, const wanted *as, bl_plan
     return BL_OK;
 }
 
-/* The index of a hidden state of the job's plan: of the program's state, or, below zero, of the job's own. */
+/* Find the index of a hidden state of the job's plan: a state of the program, or, below zero, a state of the job. */
 static bl_status plans_find_hidden(bl_job *job, const bl_plan_tensor *hidden, int *out, bl_err *err)
 {
     int64_t dim[BL_DEVICE_TENSOR_DIMS] = {0};
@@ -88,7 +88,7 @@ static bl_status plans_find_hidden(bl_job *job, const bl_plan_tensor *hidden, in
                              err);
 }
 
-/* Map the states of the plan; states that the program does not have become the job's own. */
+/* Map the states of the plan.  States that the program lacks become states of the job. */
 static bl_status plans_lay_out(bl_job *job, bl_err *err)
 {
     const bl_plan_info *info = bl_plan_get_info(job->means.train.plan);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Purge of a key: its jobs. */
+/* Purge of a key: the jobs of the key. */
 #include "server/jobs/jobs_internal.h"
 #include "server/store/storage.h"
 
 typedef struct purge {
     bl_jobs *jobs;
     uint32_t owner;
-    void *data; /* the request's previous data */
+    void *data; /* the previous data of the request */
 } purge;
 
-/* Mark the jobs as cancelled in the store, so that a server that is killed now does not restore them. */
+/* Mark the jobs as cancelled in the store, so that a server that is killed now does not restore them at the next start. */
 static bl_status change_rows(void *arg, bl_err *err)
 {
     const purge *p = arg;
@@ -21,7 +21,7 @@ static bl_status change_rows(void *arg, bl_err *err)
     return bl_storage_run(storage, "DELETE FROM job_programs WHERE owner = ?1", BL_CELLS(bl_cell_int(p->owner)), NULL, NULL, err);
 }
 
-/* On the writer's thread, so that no later write of these jobs stores another state. */
+/* Purge the jobs on the writer's thread, so that no later write of these jobs stores another state. */
 static bl_step purge_jobs_work(bl_request *rq)
 {
     purge *p = rq->data;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* At the start: restore the programs that ended jobs left, from the last checkpoints of these jobs. */
+/* Restoration, at the start of the server, of the programs that ended jobs left, from the last checkpoints of these jobs. */
 #include "engine/base/log.h"
 #include "server/data/snapshot.h"
 #include "server/jobs/jobs_internal.h"
@@ -8,7 +8,7 @@
 
 #include <unistd.h>
 
-/* A durable program is already restored, with its state before the job ended. */
+/* Get the program of the job.  A durable program is already restored, with its state before the job ended. */
 static bl_status need_program(const bl_job *job, bl_program **out, bl_err *err)
 {
     bl_server *server = job->jobs->server;
@@ -51,8 +51,8 @@ static bl_status recall_bring_back(const bl_job *job, bl_err *err)
     return st;
 }
 
-/* If the files are gone, delete the row: the name then denotes no program, or the durable one.  After other failures the row
- * stays for the next start. */
+/* Give up the restoration.  If the files are missing, delete the row: the name then denotes no program, or the durable program.
+ * After other failures the row stays for the next start. */
 static void recall_give_up(bl_jobs *jobs, const char *id, const bl_job *job, const bl_err *why)
 {
     bl_err err = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Measurements of a job: outputs in cells, cells in reports, reports in a ring from which streams resume. */
+/* Measurements of a job.  Outputs become cells, cells become reports, and reports go into a ring from which streams resume. */
 #include "engine/base/clock.h"
 #include "proto/encode.h"
 #include "server/jobs/jobs_internal.h"
@@ -8,14 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ELEMENTS = 4096 }; /* of a report, which is one line of a history and one event */
+enum { MOST_ELEMENTS = 4096 }; /* limit for a report, which is one line of a history and one event */
 
 static const bl_plan_tensor *report_output_of(const job_part *part, int i)
 {
     return &bl_plan_get_info(part->plan)->outputs[part->collect[i]];
 }
 
-/* The number of elements that |part| reports; if over MOST_ELEMENTS, some larger number. */
+/* The number of elements that |part| reports.  If the number exceeds MOST_ELEMENTS, the result is some larger number. */
 static uint64_t report_count_elements(const job_part *part)
 {
     uint64_t all = 0;
@@ -41,7 +41,7 @@ bl_status job_check_reports(const bl_job *job, bl_err *err)
                    MOST_ELEMENTS);
 }
 
-/* Write one output as JSON: one element as a number, else a flat list. */
+/* Write one output as JSON: a number if it has one element, else a flat list. */
 static bl_status measure_one(const job_part *part, int i, bl_buffer *const *outputs, char **cell, bl_err *err)
 {
     const bl_plan_tensor *tensor = report_output_of(part, i);
@@ -71,7 +71,7 @@ bl_status job_measure(bl_job *job, const job_part *part, bl_buffer *const *outpu
     return BL_OK;
 }
 
-/* Has the early-stopping metric improved?  NaN never does. */
+/* Compare the early-stopping metric with its best value.  NaN is never an improvement. */
 static void look_at_metric(bl_job *job)
 {
     const bl_job_stop *stop = &job->ask.stop;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Restoration of a job after a restart of the server or the loss of its device.  First the program is put as by a client, then
- * the inputs are loaded as for a new job, then the state of the last checkpoint replaces the program's, with the same kernels. */
+/* Restoration of a job after a restart of the server or the loss of its device.  First the program is put as if by a client.
+ * Then the inputs are loaded as for a new job.  Then the state of the last checkpoint replaces the state of the program, and
+ * the plans use the same kernels as before. */
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "server/data/snapshot.h"
@@ -12,12 +13,13 @@
 #include <unistd.h>
 
 enum {
-    MOST_LOSSES = 5,  /* the job itself may cause the loss of the device */
-    MOST_REFUSALS = 4 /* of a job that may never fit, while no other job frees memory */
+    MOST_LOSSES = 5,  /* limit of losses, because the job itself may cause the loss of the device */
+    MOST_REFUSALS = 4 /* limit of refusals for a job that may never fit, while no other job frees memory */
 };
-static const int64_t REST_NS = 1000000000; /* delay after a refusal; doubles with further refusals, up to eight times */
+static const int64_t REST_NS = 1000000000; /* delay after a refusal of memory; doubles with each further refusal, up to eight
+                                            * times */
 
-/* Data of one restoration, passed between its stages; in the arena of the second request. */
+/* The data of one restoration, passed between its stages; in the arena of the second request. */
 typedef struct restoring {
     bl_job *job;
     bl_exec *x;
@@ -47,7 +49,7 @@ bool job_wait_for_memory(bl_job *job, const bl_err *err)
     return true;
 }
 
-/* |rq| may be NULL. */
+/* Give up the restoration, or schedule another one.  |rq| may be NULL. */
 static void restore_give_up(bl_request *rq, bl_job *job, const bl_err *why)
 {
     bl_err err = *why;
@@ -135,7 +137,7 @@ static void restored(bl_request *rq)
 
 /* ---- second stage: writer's thread */
 
-/* May a later attempt succeed? */
+/* Can a later attempt succeed? */
 static bool is_passing(bl_status st)
 {
     return st == BL_ENOMEM || st == BL_ENODEVMEM || st == BL_EDEVICE;
@@ -157,7 +159,7 @@ static bl_status load_last(bl_request *rq, restoring *r)
     return rq->err.status != BL_OK ? rq->err.status : bl_fail(&rq->err, BL_ESTORAGE, "there is no checkpoint of the job");
 }
 
-/* Remove the unreadable checkpoints after |step|, whose rows are gone. */
+/* Remove the files of the unreadable checkpoints after |step|, whose rows are already deleted. */
 static void drop_later(bl_job *job, uint64_t step)
 {
     bool later = true;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_REPORTS = JOB_RING / 4 }; /* of one run: the ring has room for them besides the reports that are not stored yet */
+enum { MOST_REPORTS = JOB_RING / 4 }; /* limit for one run: the ring also has room for the reports that are not stored yet */
 #define RATE_NS INT64_C(2000000000)   /* a rate is measured over at least this time */
 
 /* ---- snapshots */
@@ -25,7 +25,8 @@ void job_drop_snapshot(bl_job *job)
     *snap = (job_snapshot){0};
 }
 
-/* A buffer that the host sees is retained without a copy: the next step then writes to another buffer. */
+/* Take a state into the snapshot.  A buffer that the host sees is retained without a copy, and the next step then writes to
+ * another buffer. */
 static bl_status snap_state(bl_job *job, const bl_state *state, int i, bl_err *err)
 {
     job_snapshot *snap = &job->files.snapshot;
@@ -50,7 +51,7 @@ bl_status job_snap(bl_job *job, bl_err *err)
     snap->program_steps = atomic_load(&program->steps);
     snap->best = job->pos.best;
     job->pos.checkpoint_ns = bl_clock_ns();
-    if (job->jobs->folder == NULL) { /* nothing is written without a folder */
+    if (job->jobs->folder == NULL) { /* the server writes nothing without a folder */
         snap->taken = true;
         return BL_OK;
     }
@@ -72,7 +73,7 @@ bl_status job_snap(bl_job *job, bl_err *err)
 
 /* ---- steps */
 
-/* Get the buffers of the inputs, which stay on the device while they are held. */
+/* Get the buffers of the inputs.  The buffers stay on the device until they are released. */
 static bl_status slice_hold_inputs(const job_part *part, bl_err *err)
 {
     for (int i = 0; i < part->ninputs; i++)
@@ -101,7 +102,7 @@ static bool evaluates_after(const bl_job *job, uint64_t step)
     return job->means.evaluation.every > 0 && step % job->means.evaluation.every == 0;
 }
 
-/* Run the evaluation on the trained state; state updates of the evaluation are discarded. */
+/* Run the evaluation on the trained state.  The state updates of the evaluation are discarded. */
 static bl_status slice_evaluate(bl_job *job, bl_request *rq)
 {
     const job_part *part = &job->means.evaluation;
@@ -128,10 +129,10 @@ static bl_status slice_evaluate(bl_job *job, bl_request *rq)
 
 typedef struct collecting {
     bl_job *job;
-    uint64_t base; /* steps before this run */
+    uint64_t base; /* number of steps before this run */
 } collecting;
 
-/* End the report, unless an evaluation follows and completes it. */
+/* End the report, unless an evaluation follows, which completes the report. */
 static bl_status slice_collect(void *arg, uint64_t step, bl_buffer *const *outputs, bl_err *err)
 {
     const collecting *c = arg;
@@ -139,7 +140,7 @@ static bl_status slice_collect(void *arg, uint64_t step, bl_buffer *const *outpu
     return evaluates_after(c->job, c->base + step) ? BL_OK : job_report_end(c->job, c->base + step, err);
 }
 
-/* The steps up to the next evaluation, checkpoint, or check of the early-stopping metric. */
+/* The number of steps up to the next evaluation, checkpoint, or check of the early-stopping metric. */
 static uint64_t most_steps(const bl_job *job)
 {
     uint64_t reports = job->means.train.every > UINT64_MAX / MOST_REPORTS ? 0 : job->means.train.every * MOST_REPORTS;
@@ -152,7 +153,7 @@ static uint64_t most_steps(const bl_job *job)
     return most;
 }
 
-/* The number of steps for one run of one plan: accumulating passes use one plan, and the last pass of a step another. */
+/* The number of steps for one run of one plan.  Accumulating passes use one plan, and the last pass of a step uses another. */
 static uint64_t choose_steps(const bl_job *job, bool *periods)
 {
     uint64_t most = most_steps(job), every = job->means.train.every;
@@ -161,7 +162,7 @@ static uint64_t choose_steps(const bl_job *job, bool *periods)
     if (passes > 1 && left < most)
         most = left;
     n = bl_pace_choose(job->pos.done, most, job->pos.pace, every, periods);
-    if (passes > 1 && *periods) { /* one report ends it */
+    if (passes > 1 && *periods) { /* the run ends with one report */
         *periods = false;
         n = every;
     }
@@ -302,7 +303,7 @@ static void update_rate(bl_job *job)
     }
 }
 
-/* Under the lock: decide the final state of the job, if it ends. */
+/* Under the lock: if the job ends, decide its final state. */
 static void slice_judge(bl_job *job, const bl_err *err)
 {
     char because[JOB_REASON] = "";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The writer of the jobs: stores reports, checkpoints and states.  One thread for all jobs. */
+/* The writer of the jobs: one thread stores the reports, checkpoints and states of all jobs. */
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "server/jobs/jobs_internal.h"
@@ -22,7 +22,7 @@ bool job_add_mark(bl_job *job, job_mark mark)
     return true;
 }
 
-/* Under the lock: the number of oldest checkpoints to delete when one more is written. */
+/* Under the lock: the number of checkpoints to delete, oldest first, when one more is written. */
 static int count_dropped(const bl_job *job)
 {
     double now = job_now();
@@ -33,8 +33,7 @@ static int count_dropped(const bl_job *job)
     return n < job->files.nmarks ? n : job->files.nmarks;
 }
 
-/* Under the lock: fill the row that is about to be written.  A final state needs a checkpoint of the same step, if the job has a
- * program. */
+/* Under the lock: fill the row to write.  If the job has a program, a final state needs a checkpoint of the same step. */
 static void fill_row(bl_job *job, bool snapped, job_row *row, char *reason, size_t size)
 {
     bool whole = job->means.program == NULL || job->files.written == job->progress.step ||
@@ -65,7 +64,7 @@ static void write_note(bl_job *job, const job_row *row)
     memmove(job->files.marks, job->files.marks + row->ndropped,
             (size_t)(job->files.nmarks - row->ndropped) * sizeof *job->files.marks);
     job->files.nmarks -= row->ndropped;
-    (void)job_add_mark(job, *row->mark); /* write_all has reserved the place */
+    (void)job_add_mark(job, *row->mark); /* cannot fail: write_all has reserved the place */
 }
 
 static bl_status write_all(bl_job *job, bl_err *err)
@@ -145,8 +144,8 @@ bl_step job_write(bl_request *rq)
     return BL_STEP_DONE;
 }
 
-/* Under the lock: record a failed write.  The job continues, since earlier checkpoints exist; but a job whose end is not on disk
- * has failed. */
+/* Under the lock: record a failed write.  The job continues, because earlier checkpoints exist.  But a job whose end is not on
+ * the disk has failed. */
 static void complain(bl_job *job, const bl_err *err)
 {
     snprintf(job->files.warning, sizeof job->files.warning, "what is to be kept after step %llu could not be written: %.300s",
@@ -165,12 +164,12 @@ void job_written(bl_request *rq)
     pthread_mutex_lock(&jobs->lock);
     if (rq->err.status != BL_OK)
         complain(job, &rq->err);
-    rq->err = (bl_err){0}; /* belongs to the next write once the lock is free */
+    rq->err = (bl_err){0}; /* once the lock is free, |err| belongs to the next write */
     job_step(job, EVENT_WRITTEN);
     ends = job->phase == JOB_STORED || (job->phase == JOB_ENDING && job->becomes == JOB_FAILED);
     if (ends && job_leaves(job))
         atomic_store(&job->means.program->left, true);
-    if (ends) /* before the unlock: otherwise another thread could see that nothing is being written, and submit work */
+    if (ends) /* before the unlock: otherwise another thread could see that no write is active, and submit work */
         job_end(job);
     pthread_cond_broadcast(&jobs->changed);
     job_wake(job);
