@@ -307,7 +307,7 @@ static bl_status begin_reply(bl_request *rq)
 static bl_step keep_it(bl_request *rq)
 {
     bl_job *job = ((bl_exec *)rq->data)->extra;
-    if (bl_access_check_owner(rq->server->access, rq->owner, rq->purges, &rq->err) != BL_OK) /* purges mark jobs on this thread */
+    if (bl_access_check_owner(rq->server->access, rq->owner, rq->purges, &rq->err) != BL_OK) /* purges run on this thread */
         return BL_STEP_DONE;
     if (job_make_requests(job, &rq->err) != BL_OK || job_add(job, &rq->err) != BL_OK)
         return BL_STEP_DONE;

@@ -11,14 +11,14 @@
 #include <sys/random.h>
 
 enum {
-    QUEUE = 1024,       /* trails of 1.5 KiB each that may wait: one second at a thousand requests a second */
-    BATCH = 128,        /* trails in one post, about 300 KiB of JSON */
-    WAIT_MS = 1000,     /* maximum time that a trail waits for a batch to fill */
-    CONNECT_MS = 2000,  /* maximum time for a connection, */
-    ANSWER_MS = 10000,  /* and for an answer: the default of OTLP's own exporters */
-    FIRST_RETRY = 1000, /* milliseconds; doubles up to */
+    QUEUE = 1024,       /* limit of waiting traces of 1.5 KiB each: one second at a thousand requests a second */
+    BATCH = 128,        /* traces in one post, about 300 KiB of JSON */
+    WAIT_MS = 1000,     /* maximum time that a trace waits for a batch to fill */
+    CONNECT_MS = 2000,  /* maximum time to connect */
+    ANSWER_MS = 10000,  /* maximum time for an answer: the default of OTLP's own exporters */
+    FIRST_RETRY = 1000, /* milliseconds; doubles after each failure up to LAST_RETRY */
     LAST_RETRY = 30000,
-    LAST_MS = 2000 /* for the rest at the end */
+    LAST_MS = 2000 /* maximum time to send the remaining traces at the end */
 };
 
 typedef enum outcome { SENT, LATER, REFUSED } outcome;
@@ -26,10 +26,10 @@ typedef enum outcome { SENT, LATER, REFUSED } outcome;
 struct bl_exporter {
     bl_exporter_options options;
     char *url;
-    char instance[33]; /* of this process: random */
+    char instance[33]; /* random id of this process */
     atomic_ullong seed;
-    uint64_t limit; /* a trace is sampled if its last 56 bits are below */
-    CURL *curl;     /* this and the members down to |lock|: exporter's thread only */
+    uint64_t limit; /* a trace is sampled if the last 56 bits of its id are below |limit| */
+    CURL *curl;     /* the members from here to |lock| belong to the exporter's thread */
     struct curl_slist *headers;
     bl_text body;
     bool failing;
@@ -38,15 +38,16 @@ struct bl_exporter {
     bool started;
     pthread_mutex_t lock; /* guards the members below; not held during a transfer */
     pthread_cond_t some;
-    bl_request_trace *ring; /* the thread reads |count| trails from |head| on without the lock: only it moves |head| */
+    bl_request_trace *ring; /* the thread reads |count| traces from |head| on without the lock, because only the thread moves
+                             * |head| */
     size_t head, count;
     atomic_bool ends;
-    int64_t end_ns; /* deadline of the end; set before |ends| */
+    int64_t end_ns; /* deadline of the shutdown; set before |ends| */
 };
 
 /* ---- sampling */
 
-/* Sebastiano Vigna's splitmix64: ids must be distinct, but need not be unpredictable. */
+/* splitmix64 of Sebastiano Vigna.  Ids must be distinct, but they need not be unpredictable. */
 static uint64_t exporter_draw(bl_exporter *exporter)
 {
     uint64_t z = atomic_fetch_add_explicit(&exporter->seed, UINT64_C(0x9e3779b97f4a7c15), memory_order_relaxed);
@@ -56,7 +57,8 @@ static uint64_t exporter_draw(bl_exporter *exporter)
     return z != 0 ? z : 1; /* an id of zeros is invalid */
 }
 
-/* The last 7 bytes of the trace id decide, so that all services agree (OpenTelemetry's TraceIdRatioBased). */
+/* Is the trace sampled?  The last 7 bytes of the trace id decide, so that all services agree (TraceIdRatioBased of
+ * OpenTelemetry). */
 static bool is_drawn(const bl_exporter *exporter, const unsigned char *trace)
 {
     uint64_t value = 0;
@@ -100,7 +102,7 @@ void bl_exporter_take(bl_exporter *exporter, const bl_request_trace *trail)
         bl_metrics_add(exporter->options.metrics, BL_COUNT_SPANS_DROPPED, span_count(trail));
 }
 
-/* Remove the first |count| trails, which were sent or given up.  Thread: the exporter's. */
+/* Remove the first |count| traces, which were sent or given up.  Thread: the exporter's. */
 static void drop_first(bl_exporter *exporter, size_t count, int metric)
 {
     long long spans = 0;
@@ -166,12 +168,12 @@ static outcome post(bl_exporter *exporter, size_t count)
     if (code == CURLE_OK && status / 100 == 2)
         what = SENT;
     else if (code == CURLE_OK && status != 429 && status != 502 && status != 503 && status != 504)
-        what = REFUSED; /* by OTLP all but these four are final */
+        what = REFUSED; /* by OTLP all codes except these four are final */
     exporter_tell(exporter, what, curl_easy_strerror(code), status);
     return what;
 }
 
-/* Send one batch; false if the collector is to be retried later. */
+/* Send one batch.  False if the exporter must retry the collector later. */
 static bool send_batch(bl_exporter *exporter, size_t count)
 {
     curl_off_t asked = 0;
@@ -190,7 +192,7 @@ static bool send_batch(bl_exporter *exporter, size_t count)
     return false;
 }
 
-/* Wait until a batch is full, WAIT_MS have passed, or the exporter ends.  Returns the number of trails to send. */
+/* Wait until a batch is full, WAIT_MS have passed, or the exporter ends.  Returns the number of traces to send. */
 static size_t exporter_wait_for_some(bl_exporter *exporter)
 {
     struct timespec until = bl_clock_after(CLOCK_MONOTONIC, INT64_C(1000000) * WAIT_MS);
@@ -199,8 +201,8 @@ static size_t exporter_wait_for_some(bl_exporter *exporter)
     pthread_mutex_lock(&exporter->lock);
     while (!atomic_load(&exporter->ends) && exporter->count < BATCH && late == 0)
         late = pthread_cond_timedwait(&exporter->some, &exporter->lock, &until);
-    if (!atomic_load(&exporter->ends) && bl_clock_ns() < exporter->next_ns) { /* wait out the pause, which new trails do not
-                                                                               * shorten */
+    if (!atomic_load(&exporter->ends) && bl_clock_ns() < exporter->next_ns) { /* wait for the end of the pause; new traces do
+                                                                               * not shorten it */
         pthread_cond_timedwait(&exporter->some, &exporter->lock, &until);
         count = 0;
     } else {
@@ -218,7 +220,7 @@ static void *exporter_run_thread(void *arg)
         if (count > 0 && !atomic_load(&exporter->ends))
             (void)send_batch(exporter, count);
     }
-    while (exporter->count > 0 && bl_clock_ns() < exporter->end_ns) /* no thread adds trails any more */
+    while (exporter->count > 0 && bl_clock_ns() < exporter->end_ns) /* no thread adds traces any more */
         if (!send_batch(exporter, exporter->count < BATCH ? exporter->count : BATCH))
             break;
     drop_first(exporter, exporter->count, BL_COUNT_SPANS_DROPPED);

@@ -87,7 +87,8 @@ void bl_metrics_head(bl_text *out, const char *name, const char *type, const cha
 void bl_histogram_print(bl_text *out, const char *name, const char *labels, const bl_histogram *histogram)
 {
     unsigned long long count[BL_TIME_BUCKETS + 1], total = 0;
-    for (int i = 0; i <= BL_TIME_BUCKETS; i++) /* read once, so that the sums below are consistent while other threads count */
+    for (int i = 0; i <= BL_TIME_BUCKETS; i++) /* each bucket is read once, so that the sums below are consistent while other
+                                                * threads count */
         total += count[i] = atomic_load_explicit(&histogram->bucket[i], memory_order_relaxed);
     if (total == 0)
         return;

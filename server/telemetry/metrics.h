@@ -29,26 +29,27 @@ enum {
     BL_TIME_COUNT
 };
 
-/* Bucket bounds double from 10 microseconds, for cached graphs, to 84 seconds, for large compilations; so a quantile is exact
- * within a factor of two. */
+/* Bucket bounds double from 10 microseconds, for cached graphs, to 84 seconds, for large compilations.  A quantile is therefore
+ * exact within a factor of two. */
 enum { BL_TIME_BUCKETS = 24, BL_HTTP_CODES = 600, BL_METRIC_ROUTES = 128 };
 
 typedef struct bl_histogram {
-    atomic_ullong bucket[BL_TIME_BUCKETS + 1]; /* the last bucket has no bound */
+    atomic_ullong bucket[BL_TIME_BUCKETS + 1]; /* the last bucket has no upper bound */
     atomic_ullong sum_ns;
 } bl_histogram;
 
 void bl_histogram_add(bl_histogram *histogram, int64_t nanoseconds);
 unsigned long long bl_histogram_count(const bl_histogram *histogram);
 
-/* Series are by route, so their number does not depend on clients.  A zeroed object is valid. */
+/* Metrics of the server.  There is one series per route, so the number of series does not depend on clients.  A zeroed object
+ * is valid. */
 typedef struct bl_metrics {
     atomic_llong count[BL_COUNT_COUNT];
     bl_histogram time[BL_METRIC_ROUTES][BL_TIME_COUNT];
     atomic_ullong code[BL_METRIC_ROUTES][BL_HTTP_CODES];
 } bl_metrics;
 
-/* The labels of a route.  Two rows are not routes: requests without a route, and work that no client waits for. */
+/* The labels of a route.  Two rows are not routes: requests without a route, and work for which no client waits. */
 enum { BL_METRIC_NO_ROUTE, BL_METRIC_OWN_WORK, BL_METRIC_FIRST_ROUTE };
 typedef struct bl_metric_route {
     const char *method, *pattern;
@@ -58,15 +59,16 @@ void bl_metrics_add(bl_metrics *metrics, int count, long long amount);
 long long bl_metrics_get(bl_metrics *metrics, int count);
 void bl_metrics_time(bl_metrics *metrics, int time, int route, int64_t nanoseconds);
 void bl_metrics_answer(bl_metrics *metrics, int route, int code);
-const char *bl_metrics_time_name(int time); /* the NAME of beamline_NAME_seconds */
+const char *bl_metrics_time_name(int time); /* NAME in beamline_NAME_seconds */
 
 /* ---- printing */
-/* Print the two lines that precede a metric's values; |type| is counter, gauge or histogram. */
+/* Print the HELP and TYPE lines that precede the values of a metric.  |type| is counter, gauge or histogram. */
 void bl_metrics_head(bl_text *out, const char *name, const char *type, const char *help);
-/* Print buckets, sum and count as beamline_NAME_seconds, with |labels| before le; nothing if the histogram is empty. */
+/* Print buckets, sum and count as beamline_NAME_seconds, with |labels| before the label le.  Prints nothing if the histogram is
+ * empty. */
 void bl_histogram_print(bl_text *out, const char *name, const char *labels, const bl_histogram *histogram);
 void bl_metrics_print(bl_metrics *metrics, const bl_metric_route *routes, int nroutes, bl_text *out);
-/* Print the process metrics of Prometheus' client libraries: memory, processor time, files, start time. */
+/* Print the process metrics of Prometheus' client libraries: memory, processor time, open files, start time. */
 void bl_metrics_print_process(bl_text *out);
 
 #endif

@@ -25,7 +25,7 @@ static void otlp_put_text(bl_text *out, const char *name, const char *value)
     bl_text_puts(out, "}}");
 }
 
-/* The JSON form of protocol buffers has 64-bit integers as strings. */
+/* Write an integer attribute.  The JSON form of protocol buffers has 64-bit integers as strings. */
 static void otlp_put_count(bl_text *out, const char *name, uint64_t value)
 {
     begin_attribute(out, name);
@@ -42,7 +42,7 @@ static void put_ms(bl_text *out, const char *phase, int64_t ns)
 
 /* ---- spans */
 
-/* Derive the span id of a phase from that of the request. */
+/* Derive the span id of a phase from the span id of the request. */
 static void child_id(const unsigned char *parent, unsigned number, unsigned char *out)
 {
     uint64_t value = 0;
@@ -74,7 +74,7 @@ static void put_times(bl_text *out, int kind, int64_t begin_ns, int64_t end_ns)
                    end_ns);
 }
 
-/* Attribute names follow the semantic conventions for HTTP servers. */
+/* Write the attributes of the request span.  Their names follow the semantic conventions for HTTP servers. */
 static void put_attributes(bl_text *out, const bl_request_trace *trail)
 {
     bl_text_puts(out, ",\"attributes\":[");
@@ -97,7 +97,7 @@ static void put_attributes(bl_text *out, const bl_request_trace *trail)
     bl_text_puts(out, "]");
 }
 
-/* Write the span of the request, and a child span for each interval. */
+/* Write the span of the request and a child span for each interval. */
 static void put_trail(bl_text *out, const bl_request_trace *trail, int64_t epoch_ns)
 {
     char name[128];

@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Fields of /proc/self/stat after the command's name (proc(5)), from field 3 on. */
+/* The fields of /proc/self/stat after the name of the command (proc(5)), from field 3 on. */
 typedef struct process_stat {
     unsigned long long user_ticks, system_ticks, start_ticks, virtual_bytes;
     long long threads, resident_pages;
@@ -22,7 +22,7 @@ static bool read_stat(process_stat *stat)
     if (file != NULL)
         fclose(file);
     text[len] = '\0';
-    rest = strrchr(text, ')'); /* the name may contain any character, but its last ) ends it */
+    rest = strrchr(text, ')'); /* the name may contain any character; the last ) ends the name */
     return rest != NULL &&
            sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %lld %*d %llu %llu %lld",
                   &stat->user_ticks, &stat->system_ticks, &stat->threads, &stat->start_ticks, &stat->virtual_bytes,
@@ -51,7 +51,7 @@ static size_t open_files(void)
     while (readdir(folder) != NULL)
         count++;
     closedir(folder);
-    return count > 3 ? count - 3 : 0; /* without ., .. and the descriptor of this folder */
+    return count > 3 ? count - 3 : 0; /* subtracts ., .. and the descriptor of this folder */
 }
 
 static void process_put(bl_text *out, const char *name, const char *type, const char *help, double value)

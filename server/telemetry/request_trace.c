@@ -78,7 +78,7 @@ void bl_request_trace_log(const bl_request_trace *trail, bl_log_level level)
 
 /* ---- traceparent */
 
-/* Only lower case is valid by the specification. */
+/* Read hexadecimal digits.  The specification allows only lower case. */
 static bool read_hex(const char *text, size_t bytes, unsigned char *out)
 {
     static const char digits[] = "0123456789abcdef";
@@ -102,7 +102,7 @@ bool bl_trace_parse(const char *text, bl_trace_context *out)
     *out = (bl_trace_context){0};
     if (len < LENGTH || text[2] != '-' || text[35] != '-' || text[52] != '-')
         return false;
-    (void)read_hex(text, 1, &version); /* version and flags may be zero; strspn below refuses other characters */
+    (void)read_hex(text, 1, &version); /* version and flags may be zero; the strspn below refuses other characters */
     (void)read_hex(text + 53, 1, &flags);
     if (strspn(text, "0123456789abcdef") != 2 || strspn(text + 53, "0123456789abcdef") < 2 || version == NEWER)
         return false;
