@@ -25,8 +25,8 @@
 
 enum {
     HEX = BL_SHA256_HEX,
-    NAME_BYTES = 96,          /* "4294967295-" and a digest, ".part" */
-    CHUNK_BYTES = 256 * 1024, /* of an upload in memory */
+    NAME_BYTES = 96,          /* size of a file name: "4294967295-" and a digest, ".part" */
+    CHUNK_BYTES = 256 * 1024, /* size of the chunk of an upload in memory */
     PART_SECONDS = 24 * 3600  /* seconds after which an unfinished upload is removed at the start */
 };
 
@@ -34,8 +34,8 @@ struct bl_blobs {
     bl_server *server;
     char *folder;
     bool passing;         /* the folder is temporary */
-    int dir;              /* the opened folder: files are named relative to it */
-    atomic_ullong bytes;  /* of all files in the folder */
+    int dir;              /* descriptor of the folder: files are opened relative to it */
+    atomic_ullong bytes;  /* bytes of all files in the folder */
     pthread_mutex_t lock; /* held while a file and its row are added or removed together */
     pthread_mutex_t part; /* held from opening a part until the part is locked or closed again */
 };
@@ -79,7 +79,7 @@ static bool has_row(void *arg, const bl_cell *cells, int n)
     return false;
 }
 
-/* Has any key the blob |hex|?  True if the store cannot tell. */
+/* Does any key own the blob |hex|?  True if the store cannot tell. */
 static bool is_owned(bl_blobs *blobs, const char *hex)
 {
     bl_err err = {0};
@@ -135,7 +135,7 @@ static bool blobs_remove_file(bl_blobs *blobs, const char *name)
     return true;
 }
 
-/* Remove what a crashed server left: blobs without a row, and old unfinished uploads. */
+/* Remove the files that a crashed server left: blobs without a row, and old unfinished uploads. */
 static void clean_file(bl_blobs *blobs, const char *name, const struct stat *info)
 {
     bool old = info->st_mtime + PART_SECONDS < time(NULL);
@@ -248,18 +248,18 @@ typedef struct upload {
     bl_blobs *blobs;
     uint32_t owner;
     char hex[HEX + 1];
-    int fd;            /* of the part file; locked while a request writes it */
+    int fd;            /* descriptor of the part file; locked while a request writes the file */
     uint64_t received; /* bytes in the file */
-    uint64_t total;    /* of the blob; 0: unknown until the body ends */
-    uint64_t end;      /* end of this request's bytes; UINT64_MAX: unknown */
-    bool asks;         /* "bytes * /TOTAL": a query without data */
-    bool there;        /* the owner already has the blob: repeated bytes are dropped */
+    uint64_t total;    /* size of the blob; 0: unknown until the body ends */
+    uint64_t end;      /* end of the bytes of this request; UINT64_MAX: unknown */
+    bool asks;         /* the request is a query without data: "bytes * /TOTAL" */
+    bool there;        /* the owner already has the blob, so repeated bytes are dropped */
     bool put;          /* the digest matched and the blob is stored */
     char *chunk;
     size_t filled;
 } upload;
 
-/* Charged before the check, since other uploads charge at the same time. */
+/* The bytes are charged before the check, since other uploads charge at the same time. */
 bl_status bl_blobs_take(bl_blobs *blobs, uint64_t bytes, bl_err *err)
 {
     uint64_t limit = blobs->server->settings.max_blobs;
@@ -298,7 +298,8 @@ static void give_room(upload *up, uint64_t bytes)
     bl_access_count_disk(up->blobs->server->access, up->owner, -(int64_t)bytes);
 }
 
-/* Write the chunk to the file.  Bytes that cannot be written are dropped, and the client learns how many bytes are stored. */
+/* Write the chunk to the file.  Bytes that cannot be written are dropped, and the answer tells the client how many bytes are
+ * stored. */
 static bl_status write_out(upload *up, bl_err *err)
 {
     size_t bytes = up->filled;
@@ -318,7 +319,7 @@ static bl_status write_out(upload *up, bl_err *err)
     return BL_OK;
 }
 
-/* Close the part before the answer is sent: the client's next request may arrive before this one has ended. */
+/* Close the part before the answer is sent: the next request of the client may arrive before this request has ended. */
 static void blobs_let_go(upload *up)
 {
     if (up->fd >= 0)
@@ -438,7 +439,7 @@ static bl_status blobs_take_part(upload *up, bl_err *err)
     return st;
 }
 
-/* Does the owner already have the blob?  Then bytes from |first| on are counted and dropped. */
+/* Find out whether the owner already has the blob.  If so, bytes from |first| on are counted and dropped. */
 static bl_status find_whole(upload *up, uint64_t first, bl_err *err)
 {
     uint64_t size = 0;
@@ -456,7 +457,8 @@ static bl_status find_whole(upload *up, uint64_t first, bl_err *err)
     return BL_OK;
 }
 
-/* For a piece or a query.  The blob may be completed between the two look-ups, so a query looks twice. */
+/* Find the state of a blob for a piece or a query.  The blob may be completed between the two look-ups, so a query looks
+ * twice. */
 static bl_status find_rest(upload *up, uint64_t first, bl_err *err)
 {
     BL_TRY(find_whole(up, first, err));
@@ -469,7 +471,7 @@ static bl_status find_rest(upload *up, uint64_t first, bl_err *err)
 static bl_status check_range(bl_request *rq, upload *up, uint64_t first)
 {
     bl_err *err = &rq->err;
-    if (rq->head.content_range == NULL) { /* the whole blob, from its first byte */
+    if (rq->head.content_range == NULL) { /* the body is the whole blob, from its first byte */
         if (ftruncate(up->fd, 0) != 0)
             return bl_fail(err, BL_ESTORAGE, "the blob cannot be written: %s", strerror(errno));
         give_room(up, up->received);
@@ -519,15 +521,15 @@ bl_status bl_blobs_begin(bl_request *rq, bool coded)
 
 /* ---- the end of an upload */
 
-/* Under the lock.  The file gets its final name before the row is inserted, so that every row has a file. */
+/* Put the blob; under the lock.  The file gets its final name before the row is inserted, so that every row has a file. */
 static bl_status blobs_put_locked(upload *up, bl_err *err)
 {
     bl_blobs *blobs = up->blobs;
     char name[NAME_BYTES];
     bl_status st = BL_OK;
     int64_t rows = 0;
-    bool again = faccessat(blobs->dir, up->hex, F_OK, AT_SYMLINK_NOFOLLOW) == 0; /* an equal file exists, which the rename
-                                                                                  * replaces */
+    /* an equal file exists; the rename replaces it */
+    bool again = faccessat(blobs->dir, up->hex, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
     part_name(up->owner, up->hex, name);
     if (renameat(blobs->dir, name, blobs->dir, up->hex) != 0 || fsync(blobs->dir) != 0)
         return bl_fail(err, BL_ESTORAGE, "the blob cannot be kept: %s", strerror(errno));
@@ -564,7 +566,7 @@ static bl_status check_blob(upload *up, bl_err *err)
     return bl_fail(err, BL_EGRAPH, "these %llu bytes are sha256:%s: nothing was kept", (unsigned long long)up->received, hex);
 }
 
-/* On a compile thread, since reading the file takes long. */
+/* Check the digest on a compile thread, since reading the file takes long. */
 static bl_step check_work(bl_request *rq)
 {
     upload *up = (upload *)rq->body.intake;
@@ -615,7 +617,7 @@ bl_status bl_handle_blob_put(bl_request *rq)
     bool whole = false;
     bl_status st = BL_OK;
     if (rq->body.intake == NULL)
-        BL_TRY(bl_blobs_begin(rq, false)); /* no byte came: a query, or the empty blob */
+        BL_TRY(bl_blobs_begin(rq, false)); /* no byte arrived: the request is a query or puts the empty blob */
     up = (upload *)rq->body.intake;
     st = blobs_end_body(rq, up, &whole, &rq->err);
     rq->then = reply_upload;
@@ -663,7 +665,7 @@ bl_status bl_handle_blobs_list(bl_request *rq)
     return BL_OK;
 }
 
-/* Under the lock.  Open descriptors keep the file readable until they are closed. */
+/* Delete a blob; under the lock.  Open descriptors keep the file readable until they are closed. */
 static bl_status delete_locked(bl_blobs *blobs, uint32_t owner, const char *hex, bool *gone, bl_err *err)
 {
     row was = {0};
@@ -676,7 +678,7 @@ static bl_status delete_locked(bl_blobs *blobs, uint32_t owner, const char *hex,
     return BL_OK;
 }
 
-/* Delete an unfinished upload; BL_ECONFLICT while a request sends more. */
+/* Delete an unfinished upload; BL_ECONFLICT while a request sends more bytes. */
 static bl_status delete_part(bl_blobs *blobs, uint32_t owner, const char *hex, bool *gone, bl_err *err)
 {
     char part[NAME_BYTES];
@@ -745,7 +747,7 @@ static bl_status blobs_reply_deleted(bl_request *rq)
     return BL_OK;
 }
 
-/* On a compile thread, since a commit waits for the disk. */
+/* Delete on a compile thread, since a commit waits for the disk. */
 static bl_step delete_work(bl_request *rq)
 {
     bl_blobs *blobs = rq->server->blobs;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Blobs: bytes that clients store by their SHA-256, so that a data set is uploaded once.  Uploads can be resumed; a complete
- * file never changes.
+/* Blobs: byte strings that clients store by their SHA-256, so that a data set is uploaded once.
  *
- * Equal bytes of two keys share one file, but each key sees only its own blobs: the digest of another key's blob is 404.
- * The files are in the folder of --state, or, without such a folder, in a temporary one that the server removes.  Thread:
- * any.  An upload belongs to its HTTP thread, and to a compile thread while its digest is computed. */
+ * Uploads can be resumed; a complete file never changes.  Equal bytes of two keys share one file, but each key sees only its
+ * own blobs: the digest of another key's blob is 404.  The files are in the folder of --state, or, without such a folder, in
+ * a temporary folder that the server removes.  Thread: any.  An upload belongs to its HTTP thread, and to a compile thread
+ * while its digest is computed. */
 #ifndef BL_SERVER_DATA_BLOBS_H
 #define BL_SERVER_DATA_BLOBS_H
 
@@ -26,7 +26,7 @@ BL_NODISCARD bl_status bl_blobs_open(bl_blobs *blobs, uint32_t owner, const char
 
 /* Take room for other files of clients, which count like blobs against --max-blobs: BL_ESTORAGE if there is no room. */
 BL_NODISCARD bl_status bl_blobs_take(bl_blobs *blobs, uint64_t bytes, bl_err *err);
-void bl_blobs_count(bl_blobs *blobs, uint64_t bytes); /* the same for files that exist already, without a check */
+void bl_blobs_count(bl_blobs *blobs, uint64_t bytes); /* bl_blobs_take for files that exist already, without a check */
 void bl_blobs_give(bl_blobs *blobs, uint64_t bytes);
 
 /* Remove all blobs of |owner|, including unfinished uploads. */

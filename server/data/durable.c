@@ -22,8 +22,8 @@ typedef struct keep {
     bl_device_tensor *held;
     const char *name;
     const char *data; /* the elements, if the host sees them */
-    char *copy;       /* otherwise the elements are read into this copy */
-    bl_text head;     /* of the file, while it is written */
+    char *copy;       /* copy of the elements, if the host does not see the buffer */
+    bl_text head;     /* header of the file, while the file is written */
     bl_status (*then)(bl_request *rq);
 } keep;
 
@@ -68,7 +68,7 @@ static bl_status durable_write_down(bl_request *rq, keep *k)
     return st;
 }
 
-/* On a compile thread, since it waits for the disk. */
+/* Write the file on a compile thread, since the write waits for the disk. */
 static bl_step write_work(bl_request *rq)
 {
     keep *k = rq->data;
@@ -158,11 +158,11 @@ static bl_status durable_load(bl_request *rq, loading *l, int fd)
         return bl_fail(&rq->err, BL_ESTORAGE, "its elements cannot be read");
     BL_TRY(bl_device_tensor_flush(l->held, &rq->err));
     BL_TRY(bl_registry_put(rq->server->registry, rq, NULL, l->row->name, l->held, &rq->err));
-    l->held->durable = l->row->id; /* set last: a tensor that fails to load must keep its row for another start */
+    l->held->durable = l->row->id; /* set last: a tensor that fails to load must keep its row for the next start */
     return BL_OK;
 }
 
-/* On the worker's thread, which copies the elements to the device. */
+/* Load on the worker's thread, which copies the elements to the device. */
 static bl_step load_work(bl_request *rq)
 {
     loading *l = bl_await_what(rq);
@@ -176,7 +176,7 @@ static bl_step load_work(bl_request *rq)
     return BL_STEP_DONE;
 }
 
-/* *worker: the device where the tensor was; if that device is missing or drained, the best one. */
+/* Choose *worker: the device that had the tensor; if this device is missing or drained, the best device. */
 static bl_status choose_worker(bl_server *server, const row *r, bl_worker **worker, bl_err *err)
 {
     bl_err none = {0};

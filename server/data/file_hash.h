@@ -7,10 +7,13 @@
 
 #include <gnutls/gnutls.h>
 
-enum { BL_SHA256_HEX = 64 /* digits */, BL_FILE_HASH_HEX = 2 * 64 /* digits of the longest hash */ };
+enum {
+    BL_SHA256_HEX = 64,       /* number of digits of a SHA-256 */
+    BL_FILE_HASH_HEX = 2 * 64 /* number of digits of the longest hash */
+};
 
-/* Write the hash of |head| and all bytes of |fd|, in lower-case hexadecimal digits, to |hex|, which has room for the digits of
- * |algorithm| and a NUL.  The offset of |fd| stays. */
+/* Write the hash of |head| and all bytes of |fd|, in lower-case hexadecimal digits, to |hex|. |hex| has room for the digits
+ * of |algorithm| and a NUL.  The offset of |fd| stays. */
 BL_NODISCARD bl_status bl_file_hash(int fd, gnutls_digest_algorithm_t algorithm, bl_span head, char *hex, bl_err *err);
 
 #endif

@@ -16,13 +16,13 @@
 enum { CHANNELS = BL_PICTURE_CHANNELS, MAX_FILE = 256 * 1024 * 1024 };
 
 typedef struct image {
-    const char *folder; /* "" for the given folder itself */
+    const char *folder; /* name of the class folder; "" for the given folder itself */
     const char *name;
     int64_t label;
 } image;
 
 struct bl_images {
-    int fd; /* owned by the caller */
+    int fd; /* the given folder; owned by the caller */
     size_t n, cap;
     image *image;
     int64_t height, width;
@@ -149,7 +149,7 @@ static bl_status images_read_file(const bl_images *all, const image *of, unsigne
     return err->status;
 }
 
-/* Decode |of|; errors contain its path. */
+/* Decode the picture |of|; errors contain its path. */
 static bl_status read_image(const bl_images *all, const image *of, pixels *out, bl_err *err)
 {
     unsigned char *data = NULL;

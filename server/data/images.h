@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A folder of pictures as one tensor: it has a folder for each class, with JPEG and PNG files.  Classes and files are sorted by
- * the bytes of their names; a folder without sub-folders is one class.  Thread: any. */
+/* A folder of pictures as one tensor. The folder has a sub-folder for each class, with JPEG and PNG files.  Classes and
+ * files are sorted by the bytes of their names; a folder without sub-folders is one class.  Thread: any. */
 #ifndef BL_SERVER_DATA_IMAGES_H
 #define BL_SERVER_DATA_IMAGES_H
 

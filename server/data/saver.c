@@ -13,14 +13,14 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_WAITING = 1024, MOST_ANSWER = 512 * 1024 * 1024 /* SQLite limits a blob to 10^9 bytes */ };
+enum { MOST_WAITING = 1024, MOST_ANSWER = 512 * 1024 * 1024 /* MOST_ANSWER: SQLite limits a blob to 10^9 bytes */ };
 
 static const int64_t TICK_NS = INT64_C(10000000000);
 
 struct bl_saver {
     bl_server *server;
     bl_queue *queue;
-    bl_tick *tick;         /* looks whether programs are to be saved */
+    bl_tick *tick;         /* task that checks whether programs must be saved */
     atomic_llong saved_ns; /* when all programs were last checked */
     atomic_bool ticking;   /* a request for a check is in the queue */
 };
@@ -39,7 +39,7 @@ static bl_status saver_run(const bl_program *program, const char *sql, bl_err *e
                           NULL, err);
 }
 
-/* The name no longer denotes the program that a job left. */
+/* Delete the row of job_programs: the name no longer denotes the program that a job left. */
 static bl_status forget_job(const bl_program *program, bl_err *err)
 {
     return saver_run(program, "DELETE FROM job_programs WHERE owner = ?1 AND program = ?2", err);
@@ -75,9 +75,9 @@ typedef struct change {
     const char *file;
 } change;
 
-/* State and sequence numbers are of one moment: after a crash, a repeated run is answered if the state contains it, and runs
- * otherwise.  A snapshot that was taken while a job trains the program may be older than what the job leaves, so the job's row
- * stays. */
+/* Write the rows of a snapshot. State and sequence numbers are of one moment: after a crash, a repeated run is answered if
+ * the state contains the run, and runs otherwise.  A snapshot that was taken while a job trains the program may be older
+ * than the state that the job leaves, so the row of the job stays. */
 static bl_status saver_write_rows(void *arg, bl_err *err)
 {
     const change *c = arg;
@@ -142,7 +142,7 @@ static bl_status saver_forget(bl_server *server, bl_program *program, bl_err *er
     return BL_OK;
 }
 
-/* ---- requests to the saver */
+/* ---- orders to the saver */
 
 typedef struct order {
     bl_program *program;
@@ -153,7 +153,7 @@ typedef struct order {
     bl_status (*then)(bl_request *rq);
 } order;
 
-/* The program that its name denotes now, retained; NULL if none. */
+/* The program that the name of |program| denotes now, retained; NULL if there is none. */
 static bl_program *current(bl_server *server, const bl_program *program)
 {
     bl_program *now = NULL;
@@ -192,8 +192,8 @@ static bl_status put_down(bl_server *server, const order *o, bl_err *err)
 
 static bl_status saver_remove_all(bl_server *server, const order *o, bl_err *err)
 {
-    BL_TRY(bl_registry_check_program(server->registry, o->program->owner, o->program->name,
-                                     err)); /* a job may have begun meanwhile */
+    /* a job may have begun meanwhile */
+    BL_TRY(bl_registry_check_program(server->registry, o->program->owner, o->program->name, err));
     BL_TRY(saver_forget(server, o->program, err));
     return bl_registry_delete_program(server->registry, o->program->owner, o->program->name, err);
 }
@@ -313,7 +313,7 @@ static void ticked(bl_request *rq)
     atomic_store(&saver->ticking, false);
 }
 
-/* Have all changed programs saved, if --save-seconds have passed since that was done last. */
+/* Have all changed programs saved if --save-seconds have passed since the last check. */
 static void tick_saver(void *arg)
 {
     bl_saver *saver = arg;

@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- taking */
+/* ---- taking a snapshot */
 
 static bl_status snapshot_take(bl_snapshot *snap, bl_err *err)
 {
@@ -61,7 +61,7 @@ void bl_snapshot_drop(bl_snapshot *snap)
     *snap = (bl_snapshot){.program = snap->program};
 }
 
-/* Taken on the device's thread, between two runs of the program. */
+/* Take the snapshot on the device's thread, between two runs of the program. */
 bl_status bl_snapshot_take(bl_snapshot *snap, bl_err *err)
 {
     bl_program *program = snap->program;
@@ -80,7 +80,7 @@ bl_status bl_snapshot_take(bl_snapshot *snap, bl_err *err)
     return st;
 }
 
-/* ---- writing */
+/* ---- writing a snapshot */
 
 typedef struct parts {
     bl_text head;
@@ -151,7 +151,7 @@ bl_status bl_snapshot_put(const bl_snapshot *snap, bl_stored_kind kind, uint64_t
     return st;
 }
 
-/* ---- reading */
+/* ---- reading a snapshot */
 
 typedef struct recall {
     int fd;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A program in a file, with its document and its state between two steps: writing and reading.  The file is safetensors, with
- * "program" and "steps" in the metadata.  Thread: any that may wait for a device. */
+/* A program in a file, with its document and its state between two steps: writing and reading.  The file format is
+ * safetensors, with "program" and "steps" in the metadata.  Thread: any that may wait for a device. */
 #ifndef BL_SERVER_DATA_SNAPSHOT_H
 #define BL_SERVER_DATA_SNAPSHOT_H
 
@@ -10,11 +10,11 @@
 /* Initialise with only |program| set. */
 typedef struct bl_snapshot {
     bl_program *program;
-    uint64_t steps, changes;       /* changes: |steps| plus the number of times that its state was replaced */
-    bool trained;                  /* a job trained or claimed the program then */
-    bl_buffer **buffers;           /* retained, so that later steps write to other buffers */
-    char **copies;                 /* of the buffers that the host does not see */
-    struct bl_sequence *sequences; /* numbered runs, whose effects are in the state */
+    uint64_t steps, changes;       /* |changes|: |steps| plus the number of times that the state of the program was replaced */
+    bool trained;                  /* a job had trained or claimed the program at that time */
+    bl_buffer **buffers;           /* buffers of the states, retained, so that later steps write to other buffers */
+    char **copies;                 /* copies of the buffers that the host does not see */
+    struct bl_sequence *sequences; /* numbered runs whose effects are in the state */
 } bl_snapshot;
 
 /* Call bl_snapshot_drop after a failure too. */
@@ -26,7 +26,7 @@ void bl_snapshot_drop(bl_snapshot *snap);
 
 /* Read the document in the metadata of the file |fd| as the request's body; the tensors of the file are not read. */
 BL_NODISCARD bl_status bl_recall_document(bl_request *rq, int fd);
-/* Make the program that the metadata of the file |fd| describe, with initial state, unregistered; *out is retained. */
+/* Make the program that the metadata of the file |fd| describes, with initial state, unregistered; *out is retained. */
 BL_NODISCARD bl_status bl_recall_program(bl_server *server, uint32_t owner, const char *name, int fd, bl_program **out,
                                          bl_err *err);
 /* Replace the program's state and step count by those of the file |fd|, which may be a job's checkpoint. */

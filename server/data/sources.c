@@ -26,7 +26,7 @@ typedef struct load {
 /* Open the next part of a path: a file, or a folder if |folder|. */
 static bl_status sources_open_part(int above, const char *part, bool folder, int *fd, bl_err *err)
 {
-    int kind = folder ? O_DIRECTORY : O_NONBLOCK; /* do not block on a FIFO */
+    int kind = folder ? O_DIRECTORY : O_NONBLOCK; /* O_NONBLOCK: opening a FIFO must not block */
     if (part[0] == '\0' || strcmp(part, ".") == 0 || strcmp(part, "..") == 0)
         return bl_fail(err, BL_EGRAPH, "file: a path is names with / between, none of them empty, . or ..");
     *fd = openat(above, part, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | kind);
@@ -101,7 +101,7 @@ static bl_status sources_read_whole(bl_request *rq, int fd, uint64_t bytes, bl_s
     return BL_OK;
 }
 
-/* Make room for more bytes; existing bytes are copied if they have to move. */
+/* Make room for more bytes. Existing bytes are copied if the memory moves. */
 static bl_status sources_grow(bl_request *rq, char **data, size_t *cap, size_t used)
 {
     uint64_t limit = rq->server->settings.max_tensor;
@@ -158,7 +158,7 @@ static bl_status sources_unpack(bl_request *rq, bl_span *bytes)
     return st;
 }
 
-/* Raw bytes may have any contents: only the file name tells that they are compressed. */
+/* May the bytes be compressed by gzip? Raw bytes may have any contents, so only the file name tells. */
 static bool may_be_packed(const bl_data_source *source)
 {
     size_t len = source->file != NULL ? strlen(source->file) : 0;

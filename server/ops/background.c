@@ -16,35 +16,36 @@
 
 enum {
     LOOK_EVERY_MS = 250,
-    IDLE_NS = 300000000, /* a device without work for this long is idle */
-    MOST_PLANS = 1024,   /* plans examined in one round */
-    MOST_KERNELS = 512,  /* kernels of one plan that are examined */
-    MOST_TENDED = 256,   /* plans for which the thread keeps a record */
-    MOST_SEARCHED = 64,  /* kernels of one plan that are searched */
-    HISTORY = 256,       /* events kept */
-    VERDICT_SAMPLES = 7, /* timed steps that the comparison of two plans needs: the least of them is undisturbed */
+    IDLE_NS = 300000000, /* a device that has had no work for this time is idle */
+    MOST_PLANS = 1024,   /* largest number of plans examined in one round */
+    MOST_KERNELS = 512,  /* largest number of kernels of one plan that are examined */
+    MOST_TENDED = 256,   /* largest number of plans with a record */
+    MOST_SEARCHED = 64,  /* largest number of kernels of one plan that are searched */
+    HISTORY = 256,       /* number of events kept in the history */
+    /* number of timed steps that the comparison of two plans needs: the shortest of them is undisturbed by other load */
+    VERDICT_SAMPLES = 7,
     NAME_BYTES = 128,
     MANY_LAUNCHES = 6,
-    JOINING = 1 /* in place of a kernel's key: a search that joins launches */
+    JOINING = 1 /* used in place of a kernel's key: a search that joins launches */
 };
-/* A plan of many launches whose kernels take no longer than this spends its time on launches: small kernels may share launches
- * (engine/plan/join_launches.c). */
+/* A plan of many launches whose kernels take at most this time spends its time on launches, so its small kernels may share
+ * launches (engine/plan/join_launches.c). */
 #define SMALL_SECONDS 6e-6
-#define SLOWER        1.05 /* factor over the time before: the new plan is rolled back */
+#define SLOWER        1.05 /* factor over the earlier time: a slower new plan is rolled back */
 #define MOST_SAVED    2.0  /* seconds of a device's tuning share that may accumulate */
 
 /* The record of a cached plan that was searched, or whose replacement is on trial. */
 typedef struct tended {
-    bl_plan *root;         /* as first compiled; retained */
-    bl_plan *trial;        /* retained: the replacement, not judged yet; or NULL */
-    bl_plan *before;       /* retained: the plan that |trial| replaces */
-    char name[NAME_BYTES]; /* of the kernel that was searched */
+    bl_plan *root;         /* the plan as first compiled; retained */
+    bl_plan *trial;        /* the replacement that is not judged yet, retained; or NULL */
+    bl_plan *before;       /* the plan that |trial| replaces, retained */
+    char name[NAME_BYTES]; /* name of the kernel that was searched */
     uint64_t key;
-    double seconds; /* of a step, before the replacement */
-    bool wall;      /* compared by wall time, with launches and waits */
-    bool judged;    /* compared by time: all sizes of the plan are fixed */
+    double seconds; /* time of a step before the replacement */
+    bool wall;      /* the plans are compared by wall time, with launches and waits */
+    bool judged;    /* the plans are compared by time, since all sizes of the plan are fixed */
     bool swapped;   /* |trial| is in service */
-    bool seen;      /* in the cache at the last round */
+    bool seen;      /* the plan was in the cache at the last round */
     int nsearched;
     uint64_t searched[MOST_SEARCHED];
 } tended;
@@ -53,14 +54,14 @@ typedef struct event {
     time_t when;
     char device[32], kernel[NAME_BYTES];
     uint64_t key;
-    const char *what;     /* "no better", "swapped", "kept", "rolled back" */
-    double before, after; /* seconds of a step of the plan; 0: unknown */
+    const char *what;     /* the event: "no better", "swapped", "kept", "rolled back" */
+    double before, after; /* time of a step in seconds, before and after the event; 0: unknown */
 } event;
 
 struct bl_background {
     bl_server *server;
-    bl_tuner tuner;     /* a copy of the server's tuner, whose timer waits until the device may be used */
-    bl_ticker *ticker;  /* of its own: a search takes minutes */
+    bl_tuner tuner;     /* a copy of the server's tuner whose timer waits until the device may be used */
+    bl_ticker *ticker;  /* its own ticker, since a search takes minutes */
     bl_plan **plans;    /* room for MOST_PLANS */
     bl_kernel_use *use; /* room for MOST_KERNELS */
     atomic_bool stop;
@@ -69,8 +70,8 @@ struct bl_background {
     int ntended;
     tended tended[MOST_TENDED];
     bl_worker *worker;    /* the device of the kernel that is searched */
-    pthread_mutex_t lock; /* guards the history */
-    int nevents;          /* number of events ever */
+    pthread_mutex_t lock; /* guards the history of events */
+    int nevents;          /* number of all events so far */
     event history[HISTORY];
 };
 
@@ -82,8 +83,8 @@ static void pause_ms(int ms)
 
 /* ---- when a device may be used */
 
-/* Idle devices have no work of late and no compilation is queued: a compilation means that a client waits and needs the device
- * next. */
+/* Is the device idle? An idle device has had no work for IDLE_NS, and no compilation is queued: a queued compilation means
+ * that a client waits and needs the device next. */
 static bool is_idle(const bl_worker *worker)
 {
     return bl_queue_length(worker->queue) == 0 && bl_queue_length(worker->server->compiler) == 0 &&
@@ -145,7 +146,7 @@ static void background_tell(bl_background *b, const tended *t, const char *what,
            before * 1e6);
 }
 
-/* ---- plans with a record */
+/* ---- records of plans */
 
 static tended *find_tended(bl_background *b, bl_plan *root, bool make)
 {
@@ -190,12 +191,12 @@ static bool background_measure(const tended *t, const bl_plan *plan, double *sec
     return service.samples >= VERDICT_SAMPLES;
 }
 
-/* Put the trial in service, once the time of the plan that it replaces is known. */
+/* Put the trial in service, once the time of the plan that the trial replaces is known. */
 static void swap(bl_background *b, tended *t)
 {
     bl_plan *current = bl_plan_current(t->root);
 
-    if (current != t->before) { /* a request had the plan searched meanwhile */
+    if (current != t->before) { /* a request had the plan searched meanwhile, so the trial is obsolete */
         drop_trial(t);
     } else if (background_measure(t, t->before, &t->seconds) || !t->judged) {
         bl_plan_supersede(t->root, t->trial);
@@ -205,7 +206,7 @@ static void swap(bl_background *b, tended *t)
     bl_plan_release(current);
 }
 
-/* Keep or roll back a trial in service.  The child process measured the trial faster; the time in service decides. */
+/* Keep or roll back a trial in service.  The trial was faster in the child process, but the time in service decides. */
 static void background_judge(bl_background *b, tended *t)
 {
     bl_kernel_use *use = NULL;
@@ -227,18 +228,18 @@ static void background_judge(bl_background *b, tended *t)
             bl_kernels_withdraw(b->server->search.tuner.kernels, &b->worker->dev->info, t->key, use[i].moves);
     }
     free(use);
-    background_tell(b, t, "rolled back", t->seconds,
-                    now); /* last: a reader of the history finds the old kernel in the database */
+    /* the event is recorded last, so that a reader of the history finds the old kernel in the database */
+    background_tell(b, t, "rolled back", t->seconds, now);
     drop_trial(t);
 }
 
 /* ---- choice of the next kernel */
 
 typedef struct choice {
-    bl_plan *root; /* borrowed */
+    bl_plan *root; /* borrowed plan */
     char name[NAME_BYTES];
     uint64_t key;
-    double seconds; /* device time so far */
+    double seconds; /* device time of the kernel so far */
 } choice;
 
 static bool was_searched(const tended *t, uint64_t key)
@@ -250,7 +251,7 @@ static bool was_searched(const tended *t, uint64_t key)
     return false;
 }
 
-/* The time that a plan lost between kernels that take less time than their launches. */
+/* The time that a plan has lost between kernels, if its kernels take less time than their launches. */
 static double lost_between(const bl_plan *plan, const bl_plan_service *service, int launches)
 {
     double between = service->wall_seconds - service->step_seconds;
@@ -260,8 +261,8 @@ static double lost_between(const bl_plan *plan, const bl_plan_service *service, 
     return between > 0 ? between * (double)service->steps : 0;
 }
 
-/* Choose the kernel that took most device time and was not searched for this plan yet; or all small kernels together, if they
- * lose more time. */
+/* Choose the kernel that took most device time and was not searched for this plan yet. If launches of small kernels lose
+ * more time, choose all small kernels together. */
 static void background_consider(bl_background *b, bl_plan *root, bl_kernel_use *use, choice *best)
 {
     tended *t = find_tended(b, root, false);
@@ -272,7 +273,7 @@ static void background_consider(bl_background *b, bl_plan *root, bl_kernel_use *
 
     if (t != NULL)
         t->seen = true;
-    if (bl_plan_get_info(plan)->interpreted > 0) { /* the promoter compiles it first (promote.h) */
+    if (bl_plan_get_info(plan)->interpreted > 0) { /* the promoter compiles the plan first (promote.h) */
         bl_plan_release(plan);
         return;
     }
@@ -463,8 +464,8 @@ static void put_user(void *arg, const char *name, bl_program *program)
                 bl_access_name(program->server->access, program->owner, owner, sizeof owner);
                 bl_text_printf(u->out, "%s:", owner);
             }
-            bl_text_printf(u->out, "%s/%s\"", name, program->doc.entries[i].name); /* names contain no character that needs an
-                                                                                    * escape */
+            /* the names contain no character that needs an escape */
+            bl_text_printf(u->out, "%s/%s\"", name, program->doc.entries[i].name);
         }
         bl_plan_release(plan);
     }

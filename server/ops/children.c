@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Child processes that run drivers' compilers and that time the candidates of searches. */
+/* Child processes that run the compilers of drivers and that time the candidates of searches. */
 #include "engine/base/log.h"
 #include "server/ops/server.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
-#define NICER "10" /* niceness of processes for searches, so that requests have priority */
+#define NICER "10" /* added niceness of the processes for searches, so that requests have priority */
 
 bl_status bl_children_start(bl_server *server, bl_err *err)
 {

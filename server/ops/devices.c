@@ -19,7 +19,7 @@ static void devices_put_number(bl_text *out, const char *name, uint64_t value)
     bl_encode_u64(out, value);
 }
 
-/* What remains on the device, summed over all keys: for administrators who drain it. */
+/* Write the number of objects that remain on the device, summed over all keys, for administrators who drain the device. */
 static void put_left(const bl_drain_left *left, bl_text *out)
 {
     bl_encode_key(out, "left");

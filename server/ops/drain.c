@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Taking one device out of service while the others continue.  No new work is placed on it, running work ends there, and hosted
- * models and jobs move to other devices. */
+/* Takes one device out of service while the other devices continue.  No new work is placed on the device, running work ends
+ * there, and hosted models and jobs move to other devices. */
 #include "server/ops/drain.h"
 
 #include "engine/base/log.h"

@@ -45,7 +45,7 @@ void bl_encode_kernel(bl_text *out, const bl_kernel_row *row, bool whole)
 static bool kernels_json_list_row(void *arg, const bl_kernel_row *row)
 {
     bl_text *out = arg;
-    if (row->version != BL_MOVES_VERSION) /* written by another version of the server, which this one cannot use */
+    if (row->version != BL_MOVES_VERSION) /* another version of the server, whose moves this server cannot use, wrote the row */
         return true;
     if (out->len > 0 && bl_text_last(out) != '[')
         bl_text_puts(out, ",");
@@ -53,7 +53,7 @@ static bool kernels_json_list_row(void *arg, const bl_kernel_row *row)
     return !out->failed;
 }
 
-/* List the rows of one nest: one for each device and driver. */
+/* List the rows of one nest: one row for each device and driver. */
 static bool list_whole(void *arg, const bl_kernel_row *row)
 {
     bl_text *out = arg;

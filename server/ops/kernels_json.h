@@ -5,7 +5,7 @@
 
 #include "engine/search/kernel_store.h"
 
-/* Write a row as an object; |whole|: with the text of its nest. */
+/* Write a row as an object. With |whole| the object includes the text of the nest. */
 void bl_encode_kernel(bl_text *out, const bl_kernel_row *row, bool whole);
 
 #endif

@@ -15,9 +15,13 @@
 
 enum {
     LAST_WAIT_MS = 10000,
-    QUIET_MS = 200, /* an open connection without a request for this long may be closed; a request may be on its way */
-    LOOK_MS = 5,    /* between two checks at the end */
-    STUCK_MS = 5000 /* without a step of the ticker, whose tasks take every lock: then a lock is never released */
+    /* a connection that has had no request for this time may be closed; a shorter time would cut off a request that is on
+     * its way */
+    QUIET_MS = 200,
+    LOOK_MS = 5, /* time between two checks during the shutdown */
+    /* time without a step of the ticker after which the server counts as stuck: the ticker's tasks take every lock, so some
+     * lock is never released */
+    STUCK_MS = 5000
 };
 
 /* ---- systemd (sd_notify(3), sd_watchdog_enabled(3)); without systemd these functions do nothing */
@@ -70,7 +74,7 @@ static int wait_signal(sigset_t *signals, int64_t ns)
     return number > 0 ? number : 0;
 }
 
-/* Wait a moment during the shutdown.  A second signal ends the process at once. */
+/* Wait LOOK_MS during the shutdown.  A second signal ends the process at once. */
 static void wait_moment(sigset_t *signals)
 {
     int number = wait_signal(signals, INT64_C(1000000) * LOOK_MS);
@@ -80,14 +84,14 @@ static void wait_moment(sigset_t *signals)
     }
 }
 
-/* ---- the end */
+/* ---- shutdown */
 
 static bool is_past(int64_t begin, double seconds)
 {
     return bl_clock_ms(begin, bl_clock_ns()) >= seconds * 1e3;
 }
 
-/* Wait until no connection is open, or until no open connection has had a request for a moment.  False if requests are left. */
+/* Wait until no connection is open, or until no open connection has had a request for QUIET_MS.  False if requests remain. */
 static bool wait_until_idle(bl_server *server, double ms, sigset_t *signals)
 {
     int64_t begin = bl_clock_ns(), now = begin, asked = begin;
@@ -100,8 +104,9 @@ static bool wait_until_idle(bl_server *server, double ms, sigset_t *signals)
     return bl_metrics_get(&server->metrics, BL_COUNT_ACTIVE) == 0;
 }
 
-/* Shut down in steps: report not ready, refuse new work, answer accepted requests, then cancel what takes too long.  The port
- * stays open until the accepted requests are answered, so that a client gets 503 and not a refused connection. */
+/* Shut down in steps: report not ready, refuse new work, answer accepted requests, then cancel the requests that take too
+ * long.  The port stays open until the accepted requests are answered, so that a client gets 503 and not a refused
+ * connection. */
 static void drain(bl_server *server, sigset_t *signals)
 {
     const bl_settings *set = &server->settings;
@@ -124,7 +129,7 @@ static void drain(bl_server *server, sigset_t *signals)
     bl_watch_cancel_all(server->http.watch);
     bl_children_stop(server->children);
     bl_children_stop(server->search.children);
-    /* libmicrohttpd aborts if a suspended connection is left, so every running request must reach its next launch first. */
+    /* libmicrohttpd aborts if a suspended connection remains, so every running request must reach its next launch first. */
     while (!wait_until_idle(server, LAST_WAIT_MS, signals) && bl_watch_waiting(server->http.watch) > 0)
         bl_log(BL_LOG_WARN, "still waiting for a device");
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* GET /api/v1/now and GET /api/v1/now/history: what each device does, for which key, and until when.
- *
- * Every key may ask.  The names of other keys, and their work, are shown if --show-names is on, and to the scope admin;
- * otherwise all other keys are one entry, "others".  The device time of another key since the start is shown to the scope
- * admin only, as by GET /api/v1/usage. */
+/* GET /api/v1/now and GET /api/v1/now/history: what each device does, for which key, and until when.  Every key may ask.
+ * The names of other keys, and their work, are shown if --show-names is on, and to the scope admin. Otherwise all other keys
+ * are one entry, "others".  The device time of another key since the start is shown to the scope admin only, as by GET
+ * /api/v1/usage. */
 #include "engine/base/clock.h"
 #include "proto/encode.h"
 #include "server/access/access.h"
@@ -18,8 +17,8 @@
 #include <time.h>
 
 enum {
-    MOST_WORKS = 16,    /* purposes shown for one key */
-    MOST_SERIES = 16,   /* keys of a device in the history */
+    MOST_WORKS = 16,    /* largest number of purposes shown for one key */
+    MOST_SERIES = 16,   /* largest number of keys of a device in the history */
     SHARE_SCALE = 1000, /* shares of a device are rounded to a thousandth */
     MOST_SECONDS = 60 * BL_SAMPLE_MINUTES
 };
@@ -35,7 +34,7 @@ static bool knows_usage(const bl_request *rq, uint32_t owner)
     return rq->owner == owner || (rq->scopes & BL_SCOPE_ADMIN) != 0;
 }
 
-/* null for work of the server, which belongs to no key. */
+/* Write the name of a key; null for work of the server, which belongs to no key. */
 static void now_put_name(bl_text *out, const char *name)
 {
     bl_encode_key(out, "name");
@@ -57,7 +56,7 @@ typedef struct work {
 typedef struct works {
     bl_arena *arena;
     work *first, **last;
-    bool failed; /* out of memory */
+    bool failed; /* memory ran out */
 } works;
 
 static void keep_work(void *arg, uint32_t who, const char *what)
@@ -84,7 +83,7 @@ static void keep_work(void *arg, uint32_t who, const char *what)
     w->requests++;
 }
 
-/* "job 4f2a of line", or "run of line (3)" for three requests. */
+/* Write a purpose: "job 4f2a of line", or "run of line (3)" for three requests. */
 static bl_status put_works(bl_request *rq, const works *all, uint32_t who)
 {
     bl_text *out = &rq->reply.out;
@@ -108,7 +107,7 @@ static bl_status put_works(bl_request *rq, const works *all, uint32_t who)
 /* ---- keys of a device */
 
 typedef struct figures {
-    double busy, device_seconds; /* device_seconds: 0 if the client may not see it */
+    double busy, device_seconds; /* device_seconds: 0 if the client may not see the device time */
     size_t queue, memory;
 } figures;
 
@@ -189,7 +188,8 @@ static double busy_of(bl_access *access, int device)
     return bl_samples_copy(access, device, false, 1, &last, &until) > 0 ? (double)last.busy : 0;
 }
 
-/* null if the time is unknown, because work other than a job runs, or a job that has just begun. */
+/* Write when the device is free; null if the time is unknown, because work other than a job runs, or a job that has just
+ * begun. */
 static void put_free_in(bl_text *out, const bl_worker *worker, const bl_drain_left *left)
 {
     double seconds = bl_jobs_seconds_left(worker->server->jobs, worker);
@@ -304,7 +304,7 @@ static double share_in(const bl_request *rq, const bl_sample *sample, const seri
     return busy;
 }
 
-/* |s| NULL: the sum of all keys. */
+/* Write the curve of |s|; NULL: the sum of all keys. */
 static void now_put_curve(bl_request *rq, const curves *c, const series *s)
 {
     bl_encode_key(&rq->reply.out, "busy");

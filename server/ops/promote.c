@@ -8,14 +8,14 @@
 
 enum {
     LOOK_EVERY_MS = 50,
-    MOST_PLANS = 1024, /* examined in one round */
-    MOST_AT_ONCE = 16, /* plans whose kernels are compiled together */
+    MOST_PLANS = 1024, /* largest number of plans examined in one round */
+    MOST_AT_ONCE = 16, /* largest number of plans whose kernels are compiled together */
     ARENA_BYTES = 1 << 28
 };
 
 struct bl_promoter {
     bl_server *server;
-    bl_ticker *ticker; /* of its own: a compilation takes seconds */
+    bl_ticker *ticker; /* its own ticker, since a compilation takes seconds */
     bl_tick *look;
     atomic_bool stop;
     bl_plan *plans[MOST_PLANS];
@@ -31,7 +31,7 @@ static bl_plan_options promote_options_for(const bl_promoter *p, const bl_plan *
     return options;
 }
 
-/* Gather the kernels of all plans but the first.  Kernels that cannot be gathered are compiled with their own plan. */
+/* Gather the kernels of all plans except the first plan.  Kernels that cannot be gathered are compiled with their own plan. */
 static void promote_gather(const bl_promoter *p, bl_plan *const *plans, size_t n, bl_arena *arena, bl_plan_sources *sources)
 {
     for (size_t i = 1; i < n; i++) {
@@ -62,7 +62,7 @@ static void promote(bl_promoter *p, bl_plan *plan, const bl_plan_sources *along)
     bl_plan_release(made);
 }
 
-/* The first plans of |all| that want compiled kernels, each in its current form, retained. */
+/* Choose the first plans of |all| that want compiled kernels; each plan is in its current form, retained. */
 static size_t promote_choose(bl_plan *const *all, size_t n, bl_plan **chosen)
 {
     size_t count = 0;
@@ -95,7 +95,7 @@ static void promote_look_at_plans(void *arg)
         bl_plan_release(chosen[i]);
     }
     bl_arena_destroy(arena);
-    if (count > 0) /* more plans may want compiled kernels */
+    if (count > 0) /* more plans than fit into one round may want compiled kernels, so examine the plans again */
         bl_tick_wake(p->look);
 }
 

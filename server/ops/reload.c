@@ -10,8 +10,8 @@
 enum { MAX_FLAGS = 4 };
 
 /* A part of the configuration that SIGHUP reads again.  |reload| applies the new state of |fresh|, the settings as they are
- * now; it either succeeds wholly or fails and changes nothing.  NULL: the settings in |flags| are the whole part.  The
- * values of |flags| then move to server->settings, so no other thread may read these settings there. */
+ * now. |reload| either succeeds wholly or fails and changes nothing.  NULL: the part consists of the settings in |flags|.
+ * The values of |flags| then move to server->settings, so no other thread may read these settings there. */
 typedef struct reload_row {
     const char *what;
     bl_status (*reload)(bl_server *server, const bl_settings *fresh, bl_err *err);
@@ -68,7 +68,8 @@ static bool is_reloaded(const char *flag)
     return false;
 }
 
-/* Warn about a changed setting that is read only at the start, so that the operator does not take it to be in force. */
+/* Warn about a changed setting that is read only at the start, so that the operator does not expect the new value to be in
+ * force. */
 static void tell_ignored(const bl_settings *now, const bl_settings *fresh)
 {
     const char *flag = NULL;

@@ -5,7 +5,7 @@
 #include "server/ops/server.h"
 #include "server/store/eviction.h"
 
-/* A gauge with a value for each device. */
+/* Write a gauge with a value for each device. */
 static void print_devices(bl_server *server, const char *name, const char *help, size_t (*value)(const bl_worker *), bl_text *out)
 {
     bl_metrics_head(out, name, "gauge", help);

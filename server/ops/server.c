@@ -32,13 +32,13 @@
 
 enum { MMAP_BYTES = 256 * 1024 };
 
-/* By default glibc raises its mmap threshold when it frees a mapped block, and then allocates blocks of that size from its
- * heaps. The driver's programs, which come and go with plans, then fragment the heap: with PoCL resident memory grew by 20%
- * in 100,000 requests.  A threshold that is set explicitly stays fixed. */
+/* Set a fixed mmap threshold. By default glibc raises the threshold when it frees a mapped block, and then allocates blocks
+ * of that size from its heaps. The driver's programs, which are created and freed with plans, then fragment the heap: with
+ * PoCL resident memory grew by 20% in 100,000 requests.  A threshold that is set explicitly stays fixed. */
 static void tame_malloc(void)
 {
 #ifdef __GLIBC__
-    (void)mallopt(M_MMAP_THRESHOLD, MMAP_BYTES); /* above the size that a request keeps for the next one */
+    (void)mallopt(M_MMAP_THRESHOLD, MMAP_BYTES); /* the threshold is above the size that a request keeps for the next request */
 #endif
 }
 
@@ -102,7 +102,7 @@ static void charge_search(void *arg, uint32_t owner, int64_t took)
     bl_access_charge(server->access, owner, -1, took);
 }
 
-/* A folder that cannot be read is a warning, since it may appear later; with --check it is an error. */
+/* Check that a folder can be read. A missing folder is a warning, since it may appear later; with --check it is an error. */
 static bl_status look_for_folder(const bl_server *server, const char *flag, const char *folder, bl_err *err)
 {
     int fd = folder[0] != '\0' ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
@@ -138,8 +138,8 @@ static bl_status server_start(bl_server *server, bl_err *err)
     BL_TRY(bl_drain_load(server, err));
     BL_TRY(bl_children_start(server, err));
     BL_TRY(bl_tuning_start(server, err));
-    BL_TRY(bl_queue_create("the search", set->max_queue, 1, &search, &server->search.queue, err)); /* one thread: the search times
-                                                                                                    * one kernel at a time */
+    /* one thread: the search times one kernel at a time */
+    BL_TRY(bl_queue_create("the search", set->max_queue, 1, &search, &server->search.queue, err));
     BL_TRY(bl_queue_create("the compiler", set->max_queue, (unsigned)set->compile_threads, NULL, &server->compiler, err));
     BL_TRY(bl_offload_create(server, err));
     BL_TRY(bl_watch_create(server, &server->http.watch, err));
@@ -170,7 +170,7 @@ static int report_check(bl_server *server)
     return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* Stop in the order of dependencies. */
+/* Stop the parts of the server in the order of their dependencies. */
 static void server_stop(bl_server *server)
 {
     bl_jobs_drain(server->jobs, server->settings.grace);
@@ -183,7 +183,8 @@ static void server_stop(bl_server *server)
     bl_children_stop(server->children); /* no request waits for a compilation any more */
     bl_children_stop(server->search.children);
     bl_queue_destroy(server->offload);
-    bl_background_destroy(server->search.background); /* reads the length of the compile queue */
+    /* the background thread reads the length of the compile queue, so it ends before the queue */
+    bl_background_destroy(server->search.background);
     bl_queue_destroy(server->compiler);
     bl_promoter_destroy(server->search.promoter);
     bl_queue_destroy(server->search.queue);
@@ -210,13 +211,13 @@ static void server_stop(bl_server *server)
 
 int bl_server_main(int argc, char *const *argv)
 {
-    static bl_server server; /* large, and one per process */
+    static bl_server server; /* static because it is large; there is one per process */
     bl_err err = {0};
     sigset_t signals;
     int status = EXIT_FAILURE;
 
     tame_malloc();
-    /* Blocked before any thread starts: all threads inherit the mask, and only sigwait gets the signals. */
+    /* The signals are blocked before any thread starts: all threads inherit the mask, and only sigwait gets the signals. */
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);

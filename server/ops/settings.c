@@ -40,7 +40,7 @@ static const setting_row *settings_find_row(const char *flag, size_t len)
     return NULL;
 }
 
-/* The hint for an unknown flag; it lives as long as |near|. */
+/* The hint for an unknown flag; the hint lives as long as |near|. */
 static const char *near_flag(bl_near *near, const char *flag, size_t len)
 {
     bl_near_init(near, (bl_span){flag, len});
@@ -184,7 +184,7 @@ static bl_status load_environment(bl_settings *settings, bl_err *err)
     return BL_OK;
 }
 
-/* Apply the flags; with |only_config| just --config, which is needed before the rest. */
+/* Apply the flags. With |only_config| apply --config alone, since the configuration file is read before the other flags. */
 static bl_status load_flags(bl_settings *settings, int argc, char *const *argv, bool only_config, bl_err *err)
 {
     for (int i = 0; i < argc; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* All settings of the server, from one table: the command line takes precedence over the environment, the configuration file
- * and the default.  They are read once at the start, and by SIGHUP (server/ops/reload.c).  All other code borrows them; only
- * reload.c changes them. */
+/* All settings of the server, from one table: the command line takes precedence over the environment, the environment over
+ * the configuration file, and the configuration file over the default.  The settings are read once at the start, and by
+ * SIGHUP (server/ops/reload.c).  All other code borrows the settings; only reload.c changes them. */
 #ifndef BL_SERVER_OPS_SETTINGS_H
 #define BL_SERVER_OPS_SETTINGS_H
 
@@ -23,7 +23,7 @@ typedef enum bl_setting_kind {
     BL_SETTING_TEXT,
     BL_SETTING_COUNT,
     BL_SETTING_BYTES,
-    BL_SETTING_SECONDS, /* any number */
+    BL_SETTING_SECONDS, /* a number of seconds, with fractions */
     BL_SETTING_SWITCH
 } bl_setting_kind;
 
@@ -41,7 +41,7 @@ typedef struct bl_settings {
 BL_NODISCARD bl_status bl_settings_load(bl_settings *settings, int argc, char *const *argv, bl_err *err);
 void bl_settings_fini(bl_settings *settings);
 
-/* The flag of the first setting from row |*at| on that differs; *at becomes the next row.  NULL: none differs. */
+/* The flag of the first setting, from row |*at| on, that differs; *at becomes the next row.  NULL: no setting differs. */
 const char *bl_settings_difference(const bl_settings *a, const bl_settings *b, int *at);
 /* Exchange the values of |flag|.  reload.c moves a new value in this way; the old value is freed with the settings that were
  * read again. */

@@ -12,18 +12,18 @@ struct bl_tick {
     bl_ticker *ticker;
     void (*run)(void *arg);
     void *arg;
-    int64_t begin_ns, period_ns; /* the usual times: begin_ns + n * period_ns */
-    int64_t next_ns;             /* under the ticker's lock, as |next| */
+    int64_t begin_ns, period_ns; /* the usual times of calls: begin_ns + n * period_ns */
+    int64_t next_ns;             /* time of the next call; under the ticker's lock, like |next| */
     bl_tick *next;
 };
 
 struct bl_ticker {
     pthread_t thread;
-    pthread_mutex_t lock;   /* guards all members below; no function runs under it */
-    pthread_cond_t changed; /* tasks, |stop|, or the end of a function */
+    pthread_mutex_t lock;   /* guards all members below; no function of a task runs under the lock */
+    pthread_cond_t changed; /* signalled when tasks or |stop| change, or when a function ends */
     bl_tick *tasks, *running;
     bool stop;
-    atomic_llong moved_ns; /* not guarded */
+    atomic_llong moved_ns; /* not guarded by the lock */
 };
 
 /* Under the lock: the task that is called next, or NULL. */
@@ -36,7 +36,7 @@ static bl_tick *first_task(const bl_ticker *ticker)
     return first;
 }
 
-/* Under the lock: wait until |ns|, or until something changes; INT64_MAX waits without limit. */
+/* Under the lock: wait until |ns|, or until the ticker changes; INT64_MAX waits without limit. */
 static void wait_for_tick(bl_ticker *ticker, int64_t ns)
 {
     struct timespec until = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
@@ -46,7 +46,7 @@ static void wait_for_tick(bl_ticker *ticker, int64_t ns)
         pthread_cond_timedwait(&ticker->changed, &ticker->lock, &until);
 }
 
-/* Under the lock, which is released meanwhile. */
+/* Run the function of |task|. Under the lock, which is released meanwhile. */
 static void run_task(bl_ticker *ticker, bl_tick *task, int64_t now)
 {
     task->next_ns = now + task->period_ns - (now - task->begin_ns) % task->period_ns;

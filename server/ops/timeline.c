@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* GET /api/v1/trace: the turns of devices and compilers in the last seconds, as Chrome trace events, which Perfetto opens.
- *
- * A track is a worker thread, so its events do not overlap; requests that wait at the same time have separate tracks.  A key
- * sees its own requests and their waits.  It sees the turns of other keys with their duration, and with names as GET
+ * A track is a worker thread, so its events do not overlap. Requests that wait at the same time have separate tracks.  A key
+ * sees its own requests and their waits.  A key sees the turns of other keys with their duration, and with names as GET
  * /api/v1/now shows them. */
 #include "engine/base/clock.h"
 #include "proto/encode.h"
@@ -16,9 +15,9 @@
 
 enum {
     MOST_SECONDS = 3600,
-    MOST_QUEUES = BL_MAX_DEVICES + 2, /* devices, the compiler, the search */
-    MOST_LANES = 64,                  /* tracks of one queue */
-    WAIT_LANES = 16,                  /* tracks of waits; further simultaneous waits are left out */
+    MOST_QUEUES = BL_MAX_DEVICES + 2, /* queues of devices, of the compiler and of the search */
+    MOST_LANES = 64,                  /* largest number of tracks of one queue */
+    WAIT_LANES = 16,                  /* largest number of tracks of waits; further simultaneous waits are omitted */
     FIRST_WAIT = 10000,               /* number of the first wait track */
     PROCESS = 1
 };
@@ -31,7 +30,7 @@ typedef struct span {
 
 typedef struct timeline {
     bl_request *rq;
-    int nqueues, queue; /* queue: the one whose turns are listed */
+    int nqueues, queue; /* |queue|: the queue whose turns are being listed */
     const char *name[MOST_QUEUES];
     int64_t whole_since_ns; /* the list is complete from this time on */
     size_t n, cap;
@@ -48,7 +47,8 @@ static void timeline_keep_turn(void *arg, const bl_turn_record *turn)
     t->spans[t->n++].queue = t->queue;
 }
 
-/* A queue keeps a limited number of turns: if all of them are listed, earlier ones may be missing. */
+/* List the turns of a queue. A queue keeps a limited number of turns: if the list has this number of turns, earlier turns
+ * may be missing. */
 static void list_queue(timeline *t, bl_queue *queue, const char *name, int64_t since_ns)
 {
     size_t before = t->n;
@@ -131,7 +131,7 @@ static int by_queued(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Each wait is on the first free track. */
+/* Write the waits. Each wait is on the first free track. */
 static void put_waits(timeline *t)
 {
     int64_t free_ns[WAIT_LANES] = {0};

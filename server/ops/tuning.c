@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Resources of searches: the kernel database, and the timing of candidates apart from the device's own thread. */
+/* Resources of searches: the kernel database, and the timing of candidates outside of the worker threads. */
 #include "engine/base/clock.h"
 #include "engine/base/folder.h"
 #include "server/ops/server.h"
@@ -27,7 +27,7 @@ static char *tuning_find_file(const bl_settings *settings)
     return bl_text_take(&path);
 }
 
-/* Time in this process, on a second opening of the device: workers own the server's devices. */
+/* Time candidates in this process, on a second opening of the device: the workers own the server's devices. */
 static bl_status time_here(bl_server *server, bl_device *dev, bl_trials *trials, bl_err *err)
 {
     if (server->search.trial_device != NULL && strcmp(server->search.trial_device->info.id, dev->info.id) != 0) {
@@ -39,7 +39,7 @@ static bl_status time_here(bl_server *server, bl_device *dev, bl_trials *trials,
     return bl_trials_run(server->search.trial_device, trials, err);
 }
 
-/* Lock the trials; give up if the request is cancelled or its deadline passes. */
+/* Lock the trials. Fail if the request is cancelled or its deadline passes. */
 static bl_status tuning_take_turn(bl_server *server, const bl_halt *halt, bl_err *err)
 {
     struct timespec until;
@@ -51,8 +51,8 @@ static bl_status tuning_take_turn(bl_server *server, const bl_halt *halt, bl_err
     return BL_OK;
 }
 
-/* Time candidates on a search's thread: in a child process, or here if there is none or if kernels have no text to send.  Only
- * one search times at a time: two would disturb each other. */
+/* Time candidates on a search's thread: in a child process, or in this process if there is no child or if kernels have no
+ * text to send.  Only one search times candidates at a time, since two searches would disturb each other. */
 static bl_status time_trials(void *arg, bl_device *dev, bl_trials *trials, bl_err *err)
 {
     bl_server *server = arg;

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 typedef struct bl_upkeep_row {
-    bool disk; /* on the disk's ticker */
-    bool now;  /* for the first time at the start */
+    bool disk; /* the task runs on the disk ticker */
+    bool now;  /* the task runs at the start for the first time */
     int period_ms;
     void (*run)(void *upkeep);
 } bl_upkeep_row;
@@ -21,10 +21,10 @@ enum { TASKS = 4 };
 struct bl_upkeep {
     bl_server *server;
     bl_tick *task[TASKS];
-    size_t cache_bytes; /* disk ticker's thread: the present value of the gauge */
+    size_t cache_bytes; /* value of the gauge of the cache folder; disk ticker's thread */
 };
 
-/* End the requests and leases whose time is over. */
+/* End the requests and leases whose time has passed. */
 static void expire_all(void *arg)
 {
     bl_server *server = ((bl_upkeep *)arg)->server;
@@ -47,7 +47,7 @@ static void take_samples(void *arg)
     bl_samples_take(((bl_upkeep *)arg)->server->access);
 }
 
-/* Child processes and other servers write to the cache folder too. */
+/* Trim the cache folder. Child processes and other servers write to the folder too. */
 static void trim_cache(void *arg)
 {
     bl_upkeep *upkeep = arg;
@@ -57,7 +57,7 @@ static void trim_cache(void *arg)
     upkeep->cache_bytes = bytes;
 }
 
-/* In 10 s a search writes some megabytes of kernels; reading a folder of 10,000 files takes 20 ms. */
+/* Periods of the tasks. In 10 s a search writes some megabytes of kernels; reading a folder of 10,000 files takes 20 ms. */
 static const bl_upkeep_row rows[TASKS] = {
     {.period_ms = 20, .run = expire_all},
     {.period_ms = 250, .run = close_late},
