@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const int64_t CROWDED_NS = 10000000000; /* after a run that was too large for the memory, runs stay smaller for so long */
+/* after a run that was too large for the memory, runs stay smaller for this time */
+static const int64_t CROWDED_NS = 10000000000;
 
 /* One joint run.  Its request holds the results, so it lives until the last of its items has sent its answer. */
 struct bl_batch {
@@ -211,8 +212,8 @@ static int64_t due_rows(const bl_batcher *b, int64_t now_ns)
 
 /* ---- a run */
 
-/* Move items from the queue into the batch, behind the first |skip| rows: at most |most| rows, but at least one item.  Items that
- * were cancelled or whose deadline has passed go to |late|. */
+/* Move items from the queue into the batch, behind the first |skip| rows: at most |most| rows, but at least one item.  Items
+ * that were cancelled or whose deadline has passed go to |late|. */
 static void batcher_gather(bl_batch *batch, int64_t most, int64_t skip, bl_batch_item **late)
 {
     bl_batcher *b = batch->batcher;

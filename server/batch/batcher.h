@@ -140,8 +140,8 @@ bool bl_batcher_is_lost(const bl_batcher *b);          /* all slots are lost */
 /* A run of |rows| took |ns| on the slot, |exact|: with a plan for exactly this number.  |orders|: such plans are possible.
  * Returns whether a plan for |rows| should be made.  No lock is held. */
 bool bl_batch_learn(bl_batcher *b, bl_batch_slot *slot, int64_t rows, bool exact, bool orders, int64_t ns);
-/* Under the batcher's lock: claim the slot that would finish |rows| first; the run has at most *most of the rows.  |behind|: the
- * run may leave out the first *skip rows, if a busy slot would finish these sooner.  NULL: wait until a slot is free. */
+/* Under the batcher's lock: claim the slot that would finish |rows| first; the run has at most *most of the rows.  |behind|:
+ * the run may leave out the first *skip rows, if a busy slot would finish these sooner.  NULL: wait until a slot is free. */
 bl_batch_slot *bl_batch_take(bl_batcher *b, int64_t rows, bool behind, int64_t *most, int64_t *skip);
 /* The slot for a run without a batch, of a user that does not join requests. */
 bl_batch_slot *bl_batch_choose(bl_batcher *b);

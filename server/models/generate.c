@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The generate extension: a document whose members are the inputs of a model, answered with one whose members are its outputs.
- * "text_input" and "text_output" also stand for the only input and output that are texts.  A model answers once, so the stream
- * has one event; the texts of a text model are completion.c's. */
+/* The generate extension: the members of the request's document are the inputs of a model, and the members of the answer are
+ * its outputs.  "text_input" and "text_output" also name the only string input and the only string output.  A model that is
+ * not a text model answers once, so its stream has one event.  completion.c generates the texts of text models. */
 #include "server/models/model_infer.h"
 
 #include "engine/base/clock.h"
@@ -17,7 +17,7 @@ static bool is_text(const bl_model_tensor *tensor)
     return tensor->datatype == BL_INFER_BYTES;
 }
 
-/* The name under which it stands in a document. */
+/* The name of the tensor in a document. */
 static const char *member_of(const bl_model_tensor *tensors, int count, int at, const char *alias)
 {
     int texts = 0;
@@ -29,7 +29,7 @@ static const char *member_of(const bl_model_tensor *tensors, int count, int at, 
     return texts == 1 && is_text(&tensors[at]) ? alias : tensors[at].name;
 }
 
-/* Of a list its own shape, of one value a shape of ones; for one request of a batch. */
+/* The shape of a nested list is its own; the shape of a single value is all ones.  The value belongs to one row of a batch. */
 static bl_status generate_choose_shape(const bl_infer *in, const bl_model_tensor *tensor, const bl_json *at,
                                        bl_tensor_value *value)
 {
@@ -39,7 +39,7 @@ static bl_status generate_choose_shape(const bl_infer *in, const bl_model_tensor
     value->ndim = depth == 0 || depth > ndim ? ndim : depth;
     for (int d = 0; d < value->ndim; d++)
         value->dim[d] = depth == 0 ? 1 : at->list->dim[d];
-    if (depth > 0 && depth == ndim - 1 && in->version->batcher.max_rows > 0) { /* the batch is not said */
+    if (depth > 0 && depth == ndim - 1 && in->version->batcher.max_rows > 0) { /* the list has no batch dimension */
         memmove(value->dim + 1, value->dim, (size_t)depth * sizeof value->dim[0]);
         value->dim[0] = 1;
         value->ndim = ndim;
@@ -95,8 +95,8 @@ static bl_status take_member(bl_infer *in, int i, const bl_json *at)
     return is_text(tensor) ? generate_take_text(in, at, input) : take_numbers(in, at, input);
 }
 
-/* Every member is an input or a parameter; at the top there are "id" and "parameters" as well, and only parameters that mean
- * something: any other name there is a mistake. */
+/* Read the members of the document.  Each member is an input or a parameter.  At the top, "id" and "parameters" are members
+ * too, and only known parameters are allowed; any other name there is an error. */
 static bl_status take_members(bl_infer *in, const bl_json *object, bool top)
 {
     const bl_model_version *version = in->version;
@@ -158,7 +158,7 @@ static void generate_put_value(const bl_infer_result *result, bl_text *out)
     if (result->datatype != BL_INFER_BYTES) {
         size_t start = out->len;
         bl_tensor_print(out, (bl_dtype)result->datatype, result->data, result->count);
-        if (result->count == 1 && !out->failed) { /* without its brackets */
+        if (result->count == 1 && !out->failed) { /* a single value has no brackets */
             out->len--;
             memmove(out->data + start, out->data + start + 1, out->len - start - 1);
             out->len--;
@@ -208,7 +208,7 @@ static bl_status write_event(bl_infer *in, const bl_infer_result *results)
     return BL_OK;
 }
 
-/* ---- of a text model: what is written, as the members of Triton's back end for vLLM */
+/* ---- text models: the answer, with the members of Triton's back end for vLLM */
 
 static void put_text_head(const bl_completion *c, bl_text *out)
 {
@@ -246,7 +246,7 @@ static void generate_put_text_event(bl_generation *g, bl_span text, bl_text *out
     bl_text_puts(out, "\n\n");
 }
 
-/* As Triton tells it in the midst of a stream. */
+/* Report an error within a stream in Triton's form. */
 static void put_text_failure(const bl_err *err, bl_text *out)
 {
     bl_text_puts(out, "data: {\"error\":");
@@ -282,14 +282,14 @@ static bl_status read_text_options(bl_infer *in, bl_completion *c, bool stream, 
     if (st == BL_OK)
         st = check_options(r, stream);
     if (st == BL_OK) {
-        r->prompt = bl_arena_strdup(c->arena, r->prompt); /* they may be the document's */
+        r->prompt = bl_arena_strdup(c->arena, r->prompt); /* a copy: the document is freed before the prompt is used */
         c->id = in->wire.id != NULL ? bl_arena_strdup(c->arena, in->wire.id) : NULL;
     }
     bl_json_fini(&doc);
     return st == BL_OK ? bl_text_options_finish(r) : st;
 }
 
-/* Not streamed, the text begins with the prompt as it came. */
+/* If the answer is not streamed, it begins with the prompt as it was received. */
 static bl_status generate_add_text(bl_completion *c, const char *prompt, bl_tokens *tokens)
 {
     bl_err *err = &c->rq->err, problem = {0};
@@ -303,7 +303,7 @@ static bl_status generate_add_text(bl_completion *c, const char *prompt, bl_toke
                        "text_input: model \"%s\" begins with nothing of its own: it takes a text of one token at "
                        "least",
                        c->version->name);
-    c->options.echo = false; /* the tokens need not be the same text */
+    c->options.echo = false; /* detokenizing the prompt may not give the same text */
     BL_TRY(bl_completion_add(c, tokens, 0));
     if (echo)
         bl_text_append(&c->texts[0]->written, text.data, text.len);

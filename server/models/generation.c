@@ -277,8 +277,8 @@ static size_t find_stop(bl_generation *g)
     return first;
 }
 
-/* How many pending bytes can be reported: without an incomplete character, and without a possible beginning of a stop string.
- */
+/* How many pending bytes can be reported: without an incomplete character, and without a possible beginning of a stop
+ * string. */
 static size_t find_certain(const bl_generation *g)
 {
     const char *data = g->pending.data;

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: MIT */
-/* Keys and values in pages (PagedAttention: Kwon et al., 2023).  The program of a text model has keys and values as state that
- * all its texts share, and updates the state in place.  A page has the keys and values of BL_PAGE_TOKENS consecutive tokens of a
- * text, and a table says which pages a text has.  The form of such a program, by the names of its tensors:
+/* A paged KV cache (PagedAttention: Kwon et al., 2023).  The program of a text model has keys and values as state that all its
+ * texts share, and updates the state in place.  A page has the keys and values of BL_PAGE_TOKENS consecutive tokens of a text.
+ * A table lists the pages of each text.  Such a program has the following form, by the names of its tensors:
  *
  * - input tokens, int32 [rows, n]: the next n tokens of each text.
  *
  * - input position, int32 [rows]: the number of tokens that come before them in the text.
  *
- * - input slots, int32 [rows, n]: where the keys and values of each token are stored, page * 32 + place in the page.  A number
- * behind the last page: they are not stored.
+ * - input slots, int32 [rows, n]: the slot of the keys and values of each token, page * 32 + offset in the page.  A slot
+ * behind the last page means that they are not stored.
  *
- * - input table, int32 [rows, pages]: the pages of each text, in order.  Behind its last page the table has the number of any
- * page.
+ * - input table, int32 [rows, pages]: the pages of each text, in order.  Elements behind the last page of a text are the
+ * number of any page.
  *
- * - updates: every updated state has the pages of the pool as its first axis, P of them for all states, and the places of a page
- * on any other axis, such as [P, groups, size, 32] for keys (lanes along tokens) and [P, groups, 32, size] for values.
+ * - updates: the first axis of every updated state is the pages of the pool, P of them in all states.  Another axis is the
+ * offset in a page, such as [P, groups, size, 32] for keys (lanes along tokens) and [P, groups, 32, size] for values.
  *
  * - output logits: floats [rows, vocabulary] of the last token of each text, or [rows, n, vocabulary].
  *
- * rows, n and pages are named dimensions from 1 on: pages up to the context / 32, and P is at least that.  The update of a state
- * is index_put(state, new, slots), on a view of the state whose first axis counts page * 32 + place (permute, then reshape, and
- * back), so that the engine stores only those places.  Attention reads the updated state by take(state, table).  A page may have
- * values of another text, NaN included: scores of places p > position + i are replaced (where) before the softmax, and values of
- * places p >= position + n are replaced by zero (where) before they are multiplied by weights. */
+ * rows, n and pages are named dimensions with the lower bound 1.  The upper bound of pages is the context / 32, and P is at
+ * least this bound.  The update of a state is index_put(state, new, slots), on a view of the state whose first axis counts
+ * slots (permute, then reshape, and back), so that the engine stores only these slots.  Attention reads the updated state by
+ * take(state, table).  A page may have values of another text, NaN included.  So scores of token positions p > position + i
+ * are replaced (where) before the softmax, and values of token positions p >= position + n are replaced by zero (where) before
+ * they are multiplied by weights. */
 #ifndef BL_SERVER_MODELS_PAGES_H
 #define BL_SERVER_MODELS_PAGES_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Promotion of the live state of a program to a version of a hosted model, without a copy.  The version retains the buffers
- * between two steps of the program.  Later training steps write new buffers, since the old ones are retained elsewhere. */
+ * between two steps of the program.  Later training steps write new buffers, since the version retains the old ones. */
 #include "proto/encode.h"
 #include "server/data/saver.h"
 #include "server/http/handlers.h"

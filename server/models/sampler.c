@@ -185,8 +185,8 @@ static size_t draw_chance(bl_sampler *s)
 
 /* ---- Mirostat: limit the candidates so that the surprise of the text stays near tau (Basu et al., 2021) */
 
-/* Estimate the exponent of Zipf's law from the likeliest candidates; return how many candidates have the wanted surprise then.
- */
+/* Estimate the exponent of Zipf's law from the likeliest candidates; return how many candidates have the wanted surprise
+ * then. */
 static size_t count_mirostat(const bl_sampler *s)
 {
     enum { LOOKED_AT = 100 };

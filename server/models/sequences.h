@@ -11,8 +11,8 @@ typedef struct bl_sequence bl_sequence;
 /* The sequence of the request, retained until the request ends, with its instance.  Begins a sequence if the request says so.
  * HTTP thread. */
 BL_NODISCARD bl_status bl_sequence_get(bl_infer *in, bl_sequence **out);
-/* Create a private sequence without a name, charged with |bytes| more than its states.  The caller releases it.  HTTP thread.
- */
+/* Create a private sequence without a name, charged with |bytes| more than its states.  The caller releases it.  HTTP
+ * thread. */
 BL_NODISCARD bl_status bl_sequence_create(bl_infer *in, size_t bytes, bl_sequence **out);
 void bl_sequence_release(void *sequence);
 /* The state buffers of the next step, in the order of its plan.  The step exchanges the buffers that it updates in this array.

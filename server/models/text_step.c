@@ -501,8 +501,8 @@ static void text_step_conclude(const step *s, const bl_err *err)
     }
 }
 
-/* The text may pause soon, so move it out of the shared memory of the other texts.  Without memory for a copy it stays there.
- */
+/* The text may pause soon, so move it out of the shared memory of the other texts.  Without memory for a copy it stays
+ * there. */
 static void prepare_to_rest(bl_generation *g)
 {
     bl_err ignored = {0};

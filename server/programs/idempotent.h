@@ -21,8 +21,8 @@ typedef struct bl_sequence_row {
     bl_span answer; /* data NULL: there was no memory to store the answer */
 } bl_sequence_row;
 
-/* Copy the records; the copy shares the answers.  Thread: the worker's, between two runs of the program.  The copy may be used on
- * any thread. */
+/* Copy the records; the copy shares the answers.  Thread: the worker's, between two runs of the program.  The copy may be used
+ * on any thread. */
 BL_NODISCARD bl_status bl_sequences_copy(const bl_sequence *first, bl_sequence **out, bl_err *err);
 const bl_sequence *bl_sequence_read(const bl_sequence *at, bl_sequence_row *out); /* reads |at|; returns the next record, or
                                                                                    * NULL */

@@ -69,8 +69,8 @@ static bl_status compile_entries(bl_program_make *make, bl_err *err)
         BL_TRY(bl_exec_make_plan(make->x, &key, graph, true, &program->entries[i].plan, &hit, err));
     }
     make->x->how.early = false;
-    make->x->how.beam = 0; /* initialisers run once, so they are not searched; their kernels were gathered with the first entry's
-                            * brief option */
+    /* initialisers run once, so they are not searched; their kernels were gathered with the first entry's brief option */
+    make->x->how.beam = 0;
     if (program->doc.nentries > 0)
         make->x->how.brief = bl_plan_get_info(program->entries[0].plan)->brief ? BL_BRIEF_YES : BL_BRIEF_NO;
     for (int i = 0; i < program->doc.nstates; i++) {

@@ -17,8 +17,8 @@
 typedef struct put_job {
     bl_program_make *make;
     bool fresh, replaced;
-    bool saved; /* the saver registers the program after it is stored: after a crash either the new or the replaced program comes
-                 * back */
+    /* the saver registers the program after it is stored: after a crash either the new or the replaced program comes back */
+    bool saved;
 } put_job;
 
 /* Read the query "durable": shall the program survive a restart? */

@@ -78,14 +78,14 @@ bl_wire_type bl_hidden_type(const bl_plan_tensor *hidden);
 /* BL_ECONFLICT if its state is lost: the device was reopened since, or a step failed half-way. */
 BL_NODISCARD bl_status bl_program_check(const bl_program *program, bl_err *err);
 bool bl_program_is_lost(const bl_program *program);
-/* Call after a run of the program: |buffer| replaces the buffer of |state|, a state of the program or of the job that trains it.
- * Thread: the worker's. */
+/* Call after a run of the program: |buffer| replaces the buffer of |state|, a state of the program or of the job that trains
+ * it.  Thread: the worker's. */
 void bl_program_take_back(bl_program *program, bl_state *state, bl_buffer *buffer);
-/* May the program |name|, which has this claim, be replaced or removed?  BL_ECONFLICT if a job trains it, BL_EBUSY if it is being
- * deleted. */
+/* May the program |name|, which has this claim, be replaced or removed?  BL_ECONFLICT if a job trains it, BL_EBUSY if it is
+ * being deleted. */
 BL_NODISCARD bl_status bl_program_check_claim(int claim, const char *name, bl_err *err);
-/* May a run of |entry| begin?  If the run changes state: BL_ECONFLICT if a job trains the program or is about to, BL_ENOTFOUND if
- * the program is being deleted. */
+/* May a run of |entry| begin?  If the run changes state: BL_ECONFLICT if a job trains the program or is about to, BL_ENOTFOUND
+ * if the program is being deleted. */
 BL_NODISCARD bl_status bl_program_check_free(const bl_program *program, const bl_plan_info *entry, bl_err *err);
 
 /* ---- weights.c */
@@ -93,12 +93,13 @@ BL_NODISCARD bl_status bl_program_check_free(const bl_program *program, const bl
  * buffers.  Thread: any. */
 void bl_program_settle(bl_program *program);
 void bl_program_unsettle(bl_program *program); /* call before the state is freed; frees the evicted copies */
-/* Call before any use of program->states: they stay on the device until the next call for another program.  BL_ENODEVMEM if there
- * is no room even after all others are evicted.  Thread: the worker's. */
+/* Call before any use of program->states: they stay on the device until the next call for another program.  BL_ENODEVMEM if
+ * there is no room even after all others are evicted.  Thread: the worker's. */
 BL_NODISCARD bl_status bl_program_wake(bl_program *program, bl_err *err);
 
 /* ---- */
-/* Find the program in the request's path, retained until the request ends.  |read|: also a program that another owner shares. */
+/* Find the program in the request's path, retained until the request ends.  |read|: also a program that another owner
+ * shares. */
 BL_NODISCARD bl_status bl_program_find(bl_request *rq, bool read, bl_program **out);
 /* Replace all of the program's state by that of |rq|'s body, between two runs.  After BL_OK the caller must not touch the
  * request. */

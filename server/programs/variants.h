@@ -2,10 +2,10 @@
 /* A program that is compiled for the values of some inputs: an ONNX model in which elements of these inputs decide shapes.
  *
  * The program holds the weights and has no entry of its own.  A run brings the values, and each set of values has a variant: a
- * program of one entry, "main", in which these inputs are constants.  A variant has the program's weights by reference.  A cache
- * keeps the variants that were used last.  A variant keeps the named dimensions, unless the values fit one size of them alone
- * ([8, 96] fits batch = 8).  An import that fails because a value is missing says which inputs it needs, and the next import of
- * the same run has their values.  Thread: any. */
+ * program of one entry, "main", in which these inputs are constants.  A variant has the program's weights by reference.  A
+ * cache keeps the variants that were used last.  A variant keeps the named dimensions, unless the values fit one size of them
+ * alone ([8, 96] fits batch = 8).  An import that fails because a value is missing says which inputs it needs, and the next
+ * import of the same run has their values.  Thread: any. */
 #ifndef BL_SERVER_PROGRAMS_VARIANTS_H
 #define BL_SERVER_PROGRAMS_VARIANTS_H
 
@@ -21,13 +21,15 @@ typedef struct bl_variants bl_variants;
 typedef struct bl_variant {
     struct bl_variant *next;
     bl_program *program;
-    int *input;                          /* for each of its inputs: the index among the model's inputs */
-    const bl_tensor_value *const *given; /* for each of the model's inputs: the value, or NULL if it is an input of the variant */
-    const int64_t *sizes;                /* of the named dimensions, if the values fit only these sizes; NULL: any sizes */
+    int *input; /* for each of its inputs: the index among the model's inputs */
+    /* for each of the model's inputs: the value, or NULL if it is an input of the variant */
+    const bl_tensor_value *const *given;
+    const int64_t *sizes; /* of the named dimensions, if the values fit only these sizes; NULL: any sizes */
 } bl_variant;
 
-/* Set program->variants and program->doc for |file|, whose import with |options| failed because the values of |wanted| inputs are
- * missing.  *outline: the inputs and outputs of the model.  The memory of the state's values lives as long as the request. */
+/* Set program->variants and program->doc for |file|, whose import with |options| failed because the values of |wanted|
+ * inputs are missing.  *outline: the inputs and outputs of the model.  The memory of the state's values lives as long as
+ * the request. */
 BL_NODISCARD bl_status bl_variants_create(bl_request *rq, bl_program *program, bl_span file, const bl_onnx_options *options,
                                           const bool *wanted, bl_onnx_model *outline);
 void bl_variants_destroy(bl_variants *variants);       /* accepts NULL */
