@@ -227,7 +227,7 @@ struct bl_models {
     bool stop;
     int nthreads;
     pthread_t thread[BL_MODEL_MOST_LOADERS], looker;
-    bool looks;           /* |looker| runs */
+    bool looks;           /* the looker thread exists: periodic polls, reloads and pings (models.c) */
     pthread_cond_t clock; /* the looker thread waits for |clock| */
     bool woken;
     bool asked;                     /* the folder is to be polled now */
@@ -307,7 +307,7 @@ bool bl_source_is_there(bl_models *models);
 /* Decide whether the inference is traced, unless its client decided.  Under the lock. */
 void bl_model_trace(bl_models *models, bl_model *model, bl_request *rq);
 
-/* ---- poll.c: the looker's thread */
+/* ---- poll.c: on the looker thread */
 void bl_models_poll(bl_models *models);
 /* Order a reload of the version if a lost device was reopened, or if a drained or resumed device changes its placement. */
 void bl_model_version_mend(bl_model_version *version, int64_t now_ns);

@@ -13,7 +13,7 @@ typedef struct bl_variants bl_variants;
 typedef struct bl_state {
     bl_wire_tensor type; /* name, dtype, shape without named dimensions */
     size_t bytes;
-    bl_buffer *buffer;        /* worker's thread */
+    bl_buffer *buffer;        /* touched only by the worker's thread */
     bl_device_tensor *shared; /* a tensor by reference, which is read-only; else NULL */
 } bl_state;
 
@@ -37,34 +37,37 @@ typedef struct bl_program {
     bl_evictable evictable; /* first member: bl_evictable * converts */
     atomic_int refs;
     uint32_t owner;
-    uint64_t purges; /* of its owner, when the program was requested */
+    uint64_t purges; /* bl_access_purges of the owner when the program was requested */
     bl_server *server;
     bl_arena *arena; /* holds all members below */
     char name[BL_NAME_SIZE];
     bl_worker *worker;
-    unsigned generation; /* of the device when the state was made: another generation means that the state is lost */
-    atomic_bool lost;    /* a step failed after it had begun to write the state in place */
+    /* generation of the device when the state was made; the state is lost if the device has another one now */
+    unsigned generation;
+    atomic_bool lost; /* a step failed after it had begun to write the state in place */
     bl_serial serial;
     bl_program_doc doc;
     bl_program_entry_state *entries; /* parallel to doc.entries */
     int nstates;                     /* the states of the document, then all hidden states */
     bl_state *states;
-    size_t charged;            /* bytes charged to the owner by the registry */
-    bool unpooled;             /* its memory returns to the device and not to the pool */
-    char **away;               /* worker's thread: of each state, its copy on the host while the state is evicted; else NULL */
-    atomic_ullong steps;       /* steps run since it was put */
-    atomic_ullong replaced;    /* how often its state was replaced since */
-    atomic_bool durable;       /* it survives a restart */
-    uint64_t saved;            /* saver's thread: steps + replaced when it was last saved; UINT64_MAX: never */
-    struct bl_program *from;   /* the program that it was made from and whose document it uses; or NULL */
-    bl_variants *variants;     /* compiled for values of inputs (variants.h), without an entry of its own; else NULL */
-    struct bl_program *family; /* of a variant: the program that owns the variant, and whose request holds both; else NULL */
-    struct bl_sequence *sequences;       /* of numbered runs (idempotent); worker's thread */
-    _Atomic(struct bl_joined *) *joined; /* of each entry, the batcher of its runs (joined.h), created when first needed; NULL:
-                                          * none */
-    atomic_int claim;                    /* a bl_claim: only the claimant may change or remove the program */
-    atomic_bool left;                    /* by a job that has ended: a restart restores the program from the job's last
-                                          * checkpoint */
+    size_t charged; /* bytes charged to the owner by the registry */
+    bool unpooled;  /* its memory returns to the device, and not to the pool */
+    /* for each state: its copy in host memory while the state is evicted; else NULL.  Worker's thread */
+    char **away;
+    atomic_ullong steps;     /* steps run since the PUT of the program */
+    atomic_ullong replaced;  /* how often the state was replaced since then */
+    atomic_bool durable;     /* the program survives a restart */
+    uint64_t saved;          /* saver's thread: steps + replaced when it was last saved; UINT64_MAX: never */
+    struct bl_program *from; /* the program that this one was made from, and whose document it uses; or NULL */
+    /* set if the program is compiled for input values (variants.h) and has no entry of its own; else NULL */
+    bl_variants *variants;
+    struct bl_program *family;     /* of a variant: the program that owns it; a request holds both.  Else NULL */
+    struct bl_sequence *sequences; /* the records of numbered runs (idempotent.h); worker's thread */
+    /* for each entry: the batcher of its runs (joined.h), created at first use; or NULL */
+    _Atomic(struct bl_joined *) *joined;
+    atomic_int claim; /* a bl_claim: only the claimant may change or remove the program */
+    /* a job that has ended left the program: a restart restores it from the job's last checkpoint */
+    atomic_bool left;
 } bl_program;
 
 bl_program *bl_program_create(bl_server *server, uint32_t owner); /* NULL if out of memory */

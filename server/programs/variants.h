@@ -21,10 +21,10 @@ typedef struct bl_variants bl_variants;
 typedef struct bl_variant {
     struct bl_variant *next;
     bl_program *program;
-    int *input; /* for each of its inputs: the index among the model's inputs */
+    int *input; /* for each input of the variant: its index among the model's inputs */
     /* for each of the model's inputs: the value, or NULL if it is an input of the variant */
     const bl_tensor_value *const *given;
-    const int64_t *sizes; /* of the named dimensions, if the values fit only these sizes; NULL: any sizes */
+    const int64_t *sizes; /* the sizes of the named dimensions, if the values fit only these sizes; NULL: any sizes */
 } bl_variant;
 
 /* Set program->variants and program->doc for |file|, whose import with |options| failed because the values of |wanted|
@@ -33,12 +33,12 @@ typedef struct bl_variant {
 BL_NODISCARD bl_status bl_variants_create(bl_request *rq, bl_program *program, bl_span file, const bl_onnx_options *options,
                                           const bool *wanted, bl_onnx_model *outline);
 void bl_variants_destroy(bl_variants *variants);       /* accepts NULL */
-size_t bl_variants_bytes(const bl_variants *variants); /* of host memory; 0 for NULL */
+size_t bl_variants_bytes(const bl_variants *variants); /* bytes of host memory; 0 for NULL */
 /* The entry by which runs are decoded: inputs and outputs of all variants, without nodes. */
 const bl_program_entry *bl_variants_entry(const bl_variants *variants);
 const bl_wire_type *bl_variants_output(const bl_variants *variants, int i); /* as the model declares it */
 bool bl_variants_wants(bl_variants *variants, int input);                   /* variants depend on the value of this input */
-int bl_variants_count(bl_variants *variants);                               /* in the cache */
+int bl_variants_count(bl_variants *variants);                               /* the number of variants in the cache */
 /* The plan of the most recently used variant, retained; NULL if there is none. */
 bl_plan *bl_variants_plan(bl_variants *variants);
 /* BL_OK for a program without variants.  Otherwise a failure with |what| ("no job can run it"), the inputs, and what to do. */
@@ -50,9 +50,9 @@ typedef bl_status (*bl_variant_ready)(bl_request *rq, void *arg, const bl_varian
 typedef struct bl_variant_call {
     bl_program *program;           /* the program that has the variants; the caller keeps it as long as the request */
     const bl_exec *x;              /* owner of the held tensors among the values; NULL: there are none */
-    const bl_tensor_value *values; /* of all inputs of the entry */
-    const int64_t *sizes;          /* of its named dimensions */
-    int priority;                  /* of its compilation */
+    const bl_tensor_value *values; /* the values of all inputs of the entry */
+    const int64_t *sizes;          /* the sizes of its named dimensions */
+    int priority;                  /* the priority of the compilation */
     bl_variant_ready ready;        /* called at once, or after |rq| has moved through other queues */
     void *arg;
 } bl_variant_call;
