@@ -6,7 +6,7 @@ import {duration, short} from "./format.js";
 const HEIGHT = 260;
 let uPlot;
 
-/** To be awaited before the first chart is made. */
+/** Load uPlot. The caller must await this before it makes the first chart. */
 export async function loadPlot() {
   uPlot ??= (await import("./vendor/uPlot.iife.min.js")).default;
 }
@@ -15,7 +15,10 @@ function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-/** An exponential mean that begins unbiased; `weight` of what came before, from 0 to below 1. */
+/**
+ * The exponential moving mean of `values` without bias at the beginning. `weight` is the weight of the previous mean, from 0
+ * to below 1.
+ */
 export function smooth(values, weight) {
   let sum = 0, norm = 0;
   return values.map((value) => {
@@ -27,8 +30,8 @@ export function smooth(values, weight) {
 }
 
 /**
- * A chart in `place`, until `signal` is aborted. `set(curves, {log, time})` draws it: curves are {label, series, x, y, faint, points}, and with
- * `time` x is in seconds.
+ * A chart in the element `place`, which lives until `signal` is aborted. `set(curves, {log, time})` draws the chart. A curve is
+ * {label, series, x, y, faint, points}. With `time`, x is in seconds.
  */
 export class Chart {
   constructor(place, signal) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A conversation with a language model, written as it comes. What was said is kept in this tab alone.
+// A conversation with a language model. The page shows the answer as it arrives, and keeps the conversation only in this tab.
 import {announce, button, field, h} from "./dom.js";
 import {short} from "./format.js";
 import {explain, session} from "./session.js";
@@ -47,7 +47,7 @@ export function showChat(place, name, model, life) {
       pending = "";
       log.scrollTop = log.scrollHeight;
     };
-    // Once a frame: a fast model writes many tokens in the time that one layout takes.
+    // Draw once per frame, because a fast model writes many tokens in the time of one layout.
     const draw = () => {
       write();
       status.textContent = `${short(tokens / Math.max(0.001, (performance.now() - began) / 1000))} tokens/s`;

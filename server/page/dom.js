@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Elements of the document. Text becomes text nodes, never markup.
+// Constructors of the elements of the document. Text always becomes text nodes and never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 const SVG_TAGS = new Set(["svg", "path", "g", "rect", "circle", "line", "text", "title", "pattern", "defs", "polyline", "marker"]);
 
 /**
- * An element. Attributes by name: `on...` are listeners, true is an attribute without a value, false and undefined are none; `key` names
- * the element among its siblings for morph(), `keep` has morph() leave its content alone. Children: elements, texts, lists of them.
+ * Create an element. `attributes`: a name that begins with `on` sets a listener; the value true gives an attribute without a
+ * value; false and undefined give no attribute. `key` identifies the element among its siblings for morph(). `keep` makes
+ * morph() leave the content of the element unchanged. `children` are elements, texts, and lists of both.
  */
 export function h(tag, attributes = {}, ...children) {
   const element = SVG_TAGS.has(tag) && tag !== "title" || attributes?.svg ? document.createElementNS(SVG, tag) : document.createElement(tag);
@@ -32,7 +33,9 @@ function flatten(children) {
     .map((child) => (child instanceof Node ? child : document.createTextNode(String(child))));
 }
 
-/** Make the content of `element` these children, and keep the elements that are there where they match: focus and selection stay. */
+/**
+ * Replace the content of `element` by `children`. Existing elements that match are reused, so that focus and selection stay.
+ */
 export function morph(element, ...children) {
   morphChildren(element, flatten(children));
 }
@@ -72,7 +75,7 @@ function morphNode(old, next) {
   morphChildren(old, [...next.childNodes]);
 }
 
-/** A table: `head` of texts or {text, number}; rows of cells, each a text or an element. */
+/** Create a table. `head` contains texts or {text, number}. A row is a list of cells, and a cell is a text or an element. */
 export function table(head, rows, {caption, empty = "There are none.", label} = {}) {
   if (rows.length === 0) return h("p", {class: "quiet"}, empty);
   const number = head.map((each) => each.number && "number");
@@ -82,43 +85,46 @@ export function table(head, rows, {caption, empty = "There are none.", label} = 
       h("tbody", {}, rows.map((row) => h("tr", {key: row.key, class: row.class}, (row.cells ?? row).map((cell, i) => h("td", {class: number[i]}, cell)))))));
 }
 
-/** The numbers of a chart, as a table that opens. */
+/** Create a table of the numbers of a chart. The table is closed at first. */
 export function numbers(head, rows, label) {
   return h("details", {class: "numbers", key: `numbers ${label}`}, h("summary", {}, "Numbers"), table(head, rows, {label}));
 }
 
-/** A button. */
+/** Create a button. */
 export function button(text, onclick, attributes = {}) {
   return h("button", {type: "button", onclick, ...attributes}, text);
 }
 
-/** Buttons for a drawing: rows of text, what it does in words, action. */
+/** Create the buttons of a drawing. A row contains the text of a button, the accessible description, and the action. */
 export function toolbar(label, rows) {
   return h("div", {class: "row tools", role: "group", "aria-label": label}, rows.map(([text, words, action]) => button(text, action, {"aria-label": words, title: words})));
 }
 
-/** A state in a word with a mark whose form tells it too. */
+/** Create a label for a state: a word, and a mark whose shape also shows the state. */
 export function chip(state, kind = state) {
   return h("span", {class: `chip ${kind}`}, state);
 }
 
-/** A labelled control. */
+/** Create a labelled control. */
 export function field(label, control, hint) {
   return h("label", {class: "field"}, h("span", {}, label), control, hint && h("small", {}, hint));
 }
 
-/** The title of a page, with what stands beside it. */
+/** Create the title of a page, followed by the elements `beside` it. */
 export function heading(text, ...beside) {
   return h("div", {class: "heading"}, h("h1", {tabindex: "-1"}, text), beside);
 }
 
-/** A definition list: pairs of a term and what it is; those without a value are left out. */
+/** Create a definition list of pairs of a term and a value. Pairs without a value are omitted. */
 export function facts(pairs) {
   return h("dl", {class: "facts"}, pairs.filter(([, value]) => value !== undefined && value !== null && value !== "")
     .map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, value))));
 }
 
-/** Colours of Okabe and Ito in an order of their own, each with a dash pattern and a hatch for eyes that see no colours. */
+/**
+ * The number of series. Their colours are those of Okabe and Ito, reordered. Each series also has a dash pattern and a hatch,
+ * for colour blindness.
+ */
 const SERIES = 7;
 const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3], [5, 5], [1, 4], [12, 4]];
 
@@ -134,7 +140,7 @@ export function seriesColour(index) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--series-${index % SERIES}`).trim();
 }
 
-/** A swatch of a series: a line with its colour and dashes. */
+/** Create a swatch of a series: a line with the colour and the dashes of the series. */
 export function swatch(index) {
   return h("svg", {class: `swatch ${seriesClass(index)}`, width: 22, height: 10, "aria-hidden": "true"},
     h("line", {x1: 1, y1: 5, x2: 21, y2: 5, "stroke-dasharray": seriesDash(index).join(" ") || undefined}));
@@ -142,13 +148,16 @@ export function swatch(index) {
 
 let announced;
 
-/** Tell of a change to those who do not see it, when they are ready. */
+/** Announce a change to screen readers, politely: they finish the current announcement first. */
 export function announce(text) {
   announced ??= document.body.appendChild(h("div", {role: "status", "aria-live": "polite", class: "unseen"}));
   announced.textContent = text;
 }
 
-/** Ask before something is done that cannot be undone; with `word`, which is to be typed. Gives whether to do it. */
+/**
+ * Ask for confirmation of an irreversible action. With `word`, the user must type the word. Resolves to true if the user
+ * confirms.
+ */
 export function confirmed(question, {word, action = "Do it"} = {}) {
   return new Promise((resolve) => {
     const entry = word && h("input", {required: true, pattern: undefined, autocomplete: "off", oninput: () => { done.disabled = entry.value !== word; }});
@@ -164,7 +173,7 @@ export function confirmed(question, {word, action = "Do it"} = {}) {
   });
 }
 
-/** Offer bytes as a file. */
+/** Offer bytes to the user as a file to download. */
 export function download(name, parts, type) {
   const url = URL.createObjectURL(new Blob(parts, {type}));
   h("a", {href: url, download: name}).click();

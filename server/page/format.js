@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Numbers as a person reads them.
+// Formats of numbers and times for readers.
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 
@@ -17,7 +17,7 @@ export function percent(part) {
   return part === undefined || part === null ? "" : `${part > 0 && part < 0.01 ? "< 1" : Math.round(part * 100)}\u00a0%`;
 }
 
-/** A number with about four digits. */
+/** Format a number with about four digits. */
 export function short(value) {
   if (value === undefined || value === null) return "";
   if (typeof value === "bigint") return value.toString();
@@ -32,7 +32,7 @@ export function count(value, one, many = `${one}s`) {
   return `${short(value)} ${value === 1 ? one : many}`;
 }
 
-/** Seconds in the two largest units. */
+/** Format seconds in the two largest units. */
 export function duration(seconds) {
   if (seconds === undefined || seconds === null || !Number.isFinite(seconds)) return "";
   if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
@@ -48,7 +48,7 @@ export function microseconds(us) {
   return us < 1000 ? `${short(Number(us.toPrecision(3)))} µs` : us < 1e6 ? `${short(Number((us / 1000).toPrecision(3)))} ms` : `${short(us / 1e6)} s`;
 }
 
-/** A time of day, with the date where that is another. */
+/** Format a time of day. The date is included if it is not today. */
 export function clock(unix) {
   if (!unix) return "";
   const date = new Date(unix * 1000);
@@ -60,12 +60,12 @@ export function shape(dims) {
   return `[${(dims ?? []).join(", ")}]`;
 }
 
-/** Words joined as in a sentence. */
+/** Join words as in a sentence: "a, b and c". */
 export function listed(words) {
   return words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`;
 }
 
-/** What a request is for, with the beginning of the id of a job: "job 4f2a19b0 of net". */
+/** Shorten the id of a job in the purpose of a request: "job 4f2a19b0 of net". */
 export function shorter(what) {
   return what.replace(/^(job [0-9a-f]{8})[0-9a-f]+/, "$1");
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// A graph as a drawing that can be moved and scaled; each node has the colour of the kernel that computes it, or a strip of each of several.
+// A drawing of a graph that the user can move and scale. A node has the colour of the kernel that computes it. A node of
+// several kernels has a strip of each colour.
 import {h, morph, seriesClass, table, toolbar} from "./dom.js";
 import {count, shape} from "./format.js";
 
-const MOST_NODES = 800;   // of more, a kernel is a node
-const MOST_KERNELS = 400; // of more there is no drawing
+const MOST_NODES = 800;   // a larger graph is drawn with one node per kernel
+const MOST_KERNELS = 400; // a plan with more kernels is not drawn
 const LETTER = 7.2, ROW = 17;
 const policy = globalThis.trustedTypes?.createPolicy("worker", {createScriptURL: (url) => {
   if (new URL(url).origin !== location.origin) throw new TypeError(url);
@@ -16,7 +17,7 @@ function makeWorker(path) {
   return new Worker(policy ? policy.createScriptURL(url) : url, {type: "module"});
 }
 
-/** What the worker makes of nodes and edges; null when `signal` ends it. */
+/** Compute the layout of nodes and edges in a worker. Resolves to null when `signal` is aborted. */
 function layOut(nodes, edges, signal) {
   return new Promise((resolve, reject) => {
     const worker = makeWorker("./layout.js");
@@ -38,7 +39,7 @@ function idOf(node) {
   return Array.isArray(node.id) ? node.id[0] : node.id;
 }
 
-/** {nodes, edges} to draw: wire nodes, or kernels where there are too many. */
+/** Make the {nodes, edges} to draw: the nodes of the graph, or the kernels if there are too many nodes. */
 function makeGraph(plan, rank) {
   const owner = new Map(), all = plan.nodes;
   all.forEach((node, i) => [node.id].flat().forEach((id) => owner.set(id, i)));
@@ -60,7 +61,10 @@ function box(id, lines, kernels, rank) {
   return {id, lines: words, kernels, series: kernels.map((each) => rank.get(each)), width: Math.max(...words.map((word) => word.length)) * LETTER + 28, height: words.length * ROW + 10};
 }
 
-/** Draw a plan in `place`. `rank`: kernel -> its series. `choose` is called with a kernel. Gives a function that marks one. */
+/**
+ * Draw a plan in `place`. `rank` maps a kernel to its series. A click calls `choose` with a kernel. Resolves to a function
+ * that marks a kernel.
+ */
 export async function drawGraph(place, plan, rank, choose, signal) {
   const {nodes, edges} = makeGraph(plan, rank);
   const list = h("details", {class: "numbers", ontoggle: (event) => {
@@ -94,7 +98,7 @@ export async function drawGraph(place, plan, rank, choose, signal) {
   };
 }
 
-/** Let a drawing be dragged and scaled; gives its buttons. */
+/** Make a drawing movable and scalable. Returns the buttons of the drawing. */
 function makeMovable(svg, {width, height}) {
   const whole = {x: 0, y: 0, width: Math.max(width, 300), height: Math.max(height, 200)};
   let view = {...whole}, from;
@@ -126,7 +130,7 @@ function makeMovable(svg, {width, height}) {
     view = {...view, x: view.x + view.width * x, y: view.y + view.height * y};
     apply();
   };
-  // At first one to one, or half of that where the graph is wide: from the top, in the middle.
+  // The first view has scale 1, or down to 1/2 if the graph is wide. It shows the top of the graph, centred horizontally.
   requestAnimationFrame(() => {
     const factor = Math.min(2, Math.max(1, width / svg.clientWidth));
     view = {x: (width - svg.clientWidth * factor) / 2, y: 0, width: svg.clientWidth * factor, height: svg.clientHeight * factor};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A worker: places for the nodes of a graph, by dagre, so that the page goes on while it counts.
+// A web worker that computes the layout of a graph with dagre, so that the page stays responsive.
 import dagre from "./vendor/dagre.esm.js";
 
 addEventListener("message", ({data: {nodes, edges}}) => {

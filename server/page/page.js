@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The frame of the page: where things are, who looks, light or dark.
+// The frame of the page: navigation, sign-in, and the light or dark theme.
 import {announce, button, field, h, heading, morph} from "./dom.js";
 import {explain, fail, hasKey, identify, Life, may, notice, noticeArea, clearNotice, session, useKey} from "./session.js";
 import {showApi} from "./page_api.js";
@@ -11,7 +11,7 @@ import {showPrograms} from "./page_programs.js";
 import {showTimeline} from "./page_timeline.js";
 import {showUsage} from "./page_usage.js";
 
-// name of the address, words of the link, scopes that are needed (any of them), what shows it
+// name in the address, text of the link, scopes (the key needs any of them), function that shows the page
 const PAGES = [
   ["now", "Now", [], showNow],
   ["jobs", "Jobs", ["train"], showJobs],
@@ -56,7 +56,7 @@ function signOut() {
   start();
 }
 
-/** A form for the key; `reason` says why it is asked for. */
+/** Show a form that asks for the key. `reason` states why. */
 function askForKey(reason) {
   life.end();
   life = new Life();
@@ -108,7 +108,7 @@ async function start() {
       break;
     } catch (error) {
       if (error.status === 401) return session.onsignout();
-      if (error.status === 404) break; // an older server: all is shown, and it refuses what it must
+      if (error.status === 404) break; // an older server: the page shows everything, and the server refuses requests by scope
       notice(explain(error), "offline");
       await new Promise((resolve) => setTimeout(resolve, Math.min(10, 2 * attempt) * 1000));
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// API: each address of the server, with a line of curl.
+// Page "API": every address of the server, with a curl command.
 import {announce, button, h, heading, morph} from "./dom.js";
 import {hasKey, session} from "./session.js";
 
@@ -18,7 +18,10 @@ export async function showApi(root, _, life) {
   draw();
 }
 
-/** [[group, [{method, path, summary, ...}]]] of the document, a group for each tag, or for each first part of an address. */
+/**
+ * Group the operations of the document: [[group, [{method, path, summary, ...}]]]. A group is a tag, or the first part of the
+ * address.
+ */
 function groupOperations({paths}) {
   const groups = new Map();
   for (const [path, item] of Object.entries(paths)) {

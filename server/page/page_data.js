@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Data: held tensors, blobs, and what is shared.
+// Page "Data": retained tensors, blobs, and shares.
 import {button, confirmed, h, heading, morph, numbers, table} from "./dom.js";
 import {bytes, clock, count, shape, short} from "./format.js";
 import {session} from "./session.js";
 
-const MOST_ELEMENTS = 1 << 26; // of a tensor whose histogram the server is asked for
+const MOST_ELEMENTS = 1 << 26; // limit of elements of a tensor for a histogram
 const BINS = 32;
 
 export function showData(root, _, life) {
@@ -37,7 +37,10 @@ async function free(name, life) {
   if (await confirmed(`Free the tensor ${name}?`, {action: "Free it"})) await life.attempt(async (options) => [await session.client.tensors.delete(name, options)]);
 }
 
-/** Least, greatest and mean first, then how many elements lie in each of the bins: two runs on the server, which sends no more than that. */
+/**
+ * Show a histogram in two runs on the server: minimum, maximum and mean, then the number of elements in each bin. No elements
+ * are sent.
+ */
 async function showHistogram(place, {name, shape: dims}, life) {
   const size = dims.reduce((product, each) => product * each, 1);
   if (size === 0 || size > MOST_ELEMENTS) {

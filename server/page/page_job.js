@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
-// A job: its curves as they grow, how far it is, and what can be done with it.
+// Page of a job: its curves, updated as reports arrive, its progress, and its actions.
 import {announce, button, chip, confirmed, download, facts, field, h, heading, morph, numbers, table} from "./dom.js";
 import {bytes, clock, count, duration, percent, short} from "./format.js";
 import {clearNotice, notice, optional, session} from "./session.js";
 import {Chart, loadPlot, smooth} from "./chart.js";
 
-const POINTS = 500;     // of a curve are asked for
-const MOST_ROWS = 2000; // after so many the curve is asked for anew, thinned out
-const MOST_ELEMENTS = 8; // of a metric that is a list get a curve
+const POINTS = 500;     // number of points that the page asks for in a curve
+const MOST_ROWS = 2000; // after this many rows the page asks again for the curve, reduced to POINTS
+const MOST_ELEMENTS = 8; // limit of curves of a metric that is a list
 const FRAME = 250;      // milliseconds between two drawings
 const ENDED = new Set(["done", "failed", "cancelled"]);
 
-/** The reports of a job: a row of each, and the names of its columns. */
+/** The reports of a job: one row for each report, and the names of the columns. */
 class Curves {
   constructor(id) {
     this.id = id;
@@ -29,7 +29,7 @@ class Curves {
     }
   }
 
-  /** Put a value into its column; each of a list into one of its own. */
+  /** Put a value into its column. Each element of a list gets its own column. */
   put(row, name, value) {
     if (value === null) return;
     if (Array.isArray(value)) {
@@ -53,7 +53,7 @@ class Curves {
     this.rows.push(row);
   }
 
-  /** {x, y} of a column where it has numbers. */
+  /** The {x, y} of the rows in which the column has a finite number. */
   curve(name, time) {
     const at = this.columns.indexOf(name), x = [], y = [], start = this.rows[0]?.[1] ?? 0;
     for (const row of this.rows) {
@@ -64,13 +64,13 @@ class Curves {
     return {x, y};
   }
 
-  /** The first step after which the column is no finite number, or undefined. */
+  /** The step of the first report in which the column is not a finite number, or undefined. */
   brokenAt(name) {
     const at = this.columns.indexOf(name);
     return this.rows.find((row) => row[at] !== null && row[at] !== undefined && !Number.isFinite(row[at]))?.[0];
   }
 
-  /** Charts: names of metrics, each with its evaluation. */
+  /** The charts: groups of a metric and its evaluation. */
   get groups() {
     const names = this.columns.slice(2), plain = names.filter((name) => !name.startsWith("evaluate."));
     const left = names.filter((name) => name.startsWith("evaluate.") && !plain.includes(name.slice(9)));
@@ -93,7 +93,7 @@ export async function showJob(root, id, life) {
   follow(view);
 }
 
-/** Take what the server reports until the job ends. This is the one stream of events of the tab. */
+/** Receive the reports of the server until the job ends. The tab has only this event stream. */
 async function follow(view) {
   let drawn = 0, timer, failed = false;
   const draw = () => {
@@ -134,7 +134,7 @@ function changeState(view, job) {
   drawBelow(view);
 }
 
-// ---- how it stands
+// ---- state and progress
 
 function drawJob({job, life, places, ...view}) {
   const ended = ENDED.has(job.state);
@@ -165,7 +165,7 @@ async function remove(id, life) {
   if (await life.attempt(async (options) => [await session.client.jobs.remove(id, options)])) location.hash = "#/jobs";
 }
 
-/** Ask for name and version, then make the state of the program a version of a model. */
+/** Ask the user for name and version, then promote the state of the program to a version of a model. */
 async function promote(job, life) {
   const program = await life.attempt((options) => session.client.programs.get(job.program, options));
   if (!program) return;
@@ -202,7 +202,7 @@ function drawControls(view) {
     drawCompare(view));
 }
 
-/** Other jobs to draw beside this one. */
+/** Create the menu of other jobs to compare with this job. */
 function drawCompare(view) {
   const list = h("div", {class: "compare"});
   return h("details", {class: "menu", ontoggle: async (event) => {
@@ -246,7 +246,10 @@ function drawCurves(view) {
   }
 }
 
-/** The curves of a chart: of this job, its evaluation and the other jobs; beneath a smoothed one, faint, what it smooths. */
+/**
+ * Collect the curves of a chart: this job, its evaluation, and the other jobs. A faint curve of the raw values lies below a
+ * smoothed curve.
+ */
 function collect(view, group) {
   const {smoothing, time} = view.options, all = [];
   const push = (label, series, {x, y}, points) => {
@@ -268,7 +271,7 @@ function drawNumbers(view, group) {
     told.filter((_, i) => (told.length - 1 - i) % step === 0).reverse().map((row) => [short(row[0]), clock(row[1]), ...places.map((at) => short(row[at]))]), group[0]);
 }
 
-/** "loss goes down: 0.031 now, 0.052 a fifth of the way back." */
+/** Describe the trend of a curve: "loss goes down: 0.031 on average over the last 100 steps, 0.052 at step 800." */
 function describeTrend(curves, name) {
   if (name === undefined) return [];
   const broken = curves.brokenAt(name);
@@ -277,13 +280,13 @@ function describeTrend(curves, name) {
   if (y.length < 10) return y.length > 0 ? `${name} is ${short(y.at(-1))} after ${count(x.at(-1), "step")}.` : [];
   const part = Math.max(2, Math.floor(y.length / 10)), mean = (values) => values.reduce((sum, each) => sum + each, 0) / values.length;
   const lately = y.slice(-part), before = y.slice(-3 * part, -2 * part), late = mean(lately), early = mean(before), change = late - early;
-  const error = (values, middle) => mean(values.map((each) => (each - middle) ** 2)) / values.length; // the square of the error of a mean
+  const error = (values, middle) => mean(values.map((each) => (each - middle) ** 2)) / values.length; // squared standard error of the mean
   const best = y.reduce((at, value, i) => (value < y[at] ? i : at), 0);
   const way = Math.abs(change) <= Math.max(0.005 * Math.abs(early), 2 * Math.sqrt(error(lately, late) + error(before, early))) ? "stays where it is" : change < 0 ? "goes down" : "goes up";
   return [h("strong", {}, `${name} ${way}`), `: ${short(late)} on average over the last ${short(x.at(-1) - x.at(-part))} steps, ${short(early)} at step ${short(x.at(-2 * part - 1))}. The least was ${short(y[best])} at step ${short(x[best])}.`];
 }
 
-// ---- checkpoints, and the document
+// ---- checkpoints and the document
 
 function drawBelow(view) {
   const {job, places, life} = view;
@@ -311,7 +314,7 @@ async function putBack(job, step, life) {
   if (done) notice(`The program ${job.program} has the state of step ${short(step)} again.`, "good");
 }
 
-/** What the job was submitted with, asked for when it is opened. */
+/** Create the panel of the job document. The page loads the document when the user opens the panel. */
 function drawDocument(view) {
   const text = h("pre", {tabindex: "0", "aria-label": "Document of the job"}, "…");
   return h("details", {class: "panel", ontoggle: async (event) => {

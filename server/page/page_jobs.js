@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Jobs: all of them in a table.
+// Page "Jobs": a table of all jobs.
 import {chip, h, heading, morph, table} from "./dom.js";
 import {clock, duration, percent, short} from "./format.js";
 import {session} from "./session.js";
 import {sparkline} from "./chart.js";
 import {showJob} from "./page_job.js";
 
-const SPARKS = 24;        // jobs that get a line in the table
+const SPARKS = 24;        // number of jobs with a sparkline in the table
 const SPARK_POINTS = 60;
-const SPARK_SECONDS = 10; // between two looks at the history of a job that runs
+const SPARK_SECONDS = 10; // interval between two requests for the history of a running job
 
 export function showJobs(root, rest, life) {
   if (rest.length > 0 && rest[0]) return showJob(root, rest[0], life);
@@ -36,7 +36,7 @@ export function showJobs(root, rest, life) {
   });
 }
 
-/** Jobs that run come first. */
+/** The sort rank of a job: running jobs come first. */
 function rank(job) {
   return {running: 0, queued: 1}[job.state] ?? 2;
 }

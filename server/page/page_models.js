@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Models: which there are, how they stand, and a try of one.
+// Page "Models": the models, their states, and a form to try a model.
 import {announce, button, chip, confirmed, facts, field, h, heading, morph, numbers, table} from "./dom.js";
 import {bytes, count, duration, microseconds, percent, shape, short} from "./format.js";
 import {may, optional, session} from "./session.js";
 import {showChat} from "./chat.js";
 
-const MOST_SHOWN = 64; // elements of an output in a table; of more, the largest
+const MOST_SHOWN = 64; // limit of output elements in a table; a larger output shows its largest elements
 const LARGEST = 10;
 const FLOATS = new Set(["FP16", "BF16", "FP32", "FP64"]);
 
@@ -64,7 +64,7 @@ function drawState(place, metadata, config, versions) {
     [...metadata.inputs.map((each) => [`→ ${each.name}`, each.datatype, shape(each.shape)]), ...metadata.outputs.map((each) => [`← ${each.name}`, each.datatype, shape(each.shape)])], {label: "Takes and gives"})));
 }
 
-// ---- a try
+// ---- the form to try a model
 
 function drawTrial(place, name, metadata, config, life) {
   const picture = config.parameters?.picture?.string_value;
@@ -137,7 +137,7 @@ function drawClasses(document) {
   return document.outputs.map((output) => table(["Class", {text: "Score", number: true}, ""], (output.classes ?? []).map((each) => [each.label ?? each.index, short(each.score), bar(each.score)]), {label: output.name, caption: output.name}));
 }
 
-/** An output: all of a small one, the largest elements of another. */
+/** Show an output: all elements of a small output, or the largest elements of a larger output. */
 function drawOutput([name, value]) {
   const flat = value.data ? Array.from(value.values(), Number) : [value].flat(Infinity);
   const title = `${name}${value.shape ? ` ${shape(value.shape)}` : ""}`;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Now: is a device free, who has it, and until when.
+// Page "Now": whether each device is free, which keys use it, and until when.
 import {chip, facts, h, heading, morph, numbers, seriesClass, swatch} from "./dom.js";
 import {bytes, clock, count, duration, listed, percent, shorter} from "./format.js";
 import {optional, session} from "./session.js";
 
-const SECONDS = 600;    // of the past are shown
-const FREE_BELOW = 0.05; // busy share of a device that is as good as free
+const SECONDS = 600;    // length of the shown history
+const FREE_BELOW = 0.05; // a device with a smaller busy share counts as free
 
 export function showNow(root, _, life) {
   const headline = h("h1", {tabindex: "-1", class: "headline"}, "Looking…");
@@ -23,7 +23,7 @@ export function showNow(root, _, life) {
   });
 }
 
-/** A server without the route tells at least of its devices. */
+/** The devices alone, for a server without the route /api/v1/now. */
 async function withoutNow(options) {
   const devices = await session.client.devices(options);
   return {devices: devices.map((device) => ({...device, keys: []})), time: Date.now() / 1000};
@@ -33,7 +33,7 @@ function isFree(device) {
   return !(device.busy >= FREE_BELOW) && !device.queue;
 }
 
-/** "opencl:0 is 73 % busy: alice trains net and bob asks mood." */
+/** Describe a device: "opencl:0 is 73 % busy: alice trains net and bob asks mood." */
 function sentence(device) {
   if (device.state && device.state !== "ready") return `${device.id} is ${device.state}.`;
   const active = (device.keys ?? []).filter((key) => key.busy >= 0.01 || key.queue > 0);
@@ -46,7 +46,7 @@ function sentence(device) {
   return `${device.id} is ${percent(device.busy)} busy${who.length ? `: ${listed(who)}` : ""}.`;
 }
 
-/** What "job 4f2a of net", "model mood" and "run of net" mean in a sentence. */
+/** Turn a purpose into a verb phrase: "job 4f2a of net" gives "trains net". */
 function verb(what) {
   const [, job, model, program] = /^(?:job \S+ of (.+?)|model (.+?)|run of (.+?))(?: \(\d+\))?$/.exec(what) ?? [];
   return job ? `trains ${job}` : model ? `asks ${model}` : program ? `runs ${program}` : what;
@@ -84,7 +84,7 @@ function drawDevice(device, past, history) {
     (device.keys ?? []).length > 0 && drawKeys(device, keys));
 }
 
-/** Names of keys in the order of their colours: those of the past, then those of now. */
+/** The names of the keys in the order of their colours: first the keys of the history, then the current keys. */
 function order(device, past) {
   return [...new Set([...(past?.keys ?? []).map((key) => key.name), ...(device.keys ?? []).map((key) => key.name)])];
 }
@@ -98,7 +98,7 @@ function drawKeys(device, keys) {
         h("td", {class: "number"}, percent(key.busy)), h("td", {class: "number"}, key.queue || ""), h("td", {class: "number"}, bytes(key.memory_used)))))));
 }
 
-/** "job 4f2a of net", as a link where it is one's own. */
+/** Show a purpose such as "job 4f2a of net". Jobs and models of the own key are links. */
 function describeWhat(what, mine) {
   const [, kind, name] = /^(job|model) (\S+)/.exec(what) ?? [];
   return h("span", {class: "tag"}, mine && kind ? h("a", {href: `#/${kind}s/${encodeURIComponent(name)}`}, shorter(what)) : shorter(what));
@@ -106,7 +106,7 @@ function describeWhat(what, mine) {
 
 // ---- the last ten minutes
 
-const WIDTH = 640, HEIGHT = 96; // of the drawing, which is stretched to its place
+const WIDTH = 640, HEIGHT = 96; // units of the drawing, which is stretched to its place
 
 function drawPast(device, past, history, keys) {
   const samples = past.busy?.length ?? 0;
@@ -130,7 +130,7 @@ function drawing(label, paths) {
     h("line", {x1: 0, x2: WIDTH, y1: HEIGHT / 2, y2: HEIGHT / 2, class: "grid"}), paths);
 }
 
-/** Areas of the keys on top of each other; what no key accounts for is grey below all. */
+/** Draw the busy shares of the keys as stacked areas. The busy share without a key is a grey area on top of them. */
 function drawBusy(past, keys) {
   const paths = [];
   let base = past.busy.map(() => 0);
@@ -149,7 +149,7 @@ function area(base, top, series) {
   return h("path", {d: `M${up.join("L")}L${down.join("L")}Z`, class: series === undefined ? "area-rest" : `area-fill ${seriesClass(series)}`});
 }
 
-/** Means of whole minutes, the newest first. */
+/** The means of whole minutes, latest first. */
 function minutes(past, {interval}) {
   const step = Math.max(1, Math.round(60 / interval)), rows = [];
   const mean = (values, from) => values.slice(from, from + step).reduce((sum, each) => sum + (each ?? 0), 0) / Math.min(step, values.length - from);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Programs: what they remember, how their entries are computed, and which kernel takes the time and why.
+// Page "Programs": the states of the programs, the plans of their entries, and the time and the limit of each kernel.
 import {button, facts, h, heading, morph, numbers, seriesClass, swatch, table} from "./dom.js";
 import {bytes, count, microseconds, percent, shape, short} from "./format.js";
 import {optional, session} from "./session.js";
@@ -43,14 +43,16 @@ async function showProgram(root, name, wanted, life) {
   mark = await life.attempt(() => drawGraph(graph, plan, rank, choose, life.signal)) ?? mark;
 }
 
-/** Kernels of a server that tells of no plan. */
+/** The kernels of a server that does not report plans. */
 function fromProfile({profile = []}) {
   return profile.map((each, index) => ({index, ...each, whole: each.us * each.launches, flops: each.gflop_s * each.us * 1e3, bytes: each.gbyte_s * each.us * 1e3, moves: [each.moves].filter(Boolean)}));
 }
 
 const REASONS = {memory: "memory traffic limits it", compute: "arithmetic limits it", launch: "it is so short that its launch limits it"};
 
-/** The table of kernels and the sentence over it; gives the series of each kernel, the slowest first. */
+/**
+ * Draw the table of kernels and the sentence above it. Returns a map from kernel to series, ordered from the slowest kernel.
+ */
 function drawKernels({kernels, word}, all, choose) {
   const sorted = [...all].sort((a, b) => b.whole - a.whole), sum = sorted.reduce((total, each) => total + each.whole, 0);
   const rank = new Map(sorted.map((each, i) => [each.index, i])), slowest = sorted[0];
@@ -84,7 +86,7 @@ function drawText(title, text) {
 
 const TOKEN = /(\/\*[\s\S]*?\*\/|\/\/.*|;.*$)|\b(for|if|else|return|void|const|__kernel|__global|__local|restrict|layout|shared|uniform|int|uint|long|float\d*|half|char|bool|barrier)\b|\b(\d[\w.]*)/gm;
 
-/** A text with its comments, words of the language and numbers marked. */
+/** Highlight the comments, keywords and numbers of a text. */
 function highlight(text) {
   const parts = [];
   let at = 0;

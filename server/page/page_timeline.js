@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
-// Timeline: what each device, the compiler and the search did when, and how long requests of this key waited.
+// Page "Timeline": the turns of each device, of the compiler and of the search, and the waiting times of the requests of this
+// key.
 import {announce, button, download, h, heading, morph, numbers, seriesClass, swatch, toolbar} from "./dom.js";
 import {duration, listed, microseconds, percent, short, shorter} from "./format.js";
 import {session} from "./session.js";
 
 const WINDOWS = [10, 60, 600, 3600]; // seconds
-const AXIS = 22, LABEL = 20, LANE = 22, GAP = 8; // heights
-const LETTER = 6.4, TICK = 110; // widths: of a letter, of the room for a tick
-const SHORTEST = 5; // microseconds in view
-const NEAR = 4; // pixels between the pointer and an event that it means
-const MOST_ROWS = 300; // of the table
-const OTHER = new Set(["queue", "compiler", "search"]); // categories that are no device
+const AXIS = 22, LABEL = 20, LANE = 22, GAP = 8; // heights in pixels
+const LETTER = 6.4, TICK = 110; // widths in pixels: a letter, the space of a tick
+const SHORTEST = 5; // shortest time in view, in microseconds
+const NEAR = 4; // largest distance in pixels between the pointer and the event that it selects
+const MOST_ROWS = 300; // limit of rows in the table
+const OTHER = new Set(["queue", "compiler", "search"]); // categories that are not devices
 
 export function showTimeline(root, _, life) {
   const word = h("p", {class: "lead"}), place = h("div", {class: "panel"});
@@ -35,7 +36,7 @@ export function showTimeline(root, _, life) {
   return look();
 }
 
-/** {tracks: [{name, lanes: [spans]}], spans, keys, start, end} of a trace. */
+/** Convert a trace to {tracks: [{name, lanes: [spans]}], spans, keys, start, end}. */
 function readTrace({traceEvents, otherData}, seconds) {
   const {from_us: start, now_us: end} = otherData;
   const spans = traceEvents.filter((each) => each.ph === "X" && each.ts + each.dur > start).map((each) => ({...each, name: shorter(each.name)})).sort((a, b) => a.ts - b.ts);
@@ -68,7 +69,7 @@ function describe({name, args, cat, ts, dur}, start) {
   return [name, cat === "queue" ? "waits" : cat, args.key || "the server", `at ${at(ts, start)}`, `takes ${microseconds(dur)}`].join(" · ");
 }
 
-/** Elements of a drawing that can be moved and scaled, and its table. */
+/** Create the elements of a movable and scalable drawing, and its table. */
 function drawTimeline(all, signal) {
   const {tracks, spans, keys, start, end} = all;
   const rows = tracks.flatMap(({name, lanes}) => lanes.map((lane, i) => ({lane, label: i === 0 && name})));
@@ -140,7 +141,7 @@ function drawTimeline(all, signal) {
     `Events${spans.length > MOST_ROWS ? `, the last ${MOST_ROWS} of ${short(spans.length)}` : ""}`)];
 }
 
-/** Lines at round times, with as many digits as tell them apart. */
+/** Draw lines at round times. Their labels have enough digits to differ. */
 function drawAxis({from, to, start, width, height, x, seconds}) {
   const least = (to - from) * TICK / width, power = 10 ** Math.floor(Math.log10(least)), step = power * [1, 2, 5, 10].find((each) => each * power >= least);
   const [unit, name] = seconds ? [1e6, "s"] : [1e3, "ms"], digits = Math.max(0, -Math.floor(Math.log10(step / unit) + 1e-9));
@@ -152,7 +153,7 @@ function drawAxis({from, to, start, width, height, x, seconds}) {
   return ticks.flat().filter(Boolean);
 }
 
-/** A lane: events that are too close to be told apart become one mark. */
+/** Draw a lane. Events that are too close to be distinguished become one mark. */
 function drawRow({lane, label, y}, {width, x, keys}) {
   const bars = [];
   for (const span of lane) {

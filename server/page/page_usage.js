@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Keys & usage: who may do what, and who used how much.
+// Page "Keys & usage": the permissions and the usage of the keys.
 import {announce, button, confirmed, facts, field, h, heading, morph, numbers, seriesClass, swatch, table} from "./dom.js";
 import {bytes, clock, duration, percent, short} from "./format.js";
 import {may, session} from "./session.js";
@@ -39,7 +39,7 @@ function word(quota) {
   return {device_seconds: "Device time today", memory: "Memory", disk: "Disk", queue: "Waiting requests", rate: "Requests a second"}[quota] ?? quota.replaceAll("_", " ");
 }
 
-// ---- usage of the last week, a bar a day
+// ---- usage of the last week, one bar per day
 
 function drawUsage(place, rows) {
   const names = [...new Set(rows.map((row) => row.key))];
@@ -86,7 +86,7 @@ function drawKeys(place, {secret, life, again}, keys) {
     {label: "Keys", empty: "There is no key: whoever reaches this server may do everything."}));
 }
 
-/** The secret of a key, which the server tells once. */
+/** Show the secret of a key. The server reveals the secret only once. */
 function showSecret(place, name, secret) {
   if (!secret) return;
   morph(place, h("section", {class: "panel"}, h("h2", {}, `The secret of ${name}`), h("p", {}, "It is shown this once."), h("pre", {tabindex: "0", "aria-label": "Secret"}, secret),
@@ -96,7 +96,7 @@ function showSecret(place, name, secret) {
     }), button("Done", () => morph(place)))));
 }
 
-/** A form for a key that is there, or for a new one. */
+/** Show a form for an existing key or for a new key. */
 function editKey(key, secret, act) {
   const name = h("input", {required: true, value: key?.name ?? "", disabled: Boolean(key)}), days = h("input", {type: "number", min: 1, placeholder: "never"});
   const boxes = SCOPES.map((scope) => h("input", {type: "checkbox", value: scope, checked: key ? key.scopes.includes(scope) : scope === "run" || scope === "infer"}));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Who looks at the page, how it talks to the server, and what it says where that fails.
+// The session of the page: its key, its connection to the server, and its error messages.
 import {Client} from "../../clients/js/client.js";
 import {button, h} from "./dom.js";
 
 const KEY = "beamline key";
-const INTERVAL = 2; // seconds between two looks at what changes
-const LONGEST = 10; // and while the server does not answer
+const INTERVAL = 2; // seconds between two polls
+const LONGEST = 10; // longest interval in seconds, while the server does not answer
 
-/** The key lives as long as the tab. */
+/** The session of the tab. The key is kept until the tab is closed. */
 export const session = {client: undefined, me: undefined, onsignout: () => {}};
 
 function makeClient() {
@@ -24,19 +24,19 @@ export function useKey(key) {
   makeClient();
 }
 
-/** Ask the server who this is. BeamlineError of status 401 where it wants a key. */
+/** Ask the server for the identity of the key. Throws a BeamlineError of status 401 if the server requires a key. */
 export async function identify() {
   makeClient();
   session.me = await session.client.me();
   return session.me;
 }
 
-/** Whether the key is good for any of these. */
+/** Does the key have any of these scopes? */
 export function may(...scopes) {
   return session.me === undefined || scopes.some((scope) => session.me.scopes.includes(scope));
 }
 
-// ---- what went wrong, in a line above the page
+// ---- error messages in a line above the page
 
 const notices = h("div", {class: "notices", role: "alert"});
 let standing;
@@ -45,7 +45,7 @@ export function noticeArea() {
   return notices;
 }
 
-/** Say something until clear() is called or the person has seen it. */
+/** Show a message until clearNotice() is called or the user dismisses it. */
 export function notice(text, kind = "warning") {
   if (standing === text && notices.firstChild) return;
   standing = text;
@@ -57,7 +57,7 @@ export function clearNotice() {
   notices.replaceChildren();
 }
 
-/** What an error means, in a sentence. */
+/** Explain an error in a sentence. */
 export function explain(error) {
   if (error?.status === undefined) {
     if (error?.name === "ConnectionError") return "The server does not answer. The page tries again by itself.";
@@ -71,16 +71,16 @@ export function explain(error) {
   return `${error.title ?? `Error ${error.status}`}: ${error.detail}.`;
 }
 
-/** Show an error; where the key is not good any more, ask for another one. */
+/** Show an error. If the key is no longer valid, ask for another key. */
 export function fail(error, signal) {
   if (signal?.aborted) return;
   if (error?.status === 401) session.onsignout();
   else notice(explain(error), error?.name === "ConnectionError" ? "offline" : "warning");
 }
 
-// ---- the time for which a page is shown
+// ---- the lifetime of a page
 
-/** The life of what is shown at one address: `signal` is aborted when another is shown. */
+/** The lifetime of the page at one address. `signal` is aborted when another page is shown. */
 export class Life {
   constructor() {
     this.controller = new AbortController();
@@ -91,7 +91,7 @@ export class Life {
     this.controller.abort(new DOMException("another page is shown", "AbortError"));
   }
 
-  /** Do something, and show what goes wrong. Gives undefined then. */
+  /** Run `action` and return its result. After a failure show the error and return undefined. */
   async attempt(action) {
     try {
       return await action({signal: this.signal});
@@ -101,7 +101,7 @@ export class Life {
     }
   }
 
-  /** Call `look` now and every two seconds while the tab is seen; less often while the server does not answer. */
+  /** Call `look` now and every `seconds` while the tab is visible, and less often while the server does not answer. */
   poll(look, seconds = INTERVAL) {
     let timer, failures = 0, busy = false;
     const turn = async () => {
@@ -129,7 +129,7 @@ export class Life {
   }
 }
 
-/** What a route answers, or `other` where this server does not have the route. */
+/** The answer of a route, or `other` if the server lacks the route or refuses it (404 or 403). */
 export async function optional(promise, other = undefined) {
   try {
     return await promise;
