@@ -175,7 +175,7 @@ static bl_status take_verb(bl_call *call, const char **arguments, bl_err *err)
 bl_status bl_call_parse(bl_call *call, int argc, char *const *argv, bl_err *err)
 {
     const char *arguments = NULL;
-    bool ended = false; /* by "--" */
+    bool ended = false; /* "--" has ended the options */
     for (int i = 0; i < argc; i++) {
         const char *word = argv[i];
         if (!ended && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)) {

@@ -9,9 +9,9 @@
 #include <errno.h>
 #include <string.h>
 
-enum { MOST_SHOWN = 1000 /* numbers of a tensor that are printed */ };
+enum { MOST_SHOWN = 1000 /* largest number of elements of a tensor that are printed */ };
 
-/* No limits here: the server has its own. */
+/* Files of a command have no limits here: the server has its own limits. */
 const bl_wire_limits bl_arrays_limits = {
     .max_nodes = INT32_MAX, .max_inputs = INT32_MAX, .max_dims = BL_LIST_DIMS, .max_tensor_bytes = INT64_MAX};
 
@@ -41,7 +41,7 @@ static bl_status read_bytes(bl_arrays *arrays, const char *path, bl_span *out, b
     return st;
 }
 
-/* Take all tensors of a safetensors file, or the one called |name|. */
+/* Take all tensors of a safetensors file, or the tensor called |name|. */
 static bl_status take_safetensors(bl_arrays *arrays, const char *path, const char *name, bl_span bytes, bl_err *err)
 {
     bl_tensor_file file = {0};
@@ -136,8 +136,8 @@ static bl_status arrays_write_text(void *arg, int fd, bl_err *err)
     return bl_write_all(fd, text->data, text->len) ? BL_OK : bl_fail(err, BL_ESTORAGE, "%s", strerror(errno));
 }
 
-/* Format: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html, version 1.0: magic, version, length of the
- * header, and the header, which ends with a newline at a multiple of 64 bytes. */
+/* Write a .npy file, version 1.0 of the format (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html):
+ * magic, version, length of the header, and the header. The header ends with a newline at a multiple of 64 bytes. */
 static bl_status put_npy(const bl_file_tensor *tensor, bl_text *out, bl_err *err)
 {
     static const char *const descr[BL_DTYPE_COUNT] = {
@@ -237,7 +237,7 @@ void bl_array_print(const bl_file_tensor *tensor, bl_text *out)
     bl_text_puts(out, "  ");
     if (tensor->ndim > 0) {
         put_axis(tensor, 0, &data, &left, out);
-    } else { /* print a scalar without the brackets of "[3]" */
+    } else { /* print a scalar "3" without the brackets of "[3]" */
         bl_text number = {0};
         bl_tensor_print(&number, tensor->dtype, data, 1);
         if (number.len > 2)

@@ -13,7 +13,7 @@
 
 enum { CONNECT_SECONDS = 10, MOST_KEY = 4096 };
 
-/* A running request. */
+/* A request that is running. */
 typedef struct transfer {
     bl_ask *ask;
     const bl_ask_request *request;
@@ -113,7 +113,7 @@ static size_t on_read(char *data, size_t size, size_t n, void *arg)
     int64_t left = t->request->bytes - t->sent;
     size_t most = size * n < (size_t)left ? size * n : (size_t)left;
     ssize_t got = most > 0 ? pread(t->request->fd, data, most, (off_t)(t->request->from + t->sent)) : 0;
-    if (got < 0 || (got == 0 && most > 0)) /* the file became shorter */
+    if (got < 0 || (got == 0 && most > 0)) /* the file became shorter during the request */
         return CURL_READFUNC_ABORT;
     t->sent += got;
     if (t->request->sent != NULL)
@@ -160,7 +160,8 @@ static void set_body(CURL *curl, const bl_ask_request *request, transfer *t)
         curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)request->bytes);
         curl_easy_setopt(curl, CURLOPT_READFUNCTION, on_read);
         curl_easy_setopt(curl, CURLOPT_READDATA, t);
-    } else if (request->body.data != NULL || (request->method != NULL && request->method[0] == 'P')) { /* PUT, POST */
+    } else if (request->body.data != NULL || (request->method != NULL && request->method[0] == 'P')) {
+        /* a request with a body, or a PUT or POST without one */
         curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body.len);
         curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request->body.data != NULL ? request->body.data : "");
     }
@@ -177,7 +178,7 @@ static bl_status set_request(bl_ask *ask, const bl_ask_request *request, struct 
     CURL *curl = ask->curl;
     const char *certificates = getenv("SSL_CERT_FILE");
     bl_text address = {0};
-    curl_easy_reset(curl); /* keeps the connection */
+    curl_easy_reset(curl); /* the reset keeps the connection */
     bl_text_printf(&address, "%s%s", ask->url, request->path);
     bool whole = !address.failed && curl_easy_setopt(curl, CURLOPT_URL, address.data) == CURLE_OK;
     bl_text_fini(&address);
@@ -286,7 +287,8 @@ bl_status bl_ask_send(bl_ask *ask, const bl_ask_request *request, bl_err *err)
     if (st == BL_OK) {
         CURLcode code = curl_easy_perform(ask->curl);
         curl_easy_getinfo(ask->curl, CURLINFO_RESPONSE_CODE, &ask->status);
-        /* a server that refuses a body may close before it has read the body: its answer counts */
+        /* a server that refuses a body may close the connection before it has read the body, so the answer counts in spite
+         * of the failure */
         ask->silent = !ask->stopped && (ask->status == 0 || (code != CURLE_OK && ask->status / 100 == 2));
         if (ask->silent)
             st = explain_silence(&t, code, err);

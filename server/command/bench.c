@@ -17,11 +17,11 @@
 enum { USUAL_SECONDS = 5, USUAL_TOKENS = 64 };
 
 typedef struct samples {
-    double *values; /* seconds; owned */
+    double *values; /* durations in seconds; owned */
     size_t count, cap;
 } samples;
 
-/* Shared by all clients, and constant. */
+/* Data that all clients share; constant. */
 typedef struct plan {
     const bl_call *call;
     bl_ask_request request;
@@ -33,10 +33,10 @@ typedef struct client {
     const plan *plan;
     pthread_t thread;
     bl_ask ask;
-    samples whole, first; /* seconds of a request, and until its first token */
+    samples whole, first; /* |whole|: seconds of each request; |first|: seconds until its first token */
     double tokens;
-    int64_t begun_ns, first_ns; /* of the current request; 0: no token yet */
-    char broken[300];           /* the error message in a stream */
+    int64_t begun_ns, first_ns; /* times of the current request; |first_ns| is 0 before the first token */
+    char broken[300];           /* the error message of a stream */
     bl_err err;                 /* the error that ended the client */
 } client;
 
@@ -55,7 +55,7 @@ static void keep_sample(samples *s, double value)
 
 /* ---- a client */
 
-/* A chunk of a streamed text: records the time of the first chunk, and the token count of the last one. */
+/* Take a chunk of a streamed text: record the time of the first chunk, and the token count of the last chunk. */
 static bool on_chunk(void *arg, const char *name, const char *id, const char *data, size_t len)
 {
     client *c = arg;
@@ -202,7 +202,7 @@ static bl_status start_client(client *c, const plan *shared, bl_err *err)
     return pthread_create(&c->thread, NULL, run_client, c) == 0 ? BL_OK : bl_fail(err, BL_ENOMEM, "a thread");
 }
 
-/* Run all clients until the time is up; the first failure is the command's. */
+/* Run all clients until the time is up; the first failure of a client is the failure of the command. */
 static bl_status run_clients(bl_call *call, plan *shared, figures *f, bl_err *err)
 {
     client *clients = calloc((size_t)f->clients, sizeof *clients);

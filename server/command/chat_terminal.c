@@ -28,7 +28,7 @@ typedef struct conversation {
 typedef struct answer {
     conversation *chat;
     bl_text text, error;
-    bool thinks; /* reasoning of the model is being printed */
+    bool thinks; /* reasoning text of the model is being printed */
 } answer;
 
 static const char help[] = "/clear  forget the conversation, but not the system message\n"
@@ -60,9 +60,9 @@ static void drop_last(conversation *chat)
     cJSON_DeleteItemFromArray(chat->messages, cJSON_GetArraySize(chat->messages) - 1);
 }
 
-/* ---- an answer */
+/* ---- receiving an answer */
 
-/* Print text of a model; on a terminal without control characters. */
+/* Print text of a model. On a terminal control characters are not printed. */
 static void chat_terminal_print_text(const char *text, bool terminal)
 {
     bl_text safe = {0};
@@ -81,7 +81,7 @@ static void show_thinking(answer *a, bool thinks)
     a->thinks = thinks;
 }
 
-/* A chunk of the answer.  An error within the stream is an event too, and the last one. */
+/* Take a chunk of the answer.  An error within the stream is an event too, and the last event. */
 static bool take_event(void *arg, const char *name, const char *id, const char *data, size_t len)
 {
     answer *a = arg;
@@ -121,7 +121,7 @@ static char *chat_terminal_make_request(const conversation *chat)
     return body;
 }
 
-/* Send the conversation and print the answer, which becomes the last message.  An answer that Ctrl-C ended is kept. */
+/* Send the conversation and print the answer. The answer becomes the last message, even if Ctrl-C ended the answer. */
 static bl_status ask_model(conversation *chat, bl_err *err)
 {
     answer a = {.chat = chat};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The command line: a table of commands (commands.def), and a call of a command with arguments parsed by that table.  Thread:
- * one. */
+/* The command line: a table of commands (commands.def), and the call of a command whose arguments are parsed by the table.
+ * Thread: one. */
 #ifndef BL_SERVER_COMMAND_H
 #define BL_SERVER_COMMAND_H
 
@@ -8,11 +8,11 @@
 #include "server/ops/settings.h"
 
 enum {
-    BL_COMMAND_ASKS = 1,     /* sends requests to a running server */
-    BL_COMMAND_ANSWERS = 2,  /* --json prints the server's document */
-    BL_COMMAND_SETTINGS = 4, /* takes the options of the server */
-    BL_COMMAND_LISTS = 8,    /* its help lists these options */
-    BL_COMMAND_MUST = 16     /* requires a verb */
+    BL_COMMAND_ASKS = 1,     /* the command sends requests to a running server */
+    BL_COMMAND_ANSWERS = 2,  /* --json prints the document of the server */
+    BL_COMMAND_SETTINGS = 4, /* the command takes the options of the server */
+    BL_COMMAND_LISTS = 8,    /* the help of the command lists the server's options */
+    BL_COMMAND_MUST = 16     /* the command requires a verb */
 };
 
 /* Exit statuses of the process. */
@@ -22,7 +22,7 @@ typedef struct bl_call bl_call;
 
 typedef struct bl_command {
     const char *name;
-    /* A failure with an empty text was already reported. */
+    /* Runs the command.  A failure with an empty text was already reported. */
     bl_status (*run)(bl_call *call, bl_err *err);
     unsigned takes;
     const char *arguments, *doc, *more;
@@ -51,17 +51,17 @@ enum { BL_CALL_OPERANDS = 64, BL_CALL_OPTIONS = 256 };
 typedef struct bl_call_option {
     const bl_option_row *row;
     const char *text;
-    double number; /* of a COUNT, BYTES or NUMBER option */
+    double number; /* value of a COUNT, BYTES or NUMBER option */
 } bl_call_option;
 
 struct bl_call {
     const bl_command *command;
-    const char *verb; /* NULL: none */
+    const char *verb; /* NULL: the call has no verb */
     const char *operands[BL_CALL_OPERANDS];
     int noperands;
     bl_call_option options[BL_CALL_OPTIONS];
     int noptions;
-    char *settings[BL_CALL_OPTIONS]; /* options of the server, for bl_settings_load */
+    char *settings[BL_CALL_OPTIONS]; /* options of the server, to pass to bl_settings_load */
     int nsettings;
     bool helps; /* the arguments include --help */
     bool misused;
@@ -73,18 +73,18 @@ BL_NODISCARD bl_status bl_call_parse(bl_call *call, int argc, char *const *argv,
 /* Fail with a usage error; the message includes the usage. */
 bl_status bl_call_misuse(bl_call *call, bl_err *err, const char *fmt, ...) BL_PRINTF(3, 4);
 
-/* The last value of an option of the command; without the option NULL, |usual| or false. */
+/* The last value of an option of the command. If the option is missing: NULL, |usual| or false. */
 const char *bl_call_text(const bl_call *call, const char *flag);
 double bl_call_number(const bl_call *call, const char *flag, double usual);
 bool bl_call_has(const bl_call *call, const char *flag);
-/* The next value, from index *at on, of an option that may be repeated. */
+/* The next value of an option that may be repeated, from index *at on. */
 const char *bl_call_next(const bl_call *call, const char *flag, int *at);
-/* For commands that can also work locally: do the options select a running server? */
+/* Do the options select a running server? For commands that can also work locally. */
 bool bl_call_is_remote(const bl_call *call);
 
 /* Prepare call->ask from --url and --key-file, or from the environment. */
 BL_NODISCARD bl_status bl_call_connect(bl_call *call, bl_err *err);
-/* Send a request with call->ask.  With --json the answer is printed and *told becomes true. */
+/* Send a request with call->ask.  With --json the function prints the answer and sets *told. */
 BL_NODISCARD bl_status bl_call_ask(bl_call *call, const bl_ask_request *request, bool *told, bl_err *err);
 
 /* Print a document unchanged, with a newline; on a terminal control characters are escaped. */
@@ -93,7 +93,7 @@ bool bl_call_print_json(const char *document);
 void bl_call_tell(const bl_err *err);
 
 /* ---- help.c */
-void bl_command_usage_line(const bl_command *command, bl_text *out); /* "beamline run GRAPH [options]" */
+void bl_command_usage_line(const bl_command *command, bl_text *out); /* for instance "beamline run GRAPH [options]" */
 void bl_command_print_help(const bl_command *command);
 
 /* ---- the commands: bl_command_serve and so on */

@@ -8,7 +8,7 @@
 #define BL_VERB(command, verb, arguments, doc)
 #define BL_OPTION(command, flag, letter, kind, least, most, argument, doc)
 
-/* commands.def calls a number with fractions NUMBER; its kind in settings is SECONDS. */
+/* commands.def calls a number with fractions NUMBER; settings call the same kind SECONDS. */
 enum { BL_SETTING_NUMBER = BL_SETTING_SECONDS };
 
 static const bl_command commands[] = {
@@ -73,7 +73,8 @@ static bool command_rows_is_of(const bl_option_row *row, const bl_command *comma
     return strcmp(row->command, command->name) == 0;
 }
 
-/* A command's own options come before shared options, which are first in the table: so the table is walked twice. */
+/* The options of a command itself come before the shared options. The shared options are first in the table, so the table is
+ * walked twice. */
 const bl_option_row *bl_command_option(const bl_command *command, size_t *at)
 {
     while (*at < (size_t)2 * OPTIONS) {

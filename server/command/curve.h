@@ -13,8 +13,8 @@ typedef struct bl_curve {
     size_t count;
 } bl_curve;
 
-void bl_curve_add(bl_curve *curve, double x, double y); /* |x| must increase; points that are not finite are left out */
-/* Draw |rows| lines, of which the last two are the axis, with |columns| columns.  With |unicode| a character has 2 x 4 dots.
+void bl_curve_add(bl_curve *curve, double x, double y); /* |x| must increase; points that are not finite are dropped */
+/* Draw |rows| lines with |columns| columns; the last two lines are the axis.  With |unicode| a character has 2 x 4 dots.
  * The scale is logarithmic if all values are positive and their ratio is large. */
 void bl_curve_draw(const bl_curve *curve, int columns, int rows, bool unicode, bl_text *out);
 

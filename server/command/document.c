@@ -155,7 +155,7 @@ void bl_document_set(bl_text *document, const char *in, const char *name, const 
         bl_text_append(&out, text, (size_t)(place.value - text));
         bl_text_puts(&out, value);
         bl_text_append(&out, place.end, (size_t)(end - place.end));
-    } else { /* remove the comma after it, or else the one before */
+    } else { /* remove the comma after the member, or else the comma before it */
         const char *from = place.name, *to = document_skip_space(place.end);
         if (*to == ',')
             to++;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LABEL = 10 /* columns of the numbers beside the axis */, MOST_COLUMNS = 512, MOST_ROWS = 128, FAR_APART = 50 };
+enum { LABEL = 10 /* number of columns of the numbers beside the axis */, MOST_COLUMNS = 512, MOST_ROWS = 128, FAR_APART = 50 };
 
 void bl_curve_add(bl_curve *curve, double x, double y)
 {
@@ -25,10 +25,11 @@ void bl_curve_add(bl_curve *curve, double x, double y)
 
 /* The plot: a grid of dots, and the mapping of values to dots. */
 typedef struct plot {
-    int columns, rows, across, down; /* number of characters, and of dots in one character */
-    double x0, x1, y0, y1;           /* range of the scaled y */
+    /* |columns|, |rows|: number of characters; |across|, |down|: number of dots in one character */
+    int columns, rows, across, down;
+    double x0, x1, y0, y1; /* range of the scaled y */
     bool logarithmic;
-    unsigned char dots[MOST_ROWS][MOST_COLUMNS]; /* bits of each character */
+    unsigned char dots[MOST_ROWS][MOST_COLUMNS]; /* bits of the dots of each character */
 } plot;
 
 static double scale_value(const plot *p, double y)
@@ -115,7 +116,7 @@ static void draw_curve_put_row(const plot *p, int row, bool unicode, bl_text *ou
         unsigned char bits = p->dots[row][i];
         if (!unicode || bits == 0)
             bl_text_putc(out, bits != 0 ? '*' : ' ');
-        else /* U+2800 + bits */
+        else /* the character is U+2800 + bits */
             bl_text_printf(out, "\xe2%c%c", 0xa0 | bits >> 6, 0x80 | (bits & 0x3f));
     }
     bl_text_puts(out, "\n");

@@ -6,7 +6,7 @@
 #include "engine/base/text.h"
 
 typedef struct bl_events {
-    /* |name| and |id| are "" if the event has none.  False ends the stream. */
+    /* Called for each event. |name| and |id| are "" if the event has none.  False ends the stream. */
     bool (*event)(void *arg, const char *name, const char *id, const char *data, size_t len);
     void *arg;
     bl_text unread, name, id, data;

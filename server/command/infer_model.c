@@ -111,7 +111,7 @@ static bl_status print_outputs(const bl_ask *ask, bl_err *err)
     return st;
 }
 
-/* ---- saving outputs, which are bytes after the envelope */
+/* ---- saving outputs; the bytes of the outputs follow the envelope */
 
 static bl_status infer_model_read_shape(const cJSON *shape, bl_file_tensor *tensor, bl_err *err)
 {

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SHORT_ID = 8 /* digits of a job's id that are shown */, WHOLE_ID = 32 };
+enum { SHORT_ID = 8 /* number of digits of a job's id that are shown */, WHOLE_ID = 32 };
 
 /* ---- ids of jobs */
 
@@ -46,7 +46,7 @@ static void add_seconds(bl_table *table, double seconds)
     bl_text_fini(&text);
 }
 
-/* Add the last value of the metric called loss, else of the first metric. */
+/* Add the last value of the metric called loss; without such a metric, of the first metric. */
 static void add_metric(bl_table *table, const cJSON *job)
 {
     const cJSON *metrics = bl_answer_at(job, "metrics"), *item = bl_answer_at(metrics, "loss");

@@ -130,7 +130,8 @@ static bl_status change_keys(const store_call *c, const char *verb, bl_err *err)
 bl_status bl_command_keys(bl_call *call, bl_err *err)
 {
     store_call c = {.wish.name = call->noperands > 0 ? call->operands[0] : ""};
-    bool adopts = strcmp(call->verb, "adopt") == 0; /* no server may run, since it has owners of objects in memory */
+    /* no server may run, since a server has the owners of its objects in memory */
+    bool adopts = strcmp(call->verb, "adopt") == 0;
     bl_status st = keys_store_read_wish(call, &c.wish, err);
     call->misused = st != BL_OK;
     if (st == BL_OK)

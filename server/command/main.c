@@ -64,7 +64,7 @@ void bl_call_tell(const bl_err *err)
 
 static int run_command(const bl_command *command, int argc, char *const *argv)
 {
-    static bl_call call; /* large, and one per process */
+    static bl_call call; /* static because it is large; there is one per process */
     bl_err err = {0};
     int status = BL_EXIT_DONE;
     call.command = command;
@@ -101,7 +101,7 @@ int main(int argc, char **argv)
         name = "help";
     if (strcmp(name, "--version") == 0)
         name = "version";
-    if (strcmp(name, "child") == 0) /* only the server starts a child */
+    if (strcmp(name, "child") == 0) /* only the server starts a child process */
         bl_child_main(argc - 2, argv + 2);
     command = bl_command_find(name);
     return command != NULL ? run_command(command, argc > 2 ? argc - 2 : 0, argv + 2) : refuse_name(name);

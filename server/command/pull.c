@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* `beamline pull`: download a language model from a hub into a folder of models.  The files are in MODELS/.NAME.part until all
- * are complete and their sizes and hashes match the hub's; then the folder is renamed to MODELS/NAME.  A later pull of the same
- * model resumes an interrupted one.  Only this command downloads: no request to a server does. */
+/* `beamline pull`: downloads a language model from a hub into a folder of models.  The files are in MODELS/.NAME.part until
+ * all files are complete and their sizes and hashes match the hub's list; then the folder is renamed to MODELS/NAME.  A
+ * later pull of the same model resumes an interrupted pull.  Only this command downloads: no request to a server starts a
+ * download. */
 #include "server/command/pull.h"
 
 #include "engine/base/clock.h"
@@ -24,7 +25,7 @@ typedef struct pull {
     bl_hub hub;
     const char *models, *as;
     char folder[4400], staging[4400];
-    const bl_hub_file *file; /* the current file */
+    const bl_hub_file *file; /* the file that is being downloaded */
     int64_t shown_ns;
     bool terminal;
 } pull;
@@ -78,7 +79,7 @@ static bl_status fetch_file(pull *p, const bl_hub_file *file, bl_err *err)
         !pull_path_of(whole, sizeof whole, p->staging, bl_hub_base(file), ""))
         return bl_fail(err, BL_EINVAL, "the path of %s is too long", bl_hub_base(file));
     if (stat(whole, &st) == 0 && st.st_size == file->size)
-        return BL_OK; /* its hash was checked before it got this name */
+        return BL_OK; /* the hash was checked before the file got this name */
     int fd = open(part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (fd < 0 || fstat(fd, &st) != 0) {
         if (fd >= 0)
@@ -211,7 +212,7 @@ bl_status bl_command_pull(bl_call *call, bl_err *err)
     if (st == BL_OK)
         st = fetch_model(&p, err);
     if (st != BL_OK && p.terminal)
-        fputs("\n", stderr); /* after a line of progress */
+        fputs("\n", stderr); /* end the line of progress */
     bl_hub_fini(&p.hub);
     return st;
 }

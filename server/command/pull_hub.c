@@ -66,11 +66,11 @@ bl_status bl_pull_name_parse(const char *text, bl_pull_name *out, bl_err *err)
 /* ---- requests to the hub */
 
 typedef struct reply {
-    bl_text *body; /* for a list, or NULL */
-    int fd;        /* for a file */
+    bl_text *body; /* gets the body of a list; NULL: the request is for a file */
+    int fd;        /* gets the bytes of a file */
     int64_t have, most;
     bool is_file, full, cannot_write;
-    char next[1000]; /* URL of the next page of the list */
+    char next[1000]; /* URL of the next page of a list */
     void (*show)(void *arg, int64_t bytes);
     void *arg;
     CURL *curl;
@@ -82,10 +82,10 @@ static size_t pull_hub_on_body(char *data, size_t size, size_t n, void *arg)
     long status = 0;
     curl_easy_getinfo(r->curl, CURLINFO_RESPONSE_CODE, &status);
     if (status >= 300)
-        return size * n; /* the text of an error or a redirect */
+        return size * n; /* the body is the text of an error or of a redirect, so drop it */
     if (r->is_file) {
         if ((int64_t)(size * n) > r->most - r->have)
-            return 0; /* longer than in the hub's list */
+            return 0; /* the file is longer than in the hub's list, so end the download */
         r->cannot_write = !bl_write_all(r->fd, data, size * n);
         r->have += (int64_t)(size * n);
         r->show(r->arg, r->have);
@@ -281,7 +281,7 @@ static bool belongs(const bl_hub_file *one, const bl_hub_file *other)
     return one == other || (stem > 0 && split_stem(other->path) == stem && strncmp(one->path, other->path, stem) == 0);
 }
 
-/* Find the GGUF with this path, or with this word in its name; *several: there is more than one. */
+/* Find the GGUF file with this path, or with this word in its name; *several: there is more than one such file. */
 static const bl_hub_file *choose_gguf(const bl_hub *hub, const char *word, bool *several)
 {
     const bl_hub_file *found = NULL;
@@ -416,7 +416,7 @@ bl_status bl_hub_fetch(const bl_hub *hub, const bl_hub_file *file, int fd, int64
         curl_easy_setopt(r.curl, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)file->size);
         CURLcode code = curl_easy_perform(r.curl);
         curl_slist_free_all(headers);
-        if (code == CURLE_RANGE_ERROR) /* the hub sends the whole file again */
+        if (code == CURLE_RANGE_ERROR) /* the hub ignores the range and sends the whole file again */
             r.have = 0;
         bl_status now = pull_hub_explain(hub, &r, code == CURLE_RANGE_ERROR ? CURLE_PARTIAL_FILE : code, &why);
         tries = r.have > before ? 0 : tries; /* progress resets the count of tries */

@@ -22,7 +22,7 @@ static const int64_t show_ns = 200 * 1000000;
 typedef struct push {
     bl_call *call;
     const char *path;
-    char digest[7 + BL_SHA256_HEX + 1]; /* "sha256:..." */
+    char digest[7 + BL_SHA256_HEX + 1]; /* for instance "sha256:..." */
     int fd;
     int64_t bytes, from, shown_ns;
     bool terminal;
@@ -106,7 +106,7 @@ static bl_status send_nothing(push *p, const char *path, bl_err *err)
     return bl_ask_send(&p->call->ask, &request, err);
 }
 
-/* Send the blob until it is complete; after a broken connection resume where the server stopped. */
+/* Send the blob until it is complete. After a broken connection, resume at the byte that the server needs next. */
 static bl_status send_blob(push *p, bl_err *err)
 {
     bl_text path = {0};

@@ -46,7 +46,7 @@ bl_status bl_question_open(bl_question *question, bl_call *call, bl_err *err)
         st = bl_ask_send(&call->ask, &request, err);
     if (st == BL_OK)
         st = bl_ask_document(&call->ask, &question->model, err);
-    if (st == BL_OK && bl_question_text_input(question) == NULL) { /* a text model also exists in /v1 */
+    if (st == BL_OK && bl_question_text_input(question) == NULL) { /* the routes of /v1 serve text models too */
         bl_text_clear(&path);
         bl_ask_path(&path, "/v1/models/", call->operands[0], "");
         request.path = bl_text_get(&path);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How an argument is completed. */
+/* The kind of completion of an argument. */
 typedef enum completed { BY_NOTHING, BY_FILES, BY_FOLDERS, BY_MODELS, BY_JOBS, BY_COMMANDS, BY_WORDS } completed;
 
 static completed kind_of(const char *argument)
@@ -48,7 +48,7 @@ static void put_commands(bl_text *out)
         bl_text_printf(out, "%s%s", i > 0 ? " " : "", bl_command_at(i)->name);
 }
 
-/* Append the verbs, or the words of "a|b". */
+/* Append the verbs, or the words of a list "a|b". */
 static void shell_completion_put_words(const bl_command *command, bl_text *out)
 {
     const bl_verb_row *row = NULL;
@@ -73,7 +73,7 @@ static const char *bash_action(completed by)
     case BY_COMMANDS:
         return "COMPREPLY=($(compgen -W \"$commands\" -- \"$cur\"))";
     case BY_NOTHING:
-    case BY_FILES: /* an empty reply makes bash complete files itself */
+    case BY_FILES: /* with an empty reply bash completes files itself */
     case BY_WORDS:
         break;
     }

@@ -70,7 +70,7 @@ bool bl_terminal_has_unicode(void)
 
 /* ---- untrusted text */
 
-/* Is |c| a control character, or one that changes the writing direction? */
+/* Is |c| a control character, or a character that changes the writing direction? */
 static bool is_obeyed(utf8proc_int32_t c)
 {
     return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||

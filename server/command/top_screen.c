@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `beamline top`: what each device does and for which key, refreshed periodically; `status` and `me`, which ask once. */
+/* `beamline top`: shows what each device does and for which key, refreshed periodically. `status` and `me` ask once. */
 #include "server/command/command.h"
 
 #include "server/command/terminal.h"

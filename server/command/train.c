@@ -19,10 +19,10 @@ enum { USUAL_REPORTS = 500 };
 
 typedef struct training {
     bl_call *call;
-    char name[128]; /* of the program */
+    char name[128]; /* name of the program */
     const char *entry;
-    cJSON *program;    /* its document, or the server's description; owned */
-    bl_text job, body; /* the job's document, and the body of the request */
+    cJSON *program;    /* the program's document, or the server's description of the program; owned */
+    bl_text job, body; /* |job|: the job's document; |body|: the body of the request */
     bl_arrays *arrays;
 } training;
 

@@ -20,7 +20,7 @@ typedef struct tuning {
     bl_worker *worker;
     int beam, n;
     bl_precision precision;
-    bool live; /* a terminal: progress lines are overwritten */
+    bool live; /* output is a terminal: progress lines are overwritten */
     bl_search_report report[MOST_REPORTS];
     char name[MOST_REPORTS][64];
 } tuning;

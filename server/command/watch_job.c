@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `beamline watch`: the reports of a job, as a curve that is redrawn in place, or one line a report without a terminal.
- * After a broken connection the event stream resumes after the last step that was received. */
+/* `beamline watch`: shows the reports of a job as a curve that is redrawn in place, or, without a terminal, as one line per
+ * report.  After a broken connection the event stream resumes after the last step that was received. */
 #include "server/command/watch_job.h"
 
 #include "engine/base/clock.h"
@@ -14,19 +14,19 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_CURVE_ROWS = 16, OTHER_ROWS = 5 /* above and below the curve, and a free one */, MOST_TRIES = 8 };
-static const int64_t draw_ns = 100 * 1000000; /* between two redraws */
+enum { MOST_CURVE_ROWS = 16, OTHER_ROWS = 5 /* lines above and below the curve, and an empty line */, MOST_TRIES = 8 };
+static const int64_t draw_ns = 100 * 1000000; /* time between two redraws */
 
 typedef struct watched {
     bl_call *call;
     const char *id;
-    char metric[200];  /* "" until it is chosen */
+    char metric[200];  /* "" until the metric is chosen */
     char problem[300]; /* the server's error that ended the stream */
     bl_curve curve;
-    cJSON *job, *report; /* the last ones received; owned, may be NULL */
-    double step;         /* of the last report */
+    cJSON *job, *report; /* the last job document and the last report received; owned, may be NULL */
+    double step;         /* step of the last report */
     int64_t drawn_ns;
-    int drawn_rows; /* lines of the curve on the screen */
+    int drawn_rows; /* number of lines of the curve on the screen */
     int interrupts;
     bool terminal, unicode, json, broken;
 } watched;
@@ -47,13 +47,13 @@ static double watch_job_read_number(const cJSON *item)
 {
     while (cJSON_IsArray(item) && cJSON_GetArraySize(item) == 1)
         item = item->child;
-    if (cJSON_IsObject(item)) /* a tensor with a dtype */
+    if (cJSON_IsObject(item)) /* the report has a tensor with a dtype */
         return watch_job_read_number(bl_answer_at(item, "data"));
     return cJSON_IsNumber(item) ? item->valuedouble : NAN;
 }
 
-/* Choose the metric "loss" if there is one, else the first: of the metrics, then of the evaluation, whose names in a history
- * begin with "evaluate.". */
+/* Choose the metric "loss" if there is one, else the first metric, else the first evaluation. The names of evaluations in a
+ * history begin with "evaluate.". */
 static void choose_metric(watched *w, const char *name, bool last)
 {
     if (w->metric[0] == '\0' && (last || strcmp(name, "loss") == 0))
@@ -90,7 +90,7 @@ static void put_numbers(const cJSON *metrics, const char *before, bl_text *out)
         bl_text_puts(out, before);
         bl_text_put_safe(out, item->string);
         bl_text_puts(out, " ");
-        if (cJSON_IsString(item)) /* "NaN", "Infinity" */
+        if (cJSON_IsString(item)) /* a number that JSON cannot express: "NaN", "Infinity" */
             bl_text_put_safe(out, item->valuestring);
         else if (isnan(value))
             bl_text_puts(out, "..."); /* a list of several numbers */
@@ -146,7 +146,7 @@ static void draw_picture(watched *w)
     height = height < 3 ? 3 : height;
     if (w->drawn_rows > 0) {
         bl_text_printf(&out, "\033[%dA\r\033[J", w->drawn_rows);
-    } else { /* the full id, above the curve, so that it can be copied */
+    } else { /* print the full id above the curve, so that it can be copied */
         watch_job_put_name(w, &out);
         bl_text_puts(&out, "\n");
     }
@@ -298,8 +298,8 @@ static bl_status stream_events(watched *w, bl_err *err)
     return st;
 }
 
-/* Follow the job until it has ended, until Ctrl-C, or until too many tries failed.  If no history was drawn, the reports of an
- * ended job that the server still has are printed too. */
+/* Follow the job until it has ended, until Ctrl-C, or until too many tries have failed.  If no history was drawn, the
+ * reports of an ended job that the server still has are printed too. */
 static bl_status follow_job(watched *w, bl_err *err)
 {
     double wait = 0.5;
@@ -367,7 +367,7 @@ static bl_status watch_job(watched *w, bl_err *err)
 
 bl_status bl_job_watch(bl_call *call, const char *id, const char *metric, bl_err *err)
 {
-    static watched w; /* large, and one per process */
+    static watched w; /* static because it is large; there is one per process */
     w.call = call;
     w.id = id;
     w.json = bl_call_has(call, "json");
