@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The handlers of routes.def.  The server calls a handler on an HTTP thread after it has read the whole body.  A handler fills
- * the reply, submits the request to a queue, or fails. */
+/* The handlers of routes.def.  The server calls a handler on an HTTP thread after the whole body has been read.  A handler
+ * fills the reply, submits the request to a queue, or fails. */
 #ifndef BL_SERVER_HTTP_HANDLERS_H
 #define BL_SERVER_HTTP_HANDLERS_H
 

@@ -134,8 +134,8 @@ static void choose_id(bl_request *rq, const char *given)
         snprintf(rq->id, sizeof rq->id, "%016llx", (unsigned long long)bl_poller_draw(rq->conn.poller));
 }
 
-/* Count the request before reading |draining|.  The shutdown sets |draining| before it reads the count, so it waits for every
- * accepted request. */
+/* Count the request before reading |draining|.  The shutdown sets |draining| before it reads the count, so the shutdown waits
+ * for every accepted request. */
 static bl_status accept_work(bl_request *rq)
 {
     bl_server *server = rq->server;

@@ -57,7 +57,7 @@ static bool listener_is_full(const bl_listener *listener)
 
 enum { RESERVED_SHARE = 16 };
 
-/* The number of open connections, without those that are closing, above the number of unreserved places. */
+/* The number of open connections, minus the closing connections and minus the unreserved places. */
 static long long count_over(const bl_listener *listener)
 {
     const bl_settings *set = &listener->server->settings;

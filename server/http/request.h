@@ -128,18 +128,18 @@ typedef struct bl_request_head {
     int nquery;
     bl_media media;            /* content type of the body */
     const char *accept;        /* or NULL; libmicrohttpd owns the string, which lives as long as the request */
-    const char *if_none_match; /* likewise */
-    const char *infer_header;  /* Inference-Header-Content-Length, or NULL; likewise */
-    const char *accept_coding; /* Accept-Encoding, or NULL; likewise */
+    const char *if_none_match; /* or NULL; owned likewise */
+    const char *infer_header;  /* Inference-Header-Content-Length, or NULL; owned likewise */
+    const char *accept_coding; /* Accept-Encoding, or NULL; owned likewise */
     int infer_headers;         /* number of Inference-Header-Content-Length headers */
-    const char *content_range; /* likewise */
+    const char *content_range; /* or NULL; owned likewise */
     uint64_t content_length;   /* 0 if the head has none */
     bool has_body;
 } bl_request_head;
 
-/* The body, which the HTTP thread reads and the handler decodes. */
+/* The body.  The HTTP thread reads the body, and the handler decodes it. */
 typedef struct bl_body {
-    char *data; /* heap; reused for the next request if it is small */
+    char *data; /* heap; a small buffer is reused for the next request */
     size_t len, cap;
     uint64_t droppable; /* bytes that the server may still drop after a failure */
     bl_inflate *inflate;
@@ -150,7 +150,7 @@ typedef struct bl_body {
 typedef struct bl_reply {
     int status; /* 0: there is no reply yet */
     const char *content_type;
-    const char *allow;        /* for status 405 */
+    const char *allow;        /* value of the header "allow" for status 405 */
     const char *location;     /* or NULL */
     const bl_header *headers; /* arena; additional headers, ended by a NULL name; or NULL */
     bl_text out;

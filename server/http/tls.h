@@ -22,7 +22,7 @@ BL_NODISCARD bl_status bl_tls_reload(bl_server *server, const bl_settings *fresh
 void bl_tls_fini(bl_tls *tls); /* call when no handshake is running */
 /* The priority string of GnuTLS: the protocols and algorithms that the server offers. */
 const char *bl_tls_priorities(void);
-/* A gnutls_certificate_retrieve_function2, as libmicrohttpd's MHD_OPTION_HTTPS_CERT_CALLBACK takes it. */
+/* A gnutls_certificate_retrieve_function2 for MHD_OPTION_HTTPS_CERT_CALLBACK of libmicrohttpd. */
 void *bl_tls_callback(void);
 
 #endif

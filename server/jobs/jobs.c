@@ -572,7 +572,7 @@ static void *jobs_run_thread(void *arg)
     return NULL;
 }
 
-/* ---- all of them */
+/* ---- all jobs */
 
 size_t bl_jobs_count_on(bl_jobs *jobs, const bl_worker *worker)
 {

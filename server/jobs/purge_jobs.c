@@ -21,7 +21,7 @@ static bl_status change_rows(void *arg, bl_err *err)
     return bl_storage_run(storage, "DELETE FROM job_programs WHERE owner = ?1", BL_CELLS(bl_cell_int(p->owner)), NULL, NULL, err);
 }
 
-/* Purge the jobs on the writer's thread, so that no later write of these jobs stores another state. */
+/* Purge the jobs.  This runs on the writer's thread, so that no later write of these jobs stores another state. */
 static bl_step purge_jobs_work(bl_request *rq)
 {
     purge *p = rq->data;

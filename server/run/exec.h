@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The execution of one request by the engine: input tensors in device memory, the plan, the runs, the results.  A bl_exec lives
- * in the arena of the request, and the defer list of the request ends it.  The HTTP thread owns it until it is submitted.  Then
- * these queues own it in turn: the queue of each device from which a tensor is copied, the compile queue, and the queue of the
- * device that runs the plan. */
+ * in the arena of the request, and the defer list of the request ends it.  The HTTP thread owns the bl_exec until it is
+ * submitted.  Then these queues own it in turn: the queue of each device from which a tensor is copied, the compile queue, and
+ * the queue of the device that runs the plan. */
 #ifndef BL_SERVER_RUN_EXEC_H
 #define BL_SERVER_RUN_EXEC_H
 

@@ -126,7 +126,7 @@ static bl_status exec_run_begin(bl_exec *x)
     return BL_OK;
 }
 
-/* ---- what a turn holds on the device while it lasts */
+/* ---- device buffers that a turn retains */
 
 static bl_status exec_run_hold_inputs(bl_exec *x)
 {
