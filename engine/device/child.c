@@ -20,7 +20,7 @@ extern char **environ;
 
 enum {
     IDLE_SECONDS = 60,  /* idle time after which a child ends, to free its memory: 140 MB with PoCL's compiler */
-    KEEP_SECONDS = 1,   /* interval of the keeper's checks */
+    KEEP_SECONDS = 1,   /* interval at which the keeper thread checks the children */
     MOST_MISSES = 3,    /* after this number of children in a row that died before their first message ... */
     RETRY_SECONDS = 30, /* ... no child is started for this number of seconds */
     END_MS = 200,       /* how long to wait for a child to exit after its pipe was closed */

@@ -19,7 +19,7 @@ typedef struct child_process {
 } child_process;
 
 struct bl_children {
-    pthread_mutex_t lock; /* never held while a process is started or waited for */
+    pthread_mutex_t lock; /* never held while a process is started or while a thread waits for a process */
     pthread_cond_t changed;
     char **argv;
     int count;

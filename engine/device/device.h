@@ -156,7 +156,7 @@ typedef struct bl_launch {
     uint16_t var[BL_MAX_SCALARS];
 } bl_launch;
 
-/* A sequence of launches, prepared once. Each launch sees what earlier launches wrote. */
+/* A sequence of launches, prepared once. Each launch reads the results of earlier launches. */
 typedef struct bl_recording {
     bl_device *dev;
     uint32_t nlaunches, nslots, nvars;
@@ -184,7 +184,7 @@ typedef struct bl_device_ops {
     bl_status (*write)(bl_buffer *buffer, size_t offset, const void *data, size_t bytes,
                        /* in order with submissions; complete on return */
                        bl_err *err);
-    /* in order with submissions; waits */
+    /* in order with submissions; waits until the data is complete */
     bl_status (*read)(bl_buffer *buffer, size_t offset, void *data, size_t bytes, bl_err *err);
     /* Copy between two buffers, at least one of which the host cannot access. In order with submissions; complete on return.
      * NULL: the wrapper copies through host memory. */

@@ -26,7 +26,7 @@ typedef struct entry {
 } entry;
 
 struct bl_plans {
-    pthread_mutex_t lock; /* never held while a plan compiles or a device works */
+    pthread_mutex_t lock; /* guards the table; never held while a plan compiles or a device works */
     pthread_cond_t ready;
     size_t max, count, nbuckets;
     size_t max_bytes, bytes; /* estimated host memory: the limit, and the bytes in use */

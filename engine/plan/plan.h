@@ -58,7 +58,7 @@ typedef struct bl_plan_tensor {
     const char *name; /* name of a hidden state; otherwise NULL: the request has the names */
     bl_dtype dtype;
     int ndim;
-    const bl_node *const *dim; /* in the plan's memory, like |vars| */
+    const bl_node *const *dim; /* in the memory of the plan, like |vars| */
     const struct bl_wire_var *vars;
     int nvars;
     double init; /* for a hidden state: initial value of every element */
@@ -258,8 +258,8 @@ bool bl_plan_may_fly(const bl_plan *plan);
 bool bl_plan_is_due(const bl_plan *plan);
 BL_NODISCARD bl_status bl_plan_submit(bl_run *run, bl_err *err);
 BL_NODISCARD bl_status bl_plan_finish(bl_run *run, int64_t submit_ns, bl_err *err);
-/* Append one line per kernel, as DEBUG=2 prints it: name, time, GFLOP/s, GB/s, and with |peaks| the share of the device's peak.
- * |vars| and |launch_ns| are those of the run. */
+/* Append one line per kernel, as DEBUG=2 prints the line: name, time, GFLOP/s, GB/s, and with |peaks| the share of the
+ * device's peak. |vars| and |launch_ns| are the sizes and times of the run. */
 void bl_plan_report(const bl_plan *plan, const int64_t *vars, const uint64_t *launch_ns, uint64_t steps, const bl_peaks *peaks,
                     bl_text *out);
 

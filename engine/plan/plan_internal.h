@@ -117,7 +117,7 @@ typedef struct plan_source {
 typedef struct plan_keeps {
     int n, nspared, nsources; /* nsources: number of inputs and states */
     plan_kept *kept;
-    plan_spared *spared; /* in the order of the launches */
+    plan_spared *spared; /* launches that compute kept values, in the order of the launches */
     plan_source *sources;
     /* bit i: source i is unchanged since the last step; |before|: the value of |same| one step earlier */
     uint64_t *same, *before;

@@ -21,7 +21,7 @@ struct bl_saver {
     bl_server *server;
     bl_queue *queue;
     bl_tick *tick;         /* task that checks whether programs must be saved */
-    atomic_llong saved_ns; /* when all programs were last checked */
+    atomic_llong saved_ns; /* time of the last check of all programs */
     atomic_bool ticking;   /* a request for a check is in the queue */
 };
 

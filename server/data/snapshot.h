@@ -29,7 +29,8 @@ BL_NODISCARD bl_status bl_recall_document(bl_request *rq, int fd);
 /* Make the program that the metadata of the file |fd| describes, with initial state, unregistered; *out is retained. */
 BL_NODISCARD bl_status bl_recall_program(bl_server *server, uint32_t owner, const char *name, int fd, bl_program **out,
                                          bl_err *err);
-/* Replace the program's state and step count by those of the file |fd|, which may be a job's checkpoint. */
+/* Replace the program's state and step count by the state and step count of the file |fd|. The file may be a checkpoint of a
+ * job. */
 BL_NODISCARD bl_status bl_recall_state(bl_program *program, int fd, bl_err *err);
 
 #endif

@@ -43,7 +43,7 @@ typedef struct bl_worker {
     atomic_bool drained;        /* no new work is placed on the device; changed under server->drain.lock */
     atomic_size_t tensors;      /* number of tensors on the device, including the tensors of leases */
     atomic_llong busy_ns;       /* time of bl_clock_ns at which the device last finished work */
-    atomic_llong turn_ns;       /* moving mean of the time of a turn; the worker's thread writes it */
+    atomic_llong turn_ns;       /* moving average of the duration of a turn; the worker's thread writes it */
     bl_peaks measured;          /* written once, before peaks_measured is set */
     atomic_bool peaks_measured; /* |measured| is valid */
 } bl_worker;

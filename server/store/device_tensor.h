@@ -43,10 +43,10 @@ void bl_device_tensor_release_any(void *held); /* release in the form of a bl_re
 
 /* The host memory to which the contents are written: |bytes| bytes.  NULL if out of memory. */
 char *bl_device_tensor_host(bl_device_tensor *held);
-/* Copy what was written to bl_device_tensor_host to the device.  Thread: the worker's. */
+/* Copy the data that the host wrote to bl_device_tensor_host to the device.  Thread: the worker's. */
 BL_NODISCARD bl_status bl_device_tensor_flush(bl_device_tensor *held, bl_err *err);
-/* From now on the tensor may be evicted to host memory while nothing uses it, if the host does not see its buffer.  Thread: any
- * before other threads know the tensor, else the worker's. */
+/* From now on the tensor may be evicted to host memory while no user holds its buffer, if the host does not see the buffer.
+ * Thread: any before other threads know the tensor, else the worker's. */
 void bl_device_tensor_settle(bl_device_tensor *held);
 /* *out, retained, is the buffer on the device; the tensor is not evicted while the buffer has this reference.  BL_ENODEVMEM if
  * there is no room.  Thread: the worker's. */

@@ -332,7 +332,8 @@ static bl_cell storage_column(sqlite3_stmt *query, int i)
     }
 }
 
-/* A statement that writes runs to its end even if the caller wants no more rows: its commit is at the end. */
+/* Step through a statement. A statement that writes runs to its end even if the caller wants no more rows, since its commit
+ * is at the end. */
 static int storage_step_all(sqlite3_stmt *query, bl_storage_row row, void *arg)
 {
     bl_cell cells[MOST_COLUMNS];
