@@ -55,6 +55,8 @@ typedef struct build {
     int nvars;
     int *vars;
     scope *root;
+    bool failed; /* out of memory: emit_inst returns |none| */
+    value none;
 } build;
 
 /* Append an instruction to |at|. Never NULL: without memory it returns a dummy that is in no list. */

@@ -31,9 +31,10 @@ static void link_value(scope *at, value *v)
 value *emit_inst(build *b, scope *at, bl_op op, bl_dtype dtype, int lanes, uint32_t nargs, value *const *args)
 {
     value *v = bl_arena_alloc(b->arena, sizeof *v);
-    static value none;
-    if (v == NULL)
-        return &none; /* the arena is sticky: bl_lower reports it */
+    if (v == NULL) { /* the arena is sticky: bl_lower reports it */
+        b->failed = true;
+        return &b->none;
+    }
     v->inst = (bl_inst){.op = (uint8_t)op, .dtype = (uint8_t)dtype, .lanes = (uint8_t)lanes, .nargs = nargs};
     for (uint32_t i = 0; i < nargs; i++)
         v->args[i] = args[i];
@@ -566,6 +567,8 @@ value *emit_node(build *b, scope *at, const bl_node *node)
     v = bl_ptrmap_get(&at->values, node);
     if (v != NULL)
         return v;
+    if (b->failed) /* the maps cannot grow, so shared nodes would be emitted once for each path to them */
+        return &b->none;
     if (node->op == BL_OP_REDUCE || node->op == BL_OP_MATRIX) {
         (node->op == BL_OP_REDUCE ? emit_reductions : emit_matrices)(b, at, node);
         v = bl_ptrmap_get(&at->values, node);
