@@ -335,7 +335,7 @@ class FullMemory(ServerTest):
             answer = self.call("PUT", f"/api/v1/tensors/{names[-1]}?dtype=uint8&shape=65536", b"7" * 65536, OCTETS)
             status = answer.status
         problem = self.refused(507, answer)
-        self.assertIn(f"{self.SPARE} are for small requests", problem["detail"])
+        self.assertIn(f"{self.SPARE} bytes are reserved for small requests", problem["detail"])
         names.pop()
         self.assertGreater(len(names), 400)
         return names

@@ -179,7 +179,7 @@ class Commands(unittest.TestCase):
         shown = self.command("kernels", "show", key)
         self.assertIn("r_12_18_20", shown)
         self.assertIn("reduce float32", shown)
-        self.assertIn("there is no kernel", self.command("kernels", "show", "0", status=1))
+        self.assertIn("unknown kernel", self.command("kernels", "show", "0", status=1))
         self.command("kernels", "export", self.path("out.jsonl"))
         self.assertIn("1 of 1", self.command("kernels", "import", self.path("out.jsonl"), "--kernel-db", self.path("other.db")))
         self.assertEqual(self.command("kernels", "list"), self.command("kernels", "list", "--kernel-db", self.path("other.db")))

@@ -168,7 +168,7 @@ class Life(unittest.TestCase):
         self.assertIn("another server", self.keys.run("keys", "adopt", "alice", fails=True))
         server.stop()
         self.assertIn("no key", self.keys.run("keys", "adopt", "bob", fails=True))
-        self.assertIn("are alice's", self.keys.run("keys", "adopt", "alice"))
+        self.assertIn("now belong to alice", self.keys.run("keys", "adopt", "alice"))
         server = self.start()
         self.assertEqual([1, 2], server.call("GET", "/api/v1/tensors/t", None, key).json["data"])
         self.assertEqual(200, server.call("GET", f"/api/v1/jobs/{job}", None, key).status)

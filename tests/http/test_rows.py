@@ -58,7 +58,7 @@ class Rows(ServerTest):
         answer = self.ok(self.call("POST", f"{P}/chosen/run", {"inputs": inputs, "steps": 2, "collect": {"every": 1, "outputs": ["v"]}}))
         self.assertEqual([2, 4], answer.json["collected"]["v"]["shape"])  # whole: steps may differ
         answer = self.call("POST", f"{P}/chosen/run", {"inputs": inputs, "keep": {"t": "v"}})
-        self.assertIn("can be sent, not kept", self.refused(422, answer)["detail"])
+        self.assertIn("can be sent, but not kept", self.refused(422, answer)["detail"])
 
     def test_refused(self):
         for more, words in (({"rows": {"z": {"count": "n"}}}, 'no output is named "z"'), ({"rows": {"v": {"count": "z"}}}, 'nothing is named "z"'),

@@ -147,7 +147,7 @@ class NoMemory(Case):
         self.assertEqual(201, answer.status, answer.body)
         status, why = self.write("abc", 560)
         self.assertEqual(503, status, why)
-        self.assertIn("a text has 16 pages of 32 tokens already, and there is no memory for more: device opencl:0 has no", why)
+        self.assertIn("a text has 16 pages of 32 tokens already, and there is no memory for more: device opencl:0 cannot allocate", why)
         with concurrent.futures.ThreadPoolExecutor(4) as pool:  # 12 pages each, and there are 16
             self.assertEqual([(200, long[1])] * 4, [(status, long[1] if long[1].startswith(text) else text) for status, text in pool.map(lambda _: self.write("abc", 350), range(4))])
             self.assertEqual(right, list(pool.map(lambda text: self.write(*text), TEXTS)))
