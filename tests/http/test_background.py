@@ -45,7 +45,7 @@ class Background(unittest.TestCase):
         self.command("kernels", "import", self.path("rows"))
 
     def start(self, *args, **env):
-        server = Server("--backends", "interp", "--tune-after", "0.001", "--beam-seconds", "5", *args, env={"BEAMLINE_CACHE": self.folder.name, **env})
+        server = Server("--backends", "interp", "--tune-after", "0.001", "--beam-seconds", "5", *args, env={"BEAMLINE_CACHE": self.folder.name, "BEAMLINE_KERNEL_DB": self.path("kernels.db"), **env})
         self.addCleanup(server.stop)
         self.assertEqual(201, server.call("PUT", "/api/v1/programs/p", DOCUMENT).status)
         return server
