@@ -46,7 +46,7 @@ static void joined_count_joint(void *owner, int64_t rows, int64_t input_ns, int6
 
 static bl_joined *joined_of(bl_batch_slot *slot)
 {
-    return (bl_joined *)((char *)slot - offsetof(bl_joined, slot));
+    return (bl_joined *)(void *)((char *)slot - offsetof(bl_joined, slot));
 }
 
 static void joined_learn_joint(void *owner, bl_batch_slot *slot, int64_t rows, const bl_plan *plan, int64_t ns)

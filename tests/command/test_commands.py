@@ -149,7 +149,7 @@ class Run(CommandCase):
                             (("graph.json", "--in", "x=complex.npy"), "complex.npy: npy"), (("graph.json", "--in", "x=graph.json"), "neither JSON nor"),
                             (("graph.json", "--in", "x"), "NAME=FILE"), (("graph.json", "--in", "=3"), "NAME=FILE"), (("graph.json", "--in", "x=[1,2"), "neither JSON nor"),
                             (("graph.json", "--in", "x=two.npy", "--in", "x=two.npy"), "given twice"), (("graph.json", "--in", "x=[1,2]"), "422"),
-                            (("graph.json", "--out", "y=y.npy"), "one of s"), (("graph.json", "--out", "y.txt"), "must end with"), (("graph.json", "--out", "/nonexistent/y.npy"), "cannot be written"),
+                            (("graph.json", "--out", "y=y.npy"), "one of these names: s"), (("graph.json", "--out", "y.txt"), "must end with"), (("graph.json", "--out", "/nonexistent/y.npy"), "cannot be written"),
                             (("graph.json", "--device", "opencl:99"), "opencl:99"), (("graph.json", "--url", "ftp://127.0.0.1"), "no answer")):
             np.save(self.folder / "two.npy", np.array([2, 3], "f4"))
             self.assertIn(says, self.beamline("run", *words, status=3 if "--url" in words else 1), words)

@@ -62,7 +62,7 @@ class Table(unittest.TestCase):
 
     def test_a_key_file(self):
         with tempfile.NamedTemporaryFile("w+") as file:
-            for text, says in (("", "is empty"), ("bl_a\r\nX-Evil: 1", "a character that no key has")):
+            for text, says in (("", "is empty"), ("bl_a\r\nX-Evil: 1", "a character that is not allowed")):
                 file.seek(0)
                 file.truncate()
                 file.write(text)

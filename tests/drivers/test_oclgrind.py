@@ -18,7 +18,7 @@ BUILD = ROOT / "build"
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 SMALL = pathlib.Path(__file__).resolve().parent / "simulated"
 PAIRS = 45  # of a nest and a list of moves
-WANTED = ("local", "group", "share", "split")  # moves that must be among them: what only groups have
+WANTED = ("local", "share", "split")  # moves that must be among them: what only groups have
 
 # Work-items that write one place, of the next group too; read past the end; what nobody wrote; and wait at a barrier that not all reach.
 WRONG = {
@@ -87,7 +87,7 @@ class Oclgrind(unittest.TestCase):
         entries = re.findall(r"^entry (\S+): status (\S+).* worst (\S+)", printed, re.M)
         self.assertGreater(len(entries), 10, printed)
         self.assertEqual([], [entry for entry in entries if entry[1] != "OK" or float(entry[2]) > 1], printed)
-        for move in ("local", "group", "score"):  # or the device was taken for one without groups
+        for move in ("local", "score"):  # or the device was taken for one without groups
             self.assertRegex(printed, rf"kernel .*\b{move} \d")
 
     def moves(self, count=PAIRS, first=0, folder=SMALL):

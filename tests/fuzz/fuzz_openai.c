@@ -127,7 +127,7 @@ bl_status bl_infer_create(bl_request *rq, bl_infer_write write, bl_infer **out)
     in->rq = rq;
     in->write = write;
     in->version = &version;
-    in->begin_ns = bl_clock_ns();
+    in->item.begin_ns = bl_clock_ns();
     return BL_OK;
 }
 
@@ -234,7 +234,7 @@ static void fill_server(bool takes)
     version.words = takes ? &words : NULL;
     version.inputs = &tensor;
     version.outputs = &vectors;
-    version.ninputs = version.noutputs = 1;
+    version.batcher.ninputs = version.noutputs = 1;
     server.models = &models;
     server.settings.max_depth = 64;
     server.memory.limit = MOST_BYTES;

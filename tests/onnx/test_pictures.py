@@ -127,7 +127,7 @@ class Pictures(served.ServedCase):
                     got = self.pixels(self.infer(file, names=[source]))
                     np.testing.assert_allclose(got.astype(int), np.asarray(want).astype(int), atol=0 if "_png_" in name else 1)
                 else:
-                    self.refused(self.infer(file, names=[source]), "neither as JPEG nor as PNG")
+                    self.refused(self.infer(file, names=[source]), "neither a JPEG nor a PNG")
         self.assertGreaterEqual(known, 4)
 
     def test_formats(self):
@@ -171,8 +171,8 @@ class Pictures(served.ServedCase):
     def test_what_is_no_picture(self):
         self.assertEqual("", self.load(model(decoder())))
         file = encoded(PICTURE)
-        for bad, word in ((b"", "0 bytes that begin neither"), (b"no picture at all", "17 bytes that begin neither"), (b"\xff\xd8\xff no picture", "data"),
-                          (file[:-20], "data"), (file[:12], "data"), (b"\x89PNG\r\n\x1a\n", "data"), (png_head(20000, 20000), "at most 16384"),
+        for bad, word in ((b"", "0 bytes that are neither"), (b"no picture at all", "17 bytes that are neither"), (b"\xff\xd8\xff no picture", "data"),
+                          (file[:-20], "data"), (file[:12], "data"), (b"\x89PNG\r\n\x1a\n", "data"), (png_head(20000, 20000), "limit of each is 16384"),
                           (png_head(9000, 2), "data.width is 9000"), (png_head(2, 9000), "data.height is 9000"), (png_head(8192, 8192), "data"),
                           (file.replace(b"IDAT", b"IDAX"), "data")):
             with self.subTest(bad[:20]):
@@ -193,7 +193,7 @@ class Pictures(served.ServedCase):
             self.assertEqual("", self.load(data))
             answer = self.ask("/infer", json.dumps({"inputs": [{"name": "x", "shape": [6], "datatype": "UINT8", "data": [1, 2, 3, 3, 0, 0]}]}))
             np.testing.assert_array_equal(PICTURE[..., ::-1] - np.uint8(3), self.pixels(answer))
-        for bad, word in ((file[:-20], "is no picture"), (file[:5], "neither a JPEG nor a PNG"), (file.astype("i4"), "uint8 [n]"), (file[None], "uint8 [n]")):
+        for bad, word in ((file[:-20], "is not a picture"), (file[:5], "neither a JPEG nor a PNG"), (file.astype("i4"), "uint8 [n]"), (file[None], "uint8 [n]")):
             why = self.load(model(decoder(source="fixed", name="opens"), inputs=[], initialisers=[numpy_helper.from_array(bad, "fixed")]))
             self.assertIn("ImageDecoder", why)
             self.assertIn(word, why)
@@ -213,7 +213,7 @@ class Pictures(served.ServedCase):
         for data, *words in ((model(helper.make_node("Add", ["data", "data"], ["p"]), decoder(source="p", name="opens")),
                               "opens", "must be an input of the model or a constant"),
                              (model(decoder(), helper.make_node("Shape", ["data"], ["n"], name="asks"), outputs=("y", "n")), "asks", "encoded picture"),
-                             (model(decoder(), outputs=("y", "data")), '"data"', "no tensor"),
+                             (model(decoder(), outputs=("y", "data")), '"data"', "not a tensor"),
                              (model(decoder("YUV", name="opens")), "opens", "pixel_format"),
                              (resized([4, 5], mode="linear", antialias=1), "no fixed size"),
                              (resized([4, 5], keep_aspect_ratio_policy="not_larger"), "no fixed size")):

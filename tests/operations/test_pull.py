@@ -124,7 +124,7 @@ class Pull(unittest.TestCase):
         self.pull("hf:org/model:q8_0", "--as", "eight", HF_ENDPOINT=self.hub.url + "/")
         self.pull("hf:org/model@main:model.Q4_K.gguf", "--as", "four")
         self.assertEqual(["eight/model.Q8_0.gguf", "four/model.Q4_K.gguf", "model/model.Q4_K_M.gguf"], self.there())
-        self.assertIn("is there already", self.pull(status=1))
+        self.assertIn("exists already", self.pull(status=1))
         self.assertIn("it has: model.Q4_K_M.gguf model.Q8_0.gguf", self.pull("hf:org/model:Q2_K", "--as", "two", status=1))
 
     def test_a_split_is_fetched_whole(self):
@@ -203,7 +203,7 @@ class Pull(unittest.TestCase):
         """The hub plays the proxy: it is asked for addresses of a host that there is not."""
         self.hub.files = {"model.gguf": GGUF}
         proxy, self.hub.url = self.hub.url, "http://hub.invalid"
-        self.assertIn("does not answer", self.pull(status=1, HF_ENDPOINT="http://hub.invalid"))
+        self.assertIn("no answer from the hub", self.pull(status=1, HF_ENDPOINT="http://hub.invalid"))
         self.assertEqual([], self.hub.asked)
         self.pull(HF_ENDPOINT="http://hub.invalid", http_proxy=proxy)
         self.assertEqual(["model/model.gguf"], self.there())

@@ -222,7 +222,7 @@ class Traces(unittest.TestCase):
 
     def test_bad_addresses(self):
         for url in ("127.0.0.1:4318", "ftp://127.0.0.1", "file:///etc/passwd", "http://", "x"):
-            with self.subTest(url), self.assertRaisesRegex(RuntimeError, "--otlp .* is no address"):
+            with self.subTest(url), self.assertRaisesRegex(RuntimeError, "--otlp .* is not an address"):
                 Server("--backends", "interp", "--otlp", url)
 
     def test_addresses_with_a_path(self):

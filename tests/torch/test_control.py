@@ -339,7 +339,7 @@ class Refusals(ServiceTest):
     def test_bodies(self):
         add = body("h x", [node("n", "add", "h", "x")], "n")
         scan = lambda made, *sources, **attrs: [node("last", "scan", *(sources or ("h", "xs")), body=made, **{"sequences": 1, **attrs})]  # noqa: E731
-        self.refused(scan(body("h", [], "h")), "the body has 1 input", "handed 2", "last")
+        self.refused(scan(body("h", [], "h")), "the body has 1 input", "the node passes 2", "last")
         self.refused(scan(body("h x", [node("n", "add", "h", "xs")], "n")), "nothing is named", "xs")
         self.refused(scan(body("h x", [node("n", "add", "h", "x")], "n n")), "2 outputs", "1 id")
         self.refused(scan(body("h x", [node("n", "sum", "x")], "n")), "carry 0 starts as float32[3]", "makes it float32")
