@@ -100,7 +100,10 @@ bl_status bl_stored_open(const bl_server *server, bl_stored_kind kind, const cha
 {
     char *path = bl_stored_path(server, kind, name);
     struct stat info;
-    *fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    *fd = -1;
+    if (path == NULL) /* not BL_ESTORAGE: callers delete the row of a file that is missing */
+        return bl_fail(err, BL_ENOMEM, "out of memory for the path of a stored file");
+    *fd = open(path, O_RDONLY | O_CLOEXEC);
     free(path);
     if (*fd >= 0 && fstat(*fd, &info) == 0) {
         *bytes = (uint64_t)info.st_size;

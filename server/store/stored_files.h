@@ -32,7 +32,7 @@ typedef struct bl_stored_file {
 
 /* Write a file, then its row.  If the row fails, the file is removed.  |name| (or NULL) gets its name. */
 BL_NODISCARD bl_status bl_stored_put(const bl_server *server, const bl_stored_file *file, char name[BL_STORED_NAME], bl_err *err);
-/* BL_ESTORAGE if the file cannot be opened.  The caller closes *fd. */
+/* BL_ESTORAGE if the file cannot be opened, BL_ENOMEM without memory for its path.  The caller closes *fd. */
 BL_NODISCARD bl_status bl_stored_open(const bl_server *server, bl_stored_kind kind, const char *name, int *fd, uint64_t *bytes,
                                       bl_err *err);
 /* size of the file; 0: there is no such file */
