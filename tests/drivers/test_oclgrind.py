@@ -18,7 +18,7 @@ BUILD = ROOT / "build"
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 SMALL = pathlib.Path(__file__).resolve().parent / "simulated"
 PAIRS = 45  # of a nest and a list of moves
-WANTED = ("local", "share", "split")  # moves that must be among them: what only groups have
+WANTED = ("local", "fold", "share", "split")  # moves that must be among them: what only groups have
 
 # Work-items that write one place, of the next group too; read past the end; what nobody wrote; and wait at a barrier that not all reach.
 WRONG = {

@@ -38,6 +38,7 @@ typedef struct checker {
     char file[MOST_FILES][1024];
     long checked, refused, wrong;
     long used[BL_MOVE_KINDS], dtypes[BL_TRIAL_F64 + 1];
+    long folds; /* of BL_MOVE_LOCAL, those on a reduction: the work-items of a group share a sum */
 } checker;
 
 static uint64_t next_random(uint64_t *state)
@@ -232,6 +233,8 @@ static candidate *walk(checker *c, const subject *s, const bl_target *target, ui
     }
     for (int i = 0; found != NULL && i < found->nmoves; i++)
         c->used[found->moves[i].kind]++;
+    for (int i = 0; found != NULL && i < at.n; i++)
+        c->folds += at.at[i].kind == BL_MOVE_LOCAL && at.at[i].name.origin >= BL_MAX_DIMS;
     free(all);
     return found;
 }
@@ -415,7 +418,7 @@ static void report(const checker *c, const char *device, long first)
     printf("%s: %ld pairs from %ld on, %ld refused, %ld wrong; moves:", device, c->checked, first, c->refused, c->wrong);
     for (int i = 0; i < BL_MOVE_KINDS; i++)
         printf(" %s=%ld", bl_move_rows[i].name, c->used[i]);
-    printf("; results:");
+    printf(" fold=%ld; results:", c->folds);
     for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++)
         printf(" %s=%ld", dtypes[i], c->dtypes[i]);
     printf("\n");
