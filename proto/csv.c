@@ -57,7 +57,7 @@ static bool next_field(reader *r, bool first, bool *last)
 
 /* ---- words */
 
-/* The index of |text| among the words, or the index to insert it at. */
+/* The index of |text| among the words, or the insertion index of |text|. */
 static size_t csv_place_of(const bl_words *words, const char *text)
 {
     size_t low = 0, high = words->n;
@@ -102,7 +102,7 @@ static bl_status add_word(bl_arena *arena, bl_words *words, const char *text, bl
     return BL_OK;
 }
 
-/* ---- finding */
+/* ---- fields and words of a file */
 
 /* Reads the names of the first line; without a header, counts its fields and sets each name to NULL. */
 static bl_status read_first(bl_arena *arena, reader *r, bool header, int *n, const char ***names, bl_err *err)
@@ -221,7 +221,7 @@ bl_status bl_csv_find(bl_arena *arena, const bl_data_source *source, bl_span byt
     return BL_OK;
 }
 
-/* ---- reading */
+/* ---- elements */
 
 static bool is_missing(const char *text)
 {

@@ -305,7 +305,7 @@ static bl_status find_safetensors(bl_arena *arena, const bl_data_source *source,
     return bl_fail(err, BL_ENOTFOUND, "safetensors: the file has no tensor \"%.128s\"", source->name);
 }
 
-/* ---- all of them */
+/* ---- dispatch by format */
 
 static bl_status data_find(bl_arena *arena, const bl_data_source *source, bl_span bytes, const bl_wire_limits *limits,
                            bl_data *out, bl_err *err)

@@ -15,7 +15,7 @@ typedef enum bl_data_format {
     BL_DATA_IDX,
     BL_DATA_SAFETENSORS,
     BL_DATA_CSV,
-    BL_DATA_IMAGES, /* a folder of pictures; server/data/ reads it, bl_data_find does not */
+    BL_DATA_IMAGES, /* a folder of pictures; server/data/ reads the folder, bl_data_find does not */
     BL_DATA_FORMATS
 } bl_data_format;
 extern const char *const bl_data_format_names[BL_DATA_FORMATS];

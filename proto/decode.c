@@ -554,7 +554,7 @@ static bl_status decode_collect(bl_decoder *d, const bl_json *doc, const bl_wire
     return take_reports(d, &collect, graph, out->steps, out, err);
 }
 
-/* Decodes {"NAME": "output"}: outputs to hold under these names instead of sending them. */
+/* Decodes {"NAME": "output"}: the server retains these outputs under these names instead of sending them. */
 static bl_status decode_keep(bl_decoder *d, const bl_json *doc, const bl_wire_graph *graph, bl_program_run *out, bl_err *err)
 {
     bl_json keep, one;

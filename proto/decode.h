@@ -11,7 +11,7 @@
 #include "proto/tensor.h"
 
 enum {
-    BL_WIRE_MAX_ATTR_ITEMS = 65536, /* in all lists of all attributes of a graph */
+    BL_WIRE_MAX_ATTR_ITEMS = 65536, /* items of all attribute lists of a graph */
     BL_WIRE_MAX_REPORTS = 1000000   /* limit of steps / collect.every */
 };
 
@@ -20,8 +20,8 @@ typedef struct bl_decode_env {
     bl_wire_limits limits;
     const bl_tensor_file *binary; /* tensors of the safetensors file that holds the document, or NULL */
     void *ctx;                    /* argument of the callbacks below */
-    /* Gives the type of a held tensor; looks in |lease| first unless that is NULL.  NULL: the document may not name held
-     * tensors. */
+    /* Gives the type of a retained tensor; looks in |lease| first unless |lease| is NULL.  NULL: the document may not name
+     * retained tensors. */
     bl_status (*resolve)(void *ctx, const char *lease, const char *name, bl_wire_type *type, bl_err *err);
     /* Gives the type of the single output of an initialiser's graph.  NULL: initialisers are not allowed. */
     bl_status (*infer)(void *ctx, const bl_wire_graph *graph, bl_wire_type *type, bl_err *err);
@@ -57,7 +57,8 @@ typedef struct bl_run_options {
  * A dimension that "shapes" names and "dims" does not list gets a default range: from 1 (from 0 if the size is 0) to its size
  * rounded up to a power of two. One plan serves the whole range, so a client with varying sizes causes few compilations. */
 typedef struct bl_run_request {
-    bl_wire_graph graph;     /* outputs: first those to send, then those to keep under their names */
+    bl_wire_graph graph;     /* outputs: first the outputs that the server sends, then the outputs that the server retains under
+                              * their names */
     bl_tensor_value *values; /* ninputs items */
     int64_t *vars;           /* nvars items: size of each dimension in this request */
     int nsent;               /* number of outputs to send */
@@ -108,10 +109,11 @@ typedef struct bl_program_run {
     bl_tensor_value *values; /* one for each input of the entry, in order */
     int64_t *vars;
     uint64_t steps;
-    uint64_t every; /* collect every that many steps; 0: collect nothing */
+    uint64_t every; /* collect the outputs after every |every| steps; 0: collect nothing */
     int ncollect;
     int *collect;      /* indices of the entry's outputs */
-    const char **kept; /* for each output: the name to hold it under, or NULL to send it.  NULL: send all outputs */
+    const char **kept; /* kept[i]: the name under which the server retains output i; NULL: the server sends output i.  kept
+                        * NULL: all outputs are sent */
     bool sequenced;
     uint64_t seq;
     bl_run_options options;

@@ -339,7 +339,7 @@ static bl_status decode_nodes(graph_decoder *g, const bl_json *doc)
     return BL_OK;
 }
 
-/* ---- order */
+/* ---- topological sort */
 
 typedef struct sorter {
     const bl_wire_graph *graph;

@@ -380,7 +380,7 @@ static bl_status decode_value_take_list(const bl_decoder *d, const bl_json *at, 
     return BL_OK;
 }
 
-/* Decodes {"dtype", "shape", "data"}; |data| is flat, or nested like the shape. */
+/* Decodes {"dtype", "shape", "data"}; |data| is flat, or has the nesting of the shape. */
 static bl_status decode_value_take_data(bl_decoder *d, const bl_json *at, const bl_json *data, bl_tensor_value *v, bl_err *err)
 {
     bl_json shape;

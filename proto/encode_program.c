@@ -17,7 +17,7 @@ static void put_comma(bl_text *out)
         bl_text_putc(out, ',');
 }
 
-/* Keeps what matters of the notation: 2 and 2.0 are distinct, and so are 0 and -0. */
+/* Keeps the distinctions of the notation: 2 and 2.0 are distinct, and so are 0 and -0. */
 static void encode_program_put_number(bl_text *out, const bl_wire_number *number)
 {
     size_t start = out->len;

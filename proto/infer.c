@@ -27,7 +27,7 @@ int bl_infer_datatype_find(const char *name)
     return -1;
 }
 
-/* ---- reading */
+/* ---- decoding a request */
 
 typedef struct decoder {
     bl_arena *arena;
@@ -181,8 +181,8 @@ static bool infer_begins_with(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Checks an unknown parameter, which may be meant for another back end.  Triton accepts such parameters, so this does too, if the
- * value is a scalar and the protocol does not reserve the name. */
+/* Checks an unknown parameter.  A client may send a parameter of another back end; Triton accepts such parameters.  So this
+ * function accepts an unknown parameter if the value is a scalar and the protocol does not reserve the name. */
 static bl_status check_custom(const bl_json *one, bl_err *err)
 {
     if (infer_begins_with(one->key, "shared_memory_"))
@@ -194,7 +194,7 @@ static bl_status check_custom(const bl_json *one, bl_err *err)
     return BL_OK;
 }
 
-/* The caller reads the parameters in |known|, which NULL ends. */
+/* Checks the names. The caller reads the parameters in |known|; NULL ends |known|. */
 static bl_status check_parameters(const bl_json *parameters, const char *const *known, bl_err *err)
 {
     bl_json_iter it = bl_json_each(parameters);
@@ -405,7 +405,7 @@ static bl_status infer_decode_outputs(decoder *d, const bl_json *at)
     size_t n = bl_json_count(at);
 
     BL_TRY(bl_json_expect(at, BL_JSON_ARRAY, d->err));
-    if (n > d->limits->max_inputs) /* a model has fewer outputs, and each may be named once */
+    if (n > d->limits->max_inputs) /* a model has fewer outputs, and a request may name each output once */
         return bl_json_fail(at, d->err, BL_ELIMIT, "%zu outputs; the limit is %zu", n, d->limits->max_inputs);
     d->out->all = n == 0;
     d->out->outputs = bl_arena_array(d->arena, n + 1, sizeof *d->out->outputs);
@@ -462,7 +462,7 @@ bl_status bl_infer_decode(bl_arena *arena, bl_span body, const char *header, int
     return st;
 }
 
-/* ---- writing */
+/* ---- encoding a response */
 
 size_t bl_infer_result_bytes(const bl_infer_result *result)
 {

@@ -23,7 +23,7 @@ typedef struct bl_infer_input {
 typedef struct bl_infer_output {
     const char *name;
     bool binary;
-    uint64_t classes; /* 0: return the tensor; else return that many of its largest elements with their labels */
+    uint64_t classes; /* 0: return the tensor; else return the |classes| largest elements with their labels */
 } bl_infer_output;
 
 typedef enum bl_infer_nonfinite { BL_NONFINITE_STRING, BL_NONFINITE_NULL, BL_NONFINITE_BARE } bl_infer_nonfinite;

@@ -13,9 +13,9 @@
 
 enum { MAX_PATH = 260 };
 
-/* ---- where a value is */
+/* ---- the path of a value */
 
-/* Writes the path of |value| from its end into |out|, which keeps the last steps that fit. */
+/* Writes the path of |value| into |out| from the end of the path; |out| keeps the last steps that fit. */
 static const char *write_path(const bl_json *value, char *out, size_t size)
 {
     size_t at = size - 1;
@@ -177,7 +177,7 @@ bool bl_json_find(const bl_json *object, const char *name, bl_json *out)
     return false;
 }
 
-/* ---- what is expected */
+/* ---- access with a type check */
 
 static const char *json_describe(const bl_json *value)
 {

@@ -372,8 +372,8 @@ static bl_status add_list(scan *s, const bl_list *list)
     return BL_OK;
 }
 
-/* Whether the array at s->p is a list.  If it is not, notes the enclosing arrays of the offending element as no lists, so that
- * each byte is measured at most twice at any depth. */
+/* Whether the array at s->p is a list.  If not, records that the arrays around the offending element are no lists, so that each
+ * byte is measured at most twice at any depth. */
 static bool try_list(scan *s, bl_list *list)
 {
     const char *open[BL_JSON_DEPTH_MAX];
@@ -388,7 +388,7 @@ static bool try_list(scan *s, bl_list *list)
     return false;
 }
 
-/* ---- the pass */
+/* ---- the scan of the whole text */
 
 static bl_status open_container(scan *s, char closer)
 {

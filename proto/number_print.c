@@ -23,9 +23,9 @@ static inline uint64_t multiply_odd(uint64_t high, uint64_t low, uint64_t factor
     return (uint64_t)(y >> 64) | ((uint64_t)y > 1);
 }
 
-/* The shortest decimal in the rounding interval of c * 2^q, and the nearest of those.  |closer|: c is a power of two, so that the
- * next smaller float is only half as far.  Raffaello Giulietti, "The Schubfach way to render doubles" (2020); the layout follows
- * Alexander Bolz's Drachennest. */
+/* The shortest decimal in the rounding interval of c * 2^q; of several decimals with this length, the nearest.  |closer|: c is
+ * a power of two, so that the next smaller float is only half as far.  Raffaello Giulietti, "The Schubfach way to render
+ * doubles" (2020); the layout follows Alexander Bolz's Drachennest. */
 static shortest find_shortest(uint64_t c, int q, bool closer)
 {
     uint64_t odd = c & 1;                                /* the interval includes its ends if c is even */
@@ -34,7 +34,7 @@ static shortest find_shortest(uint64_t c, int q, bool closer)
     const uint64_t *power = bl_powers_of_five[-k - BL_POWER_MIN];
     uint64_t high = power[0], low = power[1];
 
-    if (-k < -27 || -k > 55) { /* the table truncates, but this needs the ceiling */
+    if (-k < -27 || -k > 55) { /* the table truncates, but the algorithm needs the ceiling */
         low++;
         high += low == 0;
     }

@@ -10,7 +10,7 @@ typedef enum bl_value_kind {
     BL_VALUE_BASE64, /* little-endian, row-major */
     BL_VALUE_BYTES,  /* raw bytes in the same order: safetensors or an octet stream */
     BL_VALUE_ZEROS,  /* {"dtype", "shape"} in a program's state */
-    BL_VALUE_HELD,   /* a tensor that the server holds */
+    BL_VALUE_HELD,   /* a retained tensor of the server's registry */
     BL_VALUE_FILLED, /* written by |fill| from files that an importer has mapped */
     BL_VALUE_MADE    /* the result of |graph|: {"op", "attrs"} in a program's state */
 } bl_value_kind;
@@ -26,7 +26,7 @@ typedef struct bl_tensor_value {
     bl_list list;                                /* BL_VALUE_LIST */
     bl_span span;                                /* BL_VALUE_BASE64, BL_VALUE_BYTES */
     const char *held;                            /* BL_VALUE_HELD */
-    bool share;                                  /* BL_VALUE_HELD: use the held tensor by reference, read-only */
+    bool share;                                  /* BL_VALUE_HELD: use the retained tensor by reference, read-only */
     const bl_wire_graph *graph;                  /* BL_VALUE_MADE: one node, one output */
     void (*fill)(const void *source, void *out); /* BL_VALUE_FILLED */
     const void *source;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads tokenizer.json.  Ignores members that do not affect ids and bytes, such as offsets.  Fails at an unknown value of a
- * member that does, since wrong tokens are worse than an error. */
+/* Reads tokenizer.json.  Ignores members that do not affect ids and bytes, such as offsets.  Fails at an unknown value of any
+ * other member, since wrong tokens are worse than an error. */
 #include "proto/tokenizer_reader.h"
 
 #include <math.h>

@@ -9,8 +9,8 @@
 typedef struct bl_onnx_heads {
     bl_onnx_value *q, *k, *v;
     bl_onnx_value *bias;  /* added to the scores, or NULL */
-    bool forbids;         /* a row of the bias may be -infinity throughout; its result is 0 */
-    bl_onnx_value *sink;  /* one more score in each row that belongs to no key, broadcast; or NULL */
+    bool forbids;         /* a row of the bias may be -infinity throughout; the result of this row is 0 */
+    bl_onnx_value *sink;  /* sink logits: one additional score in each row, which belongs to no key, broadcast; or NULL */
     bl_onnx_value *shown; /* output: the scores at stage |shows| */
     int shows;            /* 1 scores, 2 after the softcap, 3 after the bias, 4 probabilities; 0 none */
 } bl_onnx_heads;

@@ -63,7 +63,7 @@ const char *bl_onnx_side_name(bl_onnx_importer *m, const char *input, bool width
     return bl_onnx_legal_name(m, side);
 }
 
-/* ---- what they are */
+/* ---- roles of dimensions */
 
 static bool is_colours(const Onnx__TensorShapeProto__Dimension *dim)
 {
@@ -143,7 +143,7 @@ static int64_t dims_largest(bl_onnx_role role)
     return most[role];
 }
 
-/* ---- the list */
+/* ---- the list of open dimensions */
 
 static int find_dim(const bl_onnx_importer *m, const char *name)
 {
@@ -214,7 +214,7 @@ static void list_input(bl_onnx_importer *m, const Onnx__ValueInfoProto *info, bo
     }
 }
 
-/* ---- what the options say */
+/* ---- settings of the options */
 
 /* Fails since |text| is no dimension; the message lists the dimensions and their places. */
 static void fail_name(bl_onnx_importer *m, const char *text)

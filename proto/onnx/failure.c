@@ -60,7 +60,7 @@ void *bl_onnx_fail_as(bl_onnx_call *c, bl_status status, const char *fmt, ...)
     return NULL;
 }
 
-/* Whether an input of this type can have few enough elements for its value to be given. */
+/* Whether an input of this type can have few enough elements for a given value. */
 static bool may_be_small(const bl_onnx_importer *m, const bl_wire_type *type)
 {
     int64_t count = 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Constant folding: a node whose inputs are all known is written into a separate graph, which is evaluated element by element
- * (engine/ir/elements.h), with named dimensions as symbols.  So every operator folds by its normal definition.  What is not
- * decided for all sizes of a dimension stays in the program. */
+/* Constant folding: a node whose inputs are all known is written into a separate graph.  The graph is evaluated element by
+ * element (engine/ir/elements.h), with named dimensions as symbols, so every operator folds by its normal definition.  An
+ * element that differs between sizes of a dimension stays in the program. */
 #include "proto/onnx/import.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ static const bl_node *const *elements_of(bl_onnx_importer *m, const bl_onnx_know
     return at;
 }
 
-/* False if they are too many or need too much memory. */
+/* Reads the elements |at|. False if there are too many elements or they need too much memory. */
 static bool read_elements(bl_onnx_importer *m, const bl_node *type, const bl_node *const *at, bl_onnx_known **out)
 {
     bl_dtype dtype = (bl_dtype)type->dtype;
@@ -114,7 +114,7 @@ static void want_sources(bl_onnx_importer *m, const bl_onnx_value *value)
 {
     void *pending = NULL;
     int n = 0, cap = 0;
-    bl_ptrmap seen; /* node to the graph it was last visited in; captures only lead outwards */
+    bl_ptrmap seen; /* maps a node to the graph of the last visit; captures only lead to outer graphs */
 
     bl_ptrmap_init(&seen, m->scratch);
     if (value != NULL && value->graph != NULL && bl_arena_reserve(m->scratch, &pending, n, &cap, sizeof(want)))
@@ -195,8 +195,8 @@ bool bl_onnx_fold(bl_onnx_call *c, const bl_onnx_op *op)
 
     if (!can_fold(c) || !bl_onnx_ok(m))
         return false;
-    trial.graph = bl_onnx_open_graph(m, NULL); /* not opened as a body, which may not draw random numbers: such a node must not
-                                                * fail here, it is written instead */
+    trial.graph = bl_onnx_open_graph(m, NULL); /* not opened as a body, since a body may not draw random numbers: a random node
+                                                * must not fail here, and is written instead */
     trial.in = bl_arena_array(m->scratch, (size_t)c->nin, sizeof *trial.in);
     trial.out = bl_arena_array(m->scratch, (size_t)c->nout + 1, sizeof *trial.out);
     if (!bl_onnx_ok(m))

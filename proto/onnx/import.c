@@ -123,7 +123,7 @@ bl_wire_ref bl_onnx_use(bl_onnx_importer *m, bl_onnx_graph *graph, bl_onnx_value
         return import_capture(m, graph, value);
     if (value->known == NULL && value->tensor != NULL && value->graph == NULL &&
         bl_is_int(bl_shape_count(m->ir, value->type->ndim, value->type->dim), 1))
-        value->known = bl_onnx_know(m, value); /* a single number is written as a constant instead of a state */
+        value->known = bl_onnx_know(m, value); /* a single number becomes a constant instead of a state */
     known = value->tensor == NULL || value->known == NULL || value->known->count == 1 ? value->known : NULL;
     bool stored = value->graph == m->main && value->ref.kind == BL_REF_STATE;
     if (known != NULL && !stored) {
@@ -369,7 +369,7 @@ static void put_initialisers(bl_onnx_importer *m, bl_onnx_names *names, const On
         value->tensor = tensor;
         value->narrow = bl_onnx_narrow_find(tensor->data_type);
         value->texts = bl_onnx_is_strings(tensor->data_type);
-        if (bl_onnx_stored_dtype(tensor->data_type) != BL_DTYPE_COUNT) { /* else the first use of the tensor fails */
+        if (bl_onnx_stored_dtype(tensor->data_type) != BL_DTYPE_COUNT) { /* otherwise the first use of the tensor fails */
             if (bl_onnx_shape(m, tensor, &content, m->err) != BL_OK)
                 m->failed = true;
             else
@@ -380,7 +380,8 @@ static void put_initialisers(bl_onnx_importer *m, bl_onnx_names *names, const On
     for (size_t i = 0; i < graph->n_sparse_initializer && bl_onnx_ok(m); i++) {
         const Onnx__TensorProto *values = graph->sparse_initializer[i]->values;
         bl_onnx_value *value = bl_onnx_new_value(m, values != NULL && values->name != NULL ? values->name : "", NULL);
-        bl_onnx_put(m, names, value != NULL ? value->name : "", value); /* no type: its first use fails */
+        bl_onnx_put(m, names, value != NULL ? value->name : "", value); /* a value without a type: the first use of the value
+                                                                         * fails */
     }
 }
 
@@ -539,7 +540,7 @@ static void import_finish(bl_onnx_importer *m)
     doc->options = (bl_run_options){.debug = -1, .beam = -1, .precision = -1};
 }
 
-/* Shared by all attempts: the list of dimensions, in |importer|, whose arena is that of the result. */
+/* Data of all attempts. |importer| has the list of dimensions, in the arena of the result. */
 typedef struct import_job {
     bl_onnx_importer importer;
     size_t max_bytes;
@@ -569,7 +570,7 @@ static bl_status attempt_import(void *arg, bl_arena *arena, bl_onnx_model *out, 
     return st;
 }
 
-/* Lists the dimensions and the encoded pictures of the inputs, which are the same in each attempt. */
+/* Lists the dimensions and the encoded pictures of the inputs, which are equal in all attempts. */
 static bl_status list_inputs(bl_onnx_importer *m)
 {
     m->encoded = bl_onnx_open_names(m, NULL, NULL);
@@ -592,7 +593,7 @@ static bl_status tell_ranges(const bl_onnx_importer *m, bl_onnx_model *out)
     return bl_arena_status(m->arena, m->err);
 }
 
-/* Succeeds if the import does, or if it would with values of inputs. */
+/* Succeeds if the import succeeds, or would succeed with given values of inputs. */
 static bl_status attempt_ranges(void *arg, bl_arena *arena, bl_onnx_model *out, bl_err *err)
 {
     bl_status st = attempt_import(arg, arena, out, err);
@@ -600,8 +601,8 @@ static bl_status attempt_ranges(void *arg, bl_arena *arena, bl_onnx_model *out, 
     return out->wanted != NULL ? BL_OK : st;
 }
 
-/* Imports with the listed ranges or, if that fails, with others.  With given values, the ranges are those of the earlier
- * import. */
+/* Imports with the listed ranges or, if this attempt fails, with other ranges.  With given values, the ranges are those of the
+ * earlier import. */
 static bl_status import_somehow(import_job *job, bl_onnx_model *out, bl_err *err)
 {
     bl_onnx_importer *m = &job->importer;

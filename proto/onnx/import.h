@@ -1,8 +1,9 @@
-/* Internals of the import.  A value of the model is one or more of: known (its elements are known at import), a tensor of the
- * file, and written (a wire reference).  A value is written when a node first needs it, in the graph of that node: a tensor
- * becomes a state of the program, and a value from outside a body (of cond or scan) becomes an additional input of the body.
+/* Internals of the import. A value of the model has one or more of these forms: known (the import has its elements), a tensor
+ * of the file, and written (a wire reference).  A value is written when a node first needs it, in the graph of that node: a
+ * tensor becomes a state of the program, and a value from outside a body (of cond or scan) becomes an additional input of the
+ * body.
  *
- * Failures are sticky: the first one is in import->err, later calls give NULL, and callers continue until they return. */
+ * Failures are sticky: import->err has the first failure, later calls return NULL, and callers continue until they return. */
 #ifndef BL_ONNX_IMPORT_H
 #define BL_ONNX_IMPORT_H
 
@@ -43,7 +44,7 @@ typedef struct bl_onnx_narrow {
     int bits;               /* of an element in the file; the first element is in the low bits */
     int mantissa, exponent; /* floats: bits after the leading one; exponent of the smallest normal value */
     double least, most;
-    bool has_nan;  /* has NaN, no infinities, and one zero */
+    bool has_nan;  /* the type has NaN, no infinities, and only one zero */
     bool is_power; /* a float without sign and mantissa */
 } bl_onnx_narrow;
 
@@ -51,22 +52,22 @@ typedef struct bl_onnx_value {
     const char *name;
     const bl_node *type; /* a node with its dtype and shape */
     const bl_onnx_known *known;
-    const Onnx__TensorProto *tensor; /* an initialiser that is not a state yet */
-    bl_onnx_graph *graph;            /* the graph it is written in, or NULL */
+    const Onnx__TensorProto *tensor; /* an initialiser that is not yet a state */
+    bl_onnx_graph *graph;            /* the graph with the value's wire reference, or NULL */
     bl_wire_ref ref;                 /* its reference in |graph| */
-    const bl_onnx_narrow *narrow;    /* its type in the model if that is narrower; else NULL */
-    int nitems;                      /* a sequence: these are its tensors, and it has no type */
+    const bl_onnx_narrow *narrow;    /* element type in the model if narrower than the dtype; else NULL */
+    int nitems;                      /* a sequence: the number of its tensors; a sequence has no type */
     struct bl_onnx_value **item;
     bool sequence;
     unsigned unknown;            /* the round (bl_onnx_importer.round) in which its elements were requested and found unknown */
     struct bl_onnx_value *count; /* actual length of axis |counted|, an int64 value; NULL: the whole axis */
     int counted;
-    bool texts;                   /* a tensor of strings: int64, the numbers of its texts */
+    bool texts;                   /* a tensor of strings: int64 numbers of texts in the model's table */
     struct bl_onnx_value *keys;   /* a sequence of maps, stored as a tensor [rows, keys]: the keys, which are known */
     struct bl_onnx_value *pixels; /* an input that is an encoded picture and has no type: its pixels in the program */
 } bl_onnx_value;
 
-/* A wire graph under construction: that of the program, a body, or a node that is folded. */
+/* A wire graph under construction: the graph of the program, of a body, or of a node during folding. */
 struct bl_onnx_graph {
     bl_onnx_graph *outer;
     bool folds; /* a graph for folding: every outer value becomes an input, even a known one */
@@ -111,9 +112,9 @@ typedef struct bl_onnx_dim {
     bl_wire_var var; /* the range of the current attempt */
     bl_onnx_role role;
     int64_t most; /* largest requested size */
-    int same;     /* number of the dimension it equals; its own number if it is independent */
-    int input;    /* first input that has it */
-    bool said;    /* set by the options: the search does not change it */
+    int same;     /* number of the dimension that this dimension equals; the own number of an independent dimension */
+    int input;    /* number of the first input with the dimension */
+    bool said;    /* the options set the range: the search does not change it */
 } bl_onnx_dim;
 
 typedef struct bl_onnx_importer {
@@ -163,11 +164,11 @@ typedef struct bl_onnx_call {
 /* Fails with "node \"NAME\" (OP): ..."; returns NULL. */
 void *bl_onnx_fail(bl_onnx_call *c, const char *fmt, ...) BL_PRINTF(2, 3);
 void *bl_onnx_fail_as(bl_onnx_call *c, bl_status status, const char *fmt, ...) BL_PRINTF(3, 4);
-/* Fails since input |i| of the node, |what| ("its trip count,"), must be known and is not.  The message names the model inputs
- * that determine it; also calls bl_onnx_want. */
+/* Fails because the elements of input |i| must be known and are not; |what| describes the input ("its trip count,").  The
+ * message names the model inputs that determine the elements; also calls bl_onnx_want. */
 void *bl_onnx_fail_unknown(bl_onnx_call *c, int i, const char *what);
-/* Records in model->wanted that the import fails but would succeed if input |i| of the node were known, if values of model inputs
- * determine it. */
+/* Records in model->wanted that the import would succeed if the elements of input |i| were known, provided that values of model
+ * inputs determine them. */
 void bl_onnx_want(bl_onnx_call *c, int i);
 
 /* ---- values (import.c) */
@@ -290,7 +291,7 @@ bl_onnx_value *bl_onnx_narrow_clamp(bl_onnx_call *c, bl_onnx_value *x, const bl_
 /* ---- known values (known.c) */
 /* The elements of |value|, or NULL if they are not known (not a failure). */
 const bl_onnx_known *bl_onnx_know(bl_onnx_importer *m, bl_onnx_value *value);
-/* NULL if they are too many or do not fit. */
+/* NULL if there are too many elements or the memory is short. */
 const bl_onnx_known *bl_onnx_read_content(bl_onnx_importer *m, const bl_tensor_value *content);
 bl_onnx_known *bl_onnx_new_known(bl_onnx_importer *m, bl_dtype dtype, int ndim, const int64_t *dim);
 bl_onnx_value *bl_onnx_known_value(bl_onnx_importer *m, const bl_onnx_known *known);
@@ -304,7 +305,7 @@ bl_onnx_value *bl_onnx_content_value(bl_onnx_importer *m, const bl_tensor_value 
 bl_onnx_value *bl_onnx_size_value(bl_onnx_call *c, const bl_node *size);
 /* The wire node (or state) of a known value in |graph|. */
 bl_wire_ref bl_onnx_write_known(bl_onnx_importer *m, bl_onnx_graph *graph, const char *name, const bl_onnx_known *known);
-/* An INDEX node as a size expression of the wire, or NULL if it cannot be expressed. */
+/* An INDEX node as a size expression of the wire, or NULL if the wire has no such expression. */
 const char *bl_onnx_size_text(bl_onnx_importer *m, const bl_node *size);
 /* Reads input |i| as constant integers.  Returns their number, -1 if the input is omitted; fails and returns -1 if it is not
  * known. */
@@ -314,10 +315,10 @@ int bl_onnx_in_sizes(bl_onnx_call *c, int i, const bl_node *const **out);
 int bl_onnx_in_reals(bl_onnx_call *c, int i, const double **out);
 /* Reads input |i|, one float, as num / den, with named dimensions allowed. */
 bool bl_onnx_in_fraction(bl_onnx_call *c, int i, const bl_node **num, int64_t *den);
-/* Reads an operand that is an attribute up to some opset and an input since: whichever is present. */
+/* Reads an operand that older opsets have as the attribute |name| and newer opsets as input |i|: whichever is present. */
 int bl_onnx_ints_or_in(bl_onnx_call *c, const char *name, int i, const int64_t **out);
 
-/* ---- axes with data-dependent length (row_counts.c): the tensor has the largest length, a count gives the actual length */
+/* ---- axes with data-dependent length (row_counts.c): the tensor has the largest length, a count has the actual length */
 /* Marks that axis |axis| of |value| has |count| valid elements.  Returns |value|. */
 bl_onnx_value *bl_onnx_count(bl_onnx_value *value, bl_onnx_value *count, int axis);
 /* Whether the node supports the counted axes of its inputs; fails if not. */
@@ -338,8 +339,8 @@ void bl_onnx_mark_texts(bl_onnx_call *c);
 void bl_onnx_take_keys(bl_onnx_importer *m, const bl_onnx_value *keys, bl_onnx_port *port);
 /* Whether the graph has operators of ai.onnx.ml. */
 bool bl_onnx_is_tabular(const Onnx__GraphProto *graph);
-/* The number of keys of the map |name|: of the operator that takes it, 0 if that takes any number, -1 if no such operator takes
- * it. */
+/* The number of keys of the map |name|: the number that its consumer needs, 0 if the consumer accepts any number, -1 if no
+ * operator with maps consumes |name|. */
 int64_t bl_onnx_count_keys(const Onnx__GraphProto *graph, const char *name);
 
 /* ---- pictures (ops_image.c) */
@@ -367,7 +368,7 @@ typedef struct bl_onnx_op {
     const char *name;
     int since; /* first opset of its domain */
     const char *recipe;
-    bl_onnx_value *(*write)(bl_onnx_call *c); /* returns the first result, or sets all in c->out and returns the first */
+    bl_onnx_value *(*write)(bl_onnx_call *c); /* returns the first result; a function with several results also sets c->out */
     const char *doc;
 } bl_onnx_op;
 extern const bl_onnx_op bl_onnx_ops[];
@@ -380,7 +381,8 @@ void bl_onnx_write_op(bl_onnx_call *c, const bl_onnx_op *op);
 /* ---- folding (fold.c) */
 /* Computes the node at import if all its inputs are known and small.  False: the caller must write it. */
 bool bl_onnx_fold(bl_onnx_call *c, const bl_onnx_op *op);
-/* Requests the elements of |value| again to set m->wanted to the inputs they depend on.  False: they are known. */
+/* Computes the elements of |value| again, and records in m->wanted the model inputs that determine them.  False: the elements
+ * are known. */
 bool bl_onnx_find_wanted(bl_onnx_importer *m, bl_onnx_value *value);
 /* The elements of |node|, a value written in |graph|; NULL if not known. */
 const bl_onnx_known *bl_onnx_compute(bl_onnx_importer *m, bl_onnx_graph *graph, const bl_node *node);

@@ -164,7 +164,8 @@ void bl_onnx_take_inputs(bl_onnx_importer *m, const Onnx__GraphProto *graph, bl_
 {
     for (size_t i = 0; i < graph->n_input && bl_onnx_ok(m); i++) {
         const char *name = graph->input[i]->name != NULL ? graph->input[i]->name : "";
-        if (bl_onnx_is_initialiser(graph, name)) /* a default that a caller could override in ONNX; here it is a weight */
+        if (bl_onnx_is_initialiser(graph, name)) /* a caller of ONNX may override this default; the import treats the default as
+                                                  * a weight */
             continue;
         if ((size_t)*ninputs >= m->options->limits.max_inputs) {
             bl_onnx_stop(m, BL_ELIMIT, "more than %zu inputs", m->options->limits.max_inputs);

@@ -167,7 +167,7 @@ static const char *sign_of(const bl_node *size)
     return NULL;
 }
 
-/* The VAR counts steps, whereas the name stands for the size. */
+/* A VAR counts multiples of the step, but the name in a size expression is the size. */
 static void known_put_var(bl_text *text, const bl_wire_var *var)
 {
     if (bl_wire_var_step(var) > 1)
@@ -207,7 +207,7 @@ const char *bl_onnx_size_text(bl_onnx_importer *m, const bl_node *size)
     return kept;
 }
 
-/* ---- as wire nodes */
+/* ---- known values as wire nodes */
 
 static bool all_constant(const bl_onnx_known *known)
 {

@@ -49,7 +49,7 @@ static bool narrow_is_float(const bl_onnx_narrow *narrow)
 
 /* ---- elements of the file */
 
-/* The value of |code|, which has sign, exponent and mantissa from the top. */
+/* The value of |code|, which has sign, exponent and mantissa in this order from the highest bit. */
 static double narrow_read_code(const bl_onnx_narrow *narrow, unsigned code)
 {
     unsigned top = 1u << (narrow->bits - 1), magnitude = code & (top - 1);
@@ -58,7 +58,7 @@ static double narrow_read_code(const bl_onnx_narrow *narrow, unsigned code)
 
     if (narrow->is_power)
         return code == 255 ? (double)NAN : ldexp(1, narrow->exponent + (int)code);
-    if (narrow->has_nan && code == top) /* the code of negative zero in other types */
+    if (narrow->has_nan && code == top) /* in other types this code is the negative zero */
         return (double)NAN;
     value = ldexp(exponent > 0 ? 1.0 + ldexp(fraction, -narrow->mantissa) : ldexp(fraction, -narrow->mantissa),
                   narrow->exponent + (exponent > 0 ? (int)exponent - 1 : 0));
@@ -108,17 +108,17 @@ static bl_onnx_value *round_float(bl_onnx_call *c, bl_onnx_value *x, const bl_on
     x = bl_onnx_make(c, "cast($0, dtype=float32)", ARGS(V(x)));
     if (saturates)
         x = bl_onnx_make(c, "clamp($0, min=$1, max=$2)", ARGS(V(x), R(narrow->least), R(narrow->most)));
-    /* the exponent alone: the largest power of two up to |x| */
+    /* only the exponent of |x|: the largest power of two up to |x| */
     step = bl_onnx_make(c, "bitcast(bitwise_and(bitcast($0, dtype=int32), 2139095040), dtype=float32)", ARGS(V(x)));
     step =
         bl_onnx_make(c, "mul(maximum($0, $1), $2)", ARGS(V(step), R(ldexp(1, narrow->exponent)), R(ldexp(1, -narrow->mantissa))));
-    /* divides by the step exactly: multiplies by the reciprocal of the power of two, whose exponent is twice that of 1 minus its
-     * own; a division may round */
+    /* multiplies by the reciprocal of the step, a power of two, since a division may round; the exponent field of the
+     * reciprocal is 254 minus the field of the step */
     steps = bl_onnx_make(c, "mul($0, bitcast(sub(2130706432, bitcast($1, dtype=int32)), dtype=float32))", ARGS(V(x), V(step)));
     y = bl_onnx_make(c, "mul(round($0), $1)", ARGS(V(steps), V(step)));
     if (!narrow->has_nan)
         y = bl_onnx_make(c, "where(isnan($0), 0, $0)", ARGS(V(y)));
-    if (narrow->has_nan) { /* and no negative zero */
+    if (narrow->has_nan) { /* a type with NaN has no negative zero */
         y = bl_onnx_make(c, "where(equal($0, 0), 0, $0)", ARGS(V(y)));
         if (!saturates)
             y = bl_onnx_make(c, "where(less_equal(abs($0), $1), $0, $2)", ARGS(V(y), R(narrow->most), R((double)NAN)));
@@ -127,12 +127,13 @@ static bl_onnx_value *round_float(bl_onnx_call *c, bl_onnx_value *x, const bl_on
 }
 
 /* Rounds |x| to a power of two above, below or nearest, by the bits of a float32.  NaN and infinities become NaN, zero becomes
- * the smallest. */
+ * the smallest value. */
 static bl_onnx_value *round_power(bl_onnx_call *c, bl_onnx_value *x, bool saturates)
 {
     const char *mode = bl_onnx_text(c, "round_mode", "up");
     bl_onnx_value *bits = bl_onnx_make(c, "bitcast(abs(cast($0, dtype=float32)), dtype=int32)", ARGS(V(x)));
-    bl_onnx_value *exponent = bl_onnx_make(c, "bitwise_and($0, 2139095040)", ARGS(V(bits))); /* the 8 exponent bits in place */
+    bl_onnx_value *exponent = bl_onnx_make(c, "bitwise_and($0, 2139095040)", ARGS(V(bits))); /* the 8 exponent bits at their
+                                                                                              * position */
     bl_onnx_value *power = exponent, *special = bl_onnx_make(c, "equal($0, 2139095040)", ARGS(V(exponent)));
 
     if (strcmp(mode, "up") == 0)

@@ -28,12 +28,12 @@
 #include "proto/decode.h"
 #include "proto/texts.h"
 
-/* The largest size of a dimension if the options give no range. */
+/* The largest size of a dimension without a range in the options. */
 enum {
     BL_ONNX_LARGEST_BATCH = 64,
     BL_ONNX_LARGEST_TABLE = 1024, /* rows, in a model with operators of ai.onnx.ml */
     BL_ONNX_LARGEST_SEQUENCE = 512,
-    BL_ONNX_LARGEST_SIDE = 1280,     /* of a picture given as a tensor */
+    BL_ONNX_LARGEST_SIDE = 1280,     /* a side of a picture tensor */
     BL_ONNX_LARGEST_FRAMES = 4096,   /* of a multichannel signal: 40 s in steps of 10 ms */
     BL_ONNX_LARGEST_SIGNAL = 480000, /* of a signal: 30 s at 16 kHz */
     BL_ONNX_LARGEST_PICTURE = 8192   /* of an encoded picture: rows, and pixels of a row */
@@ -42,23 +42,24 @@ enum {
 /* A setting of a named dimension: its range, or that it equals another one. */
 typedef struct bl_onnx_range {
     bl_wire_var var;
-    const char *same; /* name of the dimension it equals; NULL: independent */
+    const char *same; /* name of the dimension that this dimension equals; NULL: independent */
 } bl_onnx_range;
 
 enum {
     BL_ONNX_SMALL = 1024,           /* most elements of an input whose value may be given; a weight has more */
-    BL_ONNX_THIN_BYTES = 512 * 1024 /* largest tensor that bl_onnx_thin keeps; larger ones have over BL_ONNX_MAX_KNOWN elements of
-                                     * any dtype, and no import reads them */
+    BL_ONNX_THIN_BYTES = 512 * 1024 /* largest tensor that bl_onnx_thin keeps; a larger tensor has over BL_ONNX_MAX_KNOWN
+                                     * elements of any dtype, so no import reads its elements */
 };
 
 typedef struct bl_onnx_options {
     bl_wire_limits limits;
     const char *folder; /* folder of external data; files outside it are refused.  NULL: no external data */
     bl_mapped *files;   /* files of external data, which the import adds; they must outlive its result.  NULL without |folder| */
-    int nranges;        /* ranges of named dimensions; a name that the model does not have is BL_EINVAL */
+    int nranges;        /* number of ranges of named dimensions; a name without a dimension in the model is BL_EINVAL */
     const bl_onnx_range *ranges;
     int64_t batch; /* largest size of the first input's first dimension, unless |ranges| has it; 0: not given */
-    /* For each input of the model: its value, BL_VALUE_BYTES, which makes it a constant; or NULL.  NULL: no values. */
+    /* The value of each model input, of kind BL_VALUE_BYTES, which makes the input a constant; or NULL for an input.  NULL: no
+     * values. */
     const bl_tensor_value *const *given;
     size_t max_bytes;   /* host memory of the import without its result and mapped files; 0: 1 GiB */
     double max_seconds; /* time limit in seconds; 0: none */
@@ -75,7 +76,7 @@ typedef enum bl_onnx_coding {
 typedef struct bl_onnx_port {
     const char *name;
     bl_onnx_coding coding;
-    int nkeys; /* maps, as rows of the tensor: their keys as text, one for each column; else 0 */
+    int nkeys; /* maps, as rows of the tensor: number and texts of the keys, one key for each column; else 0 */
     const char **keys;
 } bl_onnx_port;
 
@@ -89,8 +90,8 @@ typedef struct bl_onnx_model {
     int *weight;                    /* with given values, for each state of the program: its number among the outline's states, or
                                      * -1 */
     bl_wire_type *output_types;     /* of an outline, as declared: BL_DTYPE_COUNT, ndim -1 or size -1 for an undeclared part */
-    int nranges; /* all named dimensions with their chosen ranges: an import with them as options gives the same result in one
-                  * attempt */
+    int nranges; /* all named dimensions with their chosen ranges; an import with these ranges as options gives the same result
+                  * in one attempt */
     bl_onnx_range *ranges;
     int attempts; /* number of imports that were tried */
 } bl_onnx_model;

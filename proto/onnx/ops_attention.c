@@ -122,7 +122,7 @@ static bl_onnx_value *guarded_softmax(bl_onnx_call *c, bl_onnx_value *scores, bl
     return bl_onnx_make(c, "where($0, 0, $1)", ARGS(V(all), V(scores)));
 }
 
-/* softmax with one more score, |sink|, in each row, which belongs to no key. */
+/* A softmax with sink logits: |sink| is one additional score in each row, which belongs to no key. */
 static bl_onnx_value *sink_softmax(bl_onnx_call *c, bl_onnx_value *scores, bl_onnx_value *sink)
 {
     if (scores == NULL)
@@ -191,7 +191,7 @@ bl_onnx_value *bl_onnx_write_attention(bl_onnx_call *c)
         c->out[1] = k;
     if (bl_onnx_wants(c, 2))
         c->out[2] = v;
-    /* opset 24's errata changed the order of the stages */
+    /* the errata of opset 24 changed the order of the stages */
     bl_onnx_heads heads = {.q = q,
                            .k = k,
                            .v = v,

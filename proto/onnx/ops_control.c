@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* If, Loop and Scan.  A decision that is known at import is written in place; the rest becomes cond and scan, whose bodies are
- * separate graphs that get the outer values they use as inputs. */
+/* If, Loop and Scan.  A branch whose condition is known at import is written in place.  Everything else becomes cond and scan,
+ * whose bodies are separate graphs; outer values that a body uses become inputs of the body. */
 #include "proto/onnx/import.h"
 
 #include <string.h>
 
-enum { MOST_BATCH = 64 }; /* largest batch of Scan of opset 8, whose items are written separately */
+enum { MOST_BATCH = 64 }; /* largest batch of Scan of opset 8, which is unrolled over the batch */
 
 /* A body under construction: its graph and its scope of names. */
 typedef struct body {
@@ -103,7 +103,8 @@ bl_onnx_value *bl_onnx_write_if(bl_onnx_call *c)
     if (known != NULL && known->count == 1 && known->size != NULL && bl_is_const(known->size[0]))
         return take_branch(c, bl_is_int(known->size[0], 0) ? no : yes);
     value = write_both(c, yes, no);
-    if (value == NULL) /* a branch that is not possible, or that differs in type: a known condition may select a valid one */
+    if (value == NULL) /* a branch that fails, or differs in type: with a known condition the import can still take the other
+                        * branch */
         bl_onnx_want(c, 0);
     return value;
 }
@@ -112,16 +113,17 @@ bl_onnx_value *bl_onnx_write_if(bl_onnx_call *c)
 
 typedef struct loop {
     const Onnx__GraphProto *proto;
-    const bl_node *most, *steps; /* number of steps by the trip count, NULL if omitted; and the final number */
+    const bl_node *most, *steps; /* number of steps: |most| by the trip count, NULL if omitted; |steps| finally */
     int ncarries, nscans;        /* of the model's loop, without the counter and the condition */
     bool *stays;                 /* for each carry: every step returns it unchanged */
-    bool asks;                   /* there is a condition, and it may become false */
-    bool stops;                  /* the condition is computed: steps after it is false change nothing */
+    bool asks;                   /* the loop has a condition that may become false */
+    bool stops;                  /* the condition is computed in the body: a step after the condition became false changes
+                                  * nothing */
     body body;
 } loop;
 
-/* Opens the body with its inputs: counter, optional "goes on", carries.  A carry that is unchanged is the outer value.  |trial|:
- * the body is only analysed. */
+/* Opens the body with its inputs: counter, the flag "goes on" if the loop stops, carries.  An unchanged carry is the outer
+ * value.  |trial|: the body is only analysed. */
 static bool open_loop_body(bl_onnx_call *c, loop *l, bool trial, bl_onnx_value **counter, bl_onnx_value **active)
 {
     bl_onnx_importer *m = c->import;
@@ -132,7 +134,7 @@ static bool open_loop_body(bl_onnx_call *c, loop *l, bool trial, bl_onnx_value *
     *counter = bl_onnx_body_input(m, l->body.graph, NULL, BL_I64, 0, NULL);
     *active = l->stops ? bl_onnx_body_input(m, l->body.graph, NULL, BL_BOOL, 0, NULL) : NULL;
     bl_onnx_put(m, l->body.names, l->proto->input[0]->name, *counter);
-    bl_onnx_put(m, l->body.names, l->proto->input[1]->name, bl_onnx_known_real(m, BL_BOOL, 1)); /* a step is only taken while the
+    bl_onnx_put(m, l->body.names, l->proto->input[1]->name, bl_onnx_known_real(m, BL_BOOL, 1)); /* a step runs only while the
                                                                                                  * condition holds */
     for (int i = 0; i < l->ncarries && !m->failed; i++) {
         bl_onnx_value *start = c->in[2 + i];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Fused operators that model optimisers write for several: a product or a convolution with the following operators,
- * normalisations of sums, and the like. */
+/* Fused operators that model optimisers write in place of several operators: a product or a convolution with the operators
+ * after it, and normalisations of sums. */
 #include "proto/onnx/import.h"
 #include "proto/onnx/window.h"
 
@@ -51,7 +51,7 @@ bl_onnx_value *bl_onnx_write_fused_gemm(bl_onnx_call *c)
                               bl_onnx_float(c, "activation_alpha", 0), bl_onnx_float(c, "activation_beta", 0));
 }
 
-/* data, weight, bias, summand before the activation */
+/* Inputs: data, weight, bias, summand before the activation. */
 bl_onnx_value *bl_onnx_write_fused_conv(bl_onnx_call *c)
 {
     const float *given;
@@ -63,7 +63,7 @@ bl_onnx_value *bl_onnx_write_fused_conv(bl_onnx_call *c)
     return ops_fused_activate(c, y, n > 0, n > 0 ? (double)given[0] : 0, n > 1 ? (double)given[1] : 0);
 }
 
-/* fused_conv with channels last, except for the weight. */
+/* Like FusedConv with channels last; the weight has channels first. */
 bl_onnx_value *bl_onnx_write_nhwc_fused_conv(bl_onnx_call *c)
 {
     static const int64_t front[4] = {0, 3, 1, 2}, back[4] = {0, 2, 3, 1};
@@ -89,7 +89,7 @@ bl_onnx_value *bl_onnx_write_gemm_fast_gelu(bl_onnx_call *c)
     return bl_onnx_make(c, "gelu($0, approximate=tanh)", ARGS(V(y)));
 }
 
-/* ---- sums and what is made of them */
+/* ---- additions with an operator after them */
 
 /* The first half times the gelu of the second half. */
 bl_onnx_value *bl_onnx_write_bias_split_gelu(bl_onnx_call *c)
@@ -157,7 +157,7 @@ bl_onnx_value *bl_onnx_write_simplified_layer_normalization(bl_onnx_call *c)
     return simplified(c, x, c->in[1], first, bl_onnx_float(c, "epsilon", (double)1e-5f), 1);
 }
 
-/* data, summand, scale, bias of the sum */
+/* Inputs: data, summand, scale, bias of the sum. */
 bl_onnx_value *bl_onnx_write_skip_simplified_layer_normalization(bl_onnx_call *c)
 {
     bl_onnx_value *sum = bl_onnx_make(c, "add(a, b)", NULL);
@@ -192,7 +192,7 @@ bl_onnx_value *bl_onnx_write_microsoft_group_norm(bl_onnx_call *c)
     return norm_in_groups(c, bl_onnx_in(c, 0));
 }
 
-/* data, gamma, beta, summand [N, C] or of four dimensions, bias */
+/* Inputs: data, gamma, beta, summand [N, C] or of four dimensions, bias. */
 bl_onnx_value *bl_onnx_write_skip_group_norm(bl_onnx_call *c)
 {
     bool last = bl_onnx_int(c, "channels_last", 1) != 0;
@@ -210,7 +210,7 @@ bl_onnx_value *bl_onnx_write_skip_group_norm(bl_onnx_call *c)
     return norm_in_groups(c, sum);
 }
 
-/* ---- others */
+/* ---- other operators */
 
 /* The distance of every row of one matrix to every row of another. */
 bl_onnx_value *bl_onnx_write_cdist(bl_onnx_call *c)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* ImageDecoder.  The size of a picture is in its bytes, so a graph cannot decode it: if the encoded picture is a model input, the
- * program takes the pixels instead, and the caller decodes; a constant picture is decoded at import. */
+/* ImageDecoder.  The bytes of a picture determine its size, so a graph cannot decode a picture.  If the encoded picture is a
+ * model input, the program takes the pixels instead, and the caller decodes; a constant picture is decoded at import. */
 #include "proto/onnx/import.h"
 #include "proto/picture.h"
 

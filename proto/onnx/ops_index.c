@@ -15,8 +15,8 @@ bl_onnx_value *bl_onnx_write_gather_elements(bl_onnx_call *c)
     return bl_onnx_make(c, "gather(a, b, axis=$0)", ARGS(I(bl_onnx_int(c, "axis", 0))));
 }
 
-/* Splits the tuples of the last axis of |indices| into one index tensor for each position; with |batch| leading axes that both
- * tensors share, adds a tensor that counts along each of them first. */
+/* Splits the tuples of the last axis of |indices| into one index tensor for each position.  For each of the |batch| leading
+ * axes that both tensors share, first adds an index tensor that counts along the axis. */
 static int split_tuples(bl_onnx_call *c, bl_onnx_value *indices, int batch, bl_onnx_value **out)
 {
     bl_ir *ir = c->import->ir;
@@ -49,7 +49,7 @@ bl_onnx_value *bl_onnx_write_gather_nd(bl_onnx_call *c)
     return n == 0 ? bl_onnx_fail(c, "needs indices") : bl_onnx_make(c, "index(a, $0...)", ARGS(VS(n, index)));
 }
 
-/* ---- writing */
+/* ---- scatter */
 
 static const char *how(bl_onnx_call *c)
 {
@@ -137,7 +137,7 @@ bl_onnx_value *bl_onnx_write_tensor_scatter(bl_onnx_call *c)
     return bl_onnx_make(c, "scatter(a, $0, b, axis=$1)", ARGS(V(at), I(axis)));
 }
 
-/* ---- choosing */
+/* ---- one-hot and reversal */
 
 bl_onnx_value *bl_onnx_write_one_hot(bl_onnx_call *c)
 {
@@ -202,7 +202,7 @@ bl_onnx_value *bl_onnx_write_reverse_sequence(bl_onnx_call *c)
     return bl_onnx_make(c, "gather(a, $0, axis=$1)", ARGS(V(at), I(time)));
 }
 
-/* ---- what is there or not */
+/* ---- optional values */
 
 bl_onnx_value *bl_onnx_write_optional_has_element(bl_onnx_call *c)
 {

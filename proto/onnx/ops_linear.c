@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* x [batch, channels, length], weight [channels, 1, size], bias, the elements before x */
+/* Inputs: x [batch, channels, length], weight [channels, 1, size], bias, the elements before x. */
 bl_onnx_value *bl_onnx_write_causal_conv(bl_onnx_call *c)
 {
     static const char *const only_presets[] = {"channels_last", "state_window", "state_update_capacity", "state_length",
@@ -55,8 +55,8 @@ static bl_onnx_value *heads_by_step(bl_onnx_call *c, bl_onnx_value *x, int64_t h
     return bl_onnx_make(c, "cast(transpose(reshape($0, shape=$1), axis0=0, axis1=1), dtype=float32)", ARGS(V(x), ZS(4, dim)));
 }
 
-/* What one step takes: state [batch, heads, keys, values]; query [batch, heads * group, keys]; key, value; decay, beta or NULL.
- */
+/* The operands of one step: state [batch, heads, keys, values]; query [batch, heads * group, keys]; key, value; decay, beta or
+ * NULL. */
 typedef struct linear_step {
     bl_onnx_value *state, *query, *key, *value, *decay, *beta;
 } linear_step;

@@ -31,7 +31,7 @@ bl_onnx_value *bl_onnx_write_softmax_cross_entropy_loss(bl_onnx_call *c)
     return likelihood_loss(c, logs);
 }
 
-/* ---- optimisers: R, T, then parameters, gradients, and what is remembered, each as many as there are parameters */
+/* ---- optimisers: inputs R, T, then the parameters, the gradients and the moments; each group has one tensor per parameter */
 
 static bool take_groups(bl_onnx_call *c, int groups, int *count)
 {
@@ -109,7 +109,7 @@ bl_onnx_value *bl_onnx_write_adam(bl_onnx_call *c)
     return c->out[0];
 }
 
-/* dy/dx for each x of xs, at the current values of these names. */
+/* dy/dx for each x of xs; y and xs are names of values. */
 bl_onnx_value *bl_onnx_write_gradient(bl_onnx_call *c)
 {
     const Onnx__AttributeProto *xs = bl_onnx_attr(c, "xs");

@@ -6,9 +6,10 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- two tensors */
+/* ---- binary operators */
 
-/* Up to opset 6 the second operand starts at |axis| of the first, and broadcasts only if |broadcast| is set. */
+/* Up to opset 6 the axes of the second operand start at |axis| of the first operand, and the second operand broadcasts only if
+ * |broadcast| is set. */
 static bl_onnx_value *second(bl_onnx_call *c)
 {
     bl_onnx_value *b = bl_onnx_in(c, 1);
@@ -115,14 +116,14 @@ bl_onnx_value *bl_onnx_write_prelu(bl_onnx_call *c)
     bl_onnx_value *slope = bl_onnx_in(c, 1);
     int rank = bl_onnx_rank(bl_onnx_in(c, 0));
 
-    if (c->opset < 7 && bl_onnx_rank(slope) == 1 && rank > 2) { /* one slope for each channel */
+    if (c->opset < 7 && bl_onnx_rank(slope) == 1 && rank > 2) { /* one slope per channel */
         for (int i = 2; i < rank; i++)
             slope = bl_onnx_make(c, "unsqueeze($0, axis=-1)", ARGS(V(slope)));
     }
     return bl_onnx_make(c, "where(less(a, 0), mul(a, $0), a)", ARGS(V(slope)));
 }
 
-/* ---- of any number of tensors */
+/* ---- variadic operators */
 
 static bl_onnx_value *ops_math_fold_all(bl_onnx_call *c, const char *recipe)
 {
@@ -157,7 +158,7 @@ bl_onnx_value *bl_onnx_write_mean(bl_onnx_call *c)
     return c->nin < 2 ? sum : bl_onnx_make(c, "div($0, $1)", ARGS(V(sum), I(c->nin)));
 }
 
-/* ---- of one */
+/* ---- unary operators */
 
 bl_onnx_value *bl_onnx_write_identity(bl_onnx_call *c)
 {
@@ -204,7 +205,7 @@ bl_onnx_value *bl_onnx_write_bit_cast(bl_onnx_call *c)
         return bl_onnx_fail(c, "an element type below 8 bits, or a float8 without support on any device, is stored in a wider "
                                "type, so its bits cannot be reinterpreted");
     if (bl_dtype_bytes(dtype < BL_DTYPE_COUNT ? dtype : BL_I64) == 1 &&
-        (dtype == BL_BOOL || bl_onnx_type(bl_onnx_in(c, 0)) == BL_BOOL)) /* a byte that is 0 or 1 */
+        (dtype == BL_BOOL || bl_onnx_type(bl_onnx_in(c, 0)) == BL_BOOL)) /* the bool is stored as a byte of 0 or 1 */
         return bl_onnx_make(c, "cast(a, dtype=$0)", ARGS(D(dtype)));
     if (dtype == BL_DTYPE_COUNT || bl_dtype_bytes(dtype) != bl_dtype_bytes(bl_onnx_type(bl_onnx_in(c, 0))))
         return bl_onnx_fail(c, "needs an element type of as many bits");

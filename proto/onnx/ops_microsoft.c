@@ -9,7 +9,7 @@
 /* ---- masks */
 
 /* Converts a key mask to a bias that is added to the scores.  |mask|: lengths [batch], ends followed by starts [2 * batch], or
- * ones and zeros [batch, keys] or [batch, rows, keys].  NULL if |mask| is. */
+ * ones and zeros [batch, keys] or [batch, rows, keys].  NULL if |mask| is NULL. */
 static bl_onnx_value *mask_keys(bl_onnx_call *c, bl_onnx_value *mask, const bl_node *batch, const bl_node *keys, bl_dtype dtype)
 {
     bl_ir *ir = c->import->ir;
@@ -39,8 +39,8 @@ static bl_onnx_value *mask_keys(bl_onnx_call *c, bl_onnx_value *mask, const bl_n
                         ARGS(V(mask), V(bl_onnx_known_real(c->import, dtype, 0)), V(bl_onnx_known_real(c->import, dtype, low))));
 }
 
-/* If the node is unidirectional, query i sees only keys up to i after those of |past| (NULL: none; its axis |axis| is their
- * number). */
+/* If the node is unidirectional, query i attends to the past keys and to the new keys up to key i.  |past| (NULL: none) has the
+ * number of past keys as its axis |axis|. */
 static bl_onnx_value *only_before(bl_onnx_call *c, bl_onnx_value *bias, const bl_onnx_heads *h, const bl_onnx_value *past,
                                   int axis)
 {
@@ -98,7 +98,7 @@ static bl_onnx_value *attend_projected(bl_onnx_call *c, bl_onnx_value *y, bl_onn
     return bl_onnx_merge_heads(c, bl_onnx_attend(c, &h));
 }
 
-/* data, weights of all three, bias, mask, past, summand of the scores */
+/* Inputs: data, weights of queries, keys and values side by side, bias, mask, past, summand of the scores. */
 bl_onnx_value *bl_onnx_write_microsoft_attention(bl_onnx_call *c)
 {
     bl_onnx_value *y = bl_onnx_make(c, "matmul(a, b)", NULL);
@@ -108,7 +108,7 @@ bl_onnx_value *bl_onnx_write_microsoft_attention(bl_onnx_call *c)
     return attend_projected(c, y, bl_onnx_in(c, 3), bl_onnx_in(c, 4), bl_onnx_in(c, 5));
 }
 
-/* data, weights, bias, both scales, mask, both zero points, past */
+/* Inputs: data, weights, bias, both scales, mask, both zero points, past. */
 bl_onnx_value *bl_onnx_write_qattention(bl_onnx_call *c)
 {
     bl_onnx_value *zero[2] = {bl_onnx_in(c, 6), bl_onnx_in(c, 7)}, *whole[2], *y;
@@ -133,7 +133,7 @@ static bl_onnx_value *unpack_heads(bl_onnx_call *c, bl_onnx_value *x, int i)
                         ARGS(V(x), I(i), I(i + 1)));
 }
 
-/* [batch, length, heads * size] plus its part of the bias. */
+/* [batch, length, heads * size] plus the matching part of the bias. */
 static bl_onnx_value *biased_heads(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value *bias, int64_t *from, int64_t heads)
 {
     if (bl_onnx_rank(x) != 3 || !bl_is_const(x->type->dim[2]))
@@ -192,9 +192,9 @@ bl_onnx_value *bl_onnx_write_multi_head_attention(bl_onnx_call *c)
 
 typedef struct grouped {
     bl_onnx_call *c;
-    int64_t heads, own;            /* number of heads of queries, and of keys */
+    int64_t heads, own;            /* number of query heads, and of key heads */
     bl_onnx_value *q, *k, *v;      /* [batch, length, heads, size] */
-    bl_onnx_value *before, *total; /* number of keys before the new ones, and in total: [batch, 1, 1, 1], int64 */
+    bl_onnx_value *before, *total; /* number of keys before the new keys, and in total: [batch, 1, 1, 1], int64 */
     const bl_node *keys;           /* number of keys in the present */
 } grouped;
 
@@ -229,8 +229,8 @@ static bool take_grouped(grouped *g)
     return !c->import->failed;
 }
 
-/* The length of the present: total_sequence_length, but at least that of a past of fixed length; if it is not known, the past and
- * the new keys. */
+/* The length of the present: total_sequence_length, but at least the length of a past with fixed length.  If
+ * total_sequence_length is not known: the length of the past plus the number of new keys. */
 static const bl_node *present_length(const grouped *g, const bl_node *had)
 {
     const bl_onnx_known *said = bl_onnx_know(g->c->import, bl_onnx_in(g->c, 6));
@@ -240,7 +240,7 @@ static const bl_node *present_length(const grouped *g, const bl_node *had)
     return bl_is_const(said->size[0]) && bl_is_const(had) && said->size[0]->hi < had->hi ? had : said->size[0];
 }
 
-/* Computes the number of keys before the new ones and with them, for each batch. */
+/* Computes for each batch the number of keys before the new keys, and the total number. */
 static void count_keys(grouped *g)
 {
     bl_onnx_call *c = g->c;
@@ -273,7 +273,8 @@ static bl_onnx_value *join_past(const grouped *g, bl_onnx_value *past, bl_onnx_v
     at = bl_onnx_make(c, "reshape(arange(stop=$0), shape=$1)", ARGS(ZS(-1, &keys), ZS(4, along)));
     bl_onnx_value *moved = bl_onnx_make(c, "add(sub($0, $1), $2)", ARGS(V(at), V(g->before), V(bl_onnx_size_value(c, had))));
     at = bl_onnx_make(c, "where(less($0, $1), $0, $2)", ARGS(V(at), V(g->before), V(moved)));
-    at = bl_onnx_make(c, "where(less($0, $1), $0, $1)", ARGS(V(at), V(bl_onnx_size_value(c, all)))); /* out of range: reads 0 */
+    at = bl_onnx_make(c, "where(less($0, $1), $0, $1)", ARGS(V(at), V(bl_onnx_size_value(c, all)))); /* an index out of range
+                                                                                                      * reads 0 */
     return bl_onnx_make(c, "gather(cat($0, $1, axis=2), expand($2, shape=$3), axis=2)",
                         ARGS(V(past), V(fresh), V(at), ZS(4, dim)));
 }

@@ -229,7 +229,7 @@ bl_onnx_value *bl_ml_label(bl_onnx_call *c, const bl_ml_labels *labels, bl_onnx_
 
 /* ---- features */
 
-/* A number for each feature, or one for all. */
+/* One number for each feature, or one number for all features. */
 static bl_onnx_value *for_features(bl_onnx_call *c, const char *name, bl_dtype dtype, double preset)
 {
     const double *number;

@@ -34,7 +34,7 @@ bl_onnx_value *bl_onnx_write_linear_regressor(bl_onnx_call *c)
         ARGS(V(bl_ml_transform(c, linear_scores(c, bl_onnx_int(c, "targets", 1)), bl_onnx_text(c, "post_transform", "NONE")))));
 }
 
-/* The number of rows of coefficients: that of the intercepts, or of the classes; one row suffices for two classes. */
+/* The number of rows of coefficients: the number of intercepts, or of classes; one row suffices for two classes. */
 static int64_t count_rows(bl_onnx_call *c, const bl_ml_labels *labels)
 {
     const double *ignored;

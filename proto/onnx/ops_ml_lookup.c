@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A list of keys or values: floats in |real|, everything else in |whole|, strings as their numbers. */
+/* A list of keys or values: |real| has floats, |whole| has all other types; a string is its number. */
 typedef struct list {
     bl_dtype dtype;
     bool texts;
@@ -106,7 +106,7 @@ static int compare_entries(const void *a, const void *b)
     return x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* Sorts the keys without NaN and keeps the first of equal ones, with the index of its value.  Pads with the last key to a power
+/* Sorts the keys without NaN.  Of equal keys, keeps the first with the index of its value.  Pads with the last key to a power
  * of two, so that a search needs no bounds check.  |*nan| is the index of NaN, or -1. */
 static entry *sort_keys(bl_onnx_call *c, const list *keys, int64_t *count, int64_t *nan)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* SVMClassifier and SVMRegressor.  The classifier is that of libsvm: a decision for each pair of classes, which votes, and class
- * probabilities from those of the pairs (Wu, Lin and Weng, 2004). */
+/* SVMClassifier and SVMRegressor.  The classifier follows libsvm: each pair of classes has a decision function and votes.  The
+ * class probabilities follow from the probabilities of the pairs (Wu, Lin and Weng, 2004). */
 #include "proto/onnx/ml.h"
 
 #include <string.h>
@@ -9,7 +9,8 @@ enum {
     LEAST_STEPS = 100,
     MOST_CLASSES = 64,
     MOST_PRODUCTS = 8
-}; /* iterations as in libsvm; an iteration of the probabilities is written out for each class */
+}; /* the numbers of iterations are libsvm's; the graph has the operations of each class unrolled in an iteration of the
+    * probabilities */
 
 typedef struct machine {
     bl_onnx_call *c;
@@ -106,7 +107,8 @@ bl_onnx_value *bl_onnx_write_svm_regressor(bl_onnx_call *c)
 
 /* ---- pairs of classes */
 
-/* The coefficients of each pair, [pairs, vectors]: the vectors of classes i and j have those of rows j - 1 and i. */
+/* The coefficients of each pair, [pairs, vectors]: the vectors of class i have the coefficients of row j - 1, the vectors of
+ * class j those of row i. */
 static double *pair_weights(machine *s, const int64_t *first)
 {
     double *weight = bl_arena_array(s->c->import->scratch, (size_t)(s->npairs * s->nvectors), sizeof *weight);
@@ -138,7 +140,7 @@ static bl_onnx_value *count_votes(machine *s, bl_onnx_value *decision)
         for (int64_t j = i + 1; j < s->nclasses; j++, pair++) {
             gain[pair * s->nclasses + i] = 1;
             gain[pair * s->nclasses + j] = -1;
-            all[j] += 1; /* as if j won all of them */
+            all[j] += 1; /* the initial votes assume that class j wins every pair */
         }
     }
     return bl_onnx_make(c, "add(matmul(cast(greater($0, 0), dtype=float32), $1), $2)",

@@ -9,7 +9,7 @@
 
 typedef enum aggregate { AVERAGE, SUM, MIN, MAX, AGGREGATES } aggregate;
 
-/* The weights of the leaves: those of leaf i are at first[i] to first[i + 1]. */
+/* The weights of the leaves: leaf i has the weights first[i] to first[i + 1] - 1. */
 typedef struct weights {
     int64_t nleaves, count, ntargets;
     int64_t *first;
@@ -180,9 +180,9 @@ static bool read_nodes(ensemble *e, finder *f)
     return find_roots(e, f);
 }
 
-/* ---- what leaves add */
+/* ---- weights of the leaves */
 
-/* |leaf| is the leaf of each weight, or -1 for a weight at no leaf, which is ignored. */
+/* Sorts the weights by leaf. |leaf| is the leaf of each weight; a weight with leaf -1 belongs to no leaf and is ignored. */
 static bool sort_weights(ensemble *e, int64_t count, const int32_t *leaf, const int64_t *target, const double *weight)
 {
     bl_arena *arena = e->c->import->scratch;
@@ -330,7 +330,7 @@ static bool read_tree_ensemble(ensemble *e)
     return sort_weights(e, nleaves, leaf, target->ints, weight);
 }
 
-/* ---- the walk */
+/* ---- the walk from the roots to the leaves */
 
 /* The entry of each tree and row, [trees, rows], after |depth| steps. */
 static bl_onnx_value *walk_down(ensemble *e)
@@ -382,7 +382,7 @@ static int32_t *target_of_trees(const ensemble *e)
         for (int64_t at = w->root[t]; at < end; at++) {
             int64_t first = own->first[w->leaf[at]];
             if (w->child[at] < w->root[t])
-                return NULL; /* the walk continues in another tree */
+                return NULL; /* the walk jumps to an entry of another tree */
             if (w->child[at] != at)
                 continue;
             if (own->first[w->leaf[at] + 1] != first + 1 || (target[t] >= 0 && target[t] != own->target[first]) ||
@@ -537,7 +537,8 @@ bl_onnx_value *bl_onnx_write_tree_ensemble(bl_onnx_call *c)
                         ARGS(V(bl_ml_transform(c, ops_ml_trees_evaluate(&e), transforms[transform])), D(dtype)));
 }
 
-/* Two classes of which one has all the weights: its sum decides, above 0.5 if no weight is negative, else above 0. */
+/* Two classes, and all weights belong to one class: the sum of this class decides, above 0.5 if no weight is negative, else
+ * above 0. */
 static bl_onnx_value *write_binary(ensemble *e, const bl_ml_labels *labels, int32_t only, bl_onnx_value *score, bool positive)
 {
     bl_onnx_call *c = e->c;
@@ -555,7 +556,7 @@ static bl_onnx_value *write_binary(ensemble *e, const bl_ml_labels *labels, int3
     return c->out[0];
 }
 
-/* The class with the largest score among those that have a weight. */
+/* Among the classes with a weight, the class with the largest score. */
 static bl_onnx_value *ops_ml_trees_write_classes(ensemble *e, const bl_ml_labels *labels, const bool *has, bl_onnx_value *scores)
 {
     bl_onnx_call *c = e->c;

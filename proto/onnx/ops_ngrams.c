@@ -8,7 +8,7 @@ enum { MOST_REACH = 1 << 16 };
 
 typedef struct ngrams {
     bl_onnx_call *c;
-    bl_onnx_value *x; /* [rows, length and more], int64: padded after each row with a number that is in no n-gram */
+    bl_onnx_value *x; /* [rows, length + padding], int64: each row is padded with a number that occurs in no n-gram */
     const int64_t *pool, *starts, *columns;
     int npool, nstarts, ncolumns;
     int64_t shortest, longest, skips;
@@ -23,7 +23,8 @@ static bl_onnx_value *window_element(const ngrams *g, int64_t i, int64_t reach)
     return bl_onnx_make(g->c, "slice($0, start=$1, stop=$2, axis=[1])", ARGS(V(g->x), ZS(1, first), ZS(1, end)));
 }
 
-/* Counts in each row the n-grams of |n| numbers at |at| in the pool, with |skip| elements between neighbours: [rows, count]. */
+/* Counts in each row the occurrences of the |count| n-grams at |at| in the pool, each of |n| numbers, with |skip| elements
+ * between neighbours: [rows, count]. */
 static bl_onnx_value *count_ngrams(const ngrams *g, int64_t n, const int64_t *at, int count, int64_t skip)
 {
     bl_onnx_call *c = g->c;
@@ -81,7 +82,7 @@ static bl_onnx_value *order_columns(const ngrams *g)
     if (place == NULL)
         return bl_onnx_fail_as(g->c, BL_ELIMIT, "more than %d columns", BL_ONNX_MAX_KNOWN);
     for (int64_t i = 0; i < width; i++)
-        place[i] = g->ncolumns; /* the column of zeros */
+        place[i] = g->ncolumns; /* the final column of zeros */
     for (int i = 0; i < g->ncolumns; i++) {
         if (g->columns[i] < 0 || place[g->columns[i]] != g->ncolumns)
             return bl_onnx_fail(g->c, "ngram_indexes has %lld twice or below 0", (long long)g->columns[i]);
@@ -120,7 +121,7 @@ bl_onnx_value *bl_onnx_write_tf_idf_vectorizer(bl_onnx_call *c)
     if (g.npool < 0 || g.nstarts < 1 || g.ncolumns < 1 || g.nstarts > BL_ONNX_MAX_KNOWN || g.skips < 0 ||
         g.skips > BL_ONNX_MAX_KNOWN || bl_onnx_rank(x) < 1 || bl_onnx_rank(x) > 2)
         return bl_onnx_fail(c, "needs numbers [length] or [rows, length], pool_int64s, ngram_counts and ngram_indexes");
-    /* a row may be shorter than an n-gram: the longest n-gram then ends in the padding */
+    /* a row may be shorter than an n-gram: the windows of the longest n-gram then end in the padding */
     int64_t least = 0, reach = (g.longest > 1 ? g.longest - 1 : 0) * (g.skips + 1), pads[4] = {0, 0, 0, reach};
     for (int i = 0; i < g.npool; i++)
         least = g.pool[i] < least ? g.pool[i] : least;

@@ -123,7 +123,7 @@ bl_onnx_value *bl_onnx_write_instance_normalization(bl_onnx_call *c)
     return bl_onnx_make(c, "instance_norm(a, b, c, eps=$0)", ARGS(R(bl_onnx_float(c, "epsilon", (double)1e-5f))));
 }
 
-/* Up to opset 20 scale and bias have one number for each group. */
+/* Up to opset 20 scale and bias have one element per group. */
 bl_onnx_value *bl_onnx_write_group_normalization(bl_onnx_call *c)
 {
     bl_onnx_value *x = bl_onnx_in(c, 0), *scale = bl_onnx_in(c, 1), *bias = bl_onnx_in(c, 2), *y;
@@ -178,7 +178,7 @@ bl_onnx_value *bl_onnx_write_lrn(bl_onnx_call *c)
         ARGS(IS(2 * rank, pads), I(size), R(alpha / (double)size), R(bias), R(beta)));
 }
 
-/* ---- those of com.microsoft */
+/* ---- normalisations of com.microsoft */
 
 bl_onnx_value *bl_onnx_write_skip_layer_normalization(bl_onnx_call *c)
 {
@@ -194,7 +194,7 @@ bl_onnx_value *bl_onnx_write_skip_layer_normalization(bl_onnx_call *c)
                       bl_onnx_float(c, "epsilon", (double)1e-12f));
 }
 
-/* ids, segments, words, positions, segment words, gamma, beta, mask, position ids */
+/* Inputs: ids, segments, words, positions, segment words, gamma, beta, mask, position ids. */
 bl_onnx_value *bl_onnx_write_embed_layer_normalization(bl_onnx_call *c)
 {
     bl_onnx_value *ids = bl_onnx_in(c, 0), *positions = bl_onnx_in(c, 8), *sum, *y;

@@ -52,7 +52,7 @@ bl_onnx_value *bl_onnx_write_qlinear_leaky_relu(bl_onnx_call *c)
     return result(c, bl_onnx_make(c, "leaky_relu($0, negative_slope=@alpha:0.01)", ARGS(V(ops_qlinear_operand(c, 0)))), 3);
 }
 
-/* condition, two operands, and the result's scale */
+/* Inputs: condition, two operands, and the result's scale. */
 bl_onnx_value *bl_onnx_write_qlinear_where(bl_onnx_call *c)
 {
     bl_onnx_value *x = ops_qlinear_operand(c, 1), *y = ops_qlinear_operand(c, 4), *zero = bl_onnx_in(c, 8);
@@ -62,7 +62,7 @@ bl_onnx_value *bl_onnx_write_qlinear_where(bl_onnx_call *c)
     return result(c, bl_onnx_make(c, "where(a, $0, $1)", ARGS(V(x), V(y))), 7);
 }
 
-/* Before opset 13 over all axes from |axis| on. */
+/* Before opset 13 the softmax covers all axes from |axis| on. */
 bl_onnx_value *bl_onnx_write_qlinear_softmax(bl_onnx_call *c)
 {
     bl_onnx_value *x = ops_qlinear_operand(c, 0), *y;
@@ -77,7 +77,7 @@ bl_onnx_value *bl_onnx_write_qlinear_softmax(bl_onnx_call *c)
     return result(c, bl_onnx_make(c, "reshape($0, shape=$1)", ARGS(V(y), ZS(bl_onnx_rank(x), x->type->dim))), 3);
 }
 
-/* The inputs are the result's scale and zero point, then each operand with its own. */
+/* The inputs are the result's scale and zero point, then each operand with its scale and zero point. */
 bl_onnx_value *bl_onnx_write_qlinear_concat(bl_onnx_call *c)
 {
     int n = (c->nin - 2) / 3;
@@ -90,7 +90,7 @@ bl_onnx_value *bl_onnx_write_qlinear_concat(bl_onnx_call *c)
     return result(c, bl_onnx_make(c, "cat($0..., axis=$1)", ARGS(VS(n, part), I(bl_onnx_int(c, "axis", 0)))), 0);
 }
 
-/* ---- pools and windows, whose channels may stand last */
+/* ---- pools and convolutions, channels first or last */
 
 static bool channels_stand_last(bl_onnx_call *c)
 {
@@ -202,7 +202,7 @@ bl_onnx_value *bl_onnx_write_matmul_integer_to_float(bl_onnx_call *c)
     return scale_product(c, bl_onnx_make(c, "matmul($0, $1)", ARGS(V(x), V(w))), bl_onnx_in(c, 2), bl_onnx_in(c, 3), 6);
 }
 
-/* float data, a quantised weight with its scale and zero point, a bias */
+/* Inputs: float data, a quantised weight with its scale and zero point, a bias. */
 bl_onnx_value *bl_onnx_write_dynamic_quantize_matmul(bl_onnx_call *c)
 {
     bl_onnx_value *x = bl_onnx_in(c, 0), *scale, *zero;
@@ -213,7 +213,8 @@ bl_onnx_value *bl_onnx_write_dynamic_quantize_matmul(bl_onnx_call *c)
     return scale_product(c, bl_onnx_make(c, "matmul($0, $1)", ARGS(V(x), V(w))), scale, bl_onnx_in(c, 2), 4);
 }
 
-/* A, its scale and zero point, B, its, C of int32, and the scale and the zero point of the result, or floats without these */
+/* Inputs: A with scale and zero point, B with scale and zero point, C as int32, and the scale and the zero point of the result.
+ * Without the last two inputs the result has floats. */
 bl_onnx_value *bl_onnx_write_qgemm(bl_onnx_call *c)
 {
     bl_onnx_value *a = bl_onnx_without_zero(c, bl_onnx_in(c, 0), bl_onnx_in(c, 2)), *b = bl_onnx_in(c, 3), *y;
@@ -232,7 +233,7 @@ bl_onnx_value *bl_onnx_write_qgemm(bl_onnx_call *c)
     return bl_onnx_in(c, 7) != NULL ? result(c, y, 7) : y;
 }
 
-/* ---- numbers of a few bits, packed into bytes */
+/* ---- quantised weights of a few bits, packed into bytes */
 
 /* Splits each byte of the last axis into numbers of |bits|, lowest first. */
 static bl_onnx_value *ops_qlinear_unpack(bl_onnx_call *c, bl_onnx_value *x, int64_t bits)
@@ -250,7 +251,8 @@ static bool packs_evenly(int64_t bits)
     return bits == 2 || bits == 4 || bits == 8;
 }
 
-/* data, weight [N, blocks, bytes of a block], scales [N, blocks], zero points (packed likewise, or floats), -, bias */
+/* Inputs: data, weight [N, blocks, bytes of a block], scales [N, blocks], zero points (packed like the weight, or floats),
+ * g_idx (unsupported), bias. */
 bl_onnx_value *bl_onnx_write_matmul_nbits(bl_onnx_call *c)
 {
     int64_t bits = bl_onnx_int(c, "bits", 4), block = bl_onnx_int(c, "block_size", 0), k = bl_onnx_int(c, "K", 0),
@@ -267,7 +269,7 @@ bl_onnx_value *bl_onnx_write_matmul_nbits(bl_onnx_call *c)
     w = bl_onnx_make(c, "cast(reshape($0, shape=$1), dtype=$2)", ARGS(V(ops_qlinear_unpack(c, w, bits)), IS(3, shape), D(dtype)));
     if (zero == NULL)
         zero = bl_onnx_known_real(c->import, dtype, (double)(1 << (bits - 1)));
-    else if (bl_onnx_type(zero) == BL_U8) { /* each row has whole bytes; only its first |blocks| numbers count */
+    else if (bl_onnx_type(zero) == BL_U8) { /* a row is padded to whole bytes; its first |blocks| numbers are the zero points */
         int64_t bytes[2] = {n, (blocks * bits + 7) / 8};
         zero = ops_qlinear_unpack(c, bl_onnx_make(c, "reshape($0, shape=$1)", ARGS(V(zero), IS(2, bytes))), bits);
         zero = bl_onnx_make(c, "slice($0, stop=$1, axis=$2)", ARGS(V(zero), I(blocks), IS(1, &axis)));
@@ -282,7 +284,7 @@ bl_onnx_value *bl_onnx_write_matmul_nbits(bl_onnx_call *c)
     return bl_onnx_make(c, "linear(a, $0)", ARGS(V(w)));
 }
 
-/* data, indices, scales, zero points: gathers the rows first, then dequantises them by blocks of another axis */
+/* Inputs: data, indices, scales, zero points. Gathers the rows first, then dequantises the blocks of another axis. */
 bl_onnx_value *bl_onnx_write_gather_block_quantized(bl_onnx_call *c)
 {
     int64_t block = bl_onnx_int(c, "block_size", 128), bits = bl_onnx_int(c, "bits", 4);
@@ -318,8 +320,8 @@ bl_onnx_value *bl_onnx_write_gather_block_quantized(bl_onnx_call *c)
     return bl_onnx_dequantize(c, x, scale, zero);
 }
 
-/* data, packed weight, the largest magnitude of each block: the codes of 4 bits stand for 16 numbers of a table (bitsandbytes).
- */
+/* Inputs: data, packed weight, the largest magnitude of each block.  A code of 4 bits is an index into a table of 16 numbers
+ * (bitsandbytes). */
 bl_onnx_value *bl_onnx_write_matmul_bnb4(bl_onnx_call *c)
 {
     static const double tables[2][16] = {
@@ -347,7 +349,7 @@ bl_onnx_value *bl_onnx_write_matmul_bnb4(bl_onnx_call *c)
                         ARGS(V(w), D(dtype), V(scale), IS(2, shape)));
 }
 
-/* EmbedLayerNormalization's inputs, five of which are quantised, then their scales, then their zero points. */
+/* Inputs: the inputs of EmbedLayerNormalization, five of them quantised, then the five scales, then the five zero points. */
 bl_onnx_value *bl_onnx_write_qembed_layer_normalization(bl_onnx_call *c)
 {
     bl_onnx_call inner = *c;

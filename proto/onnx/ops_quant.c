@@ -104,7 +104,7 @@ bl_onnx_value *bl_onnx_write_dequantize_linear(bl_onnx_call *c)
     return y;
 }
 
-/* The scale is the range over 255; it is 1 if everything is zero. */
+/* The scale is the range divided by 255; the scale is 1 if all elements are zero. */
 void bl_onnx_measure(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value **scale, bl_onnx_value **zero)
 {
     bl_onnx_value *low = bl_onnx_make(c, "minimum(min($0), 0)", ARGS(V(x)));
@@ -135,9 +135,9 @@ bl_onnx_value *bl_onnx_write_dynamic_quantize_linear(bl_onnx_call *c)
     return bl_onnx_quantize(c, bl_onnx_in(c, 0), scale, zero, BL_U8);
 }
 
-/* ---- products */
+/* ---- products of quantised operands */
 
-/* The float dtype that holds the sums of the weight's products of bytes exactly. */
+/* The float dtype that represents the sums of byte products of this weight exactly. */
 static bl_dtype exact_float(const bl_onnx_value *weight)
 {
     int64_t count = 1;

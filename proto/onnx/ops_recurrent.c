@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* RNN, GRU and LSTM: a scan over time for each direction.  The products of the inputs do not depend on the previous step, so they
- * are computed for all steps at once. */
+/* RNN, GRU and LSTM: a scan over time for each direction.  The products of the inputs with the weights do not depend on the
+ * previous step, so they are computed for all steps at once. */
 #include "proto/onnx/onnx_quant.h"
 
 #include <string.h>
@@ -14,8 +14,9 @@ typedef struct recurrence {
     int gates;    /* 1, 3, 4 */
     int64_t size; /* size of the hidden state */
     bool batch_first;
-    bool rounds;                              /* quantise and dequantise data and states by their own range before each product */
-    const char *activation[MOST_ACTIVATIONS]; /* the current direction uses those from |first| on */
+    bool rounds;                              /* quantise and dequantise data and states by their own range before each
+                                               * product */
+    const char *activation[MOST_ACTIVATIONS]; /* a direction uses its activations from |first| on */
     double alpha[MOST_ACTIVATIONS], beta[MOST_ACTIVATIONS];
     int first;
 } recurrence;
@@ -66,7 +67,8 @@ static bl_onnx_value *ops_recurrent_activate(const recurrence *r, bl_onnx_call *
     return bl_onnx_activate(c, r->activation[i], x, &r->alpha[i], &r->beta[i]);
 }
 
-/* Reads the names of the attribute, or each direction's presets; activations with parameters take theirs in order. */
+/* Reads the names of the attribute, or uses the presets of each direction; each activation with parameters takes the next
+ * parameters. */
 static bool take_activations(recurrence *r, int directions)
 {
     static const char *const presets[] = {"Tanh", NULL, NULL, "Sigmoid", "Tanh", NULL, "Sigmoid", "Tanh", "Tanh"};
@@ -212,7 +214,7 @@ static bl_onnx_value *zeros(bl_onnx_call *c, bl_dtype dtype, int n, const bl_nod
     return bl_onnx_make(c, "full(shape=$0, value=0, dtype=$1)", ARGS(ZS(n, dim), D(dtype)));
 }
 
-/* x [time, batch, in].  result: the last h, the last c (LSTM only), all h [time, batch, size]. */
+/* Inputs: x [time, batch, in]. |result|: the last h, the last c (LSTM only), all h [time, batch, size]. */
 static bool run_direction(const recurrence *r, bl_onnx_value *x, int d, bool backwards, bl_onnx_value **result)
 {
     bl_onnx_call *c = r->c, inner = *c;
@@ -334,7 +336,7 @@ static bl_onnx_value *dequantize_weight(bl_onnx_call *c, bl_onnx_value *w, bl_on
     return bl_onnx_make(c, "contiguous(transpose($0))", ARGS(V(bl_onnx_dequantize(c, w, scale, zero))));
 }
 
-/* LSTM's inputs, then scale and zero point of the weights, and of the recurrent weights. */
+/* Inputs: the inputs of LSTM, then scale and zero point of the weights, and of the recurrent weights. */
 bl_onnx_value *bl_onnx_write_dynamic_quantize_lstm(bl_onnx_call *c)
 {
     bl_onnx_call inner = *c;

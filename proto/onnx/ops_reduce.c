@@ -60,7 +60,8 @@ static bl_onnx_value *ops_reduce_reduce(bl_onnx_call *c, const char *before, con
     if (x == NULL || !ops_reduce_take_axes(c, axes, &n))
         return bl_onnx_fail(c, "needs an input");
     for (int i = 0; i < n && (recipe[0] == 'm' || recipe[0] == 'l') && recipe[1] != 'e'; i++) {
-        if (bl_is_int(x->type->dim[axes[i]], 0)) /* the maximum, minimum, or logarithm of the sum, of no elements */
+        if (bl_is_int(x->type->dim[axes[i]], 0)) /* a maximum, a minimum or a logarithm of a sum has no value without
+                                                  * elements */
             return reduce_nothing(c, n, axes, recipe[1] == 'i' ? INFINITY : -INFINITY);
     }
     if (before != NULL)
@@ -128,7 +129,7 @@ bl_onnx_value *bl_onnx_write_reduce_log_sum_exp(bl_onnx_call *c)
     return ops_reduce_reduce(c, NULL, "logsumexp($0, axis=$1, keepdim=$2)", "cast($0, dtype=$1)");
 }
 
-/* ---- order */
+/* ---- sorting and cumulative sums */
 
 static bl_onnx_value *arg_extreme(bl_onnx_call *c, const char *recipe)
 {

@@ -13,7 +13,7 @@ typedef struct resizer {
     bl_onnx_call *c;
     char mode;                   /* n, l, c: nearest, linear, cubic */
     const char *place, *nearest; /* coordinate_transformation_mode, nearest_mode */
-    double a, beyond;            /* |a| is the cubic coefficient; |beyond| is the value outside of the input
+    double a, beyond;            /* |a| is the cubic coefficient; |beyond| is the value outside the input
                                   * (tf_crop_and_resize) */
     bool exclude, antialias;
 } resizer;
@@ -79,7 +79,7 @@ static int ops_resize_weigh(const resizer *r, double ratio, double scale, int *f
     return n;
 }
 
-/* The table of one axis: |taps| rows of indices and weights, and the value for elements that read nothing. */
+/* The table of one axis: |taps| rows of indices and weights, and the value of output elements outside the input. */
 typedef struct table {
     int taps;
     bl_onnx_known *index[MOST_TAPS], *weight[MOST_TAPS], *beyond;
@@ -212,7 +212,8 @@ static bl_onnx_value *stretch_nearest(const resizer *r, bl_onnx_value *x, int ax
     return take_clipped(r->c, x, place, in, axis);
 }
 
-/* The weight of the element |k| after the one before the coordinate; the coordinate is at fraction |t| of the way to the next. */
+/* The weight of tap |k|, counted from the tap before the coordinate; |t| is the fraction of the coordinate between its two
+ * neighbours. */
 static bl_onnx_value *weight_at(const resizer *r, int k, bl_onnx_value *t)
 {
     if (r->mode == 'l')
@@ -268,7 +269,7 @@ static bl_onnx_value *stretch_axis(const resizer *r, bl_onnx_value *x, int axis,
     bl_onnx_value *at = bl_onnx_make(c, "add(mul(arange(stop=$0), $1), $2)",
                                      ARGS(ZS(-1, &out), V(size_value(c, p.of)), V(size_value(c, p.less))));
     bl_onnx_value *under = size_value(c, p.under);
-    if (p.under->lo < 1) /* a single output element reads the first */
+    if (p.under->lo < 1) /* |under| is 0 for a single output element, which reads the first element */
         under = bl_onnx_make(c, "maximum($0, 1)", ARGS(V(under)));
     if (strcmp(r->place, "pytorch_half_pixel") == 0 && out->lo == 1)
         at = bl_onnx_make(c, "where(equal($0, 1), $1, $2)", ARGS(V(size_value(c, out)), I(-1), V(at)));

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- what is not zero */
+/* ---- NonZero and Compress */
 
 static bl_onnx_value *known_non_zero(bl_onnx_call *c, const bl_onnx_known *x)
 {
@@ -243,8 +243,8 @@ static bl_onnx_value *scalar_in(bl_onnx_call *c, int i, bl_dtype dtype, double p
     return bl_onnx_make(c, "cast(reshape($0, shape=[]), dtype=$1)", ARGS(V(c->in[i]), D(dtype)));
 }
 
-/* Runs as many selections as a class may have boxes, each for all batches and classes: [steps, batch, classes] of numbers and of
- * scores, -infinity if no box was left. */
+/* Runs one selection for each box that a class may keep, for all batches and classes at once: numbers and scores [steps, batch,
+ * classes]; the score is -infinity if no box remains. */
 static bool select_boxes(bl_onnx_call *c, bl_onnx_value *scores, bl_onnx_value **part, bl_onnx_value *most, const bl_node *steps,
                          bl_onnx_value **out)
 {
@@ -273,7 +273,7 @@ static bool select_boxes(bl_onnx_call *c, bl_onnx_value *scores, bl_onnx_value *
     return true;
 }
 
-/* boxes [batch, boxes, 4], scores [batch, classes, boxes], most boxes of a class, two thresholds */
+/* Inputs: boxes [batch, boxes, 4], scores [batch, classes, boxes], largest number of boxes per class, two thresholds. */
 bl_onnx_value *bl_onnx_write_non_max_suppression(bl_onnx_call *c)
 {
     bl_onnx_value *boxes = bl_onnx_in(c, 0), *scores = bl_onnx_in(c, 1), *part[BOX_PARTS], *selected[2], *count = NULL, *at,
@@ -287,7 +287,7 @@ bl_onnx_value *bl_onnx_write_non_max_suppression(bl_onnx_call *c)
     bool few = most != NULL && most->count == 1 && most->size != NULL && bl_is_const(most->size[0]);
     if (few && most->size[0]->hi < steps->hi)
         steps = bl_index(c->import->ir, most->size[0]->hi > 0 ? most->size[0]->hi : 0);
-    if (bl_onnx_in(c, 2) == NULL || steps->hi == 0) /* no boxes are requested */
+    if (bl_onnx_in(c, 2) == NULL || steps->hi == 0) /* the node requests no boxes */
         return bl_onnx_known_value(c->import, bl_onnx_new_known(c->import, BL_I64, 2, (const int64_t[]){0, 3}));
     bl_dtype dtype = bl_onnx_type(scores);
     bl_onnx_value *nothing = bl_onnx_known_real(c->import, dtype, -INFINITY);
@@ -299,7 +299,7 @@ bl_onnx_value *bl_onnx_write_non_max_suppression(bl_onnx_call *c)
     for (int i = 0; i < 2; i++)
         selected[i] = bl_onnx_make(c, "permute($0, axes=$1)", ARGS(V(selected[i]), IS(3, perm)));
     kept = bl_onnx_make(c, "greater($0, $1)", ARGS(V(selected[1]), V(nothing)));
-    if (!few) /* their number is an input */
+    if (!few) /* the number of boxes is an input with unknown elements */
         kept = bl_onnx_make(c, "logical_and($0, less(arange(stop=$1), $2))",
                             ARGS(V(kept), ZS(-1, &steps), V(scalar_in(c, 2, BL_I64, 0))));
     at = places_of(c, kept, &count); /* batch, class, step */

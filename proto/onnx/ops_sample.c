@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Operators that read a picture between its pixels, at places that the data give: GridSample, RoiAlign, DeformConv; and Col2Im.
- */
+/* Operators that interpolate a picture at data-dependent coordinates: GridSample, RoiAlign, DeformConv; and Col2Im. */
 #include "proto/onnx/import.h"
 #include "proto/onnx/window.h"
 
@@ -12,10 +11,10 @@ typedef struct sampler {
     bl_onnx_call *c;
     char mode;    /* n, l, c: nearest, linear, cubic */
     char padding; /* z, b, r: zeros, border, reflection */
-    bool corners; /* the ends of the picture are the centres of the first and last pixels; else their outer edges */
+    bool corners; /* -1 and 1 are the centres of the first and last pixels; else their outer edges */
 } sampler;
 
-/* ---- one axis */
+/* ---- coordinates and weights along one axis */
 
 static bl_onnx_value *float_extent(bl_onnx_call *c, const bl_node *extent, bl_dtype dtype)
 {
@@ -71,7 +70,8 @@ static int find_taps(const sampler *s, bl_onnx_value *place, const bl_node *size
 
     if (s->mode == 'n')
         place = bl_onnx_make(c, "round($0)", ARGS(V(place)));
-    if (s->mode != 'c') /* as PyTorch does, which brings only the pixels of cubic inside */
+    if (s->mode != 'c') /* PyTorch applies the padding mode to each tap in cubic mode, and to the coordinate in the other
+                         * modes */
         place = bring_inside(s, place, extent);
     place = bl_onnx_make(c, "unsqueeze($0, axis=-1)", ARGS(V(place)));
     *tap = bl_onnx_make(c, "add(floor($0), arange(start=$1, stop=$2, dtype=$3))",
@@ -89,10 +89,10 @@ static int find_taps(const sampler *s, bl_onnx_value *place, const bl_node *size
     return n;
 }
 
-/* ---- all axes */
+/* ---- sampling along all axes */
 
-/* Reads |x| [N, C, ...] at the pixel coordinates |place| [rows, places] of each axis, in the pictures |batch| [rows]: the
- * surrounding pixels times their weights, [C, rows, places, taps]. */
+/* Gathers |x| [N, C, ...] at the pixel coordinates |place| [rows, places] of each axis, from the pictures |batch| [rows].  The
+ * result has the surrounding pixels times their weights, [C, rows, places, taps]. */
 static bl_onnx_value *read_taps(const sampler *s, bl_onnx_value *x, bl_onnx_value *batch, bl_onnx_value **place)
 {
     static const int64_t perm[3] = {1, 0, 2};
@@ -192,12 +192,12 @@ bl_onnx_value *bl_onnx_write_grid_sample(bl_onnx_call *c)
 
 /* ---- RoiAlign */
 
-/* One axis of the boxes: where the samples of each bin lie. */
+/* One axis of the boxes: the coordinates of the samples of each bin. */
 typedef struct roi_axis {
-    int64_t bins, samples;           /* of a bin, at most */
-    bl_onnx_value *place, *inside;   /* [boxes, bins, samples]; which of them is in the picture */
-    bl_onnx_value *counts, *divisor; /* |counts|: which samples are used, or NULL for all; |divisor|: their number [boxes, 1,
-                                      * 1] */
+    int64_t bins, samples;           /* |samples|: largest number of samples per bin */
+    bl_onnx_value *place, *inside;   /* coordinates [boxes, bins, samples]; |inside|: whether a sample is in the picture */
+    bl_onnx_value *counts, *divisor; /* |counts|: whether a sample is used, NULL: all are; |divisor|: number of used samples
+                                      * [boxes, 1, 1] */
 } roi_axis;
 
 static void place_bins(bl_onnx_call *c, int column, const bl_node *size, bool half, int64_t ratio, roi_axis *a)

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { FAR = 1 << 30 }; /* beyond every extent: a slice's "to the end" is clamped to it */
+enum { FAR = 1 << 30 }; /* larger than every extent: an open end of a slice is clamped to the extent */
 
 /* ---- constants */
 
@@ -30,7 +30,7 @@ bl_onnx_value *bl_onnx_write_constant(bl_onnx_call *c)
     return known != NULL ? bl_onnx_known_value(c->import, known) : bl_onnx_fail(c, "has no tensor or number for its value");
 }
 
-/* ---- shapes, which are known whatever they are the shapes of */
+/* ---- shapes: known at import, even for values that are not */
 
 bl_onnx_value *bl_onnx_write_shape(bl_onnx_call *c)
 {
@@ -58,7 +58,7 @@ bl_onnx_value *bl_onnx_write_size(bl_onnx_call *c)
 
 /* ---- views */
 
-/* 0 keeps the extent of the input at its position, unless allowzero is set. */
+/* An extent of 0 keeps the extent of the input at the same position, unless allowzero is set. */
 static bl_onnx_value *reshape_to(bl_onnx_call *c, int n, const bl_node *const *want)
 {
     const bl_node *dim[BL_MAX_DIMS];
@@ -381,7 +381,7 @@ bl_onnx_value *bl_onnx_write_center_crop_pad(bl_onnx_call *c)
     return bl_onnx_make(c, "pad(a, padding=$0)", ARGS(IS(2 * rank, pads)));
 }
 
-/* ---- blocks of pixels */
+/* ---- rearrangement of blocks of pixels */
 
 /* Reshapes the tensor, permutes its axes, and reshapes it again. */
 static bl_onnx_value *rearrange(bl_onnx_call *c, int n, const bl_node *const *dim, const int64_t *perm, const bl_node *const *out)
@@ -431,7 +431,7 @@ bl_onnx_value *bl_onnx_write_space_to_depth(bl_onnx_call *c)
     return rearrange(c, 6, dim, column ? crd : perm, out);
 }
 
-/* ---- made of nothing */
+/* ---- ranges and diagonals */
 
 /* A range of floats that contain named dimensions. */
 static bl_onnx_value *range_of_fractions(bl_onnx_call *c)

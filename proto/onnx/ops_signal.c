@@ -52,8 +52,8 @@ static bl_onnx_value *theta_column(bl_onnx_call *c, int dims, int j, const bl_no
                         ARGS(I(j), I(j + 1), IS(1, &axis), ZS(dims + 2, shape)));
 }
 
-/* |size| coordinates over [-1, 1] along axis |at| of the grid's shape: the centres of equal parts or, with align_corners, from
- * end to end. */
+/* |size| coordinates over [-1, 1] along axis |at| of the grid's shape: the centres of |size| equal intervals or, with
+ * align_corners, including both ends. */
 static bl_onnx_value *grid_places(bl_onnx_call *c, const bl_node *size, int dims, int at)
 {
     const char *recipe = bl_onnx_int(c, "align_corners", 0) != 0
@@ -85,7 +85,7 @@ bl_onnx_value *bl_onnx_write_affine_grid(bl_onnx_call *c)
     return sum;
 }
 
-/* ---- random numbers, from the program's state rng */
+/* ---- random numbers, drawn from the program's state rng */
 
 static bl_dtype wanted_type(bl_onnx_call *c)
 {
@@ -201,7 +201,7 @@ bl_onnx_value *bl_onnx_write_dft(bl_onnx_call *c)
     return inverse ? inverse_transform(c, re, im, axis, onesided, size) : ops_signal_transform(c, re, im, axis, onesided);
 }
 
-/* signal [batch, length] or [batch, length, 1 or 2], step, window, frame length */
+/* Inputs: signal [batch, length] or [batch, length, 1 or 2], step, window, frame length. */
 bl_onnx_value *bl_onnx_write_stft(bl_onnx_call *c)
 {
     bl_onnx_value *x = bl_onnx_in(c, 0), *window = bl_onnx_in(c, 2), *part[2] = {x, NULL};
@@ -228,7 +228,8 @@ bl_onnx_value *bl_onnx_write_stft(bl_onnx_call *c)
     return ops_signal_transform(c, part[0], part[1], 2, bl_onnx_int(c, "onesided", 1) != 0);
 }
 
-/* Triangular filters over the frequencies of a transform, equally spaced in mel: [length / 2 + 1, bins]. */
+/* Triangular filters over the frequencies of a Fourier transform, with equal distances on the mel scale: [length / 2 + 1,
+ * bins]. */
 bl_onnx_value *bl_onnx_write_mel_weight_matrix(bl_onnx_call *c)
 {
     const int64_t *bins, *length, *rate;

@@ -29,7 +29,7 @@ static int64_t ops_window_reach_of(const bl_onnx_window *w, int i)
     return (w->kernel[i] - 1) * w->dilation[i] + 1;
 }
 
-/* SAME padding of a named |extent|: reach - stride, plus what the extent lacks to a multiple of the stride. */
+/* SAME padding of a named |extent|: reach - stride, plus the distance of the extent to the next multiple of the stride. */
 static bool pad_named(bl_onnx_call *c, const bl_node *extent, bool upper, int i, bl_onnx_window *w)
 {
     bl_ir *ir = c->import->ir;
@@ -46,7 +46,8 @@ static bool pad_named(bl_onnx_call *c, const bl_node *extent, bool upper, int i,
     return true;
 }
 
-/* Pads so that the output has ceil(input / stride) elements; an odd element goes after for SAME_UPPER, before for SAME_LOWER. */
+/* Pads so that the output has ceil(input / stride) elements; an odd element is added after the axis for SAME_UPPER, before the
+ * axis for SAME_LOWER. */
 static bool pad_same(bl_onnx_call *c, const bl_onnx_value *x, bool upper, bl_onnx_window *w)
 {
     for (int i = 0; i < w->n; i++) {
@@ -119,7 +120,7 @@ static bool take_kernel(bl_onnx_call *c, const bl_onnx_value *weight, int *n, in
     return true;
 }
 
-/* The pads of a window for all axes of x; |hang| includes the padding for windows that extend past the end. */
+/* The pads of a window for all axes of x; |hang| includes the padding of ceil_mode. */
 static int all_pads(bl_onnx_call *c, const bl_onnx_value *x, const bl_onnx_window *w, bool pads, bool hang, const bl_node **out)
 {
     int rank = bl_onnx_rank(x), first = rank - w->n;
@@ -178,8 +179,8 @@ bl_onnx_value *bl_onnx_write_conv(bl_onnx_call *c)
 
 /* ---- pools */
 
-/* Implements ceil_mode by padding after the end, so that windows that extend past it fit, except for those that would begin in
- * the padding.  The pools then ignore ceil_mode. */
+/* Implements ceil_mode by padding after the end, so that windows past the end fit.  A window that would begin in the padding is
+ * omitted.  The pools then ignore ceil_mode. */
 static bool pad_ceil(bl_onnx_call *c, const bl_onnx_value *x, bl_onnx_window *w)
 {
     bl_ir *ir = c->import->ir;
@@ -209,7 +210,7 @@ static bool has_hang(const bl_onnx_window *w)
     return any;
 }
 
-/* The wire's pools support pads up to half a window. */
+/* The wire's pools support pads up to half of the window. */
 static bool has_wide_pads(const bl_onnx_window *w)
 {
     bool any = has_named(w);
@@ -358,7 +359,7 @@ bl_onnx_value *bl_onnx_write_gemm(bl_onnx_call *c)
     return add != NULL ? bl_onnx_make(c, "add($0, $1)", ARGS(V(y), V(add))) : y;
 }
 
-/* ---- the other way round */
+/* ---- transposed convolution, unpooling and Lp pools */
 
 /* Chooses pads that give the requested output shape. */
 static void pads_for(bl_onnx_call *c, const bl_onnx_value *x, const int64_t *shape, bool same, bool upper, int64_t *more,

@@ -40,7 +40,7 @@ static void add_need(order *o, size_t user, const char *name)
     o->ordered = o->ordered && from->node < user;
 }
 
-/* Adds the inputs of a node, and the outer values that its bodies use. */
+/* Adds an edge for each input of a node, and for each outer value that the node's bodies use. */
 static void add_needs(order *o, size_t user, const Onnx__NodeProto *node, int depth)
 {
     for (size_t i = 0; i < node->n_input; i++)

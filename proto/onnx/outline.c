@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The common part of all programs of a model, for any values of its inputs: inputs, outputs, weights.
+/* The outline of a model: the inputs, outputs and weights that the programs for all values of its inputs have in common.
  *
  * Weights are numbered in the order of one walk over the file, so that each import of the same file gives a tensor the same
  * number. */
@@ -116,8 +116,8 @@ void bl_onnx_write_outline(bl_onnx_importer *m, const Onnx__GraphProto *graph)
 
 /* ---- outputs of a program */
 
-/* Checks that the output's smallest size is within the limits: otherwise a long compilation would give a program of which no run
- * can succeed. */
+/* Checks that the output's smallest size is within the limits: otherwise every run of the program would fail after a long
+ * compilation. */
 static bool measure_output(bl_onnx_importer *m, const char *name, const bl_node *type)
 {
     int64_t least[BL_MAX_DIMS];

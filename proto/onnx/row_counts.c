@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Axes with a data-dependent length.  A tensor has one length in a program, so such an axis has the largest possible length, and
- * a count gives the valid part.  The count follows the value through operators that treat each row independently, up to an
- * output, which the server cuts off there.  Every other operator is refused, since it would read the invalid part. */
+/* Axes with a data-dependent length.  A tensor has one length in a program, so such an axis has the largest possible length,
+ * and a count has the number of valid elements.  The count follows the value through operators that treat each row
+ * independently, up to an output; the server cuts off the output there.  Every other operator is refused, since it would read
+ * the invalid part. */
 #include "proto/onnx/import.h"
 
 #include <stdio.h>
@@ -16,7 +17,8 @@ bl_onnx_value *bl_onnx_count(bl_onnx_value *value, bl_onnx_value *count, int axi
     return value;
 }
 
-/* How an operator passes on the counted axis of an input: returns the axis in its results, or -1 if it does not support one. */
+/* Follows the counted axis of an input through an operator: returns the axis of the results, or -1 if the operator does not
+ * support a count on this axis. */
 typedef int follow(bl_onnx_call *c, int input, int axis);
 
 /* Operands are aligned at their last axes. */
@@ -43,7 +45,7 @@ static int follow_boxes(bl_onnx_call *c, int input, int axis)
     return input > 0 && axis == 0 ? 0 : -1;
 }
 
-/* Any axis but "axis", by default the last. */
+/* Any axis but the attribute "axis", by default the last axis. */
 static int follow_other_axes(bl_onnx_call *c, int input, int axis)
 {
     int rank = bl_onnx_rank(c->in[input]);
@@ -60,7 +62,7 @@ static int follow_gather(bl_onnx_call *c, int input, int axis)
     return at == axis ? -1 : axis < at ? axis : axis + bl_onnx_rank(bl_onnx_in(c, 1)) - 1;
 }
 
-/* Index tuples, which fill the last axis. */
+/* Index tuples fill the last axis. */
 static int follow_gather_nd(bl_onnx_call *c, int input, int axis)
 {
     return input == 1 && axis < bl_onnx_rank(c->in[1]) - 1 ? axis : -1;
@@ -168,7 +170,7 @@ static int follow_split(bl_onnx_call *c, int input, int axis)
     return input == 0 && bl_onnx_axis(c, bl_onnx_int(c, "axis", 0), bl_onnx_rank(c->in[0])) != axis ? axis : -1;
 }
 
-/* Only axes of extent 1 may precede the axis, in input and result; the result is checked later. */
+/* Only axes of extent 1 may precede the axis, in the input and in the result; bl_onnx_keep_counted checks the result. */
 static int follow_reshape(bl_onnx_call *c, int input, int axis)
 {
     const bl_node *type = c->in[0]->type;
@@ -242,7 +244,7 @@ bool bl_onnx_may_take_counted(bl_onnx_call *c)
     return !c->import->failed;
 }
 
-/* The axis of |type| with |extent| that only axes of extent 1 precede. */
+/* The axis of |type| with |extent| after axes of extent 1 only. */
 static int first_axis(const bl_node *type, const bl_node *extent)
 {
     for (int i = 0; i < type->ndim; i++) {

@@ -54,7 +54,7 @@ static bool search_is_free(const bl_onnx_dim *dim)
     return !dim->said && dim->role != BL_ONNX_DECODED;
 }
 
-/* ---- sizes at which it succeeds */
+/* ---- the first successful sizes */
 
 /* Typical sizes of each role, the most common first; each list ends with 0. */
 static const int64_t batches[] = {1, 0}, channels[] = {3, 1, 4, 0},
@@ -67,8 +67,8 @@ static const int64_t *sizes_of(bl_onnx_role role)
 {
     static const int64_t *const lists[] = {
         [BL_ONNX_BATCH] = batches, [BL_ONNX_SEQUENCE] = sequences, [BL_ONNX_SIDE] = sides,     [BL_ONNX_CHANNELS] = channels,
-        [BL_ONNX_FRAMES] = frames, [BL_ONNX_SIGNAL] = signals,     [BL_ONNX_DECODED] = batches}; /* which has one, and is not used
-                                                                                                  */
+        [BL_ONNX_FRAMES] = frames, [BL_ONNX_SIGNAL] = signals,     [BL_ONNX_DECODED] = batches}; /* role without a search, so
+                                                                                                  * the list is not used */
     return lists[role];
 }
 
@@ -106,7 +106,8 @@ static bool has_role(const search *s, bl_onnx_role role)
     return false;
 }
 
-/* |first| is the failure with ranges: if an attempt at fixed sizes fails equally, the sizes are not the reason. */
+/* Finds sizes at which the import succeeds.  |first| is the failure with ranges: if an attempt at fixed sizes fails with the
+ * same error, the sizes are not the reason. */
 static bool search_find_sizes(search *s, const bl_err *first)
 {
     int most = 0, nchannels = has_role(s, BL_ONNX_CHANNELS) ? count_sizes(BL_ONNX_CHANNELS) : 1;
@@ -128,7 +129,7 @@ static bool search_find_sizes(search *s, const bl_err *first)
     return false;
 }
 
-/* ---- wider */
+/* ---- widening the ranges */
 
 /* Dimensions that are widened together. */
 typedef struct group {
@@ -194,7 +195,8 @@ static void lower_smallest(search *s, const group *g)
     }
 }
 
-/* Finds the least step with more than one size: up to the largest wanted size, or at least the next two. */
+/* Finds the least step with more than one valid size: sizes up to the largest requested size, or at least the next two
+ * multiples. */
 static bool find_step(search *s, const group *g, int64_t most)
 {
     int64_t size = first_of(s, g)->var.lo;

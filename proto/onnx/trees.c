@@ -63,7 +63,7 @@ static bool write_sets(bl_onnx_call *c, bl_trees *trees)
     return true;
 }
 
-/* ---- tests as intervals */
+/* ---- tests of nodes as intervals */
 
 typedef struct test {
     int32_t yes, no;
@@ -77,7 +77,8 @@ static double number_below(const builder *b, double x)
     return b->wide ? nextafter(x, -INFINITY) : (double)nextafterf((float)x, -INFINITY);
 }
 
-/* x > v is the opposite of x <= v, and x >= v of x < v, so yes and no are exchanged.  NaN fails each comparison but x != v. */
+/* x > v is the opposite of x <= v, and x >= v is the opposite of x < v, so the successors are exchanged.  NaN fails each
+ * comparison but x != v. */
 static test make_test(const builder *b, const bl_tree_node *node)
 {
     bool strict = node->mode == BL_TREE_LT || node->mode == BL_TREE_GTE;
@@ -87,7 +88,7 @@ static test make_test(const builder *b, const bl_tree_node *node)
     if (isnan(node->value) && node->mode != BL_TREE_NEQ)
         return t; /* never true */
     if (strict && node->value == -INFINITY)
-        t.least = INFINITY; /* no number is below */
+        t.least = INFINITY; /* no number is below v */
     else if (strict)
         t.most = number_below(b, node->value);
     if (node->mode == BL_TREE_EQ || node->mode == BL_TREE_NEQ)
@@ -97,7 +98,7 @@ static test make_test(const builder *b, const bl_tree_node *node)
     return t;
 }
 
-/* ---- places: children side by side */
+/* ---- entries: the children of a node are adjacent */
 
 /* Fills entry |at| with node |which|: a leaf, a test, or, if the test already has an entry, a jump to it. */
 static void trees_write_place(builder *b, int32_t at, int32_t which)
@@ -144,7 +145,7 @@ static void write_places(builder *b)
     }
 }
 
-/* ---- how deep they are */
+/* ---- depth */
 
 /* The number of successors of entry |at|: 0 for a leaf, 1 for a jump. */
 static int trees_count_steps(const bl_tree_walk *w, int32_t at)
@@ -199,7 +200,7 @@ static bool measure_depth(const builder *b)
     return true;
 }
 
-/* ---- all of it */
+/* ---- the walk of an ensemble */
 
 static bool check_trees(bl_onnx_call *c, const bl_trees *trees)
 {

@@ -48,8 +48,8 @@ typedef struct bl_tree_walk {
     int32_t *code;  /* 2 * feature, + 1 if the test holds for NaN */
     int32_t *child; /* next entry if the test holds */
     int32_t *leaf;  /* number of the leaf; 0 for other nodes */
-    double *most;   /* the largest x for which the test holds */
-    double *least;  /* the smallest such x; -infinity throughout unless |bounded| */
+    double *most;   /* the largest x that passes the test */
+    double *least;  /* the smallest x that passes the test; -infinity throughout unless |bounded| */
     bool bounded;
 } bl_tree_walk;
 

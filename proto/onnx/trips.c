@@ -5,7 +5,7 @@
 #include "engine/ir/affine.h"
 #include "proto/onnx/import.h"
 
-/* More steps than a plan can have, and small enough for exact arithmetic. */
+/* More steps than any plan has, and small enough for exact arithmetic. */
 enum { ENDLESS = 1 << 24 };
 
 /* A plan launches at most MOST_LAUNCHES kernels (engine/plan/launches.c).  LSTMs of several exporters needed one kernel for about

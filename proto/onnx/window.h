@@ -10,7 +10,7 @@ typedef struct bl_onnx_window {
     int64_t kernel[BL_MAX_DIMS], stride[BL_MAX_DIMS], dilation[BL_MAX_DIMS];
     int64_t pads[2 * BL_MAX_DIMS];         /* before each axis, then after each axis */
     const bl_node *named[2 * BL_MAX_DIMS]; /* pads that contain named dimensions (auto_pad); else NULL */
-    const bl_node *hang[BL_MAX_DIMS];      /* padding after each axis for windows that extend past the end (ceil_mode); or NULL */
+    const bl_node *hang[BL_MAX_DIMS];      /* padding after each axis for windows past the end (ceil_mode); or NULL */
     bool ceil;
 } bl_onnx_window;
 
