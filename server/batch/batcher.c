@@ -322,7 +322,7 @@ static bl_status batcher_prepare(bl_batch *batch)
 /* Count the run before any item has its answer, so that a client that has its answer finds its run in the statistics. */
 static void batcher_count(bl_batch *batch)
 {
-    const int64_t *ns = batch->rq->trail.time_ns;
+    const int64_t *ns = batch->rq->trace.time_ns;
     int64_t input_ns = 0;
     for (const bl_batch_item *in = batch->first; in != NULL; in = in->next)
         input_ns = in->input_ns > input_ns ? in->input_ns : input_ns;
@@ -333,7 +333,7 @@ static void batcher_count(bl_batch *batch)
 static void batcher_scatter(bl_batch *batch)
 {
     const bl_batcher *b = batch->batcher;
-    const int64_t *ns = batch->rq->trail.time_ns;
+    const int64_t *ns = batch->rq->trace.time_ns;
     bl_status st = batch->rq->err.status;
     int64_t from = 0;
     bl_batch_item *in = batch->first, *next = NULL;
@@ -352,8 +352,8 @@ static void batcher_scatter(bl_batch *batch)
         }
         from += in->rows;
         atomic_fetch_add(&batch->refs, 1);
-        bl_request_trace_add(&in->rq->trail, BL_TIME_QUEUE, in->rq->item.queued_ns, batch->begin_ns);
-        bl_request_trace_add(&in->rq->trail, BL_TIME_COMPUTE, batch->begin_ns, batch->begin_ns + ns[BL_TIME_COMPUTE]);
+        bl_request_trace_add(&in->rq->trace, BL_TIME_QUEUE, in->rq->item.queued_ns, batch->begin_ns);
+        bl_request_trace_add(&in->rq->trace, BL_TIME_COMPUTE, batch->begin_ns, batch->begin_ns + ns[BL_TIME_COMPUTE]);
         bl_request_finish(in->rq);
     }
     if (ran)

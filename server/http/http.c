@@ -153,10 +153,10 @@ static bl_status accept_work(bl_request *rq)
  * starts a new trace. */
 static void take_trace(bl_request *rq, const bl_head *head)
 {
-    bl_request_trace *trail = &rq->trail;
-    trail->has_parent = head->traces == 1 && bl_trace_parse(head->trace, &trail->parent);
-    if (trail->has_parent && head->states == 1 && strlen(head->state) < sizeof trail->state)
-        memcpy(trail->state, head->state, strlen(head->state) + 1);
+    bl_request_trace *trace = &rq->trace;
+    trace->has_parent = head->traces == 1 && bl_trace_parse(head->trace, &trace->parent);
+    if (trace->has_parent && head->states == 1 && strlen(head->state) < sizeof trace->state)
+        memcpy(trace->state, head->state, strlen(head->state) + 1);
 }
 
 /* Check the key before the route.  Without a valid key the answer does not depend on the path, so the answer does not reveal
@@ -248,7 +248,7 @@ static enum MHD_Result take_head(bl_poller *poller, struct MHD_Connection *conne
     crowded = rq->owner == 0 && !is_probe(rq) && bl_listener_is_crowded(server->http.listener);
     if (crowded && rq->err.status == BL_OK)
         (void)bl_fail(&rq->err, BL_EBUSY, "the server has all the connections it takes from clients without a key");
-    bl_exporter_begin(server->exporter, &rq->trail, rq->head.route == NULL || (rq->head.route->flags & BL_ROUTE_OPEN) != 0);
+    bl_exporter_begin(server->exporter, &rq->trace, rq->head.route == NULL || (rq->head.route->flags & BL_ROUTE_OPEN) != 0);
     if (taken && !crowded)
         return MHD_YES;
     /* A client that is sending a body reads no answer before it has sent the whole body, and closing the connection would

@@ -103,7 +103,7 @@ static bl_status offload_handle(bl_request *rq, const bool *moved)
     if (*moved)
         return st;
     if (rq->handling_ns != 0)
-        bl_request_trace_add(&rq->trail, BL_TIME_HANDLE, rq->handling_ns, bl_clock_ns());
+        bl_request_trace_add(&rq->trace, BL_TIME_HANDLE, rq->handling_ns, bl_clock_ns());
     return st == BL_OK ? rq->err.status : st; /* a queue may have failed the work on this thread */
 }
 
@@ -117,7 +117,7 @@ static bl_status offload_conclude(bl_request *rq, const bool *moved)
     st = then(rq);
     if (*moved)
         return st;
-    bl_request_trace_add(&rq->trail, BL_TIME_ENCODE, begin, bl_clock_ns());
+    bl_request_trace_add(&rq->trace, BL_TIME_ENCODE, begin, bl_clock_ns());
     return st == BL_OK ? rq->err.status : st;
 }
 
@@ -161,7 +161,7 @@ static bl_status offload_end_body(bl_request *rq, const bool *moved)
         return st;
     rq->state = BL_REQUEST_READY;
     if (rq->head.has_body)
-        bl_request_trace_add(&rq->trail, BL_TIME_RECEIVE, rq->start_ns, bl_clock_ns());
+        bl_request_trace_add(&rq->trace, BL_TIME_RECEIVE, rq->start_ns, bl_clock_ns());
     return BL_OK;
 }
 

@@ -56,9 +56,9 @@ struct bl_poller {
 struct bl_pollers {
     bl_poller *pollers;
     unsigned n;
-    unsigned next;         /* round-robin position, used by the giving thread */
-    unsigned most_open;    /* limit of open connections */
-    unsigned most_looking; /* limit of pollers that spin at a time: half of the cores */
+    unsigned next;          /* round-robin position, used by the giving thread */
+    unsigned most_open;     /* limit of open connections */
+    unsigned most_spinning; /* limit of pollers that spin at a time: half of the cores */
 };
 
 bl_server *bl_poller_server(const bl_poller *poller)
@@ -182,11 +182,11 @@ static bool is_close(const bl_poller *poller, int64_t now)
     unsigned busy = 0;
     for (unsigned i = 0; poller->closely && i < all->n; i++)
         busy += atomic_load_explicit(&all->pollers[i].woken_ns, memory_order_relaxed) > since;
-    return poller->closely && busy <= all->most_looking;
+    return poller->closely && busy <= all->most_spinning;
 }
 
 /* Spin until there is work, for at most --spin and only while no accepted request needs the cores. */
-static bool poller_look(bl_poller *poller, int64_t begin)
+static bool poller_spin(bl_poller *poller, int64_t begin)
 {
     struct pollfd daemon = {.fd = poller->epoll, .events = POLLIN};
     int64_t end = begin + get_spin(poller);
@@ -204,7 +204,7 @@ static bool poller_look(bl_poller *poller, int64_t begin)
     return false;
 }
 
-static bool may_look(bl_poller *poller, int64_t now)
+static bool may_spin(bl_poller *poller, int64_t now)
 {
     bool rests = poller->rest > 0;
     poller->rest -= rests;
@@ -228,7 +228,7 @@ static void wait_for_work(bl_poller *poller)
     int timeout = get_timeout(poller);
     if (timeout == 0)
         return;
-    if (!may_look(poller, begin) || !poller_look(poller, begin))
+    if (!may_spin(poller, begin) || !poller_spin(poller, begin))
         sleep_until_called(poller, timeout);
     now = bl_clock_ns();
     poller->closely = now - begin < get_spin(poller) * CLOSELY;
@@ -276,7 +276,7 @@ bl_status bl_pollers_create(bl_server *server, unsigned n, bl_pollers **out, bl_
     if (pollers == NULL || pollers->pollers == NULL)
         return bl_fail(err, BL_ENOMEM, "%u HTTP threads", n);
     pollers->most_open = (unsigned)server->settings.connections;
-    pollers->most_looking = (unsigned)sysconf(_SC_NPROCESSORS_ONLN) / 2;
+    pollers->most_spinning = (unsigned)sysconf(_SC_NPROCESSORS_ONLN) / 2;
     for (; pollers->n < n; pollers->n++)
         pollers->pollers[pollers->n] = (bl_poller){.server = server, .all = pollers, .wake = -1};
     for (unsigned i = 0; i < n; i++)

@@ -121,44 +121,44 @@ static void print_peer(struct MHD_Connection *connection, char *out, size_t size
 /* Fill the members that the access log and the trace need, except the times. */
 static void request_describe(bl_request *rq)
 {
-    bl_request_trace *trail = &rq->trail;
+    bl_request_trace *trace = &rq->trace;
     bool secret = rq->head.route != NULL && (rq->head.route->flags & BL_ROUTE_SECRET) != 0;
-    snprintf(trail->id, sizeof trail->id, "%s", rq->id);
-    snprintf(trail->method, sizeof trail->method, "%s", rq->head.method != NULL ? rq->head.method : "");
-    trail->pattern = rq->head.route != NULL ? rq->head.route->pattern : "";
-    bl_request_trace_set_path(trail, secret ? rq->head.route->pattern : rq->head.uri != NULL ? rq->head.uri : "");
-    print_peer(rq->conn.mhd, trail->peer, sizeof trail->peer);
-    bl_access_name(rq->server->access, rq->owner, trail->key, sizeof trail->key);
-    trail->bytes_in = rq->body.len;
-    trail->bytes_out = reply_bytes(rq);
+    snprintf(trace->id, sizeof trace->id, "%s", rq->id);
+    snprintf(trace->method, sizeof trace->method, "%s", rq->head.method != NULL ? rq->head.method : "");
+    trace->pattern = rq->head.route != NULL ? rq->head.route->pattern : "";
+    bl_request_trace_set_path(trace, secret ? rq->head.route->pattern : rq->head.uri != NULL ? rq->head.uri : "");
+    print_peer(rq->conn.mhd, trace->peer, sizeof trace->peer);
+    bl_access_name(rq->server->access, rq->owner, trace->key, sizeof trace->key);
+    trace->bytes_in = rq->body.len;
+    trace->bytes_out = reply_bytes(rq);
 }
 
 /* Record the request in the metrics, the access log and the trace. */
 static void tell_client(bl_request *rq)
 {
     bl_metrics *metrics = &rq->server->metrics;
-    bl_request_trace *trail = &rq->trail;
+    bl_request_trace *trace = &rq->trace;
     bl_log_level level = rq->head.route != NULL && (rq->head.route->flags & BL_ROUTE_PROBE) != 0 ? BL_LOG_DEBUG : BL_LOG_INFO;
-    trail->status = rq->reply.status;
-    trail->begin_ns = rq->start_ns;
-    trail->end_ns = bl_clock_ns();
+    trace->status = rq->reply.status;
+    trace->begin_ns = rq->start_ns;
+    trace->end_ns = bl_clock_ns();
     if (rq->reply.status != 0) { /* 0: the connection broke before the server had an answer */
-        trail->seen |= 1U << BL_TIME_REQUEST;
-        trail->time_ns[BL_TIME_REQUEST] = trail->end_ns - trail->begin_ns;
+        trace->seen |= 1U << BL_TIME_REQUEST;
+        trace->time_ns[BL_TIME_REQUEST] = trace->end_ns - trace->begin_ns;
         bl_metrics_add(metrics, BL_COUNT_BYTES_OUT, (long long)reply_bytes(rq));
     }
     if (rq->reply.sent_ns != 0)
-        bl_request_trace_add(trail, BL_TIME_SEND, rq->reply.sent_ns, trail->end_ns);
-    bl_request_trace_count(trail, metrics, bl_route_index(rq->head.route));
+        bl_request_trace_add(trace, BL_TIME_SEND, rq->reply.sent_ns, trace->end_ns);
+    bl_request_trace_count(trace, metrics, bl_route_index(rq->head.route));
     bl_metrics_add(metrics, BL_COUNT_BYTES_IN, (long long)rq->body.len);
     if (rq->reply.status != 0)
         bl_access_count(rq->server->access, rq->owner, rq->body.len, reply_bytes(rq));
-    if (!trail->traced && !bl_log_is_on(level))
+    if (!trace->traced && !bl_log_is_on(level))
         return;
     request_describe(rq);
-    bl_request_trace_log(trail, level);
-    if (trail->traced)
-        bl_exporter_take(rq->server->exporter, trail);
+    bl_request_trace_log(trace, level);
+    if (trace->traced)
+        bl_exporter_take(rq->server->exporter, trace);
 }
 
 /* The access log omits internal requests.  The metrics include their device time. */
@@ -167,7 +167,7 @@ static void request_tell(bl_request *rq)
     if (rq->own.done == NULL)
         tell_client(rq);
     else
-        bl_request_trace_count(&rq->trail, &rq->server->metrics, BL_METRIC_OWN_WORK);
+        bl_request_trace_count(&rq->trace, &rq->server->metrics, BL_METRIC_OWN_WORK);
 }
 
 /* Reset all fields.  Keep the buffers for the next request, unless the memory budget is short. */
@@ -529,7 +529,7 @@ bl_status bl_request_submit(bl_request *rq, bl_queue *queue, bl_work work, bl_se
     rq->item.serial = serial;
     rq->item.queued_ns = bl_clock_ns();
     if (rq->handling_ns != 0)
-        bl_request_trace_add(&rq->trail, BL_TIME_DECODE, rq->handling_ns, rq->item.queued_ns);
+        bl_request_trace_add(&rq->trace, BL_TIME_DECODE, rq->handling_ns, rq->item.queued_ns);
     rq->handling_ns = 0;
     if (brief && rq->own.done == NULL && !atomic_load(&rq->conn.suspended) && bl_queue_visit(queue, rq))
         return BL_OK;

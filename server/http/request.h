@@ -222,7 +222,7 @@ struct bl_request {
 
     int64_t start_ns;
     int64_t handling_ns; /* time at which the handler began, until the handler answers or submits; else 0 */
-    bl_request_trace trail;
+    bl_request_trace trace;
     void *data;                        /* data of the handler, in the arena */
     bl_status (*then)(bl_request *rq); /* fills the reply after the work: on the HTTP thread or on an offload thread */
     bool apart;                        /* an offload thread owns the request (offload.h) */

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { LOOK_MS = 20, MAX_EVENTS = 64, KEEP_URI = 1024, NUDGE_MS = 500 };
+enum { POLL_MS = 20, MAX_EVENTS = 64, KEEP_URI = 1024, REPEAT_MS = 500 };
 
 /* The slot of an open connection.  A slot lives as long as the watcher, so that a late epoll event finds its slot.  The
  * |serial| of the slot then differs from the serial in the event. */
@@ -34,7 +34,7 @@ struct bl_peer {
 /* A connection whose client has gone.  libmicrohttpd may still consider the connection open. */
 typedef struct gone_peer {
     uint64_t packed;
-    int64_t told_ns; /* when shutdown was last called */
+    int64_t shutdown_ns; /* when shutdown was last called */
 } gone_peer;
 
 struct bl_watch {
@@ -77,25 +77,25 @@ static bl_request *cancel_locked(bl_peer *peer)
 /* libmicrohttpd 0.9.75 misses an end of the connection that arrives together with data, and would keep the connection until its
  * timeout.  A shutdown of the finished side makes epoll report the end again.  The watcher repeats the call, because the new
  * report may also coincide with another event.  False once the connection has ended. */
-static bool watch_nudge(bl_watch *watch, gone_peer *gone, int64_t now)
+static bool watch_repeat_shutdown(bl_watch *watch, gone_peer *gone, int64_t now)
 {
     bl_peer *peer = &watch->peers[(uint32_t)gone->packed];
     bool open = false;
     pthread_mutex_lock(&peer->lock);
     open = peer->fd >= 0 && pack(peer) == gone->packed;
-    if (open && peer->rq == NULL && bl_clock_ms(gone->told_ns, now) >= NUDGE_MS) {
+    if (open && peer->rq == NULL && bl_clock_ms(gone->shutdown_ns, now) >= REPEAT_MS) {
         (void)shutdown(peer->fd, SHUT_RD);
-        gone->told_ns = now;
+        gone->shutdown_ns = now;
     }
     pthread_mutex_unlock(&peer->lock);
     return open;
 }
 
-static void nudge_all(bl_watch *watch, int64_t now)
+static void watch_repeat_shutdowns(bl_watch *watch, int64_t now)
 {
     uint32_t left = 0;
     for (uint32_t i = 0; i < watch->ngone; i++)
-        if (watch_nudge(watch, &watch->gone[i], now))
+        if (watch_repeat_shutdown(watch, &watch->gone[i], now))
             watch->gone[left++] = watch->gone[i];
     watch->ngone = left;
 }
@@ -134,7 +134,7 @@ static void watch_on_event(bl_watch *watch, const struct epoll_event *event)
     bool certain = (event->events & (EPOLLHUP | EPOLLERR)) != 0;
     if (watch->ngone == watch->count) /* the list contains ended connections: after their removal the list has room, because at
                                        * most |count| connections are open */
-        nudge_all(watch, bl_clock_ns());
+        watch_repeat_shutdowns(watch, bl_clock_ns());
     pthread_mutex_lock(&peer->lock);
     mine = peer->fd >= 0 && pack(peer) == event->data.u64;
     if (mine && (certain || watch->server->settings.half_close)) {
@@ -155,11 +155,11 @@ static void *watch_run_thread(void *arg)
     bl_watch *watch = arg;
     struct epoll_event events[MAX_EVENTS];
     while (!atomic_load(&watch->stop)) {
-        int n = epoll_wait(watch->epoll, events, MAX_EVENTS, LOOK_MS);
+        int n = epoll_wait(watch->epoll, events, MAX_EVENTS, POLL_MS);
         for (int i = 0; i < n; i++)
             watch_on_event(watch, &events[i]);
         if (watch->ngone > 0)
-            nudge_all(watch, bl_clock_ns());
+            watch_repeat_shutdowns(watch, bl_clock_ns());
     }
     return NULL;
 }

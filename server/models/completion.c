@@ -143,7 +143,7 @@ void bl_completion_end_text(bl_generation *g, bl_request *own)
     bool first = false;
     pthread_mutex_lock(&c->lock);
     g->own = NULL;
-    g->queue_ns = own->trail.time_ns[BL_TIME_QUEUE];
+    g->queue_ns = own->trace.time_ns[BL_TIME_QUEUE];
     c->time_ns[QUEUED] += g->queue_ns;
     c->time_ns[COMPUTED] += g->compute_ns;
     first = own->err.status != BL_OK && c->err.status == BL_OK;
@@ -152,7 +152,7 @@ void bl_completion_end_text(bl_generation *g, bl_request *own)
         c->retry_after = own->reply.retry_after;
     }
     if (c->parked)
-        bl_request_trace_join(&c->rq->trail, &own->trail);
+        bl_request_trace_join(&c->rq->trace, &own->trace);
     if (--c->left == 0)
         waits = finish_client(c);
     pthread_mutex_unlock(&c->lock);

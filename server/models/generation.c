@@ -199,7 +199,7 @@ bl_status bl_generation_submit(bl_generation *g, bl_request *rq)
     own->item.deadline_ns = rq->item.deadline_ns;
     own->item.priority = rq->item.priority;
     own->item.rank = rq->item.rank;
-    own->trail.traced = rq->trail.traced;
+    own->trace.traced = rq->trace.traced;
     own->own.purpose = (bl_purpose){"model", g->version->name, NULL};
     g->own = own;
     st = bl_request_submit(own, g->worker->queue, bl_text_work, NULL);

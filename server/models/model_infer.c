@@ -426,12 +426,12 @@ static bl_status reply_alone(bl_request *rq)
     const bl_exec *x = rq->data;
     bl_infer *in = x->extra;
     rq->data = in;
-    in->item.queue_ns = rq->trail.time_ns[BL_TIME_QUEUE];
-    in->item.compute_ns = rq->trail.time_ns[BL_TIME_COMPUTE];
+    in->item.queue_ns = rq->trace.time_ns[BL_TIME_QUEUE];
+    in->item.compute_ns = rq->trace.time_ns[BL_TIME_COMPUTE];
     bl_exec_take(x, 0, 0, 0, in->item.got);
     if (in->variant == NULL) /* the run of another variant can take another time */
         bl_instance_learn(in->version, in->instance, in->item.rows > 0 ? in->item.rows : 1, x->plan,
-                          in->item.compute_ns + rq->trail.time_ns[BL_TIME_COPY]);
+                          in->item.compute_ns + rq->trace.time_ns[BL_TIME_COPY]);
     bl_infer_weigh(in);
     in->counts = true;
     rq->then = bl_infer_reply;

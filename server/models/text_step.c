@@ -190,7 +190,7 @@ static void take_along(step *s)
     for (; rq != NULL; rq = next) {
         next = rq->item.next;
         bl_step outcome = BL_STEP_DONE;
-        bl_request_trace_add(&rq->trail, BL_TIME_QUEUE, rq->item.queued_ns, s->begin_ns);
+        bl_request_trace_add(&rq->trace, BL_TIME_QUEUE, rq->item.queued_ns, s->begin_ns);
         if (bl_access_check_time(rq) == BL_OK && has_pages(s, rq, &outcome)) {
             text_step_join(s, rq);
         } else {
@@ -490,7 +490,7 @@ static void text_step_conclude(const step *s, const bl_err *err)
 {
     for (bl_generation *g = s->lead; g != NULL; g = g->beside) {
         bl_status st = err->status;
-        bl_request_trace_add(&g->rq->trail, BL_TIME_COMPUTE, s->begin_ns, s->begin_ns + s->took_ns);
+        bl_request_trace_add(&g->rq->trace, BL_TIME_COMPUTE, s->begin_ns, s->begin_ns + s->took_ns);
         g->compute_ns += s->took_ns;
         if (st == BL_OK)
             st = write_on(s, g);

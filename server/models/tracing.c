@@ -40,12 +40,12 @@ static bool is_set(const bl_model_tracing *tracing)
 void bl_model_trace(bl_models *models, bl_model *model, bl_request *rq)
 {
     bl_model_tracing now, *counting = model->tracing.counted ? &model->tracing : &models->tracing;
-    if (models->server->exporter == NULL || rq->trail.has_parent || (!is_set(&model->tracing) && !is_set(&models->tracing)))
+    if (models->server->exporter == NULL || rq->trace.has_parent || (!is_set(&model->tracing) && !is_set(&models->tracing)))
         return;
     now = effective(models, model);
-    rq->trail.traced = now.level == BL_TRACING_ON && model->asked++ % now.rate == 0 && now.count != 0;
-    rq->trail.own.sampled = rq->trail.traced;
-    if (rq->trail.traced && counting->counted && counting->count > 0)
+    rq->trace.traced = now.level == BL_TRACING_ON && model->asked++ % now.rate == 0 && now.count != 0;
+    rq->trace.own.sampled = rq->trace.traced;
+    if (rq->trace.traced && counting->counted && counting->count > 0)
         counting->count--;
 }
 

@@ -166,7 +166,7 @@ static bl_status reply_single(bl_request *rq)
 {
     const bl_exec *x = rq->data;
     joined_run *run = x->extra;
-    const int64_t *ns = rq->trail.time_ns;
+    const int64_t *ns = rq->trace.time_ns;
     (void)bl_batch_learn(run->item.batcher, run->slot, run->item.rows, false, false, ns[BL_TIME_COMPUTE] + ns[BL_TIME_COPY]);
     return bl_exec_reply(rq);
 }

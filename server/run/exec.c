@@ -356,7 +356,7 @@ static bl_step fetch_one(bl_request *rq)
         (void)bl_fail(&rq->err, BL_ENOMEM, "tensor of %zu bytes", fetch->to->bytes);
     else
         rq->err.status = bl_device_tensor_read(fetch->from, host, &rq->err);
-    bl_request_trace_add(&rq->trail, BL_TIME_COPY, begin, bl_clock_ns());
+    bl_request_trace_add(&rq->trace, BL_TIME_COPY, begin, bl_clock_ns());
     x->in.fetches = fetch->next;
     bl_device_tensor_release(fetch->to);
     return exec_go_on(x);
@@ -371,7 +371,7 @@ static bl_step exec_compile_all(bl_request *rq)
         bl_request_release(rq);
         return BL_STEP_MOVED;
     }
-    bl_request_trace_add(&rq->trail, BL_TIME_COMPILE, begin, bl_clock_ns());
+    bl_request_trace_add(&rq->trace, BL_TIME_COMPILE, begin, bl_clock_ns());
     x->compile = NULL;
     return st == BL_OK && !x->dry ? exec_go_on(x) : BL_STEP_DONE;
 }

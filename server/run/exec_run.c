@@ -122,7 +122,7 @@ static bl_status exec_run_begin(bl_exec *x)
     x->in.buffers = bl_arena_array(x->rq->arena, (size_t)x->in.n + 1, sizeof(bl_buffer *));
     BL_TRY(bl_arena_status(x->rq->arena, err));
     BL_TRY(begin_series(x));
-    bl_request_trace_add(&x->rq->trail, BL_TIME_COPY, start, bl_clock_ns());
+    bl_request_trace_add(&x->rq->trace, BL_TIME_COPY, start, bl_clock_ns());
     return BL_OK;
 }
 
@@ -264,7 +264,7 @@ static bl_status run_some(bl_exec *x, int64_t *took)
     x->done += run.steps_done;
     atomic_store(&x->worker->busy_ns, bl_clock_ns());
     *took = bl_clock_ns() - start;
-    bl_request_trace_add(&x->rq->trail, BL_TIME_COMPUTE, start, start + *took);
+    bl_request_trace_add(&x->rq->trace, BL_TIME_COMPUTE, start, start + *took);
     if (st == BL_OK && x->series.every > 0 && !periods && x->done % x->series.every == 0)
         st = exec_run_collect(x, x->done, x->out.buffers, &x->rq->err);
     return st;
@@ -353,7 +353,7 @@ static bl_status exec_run_finish(bl_exec *x)
             BL_TRY(bl_registry_put(x->rq->server->registry, x->rq, x->options.lease, x->out.kept[i], x->out.tensors[i],
                                    &x->rq->err));
     }
-    bl_request_trace_add(&x->rq->trail, BL_TIME_COPY, start, bl_clock_ns());
+    bl_request_trace_add(&x->rq->trace, BL_TIME_COPY, start, bl_clock_ns());
     if (x->how.debug >= 1)
         bl_text_puts(&x->report, info->debug);
     if (x->launch_ns != NULL)
@@ -383,7 +383,7 @@ static bl_status take_off(bl_exec *x)
     bl_run run = flight_of(x);
     int64_t start = bl_clock_ns();
     bl_status st = bl_plan_submit(&run, &x->rq->err);
-    bl_request_trace_add(&x->rq->trail, BL_TIME_COMPUTE, start, bl_clock_ns());
+    bl_request_trace_add(&x->rq->trace, BL_TIME_COMPUTE, start, bl_clock_ns());
     x->flies = st == BL_OK;
     return st;
 }
@@ -393,8 +393,8 @@ static bl_step land(bl_exec *x)
 {
     bl_run run = flight_of(x);
     int64_t start = bl_clock_ns();
-    bl_status st = bl_plan_finish(&run, x->rq->trail.time_ns[BL_TIME_COMPUTE], &x->rq->err);
-    bl_request_trace_add(&x->rq->trail, BL_TIME_COMPUTE, start, bl_clock_ns());
+    bl_status st = bl_plan_finish(&run, x->rq->trace.time_ns[BL_TIME_COMPUTE], &x->rq->err);
+    bl_request_trace_add(&x->rq->trace, BL_TIME_COMPUTE, start, bl_clock_ns());
     x->done = run.steps_done;
     atomic_store(&x->worker->busy_ns, bl_clock_ns());
     if (st == BL_OK)
@@ -479,7 +479,7 @@ static void fill_series(const bl_exec *x, int i, const char *name, bl_result *ou
 static void put_stats(const bl_exec *x, bl_text *out)
 {
     const bl_plan_info *info = bl_plan_get_info(x->plan);
-    const int64_t *ns = x->rq->trail.time_ns;
+    const int64_t *ns = x->rq->trace.time_ns;
     bl_run_stats stats = {.device = info->device,
                           .cached = x->hit,
                           .kernels = info->kernels,

@@ -286,7 +286,7 @@ static void expire_lent(bl_queue *queue, int64_t now_ns)
         pthread_mutex_unlock(&queue->lock);
         if (rq == NULL)
             return;
-        bl_request_trace_add(&rq->trail, BL_TIME_COMPILE, rq->item.queued_ns, now_ns);
+        bl_request_trace_add(&rq->trace, BL_TIME_COMPILE, rq->item.queued_ns, now_ns);
         bl_request_finish(rq);
     }
 }
@@ -301,7 +301,7 @@ void bl_queue_expire(bl_queue *queue, int64_t now_ns)
         pthread_mutex_unlock(&queue->lock);
         if (rq == NULL)
             return;
-        bl_request_trace_add(&rq->trail, BL_TIME_QUEUE, rq->item.queued_ns, now_ns);
+        bl_request_trace_add(&rq->trace, BL_TIME_QUEUE, rq->item.queued_ns, now_ns);
         (void)bl_fail(&rq->err, BL_ETIMEOUT, "still waiting for %s when the timeout passed", queue->name);
         bl_request_finish(rq);
     }
@@ -362,7 +362,7 @@ static bl_request *take_next(bl_queue *queue, bool flying, turn *out)
 static bl_step work_on(bl_queue *queue, bl_request *rq)
 {
     int64_t now = bl_clock_ns();
-    bl_request_trace_add(&rq->trail, BL_TIME_QUEUE, rq->item.queued_ns, now);
+    bl_request_trace_add(&rq->trace, BL_TIME_QUEUE, rq->item.queued_ns, now);
     if (atomic_load(&rq->cancel) && !atomic_load(&rq->stays)) {
         (void)bl_fail(&rq->err, BL_ECANCELLED, "the client went away");
         return BL_STEP_DONE;

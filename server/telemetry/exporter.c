@@ -67,39 +67,39 @@ static bool is_drawn(const bl_exporter *exporter, const unsigned char *trace)
     return value < exporter->limit;
 }
 
-void bl_exporter_begin(bl_exporter *exporter, bl_request_trace *trail, bool quiet)
+void bl_exporter_begin(bl_exporter *exporter, bl_request_trace *trace, bool quiet)
 {
     uint64_t id[3];
-    if (exporter == NULL || (trail->has_parent ? !trail->parent.sampled : quiet))
+    if (exporter == NULL || (trace->has_parent ? !trace->parent.sampled : quiet))
         return;
     for (int i = 0; i < 3; i++)
         id[i] = exporter_draw(exporter);
-    memcpy(trail->own.trace, trail->has_parent ? trail->parent.trace : (const void *)id, sizeof trail->own.trace);
-    memcpy(trail->own.span, &id[2], sizeof trail->own.span);
-    trail->traced = trail->own.sampled = trail->has_parent || is_drawn(exporter, trail->own.trace);
+    memcpy(trace->own.trace, trace->has_parent ? trace->parent.trace : (const void *)id, sizeof trace->own.trace);
+    memcpy(trace->own.span, &id[2], sizeof trace->own.span);
+    trace->traced = trace->own.sampled = trace->has_parent || is_drawn(exporter, trace->own.trace);
 }
 
 /* ---- the queue */
 
-static long long span_count(const bl_request_trace *trail)
+static long long span_count(const bl_request_trace *trace)
 {
-    return 1 + (long long)trail->nstays;
+    return 1 + (long long)trace->nstays;
 }
 
-void bl_exporter_take(bl_exporter *exporter, const bl_request_trace *trail)
+void bl_exporter_take(bl_exporter *exporter, const bl_request_trace *trace)
 {
     bool taken = false;
     pthread_mutex_lock(&exporter->lock);
     taken = exporter->count < QUEUE;
     if (taken) {
-        exporter->ring[(exporter->head + exporter->count) % QUEUE] = *trail;
+        exporter->ring[(exporter->head + exporter->count) % QUEUE] = *trace;
         exporter->count++;
         if (exporter->count == BATCH)
             pthread_cond_signal(&exporter->some);
     }
     pthread_mutex_unlock(&exporter->lock);
     if (!taken)
-        bl_metrics_add(exporter->options.metrics, BL_COUNT_SPANS_DROPPED, span_count(trail));
+        bl_metrics_add(exporter->options.metrics, BL_COUNT_SPANS_DROPPED, span_count(trace));
 }
 
 /* Remove the first |count| traces, which were sent or given up.  Thread: the exporter's. */

@@ -25,9 +25,9 @@ void bl_exporter_destroy(bl_exporter *exporter);
 
 /* Decide whether a request is traced, and assign its span.  The sampling flag of the parent decides, or else chance.  |quiet|:
  * trace the request only if its parent asks for a trace.  A NULL exporter traces no request. */
-void bl_exporter_begin(bl_exporter *exporter, bl_request_trace *trail, bool quiet);
+void bl_exporter_begin(bl_exporter *exporter, bl_request_trace *trace, bool quiet);
 /* Copy the trace of a request if the queue has room.  Call at the end of the request. */
-void bl_exporter_take(bl_exporter *exporter, const bl_request_trace *trail);
+void bl_exporter_take(bl_exporter *exporter, const bl_request_trace *trace);
 
 /* ---- otlp.c */
 /* Write the body of a post: the spans of the request traces ring[(first + i) % size] for i below |count|.  |epoch_ns| plus

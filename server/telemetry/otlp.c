@@ -52,19 +52,19 @@ static void child_id(const unsigned char *parent, unsigned number, unsigned char
     memcpy(out, &value, sizeof value);
 }
 
-static void begin_span(bl_text *out, const bl_request_trace *trail, const unsigned char *id, const unsigned char *parent)
+static void begin_span(bl_text *out, const bl_request_trace *trace, const unsigned char *id, const unsigned char *parent)
 {
-    char trace[33], hex[17];
-    bl_trace_hex(trail->own.trace, sizeof trail->own.trace, trace);
+    char id_text[33], hex[17];
+    bl_trace_hex(trace->own.trace, sizeof trace->own.trace, id_text);
     bl_trace_hex(id, 8, hex);
-    bl_text_printf(out, "%s{\"traceId\":\"%s\",\"spanId\":\"%s\"", bl_text_last(out) == '[' ? "" : ",", trace, hex);
+    bl_text_printf(out, "%s{\"traceId\":\"%s\",\"spanId\":\"%s\"", bl_text_last(out) == '[' ? "" : ",", id_text, hex);
     if (parent != NULL) {
         bl_trace_hex(parent, 8, hex);
         bl_text_printf(out, ",\"parentSpanId\":\"%s\"", hex);
     }
-    if (trail->state[0] != '\0') {
+    if (trace->state[0] != '\0') {
         bl_text_puts(out, ",\"traceState\":");
-        bl_encode_string(out, trail->state);
+        bl_encode_string(out, trace->state);
     }
 }
 
@@ -75,47 +75,47 @@ static void put_times(bl_text *out, int kind, int64_t begin_ns, int64_t end_ns)
 }
 
 /* Write the attributes of the request span.  Their names follow the semantic conventions for HTTP servers. */
-static void put_attributes(bl_text *out, const bl_request_trace *trail)
+static void put_attributes(bl_text *out, const bl_request_trace *trace)
 {
     bl_text_puts(out, ",\"attributes\":[");
-    otlp_put_text(out, "http.request.method", trail->method);
+    otlp_put_text(out, "http.request.method", trace->method);
     otlp_put_text(out, "url.scheme", "http");
-    otlp_put_text(out, "url.path", trail->path);
-    if (trail->pattern[0] != '\0')
-        otlp_put_text(out, "http.route", trail->pattern);
-    if (trail->status != 0)
-        otlp_put_count(out, "http.response.status_code", (uint64_t)trail->status);
-    otlp_put_count(out, "http.request.body.size", trail->bytes_in);
-    otlp_put_count(out, "http.response.body.size", trail->bytes_out);
-    otlp_put_text(out, "client.address", trail->peer);
-    otlp_put_text(out, "beamline.request_id", trail->id);
-    if (trail->key[0] != '\0')
-        otlp_put_text(out, "beamline.key", trail->key);
+    otlp_put_text(out, "url.path", trace->path);
+    if (trace->pattern[0] != '\0')
+        otlp_put_text(out, "http.route", trace->pattern);
+    if (trace->status != 0)
+        otlp_put_count(out, "http.response.status_code", (uint64_t)trace->status);
+    otlp_put_count(out, "http.request.body.size", trace->bytes_in);
+    otlp_put_count(out, "http.response.body.size", trace->bytes_out);
+    otlp_put_text(out, "client.address", trace->peer);
+    otlp_put_text(out, "beamline.request_id", trace->id);
+    if (trace->key[0] != '\0')
+        otlp_put_text(out, "beamline.key", trace->key);
     for (int time = 0; time < BL_TIME_COUNT; time++)
-        if (trail->more && (trail->seen >> time & 1U) != 0)
-            put_ms(out, bl_metrics_time_name(time), trail->time_ns[time]);
+        if (trace->more && (trace->seen >> time & 1U) != 0)
+            put_ms(out, bl_metrics_time_name(time), trace->time_ns[time]);
     bl_text_puts(out, "]");
 }
 
 /* Write the span of the request and a child span for each interval. */
-static void put_trail(bl_text *out, const bl_request_trace *trail, int64_t epoch_ns)
+static void put_trace(bl_text *out, const bl_request_trace *trace, int64_t epoch_ns)
 {
     char name[128];
-    bool failed = trail->status == 0 || trail->status >= 500;
-    begin_span(out, trail, trail->own.span, trail->has_parent ? trail->parent.span : NULL);
-    snprintf(name, sizeof name, "%s%s%s", trail->method, trail->pattern[0] != '\0' ? " " : "", trail->pattern);
+    bool failed = trace->status == 0 || trace->status >= 500;
+    begin_span(out, trace, trace->own.span, trace->has_parent ? trace->parent.span : NULL);
+    snprintf(name, sizeof name, "%s%s%s", trace->method, trace->pattern[0] != '\0' ? " " : "", trace->pattern);
     bl_text_puts(out, ",\"name\":");
     bl_encode_string(out, name);
-    put_times(out, SERVER, trail->begin_ns + epoch_ns, trail->end_ns + epoch_ns);
-    put_attributes(out, trail);
+    put_times(out, SERVER, trace->begin_ns + epoch_ns, trace->end_ns + epoch_ns);
+    put_attributes(out, trace);
     if (failed)
         bl_text_printf(out, ",\"status\":{\"code\":%d}", FAILED);
     bl_text_puts(out, "}");
-    for (unsigned i = 0; i < trail->nstays; i++) {
-        const bl_stay *stay = &trail->stay[i];
+    for (unsigned i = 0; i < trace->nstays; i++) {
+        const bl_stay *stay = &trace->stay[i];
         unsigned char id[8];
-        child_id(trail->own.span, i, id);
-        begin_span(out, trail, id, trail->own.span);
+        child_id(trace->own.span, i, id);
+        begin_span(out, trace, id, trace->own.span);
         bl_text_printf(out, ",\"name\":\"%s\"", bl_metrics_time_name(stay->time));
         put_times(out, INTERNAL, stay->begin_ns + epoch_ns, stay->end_ns + epoch_ns);
         bl_text_puts(out, "}");
@@ -135,6 +135,6 @@ void bl_otlp_encode(bl_text *out, const bl_exporter_options *options, const char
     bl_encode_string(out, options->version);
     bl_text_puts(out, "},\"spans\":[");
     for (size_t i = 0; i < count; i++)
-        put_trail(out, &ring[(first + i) % size], epoch_ns);
+        put_trace(out, &ring[(first + i) % size], epoch_ns);
     bl_text_puts(out, "]}]}]}");
 }

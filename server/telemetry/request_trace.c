@@ -8,70 +8,70 @@
 #include <stdio.h>
 #include <string.h>
 
-void bl_request_trace_add(bl_request_trace *trail, int time, int64_t begin_ns, int64_t end_ns)
+void bl_request_trace_add(bl_request_trace *trace, int time, int64_t begin_ns, int64_t end_ns)
 {
     if (end_ns < begin_ns)
         end_ns = begin_ns;
-    trail->time_ns[time] += end_ns - begin_ns;
-    trail->seen |= 1U << time;
-    if (trail->traced && trail->nstays < BL_REQUEST_TRACE_SPANS)
-        trail->stay[trail->nstays++] = (bl_stay){time, begin_ns, end_ns};
-    else if (trail->traced)
-        trail->more = true;
+    trace->time_ns[time] += end_ns - begin_ns;
+    trace->seen |= 1U << time;
+    if (trace->traced && trace->nstays < BL_REQUEST_TRACE_SPANS)
+        trace->stay[trace->nstays++] = (bl_stay){time, begin_ns, end_ns};
+    else if (trace->traced)
+        trace->more = true;
 }
 
-void bl_request_trace_join(bl_request_trace *trail, const bl_request_trace *other)
+void bl_request_trace_join(bl_request_trace *trace, const bl_request_trace *other)
 {
     for (int time = 0; time < BL_TIME_COUNT; time++)
-        trail->time_ns[time] += other->time_ns[time];
-    trail->seen |= other->seen;
-    for (unsigned i = 0; trail->traced && i < other->nstays && trail->nstays < BL_REQUEST_TRACE_SPANS; i++)
-        trail->stay[trail->nstays++] = other->stay[i];
-    trail->more = trail->more || (trail->traced && (other->more || trail->nstays == BL_REQUEST_TRACE_SPANS));
+        trace->time_ns[time] += other->time_ns[time];
+    trace->seen |= other->seen;
+    for (unsigned i = 0; trace->traced && i < other->nstays && trace->nstays < BL_REQUEST_TRACE_SPANS; i++)
+        trace->stay[trace->nstays++] = other->stay[i];
+    trace->more = trace->more || (trace->traced && (other->more || trace->nstays == BL_REQUEST_TRACE_SPANS));
 }
 
-void bl_request_trace_count(const bl_request_trace *trail, bl_metrics *metrics, int route)
+void bl_request_trace_count(const bl_request_trace *trace, bl_metrics *metrics, int route)
 {
     for (int time = 0; time < BL_TIME_COUNT; time++)
-        if ((trail->seen >> time & 1U) != 0)
-            bl_metrics_time(metrics, time, route, trail->time_ns[time]);
-    bl_metrics_answer(metrics, route, trail->status);
+        if ((trace->seen >> time & 1U) != 0)
+            bl_metrics_time(metrics, time, route, trace->time_ns[time]);
+    bl_metrics_answer(metrics, route, trace->status);
 }
 
-void bl_request_trace_set_path(bl_request_trace *trail, const char *uri)
+void bl_request_trace_set_path(bl_request_trace *trace, const char *uri)
 {
     size_t n = 0;
-    for (const unsigned char *at = (const unsigned char *)uri; *at != '\0' && *at != '?' && n + 4 < sizeof trail->path; at++) {
+    for (const unsigned char *at = (const unsigned char *)uri; *at != '\0' && *at != '?' && n + 4 < sizeof trace->path; at++) {
         if (*at > ' ' && *at < 0x7f)
-            trail->path[n++] = (char)*at;
+            trace->path[n++] = (char)*at;
         else
-            n += (size_t)snprintf(trail->path + n, 4, "%%%02X", (unsigned)*at);
+            n += (size_t)snprintf(trace->path + n, 4, "%%%02X", (unsigned)*at);
     }
-    trail->path[n] = '\0';
+    trace->path[n] = '\0';
 }
 
-void bl_request_trace_log(const bl_request_trace *trail, bl_log_level level)
+void bl_request_trace_log(const bl_request_trace *trace, bl_log_level level)
 {
-    char trace[BL_TRACE_CHARS];
-    bool traced = trail->has_parent || trail->traced;
-    double ms = round(bl_clock_ms(trail->begin_ns, trail->end_ns) * 1e3) / 1e3;
-    bl_log_field fields[] = {{"method", trail->method, 0},
-                             {"path", trail->path, 0},
-                             {"route", trail->pattern, 0},
-                             {"status", NULL, trail->status},
-                             {"in", NULL, (double)trail->bytes_in},
-                             {"out", NULL, (double)trail->bytes_out},
+    char context[BL_TRACE_CHARS];
+    bool traced = trace->has_parent || trace->traced;
+    double ms = round(bl_clock_ms(trace->begin_ns, trace->end_ns) * 1e3) / 1e3;
+    bl_log_field fields[] = {{"method", trace->method, 0},
+                             {"path", trace->path, 0},
+                             {"route", trace->pattern, 0},
+                             {"status", NULL, trace->status},
+                             {"in", NULL, (double)trace->bytes_in},
+                             {"out", NULL, (double)trace->bytes_out},
                              {"ms", NULL, ms},
-                             {"peer", trail->peer, 0},
-                             {"id", trail->id, 0},
+                             {"peer", trace->peer, 0},
+                             {"id", trace->id, 0},
                              {0},
                              {0}};
     int count = (int)(sizeof fields / sizeof fields[0]) - 2;
-    if (trail->key[0] != '\0')
-        fields[count++] = (bl_log_field){"key", trail->key, 0};
+    if (trace->key[0] != '\0')
+        fields[count++] = (bl_log_field){"key", trace->key, 0};
     if (traced) {
-        bl_trace_print(trail->traced ? &trail->own : &trail->parent, trace);
-        fields[count++] = (bl_log_field){"traceparent", trace, 0};
+        bl_trace_print(trace->traced ? &trace->own : &trace->parent, context);
+        fields[count++] = (bl_log_field){"traceparent", context, 0};
     }
     bl_log_fields(level, "request", fields, count);
 }

@@ -55,14 +55,14 @@ typedef struct bl_request_trace {
 } bl_request_trace;
 
 /* Add an interval: the request was in phase |time| from |begin_ns| to |end_ns|. */
-void bl_request_trace_add(bl_request_trace *trail, int time, int64_t begin_ns, int64_t end_ns);
+void bl_request_trace_add(bl_request_trace *trace, int time, int64_t begin_ns, int64_t end_ns);
 /* Add the intervals of |other|. */
-void bl_request_trace_join(bl_request_trace *trail, const bl_request_trace *other);
+void bl_request_trace_join(bl_request_trace *trace, const bl_request_trace *other);
 /* Add all phases to the histograms of |route|, and count the answer. */
-void bl_request_trace_count(const bl_request_trace *trail, bl_metrics *metrics, int route);
+void bl_request_trace_count(const bl_request_trace *trace, bl_metrics *metrics, int route);
 /* Set |path| from |uri| up to its query. */
-void bl_request_trace_set_path(bl_request_trace *trail, const char *uri);
-void bl_request_trace_log(const bl_request_trace *trail, bl_log_level level);
+void bl_request_trace_set_path(bl_request_trace *trace, const char *uri);
+void bl_request_trace_log(const bl_request_trace *trace, bl_log_level level);
 
 /* Parse a traceparent header.  False if the header is invalid; then a new trace begins. */
 bool bl_trace_parse(const char *text, bl_trace_context *out);
