@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""How long the first answer takes: a training program and a search, by a server that knows nothing, and again by one that starts with what it found.
+"""Measure the time to the first answer of a cold server and of a warm server.
 
     bench/cold.py [--rounds 3] [--only first,eager,search] [--device opencl:0] [--out FILE]
 
-Each round starts build/beamline with an empty cache folder (compiled kernels, the database of searches) and an empty one for PoCL, so that each kernel
-is compiled, then once more with the folders as they are now.  Before the clock starts each server has answered one tiny graph: its driver is loaded.
+A cold start runs build/beamline with an empty cache folder (compiled kernels, search database) and an empty cache folder of
+PoCL, so that the server compiles each kernel.  A warm start runs build/beamline again with the folders of the cold start.  Each
+server answers one tiny graph before the clock starts, so that the driver is loaded.
 
-  first     beautiful_mnist, 64 pictures, Adam: from PUT of the program to the loss of its first step
-  eager     three residual blocks, 8 pictures, without a program: from the pictures to the loss of the first step (bench/small_resnet.py)
-  search    1,024 cubed with "beam": 2: from the request to the result; and how long the kernel takes beside the heuristic's, in turns
+  first     beautiful_mnist, 64 pictures, Adam: from PUT of the program to the loss of the first step
+  eager     three residual blocks, 8 pictures, no program: from the pictures to the first loss (bench/small_resnet.py)
+  search    product of 1,024 cubed with "beam": 2: from the request to the result; also the ratio of the heuristic's kernel time
+            to the searched kernel time, measured alternately
 """
 import argparse
 import datetime
@@ -32,7 +34,7 @@ SIZE, TURNS = 1024, 20
 
 
 class Server:
-    """build/beamline, whose caches are in a folder of ours, and which has run one graph."""
+    """Runs build/beamline with its caches in |folder|; the server has answered one graph on entry."""
 
     def __init__(self, folder, device):
         self.device = device
@@ -69,7 +71,7 @@ def eager(server):
 
 
 def product(server, beam):
-    """Seconds until the product is there, and seconds that its kernels took, panels included."""
+    """Returns the seconds until the result of the product, and the seconds of its kernels, including the packing of panels."""
     document = {"device": server.device, "beam": beam, "debug": 2, "inputs": {name: {"tensor": name} for name in "ab"}, "nodes": [{"id": "y", "op": "matmul", "in": ["a", "b"]}],
                 "outputs": [], "keep": {"y": "y"}}
     begin = time.perf_counter()

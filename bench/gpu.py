@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Try a machine's GPU: correctness, then rates beside PyTorch on the same GPU.  For tools/bundle --gpu, whose gpu.sh calls it; needs no network.
+"""Check a machine's GPU for correctness, then measure rates beside PyTorch on the same GPU.
 
     bench/gpu.py OUT [PART...]      parts: check kernels training text (default: all)
 
-Each part ends by itself within 8 minutes and leaves OUT/PART.json, a list of rows.  What a driver refuses is a row with its "error", and the next row goes on.
-Without PyTorch, or without CUDA in it, the rows have our figures alone or those of PyTorch on the CPU ("peer" says which)."""
+The archive of tools/bundle --gpu contains this script; gpu.sh runs the script.  It needs no network.
+
+Each part ends within 8 minutes and writes OUT/PART.json, a list of rows.  If the driver refuses a row's work, the row has an
+"error", and the part continues with the next row.  Without PyTorch the rows have only the rates of beamline.  If PyTorch has no
+CUDA, the rows have PyTorch's rates on the CPU; "peer" names the device.
+"""
 import json
 import math
 import os
@@ -22,14 +26,14 @@ sys.path.insert(0, str(ROOT / "clients" / "python"))
 import beamline  # noqa: E402
 
 PART_SECONDS = 480
-ROW_SECONDS = 60      # of a program that is tried
-REPEATS = 7           # of a figure, of which the median counts
-SLICE = 0.05          # seconds of device time of one repeat, about
-MOVES = 60            # kernels with random moves, on each device
+ROW_SECONDS = 60      # limit of one program run
+REPEATS = 7           # repetitions per rate; the median counts
+SLICE = 0.05          # approximate seconds of device time per repetition
+MOVES = 60            # number of kernels with random moves on each device
 
 
 class Out:
-    """The rows of a part, written after each, so that an end by force loses none."""
+    """The rows of a part.  Each new row is written at once, so that a killed process loses no row."""
 
     def __init__(self, folder, part):
         self.path, self.rows, self.end = pathlib.Path(folder) / f"{part}.json", [], time.monotonic() + PART_SECONDS
@@ -47,7 +51,7 @@ class Out:
 
 
 def program(name):
-    """A program of the bundle, or of the build folder."""
+    """The path of a program in the bundle or in the build folder."""
     for folder in (ROOT / "bin", ROOT / "build"):
         if (folder / name).exists():
             return str(folder / name)
@@ -55,7 +59,7 @@ def program(name):
 
 
 def attempt(*words, seconds=ROW_SECONDS):
-    """(seconds, error or None, the end of what was printed) of a command."""
+    """Runs a command.  Returns (seconds, error or None, the end of the output)."""
     start = time.monotonic()
     try:
         done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds, text=True, errors="replace", cwd=ROOT)
@@ -71,7 +75,7 @@ def devices():
     return [line.split()[0] for line in listed.splitlines() if re.match(r"(opencl|vulkan):\d", line)]
 
 
-# ---- check: devices, the kernels of documents beside the interpreter, kernels with random moves
+# ---- check: devices, kernels of documents against the interpreter, kernels with random moves
 
 def check(out):
     seconds, error, text = attempt(program("beamline"), "devices")
@@ -102,8 +106,8 @@ class Server:
 
 
 def time_ours(server, p, inputs):
-    """Median seconds of device time of a step of a program whose states are its operands, and its first answer's wall time.  The output y, if there is one,
-    stays on the server."""
+    """Returns the median device seconds of one step of a program whose states are its operands, and the wall time to the first
+    answer.  The server keeps the output y, if any."""
     start = time.monotonic()
     held = server.client.put_program("gpu", p)
     keep = {"keep": {"gpu.y": "y"}} if not inputs else {}
@@ -120,7 +124,7 @@ def time_ours(server, p, inputs):
 
 
 class Peer:
-    """PyTorch, on CUDA if it has it."""
+    """PyTorch, on CUDA if available."""
 
     def __init__(self):
         try:
@@ -152,13 +156,13 @@ class Peer:
 
 
 def operand(p, entry, name, shape, dtype="float32"):
-    """A state of random numbers."""
+    """A state with random numbers."""
     p.state(name, beamline.Init("uniform", shape=list(shape), seed=1, dtype=dtype))
     return entry.state(name)
 
 
 def one_op(shapes, compute, dtype="float32"):
-    """A program that computes one result of random operands, and its inputs: none."""
+    """Returns a program that computes one result from random operands, and its inputs, which are empty."""
     p = beamline.Program()
     entry = p.entry()
     entry.output(y=compute(*[operand(p, entry, f"x{i}", shape, dtype) for i, shape in enumerate(shapes)]))
@@ -166,7 +170,7 @@ def one_op(shapes, compute, dtype="float32"):
 
 
 def kernel_rows(peer):
-    """(name, unit, amount, our program, PyTorch's work)"""
+    """Yields (name, unit, amount, our program, PyTorch's function)."""
     torch = peer.torch
     functional = torch.nn.functional if torch else None
     n = 1 << 24
@@ -229,7 +233,7 @@ def rates(out, rows, peer):
                 try:
                     row["theirs"] = round(amount / peer.time(theirs()), 1)
                     row["ratio"] = round(row["ours"] / row["theirs"], 3) if "ours" in row else None
-                except (AttributeError, RuntimeError, TypeError) as error:  # an older PyTorch lacks some functions
+                except (AttributeError, RuntimeError, TypeError) as error:  # older versions of PyTorch lack some functions
                     row["peer_error"] = str(error)[:500]
             out.add(name, **row)
     finally:

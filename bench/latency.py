@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""How long the Python client takes for small things: medians in one run.
+"""Measure the latency of small operations of the Python client, as medians of one run.
 
     bench/latency.py [--url URL] [--device opencl:0] [--rounds 7] [--times 300] [--learning 64 256 32]
 
-Without --url it starts build/beamline.  The lines take turns, round by round, and a figure is the median over rounds of the
-median of a round, so that what else the machine does falls on all of them alike.
+Without --url the script starts build/beamline.  The operations alternate in each round, so that other load on the machine
+affects all of them equally.  A figure is the median over the rounds of the median of a round.
 """
 import argparse
 import contextlib
@@ -24,7 +24,7 @@ from beamline import Device, Tensor, TinyJit, Variable, nn  # noqa: E402
 
 @contextlib.contextmanager
 def server(url):
-    """The address of a server, one that is started where none is given."""
+    """Gives the address |url|, or the address of a new server if |url| is None."""
     if url:
         yield url
         return
@@ -37,7 +37,7 @@ def server(url):
 
 
 def learning(device, tokens, classes, width, check_indices):
-    """A function that does one step of an Embedding, a Linear layer and a cross-entropy."""
+    """Returns a function that does one training step of an Embedding, a Linear layer and a cross-entropy."""
     table, layer = nn.Embedding(classes, width), nn.Linear(width, classes)
     for each in (table.weight, layer.weight, layer.bias):
         each.assign(each.to(device).realize())
@@ -56,7 +56,7 @@ def learning(device, tokens, classes, width, check_indices):
 
 
 def works(device, sizes):
-    """[(what it is, the most it should take in milliseconds or None, a function that does it once)]"""
+    """Returns [(title, limit in milliseconds or None, function of one repetition)]."""
     a, b = (Tensor.rand(16, 16, device=device).realize() for _ in range(2))
     c, d = (Tensor([1.0, 2], device=device).realize() for _ in range(2))
     add, power = TinyJit(lambda x, y: x + y), TinyJit(lambda x, n: x[:n].sum())
@@ -74,7 +74,7 @@ def works(device, sizes):
 
 
 def measure(work, times):
-    """The median of so many repetitions, in milliseconds."""
+    """The median of |times| repetitions in milliseconds."""
     taken = []
     for _ in range(times):
         begin = time.perf_counter()
@@ -94,13 +94,13 @@ def main():
     with server(args.url) as url:
         Device.connect(url)
         lines = works(args.device, args.learning)
-        for _, _, work in lines:  # compiled, captured, and its memory there
+        for _, _, work in lines:  # warm-up: compiles, captures and allocates
             measure(work, 40)
         rounds = [[measure(work, args.times) for _, _, work in lines] for _ in range(args.rounds)]
         for (title, most, _), taken in zip(lines, zip(*rounds)):
             aim = "" if most is None else f"   (to be under {most})"
             print(f"{title:45} {statistics.median(taken):7.3f} ms   {min(taken):7.3f} to {max(taken):7.3f}{aim}")
-        Device.connect(url)  # the lease ends
+        Device.connect(url)  # ends the lease
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What bench/run.py compares with where PyTorch is not the best there is: OpenBLAS's sgemm, and the machine's memory (stream.c).
+"""The native peers of bench/run.py: OpenBLAS's sgemm, and the memory bandwidth of the machine (stream.c).
 
-The lines it takes and gives are those of torch_worker.py.  Both libraries are called through ctypes, on all threads.
+The orders and answers have the format of torch_worker.py.  Both libraries are called through ctypes and use all threads.
 """
 import array
 import ctypes
@@ -20,7 +20,7 @@ THREADS = os.cpu_count() or 1
 
 
 def floats(count):
-    """So many floats between 0 and 1, as a ctypes array."""
+    """A ctypes array of |count| floats between 0 and 1."""
     values = array.array("f", (((i * 2654435761) & 0xffff) / 65536 for i in range(min(count, 65536))))
     whole = array.array("f", bytes(4 * count))
     for start in range(0, count, len(values)):
@@ -54,7 +54,7 @@ def stream(reads):
 
 
 def prepare(name):
-    """(what to repeat, a version)"""
+    """Returns (function to repeat, version)."""
     return stream({"fma": 3, "chain": 2}[name]) if name in ("fma", "chain") else matmul(name)
 
 

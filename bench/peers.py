@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The processes that bench/run.py compares with: PyTorch, OpenBLAS, the machine's memory, tinygrad.
+"""The peer processes of bench/run.py: PyTorch, OpenBLAS, memory bandwidth, tinygrad.
 
-Each takes a JSON line {"do": "prepare" | "slice", "name", "seconds"} and answers with one: facts, or {"times": seconds of each repetition}.
+A peer reads a JSON line {"do": "prepare" | "slice", "name", "seconds"} and answers with a JSON line: facts, or {"times":
+seconds of each repetition}.
 """
 import json
 import os
@@ -15,7 +16,7 @@ THREADS = str(os.cpu_count() or 1)
 
 
 def torch_python():
-    """Debian's packages belong to Debian's Python, which is not always the first in PATH."""
+    """The Python with PyTorch: Debian's packages belong to Debian's Python, which is not always the first in PATH."""
     for python in (sys.executable, "/usr/bin/python3"):
         if subprocess.run([python, "-c", "import torch"], capture_output=True).returncode == 0:
             return python
@@ -23,9 +24,9 @@ def torch_python():
 
 
 class Peer:
-    """One process, for one line of the table, so that the growth of its memory is that line's alone.
+    """A peer process for one row of the table, so that the growth of its memory belongs to that row.
 
-    It is stopped while it is not asked: waiting threads that spin would slow the others down.
+    The process is stopped (SIGSTOP) between orders, since threads that spin while they wait would slow the other processes.
     """
 
     def __init__(self, label, python, script, **env):
@@ -51,13 +52,13 @@ class Peer:
 
 
 def start(kind, torch):
-    """The peers of a row: PyTorch waits passively in one process and actively in another, as either may be the better.  [] where |torch|,
-    its Python, is None."""
+    """Starts the peers of a row.  PyTorch runs in two processes, with passive and with active waiting, since either can be
+    faster.  Returns [] if |torch|, the Python with PyTorch, is None."""
     if kind == "torch":
         return [Peer(policy, torch, "torch_worker.py", OMP_WAIT_POLICY=policy) for policy in ("passive", "active")] if torch else []
     return [Peer(kind, sys.executable, "native_worker.py", OMP_PROC_BIND="true")]
 
 
 def start_tinygrad(python):
-    """tinygrad on its two ways to a CPU: C through clang, and OpenCL on the same driver as ours."""
+    """Starts tinygrad's two CPU back ends: C through clang, and OpenCL on the same driver as beamline."""
     return [Peer(f"tinygrad {device}", python, "tinygrad_worker.py", DEV=device, CPU_COUNT=THREADS) for device in ("CPU", "CL")]

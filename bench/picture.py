@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The pictures of bench/run.py, as SVG by hand: our rate as a part of the peer's, on a logarithmic scale, one picture for each group of rows."""
+"""The pictures of bench/run.py as SVG text: our rate divided by the peer's rate, on a logarithmic scale, one picture per group
+of rows."""
 import math
 from xml.sax.saxutils import escape
 
@@ -8,7 +9,7 @@ INK, LINE, OURS, GOAL = "#57606a", "#8c959f55", "#2f6fd0", "#d0572f"
 
 
 def draw(report, group, rows):
-    """SVG text of the rows of one group, all of which have a ratio."""
+    """Returns the SVG text of a group's rows; each row has a ratio."""
     top = max(2.0, 2 ** math.ceil(math.log2(max(max(row["ratio"], row["goal"]) for row in rows))))
     bottom = min(0.5, 2 ** math.floor(math.log2(min(min(row["ratio"], row["goal"]) for row in rows))))
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The tables of docs/performance.md, from the figures of bench/run.py, and README's, which is some of their rows; the words around them
-are written by hand.
+"""Write the measured tables of docs/performance.md from the rows of bench/run.py, and README's table.
 
-    bench/report.py    write README's table anew, from docs/performance.md as it is
+    bench/report.py    write README's table again from the current docs/performance.md
+
+README's table has some rows of docs/performance.md.  The text around the tables is written by hand.
 """
 import pathlib
 import re
@@ -13,8 +14,8 @@ import picture
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- rows of docs/performance.md: begin -->", "<!-- rows of docs/performance.md: end -->"
-CROSSED = {"depthwise"}  # groups of so many rows that their table has one column for each part of a work, and no picture
-# row of docs/performance.md -> what README calls it
+CROSSED = {"depthwise"}  # groups with many rows: their table has one column per variant of a work, and no picture
+# title of a row in docs/performance.md -> title in README
 README = {"MLP 784-128-10, b 128, SGD": "MLP 784-128-10, batch 128, SGD",
           "beautiful_mnist, b 64, Adam": "tinygrad's beautiful_mnist, batch 64, Adam",
           "GPT, 2 layers, d 128, T 128, b 8": "GPT of 2 layers, width 128, Adam",
@@ -26,7 +27,7 @@ README = {"MLP 784-128-10, b 128, SGD": "MLP 784-128-10, batch 128, SGD",
 
 
 def groups(report):
-    """{group: its rows that have a peer's figure}"""
+    """Returns {group: its rows with a peer's figure}."""
     found = {}
     for row in report["rows"]:
         if "ratio" in row:
@@ -53,7 +54,8 @@ def table(rows):
 
 
 def cross_table(rows):
-    """Lines of titles "work, part" as a line for each work with a column for each part; the part of a title without one is "forward"."""
+    """Returns the lines of a table with a row per work and a column per variant.  A row's title is "work, variant"; without a
+    variant, the column is "forward"."""
     works, parts = {}, {}
     for row in rows:
         work, _, part = row["title"].partition(", ")
@@ -68,7 +70,7 @@ def cross_table(rows):
 
 
 def moves(rows):
-    """What the heuristic chose for each kernel of the rows that tell."""
+    """Returns the moves that the heuristic chose for each kernel of the rows with moves."""
     lines = []
     for row in rows:
         for kernel, list_of in row.get("moves", {}).items():
@@ -93,7 +95,7 @@ def section(report, group, rows):
 
 
 def write(report, docs):
-    """Put tables between their marks in performance.md, and the pictures beside it."""
+    """Replaces the tables between their marks in performance.md, and writes the pictures."""
     path = docs / "performance.md"
     text = path.read_text()
     for group, rows in groups(report).items():
@@ -106,7 +108,7 @@ def write(report, docs):
 
 
 def readme_table(performance):
-    """README's table, of rows that stand in the text of docs/performance.md."""
+    """README's table, from rows of docs/performance.md."""
     lines = ["| work | beamline | peer | ratio (quartiles) |", "| --- | --- | --- | --- |"]
     for title, shown in README.items():
         row = re.search(rf"^\| {re.escape(title)} \| ([^|]*) \| ([^|]*) \| ([^|]*) \|", performance, re.M)

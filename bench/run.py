@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Measure a beamline server beside the best there is on the same CPU: a table, JSON, pictures and docs/performance.md's tables.
+"""Measure a beamline server beside the fastest peer on the same CPU.
 
     bench/run.py [--url URL] [--device opencl:0] [--seconds 0.3] [--rounds 9] [--quick] [--only mlp,matmul] [--out bench/out]
                  [--torch PYTHON] [--tinygrad PYTHON] [--update] [--docs]
 
-Without --url it starts build/beamline.  Every round measures each side for a slice of time, one after the other; who is not being measured is
-stopped.  Peers are PyTorch (with OMP_WAIT_POLICY=passive, and again with active: the better counts), OpenBLAS for products of matrices, and the
-memory's own limit for elementwise work (bench/works.py says which).  A slice gives the median of its repetitions; a figure is the median over the
-slices, and a ratio the median of the ratios within a round.  All sides use all cores and the same sizes.  Rows of kernels count the device's own
-times of all kernels, panels included; the others the time through HTTP.
-Needs python3-torch, libopenblas0, cc and wrk; what is missing is left out, with a word.
+The results are a table, JSON, pictures and the tables of docs/performance.md.  Without --url the script starts build/beamline.
+In each round, each side runs for one time slice while the other sides are stopped.  Peers are PyTorch (with
+OMP_WAIT_POLICY=passive and with active; the faster process counts), OpenBLAS for matrix products, and memory bandwidth for
+elementwise work; bench/works.py names the peer of each row.  A slice gives the median of its repetitions.  A figure is the
+median over the slices, and a ratio is the median of the ratios within a round.  All sides use all cores and the same sizes.
+Kernel rows count the device times of all kernels, including the packing of panels; the other rows count the time through HTTP.
+
+The script needs python3-torch, libopenblas0, cc and wrk.  If a program is missing, its rows are omitted with a message.
 """
 import argparse
 import datetime
@@ -41,7 +43,7 @@ PEERS = {"torch": "PyTorch", "openblas": "OpenBLAS", "stream": "memory"}
 
 
 def take_turns(ours, workers, options):
-    """Medians of each slice: our wall times, the device's times, and by peer theirs."""
+    """Returns the median of each slice: our wall times, the device times, and the times of each peer."""
     walls, computes, theirs = [], [], {worker.label: [] for worker in workers}
     for _ in range(options.rounds):
         wall, compute = ours(options.seconds)
@@ -53,8 +55,8 @@ def take_turns(ours, workers, options):
 
 
 class Peers:
-    """The processes that lines are compared with: a line of training has its own, so that the growth of their memory is that line's
-    alone, and lines of kernels share them from one to the next."""
+    """The peer processes of the rows.  A training row has its own processes, so that the growth of their memory belongs to this
+    row; kernel rows share their processes."""
 
     def __init__(self, torch):
         self.torch, self.kept = torch, {}
@@ -77,7 +79,7 @@ class Peers:
 
 
 def compare(name, work, client, others, options):
-    """One line of the table."""
+    """Measures one row of the table."""
     lease = client.lease(3600)
     workers = others.start(work)
     try:
@@ -104,7 +106,8 @@ def compare(name, work, client, others, options):
 
 
 def beside_tinygrad(row, work, python):
-    """One slice of tinygrad on each of its devices: it is too far away for more to tell anything."""
+    """Adds one slice of tinygrad on each of its devices to |row|; more slices would add no information, since tinygrad is far
+    slower."""
     row["tinygrad"] = {}
     for worker in peers.start_tinygrad(python):
         facts = worker.ask(do="prepare", name=row["name"], seconds=0)
@@ -124,7 +127,7 @@ SMALL = {"inputs": {"x": [[1, 2, 3], [4, 5, 6]]},
 
 
 def wrk(url, clients, document):
-    """(requests/s, microseconds at the middle) of so many clients on kept connections."""
+    """Returns (requests/s, median latency in microseconds) of |clients| kept connections."""
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
         script.write(f'wrk.method = "POST"\nwrk.headers["content-type"] = "application/json"\nwrk.body = [==[{json.dumps(document)}]==]\n')
         script.flush()
@@ -137,7 +140,7 @@ def wrk(url, clients, document):
 
 
 def by_hand(client, document):
-    """The same with one client of our own, where wrk is missing."""
+    """Like wrk with one client of our own, for a machine without wrk."""
     times = []
     for _ in range(2000):
         begin = time.perf_counter()
@@ -160,7 +163,8 @@ def latency(client, url, device):
 
 
 def compile_time(client, device):
-    """What compiling the CNN's training step costs, told by the server; a constant of its own makes it new to the plan cache."""
+    """Returns the server's times of compiling the CNN's training step.  A unique constant in each program avoids hits in the
+    plan cache."""
     figures = []
     for i in range(5):
         program = cnn_program()
@@ -172,10 +176,10 @@ def compile_time(client, device):
     return {key: statistics.median(figure[key] for figure in figures) for key in ("compile_ms", "engine_ms")}
 
 
-# ---- the whole
+# ---- the complete run
 
 class Server:
-    """A program, build/beamline by default, on a port, 0 for any that is free; or a server that runs already."""
+    """A server process of |program| (default build/beamline) on |port| (0: any free port), or the running server at |url|."""
 
     def __init__(self, url, port, program=ROOT / "build" / "beamline"):
         self.process, self.url = None, url
@@ -208,7 +212,8 @@ def print_row(row):
 
 
 def print_memory(row):
-    """What a training step needs beside its batch: our scratch and two copies of the state; how far PyTorch's process grew."""
+    """Prints the memory of a training step besides its batch: our scratch memory and two copies of the state, and the growth of
+    PyTorch's process."""
     ours = row["scratch_bytes"] + 2 * row["state_bytes"]
     theirs = f", PyTorch's process grew by {row['torch_rss_growth'] / 1e6:.1f} MB" if "torch_rss_growth" in row else ""
     print(f"memory of {row['title']}: {ours / 1e6:.1f} MB{theirs}")

@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""How fast a server answers many: a table, and the same as JSON.
+"""Measure the throughput and the latency of a server with many clients: a table, and the same figures as JSON.
 
     bench/serving.py [--rounds 5] [--seconds 2] [--only echo,batching,texts,training,shares] [--device ID] [--data FOLDER] [--out FILE]
 
-It starts build/beamline, which wrk (Debian's package) asks over loopback on kept connections.  What is compared takes turns within a round, and a
-figure is the median over rounds, with the least and the greatest beside it; the machine's load is in the JSON.  wrk needs a part of the same cores.
+The script starts build/beamline; wrk (Debian's package) sends the requests over loopback on kept connections.  The compared
+configurations alternate within a round.  A figure is the median over the rounds, with the minimum and the maximum.  The JSON
+also has the load of the machine.  wrk shares the cores with the server.
 
-  echo      a hosted model that copies one number, as bytes both ways: one connection, and 64
-  batching  pictures a second of SqueezeNet (FOLDER/squeezenet, by default $BEAMLINE_DATA), and rows a second of a net of three layers, with 32 clients:
-            requests joined to batches of 8 (32 for the net), and the same model with max_batch_size 1
-  texts     tokens a second of a small llama (FOLDER/stories260K) that writes for 8 clients: as rows of the same runs, and a run for each
-  training  the 99th percentile of that net's answers alone, and while a job trains a convolutional net; the aim is twice that alone and a step together
-  shares    a device's time by key, one with ten times the connections of the other
+  echo      a hosted model that copies one number, with binary requests and replies: 1 and 64 connections
+  batching  pictures/s of SqueezeNet (FOLDER/squeezenet, default $BEAMLINE_DATA), and rows/s of a network of three layers, with
+            32 clients: dynamic batching up to 8 rows (32 for the network), and the same model with max_batch_size 1
+  texts     tokens/s of a small llama (FOLDER/stories260K) for 8 clients: continuous batching, and one text per run
+  training  the 99th percentile of the network's answers, alone and beside a job that trains a convolutional network; the aim is
+            at most twice the sum of the percentile alone and one training step
+  shares    the device time of two API keys, one with ten times the connections of the other
 """
 import argparse
 import contextlib
@@ -48,7 +50,7 @@ ECHO = {"inputs": {"x": {"dtype": "float32", "shape": ["batch", 1]}}, "dims": {"
 
 
 def layers(most):
-    """Three layers, whose 8 MB of weights are read for each run, however many rows it has."""
+    """A network of three layers.  Each run reads its 8 MB of weights once, for any number of rows."""
     shapes = {"a": [784, WIDTH], "b": [WIDTH, WIDTH], "c": [WIDTH, 10]}
     return {"inputs": {"x": {"dtype": "float32", "shape": ["batch", 784]}}, "dims": {"batch": [1, most]},
             "state": {name: {"op": "normal", "attrs": {"shape": shape, "std": 0.03, "seed": i + 1}} for i, (name, shape) in enumerate(shapes.items())},
@@ -60,7 +62,7 @@ def layers(most):
 # ---- the server
 
 def put_model(folder, name, document, **config):
-    """A program, or the path of an ONNX model."""
+    """Adds a model to the folder: a program document, or the path of an ONNX model."""
     place = folder / name / "1"
     place.mkdir(parents=True)
     if isinstance(document, pathlib.Path):
@@ -78,7 +80,7 @@ class Server:
         self.url = "http://" + re.search(r"listening on (\S+)", self.process.stdout.readline()).group(1)
 
     def call(self, method, path, body=None, key=None, kind="application/json"):
-        """The bytes of an answer; a document is sent as JSON."""
+        """Returns the bytes of a reply; sends a dict as JSON."""
         data = json.dumps(body).encode() if isinstance(body, dict) else body
         headers = {"content-type": kind, **({"x-api-key": key} if key else {})}
         try:
@@ -108,13 +110,13 @@ def running(options, *args):
 # ---- wrk
 
 def script(body, count, headers):
-    """wrk's script for a request: a text, then |count| floats."""
+    """Returns wrk's script for a request: a text, then |count| floats with the value 1."""
     lines = [f'wrk.headers["{name}"] = "{value}"' for name, value in headers.items()]
     return "\n".join(['wrk.method = "POST"', *lines, f'wrk.body = [==[{body}]==] .. string.rep("\\0\\0\\128\\63", {count})'])
 
 
 def inference(name, shape):
-    """A script that sends ones, as bytes, and wants bytes."""
+    """Returns a script that sends ones as binary data and requests binary results."""
     count = 1
     for size in shape:
         count *= size
@@ -124,7 +126,7 @@ def inference(name, shape):
 
 
 def wrk(url, text, connections, seconds):
-    """Requests a second, and the 50th and 99th percentile in seconds."""
+    """Returns the requests per second, and the 50th and 99th percentile of the latency in seconds."""
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as file:
         file.write(text)
         file.flush()
@@ -147,7 +149,7 @@ class Table:
         self.rows = []
 
     def add(self, title, values, unit, aim=None, digits=0, most=False):
-        """A line: the median of |values|; it should be |aim| at least, or at the most."""
+        """Adds a line with the median of |values|.  |aim| is the minimum, or with |most| the maximum."""
         middle = statistics.median(values)
         good = aim is None or (middle <= aim if most else middle >= aim)
         self.rows.append({"title": title, "median": middle, "low": min(values), "high": max(values), "unit": unit, "aim": aim, "met": good})
@@ -181,7 +183,7 @@ def serve_echo(table, options):
 
 
 def count_runs(server):
-    """Rows and runs of the model with batches so far."""
+    """Returns the rows and the runs of the model "joined" so far."""
     row = json.loads(server.call("GET", "/v2/models/joined/stats"))["model_stats"][0]
     return row["inference_count"], row["execution_count"]
 
@@ -221,7 +223,7 @@ def read_metric(server, name):
 
 
 def write_texts(server, model, options):
-    """Tokens a second, and tokens of a run."""
+    """Returns the tokens per second, and the tokens per run."""
     body = json.dumps({"text_input": "Once upon a time", "max_tokens": TOKENS, "ignore_eos": True})
     tokens, runs = read_metric(server, "generated_tokens_total"), read_metric(server, "text_runs_total")
     rate = wrk(f"{server.url}/v2/models/{model}/generate", script(body, 0, {"content-type": "application/json"}), WRITERS, options.seconds)["rate"]
@@ -258,7 +260,7 @@ def count_steps(server):
 
 @contextlib.contextmanager
 def training(server, cnn):
-    """A job that trains for as long as this lasts."""
+    """Runs a training job until the block ends."""
     begin = count_steps(server)
     job = json.loads(server.call("POST", "/api/v1/jobs", {"program": "cnn", "inputs": cnn, "steps": 1000000000}))["job"]
     while count_steps(server) == begin:
@@ -272,7 +274,7 @@ def training(server, cnn):
 
 
 def time_step(server, seconds):
-    """Seconds of a step, while nothing else runs."""
+    """Returns the seconds of a training step without other requests."""
     begin, before = time.monotonic(), count_steps(server)
     time.sleep(seconds)
     return (time.monotonic() - begin) / (count_steps(server) - before)

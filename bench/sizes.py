@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: MIT
-"""The sizes of what is measured, for each side alike: bench/works.py has ours, the *_worker.py files those of the others."""
+"""The sizes of all measured works, shared by all sides: bench/works.py and the *_worker.py files."""
 import math
 
-MATMULS = {f"matmul_{m}x{n}x{k}": (m, n, k)  # the product of [m, k] and [k, n]
+MATMULS = {f"matmul_{m}x{n}x{k}": (m, n, k)  # name: the product of [m, k] and [k, n]
            for m, n, k in [(512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048), (128, 512, 784), (128, 128, 784), (784, 128, 128),
                            (64, 576, 4608), (512, 10, 576)]}
-CONVS = {f"conv_{ins}_{outs}_{extent}_{k}": (batch, ins, extent, outs, k)  # batch, channels, rows and columns of the input, channels, kernel
+CONVS = {f"conv_{ins}_{outs}_{extent}_{k}": (batch, ins, extent, outs, k)  # batch, channels in, extent, channels out, kernel
          for batch, ins, outs, extent, k in [(64, 32, 32, 24, 5), (64, 32, 64, 10, 3), (64, 64, 64, 8, 3), (8, 64, 64, 58, 3), (8, 128, 128, 30, 3),
                                              (16, 256, 256, 16, 3)]}
-DEPTHWISE = {f"depthwise_{batch}_{channels}_{extent}_{k}_{stride}": (batch, channels, extent, k, stride)  # of padding k // 2
+DEPTHWISE = {f"depthwise_{batch}_{channels}_{extent}_{k}_{stride}": (batch, channels, extent, k, stride)  # padding is k // 2
              for batch, channels, extent in [(1, 32, 112), (8, 32, 56), (1, 480, 28), (8, 240, 14), (8, 96, 7), (1, 960, 7)]
              for k in (3, 5, 7) for stride in (1, 2)}
-RESNETS = {f"resnet18_{batch}_{extent}": (batch, extent) for batch, extent in [(8, 32), (16, 64)]}  # batch; rows and columns of the pictures
+RESNETS = {f"resnet18_{batch}_{extent}": (batch, extent) for batch, extent in [(8, 32), (16, 64)]}  # batch, picture side
 ATTENTIONS = {f"attention_{length}": (batch, heads, length, 64) for batch, heads, length in [(4, 8, 256), (1, 8, 4096)]}
 ROWS = (65536, 1024)  # of softmax and layernorm
 MANY = 64 << 20       # elements of the elementwise rows
-PICTURES = 60000      # as Fashion-MNIST has
-TINY_ROUNDS = 50      # of three operations each, on TINY numbers
+PICTURES = 60000      # number of pictures in Fashion-MNIST
+TINY_ROUNDS = 50      # rounds of three operations on TINY numbers
 TINY = 1024
 GPT = {"batch": 8, "length": 128, "width": 128, "heads": 4, "layers": 2, "vocabulary": 256}
 
@@ -41,7 +41,7 @@ def depthwise_gflop(name):
 
 def attention_gflop(name):
     batch, heads, length, width = ATTENTIONS[name]
-    return 4e-9 * batch * heads * length * length * width  # its two products
+    return 4e-9 * batch * heads * length * length * width  # the two products
 
 
 def conv_gflop(name):

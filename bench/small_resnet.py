@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The first step of eager training, by $BEAMLINE_URL: three residual blocks, 8 pictures of 32 x 32, SGD.  Prints the seconds from the pictures to the loss, and the loss."""
+"""The first step of eager training: three residual blocks, 8 pictures of 32 x 32, SGD, on the server at $BEAMLINE_URL.
+
+Prints the seconds from the pictures to the loss, and the loss.
+"""
 import pathlib
 import sys
 import time

@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""How long another client waits while the server reads one large body or prints one large answer.
+"""Measure how long small requests wait while the server reads a large body or prints a large answer.
 
     bench/stall.py [--server build/beamline] [--rate 800] [CASE...]
 
-A process of its own sends small runs on 8 connections, --rate a second in all, whether or not answers have come; a wait counts from the moment when the request
-was due.  A row has median, 99th percentile and longest wait in milliseconds while the case was under way, and how long the case took.
+A separate process sends small runs on 8 connections, --rate per second in all, independent of the answers.  A wait is counted
+from the time at which the request was due.  A row has the median, the 99th percentile and the maximum of the waits during the
+case in milliseconds, and the duration of the case.
 
-  idle       nothing beside
-  names      3.5 kB of gzip that are 400,000 equal names
-  numbers    0.2 MB of gzip that are 100 million numbers
+  idle       no large request
+  names      3.5 kB of gzip that expand to 400,000 equal names
+  numbers    0.2 MB of gzip that expand to 100 million numbers
   answer     60 million numbers printed as JSON
-  tokenizer  a text of 6 MB for a model with the tokenizer of GPT-2 (tokenizers/gpt2 of $BEAMLINE_DATA, with encoder.json and vocab.bpe; else left out)
+  tokenizer  a text of 6 MB for a model with the tokenizer of GPT-2 (tokenizers/gpt2 of $BEAMLINE_DATA, with encoder.json and
+             vocab.bpe; omitted if missing)
 """
 import argparse
 import gzip
@@ -37,7 +39,7 @@ SMALL = json.dumps({"inputs": {"x": [1, 2, 3, 4]}, "nodes": [{"id": "y", "op": "
 
 
 def load(port, rate, pipe):
-    """Send requests until the pipe says so; sends [(due, wait)] back."""
+    """Sends requests until a message arrives on the pipe; then sends [(due, wait)] back."""
     head = f"POST /api/v1/run HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(SMALL)}\r\n\r\n".encode()
     selector, waits, idle = selectors.DefaultSelector(), [], []
     for _ in range(CONNECTIONS):
@@ -62,7 +64,7 @@ def load(port, rate, pipe):
 
 
 def ask(port, method, path, body=None, headers=None):
-    """The status of one exchange; its answer is read and dropped."""
+    """Returns the status of one exchange; reads and discards the answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LONGEST)
     connection.request(method, path, body, headers or {})
     with connection.getresponse() as reply:
@@ -79,7 +81,7 @@ def run_idle(port):
 
 
 def send(port, method, path, make, headers=None):
-    """A function that sends what |make| makes, once, before the case begins."""
+    """Returns a function that sends a body once; |make| makes the body before the case begins."""
     body = make()
     return lambda: ask(port, method, path, body, headers)
 
@@ -104,7 +106,7 @@ def hold_numbers(port):
 
 
 def prepare(port, name):
-    """(a function that does the case, the statuses that are right)."""
+    """Returns (function that runs the case, valid statuses)."""
     zipped = {**JSON, "content-encoding": "gzip"}
     if name == "idle":
         return lambda: run_idle(port), (200,)
@@ -119,7 +121,7 @@ def prepare(port, name):
 
 
 def measure(port, rate, work):
-    """([wait in seconds], how long the work took, its status)."""
+    """Returns ([wait in seconds], duration of the work, its status)."""
     ours, theirs = multiprocessing.Pipe()
     process = multiprocessing.Process(target=load, args=(port, rate, theirs))
     process.start()
@@ -134,7 +136,7 @@ def measure(port, rate, work):
 
 
 def put_model(folder, tokenizer):
-    """A model that sums the tokens of a text."""
+    """Adds a model that sums the tokens of a text."""
     version = folder / "words" / "1"
     version.mkdir(parents=True)
     (version / "model.json").write_text(json.dumps({

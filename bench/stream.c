@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the machine's memory can do, for bench/native_worker.py, which compiles this as a shared library: reads of two or three
- * long arrays and one write past the caches, all threads, each on a contiguous part. */
+/* Measures memory bandwidth for bench/native_worker.py, which compiles this file as a shared library: non-temporal writes of
+ * one long array, and reads of two or three; each thread works on a contiguous part. */
 #include <omp.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@ enum { ARRAYS = 4, ALIGNMENT = 4096 };
 
 static float *array[ARRAYS];
 
-/* Memory for |n| floats each, touched by the threads that will use it.  0, or -1 where there is not enough. */
+/* Allocates arrays of |n| floats; the thread that uses a page writes the page first.  Returns 0, or -1 if out of memory. */
 int stream_init(int64_t n)
 {
     for (int i = 0; i < ARRAYS; i++) {
@@ -26,7 +26,7 @@ int stream_init(int64_t n)
     return 0;
 }
 
-/* d = a * b + c, or d = a * b with |reads| 2.  n is a multiple of 16. */
+/* d = a * b + c, or d = a * b if |reads| is 2.  |n| is a multiple of 16. */
 void stream_run(int64_t n, int reads)
 {
     const float *a = array[0], *b = array[1], *c = array[2];

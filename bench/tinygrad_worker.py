@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""tinygrad's side of bench/run.py, for a Python that has it: the lines are those of torch_worker.py.  DEV says on which of its devices."""
+"""tinygrad's side of bench/run.py, for a Python with tinygrad; the protocol is that of torch_worker.py.  DEV selects the
+device."""
 import json
 import sys
 import time
@@ -93,7 +94,7 @@ def measure(step, seconds):
 
 
 def prepare(name):
-    """What to repeat, after the calls that record its kernels."""
+    """Returns the function to repeat, after the calls that capture its kernels."""
     step = WORK[name]()
     for _ in range(3):
         step()
@@ -112,7 +113,7 @@ def main():
         else:
             try:
                 step = prepare(order["name"])
-            except Exception as error:  # whatever its compilers say: the row is left out
+            except Exception as error:  # any compiler error: the row is omitted
                 answer = {"error": f"{type(error).__name__}: {error}"[:200]}
         print(json.dumps(answer), flush=True)
 

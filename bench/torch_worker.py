@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""PyTorch's side of bench/run.py: takes a JSON line {"do": "prepare" | "slice", "name", "seconds"}, answers with one.
+"""PyTorch's side of bench/run.py: reads a JSON line {"do": "prepare" | "slice", "name", "seconds"} and answers with a JSON
+line.
 
-The process is started with OMP_WAIT_POLICY and OMP_NUM_THREADS set, and stopped (SIGSTOP) while others are measured.
+The parent process sets OMP_WAIT_POLICY and OMP_NUM_THREADS, and stops this process (SIGSTOP) while other sides are measured.
 """
 import gzip
 import json
@@ -49,7 +50,7 @@ def mnist(batch):
 
 
 class Block(torch.nn.Module):
-    """A layer of a GPT: attention that looks back, then two linear layers, each on what was normalised and added to what came in."""
+    """A GPT block: causal attention, then two linear layers, each on normalised input with a residual connection."""
 
     def __init__(self, width, heads):
         super().__init__()
@@ -88,7 +89,7 @@ def gpt(batch, length, vocabulary, **size):
 
 
 def pictures():
-    """Fashion-MNIST's 60,000 and their labels; where it is not here, noise of that size."""
+    """The 60,000 pictures of Fashion-MNIST with labels; random pictures of the same size if the data set is missing."""
     try:
         folder = datasets.find("fashion-mnist")
     except FileNotFoundError:
@@ -102,7 +103,7 @@ def pictures():
 
 
 def learner(optimiser):
-    """An epoch of a DataLoader over pictures in memory."""
+    """Returns the function of one epoch of a DataLoader over pictures in memory."""
     nn = torch.nn
     images, labels = pictures()
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(images, labels), batch_size=128, shuffle=True)
@@ -121,14 +122,14 @@ def conv(name):
 
 
 def conv_gradients(name):
-    """Both, as autograd has the library compute them; the forward pass is none of it."""
+    """Returns the function of both gradients, computed by the library function of autograd, without the forward pass."""
     x, w, y = (torch.rand(shape) for shape in sizes.conv_shapes(name))
     one = [1, 1]
     return lambda: torch.ops.aten.convolution_backward(y, x, w, None, one, [0, 0], one, False, [0, 0], 1, [True, True, False])
 
 
 def depthwise(name, gradients):
-    """The convolution, or the gradients that |gradients| asks for: to the pictures, to the weight."""
+    """Returns the function of the convolution or, with |gradients|, of the gradients to the pictures and to the weight."""
     (x, w, y), (_, channels, _, k, stride) = [torch.rand(shape) for shape in sizes.depthwise_shapes(name)], sizes.DEPTHWISE[name]
     steps, pads = [stride, stride], [k // 2, k // 2]
     if not gradients:
@@ -211,7 +212,7 @@ TRAINS = ("mlp", "mlp_adam", "cnn", "mnist_64", "mnist_512", "gpt", "learner", "
 
 
 def measure(step, name, seconds):
-    """Seconds of each repetition, as many as fit into the time; at least two."""
+    """Returns the seconds of each repetition: as many as fit into |seconds|, at least two."""
     times, start = [], time.perf_counter()
     with torch.set_grad_enabled(name in TRAINS):
         while len(times) < 2 or time.perf_counter() - start < seconds:

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The speed golden: each kernel row of bench/run.py from two builds in turns, on one machine.
+"""The performance golden: compare each kernel row of bench/run.py between two builds on one machine.
 
     bench/turns.py OLD NEW [--rows REGEX] [--sittings 3] [--repeat 3] [--seconds 0.1] [--least 0.97] [--device opencl:0]
 
-OLD and NEW are build folders or commits; a commit is built in build/commits/.  Each has a server of its own, and one of them works at a time: a pair is a
-slice of seconds of the old and one of the new, and the order changes from pair to pair.  The ratio of a pair is the new rate divided by the old one, by the
-device's own times of all kernels: more than 1 is faster.  Where a process has its buffers moves a small kernel by a tenth, for as long as the process
-lives: so each sitting starts both servers anew.  The ratio of a row is the median over the pairs of all sittings.  Rows below --least are measured in as
-many sittings again, and all their pairs count.  The exit status is 1 where a row stays below --least.
+OLD and NEW are build folders or commits; a commit is built in build/commits/.  Each build runs its own server, and only one
+server works at a time.  A pair is one time slice of the old server and one of the new server; the order alternates between
+pairs.  The ratio of a pair is the new rate divided by the old rate, from the device times of all kernels; more than 1 is
+faster.  The addresses of a process's buffers change the rate of a small kernel by a tenth as long as the process lives, so each
+sitting starts both servers again.  The ratio of a row is the median over the pairs of all sittings.  Rows below --least are
+measured in the same number of further sittings, and all pairs count.  The exit status is 1 if a row remains below --least.
 """
 import argparse
 import contextlib
@@ -28,13 +29,13 @@ ROWS = {name: work for name, work in WORKS.items() if work.by == "kernels"}
 
 
 class Row:
-    """What was measured of a work: seconds of the device for one repetition, (old, new) of each pair."""
+    """The measurements of a work: pairs (old, new) of the device seconds per repetition."""
 
     def __init__(self, work):
         self.work, self.pairs, self.same_moves = work, [], True
 
     def measure(self, clients, options):
-        """Further pairs, by one client of each side."""
+        """Adds further pairs; |clients| has one client per build."""
         leases = [client.lease(3600) for client in clients]
         try:
             prepared = [self.work.prepare(lease, options.device) for lease in leases]
@@ -60,12 +61,12 @@ class Row:
 
 
 def ratio(pairs):
-    """The median of the ratios of (old seconds, new seconds): over 1, new is faster."""
+    """The median of the ratios of pairs (old seconds, new seconds); more than 1: new is faster."""
     return statistics.median(old / new for old, new in pairs)
 
 
 def spread(pairs):
-    """The quartiles of these ratios."""
+    """The quartiles of the ratios of |pairs|."""
     ratios = sorted(old / new for old, new in pairs)
     return ratios[len(ratios) // 4], ratios[-1 - len(ratios) // 4]
 
@@ -82,7 +83,7 @@ def serving(build):
 
 
 def measure(rows, builds, options):
-    """Each of the rows, in all sittings."""
+    """Measures all rows in all sittings."""
     for number in range(options.sittings):
         print(f"sitting {number + 1} of {options.sittings}: {len(rows)} rows", file=sys.stderr, flush=True)
         with serving(builds[0]) as old, serving(builds[1]) as new:
@@ -91,7 +92,7 @@ def measure(rows, builds, options):
 
 
 def conclude(rows, least):
-    """The exit status; the rows and their geometric mean are printed, and which are below |least|."""
+    """Prints the rows, their geometric mean and the rows below |least|.  Returns the exit status."""
     ratios = {name: ratio(row.pairs) for name, row in rows.items()}
     print(f"{'':<28} {'old':>9} {'new':>9} {'':<8} {'ratio':>6}")
     print("\n".join(row.text(name, least) for name, row in rows.items()))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Our side of bench/run.py: each line of its table, what it runs on the server, and with whom it is compared."""
+"""Our side of bench/run.py: the work of each row on the server, and its peer."""
 import math
 import re
 import statistics
@@ -11,17 +11,18 @@ from beamline import Tensor, dtypes, nn
 from beamline.helpers import GlobalCounters
 from beamline.train import DataLoader, Learner
 
-REQUEST_SECONDS = 0.03  # of a kernel's repetitions in one request, about: enough that a figure of it is steady
+REQUEST_SECONDS = 0.03  # approximate time of a kernel's repetitions in one request: enough for a stable figure
 MOST_STEPS = 100        # of a training program in one request
 
 
 class Work:
-    """One line of the table.
+    """One row of the table.
 
-    unit, amount: a rate is amount / seconds      goal: the ratio to the peer that we want
-    peer: "torch", "openblas", "stream" (the memory's own limit)
-    by: "wall", through HTTP, or "kernels", the device's own times of them, where a launch is too short for a request to tell
-    prepare(client, device): puts what is needed on the server and gives slice(seconds) -> (wall times, device times) of one repetition each
+        unit, amount: the rate is amount / seconds
+        goal: the wanted ratio to the peer
+        peer: "torch", "openblas", "stream" (memory bandwidth)
+        by: "wall", time through HTTP, or "kernels", device times of the kernels, for launches too short for wall times
+        prepare(client, device): uploads the operands and returns slice(seconds) -> (wall times, device times) per repetition
     """
 
     def __init__(self, group, title, unit, amount, goal, prepare, peer="torch", by="wall"):
@@ -30,7 +31,7 @@ class Work:
 
 
 def fill(client, device, shapes, below=None):
-    """Random tensors on the server: uniform between 0 and 1, or integers below a number where |below| has one."""
+    """Makes random tensors on the server: uniform between 0 and 1, or for a name in |below| integers below that number."""
     g, below = beamline.Graph(), below or {}
     keep = {name: g.randint(shape, below[name]) if name in below else g.uniform(shape) for name, shape in shapes.items()}
     client.run(g, keep=keep, device=device)
@@ -40,11 +41,11 @@ def fill(client, device, shapes, below=None):
 # ---- training steps
 
 class Model:
-    """A program under construction whose parameters PyTorch's layers of the same shapes have too."""
+    """A program under construction, with the parameters of PyTorch's layers of the same shapes."""
 
     def __init__(self):
         self.program = beamline.Program()
-        self.parameters, self.others = [], {}  # names; and new values of states that no optimiser sees
+        self.parameters, self.others = [], {}  # names; new values of states that no optimiser updates
 
     def declare(self, name, shape, fan_in):
         self.program.state(name, beamline.Init("scaled_uniform", shape=shape, fan_in=fan_in, seed=len(self.parameters) + 1))
@@ -52,12 +53,12 @@ class Model:
         return name
 
     def layer(self, name, shape):
-        """Weight and bias of a linear or convolutional layer."""
+        """Declares weight and bias of a linear or convolutional layer."""
         fan_in = math.prod(shape[1:])
         return self.declare(f"{name}_w", shape, fan_in), self.declare(f"{name}_b", [shape[0]], fan_in)
 
     def norm(self, name, width, running=False):
-        """Scale and shift; and the running statistics of a batch norm."""
+        """Declares scale and shift and, with |running|, the running statistics of a batch norm."""
         for part, value in [("scale", 1), ("shift", 0)]:
             self.program.state(f"{name}_{part}", beamline.Init("full", shape=[width], value=value))
             self.parameters.append(f"{name}_{part}")
@@ -74,7 +75,7 @@ class Model:
         return self.graph.state(name)
 
     def batch_norm(self, x, name):
-        """By the statistics of the batch, over all axes but the second; the running ones follow, as in PyTorch."""
+        """Normalises with the batch statistics over all axes but the second; updates the running statistics, as in PyTorch."""
         mean, var = x.mean([0, 2, 3]), x.var([0, 2, 3], correction=0)
         for part, value in [("mean", mean), ("var", x.var([0, 2, 3]))]:
             self.others[f"{name}_{part}"] = self[f"{name}_{part}"] * 0.9 + value * 0.1
@@ -121,7 +122,7 @@ def mnist_program(batch):
 
 
 def resnet_program(batch, extent):
-    """ResNet-18 as torchvision has it."""
+    """ResNet-18 as in torchvision."""
     m = Model()
 
     def conv(x, name, outs, ins, k, **how):
@@ -170,7 +171,7 @@ def gpt_program():
 
 
 def training(program, shapes, below):
-    """Many steps a request, on one batch, as PyTorch's side has it too.  |below|: what bounds integers among the inputs."""
+    """Measures many steps per request on one batch, like PyTorch's side.  |below|: limits of integer inputs."""
     def prepare(client, device):
         inputs = fill(client, device, shapes, below)
         remote = client.put_program("bench", program(), device=device)
@@ -200,19 +201,19 @@ def on_pictures(program, shape):
 # ---- kernels
 
 def kernel_seconds(text):
-    """The times of a request's kernels, added up: what level 2 of |debug| says, a line each."""
+    """The sum of a request's kernel times, from the lines of |debug| level 2."""
     return sum(float(us) for us in re.findall(r"^\S+ +\d+ [h ] \S+ +([\d.]+) us", text, re.MULTILINE)) / 1e6
 
 
 def kernel_moves(text):
-    """{kernel: its moves}, from level 3 of |debug|."""
+    """Returns {kernel: its moves} from |debug| level 3."""
     return dict(re.findall(r"^kernel (\S+): (.*)$", text, re.MULTILINE))
 
 
 def kernel(build, **shapes):
-    """A graph as a program without state, so that a request repeats its kernels; the result stays on the server.
+    """Runs a graph as a program without state, so that a request repeats its kernels; the server keeps the result.
 
-    build(graph, *inputs) gives the outputs
+    build(graph, *inputs) returns the outputs.
     """
     def prepare(client, device):
         inputs = fill(client, device, shapes)
@@ -232,7 +233,7 @@ def kernel(build, **shapes):
             walls, computes, start = [], [], time.perf_counter()
             while len(walls) < 2 or time.perf_counter() - start < seconds:
                 steps = max(1, int(min(REQUEST_SECONDS, seconds / 2) / each))
-                if packs:  # panels of what does not change are kept from the third step on; a peer packs each time
+                if packs:  # panels of unchanged operands are kept from step 3 on; a peer packs each time
                     inputs, steps = fill(client, device, shapes), 2
                 begin = time.perf_counter()
                 result = remote.run(inputs, steps=steps, keep=keep, debug=2)
@@ -259,7 +260,7 @@ def attention_gradients(g, q, k, v, cotangent):
 
 
 def tiny(client, device):
-    """150 operations, each of which waits for the one before: a product, a sum over all, a sum."""
+    """150 operations in a chain: repeatedly a product, a full reduction, a sum."""
     inputs = fill(client, device, {"a": [sizes.TINY], "b": [sizes.TINY]})
     program = beamline.Program()
     g = program.entry()
@@ -285,7 +286,7 @@ def tiny(client, device):
 # ---- epochs
 
 def learning(optimizer):
-    """Epochs of a Learner over 60,000 pictures that the server holds: Fashion-MNIST, or noise where that is not here."""
+    """Epochs of a Learner over 60,000 pictures on the server: Fashion-MNIST, or random pictures if the data set is missing."""
     def prepare(*_):
         try:
             images, labels = nn.datasets.mnist(fashion=True)[:2]
@@ -329,7 +330,7 @@ def conv_works(name):
 def attention_works(name):
     shape = list(sizes.ATTENTIONS[name])
     title = "×".join(map(str, shape))
-    # With gradients: four products behind the two, for a library that keeps the scores.
+    # With gradients: four products besides the two, for a library that keeps the scores.
     return {name: Work("attention", title, "GFLOP/s", sizes.attention_gflop(name), 1.0,
                        kernel(lambda _, q, k, v: [q.attention(k, v)], q=shape, k=shape, v=shape), by="kernels"),
             name + "_grad": Work("attention", title + ", with gradients", "GFLOP/s", 3 * sizes.attention_gflop(name), 1.0,

@@ -194,7 +194,7 @@ static bl_status check_custom(const bl_json *one, bl_err *err)
     return BL_OK;
 }
 
-/* Checks the names. The caller reads the parameters in |known|; NULL ends |known|. */
+/* Checks the names.  The caller reads the parameters in |known|; NULL ends |known|. */
 static bl_status check_parameters(const bl_json *parameters, const char *const *known, bl_err *err)
 {
     bl_json_iter it = bl_json_each(parameters);

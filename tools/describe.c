@@ -15,7 +15,7 @@ static const bl_example examples[] = {
 };
 enum { EXAMPLE_COUNT = sizeof examples / sizeof examples[0] };
 
-/* The rows of the table in order: the title of a group, or the name of an op. */
+/* The rows of the table in order: each is the title of a group or the name of an op. */
 static const struct {
     const char *title, *op;
 } rows[] = {
@@ -30,18 +30,18 @@ static const struct {
 #undef BL_ALU
 };
 
-/* The next example of |op| from number |at| on; EXAMPLE_COUNT if there is none. */
+/* The index of the first example of |op| from |at| on; EXAMPLE_COUNT if there is none. */
 static size_t find_example(const char *op, size_t at)
 {
     size_t len = strlen(op);
 
     while (at < EXAMPLE_COUNT && (strncmp(examples[at].node + 7, op, len) != 0 || examples[at].node[7 + len] != '\''))
-        at++; /* a node begins with "'op': '" */
+        at++; /* the text of a node begins with "'op': '" */
     return at;
 }
 
-/* What the examples of |op| say of its gradients; false where one cannot be built, or none gives an input as floats that may be.
- */
+/* Collects the gradients of |op| from its examples.  False if an example cannot be built, or if no example gives float values
+ * to an input that accepts floats. */
 static bool find_gradients(const char *op, const bl_sig *sig, bl_gradients *g)
 {
     bool ok = true;
@@ -61,7 +61,7 @@ static bool find_gradients(const char *op, const bl_sig *sig, bl_gradients *g)
     return ok;
 }
 
-/* Text of an example: ' stands for ". */
+/* Writes the text of an example, which has ' in place of ". */
 static void put_quoted(bl_text *out, const char *text)
 {
     for (; *text != '\0'; text++)
@@ -84,7 +84,7 @@ static void put_string(bl_text *out, bl_span s)
     bl_text_putc(out, '"');
 }
 
-/* A preset as JSON: null where it is nothing. */
+/* Writes a default as JSON: null if the signature has "none" or "all". */
 static void put_preset(bl_text *out, const bl_sig_param *p)
 {
     char first = p->preset.len == 0 ? 'n' : p->preset.data[0];
@@ -154,7 +154,7 @@ static void put_examples(bl_text *out, const char *op)
         bl_text_puts(out, "]");
 }
 
-/* The names of the inputs that |which| has. */
+/* Writes the names of the inputs with which[input]. */
 static void put_names(bl_text *out, const char *key, const bl_sig *sig, const bool *which)
 {
     const char *before = "";
@@ -181,7 +181,7 @@ bool bl_describe_json(bl_text *out)
         const bl_wire_op *op = &bl_wire_ops[i];
         bl_sig sig;
         if (op->name[0] == '_' || !bl_sig_parse(op->signature, &sig))
-            continue; /* not for clients; a test parses them all */
+            continue; /* internal ops are not for clients; a test parses all signatures */
         bl_text_printf(out, "%s    {\"name\": \"%s\",\n     \"doc\": ", before, op->name);
         before = ",\n";
         put_string(out, (bl_span){op->doc, strlen(op->doc)});
@@ -273,7 +273,7 @@ static void put_gradients(bl_text *out, const bl_sig *sig, const bl_gradients *g
     bl_text_puts(out, ".\n");
 }
 
-/* A line for each group: its title, and links to its ops. */
+/* Writes a line per group: its title, and links to its ops. */
 static void put_contents(bl_text *out)
 {
     bool first = true;

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Write the files that are made from tables: proto/ops.json, docs/ops.md, the tables in docs/onnx.md and docs/llm.md, and the ops of
-the clients (tools/clients).
+"""Write the generated files: proto/ops.json, docs/ops.md, tables in docs/onnx.md and docs/llm.md, the op methods of the
+clients.
 
-    tools/generate.py BUILD           write them; BUILD is a build folder with its target "ops" made
-    tools/generate.py BUILD --check   say which are not current (exit status 1 if any), and which files of other projects are not those of server/page/vendor/vendored.txt
+    tools/generate.py BUILD           write the files; BUILD is a build folder with the target "ops" made
+    tools/generate.py BUILD --check   name the files that are not current (exit status 1), and the vendored files that
+                                      differ from server/page/vendor/vendored.txt
+
+tools/clients generates the op methods of the clients.
 """
 import hashlib
 import pathlib
@@ -18,7 +21,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def put(target, text, check):
-    """Whether the file is as it should be, now."""
+    """Writes |text| to |target| if the file differs; with |check| only reports the difference.  Returns whether the file is
+    current now."""
     if target.exists() and target.read_text() == text:
         return True
     if not check:
@@ -29,14 +33,14 @@ def put(target, text, check):
 
 
 def architectures():
-    """Rows of a table: the names of an architecture in GGUF files and in config.json."""
+    """Returns the rows of a table: the names of an architecture in GGUF files and in config.json."""
     rows = re.findall(r'^BL_LLM\("(.*?)", "(.*?)"', (ROOT / "proto" / "llm" / "archs.def").read_text(), re.MULTILINE)
     return "| `general.architecture` of a GGUF file | `model_type` of config.json |\n| --- | --- |\n" + "".join(
         f"| `{name}` | {' '.join(f'`{each}`' for each in types.split())} |\n" for name, types in rows)
 
 
 def vendored_are_whole():
-    """Whether the files of other projects are those of the table beside them."""
+    """Whether the vendored files are those of vendored.txt."""
     folder, whole = ROOT / "server" / "page" / "vendor", True
     rows = [line.split() for line in (folder / "vendored.txt").read_text().splitlines() if not line.startswith("#")]
     wanted = {name: digest for digest, name, *_ in rows}

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A graph built from its document, until it is closed. */
+/* A graph built from its document; close_graph frees it. */
 typedef struct built {
     bl_arena *arena;
     bl_json_doc doc;
@@ -58,27 +58,27 @@ static bool is_float(const bl_node *x)
     return bl_dtype_is_float((bl_dtype)x->dtype);
 }
 
-/* Is every element 0, whatever the inputs are? */
+/* Whether every element is 0 for all inputs. */
 static bool is_nothing(const bl_node *x)
 {
     const bl_node *uniform = bl_uniform_const(x);
     return uniform != NULL && bl_const_value(uniform).f == 0;
 }
 
-/* Which parameter of the signature the node's operand number |at| is. */
+/* The index of the signature's parameter that has operand |at| of the node. */
 static int param_of(const bl_sig *sig, int at)
 {
     return at < sig->ninputs ? at : sig->ninputs - 1;
 }
 
-/* Does the op take gradients itself? */
+/* Whether the op itself takes gradients. */
 static bool takes_gradients(const bl_sig *sig)
 {
     return sig->ninputs > 1 && sig->input[1].kind == BL_SIG_WRT;
 }
 
-/* The document of an example with |tail| behind it; result k is "out<k>".  What takes gradients itself gets those of exp(x) in
- * place of those of its first input, x, so that they are not the same everywhere. */
+/* Writes the document of an example, followed by the nodes |tail|; result k is "out<k>".  For an op that takes gradients,
+ * exp(x) replaces its first input x, since the gradients of a linear function would be constant. */
 static void put_document(bl_text *out, const bl_sig *sig, const bl_example *e, const char *tail, const char *outputs)
 {
     const char *first = takes_gradients(sig) ? strstr(e->node, "['x'") : NULL;
@@ -95,13 +95,13 @@ static void put_document(bl_text *out, const bl_sig *sig, const bl_example *e, c
     bl_text_printf(out, "}%s], 'outputs': [%s]}", tail, outputs);
 }
 
-/* A float input of the graph, and as which parameters the op takes it, a bit each. */
+/* A float input of the graph, and the parameters of the op that have it, one bit each. */
 typedef struct float_input {
     const char *name;
     uint32_t params;
 } float_input;
 
-/* Nodes for the gradient of everything that is a float to all of |in|, and for the gradient of that. */
+/* Writes nodes for the gradients of the sum of all float results to each of |in|, and for the gradients of these gradients. */
 static void put_gradients(bl_text *tail, bl_text *outputs, int nresults, const bool *result, int n, const float_input *in)
 {
     const char *total = NULL;
@@ -114,7 +114,7 @@ static void put_gradients(bl_text *tail, bl_text *outputs, int nresults, const b
         total = i == 0 ? "'total0'" : i == 1 ? "'total1'" : i == 2 ? "'total2'" : "'total3'";
     }
     for (int order = 1; order <= 2; order++) {
-        for (int i = 0; i < n; i++) { /* order 2: of the gradient to this input, to each */
+        for (int i = 0; i < n; i++) { /* order 2: the gradients of the gradient to input i, to each input */
             bl_text_printf(tail, ", {'id': [");
             for (int k = 0; k < (order == 1 ? 1 : n); k++)
                 bl_text_printf(tail, "%s'g%d_%d_%d'", k == 0 ? "" : ", ", order, i, k);
@@ -138,7 +138,7 @@ static int float_inputs(const built *b, const bl_sig *sig, float_input *in)
     int n = 0;
 
     while (strcmp(node->ids[0], "out0") != 0)
-        node++; /* it is there */
+        node++; /* the document has this node */
     for (int i = 0; i < node->nrefs && n < BL_SIG_MAX; i++) {
         const bl_wire_ref *ref = &node->refs[i];
         int at = 0;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A row for each name, in the order of the table. */
+/* Writes a row per operator name, in the order of the table. */
 static bool describe_onnx(bl_text *out)
 {
     bl_text_puts(out, "| operator | from | |\n| --- | --- | --- |\n");

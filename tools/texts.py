@@ -1,22 +1,24 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Compare the rendered text of kernels with the text golden, or between two builds.
+"""Compare the rendered kernel texts with the golden, or between two builds.
 
     tools/texts.py [--build BUILD]             compare with the golden, tests/texts (exit status 1: a text differs)
     tools/texts.py --renew [--build BUILD]     write the golden anew
-    tools/texts.py --diff OLD [--build BUILD]  print how texts differ from those of OLD, a build folder or a commit
-    tools/texts.py --write FOLDER              write all texts, one file a kernel
+    tools/texts.py --diff OLD [--build BUILD]  print the differences to the texts of OLD, a build folder or a commit
+    tools/texts.py --write FOLDER              write all texts, one file per kernel
 
---only REGEX takes the documents whose name matches, --device REGEX the devices.  BUILD is a build folder with its targets "try" and "documents" made, by default
-build/.  A commit is built in build/commits/.
+--only REGEX selects documents by name, --device REGEX selects devices.  BUILD is a build folder with the targets "try" and
+"documents" made, by default build/.  A commit is built in build/commits/.
 
-The kernels are those of every document of tests/cases, of tests/drivers/large.json, of tests/ptx/graphs.py, of every row of tests/opt/forms.c, and
-of products with a weight of each block-quantised type, on every device that tests/render/described.c describes.  No driver is asked, and neither
-stored kernels nor a search has a part, so the texts are the same on every machine.  tests/texts/DEVICE.txt has a line an entry: its name, then a short
-hash of each kernel's text, in the order of launches, or why the device refuses the entry.
+The kernels are those of every document of tests/cases, of tests/drivers/large.json, of tests/ptx/graphs.py, of every row of
+tests/opt/forms.c, and of products with a weight of each block-quantised type, for every device that tests/render/described.c
+describes.  Rendering calls no driver and uses neither stored kernels nor a search, so the texts are equal on all machines.
+tests/texts/DEVICE.txt has a line per entry: its name, then a short hash of each kernel's text in the order of launches, or the
+status with which the device refuses the entry.
 
-The golden is that of gcc, whatever its options.  C leaves the order in which the arguments of a call are computed to the compiler, the order in which
-nodes are made orders sums and numbers in texts, and clang's order is another.  A comparison of a build by clang ends with status 77.
+The golden is that of gcc with any options.  C leaves the evaluation order of arguments to the compiler.  This order determines
+the order in which nodes are made, and thereby the order of sums and the numbers in texts; clang's order differs.  A comparison
+of a build by clang ends with status 77.
 """
 import argparse
 import concurrent.futures
@@ -35,9 +37,9 @@ sys.path.insert(0, str(ROOT / "tests" / "ptx"))
 import graphs  # noqa: E402
 
 GOLDEN = ROOT / "tests" / "texts"
-WORDS = {"winograd": ("winograd",)}  # what try is told beside a document of tests/cases
-HIGH = ("matrix_units", "products")  # documents that are also rendered with float32 products split for units of bfloat16
-SHOWN = 20  # differing entries that a comparison with the golden names for each device
+WORDS = {"winograd": ("winograd",)}  # additional arguments of try for documents of tests/cases
+HIGH = ("matrix_units", "products")  # documents that are also rendered with split float32 products for bfloat16 matrix units
+SHOWN = 20  # largest number of differing entries per device in the output of a comparison
 
 
 def run(*words):
@@ -46,7 +48,8 @@ def run(*words):
 
 
 def rendered(build, device, path, *words):
-    """{entry: [(kernel, moves, text)]} of a program document; of an entry that the device refuses, the status in place of the list."""
+    """Renders a program document.  Returns {entry: [(kernel, moves, text)]}; an entry that the device refuses has the status
+    instead of the list."""
     status, out, said = run(build / "try", device, path, "4", "compile", *words)
     entries = re.findall(r"^entry (\S*): status (\S+) (.*)", out, re.M)
     bad = [f"{name}: {word} {told}" for name, word, told in entries if word not in ("OK", "EUNSUPPORTED")]
@@ -65,12 +68,12 @@ def is_by_clang(build):
 
 
 def described(build):
-    """The devices that |build| has descriptions of."""
+    """Returns the described devices of |build|."""
     return re.findall(r"\bas:\w+", run(build / "try")[2])
 
 
 def documents(build, folder):
-    """[(name, path, words for try)] of all program documents; those that no file has are written to |folder|."""
+    """Returns [(name, path, arguments of try)] of all program documents; writes documents without a file to |folder|."""
     cases = [(path.stem, path, WORDS.get(path.stem, ())) for path in sorted((ROOT / "tests" / "cases").glob("*.json"))]
     cases += [(f"{name}_high", ROOT / "tests" / "cases" / f"{name}.json", ("high",)) for name in HIGH]
     cases.append(("large", ROOT / "tests" / "drivers" / "large.json", ()))
@@ -85,7 +88,7 @@ def documents(build, folder):
 
 
 def all_texts(build, options, source=None):
-    """{device: {entry: [(kernel, moves, text)]}}; the documents are those of the build |source|."""
+    """Returns {device: {entry: [(kernel, moves, text)]}}; the documents are those of the build |source|."""
     with tempfile.TemporaryDirectory() as folder:
         cases = [case for case in documents(source or build, folder) if re.search(options.only, case[0])]
 
@@ -126,7 +129,7 @@ def write_golden(device, lines, folder):
 
 
 def differences(old, new):
-    """A sentence for each entry whose kernels differ."""
+    """Yields a sentence for each entry whose kernels differ."""
     for name in sorted(old.keys() | new.keys()):
         if name not in new:
             yield f"{name}: the golden has it, and no document does"
@@ -140,7 +143,7 @@ def differences(old, new):
 
 
 def compare(found, options):
-    """Whether |found| has the golden's texts; what differs is printed."""
+    """Whether |found| has the golden's texts; prints the differences."""
     same = True
     for device, entries in found.items():
         old = {name: hashes for name, hashes in read_golden(device, options.golden).items() if is_chosen(name, options)}
@@ -164,7 +167,7 @@ def renew(found, options):
 # ---- texts
 
 def files(entries):
-    """{entry.number: text, with kernel and moves in the first line} of a device's entries."""
+    """Returns {entry.number: text} of a device's entries; the first line of a text has the kernel and its moves."""
     return {f"{name}.{number}": f"// {kernel}: {moves}\n{text}" for name, kernels in entries.items() if not isinstance(kernels, str)
             for number, (kernel, moves, text) in enumerate(kernels)}
 
@@ -177,12 +180,12 @@ def write_texts(found, folder):
 
 
 def rest(text):
-    """A text without its first line."""
+    """The text without its first line."""
     return text.partition("\n")[2]
 
 
 def print_diff(old, new):
-    """Whether all texts are equal; those that are not are printed with their moves."""
+    """Whether all texts are equal; prints the diffs of differing texts with their moves."""
     changed = total = 0
     for device, entries in new.items():
         before, after = files(old[device]), files(entries)
@@ -197,7 +200,7 @@ def print_diff(old, new):
 
 
 def build_of(name, target="try"):
-    """A build folder with |target| made: the folder |name|, or one of the commit |name|."""
+    """Returns a build folder with |target| made: the folder |name|, or the build of the commit |name|."""
     if (pathlib.Path(name) / "build.ninja").exists():
         build = pathlib.Path(name).resolve()
         if not (build / target).exists():

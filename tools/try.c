@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* try DEVICE FILE [debug] [noopt] [matrix] [winograd] [high] [fast] [only ENTRY] [compile] [repeat N] [beam N] [seconds S]:
- * compile a program document for a device, compare one run with the interpreter, and say what became of it; of N more runs, the
- * least time of each kernel; with |compile| it is compiled alone.  With a beam kernels are searched, in this process.  For people
- * who work on the compiler.  The devices of tests/render/described.c, such as as:h100, need not be there: |compile| shows what
- * would be made for them. */
+/* Compiles a program document for a device, compares one run with the interpreter, and prints the plan; for developers of the
+ * compiler.
+ *
+ *   try DEVICE FILE [debug] [noopt] [matrix] [winograd] [high] [fast] [only ENTRY] [compile] [repeat N] [beam N] [seconds S]
+ *
+ * |compile| only compiles.  |repeat| runs the plan N more times and prints the least time of each kernel.  |beam| searches
+ * kernels in this process.  The devices of tests/render/described.c, such as as:h100, need no hardware: |compile| prints the
+ * kernels for them. */
 #include "tests/plan/harness.h"
 #include "tests/render/described.h"
 
@@ -78,7 +81,7 @@ int main(int argc, char **argv)
     devices[0] = described_open(argv[1]);
     ndevices = devices[0] != NULL ? 1 : harness_open(16, devices);
     if (devices[0] != NULL && ndevices == 1 && options.matrix == BL_MATRIX_NEVER)
-        options.matrix = BL_MATRIX_SURE; /* as the server has it */
+        options.matrix = BL_MATRIX_SURE; /* the server has the same setting */
     for (uint32_t d = 0; d < ndevices; d++) {
         if (strcmp(devices[d]->info.id, argv[1]) == 0) {
             int n = harness_run(devices[d], text, &options, 256, results);

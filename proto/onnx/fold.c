@@ -25,7 +25,7 @@ static const bl_node *const *elements_of(bl_onnx_importer *m, const bl_onnx_know
     return at;
 }
 
-/* Reads the elements |at|. False if there are too many elements or they need too much memory. */
+/* Reads the elements |at|.  False if there are too many elements or they need too much memory. */
 static bool read_elements(bl_onnx_importer *m, const bl_node *type, const bl_node *const *at, bl_onnx_known **out)
 {
     bl_dtype dtype = (bl_dtype)type->dtype;

@@ -540,7 +540,7 @@ static void import_finish(bl_onnx_importer *m)
     doc->options = (bl_run_options){.debug = -1, .beam = -1, .precision = -1};
 }
 
-/* Data of all attempts. |importer| has the list of dimensions, in the arena of the result. */
+/* Data of all attempts.  |importer| has the list of dimensions, in the arena of the result. */
 typedef struct import_job {
     bl_onnx_importer importer;
     size_t max_bytes;

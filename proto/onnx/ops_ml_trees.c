@@ -182,7 +182,7 @@ static bool read_nodes(ensemble *e, finder *f)
 
 /* ---- weights of the leaves */
 
-/* Sorts the weights by leaf. |leaf| is the leaf of each weight; a weight with leaf -1 belongs to no leaf and is ignored. */
+/* Sorts the weights by leaf.  |leaf| is the leaf of each weight; a weight with leaf -1 belongs to no leaf and is ignored. */
 static bool sort_weights(ensemble *e, int64_t count, const int32_t *leaf, const int64_t *target, const double *weight)
 {
     bl_arena *arena = e->c->import->scratch;

@@ -284,7 +284,7 @@ bl_onnx_value *bl_onnx_write_matmul_nbits(bl_onnx_call *c)
     return bl_onnx_make(c, "linear(a, $0)", ARGS(V(w)));
 }
 
-/* Inputs: data, indices, scales, zero points. Gathers the rows first, then dequantises the blocks of another axis. */
+/* Inputs: data, indices, scales, zero points.  Gathers the rows first, then dequantises the blocks of another axis. */
 bl_onnx_value *bl_onnx_write_gather_block_quantized(bl_onnx_call *c)
 {
     int64_t block = bl_onnx_int(c, "block_size", 128), bits = bl_onnx_int(c, "bits", 4);

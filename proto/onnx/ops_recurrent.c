@@ -214,7 +214,7 @@ static bl_onnx_value *zeros(bl_onnx_call *c, bl_dtype dtype, int n, const bl_nod
     return bl_onnx_make(c, "full(shape=$0, value=0, dtype=$1)", ARGS(ZS(n, dim), D(dtype)));
 }
 
-/* Inputs: x [time, batch, in]. |result|: the last h, the last c (LSTM only), all h [time, batch, size]. */
+/* Inputs: x [time, batch, in].  |result|: the last h, the last c (LSTM only), all h [time, batch, size]. */
 static bool run_direction(const recurrence *r, bl_onnx_value *x, int d, bool backwards, bl_onnx_value **result)
 {
     bl_onnx_call *c = r->c, inner = *c;

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The ops of proto/ops.json as methods of clients: table.py reads the table, and each other module is the dialect of a language.
+"""Generates the op methods of the clients from proto/ops.json.
 
-A dialect has files(ops), which gives the text of each file that it makes, by its path in the project.
+table.py reads the table; each other module generates the methods for one language.  A language module has files(ops), which
+returns {path in the project: text}.
 """
 import importlib
 import pathlib
@@ -10,7 +11,7 @@ from . import table
 
 
 def files():
-    """The files of all dialects: {path in the project: text}."""
+    """Returns the files of all languages: {path in the project: text}."""
     ops = table.read_ops()
     names = sorted(path.stem for path in pathlib.Path(__file__).parent.glob("[a-z]*.py"))
     dialects = [importlib.import_module(f"{__name__}.{name}") for name in names if name != "table"]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""clients/js/ops.js and clients/js/ops.d.ts.
+"""Generates clients/js/ops.js and clients/js/ops.d.ts.
 
-Required inputs and attributes are parameters, in their order; optional ones are members of the last parameter.  Methods and parameters are in
-camelCase; members keep the names of the wire.
+Required inputs and attributes are parameters, in the order of the signature; optional ones are members of the last parameter.
+Methods and parameters are in camelCase; members keep the names of the wire.
 """
 import json
 import re
@@ -46,17 +46,17 @@ WIDTH = 118
 
 
 def camel(name):
-    """negative_slope is negativeSlope."""
+    """Converts a wire name to camelCase: negative_slope becomes negativeSlope."""
     return re.sub(r"_(\w)", lambda found: found.group(1).upper(), name)
 
 
 def local(name):
-    """A parameter or variable."""
+    """The name of a parameter or variable."""
     return camel(name) + ("_" if name in RESERVED else "")
 
 
 def literal(value):
-    """As JavaScript source."""
+    """The JavaScript source of a value."""
     if isinstance(value, list):
         return "[" + ", ".join(map(literal, value)) + "]"
     if isinstance(value, dict):
@@ -72,7 +72,7 @@ def type_of(param):
 
 
 def parameters(op):
-    """(parameters, members of the last one)"""
+    """Returns (required parameters, members of the last parameter)."""
     params = [*op.inputs, *op.attrs]
     return [param for param in params if not param.is_optional], [param for param in params if param.is_optional] + ([op.count] if op.count else [])
 
@@ -88,14 +88,14 @@ def comment(lines, indent):
 
 
 def member_name(param):
-    """A member of the options, as JSDoc has it."""
+    """The JSDoc name of a member of the options."""
     if not param.is_optional:
         return f"options.{param.name}"
     return f"[options.{param.name}" + (f"={literal(param.default)}]" if param.default is not None else "]")
 
 
 def sentences(op, params, members, types):
-    """The lines about a method; |types|: with the types of its parameters."""
+    """The comment lines of a method; |types|: includes the types of the parameters."""
     typed = (lambda text: f"{{{text}}} ") if types else lambda text: ""
     result = "Node[]" if op.is_listed else "Node"
     return [op.doc,
@@ -107,7 +107,8 @@ def sentences(op, params, members, types):
 # ---- ops.js
 
 def form(op):
-    """The last argument of Graph.call: the optional inputs of an op, and the number of its results, if it returns a list and the caller does not give the number."""
+    """The last argument of Graph.call: the optional inputs of an op, and the number of results if the op returns a list and has
+    no parameter for the number."""
     optional = [literal(param.name) for param in op.inputs if param.is_optional]
     members = [f"optional: [{', '.join(optional)}]"] if optional else []
     if op.is_listed and not op.count:
@@ -187,6 +188,6 @@ def declarations(generated):
 
 
 def files(ops):
-    """{path: text}"""
+    """Returns {path: text}."""
     generated = [op for op in ops if op.name not in BY_HAND]
     return {"clients/js/ops.js": module(ops, generated), "clients/js/ops.d.ts": declarations(generated)}

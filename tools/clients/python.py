@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""clients/python/beamline/ops.py."""
+"""Generates clients/python/beamline/ops.py."""
 import json
 import textwrap
 
@@ -25,7 +25,7 @@ WORDS = {"true": "True", "false": "False", "none": "None", "object": "dict"}
 
 
 def literal(value):
-    """As Python source, with double quotes and nothing mutable."""
+    """The Python source of a value, with double quotes and without mutable values."""
     if isinstance(value, (list, tuple)):
         return "(" + ", ".join(literal(item) for item in value) + ("," if len(value) == 1 else "") + ")"
     if isinstance(value, dict):
@@ -34,9 +34,10 @@ def literal(value):
 
 
 def parameters(op):
-    """Inputs and attributes as Python takes them: (positional, keyword only).
+    """Returns the parameters of an op: (positional, keyword-only).
 
-    Where an optional one stands before a required one, all optional ones are keyword only; and so is a random op's key.
+    If an optional parameter precedes a required one, all optional parameters are keyword-only.  The key of a random op is
+    always keyword-only.
     """
     params = [*op.inputs, *op.attrs]
     required = [param for param in params if not param.is_optional]
@@ -71,7 +72,7 @@ def result(op):
 
 
 def count(op):
-    """The argument that says how many results there are."""
+    """The argument with the number of results."""
     if op.many_results:
         return f", results={'results' if op.count else f'len({op.many})'}"
     return f", results={len(op.results)}" if op.is_listed else ""
@@ -111,7 +112,7 @@ def listed(ops):
 
 
 def files(ops):
-    """{path: text}"""
+    """Returns {path: text}."""
     generated = [op for op in ops if op.name not in BY_HAND]
     graph = "\n\n".join(map(graph_method, generated))
     tensor = "\n\n".join(tensor_method(op) for op in generated if op.begins_with_tensor)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The table of ops as the dialects see it."""
+"""The table of ops for the generators of the clients."""
 from __future__ import annotations
 
 import dataclasses
@@ -8,7 +8,7 @@ import pathlib
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2] / "proto" / "ops.json"
 
-# What a reader should know of a type (engine/front/sig.h); a dialect has words of its own for the names in braces.
+# Descriptions of the types of engine/front/sig.h; each language has its own words for the names in braces.
 TYPES = {
     "T": "tensor of any dtype",
     "Float": "tensor of floats (integers and bool become float32)",
@@ -41,13 +41,14 @@ RESULTS = {
     "Bool": "tensor of bool",
     "Int64": "tensor of int64",
 }
-SHARED = ("T", "Float", "Int", "Bits")  # types whose inputs are brought to one dtype
-BY_HAND = ("grad", "scan", "cond")      # the clients' graphs have these: what they take is not operands and attributes one by one
+SHARED = ("T", "Float", "Int", "Bits")  # types whose inputs are promoted to one dtype
+BY_HAND = ("grad", "scan", "cond")      # the clients' graph classes have these by hand (bodies, lists)
 
 
 @dataclasses.dataclass(frozen=True)
 class Param:
-    """An input, an attribute, or the number of results where the caller says it (type "count").  is_optional: it has a default, which may be None."""
+    """An input, an attribute, or the number of results if the caller gives the number (type "count").  is_optional: the
+    parameter has a default; the default may be None."""
 
     name: str
     type: str
@@ -70,27 +71,27 @@ class Op:
 
     @property
     def many(self) -> str | None:
-        """The name of the input that is a list; an op has one at most."""
+        """The name of the variadic input; an op has at most one."""
         return next((param.name for param in self.inputs if param.many), None)
 
     @property
     def is_listed(self) -> bool:
-        """Whether the results are a list, even of one."""
+        """Whether the method returns a list of results, even for a single result."""
         return self.many_results or len(self.results) > 1
 
     @property
     def count(self) -> Param | None:
-        """The parameter that says how many results there are, where nothing else does."""
+        """The parameter with the number of results, if no input determines the number."""
         return Param("results", "count") if self.many_results and self.many is None else None
 
     @property
     def begins_with_tensor(self) -> bool:
-        """Whether it is a method of a tensor too."""
+        """Whether the op is also a method of its first input."""
         return bool(self.inputs) and not self.inputs[0].is_optional and not self.inputs[0].many
 
     @property
     def defaults(self) -> dict:
-        """What the server takes where an attribute is left out."""
+        """The server's defaults of omitted attributes."""
         return {param.name: param.default for param in self.attrs if param.default is not None}
 
 
@@ -99,13 +100,13 @@ def read_param(row) -> Param:
 
 
 def read_ops() -> list[Op]:
-    """The rows of proto/ops.json."""
+    """Reads the rows of proto/ops.json."""
     return [Op(row["name"], row["doc"], tuple(map(read_param, row["inputs"])), tuple(map(read_param, row["attrs"])), tuple(row["results"]),
                row["many_results"]) for row in json.loads(SOURCE.read_text())["ops"]]
 
 
 def describe(param, op, words) -> str:
-    """What a parameter is, for a person.  words: the language's "true", "false", "none" and "object"."""
+    """Describes a parameter for the documentation.  words: the language's "true", "false", "none" and "object"."""
     if param.choices:
         quoted = [f'"{word}"' for word in param.choices]
         return " or ".join([", ".join(quoted[:-1]), quoted[-1]])
@@ -125,7 +126,7 @@ def describe(param, op, words) -> str:
 
 
 def describe_results(op) -> str:
-    """What an op gives, for a person."""
+    """Describes the results of an op for the documentation."""
     results = [f"a {RESULTS[result]}" for result in op.results]
     if op.many_results:
         return f"a list, each {results[0]}"
