@@ -171,7 +171,7 @@ static bl_status completion_reply(bl_request *rq)
 {
     bl_completion *c = rq->data;
     for (int i = 0; i < c->ntexts; i++)
-        BL_TRY(bl_text_status(&c->texts[i]->written, &rq->err));
+        BL_TRY(bl_text_status(&c->texts[i]->answer.written, &rq->err));
     count_answer(c);
     c->form->document(c, &rq->reply.out);
     bl_request_reply_json(rq, 200);
@@ -227,7 +227,7 @@ static void wake_rested(bl_completion *c)
             rested = g->own;
         }
         pthread_mutex_unlock(&c->lock);
-        if (rested != NULL && bl_request_submit(rested, g->worker->queue, bl_text_work, NULL) != BL_OK)
+        if (rested != NULL && bl_request_submit(rested, g->state.worker->queue, bl_text_work, NULL) != BL_OK)
             bl_request_finish(rested);
     }
 }

@@ -227,16 +227,16 @@ static void generate_put_text(const bl_generation *g, bl_span text, bl_text *out
     put_text_head(g->completion, out);
     bl_encode_key(out, "text_output");
     bl_encode_span(out, text);
-    if (g->finish != NULL)
-        bl_text_printf(out, ",\"finish_reason\":\"%s\",\"num_input_tokens\":%zu,\"num_output_tokens\":%zu", g->finish, g->prompt,
-                       g->tokens.count - g->prompt);
+    if (g->answer.finish != NULL)
+        bl_text_printf(out, ",\"finish_reason\":\"%s\",\"num_input_tokens\":%zu,\"num_output_tokens\":%zu", g->answer.finish,
+                       g->prompt, g->tokens.count - g->prompt);
     bl_text_putc(out, '}');
 }
 
 static void generate_put_text_document(bl_completion *c, bl_text *out)
 {
     const bl_generation *g = c->texts[0];
-    generate_put_text(g, (bl_span){bl_text_get(&g->written), g->written.len}, out);
+    generate_put_text(g, (bl_span){bl_text_get(&g->answer.written), g->answer.written.len}, out);
 }
 
 static void generate_put_text_event(bl_generation *g, bl_span text, bl_text *out)
@@ -306,8 +306,8 @@ static bl_status generate_add_text(bl_completion *c, const char *prompt, bl_toke
     c->options.echo = false; /* detokenizing the prompt may not give the same text */
     BL_TRY(bl_completion_add(c, tokens, 0));
     if (echo)
-        bl_text_append(&c->texts[0]->written, text.data, text.len);
-    return bl_text_status(&c->texts[0]->written, err);
+        bl_text_append(&c->texts[0]->answer.written, text.data, text.len);
+    return bl_text_status(&c->texts[0]->answer.written, err);
 }
 
 static bl_status generate_text(bl_infer *in, bool stream)

@@ -5,7 +5,6 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/fault.h"
-#include "proto/utf8.h"
 #include "server/run/queue.h"
 
 #include <math.h>
@@ -14,90 +13,33 @@
 
 /* ---- lifetime */
 
-/* Release what only runs need, as soon as no run will follow. */
-static void end_runs(bl_generation *g)
+/* No run will follow: release the state of the text. */
+static void end_runs(bl_text_state *state)
 {
-    bl_text_memory_release(g->memory);
-    g->memory = NULL;
-    bl_text_pages_end(&g->pages);
-    if (g->sequence != NULL)
-        bl_sequence_release(g->sequence);
-    g->sequence = NULL;
-    if (g->instance != NULL)
-        atomic_fetch_sub(&g->instance->slot.busy, 1);
-    g->instance = NULL;
+    bl_text_memory_release(state->memory);
+    state->memory = NULL;
+    bl_text_pages_end(&state->pages);
+    if (state->sequence != NULL)
+        bl_sequence_release(state->sequence);
+    state->sequence = NULL;
+    if (state->instance != NULL)
+        atomic_fetch_sub(&state->instance->slot.busy, 1);
+    state->instance = NULL;
 }
 
 void bl_generation_destroy(bl_generation *g)
 {
     if (g == NULL)
         return;
-    end_runs(g);
-    bl_budget_give(g->pending.budget, g->charged);
-    free(g->vars);
-    free(g->inputs);
-    free(g->buffers);
-    free(g->outputs);
-    free(g->states);
+    end_runs(&g->state);
+    bl_budget_give(g->completion->out.budget, g->charged);
+    bl_text_args_fini(&g->args);
+    bl_text_answer_fini(&g->answer);
     free(g->tokens.id);
     free(g->bytes);
     free(g->logits);
-    free(g->said);
-    free(g->top);
     bl_sampler_destroy(g->sampler);
-    bl_text_fini(&g->pending);
-    bl_text_fini(&g->written);
     free(g);
-}
-
-/* Charge |bytes| of the server's memory budget to the text until it is destroyed. */
-static bl_status generation_charge(bl_generation *g, size_t bytes, bl_err *err)
-{
-    BL_TRY(bl_budget_borrow(g->pending.budget, bytes, BL_ENOMEM, "a text", err));
-    g->charged += bytes;
-    return BL_OK;
-}
-
-/* Reserve room for |count| more tokens of the answer, with their likeliest alternatives. */
-static bl_status reserve_said(bl_generation *g, size_t count, bl_err *err)
-{
-    size_t each = (size_t)(g->options->logprobs > 0 ? g->options->logprobs : 0), cap = g->said_cap;
-    size_t bytes = 0;
-    void *said = NULL, *top = NULL;
-    if (g->nsaid + count <= cap)
-        return BL_OK;
-    while (cap < g->nsaid + count)
-        cap = cap > 0 ? 2 * cap : 64;
-    bytes = (cap - g->said_cap) * (sizeof *g->said + each * sizeof *g->top);
-    BL_TRY(generation_charge(g, bytes, err));
-    said = bl_realloc(g->said, cap * sizeof *g->said);
-    g->said = said != NULL ? said : g->said;
-    top = bl_realloc(g->top, (cap * each + 1) * sizeof *g->top);
-    g->top = top != NULL ? top : g->top;
-    if (said == NULL || top == NULL)
-        return bl_fail(err, BL_ENOMEM, "a text");
-    g->said_cap = cap;
-    return BL_OK;
-}
-
-/* Begin the answer with the prompt, if the request asks for an echo. */
-static bl_status echo_prompt(bl_generation *g, bl_err *err)
-{
-    bool silent = true;
-    if (!g->options->echo)
-        return BL_OK;
-    for (size_t i = 0; i < g->prompt; i++) {
-        int32_t id = g->tokens.id[i];
-        bl_span bytes = bl_tokenizer_bytes(g->text->tokenizer, id, silent);
-        if (g->options->logprobs >= 0) {
-            bl_text_token *token = &g->said[g->nsaid++];
-            *token = (bl_text_token){.id = id, .first = silent, .at = g->pending.len};
-        }
-        silent = silent && bl_tokenizer_bytes(g->text->tokenizer, id, false).len == 0;
-        bl_text_append(&g->pending, bytes.data, bytes.len);
-    }
-    g->echoed = g->pending.len;
-    return bl_text_status(&g->pending, err);
 }
 
 bl_status bl_generation_create(bl_completion *c, const bl_tokens *prompt, int shift, bl_generation **out, bl_err *err)
@@ -107,24 +49,18 @@ bl_status bl_generation_create(bl_completion *c, const bl_tokens *prompt, int sh
     if (g == NULL)
         return bl_fail(err, BL_ENOMEM, "a text");
     g->completion = c;
-    g->models = c->models;
     g->version = c->version;
     g->text = c->text;
     g->options = &c->options;
     g->sampling = c->options.sampling;
     g->sampling.seed = (int64_t)(uint32_t)(g->sampling.seed + shift);
-    g->silent = true;
-    g->pending.budget = g->written.budget = c->out.budget;
     g->prompt = prompt->count;
     g->tokens.id = bl_calloc(prompt->count + 1, sizeof *g->tokens.id);
     if (g->tokens.id == NULL)
         return bl_fail(err, BL_ENOMEM, "a text");
     memcpy(g->tokens.id, prompt->id, prompt->count * sizeof *prompt->id);
     g->tokens.count = g->tokens.cap = prompt->count;
-    for (size_t i = 0; i < g->prompt && g->silent; i++)
-        g->silent = bl_tokenizer_bytes(g->text->tokenizer, g->tokens.id[i], false).len == 0;
-    BL_TRY(reserve_said(g, g->options->echo ? g->prompt : 0, err));
-    return echo_prompt(g, err);
+    return bl_text_answer_init(&g->answer, c->text, &c->options, c->out.budget, prompt, err);
 }
 
 /* ---- before the first run */
@@ -138,18 +74,14 @@ static bl_status generation_make_room(bl_generation *g, bl_err *err)
     if (g->options->max_tokens >= 0 && (int64_t)g->prompt + g->options->max_tokens < most)
         most = (int64_t)g->prompt + g->options->max_tokens;
     bytes = count * (bl_dtype_bytes(output->dtype) + sizeof *g->logits) + bl_sampler_bytes(count) + (size_t)most * sizeof *ids;
-    BL_TRY(generation_charge(g, bytes, err));
+    BL_TRY(bl_budget_borrow(g->completion->out.budget, bytes, BL_ENOMEM, "a text", err));
+    g->charged = bytes;
     ids = bl_realloc(g->tokens.id, ((size_t)most + 1) * sizeof *ids);
     g->tokens.id = ids != NULL ? ids : g->tokens.id;
     g->tokens.cap = (size_t)most; /* the text ends at this count */
-    g->inputs = bl_calloc((size_t)g->version->batcher.ninputs + 1, sizeof *g->inputs);
-    g->buffers = bl_calloc((size_t)g->version->batcher.ninputs + 1, sizeof(bl_buffer *));
-    g->outputs = bl_calloc((size_t)g->version->noutputs + 1, sizeof(bl_buffer *));
-    g->states = bl_calloc((size_t)bl_plan_get_info(g->instance->slot.plan)->nstates + 1, sizeof(bl_buffer *));
     g->bytes = bl_calloc(count, bl_dtype_bytes(output->dtype));
     g->logits = bl_calloc(count, sizeof *g->logits);
-    if (ids == NULL || g->inputs == NULL || g->buffers == NULL || g->outputs == NULL || g->states == NULL || g->bytes == NULL ||
-        g->logits == NULL)
+    if (ids == NULL || g->bytes == NULL || g->logits == NULL)
         return bl_fail(err, BL_ENOMEM, "a text");
     return g->text->chooses ? BL_OK : bl_sampler_create(&g->sampling, count, &g->sampler, err);
 }
@@ -157,26 +89,19 @@ static bl_status generation_make_room(bl_generation *g, bl_err *err)
 /* Choose an instance, and reserve the state of the text.  The device admits a run of the largest size. */
 bl_status bl_generation_prepare(bl_generation *g, bl_infer *in)
 {
-    const bl_wire_graph *graph = g->version->instances[0].slot.graph;
+    bl_text_state *state = &g->state;
     bl_exec *x = NULL;
-    g->vars = bl_calloc((size_t)g->version->batcher.nvars + 1, sizeof *g->vars);
-    if (g->vars == NULL)
-        return bl_fail(&in->rq->err, BL_ENOMEM, "a text");
-    for (int i = 0; i < g->version->batcher.nvars; i++)
-        g->vars[i] = graph->vars[i].lo > 1 ? graph->vars[i].lo : 1;
-    if (g->text->var >= 0)
-        g->vars[g->text->var] = g->text->chunk;
     if (g->text->pool > 0) {
-        g->vars[g->text->pages] = graph->vars[g->text->pages].hi;
-        g->instance = bl_instance_choose(g->version);
+        state->instance = bl_instance_choose(g->version);
     } else {
-        BL_TRY(bl_sequence_create(in, g->text->past_bytes, &g->sequence));
-        g->instance = bl_sequence_instance(g->sequence);
+        BL_TRY(bl_sequence_create(in, g->text->past_bytes, &state->sequence));
+        state->instance = bl_sequence_instance(state->sequence);
     }
-    atomic_fetch_add(&g->instance->slot.busy, 1);
-    BL_TRY(bl_infer_prepare(in->rq, g->version, g->instance, g->vars, &x));
-    g->worker = x->worker;
-    g->device_generation = x->generation;
+    atomic_fetch_add(&state->instance->slot.busy, 1);
+    BL_TRY(bl_text_args_init(&g->args, g->version, state->instance, &in->rq->err));
+    BL_TRY(bl_infer_prepare(in->rq, g->version, state->instance, g->args.vars, &x));
+    state->worker = x->worker;
+    state->device_generation = x->generation;
     return generation_make_room(g, &in->rq->err);
 }
 
@@ -184,7 +109,7 @@ bl_status bl_generation_prepare(bl_generation *g, bl_infer *in)
 static void generation_end_own(bl_request *own)
 {
     bl_generation *g = own->own.arg;
-    end_runs(g);
+    end_runs(&g->state);
     bl_completion_end_text(g, own);
 }
 
@@ -202,7 +127,7 @@ bl_status bl_generation_submit(bl_generation *g, bl_request *rq)
     own->trace.traced = rq->trace.traced;
     own->own.purpose = (bl_purpose){"model", g->version->name, NULL};
     g->own = own;
-    st = bl_request_submit(own, g->worker->queue, bl_text_work, NULL);
+    st = bl_request_submit(own, g->state.worker->queue, bl_text_work, NULL);
     if (st == BL_OK)
         return BL_OK;
     rq->err = own->err;
@@ -236,80 +161,15 @@ bool bl_generation_is_unread(bl_generation *g)
 
 /* ---- the answer */
 
-static bool may_be_utf8(const char *at, size_t room)
-{
-    static const char *const rest[] = {"\x80\x80\x80", "\x90\x80\x80", "\x9f\xbf\xbf", "\xbf\xbf\xbf", "\x8f\xbf\xbf"};
-    char whole[4];
-    for (size_t i = 0; room < 4 && i < sizeof rest / sizeof rest[0]; i++) {
-        memcpy(whole, at, room);
-        memcpy(whole + room, rest[i], 4 - room);
-        if (bl_utf8_length(whole, 4) > room)
-            return true;
-    }
-    return false;
-}
-
-/* Decode the first |len| of the pending bytes; an invalid byte becomes U+FFFD. */
-static void put_characters(const bl_text *pending, size_t len, bl_text *out)
-{
-    for (size_t at = 0, n = 0; at < len; at += n) {
-        n = bl_utf8_length(pending->data + at, len - at);
-        if (n > 0)
-            bl_text_append(out, pending->data + at, n);
-        else
-            bl_text_puts(out, "\xef\xbf\xbd");
-        n = n > 0 ? n : 1;
-    }
-}
-
-/* Where the first stop string begins in the pending bytes; their length if there is none. */
-static size_t find_stop(bl_generation *g)
-{
-    size_t from = g->echoed > g->taken ? g->echoed - g->taken : 0, first = g->pending.len;
-    for (int i = 0; i < g->options->nstops; i++) {
-        const bl_span *stop = &g->options->stops[i];
-        const char *at = from < first ? memmem(g->pending.data + from, g->pending.len - from, stop->data, stop->len) : NULL;
-        if (at == NULL || (size_t)(at - g->pending.data) >= first)
-            continue;
-        first = (size_t)(at - g->pending.data);
-        g->stopped_by = stop->data;
-    }
-    return first;
-}
-
-/* How many pending bytes can be reported: without an incomplete character, and without a possible beginning of a stop
- * string. */
-static size_t find_certain(const bl_generation *g)
-{
-    const char *data = g->pending.data;
-    size_t len = g->pending.len, certain = len;
-    for (size_t back = 1; back < 4 && back <= len; back++)
-        if (may_be_utf8(data + len - back, back))
-            certain = len - back;
-    for (int i = 0; i < g->options->nstops; i++) {
-        const bl_span *stop = &g->options->stops[i];
-        size_t at = len >= stop->len ? len - stop->len + 1 : 0;
-        while (at < certain && memcmp(data + at, stop->data, len - at) != 0)
-            at++;
-        certain = at < certain ? at : certain;
-    }
-    return certain;
-}
-
 /* Report |len| of the pending bytes. */
 static bl_status tell_text(bl_generation *g, size_t len, bl_err *err)
 {
     bl_completion *c = g->completion;
-    bl_text told = {.budget = g->pending.budget};
+    bl_text told = {.budget = c->out.budget};
     bl_status st = BL_OK;
-    put_characters(&g->pending, len, c->streams ? &told : &g->written);
-    g->new_line = g->new_line || (len > 0 && memchr(g->pending.data, '\n', len) != NULL);
-    if (len > 0)
-        memmove(g->pending.data, g->pending.data + len, g->pending.len - len);
-    g->pending.len -= len;
-    g->taken += len;
+    bl_text_answer_take(&g->answer, len, c->streams ? &told : &g->answer.written);
     if (!c->streams)
-        return bl_text_status(&g->written, err);
+        return bl_text_status(&g->answer.written, err);
     st = bl_text_status(&told, err);
     pthread_mutex_lock(&c->lock);
     if (st == BL_OK) {
@@ -324,42 +184,10 @@ static bl_status tell_text(bl_generation *g, size_t len, bl_err *err)
     return st;
 }
 
-static bool generation_is_end(const bl_text_model *text, int32_t id)
+void bl_generation_score(bl_generation *g, size_t place, size_t count)
 {
-    for (int i = 0; i < text->nends; i++)
-        if (text->ends[i] == id)
-            return true;
-    return false;
-}
-
-/* Record the next reported token; bl_generation_choose has filled its probabilities. */
-static bl_status note_token(bl_generation *g, int32_t id, bl_err *err)
-{
-    bl_text_token *token = NULL;
-    BL_TRY(reserve_said(g, 1, err));
-    token = &g->said[g->nsaid++];
-    token->id = id;
-    token->first = g->silent;
-    token->at = g->taken + g->pending.len;
-    return BL_OK;
-}
-
-/* Fill |token| with the probability of |id| by the logits, and with the likeliest alternatives. */
-static void note_chances(bl_generation *g, size_t count, int32_t id, double log_sum, bl_text_token *token)
-{
-    token->known = id >= 0 && (size_t)id < count;
-    token->chance = token->known ? (float)((double)g->logits[id] - log_sum) : 0;
-    token->top = g->ntop;
-    token->ntop = bl_logits_likeliest(g->logits, count, log_sum, &g->top[g->ntop], (size_t)g->options->logprobs);
-    g->ntop += token->ntop;
-}
-
-bl_status bl_generation_score(bl_generation *g, size_t place, size_t count, bl_err *err)
-{
-    bl_text_token *token = &g->said[place];
-    (void)err;
-    note_chances(g, count, token->id, bl_logits_log_sum(g->logits, count), token);
-    return BL_OK;
+    bl_text_token *token = &g->answer.tokens[place];
+    bl_text_answer_put_chances(&g->answer, g->logits, count, token->id, bl_logits_log_sum(g->logits, count), token);
 }
 
 /* Sample the next token.  The reported probabilities come from the raw logits; with post_sampling, from the candidates that
@@ -369,9 +197,10 @@ bl_status bl_generation_choose(bl_generation *g, size_t count, int32_t *id, bl_e
     const bl_text_options *o = g->options;
     bool raw = o->logprobs >= 0 && !o->post_sampling;
     double log_sum = raw ? bl_logits_log_sum(g->logits, count) : 0;
+    bl_text_answer *answer = &g->answer;
     bl_text_token *token = NULL;
-    BL_TRY(reserve_said(g, 1, err));
-    token = &g->said[g->nsaid];
+    BL_TRY(bl_text_answer_reserve(answer, 1, err));
+    token = &answer->tokens[answer->ntokens];
     *token = (bl_text_token){0};
     if ((int64_t)(g->tokens.count - g->prompt) < o->min_tokens)
         for (int i = 0; i < g->text->nends; i++)
@@ -381,20 +210,20 @@ bl_status bl_generation_choose(bl_generation *g, size_t count, int32_t *id, bl_e
     if (*id < 0)
         return bl_fail(err, BL_EGRAPH, "no logit of model \"%s\" is a number", g->version->name);
     if (raw) {
-        note_chances(g, count, *id, log_sum, token);
+        bl_text_answer_put_chances(answer, g->logits, count, *id, log_sum, token);
     } else if (o->logprobs >= 0) {
         token->known = true;
-        token->top = g->ntop;
-        token->ntop = bl_sampler_chances(g->sampler, *id, &token->chance, &g->top[g->ntop], (size_t)o->logprobs);
-        g->ntop += token->ntop;
+        token->top = answer->ntop;
+        token->ntop = bl_sampler_chances(g->sampler, *id, &token->chance, &answer->top[answer->ntop], (size_t)o->logprobs);
+        answer->ntop += token->ntop;
     }
     return BL_OK;
 }
 
 bl_status bl_generation_close(bl_generation *g, bl_err *err)
 {
-    g->finish = "length";
-    return tell_text(g, g->pending.len, err);
+    g->answer.finish = "length";
+    return tell_text(g, g->answer.pending.len, err);
 }
 
 void bl_generation_tell_progress(bl_generation *g)
@@ -413,23 +242,11 @@ void bl_generation_tell_progress(bl_generation *g)
 
 bl_status bl_generation_take(bl_generation *g, int32_t id, bl_err *err)
 {
-    bl_span bytes = bl_tokenizer_bytes(g->text->tokenizer, id, g->silent);
+    bl_text_answer *answer = &g->answer;
     size_t told = 0;
     g->tokens.id[g->tokens.count++] = id;
-    if (generation_is_end(g->text, id) && !g->options->goes_on) {
-        g->finish = "stop";
-    } else {
-        BL_TRY(note_token(g, id, err));
-        g->silent = g->silent && bl_tokenizer_bytes(g->text->tokenizer, id, false).len == 0;
-        bl_text_append(&g->pending, bytes.data, bytes.len);
-        BL_TRY(bl_text_status(&g->pending, err));
-    }
-    told = find_stop(g);
-    if (told < g->pending.len)
-        g->finish = "stop";
-    else if (g->finish == NULL && g->tokens.count >= g->tokens.cap)
-        g->finish = "length";
-    if (g->finish == NULL)
-        told = find_certain(g);
-    return told > 0 || g->finish != NULL ? tell_text(g, told, err) : BL_OK;
+    BL_TRY(bl_text_answer_add(answer, id, &told, err));
+    if (answer->finish == NULL && g->tokens.count >= g->tokens.cap)
+        return bl_generation_close(g, err);
+    return told > 0 || answer->finish != NULL ? tell_text(g, told, err) : BL_OK;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Internal interfaces of text generation: completion.c has the client's request; generation.c begins, reports and ends a text;
- * text_step.c runs the program; text_memory.c keeps the state of texts between runs.
+ * text_step.c runs the program; text_memory.c keeps the state of texts between runs; text_answer.c turns the generated tokens
+ * into characters.
  *
  * A text is a request in the queue of its device, for one run after the other (continuous batching).  The request that is
  * dispatched takes along the queued requests of the same model that feed the same number of tokens.  Each of them is one row
@@ -11,6 +12,7 @@
 #include "server/models/completion.h"
 #include "server/models/pages.h"
 #include "server/models/sequences.h"
+#include "server/models/text_answer.h"
 #include "server/store/eviction.h"
 enum {
     BL_MOST_UNREAD = 256 * 1024 /* bytes of unread events after which a text pauses until its client reads */
@@ -36,67 +38,57 @@ typedef struct bl_text_memory {
     bl_text_part parts[];
 } bl_text_memory;
 
-/* A token of the answer. */
-typedef struct bl_text_token {
-    int32_t id;
-    bool first;       /* only special tokens came before it */
-    bool known;       /* |chance| is valid; false for the first token of a prompt */
-    float chance;     /* log probability of the token; its probability with the option post_sampling */
-    size_t at;        /* offset of its bytes in the text */
-    size_t top, ntop; /* range of the likeliest alternatives in g->top */
-} bl_text_token;
+/* Where the state of a text is: the device, and the state of the model between runs, such as the KV cache.  Released at the
+ * end of the last run. */
+typedef struct bl_text_state {
+    bl_worker *worker;
+    bl_model_instance *instance;
+    unsigned device_generation;
+    bl_sequence *sequence;  /* NULL: the text has pages */
+    bl_text_memory *memory; /* the memory in which the text has |row|; NULL: no state yet */
+    int64_t row;
+    bl_text_pages pages; /* page table, with a paged KV cache */
+} bl_text_state;
+
+/* The arguments of a run that the text leads; allocated once for all runs. */
+typedef struct bl_text_args {
+    int64_t *vars;
+    bl_device_tensor **inputs;
+    bl_buffer **buffers, **outputs;
+    bl_buffer **states; /* the states of the program, with a paged KV cache */
+} bl_text_args;
+
+/* The row of a text in the current run, and the texts that share the run. */
+typedef struct bl_text_batch {
+    bl_request *rq; /* the request of the text */
+    int64_t row;
+    bl_generation *next; /* the next text of the run */
+} bl_text_batch;
 
 struct bl_generation {
     bl_completion *completion; /* the owner of the text */
     int index;                 /* index among the texts of the completion */
-    bl_models *models;
     bl_model_version *version; /* of the completion, like |text| and |options| */
     const bl_text_model *text;
     const bl_text_options *options;
-    bl_sampling sampling; /* with the seed of this text */
+    size_t charged; /* bytes of the server's memory budget, without those of |answer| */
 
-    /* its runs; used by the request in the queue or in a run */
-    bl_worker *worker;
-    bl_model_instance *instance;
-    bl_sequence *sequence;
-    unsigned device_generation;
-    bl_text_memory *memory; /* the memory in which the text has |row|; NULL: no state yet */
-    int64_t row;
-    bl_text_pages pages; /* page table, with a paged KV cache */
-    bl_buffer **states;  /* if it leads a run: the states of the program */
-    bl_tokens tokens;    /* tokens of the prompt, then the generated tokens */
-    size_t prompt, fed;  /* tokens of the prompt; tokens that have been run */
-    size_t reused;       /* tokens of the prompt that came from the prefix cache */
-    bool silent;         /* no text has been decoded yet */
-    bool new_line;       /* the text has a line break */
-    bool begun;          /* the progress of the prompt was reported */
-    char *bytes;         /* the logits of the last token, in the dtype of the output */
+    /* used by the request in the queue or in a run */
+    bl_tokens tokens;   /* tokens of the prompt, then the generated tokens */
+    size_t prompt, fed; /* tokens of the prompt; tokens that have been run */
+    size_t reused;      /* tokens of the prompt that came from the prefix cache */
+    bool begun;         /* the progress of the prompt was reported */
+    bl_text_state state;
+    bl_text_batch batch;
+    bl_text_args args;
+    bl_sampling sampling; /* with the seed of this text */
+    bl_sampler *sampler;  /* NULL: the model chooses the tokens */
+    char *bytes;          /* the logits of the last token, in the dtype of the output */
     float *logits;
-    bl_sampler *sampler; /* NULL: the model chooses the tokens */
-    /* decoded bytes that are not reported yet: part of a character, or possibly the start of a stop string */
-    bl_text pending;
-    size_t taken;                            /* number of bytes reported before |pending| */
-    size_t echoed;                           /* bytes of the echoed prompt; stop strings are not searched there */
-    const char *finish;                      /* why the text is over; NULL: it is not over */
-    const char *stopped_by;                  /* the stop string that ended the text; NULL: none */
+    bl_text_answer answer;
     int64_t compute_ns, prompt_ns, queue_ns; /* queue_ns: the time before all of its runs, known at its end */
 
-    /* the tokens that are reported */
-    bl_text_token *said;
-    size_t nsaid, said_cap, ntold;
-    bl_token_chance *top;
-    size_t ntop, charged; /* |charged|: bytes of the server's memory budget for the tokens and for the runs */
-
-    /* the current run */
-    bl_request *rq;
-    int64_t at;            /* the row of the text in the run */
-    bl_generation *beside; /* the next text of the run */
-    int64_t *vars;         /* if it leads a run, like the members below; allocated once for all runs */
-    bl_device_tensor **inputs;
-    bl_buffer **buffers, **outputs;
-
     /* under the completion's lock */
-    bl_text written; /* characters, if the answer is not streamed */
     bool rests;      /* |own| is in no queue until the client has read */
     bl_request *own; /* the request in the queue; NULL: it has ended */
 };
@@ -113,7 +105,7 @@ BL_NODISCARD bl_status bl_generation_submit(bl_generation *g, bl_request *rq);
 void bl_generation_cancel(bl_generation *g, const char *why);
 void bl_generation_destroy(bl_generation *g); /* accepts NULL */
 /* g->logits has the |count| logits that predict token |place| of the prompt: record the probability of this token. */
-BL_NODISCARD bl_status bl_generation_score(bl_generation *g, size_t place, size_t count, bl_err *err);
+void bl_generation_score(bl_generation *g, size_t place, size_t count);
 /* g->logits has the logits of the next token: sample it. */
 BL_NODISCARD bl_status bl_generation_choose(bl_generation *g, size_t count, int32_t *id, bl_err *err);
 /* Report that a piece of the prompt has been processed. */
@@ -133,6 +125,10 @@ bool bl_generation_is_unread(bl_generation *g);
 /* ---- text_step.c */
 /* The work of the request of a text: one run, for this text and others. */
 bl_step bl_text_work(bl_request *rq);
+/* Allocate the arguments of the runs of |version| on |instance|.  |vars| are those of a run of the largest size. */
+BL_NODISCARD bl_status bl_text_args_init(bl_text_args *args, const bl_model_version *version, const bl_model_instance *instance,
+                                         bl_err *err);
+void bl_text_args_fini(bl_text_args *args);
 
 /* ---- text_memory.c */
 /* Create a memory without buffers. */
@@ -150,7 +146,7 @@ void bl_text_memory_let_go(bl_text_memory *memory);
 BL_NODISCARD bl_status bl_text_memory_append(bl_text_memory *memory, const bl_generation *first, size_t count,
                                              bl_buffer *const *outputs, bl_err *err);
 /* The text moves to row |at| of |memory|. */
-void bl_text_memory_move(bl_generation *g, bl_text_memory *memory, int64_t at);
+void bl_text_memory_move(bl_text_state *state, bl_text_memory *memory, int64_t at);
 /* Move the text into a memory of its own, so that it keeps no rows of others alive. */
 BL_NODISCARD bl_status bl_text_memory_part(bl_generation *g, bl_err *err);
 

@@ -67,12 +67,12 @@ void bl_text_memory_release(bl_text_memory *m)
     free(m);
 }
 
-void bl_text_memory_move(bl_generation *g, bl_text_memory *memory, int64_t at)
+void bl_text_memory_move(bl_text_state *state, bl_text_memory *memory, int64_t at)
 {
-    bl_text_memory *old = g->memory;
+    bl_text_memory *old = state->memory;
     atomic_fetch_add(&memory->refs, 1);
-    g->memory = memory;
-    g->row = at;
+    state->memory = memory;
+    state->row = at;
     bl_text_memory_release(old);
 }
 
@@ -198,13 +198,13 @@ static bl_status text_memory_copy_out(bl_generation *first, int64_t rows, bl_tex
 {
     bl_text_memory *m = NULL;
     bl_status st = BL_OK;
-    BL_TRY(bl_text_memory_create(first->worker, first->text, rows, &m, err));
+    BL_TRY(bl_text_memory_create(first->state.worker, first->text, rows, &m, err));
     for (int i = 0; i < m->count && st == BL_OK; i++)
         st = bl_pool_alloc(m->worker->pool, text_memory_part_bytes(m, i), &m->parts[i].buffer, err);
     rows = 0;
-    for (bl_generation *g = first; g != NULL && st == BL_OK; g = g->beside) {
-        g->at = rows++;
-        st = text_memory_copy_row(m, g->at, g->memory, g->row, err);
+    for (bl_generation *g = first; g != NULL && st == BL_OK; g = g->batch.next) {
+        g->batch.row = rows++;
+        st = text_memory_copy_row(m, g->batch.row, g->state.memory, g->state.row, err);
     }
     if (st != BL_OK)
         bl_text_memory_release(m);
@@ -218,17 +218,17 @@ static bl_status text_memory_copy_out(bl_generation *first, int64_t rows, bl_tex
 static bl_text_memory *find_memory(const bl_generation *first)
 {
     bl_text_memory *found = NULL;
-    for (const bl_generation *g = first; g != NULL; g = g->beside)
-        if (g->memory != NULL && (found == NULL || g->memory->rows > found->rows))
-            found = g->memory;
+    for (const bl_generation *g = first; g != NULL; g = g->batch.next)
+        if (g->state.memory != NULL && (found == NULL || g->state.memory->rows > found->rows))
+            found = g->state.memory;
     return found;
 }
 
 static int64_t count_in(const bl_generation *first, const bl_text_memory *m)
 {
     int64_t n = 0;
-    for (const bl_generation *g = first; g != NULL; g = g->beside)
-        n += g->memory == m;
+    for (const bl_generation *g = first; g != NULL; g = g->batch.next)
+        n += g->state.memory == m;
     return n;
 }
 
@@ -246,18 +246,18 @@ static bl_status deal_rows(bl_generation *first, int64_t rows, bl_text_memory *m
 {
     int64_t next = 0;
     memset(m->taken, 0, (size_t)rows * sizeof *m->taken);
-    for (const bl_generation *g = first; g != NULL; g = g->beside)
-        if (g->memory == m && g->row < rows)
-            m->taken[g->row] = true;
-    for (bl_generation *g = first; g != NULL; g = g->beside) {
-        if (g->memory != m || g->row >= rows) {
+    for (const bl_generation *g = first; g != NULL; g = g->batch.next)
+        if (g->state.memory == m && g->state.row < rows)
+            m->taken[g->state.row] = true;
+    for (bl_generation *g = first; g != NULL; g = g->batch.next) {
+        if (g->state.memory != m || g->state.row >= rows) {
             while (m->taken[next])
                 next++;
-            BL_TRY(text_memory_copy_row(m, next, g->memory, g->row, err));
+            BL_TRY(text_memory_copy_row(m, next, g->state.memory, g->state.row, err));
             m->taken[next] = true;
-            bl_text_memory_move(g, m, next);
+            bl_text_memory_move(&g->state, m, next);
         }
-        g->at = g->row;
+        g->batch.row = g->state.row;
     }
     return BL_OK;
 }
@@ -277,11 +277,11 @@ bl_status bl_text_memory_gather(bl_generation *first, int64_t rows, bl_text_memo
 bl_status bl_text_memory_part(bl_generation *g, bl_err *err)
 {
     bl_text_memory *own = NULL;
-    if (g->memory == NULL || g->memory->rows == 1)
+    if (g->state.memory == NULL || g->state.memory->rows == 1)
         return BL_OK;
-    g->beside = NULL;
+    g->batch.next = NULL;
     BL_TRY(text_memory_copy_out(g, 1, &own, err));
-    bl_text_memory_move(g, own, 0);
+    bl_text_memory_move(&g->state, own, 0);
     bl_text_memory_let_go(own);
     bl_text_memory_release(own);
     return BL_OK;
@@ -303,8 +303,8 @@ static bl_status append_row(const bl_generation *g, const bl_text_past *past, bl
 {
     size_t bytes = count * past->inner, all = (size_t)past->places * past->inner;
     for (size_t k = 0; k < past->times; k++) {
-        size_t at = (size_t)g->at * past->bytes + k * all + g->fed * past->inner;
-        BL_TRY(copy_places(to, at, from, ((size_t)g->at * past->times + k) * bytes, bytes, err));
+        size_t at = (size_t)g->batch.row * past->bytes + k * all + g->fed * past->inner;
+        BL_TRY(copy_places(to, at, from, ((size_t)g->batch.row * past->times + k) * bytes, bytes, err));
     }
     return BL_OK;
 }
@@ -316,7 +316,7 @@ bl_status bl_text_memory_append(bl_text_memory *memory, const bl_generation *fir
         const bl_text_past *past = &first->text->pasts[i];
         if (past->places == 0)
             continue;
-        for (const bl_generation *g = first; g != NULL; g = g->beside)
+        for (const bl_generation *g = first; g != NULL; g = g->batch.next)
             BL_TRY(append_row(g, past, memory->parts[i].buffer, outputs[past->output], count, err));
         bl_buffer_change(memory->parts[i].buffer);
     }

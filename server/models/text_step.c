@@ -5,9 +5,11 @@
 #include "server/models/generation.h"
 
 #include "engine/base/clock.h"
+#include "engine/base/fault.h"
 #include "server/access/access.h"
 #include "server/run/queue.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const int64_t CROWDED_NS = 10000000000; /* after a run ran out of device memory, runs have fewer rows for so long */
@@ -45,10 +47,10 @@ static size_t next_count(const step *s, const bl_generation *g)
  * or PIECE_RUNS decoding runs. */
 static size_t choose_piece(const bl_generation *g)
 {
-    const bl_model_instance *instance = g->instance;
+    const bl_model_instance *instance = g->state.instance;
     double most_ns = PIECE_RUNS * instance->write_ns > PIECE_NS ? PIECE_RUNS * instance->write_ns : PIECE_NS;
     int64_t piece = 0;
-    if (!g->text->remembers || instance->token_ns <= 0 || !bl_queue_is_wanted(g->worker->queue))
+    if (!g->text->remembers || instance->token_ns <= 0 || !bl_queue_is_wanted(g->state.worker->queue))
         return (size_t)g->text->chunk;
     piece = (int64_t)(most_ns / instance->token_ns) / LEAST_PIECE * LEAST_PIECE;
     piece = piece < LEAST_PIECE ? LEAST_PIECE : piece;
@@ -57,7 +59,7 @@ static size_t choose_piece(const bl_generation *g)
 
 static void learn_run(const step *s)
 {
-    bl_model_instance *instance = s->lead->instance;
+    bl_model_instance *instance = s->lead->state.instance;
     double *mean = s->count == 1 ? &instance->write_ns : s->count >= LEAST_PIECE ? &instance->token_ns : NULL;
     double ns = s->count == 1 ? (double)s->took_ns : (double)s->took_ns / (double)s->count / (double)s->rows;
     if (mean != NULL)
@@ -67,15 +69,15 @@ static void learn_run(const step *s)
 /* Has the text taken its pages?  Before that, the number of tokens in the prefix cache is unknown. */
 static bool is_begun(const bl_generation *g)
 {
-    return g->text->pool == 0 || g->pages.pool != NULL;
+    return g->text->pool == 0 || g->state.pages.pool != NULL;
 }
 
 static bool text_step_fits(void *arg, const bl_request *rq)
 {
     const step *s = arg;
     const bl_generation *g = rq->item.work == bl_text_work ? rq->data : NULL;
-    return g != NULL && !bl_request_is_gated(rq) && g->instance == s->lead->instance &&
-           g->device_generation == s->lead->device_generation && is_begun(g) && next_count(s, g) == s->count &&
+    return g != NULL && !bl_request_is_gated(rq) && g->state.instance == s->lead->state.instance &&
+           g->state.device_generation == s->lead->state.device_generation && is_begun(g) && next_count(s, g) == s->count &&
            !atomic_load(&rq->cancel) && (rq->item.deadline_ns == 0 || rq->item.deadline_ns > s->begin_ns);
 }
 
@@ -99,7 +101,7 @@ static bool is_measured(const step *s)
 static int64_t text_step_worth_rows(const step *s, int64_t waiting)
 {
     bl_model_version *version = s->lead->version;
-    bl_model_instance *instance = s->lead->instance;
+    bl_model_instance *instance = s->lead->state.instance;
     int64_t rows = waiting < version->batcher.max_rows ? waiting : version->batcher.max_rows;
     if (instance->slot.crowd > 0 && s->begin_ns - instance->slot.crowded_ns < CROWDED_NS)
         rows = rows < instance->slot.crowd ? rows : instance->slot.crowd;
@@ -116,18 +118,18 @@ static int64_t text_step_worth_rows(const step *s, int64_t waiting)
 static void text_step_join(step *s, bl_request *rq)
 {
     bl_generation *g = rq->data;
-    g->rq = rq;
-    g->beside = NULL;
+    g->batch.rq = rq;
+    g->batch.next = NULL;
     *s->last = g;
-    s->last = &g->beside;
+    s->last = &g->batch.next;
     s->rows++;
 }
 
 static bl_status check_device(const bl_generation *g, bl_err *err)
 {
-    if (g->device_generation == atomic_load(&g->worker->dev->generation))
+    if (g->state.device_generation == atomic_load(&g->state.worker->dev->generation))
         return BL_OK;
-    return bl_fail(err, BL_EBUSY, "%s was reopened while the text was written; send it again", g->worker->dev->info.id);
+    return bl_fail(err, BL_EBUSY, "%s was reopened while the text was written; send it again", g->state.worker->dev->info.id);
 }
 
 /* Take the pages of the prompt that are in the prefix cache. */
@@ -137,7 +139,8 @@ static bl_status begin_pages(bl_generation *g, bl_request *rq)
     bool found = g->options->cache_prompt && !all;
     if (is_begun(g))
         return BL_OK;
-    BL_TRY(bl_text_pages_begin(&g->pages, g->instance->pages, rq->owner, g->tokens.id, g->prompt, found, &g->fed, &rq->err));
+    BL_TRY(bl_text_pages_begin(&g->state.pages, g->state.instance->pages, rq->owner, g->tokens.id, g->prompt, found, &g->fed,
+                               &rq->err));
     g->reused = g->fed;
     return BL_OK;
 }
@@ -146,12 +149,12 @@ static bl_status begin_pages(bl_generation *g, bl_request *rq)
 static bool has_pages(const step *s, bl_request *rq, bl_step *outcome)
 {
     bl_generation *g = rq->data;
-    bl_gate *gate = g->text->pool > 0 ? bl_text_pages_gate(&g->pages) : NULL;
+    bl_gate *gate = g->text->pool > 0 ? bl_text_pages_gate(&g->state.pages) : NULL;
     uint64_t seen = gate != NULL ? atomic_load(&gate->changes) : 0;
     bl_status st = BL_OK;
     bool ready = true;
     if (gate != NULL)
-        st = bl_text_pages_reserve(&g->pages, g->fed + s->count, &ready, &rq->err);
+        st = bl_text_pages_reserve(&g->state.pages, g->fed + s->count, &ready, &rq->err);
     rq->item.gate = ready ? NULL : gate;
     rq->item.gate_seen = seen;
     if (st != BL_OK)
@@ -166,11 +169,11 @@ static bool has_pages(const step *s, bl_request *rq, bl_step *outcome)
 static bool may_lead(step *s, bl_request *rq, bl_step *outcome)
 {
     bl_generation *g = rq->data;
-    const bl_program *program = g->instance->slot.program;
+    const bl_program *program = g->state.instance->slot.program;
     *outcome = BL_STEP_DONE;
     if (g->text->pool > 0) {
         if (check_device(g, &rq->err) != BL_OK || bl_program_check(program, &rq->err) != BL_OK ||
-            bl_program_wake(g->instance->slot.program, &rq->err) != BL_OK || begin_pages(g, rq) != BL_OK)
+            bl_program_wake(g->state.instance->slot.program, &rq->err) != BL_OK || begin_pages(g, rq) != BL_OK)
             return false;
     }
     s->piece = choose_piece(g);
@@ -180,7 +183,7 @@ static bool may_lead(step *s, bl_request *rq, bl_step *outcome)
 
 static void take_along(step *s)
 {
-    bl_queue *queue = s->lead->worker->queue;
+    bl_queue *queue = s->lead->state.worker->queue;
     bl_request *rq = NULL, *next = NULL;
     int64_t rows = 1;
     if (s->lead->text->rows < 0)
@@ -204,22 +207,52 @@ static void take_along(step *s)
  * text alone. */
 static void text_step_let_go(step *s, bl_status why)
 {
-    bl_model_instance *instance = s->lead->instance;
-    bl_generation *g = s->lead->beside, *next = NULL;
+    bl_model_instance *instance = s->lead->state.instance;
+    bl_generation *g = s->lead->batch.next, *next = NULL;
     if (why == BL_ENODEVMEM) {
         instance->slot.crowd = s->rows / 2;
         instance->slot.crowded_ns = s->begin_ns;
     }
     for (; g != NULL; g = next) {
-        bl_seat seat = bl_queue_seat(g->worker->queue, g->rq);
-        next = g->beside;
-        bl_queue_settle(g->worker->queue, &seat, BL_STEP_AGAIN, 0);
+        bl_seat seat = bl_queue_seat(g->state.worker->queue, g->batch.rq);
+        next = g->batch.next;
+        bl_queue_settle(g->state.worker->queue, &seat, BL_STEP_AGAIN, 0);
     }
-    s->lead->beside = NULL;
+    s->lead->batch.next = NULL;
     s->rows = 1;
 }
 
 /* ---- the run */
+
+bl_status bl_text_args_init(bl_text_args *args, const bl_model_version *version, const bl_model_instance *instance, bl_err *err)
+{
+    const bl_wire_graph *graph = instance->slot.graph;
+    const bl_text_model *text = version->text;
+    size_t ninputs = (size_t)version->batcher.ninputs;
+    args->vars = bl_calloc((size_t)version->batcher.nvars + 1, sizeof *args->vars);
+    args->inputs = bl_calloc(ninputs + 1, sizeof *args->inputs);
+    args->buffers = bl_calloc(ninputs + 1, sizeof(bl_buffer *));
+    args->outputs = bl_calloc((size_t)version->noutputs + 1, sizeof(bl_buffer *));
+    args->states = bl_calloc((size_t)bl_plan_get_info(instance->slot.plan)->nstates + 1, sizeof(bl_buffer *));
+    if (args->vars == NULL || args->inputs == NULL || args->buffers == NULL || args->outputs == NULL || args->states == NULL)
+        return bl_fail(err, BL_ENOMEM, "a text");
+    for (int i = 0; i < version->batcher.nvars; i++)
+        args->vars[i] = graph->vars[i].lo > 1 ? graph->vars[i].lo : 1;
+    if (text->var >= 0)
+        args->vars[text->var] = text->chunk;
+    if (text->pool > 0)
+        args->vars[text->pages] = graph->vars[text->pages].hi;
+    return BL_OK;
+}
+
+void bl_text_args_fini(bl_text_args *args)
+{
+    free(args->vars);
+    free(args->inputs);
+    free(args->buffers);
+    free(args->outputs);
+    free(args->states);
+}
 
 /* Element |k| of the row of |g| in input |i|. */
 static int64_t row_value(const bl_generation *g, int i, size_t k)
@@ -227,9 +260,9 @@ static int64_t row_value(const bl_generation *g, int i, size_t k)
     const bl_text_model *text = g->text;
     size_t from = next_token(g);
     if (i == text->slots)
-        return bl_text_pages_place(&g->pages, from + k);
+        return bl_text_pages_place(&g->state.pages, from + k);
     if (i == text->table)
-        return bl_text_pages_page(&g->pages, k);
+        return bl_text_pages_page(&g->state.pages, k);
     return i == text->position ? (int64_t)from : g->tokens.id[from + k];
 }
 
@@ -237,11 +270,11 @@ static void text_step_write_rows(const step *s, int i, size_t width, char *to)
 {
     const bl_model_tensor *tensor = &s->lead->version->inputs[i];
     size_t each = bl_dtype_bytes(tensor->dtype);
-    for (const bl_generation *g = s->lead; g != NULL; g = g->beside) {
+    for (const bl_generation *g = s->lead; g != NULL; g = g->batch.next) {
         for (size_t k = 0; k < width; k++) {
             int64_t wide = row_value(g, i, k);
             int32_t narrow = (int32_t)wide;
-            char *at = to + ((size_t)g->at * width + k) * each;
+            char *at = to + ((size_t)g->batch.row * width + k) * each;
             if (tensor->dtype == BL_I64)
                 memcpy(at, &wide, sizeof wide);
             else
@@ -255,18 +288,18 @@ static bl_status text_step_fill_input(const step *s, int i, size_t width, bl_err
 {
     bl_generation *lead = s->lead;
     const bl_model_tensor *tensor = &lead->version->inputs[i];
-    bl_device_tensor **held = &lead->inputs[i];
+    bl_device_tensor **held = &lead->args.inputs[i];
     int64_t dim[16];
     char *to = NULL;
     for (int d = 0; d < tensor->ndim; d++)
-        dim[d] = tensor->var[d] >= 0 ? lead->vars[tensor->var[d]] : tensor->dim[d];
-    BL_TRY(bl_device_tensor_create(lead->worker, tensor->dtype, tensor->ndim, dim, held, err));
+        dim[d] = tensor->var[d] >= 0 ? lead->args.vars[tensor->var[d]] : tensor->dim[d];
+    BL_TRY(bl_device_tensor_create(lead->state.worker, tensor->dtype, tensor->ndim, dim, held, err));
     to = bl_device_tensor_host(*held);
     if (to == NULL)
         return bl_fail(err, BL_ENOMEM, "tokens");
     text_step_write_rows(s, i, width, to);
     BL_TRY(bl_device_tensor_flush(*held, err));
-    lead->buffers[i] = (*held)->buffer;
+    lead->args.buffers[i] = (*held)->buffer;
     return BL_OK;
 }
 
@@ -276,12 +309,12 @@ static bl_status fill_paged(step *s, bl_err *err)
     bl_generation *lead = s->lead;
     const bl_text_model *text = lead->text;
     size_t most = 0, row = 0;
-    for (bl_generation *g = lead; g != NULL; g = g->beside) {
+    for (bl_generation *g = lead; g != NULL; g = g->batch.next) {
         most = g->fed + s->count > most ? g->fed + s->count : most;
-        g->at = (int64_t)row++;
+        g->batch.row = (int64_t)row++;
     }
     most = (most + BL_PAGE_TOKENS - 1) / BL_PAGE_TOKENS;
-    lead->vars[text->pages] = (int64_t)most;
+    lead->args.vars[text->pages] = (int64_t)most;
     BL_TRY(text_step_fill_input(s, text->tokens, s->count, err));
     BL_TRY(text_step_fill_input(s, text->position, 1, err));
     BL_TRY(text_step_fill_input(s, text->slots, s->count, err));
@@ -293,16 +326,16 @@ static bl_status fill_inputs(step *s, bl_err *err)
     bl_generation *lead = s->lead;
     const bl_text_model *text = lead->text;
     if (text->var >= 0)
-        lead->vars[text->var] = (int64_t)s->count;
+        lead->args.vars[text->var] = (int64_t)s->count;
     if (text->rows >= 0)
-        lead->vars[text->rows] = s->rows;
+        lead->args.vars[text->rows] = s->rows;
     if (text->pool > 0)
         return fill_paged(s, err);
     BL_TRY(bl_text_memory_gather(lead, s->rows, &s->before, err)); /* assigns a row to each text */
     if (!text->grows)
-        BL_TRY(bl_text_memory_create(lead->worker, text, s->rows, &s->next, err));
+        BL_TRY(bl_text_memory_create(lead->state.worker, text, s->rows, &s->next, err));
     for (int i = 0; i < text->npasts; i++)
-        lead->buffers[text->pasts[i].input] = s->before->parts[i].buffer;
+        lead->args.buffers[text->pasts[i].input] = s->before->parts[i].buffer;
     BL_TRY(text_step_fill_input(s, text->tokens, s->count, err));
     return text->position >= 0 ? text_step_fill_input(s, text->position, 1, err) : BL_OK;
 }
@@ -310,12 +343,12 @@ static bl_status fill_inputs(step *s, bl_err *err)
 /* Lend the states to the run: those of the sequence, or those of the program, which all texts share by pages. */
 static bl_status lend_states(bl_generation *lead, bl_run *run, bl_err *err)
 {
-    const bl_program *program = lead->instance->slot.program;
-    if (lead->sequence != NULL)
-        return bl_sequence_lend(lead->sequence, &run->states, err);
-    for (int i = 0; i < bl_plan_get_info(lead->instance->slot.plan)->nstates; i++)
-        lead->states[i] = program->states[lead->instance->slot.entry->state[i]].buffer;
-    run->states = lead->states;
+    const bl_program *program = lead->state.instance->slot.program;
+    if (lead->state.sequence != NULL)
+        return bl_sequence_lend(lead->state.sequence, &run->states, err);
+    for (int i = 0; i < bl_plan_get_info(lead->state.instance->slot.plan)->nstates; i++)
+        lead->args.states[i] = program->states[lead->state.instance->slot.entry->state[i]].buffer;
+    run->states = lead->args.states;
     /* a failed run may leave partial updates: slots of other texts are untouched, and those of this run are written again */
     run->torn = true;
     return BL_OK;
@@ -323,40 +356,40 @@ static bl_status lend_states(bl_generation *lead, bl_run *run, bl_err *err)
 
 static void text_step_keep_states(bl_generation *lead)
 {
-    bl_program *program = lead->instance->slot.program;
-    if (lead->sequence != NULL) {
-        bl_sequence_keep(lead->sequence);
+    bl_program *program = lead->state.instance->slot.program;
+    if (lead->state.sequence != NULL) {
+        bl_sequence_keep(lead->state.sequence);
         return;
     }
-    for (int i = 0; i < bl_plan_get_info(lead->instance->slot.plan)->nstates; i++)
-        bl_program_take_back(program, &program->states[lead->instance->slot.entry->state[i]], lead->states[i]);
+    for (int i = 0; i < bl_plan_get_info(lead->state.instance->slot.plan)->nstates; i++)
+        bl_program_take_back(program, &program->states[lead->state.instance->slot.entry->state[i]], lead->args.states[i]);
 }
 
 /* Run the best plan that exists for this size.  A run of a single text is cancelled when its client leaves. */
 static bl_status run_plan(step *s, bl_err *err)
 {
     bl_generation *lead = s->lead;
-    bl_request *alone = s->rows == 1 ? lead->rq : NULL;
-    bl_run run = {.pool = lead->worker->pool,
-                  .vars = lead->vars,
-                  .inputs = lead->buffers,
-                  .outputs = lead->outputs,
+    bl_request *alone = s->rows == 1 ? lead->batch.rq : NULL;
+    bl_run run = {.pool = lead->state.worker->pool,
+                  .vars = lead->args.vars,
+                  .inputs = lead->args.buffers,
+                  .outputs = lead->args.outputs,
                   .steps = 1,
                   .cancel = alone != NULL ? &alone->cancel : NULL,
                   .deadline_ns = alone != NULL ? alone->item.deadline_ns : 0};
     int64_t start = bl_clock_ns();
     bl_status st = BL_OK;
-    s->plan = bl_exact_get(lead->version, lead->instance, lead->vars);
+    s->plan = bl_exact_get(lead->version, lead->state.instance, lead->args.vars);
     if (s->plan == NULL)
-        s->plan = bl_plan_current(lead->instance->slot.plan);
+        s->plan = bl_plan_current(lead->state.instance->slot.plan);
     run.plan = s->plan;
     if (lead->text->pool > 0)
-        BL_TRY(bl_pages_admit(lead->instance->pages, s->plan, err));
+        BL_TRY(bl_pages_admit(lead->state.instance->pages, s->plan, err));
     BL_TRY(lend_states(lead, &run, err));
     st = bl_plan_run(&run, err);
     text_step_keep_states(lead);
     s->took_ns = bl_clock_ns() - start;
-    atomic_store(&lead->worker->busy_ns, start + s->took_ns);
+    atomic_store(&lead->state.worker->busy_ns, start + s->took_ns);
     return st;
 }
 
@@ -366,13 +399,13 @@ static bl_status text_step_keep(step *s, bl_err *err)
     bl_generation *lead = s->lead;
     const bl_text_model *text = lead->text;
     if (text->pool > 0) {
-        for (bl_generation *g = lead; g != NULL; g = g->beside)
+        for (bl_generation *g = lead; g != NULL; g = g->batch.next)
             g->fed += s->count;
         return BL_OK;
     }
-    BL_TRY(bl_text_memory_append(s->before, lead, s->count, lead->outputs, err));
+    BL_TRY(bl_text_memory_append(s->before, lead, s->count, lead->args.outputs, err));
     for (int i = 0; i < text->npasts && !text->grows; i++) {
-        bl_buffer **output = &lead->outputs[text->pasts[i].output];
+        bl_buffer **output = &lead->args.outputs[text->pasts[i].output];
         if (text->pasts[i].places > 0) {
             s->next->parts[i].buffer = bl_buffer_retain(s->before->parts[i].buffer);
             continue;
@@ -380,8 +413,8 @@ static bl_status text_step_keep(step *s, bl_err *err)
         s->next->parts[i].buffer = *output;
         *output = NULL;
     }
-    for (bl_generation *g = lead; g != NULL; g = g->beside) {
-        bl_text_memory_move(g, text->grows ? s->before : s->next, g->at);
+    for (bl_generation *g = lead; g != NULL; g = g->batch.next) {
+        bl_text_memory_move(&g->state, text->grows ? s->before : s->next, g->batch.row);
         g->fed = next_token(g) + s->count;
     }
     return BL_OK;
@@ -394,10 +427,10 @@ static bl_status text_step_run(step *s, bl_err *err)
     BL_TRY(fill_inputs(s, err));
     BL_TRY(run_plan(s, err));
     BL_TRY(text_step_keep(s, err));
-    bl_metrics_add(&lead->rq->server->metrics, BL_COUNT_TEXT_RUNS, 1);
+    bl_metrics_add(&lead->batch.rq->server->metrics, BL_COUNT_TEXT_RUNS, 1);
     learn_run(s);
     if (is_measured(s))
-        bl_instance_learn(lead->version, lead->instance, s->rows, s->plan, s->took_ns);
+        bl_instance_learn(lead->version, lead->state.instance, s->rows, s->plan, s->took_ns);
     return BL_OK;
 }
 
@@ -406,16 +439,16 @@ static void text_step_end_run(step *s)
 {
     bl_generation *lead = s->lead;
     for (int i = 0; i < lead->version->batcher.ninputs; i++) {
-        bl_device_tensor_release(lead->inputs[i]);
-        lead->inputs[i] = NULL;
+        bl_device_tensor_release(lead->args.inputs[i]);
+        lead->args.inputs[i] = NULL;
     }
     for (int i = 0; i < lead->version->noutputs; i++) {
-        bl_pool_release(lead->worker->pool, lead->outputs[i]);
-        lead->outputs[i] = NULL;
+        bl_pool_release(lead->state.worker->pool, lead->args.outputs[i]);
+        lead->args.outputs[i] = NULL;
     }
-    for (bl_generation *g = lead; g != NULL && lead->text->pool > 0; g = g->beside)
-        if (g->pages.pool != NULL)
-            bl_text_pages_rest(&g->pages, g->tokens.id, g->fed);
+    for (bl_generation *g = lead; g != NULL && lead->text->pool > 0; g = g->batch.next)
+        if (g->state.pages.pool != NULL)
+            bl_text_pages_rest(&g->state.pages, g->tokens.id, g->fed);
     bl_text_memory_let_go(s->before);
     bl_text_memory_let_go(s->next);
     bl_text_memory_release(s->before);
@@ -435,15 +468,15 @@ static bl_status read_logits(const step *s, bl_generation *g, size_t back, size_
     const bl_plan_tensor *tensor = &bl_plan_get_info(s->plan)->outputs[g->text->output];
     int64_t dim[16] = {0};
     size_t all = 1, each = bl_dtype_bytes(tensor->dtype), from = 0;
-    bl_plan_sizes(tensor, lead->vars, dim);
+    bl_plan_sizes(tensor, lead->args.vars, dim);
     for (int d = 0; d < tensor->ndim; d++)
         all *= (size_t)dim[d]; /* the sizes are within those that were admitted */
     all /= (size_t)s->rows;
     *count = g->text->chooses ? 1 : (size_t)dim[tensor->ndim - 1];
     if (all < (back + 1) * *count)
         return bl_fail(err, BL_EGRAPH, "model \"%s\" gave nothing", g->version->name);
-    from = ((size_t)g->at + 1) * all - (back + 1) * *count;
-    BL_TRY(bl_buffer_read(lead->outputs[g->text->output], from * each, g->bytes, *count * each, err));
+    from = ((size_t)g->batch.row + 1) * all - (back + 1) * *count;
+    BL_TRY(bl_buffer_read(lead->args.outputs[g->text->output], from * each, g->bytes, *count * each, err));
     if (g->text->chooses) {
         int64_t value = bl_scalar_read(tensor->dtype, g->bytes).i;
         *id = value >= 0 && value < INT32_MAX ? (int32_t)value : INT32_MAX;
@@ -459,8 +492,8 @@ static bl_status score_prompt(const step *s, bl_generation *g)
     size_t first = g->fed - s->count, count = 0;
     int32_t id = 0;
     for (size_t i = 0; i < s->count && first + i + 1 < g->prompt; i++) {
-        BL_TRY(read_logits(s, g, s->count - 1 - i, &count, &id, &g->rq->err));
-        BL_TRY(bl_generation_score(g, first + i + 1, count, &g->rq->err));
+        BL_TRY(read_logits(s, g, s->count - 1 - i, &count, &id, &g->batch.rq->err));
+        bl_generation_score(g, first + i + 1, count);
     }
     return BL_OK;
 }
@@ -478,26 +511,26 @@ static bl_status write_on(const step *s, bl_generation *g)
     if (g->fed == g->prompt)
         g->prompt_ns = g->compute_ns;
     if (g->tokens.count >= g->tokens.cap)
-        return bl_generation_close(g, &g->rq->err);
-    BL_TRY(read_logits(s, g, 0, &count, &id, &g->rq->err));
+        return bl_generation_close(g, &g->batch.rq->err);
+    BL_TRY(read_logits(s, g, 0, &count, &id, &g->batch.rq->err));
     if (!g->text->chooses)
-        BL_TRY(bl_generation_choose(g, count, &id, &g->rq->err));
-    bl_metrics_add(&g->rq->server->metrics, BL_COUNT_TOKENS, 1);
-    return bl_generation_take(g, id, &g->rq->err);
+        BL_TRY(bl_generation_choose(g, count, &id, &g->batch.rq->err));
+    bl_metrics_add(&g->batch.rq->server->metrics, BL_COUNT_TOKENS, 1);
+    return bl_generation_take(g, id, &g->batch.rq->err);
 }
 
 static void text_step_conclude(const step *s, const bl_err *err)
 {
-    for (bl_generation *g = s->lead; g != NULL; g = g->beside) {
+    for (bl_generation *g = s->lead; g != NULL; g = g->batch.next) {
         bl_status st = err->status;
-        bl_request_trace_add(&g->rq->trace, BL_TIME_COMPUTE, s->begin_ns, s->begin_ns + s->took_ns);
+        bl_request_trace_add(&g->batch.rq->trace, BL_TIME_COMPUTE, s->begin_ns, s->begin_ns + s->took_ns);
         g->compute_ns += s->took_ns;
         if (st == BL_OK)
             st = write_on(s, g);
         else
-            g->rq->err = *err;
-        if (st != BL_OK && g->rq->err.status == BL_OK)
-            (void)bl_fail(&g->rq->err, st, "a text");
+            g->batch.rq->err = *err;
+        if (st != BL_OK && g->batch.rq->err.status == BL_OK)
+            (void)bl_fail(&g->batch.rq->err, st, "a text");
     }
 }
 
@@ -521,19 +554,19 @@ static void prepare_to_rest(bl_generation *g)
 static bl_step choose_step(bl_generation *g)
 {
     bool gone = false, rests = false;
-    if (g->rq->err.status != BL_OK || g->finish != NULL)
+    if (g->batch.rq->err.status != BL_OK || g->answer.finish != NULL)
         return BL_STEP_DONE;
     prepare_to_rest(g);
     pthread_mutex_lock(&g->completion->lock);
-    gone = atomic_load(&g->rq->cancel);
+    gone = atomic_load(&g->batch.rq->cancel);
     rests = !gone && bl_generation_is_unread(g);
     g->rests = rests;
     if (rests)
-        bl_text_pages_wait(&g->pages);
+        bl_text_pages_wait(&g->state.pages);
     pthread_mutex_unlock(&g->completion->lock);
     if (!gone)
         return rests ? BL_STEP_MOVED : BL_STEP_AGAIN;
-    (void)bl_fail(&g->rq->err, BL_ECANCELLED, "the client went away");
+    (void)bl_fail(&g->batch.rq->err, BL_ECANCELLED, "the client went away");
     return BL_STEP_DONE;
 }
 
@@ -541,13 +574,13 @@ static bl_step choose_step(bl_generation *g)
  * this includes the time to return the earlier ones. */
 static void text_step_settle(const step *s, bl_queue *queue)
 {
-    bl_generation *g = s->lead->beside, *next = NULL;
+    bl_generation *g = s->lead->batch.next, *next = NULL;
     int64_t paid_ns = 0;
     for (int64_t left = s->rows; g != NULL; g = next, left--) {
-        bl_seat seat = bl_queue_seat(queue, g->rq);
+        bl_seat seat = bl_queue_seat(queue, g->batch.rq);
         bl_step outcome = BL_STEP_DONE;
         int64_t part_ns = 0;
-        next = g->beside; /* the settled text may be freed at once */
+        next = g->batch.next; /* the settled text may be freed at once */
         outcome = choose_step(g);
         part_ns = (bl_clock_ns() - s->begin_ns - paid_ns) / left;
         paid_ns += part_ns;
@@ -577,6 +610,6 @@ bl_step bl_text_work(bl_request *rq)
         (void)bl_fail(&err, st, "a text");
     text_step_conclude(&s, &err);
     text_step_end_run(&s);
-    text_step_settle(&s, s.lead->worker->queue);
+    text_step_settle(&s, s.lead->state.worker->queue);
     return choose_step(s.lead);
 }

@@ -26,8 +26,8 @@ bl_span bl_openai_token_text(const bl_generation *g, const bl_text_token *token)
 
 size_t bl_openai_count_told(const bl_generation *g)
 {
-    size_t n = g->ntold;
-    while (n < g->nsaid && (g->said[n].at < g->taken || g->pending.len == 0))
+    size_t n = g->answer.ntold;
+    while (n < g->answer.ntokens && (g->answer.tokens[n].at < g->answer.taken || g->answer.pending.len == 0))
         n++;
     return n;
 }
@@ -65,14 +65,14 @@ void bl_openai_put_chances(const bl_generation *g, size_t from, size_t to, bl_te
 {
     bl_text_putc(out, '[');
     for (size_t k = from; k < to; k++) {
-        const bl_text_token *token = &g->said[k];
+        const bl_text_token *token = &g->answer.tokens[k];
         bl_text_puts(out, k > from ? "," : "");
         put_token(g, token->id, bl_tokenizer_bytes(g->text->tokenizer, token->id, token->first), token->known ? token->chance : 0,
                   out);
         bl_encode_key(out, g->options->post_sampling ? "top_probs" : "top_logprobs");
         bl_text_putc(out, '[');
         for (size_t i = 0; i < token->ntop; i++) {
-            const bl_token_chance *top = &g->top[token->top + i];
+            const bl_token_chance *top = &g->answer.top[token->top + i];
             bl_text_puts(out, i > 0 ? "," : "");
             put_token(g, top->id, bl_tokenizer_piece(g->text->tokenizer, top->id), top->value, out);
             bl_text_putc(out, '}');
@@ -213,7 +213,7 @@ void bl_llama_put_timings(const bl_completion *c, const bl_generation *g, bl_tex
 
 static void put_prompt(const bl_generation *g, bl_text *out)
 {
-    bl_text text = {.budget = g->pending.budget};
+    bl_text text = {.budget = g->answer.pending.budget};
     for (size_t i = 0; i < g->prompt; i++) {
         bl_span piece = bl_tokenizer_piece(g->text->tokenizer, g->tokens.id[i]);
         bl_text_append(&text, piece.data, piece.len);
@@ -232,18 +232,18 @@ static void details_put_ids(const bl_generation *g, bl_text *out)
 
 static const char *describe_stop(const bl_generation *g)
 {
-    if (g->finish == NULL)
+    if (g->answer.finish == NULL)
         return "none";
-    if (strcmp(g->finish, "length") == 0)
+    if (strcmp(g->answer.finish, "length") == 0)
         return "limit";
-    return g->stopped_by != NULL ? "word" : "eos";
+    return g->answer.stopped_by != NULL ? "word" : "eos";
 }
 
 /* Did the context length end the text, and not a limit of the request? */
 static bool is_truncated(const bl_generation *g)
 {
     bool asked = g->options->max_tokens >= 0 && (int64_t)g->prompt + g->options->max_tokens <= g->text->context;
-    return !asked && g->finish != NULL && strcmp(g->finish, "length") == 0;
+    return !asked && g->answer.finish != NULL && strcmp(g->answer.finish, "length") == 0;
 }
 
 typedef enum llama_field {
@@ -301,7 +301,7 @@ static void details_put_field(const bl_generation *g, llama_field field, bl_text
         bl_text_printf(out, "%d", g->index);
         break;
     case FIELD_CONTENT:
-        bl_encode_span(out, streams ? BL_S("") : (bl_span){bl_text_get(&g->written), g->written.len});
+        bl_encode_span(out, streams ? BL_S("") : (bl_span){bl_text_get(&g->answer.written), g->answer.written.len});
         break;
     case FIELD_TOKENS:
         details_put_ids(g, out);
@@ -328,7 +328,7 @@ static void details_put_field(const bl_generation *g, llama_field field, bl_text
         put_prompt(g, out);
         break;
     case FIELD_NEW_LINE:
-        bl_text_puts(out, g->new_line ? "true" : "false");
+        bl_text_puts(out, g->answer.new_line ? "true" : "false");
         break;
     case FIELD_TRUNCATED:
         bl_text_puts(out, is_truncated(g) ? "true" : "false");
@@ -337,7 +337,7 @@ static void details_put_field(const bl_generation *g, llama_field field, bl_text
         bl_encode_string(out, describe_stop(g));
         break;
     case FIELD_STOPPING_WORD:
-        bl_encode_string(out, g->stopped_by != NULL ? g->stopped_by : "");
+        bl_encode_string(out, g->answer.stopped_by != NULL ? g->answer.stopped_by : "");
         break;
     case FIELD_TOKENS_CACHED:
         bl_text_printf(out, "%zu", g->fed);

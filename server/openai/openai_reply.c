@@ -44,8 +44,8 @@ static void put_openai_head(const bl_completion *c, const char *object, bl_text 
 static void put_finish(const bl_generation *g, bool told, bl_text *out)
 {
     bl_text_puts(out, ",\"finish_reason\":");
-    if (told && g->finish != NULL)
-        bl_encode_string(out, g->finish);
+    if (told && g->answer.finish != NULL)
+        bl_encode_string(out, g->answer.finish);
     else
         bl_text_puts(out, "null");
 }
@@ -114,7 +114,7 @@ static void put_chat_document(bl_completion *c, bl_text *out)
     for (int i = 0; i < c->ntexts; i++) {
         const bl_generation *g = c->texts[i];
         bl_text_printf(out, "%s{\"index\":%d,\"message\":{\"role\":\"assistant\",\"content\":", i > 0 ? "," : "", g->index);
-        bl_encode_span(out, (bl_span){bl_text_get(&g->written), g->written.len});
+        bl_encode_span(out, (bl_span){bl_text_get(&g->answer.written), g->answer.written.len});
         bl_text_putc(out, '}');
         put_chat_chances(g, 0, bl_openai_count_told(g), out);
         put_finish(g, true, out);
@@ -148,20 +148,20 @@ static void put_chat_event(bl_generation *g, bl_span text, bl_text *out)
 {
     const bl_completion *c = g->completion;
     size_t to = bl_openai_count_told(g);
-    if (text.len > 0 || to > g->ntold) {
+    if (text.len > 0 || to > g->answer.ntold) {
         begin_chat_event(c, g->index, out);
         bl_text_puts(out, "\"content\":");
         bl_encode_span(out, text);
         bl_text_putc(out, '}');
-        put_chat_chances(g, g->ntold, to, out);
+        put_chat_chances(g, g->answer.ntold, to, out);
         put_finish(g, false, out);
         bl_text_puts(out, "}]");
         if (g->options->timings)
             bl_llama_put_timings(c, g, out);
         end_event(out);
     }
-    g->ntold = to;
-    if (g->finish == NULL)
+    g->answer.ntold = to;
+    if (g->answer.finish == NULL)
         return;
     begin_chat_event(c, g->index, out);
     bl_text_putc(out, '}');
@@ -216,7 +216,7 @@ static void put_likeliest(const bl_generation *g, const bl_text_token *token, bl
     }
     bl_text_putc(out, '{');
     for (size_t i = 0; i < token->ntop; i++) {
-        const bl_token_chance *top = &g->top[token->top + i];
+        const bl_token_chance *top = &g->answer.top[token->top + i];
         bl_text_puts(out, i > 0 ? "," : "");
         bl_encode_span(out, bl_tokenizer_piece(g->text->tokenizer, top->id));
         bl_text_putc(out, ':');
@@ -236,21 +236,21 @@ static void put_text_chances(const bl_generation *g, size_t from, size_t to, bl_
     bl_text_puts(out, "{\"tokens\":[");
     for (size_t k = from; k < to; k++) {
         bl_text_puts(out, k > from ? "," : "");
-        put_token_name(g, &g->said[k], out);
+        put_token_name(g, &g->answer.tokens[k], out);
     }
     bl_text_puts(out, "],\"token_logprobs\":[");
     for (size_t k = from; k < to; k++) {
         bl_text_puts(out, k > from ? "," : "");
-        put_chance_or_null(&g->said[k], out);
+        put_chance_or_null(&g->answer.tokens[k], out);
     }
     bl_text_puts(out, "],\"top_logprobs\":[");
     for (size_t k = from; k < to; k++) {
         bl_text_puts(out, k > from ? "," : "");
-        put_likeliest(g, &g->said[k], out);
+        put_likeliest(g, &g->answer.tokens[k], out);
     }
     bl_text_puts(out, "],\"text_offset\":[");
     for (size_t k = from; k < to; k++)
-        bl_text_printf(out, "%s%zu", k > from ? "," : "", g->said[k].at);
+        bl_text_printf(out, "%s%zu", k > from ? "," : "", g->answer.tokens[k].at);
     bl_text_puts(out, "],\"content\":");
     bl_openai_put_chances(g, from, to, out);
     bl_text_putc(out, '}');
@@ -272,7 +272,8 @@ static void openai_reply_put_text_document(bl_completion *c, bl_text *out)
     for (int i = 0; i < c->ntexts; i++) {
         const bl_generation *g = c->texts[i];
         bl_text_puts(out, i > 0 ? "," : "");
-        put_text_choice(g, (bl_span){bl_text_get(&g->written), g->written.len}, 0, bl_openai_count_told(g), true, out);
+        put_text_choice(g, (bl_span){bl_text_get(&g->answer.written), g->answer.written.len}, 0, bl_openai_count_told(g), true,
+                        out);
     }
     bl_text_putc(out, ']');
     bl_openai_put_usage(c, out);
@@ -287,7 +288,7 @@ static void put_text_chunk(const bl_generation *g, bl_span text, size_t to, bool
     bl_text_puts(out, "data: ");
     put_openai_head(c, "text_completion", out);
     bl_text_puts(out, ",\"choices\":[");
-    put_text_choice(g, text, g->ntold, to, last, out);
+    put_text_choice(g, text, g->answer.ntold, to, last, out);
     bl_text_putc(out, ']');
     if (last ? !c->options.include_usage : c->options.timings)
         bl_llama_put_timings(c, g, out);
@@ -299,10 +300,10 @@ static void put_text_chunk(const bl_generation *g, bl_span text, size_t to, bool
 static void openai_reply_put_text_event(bl_generation *g, bl_span text, bl_text *out)
 {
     size_t to = bl_openai_count_told(g);
-    if (text.len > 0 || to > g->ntold)
+    if (text.len > 0 || to > g->answer.ntold)
         put_text_chunk(g, text, to, false, out);
-    g->ntold = to;
-    if (g->finish != NULL)
+    g->answer.ntold = to;
+    if (g->answer.finish != NULL)
         put_text_chunk(g, BL_S(""), to, true, out);
 }
 
@@ -349,8 +350,8 @@ static void put_llama_piece(const bl_generation *g, bl_span text, size_t to, bl_
     bl_text_printf(out, "data: {\"index\":%d,\"content\":", g->index);
     bl_encode_span(out, text);
     bl_text_puts(out, ",\"tokens\":[");
-    for (size_t k = g->ntold; k < to; k++)
-        bl_text_printf(out, "%s%d", k > g->ntold ? "," : "", (int)g->said[k].id);
+    for (size_t k = g->answer.ntold; k < to; k++)
+        bl_text_printf(out, "%s%d", k > g->answer.ntold ? "," : "", (int)g->answer.tokens[k].id);
     bl_text_printf(out, "],\"stop\":false,\"id_slot\":0,\"tokens_predicted\":%zu,\"tokens_evaluated\":%zu",
                    g->tokens.count - g->prompt, g->prompt);
     if (g->options->timings)
@@ -360,16 +361,16 @@ static void put_llama_piece(const bl_generation *g, bl_span text, size_t to, bl_
 static void put_llama_event(bl_generation *g, bl_span text, bl_text *out)
 {
     size_t to = bl_openai_count_told(g);
-    if (text.len > 0 || to > g->ntold) {
+    if (text.len > 0 || to > g->answer.ntold) {
         put_llama_piece(g, text, to, out);
         if (g->options->logprobs >= 0) {
             bl_encode_key(out, "completion_probabilities");
-            bl_openai_put_chances(g, g->ntold, to, out);
+            bl_openai_put_chances(g, g->answer.ntold, to, out);
         }
         end_event(out);
     }
-    g->ntold = to;
-    if (g->finish == NULL)
+    g->answer.ntold = to;
+    if (g->answer.finish == NULL)
         return;
     bl_text_puts(out, "data: ");
     bl_llama_put_text(g, out);
@@ -378,7 +379,7 @@ static void put_llama_event(bl_generation *g, bl_span text, bl_text *out)
 
 static void put_llama_progress(bl_generation *g, size_t processed, bl_text *out)
 {
-    put_llama_piece(g, BL_S(""), g->ntold, out);
+    put_llama_piece(g, BL_S(""), g->answer.ntold, out);
     openai_reply_put_progress(g, processed, out);
     end_event(out);
 }
