@@ -22,10 +22,10 @@ enum {
     TILE_DATA = 18,
     EDX = 3,
     TILE_FEATURES = 1 << 22 | 1 << 24 | 1 << 25, /* AMX-BF16, AMX-TILE, AMX-INT8 of leaf 7's edx */
-    FLUSH_TO_ZERO = 0x9fc0                       /* of MXCSR: subnormals are zero, to nearest, no exceptions */
+    FLUSH_TO_ZERO = 0x9fc0                       /* value of MXCSR: subnormals are zero, rounding to nearest, no exceptions */
 };
 
-/* ---- what is counted */
+/* ---- counters */
 
 typedef union count_page {
     amx_counts at;
@@ -37,7 +37,7 @@ static amx_counts *counts = &here.at;
 
 #define COUNT(name, n) __atomic_add_fetch(&counts->name, (uint64_t)(n), __ATOMIC_RELAXED)
 
-/* Lines of a cache, by set, those used last in front. */
+/* The lines of a set-associative cache; each set has its most recently used line first. */
 typedef struct caches {
     uint64_t first[64][12], second[2048][16];
 } caches;
@@ -72,15 +72,16 @@ static void touch(caches *c, const uint8_t *from, unsigned bytes)
 
 typedef struct tiles {
     bool configured;
-    uint8_t config[64]; /* as it was loaded */
+    uint8_t config[64]; /* as loaded by ldtilecfg */
     uint8_t rows[TILES];
     uint16_t row_bytes[TILES];
     uint8_t data[TILES][ROWS][ROW_BYTES] __attribute__((aligned(64)));
-    caches *caches; /* of its own pages: a thread may have a small stack, where its variables lie */
+    caches *caches; /* on separate pages, since thread-local variables lie on the stack of a thread, and the stack may be
+                     * small */
 } tiles;
 
 static _Thread_local tiles own;
-static bool permitted; /* the process has asked */
+static bool permitted; /* the process has requested permission */
 
 static caches *own_caches(void)
 {
@@ -91,20 +92,20 @@ static caches *own_caches(void)
     return own.caches;
 }
 
-/* ---- instructions */
+/* ---- decoding of instructions */
 
 typedef struct operation {
-    const uint8_t *next; /* the instruction behind it */
+    const uint8_t *next; /* address of the next instruction */
     uint8_t prefix;      /* pp of VEX: 0 none, 1 is 66, 2 f3, 3 f2 */
     uint8_t opcode;
-    uint8_t reg, rm, third; /* tiles, but where memory is an operand rm has no meaning */
+    uint8_t reg, rm, third; /* tiles; |rm| has no meaning if an operand is in memory */
     bool memory;
-    bool tiled;    /* the operand's address has an index, which is a stride */
-    uint8_t *base; /* the rest of the address */
+    bool tiled;    /* the operand's address has an index register: the stride */
+    uint8_t *base; /* the address without the index */
     int64_t stride;
 } operation;
 
-/* A number of the manual's for a fault, and why; NULL: none. */
+/* A fault of the manual with its signal and reason; NULL: no fault. */
 typedef struct fault {
     int number;
     const char *why;
@@ -136,7 +137,7 @@ static int32_t read_i32(const uint8_t *p)
     return x;
 }
 
-/* ModR/M, SIB and displacement behind it, in 64-bit mode.  |x|, |b|: what VEX adds to the numbers of registers. */
+/* Decodes ModR/M, SIB and displacement in 64-bit mode.  |x|, |b|: offsets that VEX adds to the numbers of registers. */
 static void decode_memory(const ucontext_t *at, const uint8_t *p, unsigned x, unsigned b, operation *out)
 {
     unsigned mod = p[0] >> 6, rm = p[0] & 7;
@@ -173,7 +174,8 @@ static void decode_memory(const ucontext_t *at, const uint8_t *p, unsigned x, un
     out->base = (uint8_t *)(intptr_t)base; // NOLINT(performance-no-int-to-ptr): so an address is computed
 }
 
-/* An instruction of AMX: VEX of three bytes, map 0f38, W0, 128 bits, opcodes 49, 4b, 5c and 5e.  False: it is another. */
+/* Decodes an AMX instruction: VEX of three bytes, map 0f38, W0, 128 bits, opcodes 49, 4b, 5c and 5e.  False: another
+ * instruction. */
 static bool decode(const ucontext_t *at, operation *out)
 {
     const uint8_t *p = (const uint8_t *)(intptr_t)at->uc_mcontext.gregs[REG_RIP]; // NOLINT(performance-no-int-to-ptr)
@@ -182,7 +184,7 @@ static bool decode(const ucontext_t *at, operation *out)
     *out = (operation){0};
     if (p[0] != 0xc4 || (p[1] & 31) != 2 || (p[2] & 0x84) != 0 || (p[3] != 0x49 && p[3] != 0x4b && p[3] != 0x5c && p[3] != 0x5e))
         return false;
-    high = (p[1] & 0x80) != 0 ? 0 : 8; /* these bits are inverted */
+    high = (p[1] & 0x80) != 0 ? 0 : 8; /* VEX inverts these bits */
     x = (p[1] & 0x40) != 0 ? 0 : 8;
     b = (p[1] & 0x20) != 0 ? 0 : 8;
     out->prefix = p[2] & 3;
@@ -199,7 +201,7 @@ static bool decode(const ucontext_t *at, operation *out)
     return true;
 }
 
-/* ---- what they do */
+/* ---- execution of instructions */
 
 static void clear(void)
 {
@@ -280,7 +282,7 @@ static fault configure(const operation *o)
         return undefined("no such instruction");
     if (o->prefix == 0)
         return load_config(o->base);
-    memcpy(o->base, own.config, sizeof own.config); /* sttilecfg: zeros, where there is none */
+    memcpy(o->base, own.config, sizeof own.config); /* sttilecfg: zeros if no tiles are configured */
     return fine;
 }
 
@@ -318,7 +320,7 @@ static fault move(const operation *o)
     return fine;
 }
 
-/* A row of sums: pairs of products in two sums, each rounded once for each, which are then added to the row. */
+/* Computes a row of sums: two sums of products of pairs, each rounded after each product, which are then added to the row. */
 __attribute__((noinline, target("avx2,fma"))) static void add_bf16(float *sums, const uint8_t *a, const uint8_t (*b)[ROW_BYTES],
                                                                    int depth)
 {
@@ -401,11 +403,11 @@ static fault multiply(const operation *o)
     return fine;
 }
 
-/* ---- the signal */
+/* ---- the signal handler */
 
 typedef int (*action_setter)(int number, const struct sigaction *action, struct sigaction *before);
 
-static action_setter set_action; /* the C library's own */
+static action_setter set_action; /* the C library's sigaction */
 static const struct sigaction by_default = {.sa_handler = SIG_DFL};
 
 static void tell(const char *text)
@@ -422,10 +424,10 @@ static void on_illegal(int number, siginfo_t *info, void *context)
 
     (void)info;
     if (!decode(at, &o)) {
-        set_action(number, &by_default, NULL); /* met again, it ends the process */
+        set_action(number, &by_default, NULL); /* the instruction raises the signal again, which then ends the process */
         return;
     }
-    __builtin_ia32_ldmxcsr(FLUSH_TO_ZERO); /* the interrupted code's comes back when the handler returns */
+    __builtin_ia32_ldmxcsr(FLUSH_TO_ZERO); /* the return from the handler restores the MXCSR of the interrupted code */
     if (!permitted)
         wrong = undefined("the process has no leave to use tiles");
     else
@@ -440,7 +442,7 @@ static void on_illegal(int number, siginfo_t *info, void *context)
     at->uc_mcontext.gregs[REG_RIP] = (greg_t)(intptr_t)o.next;
 }
 
-/* ---- what the processor and the system say */
+/* ---- the features of the processor and the system */
 
 typedef const struct cpuid_feature *(*feature_reader)(unsigned leaf);
 typedef long (*system_caller)(long number, ...);
@@ -485,8 +487,8 @@ long syscall(long number, ...)
     return real(number, args[0], args[1], args[2], args[3], args[4], args[5]);
 }
 
-/* LLVM wants to hear of every signal that kills while it compiles, and puts back later what it found; cmocka does while it tests.
- * Not of this one. */
+/* LLVM installs handlers for all fatal signals while it compiles, and restores the old handlers later; cmocka does so during
+ * tests.  This function ignores changes of the handler of SIGILL. */
 int sigaction(int number, const struct sigaction *action, struct sigaction *before)
 {
     *(void **)&set_action = next("sigaction");
@@ -500,7 +502,7 @@ __sighandler_t signal(int number, __sighandler_t handler)
     return sigaction(number, &action, &before) == 0 ? before.sa_handler : SIG_ERR;
 }
 
-/* ---- the program's side */
+/* ---- the interface of the program */
 
 bool amx_is_emulated(void)
 {
@@ -519,7 +521,7 @@ void amx_clear_counts(void)
     counts->live = live;
 }
 
-/* Where $AMX_COUNTS says; several processes may add there. */
+/* Maps the counters to the file $AMX_COUNTS; several processes may share the file. */
 static void share_counts(const char *path)
 {
 #define NAME(name) #name " "

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* AMX's instructions beside the manual's formulas, to the bit, and what the manual forbids.  Where the processor has AMX it is
- * the processor that is tested, and with it what the emulation was written from. */
+/* Compares AMX instructions with the formulas of the manual, bit for bit, and checks the faults of invalid instructions.  On a
+ * processor with AMX the test checks the processor, and thereby the formulas on which the emulation is based. */
 #include "tests/amx/emulate.h"
 
 #include <math.h>
@@ -37,7 +37,7 @@ static void release(void)
     __asm__ volatile("tilerelease" ::);
 }
 
-/* c is tile 0, a is 1, b is 2. */
+/* Tile 0 is c, tile 1 is a, tile 2 is b. */
 static config make_config(int m, int n, int depth)
 {
     config c = {.palette = 1};
@@ -74,7 +74,8 @@ static float flushed(float x)
     return fpclassify(x) == FP_SUBNORMAL ? copysignf(0, x) : x;
 }
 
-/* A cell of c: the even products in one sum, the odd ones in another, each rounded once, then both and what was there. */
+/* Computes an element of c: the even products in one sum, the odd products in another, each rounded once; then both sums and
+ * the old value are added. */
 static void bf16_cell(uint8_t *at, tile a, tile b, int m, int n, int depth)
 {
     float even = 0, odd = 0, before;
@@ -123,7 +124,8 @@ static const struct {
                 {"tdpbusd", tdpbusd, 0, 0, 1},
                 {"tdpbuud", tdpbuud, 0, 0, 0}};
 
-/* Bytes at random; as floats with exponents near 1, but for every 16th number, which is as it comes: subnormal too. */
+/* Fills a tile with random bytes.  For bfloat16 the exponents are near 1, except for every 16th number, which may also be
+ * subnormal. */
 static void fill(tile t, int bf16)
 {
     for (int i = 0; i < ROWS; i++) {
@@ -132,7 +134,7 @@ static void fill(tile t, int bf16)
             if (bf16 && bits >> 28 != 0)
                 bits = (bits & 0x807f) | (120 + (bits >> 16 & 7)) << 7;
             else if (bf16 && (bits & 0x7f80) == 0x7f80)
-                bits &= 0x807f; /* no infinities, which make sums without bits to compare */
+                bits &= 0x807f; /* no infinities, since their sums give NaN, whose bits are not defined */
             t[i][k] = (uint8_t)bits;
             t[i][k + 1] = (uint8_t)(bits >> 8);
         }
@@ -179,7 +181,7 @@ static void test_products(void **state)
     }
 }
 
-/* ---- addresses, registers, the rest of a tile */
+/* ---- addresses, registers, unused parts of tiles */
 
 static void test_addresses(void **state)
 {
@@ -203,7 +205,7 @@ static void test_addresses(void **state)
         case 0:
             __asm__ volatile("tileloadd (%0,%1,1), %%tmm7" ::"r"(base), "r"(step) : "memory");
             break;
-        case 1: /* a displacement of a byte, a scale */
+        case 1: /* an 8-bit displacement and a scale */
             step /= 4;
             __asm__ volatile("tileloadd 32(%0,%1,4), %%tmm7" ::"r"(base), "r"(step) : "memory");
             break;
@@ -211,7 +213,7 @@ static void test_addresses(void **state)
             __asm__ volatile("mov %0, %%r12\n mov %1, %%r13\n tileloadd -7(%%r12,%%r13,1), %%tmm7" ::"r"(base), "r"(step)
                              : "r12", "r13", "memory");
             break;
-        case 3: /* ... of four, and registers whose low bits mean something else */
+        case 3: /* a 32-bit displacement, and registers whose low bits have a special meaning in the encoding */
             step /= 8;
             __asm__ volatile("mov %0, %%r13\n mov %1, %%r12\n tileloadd 500(%%r13,%%r12,8), %%tmm7" ::"r"(base), "r"(step)
                              : "r12", "r13", "memory");
@@ -219,7 +221,7 @@ static void test_addresses(void **state)
         case 4:
             __asm__ volatile("tileloadd 3000(%0,%1,1), %%tmm7" ::"r"(base), "r"(step) : "memory");
             break;
-        default: /* no index: each row is the same */
+        default: /* no index: all rows are equal */
             __asm__ volatile("tileloadd (%0), %%tmm7" ::"r"(base) : "memory");
         }
         __asm__ volatile("tilestored %%tmm7, (%0,%1,1)\n tilezero %%tmm7" ::"r"(got), "r"((long)ROW_BYTES) : "memory");
@@ -250,7 +252,7 @@ static void test_config(void **state)
     assert_memory_equal(&got, &none, sizeof none);
 }
 
-/* Zeros lie behind what a tile is loaded with. */
+/* The bytes of a tile after the loaded part are zeros. */
 static void test_zeros(void **state)
 {
     static uint8_t ones[ROWS * ROW_BYTES], got[ROWS * ROW_BYTES];
@@ -267,7 +269,7 @@ static void test_zeros(void **state)
         assert_int_equal(got[i], 0);
 }
 
-/* ---- what is forbidden */
+/* ---- invalid instructions */
 
 static void use_unconfigured(void)
 {
@@ -293,7 +295,7 @@ static void multiply_twice_the_same(void)
 {
     config c = make_config(16, 16, 16);
     load_config(&c);
-    __asm__ volatile(".byte 0xc4, 0xe2, 0x72, 0x5c, 0xc1" ::); /* tdpbf16ps %tmm1, %tmm1, %tmm0: assemblers refuse it */
+    __asm__ volatile(".byte 0xc4, 0xe2, 0x72, 0x5c, 0xc1" ::); /* tdpbf16ps %tmm1, %tmm1, %tmm0: assemblers reject it */
 }
 
 static void multiply_other_shapes(void)
@@ -379,7 +381,7 @@ static void test_forbidden(void **state)
         pid_t child = fork();
         assert_true(child >= 0);
         if (child == 0) {
-            signal(SIGSEGV, SIG_DFL); /* a sanitizer's, and cmocka's */
+            signal(SIGSEGV, SIG_DFL); /* removes the handlers of sanitizers and of cmocka */
             signal(SIGILL, SIG_DFL);
             rows[i].run();
             _exit(0);
@@ -390,7 +392,7 @@ static void test_forbidden(void **state)
     }
 }
 
-/* Before the process has asked. */
+/* Instructions before the process has requested permission. */
 static void test_leave(void **state)
 {
     int status = 0;
@@ -438,9 +440,9 @@ static void test_counts(void **state)
     assert_int_equal(n.loaded, 3);
     assert_int_equal(n.dense, 2);
     assert_int_equal(n.rows, 48);
-    assert_int_equal(n.lines, 64); /* rows of the second lie in two each */
+    assert_int_equal(n.lines, 64); /* each row of the second load crosses a cache line */
     assert_int_equal(n.multiplied_bf16, 1);
-    assert_int_equal(n.missed_first, 32); /* each line once */
+    assert_int_equal(n.missed_first, 32); /* each line misses once */
 }
 
 int main(void)

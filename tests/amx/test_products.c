@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Products on OpenCL with AMX's instructions in their kernels, from the probe to the results, and how many of each a product
- * takes.  Built with ASan, what a tile loads must lie in a buffer to the last byte. */
+/* Products of the OpenCL back end with AMX instructions: the probe, the results, and the number of instructions of each
+ * product.  A build with ASan also checks that tile loads stay within the buffers. */
 #include "tests/amx/emulate.h"
 #include "tests/plan/harness.h"
 
@@ -29,7 +29,7 @@ static const bl_matrix_unit *find_unit(bl_unit_dtype dtype)
     return NULL;
 }
 
-/* Tiles are configured once for each of |groups| groups, and released. */
+/* Checks that each of |groups| work-groups configures and releases the tiles once. */
 static void check_tiles(const char *name, const amx_counts *n, uint64_t groups)
 {
     if (n->configured != groups || n->released != groups || n->configured_again != 0 || n->live != 0)
@@ -53,7 +53,7 @@ static void test_probe(void **state)
     assert_int_equal(probing.multiplied_bf16, 1);
 }
 
-/* ---- what is computed */
+/* ---- results */
 
 static void run(const char *text, const harness_options *options, int most)
 {
@@ -70,7 +70,7 @@ static void run(const char *text, const harness_options *options, int most)
     }
 }
 
-/* Those of tests/cases: epilogues, batches, operands either way round. */
+/* Cases of tests/cases: epilogues, batches, all transpositions of the operands. */
 enum { NNAMES = 7, NCASES = NNAMES + 2 };
 static void test_cases(void **state)
 {
@@ -102,7 +102,7 @@ static void test_cases(void **state)
         fail_msg("of %d entries %d were on tiles", NCASES, multiplied);
 }
 
-/* ---- what it takes */
+/* ---- numbers of instructions */
 
 #define MATMUL(type, m, n, k, out)                                                                                               \
     "{\"inputs\": {\"x\": {\"dtype\": \"" type "\", \"shape\": [" #m ", " #k "]}, \"w\": {\"dtype\": \"" type                    \
@@ -110,8 +110,8 @@ static void test_cases(void **state)
     "\"" out "\"}}, {\"id\": \"b\", \"op\": \"cast\", \"in\": [\"w\"], \"attrs\": {\"dtype\": \"" out "\"}}, {\"id\": \"y\", "   \
     "\"op\": \"matmul\", \"in\": [\"a\", \"b\"]}], \"outputs\": [\"y\"]}"
 
-/* A product of 16 rows and 16 columns of tiles, 2 by 2 of them in a group: each of its turns loads four tiles for four products,
- * of whole lines. */
+/* Products of 16 by 16 tiles; a work-group computes 2 by 2 tiles.  Each iteration loads four tiles for four products; each row
+ * is a whole cache line. */
 static const struct {
     const char *name, *document;
     bl_precision precision;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The server on a processor with AMX, or one on which its instructions are emulated: products beside torch's, and beside a server that uses no tiles."""
+"""The server with AMX, emulated if the processor has none: products against torch, and against a server without tiles."""
 
 import os
 import pathlib
@@ -17,7 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "torch")
 from service import Service, fixture  # noqa: E402
 
 LIBRARY = pathlib.Path(fixture.PROGRAM).parent / "libemulated_amx.so"
-NAMES = 1024  # AMX_NAMES of emulate.h: bytes of names in front of the numbers
+NAMES = 1024  # AMX_NAMES of emulate.h: bytes of names before the numbers
 HIGH = {"float32_matmul_precision": "high"}
 TILES = {torch.bfloat16: "16x16x32 1,2,17 bfloat16 ", torch.float32: "16x16x32 1,2,17 bfloat16x3 ", torch.int8: "16x16x64 1,4,17 int8 ",
          torch.uint8: "16x16x64 1,4,17 uint8 "}
@@ -69,12 +69,12 @@ CASES = {
 
 
 def products_of(debug):
-    """The lists of moves of kernels that a plan has, helpers aside."""
+    """The move lists of a plan's kernels, without helper kernels."""
     return [line for line in debug.splitlines() if line.startswith("kernel ") and " pack_" not in line and "_pack_" not in line]
 
 
 class OnTiles(unittest.TestCase):
-    """Every test asks both servers: with tiles, and with vectors alone."""
+    """Each test asks two servers: one uses tiles, the other only vectors."""
 
     @classmethod
     def setUpClass(cls):
@@ -84,7 +84,7 @@ class OnTiles(unittest.TestCase):
         env = {"LD_PRELOAD": str(LIBRARY), "AMX_COUNTS": cls.file.name}
         cls.tiles = Service("--backends", "opencl", "--tune=off", "--interpret-first=off", env=env)
         cls.vectors = Service("--backends", "opencl", "--tune=off", "--interpret-first=off", "--matrix-units", "0")
-        cls.emulated = os.path.getsize(cls.file.name) > 0  # else the processor has AMX, and nobody counts
+        cls.emulated = os.path.getsize(cls.file.name) > 0  # otherwise the processor has AMX, and nothing is counted
 
     @classmethod
     def tearDownClass(cls):
@@ -102,7 +102,7 @@ class OnTiles(unittest.TestCase):
         return dict(zip(names, struct.unpack_from(f"<{len(names)}Q", page, NAMES)))
 
     def counted(self, work):
-        """(what |work| gives, instructions that it took)"""
+        """Returns (result of |work|, counters of its instructions)."""
         before = self.counts()
         result = work()
         after = self.counts()
@@ -111,7 +111,7 @@ class OnTiles(unittest.TestCase):
         return result, took
 
     def near(self, name, got, exact, sizes, kind):
-        """Within what sums in float32, and a result in |kind|, may be off by."""
+        """Checks the error against the bounds of float32 sums and of a result in |kind|."""
         if not kind.is_floating_point:
             self.assertTrue(torch.equal(got.long(), exact.long()), name)
             return
@@ -121,7 +121,7 @@ class OnTiles(unittest.TestCase):
         self.assertLessEqual(off.max().item(), 1e-6, name)
 
     def test_started(self):
-        """The probe ran the instruction, once, and let go of its tiles."""
+        """The probe executed the instruction once and released its tiles."""
         before = self.counts()
         self.assertGreaterEqual(before["configured"], 1)
         self.assertEqual((before["configured"], 0, 0), (before["released"], before["configured_again"], before["live"]))
@@ -143,13 +143,13 @@ class OnTiles(unittest.TestCase):
                 self.near(name, plain["y"], exact, sizes, kind)
 
     def test_counts(self):
-        """Groups of two by two tiles: as many loads as products, whole lines, and tiles configured once a group."""
+        """Work-groups of 2 by 2 tiles: as many loads as products, whole cache lines, one tile configuration per group."""
         rows, columns, depth = 128, 192, 256
         tensors = {"x": normal(30, rows, depth), "w": normal(31, depth, columns)}
 
         def run():
             return self.tiles.exchange("POST", "run", {"nodes": MATMUL, "outputs": ["y"]}, tensors)[1]["stats"]
-        run()  # compiled by processes that try the instruction first
+        run()  # warm-up: the processes that compile kernels also probe the instruction
         stats, took = self.counted(run)
         groups, products = rows * columns // 32 ** 2, rows * columns * depth // (16 * 16 * 32)
         self.assertEqual((groups, products, products), (took["configured"], took["multiplied_bf16"], took["loaded"]), stats)
@@ -157,7 +157,7 @@ class OnTiles(unittest.TestCase):
 
     @unittest.skipUnless("avx512f" in pathlib.Path("/proc/cpuinfo").read_text(), "processors with AMX have AVX-512: without, panels are stored by fewer lanes")
     def test_panels(self):
-        """Interleaved rows are written a word at a time: none of a vector's elements by itself."""
+        """Interleaved rows are written as words: no vector element is written separately."""
         for kind, nodes in (("bfloat16", MATMUL), ("int8", AS_INTS)):
             x, w = (normal(32, 64, 128), normal(33, 128, 64)) if kind == "bfloat16" else (whole(32, 64, 128), whole(33, 128, 64))
             _, answer = self.tiles.exchange("POST", "run", {"nodes": nodes, "outputs": ["y"], "debug": 4}, {"x": x, "w": w})
@@ -177,7 +177,8 @@ class OnTiles(unittest.TestCase):
         self.near("dw", outputs["dw"], x.T @ v, x.abs().T @ v.abs(), torch.bfloat16)
 
     def test_training(self):
-        """Steps of a program whose weight a step updates, in float32 by three parts: as without tiles, but for what they may be off by."""
+        """Training steps of a program that updates its weight, with float32 split in three parts: equal to steps without tiles
+        within the error bounds."""
         x, w = normal(50, 64, 96, dtype=torch.float32), normal(51, 96, 64, dtype=torch.float32) / 10
         document = {"inputs": {"x": {"dtype": "float32", "shape": [64, 96]}},
                     "nodes": [{"id": "y", "op": "matmul", "in": ["x", "w"]}, {"id": "q", "op": "mul", "in": ["y", "y"]},
@@ -193,7 +194,7 @@ class OnTiles(unittest.TestCase):
         self.assertLess(losses[self.tiles][-1], losses[self.tiles][0])
 
     def test_kept_weight(self):
-        """A weight that no run changes stays packed: the same product by less work, and the same bits."""
+        """The server keeps an unchanged weight packed: the later products need fewer instructions and give the same bits."""
         w, x = normal(60, 128, 64), normal(61, 64, 128)
         document = {"inputs": {"x": {"dtype": "bfloat16", "shape": [64, 128]}},
                     "nodes": MATMUL, "outputs": ["y"]}

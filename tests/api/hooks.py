@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""What schemathesis, which loads this, is told of the server beyond its description."""
+"""Hooks of schemathesis: facts about the server that its description cannot express."""
 import schemathesis
 from schemathesis import GenerationMode
 
 
 def whole(value):
-    """2.0 as 2: for JSON Schema it is an integer, and the server takes integers that are written as such."""
+    """Converts 2.0 to 2: JSON Schema takes 2.0 for an integer, but the server accepts only integers in integer notation."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, list):
@@ -15,7 +15,7 @@ def whole(value):
     return value
 
 
-# What a schema cannot say: that the numbers of a Content-Range are in order, that parameters of the address go with a body.
+# A schema cannot say that the numbers of a Content-Range are in order, or that address parameters need a body.
 BETWEEN = ("is no range", "raw bytes need dtype and shape in the address")
 
 
@@ -26,9 +26,9 @@ def map_body(context, body):
 
 @schemathesis.check
 def what_the_schema_allows_is_not_malformed(ctx, response, case):
-    """Instead of positive_data_acceptance: a graph that the schema allows may well be one that cannot be (422), but it is never malformed
-    (400).  Of bodies that are no JSON the schema cannot say what is in them.  /v2 has the codes of Triton, /v1 and the addresses of llama.cpp's server those of OpenAI, for whom
-    400 is also what cannot be."""
+    """Replaces positive_data_acceptance.  A graph that the schema allows may be an invalid graph (422), but is never malformed
+    (400).  For bodies that are no JSON the schema describes no contents.  /v2 has the codes of Triton; /v1 and the addresses of
+    llama.cpp's server have the codes of OpenAI, where 400 also means an invalid graph."""
     meta = case.meta
     if meta is None or meta.generation.mode != GenerationMode.POSITIVE or not case.path.startswith("/api/"):
         return
@@ -40,13 +40,13 @@ def what_the_schema_allows_is_not_malformed(ctx, response, case):
 
 @schemathesis.check
 def examples_are_good(ctx, response, case):
-    """Whoever copies an example from the description has an answer; only what it names may not be there."""
+    """The description's examples succeed, unless the resource that they name is missing."""
     if case.meta is not None and case.meta.phase.name.value == "examples":
         assert response.status_code < 300 or response.status_code == 404, response.text[:300]
 
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    """The key that all requests have stays as it is, although a list of keys has told of it."""
+    """Sends requests about the key of the tests to another name, so that no request changes this key."""
     if case.path.startswith("/api/v1/keys/") and (case.path_parameters or {}).get("name") == "tester":
         case.path_parameters["name"] = "somebody"

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""The description of the API is true: schemathesis, which reads it from /openapi.json, makes requests that it allows and requests that it does
-not, and finds nothing wrong with the answers.
+"""Check the API description with schemathesis: valid and invalid requests, generated from /openapi.json.
 
-What libmicrohttpd answers by itself has no place in the description (docs/http.md, "Known holes"): 400, 413, 414, 431 and 505 in HTML to what is no
-HTTP request, an address or a head over 128 KiB, or a version that is not 1.0 or 1.1.  schemathesis sends only well-formed requests of moderate
-size, so none of its checks had to be taken away for these.  One check is replaced, and one kind of request left out: hooks.py says why.
+The description omits the answers that libmicrohttpd gives by itself (docs/http.md, "Known holes"): 400, 413, 414, 431 and 505
+in HTML for input that is no HTTP request, for an address or a head over 128 KiB, and for an HTTP version other than 1.0 and
+1.1.  schemathesis sends only well-formed requests of moderate size, so none of its checks had to be removed.  hooks.py replaces
+one check and omits one kind of request, with the reasons.
 
-BEAMLINE_TEST_EXAMPLES requests of each kind and operation (25), drawn from BEAMLINE_TEST_SEED (1)."""
+Each kind and operation has BEAMLINE_TEST_EXAMPLES requests (25), drawn from BEAMLINE_TEST_SEED (1).
+"""
 
 import json
 import os
@@ -33,7 +34,7 @@ enabled = false
 
 
 def install():
-    """The program, in an environment of its own that is made once; None where the packages are not to be had."""
+    """Installs schemathesis once in its own virtual environment.  Returns its path; None if the packages are not available."""
     program, done, wanted = FOLDER / "bin" / "schemathesis", FOLDER / "installed", (HERE / "requirements.txt").read_text()
     if not done.exists() or done.read_text() != wanted:
         made = subprocess.run([sys.executable, "-m", "venv", "--clear", FOLDER], capture_output=True, check=False)
@@ -54,10 +55,11 @@ class Description(unittest.TestCase):
         cls.program = install()
         if cls.program is None:
             raise unittest.SkipTest("schemathesis is not here, and pip cannot get it")
-        # Small limits, so that a graph that happens to be right is a small one.
+        # Small limits, so that generated graphs that are valid are small.
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
-        # Requests have a key that is good for everything, since the first key that one of them makes closes the server to all without.
+        # Requests have an administrator's key, since the first key that a generated request makes closes the server to clients
+        # without a key.
         made = subprocess.run([PROGRAM, "keys", "create", "tester", "--scopes", "infer,run,train,admin,metrics", "--state", folder.name],
                               capture_output=True, text=True, check=True)
         cls.key = {"authorization": "Bearer " + re.search(r"bl_\S+", made.stdout)[0]}
@@ -66,7 +68,7 @@ class Description(unittest.TestCase):
         cls.url = f"http://127.0.0.1:{cls.server.port}"
 
     def run_it(self, description, *args):
-        """(exit status, output)."""
+        """Returns (exit status, output)."""
         with tempfile.TemporaryDirectory() as folder:
             pathlib.Path(folder, "schemathesis.toml").write_text(CONFIG)
             done = subprocess.run([self.program, "--config-file", folder + "/schemathesis.toml", "run", description, "--url", self.url, "--continue-on-failure",
@@ -85,7 +87,7 @@ class Description(unittest.TestCase):
         self.assertEqual(200, self.server.call("GET", "/v2/health/live").status)
 
     def meta_schema(self, api):
-        """What the meta-schema of OpenAPI 3.1, and the rules beyond it, say of a description: (exit status, output)."""
+        """Checks a description against the meta-schema of OpenAPI 3.1 and its further rules.  Returns (exit status, output)."""
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
             json.dump(api, file)
             file.flush()
@@ -102,7 +104,7 @@ class Description(unittest.TestCase):
         self.assertEqual(1, self.meta_schema(api)[0])
 
     def test_what_it_found(self):
-        """Before the description was true: method, address, body, status, and what the answer says."""
+        """Errors of earlier descriptions: method, address, body, status, and a part of the answer."""
         lease, other = (self.server.call("POST", "/api/v1/leases", body, self.key).json["lease"] for body in (None, {}))
         for method, path, body, status, told in (
                 ("GET", "/api/v1/tensors/delete", None, 405, "takes POST"),
@@ -118,7 +120,7 @@ class Description(unittest.TestCase):
                 self.assertIn(told, answer.body.decode().replace("\\", ""))
 
     def test_what_is_untrue_is_found(self):
-        """Three lies, each in a description of its own."""
+        """Three false statements, each in its own description, are detected."""
         truth = self.server.call("GET", "/openapi.json", headers=self.key).json
 
         def answer_of_lease(api):

@@ -15,7 +15,7 @@ static void memory_is_aligned_zeroed_and_apart(void **state)
     unsigned char *at[200];
 
     (void)state;
-    for (int round = 0; round < 3; round++) { /* after a reset the same memory comes again, zeroed again */
+    for (int round = 0; round < 3; round++) { /* a reset arena gives the same memory again, zeroed again */
         for (size_t i = 0; i < 200; i++) {
             at[i] = bl_arena_alloc(arena, i * 37);
             assert_non_null(at[i]);

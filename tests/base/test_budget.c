@@ -22,7 +22,7 @@ static void all_of_it_comes_back(void **state)
     assert_int_equal(bl_budget_take(&budget, 1500, BL_ENOMEM, "a tensor", &err), BL_OK);
 }
 
-/* What stays ends before the spare bytes, which small requests then have, and says so. */
+/* Long-lived allocations fail before the spare bytes; small requests may borrow the spare bytes, and the error says so. */
 static void spare_bytes_are_lent(void **state)
 {
     bl_budget budget = {.limit = 1600};
@@ -50,7 +50,7 @@ static void spare_bytes_are_lent(void **state)
     assert_non_null(strstr(large.text, "100 bytes are reserved for small requests"));
 }
 
-/* Of memory that nobody has, a request may borrow much. */
+/* A request may borrow any amount of free memory. */
 static void the_rest_is_lent_too(void **state)
 {
     bl_budget budget = {.limit = 1600};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The cache folder: how it is kept within its bound. */
+/* The size limit of the cache folder. */
 #include "engine/base/folder.h"
 
 #include <fcntl.h>
@@ -39,7 +39,7 @@ static void path_of(const char *name, char out[160])
     snprintf(out, 160, "%s/%s", base, name);
 }
 
-/* A file that was last used |age| seconds ago. */
+/* Makes a file whose last use was |age| seconds ago. */
 static void make_file(const char *name, size_t bytes, long age)
 {
     struct timespec used[2] = {{.tv_sec = time(NULL) - age}, {.tv_sec = time(NULL) - age}};
@@ -61,7 +61,7 @@ static bool is_there(const char *name)
     return access(path, F_OK) == 0;
 }
 
-/* The oldest of both back ends go, down to three quarters; what is not ours stays, however old and large. */
+/* Trimming removes the oldest files of both back ends, down to three quarters of the limit; files of other programs stay. */
 static void test_least_recently_used(void **state)
 {
     static const struct {
@@ -77,12 +77,12 @@ static void test_least_recently_used(void **state)
     };
 
     (void)state;
-    assert_int_equal(bl_cache_trim(0), 0); /* nothing there yet */
+    assert_int_equal(bl_cache_trim(0), 0); /* the folder is empty */
     free(bl_cache_folder("opencl"));
     free(bl_cache_folder("vulkan"));
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         make_file(rows[i].name, rows[i].bytes, rows[i].age);
-    assert_int_equal(bl_cache_trim(13000), 13000); /* as much as it may be */
+    assert_int_equal(bl_cache_trim(13000), 13000); /* exactly the limit */
     assert_true(is_there("opencl/a.clbin"));
     assert_int_equal(bl_cache_trim(9000), 6000);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -101,7 +101,7 @@ static void *trim_and_trim(void *arg)
     return NULL;
 }
 
-/* Two that trim one folder while a third one writes to it: each deletes what the others list. */
+/* Two threads trim the folder while a third thread writes to it: each deletes files that the other has listed. */
 static void test_two_at_once(void **state)
 {
     pthread_t threads[2];

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-/* What |text|, or else the fields of an event, become on stderr, without the newline at its end. */
+/* The line on stderr for |text|, or for the fields of an event, without its newline. */
 static const char *logged_as(bl_log_level level, const char *text, const bl_log_field *fields, int count)
 {
     static char line[50000];
@@ -60,9 +60,9 @@ static const struct {
      "\\xc2\\x9b"
      "31m",
      "\\u00c2\\u009b"
-     "31m"}, /* CSI in one character */
+     "31m"}, /* CSI as a single character */
     {"\xff\xc0\x80\xed\xa0\x80\xe2\x82", "\\xff\\xc0\\x80\\xed\\xa0\\x80\\xe2\\x82",
-     "\\u00ff\\u00c0\\u0080\\u00ed\\u00a0\\u0080\\u00e2\\u0082"}, /* not UTF-8 */
+     "\\u00ff\\u00c0\\u0080\\u00ed\\u00a0\\u0080\\u00e2\\u0082"}, /* invalid UTF-8 */
     {"\xe2\x80\xa8", "\\xe2\\x80\\xa8", "\\u00e2\\u0080\\u00a8"}, /* line separator */
 };
 
@@ -103,7 +103,7 @@ static void long_text_is_cut(void **state)
     const char *line;
 
     (void)state;
-    memset(text, '\x01', sizeof text - 1); /* the most that escaping can add */
+    memset(text, '\x01', sizeof text - 1); /* the longest escaped text */
     text[sizeof text - 1] = '\0';
     bl_log_configure(BL_LOG_DEBUG, true);
     line = logged(BL_LOG_DEBUG, text);
@@ -118,7 +118,7 @@ static const struct {
     {{"ms", NULL, 1.234}, "ms=1.234", "\"ms\":1.234"},
     {{"path", "/v2/health", 0}, "path=/v2/health", "\"path\":\"/v2/health\""},
     {{"path", "", 0}, "path=\"\"", "\"path\":\"\""},
-    {{"id", "a b=c", 0}, "id=\"a b=c\"", "\"id\":\"a b=c\""}, /* not a second field */
+    {{"id", "a b=c", 0}, "id=\"a b=c\"", "\"id\":\"a b=c\""}, /* the value is not a second field */
     {{"id", "\"\\\n", 0}, "id=\"\\\"\\\\\\u000a\"", "\"id\":\"\\\"\\\\\\u000a\""},
 };
 

@@ -49,7 +49,7 @@ static void pointer_map_without_memory_stays_whole(void **state)
         held += bl_ptrmap_get(&map, &things[i]) == &things[i];
     assert_int_equal(held, map.count);
     assert_true(held > 0);
-    bl_ptrmap_put(&map, &things[0], &things[1]); /* replacing needs no memory */
+    bl_ptrmap_put(&map, &things[0], &things[1]); /* a replacement allocates no memory */
     assert_ptr_equal(bl_ptrmap_get(&map, &things[0]), &things[1]);
     bl_arena_destroy(arena);
 }

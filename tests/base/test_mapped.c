@@ -18,7 +18,7 @@ enum { PAGES = 16, THREADS = 4 };
 
 static size_t page;
 
-/* A file without a name, of so many bytes, all 7. */
+/* Makes an unlinked file of |bytes| bytes with the value 7. */
 static int make_file(size_t bytes)
 {
     char path[] = "/tmp/beamline-mapped-XXXXXX";
@@ -57,14 +57,15 @@ static void file_that_became_shorter(void)
     (void)bl_fail(&err, BL_EINVAL, "what a parser makes of zeros");
     assert_int_equal(bl_mapped_check(&files, BL_EINVAL, &err), BL_ESTORAGE);
     assert_non_null(strstr(err.text, "lost.gguf: the file became shorter while it was read"));
-    assert_int_equal(ftruncate(fd, 1), 0); /* again, before the pages that are zeros */
+    assert_int_equal(ftruncate(fd, 1), 0); /* shorter again: now before the pages that became zeros */
     assert_int_equal(sum(lost), 7);
     assert_int_equal(sum(whole), 7 * PAGES * page);
     bl_mapped_fini(&files);
     bl_mapped_fini(&others);
-    assert_int_equal(bl_mapped_add(&files, fd, "again.gguf", &lost, &err), BL_OK); /* the flag is not of the file before */
+    assert_int_equal(bl_mapped_add(&files, fd, "again.gguf", &lost, &err), BL_OK); /* the flag of the earlier file does not
+                                                                                    * apply to the new mapping */
     assert_int_equal(bl_mapped_check(&files, BL_OK, &err), BL_OK);
-    assert_int_equal(ftruncate(fd, 0), 0); /* within a page: no fault tells */
+    assert_int_equal(ftruncate(fd, 0), 0); /* the cut is within a page, so no fault reports it */
     assert_int_equal(bl_mapped_check(&files, BL_OK, &err), BL_ESTORAGE);
     bl_mapped_fini(&files);
     close(fd);
@@ -84,7 +85,7 @@ static void *read_all(void *arg)
     return NULL;
 }
 
-/* Other threads map and unmap meanwhile, so that the handler walks a list that changes. */
+/* Other threads map and unmap files meanwhile, so that the handler walks a changing list. */
 static void *map_and_unmap(void *arg)
 {
     int fd = *(int *)arg;
@@ -134,7 +135,7 @@ static void threads_read_a_lost_file(void)
     close(busy);
 }
 
-/* How a child ends that does |what|. */
+/* Returns the exit status of a child process that runs |what|. */
 static int end_of_child(void (*what)(void))
 {
     int status = 0;
@@ -166,7 +167,8 @@ static void lost_pages_read_as_zeros(void **state)
 
     (void)state;
     page = (size_t)sysconf(_SC_PAGESIZE);
-    (void)signal(SIGBUS, SIG_DFL); /* cmocka's and a sanitizer's: the module's comes with the first file */
+    (void)signal(SIGBUS, SIG_DFL); /* removes the handlers of cmocka and of sanitizers; the first mapped file installs the
+                                    * module's handler */
     file_that_became_shorter();
     threads_read_a_lost_file();
     status = end_of_child(read_another_mapping);

@@ -24,7 +24,7 @@ static const char *name_of(int i)
     return name;
 }
 
-/* The pairs are those of |expected| in that order. */
+/* Checks that the pairs are those of |expected|, in this order. */
 static void check_order(bl_namemap *map, const int *expected, size_t n)
 {
     const char *name;
@@ -37,7 +37,7 @@ static void check_order(bl_namemap *map, const int *expected, size_t n)
         assert_ptr_equal(value, &things[expected[i]]);
     }
     assert_false(bl_namemap_at(map, n, &name, &value));
-    if (n > 1) { /* back to the start, and jumps */
+    if (n > 1) { /* iterates back to the start, and by index */
         assert_true(bl_namemap_at(map, n / 2, &name, &value));
         assert_string_equal(name, name_of(expected[n / 2]));
         assert_true(bl_namemap_at(map, 0, &name, &value));
@@ -55,7 +55,7 @@ static void names_keep_their_order(void **state)
     check_order(map, expected, 0);
     for (int i = 0; i < N; i++)
         assert_int_equal(bl_namemap_put(map, name_of(i), &things[i], NULL), BL_OK);
-    for (int i = 0; i < N; i++) { /* leave every third */
+    for (int i = 0; i < N; i++) { /* keep every third name */
         if (i % 3 == 0)
             expected[n++] = i;
         else
@@ -64,9 +64,9 @@ static void names_keep_their_order(void **state)
     check_order(map, expected, n);
     assert_null(bl_namemap_remove(map, name_of(1)));
     assert_null(bl_namemap_get(map, name_of(1)));
-    assert_int_equal(bl_namemap_put(map, name_of(1), &things[1], NULL), BL_OK); /* comes back last */
+    assert_int_equal(bl_namemap_put(map, name_of(1), &things[1], NULL), BL_OK); /* a new pair goes to the end */
     expected[n++] = 1;
-    assert_int_equal(bl_namemap_put(map, name_of(3), &things[3], NULL), BL_OK); /* replaced in its place */
+    assert_int_equal(bl_namemap_put(map, name_of(3), &things[3], NULL), BL_OK); /* a replaced pair keeps its position */
     check_order(map, expected, n);
     bl_namemap_destroy(map);
     bl_namemap_destroy(NULL);
@@ -92,7 +92,7 @@ static void removing_while_walking(void **state)
         } else {
             assert_ptr_equal(bl_namemap_remove(map, name), value);
         }
-        if (k == 1000) { /* the pair before the one just seen goes too */
+        if (k == 1000) { /* also removes the pair before the current one */
             assert_non_null(bl_namemap_remove(map, name_of(998)));
             expected[--n - 1] = k;
             i--;

@@ -13,7 +13,7 @@ static const char *const known[] = {"softmax", "log_softmax", "sum", "max", "flo
 static void the_nearest_is_suggested(void **state)
 {
     static const struct {
-        const char *wanted, *best; /* NULL: none is near */
+        const char *wanted, *best; /* NULL: no name is close */
     } rows[] = {{"sofmax", "softmax"},
                 {"softmaxx", "softmax"},
                 {"SoftMax", "softmax"},

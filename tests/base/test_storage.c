@@ -76,7 +76,7 @@ static bool copy_text(void *arg, const bl_cell *cells, int n)
     return false;
 }
 
-/* Its value, "" where there is none. */
+/* The value of a note; "" if there is none. */
 static const char *get_note(bl_storage *storage, const char *name)
 {
     static char value[32];
@@ -113,7 +113,8 @@ static void owe_note(bl_storage *storage, const char *sql, bool expected)
     assert_int_equal(owed, expected);
 }
 
-/* Where nothing can be written what is owed is written later, in its order and before anything else. */
+/* While the folder is not writable, the storage keeps owed statements.  They run later, in order and before any other
+ * statement. */
 static void what_is_owed_is_run_later(void **state)
 {
     bl_storage *storage = open_storage();
@@ -131,14 +132,14 @@ static void what_is_owed_is_run_later(void **state)
     owe_note(storage, "UPDATE notes SET name = 'd' WHERE name = ?1 AND value = 'owed'", true);
     assert_string_equal(get_note(storage, "a"), "first");
     assert_int_equal(rename(away, folder), 0);
-    put_note(storage, "a", "third", BL_OK); /* which would be there twice, were it not after the others */
+    put_note(storage, "a", "third", BL_OK); /* would be inserted twice if it ran before the owed statements */
     assert_string_equal(get_note(storage, "d"), "owed");
     owe_note(storage, "DELETE FROM notes WHERE name = ?1", false);
     assert_string_equal(get_note(storage, "a"), "");
     assert_int_equal(rename(folder, away), 0);
     owe_note(storage, "DELETE FROM notes WHERE name <> ?1", true);
     assert_int_equal(rename(away, folder), 0);
-    bl_storage_close(storage); /* the last chance */
+    bl_storage_close(storage); /* the last attempt to run owed statements */
     storage = open_storage();
     assert_string_equal(get_note(storage, "b"), "");
     bl_storage_close(storage);
@@ -183,7 +184,7 @@ static void all_or_nothing(void **state)
     bl_storage_close(two.storage);
 }
 
-/* Each note goes, and a new one comes, while they are told. */
+/* The callback deletes each note and inserts a new note during the iteration. */
 static bool take_over(void *arg, const bl_cell *cells, int n)
 {
     bl_storage *storage = arg;
@@ -208,7 +209,7 @@ static void each_may_use_the_store(void **state)
         bl_storage_run(storage, "INSERT INTO notes VALUES ('x', '1'), ('y', '2'), ('z', '3')", 0, NULL, NULL, NULL, &err), BL_OK);
     assert_int_equal(bl_storage_each(storage, sql, take_over, storage, &err), BL_OK);
     assert_string_equal(get_note(storage, "was x"), "");
-    assert_string_equal(get_note(storage, "was y"), "2"); /* the last that was told */
+    assert_string_equal(get_note(storage, "was y"), "2"); /* the last note of the iteration */
     assert_int_equal(bl_storage_each(storage, "SELECT nothing FROM notes", take_over, storage, &err), BL_ESTORAGE);
     bl_storage_close(storage);
 }
@@ -266,7 +267,7 @@ static void what_cannot_be_read_is_set_aside(void **state)
     path = bl_storage_make_folder(storage, "tensors");
     free(path);
     assert_int_equal(bl_file_replace(in_folder("tensors/f"), write_text, whole, &err), BL_OK);
-    assert_null(bl_storage_make_folder(storage, "other")); /* it would not go along */
+    assert_null(bl_storage_make_folder(storage, "other")); /* a database that is set aside would not take this folder along */
     bl_storage_close(storage);
     set_number("PRAGMA user_version = 999");
     storage = open_storage();
@@ -275,7 +276,7 @@ static void what_cannot_be_read_is_set_aside(void **state)
     assert_false(is_there("tensors"));
     bl_storage_close(storage);
     set_number("PRAGMA application_id = 7");
-    assert_int_equal(bl_storage_open(folder, &storage, &err), BL_ECONFLICT); /* not ours to move */
+    assert_int_equal(bl_storage_open(folder, &storage, &err), BL_ECONFLICT); /* a database of another program is not moved */
     assert_true(is_there("beamline.db"));
 }
 
@@ -285,7 +286,7 @@ static bool take_reader(void *arg, const bl_cell *cells, int n)
     return true;
 }
 
-/* Schema 1 had the numbers of readers, in a column of integers. */
+/* Schema 1 stored the readers of a share as numbers, in a column of integers. */
 static void readers_of_shares_become_names(void **state)
 {
     bl_storage *storage = open_storage();
@@ -341,8 +342,8 @@ static void *reserve_again(void *arg)
     return NULL;
 }
 
-/* A thread tries to make the reserve whole, and fails since no file may have more than 4 MiB: it must leave what a statement has
- * released meanwhile released, so that 4 steps of 1 MiB are all that there are. */
+/* A thread tries to restore the reserve and fails, since files may have at most 4 MiB.  The failure must not claim back what a
+ * statement has released meanwhile: exactly 4 steps of 1 MiB are available. */
 static void a_reserve_that_fails_takes_nothing_back(void **state)
 {
     enum { STEPS = 4, ROUNDS = 100 };

@@ -50,7 +50,7 @@ static void reserved_room_is_the_callers(void **state)
     bl_text_fini(&text);
 }
 
-/* What a text takes of a budget comes back, and past its end the text is not whole. */
+/* A text returns its bytes to the budget; a text over the limit is incomplete. */
 static void a_budget_bounds_texts(void **state)
 {
     bl_budget budget = {.limit = 1000};
@@ -67,9 +67,10 @@ static void a_budget_bounds_texts(void **state)
     assert_int_equal(atomic_load(&budget.used), 0);
     bl_text_clear(&other);
     assert_non_null(bl_text_reserve(&other, 600));
-    free(bl_text_take(&other)); /* the caller's memory is none of the budget's */
+    free(bl_text_take(&other)); /* memory that the caller takes leaves the budget */
     assert_int_equal(atomic_load(&budget.used), 0);
-    assert_int_equal(bl_budget_take(&budget, 1001, BL_ENODEVMEM, "a buffer", &err), BL_ENOMEM); /* the first failure stays */
+    assert_int_equal(bl_budget_take(&budget, 1001, BL_ENODEVMEM, "a buffer", &err), BL_ENOMEM); /* |err| keeps the first
+                                                                                                 * failure */
     assert_int_equal(bl_budget_take(NULL, SIZE_MAX, BL_ENOMEM, "anything", &err), BL_OK);
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""bench/turns.py: its statistics, and a build beside itself."""
+"""bench/turns.py: its statistics, and a comparison of a build with itself."""
 import contextlib
 import io
 import re
@@ -17,7 +17,7 @@ ROW = "matmul_128x128x784"
 
 
 class Clock:
-    """A work whose slices take these seconds, one after the other, on either side."""
+    """A work whose slices take the given seconds, one after the other, on either side."""
 
     unit, amount = "things/s", 6.0
 
@@ -26,7 +26,7 @@ class Clock:
 
     def prepare(self, side, device):
         def measure(seconds):
-            if seconds < 1:  # a warming slice
+            if seconds < 1:  # a warm-up slice
                 return [0], [0]
             self.asked.append(side)
             return [], [next(self.seconds[side])]
@@ -45,7 +45,7 @@ class Client(int):
 
 class Statistics(unittest.TestCase):
     def measure(self, clock, *words):
-        """A row that was measured twice."""
+        """Returns a row with two pairs."""
         row, options = turns.Row(clock), turns.parse(["a", "b", "--seconds", "1", *words])
         for _ in range(2):
             row.measure((Client(0), Client(1)), options)
@@ -102,7 +102,7 @@ class BesideItself(unittest.TestCase):
                 self.assertTrue(row, out)
                 old, new, ratio, low, high = map(float, row.groups()[:5])
                 self.assertTrue(old > 0 and new > 0 and low <= ratio <= high, out)
-                self.assertEqual(row[6], "  <" if status else "")  # and no other moves
+                self.assertEqual(row[6], "  <" if status else "")  # the moves are the same
                 self.assertEqual(said.count("sitting 1 of 2: 1 rows\n"), 1 + status)  # a slow row is measured again
                 self.assertRegex(out, r"geometric mean of 1 rows: [\d.]+; the least is [\d.]+\n")
 

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Tables for test_op_shapes.py: methods of Tensor and the functions of PyTorch that they must equal, with shapes and dtypes.
+"""Tables for test_op_shapes.py: methods of Tensor and the equivalent functions of PyTorch, with shapes and dtypes.
 
-A row of UNARY, BINARY and REDUCTIONS is a name, Tensor's function, and PyTorch's where it is another one; each is tried on every
-shape of its table.  A row of CASES is a name, the shapes of its inputs, Tensor's function, PyTorch's where it is another one, and
-options: low, high: of the numbers     values: instead of shapes     grad: False compares values alone
+A row of UNARY, BINARY and REDUCTIONS has a name, Tensor's function, and PyTorch's function if it has another name; the test
+runs each row on every shape of its table.  A row of CASES has a name, the shapes of its inputs, Tensor's function, PyTorch's
+function if it differs, and options:
+  low, high: range of the numbers
+  values: input values instead of shapes
+  grad: False compares values alone
 """
 import math
 
@@ -18,16 +21,16 @@ PAIRS = [((), ()), ((3,), ()), ((), (2, 3)), ((2, 3), (3,)), ((2, 1, 4), (3, 1))
 AXES = [((), None), ((), 0), ((4,), None), ((4,), 0), ((3, 4), None), ((3, 4), 0), ((3, 4), -1), ((2, 3, 4), (0, 2)), ((2, 3, 4), 1), ((2, 3, 4),
     (-1, 0, 1)),
         ((1, 1), None), ((2, 0), 0), ((0, 3), 1)]
-EMPTY_AXES = [((0,), None), ((2, 0), 1), ((2, 0, 3), None), ((0, 3), 0)]  # reductions of no elements
+EMPTY_AXES = [((0,), None), ((2, 0), 1), ((2, 0, 3), None), ((0, 3), 0)]  # reductions without elements
 
 
 def both(method, *arguments, **options):
-    """A method that Tensor and PyTorch have, with the same arguments."""
+    """A method of Tensor and of PyTorch's tensors, with the same arguments."""
     return lambda x: getattr(x, method)(*arguments, **options)
 
 
 ABOVE_ZERO, INSIDE, ABOVE_ONE = {"low": 0.2, "high": 3.0}, {"low": -0.9, "high": 0.9}, {"low": 1.1, "high": 3.0}
-# name -> (Tensor's, PyTorch's or None for the same, options)
+# name -> (Tensor's function, PyTorch's function or None for the same, options)
 UNARY = {
     **{name: (both(name), None, {}) for name in (
         "neg", "abs", "square", "exp", "exp2", "sin", "cos", "tanh", "sinh", "cosh", "asinh", "atan", "sigmoid", "relu", "erf", "isnan", "isinf",
@@ -104,7 +107,7 @@ def product(x, axis, keepdim):
 
 
 def over(name):
-    """A reduction of PyTorch that takes several axes."""
+    """A reduction of PyTorch over several axes."""
     return lambda x, axis, keepdim: getattr(torch, name)(x, every_axis(x) if axis is None else axis, keepdim)
 
 
@@ -120,16 +123,16 @@ TARGETS = numpy.array([1, 0, 3], "int64")
 
 
 def mine_or_torch(array, x):
-    """An array of indices for Tensor or PyTorch."""
+    """An index array for Tensor or for PyTorch."""
     return torch.tensor(array) if isinstance(x, torch.Tensor) else Tensor(array.astype("int32"))
 
 
 def pooled(name, *arguments, **options):
-    """A pooling of PyTorch."""
+    """A pooling function of PyTorch."""
     return lambda x: getattr(F, name)(x, *arguments, **options)
 
 
-# name, shapes of the inputs, Tensor's function, PyTorch's or None for the same, options
+# name, shapes of the inputs, Tensor's function, PyTorch's function or None for the same, options
 CASES = [
     # ---- shapes
     *((f"pad {padding} {shape}", [shape], lambda x, p=padding: x.pad(p, value=1.5), lambda x, p=padding: F.pad(x, p, value=1.5), {})
@@ -197,7 +200,7 @@ CASES = [
     ("masked_select", [(3, 4)], lambda x: x.masked_select(x > 0), None, {}), ("nonzero", [(3, 4)], lambda x: (x > 0).nonzero(), None,
         {"grad": False}),
     ("one_hot", [], lambda: Tensor([[0, 2], [1, 4]]).one_hot(6), lambda: F.one_hot(torch.tensor([[0, 2], [1, 4]]), 6), {"grad": False}),
-    # ---- order
+    # ---- sorting
     *((f"{name} {axis} {shape}", [shape], lambda x, n=name, a=axis: getattr(x, n)(a), None, {}) for name in ("cumsum", "cumprod", "logcumsumexp")
       for shape, axis in (((5,), 0), ((3, 4), 0), ((3, 4), 1), ((2, 3, 4), -2), ((), 0), ((2, 0), 1), ((0, 2), 1))),
     *((f"{name} {axis} {shape}", [shape], lambda x, n=name, a=axis: getattr(x, n)(a)[part], None, {"grad": part == 0}) for name in ("cummax",
@@ -306,6 +309,6 @@ CASES = [
         lambda x: x.all(1), None, {}), ("any of nothing", [(0,)], lambda x: x.any(), None, {}),
 ]
 DTYPES = [getattr(dtypes, name) for name in ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64")]
-# Operations whose dtype and numbers are compared for every pair of dtypes
+# Operations whose result dtype and values are compared for every pair of dtypes
 MIXED = {"add": lambda x, y: x + y, "mul": lambda x, y: x * y, "maximum": lambda x, y: x.maximum(y), "less": lambda x, y: x < y, "equal": lambda x,
     y: x == y}

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Compare Tensor with the surface that users of tinygrad know: its public names, their parameters in order, and the defaults.
+"""Compare the public names of Tensor with tinygrad's: names, parameters in order, and defaults.
 
-    tests/client/surface.py           say what differs from surface.txt (exit status 1 where something does)
+    tests/client/surface.py           print the differences to surface.txt (exit status 1 if there are any)
 
-A line of surface.txt is a name for a property, or a name with its parameters.  What tinygrad has and Tensor does not, since it
-speaks of its compiler, of devices or of files that a server does not have, is in EXCLUDED.
+A line of surface.txt is the name of a property, or a name with its parameters.  EXCLUDED has the names of tinygrad that Tensor
+lacks on purpose, since they concern tinygrad's compiler, devices or files that a server does not have.
 """
 import inspect
 import pathlib
@@ -15,11 +15,11 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 SURFACE = pathlib.Path(__file__).resolve().parent / "surface.txt"
 EXCLUDED = ("uop", "callify", "schedule_linear", "linear_with_vars", "custom_kernel", "from_url", "decode_hevc_frame", "image_dot",
             "image_conv2d", "from_blob", "call", "as_param", "usum", "uprod", "ufix", "alu", "invalids")
-OURS = ("requires_grad", "materialize_grads")  # parameters that are here only
+OURS = ("requires_grad", "materialize_grads")  # additional parameters of Tensor
 
 
 def describe(kind: type, name: str) -> str:
-    """A name of a class as a line of surface.txt."""
+    """Describes a name of a class as a line of surface.txt."""
     static, value = inspect.getattr_static(kind, name), getattr(kind, name)
     if isinstance(static, property) or not callable(value):
         return name
@@ -38,12 +38,12 @@ def wanted() -> list:
 
 
 def names() -> list:
-    """The names in it."""
+    """The names of surface.txt."""
     return [line.partition("(")[0] for line in wanted()]
 
 
 def differences(kind: type) -> list:
-    """What a class lacks of it, or has otherwise."""
+    """Returns the lines of surface.txt that a class lacks or has with other parameters."""
     found = []
     for line in wanted():
         name = line.partition("(")[0]

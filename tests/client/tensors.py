@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the tests of Tensor share: a server on its interpreter device, and skipping of what it cannot do."""
+"""Base class of the tests of Tensor: a server with its interpreter device."""
 import unittest
 
 import beamline
@@ -12,7 +12,7 @@ OURS = ("data", "held", "input", "item", "to", "grad")
 
 
 class TensorCase(ServedCase):
-    """Tests whose Tensors are on a server of their own."""
+    """Tests whose Tensors are on a separate server."""
 
     options = INTERPRETER
 
@@ -31,7 +31,7 @@ class TensorCase(ServedCase):
         beamline.Tensor.training = False
 
     def need(self, *tensors):
-        """Skip where the server lacks an op that these are made of."""
+        """Skips the test if the server lacks one of the ops."""
         ops = {each.op for each in expr.linearize([tensor.expr for tensor in tensors])}
         lacking = sorted(op for op in ops if op not in OURS and not hasattr(GraphOps, op))
         if lacking:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Blobs from Python: sent once, and from where a broken connection left off."""
+"""Blobs of the Python client: uploads, and uploads that resume after a broken connection."""
 import hashlib
 import io
 import pathlib
@@ -54,7 +54,7 @@ class BlobTest(ServedCase):
 
     def test_goes_on_where_it_broke_off(self):
         data = self.some(3 * blobs.PIECE + 5, 2)
-        # the question whether it is there and how much of it, then a piece and a half; then an answer that does not come back; then the rest
+        # the connections: the query of the blob's state with a piece and a half; then a lost reply; then the rest
         wire, client = self.cut((blobs.PIECE * 3 // 2, None), (None, 0), (None, None))
         seen = []
         blob = client.upload(data, lambda done, total: seen.append(done))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""8-bit floats in Tensors, beside what their definitions say (Micikevicius et al., arXiv:2209.05433)."""
+"""8-bit floats in Tensors, compared with their definitions (Micikevicius et al., arXiv:2209.05433)."""
 import math
 import pathlib
 import struct
@@ -12,12 +12,12 @@ from tensors import TensorCase, unittest
 
 
 def e5m2(code):
-    """The upper half of a float16."""
+    """Decodes e5m2, the upper half of a float16."""
     return struct.unpack("<e", bytes([0, code]))[0]
 
 
 def e4m3(code):
-    """No infinities, one NaN of each sign, bias 7."""
+    """Decodes e4m3: no infinities, one NaN of each sign, bias 7."""
     sign, exponent, fraction = -1.0 if code & 0x80 else 1.0, code >> 3 & 15, code & 7
     if exponent == 15 and fraction == 7:
         return math.nan
@@ -28,12 +28,12 @@ KINDS = ((dtypes.fp8e4m3, e4m3, 448.0, math.nan), (dtypes.fp8e5m2, e5m2, 57344.0
 
 
 def same(xs, ys):
-    """Equal, NaN to NaN and signs of zeros included."""
+    """Whether the arrays are equal; NaN equals NaN, and zeros must have the same sign."""
     return len(xs) == len(ys) and all(struct.pack("<d", x) == struct.pack("<d", y) or x != x and y != y for x, y in zip(xs, ys))
 
 
 def nearest(number, decode):
-    """The nearest value, the even code of two, of a number that is not too large."""
+    """The nearest value of a number in range; ties go to the even code."""
     size = abs(number)
     codes = [code for code in range(128) if math.isfinite(decode(code))]
     best = min(codes, key=lambda code: (abs(decode(code) - size), code % 2))

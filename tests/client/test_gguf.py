@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""GGUF files of blocks made here, beside loops over elements as the format describes them: ggml-common.h has the blocks' layouts."""
+"""GGUF files with generated blocks, compared with loops over the elements; ggml-common.h has the layouts of the blocks."""
 import math
 import pathlib
 import random
@@ -12,7 +12,7 @@ from tensors import TensorCase, unittest
 
 
 def half(data, at):
-    """The float16 at a byte."""
+    """Decodes the float16 at a byte offset."""
     return struct.unpack_from("<e", data, at)[0]
 
 
@@ -41,7 +41,8 @@ def q8_0(b):
 
 
 def scale_and_min(q, j):
-    """Of part j of a block: six bits each, the last four parts with their upper two in the first four's bytes."""
+    """Decodes scale and minimum of part j of a block: six bits each; for the last four parts the upper two bits are in the
+    bytes of the first four parts."""
     if j < 4:
         return q[j] & 63, q[j + 4] & 63
     return q[j + 4] & 15 | q[j - 4] >> 6 << 4, q[j + 4] >> 4 | q[j] >> 6 << 4
@@ -85,7 +86,7 @@ def mxfp4(b):
     return [math.copysign(steps[code & 7], -1 if code & 8 else 1) * 2.0 ** (b[0] - 127) for code in codes]
 
 
-# kind: (its number, elements of a block, its bytes, where its float16 are, how its elements are read)
+# kind: (its number, elements of a block, bytes of a block, offsets of its float16 fields, decoder of its elements)
 KINDS = {"Q4_0": (2, 32, 18, (0,), q4_0), "Q4_1": (3, 32, 20, (0, 2), q4_1), "Q5_0": (6, 32, 22, (0,), q5_0),
          "Q5_1": (7, 32, 24, (0, 2), q5_1), "Q8_0": (8, 32, 34, (0,), q8_0), "Q4_K": (12, 256, 144, (0, 2), q4_k),
          "Q5_K": (13, 256, 176, (0, 2), q5_k), "Q6_K": (14, 256, 210, (208,), q6_k), "MXFP4": (39, 32, 17, (), mxfp4)}
@@ -97,7 +98,7 @@ def text(word):
 
 
 def make_file(tensors, metadata=b"", keys=0, version=3, alignment=32):
-    """tensors: {name: (shape, kind, bytes)}; metadata: encoded."""
+    """Makes a file.  tensors: {name: (shape, kind, bytes)}; metadata: encoded."""
     head, body = b"GGUF" + struct.pack("<IQQ", version, len(tensors), keys) + metadata, b""
     for name, (shape, kind, data) in tensors.items():
         sizes = b"".join(struct.pack("<Q", n) for n in shape[::-1])
@@ -112,7 +113,7 @@ class GgufTest(TensorCase):
             path = pathlib.Path(folder, "made.gguf")
             path.write_bytes(data)
             metadata, found = gguf_load(path)
-            Tensor.realize(*found.values()) if found else None  # before the file goes
+            Tensor.realize(*found.values()) if found else None  # before the file is deleted
         return metadata, found
 
     def test_blocks(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Graphs as the Python client builds them: no server needed."""
+"""Construction of graphs by the Python client, without a server."""
 import json
 import math
 import pathlib
@@ -12,7 +12,7 @@ OPS = json.loads((pathlib.Path(__file__).resolve().parents[2] / "proto" / "ops.j
 
 
 def nodes(build):
-    """The nodes that a function of a graph and an input makes."""
+    """Returns the nodes that a function of a graph and an input makes."""
     g = beamline.Graph()
     build(g, g.input("x"))
     return g.document()["nodes"]
@@ -49,7 +49,7 @@ class GraphTest(unittest.TestCase):
                 self.assertEqual([(node["op"], node.get("attrs")) for node in nodes(lambda g, x: build(x))], expected)
 
     def test_a_node_is_no_list(self):
-        """Python would ask a node that has parts for one after the other, without end."""
+        """A node with subscripts must not be iterable: Python's iteration would never end."""
         g = beamline.Graph()
         x, at = g.input("x", [4], "float32"), g.input("at", [2], "int32")
         for wrong in (lambda: g.index_put(x, 1.0, at), lambda: list(x), lambda: g.cat(x)):
@@ -127,11 +127,11 @@ class GraphTest(unittest.TestCase):
 
 class OpsTest(unittest.TestCase):
     def test_every_op_is_a_method(self):
-        """Call each with all it takes; what is sent is what the table says."""
+        """Calls each op with all parameters; the request must equal the table's row."""
         sample = {"int": 3, "float": 0.25, "bool": True, "ints": [1, 2], "floats": [0.1, 0.2], "number": 7, "size": 5, "sizes": [5, 6],
                   "bound": 9, "pairs": [[0, 1]], "dtype": "int16", "rate": 0.125, "text": "ij->ji"}
         for op in OPS:
-            if op["name"] in ("scan", "cond"):  # they take functions: test_bodies
+            if op["name"] in ("scan", "cond"):  # these take functions: see test_bodies
                 continue
             g = beamline.Graph()
             names = iter("abcdefg")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What scripts for tinygrad use besides Tensor's methods: default dtypes, fetch, function, names of devices."""
+"""Helpers of tinygrad scripts besides Tensor's methods: default dtypes, fetch, function, device names."""
 import gzip
 import http.server
 import math
@@ -29,7 +29,7 @@ class HelperTest(TensorCase):
             self.assertNotEqual(expr.first_seed(), expr.first_seed())
 
     def test_extremes_of_nothing(self):
-        """As in tinygrad: the least and the greatest number of the dtype."""
+        """Without elements, max gives the least number of the dtype and min the greatest, as in tinygrad."""
         for result, expected in ((Tensor([]).max(), -math.inf), (Tensor([]).min(), math.inf), (Tensor.ones(2, 0, 3).max(1), [[-math.inf] * 3] * 2),
                                  (Tensor.ones(0, 2, dtype=dtypes.int8).min(0, keepdim=True), [[127, 127]]), (Tensor.ones(0, 2).max(1), []),
                                  (Tensor([]).sum(), 0), (Tensor([]).prod(), 1)):
@@ -74,7 +74,7 @@ class HelperTest(TensorCase):
 
 
 class Files(http.server.BaseHTTPRequestHandler):
-    """Whole and damaged files, and the requests for them."""
+    """Serves complete and truncated files, and records the requests."""
 
     asked = []
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Hosted models from Python: promoted, loaded, asked."""
+"""Hosted models with the Python client: promotion, loading and inference."""
 import json
 import math
 import pathlib
@@ -12,7 +12,7 @@ from test_server import INTERPRETER, POINTS, line
 
 
 def scaled():
-    """y = x * w, of a batch"""
+    """The program y = x * w with a batch dimension."""
     p = beamline.Program(w=[2.0])
     g = p.entry()
     g.output(y=g.input("x", [g.dim("batch", 1, 8), 2]) * g.state("w"))
@@ -25,7 +25,7 @@ SHOUT = {"inputs": {"text": {"dtype": "uint8", "shape": [8]}}, "nodes": [
 TEXTS = {"input": [{"name": "text", "data_type": "TYPE_STRING", "dims": [1]}], "output": [{"name": "loud", "data_type": "TYPE_STRING", "dims": [1]}]}
 
 
-# a text model: what follows each letter is the next one, up to the end
+# A text model: the logits of a letter choose the next letter of the alphabet, up to the end token.
 WORDS = [*"abcdefghijklmnopqrstuvwxyz", "<|endoftext|>"]
 TOKENIZER = {"added_tokens": [{"id": 26, "content": WORDS[26], "special": True}], "decoder": {"type": "ByteLevel"},
              "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False},
@@ -110,7 +110,7 @@ class ModelTest(ServedCase):
         for self.client.binary in (False, True):
             for given, want in (("hi you", ["HI YOU"]), (b"hi", ["HI"]), (["hi"], ["HI"])):
                 self.assertEqual(want, model.infer({"text": given})["loud"])
-        self.assertEqual(["\udcdf"], model.infer({"text": b"\xff"})["loud"])  # no UTF-8, and 32 less
+        self.assertEqual(["\udcdf"], model.infer({"text": b"\xff"})["loud"])  # not UTF-8; the program subtracts 32
         self.assertEqual("HELLO", model.generate("hello")["text_output"])
         self.assertEqual(["HELLO"], [event["text_output"] for event in model.stream("hello")])
         with self.assertRaisesRegex(beamline.Malformed, "max_tokens"):
@@ -162,7 +162,7 @@ class Joined(ServedCase):
     options = INTERPRETER
 
     def test_batching(self):
-        """A program says how its runs are joined; what is wrong in it is the server's to say."""
+        """A program's settings of dynamic batching; the server rejects invalid settings."""
         p = scaled()
         self.assertEqual("batch", self.client.put_program("scaled", p).info["entries"]["main"]["batch"])
         p.batching = False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""TinyJit: what is captured, what is replayed, and what is refused."""
+"""TinyJit: capture, replay and refusals."""
 import pickle
 import subprocess
 import sys
@@ -17,7 +17,7 @@ def doubled(x):
 
 
 class Sent:
-    """What a session posts meanwhile."""
+    """Records the requests that a session posts."""
 
     def __enter__(self):
         self.texts, self.post = [], Device.session.post
@@ -64,7 +64,7 @@ class JitTest(TensorCase):
             with mock.patch.object(Device.session, "count", wraps=Device.session.count) as runs:
                 step()
             calls.append([(call.args[0]["kernels"], call.args[0]["ops"]) for call in runs.call_args_list])
-        self.assertLessEqual(len(calls[0]), 2)  # values that there were not yet, and the graph
+        self.assertLessEqual(len(calls[0]), 2)  # first the uncomputed values, then the graph
         self.assertEqual(calls[0][-1], calls[1][-1])
 
     def test_indices_are_checked_where_that_is_asked(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Jobs from Python."""
+"""Jobs with the Python client."""
 import tempfile
 import unittest
 
@@ -57,7 +57,7 @@ class JobTest(ServedCase):
         self.assertEqual((40, -5), (info["step"], info["priority"]))
 
     def test_mixed_precision(self):
-        """Compute in float16 with a scale of the loss that finds itself; the parameters stay float32."""
+        """Computes in float16 with dynamic loss scaling; the parameters stay float32."""
         program = self.client.put_program("mixed", line())
         job = program.train(POINTS, steps=300, collect=["loss"], every=100, compute="float16", loss_scale="dynamic", checkpoint={"seconds": 60, "keep": 2})
         self.assertEqual("done", job.wait(60)["state"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A client with a key, without, and with the wrong one."""
+"""Clients with a valid key, without a key, and with an invalid key."""
 import os
 import subprocess
 import sys

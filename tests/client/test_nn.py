@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Layers, optimisers and files of parameters, beside PyTorch."""
+"""Layers, optimisers and parameter files, compared with PyTorch."""
 import enum
 import io
 import math
@@ -30,7 +30,8 @@ def some(*shape, seed=0):
 
 class LayerTest(TensorCase):
     def beside(self, mine, other, *inputs, names=None, tolerance=2e-5):
-        """The same parameters in both; the results and the gradients of the first input and of the parameters are compared."""
+        """Compares a layer with PyTorch's for the same parameters: the results, and the gradients of the first input and of the
+        parameters."""
         names = names or {name: name for name in get_state_dict(mine)}
         state = other.state_dict()
         load_state_dict(mine, {name: Tensor(state[names[name]].numpy()) for name in get_state_dict(mine) if names.get(name)},
@@ -96,7 +97,7 @@ class LayerTest(TensorCase):
                 numpy.testing.assert_allclose(a.numpy(), b.detach().numpy(), rtol=1e-4, atol=1e-5)
 
     def test_lstm_gradients(self):
-        """Through six steps: small products are not computed again and again within each other."""
+        """Gradients through six steps; a small product must not be recomputed inside another product."""
         mine, other = nn.LSTMCell(5, 6), torch.nn.LSTMCell(5, 6)
         load_state_dict(mine, {name: Tensor(value.numpy()) for name, value in other.state_dict().items()})
         weights = get_parameters(mine)
@@ -115,7 +116,7 @@ class LayerTest(TensorCase):
 
 class OptimiserTest(TensorCase):
     def test_buffers_of_integers(self):
-        """The count of batches of a BatchNorm is among the parameters, and optimisers do not change it."""
+        """The parameters of a BatchNorm include the number of batches, and optimisers do not change it."""
         net = nn.BatchNorm(3)
         opt = nn.optim.SGD(nn.state.get_parameters(net), lr=0.5)
         with Tensor.train():
@@ -125,7 +126,7 @@ class OptimiserTest(TensorCase):
         self.assertRaises(ValueError, nn.optim.SGD, [Tensor([1, 2])])
 
     def steps(self, mine, other, count=4):
-        """Some steps of both on one function of one weight."""
+        """Runs several steps of both optimisers on a function of one weight."""
         start, x = some(3, 4), some(5, 3)
         w, t = Tensor(start, requires_grad=True), torch.tensor(start, requires_grad=True)
         ours, theirs = mine([w]), other([t])
@@ -163,7 +164,7 @@ class OptimiserTest(TensorCase):
             self.assertLess((w * w).sum().item(), first)
 
     def test_a_rate_that_is_scheduled(self):
-        """The learning rate has shape (1,), and can be read and assigned, as schedulers of tinygrad do."""
+        """The learning rate has shape (1,), and schedulers of tinygrad can read and assign it."""
         w, epoch = Tensor([[1.0, 2]], requires_grad=True), Tensor([0.0])
         for make in (nn.optim.SGD, nn.optim.Adam, nn.optim.AdamW, nn.optim.LAMB, nn.optim.LARS, nn.optim.Muon):
             opt = make([w, Tensor(2.0, requires_grad=True)], lr=0.1)

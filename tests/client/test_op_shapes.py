@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Tensor's methods beside PyTorch over shapes (numbers, empty, broadcast) and dtypes: values, gradients, and the result's dtype."""
+"""Tensor's methods against PyTorch over shapes (scalar, empty, broadcast) and dtypes: values, gradients, result dtypes."""
 import functools
 import unittest
 
@@ -15,10 +15,10 @@ except ImportError:
 
 
 class OpTest(TensorCase):
-    BOOLS = (("square", dtypes.bool), ("prod", dtypes.bool))  # bools stay, as tinygrad's do
+    BOOLS = (("square", dtypes.bool), ("prod", dtypes.bool))  # bool results stay bool, as in tinygrad
 
     def beside(self, shapes, ours, theirs, low=-2.0, high=2.0, grad=True, tolerance=2e-5):
-        """Values and gradients of both functions on the same numbers."""
+        """Compares values and gradients of both functions on the same numbers."""
         random = numpy.random.default_rng(sum(map(len, shapes)))
         inputs = [random.uniform(low, high, shape).astype("float32") for shape in shapes]
         mine, other = [Tensor(each, requires_grad=True) for each in inputs], [torch.tensor(each, requires_grad=True) for each in inputs]
@@ -67,7 +67,7 @@ class OpTest(TensorCase):
                 self.beside(shapes, ours, theirs or ours, **options)
 
     def test_dtypes_of_one(self):
-        """Results of whole numbers, and of narrow floats, have PyTorch's dtype and numbers."""
+        """Unary functions of integers and narrow floats have PyTorch's dtype and values."""
         for name in ("neg", "abs", "sign", "square", "exp", "sqrt", "sin", "sigmoid", "relu", "isnan", "logical_not", "sum", "prod", "mean", "max",
           "min", "cumsum", "floor"):
             for dtype in DTYPES:
@@ -81,7 +81,7 @@ class OpTest(TensorCase):
                     result = method(Tensor(numbers))
                     numpy.testing.assert_allclose(result.numpy().astype("float64"), expected.numpy().astype("float64"),
                       rtol=2e-3 if dtype is dtypes.half else 1e-5)
-                    if not dtypes.is_int(result.dtype) and (name, dtype) not in self.BOOLS:  # sums of integers are of at least 32 bits, as tinygrad's
+                    if not dtypes.is_int(result.dtype) and (name, dtype) not in self.BOOLS:  # integer sums: 32 bits
                         self.assertEqual(result.dtype.name, str(expected.dtype)[len("torch."):])
 
     def test_mixed_dtypes(self):
@@ -98,7 +98,7 @@ class OpTest(TensorCase):
                             self.assertEqual(result.dtype.name, str(kind)[len("torch."):])
 
     def test_whole_numbers(self):
-        """What narrow integers would wrap in, were it computed in their dtype."""
+        """Results that would overflow in the narrow integer dtype of the operands."""
         small, bools, bytes_ = Tensor([100, 100, -128], dtype=dtypes.int8), Tensor([True, True, False]), Tensor([2, 4, 0], dtype=dtypes.uint8)
         for result, expected in ((Tensor.einsum("i->", small), 72), (Tensor.einsum("i,i->", bools, bools), 2), (Tensor.einsum("i,j->ij", bytes_,
           bytes_ * 60)[1, 1], 960),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The client as a package: installed alone, without NumPy, typed, and quick."""
+"""The client as a package: installable alone and without NumPy, typed, and quick to import."""
 import os
 import pathlib
 import shutil
@@ -46,7 +46,7 @@ class PackageTest(ServedCase):
         self.assertEqual((done.stdout, done.returncode), (PRINTED, 0), done.stderr)
 
     def test_without_numpy(self):
-        """In a Python to which NumPy cannot be imported."""
+        """Runs in a Python in which NumPy cannot be imported."""
         with tempfile.TemporaryDirectory() as folder:
             if numpy is not None:
                 pathlib.Path(folder, "numpy.py").write_text("raise ImportError('there is none')\n")
@@ -67,7 +67,7 @@ class PackageTest(ServedCase):
             self.run_program(folder + "/venv/bin/python", pathlib.Path(folder, "venv"))
 
     def test_types(self):
-        """A program of a user passes mypy --strict: what it calls has types."""
+        """A typed user program passes mypy --strict."""
         mypy = shutil.which("mypy")
         if mypy is None:
             self.skipTest("mypy is not installed")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A process that waits for the server's compiler says so, once a request, where somebody may read it."""
+"""A process that waits for the server's compiler prints a message once per request, if stderr is a terminal."""
 import contextlib
 import http.server
 import io
@@ -52,7 +52,7 @@ class Progress(unittest.TestCase):
         self.addCleanup(self.server.shutdown)
 
     def said(self, progress):
-        """What a session with one slow run prints."""
+        """Returns the output of a session with one slow run."""
         with mock.patch.dict(os.environ, {"BEAMLINE_PROGRESS": progress} if progress else {}), contextlib.redirect_stderr(io.StringIO()) as text:
             session = Session(f"http://127.0.0.1:{self.server.server_port}")
             self.assertEqual({"lease": "l"}, session.call("POST", "/api/v1/run", {}))
@@ -64,7 +64,7 @@ class Progress(unittest.TestCase):
 
     def test_quiet_where_nobody_reads(self):
         self.assertEqual("", self.said("0"))
-        self.assertEqual("", self.said(""))  # no terminal
+        self.assertEqual("", self.said(""))  # stderr is no terminal
 
     def test_quiet_where_nothing_is_compiled(self):
         self.server.RequestHandlerClass.compiling = 0

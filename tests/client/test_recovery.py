@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A session whose server is restarted, or whose lease ends: the work that continues, the Tensors that are lost, and the errors."""
+"""A session after a server restart or the end of its lease: work that continues, lost Tensors, and the errors."""
 import socket
 import threading
 import unittest
@@ -16,7 +16,7 @@ class RestartTest(TensorCase):
         Device.session.call("DELETE", f"/api/v1/leases/{Device.session.lease}")
 
     def restart(self):
-        """Another server at the same address."""
+        """Starts another server at the same address."""
         cls = type(self)
         self.assertEqual(cls.server.stop(), 0)
         self.assertRaises(ConnectionRefusedError, (Tensor([1.0]) + 1).tolist)
@@ -26,14 +26,14 @@ class RestartTest(TensorCase):
     def test_what_is_known_here_goes_on(self):
         for end in (self.end_lease, self.restart):
             big = list(range(1000))
-            lazy = Tensor(big) * 2                # not sent
-            small = Tensor([1.0, 2]).realize()    # sent, and also kept in this process
+            lazy = Tensor(big) * 2                # not sent to the server
+            small = Tensor([1.0, 2]).realize()    # sent, but this process also has the values
             whole = Tensor.arange(5).contiguous()
             half = whole * 0.5
             half.realize()
             made = Tensor.full((3,), 7.0).realize()
             drawn = Tensor.rand(4)
-            after = drawn * 0 + 1                 # drawn was never computed
+            after = drawn * 0 + 1                 # independent of the values of drawn, which was never computed
             end()
             self.assertEqual((lazy.tolist(), small.tolist()), ([2 * each for each in big], [1, 2]))
             self.assertEqual(((small + 1).tolist(), made.tolist(), after.tolist()), ([2, 3], [7, 7, 7], [1, 1, 1, 1]))
@@ -124,7 +124,8 @@ class RestartTest(TensorCase):
             beamline.Client("http://no-such-host.invalid").devices()
 
     def test_answers_that_break_off_name_the_address(self):
-        """Before the head, in it, in a body of a length, and in chunks: of an exchange and of a stream."""
+        """Answers that end before the head, in the head, in a body with a length, and in chunks, of an exchange and of a
+        stream: the error names the address."""
         head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
         for sent in ("", head, head + "Content-Length: 50\r\n\r\n{}", head + "Transfer-Encoding: chunked\r\n\r\n9\r\n{}"):
             listener = socket.create_server(("127.0.0.1", 0))

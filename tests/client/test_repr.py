@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Tensors and models as text, and errors for unknown names."""
+"""The repr of Tensors and models, and errors for unknown names."""
 import unittest
 
 import beamline

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The client offers every address that the server has."""
+"""The client covers every route of the server."""
 import contextlib
 import re
 import tempfile
@@ -10,7 +10,7 @@ from served import ROOT, Server
 from test_hosting import TEXTS, SHOUT, scaled
 from test_server import INTERPRETER, POINTS, double, line
 
-# A page for people; other spellings of addresses that are offered.
+# A page for people; alternative spellings of covered addresses.
 LEFT_OUT = {("GET", "/"), ("GET", "/ui/{name}"), ("GET", "/v2/"), *(("POST", "/v2/repository/{repository}/" + rest) for rest in ("index", "models/{name}/load", "models/{name}/unload"))}
 
 
@@ -20,10 +20,10 @@ def suppressed(call, *arguments):
 
 
 def every_call(client):
-    """What the client offers, once."""
+    """Calls each method of the client once."""
     client.description(), client.server(), client.live(), client.ready(), client.metrics(), client.devices(), client.me(), client.now(), client.now_history(), client.timeline(), client.usage(), client.kernels(), suppressed(client.kernel, "0" * 16)
     client.trace(), client.trace(trace_rate=1), client.logging(), client.logging(log_info=False), client.statistics(), client.models()
-    with contextlib.suppress(beamline.Conflict):  # of one device, the last
+    with contextlib.suppress(beamline.Conflict):  # the last device cannot be removed
         client.drain(client.devices()[0]["id"])
     client.resume(client.devices()[0]["id"])
     client.run(double(), {"x": [1]})
@@ -44,7 +44,7 @@ def every_call(client):
         model.load(TEXTS, {"1/model.json": SHOUT})
         model.generate("a"), list(model.stream("a"))
     model.unload()
-    secret = client.create_key("me", ["admin", "run"])  # from now on that key alone comes in
+    secret = client.create_key("me", ["admin", "run"])  # from now on the server accepts only this key
     client.connection.key = secret
     client.put("w", [1]), client.create_key("you", "run"), client.share("you", tensor="w"), client.shares(), client.unshare("you", tensor="w")
     client.keys(), client.change_key("you", "train"), client.rotate_key("you"), client.revoke_key("you")
@@ -61,7 +61,7 @@ class RouteTest(unittest.TestCase):
                 every_call(client)
             self.assertEqual(0, server.stop())
         for method, pattern, rest in re.findall(r'^BL_ROUTE\("(\w+)", "([^"]*)"(.*)', (ROOT / "server" / "http" / "routes.def").read_text(), re.M):
-            if (method, pattern) not in LEFT_OUT and "BL_ROUTE_ERROROPENAI" not in rest:  # those are for OpenAI's clients
+            if (method, pattern) not in LEFT_OUT and "BL_ROUTE_ERROROPENAI" not in rest:  # routes for clients of OpenAI's API
                 with self.subTest(route=f"{method} {pattern}"):
                     whole = re.compile(re.sub(r"\{\w+\}", "[^/]+", pattern))
                     self.assertTrue(any(verb == method and whole.fullmatch(path) for verb, path in called))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The Python client against a server, whose interpreter device needs no driver."""
+"""The Python client with a server that uses the interpreter device and needs no driver."""
 import math
 import pathlib
 import re
@@ -20,14 +20,14 @@ class ClientCase(ServedCase):
 
 
 def double():
-    """y = 2 x"""
+    """A graph: y = 2 x."""
     g = beamline.Graph()
     g.output(y=g.input("x") * 2)
     return g
 
 
 def line():
-    """A line fitted by gradient descent."""
+    """A program that fits a line by gradient descent."""
     p = beamline.Program(w=[0.0], b=beamline.Init("zeros", shape=[1]))
     g = p.entry()
     x, t = g.input("x", [4]), g.input("t", [4])
@@ -39,12 +39,12 @@ def line():
 
 
 def field(number, data):
-    """A field of a protobuf message: a whole number, or bytes."""
+    """Encodes a field of a protobuf message: an integer, or bytes."""
     return bytes([number << 3, data]) if isinstance(data, int) else bytes([number << 3 | 2, len(data)]) + data
 
 
 def relu(op=b"Relu"):
-    """An ONNX model: y = op(x), float32 of [batch, 2]."""
+    """Encodes an ONNX model: y = op(x), float32 of [batch, 2]."""
     def value(name):
         sizes = field(1, field(2, b"batch")) + field(1, field(1, 2))
         return field(1, name) + field(2, field(1, field(1, 1) + field(2, sizes)))
@@ -190,7 +190,7 @@ class ErrorTest(ClientCase):
         client = beamline.Client(server.url)
         client.devices()
         link = client.connection.local.link
-        link.sock.shutdown(1)  # the server sees the end and closes its side
+        link.sock.shutdown(1)  # the server sees the end of the stream and closes its side
         link.sock.settimeout(10)
         self.assertEqual(link.sock.recv(1, 2), b"")
         self.assertEqual(client.devices()[0]["id"], "interp:0")
@@ -311,7 +311,7 @@ class ProgramTest(ClientCase):
 
 
     def test_numbered_runs_are_applied_once(self):
-        """The answer is lost, the client asks again, and nothing is trained twice."""
+        """After a lost reply the client repeats a numbered run, and the server does not train twice."""
         program = self.client.put_program("counted", line())
         wire = Cutter(self.server.port, (None, 0), (10, None), (None, 40))
         self.addCleanup(wire.close)
@@ -325,7 +325,7 @@ class ProgramTest(ClientCase):
             program.run(POINTS, seq=5)
         wire.plan[:] = [(None, 0)]
         with beamline.Client(wire.url) as client:
-            with self.assertRaises((OSError, beamline.client.http.client.HTTPException)):  # without a number nobody knows
+            with self.assertRaises((OSError, beamline.client.http.client.HTTPException)):  # without a number the client cannot know whether the run was applied
                 beamline.RemoteProgram(client, "counted", program.info).run(POINTS)
 
     def test_onnx(self):
@@ -344,7 +344,7 @@ class ProgramTest(ClientCase):
             self.client.put_onnx("relu", relu(b"Rolu"))
 
     def test_cost(self):
-        """What a run would take is known before, and nothing is applied."""
+        """A dry run reports the cost and applies nothing."""
         cost = self.client.cost(double(), {"x": [1, 2, 3]})
         self.assertEqual((True, 12, 12, 24, 1), (cost["dry_run"], cost["input_bytes"], cost["output_bytes"], cost["memory_bytes"], len(cost["launched"])))
         program = self.client.put_program("dear", line())

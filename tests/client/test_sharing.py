@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Keys from Python: made, changed and revoked; what they share, and what each has used."""
+"""API keys with the Python client: creation, change, revocation, sharing and usage."""
 import io
 import subprocess
 import tempfile
@@ -75,7 +75,7 @@ class SharingTest(unittest.TestCase):
         alice.unshare("bob", program="line")
         self.assertRaises(beamline.NotFound, bob.program, "alice:line")
         self.assertRaises(beamline.NotFound, alice.unshare, "bob", program="line")
-        alice.share("nobody", tensor="w")  # as for a key that there is
+        alice.share("nobody", tensor="w")  # the same result as for an existing key
         self.assertIn({"tensor": "w", "to": "nobody"}, alice.shares()["given"])
         self.assertRaises(beamline.NotFound, alice.share, "bob", tensor="v")
         self.assertRaises(ValueError, alice.share, "bob")
@@ -87,14 +87,14 @@ class SharingTest(unittest.TestCase):
         self.assertEqual({"interp:0"}, {each["id"] for each in self.root.now()["devices"]})
         self.assertEqual(["history", "kernels", "service"], sorted(self.root.kernels()))
         until = time.monotonic() + 60
-        while not any(each["requests"] for each in alice.usage(1)):  # it is counted once a second
+        while not any(each["requests"] for each in alice.usage(1)):  # the server updates the usage once per second
             self.assertLess(time.monotonic(), until)
             time.sleep(0.05)
         self.assertEqual({"alice"}, {each["key"] for each in alice.usage()})
         self.assertLessEqual({"alice"}, {each["key"] for each in self.root.usage(1)})
 
     def test_a_file_is_sent_again_from_its_start(self):
-        """A quota says when to come again; what was read of the file until then is sent again."""
+        """A quota answer says when to retry; the client then sends the file again from its start."""
         alice, seen = self.person("alice", rate=4), []
         exchange = alice.connection.exchange
         alice.connection.exchange = lambda *words: seen.append((answer := exchange(*words))[0]) or answer
@@ -108,7 +108,7 @@ class SharingTest(unittest.TestCase):
         self.assertEqual(10, seen.count(201))
 
     def test_leases_look_in_their_names(self):
-        """Inputs of jobs and values of states may be held by the client's own lease."""
+        """Inputs of jobs and values of states may be tensors of the client's own lease."""
         alice = self.person("alice")
         program = alice.put_program("line", line())
         with alice.lease(60) as mine:

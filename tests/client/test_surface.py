@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Every name of Tensor's surface called at least once, beside NumPy: those that test_tensor_torch.py does not call by name."""
+"""Calls every name of Tensor's public surface at least once and compares with NumPy, except the names that test_tensor_torch.py
+calls."""
 import hashlib
 import math
 import types
@@ -27,7 +28,7 @@ def t(x, **options):
 
 
 def made_in_place(x, work):
-    """x after |work|, which changes it."""
+    """Returns x after |work|, which changes x."""
     work(x)
     return x
 
@@ -37,7 +38,7 @@ def orthogonal(q):
 
 
 def uniform(tensor, low, high):
-    """Whether numbers look drawn evenly between two others."""
+    """Whether the numbers look uniformly distributed between two bounds."""
     x = tensor.numpy().ravel().astype("float64")
     assert x.size > 1000 and len(set(x[:100].tolist())) > 20
     middle, width = (low + high) / 2, high - low
@@ -51,7 +52,7 @@ def normal(tensor, mean, std):
 
 
 def threefry(key, counter):
-    """Threefry-2x32 of one pair, 20 rounds, in Python's integers."""
+    """Threefry-2x32 of one pair with 20 rounds, in Python's integers."""
     mask, keys = 0xffffffff, [key[0], key[1], key[0] ^ key[1] ^ 0x1BD11BDA]
     x, y = counter[0] + keys[0] & mask, counter[1] + keys[1] & mask
     for i in range(5):
@@ -62,7 +63,7 @@ def threefry(key, counter):
     return x, y
 
 
-# name -> (what Tensor gives, what it should be): Tensors, arrays, numbers or structures of them
+# name -> (Tensor's result, expected result): Tensors, arrays, numbers or structures of them
 CASES = {
     "T": lambda: (t(A).T, A.T), "abs": lambda: (t(A).abs(), abs(A)), "add": lambda: (t(A).add(J), A + J),
     "sub": lambda: (t(A).sub(2, reverse=True), 2 - A), "mul": lambda: (t(I).mul(t(J)), I * J), "neg": lambda: (t(I).neg(), -I),
@@ -141,7 +142,7 @@ CASES = {
 
 
 def called(code) -> set:
-    """The names that a function uses."""
+    """Returns the names that a function uses."""
     return set(code.co_names).union(*(called(each) for each in code.co_consts if isinstance(each, types.CodeType)))
 
 

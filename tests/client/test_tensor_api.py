@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What there is of Tensor, with which defaults, and what is refused when a graph is built: no server needed."""
+"""Tensor's public names and defaults, and refusals at graph construction, without a server."""
 import inspect
 import unittest
 
@@ -14,7 +14,7 @@ class SurfaceTest(unittest.TestCase):
 
     def test_differences_are_found(self):
         class Less:
-            """What a wrong Tensor would be like."""
+            """A Tensor class with missing and wrong methods."""
             T = property(lambda self: self)
 
             def add(self, x, backwards=False):
@@ -129,7 +129,7 @@ class RefusalTest(unittest.TestCase):
                 self.assertRaises(kind, call)
 
     def test_shapes_that_do_not_go_together(self):
-        """ValueError as tinygrad's, RuntimeError as PyTorch's: scripts catch either."""
+        """A mismatch of shapes raises both tinygrad's ValueError and PyTorch's RuntimeError, since scripts catch either."""
         x, v, s = Tensor.ones(3, 4), Tensor.ones(5), Tensor(1.0)
         image, kernel = Tensor.ones(1, 2, 3, 3), Tensor.ones(1, 2, 2, 2)
         calls = [

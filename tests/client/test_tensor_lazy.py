@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""When Tensors are computed, what stays on the server, and what needs no PyTorch to be compared with."""
+"""When Tensors are computed, which values stay on the server, and behaviour without a counterpart in PyTorch."""
 import copy
 import gc
 import hashlib
@@ -82,7 +82,8 @@ class LazyTest(TensorCase):
         self.assertIsNotNone(x.expr.handle)
 
     def test_counters(self):
-        """Of graphs whose kernels, operations and bytes are known: without moves, as on the interpreter, nothing is done twice."""
+        """Counters of graphs with a known number of kernels, operations and bytes; without moves, as on the interpreter, no
+        work is repeated."""
         a, b = Tensor.rand(16, 16).realize(), Tensor.rand(16, 16).realize()
         i = Tensor.randint(100, high=9).realize()
         size, f = 16 * 16 * 4, TinyJit(lambda x, y: x @ y)
@@ -325,9 +326,9 @@ class ValueTest(TensorCase):
                 (lambda: x.sparse_categorical_crossentropy(labels, label_smoothing=0.1), "one_hot", high),
                 (lambda: x.log_softmax().nll_loss(labels), "nll_loss", high),
                 (lambda: x[:1].reshape(1, 1, 1, 3).max_unpool2d(Tensor([[[[0, 4, 9]]]]), (1, 2)), "scatter", "index 9 at [0, 0, 2]")):
-            result = work()  # which raises nothing yet
+            result = work()  # the lazy call does not raise yet
             with self.subTest(op=op, says=says):
-                for _ in range(2):  # a result that was not made is asked for again
+                for _ in range(2):  # a failed result raises again
                     with self.assertRaises(IndexError) as caught:
                         result.realize()
                     self.assertIsInstance(caught.exception, beamline.IndexOutOfRange)
@@ -343,7 +344,7 @@ class ValueTest(TensorCase):
             for loss in (x.sparse_categorical_crossentropy(Tensor(labels), ignore_index=ignore), x.log_softmax().nll_loss(Tensor(labels), ignore_index=ignore),
                          x.reshape(1, 2, 3).sparse_categorical_crossentropy(Tensor([labels]), ignore_index=ignore)):
                 self.assertAlmostEqual(loss.item(), one, 5)
-        for x in (x, x.reshape(1, 2, 3)):  # -1 counts in the mean, with a loss of 0: as in tinygrad
+        for x in (x, x.reshape(1, 2, 3)):  # label -1 counts in the mean with a loss of 0, as in tinygrad
             labels = Tensor([2, -1]).reshape(x.shape[:-1])
             self.assertAlmostEqual(x.sparse_categorical_crossentropy(labels).item(), one / 2, 5)
             self.assertAlmostEqual(x.sparse_categorical_crossentropy(labels, reduction="sum").item(), one, 5)
@@ -423,7 +424,7 @@ class ValueTest(TensorCase):
         self.assertLess(abs(dropped.count(0.0) - 250), 60)
 
     def test_threefry(self):
-        """The first of the known answers of Random123."""
+        """The first known answer of Random123."""
         bits = Tensor.random_bits(Tensor([0, 0], dtype="uint32"), Tensor([0], dtype="uint32"), 2)
         x = Tensor([0], dtype="uint64").threefry(Tensor([0], dtype="uint64"))
         self.assertEqual(x.item(), 0x99ba4efe6b200159)

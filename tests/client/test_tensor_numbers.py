@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Results whose numbers or shapes could be wrong without an error, NumPy's arrays as operands, seeds, and gradients between devices."""
+"""Results with possible silent errors in values or shapes, NumPy operands, seeds, and gradients between devices."""
 import contextlib
 import os
 import subprocess
@@ -15,7 +15,7 @@ from tensors import TensorCase, unittest
 
 class ShapeTest(TensorCase):
     def test_rearrange(self):
-        """The patterns of einops' own tests: each pair is one arrangement."""
+        """The patterns of einops' own tests: both patterns of a pair give the same result."""
         x = Tensor.arange(120).reshape(1, 2, 3, 4, 5)
         for left, right in (("a b c d e -> (a b) c d e", "a b ... -> (a b) ..."), ("a b c d e -> a b (c d) e", "... c d e -> ... (c d) e"),
                             ("a b c d e -> a b c d e", "... -> ..."), ("a b c d e -> (a b c d e)", "... -> (...)"),
@@ -65,7 +65,7 @@ class IntegerTest(TensorCase):
             self.assertRaises(ValueError, work)
 
     def test_numbers_beyond_a_dtype(self):
-        """Comparisons are exact; sums wrap; other operations are errors."""
+        """Numbers out of a dtype's range: comparisons are exact; sums wrap; other operations are errors."""
         x = Tensor([0, 44, 255], dtype="uint8")
         for result, expected in ((x < 300, True), (x <= 300, True), (x == 300, False), (x != 300, True), (x > 300, False), (300 > x, True), (x > -1, True),
                                  (x >= -1, True), (x < -1, False), (x == -1, False), (-1 != x, True)):
@@ -77,7 +77,7 @@ class IntegerTest(TensorCase):
             self.assertRaises(OverflowError, work)
 
     def test_interpolation_rounds(self):
-        def linear(values, size):  # as PyTorch's of floats
+        def linear(values, size):  # as PyTorch interpolates floats
             places = [min(max((i + 0.5) * len(values) / size - 0.5, 0), len(values) - 1) for i in range(size)]
             return [values[int(p)] + (values[min(int(p) + 1, len(values) - 1)] - values[int(p)]) * (p - int(p)) for p in places]
         for values, dtype in (([250, 100, 200, 255], "uint8"), ([-100, 120, 127, -128], "int8"), ([60000, 1, 7, 65535], "uint16"), ([-7, 100000, 3, 4], "int32")):
@@ -149,7 +149,7 @@ FIRST_OF_SEED_5 = [0.164066, 0.314492, 0.905059]
 
 
 class DeviceGradientTest(unittest.TestCase):
-    """Between two interpreters of one server."""
+    """Gradients between two interpreter devices of one server."""
 
     @classmethod
     def setUpClass(cls):

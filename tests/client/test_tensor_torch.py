@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Tensor beside PyTorch: values and gradients."""
+"""Tensor compared with PyTorch: values and gradients."""
 import unittest
 
 from beamline import Tensor
@@ -14,7 +14,7 @@ except ImportError:
 
 
 def some(*shape, low=-2.0, high=2.0, seed=0):
-    """Numbers that are neither equal nor on an edge of a function."""
+    """Distinct numbers away from discontinuities of the functions."""
     return numpy.random.default_rng(seed + sum(shape)).uniform(low, high, shape).astype("float32")
 
 
@@ -27,7 +27,7 @@ def tanh_gelu(x):
     return 0.5 * x * (1 + torch.tanh(0.7978845608 * (x + 0.044715 * x ** 3)))
 
 
-# name -> (inputs, Tensor's function, torch's): of float inputs the gradients are compared too
+# name -> (inputs, Tensor's function, torch's function); gradients of float inputs are compared too
 CASES = {
     "add": ([A, ROW], lambda x, y: x + y), "sub": ([A, B], lambda x, y: x - y), "rsub": ([A], lambda x: 1 - x),
     "mul": ([A, B], lambda x, y: x * y), "div": ([A, POSITIVE], lambda x, y: x / y), "rdiv": ([POSITIVE], lambda x: 2 / x),

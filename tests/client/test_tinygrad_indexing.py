@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reading and writing of parts, from tinygrad's tests of indexing, setitem and assign, compared with PyTorch."""
+"""Reads and writes by index, from tinygrad's tests of indexing, setitem and assign, compared with PyTorch."""
 import itertools
 import unittest
 
@@ -55,7 +55,7 @@ class GetitemTest(TensorCase):
             self.same(x[key], y[key], key)
         for key in (None, (None, 1), (1, None), (..., None), (slice(1, 3), None, ..., 0), (None, None, slice(None, None, 2)), ..., (), (0, 1, 2), (..., 2)):
             self.same(x[key], y[key], key)
-        reversed_y = y.numpy()  # PyTorch takes no negative steps
+        reversed_y = y.numpy()  # PyTorch supports no negative steps
         for key in [(a,) for a in BACKWARDS] + list(itertools.product(BACKWARDS, SLICES[::3])) + [(..., a) for a in BACKWARDS] + [(a, None, b) for a in BACKWARDS for b in BACKWARDS]:
             self.same(x[key], reversed_y[key], key)
 
@@ -75,7 +75,7 @@ class GetitemTest(TensorCase):
         self.assertRaises(IndexError, Tensor(1.0).__getitem__, 0)
 
     def keys(self):
-        """Indices with one, two and more lists, beside one another and apart, with slices, numbers, None and dots."""
+        """Indices with one, two and more lists, adjacent and separated, with slices, numbers, None and dots."""
         a, b, c = [[1, 0], [2, 1]], [0, 1], [[0], [1]]
         yield from ((x,) for x in SCALARS)
         yield from ((slice(None), x) for x in SCALARS)
@@ -114,7 +114,7 @@ class GetitemTest(TensorCase):
             at = rows.randint(0, x.shape[dim], (3, 4, 5))
             value = rows.randint(0, 9, (4, 5, 6)).astype("float32")
             self.same(x.gather(dim, Tensor(at)), y.gather(dim, torch.tensor(at)))
-            one = numpy.argsort(rows.rand(*x.shape), axis=dim)  # each place once: the order of writes is free
+            one = numpy.argsort(rows.rand(*x.shape), axis=dim)  # each index occurs once, since the order of duplicate writes is unspecified
             self.same(x.scatter(dim, Tensor(one), Tensor(value)), y.scatter(dim, torch.tensor(one), torch.tensor(value)))
             self.same(x.scatter(dim, Tensor(at), 7.5), y.scatter(dim, torch.tensor(at), 7.5))
             self.same(x.scatter(dim, Tensor(at), Tensor(value), reduce="add"), y.scatter(dim, torch.tensor(at), torch.tensor(value), reduce="add"))
@@ -126,7 +126,7 @@ class GetitemTest(TensorCase):
                     numpy.testing.assert_allclose(mine.numpy(), y.scatter_reduce(dim, torch.tensor(at), torch.tensor(value), theirs, include_self=whole).numpy(), rtol=1e-4)
 
 
-# name -> an operation on x, 4 x 6 numbers from 0; the test writes to every view and compares x
+# name -> an operation that returns a view of x, 4 x 6 numbers from 0; the test writes to the view and compares x
 WRITES = {
     "number": lambda x, lib: x.__setitem__(1, 5), "row": lambda x, lib: x.__setitem__(2, lib.arange(6)), "element": lambda x, lib: x.__setitem__((1, 2), 7.5),
     "column": lambda x, lib: x.__setitem__((slice(None), 1), lib.arange(4)), "block": lambda x, lib: x.__setitem__((slice(1, 3), slice(2, 5)), lib.arange(2, 3)),
@@ -178,7 +178,7 @@ class SetitemTest(TensorCase):
                 self.assertEqual((x.dtype.name, x.tolist()), (dtype, y.tolist()))
 
     def test_into_what_is_no_buffer(self):
-        """tinygrad refuses these, or loses the write."""
+        """Writes to Tensors without a buffer; tinygrad refuses or loses these writes."""
         for make in (lambda: Tensor.ones(4), lambda: Tensor.full((4,), 3.0), lambda: Tensor.arange(4).float(), lambda: Tensor([1.0, 2, 3, 4]) * 2, lambda: Tensor.rand(4), lambda: Tensor.zeros(4) + Tensor.ones(4)):
             x = make()
             y = torch.tensor((x * 1).tolist())
@@ -195,7 +195,7 @@ class SetitemTest(TensorCase):
         self.assertEqual(x.tolist(), Theirs.arange(4, 6).tolist())
 
     def test_captured(self):
-        """test_jitted_setitem, test_setitem_with_jit_variable: the cache of an attention, with places that are known at the call."""
+        """test_jitted_setitem, test_setitem_with_jit_variable: a KV cache, with positions that are known at the call."""
         cache, theirs = Ours.zeros(3, 8, 2), Theirs.zeros(3, 8, 2)
         cache.realize()
 

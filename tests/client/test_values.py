@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Arrays and safetensors of the Python client: no server needed."""
+"""Arrays and safetensors of the Python client, without a server."""
 import json
 import math
 import struct
@@ -8,7 +8,7 @@ import unittest
 from beamline import values
 from beamline.values import Array, array, exact, numpy, read_safetensors, restore, write_safetensors
 
-# dtype -> numbers that it holds exactly
+# dtype -> numbers that the dtype represents exactly
 NUMBERS = {
     "bool": [True, False],
     "int8": [-128, 127],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Variables: sizes, places and values by name, which may vary without a new capture or plan."""
+"""Variables: named sizes, positions and values, which may vary without a new capture or plan."""
 import copy
 import pickle
 import unittest
@@ -10,7 +10,7 @@ from tensors import TensorCase
 
 
 class FormulaTest(unittest.TestCase):
-    """Arithmetic, without a server."""
+    """Arithmetic of Variables, without a server."""
 
     def test_values(self):
         n, m = Variable("n", 1, 10), Variable("m", 0, 4)
@@ -50,13 +50,13 @@ class FormulaTest(unittest.TestCase):
         for call in (lambda: n.bind(11), lambda: n.bind(0), lambda: n.bind(2).bind(2), lambda: n.val, n.unbind,
                      lambda: n.bind(2) + n.bind(3), lambda: n + Variable("n", 0, 3), lambda: Variable("a b", 0, 1),
                      lambda: Variable("n", 2, 1), lambda: int(n)):
-            self.assertRaises(AssertionError, call)  # as tinygrad's
+            self.assertRaises(AssertionError, call)  # as in tinygrad
             self.assertRaises(ValueError, call)
 
 
 class VariableTest(TensorCase):
     def plans(self, work):
-        """Whether the plans of the requests that |work| makes were "compiled" or "cached"."""
+        """Returns whether each request of |work| had a plan that was "compiled" or "cached"."""
         seen, count = [], Device.session.count
 
         def record(stats):
@@ -143,7 +143,7 @@ class VariableTest(TensorCase):
         self.assertRaises(JitError, f, *(x[:, :Variable("other", 1, 10).bind(4)] for _ in range(2)))
 
     def test_results_by_name(self):
-        """A result of a named size is cut or reshaped by numbers, as programs for tinygrad do."""
+        """A result with a named size can be cut or reshaped by numbers, as in programs for tinygrad."""
         f = TinyJit(lambda a: a + 1)
         x = Tensor.arange(30).reshape(3, 10).realize()
         for i in range(1, 6):
@@ -162,7 +162,7 @@ class VariableTest(TensorCase):
         for i in (3, 9):
             w.grad, half = None, w[:v.bind(i) + 1] * 0.5
             total = (half * half * v.bind(i)).sum()
-            half.realize()  # of a shape that is a formula: what was made of it leads on
+            half.realize()  # realising a Tensor whose shape is a formula keeps it in the gradient graph
             total.backward()
             self.assertEqual(w.grad.tolist(), [i * each / 2 if each <= i else 0 for each in range(10)])
             self.assertEqual(half.shape, (i + 1,))
@@ -188,7 +188,7 @@ class VariableTest(TensorCase):
         self.assertEqual((len(calls), len(step.captures)), (2, 1))
 
     def test_plain_numbers_choose_a_program(self):
-        """A function that takes a plain number of a Variable has a program for each, which is what it computes."""
+        """A function that uses the plain number of a Variable has a separate program for each number."""
         calls = []
 
         @TinyJit
@@ -203,7 +203,7 @@ class VariableTest(TensorCase):
         self.assertEqual((len(calls), len(f.captures)), (4, 3))
 
     def test_bounds_of_what_is_bound(self):
-        """Where the range of a Variable may lead outside, what it is bound to decides."""
+        """If the range of a Variable could lead out of bounds, the bound value decides."""
         x, v = Tensor.arange(22).reshape(2, 11).realize(), Variable("v", 0, 20)
         cases = [lambda v: x[:, v:v + 2], lambda v: x[1:, v:], lambda v: x[:, :v], lambda v: x[1, v], lambda v: x[:, v + 1],
                  lambda v: x[:, -v - 1], lambda v: x.shrink(((0, 1), (v, v + 3))), lambda v: Tensor.arange(v, 9), lambda v: Tensor.arange(9, v - 2, -1),

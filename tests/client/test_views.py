@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Views: a write to one Tensor changes all Tensors that share its elements, and no expression that was made before."""
+"""Views: a write to a Tensor changes all Tensors that share its elements, and no expression made before the write."""
 import copy
 import pickle
 import random
@@ -78,7 +78,7 @@ class ViewTest(TensorCase):
         x = Tensor([1.0, -2.0, 0.5])
         x.bitcast(dtypes.uint32)[1:] &= 0x7fffffff
         self.assertEqual(x.tolist(), [1, 2, 0.5])
-        x.bitcast(dtypes.uint8)[3:12:4] ^= 0x80  # a part of each element
+        x.bitcast(dtypes.uint8)[3:12:4] ^= 0x80  # writes one byte of each element
         self.assertEqual(x.tolist(), [-1, -2, -0.5])
         b = Tensor([0, 0, 128, 63], dtype="uint8")
         b.bitcast(dtypes.float32).assign(Tensor([2.0]))
@@ -94,7 +94,7 @@ class ViewTest(TensorCase):
         own = wide.clone()
         own[0] = 5
         self.assertEqual((own.tolist(), x.tolist()), ([[5, 5, 5], [2, 2, 2]], [[1], [2]]))
-        x.expand(1, 2, 1)[0, 0] = 3  # axes of size 1 repeat nothing
+        x.expand(1, 2, 1)[0, 0] = 3  # axes of size 1 have no repeated elements
         self.assertEqual(x.tolist(), [[3], [2]])
         w = Tensor([1.0, 2], requires_grad=True)
         self.assertRaises(NotImplementedError, w.reshape(2, 1).__setitem__, 0, 1)
@@ -165,7 +165,7 @@ class ViewTest(TensorCase):
         self.assertEqual(x.tolist(), [0, 5, 5, 5])
 
     def test_copies_of_several(self):
-        """Copies of Tensors that share elements share elements too."""
+        """Copies of Tensors that share elements also share their elements."""
         x = Tensor.arange(4).contiguous()
         for base in (x, None):
             many = [x[1:3], x.reshape(2, 2).T, *([] if base is None else [base])]
@@ -361,14 +361,14 @@ class CaptureTest(TensorCase):
 
 @unittest.skipIf(numpy is None, "needs NumPy")
 class RandomTest(TensorCase):
-    """Random views of views, written and read in any order, compared with NumPy arrays of the indices of their elements."""
+    """Random views of views, read and written in any order, compared with NumPy arrays of element indices."""
 
     def setUp(self):
         super().setUp()
         self.random = random.Random(7)
 
     def view(self, x, at):
-        """A view of x, and the places of its elements in the base."""
+        """Returns a view of x, and the indices of its elements in the base."""
         draw, rank = self.random, at.ndim
         kind = draw.choice(("slice", "slice", "index", "reshape", "permute", "flip", "shrink", "unsqueeze", "detach", "chain"))
         if kind == "index" and rank:
@@ -397,7 +397,7 @@ class RandomTest(TensorCase):
         return x.detach(), at
 
     def write(self, x, at, base, n):
-        """Change a view, or a part of it, and the same elements of |base|."""
+        """Writes to a view or a part of it, and to the same elements of |base|."""
         draw, kind = self.random, self.random.choice(("assign", "add", "number", "part", "picked"))
         values = numpy.arange(n, n + at.size, dtype="int32").reshape(at.shape)
         if kind == "assign":
@@ -460,7 +460,7 @@ class RandomTest(TensorCase):
                 live.pop(0)
 
             def work(n, base, live=live, seed=seed):
-                """Write to the Tensors and to |base|, with the same writes at each call."""
+                """Writes to the Tensors and to |base|, with the same writes in each call."""
                 self.random, mine = random.Random(seed + 100), list(live)
                 for step in range(6):
                     x, at = self.random.choice(mine)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A program in a terminal of a given size, and what a person would see there."""
+"""Runs a program in a pseudo-terminal of a given size and renders its screen."""
 import fcntl
 import os
 import pty
@@ -14,7 +14,7 @@ SEQUENCE = re.compile(r"\x1b\[(\d*)A|\x1b\[(J|K|H\x1b\[2J|2m|0m)")
 
 
 class Screen:
-    """``lines`` is what is shown, ``written`` all that came."""
+    """``lines`` is the current screen, ``written`` the complete output."""
 
     def __init__(self, *words, rows=24, columns=80, **env):
         self.rows, self.columns, self.written = rows, columns, b""
@@ -25,7 +25,7 @@ class Screen:
         os.close(terminal)
 
     def read(self, seconds=0.1):
-        """False: the program has ended."""
+        """Reads output.  False: the program has ended."""
         ready, _, _ = select.select([self.controller], [], [], seconds)
         if not ready:
             return True
@@ -37,7 +37,7 @@ class Screen:
         return bool(piece)
 
     def until(self, condition, seconds=30):
-        """Read until condition(self) holds."""
+        """Reads until condition(self) is true."""
         end = time.monotonic() + seconds
         while not condition(self):
             if time.monotonic() > end or not self.read():
@@ -49,7 +49,7 @@ class Screen:
         os.write(self.controller, text)
 
     def end(self, seconds=30):
-        """The exit status."""
+        """Returns the exit status."""
         end = time.monotonic() + seconds
         while self.read() and time.monotonic() < end:
             pass
@@ -67,7 +67,7 @@ class Screen:
             self.controller = None
 
     def lines(self):
-        """The rows of the screen, from the top, as wide as they are; a sequence that is not known stays as it is."""
+        """The rows of the screen from the top; an unknown escape sequence stays in the text."""
         cells, x, y, text = [[]], 0, 0, self.written.decode(errors="replace")
         at = 0
         while at < len(text):
@@ -85,7 +85,7 @@ class Screen:
                 pass
             elif text[at - 1] == "\n":
                 y += 1
-                if y == self.rows:  # it scrolls
+                if y == self.rows:  # scrolls
                     del cells[0]
                     y -= 1
                 while len(cells) <= y:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Commands of `beamline` that ask a running server: what they print, write and end with, and what they make of bad input."""
+"""The client commands of `beamline` with a running server: output, files, exit statuses, and errors for invalid input."""
 import base64
 import gzip
 import hashlib
@@ -31,7 +31,7 @@ PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAYAAAAECAIAAAAiZtkUAAAAEUlEQVR42mP4VSGHhhjIF
 
 
 class CommandCase(ServedCase):
-    """|self.folder| has files of inputs; ``beamline`` runs a command in it."""
+    """|self.folder| has input files; ``beamline`` runs a command in the folder."""
 
     MODELS = {"double": ({"inputs": {"x": {"dtype": "float32", "shape": ["batch", 4]}}, "dims": {"batch": [1, 64]}, "nodes": [{"id": "y", "op": "mul", "in": ["x", 2]}], "outputs": ["y"]}, None),
               "colours": ({"inputs": {"pixels": {"dtype": "uint8", "shape": ["batch", 8, 8, 3]}}, "dims": {"batch": [1, 32]},
@@ -101,7 +101,7 @@ class Run(CommandCase):
         self.assertIn(",999]  the first 1000 of 5,000 numbers; --out FILE writes all\n", shown)
 
     def test_numbers_stay_exact(self):
-        """The document is changed as text: what JSON readers make doubles of stays as it was written."""
+        """Commands edit the document as text, so numbers that JSON parsers round to doubles stay as written."""
         graph = '{"inputs": {"x": {"dtype": "int64", "shape": [2], "data": [9223372036854775807, 9007199254740993]}, "z": [1]}, "nodes": [{"id": "y", "op": "mul", "in": ["x", 1]}], "outputs": ["y"]}'
         self.assertEqual("y  int64 [2]  [9223372036854775807,9007199254740993]\n", self.beamline("run", "-", "--in", 'z=[2.5]', text=graph))
         for inner in ('{"z": [1], "x": [1]}', '{"x": [1], "z": [1]}', '{ "x" : [ 1 ] }', "{}", '{"w": {"x": [1]}}'):
@@ -160,7 +160,7 @@ class Run(CommandCase):
         self.assertIn("no answer from http://127.0.0.1:1", self.beamline("run", "graph.json", status=3, BEAMLINE_URL="127.0.0.1:1"))
 
     def test_the_readme(self):
-        """Its three requests, as commands."""
+        """The three requests of README, as commands."""
         self.assertEqual("s  float32 [2]  [12,30]\n", self.beamline("run", ROOT / "examples/sum.json"))
         self.assertEqual("c  float32 [3]  [5,12,21]\nda  float32 [3]  [5,6,7]\ndb  float32 [3]  [1,2,3]\n", self.beamline("run", ROOT / "examples/gradient.json"))
         self.beamline("train", ROOT / "examples/line.json", *DATA, "--steps", 500, "--watch")
@@ -237,10 +237,10 @@ class Train(CommandCase):
             self.addCleanup(screen.close)
             self.assertEqual(0, screen.end(60))
             lines = screen.lines()
-            self.assertRegex(lines[0], "^job [0-9a-f]{32} of line$")  # once, to be copied
+            self.assertRegex(lines[0], "^job [0-9a-f]{32} of line$")  # once, so that a user can copy the id
             self.assertLessEqual(max(len(line) for line in lines[1:]), columns)
             self.assertLess(len(lines), rows)
-            self.assertEqual(1, sum(line.startswith("done, step 200,000 of 200,000") for line in lines))  # it was drawn in place
+            self.assertEqual(1, sum(line.startswith("done, step 200,000 of 200,000") for line in lines))  # progress was drawn in place
             self.assertRegex(lines[-2], r"^loss [\d.e-]+$")
             self.assertIn("200000", lines[-3])
             self.assertTrue(any(c in "".join(lines) for c in ("⣀⠉⠒⠤⡇⢸" if locale != "C" else "*")), lines)
@@ -332,10 +332,10 @@ class Push(CommandCase):
         self.client.answer("PUT", f"/api/v1/blobs/{digest}", content[:2_000_000], {"Content-Type": "application/octet-stream", "Content-Range": "bytes 0-1999999/3000000"})
         before = self.sent()
         self.assertEqual(f"{digest}  big.bin\n", self.beamline("push", "big.bin"))
-        self.assertTrue(1_000_000 <= self.sent() - before < 1_100_000)  # from where it was cut
+        self.assertTrue(1_000_000 <= self.sent() - before < 1_100_000)  # resumes at the break
         before = self.sent()
         self.assertEqual(f"{digest}  big.bin\nsha256:{hashlib.sha256(b'').hexdigest()}  empty\n", self.beamline("push", "big.bin", "empty"))
-        self.assertLess(self.sent() - before, 10_000)  # it was there
+        self.assertLess(self.sent() - before, 10_000)  # the server already had the blob
         self.assertEqual(len(content), self.document("push", "big.bin")["bytes"])
         self.assertIn("cannot be opened", self.beamline("push", "nothing", status=1))
         self.assertIn("is not a file", self.beamline("push", ".", status=1))
@@ -405,7 +405,7 @@ class Keyed(CommandCase):
         self.beamline("train", "line.json", *DATA, "-n", "10", "--watch", BEAMLINE_KEY=self.key["alice"])
         self.assertIn("alice", self.beamline("top", "--times", "1", BEAMLINE_KEY=self.key["reader"]))
         self.assertRegex(self.beamline("usage", "--url", self.server.url, BEAMLINE_KEY=self.key["root"]), r"20\d\d-\d\d-\d\d +alice +\d+ +[\d.]+ +\d+ +\d+\n")
-        for name in ("alice", "reader", "root"):  # a secret is told nowhere
+        for name in ("alice", "reader", "root"):  # no command prints a secret
             self.assertNotIn(self.key[name][3:], self.server.text())
 
 

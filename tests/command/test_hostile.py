@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a server says that is not ours, or not well: names that a terminal would obey, answers that are cut, streams of text models."""
+"""Hostile or broken servers: names with terminal escapes, truncated answers, broken streams of text models."""
 import http.server
 import json
 import os
@@ -75,7 +75,7 @@ class Evil(http.server.BaseHTTPRequestHandler):
     do_POST = do_PUT = do_DELETE = do_GET
 
     def stream(self):
-        """Three chunks, the first after 50 ms, of 12 tokens in all."""
+        """Sends three chunks, the first after 50 ms, with 12 tokens in all."""
         time.sleep(0.05)
         chunks = [{"choices": [{"text": "one two"}]}, {"choices": [{"text": " three"}]}, {"choices": [], "usage": {"completion_tokens": 12}}]
         if self.server.mode == "broken":
@@ -121,7 +121,7 @@ class Hostile(HostileCase):
         for words in COMMANDS:
             out, told = self.beamline(*self.words(words))
             self.harmless(out + told, words)
-            if words[0] != "cancel":  # which prints the name that it was given
+            if words[0] != "cancel":  # cancel prints the name that the user gave
                 self.assertIn("\\u001b", out, words)
                 self.assertIn("evil", out, words)
 

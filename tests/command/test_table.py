@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is made from server/command/commands.def: parsing, help, the manual page, and the completion of three shells."""
+"""Everything generated from server/command/commands.def: parsing, help, the manual page, and completion in three shells."""
 import re
 import shutil
 import subprocess
@@ -75,7 +75,7 @@ class Table(unittest.TestCase):
 
 class Completion(unittest.TestCase):
     def complete(self, *words):
-        """What bash offers for the last word."""
+        """Returns bash's completions of the last word."""
         script = beamline("completion", "bash")[1] + 'COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _beamline; printf "%s\\n" "${COMPREPLY[@]}"'
         done = subprocess.run(["bash", "-c", script, "bash", "beamline", *words], capture_output=True, text=True, timeout=60, check=True)
         self.assertEqual("", done.stderr)

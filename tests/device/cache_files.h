@@ -1,4 +1,4 @@
-/* The files in a cache of compiled programs, for the tests that damage them. */
+/* Finds and damages the files of a kernel cache, for tests. */
 #ifndef BL_TESTS_DEVICE_CACHE_FILES_H
 #define BL_TESTS_DEVICE_CACHE_FILES_H
 
@@ -21,7 +21,7 @@ static inline void empty_folder(const char *base)
     assert_int_equal(0, system(command));
 }
 
-/* The path of the only file in the cache, which |info| tells of. */
+/* Gives the path of the only file in the cache, and its |info|. */
 static inline void only_file(const char *base, char path[256], struct stat *info)
 {
     char command[128];
@@ -37,7 +37,7 @@ static inline void only_file(const char *base, char path[256], struct stat *info
     assert_int_equal(0, stat(path, info));
 }
 
-/* Flip a bit; a second call flips it back. */
+/* Flips a bit; a second call restores the bit. */
 static inline void damage_byte(const char *path, off_t at)
 {
     FILE *file = fopen(path, "r+b");

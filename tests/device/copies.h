@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies from buffer to buffer, of any size and to any place.  Whoever includes it has MUST. */
+/* Copies between buffers, of any size and alignment.  The including file defines MUST. */
 #ifndef BL_TESTS_DEVICE_COPIES_H
 #define BL_TESTS_DEVICE_COPIES_H
 
 #include "engine/device/device.h"
 
-/* The driver's, also where the host sees both. */
+/* Uses the driver's copies, even if the host can access both buffers. */
 static inline void check_copies(bl_device *dev)
 {
     static const size_t sizes[] = {1, 257, 262145, (4 << 20) + 5};

@@ -1,4 +1,4 @@
-/* Drivers and layers stay mapped when their instance goes, so that what they leak can be told from what we leak. */
+/* Keeps drivers and layers mapped after their instance is destroyed, so that leak reports distinguish their leaks from ours. */
 #ifndef BL_TESTS_DEVICE_KEEP_MAPPED_H
 #define BL_TESTS_DEVICE_KEEP_MAPPED_H
 
@@ -14,7 +14,7 @@ static inline int keep_one_mapped(struct dl_phdr_info *info, size_t size, void *
     return 0;
 }
 
-/* Whatever is mapped now. */
+/* Keeps all libraries that are mapped now. */
 static inline void keep_mapped(void)
 {
     dl_iterate_phdr(keep_one_mapped, NULL);

@@ -111,7 +111,7 @@ int set_up(void **state)
     assert_non_null(mkdtemp(f.folder));
     setenv("BEAMLINE_CACHE", f.folder, 1);
     MUST(bl_backend_opencl.open(MAX_DEVICES, f.devices, &f.count, &f.why, &err));
-    sigaction(SIGFPE, NULL, &f.trap); /* cmocka has its own during each test */
+    sigaction(SIGFPE, NULL, &f.trap); /* cmocka installs its own handler during each test */
     if (f.count == 0)
         print_message("no OpenCL device: %s", f.why.data != NULL ? f.why.data : "no reason given\n");
     *state = &f;

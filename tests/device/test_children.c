@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Child processes that work, and such that die, hang, lie or never come.  A child is this program again; its device compiles by
- * writing a file, and does to its process what a kernel's name says. */
+/* Compiler child processes: children that work, die, hang, answer wrongly or never start.  A child runs this program again.
+ * Its device compiles by writing a file, and treats its process as the name of the kernel says. */
 #include "engine/device/child.h"
 
 #include "engine/base/clock.h"
@@ -25,9 +25,9 @@
 #include <cmocka.h>
 
 enum { MOST = 64, IN_TIME_MS = 5000 };
-#define LIMIT 0.5 /* seconds of a kernel that hangs */
+#define LIMIT 0.5 /* time limit in seconds of a kernel that hangs */
 
-/* ---- the device: $CHILDREN_FOLDER/NAME is a kernel that was compiled, and holds who did it */
+/* ---- the device: the file $CHILDREN_FOLDER/NAME is a compiled kernel and holds the process that compiled it */
 
 static void path_of(const bl_kernel_source *source, char path[256])
 {
@@ -99,7 +99,7 @@ static bl_status open_fake(uint32_t max, bl_device **out, uint32_t *count, bl_te
 static const bl_backend fake = {.name = "fake", .open = open_fake};
 static const bl_backend *const backends[] = {&fake};
 
-/* ---- what is a child in name only */
+/* ---- processes that are no proper children */
 
 static void say(const void *data, size_t len)
 {
@@ -117,7 +117,7 @@ static void say_hello(void)
     bl_text_fini(&hello);
 }
 
-/* Answers every request with something else. */
+/* Answers every request wrongly. */
 static void lie(const char *how)
 {
     bl_message_head head = {0};
@@ -183,7 +183,7 @@ static scene begin(const char *how, int count)
     return s;
 }
 
-/* Nothing of the children is left, not even a zombie. */
+/* Checks that no child remains, not even a zombie. */
 static void end(scene *s)
 {
     char command[128];
@@ -212,7 +212,7 @@ static void add_many(scene *s, int n)
         add(s, name);
         s->names[s->n - 1][0] = 'k';
     }
-    for (int i = 0; i < s->n; i++) /* a scene moves when it is returned */
+    for (int i = 0; i < s->n; i++) /* the scene was moved when make_scene returned it */
         s->sources[i].entry = s->sources[i].text = s->names[i];
 }
 
@@ -230,7 +230,7 @@ static int count_compiled(const scene *s)
     return n;
 }
 
-/* Who compiled the kernel, and with how many others. */
+/* Returns the process that compiled the kernel, and the number of kernels compiled together with it. */
 static int read_who(const scene *s, int which, unsigned *together)
 {
     char path[256];
@@ -253,7 +253,7 @@ static void work_is_shared_out(void **state)
     unsigned together = 0, most = 0;
 
     (void)state;
-    assert_int_equal(0, bl_children_count(s.children)); /* none before it is needed */
+    assert_int_equal(0, bl_children_count(s.children)); /* children start on demand */
     add(&s, "slow1");
     add_many(&s, 30);
     assert_int_equal(BL_OK, compile_scene(&s, &err));
@@ -265,12 +265,12 @@ static void work_is_shared_out(void **state)
     }
     assert_true(other > 0 && most > 4 && most <= 16);
     assert_int_equal(2, bl_children_count(s.children));
-    assert_int_equal(BL_OK, compile_scene(&s, &err)); /* by the same ones */
+    assert_int_equal(BL_OK, compile_scene(&s, &err)); /* compiled by the same children */
     assert_int_equal(2, bl_children_count(s.children));
     end(&s);
 }
 
-/* One kernel is at fault, and it alone: by its own, or with its child. */
+/* One kernel is at fault: only this kernel fails, by an error or with its child. */
 static void culprits_are_found(void **state)
 {
     static const struct {
@@ -291,7 +291,7 @@ static void culprits_are_found(void **state)
                      err.text);
         assert_int_equal(s.n - 1, count_compiled(&s));
         s.n--;
-        assert_int_equal(BL_OK, compile_scene(&s, &err)); /* and there are children again */
+        assert_int_equal(BL_OK, compile_scene(&s, &err)); /* new children have started */
         end(&s);
     }
 }
@@ -313,7 +313,7 @@ static void liars_are_not_believed(void **state)
     }
 }
 
-/* What never comes up is done without, and not tried again at once. */
+/* If children never start, the caller compiles itself and does not retry at once. */
 static void none_may_come(void **state)
 {
     scene s = begin("mute", 2);
@@ -334,7 +334,7 @@ static void none_may_come(void **state)
     end(&s);
 }
 
-/* A death of which nobody is to blame. */
+/* A child dies without a fault of any kernel. */
 static void one_may_be_killed(void **state)
 {
     (void)state;
@@ -342,11 +342,11 @@ static void one_may_be_killed(void **state)
         scene s = begin("good", 2);
         bl_err err;
 
-        add_many(&s, 60); /* three jobs at the least: one is at most 16 */
+        add_many(&s, 60); /* at least three jobs, since a job has at most 16 kernels */
         bl_fault_arm(BL_FAULT_CHILD, nth);
         assert_int_equal(BL_OK, compile_scene(&s, &err));
         assert_int_equal(s.n, count_compiled(&s));
-        assert_false(bl_fault_hit(BL_FAULT_CHILD)); /* it struck */
+        assert_false(bl_fault_hit(BL_FAULT_CHILD)); /* the fault occurred */
         end(&s);
     }
 }
@@ -401,7 +401,7 @@ static void waiting_can_be_ended(void **state)
     end(&s);
 }
 
-/* Whoever asks for work may stop waiting for it: the children that are at it end, and whoever asks next gets others. */
+/* A caller may stop waiting: the children that compile for this caller end, and the next caller gets new children. */
 static void work_can_be_halted(void **state)
 {
     static bl_trial trial[1];
@@ -444,7 +444,7 @@ static void work_can_be_halted(void **state)
     end(&s);
 }
 
-/* The process is gone, or nobody has asked yet what became of it. */
+/* The process is gone or a zombie. */
 static bool is_gone(int pid)
 {
     char path[64], state = 'Z';
@@ -460,7 +460,7 @@ static bool is_gone(int pid)
     return state == 'Z';
 }
 
-/* A parent that is killed leaves nobody behind, though one child hangs and the other waits. */
+/* A killed parent leaves no child behind, even if one child hangs and the other waits. */
 static void none_is_left_behind(void **state)
 {
     scene s = begin("good", 2);
@@ -484,7 +484,7 @@ static void none_is_left_behind(void **state)
         assert_true(bl_clock_ms(start, bl_clock_ns()) < IN_TIME_MS);
         usleep(10000);
     }
-    usleep(50000); /* written is not yet closed */
+    usleep(50000); /* the file may be written but not yet closed */
     child = read_who(&s, 0, &together);
     assert_false(is_gone(child));
     assert_int_equal(0, kill(parent, SIGKILL));
@@ -515,7 +515,7 @@ static void trials_survive_their_kernels(void **state)
     (void)state;
     assert_non_null(cancel);
     atomic_init(cancel, false);
-    trials.halt.cancel = cancel; /* an address of this process: a child that looked there would crash */
+    trials.halt.cancel = cancel; /* an address of this process: a child that read it would crash */
     for (int i = 0; i < N; i++) {
         add(&s, names[i]);
         s.sources[i].nbuffers = 1;

@@ -20,7 +20,7 @@ static int open_null(void **state)
     return 0;
 }
 
-/* Whatever a test made, it must have given back. */
+/* Checks that the test has released all objects. */
 static int close_null(void **state)
 {
     bl_device *dev = *state;
@@ -82,7 +82,7 @@ static void bounds_are_checked(void **state)
     bl_buffer_release(buffer);
 }
 
-/* As of a device whose memory the host does not see. */
+/* The memory of a device that the host cannot access. */
 static char *unseen;
 
 static bl_status read_unseen(bl_buffer *buffer, size_t offset, void *data, size_t bytes, bl_err *err)
@@ -94,7 +94,7 @@ static bl_status read_unseen(bl_buffer *buffer, size_t offset, void *data, size_
 
 static void copies_go_where_they_should(void **state)
 {
-    enum { SIZE = (2 << 20) + 5 }; /* pieces, and a part of one */
+    enum { SIZE = (2 << 20) + 5 }; /* several pieces and a partial piece */
     bl_device *dev = *state;
     const bl_device_ops *ops = dev->ops;
     bl_device_ops others = *ops;
@@ -142,10 +142,10 @@ static void views_keep_their_parent(void **state)
     assert_int_equal(bl_buffer_alloc(dev, 1024, &buffer, NULL), BL_OK);
     assert_int_equal(bl_buffer_view(buffer, 128, 512, &view, NULL), BL_OK);
     assert_int_equal(bl_buffer_view(view, 64, 256, &inner, NULL), BL_OK);
-    assert_ptr_equal(inner->parent, buffer); /* not the view */
+    assert_ptr_equal(inner->parent, buffer); /* the parent is the buffer, not the view */
     assert_int_equal(inner->offset, 192);
     bl_buffer_release(inner);
-    assert_int_equal(bl_buffer_view(view, 320, 256, &inner, NULL), BL_EBUG); /* within the buffer, not within the view */
+    assert_int_equal(bl_buffer_view(view, 320, 256, &inner, NULL), BL_EBUG); /* within the buffer, but not within the view */
     assert_null(inner);
     assert_int_equal(bl_buffer_view(view, 64, 256, &inner, NULL), BL_OK);
     assert_int_equal(atomic_load(&dev->bytes_used), 1024);
@@ -174,11 +174,11 @@ static void memory_is_counted(void **state)
     assert_int_equal(bl_buffer_alloc(dev, 201, &b, &err), BL_ENODEVMEM);
     assert_string_equal(err.text, "device null:0 cannot allocate 201 bytes: 800 of 1000 bytes are in use");
     bl_buffer_release(a);
-    assert_int_equal(bl_buffer_alloc(dev, 0, &b, NULL), BL_OK); /* is one byte */
+    assert_int_equal(bl_buffer_alloc(dev, 0, &b, NULL), BL_OK); /* gives one byte */
     assert_int_equal(atomic_load(&dev->bytes_used), 1);
     bl_buffer_release(b);
     assert_int_equal(atomic_load(&dev->bytes_peak), 800);
-    for (long nth = 1; nth <= 2; nth++) { /* a failure of the back end is not counted */
+    for (long nth = 1; nth <= 2; nth++) { /* a failed allocation of the back end is not counted */
         bl_fault_arm(BL_FAULT_ALLOC, nth);
         assert_int_equal(bl_buffer_alloc(dev, 8, &b, NULL), BL_ENODEVMEM);
         assert_int_equal(atomic_load(&dev->bytes_used), 0);
@@ -266,7 +266,7 @@ static void lost_device_answers_until_reopened(void **state)
     bl_fault_arm(BL_FAULT_DEVICE, 1);
     assert_int_equal(bl_recording_submit(recording, &submission, NULL), BL_EDEVICE);
     assert_true(atomic_load(&dev->lost));
-    for (int reopened = 0; reopened < 2; reopened++) { /* once more: what was made before stays refused */
+    for (int reopened = 0; reopened < 2; reopened++) { /* again: objects from before the loss remain unusable */
         assert_int_equal(bl_recording_submit(recording, &submission, NULL), BL_EDEVICE);
         assert_int_equal(bl_recording_create(dev, 1, &launch, 1, 1, &again, NULL), BL_EDEVICE);
         assert_int_equal(bl_buffer_write(old, 0, &byte, 1, NULL), BL_EDEVICE);
@@ -286,7 +286,7 @@ static void lost_device_answers_until_reopened(void **state)
     bl_buffer_release(old);
 }
 
-/* One request's worth of calls, failing at each in turn until none is left to fail. */
+/* The calls of one request; the test fails each call in turn until the request succeeds. */
 static bl_status one_request(bl_device *dev)
 {
     bl_buffer *buffer = NULL, *view = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The OpenCL back end, on every device of the machine.  Without one all but the first test is skipped. */
+/* The OpenCL back end, on every device of the machine.  Without a device all tests but the first are skipped. */
 #include "tests/device/opencl_devices.h"
 
 #include "engine/base/fault.h"
@@ -47,12 +47,12 @@ static void all_are_described(void **state)
         assert_int_equal(BL_DIALECT_OPENCL, info->dialect);
         assert_true(info->features & BL_FEATURE_I64);
         assert_true(info->units > 0 && info->subgroup > 0 && info->registers > 0 && info->max_local > 0);
-        assert_true(info->memory >= info->max_alloc && info->max_alloc >= (128u << 20)); /* 128 MiB: OpenCL 1.2's minimum */
+        assert_true(info->memory >= info->max_alloc && info->max_alloc >= (128u << 20)); /* 128 MiB is OpenCL 1.2's minimum */
         assert_true(info->local_bytes >= (32u << 10) && info->max_groups[0] >= 65535 && info->max_groups[2] >= 65535);
         assert_int_equal(0, info->alignment & (info->alignment - 1));
-        if (info->type == BL_DEVICE_CPU) /* rusticl's makes vectors of work-items */
+        if (info->type == BL_DEVICE_CPU) /* rusticl's CPU device vectorises work-items */
             assert_true(info->vector_bits >= 128 && (info->subgroup > 1) == (strncmp(info->driver, "rusticl", 7) == 0));
-        assert_null(strstr(info->name, "basic-")); /* which is not another device */
+        assert_null(strstr(info->name, "basic-")); /* PoCL's basic driver is not listed as a further device */
         if (strstr(info->driver, "Portable Computing Language 3.") != NULL)
             assert_true(info->brief_ns > 0);
     }
@@ -108,7 +108,7 @@ static void views_share_memory(bl_device *dev, const fixture *f)
     buffer = make_buffer(dev, ones, n);
     MUST(bl_buffer_view(buffer, align, align * 3, &view, &err));
     MUST(bl_buffer_view(view, align, align, &inner, &err));
-    bl_buffer_release(view); /* each keeps its parent */
+    bl_buffer_release(view); /* a view keeps its parent alive */
     MUST(bl_buffer_write(inner, 4, &mark, sizeof mark, &err));
     MUST(bl_buffer_read(buffer, 0, back, n * sizeof *back, &err));
     ones[(align * 2 + 4) / sizeof *ones] = 7;
@@ -139,14 +139,15 @@ static void recordings_rebind(bl_device *dev, const fixture *f)
         check_buffer(t, N, (float)k, 0);
         check_buffer(y, N, (float)k, 1);
     }
-    /* other buffers, one of them new, perhaps where an old one was; the second launch is empty, which only the back end takes */
+    /* other buffers, one of them new and perhaps at an old address; the second launch is empty, which only the back end
+     * accepts */
     bl_buffer_release(t);
     t = make_buffer(dev, counting, N);
     MUST(dev->ops->submit(recording,
                           &(bl_submission){.slots = (bl_buffer *[]){y, t, x}, .vars = (int32_t[]){0, 3}, .groups = half}, &err));
     MUST(bl_recording_submit(
         recording, &(bl_submission){.slots = (bl_buffer *[]){x, y, t}, .vars = (int32_t[]){0, 5}, .groups = groups}, &err));
-    check_buffer(y, N, 5, 0); /* reading waits */
+    check_buffer(y, N, 5, 0); /* a read waits for earlier launches */
     check_buffer(t, N, 5, 1);
     check_buffer(x, N, 1, 0);
     bl_recording_destroy(recording);
@@ -195,7 +196,7 @@ static void times_are_told(bl_device *dev, const fixture *f)
 
     (void)f;
     MUST(bl_recording_create(dev, 3, launches, 2, 1, &recording, &err));
-    MUST(dev->ops->submit(recording, &submission, &err)); /* plain before timed, timed before plain */
+    MUST(dev->ops->submit(recording, &submission, &err)); /* untimed before timed, and timed before untimed */
     submission.nanoseconds = times[0];
     MUST(dev->ops->submit(recording, &submission, &err));
     submission.nanoseconds = times[1];
@@ -215,7 +216,7 @@ static void times_are_told(bl_device *dev, const fixture *f)
     bl_buffer_release(y);
 }
 
-/* ---- brief kernels */
+/* ---- brief kernels, which the calling thread may run */
 
 static bl_kernel *make_brief(bl_device *dev, const char *entry, const char *text, uint32_t nscalars, uint32_t local)
 {
@@ -237,7 +238,7 @@ static uint32_t turn_many_times(uint32_t s)
     return s;
 }
 
-/* Where the device says so, it is over when the submission returns. */
+/* If the device says so, a brief kernel has finished when the submission returns. */
 static void brief_ones_run_here(bl_device *dev, const fixture *f)
 {
     static const char text[] = "__kernel __attribute__((reqd_work_group_size(1, 1, 1)))\n"
@@ -271,7 +272,7 @@ static void brief_ones_run_here(bl_device *dev, const fixture *f)
     bl_buffer_release(y);
 }
 
-/* Each sees what those before it wrote, whoever ran them, and nobody waits in between. */
+/* Each kernel sees the writes of all kernels before it, on whichever thread they ran; no call waits in between. */
 static void brief_ones_keep_order(bl_device *dev, const fixture *f)
 {
     bl_kernel *scale[2] = {make_kernel(dev, "scale", scale_text, 1, 1), make_brief(dev, "scale", scale_text, 1, 1)};
@@ -319,7 +320,7 @@ static void brief_ones_keep_order(bl_device *dev, const fixture *f)
     bl_buffer_release(y);
 }
 
-/* On disk a text is there for whom it was compiled. */
+/* The cache on disk distinguishes the variants of a text. */
 static void brief_ones_are_kept_apart(bl_device *dev, const fixture *f)
 {
     enum { KERNELS = 6 };
@@ -328,7 +329,7 @@ static void brief_ones_are_kept_apart(bl_device *dev, const fixture *f)
     char text[KERNELS][512];
 
     empty_folder(f->folder);
-    for (int i = 0; i < KERNELS; i++) { /* each text twice, once brief; both kinds in turns */
+    for (int i = 0; i < KERNELS; i++) { /* each text twice, once as brief; both variants alternate */
         snprintf(text[i], sizeof text[i], "%s/* %d */\n", scale_text, i / 2);
         sources[i] = source_of("scale", text[i], 2, 1, 1);
         sources[i].brief = i % 2 == 1;
@@ -349,7 +350,7 @@ static void brief_ones_are_kept_apart(bl_device *dev, const fixture *f)
     }
 }
 
-/* What it gives is undefined, but it must not end the process, as a processor's trap would. */
+/* The result of a division by zero is undefined, but the division must not end the process, as a processor's trap would. */
 static void division_by_zero_is_survived(bl_device *dev, const fixture *f)
 {
     static const char text[] = "__kernel __attribute__((reqd_work_group_size(1, 1, 1)))\n"
@@ -386,7 +387,7 @@ static void bad_kernels_are_refused(bl_device *dev, const fixture *f)
 {
     static const struct {
         const char *text;
-        uint32_t nscalars, local, local_bytes; /* declared to the device */
+        uint32_t nscalars, local, local_bytes; /* as declared to the device */
         bl_status want;
         const char *says;
     } rows[] = {
@@ -396,7 +397,7 @@ static void bad_kernels_are_refused(bl_device *dev, const fixture *f)
         {scale_text, 0, 1, 0, BL_EBUG, "has 3 parameters, expected 2"},
         {scale_text, 1, 1, UINT32_MAX, BL_EUNSUPPORTED, "4294967295 bytes of local memory"},
         {scale_text, 1, 1u << 30, 0, BL_EUNSUPPORTED, "work-group has 1073741824 work-items"},
-        /* declares less than it uses: PoCL would abort the process at the launch */
+        /* declares less than the text uses: PoCL would abort the process at the launch */
         {"__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void scale(__global float *x, __global float *y, int k) {"
          "__local float t[32 << 20]; t[k] = 1; barrier(CLK_LOCAL_MEM_FENCE); y[0] = t[k + 1]; }",
          1, 1, 0, BL_EUNSUPPORTED, "local memory"},
@@ -414,7 +415,7 @@ static void bad_kernels_are_refused(bl_device *dev, const fixture *f)
         if (strstr(err.text, rows[i].says) == NULL)
             fail_msg("row %zu: \"%s\" does not say \"%s\"", i, err.text, rows[i].says);
     }
-    bl_kernel_destroy(make_kernel(dev, "scale", scale_text, 1, 1)); /* and the device goes on */
+    bl_kernel_destroy(make_kernel(dev, "scale", scale_text, 1, 1)); /* the device still works */
 }
 
 static void too_much_memory_is_refused(bl_device *dev, const fixture *f)
@@ -430,7 +431,7 @@ static void too_much_memory_is_refused(bl_device *dev, const fixture *f)
         assert_null(buffer);
     }
     err = (bl_err){0};
-    MUST_FAIL(BL_ENODEVMEM, dev->ops->alloc(dev, sizes[0], &buffer, &err)); /* the driver's own answer */
+    MUST_FAIL(BL_ENODEVMEM, dev->ops->alloc(dev, sizes[0], &buffer, &err)); /* the driver's own error */
     assert_null(buffer);
     assert_int_equal(0, atomic_load(&dev->bytes_used));
 }
@@ -461,7 +462,7 @@ static void *compile_some(void *arg)
 
 static void threads_compile(bl_device *dev, const fixture *f)
 {
-    compile_job jobs[2] = {{.dev = dev, .first = 0}, {.dev = dev, .first = 2}}; /* one text is compiled by both */
+    compile_job jobs[2] = {{.dev = dev, .first = 0}, {.dev = dev, .first = 2}}; /* both jobs compile the same text */
     pthread_t threads[2];
 
     (void)f;
@@ -491,13 +492,13 @@ static void a_lost_device_comes_back(bl_device *dev, const fixture *f)
     MUST(bl_recording_create(dev, 1, &launch, 2, 1, &recording, &err));
     MUST(bl_recording_submit(recording, &submission, &err));
     bl_fault_arm(BL_FAULT_DEVICE, 1);
-    MUST_FAIL(BL_EDEVICE, bl_device_wait(dev, &err)); /* while work is under way */
+    MUST_FAIL(BL_EDEVICE, bl_device_wait(dev, &err)); /* while work is in flight */
     assert_true(atomic_load(&dev->lost));
     err = (bl_err){0};
     MUST_FAIL(BL_EDEVICE, bl_recording_submit(recording, &submission, &err));
     err = (bl_err){0};
     MUST_FAIL(BL_EDEVICE, bl_kernel_create(dev, &source, &none, &err));
-    bl_buffer_release(x); /* its memory may still be in use; some goes before the device is back, some after */
+    bl_buffer_release(x); /* its memory may still be in use; some buffers are released before the device is back, some after */
     err = (bl_err){0};
     MUST(bl_device_reopen(dev, &err));
     assert_false(atomic_load(&dev->lost));
@@ -507,7 +508,7 @@ static void a_lost_device_comes_back(bl_device *dev, const fixture *f)
     run_scale(dev);
 }
 
-/* Fail each allocation in turn until a whole life passes: every failure is clean, and the device goes on. */
+/* Fails each allocation in turn until the complete sequence succeeds: every failure is clean, and the device still works. */
 static bl_status whole_life(bl_device *dev, bl_err *err)
 {
     bl_kernel_source source = source_of("scale", scale_text, 2, 1, 1);
@@ -539,7 +540,7 @@ static bl_status whole_life(bl_device *dev, bl_err *err)
     return st;
 }
 
-/* Disarm; whether the fault that was armed with |n| has struck. */
+/* Disarms the fault; returns whether the fault armed with |n| occurred. */
 static bool fault_struck(long n)
 {
     for (long i = 0; i < n; i++) {
@@ -554,7 +555,7 @@ static void each_allocation_may_fail(bl_device *dev, const fixture *f)
     long failed = 0, n = 0;
     bl_status st;
 
-    empty_folder(f->folder); /* the paths that write and read the cache are both walked; their failures are nobody's business */
+    empty_folder(f->folder); /* covers the paths that write and read the cache, whose failures are ignored */
     do {
         bl_err err = {0};
 
@@ -570,7 +571,8 @@ static void each_allocation_may_fail(bl_device *dev, const fixture *f)
     assert_int_equal(0, atomic_load(&dev->bytes_used));
 }
 
-/* What a device does with buffers; also in the ways of other drivers, which this machine's devices can be made to go. */
+/* The device's operations on buffers; also with the behaviour of other drivers, which settings of this machine's devices
+ * imitate. */
 static void uses_buffers(bl_device *dev, const fixture *f)
 {
     buffers_keep_values(dev, f);
@@ -584,7 +586,7 @@ static void uses_buffers(bl_device *dev, const fixture *f)
     brief_ones_keep_order(dev, f);
 }
 
-/* As on a GPU: every write and read is a copy. */
+/* Like a GPU: every write and read is a copy. */
 static void buffers_may_be_remote(bl_device *dev, const fixture *f)
 {
     bool was = dev->info.host_memory;
@@ -594,7 +596,7 @@ static void buffers_may_be_remote(bl_device *dev, const fixture *f)
     dev->info.host_memory = was;
 }
 
-/* As with a driver that wants a mapping. */
+/* Like a driver that needs a mapping. */
 static void buffers_may_be_mapped(bl_device *dev, const fixture *f)
 {
     bl_cl_device *cl = (bl_cl_device *)dev;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the OpenCL back end keeps of compiled kernels, one by one and many at once, on every device of the machine. */
+/* The program cache of the OpenCL back end, for single kernels and batches, on every device of the machine. */
 #include "tests/device/opencl_devices.h"
 
 #include "tests/device/cache_files.h"
@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A hit leaves the file as it is; what cannot be trusted is built again and replaced by a new file. */
+/* A hit leaves the file unchanged; an invalid entry is built again and replaced by a new file. */
 static void programs_are_cached(bl_device *dev, const fixture *f)
 {
     struct stat stored, now;
@@ -22,7 +22,8 @@ static void programs_are_cached(bl_device *dev, const fixture *f)
     run_scale(dev);
     only_file(f->folder, path, &now);
     assert_int_equal(stored.st_ino, now.st_ino);
-    assert_true(stored.st_mtim.tv_nsec != now.st_mtim.tv_nsec); /* used, which trimming goes by */
+    assert_true(stored.st_mtim.tv_nsec != now.st_mtim.tv_nsec); /* a hit updates the time of last use, by which trimming orders
+                                                                 * files */
     for (int i = 0; i < 4; i++) {
         stored = now;
         if (i == 0)
@@ -32,7 +33,7 @@ static void programs_are_cached(bl_device *dev, const fixture *f)
         else if (i == 2)
             assert_int_equal(0, truncate(path, stored.st_size / 2));
         else
-            assert_int_equal(0, chmod(path, 0666)); /* others could have written it */
+            assert_int_equal(0, chmod(path, 0666)); /* other users could have written the file */
         run_scale(dev);
         only_file(f->folder, path, &now);
         if (stored.st_ino == now.st_ino)
@@ -41,7 +42,7 @@ static void programs_are_cached(bl_device *dev, const fixture *f)
     }
 }
 
-/* A program in the cache that has not the kernel that is asked for is none; PoCL would abort. */
+/* A cached program without the requested kernel is rejected; PoCL would abort. */
 static void a_kernel_is_looked_for(bl_device *dev, const fixture *f)
 {
     bl_kernel_source source = source_of("absent", scale_text, 2, 1, 64);
@@ -55,7 +56,7 @@ static void a_kernel_is_looked_for(bl_device *dev, const fixture *f)
     run_scale(dev);
 }
 
-/* Two of the same name, with a function that both need; and one with a name of its own. */
+/* Two kernels of one name, with a function that both need; and a kernel with another name. */
 static const char *const batch_text[] = {
     "#ifndef HAS_twice\n#define HAS_twice\ninline float twice(float x) { return x + x; }\n#endif\n"
     "__kernel __attribute__((reqd_work_group_size(1, 1, 1)))\n"
@@ -88,7 +89,7 @@ static int count_files(const char *base)
     return n;
 }
 
-/* All of the batch, each from what is on disk or not; whether they share a program. */
+/* Runs all kernels of the batch, whether or not they are in the cache.  Returns whether they share a program. */
 static bool run_batch(bl_device *dev)
 {
     static const float factor[] = {2, 2, 1}, offset[] = {0, 1, 1};
@@ -135,9 +136,9 @@ static void batches_are_cached(bl_device *dev, const fixture *f)
         must(outcomes[i].status, &outcomes[i], "bl_kernels_compile", __LINE__);
         assert_false(bl_kernel_wants_compiling(dev, &sources[i]));
     }
-    assert_int_equal(IN_BATCH + 1, count_files(f->folder)); /* compiled as one */
+    assert_int_equal(IN_BATCH + 1, count_files(f->folder)); /* compiled as one program */
     assert_true(run_batch(dev));
-    /* Without the program its members are worth nothing, and each is compiled by itself. */
+    /* without the program the entries of its members are useless: each kernel is compiled separately */
     snprintf(command, sizeof command, "rm -f $(ls -S '%s'/opencl/* | head -1)", f->folder);
     assert_int_equal(0, system(command));
     for (int i = 0; i < IN_BATCH; i++)
@@ -146,7 +147,7 @@ static void batches_are_cached(bl_device *dev, const fixture *f)
     assert_int_equal(IN_BATCH, count_files(f->folder));
 }
 
-/* What is wrong with a batch is told of the kernel that it is wrong with; the others are compiled. */
+/* An error in a batch is reported for the kernel at fault; the other kernels are compiled. */
 static void one_of_a_batch_is_bad(bl_device *dev, const fixture *f)
 {
     static const struct {
@@ -156,8 +157,9 @@ static void one_of_a_batch_is_bad(bl_device *dev, const fixture *f)
     } rows[] = {
         {"__kernel void r_64(__global float *x) { x[0] = nothing; }\n", 1, 1, BL_EBUG},
         {"__kernel void other(__global float *x) { x[0] = 1; }\n", 1, 1, BL_EBUG},
-        {"__kernel void r_64(__global float *x) { x[0] = 1; }\n", 2, 1, BL_EBUG},         /* another number of parameters */
-        {"__kernel void r_64(__global float *x) { x[0] = 1; }\n", 1, 0, BL_EUNSUPPORTED}, /* refused before any driver */
+        {"__kernel void r_64(__global float *x) { x[0] = 1; }\n", 2, 1, BL_EBUG},         /* wrong number of parameters */
+        {"__kernel void r_64(__global float *x) { x[0] = 1; }\n", 1, 0, BL_EUNSUPPORTED}, /* refused before the driver is
+                                                                                           * called */
     };
     bl_kernel_source sources[IN_BATCH];
     bl_err outcomes[IN_BATCH];

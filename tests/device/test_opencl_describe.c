@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How what an OpenCL driver says of a device is read: rows of drivers, as they were met or as their manuals say, without one. */
+/* How the back end interprets an OpenCL driver's device information: rows of drivers, as observed or from their manuals; needs
+ * no driver. */
 #include "opencl/opencl.h"
 
 #include <setjmp.h>
@@ -13,7 +14,7 @@
 
 enum { WARP_SIZE_NV = 0x4003, WAVEFRONT_WIDTH_AMD = 0x4043, PREFERRED_MULTIPLE_30 = 0x1067, CPU_GPU_AND_ACCELERATOR = 0xf };
 
-/* A number of 0 is a query that the driver does not know. */
+/* 0: the driver does not support the query. */
 typedef struct driver {
     const char *name, *platform;
     cl_device_type says;
@@ -27,14 +28,14 @@ typedef struct driver {
 enum {
     FUSED = CL_FP_FMA | CL_FP_ROUND_TO_NEAREST,
     APART = CL_FP_ROUND_TO_NEAREST,
-    UNITS = 1 << 20 /* more than there are cores */
+    UNITS = 1 << 20 /* more units than cores */
 };
 
 static const driver drivers[] = {
     {"PoCL", "Portable Computing Language", CL_DEVICE_TYPE_CPU, 0, 0, 16, 0, 1 << 20, FUSED, BL_DEVICE_CPU, 1, 512, 0},
     {"Intel's CPU", "Intel(R) OpenCL", CL_DEVICE_TYPE_CPU | CL_DEVICE_TYPE_DEFAULT, 0, 0, 8, 128, 1 << 20, APART, BL_DEVICE_CPU,
      1, 256, 0},
-    /* makes vectors of work-items and none of ours: groups of them */
+    /* rusticl's CPU device vectorises work-items, so work-groups have vectors of them */
     {"llvmpipe", "rusticl", CL_DEVICE_TYPE_CPU, 0, 0, 1, 8, 0, APART, BL_DEVICE_CPU, 8, 128, 0},
     {"such a one of 1.2", "another", CL_DEVICE_TYPE_CPU, 0, 0, 1, 0, 0, APART, BL_DEVICE_CPU, 8, 128, 0},
     {"NVIDIA", "NVIDIA CUDA", CL_DEVICE_TYPE_GPU, 32, 0, 1, 32, 4 << 20, FUSED, BL_DEVICE_GPU, 32, 0, 1 << 20},
@@ -42,7 +43,7 @@ static const driver drivers[] = {
      4 << 10},
     {"a GPU of 3.0", "rusticl", CL_DEVICE_TYPE_GPU, 0, 0, 1, 16, 0, FUSED, BL_DEVICE_GPU, 16, 0, 0},
     {"a GPU that says nothing", "another", CL_DEVICE_TYPE_GPU, 0, 0, 1, 0, 0, APART, BL_DEVICE_GPU, 32, 0, 0},
-    /* of which any multiple is as good as another; a subgroup of 1 would be a CPU to the compiler */
+    /* any multiple is equally good; the compiler would take a device with a subgroup of 1 for a CPU */
     {"a GPU that says 1", "another", CL_DEVICE_TYPE_GPU, 0, 0, 1, 1, 0, FUSED, BL_DEVICE_GPU, 32, 0, 0},
     {"a simulator", "Oclgrind", CPU_GPU_AND_ACCELERATOR, 0, 0, 1, 1, 0, APART, BL_DEVICE_GPU, 32, 0, 0},
     {"an accelerator", "another", CL_DEVICE_TYPE_ACCELERATOR, 0, 0, 1, 0, 0, FUSED, BL_DEVICE_ACCELERATOR, 32, 0, 0},
@@ -120,7 +121,8 @@ static void drivers_are_understood(void **state)
         if (info->type != asked->type || info->subgroup != asked->subgroup || info->vector_bits != asked->vector_bits)
             fail_msg("%s: type %d, %u in step, vectors of %u bits; expected %d, %u, %u", asked->name, (int)info->type,
                      info->subgroup, info->vector_bits, (int)asked->type, asked->subgroup, asked->vector_bits);
-        if (info->type != BL_DEVICE_CPU && info->cache_bytes != asked->cache_bytes) /* a CPU's is the system's word */
+        if (info->type != BL_DEVICE_CPU && info->cache_bytes != asked->cache_bytes) /* the cache size of a CPU comes from the
+                                                                                     * system */
             fail_msg("%s: %u bytes of cache, expected %u", asked->name, info->cache_bytes, asked->cache_bytes);
         if (dev.fuses != (asked->floats == FUSED))
             fail_msg("%s: %s", asked->name, dev.fuses ? "fuses" : "does not fuse");

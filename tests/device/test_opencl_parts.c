@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The parts of the OpenCL back end that need no device: the cache on disk, build logs, error codes. */
+/* The parts of the OpenCL back end without a device: the cache on disk, build logs, error codes. */
 #include "opencl/opencl.h"
 
 #include "tests/device/cache_files.h"
@@ -29,7 +29,7 @@ static void cache_trusts_only_itself(void **state)
     free(got);
     assert_null(bl_cl_cache_load(folder, other, &len));
     only_file(base, path, &info);
-    for (off_t at = 0; at < info.st_size; at++) { /* no bit may differ */
+    for (off_t at = 0; at < info.st_size; at++) { /* a change of any bit is detected */
         damage_byte(path, at);
         got = bl_cl_cache_load(folder, key, &len);
         if (got != NULL)
@@ -40,7 +40,7 @@ static void cache_trusts_only_itself(void **state)
         assert_int_equal(0, truncate(path, size));
         assert_null(bl_cl_cache_load(folder, key, &len));
     }
-    assert_false(bl_cl_cache_store("/nowhere/at/all", key, "program", 7)); /* no error to show, and nothing is left */
+    assert_false(bl_cl_cache_store("/nowhere/at/all", key, "program", 7)); /* the failure sets no error, and no file is left */
     assert_null(bl_cl_cache_load("/nowhere/at/all", key, &len));
     empty_folder(base);
     free(folder);
@@ -75,7 +75,8 @@ static void folder_follows_the_environment(void **state)
 {
     const char *base = *state;
     static const struct {
-        const char *name, *rest, *want; /* a variable, what follows the folder in it, and what follows it in the answer */
+        const char *name, *rest, *want; /* a variable, the path after the folder in it, and the path after the folder in the
+                                         * result */
     } rows[] = {
         {"HOME", "/h", "/h/.cache/beamline/opencl"},
         {"XDG_CACHE_HOME", "/x", "/x/beamline/opencl"},
@@ -87,7 +88,7 @@ static void folder_follows_the_environment(void **state)
     unsetenv("BEAMLINE_CACHE");
     unsetenv("HOME");
     assert_null(bl_cl_cache_folder());
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) { /* each beats those above */
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) { /* each row has precedence over the rows above */
         char *folder;
 
         snprintf(value, sizeof value, "%s%s", base, rows[i].rest);

@@ -57,7 +57,7 @@ static void sizes_waste_a_third_at_most(void **state)
         bl_pool_release(pool, buffer);
         assert_int_equal(bl_pool_idle_bytes(pool), 0);
     }
-    dev->info.max_alloc = 1000000; /* no power of two: classes near it bend */
+    dev->info.max_alloc = 1000000; /* not a power of two, so that the size classes near it are irregular */
     for (size_t bytes = 1; bytes <= 1000000; bytes += bytes / 50 + 1) {
         assert_int_equal(bl_pool_alloc(pool, bytes, &buffer, NULL), BL_OK);
         assert_in_range(buffer->bytes, bytes, bytes <= 4096 ? 4096 : bytes + bytes / 2);
@@ -105,10 +105,10 @@ static void idle_bytes_are_bounded_and_the_oldest_goes(void **state)
         bl_pool_release(pool, b[i]);
         assert_in_range(bl_pool_idle_bytes(pool), 1, 20000);
     }
-    assert_int_equal(bl_pool_idle_bytes(pool), 4 * 4096); /* b[0] went */
+    assert_int_equal(bl_pool_idle_bytes(pool), 4 * 4096); /* b[0] was freed */
     assert_int_equal(atomic_load(&dev->bytes_used), 4 * 4096);
     assert_int_equal(bl_pool_alloc(pool, 30000, &again, NULL), BL_OK);
-    bl_pool_release(pool, again); /* alone over the bound: everything goes */
+    bl_pool_release(pool, again); /* larger than the limit alone: all idle buffers are freed */
     assert_int_equal(bl_pool_idle_bytes(pool), 0);
     bl_pool_destroy(pool);
 }
@@ -140,8 +140,8 @@ static void other_references_keep_a_buffer_out(void **state)
     assert_int_equal(bl_pool_alloc(pool, 4096, &other, NULL), BL_OK);
     assert_true(other != buffer);
     bl_pool_release(pool, other);
-    bl_pool_release(pool, bl_buffer_retain(view)); /* not the last either */
-    bl_buffer_release(view);                       /* the last reference was the device's business, not the pool's */
+    bl_pool_release(pool, bl_buffer_retain(view)); /* not the last reference either */
+    bl_buffer_release(view);                       /* the device frees the last reference, not the pool */
     assert_int_equal(atomic_load(&dev->bytes_used), 4096);
     bl_pool_destroy(pool);
 }
@@ -156,19 +156,19 @@ static void short_of_memory_empties_the_pool(void **state)
     dev->info.memory = 20000;
     assert_int_equal(bl_pool_alloc(pool, 12000, &a, NULL), BL_OK);
     bl_pool_release(pool, a);
-    assert_int_equal(bl_pool_alloc(pool, 16000, &a, NULL), BL_OK); /* the idle 12288 make way */
-    assert_int_equal(bl_pool_alloc(pool, 3500, &b, NULL), BL_OK);  /* its class does not fit, it does */
+    assert_int_equal(bl_pool_alloc(pool, 16000, &a, NULL), BL_OK); /* frees the idle 12288 bytes */
+    assert_int_equal(bl_pool_alloc(pool, 3500, &b, NULL), BL_OK);  /* the size class does not fit, but the exact size does */
     assert_int_equal(b->bytes, 3500);
     assert_int_equal(bl_pool_alloc(pool, 501, &none, &err), BL_ENODEVMEM);
     assert_null(none);
     assert_int_equal(err.status, BL_ENODEVMEM);
-    bl_pool_release(pool, b); /* no class of its own: not kept */
+    bl_pool_release(pool, b); /* no size class: the buffer is not kept */
     assert_int_equal(bl_pool_idle_bytes(pool), 0);
     bl_pool_release(pool, a);
     bl_pool_destroy(pool);
 }
 
-/* Frees one of the buffers that it has at each call, the last of which is too small to matter. */
+/* Frees one of its buffers per call; the last buffer is too small to help. */
 typedef struct hoard {
     bl_buffer *buffer[3];
     int n, calls;
@@ -198,9 +198,10 @@ static void room_is_made_until_there_is_enough(void **state)
     for (int i = 0; i < 3; i++)
         assert_int_equal(bl_buffer_alloc(dev, 6000, &h.buffer[i], NULL), BL_OK);
     bl_pool_set_room(pool, give_one, &h);
-    assert_int_equal(bl_pool_alloc(pool, 12000, &a, NULL), BL_OK); /* which one of them did not free */
+    assert_int_equal(bl_pool_alloc(pool, 12000, &a, NULL), BL_OK); /* the hoard did not free a buffer for this allocation */
     assert_int_equal(h.calls, 2);
-    assert_int_equal(bl_pool_alloc(pool, 20001, &none, NULL), BL_ENODEVMEM); /* whoever gives what: no reason to ask */
+    assert_int_equal(bl_pool_alloc(pool, 20001, &none, NULL), BL_ENODEVMEM); /* no amount of freed memory would suffice, so the
+                                                                              * hoard is not asked */
     assert_int_equal(h.calls, 2);
     assert_int_equal(bl_pool_alloc(pool, 9000, &none, &err), BL_ENODEVMEM);
     assert_int_equal(h.calls, 4);
@@ -209,7 +210,7 @@ static void room_is_made_until_there_is_enough(void **state)
     bl_pool_destroy(pool);
 }
 
-/* Spares take what is free alone, and go where others want it: those first that were used longest ago. */
+/* Spare buffers use only free memory.  Other allocations evict them, the least recently used first. */
 static void spares_give_way(void **state)
 {
     bl_device *dev = *state;
@@ -224,7 +225,7 @@ static void spares_give_way(void **state)
     assert_int_equal(bl_pool_alloc(pool, 12000, &idle, NULL), BL_OK);
     bl_pool_release(pool, idle);
     assert_int_equal(bl_pool_spare_bytes(pool), 0);
-    for (int i = 0; i < 3; i++) /* the idle ones make way */
+    for (int i = 0; i < 3; i++) /* idle buffers are evicted */
         assert_true(bl_pool_spare_alloc(pool, 6000, &total, &spare[i]));
     assert_false(bl_pool_spare_alloc(pool, 6000, &total, &spare[3]));
     assert_int_equal(h.calls, 0);
@@ -234,17 +235,17 @@ static void spares_give_way(void **state)
     assert_null(spare[1].buffer);
     assert_non_null(spare[0].buffer);
     assert_int_equal(atomic_load(&total), 12000);
-    bl_pool_spare_release(&spare[2]); /* into the pool */
+    bl_pool_spare_release(&spare[2]); /* returned to the pool */
     assert_true(bl_pool_idle_bytes(pool) >= 6000);
     assert_int_equal(bl_pool_drop_spares(pool, SIZE_MAX), 6144);
     assert_int_equal(atomic_load(&total), 0);
     assert_int_equal(bl_pool_spare_bytes(pool), 0);
     assert_int_equal(bl_pool_drop_spares(pool, 1), 0);
     for (int i = 0; i < 4; i++)
-        bl_pool_spare_release(&spare[i]); /* those that were dropped, and one that never was */
+        bl_pool_spare_release(&spare[i]); /* evicted spares, and a spare that never had a buffer */
     assert_true(bl_pool_spare_alloc(pool, 6000, &total, &spare[0]));
     bl_pool_destroy(pool);
-    bl_pool_spare_release(&spare[0]); /* after the pool */
+    bl_pool_spare_release(&spare[0]); /* released after the pool */
     bl_pool_spare_release(&spare[0]);
     assert_int_equal(atomic_load(&dev->bytes_used), 0);
 }
@@ -256,7 +257,7 @@ static void failures_come_back(void **state)
     bl_buffer *buffer;
     bl_err err = {0};
 
-    bl_fault_arm(BL_FAULT_DEVICE, 1); /* the retry hides one failure */
+    bl_fault_arm(BL_FAULT_DEVICE, 1); /* the retry hides a single failure */
     assert_int_equal(bl_pool_alloc(pool, 1, &buffer, NULL), BL_OK);
     bl_pool_release(pool, buffer);
     atomic_store(&dev->lost, true);
@@ -281,7 +282,7 @@ static void buffers_of_a_lost_device_do_not_come_back(void **state)
     atomic_store(&dev->lost, true);
     assert_int_equal(bl_device_reopen(dev, NULL), BL_OK);
     bl_pool_release(pool, held);
-    assert_int_equal(bl_pool_idle_bytes(pool), 4096); /* only the one from before, which nobody gets: */
+    assert_int_equal(bl_pool_idle_bytes(pool), 4096); /* only the earlier idle buffer, which this allocation does not get: */
     assert_int_equal(bl_pool_alloc(pool, 1, &fresh, NULL), BL_OK);
     assert_int_equal(fresh->generation, atomic_load(&dev->generation));
     bl_pool_release(pool, fresh);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Trials on the interpreter: what is the same, what differs and by how much, what has no time, and what cannot be tried. */
+/* Trials on the interpreter: equal results, differences and their size, missing times, and invalid candidates. */
 #include "engine/device/trial.h"
 #include "tests/lower/read_linear.h"
 
@@ -13,7 +13,7 @@
 
 enum { ELEMENTS = 1000, MOST = 4 };
 
-/* b1[i] = b0[i] OP a number, of any dtype. */
+/* b1[i] = b0[i] OP a number, for any dtype. */
 static const char pattern[] = "linear k buffers=%s,%s writes=2 scalars=0 local=1,1,1 localbytes=0\n"
                               "0 group_id int32 arg=0\n1 buffer %s arg=0\n2 load %s %%1 %%0\n3 const %s %s\n4 %s %s %%2 %%3\n"
                               "5 buffer %s arg=1\n6 store %%5 %%0 %%4\n";
@@ -44,7 +44,7 @@ static void close_bench(bench *b)
     bl_arena_destroy(b->arena);
 }
 
-/* One more way to do the work; |groups| of the elements are written. */
+/* Adds another candidate; |groups| of the elements are written. */
 static void add_trial(bench *b, const char *dtype, const char *op, const char *number, uint32_t groups)
 {
     bl_trial_launch *launch = &b->trial[b->trials.ntrials++].launch[0];
@@ -66,19 +66,19 @@ static void add_trial(bench *b, const char *dtype, const char *op, const char *n
                                 .groups = {groups, 1, 1}};
 }
 
-/* The same, a little more, all of it but the end, and nothing: in every kind of number. */
+/* Candidates that compute the same, slightly more, all but the end, and nothing, for every kind of number. */
 static void test_differences(void **state)
 {
     static const struct {
         bl_trial_fill fill;
         const char *dtype, *two, *more;
         size_t element;
-        double least, most; /* of the difference */
+        double least, most; /* bounds of the difference */
     } rows[] = {{BL_TRIAL_F32, "float32", "2", "2.001953125", 4, 0.9e-3, 1.1e-3},
                 {BL_TRIAL_F64, "float64", "2", "2.0000019073486328125", 8, 0.9e-6, 1.1e-6},
                 {BL_TRIAL_F16, "float16", "2", "2.0078125", 2, 2e-3, 8e-3},
                 {BL_TRIAL_BF16, "bfloat16", "2", "2.125", 2, 3e-2, 7e-2},
-                {BL_TRIAL_INTEGERS, "int32", "2", "3", 4, 0, 0}}; /* zeros, whatever they are multiplied by */
+                {BL_TRIAL_INTEGERS, "int32", "2", "3", 4, 0, 0}}; /* zeros remain zeros after any multiplication */
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -98,13 +98,13 @@ static void test_differences(void **state)
         assert_true(b.trial[1].difference == 0);
         if (b.trial[2].difference < rows[i].least || b.trial[2].difference > rows[i].most)
             fail_msg("%s differs by %g", rows[i].dtype, b.trial[2].difference);
-        if (!(b.trial[3].difference > 0)) /* what is not written is seen */
+        if (!(b.trial[3].difference > 0)) /* a missing write is detected */
             fail_msg("%s: the last element was not written, and nobody says so", rows[i].dtype);
         close_bench(&b);
     }
 }
 
-/* NaN is as good as NaN, and nothing else is. */
+/* NaN equals NaN and no other number. */
 static void test_nan(void **state)
 {
     bench b;
@@ -121,7 +121,7 @@ static void test_nan(void **state)
     close_bench(&b);
 }
 
-/* One that does not compile costs itself; the first costs all, since nothing is left to compare with. */
+/* A candidate that does not compile fails alone; the failure of the first fails all, since it is the reference. */
 static void test_failures(void **state)
 {
     bench b;
@@ -133,7 +133,7 @@ static void test_failures(void **state)
         add_trial(&b, "float32", "mul", "2", ELEMENTS);
     b.trial[1].launch[0].source.text = "";
     b.trial[1].launch[0].source.len = 0;
-    b.trial[1].launch[0].source.local[0] = 1u << 30; /* more than any device has */
+    b.trial[1].launch[0].source.local[0] = 1u << 30; /* more than any device supports */
     assert_int_equal(bl_trials_run(b.dev, &b.trials, &err), BL_OK);
     assert_int_not_equal(b.trial[1].status, BL_OK);
     assert_true(b.trial[1].why[0] != '\0');

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The Vulkan back end, on every device of the machine, once as it is, once with all copies staged and once with these on a queue
- * of their own, under the validation layer.
- * Without a device all of it is skipped: test_vulkan_choose.c has what needs none. */
+/* The Vulkan back end under the validation layer, on every device of the machine: with default settings, with all copies
+ * staged, and with staged copies on a transfer queue.  Without a device all tests are skipped; test_vulkan_choose.c has the
+ * tests that need no device. */
 #include "vulkan/vk_internal.h"
 
 #include "engine/base/fault.h"
@@ -23,10 +23,10 @@ enum { MAX_DEVICES = 8, N = 1024 };
 
 typedef struct fixture {
     bl_device *devices[MAX_DEVICES];
-    int staged[MAX_DEVICES]; /* 1: copies are; 2: on a queue that is taken for another */
+    int staged[MAX_DEVICES]; /* 1: all copies are staged; 2: on a second queue, which is simulated */
     uint32_t count;
     bl_text why;
-    char folder[64]; /* the cache's */
+    char folder[64]; /* folder of the cache */
 } fixture;
 
 static void must(bl_status st, const bl_err *err, const char *call, int line)
@@ -54,7 +54,7 @@ static const char scale_text[] = "#version 450\n"
                                  "layout(std430, set = 0, binding = 1) writeonly buffer B1 { int y[]; };\n"
                                  "layout(push_constant) uniform P { int k; int j; };\n"
                                  "void main() { uint i = gl_GlobalInvocationID.x; y[i] = x[i] * k + j; }\n";
-/* x[i] += i: in place, without numbers */
+/* x[i] += i: in place, without scalars */
 static const char count_text[] = "#version 450\n"
                                  "layout(local_size_x = 64) in;\n"
                                  "layout(std430, set = 0, binding = 0) buffer B0 { int x[]; };\n"
@@ -169,7 +169,7 @@ static void are_described(fixture *f, bl_device *dev)
 
 static void buffers_keep_values(fixture *f, bl_device *dev)
 {
-    /* Bytes: around the slabs' classes, their end, and the staging parts; none is a round number of words. */
+    /* Sizes in bytes around the slab classes, their end, and the parts of the staging memory; none is a multiple of a word. */
     static const size_t sizes[] = {1, 255, 256, 257, 4095, 262144, 262145, 1000003, (4 << 20) + 5, (9 << 20) + 3};
     enum { COUNT = sizeof sizes / sizeof *sizes };
     bl_buffer *buffers[COUNT];
@@ -199,7 +199,8 @@ static void buffers_keep_values(fixture *f, bl_device *dev)
     assert_int_equal(atomic_load(&dev->bytes_used), 0);
 }
 
-/* As few allocations as a driver may allow: one more is refused before it is asked, and one that is given back makes room. */
+/* The device counts allocations up to the driver's limit: an allocation over the limit is refused before the driver is called,
+ * and a freed allocation makes room. */
 static void allocations_are_counted(fixture *f, bl_device *dev)
 {
     enum { MORE = 3, LARGE = 1 << 20 };
@@ -223,10 +224,10 @@ static void allocations_are_counted(fixture *f, bl_device *dev)
     *most = real;
 }
 
-/* Whoever writes a buffer may release it at once: what is on its way there is over before its memory is somebody else's. */
+/* A caller may release a buffer directly after a write: the write completes before the memory is reused. */
 static void written_buffers_may_go_at_once(fixture *f, bl_device *dev)
 {
-    enum { LARGE = 6 << 20 }; /* a buffer of its own, of more than a part of the staging memory */
+    enum { LARGE = 6 << 20 }; /* a dedicated allocation, larger than a part of the staging memory */
     char *data = calloc(1, LARGE);
     bl_err err = {0};
     (void)f;
@@ -278,7 +279,7 @@ static void views_share_memory(fixture *f, bl_device *dev)
     bl_buffer *whole = make_buffer(dev, values, N);
     MUST(bl_buffer_view(whole, 1024, 1024, &view, &err));
     MUST(bl_buffer_view(view, 256, 256, &inner, &err));
-    bl_buffer_release(whole); /* the views keep it */
+    bl_buffer_release(whole); /* the views keep the buffer alive */
     MUST(bl_buffer_read(view, 4, &got, sizeof got, &err));
     assert_int_equal(got, 257);
     values[0] = -5;
@@ -291,7 +292,8 @@ static void views_share_memory(fixture *f, bl_device *dev)
     bl_buffer_release(inner);
 }
 
-/* More variants than are kept, twice round, so that each is recorded, replayed, forgotten and recorded again. */
+/* More variants than the cache keeps, twice in a cycle, so that each variant is recorded, replayed, evicted and recorded
+ * again. */
 static void recordings_rebind(fixture *f, bl_device *dev)
 {
     enum { OUTPUTS = 5, TRIALS = 60 };
@@ -317,7 +319,7 @@ static void recordings_rebind(fixture *f, bl_device *dev)
         memset(want, 0, sizeof want);
         MUST(bl_buffer_write(slots[0], 0, want, sizeof want, &err));
         MUST(bl_recording_submit(recording, &s, &err));
-        MUST(bl_recording_submit(recording, &s, &err)); /* a replay of what may still be on its way */
+        MUST(bl_recording_submit(recording, &s, &err)); /* replays a recording that may still be in flight */
         MUST(bl_device_wait(dev, &err));
         for (uint32_t i = 0; i < groups[0][0] * 64; i++)
             want[i] = input[i] * vars[1] + vars[0];
@@ -330,7 +332,7 @@ static void recordings_rebind(fixture *f, bl_device *dev)
     bl_kernel_destroy(kernel);
 }
 
-/* A buffer that is freed and another that takes its place in the driver must not be taken for each other. */
+/* A new buffer at the driver address of a freed buffer must not be taken for the freed buffer. */
 static void new_buffers_are_new(fixture *f, bl_device *dev)
 {
     enum { BIG = 300000 };
@@ -358,8 +360,7 @@ static void new_buffers_are_new(fixture *f, bl_device *dev)
     bl_kernel_destroy(kernel);
 }
 
-/* A chain over two overlapping views and a third buffer: each launch reads what the one before wrote, or overwrites what it read.
- */
+/* A chain over two overlapping views and a third buffer: each launch reads or overwrites what the launch before wrote. */
 static void launches_see_what_came_before(fixture *f, bl_device *dev)
 {
     enum { LAUNCHES = 300, SLOTS = 4, SUBMISSIONS = 5 };
@@ -385,7 +386,7 @@ static void launches_see_what_came_before(fixture *f, bl_device *dev)
         uint16_t from = (uint16_t)((seed = seed * 1103515245 + 12345) >> 16) % SLOTS, to;
         do {
             to = (uint16_t)((seed = seed * 1103515245 + 12345) >> 16) % SLOTS;
-        } while (to == from || (from < 2 && to < 2) || (from + to == 4 && from % 2)); /* one launch does not overlap itself */
+        } while (to == from || (from < 2 && to < 2) || (from + to == 4 && from % 2)); /* a launch does not overlap itself */
         launches[i] = (bl_launch){.kernel = kernel, .slot = {from, to}, .var = {0, 1}};
         groups[i][0] = N / 64;
         groups[i][1] = groups[i][2] = 1;
@@ -399,7 +400,7 @@ static void launches_see_what_came_before(fixture *f, bl_device *dev)
                 slot_values[launches[i].slot[1]][j] =
                     (int)((unsigned)slot_values[launches[i].slot[0]][j] * (unsigned)vars[0] + (unsigned)vars[1]);
     }
-    check_values(parent, whole, 2 * N, "views"); /* reading waits */
+    check_values(parent, whole, 2 * N, "views"); /* a read waits for the launches */
     check_values(slots[2], other, N, "other");
     bl_recording_destroy(recording);
     for (int i = 0; i < SLOTS; i++)
@@ -424,7 +425,7 @@ static void times_are_told(fixture *f, bl_device *dev)
     memset(second, 0xff, sizeof second);
     bl_submission s = {.slots = &x, .groups = groups, .nanoseconds = first};
     MUST(bl_recording_submit(recording, &s, &err));
-    s.nanoseconds = second; /* of the same variant, before the first was waited for */
+    s.nanoseconds = second; /* the same variant, submitted before a wait for the first */
     MUST(bl_recording_submit(recording, &s, &err));
     s.nanoseconds = NULL;
     MUST(bl_recording_submit(recording, &s, &err));
@@ -437,13 +438,13 @@ static void times_are_told(fixture *f, bl_device *dev)
         fail_msg("%llu ns for all, %llu ns for 64", (unsigned long long)all, (unsigned long long)few);
     s.nanoseconds = first;
     MUST(bl_recording_submit(recording, &s, &err));
-    bl_recording_destroy(recording); /* with times still due */
+    bl_recording_destroy(recording); /* while times are outstanding */
     MUST(bl_device_wait(dev, &err));
     bl_buffer_release(x);
     bl_kernel_destroy(kernel);
 }
 
-/* A named dimension may make a launch empty: nothing runs, and its time is told too. */
+/* A named dimension may make a launch empty: the launch is skipped, and its time is reported. */
 static void empty_launches_are_skipped(fixture *f, bl_device *dev)
 {
     static const uint32_t groups[3][3] = {{0, 1, 1}, {1, 1, 1}, {1, 0, 1}};
@@ -482,7 +483,7 @@ static void bad_kernels_are_refused(fixture *f, bl_device *dev)
     err = (bl_err){0};
     wide.local[0] = dev->info.max_local + 1;
     MUST_FAIL(BL_EUNSUPPORTED, bl_kernel_create(dev, &wide, &kernel, &err));
-    bl_kernel_destroy(make_kernel(dev, "scale", scale_text, 2, 2)); /* the device lives */
+    bl_kernel_destroy(make_kernel(dev, "scale", scale_text, 2, 2)); /* the device still works */
 }
 
 static void too_much_memory_is_refused(fixture *f, bl_device *dev)
@@ -549,7 +550,7 @@ static void kernels_are_cached(fixture *f, bl_device *dev)
     assert_int_equal(count_files(f->folder, "spirv-", NULL, 0), before + 1);
     bl_kernel_destroy(make_kernel(dev, "scale", text, 2, 2));
     assert_int_equal(count_files(f->folder, "spirv-", path, sizeof path), before + 1);
-    flip_byte(path, 200); /* whichever it is: a bad entry is compiled anew */
+    flip_byte(path, 200); /* an invalid entry of either kind is compiled again */
     bl_kernel *kernel = make_kernel(dev, "scale", text, 2, 2);
     bl_launch launch = {.kernel = kernel, .slot = {0, 1}, .var = {0, 1}};
     bl_recording *recording = NULL;
@@ -571,7 +572,7 @@ static void kernels_are_cached(fixture *f, bl_device *dev)
     bl_kernel_destroy(kernel);
 }
 
-/* The driver says "lost" by any call; what was made before may then only be released, in any order. */
+/* The driver reports a lost device from any call; older objects may then only be released, in any order. */
 static void a_lost_device_comes_back(fixture *f, bl_device *dev)
 {
     static int values[N];
@@ -593,7 +594,7 @@ static void a_lost_device_comes_back(fixture *f, bl_device *dev)
     MUST_FAIL(BL_EDEVICE, bl_buffer_alloc(dev, 64, &fresh, &err));
     err = (bl_err){0};
     MUST(bl_device_reopen(dev, &err));
-    MUST_FAIL(BL_EDEVICE, bl_vk_check(ctx, VK_ERROR_DEVICE_LOST, "testing", &err)); /* late news of the old one */
+    MUST_FAIL(BL_EDEVICE, bl_vk_check(ctx, VK_ERROR_DEVICE_LOST, "testing", &err)); /* a late error of the old device */
     bl_vk_context_release(ctx);
     assert_false(atomic_load(&dev->lost));
     err = (bl_err){0};
@@ -732,7 +733,7 @@ static int set_up(void **state)
     return 0;
 }
 
-/* What closing a device makes the layer say counts too. */
+/* Messages of the layer at device destruction count too. */
 static int tear_down(void **state)
 {
     fixture *f = *state;

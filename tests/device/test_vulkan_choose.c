@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the Vulkan back end decides and remembers without a driver: which devices it takes, where memory lies, what results mean,
- * and which files it trusts. */
+/* Decisions and caches of the Vulkan back end without a driver: choice of devices, memory types, error codes, and checks of
+ * cache files. */
 #include "vulkan/vk_cache.h"
 #include "vulkan/vk_choose.h"
 #include "vulkan/vk_loader.h"
@@ -78,7 +78,7 @@ static void unusable_devices_have_reasons(void **state)
     assert_non_null(strstr(bl_vk_judge(&drawing), "compute"));
     assert_non_null(strstr(bl_vk_judge(&plain), "timeline"));
     assert_int_equal(bl_vk_most_bindings(&good), 32);
-    few.props.limits.maxDescriptorSetStorageBuffers = 24; /* what Vulkan wants at least */
+    few.props.limits.maxDescriptorSetStorageBuffers = 24; /* Vulkan's minimum */
     assert_int_equal(bl_vk_most_bindings(&few), 24);
     few.props.limits.maxPerStageDescriptorStorageBuffers = 4;
     assert_int_equal(bl_vk_most_bindings(&few), 4);
@@ -95,7 +95,7 @@ static void queue_families_are_ranked(void **state)
         {.queueFlags = both, .queueCount = 1, .timestampValidBits = 64},
         {.queueFlags = VK_QUEUE_COMPUTE_BIT, .queueCount = 8, .timestampValidBits = 32},
     };
-    static const int best[] = {-1, -1, -1, 2, 3, 4}; /* of the first n */
+    static const int best[] = {-1, -1, -1, 2, 3, 4}; /* of the first n devices */
     (void)state;
     for (uint32_t n = 0; n < 6; n++)
         assert_int_equal(bl_vk_choose_family(families, n), best[n]);
@@ -211,7 +211,7 @@ static void features_need_all_their_parts(void **state)
     assert_int_equal(info.features, BL_FEATURE_F64 | BL_FEATURE_I64 | BL_FEATURE_STORE8 | BL_FEATURE_STORE16);
     assert_int_equal(info.vector_bits, 0);
     assert_int_equal(info.type, BL_DEVICE_GPU);
-    f.subgroup = 1; /* as if nothing were said: to the compiler that is a CPU */
+    f.subgroup = 1; /* as if the driver reported nothing; the compiler takes such a device for a CPU */
     bl_vk_describe(&f, &places, 0, &info);
     assert_int_equal(info.subgroup, 32);
     f.props.deviceType = VK_PHYSICAL_DEVICE_TYPE_CPU;
@@ -261,7 +261,7 @@ static void cache_trusts_only_itself(void **state)
     assert_false(bl_vk_cache_load("spirv-test", "kez", 3, &data, &len));
     assert_false(bl_vk_cache_load("spirv-test", "keyy", 4, &data, &len));
     snprintf(path, sizeof path, "%s/vulkan/spirv-test", folder);
-    for (off_t at = 0; at < 32 + 3 + 5; at++) { /* every byte of the header, the key and the value counts */
+    for (off_t at = 0; at < 32 + 3 + 5; at++) { /* a change of any byte of the header, the key or the value is detected */
         flip_byte(path, at);
         if (bl_vk_cache_load("spirv-test", "key", 3, &data, &len))
             fail_msg("byte %d was changed and the entry taken", (int)at);
@@ -271,11 +271,11 @@ static void cache_trusts_only_itself(void **state)
     free(data);
     assert_int_equal(truncate(path, 38), 0);
     assert_false(bl_vk_cache_load("spirv-test", "key", 3, &data, &len));
-    assert_int_equal(count_files(folder, "spirv-test."), 0); /* no temporary stays */
+    assert_int_equal(count_files(folder, "spirv-test."), 0); /* no temporary file remains */
     unlink(path);
 }
 
-/* A driver's cache may grow past what is loaded: what was kept before stays. */
+/* The driver's cache may grow over the size that can be loaded: the earlier file stays. */
 static void cache_keeps_what_it_can_load(void **state)
 {
     enum { LARGE = 64 << 20 };
@@ -294,7 +294,8 @@ static void cache_keeps_what_it_can_load(void **state)
     unlink(path);
 }
 
-/* Shapes that subgroups multiply and our kernels sum in, the larger first; none where subgroups have no fixed size. */
+/* Shapes of matrices that subgroups multiply with a supported accumulator, the larger first; none if subgroups have no fixed
+ * size. */
 static void matrices_are_chosen(void **state)
 {
     enum { F16 = BL_VK_MATRIX_FLOAT16, F32 = BL_VK_MATRIX_FLOAT32, I8 = BL_VK_MATRIX_SINT8, I32 = BL_VK_MATRIX_SINT32 };
@@ -305,13 +306,13 @@ static void matrices_are_chosen(void **state)
         int32_t scope;
     } shapes[] = {
         {8, 8, 8, F16, F32, false, BL_VK_MATRIX_SUBGROUP},
-        {16, 16, 16, F16, F16, false, BL_VK_MATRIX_SUBGROUP}, /* summed in float16 */
+        {16, 16, 16, F16, F16, false, BL_VK_MATRIX_SUBGROUP}, /* float16 accumulator */
         {16, 16, 16, F16, F32, false, BL_VK_MATRIX_SUBGROUP},
-        {16, 16, 32, I8, I32, true, BL_VK_MATRIX_SUBGROUP}, /* saturates */
+        {16, 16, 32, I8, I32, true, BL_VK_MATRIX_SUBGROUP}, /* saturating */
         {16, 16, 32, I8, I32, false, BL_VK_MATRIX_SUBGROUP},
-        {16, 16, 16, BL_VK_MATRIX_BFLOAT16, F32, false, BL_VK_MATRIX_SUBGROUP}, /* without the feature */
-        {32, 32, 16, F16, F32, false, 2},                                       /* of a whole group */
-        {128, 8, 16, F16, F32, false, BL_VK_MATRIX_SUBGROUP},                   /* larger than a fragment may be */
+        {16, 16, 16, BL_VK_MATRIX_BFLOAT16, F32, false, BL_VK_MATRIX_SUBGROUP}, /* the feature is missing */
+        {32, 32, 16, F16, F32, false, 2},                                       /* of work-group scope */
+        {128, 8, 16, F16, F32, false, BL_VK_MATRIX_SUBGROUP},                   /* larger than the largest fragment */
     };
     bl_vk_facts f = good_facts();
     bl_vk_places places = {.host_memory = false};
@@ -349,7 +350,7 @@ static void matrices_are_chosen(void **state)
     assert_int_equal(info.nmatrix, 4);
 }
 
-/* A device may run kernels in subgroups of several sizes, and one that needs a certain size may ask for it. */
+/* A device may run kernels in subgroups of several sizes; a kernel that needs a certain size requests it. */
 static void subgroups_are_asked_for(void **state)
 {
     const VkPhysicalDeviceSubgroupSizeControlFeatures all = {.subgroupSizeControl = VK_TRUE, .computeFullSubgroups = VK_TRUE},
@@ -390,7 +391,7 @@ static int tear_down(void **state)
 {
     char path[64];
     snprintf(path, sizeof path, "%s/vulkan", (const char *)*state);
-    return rmdir(path) == 0 && rmdir(*state) == 0 ? 0 : -1; /* empty: the tests removed what they stored */
+    return rmdir(path) == 0 && rmdir(*state) == 0 ? 0 : -1; /* succeeds on empty folders: the tests removed their files */
 }
 
 int main(void)

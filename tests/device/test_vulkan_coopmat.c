@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Cooperative matrices: SPIR-V of the NV extension, as shaderc makes it of a kernel's text, becomes that of the KHR extension.
- * The words are looked at one instruction at a time; where spirv-val is installed and knows KHR (2024 and later) it must agree.
- */
+/* Cooperative matrices: SPIR-V with the NV extension, as shaderc compiles a kernel, is rewritten to the KHR extension.  The
+ * test checks single instructions; an installed spirv-val that knows KHR (2024 and later) must accept the module. */
 #include "engine/render/unit.h"
 #include "vulkan/vk_coopmat.h"
 
@@ -16,7 +15,7 @@
 
 #include <cmocka.h>
 
-/* Two accumulators, an a that both use, two b, one of them from a copy that the group shares, in a loop. */
+/* Two accumulators, an operand a that both use, and two operands b, one of them from shared memory, in a loop. */
 static const char body[] =
     "layout(local_size_x = 8) in;\n"
     "layout(set = 0, binding = 0) readonly buffer A { %s at[]; } b0;\nlayout(set = 0, binding = 1) readonly buffer B { %s at[]; "
@@ -40,7 +39,7 @@ static const struct {
 };
 enum { NKINDS = sizeof kinds / sizeof kinds[0] };
 
-/* The NV module of a kind, in words; freed by the caller. */
+/* Compiles the NV module of a kind to words, which the caller frees. */
 static uint32_t *compile(int kind, size_t *count)
 {
     bl_matrix_unit unit = {BL_UNIT_COOPERATIVE, kinds[kind].dtype, 8, 8, 8, 8, 1, 0};
@@ -71,7 +70,7 @@ static uint32_t *compile(int kind, size_t *count)
     return words;
 }
 
-/* The first instruction |op| behind |from| (NULL: the first of all), or NULL. */
+/* The first instruction |op| after |from| (NULL: from the start), or NULL. */
 static const uint32_t *find(const uint32_t *words, size_t count, const uint32_t *from, uint32_t op)
 {
     const uint32_t *at = from == NULL ? words + 5 : from + (from[0] >> 16);
@@ -99,7 +98,7 @@ static uint32_t constant(const uint32_t *words, size_t count, uint32_t id)
     return 0;
 }
 
-/* The use that matrix type |id| has. */
+/* The use operand of the matrix type |id|. */
 static uint32_t use_of(const uint32_t *words, size_t count, uint32_t id)
 {
     for (const uint32_t *at = find(words, count, NULL, 4456); at != NULL; at = find(words, count, at, 4456)) {
@@ -117,7 +116,7 @@ static void look_at(const uint32_t *words, size_t count, bool bfloat16)
 
     for (uint32_t op = 5358; op <= 5362; op++)
         assert_int_equal(0, count_of(words, count, op));
-    assert_int_equal(3, count_of(words, count, 4456)); /* an a, a b and a sum */
+    assert_int_equal(3, count_of(words, count, 4456)); /* types of a, b and the accumulator */
     assert_int_equal(2, count_of(words, count, 4459));
     for (int i = 0; i < 3; i++) { /* type, result, pointer, layout, stride */
         at = find(words, count, at, 4457);
@@ -141,12 +140,12 @@ static void look_at(const uint32_t *words, size_t count, bool bfloat16)
         while (type != NULL && type[1] != at[2])
             type = find(words, count, type, 22);
         assert_non_null(type);
-        assert_int_equal(sum ? 3 : 4, type[0] >> 16); /* bfloat16 is a float of 16 bits with an encoding */
+        assert_int_equal(sum ? 3 : 4, type[0] >> 16); /* bfloat16 is a 16-bit float type with an encoding operand */
         assert_int_equal(sum ? 32 : 16, type[2]);
     }
 }
 
-/* 1: valid, 0: not, -1: there is no validator that knows the extension. */
+/* Returns 1: valid, 0: invalid, -1: no validator that knows the extension. */
 static int validate(const uint32_t *words, size_t count)
 {
     char path[] = "/tmp/coopmat-XXXXXX", command[128], line[256] = "";
@@ -189,7 +188,7 @@ static void test_rewrite(void **state)
     free(words);
 }
 
-/* Damaged modules are refused or rewritten to something; nothing is read or written outside of them (ASan looks on). */
+/* Damaged modules are refused or rewritten; the rewriter reads and writes only within them (ASan checks this). */
 static void test_damage(void **state)
 {
     size_t count = 0;

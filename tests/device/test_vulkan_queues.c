@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies on a queue of their own: whatever of the two queues runs first, within what their semaphores allow, numbers are those of
- * one queue.  Here a device's only queue is taken for two (BEAMLINE_VULKAN_STAGING=2), and what is submitted is held back until
- * the host waits for it: then it goes to the driver in an order drawn at random.  Without a device all of it is skipped. */
+/* Copies on a separate transfer queue: for any execution order that the semaphores allow, results equal those of one queue.
+ * The test simulates a second queue on the device's only queue (BEAMLINE_VULKAN_STAGING=2).  Submissions are held back until
+ * the host waits; then they go to the driver in a random order.  Without a device all tests are skipped. */
 #include "vulkan/vk_internal.h"
 
 #include "tests/device/keep_mapped.h"
@@ -34,17 +34,17 @@ typedef struct held {
     VkQueue queue;
     VkCommandBuffer commands;
     VkSemaphore own, other;
-    uint64_t value, after; /* that it signals; that it waits for, or 0 */
+    uint64_t value, after; /* the value to signal; the value to wait for, or 0 */
 } held;
 
-/* ---- a driver that runs what it is given when it likes to.  Vulkan's functions have no argument for whose they are. */
+/* ---- a driver that delays submissions.  The state is static, since Vulkan's functions have no user argument. */
 static struct {
     bl_vk_context *ctx;
-    bl_vk_device_calls vk; /* the driver's */
+    bl_vk_device_calls vk; /* the functions of the driver */
     held held[2][MOST_HELD];
     int first[2], end[2];
-    uint64_t done[2]; /* given to the driver */
-    int prefer;       /* the queue that goes first where both may, or -1 */
+    uint64_t done[2]; /* submissions passed to the driver */
+    int prefer;       /* the queue to prefer if both can proceed, or -1 */
     unsigned seed;
 } driver;
 
@@ -78,7 +78,7 @@ static bool may_go(int which)
     return driver.first[which] < driver.end[which] && driver.held[which][driver.first[which]].after <= driver.done[1 - which];
 }
 
-/* Give the driver what is next in one of the queues. */
+/* Passes the next submission of one queue to the driver. */
 static void let_go(void)
 {
     int which = driver.prefer >= 0 ? driver.prefer : (int)draw(2);
@@ -125,7 +125,7 @@ typedef struct bench {
     bl_kernel *kernel;
     bl_recording *recording;
     bl_buffer *x[SETS], *y[SETS];
-    int x_holds[SETS][N], y_holds[SETS][N]; /* what they should, once all that was submitted ran */
+    int x_holds[SETS][N], y_holds[SETS][N]; /* expected contents after all submissions */
 } bench;
 
 static void open_bench(bl_device *dev, bench *b)
@@ -227,7 +227,7 @@ static void numbers_are_those_of_one_queue(bl_device *dev)
     close_bench(&b);
 }
 
-/* What no kernel on its way was given is written and read while these wait. */
+/* Buffers that no kernel in flight uses can be written and read while those kernels wait. */
 static void copies_wait_for_no_other_kernel(bl_device *dev)
 {
     static const int given[N] = {5, 6, 7};

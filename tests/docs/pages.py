@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The blocks of a page that can be pasted, run as a reader would: from the first to the last, in one shell or one Python, beside a server.
+"""Runs the code blocks of a page as a reader would paste them, beside a server.
 
-A command's output is what the whole-line comments below it say; `...` there stands for anything, and blanks do not count.  A command without such a
-comment must only succeed.  `opencl:0` in an answer is the default device, whichever that is.  The ports 8470 to 8479 become free ones, the first of them the server's; `build/beamline` is the server under test."""
+The blocks run in order in one shell or one interpreter.  The whole-line comments below a command are its expected output; `...`
+matches any text, and blanks are ignored.  A command without such a comment must only succeed.  `opencl:0` in an answer stands
+for the default device.  The ports 8470 to 8479 are replaced by free ports, the first of them by the server's port;
+`build/beamline` is the server under test.
+"""
 import os
 import pathlib
 import re
@@ -16,13 +19,14 @@ import unittest
 import beamline
 from served import ROOT, SERVER, Server
 
-SECONDS = 600  # of a page, on a busy machine
+SECONDS = 600  # limit for one page, on a busy machine
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 PROBLEM = re.compile(r'\{"(type":"urn:beamline:error|error":)')
 
 
 def blocks(page, language, without=()):
-    """[(line, text)] of the page's blocks in that language, but for those that begin with a text of |without|, each of which must be there."""
+    """Returns [(line, text)] of the page's blocks in a language, without the blocks that begin with a text of |without|; each
+    of these texts must occur."""
     text = (ROOT / page).read_text()
     found = [(text.count("\n", 0, block.start()) + 2, block[2]) for block in BLOCK.finditer(text) if block[1] == language]
     left = [each for each in without if not any(block.startswith(each) for _, block in found)]
@@ -32,7 +36,7 @@ def blocks(page, language, without=()):
 
 
 def commands(line, block):
-    """[(line, text, what it should print or None)]: a command goes up to the comments below it."""
+    """Returns [(line, text, expected output or None)]: a command extends up to the comments below it."""
     found, text, told, start = [], [], [], line
     for at, each in enumerate(block.splitlines(), line):
         if each.startswith("#"):
@@ -46,19 +50,19 @@ def commands(line, block):
 
 
 def matches(told, printed):
-    """Whether that is what was printed."""
+    """Whether the output is the expected output."""
     want, got = ("".join(text.split()) for text in (told, printed))
     return re.fullmatch(".*".join(re.escape(part) for part in want.split("...")), got, re.S) is not None
 
 
 def parts(block):
-    """The lines of a block, in groups that follow each other without a gap: a remark behind ; is none of it, nor are lines left out."""
+    """Returns the lines of a block without remarks after ;, in groups of contiguous lines: "..." separates the groups."""
     lines = [re.sub(r"\s+; .*", "", line).rstrip() for line in block.splitlines()]
     return [group.strip("\n") for group in re.split(r"^\.\.\.$", "\n".join(lines), flags=re.M)]
 
 
 def missing(block, text):
-    """The first line of the block that the text lacks, in the block's order; None where it has all."""
+    """Returns the first line of the block that the text lacks, in the order of the block; None if the text has all lines."""
     given = [line.rstrip() for line in text.splitlines()]
     at = 0
     for line in "\n".join(parts(block)).splitlines():
@@ -79,7 +83,7 @@ def free_ports(count):
 
 
 class Desk:
-    """A folder with build/beamline and examples/ in it, and a server that keeps its state there."""
+    """A folder with build/beamline and examples/, and a server with its state in the folder."""
 
     def __init__(self, *options):
         self.folder = tempfile.TemporaryDirectory()
@@ -101,11 +105,11 @@ class Desk:
             raise AssertionError(f"the server ended with status {status}")
 
     def here(self, text):
-        """The text with the ports that are meant."""
+        """Replaces the ports of the page by the actual ports."""
         return re.sub(r"\b847(\d)\b", lambda port: str(self.ports[int(port[1])]), text)
 
     def run(self, words, text):
-        """What |words| say to this text as a script; what it started goes with it."""
+        """Runs |words| with the text as standard input and returns the output; also ends the processes that the script started."""
         env = {**os.environ, "HOME": str(self.path), "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache")), "BEAMLINE_STATE": "none", "BEAMLINE_KERNEL_DB": str(self.path / "kernels.db"),
                "BEAMLINE_URL": self.server.url, "PYTHONPATH": str(ROOT / "clients" / "python")}
         process = subprocess.Popen(words, cwd=self.path, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
@@ -119,11 +123,11 @@ class Desk:
             process.wait()
 
     def shell(self, page, without=(), before=()):
-        """Paste the page's shell blocks, behind those of another that it builds on; a list of what went wrong."""
+        """Runs the page's shell blocks after the blocks of the page that it builds on.  Returns a list of errors."""
         steps = [step for line, block in [*before, *blocks(page, "sh", without)] for step in commands(line, block)]
         script = []
         for i, (_, text, told) in enumerate(steps):
-            # into files, so that a server that it leaves behind does not hold the pipe
+            # output goes to files, since a server in the background would keep a pipe open
             script.append(f"{{ {self.here(text)}\n}} >{i}.out 2>{i}.err </dev/null\necho $? >{i}.status")
         printed = self.run(["bash"], "\n".join(script) + "\n")
         wrong = [printed] if printed.strip() else []
@@ -139,17 +143,17 @@ class Desk:
         return wrong
 
     def python(self, page, without=()):
-        """Paste the page's Python blocks into one interpreter; a list of what went wrong."""
+        """Runs the page's Python blocks in one interpreter.  Returns a list of errors."""
         return self.paste(page, blocks(page, "python", without), [sys.executable, "-"], "print({!r}, flush=True)", "#")
 
     def javascript(self, page):
-        """Paste the page's JavaScript blocks into one module; a list of what went wrong."""
+        """Runs the page's JavaScript blocks as one module.  Returns a list of errors."""
         (self.path / "node_modules").mkdir()
         (self.path / "node_modules" / "beamline-client").symlink_to(ROOT / "clients" / "js")
         return self.paste(page, blocks(page, "js"), ["node", "--input-type=module", "-"], "console.log({!r});", "//")
 
     def paste(self, page, found, words, say, comment):
-        """Paste blocks into one script; |say| prints a text in its language."""
+        """Joins blocks to one script; |say| returns a statement of the language that prints a text."""
         mark = "-" * 20 + "{}"
         script = "\n".join(f"{self.here(text)}\n{say.format(mark.format(i))}\n" for i, (_, text) in enumerate(found))
         out, wrong = self.run(words, script), []
@@ -164,7 +168,7 @@ class Desk:
 
 
 class DeskTest(unittest.TestCase):
-    """Tests of a page that share one desk."""
+    """Tests of a page with a shared Desk."""
 
     @classmethod
     def setUpClass(cls):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""CODEMAP.md: its request can be pasted, what it shows of the compiler is what the server says, and what it names is there."""
+"""CODEMAP.md: its request works, its compiler output equals the server's output, and the named files and functions exist."""
 import json
 import pathlib
 import re
@@ -14,7 +14,7 @@ FOLDERS = ("engine", "proto", "server", "opencl", "vulkan", "clients", "tests", 
 
 class CodemapTest(DeskTest):
     def test_its_commands(self):
-        wrong = self.desk.shell(PAGE, without=("ninja -C build try",))  # which wants a build folder, and prints what is compared below
+        wrong = self.desk.shell(PAGE, without=("ninja -C build try",))  # needs a build folder; its output is compared below
         self.assertEqual([], wrong, "\n\n".join(wrong))
 
     def test_what_the_compiler_makes_of_it(self):
@@ -33,7 +33,7 @@ class CodemapTest(DeskTest):
 
 
 class NamesTest(unittest.TestCase):
-    """Files and functions that the pages about the sources name."""
+    """Files and functions named by the pages about the sources."""
 
     pages = {PAGE: (60, 60), "docs/engine.md": (60, 30), "docs/engine_measurements.md": (20, 1), "docs/numerics.md": (5, 5), "docs/backend.md": (10, 4)}  # how many of each are there at least
     files = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts]
@@ -53,7 +53,7 @@ class NamesTest(unittest.TestCase):
                     self.assertTrue(name == "config.json" or any(path.endswith(f"/{name}") for path in there))
 
     def test_glossary(self):
-        """A word of the glossary is in the file that the glossary names for it."""
+        """The file that the glossary names for a term contains the term."""
         rows = re.findall(r"^\| ([^|]+) \| [^|]+ \| `([^`|]+)` \|$", (ROOT / PAGE).read_text().partition("## Glossary")[2].partition("\n## ")[0], re.M)
         self.assertGreater(len(rows), 40)
         for words, file in rows:
@@ -62,7 +62,7 @@ class NamesTest(unittest.TestCase):
                 self.assertIn(word, (ROOT / file).read_text().lower())
 
     def test_a_back_end(self):
-        """docs/backend.md has each field that a device tells and each function of its table."""
+        """docs/backend.md has each field of a device and each function of the back end's table."""
         page, header = (ROOT / "docs" / "backend.md").read_text(), (ROOT / "engine" / "device" / "device.h").read_text()
         bodies = {name: re.sub(r"/\*.*?\*/", "", body, flags=re.S) for body, name in re.findall(r"typedef struct \w+ \{([^}]*)\} (\w+);", header)}
         fields = re.findall(r"(\w+)(?:\[\w+\])?;", bodies["bl_device_info"])

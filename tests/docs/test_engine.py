@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""docs/engine.md: what it shows of the compiler is what a server says of the graph that it is about."""
+"""docs/engine.md: the compiler output on the page equals the output of a server for the page's graph."""
 import base64
 import json
 import math
@@ -56,12 +56,12 @@ def section(title, page=PAGE):
 
 
 def block(title):
-    """The first text block of that section."""
+    """Returns the first text block of a section."""
     return re.search(r"^```\n(.*?)^```$", section(title), re.M | re.S)[1]
 
 
 class SizeTest(unittest.TestCase):
-    """The page stays one that can be read in a sitting, and measurements are on a page of their own."""
+    """The page has a limited length, and measurements are on a separate page."""
 
     def test_size(self):
         lines = (ROOT / PAGE).read_text().splitlines()
@@ -71,7 +71,7 @@ class SizeTest(unittest.TestCase):
                 self.assertLessEqual(len(line), 120)
 
     def test_words_of_the_field(self):
-        """A reader who searches for a technique by its usual name finds the section."""
+        """A reader who searches for the usual name of a technique finds its section."""
         text = " ".join((ROOT / PAGE).read_text().lower().split())
         for word in ("hash-consing", "ssa", "affine", "im2col", "fusion", "tiling", "register blocking", "vectorisation", "packing", "blis", "k-blocking", "split-k", "shared-memory",
                      "double buffering", "coalescing", "bank conflicts", "flash attention", "online softmax", "winograd", "tensor core", "scatter", "checkpointing", "in-place update", "cost model",
@@ -82,14 +82,14 @@ class SizeTest(unittest.TestCase):
 
 @unittest.skipUnless(TRY.exists(), f"{TRY} is not built")
 class DescribedTest(unittest.TestCase):
-    """Lists of moves and kernels, compiled for described devices: any machine has these."""
+    """Move lists and kernels for described devices, which any machine can compile."""
 
     shown = (("Register blocking", "as:avx2", PRODUCT), ("K-blocking", "as:avx2", LONG), ("Transposition in registers", "as:amx", CHANNELS),
              ("Shared-memory tiling with double buffering", "as:h100", PRODUCT), ("Flash attention", "as:h100", HEADS), ("Scatter inversion", "as:avx2", SENT))
 
     @staticmethod
     def unnumbered(text):
-        """The text without the numbers of its variables, which change with every instruction, and without remarks."""
+        """Returns the text without the numbers of its variables, which change with every instruction, and without remarks."""
         return re.sub(r"\b([vil])\d+\b", r"\1", re.sub(r"\s+// .*", "", text))
 
     @staticmethod
@@ -134,7 +134,7 @@ class EngineTest(DeskTest):
             raise unittest.SkipTest("there is no OpenCL device")
 
     def said(self, document, level=5):
-        """What the server says of this program's compilation."""
+        """Returns the server's compiler output for a program."""
         call = self.desk.client.call
         call("PUT", "/api/v1/programs/shown", document)
         given = {name: {**value, "base64": base64.b64encode(bytes(4 * math.prod(value["shape"]))).decode()} for name, value in document["inputs"].items()}

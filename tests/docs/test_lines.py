@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Lines of the pages have at most 120 columns, so that a change shows as a change of a few lines; tables, code and the targets of links are exempt."""
+"""Lines of the pages have at most 120 columns, so that diffs are small; tables, code and link targets are exempt."""
 import re
 import unittest
 
@@ -10,7 +10,7 @@ PAGES = ["README.md", "CODEMAP.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for
 
 
 def long_lines(text):
-    """The numbers of the lines that are too long."""
+    """Returns the numbers of the lines that are too long."""
     text = re.sub(r"^```.*?^```$", lambda block: "\n" * block[0].count("\n"), text, flags=re.M | re.S)
     prose = [re.sub(r"\]\([^)]*\)|`[^`]*`", "", line) for line in text.splitlines()]
     return [number for number, line in enumerate(prose, 1) if len(line) > COLUMNS and not line.lstrip().startswith(("|", "<", "!["))]

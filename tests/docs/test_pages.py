@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Pages whose blocks can be pasted, one after the other: each is run, and prints what the page says."""
+"""Runs the code blocks of all pages in order and compares the output with the page."""
 import importlib.util
 import os
 import pathlib
@@ -27,7 +27,7 @@ class PagesTest(unittest.TestCase):
             raise unittest.SkipTest(f"the pages' commands need {' and '.join(missing)}")
 
     def setUp(self):
-        # Python pages use dozens of kernels: the interpreter compiles none of them
+        # Python pages use dozens of kernels; the interpreter device compiles none of them
         self.desk = Desk(*(("--backends", "interp") if "python" in self.id() else ()))
         self.addCleanup(self.desk.close)
 
@@ -35,7 +35,7 @@ class PagesTest(unittest.TestCase):
         self.assertEqual([], wrong, "\n\n".join(wrong))
 
     def test_readme(self):
-        self.check(self.desk.shell("README.md", without=("./run ",)))  # and ./check, which runs this
+        self.check(self.desk.shell("README.md", without=("./run ",)))  # without ./check, which runs this test
         state = {name: value["data"] for name, value in self.desk.client.call("GET", "/api/v1/programs/line/state")["state"].items()}
         self.assertAlmostEqual(2, state["w"][0], places=3)
         self.assertAlmostEqual(1, state["b"][0], places=3)
@@ -72,7 +72,7 @@ class PagesTest(unittest.TestCase):
         self.check(self.desk.shell("docs/http.md"))
 
     def test_operations(self):
-        # what installs packages and makes containers is tried by packaging/test
+        # packaging/test covers the installation of packages and containers
         self.check(self.desk.shell("docs/operations.md", without=("packaging/deb ", "sudo ", "podman ")))
 
     def test_backend(self):
@@ -117,7 +117,7 @@ class PagesTest(unittest.TestCase):
 
 
 class ApiTest(unittest.TestCase):
-    """docs/api.md leaves out no address and no status."""
+    """docs/api.md has every route and every status."""
 
     page = (ROOT / "docs" / "api.md").read_text()
 
@@ -129,7 +129,7 @@ class ApiTest(unittest.TestCase):
                 self.assertIn(method, row)
 
     def test_addresses_of_models(self):
-        """All of docs/models.md's table, which says versions and repositories once for all."""
+        """Every route of docs/models.md's table, which explains versions and repositories once for all routes."""
         rows = (ROOT / "docs" / "models.md").read_text().partition("## All addresses")[2].splitlines()
         for method, pattern in re.findall(r'^BL_ROUTE\("(\w+)", "(/v2[^"]*)"', (ROOT / "server" / "http" / "routes.def").read_text(), re.M):
             shown = pattern.replace("/versions/{version}", "").replace("/{repository}", "").replace("{name}", "NAME").rstrip("/")
@@ -143,7 +143,7 @@ class ApiTest(unittest.TestCase):
 
 
 class NamedTest(unittest.TestCase):
-    """Settings, environment variables and metrics are all on a page."""
+    """Every setting, environment variable and metric is on a page."""
 
     pages = "\n".join(page.read_text() for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 
@@ -159,7 +159,7 @@ class NamedTest(unittest.TestCase):
         for call in re.findall(r"choose_folder\((\".*?)\)", sources):
             named.update(re.findall(r'"([A-Z_]+)"', call))
         self.assertLess({"BEAMLINE_CACHE", "STATE_DIRECTORY", "BEAMLINE_KEY", "TMPDIR"}, named)
-        # that of --config, and two that are for tests
+        # the variable of --config, and two variables for tests
         for name in sorted(named - {"BEAMLINE_CONFIG", "BEAMLINE_FAULT", "BEAMLINE_VULKAN_VALIDATION"}):
             with self.subTest(variable=name):
                 self.assertTrue(f"`{name}" in self.pages, "no page has it")
@@ -190,7 +190,7 @@ class NamedTest(unittest.TestCase):
 
 
 class LinksTest(unittest.TestCase):
-    """What pages link to is there, headings included."""
+    """The targets of links exist, including headings."""
 
     def test_links(self):
         for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
@@ -204,7 +204,7 @@ class LinksTest(unittest.TestCase):
 
 
 class LimitsTest(unittest.TestCase):
-    """docs/server.md has every limit, those with a flag and those without."""
+    """docs/server.md has every limit, with and without a flag."""
 
     page = (ROOT / "docs" / "server.md").read_text()
     fixed = (("proto/json.h", "BL_JSON_VALUES"), ("proto/decode_value.c", "MAX_NAME"), ("proto/wire.h", "BL_WIRE_MAX_DIMS"),

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A Vulkan layer under which nothing runs: what is submitted counts as done, and times are zeros.  So drivers that make a device
- * without hardware, to compile for it, can be asked of everything but results.  Where IDLE_STATISTICS names a file, it is told
- * what the driver says of each compute pipeline (VK_KHR_pipeline_executable_properties), an object of JSON in a line. */
+/* A Vulkan layer that executes nothing: submissions complete at once, and times are zero.  Some drivers make a device without
+ * hardware, to compile for it; under this layer such a device answers all calls, but computes no results.  If IDLE_STATISTICS
+ * names a file, the layer writes the driver's statistics of each compute pipeline there
+ * (VK_KHR_pipeline_executable_properties), one JSON object per line. */
 #define VK_NO_PROTOTYPES
 #include <vulkan/vk_layer.h>
 
@@ -14,10 +15,10 @@
 enum { MOST = 64, MOST_EXTENSIONS = 512 };
 
 typedef struct layer_instance {
-    void *key; /* the loader's table, which all handles of one instance begin with */
+    void *key; /* the loader's dispatch table, to which all handles of an instance point */
     PFN_vkGetInstanceProcAddr next;
     VkInstance handle;
-    PFN_vkDestroyInstance destroy; /* asked for at once, these two: later the loader would name this layer's own */
+    PFN_vkDestroyInstance destroy; /* looked up at once: later the loader would give the layer's own functions */
     PFN_vkGetPhysicalDeviceMemoryProperties memory;
 } layer_instance;
 
@@ -37,7 +38,7 @@ static void *key_of(const void *handle)
     return *(void *const *)handle;
 }
 
-/* The record of |key|, or an unused one for NULL; never NULL for what the loader hands in. */
+/* The record of |key|, or an unused record for NULL; never NULL for a handle of the loader. */
 static layer_instance *find_instance(void *key)
 {
     layer_instance *found = NULL;
@@ -62,7 +63,7 @@ static layer_device *find_device(void *key)
 
 /* ---- instances and devices */
 
-/* The loader's word to this layer in a chain of structures. */
+/* Finds the loader's link for this layer in a chain of structures. */
 static void *link_of(const void *chain, VkStructureType type)
 {
     for (const VkBaseInStructure *at = chain; at != NULL; at = at->pNext) {
@@ -160,7 +161,7 @@ static VKAPI_ATTR void VKAPI_CALL destroy_device(VkDevice device, const VkAlloca
     next(device, calls);
 }
 
-/* ---- memory, and all else that is the layer's own: an object is the bytes that it stands for, or none */
+/* ---- memory and other objects of the layer: an object is its backing memory, or nothing */
 
 static VkResult create_object(void **out, size_t bytes)
 {
@@ -168,7 +169,7 @@ static VkResult create_object(void **out, size_t bytes)
     return *out != NULL ? VK_SUCCESS : VK_ERROR_OUT_OF_HOST_MEMORY;
 }
 
-/* Of any kind, by its information. */
+/* Creates an object of any kind from its create info. */
 static VKAPI_ATTR VkResult VKAPI_CALL create_any(VkDevice device, const void *info, const VkAllocationCallbacks *calls,
                                                  void **out)
 {
@@ -226,7 +227,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL allocate_commands(VkDevice device, const V
 {
     (void)device;
     for (uint32_t i = 0; i < info->commandBufferCount; i++)
-        out[i] = &lock; /* the pool's, which has nothing to free */
+        out[i] = &lock; /* the pool owns the descriptor set, so there is nothing to free */
     return VK_SUCCESS;
 }
 
@@ -246,7 +247,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL get_query_results(VkDevice device, VkQuery
     return VK_SUCCESS;
 }
 
-/* Whatever it is given. */
+/* Accepts any arguments. */
 static VKAPI_ATTR VkResult VKAPI_CALL do_nothing(void)
 {
     return VK_SUCCESS;
@@ -323,7 +324,8 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_pipelines(VkDevice device, VkPipeli
     if (!mine->statistics || n != 1)
         return next(device, cache, n, infos, calls, out);
     asked.flags |= VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR;
-    r = next(device, VK_NULL_HANDLE, 1, &asked, calls, out); /* compiled here and now: a cache need not keep what is told of it */
+    r = next(device, VK_NULL_HANDLE, 1, &asked, calls, out); /* compiled without the pipeline cache, since a cached pipeline may
+                                                              * have no statistics */
     if (r != VK_SUCCESS)
         return r;
     pthread_mutex_lock(&lock);
@@ -336,7 +338,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_pipelines(VkDevice device, VkPipeli
     return r;
 }
 
-/* ---- what the loader asks for */
+/* ---- functions that the loader looks up */
 
 static PFN_vkVoidFunction VKAPI_CALL get_instance_proc(VkInstance instance, const char *name);
 static PFN_vkVoidFunction VKAPI_CALL get_device_proc(VkDevice device, const char *name);

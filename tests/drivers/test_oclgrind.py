@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Our kernels on Oclgrind, which simulates an OpenCL GPU: it takes each work-item a step at a time and tells of data races within and between groups,
-of what is read or written out of bounds or before it was written, and of barriers that only some reach.  The entries of simulated/small.json, which has
-each form of kernel for devices with groups, with the heuristic's moves, and with random ones (tests/search/check_moves.c).
+"""Run our kernels on Oclgrind, which simulates an OpenCL GPU and detects errors.
 
-    tests/drivers/test_oclgrind.py COUNT [FIRST [FOLDER]]   # that many random moves, of the documents of another folder"""
+Oclgrind executes each work-item step by step.  It reports data races within and between work-groups, accesses out of bounds,
+reads of uninitialised memory, and barriers that only some work-items reach.  The kernels are the entries of
+simulated/small.json, with each form of kernel for devices with work-groups, with the heuristic's moves and with random moves
+(tests/search/check_moves.c).
+
+    tests/drivers/test_oclgrind.py COUNT [FIRST [FOLDER]]   # COUNT random move lists, of the documents of another folder
+"""
 import os
 import pathlib
 import re
@@ -17,10 +21,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 SMALL = pathlib.Path(__file__).resolve().parent / "simulated"
-PAIRS = 45  # of a nest and a list of moves
-WANTED = ("local", "fold", "share", "split")  # moves that must be among them: what only groups have
+PAIRS = 45  # pairs of a nest and a move list
+WANTED = ("local", "fold", "share", "split")  # moves that must be among them, since only devices with work-groups have them
 
-# Work-items that write one place, of the next group too; read past the end; what nobody wrote; and wait at a barrier that not all reach.
+# Work-items that write to one address, also between groups; read past the end; read uninitialised memory; and wait at a
+# divergent barrier.
 WRONG = {
     "race": ("o[get_global_id(0) / 2] = get_global_id(0);", "data race"),
     "race in local memory": ("__local int l[1]; l[0] = get_local_id(0); barrier(CLK_LOCAL_MEM_FENCE); o[get_global_id(0)] = l[0];", "data race"),
@@ -32,7 +37,7 @@ WRONG = {
 
 
 def find_library():
-    """Where Debian's packages were unpacked, or installed."""
+    """Finds a library where Debian's packages were unpacked or installed."""
     for root in (BUILD / "unpacked" / "liboclgrind-21.10", pathlib.Path("/")):
         for version in sorted((root / LIBRARIES / "oclgrind").glob("*")):
             if list((root / LIBRARIES).glob("liboclgrind-*.so")):
@@ -53,15 +58,15 @@ class Oclgrind(unittest.TestCase):
         (cls.folder / "oclgrind.icd").write_text(f"{driver}/lib/oclgrind/liboclgrind-rt-icd.so\n")
         cls.env = {**os.environ, "OCL_ICD_VENDORS": str(cls.folder / "oclgrind.icd"), "LD_LIBRARY_PATH": str(libraries), "OCLGRIND_PCH_DIR": str(headers),
                    "BEAMLINE_CACHE": str(cls.folder), "BEAMLINE_STATE": "none", "OCLGRIND_LOG": str(cls.folder / "log"),
-                   # optimised, a vector of truths is wrong in it, and there are instructions that it does not know
+                   # optimised code has a wrong vector of bools, and has instructions that Oclgrind lacks
                    "OCLGRIND_BUILD_OPTIONS": "-cl-opt-disable", "OCLGRIND_DATA_RACES": "1", "OCLGRIND_UNINITIALIZED": "1",
-                   "OCLGRIND_COMPUTE_UNITS": "16"}  # which is for the heuristic alone
+                   "OCLGRIND_COMPUTE_UNITS": "16"}  # affects only the heuristic
         done = subprocess.run([str(cls.kernel), "--version"], env=cls.env, capture_output=True, text=True, timeout=60)
         if done.returncode != 0:
             raise unittest.SkipTest(f"Oclgrind does not start: {done.stderr.strip()}")
 
     def run_on(self, *words, cwd=ROOT, **env):
-        """(status, what was printed, what Oclgrind has to tell)"""
+        """Returns (status, output, reports of Oclgrind)."""
         log = self.folder / "log"
         log.unlink(missing_ok=True)
         done = subprocess.run([str(word) for word in words], env={**self.env, **env}, cwd=cwd, capture_output=True, text=True, timeout=1200)
@@ -87,11 +92,12 @@ class Oclgrind(unittest.TestCase):
         entries = re.findall(r"^entry (\S+): status (\S+).* worst (\S+)", printed, re.M)
         self.assertGreater(len(entries), 10, printed)
         self.assertEqual([], [entry for entry in entries if entry[1] != "OK" or float(entry[2]) > 1], printed)
-        for move in ("local", "score"):  # or the device was taken for one without groups
+        for move in ("local", "score"):  # otherwise the device was taken for a device without work-groups
             self.assertRegex(printed, rf"kernel .*\b{move} \d")
 
     def moves(self, count=PAIRS, first=0, folder=SMALL):
-        # Its look for uninitialised values crashes at a vector that is written as two vectors, which transposes in registers are.
+        # Its detection of uninitialised values crashes at a vector that is written as two vectors, as in register
+        # transpositions.
         status, printed, log = self.run_on(BUILD / "check_moves", "opencl", count, first, folder, OCLGRIND_UNINITIALIZED="")
         self.assertEqual(("", 0), (log[:3000], status), printed)
         return printed

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What a GPU's compiler makes of our kernels, without the GPU: Mesa's RADV makes a device of any family of AMD's that RADV_FORCE_FAMILY names, and
-compiles for it (Mesa 26 wants a stand-in of the kernel's driver instead).  Under the layer of idle_layer.c nothing runs there.
+"""Compile our kernels for AMD GPUs without a GPU, with Mesa's RADV, and check the compiler's statistics.
 
-    tests/drivers/test_radv.py FAMILY DOCUMENT   # what becomes of its entries, and what the driver says of each kernel"""
+RADV makes a device of the family RADV_FORCE_FAMILY and compiles for it (Mesa 26 needs an emulated kernel driver instead).
+Under the layer of idle_layer.c nothing is executed.
+
+    tests/drivers/test_radv.py FAMILY DOCUMENT   # the status of its entries, and the driver's statistics of each kernel
+"""
 import collections
 import json
 import os
@@ -17,7 +20,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
 DRIVERS = [pathlib.Path(folder) / "vulkan" / "icd.d" for folder in ("/etc", "/usr/local/share", "/usr/share")]
-FAMILIES = {"vega10": "VEGA10", "navi21": "NAVI21"}  # of 64 lanes without and with a choice of 32
+FAMILIES = {"vega10": "VEGA10", "navi21": "NAVI21"}  # 64 lanes, without and with a choice of 32
 SAMPLE = ["attention", "cnn_adam", "layer_norm", "matrix_units", "mlp_sgd", "products", "softmax"]  # of tests/cases
 
 Kernels = collections.namedtuple("Kernels", "entries statistics")
@@ -52,7 +55,7 @@ class Radv(unittest.TestCase):
         return subprocess.run([str(BUILD / program), *words], env=env, capture_output=True, text=True, timeout=600)
 
     def compile(self, family, path):
-        """What became of a document's entries, and what the driver says of each of their kernels."""
+        """Returns the statuses of a document's entries, and the driver's statistics of each kernel."""
         told = self.folder / "statistics"
         told.unlink(missing_ok=True)
         done = self.run_on(family, "try", "vulkan:0", str(path), "fast", "compile")
@@ -81,13 +84,13 @@ class Radv(unittest.TestCase):
                     self.assertEqual((told["Spilled VGPRs"], told["Scratch size"]), (0, 0), told)
 
     def test_large_kernels_stay_in_registers(self):
-        """Shapes from which tiles, shared operands, split sums and running softmaxes are chosen.  What a driver writes to memory for want of registers
-        costs more than all of that gains."""
+        """Large shapes, for which the heuristic chooses tiles, shared operands, split-K and online softmax.  Register spills
+        would cost more than these gain."""
         for family in FAMILIES:
             with self.subTest(family):
                 for told in self.check(family, ROOT / "tests" / "drivers" / "large.json"):
                     self.assertEqual((told["Spilled VGPRs"], told["Scratch size"]), (0, 0), told)
-                    self.assertLessEqual(told["LDS size"], 32 << 10, told)  # two groups in the 64 KB of a compute unit
+                    self.assertLessEqual(told["LDS size"], 32 << 10, told)  # two groups fit into the 64 KB of a compute unit
 
 
 def show(family, path):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The examples: their data, the batches that they draw, and the whole of them against a server."""
+"""The MNIST example: its data, its batches, and training against a server."""
 import os
 import pathlib
 import re
@@ -19,7 +19,7 @@ from served import ROOT, SERVER, Server, ServedCase
 
 
 def accuracy(output):
-    """The per cent in the last line that an example prints."""
+    """Returns the per cent in the last line of an example's output."""
     return float(re.fullmatch(r"test accuracy ([\d.]+)%", output.strip().splitlines()[-1]).group(1))
 
 
@@ -118,11 +118,12 @@ class TrainingTest(unittest.TestCase):
     def test_cnn_on_vulkan(self):
         if "vulkan:0" not in self.devices:
             self.skipTest("there is no Vulkan device")
-        # The whole takes minutes on a CPU: the first steps, with what they reach on OpenCL.
+        # The complete training takes minutes on a CPU: the test runs the first steps, with the accuracy that they reach on
+        # OpenCL.
         self.train("mnist_cnn.py", 85, "--device", "vulkan:0", "--steps", "100")
 
     def test_mlp(self):
-        # scikit-learn's digits are tested with 297 images, on which a good network has 92%, give or take 2.
+        # scikit-learn's digits have 297 test images, on which a good network has 92% accuracy, with an error of 2%.
         self.train("mnist_mlp.py", 88 if mnist_data.find_folder() is None else 93)
 
     def test_guess(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The scripts that are written as for tinygrad: a few steps of each against a server."""
+"""Example scripts in tinygrad's style: a few steps of each against a server."""
 import os
 import re
 import shutil
@@ -15,7 +15,7 @@ class ScriptTest(ServedCase):
     options = ("--log-level", "error")
 
     def run_script(self, name, **settings):
-        """What it prints; skips where its data is not here."""
+        """Returns the output of a script; skips the test if its data is missing."""
         done = subprocess.run([sys.executable, ROOT / "examples" / name], capture_output=True, text=True, timeout=600,
                               env={**os.environ, "BEAMLINE_URL": self.server.url, "BEAMLINE_SEED": "0", **settings})
         if done.returncode != 0 and done.stderr.startswith("skipped:"):
@@ -97,7 +97,7 @@ class ScriptTest(ServedCase):
         self.assertRegex(out, r"^test accuracy [\d.]+%\n$")
 
     def test_stories(self):
-        """The words that this model says, whose places all are one program."""
+        """The words of this model; one program serves all positions."""
         out, err = self.run_script("stories.py", TOKENS="24", BEAMLINE_DEVICE="interp:0")
         self.assertEqual(out, " Once upon a time, there was a little girl named Lily. She loved to play outs\n")
         self.assertIn("23 tokens, 1 program\n", err)
@@ -111,17 +111,17 @@ class ScriptTest(ServedCase):
                               capture_output=True, text=True, timeout=600, check=True)
         errors = [float(each) for each in re.findall(r"squared error ([\d.]+)", done.stdout)]
         self.assertEqual(len(errors), 4)
-        self.assertLess(errors[-1], 1 / 12)  # half of what a network without memory has
+        self.assertLess(errors[-1], 1 / 12)  # half of the error of a network without memory
 
     def test_help(self):
         """--help of each example describes the example, and --url sets the address of the server."""
         for path in sorted((ROOT / "examples").iterdir()):
             if path.suffix not in (".py", ".sh") or path.name in ("curve.py", "local.py", "mnist_data.py", "training.py"):
-                continue  # the last four are modules of the others
+                continue  # these four are modules of the other examples
             with self.subTest(example=path.name):
                 done = subprocess.run([path, "--help"], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
                 self.assertEqual(0, done.returncode, done.stderr)
-                if path.name not in ("keys.sh", "traces.py"):  # which start a server, and wait for one
+                if path.name not in ("keys.sh", "traces.py"):  # keys.sh starts a server, traces.py waits for one
                     self.assertIn("--url", done.stdout)
 
     def test_progress_is_a_line_where_it_is_piped(self):
@@ -131,7 +131,7 @@ class ScriptTest(ServedCase):
         self.assertEqual(1, len(done.stderr.splitlines()), done.stderr)
 
     def test_no_data(self):
-        """Who has not the data is told where it can be had."""
+        """Without the data, an example says where to get the data."""
         for name in ("beautiful_mnist", "fashion", "fashion_mixer", "host_classifier", "host_story", "mnist_vae", "names_lstm", "shakespeare", "stories"):
             with self.subTest(example=name), tempfile.TemporaryDirectory() as nowhere:
                 done = subprocess.run([sys.executable, ROOT / "examples" / f"{name}.py"], capture_output=True, text=True, timeout=600,

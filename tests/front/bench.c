@@ -17,14 +17,14 @@
 
 #include <cmocka.h>
 
-/* What one run owns. */
+/* The data of one run. */
 typedef struct run {
     bl_arena *arena;
     bl_json_doc doc;
     bl_run_request request;
     bl_graph *graph;
-    void **inputs; /* one for each slot */
-    void **values; /* one for each root */
+    void **inputs; /* one per input slot */
+    void **values; /* one per root */
     const bl_node **roots;
     int nslots, nroots;
 } run;
@@ -60,7 +60,7 @@ static void keep(bench *b, const char *name, void *data)
     while (k < b->nkept && strcmp(b->kept[k].name, name) != 0)
         k++;
     if (k == BENCH_KEPT)
-        abort(); /* a test with more than the bench holds */
+        abort(); /* the test exceeds the limits of the bench */
     if (k == b->nkept) {
         snprintf(b->kept[k].name, sizeof b->kept[k].name, "%s", name);
         b->nkept++;
@@ -120,7 +120,7 @@ static void put_value(bl_text *out, const bl_node *node, const void *data, const
     }
     bl_text_puts(out, "]");
     bl_tensor_print(&numbers, (bl_dtype)node->dtype, data, count);
-    for (const char *p = numbers.data; p != NULL && *p != '\0'; p++) { /* "[1,true]" to " 1 1" */
+    for (const char *p = numbers.data; p != NULL && *p != '\0'; p++) { /* converts "[1,true]" to " 1 1" */
         if (*p == '[' || *p == ',')
             bl_text_puts(out, p[1] == ']' ? "" : " ");
         else if (strncmp(p, "true", 4) == 0 || strncmp(p, "false", 5) == 0)
@@ -202,7 +202,7 @@ void bench_fini(bench *b)
     bl_text_fini(&b->text);
 }
 
-/* The end of the word that begins at |p|. */
+/* The end of the word that starts at |p|. */
 static const char *word_end(const char *p)
 {
     while (*p != '\0' && *p != ' ' && *p != ';')

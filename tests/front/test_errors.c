@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Graphs that cannot be: status, the node blamed, and what a person reads.  And builds that run out of memory anywhere. */
+/* Invalid graphs: the status, the named node and the message.  Also builds that run out of memory at any point. */
 #include "engine/front/sig.h"
 #include "tests/front/bench.h"
 
@@ -21,7 +21,7 @@
 static const struct {
     const char *node;
     bl_status status;
-    const char *text; /* in the message */
+    const char *text; /* part of the message */
 } rows[] = {
     {"'op': 'matmul', 'in': ['a', 'b']", BL_EGRAPH, "matmul: inner dimensions differ: [2, 3] @ [4, 5]"},
     {"'op': 'add', 'in': ['a', 'b']", BL_EGRAPH, "add: shapes do not broadcast: [2, 3] and [4, 5]"},
@@ -220,7 +220,7 @@ static void test_messages(void **state)
     }
 }
 
-/* Dimensions of different names do not meet, though their sizes might. */
+/* Dimensions with different names are unequal, even if their sizes could be equal. */
 static void test_named_dimensions(void **state)
 {
     bench b = {0};
@@ -251,7 +251,7 @@ static void test_signatures(void **state)
     assert_true(bl_span_is(sig.attr[0].preset, "[1, 2]") && sig.attr[1].kind == BL_SIG_CHOICE);
 }
 
-/* Graphs with most kinds of op in them. */
+/* Graphs with ops of most kinds. */
 static const char *const whole[] = {
     "{'inputs': {'x': [[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]], 'w': [[[[1, 2], [3, 4]]]], 't': {'dtype': 'int64', 'shape': [1],"
     " 'data': [1]}}, 'nodes': [{'id': 'c', 'op': 'conv2d', 'in': ['x', 'w'], 'attrs': {'padding': 1, 'stride': 2}},"
@@ -271,7 +271,7 @@ static const char *const whole[] = {
     " 'outputs': ['dx', 'am', 'sd', 'nn']}",
 };
 
-/* Whatever runs out first, the answer is a status. */
+/* Whichever limit is reached first, the build returns a status. */
 static void test_memory(void **state)
 {
     (void)state;
@@ -282,7 +282,7 @@ static void test_memory(void **state)
             bytes += bytes / 64 + 64;
             failures++;
         }
-        assert_true(failures > 50); /* the limits ran through the whole build */
+        assert_true(failures > 50); /* the failures covered the whole build */
         long nth = 1;
         while (bench_build(whole[i], 0, nth) != BL_OK)
             nth++;

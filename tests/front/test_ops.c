@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Every wire op on small values: what PyTorch and NumPy give, and the API's rules for literals and dtypes. */
+/* Every wire op on small values, compared with PyTorch and NumPy, and the API's rules for literals and dtypes. */
 #include "engine/front/build.h"
 #include "tests/front/bench.h"
 
@@ -19,7 +19,7 @@ static const struct {
 #undef BL_EXAMPLE
 };
 
-/* The ids of row |i|'s node, as many as its op has results. */
+/* The ids of row |i|'s node: one per result of the op. */
 static const char *ids_of(size_t i)
 {
     static const char *const ids[] = {"", "'out'", "'out', 'out1'", "'out', 'out1', 'out2'", "'out', 'out1', 'out2', 'out3'"};
@@ -49,7 +49,7 @@ static void test_values(void **state)
     }
 }
 
-/* In too little memory every op ends with a status that says so. */
+/* With too little memory, every op ends with the matching status. */
 static void test_little_memory(void **state)
 {
     (void)state;
@@ -68,7 +68,7 @@ static void test_little_memory(void **state)
     }
 }
 
-/* Ops whose values other tests look at: those that draw always, and one that takes a MiB of bytes. */
+/* Ops whose values other tests check: random ops, and an op with a result of one MiB. */
 static const char *const elsewhere[] = {"kaiming_uniform", "kaiming_normal", "glorot_uniform",
                                         "scaled_uniform",  "random_bits",    "hash"};
 
@@ -83,13 +83,13 @@ static void every_op_has_an_example(void **state)
             found = found || strstr(rows[k].node, wanted) != NULL;
         for (size_t k = 0; k < sizeof elsewhere / sizeof elsewhere[0]; k++)
             found = found || strcmp(elsewhere[k], bl_wire_ops[i].name) == 0;
-        found = found || bl_wire_ops[i].name[0] == '_'; /* only formulas use it, and they have rows */
+        found = found || bl_wire_ops[i].name[0] == '_'; /* used only by formulas, which have their own rows */
         if (!found)
             fail_msg("no example of op \"%s\"", bl_wire_ops[i].name);
     }
 }
 
-/* An op may name a dimension where it takes a size; one graph serves every size of it. */
+/* A size attribute may name a dimension; one graph serves all sizes of the dimension. */
 static void test_named_dimensions(void **state)
 {
     static const struct {
@@ -144,7 +144,7 @@ static void test_named_dimensions(void **state)
     }
 }
 
-/* The diagonal of a square of a named dimension, and back. */
+/* The diagonal of a square with a named dimension, and the inverse operation. */
 static void test_named_diagonal(void **state)
 {
     bench b = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Random ops: known answers of the generator, what decides a draw, and the distributions. */
+/* Random ops: known answers of the generator, the inputs of a draw, and the distributions. */
 #include "engine/front/call.h"
 #include "tests/front/bench.h"
 
@@ -32,14 +32,14 @@ static void test_known_answers(void **state)
             key.at[k] = bl_const_int(ir, BL_U32, rows[i].key[k]);
             counter.at[k] = bl_const_int(ir, BL_U32, rows[i].counter[k]);
         }
-        bl_words got = bl_threefry(ir, key, counter); /* folded, being constants */
+        bl_words got = bl_threefry(ir, key, counter); /* folded, since the operands are constants */
         for (int k = 0; k < 2; k++)
             assert_int_equal(rows[i].want[k], bl_const_value(got.at[k]).u);
     }
     bl_ir_destroy(ir);
 }
 
-/* Run one random node, its text without the ids; the result stays in b->text. */
+/* Runs one random node, given as text without ids; the result is in b->text. */
 static void draw(bench *b, const char *node)
 {
     char document[512];
@@ -62,7 +62,7 @@ static const char *draw_once(const char *node, uint32_t seed, char *text, size_t
 
 #define UNIFORM "'op': 'uniform', 'attrs': {'shape': [3]"
 
-/* (seed, step, place) decide, or (seed, key, place). */
+/* A draw depends on (seed, step, place), or on (seed, key, place). */
 static void test_what_decides(void **state)
 {
     char a[200], c[200];
@@ -77,24 +77,24 @@ static void test_what_decides(void **state)
     assert_string_equal(a, b.text.data);
     draw(&b, UNIFORM "}"); /* the next step */
     assert_string_not_equal(a, b.text.data);
-    assert_int_equal(2, ((uint32_t *)b.kept[0].data)[1]); /* the step advances */
+    assert_int_equal(2, ((uint32_t *)b.kept[0].data)[1]); /* the step was advanced */
     bench_fini(&b);
 
     b = (bench){.program = true, .seed = 1};
     draw(&b, UNIFORM "}, 'in': ['epoch']");
     snprintf(a, sizeof a, "%s", b.text.data);
-    draw(&b, UNIFORM "}, 'in': ['epoch']"); /* the step does not count */
+    draw(&b, UNIFORM "}, 'in': ['epoch']"); /* with a key, the step has no effect */
     assert_string_equal(a, b.text.data);
     draw(&b, UNIFORM "}, 'in': [8]");
     assert_string_not_equal(a, b.text.data);
     assert_int_equal(1, b.nkept);
     assert_string_equal("rng", b.kept[0].name);
-    assert_int_equal(1, ((uint32_t *)b.kept[0].data)[0]); /* the seed stays */
-    assert_int_equal(0, ((uint32_t *)b.kept[0].data)[1]); /* the step that nobody asked for too */
+    assert_int_equal(1, ((uint32_t *)b.kept[0].data)[0]); /* the seed is unchanged */
+    assert_int_equal(0, ((uint32_t *)b.kept[0].data)[1]); /* the step is unchanged too, since no node used it */
     bench_fini(&b);
 }
 
-/* Two random nodes of one graph draw differently. */
+/* Two random nodes of one graph draw different numbers. */
 static void test_place_counts(void **state)
 {
     bench b = {0};
@@ -106,7 +106,7 @@ static void test_place_counts(void **state)
     bench_fini(&b);
 }
 
-/* Mean, deviation and bounds of 20,000 draws; the tolerances are over 4 standard errors. */
+/* Mean, deviation and bounds of 20,000 draws; the tolerances exceed 4 standard errors. */
 static void test_distributions(void **state)
 {
     static const struct {
@@ -192,8 +192,8 @@ static void test_permutation(void **state)
     }
 }
 
-/* Each of the 24 permutations of 4 elements as often as the others: chi-square with 23 degrees of freedom is over 49.7 once in a
- * thousand; the seeds are fixed. */
+/* All 24 permutations of 4 elements are equally frequent: chi-square with 23 degrees of freedom exceeds 49.7 with a probability
+ * of 0.001; the seeds are fixed. */
 static void test_permutation_is_uniform(void **state)
 {
     enum { DRAWS = 480 };

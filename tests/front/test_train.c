@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Optimisers against torch.optim over three steps, what they remember, and where gradients flow. */
+/* Optimisers against torch.optim over three steps, their state, and the flow of gradients. */
 #include "tests/front/bench.h"
 
 #include <setjmp.h>
@@ -93,17 +93,18 @@ static void test_what_is_remembered(void **state)
     assert_int_equal(BL_EGRAPH, step(&b, "adam", "", w));
     assert_string_equal("adam: keeps state; only a program has state", b.err.text);
     assert_string_equal("w1", b.err.node);
-    assert_int_equal(BL_OK, step(&b, "sgd", "'lr': 1", w)); /* that remembers nothing */
+    assert_int_equal(BL_OK, step(&b, "sgd", "'lr': 1", w)); /* plain sgd has no state */
     bench_fini(&b);
 }
 
-/* A gradient is taken to a wire node, not to every node of equal value, and flows on through it. */
+/* The gradient to a wire node is the gradient through this node, not through other nodes of equal value; the gradient also
+ * flows on to the node's operands. */
 static void test_gradients_of_inner_nodes(void **state)
 {
     bench b = {0};
 
     (void)state;
-    /* h and k are both exp(x), v is x; s = h * k * v */
+    /* h and k are exp(x), v is x; s = h * k * v */
     assert_int_equal(BL_OK,
                      bench_run(&b, "{'inputs': {'x': [0]}, 'nodes': [{'id': 'h', 'op': 'exp', 'in': ['x']},"
                                    "{'id': 'k', 'op': 'exp', 'in': ['x']},"
@@ -120,11 +121,11 @@ static void test_gradients(void **state)
     static const struct {
         const char *nodes, *want;
     } cases[] = {
-        /* of a gradient: d/dx (3 x^2) */
+        /* a second derivative: d/dx (3 x^2) */
         {"{'id': 'xx', 'op': 'mul', 'in': ['x', 'x']}, {'id': 'y', 'op': 'mul', 'in': ['xx', 'x']},"
          "{'id': ['g'], 'op': 'grad', 'in': ['y', 'x']}, {'id': ['out'], 'op': 'grad', 'in': ['g', 'x']}",
          "float32[1] 12"},
-        /* nothing flows through detach, a comparison or an integer */
+        /* no gradient flows through detach, a comparison or an integer */
         {"{'id': 'd', 'op': 'detach', 'in': ['x']}, {'id': 'y', 'op': 'mul', 'in': ['d', 'x']},"
          "{'id': ['out'], 'op': 'grad', 'in': ['y', 'x']}",
          "float32[1] 2"},
@@ -139,7 +140,7 @@ static void test_gradients(void **state)
         {"{'id': 'y', 'op': 'mul', 'in': ['x', 'z']},"
          "{'id': ['out'], 'op': 'grad', 'in': ['y', 'x', 'c'], 'attrs': {'cotangent': true}}",
          "float32[1] 3210"},
-        /* PyTorch's choices where there is no derivative: relu and abs at 0, ties */
+        /* PyTorch's choices at points without a derivative: relu and abs at 0, ties */
         {"{'id': 'r', 'op': 'relu', 'in': ['o']}, {'id': 'y', 'op': 'sum', 'in': ['r']},"
          "{'id': ['out'], 'op': 'grad', 'in': ['y', 'o']}",
          "float32[3] 0 0 0"},
@@ -157,7 +158,7 @@ static void test_gradients(void **state)
         {"{'id': 'r', 'op': 'sigmoid', 'in': ['o']}, {'id': 'y', 'op': 'sum', 'in': ['r']},"
          "{'id': ['out'], 'op': 'grad', 'in': ['y', 'o']}",
          "float32[3] 0.25 0.25 0.25"},
-        /* finite where the value is flat */
+        /* finite where the function saturates */
         {"{'id': 'r', 'op': 'sigmoid', 'in': ['far']}, {'id': 'y', 'op': 'sum', 'in': ['r']},"
          "{'id': ['out'], 'op': 'grad', 'in': ['y', 'far']}",
          "float32[2] 0 0"},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which convolutions are computed by transforms, and with which tiles; and that transforms and their gradients' CORRELATE agree.
- */
+/* Which convolutions use Winograd transforms, and with which tiles; and agreement of the transforms with their gradients'
+ * CORRELATE. */
 #include "engine/front/winograd.h"
 #include "engine/ir/winograd_transforms.h"
 #include "tests/interp/graph.h"
@@ -84,7 +84,7 @@ static void test_choice(void **state)
     assert_int_equal(wrong, 0);
 }
 
-/* 36 places, 8 x 7 x 7 tiles, 128 channels of 4 bytes are 7,225,344. */
+/* 36 positions, 8 x 7 x 7 tiles, 128 channels of 4 bytes: 7,225,344 bytes. */
 static void test_memory(void **state)
 {
     static const struct {
@@ -103,7 +103,7 @@ static void test_memory(void **state)
     }
 }
 
-/* In float64, where both are the same but for 1e-13 or so. */
+/* In float64 both methods agree to about 1e-13. */
 static void test_against_definition(void **state)
 {
     static const struct {

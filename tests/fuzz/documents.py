@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Requests: a graph and the values of its inputs."""
+"""Requests of the fuzzer: a graph and the values of its inputs."""
 import base64
 import json
 import math
@@ -11,7 +11,7 @@ ORDER = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}  # bits of 
 
 
 class Named(int):
-    """The size of a dimension with a name."""
+    """A size with the name of a dimension."""
 
     def __new__(cls, size, name):
         self = super().__new__(cls, size)
@@ -28,7 +28,7 @@ def count(shape):
 
 
 def bits_of(array):
-    """bfloat16, as its 16 bits, of float32: to the nearest, ties to even."""
+    """Rounds float32 to bfloat16, to nearest even, and returns the 16 bits."""
     flat = np.array(array, np.float32).reshape(-1)
     word = flat.view(np.uint32).astype(np.uint64)
     rounded = ((word + 0x7fff + (word >> 16 & 1)) >> 16).astype(np.uint16)
@@ -40,11 +40,11 @@ def floats_of(bits):
 
 
 class Tensor:
-    """An input: its values as float64, int64 (uint64) or bool, and what they are on the wire."""
+    """An input: its values as float64, int64 (uint64) or bool, and their encoding on the wire."""
 
     def __init__(self, dtype, array, shape=None):
         self.dtype = dtype
-        self.shape = list(array.shape) if shape is None else shape  # may have names
+        self.shape = list(array.shape) if shape is None else shape  # may contain named dimensions
         if dtype == "bfloat16":
             self.array = floats_of(bits_of(np.asarray(array)))
         else:
@@ -68,7 +68,7 @@ class Document:
 
     def __init__(self, inputs, nodes, outputs, dims=None):
         self.inputs, self.nodes, self.outputs, self.dims = inputs, nodes, outputs, dims or {}
-        self.expected = {}  # output -> (dtype, shape), as far as it is known
+        self.expected = {}  # output -> (dtype, shape) as far as known
 
     def members(self, encode):
         named = {name: [wire(n) for n in t.shape] for name, t in self.inputs.items() if any(isinstance(n, Named) for n in t.shape)}
@@ -81,7 +81,7 @@ class Document:
         return self.members(Tensor.encoded)
 
     def text(self):
-        """As a person reads it, and as it is kept."""
+        """The readable form in which a document is stored."""
         members = self.members(Tensor.readable)
         lines = [f' "{name}": {json.dumps(value)}' for name, value in members.items() if name not in ("inputs", "nodes")]
         inputs = ",\n".join(f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in members["inputs"].items())
@@ -90,7 +90,7 @@ class Document:
 
     @classmethod
     def read(cls, text):
-        """What text() wrote."""
+        """Parses the result of text()."""
         members, inputs = json.loads(text), {}
         for name, value in members["inputs"].items():
             data = [float(x) if value["dtype"] in FLOATS else x for x in value["data"]]
@@ -106,7 +106,7 @@ def ids_of(node):
 
 
 def concrete(document, sizes=None):
-    """The names of dimensions replaced by their sizes."""
+    """The document with the names of dimensions replaced by their sizes."""
     sizes = sizes or {n.name: int(n) for t in document.inputs.values() for n in t.shape if isinstance(n, Named)}
 
     def without(x):

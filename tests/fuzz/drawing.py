@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""A graph that grows, and what the list of ops says by the form of its signatures.
+"""Growth of a random graph, and the ops of proto/ops.json by the form of their signatures.
 
-A value carries its shape, dtype, a bound of its magnitude and whether it is exact: computed without a rounding, so that a jump (floor, a
-comparison, a cast to integers) may follow it.  Elementwise ops, reductions and ops along an axis come from proto/ops.json, so that new ones
-join by themselves; those of other forms have a function in draws.py."""
+A value has a shape, a dtype, a bound of its magnitude, and a flag: exact values are computed without rounding, so that a
+discontinuous op (floor, a comparison, a cast to integers) may use them.  Elementwise ops, reductions and ops along an axis come
+from proto/ops.json, so that new ops join automatically; ops of other forms have a function in draws.py.
+"""
 import json
 import math
 import pathlib
@@ -20,10 +21,10 @@ SIGNED = ("int8", "int16", "int32", "int64")
 UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
 INTS = SIGNED + UNSIGNED
 BITS = dict(zip(INTS, (8, 16, 32, 64) * 2))
-SIZES = (1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 33, 64)  # about the widths of vectors
-MOST = 3000     # elements of a value
+SIZES = (1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 33, 64)  # around the widths of vectors
+MOST = 3000     # largest number of elements of a value
 MOST_DIMS = 5
-TAME = 8.0      # magnitude of what goes into functions that grow
+TAME = 8.0      # largest magnitude of operands of fast-growing functions
 
 
 class Value:
@@ -44,11 +45,11 @@ class Value:
 
 
 class Impossible(Exception):
-    """This op has nothing to work on here: draw another."""
+    """The op has no suitable operand: draw another op."""
 
 
 def promote(a, b):
-    """The dtype of an operation on both, or Impossible where that is not worth knowing."""
+    """Returns the result dtype of an operation on both, or raises Impossible for combinations that are not worth testing."""
     if a == b:
         return a
     if a in FLOATS and b in FLOATS:
@@ -61,10 +62,10 @@ def promote(a, b):
     return str(np.promote_types(a, b))
 
 
-# ---- what ops.json says by the form of a signature
+# ---- ops of ops.json by the form of their signatures
 
 EASY = {"float", "bool", "number", "string"}
-# Ops that look elementwise and are not (most have a function below), or are about something else.
+# Ops with an elementwise signature that are not elementwise (most have a function below), or that are not suitable.
 OTHERS = {"allclose", "sparse_categorical_crossentropy", "matmul", "linear", "lstm_cell", "gru_cell", "threefry", "instance_norm",
           "group_norm", "batch_norm", "newton_schulz", "where",
           "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div",
@@ -89,7 +90,7 @@ def reductions():
 
 
 def along_axis():
-    """One input and one axis that every element keeps its place on."""
+    """Ops with one input and one axis that keep the position of every element."""
     return [op for name, op in OPS.items() if len(op["inputs"]) == 1 and simple_inputs(op, ("T", "Float")) and not op["many_results"]
             and name not in ("rfft", "irfft") and {"axis"} <= {a["name"] for a in op["attrs"]} <= {"axis", "dtype", "descending"}
             and all(a["type"] != "ints" and "default" in a for a in op["attrs"])]
@@ -101,7 +102,7 @@ JUMPS = {"floor", "ceil", "trunc", "round", "sign", "mod", "fmod", "floor_div", 
 KEEP_EXACT = {"add", "sub", "mul", "neg", "abs", "sign", "square", "floor", "ceil", "trunc", "round", "maximum", "minimum", "clamp", "relu",
               "relu6", "hardtanh", "floor_div", "trunc_div", "mod", "fmod", "copysign", "sum", "max", "min", "cumsum", "cummax", "cummin", "sort",
               "argmax", "argmin", "argsort", "all", "any", "count_nonzero"}
-BOOLEAN = {"add", "mul", "maximum", "minimum", "equal", "not_equal", "less"}  # ops of numbers that bool has too
+BOOLEAN = {"add", "mul", "maximum", "minimum", "equal", "not_equal", "less"}  # numeric ops that also accept bool
 POSITIVE = {"log", "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal"}
 UNIT = {"asin", "acos", "atanh", "erfinv"}
 GROWING = {"exp", "exp2", "expm1", "sinh", "cosh", "tan", "square", "pow", "prod", "cumprod"}
@@ -111,18 +112,18 @@ BOUNDED = {"tanh": 1, "sigmoid": 1, "sin": 1, "cos": 1, "erf": 1, "softmax": 1, 
 
 
 class Drawing:
-    """A graph that grows."""
+    """A growing random graph."""
 
     def __init__(self, seed, named=None):
         self.random = random.Random(f"graph {seed}")
         self.numbers = np.random.default_rng(abs(hash_of(seed)))
         self.inputs, self.nodes, self.values, self.used, self.dims = {}, [], [], set(), {}
         self.named = self.random.random() < 0.15 if named is None else named
-        self.depth = named is not None  # in how many bodies it is
+        self.depth = named is not None  # nesting depth of bodies
         kind = self.random.random()
-        # Most graphs are of one float dtype with a few strays.
+        # Most graphs have a single float dtype, with few values of other dtypes.
         self.float = "float32" if kind < 0.7 else self.random.choice(FLOATS[1:])
-        self.pure = self.random.random() < 0.5  # few integers: more of it has a gradient
+        self.pure = self.random.random() < 0.5  # few integers, so that more of the graph has a gradient
         self.wants_grad = self.random.random() < 0.35
         if self.named:
             name = "dim0"
@@ -153,7 +154,7 @@ class Drawing:
         return self.random.choice(INTS + ("bool", "bool", "int32", "int64"))
 
     def input(self, shape=None, dtype=None, exact=None, array=None):
-        """A new input.  Exact floats are quarters; others are made of all their bits."""
+        """Adds an input.  Exact floats are multiples of a quarter; others use all bits of the significand."""
         shape = self.shape() if shape is None else tuple(shape)
         dtype = dtype or self.dtype()
         exact = self.chance(0.5) if exact is None else exact
@@ -169,7 +170,7 @@ class Drawing:
             array, exact, size = self.numbers.integers(0, 2, sizes), True, 1.0
         else:
             low, high = (0, 10) if dtype in UNSIGNED else (-9, 10)
-            if self.chance(0.15):  # all bits
+            if self.chance(0.15):  # all bits of the significand
                 info = np.iinfo(dtype)
                 array, size = self.numbers.integers(info.min, info.max, sizes, dtype, endpoint=True), 2.0 ** BITS[dtype]
             else:
@@ -182,7 +183,7 @@ class Drawing:
         return value
 
     def add(self, op, operands, results, **attrs):
-        """A node; a value for each result (shape, dtype, exact, size), or the only one."""
+        """Adds a node.  Returns a value for each result (shape, dtype, exact, size), or the single value."""
         place = len(self.nodes)
         one = len(results) == 1 and not OPS[op]["many_results"]
         names = [f"n{place}"] if one else [f"n{place}_{i}" for i in range(len(results))]
@@ -199,11 +200,11 @@ class Drawing:
         return values[0] if len(values) == 1 else values
 
     def same(self, op, x, size=None, kind=None, exact=None, **attrs):
-        """An op whose one result has the shape of its operand."""
+        """Adds an op whose single result has the shape of its operand."""
         return self.add(op, [x], [(x.shape, kind or x.dtype, x.exact if exact is None else exact, x.size if size is None else size)], **attrs)
 
     def pick(self, accept=lambda v: True, fresh=0.12, **made):
-        """A value: the later ones more often, sometimes a new input of what |made| says."""
+        """Picks a value: later values more often, sometimes a new input with the properties of |made|."""
         found = [v for v in self.values if accept(v)]
         if found and (not self.chance(fresh) or len(self.inputs) >= 6):
             place = int(len(found) * (1 - self.random.random() ** 2))
@@ -219,7 +220,7 @@ class Drawing:
         return self.pick(lambda v: v.floating and accept(v), **{"dtype": self.float, **made})
 
     def tame(self, x, most=TAME):
-        """x, or something like it that is not large."""
+        """Returns x, or a value of bounded magnitude derived from x."""
         if x.dtype == "bool" or x.size <= most:
             return x
         if not x.floating:
@@ -239,13 +240,13 @@ class Drawing:
         return self.add("mul", [x, 0.875], [(x.shape, x.dtype, False, 0.9)])
 
     def steady(self, x):
-        """x, unless it is inexact: then mostly something else, since a jump follows."""
+        """Returns x if exact, else mostly another value, since a discontinuous op follows."""
         if x.exact or not x.floating or self.chance(0.06):
             return x
         return self.pick(lambda v: v.exact and v.floating and v.size <= 64, shape=x.shape, dtype=x.dtype, exact=True)
 
     def mate(self, x, accept=lambda v: True):
-        """An operand that broadcasts with x: another value, or a new input with some axes of size 1 or left out."""
+        """Returns an operand that broadcasts with x: another value, or a new input in which some axes are 1 or omitted."""
         def fits(v):
             return accept(v) and count(broadcast(v.shape, x.shape) or (MOST + 1,)) <= MOST and (v.shape or x.shape or v is not x)
         if self.chance(0.75):
@@ -270,7 +271,7 @@ class Drawing:
         if x.dtype == dtype:
             return x
         size = x.size if dtype in FLOATS or x.floating else min(x.size, 2.0 ** BITS.get(dtype, 0))
-        if dtype in UNSIGNED and (x.dtype in SIGNED or x.floating and x.dtype != dtype):  # -1 becomes the largest
+        if dtype in UNSIGNED and (x.dtype in SIGNED or x.floating and x.dtype != dtype):  # -1 would become the largest number
             size = 2.0 ** BITS[dtype]
         exact = x.exact and (x.size <= 16 or x.dtype in FLOATS and dtype not in ("float16", "bfloat16") or dtype not in FLOATS)
         return self.same("cast", x, max(size, 1.0), dtype, exact, dtype=dtype)
@@ -282,17 +283,17 @@ class Drawing:
         return self.random.choice(axes)
 
     def sign(self, axis, ndim):
-        """The axis, counted from one end or the other."""
+        """Returns the axis, counted from either end."""
         return axis - ndim if self.chance(0.3) else axis
 
 
 def hash_of(seed):
-    """A whole number of a seed, the same in every process."""
+    """Hashes a seed to an integer, equal in every process."""
     return random.Random(f"numbers {seed}").getrandbits(60)
 
 
 def broadcast(a, b):
-    """The shape of both together, or None.  A name meets itself or a 1."""
+    """Returns the common broadcast shape, or None.  A name broadcasts with itself and with 1."""
     shape = []
     a, b = (1,) * (len(b) - len(a)) + tuple(a), (1,) * (len(a) - len(b)) + tuple(b)
     for m, n in zip(a, b):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a random graph is made of: functions that each add an op, and what it needs, to a drawing, or say Impossible."""
+"""The ops of random graphs: each function adds an op with its operands to a drawing, or raises Impossible."""
 import math
 
 from documents import FLOATS, ORDER, Named, count, wire
@@ -27,7 +27,7 @@ def elementwise(d):
     if name in loud or op["results"][0] == "Float" and name not in ("tanh", "sigmoid", "sin", "cos", "erf"):
         operands = [d.tame(v, 3.0 if name in GROWING else TAME) for v in operands]
     operands = [d.tame(v, 64.0) for v in operands] if any(v.floating for v in operands) else operands
-    # Where a function has no value there is only NaN; sometimes that is wanted.
+    # Out of its domain a function gives only NaN; occasionally that is wanted.
     if not d.chance(0.06):
         if name in POSITIVE or name == "pow":
             operands[0] = d.positive(operands[0])
@@ -163,7 +163,7 @@ def along(d):
     results = [(x.shape, dtype, exact, size)]
     if len(op["results"]) == 2:
         results.append((x.shape, "int64", x.exact, n) if op["results"][1] == "Int64" else (x.shape, dtype, False, x.size * n))
-        if op["results"][1] != "Int64":  # a transform
+        if op["results"][1] != "Int64":  # a Fourier transform
             results[0] = results[1]
     d.add(name, [x], results, **attrs)
 
@@ -177,7 +177,7 @@ def topk(d):
 
 
 def narrow(d):
-    """To 8 bits and back."""
+    """Casts to 8 bits and back."""
     x = d.tame(d.steady(d.pick_float()))
     dtype = d.random.choice(("float8_e4m3", "float8_e5m2"))
     y = d.same("cast", x, kind=dtype, dtype=dtype)
@@ -248,7 +248,7 @@ def loss(d):
 
 
 def whole_numbers(d, shape, low, high, dtype=None):
-    """An input of integers from low to high - 1."""
+    """Adds an input of integers from low to high - 1."""
     dtype = dtype or d.random.choice(("int64", "int32", "int64", "int16"))
     return d.input(shape, dtype, array=d.numbers.integers(low, max(high, low + 1), [int(n) for n in shape]))
 
@@ -286,7 +286,7 @@ def matmul(d):
     elif x.ndim == 3 and count(x.shape) > 0 and d.chance(0.3):
         k2 = d.input(x.shape, x.dtype) if d.chance(0.5) else x
         d.add("attention", [x, k2, x], [(x.shape, x.dtype, False, x.size)], **({"causal": True} if d.chance(0.5) else {}))
-    elif x.ndim == 3 and count(x.shape) > 0:  # longer than wide, so that scores are computed in stages
+    elif x.ndim == 3 and count(x.shape) > 0:  # longer than wide, so that attention is computed in stages
         long, wide = d.random.choice((17, 32, 40)), d.random.choice((3, 8, 16))
         q, k2 = d.input([x.shape[0], long, wide], x.dtype), d.input([x.shape[0], long, wide], x.dtype)
         v = d.input([x.shape[0], long, n], x.dtype)
@@ -449,7 +449,7 @@ def join(d):
 
 
 def repeat(d):
-    """Elements that stand more than once, or elsewhere."""
+    """Ops that repeat or move elements."""
     x = d.pick(lambda v: v.ndim >= 1 and not v.named, ndim=2)
     axis, kind, n = d.axis(x), d.random.random(), d.random.choice((1, 2, 3))
     shape = list(x.shape)
@@ -477,7 +477,7 @@ def triangle(d):
     d.same(d.random.choice(("tril", "triu")), x, **({"diagonal": d.random.choice((-2, -1, 0, 1))} if d.chance(0.6) else {}))
 
 
-# ---- by index
+# ---- indexing
 
 def take(d):
     x = d.pick(lambda v: v.ndim >= 1, ndim=2)
@@ -545,7 +545,7 @@ def choose(d):
         d.add("masked_select", [x, mask], [((size,), x.dtype, x.exact and mask.exact, x.size), ((), "int64", mask.exact, 200.0)], size=size)
 
 
-# ---- out of nothing
+# ---- creation
 
 def create(d):
     dtype, kind = d.random.choice((d.float, "int32", "int64")), d.random.random()
@@ -565,7 +565,7 @@ def create(d):
 
 
 def chance_(d):
-    """Random numbers, of a key that is given."""
+    """Random numbers with a given key."""
     key = d.input((), "int64", array=d.random.randrange(1000))
     shape, seed, kind = d.shape(), {"seed": d.random.randrange(100)}, d.random.random()
     sizes = [wire(n) for n in shape]
@@ -584,7 +584,7 @@ def chance_(d):
 
 
 def parts(d):
-    """An axis in several tensors, or brought to another length."""
+    """Splits an axis into several tensors, or changes its length."""
     x = d.pick(lambda v: v.ndim >= 1 and not v.named, ndim=2)
     axis, kind = d.axis(x, lambda n: n >= 2), d.random.random()
     n = x.shape[axis]
@@ -604,7 +604,7 @@ def parts(d):
 
 
 def matrices(d):
-    """Linear algebra of something positive definite and far from singular."""
+    """Linear algebra of a well-conditioned positive definite matrix."""
     dtype = d.float if d.float in ("float32", "float64") else "float32"
     n = d.random.choice((1, 2, 3, 5, 8))
     x = d.input([n, n], dtype, False)
@@ -629,7 +629,7 @@ def small(v):
 
 
 def body(d, given):
-    """A drawing of some ops on parameters like the values |given|; what it needs besides must be handed in as well."""
+    """Draws a body: some ops on parameters like the values |given|; further operands become additional parameters."""
     inner = Drawing(f"body {d.random.getrandbits(60)}", named=False)
     inner.float, inner.pure = d.float, d.pure
     for i, (shape, dtype, size) in enumerate(given):
@@ -637,7 +637,7 @@ def body(d, given):
     wanted, tries = inner.random.choice((1, 2, 3, 5, 8)), 0
     while len(inner.nodes) < wanted and tries < 8 * wanted:
         tries += 1
-        try:  # what depends on whether a loop is written out: random numbers by their place, gradients rounded to 8 bits before they are summed
+        try:  # results that depend on loop unrolling: random numbers depend on their place, and gradients are rounded to 8 bits before the sum
             never = (chance_, narrow, loop, branch) if d.depth else (chance_, narrow)
             inner.random.choices(list(DRAWS), [0 if draw in never else weight for draw, weight in DRAWS.items()])[0](inner)
         except Impossible:
@@ -647,7 +647,7 @@ def body(d, given):
 
 
 def hand_in(d, inner):
-    """The inputs that a body drew, as inputs of the graph around it."""
+    """Turns the inputs that a body drew into inputs of the enclosing graph."""
     return [d.input(t.shape, t.dtype, array=t.array) for t in inner.inputs.values()]
 
 

@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Draw random graphs, run each on several levels, and shrink what differs.
+"""Draw random graphs, run each on several levels, and shrink graphs whose results differ.
 
     tests/fuzz/fuzz.py [--count N] [--seed S] [--devices interp,opencl,vulkan] [--resume]
-    tests/fuzz/fuzz.py --kind rows|states [--count N] [--seed S] [--devices ...]    what rows.py and states.py draw
-    tests/fuzz/fuzz.py --replay FILE    one document that an earlier run wrote
-    tests/fuzz/fuzz.py --long           10,000 graphs between the interpreter's levels, 1,000 on each driver; picked up where it stopped;
-                                       then as many programs of either other kind
+    tests/fuzz/fuzz.py --kind rows|states [--count N] [--seed S] [--devices ...]    programs of rows.py and states.py
+    tests/fuzz/fuzz.py --replay FILE    a document of an earlier run
+    tests/fuzz/fuzz.py --long           10,000 graphs on the interpreter's levels, 1,000 on each driver, resumed after a stop;
+                                       then as many programs of each other kind
 
-Graph number i of a run is that of seed S + i, always the same.  The levels are in levels.py, how graphs are drawn in graphs.py.  What differs is
-written to build/fuzz/, shrunk.  Once it is mended it is kept in tests/fuzz/found/, with which the sample that ./check runs begins: a document keeps
-its meaning when the generator changes, a seed does not.  A run that is resumed goes on only with the same server and the same generator.  The driver
-levels run without moves as well for one graph in four."""
+Graph number i of a run has the seed S + i and is always the same.  levels.py has the levels, graphs.py draws the graphs.  A run
+writes shrunk documents whose results differ to build/fuzz/.  After a fix, the document moves to tests/fuzz/found/; the sample
+of ./check runs these documents first.  A stored document keeps its meaning when the generator changes, but a seed does not.  A
+resumed run requires the same server and the same generator.  For one graph in four the driver levels also run without moves.
+"""
 import argparse
 import concurrent.futures
 import hashlib
@@ -36,7 +37,7 @@ from shrink import shrink  # noqa: E402
 LONG = (("interp", 10000), ("opencl", 1000), ("vulkan", 1000))
 KINDS = {"rows": rows.campaign, "states": states.campaign}
 WORKERS = min(os.cpu_count() or 2, 4)
-REPORTED = 40  # shrunk and written; a run with more of them stops
+REPORTED = 40  # largest number of shrunk reports; a run with more stops
 
 
 def levels_of(devices):
@@ -49,7 +50,7 @@ def levels_for(seed, names):
 
 
 class Totals:
-    """What a run has seen; kept as JSON where it can be resumed."""
+    """The totals of a run, stored as JSON if the run can be resumed."""
 
     def __init__(self):
         self.graphs = self.refused = self.excused = self.lacking = self.nodes = 0
@@ -91,7 +92,7 @@ class Fuzzer:
         return shrink(document, differs, values)
 
     def report(self, seed, document, problem, small=True):
-        """Shrink and write a difference; gives the file."""
+        """Shrinks and writes a difference.  Returns the file."""
         self.out(f"seed {seed}: {problem}\n  shrinking ...")
         found = problem
         if small:
@@ -107,7 +108,7 @@ class Fuzzer:
         return seed, document, self.judge(document, levels_for(seed, names) if isinstance(seed, int) else names)
 
     def run(self, seeds, names, totals, each=lambda totals: None, small=True):
-        """Judge the graphs of all seeds, in order; |each| is called after each one."""
+        """Judges the graphs of all seeds in order; calls |each| after each graph."""
         start, before = time.monotonic(), totals.seconds
         with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
             waiting, seeds = [], iter(seeds)
@@ -131,13 +132,13 @@ def show(text, end="\n"):
 
 
 def what_is_tested():
-    """A name for this server and these tests: a run of others is not gone on with."""
+    """Returns an identifier of the server and these tests; a run with another identifier is not resumed."""
     files = [pathlib.Path(L.fixture.PROGRAM), ROOT / "proto" / "ops.json", *sorted(HERE.glob("*.py"))]
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 
 def campaign(devices, count, first, state=None, out=show):
-    """One run of the command; |state| is the file that it is resumed from.  Gives the totals."""
+    """Runs one campaign; |state| is the file to resume from.  Returns the totals."""
     totals, fuzzer = Totals(), Fuzzer(devices, out=out)
     done, tested = json.loads(state.read_text()) if state and state.exists() else {}, what_is_tested()
     if (done.get("first"), done.get("devices"), done.get("tested")) == (first, devices, tested):
@@ -170,7 +171,7 @@ def campaign(devices, count, first, state=None, out=show):
 
 
 def run_long(folder=ROOT / "build" / "fuzz", out=show):
-    """All that --long asks for; gives the number of differences."""
+    """Runs all campaigns of --long.  Returns the number of differences."""
     found = 0
     for device, count in LONG:
         out(f"{device}: {count} graphs")

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* libFuzzer: the first byte chooses a method, the rest is an address: its path decoded and matched, its query parsed.  No handler
- * is called, so none is linked. */
+/* libFuzzer: the first byte selects a method, the rest is an address.  Decodes and matches the path and parses the query.  No
+ * handler is called, so none is linked. */
 #include "server/http/routes.h"
 #include "server/ops/server.h"
 
@@ -9,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What server/http/request.c has, without the rest of it. */
+/* Replaces the function of server/http/request.c, which is not linked. */
 const char *bl_request_query(const bl_request *rq, const char *name)
 {
     for (int i = 0; i < rq->head.nquery; i++)

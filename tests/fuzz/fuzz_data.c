@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* libFuzzer: the first byte chooses a format of data, the others are a file of it, whose tensor is read. */
+/* libFuzzer: the first byte selects a data format, the rest is a file in this format, from which a tensor is read. */
 #include "proto/data.h"
 
 #include <stdlib.h>
@@ -25,7 +25,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bl_err err = {0};
     if (arena != NULL && size > 0 &&
         bl_data_find(arena, &source, (bl_span){(const char *)data + 1, size - 1}, &limits, &found, &err) == BL_OK) {
-        void *out = malloc(found.bytes > 0 ? found.bytes : 1); /* exactly: the sanitizer sees a byte too much */
+        void *out = malloc(found.bytes > 0 ? found.bytes : 1); /* the exact size, so that the sanitizer detects an overflow of
+                                                                * one byte */
         if (out != NULL && bl_data_read(&found, out, &err) != BL_OK)
             err = (bl_err){0};
         free(out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* libFuzzer: bytes as a GGUF file, each byte of its names, texts and tensors touched, and its tokenizer made and used.  Two parts
- * of a split file lie side by side where the first four bytes are the length of the first one. */
+/* libFuzzer: the input is a GGUF file.  Reads each byte of its names, texts and tensors, and makes and uses its tokenizer.  If
+ * the first four bytes are the length of a first part, the input has two parts of a split file. */
 #include "proto/gguf/vocab.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* libFuzzer: a request of the Open Inference Protocol.  The first line is the header Inference-Header-Content-Length (empty:
- * there is none), the rest the body; each element of its tensors is touched. */
+/* libFuzzer: a request of the Open Inference Protocol.  The first line is the header Inference-Header-Content-Length (empty: no
+ * header), the rest is the body.  Reads each element of its tensors. */
 #include "proto/infer.h"
 
 #include <stdlib.h>

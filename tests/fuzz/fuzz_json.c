@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* libFuzzer: bytes as the body of a run and of a program, down to the typed elements. */
+/* libFuzzer: the input is the body of a run and of a program; decodes both down to the typed elements. */
 #include "proto/decode.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* libFuzzer: bytes as a language model: a GGUF file, or, where the first four bytes are the length of it, a config.json with a
- * model.safetensors behind it.  The import is whole, and the values of its states are filled. */
+/* libFuzzer: the input is a language model: a GGUF file; or, if the first four bytes are a length, a config.json of this length
+ * and a model.safetensors.  Runs the complete import and fills the values of the states. */
 #include "proto/llm/llm.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* libFuzzer: text as a number, read and printed; what C's strtod and strtof say of it is what we must say, bit for bit. */
+/* libFuzzer: the input is the text of a number.  The values must equal those of C's strtod and strtof bit for bit, and printed
+ * numbers must read back. */
 #include "proto/number.h"
 
 #include <math.h>
@@ -8,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A number reads back as itself from its own shortest text. */
+/* A number reads back as the same value from its shortest text. */
 static void check_printed(double value)
 {
     char text[BL_NUMBER_CHARS + 1] = {0};

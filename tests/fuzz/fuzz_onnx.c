@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* libFuzzer: bytes as an ONNX model, down to its plan's key. */
+/* libFuzzer: the input is an ONNX model; imports it up to the key of its plan. */
 #include "proto/onnx/onnx.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

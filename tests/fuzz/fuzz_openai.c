@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* libFuzzer: a request of /v1 or of llama.cpp's server.  The first line is the address, the rest the document.  The handlers of
- * server/openai run up to where texts would be written or vectors computed: from there on the functions below stand in for the
- * server.  Each prompt and each row of tokens is touched. */
+/* libFuzzer: a request of /v1 or of llama.cpp's server.  The first line is the address, the rest is the document.  The handlers
+ * of server/openai run up to the generation of texts or embeddings; stubs below replace the rest of the server.  Reads each
+ * prompt and each row of tokens. */
 #include "engine/base/clock.h"
 #include "server/http/handlers.h"
 #include "server/http/offload.h"
@@ -36,7 +36,7 @@ static const struct address {
     {"/completion", bl_handle_llama_completion, false},      {"/tokenize", bl_handle_llama_tokenize, false},
     {"/detokenize", bl_handle_llama_detokenize, false},      {"/apply-template", bl_handle_llama_template, false}};
 
-/* What a request has of the server. */
+/* The server of the request. */
 static bl_server server;
 static bl_models models;
 static bl_model model = {.name = "m"};
@@ -55,7 +55,7 @@ static struct {
 } deferred[MOST_DEFERRED];
 static int ndeferred;
 
-/* ---- in place of the server's */
+/* ---- stubs of the server's functions */
 
 bl_status bl_request_defer(bl_request *rq, void (*fn)(void *arg), void *arg)
 {
@@ -89,7 +89,7 @@ void bl_request_reply_json(bl_request *rq, int status)
 bl_status bl_offload_handler(bl_request *rq)
 {
     (void)rq;
-    abort(); /* the request is on such a thread already */
+    abort(); /* the request already runs on a worker thread */
 }
 
 const char *bl_registry_shared(bl_registry *shelf, uint32_t owner, const char *kind, const char *name, uint32_t *other)
@@ -189,7 +189,7 @@ void bl_trace_hex(const unsigned char *bytes, size_t count, char *out)
     out[2 * count] = '\0';
 }
 
-/* ---- what these handlers do not call */
+/* ---- stubs that these handlers never call */
 
 const bl_text_form bl_openai_chat_form, bl_openai_text_form, bl_llama_form;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* libFuzzer: bytes as a safetensors file, and each byte of its tensors touched. */
+/* libFuzzer: the input is a safetensors file; reads each byte of its tensors. */
 #include "proto/safetensors.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* libFuzzer: bytes as a chat template, rendered with a conversation under small limits. */
+/* libFuzzer: the input is a chat template, rendered with a conversation under small limits. */
 #include "proto/chat/template.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* libFuzzer: bytes as a tokenizer, and what follows their first NUL as a text, there and back. */
+/* libFuzzer: the input is a tokenizer, then a NUL and a text, which is encoded and decoded. */
 #include "proto/tokenizer.h"
 
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""libFuzzer on every parser: tests/fuzz/fuzz_*.c over the corpora beside them.
+"""Run libFuzzer on every parser: tests/fuzz/fuzz_*.c with their corpora.
 
-    tests/fuzz/fuzzers.py [--seconds N] [NAME...]    N seconds each (default 600); what it finds is written to build-fuzz/found/NAME/
+    tests/fuzz/fuzzers.py [--seconds N] [NAME...]    N seconds each (default 600); findings go to build-fuzz/found/NAME/
 
-A corpus holds inputs that once reached something new, and whatever was once a crash: tests/fuzz/corpus/NAME.  `--keep` adds what a run found worth keeping,
-minimised.
+The corpus tests/fuzz/corpus/NAME has inputs that once reached new code, and inputs that once crashed.  `--keep` adds the new
+inputs of a run, minimised.
 """
 import argparse
 import os
@@ -17,7 +17,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = ROOT / "build-fuzz"
 CORPUS = ROOT / "tests" / "fuzz" / "corpus"
-LONGEST = 4096  # bytes of an input
+LONGEST = 4096  # limit of an input in bytes
 
 
 def names():
@@ -25,7 +25,7 @@ def names():
 
 
 def build():
-    """What is wrong with it, or nothing."""
+    """Builds the fuzzers.  Returns an error message or None."""
     if not (BUILD / "build.ninja").exists():
         done = subprocess.run(["meson", "setup", BUILD, "-Dfuzz=true", "-Dtests=false", "-Db_lundef=false"], cwd=ROOT, env={**os.environ, "CC": "clang"},
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -36,7 +36,7 @@ def build():
 
 
 def run(name, found, *limits):
-    """(status, runs, output)"""
+    """Returns (status, runs, output)."""
     found.mkdir(parents=True, exist_ok=True)
     done = subprocess.run([BUILD / ("fuzz_" + name), *limits, f"-max_len={LONGEST}", "-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1",
                            f"-artifact_prefix={found}/crash-", found, CORPUS / name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Random graphs.  draw(seed) gives a Document, the same for the same seed and list of ops."""
+"""Random graphs: draw(seed) returns a Document, equal for the same seed and list of ops."""
 from documents import Document, Named, concrete, count, ids_of
 from draws import DRAWS
 from drawing import Drawing, Impossible
 
 
 def gradient(d):
-    """The gradient of a number made of some floats with respect to others."""
+    """Adds the gradient of a scalar made of some floats with respect to other values."""
     floats = [v for v in d.values if v.floating and not v.given]
     sources = [v for v in d.values if v.floating and v.given and v.name in d.used] or floats
     if not floats or not sources:
@@ -56,7 +56,7 @@ def draw(seed):
     outputs = ends + d.random.sample(more, min(len(more), d.random.choice((0, 0, 1, 2, 4))))
     outputs = list(dict.fromkeys(v.name for v in outputs + found))
     nodes, needed = [], set(outputs)
-    for node in reversed(d.nodes):  # what an op that was given up left behind goes
+    for node in reversed(d.nodes):  # removes the nodes of abandoned ops
         if needed & set(ids_of(node)):
             nodes.insert(0, node)
             needed |= {x for x in node["in"] if isinstance(x, str)}

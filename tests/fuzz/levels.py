@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""The levels that a graph runs on, and what counts as a difference between them.
+"""The levels on which a graph runs, and the criteria of a difference between levels.
 
-    apart     interp:0 without moves, each node in a buffer of its own and loops written out: what the others are compared with
+    apart     interp:0 without moves, each node in its own buffer and loops unrolled: the reference
     noopt     interp:0 without moves
     interp    interp:0 with moves
     opencl, vulkan, and opencl-noopt, vulkan-noopt: the drivers
 
-Floats that differ by more than a few roundings are judged by the graph itself: it runs several times with every rounded float multiplied by
-1 + a little noise.  A level may differ as far as this moves the element; a bug moves it further.  Exact values get no noise, so whatever follows
-from them alone must agree."""
+If floats differ by more than a few roundings, the graph itself decides: it runs several times with every rounded float
+multiplied by 1 + small noise.  A level may differ by as much as the noise changes the element; a bug changes it more.  Exact
+values get no noise, so everything computed from exact values alone must agree.
+"""
 import copy
 import http.client
 import json
@@ -29,34 +30,34 @@ CODES = {"BOOL": ("bool", np.bool_), "BF16": ("bfloat16", np.uint16), "F16": ("f
          "F8_E4M3": ("float8_e4m3", np.uint8), "F8_E5M2": ("float8_e5m2", np.uint8),  # compared as bits
          **{f"{'I' if kind == 'int' else 'U'}{n}": (f"{kind}{n}", np.dtype(f"{kind}{n}")) for kind in ("int", "uint")
                                             for n in (8, 16, 32, 64)}}
-SECONDS = 120  # of one request
+SECONDS = 120  # time limit of one request
 # level -> (server, device)
 LEVELS = {"apart": ("noopt", "interp:0"), "noopt": ("noopt", "interp:0"), "interp": ("moves", "interp:0"),
           "opencl": ("moves", "opencl:0"), "vulkan": ("moves", "vulkan:0"),
           "opencl-noopt": ("noopt", "opencl:0"), "vulkan-noopt": ("noopt", "vulkan:0")}
 REFERENCE = "apart"
-# Words of a driver's refusal that is no difference: it lacks a function or a type.
+# Texts in a driver's refusal that count as no difference: the driver lacks a function or a type.
 LACKING = re.compile(r"has no |not supported|unsupported")
 
-# Noise, in units of a dtype's last bit: about what functions of a level are off by.
+# Noise in units of the last place of a dtype: about the error of a level's functions.
 NOISE = {"interp": 4, "noopt": 4, "opencl": 8, "opencl-noopt": 8, "vulkan": 32, "vulkan-noopt": 32}
-# A shader that does not ask for SignedZeroInfNanPreserve may be compiled as if there were neither NaN nor infinities: Mesa makes x - x zero.
+# Without SignedZeroInfNanPreserve a shader may be compiled as if NaN and infinities did not exist: Mesa turns x - x into zero.
 NO_NAN = {"vulkan", "vulkan-noopt"}
-AVERAGES = {"mean", "var", "std"}  # ops that take whole numbers as floats
-FEW, MANY = 6, 40   # runs with noise: first, and before it is called a difference
-FREE = 4            # last bits that nobody asks about
-FACTOR = 6          # of what noise did
+AVERAGES = {"mean", "var", "std"}  # ops that convert integers to floats
+FEW, MANY = 6, 40   # runs with noise: at first, and before a result counts as a difference
+FREE = 4            # differences in the last bits that are ignored
+FACTOR = 6          # allowed multiple of the noise's effect
 
 
 class Result:
-    """An answer: outputs by name as (dtype, array), or a status with words."""
+    """An answer: outputs by name as (dtype, array), or a status with its message."""
 
     def __init__(self, outputs=None, status=200, text=""):
         self.outputs, self.status, self.text = outputs, status, text
 
 
 class Levels:
-    """Two servers, and kept connections to them from every thread."""
+    """Two servers, with kept connections from every thread."""
 
     def __init__(self, names, program_args=()):
         self.args, self.local, self.lock, self.servers, self.connections = program_args, threading.local(), threading.Lock(), {}, []
@@ -70,7 +71,7 @@ class Levels:
         self.servers[name] = fixture.Server("--log-level", "error", "--backends", self.backends, *(["--noopt"] if name == "noopt" else []), *self.args)
 
     def stop(self):
-        """The exit statuses that are not 0."""
+        """Returns the exit statuses that are not 0."""
         for connection in self.connections:
             connection.close()
         return [status for status in [server.stop() for server in self.servers.values()] if status != 0]
@@ -107,7 +108,7 @@ class Levels:
                 if isinstance(problem, TimeoutError):
                     return 504, f"no answer in {SECONDS} s".encode()
                 why = self.revive(name, server)
-                if why and why != "no answer" or not again:  # a kept connection may have been closed while it was silent
+                if why and why != "no answer" or not again:  # the server may have closed an idle kept connection
                     return 599, (why or str(problem)).encode()
         return 599, b""
 
@@ -130,10 +131,10 @@ class Levels:
         return Result(outputs)
 
 
-# ---- other documents of the same meaning, nearly
+# ---- variants of a document with nearly the same meaning
 
 def inlined(body, operands, prefix):
-    """The nodes of a body with these names for its inputs, under names that begin with the prefix; and its results' names."""
+    """Returns the nodes of a body with the given names for its inputs and a prefix for its ids, and the names of its results."""
     names = dict(zip(body["inputs"], operands))
     names.update((name, f"{prefix}.{name}") for node in body["nodes"] for name in ids_of(node))
     renamed = []
@@ -144,14 +145,14 @@ def inlined(body, operands, prefix):
 
 
 def unrolled(document):
-    """Scans as their steps, one after the other.  The length of a sequence is that of an input."""
+    """Unrolls scans into their steps.  The length of a sequence is the length of an input."""
     def write_out(nodes):
         for node in nodes:
             attrs, ids = node.get("attrs", {}), ids_of(node)
             carries, many = attrs.get("carries", 1), attrs.get("sequences", 0)
             state, sequences, rest = node["in"][:carries], node["in"][carries:carries + many], node["in"][carries + many:]
             shapes = [document.inputs[x].array.shape for x in sequences if x in document.inputs] if node["op"] == "scan" and "body" in attrs else []
-            if not shapes or not shapes[0] or len(attrs["body"]["inputs"]) != len(node["in"]):  # no scan, or one that cannot be
+            if not shapes or not shapes[0] or len(attrs["body"]["inputs"]) != len(node["in"]):  # no scan, or an invalid scan
                 yield node
                 continue
             steps = shapes[0][0]
@@ -170,10 +171,10 @@ def unrolled(document):
 
 
 def apart(document):
-    """Each result goes through `contiguous`, so that nothing is fused."""
+    """Passes each result through `contiguous`, which prevents fusion."""
     nodes = []
     for node in document.nodes:
-        # After the copy of an input or of a copy there is nothing to keep apart.
+        # The copy of an input or of a copy needs no further copy.
         ids = ids_of(node)
         raw = [f"{name}.raw" for name in ids]
         nodes.append({**node, "id": raw if isinstance(node["id"], list) else raw[0]})
@@ -181,9 +182,9 @@ def apart(document):
     return Document(document.inputs, nodes, document.outputs, document.dims)
 
 
-# ---- what is exact
+# ---- exact values
 
-# Results are some of the operands' elements (or whole numbers that depend on them).
+# Ops whose results are elements of the operands (or integers that depend on them).
 CHOOSING = {"neg", "abs", "sign", "floor", "ceil", "trunc", "round", "maximum", "minimum", "clamp", "relu", "relu6", "hardtanh", "copysign", "where",
             "contiguous", "detach", "max", "min", "argmax", "argmin", "all", "any", "count_nonzero", "cummax", "cummin", "sort", "argsort", "topk",
             "max_pool2d", "gather", "take", "index", "masked_select", "nonzero", "one_hot", "tril", "triu", "reshape", "permute", "transpose", "expand",
@@ -195,7 +196,7 @@ SUMMING = {"add", "sub", "sum", "cumsum"}
 
 
 def quantum(arrays):
-    """The binary logarithm of the largest power of two that divides all the finite numbers."""
+    """The binary logarithm of the largest power of two that divides all finite numbers."""
     least = 1100
     for array in arrays:
         x = np.asarray(array, np.float64).reshape(-1)
@@ -209,12 +210,12 @@ def quantum(arrays):
 
 
 def fits(dtype, low, total):
-    """Whether sums of numbers that 2^low divides, of |total| at most, are exact."""
+    """Whether sums of multiples of 2^low with magnitudes up to |total| are exact."""
     return low >= 1100 or not np.isfinite(total) or total == 0 or np.log2(total) <= low + ORDER.get(dtype, 63)
 
 
 def exact_ids(document, values):
-    """The ids whose values are computed without a rounding; |values| has all of them, as (dtype, array)."""
+    """Returns the ids whose values are computed without rounding; |values| has all values as (dtype, array)."""
     exact = {name for name, t in document.inputs.items() if t.dtype not in FLOATS or quantum([t.array]) >= -6}
     values = {**{name: (t.dtype, t.array) for name, t in document.inputs.items()}, **values}
     for node in document.nodes:
@@ -247,7 +248,8 @@ def exact_ids(document, values):
 
 
 def with_noise(document, exact, values, generator, amount):
-    """The document, with every float that is not exact, and every exact one on its way into a rounding op, off by about |amount| last bits."""
+    """Returns the document with noise of about |amount| units in the last place on every inexact float, and on every exact
+    float that is an operand of a rounding op."""
     document = concrete(document)
     inputs, nodes, shaken = dict(document.inputs), [], {}
     kinds = {**{name: (t.dtype, t.array.shape) for name, t in document.inputs.items()}, **{name: (dtype, a.shape) for name, (dtype, a) in values.items()}}
@@ -266,7 +268,7 @@ def with_noise(document, exact, values, generator, amount):
         words = []
         for x in node["in"]:
             if rounds and node["op"] in AVERAGES and isinstance(x, str) and kinds[x][0] not in FLOATS:
-                # Whole numbers that are summed as floats: the sum's own roundings are those of its float operands.
+                # Integers that are summed as floats: the rounding of the sum is that of its float operands.
                 real = f"{x}.real"
                 if real not in kinds:
                     nodes.append({"id": real, "op": "cast", "in": [x], "attrs": {"dtype": kinds[ids[0]][0]}})
@@ -284,7 +286,7 @@ def with_noise(document, exact, values, generator, amount):
         for name, before in zip(ids, raw):
             if before != name:
                 kinds[before] = kinds[name]
-                # A float of no floats (normal, or sin of whole numbers) may be close to 0 where its error is not.
+                # A float computed from no floats (normal, or sin of integers) may be close to 0 while its error is not.
                 shake(before, name, "mul" if any(floating(x) for x in node["in"]) else "add")
     return Document(inputs, nodes, document.outputs)
 
@@ -300,12 +302,12 @@ class Difference:
 
 
 def unequal(dtype, got, want, allowed=0):
-    """Where the elements differ by more than |allowed| and a few last bits."""
+    """Returns where the elements differ by more than |allowed| and a few units in the last place."""
     if dtype not in FLOATS:
         return got != want
     a, b = got.astype(np.float64), want.astype(np.float64)
     with np.errstate(all="ignore"):
-        # The smallest normal numbers of float16 and float32 may be flushed to zero by a driver.
+        # A driver may flush the smallest normal numbers of float16 and float32 to zero.
         tiny = {"float16": 2.0 ** -14, "float32": 2.0 ** -126, "bfloat16": 2.0 ** -126}.get(dtype, 0)
         free = FREE * 2.0 ** (1 - ORDER[dtype]) * np.abs(b) + tiny
         near = np.abs(a - b) <= free + allowed
@@ -313,7 +315,7 @@ def unequal(dtype, got, want, allowed=0):
 
 
 def compare(level, got, want):
-    """The first thing that differs, or None."""
+    """Returns the first difference, or None."""
     if got.status != want.status or got.status >= 500:
         both = f"status {got.status} ({got.text})", f"status {want.status} ({want.text})"
         return Difference(level, None, f"{both[0]}, not {both[1]}", "status")
@@ -337,7 +339,7 @@ def describe(name, dtype, a, b, bad):
 
 
 def not_finite(document, values, output):
-    """Whether the output comes of a value that is NaN or infinite."""
+    """Whether the output depends on a value that is NaN or infinite."""
     needed = {output}
     for node in reversed(document.nodes):
         if needed & set(ids_of(node)):
@@ -348,14 +350,15 @@ def not_finite(document, values, output):
 
 
 def excused(levels, level, document, got, want):
-    """None where noise explains what differs, else the difference."""
-    # Going back through a loop, the last step's carries begin with zeros; written out they may have no gradient at all.  Times NaN that differs.
+    """Returns None if noise explains the difference, else the difference."""
+    # In the backward loop the last step's carries begin with zeros; unrolled, they may have no gradient at all.  Multiplied by
+    # NaN the results differ.
     loops = any(node["op"] == "scan" for node in document.nodes) and any(node["op"] == "grad" for node in document.nodes)
     document = unrolled(document)
     every = copy.copy(document)
     every.outputs = [name for node in document.nodes for name in ids_of(node)]
     all_values = levels.run(REFERENCE, every)
-    if all_values.status != 200:  # a value that the wire does not carry
+    if all_values.status != 200:  # a value that the wire cannot represent
         kept = set(document.outputs)
         every.outputs = [name for name in every.outputs if name in kept]
         all_values = levels.run(REFERENCE, every)
@@ -366,7 +369,7 @@ def excused(levels, level, document, got, want):
     for enough in (FEW, MANY):
         while len(runs) < enough:
             generator = np.random.default_rng(len(runs))
-            # From run to run more and less of it: what is decided by a hair is decided both ways.
+            # The noise decreases from run to run, so that borderline comparisons are decided both ways.
             amount = NOISE[level] * (1, 1, 0.5, 2)[len(runs) % 4]
             noisy = levels.run(noisy_level, with_noise(document, exact, values, generator, amount))
             if noisy.status != 200:
@@ -399,7 +402,7 @@ class Verdict:
 
 
 def judge(levels, document, names=None):
-    """Run on every level, and say what came of it."""
+    """Runs the document on every level.  Returns the verdict."""
     verdict = Verdict()
     want = levels.run(REFERENCE, document)
     if want.status == 422:

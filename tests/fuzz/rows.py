@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Random programs over a named number of rows: where the compiler says that rows are apart (engine/ir/row_axis.c), each row of a run of
-many must be, to the bit, what it is in a run by itself.
+"""Random programs over a named number of rows, which check the compiler's proof of row independence.
 
-A graph grows by any op of the list; the server says whether a node is possible, and what shape it has where there are three rows and
-where there are five.  Every value is an entry of a program that has it for its output.  Rows differ in size, and some are no numbers, so that what one
-has of another is seen."""
+For values whose rows are independent by the compiler's proof (engine/ir/row_axis.c), each row of a run with many rows must
+equal, bit for bit, the result of a run with this row alone.  A graph grows by any op of the list.  The server says whether a
+node is valid, and its shapes for three and for five rows.  Every value is the output of one entry of a program.  Rows have
+different magnitudes, and some contain NaN, so that a dependence between rows is visible.
+"""
 import http.client
 import json
 import random
@@ -18,11 +19,11 @@ from levels import CODES, fixture, floats_of
 ROWS, FEW, MANY = "rows", 3, 5
 NODES = (3, 5, 8, 12, 16)
 MOST_ELEMENTS, MOST_DIMS = 2000, 5
-SHOWN = 250  # after so many graphs it is told how far a campaign is
+SHOWN = 250  # a campaign prints its progress after this number of graphs
 
 
 class Value:
-    """|few| and |many|: the shape of either number of rows."""
+    """|few| and |many|: the shapes for the smaller and for the larger number of rows."""
 
     def __init__(self, name, dtype, few, many):
         self.name, self.dtype, self.few, self.many = name, dtype, tuple(few), tuple(many)
@@ -32,7 +33,7 @@ class Value:
         return len(self.few)
 
     def wire(self, axis):
-        """An extent as an attribute says it."""
+        """Returns an extent as an attribute."""
         few, many = self.few[axis], self.many[axis]
         times = (many - few) // (MANY - FEW)
         return few if few == many else f"{times} * {ROWS} + {few - FEW * times}"
@@ -42,7 +43,7 @@ class Value:
 
 
 class Caller:
-    """One kept connection."""
+    """A kept connection."""
 
     def __init__(self, server):
         self.connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=300)
@@ -67,14 +68,14 @@ def tensors_of(body):
 
 
 class Growing:
-    """Inputs begin with the rows; weights are the same for all of them."""
+    """A growing program.  Inputs have the rows as their first axis; weights are shared by all rows."""
 
     def __init__(self, seed, caller):
         self.random = random.Random(f"rows {seed}")
         self.numbers = np.random.default_rng(hash_of(f"rows {seed}"))
         self.caller, self.inputs, self.weights, self.nodes, self.values = caller, {}, {}, [], []
         self.float = self.random.choice(("float32",) * 8 + FLOATS)
-        self.most = self.random.choice((MANY, MANY, 16, 300))  # rows that the kernels are made for
+        self.most = self.random.choice((MANY, MANY, 16, 300))  # number of rows for which the kernels are compiled
 
     def chance(self, p):
         return self.random.random() < p
@@ -88,7 +89,7 @@ class Growing:
         return self.numbers.integers(0, 2 if dtype == "bool" else most, shape)
 
     def input(self, shape=None, dtype=None):
-        """|shape| is that of a row; as many rows as there are at most."""
+        """Adds an input with the largest number of rows; |shape| is the shape of a row."""
         shape = [self.random.choice((1, 2, 3, 4, 6)) for _ in range(self.random.choice((0, 1, 1, 2, 2, 3)))] if shape is None else list(shape)
         dtype = dtype or self.random.choice((self.float, self.float, self.float, "int32", "int64", "uint8", "bool"))
         array = np.asarray(self.numbers_of(dtype, [MANY, *shape], 4)).astype(np.float64)
@@ -118,7 +119,7 @@ class Growing:
                 "device": "interp:0"}
 
     def add(self, op, operands, many=1, **attrs):
-        """What the node makes, if the server takes it."""
+        """Adds a node and returns its value, if the server accepts the node."""
         ids = [f"n{len(self.nodes)}_{i}" for i in range(many)]
         lists = OPS[op]["many_results"] or len(OPS[op]["results"]) > 1 or many > 1
         node = {"id": ids if lists else ids[0], "op": op, "in": [x.name if isinstance(x, Value) else x for x in operands]}
@@ -148,7 +149,7 @@ class Growing:
         return self.pick(lambda v: v.dtype in FLOATS and accept(v))
 
     def mate(self, x):
-        """What may broadcast with x."""
+        """Returns a value that broadcasts with x."""
         if self.chance(0.2):
             return self.random.choice((0, 1, 2, 0.5)) if x.dtype in FLOATS else self.random.choice((0, 1, 2))
         found = [v for v in self.values if v.dtype == x.dtype and all(a == b or 1 in (a, b) for a, b in zip(v.few[::-1], x.few[::-1]))]
@@ -162,7 +163,7 @@ class Growing:
         return axis - x.ndim if self.chance(0.2) else axis
 
 
-# ---- one node each
+# ---- functions that add one node
 
 def elementwise(g):
     op = g.random.choice(ELEMENTWISE + [OPS[name] for name in ("where", "isclose", "masked_fill", "cast", "bitcast", "clamp", "threefry")])
@@ -248,10 +249,10 @@ def divisors(n):
 
 
 def reshape(g):
-    """Axes are merged and parted, that of the rows among them."""
+    """Merges and splits axes, including the axis of rows."""
     x = g.pick()
     few, many = list(x.few), list(x.many)
-    if g.chance(0.25):  # the same sizes in another order, which is not a permutation
+    if g.chance(0.25):  # the sizes in another order by a reshape instead of a permutation
         order = g.random.sample(range(x.ndim), x.ndim)
         few, many = [few[i] for i in order], [many[i] for i in order]
     for _ in range(g.random.randint(1, 3)):
@@ -290,7 +291,7 @@ def move(g):
 
 
 def cut(g):
-    """A part, or more than there is, along any axis."""
+    """A slice along any axis, possibly out of range."""
     x = g.pick(lambda v: v.ndim > 0)
     axis = g.axis(x) % x.ndim
     n, kind = x.few[axis], g.random.random()
@@ -329,7 +330,7 @@ def look_up(g):
     i = g.pick(lambda v: v.dtype in ("int32", "int64", "uint8") and (v.ndim == x.ndim or g.chance(0.3)))
     if g.chance(0.4):
         shape = [*x.few[1:]]
-        dtype = g.random.choice(("int64", "uint8", "uint8", "int32"))  # of signed ones -1 is the last
+        dtype = g.random.choice(("int64", "uint8", "uint8", "int32"))  # in signed dtypes, -1 is the last index
         i = g.input(shape, dtype) if x.ndim and x.has_rows(0) else g.weight(x.few, dtype)
         axis = g.random.choice((axis, 0))
     kind = g.random.random()
@@ -393,7 +394,7 @@ def gradient(g):
 
 
 def body(g, given):
-    """One or two ops of the parameters."""
+    """Draws a body: one or two ops of the parameters."""
     nodes, names = [], list(given)
     for i in range(g.random.choice((1, 2, 3))):
         op = g.random.choice(("add", "mul", "maximum", "tanh", "sub", "cumsum", "sum", "flip", "matmul", "softmax", "minimum", "neg"))
@@ -443,7 +444,7 @@ def draw(seed, caller):
     return g
 
 
-# ---- together and alone
+# ---- all rows together, and each row alone
 
 def needed_by(g, output):
     nodes, wanted = [], {output}
@@ -456,7 +457,7 @@ def needed_by(g, output):
 
 
 def program(g, outputs, device):
-    """An entry for each output."""
+    """Makes a program with an entry for each output."""
     entries = {}
     for output in outputs:
         nodes, wanted = needed_by(g, output)
@@ -480,7 +481,8 @@ def same(a, b):
 
 
 def differing(caller, g, device):
-    """What is said to be apart and is not, as text; and how many outputs are said to be apart, and how many could be."""
+    """Returns, as text, the rows that are independent by the proof and differ; and the numbers of outputs with a proof and of
+    candidates."""
     candidates = [v.name for v in g.values if v.ndim and v.few[0] == FEW and v.many[0] == MANY and v.name not in g.inputs]
     document = program(g, candidates, device)
     if not document["entries"]:
@@ -505,7 +507,7 @@ def differing(caller, g, device):
 
 
 def servers_of(devices, *arguments):
-    """A server for each list of arguments, and those of the devices that this machine has."""
+    """Returns a server for each list of arguments, and the devices of this machine."""
     backends = ",".join(sorted({"interp", *(device.split(":")[0] for device in devices)}))
     servers = [fixture.Server("--log-level", "error", "--backends", backends, "--tune=off", *more) for more in arguments]
     there = {device["id"] for device in json.loads(servers[0].call("GET", "/api/v1/devices").body)["devices"]}
@@ -522,7 +524,7 @@ class Totals:
 
 
 def campaign(devices, seeds, out=print):
-    """The graphs of all seeds on all devices that there are."""
+    """Runs the programs of all seeds on all devices."""
     (server,), devices = servers_of(devices, ())
     caller, totals = Caller(server), Totals()
     try:

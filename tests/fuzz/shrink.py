@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: MIT
-"""Make a document smaller for as long as it still differs.
+"""Shrink a document while its results still differ.
 
-Nothing here knows what an op means: a smaller document that the server refuses, or on which the levels agree, is not taken."""
+The shrinker needs no knowledge of the ops: it discards a smaller document that the server refuses, or on which the levels
+agree.
+"""
 import copy
 
 import numpy as np
 
 from documents import Document, Tensor, concrete, ids_of
 
-TRIES = 600  # of one shrinking
+TRIES = 600  # largest number of attempts
 
 
 def without_dead(document):
-    """Only the nodes that an output needs, and their inputs."""
+    """Keeps only the nodes that an output needs, and their inputs."""
     nodes, needed = [], set(document.outputs)
     for node in reversed(document.nodes):
         if needed & set(ids_of(node)):
@@ -24,14 +26,14 @@ def without_dead(document):
 
 
 def renamed(document, old, new):
-    """Every use of the value |old| becomes one of |new|."""
+    """Replaces every use of the value |old| by |new|."""
     nodes = [{**node, "in": [new if x == old else x for x in node["in"]]} for node in document.nodes]
     outputs = list(dict.fromkeys(new if name == old else name for name in document.outputs))
     return Document(document.inputs, nodes, [name for name in outputs if name not in document.inputs], document.dims)
 
 
 def fewer_outputs(document):
-    for name in document.outputs:  # one alone; then one less
+    for name in document.outputs:  # each output alone; then all outputs but one
         yield Document(document.inputs, document.nodes, [name], document.dims)
     for name in document.outputs:
         rest = [other for other in document.outputs if other != name]
@@ -39,7 +41,7 @@ def fewer_outputs(document):
 
 
 def earlier_outputs(document):
-    """What the last nodes are given, instead of what they make."""
+    """Replaces outputs by the operands of their nodes."""
     for node in reversed(document.nodes):
         if set(ids_of(node)) & set(document.outputs):
             made = [name for other in document.nodes for name in ids_of(other)]
@@ -49,7 +51,7 @@ def earlier_outputs(document):
 
 
 def fewer_nodes(document):
-    """A use of a node replaced by an operand of it, or by an input."""
+    """Replaces a use of a node by an operand of the node, or by an input."""
     for node in reversed(document.nodes):
         for name in ids_of(node):
             for other in [x for x in node["in"] if isinstance(x, str)] + list(document.inputs):
@@ -57,7 +59,7 @@ def fewer_nodes(document):
 
 
 def values_as_inputs(values):
-    """A node becomes an input that holds what it was worth."""
+    """Replaces a node by an input with the node's value."""
     def candidates(document):
         known = values(document)
         for node in reversed(document.nodes):
@@ -104,7 +106,7 @@ def no_names(document):
 
 
 def smaller_sizes(document):
-    """One size less (a half, or by one), wherever it stands: in inputs and in attributes."""
+    """Reduces one size (halves it, or subtracts 1) in all inputs and attributes."""
     sizes = {int(n) for t in document.inputs.values() for n in t.array.shape if n > 1}
     if document.dims:
         return
@@ -145,7 +147,7 @@ def simpler_numbers(document):
 
 
 def size_of(document):
-    """Smaller is better: nodes, operands, outputs, names, elements, attributes, and numbers that are not 0 or 1."""
+    """The measure to minimise: nodes, operands, outputs, names, elements, attributes, and numbers other than 0 and 1."""
     arrays = [t.array.astype(np.float64) for t in document.inputs.values()]
     return (len(document.nodes), sum(len(node["in"]) for node in document.nodes), len(document.outputs), len(document.dims),
             len(document.inputs), sum(a.size for a in arrays), sum(a.ndim for a in arrays), sum(len(node.get("attrs", {})) for node in document.nodes),
@@ -153,7 +155,8 @@ def size_of(document):
 
 
 def shrink(document, differs, values=lambda document: {}, progress=lambda text: None, tries=TRIES):
-    """The smallest document found for which |differs| still gives something, and what it gave.  |values| tells what all nodes are worth."""
+    """Returns the smallest document for which |differs| still returns a difference, and the difference.  |values| returns the
+    values of all nodes."""
     found = differs(document)
     ways = (no_names, fewer_outputs, earlier_outputs, fewer_nodes, values_as_inputs(values), fewer_operands, smaller_sizes, one_axis_less,
             fewer_attributes, simpler_numbers)

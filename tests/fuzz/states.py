@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Random programs that change parts of their states, which are written where they are (engine/sched/region.c), and join what they
-have written (engine/sched/concat.c): several runs of several steps, beside the same on a server without moves, where each value of the graph has a
-buffer of its own and each update a new one.  All numbers are whole, so the same is the same to the bit."""
+"""Random programs with in-place updates of states (engine/sched/region.c) and joined writes (engine/sched/concat.c).
+
+Each program has several runs of several steps.  The reference is a server without moves, on which each value of the graph has
+its own buffer and each update a new buffer.  All numbers are integers, so results must be bit-identical.
+"""
 import json
 import random
 
@@ -28,20 +30,20 @@ class Value:
 
 
 class Program:
-    """States, inputs, and nodes between them."""
+    """A program: states, inputs, and nodes between them."""
 
     def __init__(self, seed):
         self.random = random.Random(f"states {seed}")
         self.numbers = np.random.default_rng(hash_of(f"states {seed}"))
         self.states, self.inputs, self.limits, self.nodes, self.values, self.updates, self.dims, self.masks = {}, {}, {}, [], [], {}, {}, []
-        self.plain = self.chance(0.65)  # mostly what is written in place
+        self.plain = self.chance(0.65)  # mostly updates that the compiler performs in place
         dtype = self.random.choice(DTYPES)
         shape = [self.random.choice(SIZES) for _ in range(self.random.choice((1, 2, 2, 2, 3)))]
         if self.chance(0.04):
-            shape = [self.random.choice((130, 160)), 128]  # too large to share a nest with what it has nothing in common with
+            shape = [self.random.choice((130, 160)), 128]  # too large to share a loop nest with unrelated values
         for i in range(self.random.choice((1, 1, 2, 2, 3, 4))):
             kind = self.random.random()
-            kind = 0.7 + 0.3 * kind if self.plain and i else kind  # whose loops are others', so that each is stored by itself
+            kind = 0.7 + 0.3 * kind if self.plain and i else kind  # its loops differ from the others', so that it is stored separately
             one = shape if kind < 0.7 else shape[:1] if kind < 0.8 else shape[::-1] if kind < 0.9 else [self.random.choice(SIZES)]
             self.state(dtype if self.chance(0.85) else self.random.choice(DTYPES), one)
         if self.chance(0.3):
@@ -60,7 +62,7 @@ class Program:
         return self.keep(name, dtype, shape)
 
     def input(self, dtype, shape, low=0, high=100):
-        """With new numbers in each run."""
+        """Adds an input with new numbers in each run."""
         name = f"x{len(self.inputs)}"
         self.inputs[name] = dtype, list(shape)
         self.limits[name] = max(low, LEAST.get(dtype, low)), high
@@ -90,10 +92,10 @@ class Program:
         size = len(range(start, stop, step))
         return self.add("slice", [x], x.dtype, [size if i == axis else n for i, n in enumerate(x.shape)], start=[start], stop=[stop], step=[step], axis=[axis])
 
-    # ---- the same, differently
+    # ---- equivalent forms of a value
 
     def view(self, x):
-        """x again, or nearly."""
+        """Returns x in another form, possibly slightly changed."""
         kind = self.random.random()
         if kind < (0.9 if self.plain else 0.55) or x.ndim == 0:
             return x
@@ -112,7 +114,7 @@ class Program:
             padding = [[1, 2] if i == axis else [0, 0] for i in range(x.ndim)]
             y = self.add("pad", [x], x.dtype, [n + 3 if i == axis else n for i, n in enumerate(x.shape)], padding=padding)
             return self.slice(y, axis, 1, 1 + x.shape[axis])
-        if kind < 0.93:  # a part of it, and zeros around
+        if kind < 0.93:  # a part of x, surrounded by zeros
             a = self.random.randrange(x.shape[axis])
             padding = [[a, 0] if i == axis else [0, 0] for i in range(x.ndim)]
             return self.add("pad", [self.slice(x, axis, a, x.shape[axis])], x.dtype, x.shape, padding=padding)
@@ -120,10 +122,10 @@ class Program:
             return self.add("roll", [x], x.dtype, x.shape, shift=[1], axis=[axis])
         return self.add("add", [x, 0], x.dtype, x.shape) if x.dtype != "bool" else x
 
-    # ---- which places
+    # ---- positions
 
     def place(self, n, shape=(1,)):
-        """A whole number about an axis of n."""
+        """Returns an integer near the range of an axis of n."""
         kind = self.random.random()
         if kind < 0.25:
             return self.random.randint(-1, n)
@@ -137,7 +139,7 @@ class Program:
         return x
 
     def along(self, n, at, ndim):
-        """A mask along one axis."""
+        """Returns a mask along one axis."""
         p = self.place(n)
         dtype = p.dtype if isinstance(p, Value) else "int32"
         i = self.add("arange", [], dtype, [n], stop=n, dtype=dtype)
@@ -153,7 +155,7 @@ class Program:
         return self.reshape(mask, [n if k == at else 1 for k in range(ndim)])
 
     def mask(self, shape):
-        """Perhaps that of another state, which is changed at the same places."""
+        """Returns a mask, possibly the mask of another state that changes at the same positions."""
         found = [mask for one, mask in self.masks if one == shape]
         if found and self.chance(0.5):
             return self.random.choice(found)
@@ -182,10 +184,10 @@ class Program:
             mask = self.add("logical_and", [mask, other], "bool", shape)
         return mask
 
-    # ---- what is written
+    # ---- new values
 
     def fresh(self, dtype, shape):
-        """New numbers of that shape, or of one that is repeated to it."""
+        """Returns new numbers with the shape, or with a shape that broadcasts to it."""
         kind = self.random.random()
         if kind < (0.85 if self.plain else 0.35):
             return self.input(dtype, [1 if self.chance(0.3) else n for n in shape])
@@ -225,7 +227,7 @@ class Program:
         return self.tame(self.add("matmul", [x, y], x.dtype, [x.shape[0], columns]))
 
     def loop(self, x):
-        """Some steps that begin with x."""
+        """Returns the result of a loop that begins with x."""
         seq = self.input(x.dtype, [self.random.choice((1, 2, 3)), *x.shape])
         more = self.pick(lambda v: v.dtype == x.dtype and v.shape == x.shape)
         name = f"n{len(self.nodes)}"
@@ -245,7 +247,7 @@ class Program:
         return self.add("where", [mask, new, base], s.dtype, s.shape)
 
     def assigned(self, s):
-        """A slice of it, by a cat with what stands around."""
+        """Updates a slice of the state by a cat with the surrounding parts."""
         if s.ndim == 0:
             return self.chosen(s)
         axis = self.random.randrange(s.ndim)
@@ -265,7 +267,7 @@ class Program:
         return self.add("cat", parts, s.dtype, s.shape, axis=axis)
 
     def elsewhere(self, s):
-        """A part changed of something that is not the state."""
+        """Updates a part of a value that is not the state."""
         size = int(np.prod(s.shape))
         found = [v for v in self.values if v.dtype == s.dtype and int(np.prod(v.shape)) == size]
         flat = self.add("contiguous", [self.tame(self.add("add", [self.reshape(self.random.choice(found), [size]), 1], s.dtype, [size]))], s.dtype, [size])
@@ -283,7 +285,7 @@ class Program:
         return self.add("scatter", [s, self.input("int64", shape, -1, s.shape[axis] + 1), value], s.dtype, s.shape, axis=axis)
 
     def padded(self, s):
-        """Numbers padded to its size, where a mask padded likewise holds."""
+        """Writes numbers padded to the state's size where a mask padded in the same way is true."""
         if s.ndim == 0:
             return self.chosen(s)
         part = [self.random.randint(1, n) for n in s.shape]
@@ -301,7 +303,7 @@ class Program:
         return s
 
     def before_and_after(self, name):
-        """Of a state as it is and as it was: outputs."""
+        """Adds outputs of a state before and after its update."""
         both = [v for v in self.values if v.name in (name, self.updates[name]) and v.ndim > 0 and v.dtype != "bool"]
         found = []
         for x in self.random.sample(both, len(both)):
@@ -311,7 +313,7 @@ class Program:
         return found
 
     def watched(self):
-        """Something of what there is, for an output."""
+        """Returns some value for an output."""
         ends = {*self.states, *self.updates.values()} if self.chance(0.7) else {v.name for v in self.values}
         x = self.pick(lambda v: v.dtype != "bool" and v.ndim > 0 and v.name in ends)
         kind, axis = self.random.random(), self.random.randrange(x.ndim)
@@ -350,7 +352,7 @@ class Program:
         return any(node.get("attrs", {}).get("value") == "n" for node in self.nodes)
 
     def numbers_of(self, turn):
-        """The inputs of a run."""
+        """Returns the inputs of a run."""
         numbers = np.random.default_rng(turn + 1000)
         found = {}
         for name, (dtype, shape) in self.inputs.items():
@@ -362,7 +364,7 @@ class Program:
 
 
 def draw(seed):
-    """The same program for the same seed."""
+    """Draws a program; equal for equal seeds."""
     p = Program(seed)
     for state in [v for v in p.values if v.name in p.states]:
         if state.ndim and p.chance(0.05 if p.plain else 0.15):
@@ -375,7 +377,7 @@ def draw(seed):
             other = p.pick(lambda v: v.dtype == state.dtype and v.shape == state.shape and v.name != state.name)
             if other is not None:
                 p.updates[state.name] = other.name
-    if p.chance(0.15) and p.updates:  # what another becomes as well
+    if p.chance(0.15) and p.updates:  # also the update of another state
         for name in p.states:
             other = p.pick(lambda v: v.name in p.updates.values() and v.dtype == p.states[name].dtype and v.shape == tuple(p.states[name].array.shape))
             if other is not None and p.chance(0.3):
@@ -397,7 +399,7 @@ def draw(seed):
 
 
 def play(caller, p, document):
-    """All outputs and states, run by run; or the refusal."""
+    """Returns all outputs and states run by run, or the refusal."""
     caller.call("DELETE", PATH)
     status, body = caller.call("PUT", PATH, document)
     if status not in (200, 201):
@@ -434,7 +436,7 @@ class Totals:
 
 
 def judge(callers, p, devices):
-    """What differs from the reference, and why that was refused."""
+    """Returns the difference to the reference, and the reason of a refusal."""
     plain, moves = callers
     want = play(plain, p, p.document("interp:0", apart=True))
     texts = {device: difference(want, play(moves, p, p.document(device))) for device in devices}
@@ -444,7 +446,7 @@ def judge(callers, p, devices):
 
 
 def campaign(devices, seeds, out=print):
-    """The programs of all seeds on all devices that there are."""
+    """Runs the programs of all seeds on all devices."""
     servers, devices = servers_of(devices, ("--noopt",), ())
     callers, totals = [Caller(server) for server in servers], Totals()
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A sample of the fuzzers: every corpus again, and some thousand new inputs, the same ones each time."""
+"""A sample of the fuzzers: every corpus, and some thousand new inputs with fixed seeds."""
 import pathlib
 import shutil
 import sys
@@ -9,7 +9,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import fuzzers
 
-RUNS, SECONDS = 20000, 20  # at the most
+RUNS, SECONDS = 20000, 20  # limits per fuzzer
 
 
 class Fuzzers(unittest.TestCase):

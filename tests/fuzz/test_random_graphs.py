@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The fuzzer itself, the documents it once found, and a sample of 200 random graphs; ./check --long runs thousands."""
+"""The fuzzer itself, the documents that it once found, and a sample of 200 random graphs; ./check --long runs thousands."""
 import copy
 import pathlib
 import sys
@@ -19,7 +19,7 @@ from graphs import draw  # noqa: E402
 from shrink import shrink  # noqa: E402
 
 SAMPLE, ON_DRIVERS = 200, 12
-REFUSED = 0.02  # of the sample: more, and the generator no longer knows the ops
+REFUSED = 0.02  # largest share of refused graphs: more would mean that the generator does not know the ops
 
 
 class GeneratorTest(unittest.TestCase):
@@ -98,7 +98,7 @@ class LevelTest(unittest.TestCase):
         self.sample(range(SAMPLE, SAMPLE + ON_DRIVERS), names)
 
     def test_noise_excuses_rounding_only(self):
-        """A result that is off by a rounding of what it came from is no difference, one that is off by more is."""
+        """A result that is off by a rounding of its operands is no difference; a larger error is a difference."""
         document = Document({"x": Tensor("float32", np.linspace(1, 2, 7)), "y": Tensor("float32", np.linspace(1, 2, 7) + 1e-3)}, [
             {"id": "a", "op": "exp", "in": ["x"]}, {"id": "b", "op": "exp", "in": ["y"]}, {"id": "c", "op": "sub", "in": ["a", "b"]},
             {"id": "f", "op": "floor", "in": ["x"]}], ["c", "f"])
@@ -109,14 +109,14 @@ class LevelTest(unittest.TestCase):
             dtype, array = got.outputs[name]
             got.outputs[name] = dtype, (array + change).astype(array.dtype)
             return L.compare("interp", got, want) and L.excused(levels, "interp", document, got, want)
-        # a and b are about 5, where a last bit is 5e-7; c is about 0.005.
+        # a and b are about 5, with a last bit of 5e-7; c is about 0.005.
         self.assertIsNotNone(L.compare("interp", L.Result({**want.outputs, "c": ("float32", want.outputs["c"][1] + np.float32(5e-7))}), want))
         self.assertIsNone(judged("c", 5e-7))
         self.assertIsNotNone(judged("c", 1e-4))
         self.assertIsNotNone(judged("f", 1))
 
     def test_what_changes_a_graph_is_seen(self):
-        """One op changed for another, on one side: every graph of which an output then changes much is noticed."""
+        """Replaces one op of a graph by another on one side: every graph whose output then changes much is reported."""
         other = {"add": "sub", "maximum": "minimum", "sum": "max", "sin": "cos", "less": "greater", "cumsum": "cummax", "tril": "triu"}
         seen = tried = 0
         for seed in range(1000, 1060):

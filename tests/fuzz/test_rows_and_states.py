@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A sample of the random programs whose rows are apart, and of those that change parts of their states."""
+"""A sample of the random programs of rows.py and states.py."""
 import pathlib
 import sys
 import unittest
@@ -22,7 +22,7 @@ class Sample(unittest.TestCase):
 
     def test_rows(self):
         totals = self.sample(rows, ["interp:0"], range(50))
-        self.assertGreater(totals.apart, 100)  # fewer, and the generator, or the proof, no longer knows the ops
+        self.assertGreater(totals.apart, 100)  # fewer would mean that the generator or the proof does not know the ops
         self.assertLess(totals.apart, totals.possible - 20)
         self.assertGreater(len(totals.ops), 80)
 

@@ -17,7 +17,7 @@
 
 enum { ROWS = 3, COLUMNS = 4, SIZE = ROWS * COLUMNS };
 
-/* A function of x (float64[3, 4]) in which the op stands. */
+/* A function of x (float64[3, 4]) that contains the op. */
 typedef const bl_node *(*build_fn)(bl_ir *ir, const bl_node *x);
 
 static const bl_node *real(bl_ir *ir, const bl_node *like, double value)
@@ -95,7 +95,7 @@ static const bl_node *build_where(bl_ir *ir, const bl_node *x)
     return bl_where(ir, bl_less(ir, x, real(ir, x, 0.5)), bl_mul(ir, x, x), twice(ir, x));
 }
 
-/* Weights of x's shape, all different, so that a wrong permutation of elements is seen. */
+/* Weights of x's shape, all different, which make a wrong permutation of elements visible. */
 static const bl_node *weigh(bl_ir *ir, const bl_node *y)
 {
     const bl_node *count = bl_index(ir, 1);
@@ -149,7 +149,7 @@ static const bl_node *build_window(bl_ir *ir, const bl_node *x)
 static const bl_node *build_window_strided(bl_ir *ir, const bl_node *x)
 {
     const bl_node *flat = bl_reshape(ir, x, 1, (const bl_node *const[]){bl_index(ir, SIZE)});
-    return weigh(ir, bl_window(ir, flat, 0, 3, 2, 2)); /* leaves the last element out */
+    return weigh(ir, bl_window(ir, flat, 0, 3, 2, 2)); /* the last element is in no window */
 }
 
 static const bl_node *build_window_apart(bl_ir *ir, const bl_node *x)
@@ -158,7 +158,8 @@ static const bl_node *build_window_apart(bl_ir *ir, const bl_node *x)
     return weigh(ir, bl_window(ir, flat, 0, 2, 5, 1)); /* strides over elements */
 }
 
-/* Added up by windows of two, three places apart, that lie two apart: and by the rule for gradients of that, once more. */
+/* Adds windows of two elements with dilation three and stride two; applies the gradient rule of the window op, and the rule of
+ * this gradient. */
 static const bl_node *build_unwindow(bl_ir *ir, const bl_node *x)
 {
     const bl_node *pairs = bl_reshape(ir, x, 2, (const bl_node *const[]){bl_index(ir, SIZE / 2), bl_index(ir, 2)});
@@ -186,7 +187,7 @@ static const bl_node *build_smallest(bl_ir *ir, const bl_node *x)
     return weigh(ir, bl_reduce(ir, BL_OP_MIN, x, 3));
 }
 
-/* Every index twice, but for one that is outside. */
+/* Gathers with every index twice, and with one index out of range. */
 static const bl_node *build_gather(bl_ir *ir, const bl_node *x)
 {
     const bl_node *dim[] = {bl_index(ir, ROWS), bl_index(ir, 7)};
@@ -200,8 +201,7 @@ static const bl_node *build_contiguous(bl_ir *ir, const bl_node *x)
     return weigh(ir, bl_contiguous(ir, x));
 }
 
-/* A row of x after the other into a state, from which the next state and an output are made: h = sin(h * w + row), y = h * row.
- */
+/* A recurrence over the rows of x, which makes the next state and an output: h = sin(h * w + row), y = h * row. */
 static const bl_node *recurrence(bl_ir *ir, const bl_node *start, const bl_node *rows, const bl_node *weight, bool reverse,
                                  const bl_node **last)
 {
@@ -217,7 +217,7 @@ static const bl_node *recurrence(bl_ir *ir, const bl_node *start, const bl_node 
                     .length = bl_index(ir, ROWS),
                     .reverse = reverse,
                     .root = root};
-    const bl_node *node = bl_scan_make(ir, &scan, src); /* nobody reads the second sequence */
+    const bl_node *node = bl_scan_make(ir, &scan, src); /* the second sequence has no reader */
 
     assert_int_equal(3, node->nsrc);
     *last = bl_scan_result(ir, node, 0);
@@ -244,7 +244,7 @@ static const bl_node *build_scan_back(bl_ir *ir, const bl_node *x)
     return weigh(ir, recurrence(ir, first_row(ir, x), x, first_row(ir, bl_mul(ir, x, real(ir, x, 0.2))), true, &last));
 }
 
-/* In each step another scan, of its row, which starts with the sum of the outer state and counts steps in a whole number. */
+/* Each step contains another scan over its row, which starts with the sum of the outer state and counts steps in an integer. */
 static const bl_node *build_scan_nested(bl_ir *ir, const bl_node *x)
 {
     const bl_node *h = bl_bound(ir, 0, BL_F64, 0, NULL), *count = bl_bound(ir, 1, BL_I32, 0, NULL);
@@ -266,7 +266,7 @@ static const bl_node *build_alias(bl_ir *ir, const bl_node *x)
     return weigh(ir, bl_alias(ir, bl_mul(ir, x, x), bl_mul(ir, x, x), 1));
 }
 
-/* The sine of x * y, for y = x * x, by its partial derivatives. */
+/* The sine of x * y for y = x * x, by its partial derivatives. */
 static const bl_node *build_partials(bl_ir *ir, const bl_node *x)
 {
     const bl_node *y = bl_mul(ir, x, x), *angle = bl_mul(ir, x, y), *slope = bl_cos(ir, angle);
@@ -274,7 +274,7 @@ static const bl_node *build_partials(bl_ir *ir, const bl_node *x)
     return weigh(ir, bl_with_partials(ir, bl_alu1(ir, BL_OP_SIN, angle), 2, of, partial));
 }
 
-/* Pictures of x and its double, whose windows are weighted by parts of x: a bilinear map of x to itself. */
+/* Correlates pictures of x and 2 x with weights that are parts of x: a bilinear map. */
 static const bl_node *correlate(bl_ir *ir, const bl_node *x, int tile)
 {
     const bl_correlation c = {.tile = tile, .before = {1, 0}, .after = {1, 2}};
@@ -340,7 +340,7 @@ static const struct {
     {BL_OP_SCAN, "scan in a scan", build_scan_nested},
 };
 
-/* What is differentiated, as a function of x at |at|. */
+/* The differentiated function of x, at |at|. */
 typedef struct problem {
     bl_ir *ir;
     const bl_node *x, *value, *gradient;
@@ -365,7 +365,7 @@ static void evaluate(problem *p, const bl_node *root, double *out, size_t count)
     free(values[0]);
 }
 
-/* The derivative by element |i|, from four points: the error is of order h^4. */
+/* The derivative by element |i| from four points; the error is of order h^4. */
 static double difference(problem *p, int i)
 {
     static const double step[4] = {-2, -1, 1, 2};
@@ -439,7 +439,7 @@ static void test_every_rule_has_a_case(void **state)
     }
 }
 
-/* Where no finite difference can look: zeros in a product, ties. */
+/* Points where finite differences do not apply: zeros in a product, ties. */
 static void test_special_points(void **state)
 {
     static const struct {
@@ -448,7 +448,7 @@ static void test_special_points(void **state)
         double at[4], want[4];
     } rows[] = {
         {"product, no zero", build_product, {1, 2, 3, 4}, {1152, 576, 384, 288}},
-        {"product, one zero", build_product, {1, 0, 3, 4}, {0, 0, 0, 0}}, /* 2 * product * others */
+        {"product, one zero", build_product, {1, 0, 3, 4}, {0, 0, 0, 0}}, /* 2 * product * other factors */
         {"largest, ties", build_largest, {1, 7, 7, 3}, {0, 7, 7, 0}},
     };
     (void)state;
@@ -469,7 +469,7 @@ static void test_special_points(void **state)
     }
 }
 
-/* d/dx of the plain product of a row with none, one and two zeros. */
+/* d/dx of the product of a row with no, one and two zeros. */
 static void test_product_with_zeros(void **state)
 {
     static const double at[SIZE] = {2, 3, 4, 5, 2, 0, 4, 5, 2, 0, 0, 5};

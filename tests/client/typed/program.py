@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A program with types, as a user writes one: mypy --strict finds nothing in it."""
+"""A typed program as a user writes it; mypy --strict finds no error."""
 from beamline import (BeamlineError, Client, Context, Device, GlobalCounters, Graph, Init, Program, Tensor, TinyJit, Variable,
                       VariableError, array, dtypes, nn)
 from beamline import Model as ServedModel
