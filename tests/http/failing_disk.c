@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Preloaded into a program as it is: fails the n-th call that writes to a file or a folder, or every one from it on, armed from
- * outside.  Sockets, pipes and the standard streams are left alone: a disk has nothing to do with them.  $FAILING_DISK names a
- * file of four int64: calls left until the one that fails (0: none will); whether all after it fail too; errno, or 0 for a write
- * of half of the bytes; calls that failed. */
+/* Preloaded library: fails the n-th call that writes to a file or a folder, or every such call from the n-th on; another
+ * process arms the failure.  Sockets, pipes and the standard streams never fail.  $FAILING_DISK names a file of four int64:
+ * number of calls until the failing call (0: none fails); whether all later calls fail too; errno, or 0 for a write of half of
+ * the bytes; number of failed calls. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 
 static struct {
     _Atomic int64_t left, all, error, failed;
-} * shared; /* NULL until all is ready */
+} * shared; /* NULL until the library is ready */
 
 static void __attribute__((constructor)) begin(void)
 {
@@ -30,7 +30,7 @@ static void __attribute__((constructor)) begin(void)
         shared = at;
 }
 
-/* Is it this call's turn?  A short write is none for calls that write no bytes. */
+/* Whether this call fails.  A short write applies only to calls that write bytes. */
 static bool strikes(bool writes)
 {
     int64_t left = shared != NULL ? atomic_load(&shared->left) : 0;
@@ -55,7 +55,7 @@ static bool is_file(int fd)
     return fd > STDERR_FILENO && fstat(fd, &info) == 0 && (S_ISREG(info.st_mode) || S_ISDIR(info.st_mode));
 }
 
-/* What a write that is struck gives: nothing, or in |len| half of what was asked, which is then to be written. */
+/* The result of a failing write: an error, or in |len| half of the bytes, which the caller then writes. */
 static bool cut(int fd, size_t *len)
 {
     if (!is_file(fd) || !strikes(true))

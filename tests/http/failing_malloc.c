@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Preloaded into a program as it is: fails the n-th allocation that the program itself makes, or cJSON or zlib for it, armed from
- * outside.  $FAILING_MALLOC names a file of two int64: calls left until the one that fails (0: none will), and calls that failed.
- */
+/* Preloaded library: fails the n-th allocation of the program itself, of cJSON or of zlib; another process arms the failure.
+ * $FAILING_MALLOC names a file of two int64: number of calls until the failing call (0: none fails), and number of failed
+ * calls. */
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
@@ -21,11 +21,11 @@ enum { MOST_RANGES = 16 };
 
 static struct {
     _Atomic int64_t left, failed;
-} * shared; /* NULL until all is ready */
+} * shared; /* NULL until the library is ready */
 
 static struct {
     uintptr_t begin, end;
-} ranges[MOST_RANGES]; /* of code whose calls count */
+} ranges[MOST_RANGES]; /* address ranges of code whose calls count */
 static int nranges;
 
 static int add_module(struct dl_phdr_info *info, size_t size, void *arg)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""A server for tests, and ways to talk to it that no client library would allow.
+"""A server for tests, and raw requests that client libraries do not allow.
 
-$BEAMLINE is the program (default build/beamline), $BEAMLINE_TEST_ARGS more of its arguments."""
+$BEAMLINE is the program (default build/beamline); $BEAMLINE_TEST_ARGS has further arguments.
+"""
 
 import http.client
 import json
@@ -25,7 +26,7 @@ PROGRAM = os.environ.get("BEAMLINE", os.path.join(ROOT, "build", "beamline"))
 JSON = {"content-type": "application/json"}
 OCTETS = {"content-type": "application/octet-stream"}
 SAFETENSORS = "application/x-safetensors"
-SLOW_STEPS = 1000000000  # a run that nobody waits for
+SLOW_STEPS = 1000000000  # a run that ends only by cancellation or timeout
 
 
 class Answer:
@@ -42,14 +43,15 @@ class Answer:
 
 
 def sanitizers():
-    """The runtimes of sanitizers that the program is linked with.  What is preloaded comes behind them, or they would not start, or not see what it stands in
-    for: waits in which a mutex is free, as libfaketime's, then look like locks that two threads have at once."""
+    """The sanitizer runtimes of the program.  Preloaded libraries must come after them: otherwise the runtimes do not start, or
+    do not see the functions that a library replaces.  For example, waits that release a mutex, as libfaketime replaces them,
+    would look like two threads that hold one lock."""
     linked = subprocess.run(["ldd", PROGRAM], capture_output=True, text=True).stdout
     return re.findall(r"\S+/lib[at]san\.so\S*", linked)
 
 
 class Server:
-    """One running server on a free port."""
+    """A running server on a free port."""
 
     def __init__(self, *args, env=None, port=0, limits=()):
         def limit():
@@ -82,7 +84,7 @@ class Server:
             return int(re.search(r"VmRSS:\s+(\d+)", file.read())[1]) * 1024
 
     def stop(self, wait=60):
-        """SIGTERM; gives the exit status."""
+        """Sends SIGTERM.  Returns the exit status."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
@@ -109,7 +111,7 @@ class Server:
             connection.close()
 
     def raw(self, data, timeout=2.0, until=None):
-        """All that comes back for these bytes until the server closes, |until| was seen, or nothing more comes."""
+        """Sends bytes.  Returns everything received until the server closes the connection, |until| arrives, or a timeout."""
         with socket.create_connection(("127.0.0.1", self.port)) as sock:
             sock.settimeout(timeout)
             got = b""
@@ -132,14 +134,16 @@ class Server:
         return float(match[1]) if match else 0.0
 
     def settled(self, name, value, seconds=10):
-        """The metric once it is |value|; after |seconds| as it is.  A request lets go of what it held after its answer was sent."""
+        """Waits until the metric is |value|, since a request releases its resources after its answer.  Returns the value, after
+        |seconds| the current value."""
         end = time.monotonic() + seconds
         while (now := self.metric(name)) != value and time.monotonic() < end:
             time.sleep(0.02)
         return now
 
     def wait_log(self, found, seconds=10):
-        """The log's lines, once |found| holds of them: a request is logged after its answer was sent.  After |seconds| as they are."""
+        """Waits until |found| is true for the log's lines, since a request is logged after its answer.  Returns the lines,
+        after |seconds| the current lines."""
         end = time.monotonic() + seconds
         while not found(lines := self.log_text().splitlines()) and time.monotonic() < end:
             time.sleep(0.02)
@@ -147,23 +151,23 @@ class Server:
 
 
 def head(method, path, *lines):
-    """A request's head as bytes, with a Host that is right."""
+    """Returns a request head as bytes, with a valid Host."""
     return "\r\n".join([f"{method} {path} HTTP/1.1", "Host: localhost", *lines, "", ""]).encode()
 
 
 def graph(**members):
-    """A run that doubles x."""
+    """Returns a run that doubles x."""
     return {"inputs": {"x": [1, 2]}, "nodes": [{"id": "y", "op": "mul", "in": ["x", 2]}], "outputs": ["y"], **members}
 
 
 def counter(**members):
-    """A program that counts its steps."""
+    """Returns a program that counts its steps."""
     return {"inputs": {}, "state": {"n": {"dtype": "float32", "shape": []}}, "nodes": [{"id": "m", "op": "add", "in": ["n", 1]}],
             "updates": {"n": "m"}, "outputs": ["m"], **members}
 
 
 def safetensors(tensors, metadata=None):
-    """{name: (code, shape, bytes)} as a file."""
+    """Returns a file with the tensors {name: (code, shape, bytes)}."""
     header, data = {}, b""
     if metadata is not None:
         header["__metadata__"] = metadata
@@ -184,7 +188,8 @@ def read_safetensors(body):
 
 
 class ServerTest(unittest.TestCase):
-    """One server for the tests of a class.  After each, it must be alive and have told nothing of its inside."""
+    """One server for the tests of a class.  After each test the server must be alive, and no answer may have contained internal
+    details."""
 
     ARGS = ()
 
@@ -205,7 +210,8 @@ class ServerTest(unittest.TestCase):
         return self.server.call(*args, **kwargs)
 
     def refused(self, status, answer):
-        """A problem document of that status (or one of those), whatever was asked."""
+        """Checks that the answer is a problem document with the status, or one of the statuses, and without internal
+        details."""
         allowed = status if isinstance(status, tuple) else (status,)
         self.assertIn(answer.status, allowed, answer.body[:500])
         self.assertEqual("application/problem+json", answer.type)

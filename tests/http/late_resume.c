@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Preloaded into the server: a thread that has libmicrohttpd go on with a connection is slow to leave it.  $LATE_RESUME names a
- * file of an int32: 1, from outside, the next write to an eventfd is meant; 2, it waits until the eventfd is closed, or for a
- * while; 3, it was written; 4, the eventfd was closed before. */
+/* Preloaded into the server: delays a thread that resumes a connection of libmicrohttpd before it returns.  $LATE_RESUME names
+ * a file of an int32: 1, set by the test: the next write to an eventfd is delayed; 2: the thread waits until the eventfd is
+ * closed, or until a timeout; 3: the eventfd was written; 4: the eventfd was closed before the write. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -15,7 +15,7 @@
 
 enum { IDLE, ARMED, WAITS, WRITTEN, CLOSED, WAIT_MS = 2000 };
 
-static _Atomic int32_t *state; /* NULL until all is ready */
+static _Atomic int32_t *state; /* NULL until the library is ready */
 
 static void __attribute__((constructor)) begin(void)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Preloaded into the server: from when the file named by SLOW_CLOCK exists on, everything seems to take four times as long. */
+/* Preloaded into the server: once the file $SLOW_CLOCK exists, the monotonic clock runs four times as fast, so that all work
+ * seems to take four times as long. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
     static int (*real)(clockid_t, struct timespec *);
-    static int64_t since; /* a race sets it twice to about the same */
+    static int64_t since; /* a race may set it twice, to about the same value */
     const char *trigger = getenv("SLOW_CLOCK");
     int64_t ns = 0;
     int status = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Preloaded into the server: between opening a file and locking it time passes, up to some milliseconds. */
+/* Preloaded into the server: adds a delay of up to some milliseconds between opening a file and locking it. */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdlib.h>

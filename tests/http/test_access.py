@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Who may ask, for what, and in which form."""
+"""Access control: which clients may send which requests, and the required forms."""
 
 import base64
 import errno
@@ -100,7 +100,7 @@ class Site(ServerTest):
 
     def test_metrics(self):
         self.ok(self.call("POST", "/api/v1/run", graph()))
-        text = self.ok(self.call("GET", "/metrics")).body.decode()  # operations/test_metrics.py reads it closely
+        text = self.ok(self.call("GET", "/metrics")).body.decode()  # operations/test_metrics.py checks the contents
         self.assertRegex(text, r'(?m)^beamline_requests_total\{method="POST",route="/api/v1/run",code="200"\} [1-9]')
 
 
@@ -134,7 +134,8 @@ class Hidden(ServerTest):
 
 
 class Inside(unittest.TestCase):
-    """T21 where something of the server's is broken: models, files of data, its disk, its device.  The folders have names that are nowhere else."""
+    """T21: answers while parts of the server fail: models, data files, the disk, the device.  The folders have unique names, so
+    that a leak is detected."""
 
     def setUp(self):
         self.keys, self.heard = Keys(), []
@@ -171,7 +172,7 @@ class Inside(unittest.TestCase):
         return server
 
     def ask(self, server, *asks):
-        """How many of them were refused; what all of them said is remembered."""
+        """Sends all requests, records the answers, and returns the number of refusals."""
         refused = 0
         for method, path, body in asks:
             answer = server.call(method, path, body, {"x-api-key": self.secret, **(OCTETS if isinstance(body, bytes) else {})})
@@ -197,7 +198,7 @@ class Inside(unittest.TestCase):
         server = self.serve()
         self.assertEqual(len(self.LOADS), self.ask(server, *self.LOADS))
         files = ("missing.npy", "broken.npy", "short.npy", "link.npy", "under", "under/missing.npy", f"../{self.data.name}/short.npy", str(self.data / "broken.npy"))
-        for name in files:  # the last is a path that the client knows, and may be told
+        for name in files:  # the last is a path that the client knows, so the answer may contain it
             answer = server.call("PUT", "/api/v1/tensors/f", {"file": name}, {"x-api-key": self.secret})
             self.assertGreaterEqual(answer.status, 400, name)
             if not name.startswith("/"):
@@ -216,7 +217,8 @@ class Inside(unittest.TestCase):
         self.nothing_was_told()
 
     def shared_words(self, *words):
-        """What the preloaded library goes by: how many calls go well, whether all fail from then on, and how."""
+        """The parameters of the preloaded library: number of successful calls, whether all later calls fail, and the kind of
+        failure."""
         with open(self.shared, "r+b") as file:
             file.write(struct.pack("<3q", 0, *words[1:]))
             file.seek(0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Kernels that get faster while they are served: a hot one is searched, what was found takes its place, and is taken back where it is slower."""
+"""Background search: the kernel of a hot plan is searched, the found kernel replaces it, and is replaced back if slower."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from fixture import PROGRAM, Server
 HERE = pathlib.Path(__file__).resolve().parent
 DOCUMENT = {"inputs": {"a": {"dtype": "float32", "shape": [48, 64]}}, "state": {"b": {"op": "uniform", "attrs": {"shape": [64, 48], "seed": 1}}},
             "nodes": [{"id": "y", "op": "matmul", "in": ["a", "b"]}], "outputs": ["y"]}
-SAMPLES = 7  # timed steps of a plan that another is compared with
+SAMPLES = 7  # timed steps of a plan before a comparison
 INPUTS = {"a": [[(7 * i + 3 * j) % 16 / 16 for j in range(64)] for i in range(48)]}
 
 
@@ -32,7 +32,7 @@ class Background(unittest.TestCase):
         self.assertEqual(0, done.returncode, done.stderr)
 
     def know_little(self):
-        """A database that says: no moves at all are the best that was found, by a narrow search."""
+        """Writes a kernel database in which a narrow search found that no moves are best."""
         with open(self.path("program.json"), "w") as file:
             json.dump(DOCUMENT, file)
         self.command("tune", self.path("program.json"), "--beam", "1", "--backends", "interp", "--beam-seconds", "5")
@@ -56,7 +56,7 @@ class Background(unittest.TestCase):
         return answer.json["outputs"]["y"]["data"]
 
     def until(self, server, what, seconds=60):
-        """Serve until the history says so; what it says then."""
+        """Sends requests until |found| is true for the history.  Returns the history."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self.step(server)
@@ -89,8 +89,8 @@ class Background(unittest.TestCase):
         server = self.start(LD_PRELOAD=library, SLOW_CLOCK=trigger)
         before, served, end = self.step(server, 1), 0, time.monotonic() + 60
         while not server.call("GET", "/api/v1/kernels").json["history"]:
-            if served < SAMPLES:  # none of the new kernel before it is slow: who is not asked is not swapped unseen
-                time.sleep(1.05)  # one a second is timed
+            if served < SAMPLES:  # samples of the old kernel only; the new kernel may have none before the clock slows
+                time.sleep(1.05)  # the server times one step per second
                 self.step(server, 1)
                 served += 1
             self.assertLess(time.monotonic(), end, "nothing is swapped")
@@ -100,7 +100,7 @@ class Background(unittest.TestCase):
         told = self.until(server, ["rolled back", "kept"])
         event = told["history"][-1]
         self.assertEqual("rolled back", event["what"], event)
-        self.assertEqual(before, self.step(server))  # the very kernel of the beginning
+        self.assertEqual(before, self.step(server))  # bit-identical, so the old kernel is back
         kernel, = [row for row in told["kernels"] if row["key"] == event["key"]]
         self.assertEqual(("", kernel["heuristic_ns"]), (kernel["moves"], kernel["best_ns"]))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Requests that nobody should send.  Each is answered with a problem that names what is wrong, and the server lives."""
+"""Invalid requests: each gets a problem document with the reason, and the server survives."""
 
 import http.client
 import json
@@ -16,7 +16,7 @@ RUN = "/api/v1/run"
 
 
 def nodes(*rows):
-    """(id, op, in, attrs) rows as nodes."""
+    """Converts (id, op, in, attrs) rows to nodes."""
     return [{"id": r[0], "op": r[1], "in": r[2], **({"attrs": r[3]} if len(r) > 3 else {})} for r in rows]
 
 
@@ -79,7 +79,7 @@ class BadInput(ServerTest):
             self.bad(body, 400)
 
     def test_t8_counts_that_multiply(self):
-        """Every field that counts something, with far too much and with less than nothing."""
+        """Every field with a count, with huge and with negative numbers."""
         self.ok(self.call("PUT", "/api/v1/programs/counted", counter()), 201)
         for many in (10**15 + 1, 2**63, 2**64, -1, 1e30, 1.5):
             run = {"steps": 2, "collect": {"every": 1, "outputs": ["m"]}}
@@ -169,7 +169,7 @@ class BadInput(ServerTest):
         problem = self.refused(504, answer)
         self.assertLess(time.monotonic() - begin, 3)
         state = self.call("GET", "/api/v1/programs/long/state").json["state"]["n"]["data"]
-        self.assertEqual([problem["step"]], state)  # exactly as many as were told
+        self.assertEqual([problem["step"]], state)  # exactly the number of reported steps
         self.assertEqual([problem["step"] + 1], self.ok(self.call("POST", "/api/v1/programs/long/run", {})).json["outputs"]["m"]["data"])
         self.ok(self.call("DELETE", "/api/v1/programs/long"), 204)
 
@@ -190,7 +190,7 @@ class BadInput(ServerTest):
 
 
 class LittleTime(ServerTest):
-    """A graph whose compilation would take too long is refused, and the next one is compiled."""
+    """A graph with a too long compilation is refused, and the next graph is compiled."""
 
     ARGS = ("--backends", "interp", "--max-compile-seconds", "0.001")
 
@@ -202,7 +202,7 @@ class LittleTime(ServerTest):
 
 
 class Depth(unittest.TestCase):
-    """T3, of the table of routes, those of models and keys included: everything that a route names is there, so that it is the body that is refused."""
+    """T3 for all routes: everything that a route names exists, so that the refusal is about the body."""
 
     def setUp(self):
         self.keys = Keys()
@@ -220,7 +220,7 @@ class Depth(unittest.TestCase):
         return self.server.call(method, path, body, {**JSON, **self.root})
 
     def names(self):
-        """What stands in the place of each {word} of a route: all of it is there."""
+        """Values for each {word} of a route; all of them exist."""
         end = time.monotonic() + 30
         while self.call("GET", "/v2/health/ready").status != 200 and time.monotonic() < end:
             time.sleep(0.02)
@@ -247,7 +247,7 @@ class Depth(unittest.TestCase):
 
 
 class LittleMemory(ServerTest):
-    """What requests of any kind may take of the host's memory together: past it they are refused, and what they took comes back."""
+    """The memory of all requests together is limited: requests over the limit are refused, and the memory is released."""
 
     ARGS = ("--backends", "interp", "--max-memory", "64M", "--pool", "0", "--max-list", "1000")
 
@@ -255,7 +255,7 @@ class LittleMemory(ServerTest):
         return int(re.search(rb"^beamline_host_bytes (\d+)$", self.call("GET", "/metrics").body, re.M)[1])
 
     def comes_back(self, before):
-        """A request lets go of what it held after its answer was sent."""
+        """Waits for the release of memory, since a request releases its memory after its answer."""
         end = time.monotonic() + 10
         while self.host_bytes() - before >= 1 << 20 and time.monotonic() < end:
             time.sleep(0.02)
@@ -263,7 +263,7 @@ class LittleMemory(ServerTest):
 
     def test_t1_buffers(self):
         before = self.host_bytes()
-        many = graph(nodes=nodes(("y", "full", [], {"shape": [5 << 20], "value": 1})))  # 20 MiB, in a buffer of 24
+        many = graph(nodes=nodes(("y", "full", [], {"shape": [5 << 20], "value": 1})))  # 20 MiB, in a buffer of 24 MiB
         kept = []
         for i in range(8):
             answer = self.call("POST", RUN, {**many, "outputs": [], "keep": {f"t{i}": "y"}})
@@ -285,14 +285,14 @@ class LittleMemory(ServerTest):
         self.ok(self.call("POST", RUN, graph()))
 
     def test_t7_text_that_grows_when_it_is_read(self):
-        """Two bytes of text are eight of int64: what it becomes is bounded, and not only what was sent."""
+        """Two bytes of text become eight bytes of int64: the limit covers the decoded size, not only the body."""
         before = self.host_bytes()
         n = 10 << 20
         body = b'{"dtype":"int64","shape":[%d],"data":[%s]}' % (n, b",".join([b"1"] * n))
         answer = self.call("PUT", "/api/v1/tensors/grown", body, JSON)
         self.refused((503, 507), answer)
         end = time.monotonic() + 5
-        while self.host_bytes() - before >= 1 << 20:  # the answer comes before the request is let go of
+        while self.host_bytes() - before >= 1 << 20:  # the answer precedes the release of the request's memory
             self.assertLess(time.monotonic(), end)
             time.sleep(0.02)
         self.ok(self.call("PUT", "/api/v1/tensors/grown", [1, 2]), 201)
@@ -322,13 +322,13 @@ class LittleMemory(ServerTest):
 
 
 class FullMemory(ServerTest):
-    """Who fills the host's memory with what stays keeps nobody from being answered."""
+    """While long-lived data fill the host memory, requests are still answered."""
 
     ARGS = ("--backends", "interp", "--max-memory", "32M", "--pool", "0")
     SPARE = 2 << 20
 
     def fill(self):
-        """Tensors with long names, so that the list of them is longer than what one more would take."""
+        """Adds tensors with long names, so that their list is longer than the memory of one more tensor."""
         names, status = [], 201
         while status == 201:
             names.append(f"t{len(names):0>127}")
@@ -355,16 +355,16 @@ class FullMemory(ServerTest):
         before = self.used()
         self.several(8, 200000)
         end = time.monotonic() + 10
-        while self.used() > before + 300000:  # what was lent does not stay
+        while self.used() > before + 300000:  # borrowed memory is returned
             self.assertLess(time.monotonic(), end, (before, self.used()))
             time.sleep(0.02)
-        self.refused(503, self.call("POST", RUN, b" " * self.SPARE, JSON))  # large ones are not lent
+        self.refused(503, self.call("POST", RUN, b" " * self.SPARE, JSON))  # large bodies may not borrow memory
         self.assertEqual(204, self.call("DELETE", f"/api/v1/tensors/{names[0]}").status)
         self.ok(self.call("POST", "/api/v1/tensors/delete", {"names": names[1:]}))
         self.ok(self.call("POST", RUN, graph()))
 
     def several(self, count, size):
-        """So many requests at a time, each with a body of that size."""
+        """Sends |count| requests at the same time, each with a body of the given size."""
         body = json.dumps(graph()).encode().ljust(size)
         before, clients = self.used(), []
         for _ in range(count):

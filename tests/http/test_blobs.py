@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Blobs: sent once, resumed, kept, and nothing that is not whole."""
+"""Blobs: upload, resumption and storage; incomplete blobs are never visible."""
 import contextlib
 import hashlib
 import os
@@ -72,7 +72,7 @@ class Blobs(ServerTest):
         self.server.call("DELETE", path(data))
 
     def test_asked_when_it_is_whole(self):
-        """Whoever missed the last answer learns that there is nothing more to send, and a question leaves nothing behind."""
+        """A client that missed the last reply learns that the blob is complete, and the query creates nothing."""
         data, asks = os.urandom(1000), {"content-range": "bytes */1000"}
         self.put(data)
         answer = self.put(data, b"", asks)
@@ -83,7 +83,7 @@ class Blobs(ServerTest):
         self.assertEqual(404, self.server.call("DELETE", path(data)).status)
 
     def test_what_is_whole_stays_so(self):
-        """Pieces of it that come again are dropped, none that would make another blob of it is taken, and nothing is left of them."""
+        """Repeated pieces of a complete blob are dropped, pieces of other contents are refused, and neither takes space."""
         data = os.urandom(3000)
         whole = (201, {"digest": digest(data), "received": 3000, "bytes": 3000})
         self.put(data)
@@ -111,7 +111,7 @@ class Blobs(ServerTest):
             with self.assertRaises(TimeoutError):
                 s.recv(1)
         received = 0
-        for _ in range(200):  # until the server has seen that the client is gone
+        for _ in range(200):  # until the server has detected the closed connection
             answer = self.put(data, b"", {"content-range": "bytes */1000000"})
             if answer.status == 202 and (received := answer.json["received"]) > 0:
                 break
@@ -147,15 +147,15 @@ class Blobs(ServerTest):
         answer = self.put(data)
         self.assertEqual(507, answer.status)
         self.assertIn("--max-blobs", answer.json["detail"])
-        self.assertEqual(204, self.server.call("DELETE", path(data)).status)  # what was sent of it
+        self.assertEqual(204, self.server.call("DELETE", path(data)).status)  # deletes the partial upload
         half = os.urandom(3 << 19)
-        for _ in range(6):  # what went, and what came twice, makes room again
+        for _ in range(6):  # deleted blobs and repeated uploads release their space
             self.assertEqual([201, 201], [self.put(half).status for _ in range(2)])
             self.assertEqual(204, self.server.call("DELETE", path(half)).status)
 
 
     def test_limit_of_several_at_once(self):
-        """Each of three would fit alone."""
+        """Each of three blobs would fit alone."""
         parts, codes = [os.urandom(2 << 20) for _ in range(3)], []
         with contextlib.ExitStack() as stack:
             folder = stack.enter_context(tempfile.TemporaryDirectory())
@@ -166,7 +166,7 @@ class Blobs(ServerTest):
                 s.sendall(head("PUT", path(data), "content-type: application/octet-stream", f"content-length: {len(data)}"))
             for at in range(0, 2 << 20, 1 << 18):
                 for s, data in zip(sockets, parts):
-                    with contextlib.suppress(OSError):  # it was refused
+                    with contextlib.suppress(OSError):  # the upload was refused
                         s.sendall(data[at:at + (1 << 18)])
             for s in sockets:
                 s.settimeout(30)
@@ -176,7 +176,7 @@ class Blobs(ServerTest):
 
 
 class Locks(unittest.TestCase):
-    """On a machine where there is time between the opening of a file and its lock."""
+    """A machine on which time passes between opening a file and locking it."""
 
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -197,7 +197,8 @@ class Locks(unittest.TestCase):
             thread.join()
 
     def test_many_send_the_same(self):
-        """One is told to wait; none writes into what another one has finished between its opening a file and its lock."""
+        """Concurrent uploads of one blob: one client must wait, and no upload writes into a file that another upload completed
+        between open and lock."""
         data, wrong = b"x" * 2000, []
 
         def send():
@@ -210,7 +211,7 @@ class Locks(unittest.TestCase):
         self.assertEqual([], wrong)
 
     def test_who_asks_is_not_in_the_way(self):
-        """Each piece of an upload is taken, however often somebody looks how much is there."""
+        """Concurrent size queries do not interfere with the pieces of an upload."""
         pieces, asking, wrong = 60, threading.Event(), []
         data = os.urandom(10 * pieces)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The cache folder stays within --cache-size, and servers that share it do without what is gone from it."""
+"""The cache folder stays within --cache-size, and servers that share the folder tolerate files that disappear."""
 
 import os
 import tempfile
@@ -9,12 +9,12 @@ import unittest
 
 from fixture import Server
 
-KERNEL = 4096  # bytes of a compiled kernel at the least, with its key
-LOOK = 10  # seconds between two looks at the folder
+KERNEL = 4096  # least size of a compiled kernel with its key
+LOOK = 10  # seconds between two checks of the folder
 
 
 def graph(i):
-    """A kernel that no other graph has."""
+    """Returns a graph with a unique kernel."""
     return {"inputs": {"x": [1, 2, 3]}, "nodes": [{"id": "y", "op": "mul", "in": ["x", i + 2]}, {"id": "z", "op": "exp", "in": ["y"]}],
             "outputs": ["y", "z"]}
 
@@ -45,7 +45,7 @@ class CacheFolder(unittest.TestCase):
                 if name.endswith(".clbin"):
                     found[name] = os.stat(os.path.join(folder, name))
             except FileNotFoundError:
-                pass  # trimmed
+                pass  # trimmed meanwhile
         return found
 
     def size(self):
@@ -68,8 +68,8 @@ class CacheFolder(unittest.TestCase):
         self.assertEqual(0, server.stop())
         bound = self.size()
         again = self.start("1G")
-        self.run_it(again, 0)  # used again: not the oldest any more
-        used = {name for name, info in self.files().items() if name in old and info.st_mtime > 1}  # the others measured the device
+        self.run_it(again, 0)  # used again, so no longer the oldest
+        used = {name for name, info in self.files().items() if name in old and info.st_mtime > 1}  # the other entries measured the device
         self.assertTrue(used)
         self.assertEqual(bound, self.size(), "it was compiled again")
         self.assertEqual(0, again.stop())
@@ -80,14 +80,14 @@ class CacheFolder(unittest.TestCase):
         self.assertLessEqual(used, set(self.files()))
         self.wait_until(lambda: small.metric("cache_bytes") == self.size())
         written = {}
-        for i in range(20):  # while it runs; some may be gone before the last is written
+        for i in range(20):  # while the server trims; some files may be removed before the last is written
             self.run_it(small, 100 + i)
             written.update({name: info.st_size for name, info in self.files().items()})
         self.assertGreater(sum(written.values()), bound)
         self.wait_until(lambda: self.size() <= bound)
 
     def test_t30_two_servers_and_a_folder_that_is_emptied(self):
-        servers = [self.start("1G"), self.start("64k")]  # the second one trims what the first one writes
+        servers = [self.start("1G"), self.start("64k")]  # the second server trims files of the first
         stop = threading.Event()
 
         def empty():

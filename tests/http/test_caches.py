@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is kept of compiled and searched kernels may be damaged, cut, another version's or another device's: it is passed over, and made again."""
+"""Damaged, truncated and foreign entries in the caches of compiled and searched kernels are ignored and replaced."""
 
 import os
 import pathlib
@@ -11,7 +11,7 @@ from fixture import Server
 
 
 def asked(i):
-    """A kernel of its own, and what it gives."""
+    """Returns a unique kernel and its result."""
     nodes = [{"id": "y", "op": "mul", "in": ["x", i + 2]}, {"id": "s", "op": "sum", "in": ["y"]}]
     return {"inputs": {"x": [1, 2, 3]}, "nodes": nodes, "outputs": ["y", "s"]}, {"y": [(i + 2) * x for x in (1, 2, 3)], "s": [6 * (i + 2)]}
 
@@ -26,7 +26,7 @@ DAMAGES = {"empty": lambda data: b"", "cut in the head": lambda data: data[:20],
 
 
 class Compiled:
-    """For one back end: what a first server wrote is there when a second one starts."""
+    """For one back end: entries that one server wrote, read by a second server."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -65,7 +65,7 @@ class Compiled:
                 self.assertEqual(0, server.stop(), server.last[-2000:])
 
     def test_t30_entries_of_another_kernel(self):
-        """As if two keys had one hash: the whole key is in the file, and is compared."""
+        """Simulates two keys with one hash: the file has the whole key, which is compared."""
         server = self.start()
         self.ask(server)
         self.assertEqual(0, server.stop())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Graphs are compiled by child processes: cold, warm, when one dies, and when the server ends in whatever way."""
+"""Compilation by child processes: cold, warm, after the death of a child, and at every kind of server end."""
 
 import concurrent.futures
 import glob
@@ -18,7 +18,7 @@ RUN = "/api/v1/run"
 
 
 def children(pid):
-    """The processes that this one started and that it has not seen the end of."""
+    """Returns the child processes of a process."""
     found = []
     for path in glob.glob(f"/proc/{pid}/task/*/children"):
         with open(path) as file:
@@ -42,7 +42,7 @@ def wait_until(done, seconds=10):
 
 
 def several(n):
-    """A graph of n kernels that have nothing in common, and what it gives for ones."""
+    """Returns a graph of n unrelated kernels, and its results for ones."""
     nodes, outputs = [], []
     for i in range(n):
         shape = [2, i + 2]
@@ -71,7 +71,7 @@ class Children(unittest.TestCase):
         self.assertEqual([[float(i + 2)] * 2 for i in range(n)], [answer.json["outputs"][f"y{i}"]["data"] for i in range(n)])
 
     def stop(self, server):
-        """It ends well, and takes its children with it."""
+        """The server stops with status 0 and ends its children."""
         mine = children(server.process.pid)
         self.assertEqual(0, server.stop(), server.log_text()[-2000:])
         self.assertFalse([pid for pid in mine if is_alive(pid)])
@@ -84,25 +84,26 @@ class Children(unittest.TestCase):
         begun = children(server.process.pid)
         self.assertIn(len(begun), (1, 2))
         self.run_well(server, 6)
-        self.assertTrue(set(begun) <= set(children(server.process.pid)))  # kept
+        self.assertTrue(set(begun) <= set(children(server.process.pid)))  # the children are kept
         self.stop(server)
         server = self.serve()
         self.run_well(server)
         self.assertEqual([], self.stop(server))
 
     def test_two_servers_compile_at_once(self):
-        """Two servers with one empty cache and one folder for PoCL compile the same kernels at the same time: neither reads an unfinished file and aborts."""
+        """Two servers with one empty cache and one PoCL folder compile the same kernels at the same time: neither reads an
+        unfinished file and aborts."""
         servers = [self.serve(), self.serve()]
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             for done in [pool.submit(self.run_well, server, n) for n in (40, 41, 42, 1) for server in servers]:
                 done.result()
-        self.assertEqual(2, len(os.listdir(self.env["POCL_CACHE_DIR"])))  # a folder each
+        self.assertEqual(2, len(os.listdir(self.env["POCL_CACHE_DIR"])))  # a folder for each server
         for server in servers:
             self.stop(server)
         self.assertEqual([], os.listdir(self.env["POCL_CACHE_DIR"]))
 
     def test_a_killed_servers_folder_goes(self):
-        """The next server removes the folder for PoCL of a killed server."""
+        """The next server removes the PoCL folder of a killed server."""
         server = self.serve()
         self.run_well(server)
         server.process.kill()
@@ -115,9 +116,9 @@ class Children(unittest.TestCase):
         self.stop(server)
 
     def test_what_kernels_bring_along_is_compiled_once(self):
-        """Kernels that need the same functions are one program, not one each."""
+        """Kernels that need the same functions are compiled as one program."""
         inputs, nodes, outputs = {"x": [0.5] * 2048}, [], []
-        for i in (96, 160):  # large enough not to share a launch
+        for i in (96, 160):  # large enough for separate launches
             inputs[f"y{i}"], inputs[f"n{i}"] = [[float(k)] for k in range(i)], {"dtype": "int32", "shape": [i, 1], "data": [7] * i}
             nodes += [{"id": f"a{i}", "op": "add", "in": ["x", f"y{i}"]}, {"id": f"s{i}", "op": "sin", "in": [f"a{i}"]},
                       {"id": f"h{i}", "op": "cast", "in": [f"s{i}"], "attrs": {"dtype": "float16"}}, {"id": f"m{i}", "op": "max", "in": [f"h{i}"], "attrs": {"axis": 1}},
@@ -125,7 +126,7 @@ class Children(unittest.TestCase):
             outputs += [f"m{i}", f"d{i}"]
         server = self.serve("--compile-processes", "1")
         folder = os.path.join(self.folder.name, "opencl")
-        before = len(os.listdir(folder)) if os.path.isdir(folder) else 0  # probes of what the device can
+        before = len(os.listdir(folder)) if os.path.isdir(folder) else 0  # probes of device features
         answer = server.call("POST", RUN, {"inputs": inputs, "nodes": nodes, "outputs": outputs}, timeout=120)
         self.assertEqual(200, answer.status, answer.body)
         kernels = answer.json["stats"]["kernels"] + answer.json["stats"]["helpers"]
@@ -134,7 +135,7 @@ class Children(unittest.TestCase):
         self.stop(server)
 
     def test_initialisers_are_compiled_with_the_entry(self):
-        """Eight kernels that make states and one that uses them are one program, not nine."""
+        """Eight kernels of initialisers and the kernel that uses the states are compiled as one program."""
         states = {f"w{i}": {"op": "uniform", "attrs": {"shape": [3, i + 5]}} for i in range(8)}
         nodes = [{"id": f"s{i}", "op": "sum", "in": [f"w{i}"]} for i in range(8)]
         server = self.serve("--compile-processes", "1")
@@ -151,7 +152,7 @@ class Children(unittest.TestCase):
         self.stop(server)
 
     def test_a_search_times_its_candidates(self):
-        """None of the children that run them dies of what the request brought along."""
+        """No child that runs candidates of a search dies."""
         server = self.serve()
         matrix = {"dtype": "float32", "shape": [48, 48], "data": [0.5] * 48 * 48}
         answer = server.call("POST", RUN, {"inputs": {"a": matrix, "b": matrix}, "nodes": [{"id": "y", "op": "matmul", "in": ["a", "b"]}], "outputs": ["y"],
@@ -180,11 +181,11 @@ class Children(unittest.TestCase):
         for pid in children(server.process.pid):
             os.kill(pid, signal.SIGKILL)
         self.run_well(server, 7)
-        self.assertTrue(wait_until(lambda: all(is_alive(pid) for pid in children(server.process.pid))))  # no zombie stays
+        self.assertTrue(wait_until(lambda: all(is_alive(pid) for pid in children(server.process.pid))))  # no zombie remains
         self.stop(server)
 
     def compile_long(self, server):
-        """A request whose kernels take seconds to compile, and the children that are at it."""
+        """Starts a request whose kernels take seconds to compile.  Returns it and the children that compile."""
         answers = []
         thread = threading.Thread(target=lambda: answers.append(server.call("POST", RUN, several(60), timeout=120)))
         thread.start()
@@ -215,7 +216,7 @@ class Children(unittest.TestCase):
         self.assertEqual(0, server.settled('queue_length{device="compiler"}', 0, 60))
         before = self.kept()
         self.run_well(server, 60)
-        self.assertGreater(self.kept(), before)  # it had not been done
+        self.assertGreater(self.kept(), before)  # the kernel was not compiled before
         self.stop(server)
 
     def test_a_server_that_is_killed_leaves_none(self):

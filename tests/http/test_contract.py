@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The curl lines that clients hold us to (README.md, docs/api.md), word for word through bash, but for the port where 8470 is taken."""
+"""The curl lines of README.md and docs/api.md, unchanged through bash, except for the port if 8470 is in use."""
 
 import array
 import json
@@ -84,7 +84,7 @@ class Contract(unittest.TestCase):
         self.assertEqual(("compiled", "cached"), (first["stats"]["plan"], second["stats"]["plan"]))
 
     def test_a_draw_is_one_kernel(self):
-        """In a run nobody keeps the state of the random numbers, so that it need not move on."""
+        """No client keeps the random state of a run, so the run does not compute its update."""
         graph = {"nodes": [{"id": "y", "op": "normal", "attrs": {"shape": [100]}}], "outputs": ["y"]}
         self.assertEqual(1, self.server.call("POST", "/api/v1/run", graph).json["stats"]["kernels"])
 

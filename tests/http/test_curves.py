@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""GET /api/v1/jobs/ID/history?points=N, a history of few rows in which no spike is lost, and GET /api/v1/jobs/ID/document."""
+"""GET /api/v1/jobs/ID/history?points=N: few rows without the loss of spikes; and GET /api/v1/jobs/ID/document."""
 
 import math
 import tempfile
@@ -10,7 +10,7 @@ from test_keys import KeyedCase
 from training_jobs import J, POINTS, line, noisy, noisy_inputs, wait
 
 STEPS = 20_000
-# Two columns of the number of the step: a wave, with one spike that lasts one step, and its square root, which only grows.
+# Two functions of the step: a wave with a spike of one step, and the step's square root, which grows monotonically.
 WAVE = {"inputs": {}, "state": {"n": {"dtype": "float32", "shape": []}},
         "nodes": [{"id": "m", "op": "add", "in": ["n", 1]}, {"id": "a", "op": "mul", "in": ["m", 0.001]}, {"id": "s", "op": "sin", "in": ["a"]},
                   {"id": "hit", "op": "equal", "in": ["m", 12345]}, {"id": "wave", "op": "where", "in": ["hit", 100.0, "s"]},
@@ -44,7 +44,7 @@ class Curves(unittest.TestCase):
         return cls.call("GET", f"{J}/{job or cls.job}/history?{query}").json
 
     @staticmethod
-    def assertEqual(one, other):  # for wait(), which asks the class
+    def assertEqual(one, other):  # wait() calls this method on the class
         if one != other:
             raise AssertionError((one, other))
 
@@ -81,7 +81,7 @@ class Curves(unittest.TestCase):
         self.assertEqual([], self.history(f"points=10&from={STEPS + 1}")["rows"])
 
     def test_what_is_no_number(self):
-        """Lists, words for what is not finite, and columns that were not measured."""
+        """Lists, non-finite numbers, and columns without measurements."""
         program = {"inputs": {}, "state": {"n": {"dtype": "float32", "shape": []}}, "nodes": [
             {"id": "m", "op": "add", "in": ["n", 1]}, {"id": "z", "op": "mul", "in": ["n", 0.0]}, {"id": "bad", "op": "div", "in": ["z", "z"]},
             {"id": "two", "op": "stack", "in": ["m", "n"]}], "updates": {"n": "m"}, "outputs": ["bad", "two", "m"]}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Tensors of blobs and of files below --data-folder."""
+"""Tensors from blobs and from files below --data-folder."""
 import gzip
 import hashlib
 import io
@@ -18,7 +18,7 @@ from fixture import Server, ServerTest
 DATA = os.environ.get("BEAMLINE_DATA", "")
 IDX = {"u1": 8, "i1": 9, "i2": 11, "i4": 12, "f4": 13, "f8": 14}
 def png(pixels):
-    """A PNG file of [height, width, 3] bytes."""
+    """Encodes [height, width, 3] bytes as a PNG file."""
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
     rows = b"".join(b"\0" + row.tobytes() for row in pixels)
@@ -44,7 +44,7 @@ def idx(array):
 
 
 def photos(height, width):
-    """The photos, scaled by pillow."""
+    """Returns the photos, scaled by pillow."""
     from PIL import Image
     names = sorted(name for name in os.listdir(os.path.join(DATA, "photos")) if name.endswith((".png", ".jpg")))
     return np.stack([np.asarray(Image.open(os.path.join(DATA, "photos", name)).convert("RGB").resize((width, height), Image.BILINEAR)) for name in names])
@@ -258,7 +258,7 @@ class Durable(unittest.TestCase):
         self.assertEqual(201, self.put(server, "gone", arrays["a"]).status)
         self.assertEqual(204, server.call("DELETE", "/api/v1/tensors/gone").status)
         self.assertEqual(201, self.put(server, "c", arrays["b"]).status)
-        self.assertEqual(201, self.put(server, "b", arrays["a"], "").status)  # not durable any more
+        self.assertEqual(201, self.put(server, "b", arrays["a"], "").status)  # no longer durable
         self.assertEqual(201, self.put(server, "passing", arrays["a"], "").status)
         self.assertEqual(201, server.call("PUT", "/api/v1/tensors/j?durable=true", [1, 2.5]).status)
         server.process.kill()
@@ -313,7 +313,7 @@ class DurablePrograms(unittest.TestCase):
 
     @staticmethod
     def line(**more):
-        """A line that Adam fits, with noise, so that its state has what the optimiser and the random counter remember."""
+        """Returns a line fitted by Adam with noise, so that its state includes the optimiser's state and the random counter."""
         return {"inputs": {"x": {"dtype": "float32", "shape": [4]}, "t": {"dtype": "float32", "shape": [4]}}, "state": {"w": [0], "b": [0]}, "seed": 3, "nodes": [
             {"id": "d", "op": "dropout", "in": ["x"], "attrs": {"p": 0.1}}, {"id": "wx", "op": "mul", "in": ["d", "w"]}, {"id": "p", "op": "add", "in": ["wx", "b"]},
             {"id": "loss", "op": "mse_loss", "in": ["p", "t"]}, {"id": ["w1", "b1"], "op": "adam", "in": ["loss", "w", "b"], "attrs": {"lr": 0.1}}],
@@ -352,7 +352,7 @@ class DurablePrograms(unittest.TestCase):
         self.assertEqual((7, True), (shown["steps"], shown["durable"]))
         self.assertEqual(2, len(os.listdir(os.path.join(self.folder, "programs"))))
         self.run_steps(server, "a", 5)
-        self.assertEqual(self.state(server, "b"), self.state(server, "a"))  # 7 and 5 steps, or 12 at once
+        self.assertEqual(self.state(server, "b"), self.state(server, "a"))  # 7 and 5 steps, or 12 steps in one run
         self.assertEqual(0, server.stop())
         server = self.start()
         self.assertEqual(self.state(server, "b"), self.state(server, "a"))
@@ -365,7 +365,7 @@ class DurablePrograms(unittest.TestCase):
         server.process.kill()
         server.process.wait()
         server = self.start("--save-seconds", "1")
-        self.assertEqual(first, self.state(server, "a"))  # as it was answered
+        self.assertEqual(first, self.state(server, "a"))  # equal to the first reply
         self.assertEqual(204, server.call("PUT", self.P + "a/state", {"state": {**first, "w": {"dtype": "float32", "shape": [1], "data": [5]}}}).status)
         folder = os.path.join(self.folder, "programs")
         before, end = os.listdir(folder), time.monotonic() + 60

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A disk that is full or broken, and a clock that jumps: what cannot be kept is said to be, nothing else is the worse for it."""
+"""A full or broken disk, and jumps of the clock: the server reports data that it cannot store, and everything else
+continues."""
 
 import errno
 import glob
@@ -20,13 +21,13 @@ from training_jobs import J, wait
 
 HERE = pathlib.Path(__file__).resolve().parent
 FAKETIME = glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")
-MOST = 300  # calls of one request that write
+MOST = 300  # limit of writing calls per request
 LEFT, ALL, ERROR, FAILED = range(4)
 REFUSED = (500, 503, 507)
 
 
 def build(folder):
-    """The library that is preloaded."""
+    """Builds the preloaded library."""
     library = os.path.join(folder, "failing.so")
     subprocess.run([os.environ.get("CC", "cc"), "-O1", "-shared", "-fPIC", "-D_GNU_SOURCE", "-o", library, HERE / "failing_disk.c"], check=True)
     return library
@@ -50,7 +51,7 @@ class Disk(unittest.TestCase):
         self.addCleanup(lambda: self.server.stop())
 
     def restart(self):
-        """kill -9, and again on what is there."""
+        """Kills the server (SIGKILL) and starts it again on the same state."""
         if self.server is not None:
             self.server.process.kill()
             self.server.stop()
@@ -60,12 +61,12 @@ class Disk(unittest.TestCase):
         return self.server.call(method, path, body, {**self.root, **(headers or {})})
 
     def arm(self, left, error=0, everything=False):
-        """From now on; gives how many calls failed until now."""
+        """Arms the failure of a later call.  Returns the number of failed calls so far."""
         for at, value in ((LEFT, 0), (ALL, everything), (ERROR, error), (LEFT, left)):
             self.shared[8 * at:8 * at + 8] = struct.pack("<q", value)
         return struct.unpack_from("<q", self.shared, 8 * FAILED)[0]
 
-    # ---- what is asked: each gives the status, and remembers what was answered well
+    # ---- requests: each returns the status and records successful changes
 
     def blob(self):
         self.count += 1
@@ -90,7 +91,7 @@ class Disk(unittest.TestCase):
         return answer
 
     def program(self):
-        """One that replaces another, and one that goes."""
+        """Replaces a program, and deletes another."""
         self.count += 1
         path = "/api/v1/programs/"
         state = self.call("GET", path + "d/state")
@@ -112,7 +113,7 @@ class Disk(unittest.TestCase):
         return answer
 
     def job(self):
-        """One whose state is written down twice; a checkpoint that fails does not end it."""
+        """Runs a job with two checkpoints; a failed checkpoint does not end the job."""
         self.count += 1
         self.assertEqual(201, self.call("PUT", f"/api/v1/programs/p{self.count}", counter()).status)
         answer = self.call("POST", J, {"program": f"p{self.count}", "inputs": {}, "steps": 40, "checkpoint": {"every": 20, "keep": 2}})
@@ -124,7 +125,7 @@ class Disk(unittest.TestCase):
         return answer
 
     def share(self):
-        """Given, and taken back."""
+        """Creates a share, and deletes it."""
         def given():
             return self.call("GET", "/api/v1/shares").json["given"]
         before = given()
@@ -144,7 +145,7 @@ class Disk(unittest.TestCase):
         return answer.json["outputs"][0]["data"] if answer.status == 200 else None
 
     def version(self):
-        """One that takes the place of another."""
+        """Replaces a version of a model."""
         self.assertEqual(200, self.call("POST", "/api/v1/programs/v/run", {"entry": "up"}).status)
         before = self.infer()
         answer = self.call("POST", "/api/v1/programs/v/promote", {"model": "m", "version": 1, "entry": "test"})
@@ -168,7 +169,8 @@ class Disk(unittest.TestCase):
         self.assertNotIn(self.keys.folder.name, answer.body.decode())
 
     def test_t26_every_write_may_fail_once(self):
-        """ENOSPC and EIO at each call of each request that keeps something: it is refused, or done all the same; asked again it is done."""
+        """ENOSPC and EIO at each call of each request that stores data: the request is refused or succeeds; a repetition
+        succeeds."""
         self.kept, self.made = {}, {}
         self.assertEqual(201, self.call("PUT", "/api/v1/programs/v", grows()).status)
         for error in (errno.ENOSPC, errno.EIO):
@@ -186,7 +188,7 @@ class Disk(unittest.TestCase):
                     if not struck:
                         break
                 self.assertFalse(struck)
-                if error == errno.EIO or ask not in (self.key, self.share):  # which the reserve has room for
+                if error == errno.EIO or ask not in (self.key, self.share):  # these fit into the reserve
                     self.assertGreater(refused, 0, ask.__name__)
                 self.assertLess(ask().status, 300)
         self.check_kept()
@@ -207,7 +209,8 @@ class Disk(unittest.TestCase):
         self.assertEqual(404, self.call("GET", path).status)
 
     def test_t26_revoked_though_nothing_can_be_written(self):
-        """The revocation takes effect at once, and the answer says that it is not written; it is written as soon as the disk works."""
+        """A revocation takes effect at once, and the answer says that it is not stored; it is stored when the disk works
+        again."""
         bob = {"x-api-key": self.call("POST", "/api/v1/keys", {"name": "bob", "scopes": ["run"]}).json["key"]}
         self.assertEqual(201, self.call("PUT", "/api/v1/tensors/t?durable=true", [1]).status)
         self.assertEqual(201, self.call("POST", "/api/v1/shares", {"tensor": "t", "to": "bob"}).status)
@@ -223,7 +226,7 @@ class Disk(unittest.TestCase):
         self.assertIn(self.call("POST", "/api/v1/keys/bob/rotate").status, (500, 507))
         self.assertEqual(404, self.call("DELETE", "/api/v1/keys/nobody").status)
         self.arm(0)
-        time.sleep(2)  # within a second or so, asked or not
+        time.sleep(2)  # the server stores it within about a second, without a request
         self.restart()
         self.assertEqual(401, self.server.call("GET", "/api/v1/tensors", None, bob).status)
         self.assertEqual([], self.call("GET", "/api/v1/shares").json["given"])
@@ -231,7 +234,7 @@ class Disk(unittest.TestCase):
         self.assertEqual(200, self.server.call("GET", "/api/v1/tensors", None, bob).status)
 
     def test_t26_a_disk_that_stays_full(self):
-        """As long as nothing can be written, what needs no disk goes on; then all is as before."""
+        """While the disk is full, requests without a write work; afterwards everything works."""
         self.kept, self.made = {}, {}
         for ask in (self.blob, self.tensor, self.key, self.job):
             self.assertLess(ask().status, 300)
@@ -249,7 +252,7 @@ class Disk(unittest.TestCase):
         self.check_kept()
 
     def test_t26_short_writes(self):
-        """A write of half of the bytes is gone on with."""
+        """The server continues after a write of half of the bytes."""
         self.kept, self.made = {}, {}
         before = self.arm(1, 0, True)
         for ask in (self.blob, self.tensor, self.key, self.job):
@@ -263,7 +266,8 @@ class Disk(unittest.TestCase):
 @unittest.skipUnless(FAKETIME, "faketime is not installed")
 @unittest.skipIf(sanitizers(), "a sanitizer and faketime stand in for the same functions")
 class Clock(unittest.TestCase):
-    """The time of day jumps by years.  Keys expire by it; leases, deadlines, rates and jobs go by the time that passes."""
+    """The time of day jumps by years.  Keys expire by the time of day; leases, deadlines, rates and jobs use the monotonic
+    clock."""
 
     def setUp(self):
         self.keys = Keys()
@@ -285,7 +289,7 @@ class Clock(unittest.TestCase):
         return self.server.call(method, path, body, self.root)
 
     def until(self, status):
-        """Until the key that expires gets that status."""
+        """Waits until requests with the expiring key get the status."""
         end = time.monotonic() + 10
         while (answer := self.server.call("GET", "/api/v1/tensors", None, self.brief)).status != status:
             self.assertLess(time.monotonic(), end, answer.body)

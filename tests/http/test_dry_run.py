@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What it would cost, before it does."""
+"""Dry runs: the estimated cost of a request."""
 
 import time
 import unittest
@@ -10,13 +10,13 @@ from test_openapi import check
 
 
 def product(**members):
-    """a, a held square, times itself, and a softmax."""
+    """Returns the product of a held square tensor with itself, and a softmax."""
     return {"inputs": {"a": {"tensor": "a"}}, "nodes": [{"id": "y", "op": "matmul", "in": ["a", "a"]}, {"id": "z", "op": "softmax", "in": ["y"], "attrs": {"axis": 1}}],
             "outputs": ["z"], **members}
 
 
 class DryRun(KeyedCase):
-    ARGS = ("--kernel-db", "none")  # nothing was found by a run before
+    ARGS = ("--kernel-db", "none")  # no results of earlier searches
     KEYS = {"me": ("run",), "spent": ("run", "--device-seconds", "0"), "root": ("admin,run",)}
 
     def setUp(self):
@@ -43,11 +43,11 @@ class DryRun(KeyedCase):
         self.assertIn(f"scheduled {cost['kernels']} kernels", cost["schedule"])
         self.assertGreater(cost["seconds"], 0)
         self.assertEqual("cached", self.cost("me", "/api/v1/run", product(dry_run=True, keep={"k": "y"}))["plan"])
-        # and nothing was done
+        # a dry run executes nothing
         self.assertEqual(404, self.call("me", "GET", "/api/v1/tensors/k").status)
         after = self.call("me", "GET", "/api/v1/usage").json["usage"]
         self.assertEqual([row["device_seconds"] for row in before], [row["device_seconds"] for row in after])
-        # what it says is what the run then has
+        # the estimates equal the statistics of the run
         stats = self.ok(self.call("me", "POST", "/api/v1/run", product())).json["stats"]
         again = self.cost("me", "/api/v1/run", product(dry_run=True))
         self.assertEqual([stats[name] for name in ("ops", "bytes", "kernels", "peak_bytes")], [again[name] for name in ("ops", "bytes", "kernels", "peak_bytes")])
@@ -78,7 +78,8 @@ class DryRun(KeyedCase):
         self.ok(self.call("root", "POST", "/api/v1/run", product(dry_run=True, debug=7)))
 
     def spends(self, method, path, body, least=0):
-        """Device seconds that the key `spent`, which may have some meanwhile, is charged for a call; at |least| so many, a moment after the answer."""
+        """Returns the device seconds charged to the key |spent| for a call; waits for the charge, at |least| this much, which
+        follows the answer."""
         def used():
             rows = self.call("spent", "GET", "/api/v1/usage").json["usage"]
             return rows[0]["device_seconds"] if rows else 0
@@ -87,7 +88,7 @@ class DryRun(KeyedCase):
             before, end = used(), time.monotonic() + 20
             self.assertIn(self.call("spent", method, path, body).status, (200, 201))
             seen = [used()]
-            while (seen[-1] - before < least or len(seen) < 20 or seen[-1] != seen[-20]) and time.monotonic() < end:  # not a part of it either
+            while (seen[-1] - before < least or len(seen) < 20 or seen[-1] != seen[-20]) and time.monotonic() < end:  # the charge may also arrive in parts
                 time.sleep(0.02)
                 seen.append(used())
             self.assertGreaterEqual(seen[-1] - before, least)
@@ -99,12 +100,12 @@ class DryRun(KeyedCase):
         self.spends("POST", "/api/v1/run", product(beam=1, outputs=["y", "z"]), 0.2)  # candidates are compiled and timed
 
     def test_a_search_of_a_program_is_charged_to_who_asks(self):
-        sides = [72, 68, 64]  # each is a kernel of its own, whose search takes some 0.2 s
+        sides = [72, 68, 64]  # each size has a separate kernel, whose search takes about 0.2 s
         document = {"inputs": {}, "state": {f"a{n}": {"dtype": "float32", "shape": [n, n]} for n in sides},
                     "nodes": [{"id": f"y{n}", "op": "matmul", "in": [f"a{n}", f"a{n}"]} for n in sides], "outputs": [f"y{n}" for n in sides]}
         plain = self.spends("PUT", "/api/v1/programs/s", document)
         searched = self.spends("POST", "/api/v1/programs/s/run", {"beam": 1}, 0.2)
-        self.assertLess(max(plain, self.spends("POST", "/api/v1/programs/s/run", {"beam": 1})), searched / 2)  # compiled, and found
+        self.assertLess(max(plain, self.spends("POST", "/api/v1/programs/s/run", {"beam": 1})), searched / 2)  # compiled, and the search result is reused
 
     def test_priority(self):
         for value, status in ((-100, 200), (100, 200), (101, 422), ("high", 400), (1.5, 400)):

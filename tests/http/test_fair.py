@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Whose turn it is, measured: on the interpreter, which is slow enough that the queue and not the client decides."""
+"""Fair queueing, measured on the interpreter, which is slow enough that the queue decides and not the client."""
 
 import re
 import threading
@@ -13,12 +13,12 @@ SECONDS, TRIES = 8, 4
 
 
 def work(n):
-    """A product that keeps the interpreter busy for a while."""
+    """Returns a product that keeps the interpreter busy."""
     return {"inputs": {"a": {"tensor": f"a{n}"}}, "nodes": [{"id": "y", "op": "matmul", "in": ["a", "a"]}, {"id": "s", "op": "sum", "in": ["y"]}], "outputs": ["s"]}
 
 
 def training(n):
-    """Steps of about the same work, which change state."""
+    """Returns a program with steps of about the same work that change its state."""
     return {"inputs": {}, "state": {"w": {"dtype": "float32", "shape": [n, n]}},
             "nodes": [{"id": "y", "op": "matmul", "in": ["w", "w"]}, {"id": "v", "op": "add", "in": ["y", 0.5]}, {"id": "s", "op": "sum", "in": ["v"]}],
             "updates": {"w": "v"}, "outputs": ["s"]}
@@ -38,14 +38,15 @@ class Fair(KeyedCase):
             times.append(time.monotonic() - begin)
 
     def prepare(self, name, document):
-        """Its input is there, and its plan."""
+        """Uploads the inputs and compiles the plan."""
         tensor = document["inputs"]["a"]["tensor"]
         n = int(tensor[1:])
         self.ok(self.call(name, "PUT", f"/api/v1/tensors/{tensor}?dtype=float32&shape={n},{n}", bytes(4 * n * n), OCTETS), 201)
         self.ok(self.call(name, "POST", "/api/v1/run", document))
 
     def during(self, *loads):
-        """Device seconds of each key and answers of each load, (name, document, connections), while all run."""
+        """Runs all loads (name, document, connections) at the same time.  Returns the device seconds of each key and the
+        answers of each load."""
         stop, times, threads = threading.Event(), [], []
         for name, document, count in loads:
             self.prepare(name, document)
@@ -78,8 +79,8 @@ class Fair(KeyedCase):
         self.check_equal(used)
 
     def test_an_answer_waits_for_a_step_at_most(self):
-        """Beside a run of many steps, of another key and of the same, an answer comes within two steps and what it takes alone.  The machine may be
-        others' too, which makes some answers late: the best of some tries counts."""
+        """Beside a run of many steps, of the same or another key, an answer takes at most two steps plus its time alone.  Other
+        load on the machine delays some answers, so the best of several tries counts."""
         self.ok(self.call("many", "PUT", "/api/v1/programs/long", training(128)), 201)
         for who in ("few", "many"):
             self.prepare(who, work(16))
@@ -91,7 +92,7 @@ class Fair(KeyedCase):
             self.assertLessEqual(p99, 2 * step + alone)
 
     def beside(self, who):
-        """Seconds of a step, of the slowest answer alone, and of the 99th percentile beside a run of steps."""
+        """Returns the seconds of a step, of the slowest answer alone, and of the 99th percentile beside a run."""
         alone, beside = [self.timed(who) for _ in range(30)], []
         slow = threading.Thread(target=self.call, args=("many", "POST", "/api/v1/programs/long/run", {"steps": SLOW_STEPS, "timeout_ms": 9000}))
         slow.start()

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Every allocation of a request fails once, and every call of a device: each time there is an answer that says so, and the
-server lives, has lost nothing, and serves the next one."""
+"""Fail each allocation of a request once, and each device call once.
+
+Each failure gives a matching answer.  The server survives, loses no data, and serves the next request.
+"""
 
 import contextlib
 import gzip
@@ -21,11 +23,11 @@ from training_jobs import J, places, wait
 HERE = pathlib.Path(__file__).resolve().parent
 RUN, PROGRAMS, TENSORS = "/api/v1/run", "/api/v1/programs", "/api/v1/tensors"
 GZIP = {**JSON, "content-encoding": "gzip"}
-MOST = 3000  # allocations of one request
+MOST = 3000  # limit of allocations per request
 
 
 def novel(nth, **members):
-    """A graph that nobody compiled, with a gradient and several kernels."""
+    """Returns a new graph, with a gradient and several kernels, that is not in the plan cache."""
     nodes = [{"id": "a", "op": "mul", "in": ["x", nth + 0.25]}, {"id": "r", "op": "reshape", "in": ["a"], "attrs": {"shape": [2, 1]}},
              {"id": "q", "op": "permute", "in": ["r"], "attrs": {"axes": [1, 0]}}, {"id": "m", "op": "matmul", "in": ["r", "q"]},
              {"id": "s", "op": "softmax", "in": ["m"], "attrs": {"axis": 1}}, {"id": "l", "op": "mean", "in": ["s"]},
@@ -34,7 +36,7 @@ def novel(nth, **members):
 
 
 def trained(nth):
-    """A program with an initialiser, random numbers and an optimiser."""
+    """Returns a program with an initialiser, random numbers and an optimiser."""
     nodes = [{"id": "p", "op": "mul", "in": ["w", nth + 0.25]}, {"id": "q", "op": "dropout", "in": ["p"], "attrs": {"p": 0.5}},
              {"id": "l", "op": "mean", "in": ["q"]}, {"id": ["v"], "op": "adam", "in": ["l", "w"], "attrs": {"lr": 0.1}}]
     return {"inputs": {}, "state": {"w": {"op": "uniform", "attrs": {"shape": [4], "seed": nth}}, "b": [1, 2]}, "nodes": nodes,
@@ -81,7 +83,7 @@ ASKED = {
 
 
 class Failing(unittest.TestCase):
-    """The program is the plain one: its allocator is preloaded, and told which call shall fail through a shared file."""
+    """A server with the preloaded failing allocator; a shared file selects the failing call."""
 
     @classmethod
     def setUpClass(cls):
@@ -105,13 +107,13 @@ class Failing(unittest.TestCase):
         return Server("--backends", "interp", "--log-level", "error", *args, env={**cls.env, **env})
 
     def arm(self, nth):
-        """The n-th allocation from now fails; gives how many failed so far."""
+        """Makes the n-th allocation from now fail.  Returns the number of failures so far."""
         self.shared[0:8] = nth.to_bytes(8, "little")
         return int.from_bytes(self.shared[8:16], "little")
 
 
 class EveryAllocation(Failing):
-    """Of each kind of request."""
+    """All allocations of each kind of request."""
 
     @classmethod
     def setUpClass(cls):
@@ -124,7 +126,7 @@ class EveryAllocation(Failing):
                 "batching": {"delay_us": 1}}
         for name, document in (("rows", rows), ("count", counter()), ("other", counter()), ("told", wide), ("new", trained(0))):
             assert cls.server.call("PUT", f"{PROGRAMS}/{name}", document).status == 201
-        told = {"program": "told", "inputs": {}, "steps": 150, "collect": {"every": 1, "outputs": ["m"]}}  # over what a request keeps for the next
+        told = {"program": "told", "inputs": {}, "steps": 150, "collect": {"every": 1, "outputs": ["m"]}}  # exceeds the memory that a request keeps for the next request
         cls.job = cls.server.call("POST", J, told).json["job"]
         assert wait(cls.server, cls.job)["state"] == "done"
 
@@ -141,12 +143,12 @@ class EveryAllocation(Failing):
         return state
 
     def fail_each(self, method, path, body, headers, status):
-        """Gives how many allocations failed before one request went through untouched."""
+        """Fails each allocation in turn until the request succeeds.  Returns the number of failures."""
         wanted = status if isinstance(status, tuple) else (status,)
         for nth in range(1, MOST):
             asked = body(nth) if callable(body) else body
             steps = self.count() if path.endswith("/count/run") else 0
-            if path.endswith("/history"):  # of an answer that long no memory is kept, so that the next one begins without any
+            if path.endswith("/history"):  # the memory of such a long answer is freed, so the next request starts without any
                 self.assertEqual(200, self.server.call(method, path.replace("JOB", self.job)).status)
             before = self.arm(nth)
             answer = self.server.call(method, path.replace("JOB", self.job), asked, headers)
@@ -158,7 +160,7 @@ class EveryAllocation(Failing):
                 self.assertIn(answer.status, (503, 507), (nth, answer.body[:500]))
                 self.assertEqual("application/problem+json", answer.type)
                 self.assertEqual(answer.status, answer.json["status"])
-                if path.endswith("/count/run"):  # what was applied is told
+                if path.endswith("/count/run"):  # the answer has the applied steps
                     self.assertEqual(steps + answer.json.get("step", 0), self.count())
         self.fail("it never went through")
 
@@ -173,7 +175,7 @@ class EveryAllocation(Failing):
         self.assertGreater(failed["program"], failed["new graph"] // 2, failed)
 
     def test_t26_a_job(self):
-        """With another program that evaluates it.  One that was accepted ends, and one that was not leaves nothing."""
+        """A job with an evaluating program: an accepted job ends, and a refused job leaves nothing."""
         programs = {"trains": counter(), "watches": {"inputs": {}, "state": {"n": {"dtype": "float32", "shape": []}, "by": 10.0}, "outputs": ["v"],
                                                      "nodes": [{"id": "v", "op": "mul", "in": ["n", "by"]}]}}
         for name, program in programs.items():
@@ -206,9 +208,9 @@ class EveryAllocation(Failing):
             self.assertEqual(204, self.server.call("DELETE", f"{PROGRAMS}/{name}").status)
 
     def test_t26_nothing_is_left_behind(self):
-        """What failed half-way holds neither device memory nor a place on the shelf."""
+        """A request that failed midway keeps neither device memory nor a tensor."""
         def look():
-            self.assertEqual(0, self.server.settled("leases", 0))  # of other tests; they expire
+            self.assertEqual(0, self.server.settled("leases", 0))  # leases of other tests expire
             held = {name: self.server.metric(name) for name in ("tensors", "programs", "held_bytes", "requests_active")}
             return {**held, "live": self.server.metric('device_bytes{device="interp:0"}') - self.server.metric('device_pool_bytes{device="interp:0"}')}
 
@@ -225,7 +227,7 @@ class EveryAllocation(Failing):
 
 
 class EveryAllocationOfJobs(Failing):
-    """What is on the disk stays there."""
+    """All allocations of requests about jobs on disk."""
 
     def setUp(self):
         state = tempfile.TemporaryDirectory()
@@ -245,7 +247,7 @@ class EveryAllocationOfJobs(Failing):
         return self.server.call("POST", J, {"program": "p", "inputs": {}, "steps": 3})
 
     def leave(self):
-        """The one job there is, which has left its program."""
+        """Waits until the only job has released its program."""
         for job in self.server.call("GET", J).json["jobs"]:
             wait(self.server, job["job"])
             self.assertEqual(204, self.server.call("DELETE", f"{J}/{job['job']}?remove=true").status)
@@ -259,7 +261,7 @@ class EveryAllocationOfJobs(Failing):
             return store.execute(sql).fetchall()
 
     def test_t26_a_job_that_is_refused(self):
-        """The job before it, whose program it would have trained, has left it."""
+        """The earlier job has released the program of the new job."""
         self.up()
         left, refused = self.leave(), 0
         for nth in range(1, MOST):
@@ -268,7 +270,7 @@ class EveryAllocationOfJobs(Failing):
             struck = self.arm(0) > before
             if answer.status == 202 and not struck:
                 break
-            if answer.status == 202:  # it struck another thread, or after the answer
+            if answer.status == 202:  # the failure hit another thread, or came after the answer
                 left = self.leave()
                 continue
             refused += 1
@@ -280,7 +282,7 @@ class EveryAllocationOfJobs(Failing):
         self.assertEqual("done", wait(self.server, answer.json["job"])["state"])
 
     def test_t26_while_it_goes_on(self):
-        """Whatever it could not do then, it ends."""
+        """Whatever fails while the job runs, the job ends."""
         self.up()
         self.assertEqual(201, self.server.call("PUT", f"{PROGRAMS}/p", counter()).status)
         document = {"program": "p", "inputs": {}, "steps": 3000, "checkpoint": {"every": 500}, "collect": {"every": 100, "outputs": ["m"]}}
@@ -289,14 +291,14 @@ class EveryAllocationOfJobs(Failing):
             job = self.server.call("POST", J, document).json["job"]
             self.arm(nth)
             end = time.monotonic() + 30
-            while (state := self.server.call("GET", f"{J}/{job}").json.get("state")) not in ("done", "failed"):  # None: that was what failed
+            while (state := self.server.call("GET", f"{J}/{job}").json.get("state")) not in ("done", "failed"):  # None: the query itself failed
                 self.assertLess(time.monotonic(), end, (nth, state))
             self.arm(0)
             ends.add(state)
         self.assertIn("done", ends)
 
     def test_t26_at_the_start(self):
-        """A server that has no memory for its jobs does not start, rather than take their files for nobody's."""
+        """A server without memory for its jobs does not start; it must not treat their files as orphans."""
         self.up()
         self.assertEqual(201, self.server.call("PUT", f"{PROGRAMS}/p", counter()).status)
         for _ in range(25):
@@ -327,10 +329,10 @@ class EveryAllocationOfJobs(Failing):
 
 
 class EveryCallOfADevice(unittest.TestCase):
-    """Fails the n-th call of a device since the start.  Where that means that the device is lost it is opened again."""
+    """Fails the n-th device call since the start.  If the device is lost, the server opens it again."""
 
     def try_all(self, server, asked):
-        """Ask until all of it is answered well; gives the statuses of what was not."""
+        """Sends the requests until all succeed.  Returns the statuses of the failures."""
         bad = []
         for _ in range(8):
             answers = [server.call(method, path, body) for method, path, body in asked]
@@ -380,10 +382,11 @@ class EveryCallOfADevice(unittest.TestCase):
 
 
 class RefusedLaunches(unittest.TestCase):
-    """The n-th launch since the start finds no memory in the driver, as the n-th submission where that takes all launches of a step or none."""
+    """The n-th launch since the start fails for lack of driver memory; with whole-step submission, the n-th submission
+    fails."""
 
     def run_places(self, server):
-        """Steps until one is refused; gives how many were made."""
+        """Runs steps until one is refused.  Returns the number of successful steps."""
         for done in range(0, 9, 3):
             answer = server.call("POST", PROGRAMS + "/p/run", {"steps": 3})
             if answer.status != 200:
@@ -392,7 +395,7 @@ class RefusedLaunches(unittest.TestCase):
         return 9
 
     def judge(self, server, done):
-        """What became of the program after so many steps: "whole", or "lost", which it says until it is put again."""
+        """Returns the condition of the program after some steps: "whole", or "lost", which lasts until the next PUT."""
         state = server.call("GET", PROGRAMS + "/p/state")
         if state.status == 200:
             self.assertEqual([done], state.json["state"]["n"]["data"])
@@ -407,7 +410,7 @@ class RefusedLaunches(unittest.TestCase):
         return "lost"
 
     def others(self, server, steps):
-        """Nothing else was lost."""
+        """Checks that nothing else was lost."""
         self.assertEqual(0, server.metric("device_lost_total"))
         self.assertEqual([1, 2], server.call("GET", TENSORS + "/t").json["data"])
         self.assertEqual([steps], server.call("GET", PROGRAMS + "/other/state").json["state"]["n"]["data"])
@@ -415,7 +418,7 @@ class RefusedLaunches(unittest.TestCase):
         self.assertEqual(200, server.call("POST", PROGRAMS + "/p/run", {}).status)
 
     def refuse_each(self, backend, numbers):
-        """All that came of it."""
+        """Refuses each launch in turn.  Returns all outcomes."""
         found = set()
         for nth in numbers:
             with self.subTest(backend=backend, nth=nth):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""safetensors that lie, wherever one may be sent: as a request, as a blob, as a data file; as a program with its state, and as a state."""
+"""Malformed safetensors files wherever one may be sent: in a request, as a blob, as a data file, and as the state of a
+program."""
 
 import hashlib
 import json
@@ -19,7 +20,7 @@ def row(dtype="F32", shape=(2,), begin=0, end=8):
 
 
 def file(header, data=DATA, size=None):
-    """A file with this header, a dict or bytes, which is said to be |size| bytes long."""
+    """Returns a file with this header, a dict or bytes, and with |size| as the declared length."""
     text = header if isinstance(header, bytes) else json.dumps({"__metadata__": REQUEST, **header}).encode()
     return struct.pack("<Q", len(text) if size is None else size) + text + data
 
@@ -76,13 +77,13 @@ class Files(ServerTest):
         cls.folder.cleanup()
 
     def blob(self, data):
-        """Its digest."""
+        """Returns the digest."""
         digest = "sha256:" + hashlib.sha256(data).hexdigest()
         self.ok(self.call("PUT", "/api/v1/blobs/" + digest, data, OCTETS), 201)
         return digest
 
     def each_way(self, data):
-        """Answers to all ways in which the file can be sent; each wants the tensor "x"."""
+        """Sends the file in all ways, each of which uses the tensor "x".  Returns the answers."""
         kind = {"content-type": SAFETENSORS}
         yield "run", self.call("POST", "/api/v1/run", data, kind)
         yield "state", self.call("PUT", "/api/v1/programs/p/state", data, kind)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""HTTP itself over raw sockets: what libmicrohttpd 0.9.75 lets through and we close, and what stays (docs/http.md)."""
+"""HTTP framing over raw sockets: input that libmicrohttpd 0.9.75 accepts and the server closes, and the remaining holes
+(docs/http.md)."""
 
 import http.client
 import json
@@ -12,7 +13,7 @@ from test_keys import KeyedCase
 
 TYPE = "Content-Type: application/json"
 BODY = json.dumps(graph()).encode()
-DRAINED = 64 << 20  # bytes of a refused body that are read and dropped
+DRAINED = 64 << 20  # limit of a refused body that the server reads and drops
 
 
 class Framing(ServerTest):
@@ -97,7 +98,7 @@ class Framing(ServerTest):
 
     def test_t5_length_lies(self):
         got, _ = self.server.raw(head("POST", "/api/v1/run", TYPE, "Content-Length: 100") + b"{}", timeout=5)
-        self.assertNotIn(b" 200 ", got)  # the rest never comes: closed by the timeout, nothing was run
+        self.assertNotIn(b" 200 ", got)  # the rest never arrives: the timeout closes the connection, and nothing runs
         more = head("POST", "/api/v1/run", TYPE, "Content-Length: 2") + b"{}{}{}"
         got, _ = self.server.raw(more, timeout=1)
         self.assertTrue(got.startswith(b"HTTP/1.1 400"), got)
@@ -133,7 +134,7 @@ class Framing(ServerTest):
     def test_t5_many_headers_and_parameters(self):
         self.answer(head("GET", "/", *[f"X-{i}: a" for i in range(5000)]), 431, problem=False)
         got, closed = self.server.raw(head("GET", "/?" + "a=1&" * 1000000))
-        self.assertTrue(closed and (got == b"" or got.startswith(b"HTTP/1.1 414 ")), got)  # the answer may drown in what is still sent
+        self.assertTrue(closed and (got == b"" or got.startswith(b"HTTP/1.1 414 ")), got)  # the client may lose the answer, since it still sends
         self.assertIn(b" 400 ", self.server.raw(head("GET", "/v2?" + "a=1&" * 200), timeout=0.3)[0])
 
     def test_t5_pinned_thousands_of_parameters_get_no_answer(self):
@@ -159,7 +160,7 @@ class Framing(ServerTest):
                 got, _ = self.server.raw(data, timeout=20, until=b"}")
                 self.assertTrue(got.startswith(b"HTTP/1.1 400 "), got[:200])
             return self.server.rss() - before
-        grown(50)  # the threads' heaps reach what they keep
+        grown(50)  # warm-up of the threads' heaps
         self.assertLess(grown(100), 1 << 20)
 
     def test_body_of_a_refused_request_is_read_so_that_the_connection_goes_on(self):
@@ -180,7 +181,7 @@ class Framing(ServerTest):
 
 
 class Refused(KeyedCase):
-    """What sends its whole body before it looks for an answer, as most clients do, finds one."""
+    """A client that sends its whole body before it reads, as most clients do, receives the refusal."""
 
     KEYS = {"alice": ("run",)}
     ARGS = ("--backends", "interp", "--max-body", "16M")
@@ -196,7 +197,7 @@ class Refused(KeyedCase):
                 reply = connection.getresponse()
                 self.assertEqual((status, status), (reply.status, json.load(reply)["status"]))
                 self.assertNotEqual("close", reply.headers["connection"])
-        connection.request("GET", "/v2/health/live")  # on the same one
+        connection.request("GET", "/v2/health/live")  # on the same connection
         self.assertEqual(200, connection.getresponse().status)
         connection.close()
 
@@ -219,7 +220,7 @@ class RequestId(ServerTest):
             self.assertRegex(got, "^[0-9a-f]{16}$")
         ids = {self.call("GET", "/v2").headers["x-request-id"] for _ in range(10)}
         self.assertEqual(10, len(ids))
-        numbers = sorted(int(one, 16) for one in ids)  # what a client has tells nothing of what others ask
+        numbers = sorted(int(one, 16) for one in ids)  # request ids reveal nothing about requests of others
         self.assertGreater(min(b - a for a, b in zip(numbers, numbers[1:])), 1 << 32)
 
     def test_t15_no_name_forges_a_log_line(self):

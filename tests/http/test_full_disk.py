@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A small disk that is full, a folder of --state that is removed while the server runs, and the disk quota of a key."""
+"""A full small disk, a --state folder that is removed while the server runs, and the disk quota of a key."""
 
 import contextlib
 import hashlib
@@ -65,7 +65,7 @@ class Small(unittest.TestCase):
                         pass
 
     def test_t26_a_disk_that_another_filled(self):
-        """Deletions and revocations work, also after a restart, and the restart works; additions are refused until there is room."""
+        """Deletions, revocations and a restart work; additions are refused until there is space."""
         kept = [bytes([n]) * 500_000 for n in range(3)]
         self.serve("--min-free", "0")
         for data in kept:
@@ -117,7 +117,8 @@ class Small(unittest.TestCase):
         self.assertEqual(507, job.status, job.body)
 
     def test_t26_a_job_on_a_disk_that_fills(self):
-        """The steps of the job continue; its warning has the failed write; checkpoints are written once there is room."""
+        """The steps of the job continue; a warning of the job has the failed write; checkpoints are written once there is
+        space."""
         self.serve("--min-free", "1M")
         self.assertEqual(201, self.call("PUT", "/api/v1/programs/c", counter()).status)
         job = self.call("POST", J, {"program": "c", "inputs": {}, "steps": 100_000_000, "collect": {"every": 1000, "outputs": ["m"]},
@@ -141,7 +142,7 @@ class Small(unittest.TestCase):
 
 
 class Removed(unittest.TestCase):
-    """The folder of --state goes while the server runs."""
+    """The --state folder is removed while the server runs."""
 
     def setUp(self):
         self.keys = Keys()
@@ -191,7 +192,7 @@ class Removed(unittest.TestCase):
     def test_t26_a_state_that_another_server_begins_anew(self):
         def replace():
             shutil.rmtree(self.keys.folder.name)
-            other = self.serve()  # without the keys, which were removed: on its own port, and of its own folder
+            other = self.serve()  # the keys were removed; on another port, with another folder
             self.assertEqual(201, other.call("PUT", "/api/v1/tensors/others?durable=true", [1]).status)
         self.check(replace, None)
         self.assertTrue(self.server.wait_log(lambda lines: any("was removed or replaced" in line for line in lines)))
@@ -235,7 +236,7 @@ class Quota(unittest.TestCase):
         return self.server.call(method, path, body, {**(key or self.ann), **(headers or {})})
 
     def room(self):
-        """The bytes that the key ann may still add, found by trying, to 1000 bytes."""
+        """Returns the number of bytes that the key ann may still add, to 1000 bytes, by trying."""
         low, high = 0, self.MOST + 1000
         while high - low > 1000:
             middle = (low + high) // 2
@@ -254,14 +255,14 @@ class Quota(unittest.TestCase):
         floats = [1.0] * 100_000
         doc = adder(100_000)
         first = b"f" * 400_000
-        steps = (  # what is kept, and its bytes, more or less
+        steps = (  # a stored object, and its approximate bytes
             (lambda: self.call("PUT", blob(first), first, OCTETS), 400_000),
             (lambda: self.call("PUT", blob(first), first, OCTETS), 0),
             (lambda: self.call("PUT", "/api/v1/tensors/t?durable=true", floats), 400_000),
             (lambda: self.call("PUT", "/api/v1/tensors/t?durable=true", floats), 0),
             (lambda: self.call("PUT", "/api/v1/programs/p?durable=true", doc), 400_000),
             (lambda: self.call("PUT", "/api/v1/programs/p?durable=true", doc), 0),
-            (self.job, 800_000))  # its first checkpoint, and its last
+            (self.job, 800_000))  # its first and its last checkpoint
         self.assertGreater(self.room(), self.MOST - 2000)
         self.assertEqual(201, self.call("PUT", blob(first), first, OCTETS, self.bob).status)
         for kept, bytes_ in steps:
@@ -280,7 +281,7 @@ class Quota(unittest.TestCase):
         self.assertGreater(self.room(), self.MOST - 2000)
 
     def test_t23_reports_without_room(self):
-        """The warning about left out reports stays while later checkpoints, which replace older ones, are written."""
+        """The warning about omitted reports stays while later checkpoints replace older ones."""
         self.assertEqual(201, self.call("PUT", "/api/v1/programs/c", counter()).status)
         job = self.call("POST", J, {"program": "c", "inputs": {}, "steps": 100_000_000, "collect": {"every": 1000, "outputs": ["m"]},
                                     "checkpoint": {"every": 20_000, "keep": 1}})
@@ -295,7 +296,7 @@ class Quota(unittest.TestCase):
             return shown
         until(lambda shown: shown["checkpoints"])
         rest = b"r" * self.room()
-        while self.call("PUT", blob(rest), rest, OCTETS).status != 201:  # the reports take room meanwhile
+        while self.call("PUT", blob(rest), rest, OCTETS).status != 201:  # new reports take space meanwhile
             self.call("DELETE", blob(rest))
             rest = rest[5000:]
         step = until(lambda shown: "reports from step" in shown.get("warning", ""))["checkpoints"][-1]["step"]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What is kept of a job's reports: --max-reports bytes, at half the density where there were more; the same after a restart."""
+"""The stored reports of a job: at most --max-reports bytes, thinned out to half the density over the limit; equal after a
+restart."""
 
 import pathlib
 import tempfile
@@ -67,12 +68,12 @@ class Bounded(unittest.TestCase):
         self.assertEqual(rows, self.history(again, "m"), "a job that was killed keeps the same ones")
 
     def test_what_thousands_leave_on_the_disk(self):
-        """A list of numbers in each report: 60 MB, were all of them kept."""
+        """A list of numbers in each report: 60 MB in all, more than is stored."""
         wide = {"inputs": {}, "state": {"n": {"dtype": "float32", "shape": [400]}}, "nodes": [{"id": "m", "op": "add", "in": ["n", 1]}], "updates": {"n": "m"}, "outputs": ["m"]}
         job = self.submit("w", wide, inputs={}, steps=STEPS, collect={"every": 1, "outputs": ["m"]}, checkpoint={"every": STEPS, "keep": 1})
         self.assertEqual("done", wait(self, job)["state"])
         files = [path.stat().st_size for path in pathlib.Path(self.folder.name).glob("beamline.db*")]
-        self.assertLess(sum(files), 8 << 20)  # SQLite's log is 4 MiB of it
+        self.assertLess(sum(files), 8 << 20)  # 4 MiB of it are SQLite's log
         self.assertGreater(len(self.history(job, "m")), 10)
 
     def test_evaluations_are_thinned_last(self):

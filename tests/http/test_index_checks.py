@@ -15,7 +15,7 @@ KIND = "urn:beamline:error:eindex"
 ROWS = {"dtype": "float32", "shape": [2, 3], "data": [1, 2, 3, 4, 5, 6]}
 VALUES = {"x": ROWS, "p": [[[1, 2]]], "codes": {"dtype": "uint8", "shape": [2, 1, 16], "data": list(range(32))},
           "scale": {"dtype": "float16", "shape": [2, 1], "data": [1, 2]}}
-NO_INDEX = {"left_shift", "right_shift"}  # ops of integers that are numbers; keys of random numbers are told by their name
+NO_INDEX = {"left_shift", "right_shift"}  # integer ops without indices; random keys are recognised by name
 
 
 def ints(*data, shape=None, dtype="int32"):
@@ -26,7 +26,7 @@ def node(id, op, *sources, **attrs):
     return {"id": id, "op": op, "in": list(sources), **({"attrs": attrs} if attrs else {})}
 
 
-# op, its sources and attributes, good indices by input, bad ones, what the message says of these.
+# op, its sources and attributes, valid indices by input, invalid indices, and parts of the message
 OPS = (
     ("take", ("x", "i"), {"axis": 1}, {"i": ints(0, -3, 2)}, {"i": ints(0, 3, 5)}, "take: index 3 at [1] is out of range: axis 1 of x has size 3; it must be from -3 to 2"),
     ("block_take", ("i", "codes", "scale"), {"format": "q4_0"}, {"i": ints(0, -2, 1)}, {"i": ints(0, 2)},
@@ -57,7 +57,7 @@ def run(nodes, inputs, outputs=("y",), **members):
 
 
 def walk(**members):
-    """Takes x[n] in step n, and writes it to place n of w."""
+    """Reads x[n] in step n, and writes it to position n of w."""
     return {"inputs": {"x": {"dtype": "float32", "shape": [3]}}, "state": {"n": {"dtype": "int32", "shape": [1], "data": [0]}, "w": {"dtype": "float32", "shape": [8]}},
             "nodes": [node("t", "take", "x", "n"), node("n1", "add", "n", 1), node("places", "arange", stop=8, dtype="int32"), node("here", "equal", "places", "n"),
                       node("w1", "where", "here", "t", "w")],
@@ -121,7 +121,7 @@ class Checks(ServerTest):
 
 
     def test_more_places_than_32_bits_count(self):
-        """With dimensions whose sizes come from inputs."""
+        """Positions that need more than 32 bits, with dimensions whose sizes come from inputs."""
         document = run([node("y", "take", "x", "i"), node("s", "sum", "y")], {"x": ints(1, 2, 3, dtype="int8"), "i": ints(*[0] * 599, -4, shape=[2, 300], dtype="int8")},
                        ["s"], shapes={"i": ["m", "n"]}, dims={"m": [1, 60000], "n": [1, 60000]}, check_indices=True)
         if "vulkan" in self.ARGS:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Small graphs that the driver has not compiled are interpreted at once, and their compiled kernels take over between two runs."""
+"""A small graph without compiled kernels is interpreted at once; the compiled kernels replace the interpreter between two
+runs."""
 
 import os
 import pathlib
@@ -14,17 +15,17 @@ from fixture import Server, counter
 RUN = "/api/v1/run"
 SMALL = 20
 STEP = pathlib.Path(__file__).resolve().parents[2] / "bench" / "small_resnet.py"
-MOST_COMPILED = 40  # files of compiled kernels after that step: there are 24, and 86 where the interpreter has at most 0.1 s of a run
-SECONDS = 5  # for all of them: the interpreter takes a tenth of a second, a driver's compiler a quarter for each
+MOST_COMPILED = 40  # files of compiled kernels after the step: 24, or 86 if the interpreter may take only 0.1 s per run
+SECONDS = 5  # limit for all steps: the interpreter takes 0.1 s, a driver's compiler 0.25 s for each
 
 
 def graph(i, **members):
-    """A kernel that no other number gives, with a result that rounds."""
+    """Returns a graph with a unique kernel and a rounded result."""
     return {"inputs": {"x": [1.5, 2.25, 3.125]}, "nodes": [{"id": "y", "op": "mul", "in": ["x", i + 2]}, {"id": "z", "op": "exp", "in": ["y"]}], "outputs": ["y", "z"], **members}
 
 
 def drawn(op, attrs, then=None):
-    """Random numbers, and what |then| makes of them in the same kernel."""
+    """Returns a graph that applies |then| to random numbers in one kernel."""
     nodes = [{"id": "r", "op": op, "attrs": {"shape": [3, 40], **attrs}}, *([{"id": "y", "op": then, "in": ["r"]}] if then else [])]
     return {"inputs": {}, "nodes": nodes, "outputs": [nodes[-1]["id"]], "seed": 3}
 
@@ -54,13 +55,13 @@ class InterpretFirst(unittest.TestCase):
         return server
 
     def run_it(self, server, document, path=RUN):
-        """(outputs, stats)"""
+        """Returns (outputs, stats)."""
         answer = server.call("POST", path, document, timeout=120)
         self.assertEqual(200, answer.status, answer.body)
         return {name: value["data"] for name, value in answer.json["outputs"].items()}, answer.json["stats"]
 
     def until_compiled(self, server, document, path=RUN):
-        """The outputs of the first run with compiled kernels only."""
+        """Returns the outputs of the first run with compiled kernels only."""
         end = time.monotonic() + 60
         while time.monotonic() < end:
             outputs, stats = self.run_it(server, document, path)
@@ -81,7 +82,7 @@ class InterpretFirst(unittest.TestCase):
             self.assertEqual((1, "compiled"), (stats["interpreted"], stats["plan"]))
         self.assertLess(time.monotonic() - begin, SECONDS)
         self.assertEqual(SMALL, server.metric("runs_interpreted_total"))
-        self.assertEqual(0, server.metric("plans_promoted_total"))  # what runs once is not compiled
+        self.assertEqual(0, server.metric("plans_promoted_total"))  # a graph that runs once is not compiled
 
     def test_takeover(self):
         server = self.serve()
@@ -102,7 +103,7 @@ class InterpretFirst(unittest.TestCase):
     def test_random_numbers_have_the_bits_of_compiled_kernels(self):
         server = self.serve()
         first = [self.run_it(server, document) for document in DRAWS]
-        # the compiler's work is what takes time; only exp, log and sin of float64 are the driver's own
+        # compilation takes most of the time; only exp, log and sin of float64 use the driver's functions
         self.assertEqual([document for document in DRAWS if "float64" in str(document)],
                          [document for document, (_, stats) in zip(DRAWS, first) if not stats["interpreted"]])
         for document, (outputs, _) in zip(DRAWS, first):
@@ -127,10 +128,11 @@ class InterpretFirst(unittest.TestCase):
             if not args:
                 self.assertLess(compiled, MOST_COMPILED)
         self.assertGreater(compiled, MOST_COMPILED)
-        self.assertEqual(losses[0], losses[1])  # to the bit
+        self.assertEqual(losses[0], losses[1])  # bit-identical
 
     def test_programs(self):
-        """One without state is interpreted, but not for many steps; one that changes a state never is."""
+        """A program without state is interpreted, but only for few steps; a program that changes its state is never
+        interpreted."""
         server = self.serve()
         self.assertIn(server.call("PUT", "/api/v1/programs/p", PROGRAM).status, (200, 201))
         self.assertEqual(1, self.run_it(server, INPUT, "/api/v1/programs/p/run")[1]["interpreted"])

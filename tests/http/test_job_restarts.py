@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Jobs outlive their server: killed or told to end, it takes them up again, and nothing of the outcome is different."""
+"""Jobs survive restarts of their server: after a kill or a shutdown the server resumes them, with the same results."""
 
 import hashlib
 import os
@@ -48,7 +48,7 @@ class Served(unittest.TestCase):
         return answer.json["job"]
 
     def state(self, name):
-        """A digest of all of it."""
+        """Returns a digest of the whole state."""
         answer = self.server.call("GET", f"{P}/{name}/state", headers={"accept": SAFETENSORS})
         self.assertEqual(200, answer.status, answer.body[:500])
         return hashlib.sha256(answer.body).hexdigest()
@@ -61,7 +61,7 @@ class Served(unittest.TestCase):
 
 
 class Short(Served):
-    """As many jobs as the memory has room for, in the queue of one that does not end."""
+    """A queue of as many jobs as memory allows, behind a job that does not end."""
 
     ARGS = ("--max-memory", "48M", "--pool", "0", "--tune=off")
     X = 65536
@@ -70,7 +70,7 @@ class Short(Served):
         return super().start(*(args or self.ARGS))
 
     def fill(self):
-        """The first job, and the others."""
+        """Starts the first job and the others."""
         program = {"state": {"w": {"op": "full", "attrs": {"shape": [16384], "value": 0}}}, "inputs": {"x": {"dtype": "float32", "shape": [self.X]}},
                    "nodes": [{"id": "s", "op": "sum", "in": ["x"]}, {"id": "w1", "op": "add", "in": ["w", "s"]}], "updates": {"w": "w1"}, "outputs": ["s"]}
         jobs, inputs = [], {"x": [1] + [0] * (self.X - 1)}
@@ -111,7 +111,8 @@ class Short(Served):
         self.assertEqual({3}, {found[job]["step"] for job in others})
 
     def test_t24_with_less_of_it(self):
-        """Those that there is no room for wait until others have ended; who waits can be cancelled, and a start with more takes up the rest."""
+        """After a restart with less memory, jobs wait until other jobs have ended; a waiting job can be cancelled, and a
+        restart with more memory resumes the rest."""
         first, others = self.fill()
         self.kill("--max-memory", "12M", "--pool", "0", "--tune=off")
         found = self.until(lambda jobs: any("memory" in job["reason"] for job in jobs.values()))
@@ -128,7 +129,7 @@ class Short(Served):
 
 
 class FirstStep(Served):
-    """A job that was admitted, and then finds no memory for its first step."""
+    """An admitted job for whose first step the memory is short."""
 
     ARGS = ("--max-memory", "48M", "--pool", "0", "--tune=off")
 
@@ -136,13 +137,13 @@ class FirstStep(Served):
         return super().start(*self.ARGS, *args)
 
     def wide(self, name, mib):
-        """A job whose step needs so much for its output."""
+        """Returns a job whose step needs much memory for its output."""
         program = {"inputs": {}, "state": {"n": 0}, "nodes": [{"id": "m", "op": "add", "in": ["n", 1]}, {"id": "y", "op": "expand", "in": ["m"], "attrs": {"shape": [mib << 18]}}],
                    "updates": {"n": "m"}, "outputs": ["y"]}
         return self.submit(name, program, inputs={}, steps=3)
 
     def fill(self):
-        """Tensors until there is no room for one more."""
+        """Adds tensors until the memory is full."""
         names = []
         for mib in (16, 4, 1):
             status = 201
@@ -156,7 +157,7 @@ class FirstStep(Served):
         return names
 
     def refused(self, job):
-        """The job, once it waits for memory."""
+        """Returns the job once it waits for memory."""
         end = time.monotonic() + 60
         while "memory" not in (now := self.server.call("GET", f"{J}/{job}").json)["reason"]:
             self.assertLess(time.monotonic(), end, now)
@@ -166,7 +167,8 @@ class FirstStep(Served):
         return now
 
     def behind(self):
-        """The job, which was admitted behind another while there was memory for it, and the tensors that have it now."""
+        """Returns a job that was admitted behind another job while memory was free, and the tensors that now fill the
+        memory."""
         slow = self.submit("slow", counter(), inputs={}, steps=SLOW_STEPS)
         job, names = self.wide("wide", 8), self.fill()
         self.server.call("DELETE", f"{J}/{slow}")
@@ -187,7 +189,7 @@ class FirstStep(Served):
         self.assertEqual(("cancelled", 0), tuple(wait(self.server, job)[k] for k in ("state", "step")))
 
     def test_t24_one_that_never_fits(self):
-        """With none beside it that would make room it is told so, after a few tries."""
+        """A job that cannot fit, with no other job that could free memory, fails after a few tries."""
         job = self.wide("wide", 60)
         self.refused(job)
         failed = wait(self.server, job, seconds=120)
@@ -210,7 +212,7 @@ class Restarts(Served):
         self.assertEqual(0, self.server.stop())
         self.server = self.start()
         again = wait(self.server, job, ("running",))
-        self.assertGreater(again["step"], 5000)  # it was written down at the end
+        self.assertGreater(again["step"], 5000)  # the server stored a checkpoint at its end
         self.assertEqual(1, again["restarts"])
         self.server.call("DELETE", f"{J}/{job}")
         ended = wait(self.server, job)
@@ -249,7 +251,7 @@ class Restarts(Served):
         self.assertEqual([500], self.server.call("GET", f"{P}/three/state").json["state"]["n"]["data"])
 
     def test_in_the_midst_of_a_step(self):
-        """Sums of gradients and the scale of the loss are taken up as well."""
+        """The sums of accumulated gradients and the loss scale are restored as well."""
         inputs = noisy_inputs()
         members = {"entry": "train", "inputs": inputs, "steps": 3000, "accumulate": 5, "compute": "float16", "checkpoint": {"every": 7}}
         wait(self.server, self.submit("whole", noisy(), **members))
@@ -271,7 +273,8 @@ class Restarts(Served):
         return [[row[0], *row[2:]] for row in self.server.call("GET", f"{J}/{job}/history").json["rows"]]
 
     def test_t24_another_program_evaluates(self):
-        """It needs to be there no more, and is what it was, with what it remembered; its draws are those of the trained one."""
+        """The evaluating program may be deleted; its copy keeps its state, and its random numbers follow the trained
+        program."""
         inputs = noisy_inputs()
         members = {"entry": "train", "inputs": inputs, "steps": 3000, "collect": {"every": 50, "outputs": ["loss"]}, "checkpoint": {"every": 70},
                    "evaluate": {"program": "judge", "entry": "drop", "inputs": inputs, "every": 100, "outputs": ["loss", "scaled", "runs"]}}
@@ -336,7 +339,7 @@ class Restarts(Served):
         last.write_bytes(whole[:-2])
         self.server = self.start()
         wait(self.server, job, ("running",))
-        self.assertNotIn(whole[:-2], [path.read_bytes() for path in self.checkpoints(job)])  # nobody would remove it any more
+        self.assertNotIn(whole[:-2], [path.read_bytes() for path in self.checkpoints(job)])  # otherwise no one would remove the file
         self.server.call("DELETE", f"{J}/{job}")
         ended = wait(self.server, job)
         self.assertEqual("cancelled", ended["state"])
@@ -344,7 +347,7 @@ class Restarts(Served):
         self.assertEqual(3, len(self.checkpoints(job)))
 
     def test_t14_a_device_that_fails_at_the_start(self):
-        """Whatever call of it fails while the job is taken up, it goes on from its last checkpoint."""
+        """Whichever device call fails during the restore, the job continues from its last checkpoint."""
         job = self.submit("t", counter(), inputs={}, steps=SLOW_STEPS, checkpoint={"every": 30000, "keep": 3})
         self.step_past(job, 100000)
         self.assertEqual(0, self.server.stop())
@@ -362,7 +365,7 @@ class Restarts(Served):
                     self.assertEqual(0, server.stop(), server.last[-3000:])
 
     def test_t24_a_torn_checkpoint_is_forgotten(self):
-        """Of those that are listed each is there, also after the next start."""
+        """Each listed checkpoint exists, also after the next start."""
         job = self.submit("t", counter(), inputs={}, steps=SLOW_STEPS, checkpoint={"seconds": 0.1, "keep": 1000})
         self.step_past(job, 100000)
         self.assertEqual(0, self.server.stop())
@@ -388,7 +391,7 @@ class Restarts(Served):
         failed = wait(self.server, job)
         self.assertEqual("failed", failed["state"])
         self.assertTrue(failed["reason"])
-        self.assertEqual(200, self.server.call("PUT", f"{P}/f", counter()).status)  # it is nobody's again
+        self.assertEqual(200, self.server.call("PUT", f"{P}/f", counter()).status)  # the program no longer belongs to the job
 
     def test_t24_files_are_swept(self):
         job = self.submit("w", counter(), inputs={}, steps=100)
@@ -405,12 +408,12 @@ class Restarts(Served):
         self.assertEqual([], os.listdir(folder))
 
     def losing(self, fault):
-        """Another server on the same state, whose device fails as that says."""
+        """Starts another server on the same state; |fault| selects the failing device call."""
         self.assertEqual(0, self.server.stop())
         self.server = Server("--backends", self.backend, env={"BEAMLINE_STATE": self.folder.name, "BEAMLINE_FAULT": fault})
 
     def test_t14_a_lost_device(self):
-        """The job goes on from its last checkpoint, or its start, and ends as if nothing had been."""
+        """The job continues from its last checkpoint, or its start, and ends with the same result."""
         members = {"entry": "train", "inputs": noisy_inputs(), "steps": 400, "accumulate": 5, "collect": {"every": 10, "outputs": ["loss"]}, "checkpoint": {"every": 50}}
         wait(self.server, self.submit("whole", noisy(), **members))
         wanted, losses = self.state("whole"), 0
@@ -419,7 +422,7 @@ class Restarts(Served):
             self.losing(fault)
             done = wait(self.server, self.submit("cut", noisy(), **members))
             self.assertEqual("done", done["state"], done)
-            self.assertLessEqual(self.server.metric("device_lost_total"), done["restarts"])  # a call may fail and leave the device
+            self.assertLessEqual(self.server.metric("device_lost_total"), done["restarts"])  # a call may fail without the loss of the device
             losses += done["restarts"]
             self.assertEqual(wanted, self.state("cut"))
             rows = [[row[0], *row[2:]] for row in self.server.call("GET", f"{J}/{done['job']}/history").json["rows"]]
@@ -427,7 +430,7 @@ class Restarts(Served):
         self.assertGreaterEqual(losses, 3)
 
     def test_t14_nobody_interferes_meanwhile(self):
-        """Between the program that is put again and the job that goes on with it others are at the writer's, and a run waits for its chance."""
+        """While the program is restored and the job not yet resumed, other requests queue for the program, and a run waits."""
         told = self.submit("told", counter(), inputs={}, steps=30000, collect={"every": 1, "outputs": ["m"]})
         wait(self.server, told)
         self.losing("device:300")
@@ -454,7 +457,7 @@ class Restarts(Served):
         self.assertEqual([ended["step"]], self.server.call("GET", f"{P}/cut/state").json["state"]["n"]["data"])
 
     def test_t14_any_call_of_the_device(self):
-        """Not all that fail mean that the device is lost; the job goes on all the same."""
+        """Some failed calls do not lose the device; the job continues in either case."""
         members = {"entry": "train", "inputs": noisy_inputs(), "steps": 400, "accumulate": 5, "collect": {"every": 10, "outputs": ["loss"]}, "checkpoint": {"every": 50}}
         wait(self.server, self.submit("whole", noisy(), **members))
         wanted = self.state("whole")
@@ -488,7 +491,7 @@ class Restarts(Served):
                 self.assertEqual(0, self.server.metric("device_lost_total"))
 
     def test_t14_refused_launches_of_a_job(self):
-        """A launch that finds no memory, which of a step it may be, costs the job the way from its last checkpoint, and others nothing."""
+        """A launch without memory, anywhere in a step, sets the job back to its last checkpoint and affects nothing else."""
         self.refuse_launches("interp", ("launch:100", "launch:101", "launch:102+60", "launch:12"))
 
     def test_t14_refused_launches_on_opencl(self):
@@ -498,7 +501,7 @@ class Restarts(Served):
         self.refuse_launches("vulkan", ("launch:30", "launch:55"))
 
     def test_t14_a_device_that_is_lost_again_and_again(self):
-        """It may be the job that loses it: after some times it has failed, and the program is free."""
+        """The job itself may cause the loss: after several losses the job fails, and its program is released."""
         self.losing("device:300+60")
         job = self.submit("bad", counter(), inputs={}, steps=SLOW_STEPS)
         failed = wait(self.server, job)
@@ -508,11 +511,11 @@ class Restarts(Served):
         self.assertEqual(0, self.server.settled("jobs", 0))
 
     def test_t26_a_full_disk(self):
-        """A checkpoint that cannot be written is told of, and the next one is tried."""
+        """A failed checkpoint is reported, and the next checkpoint is tried."""
         job = self.submit("d", counter(), inputs={}, steps=SLOW_STEPS, checkpoint={"every": 2000})
         folder = pathlib.Path(self.folder.name, "jobs", job)
         moved = folder.with_name("elsewhere")
-        folder.rename(moved)  # root may write anywhere, so taking rights away would not do
+        folder.rename(moved)  # root ignores permissions, so the test moves the folder
         end = time.monotonic() + 30
         while "warning" not in self.server.call("GET", f"{J}/{job}").json and time.monotonic() < end:
             time.sleep(0.005)
@@ -529,7 +532,7 @@ class Restarts(Served):
 
 @unittest.skipUnless(has_vulkan(), "needs a Vulkan device")
 class Unseen(Served):
-    """On a device whose memory the host does not see."""
+    """A device whose memory the host cannot access."""
 
     def start(self, *args):
         return Server("--backends", "vulkan", "--tune=off", *args, env={"BEAMLINE_STATE": self.folder.name, **VULKAN})
@@ -553,7 +556,7 @@ class Unseen(Served):
 
 
 class Left(Served):
-    """What a job left when it ended is there again: its program, with the state of its last checkpoint."""
+    """After the end of a job, its program has the state of the last checkpoint, also after a restart."""
 
     def start(self, *args):
         return super().start("--save-seconds", "3600", *args)
@@ -598,7 +601,7 @@ class Left(Served):
             for name in "pc":
                 self.assertEqual(before[name], (self.shown(name), self.state(name)), name)
             self.assertEqual([{"program": "p", "to": "*"}], self.server.call("GET", "/api/v1/shares").json["given"])
-        self.run_steps("p", 3)  # which nothing writes down: it was not put as durable
+        self.run_steps("p", 3)  # not stored, since the program is not durable
         self.assertNotEqual(before["p"][1], self.state("p"))
         self.kill()
         self.assertEqual(before["p"], (self.shown("p"), self.state("p")))
@@ -618,16 +621,16 @@ class Left(Served):
             self.kill()
             self.assertEqual([404] * 3, [self.status(name) for name in ("removed", "deleted", "replaced")])
             self.assertEqual(["m"], self.shown("durable")["entries"]["main"]["outputs"])
-            self.assertEqual(before, (self.shown("twice"), self.state("twice")))  # as the second one left it
+            self.assertEqual(before, (self.shown("twice"), self.state("twice")))  # the state after the second job
 
     def test_a_durable_one_is_the_newer_of_both(self):
         self.done("d", query="?durable=true")
         left = self.shown("d"), self.state("d")
-        self.kill()  # before it was saved again: its file is of the time before the job
+        self.kill()  # before the next save: the file is older than the job
         self.assertEqual(left, (self.shown("d"), self.state("d")))
         self.run_steps("d", 4)
         later = self.shown("d"), self.state("d")
-        self.assertEqual(0, self.server.stop())  # which saves it
+        self.assertEqual(0, self.server.stop())  # the shutdown saves it
         self.server = self.start()
         self.assertEqual(later, (self.shown("d"), self.state("d")))
         self.kill()
@@ -648,12 +651,12 @@ class Left(Served):
 
 
 class Kernels(Served):
-    """Where moves change the order of sums."""
+    """Kernels in which moves change the order of sums."""
 
     backend = "opencl"
 
     def test_other_settings_change_nothing(self):
-        """The kernels that a job began with are those that it ends with, though the server would choose others now."""
+        """A resumed job uses the kernels of its start, even if the server would now choose others."""
         inputs = noisy_inputs()
         members = {"entry": "train", "inputs": inputs, "steps": 3000, "collect": {"every": 50, "outputs": ["loss"]}, "checkpoint": {"every": 100},
                    "evaluate": {"program": "judge", "entry": "test", "inputs": inputs, "every": 100, "outputs": ["loss"]}}
@@ -669,7 +672,7 @@ class Kernels(Served):
         self.assertEqual(wanted, self.state("cut"))
         rows = [[row[2:] for row in self.server.call("GET", f"{J}/{one}/history").json["rows"]] for one in (whole, job)]
         self.assertEqual(rows[0], rows[1])
-        # and without the kernels of the job there is a difference to be seen
+        # without the job's kernels the results differ visibly
         self.assertIn(self.server.call("PUT", f"{P}/plain", noisy()).status, (200, 201))
         self.server.call("POST", f"{P}/plain/run", {"entry": "train", "inputs": inputs, "steps": 3000})
         self.assertNotEqual(wanted, self.state("plain"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Jobs: submitted, watched, cancelled; their reports as events and as a history."""
+"""Jobs: submission, observation and cancellation; reports as events and as a history."""
 
 import http.client
 import json
@@ -35,12 +35,12 @@ class Jobs(ServerTest):
     def submit(self, program, **members):
         answer = self.ok(self.call("POST", J, {"program": program, **members}), 202)
         self.assertEqual(f"{J}/{answer.json['job']}", answer.headers["location"])
-        self.addCleanup(self.cancel, answer.json["job"])  # one that goes on would hold up those of other tests
+        self.addCleanup(self.cancel, answer.json["job"])  # a running job would delay the jobs of other tests
         return answer.json["job"]
 
     def cancel(self, job):
         answer = self.call("DELETE", f"{J}/{job}")
-        self.assertIn(answer.status, (200, 202, 404))  # 404: it was removed
+        self.assertIn(answer.status, (200, 202, 404))  # 404: the job was removed
         return wait(self.server, job) if answer.status != 404 else None
 
     def test_the_contract(self):
@@ -53,7 +53,7 @@ class Jobs(ServerTest):
         self.assertAlmostEqual(2, state["w"]["data"][0], 2)
         self.assertEqual([3000], state["w1.step"]["data"])
         self.assertIn(job, [j["job"] for j in self.call("GET", J).json["jobs"]])
-        # the same steps as a run have the same outcome
+        # a run of the same steps gives the same results
         self.put("again", line())
         run = self.ok(self.call("POST", f"{P}/again/run", {"inputs": POINTS, "steps": 3000, "collect": {"every": 100, "outputs": ["loss"]}}))
         self.assertEqual(state, self.call("GET", f"{P}/again/state").json["state"])
@@ -110,7 +110,7 @@ class Jobs(ServerTest):
         self.cancel(job)
 
     def test_t27_connections_of_streams_end(self):
-        """Also where their HTTP threads have nothing else to do, and older connections."""
+        """The streams end even if their HTTP threads are otherwise idle, and on older connections."""
         self.put("followed", counter())
         job = self.submit("followed", inputs={}, steps=SLOW_STEPS)
         wait(self.server, job, ("running",))
@@ -175,10 +175,10 @@ class Jobs(ServerTest):
         aged = self.submit("kept", inputs={}, steps=SLOW_STEPS, checkpoint={"seconds": 0.1, "keep": 1000, "max_age": 0.35})
         time.sleep(1.2)
         done = self.cancel(aged)
-        self.assertGreater(done["checkpoints"][0]["step"], 0)  # that of the beginning was too old
+        self.assertGreater(done["checkpoints"][0]["step"], 0)  # the first checkpoint was removed as too old
 
     def test_nobody_interferes(self):
-        """While a job trains a program others may look at it, and not change it."""
+        """While a job trains a program, others may read the program but not change it."""
         self.put("mine", {"state": {"n": 0}, "entries": {
             "up": {"inputs": {}, "nodes": [{"id": "m", "op": "add", "in": ["n", 1]}], "updates": {"n": "m"}, "outputs": ["m"]},
             "look": {"inputs": {}, "nodes": [{"id": "v", "op": "mul", "in": ["n", 1]}], "outputs": ["v"]}}})
@@ -253,7 +253,7 @@ class Jobs(ServerTest):
         self.assertEqual([(n, n % 10 == 0) for n in range(5, 41, 5)], [(row[0], row[3] is not None) for row in history["rows"]])
         now = self.ok(self.call("POST", f"{P}/both/run", {"entry": "test", "inputs": inputs})).json["outputs"]["loss"]["data"][0]
         self.assertEqual(now, history["rows"][-1][3])
-        # it has not drawn from what training draws from
+        # the evaluation does not use the random numbers of the training
         self.put("alone", noisy())
         self.ok(self.call("POST", f"{P}/alone/run", {"entry": "train", "inputs": inputs, "steps": 40}))
         self.assertEqual(self.call("GET", f"{P}/alone/state").json, self.call("GET", f"{P}/both/state").json)
@@ -262,7 +262,7 @@ class Jobs(ServerTest):
         return self.ok(self.call("GET", f"{J}/{job}/history")).json["rows"]
 
     def test_another_program_evaluates(self):
-        """It says what an entry of the trained one says, and neither of the two is another program for it."""
+        """An evaluating program gives the same results as an entry of the trained program; both programs stay independent."""
         inputs = noisy_inputs()
         members = {"entry": "train", "inputs": inputs, "steps": 40, "collect": {"every": 5, "outputs": ["loss"]}}
         self.put("itself", noisy())
@@ -286,7 +286,7 @@ class Jobs(ServerTest):
                     self.assertEqual([None] * 3, now[2:])
                     continue
                 self.assertAlmostEqual(3 * now[2], now[3], 5)
-                self.assertEqual(1, now[4])  # of what it makes nothing is kept
+                self.assertEqual(1, now[4])  # the evaluation's state changes are dropped
                 if entry == "test":
                     self.assertAlmostEqual(was[2], now[2], 6)
                 else:
@@ -295,7 +295,7 @@ class Jobs(ServerTest):
             self.assertEqual(before, self.call("GET", f"{P}/judge/state").json)
 
     def watch(self, **members):
-        """Looks at what a counter counts, times a number of its own."""
+        """Returns a program that reads the state of a counter and multiplies it by its own factor."""
         look = {"inputs": {}, "nodes": [{"id": "v", "op": "mul", "in": ["n", "by"]}], "outputs": ["v"]}
         more = {"inputs": {}, "nodes": [{"id": "b", "op": "add", "in": ["by", 1]}], "updates": {"by": "b"}, "outputs": ["b"]}
         draw = {"inputs": {}, "nodes": [{"id": "u", "op": "uniform", "attrs": {"shape": []}}, {"id": "z", "op": "mul", "in": ["n", 0]},
@@ -303,7 +303,8 @@ class Jobs(ServerTest):
         return {"state": {"by": 10.0, "n": {"dtype": "float32", "shape": []}}, "entries": {"look": look, "more": more, "draw": draw}, **members}
 
     def test_that_program_stays_what_it_was(self):
-        """For the job: a run of it, another state, another program of its name, and none."""
+        """The job's evaluation does not change after a run of the evaluating program, a change of its state, its replacement,
+        or its deletion."""
         held = self.server.metric("held_bytes")
         self.put("counted", counter())
         self.put("watch", self.watch())
@@ -325,7 +326,7 @@ class Jobs(ServerTest):
         self.assertLessEqual(self.server.settled("held_bytes", held), held)
 
     def test_its_own_random_numbers(self):
-        """Where the trained one draws none, they are those that it would have drawn next, each time."""
+        """If the trained program draws none, each evaluation draws the next numbers of the evaluating program."""
         self.put("tells", counter())
         self.put("draws", self.watch())
         job = self.submit("tells", inputs={}, steps=50, evaluate={"program": "draws", "entry": "draw", "every": 10, "outputs": ["v"]})
@@ -353,7 +354,7 @@ class Jobs(ServerTest):
         self.assertEqual(now, self.rows(job)[-1][2])
 
     def test_what_cannot_evaluate(self):
-        """Each is refused with the state and the rule, and the program to be trained is free."""
+        """Each invalid evaluation is refused with the state and the rule, and the trained program is released."""
         lease = self.ok(self.call("POST", "/api/v1/leases", {"ttl": 60}), 201).json["lease"]
         self.put("free", counter())
         wide = {"n": {"dtype": "float32", "shape": [2]}}
@@ -384,7 +385,7 @@ class Jobs(ServerTest):
         self.assertIn(f"trained on {devices[0]}", problem["detail"])
 
     def test_early_stop(self):
-        """A counter's metric gets worse all the time, or better."""
+        """A counter's metric that always worsens, or improves."""
         rows = (("min", 0, 40), ("max", 0, 100), ("max", 10, 100), ("max", 35, 40))
         for i, (mode, delta, last) in enumerate(rows):
             self.put(f"stop{i}", counter())
@@ -395,7 +396,7 @@ class Jobs(ServerTest):
             self.assertEqual(last == 40, "not better" in done["reason"])
 
     def followed(self):
-        """A line by Adam, with a mean of its parameter that follows it."""
+        """Returns a line fitted by Adam, with a running mean of its parameter."""
         program = line()
         program["state"]["slow"] = [0]
         program["nodes"] += [{"id": "old", "op": "mul", "in": ["slow", 0.5]}, {"id": "new", "op": "mul", "in": ["w1", 0.5]},
@@ -404,7 +405,8 @@ class Jobs(ServerTest):
         return program
 
     def test_accumulate(self):
-        """Four passes over the same points are one step: their mean is exact.  What follows from the parameters waits for it too."""
+        """Four passes over the same points equal one step, since their mean is exact.  States that depend on the parameters
+        also update once per step."""
         self.put("steps", self.followed())
         self.ok(self.call("POST", f"{P}/steps/run", {"inputs": POINTS, "steps": 30}))
         self.put("passes", self.followed())
@@ -413,11 +415,11 @@ class Jobs(ServerTest):
         self.assertEqual(self.call("GET", f"{P}/steps/state").json, self.call("GET", f"{P}/passes/state").json)
         rows = self.call("GET", f"{J}/{job}/history").json["rows"]
         self.assertEqual(list(range(3, 121, 3)), [row[0] for row in rows])
-        self.assertEqual(rows[2][2], rows[3][2])  # passes 9 and 12 are of one step
+        self.assertEqual(rows[2][2], rows[3][2])  # passes 9 and 12 belong to one step
         self.assertNotEqual(rows[3][2], rows[4][2])
 
     def test_accumulated_batches(self):
-        """Passes that draw other batches: the step takes the mean of their gradients."""
+        """Passes over different batches: the step uses the mean of their gradients."""
         program = {"inputs": {}, "state": {"w": [0.0]}, "nodes": [
             {"id": "r", "op": "uniform", "attrs": {"shape": [1]}}, {"id": "p", "op": "mul", "in": ["w", "r"]}, {"id": "loss", "op": "sum", "in": ["p"]},
             {"id": ["w1"], "op": "sgd", "in": ["loss", "w"], "attrs": {"lr": 1.0}}], "updates": {"w": "w1"}, "outputs": ["r"]}
@@ -444,11 +446,12 @@ class Jobs(ServerTest):
         for name in ("float16", "bfloat16"):
             self.assertNotEqual(states["float32"], states[name])
             self.assertLess(last[name], max(5 * last["float32"], 0.05), last)
-        for name in states["float32"]:  # a power of two changes no digit
+        for name in states["float32"]:  # scaling by a power of two is exact
             self.assertEqual(states["float32"][name], states["scaled"][name], name)
 
     def test_a_loss_that_is_scaled_too_far(self):
-        """The first gradients are infinite in float16: these steps are left out, and the scale is halved until they are not."""
+        """The first gradients overflow in float16: these steps are skipped, and the scale is halved until the gradients are
+        finite."""
         self.put("huge", {"inputs": {"x": {"dtype": "float32", "shape": [1, 2]}}, "state": {"w": [[0.5], [0.5]]}, "nodes": [
             {"id": "y", "op": "matmul", "in": ["x", "w"]}, {"id": "q", "op": "mul", "in": ["y", "y"]}, {"id": "loss", "op": "mean", "in": ["q"]},
             {"id": ["w1"], "op": "adam", "in": ["loss", "w"], "attrs": {"lr": 0.001}}], "updates": {"w": "w1"}, "outputs": ["loss"]})
@@ -503,7 +506,7 @@ class Jobs(ServerTest):
         self.refused(400, self.call("POST", J, good))
         self.refused(404, self.call("GET", f"{J}/{'0' * 32}"))
         self.refused(404, self.call("DELETE", f"{J}/x"))
-        self.ok(self.call("POST", f"{P}/ok/run", {"inputs": {}}))  # none of these holds the program
+        self.ok(self.call("POST", f"{P}/ok/run", {"inputs": {}}))  # no refused job holds the program
 
     def test_a_report_is_bounded(self):
         self.put("wide", counter(state={"n": {"dtype": "float32", "shape": [5000]}}))
@@ -514,7 +517,7 @@ DEVICE_BYTES = 'device_bytes{device="interp:0"}'
 
 
 class Claims(unittest.TestCase):
-    """A PUT or DELETE that began before a job was accepted does not take its program from it."""
+    """A PUT or DELETE that began before the job was accepted does not take the job's program."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -523,14 +526,14 @@ class Claims(unittest.TestCase):
         self.addCleanup(lambda: self.assertEqual(0, self.server.stop()))
 
     def begin(self, method, path, body=None, waiting=None):
-        """Asks and leaves its socket open, once so many wait."""
+        """Sends a request and leaves its socket open, once |waiting| requests are active."""
         data = json.dumps(body).encode() if body is not None else b""
         sock = socket.create_connection(("127.0.0.1", self.server.port))
         sock.settimeout(60)
         sock.sendall(head(method, path, "content-type: application/json", f"content-length: {len(data)}", "connection: close") + data)
         self.addCleanup(sock.close)
         if waiting is not None:
-            self.assertEqual(waiting + 1, self.server.settled("requests_active", waiting + 1))  # who asks for it is one more
+            self.assertEqual(waiting + 1, self.server.settled("requests_active", waiting + 1))  # the query itself counts as one more
         return sock
 
     def answers(self, sock, seconds):
@@ -546,7 +549,7 @@ class Claims(unittest.TestCase):
         return self.server.call("POST", J, {"program": name, "inputs": {}, "steps": SLOW_STEPS})
 
     def trains(self, name, job):
-        """The job's program is the one of that name."""
+        """Checks that the job trains the program of this name."""
         wait(self.server, job, ("running",))
         self.assertEqual(409, self.server.call("POST", f"{P}/{name}/run", {"inputs": {}}).status)
         self.server.call("DELETE", f"{J}/{job}")
@@ -557,9 +560,9 @@ class Claims(unittest.TestCase):
         matrix = [[1.0] * 197] * 197  # a search of two minutes, which ends with its client
         held, end = self.server.metric(DEVICE_BYTES), time.monotonic() + 10
         search = self.begin("POST", "/api/v1/run", {"inputs": {"a": matrix}, "nodes": [{"id": "y", "op": "matmul", "in": ["a", "a"]}], "outputs": ["y"], "beam": 16}, 1)
-        while self.server.metric(DEVICE_BYTES) == held and time.monotonic() < end:  # until the search has its inputs: it compiles next
+        while self.server.metric(DEVICE_BYTES) == held and time.monotonic() < end:  # until the search has its inputs; then it compiles
             time.sleep(0.02)
-        put = self.begin("PUT", f"{P}/p", counter(beam=2), 2)  # waits for the only thread that compiles
+        put = self.begin("PUT", f"{P}/p", counter(beam=2), 2)  # waits for the only compiler thread
         job = self.train("p")
         self.assertEqual(202, job.status, job.body)
         search.close()
@@ -571,7 +574,7 @@ class Claims(unittest.TestCase):
             self.assertEqual(201, self.server.call("PUT", f"{P}/{name}?durable=true", counter()).status)
         run = self.begin("POST", f"{P}/busy/run", {"inputs": {}, "steps": SLOW_STEPS}, 1)
         blocked = self.begin("PUT", f"{P}/other?durable=true", counter())
-        while self.answers(blocked, 0.5):  # until the saver waits for the end of the run
+        while self.answers(blocked, 0.5):  # until the save waits for the end of the run
             blocked.close()
             blocked = self.begin("PUT", f"{P}/other?durable=true", counter())
         gone = self.begin("DELETE", f"{P}/p", waiting=3)
@@ -584,9 +587,9 @@ class Claims(unittest.TestCase):
 
 @unittest.skipUnless(has_vulkan(), "needs a Vulkan device")
 class Unseen(ServerTest):
-    """Inputs that the host does not see are copied for the job's file, within --max-memory, and for no longer."""
+    """Inputs on a device without host access are copied for the job's file, within --max-memory and only temporarily."""
 
-    SIZE = 12 * 2**20  # elements: 48 MiB
+    SIZE = 12 * 2**20  # elements, 48 MiB
 
     @classmethod
     def setUpClass(cls):
@@ -599,7 +602,7 @@ class Unseen(ServerTest):
         cls.folder.cleanup()
 
     def job(self, name, size, count, steps):
-        """Trains a program that has the same tensor so many times as an input."""
+        """Starts a job that trains a program with one tensor as several inputs."""
         self.ok(self.call("POST", "/api/v1/run", {"inputs": {}, "nodes": [{"id": "x", "op": "full", "attrs": {"shape": [size], "value": 1}}], "keep": {"x": "x"}}))
         nodes, last = [], "n"
         for i in range(count):
@@ -615,7 +618,7 @@ class Unseen(ServerTest):
         before, jobs = self.server.rss(), []
         for name in ("one", "two"):
             jobs.append(self.ok(self.job(name, self.SIZE, 1, SLOW_STEPS), 202).json["job"])
-        held = self.server.rss() - before - 4 * self.SIZE  # the second tensor is the device's, which has it in the server's memory
+        held = self.server.rss() - before - 4 * self.SIZE  # the second tensor is device memory, which this device has in the server's memory
         for job in jobs:
             self.call("DELETE", f"{J}/{job}")
             self.assertEqual("cancelled", wait(self.server, job)["state"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs of a program that several clients ask for at the same time are one run; each has its own answer, deadline, error and cost."""
+"""Dynamic batching: concurrent runs of one program are joined to one run; each has its own answer, deadline, error and cost."""
 
 import concurrent.futures
 import json
@@ -14,11 +14,11 @@ from fixture import SAFETENSORS, SLOW_STEPS, head, ServerTest, read_safetensors,
 from test_keys import KeyedCase
 
 P = "/api/v1/programs"
-LONG_US = 90000000  # longer than anybody waits here: what runs before was joined
+LONG_US = 90000000  # longer than any test waits: an earlier answer was joined
 
 
 def net(most=16, rows="rows", **members):
-    """Two layers and a softmax; `learn` changes them."""
+    """Returns a network of two layers and a softmax; `learn` changes the weights."""
     inputs = {"x": {"dtype": "float32", "shape": [rows, 6]}}
     return {"dims": {rows: [1, most]}, "device": "interp:0",
             "state": {"w": {"op": "normal", "attrs": {"shape": [6, 5], "seed": 1}}, "v": {"op": "normal", "attrs": {"shape": [5, 3], "seed": 2}}},
@@ -31,7 +31,7 @@ def net(most=16, rows="rows", **members):
 
 
 def slow(most, width=160, **members):
-    """Twice x, by way of products that take the interpreter a while for each row."""
+    """Returns 2 x, computed through products that take the interpreter some time per row."""
     nodes = [node("h0", "matmul", "x", "u")] + [node(f"h{i + 1}", "matmul", f"h{i}", "w") for i in range(6)]
     nodes += [node("s", "sum", "h6", axis=1, keepdim=True), node("z", "mul", "s", 0), node("d", "mul", "x", 2), node("y", "add", "d", "z")]
     return {"inputs": {"x": {"dtype": "float32", "shape": ["rows", 1]}}, "dims": {"rows": [1, most]}, "nodes": nodes, "outputs": ["y"], "device": "interp:0",
@@ -39,7 +39,7 @@ def slow(most, width=160, **members):
 
 
 def entry(nodes, output="y", shape=(4,), dims=None, **members):
-    """A program of one input [rows, *shape]."""
+    """Returns a program with one input [rows, *shape]."""
     return {"inputs": {"x": {"dtype": "float32", "shape": ["rows", *shape]}}, "dims": {"rows": [1, 8], **(dims or {})}, "nodes": nodes, "outputs": [output],
             "device": "interp:0", **members}
 
@@ -48,7 +48,7 @@ def node(id, op, *sources, **attrs):
     return {"id": id, "op": op, "in": list(sources), **({"attrs": attrs} if attrs else {})}
 
 
-# What is joined and what is not, by what the graph computes.
+# Programs that can be batched and programs that cannot, by what the graph computes.
 APART = {
     "elementwise": entry([node("y", "mul", "x", 2)]),
     "sum of a row": entry([node("y", "sum", "x", axis=1)]),
@@ -84,7 +84,7 @@ TOGETHER = {
 
 
 class Unanswered:
-    """A request that its client gives up."""
+    """A request whose client disconnects."""
 
     def __init__(self, port, path, document, *lines):
         body = json.dumps(document).encode()
@@ -101,14 +101,14 @@ class Unanswered:
 
 
 class Crowd:
-    """Requests that wait in a server, which has each before the next is sent."""
+    """Requests that wait in a server; the server has each before the next is sent."""
 
     def __init__(self, active):
-        self.active = active  # how many the server has, the one that asks included
+        self.active = active  # returns the number of active requests, including the query itself
         self.pool, self.parked = concurrent.futures.ThreadPoolExecutor(32), []
 
     def settle(self):
-        """Wait until it has those that have no answer, and no other: one that has may be there for a while yet."""
+        """Waits until exactly the unanswered requests are active, since an answered request may stay active for a moment."""
         while self.active() != 1 + sum(not one.done() for one in self.parked):
             time.sleep(0.002)
 
@@ -118,7 +118,7 @@ class Crowd:
         return one
 
     def begin(self, function, *args, **kwargs):
-        """A future of the answer."""
+        """Starts a request.  Returns a future of the answer."""
         self.settle()
         return self.add(self.pool.submit(function, *args, **kwargs))
 
@@ -144,7 +144,7 @@ class WhichAre(ServerTest):
 
 
 class Joined(ServerTest):
-    """Runs that wait for company as long as it takes, so that those that are answered had it."""
+    """Runs that wait for a batch without limit, so that answered runs were batched."""
 
     ARGS = ("--backends", "opencl,vulkan,interp", "--tune=off", "--interpret-first=off")
 
@@ -183,10 +183,10 @@ class Joined(ServerTest):
                 alone = self.ok(self.ask("alone", x)).json
                 self.assertEqual(alone["outputs"], self.ok(answer).json["outputs"])
                 self.assertEqual(set(alone["stats"]), set(answer.json["stats"]))
-        self.assertEqual(12, self.ok(self.call("GET", P + "/four")).json["steps"])  # as many as were asked for
+        self.assertEqual(12, self.ok(self.call("GET", P + "/four")).json["steps"])  # equal to the number of requested steps
 
     def test_of_several_rows_and_in_every_form(self):
-        """2 + 1 + 1 rows; one is a file, and wants one."""
+        """Runs of 2 + 1 + 1 rows; one request is a file and wants a file."""
         asked = [self.rows(2, 1), self.rows(1, 2), self.rows(1, 3)]
         futures = [self.begin("four", x) for x in asked[:2]]
         raw = struct.pack("<6f", *asked[2][0])
@@ -221,25 +221,25 @@ class Joined(ServerTest):
         self.assertEqual((1, 4), self.since(before))
 
     def test_what_is_left_alone(self):
-        """It would wait for company, and does not."""
+        """Requests that are not batched, although they would otherwise wait for a batch."""
         x, before = self.rows(1, 9), self.since()
         self.ok(self.call("PUT", "/api/v1/tensors/held", x), 201)
         wanted = self.ok(self.ask("alone", x)).json["outputs"]
         for members in ({"seq": 1}, {"priority": 1}, {"debug": 1}, {"steps": 2}, {"collect": {"every": 1, "outputs": ["best"]}}):
             self.assertEqual(wanted, self.ok(self.ask("four", x, **members)).json["outputs"], members)
         self.assertEqual(wanted, self.ok(self.ask("four", {"tensor": "held"})).json["outputs"])
-        searched = self.ok(self.ask("four", x, beam=1)).json["outputs"]  # which may add in another order, as later plans may from then on
+        searched = self.ok(self.ask("four", x, beam=1)).json["outputs"]  # a searched plan may add in another order, and so may later plans
         self.assertEqual(wanted["best"], searched["best"])
         for a, b in zip(wanted["y"]["data"], searched["y"]["data"], strict=True):
             self.assertAlmostEqual(a, b, 6)
         self.assertEqual(["k"], list(self.ok(self.ask("four", x, keep={"k": "y"})).json["kept"]))
         self.assertIn("ops", self.ok(self.ask("four", x, dry_run=True)).body.decode())
         self.assertEqual([], list(self.ok(self.call("POST", P + "/four/run", {"entry": "learn", "inputs": {}})).json["outputs"]))
-        self.ok(self.ask("four", self.rows(16, 9)))  # as many rows as there can be
+        self.ok(self.ask("four", self.rows(16, 9)))  # the largest number of rows
         self.assertEqual((0, 0), self.since(before))
 
     def test_state_is_that_of_a_whole_run(self):
-        """What was learnt before is in the answers, and nothing of a run that is still at it."""
+        """Answers use all updates of completed runs, and none of a running run."""
         x = self.rows(1, 10)
         before = self.ok(self.ask("alone", x)).json["outputs"]
         for name in ("four", "alone"):
@@ -250,7 +250,7 @@ class Joined(ServerTest):
             self.assertEqual(after, self.ok(answer).json["outputs"])
 
     def test_deleted_and_replaced_meanwhile(self):
-        """Who waits is answered by what was there; the name is somebody else."""
+        """Waiting requests use the program at the time of the request, not its replacement."""
         x = self.rows(1, 11)
         wanted = self.ok(self.ask("alone", x)).json["outputs"]
         self.ok(self.call("PUT", P + "/short", net(batching={"delay_us": 3000000, "max_rows": 4})), 201)
@@ -276,7 +276,7 @@ class Joined(ServerTest):
         self.ok(self.call("DELETE", P + "/two"), 204)
 
     def test_at_the_same_time_without_a_delay(self):
-        """Whatever meets whom, each answer is the one that it has alone, to the bit, on every device."""
+        """Whichever requests are joined, each answer equals the answer alone, bit for bit, on every device."""
         for device in self.call("GET", "/api/v1/devices").json["devices"]:
             with self.subTest(device["id"]):
                 self.at_the_same_time(device["id"])
@@ -298,12 +298,12 @@ class Joined(ServerTest):
 
 
 class Limits(ServerTest):
-    """An output of a row just fits."""
+    """A program for which the output of one row just fits."""
 
     ARGS = ("--backends", "interp", "--tune=off", "--max-tensor", "5000")
 
     def test_what_is_too_much_together_runs_in_parts(self):
-        """Nobody pays for what the others ask."""
+        """A batch over the memory limit is split, so that no request fails because of the others."""
         self.ok(self.call("PUT", P + "/wide", entry([node("y", "expand", "x", shape=[-1, 1000])], shape=(1,), batching={"delay_us": 500000, "preferred_rows": [4]})), 201)
         before = self.server.metric("program_joint_runs_total"), self.server.metric("program_runs_joined_total")
 
@@ -312,9 +312,9 @@ class Limits(ServerTest):
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             for i, answer in enumerate(pool.map(ask, range(4))):
                 self.assertEqual([float(i)] * 1000, self.ok(answer).json["outputs"]["y"]["data"])
-        self.assertEqual(4, self.server.metric("program_joint_runs_total") - before[0])  # of one row each, in the end
+        self.assertEqual(4, self.server.metric("program_joint_runs_total") - before[0])  # finally one row each
         self.assertEqual(4, self.server.metric("program_runs_joined_total") - before[1])
-        self.assertEqual(422, self.call("POST", P + "/wide/run", {"inputs": {"x": [[1.0], [2.0]]}}).status)  # too much by itself
+        self.assertEqual(422, self.call("POST", P + "/wide/run", {"inputs": {"x": [[1.0], [2.0]]}}).status)  # one request alone exceeds the limit
 
 
 class Keys(KeyedCase):
@@ -338,7 +338,8 @@ class Keys(KeyedCase):
         return f"{P}/{'' if key == 'alice' else 'alice:'}{name}/run"
 
     def begin(self, key, name, body):
-        """(a future of when it was sent and of the answer, when the server had it)"""
+        """Starts a request.  Returns (future of the time of sending and the answer, time at which the server had the
+        request)."""
         def one():
             sent = time.monotonic()
             return sent, self.call(key, "POST", self.path(key, name), body)
@@ -361,12 +362,12 @@ class Keys(KeyedCase):
         end = time.monotonic() + 20
         while self.seconds().get("bob", 0) <= before[1].get("bob", 0) and time.monotonic() < end:
             time.sleep(0.05)
-        self.assertGreater(self.seconds()["bob"], before[1].get("bob", 0))  # who had the run in nobody's name but alice's
+        self.assertGreater(self.seconds()["bob"], before[1].get("bob", 0))  # the run is charged to bob, although alice's request started it
 
     def test_each_pays_for_its_rows(self):
-        """Seven rows of eight are seven eighths of the time."""
+        """A request with seven of eight rows pays seven eighths of the time."""
         self.share("eight", slow(8, batching={"delay_us": LONG_US, "preferred_rows": [8]}))
-        for _ in range(2):  # the first run is longer
+        for _ in range(2):  # the first run takes longer
             before = self.seconds()
             one = self.begin("alice", "eight", {"inputs": {"x": [[1.0]]}})[0]
             seven = self.begin("bob", "eight", {"inputs": {"x": [[2.0]] * 7}})[0]
@@ -379,7 +380,7 @@ class Keys(KeyedCase):
         self.assertAlmostEqual(7, spent["bob"] / spent["alice"], delta=0.5)
 
     def begins(self, futures):
-        """When the run of each began: (not before, not after) by the clock of this process."""
+        """Returns bounds of the start of each run, (not before, not after), by the clock of this process."""
         out = []
         for future, had in futures:
             sent, answer = future.result()
@@ -388,14 +389,15 @@ class Keys(KeyedCase):
         return out
 
     def test_order_is_kept_and_keys_take_turns(self):
-        """While another run of the program has its turn: of one key they run as they came, and who waits for many does not hold up who waits for one."""
+        """While another run of the program is active: runs of one key start in order, and a key with many waiting runs does not
+        delay a key with one."""
         ask = slow(2)
         self.share("slow", {"dims": ask["dims"], "device": "interp:0", "state": {**ask["state"], "n": [0.0]}, "entries": {
             "ask": {name: ask[name] for name in ("inputs", "nodes", "outputs")},
             "hold": {"inputs": {}, "nodes": [node("m", "add", "n", 1)], "updates": {"n": "m"}, "outputs": ["m"]}}})
         body = {"entry": "ask", "inputs": {"x": [[1.0]]}}
         self.ok(self.call("alice", "POST", self.path("alice", "slow"), body))
-        for _ in range(5):  # when one began is not known exactly on a busy machine
+        for _ in range(5):  # on a busy machine the start times are inexact
             hold = self.crowd.add(Unanswered(self.server.port, self.path("alice", "slow"), {"entry": "hold", "inputs": {}, "steps": SLOW_STEPS},
                                              "Authorization: Bearer " + self.key["alice"]))
             futures = [self.begin("alice", "slow", body) for _ in range(13)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Searched kernels: who asks for a search, who gets what it found, and what a second server, or the next start, knows of it."""
+"""Searched kernels: who may request a search, which requests use the result, and how other servers and restarts use it."""
 
 import json
 import os
@@ -15,7 +15,7 @@ INTERP = ("--backends", "interp", "--beam-seconds", "20")
 
 
 def product(rows=12, **members):
-    """A product, whose kernel has moves to choose from."""
+    """Returns a product whose kernel has several possible moves."""
     return {"inputs": {"a": [[i + j for j in range(20)] for i in range(rows)], "b": [[i * j % 7 for j in range(18)] for i in range(20)]},
             "nodes": [{"id": "y", "op": "matmul", "in": ["a", "b"]}], "outputs": ["y"], "debug": 1, **members}
 
@@ -64,7 +64,7 @@ class Kernels(unittest.TestCase):
         first = self.start()
         self.run_product(first, beam=1)
         found = self.kernels(first)
-        beside = self.start()  # while the first one runs
+        beside = self.start()  # while the first server runs
         self.assertIn("known r_12_18_20: ", self.run_product(beside)["stats"]["debug"])
         self.assertEqual(0, first.stop())
         again = self.start("--beam", "1")
@@ -74,7 +74,7 @@ class Kernels(unittest.TestCase):
         self.assertNotIn("searched", answer["stats"]["debug"])
 
     def test_known_to_who_asked_before_it_was_found(self):
-        """A server that runs already, and had compiled the kernel before another one searched it."""
+        """A running server that has compiled the kernel uses the result of another server's later search."""
         asked, searching = self.start("--tune=off"), self.start("--tune=off")
         self.assertNotIn("known", self.run_product(asked)["stats"].get("debug", ""))
         self.run_product(searching, beam=1)
@@ -95,7 +95,7 @@ class Kernels(unittest.TestCase):
         self.assertEqual(["r_12_18_20"], [kernel["name"] for kernel in self.kernels(server)])
 
     def test_a_program_is_searched_where_a_run_says_so(self):
-        """Once, between two steps of its state; then every run has what was found."""
+        """A run may request a search of its program, once, between two steps; later runs use the result."""
         server = self.start()
         document = {"inputs": {"a": {"dtype": "float32", "shape": [12, 20]}}, "state": {"b": {"dtype": "float32", "shape": [20, 18]}, "n": [0]},
                     "nodes": [{"id": "y", "op": "matmul", "in": ["a", "b"]}, {"id": "m", "op": "add", "in": ["n", 1]}], "updates": {"n": "m"}, "outputs": ["y", "m"]}
@@ -114,7 +114,7 @@ class Kernels(unittest.TestCase):
         for beam, step in ((1, 4), (0, 5), (None, 6)):
             self.assertEqual(("cached", [step]), run(**({} if beam is None else {"beam": beam})))
         self.assertEqual(422, server.call("POST", "/api/v1/programs/p/run", {"inputs": {"a": [[1] * 20] * 12}, "beam": 1025}).status)
-        self.assertEqual(("compiled", [7]), run(beam=2))  # wider than it was searched
+        self.assertEqual(("compiled", [7]), run(beam=2))  # a wider search than before
         self.assertIn(2, [kernel["beam"] for kernel in self.kernels(server)])
 
     def test_t30_a_damaged_database_is_moved_aside(self):
@@ -133,7 +133,7 @@ class Kernels(unittest.TestCase):
         self.assertEqual([], [name for name in os.listdir(self.folder.name) if "kernels" in name])
 
     def test_others_need_not_wait(self):
-        server = self.start()  # a search has a queue of its own: other graphs are compiled meanwhile
+        server = self.start()  # searches have a separate queue, so that other graphs are compiled meanwhile
         thread = threading.Thread(target=lambda: self.run_product(server, rows=40, beam=4))
         thread.start()
         try:
@@ -172,7 +172,7 @@ class Commands(unittest.TestCase):
         first = self.tune()
         self.assertRegex(first, r"(?m)^r_12_18_20 +\d+ candidates ")
         self.assertRegex(first, r"(?m)^kernel +before us +after us +gain +moves$")
-        again = self.tune()  # what is known is told, not searched
+        again = self.tune()  # known results are returned without a search
         self.assertEqual(1, again.count("candidates"))
         key = self.command("kernels", "list").split()[0]
         self.assertRegex(key, "^[0-9a-f]{16}$")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Keys: who comes in, for what, and how much of it."""
+"""API keys: authentication, scopes and quotas."""
 
 import json
 import os
@@ -14,13 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 from fixture import JSON, OCTETS, PROGRAM, ROOT, SAFETENSORS, Server, counter, graph
 
 SCOPES = ("infer", "run", "train", "admin", "metrics")
-OPEN = {"/", "/ui/{name}", "/openapi.json", "/health", "/v2", "/v2/", "/v2/health/live", "/v2/health/ready"}  # the allow-list: what asks for no key
+OPEN = {"/", "/ui/{name}", "/openapi.json", "/health", "/v2", "/v2/", "/v2/health/live", "/v2/health/ready"}  # the allow-list of routes without a key
 NAMES = {"INFER": {"infer"}, "RUN": {"run"}, "TRAIN": {"train"}, "ADMIN": {"admin"}, "METRICS": {"metrics"}, "WORK": {"run", "train"},
          "ANY": set(SCOPES), "NONE": set()}
 
 
 def routes():
-    """(method, pattern, media words, scopes that are enough) of every row of the table."""
+    """Returns (method, pattern, media words, sufficient scopes) of every row of the table."""
     with open(ROOT + "/server/http/routes.def") as file:
         rows = re.findall(r'^BL_ROUTE\("(\w+)", "([^"]+)", \w+, ([^"]+), "[^"]*", ([^,]+),', file.read(), re.M)
     return [(method, pattern, media, set().union(*(NAMES[w] for w in re.findall(r"BL_SCOPE_(\w+)", scope))))
@@ -28,7 +28,7 @@ def routes():
 
 
 class Keys:
-    """A folder of --state and the command on it."""
+    """A --state folder and the key commands."""
 
     def __init__(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -177,14 +177,14 @@ class Life(unittest.TestCase):
     def test_nobody_then_keys_then_nobody_no_more(self):
         server = self.start()
         self.assertEqual(200, self.status(server, None))
-        self.assertEqual(409, server.call("POST", "/api/v1/keys", {"name": "a", "scopes": ["run"]}).status)  # who would make the next?
+        self.assertEqual(409, server.call("POST", "/api/v1/keys", {"name": "a", "scopes": ["run"]}).status)  # otherwise no key could create the next
         made = server.call("POST", "/api/v1/keys", {"name": "root", "scopes": ["admin", "run"]})
         self.assertEqual(201, made.status, made.body)
         key = made.json["key"]
         self.assertRegex(key, r"^bl_[A-Za-z0-9_-]{43}$")
         self.assertEqual((401, 200), (self.status(server, None), self.status(server, key)))
         self.assertEqual(204, server.call("DELETE", "/api/v1/keys/root", None, {"x-api-key": key}).status)
-        self.assertEqual((401, 401), (self.status(server, None), self.status(server, key)))  # all are revoked: nobody comes in
+        self.assertEqual((401, 401), (self.status(server, None), self.status(server, key)))  # all keys are revoked, so no client is accepted
         server.stop()
         again = self.start()
         self.assertEqual(401, self.status(again, None))
@@ -197,7 +197,7 @@ class Life(unittest.TestCase):
         server.process.send_signal(signal.SIGHUP)
         self.until(server, second, 200, 0.8)
         self.keys.run("keys", "revoke", "first")
-        self.until(server, first, 401)  # without a signal
+        self.until(server, first, 401)  # without SIGHUP
         self.assertEqual(200, self.status(server, second))
         fresh = self.keys.run("keys", "rotate", "second")
         self.until(server, fresh, 200)
@@ -294,7 +294,7 @@ class Quotas(KeyedCase):
                 self.assertIn("5 requests a second", answer.json["detail"])
                 self.assertEqual("urn:beamline:error:equota", answer.json["type"])
             time.sleep(0.01)
-        self.assertIn(statuses.count(200), range(10, 18))  # five at once, then five a second
+        self.assertIn(statuses.count(200), range(10, 18))  # a burst of five, then five per second
         self.assertEqual({200}, {self.call("free", "GET", "/api/v1/tensors").status for _ in range(50)})
 
     def test_t23_device_seconds(self):
@@ -307,7 +307,7 @@ class Quotas(KeyedCase):
         self.refused(429, self.call("spent", "POST", "/api/v1/run", graph()))
 
     def test_t23_a_job_waits_for_tomorrow(self):
-        """And lets the jobs of others go on; with more time it goes on where it was."""
+        """A job over its daily quota waits, and other jobs run; with a larger quota it continues from its position."""
         long = {"inputs": {}, "state": {"n": {"dtype": "float32", "shape": [200000]}}, "nodes": [{"id": "m", "op": "add", "in": ["n", 1]}, {"id": "s", "op": "mean", "in": ["m"]}],
                 "updates": {"n": "m"}, "outputs": ["s"]}
         at = {}
@@ -346,7 +346,7 @@ class Quotas(KeyedCase):
     def test_usage(self):
         for _ in range(5):
             self.ok(self.call("free", "POST", "/api/v1/run", graph()))
-        for _ in range(100):  # a request is counted when it has ended, which its client may be told a moment before
+        for _ in range(100):  # a request is counted at its end, which may follow its answer
             own = self.ok(self.call("free", "GET", "/api/v1/usage")).json["usage"]
             if own and own[0]["requests"] >= 5:
                 break
@@ -357,7 +357,7 @@ class Quotas(KeyedCase):
         self.assertGreater(own[0]["sent_bytes"], 5 * 50)
         everyone = self.call("root", "GET", "/api/v1/usage?days=7").json["usage"]
         self.assertLessEqual({"free", "root"}, {row["key"] for row in everyone})
-        time.sleep(1.2)  # the command reads what was written down
+        time.sleep(1.2)  # the command reads the stored numbers
         self.assertRegex(self.keys.run("usage"), r"free +\d+ +\d+\.\d+ +\d+ +\d+")
         for days in ("0", "x", "1000", "%2B1", "%201", "-1", "1x"):
             self.refused(400, self.call("free", "GET", "/api/v1/usage?days=" + days))
