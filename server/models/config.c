@@ -95,6 +95,7 @@ static bl_status config_read_version(const bl_json *at, uint64_t *out, bl_err *e
 
 static bl_status read_policy(reader *r, const bl_json *at)
 {
+    bl_config_versions *out = &r->out->versions;
     static const char *const names[] = {"latest", "all", "specific", NULL}, *const latest[] = {"num_versions", NULL},
                              *const none[] = {NULL}, *const specific[] = {"versions", NULL};
     bl_json one, list, version;
@@ -105,23 +106,23 @@ static bl_status read_policy(reader *r, const bl_json *at)
     if (bl_json_find(at, "latest", &one)) {
         BL_TRY(bl_json_allow(&one, latest, r->err));
         BL_TRY(find_int(&one, "num_versions", 1, INT32_MAX, &n, r->err));
-        r->out->latest = (uint64_t)n;
+        out->latest = (uint64_t)n;
         return BL_OK;
     }
     if (bl_json_find(at, "all", &one)) {
-        r->out->policy = BL_POLICY_ALL;
+        out->policy = BL_POLICY_ALL;
         return bl_json_allow(&one, none, r->err);
     }
     (void)bl_json_find(at, "specific", &one);
-    r->out->policy = BL_POLICY_SPECIFIC;
+    out->policy = BL_POLICY_SPECIFIC;
     BL_TRY(bl_json_allow(&one, specific, r->err));
     BL_TRY(bl_json_need(&one, "versions", &list, r->err));
     BL_TRY(bl_json_expect(&list, BL_JSON_ARRAY, r->err));
     bl_json_iter it = bl_json_each(&list);
     while (bl_json_next(&it, &version)) {
-        if (r->out->nspecific == BL_MOST_SPECIFIC)
+        if (out->nspecific == BL_MOST_SPECIFIC)
             return bl_json_fail(&list, r->err, BL_ELIMIT, "over %d versions", BL_MOST_SPECIFIC);
-        BL_TRY(config_read_version(&version, &r->out->specific[r->out->nspecific++], r->err));
+        BL_TRY(config_read_version(&version, &out->specific[out->nspecific++], r->err));
     }
     return BL_OK;
 }
@@ -222,16 +223,16 @@ static bl_status config_read_ranges(reader *r, const bl_json *at)
     return bl_arena_status(r->arena, r->err);
 }
 
-static bl_status read_queue_policy(reader *r, const bl_json *at)
+static bl_status read_queue_policy(reader *r, const bl_json *at, bl_config_batching *out)
 {
     static const char *const names[] = {"timeout_action", "default_timeout_microseconds", "allow_timeout_override",
                                         "max_queue_size", NULL};
     bl_json one;
     BL_TRY(bl_json_allow(at, names, r->err));
-    BL_TRY(find_int(at, "default_timeout_microseconds", 0, INT64_MAX / 2000, &r->out->timeout_us, r->err));
-    BL_TRY(find_int(at, "max_queue_size", 0, INT32_MAX, &r->out->max_queue, r->err));
-    r->out->may_override = false; /* Triton's default if there is a policy */
-    BL_TRY(find_bool(at, "allow_timeout_override", &r->out->may_override, r->err));
+    BL_TRY(find_int(at, "default_timeout_microseconds", 0, INT64_MAX / 2000, &out->timeout_us, r->err));
+    BL_TRY(find_int(at, "max_queue_size", 0, INT32_MAX, &out->how.max_waiting, r->err));
+    out->may_override = false; /* Triton's default if there is a policy */
+    BL_TRY(find_bool(at, "allow_timeout_override", &out->may_override, r->err));
     if (bl_json_find(at, "timeout_action", &one) && !bl_span_is(one.text, "REJECT"))
         return bl_json_fail(&one, r->err, BL_EUNSUPPORTED, "only REJECT is supported");
     return BL_OK;
@@ -246,27 +247,27 @@ static bl_status read_batching(reader *r, const bl_json *at)
                                         "default_priority_level",
                                         "default_queue_policy",
                                         NULL};
-    bl_model_config *out = r->out;
+    bl_config_batching *out = &r->out->batching;
     bl_json one, size;
     bool ordered = true;
-    out->batching = true;
+    out->present = true;
     BL_TRY(allow(at, "dynamic_batching", names, r->err));
-    BL_TRY(find_int(at, "max_queue_delay_microseconds", 0, MOST_DELAY_US, &out->delay_us, r->err));
+    BL_TRY(find_int(at, "max_queue_delay_microseconds", 0, MOST_DELAY_US, &out->how.delay_us, r->err));
     BL_TRY(find_bool(at, "preserve_ordering", &ordered, r->err)); /* answers are in order in any case */
     BL_TRY(find_int(at, "priority_levels", 0, BL_MOST_PRIORITIES, &out->priority_levels, r->err));
     out->default_priority = (out->priority_levels + 1) / 2;
     if (bl_json_find(at, "default_priority_level", &one))
         BL_TRY(bl_json_int(&one, 1, out->priority_levels, &out->default_priority, r->err));
     if (bl_json_find(at, "default_queue_policy", &one))
-        BL_TRY(read_queue_policy(r, &one));
+        BL_TRY(read_queue_policy(r, &one, out));
     if (!bl_json_find(at, "preferred_batch_size", &one))
         return BL_OK;
     BL_TRY(bl_json_expect(&one, BL_JSON_ARRAY, r->err));
     bl_json_iter it = bl_json_each(&one);
     while (bl_json_next(&it, &size)) {
-        if (out->npreferred == BL_MOST_PREFERRED)
-            return bl_json_fail(&one, r->err, BL_ELIMIT, "over %d sizes", BL_MOST_PREFERRED);
-        BL_TRY(bl_json_int(&size, 1, MOST_BATCH, &out->preferred[out->npreferred++], r->err));
+        if (out->how.npreferred == BL_WIRE_MOST_PREFERRED)
+            return bl_json_fail(&one, r->err, BL_ELIMIT, "over %d sizes", BL_WIRE_MOST_PREFERRED);
+        BL_TRY(bl_json_int(&size, 1, MOST_BATCH, &out->how.preferred[out->how.npreferred++], r->err));
     }
     return BL_OK;
 }
@@ -274,9 +275,9 @@ static bl_status read_batching(reader *r, const bl_json *at)
 static bl_status config_read_sequences(reader *r, const bl_json *at)
 {
     static const char *const names[] = {"max_sequence_idle_microseconds", "direct", NULL};
-    r->out->sequences = true;
+    r->out->sequences.present = true;
     BL_TRY(allow(at, "sequence_batching", names, r->err));
-    return find_int(at, "max_sequence_idle_microseconds", 1, INT64_MAX / 2000, &r->out->idle_us, r->err);
+    return find_int(at, "max_sequence_idle_microseconds", 1, INT64_MAX / 2000, &r->out->sequences.idle_us, r->err);
 }
 
 static bl_status read_kind(const bl_json *at, bl_config_kind *out, bl_err *err)
@@ -415,18 +416,18 @@ static bl_status config_read_tokens(reader *r, const bl_json *at, const char *te
 
 static bl_status read_context(reader *r, const bl_json *at, const char *text)
 {
-    return config_read_tokens(r, at, text, &r->out->context);
+    return config_read_tokens(r, at, text, &r->out->generation.context);
 }
 
 static bl_status read_chunk(reader *r, const bl_json *at, const char *text)
 {
-    return config_read_tokens(r, at, text, &r->out->chunk);
+    return config_read_tokens(r, at, text, &r->out->generation.chunk);
 }
 
 static bl_status read_share(reader *r, const bl_json *at, const char *text)
 {
-    r->out->shares_prefix = strcmp(text, "all") == 0;
-    return r->out->shares_prefix || strcmp(text, "key") == 0
+    r->out->generation.shares_prefix = strcmp(text, "all") == 0;
+    return r->out->generation.shares_prefix || strcmp(text, "key") == 0
                ? BL_OK
                : bl_json_fail(at, r->err, BL_EINVAL, "share_prefix is \"%.100s\"; it must be \"key\" or \"all\"", text);
 }
@@ -436,8 +437,8 @@ static bl_status config_read_pooling(reader *r, const bl_json *at, const char *t
     static const char *const known[] = {"none", "mean", "cls", "last"};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strcmp(text, known[i]) == 0)
-            r->out->pooling = known[i];
-    return r->out->pooling != NULL
+            r->out->words.pooling = known[i];
+    return r->out->words.pooling != NULL
                ? BL_OK
                : bl_json_fail(at, r->err, BL_EINVAL, "pooling is \"%.40s\"; it must be \"none\", \"mean\", \"cls\" or \"last\"",
                               text);
@@ -452,23 +453,23 @@ static bl_status read_parameters(reader *r, const bl_json *at)
         const char *name, **text;
         bl_status (*read)(reader *r, const bl_json *at, const char *text);
     } rows[] = {{"entry", &out->entry, NULL},
-                {"tokens", &out->tokens, NULL},
-                {"position", &out->position, NULL},
-                {"logits", &out->logits, NULL},
-                {"end", &out->end, NULL},
-                {"text", &out->text, NULL},
-                {"mask", &out->mask, NULL},
-                {"types", &out->types, NULL},
+                {"tokens", &out->generation.tokens, NULL},
+                {"position", &out->generation.position, NULL},
+                {"logits", &out->generation.logits, NULL},
+                {"end", &out->generation.end, NULL},
+                {"text", &out->words.text, NULL},
+                {"mask", &out->words.mask, NULL},
+                {"types", &out->words.types, NULL},
                 {"picture", &out->picture, NULL},
                 {"context", NULL, read_context},
                 {"chunk", NULL, read_chunk},
                 {"share_prefix", NULL, read_share},
                 {"pooling", NULL, config_read_pooling},
-                {"chat_template", &out->chat_template, NULL},
-                {"defaults", &out->defaults, NULL},
-                {"aliases", &out->aliases, NULL},
-                {"tags", &out->tags, NULL},
-                {"reasoning", &out->reasoning, NULL}};
+                {"chat_template", &out->openai.chat_template, NULL},
+                {"defaults", &out->openai.defaults, NULL},
+                {"aliases", &out->openai.aliases, NULL},
+                {"tags", &out->openai.tags, NULL},
+                {"reasoning", &out->openai.reasoning, NULL}};
     enum { ROWS = sizeof rows / sizeof rows[0] };
     const char *names[ROWS + 1] = {NULL}, *text = NULL;
     bl_json one, value;
@@ -569,7 +570,8 @@ bl_status bl_model_config_read(bl_arena *arena, const char *name, bl_span text, 
     bl_json_doc doc = {0};
     bl_err problem = {0};
     bl_status st = BL_OK;
-    *out = (bl_model_config){.latest = 1, .max_batch_size = -1, .may_override = true, .idle_us = USUAL_IDLE_US};
+    *out = (bl_model_config){
+        .versions.latest = 1, .max_batch_size = -1, .batching.may_override = true, .sequences.idle_us = USUAL_IDLE_US};
     if (text.data == NULL)
         return BL_OK;
     r.err = &problem;
@@ -582,14 +584,14 @@ bl_status bl_model_config_read(bl_arena *arena, const char *name, bl_span text, 
     return st == BL_OK ? BL_OK : bl_fail(err, problem.status, "model \"%s\", configuration: %s", name, problem.text);
 }
 
-bool bl_model_config_wants(const bl_model_config *config, uint64_t version, uint64_t rank)
+bool bl_config_versions_want(const bl_config_versions *versions, uint64_t version, uint64_t rank)
 {
-    if (config->policy == BL_POLICY_LATEST)
-        return rank < config->latest;
-    for (int i = 0; i < config->nspecific; i++)
-        if (config->specific[i] == version)
+    if (versions->policy == BL_POLICY_LATEST)
+        return rank < versions->latest;
+    for (int i = 0; i < versions->nspecific; i++)
+        if (versions->specific[i] == version)
             return true;
-    return config->policy == BL_POLICY_ALL;
+    return versions->policy == BL_POLICY_ALL;
 }
 
 void bl_model_config_put_type(bl_text *out, int datatype)

@@ -3,6 +3,7 @@
 #ifndef BL_SERVER_MODELS_CONFIG_H
 #define BL_SERVER_MODELS_CONFIG_H
 
+#include "proto/decode.h"
 #include "proto/json.h"
 #include "proto/onnx/onnx.h"
 
@@ -43,48 +44,70 @@ typedef struct bl_config_instance {
     int64_t gpus[BL_MOST_INSTANCES];
 } bl_config_instance;
 
-enum { BL_MOST_PREFERRED = 16, BL_MOST_SPECIFIC = 64, BL_MOST_PRIORITIES = 16, BL_MOST_CONTEXT = 1 << 24 };
+enum { BL_MOST_SPECIFIC = 64, BL_MOST_PRIORITIES = 16, BL_MOST_CONTEXT = 1 << 24 };
 
-typedef struct bl_model_config {
+/* version_policy: which versions of a model are loaded. */
+typedef struct bl_config_versions {
     bl_model_policy policy;
     uint64_t latest;
     int nspecific;
     uint64_t specific[BL_MOST_SPECIFIC];
+} bl_config_versions;
+
+/* dynamic_batching: how requests wait for a run that they share. */
+typedef struct bl_config_batching {
+    bool present;         /* the configuration has the member; else |how| is that of the program */
+    bl_wire_batching how; /* |max_waiting| 0: the limit of the device's queue */
+    int64_t priority_levels, default_priority;
+    int64_t timeout_us; /* of a request in the queue, unless the request sets it; 0: none */
+    bool may_override;
+} bl_config_batching;
+
+/* sequence_batching. */
+typedef struct bl_config_sequences {
+    bool present;
+    int64_t idle_us; /* idle time after which a sequence ends */
+} bl_config_sequences;
+
+/* Parameters of a program that generates text.  NULL: the default of text_model.h. */
+typedef struct bl_config_generation {
+    const char *tokens, *position, *logits, *end;
+    int64_t context; /* 0: not set */
+    /* tokens of a prompt in one run, if the program is made of a language model's files; 0: not set */
+    int64_t chunk;
+    bool shares_prefix; /* all keys share one prefix cache; else each key has its own */
+} bl_config_generation;
+
+/* Parameters of a model whose strings the server tokenizes (text_input.h). */
+typedef struct bl_config_words {
+    /* the string input that clients see in place of tokens; NULL: the model generates text, or has no tokenizer */
+    const char *text;
+    const char *mask, *types;
+    const char *pooling; /* "none", "mean", "cls" or "last": the language model computes embeddings */
+} bl_config_words;
+
+/* Parameters for /v1.  NULL: not set. */
+typedef struct bl_config_openai {
+    const char *chat_template;  /* replaces the template of the model's files */
+    const char *defaults;       /* a JSON object with the default members of a request */
+    const char *aliases, *tags; /* other names of the model, and its tags, separated by commas */
+    const char *reasoning;      /* "off": a reasoning model answers without reasoning */
+} bl_config_openai;
+
+typedef struct bl_model_config {
+    bl_config_versions versions;
     int64_t max_batch_size; /* -1: not set; 0: requests are never batched */
     int ndims;              /* of an ONNX model: the ranges of named dimensions */
     bl_onnx_range *dims;
     int ninputs, noutputs;
     bl_config_tensor *inputs, *outputs;
-    const char *entry; /* the entry of the program; NULL: the only one, or "main" */
-    /* parameters of a text model; NULL: the default of text_model.h */
-    const char *tokens, *position, *logits, *end;
-    /* the string input that clients see in place of tokens (text_input.h); NULL: the model generates text, or has no
-     * tokenizer */
-    const char *text;
-    const char *mask, *types;
-    const char *pooling;        /* "none", "mean", "cls" or "last": the language model computes embeddings */
-    const char *chat_template;  /* replaces the template of the model's files */
-    const char *defaults;       /* for /v1: a JSON object with the default members of a request */
-    const char *aliases, *tags; /* for /v1: other names of the model, and its tags, separated by commas */
-    const char *reasoning;      /* "off": a reasoning model answers without reasoning */
-    const char *picture;        /* the input that takes the pixels of an encoded picture */
-    int64_t context;            /* 0: not set */
-    /* tokens of a prompt in one run, if the program is made of a language model's files; 0: not set */
-    int64_t chunk;
-    bool shares_prefix; /* all keys share one prefix cache; else each key has its own */
-
-    /* dynamic_batching */
-    bool batching; /* the member is present */
-    int64_t delay_us;
-    int npreferred;
-    int64_t preferred[BL_MOST_PREFERRED];
-    int64_t priority_levels, default_priority;
-    int64_t timeout_us; /* of a request in the queue, unless the request sets it; 0: none */
-    bool may_override;
-    int64_t max_queue; /* 0: the limit of the device's queue */
-
-    bool sequences;
-    int64_t idle_us; /* idle time after which a sequence ends */
+    const char *entry;   /* the entry of the program; NULL: the only one, or "main" */
+    const char *picture; /* the input that takes the pixels of an encoded picture; or NULL */
+    bl_config_generation generation;
+    bl_config_words words;
+    bl_config_openai openai;
+    bl_config_batching batching;
+    bl_config_sequences sequences;
     bool cached;
     int ninstances; /* 0: not set */
     bl_config_instance instances[BL_MOST_INSTANCES];
@@ -95,7 +118,7 @@ typedef struct bl_model_config {
 /* Read |text| (NULL: all defaults) into the arena. */
 BL_NODISCARD bl_status bl_model_config_read(bl_arena *arena, const char *name, bl_span text, bl_model_config *out, bl_err *err);
 /* Does the policy load |version|, the |rank|-th from the newest (0: the newest)? */
-bool bl_model_config_wants(const bl_model_config *config, uint64_t version, uint64_t rank);
+bool bl_config_versions_want(const bl_config_versions *versions, uint64_t version, uint64_t rank);
 /* Print a datatype, such as "TYPE_FP32"; BYTES is "TYPE_STRING". */
 void bl_model_config_put_type(bl_text *out, int datatype);
 

@@ -98,7 +98,7 @@ void bl_exact_order(bl_model_version *version, bl_model_instance *instance, int6
         return; /* |ordered| stays set, so the plan is not ordered again */
     op = bl_model_op_create(version->owner, version->name);
     if (op != NULL)
-        op->purges = version->purges;
+        op->purges = version->origin.purges;
     if (op == NULL) {
         bl_exact_answer(version, instance, rows);
         return;

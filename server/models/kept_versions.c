@@ -24,7 +24,7 @@ static bl_status insert_version(void *arg, const char *file, bl_err *err)
         "INSERT INTO versions (owner, model, version, entry, program, file) VALUES (?1, ?2, ?3, ?4, ?5, ?6) RETURNING id",
         BL_CELLS(bl_cell_int(version->owner), bl_cell_text(version->name), bl_cell_int((int64_t)version->number),
                  bl_cell_text(version->config.entry), bl_cell_text(version->instances[0].slot.program->name), bl_cell_text(file)),
-        kept_versions_take_id, &version->kept, err);
+        kept_versions_take_id, &version->origin.kept, err);
 }
 
 bl_status bl_model_keep(bl_model_version *version, bl_err *err)
@@ -49,8 +49,8 @@ void bl_model_version_retire(bl_model_version *version)
     bl_err err = {0};
     if (version == NULL)
         return;
-    if (version->kept != 0 && bl_stored_delete(version->models->server, BL_STORED_VERSION, version->owner, "id = ?1",
-                                               BL_CELLS(bl_cell_int(version->kept)), &err) != BL_OK)
+    if (version->origin.kept != 0 && bl_stored_delete(version->models->server, BL_STORED_VERSION, version->owner, "id = ?1",
+                                                      BL_CELLS(bl_cell_int(version->origin.kept)), &err) != BL_OK)
         bl_log(BL_LOG_WARN, "version %llu of model %s cannot be forgotten: %s", (unsigned long long)version->number,
                version->name, err.text);
     bl_model_version_release(version);
@@ -124,13 +124,13 @@ static bl_status kept_versions_load_version(bl_models *models, const row *r, boo
         return st;
     }
     if (again) {
-        version->kept = r->id;
+        version->origin.kept = r->id;
         bl_models_mend(models, version);
         return BL_OK;
     }
     /* before |kept| is set, so that a failure does not delete the row, and the next start can try again */
     BL_TRY(bl_models_publish(models, version, NULL, err));
-    version->kept = r->id; /* no other thread runs yet */
+    version->origin.kept = r->id; /* no other thread runs yet */
     return BL_OK;
 }
 
@@ -175,7 +175,7 @@ static bool is_mended(bl_models *models, const row *r)
     model = bl_models_find(models, r->owner, r->model);
     for (int k = 0; model != NULL && k < model->nrows; k++) {
         const bl_model_version *version = model->rows[k].version;
-        if (version != NULL && version->kept == r->id)
+        if (version != NULL && version->origin.kept == r->id)
             mended = !bl_model_version_lacks_any(version);
     }
     pthread_mutex_unlock(&models->lock);

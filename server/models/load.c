@@ -181,8 +181,8 @@ static bl_status read_tokenizer(load *l, bl_request *rq, bl_model_version *versi
     BL_TRY(read_part(l, rq, version->number, "tokenizer.json", &file));
     if (file.data == NULL)
         return BL_OK;
-    return version->config.text != NULL ? bl_text_input_read(version, file, &rq->err)
-                                        : bl_text_model_read(version, file, &rq->err);
+    return version->config.words.text != NULL ? bl_text_input_read(version, file, &rq->err)
+                                              : bl_text_model_read(version, file, &rq->err);
 }
 
 static bl_status load_installed(bl_program_make *make, bl_err *err)
@@ -196,11 +196,11 @@ static bl_status load_installed(bl_program_make *make, bl_err *err)
 
 static bl_status decode_model(load *l, bl_program_make *make, bl_model_version *version, bl_mapped *files)
 {
-    switch (version->form) {
+    switch (version->origin.form) {
     case BL_MODEL_ONNX:
         return decode_onnx(l, make, version, files);
     case BL_MODEL_LLM:
-        return bl_model_import_llm(make->x->rq, make->program, version, version->path, files);
+        return bl_model_import_llm(make->x->rq, make->program, version, version->origin.path, files);
     case BL_MODEL_PROGRAM:
         break;
     }
@@ -236,7 +236,7 @@ static bl_status load_make_program(load *l, bl_model_version *version, bl_worker
     }
     if (st == BL_OK)
         st = read_tokenizer(l, rq, version);
-    if (st == BL_OK && version->form == BL_MODEL_LLM) /* an imported program reads only the pages of its table */
+    if (st == BL_OK && version->origin.form == BL_MODEL_LLM) /* an imported program reads only the pages of its table */
         bl_pages_shrink(version, &make->program->doc);
     if (st == BL_OK)
         st = bl_program_make_begin(make, worker);
@@ -370,15 +370,11 @@ static bl_status warm(load *l, bl_model_version *version)
 
 static bl_status fill_version(load *l, bl_model_version *version, const bl_source_version *from)
 {
-    static const char *const platforms[] = {
-        [BL_MODEL_PROGRAM] = "beamline_program", [BL_MODEL_ONNX] = "onnx", [BL_MODEL_LLM] = "llm"};
-
-    version->purges = l->op->purges;
-    version->fingerprint = from->fingerprint;
-    version->sent = bl_sent_retain(l->op->sent);
-    version->form = from->form;
-    version->path = from->path != NULL ? bl_arena_strdup(version->arena, from->path) : NULL;
-    version->platform = platforms[from->form];
+    version->origin = (bl_model_origin){.form = from->form,
+                                        .fingerprint = from->fingerprint,
+                                        .path = from->path != NULL ? bl_arena_strdup(version->arena, from->path) : NULL,
+                                        .sent = bl_sent_retain(l->op->sent),
+                                        .purges = l->op->purges};
     BL_TRY(bl_model_config_read(version->arena, version->name, l->config, &version->config, l->err));
     BL_TRY(add_instances(l, version));
     BL_TRY(bl_model_version_describe(version, l->err));
@@ -449,7 +445,7 @@ static bl_model_row *load_row_of(load *l, uint64_t number)
  * of a device. */
 static bool stays(const load *l, const bl_model_row *row)
 {
-    return (l->op->initial || l->op->mends) && row != NULL && row->version != NULL && row->version->kept != 0;
+    return (l->op->initial || l->op->mends) && row != NULL && row->version != NULL && row->version->origin.kept != 0;
 }
 
 /* Is the published version up to date with its files?  If not, the row becomes BL_MODEL_LOADING. */
@@ -459,8 +455,8 @@ static bool load_is_current(load *l, const bl_source_version *from)
     bool current = false;
     pthread_mutex_lock(&l->models->lock);
     row = load_row_of(l, from->number);
-    current = row != NULL && row->version != NULL && row->version->fingerprint == from->fingerprint && l->op->nfiles == 0 &&
-              !bl_model_version_lacks_any(row->version);
+    current = row != NULL && row->version != NULL && row->version->origin.fingerprint == from->fingerprint &&
+              l->op->nfiles == 0 && !bl_model_version_lacks_any(row->version);
     /* the version was unloaded since the job was ordered */
     current = current || stays(l, row) || (l->op->mends && (row == NULL || row->version == NULL));
     if (!current && row != NULL && row->version == NULL) {
@@ -483,7 +479,7 @@ static bl_status load_publish(bl_models *models, bl_model_version *version, cons
 {
     bl_model *model = NULL;
     bl_model_row *row = NULL;
-    BL_TRY(bl_access_check_owner(models->server->access, version->owner, version->purges, err));
+    BL_TRY(bl_access_check_owner(models->server->access, version->owner, version->origin.purges, err));
     if (unloads != NULL)
         BL_TRY(check_unloads(bl_models_find(models, version->owner, version->name), *unloads, err));
     model = bl_models_need(models, version->owner, version->name);
@@ -532,12 +528,13 @@ void bl_models_mend(bl_models *models, bl_model_version *version)
     pthread_mutex_lock(&models->lock);
     model = bl_models_find(models, version->owner, version->name);
     row = model != NULL ? bl_model_find_row(model, version->number) : NULL;
-    if (row != NULL && row->version != NULL && row->version->kept == version->kept && row->version->sent == version->sent) {
+    if (row != NULL && row->version != NULL && row->version->origin.kept == version->origin.kept &&
+        row->version->origin.sent == version->origin.sent) {
         old = row->version;
         row->version = version;
         row->reason[0] = '\0';
     }
-    old->kept = 0; /* the row of the store belongs to the new version, or is deleted */
+    old->origin.kept = 0; /* the row of the store belongs to the new version, or is deleted */
     pthread_mutex_unlock(&models->lock);
     bl_model_version_release(old);
 }
@@ -555,7 +552,7 @@ static void load_drop_others(load *l, const bl_model_config *config)
         bool wanted = stays(l, row);
         for (int k = 0; k < l->source.nversions && !wanted; k++)
             wanted = l->source.versions[k].number == row->number &&
-                     bl_model_config_wants(config, row->number, (uint64_t)(l->source.nversions - 1 - k));
+                     bl_config_versions_want(&config->versions, row->number, (uint64_t)(l->source.nversions - 1 - k));
         if (wanted)
             model->rows[left++] = *row;
         else if (row->version != NULL && n < BL_MOST_VERSIONS)
@@ -618,7 +615,7 @@ static bl_status load_all(load *l)
     BL_TRY(bl_model_config_read(l->arena, l->op->name, l->config, &config, err));
     for (int i = 0; i < l->source.nversions; i++) {
         bl_err problem = {0};
-        if (!bl_model_config_wants(&config, l->source.versions[i].number, (uint64_t)(l->source.nversions - 1 - i)))
+        if (!bl_config_versions_want(&config.versions, l->source.versions[i].number, (uint64_t)(l->source.nversions - 1 - i)))
             continue;
         wanted++;
         l->err = &problem;

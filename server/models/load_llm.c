@@ -207,8 +207,8 @@ static bl_status fill_words(bl_model_version *version, bl_llm_model *model, cons
     version->words = words; /* from here on |words| owns the tokenizer */
     words->whole = true;
     words->about = describe_files(version, model, words->tokenizer, file);
-    if (version->config.text == NULL)
-        version->config.text = "text";
+    if (version->config.words.text == NULL)
+        version->config.words.text = "text";
     return bl_arena_status(version->arena, err);
 }
 
@@ -216,10 +216,10 @@ bl_status bl_model_import_llm(bl_request *rq, bl_program *program, bl_model_vers
 {
     const bl_settings *set = &rq->server->settings;
     bl_llm_options options = {.limits = rq->server->limits,
-                              .context = version->config.context,
-                              .chunk = version->config.chunk,
+                              .context = version->config.generation.context,
+                              .chunk = version->config.generation.chunk,
                               .rows = version->config.max_batch_size > 0 ? version->config.max_batch_size : 0,
-                              .pooling = version->config.pooling,
+                              .pooling = version->config.words.pooling,
                               .max_bytes = set->max_compile,
                               .max_seconds = set->max_compile_seconds};
     llm_files *files = NULL;

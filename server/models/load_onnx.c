@@ -34,8 +34,8 @@ bl_status bl_model_import_onnx(bl_request *rq, bl_program *program, bl_model_ver
     bl_onnx_model *model = bl_arena_alloc(rq->arena, sizeof *model);
     bl_onnx_options options = {.limits = rq->server->limits,
                                .files = mapped,
-                               .ranges = version->ranges != NULL ? version->ranges : version->config.dims,
-                               .nranges = version->ranges != NULL ? version->nranges : version->config.ndims,
+                               .ranges = version->onnx.ranges != NULL ? version->onnx.ranges : version->config.dims,
+                               .nranges = version->onnx.ranges != NULL ? version->onnx.nranges : version->config.ndims,
                                .batch = version->config.max_batch_size,
                                .max_bytes = set->max_compile,
                                .max_seconds = set->max_compile_seconds};
@@ -47,8 +47,8 @@ bl_status bl_model_import_onnx(bl_request *rq, bl_program *program, bl_model_ver
     BL_TRY(bl_program_import_file(rq, program, file, &options, model));
     BL_TRY(bl_model_keep_ranges(version, model, &rq->err));
     graph = &model->program.entries[0].graph;
-    version->input_ports = copy_ports(version->arena, model->inputs, graph->ninputs);
-    version->output_ports = copy_ports(version->arena, model->outputs, bl_wire_shown(graph));
-    BL_TRY(copy_texts(version->arena, &model->texts, &version->texts, &rq->err));
+    version->onnx.inputs = copy_ports(version->arena, model->inputs, graph->ninputs);
+    version->onnx.outputs = copy_ports(version->arena, model->outputs, bl_wire_shown(graph));
+    BL_TRY(copy_texts(version->arena, &model->texts, &version->onnx.texts, &rq->err));
     return bl_arena_status(version->arena, &rq->err);
 }

@@ -630,16 +630,16 @@ void bl_infer_end(void *arg)
 bl_status bl_infer_choose_turn(bl_infer *in)
 {
     const bl_model_config *config = &in->version->config;
-    int64_t timeout_us = config->timeout_us, asked = (int64_t)in->wire.timeout_us;
-    if (asked > 0 && config->may_override && (timeout_us == 0 || asked < timeout_us))
+    int64_t timeout_us = config->batching.timeout_us, asked = (int64_t)in->wire.timeout_us;
+    if (asked > 0 && config->batching.may_override && (timeout_us == 0 || asked < timeout_us))
         timeout_us = asked;
     if (timeout_us > 0)
         in->rq->item.deadline_ns = in->rq->start_ns + timeout_us * 1000;
-    if (config->priority_levels > 0 && in->wire.priority > (uint64_t)config->priority_levels)
+    if (config->batching.priority_levels > 0 && in->wire.priority > (uint64_t)config->batching.priority_levels)
         return bl_fail(&in->rq->err, BL_EINVAL, "priority: model \"%s\" has %lld levels", in->version->name,
-                       (long long)config->priority_levels);
-    if (config->priority_levels > 0)
-        in->item.priority = in->wire.priority > 0 ? (int64_t)in->wire.priority : config->default_priority;
+                       (long long)config->batching.priority_levels);
+    if (config->batching.priority_levels > 0)
+        in->item.priority = in->wire.priority > 0 ? (int64_t)in->wire.priority : config->batching.default_priority;
     in->rq->item.priority = (int)in->item.priority;
     in->rq->item.rank = BL_RANK_INFER;
     return bl_access_check_time(in->rq);

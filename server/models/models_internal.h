@@ -75,6 +75,39 @@ typedef struct bl_text_model bl_text_model;
 typedef struct bl_text_input bl_text_input;
 typedef struct bl_sent bl_sent;
 
+/* Where a version came from, and what a reload needs. */
+typedef struct bl_model_origin {
+    bl_model_form form;
+    uint64_t fingerprint; /* hash of the files and of the configuration */
+    const char *path;     /* of a language model: see bl_source_version; else NULL */
+    bl_sent *sent;        /* the files that came in a request; NULL: the files are in the folder, or do not exist any more */
+    /* of a version that was made of a program: the id of its row in the store; 0: no row, so the version ends with the
+     * server */
+    int64_t kept;
+    uint64_t purges; /* bl_access_purges of the owner when loading began */
+} bl_model_origin;
+
+/* What the import of an ONNX model found, besides the program. */
+typedef struct bl_model_onnx {
+    const bl_onnx_port *inputs, *outputs; /* ports whose form differs between model and program, or NULL */
+    bl_texts texts;                       /* the strings of the model, by index */
+    int nranges;                          /* the ranges of its named dimensions */
+    bl_onnx_range *ranges;
+    int narrowed; /* how often the ranges were narrowed because the device could not run the largest sizes */
+} bl_model_onnx;
+
+/* Looker's thread: whether the version is on the right devices. */
+typedef struct bl_model_placement {
+    int64_t mended_ns; /* the last time at which the version was reloaded because a device was lost or drained */
+    unsigned drains;   /* server->drain.count when the placement was last checked and correct */
+} bl_model_placement;
+
+/* The sequences of a version whose program updates state. */
+typedef struct bl_model_sequences {
+    pthread_mutex_t lock;
+    bl_namemap *by_key; /* key "OWNER ID"; under |lock|; NULL: requests do not belong to sequences */
+} bl_model_sequences;
+
 /* Reference-counted.  A published version is constant, except for its counters, caches and queues. */
 typedef struct bl_model_version bl_model_version;
 struct bl_model_version {
@@ -82,24 +115,12 @@ struct bl_model_version {
     bl_models *models;
     uint32_t owner;
     char name[BL_MODEL_NAME_SIZE];
-    uint64_t number, fingerprint;
+    uint64_t number;
     int64_t created; /* seconds since 1970 */
-    uint64_t purges; /* bl_access_purges of the owner when loading began */
-    /* of a version that was made of a program: the id of its row in the store; 0: no row, so the version ends with the
-     * server */
-    int64_t kept;
-    bl_sent *sent; /* the files that came in a request; NULL: the files are in the folder, or do not exist any more */
-    bl_model_form form;
-    const char *path; /* of a language model: see bl_source_version; else NULL */
-    const char *platform;
+    bl_model_origin origin;
     bl_arena *arena;
     bl_model_config config;
-    const bl_onnx_port *input_ports, *output_ports; /* ports whose form differs between model and program, or NULL */
-    bl_texts texts;                                 /* the strings of an ONNX model, by index */
-    /* of an ONNX model: the ranges of its named dimensions, which the import chose */
-    int nranges;
-    bl_onnx_range *ranges;
-    int narrowed; /* how often the ranges were narrowed because the device could not run the largest sizes */
+    bl_model_onnx onnx;
     int noutputs;
     bl_model_tensor *inputs, *outputs; /* batcher.ninputs inputs */
     int nshown;
@@ -110,14 +131,11 @@ struct bl_model_version {
     bl_model_statistics statistics;
     bl_batcher batcher;
     bl_answers *answers; /* response cache; NULL: off */
-    /* looker thread: the last time at which the version was reloaded because a device was lost or drained */
-    int64_t mended_ns;
-    unsigned placed; /* looker thread: server->drain.count when the placement was last checked and correct */
-    bool sequential; /* the entry updates state, so requests belong to sequences */
-    pthread_mutex_t sequence_lock;
-    bl_namemap *sequences; /* key "OWNER ID"; under sequence_lock */
-    bl_text_model *text;   /* in |arena|; NULL: the model does not generate text */
-    bl_text_input *words;  /* in |arena|; NULL: the server does not tokenize for the model */
+    bl_model_placement placement;
+    bl_model_sequences sequences;
+    bool sequential;      /* the entry updates state, so requests belong to sequences */
+    bl_text_model *text;  /* in |arena|; NULL: the model does not generate text */
+    bl_text_input *words; /* in |arena|; NULL: the server does not tokenize for the model */
 };
 
 typedef enum bl_model_state { BL_MODEL_UNAVAILABLE, BL_MODEL_LOADING, BL_MODEL_READY, BL_MODEL_UNLOADING } bl_model_state;
@@ -198,8 +216,6 @@ struct bl_model_op {
 /* A version that can be loaded. */
 typedef struct bl_source_version {
     uint64_t number, fingerprint;
-    /* of a version that was made of a program: the id of its row in the store; 0: the version ends with the server */
-    int64_t kept;
     bl_model_form form;
     const char *path; /* of a language model: its file or folder in the folder of models; else NULL */
 } bl_source_version;

@@ -107,13 +107,13 @@ static void load_again(bl_model_version *version, const char *why)
     bl_err err = {0};
     pthread_mutex_lock(&models->lock);
     model = bl_models_find(models, version->owner, version->name);
-    if (model != NULL && !model->loading && (model->wanted || version->kept != 0 || version->sent != NULL))
+    if (model != NULL && !model->loading && (model->wanted || version->origin.kept != 0 || version->origin.sent != NULL))
         op = bl_model_op_create(version->owner, version->name);
     if (op != NULL) {
         op->mends = true;
-        op->purges = version->purges;
-        op->kept = version->kept;
-        op->sent = bl_sent_retain(version->sent);
+        op->purges = version->origin.purges;
+        op->kept = version->origin.kept;
+        op->sent = bl_sent_retain(version->origin.sent);
     }
     pthread_mutex_unlock(&models->lock);
     if (op == NULL)
@@ -129,15 +129,15 @@ static bool poll_moves(bl_model_version *version)
 {
     unsigned drains = atomic_load(&version->models->server->drain.count);
     bool busy = false;
-    if (version->placed == drains)
+    if (version->placement.drains == drains)
         return false;
     if (!bl_model_version_is_misplaced(version)) {
-        version->placed = drains;
+        version->placement.drains = drains;
         return false;
     }
-    pthread_mutex_lock(&version->sequence_lock);
-    busy = version->sequences != NULL && bl_namemap_count(version->sequences) > 0;
-    pthread_mutex_unlock(&version->sequence_lock);
+    pthread_mutex_lock(&version->sequences.lock);
+    busy = version->sequences.by_key != NULL && bl_namemap_count(version->sequences.by_key) > 0;
+    pthread_mutex_unlock(&version->sequences.lock);
     return !busy;
 }
 
@@ -148,9 +148,9 @@ void bl_model_version_mend(bl_model_version *version, int64_t now_ns)
         const bl_worker *worker = version->instances[i].slot.program->worker;
         again |= !atomic_load(&worker->dev->lost) && bl_batch_slot_is_lost(&version->instances[i].slot);
     }
-    if ((!again && !goes) || (version->mended_ns != 0 && now_ns - version->mended_ns < MEND_EVERY_NS))
+    if ((!again && !goes) || (version->placement.mended_ns != 0 && now_ns - version->placement.mended_ns < MEND_EVERY_NS))
         return;
-    version->mended_ns = now_ns;
+    version->placement.mended_ns = now_ns;
     load_again(version, again ? "lost" : "drained or resumed");
 }
 

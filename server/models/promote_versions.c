@@ -100,7 +100,6 @@ static bl_step freeze_it(bl_request *rq)
 
 bl_status bl_model_fill_promoted(bl_model_version *version, bl_program **program, const char *entry, bl_err *err)
 {
-    version->platform = "beamline_program";
     BL_TRY(bl_model_config_read(version->arena, version->name, (bl_span){0}, &version->config, err));
     version->config.entry = entry != NULL ? bl_arena_strdup(version->arena, entry) : NULL;
     version->instances = bl_arena_array(version->arena, 1, sizeof *version->instances);
@@ -150,7 +149,7 @@ static bl_status make_version(bl_request *rq)
     p->made = bl_model_version_create(rq->server->models, rq->owner, p->model, (uint64_t)p->version);
     if (p->made == NULL)
         return bl_fail(&rq->err, BL_ENOMEM, "a version of a model");
-    p->made->purges = rq->purges;
+    p->made->origin.purges = rq->purges;
     BL_TRY(bl_models_admit(rq->server->models, rq->owner, p->model, &rq->err));
     p->steps = atomic_load(&p->frozen->steps);
     BL_TRY(bl_model_fill_promoted(p->made, &p->frozen, p->entry, &rq->err));

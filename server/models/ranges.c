@@ -10,11 +10,11 @@
 bl_status bl_model_keep_ranges(bl_model_version *version, const bl_onnx_model *model, bl_err *err)
 {
     bl_text list = {0};
-    if (version->ranges != NULL)
+    if (version->onnx.ranges != NULL)
         return BL_OK;
-    version->ranges = bl_arena_array(version->arena, (size_t)model->nranges + 1, sizeof *version->ranges);
-    for (int i = 0; version->ranges != NULL && i < model->nranges; i++) {
-        bl_onnx_range *range = &version->ranges[version->nranges++];
+    version->onnx.ranges = bl_arena_array(version->arena, (size_t)model->nranges + 1, sizeof *version->onnx.ranges);
+    for (int i = 0; version->onnx.ranges != NULL && i < model->nranges; i++) {
+        bl_onnx_range *range = &version->onnx.ranges[version->onnx.nranges++];
         *range = model->ranges[i];
         range->var.name = bl_arena_strdup(version->arena, range->var.name);
         range->same = range->same != NULL ? bl_arena_strdup(version->arena, range->same) : NULL;
@@ -24,7 +24,7 @@ bl_status bl_model_keep_ranges(bl_model_version *version, const bl_onnx_model *m
         else
             bl_wire_var_print(&list, &range->var);
     }
-    if (version->nranges > 0)
+    if (version->onnx.nranges > 0)
         bl_log(BL_LOG_INFO, "model %s: sizes of dimensions: %s (\"dims\" in config.json changes them)%s", version->name,
                bl_text_get(&list), model->attempts > 1 ? "; it does not import over the usual ranges" : "");
     bl_text_fini(&list);
@@ -40,14 +40,14 @@ static bool is_said(const bl_model_version *version, int at)
     if (at == 0 && version->config.max_batch_size > 0)
         return true;
     for (int i = 0; i < version->config.ndims; i++)
-        if (strcmp(version->config.dims[i].var.name, version->ranges[at].var.name) == 0)
+        if (strcmp(version->config.dims[i].var.name, version->onnx.ranges[at].var.name) == 0)
             return true;
     return false;
 }
 
 static bool can_shrink(const bl_model_version *version, int at)
 {
-    const bl_onnx_range *range = &version->ranges[at];
+    const bl_onnx_range *range = &version->onnx.ranges[at];
     return range->same == NULL && range->var.hi > range->var.lo && !is_said(version, at);
 }
 
@@ -56,13 +56,13 @@ static bool can_shrink(const bl_model_version *version, int at)
 static int choose_range(const bl_model_version *version)
 {
     int widest = -1;
-    for (int i = 0; i < version->nranges; i++) {
-        const bl_wire_var *var = &version->ranges[i].var;
+    for (int i = 0; i < version->onnx.nranges; i++) {
+        const bl_wire_var *var = &version->onnx.ranges[i].var;
         if (!can_shrink(version, i))
             continue;
         if (i == 0)
             return i;
-        if (widest < 0 || var->hi - var->lo > version->ranges[widest].var.hi - version->ranges[widest].var.lo)
+        if (widest < 0 || var->hi - var->lo > version->onnx.ranges[widest].var.hi - version->onnx.ranges[widest].var.lo)
             widest = i;
     }
     return widest;
@@ -70,9 +70,9 @@ static int choose_range(const bl_model_version *version)
 
 bool bl_model_narrow_ranges(bl_model_version *version, const bl_err *why)
 {
-    bool limit = why->status == BL_EUNSUPPORTED && version->form == BL_MODEL_ONNX && version->ninstances == 0;
-    int at = limit && version->narrowed++ < MOST_NARROWED ? choose_range(version) : -1;
-    bl_wire_var *var = at >= 0 ? &version->ranges[at].var : NULL;
+    bool limit = why->status == BL_EUNSUPPORTED && version->origin.form == BL_MODEL_ONNX && version->ninstances == 0;
+    int at = limit && version->onnx.narrowed++ < MOST_NARROWED ? choose_range(version) : -1;
+    bl_wire_var *var = at >= 0 ? &version->onnx.ranges[at].var : NULL;
     if (var == NULL)
         return false;
     int64_t too_much = var->hi;

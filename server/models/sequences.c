@@ -279,14 +279,14 @@ static bl_status fails(const bl_infer *in, const char *what)
 static void sequences_forget(bl_sequence *s)
 {
     s->listed = false;
-    (void)bl_namemap_remove(s->version->sequences, s->key);
+    (void)bl_namemap_remove(s->version->sequences.by_key, s->key);
     bl_sequence_release(s);
 }
 
 /* Under the lock of the table. */
 static bl_status sequences_find(bl_infer *in, const char *key, bl_sequence **out)
 {
-    bl_namemap *table = in->version->sequences;
+    bl_namemap *table = in->version->sequences.by_key;
     bl_sequence *s = bl_namemap_get(table, key);
     bl_status st = BL_OK;
     /* begin again, on another device */
@@ -321,13 +321,13 @@ bl_status bl_sequence_get(bl_infer *in, bl_sequence **out)
     if (!in->wire.sequenced)
         return fails(in, "it remembers state: a request has the parameter sequence_id");
     snprintf(key, sizeof key, "%u %s", in->rq->owner, in->wire.sequence);
-    pthread_mutex_lock(&version->sequence_lock);
+    pthread_mutex_lock(&version->sequences.lock);
     st = sequences_find(in, key, out);
     if (st == BL_OK) {
         atomic_fetch_add(&(*out)->refs, 1);
         (*out)->used_ns = bl_clock_ns();
     }
-    pthread_mutex_unlock(&version->sequence_lock);
+    pthread_mutex_unlock(&version->sequences.lock);
     return st == BL_OK ? bl_request_defer(in->rq, bl_sequence_release, *out) : st;
 }
 
@@ -348,10 +348,10 @@ static void sequences_keep_states(bl_sequence *s, const bl_exec *x)
 static void unlist(bl_sequence *s)
 {
     bl_model_version *version = s->version;
-    pthread_mutex_lock(&version->sequence_lock);
+    pthread_mutex_lock(&version->sequences.lock);
     if (s->listed)
         sequences_forget(s);
-    pthread_mutex_unlock(&version->sequence_lock);
+    pthread_mutex_unlock(&version->sequences.lock);
 }
 
 bl_step bl_sequence_work(bl_request *rq)
@@ -377,11 +377,11 @@ bl_step bl_sequence_work(bl_request *rq)
 
 void bl_sequences_expire(bl_model_version *version, int64_t now_ns)
 {
-    int64_t idle_ns = version->config.idle_us * 1000;
+    int64_t idle_ns = version->config.sequences.idle_us * 1000;
     const char *key = NULL;
     void *at = NULL;
-    pthread_mutex_lock(&version->sequence_lock);
-    for (size_t i = 0; bl_namemap_at(version->sequences, i, &key, &at);) {
+    pthread_mutex_lock(&version->sequences.lock);
+    for (size_t i = 0; bl_namemap_at(version->sequences.by_key, i, &key, &at);) {
         bl_sequence *s = at;
         if (now_ns - s->used_ns < idle_ns || atomic_load(&s->refs) > 1) { /* new references are taken under this lock */
             i++;
@@ -389,14 +389,14 @@ void bl_sequences_expire(bl_model_version *version, int64_t now_ns)
         }
         sequences_forget(s);
     }
-    pthread_mutex_unlock(&version->sequence_lock);
+    pthread_mutex_unlock(&version->sequences.lock);
 }
 
 void bl_sequences_fini(bl_model_version *version)
 {
     const char *key = NULL;
     void *at = NULL;
-    for (size_t i = 0; bl_namemap_at(version->sequences, i, &key, &at); i++)
+    for (size_t i = 0; bl_namemap_at(version->sequences.by_key, i, &key, &at); i++)
         bl_sequence_release(at);
-    bl_namemap_destroy(version->sequences);
+    bl_namemap_destroy(version->sequences.by_key);
 }

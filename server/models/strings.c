@@ -7,7 +7,7 @@
 
 bl_status bl_infer_take_strings(bl_infer *in, const bl_model_tensor *tensor, const bl_infer_input *input, bl_tensor_value *value)
 {
-    const bl_texts *known = &in->version->texts;
+    const bl_texts *known = &in->version->onnx.texts;
     int64_t *number = NULL;
     value->kind = BL_VALUE_BYTES;
     value->dtype = BL_I64;
@@ -31,7 +31,7 @@ bl_status bl_infer_take_strings(bl_infer *in, const bl_model_tensor *tensor, con
 
 bl_status bl_infer_give_strings(const bl_infer *in, bl_infer_result *out)
 {
-    const bl_texts *known = &in->version->texts, *strange = &in->strange;
+    const bl_texts *known = &in->version->onnx.texts, *strange = &in->strange;
     bl_span *items = bl_request_alloc(in->rq, (out->count + 1) * sizeof *items, "strings");
     if (items == NULL)
         return in->rq->err.status;

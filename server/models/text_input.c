@@ -34,13 +34,13 @@ void bl_text_input_fini(bl_model_version *version)
 
 static const char *tokens_name(const bl_model_version *version)
 {
-    return version->config.tokens != NULL ? version->config.tokens : "input_ids";
+    return version->config.generation.tokens != NULL ? version->config.generation.tokens : "input_ids";
 }
 
 bool bl_text_input_has_rows(const bl_model_version *version, const bl_wire_graph *graph)
 {
     for (int i = 0; i < graph->ninputs; i++) {
-        const char *name = version->input_ports != NULL ? version->input_ports[i].name : graph->inputs[i].name;
+        const char *name = version->onnx.inputs != NULL ? version->onnx.inputs[i].name : graph->inputs[i].name;
         if (strcmp(name, tokens_name(version)) == 0)
             return graph->inputs[i].type.ndim > 1;
     }
@@ -114,14 +114,14 @@ static bl_status text_input_show(bl_model_version *version, bl_err *err)
     version->nshown = 0;
     for (int i = 0; i < version->batcher.ninputs; i++) {
         bl_model_tensor *to = &shown[version->nshown];
-        if (strcmp(version->inputs[i].name, version->config.text) == 0)
+        if (strcmp(version->inputs[i].name, version->config.words.text) == 0)
             return bl_fail(err, BL_EGRAPH, "parameters.text: the program has an input \"%.100s\" of its own",
-                           version->config.text);
+                           version->config.words.text);
         if (i == words->mask || i == words->types)
             continue;
         *to = version->inputs[i];
         if (i == words->tokens) {
-            to->name = version->config.text;
+            to->name = version->config.words.text;
             to->datatype = BL_INFER_BYTES;
             to->dtype = BL_U8;
         }
@@ -135,9 +135,9 @@ bl_status bl_text_input_describe(bl_model_version *version, bl_err *err)
 {
     const bl_model_config *config = &version->config;
     bl_text_input *words = version->words;
-    BL_TRY(text_input_find(version, config->tokens, tokens_name(version), &words->tokens, err));
-    BL_TRY(text_input_find(version, config->mask, "attention_mask", &words->mask, err));
-    BL_TRY(text_input_find(version, config->types, "token_type_ids", &words->types, err));
+    BL_TRY(text_input_find(version, config->generation.tokens, tokens_name(version), &words->tokens, err));
+    BL_TRY(text_input_find(version, config->words.mask, "attention_mask", &words->mask, err));
+    BL_TRY(text_input_find(version, config->words.types, "token_type_ids", &words->types, err));
     if (words->tokens < 0)
         return bl_fail(err, BL_EGRAPH, "the program has no input \"input_ids\" for the tokens of texts (parameters.tokens)");
     BL_TRY(text_input_describe_tokens(version, words, err));
@@ -329,16 +329,16 @@ static bl_status find_texts(const bl_infer *in, int *out)
         for (int k = 0; k < 3; k++)
             if (hidden[k] >= 0 && strcmp(version->inputs[hidden[k]].name, name) == 0)
                 return bl_fail(&in->rq->err, BL_EINVAL, "model \"%s\" makes its input \"%s\" of \"%s\"", version->name, name,
-                               version->config.text);
-        if (strcmp(name, version->config.text) != 0)
+                               version->config.words.text);
+        if (strcmp(name, version->config.words.text) != 0)
             continue;
         if (*out >= 0)
             return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" stands there twice", name);
         *out = i;
     }
-    return *out >= 0
-               ? BL_OK
-               : bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" of model \"%s\" is missing", version->config.text, version->name);
+    return *out >= 0 ? BL_OK
+                     : bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" of model \"%s\" is missing", version->config.words.text,
+                               version->name);
 }
 
 bl_status bl_text_input_take(bl_infer *in)

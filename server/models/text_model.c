@@ -43,18 +43,18 @@ static bool is_integer(const bl_model_tensor *tensor)
 
 static const char *tokens_of(const bl_model_version *version)
 {
-    return version->config.tokens != NULL ? version->config.tokens : "tokens";
+    return version->config.generation.tokens != NULL ? version->config.generation.tokens : "tokens";
 }
 
 static const char *text_model_position_of(const bl_model_version *version)
 {
-    return version->config.position != NULL ? version->config.position : "position";
+    return version->config.generation.position != NULL ? version->config.generation.position : "position";
 }
 
 static const bl_wire_type *text_model_find_type(const bl_model_version *version, const bl_wire_graph *graph, const char *name)
 {
     for (int i = 0; i < graph->ninputs; i++)
-        if (strcmp(version->input_ports != NULL ? version->input_ports[i].name : graph->inputs[i].name, name) == 0)
+        if (strcmp(version->onnx.inputs != NULL ? version->onnx.inputs[i].name : graph->inputs[i].name, name) == 0)
             return &graph->inputs[i].type;
     return NULL;
 }
@@ -206,7 +206,7 @@ static bl_status describe_inputs(const bl_model_version *version, bl_text_model 
         text->npasts++;
     }
     text->remembers = version->sequential || pages || text->npasts > 0;
-    return text->position >= 0 || version->config.position == NULL
+    return text->position >= 0 || version->config.generation.position == NULL
                ? BL_OK
                : bl_fail(err, BL_EGRAPH, "there is no input \"%.100s\" (parameters.position)", text_model_position_of(version));
 }
@@ -241,10 +241,10 @@ static int64_t count_output(const bl_model_version *version, const bl_text_model
 static bl_status text_model_describe_output(const bl_model_version *version, bl_text_model *text, bl_err *err)
 {
     const bl_model_config *config = &version->config;
-    const char *name = config->logits != NULL ? config->logits : "logits";
+    const char *name = config->generation.logits != NULL ? config->generation.logits : "logits";
     const bl_model_tensor *tensor = NULL;
     text->output = text_model_find(version->outputs, version->noutputs, name);
-    if (text->output < 0 && config->logits == NULL)
+    if (text->output < 0 && config->generation.logits == NULL)
         text->output = find_only(version, text);
     if (text->output < 0)
         return bl_fail(err, BL_EGRAPH, "a text model has an output for its logits: there is no \"%.100s\" (parameters.logits)",
@@ -274,14 +274,14 @@ static bl_status describe_pages(bl_model_version *version, bl_text_model *text, 
     BL_TRY(bl_pages_describe(version, &text->pool, err));
     text->pages = version->inputs[text->table].var[1];
     for (int i = 0; i < version->ninstances; i++)
-        BL_TRY(bl_pages_create(&version->instances[i], text->pool, version->config.shares_prefix, &version->instances[i].pages,
-                               err));
+        BL_TRY(bl_pages_create(&version->instances[i], text->pool, version->config.generation.shares_prefix,
+                               &version->instances[i].pages, err));
     return BL_OK;
 }
 
 static bl_status describe_context(const bl_model_version *version, bl_text_model *text, bl_err *err)
 {
-    text->context = version->config.context;
+    text->context = version->config.generation.context;
     if (text->pool > 0) {
         int64_t most = version->instances[0].slot.graph->vars[text->pages].hi * BL_PAGE_TOKENS;
         most = most < text->pool * BL_PAGE_TOKENS ? most : text->pool * BL_PAGE_TOKENS;
@@ -301,7 +301,7 @@ static bl_status describe_context(const bl_model_version *version, bl_text_model
         if (places > 0 && text->context > places)
             return bl_fail(err, BL_EGRAPH, "parameters.context is %lld, and \"%s\" has %lld places", (long long)text->context,
                            version->inputs[text->pasts[i].input].name, (long long)places);
-        if (places > 0 && (text->context == 0 || (version->config.context == 0 && places < text->context)))
+        if (places > 0 && (text->context == 0 || (version->config.generation.context == 0 && places < text->context)))
             text->context = places;
     }
     if (text->context == 0)
@@ -314,7 +314,7 @@ static bl_status describe_context(const bl_model_version *version, bl_text_model
 /* Read the end-of-text tokens: names separated by blanks. */
 static bl_status describe_ends(const bl_model_version *version, bl_text_model *text, bl_err *err)
 {
-    const char *at = version->config.end;
+    const char *at = version->config.generation.end;
     bool known = at != NULL || text->nends > 0;
     if (at != NULL)
         text->nends = 0;

@@ -82,12 +82,12 @@ static bool text_step_fits(void *arg, const bl_request *rq)
 }
 
 /* The largest preferred size that is at most |waiting|; |waiting| if the configuration prefers none of these. */
-static int64_t preferred_rows(const bl_model_config *config, int64_t waiting)
+static int64_t preferred_rows(const bl_wire_batching *how, int64_t waiting)
 {
     int64_t best = 0;
-    for (int i = 0; i < config->npreferred; i++)
-        if (config->preferred[i] <= waiting && config->preferred[i] > best)
-            best = config->preferred[i];
+    for (int i = 0; i < how->npreferred; i++)
+        if (how->preferred[i] <= waiting && how->preferred[i] > best)
+            best = how->preferred[i];
     return best > 0 ? best : waiting;
 }
 
@@ -105,8 +105,8 @@ static int64_t text_step_worth_rows(const step *s, int64_t waiting)
     int64_t rows = waiting < version->batcher.max_rows ? waiting : version->batcher.max_rows;
     if (instance->slot.crowd > 0 && s->begin_ns - instance->slot.crowded_ns < CROWDED_NS)
         rows = rows < instance->slot.crowd ? rows : instance->slot.crowd;
-    if (version->config.npreferred > 0)
-        return preferred_rows(&version->config, rows);
+    if (version->config.batching.how.npreferred > 0)
+        return preferred_rows(&version->config.batching.how, rows);
     if (rows > 1 && is_measured(s)) {
         pthread_mutex_lock(&version->batcher.lock);
         rows = bl_sizes_choose(&instance->slot.sizes, rows);

@@ -71,15 +71,15 @@ bl_model_version *bl_model_version_create(bl_models *models, uint32_t owner, con
     atomic_init(&version->refs, 1);
     version->models = models;
     version->owner = owner;
-    version->placed = atomic_load(&models->server->drain.count);
+    version->placement.drains = atomic_load(&models->server->drain.count);
     version->number = number;
     version->created = (int64_t)time(NULL);
-    version->purges = bl_access_purges(models->server->access, owner);
+    version->origin.purges = bl_access_purges(models->server->access, owner);
     snprintf(version->name, sizeof version->name, "%s", name);
     version->arena = bl_arena_create(VERSION_BYTES);
     bl_statistics_init(&version->statistics);
     bl_batcher_init(&version->batcher, &model_user, version, models->server);
-    pthread_mutex_init(&version->sequence_lock, NULL);
+    pthread_mutex_init(&version->sequences.lock, NULL);
     if (version->arena != NULL)
         return version;
     bl_model_version_release(version);
@@ -114,10 +114,10 @@ static void destroy_version(bl_model_version *version)
     bl_sequences_fini(version);
     bl_text_model_fini(version);
     bl_text_input_fini(version);
-    pthread_mutex_destroy(&version->sequence_lock);
+    pthread_mutex_destroy(&version->sequences.lock);
     for (int i = 0; i < version->ninstances; i++)
         free_instance(version, &version->instances[i]);
-    bl_sent_release(version->sent);
+    bl_sent_release(version->origin.sent);
     bl_statistics_fini(&version->statistics);
     bl_batcher_fini(&version->batcher);
     bl_arena_destroy(version->arena);
@@ -259,7 +259,7 @@ static void version_describe_output(const bl_wire_graph *graph, const bl_plan_te
 
 static const char *input_name(const bl_model_version *version, const bl_wire_graph *graph, int at)
 {
-    return version->input_ports != NULL ? version->input_ports[at].name : graph->inputs[at].name;
+    return version->onnx.inputs != NULL ? version->onnx.inputs[at].name : graph->inputs[at].name;
 }
 
 /* Is the type [height, width, 3], with height and width both named or both constant, or a batch of these with constant sizes?
@@ -286,7 +286,7 @@ static bl_status describe_picture(bl_model_version *version, const bl_wire_graph
         at++;
     if (at == graph->ninputs)
         return bl_fail(err, BL_EGRAPH, "parameters.picture is \"%.100s\"; the model has no such input", name);
-    if (version->input_ports != NULL && version->input_ports[at].coding == BL_ONNX_PICTURE)
+    if (version->onnx.inputs != NULL && version->onnx.inputs[at].coding == BL_ONNX_PICTURE)
         return BL_OK;
     if (!is_for_pixels(&graph->inputs[at].type))
         return bl_fail(
@@ -298,17 +298,17 @@ static bl_status describe_picture(bl_model_version *version, const bl_wire_graph
     if (ports == NULL)
         return bl_arena_status(version->arena, err);
     for (int i = 0; i < graph->ninputs; i++)
-        ports[i] = version->input_ports != NULL ? version->input_ports[i] : (bl_onnx_port){.name = graph->inputs[i].name};
+        ports[i] = version->onnx.inputs != NULL ? version->onnx.inputs[i] : (bl_onnx_port){.name = graph->inputs[i].name};
     ports[at].coding = BL_ONNX_PICTURE;
-    version->input_ports = ports;
+    version->onnx.inputs = ports;
     return BL_OK;
 }
 
 /* The dimension of batching, or -1.  A picture input of variable size is not batched. */
 static int find_batch(const bl_model_version *version, const bl_wire_graph *graph, const bl_plan_info *info)
 {
-    for (int i = 0; version->input_ports != NULL && i < graph->ninputs; i++)
-        if (version->input_ports[i].coding == BL_ONNX_PICTURE && graph->inputs[i].type.ndim == 3)
+    for (int i = 0; version->onnx.inputs != NULL && i < graph->ninputs; i++)
+        if (version->onnx.inputs[i].coding == BL_ONNX_PICTURE && graph->inputs[i].type.ndim == 3)
             return -1;
     return bl_batch_find_var(graph, info);
 }
@@ -369,13 +369,13 @@ static bl_status read_labels(bl_model_version *version, bl_err *err)
 static bl_status choose_memory(bl_model_version *version, const bl_wire_graph *graph, bl_err *err)
 {
     version->sequential = graph->nupdates > 0 && !bl_text_model_has_pages(version, graph);
-    if (version->config.sequences && !version->sequential)
+    if (version->config.sequences.present && !version->sequential)
         return bl_fail(err, BL_EGRAPH, "sequence_batching is for a program that updates state, and this one has no updates");
     if (version->config.cached && version->sequential)
         return bl_fail(err, BL_EGRAPH, "response_cache: a model that remembers state does not give the same answer again");
     if (version->config.cached && (version->answers = bl_answers_create(version->models->server)) == NULL)
         return bl_fail(err, BL_ENOMEM, "a cache of answers");
-    if (version->sequential && (version->sequences = bl_namemap_create()) == NULL)
+    if (version->sequential && (version->sequences.by_key = bl_namemap_create()) == NULL)
         return bl_fail(err, BL_ENOMEM, "a table of sequences");
     return BL_OK;
 }
@@ -386,34 +386,29 @@ static bl_status describe_texts(bl_model_version *version, bl_err *err)
     const bl_model_config *config = &version->config;
     version->shown = version->inputs;
     version->nshown = version->batcher.ninputs;
-    if (config->text == NULL && (config->mask != NULL || config->types != NULL))
+    if (config->words.text == NULL && (config->words.mask != NULL || config->words.types != NULL))
         return bl_fail(err, BL_EGRAPH, "parameters.mask and parameters.types go with parameters.text, which is missing");
-    if (config->text != NULL && version->words == NULL)
+    if (config->words.text != NULL && version->words == NULL)
         return bl_fail(err, BL_EGRAPH, "parameters.text says that \"%.100s\" is text, and there is no tokenizer.json",
-                       config->text);
+                       config->words.text);
     if (version->text != NULL)
         BL_TRY(bl_text_model_describe(version, err));
     if (version->words == NULL)
         return BL_OK;
     BL_TRY(bl_text_input_describe(version, err));
-    const bl_config_tensor *said = find_tensor(config->inputs, config->ninputs, config->text);
+    const bl_config_tensor *said = find_tensor(config->inputs, config->ninputs, config->words.text);
     return said == NULL || said->datatype == BL_INFER_BYTES
                ? BL_OK
                : bl_fail(err, BL_EGRAPH, "the configuration says that \"%.100s\" is of %s, and it is text (TYPE_STRING)",
-                         config->text, bl_infer_datatype(said->datatype));
+                         config->words.text, bl_infer_datatype(said->datatype));
 }
 
 /* Batching options of the program's document apply if the configuration has none. */
 static void take_batching(bl_model_version *version)
 {
-    const bl_wire_batching *said = &version->instances[0].slot.program->doc.batching;
-    bl_model_config *config = &version->config;
-    if (config->batching)
-        return;
-    config->delay_us = said->delay_us;
-    config->max_queue = said->max_waiting;
-    config->npreferred = said->npreferred;
-    memcpy(config->preferred, said->preferred, sizeof said->preferred);
+    bl_config_batching *batching = &version->config.batching;
+    if (!batching->present)
+        batching->how = version->instances[0].slot.program->doc.batching;
 }
 
 _Static_assert((int)BL_BATCH_SLOTS >= (int)BL_MOST_INSTANCES, "each instance is a slot");
@@ -425,8 +420,7 @@ static void fill_batcher(bl_model_version *version, const bl_wire_graph *graph)
     b->name = version->name;
     b->rank = BL_RANK_INFER;
     b->purpose = (bl_purpose){"model", version->name, NULL};
-    b->how = (bl_wire_batching){.delay_us = config->delay_us, .npreferred = config->npreferred, .max_waiting = config->max_queue};
-    memcpy(b->how.preferred, config->preferred, sizeof b->how.preferred);
+    b->how = config->batching.how;
     b->ninputs = graph->ninputs;
     b->nvars = graph->nvars;
     for (b->nslots = 0; b->nslots < version->ninstances; b->nslots++)
@@ -480,12 +474,12 @@ bl_status bl_model_version_describe(bl_model_version *version, bl_err *err)
     BL_TRY(variants != NULL ? check_variants(version, err) : choose_batch(version, graph, info, err));
     for (int i = 0; i < version->batcher.ninputs; i++) {
         bl_model_tensor *tensor = &version->inputs[i];
-        describe_input(&graph->inputs[i], version->input_ports != NULL ? &version->input_ports[i] : NULL, tensor);
+        describe_input(&graph->inputs[i], version->onnx.inputs != NULL ? &version->onnx.inputs[i] : NULL, tensor);
         BL_TRY(check_tensor(version, tensor, find_tensor(config->inputs, config->ninputs, tensor->name), err));
     }
     for (int i = 0; i < version->noutputs; i++) {
         bl_model_tensor *tensor = &version->outputs[i];
-        const bl_onnx_port *port = version->output_ports != NULL ? &version->output_ports[i] : NULL;
+        const bl_onnx_port *port = version->onnx.outputs != NULL ? &version->onnx.outputs[i] : NULL;
         if (variants != NULL)
             describe_declared(bl_variants_output(variants, i), port != NULL ? port->name : graph->outputs[i].name, tensor);
         else
@@ -583,34 +577,35 @@ static void put_config_tensors(const bl_model_version *version, const bl_model_t
     bl_text_putc(out, ']');
 }
 
-static void put_policy(const bl_model_config *config, bl_text *out)
+static void put_policy(const bl_config_versions *versions, bl_text *out)
 {
     bl_encode_key(out, "version_policy");
-    if (config->policy == BL_POLICY_LATEST)
-        bl_text_printf(out, "{\"latest\":{\"num_versions\":%llu}}", (unsigned long long)config->latest);
-    else if (config->policy == BL_POLICY_ALL)
+    if (versions->policy == BL_POLICY_LATEST)
+        bl_text_printf(out, "{\"latest\":{\"num_versions\":%llu}}", (unsigned long long)versions->latest);
+    else if (versions->policy == BL_POLICY_ALL)
         bl_text_puts(out, "{\"all\":{}}");
     else
         bl_text_puts(out, "{\"specific\":{\"versions\":[");
-    for (int i = 0; config->policy == BL_POLICY_SPECIFIC && i < config->nspecific; i++)
-        bl_text_printf(out, "%s%llu", i > 0 ? "," : "", (unsigned long long)config->specific[i]);
-    bl_text_puts(out, config->policy == BL_POLICY_SPECIFIC ? "]}}" : "");
+    for (int i = 0; versions->policy == BL_POLICY_SPECIFIC && i < versions->nspecific; i++)
+        bl_text_printf(out, "%s%llu", i > 0 ? "," : "", (unsigned long long)versions->specific[i]);
+    bl_text_puts(out, versions->policy == BL_POLICY_SPECIFIC ? "]}}" : "");
 }
 
-static void version_put_batching(const bl_model_config *config, bl_text *out)
+static void version_put_batching(const bl_config_batching *batching, bl_text *out)
 {
     bl_encode_key(out, "dynamic_batching");
     bl_text_puts(out, "{\"preferred_batch_size\":[");
-    for (int i = 0; i < config->npreferred; i++)
-        bl_text_printf(out, "%s%lld", i > 0 ? "," : "", (long long)config->preferred[i]);
+    for (int i = 0; i < batching->how.npreferred; i++)
+        bl_text_printf(out, "%s%lld", i > 0 ? "," : "", (long long)batching->how.preferred[i]);
     bl_text_printf(out, "],\"max_queue_delay_microseconds\":%lld,\"preserve_ordering\":true,\"priority_levels\":%lld",
-                   (long long)config->delay_us, (long long)config->priority_levels);
-    if (config->priority_levels > 0)
-        bl_text_printf(out, ",\"default_priority_level\":%lld", (long long)config->default_priority);
+                   (long long)batching->how.delay_us, (long long)batching->priority_levels);
+    if (batching->priority_levels > 0)
+        bl_text_printf(out, ",\"default_priority_level\":%lld", (long long)batching->default_priority);
     bl_text_printf(out,
                    ",\"default_queue_policy\":{\"timeout_action\":\"REJECT\",\"default_timeout_microseconds\":%lld,"
                    "\"allow_timeout_override\":%s,\"max_queue_size\":%lld}}",
-                   (long long)config->timeout_us, config->may_override ? "true" : "false", (long long)config->max_queue);
+                   (long long)batching->timeout_us, batching->may_override ? "true" : "false",
+                   (long long)batching->how.max_waiting);
 }
 
 /* The input that takes an encoded picture, by the configuration or by the ImageDecoder of an ONNX model. */
@@ -629,26 +624,26 @@ static void put_parameters(const bl_model_version *version, bl_text *out)
     const struct {
         const char *name, *value;
     } rows[] = {{"entry", config->entry},
-                {"tokens", config->tokens},
-                {"position", config->position},
-                {"logits", config->logits},
-                {"end", config->end},
-                {"text", config->text},
-                {"mask", config->mask},
-                {"types", config->types},
+                {"tokens", config->generation.tokens},
+                {"position", config->generation.position},
+                {"logits", config->generation.logits},
+                {"end", config->generation.end},
+                {"text", config->words.text},
+                {"mask", config->words.mask},
+                {"types", config->words.types},
                 {"picture", picture_name(version)},
-                {"pooling", config->pooling},
-                {"context", config->context > 0 ? context : NULL},
-                {"chunk", config->chunk > 0 ? chunk : NULL},
-                {"share_prefix", config->shares_prefix ? "all" : NULL},
-                {"chat_template", config->chat_template},
-                {"defaults", config->defaults},
-                {"aliases", config->aliases},
-                {"tags", config->tags},
-                {"reasoning", config->reasoning}};
+                {"pooling", config->words.pooling},
+                {"context", config->generation.context > 0 ? context : NULL},
+                {"chunk", config->generation.chunk > 0 ? chunk : NULL},
+                {"share_prefix", config->generation.shares_prefix ? "all" : NULL},
+                {"chat_template", config->openai.chat_template},
+                {"defaults", config->openai.defaults},
+                {"aliases", config->openai.aliases},
+                {"tags", config->openai.tags},
+                {"reasoning", config->openai.reasoning}};
     int n = 0;
-    snprintf(context, sizeof context, "%lld", (long long)config->context);
-    snprintf(chunk, sizeof chunk, "%lld", (long long)config->chunk);
+    snprintf(context, sizeof context, "%lld", (long long)config->generation.context);
+    snprintf(chunk, sizeof chunk, "%lld", (long long)config->generation.chunk);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (rows[i].value == NULL)
             continue;
@@ -659,23 +654,31 @@ static void put_parameters(const bl_model_version *version, bl_text *out)
     bl_text_puts(out, n > 0 ? "}" : "");
 }
 
+static const char *platform_of(const bl_model_version *version)
+{
+    static const char *const platforms[] = {
+        [BL_MODEL_PROGRAM] = "beamline_program", [BL_MODEL_ONNX] = "onnx", [BL_MODEL_LLM] = "llm"};
+    return platforms[version->origin.form];
+}
+
 void bl_model_version_put_config(const bl_model_version *version, bl_text *out)
 {
     const bl_model_config *config = &version->config;
     bl_text_puts(out, "{\"name\":");
     bl_encode_string(out, version->name);
     bl_encode_key(out, "platform");
-    bl_encode_string(out, version->platform);
+    bl_encode_string(out, platform_of(version));
     bl_text_puts(out, ",\"backend\":\"beamline\"");
-    put_policy(config, out);
+    put_policy(&config->versions, out);
     bl_text_printf(out, ",\"max_batch_size\":%lld", (long long)version->batcher.max_rows);
     version_put_ranges(version, out);
     put_config_tensors(version, version->shown, version->nshown, "input", out);
     put_config_tensors(version, version->outputs, version->noutputs, "output", out);
     if (version->sequential)
-        bl_text_printf(out, ",\"sequence_batching\":{\"max_sequence_idle_microseconds\":%lld}", (long long)config->idle_us);
+        bl_text_printf(out, ",\"sequence_batching\":{\"max_sequence_idle_microseconds\":%lld}",
+                       (long long)config->sequences.idle_us);
     else if (version->batcher.max_rows > 0)
-        version_put_batching(config, out);
+        version_put_batching(&config->batching, out);
     bl_text_puts(out, ",\"instance_group\":[");
     for (int i = 0; i < version->ninstances; i++)
         bl_text_printf(out, "%s{\"name\":\"%d\",\"kind\":\"KIND_AUTO\",\"count\":1,\"device\":\"%s\"}", i > 0 ? "," : "", i,
@@ -727,7 +730,7 @@ void bl_model_version_put_metadata(const bl_model_version *version, const bl_mod
         if (model->rows[i].version != NULL)
             bl_text_printf(out, "%s\"%llu\"", n++ > 0 ? "," : "", (unsigned long long)model->rows[i].number);
     bl_text_puts(out, "],\"platform\":");
-    bl_encode_string(out, version->platform);
+    bl_encode_string(out, platform_of(version));
     put_tensors(version, version->shown, version->nshown, "inputs", out);
     put_tensors(version, version->outputs, version->noutputs, "outputs", out);
     version_put_ranges(version, out);

@@ -247,7 +247,7 @@ static bl_status add_usual_variables(conversation *v, const bl_chat_template *ch
 static bl_status read_variables(conversation *v)
 {
     bl_err *err = &v->call->rq->err;
-    const char *reasoning = v->call->in->version->config.reasoning;
+    const char *reasoning = v->call->in->version->config.openai.reasoning;
     bl_json object, one;
     bl_json_iter it;
     v->thinks = reasoning == NULL || strcmp(reasoning, "off") != 0;
@@ -322,7 +322,7 @@ static bl_status chat_render(conversation *v, const char *source, bl_text *out)
 bl_status bl_openai_render(const bl_openai_call *call, bl_text *out)
 {
     const bl_model_version *version = call->in->version;
-    const char *source = version->config.chat_template;
+    const char *source = version->config.openai.chat_template;
     conversation v = {.call = call, .text = version->text, .messages = cJSON_CreateArray()};
     bl_status st = BL_OK;
     if (source == NULL)

@@ -242,7 +242,8 @@ static bl_status check_model(const bl_model_version *version, bl_err *err)
 {
     if (version->words == NULL)
         return bl_fail(err, BL_EINVAL, "model \"%s\" makes no vectors of texts%s", version->name,
-                       version->form == BL_MODEL_LLM ? "; the parameter \"pooling\" of its configuration has it make them" : "");
+                       version->origin.form == BL_MODEL_LLM ? "; the parameter \"pooling\" of its configuration has it make them"
+                                                            : "");
     if (version->words->whole && version->outputs[0].ndim != 2)
         return bl_fail(err, BL_EINVAL,
                        "model \"%s\" gives a vector for each token (pooling none); the parameter \"pooling\" of its "

@@ -141,7 +141,7 @@ static bl_status put_defaults(bl_request *rq, const bl_model_version *version)
     bl_text_reading r = {.arena = rq->arena, .text = version->text, .api = BL_TEXT_API_V1, .out = &options, .err = &rq->err};
     bl_json_doc doc = {0};
     bl_status st = BL_OK;
-    const char *said = version->config.defaults != NULL ? version->config.defaults : "{}";
+    const char *said = version->config.openai.defaults != NULL ? version->config.openai.defaults : "{}";
     bl_text_options_init(&options, r.api);
     if (version->text->about.samples)
         options.sampling = version->text->about.sampling;
@@ -163,7 +163,7 @@ bl_status bl_handle_llama_props(bl_request *rq)
     const char *chat = NULL;
     BL_TRY(find_version(rq, &version));
     about = &version->text->about;
-    chat = version->config.chat_template != NULL ? version->config.chat_template : about->chat_template;
+    chat = version->config.openai.chat_template != NULL ? version->config.openai.chat_template : about->chat_template;
     bl_text_printf(&rq->reply.out,
                    "{\"default_generation_settings\":{\"id\":0,\"n_ctx\":%lld,\"params\":", (long long)version->text->context);
     BL_TRY(put_defaults(rq, version));

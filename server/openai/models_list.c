@@ -65,8 +65,8 @@ static void put_model(const bl_model_version *version, bl_text *out)
     bl_text_puts(out, "{\"id\":");
     bl_encode_string(out, version->name);
     bl_text_printf(out, ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"beamline\"", (long long)version->created);
-    models_list_put_words(out, "aliases", version->name, config->aliases);
-    models_list_put_words(out, "tags", NULL, config->tags);
+    models_list_put_words(out, "aliases", version->name, config->openai.aliases);
+    models_list_put_words(out, "tags", NULL, config->openai.tags);
     bl_encode_key(out, "capabilities");
     bl_text_puts(out, version->text != NULL ? "[\"completion\"]" : "[\"embedding\"]");
     put_meta(version, out);

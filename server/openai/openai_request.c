@@ -38,7 +38,7 @@ static const bl_model *find_alias(bl_request *rq, const char *name, bool vectors
                            : text) ||
             it.model == found || !bl_model_is_seen(models, rq->owner, it.model))
             continue;
-        if (name != NULL && is_alias(it.version->config.aliases, name))
+        if (name != NULL && is_alias(it.version->config.openai.aliases, name))
             return it.model;
         if (name == NULL && found != NULL)
             return NULL;
@@ -139,7 +139,7 @@ bl_status bl_openai_open(bl_request *rq, bl_openai_call *call)
 /* Apply the default members of the model's configuration, which the request may override. */
 static bl_status read_defaults(bl_openai_call *call, bl_text_reading *r)
 {
-    const char *text = call->in->version->config.defaults;
+    const char *text = call->in->version->config.openai.defaults;
     bl_json_doc doc = {0};
     bl_status st = BL_OK;
     if (text == NULL)
