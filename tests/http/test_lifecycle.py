@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Beginning, ending, and what breaks in between: clients that go away, signals, full queues, failing devices and memory."""
+"""Start, end and failures of a server: clients that disconnect, signals, full queues, failing devices and memory."""
 
 import contextlib
 import http.client
@@ -32,7 +32,7 @@ def ask(path, document, method="POST"):
 
 
 class Leaving(ServerTest):
-    """T27: a client that goes away takes its work along."""
+    """T27: the work of a client that disconnects is cancelled."""
 
     def begin(self, path, document, method="POST"):
         sock = socket.create_connection(("127.0.0.1", self.server.port))
@@ -68,7 +68,7 @@ class GoingAway(Leaving):
         sock.shutdown(socket.SHUT_WR)
         self.assertTrue(self.idle_again(1.0))
         got = sock.recv(1000)
-        self.assertTrue(got == b"" or b" 503 " in got, got)  # libmicrohttpd may notice the end first, and send nothing
+        self.assertTrue(got == b"" or b" 503 " in got, got)  # libmicrohttpd may detect the end first and send nothing
         sock.close()
 
     def test_t27_while_queued(self):
@@ -78,7 +78,7 @@ class GoingAway(Leaving):
         time.sleep(0.2)
         for sock in waiting:
             sock.close()
-        self.assertEqual(2, self.server.settled("requests_active", 2, 1.0))  # the long one, and the one that asks
+        self.assertEqual(2, self.server.settled("requests_active", 2, 1.0))  # the long request, and the query itself
         first.close()
         self.assertTrue(self.idle_again(1.0))
         steps = self.call("GET", P + "/long").json["steps"]
@@ -119,7 +119,8 @@ class GoingAway(Leaving):
 
 
 def sorts(nth, x=1.5, many=40, **members):
-    """Of different lengths, by kernels of their own, which take a second or more to compile; nobody else's with that number."""
+    """Returns a graph of sorts of different lengths, with separate kernels that take a second or more to compile; |number|
+    makes them unique."""
     rows, outputs = [], [f"s{i}" for i in range(many)]
     for i, output in enumerate(outputs):
         rows += [{"id": f"a{i}", "op": "arange", "attrs": {"stop": 3000 + 7 * i, "dtype": "float32"}}, {"id": f"m{i}", "op": "mul", "in": [f"a{i}", "x"]},
@@ -129,7 +130,7 @@ def sorts(nth, x=1.5, many=40, **members):
 
 
 def trained_sorts(many):
-    """A program whose steps are as many sorts, by kernels of their own, and what trains through them."""
+    """Returns a program with |count| sorts per step in separate kernels, which trains through them."""
     rows, names = [], [f"w{i}" for i in range(many)]
     for i, name in enumerate(names):
         rows += [{"id": f"a{i}", "op": "arange", "attrs": {"stop": 300 + 7 * i, "dtype": "float32"}}, {"id": f"m{i}", "op": "mul", "in": [f"a{i}", name]},
@@ -140,7 +141,7 @@ def trained_sorts(many):
 
 
 class Compiling(Leaving):
-    LESS = 3  # times as soon as it would have been done
+    LESS = 3  # a cancelled compilation must end this many times sooner
 
     def whole(self, document):
         begin = time.monotonic()
@@ -148,11 +149,11 @@ class Compiling(Leaving):
         return time.monotonic() - begin
 
     def plan_of(self, nth):
-        """Whether its graph had to be compiled."""
+        """Returns whether the graph of the answer had to be compiled."""
         return self.ok(self.call("POST", "/api/v1/run", sorts(nth, dry_run=True))).json["plan"]
 
     def works_for(self, seconds):
-        """Until it has computed for as long."""
+        """Waits until the server has computed for the given time."""
         def used():
             with open(f"/proc/{self.server.process.pid}/stat") as file:
                 return sum(map(int, file.read().rpartition(")")[2].split()[11:13])) / os.sysconf("SC_CLK_TCK")
@@ -162,7 +163,7 @@ class Compiling(Leaving):
             time.sleep(0.01)
 
     def leave(self, sockets):
-        """The seconds until nothing is left of what these asked for."""
+        """Disconnects.  Returns the seconds until no work of these requests remains."""
         begin = time.monotonic()
         for sock in sockets:
             sock.close()
@@ -171,12 +172,12 @@ class Compiling(Leaving):
 
 
 class LeavingTheCompiler(Compiling):
-    """A compilation for nobody ends, and what waits for the compiler is not begun."""
+    """A compilation without a waiting client ends, and queued compilations are not started."""
 
     ARGS = ("--backends", "interp", "--compile-threads", "1", "--beam-seconds", "4", "--tune=off", "--kernel-db", "none")
 
     def test_t27_while_compiling(self):
-        """With a search, which makes it long."""
+        """With a search, which prolongs the compilation."""
         whole, gone = self.whole(product(96, beam=16)), self.server.metric("cancelled_total")
         self.assertGreater(whole, 2, "it is worth leaving")
         sock = self.begin("/api/v1/run", product(97, beam=16))
@@ -186,7 +187,7 @@ class LeavingTheCompiler(Compiling):
 
     def test_t27_while_others_compile(self):
         def long(nth):
-            """A chain of sums, of which no number was there before."""
+            """Returns a chain of sums with numbers that no earlier graph had."""
             rows = [{"id": "a0", "op": "mul", "in": ["x", nth + 0.25]}]
             for k in range(250):
                 rows += [{"id": f"r{k}", "op": "sum", "in": [f"a{k}"], "attrs": {"axis": 0, "keepdim": True}}, {"id": f"a{k + 1}", "op": "sub", "in": [f"a{k}", f"r{k}"]}]
@@ -196,7 +197,7 @@ class LeavingTheCompiler(Compiling):
         self.whole(long(0))
         whole, gone = self.whole(long(1)), self.server.metric("cancelled_total")
         waiting, end = [self.begin("/api/v1/run", long(2 + nth)) for nth in range(many)], time.monotonic() + 10
-        while self.server.metric("requests_active") <= many / 3 and time.monotonic() < end:  # those of which nothing was read do not count
+        while self.server.metric("requests_active") <= many / 3 and time.monotonic() < end:  # requests of which the server has read nothing do not count
             time.sleep(0.01)
         self.assertLess(self.leave(waiting), many * whole / self.LESS)
         self.assertGreater(self.server.metric("cancelled_total"), gone + many / 6)
@@ -227,7 +228,7 @@ class LeavingTheCompiler(Compiling):
 
 
     def test_t27_while_a_job_is_compiled(self):
-        """Its steps are others than those of its program."""
+        """The steps of the job are other than those of its program."""
         job, gone = {"program": "sorts", "steps": 1, "inputs": {}, "accumulate": 2}, self.server.metric("cancelled_total")
         self.ok(self.call("PUT", P + "/sorts", trained_sorts(60)), 201)
         begin = time.monotonic()
@@ -242,12 +243,12 @@ class LeavingTheCompiler(Compiling):
 
 
 class LeavingOthersBehind(Compiling):
-    """Two want the same graph, which is compiled for both."""
+    """Two clients request one graph, which is compiled once for both."""
 
     ARGS = ("--backends", "interp", "--compile-threads", "2", "--tune=off", "--kernel-db", "none")
 
     def ask_both(self, nth, first=None, path="/api/v1/run", method="POST", **members):
-        """The first, with these members too, has it compiled, and the second waits for that."""
+        """The first request, with these additional members, starts the compilation; the second request waits for it."""
         sockets = []
         for waiting in range(2):
             sockets.append(self.begin(path if waiting else first or path, sorts(nth, **members), method))
@@ -261,10 +262,10 @@ class LeavingOthersBehind(Compiling):
         first, second = self.ask_both(0)
         first.close()
         self.assertEqual(gone + 1, self.server.settled("cancelled_total", gone + 1))
-        self.assertEqual(2, self.server.settled("requests_active", 2))  # this one, and the second
+        self.assertEqual(2, self.server.settled("requests_active", 2))  # this query, and the second request
         self.assertEqual(1, self.server.metric("plans_waiting"))
         self.is_answered(second, 200)
-        self.assertEqual(cached + 1, self.server.settled("runs_cached_total", cached + 1))  # it was not compiled once more
+        self.assertEqual(cached + 1, self.server.settled("runs_cached_total", cached + 1))  # the graph was not compiled again
 
     def is_answered(self, sock, status):
         sock.settimeout(300)
@@ -272,7 +273,8 @@ class LeavingOthersBehind(Compiling):
         sock.close()
 
     def test_its_deadline_while_another_waits(self):
-        """The first is answered then, and not when it is compiled; the second gets what was compiled for both."""
+        """The first request is answered at its deadline, before the compilation ends; the second request gets the compiled
+        graph."""
         many = 50
         whole = self.whole(sorts(3, many=many, dry_run=True))
         cached, late = self.server.metric("runs_cached_total"), self.server.metric("timeouts_total")
@@ -285,7 +287,7 @@ class LeavingOthersBehind(Compiling):
         self.assertTrue(self.idle_again(60))
 
     def test_t27_while_another_program_waits(self):
-        """There is none then, though its plan is in the cache."""
+        """The program does not exist then, although its plan is in the cache."""
         first, second = self.ask_both(5, P + "/gone", P + "/there", "PUT", x={"dtype": "float32", "shape": []}, many=50)
         first.close()
         self.assertEqual(2, self.server.settled("requests_active", 2))
@@ -313,7 +315,7 @@ class Full(ServerTest):
             socks.append(sock)
         time.sleep(0.3)
         answer = self.call("POST", "/api/v1/run", graph(), timeout=10)
-        while answer.status == 200:  # the device may have been between two
+        while answer.status == 200:  # the device may have been between two runs
             answer = self.call("POST", "/api/v1/run", graph(), timeout=10)
         self.refused(503, answer)
         self.assertEqual("1", answer.headers["retry-after"])
@@ -340,7 +342,7 @@ class Full(ServerTest):
 
 class Folders(unittest.TestCase):
     def test_one_that_is_not_there_is_told(self):
-        """The server starts without it, since it may come later."""
+        """The server starts without a missing device, since the device may appear later."""
         for flag, folder, why in (("--models", "/nonexistent", "No such file or directory"), ("--data-folder", __file__, "Not a directory")):
             server = Server("--backends", "interp", flag, folder)
             self.assertEqual(200, server.call("GET", "/v2/health/live").status)
@@ -362,7 +364,7 @@ class Signals(unittest.TestCase):
                 try:
                     connection.connect()
                 except OSError:
-                    return  # no longer listening: never accepted
+                    return  # the server no longer listens, so the connection was never accepted
                 try:
                     connection.request("POST", P + "/c/run", json.dumps({"steps": 200}), JSON)
                     reply = connection.getresponse()
@@ -385,11 +387,12 @@ class Signals(unittest.TestCase):
         done = [status for status, _ in results]
         self.assertGreater(done.count(200), 8)
         self.assertLessEqual(set(done), {200, 503, "dropped"})
-        self.assertLessEqual(done.count("dropped"), 8)  # connected, but in the backlog when the listener closed: never accepted
+        self.assertLessEqual(done.count("dropped"), 8)  # connected, but in the backlog when the listener closed, so never accepted
 
     def test_t25_whoever_connected_is_answered(self):
-        """Clients that connect, ask and leave, as fast as they can, while the server ends: each connection that there was has its answer.
-        libmicrohttpd's own way of closing the port lost one in every stop, and the process in one of some hundreds."""
+        """Clients connect, send a request and disconnect as fast as possible while the server stops: each accepted connection
+        gets its answer.  libmicrohttpd's own closing of the port lost one connection per stop, and crashed in one of some
+        hundred stops."""
         body = json.dumps(graph()).encode()
         asked = head("POST", "/api/v1/run", "Content-Type: application/json", f"Content-Length: {len(body)}") + body
         for i in range(STOPS):
@@ -500,8 +503,9 @@ class Signals(unittest.TestCase):
         server.stop()
 
     def test_t25_a_thread_that_is_slow_to_leave_libmicrohttpd(self):
-        """It has let a connection go on, which is answered and closed before it returns: at the end the daemon waits for it."""
-        armed, written = 1, 3  # as late_resume.c has them
+        """The thread resumed a connection, which is answered and closed before the thread returns: at the end the daemon waits
+        for the thread."""
+        armed, written = 1, 3  # states of late_resume.c
         with contextlib.ExitStack() as stack:
             folder = stack.enter_context(tempfile.TemporaryDirectory())
             library, shared = folder + "/late.so", folder + "/shared"
@@ -514,7 +518,7 @@ class Signals(unittest.TestCase):
                 self.assertEqual(201, server.call("PUT", P + "/long", counter()).status)
                 sock = stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
                 other = stack.enter_context(contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)))
-                for timeout in (500, 2000, 8000, 32000):  # until it is looked at in time
+                for timeout in (500, 2000, 8000, 32000):  # until libmicrohttpd checks the connection in time
                     if not self.slow_answer(sock, other, state, armed, timeout):
                         break
                 sock.close()
@@ -524,7 +528,7 @@ class Signals(unittest.TestCase):
             self.assertEqual(written, int.from_bytes(state[:], sys.byteorder))
 
     def slow_answer(self, sock, other, state, armed, timeout):
-        """A run that takes |timeout| ms is answered; true where its end was not seen by who is slow."""
+        """A run of |timeout| ms is answered.  Returns whether the slow thread did not see its end."""
         def ask_other(path):
             other.request("GET", path)
             return other.getresponse().read().decode()
@@ -537,7 +541,7 @@ class Signals(unittest.TestCase):
         state[:] = armed.to_bytes(4, sys.byteorder)
         while b"\r\n\r\n" not in got:
             self.assertLess(time.monotonic(), end)
-            ask_other("/v2/health/live")  # which has libmicrohttpd look at all its connections
+            ask_other("/v2/health/live")  # makes libmicrohttpd check all its connections
             with contextlib.suppress(TimeoutError):
                 got += sock.recv(65536)
         self.assertIn(b" 504 ", got)
@@ -552,7 +556,7 @@ class Signals(unittest.TestCase):
 
 class Faults(unittest.TestCase):
     def survive(self, server, asks):
-        """Asks until all are answered well; gives the statuses of those that were not."""
+        """Sends the requests until all succeed.  Returns the statuses of the failures."""
         failed = []
         for method, path, body in asks:
             for _ in range(6):
@@ -601,7 +605,7 @@ class Faults(unittest.TestCase):
         self.assertGreater(strikes, 0)
 
     def test_t14_a_device_lost_by_a_brief_run_is_opened_again(self):
-        """By its own thread, for the very next request, whoever the run was on when it was lost."""
+        """The device's own thread opens it again for the next request, whichever run was active at the loss."""
         at_once = 0
         for nth in range(60, 90, 3):
             server = Server("--backends", "interp", env={"BEAMLINE_FAULT": f"device:{nth}"})
@@ -615,7 +619,7 @@ class Faults(unittest.TestCase):
         self.assertGreater(at_once, 0)
 
     def lost_state_is_told(self, server):
-        """After a failure either all goes on, or what was lost is said to be and can be put again."""
+        """After a failure either everything works, or the lost state is reported and can be replaced."""
         def well(method, path, body=None):
             answer = server.call(method, path, body)
             if answer.status >= 300:
@@ -660,7 +664,7 @@ class Faults(unittest.TestCase):
                 server.call("PUT", P + f"/bad{i}", counter(nodes=[{"id": "m", "op": "matmul", "in": ["n", "n"]}]))
             server.call("DELETE", P + "/c")
             end = time.monotonic() + 10
-            while used() != base and time.monotonic() < end:  # let go of after the answer
+            while used() != base and time.monotonic() < end:  # memory is released after the answer
                 time.sleep(0.02)
             self.assertEqual(base, used())
             self.assertEqual(0, server.settled("held_bytes", 0))

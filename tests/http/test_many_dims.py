@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Kernels that depend on many named dimensions, on every back end, and on more than a kernel takes."""
+"""Kernels that depend on many named dimensions, up to and over the limit of a kernel, on every back end."""
 
 import unittest
 
@@ -7,7 +7,7 @@ from fixture import ServerTest
 
 
 def sums(n, axes=1):
-    """n inputs of |axes| named dimensions of their own each, and the sum of all their elements."""
+    """Returns n inputs, each with |axes| named dimensions, and the sum of all their elements."""
     dims = [[f"d{i}_{k}" for k in range(axes)] for i in range(n)]
     nodes, last = [], "s0"
     for i in range(n):
@@ -23,7 +23,7 @@ class ManyDims(ServerTest):
     ARGS = ("--backends", "interp,opencl,vulkan")
 
     def test_more_dimensions_than_a_function_takes(self):
-        """Eight are what the kernel passes on that calls functions (OpenCL); 9 and 20 make a kernel by itself."""
+        """Eight is the most that a kernel with calls of functions passes on (OpenCL); 9 and 20 need a separate kernel."""
         ids = [device["id"] for device in self.ok(self.call("GET", "/api/v1/devices")).json["devices"]]
         for device in ids:
             for n in (8, 9, 20):
@@ -41,7 +41,7 @@ class ManyDims(ServerTest):
 
 
     def test_multiples(self):
-        """Sizes in steps of 32: parts of them are equal that are not for every size, on every back end."""
+        """Sizes in steps of 32: parts that are equal only for these sizes, on every back end."""
         nodes = [{"id": "a", "op": "reshape", "in": ["x"], "attrs": {"shape": ["n", "(h + 31) // 32 * 2", 16]}},
                  {"id": "b", "op": "sum", "in": ["a"], "attrs": {"axis": 2}}, {"id": "c", "op": "slice", "in": ["x"], "attrs": {"axis": 1, "stop": "h // 16"}},
                  {"id": "y", "op": "add", "in": ["b", "c"]}]
@@ -65,7 +65,7 @@ class LimitOfTime(ServerTest):
     ARGS = ("--backends", "interp", "--max-seconds", "1")
 
     def test_a_run_is_judged_at_its_own_sizes(self):
-        """What its program would take at the largest sizes is over the limit."""
+        """The limits apply to the sizes of the run: at its largest sizes the program would exceed them."""
         program = {"inputs": {"x": {"dtype": "float32", "shape": ["n", 256]}, "w": {"dtype": "float32", "shape": [256, 256]}}, "dims": {"n": [1, 16384]},
                    "nodes": [{"id": "y", "op": "matmul", "in": ["x", "w"]}], "outputs": ["y"]}
         w = {"dtype": "float32", "shape": [256, 256], "base64": "AAAA" * (256 * 256 * 4 // 3) + "AA=="}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What people get wrong, and what they are told: the place, the value and the rule; and that nothing has changed by it."""
+"""Common mistakes and their error messages: the place, the value and the rule; a refused request changes nothing."""
 
 import base64
 import json
@@ -25,12 +25,12 @@ def graph(*nodes, x=((1, 2, 3), (4, 5, 6)), **members):
 
 
 def of(value):
-    """A graph of an input that is written so."""
+    """Returns a graph with an input written as given."""
     return graph(node("neg", "x"), x=value)
 
 
 def file(head, data=b""):
-    """A safetensors file with a header as it is given."""
+    """Returns a safetensors file with the header as given."""
     text = head if isinstance(head, bytes) else json.dumps(head).encode()
     return struct.pack("<Q", len(text)) + text + data
 
@@ -40,7 +40,7 @@ def tensor(code="F32", shape=(1,), offsets=(0, 4), request=None):
     return {**meta, "x": {"dtype": code, "shape": shape, "data_offsets": offsets}}
 
 
-# what is sent to /run, status, node, what the answer says of it
+# body of /run, status, node, part of the answer
 GRAPHS = [
     (graph(node("matmull", "x", "x")), 422, "y", 'there is no op "matmull"; did you mean "matmul"?'),
     (graph({"id": "y", "in": ["x"]}), 400, "y", 'nodes[0]: the member "op" is missing'),
@@ -86,7 +86,7 @@ GRAPHS = [
     (of({"tensor": "nope"}), 404, None, 'there is no tensor "nope"'),
     (of({"dtype": "int32", "dat": [1]}), 400, None, 'inputs.x: unknown member "dat"; did you mean "data"?'),
 ]
-# texts that are no documents
+# texts that are no JSON documents
 TEXTS = [
     ("", "JSON, line 1, column 1 (byte 0): the document ends where a value is expected"),
     ('{"nodes":[],}', "expected the name of a member, in quotes"),
@@ -107,7 +107,7 @@ FILES = [
     (file(tensor(shape=(2,), offsets=(0, 8)), bytes(4)), 400, "the range 0 to 8 is not within the 4 bytes of data"),
     (file(tensor(request=of([1])), bytes(4)), 422, 'inputs: "x" is given twice, in the document and beside it'),
 ]
-# method, path, body, headers, status, what the answer says
+# method, path, body, headers, status, part of the answer
 OTHERS = [
     ("POST", RUN, "{}", {"content-type": "text/plain"}, 415, 'the content type must be application/json or application/x-safetensors, not "text/plain"'),
     ("POST", RUN, "x", {**JSON, "content-encoding": "br"}, 415, 'content-encoding may be gzip or deflate, not "br"'),
@@ -135,7 +135,7 @@ def program(**members):
     return {name: value for name, value in {**LINE, **members}.items() if value is not None}
 
 
-# method, path, document, status, what the answer says; line is there
+# method, path, document, status, part of the answer; the program "line" exists
 PROGRAMS = [
     ("PUT", PROGRAM, program(updates={"q": "w1"}), 422, 'updates: no state is named "q"'),
     ("PUT", PROGRAM, program(updates={"w": "x"}), 422, 'update of "w": the state is float32[1], its new value float32[4]'),
@@ -172,7 +172,7 @@ class MessagesTest(ServerTest):
     ARGS = ("--backends", "interp")
 
     def everything(self):
-        """What a wrong request might have changed."""
+        """Returns everything that an invalid request could have changed."""
         lists = [self.ok(self.call("GET", "/api/v1/" + path)).json for path in ("tensors", "programs", "jobs", "blobs", "programs/line", "programs/line/state")]
         return [*lists, self.ok(self.call("POST", "/v2/repository/index", {})).json]
 
@@ -203,14 +203,14 @@ class MessagesTest(ServerTest):
         self.assertEqual(before, self.everything())
 
     def test_what_is_repeated_is_text(self):
-        """Bytes of a head that are no UTF-8 come back in an answer that is."""
+        """Bytes of a head that are not UTF-8 are valid UTF-8 in the answer."""
         for headers in ({"host": b"\xff\xfe"}, {"content-type": b"a\xff"}, {**JSON, "origin": b"http://\xff"}, {**JSON, "content-encoding": b"\xff\"}"}):
             with self.subTest(headers=headers):
                 self.refused((403, 415, 421), self.call("POST", RUN, "{}", headers))
         self.assertIn("%ff%22", self.refused(404, self.call("GET", "/%ff%22/x"))["detail"])
 
     def test_a_node_of_a_hosted_model(self):
-        """/v2 has one text for all: the node is in it."""
+        """/v2 has a single error text, which includes the node."""
         document = base64.b64encode(json.dumps({**program(updates=None, state={"w": [1]}), "nodes": [{"id": "loss", "op": "mull", "in": ["x", "w"]}]}).encode()).decode()
         answer = self.call("POST", "/v2/repository/models/m/load", {"parameters": {"config": "{}", "file:1/model.json": document}})
         self.assertEqual((400, 'version 1: there is no op "mull"; did you mean "mul"? (node "loss")'), (answer.status, answer.json["error"]))

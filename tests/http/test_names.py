@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Names that lead elsewhere, files that lie about themselves, and addresses in place of names: nothing outside is read, written or asked."""
+"""Names with path components, files with false contents, and addresses as names: the server reads, writes and fetches nothing
+outside."""
 
 import base64
 import hashlib
@@ -20,12 +21,12 @@ P, T, B = "/api/v1/programs/", "/api/v1/tensors/", "/api/v1/blobs/"
 
 
 def tree(folder):
-    """What is there: names, and the sizes of files."""
+    """Returns the files of a folder with their sizes."""
     return {str(path.relative_to(folder)): path.stat().st_size if path.is_file() else -1 for path in pathlib.Path(folder).rglob("*")}
 
 
 class Kept(ServerTest):
-    """A server that keeps what it is sent, so that a name could reach a disk."""
+    """A server that stores what it receives, so that a name could reach the disk."""
 
     @classmethod
     def setUpClass(cls):
@@ -43,7 +44,7 @@ class Kept(ServerTest):
         cls.temporary.cleanup()
 
     def outside(self):
-        """All but what the server itself writes."""
+        """Returns all files except those that the server itself writes."""
         return {name: size for name, size in tree(self.outer).items() if not name.startswith("state/")}
 
     def not_there(self, answer, name):
@@ -65,7 +66,7 @@ class Kept(ServerTest):
                 for body in (graph(inputs={"x": {"tensor": name}}), graph(keep={name: "y"}), graph(lease=name)):
                     self.refused((400, 404, 422), self.call("POST", "/api/v1/run", body))
                 self.refused((400, 404, 422), self.call("POST", J, {"program": name, "inputs": {}, "steps": 1}))
-        # the name of a tensor may have slashes, and is a path nowhere: its file has a name of the server's
+        # a tensor's name may have slashes but is never a path: the server chooses the name of its file
         self.ok(self.call("PUT", T + "a%2f..%2f..%2fx?dtype=uint8&shape=1&durable=true", b"x", OCTETS), 201)
         self.assertRegex(" ".join(os.listdir(self.outer / "state" / "tensors")), "^[0-9a-f]{32}$")
         self.ok(self.call("DELETE", T + "a%2f..%2f..%2fx"), 204)
@@ -104,7 +105,8 @@ class Kept(ServerTest):
         beside.unlink()
 
     def test_t16_links_in_the_folder_of_models(self):
-        """Its owner may make links there, as mounts of Kubernetes do; what they lead to is told to nobody, and no request makes one or writes there."""
+        """The owner of the models folder may make links, as Kubernetes mounts do.  The targets are revealed to no client, and
+        no request makes a link or writes there."""
         models, whole = self.outer / "models", self.outer / "whole"
         (whole / "1").mkdir(parents=True)
         document = json.dumps({"inputs": {"x": {"dtype": "float32", "shape": [2]}}, "nodes": [{"id": "y", "op": "neg", "in": ["x"]}], "outputs": ["y"]})
@@ -122,7 +124,7 @@ class Kept(ServerTest):
         self.assertEqual(before, self.outside())
 
     def test_t18_nothing_is_fetched(self):
-        """A socket waits for the connection that must not come, whatever names its address."""
+        """A socket listens for the connection that must not come, whatever field contains its address."""
         with socket.create_server(("127.0.0.1", 0)) as silent:
             silent.settimeout(0.5)
             at = f"127.0.0.1:{silent.getsockname()[1]}"
@@ -147,7 +149,7 @@ class Kept(ServerTest):
                 silent.accept()
 
     def test_t18_what_looks_like_code_is_text(self):
-        """No template, no pickle, no formula: what would run elsewhere is refused, or is a name like any other."""
+        """Templates, pickles and formulas are refused, or are names like any other."""
         mark = pathlib.Path("ran-by-a-request")
         pickled = b"cos\nsystem\n(S'touch %s'\ntR." % str(mark).encode()
         (self.outer / "data" / "x.npy").write_bytes(pickled)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""GET /api/v1/me, /now and /now/history: who asks, and who has which part of which device."""
+"""GET /api/v1/me, /now and /now/history: the client's identity, and the use of the devices by keys."""
 
 import os
 import subprocess
@@ -12,11 +12,11 @@ from test_keys import KeyedCase
 
 SLOW = {"inputs": {}, "state": {"n": {"dtype": "float32", "shape": [1000]}}, "nodes": [{"id": "m", "op": "add", "in": ["n", 1]}],
         "updates": {"n": "m"}, "outputs": ["m"]}
-NEVER = 1000000000  # steps that do not end in time
+NEVER = 1000000000  # steps that never end during the test
 
 
 def until(get, want, seconds=60):
-    """The first result of get() that fits."""
+    """Waits for the first result of get() for which |found| is true."""
     end = time.monotonic() + seconds
     while not want(got := get()) and time.monotonic() < end:
         time.sleep(0.05)
@@ -89,7 +89,8 @@ class Now(NowCase):
     KEYS = {"root": ("admin",), "alice": ("run,train",), "bob": ("run",), "carol": ("run",), "meter": ("metrics",)}
 
     def test_who_uses_what(self):
-        """A long run has its device all the time; every key sees whose it is, and only an administrator for how long."""
+        """A long run uses its device all the time; every key sees the owner of each run, and only an administrator sees the
+        durations."""
         self.program("alice")
         self.assertEqual(0, until(lambda: self.now("bob")["free_in"], lambda seconds: seconds == 0))
         with ThreadPoolExecutor(1) as pool:
@@ -120,7 +121,7 @@ class Now(NowCase):
         self.assertEqual(0, done["free_in"])
 
     def test_two_share(self):
-        """Equal parts, which together are the device."""
+        """Two keys have equal shares, which add up to the whole device."""
         for who in ("bob", "carol"):
             self.program(who)
         with ThreadPoolExecutor(2) as pool:
@@ -133,7 +134,7 @@ class Now(NowCase):
         self.assertGreater(whole, 0.9)
 
     def test_what_for(self):
-        """A job with its program, runs that wait behind it, each once; of each key what is its own."""
+        """A job with its program, and runs that wait behind it, each listed once; each key sees only its own details."""
         for who in ("alice", "carol"):
             self.ok(self.call(who, "PUT", "/api/v1/programs/line", SLOW), 201)
         job = self.ok(self.call("alice", "POST", "/api/v1/jobs", {"program": "line", "steps": NEVER}), 202).json["job"]

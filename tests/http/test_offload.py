@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""A large body is read, and a large answer printed, on threads of their own: other clients are answered meanwhile, by the one HTTP thread that there is.
+"""Large bodies are parsed, and large answers printed, on offload threads: the single HTTP thread answers other clients
+meanwhile.
 
-How long the work takes is measured beside it.  Where the HTTP thread did it, some other client would wait for about as long."""
+The duration of the work is measured too: on the HTTP thread, the work would delay another client by about as long.
+"""
 
 import gzip
 import http.client
@@ -29,7 +31,7 @@ class Offload(unittest.TestCase):
         assert cls.server.stop() == 0
 
     def beside(self, ask):
-        """(what |ask| gives, its seconds, the longest that another client waited meanwhile)."""
+        """Returns (result of |ask|, its seconds, the longest wait of another client meanwhile)."""
         waits, over = [], threading.Event()
 
         def others():
@@ -55,7 +57,7 @@ class Offload(unittest.TestCase):
         return answer, took, max(waits)
 
     def holds_up_nobody(self, ask):
-        for _ in range(3):  # the machine may have had something else to do
+        for _ in range(3):  # other load may have disturbed the measurement
             answer, took, longest = self.beside(ask)
             if longest < took / 4:
                 return answer
@@ -88,7 +90,7 @@ class Offload(unittest.TestCase):
         self.assertEqual('nodes[1].ab: the member "c" is given twice', escaped.json["detail"])
 
     def test_t6_a_coded_body_in_pieces(self):
-        """What an offload thread inflates is what the HTTP thread would: into memory, and into a tensor."""
+        """An offload thread inflates a body as the HTTP thread would: into memory, and into a tensor."""
         numbers = list(range(300_000))
         body = gzip.compress(json.dumps({"dtype": "int32", "shape": [len(numbers)], "data": numbers}).encode(), 1)
         self.assertEqual(201, self.server.call("PUT", "/api/v1/tensors/pieces", body, ZIPPED).status)
@@ -103,7 +105,7 @@ class Offload(unittest.TestCase):
             self.assertEqual(400, self.server.call("PUT", "/api/v1/tensors/pieces", damaged, ZIPPED).status)
 
     def test_several_clients_at_once(self):
-        """More of them than there are threads, all of one owner."""
+        """More clients than offload threads, all with one owner."""
         answers = []
         body = json.dumps(graph(inputs={"x": [1.5] * 50_000}))
         threads = [threading.Thread(target=lambda: answers.append(self.server.call("POST", "/api/v1/run", body, JSON))) for _ in range(12)]

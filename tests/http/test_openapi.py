@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The description of the API against the table of routes and against what the server answers."""
+"""The API description against the table of routes and against the server's answers."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from fixture import ROOT, ServerTest, counter, graph
 
 
 def check(schema, value, root, path="$"):
-    """The part of JSON Schema that proto/openapi.yaml uses; gives a list of complaints."""
+    """Checks the part of JSON Schema that proto/openapi.yaml uses.  Returns a list of complaints."""
     if "$ref" in schema:
         target = root
         for part in schema["$ref"][2:].split("/"):
@@ -60,7 +60,8 @@ class OpenApi(ServerTest):
         self.assertEqual(routes, described)
 
     def test_operations_have_names(self):
-        """camelCase with a verb first, each once, since generated clients call their methods so; and a tag that the description explains."""
+        """Operation ids are unique and in camelCase with a verb first, since generated clients use them as method names; each
+        operation has a tag that the description explains."""
         operations = [one for item in self.api["paths"].values() for verb, one in item.items() if verb != "parameters"]
         names = [one.get("operationId", "") for one in operations]
         self.assertEqual([], [name for name in names if not re.fullmatch(r"[a-z]+([A-Z][a-z]*)*", name)])
@@ -70,14 +71,14 @@ class OpenApi(ServerTest):
         self.assertEqual(sorted(tags), sorted({one["tags"][0] for one in operations}))
 
     def walk(self, node, path=""):
-        """Every value with its place."""
+        """Yields every value with its path."""
         yield path, node
         if isinstance(node, (dict, list)):
             for name, value in node.items() if isinstance(node, dict) else enumerate(node):
                 yield from self.walk(value, f"{path}/{name}")
 
     def test_nothing_is_null(self):
-        """A comma that is not quoted in YAML's flow style ends the text, and what follows is a member without a value."""
+        """In YAML's flow style an unquoted comma ends a text, and the rest becomes a member with the value null."""
         self.assertEqual([], [path for path, value in self.walk(self.api) if value is None])
 
     def test_references_lead_somewhere(self):
@@ -89,7 +90,8 @@ class OpenApi(ServerTest):
                     target = target[part]
 
     def test_bodies_of_loops_fit(self):
-        """Each example of the op table is a Node, loops and conditions too; a body with a member that is not known is none."""
+        """Each example of the op table is a valid Node, including loops and conditions; a body with an unknown member is
+        invalid."""
         with open(ROOT + "/proto/ops.json") as file:
             nodes = [{"id": "y", **example["node"]} for op in json.load(file)["ops"] for example in op.get("examples", [])]
         schema = {"$ref": "#/components/schemas/Node"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the server does by itself, for a key that is not asking just now: no quota of the key is in its way."""
+"""Work of the server itself for a key, which the quotas of the key do not limit."""
 
 import threading
 import time
@@ -14,14 +14,14 @@ GONE = "the key has had its device time of today"
 
 
 def grows():
-    """A program to be trained and asked."""
+    """Returns a program for training and inference."""
     return {"state": {"n": [0, 0]}, "entries": {
         "up": {"inputs": {}, "nodes": [{"id": "m", "op": "add", "in": ["n", 1]}], "updates": {"n": "m"}, "outputs": ["m"]},
         "test": {"inputs": {"x": {"dtype": "float32", "shape": [2]}}, "nodes": [{"id": "y", "op": "mul", "in": ["n", "x"]}], "outputs": ["y"]}}}
 
 
 class Restarts(unittest.TestCase):
-    """Quotas that were lowered, or used up, before the server starts again."""
+    """Quotas that are lowered, or used up, before the server starts again."""
 
     def setUp(self):
         self.keys = Keys()
@@ -52,7 +52,7 @@ class Restarts(unittest.TestCase):
         return self.ok(self.call("POST", J, {"program": name, "entry": "up", "inputs": {}, "steps": steps}), 202).json["job"]
 
     def until(self, job, found, seconds=60):
-        """The job once |found| holds of it."""
+        """Waits until |found| is true for the job."""
         end = time.monotonic() + seconds
         while not found(now := self.call("GET", f"{J}/{job}").json):
             self.assertLess(time.monotonic(), end, now)
@@ -75,7 +75,7 @@ class Restarts(unittest.TestCase):
             self.assertEqual(("queued", GONE), (job["state"], job["reason"]))
             self.assertEqual(([7, 7], [0, 0]), (self.state("left"), self.state("durable")))
             self.ok(self.call("GET", "/v2/models/m/versions/1/ready"))
-            self.assertEqual(429, self.call("POST", f"{P}/left/run", {"entry": "up", "inputs": {}}).status)  # this is asked for
+            self.assertEqual(429, self.call("POST", f"{P}/left/run", {"entry": "up", "inputs": {}}).status)  # a request of the client, which the quota limits
         self.again("--device-seconds", "none")
         self.until(goes, lambda now: now["step"] > job["step"])
         self.ok(self.call("DELETE", f"{J}/{goes}"), 202)
@@ -110,7 +110,7 @@ class Writer(KeyedCase):
         return self.ok(self.call("one", "POST", J, {"program": name, "inputs": {}, **members}), 202).json["job"]
 
     def test_t23_it_is_written_whoever_reads(self):
-        """Histories have all places that the key may have with the jobs' writer."""
+        """The job's writer stores reports, although reads of histories use all of the key's places."""
         told = self.submit("told", steps=30000, collect={"every": 1, "outputs": ["m"]})
         self.wait(told, ("done",))
         jobs = [self.submit(f"p{i}", steps=SLOW_STEPS, checkpoint={"seconds": 0.05}) for i in range(2)]

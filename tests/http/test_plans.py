@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""GET /api/v1/programs/NAME/plan, "explain" of a run, and GET /api/v1/kernels/KEY: which kernel computes what."""
+"""GET /api/v1/programs/NAME/plan, "explain" of a run, and GET /api/v1/kernels/KEY: the mapping between nodes and kernels."""
 
 import os
 import tempfile
@@ -24,7 +24,7 @@ del TWO["inputs"]
 
 
 def deep(count, **members):
-    """Squares of squares of a matrix: each needs the whole one before it, so no two of them fit into one kernel."""
+    """Returns repeated squares of a matrix: each needs the complete previous matrix, so no two fit into one kernel."""
     nodes = []
     for i in range(count):
         nodes += [{"id": f"s{i}", "op": "matmul", "in": [f"e{i - 1}" if i else "x"] * 2}, {"id": f"e{i}", "op": "tanh", "in": [f"s{i}"]}]
@@ -36,7 +36,7 @@ class Plans(ServerTest):
         return {node["id"] if isinstance(node["id"], str) else node["id"][0]: node["kernels"] for node in plan["nodes"]}
 
     def is_whole(self, plan):
-        """Nodes and kernels say the same of each other, and kernels are numbered in their order."""
+        """Checks that nodes and kernels refer to each other consistently, and that kernels are numbered in their order."""
         by_node = self.kernels_of(plan)
         self.assertEqual(list(range(len(plan["kernels"]))), [kernel["index"] for kernel in plan["kernels"]])
         for kernel in plan["kernels"]:
@@ -94,7 +94,7 @@ class Plans(ServerTest):
         self.refused(400, self.call("POST", "/api/v1/run", graph(explain=1)))
 
     def test_names_are_of_who_asks(self):
-        """A plan is shared by all graphs of its structure, whatever they call their nodes."""
+        """Graphs of one structure share a plan, but each answer has the names of its own nodes."""
         first = {"inputs": {"secret": [1, 2]}, "nodes": [{"id": "hidden", "op": "exp", "in": ["secret"]}], "outputs": ["hidden"]}
         self.ok(self.call("POST", "/api/v1/run", first))
         answer = self.ok(self.call("POST", "/api/v1/run", {"inputs": {"x": [1, 2]}, "nodes": [{"id": "y", "op": "exp", "in": ["x"]}], "outputs": ["y"], "explain": True}))

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Threads that answer look for the next request before they sleep, as --spin says: told by how often they slept; and are not left with connections of
-clients that went away."""
+"""HTTP threads poll for the next request before they sleep, as --spin says, and release the connections of clients that
+disconnect.
+
+The number of sleeps is measured.
+"""
 import contextlib
 import http.client
 import os
@@ -24,14 +27,14 @@ class Looking(unittest.TestCase):
         return self.server
 
     def sleeps(self):
-        """Of the threads that answer, so far."""
+        """Returns the number of sleeps of the HTTP threads so far."""
         tasks = pathlib.Path(f"/proc/{self.server.process.pid}/task")
         answer = [task for task in tasks.iterdir() if (task / "comm").read_text() == "http\n"]
         self.assertGreaterEqual(len(answer), 2)
         return sum(int(line.split()[1]) for task in answer for line in (task / "status").read_text().splitlines() if line.startswith("voluntary"))
 
     def asked_one_after_the_other(self):
-        """How often they slept meanwhile."""
+        """Returns the number of sleeps during consecutive requests."""
         connection = http.client.HTTPConnection("127.0.0.1", self.server.port)
         self.addCleanup(connection.close)
         before = self.sleeps()
@@ -43,12 +46,12 @@ class Looking(unittest.TestCase):
     @unittest.skipIf(os.cpu_count() < 2, "nobody looks on the only core")
     def test_they_look_while_requests_follow_one_another(self):
         self.start("--spin", "10000")
-        # On a busy machine the client may be slow for a while, in which they look seldom.
+        # On a busy machine the client may be slow for a while, during which the threads rarely poll.
         self.assertLess(min(self.asked_one_after_the_other() for _ in range(5)), REQUESTS / 4)
 
     def test_they_sleep_between_requests_when_told_to(self):
         self.start("--spin", "0")
-        self.assertGreater(self.asked_one_after_the_other(), REQUESTS / 4)  # not each: on a busy machine the next one may be there already
+        self.assertGreater(self.asked_one_after_the_other(), REQUESTS / 4)  # not each: on a busy machine the next request may already be there
 
     def test_they_sleep_when_nobody_asks(self):
         self.start("--spin", "10000")
@@ -58,13 +61,14 @@ class Looking(unittest.TestCase):
         self.assertLess(self.spent() - before, 0.5)
 
     def spent(self):
-        """Seconds of the processors that the server has had."""
+        """Returns the processor seconds of the server."""
         fields = pathlib.Path(f"/proc/{self.server.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Churn(unittest.TestCase):
-    """Clients that come by the hundred and leave at once, some with a word, beside others that stay for a few answers."""
+    """Clients that connect by the hundred and disconnect at once, some after a byte, beside clients that stay for several
+    answers."""
 
     SECONDS, AT_ONCE = 6, 250
     LIVE = b"GET /v2/health/live HTTP/1.1\r\nhost: localhost\r\n\r\n"

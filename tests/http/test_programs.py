@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Programs: entries, state, steps, and what happens to them meanwhile."""
+"""Programs: entries, state, steps, and concurrent changes."""
 
 import json
 import struct
@@ -151,7 +151,7 @@ class Programs(ServerTest):
         for thread in threads:
             thread.join()
         series = sorted(s["collected"]["m"]["data"] for s in seen)
-        for i, one in enumerate(series):  # no run saw a step of another between its own
+        for i, one in enumerate(series):  # no run saw the steps of another run between its own
             self.assertEqual(list(range(50 * i + 1, 50 * i + 51)), [int(v) for v in one])
 
     def test_long_runs_let_others_in(self):
@@ -190,7 +190,7 @@ class Programs(ServerTest):
             self.put(name, counter(lease=lease))
         self.put("nobody", counter())
         self.put("taken", counter(lease=mine))
-        self.put("taken", counter(), (200,))  # is nobody's from now on
+        self.put("taken", counter(), (200,))  # no longer belongs to a lease
         self.assertEqual([1], self.steps("m1", 1, lease=mine)["outputs"]["m"]["data"])
         self.ok(self.call("DELETE", f"/api/v1/leases/{mine}"), 204)
         for name, there in (("m1", False), ("m2", False), ("o1", True), ("nobody", True), ("taken", True)):
@@ -222,7 +222,7 @@ class Programs(ServerTest):
         self.assertEqual((504, True), (answers[0].status, answers[0].json["step"] > 0))
 
     def test_profile(self):
-        # a graph that no other test has: plans are shared, and so are their times
+        # a graph that no other test uses, since plans and their times are shared
         self.put("prof", {"state": {"w": [0] * 37}, "nodes": [{"id": "w1", "op": "add", "in": ["w", 1]}], "updates": {"w": "w1"}, "outputs": ["w1"]})
         profile = lambda: self.call("GET", f"{P}/prof").json["entries"]["main"]["profile"]  # noqa: E731
         self.assertEqual([], profile())
@@ -235,7 +235,7 @@ class Programs(ServerTest):
         self.assertGreater(rows[0]["gbyte_s"], 0)
 
     def test_sizes(self):
-        """A dimension that no shape names: one plan for the whole range."""
+        """A dimension that no shape names: one plan serves the whole range."""
         nodes = [{"id": "part", "op": "shrink", "in": ["x"], "attrs": {"ranges": [["i", "i + 2"]]}},
                  {"id": "first", "op": "shrink", "in": ["x"], "attrs": {"ranges": [[0, "2 * i + 1"]]}},
                  {"id": "sum", "op": "sum", "in": ["first"]},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A program's live state becomes a version of a hosted model."""
+"""Promotion of a program's current state to a version of a hosted model."""
 
 import json
 import os
@@ -39,16 +39,16 @@ class Promote(ServerTest):
         wait(self.server, job, ("running",))
         first = self.ok(self.promote("live")).json
         self.assertEqual(("m", "1"), (first["model"], first["version"]))
-        self.assertEqual({first["steps"]}, {self.infer(1) for _ in range(20)})  # what trains on leaves it as it is
+        self.assertEqual({first["steps"]}, {self.infer(1) for _ in range(20)})  # later training does not change the version
         second = self.ok(self.promote("live", version=2)).json
         self.assertGreater(second["steps"], first["steps"])
         self.assertEqual((first["steps"], second["steps"]), (self.infer(1), self.infer(2)))
-        third = self.ok(self.promote("live")).json  # in place of the first
+        third = self.ok(self.promote("live")).json  # replaces the first version
         self.assertEqual((third["steps"], second["steps"]), (self.infer(1), self.infer(2)))
         self.call("DELETE", f"{J}/{job}")
         wait(self.server, job)
         self.ok(self.call("DELETE", f"{P}/live"), 204)
-        self.assertEqual(third["steps"], self.infer(1))  # nobody else has it any more
+        self.assertEqual(third["steps"], self.infer(1))  # nothing else uses the replaced version
 
     def test_memory_comes_back(self):
         self.assertEqual(201, self.call("PUT", f"{P}/once", grows()).status)
@@ -73,7 +73,7 @@ class Promote(ServerTest):
 
 
 class Kept(unittest.TestCase):
-    """Versions that were made of programs are there again, after an end that nobody announced."""
+    """Versions promoted from programs are restored after a kill of the server."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -100,7 +100,7 @@ class Kept(unittest.TestCase):
         return answer
 
     def promote(self, steps, version, model="m", program="p"):
-        """The version that a program is after so many steps; the program stays there."""
+        """Promotes a program after some steps; the program stays."""
         done = self.call("GET", f"{P}/{program}").json["steps"]
         self.call("POST", f"{P}/{program}/run", {"entry": "up", "steps": steps - done})
         answer = self.call("POST", f"{P}/{program}/promote", {"model": model, "version": version, "entry": "test"})
@@ -121,12 +121,12 @@ class Kept(unittest.TestCase):
     def test_t24_killed(self):
         self.start()
         self.call("PUT", P + "/p", grows(), 201)
-        for steps, version in ((3, 1), (5, 2), (7, 1)):  # the last one in place of the first
+        for steps, version in ((3, 1), (5, 2), (7, 1)):  # the last promotion replaces the first version
             self.promote(steps, version)
         shown = self.call("GET", f"{M}/m/config").json
         for _ in range(2):
             self.again()
-            self.call("GET", P + "/p", status=404)  # it was not durable
+            self.call("GET", P + "/p", status=404)  # the program was not durable
             self.assertEqual((7, 5, 2), (self.infer(1), self.infer(2), self.files()))
             self.assertEqual(shown, self.call("GET", f"{M}/m/config").json)
             self.assertEqual(["1", "2"], self.call("GET", f"{M}/m").json["versions"])
@@ -144,7 +144,7 @@ class Kept(unittest.TestCase):
         self.start()
         self.call("PUT", P + "/p", grows(), 201)
         with open(os.path.join(self.state, "versions"), "w"):
-            pass  # where the folder would be
+            pass  # a file at the path of the folder
         self.call("POST", P + "/p/promote", {"model": "m", "version": 1, "entry": "test"}, 507)
         self.gone(1)
         os.unlink(os.path.join(self.state, "versions"))
@@ -160,7 +160,7 @@ class Kept(unittest.TestCase):
         self.assertEqual(2, self.files())
 
     def test_beside_the_folder(self):
-        """A version that was promoted over one of the folder stays in its place, until somebody has the folder loaded."""
+        """A version that was promoted over a version of the models folder stays until the folder is loaded again."""
         place = pathlib.Path(self.folder, "models", "m", "1")
         place.mkdir(parents=True)
         entry = grows()["entries"]["test"]

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""More weights and tensors than the device has memory for: those used longest ago wait on the host.  On Vulkan through staging
-memory, where the host does not see what lies on the device."""
+"""More weights and tensors than device memory: the least recently used are evicted to host memory.
+
+On Vulkan the eviction uses staging memory, where the host cannot access device memory.
+"""
 
 import os
 import struct
@@ -22,7 +24,8 @@ def has_vulkan():
 
 
 def program(value):
-    """Weights that start as `value`, one entry that reads a sum of some and one that adds to all."""
+    """Returns a program with weights that start as `value`, an entry that reads a sum of some weights, and an entry that adds
+    to all."""
     return {"state": {"w": {"op": "full", "attrs": {"shape": [N], "value": value}}}, "entries": {
         "look": {"inputs": {"x": {"dtype": "float32", "shape": [2]}},
                  "nodes": [{"id": "a", "op": "slice", "in": ["w"], "attrs": {"start": [0], "stop": [2]}}, {"id": "y", "op": "mul", "in": ["a", "x"]}], "outputs": ["y"]},
@@ -31,7 +34,7 @@ def program(value):
 
 
 def content(value):
-    """4 MiB that are `value` and, at their end, the number 7."""
+    """Returns 4 MiB with the number `value`, and the number 7 at the end."""
     return struct.pack("<f", value) * (N - 1) + struct.pack("<f", 7)
 
 
@@ -52,7 +55,7 @@ class Residents(ServerTest):
         return answer.json["outputs"]["y"]["data"]
 
     def test_weights_take_turns(self):
-        """Ten programs of 4 MiB on 24 MiB: each answers right, whoever was used between, and their steps are not lost."""
+        """Ten programs of 4 MiB with a limit of 24 MiB: each answers correctly in any order of use, and no step is lost."""
         for i in range(10):
             self.assertIn(self.put(f"p{i}", i).status, (200, 201), i)
         self.assertGreaterEqual(self.server.metric("weights_moved_out_total"), 5)
@@ -65,7 +68,7 @@ class Residents(ServerTest):
         self.assertEqual(struct.pack("<f", 3.0) * N, state[-4 * N:])
         for i in range(10):
             self.ok(self.call("DELETE", f"/api/v1/programs/p{i}"), 204)
-        self.assertEqual(0, self.server.settled("held_bytes", 0))  # the last run lets go after its answer
+        self.assertEqual(0, self.server.settled("held_bytes", 0))  # the last run releases its memory after its answer
 
     def test_what_is_used_often_stays(self):
         for i in range(8):
@@ -79,7 +82,8 @@ class Residents(ServerTest):
             self.ok(self.call("DELETE", f"/api/v1/programs/q{i}"), 204)
 
     def test_a_job_and_what_evaluates_it(self):
-        """The trained weights come back for each step, while those that only the other program has stay where they are."""
+        """The trained weights return to the device for each step, while weights of the evaluating program alone stay where they
+        are."""
         self.assertIn(self.put("trained", 1).status, (200, 201))
         part = {"start": [0], "stop": [1]}
         judge = {"inputs": {}, "state": {"w": {"dtype": "float32", "shape": [N]}, "k": {"op": "full", "attrs": {"shape": [N], "value": 3}}}, "outputs": ["y"], "nodes": [
@@ -102,7 +106,7 @@ class Residents(ServerTest):
         self.assertEqual(0, self.server.settled("held_bytes", 0))
 
     def test_uploads_make_room_too(self):
-        """A tensor is put by a thread that is not the device's."""
+        """Uploads run on another thread than the device's."""
         for i in range(5):
             self.assertIn(self.put(f"r{i}", i).status, (200, 201))
         for i in range(3):
@@ -131,7 +135,7 @@ class Residents(ServerTest):
 
 
 class TensorsTest(ServerTest):
-    """What those below do with tensors of 4 MiB."""
+    """Helpers for tests with tensors of 4 MiB."""
 
     def put(self, name, value, more=""):
         return self.ok(self.call("PUT", f"/api/v1/tensors/{name}?dtype=float32&shape={N}{more}", content(value), OCTETS), 201)
@@ -145,7 +149,7 @@ class TensorsTest(ServerTest):
 
     @staticmethod
     def adding(*names):
-        """The sums of all first and of all last elements."""
+        """Returns the sums of all first and of all last elements."""
         nodes, total = [], "x0"
         for i in range(1, len(names)):
             nodes.append({"id": f"s{i}", "op": "add", "in": [total, f"x{i}"]})
@@ -162,7 +166,7 @@ class TensorsTest(ServerTest):
         return next(one for one in self.ok(self.call("GET", "/api/v1/tensors")).json["tensors"] if one["name"] == name)
 
     def moved(self):
-        """What the host has of the device, as all who tell it say."""
+        """Returns the bytes evicted to the host, which all reports must agree on."""
         one = self.ok(self.call("GET", "/api/v1/devices")).json["devices"][0]["memory_moved"]
         self.assertEqual([one, one], [self.ok(self.call("GET", "/api/v1/now")).json["devices"][0]["memory_moved"], self.server.metric('device_moved_bytes{device="vulkan:0"}')])
         return one
@@ -175,12 +179,13 @@ class Tensors(TensorsTest):
         cls.server = Server(*FLAGS, env=VULKAN)
 
     def tearDown(self):
-        self.assertEqual(0, self.server.settled("held_bytes", 0))  # the last run lets go after its answer
+        self.assertEqual(0, self.server.settled("held_bytes", 0))  # the last run releases its memory after its answer
         self.assertEqual(0, self.server.settled('device_moved_bytes{device="vulkan:0"}', 0))
         super().tearDown()
 
     def test_tensors_take_turns(self):
-        """Ten of 4 MiB on 24 MiB: read back where they wait, used alone and in pairs, in whatever order, and deleted while they wait."""
+        """Ten tensors of 4 MiB with a limit of 24 MiB: read while evicted, used alone and in pairs in any order, and deleted
+        while evicted."""
         for i in range(10):
             self.put(f"t{i}", i)
         out = self.server.metric("tensors_moved_out_total")
@@ -193,7 +198,7 @@ class Tensors(TensorsTest):
         before = self.server.metric("tensors_moved_in_total")
         for i in range(10):
             self.assertEqual(content(i), self.get(f"t{i}"), i)
-        self.assertEqual(before, self.server.metric("tensors_moved_in_total"))  # reading needs no device
+        self.assertEqual(before, self.server.metric("tensors_moved_in_total"))  # a read of an evicted tensor needs no device
         for turn in range(3):
             for i in (0, 9, 4, 5, 1, 8, 2, 7, 3, 6):
                 self.assertEqual([i, 7], self.ends(f"t{i}"), (turn, i))
@@ -202,7 +207,8 @@ class Tensors(TensorsTest):
         self.delete(*(f"t{i}" for i in range(10)))
 
     def test_one_order_for_all(self):
-        """A program that is used again and again stays, older tensors go; and the other way round."""
+        """Programs and tensors share one eviction order: a program in use stays, and older tensors are evicted; and vice
+        versa."""
         self.assertIn(self.call("PUT", "/api/v1/programs/p", program(3)).status, (200, 201))
         look = lambda: self.ok(self.call("POST", "/api/v1/programs/p/run", {"entry": "look", "inputs": {"x": [1, 10]}})).json["outputs"]["y"]["data"]
         back = self.server.metric("weights_moved_in_total"), self.server.metric("weights_moved_out_total")
@@ -221,7 +227,7 @@ class Tensors(TensorsTest):
         self.ok(self.call("DELETE", "/api/v1/programs/p"), 204)
 
     def test_who_asks_too_much_is_told_and_nobody_else(self):
-        """A run that needs nine tensors at once, while others ask for one or two."""
+        """A run that needs nine tensors at once is refused, while runs with one or two tensors succeed."""
         for i in range(9):
             self.put(f"t{i}", i)
         much = self.adding(*(f"t{i}" for i in range(9)))
@@ -233,7 +239,7 @@ class Tensors(TensorsTest):
         self.delete(*(f"t{i}" for i in range(9)))
 
     def test_many_at_once(self):
-        """Clients that put, use, read and delete their own and use those of all."""
+        """Clients that concurrently upload, use, read and delete their own tensors, and use those of others."""
         for i in range(6):
             self.put(f"all{i}", i)
 
@@ -251,7 +257,7 @@ class Tensors(TensorsTest):
         self.delete(*(f"all{i}" for i in range(6)))
 
     def test_by_reference(self):
-        """Two programs have one tensor, which leaves after both and comes back with either."""
+        """Two programs share a tensor, which is evicted after both and returns with either."""
         self.put("w", 5)
         shared = {"state": {"w": {"tensor": "w", "share": True}}, "inputs": {"x": {"dtype": "float32", "shape": [2]}},
                   "nodes": [{"id": "a", "op": "slice", "in": ["w"], "attrs": {"start": [N - 2], "stop": [N]}}, {"id": "y", "op": "mul", "in": ["a", "x"]}], "outputs": ["y"]}
@@ -265,14 +271,14 @@ class Tensors(TensorsTest):
             if turn < 2:
                 self.assertTrue(self.listed("w").get("moved"))
                 self.assertEqual([5, 70], run(("one", "two")[turn]))
-        self.delete("w")  # which both programs have still
+        self.delete("w")  # both programs still refer to the tensor
         self.assertEqual([[5, 70]] * 2, [run(name) for name in ("one", "two")])
         for name in ("one", "two"):
             self.ok(self.call("DELETE", "/api/v1/programs/" + name), 204)
         self.delete(*(f"t{i}" for i in range(7)))
 
     def test_a_job_trains_on_what_waits(self):
-        """The data of a job that waits for its turn leave meanwhile, and it ends with what it would have alone."""
+        """The data of a queued job are evicted meanwhile, and the job ends with the result of a job alone."""
         self.put("data", 2)
         spec = {"state": {"s": [0.0]}, "inputs": {"x": {"dtype": "float32", "shape": [N]}},
                 "nodes": [{"id": "a", "op": "slice", "in": ["x"], "attrs": {"start": [0], "stop": [1]}}, {"id": "v", "op": "add", "in": ["s", "a"]}], "updates": {"s": "v"}, "outputs": []}
@@ -302,7 +308,7 @@ class Tensors(TensorsTest):
 class Durable(TensorsTest):
     @classmethod
     def setUpClass(cls):
-        pass  # the test starts its servers
+        pass  # each test starts its servers
 
     @classmethod
     def tearDownClass(cls):
@@ -312,7 +318,7 @@ class Durable(TensorsTest):
         pass
 
     def test_restart_while_they_wait(self):
-        """More durable tensors than the device has memory for, before a restart and after it."""
+        """More durable tensors than device memory, before and after a restart."""
         with tempfile.TemporaryDirectory() as state:
             type(self).server = Server(*FLAGS, "--state", state, env=VULKAN)
             for i in range(8):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""docs/robustness.md says which tests prove what: they are there, none is missing from it, and nothing is left unproved in silence."""
+"""docs/robustness.md names the tests of each requirement: all named tests exist, no test is missing, and gaps are stated."""
 
 import pathlib
 import re
@@ -11,7 +11,7 @@ TESTS = range(1, 31)
 
 
 def rows():
-    """{number: (what is asked, its tests, what is not covered)}"""
+    """Returns {number: (requirement, its tests, the uncovered part)}."""
     found = {}
     for line in PAGE.read_text().splitlines():
         if match := re.fullmatch(r"\| T(\d+) \| (.+) \| (.+) \| (.+) \|", line):
@@ -23,7 +23,7 @@ def rows():
 
 
 def defined():
-    """{name: its files} of every test in Python."""
+    """Returns {name: its files} of all Python tests."""
     found = {}
     for path in sorted((ROOT / "tests").glob("*/test_*.py")):
         for name in re.findall(r"^    def (test_\w+)\(self", path.read_text(), re.M):
@@ -32,7 +32,7 @@ def defined():
 
 
 def numbers(name):
-    """Those that a test bears: test_t3_t9_malformed has 3 and 9."""
+    """Returns the numbers in a test's name: test_t3_t9_malformed has 3 and 9."""
     return [int(number) for number in re.findall(r"t(\d+)_", re.match(r"test_((?:t\d+_)*)", name)[1])]
 
 

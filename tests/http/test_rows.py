@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Outputs that are cut off where another value counts them: "rows"."""
+""""rows": outputs that are cut off at a count that another output holds."""
 import json
 import struct
 import tempfile
@@ -56,7 +56,7 @@ class Rows(ServerTest):
         answer = self.ok(self.call("POST", f"{P}/chosen/run", {"inputs": inputs}))
         self.assertEqual({"v": ([2], [3, 4]), "w": ([2, 2], [3, 4, 3, 4])}, told(answer.json["outputs"]))
         answer = self.ok(self.call("POST", f"{P}/chosen/run", {"inputs": inputs, "steps": 2, "collect": {"every": 1, "outputs": ["v"]}}))
-        self.assertEqual([2, 4], answer.json["collected"]["v"]["shape"])  # whole: steps may differ
+        self.assertEqual([2, 4], answer.json["collected"]["v"]["shape"])  # uncut, since steps may differ
         answer = self.call("POST", f"{P}/chosen/run", {"inputs": inputs, "keep": {"t": "v"}})
         self.assertIn("can be sent, but not kept", self.refused(422, answer)["detail"])
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Searches that nobody waits for any more: past the time limit of who asked, or without a client; who else waits, and what is kept."""
+"""Searches without a waiting client: after the deadline of the request, or after a disconnect; other waiting clients, and the
+stored results."""
 
 import json
 import os
@@ -11,9 +12,9 @@ import unittest
 
 from fixture import Server, graph, head
 
-LATE = 0.1  # seconds after its deadline within which a request is answered; the rest is a busy machine's
+LATE = 0.1  # allowed delay of an answer after its deadline on a busy machine, in seconds
 SPARE = 0.6
-LONG = {"interp": 96, "opencl": 512}  # rows of a product whose search with a beam of 16 takes half a minute and more
+LONG = {"interp": 96, "opencl": 512}  # rows of a product whose search with a beam of 16 takes at least half a minute
 
 
 def product(rows, **members):
@@ -23,7 +24,7 @@ def product(rows, **members):
 
 
 def children(parent):
-    """The processes that it started and has not seen the end of, each with the processor time that it took."""
+    """Returns the child processes of a process, with the processor time of each."""
     found = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -37,7 +38,7 @@ def children(parent):
 
 
 class SearchEnds:
-    """For one back end."""
+    """Tests for one back end."""
 
     @classmethod
     def setUpClass(cls):
@@ -56,7 +57,7 @@ class SearchEnds:
             raise AssertionError(f"the server ended with {status}:\n" + cls.server.log_text()[-3000:])
 
     def setUp(self):
-        self.rows = LONG[self.BACKEND] + self.SIZES.index(self._testMethodName)  # a product of its own for each test
+        self.rows = LONG[self.BACKEND] + self.SIZES.index(self._testMethodName)  # a separate product for each test
 
     SIZES = ("test_at_its_deadline", "test_t27_the_client_leaves", "test_who_waits_has_a_plan", "test_who_waits_has_a_deadline", "test_behind_another_search",
              "test_the_server_ends")
@@ -67,16 +68,16 @@ class SearchEnds:
         return answer, time.monotonic() - begin
 
     def in_background(self, **members):
-        """Asks for a search and leaves its socket open."""
+        """Requests a search and leaves the socket open."""
         body = json.dumps(product(self.rows, **members)).encode()
         sock = socket.create_connection(("127.0.0.1", self.server.port))
         sock.sendall(head("POST", "/api/v1/run", "Content-Type: application/json", f"Content-Length: {len(body)}") + body)
         self.addCleanup(sock.close)
-        time.sleep(1)  # it is at it
+        time.sleep(1)  # the search runs
         return sock
 
     def nothing_is_left(self):
-        """No kernel counts as searched, and no child is at work."""
+        """Checks that no kernel counts as searched, and that no child works."""
         self.assertEqual([], self.server.call("GET", "/api/v1/kernels").json["kernels"])
         before = children(self.server.process.pid)
         time.sleep(0.3)
@@ -95,9 +96,9 @@ class SearchEnds:
         self.is_late(answer, took, 1.5)
         self.assertEqual(late + 1, self.server.settled("timeouts_total", late + 1))
         self.nothing_is_left()
-        answer, _ = self.run_it()  # without a search it is there in no time
+        answer, _ = self.run_it()  # fast without a search
         self.assertEqual((200, "compiled"), (answer.status, answer.json["stats"]["plan"]))
-        answer, took = self.run_it(beam=16, timeout_ms=1500)  # and asked for again, it is searched again
+        answer, took = self.run_it(beam=16, timeout_ms=1500)  # a repeated request searches again
         self.is_late(answer, took, 1.5)
         answer, _ = self.run_it()
         self.assertEqual((200, "cached"), (answer.status, answer.json["stats"]["plan"]))
@@ -126,7 +127,7 @@ class SearchEnds:
         sock = self.in_background(beam=16)
         answer, took = self.run_it(timeout_ms=700)
         self.is_late(answer, took, 0.7)
-        self.assertEqual(2, self.server.settled("requests_active", 2, 1))  # the search goes on for who asked
+        self.assertEqual(2, self.server.settled("requests_active", 2, 1))  # the search continues for the waiting client
         sock.close()
         self.assertEqual(1, self.server.settled("requests_active", 1, 1))
 

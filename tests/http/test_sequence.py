@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs with a number happen once."""
+"""Numbered runs are executed exactly once."""
 
 import json
 import os
@@ -34,7 +34,7 @@ class Sequence(ServerTest):
             with self.subTest(seq=seq, count=count):
                 self.assertEqual(status, answer.status, answer.body)
                 self.assertEqual(count, self.count("a"))
-        self.ok(self.call("POST", f"{P}/a/run", {"inputs": {}}))  # one without is not counted
+        self.ok(self.call("POST", f"{P}/a/run", {"inputs": {}}))  # a run without a number is not counted
         self.assertEqual(9, self.run_once("a", 3).json["outputs"]["m"]["data"][0])
         self.assertEqual(10, self.count("a"))
         self.put("a")
@@ -51,7 +51,7 @@ class Sequence(ServerTest):
         self.assertEqual((SAFETENSORS, self.ok(file).body), (again.type, again.body))
 
     def test_t24_at_the_same_time(self):
-        """Of many that ask for one number one runs, and all are answered alike."""
+        """Of many requests with one number, one runs, and all get the same answer."""
         self.put("c")
         answers = []
         threads = [threading.Thread(target=lambda: answers.append(self.run_once("c", 1, steps=20000))) for _ in range(8)]
@@ -67,7 +67,7 @@ class Sequence(ServerTest):
         self.put("d")
         self.refused((400, 422), self.run_once("d", 1, steps=0))
         self.refused((400, 422), self.run_once("d", -1))
-        self.ok(self.run_once("d", 1))  # the number was not used up
+        self.ok(self.run_once("d", 1))  # the failed run did not use up the number
         late = self.refused(504, self.run_once("d", 2, steps=10**9, timeout_ms=300))
         self.assertGreater(late["step"], 0)
         self.assertEqual(late, self.refused(504, self.run_once("d", 2)))
@@ -87,7 +87,7 @@ class Sequence(ServerTest):
 
 
 class Durable(unittest.TestCase):
-    """Of a durable program the last number and its answer are as old as its state, whenever the server is killed."""
+    """For a durable program, the last number and its answer are as old as the stored state, whenever the server is killed."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -124,22 +124,23 @@ class Durable(unittest.TestCase):
     def test_t24_kept_or_run_again(self):
         self.put("a")
         first = self.run_once("a", 1)
-        self.assertEqual(0, self.server.stop())  # which writes it down
+        self.assertEqual(0, self.server.stop())  # the shutdown stores the state
         self.start()
         self.assertEqual((first, 3), (self.run_once("a", 1), self.count("a")))
         self.run_once("a", 2)
         self.assertEqual(6, self.count("a"))
-        self.again()  # before that was written down
+        self.again()  # before that was stored
         self.assertEqual((first, 3), (self.run_once("a", 1), self.count("a")))
         self.run_once("a", 3, status=409)
         self.run_once("a", 2)
         self.assertEqual(6, self.count("a"))
         self.put("a")
         self.again()
-        self.assertEqual((0, 0), (self.last("a"), self.count("a")))  # it began anew
+        self.assertEqual((0, 0), (self.last("a"), self.count("a")))  # the program starts anew
 
     def test_t24_the_server_ends_between_two_slices(self):
-        """Of runs that take turns all but one wait: what they have done so far is written down, and so are their numbers."""
+        """Of several runs in slices, all but one wait when the server ends: their finished steps and their numbers are
+        stored."""
         self.server.stop()
         self.start("3600", "--grace", "0.3")
         names, answers = ("x", "y", "z"), {}
@@ -167,7 +168,7 @@ class Durable(unittest.TestCase):
             self.assertEqual(done + 3, self.count(name))
 
     def test_t24_beside_jobs(self):
-        """What a job's checkpoint has in its state is not run again, whether the job has ended or goes on."""
+        """Runs whose effect is in the state of a job's checkpoint are not repeated, whether the job has ended or continues."""
         for name, steps in (("ended", 10), ("goes-on", SLOW_STEPS)):
             self.put(name)
             answer = self.run_once(name, 1)
@@ -196,7 +197,7 @@ class Durable(unittest.TestCase):
             self.assertEqual(before + 3, self.count(name))
 
     def test_t24_killed_while_it_is_asked(self):
-        """A client that repeats what it has no answer to: as many steps as numbers, each time."""
+        """A client repeats each request without an answer: the number of steps equals the number of requests."""
         self.put("r")
         for seed in range(4):
             self.again("1")
@@ -212,10 +213,10 @@ class Durable(unittest.TestCase):
             asker = threading.Thread(target=ask)
             asker.start()
             before, end = self.files(), time.monotonic() + 60
-            while seed % 2 and self.files() == before:  # in every second round it is written down at least once
+            while seed % 2 and self.files() == before:  # in every second round the state is stored at least once
                 self.assertLess(time.monotonic(), end)
                 time.sleep(0.02)
-            time.sleep(random.Random(seed).uniform(0, 0.5))  # any moment will do
+            time.sleep(random.Random(seed).uniform(0, 0.5))  # a kill at a random time
             self.server.process.kill()
             self.server.process.wait()
             stop.set()
@@ -228,7 +229,7 @@ class Durable(unittest.TestCase):
 
 class End(unittest.TestCase):
     def test_the_server_ends(self):
-        """It does not wait for a run that nobody can stop."""
+        """The shutdown does not wait for an uninterruptible run."""
         server = Server("--backends", "interp", "--grace", "0.2")
         server.call("PUT", f"{P}/x", counter())
         thread = threading.Thread(target=lambda: server.call("POST", f"{P}/x/run", {"inputs": {}, "seq": 1, "steps": 10**9}))

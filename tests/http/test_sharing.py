@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What belongs to one key is nobody else's: names, leases, memory; and what is shared is read, no more."""
+"""Isolation of keys: names, leases and memory are private, and shared objects are read-only."""
 
 import hashlib
 import http.client
@@ -22,12 +22,12 @@ T, P = "/api/v1/tensors", "/api/v1/programs"
 
 
 def reader(name):
-    """A run that doubles a held tensor."""
+    """Returns a run that doubles a retained tensor."""
     return {"inputs": {"x": {"tensor": name}}, "nodes": [{"id": "y", "op": "mul", "in": ["x", 2]}], "outputs": ["y"]}
 
 
 def two_entries():
-    """A program whose entry `peek` changes nothing, `step` adds one, and `draw` advances the random state."""
+    """Returns a program whose entry `peek` changes nothing, `step` adds one, and `draw` advances the random state."""
     return {"state": {"n": [7.0]}, "entries": {
         "peek": {"inputs": {}, "nodes": [{"id": "p", "op": "mul", "in": ["n", 10]}], "outputs": ["p"]},
         "step": {"inputs": {}, "nodes": [{"id": "m", "op": "add", "in": ["n", 1]}], "updates": {"n": "m"}, "outputs": ["m"]},
@@ -52,7 +52,8 @@ class Namespaces(KeyedCase):
         self.assertEqual([11], self.ok(self.call("alice", "GET", P + "/p/state")).json["state"]["n"]["data"])
 
     def test_t12_anothers_is_not_there(self):
-        """404 with the words of a name that nobody has, for every way to name a thing; an administrator is no exception."""
+        """A name of another key gives 404 with the text of an unknown name, for every way to name an object, also for an
+        administrator."""
         self.ok(self.call("alice", "PUT", T + "/secret", [42]), 201)
         self.ok(self.call("alice", "PUT", P + "/hidden", counter()), 201)
         lease = self.ok(self.call("alice", "POST", "/api/v1/leases", {"ttl": 60}), 201).json["lease"]
@@ -95,7 +96,8 @@ class Namespaces(KeyedCase):
         self.ok(self.call("alice", "GET", "/api/v1/jobs/" + job))
 
     def test_t12_a_job_evaluates_by_what_is_shared(self):
-        """Another key's program is not there, until it is shared; a job that began with it goes on when it is not any more."""
+        """Another key's program cannot evaluate a job until it is shared; a running job continues after the end of the
+        share."""
         look = {**counter(outputs=["v"]), "state": {"n": 0, "by": 3}, "nodes": [{"id": "v", "op": "mul", "in": ["n", "by"]}]}
         del look["updates"]
         self.ok(self.call("alice", "PUT", P + "/look", look), 201)
@@ -127,7 +129,7 @@ class Namespaces(KeyedCase):
         self.ok(self.call("root", "GET", "/api/v1/kernels"))
 
     def test_sharing_a_model(self):
-        """Its versions are asked, those that come later too; who may ask may not change it."""
+        """A shared model, including later versions, can be queried but not changed."""
         model = "/v2/models/alice:times"
         self.ok(self.call("alice", "PUT", P + "/times", {"inputs": {"x": {"dtype": "float32", "shape": [1]}}, "state": {"n": [5.0]},
                                                          "nodes": [{"id": "y", "op": "mul", "in": ["x", "n"]}], "outputs": ["y"]}), 201)
@@ -150,7 +152,7 @@ class Namespaces(KeyedCase):
         self.ok(self.call("alice", "GET", "/v2/models/times"))
 
     def test_sharing_a_job(self):
-        """It is watched, and not ended."""
+        """A shared job can be watched but not cancelled."""
         self.ok(self.call("alice", "PUT", P + "/watched", counter()), 201)
         job = self.ok(self.call("alice", "POST", J, {"program": "watched", "inputs": {}, "steps": 10}), 202).json["job"]
         self.refused(404, self.call("alice", "POST", "/api/v1/shares", {"job": "0" * 32, "to": "bob"}))
@@ -180,14 +182,14 @@ class Namespaces(KeyedCase):
         self.refused(404, self.call("root", "GET", T + "/alice:open"))
         self.refused(404, self.call("bob", "GET", T + "/open"))
         self.refused(404, self.call("bob", "DELETE", T + "/alice:open"))
-        # a state by reference is a copy, so that it outlives what alice deletes, and bob pays for it
+        # a state by reference is copied, so that the copy survives alice's deletion and is charged to bob
         program = {**counter(entries=None), "state": {"n": {"tensor": "alice:open", "share": True}}, "nodes": [{"id": "m", "op": "add", "in": ["n", 1]}], "outputs": ["m"]}
         program.pop("updates"), program.pop("entries")
         before = [row["bytes"] for row in self.call("bob", "GET", P).json["programs"] if row["name"] == "ref"]
         self.assertEqual([], before)
         self.ok(self.call("bob", "PUT", P + "/ref", program), 201)
         self.assertEqual([8], [row["bytes"] for row in self.call("bob", "GET", P).json["programs"] if row["name"] == "ref"])
-        # what is shared is not hidden by what bob puts
+        # bob's objects do not hide the shared object
         lease = self.ok(self.call("bob", "POST", "/api/v1/leases", {"ttl": 60}), 201).json["lease"]
         keep = {"inputs": {"x": [1, 2]}, "nodes": [{"id": "y", "op": "mul", "in": ["x", 2]}], "outputs": [], "keep": {"alice:open": "y"}}
         for answer in (self.call("bob", "PUT", T + "/alice:open", [9]), self.call("bob", "PUT", T + "/alice:open?dtype=uint8&shape=1", b"9", OCTETS),
@@ -196,7 +198,7 @@ class Namespaces(KeyedCase):
             self.refused(409, answer, "another key shares")
         self.assertEqual([[1, 2]] * 2, [self.call(who, "GET", f"{T}/{name}").json["data"] for who, name in (("bob", "alice:open"), ("alice", "open"))])
         self.refused(404, self.call("bob", "DELETE", T + "/alice:open"))
-        # but bob's own of that name, where it is older than the share, stays what it stands for
+        # but bob's own object of this name, if older than the share, keeps the name
         self.ok(self.call("bob", "PUT", T + "/alice:later", [5]), 201)
         self.ok(self.call("alice", "PUT", T + "/later", [6]), 201)
         self.ok(self.call("alice", "POST", "/api/v1/shares", {"tensor": "later", "to": "bob"}), 201)
@@ -204,14 +206,14 @@ class Namespaces(KeyedCase):
         self.assertEqual([7], self.call("bob", "GET", T + "/alice:later").json["data"])
         self.ok(self.call("bob", "DELETE", T + "/alice:later"), 204)
         self.assertEqual([6], self.call("bob", "GET", T + "/alice:later").json["data"])
-        # replaced it is still shared; deleted it is not, nor is what then gets the name
+        # a replaced object stays shared; after a deletion the share ends, also for a new object of the name
         self.ok(self.call("alice", "PUT", T + "/open", [3]), 201)
         self.assertEqual([3], self.ok(self.call("bob", "GET", T + "/alice:open")).json["data"])
         self.ok(self.call("alice", "DELETE", T + "/open"), 204)
         self.ok(self.call("alice", "PUT", T + "/open", [4]), 201)
         self.refused(404, self.call("bob", "GET", T + "/alice:open"))
         self.assertEqual([2, 3], self.ok(self.call("bob", "POST", P + "/ref/run", {})).json["outputs"]["m"]["data"])
-        # with all, and taken back
+        # shared with all keys, then unshared
         self.ok(self.call("alice", "POST", "/api/v1/shares", {"tensor": "open", "to": "*"}), 201)
         for who in ("bob", "root"):
             self.assertEqual([4], self.ok(self.call(who, "GET", T + "/alice:open")).json["data"])
@@ -240,7 +242,8 @@ class Namespaces(KeyedCase):
         self.refused(404, self.call("bob", "GET", name))
 
     def test_t12_a_share_tells_no_names_of_keys(self):
-        """Answers to a name that a key has and to one that no key has are the same, and the share holds for the key that gets the name."""
+        """Sharing with an existing key and with an unknown key gives the same answers; a later key of the name gets the
+        share."""
         shares = "/api/v1/shares"
         self.ok(self.call("alice", "PUT", T + "/early", [3]), 201)
 
@@ -265,7 +268,7 @@ class Namespaces(KeyedCase):
         self.refused(404, self.server.call("GET", T + "/alice:early", None, {"x-api-key": late}))
 
     def test_t12_no_route_tells_names_of_keys(self):
-        """OWNER:NAME of a key that there is and of one that there is not: the same answer from each route with a name in its path."""
+        """OWNER:NAME with an existing and with an unknown owner: each route with a name in its path gives the same answer."""
         self.ok(self.call("alice", "PUT", T + "/quiet", [3]), 201)
         asked = 0
         for method, pattern, takes, _ in routes():
@@ -292,7 +295,7 @@ class Memory(KeyedCase):
     MARK = struct.pack("<f", 1234.5678)
 
     def test_t13_freed_memory_tells_nothing(self):
-        """alice fills buffers of many sizes with a mark and frees them; nothing that bob can make shows it."""
+        """alice fills buffers of many sizes with a mark and frees them; no result of bob contains the mark."""
         sizes = (1, 100, 1023, 1500, 10000, 262144)
         for device in [d["id"] for d in self.ok(self.call("bob", "GET", "/api/v1/devices")).json["devices"]]:
             for n in sizes:
@@ -306,7 +309,7 @@ class Memory(KeyedCase):
                     self.assertNotIn(b"1234.56", answer.body, (device, n))
 
     def everything_of(self, n, device):
-        """Answers whose numbers lie in memory that was somebody's before."""
+        """Returns answers whose numbers may lie in reused memory."""
         files = {"accept": SAFETENSORS}
         nodes = [[{"id": "y", "op": "full", "in": [], "attrs": {"shape": [n], "value": 0}}], [{"id": "y", "op": "pad", "in": ["x"], "attrs": {"padding": [[n, n]]}}],
                  [{"id": "i", "op": "arange", "in": [], "attrs": {"stop": n, "dtype": "int64"}}, {"id": "y", "op": "gather", "in": ["x", "i"], "attrs": {"axis": 0}}],
@@ -341,7 +344,7 @@ class Memory(KeyedCase):
         self.ok(self.call("small", "PUT", f"{T}/a?dtype=float32&shape=768", bytes(3072), OCTETS), 201)
         answer = self.refused(429, self.call("small", "PUT", f"{T}/b?dtype=float32&shape=512", bytes(2048), OCTETS), "hold 4096 bytes and holds 3072: 2048 more")
         self.assertIn("retry-after", answer.headers)
-        self.refused(429, self.call("small", "PUT", f"{T}/a?dtype=float32&shape=512", bytes(2048), OCTETS), "2048 more")  # old and new count together
+        self.refused(429, self.call("small", "PUT", f"{T}/a?dtype=float32&shape=512", bytes(2048), OCTETS), "2048 more")  # the old and the new tensor count together
         self.refused(429, self.call("small", "POST", "/api/v1/run", {"nodes": [{"id": "y", "op": "full", "in": [], "attrs": {"shape": [512], "value": 0}}], "inputs": {},
                                                                      "outputs": [], "keep": {"b": "y"}}))
         self.refused(429, self.call("small", "PUT", P + "/p", counter(state={"n": {"dtype": "float32", "shape": [512]}})))
@@ -352,7 +355,7 @@ class Memory(KeyedCase):
 
 class Purged(unittest.TestCase):
     def test_t13_nothing_comes_back(self):
-        """What a key left on the disk goes with the rest, and is not there after a restart for who has the key next."""
+        """The purge of a key removes its data on disk; after a restart a new key of the name finds nothing."""
         data = b"blob" * 1000
         blob = "/api/v1/blobs/sha256:" + hashlib.sha256(data).hexdigest()
         with tempfile.TemporaryDirectory() as folder:
@@ -382,7 +385,7 @@ class Purged(unittest.TestCase):
 
 
 class UnderWay(unittest.TestCase):
-    """What a key asked for before it was purged, and what ends after that, leaves nothing."""
+    """Requests that began before the purge of their key and end after it leave nothing."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -408,7 +411,7 @@ class UnderWay(unittest.TestCase):
         return next(float(line.split()[1]) for line in text.splitlines() if line.startswith("beamline_requests_active "))
 
     def begin(self, *request):
-        """The request in a thread of its own, once the server has it; and where its answer will be."""
+        """Starts the request in a thread and waits until the server has it.  Returns a future of the answer."""
         before, answers = self.active(), []
         thread = threading.Thread(target=lambda: answers.append(self.call("gone", *request)))
         thread.start()
@@ -425,25 +428,25 @@ class UnderWay(unittest.TestCase):
         self.assertIn("purged", answers[0].json["detail"])
 
     def nothing_is_left(self):
-        """Jobs that had begun end by themselves."""
+        """Checks that nothing is left; started jobs end by themselves."""
         self.until(lambda: not self.call("gone", "GET", J).json["jobs"])
         self.assertEqual([[], [], []], [self.call("gone", "GET", path).json[what] for path, what in ((T, "tensors"), (P, "programs"), (J, "jobs"))])
         self.assertEqual([], [path for path in pathlib.Path(self.folder).glob("*/*") if path.is_file() or path.parent.name == "jobs"])
 
     def remove_jobs(self):
-        """Those that the purge found: they end as cancelled, and stay until somebody removes them."""
+        """Removes the jobs that the purge found, which ended as cancelled."""
         self.until(lambda: all(job["state"] == "cancelled" for job in self.call("gone", "GET", J).json["jobs"]))
         for job in self.call("gone", "GET", J).json["jobs"]:
             self.assertIn(self.call("gone", "DELETE", f"{J}/{job['job']}?remove=true").status, (200, 204))
 
     def large(self, nodes):
-        """A graph that takes its time: each of its matrices is a product of the last."""
+        """Returns a slow graph: each of its matrices is a product of the previous matrix."""
         side = [48, 48]
         return {"inputs": {}, "nodes": [{"id": "n0", "op": "full", "in": [], "attrs": {"shape": side, "value": 0.01}},
                                         *({"id": f"n{i}", "op": "matmul", "in": [f"n{i - 1}", "n0"]} for i in range(1, nodes))], "outputs": [f"n{nodes - 1}"]}
 
     def test_t13_what_is_being_made(self):
-        """A tensor that a run keeps, and a program, durable or not."""
+        """A tensor that a run keeps, and programs, durable or not."""
         def state(nodes):
             return {"inputs": {}, "state": {"n": {"dtype": "float32", "shape": []}}, "updates": {"n": "m"},
                     "nodes": [*self.large(nodes)["nodes"], {"id": "s", "op": "sum", "in": [f"n{nodes - 1}"]}, {"id": "m", "op": "add", "in": ["n", "s"]}], "outputs": ["m"]}
@@ -458,7 +461,7 @@ class UnderWay(unittest.TestCase):
             self.nothing_is_left()
 
     def test_t13_a_job_that_begins(self):
-        """It waits for a run of its program."""
+        """The job waits for a run of its program."""
         for timeout_ms in (2000, 8000, 30000):  # until it outlives the purge
             self.assertEqual(201, self.call("gone", "PUT", P + "/p", counter()).status)
             run, ran = self.begin("POST", P + "/p/run", {"inputs": {}, "steps": SLOW_STEPS, "timeout_ms": timeout_ms})
@@ -478,7 +481,7 @@ class UnderWay(unittest.TestCase):
 
 
 class Jobs(unittest.TestCase):
-    """What becomes of the jobs of a key that is purged, revoked or expires."""
+    """The jobs of a key that is purged, revoked or expires."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -506,7 +509,7 @@ class Jobs(unittest.TestCase):
         return self.call("alice", "POST", J, {"program": name, "inputs": {}, "steps": SLOW_STEPS}, 202)["job"]
 
     def job(self, job, found, seconds=60):
-        """The job, once |found| holds of it."""
+        """Waits until |found| is true for the job."""
         end = time.monotonic() + seconds
         while not found(now := self.call("alice", "GET", f"{J}/{job}")):
             self.assertLess(time.monotonic(), end, now)
@@ -514,7 +517,7 @@ class Jobs(unittest.TestCase):
         return now
 
     def test_t24_purged(self):
-        """The first runs, the second waits; a server that is killed before they have ended does not take them up."""
+        """The first job runs, the second waits; a server that is killed before they end does not resume them."""
         for killed in (False, True):
             jobs = [self.submit(name) for name in "ab"]
             self.job(jobs[0], lambda job: job["step"] > 0)
@@ -532,7 +535,7 @@ class Jobs(unittest.TestCase):
                 self.assertEqual([], self.call("alice", "GET", P)["programs"])
 
     def test_revoked_and_expired(self):
-        """They wait where they are, and go on when the key is good again."""
+        """The jobs stop where they are, and continue when the key is valid again."""
         job = self.submit("p")
         self.job(job, lambda now: now["step"] > 0)
         for stop, begin, words in ((lambda: self.call("root", "DELETE", "/api/v1/keys/alice", status=204), self.rotate, b"the key was revoked"),
@@ -540,7 +543,7 @@ class Jobs(unittest.TestCase):
                                     b"the key has expired")):
             link = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
             self.addCleanup(link.close)
-            link.request("GET", f"{J}/{job}/events", headers={"x-api-key": self.keys["alice"]})  # who listens learns why
+            link.request("GET", f"{J}/{job}/events", headers={"x-api-key": self.keys["alice"]})  # the stream ends with the reason
             reply = link.getresponse()
             self.assertEqual(200, reply.status)
             stop()
@@ -557,7 +560,7 @@ class Jobs(unittest.TestCase):
 
 
 class Restarts(unittest.TestCase):
-    """Shares are there again with what they are of, after an end that nobody announced."""
+    """Shares and their objects are restored after a kill of the server."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -599,8 +602,8 @@ class Restarts(unittest.TestCase):
         self.share("*", tensor="kept")
         self.share("bob", program="two")
         self.call("alice", "DELETE", T + "/gone", status=204)
-        self.call("alice", "PUT", T + "/gone?durable=true", [9], 201)  # another thing under that name
-        self.call("alice", "PUT", T + "/again?durable=true", [5], 201)  # replaced, it is shared still
+        self.call("alice", "PUT", T + "/gone?durable=true", [9], 201)  # another object of that name
+        self.call("alice", "PUT", T + "/again?durable=true", [5], 201)  # replaced, and still shared
         self.call("alice", "DELETE", "/api/v1/shares?tensor=taken&to=bob", status=204)
         before = {who: self.shares(who) for who in ("alice", "bob", "carol")}
         self.again()
@@ -613,7 +616,7 @@ class Restarts(unittest.TestCase):
         self.call("bob", "POST", P + "/alice:two/run", {"entry": "step"}, 403)
         for name in ("gone", "taken", "passing"):
             self.call("bob", "GET", f"{T}/alice:{name}", status=404)
-        self.call("alice", "PUT", T + "/passing?durable=true", [1], 201)  # what was not there again is shared no more
+        self.call("alice", "PUT", T + "/passing?durable=true", [1], 201)  # an object that was not restored is no longer shared
         self.call("bob", "GET", T + "/alice:passing", status=404)
         self.call("alice", "DELETE", T + "/kept", status=204)
         self.call("alice", "DELETE", P + "/two", status=204)
@@ -628,7 +631,7 @@ class Restarts(unittest.TestCase):
         for to in ("bob", "carol"):
             self.share(to, tensor="w")
         self.call("bob", "POST", "/api/v1/shares", {"tensor": "w", "to": "alice"}, 201)
-        self.call("root", "DELETE", "/api/v1/keys/carol", status=204)  # revoked: it comes back when the key does
+        self.call("root", "DELETE", "/api/v1/keys/carol", status=204)  # the key is revoked; its objects return with the key
         self.call("root", "DELETE", "/api/v1/keys/bob?purge=true", status=204)
         for _ in range(2):
             for name in ("bob", "carol"):
@@ -637,7 +640,7 @@ class Restarts(unittest.TestCase):
             self.assertEqual([1, 2], self.call("carol", "GET", T + "/alice:w")["data"])
             self.assertEqual(([], []), self.shares("bob"))
             self.assertEqual([], self.shares("alice")[1])
-            self.call("bob", "PUT", T + "/w?durable=true", [3], 201)  # it is nobody else's
+            self.call("bob", "PUT", T + "/w?durable=true", [3], 201)  # bob's object is private
             self.call("alice", "GET", T + "/bob:w", status=404)
             self.call("bob", "DELETE", T + "/w", status=204)
             self.again()

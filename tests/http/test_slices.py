@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A launch that takes long is done in slices: a run ends between two of them, and the numbers are those of the whole."""
+"""Long launches run in slices: a run can be cancelled between two slices, and the results equal those of one launch."""
 
 import time
 import unittest
@@ -8,7 +8,7 @@ from fixture import Server
 
 
 def sums(rows, columns, function, first=0):
-    """For each row the sum of a function of its distances from all columns: |rows| of them from |first| on."""
+    """Returns for each row the sum of a function of its distances from all columns, for |rows| rows from |first| on."""
     bend = [{"id": f"p{i + 1}", "op": op, "in": [f"p{i}" if i else "d", other]} for i, (op, other) in enumerate(6 * [("mul", "d"), ("add", 0.5)])]
     bend = [{"id": "p12", "op": "sin", "in": ["d"]}] if function == "sin" else bend
     return {"inputs": {}, "nodes": [{"id": "i", "op": "arange", "attrs": {"start": first, "stop": first + rows, "dtype": "float32"}},
@@ -20,7 +20,7 @@ def sums(rows, columns, function, first=0):
 
 
 def step(rows, columns):
-    """The sums are added to a state, which nothing before the end may change."""
+    """Returns a program that adds the sums to a state, which must not change before the end."""
     document = sums(rows, columns, "sin")
     return {**document, "state": {"w": {"dtype": "float32", "shape": [rows]}}, "nodes": [*document["nodes"], {"id": "v", "op": "add", "in": ["w", "y"]}],
             "updates": {"w": "v"}, "outputs": []}
@@ -52,11 +52,11 @@ class Slices(unittest.TestCase):
                     self.assertEqual(part, got[first:first + 16], "to the bit")
 
     def test_t11_a_long_launch_is_cut(self):
-        """It would take many seconds."""
+        """The launch would take many seconds."""
         for backend, rows, columns in (("opencl", 20_000, 1_000_000), ("vulkan", 20_000, 1_000_000), ("interp", 20_000, 100_000)):
             with self.subTest(backend=backend):
                 server = self.serve(backend)
-                self.assertEqual(504, self.run_it(server, sums(rows, columns, "sin"), timeout_ms=4000).status)  # and is compiled
+                self.assertEqual(504, self.run_it(server, sums(rows, columns, "sin"), timeout_ms=4000).status)  # compiles the plan too
                 begin = time.monotonic()
                 self.assertEqual(504, self.run_it(server, sums(rows, columns, "sin"), timeout_ms=300).status)
                 self.assertLess(time.monotonic() - begin, 2.5)

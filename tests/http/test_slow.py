@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Clients that take their time: with a head, with a body, with reading; and so many that they have all the places."""
+"""Slow clients: with a head, a body, or reading; and enough of them to occupy all connections."""
 
 import http.client
 import json
@@ -12,11 +12,11 @@ import unittest
 from fixture import JSON, PROGRAM, Server, counter, graph, head
 
 BEGUN = b"POST /api/v1/run HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-PLACES = 64  # of which 4 are kept
+PLACES = 64  # 4 of them are reserved
 
 
 def drip(sock, parts, seconds):
-    """Seconds until the server closes, while it is sent one of |parts| every |seconds|."""
+    """Sends one of |parts| every |seconds|.  Returns the seconds until the server closes the connection."""
     sock.settimeout(seconds)
     begin = time.monotonic()
     for part in parts:
@@ -73,7 +73,7 @@ class Slow(unittest.TestCase):
         body = json.dumps(graph()).encode()
         body += b" " * (12000 - len(body))
         sock.sendall(BEGUN + b"content-length: 12000\r\n\r\n")
-        for at in range(0, 12000, 500):  # 5,000 bytes a second, for longer than the window
+        for at in range(0, 12000, 500):  # 5,000 bytes per second, for longer than the window
             sock.sendall(body[at:at + 500])
             time.sleep(0.1)
         sock.settimeout(10)
@@ -102,7 +102,7 @@ class Slow(unittest.TestCase):
 
 
 class Full(unittest.TestCase):
-    """Half requests in every place."""
+    """Incomplete requests on every connection."""
 
     def start(self, *args, **more):
         server = Server("--backends", "interp", "--connections", str(PLACES), *args, **more)
@@ -131,7 +131,7 @@ class Full(unittest.TestCase):
         server = self.start()
         self.crowd(server, BEGUN + b"content-length: 1000\r\n\r\n{")
         self.assertEqual(200, server.call("GET", "/v2/health/live", timeout=5).status)
-        end = time.monotonic() + 10  # bodies that have stood still for two seconds make room
+        end = time.monotonic() + 10  # connections with bodies that stalled for two seconds are closed
         while (status := server.call("POST", "/api/v1/run", graph(), timeout=5).status) == 503 and time.monotonic() < end:
             time.sleep(0.1)
         self.assertEqual(200, status)
@@ -149,16 +149,16 @@ class Full(unittest.TestCase):
                 self.assertEqual(200, server.call("GET", "/v2/health/ready", timeout=5).status)
                 self.assertEqual(200, server.call("POST", "/api/v1/run", graph(), key, timeout=5).status)
             kept.request("POST", "/api/v1/run", json.dumps(graph()), {**JSON, **key})
-            self.assertEqual(200, kept.getresponse().status)  # the connection that was there before them
+            self.assertEqual(200, kept.getresponse().status)  # the connection from before the slow clients
             kept.close()
 
     def test_t5_places_are_kept_for_probes(self):
-        """All others are at work: a probe has its answer, one more request is told that the server is full."""
+        """While all other connections are busy, a probe is answered, and a further request learns that the server is full."""
         server = self.start()
         server.call("PUT", "/api/v1/programs/long", counter())
         body = json.dumps({"steps": 1000000000, "timeout_ms": 8000}).encode()
         request = head("POST", "/api/v1/programs/long/run", "content-type: application/json", f"content-length: {len(body)}") + body
-        self.assertEqual(1, server.settled("connections", 1))  # the one that asks
+        self.assertEqual(1, server.settled("connections", 1))  # the query itself
         for _ in range(PLACES - 4):
             sock = socket.create_connection(("127.0.0.1", server.port))
             self.addCleanup(sock.close)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A sample of tests/soak.py, on the interpreter: what it asks is right, and the server comes back to what it was."""
+"""A sample of tests/soak.py on the interpreter: correct answers, and a server that returns to its initial state."""
 
 import unittest
 

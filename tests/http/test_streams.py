@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A stream of events ends when its client loses access: by the key, its secret, its scopes, or the share."""
+"""An event stream ends when its client loses access, by a change of the key, its secret, its scopes, or the share."""
 
 import http.client
 import json
@@ -41,7 +41,8 @@ class Ends(unittest.TestCase):
         return reply
 
     def ends(self, reply, status, words):
-        """The stream ends soon, with whole events, whether the job reports or not; the last event gives the reason."""
+        """Checks that the stream ends soon with complete events, whether or not the job reports; the last event gives the
+        reason."""
         begin = time.monotonic()
         *events, last, rest = reply.read().split(b"\n\n")
         self.assertLess(time.monotonic() - begin, 3)
@@ -73,7 +74,7 @@ class Ends(unittest.TestCase):
                 again()
 
     def test_t12_one_that_has_nothing_to_tell(self):
-        """The stream of a queued job, which sends no report, ends too."""
+        """The stream of a queued job without reports ends too."""
         self.call("ann", "PUT", "/api/v1/programs/d", counter(), 201)
         waits = self.call("ann", "POST", J, {"program": "d", "inputs": {}, "steps": 4}, 202)["job"]
         link = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=10)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Held tensors, leases, and tensor values both ways."""
+"""Retained tensors, leases, and tensor values in both directions."""
 
 import base64
 import gzip
@@ -188,7 +188,7 @@ class Tensors(ServerTest):
         before = self.server.metric("held_bytes")
         lease = self.call("POST", "/api/v1/leases", {"ttl": 0.4}).json["lease"]
         self.ok(self.put("t", f"dtype=float32&shape=2,3&lease={lease}", RAW), 201)
-        for _ in range(3):  # any use renews it
+        for _ in range(3):  # any use renews the lease
             time.sleep(0.25)
             self.ok(self.call("GET", f"/api/v1/tensors/t?lease={lease}"))
         self.assertEqual(before + 24, self.server.settled("held_bytes", before + 24))
@@ -219,7 +219,7 @@ class Tensors(ServerTest):
 
 
 class HowMany(ServerTest):
-    """What passes a limit of what is held is told which one."""
+    """An error over a limit of retained tensors names the limit."""
 
     ARGS = ("--max-tensors", "1", "--max-held", "100", "--max-programs", "1", "--max-leases", "1", "--backends", "interp")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""TLS: the same server behind a certificate."""
+"""The server with TLS."""
 
 import http.client
 import json
@@ -85,7 +85,8 @@ class Tls(unittest.TestCase):
             self.assertEqual({200}, {status for statuses in pool.map(one, range(32)) for status in statuses})
 
     def test_whoever_does_not_speak_tls(self):
-        """Plain text, silence, half a handshake and noise: others are answered meanwhile, and the connection is closed in time."""
+        """Plain text, silence, half a handshake and noise: other clients are answered meanwhile, and the connection is closed
+        in time."""
         odd = []
         for data in (b"GET /v2 HTTP/1.1\r\nHost: localhost\r\n\r\n", b"", b"\x16\x03\x01\x02\x00\x01", os.urandom(300)):
             sock = socket.create_connection(("127.0.0.1", self.server.port))
@@ -123,7 +124,7 @@ class Tls(unittest.TestCase):
         link.sock.close()
         link.close()
         begin = time.monotonic()
-        self.assertEqual(200, self.ask(self.connect(), "POST", "/api/v1/programs/p/run", {"steps": 1})[0])  # waits for the other's end
+        self.assertEqual(200, self.ask(self.connect(), "POST", "/api/v1/programs/p/run", {"steps": 1})[0])  # waits for the end of the other run
         self.assertLess(time.monotonic() - begin, 5)
 
     def test_python_client(self):
@@ -134,7 +135,7 @@ class Tls(unittest.TestCase):
 
 
 class Reload(unittest.TestCase):
-    """SIGHUP reads certificate and key anew."""
+    """SIGHUP reads certificate and key again."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -189,12 +190,12 @@ class Reload(unittest.TestCase):
         self.ask(old)
         sock = old.sock
         self.use(*self.pairs[1])
-        self.is_pair(0)  # until it is told
+        self.is_pair(0)  # before SIGHUP
         self.reload()
         self.is_pair(1)
         self.ask(self.open_link(1))
         self.ask(old)
-        self.assertIs(sock, old.sock)  # the connection goes on
+        self.assertIs(sock, old.sock)  # the connection continues
         with self.assertRaises(ssl.SSLError):
             self.open_link(0)
         self.configure("first")  # other files
@@ -212,7 +213,7 @@ class Reload(unittest.TestCase):
             self.assertNotIn("PRIVATE", self.server.log_text())
             self.is_pair(0)
         with open(self.config, "w"):
-            pass  # no TLS any more
+            pass  # no TLS
         self.reload("to end TLS takes a restart")
         self.is_pair(0)
         self.configure("second")
@@ -220,7 +221,7 @@ class Reload(unittest.TestCase):
         self.is_pair(1)
 
     def test_while_it_is_asked(self):
-        """Handshakes and reloads at the same time: each has one pair or the other, whole."""
+        """Concurrent handshakes and reloads: each handshake uses one consistent pair of certificate and key."""
         stop, failed = threading.Event(), []
         context = ssl.create_default_context()
         for cert, _ in self.pairs:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Short runs that a device is given before it is done with the last one: each has its own answer, whatever runs around it."""
+"""Short runs that are submitted to a device while earlier runs are in flight: each has its own answer."""
 
 import http.client
 import json
@@ -10,7 +10,7 @@ import unittest
 from fixture import JSON, Server, ServerTest, counter, graph
 
 P = "/api/v1/programs"
-NOT_BRIEF = {"interp": 1000, "opencl": 100000}  # elements: 0.1 ms and more, but less than 0.3 ms
+NOT_BRIEF = {"interp": 1000, "opencl": 100000}  # number of elements: 0.1 ms to 0.3 ms
 
 
 def scaled(k, n):
@@ -18,7 +18,8 @@ def scaled(k, n):
 
 
 def lengthy(k, n, device):
-    """The same, and more to do: on a device that runs what is brief in any thread, this is not."""
+    """Returns the graph with additional work, so that a device that runs brief kernels on any thread does not take it for
+    brief."""
     document = scaled(k, n)
     document["nodes"] += [{"id": "r", "op": "arange", "attrs": {"stop": NOT_BRIEF.get(device.split(":")[0], 2)}}, {"id": "f", "op": "cast", "in": ["r"], "attrs": {"dtype": "float32"}},
                           {"id": "p", "op": "mul", "in": ["f", "s"]}, {"id": "q", "op": "sin", "in": ["p"]}, {"id": "z", "op": "max", "in": ["q"]}]
@@ -34,7 +35,7 @@ class Together(ServerTest):
     ARGS = ("--backends", "opencl,vulkan,interp", "--tune=off")
 
     def crowd(self, clients, ask, rounds):
-        """Each client asks |rounds| times over one connection; all begin at once."""
+        """Each client sends |rounds| requests over one connection; all start at once."""
         wrong, gate = [], threading.Barrier(clients)
 
         def client(number):
@@ -66,7 +67,7 @@ class Together(ServerTest):
         return check
 
     def warm_up(self, document):
-        """Compiled, run, and timed once."""
+        """Compiles, runs and times the graphs once."""
         for _ in range(3):
             self.ok(self.call("POST", "/api/v1/run", document))
 
@@ -79,7 +80,7 @@ class Together(ServerTest):
             def ask(number, i, device=device):
                 k, n = 2 + i % 2, 100 * number + i
                 return "POST", "/api/v1/run", lengthy(k, n, device), self.checks(k, n)
-            for _ in range(8):  # a step is timed once a second, and a busy machine may take it for a long one
+            for _ in range(8):  # a step is timed once per second, and on a busy machine a step may look long
                 self.crowd(12, ask, 40)
                 if self.server.metric("runs_together_total") > before:
                     break
@@ -87,7 +88,7 @@ class Together(ServerTest):
             self.assertGreater(self.server.metric("runs_together_total"), before, device)
 
     def test_brief_ones_run_at_once(self):
-        """On the thread that read them, where the device runs them on any and has nothing else to do."""
+        """Brief runs execute on the HTTP thread if the device supports any thread and is idle."""
         for device in self.call("GET", "/api/v1/devices").json["devices"]:
             name, brief = device["id"], runs_anywhere(device)
             for document in ({**scaled(2, 1), "device": name}, lengthy(2, 1, name)):
@@ -101,7 +102,7 @@ class Together(ServerTest):
             def ask(number, i, device=name):
                 return "POST", "/api/v1/run", {**scaled(2, 100 * number + i), "device": device}, self.checks(2, 100 * number + i)
             for clients in (1, 8):
-                for _ in range(8):  # a busy machine may take a step that was timed for a long one
+                for _ in range(8):  # on a busy machine a timed step may look long
                     self.crowd(clients, ask, 40)
                     if self.server.metric("runs_at_once_total") > before or not brief:
                         break
@@ -114,13 +115,13 @@ class Together(ServerTest):
         seen = []
 
         def ask(number, i):
-            if number == 0:  # its steps come in their order
+            if number == 0:  # its steps run in order
                 return "POST", P + "/c/run", {"steps": 1}, lambda status, data: status == 200 and (seen.append(json.loads(data)["outputs"]["m"]["data"][0]) or True)
-            if number == 1:  # too late, before or after it is the device's turn
+            if number == 1:  # past its deadline, before or during its time on the device
                 return "POST", "/api/v1/run", {**scaled(2, 5), "timeout_ms": 1}, lambda status, data: status in (200, 504)
             if number == 2:
                 return "POST", "/api/v1/run", {**scaled(2, i), "keep": {f"k{i}": "y"}}, lambda status, data: status == 200
-            if number == 3 and i > 0:  # what another run kept, as soon as it is there
+            if number == 3 and i > 0:  # uses a result that another run kept, as soon as it exists
                 body = graph(inputs={"x": {"tensor": f"k{i - 1}"}})
                 return "POST", "/api/v1/run", body, lambda status, data: status == 404 or json.loads(data)["outputs"]["y"]["data"] == [4 * (i - 1), 4 * i]
             return "POST", "/api/v1/run", scaled(2, 7), lambda status, data: status == 200 and json.loads(data)["outputs"]["y"]["data"] == [14, 16]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Of the tests themselves: one whose threads raise fails."""
+"""Tests of the test framework: a test fails if one of its threads raises."""
 
 import contextlib
 import io
@@ -11,14 +11,14 @@ import watched_threads
 
 
 def in_a_thread(work):
-    """A test that does |work| in a thread and asserts nothing."""
+    """Returns a test that does |work| in a thread and asserts nothing."""
     class Case(unittest.TestCase):
         def test(self):
             thread = threading.Thread(target=work)
             thread.start()
             thread.join()
     result = unittest.TestResult()
-    with contextlib.redirect_stderr(io.StringIO()):  # where Python tells of the thread too
+    with contextlib.redirect_stderr(io.StringIO()):  # Python also reports the thread on stderr
         Case("test").run(result)
     return result
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Convolutions by transforms: the setting, the attribute that overrules it, and that both forms say the same, each time the same bits."""
+"""Winograd convolutions: the setting, the attribute that overrides it, agreement of both forms, and reproducible bits."""
 
 import unittest
 
@@ -7,7 +7,7 @@ from fixture import Server
 
 
 def conv(form="auto", width=8, **members):
-    """The sum of squares of each channel, and the gradient to the weight of their sum."""
+    """Returns the sum of squares of each channel, and the gradient of their sum to the weight."""
     attrs = {"form": form}
     nodes = [{"id": "x", "op": "normal", "attrs": {"shape": [4, width, 14, 14], "seed": 1}},
              {"id": "w", "op": "normal", "attrs": {"shape": [width, width, 3, 3], "seed": 2}},
@@ -29,7 +29,7 @@ class Winograd(unittest.TestCase):
         return answer.json
 
     def by_transforms(self, answer):
-        """Sixteen places, or 36, are the first axis of a transform."""
+        """A transform has 16 or 36 positions as its first axis."""
         return any(f"kernel e_{places}_" in answer["stats"]["debug"] for places in (16, 36))
 
     def assert_close(self, a, b):

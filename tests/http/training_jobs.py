@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Programs to be trained by jobs, and ways to wait for these."""
+"""Programs that jobs train in tests, and functions that wait for jobs."""
 
 import json
 import time
@@ -8,7 +8,7 @@ J = "/api/v1/jobs"
 
 
 def line(rate=0.01):
-    """A line through points, by Adam."""
+    """Returns a line through points, fitted by Adam."""
     return {"inputs": {"x": {"dtype": "float32", "shape": [4]}, "t": {"dtype": "float32", "shape": [4]}}, "state": {"w": [0], "b": [0]},
             "nodes": [{"id": "wx", "op": "mul", "in": ["x", "w"]}, {"id": "p", "op": "add", "in": ["wx", "b"]},
                       {"id": "e", "op": "sub", "in": ["p", "t"]}, {"id": "e2", "op": "mul", "in": ["e", "e"]},
@@ -18,7 +18,7 @@ def line(rate=0.01):
 
 
 def places(count=64):
-    """Each step writes the next place, where it is, and launches more after that for the sum of all."""
+    """Returns a program that writes the next position in place in each step, followed by further launches for the sum."""
     return {"inputs": {}, "state": {"s": {"op": "full", "attrs": {"shape": [count], "value": 0}}, "n": {"dtype": "int32", "shape": []}},
             "nodes": [{"id": "i", "op": "arange", "attrs": {"stop": count, "dtype": "int32"}}, {"id": "here", "op": "equal", "in": ["i", "n"]},
                       {"id": "n1", "op": "add", "in": ["n", 1]}, {"id": "v", "op": "cast", "in": ["n1"], "attrs": {"dtype": "float32"}},
@@ -32,7 +32,7 @@ POINTS = {"x": [0, 1, 2, 3], "t": [1, 3, 5, 7]}
 
 
 def noisy(size=24):
-    """Two layers with dropout, so that every step draws random numbers; "test" leaves it out."""
+    """Returns two layers with dropout, so that every step draws random numbers; the entry "test" has no dropout."""
     x = {"x": {"dtype": "float32", "shape": [8, size]}, "t": {"dtype": "float32", "shape": [8, 1]}}
     start = {"op": "normal", "attrs": {"shape": [size, size], "std": 0.2, "seed": 1}}
 
@@ -49,7 +49,8 @@ def noisy(size=24):
 
 
 def judge(size=24, scale=1.0):
-    """The test of noisy() as a program of its own, and the same with dropout; with a factor that only it has, and a count that each run would change."""
+    """Returns the test entry of noisy() as a separate program, also with dropout, with its own factor, and with a counter that
+    each run would change."""
     entries = noisy(size)["entries"]
     more = [{"id": "scaled", "op": "mul", "in": ["loss", "scale"]}, {"id": "runs", "op": "add", "in": ["count", 1]}]
 
@@ -64,7 +65,7 @@ def noisy_inputs(size=24):
 
 
 def wait(server, job, states=("done", "failed", "cancelled"), seconds=60):
-    """The job once it is in one of these states."""
+    """Waits until the job is in one of the states."""
     end = time.monotonic() + seconds
     while True:
         answer = server.call("GET", f"{J}/{job}").json
@@ -76,7 +77,7 @@ def wait(server, job, states=("done", "failed", "cancelled"), seconds=60):
 
 
 def events(body):
-    """[(name, id, document)] of a stream."""
+    """Returns [(name, id, document)] of a stream."""
     found = []
     for block in body.decode().split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.split("\n") if ": " in line)
